@@ -1,0 +1,40 @@
+/** Every way quantlet refuses to go on. The message says what was found, what was expected and what to do. */
+export type QuantletErrorCode =
+  | 'ERR_GGUF_MAGIC'
+  | 'ERR_GGUF_VERSION'
+  | 'ERR_GGUF_TRUNCATED'
+  | 'ERR_GGUF_INVALID'
+  | 'ERR_SOURCE'
+  | 'ERR_UNSUPPORTED_ARCH'
+  | 'ERR_UNSUPPORTED_TYPE'
+  | 'ERR_UNSUPPORTED_TOKENIZER'
+  | 'ERR_MISSING_METADATA'
+  | 'ERR_MISSING_TENSOR'
+  | 'ERR_TENSOR_SHAPE'
+  | 'ERR_OUT_OF_MEMORY'
+  | 'ERR_CONTEXT_FULL'
+  | 'ERR_INVALID_ARGUMENT'
+  | 'ERR_NO_SIMD'
+  | 'ERR_BUILD_UNAVAILABLE'
+  | 'ERR_WORKER_LOST'
+  | 'ERR_BUNDLED'
+  | 'ERR_DISPOSED'
+  | 'ERR_BUSY'
+  | 'ERR_GRAMMAR'
+  | 'ERR_CHAT_TEMPLATE'
+  | 'ERR_STATE'
+  | 'ERR_ADAPTER'
+  | 'ERR_DOWNLOAD'
+  | 'ERR_USAGE'
+  | 'ERR_IO';
+
+/** The one error class of the package: `code` is stable, `message` is for people. */
+export class QuantletError extends Error {
+  readonly code: QuantletErrorCode;
+
+  constructor(code: QuantletErrorCode, message: string, options?: ErrorOptions) {
+    super(message, options);
+    this.name = 'QuantletError';
+    this.code = code;
+  }
+}
