@@ -20,6 +20,7 @@ export type QuantletErrorCode =
   | 'ERR_BUNDLED'
   | 'ERR_DISPOSED'
   | 'ERR_BUSY'
+  | 'ERR_LOGITS'
   | 'ERR_GRAMMAR'
   | 'ERR_CHAT_TEMPLATE'
   | 'ERR_STATE'

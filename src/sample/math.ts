@@ -1,0 +1,57 @@
+/**
+ * exp and log from additions, multiplications and divisions alone. ECMAScript leaves the last bits of Math.exp and
+ * Math.log to the engine, so a seed would give one text in V8 and another in JavaScriptCore; IEEE arithmetic leaves no choice.
+ */
+
+const LN2 = 0.6931471805599453;
+/** LN2 in two parts; the first has 20 trailing zero bits, so that k * LN2_HIGH is exact for every exponent k. */
+const LN2_HIGH = Math.floor(LN2 * 2 ** 32) / 2 ** 32;
+/** ln 2 - LN2_HIGH, from the decimal expansion of ln 2 beyond double precision. */
+const LN2_LOW = (LN2 - LN2_HIGH) + 2.3190468138462996e-17;
+
+/** 2^(k - 1074), k = 0 .. 2097; doubling is exact, subnormals included. */
+const POWERS_OF_TWO = /* @__PURE__ */ (() => {
+  const powers = new Float64Array(2098);
+  for (let k = 0, v = Number.MIN_VALUE; k < powers.length; k++, v *= 2) powers[k] = v;
+  return powers;
+})();
+
+/** 1/n!, n = 0 .. 13: with |r| <= ln2/2 the first term left out is below 5e-18. */
+const F2 = 1 / 2, F3 = 1 / 6, F4 = 1 / 24, F5 = 1 / 120, F6 = 1 / 720, F7 = 1 / 5040, F8 = 1 / 40320;
+const F9 = 1 / 362880, F10 = 1 / 3628800, F11 = 1 / 39916800, F12 = 1 / 479001600, F13 = 1 / 6227020800;
+
+/** e^x to within 2 ulp, the same bits on every engine; 0 below -745.2, Infinity above 709.78, NaN for NaN. */
+export function exp(x: number): number {
+  if (!(x > -745.2)) return x === x ? 0 : NaN;
+  if (x > 709.78) return Infinity;
+  const k = Math.floor(x / LN2 + 0.5);
+  const r = x - k * LN2_HIGH - k * LN2_LOW;
+  const series = 1 + r * (1 + r * (F2 + r * (F3 + r * (F4 + r * (F5 + r * (F6 + r * (F7 + r * (F8 + r * (F9 + r * (F10 + r * (F11 + r * (F12 + r * F13))))))))))));
+  return k < -1021 ? series * POWERS_OF_TWO[k + 1128] * 2 ** -54 : series * POWERS_OF_TWO[k + 1074];
+}
+
+const bits = new DataView(new ArrayBuffer(8));
+
+/** Natural logarithm to within 2 ulp, the same bits on every engine; -Infinity for 0, NaN below it. */
+export function log(x: number): number {
+  if (!(x > 0)) return x === 0 ? -Infinity : NaN;
+  if (x === Infinity) return Infinity;
+  let k = 0;
+  if (x < 2.2250738585072014e-308) { x *= 2 ** 54; k = -54; }
+  bits.setFloat64(0, x);
+  const high = bits.getUint32(0);
+  k += (high >>> 20) - 1023;
+  bits.setUint32(0, (high & 0xfffff) | 0x3ff00000);
+  let m = bits.getFloat64(0);
+  if (m > Math.SQRT2) { m *= 0.5; k++; }
+  // log m = 2 artanh(s), |s| <= 0.172: the 12th power of s^2 is below 1e-18
+  const s = (m - 1) / (m + 1), z = s * s;
+  const tail = z * (1 / 3 + z * (1 / 5 + z * (1 / 7 + z * (1 / 9 + z * (1 / 11 + z * (1 / 13 + z * (1 / 15 + z * (1 / 17 + z * (1 / 19 + z * (1 / 21 + z / 23))))))))));
+  return k * LN2_HIGH + (2 * s + (2 * s * tail + k * LN2_LOW));
+}
+
+/** base^n for base >= 0, by way of exp and log; 0^0 is 1. */
+export function pow(base: number, n: number): number {
+  if (n === 0 || base === 1) return 1;
+  return base === 0 ? 0 : exp(n * log(base));
+}

@@ -1,0 +1,22 @@
+import type { SamplerStep } from './candidates.ts';
+import type { History } from './history.ts';
+
+/** The largest float: a reward must not turn a logit into Infinity. */
+export const LOGIT_MAX = 3.4028234663852886e38;
+
+/**
+ * Repeat, frequency and presence penalties over the tokens of `history` (llama_sampler_init_penalties).
+ * Runs on the whole vocabulary, where ids[i] = i.
+ */
+export function penaltiesStep(history: History, repeat: number, frequency: number, presence: number): SamplerStep {
+  return ({ logits }) => {
+    for (let i = 0, n = history.length; i < n; i++) {
+      if (!history.isNewest(i)) continue;
+      const id = history.back(i);
+      const logit = logits[id];
+      // a division would make a negative logit more probable
+      const repeated = logit <= 0 ? logit * repeat : logit / repeat;
+      logits[id] = Math.min(repeated - history.count(id) * frequency - presence, LOGIT_MAX);
+    }
+  };
+}
