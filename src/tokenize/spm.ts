@@ -1,0 +1,106 @@
+import { createPairTable, mergeSymbols, type MergeRules } from './merge.ts';
+import { escapedSpace, type Vocab } from './vocab.ts';
+import { createWordCache } from './word-cache.ts';
+
+/** Appends the ids of one fragment of plain text. */
+export type EncodeText = (text: string, out: number[]) => void;
+
+const hex = (byte: number): string => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`;
+
+/** Id of the token for a byte (`<0x0A>`, or the character itself as some vocabularies have it), or -1. */
+export function byteToken(vocab: Vocab, byte: number): number {
+  const id = vocab.idOf(hex(byte));
+  return id >= 0 ? id : vocab.idOf(String.fromCharCode(byte));
+}
+
+/** The byte of a token like `<0x0A>`, or -1. */
+export function tokenByte(text: string): number {
+  return /^<0x[0-9A-Fa-f]{2}>$/.test(text) ? parseInt(text.slice(3, 5), 16) : -1;
+}
+
+/**
+ * SentencePiece's BPE as llama.cpp does it (`llm_tokenizer_spm`): characters are merged into the neighbouring pair whose token has the
+ * highest score; what is no token in the end goes out as bytes. Expects spaces escaped as U+2581, without the model's space prefix.
+ */
+export function createSpm(vocab: Vocab): EncodeText {
+  const { tokens, scores, idOf } = vocab;
+  const nVocab = tokens.length;
+
+  // Characters outside the vocabulary can still be part of a token: they get numbers of their own, above the ids.
+  let extra: string[] = [], extraIds = new Map<string, number>(), pairs = createPairTable(4096);
+  const symbolOf = (char: string): number => {
+    const id = idOf(char);
+    if (id >= 0) return id;
+    let symbol = extraIds.get(char);
+    if (symbol === undefined) {
+      symbol = nVocab + extra.push(char) - 1;
+      extraIds.set(char, symbol);
+    }
+    return symbol;
+  };
+  const textOf = (symbol: number): string => (symbol < nVocab ? tokens[symbol] : extra[symbol - nVocab]);
+  let nPairs = 0;
+  const rules: MergeRules = {
+    find: (left, right) => {
+      let id = pairs.get(left, right);
+      if (id === undefined) {
+        id = idOf(textOf(left) + textOf(right));
+        pairs.set(left, right, id);
+        nPairs++;
+      }
+      return id;
+    },
+    priority: (id) => (scores ? -scores[id] : 0),
+    result: (id) => id,
+  };
+
+  const encoder = new TextEncoder();
+  const encodeWhole = (text: string): number[] => {
+    const symbols: number[] = [];
+    for (const char of text) symbols.push(symbolOf(char));
+    mergeSymbols(symbols, rules);
+    const ids: number[] = [];
+    for (const symbol of symbols) {
+      if (symbol < nVocab) { ids.push(symbol); continue; }
+      for (const byte of encoder.encode(textOf(symbol))) {
+        const id = byteToken(vocab, byte);
+        if (id >= 0) ids.push(id);
+        else if (vocab.special.unk !== undefined) ids.push(vocab.special.unk);
+      }
+    }
+    // Texts in many scripts must not grow these tables for ever.
+    if (nPairs > 1 << 20 || extra.length > 1 << 16) {
+      extra = [];
+      extraIds = new Map();
+      pairs = createPairTable(4096);
+      nPairs = 0;
+    }
+    return ids;
+  };
+
+  // Merging never crosses a border that no token crosses. Where every U+2581 inside the vocabulary starts a token (or follows another
+  // one), text falls apart into words, and words repeat.
+  let words: boolean | undefined;
+  const cache = createWordCache();
+  return (text, out) => {
+    words ??= !tokens.some((token) => /[^\u2581]\u2581/.test(token));
+    if (!words) {
+      for (const id of encodeWhole(text)) out.push(id);
+      return;
+    }
+    for (let from = 0; from < text.length;) {
+      let to = from;
+      while (to < text.length && text[to] === escapedSpace) to++;
+      to = text.indexOf(escapedSpace, to);
+      if (to < 0) to = text.length;
+      const word = text.slice(from, to);
+      let ids = cache.get(word);
+      if (!ids) {
+        ids = encodeWhole(word);
+        cache.set(word, ids);
+      }
+      for (const id of ids) out.push(id);
+      from = to;
+    }
+  };
+}

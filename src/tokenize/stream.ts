@@ -1,0 +1,23 @@
+import type { Tokenizer } from './tokenizer.ts';
+
+/** Text from tokens as they come. */
+export interface Detokenizer {
+  /** The text that is complete with this token: '' while a character is still missing bytes. */
+  push(id: number): string;
+  /** What is left at the end: U+FFFD for a character that never became whole, else ''. The stream can be used anew afterwards. */
+  end(): string;
+}
+
+/**
+ * A detokenizer for generation: pieces as they are (the first keeps its leading space, as llama.cpp prints it), never half a character;
+ * bytes that are not UTF-8 become U+FFFD as TextDecoder does it.
+ *
+ * @param special shows control tokens too
+ */
+export function createDetokenizer(tokenizer: Pick<Tokenizer, 'pieceBytes'>, { special = false }: { special?: boolean } = {}): Detokenizer {
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  return {
+    push: (id) => decoder.decode(tokenizer.pieceBytes(id, special), { stream: true }),
+    end: () => decoder.decode(),
+  };
+}

@@ -1,0 +1,114 @@
+import { QuantletError } from '../errors.ts';
+import { createPartition, type Partition } from './partition.ts';
+import { createPieces } from './pieces.ts';
+import type { SpecialTokens } from './special-tokens.ts';
+import { createSpm, type EncodeText } from './spm.ts';
+import { readVocab, type TokenizerMetadata, type TokenizerModel, type Vocab } from './vocab.ts';
+
+export interface EncodeOptions {
+  /** Put bos, eos, cls and sep where the model wants them; default true. */
+  addSpecial?: boolean;
+  /** Read the text of control tokens (`<|im_start|>`) as those tokens; default false, so that user text cannot forge them. */
+  parseSpecial?: boolean;
+}
+
+export interface DecodeOptions {
+  /** Show control tokens; default false. */
+  special?: boolean;
+}
+
+/** Text to token ids and back. */
+export interface Tokenizer {
+  /** `tokenizer.ggml.model`: SentencePiece BPE, byte-pair encoding, WordPiece or Unigram. */
+  readonly model: TokenizerModel;
+  readonly nVocab: number;
+  readonly special: SpecialTokens;
+  readonly addBos: boolean;
+  readonly addEos: boolean;
+  /** What the file left unclear and what was assumed. */
+  readonly warnings: readonly string[];
+  /** An empty text gives what `addSpecial` adds, bos alone for most models. */
+  encode(text: string, options?: EncodeOptions): number[];
+  /** The bytes one token stands for, maybe part of a character; control tokens are empty unless `special`. @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary */
+  pieceBytes(id: number, special?: boolean): Uint8Array;
+  /** The token as the file spells it (`▁the`, `Ġthe`, `<0x0A>`). @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary */
+  tokenText(id: number): string;
+  /** Id of the token spelled exactly so, or undefined. */
+  tokenId(text: string): number | undefined;
+  /**
+   * The text of a whole sequence, as llama.cpp's `llama_detokenize` gives it: the space that SentencePiece puts before a text is taken off the
+   * first token again. A sequence that starts with bos keeps it there, as natively; leave the bos out to get the text back.
+   * Bytes that are not UTF-8 become U+FFFD. @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary
+   */
+  decode(ids: Iterable<number>, options?: DecodeOptions): string;
+  /** End-of-generation tokens: eos, eot, eom and those that llama.cpp knows by name. */
+  isEog(id: number): boolean;
+}
+
+// Half a character of UTF-16 has no UTF-8: TextEncoder writes U+FFFD for it, and so must everything that looks at the string itself.
+const loneSurrogate = /\p{Surrogate}/gu;
+
+/** Makes the tokenizer that a GGUF's metadata describes; the tables for encoding are made when first needed. */
+export function createTokenizer(metadata: TokenizerMetadata): Tokenizer {
+  const vocab = readVocab(metadata);
+  const { special, tokens } = vocab;
+  const pieces = createPieces(vocab);
+  const checked = (id: number): number => {
+    if (Number.isInteger(id) && id >= 0 && id < tokens.length) return id;
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `token id ${id} is outside the vocabulary of ${tokens.length}; ids are 0 to ${tokens.length - 1}`);
+  };
+
+  let partition: Partition | undefined, encodeText: EncodeText | undefined;
+  const encode = (text: string, { addSpecial = true, parseSpecial = false }: EncodeOptions = {}): number[] => {
+    partition ??= createPartition(vocab);
+    encodeText ??= createEncodeText(vocab);
+    const out: number[] = [];
+    if (addSpecial && vocab.addBos && special.bos !== undefined) out.push(special.bos);
+    let afterSpecial = true;
+    for (const fragment of partition(text.replace(loneSurrogate, '\ufffd'), parseSpecial)) {
+      if (typeof fragment === 'number') { out.push(fragment); afterSpecial = true; continue; }
+      encodeText(afterSpecial && vocab.addSpacePrefix ? ` ${fragment}` : fragment, out);
+      afterSpecial = false;
+    }
+    if (addSpecial && vocab.addEos && special.eos !== undefined) out.push(special.eos);
+    return out;
+  };
+
+  const decode = (ids: Iterable<number>, { special: show = false }: DecodeOptions = {}): string => {
+    const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+    let text = '', lstrip = vocab.addSpacePrefix;
+    for (const id of ids) {
+      let bytes = pieces(checked(id), show);
+      if (lstrip && bytes[0] === 0x20) bytes = bytes.subarray(1);
+      lstrip = false;
+      text += decoder.decode(bytes, { stream: true });
+    }
+    return text + decoder.decode();
+  };
+
+  return {
+    model: vocab.model,
+    nVocab: tokens.length,
+    special,
+    addBos: vocab.addBos,
+    addEos: vocab.addEos,
+    warnings: vocab.warnings,
+    encode,
+    decode,
+    pieceBytes: (id, show = false) => pieces(checked(id), show),
+    tokenText: (id) => tokens[checked(id)],
+    tokenId: (text) => {
+      const id = vocab.idOf(text);
+      return id < 0 ? undefined : id;
+    },
+    isEog: (id) => vocab.eog.has(id),
+  };
+}
+
+function createEncodeText(vocab: Vocab): EncodeText {
+  if (vocab.model === 'llama') {
+    const spm = createSpm(vocab);
+    return (text, out) => spm(text.replaceAll(' ', '\u2581'), out);
+  }
+  throw new QuantletError('ERR_UNSUPPORTED_TOKENIZER', `tokenizer.ggml.model '${vocab.model}' is not read yet; quantlet reads llama`);
+}

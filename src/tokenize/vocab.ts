@@ -1,0 +1,152 @@
+import { QuantletError } from '../errors.ts';
+import { endOfGeneration, specialTokens, type SpecialTokens } from './special-tokens.ts';
+import { preTokenizer, type PreTokenizer } from './pre-tokenizers.ts';
+
+/** `tokenizer.ggml.*` as a GGUF reader hands it over. */
+export type TokenizerMetadata = ReadonlyMap<string, unknown>;
+
+/** Which algorithm reads the vocabulary, by llama.cpp's value of `tokenizer.ggml.model`. */
+export type TokenizerModel = 'llama' | 'gpt2' | 'bert' | 't5';
+
+/** Bits of a token's attributes, the same as llama.cpp's `LLAMA_TOKEN_ATTR_*`. */
+export const attr = { unknown: 1, unused: 2, normal: 4, control: 8, userDefined: 16, byte: 32, lstrip: 128, rstrip: 256 } as const;
+
+/** `tokenizer.ggml.token_type` (0 undefined, 1 normal, ... 6 byte) as attribute bits. */
+const attrOfType = [0, attr.normal, attr.unknown, attr.control, attr.userDefined, attr.unused, attr.byte];
+
+/** U+2581, which SentencePiece writes for a space. */
+export const escapedSpace = '\u2581';
+
+export interface Vocab {
+  readonly model: TokenizerModel;
+  readonly pre: PreTokenizer;
+  /** Text of every token, as stored (escaped or byte-encoded). */
+  readonly tokens: readonly string[];
+  /** Log-probabilities (SPM, Unigram) or undefined where the file has none. */
+  readonly scores: ArrayLike<number> | undefined;
+  readonly attrs: Uint16Array;
+  readonly merges: readonly string[];
+  readonly special: SpecialTokens;
+  readonly eog: ReadonlySet<number>;
+  readonly addBos: boolean;
+  readonly addEos: boolean;
+  readonly addSpacePrefix: boolean;
+  /** Spaces are written as U+2581 in the vocabulary. */
+  readonly escapeSpaces: boolean;
+  readonly removeExtraSpaces: boolean;
+  readonly lowercase: boolean;
+  readonly stripAccents: boolean;
+  readonly precompiledCharsmap: Uint8Array | undefined;
+  readonly warnings: readonly string[];
+  /** Id of the token with exactly this text, or -1. */
+  idOf(text: string): number;
+}
+
+const missing = (key: string, what: string): never => {
+  throw new QuantletError('ERR_MISSING_METADATA', `the file has no ${key} (${what}), so its text cannot be tokenized; convert the model again with its tokenizer`);
+};
+
+const flag = (metadata: TokenizerMetadata, key: string, otherwise: boolean): boolean => {
+  const value = metadata.get(`tokenizer.ggml.${key}`);
+  return typeof value === 'boolean' ? value : otherwise;
+};
+
+/** An array of numbers, `length` of them or more, whatever typed array the reader chose. */
+function numbers(metadata: TokenizerMetadata, key: string, length: number): ArrayLike<number> | undefined {
+  const value = metadata.get(`tokenizer.ggml.${key}`);
+  if (value === undefined) return undefined;
+  const ok = (Array.isArray(value) || ArrayBuffer.isView(value)) && !(value instanceof DataView);
+  const array = value as ArrayLike<number | bigint>;
+  if (!ok || array.length < length) {
+    throw new QuantletError('ERR_GGUF_INVALID', `tokenizer.ggml.${key} has ${ok ? `${array.length} numbers` : 'no array'} for ${length} tokens; the file is damaged`);
+  }
+  return typeof array[0] === 'bigint' ? Float64Array.from(array as ArrayLike<bigint>, Number) : (array as ArrayLike<number>);
+}
+
+function strings(metadata: TokenizerMetadata, key: string): readonly string[] | undefined {
+  const value = metadata.get(`tokenizer.ggml.${key}`);
+  if (value === undefined) return undefined;
+  if (!Array.isArray(value) || (value.length > 0 && typeof value[0] !== 'string')) {
+    throw new QuantletError('ERR_GGUF_INVALID', `tokenizer.ggml.${key} is not an array of strings; the file is damaged`);
+  }
+  return value as string[];
+}
+
+/** Whether the algorithm's spaces, ends and marks differ from the others' when the file does not say. */
+const defaults: Record<TokenizerModel, { addBos: boolean; addEos: boolean; addSpacePrefix: boolean; escapeSpaces: boolean }> = {
+  llama: { addBos: true, addEos: false, addSpacePrefix: true, escapeSpaces: true },
+  gpt2: { addBos: false, addEos: false, addSpacePrefix: false, escapeSpaces: false },
+  bert: { addBos: true, addEos: false, addSpacePrefix: false, escapeSpaces: true },
+  t5: { addBos: false, addEos: true, addSpacePrefix: false, escapeSpaces: true },
+};
+
+const models: Readonly<Record<string, TokenizerModel>> = { llama: 'llama', gpt2: 'gpt2', gemma4: 'gpt2', bert: 'bert', t5: 't5' };
+
+/** Reads `tokenizer.ggml.*` (llama.cpp's `llama_vocab::impl::load`): checks it, fills in what the file leaves out. */
+export function readVocab(metadata: TokenizerMetadata): Vocab {
+  const name = metadata.get('tokenizer.ggml.model');
+  if (typeof name !== 'string') missing('tokenizer.ggml.model', 'the kind of its tokenizer');
+  const model = models[name as string];
+  if (!model) {
+    throw new QuantletError('ERR_UNSUPPORTED_TOKENIZER', `tokenizer.ggml.model is '${String(name)}'; quantlet reads ${Object.keys(models).join(', ')}`);
+  }
+  const stored = strings(metadata, 'tokens') ?? missing('tokenizer.ggml.tokens', 'its vocabulary');
+  const tokens = stored.includes('') ? stored.map((text, id) => text || `[EMPTY_${id}]`) : stored;
+  const merges = strings(metadata, 'merges') ?? [];
+  const preName = name === 'gemma4' ? 'gemma4' : metadata.get('tokenizer.ggml.pre');
+  if (model === 'gpt2' && merges.length === 0 && preName !== 'kimi-k2') missing('tokenizer.ggml.merges', 'the merges of its byte-pair encoding');
+
+  const warnings: string[] = [];
+  const pre = preTokenizer(model === 'gpt2' ? preName : 'default', warnings);
+  const types = numbers(metadata, 'token_type', tokens.length);
+  const attrs = new Uint16Array(tokens.length).fill(attr.normal);
+  if (types) for (let id = 0; id < tokens.length; id++) attrs[id] = attrOfType[types[id]] ?? 0;
+
+  let ids: Map<string, number> | undefined;
+  const idOf = (text: string): number => {
+    if (!ids) {
+      ids = new Map();
+      // The first of two equal texts wins (llama.cpp refuses such a file).
+      for (let id = tokens.length - 1; id >= 0; id--) ids.set(tokens[id], id);
+    }
+    return ids.get(text) ?? -1;
+  };
+
+  const special = specialTokens(metadata, name === 'gemma4' ? 'gemma4' : model, tokens.length, warnings);
+  const eog = endOfGeneration(attrs, special, idOf);
+  const usual = defaults[model];
+  const addBos = flag(metadata, 'add_bos_token', usual.addBos || pre.addBos === true) || pre.alwaysBos === true;
+  const addEos = flag(metadata, 'add_eos_token', usual.addEos);
+  if (addBos && special.bos === undefined && model !== 'bert') missing('tokenizer.ggml.bos_token_id', 'wanted by tokenizer.ggml.add_bos_token');
+  if (addEos && special.eos === undefined) missing('tokenizer.ggml.eos_token_id', 'wanted by tokenizer.ggml.add_eos_token');
+  setStripping(metadata, tokens, attrs, idOf);
+
+  const lowercase = flag(metadata, 'normalizer.lowercase', true);
+  const charsmap = numbers(metadata, 'precompiled_charsmap', 0);
+  return {
+    model, pre, tokens, attrs, merges, special, eog, addBos, addEos, warnings, idOf, lowercase,
+    scores: numbers(metadata, 'scores', tokens.length),
+    addSpacePrefix: flag(metadata, 'add_space_prefix', usual.addSpacePrefix),
+    escapeSpaces: usual.escapeSpaces || pre.escapeSpaces === true,
+    removeExtraSpaces: flag(metadata, 'remove_extra_whitespaces', false),
+    stripAccents: flag(metadata, 'normalizer.strip_accents', lowercase),
+    precompiledCharsmap: charsmap && Uint8Array.from(charsmap),
+  };
+}
+
+/** Special tokens that swallow the white space beside them: GGUF does not say which, llama.cpp knows them by name. */
+function setStripping(metadata: TokenizerMetadata, tokens: readonly string[], attrs: Uint16Array, idOf: (text: string) => number): void {
+  const set = (text: string, bit: number, on: boolean): void => {
+    const id = idOf(text);
+    if (id >= 0) attrs[id] = on ? attrs[id] | bit : attrs[id] & ~bit;
+  };
+  const pre = String(metadata.get('tokenizer.ggml.pre') ?? '');
+  const arch = String(metadata.get('general.architecture') ?? '');
+  const name = String(metadata.get('general.name') ?? '').toLowerCase();
+  if (/jina-v2-(de|es|code)/.test(pre) || /nomic-bert-moe|jina-bert-v3/.test(arch)) set('<mask>', attr.lstrip, true);
+  else if (/phi-?3/.test(name)) {
+    for (let id = 0; id < tokens.length; id++) if (attrs[id] & (attr.control | attr.userDefined | attr.unknown)) attrs[id] |= attr.rstrip;
+    set('</s>', attr.rstrip, true);
+    for (const text of ['<unk>', '<s>', '<|endoftext|>']) set(text, attr.rstrip, false);
+  } else if (name.includes('modern-bert')) set('[MASK]', attr.lstrip, true);
+}
