@@ -1,0 +1,126 @@
+import type { GGUF, GGUFValue } from '../gguf/types.ts';
+
+/** As many items of a long array as say what is in it. */
+const SHOWN_ITEMS = 4;
+const SHOWN_CHARACTERS = 100;
+
+type Json = string | number | boolean | null | readonly Json[] | { readonly [key: string]: Json };
+
+export interface InspectedTensor {
+  readonly name: string;
+  readonly type: string;
+  /** As in the file: without the ones beyond its dimensions. */
+  readonly ne: readonly number[];
+  readonly bytes: number;
+}
+
+/** A GGUF's header as plain data, for `quantlet inspect --json`. */
+export interface Inspection {
+  readonly version: number;
+  readonly architecture: string | null;
+  readonly metadata: { readonly [key: string]: Json };
+  readonly tensors: readonly InspectedTensor[];
+  /** How many tensors there are of each type. */
+  readonly types: { readonly [type: string]: number };
+  readonly parameters: number;
+  readonly tensor_bytes: number;
+  readonly bits_per_weight: number | null;
+  readonly alignment: number;
+  readonly data_offset: number;
+  readonly file_bytes: number;
+}
+
+const isList = (value: GGUFValue): value is Exclude<GGUFValue, number | bigint | boolean | string> => typeof value === 'object';
+
+const listToJson = (list: ArrayLike<GGUFValue>): Json => Array.from(list, toJson);
+
+/** JSON has neither bigints nor NaN: both become strings. */
+const toJson = (value: GGUFValue): Json => {
+  if (isList(value)) return listToJson(value as ArrayLike<GGUFValue>);
+  if (typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value))) return String(value);
+  return value;
+};
+
+const architectureOf = (gguf: GGUF): string | null => {
+  const value = gguf.metadata.get('general.architecture');
+  return typeof value === 'string' ? value : null;
+};
+
+export const inspectToJson = (gguf: GGUF): Inspection => {
+  const tensors = [...gguf.tensors.values()];
+  const types: Record<string, number> = {};
+  for (const { type } of tensors) types[type.name] = (types[type.name] ?? 0) + 1;
+  const parameters = tensors.reduce((sum, { ne }) => sum + ne[0] * ne[1] * ne[2] * ne[3], 0);
+  const bytes = tensors.reduce((sum, t) => sum + t.byteLength, 0);
+  return {
+    version: gguf.version,
+    architecture: architectureOf(gguf),
+    metadata: Object.fromEntries(Array.from(gguf.metadata, ([key, value]) => [key, toJson(value)])),
+    tensors: tensors.map((t) => ({ name: t.name, type: t.type.name, ne: t.ne.slice(0, t.nDims), bytes: t.byteLength })),
+    types,
+    parameters,
+    tensor_bytes: bytes,
+    bits_per_weight: parameters > 0 ? (bytes * 8) / parameters : null,
+    alignment: gguf.alignment,
+    data_offset: gguf.dataOffset,
+    file_bytes: gguf.byteLength,
+  };
+};
+
+/** Control characters of an untrusted file must not reach the terminal: JSON.stringify escapes C0, the rest is done here. */
+const quote = (text: string): string => {
+  const printable = (s: string): string => JSON.stringify(s).replace(/[\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
+  return text.length > SHOWN_CHARACTERS ? `${printable(text.slice(0, SHOWN_CHARACTERS))} ... (${text.length} characters)` : printable(text);
+};
+
+/** Keys and names come unquoted, for people to copy, unless there is something odd in them. */
+const bare = (name: string): string => (/^[\w./:+@-]+$/.test(name) ? name : quote(name));
+
+const show = (value: GGUFValue): string => {
+  if (isList(value)) {
+    const list = value as ArrayLike<GGUFValue>;
+    const items = Array.from({ length: Math.min(list.length, SHOWN_ITEMS) }, (_, i) => show(list[i]));
+    return list.length > SHOWN_ITEMS ? `[${items.join(', ')}, ... (${list.length})]` : `[${items.join(', ')}]`;
+  }
+  if (typeof value === 'number' && !Number.isInteger(value)) return String(Number(value.toPrecision(7)));
+  return typeof value === 'string' ? quote(value) : String(value);
+};
+
+const size = (bytes: number): string => {
+  if (bytes < 1024) return `${bytes} B`;
+  const units = ['KiB', 'MiB', 'GiB', 'TiB'];
+  let n = bytes / 1024;
+  let unit = 0;
+  while (n >= 1024 && unit < units.length - 1) {
+    n /= 1024;
+    unit++;
+  }
+  return `${n.toFixed(2)} ${units[unit]}`;
+};
+
+const count = (n: number): string => {
+  for (const [unit, divisor] of [['T', 1e12], ['B', 1e9], ['M', 1e6], ['K', 1e3]] as const) {
+    if (n >= divisor) return `${(n / divisor).toFixed(2)} ${unit}`;
+  }
+  return String(n);
+};
+
+/** The rows of a table, columns padded to their widest cell; `right` columns are numbers. */
+const table = (rows: readonly (readonly string[])[], right: ReadonlySet<number>): string[] => {
+  const widths = rows[0]?.map((_, i) => rows.reduce((w, row) => Math.max(w, row[i].length), 0)) ?? [];
+  return rows.map((row) => `  ${row.map((cell, i) => (right.has(i) ? cell.padStart(widths[i]) : cell.padEnd(widths[i]))).join('  ')}`.trimEnd());
+};
+
+/** A GGUF's header as lines for people: what it is, its metadata (long arrays shortened), its tensors, totals. */
+export const inspect = (gguf: GGUF): string[] => {
+  const all = inspectToJson(gguf);
+  const architecture = all.architecture === null ? 'no architecture' : bare(all.architecture);
+  const lines = [`GGUF version ${all.version}, ${architecture}, ${size(all.file_bytes)}`, '', `metadata (${gguf.metadata.size})`];
+  lines.push(...table(Array.from(gguf.metadata, ([key, value]) => [bare(key), gguf.metadataTypes.get(key) ?? '', show(value)]), new Set()));
+  lines.push('', `tensors (${all.tensors.length}; type, ne, bytes)`);
+  lines.push(...table(all.tensors.map((t) => [bare(t.name), t.type, `[${t.ne.join(', ')}]`, String(t.bytes)]), new Set([3])));
+  const types = Object.entries(all.types).map(([type, n]) => `${type} ${n}`).join(', ');
+  lines.push('', `${count(all.parameters)} parameters (${all.parameters}), ${size(all.tensor_bytes)} of tensors${types ? `: ${types}` : ''}`);
+  if (all.bits_per_weight !== null) lines.push(`${all.bits_per_weight.toFixed(2)} bits per weight`);
+  return lines;
+};

@@ -1,0 +1,98 @@
+import { QuantletError } from '../errors.ts';
+import type { Bytes } from '../source.ts';
+import { decodeUtf8 } from './utf8.ts';
+
+/** A tiny model's header fits the first; the largest keeps a remote source to a few requests and memory small. */
+const FIRST_WINDOW = 64 * 1024;
+const LARGEST_WINDOW = 4 * 1024 * 1024;
+
+/**
+ * Reads a header from front to back through a window that doubles as it goes on. `need(n)` makes n bytes available (or
+ * says what is cut off); the getters after it do not check again.
+ */
+export class Cursor {
+  /** What is being read, for messages. */
+  what = 'header';
+  private buffer = new Uint8Array(0);
+  private view = new DataView(this.buffer.buffer);
+  private position = 0;
+  private base = 0;
+  private window = FIRST_WINDOW;
+  private readonly bytes: Bytes;
+  private readonly signal: AbortSignal | undefined;
+
+  constructor(bytes: Bytes, signal?: AbortSignal) {
+    this.bytes = bytes;
+    this.signal = signal;
+  }
+
+  /** Offset in the file of the next byte. */
+  get offset(): number {
+    return this.base + this.position;
+  }
+
+  /** Bytes from here to the end of the file. */
+  get left(): number {
+    return this.bytes.byteLength - this.offset;
+  }
+
+  /** Whether n bytes can be taken without waiting. */
+  holds(n: number): boolean {
+    return this.buffer.length - this.position >= n;
+  }
+
+  /** Rejects before anything is read or allocated where the file ends within the next n bytes. */
+  fits(n: number): void {
+    if (n <= this.left) return;
+    throw new QuantletError(
+      'ERR_GGUF_TRUNCATED',
+      `the file ends inside its ${this.what}: at least ${n} bytes are needed from offset ${this.offset} on, found ${this.left} (the file has ${this.bytes.byteLength}); it was cut off or is damaged: get it again`,
+    );
+  }
+
+  async need(n: number): Promise<void> {
+    if (this.holds(n)) return;
+    this.fits(n);
+    const start = this.offset;
+    const end = Math.min(this.bytes.byteLength, start + Math.max(n, this.window));
+    this.buffer = (await this.bytes.read(start, end, this.signal)) as Uint8Array<ArrayBuffer>;
+    this.view = new DataView(this.buffer.buffer, this.buffer.byteOffset, this.buffer.byteLength);
+    this.base = start;
+    this.position = 0;
+    this.window = Math.min(this.window * 2, LARGEST_WINDOW);
+  }
+
+  private advance(n: number): number {
+    const at = this.position;
+    this.position += n;
+    return at;
+  }
+
+  u8(): number { return this.view.getUint8(this.advance(1)); }
+  i8(): number { return this.view.getInt8(this.advance(1)); }
+  u16(): number { return this.view.getUint16(this.advance(2), true); }
+  i16(): number { return this.view.getInt16(this.advance(2), true); }
+  u32(): number { return this.view.getUint32(this.advance(4), true); }
+  i32(): number { return this.view.getInt32(this.advance(4), true); }
+  f32(): number { return this.view.getFloat32(this.advance(4), true); }
+  f64(): number { return this.view.getFloat64(this.advance(8), true); }
+  u64(): bigint { return this.view.getBigUint64(this.advance(8), true); }
+  i64(): bigint { return this.view.getBigInt64(this.advance(8), true); }
+
+  /** A u64 that counts something: rounded beyond 2^53, where every limit has refused it long before. */
+  count(): number {
+    const at = this.advance(8);
+    return this.view.getUint32(at + 4, true) * 2 ** 32 + this.view.getUint32(at, true);
+  }
+
+  utf8(n: number): string {
+    const at = this.advance(n);
+    return decodeUtf8(this.buffer, at, at + n);
+  }
+
+  /** A copy of the next n bytes, aligned for any typed array. */
+  copy(n: number): ArrayBuffer {
+    const at = this.advance(n);
+    return this.buffer.slice(at, at + n).buffer;
+  }
+}

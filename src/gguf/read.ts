@@ -1,0 +1,113 @@
+import { QuantletError } from '../errors.ts';
+import type { Bytes } from '../source.ts';
+import { Cursor } from './cursor.ts';
+import { placeTensors, readTensorInfo } from './tensor-info.ts';
+import type { GGUF, GGUFType, GGUFValue, TensorInfo } from './types.ts';
+import { alignUp, DEFAULT_ALIGNMENT, GGUF_MAGIC, isPowerOfTwo, whole } from './types.ts';
+import { invalid, readName, readValue } from './value.ts';
+
+/** The least bytes an entry can take: a name of one byte, a type, a value of one byte. */
+const LEAST_METADATA_BYTES = 8 + 1 + 4 + 1;
+/** A name of one byte, n_dims, one dimension, type and offset. */
+const LEAST_TENSOR_BYTES = 8 + 1 + 4 + 8 + 4 + 8;
+/** Far above any model; what is below still has to fit the file. */
+const MAX_COUNT = 2 ** 31;
+
+/** First bytes that people often have in place of a model, and what they mean. */
+const MISTAKES: readonly (readonly [prefix: string, meaning: string])[] = [
+  ['FUGG', 'a GGUF file with its bytes in the wrong order'],
+  ['lmgg', "an old GGML file, from before GGUF: convert it with llama.cpp's scripts"],
+  ['fmgg', "an old GGML file, from before GGUF: convert it with llama.cpp's scripts"],
+  ['tjgg', "an old GGML file, from before GGUF: convert it with llama.cpp's scripts"],
+  ['version https://git-lfs', 'a Git LFS pointer: run git lfs pull to get the model itself'],
+  ['<', 'a web page or XML, maybe an error answer in place of the download'],
+  ['PK', 'a zip archive, maybe a PyTorch checkpoint: convert it to GGUF first'],
+];
+
+const wrongMagic = (bytes: Uint8Array): QuantletError => {
+  const text = String.fromCharCode(...bytes);
+  const mistake = MISTAKES.find(([prefix]) => text.startsWith(prefix));
+  const hex = Array.from(bytes.subarray(0, 4), (b) => b.toString(16).padStart(2, '0')).join(' ');
+  return new QuantletError('ERR_GGUF_MAGIC', `not a GGUF file: it begins with the bytes ${hex}${mistake ? ` (${mistake[1]})` : ''}, expected 47 47 55 46 ("GGUF")`);
+};
+
+const swapBytes = (n: number): number => ((n & 0xff) << 24) | ((n & 0xff00) << 8) | ((n >>> 8) & 0xff00) | (n >>> 24);
+
+const checkVersion = (version: number): void => {
+  if (version === 2 || version === 3) return;
+  const swapped = swapBytes(version);
+  if (version !== 0 && swapped >= 1 && swapped <= 3) throw new QuantletError('ERR_GGUF_VERSION', `this is a big-endian GGUF file of version ${swapped}, expected little-endian: convert it with gguf_convert_endian.py of llama.cpp`);
+  const hint = version === 1 ? 'convert the original model again' : 'a newer quantlet may read it, or the file is damaged';
+  throw new QuantletError('ERR_GGUF_VERSION', `GGUF version ${version} was found, expected 2 or 3: ${hint}`);
+};
+
+const readStart = async (cursor: Cursor, bytes: Bytes, signal?: AbortSignal): Promise<number> => {
+  if (bytes.byteLength === 0) throw new QuantletError('ERR_GGUF_MAGIC', 'the file is empty: 0 bytes were found, expected a GGUF file');
+  const start = await bytes.read(0, Math.min(bytes.byteLength, 32), signal);
+  const magic = [0x47, 0x47, 0x55, 0x46];
+  if (magic.some((byte, i) => i < start.length && start[i] !== byte)) throw wrongMagic(start);
+  await cursor.need(8);
+  if (cursor.u32() !== GGUF_MAGIC) throw wrongMagic(start);
+  const version = cursor.u32();
+  checkVersion(version);
+  return version;
+};
+
+const readCount = (cursor: Cursor, what: string): number => {
+  const n = cursor.count();
+  if (n > MAX_COUNT) throw invalid(`the header counts ${whole(n)} ${what}, expected at most ${MAX_COUNT}: the file is damaged`);
+  return n;
+};
+
+const alignmentOf = (metadata: ReadonlyMap<string, GGUFValue>, types: ReadonlyMap<string, GGUFType>): number => {
+  const alignment = metadata.get('general.alignment');
+  if (alignment === undefined) return DEFAULT_ALIGNMENT;
+  if (types.get('general.alignment') !== 'u32' || !isPowerOfTwo(alignment as number)) {
+    throw invalid(`general.alignment is ${String(alignment)} (${types.get('general.alignment')}), expected a power of two (u32)`);
+  }
+  return alignment as number;
+};
+
+/**
+ * Reads and checks the header of a GGUF file, version 2 or 3, little-endian, through a small window: the weights are not touched.
+ * Nothing in the file is trusted: counts, lengths, dimensions, offsets and sizes are compared with what is there before anything
+ * is allocated for them.
+ *
+ * Source: the GGUF specification, docs/gguf.md of ggml.
+ *
+ * @throws QuantletError ERR_GGUF_MAGIC, ERR_GGUF_VERSION, ERR_GGUF_TRUNCATED, ERR_GGUF_INVALID, ERR_UNSUPPORTED_TYPE, ERR_SOURCE; `signal.reason` where aborted
+ */
+export const readGGUF = async (bytes: Bytes, options: { readonly signal?: AbortSignal } = {}): Promise<GGUF> => {
+  const cursor = new Cursor(bytes, options.signal);
+  const version = await readStart(cursor, bytes, options.signal);
+  await cursor.need(16);
+  const tensorCount = readCount(cursor, 'tensors');
+  const metadataCount = readCount(cursor, 'metadata entries');
+  cursor.what = `header, which counts ${metadataCount} metadata entries and ${tensorCount} tensors`;
+  cursor.fits(metadataCount * LEAST_METADATA_BYTES + tensorCount * LEAST_TENSOR_BYTES);
+
+  const metadata = new Map<string, GGUFValue>();
+  const metadataTypes = new Map<string, GGUFType>();
+  const metadataRanges = new Map<string, readonly [number, number]>();
+  for (let i = 0; i < metadataCount; i++) {
+    cursor.what = `metadata, in the key of entry ${i} of ${metadataCount}`;
+    const key = await readName(cursor);
+    if (metadata.has(key)) throw invalid(`metadata key "${key}" was found twice, expected keys to be unique`);
+    cursor.what = `metadata, in the value of "${key}"`;
+    const start = cursor.offset;
+    const { type, value } = await readValue(cursor);
+    metadata.set(key, value);
+    metadataTypes.set(key, type);
+    metadataRanges.set(key, [start, cursor.offset]);
+  }
+  const alignment = alignmentOf(metadata, metadataTypes);
+
+  const infos: TensorInfo[] = [];
+  for (let i = 0; i < tensorCount; i++) {
+    cursor.what = `tensor table, in entry ${i} of ${tensorCount}`;
+    infos.push(await readTensorInfo(cursor));
+  }
+  const dataOffset = alignUp(cursor.offset, alignment);
+  const tensors = placeTensors(infos, dataOffset, alignment, bytes.byteLength);
+  return { version, metadata, metadataTypes, metadataRanges, tensors, alignment, dataOffset, byteLength: bytes.byteLength };
+};

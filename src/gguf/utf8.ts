@@ -1,0 +1,21 @@
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+
+/** Up to here a loop beats the fixed cost of a TextDecoder call; tokens and merges are nearly all shorter. */
+const SHORT = 24;
+
+/** Bytes [start, end) as text; bad UTF-8 becomes U+FFFD, a byte order mark stays. */
+export const decodeUtf8 = (bytes: Uint8Array, start: number, end: number): string => {
+  if (end - start > SHORT) return decoder.decode(bytes.subarray(start, end));
+  let text = '';
+  for (let i = start; i < end; i++) {
+    const byte = bytes[i];
+    if (byte < 0x80) {
+      text += String.fromCharCode(byte);
+      continue;
+    }
+    // Two bytes, as in the byte-level BPE alphabet; everything longer or wrong is the decoder's.
+    if (byte < 0xc2 || byte > 0xdf || i + 1 >= end || (bytes[i + 1] & 0xc0) !== 0x80) return decoder.decode(bytes.subarray(start, end));
+    text += String.fromCharCode(((byte & 0x1f) << 6) | (bytes[++i] & 0x3f));
+  }
+  return text;
+};
