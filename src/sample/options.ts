@@ -18,6 +18,36 @@ export interface SamplerOptions {
   presencePenalty?: number;
   /** how many of the last tokens the three penalties look at; 0: none, -1: all */
   repeatLastN?: number;
+  /** DRY: penalty = dryMultiplier * dryBase^(repeated tokens - dryAllowedLength); 0: off */
+  dryMultiplier?: number;
+  dryBase?: number;
+  /** DRY: repetitions up to this many tokens cost nothing extra */
+  dryAllowedLength?: number;
+  /** DRY: how many of the last tokens are searched for repetitions; 0: none, -1: all */
+  dryPenaltyLastN?: number;
+  /** DRY: strings that a repetition is not followed across */
+  drySequenceBreakers?: readonly string[];
+  /** keep logits within n standard deviations of the largest; 0 or less: all */
+  topNSigma?: number;
+  /** locally typical sampling: tokens whose surprise is nearest to the expected one, until their probabilities pass p; 1: off */
+  typicalP?: number;
+  /** XTC: how often the most probable of several likely tokens are left out; 0: off */
+  xtcProbability?: number;
+  /** XTC: a token is likely from this probability on; above 0.5: off */
+  xtcThreshold?: number;
+  /** dynamic temperature: temperature -+ this, by the entropy of the candidates; 0: off */
+  dynatempRange?: number;
+  dynatempExponent?: number;
+  /** 1 or 2: Mirostat in place of every other step but logitBias and temperature */
+  mirostat?: number;
+  /** Mirostat: target surprise, in bits */
+  mirostatTau?: number;
+  /** Mirostat: learning rate */
+  mirostatEta?: number;
+  /** top_p, min_p, typical and XTC leave at least so many tokens */
+  minKeep?: number;
+  /** added to the logits of these tokens before all else; -Infinity bans a token */
+  logitBias?: Readonly<Record<number, number>> | ReadonlyMap<number, number>;
   /** integer 0 .. 2^32 - 1; -1 or left out: drawn by chance */
   seed?: number;
 }
@@ -32,6 +62,22 @@ export const SAMPLER_DEFAULTS: Readonly<Required<SamplerOptions>> = /* @__PURE__
   frequencyPenalty: 0,
   presencePenalty: 0,
   repeatLastN: 64,
+  dryMultiplier: 0,
+  dryBase: 1.75,
+  dryAllowedLength: 2,
+  dryPenaltyLastN: -1,
+  drySequenceBreakers: Object.freeze(['\n', ':', '"', '*']),
+  topNSigma: -1,
+  typicalP: 1,
+  xtcProbability: 0,
+  xtcThreshold: 0.1,
+  dynatempRange: 0,
+  dynatempExponent: 1,
+  mirostat: 0,
+  mirostatTau: 5,
+  mirostatEta: 0.1,
+  minKeep: 0,
+  logitBias: Object.freeze({}),
   seed: -1,
 });
 
@@ -48,6 +94,20 @@ const RANGES: Readonly<Record<NumberOption, Range>> = {
   frequencyPenalty: { least: -1e6, most: 1e6 },
   presencePenalty: { least: -1e6, most: 1e6 },
   repeatLastN: { least: -1, most: 2 ** 24, integer: true },
+  dryMultiplier: { least: 0, most: 1e6 },
+  dryBase: { least: 1, most: 1e6 },
+  dryAllowedLength: { least: 0, most: 2 ** 24, integer: true },
+  dryPenaltyLastN: { least: -1, most: 2 ** 24, integer: true },
+  topNSigma: { least: -Infinity, most: 1e6 },
+  typicalP: { least: 0, most: 1 },
+  xtcProbability: { least: 0, most: 1 },
+  xtcThreshold: { least: 0, most: 1 },
+  dynatempRange: { least: 0, most: 1e6 },
+  dynatempExponent: { least: 0, most: 1e6 },
+  mirostat: { least: 0, most: 2, integer: true },
+  mirostatTau: { least: 0, most: 1e6 },
+  mirostatEta: { least: 0, most: 1e6 },
+  minKeep: { least: 0, most: 2 ** 31 - 1, integer: true },
   seed: { least: -1, most: 2 ** 32 - 1, integer: true },
 };
 
@@ -69,5 +129,22 @@ export function resolveSamplerOptions(options: SamplerOptions): Required<Sampler
       throw new QuantletError('ERR_INVALID_ARGUMENT', `${name} is ${typeof value === 'string' ? JSON.stringify(value) : String(value)}: expected ${kind} ${bounds}`);
     }
   }
+  const breakers: unknown = resolved.drySequenceBreakers;
+  if (!Array.isArray(breakers) || !breakers.every((b) => typeof b === 'string' && b !== '')) {
+    throw new QuantletError('ERR_INVALID_ARGUMENT', 'drySequenceBreakers holds something else than non-empty strings: expected an array of those, or [] for none');
+  }
   return resolved;
+}
+
+/**
+ * Token ids and what is added to their logits.
+ * @throws QuantletError ERR_INVALID_ARGUMENT for an id outside the vocabulary, NaN or +Infinity
+ */
+export function resolveLogitBias(logitBias: Required<SamplerOptions>['logitBias'], nVocab: number): [id: number, bias: number][] {
+  const entries = logitBias instanceof Map ? [...logitBias] as [number, number][] : Object.entries(logitBias).map(([id, bias]) => [Number(id), bias as number] as [number, number]);
+  for (const [id, bias] of entries) {
+    if (!Number.isInteger(id) || id < 0 || id >= nVocab) throw new QuantletError('ERR_INVALID_ARGUMENT', `logitBias names token ${id}: expected an id from 0 to ${nVocab - 1}`);
+    if (typeof bias !== 'number' || !(bias < Infinity)) throw new QuantletError('ERR_INVALID_ARGUMENT', `logitBias of token ${id} is ${String(bias)}: expected a number, or -Infinity to ban the token`);
+  }
+  return entries;
 }

@@ -20,3 +20,13 @@ export function penaltiesStep(history: History, repeat: number, frequency: numbe
     }
   };
 }
+
+/** Adds to the logits of some tokens (llama_sampler_init_logit_bias); on the whole vocabulary. */
+export function logitBiasStep(entries: readonly (readonly [id: number, bias: number])[]): SamplerStep {
+  return (c) => {
+    for (const [id, bias] of entries) {
+      c.logits[id] = Math.min(c.logits[id] + bias, LOGIT_MAX);
+      if (bias === -Infinity) c.banned = true;
+    }
+  };
+}

@@ -1,13 +1,16 @@
+import { QuantletError } from '../errors.ts';
 import { createCandidates, dropBanned, loadCandidates, pick, softmax } from './candidates.ts';
 import type { SamplerStep } from './candidates.ts';
+import { createDry } from './dry.ts';
 import { createHistory } from './history.ts';
-import type { History } from './history.ts';
-import { resolveSamplerOptions } from './options.ts';
+import { createMirostat } from './mirostat.ts';
+import { resolveLogitBias, resolveSamplerOptions } from './options.ts';
 import type { SamplerOptions } from './options.ts';
-import { penaltiesStep } from './penalties.ts';
+import { logitBiasStep, penaltiesStep } from './penalties.ts';
 import { createRandom } from './random.ts';
-import { greedyStep, temperatureStep } from './temperature.ts';
-import { minPStep, topKStep, topPStep } from './truncate.ts';
+import type { Random } from './random.ts';
+import { dynamicTemperatureStep, greedyStep, temperatureStep } from './temperature.ts';
+import { minPStep, topKStep, topNSigmaStep, topPStep, typicalStep, xtcStep } from './truncate.ts';
 
 export { SAMPLER_DEFAULTS } from './options.ts';
 export type { SamplerOptions } from './options.ts';
@@ -19,60 +22,134 @@ export interface Sampler {
   /**
    * @param logits ne [n_vocab], never written
    * @returns a token id, not yet accepted
-   * @throws QuantletError ERR_LOGITS where the logits give no distribution (NaN, +Infinity, all -Infinity)
+   * @throws QuantletError ERR_LOGITS where the logits give no distribution (NaN, +Infinity, all -Infinity);
+   *   ERR_GRAMMAR where the grammar allows no token
    */
   sample(logits: Float32Array): number;
-  /** Takes a token of the sequence, prompt tokens too, into the history that penalties look at. */
-  accept(id: number): void;
+  /**
+   * Takes a token of the sequence into the history that penalties look at.
+   * @param acceptGrammar false for tokens of the prompt, which the grammar does not describe
+   */
+  accept(id: number, acceptGrammar?: boolean): void;
   /** Forgets the sequence and starts the random numbers from the beginning. */
   reset(): void;
 }
 
+/** What rules tokens out, a grammar for one. */
+export interface TokenConstraint {
+  allows(id: number): boolean;
+  /** Sets the logits of tokens that are not allowed to -Infinity. @throws QuantletError ERR_GRAMMAR where none is */
+  mask(logits: Float32Array): void;
+  accept(id: number): void;
+  reset(): void;
+}
+
+export interface SamplerContext {
+  readonly grammar?: TokenConstraint;
+  /** the bytes a token stands for: DRY looks for its sequence breakers in them */
+  readonly pieceBytes?: (id: number) => Uint8Array;
+}
+
+/** What remembers the tokens of the sequence. */
+interface Memory { accept(id: number): void; reset(): void }
+
+/** Steps on the whole vocabulary (ids[i] = i), steps on what is left of it, and how a token is drawn in the end. */
+interface Chain { readonly whole: SamplerStep[]; readonly rest: SamplerStep[]; readonly memories: Memory[]; draw: typeof drawFrom }
+
 /**
- * The chain in llama.cpp's order: penalties, top_k, top_p, min_p, temperature, and a draw from what is left.
+ * @param nVocab length of the logits
  * @throws QuantletError ERR_INVALID_ARGUMENT
  */
-export function createSampler(options: SamplerOptions, nVocab: number): Sampler {
+export function createSampler(options: SamplerOptions, nVocab: number, context: SamplerContext = {}): Sampler {
   const o = resolveSamplerOptions(options);
   const random = createRandom(o.seed);
   const candidates = createCandidates(nVocab);
-  const histories: History[] = [];
-  /** steps on the whole vocabulary, ids[i] = i; then those on what is left of it */
-  const whole: SamplerStep[] = [];
-  const chain: SamplerStep[] = [];
+  const { whole, rest, memories, draw } = buildChain(o, nVocab, random, context);
+  const { grammar } = context;
 
-  if (o.repeatLastN !== 0 && (o.repeatPenalty !== 1 || o.frequencyPenalty !== 0 || o.presencePenalty !== 0)) {
-    const history = createHistory(o.repeatLastN, nVocab);
-    histories.push(history);
-    whole.push(penaltiesStep(history, o.repeatPenalty, o.frequencyPenalty, o.presencePenalty));
-  }
-  if (o.temperature <= 0) {
-    // top_k, top_p and min_p never remove the most probable token: greedy needs none of them
-    chain.push(greedyStep());
-  } else {
-    if (o.topK > 0) chain.push(topKStep(o.topK));
-    if (o.topP < 1) chain.push(topPStep(o.topP));
-    if (o.minP > 0) chain.push(minPStep(o.minP));
-    chain.push(temperatureStep(o.temperature));
+  function run(logits: Float32Array, masked: boolean): number {
+    loadCandidates(candidates, logits);
+    if (masked) {
+      grammar!.mask(candidates.logits);
+      candidates.banned = true;
+    }
+    for (const step of whole) step(candidates);
+    dropBanned(candidates);
+    for (const step of rest) step(candidates);
+    return candidates.ids[draw(candidates, random)];
   }
 
   return {
     seed: random.seed,
     sample(logits) {
-      loadCandidates(candidates, logits);
-      for (const step of whole) step(candidates);
-      dropBanned(candidates);
-      for (const step of chain) step(candidates);
-      if (candidates.size === 1) return candidates.ids[0];
-      softmax(candidates);
-      return candidates.ids[pick(candidates, random.next())];
+      // most tokens fit: asking for one is far cheaper than masking a vocabulary
+      const id = run(logits, false);
+      return !grammar || grammar.allows(id) ? id : run(logits, true);
     },
-    accept(id) {
-      for (const history of histories) history.push(id);
+    accept(id, acceptGrammar = true) {
+      if (grammar && acceptGrammar) grammar.accept(id);
+      for (const memory of memories) memory.accept(id);
     },
     reset() {
-      for (const history of histories) history.reset();
+      grammar?.reset();
+      for (const memory of memories) memory.reset();
       random.reset();
     },
   };
+}
+
+function drawFrom(candidates: Parameters<SamplerStep>[0], random: Random): number {
+  if (candidates.size === 1) return 0;
+  softmax(candidates);
+  return pick(candidates, random.next());
+}
+
+/** llama.cpp's order: logit bias, penalties, dry, top_n_sigma, top_k, typical, top_p, min_p, xtc, temperature. */
+function buildChain(o: Required<SamplerOptions>, nVocab: number, random: Random, context: SamplerContext): Chain {
+  const chain: Chain = { whole: [], rest: [], memories: [], draw: drawFrom };
+  const { whole, rest, memories } = chain;
+
+  const bias = resolveLogitBias(o.logitBias, nVocab);
+  if (bias.length > 0) whole.push(logitBiasStep(bias));
+  if (o.mirostat !== 0) {
+    const mirostat = createMirostat(o.mirostat, o.mirostatTau, o.mirostatEta, nVocab, random);
+    rest.push(o.temperature > 0 ? temperatureStep(o.temperature) : greedyStep());
+    memories.push({ accept: () => undefined, reset: mirostat.reset });
+    chain.draw = mirostat.draw;
+    return chain;
+  }
+
+  if (o.repeatLastN !== 0 && (o.repeatPenalty !== 1 || o.frequencyPenalty !== 0 || o.presencePenalty !== 0)) {
+    const history = createHistory(o.repeatLastN, nVocab);
+    whole.push(penaltiesStep(history, o.repeatPenalty, o.frequencyPenalty, o.presencePenalty));
+    memories.push({ accept: history.push, reset: history.reset });
+  }
+  if (o.dryMultiplier > 0 && o.dryPenaltyLastN !== 0) {
+    if (!context.pieceBytes && o.drySequenceBreakers.length > 0) {
+      throw new QuantletError('ERR_INVALID_ARGUMENT', 'dryMultiplier is set, but the text of the tokens is not known here: pass pieceBytes, or drySequenceBreakers: []');
+    }
+    const dry = createDry(
+      { multiplier: o.dryMultiplier, base: o.dryBase, allowedLength: o.dryAllowedLength, lastN: o.dryPenaltyLastN, sequenceBreakers: o.drySequenceBreakers },
+      nVocab,
+      context.pieceBytes ?? (() => new Uint8Array()),
+    );
+    whole.push(dry.step);
+    memories.push(dry);
+  }
+
+  const typical = o.typicalP < 1, xtc = o.xtcProbability > 0 && o.xtcThreshold <= 0.5;
+  const greedy = o.temperature <= 0 && o.dynatempRange === 0;
+  // only typical and xtc can remove the most probable token: without them greedy needs none of the cuts
+  if (!greedy || typical || xtc) {
+    if (o.topNSigma > 0) rest.push(topNSigmaStep(o.topNSigma));
+    if (o.topK > 0) rest.push(topKStep(o.topK));
+    if (typical) rest.push(typicalStep(o.typicalP, o.minKeep, nVocab));
+    if (o.topP < 1) rest.push(topPStep(o.topP, o.minKeep));
+    if (o.minP > 0) rest.push(minPStep(o.minP, o.minKeep));
+    if (xtc) rest.push(xtcStep(o.xtcProbability, o.xtcThreshold, o.minKeep, random));
+  }
+  if (greedy) rest.push(greedyStep());
+  else if (o.dynatempRange > 0) rest.push(dynamicTemperatureStep(o.temperature, o.dynatempRange, o.dynatempExponent));
+  else if (o.temperature !== 1) rest.push(temperatureStep(o.temperature));
+  return chain;
 }

@@ -1,6 +1,7 @@
 import { argmax, keepWhere, selectTop, softmax, sortCandidates } from './candidates.ts';
 import type { SamplerStep } from './candidates.ts';
 import { log } from './math.ts';
+import type { Random } from './random.ts';
 
 /** Keeps the k largest logits (llama_sampler_init_top_k). */
 export function topKStep(k: number): SamplerStep {
@@ -8,32 +9,98 @@ export function topKStep(k: number): SamplerStep {
 }
 
 /** Nucleus sampling (Holtzman et al., 2019): the shortest run of most probable tokens that reaches p in sum. */
-export function topPStep(p: number): SamplerStep {
+export function topPStep(p: number, minKeep: number): SamplerStep {
   return (c) => {
     sortCandidates(c);
     softmax(c);
     let sum = 0, keep = 0;
     while (keep < c.size) {
       sum += c.p[keep++];
-      if (sum >= p) break;
+      if (sum >= p && keep >= minKeep) break;
     }
     c.size = keep;
   };
 }
 
 /** Keeps tokens at least minP times as probable as the most probable one; a logit comparison, so no softmax is needed. */
-export function minPStep(minP: number): SamplerStep {
+export function minPStep(minP: number, minKeep: number): SamplerStep {
   const below = log(minP);
   return (c) => {
     const { logits } = c;
+    if (minKeep > 1) sortCandidates(c);
     if (c.sorted) {
       const least = logits[0] + below;
       let keep = 1;
-      while (keep < c.size && logits[keep] >= least) keep++;
+      while (keep < c.size && (keep < minKeep || logits[keep] >= least)) keep++;
       c.size = keep;
     } else {
       const least = logits[argmax(logits, c.size)] + below;
       keepWhere(c, (i) => logits[i] >= least);
     }
+  };
+}
+
+/** Keeps logits no more than n standard deviations below the largest (Tang et al., 2024: top-n-sigma). */
+export function topNSigmaStep(n: number): SamplerStep {
+  return (c) => {
+    const { logits, size } = c;
+    let sum = 0;
+    for (let i = 0; i < size; i++) sum += logits[i];
+    const mean = sum / size;
+    let squares = 0;
+    for (let i = 0; i < size; i++) squares += (logits[i] - mean) * (logits[i] - mean);
+    const least = logits[argmax(logits, size)] - n * Math.sqrt(squares / size);
+    keepWhere(c, (i) => logits[i] >= least);
+  };
+}
+
+/**
+ * Locally typical sampling (Meister et al., 2022): ascending distance between a token's surprise and the entropy,
+ * until the probabilities pass p.
+ */
+export function typicalStep(p: number, minKeep: number, nVocab: number): SamplerStep {
+  const logitOf = new Float32Array(nVocab), pOf = new Float64Array(nVocab);
+  return (c) => {
+    softmax(c);
+    let entropy = 0;
+    for (let i = 0; i < c.size; i++) {
+      if (c.p[i] > 0) entropy -= c.p[i] * log(c.p[i]);
+    }
+    for (let i = 0; i < c.size; i++) {
+      const id = c.ids[i];
+      logitOf[id] = c.logits[i];
+      pOf[id] = c.p[i];
+      // the sort descends
+      c.logits[i] = -Math.abs(-log(c.p[i]) - entropy);
+    }
+    c.sorted = false;
+    sortCandidates(c);
+    let sum = 0, keep = 0;
+    while (keep < c.size) {
+      sum += pOf[c.ids[keep++]];
+      if (sum > p && keep >= minKeep) break;
+    }
+    c.size = keep;
+    for (let i = 0; i < keep; i++) c.logits[i] = logitOf[c.ids[i]];
+    c.sorted = false;
+  };
+}
+
+/**
+ * Exclude top choices: with this probability, of the tokens that reach the threshold only the least probable stays
+ * (and all below it).
+ */
+export function xtcStep(probability: number, threshold: number, minKeep: number, random: Random): SamplerStep {
+  return (c) => {
+    if (c.size < 2 || random.next() > probability) return;
+    sortCandidates(c);
+    softmax(c);
+    let likely = 0;
+    while (likely < c.size && c.p[likely] >= threshold) likely++;
+    const drop = likely - 1;
+    if (drop < 1 || c.size - drop < minKeep) return;
+    c.ids.copyWithin(0, drop, c.size);
+    c.logits.copyWithin(0, drop, c.size);
+    c.size -= drop;
   };
 }

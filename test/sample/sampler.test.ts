@@ -136,4 +136,49 @@ describe('createSampler', () => {
     expect(createSampler({ temperature: undefined }, 3).sample(new Float32Array([0, 99, 0]))).toBe(1);
     expect(SAMPLER_DEFAULTS).toMatchObject({ temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05, repeatPenalty: 1, repeatLastN: 64 });
   });
+
+  test('every option reaches the chain', () => {
+    const n = 3000, logits = logitsOf(0.4, 0.3, 0.2, 0.1);
+    expectShares(shares({ typicalP: 0.31 }, logits, n), [0, 3 / 5, 2 / 5, 0], n);
+    expectShares(shares({ topNSigma: 0.9 }, logits, n), [4 / 7, 3 / 7, 0, 0], n);
+    expectShares(shares({ xtcProbability: 1, xtcThreshold: 0.15 }, logits, n), [0, 0, 2 / 3, 1 / 3], n);
+    expectShares(shares({ xtcProbability: 1, xtcThreshold: 0.15, temperature: 0 }, logits, n), [0, 0, 1, 0], n);
+    expectShares(shares({ xtcProbability: 1, xtcThreshold: 0.51 }, logits, n), [0.4, 0.3, 0.2, 0.1], n);
+    expectShares(shares({ dynatempRange: 1 }, logitsOf(1, 1, 1, 1), n), [0.25, 0.25, 0.25, 0.25], n);
+    expectShares(shares({ logitBias: { 0: -Infinity, 3: Math.log(5) } }, logits, n), [0, 0.3, 0.2, 0.5], n);
+    expectShares(shares({ logitBias: new Map([[1, 100]]) }, logits, n), [0, 1, 0, 0], n);
+    expectShares(shares({ dryMultiplier: 50, drySequenceBreakers: [] }, logits, n, [0, 1, 2, 0, 1]), [0.5, 0.375, 0, 0.125], n);
+    expectShares(shares({ mirostat: 2, mirostatTau: 100 }, logits, n), [0.4, 0.3, 0.2, 0.1], n);
+    expectShares(shares({ mirostat: 1, mirostatTau: 100 }, logits, n), [0.4, 0.3, 0.2, 0.1], n);
+    expectShares(shares({ mirostat: 2, temperature: 0 }, logits, 20), [1, 0, 0, 0], 20);
+    // top_p would leave one; top_k comes first and penalties before it
+    expectShares(shares({ topP: 0.01, minKeep: 2 }, logits, n), [4 / 7, 3 / 7, 0, 0], n);
+    expectShares(shares({ topK: 1, presencePenalty: 9 }, logits, n, [0]), [0, 1, 0, 0], n);
+    const banAll = createSampler({ logitBias: { 0: -Infinity, 1: -Infinity } }, 2);
+    expect(() => banAll.sample(new Float32Array(2))).toThrow(expect.objectContaining({ code: 'ERR_LOGITS' }));
+    const bad: SamplerOptions[] = [{ logitBias: { 4: 1 } }, { logitBias: { [-1]: 1 } }, { logitBias: { 0: NaN } }, { logitBias: { 0: Infinity } }, { drySequenceBreakers: [''] }, { dryMultiplier: 1 }, { mirostat: 3 }, { xtcProbability: 1.5 }, { typicalP: -1 }, { dryBase: 0.5 }, { minKeep: 0.5 }];
+    for (const options of bad) expect(() => createSampler(options, 4), JSON.stringify(options)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
+  });
+
+  test('a constraint: the sampled token first, a mask only where it is refused', () => {
+    const calls = { allows: 0, mask: 0, accepted: [] as number[], resets: 0 };
+    const odd = {
+      allows: (id: number) => { calls.allows++; return id % 2 === 1; },
+      mask: (logits: Float32Array) => { calls.mask++; for (let id = 0; id < logits.length; id += 2) logits[id] = -Infinity; },
+      accept: (id: number) => { calls.accepted.push(id); },
+      reset: () => { calls.resets++; },
+    };
+    const n = 6000, sampler = createSampler(off, 4, { grammar: odd }), counts = [0, 0, 0, 0];
+    for (let i = 0; i < n; i++) counts[sampler.sample(logitsOf(0.4, 0.3, 0.2, 0.1))]++;
+    expectShares(counts.map((c) => c / n), [0, 0.75, 0, 0.25], n);
+    expect(calls.allows).toBe(n);
+    expect(Math.abs(calls.mask / n - 0.6)).toBeLessThan(spread(0.6, n));
+    sampler.accept(1);
+    sampler.accept(2, false);
+    sampler.reset();
+    expect(calls).toMatchObject({ accepted: [1], resets: 1 });
+    // cuts that would leave nothing of the grammar's tokens are made after the mask
+    const greedy = createSampler({ temperature: 0 }, 4, { grammar: odd });
+    expect(greedy.sample(logitsOf(0.6, 0.1, 0.2, 0.1))).toBe(1);
+  });
 });
