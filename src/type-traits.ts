@@ -47,6 +47,9 @@ export const TYPE = {
   tq1_0: row(34, 'tq1_0', QK_K, 54),
   tq2_0: row(35, 'tq2_0', QK_K, 66),
   mxfp4: row(39, 'mxfp4', 32, 17),
+  nvfp4: row(40, 'nvfp4', 64, 36),
+  q1_0: row(41, 'q1_0', 128, 18),
+  q2_0: row(42, 'q2_0', 64, 18),
 } as const satisfies Record<string, TypeTraits>;
 
 export type TypeName = keyof typeof TYPE;

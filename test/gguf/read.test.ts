@@ -53,6 +53,17 @@ describe.runIf(hasShared)('files of ../shared', () => {
     expect(gguf.dataOffset + bytes).toBe(gguf.byteLength);
   });
 
+  test.each(sharedFiles('quant-golden/').map((path) => [basename(path), path]))('%s: the sizes of all types leave no gap', async (_, path) => {
+    await using file = await openFile(path);
+    const gguf = await readGGUF(file);
+    let end = gguf.dataOffset;
+    for (const t of gguf.tensors.values()) {
+      expect([t.name, t.offset]).toEqual([t.name, end]);
+      end = t.offset + Math.ceil(t.byteLength / 32) * 32;
+    }
+    expect(end).toBe(gguf.byteLength);
+  });
+
   test.each(sharedFiles('vocab/').map((path) => [basename(path), path]))('%s: a vocabulary without tensors', async (_, path) => {
     await using file = await openFile(path);
     const gguf = await readGGUF(file);
