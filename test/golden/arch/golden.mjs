@@ -1,0 +1,47 @@
+// Asks native llama.cpp (native.c, built as README.md says) about every model and writes golden.json and golden.f32.
+//   BACKENDS=folder node golden.mjs PATH_OF_NATIVE
+import { execFileSync } from 'node:child_process';
+import { writeFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { models } from './models.mjs';
+
+const native = process.argv[2], text = 'the cat sat at a hat, the mats';
+const poolings = { mean: 1, cls: 2, last: 3, rank: 4 };
+/** Positions whose logits are kept: around the window of 8, and the ends. */
+const rows = [0, 1, 6, 7, 8, 9, 15, 23];
+/** An order of ids that visits the vocabulary unevenly; specials only where a tokenizer would put them. */
+const some = (n, first, size) => Array.from({ length: n }, (_, i) => first + ((i ** 3 * 7 + i * 31 + 5) % (size - first)));
+
+/** What is asked of each model: [pooling or 'logits', n_ctx]. */
+const asked = {
+  'phi3-longrope': [['logits', 256], ['logits', 512]], 'qwen3-rank': [['rank', 256], ['last', 256]], 'bert': [['cls', 256], ['mean', 256], ['last', 256]],
+  'xlm-roberta-rank': [['rank', 256], ['cls', 256]], 'nomic-bert': [['mean', 256]], 'jina-bert-v2': [['mean', 256]], 'jina-bert-v2-code': [['mean', 256]], 'jina-bert-v3': [['mean', 256]],
+};
+
+const cases = [], values = [];
+let kept = 0;
+const keep = (list) => { const at = kept; values.push(Float32Array.from(list)); kept += list.length; return at; };
+for (const [name, make] of Object.entries(models)) {
+  const { kv } = make(), size = kv['tokenizer.ggml.tokens'][1].length, kind = kv['tokenizer.ggml.model'][1];
+  const ids = kind === 'llama' ? [1, ...some(23, 3, size)] : kind === 'bert' ? [2, ...some(19, 5, size), 3] : [0, ...some(19, 4, size), 2];
+  for (const [want, n_ctx] of asked[name] ?? [['logits', 256]]) {
+    const file = fileURLToPath(new URL(`${name}.gguf`, import.meta.url));
+    const answer = JSON.parse(execFileSync(native, [file, n_ctx, want === 'logits' ? want : poolings[want], ids.join(), text], { maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', 'inherit'] }));
+    const common = { model: `${name}.gguf`, n_ctx, text, text_ids: answer.text_ids, ids };
+    if (want !== 'logits') {
+      // as embeddings are handed out: divided by their euclidean length; a rank stays as it is
+      const length = want === 'rank' ? 1 : Math.hypot(...answer.embedding);
+      cases.push({ ...common, pooling: want, count: answer.embedding.length, offset: keep(answer.embedding.map((x) => x / length)) });
+      continue;
+    }
+    const flat = answer.batch.flat(), largest = flat.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
+    const noise = answer.single.flat().reduce((a, b, i) => Math.max(a, Math.abs(b - flat[i])), 0);
+    cases.push({ ...common, rows, n_vocab: size, offset: keep(rows.flatMap((r) => answer.batch[r])), largest, noise: +noise.toPrecision(3), greedy: answer.greedy, margins: answer.margins.map((m) => +m.toPrecision(4)) });
+    console.log(`${name} n_ctx ${n_ctx}: largest ${largest.toFixed(2)}, noise ${noise.toExponential(1)}, smallest margin ${Math.min(...answer.margins).toFixed(4)}, ${new Set(answer.greedy).size} different ids, ends ${answer.greedy.some((id) => id < 3)}`);
+  }
+}
+const flat = new Float32Array(kept);
+values.reduce((at, list) => (flat.set(list, at), at + list.length), 0);
+writeFileSync(new URL('golden.f32', import.meta.url), new Uint8Array(flat.buffer));
+const note = 'native llama.cpp v0.5.0, one thread, F32 KV cache, flash attention off, no repacking; logits from one batch; noise: the largest difference between one batch and token by token';
+writeFileSync(new URL('golden.json', import.meta.url), `{\n "engine": ${JSON.stringify(note)},\n "cases": [\n${cases.map((c) => '  ' + JSON.stringify(c)).join(',\n')}\n ]\n}\n`);

@@ -1,0 +1,213 @@
+// Every supported architecture in one slow scalar function: f64, one position after the other, no cache. It is the specification that
+// src/arch/ is tested against, and is itself tested against native llama.cpp (test/golden/arch). Rounding that ggml does on purpose is kept:
+// activations take the weights' vec_dot_type (f16, q8_0) before a product, and gelu goes through a table of f16 values.
+import { roundHalf } from './gguf.ts';
+import type { MetaValue, RefGguf, RefTensor } from './gguf.ts';
+
+type Vec = Float64Array;
+export type Pooling = 'mean' | 'cls' | 'last' | 'rank';
+
+/** What the name of an architecture decides; everything else is in metadata, or in which tensors exist. */
+interface Traits {
+  readonly rope?: 'norm' | 'neox';
+  readonly gelu?: boolean;
+  /** residual first, norm after (BERT) */
+  readonly encoder?: boolean;
+  /** embeddings times sqrt(n_embd) */
+  readonly scaled?: boolean;
+  /** every n-th layer has no rope */
+  readonly ropeless?: number;
+  readonly alibi?: number;
+}
+const traits: Record<string, Traits> = {
+  'llama': { rope: 'norm' }, 'smollm3': { rope: 'norm', ropeless: 4 }, 'granite': { rope: 'norm' },
+  'qwen2': { rope: 'neox' }, 'qwen3': { rope: 'neox' }, 'phi3': { rope: 'neox' }, 'stablelm': { rope: 'neox' }, 'starcoder2': { rope: 'neox', gelu: true },
+  'gemma2': { rope: 'neox', gelu: true, scaled: true }, 'gemma3': { rope: 'neox', gelu: true, scaled: true },
+  'bert': { encoder: true, gelu: true }, 'nomic-bert': { encoder: true, rope: 'neox' }, 'jina-bert-v2': { encoder: true, gelu: true, alibi: 8 }, 'jina-bert-v3': { encoder: true, rope: 'neox', gelu: true },
+};
+
+const silu = (x: number) => x / (1 + Math.exp(-x));
+const gelu = (v: number) => {
+  if (Math.abs(v) >= 10) return v < 0 ? 0 : v;
+  const x = roundHalf(v);
+  return roundHalf(0.5 * x * (1 + Math.tanh(0.79788456080286535588 * x * (1 + 0.044715 * x * x))));
+};
+const add = (a: Vec, b: Vec) => a.map((x, i) => x + b[i]);
+const scale = (a: Vec, s: number) => a.map((x) => x * s);
+const softCap = (x: number, cap: number) => (cap ? cap * Math.tanh(x / cap) : x);
+
+/** As ggml stores activations beside a weight of this type. */
+function toVecDotType(x: Vec, type: number): Vec {
+  if (type === 0) return x;
+  if (type === 1) return x.map(roundHalf);
+  const out = new Float64Array(x.length);
+  for (let b = 0; b < x.length; b += 32) {
+    const block = x.subarray(b, b + 32), d = block.reduce((a, v) => Math.max(a, Math.abs(v)), 0) / 127;
+    block.forEach((v, i) => { out[b + i] = d ? roundHalf(d) * Math.sign(v) * Math.floor(Math.abs(v) / d + 0.5) : 0; });
+  }
+  return out;
+}
+
+/** A model ready to be asked. Tensors are dequantised when first used. */
+export function reference(gguf: RefGguf) {
+  const cache = new Map<RefTensor, Vec[]>();
+  const rowsOf = (t: RefTensor) => {
+    const known = cache.get(t) ?? Array.from({ length: t.ne[1] ?? 1 }, (_, i) => t.row(i));
+    cache.set(t, known);
+    return known;
+  };
+  const optional = (name: string) => gguf.tensors.get(name);
+  const rows = (name: string) => {
+    const t = optional(name);
+    if (!t) throw new Error(`no tensor ${name}`);
+    return rowsOf(t);
+  };
+  const vector = (name: string) => { const t = optional(name); return t && rowsOf(t)[0]; };
+  const arch = gguf.meta.get('general.architecture') as string, is = traits[arch];
+  if (!is) throw new Error(`no reference for ${arch}`);
+  const raw = (key: string): MetaValue | undefined => gguf.meta.get(`${arch}.${key}`);
+  const num = (key: string, otherwise: number) => (raw(key) as number | undefined) ?? otherwise;
+
+  const n_embd = num('embedding_length', 0), n_layer = num('block_count', 0), n_head = num('attention.head_count', 0), n_head_kv = num('attention.head_count_kv', n_head);
+  const head = num('attention.key_length', n_embd / n_head), n_rot = num('rope.dimension_count', head), n_ff = num('feed_forward_length', 0);
+  const eps = num('attention.layer_norm_rms_epsilon', num('attention.layer_norm_epsilon', 0)), rms = raw('attention.layer_norm_rms_epsilon') !== undefined;
+  const causal = (raw('attention.causal') as boolean | undefined) ?? true, act = is.gelu ? gelu : silu;
+  const attnCap = arch === 'gemma2' ? num('attn_logit_softcapping', 50) : 0, finalCap = num('final_logit_softcapping', arch === 'gemma2' ? 30 : 0);
+  // the two 27B models of the gemma family scale by the width per head instead of the head's own size
+  const wide = (arch === 'gemma2' && n_layer === 46) || (arch === 'gemma3' && n_layer === 62);
+  const attnScale = (arch === 'granite' && num('attention.scale', 0)) || 1 / Math.sqrt(wide ? n_embd / n_head : head);
+
+  // Only the gemma family has windows here: llama and phi3 files may carry the key, and native ignores it.
+  const window = arch === 'gemma2' ? num('attention.sliding_window', 4096) : arch === 'gemma3' ? num('attention.sliding_window', 0) : 0;
+  const pattern = raw('attention.sliding_window_pattern') ?? (arch === 'gemma2' ? 2 : 6);
+  const isSwa = (il: number) => window > 0 && (Array.isArray(pattern) ? Boolean(pattern[il]) : pattern === 0 || il % (pattern as number) < (pattern as number) - 1);
+
+  /** cos and sin of each pair at one position. */
+  function angles(pos: number, il: number, n_ctx: number): [number, number][] {
+    const type = raw('rope.scaling.type') ?? 'linear', orig = num('rope.scaling.original_context_length', num('context_length', 0));
+    const factor = type === 'none' ? 1 : num('rope.scaling.factor', num('rope.scale_linear', 0)) || 1;
+    const trained = num('rope.freq_base', 10000), local = isSwa(il);
+    const base = local ? num('rope.freq_base_swa', arch === 'gemma2' ? trained : 10000) : trained, freqScale = local && arch === 'gemma3' ? 1 : 1 / factor;
+    const factors = vector('rope_freqs.weight') ?? vector(n_ctx > orig ? 'rope_factors_long.weight' : 'rope_factors_short.weight');
+    const yarn = type === 'yarn', dim = (turns: number) => (n_rot * Math.log(orig / (turns * 2 * Math.PI))) / (2 * Math.log(base));
+    const low = Math.max(0, Math.floor(dim(32))), high = Math.min(n_rot - 1, Math.ceil(dim(1)));
+    const size = num('rope.scaling.attn_factor', 1) * (yarn ? 1 + 0.1 * Math.log(1 / freqScale) : 1);
+    return Array.from({ length: n_rot / 2 }, (_, i) => {
+      const own = (pos * base ** ((-2 * i) / n_rot)) / (factors ? factors[i] : 1), keep = yarn ? 1 - Math.min(1, Math.max(0, (i - low) / Math.max(0.001, high - low))) : 0;
+      const theta = own * freqScale * (1 - keep) + own * keep;
+      return [Math.cos(theta) * size, Math.sin(theta) * size];
+    });
+  }
+  function rope(x: Vec, pairs: [number, number][]): Vec {
+    const out = x.slice();
+    for (let h = 0; h < x.length; h += head) {
+      pairs.forEach(([cos, sin], i) => {
+        const [a, b] = is.rope === 'norm' ? [h + 2 * i, h + 2 * i + 1] : [h + i, h + i + n_rot / 2];
+        out[a] = x[a] * cos - x[b] * sin;
+        out[b] = x[a] * sin + x[b] * cos;
+      });
+    }
+    return out;
+  }
+
+  function normed(x: Vec, kind: 'rms' | 'layer', weight?: Vec, bias?: Vec): Vec {
+    const mean = kind === 'rms' ? 0 : x.reduce((a, v) => a + v, 0) / x.length, spread = Math.sqrt(x.reduce((a, v) => a + (v - mean) ** 2, 0) / x.length + eps);
+    return x.map((v, i) => ((v - mean) / spread) * (weight ? weight[i] : 1) + (bias ? bias[i] : 0));
+  }
+  const norm = (x: Vec, name: string) => normed(x, rms ? 'rms' : 'layer', rows(`${name}.weight`)[0], vector(`${name}.bias`));
+  function linear(x: Vec, name: string): Vec {
+    const t = optional(`${name}.weight`)!, y = toVecDotType(x, t?.type ?? 0), bias = vector(`${name}.bias`);
+    return Float64Array.from(rows(`${name}.weight`), (w, i) => w.reduce((a, v, j) => a + v * y[j], bias ? bias[i] : 0));
+  }
+  /** q/k norms: one weight row for all heads (qwen3, gemma3: rms), one row a head (stablelm), or the whole vector with bias (jina-bert-v2). */
+  function headNorm(x: Vec, name: string): Vec {
+    const t = optional(`${name}.weight`);
+    if (!t) return x;
+    const w = rowsOf(t), width = t.ne[0], out = new Float64Array(x.length);
+    for (let h = 0; h < x.length; h += width) out.set(normed(x.subarray(h, h + width), rms ? 'rms' : 'layer', w[(h / width) % w.length], vector(`${name}.bias`)), h);
+    return out;
+  }
+
+  function attention(xs: Vec[], il: number, n_ctx: number): Vec[] {
+    const b = `blk.${il}.`, nq = n_head * head, nk = n_head_kv * head, roped = is.rope && !(is.ropeless && (il + 1) % is.ropeless === 0) && (arch !== 'granite' || raw('rope.scaling.finetuned') !== false);
+    const qkv = xs.map((x, pos) => {
+      const all = optional(`${b}attn_qkv.weight`) && linear(x, `${b}attn_qkv`);
+      const [q, k, v] = all ? [all.slice(0, nq), all.slice(nq, nq + nk), all.slice(nq + nk)] : ['q', 'k', 'v'].map((t) => linear(x, `${b}attn_${t}`));
+      const turn = (t: Vec) => (roped ? rope(t, angles(pos, il, n_ctx)) : t);
+      return { q: turn(headNorm(q, `${b}attn_q_norm`)), k: turn(headNorm(k, `${b}attn_k_norm`)), v };
+    });
+    return qkv.map(({ q }, pos) => {
+      const out = new Float64Array(nq);
+      for (let h = 0; h < n_head; h++) {
+        const g = Math.floor(h / (n_head / n_head_kv)) * head, slope = is.alibi ? alibi(h) : 0;
+        const scores = qkv.map(({ k }, other) => {
+          if ((causal && other > pos) || (isSwa(il) && pos - other >= window)) return -Infinity;
+          let dot = 0;
+          for (let i = 0; i < head; i++) dot += q[h * head + i] * k[g + i];
+          return softCap(dot * attnScale, attnCap) - slope * Math.abs(pos - other);
+        });
+        const top = Math.max(...scores), e = scores.map((s) => Math.exp(s - top)), sum = e.reduce((a, v) => a + v, 0);
+        e.forEach((p, other) => { for (let i = 0; i < head; i++) out[h * head + i] += (p / sum) * qkv[other].v[g + i]; });
+      }
+      return linear(out, `${b}attn_output`);
+    });
+  }
+  function alibi(h: number): number {
+    const n = 2 ** Math.floor(Math.log2(n_head));
+    return h < n ? 2 ** ((-is.alibi! / n) * (h + 1)) : 2 ** ((-is.alibi! / 2 / n) * (2 * (h - n) + 1));
+  }
+  function feedForward(x: Vec, b: string): Vec {
+    const up = linear(x, `${b}ffn_up`), gate = optional(`${b}ffn_gate.weight`) && linear(x, `${b}ffn_gate`);
+    const mid = gate ? gate.map((g, i) => act(g) * up[i]) : up.length === 2 * n_ff ? up.slice(0, n_ff).map((g, i) => act(g) * up[n_ff + i]) : up.map(act);
+    return linear(mid, `${b}ffn_down`);
+  }
+
+  function decoderLayer(xs: Vec[], il: number, n_ctx: number): Vec[] {
+    const b = `blk.${il}.`, ns = xs.map((x) => norm(x, `${b}attn_norm`)), residual = arch === 'granite' ? num('residual_scale', 1) || 1 : 1;
+    const post = (x: Vec, name: string) => scale(optional(`${name}.weight`) ? norm(x, name) : x, residual);
+    return attention(ns, il, n_ctx).map((o, i) => {
+      const x = add(xs[i], post(o, `${b}post_attention_norm`));
+      const n = optional(`${b}ffn_norm.weight`) ? norm(x, `${b}ffn_norm`) : ns[i];
+      return add(x, post(feedForward(n, b), `${b}post_ffw_norm`));
+    });
+  }
+  function encoderLayer(xs: Vec[], il: number, n_ctx: number): Vec[] {
+    const b = `blk.${il}.`;
+    return attention(xs, il, n_ctx).map((o, i) => {
+      let x = norm(add(o, xs[i]), `${b}attn_output_norm`);
+      if (optional(`${b}attn_norm_2.weight`)) x = norm(add(x, xs[i]), `${b}attn_norm_2`);
+      return norm(add(feedForward(x, b), x), `${b}layer_output_norm`);
+    });
+  }
+
+  /** Hidden states of all positions behind the last norm. n_ctx decides between phi3's long and short rope factors. */
+  function hidden(ids: readonly number[], n_ctx: number): Vec[] {
+    const table = rows('token_embd.weight'), types = vector('token_types.weight'), positions = is.encoder && arch === 'bert' ? rows('position_embd.weight') : undefined;
+    const factor = is.scaled ? Math.sqrt(n_embd) : (arch === 'granite' && num('embedding_scale', 0)) || 1;
+    let xs = ids.map((id, pos) => {
+      let x = scale(table[id], factor);
+      if (types) x = add(x, types);
+      if (positions) x = add(x, positions[pos]);
+      return is.encoder ? norm(x, 'token_embd_norm') : x;
+    });
+    for (let il = 0; il < n_layer; il++) xs = is.encoder ? encoderLayer(xs, il, n_ctx) : decoderLayer(xs, il, n_ctx);
+    return is.encoder ? xs : xs.map((x) => norm(x, 'output_norm'));
+  }
+  /** Logits of every position. */
+  function logits(ids: readonly number[], n_ctx: number): Vec[] {
+    const head_ = optional('output.weight') ? 'output' : 'token_embd', divisor = arch === 'granite' ? num('logit_scale', 1) : 1;
+    return hidden(ids, n_ctx).map((x) => linear(x, head_).map((v) => softCap(v / divisor, finalCap)));
+  }
+  /** The pooled vector of length one; for 'rank' the scores of the head. */
+  function embed(ids: readonly number[], n_ctx: number, pooling: Pooling): Vec {
+    const xs = hidden(ids, n_ctx), last = pooling === 'last' || (pooling === 'rank' && arch === 'qwen3');
+    let x = pooling === 'mean' ? scale(xs.reduce(add), 1 / xs.length) : xs[last ? xs.length - 1 : 0];
+    if (pooling !== 'rank') return scale(x, 1 / Math.hypot(...x));
+    if (optional('cls.weight')) x = linear(x, 'cls').map(Math.tanh);
+    if (optional('cls.output.weight')) x = linear(x, 'cls.output');
+    if (arch !== 'qwen3') return x;
+    const e = x.map((v) => Math.exp(v - Math.max(...x)));
+    return scale(e, 1 / e.reduce((a, v) => a + v, 0));
+  }
+  return { hidden, logits, embed };
+}
