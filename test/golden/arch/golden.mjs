@@ -1,11 +1,13 @@
 // Asks native llama.cpp (native.c, built as README.md says) about every model and writes golden.json and golden.f32.
-//   BACKENDS=folder node golden.mjs PATH_OF_NATIVE
+//   node golden.mjs PATH_OF_NATIVE FOLDER_OF_LIBGGML_CPU_FILES
 import { execFileSync } from 'node:child_process';
-import { writeFileSync } from 'node:fs';
+import { mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { models } from './models.mjs';
 
-const native = process.argv[2], text = 'the cat sat at a hat, the mats';
+const native = resolve(process.argv[2]), text = 'the cat sat at a hat, the mats';
 const poolings = { mean: 1, cls: 2, last: 3, rank: 4 };
 /** Positions whose logits are kept: around the window of 8, and the ends. */
 const rows = [0, 1, 6, 7, 8, 9, 15, 23];
@@ -18,6 +20,17 @@ const asked = {
   'xlm-roberta-rank': [['rank', 256], ['cls', 256]], 'nomic-bert': [['mean', 256]], 'jina-bert-v2': [['mean', 256]], 'jina-bert-v2-code': [['mean', 256]], 'jina-bert-v3': [['mean', 256]],
 };
 
+/** Native built for these CPUs adds in different orders: a folder each, holding only that backend. The first one gives the golden numbers. */
+const backends = ['haswell', 'sandybridge', 'x64'].map((cpu) => {
+  const folder = mkdtempSync(join(tmpdir(), 'backend-')), file = `libggml-cpu-${cpu}.so`;
+  symlinkSync(resolve(process.argv[3], file), join(folder, file));
+  return folder;
+});
+const ask = (model, n_ctx, want, ids, cache, backend = backends[0]) => JSON.parse(execFileSync(native, [fileURLToPath(new URL(model, import.meta.url)), n_ctx, want === 'logits' ? want : poolings[want], ids.join(), text, cache], {
+  env: { ...process.env, BACKENDS: backend }, maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', process.env.SHOW_LOG ? 'inherit' : 'ignore'],
+}));
+const apart = (a, b) => a.flat().reduce((worst, x, i) => Math.max(worst, Math.abs(x - b[i])), 0);
+
 const cases = [], values = [];
 let kept = 0;
 const keep = (list) => { const at = kept; values.push(Float32Array.from(list)); kept += list.length; return at; };
@@ -25,8 +38,7 @@ for (const [name, make] of Object.entries(models)) {
   const { kv } = make(), size = kv['tokenizer.ggml.tokens'][1].length, kind = kv['tokenizer.ggml.model'][1];
   const ids = kind === 'llama' ? [1, ...some(23, 3, size)] : kind === 'bert' ? [2, ...some(19, 5, size), 3] : [0, ...some(19, 4, size), 2];
   for (const [want, n_ctx] of asked[name] ?? [['logits', 256]]) {
-    const file = fileURLToPath(new URL(`${name}.gguf`, import.meta.url));
-    const answer = JSON.parse(execFileSync(native, [file, n_ctx, want === 'logits' ? want : poolings[want], ids.join(), text], { maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', 'inherit'] }));
+    const answer = ask(`${name}.gguf`, n_ctx, want, ids, 'f32');
     const common = { model: `${name}.gguf`, n_ctx, text, text_ids: answer.text_ids, ids };
     if (want !== 'logits') {
       // as embeddings are handed out: divided by their euclidean length; a rank stays as it is
@@ -35,13 +47,14 @@ for (const [name, make] of Object.entries(models)) {
       continue;
     }
     const flat = answer.batch.flat(), largest = flat.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
-    const noise = answer.single.flat().reduce((a, b, i) => Math.max(a, Math.abs(b - flat[i])), 0);
-    cases.push({ ...common, rows, n_vocab: size, offset: keep(rows.flatMap((r) => answer.batch[r])), largest, noise: +noise.toPrecision(3), greedy: answer.greedy, margins: answer.margins.map((m) => +m.toPrecision(4)) });
-    console.log(`${name} n_ctx ${n_ctx}: largest ${largest.toFixed(2)}, noise ${noise.toExponential(1)}, smallest margin ${Math.min(...answer.margins).toFixed(4)}, ${new Set(answer.greedy).size} different ids, ends ${answer.greedy.some((id) => id < 3)}`);
+    const noise = Math.max(apart(answer.single, flat), ...backends.slice(1).map((b) => apart(ask(`${name}.gguf`, n_ctx, want, ids, 'f32', b).batch, flat)));
+    const noiseF16 = apart(ask(`${name}.gguf`, n_ctx, want, ids, 'f16').batch, flat);
+    cases.push({ ...common, rows, n_vocab: size, offset: keep(rows.flatMap((r) => answer.batch[r])), largest, noise: +noise.toPrecision(3), noiseF16: +noiseF16.toPrecision(3), greedy: answer.greedy, margins: answer.margins.map((m) => +m.toPrecision(4)) });
+    console.log(`${name} n_ctx ${n_ctx}: largest ${largest.toFixed(2)}, noise ${noise.toExponential(1)}, with an F16 cache ${noiseF16.toExponential(1)}, smallest margin ${Math.min(...answer.margins).toFixed(4)}, ${new Set(answer.greedy).size} different ids, ends ${answer.greedy.some((id) => id < 3)}`);
   }
 }
 const flat = new Float32Array(kept);
 values.reduce((at, list) => (flat.set(list, at), at + list.length), 0);
 writeFileSync(new URL('golden.f32', import.meta.url), new Uint8Array(flat.buffer));
-const note = 'native llama.cpp v0.5.0, one thread, F32 KV cache, flash attention off, no repacking; logits from one batch; noise: the largest difference between one batch and token by token';
+const note = 'native llama.cpp v0.5.0, one thread, F32 KV cache, flash attention off, no repacking; AVX2; logits from one batch; noise: the largest difference to token by token and to the builds for AVX and SSE2; noiseF16: to an F16 cache with flash attention';
 writeFileSync(new URL('golden.json', import.meta.url), `{\n "engine": ${JSON.stringify(note)},\n "cases": [\n${cases.map((c) => '  ' + JSON.stringify(c)).join(',\n')}\n ]\n}\n`);

@@ -1,7 +1,7 @@
 // What native llama.cpp answers to the golden models, as one JSON object on stdout. golden.mjs calls it.
-//   native MODEL N_CTX logits IDS TEXT           IDS: comma separated; logits of every position (one batch, and token by token), 32 greedy tokens
-//   native MODEL N_CTX POOLING IDS TEXT          POOLING: llama.h's number (1 mean, 2 cls, 3 last, 4 rank); the pooled output, not normalised
-// One thread, F32 KV cache, no flash attention, no repacking, full-size window cache. BACKENDS=folder with libggml-cpu-*.so
+//   native MODEL N_CTX logits IDS TEXT CACHE     IDS: comma separated; logits of every position (one batch, and token by token), 32 greedy tokens
+//   native MODEL N_CTX POOLING IDS TEXT CACHE    POOLING: llama.h's number (1 mean, 2 cls, 3 last, 4 rank); the pooled output, not normalised
+// CACHE f32: F32 KV cache, no flash attention; f16: F16 KV cache and flash attention. One thread, no repacking, full-size window cache. BACKENDS=folder with libggml-cpu-*.so
 #include "ggml-backend.h"
 #include "llama.h"
 #include <stdio.h>
@@ -20,7 +20,7 @@ static void feed(struct llama_context *x, const llama_token *t, int n, int at) {
   llama_batch_free(b);
 }
 int main(int c, char **v) {
-  if (c != 6) fail("reading the arguments");
+  if (c != 7) fail("reading the arguments");
   int pooling = strcmp(v[3], "logits") ? atoi(v[3]) : 0, n = 0;
   llama_token t[MAX];
   for (char *p = strtok(v[4], ","); p && n < MAX; p = strtok(NULL, ",")) t[n++] = atoi(p);
@@ -32,7 +32,8 @@ int main(int c, char **v) {
   const struct llama_vocab *vocab = llama_model_get_vocab(m);
   struct llama_context_params cp = llama_context_default_params();
   cp.n_ctx = atoi(v[2]); cp.n_batch = cp.n_ubatch = MAX; cp.n_threads = cp.n_threads_batch = 1; cp.swa_full = true;
-  cp.type_k = cp.type_v = GGML_TYPE_F32; cp.flash_attn_type = LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  int f32 = !strcmp(v[6], "f32");
+  cp.type_k = cp.type_v = f32 ? GGML_TYPE_F32 : GGML_TYPE_F16; cp.flash_attn_type = f32 ? LLAMA_FLASH_ATTN_TYPE_DISABLED : LLAMA_FLASH_ATTN_TYPE_ENABLED;
   if (pooling) { cp.embeddings = true; cp.pooling_type = pooling; }
   struct llama_context *x = llama_init_from_model(m, cp);
   if (!x) fail("making the context");
