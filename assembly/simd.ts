@@ -73,3 +73,117 @@ export function f16x4_to_f32x4(h: v128): v128 {
   const special = v128.and(i32x4.ge_u(mag, i32x4.splat(0x0f800000)), i32x4.splat(0x7f800000));
   return v128.or(v128.or(scaled, special), sign);
 }
+
+// ---- Integer products of the block formats: exact in every build ----
+
+/** a . b of sixteen i8 each, any values, as four i32 sums (which element lands in which lane differs between words). */
+// @ts-ignore: decorator
+@inline
+export function dot_i8(a: v128, b: v128): v128 {
+  return i32x4.add(
+    i32x4.dot_i16x8_s(i16x8.extend_low_i8x16_s(a), i16x8.extend_low_i8x16_s(b)),
+    i32x4.dot_i16x8_s(i16x8.extend_high_i8x16_s(a), i16x8.extend_high_i8x16_s(b)),
+  );
+}
+
+/** u . s, u in 0..127, s any i8, as four i32 sums. Relaxed: 2 * 127 * 128 = 32512 fits the i16 pair sum, so it is exact. */
+// @ts-ignore: decorator
+@inline
+export function dot_u7(u: v128, s: v128): v128 {
+  if (ASC_FEATURE_RELAXED_SIMD) return i32x4.extadd_pairwise_i16x8_s(i16x8.relaxed_dot_i8x16_i7x16_s(s, u));
+  return dot_i8(u, s);
+}
+
+/** u0 . s0 + u1 . s1, u in 0..63, as four i32 sums. Relaxed: both pair sums share one i16, 2 * 2 * 63 * 128 = 32256. */
+// @ts-ignore: decorator
+@inline
+export function dot2_u6(u0: v128, s0: v128, u1: v128, s1: v128): v128 {
+  if (ASC_FEATURE_RELAXED_SIMD) {
+    return i32x4.extadd_pairwise_i16x8_s(i16x8.add(i16x8.relaxed_dot_i8x16_i7x16_s(s0, u0), i16x8.relaxed_dot_i8x16_i7x16_s(s1, u1)));
+  }
+  return i32x4.add(dot_i8(u0, s0), dot_i8(u1, s1));
+}
+
+/**
+ * (q0 - offset) . s0 + (q1 - offset) . s1, q and offset in 0..63, as four i32 sums: the unsigned codes go to the relaxed dot
+ * as they are, the offset is taken off in i16, where only the result (2 * 2 * 63 * 128) has to fit.
+ */
+// @ts-ignore: decorator
+@inline
+export function dot2_u6_offset(q0: v128, s0: v128, q1: v128, s1: v128, offset: v128): v128 {
+  if (ASC_FEATURE_RELAXED_SIMD) {
+    const dot = i16x8.add(i16x8.relaxed_dot_i8x16_i7x16_s(s0, q0), i16x8.relaxed_dot_i8x16_i7x16_s(s1, q1));
+    const sum = i16x8.add(i16x8.relaxed_dot_i8x16_i7x16_s(s0, offset), i16x8.relaxed_dot_i8x16_i7x16_s(s1, offset));
+    return i32x4.extadd_pairwise_i16x8_s(i16x8.sub(dot, sum));
+  }
+  return i32x4.add(dot_i8(i8x16.sub(q0, offset), s0), dot_i8(i8x16.sub(q1, offset), s1));
+}
+
+/** table[i] for sixteen indices in 0..15 (other indices: anything). */
+// @ts-ignore: decorator
+@inline
+export function lookup16(table: v128, i: v128): v128 {
+  if (ASC_FEATURE_RELAXED_SIMD) return i8x16.relaxed_swizzle(table, i);
+  return i8x16.swizzle(table, i);
+}
+
+// ---- Rounding as C and ggml do it ----
+
+/**
+ * (int) of four f32 the way x86 compiles it: what does not fit (NaN, Inf, >= 2^31) gives 0 here, x86 gives INT_MIN.
+ * Both have the low byte 0, and a low byte is what ggml's quantisers keep: C leaves the case undefined, its files do not.
+ */
+// @ts-ignore: decorator
+@inline
+export function trunc_i32x4(x: v128): v128 {
+  const fits = i32x4.lt_u(v128.and(x, i32x4.splat(0x7fffffff)), i32x4.splat(0x4f000000));
+  return v128.and(i32x4.trunc_sat_f32x4_s(x), fits);
+}
+
+/** C's roundf: half away from zero. (x + 0.5 rounded would lift 0.49999997 to 1, nearest would keep 2.5 at 2.) */
+// @ts-ignore: decorator
+@inline
+export function round_f32x4(x: v128): v128 {
+  const t = f32x4.trunc(x);
+  const half = f32x4.ge(f32x4.abs(f32x4.sub(x, t)), f32x4.splat(0.5));
+  const one = v128.or(v128.and(x, i32x4.splat(0x80000000)), f32x4.splat(1)); // +-1 with the sign of x
+  return f32x4.add(t, v128.and(half, one));
+}
+
+/** Low bytes of four i32x4 as one i8x16: wraps, never saturates. */
+// @ts-ignore: decorator
+@inline
+export function low_bytes(a: v128, b: v128, c: v128, d: v128): v128 {
+  const ab = i8x16.shuffle(a, b, 0, 4, 8, 12, 16, 20, 24, 28, 0, 0, 0, 0, 0, 0, 0, 0);
+  const cd = i8x16.shuffle(c, d, 0, 4, 8, 12, 16, 20, 24, 28, 0, 0, 0, 0, 0, 0, 0, 0);
+  return i64x2.shuffle(ab, cd, 0, 2);
+}
+
+/** Largest of four lanes that are not NaN. */
+// @ts-ignore: decorator
+@inline
+export function hmax_f32(a: v128): f32 {
+  const b = f32x4.pmax(a, i8x16.shuffle(a, a, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+  const x = f32x4.extract_lane(b, 0);
+  const y = f32x4.extract_lane(b, 1);
+  return x < y ? y : x;
+}
+
+/** Lanes that hold a NaN, told by their bits (float comparisons with oneself may be optimised away). */
+// @ts-ignore: decorator
+@inline
+export function is_nan_f32x4(a: v128): v128 {
+  return i32x4.gt_u(v128.and(a, i32x4.splat(0x7fffffff)), i32x4.splat(0x7f800000));
+}
+
+/** Sixteen i8 -> f32, times d, stored at y (64 bytes). */
+// @ts-ignore: decorator
+@inline
+export function store_i8_scaled(y: usize, q: v128, d: v128): void {
+  const lo = i16x8.extend_low_i8x16_s(q);
+  const hi = i16x8.extend_high_i8x16_s(q);
+  v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(lo)), d));
+  v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_high_i16x8_s(lo)), d), 16);
+  v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(hi)), d), 32);
+  v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_high_i16x8_s(hi)), d), 48);
+}
