@@ -1,4 +1,6 @@
 /** The ABI: everything the host may call. Pointers in, pointers out; contracts are checked in src/wasm/abi.ts. */
+export { begin, compute, serve } from './compute';
+export { attention_scratch } from './attention';
 
 /** First byte the host may use: everything below belongs to this instance's static data. */
 export function heap_base(): usize {

@@ -16,6 +16,8 @@ export interface Source {
 export interface Bytes {
   readonly byteLength: number;
   read(start: number, end: number, signal?: AbortSignal): Promise<Uint8Array>;
+  /** Fills `target` (maybe shared memory) from `start`, where the source can without a copy in between. */
+  readInto?(target: Uint8Array, start: number, signal?: AbortSignal): Promise<void>;
 }
 
 /** What `toBytes` accepts. Paths and URLs are opened by the entry of the platform, which makes a `Bytes` of them. */

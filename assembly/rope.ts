@@ -1,0 +1,63 @@
+import { Op, row_of } from './tensor';
+import { split_from, split_to } from './schedule';
+
+/**
+ * Rotary position embedding. src0 [n_dims >= p0 of ne0, n_head, n_tokens] f32, src1 positions i32 [n_tokens],
+ * src2 table f32 [p0, n_ctx]: cos and sin by turns for each pair and position, made by the host at load
+ * (so frequency base, scaling, YaRN and factors are the host's business and angles are computed in f64).
+ * p0 = n_dims rotated, p1 = 0: adjacent pairs (i, i + 1); 1: neox pairs (i, i + n_dims / 2). dst may be src0.
+ */
+export function rope(op: Op, ith: i32, nth: i32): void {
+  const src0 = op.src0, dst = op.dst;
+  const n_dims = op.p0, neox = op.p1 != 0;
+  const heads = src0.ne1, rows = heads * src0.ne2;
+  const to = split_to(rows, ith, nth);
+  for (let r = split_from(rows, ith, nth); r < to; r++) {
+    const h = r % heads, t = r / heads;
+    const x = row_of(src0, h, t, 0), y = row_of(dst, h, t, 0);
+    const pos = load<i32>(op.src1.data + (<usize>t << 2));
+    const table = row_of(op.src2, pos, 0, 0);
+    if (neox) rotate_neox(x, y, table, n_dims);
+    else rotate_adjacent(x, y, table, n_dims);
+    for (let i = n_dims; i < src0.ne0; i++) store<f32>(y + (<usize>i << 2), load<f32>(x + (<usize>i << 2)));
+  }
+}
+
+/** One pair and its angle: used where fewer than four lanes are left. */
+// @ts-ignore: decorator
+@inline
+function rotate_pair(x: usize, y: usize, table: usize, a: i32, b: i32, pair: i32): void {
+  const c = load<f32>(table + (<usize>pair << 3)), s = load<f32>(table + (<usize>pair << 3), 4);
+  const x0 = load<f32>(x + (<usize>a << 2)), x1 = load<f32>(x + (<usize>b << 2));
+  store<f32>(y + (<usize>a << 2), x0 * c - x1 * s);
+  store<f32>(y + (<usize>b << 2), x0 * s + x1 * c);
+}
+
+function rotate_adjacent(x: usize, y: usize, table: usize, n: i32): void {
+  let i = 0;
+  for (; i + 4 <= n; i += 4) {
+    const o = <usize>i << 2;
+    const v = v128.load(x + o), t = v128.load(table + o); // t = c0 s0 c1 s1
+    const c = i8x16.shuffle(t, t, 0, 1, 2, 3, 0, 1, 2, 3, 8, 9, 10, 11, 8, 9, 10, 11);
+    const s = i8x16.shuffle(t, t, 4, 5, 6, 7, 4, 5, 6, 7, 12, 13, 14, 15, 12, 13, 14, 15);
+    const swapped = i8x16.shuffle(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
+    const signs = i32x4(0x80000000, 0, 0x80000000, 0); // x0 c - x1 s, x1 c + x0 s
+    v128.store(y + o, f32x4.add(f32x4.mul(v, c), v128.xor(f32x4.mul(swapped, s), signs)));
+  }
+  for (; i + 2 <= n; i += 2) rotate_pair(x, y, table, i, i + 1, i >> 1);
+}
+
+function rotate_neox(x: usize, y: usize, table: usize, n: i32): void {
+  const half = n >> 1;
+  let i = 0;
+  for (; i + 4 <= half; i += 4) {
+    const a = <usize>i << 2, b = <usize>(i + half) << 2;
+    const t0 = v128.load(table + (<usize>i << 3)), t1 = v128.load(table + (<usize>i << 3), 16);
+    const c = i8x16.shuffle(t0, t1, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27);
+    const s = i8x16.shuffle(t0, t1, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+    const x0 = v128.load(x + a), x1 = v128.load(x + b);
+    v128.store(y + a, f32x4.sub(f32x4.mul(x0, c), f32x4.mul(x1, s)));
+    v128.store(y + b, f32x4.add(f32x4.mul(x0, s), f32x4.mul(x1, c)));
+  }
+  for (; i < half; i++) rotate_pair(x, y, table, i, i + half, i);
+}

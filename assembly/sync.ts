@@ -1,0 +1,103 @@
+/**
+ * Everything threads say to each other: the only file with atomics. In single builds it all folds away.
+ *
+ * Sync block (one cache line of 64 bytes a word, so that spinning on one does not slow writers of another):
+ *   STEP    number of the step to run; CLOSED when the threads go home
+ *   DONE    number of the last finished step
+ *   ARRIVED threads that reached the current barrier
+ *   PHASE   barriers passed
+ *   POISON  not 0 once a worker was lost: every wait ends, every barrier says LOST
+ *   CANCEL  [0] set by the host: stop this step; [1] set by the thread that saw it first, for all, at a barrier
+ *   PLAN    plan, from, to of the step (plain words, published by STEP)
+ */
+const STEP: usize = 0;
+const DONE: usize = 64;
+const ARRIVED: usize = 128;
+const PHASE: usize = 192;
+const POISON: usize = 256;
+const CANCEL: usize = 320;
+const PLAN: usize = 384;
+
+const CLOSED: i32 = -1;
+
+/** What a barrier and a step end with. */
+export const GO_ON: i32 = 0;
+export const CANCELLED: i32 = 1;
+export const LOST: i32 = -1;
+
+/**
+ * Polls before a thread goes to sleep. A poll is an atomic load, about 1 ns where the line is not written;
+ * sleeping and being woken costs about 7 us, so polling for about that long at most doubles the price of a wait.
+ */
+const SPIN: i32 = 6000;
+
+/** Next chunk of an op: each number is given to exactly one thread. */
+// @ts-ignore: decorator
+@inline
+export function take(cursor: usize): i32 {
+  if (ASC_FEATURE_THREADS) return atomic.add<i32>(cursor, 1);
+  const v = load<i32>(cursor);
+  store<i32>(cursor, v + 1);
+  return v;
+}
+
+/**
+ * All nth threads meet. GO_ON; CANCELLED: the host wants the step to end, and all threads learn it at the same barrier;
+ * LOST: a worker is gone, give up.
+ */
+export function barrier(sync: usize, nth: i32): i32 {
+  if (!ASC_FEATURE_THREADS) return GO_ON;
+  const phase = atomic.load<i32>(sync + PHASE);
+  if (atomic.add<i32>(sync + ARRIVED, 1) == nth - 1) {
+    if (atomic.load<i32>(sync + CANCEL) != 0) atomic.store<i32>(sync + CANCEL + 4, 1);
+    atomic.store<i32>(sync + ARRIVED, 0);
+    atomic.add<i32>(sync + PHASE, 1);
+    if (nth > 1) atomic.notify(sync + PHASE, -1);
+  } else {
+    let polls = SPIN;
+    while (atomic.load<i32>(sync + PHASE) == phase) {
+      if (--polls < 0) atomic.wait<i32>(sync + PHASE, phase, -1);
+    }
+  }
+  if (atomic.load<i32>(sync + POISON) != 0) return LOST;
+  return atomic.load<i32>(sync + CANCEL + 4) != 0 ? CANCELLED : GO_ON;
+}
+
+/** Waits for a step after `last`. Its number, or 0: the threads were sent home, or nothing came for idle_ns and this call closed the shop. */
+export function await_step(sync: usize, last: i32, idle_ns: i64): i32 {
+  let step = 0;
+  if (ASC_FEATURE_THREADS) {
+    for (let polls = SPIN; (step = atomic.load<i32>(sync + STEP)) == last && atomic.load<i32>(sync + POISON) == 0; ) {
+      if (--polls >= 0) continue;
+      // 2 = timed out. The one word decides between "go home" and a step posted at the same moment.
+      if (atomic.wait<i32>(sync + STEP, last, idle_ns) == 2 && atomic.cmpxchg<i32>(sync + STEP, last, CLOSED) == last) {
+        atomic.notify(sync + STEP, -1);
+      }
+    }
+    if (step == CLOSED || atomic.load<i32>(sync + POISON) != 0) step = 0;
+  }
+  return step;
+}
+
+/** Thread 0 says that step is finished; the host waits on this word. */
+export function finish_step(sync: usize, step: i32): void {
+  if (!ASC_FEATURE_THREADS) return;
+  atomic.store<i32>(sync + DONE, step);
+  atomic.notify(sync + DONE, -1);
+}
+
+// @ts-ignore: decorator
+@inline
+export function step_plan(sync: usize): usize {
+  return load<usize>(sync + PLAN);
+}
+// @ts-ignore: decorator
+@inline
+export function step_from(sync: usize): i32 {
+  return load<i32>(sync + PLAN, 4);
+}
+// @ts-ignore: decorator
+@inline
+export function step_to(sync: usize): i32 {
+  return load<i32>(sync + PLAN, 8);
+}

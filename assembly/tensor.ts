@@ -1,0 +1,92 @@
+/**
+ * What the host writes into the arena and the kernels read: tensors, op records, the plan.
+ * The byte layout is mirrored by src/graph/layout.ts; a test compares the two.
+ *
+ *   Tensor  48 bytes | type layout | ne0 ne1 ne2 ne3 | nb0 nb1 nb2 nb3 | data | - |
+ *   Op     128 bytes | code flags | dst | src0..src5 | cursor | p0..p21 |
+ *   Plan    32 bytes | n_ops ops | n_dims dims | n_cursors cursors | scratch scratch_size |
+ */
+
+/** ggml's view of memory: ne elements and nb byte strides per dimension, ne0 fastest. */
+@unmanaged
+export class Tensor {
+  type: u32;
+  layout: u32;
+  ne0: i32;
+  ne1: i32;
+  ne2: i32;
+  ne3: i32;
+  nb0: u32;
+  nb1: u32;
+  nb2: u32;
+  nb3: u32;
+  data: usize;
+  spare: u32;
+}
+
+/** Rows as GGUF stores them. */
+export const LAYOUT_PLAIN: u32 = 0;
+/** Rows interleaved in groups for the packed GEMM and GEMV (repack.ts). */
+export const LAYOUT_PACKED: u32 = 1;
+
+/** Threads meet before this op: it reads or overwrites what others may still be writing. */
+export const OP_BARRIER: u32 = 1;
+
+@unmanaged
+export class Op {
+  code: u32;
+  flags: u32;
+  dst: Tensor;
+  src0: Tensor;
+  src1: Tensor;
+  src2: Tensor;
+  src3: Tensor;
+  src4: Tensor;
+  src5: Tensor;
+  /** This op's own counter of chunks taken, zeroed by begin(). */
+  cursor: usize;
+  p0: i32;
+  p1: i32;
+  p2: i32;
+  p3: i32;
+  p4: i32;
+  p5: i32;
+  p6: i32;
+  p7: i32;
+  p8: i32;
+  p9: i32;
+  p10: i32;
+  p11: i32;
+  p12: i32;
+  p13: i32;
+}
+
+export const OP_SIZE: usize = 128;
+
+@unmanaged
+export class Plan {
+  n_ops: i32;
+  ops: usize;
+  /** Pairs (address of an ne, 0 = n_tokens | 1 = n_outputs): the dimensions that follow the batch. */
+  n_dims: i32;
+  dims: usize;
+  n_cursors: i32;
+  cursors: usize;
+  /** scratch_size bytes for each thread, thread ith's at scratch + ith * scratch_size. */
+  scratch: usize;
+  scratch_size: u32;
+}
+
+/** Address of row (i1, i2, i3). */
+// @ts-ignore: decorator
+@inline
+export function row_of(t: Tensor, i1: i32, i2: i32, i3: i32): usize {
+  return t.data + <usize>i1 * t.nb1 + <usize>i2 * t.nb2 + <usize>i3 * t.nb3;
+}
+
+/** Rows of a tensor: ne1 * ne2 * ne3. */
+// @ts-ignore: decorator
+@inline
+export function nrows(t: Tensor): i32 {
+  return t.ne1 * t.ne2 * t.ne3;
+}

@@ -1,0 +1,41 @@
+/** Angles of rotary embeddings for every position, computed once in f64: frequency base, scaling, YaRN and factors are settled here. */
+
+export interface RopeParams {
+  /** Dimensions rotated, even. */
+  nDims: number;
+  freqBase: number;
+  /** 1 / factor of linear scaling. */
+  freqScale: number;
+  /** YaRN (arXiv 2309.00071): 0 none, 1 full; ggml's ext_factor, attn_factor, beta_fast, beta_slow, n_ctx_orig. */
+  extFactor: number;
+  attnFactor: number;
+  betaFast: number;
+  betaSlow: number;
+  nCtxOrig: number;
+  /** Divisor of each pair's frequency, [nDims / 2] (Llama 3's rope_freqs.weight, Phi 3's long and short factors). */
+  factors?: ArrayLike<number> | undefined;
+}
+
+export const ROPE_DEFAULTS = { freqScale: 1, extFactor: 0, attnFactor: 1, betaFast: 32, betaSlow: 1, nCtxOrig: 0 } as const;
+
+/** cos and sin by turns, f32 [nDims, nPositions] (ne order): pair i of position p is at p * nDims + 2 i. Source: ggml_rope_ext's rope_yarn. */
+export function ropeTable(p: RopeParams, nPositions: number): Float32Array {
+  const half = p.nDims / 2;
+  const table = new Float32Array(nPositions * p.nDims);
+  const pairAt = (rotations: number): number => (p.nDims * Math.log(p.nCtxOrig / (rotations * 2 * Math.PI))) / (2 * Math.log(p.freqBase));
+  const low = Math.max(0, Math.floor(pairAt(p.betaFast))), high = Math.min(p.nDims - 1, Math.ceil(pairAt(p.betaSlow)));
+  const scale = p.extFactor === 0 ? p.attnFactor : p.attnFactor * (1 + 0.1 * Math.log(1 / p.freqScale));
+  for (let i = 0; i < half; i++) {
+    const extrapolated = p.freqBase ** ((-2 * i) / p.nDims) / (p.factors?.[i] ?? 1);
+    const interpolated = extrapolated * p.freqScale;
+    const ramp = 1 - Math.min(1, Math.max(0, (i - low) / Math.max(0.001, high - low)));
+    const mix = p.extFactor === 0 ? 0 : ramp * p.extFactor;
+    const frequency = interpolated * (1 - mix) + extrapolated * mix;
+    for (let pos = 0; pos < nPositions; pos++) {
+      const angle = pos * frequency, at = pos * p.nDims + 2 * i;
+      table[at] = Math.cos(angle) * scale;
+      table[at + 1] = Math.sin(angle) * scale;
+    }
+  }
+  return table;
+}

@@ -1,0 +1,84 @@
+/** What the commands share: their shape, opening a model, progress, numbers on the terminal. */
+import { loadModel, platform } from '../entry/node.ts';
+import { readGGUF } from '../gguf/read.ts';
+import type { GGUF } from '../gguf/types.ts';
+import type { LoadOptions, Model } from '../model.ts';
+import type { Build } from '../wasm/load.ts';
+import type { FlagKey } from './flags.ts';
+import { fileURLToPath } from 'node:url';
+
+export interface Command {
+  readonly name: string;
+  /** `[flags] FILE` and the like. */
+  readonly synopsis: string;
+  readonly summary: string;
+  readonly flags: readonly FlagKey[];
+  readonly examples: readonly string[];
+  /** Resolves to the exit code; an abort of the signal is Ctrl-C. */
+  run(argv: readonly string[], signal: AbortSignal): Promise<number>;
+}
+
+/** The model that ships with the package. */
+export const SHIPPED_MODEL = fileURLToPath(new URL('../../models/tiny-stories-q4_0.gguf', import.meta.url));
+
+interface ModelFlags {
+  model?: string;
+  threads?: number;
+  ctx?: number;
+  batch?: number;
+  build?: string;
+  noWarmup?: boolean;
+}
+
+/** Loads the model of the flags, with a progress bar on stderr where that is a terminal. */
+export async function openModel(values: ModelFlags, signal: AbortSignal, more: LoadOptions = {}): Promise<Model> {
+  const bar = progressBar('loading');
+  try {
+    return await loadModel(values.model ?? SHIPPED_MODEL, {
+      contextLength: values.ctx ?? 0,
+      warmUp: !values.noWarmup,
+      signal,
+      onProgress: ({ loaded, total }) => bar.set(loaded / total),
+      ...(values.threads !== undefined ? { threads: values.threads } : {}),
+      ...(values.batch !== undefined ? { batchSize: values.batch } : {}),
+      ...(values.build !== undefined ? { build: values.build as Build } : {}),
+      ...more,
+    });
+  } finally {
+    bar.end();
+  }
+}
+
+/** The checked header of a GGUF file. */
+export async function openHeader(path: string): Promise<GGUF> {
+  const { bytes, close } = await platform.open(path);
+  try {
+    return await readGGUF(bytes);
+  } finally {
+    await close();
+  }
+}
+
+/** A line on stderr that shows how far something is; nothing where stderr is no terminal. */
+export function progressBar(what: string): { set(part: number): void; end(): void } {
+  const { stderr } = process;
+  if (!stderr.isTTY) return { set() {}, end() {} };
+  const width = 30;
+  let shown = -1;
+  return {
+    set(part) {
+      const percent = Math.floor(part * 100);
+      if (percent === shown) return;
+      shown = percent;
+      const full = Math.round(part * width);
+      stderr.write(`\r${what} ${'█'.repeat(full)}${'░'.repeat(width - full)} ${percent} %`);
+    },
+    end() {
+      if (shown >= 0) stderr.write('\r\x1b[K');
+    },
+  };
+}
+
+/** \n, \t, \r, \", \', \\, \xHH as llama.cpp reads them in prompts. */
+export const unescape = (text: string): string =>
+  text.replace(/\\(x[0-9a-fA-F]{2}|[ntr"'\\])/g, (_, c: string) => (c[0] === 'x' ? String.fromCharCode(parseInt(c.slice(1), 16)) : (({ n: '\n', t: '\t', r: '\r' }) as Record<string, string>)[c] ?? c));

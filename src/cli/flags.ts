@@ -1,0 +1,131 @@
+/**
+ * The one table of flags, in llama.cpp's spelling. Arguments are brought into the form `--name=value` here and only then given
+ * to node:util's parseArgs, which by itself refuses `-n -1` and `-p "-5 + 3"` and reads `-np 4` as `-n p 4`.
+ */
+import { parseArgs } from 'node:util';
+import { QuantletError } from '../errors.ts';
+
+export interface Flag {
+  readonly name: string;
+  /** Other spellings, with their dashes: `-m`, `--ctx-size`. */
+  readonly aliases: readonly string[];
+  readonly type: 'string' | 'number' | 'integer' | 'boolean';
+  /** What the value is called in the help; none for booleans. */
+  readonly value?: string;
+  readonly help: string;
+  readonly multiple?: boolean;
+}
+
+const flag = <T extends Flag['type']>(name: string, aliases: string, type: T, value: string, help: string, multiple = false): Flag & { readonly type: T } => ({
+  name,
+  aliases: aliases ? aliases.split(' ') : [],
+  type,
+  ...(value ? { value } : {}),
+  help,
+  ...(multiple ? { multiple } : {}),
+});
+
+export const FLAGS = {
+  model: flag('model', '-m', 'string', 'FILE', 'GGUF model; default: the small one that ships'),
+  prompt: flag('prompt', '-p', 'string', 'TEXT', 'the text to continue; empty: the model begins by itself'),
+  file: flag('file', '-f', 'string', 'FILE', 'read the text from a file'),
+  predict: flag('predict', '-n --n-predict', 'integer', 'N', 'new tokens at most; -1: until the model ends or the context is full'),
+  threads: flag('threads', '-t', 'integer', 'N', 'threads; default: all cores this process may use'),
+  ctx: flag('ctx-size', '-c', 'integer', 'N', 'tokens of context; 0: what the model was trained for'),
+  batch: flag('batch-size', '-b -ub --ubatch-size', 'integer', 'N', 'prompt tokens of one step at most (512)'),
+  temp: flag('temp', '--temperature', 'number', 'T', 'temperature; 0: always the most probable token (0.8)'),
+  topK: flag('top-k', '', 'integer', 'K', 'keep the K most probable tokens; 0: all (40)'),
+  topP: flag('top-p', '', 'number', 'P', 'keep the most probable tokens that add up to P; 1: all (0.95)'),
+  minP: flag('min-p', '', 'number', 'P', 'keep tokens at least P times as probable as the best; 0: all (0.05)'),
+  typical: flag('typical', '--typical-p', 'number', 'P', 'locally typical sampling; 1: off (1)'),
+  topNSigma: flag('top-n-sigma', '--top-nsigma', 'number', 'N', 'keep logits within N standard deviations of the best; -1: off (-1)'),
+  xtcProbability: flag('xtc-probability', '', 'number', 'P', 'XTC: how often likely tokens are left out (0)'),
+  xtcThreshold: flag('xtc-threshold', '', 'number', 'P', 'XTC: a token is likely from P on (0.1)'),
+  repeatPenalty: flag('repeat-penalty', '', 'number', 'X', 'make the last tokens less likely; 1: off (1)'),
+  repeatLastN: flag('repeat-last-n', '', 'integer', 'N', 'how many last tokens the penalties look at; -1: all (64)'),
+  presencePenalty: flag('presence-penalty', '', 'number', 'X', 'taken from the logit of tokens that were there (0)'),
+  frequencyPenalty: flag('frequency-penalty', '', 'number', 'X', 'the same for every time (0)'),
+  dryMultiplier: flag('dry-multiplier', '', 'number', 'X', 'DRY repetition penalty; 0: off (0)'),
+  dryBase: flag('dry-base', '', 'number', 'X', 'DRY base (1.75)'),
+  dryAllowedLength: flag('dry-allowed-length', '', 'integer', 'N', 'DRY: repetitions up to N tokens are free (2)'),
+  dryPenaltyLastN: flag('dry-penalty-last-n', '', 'integer', 'N', 'DRY: tokens searched; -1: all (-1)'),
+  mirostat: flag('mirostat', '', 'integer', 'N', 'Mirostat 1 or 2; 0: off (0)'),
+  mirostatLr: flag('mirostat-lr', '', 'number', 'X', 'Mirostat learning rate eta (0.1)'),
+  mirostatEnt: flag('mirostat-ent', '', 'number', 'X', 'Mirostat target entropy tau (5)'),
+  dynatempRange: flag('dynatemp-range', '', 'number', 'X', 'dynamic temperature range; 0: off (0)'),
+  dynatempExp: flag('dynatemp-exp', '', 'number', 'X', 'dynamic temperature exponent (1)'),
+  seed: flag('seed', '-s', 'integer', 'N', 'seed of the sampler; -1: random (-1)'),
+  stop: flag('reverse-prompt', '-r', 'string', 'TEXT', 'stop where this text comes up; may be given several times', true),
+  ignoreEos: flag('ignore-eos', '', 'boolean', '', 'go on after the end-of-text token'),
+  escape: flag('escape', '-e', 'boolean', '', 'read \\n, \\t, \\x41 ... in the prompt (on)'),
+  noEscape: flag('no-escape', '', 'boolean', '', 'take the prompt as it is'),
+  noWarmup: flag('no-warmup', '', 'boolean', '', 'start without optimising the kernels first'),
+  noDisplayPrompt: flag('no-display-prompt', '', 'boolean', '', 'do not repeat the prompt in the output'),
+  build: flag('build', '', 'string', 'NAME', 'simd, relaxed, simd-threads or relaxed-threads; default: the best that runs'),
+  json: flag('json', '', 'boolean', '', 'print one JSON object'),
+  help: flag('help', '-h', 'boolean', '', 'show this help'),
+} as const satisfies { readonly [key: string]: Flag };
+
+export type FlagKey = keyof typeof FLAGS;
+
+type ValueOf<F extends Flag> = F['type'] extends 'boolean' ? boolean : F['type'] extends 'string' ? string : number;
+/** Parsed values by the table's keys; a flag that may be given several times is always a list. */
+export type Values<K extends FlagKey> = { [P in Exclude<K, 'stop'>]?: ValueOf<(typeof FLAGS)[P]> } & { [P in K & 'stop']?: string[] };
+
+const usage = (message: string): QuantletError => new QuantletError('ERR_USAGE', message);
+
+/**
+ * Arguments of a command that takes these flags, and its positional ones.
+ * @throws ERR_USAGE naming the flag and what was expected
+ */
+export function parseFlags<K extends FlagKey>(argv: readonly string[], keys: readonly K[]): { values: Values<K>; positionals: string[] } {
+  const flags = keys.map((k) => [k, FLAGS[k] as Flag] as const);
+  const bySpelling = new Map(flags.flatMap(([, f]) => [`--${f.name}`, ...f.aliases].map((s) => [s, f] as const)));
+  const normal: string[] = [];
+  for (let i = 0; i < argv.length; i++) {
+    const arg = argv[i];
+    if (arg === '--') {
+      normal.push(...argv.slice(i));
+      break;
+    }
+    const equals = arg.startsWith('--') ? arg.indexOf('=') : -1;
+    const spelling = equals < 0 ? arg : arg.slice(0, equals);
+    const known = bySpelling.get(spelling);
+    if (!known) {
+      if (arg.startsWith('-') && arg !== '-') throw usage(`unknown flag ${spelling}; this command takes ${flags.map(([, f]) => f.aliases[0] ?? `--${f.name}`).join(' ')}`);
+      normal.push(arg);
+    } else if (known.type === 'boolean') {
+      if (equals >= 0) throw usage(`${spelling} takes no value`);
+      normal.push(`--${known.name}`);
+    } else {
+      const value = equals >= 0 ? arg.slice(equals + 1) : argv[++i];
+      if (value === undefined) throw usage(`${spelling} needs a value: ${known.value}, ${known.help}`);
+      normal.push(`--${known.name}=${value}`);
+    }
+  }
+  const options = Object.fromEntries(flags.map(([, f]) => [f.name, { type: f.type === 'boolean' ? ('boolean' as const) : ('string' as const), multiple: f.multiple ?? false }]));
+  const { values, positionals } = parseArgs({ args: normal, options, allowPositionals: true, strict: true });
+  const out = {} as Record<string, unknown>;
+  for (const [key, f] of flags) {
+    const value = values[f.name];
+    if (value !== undefined) out[key] = typeof value === 'string' ? convert(f, value) : value;
+  }
+  return { values: out as Values<K>, positionals };
+}
+
+function convert(f: Flag, value: string): string | number {
+  if (f.type === 'string') return value;
+  const n = value.trim() === '' ? NaN : Number(value);
+  if (Number.isNaN(n) || (f.type === 'integer' && !Number.isInteger(n))) throw usage(`--${f.name} is "${value}"; expected ${f.type === 'integer' ? 'a whole number' : 'a number'}`);
+  return n;
+}
+
+/** The help of a command: its flags with what they take. */
+export function flagHelp(keys: readonly FlagKey[]): string {
+  const left = keys.map((k) => {
+    const f: Flag = FLAGS[k];
+    return `  ${[...f.aliases, `--${f.name}`].sort((a, b) => a.length - b.length).join(', ')}${f.value ? ` ${f.value}` : ''}`;
+  });
+  const width = Math.min(36, Math.max(...left.map((s) => s.length)) + 2);
+  return keys.map((k, i) => (left[i].length < width ? left[i].padEnd(width) : `${left[i]}\n${' '.repeat(width)}`) + FLAGS[k].help).join('\n');
+}

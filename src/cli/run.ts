@@ -1,0 +1,106 @@
+/** quantlet run: continue a text, as llama-completion does. */
+import { readFile } from 'node:fs/promises';
+import { QuantletError } from '../errors.ts';
+import type { GenerateOptions, GenerationResult } from '../generate.ts';
+import type { Model } from '../model.ts';
+import { openModel, unescape, type Command } from './command.ts';
+import { parseFlags, type FlagKey, type Values } from './flags.ts';
+
+export const SAMPLING_FLAGS = [
+  'temp', 'topK', 'topP', 'minP', 'typical', 'topNSigma', 'xtcProbability', 'xtcThreshold', 'repeatPenalty', 'repeatLastN', 'presencePenalty', 'frequencyPenalty',
+  'dryMultiplier', 'dryBase', 'dryAllowedLength', 'dryPenaltyLastN', 'mirostat', 'mirostatLr', 'mirostatEnt', 'dynatempRange', 'dynatempExp', 'seed',
+] as const satisfies readonly FlagKey[];
+
+const KEYS = [
+  'model', 'prompt', 'file', 'predict', 'threads', 'ctx', 'batch', ...SAMPLING_FLAGS,
+  'stop', 'ignoreEos', 'escape', 'noEscape', 'noDisplayPrompt', 'noWarmup', 'build', 'json', 'help',
+] as const satisfies readonly FlagKey[];
+
+/** The sampler's options of the flags; what was not given keeps the default. */
+export function samplerOptions(v: Values<(typeof SAMPLING_FLAGS)[number]>): GenerateOptions {
+  const options = {
+    temperature: v.temp, topK: v.topK, topP: v.topP, minP: v.minP, typicalP: v.typical, topNSigma: v.topNSigma, xtcProbability: v.xtcProbability, xtcThreshold: v.xtcThreshold,
+    repeatPenalty: v.repeatPenalty, repeatLastN: v.repeatLastN, presencePenalty: v.presencePenalty, frequencyPenalty: v.frequencyPenalty, dryMultiplier: v.dryMultiplier,
+    dryBase: v.dryBase, dryAllowedLength: v.dryAllowedLength, dryPenaltyLastN: v.dryPenaltyLastN, mirostat: v.mirostat, mirostatEta: v.mirostatLr, mirostatTau: v.mirostatEnt,
+    dynatempRange: v.dynatempRange, dynatempExponent: v.dynatempExp, seed: v.seed,
+  };
+  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+}
+
+export const run: Command = {
+  name: 'run',
+  synopsis: '[-m FILE] [-p TEXT] [flags]',
+  summary: 'continue a text',
+  flags: KEYS,
+  examples: ['quantlet run -p "Once upon a time" -n 64', 'quantlet run -m llama-3.2-1b.Q4_K_M.gguf -p "The capital of France is" -n 8 --temp 0', 'quantlet run -m model.gguf -f prompt.txt -t 4 -c 4096 --json'],
+  async run(argv, signal) {
+    const { values, positionals } = parseFlags(argv, KEYS);
+    if (positionals.length > 0) throw new QuantletError('ERR_USAGE', `"${positionals[0]}" is no flag; give the prompt with -p and the model with -m`);
+    const prompt = await readPrompt(values);
+    const model = await openModel(values, signal);
+    try {
+      const generation = model.generate(prompt, {
+        ...samplerOptions(values),
+        maxTokens: values.predict ?? -1,
+        signal,
+        ...(values.stop ? { stop: values.stop } : {}),
+        ...(values.ignoreEos ? { ignoreEos: true } : {}),
+      });
+      if (values.json) {
+        process.stdout.write(`${JSON.stringify(report(model, await generation.result()))}\n`);
+        return 0;
+      }
+      if (!values.noDisplayPrompt) process.stdout.write(prompt);
+      let begun = prompt !== '';
+      for await (const { text } of generation) {
+        // The first piece of a sentence carries the space that SentencePiece puts before words.
+        const shown: string = begun ? text : text.replace(/^ /, '');
+        begun ||= text !== '';
+        process.stdout.write(shown);
+      }
+      const result = await generation.result();
+      process.stdout.write('\n');
+      process.stderr.write(`\n${summary(model, result)}\n`);
+      return 0;
+    } finally {
+      await model.dispose();
+    }
+  },
+};
+
+async function readPrompt({ prompt, file, noEscape }: Values<'prompt' | 'file' | 'noEscape'>): Promise<string> {
+  if (file !== undefined) {
+    const text = await readFile(file, 'utf8').catch((cause: Error) => {
+      throw new QuantletError('ERR_SOURCE', `cannot read the prompt ${file}: ${cause.message}`, { cause });
+    });
+    return text.replace(/\n$/, '');
+  }
+  return noEscape ? (prompt ?? '') : unescape(prompt ?? '');
+}
+
+const perSecond = (n: number, ms: number): number => (ms > 0 ? (n * 1000) / ms : 0);
+
+const summary = (model: Model, { timings: t }: GenerationResult): string =>
+  `prompt ${t.promptTokens} tokens, ${perSecond(t.promptTokens, t.promptMs).toFixed(1)} tokens/s | generation ${t.predictedTokens} tokens, ${perSecond(t.predictedTokens, t.predictedMs).toFixed(1)} tokens/s | ` +
+  `build ${model.build}, ${model.threads} ${model.threads === 1 ? 'thread' : 'threads'}`;
+
+function report(model: Model, { promptIds, ids, text, finishReason, timings: t }: GenerationResult) {
+  return {
+    prompt_ids: promptIds,
+    ids,
+    text,
+    stop_reason: finishReason,
+    build: model.build,
+    threads: model.threads,
+    timings: {
+      load_ms: model.stats.loadMs,
+      warmup_ms: model.stats.warmupMs,
+      prompt_n: t.promptTokens,
+      prompt_ms: t.promptMs,
+      prompt_per_second: perSecond(t.promptTokens, t.promptMs),
+      predicted_n: t.predictedTokens,
+      predicted_ms: t.predictedMs,
+      predicted_per_second: perSecond(t.predictedTokens, t.predictedMs),
+    },
+  };
+}

@@ -1,0 +1,174 @@
+/** A model made runnable: graph planned, memory made once, weights streamed into it, threads started. */
+import { findArchitecture, type GraphInputs, type HParams } from './arch/architecture.ts';
+import { ropeTable, type RopeParams } from './arch/rope-table.ts';
+import { QuantletError } from './errors.ts';
+import { getArchitecture } from './gguf/metadata.ts';
+import type { GGUF, TensorInfo } from './gguf/types.ts';
+import { ATTENTION_PART, SYNC_SIZE, attentionScratch } from './graph/layout.ts';
+import { createPlan, encodePlan, expand, place } from './graph/plan.ts';
+import { leaf, nbytes, type Ne, type Tensor } from './graph/tensor.ts';
+import type { Platform } from './platform.ts';
+import type { Batch } from './scheduler.ts';
+import type { Bytes } from './source.ts';
+import type { Executor } from './threads/executor.ts';
+import { createShared } from './threads/shared.ts';
+import { createSingle } from './threads/single.ts';
+import { TYPE } from './type-traits.ts';
+import { isThreaded, pickBuild, type Build } from './wasm/load.ts';
+import { MEMORY_LIMIT, createLayout, createMemory } from './wasm/memory.ts';
+
+export interface EngineOptions {
+  threads: number | undefined;
+  build: string | undefined;
+  /** Tokens of one sequence at most; 0: what the model was trained for. Undefined: that, or DEFAULT_CONTEXT if it is more. */
+  contextLength: number | undefined;
+  /** Sequences at once. */
+  parallel: number;
+  /** Tokens of one step at most. */
+  batchSize: number;
+  /** Logits of one step at most. */
+  maxOutputs: number;
+  signal: AbortSignal | undefined;
+  onProgress: ((progress: { loaded: number; total: number }) => void) | undefined;
+}
+
+/** Caches grow with the context: a model trained for 128k tokens would take gigabytes that few conversations use. */
+const DEFAULT_CONTEXT = 4096;
+/** Bytes read at once: large enough for disks and HTTP, small enough to report progress and stop soon. */
+const READ_BYTES = 8 << 20;
+
+export interface Engine {
+  readonly executor: Executor;
+  readonly build: Build;
+  readonly hparams: HParams;
+  readonly contextLength: number;
+  /** Cells of a slot: the context rounded up to whole attention parts. */
+  readonly slotCells: number;
+  readonly batchSize: number;
+  readonly maxOutputs: number;
+  readonly memoryBytes: number;
+  step(batch: Batch, signal?: AbortSignal): Promise<(i: number) => Float32Array>;
+}
+
+const up = (n: number, multiple: number): number => Math.ceil(n / multiple) * multiple;
+
+export async function createEngine(platform: Platform, gguf: GGUF, bytes: Bytes, options: EngineOptions): Promise<Engine> {
+  const architecture = findArchitecture(getArchitecture(gguf));
+  const hparams = architecture.hparams(gguf);
+  const build = pickBuild(platform.features(), options.build || platform.forcedBuild());
+  const threads = isThreaded(build) ? (options.threads ?? platform.defaultThreads()) : 1;
+  const wanted = options.contextLength || (options.contextLength === 0 ? hparams.nCtxTrain : Math.min(hparams.nCtxTrain, DEFAULT_CONTEXT));
+  // A context nobody asked for shrinks to what fits; one that was asked for must fit.
+  let model = describe(wanted);
+  for (let n = wanted; !options.contextLength && model.layout.byteLength > MEMORY_LIMIT && n > 2 * ATTENTION_PART; ) model = describe((n = n >> 1));
+
+  const memory = createMemory(model.layout.byteLength, isThreaded(build));
+  const module = await platform.module(build);
+  options.signal?.throwIfAborted();
+  const executor = isThreaded(build)
+    ? createShared(module, memory, model.syncAt, platform.createCrew(module, memory, threads))
+    : createSingle(module, memory, model.syncAt);
+  try {
+    await executor.write(model.planAt, encodePlan(model.plan, model.planAt, model.scratchAt, model.scratchSize));
+    for (const { tensor, params } of model.tables) await executor.write(tensor.data, new Uint8Array(ropeTable(params, tensor.ne[1]).buffer));
+    await readWeights(executor, bytes, model.weights, options);
+  } catch (error) {
+    await executor.dispose();
+    throw error;
+  }
+  return { executor, build, hparams, contextLength: model.contextLength, slotCells: model.slotCells, batchSize: model.batchSize, maxOutputs: model.maxOutputs, memoryBytes: model.layout.byteLength, step };
+
+  /** Graph, plan and the address of everything for a context of n tokens. */
+  function describe(contextLength: number) {
+    const slotCells = up(contextLength, ATTENTION_PART), cells = slotCells * options.parallel;
+    const batchSize = Math.min(options.batchSize, slotCells), maxOutputs = Math.min(Math.max(options.maxOutputs, options.parallel), batchSize);
+    const layout = createLayout();
+    const syncAt = layout.reserve(SYNC_SIZE);
+
+    const weights = new Map<TensorInfo, Tensor>();
+    const caches: { k: Tensor; v: Tensor }[] = [];
+    const tables: { params: RopeParams; tensor: Tensor }[] = [];
+    const input = (name: string, by: 'tokens' | 'outputs', n: number): Tensor => leaf(name, TYPE.i32, [n, 1, 1, 1], { dim: 0, by });
+    const inputs: GraphInputs = {
+      ids: input('ids', 'tokens', batchSize),
+      pos: input('pos', 'tokens', batchSize),
+      cells: input('cells', 'tokens', batchSize),
+      first: input('first', 'tokens', batchSize),
+      visible: input('visible', 'tokens', batchSize),
+      outputs: input('outputs', 'outputs', maxOutputs),
+    };
+    const optional = (name: string, ne: readonly number[]): Tensor | undefined => {
+      const info = gguf.tensors.get(name);
+      if (!info) return undefined;
+      const known = weights.get(info);
+      if (known) return known;
+      const want = [...ne, 1, 1, 1].slice(0, 4);
+      if (want.some((n, i) => n !== info.ne[i])) {
+        throw new QuantletError('ERR_TENSOR_SHAPE', `tensor "${name}" is [${info.ne.join(', ')}], but the metadata asks for [${want.join(', ')}]: the file is damaged or of another variant of the architecture`);
+      }
+      const tensor = leaf(name, info.type, info.ne as Ne);
+      weights.set(info, tensor);
+      return tensor;
+    };
+    const roots: Tensor[] = [];
+    const logits = architecture.build(hparams, {
+      inputs,
+      optional,
+      weight(name, ne) {
+        const tensor = optional(name, ne);
+        if (!tensor) throw new QuantletError('ERR_MISSING_TENSOR', `the file has no tensor "${name}", which ${architecture.name} models need; it is incomplete or of another architecture`);
+        return tensor;
+      },
+      cache(layer) {
+        const ne: Ne = [up(hparams.headDim, 8), cells, hparams.nHeadKv, 1];
+        return (caches[layer] ??= { k: leaf(`cache_k.${layer}`, TYPE.f16, ne), v: leaf(`cache_v.${layer}`, TYPE.f16, ne) });
+      },
+      ropeTable(params) {
+        const found = tables.find((t) => t.params === params);
+        if (found) return found.tensor;
+        const tensor = leaf('rope angles', TYPE.f32, [params.nDims, slotCells, 1, 1]);
+        tables.push({ params, tensor });
+        return tensor;
+      },
+      expand: (...nodes) => void roots.push(...nodes),
+    });
+
+    const plan = createPlan(expand([...roots, logits]), [logits]);
+    for (const leaf of [...Object.values(inputs), ...weights.values(), ...tables.map((t) => t.tensor), ...caches.flatMap((c) => [c.k, c.v])]) leaf.data = layout.reserve(nbytes(leaf));
+    place(plan, layout.reserve(plan.computeBytes));
+    const scratchSize = attentionScratch(up(hparams.headDim, 8));
+    const scratchAt = layout.reserve(scratchSize * threads), planAt = layout.reserve(plan.byteLength);
+    return { contextLength, slotCells, batchSize, maxOutputs, layout, syncAt, weights, tables, inputs, plan, logits, scratchAt, scratchSize, planAt };
+  }
+
+  async function step(batch: Batch, signal?: AbortSignal): Promise<(i: number) => Float32Array> {
+    const { inputs, logits, plan, planAt } = model;
+    const { nTokens, nOutputs } = batch;
+    for (const name of ['ids', 'pos', 'cells', 'first', 'visible', 'outputs'] as const) {
+      const values = batch[name];
+      await executor.write(inputs[name].data, new Uint8Array(values.buffer, values.byteOffset, 4 * (name === 'outputs' ? nOutputs : nTokens)));
+    }
+    await executor.run({ plan: planAt, nTokens, nOutputs, from: 0, to: plan.records.length }, signal);
+    const nVocab = logits.ne[0];
+    const rows = await executor.read(logits.data, 4 * nVocab * nOutputs);
+    return (i) => new Float32Array(rows.buffer, rows.byteOffset + 4 * nVocab * i, nVocab);
+  }
+}
+
+/** Streams every weight to its place, in the file's order, without a buffer for the whole. */
+async function readWeights(executor: Executor, bytes: Bytes, weights: ReadonlyMap<TensorInfo, Tensor>, { signal, onProgress }: EngineOptions): Promise<void> {
+  const inOrder = [...weights].sort(([a], [b]) => a.offset - b.offset);
+  const total = inOrder.reduce((n, [info]) => n + info.byteLength, 0);
+  let loaded = 0;
+  for (const [info, tensor] of inOrder) {
+    for (let at = 0; at < info.byteLength; at += READ_BYTES) {
+      signal?.throwIfAborted();
+      const n = Math.min(READ_BYTES, info.byteLength - at), from = info.offset + at;
+      const target = bytes.readInto && executor.view(tensor.data + at, n);
+      if (target) await bytes.readInto!(target, from, signal);
+      else await executor.write(tensor.data + at, await bytes.read(from, from + n, signal));
+      loaded += n;
+      onProgress?.({ loaded, total });
+    }
+  }
+}

@@ -1,0 +1,142 @@
+/** The public Model: load, tokenize, generate, dispose. */
+import { createEngine, type Engine } from './engine.ts';
+import { QuantletError } from './errors.ts';
+import { createGeneration, type GenerateOptions, type Generation } from './generate.ts';
+import { readGGUF } from './gguf/read.ts';
+import type { GGUFValue } from './gguf/types.ts';
+import type { Platform } from './platform.ts';
+import { createScheduler, type Scheduler } from './scheduler.ts';
+import type { SourceLike } from './source.ts';
+import { createTokenizer, type DecodeOptions, type EncodeOptions, type Tokenizer } from './tokenize/tokenizer.ts';
+import { warmUp } from './warm-up.ts';
+import type { Build } from './wasm/load.ts';
+
+export interface LoadOptions {
+  /** Threads that compute; default: the cores this process may use. 1 where the build has no threads. */
+  threads?: number;
+  /** Tokens of a sequence at most. 0: what the model was trained for. Default: that, at most 4096. */
+  contextLength?: number;
+  /** `simd`, `relaxed`, `simd-threads` or `relaxed-threads`; default: the best that runs here. */
+  build?: Build;
+  /** Sequences that may be generated at the same time; each has a cache of contextLength. Default 1. */
+  parallel?: number;
+  /** Prompt tokens of one step at most. Default 512. */
+  batchSize?: number;
+  /** Run a few steps after loading until V8 has optimised the kernels. Default true. */
+  warmUp?: boolean;
+  signal?: AbortSignal;
+  /** Bytes of weights read so far and in all. */
+  onProgress?: (progress: { loaded: number; total: number }) => void;
+}
+
+/** A sequence's place in the cache and the tokens computed in it. */
+export interface Slot {
+  readonly index: number;
+  readonly tokens: number[];
+}
+
+/** What the parts of a model share; not exported from the package. */
+export interface ModelState {
+  readonly engine: Engine;
+  readonly tokenizer: Tokenizer;
+  readonly scheduler: Scheduler;
+  readonly slots: readonly Slot[];
+  assertUsable(): void;
+}
+
+export class Model {
+  readonly architecture: string;
+  readonly build: Build;
+  readonly threads: number;
+  readonly contextLength: number;
+  /** The file's key-values. */
+  readonly metadata: ReadonlyMap<string, GGUFValue>;
+  /** Milliseconds of loading and of warming up, bytes of memory reserved. */
+  readonly stats: { readonly loadMs: number; readonly warmupMs: number; readonly memoryBytes: number };
+  /** For quantlet's own command line and benches. @internal */
+  readonly state: ModelState;
+  #disposed: Promise<void> | undefined;
+
+  /** @internal Use loadModel. */
+  constructor(metadata: ReadonlyMap<string, GGUFValue>, engine: Engine, tokenizer: Tokenizer, parallel: number, stats: Model['stats']) {
+    this.architecture = String(metadata.get('general.architecture'));
+    this.metadata = metadata;
+    this.build = engine.build;
+    this.threads = engine.executor.threads;
+    this.contextLength = engine.contextLength;
+    this.stats = stats;
+    const assertUsable = (): void => {
+      if (this.#disposed) throw new QuantletError('ERR_DISPOSED', 'the model was disposed of; load it again');
+    };
+    const scheduler = createScheduler({ nBatch: engine.batchSize, nSlots: parallel, slotCells: engine.slotCells, maxOutputs: Math.min(engine.batchSize, engine.maxOutputs), step: engine.step });
+    const slots = Array.from({ length: parallel }, (_, index) => ({ index, tokens: [] as number[] }));
+    this.state = { engine, tokenizer, scheduler, slots, assertUsable };
+  }
+
+  /** Token ids of a text; see EncodeOptions for bos, eos and control tokens. */
+  tokenize(text: string, options?: EncodeOptions): number[] {
+    return this.state.tokenizer.encode(text, options);
+  }
+
+  /** The text of token ids; never throws on bytes that are not UTF-8. */
+  detokenize(ids: Iterable<number>, options?: DecodeOptions): string {
+    return this.state.tokenizer.decode(ids, options);
+  }
+
+  /**
+   * Continues a prompt (a text, or token ids taken as they are). Iterate over the parts as they come, or await result().
+   * @throws ERR_CONTEXT_FULL, ERR_INVALID_ARGUMENT, ERR_WORKER_LOST, ERR_DISPOSED, or signal.reason; the model stays usable
+   */
+  generate(prompt: string | readonly number[], options: GenerateOptions = {}): Generation {
+    this.state.assertUsable();
+    return createGeneration(this.state, prompt, options);
+  }
+
+  /** Frees memory and threads; whatever is still generating ends with ERR_DISPOSED. */
+  dispose(): Promise<void> {
+    this.#disposed ??= (async () => {
+      this.state.scheduler.close(new QuantletError('ERR_DISPOSED', 'the model was disposed of; load it again'));
+      await this.state.engine.executor.dispose();
+    })();
+    return this.#disposed;
+  }
+
+  [Symbol.asyncDispose](): Promise<void> {
+    return this.dispose();
+  }
+}
+
+const positive = (name: string, value: number | undefined, fallback: number, least = 1): number => {
+  if (value === undefined) return fallback;
+  if (!Number.isInteger(value) || value < least || value > 2 ** 31 - 1) throw new QuantletError('ERR_INVALID_ARGUMENT', `${name} is ${value}; expected a whole number from ${least}`);
+  return value;
+};
+
+/** What entries make their loadModel of. */
+export async function loadModelOn(platform: Platform, source: string | URL | SourceLike, options: LoadOptions = {}): Promise<Model> {
+  const { signal } = options;
+  const threads = options.threads === undefined ? undefined : positive('threads', options.threads, 1);
+  if (options.contextLength !== undefined) positive('contextLength', options.contextLength, 0, 0);
+  const parallel = positive('parallel', options.parallel, 1);
+  const batchSize = positive('batchSize', options.batchSize, 512);
+  signal?.throwIfAborted();
+  const start = performance.now();
+  const { bytes, close } = await platform.open(source, signal);
+  try {
+    const gguf = await readGGUF(bytes, signal ? { signal } : {});
+    const tokenizer = createTokenizer(gguf.metadata);
+    const engine = await createEngine(platform, gguf, bytes, {
+      threads, parallel, batchSize, signal, build: options.build, contextLength: options.contextLength, maxOutputs: parallel, onProgress: options.onProgress,
+    });
+    const loadMs = performance.now() - start;
+    try {
+      const warmupMs = options.warmUp === false ? 0 : await warmUp(engine, signal);
+      return new Model(gguf.metadata, engine, tokenizer, parallel, { loadMs, warmupMs, memoryBytes: engine.memoryBytes });
+    } catch (error) {
+      await engine.executor.dispose();
+      throw error;
+    }
+  } finally {
+    await close();
+  }
+}

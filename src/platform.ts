@@ -1,0 +1,15 @@
+import type { Bytes, SourceLike } from './source.ts';
+import type { Crew } from './threads/shared.ts';
+import type { Build, Features } from './wasm/load.ts';
+
+/** What an entry knows of its platform; everything else in src/ runs anywhere. */
+export interface Platform {
+  /** Opens paths, URLs and whatever toBytes takes; close() when the model is loaded. */
+  open(source: string | URL | SourceLike, signal?: AbortSignal): Promise<{ bytes: Bytes; close(): Promise<void> }>;
+  features(): Features;
+  /** A build the environment asks for (QUANTLET_BUILD), or undefined. */
+  forcedBuild(): string | undefined;
+  module(build: Build): Promise<WebAssembly.Module>;
+  defaultThreads(): number;
+  createCrew(module: WebAssembly.Module, memory: WebAssembly.Memory, nth: number): Crew;
+}

@@ -1,0 +1,42 @@
+/** What runs steps: the arena and the threads over it. The rest of the host knows nothing else of threads and memories. */
+export interface Step {
+  /** Address of the plan. */
+  readonly plan: number;
+  readonly nTokens: number;
+  readonly nOutputs: number;
+  readonly from: number;
+  readonly to: number;
+}
+
+export interface Executor {
+  readonly threads: number;
+  /** Copies bytes into the arena; not while a step that reads them runs. */
+  write(at: number, bytes: Uint8Array): void | Promise<void>;
+  /** Bytes of the arena, valid until the next step. */
+  read(at: number, length: number): Uint8Array | Promise<Uint8Array>;
+  /** A view of the arena to write into directly, where this thread has one. */
+  view(at: number, length: number): Uint8Array | undefined;
+  /**
+   * Runs records [from, to) of the plan on all threads.
+   * @throws ERR_WORKER_LOST (usable again afterwards), ERR_DISPOSED, or signal.reason
+   */
+  run(step: Step, signal?: AbortSignal): Promise<void>;
+  /** No step is to be expected soon: threads may rest, so that they hold neither a core nor the process. */
+  rest(): void;
+  dispose(): Promise<void>;
+}
+
+/** Lets timers, input and output go first. setImmediate where there is one: a message channel keeps a Node process alive. */
+export const yieldToEventLoop: () => Promise<void> = (() => {
+  if (typeof setImmediate === 'function') return () => new Promise((resolve) => void setImmediate(resolve));
+  if (typeof MessageChannel === 'function') {
+    const { port1, port2 } = new MessageChannel();
+    const waiting: (() => void)[] = [];
+    port1.onmessage = () => waiting.shift()?.();
+    return () => new Promise((resolve) => {
+      waiting.push(resolve);
+      port2.postMessage(0);
+    });
+  }
+  return () => new Promise((resolve) => void setTimeout(resolve, 0));
+})();

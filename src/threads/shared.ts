@@ -1,0 +1,134 @@
+/**
+ * Threads over one shared memory. A platform only says how a task is started on worker ith (Piscina, Web Workers);
+ * steps, waiting, cancelling and losing a worker are here, through the words of the sync block (assembly/sync.ts).
+ */
+import { QuantletError } from '../errors.ts';
+import { CLOSED, SYNC, SYNC_SIZE } from '../graph/layout.ts';
+import { instantiate } from '../wasm/load.ts';
+import type { Executor, Step } from './executor.ts';
+
+/** What a worker needs to serve: kernels.serve(sync, ith, nth, last, idleNs). */
+export interface ServeTask {
+  readonly sync: number;
+  readonly ith: number;
+  readonly nth: number;
+  /** Number of the last step posted before the task began. */
+  readonly last: number;
+  readonly idleMs: number;
+}
+
+export interface Crew {
+  readonly nth: number;
+  /** Runs kernels.serve on worker ith; settles when it returns, rejects when the worker is lost. */
+  start(task: ServeTask): Promise<void>;
+  dispose(): Promise<void>;
+}
+
+/**
+ * Without a step for so long threads go home by themselves, so that a forgotten model does not hold the process.
+ * Longer than any pause between two tokens, shorter than a person notices.
+ */
+const IDLE_MS = 250;
+
+export function createShared(module: WebAssembly.Module, memory: WebAssembly.Memory, sync: number, crew: Crew): Executor {
+  const words = new Int32Array(memory.buffer, sync, SYNC_SIZE / 4);
+  const kernels = instantiate(module, memory);
+  const { nth } = crew;
+  /** Number of the last step posted. */
+  let posted = 0;
+  /** Settles when all tasks of the current shift have ended; undefined while nobody works. */
+  let shift: Promise<void> | undefined;
+  let lost: unknown;
+  let disposed = false;
+
+  /** A lost worker leaves the others in a barrier and the host at DONE: every word anyone waits on changes, and all are woken. */
+  const poison = (reason: unknown): void => {
+    lost ??= reason ?? new Error('worker ended');
+    Atomics.store(words, SYNC.poison, 1);
+    for (const word of [SYNC.step, SYNC.phase, SYNC.done]) {
+      Atomics.add(words, word, 1);
+      Atomics.notify(words, word);
+    }
+  };
+
+  const startShift = (): void => {
+    for (const word of [SYNC.poison, SYNC.arrived, SYNC.cancel, SYNC.cancel + 1]) Atomics.store(words, word, 0);
+    Atomics.store(words, SYNC.step, posted);
+    Atomics.store(words, SYNC.done, posted);
+    lost = undefined;
+    const tasks = Array.from({ length: nth }, (_, ith) => crew.start({ sync, ith, nth, last: posted, idleMs: IDLE_MS }).catch(poison));
+    const all = Promise.all(tasks).then(() => {
+      if (shift === all) shift = undefined;
+    });
+    shift = all;
+  };
+
+  const close = (): void => {
+    Atomics.compareExchange(words, SYNC.step, posted, CLOSED);
+    Atomics.notify(words, SYNC.step);
+  };
+
+  const post = async ({ plan, from, to }: Step): Promise<void> => {
+    words.set([plan, from, to], SYNC.plan);
+    for (;;) {
+      if (!shift) startShift();
+      const next = posted === 0x7ffffffe ? 1 : posted + 1;
+      if (lost === undefined && Atomics.compareExchange(words, SYNC.step, posted, next) === posted) {
+        posted = next;
+        Atomics.notify(words, SYNC.step);
+        return;
+      }
+      await shift; // the threads are on their way home: the next shift starts when all are
+      if (disposed) throw gone();
+    }
+  };
+
+  const gone = (): QuantletError => new QuantletError('ERR_DISPOSED', 'the model was disposed of; load it again');
+
+  /** Waits for DONE without blocking this thread. */
+  const finished = async (): Promise<void> => {
+    for (;;) {
+      const done = Atomics.load(words, SYNC.done);
+      if (lost !== undefined) {
+        await shift;
+        if (disposed) throw gone();
+        throw new QuantletError('ERR_WORKER_LOST', `a worker thread ended in the middle of a step: ${lost instanceof Error ? lost.message : String(lost)}; the model is usable again, the text so far is not continued`, { cause: lost });
+      }
+      if (done === posted) return;
+      const wait = Atomics.waitAsync(words, SYNC.done, done);
+      if (wait.async) await wait.value;
+    }
+  };
+
+  return {
+    threads: nth,
+    write: (at, bytes) => new Uint8Array(memory.buffer, at, bytes.length).set(bytes),
+    read: (at, length) => new Uint8Array(memory.buffer, at, length),
+    view: (at, length) => new Uint8Array(memory.buffer, at, length),
+    async run(step, signal) {
+      if (disposed) throw gone();
+      signal?.throwIfAborted();
+      kernels.begin(step.plan, step.nTokens, step.nOutputs);
+      Atomics.store(words, SYNC.cancel, 0);
+      Atomics.store(words, SYNC.cancel + 1, 0);
+      await post(step);
+      const cancel = (): void => void Atomics.store(words, SYNC.cancel, 1);
+      signal?.addEventListener('abort', cancel, { once: true });
+      try {
+        await finished();
+      } finally {
+        signal?.removeEventListener('abort', cancel);
+      }
+      if (Atomics.load(words, SYNC.cancel + 1) !== 0) signal?.throwIfAborted();
+    },
+    rest: () => {
+      if (shift) close();
+    },
+    async dispose() {
+      disposed = true;
+      close();
+      await crew.dispose();
+      await shift;
+    },
+  };
+}

@@ -1,0 +1,33 @@
+/** No threads: the caller's thread computes, in slices of records, and lets the event loop go first in between. */
+import { QuantletError } from '../errors.ts';
+import { instantiate } from '../wasm/load.ts';
+import { yieldToEventLoop, type Executor } from './executor.ts';
+
+/** A slice ends after the record that passes this; a record by itself may take longer (a prompt's largest product). */
+const SLICE_MS = 4;
+
+export function createSingle(module: WebAssembly.Module, memory: WebAssembly.Memory, sync: number): Executor {
+  const kernels = instantiate(module, memory);
+  let disposed = false;
+  return {
+    threads: 1,
+    write: (at, bytes) => new Uint8Array(memory.buffer, at, bytes.length).set(bytes),
+    read: (at, length) => new Uint8Array(memory.buffer, at, length),
+    view: (at, length) => new Uint8Array(memory.buffer, at, length),
+    async run({ plan, nTokens, nOutputs, from, to }, signal) {
+      kernels.begin(plan, nTokens, nOutputs);
+      for (let i = from, since = performance.now(); i < to; i++) {
+        if (disposed) throw new QuantletError('ERR_DISPOSED', 'the model was disposed of while it was computing');
+        kernels.compute(plan, sync, 0, 1, i, i + 1);
+        if (performance.now() - since < SLICE_MS) continue;
+        await yieldToEventLoop();
+        signal?.throwIfAborted();
+        since = performance.now();
+      }
+    },
+    rest() {},
+    async dispose() {
+      disposed = true;
+    },
+  };
+}

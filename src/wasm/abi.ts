@@ -1,0 +1,10 @@
+/** The typed face of assembly/index.ts. Contracts (sizes, alignment, types) are the callers'; addresses above 2 GiB come back signed. */
+export interface Kernels {
+  heap_base(): number;
+  /** Scratch bytes a thread needs for attention with this padded head_dim. */
+  attention_scratch(headDim: number): number;
+  begin(plan: number, nTokens: number, nOutputs: number): void;
+  /** 0: done, 1: cancelled, -1: a worker was lost. */
+  compute(plan: number, sync: number, ith: number, nth: number, from: number, to: number): number;
+  serve(sync: number, ith: number, nth: number, last: number, idleNs: bigint): void;
+}

@@ -1,0 +1,43 @@
+/** The one memory of an engine: sizes are added up first, then the memory is made once and never grown. */
+import { QuantletError } from '../errors.ts';
+
+/** wasm32 without memory64. */
+export const MEMORY_LIMIT = 2 ** 32;
+const PAGE = 65536;
+/** Behind every build's static data (kernels.heap_base(), a test compares). */
+export const ARENA_BASE = 2 * PAGE;
+
+export interface Layout {
+  /** Reserves `bytes` and returns their address. */
+  reserve(bytes: number, align?: number): number;
+  readonly byteLength: number;
+}
+
+export function createLayout(base = ARENA_BASE): Layout {
+  let end = base;
+  return {
+    reserve(bytes, align = 64) {
+      const at = Math.ceil(end / align) * align;
+      end = at + bytes;
+      return at;
+    },
+    get byteLength() {
+      return end;
+    },
+  };
+}
+
+export const mebibytes = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(bytes < 2 ** 24 ? 1 : 0)} MiB`;
+
+/** @throws ERR_OUT_OF_MEMORY naming the size needed */
+export function createMemory(bytes: number, shared: boolean): WebAssembly.Memory {
+  if (bytes > MEMORY_LIMIT - PAGE) {
+    throw new QuantletError('ERR_OUT_OF_MEMORY', `the model with its context needs ${mebibytes(bytes)}, one WebAssembly memory has 4096 MiB at most; choose a smaller contextLength or a smaller quantisation`);
+  }
+  const pages = Math.ceil(bytes / PAGE);
+  try {
+    return new WebAssembly.Memory({ initial: pages, maximum: pages, shared });
+  } catch (cause) {
+    throw new QuantletError('ERR_OUT_OF_MEMORY', `the model with its context needs ${mebibytes(bytes)}, which this machine does not give; free memory or choose a smaller contextLength or quantisation`, { cause });
+  }
+}
