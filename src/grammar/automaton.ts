@@ -1,0 +1,141 @@
+import { QuantletError } from '../errors.ts';
+import { RETURN } from './compile.ts';
+import type { Program } from './compile.ts';
+
+/** Where calls return to: a list that shares its tails; equal lists are one object with one id. */
+interface Stack { readonly id: number; readonly to: number; readonly below: Stack | null }
+
+/** A place that reads something next, and what follows the rule it stands in. */
+interface Place { readonly node: number; readonly stack: Stack }
+
+/** All places a text may have led to. Equal sets are one object, so what is found out about one is found out once. */
+export interface State {
+  readonly places: readonly Place[];
+  /** whether the text may end here */
+  readonly complete: boolean;
+  /** by byte: the state after it, null where the byte does not fit, undefined where nobody asked yet */
+  readonly next: (State | null | undefined)[];
+  /** whether a place reads whole tokens */
+  readonly readsTokens: boolean;
+  /** the tokens that fit, one bit each, once somebody asked */
+  mask: Uint32Array | null;
+}
+
+/** A state takes about 2 KB: beyond so many they are forgotten and made again where they are met again. */
+const MAX_STATES = 20_000;
+/** A grammar that keeps so many readings of one text apart is ambiguous by mistake. */
+const MAX_PLACES = 20_000;
+
+export interface Automaton {
+  readonly start: State;
+  /** @returns null where no reading of the text goes on with this byte */
+  step(state: State, byte: number): State | null;
+  /** The token references of the places. */
+  tokensOf(state: State): { readonly id: number; readonly negated: boolean }[];
+  /** The state after a whole token, read by token references alone; null where none fits. */
+  stepToken(state: State, id: number): State | null;
+  union(a: State, b: State): State;
+}
+
+/** Runs a program on bytes: a nondeterministic automaton with stacks, made deterministic as far as a text has come. */
+export function createAutomaton({ nodes, start }: Program): Automaton {
+  const bottom: Stack = { id: 0, to: RETURN, below: null };
+  let stacks = new Map<number, Stack>();
+  let states = new Map<string, State>();
+  let nextStackId = 1;
+
+  function push(to: number, below: Stack): Stack {
+    // after its last call a rule has nothing left to do: right recursion needs no stack
+    if (to === RETURN) return below;
+    const key = below.id * nodes.length + to;
+    let stack = stacks.get(key);
+    if (!stack) {
+      stack = { id: nextStackId++, to, below };
+      stacks.set(key, stack);
+    }
+    return stack;
+  }
+
+  /** Follows splits, calls and returns to the places that read, and makes a state of them. */
+  function close(work: Place[]): State | null {
+    const seen = new Set<number>();
+    const places: Place[] = [];
+    let complete = false, readsTokens = false;
+    const visit = (node: number, stack: Stack): void => {
+      const key = stack.id * nodes.length + node;
+      if (seen.has(key)) return;
+      if (seen.size >= MAX_PLACES) throw new QuantletError('ERR_GRAMMAR', `the grammar can read this text in more than ${MAX_PLACES} ways at once: expected a less ambiguous one`);
+      seen.add(key);
+      work.push({ node, stack });
+    };
+    const first = work;
+    work = [];
+    for (const { node, stack } of first) visit(node, stack);
+    for (let place = work.pop(); place; place = work.pop()) {
+      const { stack } = place;
+      const node = nodes[place.node];
+      switch (node.type) {
+        case 'split': for (const target of node.targets) visit(target, stack); break;
+        case 'call': visit(node.start, push(node.next, stack)); break;
+        case 'return':
+          if (stack.below) visit(stack.to, stack.below);
+          else complete = true;
+          break;
+        case 'token': readsTokens = true; places.push(place); break;
+        case 'bytes': places.push(place); break;
+      }
+    }
+    return places.length === 0 && !complete ? null : intern(places, complete, readsTokens);
+  }
+
+  function intern(places: Place[], complete: boolean, readsTokens: boolean): State {
+    places.sort((a, b) => a.node - b.node || a.stack.id - b.stack.id);
+    let key = complete ? '.' : '';
+    for (const { node, stack } of places) key += `${node}:${stack.id},`;
+    let state = states.get(key);
+    if (!state) {
+      if (states.size >= MAX_STATES) {
+        // states in use stay alive through those who hold them
+        states = new Map();
+        stacks = new Map();
+      }
+      state = { places, complete, next: new Array<State | null | undefined>(256).fill(undefined), readsTokens, mask: null };
+      states.set(key, state);
+    }
+    return state;
+  }
+
+  function step(state: State, byte: number): State | null {
+    const known = state.next[byte];
+    if (known !== undefined) return known;
+    const reached: Place[] = [];
+    for (const { node, stack } of state.places) {
+      const place = nodes[node];
+      if (place.type !== 'bytes') continue;
+      const { edges } = place;
+      for (let i = 0; i < edges.length; i += 3) {
+        if (byte >= edges[i] && byte <= edges[i + 1]) reached.push({ node: edges[i + 2], stack });
+      }
+    }
+    return (state.next[byte] = reached.length === 0 ? null : close(reached));
+  }
+
+  return {
+    start: close([{ node: start, stack: bottom }])!,
+    step,
+    tokensOf: (state) => state.places.map(({ node }) => nodes[node]).filter((node) => node.type === 'token'),
+    stepToken(state, id) {
+      const reached: Place[] = [];
+      for (const { node, stack } of state.places) {
+        const place = nodes[node];
+        if (place.type === 'token' && (place.id === id) !== place.negated) reached.push({ node: place.next, stack });
+      }
+      return reached.length === 0 ? null : close(reached);
+    },
+    union(a, b) {
+      if (a === b) return a;
+      const places = new Map([...a.places, ...b.places].map((place) => [place.stack.id * nodes.length + place.node, place]));
+      return intern([...places.values()], a.complete || b.complete, a.readsTokens || b.readsTokens);
+    },
+  };
+}

@@ -1,0 +1,125 @@
+import { QuantletError } from '../errors.ts';
+import type { TokenConstraint } from '../sample/sampler.ts';
+import { createAutomaton } from './automaton.ts';
+import type { Automaton, State } from './automaton.ts';
+import { compileGrammar } from './compile.ts';
+import { parseGbnf } from './parse.ts';
+import { markTokens, tokenTrie } from './token-trie.ts';
+import type { GrammarVocabulary } from './token-trie.ts';
+
+export type { GrammarVocabulary } from './token-trie.ts';
+
+/** Says which tokens may come next in a text that must follow a grammar. */
+export interface Grammar extends TokenConstraint {
+  /** Whether this token may come next. */
+  allows(id: number): boolean;
+  /**
+   * Sets the logits of all other tokens to -Infinity.
+   * @param logits ne [n_vocab]
+   * @throws QuantletError ERR_GRAMMAR where no token may come next: the vocabulary cannot spell what the grammar wants
+   */
+  mask(logits: Float32Array): void;
+  /** @throws QuantletError ERR_GRAMMAR for a token that may not come next */
+  accept(id: number): void;
+  reset(): void;
+  /** Whether the text so far is a whole one: an end-of-generation token may come next. */
+  isComplete(): boolean;
+  /** Whether the text is whole and nothing can be added to it. */
+  isFinished(): boolean;
+  /** A second reader at the same place, for tokens that may be taken back (speculation). What they find out is shared. */
+  clone(): Grammar;
+}
+
+/**
+ * @param gbnf a grammar in llama.cpp's GBNF
+ * @throws QuantletError ERR_GRAMMAR with line and column
+ */
+export function createGrammar(gbnf: string, vocabulary: GrammarVocabulary, options: { readonly root?: string } = {}): Grammar {
+  const rules = parseGbnf(gbnf, (text) => vocabulary.tokenId?.(text), vocabulary.nVocab);
+  const automaton = createAutomaton(compileGrammar(rules, options.root ?? 'root'));
+  return createReader(automaton, vocabulary, createMasks(automaton, vocabulary), automaton.start);
+}
+
+/** A mask over 128k tokens has 16 KB: the oldest beyond so many are given back. */
+const MAX_MASKS = 256;
+
+/** Makes each state's mask when it is first asked for. @throws QuantletError ERR_GRAMMAR where no token fits */
+function createMasks(automaton: Automaton, vocabulary: GrammarVocabulary): (state: State) => Uint32Array {
+  const { nVocab } = vocabulary;
+  const kept: State[] = [];
+  let eog: number[] | undefined;
+
+  return (state) => {
+    if (state.mask) return state.mask;
+    const mask = new Uint32Array((nVocab + 31) >> 5);
+    const set = (id: number): void => { mask[id >> 5] |= 1 << (id & 31); };
+    const clear = (id: number): void => { mask[id >> 5] &= ~(1 << (id & 31)); };
+    const references = automaton.tokensOf(state);
+    const excluded = new Set(references.filter((token) => token.negated).map((token) => token.id));
+    if (excluded.size > 0) {
+      // two that exclude different tokens together exclude none
+      for (let id = 0; id < nVocab; id++) if (excluded.size > 1 || !excluded.has(id)) set(id);
+    }
+    for (const { id, negated } of references) if (!negated) set(id);
+    markTokens(tokenTrie(vocabulary), state, automaton.step, mask);
+    eog ??= Array.from({ length: nVocab }, (_, id) => id).filter((id) => vocabulary.isEog(id));
+    for (const id of eog) (state.complete ? set : clear)(id);
+    if (mask.every((word) => word === 0)) {
+      throw new QuantletError('ERR_GRAMMAR', state.complete
+        ? 'the text is complete, but the vocabulary has no end-of-generation token to say so: stop when isFinished()'
+        : `no token of the vocabulary can continue the text as the grammar wants: expected ${describe(automaton, state)}`);
+    }
+    if (kept.push(state) > MAX_MASKS) kept.shift()!.mask = null;
+    return (state.mask = mask);
+  };
+}
+
+/** The bytes that could come next. */
+function describe(automaton: Automaton, state: State): string {
+  const wanted: string[] = [];
+  for (let byte = 0; byte < 256; byte++) {
+    if (automaton.step(state, byte)) wanted.push(byte > 0x20 && byte < 0x7f ? String.fromCharCode(byte) : `0x${byte.toString(16).padStart(2, '0')}`);
+  }
+  if (automaton.tokensOf(state).length > 0) wanted.push('a token named in the grammar');
+  if (state.complete) wanted.push('the end');
+  return `one of ${wanted.slice(0, 24).join(' ')}`;
+}
+
+/** @param at null: an end-of-generation token was accepted */
+function createReader(automaton: Automaton, vocabulary: GrammarVocabulary, maskOf: (state: State) => Uint32Array, at: State | null): Grammar {
+  let state = at;
+  const { nVocab } = vocabulary;
+
+  function after(id: number): State | null {
+    if (!state || vocabulary.isEog(id)) return null;
+    const piece = vocabulary.pieceBytes(id);
+    let byBytes: State | null = piece.length > 0 ? state : null;
+    for (let i = 0; i < piece.length && byBytes; i++) byBytes = automaton.step(byBytes, piece[i]);
+    const byToken = state.readsTokens ? automaton.stepToken(state, id) : null;
+    return byBytes && byToken ? automaton.union(byBytes, byToken) : byBytes ?? byToken;
+  }
+
+  const allows = (id: number): boolean => id >= 0 && id < nVocab && (vocabulary.isEog(id) ? state !== null && state.complete : after(id) !== null);
+
+  return {
+    allows,
+    mask(logits) {
+      if (logits.length !== nVocab) throw new QuantletError('ERR_INVALID_ARGUMENT', `${logits.length} logits for a grammar over ${nVocab} tokens`);
+      if (!state) throw new QuantletError('ERR_GRAMMAR', 'the text has ended: no token may follow the end-of-generation token');
+      const mask = maskOf(state);
+      for (let id = 0; id < nVocab; id++) {
+        if ((mask[id >> 5] & (1 << (id & 31))) === 0) logits[id] = -Infinity;
+      }
+    },
+    accept(id) {
+      if (!allows(id)) throw new QuantletError('ERR_GRAMMAR', `token ${id} does not continue the text as the grammar wants${state ? `: expected ${describe(automaton, state)}` : ', which has ended'}`);
+      state = after(id);
+    },
+    reset() {
+      state = automaton.start;
+    },
+    isComplete: () => state === null || state.complete,
+    isFinished: () => state === null || (state.complete && state.places.length === 0),
+    clone: () => createReader(automaton, vocabulary, maskOf, state),
+  };
+}
