@@ -1,0 +1,257 @@
+import {
+  callsOfJson,
+  functionXml,
+  invokeXml,
+  jsonReader,
+  keyValueXml,
+  namedReader,
+  openXml,
+  paramXml,
+  taggedReader,
+  xmlReader,
+  type CallReader,
+  type ParsedCall,
+} from './calls.ts';
+import { jsonEnd } from './json.ts';
+import { gemmaReader, pythonReader } from './pythonic.ts';
+
+/** A marker that opens calls, and the reader of what follows it. */
+export interface CallSyntax {
+  readonly start: string;
+  readonly read: CallReader;
+}
+
+/** How a family of models writes reasoning and tool calls. */
+export interface ChatFormat {
+  readonly name: string;
+  /** Marker pairs around reasoning. */
+  readonly reasoning: readonly { readonly start: string; readonly end: string }[];
+  /** Reasoning may also come after content (channels); otherwise only at the start of an answer, so that `<think>` can be talked about. */
+  readonly reasoningAnywhere: boolean;
+  readonly calls: readonly CallSyntax[];
+  /** A call without a marker, at the start of an answer. */
+  readonly bare: CallReader | undefined;
+  /** Markers that are neither content nor anything else. */
+  readonly drop: readonly string[];
+  /** Calls as text, for the history of templates that cannot write them. */
+  readonly write: (calls: readonly ParsedCall[]) => string;
+}
+
+/** Hermes' notation, read in every format: it is the most widespread, and what templates without one get (see template.ts). */
+const tagged: CallSyntax = { start: '<tool_call>', read: taggedReader('</tool_call>') };
+
+interface Family {
+  readonly name: string;
+  readonly is: (text: string) => boolean;
+  readonly calls: readonly CallSyntax[];
+  readonly bare?: CallReader;
+  readonly drop?: readonly string[];
+  readonly write?: ChatFormat['write'];
+  readonly reasoningAnywhere?: boolean;
+}
+
+const hermesText = (call: ParsedCall): string => `<tool_call>\n${callText(call)}\n</tool_call>`;
+const callText = (call: ParsedCall, key = 'arguments'): string => `{"name": ${JSON.stringify(call.name)}, "${key}": ${call.arguments}}`;
+const listText = (calls: readonly ParsedCall[]): string => `[${calls.map((call) => callText(call)).join(', ')}]`;
+
+const has =
+  (...words: readonly string[]) =>
+  (text: string): boolean =>
+    words.every((word) => text.includes(word));
+
+/** `id` before a separator marker, the name after it. */
+const kimiHead = (text: string): { name: string; id: string } => {
+  const id = text.trim();
+  return { id, name: id.replace(/^functions\./, '').replace(/:\d+$/, '') };
+};
+
+/** Llama 3: a whole answer that is `{"name": ..., "parameters": ...}` of a tool that was offered. Everything else is content at once. */
+const bareJson: CallReader = (text, final, tools) => {
+  const key = /^\{\s*(?:"(\w*)("\s*:?\s*)?)?/.exec(text);
+  if (!key) return text === '' ? 'more' : 'bad';
+  const known = ['name', 'type', 'function', 'parameters', 'arguments', 'id'];
+  const closed = key[2] !== undefined;
+  const whole = key[0].length === text.length;
+  if (!whole && !closed) return 'bad';
+  if (key[1] !== undefined && !known.some((word) => (closed ? word === key[1] : word.startsWith(key[1])))) return 'bad';
+  const name = closed && key[1] === 'name' ? /^"([^"\\]*)("?)/.exec(text.slice(key[0].length)) : null;
+  if (name && tools.length > 0 && !tools.some(({ function: { name: tool } }) => (name[2] === '' ? tool.startsWith(name[1]) : tool === name[1]))) return 'bad';
+  const end = jsonEnd(text, 0);
+  if (typeof end === 'string') return end === 'more' && !final ? 'more' : 'bad';
+  const object = text.slice(0, end.end);
+  const calls = /"(parameters|arguments)"\s*:/.test(object) ? callsOfJson(object) : undefined;
+  if (!calls || (tools.length > 0 && calls.some((call) => !tools.some((tool) => tool.function.name === call.name)))) return 'bad';
+  const rest = text.slice(end.end);
+  if (/^\s*$/.test(rest) && !final) return 'more';
+  return { calls, end: end.end + (/^\s*;?/.exec(rest)?.[0].length ?? 0) };
+};
+
+const harmonyReader = namedReader(/<\|message\|>/, ['<|call|>'], (text) => ({ name: /^[^\s<]*/.exec(text)?.[0] ?? '' }));
+
+/** JSON where the model runs a tool at once, else Python's call notation. */
+const pythonTagReader: CallReader = (text, final, tools) => (/^\s*[{[]/.test(text) ? jsonReader('')(text, final, tools) : pythonReader('')(text, final, tools));
+
+/** Mistral: a list of JSON calls (to v7), or name, optional id, arguments (from v11). */
+const mistralReader: CallReader = (text, final, tools) => {
+  if (/^\s*$/.test(text)) return final ? 'bad' : 'more';
+  if (/^\s*[[{]/.test(text)) return jsonReader('')(text, final, tools);
+  return namedReader(/\[ARGS\]|(?=\{)/, [], (head) => {
+    const [name, id] = head.trim().split('[CALL_ID]');
+    return { name, ...(id === undefined ? {} : { id }) };
+  })(text, final, tools);
+};
+
+/** Command R+: the list in a Markdown fence. */
+const fencedReader: CallReader = (text, final, tools) => {
+  const fence = /^\s*```(?:json)?\s*(?=[[{])/.exec(text)?.[0];
+  if (fence === undefined) return !final && /^\s*(`{0,2}|```(j|js|jso|json)?\s*)$/.test(text) ? 'more' : 'bad';
+  const read = jsonReader('```')(text.slice(fence.length), final, tools);
+  return typeof read === 'string' ? read : { ...read, end: read.end + fence.length };
+};
+
+/** Most telling first: a template may mention markers of a family beside its own. */
+const families: readonly Family[] = [
+  {
+    name: 'harmony',
+    is: has('<|channel|>', '<|message|>', '<|start|>'),
+    calls: ['<|channel|>commentary to=functions.', '<|channel|>analysis to=functions.', ' to=functions.'].map((start) => ({ start, read: harmonyReader })),
+    drop: ['<|start|>assistant', '<|channel|>final<|message|>', '<|channel|>commentary<|message|>', '<|end|>', '<|return|>'],
+    reasoningAnywhere: true,
+  },
+  {
+    name: 'deepseek-dsml',
+    is: has('｜DSML｜'),
+    calls: ['function_calls', 'tool_calls'].map((tag) => ({ start: `<｜DSML｜${tag}>`, read: xmlReader(`</｜DSML｜${tag}>`, invokeXml) })),
+  },
+  {
+    name: 'deepseek',
+    is: has('<｜tool▁call▁begin｜>'),
+    calls: [
+      {
+        start: '<｜tool▁call▁begin｜>',
+        // R1: function, separator, name, fenced JSON; from V3.1: name, separator, JSON.
+        read: namedReader(/<｜tool▁sep｜>(?=\s*\{)|\n```json\n/, ['```', '<｜tool▁call▁end｜>'], (text) => ({ name: text.replace(/^\s*function<｜tool▁sep｜>/, '').trim() })),
+      },
+    ],
+    drop: ['<｜tool▁calls▁begin｜>', '<｜tool▁calls▁end｜>'],
+  },
+  {
+    name: 'kimi-k2',
+    is: has('<|tool_call_argument_begin|>'),
+    calls: [{ start: '<|tool_call_begin|>', read: namedReader(/<\|tool_call_argument_begin\|>/, ['<|tool_call_end|>'], kimiHead) }],
+    drop: ['<|tool_calls_section_begin|>', '<|tool_calls_section_end|>'],
+  },
+  {
+    name: 'solar',
+    is: has('<|tool_call:args|>'),
+    calls: [
+      {
+        start: '<|tool_call:begin|>',
+        read: namedReader(/<\|tool_call:args\|>/, ['<|tool_call:end|>'], (text) => {
+          const [id, name = ''] = text.split('<|tool_call:name|>');
+          return { id, name };
+        }),
+      },
+    ],
+    drop: ['<|tool_calls|>', '<|calls|>', '<|content|>'],
+  },
+  { name: 'minimax', is: has('<minimax:tool_call>'), calls: [{ start: '<minimax:tool_call>', read: xmlReader('</minimax:tool_call>', invokeXml) }] },
+  { name: 'atem', is: has('<atem:function_calls>'), calls: [{ start: '<atem:function_calls>', read: xmlReader('</atem:function_calls>', invokeXml) }] },
+  { name: 'seed', is: has('<seed:tool_call>'), calls: [{ start: '<seed:tool_call>', read: xmlReader('</seed:tool_call>', functionXml) }] },
+  { name: 'hunyuan', is: (text) => /<tool_call:\w+>/.test(text), calls: [] },
+  { name: 'minicpm', is: has('<function name="', '<param name="'), calls: [{ start: '<function name="', read: xmlReader('</function>', paramXml, '<function name="') }] },
+  { name: 'kimi-k3', is: has('<|open|>', '<|close|>', '<|sep|>'), calls: [{ start: '<|open|>tools<|sep|>', read: xmlReader('<|close|>tools<|sep|>', openXml) }], drop: ['<|open|>response<|sep|>', '<|close|>response<|sep|>'] },
+  { name: 'gemma', is: has('<|tool_call>call:'), calls: [{ start: '<|tool_call>', read: gemmaReader('<tool_call|>') }] },
+  {
+    name: 'functionary-v3.2',
+    is: has('>>>all'),
+    calls: [{ start: '>>>', read: namedReader(/\n/, [], (text) => (text === 'all' ? undefined : { name: text.trim() })) }],
+    drop: ['>>>all\n'],
+  },
+  { name: 'firefunction', is: has('functools['), calls: [{ start: 'functools', read: jsonReader('') }] },
+  { name: 'mistral', is: has('[TOOL_CALLS]'), calls: [{ start: '[TOOL_CALLS]', read: mistralReader }], write: (calls) => `[TOOL_CALLS]${listText(calls)}` },
+  {
+    name: 'command-r7b',
+    is: has('<|START_ACTION|>'),
+    calls: [{ start: '<|START_ACTION|>', read: jsonReader('<|END_ACTION|>') }],
+    drop: ['<|START_RESPONSE|>', '<|END_RESPONSE|>', '<|START_TEXT|>', '<|END_TEXT|>'],
+    reasoningAnywhere: true,
+  },
+  { name: 'command-r', is: has('Action:', '"tool_name"'), calls: [{ start: 'Action:', read: fencedReader }] },
+  { name: 'nemotron', is: has('<TOOLCALL>'), calls: [{ start: '<TOOLCALL>', read: jsonReader('</TOOLCALL>') }], write: (calls) => `<TOOLCALL>${listText(calls)}</TOOLCALL>` },
+  { name: 'apertus', is: has('<|tools_prefix|>'), calls: [{ start: '<|tools_prefix|>', read: jsonReader('<|tools_suffix|>', true) }] },
+  { name: 'tool-calls', is: has('<tool_calls>', '</tool_calls>'), calls: [{ start: '<tool_calls>', read: jsonReader('</tool_calls>') }] },
+  { name: 'granite', is: has('<|tool_call|>'), calls: [{ start: '<|tool_call|>', read: jsonReader('<|/tool_call|>') }], write: (calls) => `<|tool_call|>${listText(calls)}` },
+  {
+    name: 'lfm2',
+    is: (text) => ['<|tool_call_start|>', '<|tool_list_start|>', '"List of tools: ["'].some((mark) => text.includes(mark)),
+    calls: [{ start: '<|tool_call_start|>', read: (text, final, tools) => (/^\s*\[?\s*\{/.test(text) ? jsonReader('<|tool_call_end|>') : /^\s*\[?\s*$/.test(text) && !final ? () => 'more' as const : pythonReader('<|tool_call_end|>'))(text, final, tools) }],
+    write: (calls) => `<|tool_call_start|>${listText(calls)}<|tool_call_end|>`,
+  },
+  { name: 'gigachat', is: has('<|function_call|>'), calls: [{ start: '<|function_call|>', read: jsonReader('') }] },
+  { name: 'gigachat-3', is: has('function call<|role_sep|>'), calls: [{ start: 'function call<|role_sep|>', read: jsonReader('') }], drop: ['<|message_sep|>'] },
+  { name: 'tool-call', is: has('<tool_call>'), calls: [{ start: '<function=', read: functionTag() }] },
+  {
+    name: 'functionary-v3.1',
+    is: has('<function=', '</function>'),
+    calls: [
+      { start: '<function=', read: functionTag() },
+      { start: '<|python_tag|>', read: pythonTagReader },
+    ],
+  },
+  {
+    name: 'llama-3',
+    is: has('<|start_header_id|>', '<|end_header_id|>', 'parameters'),
+    calls: [{ start: '<|python_tag|>', read: pythonTagReader }],
+    bare: bareJson,
+    write: (calls) => calls.map((call) => callText(call, 'parameters')).join('; '),
+  },
+  { name: 'generic', is: () => true, calls: [] },
+];
+
+/** `<function=name>{json}</function>`, or Qwen3-Coder's parameters without the tag around them. */
+function functionTag(): CallReader {
+  const json = namedReader(/>/, ['</function>'], (text) => ({ name: text }));
+  const xml = xmlReader('</function>', functionXml, '<function=');
+  return (text, final, tools) => {
+    const inside = /^[^>]*>\s*(.)/s.exec(text)?.[1];
+    if (inside === undefined) return final ? 'bad' : /^[\w.:/-]*(>\s*)?$/.test(text) ? 'more' : 'bad';
+    return (inside === '{' ? json : xml)(text, final, tools);
+  };
+}
+
+const reasoningPairs: readonly { start: string; end: string; is?: string }[] = [
+  { start: '<|channel|>analysis<|message|>', end: '<|end|>' },
+  { start: '<|START_THINKING|>', end: '<|END_THINKING|>' },
+  { start: '<|inner_prefix|>', end: '<|inner_suffix|>' },
+  { start: '<|channel>thought', end: '<channel|>', is: '<channel|>' },
+  { start: '<|open|>think<|sep|>', end: '<|close|>think<|sep|>', is: '<|open|>' },
+  { start: '[THINK]', end: '[/THINK]' },
+  { start: '<seed:think>', end: '</seed:think>' },
+  { start: '<mm:think>', end: '</mm:think>' },
+  { start: '<|think|>', end: '<|end|>', is: '<|think|>' },
+  { start: '<think>', end: '</think>' },
+];
+
+/**
+ * The format that a template's model writes, from the template's source and, where it can render a tool call, that
+ * rendering (some templates put their markers together from pieces).
+ */
+export function detectFormat(source: string, sample = ''): ChatFormat {
+  const text = `${source}\n${sample}`;
+  const family = families.find(({ is }) => is(text)) as Family;
+  const suffix = family.name === 'hunyuan' ? (/<tool_call(:\w+)>/.exec(text)?.[1] ?? '') : '';
+  const reasoning = reasoningPairs
+    .filter(({ start, end, is }) => (is ? text.includes(is) : family.name === 'harmony' ? start.startsWith('<|channel|>') : text.includes(end) || text.includes(start)))
+    .map(({ start, end }) => ({ start, end }));
+  if (suffix !== '') reasoning.push({ start: `<think${suffix}>`, end: `</think${suffix}>` });
+  return {
+    name: family.name,
+    reasoning,
+    reasoningAnywhere: family.reasoningAnywhere ?? false,
+    calls: [...family.calls, ...(suffix === '' ? [] : [{ start: `<tool_call${suffix}>`, read: xmlReader(`</tool_call${suffix}>`, keyValueXml) }]), tagged],
+    bare: family.bare,
+    drop: suffix === '' ? (family.drop ?? []) : [`<tool_calls${suffix}>`, `</tool_calls${suffix}>`],
+    write: family.write ?? ((calls) => calls.map(hermesText).join('\n')),
+  };
+}

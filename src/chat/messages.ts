@@ -1,0 +1,64 @@
+import { QuantletError } from '../errors.ts';
+
+/** A tool call inside an assistant message; `arguments` is JSON text (OpenAI's form) or the object itself. */
+export interface ChatToolCall {
+  readonly id?: string;
+  readonly type?: 'function';
+  readonly function: { readonly name: string; readonly arguments: string | object };
+}
+
+/** One part of a message's content. Only text is understood. */
+export interface ChatPart {
+  readonly type: string;
+  readonly text?: string;
+}
+
+/** A message in OpenAI's spelling, which is also what chat templates read. */
+export interface ChatMessage {
+  readonly role: string;
+  readonly content?: string | null | readonly ChatPart[];
+  readonly name?: string;
+  readonly tool_calls?: readonly ChatToolCall[];
+  readonly tool_call_id?: string;
+  readonly reasoning_content?: string;
+}
+
+/** A function that the model may call; `parameters` is its JSON schema. */
+export interface ChatTool {
+  readonly type: 'function';
+  readonly function: { readonly name: string; readonly description?: string; readonly parameters?: object; readonly strict?: boolean };
+}
+
+/**
+ * A message's content as one string: text parts joined by a line break.
+ * @throws QuantletError ERR_INVALID_ARGUMENT for images, audio and other parts that are not text
+ */
+export function contentText(content: ChatMessage['content']): string {
+  if (content === undefined || content === null) return '';
+  if (typeof content === 'string') return content;
+  return content
+    .map((part) => {
+      if (part.type === 'text' && typeof part.text === 'string') return part.text;
+      throw new QuantletError('ERR_INVALID_ARGUMENT', `A message has a content part of type "${part.type}"; expected text parts only. Leave out images, audio and files.`);
+    })
+    .join('\n');
+}
+
+/** Arguments as the JSON text of an object, as generated or as OpenAI clients send them. */
+export function argumentsText(call: ChatToolCall): string {
+  const given = call.function.arguments;
+  return typeof given === 'string' ? given : JSON.stringify(given);
+}
+
+/** Arguments as an object. Text that is not a JSON object stays under one key, so that a template still shows it. */
+export function argumentsObject(call: ChatToolCall): object {
+  const given = call.function.arguments;
+  if (typeof given !== 'string') return given;
+  try {
+    const parsed: unknown = JSON.parse(given === '' ? '{}' : given);
+    if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) return parsed;
+  } catch {
+    // Falls through: history may hold a call whose arguments a model broke off.
+  }
+  return { arguments: given };
+}

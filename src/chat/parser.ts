@@ -1,0 +1,195 @@
+import { tailLength } from '../stop.ts';
+import { follows, type CallReader, type ParsedCall } from './calls.ts';
+import type { ChatFormat } from './formats.ts';
+import type { ChatTool } from './messages.ts';
+
+/** A step of a parsed answer. A call comes whole, when its arguments are complete and valid. */
+export type ChatEvent =
+  | { readonly type: 'content' | 'reasoning'; readonly delta: string }
+  | { readonly type: 'toolCall'; readonly index: number; readonly call: ParsedCall };
+
+/** A whole answer taken apart. */
+export interface ParsedAnswer {
+  readonly content: string;
+  readonly reasoning: string;
+  readonly toolCalls: readonly ParsedCall[];
+}
+
+export interface ChatParserOptions {
+  /** The tools that were offered; without any, calls stay content. */
+  readonly tools?: readonly ChatTool[];
+  /** The rendered prompt: where it ends inside a `<think>`, the answer begins with reasoning. */
+  readonly prompt?: string;
+  /** False leaves reasoning and its markers in the content. */
+  readonly reasoning?: boolean;
+}
+
+/** One answer's parser; see {@link createChatParser}. */
+export interface ChatParser {
+  push(text: string): ChatEvent[];
+  /** The answer is over: decides on what was held back. */
+  end(): ChatEvent[];
+}
+
+/** Above this length a call is read again only when a closing character arrives, so that long arguments cost no quadratic time. */
+const eagerLength = 4096;
+
+/**
+ * Takes a model's answer apart while it arrives: content, reasoning, tool calls.
+ *
+ * Pieces may be cut anywhere; the events in sum depend on the text alone. Held back is only what may still become a
+ * marker or a call. What looks like a call and is none (malformed JSON, wrong shape) comes out as content, markers included.
+ * Blanks next to markers belong to no part and are left out.
+ */
+export function createChatParser(format: ChatFormat, options: ChatParserOptions = {}): ChatParser {
+  const tools = options.tools ?? [];
+  const pairs = options.reasoning === false ? [] : format.reasoning;
+  const calls = tools.length > 0 ? format.calls : [];
+  const bare = tools.length > 0 ? format.bare : undefined;
+  const inline = format.reasoningAnywhere ? pairs.map(({ start }) => start) : [];
+  const markers = [...calls.map(({ start }) => start), ...format.drop, ...inline];
+
+  const prompt = options.prompt?.trimEnd() ?? '';
+  const open = pairs.find(({ start }) => prompt.endsWith(start));
+  let mode: 'content' | 'reasoning' | 'call' = open ? 'reasoning' : 'content';
+  let closer = open?.end ?? '';
+  /** Only blanks since the start or the last marker. */
+  let fresh = true;
+  /** A marker came before: blanks at the start of the next part are not part of it. */
+  let trims = open !== undefined;
+  let mayReason = true;
+  let reader: CallReader | undefined;
+  let opener = '';
+  let index = 0;
+  // Functionary's prompt ends in the marker that the answer continues.
+  const begun = format.calls.find(({ start }) => start === '>>>' && prompt.endsWith(start))?.start ?? '';
+  let held = begun;
+  let shownOpener = begun === '';
+  let events: ChatEvent[] = [];
+
+  function emit(type: 'content' | 'reasoning', delta: string): void {
+    const last = events.at(-1);
+    if (delta === '') return;
+    if (last?.type === type) events[events.length - 1] = { type, delta: last.delta + delta };
+    else events.push({ type, delta });
+  }
+
+  function emitPart(type: 'content' | 'reasoning', text: string): void {
+    const part = fresh && trims ? text.trimStart() : text;
+    if (part === '') return;
+    fresh = false;
+    if (type === 'content') mayReason = false;
+    emit(type, part);
+  }
+
+  function enter(next: typeof mode, length: number): void {
+    held = held.slice(length);
+    mode = next;
+    fresh = true;
+    trims = true;
+  }
+
+  function content(final: boolean): boolean {
+    const start = held.length - held.trimStart().length;
+    if (fresh && start === held.length && !final) return false;
+    if (fresh && mayReason && !format.reasoningAnywhere) {
+      for (const { start: word, end } of pairs) {
+        const found = follows(held, start, word);
+        if (found === 'more' && !final) return false;
+        if (found !== true) continue;
+        mayReason = false;
+        closer = end;
+        enter('reasoning', start + word.length);
+        return true;
+      }
+    }
+    if (fresh && bare && held[start] === '{') {
+      [reader, opener] = [bare, held.slice(0, start)];
+      enter('call', start);
+      return true;
+    }
+    const clear = final ? held.length : held.length - tailLength(held, markers);
+    let at = -1;
+    let marker = '';
+    for (const word of markers) {
+      const found = held.indexOf(word);
+      if (found >= 0 && (at < 0 || found < at || (found === at && word.length > marker.length))) [at, marker] = [found, word];
+    }
+    if (at >= 0 && at < clear) {
+      const before = held.slice(0, at);
+      // Blanks before a call are not content, unless it turns out to be none.
+      const blanks = fresh && before.trim() === '' ? before : '';
+      if (blanks === '') emitPart('content', before);
+      const syntax = calls.find((candidate) => candidate.start === marker);
+      const pair = format.reasoningAnywhere ? pairs.find((candidate) => candidate.start === marker) : undefined;
+      if (syntax) [reader, opener] = [syntax.read, (trims ? '' : blanks) + (shownOpener ? marker : '')];
+      if (pair) closer = pair.end;
+      shownOpener = true;
+      enter(syntax ? 'call' : pair ? 'reasoning' : 'content', at + marker.length);
+      return true;
+    }
+    const part = held.slice(0, clear);
+    if (fresh && part.trim() === '' && !final) return false;
+    emitPart('content', part);
+    held = held.slice(clear);
+    return false;
+  }
+
+  function reasoning(final: boolean): boolean {
+    const at = held.indexOf(closer);
+    const clear = at >= 0 ? at : final ? held.length : held.length - tailLength(held, [closer]);
+    // Blanks at its end are not part of the reasoning; whether these are its end shows later.
+    const part = held.slice(0, clear).trimEnd();
+    emitPart('reasoning', part);
+    if (at < 0) {
+      held = final ? '' : held.slice(part.length);
+      return false;
+    }
+    enter('content', at + closer.length);
+    return true;
+  }
+
+  function call(final: boolean, added: string): boolean {
+    if (!final && held.length > eagerLength && !/[}\])>|]/.test(added)) return false;
+    const read = (reader as CallReader)(held, final, tools);
+    if (read === 'more') return false;
+    if (read === 'bad') {
+      mode = 'content';
+      fresh = false;
+      mayReason = false;
+      emit('content', opener);
+      return true;
+    }
+    for (const one of read.calls) events.push({ type: 'toolCall', index: index++, call: one });
+    mayReason = false;
+    enter('content', read.end);
+    return true;
+  }
+
+  function run(added: string, final: boolean): ChatEvent[] {
+    events = [];
+    while (mode === 'content' ? content(final) : mode === 'reasoning' ? reasoning(final) : call(final, added));
+    if (final) held = '';
+    return events;
+  }
+
+  return {
+    push(text) {
+      held += text;
+      return run(text, false);
+    },
+    end: () => run('', true),
+  };
+}
+
+/** The whole answer at once, with the same rules. */
+export function parseAnswer(format: ChatFormat, text: string, options?: ChatParserOptions): ParsedAnswer {
+  const parser = createChatParser(format, options);
+  return collectEvents([...parser.push(text), ...parser.end()]);
+}
+
+/** Puts events together again. */
+export function collectEvents(events: readonly ChatEvent[]): ParsedAnswer {
+  const text = (type: string): string => events.map((event) => (event.type === type && 'delta' in event ? event.delta : '')).join('');
+  return { content: text('content'), reasoning: text('reasoning'), toolCalls: events.flatMap((event) => (event.type === 'toolCall' ? [event.call] : [])) };
+}

@@ -1,0 +1,178 @@
+import { QuantletError } from '../errors.ts';
+import { probe, type ChatCapabilities } from './capabilities.ts';
+import { detectFormat, type ChatFormat } from './formats.ts';
+import { compileJinja } from './jinja.ts';
+import { argumentsObject, argumentsText, contentText, type ChatMessage, type ChatTool } from './messages.ts';
+
+export interface RenderOptions {
+  readonly messages: readonly ChatMessage[];
+  readonly tools?: readonly ChatTool[];
+  /** End with the header of the assistant's answer. Default true. */
+  readonly addGenerationPrompt?: boolean;
+  /** Further variables of the template, `enable_thinking` for instance. */
+  readonly extra?: Readonly<Record<string, unknown>>;
+}
+
+export interface ChatTemplate {
+  /** The Jinja source in use. */
+  readonly source: string;
+  readonly capabilities: ChatCapabilities;
+  /** How its model writes reasoning and tool calls: for createChatParser. */
+  readonly format: ChatFormat;
+  /** For people: what is missing and what was done instead. */
+  readonly warnings: readonly string[];
+  /**
+   * The conversation as the model's prompt. Special tokens are written as text, the beginning-of-sequence token included
+   * where the template writes it: tokenize with special tokens parsed and without adding a second one.
+   * @throws QuantletError ERR_CHAT_TEMPLATE with the template's own words; ERR_INVALID_ARGUMENT for content that is no text
+   */
+  render(options: RenderOptions): string;
+}
+
+/** ChatML, the most common markup: what a model without a template of its own gets. */
+export const chatmlTemplate =
+  "{% for message in messages %}{{ '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
+
+/**
+ * A chat template ready to render, with what it does not support made up for: a system message goes into the first user
+ * message, tools into the system message, tool calls and results into text, content parts into strings and back.
+ *
+ * @param source Jinja source (GGUF: tokenizer.chat_template); undefined or empty: ChatML, with a warning
+ * @param tokens texts of the special tokens that templates write
+ * @param options.now the clock behind `strftime_now` and Llama 3's date
+ * @throws QuantletError ERR_CHAT_TEMPLATE where the source is no template
+ */
+export function createChatTemplate(source: string | undefined, tokens: { bos?: string; eos?: string } = {}, options: { now?: () => Date } = {}): ChatTemplate {
+  const warnings = source ? [] : ['The model has no chat template (tokenizer.chat_template); ChatML is used. Give the right one as chatTemplate if the answers look wrong.'];
+  const text = source || chatmlTemplate;
+  let compiled: (variables: Readonly<Record<string, unknown>>) => string;
+  try {
+    compiled = compileJinja(text, options.now);
+  } catch (error) {
+    throw new QuantletError('ERR_CHAT_TEMPLATE', `The chat template does not parse: ${messageOf(error)}. Give another one as chatTemplate.`, { cause: error });
+  }
+  const now = options.now ?? (() => new Date());
+  const raw = (variables: Readonly<Record<string, unknown>>): string =>
+    compiled({ bos_token: tokens.bos ?? '', eos_token: tokens.eos ?? '', ...toolAliases(text, variables.tools, now()), ...variables });
+  const { capabilities, sample } = probe(raw);
+  const format = detectFormat(text, sample);
+  const render = ({ messages, tools = [], addGenerationPrompt = true, extra = {} }: RenderOptions): string => {
+    const given = adapt(messages, tools, capabilities, format, text);
+    const none = capabilities.noTools === 'null' ? null : [];
+    const available = tools.length > 0 && capabilities.tools ? { tools } : capabilities.noTools === 'undefined' ? {} : { tools: none };
+    try {
+      return raw({ ...extra, messages: given, add_generation_prompt: addGenerationPrompt, ...available });
+    } catch (error) {
+      throw new QuantletError('ERR_CHAT_TEMPLATE', `The chat template refuses this conversation: ${messageOf(error)}. Check the roles and their order.`, { cause: error });
+    }
+  };
+  return { source: text, capabilities, format, warnings, render };
+}
+
+const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).replace(/\.$/, '');
+
+/** Other names under which a few templates read the tools: Firefunction's JSON text and date, SmolLM3's list. */
+function toolAliases(source: string, tools: unknown, date: Date): Record<string, unknown> {
+  const aliases: Record<string, unknown> = {};
+  if (/\bfunctions\b/.test(source) && !/\bin functions\b/.test(source)) aliases.functions = JSON.stringify(tools ?? [], null, 4);
+  if (/\+ datetime\b/.test(source)) aliases.datetime = date.toUTCString().replace('GMT', 'UTC');
+  if (/\bxml_tools\b/.test(source) && Array.isArray(tools) && tools.length > 0) aliases.xml_tools = tools;
+  return aliases;
+}
+
+type Draft = Record<string, unknown> & { role: string; content: unknown };
+
+/** The messages as this template can write them. */
+function adapt(messages: readonly ChatMessage[], tools: readonly ChatTool[], can: ChatCapabilities, format: ChatFormat, source: string): Draft[] {
+  if (messages.length === 0) throw new QuantletError('ERR_INVALID_ARGUMENT', 'messages is empty; expected at least one message. Add a user message.');
+  let drafts = messages.map((message) => draftOf(message, can, format, source));
+  const system: string[] = [];
+  while (drafts[0]?.role === 'system') system.push(drafts.shift()?.content as string);
+  if (tools.length > 0 && !can.tools) system.push(toolInstructions(tools, format));
+  if (system.length > 0) {
+    const content = system.join('\n\n');
+    const first = drafts.findIndex(({ role }) => role === 'user');
+    if (can.systemRole) drafts.unshift({ role: 'system', content });
+    else if (first < 0) drafts.unshift({ role: 'user', content });
+    else drafts[first] = { ...drafts[first], content: `${content}\n\n${drafts[first].content as string}` };
+  }
+  if (!can.parallelToolCalls && can.toolCalls) drafts = splitCalls(drafts);
+  if (can.alternates) drafts = mergeTurns(drafts);
+  if (!can.typedContent) return drafts;
+  return drafts.map((draft) => (typeof draft.content === 'string' ? { ...draft, content: [{ type: 'text', text: draft.content }] } : draft));
+}
+
+function draftOf(message: ChatMessage, can: ChatCapabilities, format: ChatFormat, source: string): Draft {
+  const content = contentText(message.content);
+  const role = message.role === 'developer' && !source.includes('developer') ? 'system' : message.role;
+  const calls = message.tool_calls ?? [];
+  if (role === 'tool') {
+    if (!can.toolResults) return { role: 'user', content: `<tool_response>\n${content}\n</tool_response>` };
+    return { ...message, role, content, ...(message.tool_call_id === undefined ? {} : { tool_call_id: callId(message.tool_call_id, source) }) };
+  }
+  const reasoning = message.reasoning_content ? { reasoning_content: message.reasoning_content } : {};
+  if (calls.length === 0) {
+    const name = message.name === undefined ? {} : { name: message.name };
+    return { role, content, ...name, ...reasoning };
+  }
+  if (!can.toolCalls) {
+    const written = format.write(calls.map((call) => ({ id: call.id, name: call.function.name, arguments: argumentsText(call) })));
+    return { role, content: content === '' ? written : `${content}\n${written}`, ...reasoning };
+  }
+  const toolCalls = calls.map((call, i) => ({
+    ...call,
+    id: callId(call.id ?? `call0000${i}`, source),
+    type: 'function',
+    function: { ...call.function, arguments: can.objectArguments ? argumentsObject(call) : argumentsText(call) },
+  }));
+  // gpt-oss reads the reasoning before a call under another name.
+  const thinking = message.reasoning_content && content === '' && source.includes('message.thinking') ? { thinking: message.reasoning_content } : {};
+  return { role, content: content === '' && can.nullContent ? null : content, tool_calls: toolCalls, ...reasoning, ...thinking };
+}
+
+/** Mistral's templates accept ids of nine letters and digits only: others are hashed (FNV-1a) to that, calls and results alike. */
+function callId(id: string, source: string): string {
+  if (!/length (?:!=|==) 9/.test(source) || /^[A-Za-z0-9]{9}$/.test(id)) return id;
+  let hash = 0xcbf29ce484222325n;
+  for (const char of id) hash = BigInt.asUintN(64, (hash ^ BigInt(char.codePointAt(0) as number)) * 0x100000001b3n);
+  return hash.toString(36).padStart(9, '0').slice(-9);
+}
+
+/** One call per assistant message, each followed by its result. */
+function splitCalls(drafts: readonly Draft[]): Draft[] {
+  const out: Draft[] = [];
+  for (let i = 0; i < drafts.length; i++) {
+    const calls = (drafts[i].tool_calls ?? []) as { id: string }[];
+    if (calls.length < 2) {
+      out.push(drafts[i]);
+      continue;
+    }
+    const results: Draft[] = [];
+    while (drafts[i + 1]?.role === 'tool') results.push(drafts[++i]);
+    const message = drafts[i - results.length];
+    calls.forEach((call, n) => {
+      out.push({ ...message, content: n === 0 ? message.content : typeof message.content === 'string' ? '' : null, tool_calls: [call] });
+      out.push(...results.filter((result, r) => (result.tool_call_id === undefined ? r === n : result.tool_call_id === call.id)));
+    });
+  }
+  return out;
+}
+
+/** Neighbours of one role become one message where a template insists on turns. */
+function mergeTurns(drafts: readonly Draft[]): Draft[] {
+  const out: Draft[] = [];
+  for (const draft of drafts) {
+    const last = out.at(-1);
+    const mergeable = last?.role === draft.role && (draft.role === 'user' || draft.role === 'assistant') && !last.tool_calls && !draft.tool_calls;
+    if (mergeable) out[out.length - 1] = { ...last, content: `${last.content as string}\n\n${draft.content as string}` };
+    else out.push(draft);
+  }
+  return out;
+}
+
+/** For templates without tools: what the tools are and how to call them, in the notation that the format reads. */
+function toolInstructions(tools: readonly ChatTool[], format: ChatFormat): string {
+  const example = format.write([{ id: undefined, name: 'tool_name', arguments: '{"key": "value"}' }]);
+  const list = tools.map((tool) => JSON.stringify(tool.function)).join('\n');
+  return `You can call these tools. Each line is one tool; "parameters" is the JSON schema of its arguments.\n${list}\n\nTo call a tool, answer with nothing but the call, in exactly this form:\n${example}\nYou get its result in the next message. Where no tool helps, answer normally.`;
+}

@@ -1,0 +1,157 @@
+import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { compileJinja, strftime } from '../../src/chat/jinja.ts';
+import type { ChatMessage, ChatTool } from '../../src/chat/messages.ts';
+import { parseAnswer } from '../../src/chat/parser.ts';
+import { createChatTemplate } from '../../src/chat/template.ts';
+import { ownTemplates } from './templates.ts';
+
+const folder = new URL('../../../shared/vocab/templates/', import.meta.url);
+const hasShared = existsSync(folder);
+
+const weather: ChatTool = {
+  type: 'function',
+  function: {
+    name: 'get_weather',
+    description: 'Weather of a city',
+    parameters: { type: 'object', properties: { city: { type: 'string', description: 'Name' }, days: { type: 'integer', description: 'How many' } }, required: ['city'] },
+  },
+};
+const turns: readonly ChatMessage[] = [
+  { role: 'system', content: 'Be brief-SYSTEM.' },
+  { role: 'user', content: 'First-QUESTION' },
+  { role: 'assistant', content: 'First-ANSWER' },
+  { role: 'user', content: 'Second-QUESTION' },
+];
+const call = (id: string, city: string) => ({ id, type: 'function' as const, function: { name: 'get_weather', arguments: `{"city": "${city}", "days": 3}` } });
+const withCalls: readonly ChatMessage[] = [
+  { role: 'user', content: 'First-QUESTION' },
+  { role: 'assistant', content: null, tool_calls: [call('call_abc1', 'Oslo'), call('call_abc2', 'Bergen')] },
+  { role: 'tool', tool_call_id: 'call_abc1', name: 'get_weather', content: 'snow-RESULT' },
+  { role: 'tool', tool_call_id: 'call_abc2', name: 'get_weather', content: 'rain-RESULT' },
+];
+const tokens = { bos: '<BOS>', eos: '<EOS>' };
+
+/** Everything said is in the prompt, in order. */
+function expectInOrder(prompt: string, words: readonly string[], label: string): void {
+  let at = 0;
+  for (const word of words) {
+    const found = prompt.indexOf(word, at);
+    expect(found, `${label}: ${word} after ${at} in ${JSON.stringify(prompt)}`).toBeGreaterThanOrEqual(0);
+    at = found;
+  }
+}
+
+function rendersConversations(source: string, label: string): void {
+  const template = createChatTemplate(source, tokens);
+  const words = ['First-QUESTION', 'First-ANSWER', 'Second-QUESTION'];
+  expectInOrder(template.render({ messages: turns }), words, label);
+  expect(template.render({ messages: turns }), label).toContain('Be brief-SYSTEM.');
+  const offered = template.render({ messages: turns, tools: [weather] });
+  for (const word of [...words, 'Be brief-SYSTEM.', 'get_weather']) expect(offered, label).toContain(word);
+  const called = template.render({ messages: withCalls, tools: [weather] });
+  for (const word of ['Oslo', 'snow-RESULT', 'Bergen', 'rain-RESULT']) expect(called, label).toContain(word);
+}
+
+describe('own templates', () => {
+  it.each(Object.entries(ownTemplates))('%s renders conversations with and without tools', (name, source) => rendersConversations(source, name));
+
+  it('finds out what they support', () => {
+    const of = (name: string) => createChatTemplate(ownTemplates[name], tokens).capabilities;
+    expect(of('hermes')).toEqual({ systemRole: true, tools: true, toolCalls: true, parallelToolCalls: true, toolResults: true, objectArguments: true, nullContent: false, typedContent: false, alternates: false, noTools: 'undefined' });
+    expect(of('llama3')).toMatchObject({ toolCalls: true, parallelToolCalls: false, objectArguments: true });
+    expect(of('mistral')).toMatchObject({ tools: true, toolCalls: true, parallelToolCalls: true, objectArguments: false });
+    expect(of('gemma')).toMatchObject({ systemRole: false, tools: false, toolCalls: false, toolResults: false, alternates: true });
+    expect(of('typed')).toMatchObject({ typedContent: true, tools: false });
+  });
+
+  it('writes exact prompts', () => {
+    expect(createChatTemplate(ownTemplates.gemma, tokens).render({ messages: turns })).toBe(
+      '<BOS><start_of_turn>user\nBe brief-SYSTEM.\n\nFirst-QUESTION<end_of_turn>\n<start_of_turn>model\nFirst-ANSWER<end_of_turn>\n<start_of_turn>user\nSecond-QUESTION<end_of_turn>\n<start_of_turn>model\n',
+    );
+    const parts = [{ role: 'user', content: [{ type: 'text', text: 'a' }, { type: 'text', text: 'b' }] }];
+    expect(createChatTemplate(ownTemplates.typed).render({ messages: parts })).toBe('<user>a\nb</user>');
+    expect(createChatTemplate(ownTemplates.thinking).render({ messages: [{ role: 'assistant', content: '<think>x</think>\n\n y' }] })).toBe('<|assistant|> y<|assistant|><think>\n');
+  });
+
+  it('gives Mistral ids of nine characters, the same for call and result', () => {
+    const text = createChatTemplate(ownTemplates.mistral, tokens).render({ messages: withCalls, tools: [weather] });
+    const ids = [...text.matchAll(/"(?:call_)?id": "([^"]*)"/g)].map(([, id]) => id);
+    expect(ids).toHaveLength(4);
+    expect(ids.every((id) => /^[A-Za-z0-9]{9}$/.test(id))).toBe(true);
+    expect([ids[2], ids[3]]).toEqual([ids[0], ids[1]]);
+  });
+
+  it('splits parallel calls where a template takes one at a time', () => {
+    const text = createChatTemplate(ownTemplates.llama3, tokens).render({ messages: withCalls, tools: [weather] });
+    expectInOrder(text, ['Oslo', 'snow-RESULT', 'Bergen', 'rain-RESULT'], 'llama3');
+  });
+});
+
+describe('bad input', () => {
+  it('gives the words of a template that throws', () => {
+    const template = createChatTemplate("{% if messages[0].content == 'no' %}{{ raise_exception('I do not like this') }}{% endif %}{{ messages[0].content }}");
+    expect(template.render({ messages: [{ role: 'user', content: 'yes' }] })).toBe('yes');
+    expect(() => template.render({ messages: [{ role: 'user', content: 'no' }] })).toThrow(expect.objectContaining({ code: 'ERR_CHAT_TEMPLATE', message: expect.stringContaining('I do not like this') as unknown }));
+  });
+
+  it('refuses what is no template, no conversation, no text, or a flood', () => {
+    expect(() => createChatTemplate('{% if %}')).toThrow(expect.objectContaining({ code: 'ERR_CHAT_TEMPLATE' }));
+    const template = createChatTemplate(ownTemplates.hermes);
+    expect(() => template.render({ messages: [] })).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
+    expect(() => template.render({ messages: [{ role: 'user', content: [{ type: 'image_url' }] }] })).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
+    const flood = createChatTemplate('{% for i in range(2000000000) %}x{% endfor %}');
+    expect(() => flood.render({ messages: turns })).toThrow(expect.objectContaining({ code: 'ERR_CHAT_TEMPLATE' }));
+  });
+
+  it('falls back to ChatML with a warning', () => {
+    const template = createChatTemplate(undefined);
+    expect(template.warnings).toHaveLength(1);
+    expect(template.render({ messages: turns.slice(0, 2) })).toBe('<|im_start|>system\nBe brief-SYSTEM.<|im_end|>\n<|im_start|>user\nFirst-QUESTION<|im_end|>\n<|im_start|>assistant\n');
+    rendersConversations(template.source, 'chatml');
+  });
+});
+
+describe('Python in templates', () => {
+  const cases: readonly (readonly [string, string])[] = [
+    ["{{ '\\n\\n a'.lstrip('\\n') }}", ' a'],
+    ["{{ '  a '.strip() }}|{{ 'xxaxx'.strip('x') }}|{{ 'a\\n'.rstrip('\\n') }}", 'a|a|a'],
+    ["{{ '<{}:{x}>{{}}'.format(1, x='b') }}", '<1:b>{}'],
+    ["{% set l = [] %}{% set _ = l.append(2) %}{% set _ = l.append(1) %}{{ l | min }}{{ l | max }}{{ l | sum }}{{ l.pop(0) }}{{ l | length }}", '12321'],
+    ["{{ {'a': [1, true, none, \"it's\"]} | string }}", `{'a': [1, True, None, "it's"]}`],
+    ["{% set d = {512: 'b', 16: 'a'} %}{% for k, v in d | dictsort %}{{ k + 1 }}{{ v }} {% endfor %}{{ d[512] }}", '17a 513b b'],
+    ["{{ ('{\"a\": [1, 2]}' | from_json).a[1] }}", '2'],
+    ["{% for a, b in [('x', 1), ('y', 2)] %}{{ a }}{{ b }}{% endfor %}", 'x1y2'],
+    ["{{ {'b': 1, 'a': 'é<'} | tojson }}", '{"b": 1, "a": "é<"}'],
+    ["{{ 'ab'.removeprefix('a') }}{{ 'ab'.removesuffix('b') }}{{ ','.join(['p', 'q']) }}", 'bap,q'],
+  ];
+  it.each(cases)('%s', (source, want) => expect(compileJinja(source)({})).toBe(want));
+
+  it('writes dates in English whatever the locale', () => {
+    const date = new Date(2025, 2, 4, 15, 6, 7);
+    expect(strftime('%d %b %Y %B %A %a %H:%M:%S %I %p %y%%', date)).toBe('04 Mar 2025 March Tuesday Tue 15:06:07 03 PM 25%');
+    expect(compileJinja("{{ strftime_now('%Y-%m-%d') }}", () => date)({})).toBe('2025-03-04');
+  });
+});
+
+describe.runIf(hasShared)('templates of real models', () => {
+  const names = hasShared ? readdirSync(folder).filter((name) => name.endsWith('.jinja')) : [];
+  const read = (name: string): string => readFileSync(new URL(name, folder), 'utf8');
+
+  it.each(names)('%s renders conversations with and without tools', (name) => rendersConversations(read(name), name));
+
+  // What a model must write is what its template writes for an assistant's turn: the parser reads it back.
+  // MiniMax M3 nests elements per argument; Kimi K3 writes JSON text as one element: their calls stay content.
+  it.each(names.filter((name) => !/MiniMax-M3|Kimi-K3/.test(name)))('%s: a call as its template writes it is parsed', (name) => {
+    const template = createChatTemplate(read(name), tokens);
+    const user: ChatMessage = { role: 'user', content: 'Question' };
+    const prompt = template.render({ messages: [user], tools: [weather] });
+    const whole = template.render({ messages: [user, { role: 'assistant', content: '', tool_calls: [call('abcdefgh1', 'Oslo')] }], tools: [weather], addGenerationPrompt: false });
+    let at = 0;
+    while (at < prompt.length && prompt[at] === whole[at]) at++;
+    const open = whole.lastIndexOf('<', at);
+    if (open >= 0 && !whole.slice(open, at).includes('>')) at = open;
+    const { toolCalls } = parseAnswer(template.format, whole.slice(at), { tools: [weather], prompt: whole.slice(0, at) });
+    expect(toolCalls.map(({ name: tool, arguments: args }) => [tool, JSON.parse(args)]), JSON.stringify(whole.slice(at))).toEqual([['get_weather', { city: 'Oslo', days: 3 }]]);
+  });
+});
