@@ -22,6 +22,8 @@ export interface LoadOptions {
   parallel?: number;
   /** Prompt tokens of one step at most. Default 512. */
   batchSize?: number;
+  /** Positions of one step whose logits can be read; more than `parallel` only for measuring texts. Default: `parallel`. @internal */
+  maxOutputs?: number;
   /** Run a few steps after loading until V8 has optimised the kernels. Default true. */
   warmUp?: boolean;
   signal?: AbortSignal;
@@ -119,6 +121,7 @@ export async function loadModelOn(platform: Platform, source: string | URL | Sou
   if (options.contextLength !== undefined) positive('contextLength', options.contextLength, 0, 0);
   const parallel = positive('parallel', options.parallel, 1);
   const batchSize = positive('batchSize', options.batchSize, 512);
+  const maxOutputs = positive('maxOutputs', options.maxOutputs, parallel);
   signal?.throwIfAborted();
   const start = performance.now();
   const { bytes, close } = await platform.open(source, signal);
@@ -126,7 +129,7 @@ export async function loadModelOn(platform: Platform, source: string | URL | Sou
     const gguf = await readGGUF(bytes, signal ? { signal } : {});
     const tokenizer = createTokenizer(gguf.metadata);
     const engine = await createEngine(platform, gguf, bytes, {
-      threads, parallel, batchSize, signal, build: options.build, contextLength: options.contextLength, maxOutputs: parallel, onProgress: options.onProgress,
+      threads, parallel, batchSize, signal, build: options.build, contextLength: options.contextLength, maxOutputs, onProgress: options.onProgress,
     });
     const loadMs = performance.now() - start;
     try {
