@@ -1,0 +1,195 @@
+// ggml's operators on the golden cases, slow and obvious: f64 over tensors read element by element. Rounding that ggml does on purpose is kept
+// (activations take the weights' vec_dot_type, gelu and gelu_quick go through f16 tables); sums are exact.
+import { fill } from '../golden/ops/inputs.mjs';
+import type { Source } from '../golden/ops/inputs.mjs';
+import { fromHalf, roundHalf } from './gguf.ts';
+
+export interface OpCase {
+  readonly op: string;
+  readonly name: string;
+  readonly src: readonly (Source | null)[];
+  readonly params?: Readonly<Record<string, number>>;
+  readonly dst: { readonly type: string; readonly ne: readonly number[] };
+  readonly offset: number;
+  readonly bytes: number;
+}
+type Index = [number, number, number, number];
+interface View {
+  readonly type: string;
+  readonly ne: readonly number[];
+  at(i0: number, i1: number, i2: number, i3: number): number;
+}
+
+const f = Math.fround;
+const roundf = (x: number) => { const t = Math.trunc(x); return Math.abs(x - t) >= 0.5 ? t + Math.sign(x) : t; };
+/** f32 to bf16: nearest, ties to even. */
+export function roundBrain(x: number): number {
+  const view = new DataView(new ArrayBuffer(4));
+  view.setFloat32(0, x);
+  const bits = view.getUint32(0);
+  view.setUint32(0, (bits + 0x7fff + ((bits >>> 16) & 1)) & 0xffff0000);
+  return view.getFloat32(0);
+}
+function q8_0(x: readonly number[]): number[] {
+  const d = f(x.reduce((a, v) => Math.max(a, Math.abs(v)), 0) / 127), id = d ? f(1 / d) : 0;
+  return x.map((v) => roundf(f(v * id)) * roundHalf(d));
+}
+function q4_0(x: readonly number[]): number[] {
+  const d = f(x.reduce((a, v) => (Math.abs(v) > Math.abs(a) ? v : a), 0) / -8), id = d ? f(1 / d) : 0;
+  return x.map((v) => (Math.min(15, Math.trunc(f(f(v * id) + 8.5))) - 8) * roundHalf(d));
+}
+const sizes: Record<string, number> = { f32: 4, f16: 2, bf16: 2, i32: 4, i64: 8 };
+/** Values as they are after storing them as this type. */
+export function stored(type: string, x: Float64Array): Float64Array {
+  if (type === 'f16') return x.map(roundHalf);
+  if (type === 'bf16') return x.map(roundBrain);
+  if (type in sizes) return type === 'f32' ? x.map(f) : x;
+  const out = new Float64Array(x.length);
+  for (let b = 0; b < x.length; b += 32) out.set((type === 'q8_0' ? q8_0 : q4_0)([...x.subarray(b, b + 32)].map(f)), b);
+  return out;
+}
+/** Golden bytes of this type as numbers. */
+export function decode(type: string, bytes: Uint8Array): Float64Array {
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  if (type === 'f32') return Float64Array.from({ length: bytes.length / 4 }, (_, i) => view.getFloat32(4 * i, true));
+  if (type === 'i32') return Float64Array.from({ length: bytes.length / 4 }, (_, i) => view.getInt32(4 * i, true));
+  if (type === 'f16') return Float64Array.from({ length: bytes.length / 2 }, (_, i) => fromHalf(view.getUint16(2 * i, true)));
+  if (type === 'bf16') return Float64Array.from({ length: bytes.length / 2 }, (_, i) => new DataView(Uint32Array.of(view.getUint16(2 * i, true) << 16).buffer).getFloat32(0, true));
+  const size = type === 'q8_0' ? 34 : 18, out = new Float64Array((bytes.length / size) * 32);
+  out.forEach((_, i) => {
+    const at = Math.floor(i / 32) * size, k = i % 32, d = fromHalf(view.getUint16(at, true));
+    out[i] = d * (type === 'q8_0' ? view.getInt8(at + 2 + k) : ((view.getUint8(at + 2 + (k & 15)) >> (k < 16 ? 0 : 4)) & 15) - 8);
+  });
+  return out;
+}
+
+const four = (ne: readonly number[]) => [...ne, 1, 1, 1].slice(0, 4);
+function open(src: Source): View {
+  const data = stored(src.type, fill(src)), plain = four(src.ne), size = sizes[src.type];
+  let ne = src.view ? [...src.view.ne] : plain, nb = [1, plain[0], plain[0] * plain[1], plain[0] * plain[1] * plain[2]];
+  const start = (src.view?.offset ?? 0) / (size ?? 1);
+  if (src.view) nb = [1, ...src.view.nb.map((b) => b / size)];
+  if (src.permute) { // dimension i becomes dimension permute[i]
+    const from = src.permute.map((_, to) => src.permute!.indexOf(to));
+    [ne, nb] = [from.map((i) => ne[i]), from.map((i) => nb[i])];
+  }
+  return { type: src.type, ne, at: (...i) => data[start + i.reduce((a, v, k) => a + v * nb[k], 0)] };
+}
+/** All elements of ne in order. */
+function each(ne: readonly number[], value: (...i: Index) => number): Float64Array {
+  const [n0, n1, n2, n3] = four(ne), out = new Float64Array(n0 * n1 * n2 * n3);
+  let at = 0;
+  for (let i3 = 0; i3 < n3; i3++) for (let i2 = 0; i2 < n2; i2++) for (let i1 = 0; i1 < n1; i1++) for (let i0 = 0; i0 < n0; i0++) out[at++] = value(i0, i1, i2, i3);
+  return out;
+}
+const rowOf = (t: View, i1: number, i2: number, i3: number) => Float64Array.from({ length: t.ne[0] }, (_, i) => t.at(i, i1, i2, i3));
+/** Row by row. */
+function rows(t: View, n0: number, map: (x: Float64Array) => ArrayLike<number>): Float64Array {
+  const out = new Float64Array(n0 * t.ne[1] * t.ne[2] * t.ne[3]);
+  let at = 0;
+  each([1, ...t.ne.slice(1)], (_, i1, i2, i3) => { out.set(map(rowOf(t, i1, i2, i3)), at); at += n0; return 0; });
+  return out;
+}
+const sum = (x: ArrayLike<number>) => Array.prototype.reduce.call(x, (a, v) => (a as number) + (v as number), 0) as number;
+const vecDotType: Record<string, string> = { f32: 'f32', f16: 'f16', bf16: 'bf16', q4_0: 'q8_0', q8_0: 'q8_0' };
+
+function mulMat(a: View, b: View): Float64Array {
+  const r2 = b.ne[2] / a.ne[2], r3 = b.ne[3] / a.ne[3];
+  const left = new Map<string, Float64Array>(), right = new Map<string, Float64Array>();
+  const cached = (m: typeof left, key: string, make: () => Float64Array) => m.get(key) ?? m.set(key, make()).get(key)!;
+  return each([a.ne[1], b.ne[1], b.ne[2], b.ne[3]], (i0, i1, i2, i3) => {
+    const w = cached(left, `${i0} ${Math.floor(i2 / r2)} ${Math.floor(i3 / r3)}`, () => rowOf(a, i0, Math.floor(i2 / r2), Math.floor(i3 / r3)));
+    const x = cached(right, `${i1} ${i2} ${i3}`, () => stored(vecDotType[a.type], rowOf(b, i1, i2, i3)));
+    return w.reduce((s, v, k) => s + v * x[k], 0);
+  });
+}
+const slope = (h: number, n_head: number, max_bias: number) => {
+  const n = 2 ** Math.floor(Math.log2(n_head));
+  return max_bias === 0 ? 1 : h < n ? 2 ** ((-max_bias / n) * (h + 1)) : 2 ** ((-max_bias / 2 / n) * (2 * (h - n) + 1));
+};
+function softMax(x: Float64Array): Float64Array {
+  const top = x.reduce((a, v) => Math.max(a, v), -Infinity), e = x.map((v) => Math.exp(v - top));
+  return e.map((v) => v / sum(e));
+}
+const maskAt = (m: View | null, i0: number, i1: number, i2: number, i3: number) => (m ? m.at(i0, i1, i2 % m.ne[2], i3 % m.ne[3]) : 0);
+
+function rope(x: View, pos: View, factors: View | null, p: Readonly<Record<string, number>>): Float64Array {
+  const dim = (turns: number) => (p.n_dims * Math.log(p.n_ctx_orig / (turns * 2 * Math.PI))) / (2 * Math.log(p.freq_base));
+  const low = Math.max(0, Math.floor(dim(p.beta_fast))), high = Math.min(p.n_dims - 1, Math.ceil(dim(p.beta_slow)));
+  return each(x.ne, (i0, i1, i2, i3) => {
+    if (i0 >= p.n_dims) return x.at(i0, i1, i2, i3);
+    const half = p.n_dims / 2, pair = p.mode === 0 ? i0 >> 1 : i0 % half, second = p.mode === 0 ? i0 % 2 === 1 : i0 >= half;
+    const [a, b] = p.mode === 0 ? [2 * pair, 2 * pair + 1] : [pair, pair + half], u = x.at(a, i1, i2, i3), v = x.at(b, i1, i2, i3);
+    const own = (pos.at(i2, 0, 0, 0) * p.freq_base ** ((-2 * pair) / p.n_dims)) / (factors ? factors.at(pair, 0, 0, 0) : 1);
+    const keep = p.ext_factor * (1 - Math.min(1, Math.max(0, (pair - low) / Math.max(0.001, high - low))));
+    const theta = own * p.freq_scale * (1 - keep) + own * keep, size = p.attn_factor * (p.ext_factor ? 1 + 0.1 * Math.log(1 / p.freq_scale) : 1);
+    return (second ? u * Math.sin(theta) + v * Math.cos(theta) : u * Math.cos(theta) - v * Math.sin(theta)) * size;
+  });
+}
+function flash(q: View, k: View, v: View, mask: View | null, p: Readonly<Record<string, number>>): Float64Array {
+  const [, tokens, n_head] = q.ne, group = n_head / k.ne[2], out: number[] = [];
+  for (let t = 0; t < tokens; t++) for (let h = 0; h < n_head; h++) {
+    const g = Math.floor(h / group), x = stored(vecDotType[k.type], rowOf(q, t, h, 0));
+    const scores = softMax(Float64Array.from({ length: k.ne[1] }, (_, j) => {
+      const s = x.reduce((a, e, i) => a + e * k.at(i, j, g, 0), 0) * p.scale;
+      return (p.logit_softcap ? p.logit_softcap * Math.tanh(s / p.logit_softcap) : s) + slope(h, n_head, p.max_bias) * maskAt(mask, j, t, 0, 0);
+    }));
+    for (let i = 0; i < v.ne[0]; i++) out.push(scores.reduce((a, s, j) => a + s * v.at(i, j, g, 0), 0));
+  }
+  return Float64Array.from(out);
+}
+function erf(x: number): number { // series; arguments stay small enough
+  if (Math.abs(x) > 5) return Math.sign(x);
+  let term = x, total = x;
+  for (let n = 1; n < 200; n++) { term *= (-x * x) / n; total += term / (2 * n + 1); }
+  return (2 / Math.sqrt(Math.PI)) * total;
+}
+const table = (g: (x: number) => number) => (v: number) => roundHalf(g(roundHalf(v)));
+const tanhGelu = table((x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * x * (1 + 0.044715 * x * x))));
+const unary: Record<string, (x: number) => number> = {
+  gelu: (x) => (x <= -10 ? 0 : x >= 10 ? x : tanhGelu(x)), gelu_quick: table((x) => x / (1 + Math.exp(-1.702 * x))), gelu_erf: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)),
+  silu: (x) => x / (1 + Math.exp(-x)), relu: (x) => Math.max(0, x), tanh: Math.tanh, sigmoid: (x) => 1 / (1 + Math.exp(-x)), exp: Math.exp,
+};
+const gates: Record<string, (x: number) => number> = { swiglu: unary.silu, geglu: unary.gelu, reglu: unary.relu };
+const binary: Record<string, (a: number, b: number) => number> = { add: (a, b) => a + b, sub: (a, b) => a - b, mul: (a, b) => a * b, div: (a, b) => a / b };
+
+/** The result of a case as numbers in the order of dst, before they are stored as dst's type. */
+export function evaluate(c: OpCase): Float64Array {
+  const [a, b, m, k] = c.src.map((s) => (s ? open(s) : null)) as [View, View, View | null, View | null], p = c.params ?? {}, all = (g: (...i: Index) => number) => each(c.dst.ne, g);
+  if (c.op in unary) return all((...i) => unary[c.op](a.at(...i)));
+  if (c.op in binary) return all((...i) => binary[c.op](a.at(...i), b.at(...(i.map((v, d) => v % b.ne[d]) as Index))));
+  if (c.op in gates) return all((i0, ...i) => gates[c.op](a.at(i0, ...i)) * a.at(i0 + a.ne[0] / 2, ...i));
+  if (c.op.endsWith('glu_split')) return all((...i) => gates[c.op.slice(0, -6)](a.at(...i)) * b.at(...i));
+  switch (c.op) {
+    case 'mul_mat': return mulMat(a, b);
+    case 'rope_ext': return rope(a, b, m, p);
+    case 'soft_max_ext': {
+      const [n0, n1, n2] = a.ne; let r = 0;
+      return rows(a, n0, (x) => {
+        const i1 = r % n1, i2 = Math.floor(r / n1) % n2, i3 = Math.floor(r++ / n1 / n2);
+        return softMax(x.map((v, i) => v * p.scale + slope(i2, n2, p.max_bias) * maskAt(b, i, i1, i2, i3)));
+      });
+    }
+    case 'flash_attn_ext': return flash(a, b, m!, k, p);
+    case 'norm': return rows(a, a.ne[0], (x) => { const mean = sum(x) / x.length, s = Math.sqrt(sum(x.map((v) => (v - mean) ** 2)) / x.length + p.eps); return x.map((v) => (v - mean) / s); });
+    case 'rms_norm': return rows(a, a.ne[0], (x) => { const s = Math.sqrt(sum(x.map((v) => v * v)) / x.length + p.eps); return x.map((v) => v / s); });
+    case 'l2_norm': return rows(a, a.ne[0], (x) => { const s = Math.max(Math.sqrt(sum(x.map((v) => v * v))), p.eps); return x.map((v) => v / s); });
+    case 'sum_rows': return rows(a, 1, (x) => [sum(x)]);
+    case 'mean': return rows(a, 1, (x) => [sum(x) / x.length]);
+    case 'argmax': return rows(a, 1, (x) => [x.indexOf(Math.max(...x))]);
+    case 'argsort': return rows(a, a.ne[0], (x) => [...x.keys()].sort((i, j) => (p.order ? x[j] - x[i] : x[i] - x[j])));
+    case 'pool_1d': return rows(a, c.dst.ne[0], (x) => Array.from({ length: c.dst.ne[0] }, (_, i) => { const part = x.subarray(i * p.s0, i * p.s0 + p.k0); return p.kind ? sum(part) / p.k0 : Math.max(...part); }));
+    case 'repeat': return all((...i) => a.at(...(i.map((v, d) => v % a.ne[d]) as Index)));
+    case 'concat': return all((...i) => (i[p.dim] < a.ne[p.dim] ? a.at(...i) : b.at(...(i.map((v, d) => (d === p.dim ? v - a.ne[d] : v)) as Index))));
+    case 'scale': return all((...i) => a.at(...i) * p.s);
+    case 'clamp': return all((...i) => Math.min(p.max, Math.max(p.min, a.at(...i))));
+    case 'diag_mask_inf': return all((...i) => (i[0] > i[1] + p.n_past ? -Infinity : a.at(...i)));
+    case 'get_rows': return all((i0, i1, i2, i3) => a.at(i0, b.at(i1, i2, i3, 0), i2, i3));
+    case 'set_rows': {
+      const where = Array.from({ length: m!.ne[0] }, (_, i) => m!.at(i, 0, 0, 0));
+      return all((i0, i1, i2, i3) => (where.includes(i1) ? b.at(i0, where.lastIndexOf(i1), i2, i3) : a.at(i0, i1, i2, i3)));
+    }
+    case 'cpy': case 'cont': return each(a.ne, a.at);
+    default: throw new Error(`no reference for ${c.op}`);
+  }
+}
