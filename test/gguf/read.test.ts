@@ -4,6 +4,7 @@ import { basename } from 'node:path';
 import { describe, expect, test } from 'vitest';
 import { QuantletError } from '../../src/errors.ts';
 import { readGGUF } from '../../src/gguf/read.ts';
+import { writeGGUF } from '../../src/gguf/write.ts';
 import { toBytes } from '../../src/source.ts';
 import { hasShared, openFile, sharedFiles, shippedModel, smallFile } from './files.ts';
 
@@ -89,7 +90,6 @@ describe.runIf(hasShared)('files of ../shared', () => {
 
 describe('a large vocabulary', () => {
   test('128k tokens and 280k merges are read through windows', async () => {
-    const { writeGGUF } = await import('../../src/gguf/write.ts');
     const tokens = Array.from({ length: 128_000 }, (_, i) => `Ġtoken${i}`);
     const merges = Array.from({ length: 280_000 }, (_, i) => `Ġt${i} oken${i}`);
     const file = writeGGUF(new Map([['tokens', { type: 'arr[str]', value: tokens }], ['merges', { type: 'arr[str]', value: merges }]]), []);

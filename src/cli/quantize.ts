@@ -1,0 +1,157 @@
+import type { FileHandle } from 'node:fs/promises';
+import { open, realpath, rename, rm } from 'node:fs/promises';
+import { QuantletError } from '../errors.ts';
+import type { OpenedGGUF } from '../gguf/split.ts';
+import type { Ftype } from '../quantize/ftype.ts';
+import type { PickedType } from '../quantize/pick-types.ts';
+import type { QuantizeOptions, RowsJob } from '../quantize/plan.ts';
+import { planQuantize } from '../quantize/plan.ts';
+import { firstInvalidBlock } from '../quantize/validate.ts';
+import type { TypeTraits } from '../type-traits.ts';
+
+/** 4 MiB of f32: enough that a job's overhead vanishes, little enough that many fit in memory. */
+const ELEMENTS_PER_JOB = 1024 * 1024;
+
+/**
+ * Brings `nrows` rows of `ne0` elements from one type to another: `data` holds rows of `from`, the answer rows of `to`.
+ * May run elsewhere and at the same time as others. `data` is not to be written to or transferred: it may be a view of the model.
+ */
+export type QuantizeRows = (job: { readonly from: TypeTraits; readonly to: TypeTraits; readonly ne0: number; readonly nrows: number; readonly data: Uint8Array; readonly imatrix?: Float32Array }) => Uint8Array | Promise<Uint8Array>;
+
+export interface QuantizeProgress {
+  readonly tensor: string;
+  readonly from: TypeTraits;
+  readonly to: TypeTraits;
+  /** Bytes of the source that are done, and all of them. */
+  readonly doneBytes: number;
+  readonly totalBytes: number;
+}
+
+export interface QuantizeFileOptions extends QuantizeOptions {
+  readonly model: OpenedGGUF;
+  /** Paths of the model's files: the output must be none of them. */
+  readonly inputs: readonly string[];
+  readonly output: string;
+  readonly ftype: Ftype;
+  readonly quantizeRows: QuantizeRows;
+  /** How many jobs run at the same time. */
+  readonly nthreads: number;
+  readonly signal?: AbortSignal;
+  readonly onProgress?: (progress: QuantizeProgress) => void;
+}
+
+export interface QuantizeSummary {
+  readonly tensors: number;
+  /** Tensors whose rows the blocks of their type do not divide, and that got another one. */
+  readonly fallbacks: readonly PickedType[];
+  readonly sourceBytes: number;
+  readonly targetBytes: number;
+  readonly sourceBitsPerWeight: number;
+  readonly targetBitsPerWeight: number;
+}
+
+/** The file an output is written to until it is complete: beside it, so that renaming is one step. */
+export const temporaryName = (output: string): string => `${output}.${process.pid}.part`;
+
+const ioError = (what: string, error: unknown): QuantletError => {
+  const { code, message } = error as NodeJS.ErrnoException;
+  const hint = code === 'ENOSPC' ? ': the disk is full; free some space or write elsewhere' : '';
+  return new QuantletError('ERR_IO', `${what} failed (${message})${hint}`, { cause: error });
+};
+
+const writeAt = async (file: FileHandle, output: string, data: Uint8Array, position: number): Promise<void> => {
+  try {
+    for (let done = 0; done < data.length;) done += (await file.write(data, done, data.length - done, position + done)).bytesWritten;
+  } catch (error) {
+    throw ioError(`writing ${output}`, error);
+  }
+};
+
+const checkRows = (type: TypeTraits, data: Uint8Array, job: RowsJob, what: string): void => {
+  const block = firstInvalidBlock(type, data);
+  if (block < 0) return;
+  const row = Math.floor((block * type.blckSize) / job.ne0);
+  throw new QuantletError('ERR_GGUF_INVALID', `tensor "${job.tensor.name}" has NaN or infinity in ${what}, row ${row} of the ${job.nrows} at byte ${job.start} (${type.name}); expected finite numbers: the model is damaged`);
+};
+
+const runJob = async (job: RowsJob, file: FileHandle, options: QuantizeFileOptions, signal: AbortSignal): Promise<void> => {
+  const { from, to, ne0, nrows, imatrix } = job;
+  const data = await options.model.parts[job.tensor.part].read(job.start, job.end, signal);
+  checkRows(from, data, job, 'its data');
+  const rows = from === to ? data : await options.quantizeRows({ from, to, ne0, nrows, data, imatrix });
+  signal.throwIfAborted();
+  if (rows.length !== job.targetBytes) throw new Error(`${nrows} rows of ${ne0} as ${to.name} came as ${rows.length} bytes, expected ${job.targetBytes}`);
+  if (from !== to) checkRows(to, rows, job, 'its quantised data');
+  await writeAt(file, options.output, rows, job.target);
+};
+
+const checkOutput = async ({ output, inputs }: QuantizeFileOptions): Promise<void> => {
+  const there = await realpath(output).catch(() => undefined);
+  if (there === undefined) return;
+  for (const input of inputs) {
+    if ((await realpath(input).catch(() => undefined)) === there) throw new QuantletError('ERR_USAGE', `the output ${output} is the input as well, expected another file`);
+  }
+};
+
+/** Runs all jobs, `nthreads` at a time; the first failure stops the others before it is thrown. */
+const runAll = async (jobs: Iterator<RowsJob>, nthreads: number, run: (job: RowsJob, signal: AbortSignal) => Promise<void>, outer?: AbortSignal): Promise<void> => {
+  const stop = new AbortController();
+  const signal = outer ? AbortSignal.any([outer, stop.signal]) : stop.signal;
+  let failure: { readonly error: unknown } | undefined;
+  const lane = async (): Promise<void> => {
+    try {
+      for (let next = jobs.next(); !next.done && !failure; next = jobs.next()) {
+        signal.throwIfAborted();
+        await run(next.value, signal);
+      }
+    } catch (error) {
+      failure ??= { error };
+      stop.abort(error);
+    }
+  };
+  await Promise.all(Array.from({ length: Math.max(1, nthreads) }, lane));
+  if (failure) throw failure.error;
+};
+
+/**
+ * Writes a quantised copy of a model. Memory is bounded by `nthreads` jobs of a few MiB; the output appears under its name
+ * when it is complete, and nothing stays behind where something fails or is aborted.
+ *
+ * @throws QuantletError ERR_USAGE, ERR_IO (a full disk, say), ERR_GGUF_INVALID for weights that are not finite; as planQuantize; `signal.reason` where aborted
+ */
+export const quantizeFile = async (options: QuantizeFileOptions): Promise<QuantizeSummary> => {
+  const { model, output, signal, onProgress } = options;
+  await checkOutput(options);
+  const plan = await planQuantize(model.gguf, model.parts[0], options.ftype, options, signal);
+  const temporary = temporaryName(output);
+  const file = await open(temporary, 'w').catch((error: unknown) => { throw ioError(`opening ${temporary}`, error); });
+  try {
+    await writeAt(file, output, plan.layout.header, 0);
+    let doneBytes = 0;
+    await runAll(plan.jobs(ELEMENTS_PER_JOB), options.nthreads, async (job, jobSignal) => {
+      await runJob(job, file, options, jobSignal);
+      doneBytes += job.end - job.start;
+      onProgress?.({ tensor: job.tensor.name, from: job.from, to: job.to, doneBytes, totalBytes: plan.sourceBytes });
+    }, signal);
+    const last = plan.layout.tensors.at(-1);
+    const end = last ? last.offset + last.byteLength : plan.layout.header.length;
+    await writeAt(file, output, new Uint8Array(plan.layout.byteLength - end), end);
+    await file.sync();
+    await file.close();
+    await rename(temporary, output);
+  } catch (error) {
+    await file.close().catch(() => undefined);
+    await rm(temporary, { force: true });
+    signal?.throwIfAborted();
+    throw (error as NodeJS.ErrnoException).syscall === undefined ? error : ioError(`writing ${output}`, error);
+  }
+  const bits = (bytes: number): number => (plan.parameters > 0 ? (bytes * 8) / plan.parameters : 0);
+  return {
+    tensors: plan.picked.length,
+    fallbacks: plan.picked.filter((p) => p.insteadOf),
+    sourceBytes: plan.sourceBytes,
+    targetBytes: plan.targetBytes,
+    sourceBitsPerWeight: bits(plan.sourceBytes),
+    targetBitsPerWeight: bits(plan.targetBytes),
+  };
+};

@@ -1,0 +1,119 @@
+import type { TypeTraits } from '../type-traits.ts';
+import { TYPE } from '../type-traits.ts';
+
+/** What a tensor does in a model, as far as its type depends on it. */
+export type Category = 'token_embd' | 'output' | 'attn_qkv' | 'attn_kv_b' | 'attn_v' | 'attn_k' | 'attn_q' | 'attn_output' | 'ffn_up' | 'ffn_gate' | 'ffn_down' | 'other';
+
+/** Told by what the name contains; the first that fits counts. */
+const NAME_PARTS: readonly (readonly [part: string, category: Category])[] = [
+  ['attn_qkv.weight', 'attn_qkv'],
+  ['attn_kv_b.weight', 'attn_kv_b'],
+  ['attn_v.weight', 'attn_v'],
+  ['attn_k.weight', 'attn_k'],
+  ['attn_q.weight', 'attn_q'],
+  ['attn_output.weight', 'attn_output'],
+  ['ffn_up', 'ffn_up'],
+  ['ffn_gate', 'ffn_gate'],
+  ['ffn_down', 'ffn_down'],
+];
+
+export const categoryOf = (name: string): Category => {
+  if (name === 'output.weight') return 'output';
+  if (name === 'token_embd.weight' || name === 'per_layer_token_embd.weight') return 'token_embd';
+  return NAME_PARTS.find(([part]) => name.includes(part))?.[1] ?? 'other';
+};
+
+/** Values, and what holds values with others, suffer most from few bits. */
+export const isValues = (category: Category): boolean => category === 'attn_v' || category === 'attn_qkv' || category === 'attn_kv_b';
+
+/** What the mixes ask of a model. */
+export interface MixModel {
+  readonly arch: string;
+  readonly nLayer: number;
+  readonly nExpert: number;
+  /** Query heads for each key/value head of the first layer. */
+  readonly nGqa: number;
+  /** Of the size class that llama.cpp calls 70B. */
+  readonly is70B: boolean;
+  readonly hasImatrix: boolean;
+}
+
+/** Where a tensor stands among those of its category: i of n. */
+export interface Place {
+  readonly i: number;
+  readonly n: number;
+}
+
+const first = ({ i, n }: Place, parts: number): boolean => i < Math.floor(n / parts);
+
+/** The first and the last eighth of the layers, and every third between them. */
+const moreBits = (place: Place): boolean => {
+  const { i, n } = place;
+  return first(place, 8) || i >= Math.floor((7 * n) / 8) || (i - Math.floor(n / 8)) % 3 === 2;
+};
+
+const values = (ftype: string, type: TypeTraits, model: MixModel, place: Place): TypeTraits => {
+  const wide = model.nGqa >= 4;
+  switch (ftype) {
+    case 'Q2_K': return wide ? TYPE.q4_K : TYPE.q3_K;
+    case 'Q2_K_S': return wide ? TYPE.q4_K : type;
+    case 'Q3_K_M': return place.i < 2 ? TYPE.q5_K : TYPE.q4_K;
+    case 'Q3_K_L': return TYPE.q5_K;
+    case 'IQ4_NL':
+    case 'IQ4_XS': return wide ? TYPE.q5_K : type;
+    case 'Q4_K_M':
+    case 'Q5_K_M': return moreBits(place) ? TYPE.q6_K : type;
+    case 'Q4_K_S': return place.i < 4 ? TYPE.q5_K : type;
+    default: return type;
+  }
+};
+
+/** Values after the mix: a model whose values are few (70B) or that has 8 experts can afford more bits. */
+export const attnVType = (ftype: string, type: TypeTraits, model: MixModel, place: Place): TypeTraits => {
+  if (model.nExpert === 8) return TYPE.q8_0;
+  const mixed = values(ftype, type, model, place);
+  return model.is70B && (mixed === TYPE.q3_K || mixed === TYPE.q4_K) ? TYPE.q5_K : mixed;
+};
+
+export const ffnDownType = (ftype: string, type: TypeTraits, model: MixModel, place: Place): TypeTraits => {
+  const falcon = model.arch === 'falcon';
+  switch (ftype) {
+    case 'Q2_K': return TYPE.q3_K;
+    case 'Q2_K_S': return first(place, 8) ? TYPE.q4_K : type;
+    case 'Q3_K_M':
+      if (first(place, 16)) return TYPE.q5_K;
+      return !falcon || moreBits(place) ? TYPE.q4_K : TYPE.q3_K;
+    case 'Q3_K_L': return falcon ? TYPE.q4_K : TYPE.q5_K;
+    case 'Q4_K_M':
+      if (!falcon) return moreBits(place) ? TYPE.q6_K : type;
+      if (first(place, 16)) return TYPE.q6_K;
+      return moreBits(place) ? TYPE.q5_K : TYPE.q4_K;
+    case 'IQ4_NL':
+    case 'IQ4_XS': return first(place, 8) && !model.hasImatrix ? TYPE.q5_K : type;
+    case 'Q5_K_M': return moreBits(place) ? TYPE.q6_K : type;
+    case 'Q4_K_S': return first(place, 8) && !falcon ? TYPE.q5_K : type;
+    // With importance weights the first layers' symmetric 4 and 5 bits can go wrong; without, files stay as they always were.
+    case 'Q4_0': return first(place, 8) && model.hasImatrix ? TYPE.q4_1 : type;
+    case 'Q5_0': return first(place, 8) && model.hasImatrix ? TYPE.q5_1 : type;
+    default: return type;
+  }
+};
+
+const EIGHT_EXPERTS_Q5_K: ReadonlySet<string> = new Set(['Q2_K', 'Q3_K_S', 'Q3_K_M', 'IQ4_NL', 'Q4_K_S', 'Q4_K_M', 'IQ4_XS']);
+
+export const attnOutputType = (ftype: string, type: TypeTraits, model: MixModel): TypeTraits => {
+  if (model.arch === 'falcon') return ftype === 'Q3_K_L' ? TYPE.q4_K : type;
+  if (model.nExpert === 8) return EIGHT_EXPERTS_Q5_K.has(ftype) ? TYPE.q5_K : type;
+  switch (ftype) {
+    case 'Q2_K': return TYPE.q3_K;
+    case 'Q3_K_M': return TYPE.q4_K;
+    case 'Q3_K_L': return TYPE.q5_K;
+    default: return type;
+  }
+};
+
+/** The output matrix, or token embeddings that double as it. */
+export const outputType = (ftype: string, type: TypeTraits, model: MixModel, ne0: number): TypeTraits => {
+  if (ftype === 'MXFP4_MOE' || model.arch === 'falcon' || ne0 % type.blckSize !== 0) return TYPE.q8_0;
+  return type === TYPE.q8_0 ? type : TYPE.q6_K;
+};

@@ -1,0 +1,145 @@
+import { getArchitecture, getCount, getNumberPerLayer } from '../gguf/metadata.ts';
+import type { GGUF, TensorInfo } from '../gguf/types.ts';
+import type { TypeTraits } from '../type-traits.ts';
+import { TYPE } from '../type-traits.ts';
+import type { Ftype } from './ftype.ts';
+import { isPlain } from './ftype.ts';
+import type { Category, MixModel, Place } from './mix.ts';
+import { attnOutputType, attnVType, categoryOf, ffnDownType, isValues, outputType } from './mix.ts';
+
+/** llama-quantize's options that decide about types. */
+export interface PickOptions {
+  /** Every matrix gets the same type (`--pure`). */
+  readonly pure?: boolean;
+  /** `output.weight` stays as it is (`--leave-output-tensor`). */
+  readonly leaveOutputTensor?: boolean;
+  readonly outputTensorType?: TypeTraits;
+  readonly tokenEmbeddingType?: TypeTraits;
+  /** Types for the tensors whose name a pattern matches; the first match counts (`--tensor-type`). */
+  readonly tensorTypes?: readonly (readonly [pattern: RegExp, type: TypeTraits])[];
+  /** Whether importance weights are used: some mixes depend on it. */
+  readonly hasImatrix?: boolean;
+}
+
+export interface PickedType {
+  readonly info: TensorInfo;
+  readonly type: TypeTraits;
+  /** The type of the mix, where its blocks do not divide the rows and `type` stands in for it. */
+  readonly insteadOf?: TypeTraits;
+}
+
+/** Parts of names of matrices that are small, or that break when quantised. */
+const KEPT_PARTS: readonly string[] = [
+  '_norm.weight', 'ffn_gate_inp.weight', 'ffn_gate_tid2eid.weight', 'altup', 'laurel', 'per_layer_model_proj',
+  'ssm_conv1d', 'shortconv.conv.weight', 'indexer.k_proj.weight', 'indexer.q_proj.weight',
+  ...['first', 'w0', 'w1', 'w2', 'v0', 'v1', 'v2', 'a0', 'a1', 'a2', 'g1', 'g2', 'decay_w1', 'decay_w2', 'lerp_fused'].map((part) => `time_mix_${part}.weight`),
+  'attn_rel_b.weight', '.position_embd', 'sam.pos_embd', 'sam.neck.', 'sam.net_', '.rel_pos', '.patch_embd', '.patch_merger', 'a.rvq.codebook', 'mm.a.code_embd',
+];
+const KEPT_NAMES: ReadonlySet<string> = new Set(['position_embd.weight', 'token_types.weight']);
+
+/** Dimensions without the ones at the end (ggml_n_dims). */
+const significantDims = ({ ne }: TensorInfo): number => (ne[3] > 1 ? 4 : ne[2] > 1 ? 3 : ne[1] > 1 ? 2 : 1);
+
+/** Only matrices are quantised, and stacks of them (experts). */
+const isQuantised = (info: TensorInfo, options: PickOptions): boolean => {
+  const { name } = info;
+  if (significantDims(info) < 2 || !name.endsWith('weight')) return false;
+  if (KEPT_NAMES.has(name) || KEPT_PARTS.some((part) => name.includes(part))) return false;
+  return !(options.leaveOutputTensor && name === 'output.weight');
+};
+
+const layerOf = (name: string): number => {
+  const match = /^blk\.(\d+)/.exec(name);
+  return match ? Number(match[1]) : -1;
+};
+
+/** llama.cpp's order of tensors, which its files and the counting of layers follow: those outside of blocks first, then block by block, by name. */
+export const inLayerOrder = (infos: Iterable<TensorInfo>): TensorInfo[] =>
+  [...infos].sort((a, b) => layerOf(a.name) - layerOf(b.name) || (a.name < b.name ? -1 : a.name > b.name ? 1 : 0));
+
+const SEVENTY_B_LAYERS: Readonly<Record<string, number>> = { llama: 80, deci: 80, qwen2: 80, jais2: 68 };
+
+const modelOf = (gguf: GGUF, hasImatrix: boolean): MixModel => {
+  const arch = getArchitecture(gguf);
+  const nLayer = getCount(gguf, `${arch}.block_count`);
+  const nExpert = getCount(gguf, `${arch}.expert_count`, 0);
+  const [nHead] = getNumberPerLayer(gguf, `${arch}.attention.head_count`, 1, 0);
+  const [nHeadKv] = getNumberPerLayer(gguf, `${arch}.attention.head_count_kv`, 1, nHead);
+  const is70B = nLayer === SEVENTY_B_LAYERS[arch] && !(arch === 'llama' && (nHead === nHeadKv || nExpert === 8));
+  return { arch, nLayer, nExpert, nGqa: nHeadKv > 0 ? Math.floor(nHead / nHeadKv) : 0, is70B, hasImatrix };
+};
+
+const FALLBACK: ReadonlyMap<TypeTraits, TypeTraits> = new Map<TypeTraits, TypeTraits>([
+  [TYPE.iq4_xs, TYPE.iq4_nl],
+  [TYPE.q2_K, TYPE.q4_0],
+  [TYPE.q3_K, TYPE.q4_0],
+  [TYPE.tq1_0, TYPE.q4_0],
+  [TYPE.tq2_0, TYPE.q4_0],
+  [TYPE.q4_K, TYPE.q5_0],
+  [TYPE.q5_K, TYPE.q5_1],
+  [TYPE.q6_K, TYPE.q8_0],
+]);
+
+/** A type whose blocks divide the rows: of blocks of 32 in place of 256, else f16. */
+const fitting = (type: TypeTraits, ne0: number): TypeTraits => {
+  if (ne0 % type.blckSize === 0) return type;
+  const smaller = FALLBACK.get(type) ?? type;
+  return ne0 % smaller.blckSize === 0 ? smaller : TYPE.f16;
+};
+
+/** Counts tensors of a category as they come by, as the mixes' places do. */
+interface Counters {
+  values: number;
+  ffnDown: number;
+}
+
+const mixedType = (info: TensorInfo, category: Category, ftype: Ftype, model: MixModel, options: PickOptions, tied: boolean, nValues: number, counters: Counters): TypeTraits => {
+  const { name, type } = ftype;
+  if (category === 'output' || (tied && category === 'token_embd')) return options.outputTensorType ?? outputType(name, type, model, info.ne[0]);
+  if (name === 'MXFP4_MOE') return info.ne[2] > 1 ? TYPE.mxfp4 : TYPE.q8_0;
+  if (category === 'token_embd') return name === 'TQ1_0' || name === 'TQ2_0' ? TYPE.q4_K : type;
+  if (isValues(category)) return attnVType(name, type, model, { i: counters.values++, n: nValues });
+  if (category === 'attn_k') return model.nExpert === 8 ? TYPE.q8_0 : type;
+  if (category === 'attn_output') return attnOutputType(name, type, model);
+  if (category === 'ffn_down') {
+    const i = counters.ffnDown++;
+    // A layer of experts may have several such tensors, in any order: there the name says which layer it is.
+    const place: Place = { i: model.nExpert > 1 ? layerOf(info.name) : i, n: model.nLayer };
+    return ffnDownType(name, type, model, place);
+  }
+  return type;
+};
+
+/**
+ * The type each tensor gets in a quantised file, in the order of that file: llama-quantize's mixes.
+ * What it does not quantise (vectors, norms, small or delicate matrices) keeps its type.
+ *
+ * Source: llama.cpp, src/llama-quant.cpp.
+ *
+ * @throws QuantletError ERR_MISSING_METADATA without general.architecture and its block_count
+ */
+export const pickTypes = (gguf: GGUF, ftype: Ftype, options: PickOptions = {}): PickedType[] => {
+  const model = modelOf(gguf, options.hasImatrix ?? false);
+  const infos = inLayerOrder(gguf.tensors.values());
+  const tied = !gguf.tensors.has('output.weight');
+  const nValues = infos.filter((info) => isValues(categoryOf(info.name))).length;
+  const counters: Counters = { values: 0, ffnDown: 0 };
+  const pure = options.pure || ftype.name === 'MXFP4';
+
+  const wanted = (info: TensorInfo): TypeTraits => {
+    const category = categoryOf(info.name);
+    if (options.tokenEmbeddingType && category === 'token_embd') return options.tokenEmbeddingType;
+    if (options.outputTensorType && category === 'output') return options.outputTensorType;
+    if (isPlain(ftype.type)) return ftype.type;
+    const manual = options.tensorTypes?.find(([pattern]) => pattern.test(info.name));
+    if (manual) return manual[1];
+    return pure ? ftype.type : mixedType(info, category, ftype, model, options, tied, nValues, counters);
+  };
+
+  return infos.map((info) => {
+    if (!isQuantised(info, options)) return { info, type: info.type };
+    const target = wanted(info);
+    const type = fitting(target, info.ne[0]);
+    return type === target ? { info, type } : { info, type, insteadOf: target };
+  });
+};

@@ -1,0 +1,138 @@
+import { QuantletError } from '../errors.ts';
+import type { GGUF, TensorInfo } from '../gguf/types.ts';
+import type { GGUFLayout, WriteValue } from '../gguf/write.ts';
+import { layoutGGUF } from '../gguf/write.ts';
+import type { Bytes } from '../source.ts';
+import type { TypeTraits } from '../type-traits.ts';
+import { rowSize, TYPE } from '../type-traits.ts';
+import type { Ftype } from './ftype.ts';
+import { isPlain } from './ftype.ts';
+import type { Imatrix } from './imatrix.ts';
+import type { PickedType, PickOptions } from './pick-types.ts';
+import { pickTypes } from './pick-types.ts';
+
+/** ggml's GGML_QNT_VERSION: the meaning of the quantised formats. */
+const QUANTIZATION_VERSION = 2;
+
+/** Keys that the new file has values of its own for, or that only told how the old one was split. */
+const REPLACED: ReadonlySet<string> = new Set(['general.quantization_version', 'general.file_type', 'split.no', 'split.count', 'split.tensors.count']);
+
+export interface QuantizeOptions extends Omit<PickOptions, 'hasImatrix'> {
+  /** Also tensors that have lost precision before (`--allow-requantize`). */
+  readonly allowRequantize?: boolean;
+  readonly imatrix?: Imatrix;
+  /** What `quantize.imatrix.file` names. */
+  readonly imatrixName?: string;
+}
+
+/** Rows of a matrix to be brought from one type to another; `imatrix` weighs the columns (ne0 floats). */
+export interface RowsJob {
+  readonly tensor: TensorInfo;
+  readonly from: TypeTraits;
+  readonly to: TypeTraits;
+  readonly ne0: number;
+  readonly nrows: number;
+  readonly imatrix?: Float32Array;
+  /** Bytes of the source: file `tensor.part`, from `start` to `end`. */
+  readonly start: number;
+  readonly end: number;
+  /** Bytes of the new file. */
+  readonly target: number;
+  readonly targetBytes: number;
+}
+
+export interface QuantizePlan {
+  readonly layout: GGUFLayout;
+  readonly picked: readonly PickedType[];
+  /** Bytes of all tensors, before and after. */
+  readonly sourceBytes: number;
+  readonly targetBytes: number;
+  readonly parameters: number;
+  /** Work in pieces of about `elementsPerJob` elements, in the order of the new file. */
+  jobs(elementsPerJob: number): Generator<RowsJob>;
+}
+
+const bad = (message: string): QuantletError => new QuantletError('ERR_INVALID_ARGUMENT', message);
+
+const checkTensor = ({ info, type }: PickedType, ftype: Ftype, options: QuantizeOptions): void => {
+  if (type === info.type) return;
+  const floats = info.type === TYPE.f32 || info.type === TYPE.f16 || info.type === TYPE.bf16;
+  if (!floats && isPlain(info.type)) throw bad(`tensor "${info.name}" is of type ${info.type.name}, expected f32, f16, bf16 or a quantised type: it cannot be quantised`);
+  if (!floats && !options.allowRequantize) {
+    throw bad(`tensor "${info.name}" is ${info.type.name} already, expected f32, f16 or bf16: quantising it again to ${type.name} loses quality; start from the original model, or say --allow-requantize`);
+  }
+  const plainName = info.name === 'token_embd.weight' || info.name === 'per_layer_token_embd.weight' || info.name === 'output.weight';
+  if (ftype.name === 'Q2_K_S' && type === TYPE.q2_K && !plainName && !options.imatrix?.values.has(info.name)) {
+    throw bad(`Q2_K_S needs importance weights, and there are none for tensor "${info.name}": give --imatrix, or make Q2_K`);
+  }
+};
+
+const importance = (info: TensorInfo, options: QuantizeOptions): Float32Array | undefined => {
+  const values = options.imatrix?.values.get(info.name);
+  const expected = info.ne[0] * info.ne[2];
+  if (!values || values.length === expected) return values;
+  // Token embeddings are looked up, not multiplied: what an imatrix has of a tied one does not fit.
+  if (info.name === 'token_embd.weight' || info.name === 'per_layer_token_embd.weight') return undefined;
+  throw bad(`the imatrix has ${values.length} values for tensor "${info.name}", expected ${expected}: it was made with another model`);
+};
+
+const metadataOf = async (gguf: GGUF, bytes: Bytes, ftype: Ftype, options: QuantizeOptions, signal?: AbortSignal): Promise<Map<string, WriteValue>> => {
+  const metadata = new Map<string, WriteValue>();
+  for (const [key, [start, end]] of gguf.metadataRanges) {
+    if (!REPLACED.has(key)) metadata.set(key, { raw: await bytes.read(start, end, signal) });
+  }
+  metadata.set('general.quantization_version', { type: 'u32', value: QUANTIZATION_VERSION });
+  metadata.set('general.file_type', { type: 'u32', value: ftype.id });
+  const { imatrix, imatrixName } = options;
+  if (imatrix) {
+    if (imatrixName !== undefined) metadata.set('quantize.imatrix.file', { type: 'str', value: imatrixName });
+    if (imatrix.datasets.length > 0) metadata.set('quantize.imatrix.dataset', { type: 'str', value: imatrix.datasets[0] });
+    metadata.set('quantize.imatrix.entries_count', { type: 'u32', value: imatrix.values.size });
+    if (imatrix.chunkCount > 0) metadata.set('quantize.imatrix.chunks_count', { type: 'u32', value: imatrix.chunkCount });
+  }
+  return metadata;
+};
+
+const nElements = ({ ne }: TensorInfo): number => ne[0] * ne[1] * ne[2] * ne[3];
+
+/** A tensor's rows in pieces that do not cross from one matrix to the next: each has importance weights of its own. */
+function* jobsOf({ info, type }: PickedType, target: number, values: Float32Array | undefined, elementsPerJob: number): Generator<RowsJob> {
+  const [ne0, ne1, ne2, ne3] = info.ne;
+  const [sourceRow, targetRow] = [rowSize(info.type, ne0), rowSize(type, ne0)];
+  const rowsPerJob = Math.max(1, Math.floor(elementsPerJob / ne0));
+  for (let matrix = 0; matrix < ne2 * ne3; matrix++) {
+    const at = (matrix % ne2) * ne0;
+    const imatrix = values?.subarray(at, at + ne0);
+    for (let row = 0; row < ne1; row += rowsPerJob) {
+      const nrows = Math.min(rowsPerJob, ne1 - row);
+      const firstRow = matrix * ne1 + row;
+      const start = info.offset + firstRow * sourceRow;
+      yield { tensor: info, from: info.type, to: type, ne0, nrows, imatrix, start, end: start + nrows * sourceRow, target: target + firstRow * targetRow, targetBytes: nrows * targetRow };
+    }
+  }
+}
+
+/**
+ * Everything about a quantised file but its bytes: types, header, places, and the work in pieces.
+ * Metadata is kept byte for byte, but for `general.file_type`, `general.quantization_version` and what told of a split.
+ *
+ * @param gguf the model's header, and `bytes` the file it was read from (the first part of a split model)
+ * @throws QuantletError ERR_INVALID_ARGUMENT where the model cannot or should not be brought to this type; and as pickTypes
+ */
+export const planQuantize = async (gguf: GGUF, bytes: Bytes, ftype: Ftype, options: QuantizeOptions = {}, signal?: AbortSignal): Promise<QuantizePlan> => {
+  const picked = pickTypes(gguf, ftype, { ...options, hasImatrix: options.imatrix !== undefined });
+  for (const tensor of picked) checkTensor(tensor, ftype, options);
+  const values = picked.map(({ info }) => importance(info, options));
+  const metadata = await metadataOf(gguf, bytes, ftype, options, signal);
+  const layout = layoutGGUF(metadata, picked.map(({ info, type }) => ({ name: info.name, type, ne: info.ne.slice(0, info.nDims) })));
+  return {
+    layout,
+    picked,
+    sourceBytes: picked.reduce((sum, { info }) => sum + info.byteLength, 0),
+    targetBytes: layout.tensors.reduce((sum, t) => sum + t.byteLength, 0),
+    parameters: picked.reduce((sum, { info }) => sum + nElements(info), 0),
+    *jobs(elementsPerJob) {
+      for (const [i, tensor] of picked.entries()) yield* jobsOf(tensor, layout.tensors[i].offset, values[i], elementsPerJob);
+    },
+  };
+};

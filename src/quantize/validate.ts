@@ -1,0 +1,39 @@
+import type { TypeName, TypeTraits } from '../type-traits.ts';
+
+/** Where a block keeps its f16 scales and minimums: the numbers that can be NaN or infinite. */
+const F16_OFFSETS: { readonly [type in TypeName]?: readonly number[] } = {
+  q4_0: [0], q4_1: [0, 2], q5_0: [0], q5_1: [0, 2], q8_0: [0], q8_1: [0, 2],
+  q2_K: [80, 82], q3_K: [108], q4_K: [0, 2], q5_K: [0, 2], q6_K: [208],
+  iq4_nl: [0], iq4_xs: [0], tq1_0: [52], tq2_0: [64],
+  iq2_xxs: [0], iq2_xs: [0], iq2_s: [0], iq3_xxs: [0], iq3_s: [0], iq1_s: [0],
+  f16: [0],
+};
+
+/** Exponent bits: all of them set is NaN or infinity. */
+const F16_EXPONENT = 0x7c00;
+const BF16_EXPONENT = 0x7f80;
+const F32_EXPONENT = 0x7f800000;
+/** The E8M0 scale that means NaN. */
+const E8M0_NAN = 0xff;
+
+/**
+ * The first block (element, of plain types) of `data` whose numbers are not all finite, or -1.
+ *
+ * Source: ggml_validate_row_data of ggml-quants.c.
+ */
+export const firstInvalidBlock = (type: TypeTraits, data: Uint8Array): number => {
+  const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
+  const { typeSize } = type;
+  const find = (bad: (at: number) => boolean): number => {
+    for (let at = 0; at + typeSize <= data.length; at += typeSize) {
+      if (bad(at)) return at / typeSize;
+    }
+    return -1;
+  };
+  if (type.name === 'f32') return find((at) => (view.getUint32(at, true) & F32_EXPONENT) === F32_EXPONENT);
+  if (type.name === 'bf16') return find((at) => (view.getUint16(at, true) & BF16_EXPONENT) === BF16_EXPONENT);
+  if (type.name === 'mxfp4') return find((at) => data[at] === E8M0_NAN);
+  const offsets = F16_OFFSETS[type.name as TypeName];
+  if (!offsets) return -1;
+  return find((at) => offsets.some((offset) => (view.getUint16(at + offset, true) & F16_EXPONENT) === F16_EXPONENT));
+};
