@@ -1,0 +1,42 @@
+import { QuantletError } from '../errors.ts';
+import type { Ftype } from '../quantize/ftype.ts';
+import { FTYPES, parseFtype } from '../quantize/ftype.ts';
+
+/** What llama-quantize's arguments without a flag mean. */
+export interface QuantizeArgs {
+  readonly input: string;
+  readonly output: string;
+  readonly ftype: Ftype;
+  /** Undefined where it was not given. */
+  readonly nthreads: number | undefined;
+}
+
+const usage = (message: string): QuantletError => new QuantletError('ERR_USAGE', `${message}; usage: quantlet quantize [flags] IN.gguf [OUT.gguf] TYPE [nthreads]`);
+
+const isFtype = (text: string): boolean => {
+  try {
+    parseFtype(text);
+    return true;
+  } catch {
+    return false;
+  }
+};
+
+/**
+ * `IN [OUT] TYPE [nthreads]`: where the second argument is a type there is no OUT, and the file is ggml-model-TYPE.gguf beside IN.
+ *
+ * @throws QuantletError ERR_USAGE
+ */
+export const parseQuantizeArgs = (positionals: readonly string[]): QuantizeArgs => {
+  const [input, second, ...rest] = positionals;
+  if (input === undefined || second === undefined) throw usage(`${positionals.length} arguments were given, expected at least a file and a type, one of ${FTYPES.map((f) => f.name).join(', ')}`);
+  const named = !isFtype(second);
+  const type = named ? rest.shift() : second;
+  if (type === undefined) throw usage(`"${second}" is no type that quantlet can make, and no type follows it`);
+  const ftype = parseFtype(type);
+  const [threads, ...more] = rest;
+  if (more.length > 0) throw usage(`${positionals.length} arguments were given, expected 4 at most`);
+  if (threads !== undefined && !/^[1-9]\d{0,3}$/.test(threads)) throw usage(`nthreads is "${threads}", expected a whole number from 1 to 9999`);
+  const folder = input.slice(0, Math.max(input.lastIndexOf('/'), input.lastIndexOf('\\')) + 1);
+  return { input, output: named ? second : `${folder}ggml-model-${ftype.name}.gguf`, ftype, nthreads: threads === undefined ? undefined : Number(threads) };
+};
