@@ -195,8 +195,8 @@ export function reference(gguf: RefGguf) {
   }
   /** Logits of every position. */
   function logits(ids: readonly number[], n_ctx: number): Vec[] {
-    const head_ = optional('output.weight') ? 'output' : 'token_embd', divisor = arch === 'granite' ? num('logit_scale', 1) : 1;
-    return hidden(ids, n_ctx).map((x) => linear(x, head_).map((v) => softCap(v / divisor, finalCap)));
+    const tied = !optional('output.weight'), divisor = arch === 'granite' ? num('logit_scale', 1) : 1, bias = tied && vector('output.bias');
+    return hidden(ids, n_ctx).map((x) => linear(x, tied ? 'token_embd' : 'output').map((v, i) => softCap((v + (bias ? bias[i] : 0)) / divisor, finalCap)));
   }
   /** The pooled vector of length one; for 'rank' the scores of the head. */
   function embed(ids: readonly number[], n_ctx: number, pooling: Pooling): Vec {
