@@ -1,4 +1,5 @@
 import { defineConfig } from 'vitest/config';
+import { PlainSummary } from './test/plain-summary.ts';
 
 export default defineConfig({
   resolve: { alias: { quantlet: new URL('./dist/entry/node.js', import.meta.url).pathname } },
@@ -7,7 +8,8 @@ export default defineConfig({
     exclude: ['test/runtime/**'],
     testTimeout: 60_000,
     pool: 'forks',
-    // Node 20 decodes relaxed SIMD only behind this flag; newer ones refuse the flag (ground for the version check).
+    reporters: ['default', new PlainSummary()],
+    // Node 20 decodes relaxed SIMD only behind this flag; newer versions refuse the flag.
     execArgv: process.versions.node.startsWith('20.') ? ['--experimental-wasm-relaxed-simd'] : [],
   },
 });
