@@ -9,20 +9,19 @@ export interface Flag {
   readonly name: string;
   /** Other spellings, with their dashes: `-m`, `--ctx-size`. */
   readonly aliases: readonly string[];
-  readonly type: 'string' | 'number' | 'integer' | 'boolean';
+  /** `strings`: may be given several times. `integers`: lists with commas, as llama-bench takes them, also several times. */
+  readonly type: 'string' | 'strings' | 'number' | 'integer' | 'integers' | 'boolean';
   /** What the value is called in the help; none for booleans. */
   readonly value?: string;
   readonly help: string;
-  readonly multiple?: boolean;
 }
 
-const flag = <T extends Flag['type']>(name: string, aliases: string, type: T, value: string, help: string, multiple = false): Flag & { readonly type: T } => ({
+const flag = <T extends Flag['type']>(name: string, aliases: string, type: T, value: string, help: string): Flag & { readonly type: T } => ({
   name,
   aliases: aliases ? aliases.split(' ') : [],
   type,
   ...(value ? { value } : {}),
   help,
-  ...(multiple ? { multiple } : {}),
 });
 
 export const FLAGS = {
@@ -55,22 +54,37 @@ export const FLAGS = {
   dynatempRange: flag('dynatemp-range', '', 'number', 'X', 'dynamic temperature range; 0: off (0)'),
   dynatempExp: flag('dynatemp-exp', '', 'number', 'X', 'dynamic temperature exponent (1)'),
   seed: flag('seed', '-s', 'integer', 'N', 'seed of the sampler; -1: random (-1)'),
-  stop: flag('reverse-prompt', '-r', 'string', 'TEXT', 'stop where this text comes up; may be given several times', true),
+  stop: flag('reverse-prompt', '-r', 'strings', 'TEXT', 'stop where this text comes up; may be given several times'),
   ignoreEos: flag('ignore-eos', '', 'boolean', '', 'go on after the end-of-text token'),
   escape: flag('escape', '-e', 'boolean', '', 'read \\n, \\t, \\x41 ... in the prompt (on)'),
   noEscape: flag('no-escape', '', 'boolean', '', 'take the prompt as it is'),
   noWarmup: flag('no-warmup', '', 'boolean', '', 'start without optimising the kernels first'),
   noDisplayPrompt: flag('no-display-prompt', '', 'boolean', '', 'do not repeat the prompt in the output'),
   build: flag('build', '', 'string', 'NAME', 'simd, relaxed, simd-threads or relaxed-threads; default: the best that runs'),
+  benchPrompt: flag('n-prompt', '-p', 'integers', 'N,...', 'prompt lengths to time; 0: none (512)'),
+  benchGen: flag('n-gen', '-n', 'integers', 'N,...', 'numbers of generated tokens to time; 0: none (128)'),
+  benchBoth: flag('prompt-gen', '-pg', 'strings', 'P,N', 'time a prompt of P and N generated tokens together; may be given several times'),
+  benchDepth: flag('n-depth', '-d', 'integers', 'N,...', 'tokens already in the cache (0)'),
+  benchThreads: flag('threads', '-t', 'integers', 'N,...', 'numbers of threads; default: all cores this process may use'),
+  repetitions: flag('repetitions', '-r', 'integer', 'N', 'times each test runs (5)'),
+  output: flag('output', '-o', 'string', 'FORMAT', 'md, json, jsonl or csv (md)'),
+  turbo: flag('turbo', '', 'boolean', '', 'experimental 256-bit code on Node 24 and newer'),
   json: flag('json', '', 'boolean', '', 'print one JSON object'),
   help: flag('help', '-h', 'boolean', '', 'show this help'),
 } as const satisfies { readonly [key: string]: Flag };
 
 export type FlagKey = keyof typeof FLAGS;
 
-type ValueOf<F extends Flag> = F['type'] extends 'boolean' ? boolean : F['type'] extends 'string' ? string : number;
-/** Parsed values by the table's keys; a flag that may be given several times is always a list. */
-export type Values<K extends FlagKey> = { [P in Exclude<K, 'stop'>]?: ValueOf<(typeof FLAGS)[P]> } & { [P in K & 'stop']?: string[] };
+interface ValueTypes {
+  string: string;
+  strings: string[];
+  number: number;
+  integer: number;
+  integers: number[];
+  boolean: boolean;
+}
+/** Parsed values by the table's keys. */
+export type Values<K extends FlagKey> = { [P in K]?: ValueTypes[(typeof FLAGS)[P]['type']] };
 
 const usage = (message: string): QuantletError => new QuantletError('ERR_USAGE', message);
 
@@ -103,12 +117,13 @@ export function parseFlags<K extends FlagKey>(argv: readonly string[], keys: rea
       normal.push(`--${known.name}=${value}`);
     }
   }
-  const options = Object.fromEntries(flags.map(([, f]) => [f.name, { type: f.type === 'boolean' ? ('boolean' as const) : ('string' as const), multiple: f.multiple ?? false }]));
+  const options = Object.fromEntries(flags.map(([, f]) => [f.name, { type: f.type === 'boolean' ? ('boolean' as const) : ('string' as const), multiple: f.type === 'strings' || f.type === 'integers' }]));
   const { values, positionals } = parseArgs({ args: normal, options, allowPositionals: true, strict: true });
   const out = {} as Record<string, unknown>;
   for (const [key, f] of flags) {
     const value = values[f.name];
-    if (value !== undefined) out[key] = typeof value === 'string' ? convert(f, value) : value;
+    if (f.type === 'integers' && Array.isArray(value)) out[key] = value.flatMap((v) => String(v).split(',').map((n) => convert(f, n)));
+    else if (value !== undefined) out[key] = typeof value === 'string' ? convert(f, value) : value;
   }
   return { values: out as Values<K>, positionals };
 }
@@ -116,7 +131,7 @@ export function parseFlags<K extends FlagKey>(argv: readonly string[], keys: rea
 function convert(f: Flag, value: string): string | number {
   if (f.type === 'string') return value;
   const n = value.trim() === '' ? NaN : Number(value);
-  if (Number.isNaN(n) || (f.type === 'integer' && !Number.isInteger(n))) throw usage(`--${f.name} is "${value}"; expected ${f.type === 'integer' ? 'a whole number' : 'a number'}`);
+  if (Number.isNaN(n) || (f.type !== 'number' && !Number.isInteger(n))) throw usage(`--${f.name} is "${value}"; expected ${f.type === 'number' ? 'a number' : 'a whole number'}`);
   return n;
 }
 
