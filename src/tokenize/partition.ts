@@ -6,8 +6,11 @@ export type Fragment = string | number;
 /** Cuts special tokens out of a text before anything else looks at it. */
 export type Partition = (text: string, parseSpecial: boolean) => Fragment[];
 
-// What isspace() of the C locale means, which is what strips beside a special token.
-const asciiSpaceEnd = /[ \t-\r]+$/, asciiSpaceStart = /^[ \t-\r]+/;
+/** What isspace() of the C locale means, which is what strips beside a special token. */
+const isSpace = (text: string, at: number): boolean => {
+  const unit = text.charCodeAt(at);
+  return unit === 0x20 || (unit >= 0x09 && unit <= 0x0d);
+};
 
 /**
  * llama.cpp's `tokenizer_st_partition`: control and unknown tokens count only with `parseSpecial`, user-defined ones always;
@@ -58,12 +61,12 @@ export function createPartition(vocab: Vocab): Partition {
     for (;;) {
       const at = text.indexOf(token, from);
       if (at < 0) break;
-      let left = text.slice(from, at);
-      if (attrs[id] & attr.lstrip) left = left.replace(asciiSpaceEnd, '');
-      if (left) out.push(left);
+      let end = at;
+      if (attrs[id] & attr.lstrip) while (end > from && isSpace(text, end - 1)) end--;
+      if (end > from) out.push(text.slice(from, end));
       out.push(id);
       from = at + token.length;
-      if (attrs[id] & attr.rstrip) from += asciiSpaceStart.exec(text.slice(from))?.[0].length ?? 0;
+      if (attrs[id] & attr.rstrip) while (from < text.length && isSpace(text, from)) from++;
     }
     if (from < text.length) out.push(from ? text.slice(from) : text);
   };

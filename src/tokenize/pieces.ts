@@ -1,5 +1,6 @@
+import { byteOfLetter } from './bpe.ts';
 import { tokenByte } from './spm.ts';
-import { attr, type Vocab } from './vocab.ts';
+import { attr, escapedSpace, type Vocab } from './vocab.ts';
 
 const empty = new Uint8Array(0);
 
@@ -7,7 +8,7 @@ const empty = new Uint8Array(0);
 export function createPieces(vocab: Vocab): (id: number, special: boolean) => Uint8Array {
   const { tokens, attrs } = vocab;
   const encoder = new TextEncoder();
-  const plain = (text: string): Uint8Array => encoder.encode(vocab.escapeSpaces ? text.replaceAll('\u2581', ' ') : text);
+  const plain = (text: string): Uint8Array => (vocab.escapeSpaces ? encoder.encode(text.replaceAll(escapedSpace, ' ')) : fromLetters(text));
   return (id, special) => {
     const bits = attrs[id], text = tokens[id];
     if (bits & (attr.control | attr.unknown)) return special ? encoder.encode(text) : empty;
@@ -16,4 +17,16 @@ export function createPieces(vocab: Vocab): (id: number, special: boolean) => Ui
     if (bits & attr.byte) return Uint8Array.of(Math.max(0, tokenByte(text)));
     return empty;
   };
+}
+
+/** GPT-2's byte letters as bytes. Tokens with other characters exist in damaged files only; llama.cpp shows those as this does. */
+function fromLetters(text: string): Uint8Array {
+  const bytes: number[] = [];
+  const encoder = new TextEncoder();
+  for (const letter of text) {
+    const byte = byteOfLetter.get(letter);
+    if (byte !== undefined) bytes.push(byte);
+    else bytes.push(...encoder.encode(`[UNK_BYTE_0x${[...encoder.encode(letter)].map((b) => b.toString(16).padStart(2, '0')).join('')}${text}]`));
+  }
+  return Uint8Array.from(bytes);
 }

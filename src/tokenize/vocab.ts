@@ -117,8 +117,9 @@ export function readVocab(metadata: TokenizerMetadata): Vocab {
   const usual = defaults[model];
   const addBos = flag(metadata, 'add_bos_token', usual.addBos || pre.addBos === true) || pre.alwaysBos === true;
   const addEos = flag(metadata, 'add_eos_token', usual.addEos);
-  if (addBos && special.bos === undefined && model !== 'bert') missing('tokenizer.ggml.bos_token_id', 'wanted by tokenizer.ggml.add_bos_token');
+  if ((addBos || model === 'bert') && special.bos === undefined) missing('tokenizer.ggml.bos_token_id', 'wanted by tokenizer.ggml.add_bos_token');
   if (addEos && special.eos === undefined) missing('tokenizer.ggml.eos_token_id', 'wanted by tokenizer.ggml.add_eos_token');
+  if (model === 'bert' && special.sep === undefined) missing('tokenizer.ggml.seperator_token_id', 'which ends every text');
   setStripping(metadata, tokens, attrs, idOf);
 
   const lowercase = flag(metadata, 'normalizer.lowercase', true);

@@ -1,12 +1,15 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
+import { readGGUF } from '../../src/gguf/read.ts';
+import { toBytes } from '../../src/source.ts';
+import type { TokenizerMetadata } from '../../src/tokenize/vocab.ts';
 
 const root = new URL('../../', import.meta.url);
 
-/** The maker's data beside the checkout, where it exists. */
+/** Vocabulary-only models with vectors, beside the checkout where they exist. */
 export const vocabDir = new URL('../shared/vocab/', root);
 export const hasShared = existsSync(vocabDir);
 
-/** Every vocabulary with vectors: inputs, and the ids llama.cpp gives without bos and eos. */
+/** A vocabulary with its vectors: inputs, and the ids llama.cpp gives without bos and eos. */
 export interface Vectors { name: string; file: URL; inputs: string[]; outputs: number[][] }
 
 export function sharedVectors(): Vectors[] {
@@ -19,31 +22,24 @@ export function sharedVectors(): Vectors[] {
   });
 }
 
-/** The metadata of a GGUF file. */
-export function readMetadata(file: URL): Map<string, unknown> {
-  const bytes = readFileSync(file);
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
-  let at = 24;
-  const u64 = (): number => { at += 8; return Number(view.getBigUint64(at - 8, true)); };
-  const u32 = (): number => { at += 4; return view.getUint32(at - 4, true); };
-  const string = (): string => { const n = u64(); at += n; return bytes.toString('utf8', at - n, at); };
-  const value = (type: number): unknown => {
-    switch (type) {
-      case 0: case 7: { at++; const v = view.getUint8(at - 1); return type === 7 ? v !== 0 : v; }
-      case 1: at++; return view.getInt8(at - 1);
-      case 2: at += 2; return view.getUint16(at - 2, true);
-      case 4: return u32();
-      case 5: at += 4; return view.getInt32(at - 4, true);
-      case 6: at += 4; return view.getFloat32(at - 4, true);
-      case 8: return string();
-      case 9: { const inner = u32(); return Array.from({ length: u64() }, () => value(inner)); }
-      case 10: return u64();
-      default: throw new Error(`GGUF value type ${type}`);
-    }
-  };
-  const metadata = new Map<string, unknown>();
-  for (let n = Number(view.getBigUint64(16, true)); n > 0; n--) { const key = string(); metadata.set(key, value(u32())); }
-  return metadata;
-}
+export const readMetadata = async (file: URL): Promise<TokenizerMetadata> => (await readGGUF(toBytes(readFileSync(file)))).metadata;
 
 export const shippedModel = new URL('models/tiny-stories-q4_0.gguf', root);
+
+/** Metadata made by hand: `tokens` and whatever else `tokenizer.ggml.` has. */
+export const metadataOf = (model: string, tokens: readonly string[], rest: Record<string, unknown> = {}): TokenizerMetadata =>
+  new Map<string, unknown>([
+    ['tokenizer.ggml.model', model],
+    ['tokenizer.ggml.tokens', tokens],
+    ...Object.entries(rest).map(([key, value]) => [`tokenizer.ggml.${key}`, value] as const),
+  ]);
+
+/** A small generator with a fixed seed, and what it picks from. */
+export function random(seed: number): { next(): number; pick<T>(from: readonly T[]): T } {
+  let state = seed >>> 0;
+  const next = (): number => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return state / 2 ** 32;
+  };
+  return { next, pick: (from) => from[Math.floor(next() * from.length)] };
+}

@@ -1,0 +1,74 @@
+import type { EncodeText } from './spm.ts';
+import { escapedSpace, type Vocab } from './vocab.ts';
+import { createWordCache } from './word-cache.ts';
+
+const whiteSpace = /\p{White_Space}/u;
+const dropped = /[\0\ufffd\p{Cc}\p{Cf}\p{Co}\p{Cs}]/u;
+const accent = /\p{M}/u;
+/** Characters that are words of their own: punctuation, ASCII symbols, ideographs (the blocks BERT lists, with the gap its Rust code has). */
+const alone = /[\p{P}$+<=>^`|~\u4e00-\u9fff\u3400-\u4dbf\u{20000}-\u{2a6df}\u{2a700}-\u{2b73f}\u{2b740}-\u{2b81f}\u{2b920}-\u{2ceaf}\uf900-\ufaff\u{2f800}-\u{2fa1f}]/u;
+
+const firstOf = (text: string): string => String.fromCodePoint(text.codePointAt(0)!);
+
+/** Words as BERT's normalizer and pre-tokenizer leave them, each after U+2581. Like llama.cpp, a decomposed character is its first code point. */
+export function bertWords(text: string, lowercase: boolean, stripAccents: boolean): string[] {
+  const words: string[] = [];
+  // Joined from an array: optimized code that slices a string made by += copies all of it each time, which is quadratic for one long word.
+  let word = [escapedSpace];
+  const finish = (): void => {
+    if (word.length === 1) return;
+    words.push(word.join(''));
+    word = [escapedSpace];
+  };
+  for (const char of text) {
+    const ascii = char < '\x80';
+    const base = stripAccents && !ascii ? firstOf(char.normalize('NFD')) : char;
+    if (whiteSpace.test(base)) { finish(); continue; }
+    if (dropped.test(base) || (stripAccents && !ascii && accent.test(base))) continue;
+    const lower = lowercase ? firstOf(base.toLowerCase()) : base;
+    if (alone.test(base)) {
+      finish();
+      word.push(lower);
+      finish();
+    } else word.push(lower);
+  }
+  finish();
+  return words;
+}
+
+/**
+ * WordPiece (llama.cpp's `llm_tokenizer_wpm`): every word takes the longest token at its start, then at what remains, and is unknown as a
+ * whole if that gets stuck. In GGUF the start of a word is U+2581 and continuations are bare, not `##`.
+ */
+export function createWpm(vocab: Vocab): EncodeText {
+  const { tokens, idOf } = vocab;
+  let longest = 0;
+  for (const token of tokens) longest = Math.max(longest, token.length);
+  const cache = createWordCache();
+
+  const encodeWord = (word: string): number[] => {
+    const ids: number[] = [];
+    for (let from = 0; from < word.length;) {
+      let to = Math.min(word.length, from + longest), id = -1;
+      for (; to > from; to--) {
+        id = idOf(word.slice(from, to));
+        if (id >= 0) break;
+      }
+      if (id < 0) return vocab.special.unk === undefined ? [] : [vocab.special.unk];
+      ids.push(id);
+      from = to;
+    }
+    return ids;
+  };
+
+  return (text, out) => {
+    for (const word of bertWords(text, vocab.lowercase, vocab.stripAccents)) {
+      let ids = cache.get(word);
+      if (!ids) {
+        ids = encodeWord(word);
+        cache.set(word, ids);
+      }
+      for (const id of ids) out.push(id);
+    }
+  };
+}

@@ -1,0 +1,13 @@
+import { readFileSync } from 'node:fs';
+
+interface Case { texts: string[]; ids: number[][]; addSpecial: boolean; parseSpecial: boolean }
+
+interface Golden {
+  bpe: { texts: string[]; groups: { names: string[]; ids: number[][] }[] };
+  special: (Case & { pre: string })[];
+  wpm: Case[];
+  ugm: (Case & { rest: Record<string, unknown> })[];
+}
+
+/** What native llama.cpp makes of the vocabularies of tiny.ts. */
+export const golden = JSON.parse(readFileSync(new URL('golden.json', import.meta.url), 'utf8')) as Golden;
