@@ -35,7 +35,7 @@ interface CompiledRule {
 /** A call whose rule may not be compiled yet; `start` is filled in at the end. */
 interface Call { type: 'call'; start: number; next: number; rule: CompiledRule }
 
-/** @throws QuantletError ERR_GRAMMAR: no root, an undefined rule, left recursion, a grammar that is too large */
+/** @throws QuantletError ERR_GRAMMAR: no root, an undefined rule, left recursion, a rule that cannot end, a grammar that is too large */
 export function compileGrammar(rules: ReadonlyMap<string, Rule>, root: string): Program {
   const nodes: Node[] = [{ type: 'return' }];
   const compiled: CompiledRule[] = [];
@@ -142,6 +142,7 @@ export function compileGrammar(rules: ReadonlyMap<string, Rule>, root: string): 
   }
   for (const node of calls) node.start = node.rule.start;
   refuseLeftRecursion(nodes, compiled);
+  refuseEndless(nodes, compiled);
   return { nodes, start: compiled[0].start };
 }
 
@@ -189,4 +190,36 @@ function refuseLeftRecursion(nodes: readonly Node[], rules: readonly CompiledRul
       if (!done.has(next)) path.push({ rule: next, rest: [...left.get(next)!] });
     }
   }
+}
+
+/** A rule that no text can finish would be written for ever. */
+function refuseEndless(nodes: readonly Node[], rules: readonly CompiledRule[]): void {
+  const finishing = new Set<number>([RETURN]);
+  const finishes = ({ start }: CompiledRule): boolean => {
+    const seen = new Set([start]), work = [start];
+    for (let at = work.pop(); at !== undefined; at = work.pop()) {
+      if (at === RETURN) return true;
+      const node = nodes[at];
+      let next: readonly number[] = [];
+      if (node.type === 'split') next = node.targets;
+      else if (node.type === 'bytes') next = node.edges.filter((_, i) => i % 3 === 2);
+      else if (node.type === 'token') next = [node.next];
+      else if (node.type === 'call' && finishing.has(node.start)) next = [node.next];
+      for (const target of next) if (!seen.has(target)) { seen.add(target); work.push(target); }
+    }
+    return false;
+  };
+  // rules mostly call later ones: from the end, few rounds are needed
+  let open = rules.toReversed();
+  for (let before = -1; before !== open.length;) {
+    before = open.length;
+    open = open.filter((rule) => {
+      if (!finishes(rule)) return true;
+      finishing.add(rule.start);
+      return false;
+    });
+  }
+  // the last of them is more likely the cause than those that call it
+  const endless = open[0];
+  if (endless) throw grammarError(endless.at, `no text can finish rule ${endless.name}: expected an alternative that does not lead back to it, and classes that hold a character`);
 }

@@ -112,6 +112,8 @@ describe('errors say where and what', () => {
     ['root ::= e root\ne ::= ""', /rule root calls itself/],
     ['root ::= "a"{1000000}', /at most 500000/],
     ['root ::= "a"{300000} "b"{300000}', /larger than 500000 places/],
+    ['root ::= "a" rest\nrest ::= "b" rest', /line 2, column 1: no text can finish rule rest/],
+    ['root ::= "a"\nother ::= [^\\x00-\\U0010FFFF]', /line 2, column 1: no text can finish rule other/],
     ['root ::= <nothing>', /line 1, column 10: .*<nothing>/],
     ['root ::= <[999]>', /token id below 257/],
     ['root ::= <[9', /expected ]>/],

@@ -1,0 +1,226 @@
+import { gbnfChoice, gbnfRepeat, gbnfText } from './gbnf-text.ts';
+import { integerRange, numberRange } from './schema-number.ts';
+import { patternToGbnf } from './schema-pattern.ts';
+import { createExpander, resolveReference, schemaError } from './schema-plain.ts';
+import type { JsonSchema, JsonType, Located, Plain } from './schema-plain.ts';
+import { keyExcept, quoted, SHARED_RULES, STRING_FORMATS, stringOfLength } from './schema-string.ts';
+import { acceptsValue } from './schema-values.ts';
+
+export type { JsonSchema } from './schema-plain.ts';
+
+const ANYTHING: Located = { schema: true, pointer: '' };
+
+/** Any JSON object: what `response_format: { type: 'json_object' }` asks for. */
+export function jsonObjectGrammar(): string {
+  return jsonSchemaToGrammar({ type: 'object' });
+}
+
+/**
+ * A GBNF grammar whose texts are JSON that satisfies the schema: not always every such text. Properties come in the
+ * order of the schema; objects and arrays are closed where the schema lists their parts and does not open them itself
+ * (additionalProperties, items); numbers have bounded digits; oneOf is read as anyOf.
+ * @throws QuantletError ERR_GRAMMAR naming the keyword and its JSON pointer, or the part that nothing satisfies
+ */
+export function jsonSchemaToGrammar(schema: JsonSchema): string {
+  const expand = createExpander(schema);
+  const rules = new Map<string, string>();
+  const byBody = new Map<string, string>();
+  const shared = new Set<string>();
+  const taken = new Set([...Object.keys(SHARED_RULES), 'root']);
+  interface Known { readonly name: string; expression: string | undefined; done: boolean; used: boolean }
+  const known = new Map<string, Known>();
+
+  function nameFor(pointer: string): string {
+    const base = pointer.split('/').filter((part) => part !== '' && part !== 'properties' && part !== '$defs').join('-').replace(/[^A-Za-z0-9_-]/g, '_').slice(-60) || 'part';
+    let name = base;
+    for (let i = 2; taken.has(name); i++) name = `${base}-${i}`;
+    taken.add(name);
+    return name;
+  }
+
+  /** A rule for this body; equal bodies are one rule. */
+  function rule(hint: string, body: string): string {
+    let name = byBody.get(body);
+    if (name === undefined) {
+      name = nameFor(hint);
+      byBody.set(body, name);
+      rules.set(name, body);
+    }
+    return name;
+  }
+
+  function share(name: string): string {
+    if (!shared.has(name)) {
+      shared.add(name);
+      for (const [word] of SHARED_RULES[name].replace(/"(\\.|[^"\\])*"|\[(\\.|[^\]\\])*\]/g, ' ').matchAll(/[a-z-]+/g)) share(word);
+    }
+    return name;
+  }
+
+  /** References that stand alone are followed first, so that what they lead to becomes one rule. */
+  function follow(located: Located): Located {
+    const seen = new Set<string>();
+    for (let at = located; ; ) {
+      if (typeof at.schema !== 'object' || at.schema === null || Object.keys(at.schema).length !== 1 || at.schema.$ref === undefined) return at;
+      if (seen.has(at.pointer)) throw schemaError(located.pointer, '$ref leads back to itself without anything in between');
+      seen.add(at.pointer);
+      at = resolveReference(schema, at.schema.$ref, at.pointer);
+    }
+  }
+
+  /** All of these at once, as a rule; undefined where no value satisfies them. */
+  function ruleFor(schemas: readonly Located[]): string | undefined {
+    const all = schemas.map(follow);
+    const key = [...new Set(all.map(({ schema, pointer }) => (schema === true ? '' : `#${pointer}`)).filter((part) => part !== ''))].join('&');
+    if (key === '') return share('value');
+    const before = known.get(key);
+    if (before) {
+      before.used = true;
+      return before.done ? before.expression : before.name;
+    }
+    const { pointer } = all[all.length - 1];
+    const entry: Known = { name: pointer === '' ? 'root' : nameFor(pointer), expression: undefined, done: false, used: false };
+    known.set(key, entry);
+    const body = gbnfChoice(expand(all).map((way) => plainExpression(way)));
+    if (body === undefined && entry.used) throw schemaError(pointer, 'nothing satisfies this schema, which refers to itself');
+    entry.done = true;
+    if (body !== undefined) {
+      rules.set(entry.name, body);
+      entry.expression = entry.name;
+    }
+    return entry.expression;
+  }
+
+  function plainExpression(plain: Plain): string | undefined {
+    if (plain.values) return gbnfChoice(plain.values.filter((value) => acceptsValue(plain, value, expand)).map((value) => gbnfText(JSON.stringify(value))));
+    const types = plain.types ?? impliedTypes(plain);
+    if (types.length === 0 && !plain.types) return share('value');
+    return gbnfChoice(types.filter((type) => type !== 'integer' || !types.includes('number')).map((type) => ofType(plain, type)));
+  }
+
+  /** Keywords without a type speak about one: the others are left out. */
+  function impliedTypes(plain: Plain): JsonType[] {
+    const types: JsonType[] = [];
+    if (plain.properties.size > 0 || plain.required.size > 0 || plain.additional) types.push('object');
+    if (plain.prefix.length > 0 || plain.items || plain.minItems !== undefined || plain.maxItems !== undefined) types.push('array');
+    if (plain.minLength !== undefined || plain.maxLength !== undefined || plain.pattern !== undefined || plain.format !== undefined) types.push('string');
+    if (plain.minimum !== undefined || plain.maximum !== undefined || plain.exclusiveMinimum !== undefined || plain.exclusiveMaximum !== undefined) types.push('number');
+    return types;
+  }
+
+  function ofType(plain: Plain, type: JsonType): string | undefined {
+    switch (type) {
+      case 'null': case 'boolean': return share(type);
+      case 'integer': case 'number': return numeric(plain, type);
+      case 'string': return string(plain);
+      case 'array': return array(plain);
+      case 'object': return object(plain);
+    }
+  }
+
+  function numeric(plain: Plain, type: 'integer' | 'number'): string | undefined {
+    const { minimum, maximum, exclusiveMinimum, exclusiveMaximum } = plain;
+    if (minimum === undefined && maximum === undefined && exclusiveMinimum === undefined && exclusiveMaximum === undefined) return share(type);
+    if (type === 'integer') {
+      const lows = [minimum === undefined ? undefined : Math.ceil(minimum), exclusiveMinimum === undefined ? undefined : BigInt(Math.floor(exclusiveMinimum)) + 1n];
+      const highs = [maximum === undefined ? undefined : Math.floor(maximum), exclusiveMaximum === undefined ? undefined : BigInt(Math.ceil(exclusiveMaximum)) - 1n];
+      return integerRange(extreme(lows, (a, b) => a > b), extreme(highs, (a, b) => a < b));
+    }
+    const low = exclusiveMinimum === undefined || exclusiveMinimum < (minimum ?? -Infinity) ? minimum : beside(exclusiveMinimum, 1);
+    const high = exclusiveMaximum === undefined || exclusiveMaximum > (maximum ?? Infinity) ? maximum : beside(exclusiveMaximum, -1);
+    return low !== undefined && high !== undefined && low > high ? undefined : numberRange(low, high);
+  }
+
+  function string({ minLength, maxLength, pattern, format, pointer }: Plain): string | undefined {
+    const sized = minLength !== undefined || maxLength !== undefined;
+    if ((pattern !== undefined || format !== undefined) && (sized || (pattern !== undefined && format !== undefined))) {
+      throw schemaError(pointer, 'pattern, format and minLength or maxLength together: expected one of them (lengths can be written in the pattern)');
+    }
+    if (pattern !== undefined) return quoted(patternToGbnf(pattern, share('char'), `#${pointer}/pattern`));
+    if (format !== undefined) {
+      const content = STRING_FORMATS[format];
+      if (content === undefined) throw schemaError(`${pointer}/format`, `the format ${JSON.stringify(format)} cannot be turned into a grammar: expected ${Object.keys(STRING_FORMATS).join(', ')}`);
+      return quoted(content);
+    }
+    if (!sized) return share('string');
+    share('char');
+    return (minLength ?? 0) > (maxLength ?? Infinity) ? undefined : stringOfLength(minLength ?? 0, maxLength ?? Infinity);
+  }
+
+  function array({ prefix, items, minItems = 0, maxItems = Infinity }: Plain): string | undefined {
+    if (prefix.length === 0 && !items && minItems === 0 && maxItems === Infinity) return share('array');
+    share('ws');
+    // behind listed items nothing follows unless the schema says so, or asks for more
+    const rest = items ?? (prefix.length === 0 || minItems > prefix.length ? [ANYTHING] : undefined);
+    const restRule = rest && maxItems > prefix.length ? ruleFor(rest) : undefined;
+    const listed: string[] = [];
+    for (const schemas of prefix.slice(0, maxItems)) {
+      const item = ruleFor(schemas);
+      if (item === undefined) break;
+      listed.push(item);
+    }
+    const open = restRule !== undefined && listed.length === prefix.length;
+    if (minItems > maxItems || (!open && minItems > listed.length)) return undefined;
+    const more = (min: number, max: number): string => (max <= 0 ? '' : ` ${gbnfRepeat(`(ws "," ws ${restRule})`, min, max)}`);
+    let content = open && prefix.length > 0 ? more(Math.max(0, minItems - prefix.length), maxItems - prefix.length) : '';
+    if (prefix.length === 0) {
+      if (open && maxItems > 0) content = minItems === 0 ? `(${restRule}${more(0, maxItems - 1)})?` : `${restRule}${more(minItems - 1, maxItems - 1)}`;
+    } else {
+      for (let i = listed.length - 1; i >= 0; i--) {
+        const item = `${i > 0 ? 'ws "," ws ' : ''}${listed[i]}${content === '' || content.startsWith(' ') ? content : ` ${content}`}`;
+        content = i >= minItems ? `(${item})?` : item;
+      }
+    }
+    return rule('array', `"[" ws ${content} ws "]"`);
+  }
+
+  function object({ properties, required, additional }: Plain): string | undefined {
+    if (properties.size === 0 && required.size === 0 && !additional) return share('object');
+    share('ws');
+    const entry = (key: string, value: string): string => `${key} ws ":" ws ${value}`;
+    const names = [...properties.keys(), ...[...required].filter((name) => !properties.has(name))];
+    const others = additional ? ruleFor(additional) : undefined;
+    let rest = '', first = '';
+    if (others !== undefined) {
+      share('key-char');
+      const other = rule('other', entry(names.length === 0 ? share('string') : keyExcept(names, rule), others));
+      rest = `(ws "," ws ${other})*`;
+      first = `(${other} ${rest})?`;
+    }
+    for (const name of names.reverse()) {
+      const schemas = properties.get(name) ?? additional ?? [];
+      const value = schemas.length === 0 ? share('value') : ruleFor(schemas);
+      const mandatory = required.has(name);
+      if (value === undefined) {
+        if (mandatory) return undefined;
+        continue;
+      }
+      const pair = rule(`${name}-entry`, entry(gbnfText(JSON.stringify(name)), value));
+      // named: it stands twice, after this property and after those before it
+      if (rest !== '' && !rules.has(rest)) rest = rule('rest', rest);
+      first = mandatory ? `${pair} ${rest}` : first === '' ? `(${pair} ${rest})?` : `(${pair} ${rest} | ${first})`;
+      rest = mandatory ? `ws "," ws ${pair} ${rest}` : `(ws "," ws ${pair})? ${rest}`;
+    }
+    return rule('object', `"{" ws ${first} ws "}"`);
+  }
+
+  const root = ruleFor([{ schema, pointer: '' }]);
+  if (root === undefined) throw schemaError('', 'nothing satisfies this schema');
+  const lines = root === 'root' ? [] : [`root ::= ${root}`];
+  for (const [name, body] of rules) lines.push(`${name} ::= ${body}`);
+  for (const name of shared) lines.push(`${name} ::= ${SHARED_RULES[name]}`);
+  return lines.join('\n') + '\n';
+}
+
+function extreme(bounds: readonly (number | bigint | undefined)[], beats: (a: bigint, b: bigint) => boolean): bigint | undefined {
+  return bounds.reduce<bigint | undefined>((best, bound) => {
+    if (bound === undefined) return best;
+    const value = BigInt(bound);
+    return best === undefined || beats(value, best) ? value : best;
+  }, undefined);
+}
+
+/** A number a little above (1) or below (-1) a bound that is itself excluded. */
+function beside(bound: number, direction: 1 | -1): number {
+  return bound + direction * Math.max(Math.abs(bound) * 2 ** -50, bound === 0 || Math.abs(bound) > 1e-9 ? 1e-15 : 0);
+}

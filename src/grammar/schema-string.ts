@@ -1,0 +1,81 @@
+import { gbnfClass, gbnfRepeat, gbnfText } from './gbnf-text.ts';
+import { normalizeRanges } from './parse.ts';
+
+/** Rules that schemas share, by name; `root` is not among them. Whitespace is bounded, so that a model cannot stay in it. */
+export const SHARED_RULES: Readonly<Record<string, string>> = {
+  ws: '| " " | "\\n" [ \\t]{0,20}',
+  value: 'object | array | string | number | boolean | null',
+  object: '"{" ws (string ws ":" ws value (ws "," ws string ws ":" ws value)*)? ws "}"',
+  array: '"[" ws (value (ws "," ws value)*)? ws "]"',
+  string: '"\\"" char* "\\""',
+  // an escape \uXXXX is never half of a surrogate pair: each stands for one character
+  char: '[^"\\\\\\x00-\\x1F\\x7F] | "\\\\" (["\\\\/bfnrt] | "u" ([0-9A-CEFa-cef] hex hex hex | [Dd] [0-7] hex hex))',
+  hex: '[0-9A-Fa-f]',
+  number: 'integer ("." [0-9]{1,16})? ([eE] [+\\-]? [0-9]{1,2})?',
+  integer: '"-"? ("0" | [1-9] [0-9]{0,15})',
+  boolean: '"true" | "false"',
+  null: '"null"',
+  'key-char': '[^"\\\\\\x00-\\x1F\\x7F] | "\\\\" ["\\\\bfnrt]',
+};
+
+const YEAR_MONTH_DAY = '[0-9]{4} "-" (("0" [13578] | "1" [02]) "-" ("0" [1-9] | [12] [0-9] | "3" [01]) | ("0" [469] | "11") "-" ("0" [1-9] | [12] [0-9] | "30") | "02-" ("0" [1-9] | "1" [0-9] | "2" [0-8]))';
+const CLOCK = '("0" | "1") [0-9] | "2" [0-3]';
+const TIME = `(${CLOCK}) ":" [0-5] [0-9] ":" [0-5] [0-9] ("." [0-9]{1,9})? ("Z" | [+\\-] (${CLOCK}) ":" [0-5] [0-9])`;
+const OCTET = '("25" [0-5] | "2" [0-4] [0-9] | "1" [0-9] [0-9] | [1-9] [0-9] | [0-9])';
+
+/** What stands between the quotes of a string of this format; a subset of it where the whole is no regular language (29 February). */
+export const STRING_FORMATS: Readonly<Record<string, string>> = {
+  date: YEAR_MONTH_DAY,
+  time: TIME,
+  'date-time': `${YEAR_MONTH_DAY} "T" ${TIME}`,
+  uuid: '[0-9a-fA-F]{8} ("-" [0-9a-fA-F]{4}){3} "-" [0-9a-fA-F]{12}',
+  ipv4: `${OCTET} ("." ${OCTET}){3}`,
+  email: '[a-zA-Z0-9_] ([a-zA-Z0-9_\\-] | "." [a-zA-Z0-9_]){0,62} "@" [a-zA-Z0-9] ([a-zA-Z0-9] | [\\-.] [a-zA-Z0-9]){0,60} "." [a-zA-Z]{2,12}',
+};
+
+/** Quotes around a content. */
+export const quoted = (content: string): string => `"\\"" ${content} "\\""`;
+
+/**
+ * Rules for a key (with its quotes) that is none of `names`: the names as a tree of characters, left at any place where
+ * a name goes on differently. In such keys every character has one spelling, so that none can be a name in disguise.
+ * @param rule declares a rule and returns its name
+ */
+export function keyExcept(names: readonly string[], rule: (hint: string, body: string) => string): string {
+  interface Branch { end: boolean; readonly next: Map<string, Branch> }
+  const root: Branch = { end: false, next: new Map() };
+  for (const name of names) {
+    const units = JSON.stringify(name).slice(1, -1).match(/\\u....|\\.|[^\\]/gsu) ?? [];
+    // these have a spelling that key-char does not have
+    if (units.some((unit) => unit.startsWith('\\u') || unit === '\x7f')) continue;
+    let at = root;
+    for (const unit of units) {
+      let branch = at.next.get(unit);
+      if (!branch) at.next.set(unit, (branch = { end: false, next: new Map() }));
+      at = branch;
+    }
+    at.end = true;
+  }
+  const afterUnit = (branch: Branch): string => {
+    const options = branch.end ? [] : ['""'];
+    const raw: [number, number][] = [[0, 0x1f], [34, 34], [92, 92], [0x7f, 0x7f]];
+    let escapes = '"\\bfnrt';
+    for (const [unit, next] of branch.next) {
+      options.push(`${gbnfText(unit)} ${rule('key', afterUnit(next))}`);
+      if (unit.startsWith('\\')) escapes = escapes.replace(unit[1], '');
+      else raw.push([unit.codePointAt(0)!, unit.codePointAt(0)!]);
+    }
+    options.push(`${gbnfClass(normalizeRanges(raw, true))} key-char*`);
+    if (escapes !== '') {
+      const kept = normalizeRanges(Array.from(escapes, (c): [number, number] => [c.charCodeAt(0), c.charCodeAt(0)]), false);
+      options.push(`"\\\\" ${gbnfClass(kept)} key-char*`);
+    }
+    return options.join(' | ');
+  };
+  return quoted(rule('key', afterUnit(root)));
+}
+
+/** A string of min to max characters. */
+export function stringOfLength(min: number, max: number): string {
+  return min === 0 && max === Infinity ? 'string' : quoted(gbnfRepeat('char', min, max));
+}

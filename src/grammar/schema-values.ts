@@ -1,0 +1,34 @@
+import type { Expander, JsonType, Located, Plain } from './schema-plain.ts';
+
+/** Whether a value of enum or const satisfies what stands beside it. */
+export function acceptsValue(plain: Plain, value: unknown, expand: Expander): boolean {
+  const all = (schemas: readonly Located[] | undefined, part: unknown): boolean => {
+    if (!schemas || schemas.length === 0) return true;
+    return expand(schemas).some((way) => (!way.values || way.values.some((v) => JSON.stringify(v) === JSON.stringify(part))) && acceptsValue(way, part, expand));
+  };
+  if (plain.types && !plain.types.some((type) => isOfType(value, type))) return false;
+  if (typeof value === 'string') {
+    const length = Array.from(value).length;
+    return length >= (plain.minLength ?? 0) && length <= (plain.maxLength ?? Infinity) && (plain.pattern === undefined || new RegExp(plain.pattern, 'u').test(value));
+  }
+  if (typeof value === 'number') {
+    return !(value < (plain.minimum ?? -Infinity) || value > (plain.maximum ?? Infinity) || value <= (plain.exclusiveMinimum ?? -Infinity) || value >= (plain.exclusiveMaximum ?? Infinity));
+  }
+  if (Array.isArray(value)) {
+    return value.length >= (plain.minItems ?? 0) && value.length <= (plain.maxItems ?? Infinity) && value.every((item, i) => all(plain.prefix[i] ?? plain.items, item));
+  }
+  if (typeof value === 'object' && value !== null) {
+    return [...plain.required].every((name) => Object.hasOwn(value, name)) && Object.entries(value).every(([name, part]) => all(plain.properties.get(name) ?? plain.additional, part));
+  }
+  return true;
+}
+
+function isOfType(value: unknown, type: JsonType): boolean {
+  switch (type) {
+    case 'null': return value === null;
+    case 'array': return Array.isArray(value);
+    case 'object': return typeof value === 'object' && value !== null && !Array.isArray(value);
+    case 'integer': return Number.isInteger(value);
+    default: return typeof value === type;
+  }
+}

@@ -1,0 +1,298 @@
+import fc from 'fast-check';
+import { describe, expect, test } from 'vitest';
+import { createGrammar } from '../../src/grammar/grammar.ts';
+import { jsonObjectGrammar, jsonSchemaToGrammar } from '../../src/grammar/json-schema.ts';
+import type { JsonSchema } from '../../src/grammar/json-schema.ts';
+import { createRandom } from '../../src/sample/random.ts';
+import { byteVocabulary } from './helpers.ts';
+import { validate } from './validate.ts';
+import { walk } from './walk.ts';
+
+const seed = 20240914;
+const vocabulary = byteVocabulary(['{"', '":', '": ', ', "', '"}', '"]', '},', 'the', ' a', 'true', 'false', 'null', '12', '\n  ', 'é', '\\u00', '\\n', '0.', '-1', 'name', Uint8Array.of(0xf0, 0x9f)]);
+const utf8 = new TextEncoder();
+
+function reader(schema: JsonSchema): (text: string) => boolean {
+  const grammar = createGrammar(jsonSchemaToGrammar(schema), vocabulary);
+  return (text) => {
+    grammar.reset();
+    for (const byte of utf8.encode(text)) {
+      if (!grammar.allows(byte)) return false;
+      grammar.accept(byte);
+    }
+    return grammar.isComplete();
+  };
+}
+
+describe('what each keyword takes', () => {
+  const cases: [schema: JsonSchema, yes: string[], no: string[]][] = [
+    [{ type: 'object', properties: { a: { type: 'integer' }, b: { type: 'null' } }, required: ['b'] }, ['{"a":1,"b":null}', '{ "b": null }', '{"b":null\n}'], ['{}', '{"a":1}', '{"b":null,"a":1}', '{"b":null,"c":1}', '{"a":1,,"b":null}']],
+    [{ type: 'object', properties: { a: {}, b: {}, c: {} } }, ['{}', '{"a":1}', '{"c":1}', '{"a":[{"x":"y"}],"c":1}', '{"a":1,"b":2,"c":3}'], ['{,"a":1}', '{"b":1,"a":1}', '{"a":1,}', '{"d":1}']],
+    [{ type: 'object', properties: { ab: { type: 'null' }, a: { type: 'null' } }, additionalProperties: { type: 'integer' } }, ['{"ab":null,"a":null,"x":1}', '{"abc":1,"b":2}', '{"":3}', '{"\\n":1}'], ['{"ab":1}', '{"a":1}', '{"x":null}', '{"\\u0061":1}', '{"x":1,"a":1}']],
+    [{ type: 'object', additionalProperties: { type: 'boolean' } }, ['{}', '{"q":true,"r":false}'], ['{"q":1}']],
+    [{ type: 'object', additionalProperties: false }, ['{}', '{ }'], ['{"a":1}']],
+    [{ type: 'object', properties: { 'q"\n€': { type: 'null' } }, required: ['q"\n€', 'z'] }, ['{"q\\"\\n€":null,"z":[1]}'], ['{"q\\"\\n€":null}']],
+    [{ type: 'object' }, ['{}', '{"a":{"b":[1,"x",null,true]}}'], ['[]', '{"a"}', '{"a":01}']],
+    [{ properties: { a: false, b: true } }, ['{}', '{"b":"x"}'], ['{"a":1}']],
+    [{ type: 'array', items: { type: 'integer' } }, ['[]', '[1]', '[ 1, 2 ]'], ['[1,]', '["a"]', '[,1]']],
+    [{ type: 'array', items: { type: 'null' }, minItems: 2, maxItems: 3 }, ['[null,null]', '[null,null,null]'], ['[null]', '[null,null,null,null]', '[]']],
+    [{ type: 'array', items: {}, maxItems: 0 }, ['[]'], ['[1]']],
+    [{ type: 'array', items: { type: 'null' }, maxItems: 1 }, ['[]', '[null]'], ['[null,null]']],
+    [{ prefixItems: [{ type: 'null' }, { type: 'boolean' }], items: { type: 'integer' }, minItems: 1, maxItems: 4 }, ['[null]', '[null,true]', '[null,true,1,2]'], ['[]', '[true]', '[null,true,1,2,3]', '[null,1]']],
+    [{ prefixItems: [{ type: 'null' }, { type: 'boolean' }], items: false }, ['[]', '[null,true]'], ['[null,true,1]']],
+    [{ items: [{ type: 'null' }], additionalItems: { type: 'boolean' } }, ['[null,true,false]', '[]'], ['[true]', '[null,null]']],
+    [{ prefixItems: [{ type: 'null' }], minItems: 3 }, ['[null,1,"x"]', '[null,1,{},[]]'], ['[null,1]']],
+    [{ prefixItems: [true, true], maxItems: 1 }, ['[]', '[3]'], ['[3,4]']],
+    [{ type: 'string', minLength: 2, maxLength: 3 }, ['"ab"', '"\u{1f600}é\\u00e9"', '"\\n\\""'], ['"a"', '"abcd"', '"\\ud83d\\ude00"']],
+    [{ type: 'string', minLength: 1 }, ['"abcdefghijkl"'], ['""']],
+    [{ enum: ['a b', 1, null, { x: [1] }, 'é"'] }, ['"a b"', '1', 'null', '{"x":[1]}', '"é\\""'], ['"a"', '2', '{ "x":[1]}']],
+    [{ const: 'x' }, ['"x"'], ['"y"', 'x']],
+    [{ type: 'string', enum: ['a', 1] }, ['"a"'], ['1']],
+    [{ enum: [1, 5, 9], minimum: 3, exclusiveMaximum: 9 }, ['5'], ['1', '9']],
+    [{ type: ['string', 'null'], maxLength: 1 }, ['"a"', 'null', '""'], ['"ab"', '1']],
+    [{ type: 'integer', nullable: true }, ['1', 'null'], ['"a"']],
+    [{ type: ['integer', 'number'] }, ['1', '1.5', '-0.25e10', '1E-5'], ['.5', '01', '1.', '+1', '--1']],
+    [{ type: 'integer' }, ['0', '-5', '123456'], ['1.0', '1e2', '007']],
+    [{ type: 'boolean' }, ['true', 'false'], ['null', 'True']],
+    [true, ['1', '"a"', '{"a":[]}', 'null'], ['', 'a']],
+    [{ anyOf: [{ type: 'integer' }, { type: 'string', maxLength: 1 }] }, ['12', '"a"'], ['"ab"', 'null']],
+    [{ oneOf: [{ type: 'integer' }, { type: 'null' }], title: 'x' }, ['12', 'null'], ['"ab"']],
+    [{ type: 'integer', anyOf: [{ minimum: 5, maximum: 6 }, { const: 1 }, { const: 'a' }] }, ['5', '6', '1'], ['4', '7', '"a"']],
+    [{ allOf: [{ properties: { a: { type: 'number' } }, required: ['a'] }, { properties: { a: { minimum: 3 }, b: { type: 'null' } } }] }, ['{"a":3.5}', '{"a":4,"b":null}'], ['{"a":2}', '{}']],
+    [{ allOf: [{ type: ['integer', 'string'] }, { type: ['number', 'null'] }] }, ['1'], ['1.5', '"a"', 'null']],
+    [{ allOf: [{ properties: { a: {} }, additionalProperties: { type: 'null' } }, { properties: { b: {} } }] }, ['{"a":1,"b":null}', '{"b":null}'], ['{"b":1}']],
+    [{ allOf: [{ minLength: 1 }, { maxLength: 2 }, { type: 'string' }] }, ['"a"', '"ab"'], ['""', '"abc"']],
+    [{ allOf: [{ prefixItems: [{ type: 'integer' }] }, { items: { minimum: 3, type: 'number' }, maxItems: 2 }] }, ['[3]', '[]', '[4,3.5]'], ['[2]', '[3.5]']],
+    [{ allOf: [{ enum: [1, 2, 3] }, { enum: [3, 2, 5] }] }, ['2', '3'], ['1', '5']],
+    [{ $defs: { node: { type: 'object', properties: { v: { type: 'integer' }, next: { anyOf: [{ $ref: '#/$defs/node' }, { type: 'null' }] } }, required: ['v', 'next'] } }, $ref: '#/$defs/node' }, ['{"v":1,"next":{"v":2,"next":null}}'], ['{"v":1}', '{"v":1,"next":{}}']],
+    [{ type: 'object', properties: { child: { $ref: '#' } } }, ['{}', '{"child":{"child":{}}}'], ['{"child":1}']],
+    [{ definitions: { 'a/b~c': { type: 'null' } }, type: 'array', items: { $ref: '#/definitions/a~1b~0c' } }, ['[null]'], ['[1]']],
+    [{ $defs: { n: { type: 'integer' } }, properties: { a: { $ref: '#/$defs/n', minimum: 10 } } }, ['{"a":10}'], ['{"a":9}']],
+    [{ format: 'date' }, ['"2024-02-28"', '"1999-12-31"'], ['"2024-02-30"', '"2024-13-01"', '"24-01-01"', '"2023-04-31"']],
+    [{ type: 'string', format: 'time' }, ['"23:59:59Z"', '"00:00:00.125+05:30"'], ['"24:00:00Z"', '"12:00:00"', '"12:60:00Z"']],
+    [{ type: 'string', format: 'date-time' }, ['"2024-01-31T10:00:00Z"'], ['"2024-01-31 10:00:00Z"']],
+    [{ type: 'string', format: 'uuid' }, ['"123e4567-e89b-12d3-a456-426614174000"'], ['"123e4567"']],
+    [{ type: 'string', format: 'ipv4' }, ['"255.0.10.199"'], ['"256.0.0.1"', '"1.2.3"', '"01.2.3.4"']],
+    [{ type: 'string', format: 'email' }, ['"a.b@c-d.org"'], ['"a@b"', '"@b.org"']],
+    [{ type: 'integer', format: 'int64', multipleOf: undefined, 'x-order': 1, description: 'd' }, ['7'], ['"7"']],
+  ];
+  for (const [schema, yes, no] of cases) {
+    test(JSON.stringify(schema).slice(0, 110), () => {
+      const accepts = reader(schema);
+      for (const text of yes) {
+        expect(accepts(text), `should take ${text} by\n${jsonSchemaToGrammar(schema)}`).toBe(true);
+        expect(validate(schema as Parameters<typeof validate>[0], JSON.parse(text))).toBe(undefined);
+      }
+      for (const text of no) expect(accepts(text), `should refuse ${text} by\n${jsonSchemaToGrammar(schema)}`).toBe(false);
+    });
+  }
+
+  test('json_object', () => {
+    expect(jsonObjectGrammar()).toBe(jsonSchemaToGrammar({ type: 'object' }));
+    const random = createRandom(seed);
+    const grammar = createGrammar(jsonObjectGrammar(), vocabulary);
+    for (let i = 0; i < 30; i++) {
+      const { text } = walk(grammar, vocabulary, random.next);
+      expect(typeof JSON.parse(text), text).toBe('object');
+      expect(text.startsWith('{')).toBe(true);
+    }
+  });
+});
+
+describe('numbers within bounds', () => {
+  test('integers: every one of -130 .. 1300 against ranges', () => {
+    const random = createRandom(seed);
+    const int = (): number => Math.floor((random.next() - 0.2) * 10 ** (1 + Math.floor(random.next() * 3)));
+    for (let round = 0; round < 60; round++) {
+      const [low, high] = [int(), int()].sort((a, b) => a - b);
+      const kind = round % 4;
+      const schema: Record<string, unknown> = { type: 'integer' };
+      if (kind !== 1) schema[round % 8 === 4 ? 'exclusiveMinimum' : 'minimum'] = kind === 3 ? low - 0.5 : low;
+      if (kind !== 2) schema[round % 8 === 0 ? 'exclusiveMaximum' : 'maximum'] = kind === 3 ? high + 0.5 : high;
+      if ((schema.minimum ?? Number(schema.exclusiveMinimum) + 1) > (schema.maximum ?? Number(schema.exclusiveMaximum) - 1)) continue;
+      const accepts = reader(schema);
+      for (let n = -130; n <= 1300; n += n < 130 ? 1 : 7) expect(accepts(String(n)), `seed ${seed}, ${n} by ${JSON.stringify(schema)}`).toBe(validate(schema, n) === undefined);
+    }
+    expect(reader({ type: 'integer', minimum: 10 })('123456789012')).toBe(true);
+    expect(reader({ type: 'integer', maximum: 1e18 })('1000000000000000000')).toBe(true);
+    expect(reader({ type: 'integer', exclusiveMinimum: 0 })('0')).toBe(false);
+  });
+
+  test('decimals with up to three places against ranges', () => {
+    const random = createRandom(seed + 1);
+    const value = (): number => Number(((random.next() - 0.4) * 10 ** Math.floor(random.next() * 3)).toFixed(Math.floor(random.next() * 4)));
+    for (let round = 0; round < 80; round++) {
+      const [low, high] = [value(), value()].sort((a, b) => a - b);
+      const schema: Record<string, unknown> = { type: 'number' };
+      if (round % 3 !== 1) schema[round % 5 === 0 ? 'exclusiveMinimum' : 'minimum'] = low;
+      if (round % 3 !== 2) schema[round % 7 === 0 ? 'exclusiveMaximum' : 'maximum'] = high;
+      if (low === high) continue;
+      const accepts = reader(schema);
+      const probes = [low, high, 0, 1, -1, ...Array.from({ length: 150 }, () => (random.next() < 0.5 ? value() : low + random.next() * (high - low)))];
+      for (const probe of probes) {
+        for (const text of [probe.toFixed(3), probe.toFixed(0), String(Number(probe.toFixed(2)))]) {
+          // valid wherever 0 is, but never written
+          if (Number(text) === 0 && text.startsWith('-')) continue;
+          expect(accepts(text), `seed ${seed + 1}, ${text} by ${JSON.stringify(schema)}\n${jsonSchemaToGrammar(schema)}`).toBe(validate(schema, Number(text)) === undefined);
+        }
+      }
+    }
+  });
+
+  test('whatever a walk writes keeps hard bounds', () => {
+    const random = createRandom(seed + 2);
+    const bounds: Record<string, number>[] = [
+      { minimum: 0.1, maximum: 0.30000000000000004 }, { exclusiveMinimum: 0, exclusiveMaximum: 1 }, { minimum: 1e-12, maximum: 1e-11 }, { minimum: -1e21, maximum: -1e20 }, { exclusiveMinimum: 0.1, maximum: 0.2 },
+      { minimum: 999999999999999 }, { maximum: -0.5 }, { minimum: 5, maximum: 5 }, { minimum: -0.001, maximum: 0.001 }, { minimum: 1e20 }, { exclusiveMaximum: 5e-324, minimum: -1 },
+    ];
+    for (const range of bounds) {
+      for (const type of ['number', 'integer']) {
+        const schema = { type, ...range };
+        let gbnf: string;
+        try {
+          gbnf = jsonSchemaToGrammar(schema);
+        } catch (error) {
+          expect(error, JSON.stringify(schema)).toMatchObject({ code: 'ERR_GRAMMAR', message: expect.stringContaining('nothing satisfies') });
+          expect(type).toBe('integer');
+          continue;
+        }
+        const grammar = createGrammar(gbnf, vocabulary);
+        for (let i = 0; i < 40; i++) {
+          const { text } = walk(grammar, vocabulary, random.next, 30);
+          expect(validate(schema, JSON.parse(text)), `${text} by ${JSON.stringify(schema)}`).toBe(undefined);
+        }
+      }
+    }
+  });
+});
+
+describe('patterns', () => {
+  const patterns = ['^[a-c]+$', '^a.c$', 'b', '^(foo|ba[rz])?$', '^\\d{2,3}-\\w*$', '^[^"\\\\]*$', '^\\u0041\\x42\\t?\\/$', 'a$|^b', '^(?:ab)+?c{0,2}$', '^\\S+\\s\\D$', '^[\\d_-]+$', '^[\\]"\\n]$', '', '^$', '^\\u{1F600}é$', '^(?<x>a)\\.$'];
+  const pieces = ['a', 'b', 'c', 'foo', 'bar', 'baz', '12', '3', '-', '_', 'A', 'B', '\t', '/', '"', '\\', ' ', '\n', ']', 'é', '\u{1f600}', '.'];
+  for (const pattern of patterns) {
+    test(pattern, () => {
+      const schema = { type: 'string', pattern };
+      const accepts = reader(schema), expression = new RegExp(pattern, 'u'), random = createRandom(seed);
+      for (let i = 0; i < 150; i++) {
+        const text = Array.from({ length: Math.floor(random.next() * 5) }, () => pieces[Math.floor(random.next() * pieces.length)]).join('');
+        expect(accepts(JSON.stringify(text)), `seed ${seed}, ${JSON.stringify(text)} by ${pattern}\n${jsonSchemaToGrammar(schema)}`).toBe(expression.test(text));
+      }
+      const grammar = createGrammar(jsonSchemaToGrammar(schema), vocabulary);
+      for (let i = 0; i < 10; i++) {
+        const { text } = walk(grammar, vocabulary, random.next, 20);
+        expect(validate(schema, JSON.parse(text)), text).toBe(undefined);
+      }
+    });
+  }
+});
+
+describe('refusals name the keyword and the place', () => {
+  const cases: [schema: unknown, message: RegExp][] = [
+    [{ properties: { a: { not: {} } } }, /schema #\/properties\/a\/not: the keyword not/],
+    [{ items: [{ if: true }] }, /schema #\/items\/0\/if/],
+    [{ type: 'array', uniqueItems: true }, /#\/uniqueItems/],
+    [{ patternProperties: { 'a/b': true } }, /#\/patternProperties/],
+    [{ type: 'number', multipleOf: 3 }, /#\/multipleOf/],
+    [{ type: 'text' }, /#\/type: found "text"/],
+    [{ anyOf: [] }, /#\/anyOf: expected a list/],
+    [{ $ref: 'http://elsewhere/x' }, /#\/\$ref: .*within this document/],
+    [{ $ref: '#/$defs/x' }, /#\/\$ref: #\/\$defs\/x does not exist/],
+    [{ $ref: '#' }, /back to itself/],
+    [{ $defs: { a: { $ref: '#/$defs/b' }, b: { anyOf: [{ $ref: '#/$defs/a' }, { type: 'null' }] } }, $ref: '#/$defs/a' }, /back to itself/],
+    [{ type: 'string', format: 'hostname' }, /#\/format: the format "hostname"/],
+    [{ type: 'string', pattern: 'a', minLength: 1 }, /pattern, format and minLength/],
+    [{ type: 'string', pattern: '(?=a)' }, /#\/pattern.*\(\?\.\.\.\) group at character 2/],
+    [{ type: 'string', pattern: '(a' }, /no regular expression/],
+    [{ type: 'string', pattern: '\\bx' }, /\\b at character 1/],
+    [{ type: 'string', pattern: 'a^' }, /\^ inside/],
+    [{ type: 'string', minLength: -1 }, /#\/minLength: found -1/],
+    [{ minimum: 'x' }, /#\/minimum: found "x"/],
+    [{ maximum: 1e300 }, /#\/maximum: found 1e\+300/],
+    [false, /nothing satisfies/],
+    [{ type: 'integer', minimum: 5, maximum: 4 }, /nothing satisfies/],
+    [{ allOf: [{ type: 'string' }, { type: 'null' }] }, /nothing satisfies/],
+    [{ enum: [] }, /nothing satisfies/],
+    [{ properties: { a: false }, required: ['a'] }, /nothing satisfies/],
+    [{ type: 'array', minItems: 3, maxItems: 2 }, /nothing satisfies/],
+    [{ prefixItems: [true], items: false, minItems: 2 }, /nothing satisfies/],
+    [7, /found 7, expected true, false or an object/],
+    [null, /found null/],
+    [{ properties: { a: [1] } }, /#\/properties\/a: .*array/],
+    [{ allOf: Array.from({ length: 12 }, () => ({ anyOf: [true, { type: 'null' }] })) }, /more than 2000 alternatives/],
+  ];
+  for (const [schema, message] of cases) {
+    test(JSON.stringify(schema).slice(0, 100), () => {
+      expect(() => jsonSchemaToGrammar(schema as JsonSchema)).toThrow(expect.objectContaining({ code: 'ERR_GRAMMAR', message: expect.stringMatching(message) }));
+    });
+  }
+
+  test('a schema that only an endless text satisfies', () => {
+    const gbnf = jsonSchemaToGrammar({ type: 'object', properties: { next: { $ref: '#' } }, required: ['next'] });
+    expect(() => createGrammar(gbnf, vocabulary)).toThrow(expect.objectContaining({ code: 'ERR_GRAMMAR', message: expect.stringContaining('no text can finish') }));
+  });
+});
+
+describe('200 random schemas', () => {
+  const name = fc.constantFrom('a', 'ab', 'name', 'é', 'q"', 'x y', '', '\u0001', '__proto_', 'n\n');
+  const bound = fc.oneof(fc.integer({ min: -1200, max: 1200 }), fc.integer({ min: -3000, max: 3000 }).map((n) => n / 100));
+  const ordered = (low: string, high: string, value: fc.Arbitrary<number>): fc.Arbitrary<Record<string, number>> =>
+    fc.tuple(value, value, fc.integer({ min: 0, max: 3 })).map(([a, b, which]): Record<string, number> => ({ ...(which & 1 ? { [low]: Math.min(a, b) } : {}), ...(which & 2 ? { [high]: Math.max(a, b) + 1 } : {}) }));
+  const literal = fc.oneof(fc.string({ maxLength: 6 }), fc.integer(), fc.boolean(), fc.constant(null), fc.double({ noNaN: true, noDefaultInfinity: true }).map((v) => v + 0), fc.jsonValue({ maxDepth: 2 }).map((v) => JSON.parse(JSON.stringify(v)) as unknown));
+
+  const { schema: arbitrary } = fc.letrec<{ schema: Record<string, unknown>; leaf: Record<string, unknown>; object: Record<string, unknown>; array: Record<string, unknown>; combined: Record<string, unknown> }>((tie) => ({
+    schema: fc.oneof({ maxDepth: 3, depthIdentifier: 'schema' }, tie('leaf'), tie('object'), tie('array'), tie('combined')),
+    leaf: fc.oneof(
+      fc.constantFrom({ type: 'boolean' }, { type: 'null' }, { type: 'string' }, { type: 'integer' }, { type: 'number' }, {}, { type: ['string', 'null'] }, { type: ['integer', 'boolean', 'array'] }),
+      ordered('minLength', 'maxLength', fc.integer({ min: 0, max: 12 })).map((limits) => ({ type: 'string', ...limits })),
+      ordered('minimum', 'maximum', bound).map((limits) => ({ type: 'number', ...limits })),
+      ordered('exclusiveMinimum', 'exclusiveMaximum', bound).map((limits) => ({ type: 'number', ...limits })),
+      ordered('minimum', 'exclusiveMaximum', fc.integer({ min: -5000, max: 5000 }).map((n) => 2 * n)).map((limits) => ({ type: 'integer', ...limits })),
+      fc.constantFrom('date', 'time', 'date-time', 'uuid', 'ipv4', 'email').map((format) => ({ type: 'string', format })),
+      fc.constantFrom('^[a-z]{2,5}$', '^(red|green)$', 'x+', '^\\d{3}-\\d{4}$', '^[^a-z]{1,3}', '^\\w+@\\w+\\.com$', '"').map((pattern) => ({ type: 'string', pattern })),
+      fc.array(literal, { minLength: 1, maxLength: 4 }).map((values) => ({ enum: values })),
+      literal.map((value) => ({ const: value })),
+      fc.constant({ $ref: '#/$defs/tree' }),
+      fc.constant({ $ref: '#/$defs/list' }),
+    ),
+    object: fc.record({ properties: fc.dictionary(name, tie('schema'), { maxKeys: 4 }), required: fc.subarray(['a', 'ab', 'name', 'extra']), additional: fc.option(fc.oneof(fc.boolean(), tie('leaf')), { nil: undefined }) }).map(({ properties, required, additional }) => ({
+      type: 'object', properties, required: additional === false ? required.filter((key) => key in properties) : required, ...(additional === undefined ? {} : { additionalProperties: additional }),
+    })),
+    array: fc.tuple(fc.array(tie('schema'), { maxLength: 2 }), fc.option(tie('schema'), { nil: undefined }), ordered('minItems', 'maxItems', fc.integer({ min: 0, max: 4 }))).map(([prefix, items, limits]) => ({
+      type: 'array', ...(prefix.length > 0 ? { prefixItems: prefix } : {}), ...(items ? { items } : {}), ...limits,
+    })),
+    combined: fc.oneof(
+      fc.array(tie('schema'), { minLength: 1, maxLength: 3 }).map((anyOf) => ({ anyOf })),
+      fc.constant({ oneOf: [{ type: 'integer', minimum: 0 }, { type: 'string', maxLength: 3 }, { type: 'object', properties: { kind: { const: 'k' } }, required: ['kind'] }] }),
+      fc.tuple(tie('object'), tie('object')).map((allOf) => ({ allOf })),
+      fc.tuple(tie('array'), tie('array')).map((allOf) => ({ allOf })),
+      fc.tuple(tie('object'), fc.array(tie('object'), { minLength: 1, maxLength: 2 })).map(([object, anyOf]) => ({ ...object, anyOf })),
+    ),
+  }));
+  const $defs = {
+    tree: { type: 'object', properties: { value: { type: 'integer' }, children: { type: 'array', items: { $ref: '#/$defs/tree' }, maxItems: 2 } }, required: ['value'] },
+    list: { anyOf: [{ type: 'null' }, { type: 'object', properties: { tail: { $ref: '#/$defs/list' } }, required: ['tail'] }] },
+  };
+
+  test('whatever a walk along the masks writes parses and validates', () => {
+    let satisfiable = 0;
+    fc.assert(fc.property(arbitrary, fc.integer({ min: 0, max: 2 ** 31 }), (body, walkSeed) => {
+      const schema = { ...body, $defs };
+      let gbnf: string;
+      try {
+        gbnf = jsonSchemaToGrammar(schema);
+      } catch (error) {
+        // two random objects may contradict each other, two random strings have different patterns
+        expect(error).toMatchObject({ code: 'ERR_GRAMMAR', message: expect.stringMatching(/nothing satisfies|at once|together/) });
+        return;
+      }
+      satisfiable++;
+      const grammar = createGrammar(gbnf, vocabulary);
+      const random = createRandom(walkSeed);
+      for (let i = 0; i < 3; i++) {
+        const { text } = walk(grammar, vocabulary, random.next);
+        expect(validate(schema, JSON.parse(text)), `${text}\nby ${JSON.stringify(schema)}\n${gbnf}`).toBe(undefined);
+      }
+    }), { numRuns: 200, seed });
+    expect(satisfiable).toBeGreaterThan(150);
+  });
+});
