@@ -5,11 +5,12 @@ import type { Command } from './cli/command.ts';
 import { bench } from './cli/bench.ts';
 import { flagHelp } from './cli/flags.ts';
 import { inspectCommand } from './cli/inspect-command.ts';
+import { perplexity } from './cli/perplexity.ts';
 import { run } from './cli/run.ts';
 import { enableRelaxedSimd } from './entry/node.ts';
 import { QuantletError } from './errors.ts';
 
-const COMMANDS: readonly Command[] = [run, bench, inspectCommand];
+const COMMANDS: readonly Command[] = [run, bench, perplexity, inspectCommand];
 
 const overview = (): string =>
   `quantlet runs GGUF language models on the CPU.\n\nusage: quantlet COMMAND [flags]\n\n${COMMANDS.map((c) => `  ${c.name.padEnd(12)}${c.summary}`).join('\n')}\n\nquantlet COMMAND --help tells more; quantlet --version the version.\n`;
