@@ -3,7 +3,8 @@ import { findArchitecture, type GraphInputs, type HParams } from './arch/archite
 import { ropeTable, type RopeParams } from './arch/rope-table.ts';
 import { QuantletError } from './errors.ts';
 import { getArchitecture } from './gguf/metadata.ts';
-import type { GGUF, TensorInfo } from './gguf/types.ts';
+import type { OpenedGGUF } from './gguf/split.ts';
+import type { TensorInfo } from './gguf/types.ts';
 import { ATTENTION_PART, SYNC_SIZE, attentionScratch } from './graph/layout.ts';
 import { createPlan, encodePlan, expand, place } from './graph/plan.ts';
 import { leaf, nbytes, type Ne, type Tensor } from './graph/tensor.ts';
@@ -52,7 +53,7 @@ export interface Engine {
 
 const up = (n: number, multiple: number): number => Math.ceil(n / multiple) * multiple;
 
-export async function createEngine(platform: Platform, gguf: GGUF, bytes: Bytes, options: EngineOptions): Promise<Engine> {
+export async function createEngine(platform: Platform, { gguf, parts }: OpenedGGUF, options: EngineOptions): Promise<Engine> {
   const architecture = findArchitecture(getArchitecture(gguf));
   const hparams = architecture.hparams(gguf);
   const build = pickBuild(platform.features(), options.build || platform.forcedBuild());
@@ -71,7 +72,7 @@ export async function createEngine(platform: Platform, gguf: GGUF, bytes: Bytes,
   try {
     await executor.write(model.planAt, encodePlan(model.plan, model.planAt, model.scratchAt, model.scratchSize));
     for (const { tensor, params } of model.tables) await executor.write(tensor.data, new Uint8Array(ropeTable(params, tensor.ne[1]).buffer));
-    await readWeights(executor, bytes, model.weights, options);
+    await readWeights(executor, parts, model.weights, options);
   } catch (error) {
     await executor.dispose();
     throw error;
@@ -156,11 +157,12 @@ export async function createEngine(platform: Platform, gguf: GGUF, bytes: Bytes,
 }
 
 /** Streams every weight to its place, in the file's order, without a buffer for the whole. */
-async function readWeights(executor: Executor, bytes: Bytes, weights: ReadonlyMap<TensorInfo, Tensor>, { signal, onProgress }: EngineOptions): Promise<void> {
-  const inOrder = [...weights].sort(([a], [b]) => a.offset - b.offset);
+async function readWeights(executor: Executor, parts: readonly Bytes[], weights: ReadonlyMap<TensorInfo, Tensor>, { signal, onProgress }: EngineOptions): Promise<void> {
+  const inOrder = [...weights].sort(([a], [b]) => a.part - b.part || a.offset - b.offset);
   const total = inOrder.reduce((n, [info]) => n + info.byteLength, 0);
   let loaded = 0;
   for (const [info, tensor] of inOrder) {
+    const bytes = parts[info.part];
     for (let at = 0; at < info.byteLength; at += READ_BYTES) {
       signal?.throwIfAborted();
       const n = Math.min(READ_BYTES, info.byteLength - at), from = info.offset + at;

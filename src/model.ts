@@ -2,11 +2,10 @@
 import { createEngine, type Engine } from './engine.ts';
 import { QuantletError } from './errors.ts';
 import { createGeneration, type GenerateOptions, type Generation } from './generate.ts';
-import { readGGUF } from './gguf/read.ts';
 import type { GGUFValue } from './gguf/types.ts';
+import { openModelFiles, type ModelSource } from './model-files.ts';
 import type { Platform } from './platform.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
-import type { SourceLike } from './source.ts';
 import { createTokenizer, type DecodeOptions, type EncodeOptions, type Tokenizer } from './tokenize/tokenizer.ts';
 import { warmUp } from './warm-up.ts';
 import type { Build } from './wasm/load.ts';
@@ -115,7 +114,7 @@ const positive = (name: string, value: number | undefined, fallback: number, lea
 };
 
 /** What entries make their loadModel of. */
-export async function loadModelOn(platform: Platform, source: string | URL | SourceLike, options: LoadOptions = {}): Promise<Model> {
+export async function loadModelOn(platform: Platform, source: ModelSource | readonly ModelSource[], options: LoadOptions = {}): Promise<Model> {
   const { signal } = options;
   const threads = options.threads === undefined ? undefined : positive('threads', options.threads, 1);
   if (options.contextLength !== undefined) positive('contextLength', options.contextLength, 0, 0);
@@ -124,11 +123,10 @@ export async function loadModelOn(platform: Platform, source: string | URL | Sou
   const maxOutputs = positive('maxOutputs', options.maxOutputs, parallel);
   signal?.throwIfAborted();
   const start = performance.now();
-  const { bytes, close } = await platform.open(source, signal);
+  const { gguf, parts, close } = await openModelFiles(platform, source, signal);
   try {
-    const gguf = await readGGUF(bytes, signal ? { signal } : {});
     const tokenizer = createTokenizer(gguf.metadata);
-    const engine = await createEngine(platform, gguf, bytes, {
+    const engine = await createEngine(platform, { gguf, parts }, {
       threads, parallel, batchSize, signal, build: options.build, contextLength: options.contextLength, maxOutputs, onProgress: options.onProgress,
     });
     const loadMs = performance.now() - start;

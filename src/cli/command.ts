@@ -1,8 +1,8 @@
 /** What the commands share: their shape, opening a model, progress, numbers on the terminal. */
 import { loadModel, platform } from '../entry/node.ts';
-import { readGGUF } from '../gguf/read.ts';
 import type { GGUF } from '../gguf/types.ts';
 import type { LoadOptions, Model } from '../model.ts';
+import { openModelFiles } from '../model-files.ts';
 import type { Build } from '../wasm/load.ts';
 import type { FlagKey } from './flags.ts';
 import { fileURLToPath } from 'node:url';
@@ -49,14 +49,11 @@ export async function openModel(values: ModelFlags, signal: AbortSignal, more: L
   }
 }
 
-/** The checked header of a GGUF file. */
+/** The checked header of a model, split or not. */
 export async function openHeader(path: string): Promise<GGUF> {
-  const { bytes, close } = await platform.open(path);
-  try {
-    return await readGGUF(bytes);
-  } finally {
-    await close();
-  }
+  const { gguf, close } = await openModelFiles(platform, path);
+  await close();
+  return gguf;
 }
 
 /** A line on stderr that shows how far something is; nothing where stderr is no terminal. */

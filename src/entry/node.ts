@@ -5,8 +5,9 @@ import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
 import { QuantletError } from '../errors.ts';
 import { loadModelOn, type LoadOptions, type Model } from '../model.ts';
-import type { Platform } from '../platform.ts';
-import { toBytes, type Bytes, type SourceLike } from '../source.ts';
+import type { ModelSource } from '../model-files.ts';
+import type { OpenedFile, Platform } from '../platform.ts';
+import { checkedBytes, toBytes } from '../source.ts';
 import { createCrew, defaultThreads } from '../threads/node.ts';
 import { detectFeatures, isRelaxed, BUILDS, type Build } from '../wasm/load.ts';
 
@@ -44,15 +45,16 @@ async function compile(build: Build): Promise<WebAssembly.Module> {
   return WebAssembly.compile(bytes);
 }
 
-async function openFile(path: string): Promise<{ bytes: Bytes; close(): Promise<void> }> {
+async function openFile(path: string): Promise<OpenedFile> {
   const problem = (cause: NodeJS.ErrnoException): never => {
     const why = cause.code === 'ENOENT' ? 'there is no such file' : cause.code === 'EISDIR' ? 'it is a folder' : cause.message;
     throw new QuantletError('ERR_SOURCE', `cannot open the model ${path}: ${why}`, { cause });
   };
   const size = await stat(path).then((s) => (s.isDirectory() ? problem(Object.assign(new Error(), { code: 'EISDIR' })) : s.size), problem);
   const file = await open(path).catch(problem);
-  const readInto = async (target: Uint8Array, start: number): Promise<void> => {
+  const readInto = async (target: Uint8Array, start: number, signal?: AbortSignal): Promise<void> => {
     for (let at = 0; at < target.length; ) {
+      signal?.throwIfAborted();
       const { bytesRead } = await file.read(target, at, target.length - at, start + at);
       if (bytesRead === 0) throw new QuantletError('ERR_GGUF_TRUNCATED', `${path} ended at byte ${start + at}, ${target.length - at} more were expected; it was cut while being read`);
       at += bytesRead;
@@ -63,7 +65,7 @@ async function openFile(path: string): Promise<{ bytes: Bytes; close(): Promise<
     await readInto(chunk, start);
     return chunk;
   };
-  return { bytes: { byteLength: size, read, readInto }, close: () => file.close() };
+  return { bytes: { ...checkedBytes(size, read), readInto }, name: path, close: () => file.close() };
 }
 
 export const platform: Platform = {
@@ -87,10 +89,10 @@ export const platform: Platform = {
 
 /**
  * Loads a GGUF model.
- * @param source a path, a file: URL, a Blob, an ArrayBuffer, or { byteLength, slice(start, end) }
+ * @param source a path, a file: URL, a Blob, an ArrayBuffer, or { byteLength, slice(start, end) }; of a split model the first file's path, or the list of all parts
  * @throws QuantletError with a code for a file that cannot be read or run, or signal.reason
  */
-export function loadModel(source: string | URL | SourceLike, options?: LoadOptions): Promise<Model> {
+export function loadModel(source: ModelSource | readonly ModelSource[], options?: LoadOptions): Promise<Model> {
   const build = options?.build || platform.forcedBuild();
   if (BUILDS.some((b) => b === build && isRelaxed(b))) enableRelaxedSimd();
   return loadModelOn(platform, source, options);
