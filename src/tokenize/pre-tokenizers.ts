@@ -39,7 +39,7 @@ const asciiMark = '[!"#$%&\'()*+,\\-.\\/:;<=>?@\\[\\\\\\]^_`{\\|}~]';
 const deepseek3 = `${asciiMark}[A-Za-z]+|[^\\r\\n\\p{L}\\p{P}\\p{S}]?[\\p{L}\\p{M}]+| ?[\\p{P}\\p{S}]+[\\r\\n]*|${spaces}`;
 const kanaHan = '[\\u4e00-\\u9fa5\\u3040-\\u309f\\u30a0-\\u30ff]+';
 const asianBlocks = '(?:(?!\\s)[\\u4e00-\\u9fa5\\u0800-\\u4e00\\uac00-\\ud7ff])+';
-const asianScripts = '[\\u4e00-\\u9fff\\u3400-\\u4dbf\\uf900-\\ufaff\\u3040-\\u309f\\u30a0-\\u30ff\\uff65-\\uff9f\\u2f00-\\u2fdf'
+const asianScripts = '[\\u4e00-\\u9fff\\u3400-\\u4dbf\\u8c48-\\ufaff\\u3040-\\u309f\\u30a0-\\u30ff\\uff65-\\uff9f\\u2f00-\\u2fdf'
   + '\\u0e40-\\u0e7f\\u0e80-\\u0eff\\u1780-\\u17ff\\u1000-\\u109f\\uaa60-\\uaa7f\\ua9e0-\\ua9ff\\uac00-\\ud7af\\u1100-\\u11ff]+';
 const cjkRuns = '[\\uac00-\\ud7a3\\u3131-\\u318e]+|[\\uff01\\u2026\\u201c\\u201d\\u2018\\u2019\\u2014\\uff1a\\uff1b\\uff0c\\u3001-\\u303f\\ufe30-\\ufe4f]+|[\\u3105-\\u312f]+|' + kanaHan;
 const notSentenceEnd = ' ?[^(\\s|.,!?\\u2026\\u3002\\uff0c\\u3001\\u0964\\u06d4\\u060c)]+';
