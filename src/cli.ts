@@ -7,10 +7,11 @@ import { flagHelp } from './cli/flags.ts';
 import { inspectCommand } from './cli/inspect-command.ts';
 import { perplexity } from './cli/perplexity.ts';
 import { run } from './cli/run.ts';
+import { tokenize } from './cli/tokenize.ts';
 import { enableRelaxedSimd } from './entry/node.ts';
 import { QuantletError } from './errors.ts';
 
-const COMMANDS: readonly Command[] = [run, bench, perplexity, inspectCommand];
+const COMMANDS: readonly Command[] = [run, bench, perplexity, tokenize, inspectCommand];
 
 const overview = (): string =>
   `quantlet runs GGUF language models on the CPU.\n\nusage: quantlet COMMAND [flags]\n\n${COMMANDS.map((c) => `  ${c.name.padEnd(12)}${c.summary}`).join('\n')}\n\nquantlet COMMAND --help tells more; quantlet --version the version.\n`;

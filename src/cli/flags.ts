@@ -72,6 +72,11 @@ export const FLAGS = {
   klBase: flag('kl-divergence-base', '--save-all-logits', 'string', 'FILE', 'write the logits there, or with --kl-divergence compare with those in it'),
   kl: flag('kl-divergence', '', 'boolean', '', 'compare with the logits of --kl-divergence-base'),
   turbo: flag('turbo', '', 'boolean', '', 'experimental 256-bit code on Node 24 and newer'),
+  ids: flag('ids', '', 'boolean', '', 'print the ids only: [1, 2, 3]'),
+  noBos: flag('no-bos', '', 'boolean', '', 'without the beginning-of-text token'),
+  noParseSpecial: flag('no-parse-special', '', 'boolean', '', 'read <|im_start|> and the like as plain text'),
+  stdin: flag('stdin', '', 'boolean', '', 'read the text from standard input'),
+  showCount: flag('show-count', '', 'boolean', '', 'print the number of tokens'),
   json: flag('json', '', 'boolean', '', 'print one JSON object'),
   help: flag('help', '-h', 'boolean', '', 'show this help'),
 } as const satisfies { readonly [key: string]: Flag };

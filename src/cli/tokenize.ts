@@ -1,0 +1,65 @@
+/** quantlet tokenize: a text as token ids, as llama-tokenize shows them. Vocabulary-only models will do. */
+import { readFile } from 'node:fs/promises';
+import { QuantletError } from '../errors.ts';
+import { createTokenizer, type Tokenizer } from '../tokenize/tokenizer.ts';
+import { openHeader, SHIPPED_MODEL, unescape, type Command } from './command.ts';
+import { parseFlags, type FlagKey } from './flags.ts';
+
+const KEYS = ['model', 'prompt', 'file', 'stdin', 'ids', 'noBos', 'noParseSpecial', 'showCount', 'escape', 'noEscape', 'help'] as const satisfies readonly FlagKey[];
+
+export interface TokenizeOptions {
+  /** Print `[1, 2, 3]` in place of a line for each token. */
+  ids?: boolean;
+  /** No bos, and with it nothing else that the model wants around a text. */
+  noBos?: boolean;
+  /** Take `<|im_start|>` and the like as plain text. */
+  noParseSpecial?: boolean;
+  showCount?: boolean;
+}
+
+/**
+ * What the command prints. Bytes that are no whole character of their own show as U+FFFD.
+ * As natively, a model that wants no bos gets no eos either.
+ */
+export function tokenizeOutput(tokenizer: Tokenizer, text: string, { ids: asIds = false, noBos = false, noParseSpecial = false, showCount = false }: TokenizeOptions = {}): string {
+  const ids = tokenizer.encode(text, { addSpecial: tokenizer.addBos && !noBos, parseSpecial: !noParseSpecial });
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  const lines = asIds ? [`[${ids.join(', ')}]`] : ids.map((id) => `${String(id).padStart(6)} -> '${decoder.decode(tokenizer.pieceBytes(id, true))}'`);
+  if (showCount) lines.push(`Total number of tokens: ${ids.length}`);
+  return lines.map((line) => `${line}\n`).join('');
+}
+
+async function readStdin(): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of process.stdin) chunks.push(chunk as Uint8Array);
+  return Buffer.concat(chunks).toString('utf8');
+}
+
+export const tokenize: Command = {
+  name: 'tokenize',
+  synopsis: '[-m FILE] -p TEXT [--ids] [flags]',
+  summary: 'show the tokens of a text',
+  flags: KEYS,
+  examples: ['quantlet tokenize -m model.gguf -p "Hello world"', 'quantlet tokenize -m model.gguf -f prompt.txt --ids', 'cat prompt.txt | quantlet tokenize -m model.gguf --stdin --show-count'],
+  async run(argv) {
+    const { values, positionals } = parseFlags(argv, KEYS);
+    if (positionals.length > 0) throw new QuantletError('ERR_USAGE', `"${positionals[0]}" is no flag; give the text with -p and the model with -m`);
+    const given = [values.prompt, values.file, values.stdin].filter((from) => from !== undefined).length;
+    if (given !== 1) throw new QuantletError('ERR_USAGE', `the text comes from one of -p, -f and --stdin; ${given === 0 ? 'none' : given} of them was given`);
+    const { metadata } = await openHeader(values.model ?? SHIPPED_MODEL);
+    const tokenizer = createTokenizer(metadata);
+    for (const warning of tokenizer.warnings) process.stderr.write(`quantlet: ${warning}\n`);
+    const text = values.prompt ?? (values.file === undefined ? await readStdin() : await readText(values.file));
+    // As natively, \n and the like are read in files and standard input too; the last newline of a file is text here.
+    process.stdout.write(tokenizeOutput(tokenizer, values.noEscape ? text : unescape(text), values));
+    return 0;
+  },
+};
+
+async function readText(path: string): Promise<string> {
+  try {
+    return await readFile(path, 'utf8');
+  } catch (cause) {
+    throw new QuantletError('ERR_SOURCE', `cannot read the text ${path}: ${(cause as Error).message}`, { cause });
+  }
+}
