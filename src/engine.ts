@@ -5,7 +5,7 @@ import { QuantletError } from './errors.ts';
 import { getArchitecture } from './gguf/metadata.ts';
 import type { OpenedGGUF } from './gguf/split.ts';
 import type { TensorInfo } from './gguf/types.ts';
-import { ATTENTION_PART, SYNC_SIZE, attentionScratch } from './graph/layout.ts';
+import { ATTENTION_PART, SYNC_SIZE } from './graph/layout.ts';
 import { createPlan, encodePlan, expand, place } from './graph/plan.ts';
 import { leaf, nbytes, type Ne, type Tensor } from './graph/tensor.ts';
 import type { Platform } from './platform.ts';
@@ -15,7 +15,7 @@ import type { Executor } from './threads/executor.ts';
 import { createShared } from './threads/shared.ts';
 import { createSingle } from './threads/single.ts';
 import { TYPE } from './type-traits.ts';
-import { isThreaded, pickBuild, type Build } from './wasm/load.ts';
+import { isThreaded, kernelFacts, pickBuild, type Build } from './wasm/load.ts';
 import { MEMORY_LIMIT, createLayout, createMemory } from './wasm/memory.ts';
 
 export interface EngineOptions {
@@ -58,14 +58,15 @@ export async function createEngine(platform: Platform, { gguf, parts }: OpenedGG
   const hparams = architecture.hparams(gguf);
   const build = pickBuild(platform.features(), options.build || platform.forcedBuild());
   const threads = isThreaded(build) ? (options.threads ?? platform.defaultThreads()) : 1;
+  const module = await platform.module(build);
+  options.signal?.throwIfAborted();
+  const facts = kernelFacts(module, isThreaded(build));
   const wanted = options.contextLength || (options.contextLength === 0 ? hparams.nCtxTrain : Math.min(hparams.nCtxTrain, DEFAULT_CONTEXT));
   // A context nobody asked for shrinks to what fits; one that was asked for must fit.
   let model = describe(wanted);
   for (let n = wanted; !options.contextLength && model.layout.byteLength > MEMORY_LIMIT && n > 2 * ATTENTION_PART; ) model = describe((n = n >> 1));
 
   const memory = createMemory(model.layout.byteLength, isThreaded(build));
-  const module = await platform.module(build);
-  options.signal?.throwIfAborted();
   const executor = isThreaded(build)
     ? createShared(module, memory, model.syncAt, platform.createCrew(module, memory, threads))
     : createSingle(module, memory, model.syncAt);
@@ -137,7 +138,7 @@ export async function createEngine(platform: Platform, { gguf, parts }: OpenedGG
     const plan = createPlan(expand([...roots, logits]), [logits]);
     for (const leaf of [...Object.values(inputs), ...weights.values(), ...tables.map((t) => t.tensor), ...caches.flatMap((c) => [c.k, c.v])]) leaf.data = layout.reserve(nbytes(leaf));
     place(plan, layout.reserve(plan.computeBytes));
-    const scratchSize = attentionScratch(up(hparams.headDim, 8));
+    const scratchSize = facts.attention_scratch(up(hparams.headDim, 8));
     const scratchAt = layout.reserve(scratchSize * threads), planAt = layout.reserve(plan.byteLength);
     return { contextLength, slotCells, batchSize, maxOutputs, layout, syncAt, weights, tables, inputs, plan, logits, scratchAt, scratchSize, planAt };
   }

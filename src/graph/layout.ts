@@ -42,6 +42,3 @@ export const ATTENTION_PART = 256;
 export const ATTENTION_SPLIT_TOKENS = 4;
 /** Floats before a state's outputs (assembly/attention.ts STATE). */
 export const ATTENTION_STATE = 4;
-
-/** Scratch bytes of a thread (assembly/attention.ts attention_scratch): 4 rows of queries, scores and two states. */
-export const attentionScratch = (headDim: number): number => 4 * 4 * (headDim + ATTENTION_PART + 2 * (headDim + ATTENTION_STATE));

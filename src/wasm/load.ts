@@ -2,6 +2,7 @@
 import { instantiateSync } from '@assemblyscript/loader';
 import { QuantletError } from '../errors.ts';
 import type { Kernels } from './abi.ts';
+import { ARENA_BASE } from './memory.ts';
 
 export const BUILDS = ['simd', 'relaxed', 'simd-threads', 'relaxed-threads'] as const;
 export type Build = (typeof BUILDS)[number];
@@ -62,4 +63,12 @@ export function pickBuild(features: Features, wanted: string | undefined): Build
 /** An instance of the kernels over `memory`; every thread has its own. */
 export function instantiate(module: WebAssembly.Module, memory: WebAssembly.Memory): Kernels {
   return instantiateSync(module, { env: { memory } }).exports as unknown as Kernels;
+}
+
+/**
+ * Kernels over a memory of their own, for asking about sizes before the real memory is made. Nothing may be computed with them.
+ */
+export function kernelFacts(module: WebAssembly.Module, shared: boolean): Kernels {
+  const pages = ARENA_BASE / 65536;
+  return instantiate(module, new WebAssembly.Memory({ initial: pages, maximum: pages, shared }));
 }
