@@ -233,6 +233,17 @@ const reasoningPairs: readonly { start: string; end: string; is?: string }[] = [
   { start: '<think>', end: '</think>' },
 ];
 
+/** An answer that a schema holds to JSON: a call of an offered tool, or the answer itself. */
+export const jsonCallFormat: ChatFormat = {
+  name: 'json',
+  reasoning: [],
+  reasoningAnywhere: false,
+  calls: [],
+  bare: bareJson,
+  drop: [],
+  write: (calls) => calls.map((call) => callText(call)).join('\n'),
+};
+
 /**
  * The format that a template's model writes, from the template's source and, where it can render a tool call, that
  * rendering (some templates put their markers together from pieces).

@@ -1,0 +1,161 @@
+import { isRecord } from '../chat/json.ts';
+import type { ChatMessage, ChatTool } from '../chat/messages.ts';
+import { collectEvents, type ChatEvent } from '../chat/parser.ts';
+import { prepareChat, runChat, type ChatOptions, type ChatOutcome, type ChatStep } from '../chat/run.ts';
+import { answer, createUsage, drained, mapped, newId, type Context } from './context.ts';
+import { booleanField, invalid, numberField, recordField, stringField, type Body } from './fields.ts';
+import { HttpError } from './http-error.ts';
+import { chatEntry } from './logprobs.ts';
+import { responseFormat, textOptions } from './sampling.ts';
+
+/** Answers to one request at most; they are generated one after another. */
+export const maxChoices = 16;
+
+/** POST /v1/chat/completions. */
+export async function chatCompletions(context: Context, body: Body): Promise<Response> {
+  const { backend, signal } = context;
+  const n = numberField(body, 'n', { least: 1, most: maxChoices, integer: true }) ?? 1;
+  const stream = booleanField(body, 'stream') ?? false;
+  const includeUsage = booleanField(recordField(body, 'stream_options') ?? {}, 'include_usage') ?? false;
+  const chat = prepareChat(backend, messagesOf(body), { ...chatOptions(body), signal });
+  const head = { id: newId('chatcmpl-'), created: context.created, model: backend.name };
+  const usage = createUsage(context.metrics);
+
+  // Equal seeds would give equal answers.
+  const run = (index: number) => runChoice(context, usage, { ...chat, options: { ...chat.options, ...(chat.options.seed === undefined ? {} : { seed: (chat.options.seed + index) % 2 ** 32 }) } });
+
+  async function* chunks(): AsyncGenerator<object | string, void> {
+    const base = { ...head, object: 'chat.completion.chunk', ...(includeUsage ? { usage: null } : {}) };
+    const chunk = (index: number, delta: object, finish: string | null = null, logprobs: object | null = null): object => ({ ...base, choices: [{ index, delta, logprobs, finish_reason: finish }] });
+    for (let index = 0; index < n; index++) {
+      yield chunk(index, { role: 'assistant', content: '' });
+      let entries: object[] = [];
+      const taken = (): object | null => {
+        const content = entries;
+        entries = [];
+        return content.length > 0 ? { content, refusal: null } : null;
+      };
+      const outcome = yield* mapped(run(index), ({ events, part }) => {
+        if (part?.logprobs) entries.push(chatEntry(backend, part.logprobs));
+        return events.map((event) => chunk(index, deltaOf(event), null, taken()));
+      });
+      yield chunk(index, {}, outcome.finishReason, taken());
+    }
+    if (includeUsage) yield { ...base, choices: [], usage: usage.total() };
+    yield '[DONE]';
+  }
+
+  async function whole(): Promise<object> {
+    const choices: object[] = [];
+    for (let index = 0; index < n; index++) {
+      const events: ChatEvent[] = [];
+      const entries: object[] = [];
+      const outcome = await drained(run(index), (step) => {
+        events.push(...step.events);
+        if (step.part?.logprobs) entries.push(chatEntry(backend, step.part.logprobs));
+      });
+      const logprobs = chat.options.logprobs === undefined ? null : { content: entries, refusal: null };
+      choices.push({ index, message: messageOf(events), logprobs, finish_reason: outcome.finishReason });
+    }
+    return { ...head, object: 'chat.completion', choices, usage: usage.total() };
+  }
+
+  return answer(context, stream, chunks, whole);
+}
+
+/** Runs one choice and counts its tokens, however it ends. */
+async function* runChoice(context: Context, usage: ReturnType<typeof createUsage>, chat: Parameters<typeof runChat>[1]): AsyncGenerator<ChatStep, ChatOutcome> {
+  let tokens = 0;
+  let outcome: ChatOutcome | undefined;
+  try {
+    outcome = yield* mapped(runChat(context.backend, chat), (step) => {
+      if ((step.part?.id ?? -1) >= 0) tokens++;
+      return [step];
+    });
+    return outcome;
+  } finally {
+    usage.add(chat.promptIds.length, tokens, outcome?.result);
+  }
+}
+
+const callIdLength = 9;
+
+/** Call ids of nine letters and digits: the strictest templates (Mistral's) accept them when they come back. */
+function callOf(event: ChatEvent & { type: 'toolCall' }): { id: string; type: string; function: { name: string; arguments: string } } {
+  return { id: event.call.id ?? newId('', callIdLength), type: 'function', function: { name: event.call.name, arguments: event.call.arguments } };
+}
+
+function deltaOf(event: ChatEvent): object {
+  if (event.type === 'toolCall') return { tool_calls: [{ index: event.index, ...callOf(event) }] };
+  return event.type === 'reasoning' ? { reasoning_content: event.delta } : { content: event.delta };
+}
+
+function messageOf(events: readonly ChatEvent[]): object {
+  const { content, reasoning } = collectEvents(events);
+  const calls = events.flatMap((event) => (event.type === 'toolCall' ? [callOf(event)] : []));
+  return {
+    role: 'assistant',
+    content: content === '' && calls.length > 0 ? null : content,
+    ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
+    refusal: null,
+    ...(calls.length > 0 ? { tool_calls: calls } : {}),
+  };
+}
+
+/** Everything of the request but its messages. */
+export function chatOptions(body: Body): ChatOptions {
+  const tools = toolsOf(body);
+  const options: ChatOptions = { ...textOptions(body), tools, toolChoice: toolChoice(body) };
+  const maxTokens = numberField(body, 'max_completion_tokens', { least: 0, integer: true }) ?? numberField(body, 'max_tokens', { least: 0, integer: true });
+  if (maxTokens !== undefined) options.maxTokens = maxTokens;
+  const format = responseFormat(body);
+  if (format) options.responseFormat = format;
+  if (booleanField(body, 'parallel_tool_calls') === false) options.parallelToolCalls = false;
+  const top = numberField(body, 'top_logprobs', { least: 0, most: 20, integer: true });
+  const wanted = booleanField(body, 'logprobs');
+  if (top !== undefined && !wanted) throw new HttpError(400, "'top_logprobs' needs 'logprobs': true.", { param: 'top_logprobs', code: 'invalid_value' });
+  if (wanted) options.logprobs = top ?? 0;
+  const variables = recordField(body, 'chat_template_kwargs');
+  if (variables) options.templateVariables = variables;
+  if (stringField(body, 'reasoning_format') === 'none') options.reasoning = false;
+  return options;
+}
+
+const roles = ['system', 'developer', 'user', 'assistant', 'tool'];
+
+/** The messages, checked field by field. @throws HttpError 400 naming the first field that is wrong */
+export function messagesOf(body: Body): ChatMessage[] {
+  const { messages } = body;
+  if (!Array.isArray(messages) || messages.length === 0) throw invalid('messages', 'a list of at least one message', messages);
+  return messages.map((message: unknown, i) => {
+    const at = `messages[${i}]`;
+    if (!isRecord(message)) throw invalid(at, 'an object', message);
+    if (!roles.includes(message.role as string)) throw invalid(`${at}.role`, `one of ${roles.join(', ')}`, message.role);
+    const { content } = message;
+    const parts = Array.isArray(content) && content.every((part) => isRecord(part) && typeof part.type === 'string');
+    const calls = message.tool_calls ?? undefined;
+    const optional = message.role === 'assistant';
+    if (typeof content !== 'string' && !parts && !(optional && (content ?? null) === null)) throw invalid(`${at}.content`, 'a string or a list of parts', content);
+    if (calls !== undefined) {
+      const fits = Array.isArray(calls) && calls.every((call) => isRecord(call) && isRecord(call.function) && typeof call.function.name === 'string' && ['string', 'object'].includes(typeof call.function.arguments));
+      if (!fits) throw invalid(`${at}.tool_calls`, 'a list of {"id", "type": "function", "function": {"name", "arguments"}}', calls);
+    }
+    for (const name of ['name', 'tool_call_id', 'reasoning_content']) stringField(message, name);
+    const given = Object.fromEntries(Object.entries(message).filter(([, value]) => value !== null));
+    return { content: '', ...given } as unknown as ChatMessage;
+  });
+}
+
+function toolsOf(body: Body): ChatTool[] {
+  const tools = body.tools ?? [];
+  const fits = Array.isArray(tools) && tools.every((tool) => isRecord(tool) && isRecord(tool.function) && typeof tool.function.name === 'string' && tool.function.name !== '' && (tool.function.parameters === undefined || isRecord(tool.function.parameters)));
+  if (!fits) throw invalid('tools', 'a list of {"type": "function", "function": {"name", "parameters"}}', tools);
+  return tools as ChatTool[];
+}
+
+function toolChoice(body: Body): NonNullable<ChatOptions['toolChoice']> {
+  const choice = body.tool_choice ?? 'auto';
+  if (choice === 'auto' || choice === 'none' || choice === 'required') return choice;
+  if (isRecord(choice) && isRecord(choice.function) && typeof choice.function.name === 'string') return { name: choice.function.name };
+  throw invalid('tool_choice', '"auto", "none", "required" or {"type": "function", "function": {"name"}}', choice);
+}

@@ -1,0 +1,92 @@
+import { roomFor, type TextOptions, type TextPart, type TextResult } from '../chat/run.ts';
+import { maxChoices } from './chat.ts';
+import { answer, createUsage, drained, mapped, newId, type Context } from './context.ts';
+import { booleanField, inputsField, numberField, recordField, stringField, type Body } from './fields.ts';
+import { HttpError } from './http-error.ts';
+import { completionLogprobs } from './logprobs.ts';
+import { responseFormat, textOptions } from './sampling.ts';
+
+/** Prompts of one request at most; they are completed one after another. */
+const maxPrompts = 64;
+
+/** POST /v1/completions. */
+export async function completions(context: Context, body: Body): Promise<Response> {
+  const { backend, signal } = context;
+  if (stringField(body, 'suffix')) throw new HttpError(400, "'suffix' (filling in the middle) is not supported; leave it out.", { param: 'suffix', code: 'unsupported_parameter' });
+  const n = numberField(body, 'n', { least: 1, most: maxChoices, integer: true }) ?? 1;
+  if ((numberField(body, 'best_of', { least: 1, integer: true }) ?? n) !== n) throw new HttpError(400, "'best_of' must equal 'n' or be left out.", { param: 'best_of', code: 'unsupported_parameter' });
+  const stream = booleanField(body, 'stream') ?? false;
+  const includeUsage = booleanField(recordField(body, 'stream_options') ?? {}, 'include_usage') ?? false;
+  const echo = booleanField(body, 'echo') ?? false;
+  const logprobs = numberField(body, 'logprobs', { least: 0, most: 20, integer: true });
+  if (echo && logprobs !== undefined) throw new HttpError(400, "'echo' with 'logprobs' would need log probabilities of the prompt, which are not kept. Leave one out.", { param: 'logprobs', code: 'unsupported_parameter' });
+  const maxTokens = numberField(body, 'max_tokens', { least: 0, integer: true });
+  const prompts = inputsField(body, 'prompt', maxPrompts).map((prompt) => promptOf(context, prompt));
+  const format = responseFormat(body);
+  const shared: TextOptions = { ...textOptions(body), signal, ...(logprobs === undefined ? {} : { logprobs }), ...(format ? { responseFormat: format } : {}) };
+
+  const head = { id: newId('cmpl-'), object: 'text_completion', created: context.created, model: backend.name };
+  const usage = createUsage(context.metrics);
+  const run = (index: number): TextRun => {
+    const { ids, room } = prompts[Math.floor(index / n)];
+    const seed = shared.seed === undefined ? {} : { seed: (shared.seed + (index % n)) % 2 ** 32 };
+    return runText(context, usage, ids, { ...shared, ...seed, maxTokens: Math.min(maxTokens ?? room, room) });
+  };
+  const echoed = (index: number): string => (echo ? prompts[Math.floor(index / n)].text() : '');
+  const reason = (result: TextResult): string => (result.finishReason === 'eog' || result.finishReason === 'stop' ? 'stop' : 'length');
+
+  async function* chunks(): AsyncGenerator<object | string, void> {
+    const base = { ...head, ...(includeUsage ? { usage: null } : {}) };
+    for (let index = 0; index < n * prompts.length; index++) {
+      const choice = (text: string, finish: string | null, part?: TextPart): object => ({ ...base, choices: [{ index, text, logprobs: part?.logprobs ? completionLogprobs(backend, [part], offset) : null, finish_reason: finish }] });
+      let offset = echoed(index).length;
+      if (offset > 0) yield choice(echoed(index), null);
+      const result = yield* mapped(run(index), (part) => {
+        // A token that only completes later has no text yet; it still has its log probability.
+        const chunks = part.text !== '' || part.logprobs ? [choice(part.text, null, part)] : [];
+        offset += part.text.length;
+        return chunks;
+      });
+      yield choice('', reason(result));
+    }
+    if (includeUsage) yield { ...base, choices: [], usage: usage.total() };
+    yield '[DONE]';
+  }
+
+  async function whole(): Promise<object> {
+    const choices: object[] = [];
+    for (let index = 0; index < n * prompts.length; index++) {
+      const all: TextPart[] = [];
+      const result = await drained(run(index), (part) => all.push(part));
+      const text = echoed(index) + all.map((one) => one.text).join('');
+      choices.push({ index, text, logprobs: logprobs === undefined ? null : completionLogprobs(backend, all, 0), finish_reason: reason(result) });
+    }
+    return { ...head, choices, usage: usage.total() };
+  }
+
+  return answer(context, stream, chunks, whole);
+}
+
+export type TextRun = AsyncGenerator<TextPart, TextResult>;
+
+/** Runs one generation and counts its tokens, however it ends. */
+export async function* runText(context: Context, usage: ReturnType<typeof createUsage>, ids: readonly number[], options: TextOptions): TextRun {
+  let tokens = 0;
+  let result: TextResult | undefined;
+  try {
+    const generation = context.backend.generate(ids, options);
+    for await (const part of generation) {
+      if (part.id >= 0) tokens++;
+      yield part;
+    }
+    return (result = await generation.result());
+  } finally {
+    usage.add(ids.length, tokens, result);
+  }
+}
+
+/** A prompt's ids, how many tokens may follow, and its text. @throws QuantletError ERR_CONTEXT_FULL */
+export function promptOf({ backend }: Context, prompt: string | readonly number[]): { ids: readonly number[]; room: number; text: () => string } {
+  const ids = typeof prompt === 'string' ? backend.tokenize(prompt, { addSpecial: true, parseSpecial: true }) : prompt;
+  return { ids, room: roomFor(ids.length, backend.contextLength), text: () => (typeof prompt === 'string' ? prompt : backend.detokenize(ids)) };
+}

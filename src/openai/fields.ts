@@ -1,0 +1,56 @@
+import { isRecord } from '../chat/json.ts';
+import { HttpError } from './http-error.ts';
+
+/** A request's JSON body. A field that is null counts as left out, as with OpenAI. */
+export type Body = Readonly<Record<string, unknown>>;
+
+export function invalid(param: string, expected: string, found: unknown): HttpError {
+  const shown = found === undefined ? 'nothing' : (JSON.stringify(found) ?? String(found));
+  return new HttpError(400, `'${param}' is ${shown.length > 80 ? `${shown.slice(0, 77)}...` : shown}; expected ${expected}.`, { param, code: 'invalid_value' });
+}
+
+export function numberField(body: Body, name: string, bounds: { least?: number; most?: number; integer?: boolean } = {}): number | undefined {
+  const value = body[name] ?? undefined;
+  if (value === undefined) return undefined;
+  const { least = -Infinity, most = Infinity, integer = false } = bounds;
+  if (typeof value === 'number' && value >= least && value <= most && (!integer || Number.isInteger(value))) return value;
+  const range = least === -Infinity ? '' : most === Infinity ? ` from ${least} on` : ` from ${least} to ${most}`;
+  throw invalid(name, `${integer ? 'a whole number' : 'a number'}${range}`, value);
+}
+
+export function booleanField(body: Body, name: string): boolean | undefined {
+  const value = body[name] ?? undefined;
+  if (value === undefined || typeof value === 'boolean') return value;
+  throw invalid(name, 'true or false', value);
+}
+
+export function stringField(body: Body, name: string): string | undefined {
+  const value = body[name] ?? undefined;
+  if (value === undefined || typeof value === 'string') return value;
+  throw invalid(name, 'a string', value);
+}
+
+export function recordField(body: Body, name: string): Record<string, unknown> | undefined {
+  const value = body[name] ?? undefined;
+  if (value === undefined || isRecord(value)) return value;
+  throw invalid(name, 'an object', value);
+}
+
+/** A string or a list of strings. */
+export function stringsField(body: Body, name: string, most: number): string[] | undefined {
+  const value = body[name] ?? undefined;
+  if (value === undefined) return undefined;
+  const list = typeof value === 'string' ? [value] : value;
+  if (Array.isArray(list) && list.length <= most && list.every((item) => typeof item === 'string')) return list;
+  throw invalid(name, `a string or a list of at most ${most} strings`, value);
+}
+
+const isIds = (value: unknown): value is number[] => Array.isArray(value) && value.length > 0 && value.every((id) => Number.isInteger(id) && (id as number) >= 0);
+
+/** A text, token ids, or a list of either: always a list, and whether it was one. */
+export function inputsField(body: Body, name: string, most: number): (string | number[])[] {
+  const value = body[name] ?? undefined;
+  if (typeof value === 'string' || isIds(value)) return [value];
+  if (Array.isArray(value) && value.length > 0 && value.length <= most && value.every((item) => typeof item === 'string' || isIds(item))) return value as (string | number[])[];
+  throw invalid(name, `a string, a list of token ids, or a list of 1 to ${most} of these`, value);
+}

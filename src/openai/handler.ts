@@ -1,0 +1,163 @@
+import { QuantletError } from '../errors.ts';
+import type { Backend } from './backend.ts';
+import { chatCompletions } from './chat.ts';
+import { completions } from './completions.ts';
+import type { Context } from './context.ts';
+import { stringField, type Body } from './fields.ts';
+import { errorResponse, HttpError, toHttpError } from './http-error.ts';
+import { createMetrics } from './metrics.ts';
+import { applyTemplate, completion, detokenize, modelList, props, tokenize } from './native.ts';
+import { createQueue } from './queue.ts';
+import { checkKey, corsHeaders, preflight, readBody } from './request.ts';
+import { embeddings, rerank } from './vectors.ts';
+
+export interface HandlerOptions {
+  /** Keys that clients must send as a bearer token; none: everyone may. */
+  apiKey?: string | readonly string[];
+  /** Origins whose pages may read answers; true: all. Default false. */
+  cors?: boolean | readonly string[];
+  /** Bytes of a request body at most. Default 10 MiB. */
+  maxBodyBytes?: number;
+  /** Milliseconds for a request body to arrive. Default 30 s. */
+  bodyTimeoutMs?: number;
+  /** Milliseconds for an answer, waiting included; 0 for no limit. Default 10 min. */
+  timeoutMs?: number;
+  /** Requests that wait for a place at most; more get 429. Default 64. */
+  maxQueue?: number;
+  /** Refuse (404) requests that name another model. Default false: one model is served, whatever its name. */
+  checkModel?: boolean;
+  /** An HTML page to serve at /. */
+  page?: string;
+  /** Called once per request, when its answer is complete or given up. */
+  onAccess?: (access: Access) => void;
+  /** Called with failures of the server itself (status 500 and above), which clients are told little about. */
+  onError?: (error: unknown) => void;
+}
+
+/** A line of the access log. */
+export interface Access {
+  readonly method: string;
+  readonly path: string;
+  readonly status: number;
+  readonly ms: number;
+}
+
+type Endpoint =
+  | { readonly method: 'GET'; readonly open?: boolean; readonly run: (context: Context) => Response }
+  | { readonly method: 'POST'; readonly run: (context: Context, body: Body) => Response | Promise<Response> };
+
+const post = (run: (context: Context, body: Body) => Response | Promise<Response>): Endpoint => ({ method: 'POST', run });
+const get = (run: (context: Context) => Response, open = false): Endpoint => ({ method: 'GET', open, run });
+
+/** llama-server answers most of OpenAI's paths without /v1 too; its /completion alone is not OpenAI's. */
+function endpoints(options: HandlerOptions): ReadonlyMap<string, Endpoint> {
+  const health = get(() => Response.json({ status: 'ok' }), true);
+  const models = get((context) => Response.json(modelList(context)));
+  const named = {
+    chat: post(chatCompletions),
+    completions: post(completions),
+    embeddings: post(embeddings),
+    rerank: post(rerank),
+  };
+  const paths: Record<string, Endpoint> = {
+    '/v1/chat/completions': named.chat,
+    '/chat/completions': named.chat,
+    '/v1/completions': named.completions,
+    '/completions': named.completions,
+    '/completion': post(completion),
+    '/v1/embeddings': named.embeddings,
+    '/embeddings': named.embeddings,
+    '/v1/rerank': named.rerank,
+    '/v1/reranking': named.rerank,
+    '/rerank': named.rerank,
+    '/reranking': named.rerank,
+    '/v1/models': models,
+    '/models': models,
+    '/tokenize': post(tokenize),
+    '/detokenize': post(detokenize),
+    '/apply-template': post(applyTemplate),
+    '/props': get(props),
+    '/health': health,
+    '/v1/health': health,
+    '/metrics': get(({ metrics, queue }) => new Response(metrics.text(queue), { headers: { 'content-type': 'text/plain; version=0.0.4; charset=utf-8' } })),
+  };
+  const { page } = options;
+  if (page !== undefined) paths['/'] = get(() => new Response(page, { headers: { 'content-type': 'text/html; charset=utf-8' } }), true);
+  return new Map(Object.entries(paths));
+}
+
+/**
+ * OpenAI's HTTP interface and llama-server's over one model, as a function from Request to Response: for Node (with an
+ * adapter), Deno, Bun, workerd alike. It never rejects: whatever goes wrong is a response with an OpenAI-shaped error.
+ *
+ * A request whose `signal` aborts, or whose stream is cancelled, stops generating.
+ *
+ * @throws QuantletError ERR_INVALID_ARGUMENT for options that make no sense
+ */
+export function createHandler(backend: Backend, options: HandlerOptions = {}): (request: Request) => Promise<Response> {
+  const keys = options.apiKey === undefined ? [] : typeof options.apiKey === 'string' ? [options.apiKey] : options.apiKey;
+  if (keys.includes('')) throw new QuantletError('ERR_INVALID_ARGUMENT', 'apiKey is empty; expected at least one character. Leave it out to serve without a key.');
+  const limits = { maxBodyBytes: 10 * 2 ** 20, bodyTimeoutMs: 30_000, timeoutMs: 600_000, maxQueue: 64 };
+  for (const name of Object.keys(limits) as (keyof typeof limits)[]) {
+    const value = options[name] ?? limits[name];
+    if (!Number.isInteger(value) || value < 0) throw new QuantletError('ERR_INVALID_ARGUMENT', `${name} is ${value}; expected a whole number from 0 on.`);
+    limits[name] = value;
+  }
+  const cors = options.cors ?? false;
+  const paths = endpoints(options);
+  const metrics = createMetrics();
+  const queue = createQueue(backend.parallel, limits.maxQueue);
+
+  return async (request) => {
+    const start = performance.now();
+    const path = new URL(request.url).pathname.replace(/(?<=.)\/+$/, '');
+    const endpoint = paths.get(path);
+    const controller = new AbortController();
+    const gone = (): void => controller.abort(new DOMException('The client closed the request.', 'AbortError'));
+    const timer = limits.timeoutMs > 0 ? setTimeout(() => controller.abort(new DOMException('The time is up.', 'TimeoutError')), limits.timeoutMs) : undefined;
+    let finished = false;
+    const finish = (status = 200): void => {
+      if (finished) return;
+      finished = true;
+      clearTimeout(timer);
+      request.signal.removeEventListener('abort', gone);
+      metrics.request(endpoint ? path : 'other', status);
+      options.onAccess?.({ method: request.method, path, status, ms: performance.now() - start });
+    };
+    const context: Context = { backend, queue, metrics, signal: controller.signal, created: Math.floor(Date.now() / 1000), abort: (reason) => controller.abort(reason), finish };
+
+    let response: Response;
+    try {
+      if (request.signal.aborted) gone();
+      else request.signal.addEventListener('abort', gone, { once: true });
+      response = await respond(request, path, endpoint, context);
+    } catch (error) {
+      const failure = toHttpError(error);
+      if (failure.status >= 500) options.onError?.(failure.cause ?? error);
+      response = errorResponse(failure);
+    }
+    for (const [name, value] of Object.entries(corsHeaders(request, cors))) response.headers.set(name, value);
+    // A stream finishes when it ends; everything else is complete here.
+    if (!response.headers.get('content-type')?.startsWith('text/event-stream')) finish(response.status);
+    return response;
+  };
+
+  async function respond(request: Request, path: string, endpoint: Endpoint | undefined, context: Context): Promise<Response> {
+    if (request.method === 'OPTIONS' && cors !== false) return preflight(request, cors);
+    if (!endpoint) throw new HttpError(404, `There is nothing at ${path}.`, { code: 'not_found' });
+    const { method } = endpoint;
+    const given = request.method === 'HEAD' ? 'GET' : request.method;
+    if (given !== method) throw new HttpError(405, `${path} takes ${method}, not ${request.method}.`, { code: 'method_not_allowed', headers: { allow: method } });
+    if (endpoint.method === 'GET') {
+      if (!endpoint.open) checkKey(request, keys);
+      return endpoint.run(context);
+    }
+    checkKey(request, keys);
+    const body = await readBody(request, limits.maxBodyBytes, limits.bodyTimeoutMs);
+    const model = stringField(body, 'model');
+    if (options.checkModel && model !== undefined && model !== backend.name) {
+      throw new HttpError(404, `The model '${model}' does not exist here; expected '${backend.name}'.`, { param: 'model', code: 'model_not_found' });
+    }
+    return endpoint.run(context, body);
+  }
+}

@@ -1,0 +1,76 @@
+import { isRecord } from '../chat/json.ts';
+import type { Context } from './context.ts';
+import { booleanField, inputsField, invalid, numberField, stringField, type Body } from './fields.ts';
+import { HttpError } from './http-error.ts';
+
+/** Texts of one request at most, as OpenAI. */
+const maxInputs = 2048;
+
+/** POST /v1/embeddings. */
+export async function embeddings(context: Context, body: Body): Promise<Response> {
+  const { backend, signal } = context;
+  const inputs = inputsField(body, 'input', maxInputs);
+  const format = stringField(body, 'encoding_format') ?? 'float';
+  if (format !== 'float' && format !== 'base64') throw invalid('encoding_format', '"float" or "base64"', format);
+  const dimensions = numberField(body, 'dimensions', { least: 1, integer: true });
+  if (inputs.includes('')) throw invalid('input', 'texts of at least one character', body.input);
+  if (!backend.embed) throw new HttpError(501, 'This model gives no embeddings; expected an embedding model (bert, nomic-bert ...).', { code: 'not_supported' });
+  const leave = await context.queue.enter(signal);
+  try {
+    const { vectors, promptTokens } = await backend.embed(inputs, { signal });
+    context.metrics.generated(promptTokens, 0, 0, 0);
+    const length = vectors[0]?.length ?? 0;
+    if (dimensions !== undefined && dimensions > length) throw invalid('dimensions', `a whole number from 1 to ${length}, the length of this model's vectors`, dimensions);
+    const data = vectors.map((vector, index) => {
+      const part = dimensions === undefined || dimensions === length ? vector : normalized(vector.subarray(0, dimensions));
+      return { object: 'embedding', index, embedding: format === 'base64' ? base64(part) : [...part] };
+    });
+    return Response.json({ object: 'list', data, model: backend.name, usage: { prompt_tokens: promptTokens, total_tokens: promptTokens } });
+  } finally {
+    leave();
+  }
+}
+
+function normalized(vector: Float32Array): Float32Array {
+  const norm = Math.hypot(...vector);
+  return norm === 0 ? vector : vector.map((value) => value / norm);
+}
+
+/** 32-bit floats, little-endian, as base64. */
+function base64(vector: Float32Array): string {
+  const view = new DataView(new ArrayBuffer(4 * vector.length));
+  vector.forEach((value, i) => view.setFloat32(4 * i, value, true));
+  return btoa(Array.from(new Uint8Array(view.buffer), (byte) => String.fromCharCode(byte)).join(''));
+}
+
+/** POST /v1/rerank, in Jina's and Cohere's form. */
+export async function rerank(context: Context, body: Body): Promise<Response> {
+  const { backend, signal } = context;
+  const query = stringField(body, 'query');
+  if (!query) throw invalid('query', 'a string of at least one character', body.query);
+  const documents = documentsOf(body);
+  const topN = numberField(body, 'top_n', { least: 1, integer: true }) ?? documents.length;
+  const withText = booleanField(body, 'return_documents') ?? false;
+  if (!backend.rank) throw new HttpError(501, 'This model does not rank; expected a reranker.', { code: 'not_supported' });
+  const leave = await context.queue.enter(signal);
+  try {
+    const { scores, promptTokens } = await backend.rank(query, documents, { signal });
+    context.metrics.generated(promptTokens, 0, 0, 0);
+    const results = scores
+      .map((score, index) => ({ index, relevance_score: score, ...(withText ? { document: { text: documents[index] } } : {}) }))
+      .sort((a, b) => b.relevance_score - a.relevance_score || a.index - b.index)
+      .slice(0, topN);
+    return Response.json({ object: 'list', model: backend.name, results, usage: { prompt_tokens: promptTokens, total_tokens: promptTokens } });
+  } finally {
+    leave();
+  }
+}
+
+function documentsOf(body: Body): string[] {
+  const list = body.documents ?? body.texts;
+  if (Array.isArray(list) && list.length > 0 && list.length <= maxInputs) {
+    const texts = list.map((item: unknown) => (isRecord(item) ? item.text : item));
+    if (texts.every((text) => typeof text === 'string')) return texts;
+  }
+  throw invalid('documents', `a list of 1 to ${maxInputs} strings`, list);
+}

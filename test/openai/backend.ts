@@ -1,0 +1,89 @@
+import type { TextGeneration, TextOptions, TextPart, TextResult } from '../../src/chat/run.ts';
+import { createChatTemplate } from '../../src/chat/template.ts';
+import { QuantletError } from '../../src/errors.ts';
+import type { Backend } from '../../src/openai/backend.ts';
+import { createStopMatcher } from '../../src/stop.ts';
+import { ownTemplates } from '../chat/templates.ts';
+
+/** What the scripted model says to a prompt. */
+export type Script = (prompt: string, options: TextOptions) => string;
+
+export interface ScriptedBackend extends Backend {
+  /** Generations under way, the most there were at once, and how many were given up. */
+  readonly seen: { now: number; most: number; aborted: number; options: TextOptions[] };
+}
+
+const bos = 256;
+const encoder = new TextEncoder();
+
+/**
+ * A model for tests of the protocol alone: one token is one byte, its answer is written in a script. It keeps the
+ * contract of generate(): parts, stop strings, limits, abort, log probabilities.
+ */
+export function scriptedBackend(script: Script, options: { contextLength?: number; parallel?: number; template?: string; msPerToken?: number } = {}): ScriptedBackend {
+  const { contextLength = 4096, parallel = 4, msPerToken = 0 } = options;
+  const seen: ScriptedBackend['seen'] = { now: 0, most: 0, aborted: 0, options: [] };
+  const text = (ids: Iterable<number>): string => new TextDecoder().decode(Uint8Array.from([...ids].filter((id) => id < bos)));
+
+  async function* run(ids: readonly number[], given: TextOptions, settle: (result: TextResult) => void): AsyncGenerator<TextPart, void> {
+    seen.options.push(given);
+    seen.most = Math.max(seen.most, ++seen.now);
+    const done: number[] = [];
+    let said = '';
+    let finishReason: TextResult['finishReason'] = 'eog';
+    let stopText: string | undefined;
+    let complete = false;
+    try {
+      if (given.grammar === 'bad') throw new QuantletError('ERR_GRAMMAR', 'line 1, column 1: expected a rule');
+      const stop = createStopMatcher(given.stop ?? []);
+      const decoder = new TextDecoder();
+      const bytes = encoder.encode(script(text(ids), given));
+      for (const id of bytes) {
+        if (done.length >= (given.maxTokens ?? Infinity)) {
+          finishReason = 'length';
+          break;
+        }
+        await new Promise((resolve) => (msPerToken > 0 ? setTimeout(resolve, msPerToken) : setImmediate(resolve)));
+        given.signal?.throwIfAborted();
+        done.push(id);
+        const shown = stop.push(decoder.decode(Uint8Array.of(id), { stream: true }));
+        said += shown.text;
+        const top = [id, (id + 1) % 256, (id + 2) % 256].map((other, i) => ({ id: other, logprob: -(i + 1) / 4 }));
+        yield { id, text: shown.text, ...(given.logprobs === undefined ? {} : { logprobs: { id, logprob: -0.25, top: top.slice(0, given.logprobs) } }) };
+        if (shown.stopped !== undefined) {
+          [finishReason, stopText] = ['stop', shown.stopped];
+          break;
+        }
+      }
+      const rest = stopText === undefined ? stop.end() : '';
+      said += rest;
+      if (rest !== '') yield { id: -1, text: rest };
+      complete = true;
+      settle({ promptIds: ids, ids: done, text: said, finishReason, ...(stopText === undefined ? {} : { stopText }), timings: { promptTokens: ids.length - 1, promptMs: 1, predictedTokens: done.length, predictedMs: 2 } });
+    } finally {
+      seen.now--;
+      if (!complete) seen.aborted++;
+    }
+  }
+
+  return {
+    seen,
+    name: 'scripted',
+    contextLength,
+    parallel,
+    bos: '<s>',
+    eos: '</s>',
+    template: createChatTemplate(options.template ?? ownTemplates.hermes),
+    tokenize: (content, { addSpecial = true } = {}) => [...(addSpecial ? [bos] : []), ...encoder.encode(content)],
+    detokenize: text,
+    tokenBytes: (id) => (id === bos ? encoder.encode('<s>') : Uint8Array.of(id)),
+    generate(ids, given): TextGeneration {
+      let settle: (result: TextResult) => void = () => undefined;
+      const result = new Promise<TextResult>((resolve) => (settle = resolve));
+      return { [Symbol.asyncIterator]: () => run(ids, given, settle), result: () => result };
+    },
+    embed: (inputs) =>
+      Promise.resolve({ vectors: inputs.map((input) => Float32Array.of(typeof input === 'string' ? input.length : input[0], 3, 4, 0.1)), promptTokens: inputs.reduce((sum, input) => sum + input.length, 0) }),
+    rank: (query, documents) => Promise.resolve({ scores: documents.map((document) => (document.includes(query) ? document.length : -document.length)), promptTokens: 7 }),
+  };
+}

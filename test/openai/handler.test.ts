@@ -1,0 +1,388 @@
+import { describe, expect, it } from 'vitest';
+import { createHandler, type HandlerOptions } from '../../src/openai/handler.ts';
+import { sameSecret } from '../../src/openai/request.ts';
+import { ownTemplates } from '../chat/templates.ts';
+import { scriptedBackend, type Script } from './backend.ts';
+
+/** Whatever JSON.parse gives: the tests look into it freely. */
+type Json = ReturnType<typeof JSON.parse>;
+
+function serve(script: Script, options: HandlerOptions & Parameters<typeof scriptedBackend>[1] = {}) {
+  const backend = scriptedBackend(script, options);
+  const handler = createHandler(backend, options);
+  const send = (path: string, body?: unknown, init: RequestInit = {}): Promise<Response> =>
+    handler(new Request(`http://server${path}`, { ...(body === undefined ? {} : { method: 'POST', body: typeof body === 'string' ? body : JSON.stringify(body) }), ...init }));
+  const json = async (path: string, body?: unknown, init?: RequestInit): Promise<{ status: number; body: Json }> => {
+    const response = await send(path, body, init);
+    return { status: response.status, body: (await response.json()) as Json };
+  };
+  return { backend, handler, send, json };
+}
+
+async function events(response: Response): Promise<Json[]> {
+  const lines = (await response.text()).split('\n\n').filter((line) => line !== '');
+  expect(lines.every((line) => line.startsWith('data: '))).toBe(true);
+  return lines.filter((line) => line !== 'data: [DONE]').map((line) => JSON.parse(line.slice(6)) as Json);
+}
+
+const messages = [{ role: 'system', content: 'Be kind.' }, { role: 'user', content: 'Hi' }];
+const tools = [{ type: 'function', function: { name: 'get_weather', parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } } }];
+const call = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>';
+const until = async (holds: () => boolean): Promise<void> => {
+  for (let i = 0; i < 400 && !holds(); i++) await new Promise((resolve) => setTimeout(resolve, 5));
+  expect(holds()).toBe(true);
+};
+
+describe('/v1/chat/completions', () => {
+  it('answers with content, usage and the rendered prompt behind it', async () => {
+    let seen = '';
+    const { json } = serve((prompt) => ((seen = prompt), 'Grüße 👋'));
+    const { status, body } = await json('/v1/chat/completions', { messages, temperature: 0, seed: 7, max_tokens: 50 });
+    expect(seen).toBe('<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n');
+    expect(status).toBe(200);
+    expect(body).toMatchObject({ object: 'chat.completion', model: 'scripted', choices: [{ index: 0, finish_reason: 'stop', logprobs: null, message: { role: 'assistant', content: 'Grüße 👋' } }] });
+    expect(body.id).toMatch(/^chatcmpl-\w{24}$/);
+    expect(body.usage).toEqual({ prompt_tokens: seen.length + 1, completion_tokens: 12, total_tokens: seen.length + 13, prompt_tokens_details: { cached_tokens: 1 } });
+  });
+
+  it('streams the same text in chunks, with usage when asked', async () => {
+    const { send } = serve(() => 'Grüße 👋');
+    const response = await send('/v1/chat/completions', { messages, stream: true, stream_options: { include_usage: true } });
+    expect(response.headers.get('content-type')).toMatch(/^text\/event-stream/);
+    const text = await response.clone().text();
+    expect(text.endsWith('data: [DONE]\n\n')).toBe(true);
+    const chunks = await events(response);
+    expect(chunks[0]).toMatchObject({ object: 'chat.completion.chunk', usage: null, choices: [{ delta: { role: 'assistant', content: '' }, finish_reason: null }] });
+    expect(chunks.map((chunk) => chunk.choices[0]?.delta.content ?? '').join('')).toBe('Grüße 👋');
+    expect(chunks.at(-2)).toMatchObject({ choices: [{ delta: {}, finish_reason: 'stop' }] });
+    expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { completion_tokens: 12 } });
+    expect(new Set(chunks.map((chunk) => chunk.id)).size).toBe(1);
+  });
+
+  it('gives tool calls and reasoning apart, streamed and whole', async () => {
+    const { json, send } = serve(() => `<think>\nWeather.\n</think>\n\nOne moment. ${call}`);
+    const request = { messages, tools };
+    const { body } = await json('/v1/chat/completions', request);
+    const message = body.choices[0].message;
+    expect(message).toMatchObject({ content: 'One moment. ', reasoning_content: 'Weather.', tool_calls: [{ type: 'function', function: { name: 'get_weather', arguments: '{"city": "Oslo"}' } }] });
+    expect(message.tool_calls[0].id).toMatch(/^\w{9}$/);
+    expect(body.choices[0].finish_reason).toBe('tool_calls');
+    const deltas = (await events(await send('/v1/chat/completions', { ...request, stream: true }))).map((chunk) => chunk.choices[0]);
+    expect(deltas.map(({ delta }) => delta.content ?? '').join('')).toBe('One moment. ');
+    expect(deltas.map(({ delta }) => delta.reasoning_content ?? '').join('')).toBe('Weather.');
+    expect(deltas.flatMap(({ delta }) => delta.tool_calls ?? [])).toMatchObject([{ index: 0, type: 'function', function: { name: 'get_weather', arguments: '{"city": "Oslo"}' } }]);
+    expect(deltas.at(-1)?.finish_reason).toBe('tool_calls');
+
+    const thinking = serve(() => 'Hm.\n</think>\n\nYes', { template: ownTemplates.thinking });
+    expect((await thinking.json('/v1/chat/completions', { messages: [messages[1]] })).body.choices[0].message).toMatchObject({ content: 'Yes', reasoning_content: 'Hm.' });
+  });
+
+  it('writes a conversation with tool results into the prompt', async () => {
+    let seen = '';
+    const { json } = serve((prompt) => ((seen = prompt), 'Snow.'));
+    const history = [messages[1], { role: 'assistant', content: null, tool_calls: [{ id: 'x', type: 'function', function: { name: 'get_weather', arguments: '{"city":"Oslo"}' } }] }, { role: 'tool', tool_call_id: 'x', content: [{ type: 'text', text: 'snow' }] }];
+    expect((await json('/v1/chat/completions', { messages: history, tools })).status).toBe(200);
+    expect(seen).toContain('<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>');
+    expect(seen).toContain('<tool_response>\nsnow\n</tool_response>');
+  });
+
+  it('honours tool_choice, response_format and parallel_tool_calls', async () => {
+    const { json, backend } = serve((_, { responseFormat }) => (responseFormat?.type === 'json_schema' ? '{"name": "get_weather", "arguments": {"city": "Oslo"}}' : `${call}${call}`));
+    const ask = async (more: object) => (await json('/v1/chat/completions', { messages, tools, ...more })).body.choices[0];
+    expect((await ask({ tool_choice: 'none' })).message.content).toBe(`${call}${call}`);
+    expect((await ask({})).message.tool_calls).toHaveLength(2);
+    expect((await ask({ parallel_tool_calls: false })).message.tool_calls).toHaveLength(1);
+    const forced = await ask({ tool_choice: { type: 'function', function: { name: 'get_weather' } } });
+    expect(forced).toMatchObject({ finish_reason: 'tool_calls', message: { content: null, tool_calls: [{ function: { name: 'get_weather', arguments: '{"city": "Oslo"}' } }] } });
+    expect(backend.seen.options.at(-1)?.responseFormat).toMatchObject({ type: 'json_schema', schema: { properties: { name: { const: 'get_weather' } } } });
+    const schema = { type: 'object', properties: { a: { $ref: '#/$defs/n' } }, $defs: { n: { type: 'integer' } } };
+    await json('/v1/chat/completions', { messages, response_format: { type: 'json_schema', json_schema: { name: 's', schema } } });
+    expect(backend.seen.options.at(-1)?.responseFormat).toEqual({ type: 'json_schema', schema });
+    await ask({ response_format: { type: 'json_schema', json_schema: { name: 's', schema } } });
+    expect(backend.seen.options.at(-1)?.responseFormat).toMatchObject({ schema: { anyOf: [{ properties: { name: { const: 'get_weather' } } }, { $ref: '#/$defs/answer' }], $defs: { answer: { properties: { a: { $ref: '#/$defs/answer/$defs/n' } } } } } });
+    await json('/v1/chat/completions', { messages, response_format: { type: 'json_object' } });
+    expect(backend.seen.options.at(-1)?.responseFormat).toEqual({ type: 'json_object' });
+  });
+
+  it('gives n answers, log probabilities, stops and limits', async () => {
+    const { json, send, backend } = serve((_, { seed }) => `answer ${seed}`);
+    const { body } = await json('/v1/chat/completions', { messages, n: 3, seed: 5, logprobs: true, top_logprobs: 2, stop: 'r' });
+    expect(body.choices.map((choice: Json) => [choice.index, choice.message.content, choice.finish_reason])).toEqual([[0, 'answe', 'stop'], [1, 'answe', 'stop'], [2, 'answe', 'stop']]);
+    expect(backend.seen.options.map(({ seed }) => seed)).toEqual([5, 6, 7]);
+    const content = body.choices[0].logprobs.content;
+    expect(content).toHaveLength(6);
+    expect(content[0]).toEqual({ token: 'a', logprob: -0.25, bytes: [97], top_logprobs: [{ token: 'a', logprob: -0.25, bytes: [97] }, { token: 'b', logprob: -0.5, bytes: [98] }] });
+    const short = (await json('/v1/chat/completions', { messages, max_completion_tokens: 3 })).body.choices[0];
+    expect(short).toMatchObject({ finish_reason: 'length', message: { content: 'ans' } });
+    const chunks = await events(await send('/v1/chat/completions', { messages, n: 2, stream: true, logprobs: true }));
+    expect([0, 1].map((index) => chunks.filter((chunk) => chunk.choices[0].index === index && chunk.choices[0].finish_reason !== null).length)).toEqual([1, 1]);
+    expect(chunks.flatMap((chunk) => chunk.choices[0].logprobs?.content ?? [])).toHaveLength(2 * 'answer undefined'.length);
+  });
+
+  it('keeps stop texts at -1 seeds and null fields out of the way', async () => {
+    const { json, backend } = serve(() => 'x');
+    expect((await json('/v1/chat/completions', { messages, seed: -1, stop: null, temperature: null, tools: null, n: null, logit_bias: { 5: -100, 6: 2 } })).status).toBe(200);
+    expect(backend.seen.options[0].seed).toBeUndefined();
+    expect(backend.seen.options[0].logitBias).toEqual({ 5: -Infinity, 6: 2 });
+  });
+});
+
+describe('/v1/completions', () => {
+  it('completes, echoes, takes several prompts and ids', async () => {
+    const { json, send } = serve((prompt) => `${prompt.length}!`);
+    expect((await json('/v1/completions', { prompt: 'abc' })).body).toMatchObject({ object: 'text_completion', choices: [{ index: 0, text: '3!', finish_reason: 'stop' }], usage: { prompt_tokens: 4, completion_tokens: 2 } });
+    const many = (await json('/v1/completions', { prompt: ['a', 'bcd'], n: 2, echo: true })).body;
+    expect(many.choices.map((choice: Json) => [choice.index, choice.text])).toEqual([[0, 'a1!'], [1, 'a1!'], [2, 'bcd3!'], [3, 'bcd3!']]);
+    expect((await json('/v1/completions', { prompt: [104, 105] })).body.choices[0].text).toBe('2!');
+    const chunks = await events(await send('/v1/completions', { prompt: 'abc', stream: true, echo: true }));
+    expect(chunks.map((chunk) => chunk.choices[0].text).join('')).toBe('abc3!');
+    expect(chunks.at(-1)?.choices[0].finish_reason).toBe('stop');
+    expect((await json('/v1/completions', { prompt: 'abc', max_tokens: 0 })).body.choices[0]).toMatchObject({ text: '', finish_reason: 'length' });
+  });
+
+  it('lists log probabilities side by side', async () => {
+    const { json } = serve(() => 'ab');
+    expect((await json('/v1/completions', { prompt: 'x', logprobs: 1 })).body.choices[0].logprobs).toEqual({ tokens: ['a', 'b'], token_logprobs: [-0.25, -0.25], top_logprobs: [{ a: -0.25 }, { b: -0.25 }], text_offset: [0, 1] });
+  });
+});
+
+describe('/v1/embeddings and /v1/rerank', () => {
+  const { json } = serve(() => '');
+  it('gives vectors as numbers and as base64', async () => {
+    const { body } = await json('/v1/embeddings', { input: ['ab', 'abc'] });
+    expect(body).toMatchObject({ object: 'list', usage: { prompt_tokens: 5, total_tokens: 5 }, data: [{ index: 0, object: 'embedding' }, { index: 1 }] });
+    expect(body.data[1].embedding).toEqual([...Float32Array.of(3, 3, 4, 0.1)]);
+    const packed = (await json('/v1/embeddings', { input: 'ab', encoding_format: 'base64' })).body.data[0].embedding;
+    expect(new Float32Array(Uint8Array.from(atob(packed), (char) => char.charCodeAt(0)).buffer)).toEqual(Float32Array.of(2, 3, 4, 0.1));
+    const cut = (await json('/v1/embeddings', { input: [[9, 9]], dimensions: 2 })).body.data[0].embedding;
+    expect(Math.hypot(...(cut as unknown as number[]))).toBeCloseTo(1, 6);
+    expect((await json('/v1/embeddings', { input: 'ab', dimensions: 99 })).status).toBe(400);
+    expect((await json('/v1/embeddings', { input: '' })).status).toBe(400);
+  });
+
+  it('ranks documents, best first', async () => {
+    const { body } = await json('/v1/rerank', { query: 'a', documents: ['b', { text: 'aaa' }, 'ab'], top_n: 2, return_documents: true });
+    expect(body.results).toEqual([{ index: 1, relevance_score: 3, document: { text: 'aaa' } }, { index: 2, relevance_score: 2, document: { text: 'ab' } }]);
+  });
+
+  it('says so where the model cannot', async () => {
+    const backend = scriptedBackend(() => '');
+    const handler = createHandler({ ...backend, embed: undefined, rank: undefined });
+    for (const [path, body] of [['/v1/embeddings', { input: 'a' }], ['/v1/rerank', { query: 'a', documents: ['b'] }]] as const) {
+      const response = await handler(new Request(`http://server${path}`, { method: 'POST', body: JSON.stringify(body) }));
+      expect(response.status).toBe(501);
+    }
+  });
+});
+
+describe("llama-server's endpoints", () => {
+  it('/completion', async () => {
+    const { json, send } = serve(() => 'one two three');
+    const { body } = await json('/completion', { prompt: 'p', n_predict: 20, n_probs: 1, stop: [' three'], return_tokens: true });
+    expect(body).toMatchObject({ content: 'one two', stop: true, stop_type: 'word', stopping_word: ' three', tokens_predicted: 13, tokens_evaluated: 2, timings: { predicted_n: 13 } });
+    expect(body.completion_probabilities[0]).toMatchObject({ id: 111, token: 'o', top_logprobs: [{ token: 'o' }] });
+    expect(body.tokens).toHaveLength(13);
+    expect((await json('/completion', { prompt: 'p', n_predict: 3 })).body).toMatchObject({ content: 'one', stop_type: 'limit' });
+    const chunks = await events(await send('/completion', { prompt: 'p', stream: true }));
+    expect(chunks.map((chunk) => chunk.content).join('')).toBe('one two three');
+    expect(chunks.map((chunk) => chunk.stop).filter(Boolean)).toHaveLength(1);
+    expect(chunks.at(-1)).toMatchObject({ stop: true, stop_type: 'eos' });
+  });
+
+  it('/tokenize, /detokenize, /apply-template, /props, /health, /v1/models', async () => {
+    const { json } = serve(() => '');
+    expect((await json('/tokenize', { content: 'hé' })).body).toEqual({ tokens: [104, 195, 169] });
+    expect((await json('/tokenize', { content: 'hé', add_special: true, with_pieces: true })).body.tokens).toEqual([{ id: 256, piece: '<s>' }, { id: 104, piece: 'h' }, { id: 195, piece: [195] }, { id: 169, piece: [169] }]);
+    expect((await json('/detokenize', { tokens: [104, 195, 169] })).body).toEqual({ content: 'hé' });
+    expect((await json('/apply-template', { messages })).body.prompt).toContain('<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n');
+    expect((await json('/props')).body).toMatchObject({ total_slots: 4, default_generation_settings: { n_ctx: 4096 }, bos_token: '<s>' });
+    expect((await json('/health')).body).toEqual({ status: 'ok' });
+    expect((await json('/v1/models')).body.data[0]).toMatchObject({ id: 'scripted', object: 'model' });
+  });
+
+  it('/metrics counts', async () => {
+    const { json, send } = serve(() => 'abc');
+    await json('/v1/completions', { prompt: 'x' });
+    await (await send('/v1/completions', { prompt: 'x', stream: true })).text();
+    await json('/nothing', {});
+    const text = await (await send('/metrics')).text();
+    expect(text).toContain('# TYPE llamacpp:tokens_predicted_total counter\nllamacpp:tokens_predicted_total 6\n');
+    expect(text).toContain('quantlet:http_requests_total{path="/v1/completions",status="200"} 2');
+    expect(text).toContain('quantlet:http_requests_total{path="other",status="404"} 1');
+    expect(text).toContain('llamacpp:requests_processing 0');
+  });
+});
+
+describe('bad requests', () => {
+  const cases: readonly (readonly [name: string, path: string, body: unknown, status: number, code: string, param?: string])[] = [
+    ['broken JSON', '/v1/completions', '{"prompt": ', 400, 'invalid_json'],
+    ['no object', '/v1/completions', '[1]', 400, 'invalid_json'],
+    ['no prompt', '/v1/completions', {}, 400, 'invalid_value', 'prompt'],
+    ['negative max_tokens', '/v1/completions', { prompt: 'a', max_tokens: -5 }, 400, 'invalid_value', 'max_tokens'],
+    ['negative n_predict', '/completion', { prompt: 'a', n_predict: -5 }, 400, 'invalid_value', 'n_predict'],
+    ['fraction of a token', '/v1/completions', { prompt: 'a', max_tokens: 1.5 }, 400, 'invalid_value', 'max_tokens'],
+    ['temperature as text', '/v1/chat/completions', { messages, temperature: 'hot' }, 400, 'invalid_value', 'temperature'],
+    ['too long', '/v1/completions', { prompt: 'word '.repeat(5000) }, 400, 'context_length_exceeded'],
+    ['too long a chat', '/v1/chat/completions', { messages: [{ role: 'user', content: 'word '.repeat(5000) }] }, 400, 'context_length_exceeded'],
+    ['no messages', '/v1/chat/completions', { messages: [] }, 400, 'invalid_value', 'messages'],
+    ['a role that is none', '/v1/chat/completions', { messages: [{ role: 'king', content: 'a' }] }, 400, 'invalid_value', 'messages[0].role'],
+    ['content that is a number', '/v1/chat/completions', { messages: [{ role: 'user', content: 3 }] }, 400, 'invalid_value', 'messages[0].content'],
+    ['an image', '/v1/chat/completions', { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'x' } }] }] }, 400, 'invalid_value'],
+    ['a bad grammar', '/completion', { prompt: 'a', grammar: 'bad' }, 400, 'invalid_grammar'],
+    ['a bad grammar in a stream', '/completion', { prompt: 'a', grammar: 'bad', stream: true }, 400, 'invalid_grammar'],
+    ['a schema that is missing', '/v1/chat/completions', { messages, response_format: { type: 'json_schema' } }, 400, 'invalid_value', 'response_format'],
+    ['a format that is none', '/v1/chat/completions', { messages, response_format: { type: 'xml' } }, 400, 'invalid_value', 'response_format'],
+    ['tools that are none', '/v1/chat/completions', { messages, tools: [{ type: 'function' }] }, 400, 'invalid_value', 'tools'],
+    ['a tool that is not offered', '/v1/chat/completions', { messages, tools, tool_choice: { type: 'function', function: { name: 'other' } } }, 400, 'invalid_value'],
+    ['a suffix', '/v1/completions', { prompt: 'a', suffix: 'b' }, 400, 'unsupported_parameter', 'suffix'],
+    ['an empty stop', '/v1/completions', { prompt: 'a', stop: [''] }, 400, 'invalid_value', 'stop'],
+    ['top_logprobs alone', '/v1/chat/completions', { messages, top_logprobs: 2 }, 400, 'invalid_value', 'top_logprobs'],
+    ['ids as text', '/detokenize', { tokens: ['a'] }, 400, 'invalid_value', 'tokens'],
+    ['an unknown path', '/v1/nothing', {}, 404, 'not_found'],
+    ['a path in disguise', '/%2e%2e/etc/passwd', {}, 404, 'not_found'],
+    ['the wrong method', '/health', {}, 405, 'method_not_allowed'],
+    ['another model', '/v1/completions', { prompt: 'a', model: 'gpt-9' }, 404, 'model_not_found', 'model'],
+    ['a body over the limit', '/v1/completions', { prompt: 'a'.repeat(70_000) }, 413, 'body_too_large'],
+  ];
+  it.each(cases.map(([name, ...rest]) => [name, rest] as const))('%s', async (_, [path, body, status, code, param]) => {
+    const { json } = serve(() => 'x', { checkModel: true, maxBodyBytes: 65_536 });
+    const got = await json(path, body);
+    expect(got.status).toBe(status);
+    expect(got.body.error).toMatchObject({ message: expect.any(String) as string, type: expect.any(String) as string, code, param: param ?? null });
+    expect((await json('/health')).status).toBe(200);
+  });
+
+  it('a template that throws: its own words', async () => {
+    const { json } = serve(() => '', { template: "{% if messages | length > 2 %}{{ raise_exception('Only one turn') }}{% endif %}{{ messages[-1].content }}" });
+    const got = await json('/v1/chat/completions', { messages: [...messages, ...messages] });
+    expect([got.status, got.body.error.code]).toEqual([400, 'invalid_chat']);
+    expect(got.body.error.message).toContain('Only one turn');
+  });
+
+  it('a failure of the server says nothing of its inside', async () => {
+    const failures: unknown[] = [];
+    const { json } = serve(
+      () => {
+        throw new Error('secret detail');
+      },
+      { onError: (error) => failures.push(error) },
+    );
+    const got = await json('/v1/completions', { prompt: 'a' });
+    expect(got.status).toBe(500);
+    expect(JSON.stringify(got.body)).not.toContain('secret');
+    expect(String(failures[0])).toContain('secret detail');
+  });
+
+  it('a body over the limit without a length, and one that never ends', async () => {
+    const { handler } = serve(() => '', { maxBodyBytes: 1000, bodyTimeoutMs: 50 });
+    const endless = (ms: number) => {
+      let gone = false;
+      const pull = async (c: ReadableStreamDefaultController<Uint8Array>): Promise<void> => {
+        await new Promise((resolve) => setTimeout(resolve, ms));
+        if (!gone) c.enqueue(new Uint8Array(100));
+      };
+      return new ReadableStream({ pull, cancel: () => void (gone = true) });
+    };
+    const send = (body: ReadableStream) => handler(new Request('http://server/v1/completions', { method: 'POST', body, duplex: 'half' } as RequestInit));
+    expect((await send(endless(0))).status).toBe(413);
+    expect((await send(endless(40))).status).toBe(408);
+  });
+
+  it('options that make no sense', () => {
+    expect(() => createHandler(scriptedBackend(() => ''), { apiKey: '' })).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
+    expect(() => createHandler(scriptedBackend(() => ''), { maxQueue: -1 })).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
+  });
+});
+
+describe('keys and origins', () => {
+  it('lets only known keys in, health excepted', async () => {
+    const { json } = serve(() => 'x', { apiKey: ['one', 'two'] });
+    const withKey = (key?: string) => json('/v1/completions', { prompt: 'a' }, key === undefined ? {} : { headers: { authorization: `Bearer ${key}` } });
+    expect((await withKey('two')).status).toBe(200);
+    for (const key of [undefined, '', 'on', 'one1', 'TWO']) {
+      const got = await withKey(key);
+      expect([got.status, got.body.error.code]).toEqual([401, 'invalid_api_key']);
+    }
+    expect((await json('/health')).status).toBe(200);
+    expect((await json('/metrics')).status).toBe(401);
+    expect(sameSecret('abc', 'abc') && !sameSecret('abcabc', 'abc') && !sameSecret('ab', 'abc')).toBe(true);
+  });
+
+  it('answers other origins only when told to', async () => {
+    const ask = async (cors: HandlerOptions['cors'], method = 'POST') => {
+      const { handler } = serve(() => 'x', { ...(cors === undefined ? {} : { cors }) });
+      return handler(new Request('http://server/v1/completions', { method, headers: { origin: 'https://a.example' }, ...(method === 'POST' ? { body: '{"prompt": "a"}' } : {}) }));
+    };
+    expect((await ask(undefined)).headers.get('access-control-allow-origin')).toBeNull();
+    expect((await ask(true)).headers.get('access-control-allow-origin')).toBe('*');
+    expect((await ask(['https://a.example'])).headers.get('access-control-allow-origin')).toBe('https://a.example');
+    expect((await ask(['https://b.example'])).headers.get('access-control-allow-origin')).toBeNull();
+    const pre = await ask(true, 'OPTIONS');
+    expect([pre.status, pre.headers.get('access-control-allow-methods')]).toEqual([204, 'GET, POST, OPTIONS']);
+  });
+});
+
+describe('many clients', () => {
+  it('runs so many at once, lets so many wait, refuses the rest', async () => {
+    const { send, backend } = serve((prompt) => prompt, { parallel: 2, maxQueue: 3, msPerToken: 2 });
+    const all = await Promise.all(Array.from({ length: 8 }, (_, i) => send('/v1/completions', { prompt: `prompt ${i}` })));
+    expect(all.map(({ status }) => status).sort()).toEqual([200, 200, 200, 200, 200, 429, 429, 429]);
+    for (const [i, response] of all.entries()) {
+      if (response.status === 429) expect(Number(response.headers.get('retry-after'))).toBeGreaterThan(0);
+      else expect(((await response.json()) as Json).choices[0].text).toBe(`prompt ${i}`);
+    }
+    expect(backend.seen).toMatchObject({ most: 2, now: 0, aborted: 0 });
+  });
+
+  it('stops generating when the client goes, streaming or not, running or waiting', async () => {
+    const { send, backend, json } = serve(() => 'x'.repeat(3000), { parallel: 1, msPerToken: 1 });
+    const client = new AbortController();
+    const running = send('/v1/completions', { prompt: 'a' }, { signal: client.signal });
+    await until(() => backend.seen.now === 1);
+    const second = new AbortController();
+    const waiting = send('/v1/completions', { prompt: 'a' }, { signal: second.signal });
+    second.abort();
+    expect((await waiting).status).toBe(499);
+    client.abort();
+    expect((await running).status).toBe(499);
+    await until(() => backend.seen.now === 0 && backend.seen.aborted === 1);
+
+    const stream = await send('/v1/chat/completions', { messages, stream: true });
+    const reader = stream.body?.getReader();
+    await reader?.read();
+    await reader?.cancel();
+    await until(() => backend.seen.now === 0 && backend.seen.aborted === 2);
+    expect((await json('/v1/completions', { prompt: 'a', max_tokens: 2 })).body.choices[0].text).toBe('xx');
+  });
+
+  it('gives a place up when the time is over, also to a reader that does not read', async () => {
+    const lines: unknown[] = [];
+    const { send, backend } = serve(() => 'x'.repeat(100_000), { parallel: 1, timeoutMs: 150, msPerToken: 1, contextLength: 200_000, onAccess: ({ path, status }) => lines.push([path, status]) });
+    expect((await send('/v1/completions', { prompt: 'a' })).status).toBe(504);
+    const unread = await send('/v1/completions', { prompt: 'a', stream: true });
+    await until(() => backend.seen.now === 0);
+    expect(await unread.text()).toContain('"code":"timeout"');
+    expect(lines).toEqual([['/v1/completions', 504], ['/v1/completions', 504]]);
+  });
+
+  it('pauses a generation whose reader is slow', async () => {
+    const { send, backend } = serve(() => 'x'.repeat(20_000), { contextLength: 100_000 });
+    let tokens = 0;
+    const counting = { ...backend, generate: (ids: readonly number[], options: object) => {
+      const generation = backend.generate(ids, options);
+      return { result: () => generation.result(), async *[Symbol.asyncIterator]() {
+        for await (const part of generation) {
+          tokens++;
+          yield part;
+        }
+      } };
+    } };
+    const response = await createHandler(counting)(new Request('http://server/v1/completions', { method: 'POST', body: JSON.stringify({ prompt: 'a', stream: true }) }));
+    await new Promise((resolve) => setTimeout(resolve, 400));
+    // 256 KiB of waiting events, each longer than 100 bytes.
+    expect(tokens).toBeLessThan(2622);
+    await response.body?.cancel();
+    await until(() => backend.seen.now === 0);
+    expect((await send('/health')).status).toBe(200);
+  });
+});
