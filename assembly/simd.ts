@@ -187,3 +187,74 @@ export function store_i8_scaled(y: usize, q: v128, d: v128): void {
   v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(hi)), d), 32);
   v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_high_i16x8_s(hi)), d), 48);
 }
+
+// ---- Words of the block formats with scales inside a block ----
+
+/**
+ * scale * (u . s) of sixteen, u in 0..63, s any i8, scale one i16 of -128..127 in all lanes, as four i32 sums.
+ * The scale is multiplied by the instruction that adds the pairs.
+ */
+// @ts-ignore: decorator
+@inline
+export function dot_u6_scaled(u: v128, s: v128, scale: v128): v128 {
+  if (ASC_FEATURE_RELAXED_SIMD) return i32x4.dot_i16x8_s(i16x8.relaxed_dot_i8x16_i7x16_s(s, u), scale);
+  return i32x4.add(
+    i32x4.dot_i16x8_s(i16x8.mul(i16x8.extend_low_i8x16_s(u), scale), i16x8.extend_low_i8x16_s(s)),
+    i32x4.dot_i16x8_s(i16x8.mul(i16x8.extend_high_i8x16_s(u), scale), i16x8.extend_high_i8x16_s(s)),
+  );
+}
+
+/** scale * (u0 . s0 + u1 . s1), as dot_u6_scaled. Relaxed: 2 * 2 * 63 * 128 = 32256 fits the i16 sum of both. */
+// @ts-ignore: decorator
+@inline
+export function dot2_u6_scaled(u0: v128, s0: v128, u1: v128, s1: v128, scale: v128): v128 {
+  if (ASC_FEATURE_RELAXED_SIMD) {
+    return i32x4.dot_i16x8_s(i16x8.add(i16x8.relaxed_dot_i8x16_i7x16_s(s0, u0), i16x8.relaxed_dot_i8x16_i7x16_s(s1, u1)), scale);
+  }
+  return i32x4.add(dot_u6_scaled(u0, s0, scale), dot_u6_scaled(u1, s1, scale));
+}
+
+/** Sixteen bytes, 0x10 where the bit of `bits` (16 used) is set and 0 elsewhere. */
+// @ts-ignore: decorator
+@inline
+export function spread_bits_0x10(bits: u32): v128 {
+  const b = i16x8.splat(<i16>bits);
+  const each = i8x16.shuffle(b, b, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
+  const bit = i64x2.splat(0x8040201008040201);
+  return v128.and(i8x16.eq(v128.and(each, bit), bit), i8x16.splat(0x10));
+}
+
+/** Sixteen i8 -> f32, q * d + m with two roundings, stored at y (64 bytes). */
+// @ts-ignore: decorator
+@inline
+export function store_i8_scaled_plus(y: usize, q: v128, d: v128, m: v128): void {
+  const lo = i16x8.extend_low_i8x16_s(q);
+  const hi = i16x8.extend_high_i8x16_s(q);
+  v128.store(y, f32x4.add(f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(lo)), d), m));
+  v128.store(y, f32x4.add(f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_high_i16x8_s(lo)), d), m), 16);
+  v128.store(y, f32x4.add(f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(hi)), d), m), 32);
+  v128.store(y, f32x4.add(f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_high_i16x8_s(hi)), d), m), 48);
+}
+
+/**
+ * ggml's nearest_int: adding 1.5 * 2^23 leaves the rounded value in the low bits. Ties to even for |x| <= 2^22;
+ * beyond that its result is odd but defined, and the quantisers' output depends on it for subnormal and huge rows.
+ */
+// @ts-ignore: decorator
+@inline
+export function nearest_i32x4(x: v128): v128 {
+  return i32x4.sub(v128.and(f32x4.add(x, f32x4.splat(12582912)), i32x4.splat(0x007fffff)), i32x4.splat(0x00400000));
+}
+
+// @ts-ignore: decorator
+@inline
+export function nearest_int(x: f32): i32 {
+  return (reinterpret<i32>(x + 12582912) & 0x007fffff) - 0x00400000;
+}
+
+/** (int) of one f32 as x86 compiles it, as far as the low byte goes; see trunc_i32x4. */
+// @ts-ignore: decorator
+@inline
+export function trunc_int(x: f32): i32 {
+  return (reinterpret<u32>(x) & 0x7fffffff) < 0x4f000000 ? <i32>x : 0;
+}

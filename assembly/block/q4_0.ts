@@ -5,6 +5,8 @@
  *   | d: f16 | qs: 16 bytes, low nibble j, high j + 16    |
  */
 import { dot2_u6_offset, f16_to_f32, f32_to_f16, hsum_f32, low_bytes, madd, store_i8_scaled, trunc_i32x4 } from '../simd';
+import { make_qx_quants, sum_squares, weigh } from './search_qx';
+import { L, WEIGHT } from './work';
 
 // @ts-ignore: decorator
 @inline
@@ -59,6 +61,17 @@ export function quantize_row_q4_0(x: usize, y: usize, k: i32): void {
     const id = f32x4.splat(d != 0 ? 1 / d : 0);
     store<u16>(y, <u16>f32_to_f16(d));
     v128.store(y, v128.or(quant16(x, id), i8x16.shl(quant16(x + 64, id), 4)), 2);
+  }
+}
+
+/** One row with importance weights, as quantize_q4_0 of ggml with an imatrix. */
+export function quantize_imatrix_q4_0(x: usize, y: usize, k: i32, imatrix: usize, work: usize): void {
+  const sigma2 = sum_squares(x, k) / <f32>k;
+  for (const end = x + (<usize>k << 2); x < end; x += 128, y += BYTES, imatrix += 128) {
+    weigh(work + WEIGHT, x, imatrix, sigma2, 32);
+    const d = make_qx_quants(32, 8, x, work + L, work + WEIGHT, work);
+    store<u16>(y, <u16>f32_to_f16(d));
+    v128.store(y, v128.or(v128.load(work + L), i8x16.shl(v128.load(work + L, 16), 4)), 2);
   }
 }
 

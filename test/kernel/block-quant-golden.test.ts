@@ -24,7 +24,9 @@ const tensor = (name: string): Uint8Array | undefined => {
   return t && file.slice(t.offset, t.offset + t.byteLength);
 };
 
-const TYPES: readonly TypeName[] = ['f16', 'bf16', 'q8_0', 'q4_0'];
+const TYPES: readonly TypeName[] = [
+  'f16', 'bf16', 'q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'q2_K', 'q3_K', 'q4_K', 'q5_K', 'q6_K', 'iq4_nl', 'iq4_xs', 'tq1_0', 'tq2_0', 'mxfp4',
+];
 
 const firstDifference = (got: Uint8Array, want: Uint8Array): string => {
   const i = want.findIndex((w, j) => got[j] !== w);
@@ -34,18 +36,23 @@ const firstDifference = (got: Uint8Array, want: Uint8Array): string => {
 describe.runIf(hasShared).each(BUILDS)('quant-golden.gguf on %s', (build) => {
   const k = instantiate(build);
 
-  it.each(TYPES)('quantize_row_%s', (type) => {
-    k.arena.reset();
-    const want = tensor(type)!;
-    const x = k.arena.bytes(tensor('src')!, 4);
-    const y = k.arena.alloc(want.length, 1);
-    k.call(`quantize_row_${type}`, x, y, ROWS * NE0);
-    k.arena.checkGuards();
-    expect(want.length).toBe(ROWS * rowSize(TYPE[type], NE0));
-    expect(firstDifference(k.arena.readBytes(y, want.length), want)).toBe('equal');
+  it.each(TYPES)('quantize_chunk of %s, without and with an imatrix', (type) => {
+    for (const variant of ['', '.imat']) {
+      const want = tensor(type + variant);
+      if (!want) continue;
+      k.arena.reset();
+      const src = k.arena.bytes(tensor('src')!, 4);
+      const dst = k.arena.alloc(want.length, 1);
+      const imatrix = variant ? k.arena.bytes(tensor('imatrix')!, 4) : 0;
+      const work = k.arena.alloc(k.call('quantize_work_size'));
+      k.call('quantize_chunk', TYPE[type].id, src, dst, ROWS, NE0, imatrix, work);
+      k.arena.checkGuards();
+      expect(want.length).toBe(ROWS * rowSize(TYPE[type], NE0));
+      expect(firstDifference(k.arena.readBytes(dst, want.length), want), type + variant).toBe('equal');
+    }
   });
 
-  it.each(TYPES)('dequantize_row_%s', (type) => {
+  it.each(TYPES)('dequantize_row of %s', (type) => {
     for (const variant of ['', '.imat']) {
       const bytes = tensor(type + variant);
       if (!bytes) continue;
@@ -53,7 +60,7 @@ describe.runIf(hasShared).each(BUILDS)('quant-golden.gguf on %s', (build) => {
       const want = tensor(`${type}${variant}.deq`)!;
       const x = k.arena.bytes(bytes, 1);
       const y = k.arena.alloc(want.length, 3);
-      k.call(`dequantize_row_${type}`, x, y, ROWS * NE0);
+      k.call('dequantize_row', TYPE[type].id, x, y, ROWS * NE0);
       k.arena.checkGuards();
       expect(firstDifference(k.arena.readBytes(y, want.length), want), type + variant).toBe('equal');
     }

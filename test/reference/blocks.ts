@@ -16,24 +16,87 @@ const format = (elements: number, bytes: number, value: (b: Uint8Array, p: numbe
   Float64Array.from({ length: k }, (_, i) => value(b, Math.floor(i / elements) * bytes, i % elements));
 
 const nibble = (b: Uint8Array, p: number, j: number): number => (j < 16 ? b[p + j] & 15 : b[p + j - 16] >> 4);
+const bit = (b: Uint8Array, p: number, j: number): number => (b[p + (j >> 3)] >> (j & 7)) & 1;
+/** Two bits of element j where byte 32h + (j mod 32) holds elements 128h + 0, 32, 64 and 96 + j mod 32. */
+const pair = (b: Uint8Array, p: number, j: number): number => (b[p + (j >> 7) * 32 + (j & 31)] >> (2 * ((j >> 5) & 3))) & 3;
+/** Nibble of element j where byte 32c + (j mod 32) holds elements 64c and 64c + 32 + j mod 32. */
+const nibble64 = (b: Uint8Array, p: number, j: number): number => (b[p + (j >> 6) * 32 + (j & 31)] >> (j & 32 ? 4 : 0)) & 15;
+
+/** 6-bit scale and offset of sub-block s in the 12 bytes of q4_K and q5_K. */
+const scaleMin = (b: Uint8Array, p: number, s: number): [number, number] =>
+  s < 4 ? [b[p + s] & 63, b[p + s + 4] & 63] : [(b[p + s + 4] & 15) | ((b[p + s - 4] >> 6) << 4), (b[p + s + 4] >> 4) | ((b[p + s] >> 6) << 4)];
+
+/** 6-bit scale of sub-block s in the 12 bytes of q3_K. */
+const scale3 = (b: Uint8Array, p: number, s: number): number =>
+  ((s < 8 ? b[p + s] & 15 : b[p + s - 8] >> 4) | (((b[p + 8 + (s & 3)] >> (2 * (s >> 2))) & 3) << 4)) - 32;
+
+const IQ4 = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
+const E2M1 = [0, 0.5, 1, 1.5, 2, 3, 4, 6, -0, -0.5, -1, -1.5, -2, -3, -4, -6];
+
+/** Trit n of byte q: q is a fraction of 256, in base 3. */
+const trit = (q: number, n: number): number => Math.floor((((q * 3 ** n) % 256) * 3) / 256);
+
+const tq1 = (b: Uint8Array, p: number, j: number): number => {
+  if (j < 160) return trit(b[p + (j & 31)], j >> 5);
+  if (j < 240) return trit(b[p + 32 + ((j - 160) & 15)], (j - 160) >> 4);
+  return trit(b[p + 48 + ((j - 240) & 3)], (j - 240) >> 2);
+};
 
 export const dequantize: Readonly<Record<string, Dequantize>> = {
   f32: format(1, 4, (b, p) => f32(b, p)),
   f16: format(1, 2, (b, p) => f16(b, p)),
   bf16: format(1, 2, (b, p) => new Float32Array(Uint32Array.of(u16(b, p) << 16).buffer)[0]),
   q4_0: format(32, 18, (b, p, j) => f16(b, p) * (nibble(b, p + 2, j) - 8)),
+  q4_1: format(32, 20, (b, p, j) => f16(b, p) * nibble(b, p + 4, j) + f16(b, p + 2)),
+  q5_0: format(32, 22, (b, p, j) => f16(b, p) * (nibble(b, p + 6, j) + 16 * bit(b, p + 2, j) - 16)),
+  q5_1: format(32, 24, (b, p, j) => f16(b, p) * (nibble(b, p + 8, j) + 16 * bit(b, p + 4, j)) + f16(b, p + 2)),
   q8_0: format(32, 34, (b, p, j) => f16(b, p) * i8(b, p + 2 + j)),
+  q8_1: format(32, 36, (b, p, j) => f16(b, p) * i8(b, p + 4 + j)),
+  q2_K: format(256, 84, (b, p, j) => f16(b, p + 80) * (b[p + (j >> 4)] & 15) * pair(b, p + 16, j) - f16(b, p + 82) * (b[p + (j >> 4)] >> 4)),
+  q3_K: format(256, 110, (b, p, j) => f16(b, p + 108) * scale3(b, p + 96, j >> 4) * (pair(b, p + 32, j) + 4 * ((b[p + (j & 31)] >> (j >> 5)) & 1) - 4)),
+  q4_K: format(256, 144, (b, p, j) => {
+    const [scale, min] = scaleMin(b, p + 4, j >> 5);
+    return f16(b, p) * scale * nibble64(b, p + 16, j) - f16(b, p + 2) * min;
+  }),
+  q5_K: format(256, 176, (b, p, j) => {
+    const [scale, min] = scaleMin(b, p + 4, j >> 5);
+    return f16(b, p) * scale * (nibble64(b, p + 48, j) + 16 * ((b[p + 16 + (j & 31)] >> (j >> 5)) & 1)) - f16(b, p + 2) * min;
+  }),
+  q6_K: format(256, 210, (b, p, j) => {
+    const low = (b[p + (j >> 7) * 64 + (j & 63)] >> (j & 64 ? 4 : 0)) & 15;
+    return f16(b, p + 208) * i8(b, p + 192 + (j >> 4)) * (low + 16 * pair(b, p + 128, j) - 32);
+  }),
+  q8_K: format(256, 292, (b, p, j) => f32(b, p) * i8(b, p + 4 + j)),
+  iq4_nl: format(32, 18, (b, p, j) => f16(b, p) * IQ4[nibble(b, p + 2, j)]),
+  iq4_xs: format(256, 136, (b, p, j) => {
+    const s = j >> 5;
+    const scale = ((b[p + 4 + (s >> 1)] >> (s & 1 ? 4 : 0)) & 15) | (((u16(b, p + 2) >> (2 * s)) & 3) << 4);
+    return f16(b, p) * (scale - 32) * IQ4[nibble(b, p + 8 + 16 * s, j & 31)];
+  }),
+  tq1_0: format(256, 54, (b, p, j) => f16(b, p + 52) * (tq1(b, p, j) - 1)),
+  tq2_0: format(256, 66, (b, p, j) => f16(b, p + 64) * (pair(b, p, j) - 1)),
+  mxfp4: format(32, 17, (b, p, j) => 2 ** (b[p] - 127) * E2M1[nibble(b, p + 1, j)]),
 };
 
-/** x . y of two rows of block data, and the sum of |x y| that bounds its rounding error. */
+/** q4_1 and q5_1: where the offset of a block lies, after its scale. */
+const OFFSET_AT: Readonly<Record<string, { readonly bytes: number; readonly at: number }>> = { q4_1: { bytes: 20, at: 2 }, q5_1: { bytes: 24, at: 2 } };
+
+/**
+ * x . y of two rows of block data, and the sum of |x y| that bounds its rounding error.
+ * With q8_1 the offsets meet the sums that its blocks store (f16, so not quite the sum of the elements), as ggml defines the product.
+ */
 export function vecDot(typeX: string, x: Uint8Array, typeY: string, y: Uint8Array, n: number): { dot: number; abs: number } {
   const a = dequantize[typeX](x, n);
   const b = dequantize[typeY](y, n);
+  const offset = typeY === 'q8_1' ? OFFSET_AT[typeX] : undefined;
   let dot = 0;
   let abs = 0;
   for (let i = 0; i < n; i++) {
-    dot += a[i] * b[i];
-    abs += Math.abs(a[i] * b[i]);
+    const block = Math.floor(i / 32);
+    const m = offset ? f16(x, block * offset.bytes + offset.at) : 0;
+    dot += (a[i] - m) * b[i];
+    if (offset && i % 32 === 0) dot += m * f16(y, block * 36 + 2);
+    abs += Math.abs(a[i] * b[i]) + Math.abs(m * b[i]);
   }
   return { dot, abs };
 }
