@@ -1,6 +1,8 @@
 /** The ABI: everything the host may call. Pointers in, pointers out; contracts are checked in src/wasm/abi.ts. */
 export { begin, compute, serve } from './compute';
 export { attention_scratch } from './attention';
+export { act_row_size, quantize_act } from './act';
+export { is_packable, mul_mat_packed, mul_mat_packed_scratch, packed_row, packed_rows, repack } from './repack';
 
 /** First byte the host may use: everything below belongs to this instance's static data. */
 export function heap_base(): usize {

@@ -11,6 +11,9 @@ export function madd(a: v128, b: v128, c: v128): v128 {
   return f32x4.add(f32x4.mul(a, b), c);
 }
 
+/** What dot.ts builds on: i8 x i7 with i16 pair sums where there is relaxed SIMD, i16 x i16 with i32 pair sums elsewhere. Static. */
+export const HAS_RELAXED_DOT: bool = ASC_FEATURE_RELAXED_SIMD != 0;
+
 /** Sum of four f32 lanes, always as (0 + 2) + (1 + 3). */
 // @ts-ignore: decorator
 @inline

@@ -1,0 +1,125 @@
+/**
+ * The dot flavours of the packed kernels, one vocabulary: a kernel takes one as the type parameter D.
+ * All give the same integers; they differ in what an accumulator lane holds and in how activations lie in memory (act.ts).
+ *
+ *   DotI16   relaxed i8 x i7 dot, i16 sums (x64: one vpmaddubsw and one vpaddw for 16 products)
+ *   DotWide  activations and weights as i16, i32 sums (vpmaddwd and vpaddd for 8): builds without relaxed SIMD
+ *
+ * A weight vector w holds 4 rows x 4 consecutive k as unsigned 7-bit codes: row after row for DotI16, and for DotWide
+ * the k pairs apart (4 rows x k0 k1, then 4 rows x k2 k3), so that one i32 lane stays one row. `lanes` makes the one from the other.
+ */
+import { HAS_RELAXED_DOT } from './simd';
+
+/** Bytes of one quantised activation. */
+export const ACT_QUANT: usize = HAS_RELAXED_DOT ? 1 : 2;
+
+/** 4 rows x 4 bytes -> the order of the build's weight vectors. */
+// @ts-ignore: decorator
+@inline
+export function lanes(v: v128): v128 {
+  if (HAS_RELAXED_DOT) return v;
+  return i8x16.shuffle(v, v, 0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
+}
+
+/** The i32 of row `i` (0..3): its four bytes out of a weight vector. */
+// @ts-ignore: decorator
+@inline
+export function row_bytes(v: v128, i: i32): v128 {
+  if (HAS_RELAXED_DOT) return i8x16.swizzle(v, i8x16.add(i8x16.splat(<i8>(i << 2)), i32x4.splat(0x03020100)));
+  return i8x16.swizzle(v, i8x16.add(i8x16.splat(<i8>(i << 1)), i32x4.splat(0x09080100)));
+}
+
+/**
+ * Sums are i16: 8 dots of 4-bit codes fit (16 * 15 * 127), and wider codes too once their centre is taken off first:
+ * `init` starts a sum at -centre * (sum of the activations), i16 wraps, and only the result has to fit.
+ */
+@unmanaged
+export class DotI16 {
+  /** Sums start here; `pair` = -centre * the two partial sums of the activations, as i16 in every lane pair. */
+  // @ts-ignore: decorator
+  @inline
+  init(pair: v128): v128 { return pair; }
+
+  /** Four consecutive activations for every row. */
+  // @ts-ignore: decorator
+  @inline
+  a0(p: usize): v128 { return v128.load32_splat(p); }
+
+  // @ts-ignore: decorator
+  @inline
+  a1(p: usize, a0: v128): v128 { return a0; }
+
+  // @ts-ignore: decorator
+  @inline
+  dot(s: v128, a0: v128, a1: v128, w: v128): v128 { return i16x8.add(s, i16x8.relaxed_dot_i8x16_i7x16_s(a0, w)); }
+
+  /** One step of the GEMM's panel: four k. */
+  // @ts-ignore: decorator
+  @inline
+  mac(s: v128, a: v128, w: v128): v128 { return i16x8.add(s, i16x8.relaxed_dot_i8x16_i7x16_s(a, w)); }
+
+  /** Weight vector of quad t (k = 4t..) to the panel whose steps are 32 bytes: two groups of rows side by side. */
+  // @ts-ignore: decorator
+  @inline
+  put(p: usize, t: usize, w: v128): void { v128.store(p + (t << 5), w); }
+
+  // @ts-ignore: decorator
+  @inline
+  sum(s: v128): v128 { return i32x4.extadd_pairwise_i16x8_s(s); }
+
+  /** Row sums times integer scales made by `scale`. */
+  // @ts-ignore: decorator
+  @inline
+  scaled(s: v128, scale: v128): v128 { return i32x4.dot_i16x8_s(s, scale); }
+
+  // @ts-ignore: decorator
+  @inline
+  scale(sc: v128): v128 { return i8x16.shuffle(sc, sc, 0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13); }
+}
+
+/** Sums are i32, activations i16 in memory. */
+@unmanaged
+export class DotWide {
+  // @ts-ignore: decorator
+  @inline
+  init(pair: v128): v128 { return i32x4.extadd_pairwise_i16x8_s(pair); }
+
+  // @ts-ignore: decorator
+  @inline
+  a0(p: usize): v128 { return v128.load32_splat(p); }
+
+  // @ts-ignore: decorator
+  @inline
+  a1(p: usize, a0: v128): v128 { return v128.load32_splat(p, 4); }
+
+  // @ts-ignore: decorator
+  @inline
+  dot(s: v128, a0: v128, a1: v128, w: v128): v128 {
+    s = i32x4.add(s, i32x4.dot_i16x8_s(a0, i16x8.extend_low_i8x16_u(w)));
+    return i32x4.add(s, i32x4.dot_i16x8_s(a1, i16x8.extend_high_i8x16_u(w)));
+  }
+
+  /** One step of the GEMM's panel: two k. */
+  // @ts-ignore: decorator
+  @inline
+  mac(s: v128, a: v128, w: v128): v128 { return i32x4.add(s, i32x4.dot_i16x8_s(a, w)); }
+
+  // @ts-ignore: decorator
+  @inline
+  put(p: usize, t: usize, w: v128): void {
+    v128.store(p + (t << 6), i16x8.extend_low_i8x16_u(w));
+    v128.store(p + (t << 6), i16x8.extend_high_i8x16_u(w), 32);
+  }
+
+  // @ts-ignore: decorator
+  @inline
+  sum(s: v128): v128 { return s; }
+
+  // @ts-ignore: decorator
+  @inline
+  scaled(s: v128, scale: v128): v128 { return i32x4.mul(s, scale); }
+
+  // @ts-ignore: decorator
+  @inline
+  scale(sc: v128): v128 { return sc; }
+}

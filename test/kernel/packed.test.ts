@@ -1,0 +1,203 @@
+/** Packed products of every block format, on every build: exact integers, batch invariance bit for bit, and the f64 reference. */
+import { describe, expect, it } from 'vitest';
+import { TYPE, rowSize } from '../../src/type-traits.ts';
+import type { TypeName } from '../../src/type-traits.ts';
+import { numberToF16 } from '../reference/f16.ts';
+import { dequantizeRows, dotPacked, quantizeAct } from '../reference/packed.ts';
+import { BUILDS, gaussian, instantiate, random } from './harness.ts';
+import type { Kernels } from './harness.ts';
+
+interface Case {
+  readonly type: TypeName;
+  /** Where a block holds f16 scales. */
+  readonly f16: readonly number[];
+}
+
+const CASES: readonly Case[] = [{ type: 'q4_0', f16: [0] }];
+
+/** One f32 rounding per block and operation (product of scales, sum), a few hundred blocks at most: of the sum of magnitudes. */
+const ROUNDINGS = 4 * 2 ** -24;
+
+/** nrows x ne00 of random bytes with scales near those of real weights. */
+function weights({ type, f16 }: Case, ne00: number, nrows: number, seed: number, scale?: number): Uint8Array {
+  const r = random(seed);
+  const bytes = Uint8Array.from({ length: rowSize(TYPE[type], ne00) * nrows }, () => r() * 256);
+  for (let p = 0; p < bytes.length; p += TYPE[type].typeSize) {
+    for (const at of f16) {
+      const h = numberToF16(scale ?? (r() - 0.3) * 0.05);
+      bytes[p + at] = h & 255;
+      bytes[p + at + 1] = h >> 8;
+    }
+  }
+  return bytes;
+}
+
+interface Packed {
+  readonly w: number;
+  readonly ne00: number;
+  readonly nrows: number;
+  readonly type: TypeName;
+}
+
+function pack(k: Kernels, type: TypeName, plain: Uint8Array, ne00: number, nrows: number): Packed {
+  const R = k.call('packed_rows');
+  const groups = Math.ceil(nrows / R);
+  const stride = plain.length / nrows;
+  const w = k.arena.alloc(stride * groups * R);
+  new Uint8Array(k.memory.buffer).set(plain, w);
+  const scratch = k.arena.alloc(stride * R);
+  // One group at a time, last one first: groups are independent.
+  for (let g = groups - 1; g >= 0; g--) k.call('repack', TYPE[type].id, w, ne00, nrows, g, g + 1, scratch);
+  k.arena.checkGuards();
+  return { w, ne00, nrows, type };
+}
+
+function quantize(k: Kernels, rows: readonly Float32Array[]): { act: number; stride: number } {
+  const stride = k.call('act_row_size', rows[0].length);
+  const act = k.arena.alloc(stride * rows.length);
+  for (const [i, row] of rows.entries()) k.call('quantize_act', k.arena.f32(row), row.length, act + i * stride);
+  return { act, stride };
+}
+
+/** ncols x (row1 - row0) results, column after column. */
+function product(k: Kernels, p: Packed, act: number, stride: number, ncols: number, row0 = 0, row1 = p.nrows): Float32Array {
+  const n = row1 - row0;
+  const dst = k.arena.alloc(n * ncols * 4, 4);
+  const scratch = k.arena.alloc(k.call('mul_mat_packed_scratch'));
+  k.call('mul_mat_packed', TYPE[p.type].id, p.w, p.ne00, row0, row1, act, stride, ncols, dst - row0 * 4, n * 4, scratch);
+  k.arena.checkGuards();
+  return k.arena.readF32(dst, n * ncols);
+}
+
+/** Lengths with one block, an odd number, and more than the GEMM unpacks at a time. */
+const lengths = (type: TypeName): number[] => (TYPE[type].blckSize === 256 ? [256, 768] : [32, 96, 544, 1120]);
+
+describe.each(BUILDS)('packed products on %s', (build) => {
+  const k = instantiate(build, 128);
+
+  it('quantize_act: d and quants are the reference, in any lane, and what it writes is what it says', () => {
+    k.arena.reset();
+    const x = gaussian(320, 5, 3);
+    x.fill(0, 32, 64);
+    x.set([127, -127, 0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997], 64);
+    x.fill(1e-42, 96, 128);
+    const stride = k.call('act_row_size', 320);
+    const dst = k.arena.alloc(stride);
+    k.call('quantize_act', k.arena.f32(x), 320, dst);
+    k.arena.checkGuards();
+    const want = quantizeAct(x);
+    const bytes = k.arena.readBytes(dst, stride);
+    const block = stride / 10;
+    const wide = block > 64;
+    const view = new DataView(bytes.buffer);
+    for (let b = 0; b < 10; b++) {
+      const p = b * block;
+      const quants = Array.from({ length: 32 }, (_, i) => (wide ? view.getInt16(p + 2 * i, true) : view.getInt8(p + i)));
+      expect(quants, `block ${b}`).toEqual([...want.q.subarray(b * 32, b * 32 + 32)]);
+      const tail = p + (wide ? 64 : 32);
+      expect(view.getFloat32(tail, true), `d of block ${b}`).toBe(want.d[b]);
+      const sum = quants.reduce((a, q) => a + q, 0);
+      expect(view.getFloat32(tail + 4, true), `d * sum of block ${b}`).toBe(Math.fround(want.d[b] * sum));
+      for (const half of [0, 1]) {
+        for (const pair of [0, 1]) {
+          const part = quants.reduce((a, q, i) => (i >> 4 === half && (i & 3) >> 1 === pair ? a - q : a), 0);
+          expect(view.getInt16(tail + 8 + half * 4 + pair * 2, true), `pairs of block ${b}`).toBe(part + 0);
+        }
+      }
+    }
+  });
+
+  it.each(CASES)('$type: n columns together are n times one column, bit for bit, and near the f64 reference', (c) => {
+    const seeds = { weights: 11, act: 12 };
+    for (const ne00 of lengths(c.type)) {
+      for (const nrows of [1, 16, 37]) {
+        k.arena.reset();
+        const plain = weights(c, ne00, nrows, seeds.weights);
+        const p = pack(k, c.type, plain, ne00, nrows);
+        const x = Array.from({ length: 9 }, (_, i) => gaussian(ne00, seeds.act + i));
+        const { act, stride } = quantize(k, x);
+        const single = x.map((_, i) => product(k, p, act + i * stride, stride, 1));
+        const rows = dequantizeRows(c.type, plain, ne00, nrows);
+        for (const [i, row] of x.entries()) {
+          const q = quantizeAct(row);
+          for (let r = 0; r < nrows; r++) {
+            const want = dotPacked(rows[r], q);
+            const limit = ROUNDINGS * (ne00 / 32) * want.abs;
+            const where = `ne00 ${ne00}, nrows ${nrows}, row ${r}, column ${i}: got ${single[i][r]}, want ${want.dot}`;
+            expect(Math.abs(single[i][r] - want.dot) <= limit, where).toBe(true);
+          }
+        }
+        for (let ncols = 2; ncols <= 9; ncols++) {
+          const got = product(k, p, act, stride, ncols);
+          for (let i = 0; i < ncols; i++) {
+            const where = `ne00 ${ne00}, nrows ${nrows}, ncols ${ncols}, column ${i}`;
+            expect(new Uint32Array(got.buffer, i * nrows * 4, nrows), where).toEqual(new Uint32Array(single[i].buffer));
+          }
+        }
+      }
+    }
+  });
+
+  it.each(CASES)('$type: a range of rows and many columns give the same bits as all rows and few columns', (c) => {
+    k.arena.reset();
+    const ne00 = lengths(c.type)[1];
+    const p = pack(k, c.type, weights(c, ne00, 53, 21), ne00, 53);
+    const x = Array.from({ length: 70 }, (_, i) => gaussian(ne00, 100 + i));
+    const { act, stride } = quantize(k, x);
+    const all = product(k, p, act, stride, 70);
+    for (const [row0, row1] of [[0, 16], [16, 48], [32, 53], [48, 53]]) {
+      const part = product(k, p, act, stride, 70, row0, row1);
+      for (let i = 0; i < 70; i++) {
+        expect(part.subarray(i * (row1 - row0), (i + 1) * (row1 - row0)), `rows ${row0}..${row1}, column ${i}`).toEqual(all.subarray(i * 53 + row0, i * 53 + row1));
+      }
+    }
+  });
+
+  it.each(CASES)('$type: extreme codes and activations give the exact integer', (c) => {
+    const ne00 = TYPE[c.type].blckSize;
+    const acts = [() => 127, () => -127, (i: number) => (i & 1 ? 127 : -127), (i: number) => (i & 4 ? 127 : -127), (i: number) => (i === 3 ? 127 : 0)];
+    for (const fill of [0x00, 0xff, 0x80, 0x7f, 0x0f, 0xf0]) {
+      k.arena.reset();
+      const plain = weights(c, ne00, 5, 3, 1).map((b, i) => (c.f16.some((at) => (i % TYPE[c.type].typeSize) - at >> 1 === 0) ? b : fill));
+      const p = pack(k, c.type, plain, ne00, 5);
+      const x = acts.map((f) => Float32Array.from({ length: ne00 }, (_, i) => f(i)));
+      const { act, stride } = quantize(k, x);
+      const got = product(k, p, act, stride, x.length);
+      const rows = dequantizeRows(c.type, plain, ne00, 5);
+      for (const [i, row] of x.entries()) {
+        const want = dotPacked(rows[0], quantizeAct(row)).dot;
+        for (let r = 0; r < 5; r++) expect(got[i * 5 + r], `codes ${fill.toString(16)}, activations ${i}, row ${r}`).toBe(want + 0);
+      }
+    }
+  });
+
+  it.each(CASES)('$type: NaN and Inf activations reach every output of their column and no other', (c) => {
+    k.arena.reset();
+    const ne00 = lengths(c.type)[1];
+    const p = pack(k, c.type, weights(c, ne00, 16, 31), ne00, 16);
+    const x = Array.from({ length: 6 }, (_, i) => gaussian(ne00, 300 + i));
+    x[1][ne00 - 1] = NaN;
+    x[2][0] = Infinity;
+    x[4][40] = -Infinity;
+    const { act, stride } = quantize(k, x);
+    const got = product(k, p, act, stride, 6);
+    for (let i = 0; i < 6; i++) {
+      const bad = i === 1 || i === 2 || i === 4;
+      for (let r = 0; r < 16; r++) expect(Number.isFinite(got[i * 16 + r]), `column ${i}, row ${r}: ${got[i * 16 + r]}`).toBe(!bad);
+    }
+  });
+
+  it.each(CASES)('$type: packed_row gives the bits of the dequantised row', (c) => {
+    k.arena.reset();
+    const ne00 = lengths(c.type)[1];
+    const plain = weights(c, ne00, 21, 41);
+    const p = pack(k, c.type, plain, ne00, 21);
+    const y = k.arena.alloc(ne00 * 4, 4);
+    for (const [r, row] of dequantizeRows(c.type, plain, ne00, 21).entries()) {
+      k.call('packed_row', TYPE[c.type].id, p.w, ne00, r, y);
+      k.arena.checkGuards();
+      // -0 and 0 are one value here: ggml's (0 - 8) * 0 is -0, a product of f64 as well.
+      expect([...k.arena.readF32(y, ne00)], `row ${r}`).toEqual([...Float32Array.from(row)]);
+    }
+  });
+});

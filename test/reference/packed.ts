@@ -1,0 +1,47 @@
+/** The packed kernels once more, element by element: activations rounded to 8 bits per block of 32, then a sum in f64. */
+import { dequantize } from './blocks.ts';
+
+export interface Act {
+  /** Quants of one row. */
+  readonly q: Int8Array;
+  /** One scale per 32 quants. */
+  readonly d: Float32Array;
+}
+
+/** C's roundf: half away from zero. */
+const roundf = (x: number): number => Math.sign(x) * Math.floor(Math.abs(x) + 0.5);
+
+/** ggml's quantize_row_q8_0_ref, but d stays f32. */
+export function quantizeAct(x: Float32Array): Act {
+  const q = new Int8Array(x.length);
+  const d = new Float32Array(x.length / 32);
+  for (let b = 0; b < d.length; b++) {
+    const block = x.subarray(b * 32, b * 32 + 32);
+    const amax = block.reduce((m, v) => (Number.isNaN(v) || Number.isNaN(m) ? NaN : Math.max(m, Math.abs(v))), 0);
+    d[b] = amax / 127;
+    const id = d[b] === 0 ? 0 : Math.fround(1 / d[b]);
+    for (let i = 0; i < 32; i++) {
+      const v = roundf(Math.fround(block[i] * id));
+      q[b * 32 + i] = Number.isNaN(v) ? 0 : Math.max(-127, Math.min(127, v));
+    }
+  }
+  return { q, d };
+}
+
+/** One row of weights times one row of activations; `abs` sums the magnitudes of all terms, for the tolerance. */
+export function dotPacked(weights: Float64Array, act: Act): { dot: number; abs: number } {
+  let dot = 0;
+  let abs = 0;
+  for (let i = 0; i < weights.length; i++) {
+    const term = weights[i] * act.q[i] * act.d[i >> 5];
+    dot += term;
+    abs += Math.abs(term);
+  }
+  return { dot, abs };
+}
+
+/** The rows of a plain tensor as f64. */
+export function dequantizeRows(type: string, bytes: Uint8Array, ne00: number, nrows: number): Float64Array[] {
+  const stride = bytes.length / nrows;
+  return Array.from({ length: nrows }, (_, r) => dequantize[type](bytes.subarray(r * stride, (r + 1) * stride), ne00));
+}
