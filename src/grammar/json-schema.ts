@@ -3,11 +3,12 @@ import { integerRange, numberRange } from './schema-number.ts';
 import { patternToGbnf } from './schema-pattern.ts';
 import { createExpander, resolveReference, schemaError } from './schema-plain.ts';
 import type { JsonSchema, JsonType, Located, Plain } from './schema-plain.ts';
-import { keyExcept, quoted, SHARED_RULES, STRING_FORMATS, stringOfLength } from './schema-string.ts';
+import { keyExcept, quoted, SHARED_RULES, STRING_FORMATS } from './schema-string.ts';
 import { acceptsValue } from './schema-values.ts';
 
 export type { JsonSchema } from './schema-plain.ts';
 
+const MAX_DEPTH = 200;
 const ANYTHING: Located = { schema: true, pointer: '' };
 
 /** Any JSON object: what `response_format: { type: 'json_object' }` asks for. */
@@ -22,6 +23,7 @@ export function jsonObjectGrammar(): string {
  * @throws QuantletError ERR_GRAMMAR naming the keyword and its JSON pointer, or the part that nothing satisfies
  */
 export function jsonSchemaToGrammar(schema: JsonSchema): string {
+  refuseDeep(schema, 0);
   const expand = createExpander(schema);
   const rules = new Map<string, string>();
   const byBody = new Map<string, string>();
@@ -142,9 +144,9 @@ export function jsonSchemaToGrammar(schema: JsonSchema): string {
       if (content === undefined) throw schemaError(`${pointer}/format`, `the format ${JSON.stringify(format)} cannot be turned into a grammar: expected ${Object.keys(STRING_FORMATS).join(', ')}`);
       return quoted(content);
     }
-    if (!sized) return share('string');
-    share('char');
-    return (minLength ?? 0) > (maxLength ?? Infinity) ? undefined : stringOfLength(minLength ?? 0, maxLength ?? Infinity);
+    const least = minLength ?? 0, most = maxLength ?? Infinity;
+    if (least === 0 && most === Infinity) return share('string');
+    return least > most ? undefined : quoted(gbnfRepeat(share('char'), least, most));
   }
 
   function array({ prefix, items, minItems = 0, maxItems = Infinity }: Plain): string | undefined {
@@ -210,6 +212,12 @@ export function jsonSchemaToGrammar(schema: JsonSchema): string {
   for (const [name, body] of rules) lines.push(`${name} ::= ${body}`);
   for (const name of shared) lines.push(`${name} ::= ${SHARED_RULES[name]}`);
   return lines.join('\n') + '\n';
+}
+
+/** Deeper ones, and objects that contain themselves, would exhaust the stack. */
+function refuseDeep(part: unknown, depth: number): void {
+  if (depth > MAX_DEPTH) throw schemaError('', `the schema is nested more than ${MAX_DEPTH} deep (or contains itself): expected a flatter one, or $ref`);
+  if (typeof part === 'object' && part !== null) for (const inner of Object.values(part)) refuseDeep(inner, depth + 1);
 }
 
 function extreme(bounds: readonly (number | bigint | undefined)[], beats: (a: bigint, b: bigint) => boolean): bigint | undefined {

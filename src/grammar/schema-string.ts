@@ -1,4 +1,4 @@
-import { gbnfClass, gbnfRepeat, gbnfText } from './gbnf-text.ts';
+import { gbnfClass, gbnfText } from './gbnf-text.ts';
 import { normalizeRanges } from './parse.ts';
 
 /** Rules that schemas share, by name; `root` is not among them. Whitespace is bounded, so that a model cannot stay in it. */
@@ -73,9 +73,4 @@ export function keyExcept(names: readonly string[], rule: (hint: string, body: s
     return options.join(' | ');
   };
   return quoted(rule('key', afterUnit(root)));
-}
-
-/** A string of min to max characters. */
-export function stringOfLength(min: number, max: number): string {
-  return min === 0 && max === Infinity ? 'string' : quoted(gbnfRepeat('char', min, max));
 }

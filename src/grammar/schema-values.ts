@@ -1,4 +1,22 @@
+import { createAutomaton } from './automaton.ts';
+import type { Automaton, State } from './automaton.ts';
+import { compileGrammar } from './compile.ts';
+import { parseGbnf } from './parse.ts';
 import type { Expander, JsonType, Located, Plain } from './schema-plain.ts';
+import { STRING_FORMATS } from './schema-string.ts';
+
+const automata = new Map<string, Automaton>();
+
+/** Whether a text is one that the format's rule writes; formats without a rule are refused elsewhere. */
+function hasFormat(text: string, format: string): boolean {
+  const content = STRING_FORMATS[format];
+  if (content === undefined) return true;
+  let automaton = automata.get(format);
+  if (!automaton) automata.set(format, (automaton = createAutomaton(compileGrammar(parseGbnf(`root ::= ${content}`, () => undefined, 0), 'root'))));
+  let state: State | null = automaton.start;
+  for (const byte of new TextEncoder().encode(text)) state = state && automaton.step(state, byte);
+  return state !== null && state.complete;
+}
 
 /** Whether a value of enum or const satisfies what stands beside it. */
 export function acceptsValue(plain: Plain, value: unknown, expand: Expander): boolean {
@@ -9,7 +27,8 @@ export function acceptsValue(plain: Plain, value: unknown, expand: Expander): bo
   if (plain.types && !plain.types.some((type) => isOfType(value, type))) return false;
   if (typeof value === 'string') {
     const length = Array.from(value).length;
-    return length >= (plain.minLength ?? 0) && length <= (plain.maxLength ?? Infinity) && (plain.pattern === undefined || new RegExp(plain.pattern, 'u').test(value));
+    return length >= (plain.minLength ?? 0) && length <= (plain.maxLength ?? Infinity) && (plain.pattern === undefined || new RegExp(plain.pattern, 'u').test(value))
+      && (plain.format === undefined || hasFormat(value, plain.format));
   }
   if (typeof value === 'number') {
     return !(value < (plain.minimum ?? -Infinity) || value > (plain.maximum ?? Infinity) || value <= (plain.exclusiveMinimum ?? -Infinity) || value >= (plain.exclusiveMaximum ?? Infinity));

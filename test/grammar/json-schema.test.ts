@@ -45,7 +45,10 @@ describe('what each keyword takes', () => {
     [{ prefixItems: [true, true], maxItems: 1 }, ['[]', '[3]'], ['[3,4]']],
     [{ type: 'string', minLength: 2, maxLength: 3 }, ['"ab"', '"\u{1f600}é\\u00e9"', '"\\n\\""'], ['"a"', '"abcd"', '"\\ud83d\\ude00"']],
     [{ type: 'string', minLength: 1 }, ['"abcdefghijkl"'], ['""']],
+    [{ type: 'string', minLength: 0 }, ['""', '"abc"'], ['a']],
+    [{ type: 'string', maxLength: 0 }, ['""'], ['"a"']],
     [{ enum: ['a b', 1, null, { x: [1] }, 'é"'] }, ['"a b"', '1', 'null', '{"x":[1]}', '"é\\""'], ['"a"', '2', '{ "x":[1]}']],
+    [{ enum: ['2024-02-03', '', 'x'], format: 'date' }, ['"2024-02-03"'], ['""', '"x"']],
     [{ const: 'x' }, ['"x"'], ['"y"', 'x']],
     [{ type: 'string', enum: ['a', 1] }, ['"a"'], ['1']],
     [{ enum: [1, 5, 9], minimum: 3, exclusiveMaximum: 9 }, ['5'], ['1', '9']],
@@ -225,6 +228,14 @@ describe('refusals name the keyword and the place', () => {
       expect(() => jsonSchemaToGrammar(schema as JsonSchema)).toThrow(expect.objectContaining({ code: 'ERR_GRAMMAR', message: expect.stringMatching(message) }));
     });
   }
+
+  test('a schema that contains itself, and one nested too deep', () => {
+    const loop: Record<string, unknown> = { type: 'array' };
+    loop.items = loop;
+    let deep: Record<string, unknown> = { type: 'null' };
+    for (let i = 0; i < 5000; i++) deep = { allOf: [deep] };
+    for (const schema of [loop, deep]) expect(() => jsonSchemaToGrammar(schema)).toThrow(expect.objectContaining({ code: 'ERR_GRAMMAR', message: expect.stringContaining('nested more than 200') }));
+  });
 
   test('a schema that only an endless text satisfies', () => {
     const gbnf = jsonSchemaToGrammar({ type: 'object', properties: { next: { $ref: '#' } }, required: ['next'] });

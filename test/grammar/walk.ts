@@ -18,7 +18,7 @@ export function walk(grammar: Grammar, vocabulary: GrammarVocabulary, random: ()
     const piece = vocabulary.pieceBytes(id);
     if (piece.length === 1 && !vocabulary.isEog(id)) single.set(String.fromCharCode(piece[0]), [...(single.get(String.fromCharCode(piece[0])) ?? []), id]);
   }
-  for (let step = 0; step < 40 * long; step++) {
+  for (let step = 0; step < 200 * long; step++) {
     const closing = step > long;
     if (grammar.isComplete() && (closing || grammar.isFinished() || random() < 0.4)) return { text: new TextDecoder('utf-8', { fatal: true }).decode(Uint8Array.from(bytes)), tokens: step };
     logits.fill(0);
