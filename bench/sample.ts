@@ -1,5 +1,7 @@
-/** Sampling cost per token over a vocabulary of 128,256 (Llama 3's): `node --import tsx bench/sample.ts`. */
+/** Sampling and grammar cost per token over a vocabulary of 128,256 (Llama 3's): `node --import tsx bench/sample.ts`. */
 import Benchmark from 'benchmark';
+import { createGrammar } from '../src/grammar/grammar.ts';
+import { jsonObjectGrammar } from '../src/grammar/json-schema.ts';
 import { createRandom } from '../src/sample/random.ts';
 import { createSampler } from '../src/sample/sampler.ts';
 import type { SamplerOptions } from '../src/sample/sampler.ts';
@@ -24,6 +26,34 @@ for (const [name, options] of Object.entries(cases)) {
   const sampler = createSampler({ seed: 1, ...options }, nVocab);
   suite.add(name, () => sampler.accept(sampler.sample(logits)), { maxTime: 1 });
 }
+/** Words of random letters, 256 bytes, punctuation and an end: the lengths of a byte-pair vocabulary, about 7 bytes each. */
+const encoder = new TextEncoder();
+const pieces = Array.from({ length: nVocab }, (_, id) => {
+  if (id < 256) return Uint8Array.of(id);
+  const word = Array.from({ length: 2 + Math.floor(random.next() * 10) }, () => 'etaoinshrdlucmfwypvbgkjqxz'[Math.floor(random.next() ** 2 * 26)]).join('');
+  return encoder.encode(id % 2 === 0 ? ` ${word}` : id % 17 === 0 ? `${word}"` : word);
+});
+const vocabulary = { nVocab, pieceBytes: (id: number) => pieces[id], isEog: (id: number) => id === nVocab - 1 };
+const once = (label: string, run: () => void): void => {
+  const start = performance.now();
+  run();
+  console.log(`${label}: ${(performance.now() - start).toFixed(1)} ms, once`);
+};
+const gbnf = jsonObjectGrammar();
+let grammar = createGrammar(gbnf, vocabulary);
+const scratch = new Float32Array(nVocab);
+const write = (text: string): void => { for (const byte of encoder.encode(text)) grammar.accept(byte); };
+once('grammar: compile JSON', () => { grammar = createGrammar(gbnf, vocabulary); });
+once('grammar: first mask, with the trie of the vocabulary', () => grammar.mask(scratch));
+write('{"name":"');
+once('grammar: first mask inside a string', () => grammar.mask(scratch));
+write('x","list":[{"a":"');
+once('grammar: mask inside a string one level deeper', () => grammar.mask(scratch));
+suite.add('grammar: mask of a known state', () => grammar.mask(scratch), { maxTime: 1 });
+suite.add('grammar: allows(one token)', () => grammar.allows(1000), { maxTime: 1 });
+const constrained = createSampler({ seed: 1 }, nVocab, { grammar: { ...grammar, accept: () => undefined, reset: () => undefined } });
+suite.add('defaults with a grammar inside a string', () => constrained.sample(logits), { maxTime: 1 });
+
 suite
   .on('cycle', (event: Benchmark.Event) => {
     const { name, stats } = event.target as unknown as Benchmark;
