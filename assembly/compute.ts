@@ -8,7 +8,7 @@ import { mul_mat } from './mul_mat';
 import { rms_norm } from './norm';
 import { rope } from './rope';
 import { add, get_rows, quantize, swiglu } from './rows';
-import { GO_ON, LOST, await_step, barrier, finish_step, step_from, step_plan, step_to } from './sync';
+import { GO_ON, LOST, await_step, barrier, finish_step, step_from, step_plan, step_threads, step_to } from './sync';
 import { OP_BARRIER, OP_SIZE, Op, Plan } from './tensor';
 
 // Op codes: src/graph/layout.ts has the same list, a test compares them.
@@ -63,13 +63,15 @@ export function compute(plan: usize, sync: usize, ith: i32, nth: i32, from: i32,
  * Thread ith's life: waits for steps and computes them; returns when sent home, when a worker was lost, or after idle_ns without work
  * (then the first thread to time out closes for all). The host posts steps through the sync block (sync.ts).
  */
-export function serve(sync: usize, ith: i32, nth: i32, last: i32, idle_ns: i64): void {
+export function serve(sync: usize, ith: i32, last: i32, idle_ns: i64): void {
   for (;;) {
     const step = await_step(sync, last, idle_ns);
     if (step == 0) return;
+    last = step;
+    const nth = step_threads(sync);
+    if (ith >= nth) continue;
     if (compute(step_plan(sync), sync, ith, nth, step_from(sync), step_to(sync)) == LOST) return;
     if (barrier(sync, nth) == LOST) return;
     if (ith == 0) finish_step(sync, step);
-    last = step;
   }
 }

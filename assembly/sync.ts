@@ -8,7 +8,7 @@
  *   PHASE   barriers passed
  *   POISON  not 0 once a worker was lost: every wait ends, every barrier says LOST
  *   CANCEL  [0] set by the host: stop this step; [1] set by the thread that saw it first, for all, at a barrier
- *   PLAN    plan, from, to of the step (plain words, published by STEP)
+ *   PLAN    plan, from, to of the step and the threads that take part in it (plain words, published by STEP), then the polls before a thread sleeps
  */
 const STEP: usize = 0;
 const DONE: usize = 64;
@@ -24,12 +24,6 @@ const CLOSED: i32 = -1;
 export const GO_ON: i32 = 0;
 export const CANCELLED: i32 = 1;
 export const LOST: i32 = -1;
-
-/**
- * Polls before a thread goes to sleep. A poll is an atomic load, about 1 ns where the line is not written;
- * sleeping and being woken costs about 7 us, so polling for about that long at most doubles the price of a wait.
- */
-const SPIN: i32 = 6000;
 
 /** Next chunk of an op: each number is given to exactly one thread. */
 // @ts-ignore: decorator
@@ -54,7 +48,7 @@ export function barrier(sync: usize, nth: i32): i32 {
     atomic.add<i32>(sync + PHASE, 1);
     if (nth > 1) atomic.notify(sync + PHASE, -1);
   } else {
-    let polls = SPIN;
+    let polls = spin(sync);
     while (atomic.load<i32>(sync + PHASE) == phase) {
       if (--polls < 0) atomic.wait<i32>(sync + PHASE, phase, -1);
     }
@@ -67,7 +61,7 @@ export function barrier(sync: usize, nth: i32): i32 {
 export function await_step(sync: usize, last: i32, idle_ns: i64): i32 {
   let step = 0;
   if (ASC_FEATURE_THREADS) {
-    for (let polls = SPIN; (step = atomic.load<i32>(sync + STEP)) == last && atomic.load<i32>(sync + POISON) == 0; ) {
+    for (let polls = spin(sync); (step = atomic.load<i32>(sync + STEP)) == last && atomic.load<i32>(sync + POISON) == 0; ) {
       if (--polls >= 0) continue;
       // 2 = timed out. The one word decides between "go home" and a step posted at the same moment.
       if (atomic.wait<i32>(sync + STEP, last, idle_ns) == 2 && atomic.cmpxchg<i32>(sync + STEP, last, CLOSED) == last) {
@@ -86,6 +80,16 @@ export function finish_step(sync: usize, step: i32): void {
   atomic.notify(sync + DONE, -1);
 }
 
+/**
+ * Polls of a word before a thread goes to sleep; a poll is about 1 ns. The host chooses (threads/shared.ts): with a core for each
+ * thread, several times what being woken costs, or threads that take turns sleeping drag each other from one wake-up to the next.
+ */
+// @ts-ignore: decorator
+@inline
+function spin(sync: usize): i32 {
+  return load<i32>(sync + PLAN, 16);
+}
+
 // @ts-ignore: decorator
 @inline
 export function step_plan(sync: usize): usize {
@@ -100,4 +104,10 @@ export function step_from(sync: usize): i32 {
 @inline
 export function step_to(sync: usize): i32 {
   return load<i32>(sync + PLAN, 8);
+}
+/** Threads [0, this) compute the step, the others wait for the next: results are the same, and small steps are done sooner by few. */
+// @ts-ignore: decorator
+@inline
+export function step_threads(sync: usize): i32 {
+  return load<i32>(sync + PLAN, 12);
 }

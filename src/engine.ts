@@ -38,6 +38,9 @@ const DEFAULT_CONTEXT = 4096;
 /** Bytes read at once: large enough for disks and HTTP, small enough to report progress and stop soon. */
 const READ_BYTES = 8 << 20;
 
+/** Steps of up to so many tokens read the weights without reusing them: memory, and for small models the barriers, decide their speed. */
+const FEW_TOKENS = 4;
+
 export interface Engine {
   readonly executor: Executor;
   readonly build: Build;
@@ -48,6 +51,8 @@ export interface Engine {
   readonly batchSize: number;
   readonly maxOutputs: number;
   readonly memoryBytes: number;
+  /** Threads for a step of few tokens; warm-up sets it to what is fastest for this model on this machine. */
+  generationThreads: number;
   step(batch: Batch, signal?: AbortSignal): Promise<(i: number) => Float32Array>;
 }
 
@@ -68,7 +73,7 @@ export async function createEngine(platform: Platform, { gguf, parts }: OpenedGG
 
   const memory = createMemory(model.layout.byteLength, isThreaded(build));
   const executor = isThreaded(build)
-    ? createShared(module, memory, model.syncAt, platform.createCrew(module, memory, threads))
+    ? createShared(module, memory, model.syncAt, platform.createCrew(module, memory, threads), platform.defaultThreads())
     : createSingle(module, memory, model.syncAt);
   try {
     await executor.write(model.planAt, encodePlan(model.plan, model.planAt, model.scratchAt, model.scratchSize));
@@ -78,7 +83,8 @@ export async function createEngine(platform: Platform, { gguf, parts }: OpenedGG
     await executor.dispose();
     throw error;
   }
-  return { executor, build, hparams, contextLength: model.contextLength, slotCells: model.slotCells, batchSize: model.batchSize, maxOutputs: model.maxOutputs, memoryBytes: model.layout.byteLength, step };
+  const engine: Engine = { executor, build, hparams, contextLength: model.contextLength, slotCells: model.slotCells, batchSize: model.batchSize, maxOutputs: model.maxOutputs, memoryBytes: model.layout.byteLength, generationThreads: threads, step };
+  return engine;
 
   /** Graph, plan and the address of everything for a context of n tokens. */
   function describe(contextLength: number) {
@@ -150,7 +156,8 @@ export async function createEngine(platform: Platform, { gguf, parts }: OpenedGG
       const values = batch[name];
       await executor.write(inputs[name].data, new Uint8Array(values.buffer, values.byteOffset, 4 * (name === 'outputs' ? nOutputs : nTokens)));
     }
-    await executor.run({ plan: planAt, nTokens, nOutputs, from: 0, to: plan.records.length }, signal);
+    const threads = nTokens <= FEW_TOKENS ? engine.generationThreads : executor.threads;
+    await executor.run({ plan: planAt, nTokens, nOutputs, from: 0, to: plan.records.length, threads }, signal);
     const nVocab = logits.ne[0];
     const rows = await executor.read(logits.data, 4 * nVocab * nOutputs);
     return (i) => new Float32Array(rows.buffer, rows.byteOffset + 4 * nVocab * i, nVocab);

@@ -12,6 +12,8 @@ export interface GenerateOptions extends SamplerOptions {
   stop?: string | readonly string[];
   /** Ends the generation with signal.reason; the model is usable again. */
   signal?: AbortSignal;
+  /** Read the text of control tokens (`<|im_start|>`) in the prompt as those tokens, as llama-completion does. Default true. */
+  parseSpecial?: boolean;
   /** Go on after end-of-generation tokens. Default false. */
   ignoreEos?: boolean;
 }
@@ -79,7 +81,7 @@ async function* run(
   try {
     state.assertUsable();
     signal?.throwIfAborted();
-    const promptIds = typeof prompt === 'string' ? tokenizer.encode(prompt) : checkIds(prompt, tokenizer.nVocab);
+    const promptIds = typeof prompt === 'string' ? tokenizer.encode(prompt, { parseSpecial: options.parseSpecial ?? true }) : checkIds(prompt, tokenizer.nVocab);
     if (promptIds.length === 0) throw new QuantletError('ERR_INVALID_ARGUMENT', 'the prompt has no tokens and the model adds none; give at least one');
     const room = engine.contextLength - promptIds.length;
     if (room < 0) throw new QuantletError('ERR_CONTEXT_FULL', `the prompt has ${promptIds.length} tokens, the context ${engine.contextLength}; shorten the prompt or load the model with a larger contextLength (it was trained for ${engine.hparams.nCtxTrain})`);

@@ -9,28 +9,46 @@ const FALLING = 0.9;
 const STEADY_STEPS = 4;
 const STEADY_MS = 40;
 
+/** Only steps shorter than this are tried with fewer threads: meeting at some 40 barriers costs tens of microseconds, longer steps gain by every thread. */
+const SHORT_MS = 1;
+/** Fewer threads must be clearly faster: the user asked for more. */
+const CLEARLY = 0.8;
+
 /**
- * Runs steps of one token and of a short prompt until their time stops falling. Results are thrown away: the cells they
- * write are written again before anything reads them. Returns the milliseconds it took.
+ * Runs steps of one token and of a short prompt until their time stops falling, and finds out how many threads generate fastest:
+ * a small model's token takes less time than its threads need to meet. Results are thrown away: the cells they write are written
+ * again before anything reads them. Returns the milliseconds it took.
  */
 export async function warmUp(engine: Engine, signal?: AbortSignal): Promise<number> {
   const start = performance.now();
-  for (const nTokens of [1, Math.min(16, engine.batchSize)]) {
-    const batch = dummyBatch(nTokens);
-    const from = performance.now(), cap = nTokens === 1 ? CAP_MS / 2 : CAP_MS;
-    let best = Infinity, steady = 0, steadySince = from;
-    while (steady < STEADY_STEPS || performance.now() - steadySince < STEADY_MS) {
-      const before = performance.now();
-      await engine.step(batch, signal);
-      const now = performance.now(), ms = now - before;
-      if (ms < best * FALLING) [steady, steadySince] = [0, now];
-      else steady++;
-      best = Math.min(best, ms);
-      if (now - start > cap) break;
-    }
+  const { threads } = engine.executor;
+  await steadyTime(engine, Math.min(16, engine.batchSize), start + CAP_MS / 2, signal);
+  let best = await steadyTime(engine, 1, start + CAP_MS, signal);
+  for (let n = threads >> 1, fastest = threads; n >= 1 && best < SHORT_MS; n >>= 1) {
+    engine.generationThreads = n;
+    const ms = await steadyTime(engine, 1, start + CAP_MS, signal);
+    if (ms < best * CLEARLY) [best, fastest] = [ms, n];
+    else engine.generationThreads = fastest;
   }
   engine.executor.rest();
   return performance.now() - start;
+}
+
+/** Median of the last steps when their time no longer falls, or when it is time to stop. */
+async function steadyTime(engine: Engine, nTokens: number, until: number, signal: AbortSignal | undefined): Promise<number> {
+  const batch = dummyBatch(nTokens), times: number[] = [];
+  let best = Infinity, steady = 0, steadySince = performance.now();
+  while (steady < STEADY_STEPS || performance.now() - steadySince < STEADY_MS) {
+    const before = performance.now();
+    await engine.step(batch, signal);
+    const now = performance.now(), ms = now - before;
+    times.push(ms);
+    if (ms < best * FALLING) [steady, steadySince] = [0, now];
+    else steady++;
+    best = Math.min(best, ms);
+    if (now > until) break;
+  }
+  return times.slice(-9).sort((a, b) => a - b)[Math.min(9, times.length) >> 1];
 }
 
 function dummyBatch(n: number): Batch {

@@ -6,6 +6,8 @@ export interface Step {
   readonly nOutputs: number;
   readonly from: number;
   readonly to: number;
+  /** How many of the threads take part; default: all. The result is the same. */
+  readonly threads?: number;
 }
 
 export interface Executor {

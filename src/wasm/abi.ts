@@ -6,5 +6,5 @@ export interface Kernels {
   begin(plan: number, nTokens: number, nOutputs: number): void;
   /** 0: done, 1: cancelled, -1: a worker was lost. */
   compute(plan: number, sync: number, ith: number, nth: number, from: number, to: number): number;
-  serve(sync: number, ith: number, nth: number, last: number, idleNs: bigint): void;
+  serve(sync: number, ith: number, last: number, idleNs: bigint): void;
 }

@@ -6,6 +6,6 @@ import { instantiate } from '../wasm/load.ts';
 const { module, memory } = workerData as { module: WebAssembly.Module; memory: WebAssembly.Memory };
 const kernels = instantiate(module, memory);
 
-export function serve({ sync, ith, nth, last, idleMs }: ServeTask): void {
-  kernels.serve(sync, ith, nth, last, BigInt(idleMs) * 1_000_000n);
+export function serve({ sync, ith, last, idleMs }: ServeTask): void {
+  kernels.serve(sync, ith, last, BigInt(idleMs) * 1_000_000n);
 }
