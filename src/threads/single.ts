@@ -3,12 +3,15 @@ import { QuantletError } from '../errors.ts';
 import { instantiate } from '../wasm/load.ts';
 import { yieldToEventLoop, type Executor } from './executor.ts';
 
-/** A slice ends after the record that passes this; a record by itself may take longer (a prompt's largest product). */
+/**
+ * A slice ends after the record that passes this; a record by itself may take longer (a prompt's largest product). It goes on
+ * over steps: between the short steps of a small model there are only microtasks, and no timer or input would get its turn.
+ */
 const SLICE_MS = 4;
 
 export function createSingle(module: WebAssembly.Module, memory: WebAssembly.Memory, sync: number): Executor {
   const kernels = instantiate(module, memory);
-  let disposed = false;
+  let disposed = false, since = 0;
   return {
     threads: 1,
     write: (at, bytes) => new Uint8Array(memory.buffer, at, bytes.length).set(bytes),
@@ -16,7 +19,7 @@ export function createSingle(module: WebAssembly.Module, memory: WebAssembly.Mem
     view: (at, length) => new Uint8Array(memory.buffer, at, length),
     async run({ plan, nTokens, nOutputs, from, to }, signal) {
       kernels.begin(plan, nTokens, nOutputs);
-      for (let i = from, since = performance.now(); i < to; i++) {
+      for (let i = from; i < to; i++) {
         if (disposed) throw new QuantletError('ERR_DISPOSED', 'the model was disposed of while it was computing');
         kernels.compute(plan, sync, 0, 1, i, i + 1);
         if (performance.now() - since < SLICE_MS) continue;
