@@ -98,13 +98,14 @@ export function dropBanned(c: Candidates): void {
   if (c.size === 0) throw new QuantletError('ERR_LOGITS', 'every token is ruled out (all logits are -Infinity): no token can be chosen');
 }
 
-/** p = softmax(logits) over the candidates, in their order. */
-export function softmax(c: Candidates): void {
+/** p = softmax(logits) over the candidates, in their order. @returns the sum of exp(logit - largest logit) */
+export function softmax(c: Candidates): number {
   const { logits, p, size } = c;
   const max = logits[c.sorted ? 0 : argmax(logits, size)];
   let sum = 0;
   for (let i = 0; i < size; i++) sum += (p[i] = exp(logits[i] - max));
   for (let i = 0; i < size; i++) p[i] /= sum;
+  return sum;
 }
 
 /** Keeps the k largest logits, sorted. Up to 1024 by a heap in the first k slots: one comparison per token where nothing enters. */

@@ -1,6 +1,6 @@
 import { argmax, keepWhere, selectTop, softmax, sortCandidates } from './candidates.ts';
-import type { SamplerStep } from './candidates.ts';
-import { log } from './math.ts';
+import type { Candidates, SamplerStep } from './candidates.ts';
+import { exp, log } from './math.ts';
 import type { Random } from './random.ts';
 
 /** Keeps the k largest logits (llama_sampler_init_top_k). */
@@ -11,8 +11,11 @@ export function topKStep(k: number): SamplerStep {
 /** Nucleus sampling (Holtzman et al., 2019): the shortest run of most probable tokens that reaches p in sum. */
 export function topPStep(p: number, minKeep: number): SamplerStep {
   return (c) => {
-    sortCandidates(c);
-    softmax(c);
+    if (!c.sorted && c.size > 256 && minKeep <= 1) sortLikely(c, p);
+    else {
+      sortCandidates(c);
+      softmax(c);
+    }
     let sum = 0, keep = 0;
     while (keep < c.size) {
       sum += c.p[keep++];
@@ -20,6 +23,20 @@ export function topPStep(p: number, minKeep: number): SamplerStep {
     }
     c.size = keep;
   };
+}
+
+/**
+ * Sorts the tokens that may be needed to reach p, and drops the others: those with a probability up to (1 - p) / n
+ * hold no more than 1 - p together. Of a whole vocabulary a few thousand are left, and sorting costs nearly nothing.
+ */
+function sortLikely(c: Candidates, p: number): void {
+  const sum = softmax(c);
+  // a hair less, for the rounding of the sums
+  const least = ((1 - p) / c.size) * (1 - 1e-6);
+  keepWhere(c, (i) => c.p[i] > least);
+  sortCandidates(c);
+  const { logits, size } = c;
+  for (let i = 0; i < size; i++) c.p[i] = exp(logits[i] - logits[0]) / sum;
 }
 
 /** Keeps tokens at least minP times as probable as the most probable one; a logit comparison, so no softmax is needed. */

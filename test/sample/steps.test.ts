@@ -41,6 +41,8 @@ describe('each step against its slow reference', () => {
   const cases: [name: string, step: SamplerStep, want: (tokens: Token[]) => Token[]][] = [
     ['top_k 7', topKStep(7), (t) => reference.topK(t, 7)],
     ['top_p 0.8', topPStep(0.8, 0), (t) => reference.topP(t, 0.8)],
+    ['top_p 0', topPStep(0, 0), (t) => reference.topP(t, 0)],
+    ['top_p 0.999', topPStep(0.999, 0), (t) => reference.topP(t, 0.999)],
     ['top_p 0.1, min_keep 5', topPStep(0.1, 5), (t) => reference.topP(t, 0.1, 5)],
     ['min_p 0.1', minPStep(0.1, 0), (t) => reference.minP(t, 0.1)],
     ['min_p 0.9, min_keep 4', minPStep(0.9, 4), (t) => reference.minP(t, 0.9, 4)],
@@ -105,6 +107,15 @@ describe('small vectors by hand', () => {
     const c = (n: number): number => { const k = load([0, 1, 2, 3]); topNSigmaStep(n)(k); return k.size; };
     expect([c(0.5), c(0.9), c(1.8), c(2.7)]).toEqual([1, 2, 3, 4]);
   });
+});
+
+test('top_p of equal logits, more than fit the quick path', () => {
+  for (const [p, want] of [[0, 1], [0.25, 250], [0.9995, 1000]]) {
+    const c = load(new Float32Array(1000));
+    topPStep(p, 0)(c);
+    expect(Math.abs(c.size - want), `p ${p}: ${c.size}`).toBeLessThanOrEqual(1);
+    expect(Array.from(c.ids.subarray(0, c.size))).toEqual(Array.from({ length: c.size }, (_, id) => id));
+  }
 });
 
 describe('DRY', () => {
