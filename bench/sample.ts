@@ -17,7 +17,7 @@ const cases: Record<string, SamplerOptions> = {
   'defaults (top-k 40, top-p, min-p, temp)': {},
   'defaults + repeat penalty over 64': { repeatPenalty: 1.1 },
   'min-p only': { topK: 0, topP: 1 },
-  'top-p only (full sort)': { topK: 0, minP: 0 },
+  'top-p only': { topK: 0, minP: 0 },
   'temperature only (full softmax)': { topK: 0, topP: 1, minP: 0 },
 };
 

@@ -33,51 +33,75 @@ export function tokenTrie(vocabulary: GrammarVocabulary): TokenTrie {
   return trie;
 }
 
+/** Inserts token by token into linked nodes, found by a hash of (parent, byte), then lays them out in preorder. */
 function buildTrie(vocabulary: GrammarVocabulary): TokenTrie {
-  const spelled: { id: number; key: string }[] = [];
-  for (let id = 0; id < vocabulary.nVocab; id++) {
-    if (vocabulary.isEog(id)) continue;
-    const piece = vocabulary.pieceBytes(id);
-    if (piece.length > 0 && piece.length < 65536) spelled.push({ id, key: latin1(piece) });
+  const { nVocab } = vocabulary;
+  const pieces: Uint8Array[] = [];
+  let total = 1;
+  for (let id = 0; id < nVocab; id++) {
+    const piece = vocabulary.isEog(id) ? NO_BYTES : vocabulary.pieceBytes(id);
+    pieces.push(piece.length < 65536 ? piece : NO_BYTES);
+    total += pieces[id].length;
   }
-  spelled.sort((a, b) => (a.key < b.key ? -1 : a.key > b.key ? 1 : a.id - b.id));
 
-  const bytes: number[] = [], depths: number[] = [], ends: number[] = [], tokens: number[] = [];
-  const ids = new Int32Array(spelled.length);
-  const path: number[] = [];
-  let previous = '';
-  spelled.forEach(({ id, key }, at) => {
-    ids[at] = id;
-    if (key === previous) return;
-    let shared = 0;
-    while (shared < key.length && shared < previous.length && key.charCodeAt(shared) === previous.charCodeAt(shared)) shared++;
-    while (path.length > shared) ends[path.pop()!] = bytes.length;
-    for (let depth = shared; depth < key.length; depth++) {
-      path.push(bytes.length);
-      bytes.push(key.charCodeAt(depth));
-      depths.push(depth);
-      ends.push(0);
-      tokens.push(at);
+  const bytes = new Uint8Array(total), child = new Int32Array(total), sibling = new Int32Array(total);
+  const firstToken = new Int32Array(total).fill(-1), nextToken = new Int32Array(nVocab).fill(-1);
+  const slots = 2 ** Math.ceil(Math.log2(2 * total));
+  const table = new Int32Array(slots), parents = new Int32Array(total);
+  let nodes = 1; // node 0 is the root, which is nobody's child
+  // downwards, as every list gets its next member at its head
+  for (let id = nVocab - 1; id >= 0; id--) {
+    const piece = pieces[id];
+    if (piece.length === 0) continue;
+    let node = 0;
+    for (let i = 0; i < piece.length; i++) {
+      const byte = piece[i];
+      let slot = (Math.imul(node * 256 + byte, 0x9e3779b1) >>> 7) & (slots - 1);
+      let found = table[slot];
+      while (found !== 0 && (parents[found] !== node || bytes[found] !== byte)) {
+        slot = (slot + 1) & (slots - 1);
+        found = table[slot];
+      }
+      if (found === 0) {
+        found = nodes++;
+        table[slot] = found;
+        parents[found] = node;
+        bytes[found] = byte;
+        sibling[found] = child[node];
+        child[node] = found;
+      }
+      node = found;
     }
-    previous = key;
-  });
-  while (path.length > 0) ends[path.pop()!] = bytes.length;
-  tokens.push(spelled.length);
-  return {
-    bytes: Uint8Array.from(bytes),
-    depths: Uint16Array.from(depths),
-    ends: Int32Array.from(ends),
-    tokens: Int32Array.from(tokens),
-    ids,
-    maxDepth: depths.reduce((max, depth) => Math.max(max, depth + 1), 0),
-  };
+    nextToken[id] = firstToken[node];
+    firstToken[node] = id;
+  }
+
+  const size = nodes - 1;
+  const trie = { bytes: new Uint8Array(size), depths: new Uint16Array(size), ends: new Int32Array(size), tokens: new Int32Array(size + 1), ids: new Int32Array(nVocab), maxDepth: 0 };
+  const open: number[] = [];
+  let at = 0, spelled = 0;
+  for (let node = child[0]; node !== 0;) {
+    const depth = open.length;
+    trie.bytes[at] = bytes[node];
+    trie.depths[at] = depth;
+    trie.tokens[at] = spelled;
+    for (let id = firstToken[node]; id >= 0; id = nextToken[id]) trie.ids[spelled++] = id;
+    trie.maxDepth = Math.max(trie.maxDepth, depth + 1);
+    open.push(at++);
+    let next = child[node];
+    // up to where a sibling waits; every node that is left ends here
+    while (next === 0 && node !== 0) {
+      trie.ends[open.pop()!] = at;
+      next = sibling[node];
+      node = parents[node];
+    }
+    node = next;
+  }
+  trie.tokens[size] = spelled;
+  return trie;
 }
 
-function latin1(bytes: Uint8Array): string {
-  let text = '';
-  for (const byte of bytes) text += String.fromCharCode(byte);
-  return text;
-}
+const NO_BYTES = new Uint8Array();
 
 /** Sets the bit of every token whose bytes lead somewhere from `state`: the trie and the automaton walked together. */
 export function markTokens(trie: TokenTrie, state: State, step: (state: State, byte: number) => State | null, mask: Uint32Array): void {
