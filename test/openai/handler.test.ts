@@ -1,5 +1,6 @@
 import { describe, expect, it } from 'vitest';
 import { createHandler, type HandlerOptions } from '../../src/openai/handler.ts';
+import { chatPage } from '../../src/openai/page.ts';
 import { sameSecret } from '../../src/openai/request.ts';
 import { ownTemplates } from '../chat/templates.ts';
 import { scriptedBackend, type Script } from './backend.ts';
@@ -198,6 +199,15 @@ describe("llama-server's endpoints", () => {
     expect((await json('/props')).body).toMatchObject({ total_slots: 4, default_generation_settings: { n_ctx: 4096 }, bos_token: '<s>' });
     expect((await json('/health')).body).toEqual({ status: 'ok' });
     expect((await json('/v1/models')).body.data[0]).toMatchObject({ id: 'scripted', object: 'model' });
+  });
+
+  it('a page at / where one is given: script and markup that parse, nothing from elsewhere', async () => {
+    expect((await serve(() => '').send('/')).status).toBe(404);
+    const page = await (await serve(() => '', { page: chatPage, apiKey: 'k' }).send('/')).text();
+    const script = /<script type="module">([\s\S]*)<\/script>/.exec(page)?.[1] ?? '';
+    expect(() => new Function(script)).not.toThrow();
+    expect(script.length).toBeGreaterThan(1000);
+    expect(page).not.toMatch(/https?:|innerHTML/);
   });
 
   it('/metrics counts', async () => {
