@@ -10,6 +10,9 @@
 import { ACT_QUANT } from './dot';
 import { HAS_RELAXED_DOT, round_f32x4 } from './simd';
 
+/** Type id of this format in tensors of the plan: behind all of ggml's. Mirrored in src/graph/layout.ts. */
+export const TYPE_ACT: u32 = 256;
+
 /** Byte offsets in a block. */
 export const ACT_QUANTS: usize = 32 * ACT_QUANT;
 export const ACT_D: usize = ACT_QUANTS;

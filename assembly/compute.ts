@@ -5,6 +5,7 @@
 import { attention, attention_merge } from './attention';
 import { kv_store } from './kv_cache';
 import { mul_mat } from './mul_mat';
+import { mul_mat_packed_op, repack_op } from './mul_mat_packed';
 import { rms_norm } from './norm';
 import { rope } from './rope';
 import { add, get_rows, quantize, swiglu } from './rows';
@@ -22,6 +23,8 @@ const ATTENTION: u32 = 7;
 const ATTENTION_MERGE: u32 = 8;
 const ADD: u32 = 9;
 const SWIGLU: u32 = 10;
+const MUL_MAT_PACKED: u32 = 11;
+const REPACK: u32 = 12;
 
 /** Before a step: the dimensions that follow the batch, and all chunk cursors at zero. No thread may be computing. */
 export function begin(plan: usize, n_tokens: i32, n_outputs: i32): void {
@@ -44,7 +47,8 @@ export function compute(plan: usize, sync: usize, ith: i32, nth: i32, from: i32,
       if (met != GO_ON) return met;
     }
     const code = op.code;
-    if (code == MUL_MAT) mul_mat(op, nth);
+    if (code == MUL_MAT_PACKED) mul_mat_packed_op(op, nth, scratch);
+    else if (code == MUL_MAT) mul_mat(op, nth);
     else if (code == QUANTIZE) quantize(op, ith, nth);
     else if (code == RMS_NORM) rms_norm(op, ith, nth);
     else if (code == ROPE) rope(op, ith, nth);
@@ -54,6 +58,7 @@ export function compute(plan: usize, sync: usize, ith: i32, nth: i32, from: i32,
     else if (code == ADD) add(op, ith, nth);
     else if (code == SWIGLU) swiglu(op, ith, nth);
     else if (code == GET_ROWS) get_rows(op, ith, nth);
+    else if (code == REPACK) repack_op(op, scratch);
     else unreachable();
   }
   return GO_ON;

@@ -1,7 +1,9 @@
 /** Ops that work row by row: get_rows, quantise, add, swiglu. Rows are independent and split evenly over the threads. */
+import { TYPE_ACT, quantize_act } from './act';
 import { silu_f32x4 } from './math';
 import { add_row } from './norm';
-import { Op, nrows, row_of } from './tensor';
+import { packed_row } from './repack';
+import { LAYOUT_PACKED, Op, nrows, row_of } from './tensor';
 import { split_from, split_to } from './schedule';
 import { dequantize_row, quantize_row } from './type_traits';
 
@@ -11,7 +13,9 @@ export function get_rows(op: Op, ith: i32, nth: i32): void {
   const to = split_to(rows, ith, nth);
   for (let r = split_from(rows, ith, nth); r < to; r++) {
     const i = load<i32>(op.src1.data + (<usize>r << 2));
-    dequantize_row(src0.type, row_of(src0, i, 0, 0), row_of(dst, r, 0, 0), src0.ne0);
+    const y = row_of(dst, r, 0, 0);
+    if (src0.layout == LAYOUT_PACKED) packed_row(src0.type, src0.data, src0.ne0, i, y);
+    else dequantize_row(src0.type, row_of(src0, i, 0, 0), y, src0.ne0);
   }
 }
 
@@ -21,7 +25,9 @@ export function quantize(op: Op, ith: i32, nth: i32): void {
   const to = split_to(rows, ith, nth);
   for (let r = split_from(rows, ith, nth); r < to; r++) {
     const i1 = r % src0.ne1, i2 = r / src0.ne1 % src0.ne2, i3 = r / (src0.ne1 * src0.ne2);
-    quantize_row(dst.type, row_of(src0, i1, i2, i3), row_of(dst, i1, i2, i3), src0.ne0);
+    const x = row_of(src0, i1, i2, i3), y = row_of(dst, i1, i2, i3);
+    if (dst.type == TYPE_ACT) quantize_act(x, src0.ne0, y);
+    else quantize_row(dst.type, x, y, src0.ne0);
   }
 }
 

@@ -6,7 +6,8 @@ import { getArchitecture } from './gguf/metadata.ts';
 import type { OpenedGGUF } from './gguf/split.ts';
 import type { TensorInfo } from './gguf/types.ts';
 import { ATTENTION_PART, SYNC_SIZE } from './graph/layout.ts';
-import { createPlan, encodePlan, expand, place } from './graph/plan.ts';
+import { lower, type Record } from './graph/lower.ts';
+import { createPlan, encodePlan, expand, place, type Plan } from './graph/plan.ts';
 import { leaf, nbytes, type Ne, type Tensor } from './graph/tensor.ts';
 import type { Platform } from './platform.ts';
 import type { Batch } from './scheduler.ts';
@@ -77,8 +78,9 @@ export async function createEngine(platform: Platform, { gguf, parts }: OpenedGG
     : createSingle(module, memory, model.syncAt);
   try {
     await executor.write(model.planAt, encodePlan(model.plan, model.planAt, model.scratchAt, model.scratchSize));
+    await executor.write(model.packingAt, encodePlan(model.packing, model.packingAt, model.scratchAt, model.scratchSize));
     for (const { tensor, params } of model.tables) await executor.write(tensor.data, new Uint8Array(ropeTable(params, tensor.ne[1]).buffer));
-    await readWeights(executor, parts, model.weights, options);
+    await readWeights(executor, parts, model, options);
   } catch (error) {
     await executor.dispose();
     throw error;
@@ -141,12 +143,26 @@ export async function createEngine(platform: Platform, { gguf, parts }: OpenedGG
       expand: (...nodes) => void roots.push(...nodes),
     });
 
-    const plan = createPlan(expand([...roots, logits]), [logits]);
-    for (const leaf of [...Object.values(inputs), ...weights.values(), ...tables.map((t) => t.tensor), ...caches.flatMap((c) => [c.k, c.v])]) leaf.data = layout.reserve(nbytes(leaf));
+    const nodes = expand([...roots, logits]);
+    const packed = packWeights(nodes);
+    const plan = createPlan(lower(nodes, facts.act_row_size(32)), [logits]);
+    const packing = createPlan(packed.map((dst): Record => ({ code: 'REPACK', dst, src: [], params: [] })));
+    const group = facts.packed_rows();
+    for (const leaf of [...Object.values(inputs), ...weights.values(), ...tables.map((t) => t.tensor), ...caches.flatMap((c) => [c.k, c.v])]) {
+      leaf.data = layout.reserve(leaf.layout === 'packed' ? up(leaf.ne[1], group) * leaf.nb[1] : nbytes(leaf));
+    }
     place(plan, layout.reserve(plan.computeBytes));
-    const scratchSize = facts.attention_scratch(up(hparams.headDim, 8));
-    const scratchAt = layout.reserve(scratchSize * threads), planAt = layout.reserve(plan.byteLength);
-    return { contextLength, slotCells, batchSize, maxOutputs, layout, syncAt, weights, tables, inputs, plan, logits, scratchAt, scratchSize, planAt };
+    const scratchSize = up(Math.max(facts.attention_scratch(up(hparams.headDim, 8)), facts.mul_mat_packed_scratch(), ...packed.map((t) => group * t.nb[1])), 64);
+    const scratchAt = layout.reserve(scratchSize * threads), planAt = layout.reserve(plan.byteLength), packingAt = layout.reserve(packing.byteLength);
+    return { packing, packingAt, contextLength, slotCells, batchSize, maxOutputs, layout, syncAt, weights, tables, inputs, plan, logits, scratchAt, scratchSize, planAt };
+  }
+
+  /** Matrices that only products (and look-ups of rows) read are packed for the GEMM and GEMV. */
+  function packWeights(nodes: readonly Tensor[]): Tensor[] {
+    const packed = new Set(nodes.filter((n) => n.op === 'mul_mat').map((n) => n.src[0]).filter((w) => w.op === 'leaf' && w.ne[2] * w.ne[3] === 1 && w.ne[0] % 32 === 0 && facts.is_packable(w.type.id)));
+    for (const n of nodes) n.src.forEach((s, i) => !(i === 0 && (n.op === 'mul_mat' || n.op === 'get_rows')) && packed.delete(s));
+    for (const w of packed) w.layout = 'packed';
+    return [...packed];
   }
 
   async function step(batch: Batch, signal?: AbortSignal): Promise<(i: number) => Float32Array> {
@@ -164,11 +180,13 @@ export async function createEngine(platform: Platform, { gguf, parts }: OpenedGG
   }
 }
 
-/** Streams every weight to its place, in the file's order, without a buffer for the whole. */
-async function readWeights(executor: Executor, parts: readonly Bytes[], weights: ReadonlyMap<TensorInfo, Tensor>, { signal, onProgress }: EngineOptions): Promise<void> {
+/** Streams every weight to its place, in the file's order, without a buffer for the whole; a matrix is packed while the next is read. */
+async function readWeights(executor: Executor, parts: readonly Bytes[], { weights, packing, packingAt }: { weights: ReadonlyMap<TensorInfo, Tensor>; packing: Plan; packingAt: number }, { signal, onProgress }: EngineOptions): Promise<void> {
   const inOrder = [...weights].sort(([a], [b]) => a.part - b.part || a.offset - b.offset);
   const total = inOrder.reduce((n, [info]) => n + info.byteLength, 0);
+  const packingOf = new Map(packing.records.map((r, i) => [r.dst, i]));
   let loaded = 0;
+  let packed: Promise<void> = Promise.resolve();
   for (const [info, tensor] of inOrder) {
     const bytes = parts[info.part];
     for (let at = 0; at < info.byteLength; at += READ_BYTES) {
@@ -180,5 +198,11 @@ async function readWeights(executor: Executor, parts: readonly Bytes[], weights:
       loaded += n;
       onProgress?.({ loaded, total });
     }
+    const record = packingOf.get(tensor);
+    if (record === undefined) continue;
+    await packed;
+    packed = executor.run({ plan: packingAt, nTokens: 0, nOutputs: 0, from: record, to: record + 1 }, signal);
+    packed.catch(() => {}); // heard at the next await
   }
+  await packed;
 }

@@ -10,7 +10,7 @@ const STEADY_STEPS = 4;
 const STEADY_MS = 40;
 
 /** Only steps shorter than this are tried with fewer threads: meeting at some 40 barriers costs tens of microseconds, longer steps gain by every thread. */
-const SHORT_MS = 1;
+const SHORT_MS = 3;
 /** Fewer threads must be clearly faster: the user asked for more. */
 const CLEARLY = 0.8;
 

@@ -24,8 +24,13 @@ export const CODE = {
   ATTENTION_MERGE: 8,
   ADD: 9,
   SWIGLU: 10,
+  MUL_MAT_PACKED: 11,
+  REPACK: 12,
 } as const;
 export type OpCode = keyof typeof CODE;
+
+/** Type id of the packed kernels' activations (assembly/act.ts): behind all of ggml's. */
+export const TYPE_ACT = 256;
 
 export const LAYOUT = { plain: 0, packed: 1 } as const;
 export type Layout = keyof typeof LAYOUT;

@@ -5,7 +5,7 @@
 import { QuantletError } from '../errors.ts';
 import { TYPE, rowSize, type TypeName, type TypeTraits } from '../type-traits.ts';
 import type { OpCode } from './layout.ts';
-import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE } from './layout.ts';
+import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, TYPE_ACT } from './layout.ts';
 import { leaf, shape, type Ne, type Tensor } from './tensor.ts';
 
 export interface Record {
@@ -19,7 +19,11 @@ export interface Record {
 }
 
 /** The type src1 must have for vec_dot with a weight type (ggml's type_traits.vec_dot_type). */
-const VEC_DOT_TYPE: Partial<{ [K in TypeName]: TypeName }> = { f32: 'f32', f16: 'f32', bf16: 'f32', q4_0: 'q8_0', q8_0: 'q8_0' };
+const VEC_DOT_TYPE: Partial<{ [K in TypeName]: TypeName }> = {
+  f32: 'f32', f16: 'f32', bf16: 'f32',
+  q4_0: 'q8_0', q5_0: 'q8_0', q8_0: 'q8_0', iq4_nl: 'q8_0', mxfp4: 'q8_0', q4_1: 'q8_1', q5_1: 'q8_1',
+  q2_K: 'q8_K', q3_K: 'q8_K', q4_K: 'q8_K', q5_K: 'q8_K', q6_K: 'q8_K', iq4_xs: 'q8_K', tq1_0: 'q8_K', tq2_0: 'q8_K',
+};
 
 export const vecDotType = (weights: TypeTraits): TypeTraits => {
   const name = VEC_DOT_TYPE[weights.name as TypeName];
@@ -33,15 +37,16 @@ const temporary = (name: string, type: TypeTraits, like: Tensor, ne: Ne = like.n
   return { ...t, nb: [type.typeSize, rowSize(type, ne[0]), rowSize(type, ne[0]) * ne[1], rowSize(type, ne[0]) * ne[1] * ne[2]] as const };
 };
 
-/** `nodes` in an order in which each comes after its sources. */
-export function lower(nodes: readonly Tensor[]): Record[] {
+/** `nodes` in an order in which each comes after its sources; `actBlockBytes`: what 32 activations take in the packed kernels' format. */
+export function lower(nodes: readonly Tensor[], actBlockBytes: number): Record[] {
+  const actType: TypeTraits = { id: TYPE_ACT, name: 'activations', blckSize: 32, typeSize: actBlockBytes };
   const records: Record[] = [];
   const quantised = new Map<string, Tensor>();
   const ids = new Map<Tensor, number>(nodes.map((n, i) => [n, i]));
 
-  /** src1 in the weights' vec_dot_type; made once however many products read it. */
+  /** src1 in the type the weights' kernel wants; made once however many products read it. */
   const asVecDotType = (weights: Tensor, x: Tensor): Tensor => {
-    const type = vecDotType(weights.type);
+    const type = weights.layout === 'packed' ? actType : vecDotType(weights.type);
     if (type === x.type) return x;
     const key = `${ids.get(x)} ${type.name}`;
     let q = quantised.get(key);
@@ -60,7 +65,7 @@ export function lower(nodes: readonly Tensor[]): Record[] {
         records.push({ code: 'GET_ROWS', dst: t, src: [a, b], params: [] });
         break;
       case 'mul_mat':
-        records.push({ code: 'MUL_MAT', dst: t, src: [a, asVecDotType(a, b)], params: [] });
+        records.push({ code: a.layout === 'packed' ? 'MUL_MAT_PACKED' : 'MUL_MAT', dst: t, src: [a, asVecDotType(a, b)], params: [] });
         break;
       case 'add':
         // A sum that is normalised next is made in the same pass over memory.

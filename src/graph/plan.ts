@@ -3,7 +3,7 @@
  * A plan is made once per model; a step changes only n_tokens and n_outputs (begin() in assembly/compute.ts).
  */
 import { LAYOUT, CODE, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, TENSOR, TENSOR_SIZE } from './layout.ts';
-import { lower, type Record } from './lower.ts';
+import type { Record } from './lower.ts';
 import { nbytes, type Tensor } from './tensor.ts';
 
 const ALIGN = 64; // a cache line: threads never write one line from two tensors
@@ -35,9 +35,8 @@ const written = (r: Record): Tensor[] => [r.dst, ...(r.alsoWrites ?? [])];
 const read = (r: Record): Tensor[] => r.src.filter((t): t is Tensor => t !== undefined);
 const up = (n: number): number => Math.ceil(n / ALIGN) * ALIGN;
 
-/** Lowers the graph and lays out its intermediate results from address 0; `keep` are results the caller reads after the step. */
-export function createPlan(nodes: readonly Tensor[], keep: readonly Tensor[]): Plan {
-  const records = lower(nodes);
+/** Lays out the records' intermediate results from address 0; `keep` are results the caller reads after the step. */
+export function createPlan(records: readonly Record[], keep: readonly Tensor[] = []): Plan {
   const tensors = [...new Set(records.flatMap((r) => [...written(r), ...read(r)]))];
   const computeBytes = allocate(records, new Set(keep.map(base)));
   const dims = tensors.filter((t) => t.batch).length;

@@ -3,6 +3,12 @@ export interface Kernels {
   heap_base(): number;
   /** Scratch bytes a thread needs for attention with this padded head_dim. */
   attention_scratch(headDim: number): number;
+  /** Bytes of a row of activations for the packed kernels. */
+  act_row_size(ne00: number): number;
+  /** Whether weights of this type can be packed, the rows of a group, and what multiplying by them needs of each thread's scratch. */
+  is_packable(type: number): number;
+  packed_rows(): number;
+  mul_mat_packed_scratch(): number;
   begin(plan: number, nTokens: number, nOutputs: number): void;
   /** 0: done, 1: cancelled, -1: a worker was lost. */
   compute(plan: number, sync: number, ith: number, nth: number, from: number, to: number): number;

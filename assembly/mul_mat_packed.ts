@@ -1,0 +1,33 @@
+/** The op around the packed kernels: matrix products whose weights lie in row groups (repack.ts). Threads take chunks of rows from the cursor. */
+import { mul_mat_packed, packed_rows, repack } from './repack';
+import { take } from './sync';
+import { Op } from './tensor';
+
+/**
+ * Rows a chunk has: 64 keep the cursor out of the profile (a chunk of a 1024-wide product with one column takes 3 us, a take 30 ns);
+ * fewer, down to one group, where that would leave threads without work.
+ */
+function chunk_size(nrows: i32, nth: i32): i32 {
+  const group = packed_rows();
+  let size = 64;
+  while (size > group && nrows / size < 4 * nth) size >>= 1;
+  return max(size, group);
+}
+
+/** dst [n, m] f32 = src0 packed [k, n] times src1 [k, m] (activations of quantize_act). */
+export function mul_mat_packed_op(op: Op, nth: i32, scratch: usize): void {
+  const src0 = op.src0, src1 = op.src1, dst = op.dst;
+  const n = src0.ne1, m = src1.ne1;
+  if (m == 0) return;
+  const size = chunk_size(n, nth), chunks = (n + size - 1) / size;
+  for (let i = take(op.cursor); i < chunks; i = take(op.cursor)) {
+    const row0 = i * size;
+    mul_mat_packed(src0.type, src0.data, src0.ne0, row0, min(row0 + size, n), src1.data, src1.nb1, m, dst.data, dst.nb1, scratch);
+  }
+}
+
+/** Packs dst, a plain tensor just read from its file, in place. */
+export function repack_op(op: Op, scratch: usize): void {
+  const t = op.dst, groups = (t.ne1 + packed_rows() - 1) / packed_rows();
+  for (let g = take(op.cursor); g < groups; g = take(op.cursor)) repack(t.type, t.data, t.ne0, t.ne1, g, g + 1, scratch);
+}
