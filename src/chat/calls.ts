@@ -165,7 +165,7 @@ export const invokeXml: XmlSyntax = {
 export const paramXml: XmlSyntax = { outer: /<function name="([^"]+)">([\s\S]*?)<\/function>/g, inner: /<param name="([^"]+)">([\s\S]*?)<\/param>/g, trimLines: true };
 /** `name<arg_key>key</arg_key><arg_value>value</arg_value>` (GLM, Ling, Laguna, Spark); the tags may carry a suffix (Hunyuan). */
 export const keyValueXml: XmlSyntax = {
-  outer: /^\s*([^<>\s{}[\]]+)\s*(?:<tool_sep[^>]*>)?((?:\s*<arg_key[^>]*>[\s\S]*?<\/arg_value[^>]*>)*)\s*$/g,
+  outer: /^\s*([^<>\s{}[\]]+)\s*(?:<tool_sep[^>]*>)?([\s\S]*)$/g,
   inner: /<arg_key[^>]*>([\s\S]*?)<\/arg_key[^>]*>\s*<arg_value[^>]*>([\s\S]*?)<\/arg_value[^>]*>/g,
   trimLines: false,
 };

@@ -200,6 +200,13 @@ describe('createChatParser', () => {
     expect(other.push('{"name": "B')).toEqual([{ type: 'content', delta: '{"name": "B' }]);
   });
 
+  it('does not search for ever in what is almost a call', () => {
+    const pairs = '<arg_key>a</arg_key><arg_value>b</arg_value>'.repeat(2000);
+    for (const text of [`<tool_call>get_weather${pairs}junk</tool_call>`, `<tool_call><function=f>${'<parameter=a>'.repeat(2000)}</function></tool_call>`, `<tool_call>${'['.repeat(5000)}`]) {
+      expect(parseAnswer(formats.hermes, text, { tools }).content).toBe(text);
+    }
+  });
+
   it('stays linear over long arguments', () => {
     const parser = createChatParser(formats.hermes, { tools });
     const text = `<tool_call>{"name": "get_weather", "arguments": {"city": "${'word and '.repeat(20_000)}"}}</tool_call>`;

@@ -1,3 +1,4 @@
+import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { createHandler, type HandlerOptions } from '../../src/openai/handler.ts';
 import { chatPage } from '../../src/openai/page.ts';
@@ -267,6 +268,21 @@ describe('bad requests', () => {
     const got = await json('/v1/chat/completions', { messages: [...messages, ...messages] });
     expect([got.status, got.body.error.code]).toEqual([400, 'invalid_chat']);
     expect(got.body.error.message).toContain('Only one turn');
+  });
+
+  it('any JSON at all: an answer or a 400, never a failure', async () => {
+    const { send } = serve(() => 'ok');
+    const paths = ['/v1/chat/completions', '/v1/completions', '/completion', '/v1/embeddings', '/v1/rerank', '/tokenize', '/detokenize', '/apply-template'];
+    const fields = ['messages', 'prompt', 'content', 'tokens', 'input', 'query', 'documents', 'stream', 'max_tokens', 'n_predict', 'stop', 'seed', 'logprobs', 'n_probs', 'tools', 'tool_choice', 'response_format', 'logit_bias', 'json_schema', 'chat_template_kwargs'];
+    const value = fc.oneof(fc.jsonValue({ maxDepth: 2 }), fc.constantFrom<unknown>('a', ['a'], [1, 2], messages, tools, 'required', { type: 'json_object' }, [{ role: 'assistant', tool_calls: [{ function: { name: 'x', arguments: '{' } }] }]));
+    await fc.assert(
+      fc.asyncProperty(fc.constantFrom(...paths), fc.dictionary(fc.constantFrom(...fields), value, { maxKeys: 6 }), async (path, body) => {
+        const response = await send(path, { messages, prompt: 'p', ...body });
+        expect([200, 400], `${path} ${JSON.stringify(body)}`).toContain(response.status);
+        expect(await response.text()).not.toContain('internal_error');
+      }),
+      { seed: 15, numRuns: 1000 },
+    );
   });
 
   it('a failure of the server says nothing of its inside', async () => {
