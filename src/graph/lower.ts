@@ -58,7 +58,8 @@ export function lower(nodes: readonly Tensor[], actBlockBytes: number): Record[]
     return q;
   };
 
-  for (const [i, t] of nodes.entries()) {
+  const steps = nodes.filter((n) => n.op !== 'leaf' && n.op !== 'view');
+  for (const [i, t] of steps.entries()) {
     const [a, b, c] = t.src;
     switch (t.op) {
       case 'get_rows':
@@ -69,11 +70,11 @@ export function lower(nodes: readonly Tensor[], actBlockBytes: number): Record[]
         break;
       case 'add':
         // A sum that is normalised next is made in the same pass over memory.
-        if (nodes[i + 1]?.op === 'rms_norm' && nodes[i + 1].src[0] === t) break;
+        if (steps[i + 1]?.op === 'rms_norm' && steps[i + 1].src[0] === t) break;
         records.push({ code: 'ADD', dst: t, src: [a, b], params: [] });
         break;
       case 'rms_norm': {
-        const fused = nodes[i - 1] === a && a.op === 'add';
+        const fused = steps[i - 1] === a && a.op === 'add';
         records.push(
           fused
             ? { code: 'RMS_NORM', dst: t, src: [a.src[0], b, a.src[1], a], params: [{ f: t.params.eps }], alsoWrites: [a] }
@@ -99,9 +100,6 @@ export function lower(nodes: readonly Tensor[], actBlockBytes: number): Record[]
       }
       case 'swiglu':
         records.push({ code: 'SWIGLU', dst: t, src: [a, b], params: [] });
-        break;
-      case 'leaf':
-      case 'view':
         break;
       default:
         throw new QuantletError('ERR_INVALID_ARGUMENT', `no kernel for ${shape(t)}`);
