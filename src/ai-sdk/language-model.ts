@@ -1,0 +1,131 @@
+import type {
+  LanguageModelV3,
+  LanguageModelV3CallOptions,
+  LanguageModelV3Content,
+  LanguageModelV3FinishReason,
+  LanguageModelV3StreamPart,
+  LanguageModelV3Usage,
+} from '@ai-sdk/provider';
+import { prepareChat, runChat, type ChatOutcome, type ChatStep, type PreparedChat } from '../chat/run.ts';
+import type { Backend } from '../openai/backend.ts';
+import { messagesOf, optionsOf } from './prompt.ts';
+
+/** Call ids of nine letters and digits: every chat template accepts them when they come back. */
+function newCallId(): string {
+  const letters = 'abcdefghijklmnopqrstuvwxyz0123456789';
+  return Array.from(crypto.getRandomValues(new Uint8Array(9)), (byte) => letters[byte % letters.length]).join('');
+}
+
+function finishOf(outcome: ChatOutcome): LanguageModelV3FinishReason {
+  return { unified: outcome.finishReason === 'tool_calls' ? 'tool-calls' : outcome.finishReason, raw: outcome.result?.finishReason };
+}
+
+function usageOf(chat: PreparedChat, outcome: ChatOutcome, tokens: number): LanguageModelV3Usage {
+  const total = chat.promptIds.length;
+  const computed = outcome.result?.timings.promptTokens;
+  return {
+    inputTokens: { total, noCache: computed, cacheRead: computed === undefined ? undefined : total - computed, cacheWrite: undefined },
+    outputTokens: { total: tokens, text: undefined, reasoning: undefined },
+  };
+}
+
+/** The stream parts of an answer: segments of text and reasoning opened and closed, calls whole, the finish at the end. */
+async function* partsOf(steps: AsyncGenerator<ChatStep, ChatOutcome>, chat: PreparedChat): AsyncGenerator<LanguageModelV3StreamPart, void> {
+  let open: 'text' | 'reasoning' | undefined;
+  let segment = 0;
+  let tokens = 0;
+  const close = (): LanguageModelV3StreamPart[] => (open === undefined ? [] : [{ type: `${open}-end`, id: String(segment) }]);
+  try {
+    for (;;) {
+      const step = await steps.next();
+      if (step.done) {
+        yield* close();
+        yield { type: 'finish', finishReason: finishOf(step.value), usage: usageOf(chat, step.value, tokens) };
+        return;
+      }
+      if ((step.value.part?.id ?? -1) >= 0) tokens++;
+      for (const event of step.value.events) {
+        if (event.type === 'toolCall') {
+          yield* close();
+          open = undefined;
+          const id = event.call.id ?? newCallId();
+          const input = event.call.arguments;
+          yield { type: 'tool-input-start', id, toolName: event.call.name };
+          yield { type: 'tool-input-delta', id, delta: input };
+          yield { type: 'tool-input-end', id };
+          yield { type: 'tool-call', toolCallId: id, toolName: event.call.name, input };
+          continue;
+        }
+        const type = event.type === 'content' ? 'text' : 'reasoning';
+        if (open !== type) {
+          yield* close();
+          open = type;
+          yield { type: `${type}-start`, id: String(++segment) };
+        }
+        yield { type: `${type}-delta`, id: String(segment), delta: event.delta };
+      }
+    }
+  } finally {
+    await steps.return(undefined as never);
+  }
+}
+
+/**
+ * A model as the AI SDK's language model: `generateText({ model: languageModel(backend), prompt })`.
+ * Tool calls, structured output (schemas constrain sampling), reasoning, stop sequences, seeds and abort signals work.
+ * `providerOptions.quantlet` takes minP, repeatPenalty, grammar, reasoning, templateVariables and a few more.
+ */
+export function languageModel(backend: Backend): LanguageModelV3 {
+  const start = (options: LanguageModelV3CallOptions) => {
+    const { chat, warnings } = optionsOf(options);
+    const prepared = prepareChat(backend, messagesOf(options.prompt), chat);
+    return { prepared, warnings, parts: partsOf(runChat(backend, prepared), prepared) };
+  };
+  return {
+    specificationVersion: 'v3',
+    provider: 'quantlet',
+    modelId: backend.name,
+    supportedUrls: {},
+
+    async doGenerate(options) {
+      const { warnings, parts } = start(options);
+      const content: LanguageModelV3Content[] = [];
+      for await (const part of parts) {
+        const last = content.at(-1);
+        if (part.type === 'text-start') content.push({ type: 'text', text: '' });
+        else if (part.type === 'reasoning-start') content.push({ type: 'reasoning', text: '' });
+        else if (part.type === 'tool-call') content.push(part);
+        else if ((part.type === 'text-delta' || part.type === 'reasoning-delta') && last && 'text' in last) content[content.length - 1] = { ...last, text: last.text + part.delta };
+        else if (part.type === 'finish') return { content, finishReason: part.finishReason, usage: part.usage, warnings, response: { timestamp: new Date(), modelId: backend.name } };
+      }
+      throw new TypeError('the stream of an answer ended without its finish');
+    },
+
+    async doStream(options) {
+      const { warnings, parts } = start(options);
+      const stream = new ReadableStream<LanguageModelV3StreamPart>({
+        start(controller) {
+          controller.enqueue({ type: 'stream-start', warnings });
+          controller.enqueue({ type: 'response-metadata', timestamp: new Date(), modelId: backend.name });
+        },
+        async pull(controller) {
+          try {
+            const { done, value } = await parts.next();
+            if (done) controller.close();
+            else controller.enqueue(value);
+          } catch (error) {
+            if (options.abortSignal?.aborted) controller.error(error);
+            else {
+              controller.enqueue({ type: 'error', error });
+              controller.close();
+            }
+          }
+        },
+        async cancel() {
+          await parts.return();
+        },
+      });
+      return { stream };
+    },
+  };
+}

@@ -1,0 +1,43 @@
+import type { EmbeddingModelV3, RerankingModelV3 } from '@ai-sdk/provider';
+import { QuantletError } from '../errors.ts';
+import type { Backend } from '../openai/backend.ts';
+
+/**
+ * An embedder as the AI SDK's embedding model: `embedMany({ model: embeddingModel(backend), values })`.
+ * @throws QuantletError ERR_INVALID_ARGUMENT where the model gives no embeddings
+ */
+export function embeddingModel(backend: Backend): EmbeddingModelV3 {
+  if (!backend.embed) throw new QuantletError('ERR_INVALID_ARGUMENT', `The model ${backend.name} gives no embeddings; expected an embedding model (bert, nomic-bert ...).`);
+  return {
+    specificationVersion: 'v3',
+    provider: 'quantlet',
+    modelId: backend.name,
+    // Texts are batched by the model itself, so any number may come at once.
+    maxEmbeddingsPerCall: undefined,
+    supportsParallelCalls: false,
+    async doEmbed({ values, abortSignal }) {
+      const { vectors, promptTokens } = await (backend as Required<Backend>).embed(values, abortSignal ? { signal: abortSignal } : {});
+      return { embeddings: vectors.map((vector) => [...vector]), usage: { tokens: promptTokens }, warnings: [] };
+    },
+  };
+}
+
+/**
+ * A reranker as the AI SDK's reranking model: `rerank({ model: rerankingModel(backend), query, documents })`. Objects are ranked as their JSON.
+ * @throws QuantletError ERR_INVALID_ARGUMENT where the model does not rank
+ */
+export function rerankingModel(backend: Backend): RerankingModelV3 {
+  if (!backend.rank) throw new QuantletError('ERR_INVALID_ARGUMENT', `The model ${backend.name} does not rank; expected a reranker.`);
+  return {
+    specificationVersion: 'v3',
+    provider: 'quantlet',
+    modelId: backend.name,
+    async doRerank({ documents, query, topN, abortSignal }) {
+      const texts = documents.type === 'text' ? documents.values : documents.values.map((value) => JSON.stringify(value));
+      const { scores } = await (backend as Required<Backend>).rank(query, texts, abortSignal ? { signal: abortSignal } : {});
+      const ranking = scores.map((relevanceScore, index) => ({ index, relevanceScore }));
+      ranking.sort((a, b) => b.relevanceScore - a.relevanceScore || a.index - b.index);
+      return { ranking: ranking.slice(0, topN ?? ranking.length), response: { timestamp: new Date(), modelId: backend.name } };
+    },
+  };
+}
