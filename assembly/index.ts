@@ -25,8 +25,17 @@ export { dequantize_row_q5_K, quantize_row_q5_K, vec_dot_q5_K_q8_K } from './blo
 export { dequantize_row_q6_K, quantize_row_q6_K, vec_dot_q6_K_q8_K } from './block/q6_K';
 export { dequantize_row_q8_K, quantize_row_q8_K } from './block/q8_K';
 export { dequantize_row_iq4_nl, quantize_row_iq4_nl, vec_dot_iq4_nl_q8_0 } from './block/iq4_nl';
+export { dequantize_row_iq1_m } from './block/iq1_m';
+export { dequantize_row_iq1_s } from './block/iq1_s';
+export { dequantize_row_iq2_s } from './block/iq2_s';
+export { dequantize_row_iq2_xs } from './block/iq2_xs';
+export { dequantize_row_iq2_xxs } from './block/iq2_xxs';
+export { dequantize_row_iq3_s } from './block/iq3_s';
+export { dequantize_row_iq3_xxs } from './block/iq3_xxs';
 export { dequantize_row_iq4_xs, quantize_row_iq4_xs, vec_dot_iq4_xs_q8_K } from './block/iq4_xs';
 export { dequantize_row_mxfp4, quantize_row_mxfp4, vec_dot_mxfp4_q8_0 } from './block/mxfp4';
 export { dequantize_row_tq1_0, quantize_row_tq1_0, vec_dot_tq1_0_q8_K } from './block/tq1_0';
 export { dequantize_row_tq2_0, quantize_row_tq2_0, vec_dot_tq2_0_q8_K } from './block/tq2_0';
-export { blck_size, dequantize_row, quantize_chunk, quantize_row, quantize_work_size, type_size, vec_dot, vec_dot_type } from './type_traits';
+export { blck_size, type_size } from './type_ids';
+export { dequantize_row, vec_dot, vec_dot_dequantized, vec_dot_type } from './type_traits';
+export { quantize_chunk, quantize_row, quantize_work_size } from './quantize';

@@ -217,14 +217,22 @@ export function dot2_u6_scaled(u0: v128, s0: v128, u1: v128, s1: v128, scale: v1
   return i32x4.add(dot_u6_scaled(u0, s0, scale), dot_u6_scaled(u1, s1, scale));
 }
 
-/** Sixteen bytes, 0x10 where the bit of `bits` (16 used) is set and 0 elsewhere. */
+/** Sixteen bytes, 0xff where the bit of `bits` (16 used) is set and 0 elsewhere. */
 // @ts-ignore: decorator
 @inline
-export function spread_bits_0x10(bits: u32): v128 {
+export function spread_bits(bits: u32): v128 {
   const b = i16x8.splat(<i16>bits);
   const each = i8x16.shuffle(b, b, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
   const bit = i64x2.splat(0x8040201008040201);
-  return v128.and(i8x16.eq(v128.and(each, bit), bit), i8x16.splat(0x10));
+  return i8x16.eq(v128.and(each, bit), bit);
+}
+
+/** Sixteen i8 with the sign changed where the bit of `signs` is set. */
+// @ts-ignore: decorator
+@inline
+export function negate_where(q: v128, signs: u32): v128 {
+  const m = spread_bits(signs);
+  return i8x16.sub(v128.xor(q, m), m);
 }
 
 /** Sixteen i8 -> f32, q * d + m with two roundings, stored at y (64 bytes). */

@@ -4,7 +4,7 @@
  *   0        2                                            18
  *   | d: f16 | qs: 16 bytes, low nibble j, high j + 16    |
  */
-import { dot_i8, f16_to_f32, f32_to_f16, hsum_f32, lookup16, madd, nearest_int, store_i8_scaled } from '../simd';
+import { dot_i8, f16_to_f32, f32_to_f16, hsum_f32, lookup16, low_bytes, madd, nearest_int, store_i8_scaled } from '../simd';
 import { EPS, clamp, sum_squares, weigh } from './search_qx';
 import { L, LANES, SCALE, WEIGHT } from './work';
 
@@ -35,29 +35,47 @@ export function dequantize_row_iq4_nl(x: usize, y: usize, k: i32): void {
   }
 }
 
-/** The level nearest to each of four f32, as f32; halfway goes up, NaN to the lowest. A level is chosen where 2x reaches the sum of it and the one below. */
+/**
+ * Which of four f32 lie below the middle between level j / 4 and the next: the middle itself belongs to the upper one,
+ * and a NaN is below no middle, so it gets the highest level.
+ */
+// @ts-ignore: decorator
+@inline
+function below_middle(x2: v128, j: usize): v128 {
+  return f32x4.lt(x2, f32x4.add(v128.load32_splat(LEVELS + j), v128.load32_splat(LEVELS + j, 4)));
+}
+
+/** The level nearest to each of four f32, as f32. */
 // @ts-ignore: decorator
 @inline
 function nearest_level(x: v128): v128 {
   const x2 = f32x4.add(x, x);
-  let level = f32x4.splat(-127);
+  let level = f32x4.splat(113);
   for (let j: usize = 0; j < 60; j += 4) {
-    const below = v128.load32_splat(LEVELS + j);
-    const above = v128.load32_splat(LEVELS + j, 4);
-    level = f32x4.add(level, v128.and(f32x4.ge(x2, f32x4.add(below, above)), f32x4.sub(above, below)));
+    const step = f32x4.sub(v128.load32_splat(LEVELS + j), v128.load32_splat(LEVELS + j, 4));
+    level = f32x4.add(level, v128.and(below_middle(x2, j), step));
   }
   return level;
 }
 
-/** Index of the level nearest to x, as nearest_level. */
-function nearest_index(x: f32): u32 {
-  let index: u32 = 0;
-  for (let j: usize = 0; j < 60; j += 4) index += <u32>(x + x >= load<f32>(LEVELS + j) + load<f32>(LEVELS + j, 4));
+/** Its index, as i32. */
+function nearest_index(x: v128): v128 {
+  const x2 = f32x4.add(x, x);
+  let index = i32x4.splat(15);
+  for (let j: usize = 0; j < 60; j += 4) index = i32x4.add(index, below_middle(x2, j));
   return index;
 }
 
 function store_codes(x: usize, codes: usize, id: f32): void {
-  for (let i: usize = 0; i < 32; i++) store<u8>(codes + i, <u8>nearest_index(id * load<f32>(x + 4 * i)));
+  const d = f32x4.splat(id);
+  for (const end = codes + 32; codes < end; codes += 16, x += 64) {
+    v128.store(codes, low_bytes(
+      nearest_index(f32x4.mul(d, v128.load(x))),
+      nearest_index(f32x4.mul(d, v128.load(x, 16))),
+      nearest_index(f32x4.mul(d, v128.load(x, 32))),
+      nearest_index(f32x4.mul(d, v128.load(x, 48))),
+    ));
+  }
 }
 
 /**

@@ -4,7 +4,7 @@
  *   0        2                           6                                            22
  *   | d: f16 | qh: u32, bit j of q >> 4  | qs: 16 bytes, low nibble j, high j + 16    |
  */
-import { dot2_u6_offset, f16_to_f32, f32_to_f16, hsum_f32, low_bytes, madd, spread_bits_0x10, store_i8_scaled, trunc_i32x4 } from '../simd';
+import { dot2_u6_offset, f16_to_f32, f32_to_f16, hsum_f32, low_bytes, madd, spread_bits, store_i8_scaled, trunc_i32x4 } from '../simd';
 import { block32_signed_max } from './q4_0';
 import { make_qx_quants, sum_squares, weigh } from './search_qx';
 import { L, WEIGHT } from './work';
@@ -20,14 +20,14 @@ const BYTES: usize = 22;
 // @ts-ignore: decorator
 @inline
 export function codes5_low(q: v128, qh: u32): v128 {
-  return v128.or(v128.and(q, i8x16.splat(15)), spread_bits_0x10(qh));
+  return v128.or(v128.and(q, i8x16.splat(15)), v128.and(spread_bits(qh), i8x16.splat(16)));
 }
 
 /** Codes of elements 16..31. */
 // @ts-ignore: decorator
 @inline
 export function codes5_high(q: v128, qh: u32): v128 {
-  return v128.or(v128.and(i16x8.shr_u(q, 4), i8x16.splat(15)), spread_bits_0x10(qh >> 16));
+  return v128.or(v128.and(i16x8.shr_u(q, 4), i8x16.splat(15)), v128.and(spread_bits(qh >> 16), i8x16.splat(16)));
 }
 
 /** Stores qh and qs at y from sixteen and sixteen codes (bits above the fifth are dropped). */

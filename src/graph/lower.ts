@@ -58,8 +58,7 @@ export function lower(nodes: readonly Tensor[], actBlockBytes: number): Record[]
     return q;
   };
 
-  const steps = nodes.filter((n) => n.op !== 'leaf' && n.op !== 'view');
-  for (const [i, t] of steps.entries()) {
+  for (const [i, t] of nodes.entries()) {
     const [a, b, c] = t.src;
     switch (t.op) {
       case 'get_rows':
@@ -70,11 +69,11 @@ export function lower(nodes: readonly Tensor[], actBlockBytes: number): Record[]
         break;
       case 'add':
         // A sum that is normalised next is made in the same pass over memory.
-        if (steps[i + 1]?.op === 'rms_norm' && steps[i + 1].src[0] === t) break;
+        if (nodes[i + 1]?.op === 'rms_norm' && nodes[i + 1].src[0] === t) break;
         records.push({ code: 'ADD', dst: t, src: [a, b], params: [] });
         break;
       case 'rms_norm': {
-        const fused = steps[i - 1] === a && a.op === 'add';
+        const fused = nodes[i - 1] === a && a.op === 'add';
         records.push(
           fused
             ? { code: 'RMS_NORM', dst: t, src: [a.src[0], b, a.src[1], a], params: [{ f: t.params.eps }], alsoWrites: [a] }
@@ -100,6 +99,9 @@ export function lower(nodes: readonly Tensor[], actBlockBytes: number): Record[]
       }
       case 'swiglu':
         records.push({ code: 'SWIGLU', dst: t, src: [a, b], params: [] });
+        break;
+      case 'leaf':
+      case 'view':
         break;
       default:
         throw new QuantletError('ERR_INVALID_ARGUMENT', `no kernel for ${shape(t)}`);
