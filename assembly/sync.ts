@@ -50,7 +50,10 @@ export function barrier(sync: usize, nth: i32): i32 {
   } else {
     let polls = spin(sync);
     while (atomic.load<i32>(sync + PHASE) == phase) {
-      if (--polls < 0) atomic.wait<i32>(sync + PHASE, phase, -1);
+      if (--polls >= 0) continue;
+      // Who comes here after a worker was lost has read PHASE as the poison left it: nobody will change it again.
+      if (atomic.load<i32>(sync + POISON) != 0) break;
+      atomic.wait<i32>(sync + PHASE, phase, -1);
     }
   }
   if (atomic.load<i32>(sync + POISON) != 0) return LOST;

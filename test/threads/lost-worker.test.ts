@@ -1,0 +1,80 @@
+/** A worker that dies: the caller hears ERR_WORKER_LOST within a second, the process lives, and the next generation gives what it always gave. */
+import diagnostics from 'node:diagnostics_channel';
+import type { Worker } from 'node:worker_threads';
+import { loadModel, type Build, type Model } from 'quantlet';
+import { afterAll, describe, expect, it } from 'vitest';
+import { failure, patchedLlama, randomIds } from '../support.ts';
+
+/** Node tells of every worker it starts; the pool keeps them to itself. */
+const workers: Worker[] = [];
+const collect = (message: unknown): void => {
+  const { worker } = message as { worker: Worker };
+  workers.push(worker);
+  worker.once('exit', () => workers.splice(workers.indexOf(worker), 1));
+};
+diagnostics.subscribe('worker_threads', collect);
+afterAll(() => diagnostics.unsubscribe('worker_threads', collect));
+
+const LIMIT_MS = 1000;
+const prompt = randomIds(700, 272, 3);
+const options = { temperature: 0, maxTokens: 12, ignoreEos: true } as const;
+
+async function withModel(build: Build, threads: number, use: (model: Model, ids: () => Promise<readonly number[]>) => Promise<void>): Promise<void> {
+  const model = await loadModel(await patchedLlama({ metadata: { 'llama.context_length': 1024 } }), { build, threads, warmUp: false });
+  try {
+    await use(model, async () => (await model.generate(prompt, options).result()).ids);
+  } finally {
+    await model.dispose();
+  }
+}
+
+/** Kills worker `which` after `ms` of a prompt of 700 tokens; either it was lost, or the step was over before the blow fell. */
+async function killWhile(run: () => Promise<unknown>, which: number, ms: number): Promise<{ code: string; tookMs: number }> {
+  const running = failure(run());
+  await new Promise((resolve) => setTimeout(resolve, ms));
+  const start = performance.now();
+  await workers[which].terminate();
+  const { code } = await running;
+  return { code, tookMs: performance.now() - start };
+}
+
+describe.each(['simd-threads', 'relaxed-threads'] as const)('%s', (build) => {
+  it.each([1, 2, 3])('%i threads: any worker, at any moment of a step', (threads) => withModel(build, threads, async (model, ids) => {
+    const want = await ids();
+    const codes: string[] = [];
+    for (let round = 0; round < 6; round++) {
+      model.state.slots[0].tokens.length = 0; // the whole prompt again, not its cached part
+      const { code, tookMs } = await killWhile(ids, round % threads, round * 2);
+      codes.push(code);
+      expect(['ERR_WORKER_LOST', 'none'], `round ${round}`).toContain(code);
+      expect(tookMs, `round ${round}: ms from the kill to the answer`).toBeLessThan(LIMIT_MS);
+      model.state.slots[0].tokens.length = 0;
+      expect(await ids(), `round ${round}: the generation after it`).toEqual(want);
+    }
+    expect(codes, 'no blow fell into a step').toContain('ERR_WORKER_LOST');
+  }));
+
+  it('all workers at once, and between two tokens', () => withModel(build, 2, async (model, ids) => {
+    const want = await ids();
+    const all = failure(ids());
+    await Promise.all(workers.map((w) => w.terminate()));
+    expect(['ERR_WORKER_LOST', 'none']).toContain((await all).code);
+
+    const parts = model.generate(prompt, options)[Symbol.asyncIterator]();
+    const got = [(await parts.next()).value!.id, (await parts.next()).value!.id];
+    await workers[0].terminate(); // the threads wait for a step that the consumer has not asked for
+    const rest = failure(async () => { for (let p = await parts.next(); !p.done; p = await parts.next()) got.push(p.value.id); });
+    const { code } = await rest;
+    expect(['ERR_WORKER_LOST', 'none']).toContain(code);
+    expect(got).toEqual(want.slice(0, got.length));
+    expect(await ids()).toEqual(want);
+  }));
+
+  it('while nobody works: nobody notices', () => withModel(build, 2, async (model, ids) => {
+    const want = await ids();
+    model.state.engine.executor.rest();
+    await new Promise((resolve) => setTimeout(resolve, 50));
+    await workers[0].terminate();
+    expect(await ids()).toEqual(want);
+  }));
+});
