@@ -20,6 +20,8 @@ import { isThreaded, kernelFacts, pickBuild, type Build } from './wasm/load.ts';
 import { MEMORY_LIMIT, createLayout, createMemory } from './wasm/memory.ts';
 
 export interface EngineOptions {
+  /** Tokens of the model's vocabulary. */
+  nVocab: number;
   threads: number | undefined;
   build: string | undefined;
   /** Tokens of one sequence at most; 0: what the model was trained for. Undefined: that, or DEFAULT_CONTEXT if it is more. */
@@ -62,6 +64,7 @@ const up = (n: number, multiple: number): number => Math.ceil(n / multiple) * mu
 export async function createEngine(platform: Platform, { gguf, parts }: OpenedGGUF, options: EngineOptions): Promise<Engine> {
   const architecture = findArchitecture(getArchitecture(gguf));
   const hparams = architecture.hparams(gguf);
+  if (hparams.nVocab !== options.nVocab) throw new QuantletError('ERR_GGUF_INVALID', `the metadata says that the vocabulary has ${hparams.nVocab} tokens, but it lists ${options.nVocab}: the file is damaged`);
   const build = pickBuild(platform.features(), options.build || platform.forcedBuild());
   const threads = isThreaded(build) ? (options.threads ?? platform.defaultThreads()) : 1;
   const module = await platform.module(build);

@@ -152,6 +152,7 @@ async function* run(
 }
 
 function checkIds(ids: readonly number[], nVocab: number): readonly number[] {
+  if (!Array.isArray(ids)) throw new QuantletError('ERR_INVALID_ARGUMENT', `the prompt is ${ids === null ? 'null' : typeof ids}; expected a text or an array of token ids`);
   const bad = ids.findIndex((id) => !Number.isInteger(id) || id < 0 || id >= nVocab);
   if (bad >= 0) throw new QuantletError('ERR_INVALID_ARGUMENT', `prompt id ${ids[bad]} at ${bad} is outside the vocabulary of ${nVocab}`);
   return ids;

@@ -107,16 +107,19 @@ export class Model {
   }
 }
 
-const positive = (name: string, value: number | undefined, fallback: number, least = 1): number => {
+/** More than any machine has cores; each costs a worker and its scratch memory (ggml's GGML_MAX_N_THREADS). */
+const MAX_THREADS = 512;
+
+const positive = (name: string, value: number | undefined, fallback: number, least = 1, most = 2 ** 31 - 1): number => {
   if (value === undefined) return fallback;
-  if (!Number.isInteger(value) || value < least || value > 2 ** 31 - 1) throw new QuantletError('ERR_INVALID_ARGUMENT', `${name} is ${value}; expected a whole number from ${least}`);
+  if (!Number.isInteger(value) || value < least || value > most) throw new QuantletError('ERR_INVALID_ARGUMENT', `${name} is ${value}; expected a whole number from ${least} to ${most}`);
   return value;
 };
 
 /** What entries make their loadModel of. */
 export async function loadModelOn(platform: Platform, source: ModelSource | readonly ModelSource[], options: LoadOptions = {}): Promise<Model> {
   const { signal } = options;
-  const threads = options.threads === undefined ? undefined : positive('threads', options.threads, 1);
+  const threads = options.threads === undefined ? undefined : positive('threads', options.threads, 1, 1, MAX_THREADS);
   if (options.contextLength !== undefined) positive('contextLength', options.contextLength, 0, 0);
   const parallel = positive('parallel', options.parallel, 1);
   const batchSize = positive('batchSize', options.batchSize, 512);
@@ -127,7 +130,7 @@ export async function loadModelOn(platform: Platform, source: ModelSource | read
   try {
     const tokenizer = createTokenizer(gguf.metadata);
     const engine = await createEngine(platform, { gguf, parts }, {
-      threads, parallel, batchSize, signal, build: options.build, contextLength: options.contextLength, maxOutputs, onProgress: options.onProgress,
+      nVocab: tokenizer.nVocab, threads, parallel, batchSize, signal, build: options.build, contextLength: options.contextLength, maxOutputs, onProgress: options.onProgress,
     });
     const loadMs = performance.now() - start;
     try {

@@ -24,6 +24,9 @@ export interface StopMatcher {
  * @throws QuantletError ERR_INVALID_ARGUMENT for an empty stop string, which would end every text before it starts.
  */
 export function createStopMatcher(stops: readonly string[]): StopMatcher {
+  if (!Array.isArray(stops) || stops.some((stop) => typeof stop !== 'string')) {
+    throw new QuantletError('ERR_INVALID_ARGUMENT', 'A stop string is no string; expected a text or an array of texts.');
+  }
   if (stops.some((stop) => stop === '')) {
     throw new QuantletError('ERR_INVALID_ARGUMENT', 'A stop string is empty; expected at least one character. Remove it from the list.');
   }

@@ -25,11 +25,22 @@ const VEC_DOT_TYPE: Partial<{ [K in TypeName]: TypeName }> = {
   q2_K: 'q8_K', q3_K: 'q8_K', q4_K: 'q8_K', q5_K: 'q8_K', q6_K: 'q8_K', iq4_xs: 'q8_K', tq1_0: 'q8_K', tq2_0: 'q8_K',
 };
 
-export const vecDotType = (weights: TypeTraits): TypeTraits => {
+export const vecDotType = (weights: TypeTraits, tensor = ''): TypeTraits => {
   const name = VEC_DOT_TYPE[weights.name as TypeName];
-  if (!name) throw new QuantletError('ERR_UNSUPPORTED_TYPE', `no kernel multiplies by ${weights.name} weights; these run: ${Object.keys(VEC_DOT_TYPE).join(', ')}`);
+  if (!name) throw new QuantletError('ERR_UNSUPPORTED_TYPE', `no kernel reads ${weights.name} weights${tensor && ` (tensor "${tensor}")`}; these run: ${Object.keys(VEC_DOT_TYPE).join(', ')}`);
   return TYPE[name];
 };
+
+/** Ops whose kernels look at the type of what they read; all others read f32. */
+const TYPED_OPS: ReadonlySet<string> = new Set(['get_rows', 'mul_mat', 'set_rows', 'flash_attn_ext']);
+
+/** Weights come from a file that may say anything; a kernel that takes f32 would read other types as noise, or beyond their end. */
+function checkWeights(t: Tensor): void {
+  if (t.op === 'get_rows' && t.src[0].op === 'leaf') vecDotType(t.src[0].type, t.src[0].name);
+  if (TYPED_OPS.has(t.op)) return;
+  const bad = t.src.find((s) => s.op === 'leaf' && !s.batch && s.type !== TYPE.f32);
+  if (bad) throw new QuantletError('ERR_UNSUPPORTED_TYPE', `tensor "${bad.name}" is ${bad.type.name}, ${t.op} takes f32: the file was converted in a way that ggml's own tools do not`);
+}
 
 /** A node the lowering adds: same shape as its model, another type. */
 const temporary = (name: string, type: TypeTraits, like: Tensor, ne: Ne = like.ne): Tensor => {
@@ -46,7 +57,7 @@ export function lower(nodes: readonly Tensor[], actBlockBytes: number): Record[]
 
   /** src1 in the type the weights' kernel wants; made once however many products read it. */
   const asVecDotType = (weights: Tensor, x: Tensor): Tensor => {
-    const type = weights.layout === 'packed' ? actType : vecDotType(weights.type);
+    const type = weights.layout === 'packed' ? actType : vecDotType(weights.type, weights.name);
     if (type === x.type) return x;
     const key = `${ids.get(x)} ${type.name}`;
     let q = quantised.get(key);
@@ -60,6 +71,7 @@ export function lower(nodes: readonly Tensor[], actBlockBytes: number): Record[]
 
   for (const [i, t] of nodes.entries()) {
     const [a, b, c] = t.src;
+    checkWeights(t);
     switch (t.op) {
       case 'get_rows':
         records.push({ code: 'GET_ROWS', dst: t, src: [a, b], params: [] });
