@@ -39,9 +39,10 @@ async function main(argv: readonly string[]): Promise<number> {
 }
 
 const interrupt = new AbortController();
-process.once('SIGINT', () => {
+// One listener for good: between two that replace each other a signal would find none, and end the process at once.
+process.on('SIGINT', () => {
+  if (interrupt.signal.aborted) process.exit(130); // a second Ctrl-C does not wait
   interrupt.abort(new DOMException('interrupted', 'AbortError'));
-  process.once('SIGINT', () => process.exit(130)); // a second Ctrl-C does not wait
 });
 // A reader that went away (quantlet ... | head) is no error of ours.
 process.stdout.on('error', (e: NodeJS.ErrnoException) => process.exit(e.code === 'EPIPE' ? 0 : 1));
