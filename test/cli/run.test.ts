@@ -1,0 +1,177 @@
+/** The command line as a shell sees it: flags, output, exit codes, signals. */
+import { spawn } from 'node:child_process';
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { cliPath, llamaModel, patchedLlama, root, runCli, shippedModel, temporaryFolder, writeTo, type Exit } from '../support.ts';
+
+const folder = temporaryFolder();
+const run = (...args: (string | number)[]): Promise<Exit> => runCli(['run', '-m', llamaModel, '--temp', 0, '--no-warmup', '--ignore-eos', ...args]);
+interface Report { prompt_ids: number[]; ids: number[]; text: string; stop_reason: string; build: string; threads: number; timings: Record<string, number> }
+const report = async (...args: (string | number)[]): Promise<Report> => JSON.parse((await run('--json', ...args)).stdout) as Report;
+
+describe('run', () => {
+  it('stdout is the text, stderr one line of numbers, no colours, no progress bar', async () => {
+    const { code, stdout, stderr } = await run('-p', 'the cat', '-n', 12, '-t', 2, '--build', 'simd-threads');
+    expect(code, stderr).toBe(0);
+    expect(stdout.startsWith('the cat')).toBe(true);
+    expect(stdout.endsWith('\n')).toBe(true);
+    expect(stderr.trim()).toMatch(/^prompt \d+ tokens, [\d.]+ tokens\/s \| generation 12 tokens, [\d.]+ tokens\/s \| build simd-threads, 2 threads$/);
+    expect(stderr).not.toMatch(/[\u001b█\r]/);
+  });
+
+  it('--json has the documented fields and nothing on stderr', async () => {
+    const { code, stdout, stderr } = await run('-p', 'the cat', '-n', 12, '-t', 2, '--json', '--build', 'simd-threads');
+    expect([code, stderr]).toEqual([0, '']);
+    const got = JSON.parse(stdout) as Report;
+    expect(Object.keys(got)).toEqual(['prompt_ids', 'ids', 'text', 'stop_reason', 'build', 'threads', 'timings']);
+    expect(Object.keys(got.timings)).toEqual(['load_ms', 'warmup_ms', 'prompt_n', 'prompt_ms', 'prompt_per_second', 'predicted_n', 'predicted_ms', 'predicted_per_second']);
+    expect(Object.values(got.timings).every((n) => Number.isFinite(n) && n >= 0), JSON.stringify(got.timings)).toBe(true);
+    expect([got.stop_reason, got.build, got.threads, got.ids.length, got.timings.prompt_n, got.timings.predicted_n]).toEqual(['length', 'simd-threads', 2, 12, got.prompt_ids.length, 12]);
+    expect(got.prompt_ids[0], 'the beginning-of-text token comes first').toBe(1);
+  });
+
+  it('an empty prompt is the beginning-of-text token alone; the text streams as it comes in one piece', async () => {
+    const { prompt_ids, text } = await report('-p', '', '-n', 20);
+    expect(prompt_ids).toEqual([1]);
+    expect((await run('-p', '', '-n', 20)).stdout).toBe(`${text.replace(/^ /, '')}\n`);
+    expect((await report('-n', 20)).text).toBe(text);
+  });
+
+  it.each<[string, (string | number)[], number]>([
+    ['-n -1 goes on to the end of the context', ['-p', 'x', '-n', -1, '-c', 32], 0],
+    ['--seed -1', ['-p', 'x', '-n', 2, '--seed', -1], 0],
+    ['-p "-5 + 3"', ['-p', '-5 + 3', '-n', 2], 0],
+    ['-p --json is a text', ['-p', '--json', '-n', 2], 0],
+    ['--temp=0', ['-p', 'x', '-n', 2, '--temp=0'], 0],
+    ['--n-predict', ['-p', 'x', '--n-predict', 2], 0],
+    ['the sampling flags', ['-p', 'x', '-n', 2, '--temp', 0.7, '--top-k', 5, '--top-p', 0.9, '--min-p', 0.01, '--repeat-penalty', 1.1, '--repeat-last-n', 32, '--seed', 3], 0],
+    ['an unknown flag', ['--no-such-flag'], 2],
+    ['a flag of another command', ['-p', 'x', '--port', 5], 2],
+    ['a missing value', ['-p'], 2],
+    ['a number that is none', ['-n', 'many'], 2],
+    ['a whole number that is not', ['-n', '1.5'], 2],
+    ['an empty number', ['-n', ''], 2],
+    ['a value for a switch', ['--json=yes'], 2],
+    ['a word too many', ['-p', 'x', 'y'], 2],
+    ['-t 0', ['-p', 'x', '-t', 0], 2],
+    ['-t -1', ['-p', 'x', '-t', -1], 2],
+    ['-c -1', ['-p', 'x', '-c', -1], 2],
+    ['-n -2', ['-p', 'x', '-n', -2], 2],
+    ['an unknown build', ['-p', 'x', '--build', 'avx2'], 2],
+    ['--temp nan', ['-p', 'x', '--temp', 'nan'], 2],
+  ])('%s', async (_, args, want) => {
+    const { code, stdout, stderr } = await run(...args);
+    expect(code, stderr).toBe(want);
+    if (want === 0) expect(stdout).not.toBe('');
+    else expect(stderr).toMatch(/^quantlet: [^\n]+\n$/);
+  });
+
+  it('escapes in -p are read, unless --no-escape; -f reads a file', async () => {
+    const ids = async (...args: string[]): Promise<number[]> => (await report(...args, '-n', 1)).prompt_ids;
+    const real = await ids('-p', 'a\nb'), asIs = await ids('-p', 'a\\nb', '--no-escape');
+    expect(await ids('-p', 'a\\nb')).toEqual(real);
+    expect(asIs).not.toEqual(real);
+    expect(await ids('-f', writeTo(folder, 'prompt.txt', 'a\nb\n'))).toEqual(real);
+    expect((await run('-f', `${folder}/none.txt`)).code).toBe(1);
+  });
+
+  it('-r ends the text where it comes up and is not shown; --no-display-prompt shows the rest alone', async () => {
+    const { text } = await report('-p', 'the cat', '-n', 30);
+    const stop = text.slice(6, 8), shown = text.slice(0, text.indexOf(stop));
+    expect((await run('-p', 'the cat', '-n', 30, '-r', stop, '-r', 'never to be seen')).stdout).toBe(`the cat${shown}\n`);
+    expect((await report('-p', 'the cat', '-n', 30, '-r', stop)).stop_reason).toBe('stop');
+    expect((await run('-p', 'the cat', '-n', 30, '--no-display-prompt')).stdout).toBe(`${text}\n`);
+  });
+
+  it('QUANTLET_BUILD chooses the build, --build goes before it, a wrong one is refused', async () => {
+    const build = async (env: Record<string, string>, ...args: string[]): Promise<string> => {
+      const { code, stdout, stderr } = await runCli(['run', '-m', llamaModel, '-n', 1, '--json', '--no-warmup', ...args], { env });
+      return code === 0 ? (JSON.parse(stdout) as Report).build : `${code} ${stderr}`;
+    };
+    expect(await build({ QUANTLET_BUILD: 'simd' })).toBe('simd');
+    expect(await build({ QUANTLET_BUILD: 'relaxed' })).toBe('relaxed');
+    expect(await build({ QUANTLET_BUILD: 'simd' }, '--build', 'simd-threads')).toBe('simd-threads');
+    expect(await build({ QUANTLET_BUILD: '' })).toBe('relaxed-threads');
+    expect(await build({ QUANTLET_BUILD: 'mmx' })).toMatch(/^2 quantlet: .*"mmx".*\n$/);
+  });
+
+  it('the same seed gives the same text for any number of threads, another seed another', async () => {
+    const text = async (seed: number, threads: number): Promise<string> => (await report('-p', 'the', '-n', 40, '--temp', 1, '--seed', seed, '-t', threads)).text;
+    const want = await text(7, 1);
+    expect([await text(7, 1), await text(7, 2), await text(7, 3)]).toEqual([want, want, want]);
+    expect(await text(8, 1)).not.toBe(want);
+  });
+});
+
+describe('processes', () => {
+  it.each(['simd', 'simd-threads'])('Ctrl-C in the middle of a generation, %s: the text so far, exit 130', async (build) => {
+    // Thousands of tokens to come when the signal does.
+    const long = writeTo(folder, 'long.gguf', await patchedLlama({ metadata: { 'llama.context_length': 16384 } }));
+    let sent = false;
+    const { code, stdout, stderr, ms } = await runCli(['run', '-m', long, '-p', 'the', '-n', -1, '--ignore-eos', '--temp', 0, '--build', build, '-t', 2], {
+      onStdout: (text, kill) => {
+        if (!sent && text.length > 3) kill('SIGINT');
+        sent ||= text.length > 3;
+      },
+    });
+    expect([code, stderr]).toEqual([130, '']);
+    expect(stdout.startsWith('the')).toBe(true);
+    expect(ms).toBeLessThan(10_000);
+  });
+
+  it('a reader that goes away is no error', async () => {
+    const child = spawn(process.execPath, [cliPath, 'run', '-m', llamaModel, '-p', 'the', '-n', '400', '--ignore-eos', '--temp', '0'], { stdio: ['ignore', 'pipe', 'pipe'] });
+    let stderr = '';
+    child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
+    child.stdout.once('data', () => child.stdout.destroy());
+    const code = await new Promise((resolve) => child.on('close', resolve));
+    expect(code, stderr).toBe(0);
+    expect(stderr).not.toMatch(/EPIPE|\n\s+at /);
+  });
+});
+
+describe('help and version', () => {
+  it("--version is package.json's", async () => {
+    const { version } = JSON.parse(readFileSync(new URL('package.json', root), 'utf8')) as { version: string };
+    for (const flag of ['--version', '-v']) expect(await runCli([flag])).toMatchObject({ code: 0, stdout: `${version}\n`, stderr: '' });
+  });
+
+  it('the overview names every command, and each has a help with its flags and examples', async () => {
+    const overview = await runCli(['--help']);
+    expect([overview.code, overview.stderr]).toEqual([0, '']);
+    const commands = [...overview.stdout.matchAll(/^ {2}([a-z-]+) {2,}\S/gm)].map((m) => m[1]);
+    expect(commands).toEqual(expect.arrayContaining(['run', 'inspect']));
+    for (const command of commands) {
+      const { code, stdout, stderr } = await runCli([command, '--help']);
+      expect([code, stderr], command).toEqual([0, '']);
+      expect(stdout, command).toMatch(/usage: quantlet .*\n[^]*--help[^]*examples:\n {2}\S/);
+    }
+  });
+
+  it('no command and an unknown one are usage errors', async () => {
+    expect((await runCli([])).code).toBe(2);
+    const { code, stderr } = await runCli(['dance']);
+    expect([code, /dance.*run/.test(stderr)]).toEqual([2, true]);
+  });
+});
+
+describe('inspect', () => {
+  it('lists metadata and tensors', async () => {
+    const { code, stdout, stderr } = await runCli(['inspect', llamaModel]);
+    expect([code, stderr]).toEqual([0, '']);
+    for (const text of ['llama.block_count', 'general.architecture', 'blk.0.attn_q.weight', '[32, 32]', 'f32']) expect(stdout).toContain(text);
+  });
+
+  it('--json is one object', async () => {
+    const { stdout } = await runCli(['inspect', shippedModel, '--json']);
+    const all = JSON.parse(stdout) as { architecture: string; tensors: { name: string; type: string }[]; metadata: Record<string, unknown> };
+    expect(all.architecture).toBe('llama');
+    expect(all.tensors.find((t) => t.name === 'blk.0.attn_q.weight')?.type).toBe('q4_0');
+    expect(all.metadata['general.architecture']).toBe('llama');
+  });
+
+  it.each<[string, string[], number]>([['no file', [], 2], ['two files', ['a', 'b'], 2], ['a file that is not there', ['none.gguf'], 1], ['an unknown flag', ['--all'], 2]])('%s', async (_, args, want) => {
+    const { code, stderr } = await runCli(['inspect', ...args]);
+    expect([code, stderr.split('\n').length], stderr).toEqual([want, 2]);
+  });
+});
