@@ -73,7 +73,7 @@ export function serve(sync: usize, ith: i32, last: i32, idle_ns: i64): void {
     const step = await_step(sync, last, idle_ns);
     if (step == 0) return;
     last = step;
-    const nth = step_threads(sync);
+    const nth = step_threads(step);
     if (ith >= nth) continue;
     if (compute(step_plan(sync), sync, ith, nth, step_from(sync), step_to(sync)) == LOST) return;
     if (barrier(sync, nth) == LOST) return;

@@ -2,13 +2,13 @@
  * Everything threads say to each other: the only file with atomics. In single builds it all folds away.
  *
  * Sync block (one cache line of 64 bytes a word, so that spinning on one does not slow writers of another):
- *   STEP    number of the step to run; CLOSED when the threads go home
+ *   STEP    number of the step to run, times 1024, plus the threads that take part in it; CLOSED when the threads go home
  *   DONE    number of the last finished step
  *   ARRIVED threads that reached the current barrier
  *   PHASE   barriers passed
  *   POISON  not 0 once a worker was lost: every wait ends, every barrier says LOST
  *   CANCEL  [0] set by the host: stop this step; [1] set by the thread that saw it first, for all, at a barrier
- *   PLAN    plan, from, to of the step and the threads that take part in it (plain words, published by STEP), then the polls before a thread sleeps
+ *   PLAN    plan, from, to of the step (plain words, published by STEP), then the polls before a thread sleeps
  */
 const STEP: usize = 0;
 const DONE: usize = 64;
@@ -90,7 +90,7 @@ export function finish_step(sync: usize, step: i32): void {
 // @ts-ignore: decorator
 @inline
 function spin(sync: usize): i32 {
-  return load<i32>(sync + PLAN, 16);
+  return load<i32>(sync + PLAN, 12);
 }
 
 // @ts-ignore: decorator
@@ -108,9 +108,12 @@ export function step_from(sync: usize): i32 {
 export function step_to(sync: usize): i32 {
   return load<i32>(sync + PLAN, 8);
 }
-/** Threads [0, this) compute the step, the others wait for the next: results are the same, and small steps are done sooner by few. */
+/**
+ * Threads [0, this) compute the step, the others wait for the next: results are the same, and small steps are done sooner by few.
+ * It is part of the step's number: the host may write the next step's plan while a thread that took no part is only waking up for this one.
+ */
 // @ts-ignore: decorator
 @inline
-export function step_threads(sync: usize): i32 {
-  return load<i32>(sync + PLAN, 12);
+export function step_threads(step: i32): i32 {
+  return step & 1023;
 }

@@ -36,7 +36,7 @@ export const LAYOUT = { plain: 0, packed: 1 } as const;
 export type Layout = keyof typeof LAYOUT;
 
 /** The sync block: one 64-byte line a word; offsets in 32-bit words. */
-export const SYNC = { step: 0, done: 16, arrived: 32, phase: 48, poison: 64, cancel: 80, plan: 96, spin: 100 } as const;
+export const SYNC = { step: 0, done: 16, arrived: 32, phase: 48, poison: 64, cancel: 80, plan: 96, spin: 99 } as const;
 export const SYNC_SIZE = 448;
 /** SYNC.step's value when the threads have gone home. */
 export const CLOSED = -1;

@@ -37,11 +37,15 @@ const IDLE_MS = 250;
 const SPIN = 60_000;
 const SPIN_CROWDED = 100;
 
+/** Low bits of a step's number: how many threads take part in it (assembly/sync.ts step_threads). */
+const STEP_SHIFT = 10;
+const LAST_STEP = 0x1ffffe;
+
 export function createShared(module: WebAssembly.Module, memory: WebAssembly.Memory, sync: number, crew: Crew, cores: number): Executor {
   const words = new Int32Array(memory.buffer, sync, SYNC_SIZE / 4);
   const kernels = instantiate(module, memory);
   const { nth } = crew;
-  /** Number of the last step posted. */
+  /** Number of the last step posted, with its threads in the low bits (assembly/sync.ts STEP). */
   let posted = 0;
   /** Settles when all tasks of the current shift have ended; undefined while nobody works. */
   let shift: Promise<void> | undefined;
@@ -77,10 +81,10 @@ export function createShared(module: WebAssembly.Module, memory: WebAssembly.Mem
   };
 
   const post = async ({ plan, from, to, threads = nth }: Step): Promise<void> => {
-    words.set([plan, from, to, threads], SYNC.plan);
+    words.set([plan, from, to], SYNC.plan);
     for (;;) {
       if (!shift) startShift();
-      const next = posted === 0x7ffffffe ? 1 : posted + 1;
+      const next = (((posted >> STEP_SHIFT) % LAST_STEP) + 1) * 2 ** STEP_SHIFT + threads;
       if (lost === undefined && Atomics.compareExchange(words, SYNC.step, posted, next) === posted) {
         posted = next;
         Atomics.notify(words, SYNC.step);
