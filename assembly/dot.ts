@@ -75,6 +75,38 @@ export class DotI16 {
   // @ts-ignore: decorator
   @inline
   scale(sc: v128): v128 { return i8x16.shuffle(sc, sc, 0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13); }
+
+  // 8-bit codes do not fit the i7 operand: they are multiplied as two nibbles with sums of their own. Exact for every code,
+  // and as fast as a sign moved from weights to activations (46 GMAC/s of peak both, where 4-bit codes have 93).
+
+  /** Whether 8-bit codes take two dots. */
+  // @ts-ignore: decorator
+  @inline
+  splits(): bool { return true; }
+
+  // @ts-ignore: decorator
+  @inline
+  dot_low(s: v128, a0: v128, a1: v128, w: v128, m: v128): v128 { return this.mac(s, a0, v128.and(w, m)); }
+
+  // @ts-ignore: decorator
+  @inline
+  dot_high(s: v128, a0: v128, a1: v128, w: v128, m: v128): v128 { return this.mac(s, a0, v128.and(i16x8.shr_u(w, 4), m)); }
+
+  /** Sum of code - 128 from the sums of the low and high nibbles and the negated pair sums of the activations. */
+  // @ts-ignore: decorator
+  @inline
+  sum_wide(low: v128, high: v128, pair: v128): v128 {
+    const offset = i32x4.shl(i32x4.extadd_pairwise_i16x8_s(pair), 7);
+    return i32x4.add(i32x4.add(this.sum(low), offset), i32x4.shl(this.sum(high), 4));
+  }
+
+  /** Both nibbles of a vector of 8-bit codes to the panel, whose steps are 64 bytes then. */
+  // @ts-ignore: decorator
+  @inline
+  put_wide(p: usize, t: usize, w: v128, m: v128): void {
+    v128.store(p + (t << 6), v128.and(w, m));
+    v128.store(p + (t << 6), v128.and(i16x8.shr_u(w, 4), m), 32);
+  }
 }
 
 /** Sums are i32, activations i16 in memory. */
@@ -122,4 +154,23 @@ export class DotWide {
   // @ts-ignore: decorator
   @inline
   scale(sc: v128): v128 { return sc; }
+  // @ts-ignore: decorator
+  @inline
+  splits(): bool { return false; }
+
+  // @ts-ignore: decorator
+  @inline
+  dot_low(s: v128, a0: v128, a1: v128, w: v128, m: v128): v128 { return this.dot(s, a0, a1, w); }
+
+  // @ts-ignore: decorator
+  @inline
+  dot_high(s: v128, a0: v128, a1: v128, w: v128, m: v128): v128 { return s; }
+
+  // @ts-ignore: decorator
+  @inline
+  sum_wide(low: v128, high: v128, pair: v128): v128 { return i32x4.add(low, i32x4.shl(i32x4.extadd_pairwise_i16x8_s(pair), 7)); }
+
+  // @ts-ignore: decorator
+  @inline
+  put_wide(p: usize, t: usize, w: v128, m: v128): void { this.put(p, t, w); }
 }

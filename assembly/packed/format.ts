@@ -1,95 +1,157 @@
 /**
- * A block format of packed weights as a class of inlined words: the type parameter F of gemv, gemm, repack and packed_row.
- * The defaults are those of the plainest format; a format overrides what it has. One method is one question:
+ * The words in which gemv, gemm, repack and packed_row ask a block format F (a class in packed/<type>.ts) about packed weights.
+ * A format has only what differs from q4_0; for the rest these words give the default. All of it is inlined and static.
+ * (No base class: AssemblyScript does not inline a method that some other class overrides.)
  *
- *   bytes, subs      bytes of 16 rows' blocks; runs of 32 weights per block (1, or 8 of a K super-block)
- *   quads, load, lo, hi   the codes: quad t (0..3) has one vector a group; its low part is k = 4t.., its high part k = 4t + half()..
- *   bits             further code bits of a quad, merged by lo and hi
- *   d, dmin          f32 scale and minimum per row of the block;  sc, mn: their integer factors per run, sixteen bytes
- *   offset, center   the codes are unsigned: what to take off, as -center * (negated pair sums), and as a number
+ *   weight = d * sc * (code - center) + dmin * mn          codes are unsigned
+ *
+ * Codes come in quads: quad t (0..3) of a run of 32 is one vector for each group of 4 rows, its low part k = 4t .. 4t + 3, its high part
+ * 16 further on. Where scales are for 16 weights (w16), quads 0, 1 are the first 16 and 2, 3 the others, parts 8 apart.
+ *
+ * Every format has: bytes() of a packed block, quads(w, sub) the address of a run's codes, d<G>(w) the f32 scales of group G's rows,
+ * pack(src, stride, w) a block of 16 plain rows to w, and center() with offset(pair) = center * pair in i16.
  */
 import { low_nibbles } from './group';
 
-@unmanaged
-export abstract class Format {
-  /** One vector of a quad holds both parts in 64 bytes for the 4 groups; q8_0 needs 128. */
-  // @ts-ignore: decorator
-  @inline
-  quad_bytes(): usize { return 64; }
+/** Runs of 32 weights in a block: 8 in a K super-block. */
+// @ts-ignore: decorator
+@inline
+export function subs<F>(): i32 {
+  return isDefined(changetype<F>(0).super_block) ? 8 : 1;
+}
 
-  // @ts-ignore: decorator
-  @inline
-  subs(): i32 { return 1; }
+/** Vectors of 16 f16 at the head of a packed block. */
+// @ts-ignore: decorator
+@inline
+export function heads<F>(): i32 {
+  if (isDefined(changetype<F>(0).heads)) return changetype<F>(0).heads();
+  return isDefined(changetype<F>(0).dmin) ? 2 : 1;
+}
 
-  /** Integer scales for every 16 weights: then lo and hi are 8 weights apart, and quads 0, 1 and 2, 3 are the two halves. */
-  // @ts-ignore: decorator
-  @inline
-  is_w16(): bool { return false; }
+/** Integer scales for every 16 weights. */
+// @ts-ignore: decorator
+@inline
+export function w16<F>(): bool {
+  return isDefined(changetype<F>(0).w16);
+}
 
-  /** A minimum is subtracted from every weight. */
-  // @ts-ignore: decorator
-  @inline
-  has_min(): bool { return false; }
+/** 8-bit codes (center 128): too wide for the relaxed dot. */
+// @ts-ignore: decorator
+@inline
+export function wide<F>(): bool {
+  return isDefined(changetype<F>(0).wide);
+}
 
-  /** Integer factors of d for every 32 weights. */
-  // @ts-ignore: decorator
-  @inline
-  has_sc(): bool { return false; }
+// @ts-ignore: decorator
+@inline
+export function has_min<F>(): bool {
+  return isDefined(changetype<F>(0).dmin);
+}
 
-  /** Codes of 8 bits, too wide for the relaxed dot: multiplied as two nibbles. */
-  // @ts-ignore: decorator
-  @inline
-  is_wide(): bool { return false; }
+/** Whether d has integer factors. */
+// @ts-ignore: decorator
+@inline
+export function has_sc<F>(): bool {
+  return isDefined(changetype<F>(0).sc);
+}
 
-  // @ts-ignore: decorator
-  @inline
-  mask(): v128 { return low_nibbles(); }
+/** Two vectors that stay in registers, for lo and hi. */
+// @ts-ignore: decorator
+@inline
+export function mask<F>(): v128 {
+  if (isDefined(changetype<F>(0).mask)) return changetype<F>(0).mask();
+  return low_nibbles();
+}
 
-  // @ts-ignore: decorator
-  @inline
-  mask2(): v128 { return i32x4.splat(0); }
+// @ts-ignore: decorator
+@inline
+export function mask2<F>(): v128 {
+  if (isDefined(changetype<F>(0).mask2)) return changetype<F>(0).mask2();
+  return i32x4.splat(0);
+}
 
-  // @ts-ignore: decorator
-  @inline
-  load<G>(q: usize): v128 { return v128.load(q, offsetof<G>()); }
+/** From one quad to the next. */
+// @ts-ignore: decorator
+@inline
+export function quad_bytes<F>(): usize {
+  if (isDefined(changetype<F>(0).quad_bytes)) return changetype<F>(0).quad_bytes();
+  return 64;
+}
 
-  // @ts-ignore: decorator
-  @inline
-  load2<G>(q: usize, v: v128): v128 { return v; }
+/** Quad t at q: what holds its low part. */
+// @ts-ignore: decorator
+@inline
+export function load_lo<F, G>(q: usize, t: i32): v128 {
+  if (isDefined(changetype<F>(0).load_lo)) return changetype<F>(0).load_lo<G>(q, t);
+  return v128.load(q, offsetof<G>());
+}
 
-  // @ts-ignore: decorator
-  @inline
-  high(w: usize, sub: i32): usize { return 0; }
+/** What holds its high part: v, unless they are apart. */
+// @ts-ignore: decorator
+@inline
+export function load_hi<F, G>(q: usize, v: v128): v128 {
+  if (isDefined(changetype<F>(0).load_hi)) return changetype<F>(0).load_hi<G>(q);
+  return v;
+}
 
-  // @ts-ignore: decorator
-  @inline
-  bits<G>(h: usize, t: i32): v128 { return i32x4.splat(0); }
+/** Where further bits of a run's codes are, and those of quad t as lo and hi want them. */
+// @ts-ignore: decorator
+@inline
+export function high<F>(w: usize, sub: i32): usize {
+  if (isDefined(changetype<F>(0).high)) return changetype<F>(0).high(w, sub);
+  return 0;
+}
 
-  // @ts-ignore: decorator
-  @inline
-  lo(v: v128, h: v128, m: v128, m2: v128): v128 { return v128.and(v, m); }
+// @ts-ignore: decorator
+@inline
+export function bits<F, G>(h: usize, t: i32): v128 {
+  if (isDefined(changetype<F>(0).bits)) return changetype<F>(0).bits<G>(h, t);
+  return i32x4.splat(0);
+}
 
-  // @ts-ignore: decorator
-  @inline
-  hi(v: v128, h: v128, m: v128, m2: v128): v128 { return v128.and(i16x8.shr_u(v, 4), m); }
+/** Codes of the low part. */
+// @ts-ignore: decorator
+@inline
+export function lo<F>(v: v128, h: v128, m: v128, m2: v128): v128 {
+  if (isDefined(changetype<F>(0).lo)) return changetype<F>(0).lo(v, h, m, m2);
+  return v128.and(v, m);
+}
 
-  // @ts-ignore: decorator
-  @inline
-  dmin<G>(w: usize): v128 { return f32x4.splat(0); }
+/** Codes of the high part. */
+// @ts-ignore: decorator
+@inline
+export function hi<F>(v: v128, h: v128, m: v128, m2: v128): v128 {
+  if (isDefined(changetype<F>(0).hi)) return changetype<F>(0).hi(v, h, m, m2);
+  return v128.and(i16x8.shr_u(v, 4), m);
+}
 
-  // @ts-ignore: decorator
-  @inline
-  sc(w: usize, sub: i32): v128 { return i32x4.splat(0); }
+/** f32 that mn is multiplied with, sign included; or what is added to every weight. */
+// @ts-ignore: decorator
+@inline
+export function dmin<F, G>(w: usize): v128 {
+  if (isDefined(changetype<F>(0).dmin)) return changetype<F>(0).dmin<G>(w);
+  return f32x4.splat(0);
+}
 
-  // @ts-ignore: decorator
-  @inline
-  mn(w: usize, sub: i32): v128 { return i32x4.splat(0); }
+/** Factors of run i (with w16: of half-run i): one signed byte a row. */
+// @ts-ignore: decorator
+@inline
+export function sc<F>(w: usize, i: i32): v128 {
+  if (isDefined(changetype<F>(0).sc)) return changetype<F>(0).sc(w, i);
+  return i32x4.splat(0);
+}
 
-  // @ts-ignore: decorator
-  @inline
-  offset(pair: v128): v128 { return i32x4.splat(0); }
+// @ts-ignore: decorator
+@inline
+export function mn<F>(w: usize, i: i32): v128 {
+  if (isDefined(changetype<F>(0).mn)) return changetype<F>(0).mn(w, i);
+  return i32x4.splat(0);
+}
 
-  // @ts-ignore: decorator
-  @inline
-  center(): f32 { return 0; }
+/** center * pair in i16; wide codes have their own way (dot.ts). */
+// @ts-ignore: decorator
+@inline
+export function offset<F>(pair: v128): v128 {
+  if (isDefined(changetype<F>(0).offset)) return changetype<F>(0).offset(pair);
+  return i32x4.splat(0);
 }

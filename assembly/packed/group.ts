@@ -3,6 +3,9 @@
  * 16, because from memory 4 groups stream 2-3 GMAC/s faster than 1 (24-25 against 22, measured on Zen 3), because headers of 16 rows
  * fill one vector of bytes, and because two pairs of adjacent groups are what V8's revectoriser joins into 256-bit code.
  */
+import { lanes } from '../dot';
+
+/** Rows of a packed group. */
 export const ROWS: i32 = 16;
 
 /** The groups as types: offsetof<G>() is 16 * g, a constant that may stand in a load's immediate offset. */
@@ -31,11 +34,31 @@ const CONSTANTS: usize = memory.data<u32>([
   0x0f0f0f0f, 0x0f0f0f0f, 0x0f0f0f0f, 0x0f0f0f0f,
   0x8fffe000, 0x8fffe000, 0x8fffe000, 0x8fffe000,
   0x77800000, 0x77800000, 0x77800000, 0x77800000,
+  0x30303030, 0x30303030, 0x30303030, 0x30303030,
+  0x10101010, 0x10101010, 0x10101010, 0x10101010,
+  0x03030303, 0x03030303, 0x03030303, 0x03030303,
+  0x04040404, 0x04040404, 0x04040404, 0x04040404,
 ], 16);
 
 // @ts-ignore: decorator
 @inline
 export function low_nibbles(): v128 { return v128.load(CONSTANTS); }
+
+// @ts-ignore: decorator
+@inline
+export function bits_0x30(): v128 { return v128.load(CONSTANTS, 48); }
+
+// @ts-ignore: decorator
+@inline
+export function bits_0x10(): v128 { return v128.load(CONSTANTS, 64); }
+
+// @ts-ignore: decorator
+@inline
+export function bits_0x03(): v128 { return v128.load(CONSTANTS, 80); }
+
+// @ts-ignore: decorator
+@inline
+export function bits_0x04(): v128 { return v128.load(CONSTANTS, 96); }
 
 /** Four f16 at p -> f32x4 in four operations. Finite values only (repack reports others): Inf and NaN come out as large numbers. */
 // @ts-ignore: decorator
@@ -45,29 +68,52 @@ export function load_scales<G>(p: usize): v128 {
   return f32x4.mul(v128.and(bits, v128.load(CONSTANTS, 16)), v128.load(CONSTANTS, 32));
 }
 
-/** Rows 4g .. 4g + 3 of sixteen unsigned bytes, as i32. */
-// @ts-ignore: decorator
-@inline
-export function group_u8<G>(v: v128): v128 {
-  const half = offsetof<G>() >= 32 ? i16x8.extend_high_i8x16_u(v) : i16x8.extend_low_i8x16_u(v);
-  return offsetof<G>() & 16 ? i32x4.extend_high_i16x8_s(half) : i32x4.extend_low_i16x8_s(half);
-}
-
-/** The same of signed bytes. */
+/** Rows 4g .. 4g + 3 of sixteen signed bytes, as i32. */
 // @ts-ignore: decorator
 @inline
 export function group_i8<G>(v: v128): v128 {
   const half = offsetof<G>() >= 32 ? i16x8.extend_high_i8x16_s(v) : i16x8.extend_low_i8x16_s(v);
-  return offsetof<G>() & 16 ? i32x4.extend_high_i16x8_s(half) : i32x4.extend_low_i16x8_s(half);
+  return (offsetof<G>() & 16) != 0 ? i32x4.extend_high_i16x8_s(half) : i32x4.extend_low_i16x8_s(half);
 }
 
-/** 4 rows x 4 u32 -> one vector per u32 index: word `t` of rows 4g .. 4g + 3, from rows `stride` bytes apart. */
+/** d times the integer factors of the group's rows. */
 // @ts-ignore: decorator
 @inline
-export function words(p: usize, stride: usize, t: usize): v128 {
-  const q = p + (t << 2);
-  let v = v128.load32_zero(q);
-  v = v128.load32_lane(q + stride, v, 1);
-  v = v128.load32_lane(q + stride * 2, v, 2);
-  return v128.load32_lane(q + stride * 3, v, 3);
+export function factor<G>(d: v128, sc: v128): v128 {
+  return f32x4.mul(d, f32x4.convert_i32x4_s(group_i8<G>(sc)));
+}
+
+/** Four rows' 16 bytes, word t of each to q + 64 t: how a group's codes lie among those of the others. */
+// @ts-ignore: decorator
+@inline
+export function store_quads(q: usize, r0: v128, r1: v128, r2: v128, r3: v128, step: usize): void {
+  const a = i32x4.shuffle(r0, r1, 0, 4, 1, 5), b = i32x4.shuffle(r2, r3, 0, 4, 1, 5);
+  const c = i32x4.shuffle(r0, r1, 2, 6, 3, 7), d = i32x4.shuffle(r2, r3, 2, 6, 3, 7);
+  v128.store(q, lanes(i64x2.shuffle(a, b, 0, 2)));
+  v128.store(q + step, lanes(i64x2.shuffle(a, b, 1, 3)));
+  v128.store(q + step * 2, lanes(i64x2.shuffle(c, d, 0, 2)));
+  v128.store(q + step * 3, lanes(i64x2.shuffle(c, d, 1, 3)));
+}
+
+/** The f16 at `src` of 16 rows to w. */
+export function pack_f16(src: usize, stride: usize, w: usize): void {
+  for (let r: usize = 0; r < 16; r++) store<u16>(w + (r << 1), load<u16>(src + r * stride));
+}
+
+/** 16 bytes of nibbles at `src` of 16 rows, low k = i, high k = 16 + i, to the quads at q. */
+export function pack_nibbles(src: usize, stride: usize, q: usize): void {
+  for (let g: usize = 0; g < 4; g++) {
+    store_quads(q + (g << 4), v128.load(src), v128.load(src + stride), v128.load(src + stride * 2), v128.load(src + stride * 3), 64);
+    src += stride << 2;
+  }
+}
+
+/** Four rows' 16 bytes of four bits each, as quads 0, 1 in one byte at h and quads 2, 3 at h + 64. */
+// @ts-ignore: decorator
+@inline
+export function store_pairs(h: usize, r0: v128, r1: v128, r2: v128, r3: v128): void {
+  const a = i32x4.shuffle(r0, r1, 0, 4, 1, 5), b = i32x4.shuffle(r2, r3, 0, 4, 1, 5);
+  const c = i32x4.shuffle(r0, r1, 2, 6, 3, 7), d = i32x4.shuffle(r2, r3, 2, 6, 3, 7);
+  v128.store(h, lanes(v128.or(i64x2.shuffle(a, b, 0, 2), i16x8.shl(i64x2.shuffle(a, b, 1, 3), 4))));
+  v128.store(h, lanes(v128.or(i64x2.shuffle(c, d, 0, 2), i16x8.shl(i64x2.shuffle(c, d, 1, 3), 4))), 64);
 }

@@ -6,15 +6,13 @@
  * Byte i of a group's quad t is byte 4t + i % 4 of row i / 4: low nibble k = 4t + i % 4, high nibble k + 16, as in q4_0 itself.
  * Codes stay unsigned, weight = d * (code - 8).
  */
-import { lanes } from '../dot';
-import { Format } from './format';
-import { load_scales, words } from './group';
+import { load_scales, pack_f16, pack_nibbles } from './group';
 
 /** Bytes of a block of one row: f16 d, 16 bytes of nibbles. */
 const BYTES: usize = 18;
 
 @unmanaged
-export class Q4_0 extends Format {
+export class Q4_0 {
   // @ts-ignore: decorator
   @inline
   bytes(): usize { return 16 * BYTES; }
@@ -37,10 +35,7 @@ export class Q4_0 extends Format {
 
   /** One block of 16 rows at `src`, `stride` bytes apart, to w. */
   pack(src: usize, stride: usize, w: usize): void {
-    for (let r: usize = 0; r < 16; r++) store<u16>(w + r * 2, load<u16>(src + r * stride));
-    for (let g: usize = 0; g < 4; g++) {
-      const p = src + g * 4 * stride + 2, q = w + 32 + g * 16;
-      for (let t: usize = 0; t < 4; t++) v128.store(q + t * 64, lanes(words(p, stride, t)));
-    }
+    pack_f16(src, stride, w);
+    pack_nibbles(src + 2, stride, w + 32);
   }
 }

@@ -13,7 +13,11 @@ interface Case {
   readonly f16: readonly number[];
 }
 
-const CASES: readonly Case[] = [{ type: 'q4_0', f16: [0] }];
+const CASES: readonly Case[] = [
+  { type: 'q4_0', f16: [0] },
+  { type: 'q8_0', f16: [0] },
+  { type: 'q6_K', f16: [208] },
+];
 
 /** One f32 rounding per block and operation (product of scales, sum), a few hundred blocks at most: of the sum of magnitudes. */
 const ROUNDINGS = 4 * 2 ** -24;

@@ -1,0 +1,71 @@
+/**
+ * Packed weights as the engine sees them: which types there are, packing, reading a row back, and the product.
+ * A format is a class (packed/<type>.ts); gemv.ts and gemm.ts are the loops.
+ */
+import { DotI16, DotWide } from './dot';
+import { GEMM_SCRATCH, mul_mat_of } from './gemm';
+import { ROWS } from './packed/group';
+import { Q4_0 } from './packed/q4_0';
+import { Q6_K } from './packed/q6_K';
+import { Q8_0 } from './packed/q8_0';
+import { repack_of, row_of } from './repack';
+import { HAS_RELAXED_DOT } from './simd';
+
+// ggml's type ids.
+const TYPE_Q4_0: i32 = 2;
+const TYPE_Q8_0: i32 = 8;
+const TYPE_Q6_K: i32 = 14;
+
+/** Rows in a packed group: nrows of a packed tensor is padded to a multiple of it, and row ranges start at one. */
+export function packed_rows(): i32 {
+  return ROWS;
+}
+
+/** Bytes of scratch mul_mat_packed needs, per thread. */
+export function mul_mat_packed_scratch(): usize {
+  return GEMM_SCRATCH;
+}
+
+/** Whether tensors of this ggml type can be packed. */
+export function is_packable(type: i32): bool {
+  return type == TYPE_Q4_0 || type == TYPE_Q8_0 || type == TYPE_Q6_K;
+}
+
+/**
+ * Packs row groups [group0, group1) of the nrows x ne00 tensor at w, in place. Groups are independent: threads may share a tensor.
+ * scratch: 16 rows' bytes. Returns 0, or how many packed blocks hold a scale that is Inf or NaN: their products would be wrong.
+ */
+export function repack(type: i32, w: usize, ne00: i32, nrows: i32, group0: i32, group1: i32, scratch: usize): i32 {
+  if (type == TYPE_Q4_0) return repack_of<Q4_0>(w, ne00, nrows, group0, group1, scratch);
+  if (type == TYPE_Q8_0) return repack_of<Q8_0>(w, ne00, nrows, group0, group1, scratch);
+  if (type == TYPE_Q6_K) return repack_of<Q6_K>(w, ne00, nrows, group0, group1, scratch);
+  return unreachable();
+}
+
+/** Row `row` of a packed tensor as ne00 f32 at y (get_rows of a tied token_embd): the bits of dequantize_row. */
+export function packed_row(type: i32, w: usize, ne00: i32, row: i32, y: usize): void {
+  if (type == TYPE_Q4_0) row_of<Q4_0>(w, ne00, row, y);
+  else if (type == TYPE_Q8_0) row_of<Q8_0>(w, ne00, row, y);
+  else if (type == TYPE_Q6_K) row_of<Q6_K>(w, ne00, row, y);
+  else unreachable();
+}
+
+/**
+ * dst[col * dst_stride + row * 4] = row . activation row col, for rows [row0, row1) and ncols columns.
+ * row0 is a multiple of 16, row1 one too or the tensor's number of rows. act: rows made by quantize_act, act_stride bytes apart.
+ * dst is f32, dst_stride in bytes. scratch: mul_mat_packed_scratch() bytes of this thread's own.
+ * Each output has the same bits for any ncols, row0 and row1.
+ */
+export function mul_mat_packed(type: i32, w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize): void {
+  if (type == TYPE_Q4_0) product<Q4_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == TYPE_Q8_0) product<Q8_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == TYPE_Q6_K) product<Q6_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else unreachable();
+}
+
+// @ts-ignore: decorator
+@inline
+function product<F>(w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize): void {
+  if (HAS_RELAXED_DOT) mul_mat_of<F, DotI16>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else mul_mat_of<F, DotWide>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+}

@@ -1,0 +1,63 @@
+/**
+ * q8_0x16: 16 rows of q8_0 side by side, 544 bytes for 16 x 32 weights.
+ *
+ *   | d of rows 0..15, f16 (32) | quad 0: k 0..3 of the four groups (64), k 16..19 (64) | quad 1 (128) | quad 2 (128) | quad 3 (128) |
+ *
+ * Codes are weight + 128: no weight is too negative, -128 neither.
+ */
+import { load_scales, pack_f16, store_quads } from './group';
+
+/** Bytes of a block of one row: f16 d, 32 i8. */
+const BYTES: usize = 34;
+
+// @ts-ignore: decorator
+@inline
+function flipped(p: usize): v128 {
+  return v128.xor(v128.load(p), i8x16.splat(-128));
+}
+
+@unmanaged
+export class Q8_0 {
+  // @ts-ignore: decorator
+  @inline
+  bytes(): usize { return 16 * BYTES; }
+
+  wide: bool;
+
+  // @ts-ignore: decorator
+  @inline
+  quads(w: usize, sub: i32): usize { return w + 32; }
+
+  // @ts-ignore: decorator
+  @inline
+  quad_bytes(): usize { return 128; }
+
+  // @ts-ignore: decorator
+  @inline
+  load_hi<G>(q: usize): v128 { return v128.load(q, offsetof<G>() + 64); }
+
+  // @ts-ignore: decorator
+  @inline
+  lo(v: v128, h: v128, m: v128, m2: v128): v128 { return v; }
+
+  // @ts-ignore: decorator
+  @inline
+  hi(v: v128, h: v128, m: v128, m2: v128): v128 { return v; }
+
+  // @ts-ignore: decorator
+  @inline
+  d<G>(w: usize): v128 { return load_scales<G>(w); }
+
+  // @ts-ignore: decorator
+  @inline
+  center(): f32 { return 128; }
+
+  pack(src: usize, stride: usize, w: usize): void {
+    pack_f16(src, stride, w);
+    for (let g: usize = 0; g < 4; g++) {
+      const p = src + g * 4 * stride + 2, q = w + 32 + (g << 4);
+      store_quads(q, flipped(p), flipped(p + stride), flipped(p + stride * 2), flipped(p + stride * 3), 128);
+      store_quads(q + 64, flipped(p + 16), flipped(p + stride + 16), flipped(p + stride * 2 + 16), flipped(p + stride * 3 + 16), 128);
+    }
+  }
+}
