@@ -1,10 +1,11 @@
 #!/usr/bin/env node
-// One build step for everything under dist/: four wasm builds through the asc API, then the TypeScript.
+// One build step for everything under dist/: four wasm builds through the asc API, then the TypeScript, then both as text for browsers.
 // Stamped with a hash of its inputs, so that prepare, prestart and pretest may all call it and only the first works.
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { deflateRawSync } from 'node:zlib';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 process.chdir(root);
@@ -25,6 +26,12 @@ const need = async (name) => {
   }
 };
 
+/** A wasm custom section: a module says which build it is, so that whoever brings their own file need not. Names stay below 128 bytes. */
+const customSection = (name, text) => {
+  const payload = Buffer.from([name.length, ...Buffer.from(name + text)]);
+  return Buffer.from([0, payload.length, ...payload]);
+};
+
 async function buildWasm() {
   const stamp = stampOf(['asconfig.json', 'scripts/build.mjs', ...files('assembly')]);
   if (isCurrent('.stamp-wasm', stamp)) return;
@@ -39,7 +46,9 @@ async function buildWasm() {
       console.error(stderr.toString());
       throw error ?? new Error(`asc wrote no ${out}`);
     }
+    writeFileSync(out, Buffer.concat([readFileSync(out), customSection('quantlet', target)]));
   }
+  inlineWasm();
   setStamp('.stamp-wasm', stamp);
 }
 
@@ -56,7 +65,27 @@ async function buildTypeScript() {
     console.error(ts.formatDiagnostics(diagnostics, { getCanonicalFileName: (f) => f, getCurrentDirectory: () => root, getNewLine: () => '\n' }));
     process.exit(1);
   }
+  await buildWorker();
   setStamp('.stamp-ts', stamp);
+}
+
+/** The browsers' worker as one classic script without imports: a file of its own, and a string for blob workers. */
+async function buildWorker() {
+  const { build } = await need('esbuild');
+  const file = 'dist/worker/web.js';
+  const { outputFiles } = await build({ entryPoints: [file], bundle: true, minify: true, format: 'iife', target: 'es2022', write: false, legalComments: 'none' });
+  writeFileSync(file, outputFiles[0].text);
+  mkdirSync('dist/inline', { recursive: true });
+  writeFileSync('dist/inline/worker.js', `export const source = ${JSON.stringify(outputFiles[0].text)};\n`);
+}
+
+/** Kernels as text, one module a build: what a page can load whatever its bundler does with files. base64 of the deflated bytes. */
+function inlineWasm() {
+  mkdirSync('dist/inline', { recursive: true });
+  for (const name of readdirSync('dist/wasm').filter((f) => f.endsWith('.wasm'))) {
+    const deflated = deflateRawSync(readFileSync(join('dist/wasm', name)), { level: 9 }).toString('base64');
+    writeFileSync(join('dist/inline', name.replace('.wasm', '.js')), `export const deflated = "${deflated}";\n`);
+  }
 }
 
 mkdirSync('dist', { recursive: true });

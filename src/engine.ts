@@ -75,10 +75,7 @@ export async function createEngine(platform: Platform, { gguf, parts }: OpenedGG
   let model = describe(wanted);
   for (let n = wanted; !options.contextLength && model.layout.byteLength > MEMORY_LIMIT && n > 2 * ATTENTION_PART; ) model = describe((n = n >> 1));
 
-  const memory = createMemory(model.layout.byteLength, isThreaded(build));
-  const executor = isThreaded(build)
-    ? createShared(module, memory, model.syncAt, platform.createCrew(module, memory, threads), platform.defaultThreads())
-    : createSingle(module, memory, model.syncAt);
+  const executor = await start(module, model.layout.byteLength, model.syncAt);
   try {
     await executor.write(model.planAt, encodePlan(model.plan, model.planAt, model.scratchAt, model.scratchSize));
     await executor.write(model.packingAt, encodePlan(model.packing, model.packingAt, model.scratchAt, model.scratchSize));
@@ -90,6 +87,14 @@ export async function createEngine(platform: Platform, { gguf, parts }: OpenedGG
   }
   const engine: Engine = { executor, build, hparams, contextLength: model.contextLength, slotCells: model.slotCells, batchSize: model.batchSize, maxOutputs: model.maxOutputs, memoryBytes: model.layout.byteLength, generationThreads: threads, step };
   return engine;
+
+  async function start(module: WebAssembly.Module, memoryBytes: number, sync: number): Promise<Executor> {
+    if (isThreaded(build)) {
+      const memory = createMemory(memoryBytes, true);
+      return createShared(module, memory, sync, await platform.createCrew(module, memory, threads), platform.defaultThreads());
+    }
+    return platform.createExecutor ? platform.createExecutor(module, memoryBytes, sync) : createSingle(module, createMemory(memoryBytes, false), sync);
+  }
 
   /** Graph, plan and the address of everything for a context of n tokens. */
   function describe(contextLength: number) {
@@ -176,9 +181,9 @@ export async function createEngine(platform: Platform, { gguf, parts }: OpenedGG
       await executor.write(inputs[name].data, new Uint8Array(values.buffer, values.byteOffset, 4 * (name === 'outputs' ? nOutputs : nTokens)));
     }
     const threads = nTokens <= FEW_TOKENS ? engine.generationThreads : executor.threads;
-    await executor.run({ plan: planAt, nTokens, nOutputs, from: 0, to: plan.records.length, threads }, signal);
-    const nVocab = logits.ne[0];
-    const rows = await executor.read(logits.data, 4 * nVocab * nOutputs);
+    const nVocab = logits.ne[0], reads = { at: logits.data, length: 4 * nVocab * nOutputs };
+    await executor.run({ plan: planAt, nTokens, nOutputs, from: 0, to: plan.records.length, threads, reads }, signal);
+    const rows = await executor.read(reads.at, reads.length);
     return (i) => new Float32Array(rows.buffer, rows.byteOffset + 4 * nVocab * i, nVocab);
   }
 }

@@ -8,9 +8,10 @@ import type { Platform } from './platform.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
 import { createTokenizer, type DecodeOptions, type EncodeOptions, type Tokenizer } from './tokenize/tokenizer.ts';
 import { warmUp } from './warm-up.ts';
+import type { WebOptions } from './web/options.ts';
 import type { Build } from './wasm/load.ts';
 
-export interface LoadOptions {
+export interface LoadOptions extends WebOptions {
   /** Threads that compute; default: the cores this process may use. 1 where the build has no threads. */
   threads?: number;
   /** Tokens of a sequence at most. 0: what the model was trained for. Default: that, at most 4096. */

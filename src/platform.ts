@@ -1,4 +1,5 @@
 import type { Bytes, SourceLike } from './source.ts';
+import type { Executor } from './threads/executor.ts';
 import type { Crew } from './threads/shared.ts';
 import type { Build, Features } from './wasm/load.ts';
 
@@ -20,5 +21,7 @@ export interface Platform {
   forcedBuild(): string | undefined;
   module(build: Build): Promise<WebAssembly.Module>;
   defaultThreads(): number;
-  createCrew(module: WebAssembly.Module, memory: WebAssembly.Memory, nth: number): Crew;
+  createCrew(module: WebAssembly.Module, memory: WebAssembly.Memory, nth: number): Crew | Promise<Crew>;
+  /** For single builds, where the caller's thread should not be the one that computes, or not in the usual way. */
+  createExecutor?(module: WebAssembly.Module, memoryBytes: number, sync: number): Promise<Executor>;
 }

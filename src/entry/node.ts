@@ -11,12 +11,7 @@ import { checkedBytes, toBytes } from '../source.ts';
 import { createCrew, defaultThreads } from '../threads/node.ts';
 import { detectFeatures, isRelaxed, BUILDS, type Build } from '../wasm/load.ts';
 
-export { QuantletError, type QuantletErrorCode } from '../errors.ts';
-export type { GenerateOptions, Generation, GenerationPart, GenerationResult, Timings } from '../generate.ts';
-export type { LoadOptions, Model } from '../model.ts';
-export type { SamplerOptions } from '../sample/options.ts';
-export type { Source, SourceLike } from '../source.ts';
-export type { Build } from '../wasm/load.ts';
+export * from './common.ts';
 
 // One literal URL each: bundlers trace these, computed ones they lose.
 const WASM: { readonly [K in Build]: URL } = {

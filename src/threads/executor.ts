@@ -1,4 +1,9 @@
 /** What runs steps: the arena and the threads over it. The rest of the host knows nothing else of threads and memories. */
+export interface Range {
+  readonly at: number;
+  readonly length: number;
+}
+
 export interface Step {
   /** Address of the plan. */
   readonly plan: number;
@@ -8,6 +13,8 @@ export interface Step {
   readonly to: number;
   /** How many of the threads take part; default: all. The result is the same. */
   readonly threads?: number;
+  /** What will be read after the step: where the memory is elsewhere, it comes with the step's answer. */
+  readonly reads?: Range;
 }
 
 export interface Executor {

@@ -20,6 +20,8 @@ export interface Crew {
   readonly nth: number;
   /** Runs kernels.serve on worker ith; settles when it returns, rejects when the worker is lost. */
   start(task: ServeTask): Promise<void>;
+  /** Where there is no Atomics.waitAsync: resolves once the 32-bit word at this address is no longer `value`. */
+  changed?(at: number, value: number): Promise<void>;
   dispose(): Promise<void>;
 }
 
@@ -107,8 +109,11 @@ export function createShared(module: WebAssembly.Module, memory: WebAssembly.Mem
         throw new QuantletError('ERR_WORKER_LOST', `a worker thread ended in the middle of a step: ${lost instanceof Error ? lost.message : String(lost)}; the model is usable again, the text so far is not continued`, { cause: lost });
       }
       if (done === posted) return;
-      const wait = Atomics.waitAsync(words, SYNC.done, done);
-      if (wait.async) await wait.value;
+      if (crew.changed) await crew.changed(sync + 4 * SYNC.done, done);
+      else {
+        const wait = Atomics.waitAsync(words, SYNC.done, done);
+        if (wait.async) await wait.value;
+      }
     }
   };
 

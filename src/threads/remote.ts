@@ -1,0 +1,69 @@
+/** No shared memory: one worker holds memory and kernels and computes; this thread reaches it by messages and stays free. */
+import { QuantletError } from '../errors.ts';
+import type { Channel } from '../web/rpc.ts';
+import type { Executor, Range, Step } from './executor.ts';
+
+export interface RemoteInit {
+  readonly role: 'remote';
+  readonly module: WebAssembly.Module;
+  readonly memoryBytes: number;
+  readonly sync: number;
+}
+
+/** One message: first the writes, then the step, then what is read (the step's own `reads` where none is asked for). */
+export interface RemoteRequest {
+  readonly writes: readonly { readonly at: number; readonly bytes: Uint8Array }[];
+  readonly step?: Step;
+  readonly reads?: Range;
+}
+
+/** Writes up to this size go with the next request; larger ones (weights) at once, and the writer waits until they have arrived. */
+const SMALL_WRITE = 64 * 1024;
+
+/** @throws ERR_OUT_OF_MEMORY where the worker cannot make the memory */
+export async function createRemote(channel: Channel, module: WebAssembly.Module, memoryBytes: number, sync: number): Promise<Executor> {
+  await channel.call({ role: 'remote', module, memoryBytes, sync } satisfies RemoteInit);
+  let writes: { at: number; bytes: Uint8Array }[] = [];
+  /** What the last step's answer brought along. */
+  let brought: (Range & { bytes: Uint8Array }) | undefined;
+  let disposed = false;
+
+  const send = async (request: Omit<RemoteRequest, 'writes'>, signal?: AbortSignal): Promise<Uint8Array | undefined> => {
+    if (disposed) throw gone();
+    const taken = writes;
+    writes = [];
+    try {
+      return await channel.call({ writes: taken, ...request } satisfies RemoteRequest, { transfer: taken.map((w) => w.bytes.buffer as ArrayBuffer), signal });
+    } catch (error) {
+      if (disposed) throw gone();
+      signal?.throwIfAborted();
+      if (error instanceof QuantletError) throw error;
+      throw new QuantletError('ERR_WORKER_LOST', `the worker failed in the middle of a step: ${error instanceof Error ? error.message : String(error)}; the model is usable again, the text so far is not continued`, { cause: error });
+    }
+  };
+  const gone = (): QuantletError => new QuantletError('ERR_DISPOSED', 'the model was disposed of; load it again');
+
+  return {
+    threads: 1,
+    write(at, bytes) {
+      writes.push({ at, bytes: bytes.slice() });
+      if (bytes.length > SMALL_WRITE) return send({}).then(() => {});
+    },
+    read(at, length) {
+      if (brought?.at === at && brought.length === length) return brought.bytes;
+      return send({ reads: { at, length } }) as Promise<Uint8Array>;
+    },
+    view: () => undefined,
+    async run(step, signal) {
+      brought = undefined;
+      const { reads } = step;
+      const bytes = await send({ step }, signal);
+      if (reads && bytes) brought = { ...reads, bytes };
+    },
+    rest() {},
+    async dispose() {
+      disposed = true;
+      channel.close();
+    },
+  };
+}

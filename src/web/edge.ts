@@ -1,0 +1,52 @@
+/** Edge functions and whatever else has one thread and kernels compiled beforehand. */
+import type { LoadOptions } from '../model.ts';
+import type { Platform } from '../platform.ts';
+import { toBytes } from '../source.ts';
+import type { Executor } from '../threads/executor.ts';
+import { createSingle } from '../threads/single.ts';
+import { detectFeatures } from '../wasm/load.ts';
+import { createMemory } from '../wasm/memory.ts';
+import { QuantletError } from '../errors.ts';
+import { openHttp } from './http.ts';
+import { createReadThrough } from './read-through.ts';
+import { buildOf, compileWasm } from './wasm.ts';
+
+/** Timers, not microtasks: without one between tokens a response that is streamed arrives in one piece. */
+const macrotask = (): Promise<void> => new Promise((resolve) => void setTimeout(resolve, 0));
+
+/** The clock may stand still while computing (workerd), so this does not slice by time: every step ends in a turn of the event loop. */
+function createStepwise(module: WebAssembly.Module, memoryBytes: number, sync: number): Executor {
+  const single = createSingle(module, createMemory(memoryBytes, false), sync);
+  return {
+    ...single,
+    async run(step, signal) {
+      signal?.throwIfAborted();
+      await single.run(step, signal);
+      await macrotask();
+    },
+  };
+}
+
+/** Everything is read before loading ends: other requests may use the model, but not a response that belongs to this one. */
+export async function createEdgePlatform(own: WebAssembly.Module | undefined, options: LoadOptions): Promise<Platform> {
+  const module = options.wasm === undefined ? own : await compileWasm(options.wasm);
+  if (!module) throw new QuantletError('ERR_INVALID_ARGUMENT', 'quantlet/core loads no kernels by itself; pass { wasm }: one of the package\'s dist/wasm/*.wasm as a WebAssembly.Module, its bytes, a Response or a URL');
+  const build = buildOf(module, options.build);
+  return {
+    async open(source, signal) {
+      if (typeof source !== 'string' && !(source instanceof URL)) return { bytes: toBytes(source), close: async () => {} };
+      if (!URL.canParse(source)) throw new QuantletError('ERR_SOURCE', `"${String(source)}" is no absolute URL; expected one, or a Blob, an ArrayBuffer or { byteLength, slice(start, end) }`);
+      const url = new URL(source);
+      const { bytes, close } = await createReadThrough(await openHttp(url.href, 0, { headers: options.headers, signal }));
+      return { bytes, name: url.origin + url.pathname, sibling: (part) => Object.assign(new URL(part), { search: url.search }), close: async () => close() };
+    },
+    features: () => ({ ...detectFeatures(), threads: false }),
+    forcedBuild: () => build,
+    module: async () => module,
+    defaultThreads: () => 1,
+    createCrew() {
+      throw new QuantletError('ERR_BUILD_UNAVAILABLE', `the build "${build}" needs threads, which this entry has not; use simd or relaxed`);
+    },
+    createExecutor: async (module, memoryBytes, sync) => createStepwise(module, memoryBytes, sync),
+  };
+}

@@ -1,0 +1,145 @@
+/** One file over HTTP, read from any byte to the end: with ranges where the server has them, resumed where the connection breaks. */
+import { QuantletError } from '../errors.ts';
+
+export interface HttpOptions {
+  readonly headers?: Readonly<Record<string, string>> | undefined;
+  readonly signal?: AbortSignal | undefined;
+  /** `no-store` where the bytes are kept elsewhere: the browser's own cache would keep them a second time. */
+  readonly cache?: RequestCache | undefined;
+  /** Milliseconds before the first retry; each further one waits twice as long. */
+  readonly retryMs?: number | undefined;
+}
+
+export interface HttpFile {
+  /** Undefined where the server does not say, or speaks of compressed bytes: known at the end. */
+  readonly byteLength: number | undefined;
+  /** ETag or modification date, where the page may read them. */
+  readonly version: string | undefined;
+  /** First byte of the answer that is at hand. */
+  readonly start: number;
+  /** Bytes from `from` to the end. @throws ERR_DOWNLOAD */
+  chunks(from: number): AsyncGenerator<Uint8Array<ArrayBuffer>, void>;
+  close(): void;
+}
+
+const RETRIES = 4;
+const RETRY_MS = 250;
+
+interface Answer {
+  readonly response: Response;
+  readonly start: number;
+  readonly total: number | undefined;
+}
+
+const failed = (url: string, why: string, cause?: unknown): QuantletError => new QuantletError('ERR_DOWNLOAD', `cannot get ${url}: ${why}`, { cause });
+const passes = (status: number): boolean => status === 408 || status === 429 || status >= 500;
+const whole = (text: string | null | undefined): number | undefined => (text && /^\d+$/.test(text) ? Number(text) : undefined);
+
+/**
+ * Opens `url` at byte `from`; a file that has shrunk or knows no ranges is opened at its beginning.
+ * @throws ERR_DOWNLOAD where there is no such file, or the server cannot be reached after some tries; or signal.reason
+ */
+export async function openHttp(url: string, from: number, options: HttpOptions = {}): Promise<HttpFile> {
+  const { headers, cache, signal, retryMs = RETRY_MS } = options;
+  const closing = new AbortController();
+  const abort = (): void => closing.abort(signal?.reason);
+  signal?.addEventListener('abort', abort, { once: true });
+
+  /** Cut short when the file is closed or the load is aborted. */
+  const delay = (tries: number): Promise<void> => new Promise((resolve, reject) => {
+    setTimeout(resolve, retryMs * 2 ** tries);
+    closing.signal.addEventListener('abort', () => reject(closing.signal.reason), { once: true });
+  });
+
+  /** One answer that begins at or before `at`; a failure that may pass is tried again. */
+  const request = async (at: number): Promise<Answer> => {
+    for (let tries = 0, begin = at, ranged = true; ; tries++) {
+      let why: string, cause: unknown;
+      try {
+        // A single range is a simple header: no preflight. If-Range would need one.
+        const response = await fetch(url, { headers: { ...headers, ...(ranged && { range: `bytes=${begin}-` }) }, signal: closing.signal, ...(cache && { cache }) });
+        if (response.status === 416 && begin > 0) {
+          begin = 0;
+          continue;
+        }
+        if (response.ok) return accept(response, begin);
+        void response.body?.cancel().catch(() => {});
+        why = `the server answered ${response.status} ${response.statusText}`.trim();
+        if (!passes(response.status)) throw failed(url, `${why}; check the address${response.status === 401 || response.status === 403 ? ' and the headers it asks for' : ''}`);
+      } catch (error) {
+        closing.signal.throwIfAborted();
+        if (error instanceof QuantletError) throw error;
+        ranged = begin > 0; // some servers and old browsers stumble over the header
+        why = `${error instanceof Error ? error.message : String(error)} (no connection, or a page of another origin that the server does not allow: CORS)`;
+        cause = error;
+      }
+      if (tries === RETRIES) throw failed(url, `${why}, ${RETRIES + 1} times`, cause);
+      await delay(tries);
+    }
+  };
+
+  const accept = (response: Response, begin: number): Answer => {
+    const length = whole(response.headers.get('content-length'));
+    const encoding = response.headers.get('content-encoding');
+    const compressed = encoding !== null && encoding !== 'identity';
+    if (response.status !== 206) return { response, start: 0, total: compressed ? undefined : length };
+    if (compressed) throw failed(url, `the server compresses ranges (content-encoding ${encoding}), which makes no sense of a file's bytes; turn its compression off for .gguf`);
+    const range = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(response.headers.get('content-range') ?? '');
+    const start = range ? Number(range[1]) : begin;
+    if (start > begin) throw failed(url, `the server answered with bytes from ${start}, asked were those from ${begin}`);
+    return { response, start, total: whole(range?.[2]) ?? (length === undefined ? undefined : start + length) };
+  };
+
+  let ready: Answer | undefined = await request(from);
+  const { total: byteLength, start } = ready;
+  const version = ready.response.headers.get('etag') ?? ready.response.headers.get('last-modified') ?? undefined;
+
+  async function* chunks(first: number): AsyncGenerator<Uint8Array<ArrayBuffer>, void> {
+    let at = first;
+    for (let failures = 0; ; ) {
+      let why: string;
+      let reader: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>> | undefined;
+      try {
+        const answer = ready && ready.start <= at ? ready : await request(at);
+        if (answer !== ready) void ready?.response.body?.cancel().catch(() => {});
+        ready = undefined;
+        if (byteLength !== undefined && answer.total !== undefined && answer.total !== byteLength) throw failed(url, `it had ${byteLength} bytes and now has ${answer.total}: the file changed while it was being read; load it again`);
+        reader = answer.response.body!.getReader() as ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>;
+        let skip = at - answer.start;
+        for (;;) {
+          const { done, value } = await reader.read();
+          if (done) break;
+          const bytes = skip > 0 ? value.subarray(skip) : value;
+          skip -= value.length - bytes.length;
+          if (bytes.length === 0) continue;
+          at += bytes.length;
+          if (byteLength !== undefined && at > byteLength) throw failed(url, `the server announced ${byteLength} bytes and sends more: it may compress the file on the way; turn its compression off for .gguf`);
+          failures = 0;
+          yield bytes;
+        }
+        if (byteLength === undefined || at === byteLength) return;
+        why = `the connection ended at byte ${at} of ${byteLength}`;
+      } catch (error) {
+        closing.signal.throwIfAborted();
+        if (error instanceof QuantletError) throw error;
+        why = `the connection broke at byte ${at}${byteLength === undefined ? '' : ` of ${byteLength}`}: ${error instanceof Error ? error.message : String(error)}`;
+        if (byteLength === undefined) throw failed(url, why, error);
+      } finally {
+        void reader?.cancel().catch(() => {});
+      }
+      if (++failures > RETRIES) throw failed(url, `${why}, ${failures} times without getting further`);
+      await delay(failures - 1);
+    }
+  }
+
+  return {
+    byteLength,
+    version,
+    start,
+    chunks,
+    close() {
+      signal?.removeEventListener('abort', abort);
+      closing.abort();
+    },
+  };
+}

@@ -1,0 +1,113 @@
+/** Models in the origin private file system, through sync access handles: only workers have them, and what they wrote stays when the tab closes. */
+import { toBytes } from '../source.ts';
+import type { Entry, Meta, Shelf } from './cached.ts';
+
+/** Missing in TypeScript's page types: these exist in workers only. */
+interface SyncHandle {
+  getSize(): number;
+  read(target: Uint8Array, options: { at: number }): number;
+  write(bytes: Uint8Array, options: { at: number }): number;
+  truncate(size: number): void;
+  flush(): void;
+  close(): void;
+}
+type SyncFile = FileSystemFileHandle & { createSyncAccessHandle(): Promise<SyncHandle> };
+
+const missing = (error: unknown): undefined => {
+  if (error instanceof DOMException && error.name === 'NotFoundError') return undefined;
+  throw error;
+};
+
+/** Undefined where this thread has no OPFS (pages, private windows, old browsers). */
+export async function opfsShelf(folderName = 'quantlet'): Promise<Shelf | undefined> {
+  let folder: FileSystemDirectoryHandle;
+  try {
+    if (typeof FileSystemFileHandle !== 'function' || !('createSyncAccessHandle' in FileSystemFileHandle.prototype)) return undefined;
+    folder = await (await navigator.storage.getDirectory()).getDirectoryHandle(folderName, { create: true });
+  } catch {
+    return undefined;
+  }
+  const file = (name: string, create = false): Promise<SyncFile | undefined> => folder.getFileHandle(name, { create }).catch(missing) as Promise<SyncFile | undefined>;
+
+  const meta = async (key: string): Promise<Meta | undefined> => {
+    const handle = await file(`${key}.json`);
+    try {
+      return handle && (JSON.parse(await (await handle.getFile()).text()) as Meta);
+    } catch {
+      return undefined; // cut off by a closed tab
+    }
+  };
+  return {
+    meta,
+    async list() {
+      const found: [string, Meta][] = [];
+      for await (const name of (folder as FileSystemDirectoryHandle & { keys(): AsyncIterable<string> }).keys()) {
+        const key = name.endsWith('.json') ? name.slice(0, -5) : undefined;
+        const about = key && (await meta(key));
+        if (about) found.push([key, about]);
+      }
+      return found;
+    },
+    async setMeta(key, about) {
+      const handle = await (await file(`${key}.json`, true))!.createSyncAccessHandle();
+      try {
+        handle.truncate(0);
+        handle.write(new TextEncoder().encode(JSON.stringify(about)), { at: 0 });
+      } finally {
+        handle.close();
+      }
+    },
+    async open(key, size) {
+      const blob = await (await file(`${key}.gguf`))?.getFile();
+      return blob?.size === size ? toBytes(blob) : undefined;
+    },
+    async write(key) {
+      try {
+        return entry(await (await file(`${key}.gguf`, true))!.createSyncAccessHandle());
+      } catch (error) {
+        if (error instanceof DOMException && (error.name === 'NoModificationAllowedError' || error.name === 'InvalidStateError')) return undefined;
+        throw error;
+      }
+    },
+    async remove(key) {
+      for (const name of [`${key}.json`, `${key}.gguf`]) await folder.removeEntry(name).catch(missing);
+    },
+  };
+}
+
+function entry(handle: SyncHandle): Entry {
+  let size = handle.getSize();
+  return {
+    get size() {
+      return size;
+    },
+    append(chunk) {
+      try {
+        if (handle.write(chunk, { at: size }) === chunk.length) {
+          size += chunk.length;
+          return true;
+        }
+      } catch (error) {
+        if (!(error instanceof DOMException)) throw error;
+      }
+      try {
+        handle.truncate(size);
+      } catch {
+        // The size we count by stays; the rest is written over or removed.
+      }
+      return false;
+    },
+    read(start, end) {
+      const bytes = new Uint8Array(end - start);
+      const n = handle.read(bytes, { at: start });
+      return n === bytes.length ? bytes : bytes.slice(0, n);
+    },
+    clear() {
+      handle.truncate((size = 0));
+    },
+    close() {
+      handle.flush();
+      handle.close();
+    },
+  };
+}

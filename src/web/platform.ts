@@ -1,0 +1,60 @@
+/** A page as a Platform: which workers can be had decides which build runs. */
+import type { LoadOptions } from '../model.ts';
+import type { Platform } from '../platform.ts';
+import { createRemote } from '../threads/remote.ts';
+import { createSingle } from '../threads/single.ts';
+import { createCrew } from '../threads/web.ts';
+import { detectFeatures, pickBuild } from '../wasm/load.ts';
+import { createMemory } from '../wasm/memory.ts';
+import type { Channel } from './rpc.ts';
+import { openSource } from './source.ts';
+import { buildOf, compileWasm, inlinedModule } from './wasm.ts';
+import { startWorker } from './workers.ts';
+
+/** More threads than this do not pay on the machines that report more, and every one costs memory. */
+const MOST_THREADS = 16;
+
+export async function createWebPlatform(options: LoadOptions): Promise<{ platform: Platform; release(): void }> {
+  const given = options.wasm === undefined ? undefined : await compileWasm(options.wasm);
+  const givenBuild = given && buildOf(given, options.build);
+  const features = detectFeatures();
+  // Without isolation a page may have the constructor but cannot post shared memory.
+  features.threads &&= globalThis.crossOriginIsolated !== false;
+  pickBuild(features, givenBuild ?? options.build); // what cannot run at all is said before anything is started
+
+  // The first worker is started before the build is chosen: where none can be had, no build with threads runs.
+  let spare: Channel | undefined;
+  try {
+    spare = await startWorker(options.createWorker);
+  } catch (error) {
+    features.threads = false;
+    console.warn(`quantlet: the model will compute on the page's own thread, in slices: ${error instanceof Error ? error.message : String(error)}`);
+  }
+  const hasWorkers = spare !== undefined;
+  const start = async (): Promise<Channel> => {
+    const taken = spare ?? (await startWorker(options.createWorker));
+    spare = undefined;
+    return taken;
+  };
+
+  const platform: Platform = {
+    open: (source, signal) => openSource(source, { ...options, signal, start: hasWorkers ? () => startWorker(options.createWorker) : undefined }),
+    features: () => features,
+    forcedBuild: () => givenBuild,
+    module: async (build) => given ?? inlinedModule(build),
+    defaultThreads: () => Math.min(globalThis.navigator?.hardwareConcurrency || 4, MOST_THREADS),
+    createCrew: (module, memory, nth) => createCrew(start, module, memory, nth),
+    createExecutor: async (module, memoryBytes, sync) => {
+      if (!hasWorkers) return createSingle(module, createMemory(memoryBytes, false), sync);
+      const channel = await start();
+      try {
+        return await createRemote(channel, module, memoryBytes, sync);
+      } catch (error) {
+        channel.close();
+        throw error;
+      }
+    },
+  };
+  return { platform, release: () => spare?.close() };
+}
+

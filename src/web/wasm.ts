@@ -1,0 +1,61 @@
+/** Kernels in a page: the chosen build out of its own chunk, or the ones the caller brings. */
+import { QuantletError } from '../errors.ts';
+import { BUILDS, type Build } from '../wasm/load.ts';
+
+/** Compiled kernels, their bytes, or where they can be fetched. */
+export type WasmSource = WebAssembly.Module | ArrayBuffer | ArrayBufferView | Response | URL | string;
+
+// One literal import each, so that a bundler makes one chunk a build and a page loads only the one it runs.
+const CHUNKS: { readonly [K in Build]: () => Promise<{ readonly deflated: string }> } = {
+  simd: () => import('../inline/simd.js'),
+  relaxed: () => import('../inline/relaxed.js'),
+  'simd-threads': () => import('../inline/simd-threads.js'),
+  'relaxed-threads': () => import('../inline/relaxed-threads.js'),
+};
+
+const modules = new Map<Build, Promise<WebAssembly.Module>>();
+
+async function inflate(build: Build): Promise<WebAssembly.Module> {
+  const { deflated } = await CHUNKS[build]();
+  const bytes = Uint8Array.from(atob(deflated), (c) => c.charCodeAt(0));
+  const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
+  return WebAssembly.compile(await new Response(stream).arrayBuffer());
+}
+
+/** The build that comes with the package, compiled once for all models of the page. */
+export function inlinedModule(build: Build): Promise<WebAssembly.Module> {
+  const known = modules.get(build) ?? inflate(build);
+  modules.set(build, known);
+  known.catch(() => modules.delete(build));
+  return known;
+}
+
+/** @throws ERR_DOWNLOAD, ERR_INVALID_ARGUMENT */
+export async function compileWasm(source: WasmSource): Promise<WebAssembly.Module> {
+  if (source instanceof WebAssembly.Module) return source;
+  const bytes = source instanceof Response || source instanceof URL || typeof source === 'string' ? await fetched(source) : (source as BufferSource);
+  try {
+    return await WebAssembly.compile(bytes);
+  } catch (cause) {
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `the option wasm cannot be compiled here (${cause instanceof Error ? cause.message : String(cause)}); expected one of the package's dist/wasm/*.wasm that this runtime supports`, { cause });
+  }
+}
+
+async function fetched(source: Response | URL | string): Promise<ArrayBuffer> {
+  const response = source instanceof Response ? source : await fetch(source);
+  if (!response.ok) throw new QuantletError('ERR_DOWNLOAD', `the kernels at ${response.url} answered ${response.status} ${response.statusText}; expected the package's dist/wasm/*.wasm there`);
+  return response.arrayBuffer();
+}
+
+/**
+ * Which build a module is: scripts/build.mjs writes its name into a custom section.
+ * @throws ERR_INVALID_ARGUMENT where it is none, or not the wanted one
+ */
+export function buildOf(module: WebAssembly.Module, wanted?: string): Build {
+  const [section] = WebAssembly.Module.customSections(module, 'quantlet');
+  const name = section ? new TextDecoder().decode(section) : wanted;
+  const build = BUILDS.find((b) => b === name);
+  if (build && wanted && build !== wanted) throw new QuantletError('ERR_INVALID_ARGUMENT', `the option wasm is the build "${build}", the option build asks for "${wanted}"; give one of the two`);
+  if (!build) throw new QuantletError('ERR_INVALID_ARGUMENT', `the option wasm is not one of the package's dist/wasm/*.wasm (${name ? `it says "${name}"` : 'it does not say which build it is'}); expected one of ${BUILDS.join(', ')}`);
+  return build;
+}

@@ -1,0 +1,70 @@
+/** Starting workers where bundlers and content security policies each allow a different way. */
+import { QuantletError } from '../errors.ts';
+import { READY, openChannel, type Channel, type WorkerLike } from './rpc.ts';
+
+export type CreateWorker = () => WorkerLike | Promise<WorkerLike>;
+
+/** A worker that neither runs nor fails by then counts as failed: some policies block without an event. */
+const START_MS = 10_000;
+
+/** Works in every bundler, but needs `blob:` in worker-src where the page has a policy; also where files have no COEP header. */
+async function blobWorker(): Promise<WorkerLike> {
+  const { source } = await import('../inline/worker.js');
+  const url = URL.createObjectURL(new Blob([source], { type: 'text/javascript' }));
+  const worker = new Worker(url);
+  const revoke = (): void => URL.revokeObjectURL(url);
+  worker.addEventListener('message', revoke, { once: true });
+  worker.addEventListener('error', revoke, { once: true });
+  return worker;
+}
+
+/** webpack and Vite see this literal and emit a file of their own; needs no `blob:`. */
+function fileWorker(): WorkerLike {
+  return new Worker(new URL('../worker/web.js', import.meta.url), { type: 'module' });
+}
+
+/** The way that worked in this page, tried first from then on. */
+let known: CreateWorker | undefined;
+
+/** Resolves when the script runs. */
+async function ready(create: CreateWorker): Promise<Channel> {
+  const worker = await create();
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  try {
+    await new Promise<void>((resolve, reject) => {
+      worker.addEventListener('message', (event) => void ((event as MessageEvent).data === READY && resolve()));
+      worker.addEventListener('error', (event) => {
+        event.preventDefault();
+        reject(new QuantletError('ERR_WORKER_LOST', `the worker's script did not start: ${(event as ErrorEvent).message || 'it was not found or a policy blocks it'}`));
+      });
+      timer = setTimeout(() => reject(new QuantletError('ERR_WORKER_LOST', `the worker's script did not start within ${START_MS / 1000} s`)), START_MS);
+    });
+  } catch (error) {
+    worker.terminate();
+    throw error;
+  } finally {
+    clearTimeout(timer);
+  }
+  return openChannel(worker);
+}
+
+/**
+ * A running worker: the caller's own, else a blob, else a file.
+ * @throws ERR_WORKER_LOST with the reason of each way that failed
+ */
+export async function startWorker(createWorker?: CreateWorker): Promise<Channel> {
+  if (typeof Worker !== 'function' && !createWorker) throw new QuantletError('ERR_WORKER_LOST', 'this runtime has no workers');
+  const ways = createWorker ? [createWorker] : known ? [known] : [blobWorker, fileWorker];
+  const reasons: unknown[] = [];
+  for (const way of ways) {
+    try {
+      const channel = await ready(way);
+      if (!createWorker) known = way;
+      return channel;
+    } catch (error) {
+      reasons.push(error);
+    }
+  }
+  const why = reasons.map((r) => (r instanceof Error ? r.message : String(r))).join('; ');
+  throw new QuantletError('ERR_WORKER_LOST', `no worker could be started: ${why}; allow blob: or the package's worker file in the policy's worker-src, or pass createWorker`, { cause: reasons[0] });
+}
