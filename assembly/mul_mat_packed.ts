@@ -1,5 +1,5 @@
 /** The op around the packed kernels: matrix products whose weights lie in row groups (repack.ts). Threads take chunks of rows from the cursor. */
-import { mul_mat_packed, packed_rows, repack } from './repack';
+import { mul_mat_packed, packed_rows, repack } from './packed';
 import { take } from './sync';
 import { Op } from './tensor';
 

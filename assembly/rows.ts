@@ -2,7 +2,7 @@
 import { TYPE_ACT, quantize_act } from './act';
 import { silu_f32x4 } from './math';
 import { add_row } from './norm';
-import { packed_row } from './repack';
+import { packed_row } from './packed';
 import { LAYOUT_PACKED, Op, nrows, row_of } from './tensor';
 import { split_from, split_to } from './schedule';
 import { dequantize_row, quantize_row } from './type_traits';
