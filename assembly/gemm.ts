@@ -175,8 +175,10 @@ function column<F>(acc: usize, a: usize, i0: v128, d0: v128, m0: v128, n0: v128,
   const pair0 = v128.load32_splat(a, ACT_PAIRS0 - ACT_QUANTS), pair1 = v128.load32_splat(a, ACT_PAIRS1 - ACT_QUANTS);
   if (fmt.wide<F>()) {
     const offset = i32x4.shl(i32x4.extadd_pairwise_i16x8_s(i16x8.add(pair0, pair1)), 7);
-    i0 = i32x4.add(i0, offset);
-    i1 = i32x4.add(i1, offset);
+    i0 = i32x4.add(i0, offset), i1 = i32x4.add(i1, offset);
+  } else if (fmt.biased<F>()) {
+    const back = i32x4.shl(i32x4.extadd_pairwise_i16x8_s(i16x8.add(pair0, pair1)), 4);
+    i0 = i32x4.sub(i0, back), i1 = i32x4.sub(i1, back);
   }
   let x0 = madd(f32x4.convert_i32x4_s(i0), f32x4.mul(d0, da), v128.load(acc));
   let x1 = madd(f32x4.convert_i32x4_s(i1), f32x4.mul(d1, da), v128.load(acc, 16));

@@ -67,6 +67,10 @@ export function gemv<F, D>(w: usize, n: i32, a: usize, y: usize): void {
           i0 = dot.sum_wide(s0, u0, pair), i1 = dot.sum_wide(s1, u1, pair), i2 = dot.sum_wide(s2, u2, pair), i3 = dot.sum_wide(s3, u3, pair);
         } else {
           i0 = dot.sum(s0), i1 = dot.sum(s1), i2 = dot.sum(s2), i3 = dot.sum(s3);
+          if (fmt.biased<F>()) {
+            const back = i32x4.shl(i32x4.extadd_pairwise_i16x8_s(pair), 4);
+            i0 = i32x4.sub(i0, back), i1 = i32x4.sub(i1, back), i2 = i32x4.sub(i2, back), i3 = i32x4.sub(i3, back);
+          }
         }
       }
       let x0 = d0, x1 = d1, x2 = d2, x3 = d3;

@@ -5,7 +5,17 @@
 import { DotI16, DotWide } from './dot';
 import { GEMM_SCRATCH, mul_mat_of } from './gemm';
 import { ROWS } from './packed/group';
+import { IQ4_NL } from './packed/iq4_nl';
+import { IQ4_XS } from './packed/iq4_xs';
+import { MXFP4 } from './packed/mxfp4';
+import { Q2_K } from './packed/q2_K';
+import { Q3_K } from './packed/q3_K';
 import { Q4_0 } from './packed/q4_0';
+import { Q4_1 } from './packed/q4_1';
+import { Q4_K } from './packed/q4_K';
+import { Q5_0 } from './packed/q5_0';
+import { Q5_1 } from './packed/q5_1';
+import { Q5_K } from './packed/q5_K';
 import { Q6_K } from './packed/q6_K';
 import { Q8_0 } from './packed/q8_0';
 import { repack_of, row_of } from './repack';
@@ -13,8 +23,18 @@ import { HAS_RELAXED_DOT } from './simd';
 
 // ggml's type ids.
 const TYPE_Q4_0: i32 = 2;
+const TYPE_Q4_1: i32 = 3;
+const TYPE_Q5_0: i32 = 6;
+const TYPE_Q5_1: i32 = 7;
 const TYPE_Q8_0: i32 = 8;
+const TYPE_Q2_K: i32 = 10;
+const TYPE_Q3_K: i32 = 11;
+const TYPE_Q4_K: i32 = 12;
+const TYPE_Q5_K: i32 = 13;
 const TYPE_Q6_K: i32 = 14;
+const TYPE_IQ4_NL: i32 = 20;
+const TYPE_IQ4_XS: i32 = 23;
+const TYPE_MXFP4: i32 = 39;
 
 /** Rows in a packed group: nrows of a packed tensor is padded to a multiple of it, and row ranges start at one. */
 export function packed_rows(): i32 {
@@ -28,7 +48,8 @@ export function mul_mat_packed_scratch(): usize {
 
 /** Whether tensors of this ggml type can be packed. */
 export function is_packable(type: i32): bool {
-  return type == TYPE_Q4_0 || type == TYPE_Q8_0 || type == TYPE_Q6_K;
+  return type == TYPE_Q4_0 || type == TYPE_Q4_1 || type == TYPE_Q5_0 || type == TYPE_Q5_1 || type == TYPE_Q8_0
+    || (type >= TYPE_Q2_K && type <= TYPE_Q6_K) || type == TYPE_IQ4_NL || type == TYPE_IQ4_XS || type == TYPE_MXFP4;
 }
 
 /**
@@ -37,16 +58,36 @@ export function is_packable(type: i32): bool {
  */
 export function repack(type: i32, w: usize, ne00: i32, nrows: i32, group0: i32, group1: i32, scratch: usize): i32 {
   if (type == TYPE_Q4_0) return repack_of<Q4_0>(w, ne00, nrows, group0, group1, scratch);
+  if (type == TYPE_Q4_1) return repack_of<Q4_1>(w, ne00, nrows, group0, group1, scratch);
+  if (type == TYPE_Q5_0) return repack_of<Q5_0>(w, ne00, nrows, group0, group1, scratch);
+  if (type == TYPE_Q5_1) return repack_of<Q5_1>(w, ne00, nrows, group0, group1, scratch);
   if (type == TYPE_Q8_0) return repack_of<Q8_0>(w, ne00, nrows, group0, group1, scratch);
+  if (type == TYPE_Q2_K) return repack_of<Q2_K>(w, ne00, nrows, group0, group1, scratch);
+  if (type == TYPE_Q3_K) return repack_of<Q3_K>(w, ne00, nrows, group0, group1, scratch);
+  if (type == TYPE_Q4_K) return repack_of<Q4_K>(w, ne00, nrows, group0, group1, scratch);
+  if (type == TYPE_Q5_K) return repack_of<Q5_K>(w, ne00, nrows, group0, group1, scratch);
   if (type == TYPE_Q6_K) return repack_of<Q6_K>(w, ne00, nrows, group0, group1, scratch);
+  if (type == TYPE_IQ4_NL) return repack_of<IQ4_NL>(w, ne00, nrows, group0, group1, scratch);
+  if (type == TYPE_IQ4_XS) return repack_of<IQ4_XS>(w, ne00, nrows, group0, group1, scratch);
+  if (type == TYPE_MXFP4) return repack_of<MXFP4>(w, ne00, nrows, group0, group1, scratch);
   return unreachable();
 }
 
 /** Row `row` of a packed tensor as ne00 f32 at y (get_rows of a tied token_embd): the bits of dequantize_row. */
 export function packed_row(type: i32, w: usize, ne00: i32, row: i32, y: usize): void {
   if (type == TYPE_Q4_0) row_of<Q4_0>(w, ne00, row, y);
+  else if (type == TYPE_Q4_1) row_of<Q4_1>(w, ne00, row, y);
+  else if (type == TYPE_Q5_0) row_of<Q5_0>(w, ne00, row, y);
+  else if (type == TYPE_Q5_1) row_of<Q5_1>(w, ne00, row, y);
   else if (type == TYPE_Q8_0) row_of<Q8_0>(w, ne00, row, y);
+  else if (type == TYPE_Q2_K) row_of<Q2_K>(w, ne00, row, y);
+  else if (type == TYPE_Q3_K) row_of<Q3_K>(w, ne00, row, y);
+  else if (type == TYPE_Q4_K) row_of<Q4_K>(w, ne00, row, y);
+  else if (type == TYPE_Q5_K) row_of<Q5_K>(w, ne00, row, y);
   else if (type == TYPE_Q6_K) row_of<Q6_K>(w, ne00, row, y);
+  else if (type == TYPE_IQ4_NL) row_of<IQ4_NL>(w, ne00, row, y);
+  else if (type == TYPE_IQ4_XS) row_of<IQ4_XS>(w, ne00, row, y);
+  else if (type == TYPE_MXFP4) row_of<MXFP4>(w, ne00, row, y);
   else unreachable();
 }
 
@@ -58,8 +99,18 @@ export function packed_row(type: i32, w: usize, ne00: i32, row: i32, y: usize): 
  */
 export function mul_mat_packed(type: i32, w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize): void {
   if (type == TYPE_Q4_0) product<Q4_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == TYPE_Q4_1) product<Q4_1>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == TYPE_Q5_0) product<Q5_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == TYPE_Q5_1) product<Q5_1>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
   else if (type == TYPE_Q8_0) product<Q8_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == TYPE_Q2_K) product<Q2_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == TYPE_Q3_K) product<Q3_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == TYPE_Q4_K) product<Q4_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == TYPE_Q5_K) product<Q5_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
   else if (type == TYPE_Q6_K) product<Q6_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == TYPE_IQ4_NL) product<IQ4_NL>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == TYPE_IQ4_XS) product<IQ4_XS>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == TYPE_MXFP4) product<MXFP4>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
   else unreachable();
 }
 

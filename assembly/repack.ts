@@ -33,7 +33,7 @@ export function repack_of<F>(w: usize, ne00: i32, nrows: i32, group0: i32, group
 /** Row `row` as f32 at y. */
 export function row_of<F>(w: usize, ne00: i32, row: i32, y: usize): void {
   const f = changetype<F>(0);
-  const blocks = ne00 / (fmt.subs<F>() << 5), m = fmt.mask<F>(), m2 = fmt.mask2<F>(), center = f32x4.splat(f.center());
+  const blocks = ne00 / (fmt.subs<F>() << 5), m = fmt.mask<F>(), m2 = fmt.mask2<F>(), center = f32x4.splat(fmt.center<F>());
   const part: usize = fmt.w16<F>() ? 32 : 64, in_group = row & 15, lane = row & 3;
   const group: usize = (row >> 2) & 3;
   let p = w + <usize>(row / ROWS) * blocks * f.bytes();

@@ -9,7 +9,7 @@
  * 16 further on. Where scales are for 16 weights (w16), quads 0, 1 are the first 16 and 2, 3 the others, parts 8 apart.
  *
  * Every format has: bytes() of a packed block, quads(w, sub) the address of a run's codes, d<G>(w) the f32 scales of group G's rows,
- * pack(src, stride, w) a block of 16 plain rows to w, and center() with offset(pair) = center * pair in i16.
+ * pack(src, stride, w) a block of 16 plain rows to w.
  */
 import { low_nibbles } from './group';
 
@@ -40,6 +40,13 @@ export function w16<F>(): bool {
 @inline
 export function wide<F>(): bool {
   return isDefined(changetype<F>(0).wide);
+}
+
+/** `offset` took 16 * sum off only for i16's sake: it is added again in i32. */
+// @ts-ignore: decorator
+@inline
+export function biased<F>(): bool {
+  return isDefined(changetype<F>(0).biased);
 }
 
 // @ts-ignore: decorator
@@ -154,4 +161,11 @@ export function mn<F>(w: usize, i: i32): v128 {
 export function offset<F>(pair: v128): v128 {
   if (isDefined(changetype<F>(0).offset)) return changetype<F>(0).offset(pair);
   return i32x4.splat(0);
+}
+
+// @ts-ignore: decorator
+@inline
+export function center<F>(): f32 {
+  if (isDefined(changetype<F>(0).center)) return changetype<F>(0).center();
+  return 0;
 }

@@ -76,6 +76,14 @@ export function group_i8<G>(v: v128): v128 {
   return (offsetof<G>() & 16) != 0 ? i32x4.extend_high_i16x8_s(half) : i32x4.extend_low_i16x8_s(half);
 }
 
+/** The same of unsigned bytes. */
+// @ts-ignore: decorator
+@inline
+export function group_u8<G>(v: v128): v128 {
+  const half = offsetof<G>() >= 32 ? i16x8.extend_high_i8x16_u(v) : i16x8.extend_low_i8x16_u(v);
+  return (offsetof<G>() & 16) != 0 ? i32x4.extend_high_i16x8_u(half) : i32x4.extend_low_i16x8_u(half);
+}
+
 /** d times the integer factors of the group's rows. */
 // @ts-ignore: decorator
 @inline
@@ -116,4 +124,46 @@ export function store_pairs(h: usize, r0: v128, r1: v128, r2: v128, r3: v128): v
   const c = i32x4.shuffle(r0, r1, 2, 6, 3, 7), d = i32x4.shuffle(r2, r3, 2, 6, 3, 7);
   v128.store(h, lanes(v128.or(i64x2.shuffle(a, b, 0, 2), i16x8.shl(i64x2.shuffle(a, b, 1, 3), 4))));
   v128.store(h, lanes(v128.or(i64x2.shuffle(c, d, 0, 2), i16x8.shl(i64x2.shuffle(c, d, 1, 3), 4))), 64);
+}
+
+/** The n bytes at `src` of 16 rows to n vectors at w: byte i of every row to vector i. */
+export function pack_bytes(src: usize, stride: usize, n: usize, w: usize): void {
+  for (let r: usize = 0; r < 16; r++) {
+    for (let i: usize = 0; i < n; i++) store<u8>(w + (i << 4) + r, load<u8>(src + r * stride + i));
+  }
+}
+
+/** Two vectors of 0 and 1 (k 0..15 and 16..31 of a row) to four bytes, one for each k % 4: bit k / 4. With w16 in the order of its quads. */
+// @ts-ignore: decorator
+@inline
+function gather(a: v128, b: v128, w16: bool): v128 {
+  // A weight's bit: t of its quad for the low part, 4 + t for the high part.
+  const x = i32x4.mul(a, w16 ? i32x4(1, 2, 16, 32) : i32x4(1, 2, 4, 8)), y = i32x4.mul(b, w16 ? i32x4(4, 8, 64, 128) : i32x4(16, 32, 64, 128));
+  const z = v128.or(x, y), h = v128.or(z, i64x2.shuffle(z, z, 1, 0));
+  return v128.or(h, i32x4.shuffle(h, h, 1, 0, 3, 2));
+}
+
+/** Bit `bit` of 32 bytes at `src` of four rows to the vector at h. */
+// @ts-ignore: decorator
+@inline
+export function store_bits(h: usize, src: usize, stride: usize, bit: i32, w16: bool): void {
+  const one = i8x16.splat(1);
+  for (let r: usize = 0; r < 4; r++) {
+    const p = src + r * stride;
+    const v = gather(v128.and(i16x8.shr_u(v128.load(p), bit), one), v128.and(i16x8.shr_u(v128.load(p, 16), bit), one), w16);
+    store<i32>(h + (r << 2), i32x4.extract_lane(v, 0));
+  }
+  v128.store(h, lanes(v128.load(h)));
+}
+
+/** 32 bits at `src` of 16 rows, bit k for weight k, to the four groups' vectors at h. */
+export function pack_bits(src: usize, stride: usize, h: usize): void {
+  const selected = i64x2.splat(0x8040201008040201), one = i8x16.splat(1);
+  for (let r: usize = 0; r < 16; r++) {
+    const v = v128.load32_zero(src + r * stride);
+    const a = v128.and(i8x16.eq(v128.and(i8x16.shuffle(v, v, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1), selected), selected), one);
+    const b = v128.and(i8x16.eq(v128.and(i8x16.shuffle(v, v, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3), selected), selected), one);
+    store<i32>(h + (r << 2), i32x4.extract_lane(gather(a, b, false), 0));
+  }
+  for (let g: usize = 0; g < 4; g++) v128.store(h + (g << 4), lanes(v128.load(h + (g << 4))));
 }

@@ -7,7 +7,8 @@
  * A scale serves 16 weights: quads 0, 1 are k 0..15, quads 2, 3 k 16..31; a quad's low part is k = 16 (t / 2) + 4 (t % 2).., its high part
  * 8 further on. A byte of high bits has two for the low part, two for the high part, then the same of the next quad.
  */
-import { bits_0x30, load_scales, pack_f16, store_pairs, store_quads } from './group';
+import { bits_0x30, load_scales, pack_bytes, pack_f16, store_pairs, store_quads } from './group';
+import { fold, k_pairs } from './k_pairs';
 
 /** Bytes of a block of one row: ql 128, qh 64, 16 scales i8, f16 d. */
 const BYTES: usize = 210;
@@ -66,33 +67,20 @@ export class Q6_K {
 
   pack(src: usize, stride: usize, w: usize): void {
     pack_f16(src + 208, stride, w);
-    for (let r: usize = 0; r < 16; r++) {
-      for (let i: usize = 0; i < 16; i++) store<u8>(w + 32 + (i << 4) + r, load<u8>(src + r * stride + 192 + i));
-    }
+    pack_bytes(src + 192, stride, 16, w + 32);
     for (let sub = 0; sub < 8; sub++) {
       for (let g: usize = 0; g < 4; g++) {
         const p = src + g * 4 * stride;
         store_quads(this.quads(w, sub) + (g << 4), nibbles(p, sub), nibbles(p + stride, sub), nibbles(p + stride * 2, sub), nibbles(p + stride * 3, sub), 64);
-        store_pairs(this.high(w, sub) + (g << 4), pairs(p, sub), pairs(p + stride, sub), pairs(p + stride * 2, sub), pairs(p + stride * 3, sub));
+        const h = p + 128;
+        store_pairs(this.high(w, sub) + (g << 4), k_pairs(h, sub), k_pairs(h + stride, sub), k_pairs(h + stride * 2, sub), k_pairs(h + stride * 3, sub));
       }
     }
   }
-}
-
-/** k 0..7 and 16..23 of a run in the low nibbles, k 8..15 and 24..31 in the high ones. */
-// @ts-ignore: decorator
-@inline
-function fold(a: v128, b: v128, bits: i32): v128 {
-  return v128.or(i64x2.shuffle(a, b, 0, 2), i16x8.shl(i64x2.shuffle(a, b, 1, 3), bits));
 }
 
 // Run s of 8 has its nibbles in ql 64 (s / 4) + 32 (s % 2).., the low ones where s % 4 < 2, and its bits 2 (s % 4).. of qh 32 (s / 4)...
 function nibbles(row: usize, sub: i32): v128 {
   const p = row + (<usize>(sub >> 2) << 6) + (<usize>(sub & 1) << 5), shift = (sub & 2) << 1, m = i8x16.splat(15);
   return fold(v128.and(i16x8.shr_u(v128.load(p), shift), m), v128.and(i16x8.shr_u(v128.load(p, 16), shift), m), 4);
-}
-
-function pairs(row: usize, sub: i32): v128 {
-  const p = row + 128 + (<usize>(sub >> 2) << 5), shift = (sub & 3) << 1, m = i8x16.splat(3);
-  return fold(v128.and(i16x8.shr_u(v128.load(p), shift), m), v128.and(i16x8.shr_u(v128.load(p, 16), shift), m), 2);
 }
