@@ -1,0 +1,99 @@
+/** src/graph/layout.ts is the mirror of what the kernels read: compared with their source text, and with the modules themselves. */
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, CLOSED, CODE, LAYOUT, MAX_SRC, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, SYNC, SYNC_SIZE, TENSOR, TENSOR_SIZE, TYPE_ACT } from '../../src/graph/layout.ts';
+import { vecDotType } from '../../src/graph/lower.ts';
+import { TYPE, typeById } from '../../src/type-traits.ts';
+import { ARENA_BASE } from '../../src/wasm/memory.ts';
+import { BUILDS, instantiate } from '../kernel/harness.ts';
+import { root } from '../support.ts';
+
+const source = (name: string): string => readFileSync(new URL(`assembly/${name}.ts`, root), 'utf8');
+
+/** `const NAME: type = number;` of a file. */
+const constants = (name: string): Record<string, number> =>
+  Object.fromEntries([...source(name).matchAll(/^(?:export )?const (\w+): \w+ = (-?\w+);/gm)].map((m) => [m[1], Number(m[2])]));
+
+/** Fields of an unmanaged class, in order; each is four bytes. */
+function fields(className: string): string[] {
+  const body = new RegExp(`export class ${className} \\{([^]*?)\\n\\}`).exec(source('tensor'))![1];
+  return [...body.matchAll(/^ {2}(\w+): (u32|i32|usize|Tensor);/gm)].map((m) => m[1]);
+}
+
+describe('assembly/tensor.ts', () => {
+  const at = (className: string, names: Record<string, string>): Record<string, number> =>
+    Object.fromEntries(Object.entries(names).map(([ours, theirs]) => [ours, fields(className).indexOf(theirs)]));
+  it('Tensor', () => {
+    expect(at('Tensor', { type: 'type', layout: 'layout', ne: 'ne0', nb: 'nb0', data: 'data' })).toEqual(TENSOR);
+    expect(fields('Tensor').length * 4).toBe(TENSOR_SIZE);
+  });
+  it('Op', () => {
+    expect(at('Op', { code: 'code', flags: 'flags', dst: 'dst', src: 'src0', cursor: 'cursor', params: 'p0' })).toEqual(OP);
+    expect(fields('Op').filter((f) => /^src\d/.test(f))).toHaveLength(MAX_SRC);
+    expect(fields('Op').length * 4, 'the record has room for its fields').toBeLessThanOrEqual(OP_SIZE);
+    expect(constants('tensor').OP_SIZE).toBe(OP_SIZE);
+  });
+  it('Plan', () => {
+    expect(at('Plan', { nOps: 'n_ops', ops: 'ops', nDims: 'n_dims', dims: 'dims', nCursors: 'n_cursors', cursors: 'cursors', scratch: 'scratch', scratchSize: 'scratch_size' })).toEqual(PLAN);
+    expect(fields('Plan').length * 4).toBe(PLAN_SIZE);
+  });
+  it('flags and layouts', () => {
+    const { OP_BARRIER: barrier, LAYOUT_PLAIN, LAYOUT_PACKED } = constants('tensor');
+    expect([barrier, LAYOUT_PLAIN, LAYOUT_PACKED]).toEqual([OP_BARRIER, LAYOUT.plain, LAYOUT.packed]);
+  });
+});
+
+it('assembly/compute.ts: the op codes, each with a kernel', () => {
+  expect(constants('compute')).toEqual(CODE);
+  for (const name of Object.keys(CODE)) expect(source('compute'), name).toMatch(new RegExp(`code == ${name}\\b`));
+});
+
+it('assembly/sync.ts: the words of the sync block', () => {
+  const { STEP, DONE, ARRIVED, PHASE, POISON, CANCEL, PLAN: plan, CLOSED: closed } = constants('sync');
+  const { spin, ...words } = SYNC;
+  expect({ step: STEP / 4, done: DONE / 4, arrived: ARRIVED / 4, phase: PHASE / 4, poison: POISON / 4, cancel: CANCEL / 4, plan: plan / 4 }).toEqual(words);
+  expect(closed).toBe(CLOSED);
+  const behindPlan = [...source('sync').matchAll(/load<\w+>\(sync \+ PLAN(?:, (\d+))?\)/g)].map((m) => Number(m[1] ?? 0));
+  expect(Math.max(...behindPlan)).toBe((spin - SYNC.plan) * 4);
+  expect((spin + 1) * 4).toBeLessThanOrEqual(SYNC_SIZE);
+});
+
+it('assembly/attention.ts and act.ts: sizes of what lies in the arena', () => {
+  const { PART, SPLIT_TOKENS, STATE } = constants('attention');
+  expect([PART, SPLIT_TOKENS, STATE]).toEqual([ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE]);
+  expect(constants('act').TYPE_ACT).toBe(TYPE_ACT);
+  expect(typeById(TYPE_ACT), 'the id is none of ggml\'s').toBeUndefined();
+});
+
+describe.each(BUILDS)('%s', (build) => {
+  const { exports } = instantiate(build, 2);
+  it('its static data ends below the arena', () => expect(exports.heap_base()).toBeLessThanOrEqual(ARENA_BASE));
+
+  it('the type of activations is the kernels\' for every type', () => {
+    for (const type of Object.values(TYPE)) {
+      const want = exports.vec_dot_type(type.id) >>> 0;
+      let got = 0xffffffff;
+      try {
+        got = vecDotType(type).id;
+      } catch { /* no kernel: 0xffffffff in wasm */ }
+      expect(got, type.name).toBe(want);
+    }
+  });
+
+  it('begin() writes the dimensions that follow the batch, and takes all chunks back', () => {
+    const k = instantiate(build, 4);
+    k.arena.reset();
+    const at = k.arena.alloc(256, 0), w = new Int32Array(k.memory.buffer, at, 64);
+    w.fill(77);
+    const dims = at + 128, cursors = at + 192;
+    w[PLAN.nDims] = 2;
+    w[PLAN.dims] = dims;
+    w[PLAN.nCursors] = 3;
+    w[PLAN.cursors] = cursors;
+    w.set([at + 80, 0, at + 84, 1], 32); // ne of a tensor by tokens, ne of one by outputs
+    k.call('begin', at, 19, 5);
+    expect([w[20], w[21], w[22]]).toEqual([19, 5, 77]);
+    expect([...w.slice(48, 52)]).toEqual([0, 0, 0, 77]);
+    k.arena.checkGuards();
+  });
+});
