@@ -155,14 +155,19 @@ export function createScheduler({ nBatch, nSlots, slotCells, maxOutputs, step }:
       if (closed) return Promise.reject(closed);
       const slot = free.shift();
       if (slot !== undefined) return Promise.resolve(slot);
+      if (signal?.aborted) return Promise.reject(signal.reason);
       return new Promise((resolve, reject) => {
-        const entry = { resolve, reject };
+        const giveUp = (): void => {
+          waiting.splice(waiting.indexOf(entry), 1);
+          reject(signal!.reason);
+        };
+        const settled = (): void => signal?.removeEventListener('abort', giveUp);
+        const entry = {
+          resolve: (slot: number): void => (settled(), resolve(slot)),
+          reject: (reason: unknown): void => (settled(), reject(reason)),
+        };
         waiting.push(entry);
-        signal?.addEventListener('abort', () => {
-          const at = waiting.indexOf(entry);
-          if (at >= 0) waiting.splice(at, 1);
-          reject(signal.reason);
-        }, { once: true });
+        signal?.addEventListener('abort', giveUp, { once: true });
       });
     },
     release(slot) {
