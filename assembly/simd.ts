@@ -30,15 +30,34 @@ export function hsum_i32(a: v128): i32 {
   return i32x4.extract_lane(b, 0) + i32x4.extract_lane(b, 1);
 }
 
+/** Largest of four lanes that are not NaN. */
+// @ts-ignore: decorator
+@inline
+export function hmax_f32(a: v128): f32 {
+  const b = f32x4.pmax(a, i8x16.shuffle(a, a, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
+  const x = f32x4.extract_lane(b, 0);
+  const y = f32x4.extract_lane(b, 1);
+  return x < y ? y : x;
+}
+
+/** C's roundf: half away from zero. (x + 0.5 rounded would lift 0.49999997 to 1, nearest would keep 2.5 at 2.) */
+// @ts-ignore: decorator
+@inline
+export function round_f32x4(x: v128): v128 {
+  const t = f32x4.trunc(x);
+  const half = f32x4.ge(f32x4.abs(f32x4.sub(x, t)), f32x4.splat(0.5));
+  const one = v128.or(v128.and(x, i32x4.splat(0x80000000)), f32x4.splat(1)); // +-1 with the sign of x
+  return f32x4.add(t, v128.and(half, one));
+}
+
 /** f16 bits -> f32, exact for every input, subnormals, infinities and NaN included. Scalar: for scales, not for rows. */
 // @ts-ignore: decorator
 @inline
 export function f16_to_f32(h: u32): f32 {
-  // Shift exponent and mantissa into place, then rescale by 2^112: the multiplication normalises subnormals.
-  const bits = (h & 0x7fff) << 13;
-  let r = reinterpret<u32>(reinterpret<f32>(bits) * reinterpret<f32>(0x77800000)); // 2^112
-  if (bits >= 0x0f800000) r = bits | 0x7f800000; // exponent 31: Inf or NaN keeps its payload
-  return reinterpret<f32>(r | ((h & 0x8000) << 16));
+  // Shift sign, exponent and mantissa into place, then rescale by 2^112: the multiplication normalises subnormals.
+  const x = <u32>((<i32>(h << 16)) >> 3) & 0x8fffe000;
+  if ((h & 0x7c00) == 0x7c00) return reinterpret<f32>(x | 0x7f800000); // exponent 31: Inf or NaN keeps its payload
+  return reinterpret<f32>(x) * reinterpret<f32>(0x77800000); // 2^112
 }
 
 /** f32 -> f16 bits, round to nearest even, as ggml's GGML_FP32_TO_FP16 on every platform (NaN becomes a quiet NaN). */
@@ -70,14 +89,28 @@ export function load_f16x4(p: usize): v128 {
 // @ts-ignore: decorator
 @inline
 export function f16x4_to_f32x4(h: v128): v128 {
-  const sign = v128.and(h, i32x4.splat(0x80000000));
-  const mag = v128.and(i32x4.shl(h, 13), i32x4.splat(0x0fffe000));
-  const scaled = f32x4.mul(mag, f32x4.splat(reinterpret<f32>(0x77800000))); // 2^112
-  const special = v128.and(i32x4.ge_u(mag, i32x4.splat(0x0f800000)), i32x4.splat(0x7f800000));
-  return v128.or(v128.or(scaled, special), sign);
+  const x = v128.and(i32x4.shl(h, 13), i32x4.splat(0x8fffe000));
+  const scaled = f32x4.mul(x, f32x4.splat(reinterpret<f32>(0x77800000))); // 2^112
+  const special = i32x4.gt_s(v128.and(x, i32x4.splat(0x7fffffff)), i32x4.splat(0x0f7fffff)); // exponent 31
+  return v128.or(scaled, v128.and(special, i32x4.splat(0x7f800000)));
 }
 
 // ---- Integer products of the block formats: exact in every build ----
+
+const SMALL = memory.data<u8>([
+  0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
+  32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63,
+]);
+
+/**
+ * A number of 0..63 in all sixteen bytes, for a loop: it comes from memory because V8 builds a v128 constant again at every use
+ * (three instructions each), and keeps a loaded one in a register.
+ */
+// @ts-ignore: decorator
+@inline
+export function held(byte: usize): v128 {
+  return v128.load8_splat(SMALL + byte);
+}
 
 /** a . b of sixteen i8 each, any values, as four i32 sums (which element lands in which lane differs between words). */
 // @ts-ignore: decorator
@@ -87,14 +120,6 @@ export function dot_i8(a: v128, b: v128): v128 {
     i32x4.dot_i16x8_s(i16x8.extend_low_i8x16_s(a), i16x8.extend_low_i8x16_s(b)),
     i32x4.dot_i16x8_s(i16x8.extend_high_i8x16_s(a), i16x8.extend_high_i8x16_s(b)),
   );
-}
-
-/** u . s, u in 0..127, s any i8, as four i32 sums. Relaxed: 2 * 127 * 128 = 32512 fits the i16 pair sum, so it is exact. */
-// @ts-ignore: decorator
-@inline
-export function dot_u7(u: v128, s: v128): v128 {
-  if (ASC_FEATURE_RELAXED_SIMD) return i32x4.extadd_pairwise_i16x8_s(i16x8.relaxed_dot_i8x16_i7x16_s(s, u));
-  return dot_i8(u, s);
 }
 
 /** u0 . s0 + u1 . s1, u in 0..63, as four i32 sums. Relaxed: both pair sums share one i16, 2 * 2 * 63 * 128 = 32256. */
@@ -130,67 +155,6 @@ export function lookup16(table: v128, i: v128): v128 {
   return i8x16.swizzle(table, i);
 }
 
-// ---- Rounding as C and ggml do it ----
-
-/**
- * (int) of four f32 the way x86 compiles it: what does not fit (NaN, Inf, >= 2^31) gives 0 here, x86 gives INT_MIN.
- * Both have the low byte 0, and a low byte is what ggml's quantisers keep: C leaves the case undefined, its files do not.
- */
-// @ts-ignore: decorator
-@inline
-export function trunc_i32x4(x: v128): v128 {
-  const fits = i32x4.lt_u(v128.and(x, i32x4.splat(0x7fffffff)), i32x4.splat(0x4f000000));
-  return v128.and(i32x4.trunc_sat_f32x4_s(x), fits);
-}
-
-/** C's roundf: half away from zero. (x + 0.5 rounded would lift 0.49999997 to 1, nearest would keep 2.5 at 2.) */
-// @ts-ignore: decorator
-@inline
-export function round_f32x4(x: v128): v128 {
-  const t = f32x4.trunc(x);
-  const half = f32x4.ge(f32x4.abs(f32x4.sub(x, t)), f32x4.splat(0.5));
-  const one = v128.or(v128.and(x, i32x4.splat(0x80000000)), f32x4.splat(1)); // +-1 with the sign of x
-  return f32x4.add(t, v128.and(half, one));
-}
-
-/** Low bytes of four i32x4 as one i8x16: wraps, never saturates. */
-// @ts-ignore: decorator
-@inline
-export function low_bytes(a: v128, b: v128, c: v128, d: v128): v128 {
-  const ab = i8x16.shuffle(a, b, 0, 4, 8, 12, 16, 20, 24, 28, 0, 0, 0, 0, 0, 0, 0, 0);
-  const cd = i8x16.shuffle(c, d, 0, 4, 8, 12, 16, 20, 24, 28, 0, 0, 0, 0, 0, 0, 0, 0);
-  return i64x2.shuffle(ab, cd, 0, 2);
-}
-
-/** Largest of four lanes that are not NaN. */
-// @ts-ignore: decorator
-@inline
-export function hmax_f32(a: v128): f32 {
-  const b = f32x4.pmax(a, i8x16.shuffle(a, a, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
-  const x = f32x4.extract_lane(b, 0);
-  const y = f32x4.extract_lane(b, 1);
-  return x < y ? y : x;
-}
-
-/** Lanes that hold a NaN, told by their bits (float comparisons with oneself may be optimised away). */
-// @ts-ignore: decorator
-@inline
-export function is_nan_f32x4(a: v128): v128 {
-  return i32x4.gt_u(v128.and(a, i32x4.splat(0x7fffffff)), i32x4.splat(0x7f800000));
-}
-
-/** Sixteen i8 -> f32, times d, stored at y (64 bytes). */
-// @ts-ignore: decorator
-@inline
-export function store_i8_scaled(y: usize, q: v128, d: v128): void {
-  const lo = i16x8.extend_low_i8x16_s(q);
-  const hi = i16x8.extend_high_i8x16_s(q);
-  v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(lo)), d));
-  v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_high_i16x8_s(lo)), d), 16);
-  v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(hi)), d), 32);
-  v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_high_i16x8_s(hi)), d), 48);
-}
-
 // ---- Words of the block formats with scales inside a block ----
 
 /**
@@ -215,57 +179,4 @@ export function dot2_u6_scaled(u0: v128, s0: v128, u1: v128, s1: v128, scale: v1
     return i32x4.dot_i16x8_s(i16x8.add(i16x8.relaxed_dot_i8x16_i7x16_s(s0, u0), i16x8.relaxed_dot_i8x16_i7x16_s(s1, u1)), scale);
   }
   return i32x4.add(dot_u6_scaled(u0, s0, scale), dot_u6_scaled(u1, s1, scale));
-}
-
-/** Sixteen bytes, 0xff where the bit of `bits` (16 used) is set and 0 elsewhere. */
-// @ts-ignore: decorator
-@inline
-export function spread_bits(bits: u32): v128 {
-  const b = i16x8.splat(<i16>bits);
-  const each = i8x16.shuffle(b, b, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1);
-  const bit = i64x2.splat(0x8040201008040201);
-  return i8x16.eq(v128.and(each, bit), bit);
-}
-
-/** Sixteen i8 with the sign changed where the bit of `signs` is set. */
-// @ts-ignore: decorator
-@inline
-export function negate_where(q: v128, signs: u32): v128 {
-  const m = spread_bits(signs);
-  return i8x16.sub(v128.xor(q, m), m);
-}
-
-/** Sixteen i8 -> f32, q * d + m with two roundings, stored at y (64 bytes). */
-// @ts-ignore: decorator
-@inline
-export function store_i8_scaled_plus(y: usize, q: v128, d: v128, m: v128): void {
-  const lo = i16x8.extend_low_i8x16_s(q);
-  const hi = i16x8.extend_high_i8x16_s(q);
-  v128.store(y, f32x4.add(f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(lo)), d), m));
-  v128.store(y, f32x4.add(f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_high_i16x8_s(lo)), d), m), 16);
-  v128.store(y, f32x4.add(f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(hi)), d), m), 32);
-  v128.store(y, f32x4.add(f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_high_i16x8_s(hi)), d), m), 48);
-}
-
-/**
- * ggml's nearest_int: adding 1.5 * 2^23 leaves the rounded value in the low bits. Ties to even for |x| <= 2^22;
- * beyond that its result is odd but defined, and the quantisers' output depends on it for subnormal and huge rows.
- */
-// @ts-ignore: decorator
-@inline
-export function nearest_i32x4(x: v128): v128 {
-  return i32x4.sub(v128.and(f32x4.add(x, f32x4.splat(12582912)), i32x4.splat(0x007fffff)), i32x4.splat(0x00400000));
-}
-
-// @ts-ignore: decorator
-@inline
-export function nearest_int(x: f32): i32 {
-  return (reinterpret<i32>(x + 12582912) & 0x007fffff) - 0x00400000;
-}
-
-/** (int) of one f32 as x86 compiles it, as far as the low byte goes; see trunc_i32x4. */
-// @ts-ignore: decorator
-@inline
-export function trunc_int(x: f32): i32 {
-  return (reinterpret<u32>(x) & 0x7fffffff) < 0x4f000000 ? <i32>x : 0;
 }

@@ -4,8 +4,9 @@
  *   0                                  32                                              48                                              56
  *   | 32 x u8: grid index, low 8 bits  | qh: 32 x 4 bits: 3 index, 1 minus an eighth   | 4 x u16: 4 x 3 bits scale, 4 bits of d (f16)  |
  */
-import { f16_to_f32, lookup16, store_i8_scaled } from '../simd';
+import { f16_to_f32, lookup16 } from '../simd';
 import { grid2, iq1_levels, iq1s_grid } from './iq_grids';
+import { store_i8_scaled } from './words';
 
 // @ts-ignore: decorator
 @inline

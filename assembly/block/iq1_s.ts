@@ -4,8 +4,9 @@
  *   0        2                                  34                                                                      50
  *   | d: f16 | 32 x u8: grid index, low 8 bits  | 8 x u16: 4 x 3 bits index, 3 bits scale, top bit: minus an eighth     |
  */
-import { f16_to_f32, lookup16, store_i8_scaled } from '../simd';
+import { f16_to_f32, lookup16 } from '../simd';
 import { grid2, iq1_levels, iq1s_grid } from './iq_grids';
+import { store_i8_scaled } from './words';
 
 // @ts-ignore: decorator
 @inline

@@ -4,8 +4,9 @@
  *   0        2                                  34                   66                                       74                       82
  *   | d: f16 | 32 x u8: grid index, low 8 bits  | 32 x 8 sign bits   | qh: 32 x 2 bits: index, high bits      | 16 scales of 4 bits    |
  */
-import { f16_to_f32, lookup16, negate_where, store_i8_scaled } from '../simd';
+import { f16_to_f32, lookup16 } from '../simd';
 import { grid2, iq2_levels, iq2s_grid } from './iq_grids';
+import { negate_where, store_i8_scaled } from './words';
 
 // @ts-ignore: decorator
 @inline

@@ -4,8 +4,9 @@
  *   0        2                                                            66                       74
  *   | d: f16 | 32 x u16: 9 bits grid index, 7 sign bits (eighth by parity) | 16 scales of 4 bits   |
  */
-import { f16_to_f32, lookup16, negate_where, store_i8_scaled } from '../simd';
+import { f16_to_f32, lookup16 } from '../simd';
 import { even_signs, grid2, iq2_levels, iq2xs_grid } from './iq_grids';
+import { negate_where, store_i8_scaled } from './words';
 
 // @ts-ignore: decorator
 @inline

@@ -4,8 +4,9 @@
  *   0        2                                                                                    66
  *   | d: f16 | 8 x { 4 x u8 grid index, u32: 4 x 7 sign bits (eighth by parity), 4 bits scale }   |
  */
-import { f16_to_f32, lookup16, negate_where, store_i8_scaled } from '../simd';
+import { f16_to_f32, lookup16 } from '../simd';
 import { even_signs, grid2, iq2_levels, iq2xxs_grid } from './iq_grids';
+import { negate_where, store_i8_scaled } from './words';
 
 // @ts-ignore: decorator
 @inline

@@ -4,8 +4,9 @@
  *   0        2                                 66                             74                  106                   110
  *   | d: f16 | 64 x u8: grid index, low 8 bits | qh: 64 x 1 bit: ninth bits   | 32 x 8 sign bits  | 8 scales of 4 bits  |
  */
-import { f16_to_f32, lookup16, negate_where, store_i8_scaled } from '../simd';
+import { f16_to_f32, lookup16 } from '../simd';
 import { grid4, iq3s_grid } from './iq_grids';
+import { negate_where, store_i8_scaled } from './words';
 
 // @ts-ignore: decorator
 @inline

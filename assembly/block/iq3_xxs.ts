@@ -4,8 +4,9 @@
  *   0        2                       66                                                                98
  *   | d: f16 | 64 x u8 grid index    | 8 x u32: 4 x 7 sign bits (eighth by parity), 4 bits scale       |
  */
-import { f16_to_f32, lookup16, negate_where, store_i8_scaled } from '../simd';
+import { f16_to_f32, lookup16 } from '../simd';
 import { even_signs, grid4, iq3xxs_grid } from './iq_grids';
+import { negate_where, store_i8_scaled } from './words';
 
 // @ts-ignore: decorator
 @inline

@@ -4,9 +4,10 @@
  *   0        2                                            18
  *   | d: f16 | qs: 16 bytes, low nibble j, high j + 16    |
  */
-import { dot_i8, f16_to_f32, f32_to_f16, hsum_f32, lookup16, low_bytes, madd, nearest_int, store_i8_scaled } from '../simd';
+import { dot_i8, f16_to_f32, f32_to_f16, held, hsum_f32, lookup16, madd } from '../simd';
 import { EPS, clamp, sum_squares, weigh } from './search_qx';
 import { L, LANES, SCALE, WEIGHT } from './work';
+import { low_bytes, nearest_int, store_i8_scaled } from './words';
 
 // @ts-ignore: decorator
 @inline
@@ -192,7 +193,7 @@ export function quantize_block_iq4_xs(x: usize, y: usize, imatrix: usize, work: 
 
 export function vec_dot_iq4_nl_q8_0(n: i32, x: usize, y: usize): f32 {
   const table = kvalues_iq4nl();
-  const mask = i8x16.splat(15);
+  const mask = held(15);
   let acc = f32x4.splat(0);
   for (const end = x + <usize>(n / QK) * BYTES; x < end; x += BYTES, y += 34) {
     const d = f16_to_f32(load<u16>(x)) * f16_to_f32(load<u16>(y));

@@ -7,10 +7,11 @@
  *                          4..7: min 0..3   (bits 0-5), bits 4-5 of min 4..7   (bits 6-7)
  *                          8..11: bits 0-3 of scale 4..7 (low nibble) and of min 4..7 (high nibble)
  */
-import { f16_to_f32, f32_to_f16, low_bytes, nearest_i32x4, nearest_int } from '../simd';
+import { f16_to_f32, f32_to_f16 } from '../simd';
 import { make_qkx_quants, make_qp_quants } from './search_qkx';
 import { sum_row, sum_squares, weigh } from './search_qx';
 import { L, LM, LS, MIN, SCALE, SUM_WEIGHT, WEIGHT } from './work';
+import { low_bytes, nearest_i32x4, nearest_int } from './words';
 
 /** The eight scales of a block at x, one per byte. */
 // @ts-ignore: decorator

@@ -5,7 +5,8 @@
  *   0       1                                            17
  *   | e: u8 | qs: 16 bytes, low nibble j, high j + 16    |
  */
-import { dot2_u6_offset, f16_to_f32, hsum_f32, lookup16, low_bytes, madd, store_i8_scaled } from '../simd';
+import { dot2_u6_offset, f16_to_f32, held, hsum_f32, lookup16, madd } from '../simd';
+import { low_bytes, store_i8_scaled } from './words';
 
 // @ts-ignore: decorator
 @inline
@@ -93,9 +94,9 @@ export function quantize_row_mxfp4(x: usize, y: usize, k: i32): void {
 
 /** The values are shifted by 12 to 0..24 for the relaxed dot. */
 export function vec_dot_mxfp4_q8_0(n: i32, x: usize, y: usize): f32 {
-  const offset = i8x16.splat(12);
+  const offset = held(12);
   const table = i8x16.add(kvalues_mxfp4(), offset);
-  const mask = i8x16.splat(15);
+  const mask = held(15);
   let acc = f32x4.splat(0);
   for (const end = x + <usize>(n / QK) * BYTES; x < end; x += BYTES, y += 34) {
     const d = e8m0_to_f32_half(load<u8>(x)) * f16_to_f32(load<u16>(y));

@@ -5,11 +5,12 @@
  *   | scales: 16 bytes, low nibble scale, high min    | qs: 2 x 32 bytes, bits 2i..2i+1 of byte   | d: f16 | dmin: f16 |
  *                                                       j of half h: element 128h + 32i + j
  */
-import { dot_u6_scaled, f16_to_f32, f32_to_f16, hsum_f32, hsum_i32, madd, nearest_int, store_i8_scaled_plus } from '../simd';
+import { dot_u6_scaled, f16_to_f32, f32_to_f16, held, hsum_f32, hsum_i32, madd } from '../simd';
 import { requantize16 } from './k_scales';
 import { make_qkx_quants, make_qp_quants } from './search_qkx';
 import { sum_row, sum_squares, weigh } from './search_qx';
 import { L, LM, LS, MIN, SCALE, SUM_WEIGHT, WEIGHT } from './work';
+import { nearest_int, store_i8_scaled_plus } from './words';
 
 // @ts-ignore: decorator
 @inline
@@ -98,8 +99,8 @@ export function quantize_row_q2_K(x: usize, y: usize, k: i32, work: usize): void
 }
 
 export function vec_dot_q2_K_q8_K(n: i32, x: usize, y: usize): f32 {
-  const mask = i8x16.splat(3);
-  const nibble = i8x16.splat(15);
+  const mask = held(3);
+  const nibble = held(15);
   let acc = f32x4.splat(0);
   let sum: f32 = 0;
   for (const end = x + <usize>(n >> 8) * BYTES; x < end; x += BYTES, y += 292) {

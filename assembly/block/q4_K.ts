@@ -4,9 +4,10 @@
  *   0        2           4                    16                                                       144
  *   | d: f16 | dmin: f16 | scales: 12 bytes   | qs: 4 x 32 bytes, low nibble 64c + j, high 64c + 32 + j |
  */
-import { dot2_u6_scaled, f16_to_f32, hsum_f32, hsum_i32, madd, store_i8_scaled_plus } from '../simd';
+import { dot2_u6_scaled, f16_to_f32, held, hsum_f32, hsum_i32, madd } from '../simd';
 import { dot_mins, quantize_block_k, unpack_mins, unpack_scales } from './k_scales';
 import { L } from './work';
+import { store_i8_scaled_plus } from './words';
 
 // @ts-ignore: decorator
 @inline
@@ -52,7 +53,7 @@ export function quantize_row_q4_K(x: usize, y: usize, k: i32, work: usize): void
 }
 
 export function vec_dot_q4_K_q8_K(n: i32, x: usize, y: usize): f32 {
-  const mask = i8x16.splat(15);
+  const mask = held(15);
   let acc = f32x4.splat(0);
   let sum: f32 = 0;
   for (const end = x + <usize>(n >> 8) * BYTES; x < end; x += BYTES, y += 292) {

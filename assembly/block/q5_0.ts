@@ -4,10 +4,11 @@
  *   0        2                           6                                            22
  *   | d: f16 | qh: u32, bit j of q >> 4  | qs: 16 bytes, low nibble j, high j + 16    |
  */
-import { dot2_u6_offset, f16_to_f32, f32_to_f16, hsum_f32, low_bytes, madd, spread_bits, store_i8_scaled, trunc_i32x4 } from '../simd';
+import { dot2_u6_offset, f16_to_f32, f32_to_f16, held, hsum_f32, lookup16, madd } from '../simd';
 import { block32_signed_max } from './q4_0';
 import { make_qx_quants, sum_squares, weigh } from './search_qx';
 import { L, WEIGHT } from './work';
+import { low_bytes, store_i8_scaled, trunc_i32x4 } from './words';
 
 // @ts-ignore: decorator
 @inline
@@ -16,18 +17,29 @@ const QK: i32 = 32;
 @inline
 const BYTES: usize = 22;
 
-/** Codes 0..31 of elements 0..15, from the 16 bytes of nibbles and qh. */
+const QH = memory.data<u8>([
+  0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1, // which byte of qh has the bit of elements 0..15 (2 more for 16..31)
+  1, 2, 4, 8, 16, 32, 64, 128, 1, 2, 4, 8, 16, 32, 64, 128, // and where in it
+], 16);
+
+/** What the two functions below want: from memory once, so that loops keep them in registers. */
 // @ts-ignore: decorator
 @inline
-export function codes5_low(q: v128, qh: u32): v128 {
-  return v128.or(v128.and(q, i8x16.splat(15)), v128.and(spread_bits(qh), i8x16.splat(16)));
+export function qh_bytes(): v128 {
+  return v128.load(QH);
 }
 
-/** Codes of elements 16..31. */
 // @ts-ignore: decorator
 @inline
-export function codes5_high(q: v128, qh: u32): v128 {
-  return v128.or(v128.and(i16x8.shr_u(q, 4), i8x16.splat(15)), v128.and(spread_bits(qh >> 16), i8x16.splat(16)));
+export function qh_bits(): v128 {
+  return v128.load(QH, 16);
+}
+
+/** Codes 0..31 from sixteen nibbles and the fifth bits, picked out of qh (in all i32 lanes) by `bytes` and `bits`; top is 16. */
+// @ts-ignore: decorator
+@inline
+export function codes5(nibbles: v128, qh: v128, bytes: v128, bits: v128, top: v128): v128 {
+  return v128.or(nibbles, v128.and(i8x16.eq(v128.and(lookup16(qh, bytes), bits), bits), top));
 }
 
 /** Stores qh and qs at y from sixteen and sixteen codes (bits above the fifth are dropped). */
@@ -44,13 +56,17 @@ export function store_codes5(y: usize, q0: v128, q1: v128): void {
 }
 
 export function dequantize_row_q5_0(x: usize, y: usize, k: i32): void {
-  const offset = i8x16.splat(16);
+  const low = held(15);
+  const top = held(16);
+  const bits = qh_bits();
+  const bytes0 = qh_bytes();
+  const bytes1 = i8x16.add(bytes0, held(2));
   for (const end = y + (<usize>k << 2); y < end; x += BYTES, y += 128) {
     const d = f32x4.splat(f16_to_f32(load<u16>(x)));
-    const qh = load<u32>(x, 2);
+    const qh = v128.load32_splat(x, 2);
     const q = v128.load(x, 6);
-    store_i8_scaled(y, i8x16.sub(codes5_low(q, qh), offset), d);
-    store_i8_scaled(y + 64, i8x16.sub(codes5_high(q, qh), offset), d);
+    store_i8_scaled(y, i8x16.sub(codes5(v128.and(q, low), qh, bytes0, bits, top), top), d);
+    store_i8_scaled(y + 64, i8x16.sub(codes5(v128.and(i16x8.shr_u(q, 4), low), qh, bytes1, bits, top), top), d);
   }
 }
 
@@ -88,13 +104,20 @@ export function quantize_imatrix_q5_0(x: usize, y: usize, k: i32, imatrix: usize
 }
 
 export function vec_dot_q5_0_q8_0(n: i32, x: usize, y: usize): f32 {
-  const offset = i8x16.splat(16);
+  const low = held(15);
+  const top = held(16);
+  const bits = qh_bits();
+  const bytes0 = qh_bytes();
+  const bytes1 = i8x16.add(bytes0, held(2));
   let acc = f32x4.splat(0);
   for (const end = x + <usize>(n / QK) * BYTES; x < end; x += BYTES, y += 34) {
     const d = f16_to_f32(load<u16>(x)) * f16_to_f32(load<u16>(y));
-    const qh = load<u32>(x, 2);
+    const qh = v128.load32_splat(x, 2);
     const q = v128.load(x, 6);
-    const s = dot2_u6_offset(codes5_low(q, qh), v128.load(y, 2), codes5_high(q, qh), v128.load(y, 18), offset);
+    const s = dot2_u6_offset(
+      codes5(v128.and(q, low), qh, bytes0, bits, top), v128.load(y, 2),
+      codes5(v128.and(i16x8.shr_u(q, 4), low), qh, bytes1, bits, top), v128.load(y, 18), top,
+    );
     acc = madd(f32x4.convert_i32x4_s(s), f32x4.splat(d), acc);
   }
   return hsum_f32(acc);

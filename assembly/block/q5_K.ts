@@ -5,29 +5,32 @@
  *   | d: f16 | dmin: f16 | scales: 12 bytes   | qh: 32 bytes,                 | qs: 4 x 32 bytes, low nibble 64c + j, high 64c + 32 + j |
  *                                               bit i of byte j: fifth bit of element 32i + j
  */
-import { dot2_u6_scaled, f16_to_f32, hsum_f32, hsum_i32, madd, store_i8_scaled_plus } from '../simd';
+import { dot2_u6_scaled, f16_to_f32, held, hsum_f32, hsum_i32, madd } from '../simd';
 import { dot_mins, quantize_block_k, unpack_mins, unpack_scales } from './k_scales';
 import { L } from './work';
+import { store_i8_scaled_plus } from './words';
 
 // @ts-ignore: decorator
 @inline
 const BYTES: usize = 176;
 
-/** Codes of sixteen low nibbles with bit 0 of each byte of h above them. */
+/** Codes of sixteen low nibbles with bit 0 of each byte of h above them; the masks are 15 and 16. */
 // @ts-ignore: decorator
 @inline
-function codes_low(q: v128, h: v128): v128 {
-  return v128.or(v128.and(q, i8x16.splat(15)), v128.and(i16x8.shl(h, 4), i8x16.splat(16)));
+function codes_low(q: v128, h: v128, low: v128, top: v128): v128 {
+  return v128.or(v128.and(q, low), v128.and(i16x8.shl(h, 4), top));
 }
 
 /** Codes of sixteen high nibbles with bit 1 of each byte of h above them. */
 // @ts-ignore: decorator
 @inline
-function codes_high(q: v128, h: v128): v128 {
-  return v128.or(v128.and(i16x8.shr_u(q, 4), i8x16.splat(15)), v128.and(i16x8.shl(h, 3), i8x16.splat(16)));
+function codes_high(q: v128, h: v128, low: v128, top: v128): v128 {
+  return v128.or(v128.and(i16x8.shr_u(q, 4), low), v128.and(i16x8.shl(h, 3), top));
 }
 
 export function dequantize_row_q5_K(x: usize, y: usize, k: i32): void {
+  const low = held(15);
+  const top = held(16);
   for (const end = y + (<usize>k << 2); y < end; x += BYTES) {
     const d = f16_to_f32(load<u16>(x));
     const dmin = f16_to_f32(load<u16>(x, 2));
@@ -42,10 +45,10 @@ export function dequantize_row_q5_K(x: usize, y: usize, k: i32): void {
       const m0 = f32x4.splat(-(dmin * <f32>(<u32>mins & 63)));
       const d1 = f32x4.splat(d * <f32>((<u32>scales >> 8) & 63));
       const m1 = f32x4.splat(-(dmin * <f32>((<u32>mins >> 8) & 63)));
-      store_i8_scaled_plus(y, codes_low(q0, h0), d0, m0);
-      store_i8_scaled_plus(y + 64, codes_low(q1, h1), d0, m0);
-      store_i8_scaled_plus(y + 128, codes_high(q0, h0), d1, m1);
-      store_i8_scaled_plus(y + 192, codes_high(q1, h1), d1, m1);
+      store_i8_scaled_plus(y, codes_low(q0, h0, low, top), d0, m0);
+      store_i8_scaled_plus(y + 64, codes_low(q1, h1, low, top), d0, m0);
+      store_i8_scaled_plus(y + 128, codes_high(q0, h0, low, top), d1, m1);
+      store_i8_scaled_plus(y + 192, codes_high(q1, h1, low, top), d1, m1);
       h0 = i16x8.shr_u(h0, 2);
       h1 = i16x8.shr_u(h1, 2);
     }
@@ -79,6 +82,8 @@ export function quantize_row_q5_K(x: usize, y: usize, k: i32, work: usize): void
 }
 
 export function vec_dot_q5_K_q8_K(n: i32, x: usize, y: usize): f32 {
+  const low = held(15);
+  const top = held(16);
   let acc = f32x4.splat(0);
   let sum: f32 = 0;
   for (const end = x + <usize>(n >> 8) * BYTES; x < end; x += BYTES, y += 292) {
@@ -93,8 +98,8 @@ export function vec_dot_q5_K_q8_K(n: i32, x: usize, y: usize): f32 {
       const q0 = v128.load(x + 32 * c, 48);
       const q1 = v128.load(x + 32 * c, 64);
       const p = y + 64 * c;
-      s = i32x4.add(s, dot2_u6_scaled(codes_low(q0, h0), v128.load(p, 4), codes_low(q1, h1), v128.load(p, 20), i16x8.splat(<i16>(<u32>scales & 63))));
-      s = i32x4.add(s, dot2_u6_scaled(codes_high(q0, h0), v128.load(p, 36), codes_high(q1, h1), v128.load(p, 52), i16x8.splat(<i16>((<u32>scales >> 8) & 63))));
+      s = i32x4.add(s, dot2_u6_scaled(codes_low(q0, h0, low, top), v128.load(p, 4), codes_low(q1, h1, low, top), v128.load(p, 20), i16x8.splat(<i16>(<u32>scales & 63))));
+      s = i32x4.add(s, dot2_u6_scaled(codes_high(q0, h0, low, top), v128.load(p, 36), codes_high(q1, h1, low, top), v128.load(p, 52), i16x8.splat(<i16>((<u32>scales >> 8) & 63))));
       h0 = i16x8.shr_u(h0, 2);
       h1 = i16x8.shr_u(h1, 2);
     }

@@ -6,31 +6,34 @@
  *     byte j: low 4 bits of 128h + j          of byte j: high bits of element
  *     and of 128h + 64 + j (j < 64)           128h + 32i + j
  */
-import { dot_u6_scaled, f16_to_f32, f32_to_f16, hsum_f32, madd, nearest_int, store_i8_scaled } from '../simd';
+import { dot_u6_scaled, f16_to_f32, f32_to_f16, held, hsum_f32, madd } from '../simd';
 import { requantize16 } from './k_scales';
 import { EPS, make_qx_quants } from './search_qx';
 import { L, SCALE } from './work';
+import { nearest_int, store_i8_scaled } from './words';
 
 // @ts-ignore: decorator
 @inline
 const BYTES: usize = 210;
 
-/** Codes 0..63 from sixteen nibbles and from bits 0..1 of h. */
+/** Codes 0..63 from sixteen nibbles and from bits 0..1 of h; the masks are 15 and 48. */
 // @ts-ignore: decorator
 @inline
-function codes(nibbles: v128, h: v128): v128 {
-  return v128.or(v128.and(nibbles, i8x16.splat(15)), v128.and(i16x8.shl(h, 4), i8x16.splat(48)));
+function codes(nibbles: v128, h: v128, low: v128, high: v128): v128 {
+  return v128.or(v128.and(nibbles, low), v128.and(i16x8.shl(h, 4), high));
 }
 
 export function dequantize_row_q6_K(x: usize, y: usize, k: i32): void {
-  const offset = i8x16.splat(32);
+  const low = held(15);
+  const high = held(48);
+  const offset = held(32);
   for (const end = y + (<usize>k << 2); y < end; x += BYTES) {
     const d = f16_to_f32(load<u16>(x, 208));
     for (let j: usize = 0; j < 16; j++, y += 64) {
       // Sub-block j is half j / 8, quarter i = j / 2 % 4, sixteen j % 2.
       const q = i16x8.shr_u(v128.load(x + ((j & 8) << 3) + ((j & 3) << 4)), <i32>(j & 4));
       const h = i16x8.shr_u(v128.load(x + ((j & 8) << 2) + ((j & 1) << 4), 128), <i32>(j & 6));
-      store_i8_scaled(y, i8x16.sub(codes(q, h), offset), f32x4.splat(d * <f32>load<i8>(x + j, 192)));
+      store_i8_scaled(y, i8x16.sub(codes(q, h, low, high), offset), f32x4.splat(d * <f32>load<i8>(x + j, 192)));
     }
   }
 }
@@ -85,6 +88,8 @@ export function quantize_row_q6_K(x: usize, y: usize, k: i32, work: usize): void
 
 /** The codes stay 0..63; 32 * scale * (sum of sixteen activations) is taken off through q8_K's bsums. */
 export function vec_dot_q6_K_q8_K(n: i32, x: usize, y: usize): f32 {
+  const low = held(15);
+  const high = held(48);
   let acc = f32x4.splat(0);
   for (const end = x + <usize>(n >> 8) * BYTES; x < end; x += BYTES, y += 292) {
     const d = load<f32>(y) * f16_to_f32(load<u16>(x, 208));
@@ -103,10 +108,10 @@ export function vec_dot_q6_K_q8_K(n: i32, x: usize, y: usize): f32 {
         const q0 = v128.load(q + 16 * part);
         const q1 = v128.load(q + 16 * part, 32);
         const sc = scale + part;
-        s = i32x4.add(s, dot_u6_scaled(codes(q0, h), v128.load(p, 4), i16x8.splat(<i16>load<i8>(sc, 192))));
-        s = i32x4.add(s, dot_u6_scaled(codes(q1, i16x8.shr_u(h, 2)), v128.load(p, 36), i16x8.splat(<i16>load<i8>(sc, 194))));
-        s = i32x4.add(s, dot_u6_scaled(codes(i16x8.shr_u(q0, 4), i16x8.shr_u(h, 4)), v128.load(p, 68), i16x8.splat(<i16>load<i8>(sc, 196))));
-        s = i32x4.add(s, dot_u6_scaled(codes(i16x8.shr_u(q1, 4), i16x8.shr_u(h, 6)), v128.load(p, 100), i16x8.splat(<i16>load<i8>(sc, 198))));
+        s = i32x4.add(s, dot_u6_scaled(codes(q0, h, low, high), v128.load(p, 4), i16x8.splat(<i16>load<i8>(sc, 192))));
+        s = i32x4.add(s, dot_u6_scaled(codes(q1, i16x8.shr_u(h, 2), low, high), v128.load(p, 36), i16x8.splat(<i16>load<i8>(sc, 194))));
+        s = i32x4.add(s, dot_u6_scaled(codes(i16x8.shr_u(q0, 4), i16x8.shr_u(h, 4), low, high), v128.load(p, 68), i16x8.splat(<i16>load<i8>(sc, 196))));
+        s = i32x4.add(s, dot_u6_scaled(codes(i16x8.shr_u(q1, 4), i16x8.shr_u(h, 6), low, high), v128.load(p, 100), i16x8.splat(<i16>load<i8>(sc, 198))));
       }
     }
     acc = madd(f32x4.convert_i32x4_s(s), f32x4.splat(d), acc);

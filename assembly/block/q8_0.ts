@@ -6,7 +6,8 @@
  *
  * Also the vec_dot_type of q4_0, q5_0, q8_0, iq4_nl and mxfp4.
  */
-import { dot_i8, f16_to_f32, f32_to_f16, hmax_f32, hsum_f32, is_nan_f32x4, low_bytes, madd, round_f32x4, store_i8_scaled, trunc_i32x4 } from '../simd';
+import { dot_i8, f16_to_f32, f32_to_f16, hmax_f32, hsum_f32, madd, round_f32x4 } from '../simd';
+import { is_nan_f32x4, low_bytes, store_i8_scaled, trunc_i32x4 } from './words';
 
 // @ts-ignore: decorator
 @inline

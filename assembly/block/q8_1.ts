@@ -6,8 +6,9 @@
  *
  * Only for activations: the vec_dot_type of q4_1 and q5_1.
  */
-import { f16_to_f32, f32_to_f16, store_i8_scaled } from '../simd';
+import { f16_to_f32, f32_to_f16 } from '../simd';
 import { block32_amax, quant16 } from './q8_0';
+import { store_i8_scaled } from './words';
 
 // @ts-ignore: decorator
 @inline

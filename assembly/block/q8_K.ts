@@ -6,8 +6,8 @@
  *
  * Only for activations: the vec_dot_type of every format of 256.
  */
-import { low_bytes, nearest_i32x4, store_i8_scaled } from '../simd';
 import { sum16 } from './q8_1';
+import { low_bytes, nearest_i32x4, store_i8_scaled } from './words';
 
 // @ts-ignore: decorator
 @inline

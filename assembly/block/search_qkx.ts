@@ -2,9 +2,9 @@
  * Searches for the scale and the offset of a group (x = scale * code - min), and for the codes of the scales themselves.
  * Sums in ggml's order, four candidates at a time in the lanes, as in search_qx.ts.
  */
-import { nearest_i32x4, nearest_int } from '../simd';
 import { EPS, clamp } from './search_qx';
 import { LANES } from './work';
+import { nearest_i32x4, nearest_int } from './words';
 
 /** Codes of one v128 of values already scaled. With `guard` what is not above 0 (NaN too) is 0 and large values are cut before rounding. */
 // @ts-ignore: decorator

@@ -2,8 +2,8 @@
  * Searches for the scale of a group of elements without offset. f32 sums in ggml's order, so the bytes are ggml's;
  * what can be done at once are candidates: four of them, one per lane, each summed element by element.
  */
-import { nearest_i32x4, nearest_int } from '../simd';
 import { LANES } from './work';
+import { nearest_i32x4, nearest_int } from './words';
 
 /** Below this every element counts as zero (GROUP_MAX_EPS). */
 // @ts-ignore: decorator

@@ -7,8 +7,9 @@
  *
  * The first trit is the top: t = 3q / 256, and multiplying q by 3 (mod 256) brings up the next.
  */
-import { dot2_u6_offset, f16_to_f32, f32_to_f16, hsum_f32, madd, store_i8_scaled } from '../simd';
+import { dot2_u6_offset, f16_to_f32, f32_to_f16, held, hsum_f32, madd } from '../simd';
 import { amax_row, ternary } from './tq2_0';
+import { store_i8_scaled } from './words';
 
 // @ts-ignore: decorator
 @inline
@@ -74,7 +75,7 @@ export function quantize_row_tq1_0(x: usize, y: usize, k: i32): void {
 }
 
 export function vec_dot_tq1_0_q8_K(n: i32, x: usize, y: usize): f32 {
-  const one = i8x16.splat(1);
+  const one = held(1);
   let acc = f32x4.splat(0);
   for (const end = x + <usize>(n >> 8) * BYTES; x < end; x += BYTES, y += 292) {
     const d = f16_to_f32(load<u16>(x, 52)) * load<f32>(y);

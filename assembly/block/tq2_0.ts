@@ -5,7 +5,8 @@
  *   | qs: 2 x 32 bytes, bits 2i..2i+1 of byte j of half h:  | d: f16 |
  *     element 128h + 32i + j
  */
-import { dot2_u6_offset, f16_to_f32, f32_to_f16, hsum_f32, madd, store_i8_scaled } from '../simd';
+import { dot2_u6_offset, f16_to_f32, f32_to_f16, held, hsum_f32, madd } from '../simd';
+import { store_i8_scaled } from './words';
 
 // @ts-ignore: decorator
 @inline
@@ -56,8 +57,8 @@ export function quantize_row_tq2_0(x: usize, y: usize, k: i32): void {
 }
 
 export function vec_dot_tq2_0_q8_K(n: i32, x: usize, y: usize): f32 {
-  const mask = i8x16.splat(3);
-  const one = i8x16.splat(1);
+  const mask = held(3);
+  const one = held(1);
   let acc = f32x4.splat(0);
   for (const end = x + <usize>(n >> 8) * BYTES; x < end; x += BYTES, y += 292) {
     const d = f16_to_f32(load<u16>(x, 64)) * load<f32>(y);

@@ -74,4 +74,20 @@ describe.each(BUILDS)('f16 and bf16 on %s', (build) => {
     k.arena.checkGuards();
     expect([...new Uint32Array(k.arena.readBytes(z, 4 * bits.length).buffer)]).toEqual(want.map((w) => (w << 16) >>> 0));
   });
+
+  it('products see Inf and NaN wherever they stand, in vectors and in the tail', () => {
+    const n = 37;
+    for (const at of [0, 5, 15, 16, 31, 32, 35, 36]) {
+      for (const [h, y, want] of [[0x7c00, 2, Infinity], [0xfc00, 2, -Infinity], [0x7c00, 0, NaN], [0x7e00, 1, NaN], [0x7c01, 1, NaN]] as const) {
+        k.arena.reset();
+        const w = new Uint16Array(n).fill(0x3c00);
+        const a = new Float32Array(n).fill(1);
+        w[at] = h;
+        a[at] = y;
+        const x = k.arena.bytes(new Uint8Array(w.buffer), 1);
+        expect(k.call('vec_dot_f16_f32', n, x, k.arena.f32(a)), `f16 0x${h.toString(16)} at ${at}`).toBe(want);
+        expect(k.call('vec_dot_f16', n, x, k.arena.bytes(new Uint8Array(Uint16Array.from(a, (v) => numberToF16(v)).buffer))), `f16 . f16, 0x${h.toString(16)} at ${at}`).toBe(want);
+      }
+    }
+  });
 });
