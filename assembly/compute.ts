@@ -6,9 +6,13 @@ import { attention, attention_merge } from './attention';
 import { kv_store } from './kv_cache';
 import { mul_mat } from './mul_mat';
 import { mul_mat_packed_op, repack_op } from './mul_mat_packed';
-import { rms_norm } from './norm';
-import { rope } from './rope';
-import { add, get_rows, quantize, swiglu } from './rows';
+import { binary } from './ops/binary';
+import { cpy, get_rows, quantize, set_rows } from './ops/copy';
+import { l2_norm, norm, rms_norm } from './ops/norm';
+import { argmax, mean_of_rows, pool_1d, sum_rows, top_k } from './ops/reduce';
+import { rope } from './ops/rope';
+import { diag_mask_inf, soft_max } from './ops/soft_max';
+import { glu, unary } from './ops/unary';
 import { GO_ON, LOST, await_step, barrier, finish_step, step_from, step_plan, step_threads, step_to } from './sync';
 import { OP_BARRIER, OP_SIZE, Op, Plan } from './tensor';
 
@@ -21,10 +25,22 @@ const ROPE: u32 = 5;
 const KV_STORE: u32 = 6;
 const ATTENTION: u32 = 7;
 const ATTENTION_MERGE: u32 = 8;
-const ADD: u32 = 9;
-const SWIGLU: u32 = 10;
-const MUL_MAT_PACKED: u32 = 11;
-const REPACK: u32 = 12;
+const BINARY: u32 = 9;
+const GLU: u32 = 10;
+const UNARY: u32 = 11;
+const NORM: u32 = 12;
+const L2_NORM: u32 = 13;
+const CPY: u32 = 14;
+const SET_ROWS: u32 = 15;
+const SOFT_MAX: u32 = 16;
+const DIAG_MASK_INF: u32 = 17;
+const SUM_ROWS: u32 = 18;
+const ARGMAX: u32 = 19;
+const TOP_K: u32 = 20;
+const POOL_1D: u32 = 21;
+const MEAN_OF_ROWS: u32 = 22;
+const MUL_MAT_PACKED: u32 = 23;
+const REPACK: u32 = 24;
 
 /** Before a step: the dimensions that follow the batch, and all chunk cursors at zero. No thread may be computing. */
 export function begin(plan: usize, n_tokens: i32, n_outputs: i32): void {
@@ -46,20 +62,33 @@ export function compute(plan: usize, sync: usize, ith: i32, nth: i32, from: i32,
       const met = barrier(sync, nth);
       if (met != GO_ON) return met;
     }
-    const code = op.code;
-    if (code == MUL_MAT_PACKED) mul_mat_packed_op(op, nth, scratch);
-    else if (code == MUL_MAT) mul_mat(op, nth);
-    else if (code == QUANTIZE) quantize(op, ith, nth);
-    else if (code == RMS_NORM) rms_norm(op, ith, nth);
-    else if (code == ROPE) rope(op, ith, nth);
-    else if (code == KV_STORE) kv_store(op, ith, nth);
-    else if (code == ATTENTION) attention(op, scratch);
-    else if (code == ATTENTION_MERGE) attention_merge(op, ith, nth, scratch);
-    else if (code == ADD) add(op, ith, nth);
-    else if (code == SWIGLU) swiglu(op, ith, nth);
-    else if (code == GET_ROWS) get_rows(op, ith, nth);
-    else if (code == REPACK) repack_op(op, scratch);
-    else unreachable();
+    switch (op.code) {
+      case GET_ROWS: get_rows(op, ith, nth); break;
+      case QUANTIZE: quantize(op, ith, nth); break;
+      case MUL_MAT: mul_mat(op, nth); break;
+      case RMS_NORM: rms_norm(op, ith, nth); break;
+      case ROPE: rope(op, ith, nth); break;
+      case KV_STORE: kv_store(op, ith, nth); break;
+      case ATTENTION: attention(op, scratch); break;
+      case ATTENTION_MERGE: attention_merge(op, ith, nth, scratch); break;
+      case BINARY: binary(op, ith, nth); break;
+      case GLU: glu(op, ith, nth); break;
+      case UNARY: unary(op, ith, nth); break;
+      case NORM: norm(op, ith, nth); break;
+      case L2_NORM: l2_norm(op, ith, nth); break;
+      case CPY: cpy(op, ith, nth, scratch); break;
+      case SET_ROWS: set_rows(op, ith, nth); break;
+      case SOFT_MAX: soft_max(op, ith, nth); break;
+      case DIAG_MASK_INF: diag_mask_inf(op, ith, nth); break;
+      case SUM_ROWS: sum_rows(op, ith, nth); break;
+      case ARGMAX: argmax(op, ith, nth); break;
+      case TOP_K: top_k(op, ith, nth); break;
+      case POOL_1D: pool_1d(op, ith, nth); break;
+      case MEAN_OF_ROWS: mean_of_rows(op, ith, nth); break;
+      case MUL_MAT_PACKED: mul_mat_packed_op(op, nth, scratch); break;
+      case REPACK: repack_op(op, scratch); break;
+      default: unreachable();
+    }
   }
   return GO_ON;
 }

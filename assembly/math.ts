@@ -1,8 +1,11 @@
-/** Transcendental functions on four lanes, as polynomials: the same bits on every engine, unlike Math.exp. */
+/**
+ * Transcendental functions on four lanes, as polynomials: the same bits on every engine, unlike Math.exp.
+ * Errors are the largest found over all of f32 (exp, tanh) or a dense sample of it (the others) by test/kernel/math.test.ts, which holds them to these numbers.
+ */
 
 /**
  * e^x. Cephes' range reduction: n = round(x / ln 2), r = x - n ln 2 in two parts, degree-6 polynomial, times 2^n.
- * Below -87.33 the result is 0 (subnormals are flushed), above 88.72 it is Inf; NaN stays NaN. Maximum error 1 ulp, see test/kernel/math.test.ts.
+ * Below -87.33 the result is 0 (subnormals are flushed), above 88.72 it is Inf; NaN stays NaN. Maximum error 1 ulp.
  */
 // @ts-ignore: decorator
 @inline
@@ -27,9 +30,83 @@ export function exp_f32x4(x: v128): v128 {
   return v128.bitselect(i32x4.splat(0x7f800000), y, f32x4.gt(x, f32x4.splat(88.72283)));
 }
 
+/** 1 / (1 + e^-x). */
+// @ts-ignore: decorator
+@inline
+export function sigmoid_f32x4(x: v128): v128 {
+  return f32x4.div(f32x4.splat(1), f32x4.add(f32x4.splat(1), exp_f32x4(f32x4.neg(x))));
+}
+
 /** x / (1 + e^-x). */
 // @ts-ignore: decorator
 @inline
 export function silu_f32x4(x: v128): v128 {
   return f32x4.div(x, f32x4.add(f32x4.splat(1), exp_f32x4(f32x4.neg(x))));
+}
+
+/** tanh x: an odd polynomial below 0.625 (Cephes' tanhf), where 1 - 2 / (e^2x + 1) would cancel. */
+// @ts-ignore: decorator
+@inline
+export function tanh_f32x4(x: v128): v128 {
+  const one = f32x4.splat(1), a = f32x4.abs(x), z = f32x4.mul(x, x);
+  let p = f32x4.splat(-5.70498872745e-3);
+  p = f32x4.add(f32x4.mul(p, z), f32x4.splat(2.06390887954e-2));
+  p = f32x4.add(f32x4.mul(p, z), f32x4.splat(-5.37397155531e-2));
+  p = f32x4.add(f32x4.mul(p, z), f32x4.splat(1.33314422036e-1));
+  p = f32x4.add(f32x4.mul(p, z), f32x4.splat(-3.33332819422e-1));
+  const small = f32x4.add(f32x4.mul(f32x4.mul(p, z), x), x);
+  const large = f32x4.sub(one, f32x4.div(f32x4.splat(2), f32x4.add(exp_f32x4(f32x4.add(a, a)), one)));
+  return v128.bitselect(small, v128.or(large, v128.and(x, i32x4.splat(0x80000000))), f32x4.lt(a, f32x4.splat(0.625)));
+}
+
+/** cap * tanh(x / cap), the soft cap of attention scores and logits. */
+// @ts-ignore: decorator
+@inline
+export function soft_cap_f32x4(x: v128, cap: v128): v128 {
+  return f32x4.mul(cap, tanh_f32x4(f32x4.div(x, cap)));
+}
+
+/** x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), which is x times the sigmoid of twice the argument. */
+// @ts-ignore: decorator
+@inline
+export function gelu_f32x4(x: v128): v128 {
+  const u = f32x4.mul(f32x4.mul(x, f32x4.splat(1.5957691216057308)), f32x4.add(f32x4.splat(1), f32x4.mul(f32x4.mul(x, x), f32x4.splat(0.044715))));
+  return f32x4.div(x, f32x4.add(f32x4.splat(1), exp_f32x4(f32x4.neg(u))));
+}
+
+/** x / (1 + e^(-1.702 x)). */
+// @ts-ignore: decorator
+@inline
+export function gelu_quick_f32x4(x: v128): v128 {
+  return f32x4.div(x, f32x4.add(f32x4.splat(1), exp_f32x4(f32x4.mul(x, f32x4.splat(-1.702)))));
+}
+
+/** x / 2 (1 + erf(x / sqrt 2)). erf is an odd polynomial below 1 (Cephes' erff) and 1 - erfc beyond (Numerical Recipes' erfcc); absolute error of erf 2e-7. */
+// @ts-ignore: decorator
+@inline
+export function gelu_erf_f32x4(x: v128): v128 {
+  const one = f32x4.splat(1), s = f32x4.mul(x, f32x4.splat(0.70710678118654752)), a = f32x4.abs(s), z = f32x4.mul(s, s);
+  let p = f32x4.splat(7.853861353153693e-5);
+  p = f32x4.add(f32x4.mul(p, z), f32x4.splat(-8.010193625184903e-4));
+  p = f32x4.add(f32x4.mul(p, z), f32x4.splat(5.188327685732524e-3));
+  p = f32x4.add(f32x4.mul(p, z), f32x4.splat(-2.685381193529856e-2));
+  p = f32x4.add(f32x4.mul(p, z), f32x4.splat(1.128358514861418e-1));
+  p = f32x4.add(f32x4.mul(p, z), f32x4.splat(-3.761262582423300e-1));
+  p = f32x4.add(f32x4.mul(p, z), f32x4.splat(1.128379165726710));
+  const t = f32x4.div(one, f32x4.add(one, f32x4.mul(a, f32x4.splat(0.5))));
+  let q = f32x4.splat(0.17087277);
+  q = f32x4.add(f32x4.mul(q, t), f32x4.splat(-0.82215223));
+  q = f32x4.add(f32x4.mul(q, t), f32x4.splat(1.48851587));
+  q = f32x4.add(f32x4.mul(q, t), f32x4.splat(-1.13520398));
+  q = f32x4.add(f32x4.mul(q, t), f32x4.splat(0.27886807));
+  q = f32x4.add(f32x4.mul(q, t), f32x4.splat(-0.18628806));
+  q = f32x4.add(f32x4.mul(q, t), f32x4.splat(0.09678418));
+  q = f32x4.add(f32x4.mul(q, t), f32x4.splat(0.37409196));
+  q = f32x4.add(f32x4.mul(q, t), f32x4.splat(1.00002368));
+  q = f32x4.add(f32x4.mul(q, t), f32x4.splat(-1.26551223));
+  const erfc = f32x4.mul(t, exp_f32x4(f32x4.sub(q, z)));
+  // 1 + erf(s): for s <= -1 it is erfc(|s|) itself, without cancellation.
+  const far = v128.bitselect(erfc, f32x4.sub(f32x4.splat(2), erfc), f32x4.lt(s, f32x4.splat(0)));
+  const sum = v128.bitselect(f32x4.add(one, f32x4.mul(p, s)), far, f32x4.lt(a, one));
+  return f32x4.mul(f32x4.mul(x, f32x4.splat(0.5)), sum);
 }

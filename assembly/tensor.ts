@@ -3,7 +3,7 @@
  * The byte layout is mirrored by src/graph/layout.ts; a test compares the two.
  *
  *   Tensor  48 bytes | type layout | ne0 ne1 ne2 ne3 | nb0 nb1 nb2 nb3 | data | - |
- *   Op     128 bytes | code flags | dst | src0..src5 | cursor | p0..p21 |
+ *   Op     128 bytes | code flags | dst | src0..src7 | cursor | p0..p19 |
  *   Plan    32 bytes | n_ops ops | n_dims dims | n_cursors cursors | scratch scratch_size |
  */
 
@@ -43,6 +43,8 @@ export class Op {
   src3: Tensor;
   src4: Tensor;
   src5: Tensor;
+  src6: Tensor;
+  src7: Tensor;
   /** This op's own counter of chunks taken, zeroed by begin(). */
   cursor: usize;
   p0: i32;
@@ -89,4 +91,27 @@ export function row_of(t: Tensor, i1: i32, i2: i32, i3: i32): usize {
 @inline
 export function nrows(t: Tensor): i32 {
   return t.ne1 * t.ne2 * t.ne3;
+}
+
+/** Address of row r of all rows in order. */
+// @ts-ignore: decorator
+@inline
+export function row_at(t: Tensor, r: i32): usize {
+  const per2 = t.ne1, per3 = per2 * t.ne2;
+  return t.data + <usize>(r % per2) * t.nb1 + <usize>(r / per2 % t.ne2) * t.nb2 + <usize>(r / per3) * t.nb3;
+}
+
+/** Whether dimensions 0..dim of 4-byte elements lie without gaps, so that they can be walked as one. */
+export function joins(t: Tensor, dim: i32): bool {
+  if (t.nb0 != 4) return false;
+  if (t.ne1 > 1 && t.nb1 != <u32>t.ne0 << 2) return false;
+  if (dim > 1 && t.ne2 > 1 && t.nb2 != <u32>(t.ne0 * t.ne1) << 2) return false;
+  return dim < 3 || t.ne3 <= 1 || t.nb3 == <u32>(t.ne0 * t.ne1 * t.ne2) << 2;
+}
+
+/** 4-byte elements without gaps. */
+// @ts-ignore: decorator
+@inline
+export function is_dense(t: Tensor): bool {
+  return joins(t, 3);
 }

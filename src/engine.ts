@@ -77,8 +77,9 @@ export async function createEngine(platform: Platform, { gguf, parts }: OpenedGG
 
   const executor = await start(module, model.layout.byteLength, model.syncAt);
   try {
-    await executor.write(model.planAt, encodePlan(model.plan, model.planAt, model.scratchAt, model.scratchSize));
-    await executor.write(model.packingAt, encodePlan(model.packing, model.packingAt, model.scratchAt, model.scratchSize));
+    await executor.write(model.planAt, encodePlan(model.plan, model.planAt, model.scratchAt));
+    await executor.write(model.packingAt, encodePlan(model.packing, model.packingAt, model.scratchAt));
+    for (const { data, values } of model.plan.constants) await executor.write(data, values!);
     for (const { tensor, params } of model.tables) await executor.write(tensor.data, new Uint8Array(ropeTable(params, tensor.ne[1]).buffer));
     await readWeights(executor, parts, model, options);
   } catch (error) {
@@ -153,22 +154,22 @@ export async function createEngine(platform: Platform, { gguf, parts }: OpenedGG
 
     const nodes = expand([...roots, logits]);
     const packed = packWeights(nodes);
-    const plan = createPlan(lower(nodes, facts.act_row_size(32)), [logits]);
-    const packing = createPlan(packed.map((dst): Record => ({ code: 'REPACK', dst, src: [], params: [] })));
+    const plan = createPlan(lower(nodes, facts), [logits]);
     const group = facts.packed_rows();
-    for (const leaf of [...Object.values(inputs), ...weights.values(), ...tables.map((t) => t.tensor), ...caches.flatMap((c) => [c.k, c.v])]) {
+    const packing = createPlan(packed.map((dst): Record => ({ code: 'REPACK', dst, src: [], params: [], scratch: group * dst.nb[1] })));
+    for (const leaf of [...Object.values(inputs), ...weights.values(), ...tables.map((t) => t.tensor), ...caches.flatMap((c) => [c.k, c.v]), ...plan.constants]) {
       leaf.data = layout.reserve(leaf.layout === 'packed' ? up(leaf.ne[1], group) * leaf.nb[1] : nbytes(leaf));
     }
     place(plan, layout.reserve(plan.computeBytes));
-    const scratchSize = up(Math.max(facts.attention_scratch(up(hparams.headDim, 8)), facts.mul_mat_packed_scratch(), ...packed.map((t) => group * t.nb[1])), 64);
-    const scratchAt = layout.reserve(scratchSize * threads), planAt = layout.reserve(plan.byteLength), packingAt = layout.reserve(packing.byteLength);
-    return { packing, packingAt, contextLength, slotCells, batchSize, maxOutputs, layout, syncAt, weights, tables, inputs, plan, logits, scratchAt, scratchSize, planAt };
+    const scratchAt = layout.reserve(Math.max(plan.scratchSize, packing.scratchSize) * threads), planAt = layout.reserve(plan.byteLength), packingAt = layout.reserve(packing.byteLength);
+    return { packing, packingAt, contextLength, slotCells, batchSize, maxOutputs, layout, syncAt, weights, tables, inputs, plan, logits, scratchAt, planAt };
   }
 
   /** Matrices that only products (and look-ups of rows) read are packed for the GEMM and GEMV. */
   function packWeights(nodes: readonly Tensor[]): Tensor[] {
-    const packed = new Set(nodes.filter((n) => n.op === 'mul_mat').map((n) => n.src[0]).filter((w) => w.op === 'leaf' && w.ne[2] * w.ne[3] === 1 && w.ne[0] % 32 === 0 && facts.is_packable(w.type.id)));
-    for (const n of nodes) n.src.forEach((s, i) => !(i === 0 && (n.op === 'mul_mat' || n.op === 'get_rows')) && packed.delete(s));
+    const isProduct = (n: Tensor): boolean => n.op === 'mul_mat' && n.params.f32 !== 1;
+    const packed = new Set(nodes.filter(isProduct).map((n) => n.src[0]!).filter((w) => w.op === 'leaf' && w.ne[2] * w.ne[3] === 1 && w.ne[0] % 32 === 0 && facts.is_packable(w.type.id)));
+    for (const n of nodes) n.src.forEach((s, i) => s && !(i === 0 && (isProduct(n) || n.op === 'get_rows')) && packed.delete(s));
     for (const w of packed) w.layout = 'packed';
     return [...packed];
   }

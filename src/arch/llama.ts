@@ -1,6 +1,7 @@
 /** Llama 1 to 3 and everything that ships under its name: Mistral, SmolLM, TinyLlama. Source: llama.cpp's llm_build_llama. */
 import { getCount, getNumber, getString, getStrings } from '../gguf/metadata.ts';
-import { add, flash_attn_ext, get_rows, mul_mat, reshape, rms_norm, rope, set_rows, swiglu } from '../graph/tensor.ts';
+import { add, attention, get_rows, kv_store, mul_mat, rms_norm, rope, swiglu } from '../graph/ops.ts';
+import { reshape } from '../graph/tensor.ts';
 import type { Architecture } from './architecture.ts';
 import { ROPE_DEFAULTS } from './rope-table.ts';
 
@@ -58,8 +59,8 @@ export const llama: Architecture = {
       const qr = rope(reshape(q, [headDim, nHead, nTokens, 1], heads), pos, angles, false);
       const kr = rope(reshape(k, [headDim, nHeadKv, nTokens, 1], heads), pos, angles, false);
       g.expand(qr, kr);
-      g.expand(set_rows(cache.k, kr, cells, 'k'), set_rows(cache.v, reshape(v, [headDim, nHeadKv, nTokens, 1], heads), cells, 'v'));
-      const attn = flash_attn_ext(qr, cache.k, cache.v, first, visible, { scale: 1 / Math.sqrt(headDim) });
+      g.expand(kv_store(cache.k, kr, cells, 'k'), kv_store(cache.v, reshape(v, [headDim, nHeadKv, nTokens, 1], heads), cells, 'v'));
+      const attn = attention(qr, cache.k, cache.v, first, visible, { scale: 1 / Math.sqrt(headDim) });
       x = add(mul_mat(w('attn_output', nHead * headDim, nEmbd), attn), x);
 
       const f = rms_norm(x, w('ffn_norm', nEmbd), hp.eps);

@@ -3,11 +3,11 @@
 export const TENSOR_SIZE = 48;
 export const OP_SIZE = 128;
 export const PLAN_SIZE = 32;
-export const MAX_SRC = 6;
+export const MAX_SRC = 8;
 
 /** Offsets in 32-bit words. */
 export const TENSOR = { type: 0, layout: 1, ne: 2, nb: 6, data: 10 } as const;
-export const OP = { code: 0, flags: 1, dst: 2, src: 3, cursor: 9, params: 10 } as const;
+export const OP = { code: 0, flags: 1, dst: 2, src: 3, cursor: 11, params: 12 } as const;
 export const PLAN = { nOps: 0, ops: 1, nDims: 2, dims: 3, nCursors: 4, cursors: 5, scratch: 6, scratchSize: 7 } as const;
 
 export const OP_BARRIER = 1;
@@ -22,15 +22,37 @@ export const CODE = {
   KV_STORE: 6,
   ATTENTION: 7,
   ATTENTION_MERGE: 8,
-  ADD: 9,
-  SWIGLU: 10,
-  MUL_MAT_PACKED: 11,
-  REPACK: 12,
+  BINARY: 9,
+  GLU: 10,
+  UNARY: 11,
+  NORM: 12,
+  L2_NORM: 13,
+  CPY: 14,
+  SET_ROWS: 15,
+  SOFT_MAX: 16,
+  DIAG_MASK_INF: 17,
+  SUM_ROWS: 18,
+  ARGMAX: 19,
+  TOP_K: 20,
+  POOL_1D: 21,
+  MEAN_OF_ROWS: 22,
+  MUL_MAT_PACKED: 23,
+  REPACK: 24,
 } as const;
 export type OpCode = keyof typeof CODE;
 
 /** Type id of the packed kernels' activations (assembly/act.ts): behind all of ggml's. */
 export const TYPE_ACT = 256;
+
+/** What BINARY does (assembly/ops/binary.ts), its p0. */
+export const BINARY = { add: 0, sub: 1, mul: 2, div: 3, repeat: 4 } as const;
+/** What UNARY does (assembly/ops/unary.ts), its p0; GLU takes those of the gates. */
+export const UNARY = { silu: 0, gelu: 1, gelu_quick: 2, gelu_erf: 3, relu: 4, tanh: 5, sigmoid: 6, exp: 7, scale: 8, clamp: 9, soft_cap: 10 } as const;
+/** CPY's p0 (assembly/ops/copy.ts). */
+export const COPY = { rows: 0, elements: 1, convert: 2, gather: 3 } as const;
+/** Elements CPY converts at once, and the scratch that takes. */
+export const COPY_CHUNK = 256;
+export const COPY_SCRATCH = 4 * COPY_CHUNK;
 
 export const LAYOUT = { plain: 0, packed: 1 } as const;
 export type Layout = keyof typeof LAYOUT;

@@ -1,12 +1,13 @@
 /**
- * Graph nodes -> records: one record is one call of a kernel on all threads. Here is decided which kernel a node takes
- * and what is fused; where its memory lies and where threads must meet is plan.ts's business.
+ * Graph nodes -> records: one record is one call of a kernel on all threads. Here is decided which kernel a node takes, what is
+ * converted first and what is fused; where its memory lies and where threads must meet is plan.ts's business.
  */
 import { QuantletError } from '../errors.ts';
-import { TYPE, rowSize, type TypeName, type TypeTraits } from '../type-traits.ts';
-import type { OpCode } from './layout.ts';
-import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, TYPE_ACT } from './layout.ts';
-import { leaf, shape, type Ne, type Tensor } from './tensor.ts';
+import type { Kernels } from '../wasm/abi.ts';
+import { TYPE, rowSize, type TypeTraits } from '../type-traits.ts';
+import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, BINARY, COPY, COPY_CHUNK, COPY_SCRATCH, TYPE_ACT, type OpCode } from './layout.ts';
+import { chooseMulMat } from './mul-mat-ways.ts';
+import { contiguousNb, hasContiguousRows, leaf, node, sameShape, shape, type Ne, type Tensor } from './tensor.ts';
 
 export interface Record {
   readonly code: OpCode;
@@ -16,108 +17,168 @@ export interface Record {
   readonly params: readonly (number | { f: number })[];
   /** Sources that the kernel writes too. */
   readonly alsoWrites?: readonly Tensor[];
+  /** Scratch bytes a thread needs. */
+  readonly scratch?: number;
+  /** What was chosen and why, for explain(). */
+  readonly how?: string;
 }
 
-/** The type src1 must have for vec_dot with a weight type (ggml's type_traits.vec_dot_type). */
-const VEC_DOT_TYPE: Partial<{ [K in TypeName]: TypeName }> = {
-  f32: 'f32', f16: 'f32', bf16: 'f32',
-  q4_0: 'q8_0', q5_0: 'q8_0', q8_0: 'q8_0', iq4_nl: 'q8_0', mxfp4: 'q8_0', q4_1: 'q8_1', q5_1: 'q8_1',
-  q2_K: 'q8_K', q3_K: 'q8_K', q4_K: 'q8_K', q5_K: 'q8_K', q6_K: 'q8_K', iq4_xs: 'q8_K', tq1_0: 'q8_K', tq2_0: 'q8_K',
-};
+/** A node the lowering adds: contiguous, by default of its model's shape. */
+const temporary = (name: string, type: TypeTraits, like: Tensor, ne: Ne = like.ne): Tensor => ({ ...leaf(name, type, ne, like.batch), op: 'view', nb: contiguousNb(type, ne) });
 
-export const vecDotType = (weights: TypeTraits, tensor = ''): TypeTraits => {
-  const name = VEC_DOT_TYPE[weights.name as TypeName];
-  if (!name) throw new QuantletError('ERR_UNSUPPORTED_TYPE', `no kernel reads ${weights.name} weights${tensor && ` (tensor "${tensor}")`}; these run: ${Object.keys(VEC_DOT_TYPE).join(', ')}`);
-  return TYPE[name];
-};
+const baseOf = (t: Tensor): Tensor => t.viewOf ?? t;
+const chunkBytes = (type: TypeTraits): number => (COPY_CHUNK / type.blckSize) * type.typeSize;
 
-/** Ops whose kernels look at the type of what they read; all others read f32. */
-const TYPED_OPS: ReadonlySet<string> = new Set(['get_rows', 'mul_mat', 'set_rows', 'flash_attn_ext']);
+/** Sizes that the kernels know. */
+export type KernelFacts = Pick<Kernels, 'act_row_size' | 'attention_scratch' | 'mul_mat_packed_scratch'>;
 
-/** Weights come from a file that may say anything; a kernel that takes f32 would read other types as noise, or beyond their end. */
-function checkWeights(t: Tensor): void {
-  if (t.op === 'get_rows' && t.src[0].op === 'leaf') vecDotType(t.src[0].type, t.src[0].name);
-  if (TYPED_OPS.has(t.op)) return;
-  const bad = t.src.find((s) => s.op === 'leaf' && !s.batch && s.type !== TYPE.f32);
-  if (bad) throw new QuantletError('ERR_UNSUPPORTED_TYPE', `tensor "${bad.name}" is ${bad.type.name}, ${t.op} takes f32: the file was converted in a way that ggml's own tools do not`);
-}
-
-/** A node the lowering adds: same shape as its model, another type. */
-const temporary = (name: string, type: TypeTraits, like: Tensor, ne: Ne = like.ne): Tensor => {
-  const t = { ...leaf(name, type, ne, like.batch), op: 'view' as const };
-  return { ...t, nb: [type.typeSize, rowSize(type, ne[0]), rowSize(type, ne[0]) * ne[1], rowSize(type, ne[0]) * ne[1] * ne[2]] as const };
-};
-
-/** `nodes` in an order in which each comes after its sources; `actBlockBytes`: what 32 activations take in the packed kernels' format. */
-export function lower(nodes: readonly Tensor[], actBlockBytes: number): Record[] {
-  const actType: TypeTraits = { id: TYPE_ACT, name: 'activations', blckSize: 32, typeSize: actBlockBytes };
+/** `nodes` in an order in which each comes after its sources. */
+export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
+  const actType: TypeTraits = { id: TYPE_ACT, name: 'activations', blckSize: 32, typeSize: facts.act_row_size(32) };
   const records: Record[] = [];
-  const quantised = new Map<string, Tensor>();
-  const ids = new Map<Tensor, number>(nodes.map((n, i) => [n, i]));
+  /** Conversions made so far, so that however many ops read one it is made once. */
+  const converted = new Map<Tensor, Tensor[]>();
 
-  /** src1 in the type the weights' kernel wants; made once however many products read it. */
-  const asVecDotType = (weights: Tensor, x: Tensor): Tensor => {
-    const type = weights.layout === 'packed' ? actType : vecDotType(weights.type, weights.name);
-    if (type === x.type) return x;
-    const key = `${ids.get(x)} ${type.name}`;
-    let q = quantised.get(key);
-    if (!q) {
-      q = temporary(`${x.name || x.op} as ${type.name}`, type, x);
-      records.push({ code: 'QUANTIZE', dst: q, src: [x], params: [] });
-      quantised.set(key, q);
+  const push = (record: Record): void => {
+    records.push(record);
+    // What was converted from memory that is written now is of yesterday.
+    for (const w of [record.dst, ...(record.alsoWrites ?? [])]) {
+      if (w.op === 'leaf' || w.viewOf) for (const t of converted.keys()) if (baseOf(t) === baseOf(w)) converted.delete(t);
     }
-    return q;
   };
 
-  for (const [i, t] of nodes.entries()) {
-    const [a, b, c] = t.src;
-    checkWeights(t);
+  /** The elements of x in order into those of y. */
+  const copy = (x: Tensor, y: Tensor): void => {
+    const rows = sameShape(x, y) && hasContiguousRows(x) && hasContiguousRows(y);
+    if (rows && x.type === y.type) push({ code: 'CPY', dst: y, src: [x], params: [COPY.rows, rowSize(x.type, x.ne[0])], how: 'rows as they are' });
+    else if (x.type === y.type && x.type.blckSize === 1) push({ code: 'CPY', dst: y, src: [x], params: [COPY.elements, x.type.typeSize], how: 'element by element' });
+    else if (rows && x.type === TYPE.f32) push({ code: 'QUANTIZE', dst: y, src: [x], params: [] });
+    else if (rows) push({ code: 'CPY', dst: y, src: [x], params: [COPY.convert, chunkBytes(x.type), chunkBytes(y.type)], scratch: COPY_SCRATCH, how: `${x.type.name} by way of f32` });
+    else if (x.type.blckSize > 1) copy(converting(x, TYPE.f32), y);
+    else push({ code: 'CPY', dst: y, src: [x], params: [COPY.gather, 0, hasContiguousRows(y) ? chunkBytes(y.type) : 0], scratch: COPY_SCRATCH, how: `${x.type.name} gathered by way of f32` });
+  };
+
+  const converting = (x: Tensor, type: TypeTraits): Tensor => {
+    const known = converted.get(x)?.find((t) => t.type === type);
+    if (known) return known;
+    const t = temporary(`${x.name || x.op} as ${type.name}`, type, x);
+    copy(x, t);
+    converted.set(x, [...(converted.get(x) ?? []), t]);
+    return t;
+  };
+
+  /** x where its rows are contiguous and of this type, else a conversion. */
+  const rowsOf = (x: Tensor, type: TypeTraits): Tensor => (x.type === type && hasContiguousRows(x) ? x : converting(x, type));
+  const f32 = (x: Tensor | undefined): Tensor | undefined => x && rowsOf(x, TYPE.f32);
+
+  /** Kernels write rows of contiguous f32: where the node is something else, by way of such. */
+  const into = (t: Tensor, write: (dst: Tensor) => void): void => {
+    if (t.type === TYPE.f32 && hasContiguousRows(t)) return write(t);
+    const dst = temporary(`${t.name || t.op} in f32`, TYPE.f32, t);
+    write(dst);
+    copy(dst, t);
+  };
+  const rowwise = (code: OpCode, t: Tensor, params: Record['params'] = []): void => into(t, (dst) => push({ code, dst, src: t.src.map(f32), params }));
+
+  const steps = nodes.filter((n) => n.op !== 'leaf' && n.op !== 'view');
+  for (const [i, t] of steps.entries()) {
+    const [a, b, c] = t.src as readonly Tensor[];
+    const p = t.params;
     switch (t.op) {
       case 'get_rows':
-        records.push({ code: 'GET_ROWS', dst: t, src: [a, b], params: [] });
+        push({ code: 'GET_ROWS', dst: t, src: [a.type.blckSize > 1 || hasContiguousRows(a) ? a : converting(a, TYPE.f32), b], params: [] });
         break;
-      case 'mul_mat':
-        records.push({ code: a.layout === 'packed' ? 'MUL_MAT_PACKED' : 'MUL_MAT', dst: t, src: [a, asVecDotType(a, b)], params: [] });
+      case 'set_rows':
+        push({ code: 'SET_ROWS', dst: t, src: [f32(a), b], params: [] });
         break;
-      case 'add':
+      case 'cpy':
+        copy(a, t);
+        break;
+      case 'concat': {
+        const offset = a.ne[p.dim] * t.nb[p.dim];
+        copy(a, node('view', a.ne, { type: t.type, nb: t.nb, batch: a.batch, viewOf: t }));
+        copy(b, node('view', b.ne, { type: t.type, nb: t.nb, batch: b.batch, viewOf: t, viewOffset: offset }));
+        break;
+      }
+      case 'mul_mat': {
+        const way = chooseMulMat(a, b, p.f32 === 1, actType);
+        push({ code: way.code, dst: t, src: [rowsOf(a, way.src0), rowsOf(b, way.src1)], params: [], how: way.how, scratch: way.code === 'MUL_MAT_PACKED' ? facts.mul_mat_packed_scratch() : 0 });
+        break;
+      }
+      case 'binary': {
         // A sum that is normalised next is made in the same pass over memory.
-        if (nodes[i + 1]?.op === 'rms_norm' && nodes[i + 1].src[0] === t) break;
-        records.push({ code: 'ADD', dst: t, src: [a, b], params: [] });
+        if (fusesWithNorm(t, steps[i + 1])) break;
+        const anyStrides = (x: Tensor): Tensor => (x.type === TYPE.f32 ? x : converting(x, TYPE.f32));
+        if (t.type === TYPE.f32) push({ code: 'BINARY', dst: t, src: [p.kind === BINARY.repeat ? t : anyStrides(a), anyStrides(b)], params: [p.kind] });
+        else into(t, (dst) => push({ code: 'BINARY', dst, src: [anyStrides(a), anyStrides(b)], params: [p.kind] }));
+        break;
+      }
+      case 'unary':
+        rowwise('UNARY', t, [p.kind, { f: p.a }, { f: p.b }]);
+        break;
+      case 'glu':
+        rowwise('GLU', t, [p.kind, p.swapped]);
+        break;
+      case 'norm':
+        rowwise('NORM', t, [{ f: p.eps }]);
+        break;
+      case 'l2_norm':
+        rowwise('L2_NORM', t, [{ f: p.eps }]);
         break;
       case 'rms_norm': {
-        const fused = nodes[i - 1] === a && a.op === 'add';
-        records.push(
-          fused
-            ? { code: 'RMS_NORM', dst: t, src: [a.src[0], b, a.src[1], a], params: [{ f: t.params.eps }], alsoWrites: [a] }
-            : { code: 'RMS_NORM', dst: t, src: [a, b], params: [{ f: t.params.eps }] },
-        );
+        const sum = steps[i - 1];
+        if (sum === a && fusesWithNorm(a, t)) push({ code: 'RMS_NORM', dst: t, src: [a.src[0], f32(b), a.src[1], a], params: [{ f: p.eps }], alsoWrites: [a], how: 'with the sum before it' });
+        else rowwise('RMS_NORM', t, [{ f: p.eps }]);
         break;
       }
       case 'rope':
-        records.push({ code: 'ROPE', dst: t, src: [a, b, c], params: [t.params.n_dims, t.params.neox] });
+        into(t, (dst) => push({ code: 'ROPE', dst, src: [f32(a), b, c], params: [p.n_dims, p.neox] }));
         break;
-      case 'set_rows':
-        records.push({ code: 'KV_STORE', dst: c, src: [a, b], params: [c.ne[0], c.ne[1], t.params.v] });
+      case 'soft_max':
+        into(t, (dst) => push({ code: 'SOFT_MAX', dst, src: [f32(a), b && (hasContiguousRows(b) ? b : converting(b, b.type)), c], params: [{ f: p.scale }] }));
         break;
-      case 'flash_attn_ext': {
-        const [q, k] = t.src;
+      case 'diag_mask_inf':
+        rowwise('DIAG_MASK_INF', t, [p.n_past]);
+        break;
+      case 'sum_rows':
+        rowwise('SUM_ROWS', t, [{ f: p.scale }]);
+        break;
+      case 'argmax':
+        push({ code: 'ARGMAX', dst: t, src: [f32(a)], params: [] });
+        break;
+      case 'top_k':
+        push({ code: 'TOP_K', dst: t, src: [f32(a)], params: [p.ascending] });
+        break;
+      case 'pool_1d':
+        rowwise('POOL_1D', t, [p.avg, p.k, p.s]);
+        break;
+      case 'mean_of_rows':
+        push({ code: 'MEAN_OF_ROWS', dst: t, src: [f32(a), b, c], params: [] });
+        break;
+      case 'kv_store':
+        push({ code: 'KV_STORE', dst: c, src: [f32(a), b], params: [c.ne[0], c.ne[1], p.v] });
+        break;
+      case 'attention': {
+        const [q, k, ...rest] = t.src as readonly Tensor[];
         const parts = Math.ceil(k.ne[1] / ATTENTION_PART);
         const tokens = Math.min(ATTENTION_SPLIT_TOKENS, q.ne[2]);
         const states: Tensor = { ...temporary('attention parts', TYPE.f32, q, [k.ne[0] + ATTENTION_STATE, parts * q.ne[1] * tokens, 1, 1]), batch: undefined };
-        const params = [{ f: t.params.scale }, k.ne[0], k.ne[1], k.ne[2], t.params.window, { f: t.params.soft_cap }, parts];
-        records.push({ code: 'ATTENTION', dst: t, src: [...t.src, states], params, alsoWrites: [states] });
-        records.push({ code: 'ATTENTION_MERGE', dst: t, src: [...t.src, states], params });
+        const params = [{ f: p.scale }, k.ne[0], k.ne[1], k.ne[2], p.window, { f: p.soft_cap }, parts];
+        const src = [f32(q), k, ...rest, states], scratch = facts.attention_scratch(k.ne[0]);
+        push({ code: 'ATTENTION', dst: t, src, params, alsoWrites: [states], scratch });
+        push({ code: 'ATTENTION_MERGE', dst: t, src, params, scratch });
         break;
       }
-      case 'swiglu':
-        records.push({ code: 'SWIGLU', dst: t, src: [a, b], params: [] });
-        break;
-      case 'leaf':
-      case 'view':
-        break;
       default:
         throw new QuantletError('ERR_INVALID_ARGUMENT', `no kernel for ${shape(t)}`);
     }
   }
   return records;
+}
+
+/** Whether `t` is a sum of equal shapes that the norm next to it can make on its way. */
+function fusesWithNorm(t: Tensor, next: Tensor | undefined): boolean {
+  if (next?.op !== 'rms_norm' || next.src[0] !== t || t.op !== 'binary' || t.params.kind !== BINARY.add || t.viewOf) return false;
+  const [a, b] = t.src as readonly Tensor[];
+  return sameShape(a, b) && [a, b, t].every((x) => x.type === TYPE.f32 && hasContiguousRows(x));
 }

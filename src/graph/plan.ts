@@ -14,7 +14,7 @@ export function expand(roots: readonly Tensor[]): Tensor[] {
   const visit = (t: Tensor): void => {
     if (seen.has(t)) return;
     seen.add(t);
-    t.src.forEach(visit);
+    for (const s of t.src) if (s) visit(s);
     order.push(t);
   };
   roots.forEach(visit);
@@ -28,6 +28,10 @@ export interface Plan {
   readonly byteLength: number;
   /** Bytes of intermediate results. */
   readonly computeBytes: number;
+  /** Scratch bytes of a thread. */
+  readonly scratchSize: number;
+  /** Leaves whose bytes the graph brings along (`values`): the caller gives them memory and writes them. */
+  readonly constants: readonly Tensor[];
 }
 
 const base = (t: Tensor): Tensor => t.viewOf ?? t;
@@ -40,7 +44,9 @@ export function createPlan(records: readonly Record[], keep: readonly Tensor[] =
   const tensors = [...new Set(records.flatMap((r) => [...written(r), ...read(r)]))];
   const computeBytes = allocate(records, new Set(keep.map(base)));
   const dims = tensors.filter((t) => t.batch).length;
-  return { records, tensors, computeBytes, byteLength: up(PLAN_SIZE) + up(tensors.length * TENSOR_SIZE) + up(records.length * OP_SIZE) + up(records.length * 4) + up(dims * 8) };
+  const scratchSize = up(Math.max(0, ...records.map((r) => r.scratch ?? 0)));
+  const constants = [...new Set(tensors.map(base))].filter((t) => t.values);
+  return { records, tensors, computeBytes, scratchSize, constants, byteLength: up(PLAN_SIZE) + up(tensors.length * TENSOR_SIZE) + up(records.length * OP_SIZE) + up(records.length * 4) + up(dims * 8) };
 }
 
 /** Gives every intermediate result an offset; memory is free again after its last reader (ggml-alloc, best fit). */
@@ -106,8 +112,8 @@ export function barriers(records: readonly Record[]): boolean[] {
 }
 
 /** The plan's bytes for address `at`; all tensors have their addresses. */
-export function encodePlan(plan: Plan, at: number, scratchAt: number, scratchSize: number): Uint8Array {
-  const { tensors, records } = plan;
+export function encodePlan(plan: Plan, at: number, scratchAt: number): Uint8Array {
+  const { tensors, records, scratchSize } = plan;
   const bytes = new Uint8Array(plan.byteLength), u32 = new Uint32Array(bytes.buffer), f32 = new Float32Array(bytes.buffer);
   const tensorsAt = up(PLAN_SIZE), opsAt = tensorsAt + up(tensors.length * TENSOR_SIZE);
   const cursorsAt = opsAt + up(records.length * OP_SIZE), dimsAt = cursorsAt + up(records.length * 4);

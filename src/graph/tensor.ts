@@ -1,6 +1,6 @@
 /**
- * A graph in ggml's vocabulary: plain nodes that name their op and sources. Nothing is computed here;
- * plan.ts orders them, gives them memory and writes the records that the kernels read.
+ * A graph in ggml's vocabulary: plain nodes that name their op and sources. Nothing is computed here; plan.ts orders them,
+ * gives them memory and writes the records that the kernels read. Here: what a tensor is, leaves and views; ops.ts has the rest.
  */
 import { QuantletError } from '../errors.ts';
 import { TYPE, rowSize, type TypeTraits } from '../type-traits.ts';
@@ -18,61 +18,86 @@ export type NodeOp =
   | 'leaf'
   | 'view'
   | 'get_rows'
-  | 'mul_mat'
-  | 'rms_norm'
-  | 'rope'
   | 'set_rows'
-  | 'flash_attn_ext'
-  | 'add'
-  | 'swiglu';
+  | 'cpy'
+  | 'concat'
+  | 'mul_mat'
+  | 'binary'
+  | 'unary'
+  | 'glu'
+  | 'norm'
+  | 'rms_norm'
+  | 'l2_norm'
+  | 'rope'
+  | 'soft_max'
+  | 'diag_mask_inf'
+  | 'sum_rows'
+  | 'argmax'
+  | 'top_k'
+  | 'pool_1d'
+  | 'mean_of_rows'
+  | 'kv_store'
+  | 'attention';
 
+/** ggml_tensor: `ne` elements and `nb` byte strides per dimension, dimension 0 fastest. Made by leaf(), views and ops, never by hand. */
 export interface Tensor {
   readonly op: NodeOp;
   readonly name: string;
   readonly type: TypeTraits;
   readonly ne: Ne;
   readonly nb: Ne;
-  readonly src: readonly Tensor[];
+  readonly src: readonly (Tensor | undefined)[];
   /** Numbers the kernel takes; a field's meaning is the op's. */
   readonly params: Readonly<Record<string, number>>;
   readonly batch: BatchDim | undefined;
   /** The tensor whose memory a view looks into, and where. */
   readonly viewOf: Tensor | undefined;
   readonly viewOffset: number;
+  /** A constant leaf's bytes. */
+  readonly values: Uint8Array | undefined;
+  /** Whose memory the leaves lie in; undefined where the graph's maker sees to that. */
+  readonly owner: object | undefined;
   layout: Layout;
   /** Address in the arena; leaves get theirs from their owner, nodes from the plan. */
   data: number;
 }
 
-const contiguous = (type: TypeTraits, ne: Ne): Ne => {
+export const contiguousNb = (type: TypeTraits, ne: Ne): Ne => {
   const nb1 = rowSize(type, ne[0]);
   return [type.typeSize, nb1, nb1 * ne[1], nb1 * ne[1] * ne[2]];
 };
 
-interface Init {
+export interface NodeInit {
   name?: string;
   type?: TypeTraits;
   nb?: Ne;
-  src?: readonly Tensor[];
+  src?: readonly (Tensor | undefined)[];
   params?: Record<string, number>;
   batch?: BatchDim | undefined;
   viewOf?: Tensor;
   viewOffset?: number;
+  values?: Uint8Array;
+  owner?: object;
 }
 
-function node(op: NodeOp, ne: Ne, init: Init = {}): Tensor {
-  const type = init.type ?? TYPE.f32;
+/** A node; `name` is what messages call it. @throws ERR_INVALID_ARGUMENT where sources are of two engines */
+export function node(op: NodeOp, ne: Ne, init: NodeInit = {}): Tensor {
+  const type = init.type ?? TYPE.f32, src = init.src ?? [];
+  const owners = src.filter((t) => t?.owner) as Tensor[];
+  if (owners.some((t) => t.owner !== owners[0].owner)) refuse(init.name || op, 'the tensors belong to two engines; copy one of them with read and write', ...owners);
   return {
     op,
     name: init.name ?? '',
     type,
     ne,
-    nb: init.nb ?? contiguous(type, ne),
-    src: init.src ?? [],
+    nb: init.nb ?? contiguousNb(type, ne),
+    src,
     params: init.params ?? {},
     batch: init.batch,
-    viewOf: init.viewOf,
-    viewOffset: init.viewOffset ?? 0,
+    viewOf: init.viewOf && (init.viewOf.viewOf ?? init.viewOf),
+    viewOffset: (init.viewOffset ?? 0) + (init.viewOf?.viewOffset ?? 0),
+    values: init.values,
+    owner: init.owner ?? owners[0]?.owner,
     layout: 'plain',
     data: 0,
   };
@@ -80,78 +105,78 @@ function node(op: NodeOp, ne: Ne, init: Init = {}): Tensor {
 
 export const shape = (t: Tensor): string => `${t.name || t.op} ${t.type.name} [${t.ne.join(', ')}]`;
 
-const mustMatch = (op: string, ok: boolean, ...tensors: Tensor[]): void => {
-  if (!ok) throw new QuantletError('ERR_TENSOR_SHAPE', `${op}: shapes do not fit: ${tensors.map(shape).join(' and ')}`);
+/** @throws ERR_TENSOR_SHAPE naming the op and all shapes */
+export function refuse(op: string, why: string, ...tensors: (Tensor | undefined)[]): never {
+  throw new QuantletError('ERR_TENSOR_SHAPE', `${op}: ${tensors.filter((t) => t !== undefined).map(shape).join(' and ')}: ${why}`);
+}
+
+export const must = (ok: boolean, op: string, why: string, ...tensors: (Tensor | undefined)[]): void => {
+  if (!ok) refuse(op, why, ...tensors);
 };
 
 /** Bytes from the first to behind the last element. */
 export const nbytes = (t: Tensor): number =>
-  rowSize(t.type, t.ne[0]) + (t.ne[1] - 1) * t.nb[1] + (t.ne[2] - 1) * t.nb[2] + (t.ne[3] - 1) * t.nb[3];
+  t.type.blckSize > 1
+    ? rowSize(t.type, t.ne[0]) + (t.ne[1] - 1) * t.nb[1] + (t.ne[2] - 1) * t.nb[2] + (t.ne[3] - 1) * t.nb[3]
+    : t.type.typeSize + t.ne.reduce((sum, n, i) => sum + (n - 1) * t.nb[i], 0);
+
+export const nelements = (t: Tensor): number => t.ne[0] * t.ne[1] * t.ne[2] * t.ne[3];
+
+/** No gaps, in order (ggml_is_contiguous). */
+export const isContiguous = (t: Tensor): boolean => contiguousNb(t.type, t.ne).every((n, i) => t.nb[i] === n || (t.ne[i] === 1 && (i > 0 || t.type.blckSize === 1)));
+
+/** A row's elements lie side by side. */
+export const hasContiguousRows = (t: Tensor): boolean => t.nb[0] === t.type.typeSize;
+
+export const sameShape = (a: Tensor, b: Tensor): boolean => a.ne.every((n, i) => n === b.ne[i]);
+
+/** [n0, 1, 1, 1] and so on. @throws ERR_TENSOR_SHAPE where a dimension is not a whole number above 0, or there are more than four */
+export function fourDims(op: string, ne: readonly number[]): Ne {
+  if (ne.length === 0 || ne.length > 4 || ne.some((n) => !Number.isSafeInteger(n) || n < 1)) {
+    throw new QuantletError('ERR_TENSOR_SHAPE', `${op}: ne is [${ne.join(', ')}]; expected one to four whole numbers of at least 1`);
+  }
+  return [ne[0], ne[1] ?? 1, ne[2] ?? 1, ne[3] ?? 1];
+}
 
 /** Memory that exists before the graph runs: weights, caches, inputs. */
-export const leaf = (name: string, type: TypeTraits, ne: Ne, batch?: BatchDim): Tensor => node('leaf', ne, { name, type, batch });
+export const leaf = (name: string, type: TypeTraits, ne: Ne, batch?: BatchDim, owner?: object): Tensor => node('leaf', ne, { name, type, batch, owner });
 
-/** The same contiguous elements under other dimensions. The batch dimension, if any, is the last of both. */
+/** A leaf whose bytes are known when the graph is made. */
+export const constant = (name: string, type: TypeTraits, ne: Ne, values: Uint8Array): Tensor => node('leaf', ne, { name, type, values });
+
+/**
+ * ggml_reshape: the same contiguous elements under other dimensions. The batch dimension, if any, is the last of both.
+ * @throws ERR_TENSOR_SHAPE where the counts differ or `a` has gaps (cont() it first)
+ */
 export function reshape(a: Tensor, ne: Ne, batch: BatchDim | undefined = a.batch): Tensor {
-  mustMatch('reshape', ne.reduce((p, n) => p * n) === a.ne.reduce((p, n) => p * n), a);
-  return node('view', ne, { type: a.type, batch, viewOf: a.viewOf ?? a, viewOffset: a.viewOffset, src: [a] });
-}
-
-/** ggml_get_rows: a [n, m], ids i32 [k] -> f32 [n, k]. */
-export const get_rows = (a: Tensor, ids: Tensor): Tensor =>
-  node('get_rows', [a.ne[0], ids.ne[0], 1, 1], { src: [a, ids], batch: ids.batch && { dim: 1, by: ids.batch.by } });
-
-/** ggml_mul_mat: a [k, n, ne02, ne03], b [k, m, ne12, ne13] -> f32 [n, m, ne12, ne13]; a is broadcast over dimensions 2 and 3. */
-export function mul_mat(a: Tensor, b: Tensor): Tensor {
-  mustMatch('mul_mat', a.ne[0] === b.ne[0] && b.ne[2] % a.ne[2] === 0 && b.ne[3] % a.ne[3] === 0, a, b);
-  return node('mul_mat', [a.ne[1], b.ne[1], b.ne[2], b.ne[3]], { src: [a, b], batch: b.batch });
-}
-
-/** ggml_rms_norm, times the weight [ne0]. */
-export function rms_norm(a: Tensor, weight: Tensor, eps: number): Tensor {
-  mustMatch('rms_norm', weight.ne[0] === a.ne[0], a, weight);
-  return node('rms_norm', a.ne, { src: [a, weight], params: { eps }, batch: a.batch });
-}
-
-/** ggml_rope_ext with its angles in `table` f32 [n_dims, n_ctx]; a [head_dim, n_head, n_tokens], pos i32 [n_tokens]. */
-export function rope(a: Tensor, pos: Tensor, table: Tensor, neox: boolean): Tensor {
-  mustMatch('rope', table.ne[0] <= a.ne[0] && table.ne[0] % 2 === 0 && pos.ne[0] === a.ne[2], a, pos, table);
-  return node('rope', a.ne, { src: [a, pos, table], params: { n_dims: table.ne[0], neox: neox ? 1 : 0 }, batch: a.batch });
-}
-
-/** ggml_set_rows into a cache (assembly/kv_cache.ts): a [head_dim, n_head_kv, n_tokens] goes to cells i32 [n_tokens]. */
-export const set_rows = (cache: Tensor, a: Tensor, cells: Tensor, order: 'k' | 'v'): Tensor =>
-  node('set_rows', cache.ne, { type: cache.type, src: [a, cells, cache], params: { v: order === 'v' ? 1 : 0 }, viewOf: cache });
-
-export interface AttentionParams {
-  scale: number;
-  /** Keys a token sees at most, itself included; 0: all. */
-  window?: number;
-  /** Scores become cap * tanh(score / cap); 0: none. */
-  softCap?: number;
+  must(ne.reduce((p, n) => p * n) === nelements(a), 'reshape', `has ${nelements(a)} elements, [${ne.join(', ')}] are ${ne.reduce((p, n) => p * n)}`, a);
+  must(isContiguous(a), 'reshape', 'is not contiguous; use cont first', a);
+  must(ne[0] % a.type.blckSize === 0, 'reshape', `rows of ${ne[0]} cut blocks of ${a.type.blckSize}`, a);
+  return node('view', ne, { type: a.type, batch, viewOf: a, src: [a] });
 }
 
 /**
- * ggml_flash_attn_ext over the cache: q [head_dim, n_head, n_tokens]; K and V caches [head_dim padded, cells, n_head_kv];
- * first i32 [n_tokens]: the first cell of the token's sequence, visible i32 [n_tokens]: cells it sees -> f32 [head_dim * n_head, n_tokens].
+ * ggml_view_4d: a window into the memory of `a`, `offset` bytes from its first element. nb: strides of dimensions 1 to 3 in bytes; those not given are contiguous.
+ * @throws ERR_TENSOR_SHAPE where it reaches beyond `a` or cuts a block
  */
-export function flash_attn_ext(q: Tensor, k: Tensor, v: Tensor, first: Tensor, visible: Tensor, p: AttentionParams): Tensor {
-  mustMatch('flash_attn_ext', q.ne[1] % k.ne[2] === 0 && q.ne[0] <= k.ne[0], q, k);
-  return node('flash_attn_ext', [q.ne[0] * q.ne[1], q.ne[2], 1, 1], {
-    src: [q, k, v, first, visible],
-    params: { scale: p.scale, window: p.window ?? 0, soft_cap: p.softCap ?? 0 },
-    batch: q.batch && { dim: 1, by: q.batch.by },
-  });
+export function view(a: Tensor, ne: Ne, nb: readonly number[] = [], offset = 0, batch: BatchDim | undefined = a.batch): Tensor {
+  const dense = contiguousNb(a.type, ne);
+  const strides: Ne = [a.type.typeSize, nb[0] ?? dense[1], nb[1] ?? (nb[0] ?? dense[1]) * ne[1], nb[2] ?? (nb[1] ?? (nb[0] ?? dense[1]) * ne[1]) * ne[2]];
+  must(ne[0] % a.type.blckSize === 0 && offset % a.type.typeSize === 0 && strides.every((n) => n % a.type.typeSize === 0), 'view', `ne [${ne.join(', ')}], nb [${strides.join(', ')}], offset ${offset} cut elements or blocks of ${a.type.typeSize} bytes`, a);
+  const v = node('view', ne, { type: a.type, nb: strides, batch, viewOf: a, viewOffset: offset, src: [a] });
+  must(offset >= 0 && offset + nbytes(v) <= nbytes(a), 'view', `ne [${ne.join(', ')}], nb [${strides.join(', ')}] at offset ${offset} ends at byte ${offset + nbytes(v)} of ${nbytes(a)}`, a);
+  return v;
 }
 
-/** ggml_add of equal shapes. */
-export function add(a: Tensor, b: Tensor): Tensor {
-  mustMatch('add', a.ne.every((n, i) => n === b.ne[i]), a, b);
-  return node('add', a.ne, { src: [a, b], batch: a.batch });
+/** ggml_permute: dimension i becomes dimension axes[i]. */
+export function permute(a: Tensor, ...axes: readonly [number, number, number, number]): Tensor {
+  must([0, 1, 2, 3].every((i) => axes.includes(i)), 'permute', `axes [${axes.join(', ')}] are not 0, 1, 2, 3 in some order`, a);
+  must(a.type.blckSize === 1 || axes[0] === 0, 'permute', `blocks of ${a.type.blckSize} elements keep dimension 0 in its place`, a);
+  const ne = [0, 0, 0, 0], nb = [0, 0, 0, 0];
+  axes.forEach((to, i) => ([ne[to], nb[to]] = [a.ne[i], a.nb[i]]));
+  const batch = a.batch && { dim: axes[a.batch.dim] as BatchDim['dim'], by: a.batch.by };
+  return node('view', ne as unknown as Ne, { type: a.type, nb: nb as unknown as Ne, batch, viewOf: a, src: [a] });
 }
 
-/** ggml_swiglu_split: silu(gate) * up. */
-export function swiglu(gate: Tensor, up: Tensor): Tensor {
-  mustMatch('swiglu', gate.ne.every((n, i) => n === up.ne[i]), gate, up);
-  return node('swiglu', gate.ne, { src: [gate, up], batch: gate.batch });
-}
+/** ggml_transpose: dimensions 0 and 1 change places. */
+export const transpose = (a: Tensor): Tensor => permute(a, 1, 0, 2, 3);

@@ -1,22 +1,22 @@
-import { Op, row_of } from './tensor';
-import { split_from, split_to } from './schedule';
+import { Op, nrows, row_at, row_of } from '../tensor';
+import { split_from, split_to } from '../schedule';
 
 /**
- * Rotary position embedding. src0 [n_dims >= p0 of ne0, n_head, n_tokens] f32, src1 positions i32 [n_tokens],
- * src2 table f32 [p0, n_ctx]: cos and sin by turns for each pair and position, made by the host at load
+ * Rotary position embedding. src0 [ne0 >= n_dims, n_head, n_tokens, ne3] f32, src1 positions i32 [n_tokens],
+ * src2 table f32 [n_dims, n_ctx]: cos and sin by turns for each pair and position, made by the host at load
  * (so frequency base, scaling, YaRN and factors are the host's business and angles are computed in f64).
  * p0 = n_dims rotated, p1 = 0: adjacent pairs (i, i + 1); 1: neox pairs (i, i + n_dims / 2). dst may be src0.
+ * Positions outside the table take its nearest row (the host refuses them where it sees them).
  */
 export function rope(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0, dst = op.dst;
   const n_dims = op.p0, neox = op.p1 != 0;
-  const heads = src0.ne1, rows = heads * src0.ne2;
+  const heads = src0.ne1, rows = nrows(src0);
   const to = split_to(rows, ith, nth);
   for (let r = split_from(rows, ith, nth); r < to; r++) {
-    const h = r % heads, t = r / heads;
-    const x = row_of(src0, h, t, 0), y = row_of(dst, h, t, 0);
-    const pos = load<i32>(op.src1.data + (<usize>t << 2));
-    const table = row_of(op.src2, pos, 0, 0);
+    const x = row_at(src0, r), y = row_at(dst, r), t = r / heads % src0.ne2;
+    const pos = load<i32>(op.src1.data + <usize>t * op.src1.nb0);
+    const table = row_of(op.src2, min(max(pos, 0), op.src2.ne1 - 1), 0, 0);
     if (neox) rotate_neox(x, y, table, n_dims);
     else rotate_adjacent(x, y, table, n_dims);
     for (let i = n_dims; i < src0.ne0; i++) store<f32>(y + (<usize>i << 2), load<f32>(x + (<usize>i << 2)));

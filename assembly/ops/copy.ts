@@ -1,0 +1,109 @@
+/** Moving rows and elements between types and layouts: get_rows, set_rows, quantise, cpy (dup, cont). */
+import { TYPE_ACT, quantize_act } from '../act';
+import { packed_row } from '../packed';
+import { split_from, split_to } from '../schedule';
+import { LAYOUT_PACKED, Op, nrows, row_at, row_of } from '../tensor';
+import { dequantize_row, quantize_row } from '../type_traits';
+
+/** Elements converted at once by way of scratch: whole blocks of every type, 1 KiB of f32 (src/graph/layout.ts COPY_SCRATCH). */
+const CHUNK: i32 = 256;
+
+/** dst[:, i1, i2, i3] = row src1[i1, i2, i3] of src0[.., i2, i3] as f32. src0 any type [n, m, ne2, ne3], src1 i32. An index outside gives NaN. */
+export function get_rows(op: Op, ith: i32, nth: i32): void {
+  const src0 = op.src0, src1 = op.src1, dst = op.dst, rows = nrows(dst);
+  const to = split_to(rows, ith, nth);
+  for (let r = split_from(rows, ith, nth); r < to; r++) {
+    const i1 = r % dst.ne1, i2 = r / dst.ne1 % dst.ne2, i3 = r / (dst.ne1 * dst.ne2);
+    const i = load<i32>(src1.data + <usize>i1 * src1.nb0 + <usize>i2 * src1.nb1 + <usize>i3 * src1.nb2);
+    const y = row_of(dst, i1, i2, i3);
+    if (<u32>i < <u32>src0.ne1 && src0.layout == LAYOUT_PACKED) packed_row(src0.type, src0.data, src0.ne0, i, y);
+    else if (<u32>i < <u32>src0.ne1) dequantize_row(src0.type, row_of(src0, i, i2, i3), y, src0.ne0);
+    else for (let k = 0; k < dst.ne0; k++) store<u32>(y + (<usize>k << 2), 0x7fc00000);
+  }
+}
+
+/** dst[:, src1[i1], i2, i3] = src0[:, i1, i2, i3] in dst's type; src0 f32, src1 i32 or i64 [ne1, 1 or ne2, 1 or ne3]. Indices outside are left out. */
+export function set_rows(op: Op, ith: i32, nth: i32): void {
+  const src0 = op.src0, src1 = op.src1, dst = op.dst, rows = nrows(src0);
+  const to = split_to(rows, ith, nth);
+  for (let r = split_from(rows, ith, nth); r < to; r++) {
+    const i1 = r % src0.ne1, i2 = r / src0.ne1 % src0.ne2, i3 = r / (src0.ne1 * src0.ne2);
+    const i = load<i32>(src1.data + <usize>i1 * src1.nb0 + <usize>(i2 % src1.ne1) * src1.nb1 + <usize>(i3 % src1.ne2) * src1.nb2);
+    if (<u32>i < <u32>dst.ne1) quantize_row(dst.type, row_of(src0, i1, i2, i3), row_of(dst, i, i2, i3), src0.ne0);
+  }
+}
+
+/** dst = src0 (f32) in dst's type: the activations' way into integer products (ggml's from_float). */
+export function quantize(op: Op, ith: i32, nth: i32): void {
+  const src0 = op.src0, dst = op.dst, rows = nrows(src0);
+  const to = split_to(rows, ith, nth);
+  for (let r = split_from(rows, ith, nth); r < to; r++) {
+    if (dst.type == TYPE_ACT) quantize_act(row_at(src0, r), src0.ne0, row_at(dst, r));
+    else quantize_row(dst.type, row_at(src0, r), row_at(dst, r), src0.ne0);
+  }
+}
+
+/**
+ * The elements of src0 in order become those of dst in order. The host says how (src/graph/lower.ts copyMode), p0:
+ *   0  rows of the same type and length: p1 bytes each
+ *   1  elements of p1 bytes, any strides and shapes
+ *   2  rows of the same length, elements contiguous: p1 and p2 are the bytes of CHUNK elements of src0 and dst
+ *   3  elements of src0 (f32, f16, bf16) with any strides to rows of another type or shape, p2 as above; p2 = 0: to single elements
+ */
+export function cpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
+  const src0 = op.src0, dst = op.dst, rows = nrows(dst), mode = op.p0;
+  const to = split_to(rows, ith, nth);
+  for (let r = split_from(rows, ith, nth); r < to; r++) {
+    const y = row_at(dst, r);
+    if (mode == 0) memory.copy(y, row_at(src0, r), op.p1);
+    else if (mode == 1) copy_elements(op, r, y);
+    else if (mode == 2) convert_row(op, row_at(src0, r), y, scratch);
+    else gather_row(op, r, y, scratch);
+  }
+}
+
+function convert_row(op: Op, x: usize, y: usize, scratch: usize): void {
+  const from = op.src0.type, to = op.dst.type, n = op.dst.ne0;
+  for (let i = 0; i < n; i += CHUNK, x += op.p1, y += op.p2) {
+    const k = min(CHUNK, n - i);
+    dequantize_row(from, x, scratch, k);
+    quantize_row(to, scratch, y, k);
+  }
+}
+
+function copy_elements(op: Op, r: i32, y: usize): void {
+  const src0 = op.src0, n = op.dst.ne0, step = op.dst.nb0, size = op.p1;
+  let i = r * n;
+  let i0 = i % src0.ne0;
+  i /= src0.ne0;
+  for (let left = n; left > 0; i++, i0 = 0) {
+    const k = min(left, src0.ne0 - i0), from = src0.nb0;
+    let x = row_at(src0, i) + <usize>i0 * from;
+    left -= k;
+    if (size == 4) for (let e = 0; e < k; e++, x += from, y += step) store<u32>(y, load<u32>(x));
+    else if (size == 2) for (let e = 0; e < k; e++, x += from, y += step) store<u16>(y, load<u16>(x));
+    else if (size == 8) for (let e = 0; e < k; e++, x += from, y += step) store<u64>(y, load<u64>(x));
+    else for (let e = 0; e < k; e++, x += from, y += step) store<u8>(y, load<u8>(x));
+  }
+}
+
+function gather_row(op: Op, r: i32, y: usize, scratch: usize): void {
+  const src0 = op.src0, dst = op.dst, n = dst.ne0;
+  const chunk = op.p2 ? CHUNK : 1, step = op.p2 ? op.p2 : dst.nb0;
+  let i = r * n;
+  let i0 = i % src0.ne0;
+  i /= src0.ne0;
+  let x = row_at(src0, i) + <usize>i0 * src0.nb0;
+  for (let done = 0; done < n; done += chunk, y += step) {
+    const k = min(chunk, n - done);
+    for (let e = 0; e < k; e++, x += src0.nb0) {
+      if (i0 == src0.ne0) {
+        i0 = 0;
+        x = row_at(src0, ++i);
+      }
+      dequantize_row(src0.type, x, scratch + (<usize>e << 2), 1);
+      i0++;
+    }
+    quantize_row(dst.type, scratch, y, k);
+  }
+}

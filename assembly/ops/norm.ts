@@ -1,0 +1,116 @@
+/** Norms over rows, each summed by one thread in an order given by its length alone. Elements of a row are contiguous f32; dst may be src0. */
+import { hsum_f32, madd } from '../simd';
+import { split_from, split_to } from '../schedule';
+import { Op, nrows, row_at } from '../tensor';
+
+/** Sum of squares of n floats: 4 lanes of partial sums, the tail one by one. */
+function sum_squares(x: usize, n: i32): f32 {
+  let acc = f32x4.splat(0);
+  const n4 = n & ~3;
+  for (let i = 0; i < n4; i += 4) {
+    const v = v128.load(x + (<usize>i << 2));
+    acc = madd(v, v, acc);
+  }
+  let sum = hsum_f32(acc);
+  for (let i = n4; i < n; i++) {
+    const v = load<f32>(x + (<usize>i << 2));
+    sum += v * v;
+  }
+  return sum;
+}
+
+/** Sum of n floats, in the same order. */
+export function sum_row(x: usize, n: i32): f32 {
+  let acc = f32x4.splat(0);
+  const n4 = n & ~3;
+  for (let i = 0; i < n4; i += 4) acc = f32x4.add(acc, v128.load(x + (<usize>i << 2)));
+  let sum = hsum_f32(acc);
+  for (let i = n4; i < n; i++) sum += load<f32>(x + (<usize>i << 2));
+  return sum;
+}
+
+/**
+ * rms_norm, with what usually surrounds it in the same pass:
+ *   s = src0 (+ src2, the residual; s is then stored to src3)
+ *   dst = s / sqrt(mean(s^2) + eps) (* src1, the weight)
+ * p0 = eps.
+ */
+export function rms_norm(op: Op, ith: i32, nth: i32): void {
+  const src0 = op.src0, src1 = op.src1, src2 = op.src2, src3 = op.src3, dst = op.dst;
+  const n = src0.ne0, rows = nrows(src0);
+  const eps = reinterpret<f32>(op.p0);
+  const weight = changetype<usize>(src1) ? src1.data : 0;
+  const to = split_to(rows, ith, nth);
+  for (let r = split_from(rows, ith, nth); r < to; r++) {
+    let x = row_at(src0, r);
+    if (changetype<usize>(src2)) {
+      const sum = row_at(src3, r);
+      add_row(x, row_at(src2, r), sum, n);
+      x = sum;
+    }
+    scale_row(x, <f32>1 / sqrt<f32>(sum_squares(x, n) / <f32>n + eps), weight, row_at(dst, r), n);
+  }
+}
+
+/** l2_norm: dst = src0 / max(|src0|, eps). p0 = eps. */
+export function l2_norm(op: Op, ith: i32, nth: i32): void {
+  const src0 = op.src0, n = src0.ne0, rows = nrows(src0), eps = reinterpret<f32>(op.p0);
+  const to = split_to(rows, ith, nth);
+  for (let r = split_from(rows, ith, nth); r < to; r++) {
+    const x = row_at(src0, r);
+    scale_row(x, <f32>1 / max<f32>(sqrt<f32>(sum_squares(x, n)), eps), 0, row_at(op.dst, r), n);
+  }
+}
+
+/** norm: dst = (src0 - mean) / sqrt(variance + eps) (* src1, the weight) (+ src2, the bias). p0 = eps. */
+export function norm(op: Op, ith: i32, nth: i32): void {
+  const src0 = op.src0, src1 = op.src1, src2 = op.src2, n = src0.ne0, rows = nrows(src0);
+  const to = split_to(rows, ith, nth);
+  for (let r = split_from(rows, ith, nth); r < to; r++) {
+    const x = row_at(src0, r), y = row_at(op.dst, r);
+    const mean = sum_row(x, n) / <f32>n;
+    shift_row(x, -mean, y, n);
+    const scale = <f32>1 / sqrt<f32>(sum_squares(y, n) / <f32>n + reinterpret<f32>(op.p0));
+    scale_row(y, scale, changetype<usize>(src1) ? src1.data : 0, y, n);
+    if (changetype<usize>(src2)) add_row(y, src2.data, y, n);
+  }
+}
+
+/** y = a + b */
+function add_row(a: usize, b: usize, y: usize, n: i32): void {
+  const n4 = n & ~3;
+  for (let i = 0; i < n4; i += 4) {
+    const o = <usize>i << 2;
+    v128.store(y + o, f32x4.add(v128.load(a + o), v128.load(b + o)));
+  }
+  for (let i = n4; i < n; i++) {
+    const o = <usize>i << 2;
+    store<f32>(y + o, load<f32>(a + o) + load<f32>(b + o));
+  }
+}
+
+/** y = x + shift */
+function shift_row(x: usize, shift: f32, y: usize, n: i32): void {
+  const n4 = n & ~3, s = f32x4.splat(shift);
+  for (let i = 0; i < n4; i += 4) v128.store(y + (<usize>i << 2), f32x4.add(v128.load(x + (<usize>i << 2)), s));
+  for (let i = n4; i < n; i++) store<f32>(y + (<usize>i << 2), load<f32>(x + (<usize>i << 2)) + shift);
+}
+
+/** y = x * scale (* w) */
+function scale_row(x: usize, scale: f32, w: usize, y: usize, n: i32): void {
+  const n4 = n & ~3;
+  const s = f32x4.splat(scale);
+  if (w == 0) {
+    for (let i = 0; i < n4; i += 4) v128.store(y + (<usize>i << 2), f32x4.mul(v128.load(x + (<usize>i << 2)), s));
+    for (let i = n4; i < n; i++) store<f32>(y + (<usize>i << 2), load<f32>(x + (<usize>i << 2)) * scale);
+    return;
+  }
+  for (let i = 0; i < n4; i += 4) {
+    const o = <usize>i << 2;
+    v128.store(y + o, f32x4.mul(f32x4.mul(v128.load(x + o), s), v128.load(w + o)));
+  }
+  for (let i = n4; i < n; i++) {
+    const o = <usize>i << 2;
+    store<f32>(y + o, load<f32>(x + o) * scale * load<f32>(w + o));
+  }
+}

@@ -1,0 +1,121 @@
+/** Rows to fewer numbers: sum_rows, mean, argmax, argsort and top_k, pooling. Elements of a row are contiguous f32; a row belongs to one thread. */
+import { sum_row } from './norm';
+import { split_from, split_to } from '../schedule';
+import { Op, nrows, row_at, row_of } from '../tensor';
+
+/** dst[0] = sum of the row, times p0 (1 or 1 / ne0). */
+export function sum_rows(op: Op, ith: i32, nth: i32): void {
+  const src0 = op.src0, rows = nrows(src0), to = split_to(rows, ith, nth);
+  for (let r = split_from(rows, ith, nth); r < to; r++) store<f32>(row_at(op.dst, r), sum_row(row_at(src0, r), src0.ne0) * reinterpret<f32>(op.p0));
+}
+
+/** dst[r] i32 = index of the largest element of row r, the first of equals. */
+export function argmax(op: Op, ith: i32, nth: i32): void {
+  const src0 = op.src0, n = src0.ne0, to = split_to(src0.ne1, ith, nth);
+  for (let r = split_from(src0.ne1, ith, nth); r < to; r++) {
+    const x = row_at(src0, r);
+    let best = 0, top = load<f32>(x);
+    for (let i = 1; i < n; i++) {
+      const v = load<f32>(x + (<usize>i << 2));
+      if (v > top) {
+        top = v;
+        best = i;
+      }
+    }
+    store<i32>(op.dst.data + <usize>r * op.dst.nb0, best);
+  }
+}
+
+/**
+ * dst i32 [k, ...] = indices of the k best elements of each row, best first: the largest (p0 = 0) or the smallest (p0 = 1), the first of equals.
+ * A heap of k indices with the worst on top, then heapsort: argsort is k = ne0. dst's rows are contiguous.
+ */
+export function top_k(op: Op, ith: i32, nth: i32): void {
+  const src0 = op.src0, n = src0.ne0, k = op.dst.ne0, sign: f32 = op.p0 ? -1 : 1;
+  const rows = nrows(src0), to = split_to(rows, ith, nth);
+  for (let r = split_from(rows, ith, nth); r < to; r++) {
+    const x = row_at(src0, r), heap = row_at(op.dst, r);
+    for (let i = 0; i < k; i++) store<i32>(heap + (<usize>i << 2), i);
+    for (let i = (k >> 1) - 1; i >= 0; i--) sift(x, heap, i, k, sign);
+    for (let i = k; i < n; i++) {
+      if (!worse(x, load<i32>(heap), i, sign)) continue;
+      store<i32>(heap, i);
+      sift(x, heap, 0, k, sign);
+    }
+    for (let end = k - 1; end > 0; end--) {
+      const last = heap + (<usize>end << 2), worst = load<i32>(heap);
+      store<i32>(heap, load<i32>(last));
+      store<i32>(last, worst);
+      sift(x, heap, 0, end, sign);
+    }
+  }
+}
+
+/** Whether element a comes after element b. */
+// @ts-ignore: decorator
+@inline
+function worse(x: usize, a: i32, b: i32, sign: f32): bool {
+  const va = load<f32>(x + (<usize>a << 2)) * sign, vb = load<f32>(x + (<usize>b << 2)) * sign;
+  return va < vb || (va == vb && a > b);
+}
+
+/** Lets element i of the heap sink to its place among n. */
+function sift(x: usize, heap: usize, i: i32, n: i32, sign: f32): void {
+  const moved = load<i32>(heap + (<usize>i << 2));
+  for (let child = 2 * i + 1; child < n; child = 2 * i + 1) {
+    if (child + 1 < n && worse(x, load<i32>(heap + (<usize>child << 2), 4), load<i32>(heap + (<usize>child << 2)), sign)) child++;
+    const c = load<i32>(heap + (<usize>child << 2));
+    if (!worse(x, c, moved, sign)) break;
+    store<i32>(heap + (<usize>i << 2), c);
+    i = child;
+  }
+  store<i32>(heap + (<usize>i << 2), moved);
+}
+
+/** dst[i] = largest (p0 = 0) or average (p0 = 1) of src0[i * p2 .. i * p2 + p1). */
+export function pool_1d(op: Op, ith: i32, nth: i32): void {
+  const src0 = op.src0, dst = op.dst, k = op.p1, rows = nrows(dst), to = split_to(rows, ith, nth);
+  for (let r = split_from(rows, ith, nth); r < to; r++) {
+    const y = row_at(dst, r);
+    let x = row_at(src0, r);
+    for (let i = 0; i < dst.ne0; i++, x += <usize>op.p2 << 2) {
+      let v = load<f32>(x);
+      for (let j = 1; j < k; j++) {
+        const w = load<f32>(x + (<usize>j << 2));
+        v = op.p0 ? v + w : max(v, w);
+      }
+      store<f32>(y + (<usize>i << 2), op.p0 ? v / <f32>k : v);
+    }
+  }
+}
+
+/** Columns a thread takes at a time: whole cache lines. */
+const COLUMNS: i32 = 16;
+
+/**
+ * Pools the tokens of a sequence to its embedding: dst[:, s] = mean of the rows src1[s] .. src1[s] + src2[s] of src0 [n, n_tokens]; src1, src2 i32.
+ * Rows are added one after the other; the threads share the columns.
+ */
+export function mean_of_rows(op: Op, ith: i32, nth: i32): void {
+  const src0 = op.src0, dst = op.dst, n = dst.ne0, units = (n + COLUMNS - 1) / COLUMNS;
+  const from = split_from(units, ith, nth) * COLUMNS, to = min(n, split_to(units, ith, nth) * COLUMNS);
+  for (let s = 0; s < dst.ne1; s++) {
+    const first = load<i32>(op.src1.data + (<usize>s << 2)), count = load<i32>(op.src2.data + (<usize>s << 2));
+    const scale = <f32>1 / <f32>max(count, 1);
+    for (let c = from; c < to; c += 4) {
+      const y = row_of(dst, s, 0, 0) + (<usize>c << 2);
+      let x = row_of(src0, first, 0, 0) + (<usize>c << 2);
+      if (c + 4 <= to) {
+        let sum = f32x4.splat(0);
+        for (let t = 0; t < count; t++, x += src0.nb1) sum = f32x4.add(sum, v128.load(x));
+        v128.store(y, f32x4.mul(sum, f32x4.splat(scale)));
+      } else {
+        for (let e: usize = 0; e < <usize>(to - c) << 2; e += 4) {
+          let sum: f32 = 0, xe = x + e;
+          for (let t = 0; t < count; t++, xe += src0.nb1) sum += load<f32>(xe);
+          store<f32>(y + e, sum * scale);
+        }
+      }
+    }
+  }
+}

@@ -1,0 +1,99 @@
+/** Element by element: activations, scale, clamp, and gated units (GLU). Rows have contiguous f32 elements; dst may be src0. */
+import { exp_f32x4, gelu_erf_f32x4, gelu_f32x4, gelu_quick_f32x4, sigmoid_f32x4, silu_f32x4, soft_cap_f32x4, tanh_f32x4 } from '../math';
+import { split_from, split_to } from '../schedule';
+import { Op, is_dense, nrows, row_at } from '../tensor';
+
+// What an element becomes. Codes: src/graph/layout.ts UNARY. a and b are the op's p1 and p2.
+@unmanaged class Silu { /* 0 */ @inline f(x: v128, a: v128, b: v128): v128 { return silu_f32x4(x); } }
+@unmanaged class Gelu { /* 1 */ @inline f(x: v128, a: v128, b: v128): v128 { return gelu_f32x4(x); } }
+@unmanaged class GeluQuick { /* 2 */ @inline f(x: v128, a: v128, b: v128): v128 { return gelu_quick_f32x4(x); } }
+@unmanaged class GeluErf { /* 3 */ @inline f(x: v128, a: v128, b: v128): v128 { return gelu_erf_f32x4(x); } }
+@unmanaged class Relu { /* 4 */ @inline f(x: v128, a: v128, b: v128): v128 { return f32x4.pmax(x, f32x4.splat(0)); } }
+@unmanaged class Tanh { /* 5 */ @inline f(x: v128, a: v128, b: v128): v128 { return tanh_f32x4(x); } }
+@unmanaged class Sigmoid { /* 6 */ @inline f(x: v128, a: v128, b: v128): v128 { return sigmoid_f32x4(x); } }
+@unmanaged class Exp { /* 7 */ @inline f(x: v128, a: v128, b: v128): v128 { return exp_f32x4(x); } }
+/** a x + b */
+@unmanaged class Scale { /* 8 */ @inline f(x: v128, a: v128, b: v128): v128 { return f32x4.add(f32x4.mul(x, a), b); } }
+/** To [a, b]. */
+@unmanaged class Clamp { /* 9 */ @inline f(x: v128, a: v128, b: v128): v128 { return f32x4.pmin(f32x4.pmax(x, a), b); } }
+/** a tanh(x / a) */
+@unmanaged class SoftCap { /* 10 */ @inline f(x: v128, a: v128, b: v128): v128 { return soft_cap_f32x4(x, a); } }
+
+/** Elements a thread takes at a time where all rows are one: whole cache lines, so that no two threads write one. */
+const UNIT: i32 = 64;
+
+export function unary(op: Op, ith: i32, nth: i32): void {
+  const src0 = op.src0, dst = op.dst;
+  const a = f32x4.splat(reinterpret<f32>(op.p1)), b = f32x4.splat(reinterpret<f32>(op.p2));
+  if (is_dense(src0) && is_dense(dst)) {
+    const n = dst.ne0 * nrows(dst), units = (n + UNIT - 1) / UNIT;
+    const from = split_from(units, ith, nth) * UNIT, to = min(n, split_to(units, ith, nth) * UNIT);
+    if (from < to) unary_row(op.p0, src0.data + (<usize>from << 2), dst.data + (<usize>from << 2), to - from, a, b);
+    return;
+  }
+  const rows = nrows(dst), to = split_to(rows, ith, nth);
+  for (let r = split_from(rows, ith, nth); r < to; r++) unary_row(op.p0, row_at(src0, r), row_at(dst, r), dst.ne0, a, b);
+}
+
+function unary_row(kind: i32, x: usize, y: usize, n: i32, a: v128, b: v128): void {
+  switch (kind) {
+    case 0: return map<Silu>(x, y, n, a, b);
+    case 1: return map<Gelu>(x, y, n, a, b);
+    case 2: return map<GeluQuick>(x, y, n, a, b);
+    case 3: return map<GeluErf>(x, y, n, a, b);
+    case 4: return map<Relu>(x, y, n, a, b);
+    case 5: return map<Tanh>(x, y, n, a, b);
+    case 6: return map<Sigmoid>(x, y, n, a, b);
+    case 7: return map<Exp>(x, y, n, a, b);
+    case 8: return map<Scale>(x, y, n, a, b);
+    case 9: return map<Clamp>(x, y, n, a, b);
+    case 10: return map<SoftCap>(x, y, n, a, b);
+    default: unreachable();
+  }
+}
+
+function map<F>(x: usize, y: usize, n: i32, a: v128, b: v128): void {
+  const end = <usize>n << 2, end4 = end & ~15;
+  let o: usize = 0;
+  for (; o < end4; o += 16) v128.store(y + o, changetype<F>(0).f(v128.load(x + o), a, b));
+  for (; o < end; o += 4) v128.store32_lane(y + o, changetype<F>(0).f(v128.load32_splat(x + o), a, b), 0);
+}
+
+/**
+ * dst = f(gate) * up, p0 = f. With src1: src0 is the gate, src1 is up, both of dst's shape.
+ * Without: a row of src0 holds both halves, the gate first, or second where p1 is not 0.
+ */
+export function glu(op: Op, ith: i32, nth: i32): void {
+  const src0 = op.src0, dst = op.dst, n = dst.ne0;
+  const apart = changetype<usize>(op.src1) != 0;
+  if (apart && is_dense(src0) && is_dense(op.src1) && is_dense(dst)) {
+    const all = n * nrows(dst), units = (all + UNIT - 1) / UNIT;
+    const from = split_from(units, ith, nth) * UNIT, to = min(all, split_to(units, ith, nth) * UNIT), o = <usize>from << 2;
+    if (from < to) glu_row(op.p0, src0.data + o, op.src1.data + o, dst.data + o, to - from);
+    return;
+  }
+  const half = <usize>n << 2, gate = op.p1 ? half : <usize>0, up = op.p1 ? <usize>0 : half;
+  const rows = nrows(dst), to = split_to(rows, ith, nth);
+  for (let r = split_from(rows, ith, nth); r < to; r++) {
+    const x = row_at(src0, r);
+    glu_row(op.p0, apart ? x : x + gate, apart ? row_at(op.src1, r) : x + up, row_at(dst, r), n);
+  }
+}
+
+function glu_row(kind: i32, g: usize, u: usize, y: usize, n: i32): void {
+  switch (kind) {
+    case 0: return gate<Silu>(g, u, y, n);
+    case 1: return gate<Gelu>(g, u, y, n);
+    case 2: return gate<GeluQuick>(g, u, y, n);
+    case 3: return gate<GeluErf>(g, u, y, n);
+    case 4: return gate<Relu>(g, u, y, n);
+    default: unreachable();
+  }
+}
+
+function gate<F>(g: usize, u: usize, y: usize, n: i32): void {
+  const end = <usize>n << 2, end4 = end & ~15, none = f32x4.splat(0);
+  let o: usize = 0;
+  for (; o < end4; o += 16) v128.store(y + o, f32x4.mul(changetype<F>(0).f(v128.load(g + o), none, none), v128.load(u + o)));
+  for (; o < end; o += 4) v128.store32_lane(y + o, f32x4.mul(changetype<F>(0).f(v128.load32_splat(g + o), none, none), v128.load32_splat(u + o)), 0);
+}
