@@ -2,7 +2,7 @@ import { defineConfig } from 'vitest/config';
 import { PlainSummary } from './test/plain-summary.ts';
 
 export default defineConfig({
-  resolve: { alias: { quantlet: new URL('./dist/entry/node.js', import.meta.url).pathname } },
+  resolve: { alias: { 'quantlet/core': new URL('./dist/entry/core-node.js', import.meta.url).pathname, quantlet: new URL('./dist/entry/node.js', import.meta.url).pathname } },
   test: {
     include: ['test/**/*.test.ts'],
     exclude: ['test/runtime/**'],

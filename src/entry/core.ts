@@ -1,10 +1,36 @@
 /// <reference lib="esnext.disposable" />
-/** quantlet for any runtime: one thread, and nothing is loaded but what the caller brings: loadModel(source, { wasm }). */
+/**
+ * quantlet/core: tensors, graphs in ggml's vocabulary, plans, and the kernels that the models run on; and loadModel for any runtime.
+ *
+ *   const engine = await createEngine({ threads: 2 });
+ *   const w = engine.tensor('f32', [64, 8], weights), x = engine.tensor('f32', [64], input);
+ *   const y = mul_mat(w, x), plan = engine.plan(y);
+ *   await engine.compute(plan);
+ *   engine.read(y); // Float32Array of 8
+ *
+ * On Node, Deno and Bun createEngine finds its kernels and threads (core-node.ts). Elsewhere there is one thread, and nothing is loaded
+ * but what the caller brings: { wasm }.
+ */
+import { createEngineOn, type Engine, type EngineOptions } from '../core/engine.ts';
 import type { ModelSource } from '../model-files.ts';
 import { loadModelOn, type LoadOptions, type Model } from '../model.ts';
 import { createEdgePlatform } from '../web/edge.ts';
 
+export * from '../core/api.ts';
 export * from './common.ts';
+
+export interface CreateEngineOptions extends EngineOptions {
+  /** The kernels: one of the package's dist/wasm/simd.wasm and relaxed.wasm as a module, bytes, Response or URL. Needed where there is no file system. */
+  wasm?: LoadOptions['wasm'];
+}
+
+/**
+ * Starts an engine: a memory for tensors, and threads that compute.
+ * @throws ERR_NO_SIMD, ERR_BUILD_UNAVAILABLE, ERR_INVALID_ARGUMENT, ERR_OUT_OF_MEMORY
+ */
+export async function createEngine(options: CreateEngineOptions = {}): Promise<Engine> {
+  return createEngineOn(await createEdgePlatform(undefined, options), options);
+}
 
 /**
  * Loads a GGUF model.

@@ -47,7 +47,8 @@ export function cpy(a: Tensor, b: Tensor): Tensor {
 }
 
 /** ggml_cast: a in another type, contiguous. */
-export function cast(a: Tensor, type: TypeTraits): Tensor {
+export function cast(a: Tensor, to: TypeTraits | TypeName): Tensor {
+  const type = typeof to === 'string' ? TYPE[to] : to;
   mustBe('cast', a.type === type || QUANTIZE_ROW.includes(type.name as TypeName), QUANTIZE_ROW.join(', '), a);
   if (a.type !== type) vecDotType('cast', a);
   must(a.ne[0] % type.blckSize === 0, 'cast', `rows of ${a.ne[0]} are no whole blocks of ${type.name} (${type.blckSize})`, a);

@@ -1,0 +1,30 @@
+/** Indices that the host can see are checked before a plan runs; kernels only see to it that wrong ones do no harm. */
+import { QuantletError } from '../errors.ts';
+import { isContiguous, nelements, shape, type Tensor } from '../graph/tensor.ts';
+import type { TensorData } from './data.ts';
+
+export interface IndexCheck {
+  readonly op: string;
+  readonly indices: Tensor;
+  readonly table: Tensor;
+  readonly limit: number;
+}
+
+/** What is looked up by indices that are leaves, or views of them. */
+export function indexChecks(nodes: readonly Tensor[]): IndexCheck[] {
+  const checks = nodes.flatMap((n): IndexCheck[] => {
+    const [a, b, c] = n.src as readonly Tensor[];
+    if (n.op === 'get_rows') return [{ op: 'get_rows', indices: b, table: a, limit: a.ne[1] }];
+    if (n.op === 'set_rows') return [{ op: 'set_rows', indices: b, table: c, limit: c.ne[1] }];
+    return n.op === 'rope' ? [{ op: 'rope', indices: b, table: c, limit: c.ne[1] }] : [];
+  });
+  return checks.filter(({ indices: t }) => (t.viewOf ?? t).op === 'leaf' && isContiguous(t));
+}
+
+/** @throws ERR_INVALID_ARGUMENT for the first index outside */
+export function checkIndices({ op, indices, table, limit }: IndexCheck, values: TensorData): void {
+  for (let i = 0; i < nelements(indices); i++) {
+    const v = Number(values[i]);
+    if (v < 0 || v >= limit) throw new QuantletError('ERR_INVALID_ARGUMENT', `${op}: ${shape(table)} and ${shape(indices)}: element ${i} is ${v}; expected 0 to ${limit - 1}`);
+  }
+}

@@ -1,0 +1,63 @@
+/** Golden cases as graphs of quantlet/core. */
+import * as core from 'quantlet/core';
+import type { Engine, Tensor, TypeName } from 'quantlet/core';
+import { fill } from '../golden/ops/inputs.mjs';
+import type { Source } from '../golden/ops/inputs.mjs';
+import { decode, type OpCase } from '../reference/golden-ops.ts';
+
+/** A source as a tensor: filled in storage order, converted to its type by cpy, seen through its view and permutation. */
+export async function source(engine: Engine, s: Source): Promise<Tensor> {
+  const values = fill(s), ne = s.ne as number[];
+  let t: Tensor;
+  if (s.type === 'i32') t = engine.tensor('i32', ne, Int32Array.from(values));
+  else if (s.type === 'i64') t = engine.tensor('i64', ne, BigInt64Array.from(values, (v) => BigInt(v)));
+  else {
+    const f32 = engine.tensor('f32', ne, Float32Array.from(values));
+    if (s.type === 'f32') t = f32;
+    else {
+      t = engine.tensor(s.type as TypeName, ne);
+      const plan = engine.plan(core.cpy(f32, t));
+      await engine.compute(plan);
+      plan.dispose();
+      engine.free(f32);
+    }
+  }
+  if (s.view) t = core.view(t, s.view.ne as unknown as core.Ne, s.view.nb, s.view.offset);
+  if (s.permute) t = core.permute(t, ...(s.permute as [number, number, number, number]));
+  return t;
+}
+
+const BY_NAME = new Set(['add', 'sub', 'mul', 'div', 'gelu', 'gelu_quick', 'gelu_erf', 'silu', 'relu', 'tanh', 'sigmoid', 'exp', 'swiglu', 'geglu', 'reglu', 'sum_rows', 'mean', 'argmax', 'cont', 'mul_mat', 'get_rows']);
+
+/** The op of a case over its sources. */
+export function build(c: OpCase, src: readonly (Tensor | undefined)[]): Tensor {
+  const [a, b, m, k] = src as readonly Tensor[], p = c.params ?? {};
+  if (BY_NAME.has(c.op)) return (core as unknown as Record<string, (...t: Tensor[]) => Tensor>)[c.op](...(src.filter(Boolean) as Tensor[]));
+  switch (c.op) {
+    case 'swiglu_split': return core.swiglu(a, b);
+    case 'geglu_split': return core.geglu(a, b);
+    case 'reglu_split': return core.reglu(a, b);
+    case 'norm': return core.norm(a, undefined, undefined, p.eps);
+    case 'rms_norm': return core.rms_norm(a, undefined, p.eps);
+    case 'l2_norm': return core.l2_norm(a, p.eps);
+    case 'argsort': return core.argsort(a, p.order ? 'desc' : 'asc');
+    case 'pool_1d': return core.pool_1d(a, p.kind ? 'avg' : 'max', p.k0, p.s0);
+    case 'repeat': return core.repeat(a, b.ne);
+    case 'concat': return core.concat(a, b, p.dim);
+    case 'scale': return core.scale(a, p.s);
+    case 'clamp': return core.clamp(a, p.min, p.max);
+    case 'diag_mask_inf': return core.diag_mask_inf(a, p.n_past);
+    case 'set_rows': return core.set_rows(a, b, m);
+    case 'cpy': return core.cpy(a, b);
+    case 'soft_max_ext': return core.soft_max(a, b, p.scale, p.max_bias);
+    case 'rope_ext': return core.rope_ext(a, b, { n_dims: p.n_dims, mode: p.mode === 2 ? 'neox' : 'normal', n_ctx_orig: p.n_ctx_orig, freq_base: p.freq_base, freq_scale: p.freq_scale, ext_factor: p.ext_factor, attn_factor: p.attn_factor, beta_fast: p.beta_fast, beta_slow: p.beta_slow, factors: c.src[2] ? Array.from(fill(c.src[2])) : undefined, n_ctx: 256 });
+    case 'flash_attn_ext': return core.flash_attn_ext(a, b, m, k, { scale: p.scale, max_bias: p.max_bias, logit_softcap: p.logit_softcap });
+    default: throw new Error(`no graph for ${c.op}`);
+  }
+}
+
+/** A tensor's elements as numbers, in ne order. */
+export function numbers(engine: Engine, t: Tensor): Float64Array {
+  const data = engine.read(t);
+  return decode(t.type.name, new Uint8Array(data.buffer, data.byteOffset, data.byteLength));
+}
