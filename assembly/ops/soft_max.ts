@@ -3,7 +3,7 @@ import { exp_f32x4 } from '../math';
 import { f16_to_f32, hmax_f32, hsum_f32, load_f16x4 } from '../simd';
 import { split_from, split_to } from '../schedule';
 import { Op, nrows, row_at, row_of } from '../tensor';
-import { F16 } from '../type_traits';
+import { F16 } from '../type_ids';
 
 /** Finite and lower than any score, so that a row of nothing but -inf needs no difference of infinities. */
 const LOWEST: f32 = -1e30;

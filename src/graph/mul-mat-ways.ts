@@ -27,8 +27,9 @@ const WAYS: readonly Row[] = [
   { name: 'packed GEMV', code: 'MUL_MAT_PACKED', fits: (a, b) => packed(a) && oneColumn(b), types: (a, _b, act) => [a.type, act] },
   { name: 'packed GEMM (GEMV for single columns)', code: 'MUL_MAT_PACKED', fits: packed, types: (a, _b, act) => [a.type, act] },
   { name: 'weights dequantised, f32 vec_dot', code: 'MUL_MAT', fits: (a, _b, f32) => f32 && quantised(a), types: () => [TYPE.f32, TYPE.f32] },
-  { name: 'integer vec_dot', code: 'MUL_MAT', fits: quantised, types: (a, b) => [a.type, vecDotType('mul_mat', a, b)] },
-  { name: 'f32 vec_dot', code: 'MUL_MAT', fits: () => true, types: (a, b) => [a.type, vecDotType('mul_mat', a, b)] },
+  { name: 'no vec_dot for the type: weights dequantised, f32 vec_dot', code: 'MUL_MAT', fits: (a) => !vecDotType(a.type), types: () => [TYPE.f32, TYPE.f32] },
+  { name: 'integer vec_dot', code: 'MUL_MAT', fits: quantised, types: (a) => [a.type, vecDotType(a.type)!] },
+  { name: 'f32 vec_dot', code: 'MUL_MAT', fits: () => true, types: (a) => [a.type, vecDotType(a.type)!] },
 ];
 
 /** `f32`: weights are dequantised and activations stay f32. `act`: the packed kernels' type of activations. */

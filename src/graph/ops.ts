@@ -6,7 +6,7 @@ import { QuantletError } from '../errors.ts';
 import { TYPE, type TypeName, type TypeTraits } from '../type-traits.ts';
 import { BINARY, UNARY } from './layout.ts';
 import { constant, isContiguous, must, nelements, node, sameShape, shape, view, type BatchDim, type Ne, type Tensor } from './tensor.ts';
-import { vecDotType } from './vec-dot-type.ts';
+import { mustBeReadable, vecDotType } from './vec-dot-type.ts';
 
 /** Types that rows can be converted to without an importance matrix (assembly/type_traits.ts quantize_row). */
 const QUANTIZE_ROW: readonly TypeName[] = ['f32', 'f16', 'bf16', 'q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'mxfp4', 'tq1_0', 'tq2_0'];
@@ -22,7 +22,7 @@ const mustBeRows = (op: string, a: Tensor): void => mustBe(op, isFloat(a), 'f32,
 /** ggml_get_rows: row ids[i] of a [n, m, ne2, ne3], any type; ids i32 [k, ne2, ne3] -> f32 [n, k, ne2, ne3]. An id outside gives a row of NaN. */
 export function get_rows(a: Tensor, ids: Tensor): Tensor {
   mustBe('get_rows', ids.type === TYPE.i32, 'i32 ids', a, ids);
-  vecDotType('get_rows', a, ids);
+  mustBeReadable('get_rows', a, ids);
   must(ids.ne[1] === a.ne[2] && ids.ne[2] === a.ne[3] && ids.ne[3] === 1, 'get_rows', 'dimensions 1 and 2 of the ids must be dimensions 2 and 3 of the table', a, ids);
   return node('get_rows', [a.ne[0], ids.ne[0], ids.ne[1], ids.ne[2]], { src: [a, ids], batch: ids.batch && { dim: (ids.batch.dim + 1) as BatchDim['dim'], by: ids.batch.by } });
 }
@@ -42,7 +42,7 @@ export function set_rows(a: Tensor, b: Tensor, ids: Tensor): Tensor {
 export function cpy(a: Tensor, b: Tensor): Tensor {
   must(nelements(a) === nelements(b), 'cpy', 'the numbers of elements differ', a, b);
   mustBe('cpy', a.type === b.type || QUANTIZE_ROW.includes(b.type.name as TypeName), `the same type or ${QUANTIZE_ROW.join(', ')}`, a, b);
-  if (a.type !== b.type) vecDotType('cpy', a, b);
+  if (a.type !== b.type) mustBeReadable('cpy', a, b);
   return node('cpy', b.ne, { type: b.type, nb: b.nb, src: [a, b], viewOf: b, batch: b.batch ?? (sameShape(a, b) ? a.batch : undefined) });
 }
 
@@ -50,7 +50,7 @@ export function cpy(a: Tensor, b: Tensor): Tensor {
 export function cast(a: Tensor, to: TypeTraits | TypeName): Tensor {
   const type = typeof to === 'string' ? TYPE[to] : to;
   mustBe('cast', a.type === type || QUANTIZE_ROW.includes(type.name as TypeName), QUANTIZE_ROW.join(', '), a);
-  if (a.type !== type) vecDotType('cast', a);
+  if (a.type !== type) mustBeReadable('cast', a);
   must(a.ne[0] % type.blckSize === 0, 'cast', `rows of ${a.ne[0]} are no whole blocks of ${type.name} (${type.blckSize})`, a);
   return node('cpy', a.ne, { type, src: [a], batch: a.batch });
 }
@@ -75,7 +75,8 @@ export interface MulMatOptions {
 export function mul_mat(a: Tensor, b: Tensor, options: MulMatOptions = {}): Tensor {
   must(a.ne[0] === b.ne[0], 'mul_mat', `ne0 must agree: ${a.ne[0]} and ${b.ne[0]}`, a, b);
   must(b.ne[2] % a.ne[2] === 0 && b.ne[3] % a.ne[3] === 0, 'mul_mat', 'dimensions 2 and 3 of the first must divide those of the second', a, b);
-  const want = vecDotType('mul_mat', a, b);
+  mustBeReadable('mul_mat', a, b);
+  const want = vecDotType(a.type) ?? TYPE.f32;
   mustBe('mul_mat', isFloat(b) || b.type === want, `activations of f32, f16, bf16 or ${want.name}`, a, b);
   return node('mul_mat', [a.ne[1], b.ne[1], b.ne[2], b.ne[3]], { src: [a, b], params: { f32: options.precision === 'f32' ? 1 : 0 }, batch: b.batch });
 }

@@ -63,7 +63,7 @@ const patches: readonly (readonly [name: string, patch: Patch, code: QuantletErr
   ['heads and weights that agree, but no multiple', {
     metadata: { 'llama.attention.head_count_kv': 3 },
     tensors: Object.fromEntries([0, 1].flatMap((i) => ['k', 'v'].map((x) => [`blk.${i}.attn_${x}.weight`, { type: TYPE.f32, ne: [32, 24] }]))),
-  }, 'ERR_TENSOR_SHAPE', /flash_attn_ext/],
+  }, 'ERR_TENSOR_SHAPE', /attention/],
   ['an odd head', { metadata: { 'llama.embedding_length': 28, 'llama.rope.dimension_count': undefined } }, 'ERR_TENSOR_SHAPE', /./],
   ['an odd head with fitting weights', {
     metadata: { 'llama.attention.head_count': 32, 'llama.attention.head_count_kv': 16, 'llama.rope.dimension_count': undefined },
@@ -78,8 +78,8 @@ const patches: readonly (readonly [name: string, patch: Patch, code: QuantletErr
   ['a missing tensor', { tensors: { 'blk.1.ffn_norm.weight': undefined } }, 'ERR_MISSING_TENSOR', /blk.1.ffn_norm.weight/],
   ['a tensor of the wrong shape', { tensors: { 'blk.0.attn_v.weight': { type: TYPE.f32, ne: [16, 32] } } }, 'ERR_TENSOR_SHAPE', /blk.0.attn_v.weight.*\[16, 32/],
   ['weights of a type without a product', { tensors: { 'blk.0.attn_q.weight': { type: TYPE.i32, ne: [32, 32] } } }, 'ERR_UNSUPPORTED_TYPE', /i32/],
-  ['embeddings of a type that cannot be read', { tensors: { 'token_embd.weight': { type: TYPE.i16, ne: [32, 272] } } }, 'ERR_UNSUPPORTED_TYPE', /i16.*token_embd.weight/],
-  ['a norm that is not f32', { tensors: { 'blk.0.attn_norm.weight': { type: TYPE.f16, ne: [32] } } }, 'ERR_UNSUPPORTED_TYPE', /blk.0.attn_norm.weight.*f16/],
+  ['embeddings of a type that cannot be read', { tensors: { 'token_embd.weight': { type: TYPE.i16, ne: [32, 272] } } }, 'ERR_UNSUPPORTED_TYPE', /token_embd.weight i16/],
+  ['a norm that is no float', { tensors: { 'blk.0.attn_norm.weight': { type: TYPE.i32, ne: [32] } } }, 'ERR_UNSUPPORTED_TYPE', /blk.0.attn_norm.weight i32/],
 ];
 
 const load = (source: string | Uint8Array, options: LoadOptions = {}): Promise<unknown> => loadModel(source, { build: 'simd', warmUp: false, ...options });
