@@ -200,16 +200,17 @@ function column<F>(acc: usize, a: usize, i0: v128, d0: v128, m0: v128, n0: v128,
 
 /** n blocks of 16 packed rows at w to the two halves of a panel. */
 function unpack<F, D>(w: usize, n: i32, panel: usize): void {
-  const f = changetype<F>(0);
   for (; n > 0; n--) {
     for (let sub = 0; sub < fmt.subs<F>(); sub++) {
-      unpack_group<F, D, G0>(w, sub, panel);
-      unpack_group<F, D, G1>(w, sub, panel + 16);
-      unpack_group<F, D, G2>(w, sub, panel + PANEL);
-      unpack_group<F, D, G3>(w, sub, panel + PANEL + 16);
+      // A loop over the groups where only addresses differ; four copies of the rest (code size).
+      for (let g: usize = 0; g < 4; g++) unpack_codes<F, D>(w, sub, g << 4, panel + (g & 1) * 16 + (g >> 1) * PANEL);
+      unpack_factors<F, D, G0>(w, sub, panel);
+      unpack_factors<F, D, G1>(w, sub, panel + 16);
+      unpack_factors<F, D, G2>(w, sub, panel + PANEL);
+      unpack_factors<F, D, G3>(w, sub, panel + PANEL + 16);
       panel += run_bytes<F, D>();
     }
-    w += f.bytes();
+    w += changetype<F>(0).bytes();
   }
 }
 
@@ -221,22 +222,20 @@ function run_bytes<F, D>(): usize {
   return (fmt.wide<F>() && changetype<D>(0).splits() ? 2 * CODES : CODES) + (fmt.w16<F>() ? 96 : 32) + mins<F>();
 }
 
+/** Codes of the group `group` bytes into each quad. */
 // @ts-ignore: decorator
 @inline
-function unpack_group<F, D, G>(w: usize, sub: i32, panel: usize): void {
-  const f = changetype<F>(0), dot = changetype<D>(0);
-  const m = fmt.mask<F>(), m2 = fmt.mask2<F>(), h = fmt.high<F>(w, sub), low = low_nibbles();
-  let q = f.quads(w, sub), p = panel;
+function unpack_codes<F, D>(w: usize, sub: i32, group: usize, p: usize): void {
+  const dot = changetype<D>(0);
+  const m = fmt.mask<F>(), m2 = fmt.mask2<F>(), h = fmt.high<F>(w, sub) + group, low = low_nibbles();
+  let q = changetype<F>(0).quads(w, sub) + group;
   for (let t = 0; t < 4; t++) {
-    const v = fmt.load_lo<F, G>(q, t), b = fmt.bits<F, G>(h, t);
-    const lo = fmt.lo<F>(v, b, m, m2), hi = fmt.hi<F>(fmt.load_hi<F, G>(q, v), b, m, m2);
+    const v = fmt.load_lo<F, G0>(q, t), b = fmt.bits<F, G0>(h, t);
+    const lo = fmt.lo<F>(v, b, m, m2), hi = fmt.hi<F>(fmt.load_hi<F, G0>(q, v), b, m, m2);
     if (fmt.w16<F>()) {
-      dot.put(p, t & 1, lo);
-      dot.put(p, (t & 1) + 2, hi);
-      if (t & 1) {
-        v128.store(p + (CODES >> 1), dot.scale(group_i8<G>(fmt.sc<F>(w, (sub << 1) + (t >> 1)))));
-        p += (CODES >> 1) + 32;
-      }
+      const half = p + <usize>(t >> 1) * ((CODES >> 1) + 32);
+      dot.put(half, t & 1, lo);
+      dot.put(half, (t & 1) + 2, hi);
     } else if (fmt.wide<F>()) {
       dot.put_wide(p, t, lo, low);
       dot.put_wide(p, t + 4, hi, low);
@@ -246,14 +245,25 @@ function unpack_group<F, D, G>(w: usize, sub: i32, panel: usize): void {
     }
     q += fmt.quad_bytes<F>();
   }
-  p = panel + run_bytes<F, D>() - mins<F>() - 32;
-  v128.store(p, fmt.has_sc<F>() && !fmt.w16<F>() ? factor<G>(f.d<G>(w), fmt.sc<F>(w, sub)) : f.d<G>(w));
-  if (fmt.has_min<F>()) {
-    const dmin = fmt.dmin<F, G>(w);
-    if (fmt.w16<F>()) {
-      v128.store(p, factor<G>(dmin, fmt.mn<F>(w, sub << 1)), 32);
-      v128.store(p, factor<G>(dmin, fmt.mn<F>(w, (sub << 1) + 1)), 64);
-    } else {
+}
+
+/** Scales and minima of group G. */
+// @ts-ignore: decorator
+@inline
+function unpack_factors<F, D, G>(w: usize, sub: i32, panel: usize): void {
+  const d = changetype<F>(0).d<G>(w), p = panel + run_bytes<F, D>() - mins<F>() - 32;
+  if (fmt.w16<F>()) {
+    v128.store(panel + (CODES >> 1), changetype<D>(0).scale(group_i8<G>(fmt.sc<F>(w, sub << 1))));
+    v128.store(panel + CODES + 32, changetype<D>(0).scale(group_i8<G>(fmt.sc<F>(w, sub << 1 | 1))));
+    v128.store(p, d);
+    if (fmt.has_min<F>()) {
+      v128.store(p, factor<G>(fmt.dmin<F, G>(w), fmt.mn<F>(w, sub << 1)), 32);
+      v128.store(p, factor<G>(fmt.dmin<F, G>(w), fmt.mn<F>(w, sub << 1 | 1)), 64);
+    }
+  } else {
+    v128.store(p, fmt.has_sc<F>() ? factor<G>(d, fmt.sc<F>(w, sub)) : d);
+    if (fmt.has_min<F>()) {
+      const dmin = fmt.dmin<F, G>(w);
       v128.store(p, fmt.has_sc<F>() ? factor<G>(dmin, fmt.mn<F>(w, sub)) : dmin, 32);
     }
   }

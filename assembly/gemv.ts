@@ -19,7 +19,8 @@ export function gemv<F, D>(w: usize, n: i32, a: usize, y: usize): void {
   const part: usize = (fmt.w16<F>() ? 8 : 16) * ACT_QUANT;
   let y0 = f32x4.splat(0), y1 = y0, y2 = y0, y3 = y0;
   for (; n > 0; n--) {
-    let d0 = f.d<G0>(w), d1 = f.d<G1>(w), d2 = f.d<G2>(w), d3 = f.d<G3>(w);
+    const d0 = f.d<G0>(w), d1 = f.d<G1>(w), d2 = f.d<G2>(w), d3 = f.d<G3>(w);
+    const e0 = fmt.dmin<F, G0>(w), e1 = fmt.dmin<F, G1>(w), e2 = fmt.dmin<F, G2>(w), e3 = fmt.dmin<F, G3>(w);
     for (let sub = 0; sub < fmt.subs<F>(); sub++) {
       const h = fmt.high<F>(w, sub), end = a + ACT_BLOCK;
       const pair0 = v128.load32_splat(a, ACT_PAIRS0), pair1 = v128.load32_splat(a, ACT_PAIRS1);
@@ -85,7 +86,7 @@ export function gemv<F, D>(w: usize, n: i32, a: usize, y: usize): void {
       if (fmt.has_min<F>()) {
         for (let half = 0; half < halves; half++) {
           const ds = fmt.w16<F>() ? half_dsum(half ? pair1 : pair0, da) : dsum;
-          x0 = fmt.dmin<F, G0>(w), x1 = fmt.dmin<F, G1>(w), x2 = fmt.dmin<F, G2>(w), x3 = fmt.dmin<F, G3>(w);
+          x0 = e0, x1 = e1, x2 = e2, x3 = e3;
           if (fmt.has_sc<F>()) {
             const mn = fmt.mn<F>(w, fmt.w16<F>() ? (sub << 1) + half : sub);
             x0 = factor<G0>(x0, mn), x1 = factor<G1>(x1, mn), x2 = factor<G2>(x2, mn), x3 = factor<G3>(x3, mn);

@@ -3,7 +3,9 @@
  * A format is a class (packed/<type>.ts); gemv.ts and gemm.ts are the loops.
  */
 import { DotI16, DotWide } from './dot';
-import { GEMM_SCRATCH, mul_mat_of } from './gemm';
+import { mul_mat_of } from './gemm';
+import { PACKED_SCRATCH, mul_mat_f32, repack_f32, row_of_f32 } from './gemm_f32';
+import { BF16, F16, F32 } from './packed/float';
 import { ROWS } from './packed/group';
 import { IQ4_NL } from './packed/iq4_nl';
 import { IQ4_XS } from './packed/iq4_xs';
@@ -22,6 +24,9 @@ import { repack_of, row_of } from './repack';
 import { HAS_RELAXED_DOT } from './simd';
 
 // ggml's type ids.
+const TYPE_F32: i32 = 0;
+const TYPE_F16: i32 = 1;
+const TYPE_BF16: i32 = 30;
 const TYPE_Q4_0: i32 = 2;
 const TYPE_Q4_1: i32 = 3;
 const TYPE_Q5_0: i32 = 6;
@@ -43,10 +48,15 @@ export function packed_rows(): i32 {
 
 /** Bytes of scratch mul_mat_packed needs, per thread. */
 export function mul_mat_packed_scratch(): usize {
-  return GEMM_SCRATCH;
+  return PACKED_SCRATCH;
 }
 
-/** Whether tensors of this ggml type can be packed. */
+/** Whether a packed product of this type takes its activations as f32 rows; all others want quantize_act's. */
+export function packed_takes_f32(type: i32): bool {
+  return type == TYPE_F32 || type == TYPE_F16 || type == TYPE_BF16;
+}
+
+/** Whether tensors of this ggml type can be packed into blocks (rows of a multiple of the block, activations of quantize_act). */
 export function is_packable(type: i32): bool {
   return type == TYPE_Q4_0 || type == TYPE_Q4_1 || type == TYPE_Q5_0 || type == TYPE_Q5_1 || type == TYPE_Q8_0
     || (type >= TYPE_Q2_K && type <= TYPE_Q6_K) || type == TYPE_IQ4_NL || type == TYPE_IQ4_XS || type == TYPE_MXFP4;
@@ -57,6 +67,9 @@ export function is_packable(type: i32): bool {
  * scratch: 16 rows' bytes. Returns 0, or how many packed blocks hold a scale that is Inf or NaN: their products would be wrong.
  */
 export function repack(type: i32, w: usize, ne00: i32, nrows: i32, group0: i32, group1: i32, scratch: usize): i32 {
+  if (type == TYPE_F32) return repack_f32<F32>(w, ne00, nrows, group0, group1, scratch);
+  if (type == TYPE_F16) return repack_f32<F16>(w, ne00, nrows, group0, group1, scratch);
+  if (type == TYPE_BF16) return repack_f32<BF16>(w, ne00, nrows, group0, group1, scratch);
   if (type == TYPE_Q4_0) return repack_of<Q4_0>(w, ne00, nrows, group0, group1, scratch);
   if (type == TYPE_Q4_1) return repack_of<Q4_1>(w, ne00, nrows, group0, group1, scratch);
   if (type == TYPE_Q5_0) return repack_of<Q5_0>(w, ne00, nrows, group0, group1, scratch);
@@ -75,7 +88,10 @@ export function repack(type: i32, w: usize, ne00: i32, nrows: i32, group0: i32, 
 
 /** Row `row` of a packed tensor as ne00 f32 at y (get_rows of a tied token_embd): the bits of dequantize_row. */
 export function packed_row(type: i32, w: usize, ne00: i32, row: i32, y: usize): void {
-  if (type == TYPE_Q4_0) row_of<Q4_0>(w, ne00, row, y);
+  if (type == TYPE_F32) row_of_f32<F32>(w, ne00, row, y);
+  else if (type == TYPE_F16) row_of_f32<F16>(w, ne00, row, y);
+  else if (type == TYPE_BF16) row_of_f32<BF16>(w, ne00, row, y);
+  else if (type == TYPE_Q4_0) row_of<Q4_0>(w, ne00, row, y);
   else if (type == TYPE_Q4_1) row_of<Q4_1>(w, ne00, row, y);
   else if (type == TYPE_Q5_0) row_of<Q5_0>(w, ne00, row, y);
   else if (type == TYPE_Q5_1) row_of<Q5_1>(w, ne00, row, y);
@@ -93,12 +109,16 @@ export function packed_row(type: i32, w: usize, ne00: i32, row: i32, y: usize): 
 
 /**
  * dst[col * dst_stride + row * 4] = row . activation row col, for rows [row0, row1) and ncols columns.
- * row0 is a multiple of 16, row1 one too or the tensor's number of rows. act: rows made by quantize_act, act_stride bytes apart.
+ * row0 is a multiple of 16, row1 one too or the tensor's number of rows. act: rows made by quantize_act (f32 rows
+ * where packed_takes_f32), act_stride bytes apart.
  * dst is f32, dst_stride in bytes. scratch: mul_mat_packed_scratch() bytes of this thread's own.
  * Each output has the same bits for any ncols, row0 and row1.
  */
 export function mul_mat_packed(type: i32, w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize): void {
-  if (type == TYPE_Q4_0) product<Q4_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  if (type == TYPE_F32) mul_mat_f32<F32>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == TYPE_F16) mul_mat_f32<F16>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == TYPE_BF16) mul_mat_f32<BF16>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == TYPE_Q4_0) product<Q4_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
   else if (type == TYPE_Q4_1) product<Q4_1>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
   else if (type == TYPE_Q5_0) product<Q5_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
   else if (type == TYPE_Q5_1) product<Q5_1>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);

@@ -60,12 +60,18 @@ export function bits_0x03(): v128 { return v128.load(CONSTANTS, 80); }
 @inline
 export function bits_0x04(): v128 { return v128.load(CONSTANTS, 96); }
 
-/** Four f16 at p -> f32x4 in four operations. Finite values only (repack reports others): Inf and NaN come out as large numbers. */
+/** Four sign-extended f16 -> f32x4 in three operations. Finite values only (repack counts others): Inf and NaN come out as large numbers. */
+// @ts-ignore: decorator
+@inline
+export function f16x4_finite(h: v128): v128 {
+  return f32x4.mul(v128.and(i32x4.shl(h, 13), v128.load(CONSTANTS, 16)), v128.load(CONSTANTS, 32));
+}
+
+/** The f16 scales of group G's rows at p. */
 // @ts-ignore: decorator
 @inline
 export function load_scales<G>(p: usize): v128 {
-  const bits = i32x4.shl(v128.load16x4_s(p, offsetof<G>() >> 1), 13);
-  return f32x4.mul(v128.and(bits, v128.load(CONSTANTS, 16)), v128.load(CONSTANTS, 32));
+  return f16x4_finite(v128.load16x4_s(p, offsetof<G>() >> 1));
 }
 
 /** Rows 4g .. 4g + 3 of sixteen signed bytes, as i32. */

@@ -11,8 +11,12 @@ import { group_u8, pack_bytes, pack_nibbles } from './group';
 /** Bytes of a block of one row: e, 16 bytes of nibbles. */
 const BYTES: usize = 17;
 
-/** ggml's kvalues_mxfp4 + 12. */
-const VALUES: usize = memory.data<u8>([12, 13, 14, 15, 16, 18, 20, 24, 12, 11, 10, 9, 8, 6, 4, 0], 16);
+/** ggml's kvalues_mxfp4 + 12, then 2^23 and 2^21. */
+const VALUES: usize = memory.data<u32>([
+  0x0f0e0d0c, 0x18141210, 0x090a0b0c, 0x00040608,
+  0x00800000, 0x00800000, 0x00800000, 0x00800000,
+  0x00200000, 0x00200000, 0x00200000, 0x00200000,
+], 16);
 
 @unmanaged
 export class MXFP4 {
@@ -48,13 +52,12 @@ export class MXFP4 {
   @inline
   center(): f32 { return 12; }
 
-  /** e - 1 is the exponent of 2^(e - 128); for e < 2 the number is subnormal: 2^21 << e as bits. */
+  /** Bits (e - 1) << 23, or where that is less (e < 2, subnormal numbers) (e + 1) << 21: the greater of the two as integers. */
   // @ts-ignore: decorator
   @inline
   d<G>(w: usize): v128 {
-    const e = group_u8<G>(v128.load(w)), one = i32x4.splat(1);
-    const normal = i32x4.shl(i32x4.sub(e, one), 23), subnormal = i32x4.add(i32x4.splat(0x00200000), i32x4.shl(e, 21));
-    return v128.bitselect(normal, subnormal, i32x4.gt_s(e, one));
+    const e = group_u8<G>(v128.load(w));
+    return i32x4.max_s(i32x4.sub(i32x4.shl(e, 23), v128.load(VALUES, 16)), i32x4.add(i32x4.shl(e, 21), v128.load(VALUES, 32)));
   }
 
   pack(src: usize, stride: usize, w: usize): void {

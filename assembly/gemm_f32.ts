@@ -1,0 +1,137 @@
+/**
+ * Packed products of f32, f16 and bf16 weights with f32 activations: gemv and gemm as in gemv.ts and gemm.ts, k after k.
+ * Each output is one chain acc = madd(w, x, acc), ascending k: the same bits in any batch.
+ */
+import { GEMM_SCRATCH } from './gemm';
+import { G0, G1, G2, G3, ROWS } from './packed/group';
+import { madd } from './simd';
+
+/** Weights of a row converted at a time: 16 KB for 16 rows. */
+const KC: i32 = 256;
+const NC: i32 = 64;
+const COLS: i32 = 4;
+const ACC: usize = 64;
+const PANELS: usize = <usize>NC * ACC;
+/** 8 rows x KC f32. */
+const PANEL: usize = <usize>KC << 5;
+const SPARE: usize = PANELS + 2 * PANEL;
+/** Bytes of scratch for any packed product. */
+export const PACKED_SCRATCH: usize = max(GEMM_SCRATCH, SPARE + ACC);
+
+/** y[0..15] = 16 packed rows at w . the n f32 at x. */
+function gemv_f32<F>(w: usize, n: i32, x: usize, y: usize): void {
+  const f = changetype<F>(0);
+  let y0 = f32x4.splat(0), y1 = y0, y2 = y0, y3 = y0;
+  for (const end = x + (<usize>n << 2); x != end; x += 4) {
+    const a = v128.load32_splat(x);
+    y0 = madd(f.load<G0>(w), a, y0);
+    y1 = madd(f.load<G1>(w), a, y1);
+    y2 = madd(f.load<G2>(w), a, y2);
+    y3 = madd(f.load<G3>(w), a, y3);
+    w += f.bytes() << 4;
+  }
+  v128.store(y, y0);
+  v128.store(y, y1, 16);
+  v128.store(y, y2, 32);
+  v128.store(y, y3, 48);
+}
+
+/** Sums of 8 rows x 4 columns go on over n k. */
+function tile_f32(w: usize, x0: usize, x1: usize, x2: usize, x3: usize, acc: usize, n: i32): void {
+  let s00 = v128.load(acc), s10 = v128.load(acc, 16), s01 = v128.load(acc, 64), s11 = v128.load(acc, 80);
+  let s02 = v128.load(acc, 128), s12 = v128.load(acc, 144), s03 = v128.load(acc, 192), s13 = v128.load(acc, 208);
+  for (const end = w + (<usize>n << 5); w != end; w += 32) {
+    const w0 = v128.load(w), w1 = v128.load(w, 16);
+    let a = v128.load32_splat(x0);
+    s00 = madd(w0, a, s00);
+    s10 = madd(w1, a, s10);
+    a = v128.load32_splat(x1);
+    s01 = madd(w0, a, s01);
+    s11 = madd(w1, a, s11);
+    a = v128.load32_splat(x2);
+    s02 = madd(w0, a, s02);
+    s12 = madd(w1, a, s12);
+    a = v128.load32_splat(x3);
+    s03 = madd(w0, a, s03);
+    s13 = madd(w1, a, s13);
+    x0 += 4;
+    x1 += 4;
+    x2 += 4;
+    x3 += 4;
+  }
+  v128.store(acc, s00);
+  v128.store(acc, s10, 16);
+  v128.store(acc, s01, 64);
+  v128.store(acc, s11, 80);
+  v128.store(acc, s02, 128);
+  v128.store(acc, s12, 144);
+  v128.store(acc, s03, 192);
+  v128.store(acc, s13, 208);
+}
+
+function unpack_f32<F>(w: usize, n: i32, panel: usize): void {
+  const f = changetype<F>(0);
+  for (const end = panel + (<usize>n << 5); panel != end; panel += 32) {
+    v128.store(panel, f.load<G0>(w));
+    v128.store(panel, f.load<G1>(w), 16);
+    v128.store(panel + PANEL, f.load<G2>(w));
+    v128.store(panel + PANEL, f.load<G3>(w), 16);
+    w += f.bytes() << 4;
+  }
+}
+
+/** Rows [row0, row1) x ncols columns; contracts in mul_mat_packed. */
+export function mul_mat_f32<F>(w: usize, ne00: i32, row0: i32, row1: i32, x: usize, x_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize): void {
+  const f = changetype<F>(0);
+  const group = <usize>ne00 * (f.bytes() << 4);
+  const tiled = (ncols & 3) == 1 ? ncols - 1 : ncols;
+  for (let c0 = 0; c0 < tiled; c0 += NC) {
+    const nc = min(NC, tiled - c0);
+    for (let row = row0; row < row1; row += ROWS) {
+      memory.fill(scratch, 0, <usize>((nc + COLS - 1) & -COLS) * ACC);
+      for (let k = 0; k < ne00; k += KC) {
+        const n = min(KC, ne00 - k);
+        unpack_f32<F>(w + <usize>(row / ROWS) * group + <usize>k * (f.bytes() << 4), n, scratch + PANELS);
+        for (let c = 0; c < nc; c += COLS) {
+          const last = nc - 1 - c, acc = scratch + <usize>c * ACC;
+          const x0 = x + <usize>(c0 + c) * x_stride + (<usize>k << 2);
+          const x1 = x0 + <usize>min(1, last) * x_stride, x2 = x0 + <usize>min(2, last) * x_stride, x3 = x0 + <usize>min(3, last) * x_stride;
+          tile_f32(scratch + PANELS, x0, x1, x2, x3, acc, n);
+          tile_f32(scratch + PANELS + PANEL, x0, x1, x2, x3, acc + 32, n);
+        }
+      }
+      const bytes = <usize>min(ROWS, row1 - row) << 2;
+      for (let c = 0; c < nc; c++) memory.copy(dst + <usize>(c0 + c) * dst_stride + (<usize>row << 2), scratch + <usize>c * ACC, bytes);
+    }
+  }
+  if (tiled == ncols) return;
+  for (let row = row0; row < row1; row += ROWS) {
+    const rows = w + <usize>(row / ROWS) * group, a = x + <usize>tiled * x_stride, y = dst + <usize>tiled * dst_stride + (<usize>row << 2);
+    if (row1 - row >= ROWS) {
+      gemv_f32<F>(rows, ne00, a, y);
+    } else {
+      gemv_f32<F>(rows, ne00, a, scratch + SPARE);
+      memory.copy(y, scratch + SPARE, <usize>(row1 - row) << 2);
+    }
+  }
+}
+
+/** Packs groups [group0, group1) in place; returns in how many of them a number is not finite (f16 only). */
+export function repack_f32<F>(w: usize, ne00: i32, nrows: i32, group0: i32, group1: i32, scratch: usize): i32 {
+  const f = changetype<F>(0), stride = <usize>ne00 * f.bytes();
+  let bad = 0;
+  for (let group = group0; group < group1; group++) {
+    const rows = w + <usize>group * ROWS * stride, n = min(ROWS, nrows - group * ROWS);
+    memory.copy(scratch, rows, <usize>n * stride);
+    memory.fill(scratch + <usize>n * stride, 0, <usize>(ROWS - n) * stride);
+    bad += f.pack(scratch, stride, ne00, rows);
+  }
+  return bad;
+}
+
+/** Row `row` as f32 at y. */
+export function row_of_f32<F>(w: usize, ne00: i32, row: i32, y: usize): void {
+  const f = changetype<F>(0), step = f.bytes() << 4;
+  let p = w + <usize>(row / ROWS) * ne00 * step + <usize>(row & 15) * f.bytes();
+  for (let k = 0; k < ne00; k++, p += step, y += 4) store<f32>(y, f.number(p));
+}
