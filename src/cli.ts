@@ -6,17 +6,18 @@ import { bench } from './cli/bench.ts';
 import { flagHelp } from './cli/flags.ts';
 import { inspectCommand } from './cli/inspect-command.ts';
 import { perplexity } from './cli/perplexity.ts';
+import { quantize } from './cli/quantize-command.ts';
 import { run } from './cli/run.ts';
 import { tokenize } from './cli/tokenize.ts';
 import { enableRelaxedSimd } from './entry/node.ts';
 import { QuantletError } from './errors.ts';
 
-const COMMANDS: readonly Command[] = [run, bench, perplexity, tokenize, inspectCommand];
+const COMMANDS: readonly Command[] = [run, bench, perplexity, quantize, tokenize, inspectCommand];
 
 const overview = (): string =>
   `quantlet runs GGUF language models on the CPU.\n\nusage: quantlet COMMAND [flags]\n\n${COMMANDS.map((c) => `  ${c.name.padEnd(12)}${c.summary}`).join('\n')}\n\nquantlet COMMAND --help tells more; quantlet --version the version.\n`;
 
-const help = (c: Command): string => `quantlet ${c.name}: ${c.summary}\n\nusage: quantlet ${c.name} ${c.synopsis}\n\n${flagHelp(c.flags)}\n\nexamples:\n${c.examples.map((e) => `  ${e}`).join('\n')}\n`;
+const help = (c: Command): string => `quantlet ${c.name}: ${c.summary}\n\nusage: quantlet ${c.name} ${c.synopsis}\n\n${flagHelp(c.flags)}\n\n${c.notes ? `${c.notes}\n\n` : ''}examples:\n${c.examples.map((e) => `  ${e}`).join('\n')}\n`;
 
 async function main(argv: readonly string[]): Promise<number> {
   const [name, ...rest] = argv;

@@ -14,6 +14,8 @@ export interface Command {
   readonly summary: string;
   readonly flags: readonly FlagKey[];
   readonly examples: readonly string[];
+  /** More of the help, between the flags and the examples. */
+  readonly notes?: string;
   /** Resolves to the exit code; an abort of the signal is Ctrl-C. */
   run(argv: readonly string[], signal: AbortSignal): Promise<number>;
 }

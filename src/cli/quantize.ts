@@ -7,6 +7,7 @@ import type { PickedType } from '../quantize/pick-types.ts';
 import type { QuantizeOptions, RowsJob } from '../quantize/plan.ts';
 import { planQuantize } from '../quantize/plan.ts';
 import { firstInvalidBlock } from '../quantize/validate.ts';
+import type { Rows } from '../threads/rows-node.ts';
 import type { TypeTraits } from '../type-traits.ts';
 
 /** 4 MiB of f32: enough that a job's overhead vanishes, little enough that many fit in memory. */
@@ -16,7 +17,7 @@ const ELEMENTS_PER_JOB = 1024 * 1024;
  * Brings `nrows` rows of `ne0` elements from one type to another: `data` holds rows of `from`, the answer rows of `to`.
  * May run elsewhere and at the same time as others. `data` is not to be written to or transferred: it may be a view of the model.
  */
-export type QuantizeRows = (job: { readonly from: TypeTraits; readonly to: TypeTraits; readonly ne0: number; readonly nrows: number; readonly data: Uint8Array; readonly imatrix?: Float32Array }) => Uint8Array | Promise<Uint8Array>;
+export type QuantizeRows = (rows: Rows) => Uint8Array | Promise<Uint8Array>;
 
 export interface QuantizeProgress {
   readonly tensor: string;
@@ -42,6 +43,8 @@ export interface QuantizeFileOptions extends QuantizeOptions {
 
 export interface QuantizeSummary {
   readonly tensors: number;
+  /** How many tensors are of each type. */
+  readonly types: Readonly<Record<string, number>>;
   /** Tensors whose rows the blocks of their type do not divide, and that got another one. */
   readonly fallbacks: readonly PickedType[];
   readonly sourceBytes: number;
@@ -148,6 +151,7 @@ export const quantizeFile = async (options: QuantizeFileOptions): Promise<Quanti
   const bits = (bytes: number): number => (plan.parameters > 0 ? (bytes * 8) / plan.parameters : 0);
   return {
     tensors: plan.picked.length,
+    types: plan.picked.reduce<Record<string, number>>((counts, { type: { name } }) => ({ ...counts, [name]: (counts[name] ?? 0) + 1 }), {}),
     fallbacks: plan.picked.filter((p) => p.insteadOf),
     sourceBytes: plan.sourceBytes,
     targetBytes: plan.targetBytes,

@@ -7,37 +7,39 @@ export interface Ftype {
   readonly name: string;
   readonly id: number;
   readonly type: TypeTraits;
+  /** A few words for the help. */
+  readonly help: string;
 }
 
-const ftype = (name: string, id: number, type: TypeName): Ftype => ({ name, id, type: TYPE[type] });
+const ftype = (name: string, id: number, type: TypeName, help: string): Ftype => ({ name, id, type: TYPE[type], help });
 
 /** Source: llama.h, enum llama_ftype; names and order as llama-quantize lists them. */
 export const FTYPES: readonly Ftype[] = [
-  ftype('Q4_0', 2, 'q4_0'),
-  ftype('Q4_1', 3, 'q4_1'),
-  ftype('MXFP4_MOE', 38, 'mxfp4'),
-  ftype('Q5_0', 8, 'q5_0'),
-  ftype('Q5_1', 9, 'q5_1'),
-  ftype('TQ1_0', 36, 'tq1_0'),
-  ftype('TQ2_0', 37, 'tq2_0'),
-  ftype('Q2_K', 10, 'q2_K'),
-  ftype('Q2_K_S', 21, 'q2_K'),
-  ftype('Q3_K_S', 11, 'q3_K'),
-  ftype('Q3_K_M', 12, 'q3_K'),
-  ftype('Q3_K_L', 13, 'q3_K'),
-  ftype('IQ4_NL', 25, 'iq4_nl'),
-  ftype('IQ4_XS', 30, 'iq4_xs'),
-  ftype('Q4_K_S', 14, 'q4_K'),
-  ftype('Q4_K_M', 15, 'q4_K'),
-  ftype('Q5_K_S', 16, 'q5_K'),
-  ftype('Q5_K_M', 17, 'q5_K'),
-  ftype('Q6_K', 18, 'q6_K'),
-  ftype('Q8_0', 7, 'q8_0'),
-  ftype('F16', 1, 'f16'),
-  ftype('BF16', 32, 'bf16'),
-  ftype('F32', 0, 'f32'),
+  ftype('Q4_0', 2, 'q4_0', '4.5 bits a weight, blocks of 32 with a scale'),
+  ftype('Q4_1', 3, 'q4_1', '5 bits, scale and offset'),
+  ftype('MXFP4_MOE', 38, 'mxfp4', '4.25 bits for expert tensors, Q8_0 for the rest'),
+  ftype('Q5_0', 8, 'q5_0', '5.5 bits, blocks of 32 with a scale'),
+  ftype('Q5_1', 9, 'q5_1', '6 bits, scale and offset'),
+  ftype('TQ1_0', 36, 'tq1_0', '1.69 bits, for ternary models only'),
+  ftype('TQ2_0', 37, 'tq2_0', '2.06 bits, for ternary models only'),
+  ftype('Q2_K', 10, 'q2_K', '2.6 bits and more for delicate tensors'),
+  ftype('Q2_K_S', 21, 'q2_K', '2.6 bits; needs --imatrix'),
+  ftype('Q3_K_S', 11, 'q3_K', '3.4 bits throughout'),
+  ftype('Q3_K_M', 12, 'q3_K', '3.4 bits, more for values, attention outputs and ffn_down (alias Q3_K)'),
+  ftype('Q3_K_L', 13, 'q3_K', 'as Q3_K_M with 5.5 bits there'),
+  ftype('IQ4_NL', 25, 'iq4_nl', '4.5 bits, non-linear, blocks of 32'),
+  ftype('IQ4_XS', 30, 'iq4_xs', '4.25 bits, non-linear, blocks of 256'),
+  ftype('Q4_K_S', 14, 'q4_K', "4.5 bits, 5.5 for the first layers' values and ffn_down"),
+  ftype('Q4_K_M', 15, 'q4_K', '4.5 bits, 6.6 for half of the values and ffn_down (alias Q4_K)'),
+  ftype('Q5_K_S', 16, 'q5_K', '5.5 bits throughout'),
+  ftype('Q5_K_M', 17, 'q5_K', '5.5 bits, 6.6 for half of the values and ffn_down (alias Q5_K)'),
+  ftype('Q6_K', 18, 'q6_K', '6.6 bits'),
+  ftype('Q8_0', 7, 'q8_0', '8.5 bits, hardly any loss'),
+  ftype('F16', 1, 'f16', '16 bits'),
+  ftype('BF16', 32, 'bf16', '16 bits with the range of 32'),
+  ftype('F32', 0, 'f32', '32 bits'),
   // Not llama.cpp's: every matrix as mxfp4, where MXFP4_MOE gives it to expert tensors only and q8_0 to the rest.
-  ftype('MXFP4', 38, 'mxfp4'),
+  ftype('MXFP4', 38, 'mxfp4', '4.25 bits for all matrices (not in llama.cpp)'),
 ];
 
 const ALIASES: Readonly<Record<string, string>> = { Q3_K: 'Q3_K_M', Q4_K: 'Q4_K_M', Q5_K: 'Q5_K_M' };

@@ -9,6 +9,11 @@ export interface Kernels {
   is_packable(type: number): number;
   packed_rows(): number;
   mul_mat_packed_scratch(): number;
+  /** k elements of block data at x -> f32 at y. */
+  dequantize_row(type: number, x: number, y: number, k: number): void;
+  /** f32 rows -> block data as llama-quantize writes it; imatrix: nPerRow f32 or 0, work: quantize_work_size() bytes. */
+  quantize_chunk(type: number, src: number, dst: number, nrows: number, nPerRow: number, imatrix: number, work: number): void;
+  quantize_work_size(): number;
   begin(plan: number, nTokens: number, nOutputs: number): void;
   /** 0: done, 1: cancelled, -1: a worker was lost. */
   compute(plan: number, sync: number, ith: number, nth: number, from: number, to: number): number;

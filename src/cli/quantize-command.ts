@@ -1,0 +1,103 @@
+/** quantlet quantize: llama-quantize's command line. */
+import { defaultThreads } from '../threads/node.ts';
+import { platform } from '../entry/node.ts';
+import { QuantletError } from '../errors.ts';
+import { splitNames } from '../gguf/split.ts';
+import { openModelFiles } from '../model-files.ts';
+import { FTYPES, parseTensorType } from '../quantize/ftype.ts';
+import { readImatrix, type Imatrix } from '../quantize/imatrix.ts';
+import { createRowsPool } from '../threads/rows-node.ts';
+import type { TypeTraits } from '../type-traits.ts';
+import { pickBuild } from '../wasm/load.ts';
+import { progressBar, type Command } from './command.ts';
+import { parseFlags } from './flags.ts';
+import { parseQuantizeArgs } from './quantize-args.ts';
+import { quantizeFile, type QuantizeSummary } from './quantize.ts';
+
+const KEYS = ['imatrix', 'pure', 'allowRequantize', 'leaveOutputTensor', 'outputTensorType', 'tokenEmbeddingType', 'tensorType', 'json', 'help'] as const;
+
+/** `attn_v=q6_K`: the last equals sign parts pattern and type, since a pattern may hold one. */
+function parseTensorTypeRule(text: string): readonly [pattern: RegExp, type: TypeTraits] {
+  const equals = text.lastIndexOf('=');
+  if (equals < 1) throw new QuantletError('ERR_USAGE', `--tensor-type is "${text}", expected NAME=TYPE: attn_v=q6_K, say`);
+  const type = parseTensorType(text.slice(equals + 1));
+  try {
+    return [new RegExp(text.slice(0, equals), 'i'), type];
+  } catch (cause) {
+    throw new QuantletError('ERR_USAGE', `--tensor-type is "${text}", expected a regular expression before the equals sign: ${(cause as Error).message}`, { cause });
+  }
+}
+
+async function openImatrix(path: string, signal: AbortSignal): Promise<Imatrix> {
+  const { bytes, close } = await platform.open(path, signal);
+  try {
+    return await readImatrix(bytes, signal);
+  } finally {
+    await close();
+  }
+}
+
+export const quantize: Command = {
+  name: 'quantize',
+  synopsis: '[flags] IN.gguf [OUT.gguf] TYPE [nthreads]',
+  summary: 'make a smaller copy of a model',
+  flags: KEYS,
+  notes: `types (a name or its number; without OUT.gguf the file is ggml-model-TYPE.gguf beside IN.gguf):\n${FTYPES.map((f) => `  ${String(f.id).padStart(2)}  or  ${f.name.padEnd(10)}${f.help}`).join('\n')}`,
+  examples: ['quantlet quantize model-F16.gguf model-Q4_K_M.gguf Q4_K_M', 'quantlet quantize --imatrix imatrix.gguf model-F16.gguf IQ4_XS 8', 'quantlet quantize --tensor-type attn_v=q6_K --output-tensor-type q8_0 model-F16.gguf small.gguf Q4_0'],
+  async run(argv, signal) {
+    const { values, positionals } = parseFlags(argv, KEYS);
+    const { input, output, ftype, nthreads = defaultThreads() } = parseQuantizeArgs(positionals);
+    const { outputTensorType, tokenEmbeddingType, imatrix, json, help: _, tensorType = [], ...options } = values;
+    const types = {
+      tensorTypes: tensorType.map(parseTensorTypeRule),
+      ...(outputTensorType !== undefined ? { outputTensorType: parseTensorType(outputTensorType) } : {}),
+      ...(tokenEmbeddingType !== undefined ? { tokenEmbeddingType: parseTensorType(tokenEmbeddingType) } : {}),
+    };
+    const importance = imatrix === undefined ? {} : { imatrix: await openImatrix(imatrix, signal), imatrixName: imatrix };
+    // Quantising is the same bits in every build: the one that runs everywhere serves all.
+    const module = await platform.module(pickBuild(platform.features(), 'simd'));
+    const model = await openModelFiles(platform, input, signal);
+    const pool = createRowsPool(module, nthreads);
+    const bar = progressBar('quantizing');
+    const start = performance.now();
+    try {
+      const summary = await quantizeFile({
+        ...options, ...types, ...importance, model, inputs: splitNames(input) ?? [input], output, ftype, quantizeRows: pool.quantizeRows, nthreads, signal,
+        onProgress: ({ doneBytes, totalBytes }) => bar.set(doneBytes / totalBytes),
+      });
+      bar.end();
+      const seconds = (performance.now() - start) / 1000;
+      process.stdout.write(json ? `${JSON.stringify({ input, output, ftype: ftype.name, ...toJson(summary), threads: nthreads, seconds })}\n` : report(input, output, ftype.name, summary, seconds));
+      return 0;
+    } finally {
+      bar.end();
+      await pool.dispose();
+      await model.close();
+    }
+  },
+};
+
+const toJson = (s: QuantizeSummary) => ({
+  tensors: s.tensors, types: s.types, source_bytes: s.sourceBytes, target_bytes: s.targetBytes, source_bpw: s.sourceBitsPerWeight, target_bpw: s.targetBitsPerWeight,
+  fallbacks: s.fallbacks.map(({ info, type, insteadOf }) => ({ tensor: info.name, type: type.name, instead_of: insteadOf?.name })),
+});
+
+const mib = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(2)} MiB`;
+
+/** One line for all tensors with the same fallback. */
+function fallbackLines({ fallbacks }: QuantizeSummary): string[] {
+  const names = new Map<string, string[]>();
+  for (const { info, type, insteadOf } of fallbacks) {
+    const why = `${type.name} instead of ${insteadOf?.name}, whose blocks of ${insteadOf?.blckSize} do not divide rows of ${info.ne[0]}`;
+    names.set(why, [...(names.get(why) ?? []), info.name]);
+  }
+  return [...names].map(([why, of]) => `  ${of.length > 2 ? `${of[0]} and ${of.length - 1} more` : of.join(', ')}: ${why}`);
+}
+
+const report = (input: string, output: string, ftype: string, s: QuantizeSummary, seconds: number): string => [
+  `quantized ${input} to ${output} as ${ftype}`,
+  ...fallbackLines(s),
+  `model size = ${mib(s.sourceBytes)} (${s.sourceBitsPerWeight.toFixed(2)} BPW)`,
+  `quant size = ${mib(s.targetBytes)} (${s.targetBitsPerWeight.toFixed(2)} BPW): ${s.tensors} tensors, ${Object.entries(s.types).map(([type, n]) => `${n} ${type}`).join(', ')}`,
+  `quantize time = ${seconds.toFixed(2)} s`,
+].join('\n') + '\n';

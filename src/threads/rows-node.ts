@@ -1,0 +1,74 @@
+/** Node's threads for quantising a file: a private Piscina pool whose workers each have kernels over a small memory of their own. */
+import { fileURLToPath } from 'node:url';
+import { Piscina } from 'piscina';
+import { QuantletError } from '../errors.ts';
+import { rowSize, TYPE, type TypeName, type TypeTraits } from '../type-traits.ts';
+
+const WORKER = new URL('../worker/quantize.js', import.meta.url);
+
+/** What is posted to a worker: types by name, since objects lose their identity on the way. */
+export interface RowsTask {
+  readonly from: TypeName;
+  readonly to: TypeName;
+  readonly ne0: number;
+  readonly nrows: number;
+  readonly data: Uint8Array;
+  readonly targetBytes: number;
+  readonly imatrix: Float32Array | undefined;
+}
+
+/** `nrows` rows of `ne0` elements of type `from`, to be brought to type `to`; `imatrix` weighs the columns (ne0 floats). */
+export interface Rows {
+  readonly from: TypeTraits;
+  readonly to: TypeTraits;
+  readonly ne0: number;
+  readonly nrows: number;
+  readonly data: Uint8Array;
+  readonly imatrix?: Float32Array;
+}
+
+export interface RowsPool {
+  /**
+   * Any readable type to any that quantlet makes, bit for bit as ggml_quantize_chunk; many at the same time.
+   * @throws ERR_INVALID_ARGUMENT for rows that are not whole blocks of both types, data or weights of another length, a type without a quantiser; ERR_WORKER_LOST
+   */
+  quantizeRows(rows: Rows): Promise<Uint8Array>;
+  dispose(): Promise<void>;
+}
+
+/** Types with a quantiser in assembly/quantize.ts. */
+const TARGETS: ReadonlySet<TypeTraits> = new Set([
+  TYPE.f32, TYPE.f16, TYPE.bf16, TYPE.q4_0, TYPE.q4_1, TYPE.q5_0, TYPE.q5_1, TYPE.q8_0, TYPE.q2_K, TYPE.q3_K, TYPE.q4_K, TYPE.q5_K, TYPE.q6_K,
+  TYPE.iq4_nl, TYPE.iq4_xs, TYPE.tq1_0, TYPE.tq2_0, TYPE.mxfp4,
+]);
+/** And types with dequantize_row besides those. */
+const SOURCES: ReadonlySet<TypeTraits> = new Set([...TARGETS, TYPE.iq1_s, TYPE.iq1_m, TYPE.iq2_xxs, TYPE.iq2_xs, TYPE.iq2_s, TYPE.iq3_xxs, TYPE.iq3_s]);
+
+const bad = (message: string): QuantletError => new QuantletError('ERR_INVALID_ARGUMENT', message);
+
+/** Everything the kernels rely on, told before any of them runs. */
+export function checkRows({ from, to, ne0, nrows, data, imatrix }: Rows): void {
+  if (!Number.isSafeInteger(ne0) || ne0 < 1 || !Number.isSafeInteger(nrows) || nrows < 0) throw bad(`${nrows} rows of ${ne0} elements; expected whole numbers, at least one element a row`);
+  if (!SOURCES.has(from)) throw bad(`rows of type ${from.name} cannot be read; expected one of ${[...SOURCES].map((t) => t.name).join(', ')}`);
+  if (!TARGETS.has(to)) throw bad(`rows cannot be quantised to ${to.name}; expected one of ${[...TARGETS].map((t) => t.name).join(', ')}`);
+  for (const type of [from, to]) {
+    if (ne0 % type.blckSize !== 0) throw bad(`rows have ${ne0} elements, expected a multiple of ${type.blckSize}: ${type.name} is made of blocks of ${type.blckSize}; choose a type of smaller blocks`);
+  }
+  if (data.length !== nrows * rowSize(from, ne0)) throw bad(`${nrows} rows of ${ne0} elements came as ${data.length} bytes, expected ${nrows * rowSize(from, ne0)} of ${from.name}`);
+  if (imatrix && imatrix.length !== ne0) throw bad(`there are ${imatrix.length} importance weights for rows of ${ne0} elements, expected one for each`);
+}
+
+export function createRowsPool(module: WebAssembly.Module, nthreads: number): RowsPool {
+  const pool = new Piscina({ filename: fileURLToPath(WORKER), name: 'quantize', minThreads: 1, maxThreads: nthreads, concurrentTasksPerWorker: 1, workerData: { module } });
+  return {
+    async quantizeRows(rows) {
+      checkRows(rows);
+      const { from, to, ne0, nrows, data, imatrix } = rows;
+      const task: RowsTask = { from: from.name as TypeName, to: to.name as TypeName, ne0, nrows, data, targetBytes: nrows * rowSize(to, ne0), imatrix };
+      return (pool.run(task) as Promise<Uint8Array>).catch((cause: Error) => {
+        throw new QuantletError('ERR_WORKER_LOST', `a thread ended while it quantised: ${cause.message}`, { cause });
+      });
+    },
+    dispose: () => pool.destroy(),
+  };
+}

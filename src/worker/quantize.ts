@@ -1,0 +1,25 @@
+/** What a Piscina worker of `quantlet quantize` runs: rows of one type to rows of another, in a memory of its own. */
+import { move, workerData } from 'piscina';
+import type { RowsTask } from '../threads/rows-node.ts';
+import { TYPE } from '../type-traits.ts';
+import { instantiate } from '../wasm/load.ts';
+import { ARENA_BASE, createLayout } from '../wasm/memory.ts';
+
+const { module } = workerData as { module: WebAssembly.Module };
+const PAGE = 65536;
+const memory = new WebAssembly.Memory({ initial: ARENA_BASE / PAGE });
+const kernels = instantiate(module, memory);
+
+/** The task's contract is checked by rows-node.ts. Nothing but this worker sees the memory, so it may grow. */
+export function quantize({ from, to, ne0, nrows, data, targetBytes, imatrix }: RowsTask): unknown {
+  const layout = createLayout();
+  const source = layout.reserve(data.length), floats = from === 'f32' ? source : layout.reserve(4 * ne0 * nrows);
+  const target = layout.reserve(targetBytes), weights = imatrix ? layout.reserve(4 * ne0) : 0, work = layout.reserve(kernels.quantize_work_size());
+  const more = layout.byteLength - memory.buffer.byteLength;
+  if (more > 0) memory.grow(Math.ceil(more / PAGE));
+  new Uint8Array(memory.buffer).set(data, source);
+  if (imatrix) new Float32Array(memory.buffer).set(imatrix, weights / 4);
+  if (floats !== source) kernels.dequantize_row(TYPE[from].id, source, floats, ne0 * nrows);
+  kernels.quantize_chunk(TYPE[to].id, floats, target, nrows, ne0, weights, work);
+  return move(new Uint8Array(memory.buffer, target, targetBytes).slice());
+}
