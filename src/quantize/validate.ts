@@ -33,6 +33,8 @@ export const firstInvalidBlock = (type: TypeTraits, data: Uint8Array): number =>
   if (type.name === 'f32') return find((at) => (view.getUint32(at, true) & F32_EXPONENT) === F32_EXPONENT);
   if (type.name === 'bf16') return find((at) => (view.getUint16(at, true) & BF16_EXPONENT) === BF16_EXPONENT);
   if (type.name === 'mxfp4') return find((at) => data[at] === E8M0_NAN);
+  // The f16 scale of iq1_m is in the high nibbles of four u16: its exponent in the two top bits of the third and three of the fourth.
+  if (type.name === 'iq1_m') return find((at) => (view.getUint16(at + 52, true) & 0xc000) === 0xc000 && (view.getUint16(at + 54, true) & 0x7000) === 0x7000);
   const offsets = F16_OFFSETS[type.name as TypeName];
   if (!offsets) return -1;
   return find((at) => offsets.some((offset) => (view.getUint16(at + offset, true) & F16_EXPONENT) === F16_EXPONENT));
