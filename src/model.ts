@@ -26,6 +26,11 @@ export interface LoadOptions extends WebOptions {
   maxOutputs?: number;
   /** Run a few steps after loading until V8 has optimised the kernels. Default true. */
   warmUp?: boolean;
+  /**
+   * Experimental: 256-bit code by V8's revectoriser, on Node 24 and newer on x64; ignored elsewhere. It concerns the whole process and has to
+   * be asked for in its first loadModel; later a warning with the code QUANTLET_TURBO_TOO_LATE says that it has no effect. Default false.
+   */
+  turbo?: boolean;
   signal?: AbortSignal;
   /** Bytes of weights read so far and in all. */
   onProgress?: (progress: { loaded: number; total: number }) => void;

@@ -30,6 +30,7 @@ interface ModelFlags {
   batch?: number;
   build?: string;
   noWarmup?: boolean;
+  turbo?: boolean;
 }
 
 /** Loads the model of the flags, with a progress bar on stderr where that is a terminal. */
@@ -43,6 +44,7 @@ export async function openModel(values: ModelFlags, signal: AbortSignal, more: L
       onProgress: ({ loaded, total }) => bar.set(loaded / total),
       ...(values.threads !== undefined ? { threads: values.threads } : {}),
       ...(values.batch !== undefined ? { batchSize: values.batch } : {}),
+      ...(values.turbo ? { turbo: true } : {}),
       ...(values.build !== undefined ? { build: values.build as Build } : {}),
       ...more,
     });

@@ -13,7 +13,7 @@ export const SAMPLING_FLAGS = [
 
 const KEYS = [
   'model', 'prompt', 'file', 'predict', 'threads', 'ctx', 'batch', ...SAMPLING_FLAGS,
-  'stop', 'ignoreEos', 'escape', 'noEscape', 'noDisplayPrompt', 'noWarmup', 'build', 'json', 'help',
+  'stop', 'ignoreEos', 'escape', 'noEscape', 'noDisplayPrompt', 'noWarmup', 'turbo', 'build', 'json', 'help',
 ] as const satisfies readonly FlagKey[];
 
 /** The sampler's options of the flags; what was not given keeps the default. */

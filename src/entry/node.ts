@@ -29,6 +29,24 @@ export function enableRelaxedSimd(): void {
   if (process.versions.node.startsWith('20.') && !detectFeatures().relaxed) setFlagsFromString('--experimental-wasm-relaxed-simd');
 }
 
+/** Process state of enableTurbo: whether it was set, and whether it is too late. */
+let turbo = false, compiled = false;
+
+/**
+ * V8's revectoriser joins pairs of 128-bit operations into 256-bit ones: Node 24 and newer on x64. It is a state of the process that only
+ * modules compiled after it was set profit from, so a request that comes too late is answered with a warning; elsewhere nothing happens.
+ */
+export function enableTurbo(): void {
+  const { node, bun, deno } = process.versions as { node: string; bun?: string; deno?: string };
+  if (turbo || bun !== undefined || deno !== undefined || process.arch !== 'x64' || Number.parseInt(node) < 24) return;
+  if (compiled) {
+    process.emitWarning('turbo was asked for after quantlet had compiled its kernels in this process, and has no effect: ask for it in the first loadModel', { type: 'QuantletWarning', code: 'QUANTLET_TURBO_TOO_LATE' });
+    return;
+  }
+  setFlagsFromString('--experimental-wasm-revectorize');
+  turbo = true;
+}
+
 const modules = new Map<Build, Promise<WebAssembly.Module>>();
 
 async function compile(build: Build): Promise<WebAssembly.Module> {
@@ -37,6 +55,7 @@ async function compile(build: Build): Promise<WebAssembly.Module> {
     if (cause.code !== 'ENOENT') throw cause;
     throw new QuantletError('ERR_BUNDLED', `${path} is missing: a bundler left quantlet's files out; keep the package external (Next: serverExternalPackages: ['quantlet'], esbuild: --external:quantlet)`, { cause });
   });
+  compiled = true;
   return WebAssembly.compile(bytes);
 }
 
@@ -90,5 +109,6 @@ export const platform: Platform = {
 export function loadModel(source: ModelSource | readonly ModelSource[], options?: LoadOptions): Promise<Model> {
   const build = options?.build || platform.forcedBuild();
   if (BUILDS.some((b) => b === build && isRelaxed(b))) enableRelaxedSimd();
+  if (options?.turbo) enableTurbo();
   return loadModelOn(platform, source, options);
 }

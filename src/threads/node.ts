@@ -14,6 +14,9 @@ export function createCrew(module: WebAssembly.Module, memory: WebAssembly.Memor
     throw new QuantletError('ERR_BUNDLED', `${filename} is missing: a bundler left quantlet's worker out; keep the package external (Next: serverExternalPackages: ['quantlet'], esbuild: --external:quantlet)`);
   }
   const pool = new Piscina({ filename, name: 'serve', minThreads: nth, maxThreads: nth, concurrentTasksPerWorker: 1, workerData: { module, memory } });
+  // A task's end is heard through its promise. What else Piscina says, a reply that arrives after destroy() (seen on Node 24, one dispose in 20)
+  // or the end of an idle worker, would end the process for want of a listener.
+  pool.on('error', () => {});
   return {
     nth,
     start: (task) => pool.run(task) as Promise<void>,
