@@ -54,6 +54,9 @@ export interface Engine {
   readonly batchSize: number;
   readonly maxOutputs: number;
   readonly memoryBytes: number;
+  /** The plan and its address: for benches that time single records. */
+  readonly plan: Plan;
+  readonly planAt: number;
   /** Threads for a step of few tokens; warm-up sets it to what is fastest for this model on this machine. */
   generationThreads: number;
   step(batch: Batch, signal?: AbortSignal): Promise<(i: number) => Float32Array>;
@@ -86,7 +89,7 @@ export async function createEngine(platform: Platform, { gguf, parts }: OpenedGG
     await executor.dispose();
     throw error;
   }
-  const engine: Engine = { executor, build, hparams, contextLength: model.contextLength, slotCells: model.slotCells, batchSize: model.batchSize, maxOutputs: model.maxOutputs, memoryBytes: model.layout.byteLength, generationThreads: threads, step };
+  const engine: Engine = { executor, build, hparams, contextLength: model.contextLength, slotCells: model.slotCells, batchSize: model.batchSize, maxOutputs: model.maxOutputs, memoryBytes: model.layout.byteLength, plan: model.plan, planAt: model.planAt, generationThreads: threads, step };
   return engine;
 
   async function start(module: WebAssembly.Module, memoryBytes: number, sync: number): Promise<Executor> {
