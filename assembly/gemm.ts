@@ -230,12 +230,13 @@ function unpack_codes<F, D>(w: usize, sub: i32, group: usize, p: usize): void {
   const m = fmt.mask<F>(), m2 = fmt.mask2<F>(), h = fmt.high<F>(w, sub) + group, low = low_nibbles();
   let q = changetype<F>(0).quads(w, sub) + group;
   for (let t = 0; t < 4; t++) {
-    const v = fmt.load_lo<F, G0>(q, t), b = fmt.bits<F, G0>(h, t);
+    const half = fmt.w16<F>() ? t >> 1 : 0, in_half = fmt.w16<F>() ? t & 1 : t;
+    const v = fmt.load_lo<F, G0>(q, half, in_half), b = fmt.bits<F, G0>(h, half, in_half);
     const lo = fmt.lo<F>(v, b, m, m2), hi = fmt.hi<F>(fmt.load_hi<F, G0>(q, v), b, m, m2);
     if (fmt.w16<F>()) {
-      const half = p + <usize>(t >> 1) * ((CODES >> 1) + 32);
-      dot.put(half, t & 1, lo);
-      dot.put(half, (t & 1) + 2, hi);
+      const codes = p + <usize>half * ((CODES >> 1) + 32);
+      dot.put(codes, in_half, lo);
+      dot.put(codes, in_half + 2, hi);
     } else if (fmt.wide<F>()) {
       dot.put_wide(p, t, lo, low);
       dot.put_wide(p, t + 4, hi, low);

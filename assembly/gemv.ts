@@ -25,37 +25,54 @@ export function gemv<F, D>(w: usize, n: i32, a: usize, y: usize): void {
       const h = fmt.high<F>(w, sub), end = a + ACT_BLOCK;
       const pair0 = v128.load32_splat(a, ACT_PAIRS0), pair1 = v128.load32_splat(a, ACT_PAIRS1);
       const da = v128.load32_splat(a, ACT_D), dsum = v128.load32_splat(a, ACT_DSUM);
-      let q = f.quads(w, sub), t = 0;
+      let q = f.quads(w, sub);
       let i0 = zero, i1 = zero, i2 = zero, i3 = zero;
       for (let half = 0; half < halves; half++) {
         const pair = fmt.w16<F>() ? half ? pair1 : pair0 : i16x8.add(pair0, pair1);
         const start = fmt.wide<F>() ? zero : dot.init(fmt.offset<F>(pair));
         let s0 = start, s1 = start, s2 = start, s3 = start;
         let u0 = zero, u1 = zero, u2 = zero, u3 = zero; // high nibbles of 8-bit codes
-        for (const stop = fmt.w16<F>() ? t + 2 : 4; t < stop; t++) {
-          const l0 = dot.a0(a), l1 = dot.a1(a, l0), h0 = dot.a0(a + part), h1 = dot.a1(a + part, h0);
-          let v = fmt.load_lo<F, G0>(q, t), b = fmt.bits<F, G0>(h, t), lo = fmt.lo<F>(v, b, m, m2), hi = fmt.hi<F>(fmt.load_hi<F, G0>(q, v), b, m, m2);
-          if (fmt.wide<F>()) {
-            s0 = dot.dot_low(dot.dot_low(s0, l0, l1, lo, low), h0, h1, hi, low);
-            u0 = dot.dot_high(dot.dot_high(u0, l0, l1, lo, low), h0, h1, hi, low);
-          } else s0 = dot.dot(dot.dot(s0, l0, l1, lo), h0, h1, hi);
-          v = fmt.load_lo<F, G1>(q, t), b = fmt.bits<F, G1>(h, t), lo = fmt.lo<F>(v, b, m, m2), hi = fmt.hi<F>(fmt.load_hi<F, G1>(q, v), b, m, m2);
-          if (fmt.wide<F>()) {
-            s1 = dot.dot_low(dot.dot_low(s1, l0, l1, lo, low), h0, h1, hi, low);
-            u1 = dot.dot_high(dot.dot_high(u1, l0, l1, lo, low), h0, h1, hi, low);
-          } else s1 = dot.dot(dot.dot(s1, l0, l1, lo), h0, h1, hi);
-          v = fmt.load_lo<F, G2>(q, t), b = fmt.bits<F, G2>(h, t), lo = fmt.lo<F>(v, b, m, m2), hi = fmt.hi<F>(fmt.load_hi<F, G2>(q, v), b, m, m2);
-          if (fmt.wide<F>()) {
-            s2 = dot.dot_low(dot.dot_low(s2, l0, l1, lo, low), h0, h1, hi, low);
-            u2 = dot.dot_high(dot.dot_high(u2, l0, l1, lo, low), h0, h1, hi, low);
-          } else s2 = dot.dot(dot.dot(s2, l0, l1, lo), h0, h1, hi);
-          v = fmt.load_lo<F, G3>(q, t), b = fmt.bits<F, G3>(h, t), lo = fmt.lo<F>(v, b, m, m2), hi = fmt.hi<F>(fmt.load_hi<F, G3>(q, v), b, m, m2);
-          if (fmt.wide<F>()) {
-            s3 = dot.dot_low(dot.dot_low(s3, l0, l1, lo, low), h0, h1, hi, low);
-            u3 = dot.dot_high(dot.dot_high(u3, l0, l1, lo, low), h0, h1, hi, low);
-          } else s3 = dot.dot(dot.dot(s3, l0, l1, lo), h0, h1, hi);
+        if (fmt.w16<F>()) {
+          // Both quads of 16 weights at once: their shifts are constants then (a variable one is three instructions).
+          let l0 = dot.a0(a), l1 = dot.a1(a, l0), h0 = dot.a0(a + part), h1 = dot.a1(a + part, h0);
+          s0 = quad<F, D, G0>(s0, q, h, half, 0, l0, l1, h0, h1, m, m2);
+          s1 = quad<F, D, G1>(s1, q, h, half, 0, l0, l1, h0, h1, m, m2);
+          s2 = quad<F, D, G2>(s2, q, h, half, 0, l0, l1, h0, h1, m, m2);
+          s3 = quad<F, D, G3>(s3, q, h, half, 0, l0, l1, h0, h1, m, m2);
           q += fmt.quad_bytes<F>();
           a += 4 * ACT_QUANT;
+          l0 = dot.a0(a), l1 = dot.a1(a, l0), h0 = dot.a0(a + part), h1 = dot.a1(a + part, h0);
+          s0 = quad<F, D, G0>(s0, q, h, half, 1, l0, l1, h0, h1, m, m2);
+          s1 = quad<F, D, G1>(s1, q, h, half, 1, l0, l1, h0, h1, m, m2);
+          s2 = quad<F, D, G2>(s2, q, h, half, 1, l0, l1, h0, h1, m, m2);
+          s3 = quad<F, D, G3>(s3, q, h, half, 1, l0, l1, h0, h1, m, m2);
+          q += fmt.quad_bytes<F>();
+          a += 12 * ACT_QUANT;
+        } else {
+          for (let t = 0; t < 4; t++) {
+            const l0 = dot.a0(a), l1 = dot.a1(a, l0), h0 = dot.a0(a + part), h1 = dot.a1(a + part, h0);
+            if (fmt.wide<F>()) {
+              let v = fmt.load_lo<F, G0>(q, 0, t), lo = fmt.lo<F>(v, zero, m, m2), hi = fmt.hi<F>(fmt.load_hi<F, G0>(q, v), zero, m, m2);
+              s0 = dot.dot_low(dot.dot_low(s0, l0, l1, lo, low), h0, h1, hi, low);
+              u0 = dot.dot_high(dot.dot_high(u0, l0, l1, lo, low), h0, h1, hi, low);
+              v = fmt.load_lo<F, G1>(q, 0, t), lo = fmt.lo<F>(v, zero, m, m2), hi = fmt.hi<F>(fmt.load_hi<F, G1>(q, v), zero, m, m2);
+              s1 = dot.dot_low(dot.dot_low(s1, l0, l1, lo, low), h0, h1, hi, low);
+              u1 = dot.dot_high(dot.dot_high(u1, l0, l1, lo, low), h0, h1, hi, low);
+              v = fmt.load_lo<F, G2>(q, 0, t), lo = fmt.lo<F>(v, zero, m, m2), hi = fmt.hi<F>(fmt.load_hi<F, G2>(q, v), zero, m, m2);
+              s2 = dot.dot_low(dot.dot_low(s2, l0, l1, lo, low), h0, h1, hi, low);
+              u2 = dot.dot_high(dot.dot_high(u2, l0, l1, lo, low), h0, h1, hi, low);
+              v = fmt.load_lo<F, G3>(q, 0, t), lo = fmt.lo<F>(v, zero, m, m2), hi = fmt.hi<F>(fmt.load_hi<F, G3>(q, v), zero, m, m2);
+              s3 = dot.dot_low(dot.dot_low(s3, l0, l1, lo, low), h0, h1, hi, low);
+              u3 = dot.dot_high(dot.dot_high(u3, l0, l1, lo, low), h0, h1, hi, low);
+            } else {
+              s0 = quad<F, D, G0>(s0, q, h, 0, t, l0, l1, h0, h1, m, m2);
+              s1 = quad<F, D, G1>(s1, q, h, 0, t, l0, l1, h0, h1, m, m2);
+              s2 = quad<F, D, G2>(s2, q, h, 0, t, l0, l1, h0, h1, m, m2);
+              s3 = quad<F, D, G3>(s3, q, h, 0, t, l0, l1, h0, h1, m, m2);
+            }
+            q += fmt.quad_bytes<F>();
+            a += 4 * ACT_QUANT;
+          }
         }
         if (fmt.w16<F>()) {
           const sc = fmt.sc<F>(w, (sub << 1) + half);
@@ -63,7 +80,6 @@ export function gemv<F, D>(w: usize, n: i32, a: usize, y: usize): void {
           i1 = i32x4.add(i1, dot.scaled(s1, dot.scale(group_i8<G1>(sc))));
           i2 = i32x4.add(i2, dot.scaled(s2, dot.scale(group_i8<G2>(sc))));
           i3 = i32x4.add(i3, dot.scaled(s3, dot.scale(group_i8<G3>(sc))));
-          a += 8 * ACT_QUANT;
         } else if (fmt.wide<F>()) {
           i0 = dot.sum_wide(s0, u0, pair), i1 = dot.sum_wide(s1, u1, pair), i2 = dot.sum_wide(s2, u2, pair), i3 = dot.sum_wide(s3, u3, pair);
         } else {
@@ -102,6 +118,14 @@ export function gemv<F, D>(w: usize, n: i32, a: usize, y: usize): void {
   v128.store(y, y1, 16);
   v128.store(y, y2, 32);
   v128.store(y, y3, 48);
+}
+
+/** One quad of group G onto its sums. */
+// @ts-ignore: decorator
+@inline
+function quad<F, D, G>(s: v128, q: usize, h: usize, half: i32, t: i32, l0: v128, l1: v128, h0: v128, h1: v128, m: v128, m2: v128): v128 {
+  const dot = changetype<D>(0), v = fmt.load_lo<F, G>(q, half, t), b = fmt.bits<F, G>(h, half, t);
+  return dot.dot(dot.dot(s, l0, l1, fmt.lo<F>(v, b, m, m2)), h0, h1, fmt.hi<F>(fmt.load_hi<F, G>(q, v), b, m, m2));
 }
 
 /** d_a * (sum of the quants of half a block), from their negated pair sums. */

@@ -44,10 +44,11 @@ export function row_of<F>(w: usize, ne00: i32, row: i32, y: usize): void {
       let q = f.quads(p, sub) + (group << 4);
       const h = fmt.high<F>(p, sub) + (group << 4);
       for (let t = 0; t < 4; t++) {
-        const i = fmt.w16<F>() ? (sub << 1) + (t >> 1) : sub;
+        const half = fmt.w16<F>() ? t >> 1 : 0, in_half = fmt.w16<F>() ? t & 1 : t;
+        const i = fmt.w16<F>() ? (sub << 1) + half : sub;
         const x = fmt.has_sc<F>() ? f32x4.mul(d, byte_f32(fmt.sc<F>(p, i), in_group)) : d;
         const z = fmt.has_sc<F>() ? f32x4.mul(dmin, byte_f32(fmt.mn<F>(p, i), in_group)) : dmin;
-        const v = fmt.load_lo<F, G0>(q, t), bits = fmt.bits<F, G0>(h, t);
+        const v = fmt.load_lo<F, G0>(q, half, in_half), bits = fmt.bits<F, G0>(h, half, in_half);
         let lo = value(row_bytes(fmt.lo<F>(v, bits, m, m2), lane), center, x);
         let hi = value(row_bytes(fmt.hi<F>(fmt.load_hi<F, G0>(q, v), bits, m, m2), lane), center, x);
         if (fmt.has_min<F>()) lo = f32x4.add(lo, z), hi = f32x4.add(hi, z);

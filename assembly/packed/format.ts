@@ -6,7 +6,7 @@
  *   weight = d * sc * (code - center) + dmin * mn          codes are unsigned
  *
  * Codes come in quads: quad t (0..3) of a run of 32 is one vector for each group of 4 rows, its low part k = 4t .. 4t + 3, its high part
- * 16 further on. Where scales are for 16 weights (w16), quads 0, 1 are the first 16 and 2, 3 the others, parts 8 apart.
+ * 16 further on. Where scales are for 16 weights (w16), either half of the run has quads 0 and 1, parts 8 apart.
  *
  * Every format has: bytes() of a packed block, quads(w, sub) the address of a run's codes, d<G>(w) the f32 scales of group G's rows,
  * pack(src, stride, w) a block of 16 plain rows to w.
@@ -85,11 +85,11 @@ export function quad_bytes<F>(): usize {
   return 64;
 }
 
-/** Quad t at q: what holds its low part. */
+/** Quad t (of half `half`) at q: what holds its low part. */
 // @ts-ignore: decorator
 @inline
-export function load_lo<F, G>(q: usize, t: i32): v128 {
-  if (isDefined(changetype<F>(0).load_lo)) return changetype<F>(0).load_lo<G>(q, t);
+export function load_lo<F, G>(q: usize, half: i32, t: i32): v128 {
+  if (isDefined(changetype<F>(0).load_lo)) return changetype<F>(0).load_lo<G>(q, half, t);
   return v128.load(q, offsetof<G>());
 }
 
@@ -111,8 +111,8 @@ export function high<F>(w: usize, sub: i32): usize {
 
 // @ts-ignore: decorator
 @inline
-export function bits<F, G>(h: usize, t: i32): v128 {
-  if (isDefined(changetype<F>(0).bits)) return changetype<F>(0).bits<G>(h, t);
+export function bits<F, G>(h: usize, half: i32, t: i32): v128 {
+  if (isDefined(changetype<F>(0).bits)) return changetype<F>(0).bits<G>(h, half, t);
   return i32x4.splat(0);
 }
 

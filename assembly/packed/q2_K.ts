@@ -36,7 +36,7 @@ export class Q2_K {
 
   // @ts-ignore: decorator
   @inline
-  load_lo<G>(q: usize, t: i32): v128 { return i16x8.shr_u(v128.load(q + (<usize>(t >> 1) << 6), offsetof<G>()), (t & 1) << 2); }
+  load_lo<G>(q: usize, half: i32, t: i32): v128 { return i16x8.shr_u(v128.load(q + (<usize>half << 6), offsetof<G>()), t << 2); }
 
   // @ts-ignore: decorator
   @inline

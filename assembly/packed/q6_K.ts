@@ -35,7 +35,7 @@ export class Q6_K {
 
   // @ts-ignore: decorator
   @inline
-  bits<G>(h: usize, t: i32): v128 { return i16x8.shr_u(v128.load(h + (<usize>(t >> 1) << 6), offsetof<G>()), (t & 1) << 2); }
+  bits<G>(h: usize, half: i32, t: i32): v128 { return i16x8.shr_u(v128.load(h + (<usize>half << 6), offsetof<G>()), t << 2); }
 
   // @ts-ignore: decorator
   @inline
