@@ -2,8 +2,9 @@
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { cliPath, llamaModel, patchedLlama, root, runCli, shippedModel, temporaryFolder, writeTo, type Exit } from '../support.ts';
+import { cliPath, failure, llamaModel, patchedLlama, root, runCli, shippedModel, temporaryFolder, writeTo, type Exit } from '../support.ts';
 
+const { run: command } = (await import(new URL('dist/cli/run.js', root).href)) as typeof import('../../src/cli/run.ts');
 const folder = temporaryFolder();
 const run = (...args: (string | number)[]): Promise<Exit> => runCli(['run', '-m', llamaModel, '--temp', 0, '--no-warmup', '--ignore-eos', ...args]);
 interface Report { prompt_ids: number[]; ids: number[]; text: string; stop_reason: string; build: string; threads: number; timings: Record<string, number> }
@@ -42,28 +43,33 @@ describe('run', () => {
     ['--seed -1', ['-p', 'x', '-n', 2, '--seed', -1], 0],
     ['-p "-5 + 3"', ['-p', '-5 + 3', '-n', 2], 0],
     ['-p --json is a text', ['-p', '--json', '-n', 2], 0],
-    ['--temp=0', ['-p', 'x', '-n', 2, '--temp=0'], 0],
-    ['--n-predict', ['-p', 'x', '--n-predict', 2], 0],
+    ['--temp=0 and --n-predict', ['-p', 'x', '--n-predict', 2, '--temp=0'], 0],
     ['the sampling flags', ['-p', 'x', '-n', 2, '--temp', 0.7, '--top-k', 5, '--top-p', 0.9, '--min-p', 0.01, '--repeat-penalty', 1.1, '--repeat-last-n', 32, '--seed', 3], 0],
     ['an unknown flag', ['--no-such-flag'], 2],
-    ['a flag of another command', ['-p', 'x', '--port', 5], 2],
-    ['a missing value', ['-p'], 2],
-    ['a number that is none', ['-n', 'many'], 2],
-    ['a whole number that is not', ['-n', '1.5'], 2],
-    ['an empty number', ['-n', ''], 2],
-    ['a value for a switch', ['--json=yes'], 2],
-    ['a word too many', ['-p', 'x', 'y'], 2],
-    ['-t 0', ['-p', 'x', '-t', 0], 2],
-    ['-t -1', ['-p', 'x', '-t', -1], 2],
-    ['-c -1', ['-p', 'x', '-c', -1], 2],
-    ['-n -2', ['-p', 'x', '-n', -2], 2],
-    ['an unknown build', ['-p', 'x', '--build', 'avx2'], 2],
-    ['--temp nan', ['-p', 'x', '--temp', 'nan'], 2],
+    ['a value that cannot be', ['-p', 'x', '-t', 0], 2],
   ])('%s', async (_, args, want) => {
     const { code, stdout, stderr } = await run(...args);
     expect(code, stderr).toBe(want);
     if (want === 0) expect(stdout).not.toBe('');
     else expect(stderr).toMatch(/^quantlet: [^\n]+\n$/);
+  });
+
+  // The command itself, in this process: cli.ts gives both codes the exit code 2, as the two cases above show.
+  it.each<[string, string[], string]>([
+    ['a flag of another command', ['-p', 'x', '--port', '5'], 'ERR_USAGE'],
+    ['a missing value', ['-p'], 'ERR_USAGE'],
+    ['a number that is none', ['-n', 'many'], 'ERR_USAGE'],
+    ['a whole number that is not', ['-n', '1.5'], 'ERR_USAGE'],
+    ['an empty number', ['-n', ''], 'ERR_USAGE'],
+    ['--temp nan', ['--temp', 'nan'], 'ERR_USAGE'],
+    ['a value for a switch', ['--json=yes'], 'ERR_USAGE'],
+    ['a word too many', ['-p', 'x', 'y'], 'ERR_USAGE'],
+    ['-t -1', ['-t', '-1'], 'ERR_INVALID_ARGUMENT'],
+    ['-c -1', ['-c', '-1'], 'ERR_INVALID_ARGUMENT'],
+    ['an unknown build', ['--build', 'avx2'], 'ERR_INVALID_ARGUMENT'],
+  ])('bad usage: %s', async (_, args, want) => {
+    const { code, message } = await failure(command.run(['-m', llamaModel, ...args], new AbortController().signal));
+    expect(code, message).toBe(want);
   });
 
   it('escapes in -p are read, unless --no-escape; -f reads a file', async () => {
@@ -89,7 +95,6 @@ describe('run', () => {
       return code === 0 ? (JSON.parse(stdout) as Report).build : `${code} ${stderr}`;
     };
     expect(await build({ QUANTLET_BUILD: 'simd' })).toBe('simd');
-    expect(await build({ QUANTLET_BUILD: 'relaxed' })).toBe('relaxed');
     expect(await build({ QUANTLET_BUILD: 'simd' }, '--build', 'simd-threads')).toBe('simd-threads');
     expect(await build({ QUANTLET_BUILD: '' })).toBe('relaxed-threads');
     expect(await build({ QUANTLET_BUILD: 'mmx' })).toMatch(/^2 quantlet: .*"mmx".*\n$/);
@@ -98,7 +103,7 @@ describe('run', () => {
   it('the same seed gives the same text for any number of threads, another seed another', async () => {
     const text = async (seed: number, threads: number): Promise<string> => (await report('-p', 'the', '-n', 40, '--temp', 1, '--seed', seed, '-t', threads)).text;
     const want = await text(7, 1);
-    expect([await text(7, 1), await text(7, 2), await text(7, 3)]).toEqual([want, want, want]);
+    expect([await text(7, 2), await text(7, 3)]).toEqual([want, want]);
     expect(await text(8, 1)).not.toBe(want);
   });
 });
@@ -133,7 +138,7 @@ describe('processes', () => {
 describe('help and version', () => {
   it("--version is package.json's", async () => {
     const { version } = JSON.parse(readFileSync(new URL('package.json', root), 'utf8')) as { version: string };
-    for (const flag of ['--version', '-v']) expect(await runCli([flag])).toMatchObject({ code: 0, stdout: `${version}\n`, stderr: '' });
+    expect(await runCli(['--version'])).toMatchObject({ code: 0, stdout: `${version}\n`, stderr: '' });
   });
 
   it('the overview names every command, and each has a help with its flags and examples', async () => {
@@ -141,10 +146,10 @@ describe('help and version', () => {
     expect([overview.code, overview.stderr]).toEqual([0, '']);
     const commands = [...overview.stdout.matchAll(/^ {2}([a-z-]+) {2,}\S/gm)].map((m) => m[1]);
     expect(commands).toEqual(expect.arrayContaining(['run', 'inspect']));
-    for (const command of commands) {
-      const { code, stdout, stderr } = await runCli([command, '--help']);
-      expect([code, stderr], command).toEqual([0, '']);
-      expect(stdout, command).toMatch(/usage: quantlet .*\n[^]*--help[^]*examples:\n {2}\S/);
+    const helps = await Promise.all(commands.map((c) => runCli([c, '--help'])));
+    for (const { code, stdout, stderr } of helps) {
+      expect([code, stderr]).toEqual([0, '']);
+      expect(stdout).toMatch(/usage: quantlet .*\n[^]*--help[^]*examples:\n {2}\S/);
     }
   });
 
