@@ -7,9 +7,10 @@ import Benchmark from 'benchmark';
 import { enableRelaxedSimd } from '../src/entry/node.ts';
 import { TYPE, rowSize, type TypeTraits } from '../src/type-traits.ts';
 import type { Build } from '../src/wasm/load.ts';
+import type * as Entry from '../src/entry/node.ts';
 
 // The entry of dist/: the workers of a threads build are files there.
-const { loadModel } = (await import(new URL('../dist/entry/node.js', import.meta.url).href)) as typeof import('../src/entry/node.ts');
+const { loadModel } = (await import(new URL('../dist/entry/node.js', import.meta.url).href)) as typeof Entry;
 enableRelaxedSimd();
 
 const root = new URL('../', import.meta.url);

@@ -3,8 +3,9 @@ import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { cliPath, failure, llamaModel, patchedLlama, root, runCli, shippedModel, temporaryFolder, writeTo, type Exit } from '../support.ts';
+import type * as RunCommand from '../../src/cli/run.ts';
 
-const { run: command } = (await import(new URL('dist/cli/run.js', root).href)) as typeof import('../../src/cli/run.ts');
+const { run: command } = (await import(new URL('dist/cli/run.js', root).href)) as typeof RunCommand;
 const folder = temporaryFolder();
 const run = (...args: (string | number)[]): Promise<Exit> => runCli(['run', '-m', llamaModel, '--temp', 0, '--no-warmup', '--ignore-eos', ...args]);
 interface Report { prompt_ids: number[]; ids: number[]; text: string; stop_reason: string; build: string; threads: number; timings: Record<string, number> }
