@@ -49,7 +49,10 @@ export function createPlan(records: readonly Record[], keep: readonly Tensor[] =
   return { records, tensors, computeBytes, scratchSize, constants, byteLength: up(PLAN_SIZE) + up(tensors.length * TENSOR_SIZE) + up(records.length * OP_SIZE) + up(records.length * 4) + up(dims * 8) };
 }
 
-/** Gives every intermediate result an offset; memory is free again after its last reader (ggml-alloc, best fit). */
+/**
+ * Gives every intermediate result an offset; memory is free again after its last reader (ggml-alloc, best fit), but not before the
+ * threads meet next: reused at once it would make them meet where no data needs it.
+ */
 function allocate(records: readonly Record[], keep: ReadonlySet<Tensor>): number {
   const last = new Map<Tensor, number>();
   records.forEach((r, i) => [...read(r), ...written(r)].forEach((t) => last.set(base(t), i)));
@@ -75,15 +78,24 @@ function allocate(records: readonly Record[], keep: ReadonlySet<Tensor>): number
     fit.size -= size;
     return fit.at - size;
   };
+  let ended: Tensor[] = [];
+  const readSince = new Set<Tensor>(), writtenSince = new Set<Tensor>();
   records.forEach((r, i) => {
-    for (const t of written(r).map(base)) {
+    const reads = read(r).map(base), writes = written(r).map(base);
+    if (reads.some((t) => writtenSince.has(t)) || writes.some((t) => readSince.has(t) || writtenSince.has(t))) {
+      for (const t of ended) release(t.data, up(nbytes(t)));
+      ended = [];
+      readSince.clear();
+      writtenSince.clear();
+    }
+    reads.forEach((t) => readSince.add(t));
+    writes.forEach((t) => writtenSince.add(t));
+    for (const t of writes) {
       if (t.op === 'leaf' || placed.has(t)) continue;
       t.data = take(up(nbytes(t)));
       placed.add(t);
     }
-    for (const t of new Set([...read(r), ...written(r)].map(base))) {
-      if (t.op !== 'leaf' && last.get(t) === i && !keep.has(t)) release(t.data, up(nbytes(t)));
-    }
+    for (const t of new Set([...reads, ...writes])) if (t.op !== 'leaf' && last.get(t) === i && !keep.has(t)) ended.push(t);
   });
   return end;
 }
