@@ -1,0 +1,108 @@
+// Three ways to a real browser with one face: open(url) gives a page; page.call(name, argument) awaits a global function of it.
+import { spawn } from 'node:child_process';
+import { createServer } from 'node:net';
+import { existsSync } from 'node:fs';
+
+const need = (path, name) => {
+  if (!existsSync(path)) throw new Error(`${path} is missing: apt-get install ${name}`);
+  return path;
+};
+
+export async function launchChromium(options = {}) {
+  const { chromium } = await import('playwright-core');
+  const browser = await chromium.launch({ executablePath: need('/usr/bin/chromium', 'chromium'), args: ['--no-sandbox', '--disable-dev-shm-usage'], ...options });
+  const context = await browser.newContext();
+  return {
+    version: browser.version(),
+    browser,
+    context,
+    async open(url, { before } = {}) {
+      const page = await context.newPage();
+      const errors = [];
+      page.on('pageerror', (e) => errors.push(e.message));
+      if (before) await page.addInitScript(before);
+      await page.goto(url);
+      await page.waitForFunction(() => document.title === 'ready').catch((e) => { throw new Error(`${url} did not get ready: ${errors.join('; ') || e.message}`); });
+      return { page, errors, call: (name, argument) => page.evaluate(([n, a]) => globalThis[n](a), [name, argument]), close: () => page.close() };
+    },
+    close: () => browser.close(),
+  };
+}
+
+export async function launchFirefox() {
+  const { default: puppeteer } = await import('puppeteer-core');
+  const browser = await puppeteer.launch({ browser: 'firefox', executablePath: need('/usr/bin/firefox-esr', 'firefox-esr'), headless: true, protocolTimeout: 120_000 });
+  return {
+    version: (await browser.version()).replace(/^firefox\//i, ''),
+    async open(url) {
+      const page = await browser.newPage();
+      await page.goto(url);
+      await page.waitForFunction('document.title === "ready"');
+      return { call: (name, argument) => page.evaluate((n, a) => globalThis[n](a), name, argument), close: () => page.close() };
+    },
+    close: () => browser.close(),
+  };
+}
+
+const freePort = () => new Promise((resolve) => {
+  const server = createServer().listen(0, '127.0.0.1', () => {
+    const { port } = server.address();
+    server.close(() => resolve(port));
+  });
+});
+
+/** WebKitGTK's MiniBrowser by W3C WebDriver over HTTP, on a display of its own. */
+export async function launchWebKit() {
+  const driver = need('/usr/bin/WebKitWebDriver', 'webkit2gtk-driver');
+  need('/usr/bin/Xvfb', 'xvfb');
+  const port = await freePort(), display = `:${90 + (process.pid % 400)}`;
+  const children = [spawn('Xvfb', [display, '-screen', '0', '1280x800x24'], { stdio: 'ignore' })];
+  children.push(spawn(driver, [`--port=${port}`], { stdio: 'ignore', env: { ...process.env, DISPLAY: display, WEBKIT_DISABLE_SANDBOX_THIS_IS_DANGEROUS: '1', WEBKIT_DISABLE_COMPOSITING_MODE: '1' } }));
+  const stop = () => children.forEach((c) => c.kill('SIGKILL'));
+  process.on('exit', stop);
+  const request = async (method, path, body) => {
+    const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, ...(body && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }) });
+    const { value } = await response.json();
+    if (!response.ok) throw new Error(`WebDriver ${method} ${path}: ${value?.error}: ${value?.message}`);
+    return value;
+  };
+  try {
+    for (let tries = 0; ; tries++) {
+      try {
+        await request('GET', '/status');
+        break;
+      } catch (error) {
+        if (tries === 50) throw error;
+        await new Promise((r) => setTimeout(r, 100));
+      }
+    }
+    const { sessionId, capabilities } = await request('POST', '/session', { capabilities: { alwaysMatch: { timeouts: { script: 120_000, pageLoad: 60_000 } } } });
+    const session = `/session/${sessionId}`;
+    return {
+      version: capabilities.browserVersion,
+      async open(url) {
+        await request('POST', `${session}/url`, { url });
+        for (let tries = 0; (await request('GET', `${session}/title`)) !== 'ready'; tries++) {
+          if (tries === 100) throw new Error(`${url} did not get ready in WebKit`);
+          await new Promise((r) => setTimeout(r, 100));
+        }
+        return {
+          async call(name, argument) {
+            const script = 'const done = arguments[2]; Promise.resolve(globalThis[arguments[0]](JSON.parse(arguments[1]))).then((v) => done(JSON.stringify({ v })), (e) => done(JSON.stringify({ e: `${e.code ?? e.name}: ${e.message}` })))';
+            const { v, e } = JSON.parse(await request('POST', `${session}/execute/async`, { script, args: [name, JSON.stringify(argument)] }));
+            if (e) throw new Error(e);
+            return v;
+          },
+          close: async () => {},
+        };
+      },
+      async close() {
+        await request('DELETE', session).catch(() => {});
+        stop();
+      },
+    };
+  } catch (error) {
+    stop();
+    throw error;
+  }
+}

@@ -1,0 +1,65 @@
+// Runs inside every runtime of the matrix: no imports, nothing but what all of them have.
+
+/** '' where ids are native's. A first difference counts only where native's own margin is clear of its noise (see golden.json). */
+export function greedyFault(ids, golden) {
+  const { ids: want, margins, noise } = golden;
+  if (ids.length !== want.length) return `${ids.length} ids, native ${want.length}`;
+  const k = want.findIndex((id, i) => ids[i] !== id);
+  return k < 0 || margins[k] < 2 * noise ? '' : `step ${k}: got ${ids[k]}, native ${want[k]} by a margin of ${margins[k]} (noise ${noise})`;
+}
+
+/** Loads, generates greedily, compares, disposes. */
+export async function runModel(loadModel, source, golden, options = {}) {
+  const model = await loadModel(source, options);
+  const { ids } = await model.generate(golden.prompt_ids, { temperature: 0, maxTokens: golden.ids.length, ignoreEos: true }).result();
+  const { build, threads } = model;
+  await model.dispose();
+  return { build, threads, ids, fault: greedyFault(ids, golden) };
+}
+
+const fnv = (bytes) => bytes.reduce((h, b) => Math.imul(h ^ b, 16777619) >>> 0, 2166136261).toString(16);
+
+/**
+ * Every block format's quantiser and dequantiser on seeded rows, as hashes of their bytes (the same in every build and
+ * runtime), and its dot products as numbers (their sums may be ordered differently).
+ */
+export function runKernels(module, shared, seed = 1) {
+  const pages = 16;
+  const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared });
+  const kernels = new WebAssembly.Instance(module, { env: { memory, abort() { throw new Error('abort'); } } }).exports;
+  const base = 8 * 65536, n = 1024, x = base, y = base + 65536, back = base + 2 * 65536, work = base + 4 * 65536;
+  const bytes = new Uint8Array(memory.buffer);
+  const floats = (at) => new Float32Array(memory.buffer, at, n);
+  const row = (at, state) => floats(at).forEach((_, i, row) => (row[i] = ((state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 31 - 1) * (1 + (i >> 8))));
+  const hashes = {}, dots = {};
+  const names = Object.keys(kernels).sort();
+  for (const name of names) {
+    const type = /^quantize_row_(.*)$/.exec(name)?.[1];
+    if (!type) continue;
+    bytes.fill(0, y, work);
+    row(x, seed);
+    kernels[name](x, y, n, work);
+    hashes[name] = fnv(bytes.slice(y, y + 65536));
+    if (!kernels[`dequantize_row_${type}`]) continue;
+    kernels[`dequantize_row_${type}`](y, back, n);
+    hashes[`dequantize_row_${type}`] = fnv(bytes.slice(back, back + 4 * n));
+    for (const dot of names) {
+      const other = dot.startsWith(`vec_dot_${type}_`) ? dot.slice(`vec_dot_${type}_`.length) : undefined;
+      if (!other || !kernels[`quantize_row_${other}`]) continue;
+      row(x, seed + 1);
+      bytes.fill(0, back, back + 65536);
+      kernels[`quantize_row_${other}`](x, back, n, work);
+      dots[dot] = kernels[dot](n, y, back);
+    }
+  }
+  return { hashes, dots };
+}
+
+/** Kernels of each build and the model in each: what a runtime is asked. `modules`: build -> compiled module. */
+export async function runAll({ loadModel, source, golden, modules = {}, runs }) {
+  const kernels = {};
+  for (const [build, module] of Object.entries(modules)) kernels[build] = runKernels(module, build.endsWith('-threads'));
+  const models = [];
+  for (const options of runs) models.push(await runModel(loadModel, source, golden, options));
+  return { kernels, models };
+}

@@ -1,0 +1,67 @@
+#!/usr/bin/env node
+// The matrix: installs what it needs, runs every runtime and bundler, prints a table. --only=TEXT runs rows whose name has it.
+import { spawnSync } from 'node:child_process';
+import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { here, makeConsumer, work } from './lib/consumer.mjs';
+import { browsers } from './checks/browsers.mjs';
+import { bundles } from './checks/bundles.mjs';
+import { edges } from './checks/edges.mjs';
+import { faults } from './checks/faults.mjs';
+import { manifest } from './checks/manifest.mjs';
+import { servers } from './checks/servers.mjs';
+
+const only = process.argv.find((a) => a.startsWith('--only='))?.slice(7).toLowerCase();
+const begin = Date.now();
+
+function install() {
+  const stamp = join(here, 'node_modules/.installed'), wanted = readFileSync(join(here, 'package-lock.json'), 'utf8');
+  if (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== wanted) {
+    console.log('installing the runtimes of test/runtime ...');
+    // No links to binaries: one of them would be called node. No scripts: every package ships what it needs.
+    // Not npm ci: it insists on other systems' optional packages, which a mirror need not have. Versions are pinned all the same.
+    const { status, stdout, stderr } = spawnSync('npm', ['install', '--no-save', '--ignore-scripts', '--no-bin-links', '--no-audit', '--no-fund'], { cwd: here, encoding: 'utf8' });
+    if (status !== 0) throw new Error(`npm install in test/runtime ended with ${status}: ${(stderr + stdout).slice(-3000)}`);
+    writeFileSync(stamp, wanted);
+  }
+  const packages = { chromium: '/usr/bin/chromium', 'firefox-esr': '/usr/bin/firefox-esr', 'webkit2gtk-driver': '/usr/bin/WebKitWebDriver', xvfb: '/usr/bin/Xvfb' };
+  const missing = Object.keys(packages).filter((name) => !existsSync(packages[name]));
+  if (missing.length === 0) return;
+  console.log(`installing ${missing.join(', ')} ...`);
+  for (const args of [['update'], ['install', '-y', '--no-install-recommends', ...missing]]) {
+    const { status, error } = spawnSync('apt-get', args, { stdio: ['ignore', 'ignore', 'inherit'], env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } });
+    if (status !== 0) return console.error(`apt-get ${args[0]} ${error ? `cannot run: ${error.message}` : `ended with ${status}`}; the rows of ${missing.join(', ')} will fail`);
+  }
+}
+
+const cells = [];
+let reference;
+
+async function check({ name, run, isReference }) {
+  const from = Date.now();
+  let result;
+  try {
+    result = await run(reference);
+    if (isReference) reference = result.kernels;
+  } catch (error) {
+    result = { faults: [error.message] };
+  }
+  const { version = '', relaxed = '-', threads = '-', checked = '', faults } = result;
+  const seconds = ((Date.now() - from) / 1000).toFixed(1);
+  cells.push({ name, version, relaxed, threads, checked, result: faults.length ? 'FAILED' : 'passed', seconds });
+  console.log(`${faults.length ? 'FAILED' : 'passed'}  ${name} ${version} (${seconds} s) ${checked}`);
+  for (const fault of faults) console.log(`        ${fault}`);
+}
+
+install();
+const packed = await makeConsumer();
+const rows = [...servers, ...edges, ...browsers, ...faults, ...bundles, ...manifest(packed)];
+for (const row of rows) if (!only || row.isReference || row.name.toLowerCase().includes(only)) await check(row);
+
+const head = { name: 'runtime', version: 'version', relaxed: 'relaxed SIMD', threads: 'threads', checked: 'checked', result: 'result' };
+const lines = [head, ...cells].map((c) => `| ${Object.keys(head).map((k) => String(c[k])).join(' | ')} |`);
+lines.splice(1, 0, `|${'---|'.repeat(Object.keys(head).length)}`);
+writeFileSync(join(work, 'matrix.md'), lines.join('\n') + '\n');
+const failed = cells.filter((c) => c.result !== 'passed').length;
+console.log(`\n${lines.join('\n')}\n\n${((Date.now() - begin) / 1000).toFixed(0)} s\n${cells.length - failed} passed, ${failed} failed`);
+process.exit(failed ? 1 : 0);
