@@ -41,13 +41,9 @@ export async function cacheShelf(name = 'quantlet'): Promise<Shelf | undefined> 
     meta,
     async list() {
       const keys = (await cache.keys()).map((r) => r.url).filter((url) => url.endsWith('/meta')).map((url) => url.slice(base.length, -5));
-      const found: [string, Meta][] = [];
-      for (const key of keys) {
-        const about = await meta(key);
-        if (about) found.push([key, about]);
-      }
-      return found;
+      return Promise.all(keys.map(async (key) => [key, Number((await (await cache.match(address(key, 'used')))?.text()) ?? 0)] as const));
     },
+    touch: (key) => cache.put(address(key, 'used'), new Response(String(Date.now()))),
     setMeta: (key, about) => cache.put(address(key, 'meta'), Response.json(about)),
     async open(key, size) {
       for (let part = 0; part * PART < size; part++) if (!(await cache.match(address(key, part)))) return undefined;

@@ -9,8 +9,6 @@ export interface Meta {
   readonly size: number;
   readonly version: string | undefined;
   readonly complete: boolean;
-  /** When it was last loaded, for making room: milliseconds since 1970. */
-  readonly used: number;
 }
 
 /** One kept file, open for writing by us alone. `append` is false where there is no room. */
@@ -21,7 +19,10 @@ export interface Entry extends Store {
 
 /** A place that keeps files by key: OPFS, the Cache API, or memory in tests. */
 export interface Shelf {
-  list(): Promise<readonly (readonly [key: string, meta: Meta])[]>;
+  /** The kept files, and when each was last loaded (milliseconds since 1970; 0: not known). */
+  list(): Promise<readonly (readonly [key: string, used: number])[]>;
+  /** Notes that a file is being loaded. Not in its Meta: whoever reads that at the same moment would find it half written. */
+  touch(key: string): Promise<void>;
   meta(key: string): Promise<Meta | undefined>;
   setMeta(key: string, meta: Meta): Promise<void>;
   /** A file that is complete; undefined where it does not have `size` bytes. */
@@ -94,7 +95,7 @@ async function readKept(url: string, key: string, shelf: Shelf): Promise<Cached 
     release();
     return undefined;
   }
-  await shelf.setMeta(key, { ...meta!, used: Date.now() }).catch(() => {});
+  await shelf.touch(key).catch(() => {});
   return { bytes: checkedBytes(bytes.byteLength, (start, end) => bytes.read(start, end)), how: 'kept', close: async () => release() };
 }
 
@@ -112,8 +113,9 @@ async function download(url: string, key: string, shelf: Shelf, entry: Entry, re
         file = await openHttp(url, 0, http);
       }
     }
-    const meta = (complete: boolean, size: number): Meta => ({ url, size, version: file!.version, complete, used: Date.now() });
+    const meta = (complete: boolean, size: number): Meta => ({ url, size, version: file!.version, complete });
     if (file.byteLength !== undefined) await shelf.setMeta(key, meta(false, file.byteLength));
+    await shelf.touch(key).catch(() => {});
     const through = await createReadThrough(file, makingRoom(entry, key, shelf));
     let closed: Promise<void> | undefined;
     const close = async (): Promise<void> => {
@@ -146,7 +148,7 @@ function makingRoom(entry: Entry, key: string, shelf: Shelf): Store {
     read: (start, end) => entry.read(start, end),
     async append(chunk) {
       if (await entry.append(chunk)) return true;
-      const others = (await shelf.list()).filter(([k]) => k !== key).sort(([, a], [, b]) => a.used - b.used);
+      const others = (await shelf.list()).filter(([k]) => k !== key).sort(([, a], [, b]) => a - b);
       for (const [other] of others) {
         const release = await lock(other, 'exclusive');
         if (!release) continue;

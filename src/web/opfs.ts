@@ -29,34 +29,36 @@ export async function opfsShelf(folderName = 'quantlet'): Promise<Shelf | undefi
   }
   const file = (name: string, create = false): Promise<SyncFile | undefined> => folder.getFileHandle(name, { create }).catch(missing) as Promise<SyncFile | undefined>;
 
-  const meta = async (key: string): Promise<Meta | undefined> => {
-    const handle = await file(`${key}.json`);
+  const text = async (name: string): Promise<string | undefined> => (await (await file(name))?.getFile())?.text();
+  const put = async (name: string, text: string): Promise<void> => {
+    const handle = await (await file(name, true))!.createSyncAccessHandle();
     try {
-      return handle && (JSON.parse(await (await handle.getFile()).text()) as Meta);
+      handle.truncate(0);
+      handle.write(new TextEncoder().encode(text), { at: 0 });
+    } finally {
+      handle.close();
+    }
+  };
+
+  const meta = async (key: string): Promise<Meta | undefined> => {
+    try {
+      return JSON.parse((await text(`${key}.json`)) ?? '') as Meta;
     } catch {
-      return undefined; // cut off by a closed tab
+      return undefined; // not there, or cut off by a closed tab
     }
   };
   return {
     meta,
     async list() {
-      const found: [string, Meta][] = [];
+      const found: [string, number][] = [];
       for await (const name of (folder as FileSystemDirectoryHandle & { keys(): AsyncIterable<string> }).keys()) {
         const key = name.endsWith('.json') ? name.slice(0, -5) : undefined;
-        const about = key && (await meta(key));
-        if (about) found.push([key, about]);
+        if (key) found.push([key, Number((await text(`${key}.used`)) ?? 0)]);
       }
       return found;
     },
-    async setMeta(key, about) {
-      const handle = await (await file(`${key}.json`, true))!.createSyncAccessHandle();
-      try {
-        handle.truncate(0);
-        handle.write(new TextEncoder().encode(JSON.stringify(about)), { at: 0 });
-      } finally {
-        handle.close();
-      }
-    },
+    touch: (key) => put(`${key}.used`, String(Date.now())),
+    setMeta: (key, about) => put(`${key}.json`, JSON.stringify(about)),
     async open(key, size) {
       const blob = await (await file(`${key}.gguf`))?.getFile();
       return blob?.size === size ? toBytes(blob) : undefined;
@@ -70,7 +72,7 @@ export async function opfsShelf(folderName = 'quantlet'): Promise<Shelf | undefi
       }
     },
     async remove(key) {
-      for (const name of [`${key}.json`, `${key}.gguf`]) await folder.removeEntry(name).catch(missing);
+      for (const name of [`${key}.json`, `${key}.used`, `${key}.gguf`]) await folder.removeEntry(name).catch(missing);
     },
   };
 }

@@ -1,6 +1,6 @@
 // What the test page runs, bundled like any page: window.quantletCheck(options) and the entry's loadModel for single cases.
 import { loadModel } from 'quantlet';
-import { greedyFault, runAll } from './portable.mjs';
+import { greedyFault, runAll, runModel } from './portable.mjs';
 
 /** `runs`: options of loadModel; `worker`: URL for createWorker; `wasm`: a build to bring from its URL; `builds`: whose kernels to run. */
 async function quantletCheck({ golden, source, runs, builds, without = [] }) {
@@ -18,5 +18,35 @@ async function quantletCheck({ golden, source, runs, builds, without = [] }) {
   return out;
 }
 
+/** One load: '' and native's ids, or the error's code. `abortAt`: aborts once so many bytes of weights are there. */
+async function tryLoad({ source, golden, options = {}, abortAt = Infinity }) {
+  const controller = new AbortController();
+  globalThis.loaded = 0;
+  const onProgress = ({ loaded }) => {
+    globalThis.loaded = loaded;
+    if (loaded >= abortAt) controller.abort(new Error('the test wants no more'));
+  };
+  try {
+    const { fault, build } = await runModel(loadModel, source, golden, { ...options, onProgress, signal: controller.signal });
+    return { fault, build };
+  } catch (error) {
+    return { code: error.code ?? error.name, message: error.message };
+  }
+}
+
+/** Two loads at once in one page. */
+const tryTwice = (request) => Promise.all([tryLoad(request), tryLoad(request)]);
+
+/** Names and sizes of what is kept. */
+async function kept() {
+  const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle('quantlet', { create: true });
+  const files = {};
+  for await (const [name, handle] of folder.entries()) files[name.slice(-4)] = [...(files[name.slice(-4)] ?? []), (await handle.getFile()).size];
+  return files;
+}
+
+const loadedSoFar = () => globalThis.loaded ?? 0;
+
+Object.assign(globalThis, { tryLoad, tryTwice, kept, loadedSoFar });
 Object.assign(globalThis, { quantletCheck, loadModel, greedyFault });
 document.title = 'ready';

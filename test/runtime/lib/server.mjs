@@ -11,17 +11,19 @@ const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.mjs': 'text/ja
 /**
  * Serves `mounts` (url prefix -> folder). Query parameters of a request change the answer:
  * coi=1 cross-origin isolation, csp=TEXT a policy, norange=1 no ranges, cut=N closes after N bytes (once=1: the first time only),
- * gzip=1 compressed, status=N that status, slow=MS a pause between chunks, nolength=1 no content-length.
+ * gzip=1 compressed, nocors=1 for no other origin, etag=TEXT another version, status=N that status, slow=MS a pause between chunks, nolength=1 no content-length.
  */
 export async function serve(mounts, routes = {}) {
   const requests = [];
+  /** Query parameters added to every request of a model, while the page's URL stays the same. */
+  const state = { conditions: '' };
   const cutBefore = new Set();
   const server = createServer(async (req, res) => {
     const url = new URL(req.url, 'http://x');
-    const q = url.searchParams;
+    const q = new URLSearchParams([...url.searchParams, ...(url.pathname.startsWith('/model/') ? new URLSearchParams(state.conditions) : [])]);
     requests.push({ path: url.pathname, query: url.search, range: req.headers.range, method: req.method });
     try {
-      const headers = { 'cache-control': 'no-store', 'access-control-allow-origin': '*' };
+      const headers = { 'cache-control': 'no-store', ...(!q.has('nocors') && { 'access-control-allow-origin': '*' }) };
       // Scripts and workers of an isolated page need the headers too.
       if (q.has('coi') || (req.headers.referer ?? '').includes('coi=1')) Object.assign(headers, { 'cross-origin-opener-policy': 'same-origin', 'cross-origin-embedder-policy': 'require-corp', 'cross-origin-resource-policy': 'cross-origin' });
       if (q.has('csp')) headers['content-security-policy'] = q.get('csp');
@@ -37,7 +39,7 @@ export async function serve(mounts, routes = {}) {
       const file = path.endsWith(sep) ? path + 'index.html' : path;
       headers['content-type'] = TYPES[extname(file)] ?? 'application/octet-stream';
       const { size, mtimeMs } = await stat(file);
-      headers.etag = `"${size}-${Math.round(mtimeMs)}"`;
+      headers.etag = `"${q.get('etag') ?? Math.round(mtimeMs)}-${size}"`;
       if (q.has('gzip')) {
         const body = gzipSync(await readFile(file));
         return void res.writeHead(200, { ...headers, 'content-encoding': 'gzip', 'content-length': body.length }).end(body);
@@ -56,7 +58,7 @@ export async function serve(mounts, routes = {}) {
       let sent = 0;
       const closed = once(res, 'close');
       for await (const chunk of createReadStream(file, { start, end: end - 1, highWaterMark: 64 * 1024 })) {
-        if (sent + chunk.length > cut) return void res.write(chunk.subarray(0, cut - sent), () => res.destroy());
+        if (sent + chunk.length > cut) return void res.write(chunk.subarray(0, cut - sent), () => setTimeout(() => res.destroy(), 100)); // time to arrive
         if (!res.write(chunk)) await Promise.race([once(res, 'drain'), closed]);
         if (res.destroyed) return;
         sent += chunk.length;
@@ -69,5 +71,5 @@ export async function serve(mounts, routes = {}) {
     }
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return { origin: `http://127.0.0.1:${server.address().port}`, requests, close: () => new Promise((resolve) => (server.closeAllConnections(), server.close(resolve))) };
+  return { state, origin: `http://127.0.0.1:${server.address().port}`, requests, close: () => new Promise((resolve) => (server.closeAllConnections(), server.close(resolve))) };
 }

@@ -8,12 +8,18 @@ import { serve } from './server.mjs';
 export const modelUrl = '/model/' + golden.model.split('/').at(-1);
 export const html = '<!doctype html><meta charset="utf-8"><title>loading</title><script type="module" src="/app/page.js"></script>';
 
-export async function site() {
+let bundled;
+async function bundle() {
   const source = join(app, 'page');
   mkdirSync(source, { recursive: true });
   for (const file of ['page.mjs', 'portable.mjs']) copyFileSync(join(here, 'lib', file), join(source, file));
   const out = join(source, 'out');
   await build({ entryPoints: { page: join(source, 'page.mjs') }, bundle: true, splitting: true, format: 'esm', minify: true, outdir: out, absWorkingDir: app, logLevel: 'error' });
+  return out;
+}
+
+export async function site() {
+  const out = await (bundled ??= bundle());
   const dist = join(app, 'node_modules/quantlet/dist');
   const models = join(root, golden.model, '..');
   return serve({ '/app/': out, '/wasm/': join(dist, 'wasm'), '/worker/': join(dist, 'worker'), '/model/': models }, { '/page': () => ({ type: 'text/html', body: html }) });
