@@ -10,16 +10,17 @@ const WORKER = new URL('../worker/node.js', import.meta.url);
 
 export function createCrew(module: WebAssembly.Module, memory: WebAssembly.Memory, nth: number): Crew {
   const filename = fileURLToPath(WORKER);
-  if (!existsSync(filename)) {
-    throw new QuantletError('ERR_BUNDLED', `${filename} is missing: a bundler left quantlet's worker out; keep the package external (Next: serverExternalPackages: ['quantlet'], esbuild: --external:quantlet)`);
-  }
+  const bundled = (missing: string, cause?: unknown): QuantletError => new QuantletError('ERR_BUNDLED', `${missing}: a bundler left files of quantlet or Piscina out; keep the package external (Next: serverExternalPackages: ['quantlet'], esbuild: --external:quantlet)`, { cause });
+  if (!existsSync(filename)) throw bundled(`${filename} is missing`);
   const pool = new Piscina({ filename, name: 'serve', minThreads: nth, maxThreads: nth, concurrentTasksPerWorker: 1, workerData: { module, memory } });
   // A task's end is heard through its promise. What else Piscina says, a reply that arrives after destroy() (seen on Node 24, one dispose in 20)
   // or the end of an idle worker, would end the process for want of a listener.
   pool.on('error', () => {});
   return {
     nth,
-    start: (task) => pool.run(task) as Promise<void>,
+    start: (task) => pool.run(task).catch((error: NodeJS.ErrnoException) => {
+      throw /MODULE_NOT_FOUND$/.test(error.code ?? '') ? bundled(error.message, error) : error;
+    }) as Promise<void>,
     dispose: () => pool.destroy(),
   };
 }

@@ -106,6 +106,7 @@ export function createShared(module: WebAssembly.Module, memory: WebAssembly.Mem
       if (lost !== undefined) {
         await shift;
         if (disposed) throw gone();
+        if (lost instanceof QuantletError && lost.code === 'ERR_BUNDLED') throw lost;
         throw new QuantletError('ERR_WORKER_LOST', `a worker thread ended in the middle of a step: ${lost instanceof Error ? lost.message : String(lost)}; the model is usable again, the text so far is not continued`, { cause: lost });
       }
       if (done === posted) return;

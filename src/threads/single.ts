@@ -9,7 +9,7 @@ import { yieldToEventLoop, type Executor } from './executor.ts';
  */
 const SLICE_MS = 4;
 
-export function createSingle(module: WebAssembly.Module, memory: WebAssembly.Memory, sync: number): Executor {
+export function createSingle(module: WebAssembly.Module, memory: WebAssembly.Memory, sync: number, yieldTurn = yieldToEventLoop): Executor {
   const kernels = instantiate(module, memory);
   let disposed = false, since = 0;
   return {
@@ -23,7 +23,7 @@ export function createSingle(module: WebAssembly.Module, memory: WebAssembly.Mem
         if (disposed) throw new QuantletError('ERR_DISPOSED', 'the model was disposed of while it was computing');
         kernels.compute(plan, sync, 0, 1, i, i + 1);
         if (performance.now() - since < SLICE_MS) continue;
-        await yieldToEventLoop();
+        await yieldTurn();
         signal?.throwIfAborted();
         since = performance.now();
       }

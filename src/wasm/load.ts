@@ -60,9 +60,14 @@ export function pickBuild(features: Features, wanted: string | undefined): Build
   return features.relaxed ? (features.threads ? 'relaxed-threads' : 'relaxed') : features.threads ? 'simd-threads' : 'simd';
 }
 
+/** Also a module of another realm, as Next's edge sandbox hands out: instanceof and with it the loader do not know those. */
+export const isModule = (value: unknown): boolean => Object.prototype.toString.call(value) === '[object WebAssembly.Module]';
+
 /** An instance of the kernels over `memory`; every thread has its own. */
 export function instantiate(module: WebAssembly.Module, memory: WebAssembly.Memory): Kernels {
-  return instantiateSync(module, { env: { memory } }).exports as unknown as Kernels;
+  const imports = { env: { memory } };
+  const { exports } = module instanceof WebAssembly.Module ? instantiateSync(module, imports) : new WebAssembly.Instance(module, imports);
+  return exports as unknown as Kernels;
 }
 
 /**

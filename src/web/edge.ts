@@ -16,7 +16,7 @@ const macrotask = (): Promise<void> => new Promise((resolve) => void setTimeout(
 
 /** The clock may stand still while computing (workerd), so this does not slice by time: every step ends in a turn of the event loop. */
 function createStepwise(module: WebAssembly.Module, memoryBytes: number, sync: number): Executor {
-  const single = createSingle(module, createMemory(memoryBytes, false), sync);
+  const single = createSingle(module, createMemory(memoryBytes, false), sync, macrotask); // Next's edge sandbox has a setImmediate that throws
   return {
     ...single,
     async run(step, signal) {

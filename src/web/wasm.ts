@@ -1,6 +1,6 @@
 /** Kernels in a page: the chosen build out of its own chunk, or the ones the caller brings. */
 import { QuantletError } from '../errors.ts';
-import { BUILDS, type Build } from '../wasm/load.ts';
+import { BUILDS, isModule, type Build } from '../wasm/load.ts';
 
 /** Compiled kernels, their bytes, or where they can be fetched. */
 export type WasmSource = WebAssembly.Module | ArrayBuffer | ArrayBufferView | Response | URL | string;
@@ -32,7 +32,7 @@ export function inlinedModule(build: Build): Promise<WebAssembly.Module> {
 
 /** @throws ERR_DOWNLOAD, ERR_INVALID_ARGUMENT */
 export async function compileWasm(source: WasmSource): Promise<WebAssembly.Module> {
-  if (source instanceof WebAssembly.Module) return source;
+  if (isModule(source)) return source as WebAssembly.Module;
   const bytes = source instanceof Response || source instanceof URL || typeof source === 'string' ? await fetched(source) : (source as BufferSource);
   try {
     return await WebAssembly.compile(bytes);

@@ -1,1 +1,119 @@
-export const edges = [];
+// workerd: every single build's kernels and the model, then the Cloudflare example as wrangler bundles it, streaming.
+import { copyFileSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { build } from 'esbuild';
+import { app, golden, here, project, run, start, tool } from '../lib/consumer.mjs';
+import { judge } from '../lib/judge.mjs';
+import { greedyFault } from '../lib/portable.mjs';
+
+const workerd = () => tool('@cloudflare/workerd-linux-64/bin/workerd');
+const version = async () => (await run(workerd(), ['--version'])).stdout.trim().replace(/^workerd /, '');
+const kinds = { js: 'esModule', mjs: 'esModule', wasm: 'wasm', bin: 'data' };
+const freePort = () => new Promise((resolve) => {
+  const server = createServer().listen(0, '127.0.0.1', () => {
+    const { port } = server.address();
+    server.close(() => resolve(port));
+  });
+});
+
+/** workerd's configuration for the modules of a folder; the first one is the worker. */
+function configure(folder, main, port) {
+  const modules = [main, ...readdirSync(folder).filter((f) => f !== main && kinds[f.split('.').at(-1)])];
+  const config = `using Workerd = import "/workerd/workerd.capnp";
+const config :Workerd.Config = (
+  services = [(name = "main", worker = .worker)],
+  ${port ? `sockets = [(name = "http", address = "127.0.0.1:${port}", http = (), service = "main")],` : ''}
+);
+const worker :Workerd.Worker = (
+  compatibilityDate = "2026-01-01",
+  modules = [${modules.map((f) => `(name = "${f}", ${kinds[f.split('.').at(-1)]} = embed "${f}")`).join(', ')}],
+);
+`;
+  writeFileSync(join(folder, 'config.capnp'), config);
+}
+
+/** Leaves .wasm and .bin imports to workerd, as modules beside the bundle. */
+const modules = (folder) => ({
+  name: 'modules',
+  setup({ onResolve, resolve }) {
+    onResolve({ filter: /\.(wasm|bin)$/ }, async ({ path, pluginData, ...rest }) => {
+      if (pluginData?.again) return undefined;
+      const { path: file } = await resolve(path, { ...rest, pluginData: { again: true } });
+      const name = `${path.split('/').at(-1)}`;
+      copyFileSync(file, join(folder, name));
+      return { path: name, external: true };
+    });
+  },
+});
+
+const everyBuild = {
+  name: 'workerd',
+  async run(reference) {
+    const folder = join(app, 'workerd-test');
+    mkdirSync(folder, { recursive: true });
+    copyFileSync(join(here, 'lib/portable.mjs'), join(folder, 'portable.src.mjs'));
+    writeFileSync(join(folder, 'main.src.mjs'), `
+      import { loadModel } from 'quantlet';
+      import simd from 'quantlet/wasm/simd.wasm';
+      import relaxed from 'quantlet/wasm/relaxed.wasm';
+      import bytes from 'quantlet/models/tiny-stories-q4_0.bin';
+      import { runAll } from './portable.src.mjs';
+      export default {
+        async test() {
+          const out = await runAll({ loadModel, source: bytes, golden: ${JSON.stringify(golden)}, modules: { simd, relaxed }, runs: [{}, { wasm: simd }, { wasm: relaxed }] });
+          const model = await loadModel(bytes);
+          out.memoryBytes = model.stats.memoryBytes;
+          console.log('RESULT ' + JSON.stringify(out));
+        },
+      };`);
+    await build({ entryPoints: { main: join(folder, 'main.src.mjs') }, bundle: true, format: 'esm', outdir: folder, conditions: ['workerd', 'worker', 'browser'], plugins: [modules(folder)], logLevel: 'error' });
+    configure(folder, 'main.js');
+    const { stdout, stderr } = await run(workerd(), ['test', 'config.capnp'], { cwd: folder });
+    const out = JSON.parse(/RESULT (.*)/.exec(stdout + stderr)[1]);
+    const result = judge(out, reference);
+    if (out.memoryBytes > 64 << 20) result.faults.push(`the model takes ${out.memoryBytes} bytes of an isolate's 128 MB`);
+    return { ...result, version: await version(), checked: `${result.checked}, ${(out.memoryBytes / 2 ** 20).toFixed(1)} MiB` };
+  },
+};
+
+const wrangled = {
+  name: 'wrangler (dry run), its bundle in workerd, streaming',
+  async run() {
+    const folder = project('cloudflare-worker'), out = join(folder, 'out');
+    // wrangler needs a newer Node than this may be.
+    await run(tool('node-24/bin/node'), [tool('wrangler/bin/wrangler.js'), 'deploy', '--dry-run', '--outdir', out], { cwd: folder, env: { WRANGLER_SEND_METRICS: 'false', CI: '1' } });
+    const port = await freePort();
+    configure(out, 'index.js', port);
+    const server = await start(workerd(), ['serve', '--verbose', 'config.capnp'], /listening|started|/, { cwd: out });
+    try {
+      const faults = [];
+      const url = `http://127.0.0.1:${port}/?prompt=&temperature=0&n=${golden.ids.length}`;
+      let response;
+      for (let tries = 0; !response; tries++) {
+        response = await fetch(url).catch((error) => {
+          if (tries > 50) throw error;
+        });
+        if (!response) await new Promise((r) => setTimeout(r, 100));
+      }
+      const reader = response.body.getReader(), decoder = new TextDecoder();
+      let text = '', reads = 0, first = 0, last = 0;
+      for (let part; !(part = await reader.read()).done; reads++) {
+        text += decoder.decode(part.value, { stream: true });
+        last = performance.now();
+        first ||= last;
+      }
+      const events = text.split('\n\n').filter(Boolean).map((e) => e.replace(/^data: /, ''));
+      if (events.at(-1) !== '[DONE]') faults.push(`the stream ended with ${JSON.stringify(events.at(-1))}`);
+      const ids = events.slice(0, -1).map((e) => JSON.parse(e).id).filter((id) => id >= 0);
+      const fault = greedyFault(ids, { ...golden, ids: golden.ids.slice(0, ids.length) });
+      if (fault || ids.length < 20) faults.push(`${ids.length} ids; ${fault}`);
+      if (reads < ids.length / 10 || last - first < 1) faults.push(`${ids.length} tokens came in ${reads} pieces within ${(last - first).toFixed(1)} ms: not streamed (pieces may hold a few events, where the reader is slower)`);
+      return { faults, version: await version(), relaxed: 'yes', threads: 'no', checked: `${ids.length} events in ${reads} pieces over ${(last - first).toFixed(0)} ms` };
+    } finally {
+      await server.stop();
+    }
+  },
+};
+
+export const edges = [everyBuild, wrangled];

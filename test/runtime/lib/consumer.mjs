@@ -14,13 +14,12 @@ export const model = join(root, golden.model);
 export const BUILDS = ['simd', 'relaxed', 'simd-threads', 'relaxed-threads'];
 
 /** A child process' output; rejects with its end where it fails. */
-export function run(command, args, { cwd = app, env = {}, timeout = 120_000, input } = {}) {
+export function run(command, args, { cwd = app, env = {}, timeout = 120_000 } = {}) {
   return new Promise((resolve, reject) => {
-    const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: ['pipe', 'pipe', 'pipe'] });
+    const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
     let stdout = '', stderr = '';
     child.stdout.on('data', (d) => (stdout += d));
     child.stderr.on('data', (d) => (stderr += d));
-    child.stdin.end(input ?? '');
     const timer = setTimeout(() => child.kill('SIGKILL'), timeout);
     child.on('error', reject);
     child.on('close', (code, signal) => {
