@@ -2,36 +2,18 @@
  * llama-perplexity's file of base logits (`--kl-divergence-base`): "_logits_", n_ctx, n_vocab, n_chunk (i32), the tokens (i32), then for
  * every counted position f32 scale, f32 lowest log-probability and n_vocab (made even) u16 steps above it.
  */
-import { open, type FileHandle } from 'node:fs/promises';
+import { open, rename, rm, type FileHandle } from 'node:fs/promises';
 import { QuantletError } from '../errors.ts';
+import { temporaryName } from './quantize.ts';
+import { rowWords } from './score.ts';
 
 const MAGIC = '_logits_';
-/** Log-probabilities more than this below the best are stored as the lowest. */
-const RANGE = 16;
+const HEADER = 20;
 
-export const rowWords = (nVocab: number): number => 2 * Math.ceil(nVocab / 2) + 4;
+/** Positions of a window that are counted: those of its second half whose next token is in the window. */
+export const countedOf = (nCtx: number): number => nCtx - 1 - (nCtx >> 1);
 
-/** Logits -> one row of the file. */
-export function packLogProbs(logits: Float32Array, row: Uint16Array<ArrayBuffer>): void {
-  let max = -Infinity, min = Infinity;
-  for (const x of logits) {
-    if (x > max) max = x;
-    if (x < min) min = x;
-  }
-  min = Math.max(min, max - RANGE);
-  let sum = 0;
-  for (const x of logits) sum += Math.exp(x - max);
-  const scale = Math.fround((max - min) / 65535);
-  new Float32Array(row.buffer, row.byteOffset, 2).set([scale, min - max - Math.log(sum)]);
-  row.fill(0, 4);
-  if (scale > 0) for (let i = 0; i < logits.length; i++) if (logits[i] > min) row[4 + i] = Math.min(65535, Math.round((logits[i] - min) / scale));
-}
-
-/** A row of the file -> log-probabilities. */
-export function unpackLogProbs(row: Uint16Array<ArrayBuffer>, out: Float32Array): void {
-  const [scale, min] = new Float32Array(row.buffer, row.byteOffset, 2);
-  for (let i = 0; i < out.length; i++) out[i] = scale * row[4 + i] + min;
-}
+const chunkWords = (nCtx: number, nVocab: number): number => rowWords(nVocab) * countedOf(nCtx);
 
 export interface KlBase {
   readonly nCtx: number;
@@ -43,35 +25,79 @@ export interface KlBase {
   close(): Promise<void>;
 }
 
-export async function createKlBase(path: string, nCtx: number, nVocab: number, nChunk: number, tokens: readonly number[]): Promise<FileHandle> {
-  const file = await open(path, 'w').catch((cause: Error) => {
-    throw new QuantletError('ERR_IO', `cannot write ${path}: ${cause.message}`, { cause });
-  });
-  await file.write(new TextEncoder().encode(MAGIC));
-  await file.write(new Uint8Array(new Int32Array([nCtx, nVocab, nChunk, ...tokens.slice(0, nCtx * nChunk)]).buffer));
-  return file;
+export interface KlBaseWriter {
+  write(rows: Uint16Array): Promise<void>;
+  /** Gives the file its name; without it nothing stays. */
+  finish(): Promise<void>;
+  close(): Promise<void>;
+}
+
+const failed = (what: string) => (cause: NodeJS.ErrnoException): never => {
+  throw new QuantletError('ERR_IO', `${what}: ${cause.message}${cause.code === 'ENOSPC' ? '; the disk is full, free some space or write elsewhere' : ''}`, { cause });
+};
+
+/** @throws ERR_IO, a full disk included */
+export async function createKlBase(path: string, nCtx: number, nVocab: number, nChunk: number, tokens: readonly number[]): Promise<KlBaseWriter> {
+  const temporary = temporaryName(path);
+  const file = await open(temporary, 'w').catch(failed(`cannot write ${path}`));
+  let at = 0;
+  const append = async (bytes: Uint8Array): Promise<void> => {
+    for (let done = 0; done < bytes.length; ) done += (await file.write(bytes, done, bytes.length - done, at + done).catch(failed(`writing ${path} failed`))).bytesWritten;
+    at += bytes.length;
+  };
+  const close = async (): Promise<void> => {
+    await file.close().catch(() => undefined);
+    await rm(temporary, { force: true });
+  };
+  try {
+    await append(new TextEncoder().encode(MAGIC));
+    await append(new Uint8Array(Int32Array.of(nCtx, nVocab, nChunk).buffer));
+    await append(new Uint8Array(Int32Array.from(tokens.slice(0, nCtx * nChunk)).buffer));
+  } catch (error) {
+    await close();
+    throw error;
+  }
+  return {
+    write: (rows) => append(new Uint8Array(rows.buffer, rows.byteOffset, rows.byteLength)),
+    async finish() {
+      await file.sync().catch(failed(`writing ${path} failed`));
+      await rename(temporary, path).catch(failed(`cannot write ${path}`));
+    },
+    close,
+  };
 }
 
 /** @throws ERR_IO where the file is missing, is no such file, or is cut short */
 export async function openKlBase(path: string): Promise<KlBase> {
-  const file = await open(path).catch((cause: Error) => {
-    throw new QuantletError('ERR_IO', `cannot read ${path}: ${cause.message}; make it with --kl-divergence-base first`, { cause });
-  });
-  const read = async <T>(make: (b: ArrayBuffer) => T, bytes: number, at: number): Promise<T> => {
-    const buffer = new ArrayBuffer(bytes);
-    const { bytesRead } = await file.read(new Uint8Array(buffer), 0, bytes, at);
-    if (bytesRead !== bytes) throw new QuantletError('ERR_IO', `${path} ends at byte ${at + bytesRead}, ${bytes - bytesRead} more were expected; it was not written to its end`);
-    return make(buffer);
-  };
+  const file = await open(path).catch((cause: NodeJS.ErrnoException): never => failed(`cannot read ${path}`)(Object.assign(new Error(`${cause.message}; make it with --kl-divergence-base first`), { cause })));
   try {
-    const magic = await read((b) => new TextDecoder().decode(b), MAGIC.length, 0);
-    if (magic !== MAGIC) throw new QuantletError('ERR_IO', `${path} begins with "${magic}", expected "${MAGIC}": it is no file of base logits`);
-    const [nCtx, nVocab, nChunk] = await read((b) => new Int32Array(b), 12, 8);
-    const tokens = await read((b) => new Int32Array(b), 4 * nCtx * nChunk, 20);
-    const start = 20 + tokens.byteLength, chunkBytes = 2 * rowWords(nVocab) * (nCtx - 1 - (nCtx >> 1));
-    return { nCtx, nVocab, nChunk, tokens, rows: (chunk) => read((b) => new Uint16Array(b), chunkBytes, start + chunk * chunkBytes), close: () => file.close() };
+    return await readKlBase(file, path);
   } catch (error) {
     await file.close();
     throw error;
   }
+}
+
+async function readKlBase(file: FileHandle, path: string): Promise<KlBase> {
+  const { size } = await file.stat();
+  const read = async (bytes: number, at: number): Promise<ArrayBuffer> => {
+    if (at + bytes > size) throw new QuantletError('ERR_IO', `${path} ends at byte ${size}, expected ${at + bytes - size} more: it was not written to its end`);
+    const buffer = new ArrayBuffer(bytes);
+    for (let done = 0; done < bytes; ) {
+      const { bytesRead } = await file.read(new Uint8Array(buffer), done, bytes - done, at + done).catch(failed(`reading ${path} failed`));
+      if (bytesRead === 0) throw new QuantletError('ERR_IO', `${path} ended at byte ${at + done} while it was read`);
+      done += bytesRead;
+    }
+    return buffer;
+  };
+  const magic = new TextDecoder('latin1').decode(await read(Math.min(MAGIC.length, size), 0));
+  if (magic !== MAGIC) throw new QuantletError('ERR_IO', `${path} begins with "${magic.replace(/[^ -~]/g, '.')}", expected "${MAGIC}": it is no file of base logits`);
+  const [nCtx, nVocab, nChunk] = new Int32Array(await read(12, MAGIC.length));
+  if (nCtx < 4 || nVocab < 1 || nChunk < 1) throw new QuantletError('ERR_IO', `${path} says ${nChunk} windows of ${nCtx} tokens over a vocabulary of ${nVocab}, expected at least 1 of 4 over 1: it is damaged`);
+  const start = HEADER + 4 * nCtx * nChunk, chunkBytes = 2 * chunkWords(nCtx, nVocab), end = start + nChunk * chunkBytes;
+  if (end > size) throw new QuantletError('ERR_IO', `${path} has ${size} bytes, expected ${end} for ${nChunk} windows of ${nCtx} tokens over a vocabulary of ${nVocab}: it was not written to its end`);
+  const tokens = new Int32Array(await read(4 * nCtx * nChunk, HEADER));
+  const outside = tokens.find((id) => id < 0 || id >= nVocab);
+  if (outside !== undefined) throw new QuantletError('ERR_IO', `${path} holds the token ${outside}, expected 0 to ${nVocab - 1}: it is damaged`);
+  return { nCtx, nVocab, nChunk, tokens, rows: async (chunk) => new Uint16Array(await read(chunkBytes, start + chunk * chunkBytes)), close: () => file.close() };
 }

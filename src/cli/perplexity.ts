@@ -1,19 +1,20 @@
 /** quantlet perplexity: how well a model predicts a text, as llama-perplexity counts it. */
 import { readFile } from 'node:fs/promises';
+import { platform } from '../entry/node.ts';
 import { QuantletError } from '../errors.ts';
+import { ATTENTION_PART } from '../graph/layout.ts';
 import type { Model } from '../model.ts';
+import { pickBuild } from '../wasm/load.ts';
 import { openModel, progressBar, type Command } from './command.ts';
 import { parseFlags } from './flags.ts';
-import { createKlBase, openKlBase, packLogProbs, rowWords, unpackLogProbs, type KlBase } from './kl-base.ts';
+import { countedOf, createKlBase, openKlBase, type KlBase } from './kl-base.ts';
+import { KL_HEAD, klLine, klReport, klResult, klValues } from './kl-stats.ts';
+import { createScorer, rowWords, type Scorer } from './score.ts';
 
 const KEYS = ['model', 'file', 'prompt', 'ctx', 'chunks', 'threads', 'batch', 'klBase', 'kl', 'build', 'json', 'help'] as const;
 
-/** Sums over counted tokens. */
-interface Sums {
-  tokens: number;
-  nll: number;
-  nll2: number;
-}
+/** Cells of the cache that windows computed at the same time may take: more would cost memory and gain nothing. */
+const MOST_CELLS = 4096;
 
 export const perplexity: Command = {
   name: 'perplexity',
@@ -25,19 +26,26 @@ export const perplexity: Command = {
     const { values, positionals } = parseFlags(argv, KEYS);
     if (positionals.length > 0) throw new QuantletError('ERR_USAGE', `perplexity takes no "${positionals[0]}"; give the text with -f`);
     if (values.kl && values.klBase === undefined) throw new QuantletError('ERR_USAGE', '--kl-divergence needs --kl-divergence-base FILE, the logits to compare with');
+    const { json = false, batch = 512, chunks = -1 } = values;
+    if (values.ctx !== undefined && values.ctx < 4) throw new QuantletError('ERR_USAGE', `-c is ${values.ctx}; a window needs at least 4 tokens`);
+    if (batch < 1) throw new QuantletError('ERR_USAGE', `-b is ${batch}; expected at least 1`);
+    const text = values.kl ? '' : await readText(values.file, values.prompt);
     const base = values.kl ? await openKlBase(values.klBase!) : undefined;
-    const nCtx = base?.nCtx ?? values.ctx ?? 512, batch = values.batch ?? 512;
-    if (nCtx < 4) throw new QuantletError('ERR_USAGE', `-c is ${nCtx}; a window needs at least 4 tokens`);
-    // As many windows at once as make a whole batch: small windows would leave the products narrow.
-    const parallel = Math.max(1, Math.floor(batch / nCtx));
-    const model = await openModel({ ...values, ctx: nCtx }, signal, { parallel, maxOutputs: batch, batchSize: batch });
     try {
-      const ids = base ? [...base.tokens] : model.tokenize(await readText(values.file, values.prompt));
-      const result = await measure(model, ids, nCtx, Math.min(values.chunks ?? Infinity, base?.nChunk ?? Infinity), parallel, { base, saveTo: values.kl ? undefined : values.klBase, json: values.json ?? false, signal });
-      process.stdout.write(values.json ? `${JSON.stringify(result)}\n` : `\nFinal estimate: PPL = ${result.ppl.toFixed(4)} +/- ${result.ppl_stderr.toFixed(5)} over ${result.tokens} tokens\n${klReport(result)}`);
-      return 0;
+      const nCtx = base?.nCtx ?? values.ctx ?? 512, cells = Math.ceil(nCtx / ATTENTION_PART) * ATTENTION_PART;
+      // As many windows at once as make a whole batch: small windows would leave the products narrow.
+      const parallel = Math.max(1, Math.min(Math.floor(batch / nCtx), Math.floor(MOST_CELLS / cells)));
+      const model = await openModel({ ...values, ctx: nCtx }, signal, { parallel, maxOutputs: Math.min(batch, parallel * countedOf(nCtx)), batchSize: batch });
+      try {
+        const ids = base ? [...base.tokens] : model.tokenize(text), most = Math.min(chunks < 0 ? Infinity : chunks, base?.nChunk ?? Infinity);
+        const scorer = createScorer(await platform.module(pickBuild(platform.features(), 'simd')), model.state.engine.hparams.nVocab);
+        const result = await measure(model, scorer, ids, nCtx, most, parallel, { base, saveTo: values.kl ? undefined : values.klBase, json, signal });
+        process.stdout.write(json ? `${JSON.stringify(result)}\n` : `\nFinal estimate: PPL = ${result.ppl.toFixed(4)} +/- ${result.ppl_stderr.toFixed(5)} over ${result.tokens} tokens\n${result.kl ? `\n${klReport(result.kl)}` : ''}`);
+        return 0;
+      } finally {
+        await model.dispose();
+      }
     } finally {
-      await model.dispose();
       await base?.close();
     }
   },
@@ -58,115 +66,82 @@ interface Options {
   signal: AbortSignal;
 }
 
+/** What one window gave, by its counted positions. */
+interface Window {
+  readonly nll: Float64Array;
+  /** For a base file. */
+  readonly rows: Uint16Array | undefined;
+  readonly compared: { readonly kld: number; readonly logProb: number; readonly same: boolean }[];
+}
+
 /** Windows of nCtx tokens, the first replaced by BOS; the second half of each is counted. */
-async function measure(model: Model, ids: readonly number[], nCtx: number, most: number, parallel: number, { base, saveTo, json, signal }: Options) {
-  const { scheduler, tokenizer, engine } = model.state;
-  const nVocab = engine.hparams.nVocab, first = nCtx >> 1;
-  if (base && base.nVocab !== nVocab) throw new QuantletError('ERR_IO', `the base has a vocabulary of ${base.nVocab}, the model one of ${nVocab}: they are not the same kind of model`);
+async function measure(model: Model, scorer: Scorer, ids: readonly number[], nCtx: number, most: number, parallel: number, { base, saveTo, json, signal }: Options) {
+  const { scheduler, tokenizer, engine, slots } = model.state;
+  const nVocab = engine.hparams.nVocab, first = nCtx >> 1, counted = countedOf(nCtx), words = rowWords(nVocab);
+  if (base && base.nVocab !== nVocab) throw new QuantletError('ERR_INVALID_ARGUMENT', `the base has a vocabulary of ${base.nVocab} tokens, the model one of ${nVocab}: expected logits of the same family of models`);
   const nChunk = Math.min(most, Math.floor(ids.length / nCtx));
   if (nChunk < 1) throw new QuantletError('ERR_INVALID_ARGUMENT', `the text has ${ids.length} tokens; expected at least one window of ${nCtx}: give a longer text or a smaller -c`);
-  const file = saveTo === undefined ? undefined : await createKlBase(saveTo, nCtx, nVocab, nChunk, ids);
-  const bar = progressBar('measuring');
-  const sums: Sums = { tokens: 0, nll: 0, nll2: 0 };
-  const kl = base && klSums();
-  const words = rowWords(nVocab), counted = nCtx - 1 - first;
-  const baseLogProbs = new Float32Array(nVocab);
+  const bos = tokenizer.addBos ? tokenizer.special.bos : undefined;
 
-  const oneChunk = async (chunk: number): Promise<() => Promise<void>> => {
+  const oneChunk = async (chunk: number): Promise<Window> => {
     const window = ids.slice(chunk * nCtx, (chunk + 1) * nCtx);
-    if (tokenizer.addBos && tokenizer.special.bos !== undefined) window[0] = tokenizer.special.bos;
-    const nll = new Float64Array(counted);
-    const rows = file && new Uint16Array(counted * words);
-    const baseRows = await base?.rows(chunk);
-    const klOf: (() => void)[] = [];
+    window[0] = bos ?? window[0];
+    const nll = new Float64Array(counted), rows = saveTo === undefined ? undefined : new Uint16Array(counted * words);
+    const compared: Window['compared'] = [], baseRows = await base?.rows(chunk);
     const slot = await scheduler.acquire(signal);
     try {
       // The last token predicts nothing that is counted: it is not computed.
       await scheduler.submit(slot, 0, window.slice(0, nCtx - 1), first, (logits, i) => {
-        const k = i - first;
-        nll[k] = negativeLogProb(logits, window[i + 1]);
-        if (rows) packLogProbs(logits, rows.subarray(k * words, (k + 1) * words));
-        if (baseRows && kl) {
-          unpackLogProbs(baseRows.subarray(k * words, (k + 1) * words), baseLogProbs);
-          klOf.push(kl.compare(logits, baseLogProbs, window[i + 1]));
+        const k = i - first, id = window[i + 1];
+        scorer.load(logits);
+        nll[k] = -scorer.logProb(id);
+        if (!Number.isFinite(nll[k])) throw new QuantletError('ERR_LOGITS', `the logits after token ${i} of window ${chunk + 1} are not finite; the model's weights are damaged or overflow`);
+        if (rows) scorer.pack(rows.subarray(k * words, (k + 1) * words));
+        if (baseRows) {
+          const { kld, logProb, top } = scorer.compare(baseRows.subarray(k * words, (k + 1) * words), id);
+          compared.push({ kld, logProb, same: top === scorer.top() });
         }
       }, signal);
     } finally {
-      model.state.slots[slot].tokens.length = 0;
+      slots[slot].tokens.length = 0;
       scheduler.release(slot);
     }
-    return async () => {
-      for (const x of nll) {
-        sums.tokens++;
-        sums.nll += x;
-        sums.nll2 += x * x;
-      }
-      klOf.forEach((add) => add());
-      if (rows) await file!.write(new Uint8Array(rows.buffer));
-      if (!json) process.stdout.write(`[${chunk + 1}]${Math.exp(sums.nll / sums.tokens).toFixed(4)},`);
-      bar.set((chunk + 1) / nChunk);
-    };
+    return { nll, rows, compared };
+  };
+
+  const file = saveTo === undefined ? undefined : await createKlBase(saveTo, nCtx, nVocab, nChunk, ids);
+  const bar = progressBar('measuring'), kl = base && klValues();
+  let tokens = 0, sum = 0, sumOfSquares = 0;
+  const count = async ({ nll, rows, compared }: Window, chunk: number): Promise<void> => {
+    for (const [i, x] of nll.entries()) {
+      tokens++;
+      sum += x;
+      sumOfSquares += x * x;
+      if (!kl) continue;
+      const { kld, logProb, same } = compared[i];
+      kl.nll.push(x);
+      kl.nllBase.push(-logProb);
+      kl.kld.push(kld);
+      kl.dp.push(Math.exp(-x) - Math.exp(logProb));
+      if (same) kl.same++;
+    }
+    if (rows) await file!.write(rows);
+    if (!json) process.stdout.write(kl ? `${chunk === 0 ? KL_HEAD : ''}${klLine(chunk + 1, kl)}` : `[${chunk + 1}]${Math.exp(sum / tokens).toFixed(4)},`);
+    bar.set((chunk + 1) / nChunk);
   };
 
   try {
     for (let chunk = 0; chunk < nChunk; chunk += parallel) {
-      const some = await Promise.all(Array.from({ length: Math.min(parallel, nChunk - chunk) }, (_, i) => oneChunk(chunk + i)));
-      for (const add of some) await add(); // in the text's order, whoever was done first
+      const windows = await Promise.all(Array.from({ length: Math.min(parallel, nChunk - chunk) }, (_, i) => oneChunk(chunk + i)));
+      for (const [i, window] of windows.entries()) await count(window, chunk + i); // in the text's order, whoever was done first
     }
+    await file?.finish();
   } finally {
     bar.end();
     await file?.close();
     engine.executor.rest();
   }
-  const nll = sums.nll / sums.tokens, ppl = Math.exp(nll);
-  const spread = Math.sqrt(Math.max(0, sums.nll2 / sums.tokens - nll * nll) / Math.max(1, sums.tokens - 1));
-  return { ppl, nll, tokens: sums.tokens, ppl_stderr: ppl * spread, chunks: nChunk, n_ctx: nCtx, ...(kl ? { kl: kl.result() } : {}) };
+  const nll = sum / tokens, ppl = Math.exp(nll);
+  const spread = Math.sqrt(Math.max(0, sumOfSquares / tokens - nll * nll) / Math.max(1, tokens - 1));
+  return { ppl, nll, tokens, ppl_stderr: ppl * spread, chunks: nChunk, n_ctx: nCtx, ...(kl ? { kl: klResult(kl) } : {}) };
 }
-
-function negativeLogProb(logits: Float32Array, id: number): number {
-  let max = -Infinity, sum = 0;
-  for (let i = 0; i < logits.length; i++) if (logits[i] > max) max = logits[i];
-  for (let i = 0; i < logits.length; i++) sum += Math.exp(logits[i] - max);
-  return max + Math.log(sum) - logits[id];
-}
-
-/** Statistics of a model against the base, over all counted tokens. */
-function klSums() {
-  const kld: number[] = [], dp: number[] = [];
-  let same = 0, logRatio = 0, baseNll = 0;
-  return {
-    compare(logits: Float32Array, base: Float32Array, id: number): () => void {
-      let max = -Infinity, sum = 0, top = 0, baseTop = 0, d = 0;
-      for (let i = 0; i < logits.length; i++) {
-        if (logits[i] > max) [max, top] = [logits[i], i];
-        if (base[i] > base[baseTop]) baseTop = i;
-      }
-      for (let i = 0; i < logits.length; i++) sum += Math.exp(logits[i] - max);
-      const norm = max + Math.log(sum);
-      for (let i = 0; i < logits.length; i++) d += Math.exp(base[i]) * (base[i] - logits[i] + norm);
-      const p = logits[id] - norm, b = base[id];
-      return () => {
-        kld.push(d);
-        dp.push(Math.exp(p) - Math.exp(b));
-        logRatio += b - p;
-        baseNll -= b;
-        if (top === baseTop) same++;
-      };
-    },
-    result() {
-      const n = kld.length, sorted = [...kld].sort((x, y) => x - y), at = (q: number): number => sorted[Math.min(n - 1, Math.floor(q * n))];
-      const mean = (a: readonly number[]): number => a.reduce((x, y) => x + y, 0) / a.length;
-      return {
-        base_ppl: Math.exp(baseNll / n), ln_ppl_ratio: logRatio / n, mean_kld: mean(kld), max_kld: sorted[n - 1], p99_kld: at(0.99), median_kld: at(0.5), min_kld: sorted[0],
-        mean_dp: mean(dp), rms_dp: Math.sqrt(mean(dp.map((x) => x * x))), same_top: same / n,
-      };
-    },
-  };
-}
-
-const klReport = ({ kl }: Awaited<ReturnType<typeof measure>>): string =>
-  kl === undefined ? '' : [
-    `Mean PPL(base)       ${kl.base_ppl.toFixed(6)}`, `Mean ln(PPL(Q)/PPL(base)) ${kl.ln_ppl_ratio.toFixed(6)}`, `Mean KLD             ${kl.mean_kld.toFixed(6)}`, `Maximum KLD          ${kl.max_kld.toFixed(6)}`,
-    `99.0% KLD            ${kl.p99_kld.toFixed(6)}`, `Median KLD           ${kl.median_kld.toFixed(6)}`, `Minimum KLD          ${kl.min_kld.toFixed(6)}`,
-    `Mean Δp              ${(100 * kl.mean_dp).toFixed(3)} %`, `RMS Δp               ${(100 * kl.rms_dp).toFixed(3)} %`, `Same top p           ${(100 * kl.same_top).toFixed(3)} %`,
-  ].join('\n') + '\n';

@@ -14,6 +14,11 @@ export interface Kernels {
   /** f32 rows -> block data as llama-quantize writes it; imatrix: nPerRow f32 or 0, work: quantize_work_size() bytes. */
   quantize_chunk(type: number, src: number, dst: number, nrows: number, nPerRow: number, imatrix: number, work: number): void;
   quantize_work_size(): number;
+  /** n f32 at x -> f64 at out: the largest, the smallest, the sum of e^(x - largest), the index of the largest. */
+  sum_exp(x: number, n: number, out: number): void;
+  pack_log_probs(x: number, n: number, y: number, floor: number, invScale: number): void;
+  /** KL divergence of f32 at x from u16 at base; the index of base's largest as f64 at out. */
+  kl_divergence(x: number, n: number, norm: number, base: number, scale: number, floor: number, out: number): number;
   begin(plan: number, nTokens: number, nOutputs: number): void;
   /** 0: done, 1: cancelled, -1: a worker was lost. */
   compute(plan: number, sync: number, ith: number, nth: number, from: number, to: number): number;

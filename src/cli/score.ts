@@ -1,0 +1,57 @@
+/** Rows of logits judged by kernels in a small memory of their own: an e^x for every entry of the vocabulary is too much for JavaScript. */
+import { instantiate } from '../wasm/load.ts';
+import { createLayout, createMemory } from '../wasm/memory.ts';
+
+/** Log-probabilities more than this below the best are stored as the lowest. */
+const RANGE = 16;
+
+/** u16 of a row of a base file: f32 scale, f32 lowest log-probability, nVocab steps above it, made even. */
+export const rowWords = (nVocab: number): number => 2 * Math.ceil(nVocab / 2) + 4;
+
+export interface Scorer {
+  /** Takes a row in; the other functions are about this one. */
+  load(logits: Float32Array): void;
+  /** ln p of a token; NaN where a logit is NaN or infinite. */
+  logProb(id: number): number;
+  /** The most probable token. */
+  top(): number;
+  /** The row as llama-perplexity's base files hold it (log_softmax of its perplexity.cpp). */
+  pack(row: Uint16Array): void;
+  /** KL divergence from the row of a base file, and that row's ln p of a token and most probable token. */
+  compare(row: Uint16Array, id: number): { readonly kld: number; readonly logProb: number; readonly top: number };
+}
+
+const { fround } = Math;
+
+export function createScorer(module: WebAssembly.Module, nVocab: number): Scorer {
+  const layout = createLayout();
+  const logitsAt = layout.reserve(4 * nVocab), rowAt = layout.reserve(2 * rowWords(nVocab)), outAt = layout.reserve(32);
+  const memory = createMemory(layout.byteLength, false), kernels = instantiate(module, memory);
+  const logits = new Float32Array(memory.buffer, logitsAt, nVocab), row = new Uint16Array(memory.buffer, rowAt, rowWords(nVocab));
+  const head = new Float32Array(memory.buffer, rowAt, 2), out = new Float64Array(memory.buffer, outAt, 4);
+  const stepsAt = rowAt + 8;
+  let max = 0, min = 0, logSum = 0, top = 0;
+  return {
+    load(values) {
+      logits.set(values);
+      kernels.sum_exp(logitsAt, nVocab, outAt);
+      [max, min, , top] = out;
+      logSum = Math.log(out[2]);
+    },
+    logProb: (id) => logits[id] - max - logSum,
+    top: () => top,
+    pack(to) {
+      const floor = Math.max(min, fround(max - RANGE)), scale = fround(fround(max - floor) / 65535);
+      row.fill(0);
+      head.set([scale, fround(floor - max) - fround(logSum)]);
+      if (scale > 0) kernels.pack_log_probs(logitsAt, nVocab, stepsAt, floor, 1 / scale);
+      to.set(row);
+    },
+    compare(base, id) {
+      row.set(base);
+      const [scale, floor] = head;
+      const kld = kernels.kl_divergence(logitsAt, nVocab, max + logSum, stepsAt, scale, floor, outAt);
+      return { kld, logProb: fround(fround(scale * row[4 + id]) + floor), top: out[0] };
+    },
+  };
+}
