@@ -5,6 +5,9 @@
  *   DotI16   relaxed i8 x i7 dot, i16 sums (x64: one vpmaddubsw and one vpaddw for 16 products)
  *   DotWide  activations and weights as i16, i32 sums (vpmaddwd and vpaddd for 8): builds without relaxed SIMD
  *
+ * A third one, the relaxed i32 dot-add (one sdot on arm64, one vpdpbusd with AVX-VNNI), would be a class beside these: the same panel and codes,
+ * i32 sums. Not here: on AVX2 it is five operations (25 against 37 GMAC/s), and a second copy of the loops for a run-time choice is 24 KB.
+ *
  * A weight vector w holds 4 rows x 4 consecutive k as unsigned 7-bit codes: row after row for DotI16, and for DotWide
  * the k pairs apart (4 rows x k0 k1, then 4 rows x k2 k3), so that one i32 lane stays one row. `lanes` makes the one from the other.
  */

@@ -14,11 +14,9 @@ import { ACT_BLOCK, ACT_DSUM, ACT_PAIRS0, ACT_PAIRS1, ACT_QUANTS } from './act';
 import { ACT_QUANT } from './dot';
 import { gemv, half_dsum } from './gemv';
 import * as fmt from './packed/format';
-import { G0, G1, G2, G3, ROWS, factor, group_i8, low_nibbles } from './packed/group';
+import { ROWS } from './packed/group';
+import { CODES, KC, PANEL, mins, unpack } from './panel';
 import { madd } from './simd';
-
-/** Weights of a row unpacked at a time. */
-const KC: i32 = 512;
 
 /** Columns whose sums are kept at a time. */
 const NC: i32 = 64;
@@ -27,10 +25,6 @@ const COLS: i32 = 4;
 /** Bytes of one column's 16 sums. */
 const ACC: usize = 64;
 
-/** Codes of 32 weights of 8 rows; 8-bit codes take twice that where they are split. */
-const CODES: usize = 256 * ACT_QUANT;
-/** At most: codes, d, two integer scales, two minima. */
-const PANEL: usize = <usize>(KC >> 5) * (CODES + 256 + 32);
 const PANELS: usize = <usize>NC * ACC;
 /** A packed group's 16 outputs where only some of them exist. */
 const SPARE: usize = PANELS + 2 * PANEL;
@@ -38,10 +32,10 @@ export const GEMM_SCRATCH: usize = SPARE + ACC;
 
 /**
  * Sums of 8 rows x 4 columns go on over n runs of 32 weights. Eight i16 sums stay in registers; the f32 sums live in memory (L1).
- * A run in the panel: codes, d; with is_w16 codes and scales of either half, d; then the minima. Vectors of the two groups alternate.
+ * The order of a run in the panel: panel.ts.
  */
 function tile<F, D>(w: usize, a0: usize, a1: usize, a2: usize, a3: usize, acc: usize, n: i32): void {
-  const f = changetype<F>(0), dot = changetype<D>(0), zero = i32x4.splat(0);
+  const dot = changetype<D>(0), zero = i32x4.splat(0);
   const passes = fmt.w16<F>() ? 2 : 1;
   const codes = fmt.w16<F>() ? CODES >> 1 : CODES;
   for (; n > 0; n--) {
@@ -150,18 +144,10 @@ function columns<F, D>(w: usize, a0: usize, a1: usize, a2: usize, a3: usize, acc
   }
 }
 
-/** Bytes of a run's minima in the panel. */
-// @ts-ignore: decorator
-@inline
-function mins<F>(): usize {
-  return fmt.has_min<F>() ? fmt.w16<F>() ? 64 : 32 : 0;
-}
-
 /** What a column's sums start at; `pairs` is where a pass finds its pair sums. */
 // @ts-ignore: decorator
 @inline
 function start<F, D>(a: usize, pairs: usize): v128 {
-  const f = changetype<F>(0);
   if (fmt.wide<F>()) return i32x4.splat(0);
   if (fmt.w16<F>()) return changetype<D>(0).init(fmt.offset<F>(v128.load32_splat(a + pairs)));
   return changetype<D>(0).init(fmt.offset<F>(i16x8.add(v128.load32_splat(a, ACT_PAIRS0), v128.load32_splat(a, ACT_PAIRS1))));
@@ -171,7 +157,7 @@ function start<F, D>(a: usize, pairs: usize): v128 {
 // @ts-ignore: decorator
 @inline
 function column<F>(acc: usize, a: usize, i0: v128, d0: v128, m0: v128, n0: v128, i1: v128, d1: v128, m1: v128, n1: v128): void {
-  const f = changetype<F>(0), da = v128.load32_splat(a);
+  const da = v128.load32_splat(a);
   const pair0 = v128.load32_splat(a, ACT_PAIRS0 - ACT_QUANTS), pair1 = v128.load32_splat(a, ACT_PAIRS1 - ACT_QUANTS);
   if (fmt.wide<F>()) {
     const offset = i32x4.shl(i32x4.extadd_pairwise_i16x8_s(i16x8.add(pair0, pair1)), 7);
@@ -196,78 +182,6 @@ function column<F>(acc: usize, a: usize, i0: v128, d0: v128, m0: v128, n0: v128,
   // Adjacent stores right after each other: what the revectoriser looks for.
   v128.store(acc, x0);
   v128.store(acc, x1, 16);
-}
-
-/** n blocks of 16 packed rows at w to the two halves of a panel. */
-function unpack<F, D>(w: usize, n: i32, panel: usize): void {
-  for (; n > 0; n--) {
-    for (let sub = 0; sub < fmt.subs<F>(); sub++) {
-      // A loop over the groups where only addresses differ; four copies of the rest (code size).
-      for (let g: usize = 0; g < 4; g++) unpack_codes<F, D>(w, sub, g << 4, panel + (g & 1) * 16 + (g >> 1) * PANEL);
-      unpack_factors<F, D, G0>(w, sub, panel);
-      unpack_factors<F, D, G1>(w, sub, panel + 16);
-      unpack_factors<F, D, G2>(w, sub, panel + PANEL);
-      unpack_factors<F, D, G3>(w, sub, panel + PANEL + 16);
-      panel += run_bytes<F, D>();
-    }
-    w += changetype<F>(0).bytes();
-  }
-}
-
-/** Bytes of a run in a panel. */
-// @ts-ignore: decorator
-@inline
-function run_bytes<F, D>(): usize {
-  const f = changetype<F>(0);
-  return (fmt.wide<F>() && changetype<D>(0).splits() ? 2 * CODES : CODES) + (fmt.w16<F>() ? 96 : 32) + mins<F>();
-}
-
-/** Codes of the group `group` bytes into each quad. */
-// @ts-ignore: decorator
-@inline
-function unpack_codes<F, D>(w: usize, sub: i32, group: usize, p: usize): void {
-  const dot = changetype<D>(0);
-  const m = fmt.mask<F>(), m2 = fmt.mask2<F>(), h = fmt.high<F>(w, sub) + group, low = low_nibbles();
-  let q = changetype<F>(0).quads(w, sub) + group;
-  for (let t = 0; t < 4; t++) {
-    const half = fmt.w16<F>() ? t >> 1 : 0, in_half = fmt.w16<F>() ? t & 1 : t;
-    const v = fmt.load_lo<F, G0>(q, half, in_half), b = fmt.bits<F, G0>(h, half, in_half);
-    const lo = fmt.lo<F>(v, b, m, m2), hi = fmt.hi<F>(fmt.load_hi<F, G0>(q, v), b, m, m2);
-    if (fmt.w16<F>()) {
-      const codes = p + <usize>half * ((CODES >> 1) + 32);
-      dot.put(codes, in_half, lo);
-      dot.put(codes, in_half + 2, hi);
-    } else if (fmt.wide<F>()) {
-      dot.put_wide(p, t, lo, low);
-      dot.put_wide(p, t + 4, hi, low);
-    } else {
-      dot.put(p, t, lo);
-      dot.put(p, t + 4, hi);
-    }
-    q += fmt.quad_bytes<F>();
-  }
-}
-
-/** Scales and minima of group G. */
-// @ts-ignore: decorator
-@inline
-function unpack_factors<F, D, G>(w: usize, sub: i32, panel: usize): void {
-  const d = changetype<F>(0).d<G>(w), p = panel + run_bytes<F, D>() - mins<F>() - 32;
-  if (fmt.w16<F>()) {
-    v128.store(panel + (CODES >> 1), changetype<D>(0).scale(group_i8<G>(fmt.sc<F>(w, sub << 1))));
-    v128.store(panel + CODES + 32, changetype<D>(0).scale(group_i8<G>(fmt.sc<F>(w, sub << 1 | 1))));
-    v128.store(p, d);
-    if (fmt.has_min<F>()) {
-      v128.store(p, factor<G>(fmt.dmin<F, G>(w), fmt.mn<F>(w, sub << 1)), 32);
-      v128.store(p, factor<G>(fmt.dmin<F, G>(w), fmt.mn<F>(w, sub << 1 | 1)), 64);
-    }
-  } else {
-    v128.store(p, fmt.has_sc<F>() ? factor<G>(d, fmt.sc<F>(w, sub)) : d);
-    if (fmt.has_min<F>()) {
-      const dmin = fmt.dmin<F, G>(w);
-      v128.store(p, fmt.has_sc<F>() ? factor<G>(dmin, fmt.mn<F>(w, sub)) : dmin, 32);
-    }
-  }
 }
 
 /** Rows [row0, row1) x ncols columns; contracts in mul_mat_packed. */

@@ -1,0 +1,95 @@
+/**
+ * What the GEMM makes of packed weights once for all columns: 16 rows x KC weights as two panels of 8 rows, runs of 32 weights in order.
+ *
+ *   run: | codes (8 steps of 4 k, 2 groups of rows alternating) | d (2 x 16) | minima |
+ *   with 16-wide scales: | codes of k 0..15 | their integer scales (2 x 16) | codes of k 16..31 | scales | d | minima of either half |
+ */
+import { ACT_QUANT } from './dot';
+import * as fmt from './packed/format';
+import { G0, G1, G2, G3, factor, group_i8, low_nibbles } from './packed/group';
+
+/** Weights of a row unpacked at a time. */
+export const KC: i32 = 512;
+
+/** Codes of 32 weights of 8 rows; 8-bit codes take twice that where they are split. */
+export const CODES: usize = 256 * ACT_QUANT;
+/** At most: codes, d, two integer scales, two minima. */
+export const PANEL: usize = <usize>(KC >> 5) * (CODES + 256 + 32);
+/** Bytes of a run's minima in the panel. */
+// @ts-ignore: decorator
+@inline
+export function mins<F>(): usize {
+  return fmt.has_min<F>() ? fmt.w16<F>() ? 64 : 32 : 0;
+}
+
+/** n blocks of 16 packed rows at w to the two halves of a panel. */
+export function unpack<F, D>(w: usize, n: i32, panel: usize): void {
+  for (; n > 0; n--) {
+    for (let sub = 0; sub < fmt.subs<F>(); sub++) {
+      // A loop over the groups where only addresses differ; four copies of the rest (code size).
+      for (let g: usize = 0; g < 4; g++) unpack_codes<F, D>(w, sub, g << 4, panel + (g & 1) * 16 + (g >> 1) * PANEL);
+      unpack_factors<F, D, G0>(w, sub, panel);
+      unpack_factors<F, D, G1>(w, sub, panel + 16);
+      unpack_factors<F, D, G2>(w, sub, panel + PANEL);
+      unpack_factors<F, D, G3>(w, sub, panel + PANEL + 16);
+      panel += run_bytes<F, D>();
+    }
+    w += changetype<F>(0).bytes();
+  }
+}
+
+/** Bytes of a run in a panel. */
+// @ts-ignore: decorator
+@inline
+function run_bytes<F, D>(): usize {
+  const f = changetype<F>(0);
+  return (fmt.wide<F>() && changetype<D>(0).splits() ? 2 * CODES : CODES) + (fmt.w16<F>() ? 96 : 32) + mins<F>();
+}
+
+/** Codes of the group `group` bytes into each quad. */
+// @ts-ignore: decorator
+@inline
+function unpack_codes<F, D>(w: usize, sub: i32, group: usize, p: usize): void {
+  const dot = changetype<D>(0);
+  const m = fmt.mask<F>(), m2 = fmt.mask2<F>(), h = fmt.high<F>(w, sub) + group, low = low_nibbles();
+  let q = changetype<F>(0).quads(w, sub) + group;
+  for (let t = 0; t < 4; t++) {
+    const half = fmt.w16<F>() ? t >> 1 : 0, in_half = fmt.w16<F>() ? t & 1 : t;
+    const v = fmt.load_lo<F, G0>(q, half, in_half), b = fmt.bits<F, G0>(h, half, in_half);
+    const lo = fmt.lo<F>(v, b, m, m2), hi = fmt.hi<F>(fmt.load_hi<F, G0>(q, v), b, m, m2);
+    if (fmt.w16<F>()) {
+      const codes = p + <usize>half * ((CODES >> 1) + 32);
+      dot.put(codes, in_half, lo);
+      dot.put(codes, in_half + 2, hi);
+    } else if (fmt.wide<F>()) {
+      dot.put_wide(p, t, lo, low);
+      dot.put_wide(p, t + 4, hi, low);
+    } else {
+      dot.put(p, t, lo);
+      dot.put(p, t + 4, hi);
+    }
+    q += fmt.quad_bytes<F>();
+  }
+}
+
+/** Scales and minima of group G. */
+// @ts-ignore: decorator
+@inline
+function unpack_factors<F, D, G>(w: usize, sub: i32, panel: usize): void {
+  const d = changetype<F>(0).d<G>(w), p = panel + run_bytes<F, D>() - mins<F>() - 32;
+  if (fmt.w16<F>()) {
+    v128.store(panel + (CODES >> 1), changetype<D>(0).scale(group_i8<G>(fmt.sc<F>(w, sub << 1))));
+    v128.store(panel + CODES + 32, changetype<D>(0).scale(group_i8<G>(fmt.sc<F>(w, sub << 1 | 1))));
+    v128.store(p, d);
+    if (fmt.has_min<F>()) {
+      v128.store(p, factor<G>(fmt.dmin<F, G>(w), fmt.mn<F>(w, sub << 1)), 32);
+      v128.store(p, factor<G>(fmt.dmin<F, G>(w), fmt.mn<F>(w, sub << 1 | 1)), 64);
+    }
+  } else {
+    v128.store(p, fmt.has_sc<F>() ? factor<G>(d, fmt.sc<F>(w, sub)) : d);
+    if (fmt.has_min<F>()) {
+      const dmin = fmt.dmin<F, G>(w);
+      v128.store(p, fmt.has_sc<F>() ? factor<G>(dmin, fmt.mn<F>(w, sub)) : dmin, 32);
+    }
+  }
+}
