@@ -1,4 +1,5 @@
 /** The public Model: load, tokenize, generate, dispose. */
+import { embed, rank, type EmbedOptions } from './embed.ts';
 import { createEngine, type Engine } from './engine.ts';
 import { QuantletError } from './errors.ts';
 import { createGeneration, type GenerateOptions, type Generation } from './generate.ts';
@@ -18,7 +19,9 @@ export interface LoadOptions extends WebOptions {
   contextLength?: number;
   /** `simd`, `relaxed`, `simd-threads` or `relaxed-threads`; default: the best that runs here. */
   build?: Build;
-  /** Sequences that may be generated at the same time; each has a cache of contextLength. Default 1. */
+  /** Make vectors (model.embed) with a model that could also generate. Default: what the file is made for. */
+  embeddings?: boolean;
+  /** Sequences that may be computed at the same time; each has a cache of contextLength. Default 1, for models that make vectors 8. */
   parallel?: number;
   /** Prompt tokens of one step at most. Default 512. */
   batchSize?: number;
@@ -65,7 +68,7 @@ export class Model {
   #disposed: Promise<void> | undefined;
 
   /** @internal Use loadModel. */
-  constructor(metadata: ReadonlyMap<string, GGUFValue>, engine: Engine, tokenizer: Tokenizer, parallel: number, stats: Model['stats']) {
+  constructor(metadata: ReadonlyMap<string, GGUFValue>, engine: Engine, tokenizer: Tokenizer, stats: Model['stats']) {
     this.architecture = String(metadata.get('general.architecture'));
     this.metadata = metadata;
     this.build = engine.build;
@@ -75,8 +78,8 @@ export class Model {
     const assertUsable = (): void => {
       if (this.#disposed) throw new QuantletError('ERR_DISPOSED', 'the model was disposed of; load it again');
     };
-    const scheduler = createScheduler({ nBatch: engine.batchSize, nSlots: parallel, slotCells: engine.slotCells, maxOutputs: Math.min(engine.batchSize, engine.maxOutputs), step: engine.step });
-    const slots = Array.from({ length: parallel }, (_, index) => ({ index, tokens: [] as number[] }));
+    const scheduler = createScheduler({ nBatch: engine.batchSize, nSlots: engine.parallel, causal: engine.hparams.causal, slotCells: engine.slotCells, maxOutputs: Math.min(engine.batchSize, engine.maxOutputs), step: engine.step });
+    const slots = Array.from({ length: engine.parallel }, (_, index) => ({ index, tokens: [] as number[] }));
     this.state = { engine, tokenizer, scheduler, slots, assertUsable };
   }
 
@@ -96,7 +99,23 @@ export class Model {
    */
   generate(prompt: string | readonly number[], options: GenerateOptions = {}): Generation {
     this.state.assertUsable();
+    if (this.state.engine.wants !== 'logits') throw new QuantletError('ERR_INVALID_ARGUMENT', `this ${this.architecture} model was loaded to make ${this.state.engine.wants}, not text`);
     return createGeneration(this.state, prompt, options);
+  }
+
+  /**
+   * A vector for each text, [n_embd], of length one. Texts share steps.
+   * @throws ERR_INVALID_ARGUMENT where the model generates text, ERR_CONTEXT_FULL for a text that is too long
+   */
+  async embed(texts: readonly string[], options: EmbedOptions = {}): Promise<Float32Array[]> {
+    this.state.assertUsable();
+    return (await embed(this.state, texts, options)).vectors;
+  }
+
+  /** How well each document answers the query, by a reranker: higher is better, in the documents' order. */
+  async rank(query: string, documents: readonly string[], options: { signal?: AbortSignal } = {}): Promise<number[]> {
+    this.state.assertUsable();
+    return (await rank(this.state, this.metadata, query, documents, options.signal)).scores;
   }
 
   /** Frees memory and threads; whatever is still generating ends with ERR_DISPOSED. */
@@ -127,21 +146,21 @@ export async function loadModelOn(platform: Platform, source: ModelSource | read
   const { signal } = options;
   const threads = options.threads === undefined ? undefined : positive('threads', options.threads, 1, 1, MAX_THREADS);
   if (options.contextLength !== undefined) positive('contextLength', options.contextLength, 0, 0);
-  const parallel = positive('parallel', options.parallel, 1);
+  const parallel = options.parallel === undefined ? undefined : positive('parallel', options.parallel, 1);
   const batchSize = positive('batchSize', options.batchSize, 512);
-  const maxOutputs = positive('maxOutputs', options.maxOutputs, parallel);
+  const maxOutputs = positive('maxOutputs', options.maxOutputs, 1);
   signal?.throwIfAborted();
   const start = performance.now();
   const { gguf, parts, close } = await openModelFiles(platform, source, signal);
   try {
     const tokenizer = createTokenizer(gguf.metadata);
     const engine = await createEngine(platform, { gguf, parts }, {
-      nVocab: tokenizer.nVocab, threads, parallel, batchSize, signal, build: options.build, contextLength: options.contextLength, maxOutputs, onProgress: options.onProgress,
+      nVocab: tokenizer.nVocab, embeddings: options.embeddings, threads, parallel, batchSize, signal, build: options.build, contextLength: options.contextLength, maxOutputs, onProgress: options.onProgress,
     });
     const loadMs = performance.now() - start;
     try {
       const warmupMs = options.warmUp === false ? 0 : await warmUp(engine, signal);
-      return new Model(gguf.metadata, engine, tokenizer, parallel, { loadMs, warmupMs, memoryBytes: engine.memoryBytes });
+      return new Model(gguf.metadata, engine, tokenizer, { loadMs, warmupMs, memoryBytes: engine.memoryBytes });
     } catch (error) {
       await engine.executor.dispose();
       throw error;

@@ -23,6 +23,8 @@ export interface SchedulerOptions {
   nBatch: number;
   /** Sequences the cache has room for. */
   nSlots: number;
+  /** false: a token sees its whole sequence, which therefore is computed in one step. Default true. */
+  causal?: boolean;
   /** Cells of one slot (the context, rounded up to whole attention parts). */
   slotCells: number;
   /** Logits of a step at most. */
@@ -61,7 +63,7 @@ export interface Scheduler {
   close(error: Error): void;
 }
 
-export function createScheduler({ nBatch, nSlots, slotCells, maxOutputs, step }: SchedulerOptions): Scheduler {
+export function createScheduler({ nBatch, nSlots, slotCells, maxOutputs, step, causal = true }: SchedulerOptions): Scheduler {
   const array = (n: number): Int32Array => new Int32Array(n);
   const batch: Batch = { ids: array(nBatch), pos: array(nBatch), cells: array(nBatch), first: array(nBatch), visible: array(nBatch), outputs: array(maxOutputs), nTokens: 0, nOutputs: 0 };
   const jobs: Job[] = [];
@@ -75,6 +77,8 @@ export function createScheduler({ nBatch, nSlots, slotCells, maxOutputs, step }:
     const taken = new Map<Job, number>();
     batch.nTokens = batch.nOutputs = 0;
     for (const job of [...jobs].sort((a, b) => Math.min(a.ids.length - a.done, 2) - Math.min(b.ids.length - b.done, 2))) {
+      const { length } = job.ids;
+      if (!causal && (batch.nTokens + length > nBatch || batch.nOutputs + length - job.outputsFrom > maxOutputs)) continue;
       let n = 0;
       for (; batch.nTokens < nBatch && job.done + n < job.ids.length; n++) {
         const i = job.done + n, at = batch.nTokens, pos = job.start + i;
@@ -86,7 +90,7 @@ export function createScheduler({ nBatch, nSlots, slotCells, maxOutputs, step }:
         batch.pos[at] = pos;
         batch.first[at] = job.slot * slotCells;
         batch.cells[at] = job.slot * slotCells + pos;
-        batch.visible[at] = pos + 1;
+        batch.visible[at] = causal ? pos + 1 : job.start + length;
         batch.nTokens++;
       }
       if (n > 0) taken.set(job, n);

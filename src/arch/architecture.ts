@@ -2,23 +2,16 @@
 import { QuantletError } from '../errors.ts';
 import type { GGUF } from '../gguf/types.ts';
 import type { Tensor } from '../graph/tensor.ts';
-import { llama } from './llama.ts';
+import { bert, jinaBertV3, nomicBert } from './bert.ts';
+import { gemma2, gemma3 } from './gemma.ts';
+import { granite } from './granite.ts';
+import type { HParams } from './hparams.ts';
+import { llama, smollm3 } from './llama.ts';
+import { phi3 } from './phi3.ts';
+import { qwen2, qwen3 } from './qwen.ts';
 import type { RopeParams } from './rope-table.ts';
-
-/** Numbers every transformer has, from the model's metadata. */
-export interface HParams {
-  readonly nVocab: number;
-  readonly nCtxTrain: number;
-  readonly nEmbd: number;
-  readonly nLayer: number;
-  readonly nHead: number;
-  readonly nHeadKv: number;
-  /** Dimensions of a query, key and value head. */
-  readonly headDim: number;
-  readonly nFf: number;
-  readonly eps: number;
-  readonly rope: RopeParams;
-}
+import { stablelm } from './stablelm.ts';
+import { starcoder2 } from './starcoder2.ts';
 
 export interface GraphInputs {
   /** Token ids, i32 [n_tokens]. */
@@ -31,32 +24,41 @@ export interface GraphInputs {
   readonly first: Tensor;
   /** Cells each token sees, from the first, i32 [n_tokens]. */
   readonly visible: Tensor;
-  /** Which tokens' logits are wanted, i32 [n_outputs]. */
+  /** Which tokens' results are wanted, i32 [n_outputs]. */
   readonly outputs: Tensor;
 }
 
+/** What a step is to give for each output: next-token logits, the hidden state, or a reranker's scores. */
+export type Wants = 'logits' | 'embeddings' | 'ranks';
+
 export interface GraphContext {
+  readonly gguf: GGUF;
   readonly inputs: GraphInputs;
+  readonly wants: Wants;
+  /** Tokens of a sequence at most, as loaded. */
+  readonly contextLength: number;
+  has(name: string): boolean;
+  /** A tensor's dimensions as the file has them. */
+  shapeOf(name: string): readonly number[] | undefined;
   /** A weight by its GGUF name; its shape is checked. @throws ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE */
   weight(name: string, ne: readonly number[]): Tensor;
   /** The same where the model may do without. */
   optional(name: string, ne: readonly number[]): Tensor | undefined;
   /** The KV cache of a layer. */
   cache(layer: number): { k: Tensor; v: Tensor };
-  /** f32 [n_dims, n_ctx] of angles; equal parameters share one table. */
-  ropeTable(params: RopeParams): Tensor;
+  /** f32 [n_dims, n_ctx] of angles; the same parameters give the same table. `factors`: a tensor whose values divide the frequencies, if the file has it. */
+  ropeTable(params: RopeParams, factors?: string): Tensor;
   /** Puts nodes next in the order of computation, with all they need (ggml_build_forward_expand). */
   expand(...nodes: Tensor[]): void;
 }
 
 export interface Architecture {
   readonly name: string;
-  hparams(gguf: GGUF): HParams;
-  /** Builds the graph and returns the logits, f32 [n_vocab, n_outputs]. */
+  /** Builds the graph and returns its result: f32 [n_vocab, n_embd or labels; n_outputs], as `wants` says. */
   build(hparams: HParams, context: GraphContext): Tensor;
 }
 
-const ARCHITECTURES: readonly Architecture[] = [llama];
+const ARCHITECTURES: readonly Architecture[] = [llama, smollm3, qwen2, qwen3, gemma2, gemma3, phi3, granite, starcoder2, stablelm, bert, nomicBert, jinaBertV3];
 
 /** @throws ERR_UNSUPPORTED_ARCH naming those that run */
 export function findArchitecture(name: string): Architecture {

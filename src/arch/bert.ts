@@ -1,0 +1,33 @@
+/** Encoders that make vectors: BERT (also XLM-RoBERTa, whose converter renames it so), nomic-bert and jina-bert-v3. Each branch is added first and normed after. */
+import { add, get_rows } from '../graph/ops.ts';
+import { view, type Tensor } from '../graph/tensor.ts';
+import type { Architecture, GraphContext } from './architecture.ts';
+import { embed, gatedFeedForward, norm, plainFeedForward, rankHead, selfAttention } from './blocks.ts';
+import type { HParams } from './hparams.ts';
+
+/** Token embeddings, the first token type's, learnt positions where the file has them. */
+function embeddings(g: GraphContext, hp: HParams): Tensor {
+  let x = embed(g, hp);
+  const types = g.shapeOf('token_types.weight');
+  if (types) x = add(x, view(g.weight('token_types.weight', types), [hp.nEmbd, 1, 1, 1]));
+  if (g.has('position_embd.weight')) x = add(x, get_rows(g.weight('position_embd.weight', [hp.nEmbd, hp.nCtxTrain]), g.inputs.pos));
+  return norm(g, hp, x, 'token_embd_norm');
+}
+
+const encoder = (name: string, turns: boolean, gated: boolean): Architecture => ({
+  name,
+  build(hp, g) {
+    const angles = turns ? g.ropeTable(hp.rope) : undefined;
+    let x = embeddings(g, hp);
+    for (let il = 0; il < hp.nLayer; il++) {
+      const a = norm(g, hp, add(selfAttention(g, hp, il, x, { angles }), x), `blk.${il}.attn_output_norm`);
+      const f = gated ? gatedFeedForward(g, hp, il, a) : plainFeedForward(g, hp, il, a);
+      x = norm(g, hp, add(f, a), `blk.${il}.layer_output_norm`);
+    }
+    return rankHead(g, hp, get_rows(x, g.inputs.outputs));
+  },
+});
+
+export const bert = encoder('bert', false, false);
+export const nomicBert = encoder('nomic-bert', true, true);
+export const jinaBertV3 = encoder('jina-bert-v3', true, false);

@@ -1,0 +1,104 @@
+/** What transformers are put together from. Each block takes its weights by their GGUF names and keeps to what the file has (biases, fused products, norms of heads). */
+import { add, attention, geglu, gelu, get_rows, kv_store, mul, mul_mat, norm as layer_norm, rms_norm, rope, swiglu, tanh } from '../graph/ops.ts';
+import { reshape, view, type Tensor } from '../graph/tensor.ts';
+import type { GraphContext } from './architecture.ts';
+import type { HParams } from './hparams.ts';
+
+const TOKENS_OF_HEADS = { dim: 2, by: 'tokens' } as const;
+
+/** rms or layer norm with the weight and, if there is one, the bias of this name. */
+export function norm(g: GraphContext, hp: HParams, x: Tensor, name: string): Tensor {
+  const n = x.ne[0], weight = g.weight(`${name}.weight`, [n]);
+  if (hp.norm === 'layer') return layer_norm(x, weight, g.optional(`${name}.bias`, [n]), hp.eps);
+  return rms_norm(x, weight, hp.eps);
+}
+
+/** weight x, plus the bias if there is one. */
+export function linear(g: GraphContext, x: Tensor, name: string, nOut: number): Tensor {
+  const y = mul_mat(g.weight(`${name}.weight`, [x.ne[0], nOut]), x), bias = g.optional(`${name}.bias`, [nOut]);
+  return bias ? add(y, bias) : y;
+}
+
+/** The embeddings of the step's tokens. */
+export const embed = (g: GraphContext, hp: HParams): Tensor => get_rows(g.weight('token_embd.weight', [hp.nEmbd, hp.nVocab]), g.inputs.ids);
+
+export interface AttentionOptions {
+  /** Angles; none: no rotation. */
+  readonly angles?: Tensor | undefined;
+  /** Pairs (i, i + n / 2) instead of (i, i + 1). */
+  readonly neox?: boolean;
+  readonly scale?: number;
+  readonly window?: number;
+  readonly softCap?: number;
+}
+
+/** q, k, v, rotation, cache, attention and the output product of layer il over the normed states h. */
+export function selfAttention(g: GraphContext, hp: HParams, il: number, h: Tensor, { angles, neox = true, scale = 1 / Math.sqrt(hp.headDim), window = 0, softCap = 0 }: AttentionOptions): Tensor {
+  const { nHead, headDim } = hp, { pos, cells, first, visible } = g.inputs;
+  const name = (part: string): string => `blk.${il}.${part}`;
+  const [q, k, v] = projections(g, hp, il, h);
+  g.expand(q, k, v); // one after the other: the three share their input and meet once
+  const turn = (t: Tensor, part: string): Tensor => {
+    const n = headNorm(g, hp, t, name(part));
+    return angles ? rope(n, pos, angles, neox) : n;
+  };
+  const qr = turn(q, 'attn_q_norm'), kr = turn(k, 'attn_k_norm');
+  g.expand(qr, kr);
+  const cache = g.cache(il);
+  g.expand(kv_store(cache.k, kr, cells, 'k'), kv_store(cache.v, v, cells, 'v'));
+  const out = attention(qr, cache.k, cache.v, first, visible, { scale, window, softCap });
+  return linear(g, reshape(out, [nHead * headDim, h.ne[1], 1, 1], { dim: 1, by: 'tokens' }), name('attn_output'), hp.nEmbd);
+}
+
+/** q [head_dim, n_head, n_tokens], k and v [head_dim, n_head_kv, n_tokens]: from three products or from a fused one. */
+function projections(g: GraphContext, { nHead, nHeadKv, headDim }: HParams, il: number, h: Tensor): [Tensor, Tensor, Tensor] {
+  const nTokens = h.ne[1], nq = nHead * headDim, nk = nHeadKv * headDim;
+  const heads = (x: Tensor, n: number): Tensor => reshape(x, [headDim, n, nTokens, 1], TOKENS_OF_HEADS);
+  const fused = `blk.${il}.attn_qkv`;
+  if (!g.has(`${fused}.weight`)) {
+    const part = (p: 'q' | 'k' | 'v', n: number): Tensor => heads(linear(g, h, `blk.${il}.attn_${p}`, n * headDim), n);
+    return [part('q', nHead), part('k', nHeadKv), part('v', nHeadKv)];
+  }
+  const all = linear(g, h, fused, nq + 2 * nk), size = all.type.typeSize;
+  const part = (from: number, n: number): Tensor => view(all, [headDim, n, nTokens, 1], [headDim * size, all.nb[1]], from * size, TOKENS_OF_HEADS);
+  return [part(0, nHead), part(nq, nHeadKv), part(nq + nk, nHeadKv)];
+}
+
+/** Norms of q or k where the file has them: one weight for all heads, or a row for each. */
+function headNorm(g: GraphContext, hp: HParams, x: Tensor, name: string): Tensor {
+  if (!g.has(`${name}.weight`)) return x;
+  const [headDim, n] = x.ne;
+  if (hp.norm === 'rms') return rms_norm(x, g.weight(`${name}.weight`, [headDim]), hp.eps);
+  return mul(layer_norm(x, undefined, undefined, hp.eps), reshape(g.weight(`${name}.weight`, [headDim, n]), [headDim, n, 1, 1]));
+}
+
+/** down(act(gate(x)) * up(x)); gate and up may be one product, the gate first. */
+export function gatedFeedForward(g: GraphContext, { nFf, nEmbd }: HParams, il: number, x: Tensor, act: 'silu' | 'gelu' = 'silu'): Tensor {
+  const name = (part: string): string => `blk.${il}.ffn_${part}`, glu = act === 'silu' ? swiglu : geglu;
+  if (!g.has(`${name('gate')}.weight`)) return linear(g, glu(linear(g, x, name('up'), 2 * nFf)), name('down'), nEmbd);
+  const gate = linear(g, x, name('gate'), nFf), up = linear(g, x, name('up'), nFf);
+  g.expand(gate, up);
+  return linear(g, glu(gate, up), name('down'), nEmbd);
+}
+
+/** down(gelu(up(x))). */
+export function plainFeedForward(g: GraphContext, { nFf, nEmbd }: HParams, il: number, x: Tensor): Tensor {
+  return linear(g, gelu(linear(g, x, `blk.${il}.ffn_up`, nFf)), `blk.${il}.ffn_down`, nEmbd);
+}
+
+/** The end of a decoder: only the tokens asked for go through the last norm and the largest product. Vectors stop before the product. */
+export function decoderOutput(g: GraphContext, hp: HParams, x: Tensor): Tensor {
+  const last = norm(g, hp, get_rows(x, g.inputs.outputs), 'output_norm');
+  if (g.wants !== 'logits') return rankHead(g, hp, last);
+  const head = g.optional('output.weight', [hp.nEmbd, hp.nVocab]) ?? g.weight('token_embd.weight', [hp.nEmbd, hp.nVocab]);
+  const logits = mul_mat(head, last), bias = g.optional('output.bias', [hp.nVocab]);
+  return bias ? add(logits, bias) : logits;
+}
+
+/** A reranker's classifier, where the file has one and the caller wants ranks; else the vectors as they are. */
+export function rankHead(g: GraphContext, { nEmbd }: HParams, x: Tensor): Tensor {
+  if (g.wants !== 'ranks') return x;
+  const pooled = g.has('cls.weight') ? tanh(linear(g, x, 'cls', nEmbd)) : x;
+  const labels = g.shapeOf('cls.output.weight');
+  return labels ? linear(g, pooled, 'cls.output', labels[1]) : pooled;
+}

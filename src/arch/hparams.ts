@@ -1,0 +1,70 @@
+/** The metadata keys that all architectures share, read and checked once. */
+import { QuantletError } from '../errors.ts';
+import { getBool, getCount, getNumber, getNumberPerLayer, getString, getStrings } from '../gguf/metadata.ts';
+import type { GGUF } from '../gguf/types.ts';
+import { ROPE_DEFAULTS, type RopeParams } from './rope-table.ts';
+
+/** How a text becomes one vector: llama.cpp's pooling types. */
+export type Pooling = 'none' | 'mean' | 'cls' | 'last' | 'rank';
+const POOLING: readonly Pooling[] = ['none', 'mean', 'cls', 'last', 'rank'];
+
+/** Numbers every transformer has, from the model's metadata. */
+export interface HParams {
+  readonly arch: string;
+  readonly nVocab: number;
+  readonly nCtxTrain: number;
+  readonly nEmbd: number;
+  readonly nLayer: number;
+  readonly nHead: number;
+  readonly nHeadKv: number;
+  /** Dimensions of a query, key and value head. */
+  readonly headDim: number;
+  readonly nFf: number;
+  /** rms_norm or layer norm: which epsilon the file has tells. */
+  readonly norm: 'rms' | 'layer';
+  readonly eps: number;
+  readonly rope: RopeParams;
+  /** false: every token of a sequence sees all others (encoders). */
+  readonly causal: boolean;
+  /** What the file says of pooling; none where it makes no vectors. */
+  readonly pooling: Pooling;
+}
+
+/** @throws ERR_MISSING_METADATA, ERR_GGUF_INVALID naming the key */
+export function readHParams(gguf: GGUF): HParams {
+  const arch = getString(gguf, 'general.architecture');
+  const key = (name: string): string => `${arch}.${name}`;
+  const count = (name: string, fallback?: number, least = 1, most?: number): number => getCount(gguf, key(name), fallback, least, most);
+  const nEmbd = count('embedding_length'), nHead = count('attention.head_count'), nLayer = count('block_count', undefined, 1, 4096), nCtxTrain = count('context_length');
+  const headsKv = getNumberPerLayer(gguf, key('attention.head_count_kv'), nLayer, nHead);
+  const nHeadKv = headsKv[0];
+  if (headsKv.some((n) => n !== nHeadKv)) throw new QuantletError('ERR_UNSUPPORTED_ARCH', `this ${arch} model has another number of KV heads in some layers (${[...new Set(headsKv)].join(', ')}), which quantlet does not run yet`);
+  if (nHeadKv < 1 || nHead % nHeadKv !== 0) throw new QuantletError('ERR_GGUF_INVALID', `${key('attention.head_count')} is ${nHead} and head_count_kv ${nHeadKv}; expected the first to be a multiple of the second`);
+  if (!gguf.metadata.has(key('attention.key_length')) && nEmbd % nHead !== 0) throw new QuantletError('ERR_GGUF_INVALID', `${key('embedding_length')} is ${nEmbd}, no multiple of the ${nHead} heads, and there is no ${key('attention.key_length')}`);
+  const headDim = count('attention.key_length', Math.floor(nEmbd / nHead));
+  const valueDim = count('attention.value_length', headDim);
+  if (valueDim !== headDim) throw new QuantletError('ERR_UNSUPPORTED_ARCH', `this ${arch} model has value heads of ${valueDim} beside key heads of ${headDim}, which quantlet does not run yet`);
+  const nDims = count('rope.dimension_count', headDim - (headDim % 2), 0);
+  if (nDims > headDim || nDims % 2 !== 0) throw new QuantletError('ERR_GGUF_INVALID', `${key('rope.dimension_count')} is ${nDims}; expected an even number up to the head's ${headDim}`);
+  const rms = gguf.metadata.has(key('attention.layer_norm_rms_epsilon'));
+  const scaling = getString(gguf, key('rope.scaling.type'), 'linear');
+  const factor = scaling === 'none' ? 1 : getNumber(gguf, key('rope.scaling.factor'), getNumber(gguf, key('rope.scale_linear'), 1)) || 1;
+  return {
+    arch, nCtxTrain, nEmbd, nLayer, nHead, nHeadKv, headDim,
+    nVocab: getCount(gguf, key('vocab_size'), getStrings(gguf, 'tokenizer.ggml.tokens', []).length, 1),
+    nFf: count('feed_forward_length'),
+    norm: rms ? 'rms' : 'layer',
+    eps: getNumber(gguf, key(rms ? 'attention.layer_norm_rms_epsilon' : 'attention.layer_norm_epsilon')),
+    rope: {
+      ...ROPE_DEFAULTS,
+      nDims,
+      freqBase: getNumber(gguf, key('rope.freq_base'), 10000),
+      freqScale: 1 / factor,
+      extFactor: scaling === 'yarn' ? 1 : 0,
+      attnFactor: getNumber(gguf, key('rope.scaling.attn_factor'), 1),
+      nCtxOrig: count('rope.scaling.original_context_length', nCtxTrain),
+    },
+    causal: getBool(gguf, key('attention.causal'), true),
+    pooling: POOLING[getCount(gguf, key('pooling_type'), 0, 0, POOLING.length - 1)],
+  };
+}

@@ -1,0 +1,15 @@
+/** Phi 3 and 3.5: fused products, and with longrope one set of frequency factors up to the original context and another beyond it. */
+import type { Architecture } from './architecture.ts';
+import { decoderOutput, embed } from './blocks.ts';
+import { llamaLayer } from './llama.ts';
+
+export const phi3: Architecture = {
+  name: 'phi3',
+  build(hp, g) {
+    // The context as loaded decides, for every position: a cache must not mix the two.
+    const angles = g.ropeTable(hp.rope, g.contextLength > hp.rope.nCtxOrig ? 'rope_factors_long.weight' : 'rope_factors_short.weight');
+    let x = embed(g, hp);
+    for (let il = 0; il < hp.nLayer; il++) x = llamaLayer(g, hp, il, x, { angles });
+    return decoderOutput(g, hp, x);
+  },
+};

@@ -1,0 +1,138 @@
+/** A model's graph, its plan, and the address of everything in the arena, for one context length. Nothing is loaded yet. */
+import type { Architecture, GraphInputs, Wants } from './arch/architecture.ts';
+import type { HParams } from './arch/hparams.ts';
+import type { RopeParams } from './arch/rope-table.ts';
+import { QuantletError } from './errors.ts';
+import type { GGUF, TensorInfo } from './gguf/types.ts';
+import { ATTENTION_PART, SYNC_SIZE } from './graph/layout.ts';
+import { lower, type Record } from './graph/lower.ts';
+import { createPlan, expand, place, type Plan } from './graph/plan.ts';
+import { leaf, nbytes, type Ne, type Tensor } from './graph/tensor.ts';
+import { TYPE } from './type-traits.ts';
+import type { Kernels } from './wasm/abi.ts';
+import { createLayout } from './wasm/memory.ts';
+
+export interface ModelPlanOptions {
+  readonly wants: Wants;
+  readonly contextLength: number;
+  /** Sequences at once. */
+  readonly parallel: number;
+  /** Tokens and outputs of one step at most. */
+  readonly batchSize: number;
+  readonly maxOutputs: number;
+  readonly threads: number;
+}
+
+/** Angles of one set of parameters, and the tensor of factors they take in, if any. */
+export interface RopeTable {
+  readonly params: RopeParams;
+  readonly factors: TensorInfo | undefined;
+  readonly tensor: Tensor;
+}
+
+export interface ModelPlan {
+  readonly contextLength: number;
+  /** Cells of a slot: the context rounded up to whole attention parts. */
+  readonly slotCells: number;
+  readonly batchSize: number;
+  readonly maxOutputs: number;
+  readonly inputs: GraphInputs;
+  /** f32 [n_vocab or n_embd; n_outputs]. */
+  readonly result: Tensor;
+  readonly weights: ReadonlyMap<TensorInfo, Tensor>;
+  readonly tables: readonly RopeTable[];
+  readonly plan: Plan;
+  /** One record for each matrix that is packed after reading. */
+  readonly packing: Plan;
+  readonly syncAt: number;
+  readonly planAt: number;
+  readonly packingAt: number;
+  readonly scratchAt: number;
+  readonly memoryBytes: number;
+}
+
+const up = (n: number, multiple: number): number => Math.ceil(n / multiple) * multiple;
+
+/** @throws ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE */
+export function planModel(gguf: GGUF, architecture: Architecture, hparams: HParams, facts: Kernels, options: ModelPlanOptions): ModelPlan {
+  const { contextLength, threads, wants } = options;
+  const slotCells = up(contextLength, ATTENTION_PART), cells = slotCells * options.parallel;
+  const batchSize = Math.min(options.batchSize, slotCells), maxOutputs = Math.min(Math.max(options.maxOutputs, options.parallel), batchSize);
+  const layout = createLayout();
+  const syncAt = layout.reserve(SYNC_SIZE);
+
+  const weights = new Map<TensorInfo, Tensor>();
+  const caches: { k: Tensor; v: Tensor }[] = [];
+  const tables: RopeTable[] = [];
+  const roots: Tensor[] = [];
+  const input = (name: string, by: 'tokens' | 'outputs', n: number): Tensor => leaf(name, TYPE.i32, [n, 1, 1, 1], { dim: 0, by });
+  const inputs: GraphInputs = {
+    ids: input('ids', 'tokens', batchSize),
+    pos: input('pos', 'tokens', batchSize),
+    cells: input('cells', 'tokens', batchSize),
+    first: input('first', 'tokens', batchSize),
+    visible: input('visible', 'tokens', batchSize),
+    outputs: input('outputs', 'outputs', maxOutputs),
+  };
+  const optional = (name: string, ne: readonly number[]): Tensor | undefined => {
+    const info = gguf.tensors.get(name);
+    if (!info) return undefined;
+    const known = weights.get(info);
+    if (known) return known;
+    const want = [...ne, 1, 1, 1].slice(0, 4);
+    if (want.some((n, i) => n !== info.ne[i])) {
+      throw new QuantletError('ERR_TENSOR_SHAPE', `tensor "${name}" is [${info.ne.join(', ')}], but the metadata asks for [${want.join(', ')}]: the file is damaged or of another variant of the architecture`);
+    }
+    const tensor = leaf(name, info.type, info.ne as Ne);
+    weights.set(info, tensor);
+    return tensor;
+  };
+
+  const result = architecture.build(hparams, {
+    gguf, inputs, wants, contextLength, optional,
+    has: (name) => gguf.tensors.has(name),
+    shapeOf: (name) => gguf.tensors.get(name)?.ne,
+    weight(name, ne) {
+      const tensor = optional(name, ne);
+      if (!tensor) throw new QuantletError('ERR_MISSING_TENSOR', `the file has no tensor "${name}", which ${architecture.name} models need; it is incomplete or of another architecture`);
+      return tensor;
+    },
+    cache(layer) {
+      const ne: Ne = [up(hparams.headDim, 8), cells, hparams.nHeadKv, 1];
+      return (caches[layer] ??= { k: leaf(`cache_k.${layer}`, TYPE.f16, ne), v: leaf(`cache_v.${layer}`, TYPE.f16, ne) });
+    },
+    ropeTable(params, factorsName) {
+      const factors = factorsName === undefined ? undefined : gguf.tensors.get(factorsName);
+      const found = tables.find((t) => t.params === params && t.factors === factors);
+      if (found) return found.tensor;
+      if (factors && (factors.type !== TYPE.f32 || factors.ne[0] !== params.nDims / 2)) {
+        throw new QuantletError('ERR_TENSOR_SHAPE', `tensor "${factors.name}" is ${factors.type.name} [${factors.ne.join(', ')}]; expected f32 [${params.nDims / 2}], a factor for each pair`);
+      }
+      const tensor = leaf('rope angles', TYPE.f32, [params.nDims, slotCells, 1, 1]);
+      tables.push({ params, factors, tensor });
+      return tensor;
+    },
+    expand: (...nodes) => void roots.push(...nodes),
+  });
+
+  const nodes = expand([...roots, result]);
+  const packed = packWeights(nodes, facts);
+  const plan = createPlan(lower(nodes, facts), [result]);
+  const group = facts.packed_rows();
+  const packing = createPlan(packed.map((dst): Record => ({ code: 'REPACK', dst, src: [], params: [], scratch: group * dst.nb[1] })));
+  for (const l of [...Object.values(inputs), ...weights.values(), ...tables.map((t) => t.tensor), ...caches.filter(Boolean).flatMap((c) => [c.k, c.v]), ...plan.constants]) {
+    l.data = layout.reserve(l.layout === 'packed' ? up(l.ne[1], group) * l.nb[1] : nbytes(l));
+  }
+  place(plan, layout.reserve(plan.computeBytes));
+  const scratchAt = layout.reserve(Math.max(plan.scratchSize, packing.scratchSize) * threads), planAt = layout.reserve(plan.byteLength), packingAt = layout.reserve(packing.byteLength);
+  return { contextLength, slotCells, batchSize, maxOutputs, inputs, result, weights, tables, plan, packing, syncAt, planAt, packingAt, scratchAt, memoryBytes: layout.byteLength };
+}
+
+/** Matrices that only products (and look-ups of rows) read are packed for the GEMM and GEMV. */
+function packWeights(nodes: readonly Tensor[], facts: Kernels): Tensor[] {
+  const isProduct = (n: Tensor): boolean => n.op === 'mul_mat' && n.params.f32 !== 1;
+  const packed = new Set(nodes.filter(isProduct).map((n) => n.src[0]!).filter((w) => w.op === 'leaf' && w.ne[2] * w.ne[3] === 1 && w.ne[0] % 32 === 0 && facts.is_packable(w.type.id)));
+  for (const n of nodes) n.src.forEach((s, i) => s && !(i === 0 && (isProduct(n) || n.op === 'get_rows')) && packed.delete(s));
+  for (const w of packed) w.layout = 'packed';
+  return [...packed];
+}
