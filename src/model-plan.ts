@@ -102,6 +102,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
       return (caches[layer] ??= { k: leaf(`cache_k.${layer}`, TYPE.f16, ne), v: leaf(`cache_v.${layer}`, TYPE.f16, ne) });
     },
     ropeTable(params, factorsName) {
+      if (params.nDims % 2 !== 0) throw new QuantletError('ERR_GGUF_INVALID', `rope turns pairs, but ${hparams.arch}.rope.dimension_count (or the head) is ${params.nDims}; expected an even number`);
       const factors = factorsName === undefined ? undefined : gguf.tensors.get(factorsName);
       const found = tables.find((t) => t.params === params && t.factors === factors);
       if (found) return found.tensor;

@@ -44,8 +44,8 @@ export function readHParams(gguf: GGUF): HParams {
   const headDim = count('attention.key_length', Math.floor(nEmbd / nHead));
   const valueDim = count('attention.value_length', headDim);
   if (valueDim !== headDim) throw new QuantletError('ERR_UNSUPPORTED_ARCH', `this ${arch} model has value heads of ${valueDim} beside key heads of ${headDim}, which quantlet does not run yet`);
-  const nDims = count('rope.dimension_count', headDim - (headDim % 2), 0);
-  if (nDims > headDim || nDims % 2 !== 0) throw new QuantletError('ERR_GGUF_INVALID', `${key('rope.dimension_count')} is ${nDims}; expected an even number up to the head's ${headDim}`);
+  const nDims = count('rope.dimension_count', headDim, 0);
+  if (nDims > headDim) throw new QuantletError('ERR_GGUF_INVALID', `${key('rope.dimension_count')} is ${nDims}; expected an even number up to the head's ${headDim}`);
   const rms = gguf.metadata.has(key('attention.layer_norm_rms_epsilon'));
   const scaling = getString(gguf, key('rope.scaling.type'), 'linear');
   const factor = scaling === 'none' ? 1 : getNumber(gguf, key('rope.scaling.factor'), getNumber(gguf, key('rope.scale_linear'), 1)) || 1;

@@ -1,7 +1,8 @@
 /** Plans: memory that lives together never overlaps, threads meet where data needs it and nowhere else. */
 import { describe, expect, it } from 'vitest';
 import { llama } from '../../src/arch/llama.ts';
-import type { HParams } from '../../src/arch/architecture.ts';
+import type { HParams } from '../../src/arch/hparams.ts';
+import type { GGUF } from '../../src/gguf/types.ts';
 import { ROPE_DEFAULTS } from '../../src/arch/rope-table.ts';
 import { OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, TENSOR, TENSOR_SIZE } from '../../src/graph/layout.ts';
 import { lower, type KernelFacts, type Record as PlanRecord } from '../../src/graph/lower.ts';
@@ -14,6 +15,8 @@ import { randomIds } from '../support.ts';
 /** Sizes that the kernels know; any numbers do here. */
 const FACTS: KernelFacts = { act_row_size: (n) => (n / 32) * 40, attention_scratch: (headDim) => 16 * headDim, mul_mat_packed_scratch: () => 640 };
 const COMPUTE_AT = 1 << 20;
+/** llama's graph reads no metadata beyond its hparams. */
+const EMPTY: GGUF = { version: 3, metadata: new Map(), metadataTypes: new Map(), metadataRanges: new Map(), tensors: new Map(), alignment: 32, dataOffset: 0, byteLength: 0 };
 
 const base = (t: Tensor): Tensor => t.viewOf ?? t;
 const written = (r: PlanRecord): Tensor[] => [r.dst, ...(r.alsoWrites ?? [])];
@@ -121,7 +124,7 @@ describe('random graphs', () => {
 });
 
 describe('llama', () => {
-  const hparams: HParams = { nVocab: 272, nCtxTrain: 512, nEmbd: 64, nLayer: 3, nHead: 4, nHeadKv: 2, headDim: 16, nFf: 96, eps: 1e-5, rope: { ...ROPE_DEFAULTS, nDims: 16, freqBase: 10000, nCtxOrig: 512 } };
+  const hparams: HParams = { arch: 'llama', norm: 'rms', causal: true, pooling: 'none', nVocab: 272, nCtxTrain: 512, nEmbd: 64, nLayer: 3, nHead: 4, nHeadKv: 2, headDim: 16, nFf: 96, eps: 1e-5, rope: { ...ROPE_DEFAULTS, nDims: 16, freqBase: 10000, nCtxOrig: 512 } };
   const build = (type: (typeof TYPE)['f32' | 'q8_0']): { plan: Plan; logits: Tensor } => {
     const nTokens = 32;
     const input = (name: string, by: 'tokens' | 'outputs', n: number): Tensor => leaf(name, TYPE.i32, [n, 1, 1, 1], { dim: 0, by });
@@ -130,6 +133,7 @@ describe('llama', () => {
     const cache = (name: string): Tensor => caches.get(name) ?? caches.set(name, leaf(name, TYPE.f16, [16, 256, 2, 1])).get(name)!;
     const weight = (name: string, ne: readonly number[]): Tensor => leaf(name, ne.length > 1 ? type : TYPE.f32, [...ne, 1, 1, 1].slice(0, 4) as unknown as Ne);
     const logits = llama.build(hparams, {
+      gguf: EMPTY, wants: 'logits', contextLength: 256, has: (name) => name.endsWith('ffn_gate.weight'), shapeOf: () => undefined,
       inputs, weight, optional: (name, ne) => (name === 'output.weight' ? weight(name, ne) : undefined),
       cache: (layer) => ({ k: cache(`k${layer}`), v: cache(`v${layer}`) }),
       ropeTable: () => leaf('angles', TYPE.f32, [16, 256, 1, 1]),
