@@ -3,12 +3,13 @@
  *
  *   block: | 32 quants (i8; i16 in builds without relaxed SIMD) | d f32 | d * sum f32 | -pairs(0..15) 2 x i16 | -pairs(16..31) 2 x i16 |
  *
- * d and the quants are those of ggml's quantize_row_q8_0_ref, except that d stays f32 (q8_0 rounds it to f16).
+ * d and the quants are those of ggml's quantize_row_q8_0_ref, except that d stays f32 (q8_0 rounds it to f16)
+ * and that d below 2^-126 is 0 (in f16, d below 2^-25 is).
  * The negated pairs are partial sums of the quants as an i16 dot lane sees them: k % 4 in {0, 1} and k % 4 in {2, 3}.
- * A block with a NaN gets d = NaN, one with an Inf d = Inf and zero quants (0 * Inf = NaN): both reach the result.
+ * A block with a NaN gets d = NaN, one with an Inf d = Inf: both reach the result.
  */
 import { ACT_QUANT } from './dot';
-import { HAS_RELAXED_DOT, round_f32x4 } from './simd';
+import { HAS_RELAXED_DOT, trunc_fitting } from './simd';
 
 /** Type id of this format in tensors of the plan: behind all of ggml's. Mirrored in src/graph/layout.ts. */
 export const TYPE_ACT: u32 = 256;
@@ -26,44 +27,53 @@ export function act_row_size(ne00: i32): usize {
   return <usize>(ne00 >> 5) * ACT_BLOCK;
 }
 
+/** The bits without their sign, one further left. */
 // @ts-ignore: decorator
 @inline
-function abs_bits(p: usize): v128 {
-  return v128.and(v128.load(p), i32x4.splat(0x7fffffff));
+function twice(x: v128): v128 {
+  return i32x4.add(x, x);
 }
 
-/** Eight quants as i16: x * id rounded half away from zero, -127..127. */
+/** Four times C's roundf as i32: what truncation leaves over is exact, and so is its double, which truncates to the missing +-1. */
 // @ts-ignore: decorator
 @inline
-function quants(p: usize, id: v128): v128 {
-  const a = i32x4.trunc_sat_f32x4_s(round_f32x4(f32x4.mul(v128.load(p), id)));
-  const b = i32x4.trunc_sat_f32x4_s(round_f32x4(f32x4.mul(v128.load(p, 16), id)));
-  // 1/d overflows for subnormal d: the clamp keeps what the dots rely on.
-  return i16x8.max_s(i16x8.min_s(i16x8.narrow_i32x4_s(a, b), i16x8.splat(127)), i16x8.splat(-127));
+function rounded(x: v128): v128 {
+  const t = trunc_fitting(x), rest = f32x4.sub(x, f32x4.convert_i32x4_s(t));
+  return i32x4.add(t, trunc_fitting(f32x4.add(rest, rest)));
 }
 
-/** Sums of adjacent i16 of a and b, then of every second one of those: (k % 4 < 2, k % 4 >= 2), negated, as two i16. */
+/** Eight quants as i16: x * id rounded half away from zero. */
+// @ts-ignore: decorator
+@inline
+function quants(x: v128, y: v128, id: v128): v128 {
+  return i16x8.narrow_i32x4_s(rounded(f32x4.mul(x, id)), rounded(f32x4.mul(y, id)));
+}
+
+/** Minus the sums of 16 quants with k % 4 < 2 and of those with k % 4 >= 2, as two i16. */
 // @ts-ignore: decorator
 @inline
 function negated_pairs(a: v128, b: v128): i32 {
-  const ones = i16x8.splat(-1);
-  let s = i32x4.add(i32x4.dot_i16x8_s(a, ones), i32x4.dot_i16x8_s(b, ones));
-  s = i32x4.add(s, i64x2.shuffle(s, s, 1, 0));
+  let s = i32x4.extadd_pairwise_i16x8_s(i16x8.add(a, b));
+  s = i32x4.neg(i32x4.add(s, i64x2.shuffle(s, s, 1, 0)));
   return i32x4.extract_lane(i16x8.narrow_i32x4_s(s, s), 0);
 }
 
 /** One row of ne00 f32 at x to the activation format at dst. */
 export function quantize_act(x: usize, ne00: i32, dst: usize): void {
   for (let n = ne00 >> 5; n > 0; n--) {
+    const x0 = v128.load(x), x1 = v128.load(x, 16), x2 = v128.load(x, 32), x3 = v128.load(x, 48);
+    const x4 = v128.load(x, 64), x5 = v128.load(x, 80), x6 = v128.load(x, 96), x7 = v128.load(x, 112);
     // As integers the bits of |x| sort like the numbers, with NaN above Inf: a NaN cannot hide from the maximum.
-    const m0 = i32x4.max_s(i32x4.max_s(abs_bits(x), abs_bits(x + 16)), i32x4.max_s(abs_bits(x + 32), abs_bits(x + 48)));
-    const m1 = i32x4.max_s(i32x4.max_s(abs_bits(x + 64), abs_bits(x + 80)), i32x4.max_s(abs_bits(x + 96), abs_bits(x + 112)));
-    let m = i32x4.max_s(m0, m1);
-    m = i32x4.max_s(m, i64x2.shuffle(m, m, 1, 0));
-    const amax = reinterpret<f32>(max(i32x4.extract_lane(m, 0), i32x4.extract_lane(m, 1)));
-    const d = amax / 127;
+    const m0 = i32x4.max_u(i32x4.max_u(twice(x0), twice(x1)), i32x4.max_u(twice(x2), twice(x3)));
+    const m1 = i32x4.max_u(i32x4.max_u(twice(x4), twice(x5)), i32x4.max_u(twice(x6), twice(x7)));
+    let m = i32x4.max_u(m0, m1);
+    m = i32x4.max_u(m, i64x2.shuffle(m, m, 1, 0));
+    const amax = reinterpret<f32>(max<u32>(i32x4.extract_lane(m, 0), i32x4.extract_lane(m, 1)) >> 1);
+    let d = amax / 127;
+    if (reinterpret<u32>(d) < 0x00800000) d = 0; // subnormal: 1 / d could overflow
     const id = f32x4.splat(reinterpret<u32>(d) != 0 ? 1 / d : 0);
-    const q0 = quants(x, id), q1 = quants(x + 32, id), q2 = quants(x + 64, id), q3 = quants(x + 96, id);
+    const q0 = quants(x0, x1, id), q1 = quants(x2, x3, id);
+    const q2 = quants(x4, x5, id), q3 = quants(x6, x7, id);
     if (HAS_RELAXED_DOT) {
       v128.store(dst, i8x16.narrow_i16x8_s(q0, q1));
       v128.store(dst, i8x16.narrow_i16x8_s(q2, q3), 16);

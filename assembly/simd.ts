@@ -11,6 +11,17 @@ export function madd(a: v128, b: v128, c: v128): v128 {
   return f32x4.add(f32x4.mul(a, b), c);
 }
 
+/**
+ * (int) of f32 below 2^22; larger ones, Inf and NaN give some number. One instruction where there is relaxed SIMD (the saturating one is
+ * eight); elsewhere adding 1.5 * 2^23 puts the integer into the mantissa.
+ */
+// @ts-ignore: decorator
+@inline
+export function trunc_fitting(x: v128): v128 {
+  if (ASC_FEATURE_RELAXED_SIMD) return i32x4.relaxed_trunc_f32x4_s(x);
+  return i32x4.sub(f32x4.add(f32x4.trunc(x), f32x4.splat(12582912)), i32x4.splat(0x4b400000));
+}
+
 /** What dot.ts builds on: i8 x i7 with i16 pair sums where there is relaxed SIMD, i16 x i16 with i32 pair sums elsewhere. Static. */
 export const HAS_RELAXED_DOT: bool = ASC_FEATURE_RELAXED_SIMD != 0;
 

@@ -11,7 +11,7 @@ export interface Act {
 /** C's roundf: half away from zero. */
 const roundf = (x: number): number => Math.sign(x) * Math.floor(Math.abs(x) + 0.5);
 
-/** ggml's quantize_row_q8_0_ref, but d stays f32. */
+/** ggml's quantize_row_q8_0_ref, but d stays f32, and is 0 where it would be subnormal. */
 export function quantizeAct(x: Float32Array): Act {
   const q = new Int8Array(x.length);
   const d = new Float32Array(x.length / 32);
@@ -19,6 +19,7 @@ export function quantizeAct(x: Float32Array): Act {
     const block = x.subarray(b * 32, b * 32 + 32);
     const amax = block.reduce((m, v) => (Number.isNaN(v) || Number.isNaN(m) ? NaN : Math.max(m, Math.abs(v))), 0);
     d[b] = amax / 127;
+    if (d[b] < 2 ** -126) d[b] = 0;
     const id = d[b] === 0 ? 0 : Math.fround(1 / d[b]);
     for (let i = 0; i < 32; i++) {
       const v = roundf(Math.fround(block[i] * id));
