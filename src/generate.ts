@@ -1,11 +1,14 @@
 /** Prompt in, text out: the loop of sampling and decoding around the scheduler. */
 import { QuantletError } from './errors.ts';
+import type { ConstraintOptions } from './grammar/constraint.ts';
 import type { ModelState } from './model.ts';
+import { logprobs, type Logprobs } from './sample/logprobs.ts';
 import { createSampler, type SamplerOptions } from './sample/sampler.ts';
 import { createStopMatcher } from './stop.ts';
+import { createStream, type Stream } from './stream.ts';
 import { createDetokenizer } from './tokenize/stream.ts';
 
-export interface GenerateOptions extends SamplerOptions {
+export interface GenerateOptions extends SamplerOptions, ConstraintOptions {
   /** New tokens at most; undefined or -1: until the model ends the text or the context is full. */
   maxTokens?: number;
   /** Texts that end the generation; they are not part of its text. */
@@ -16,6 +19,10 @@ export interface GenerateOptions extends SamplerOptions {
   parseSpecial?: boolean;
   /** Go on after end-of-generation tokens. Default false. */
   ignoreEos?: boolean;
+  /** Give each part the log probability of its token and of this many most probable ones. Undefined: none. */
+  logprobs?: number;
+  /** Control tokens come out as text, except those that end it. Default false. */
+  special?: boolean;
 }
 
 export interface GenerationPart {
@@ -23,9 +30,12 @@ export interface GenerationPart {
   readonly id: number;
   /** Text that became complete with it, maybe ''. */
   readonly text: string;
+  /** Where options.logprobs asked for them. */
+  readonly logprobs?: Logprobs;
 }
 
 export interface Timings {
+  /** Prompt tokens that were computed; those that the cache still held are not among them. */
   readonly promptTokens: number;
   readonly promptMs: number;
   readonly predictedTokens: number;
@@ -36,48 +46,25 @@ export interface GenerationResult {
   readonly promptIds: readonly number[];
   readonly ids: readonly number[];
   readonly text: string;
-  /** `eog`: the model ended it; `stop`: a stop text; `length`: maxTokens; `context`: the context is full (only without maxTokens). */
+  /** `eog`: the model ended it, or its grammar did; `stop`: a stop text; `length`: maxTokens; `context`: the context is full (only without maxTokens). */
   readonly finishReason: 'eog' | 'stop' | 'length' | 'context';
+  /** The stop text that ended it. */
+  readonly stopText?: string;
   readonly timings: Timings;
 }
 
-export interface Generation extends AsyncIterable<GenerationPart> {
-  /** Runs to the end (or waits for the iteration that does) and gives the whole. */
-  result(): Promise<GenerationResult>;
-}
+export type Generation = Stream<GenerationPart, GenerationResult>;
 
 export function createGeneration(state: ModelState, prompt: string | readonly number[], options: GenerateOptions): Generation {
-  let started = false;
-  let settle: { resolve(r: GenerationResult): void; reject(e: unknown): void };
-  const result = new Promise<GenerationResult>((resolve, reject) => (settle = { resolve, reject }));
-  result.catch(() => {}); // whoever iterates hears of the error there
-
-  const start = (): AsyncGenerator<GenerationPart, void> => {
-    if (started) throw new QuantletError('ERR_INVALID_ARGUMENT', 'this generation is already being iterated over; call generate() again');
-    started = true;
-    return run(state, prompt, options, settle);
-  };
-  return {
-    [Symbol.asyncIterator]: start,
-    result() {
-      if (!started) void (async () => { for await (const _ of start()); })().catch(() => {});
-      return result;
-    },
-  };
+  return createStream('generation', () => run(state, prompt, options));
 }
 
-async function* run(
-  state: ModelState,
-  prompt: string | readonly number[],
-  options: GenerateOptions,
-  settle: { resolve(r: GenerationResult): void; reject(e: unknown): void },
-): AsyncGenerator<GenerationPart, void> {
+async function* run(state: ModelState, prompt: string | readonly number[], options: GenerateOptions): AsyncGenerator<GenerationPart, GenerationResult> {
   const { engine, tokenizer, scheduler } = state;
   const { signal } = options;
   const ids: number[] = [];
   let text = '';
   let slot: number | undefined;
-  let done = false;
   try {
     state.assertUsable();
     signal?.throwIfAborted();
@@ -85,48 +72,60 @@ async function* run(
     if (promptIds.length === 0) throw new QuantletError('ERR_INVALID_ARGUMENT', 'the prompt has no tokens and the model adds none; give at least one');
     const room = engine.contextLength - promptIds.length;
     if (room < 0) throw new QuantletError('ERR_CONTEXT_FULL', `the prompt has ${promptIds.length} tokens, the context ${engine.contextLength}; shorten the prompt or load the model with a larger contextLength (it was trained for ${engine.hparams.nCtxTrain})`);
-    const maxTokens = checkMaxTokens(options.maxTokens);
-    const sampler = createSampler(options, engine.hparams.nVocab);
-    const detokenizer = createDetokenizer(tokenizer);
+    const maxTokens = checkCount('maxTokens', options.maxTokens, Infinity), nLogprobs = checkCount('logprobs', options.logprobs, -1);
+    const grammar = state.constraint(options);
+    const sampler = createSampler(options, engine.hparams.nVocab, { ...(grammar ? { grammar } : {}), pieceBytes: (id) => tokenizer.pieceBytes(id) });
+    const detokenizer = createDetokenizer(tokenizer, { special: options.special ?? false });
     const stop = createStopMatcher(typeof options.stop === 'string' ? [options.stop] : (options.stop ?? []));
 
-    slot = await scheduler.acquire(signal);
+    slot = await scheduler.acquire(signal, (free) => placeFor(state, promptIds, free));
     const cache = state.slots[slot].tokens;
     // The cache still holds what it computed before: the part that this prompt begins with needs no second time, but for its last token.
-    let reused = 0;
-    while (reused < promptIds.length - 1 && cache[reused] === promptIds[reused]) reused++;
-    let next = -1;
+    const reused = sharedPrefix(cache, promptIds);
+    let next = -1, nextLogprobs: Logprobs | undefined, refused: Float32Array | undefined;
+    const choose = (id: number, logits: Float32Array): void => {
+      next = id;
+      if (nLogprobs >= 0) nextLogprobs = logprobs(logits, id, nLogprobs);
+    };
     const decode = async (tokens: readonly number[], at: number): Promise<void> => {
       cache.length = at;
-      await scheduler.submit(slot!, at, tokens, tokens.length - 1, (logits) => (next = sampler.sample(logits)), signal);
+      refused = undefined;
+      await scheduler.submit(slot!, at, tokens, tokens.length - 1, (logits) => {
+        const id = sampler.sampleFreely(logits);
+        if (id >= 0) choose(id, logits);
+        else refused = logits.slice();
+      }, signal);
       cache.push(...tokens);
+      if (!refused) return;
+      // The grammar allows something else. What it allows may take a while to find out: meanwhile others go on.
+      await grammar!.prepare();
+      signal?.throwIfAborted();
+      choose(sampler.sampleMasked(refused), refused);
     };
 
     const begin = performance.now();
-    let promptMs = 0;
-    const finish = (finishReason: GenerationResult['finishReason']): GenerationResult => ({
-      promptIds, ids, text, finishReason,
-      timings: { promptTokens: promptIds.length - reused, promptMs, predictedTokens: ids.length, predictedMs: performance.now() - begin - promptMs },
-    });
-    let finishReason: GenerationResult['finishReason'] = 'length';
+    let promptMs = 0, finishReason: GenerationResult['finishReason'] = 'length', stopText: string | undefined;
     if (maxTokens > 0) {
-      for (const id of promptIds) sampler.accept(id);
+      for (const id of promptIds) sampler.accept(id, false);
       await decode(promptIds.slice(reused), reused);
       promptMs = performance.now() - begin;
     }
     while (ids.length < maxTokens) {
       const id = next;
-      if (tokenizer.isEog(id) && !options.ignoreEos) {
+      const ends = tokenizer.isEog(id);
+      if (ends && !options.ignoreEos) {
         finishReason = 'eog';
         break;
       }
       ids.push(id);
       sampler.accept(id);
-      const shown = stop.push(detokenizer.push(id));
+      const shown = stop.push(ends ? '' : detokenizer.push(id));
       text += shown.text;
-      if (shown.stopped !== undefined) finishReason = 'stop';
-      yield { id, text: shown.text };
-      if (shown.stopped !== undefined || ids.length >= maxTokens) break;
+      stopText = shown.stopped;
+      yield { id, text: shown.text, ...(nextLogprobs ? { logprobs: nextLogprobs } : {}) };
+      if (stopText !== undefined) finishReason = 'stop';
+      else if (grammar?.isFinished()) finishReason = 'eog';
+      if (finishReason !== 'length' || ids.length >= maxTokens) break;
       if (promptIds.length + ids.length > engine.contextLength) {
         if (maxTokens !== Infinity) throw new QuantletError('ERR_CONTEXT_FULL', `the context of ${engine.contextLength} tokens is full after ${ids.length} of ${maxTokens} new tokens; load the model with a larger contextLength or ask for fewer`);
         finishReason = 'context';
@@ -134,21 +133,38 @@ async function* run(
       }
       await decode([id], promptIds.length + ids.length - 1);
     }
+    const predictedMs = performance.now() - begin - promptMs;
     const rest = finishReason === 'stop' ? '' : stop.push(detokenizer.end()).text + stop.end();
     text += rest;
     if (rest) yield { id: -1, text: rest };
-    done = true;
-    settle.resolve(finish(finishReason));
-  } catch (error) {
-    done = true;
-    settle.reject(error);
-    throw error;
+    return {
+      promptIds, ids, text, finishReason, ...(stopText === undefined ? {} : { stopText }),
+      timings: { promptTokens: promptIds.length - reused, promptMs, predictedTokens: ids.length, predictedMs },
+    };
   } finally {
     if (slot !== undefined) scheduler.release(slot);
     if (scheduler.active === 0) engine.executor.rest();
-    // The consumer left the loop early: result() has what there was.
-    if (!done) settle.reject(new DOMException('the generation was left before its end', 'AbortError'));
   }
+}
+
+/** How many tokens of a prompt a slot's cache has; the last one is always computed, for its logits. */
+function sharedPrefix(cache: readonly number[], promptIds: readonly number[]): number {
+  let n = 0;
+  while (n < promptIds.length - 1 && cache[n] === promptIds[n]) n++;
+  return n;
+}
+
+/** Less than this part of a prompt in common (its bos, a system prompt's first words) is not worth another conversation's cache. */
+const WORTH_SHARING = 0.1;
+
+/** The free slot that has most of the prompt already; if none has much, the one that was free longest. */
+function placeFor({ slots }: ModelState, promptIds: readonly number[], free: readonly number[]): number {
+  let best = free[0], most = promptIds.length * WORTH_SHARING;
+  for (const slot of free) {
+    const n = sharedPrefix(slots[slot].tokens, promptIds);
+    if (n > most) [best, most] = [slot, n];
+  }
+  return best;
 }
 
 function checkIds(ids: readonly number[], nVocab: number): readonly number[] {
@@ -158,8 +174,8 @@ function checkIds(ids: readonly number[], nVocab: number): readonly number[] {
   return ids;
 }
 
-function checkMaxTokens(n: number | undefined): number {
-  if (n === undefined || n === -1 || n === Infinity) return Infinity;
-  if (!Number.isInteger(n) || n < 0) throw new QuantletError('ERR_INVALID_ARGUMENT', `maxTokens is ${n}; expected a whole number from 0, or -1 for no limit`);
+function checkCount(name: string, n: number | undefined, none: number): number {
+  if (n === undefined || n === -1 || n === Infinity) return none;
+  if (!Number.isInteger(n) || n < 0) throw new QuantletError('ERR_INVALID_ARGUMENT', `${name} is ${n}; expected a whole number from 0, or -1 for ${name === 'logprobs' ? 'none' : 'no limit'}`);
   return n;
 }

@@ -4,6 +4,8 @@ import { createEngine, type Engine } from './engine.ts';
 import { QuantletError } from './errors.ts';
 import { createGeneration, type GenerateOptions, type Generation } from './generate.ts';
 import type { GGUFValue } from './gguf/types.ts';
+import { createConstraints, type ConstraintOptions } from './grammar/constraint.ts';
+import type { Grammar } from './grammar/grammar.ts';
 import { openModelFiles, type ModelSource } from './model-files.ts';
 import type { Platform } from './platform.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
@@ -51,6 +53,8 @@ export interface ModelState {
   readonly tokenizer: Tokenizer;
   readonly scheduler: Scheduler;
   readonly slots: readonly Slot[];
+  /** The grammar that a generation's options ask for. */
+  constraint(options: ConstraintOptions): Grammar | undefined;
   assertUsable(): void;
 }
 
@@ -80,7 +84,7 @@ export class Model {
     };
     const scheduler = createScheduler({ nBatch: engine.batchSize, nSlots: engine.parallel, causal: engine.hparams.causal, slotCells: engine.slotCells, maxOutputs: Math.min(engine.batchSize, engine.maxOutputs), step: engine.step });
     const slots = Array.from({ length: engine.parallel }, (_, index) => ({ index, tokens: [] as number[] }));
-    this.state = { engine, tokenizer, scheduler, slots, assertUsable };
+    this.state = { engine, tokenizer, scheduler, slots, constraint: createConstraints(tokenizer), assertUsable };
   }
 
   /** Token ids of a text; see EncodeOptions for bos, eos and control tokens. */

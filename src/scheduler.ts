@@ -54,8 +54,11 @@ export interface Scheduler {
    * before this resolves; it must not keep the array.
    */
   submit(slot: number, start: number, ids: ArrayLike<number>, outputsFrom: number, onLogits: OnLogits, signal?: AbortSignal): Promise<void>;
-  /** A free slot, first come first served. */
-  acquire(signal?: AbortSignal): Promise<number>;
+  /**
+   * A slot, first come first served; where several are free, `choose` picks one of them. They are listed from the one that
+   * was free longest.
+   */
+  acquire(signal?: AbortSignal, choose?: (free: readonly number[]) => number): Promise<number>;
   release(slot: number): void;
   /** Sequences that hold a slot. */
   readonly active: number;
@@ -155,10 +158,13 @@ export function createScheduler({ nBatch, nSlots, slotCells, maxOutputs, step, c
         schedule();
       });
     },
-    acquire(signal) {
+    acquire(signal, choose) {
       if (closed) return Promise.reject(closed);
-      const slot = free.shift();
-      if (slot !== undefined) return Promise.resolve(slot);
+      if (free.length > 0) {
+        const slot = choose ? choose(free) : free[0];
+        free.splice(free.indexOf(slot), 1);
+        return Promise.resolve(slot);
+      }
       if (signal?.aborted) return Promise.reject(signal.reason);
       return new Promise((resolve, reject) => {
         const giveUp = (): void => {

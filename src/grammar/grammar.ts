@@ -1,5 +1,6 @@
 import { QuantletError } from '../errors.ts';
 import type { TokenConstraint } from '../sample/sampler.ts';
+import { yieldToEventLoop } from '../threads/executor.ts';
 import { createAutomaton } from './automaton.ts';
 import type { Automaton, State } from './automaton.ts';
 import { compileGrammar } from './compile.ts';
@@ -19,6 +20,12 @@ export interface Grammar extends TokenConstraint {
    * @throws QuantletError ERR_GRAMMAR where no token may come next: the vocabulary cannot spell what the grammar wants
    */
   mask(logits: Float32Array): void;
+  /**
+   * Finds out what the next mask() will need without holding up the event loop: a vocabulary of 128 thousand tokens takes
+   * some 100 ms the first time, and milliseconds at each new place in the grammar.
+   * @throws QuantletError ERR_GRAMMAR as mask() does
+   */
+  prepare(): Promise<void>;
   /** @throws QuantletError ERR_GRAMMAR for a token that may not come next */
   accept(id: number): void;
   reset(): void;
@@ -43,13 +50,15 @@ export function createGrammar(gbnf: string, vocabulary: GrammarVocabulary, optio
 /** A mask over 128k tokens has 16 KB: the oldest beyond so many are given back. */
 const MAX_MASKS = 256;
 
-/** Makes each state's mask when it is first asked for. @throws QuantletError ERR_GRAMMAR where no token fits */
-function createMasks(automaton: Automaton, vocabulary: GrammarVocabulary): (state: State) => Uint32Array {
+type MaskOf = (state: State) => Generator<void, Uint32Array>;
+
+/** Makes each state's mask when it is first asked for, with pauses. @throws QuantletError ERR_GRAMMAR where no token fits */
+function createMasks(automaton: Automaton, vocabulary: GrammarVocabulary): MaskOf {
   const { nVocab } = vocabulary;
   const kept: State[] = [];
   let eog: number[] | undefined;
 
-  return (state) => {
+  return function* (state) {
     if (state.mask) return state.mask;
     const mask = new Uint32Array((nVocab + 31) >> 5);
     const set = (id: number): void => { mask[id >> 5] |= 1 << (id & 31); };
@@ -61,17 +70,43 @@ function createMasks(automaton: Automaton, vocabulary: GrammarVocabulary): (stat
       for (let id = 0; id < nVocab; id++) if (excluded.size > 1 || !excluded.has(id)) set(id);
     }
     for (const { id, negated } of references) if (!negated) set(id);
-    markTokens(tokenTrie(vocabulary), state, automaton.step, mask);
-    eog ??= Array.from({ length: nVocab }, (_, id) => id).filter((id) => vocabulary.isEog(id));
+    yield* markTokens(yield* tokenTrie(vocabulary), state, automaton.step, mask);
+    if (!eog) {
+      eog = [];
+      for (let id = 0; id < nVocab; id++) if (vocabulary.isEog(id)) eog.push(id);
+    }
     for (const id of eog) (state.complete ? set : clear)(id);
     if (mask.every((word) => word === 0)) {
       throw new QuantletError('ERR_GRAMMAR', state.complete
         ? 'the text is complete, but the vocabulary has no end-of-generation token to say so: stop when isFinished()'
         : `no token of the vocabulary can continue the text as the grammar wants: expected ${describe(automaton, state)}`);
     }
+    // Another reader may have been here in a pause.
+    if (state.mask) return state.mask;
     if (kept.push(state) > MAX_MASKS) kept.shift()!.mask = null;
     return (state.mask = mask);
   };
+}
+
+/** Runs to the end without a pause. */
+function atOnce<T>(work: Generator<void, T>): T {
+  for (;;) {
+    const { done, value } = work.next();
+    if (done) return value;
+  }
+}
+
+/** Long enough that pauses cost nothing, short enough that nobody notices. */
+const SLICE_MS = 2;
+
+async function inSlices<T>(work: Generator<void, T>): Promise<T> {
+  for (let began = performance.now(); ;) {
+    const { done, value } = work.next();
+    if (done) return value;
+    if (performance.now() - began < SLICE_MS) continue;
+    await yieldToEventLoop();
+    began = performance.now();
+  }
 }
 
 /** The bytes that could come next. */
@@ -86,7 +121,7 @@ function describe(automaton: Automaton, state: State): string {
 }
 
 /** @param at null: an end-of-generation token was accepted */
-function createReader(automaton: Automaton, vocabulary: GrammarVocabulary, maskOf: (state: State) => Uint32Array, at: State | null): Grammar {
+function createReader(automaton: Automaton, vocabulary: GrammarVocabulary, maskOf: MaskOf, at: State | null): Grammar {
   let state = at;
   const { nVocab } = vocabulary;
 
@@ -106,10 +141,13 @@ function createReader(automaton: Automaton, vocabulary: GrammarVocabulary, maskO
     mask(logits) {
       if (logits.length !== nVocab) throw new QuantletError('ERR_INVALID_ARGUMENT', `${logits.length} logits for a grammar over ${nVocab} tokens`);
       if (!state) throw new QuantletError('ERR_GRAMMAR', 'the text has ended: no token may follow the end-of-generation token');
-      const mask = maskOf(state);
+      const mask = atOnce(maskOf(state));
       for (let id = 0; id < nVocab; id++) {
         if ((mask[id >> 5] & (1 << (id & 31))) === 0) logits[id] = -Infinity;
       }
+    },
+    async prepare() {
+      if (state) await inSlices(maskOf(state));
     },
     accept(id) {
       if (!allows(id)) throw new QuantletError('ERR_GRAMMAR', `token ${id} does not continue the text as the grammar wants${state ? `: expected ${describe(automaton, state)}` : ', which has ended'}`);

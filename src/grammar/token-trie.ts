@@ -26,15 +26,18 @@ export interface TokenTrie {
 
 const tries = new WeakMap<GrammarVocabulary, TokenTrie>();
 
-/** One trie for each vocabulary object, made at the first call. */
-export function tokenTrie(vocabulary: GrammarVocabulary): TokenTrie {
+/** Tokens or nodes between two places where long work may pause: some tenths of a millisecond. */
+const STRIDE = 2048;
+
+/** One trie for each vocabulary object, made at the first call; it may pause wherever it yields. */
+export function* tokenTrie(vocabulary: GrammarVocabulary): Generator<void, TokenTrie> {
   let trie = tries.get(vocabulary);
-  if (!trie) tries.set(vocabulary, (trie = buildTrie(vocabulary)));
+  if (!trie) tries.set(vocabulary, (trie = yield* buildTrie(vocabulary)));
   return trie;
 }
 
 /** Inserts token by token into linked nodes, found by a hash of (parent, byte), then lays them out in preorder. */
-function buildTrie(vocabulary: GrammarVocabulary): TokenTrie {
+function* buildTrie(vocabulary: GrammarVocabulary): Generator<void, TokenTrie> {
   const { nVocab } = vocabulary;
   const pieces: Uint8Array[] = [];
   let total = 1;
@@ -42,15 +45,19 @@ function buildTrie(vocabulary: GrammarVocabulary): TokenTrie {
     const piece = vocabulary.isEog(id) ? NO_BYTES : vocabulary.pieceBytes(id);
     pieces.push(piece.length < 65536 ? piece : NO_BYTES);
     total += pieces[id].length;
+    if (id % STRIDE === 0) yield;
   }
 
   const bytes = new Uint8Array(total), child = new Int32Array(total), sibling = new Int32Array(total);
   const firstToken = new Int32Array(total).fill(-1), nextToken = new Int32Array(nVocab).fill(-1);
   const slots = 2 ** Math.ceil(Math.log2(2 * total));
+  yield;
   const table = new Int32Array(slots), parents = new Int32Array(total);
+  yield;
   let nodes = 1; // node 0 is the root, which is nobody's child
   // downwards, as every list gets its next member at its head
   for (let id = nVocab - 1; id >= 0; id--) {
+    if (id % STRIDE === 0) yield;
     const piece = pieces[id];
     if (piece.length === 0) continue;
     let node = 0;
@@ -81,6 +88,7 @@ function buildTrie(vocabulary: GrammarVocabulary): TokenTrie {
   const open: number[] = [];
   let at = 0, spelled = 0;
   for (let node = child[0]; node !== 0;) {
+    if (at % STRIDE === 0) yield;
     const depth = open.length;
     trie.bytes[at] = bytes[node];
     trie.depths[at] = depth;
@@ -103,11 +111,12 @@ function buildTrie(vocabulary: GrammarVocabulary): TokenTrie {
 
 const NO_BYTES = new Uint8Array();
 
-/** Sets the bit of every token whose bytes lead somewhere from `state`: the trie and the automaton walked together. */
-export function markTokens(trie: TokenTrie, state: State, step: (state: State, byte: number) => State | null, mask: Uint32Array): void {
+/** Sets the bit of every token whose bytes lead somewhere from `state`: the trie and the automaton walked together. May pause wherever it yields. */
+export function* markTokens(trie: TokenTrie, state: State, step: (state: State, byte: number) => State | null, mask: Uint32Array): Generator<void, void> {
   const { bytes, depths, ends, tokens, ids } = trie;
   const states: State[] = new Array<State>(trie.maxDepth + 1).fill(state);
-  for (let i = 0; i < bytes.length;) {
+  for (let i = 0, n = 0; i < bytes.length;) {
+    if (++n % STRIDE === 0) yield;
     const depth = depths[i];
     const from = states[depth], byte = bytes[i];
     const known = from.next[byte];

@@ -26,7 +26,9 @@ const workspaces = new WeakMap<Candidates, Workspace>();
 
 export function createCandidates(nVocab: number): Candidates {
   const candidates = { ids: new Int32Array(nVocab), logits: new Float32Array(nVocab), p: new Float64Array(nVocab), size: 0, sorted: false, banned: false };
-  workspaces.set(candidates, { identity: Int32Array.from({ length: nVocab }, (_, i) => i), keys: [], ids: undefined });
+  const identity = new Int32Array(nVocab);
+  for (let i = 0; i < nVocab; i++) identity[i] = i;
+  workspaces.set(candidates, { identity, keys: [], ids: undefined });
   return candidates;
 }
 

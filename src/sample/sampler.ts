@@ -27,6 +27,12 @@ export interface Sampler {
    */
   sample(logits: Float32Array): number;
   /**
+   * The first half of sample(): the choice made without the grammar, or -1 where the grammar does not allow it. Then sampleMasked()
+   * with the same logits is the second half, which may wait until the grammar is prepared.
+   */
+  sampleFreely(logits: Float32Array): number;
+  sampleMasked(logits: Float32Array): number;
+  /**
    * Takes a token of the sequence into the history that penalties look at.
    * @param acceptGrammar false for tokens of the prompt, which the grammar does not describe
    */
@@ -79,13 +85,21 @@ export function createSampler(options: SamplerOptions, nVocab: number, context: 
     return candidates.ids[draw(candidates, random)];
   }
 
+  // most tokens fit: asking for one is far cheaper than masking a vocabulary
+  const sampleFreely = (logits: Float32Array): number => {
+    const id = run(logits, false);
+    return !grammar || grammar.allows(id) ? id : -1;
+  };
+  const sampleMasked = (logits: Float32Array): number => run(logits, grammar !== undefined);
+
   return {
     seed: random.seed,
     sample(logits) {
-      // most tokens fit: asking for one is far cheaper than masking a vocabulary
-      const id = run(logits, false);
-      return !grammar || grammar.allows(id) ? id : run(logits, true);
+      const id = sampleFreely(logits);
+      return id >= 0 ? id : sampleMasked(logits);
     },
+    sampleFreely,
+    sampleMasked,
     accept(id, acceptGrammar = true) {
       if (grammar && acceptGrammar) grammar.accept(id);
       for (const memory of memories) memory.accept(id);

@@ -1,0 +1,41 @@
+import { QuantletError } from '../errors.ts';
+import { createGrammar, type Grammar, type GrammarVocabulary } from './grammar.ts';
+import { jsonObjectGrammar, jsonSchemaToGrammar, type JsonSchema } from './json-schema.ts';
+
+/** What a text must be: any text, any JSON object, or JSON that fits a schema. */
+export type ResponseFormat = { readonly type: 'text' } | { readonly type: 'json_object' } | { readonly type: 'json_schema'; readonly schema: object };
+
+export interface ConstraintOptions {
+  /** A grammar in llama.cpp's GBNF that the text must follow; not together with a responseFormat. */
+  grammar?: string;
+  responseFormat?: ResponseFormat;
+}
+
+/** Grammars kept compiled, with what was found out about them: servers are asked for the same few again and again. */
+const MAX_KEPT = 8;
+
+/**
+ * Makes the constraints of one model's generations.
+ * @throws (the function returned) QuantletError ERR_GRAMMAR for a grammar or a schema that is none, ERR_INVALID_ARGUMENT for both at once
+ */
+export function createConstraints(vocabulary: GrammarVocabulary): (options: ConstraintOptions) => Grammar | undefined {
+  const kept = new Map<string, Grammar>();
+  return (options) => {
+    const gbnf = grammarText(options);
+    if (gbnf === undefined) return undefined;
+    const grammar = kept.get(gbnf) ?? createGrammar(gbnf, vocabulary);
+    kept.delete(gbnf);
+    kept.set(gbnf, grammar);
+    if (kept.size > MAX_KEPT) kept.delete(kept.keys().next().value!);
+    return grammar.clone();
+  };
+}
+
+function grammarText({ grammar, responseFormat: format }: ConstraintOptions): string | undefined {
+  if (grammar !== undefined && typeof grammar !== 'string') throw new QuantletError('ERR_INVALID_ARGUMENT', `grammar is ${typeof grammar}; expected GBNF text`);
+  if (format === undefined || format.type === 'text') return grammar;
+  if (grammar !== undefined) throw new QuantletError('ERR_INVALID_ARGUMENT', 'grammar and responseFormat are both given; expected one of them');
+  if (format.type === 'json_object') return jsonObjectGrammar();
+  if (format.type === 'json_schema') return jsonSchemaToGrammar(format.schema as JsonSchema);
+  throw new QuantletError('ERR_INVALID_ARGUMENT', `responseFormat is ${JSON.stringify(format)}; expected { type: 'text' }, { type: 'json_object' } or { type: 'json_schema', schema }`);
+}
