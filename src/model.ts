@@ -1,4 +1,8 @@
-/** The public Model: load, tokenize, generate, dispose. */
+/** The public Model: load, tokenize, generate, chat, embed, dispose. */
+import { createChat, type Chat } from './chat/generation.ts';
+import type { ChatMessage } from './chat/messages.ts';
+import type { ChatBackend, ChatOptions } from './chat/run.ts';
+import { createChatTemplate, type ChatTemplate } from './chat/template.ts';
 import { embed, rank, type EmbedOptions } from './embed.ts';
 import { createEngine, type Engine } from './engine.ts';
 import { QuantletError } from './errors.ts';
@@ -29,6 +33,10 @@ export interface LoadOptions extends WebOptions {
   batchSize?: number;
   /** Positions of one step whose logits can be read; more than `parallel` only for measuring texts. Default: `parallel`. @internal */
   maxOutputs?: number;
+  /** How the model is called in lists and answers; default: general.name of the file, else its architecture. */
+  name?: string;
+  /** Jinja source of the chat template, in place of the file's tokenizer.chat_template. */
+  chatTemplate?: string;
   /** Run a few steps after loading until V8 has optimised the kernels. Default true. */
   warmUp?: boolean;
   /**
@@ -58,22 +66,43 @@ export interface ModelState {
   assertUsable(): void;
 }
 
+export interface ModelChatOptions extends ChatOptions {
+  /** Jinja source of another template than the model's, for this conversation. */
+  chatTemplate?: string;
+}
+
+/** Serves as the backend of quantlet/openai's createHandler and of quantlet/ai-sdk's models. */
 export class Model {
+  readonly name: string;
   readonly architecture: string;
   readonly build: Build;
   readonly threads: number;
   readonly contextLength: number;
+  /** Sequences that may be generated at the same time. */
+  readonly parallel: number;
+  /** Texts of the tokens that begin and end a sequence, '' where the model has none. */
+  readonly bos: string;
+  readonly eos: string;
   /** The file's key-values. */
   readonly metadata: ReadonlyMap<string, GGUFValue>;
   /** Milliseconds of loading and of warming up, bytes of memory reserved. */
   readonly stats: { readonly loadMs: number; readonly warmupMs: number; readonly memoryBytes: number };
   /** For quantlet's own command line and benches. @internal */
   readonly state: ModelState;
+  readonly #templateSource: string | undefined;
+  #template: ChatTemplate | undefined;
   #disposed: Promise<void> | undefined;
 
   /** @internal Use loadModel. */
-  constructor(metadata: ReadonlyMap<string, GGUFValue>, engine: Engine, tokenizer: Tokenizer, stats: Model['stats']) {
+  constructor(metadata: ReadonlyMap<string, GGUFValue>, engine: Engine, tokenizer: Tokenizer, stats: Model['stats'], options: Pick<LoadOptions, 'name' | 'chatTemplate'>) {
+    const text = (id: number | undefined): string => (id === undefined ? '' : tokenizer.tokenText(id));
     this.architecture = String(metadata.get('general.architecture'));
+    this.name = options.name ?? String(metadata.get('general.name') ?? this.architecture);
+    this.parallel = engine.parallel;
+    this.bos = text(tokenizer.special.bos);
+    this.eos = text(tokenizer.special.eos);
+    const template = options.chatTemplate ?? metadata.get('tokenizer.chat_template');
+    this.#templateSource = typeof template === 'string' ? template : undefined;
     this.metadata = metadata;
     this.build = engine.build;
     this.threads = engine.executor.threads;
@@ -87,6 +116,15 @@ export class Model {
     this.state = { engine, tokenizer, scheduler, slots, constraint: createConstraints(tokenizer), assertUsable };
   }
 
+  /** How conversations are written for this model. @throws QuantletError ERR_CHAT_TEMPLATE where its template does not parse */
+  get chatTemplate(): ChatTemplate {
+    return (this.#template ??= this.#templateOf(this.#templateSource));
+  }
+
+  #templateOf(source: string | undefined): ChatTemplate {
+    return createChatTemplate(source, { bos: this.bos, eos: this.eos });
+  }
+
   /** Token ids of a text; see EncodeOptions for bos, eos and control tokens. */
   tokenize(text: string, options?: EncodeOptions): number[] {
     return this.state.tokenizer.encode(text, options);
@@ -95,6 +133,11 @@ export class Model {
   /** The text of token ids; never throws on bytes that are not UTF-8. */
   detokenize(ids: Iterable<number>, options?: DecodeOptions): string {
     return this.state.tokenizer.decode(ids, options);
+  }
+
+  /** The bytes of one token, maybe part of a character; control tokens by their names. @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary */
+  tokenBytes(id: number): Uint8Array {
+    return this.state.tokenizer.pieceBytes(id, true);
   }
 
   /**
@@ -108,10 +151,10 @@ export class Model {
   }
 
   /**
-   * A vector for each text, [n_embd], of length one. Texts share steps.
+   * A vector for each text (or list of token ids), [n_embd], of length one. Texts share steps.
    * @throws ERR_INVALID_ARGUMENT where the model generates text, ERR_CONTEXT_FULL for a text that is too long
    */
-  async embed(texts: readonly string[], options: EmbedOptions = {}): Promise<Float32Array[]> {
+  async embed(texts: readonly (string | readonly number[])[], options: EmbedOptions = {}): Promise<Float32Array[]> {
     this.state.assertUsable();
     return (await embed(this.state, texts, options)).vectors;
   }
@@ -120,6 +163,25 @@ export class Model {
   async rank(query: string, documents: readonly string[], options: { signal?: AbortSignal } = {}): Promise<number[]> {
     this.state.assertUsable();
     return (await rank(this.state, this.metadata, query, documents, options.signal)).scores;
+  }
+
+  /**
+   * Answers a conversation. Iterate over its events (content, reasoning, tool calls) as they come, or await result(). What this
+   * conversation shares with an earlier one that is still in the cache is not computed again: a next turn costs its new tokens.
+   *
+   * @param messages from the first to the one to be answered
+   * @throws ERR_CHAT_TEMPLATE for a conversation that the template refuses, and what generate() throws; the model stays usable
+   */
+  chat(messages: readonly ChatMessage[], { chatTemplate, ...options }: ModelChatOptions = {}): Chat {
+    this.state.assertUsable();
+    const backend: ChatBackend = {
+      contextLength: this.contextLength,
+      bos: this.bos,
+      chatTemplate: chatTemplate === undefined ? this.chatTemplate : this.#templateOf(chatTemplate),
+      tokenize: (text, encoding) => this.tokenize(text, encoding),
+      generate: (prompt, generation) => this.generate(prompt, generation),
+    };
+    return createChat(backend, messages, options);
   }
 
   /** Frees memory and threads; whatever is still generating ends with ERR_DISPOSED. */
@@ -164,7 +226,7 @@ export async function loadModelOn(platform: Platform, source: ModelSource | read
     const loadMs = performance.now() - start;
     try {
       const warmupMs = options.warmUp === false ? 0 : await warmUp(engine, signal);
-      return new Model(gguf.metadata, engine, tokenizer, { loadMs, warmupMs, memoryBytes: engine.memoryBytes });
+      return new Model(gguf.metadata, engine, tokenizer, { loadMs, warmupMs, memoryBytes: engine.memoryBytes }, options);
     } catch (error) {
       await engine.executor.dispose();
       throw error;

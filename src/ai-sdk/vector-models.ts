@@ -1,6 +1,6 @@
 import type { EmbeddingModelV3, RerankingModelV3 } from '@ai-sdk/provider';
 import { QuantletError } from '../errors.ts';
-import type { Backend } from '../openai/backend.ts';
+import { countTokens, type Backend } from '../openai/backend.ts';
 
 /**
  * An embedder as the AI SDK's embedding model: `embedMany({ model: embeddingModel(backend), values })`.
@@ -16,8 +16,8 @@ export function embeddingModel(backend: Backend): EmbeddingModelV3 {
     maxEmbeddingsPerCall: undefined,
     supportsParallelCalls: false,
     async doEmbed({ values, abortSignal }) {
-      const { vectors, promptTokens } = await (backend as Required<Backend>).embed(values, abortSignal ? { signal: abortSignal } : {});
-      return { embeddings: vectors.map((vector) => [...vector]), usage: { tokens: promptTokens }, warnings: [] };
+      const vectors = await (backend as Required<Backend>).embed(values, abortSignal ? { signal: abortSignal } : {});
+      return { embeddings: vectors.map((vector) => [...vector]), usage: { tokens: countTokens(backend, values) }, warnings: [] };
     },
   };
 }
@@ -34,7 +34,7 @@ export function rerankingModel(backend: Backend): RerankingModelV3 {
     modelId: backend.name,
     async doRerank({ documents, query, topN, abortSignal }) {
       const texts = documents.type === 'text' ? documents.values : documents.values.map((value) => JSON.stringify(value));
-      const { scores } = await (backend as Required<Backend>).rank(query, texts, abortSignal ? { signal: abortSignal } : {});
+      const scores = await (backend as Required<Backend>).rank(query, texts, abortSignal ? { signal: abortSignal } : {});
       const ranking = scores.map((relevanceScore, index) => ({ index, relevanceScore }));
       ranking.sort((a, b) => b.relevanceScore - a.relevanceScore || a.index - b.index);
       return { ranking: ranking.slice(0, topN ?? ranking.length), response: { timestamp: new Date(), modelId: backend.name } };

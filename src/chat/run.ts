@@ -1,63 +1,25 @@
 import { QuantletError } from '../errors.ts';
-import type { Logprobs } from '../sample/logprobs.ts';
-import type { SamplerOptions } from '../sample/options.ts';
+import type { GenerateOptions, Generation, GenerationPart, GenerationResult } from '../generate.ts';
+import type { ResponseFormat } from '../grammar/constraint.ts';
 import type { EncodeOptions } from '../tokenize/tokenizer.ts';
 import { jsonCallFormat } from './formats.ts';
 import type { ChatMessage, ChatTool } from './messages.ts';
 import { createChatParser, type ChatEvent } from './parser.ts';
 import type { ChatTemplate } from './template.ts';
 
-/** What the text must be: any text, any JSON object, or JSON that fits a schema. */
-export type ResponseFormat = { readonly type: 'text' } | { readonly type: 'json_object' } | { readonly type: 'json_schema'; readonly schema: object };
-
-export interface TextOptions extends SamplerOptions {
-  maxTokens?: number;
-  stop?: readonly string[];
-  signal?: AbortSignal;
-  ignoreEos?: boolean;
-  /** Give each part the log probability of its token and of this many most probable ones. Undefined: none. */
-  logprobs?: number;
-  responseFormat?: ResponseFormat;
-  /** A GBNF grammar; not together with a responseFormat. */
-  grammar?: string;
-  /** Control tokens (except those that end the text) come out as text: tool calls and reasoning are marked with them. */
-  special?: boolean;
-}
-
-export interface TextPart {
-  /** -1 for text that was held back and belongs to no new token. */
-  readonly id: number;
-  readonly text: string;
-  readonly logprobs?: Logprobs;
-}
-
-export interface TextResult {
-  readonly promptIds: readonly number[];
-  readonly ids: readonly number[];
-  readonly text: string;
-  readonly finishReason: 'eog' | 'stop' | 'length' | 'context';
-  /** The stop string that ended the text. */
-  readonly stopText?: string;
-  /** promptTokens: those that were computed, without the ones that the cache held. */
-  readonly timings: { readonly promptTokens: number; readonly promptMs: number; readonly predictedTokens: number; readonly predictedMs: number };
-}
-
-export interface TextGeneration extends AsyncIterable<TextPart> {
-  result(): Promise<TextResult>;
-}
-
 /** What chat needs of a model. */
 export interface ChatBackend {
   /** Tokens of prompt and answer together. */
   readonly contextLength: number;
-  readonly template: ChatTemplate;
+  /** @throws QuantletError ERR_CHAT_TEMPLATE where the model's template does not parse */
+  readonly chatTemplate: ChatTemplate;
   /** Text of the beginning-of-sequence token, '' where the model has none. */
   readonly bos: string;
   tokenize(text: string, options?: EncodeOptions): number[];
-  generate(prompt: readonly number[], options: TextOptions): TextGeneration;
+  generate(prompt: readonly number[], options: GenerateOptions): Generation;
 }
 
-export interface ChatOptions extends Omit<TextOptions, 'special'> {
+export interface ChatOptions extends Omit<GenerateOptions, 'special' | 'parseSpecial'> {
   tools?: readonly ChatTool[];
   /** `auto`: the model decides; `none`: no calls; `required`: a call; a name: a call of that tool. */
   toolChoice?: 'auto' | 'none' | 'required' | { readonly name: string };
@@ -79,13 +41,13 @@ export interface PreparedChat {
 /** One generated part and what it completed. */
 export interface ChatStep {
   readonly events: readonly ChatEvent[];
-  readonly part: TextPart | undefined;
+  readonly part: GenerationPart | undefined;
 }
 
 export interface ChatOutcome {
   readonly finishReason: 'stop' | 'length' | 'tool_calls';
   /** Undefined where the answer was cut after its first call. */
-  readonly result: TextResult | undefined;
+  readonly result: GenerationResult | undefined;
 }
 
 /** Context minus prompt: how many tokens may still come. @throws QuantletError ERR_CONTEXT_FULL where none may */
@@ -106,7 +68,7 @@ export function prepareChat(backend: ChatBackend, messages: readonly ChatMessage
     const wanted = typeof choice === 'string' ? 'a tool call' : `a call of the tool "${choice.name}"`;
     throw new QuantletError('ERR_INVALID_ARGUMENT', `toolChoice asks for ${wanted}, which tools does not offer. Add the tool or leave the choice to the model.`);
   }
-  const text = backend.template.render({ messages, tools: offered, ...(options.templateVariables ? { extra: options.templateVariables } : {}) });
+  const text = backend.chatTemplate.render({ messages, tools: offered, ...(options.templateVariables ? { extra: options.templateVariables } : {}) });
   // Where the template writes the beginning-of-sequence token, the tokenizer must not add another one.
   const bare = backend.bos !== '' && text.startsWith(backend.bos) ? text.slice(backend.bos.length) : undefined;
   const withBos = backend.tokenize(bare ?? text, { addSpecial: true, parseSpecial: true });
@@ -126,7 +88,7 @@ export async function* runChat(backend: ChatBackend, chat: PreparedChat): AsyncG
   const { tools = [], toolChoice, parallelToolCalls, reasoning, templateVariables: _, responseFormat, ...text } = chat.options;
   const format = constraint(tools, toolChoice, responseFormat);
   const json = format !== undefined && format.type !== 'text';
-  const parser = createChatParser(json && tools.length > 0 ? jsonCallFormat : backend.template.format, {
+  const parser = createChatParser(json && tools.length > 0 ? jsonCallFormat : backend.chatTemplate.format, {
     tools,
     prompt: chat.prompt,
     reasoning: reasoning !== false && !json && text.grammar === undefined,

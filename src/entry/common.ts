@@ -1,7 +1,12 @@
 /** What every entry exports besides its own loadModel: nothing here knows a platform. */
+export type { Chat, ChatResult } from '../chat/generation.ts';
+export type { ChatMessage, ChatTool, ChatToolCall } from '../chat/messages.ts';
+export type { ChatEvent } from '../chat/parser.ts';
 export { QuantletError, type QuantletErrorCode } from '../errors.ts';
 export type { GenerateOptions, Generation, GenerationPart, GenerationResult, Timings } from '../generate.ts';
-export type { LoadOptions, Model } from '../model.ts';
+export type { ResponseFormat } from '../grammar/constraint.ts';
+export type { LoadOptions, Model, ModelChatOptions } from '../model.ts';
+export type { Logprobs, TokenLogprob } from '../sample/logprobs.ts';
 export type { SamplerOptions } from '../sample/options.ts';
 export type { Source, SourceLike } from '../source.ts';
 export type { Build } from '../wasm/load.ts';

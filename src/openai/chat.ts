@@ -28,7 +28,7 @@ export async function chatCompletions(context: Context, body: Body): Promise<Res
     const base = { ...head, object: 'chat.completion.chunk', ...(includeUsage ? { usage: null } : {}) };
     const chunk = (index: number, delta: object, finish: string | null = null, logprobs: object | null = null): object => ({ ...base, choices: [{ index, delta, logprobs, finish_reason: finish }] });
     for (let index = 0; index < n; index++) {
-      yield chunk(index, { role: 'assistant', content: '' });
+      let begun = false;
       let entries: object[] = [];
       const taken = (): object | null => {
         const content = entries;
@@ -37,8 +37,13 @@ export async function chatCompletions(context: Context, body: Body): Promise<Res
       };
       const outcome = yield* mapped(run(index), ({ events, part }) => {
         if (part?.logprobs) entries.push(chatEntry(backend, part.logprobs));
-        return events.map((event) => chunk(index, deltaOf(event), null, taken()));
+        const chunks = events.map((event) => chunk(index, deltaOf(event), null, taken()));
+        // Only now is it known that nothing is wrong with the request: what is has an HTTP status of its own.
+        if (!begun) chunks.unshift(chunk(index, { role: 'assistant', content: '' }));
+        begun = true;
+        return chunks;
       });
+      if (!begun) yield chunk(index, { role: 'assistant', content: '' });
       yield chunk(index, {}, outcome.finishReason, taken());
     }
     if (includeUsage) yield { ...base, choices: [], usage: usage.total() };

@@ -1,4 +1,5 @@
-import { roomFor, type TextOptions, type TextPart, type TextResult } from '../chat/run.ts';
+import { roomFor } from '../chat/run.ts';
+import type { GenerateOptions, GenerationPart, GenerationResult } from '../generate.ts';
 import { maxChoices } from './chat.ts';
 import { answer, createUsage, drained, mapped, newId, type Context } from './context.ts';
 import { booleanField, inputsField, numberField, recordField, stringField, type Body } from './fields.ts';
@@ -23,7 +24,7 @@ export async function completions(context: Context, body: Body): Promise<Respons
   const maxTokens = numberField(body, 'max_tokens', { least: 0, integer: true });
   const prompts = inputsField(body, 'prompt', maxPrompts).map((prompt) => promptOf(context, prompt));
   const format = responseFormat(body);
-  const shared: TextOptions = { ...textOptions(body), signal, ...(logprobs === undefined ? {} : { logprobs }), ...(format ? { responseFormat: format } : {}) };
+  const shared: GenerateOptions = { ...textOptions(body), signal, ...(logprobs === undefined ? {} : { logprobs }), ...(format ? { responseFormat: format } : {}) };
 
   const head = { id: newId('cmpl-'), object: 'text_completion', created: context.created, model: backend.name };
   const usage = createUsage(context.metrics);
@@ -33,12 +34,12 @@ export async function completions(context: Context, body: Body): Promise<Respons
     return runText(context, usage, ids, { ...shared, ...seed, maxTokens: Math.min(maxTokens ?? room, room) });
   };
   const echoed = (index: number): string => (echo ? prompts[Math.floor(index / n)].text() : '');
-  const reason = (result: TextResult): string => (result.finishReason === 'eog' || result.finishReason === 'stop' ? 'stop' : 'length');
+  const reason = (result: GenerationResult): string => (result.finishReason === 'eog' || result.finishReason === 'stop' ? 'stop' : 'length');
 
   async function* chunks(): AsyncGenerator<object | string, void> {
     const base = { ...head, ...(includeUsage ? { usage: null } : {}) };
     for (let index = 0; index < n * prompts.length; index++) {
-      const choice = (text: string, finish: string | null, part?: TextPart): object => ({ ...base, choices: [{ index, text, logprobs: part?.logprobs ? completionLogprobs(backend, [part], offset) : null, finish_reason: finish }] });
+      const choice = (text: string, finish: string | null, part?: GenerationPart): object => ({ ...base, choices: [{ index, text, logprobs: part?.logprobs ? completionLogprobs(backend, [part], offset) : null, finish_reason: finish }] });
       let offset = echoed(index).length;
       if (offset > 0) yield choice(echoed(index), null);
       const result = yield* mapped(run(index), (part) => {
@@ -56,7 +57,7 @@ export async function completions(context: Context, body: Body): Promise<Respons
   async function whole(): Promise<object> {
     const choices: object[] = [];
     for (let index = 0; index < n * prompts.length; index++) {
-      const all: TextPart[] = [];
+      const all: GenerationPart[] = [];
       const result = await drained(run(index), (part) => all.push(part));
       const text = echoed(index) + all.map((one) => one.text).join('');
       choices.push({ index, text, logprobs: logprobs === undefined ? null : completionLogprobs(backend, all, 0), finish_reason: reason(result) });
@@ -67,12 +68,12 @@ export async function completions(context: Context, body: Body): Promise<Respons
   return answer(context, stream, chunks, whole);
 }
 
-export type TextRun = AsyncGenerator<TextPart, TextResult>;
+export type TextRun = AsyncGenerator<GenerationPart, GenerationResult>;
 
 /** Runs one generation and counts its tokens, however it ends. */
-export async function* runText(context: Context, usage: ReturnType<typeof createUsage>, ids: readonly number[], options: TextOptions): TextRun {
+export async function* runText(context: Context, usage: ReturnType<typeof createUsage>, ids: readonly number[], options: GenerateOptions): TextRun {
   let tokens = 0;
-  let result: TextResult | undefined;
+  let result: GenerationResult | undefined;
   try {
     const generation = context.backend.generate(ids, options);
     for await (const part of generation) {

@@ -1,4 +1,4 @@
-import type { TextResult } from '../chat/run.ts';
+import type { GenerationResult } from '../generate.ts';
 import type { Backend } from './backend.ts';
 import { errorBody, toHttpError } from './http-error.ts';
 import type { Metrics } from './metrics.ts';
@@ -33,7 +33,7 @@ export interface Usage {
 }
 
 /** What generations cost; several of one request are added up, the prompt counted once. */
-export function createUsage(metrics: Metrics): { add(promptTokens: number, completionTokens: number, result: TextResult | undefined): void; total(): Usage } {
+export function createUsage(metrics: Metrics): { add(promptTokens: number, completionTokens: number, result: GenerationResult | undefined): void; total(): Usage } {
   const prompts = new Map<number, number>();
   let completion = 0;
   let cached = 0;

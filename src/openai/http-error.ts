@@ -24,6 +24,7 @@ const clientErrors: Readonly<Partial<Record<QuantletErrorCode, readonly [status:
   ERR_INVALID_ARGUMENT: [400, 'invalid_value'],
   ERR_GRAMMAR: [400, 'invalid_grammar'],
   ERR_CHAT_TEMPLATE: [400, 'invalid_chat'],
+  ERR_UNSUPPORTED_ARCH: [501, 'not_supported'],
   ERR_BUSY: [429, 'rate_limit_exceeded'],
   ERR_DISPOSED: [503, 'unavailable'],
 };

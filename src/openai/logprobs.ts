@@ -1,4 +1,4 @@
-import type { TextPart } from '../chat/run.ts';
+import type { GenerationPart } from '../generate.ts';
 import type { Logprobs, TokenLogprob } from '../sample/logprobs.ts';
 import type { Backend } from './backend.ts';
 
@@ -26,7 +26,7 @@ export function chatEntry(backend: Backend, logprobs: Logprobs): object {
 }
 
 /** The `logprobs` of /v1/completions: four lists side by side; `offset` is where the first part's text starts. */
-export function completionLogprobs(backend: Backend, parts: readonly TextPart[], offset: number): object {
+export function completionLogprobs(backend: Backend, parts: readonly GenerationPart[], offset: number): object {
   const known = parts.flatMap((part) => (part.logprobs ? [part.logprobs] : []));
   let at = offset;
   return {

@@ -1,4 +1,4 @@
-import type { TextPart, TextResult } from '../chat/run.ts';
+import type { GenerationPart, GenerationResult } from '../generate.ts';
 import { chatOptions, messagesOf } from './chat.ts';
 import { promptOf, runText } from './completions.ts';
 import { answer, createUsage, drained, mapped, type Context } from './context.ts';
@@ -19,9 +19,9 @@ export async function completion(context: Context, body: Body): Promise<Response
   const options = { ...textOptions(body), signal, maxTokens: nPredict < 0 ? prompt.room : Math.min(nPredict, prompt.room), ...(nProbs > 0 ? { logprobs: nProbs } : {}), ...(schema ? { responseFormat: { type: 'json_schema', schema } as const } : {}) };
   const usage = createUsage(context.metrics);
 
-  const probabilities = (parts: readonly TextPart[]): object =>
+  const probabilities = (parts: readonly GenerationPart[]): object =>
     nProbs > 0 ? { completion_probabilities: parts.flatMap((part) => (part.logprobs ? [{ id: part.logprobs.id, ...chatEntry(backend, part.logprobs) }] : [])) } : {};
-  const last = (result: TextResult, content: string): object => ({
+  const last = (result: GenerationResult, content: string): object => ({
     index: 0,
     content,
     tokens: [],
@@ -49,7 +49,7 @@ export async function completion(context: Context, body: Body): Promise<Response
   }
 
   async function whole(): Promise<object> {
-    const all: TextPart[] = [];
+    const all: GenerationPart[] = [];
     const result = await drained(runText(context, usage, prompt.ids, options), (part) => all.push(part));
     return { ...last(result, result.text), ...(withTokens ? { tokens: result.ids } : {}), ...probabilities(all) };
   }
@@ -57,7 +57,7 @@ export async function completion(context: Context, body: Body): Promise<Response
   return answer(context, stream, chunks, whole);
 }
 
-function timings({ timings: { promptTokens, promptMs, predictedTokens, predictedMs } }: TextResult): object {
+function timings({ timings: { promptTokens, promptMs, predictedTokens, predictedMs } }: GenerationResult): object {
   const per = (ms: number, tokens: number): number => (tokens > 0 ? ms / tokens : 0);
   const rate = (ms: number, tokens: number): number => (ms > 0 ? (1000 * tokens) / ms : 0);
   return {
@@ -99,7 +99,7 @@ export function detokenize({ backend }: Context, body: Body): Response {
 /** POST /apply-template: the prompt that a chat request would be. */
 export function applyTemplate({ backend }: Context, body: Body): Response {
   const { tools = [], toolChoice, templateVariables } = chatOptions(body);
-  const prompt = backend.template.render({
+  const prompt = backend.chatTemplate.render({
     messages: messagesOf(body),
     tools: toolChoice === 'none' ? [] : tools,
     addGenerationPrompt: booleanField(body, 'add_generation_prompt') ?? true,
@@ -115,8 +115,8 @@ export function props({ backend }: Context): Response {
     total_slots: backend.parallel,
     model_alias: backend.name,
     modalities: { vision: false, audio: false },
-    chat_template: backend.template.source,
-    chat_template_caps: { ...backend.template.capabilities },
+    chat_template: backend.chatTemplate.source,
+    chat_template_caps: { ...backend.chatTemplate.capabilities },
     bos_token: backend.bos,
     eos_token: backend.eos,
     build_info: 'quantlet',

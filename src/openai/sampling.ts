@@ -1,5 +1,6 @@
 import { isRecord } from '../chat/json.ts';
-import type { ResponseFormat, TextOptions } from '../chat/run.ts';
+import type { GenerateOptions } from '../generate.ts';
+import type { ResponseFormat } from '../grammar/constraint.ts';
 import { booleanField, invalid, numberField, recordField, stringField, stringsField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
 
@@ -33,8 +34,8 @@ const numbers = {
 const maxStops = 32;
 
 /** The fields that all generating endpoints share. */
-export function textOptions(body: Body): TextOptions {
-  const options: TextOptions & Record<string, unknown> = {};
+export function textOptions(body: Body): GenerateOptions {
+  const options: GenerateOptions & Record<string, unknown> = {};
   for (const [field, option] of Object.entries(numbers)) {
     const value = numberField(body, field);
     if (value !== undefined) options[option] = value;

@@ -1,4 +1,5 @@
 import { isRecord } from '../chat/json.ts';
+import { countTokens } from './backend.ts';
 import type { Context } from './context.ts';
 import { booleanField, inputsField, invalid, numberField, stringField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
@@ -17,7 +18,8 @@ export async function embeddings(context: Context, body: Body): Promise<Response
   if (!backend.embed) throw new HttpError(501, 'This model gives no embeddings; expected an embedding model (bert, nomic-bert ...).', { code: 'not_supported' });
   const leave = await context.queue.enter(signal);
   try {
-    const { vectors, promptTokens } = await backend.embed(inputs, { signal });
+    const vectors = await backend.embed(inputs, { signal });
+    const promptTokens = countTokens(backend, inputs);
     context.metrics.generated(promptTokens, 0, 0, 0);
     const length = vectors[0]?.length ?? 0;
     if (dimensions !== undefined && dimensions > length) throw invalid('dimensions', `a whole number from 1 to ${length}, the length of this model's vectors`, dimensions);
@@ -54,7 +56,8 @@ export async function rerank(context: Context, body: Body): Promise<Response> {
   if (!backend.rank) throw new HttpError(501, 'This model does not rank; expected a reranker.', { code: 'not_supported' });
   const leave = await context.queue.enter(signal);
   try {
-    const { scores, promptTokens } = await backend.rank(query, documents, { signal });
+    const scores = await backend.rank(query, documents, { signal });
+    const promptTokens = countTokens(backend, [query]) * documents.length + countTokens(backend, documents);
     context.metrics.generated(promptTokens, 0, 0, 0);
     const results = scores
       .map((score, index) => ({ index, relevance_score: score, ...(withText ? { document: { text: documents[index] } } : {}) }))

@@ -83,7 +83,7 @@ describe('embeddingModel and rerankingModel', () => {
   it('embeds', async () => {
     const { embeddings, usage } = await embedMany({ model: embeddingModel(backend), values: ['ab', 'abc'] });
     expect(embeddings.map(([first]) => first)).toEqual([2, 3]);
-    expect(usage.tokens).toBe(5);
+    expect(usage.tokens).toBe(7);
   });
   it('ranks', async () => {
     const { ranking } = await rerank({ model: rerankingModel(backend), query: 'a', documents: ['b', 'aaa', 'ab'], topN: 2 });

@@ -1,4 +1,4 @@
-import type { TextGeneration, TextOptions, TextPart, TextResult } from '../../src/chat/run.ts';
+import type { Generation, GenerateOptions, GenerationPart, GenerationResult } from '../../src/generate.ts';
 import { createChatTemplate } from '../../src/chat/template.ts';
 import { QuantletError } from '../../src/errors.ts';
 import type { Backend } from '../../src/openai/backend.ts';
@@ -6,11 +6,11 @@ import { createStopMatcher } from '../../src/stop.ts';
 import { ownTemplates } from '../chat/templates.ts';
 
 /** What the scripted model says to a prompt. */
-export type Script = (prompt: string, options: TextOptions) => string;
+export type Script = (prompt: string, options: GenerateOptions) => string;
 
 export interface ScriptedBackend extends Backend {
   /** Generations under way, the most there were at once, and how many were given up. */
-  readonly seen: { now: number; most: number; aborted: number; options: TextOptions[] };
+  readonly seen: { now: number; most: number; aborted: number; options: GenerateOptions[] };
 }
 
 const bos = 256;
@@ -25,17 +25,17 @@ export function scriptedBackend(script: Script, options: { contextLength?: numbe
   const seen: ScriptedBackend['seen'] = { now: 0, most: 0, aborted: 0, options: [] };
   const text = (ids: Iterable<number>): string => new TextDecoder().decode(Uint8Array.from([...ids].filter((id) => id < bos)));
 
-  async function* run(ids: readonly number[], given: TextOptions, settle: (result: TextResult) => void): AsyncGenerator<TextPart, void> {
+  async function* run(ids: readonly number[], given: GenerateOptions, settle: (result: GenerationResult) => void): AsyncGenerator<GenerationPart, void> {
     seen.options.push(given);
     seen.most = Math.max(seen.most, ++seen.now);
     const done: number[] = [];
     let said = '';
-    let finishReason: TextResult['finishReason'] = 'eog';
+    let finishReason: GenerationResult['finishReason'] = 'eog';
     let stopText: string | undefined;
     let complete = false;
     try {
       if (given.grammar === 'bad') throw new QuantletError('ERR_GRAMMAR', 'line 1, column 1: expected a rule');
-      const stop = createStopMatcher(given.stop ?? []);
+      const stop = createStopMatcher([given.stop ?? []].flat());
       const decoder = new TextDecoder();
       const bytes = encoder.encode(script(text(ids), given));
       for (const id of bytes) {
@@ -73,17 +73,16 @@ export function scriptedBackend(script: Script, options: { contextLength?: numbe
     parallel,
     bos: '<s>',
     eos: '</s>',
-    template: createChatTemplate(options.template ?? ownTemplates.hermes),
+    chatTemplate: createChatTemplate(options.template ?? ownTemplates.hermes),
     tokenize: (content, { addSpecial = true } = {}) => [...(addSpecial ? [bos] : []), ...encoder.encode(content)],
     detokenize: text,
     tokenBytes: (id) => (id === bos ? encoder.encode('<s>') : Uint8Array.of(id)),
-    generate(ids, given): TextGeneration {
-      let settle: (result: TextResult) => void = () => undefined;
-      const result = new Promise<TextResult>((resolve) => (settle = resolve));
+    generate(ids, given): Generation {
+      let settle: (result: GenerationResult) => void = () => undefined;
+      const result = new Promise<GenerationResult>((resolve) => (settle = resolve));
       return { [Symbol.asyncIterator]: () => run(ids, given, settle), result: () => result };
     },
-    embed: (inputs) =>
-      Promise.resolve({ vectors: inputs.map((input) => Float32Array.of(typeof input === 'string' ? input.length : input[0], 3, 4, 0.1)), promptTokens: inputs.reduce((sum, input) => sum + input.length, 0) }),
-    rank: (query, documents) => Promise.resolve({ scores: documents.map((document) => (document.includes(query) ? document.length : -document.length)), promptTokens: 7 }),
+    embed: (inputs) => Promise.resolve(inputs.map((input) => Float32Array.of(typeof input === 'string' ? input.length : input[0], 3, 4, 0.1))),
+    rank: (query, documents) => Promise.resolve(documents.map((document) => (document.includes(query) ? document.length : -document.length))),
   };
 }

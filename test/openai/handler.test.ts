@@ -152,7 +152,7 @@ describe('/v1/embeddings and /v1/rerank', () => {
   const { json } = serve(() => '');
   it('gives vectors as numbers and as base64', async () => {
     const { body } = await json('/v1/embeddings', { input: ['ab', 'abc'] });
-    expect(body).toMatchObject({ object: 'list', usage: { prompt_tokens: 5, total_tokens: 5 }, data: [{ index: 0, object: 'embedding' }, { index: 1 }] });
+    expect(body).toMatchObject({ object: 'list', usage: { prompt_tokens: 7, total_tokens: 7 }, data: [{ index: 0, object: 'embedding' }, { index: 1 }] });
     expect(body.data[1].embedding).toEqual([...Float32Array.of(3, 3, 4, 0.1)]);
     const packed = (await json('/v1/embeddings', { input: 'ab', encoding_format: 'base64' })).body.data[0].embedding;
     expect(new Float32Array(Uint8Array.from(atob(packed), (char) => char.charCodeAt(0)).buffer)).toEqual(Float32Array.of(2, 3, 4, 0.1));
