@@ -1,6 +1,7 @@
 /** What every entry exports besides its own loadModel: nothing here knows a platform. */
 export type { Chat, ChatResult } from '../chat/generation.ts';
 export type { ChatMessage, ChatTool, ChatToolCall } from '../chat/messages.ts';
+export type { EmbedOptions } from '../embed.ts';
 export type { ChatEvent } from '../chat/parser.ts';
 export { QuantletError, type QuantletErrorCode } from '../errors.ts';
 export type { GenerateOptions, Generation, GenerationPart, GenerationResult, Timings } from '../generate.ts';
