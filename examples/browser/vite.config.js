@@ -1,0 +1,2 @@
+// Relative addresses: the built page runs from any folder of a static host.
+export default { base: './' };
