@@ -1,0 +1,186 @@
+import { describe, expect, it } from 'vitest';
+import { QuantletError } from '../../src/errors.ts';
+import { openCached, type Entry, type Meta, type Shelf } from '../../src/web/cached.ts';
+import { openHttp } from '../../src/web/http.ts';
+import { createReadThrough, type Store } from '../../src/web/read-through.ts';
+import { randomBytes, seeded, serveBytes } from './server.ts';
+
+const FAST = { retryMs: 1 };
+const truth = randomBytes(300_000, 7);
+const codeOf = (error: unknown): string => (error instanceof QuantletError ? error.code : String(error));
+
+async function whole(url: string, from = 0): Promise<Uint8Array> {
+  const file = await openHttp(url, from, FAST);
+  const out: Uint8Array[] = [];
+  for await (const chunk of file.chunks(from)) out.push(chunk);
+  file.close();
+  return Buffer.concat(out);
+}
+
+/** Where bytes differ first; -1 where they do not. (vitest compares long arrays an element at a time, and prints them.) */
+function firstDifference(got: Uint8Array, want: Uint8Array): number {
+  if (Buffer.compare(got, want) === 0) return -1;
+  const i = want.findIndex((v, k) => got[k] !== v);
+  return i < 0 ? want.length : i;
+}
+
+/** A shelf in memory that has `room` bytes. */
+function memoryShelf(room = Infinity) {
+  const files = new Map<string, Uint8Array[]>(), metas = new Map<string, Meta>(), used = new Map<string, number>();
+  const open = new Set<string>();
+  let clock = 0;
+  const size = (key: string): number => (files.get(key) ?? []).reduce((n, c) => n + c.length, 0);
+  const bytesOf = (key: string): Uint8Array => Buffer.concat(files.get(key) ?? []);
+  const taken = (): number => [...files.keys()].reduce((n, k) => n + size(k), 0);
+  const shelf: Shelf = {
+    list: async () => [...metas.keys()].map((k) => [k, used.get(k) ?? 0] as const),
+    meta: async (key) => metas.get(key),
+    setMeta: async (key, meta) => void metas.set(key, meta),
+    touch: async (key) => void used.set(key, ++clock),
+    open: async (key, n) => (size(key) === n ? { byteLength: n, read: async (a, b) => bytesOf(key).subarray(a, b) } : undefined),
+    async write(key) {
+      if (open.has(key)) return undefined;
+      open.add(key);
+      if (!files.has(key)) files.set(key, []);
+      const entry: Entry = {
+        get size() {
+          return size(key);
+        },
+        append(chunk) {
+          if (taken() + chunk.length > room) return false;
+          files.get(key)!.push(chunk.slice());
+          return true;
+        },
+        read: (a, b) => bytesOf(key).slice(a, b),
+        clear: () => void files.set(key, []),
+        close: () => void open.delete(key),
+      };
+      return entry;
+    },
+    remove: async (key) => void (files.delete(key), metas.delete(key)),
+  };
+  return { shelf, sizes: () => [...files.values()].map((f) => f.reduce((n, c) => n + c.length, 0)) };
+}
+
+describe('openHttp', () => {
+  it('reads from any byte, with ranges and without', async () => {
+    for (const noRange of [false, true]) {
+      const { url } = await serveBytes(truth, { noRange });
+      expect(firstDifference(await whole(url), truth)).toBe(-1);
+      expect(firstDifference(await whole(url, 123_456), truth.slice(123_456))).toBe(-1);
+    }
+  });
+  it('resumes where the connection breaks', async () => {
+    const { url, ranges } = await serveBytes(truth, { cut: 120_000 });
+    expect(firstDifference(await whole(url), truth)).toBe(-1);
+    expect(ranges.length).toBeGreaterThan(2);
+    expect(ranges.slice(1).every((r) => /^bytes=[1-9]/.test(r ?? ''))).toBe(true);
+  });
+  it('tries failures that may pass again, and others not', async () => {
+    const passing = await serveBytes(truth, { status: 503, times: 2 });
+    expect(firstDifference(await whole(passing.url), truth)).toBe(-1);
+    const staying = await serveBytes(truth, { status: 503 });
+    expect(codeOf(await whole(staying.url).catch((e) => e))).toBe('ERR_DOWNLOAD');
+    const missing = await serveBytes(truth, { status: 404 });
+    expect(codeOf(await whole(missing.url).catch((e) => e))).toBe('ERR_DOWNLOAD');
+    expect(missing.ranges.length).toBe(1);
+  });
+  it('gives up where it gets no further', async () => {
+    const { url } = await serveBytes(truth, { cut: 100_000, noRange: true });
+    expect(codeOf(await whole(url).catch((e) => e))).toBe('ERR_DOWNLOAD');
+  });
+  it('rejects with the reason of an abort, also between tries', async () => {
+    const { url } = await serveBytes(truth, { status: 503 });
+    const controller = new AbortController();
+    setTimeout(() => controller.abort(new Error('enough')), 20);
+    await expect(openHttp(url, 0, { retryMs: 60_000, signal: controller.signal })).rejects.toThrow('enough');
+  });
+});
+
+describe('createReadThrough', () => {
+  const store = (room: number): Store => {
+    let kept = new Uint8Array(0);
+    return {
+      get size() {
+        return kept.length;
+      },
+      append(chunk) {
+        if (kept.length + chunk.length > room) return false;
+        kept = new Uint8Array(Buffer.concat([kept, chunk]));
+        return true;
+      },
+      read: (a, b) => kept.slice(a, b),
+    };
+  };
+  it.each([['no store', undefined], ['a store', Infinity], ['a store that fills up', 100_000]] as const)('reads anywhere: %s', async (_, room) => {
+    for (const faults of [{}, { noRange: true }, { noRange: true, noLength: true }, { cut: 90_000 }]) {
+      const { url } = await serveBytes(truth, faults);
+      const through = await createReadThrough(await openHttp(url, 0, FAST), room === undefined ? undefined : store(room));
+      const next = seeded(11);
+      for (let i = 0; i < 25; i++) {
+        const start = Math.floor(next() * truth.length), end = Math.min(truth.length, start + Math.floor(next() * 50_000));
+        const got = await through.bytes.read(start, end);
+        expect(firstDifference(got, truth.subarray(start, end)), `seed 11, read ${i}: ${start} to ${end}, ${JSON.stringify(faults)}`).toBe(-1);
+      }
+      through.close();
+    }
+  });
+});
+
+describe('openCached', () => {
+  const readAll = async (url: string, shelf: Shelf, reload = false): Promise<string> => {
+    const { bytes, how, close } = await openCached(url, shelf, { ...FAST, reload });
+    expect(firstDifference(await bytes.read(0, bytes.byteLength), truth)).toBe(-1);
+    await close();
+    return how;
+  };
+  it('keeps a file and asks nobody the second time', async () => {
+    const { url, ranges } = await serveBytes(truth);
+    const { shelf } = memoryShelf();
+    expect(await readAll(url, shelf)).toBe('stored');
+    expect(await readAll(url, shelf)).toBe('kept');
+    expect(ranges.length).toBe(1);
+    expect(await readAll(url, shelf, true)).toBe('stored');
+    expect(ranges.length).toBe(2);
+  });
+  it('goes on where a load was left, unless the file has changed', async () => {
+    for (const changed of [false, true]) {
+      const { url, ranges, faults } = await serveBytes(truth, { etag: '"1"', cut: 100_000 });
+      const { shelf, sizes } = memoryShelf();
+      const first = await openCached(url, shelf, FAST);
+      await first.bytes.read(0, 1000);
+      // A file this small would be completed when closed: the tail is only got where it is short.
+      faults.status = 404;
+      await first.close();
+      expect(sizes()[0]).toBeGreaterThan(0);
+      Object.assign(faults, { status: undefined, cut: undefined, ...(changed && { etag: '"2"' }) });
+      expect(await readAll(url, shelf)).toBe('stored');
+      expect(ranges.at(-1)).toMatch(changed ? /^bytes=0-$/ : /^bytes=[1-9]\d*-$/);
+      expect(sizes()).toEqual([truth.length]);
+    }
+  });
+  it('makes room, the longest unused first, and does without where there is none', async () => {
+    const urls = await Promise.all([1, 2, 3].map(() => serveBytes(truth)));
+    const { shelf, sizes } = memoryShelf(2.5 * truth.length);
+    for (const { url } of urls) expect(await readAll(url, shelf)).toBe('stored');
+    expect(sizes()).toEqual([truth.length, truth.length]);
+    expect(await readAll(urls[1].url, shelf)).toBe('kept');
+    const small = memoryShelf(1000);
+    expect(await readAll(urls[0].url, small.shelf)).toBe('stored');
+    expect(small.sizes()).toEqual([]);
+  });
+  it('streams past the cache while another load writes it', async () => {
+    const { url } = await serveBytes(truth);
+    const { shelf } = memoryShelf();
+    const first = await openCached(url, shelf, FAST);
+    expect(await readAll(url, shelf)).toBe('passed');
+    await first.close();
+  });
+  it('works without a cache', async () => {
+    const { url } = await serveBytes(truth, { noLength: true, noRange: true });
+    const { bytes, how, close } = await openCached(url, undefined, FAST);
+    expect(how).toBe('passed');
+    expect(await bytes.read(5, 9)).toEqual(truth.slice(5, 9));
+    await close();
+  });
+});
