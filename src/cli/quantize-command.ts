@@ -62,7 +62,9 @@ export const quantize: Command = {
     const start = performance.now();
     try {
       const summary = await quantizeFile({
-        ...options, ...types, ...importance, model, inputs: splitNames(input) ?? [input], output, ftype, quantizeRows: pool.quantizeRows, nthreads, signal,
+        ...options, ...types, ...importance, model, inputs: splitNames(input) ?? [input], output, ftype, quantizeRows: pool.quantizeRows,
+        // One job more than threads: while it is read or written, all of them compute.
+        nthreads: nthreads + 1, signal,
         onProgress: ({ doneBytes, totalBytes }) => bar.set(doneBytes / totalBytes),
       });
       bar.end();

@@ -6,7 +6,6 @@ const F16_OFFSETS: { readonly [type in TypeName]?: readonly number[] } = {
   q2_K: [80, 82], q3_K: [108], q4_K: [0, 2], q5_K: [0, 2], q6_K: [208],
   iq4_nl: [0], iq4_xs: [0], tq1_0: [52], tq2_0: [64],
   iq2_xxs: [0], iq2_xs: [0], iq2_s: [0], iq3_xxs: [0], iq3_s: [0], iq1_s: [0],
-  f16: [0],
 };
 
 /** Exponent bits: all of them set is NaN or infinity. */
@@ -16,22 +15,35 @@ const F32_EXPONENT = 0x7f800000;
 /** The E8M0 scale that means NaN. */
 const E8M0_NAN = 0xff;
 
+const aligned = <T>(data: Uint8Array, bytes: number, As: new (buffer: ArrayBufferLike, offset: number, length: number) => T): T => {
+  const { buffer, byteOffset } = data.byteOffset % bytes === 0 ? data : data.slice();
+  return new As(buffer, byteOffset, Math.floor(data.length / bytes));
+};
+
+/** The first number that has all of these bits, or -1. */
+const firstWithBits = (numbers: Uint16Array | Uint32Array, bits: number): number => {
+  for (let i = 0; i < numbers.length; i++) if ((numbers[i] & bits) === bits) return i;
+  return -1;
+};
+
 /**
  * The first block (element, of plain types) of `data` whose numbers are not all finite, or -1.
  *
  * Source: ggml_validate_row_data of ggml-quants.c.
  */
 export const firstInvalidBlock = (type: TypeTraits, data: Uint8Array): number => {
-  const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   const { typeSize } = type;
+  // A whole model comes through here: plain types are read as the numbers they are.
+  if (type.name === 'f32') return firstWithBits(aligned(data, 4, Uint32Array), F32_EXPONENT);
+  if (type.name === 'bf16') return firstWithBits(aligned(data, 2, Uint16Array), BF16_EXPONENT);
+  if (type.name === 'f16') return firstWithBits(aligned(data, 2, Uint16Array), F16_EXPONENT);
+  const view = new DataView(data.buffer, data.byteOffset, data.byteLength);
   const find = (bad: (at: number) => boolean): number => {
     for (let at = 0; at + typeSize <= data.length; at += typeSize) {
       if (bad(at)) return at / typeSize;
     }
     return -1;
   };
-  if (type.name === 'f32') return find((at) => (view.getUint32(at, true) & F32_EXPONENT) === F32_EXPONENT);
-  if (type.name === 'bf16') return find((at) => (view.getUint16(at, true) & BF16_EXPONENT) === BF16_EXPONENT);
   if (type.name === 'mxfp4') return find((at) => data[at] === E8M0_NAN);
   // The f16 scale of iq1_m is in the high nibbles of four u16: its exponent in the two top bits of the third and three of the fourth.
   if (type.name === 'iq1_m') return find((at) => (view.getUint16(at + 52, true) & 0xc000) === 0xc000 && (view.getUint16(at + 54, true) & 0x7000) === 0x7000);

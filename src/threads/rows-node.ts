@@ -44,6 +44,9 @@ const TARGETS: ReadonlySet<TypeTraits> = new Set([
 /** And types with dequantize_row besides those. */
 const SOURCES: ReadonlySet<TypeTraits> = new Set([...TARGETS, TYPE.iq1_s, TYPE.iq1_m, TYPE.iq2_xxs, TYPE.iq2_xs, TYPE.iq2_s, TYPE.iq3_xxs, TYPE.iq3_s]);
 
+/** More than any machine has use for, and few enough to start. */
+const MOST_THREADS = 64;
+
 const bad = (message: string): QuantletError => new QuantletError('ERR_INVALID_ARGUMENT', message);
 
 /** Everything the kernels rely on, told before any of them runs. */
@@ -58,8 +61,10 @@ export function checkRows({ from, to, ne0, nrows, data, imatrix }: Rows): void {
   if (imatrix && imatrix.length !== ne0) throw bad(`there are ${imatrix.length} importance weights for rows of ${ne0} elements, expected one for each`);
 }
 
+/** All threads stay until dispose(): by itself Piscina ends those that wait, and starts new ones for the next rows. */
 export function createRowsPool(module: WebAssembly.Module, nthreads: number): RowsPool {
-  const pool = new Piscina({ filename: fileURLToPath(WORKER), name: 'quantize', minThreads: 1, maxThreads: nthreads, concurrentTasksPerWorker: 1, workerData: { module } });
+  const n = Math.min(nthreads, MOST_THREADS);
+  const pool = new Piscina({ filename: fileURLToPath(WORKER), name: 'quantize', minThreads: n, maxThreads: n, concurrentTasksPerWorker: 1, workerData: { module } });
   return {
     async quantizeRows(rows) {
       checkRows(rows);
