@@ -26,8 +26,10 @@ export function mul_mat_packed_op(op: Op, nth: i32, scratch: usize): void {
   }
 }
 
-/** Packs dst, a plain tensor just read from its file, in place. */
+/** Packs dst, a plain tensor just read from its file, in place. p0 becomes 1 where a scale is Inf or NaN: no product by it would be right. */
 export function repack_op(op: Op, scratch: usize): void {
   const t = op.dst, groups = (t.ne1 + packed_rows() - 1) / packed_rows();
-  for (let g = take(op.cursor); g < groups; g = take(op.cursor)) repack(t.type, t.data, t.ne0, t.ne1, g, g + 1, scratch);
+  for (let g = take(op.cursor); g < groups; g = take(op.cursor)) {
+    if (repack(t.type, t.data, t.ne0, t.ne1, g, g + 1, scratch) != 0) op.p0 = 1;
+  }
 }

@@ -5,7 +5,7 @@ import { ropeTable } from './arch/rope-table.ts';
 import { QuantletError } from './errors.ts';
 import { getArchitecture } from './gguf/metadata.ts';
 import type { OpenedGGUF } from './gguf/split.ts';
-import { ATTENTION_PART } from './graph/layout.ts';
+import { ATTENTION_PART, OP, OP_SIZE, PLAN } from './graph/layout.ts';
 import { encodePlan, type Plan } from './graph/plan.ts';
 import { planModel, type ModelPlan, type RopeTable } from './model-plan.ts';
 import type { Platform } from './platform.ts';
@@ -164,4 +164,13 @@ async function readWeights(executor: Executor, parts: readonly Bytes[], { weight
     packed.catch(() => {}); // heard at the next await
   }
   await packed;
+  await refuseBroken(executor, packing, packingAt);
+}
+
+/** repack leaves 1 in the first parameter of a matrix that holds Inf or NaN where a scale should be. */
+async function refuseBroken(executor: Executor, packing: Plan, packingAt: number): Promise<void> {
+  const bytes = await executor.read(packingAt, packing.byteLength), words = new Uint32Array(bytes.slice().buffer);
+  const ops = (words[PLAN.ops] - packingAt) / 4;
+  const broken = packing.records.find((_, i) => words[ops + (i * OP_SIZE) / 4 + OP.params] !== 0);
+  if (broken) throw new QuantletError('ERR_GGUF_INVALID', `tensor "${broken.dst.name}" (${broken.dst.type.name}) holds Inf or NaN; expected finite numbers: the file is damaged`);
 }

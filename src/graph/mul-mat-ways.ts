@@ -23,9 +23,12 @@ const quantised = (t: Tensor): boolean => t.type.blckSize > 1;
 const packed = (t: Tensor): boolean => t.layout === 'packed';
 const oneColumn = (t: Tensor): boolean => t.ne[1] === 1 && t.ne[2] === 1 && t.ne[3] === 1;
 
+/** Packed floats meet f32 activations, packed blocks 8-bit ones. */
+const packedTypes = (a: Tensor, _b: Tensor, act: TypeTraits): readonly [TypeTraits, TypeTraits] => [a.type, quantised(a) ? act : TYPE.f32];
+
 const WAYS: readonly Row[] = [
-  { name: 'packed GEMV', code: 'MUL_MAT_PACKED', fits: (a, b) => packed(a) && oneColumn(b), types: (a, _b, act) => [a.type, act] },
-  { name: 'packed GEMM (GEMV for single columns)', code: 'MUL_MAT_PACKED', fits: packed, types: (a, _b, act) => [a.type, act] },
+  { name: 'packed GEMV', code: 'MUL_MAT_PACKED', fits: (a, b) => packed(a) && oneColumn(b), types: packedTypes },
+  { name: 'packed GEMM (GEMV for single columns)', code: 'MUL_MAT_PACKED', fits: packed, types: packedTypes },
   { name: 'weights dequantised, f32 vec_dot', code: 'MUL_MAT', fits: (a, _b, f32) => f32 && quantised(a), types: () => [TYPE.f32, TYPE.f32] },
   { name: 'no vec_dot for the type: weights dequantised, f32 vec_dot', code: 'MUL_MAT', fits: (a) => !vecDotType(a.type), types: () => [TYPE.f32, TYPE.f32] },
   { name: 'integer vec_dot', code: 'MUL_MAT', fits: quantised, types: (a) => [a.type, vecDotType(a.type)!] },
