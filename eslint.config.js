@@ -1,7 +1,7 @@
 import tseslint from 'typescript-eslint';
 
 export default tseslint.config(
-  { ignores: ['dist/', 'node_modules/', 'assembly/', 'test/runtime/', 'examples/*/', '.cache/'] },
+  { ignores: ['dist/', 'node_modules/', 'assembly/', 'bench/roofline/assembly/', 'test/runtime/', 'examples/*/', '.cache/'] },
   ...tseslint.configs.recommended,
   {
     rules: {

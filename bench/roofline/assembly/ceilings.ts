@@ -1,0 +1,113 @@
+/**
+ * What no kernel can be faster than: loops that do nothing but load, or nothing but multiply and add. Compiled by bench/roofline.ts for each
+ * kind of build; not part of the package.
+ *
+ * Peaks have the shape of a product's inner loop at its best: two weight vectors stay in registers, four activations come from L1, eight sums
+ * hide the latency of the additions. The sums are stored side by side, as V8's revectoriser wants it. Four more vectors do not fit 16 registers.
+ */
+
+/** Reads [from, to) `times` times; the result depends on every byte. Sizes are multiples of 128. */
+export function read(from: usize, to: usize, times: i32): i32 {
+  let s0 = i64x2.splat(0), s1 = s0, s2 = s0, s3 = s0;
+  for (; times > 0; times--) {
+    for (let p = from; p != to; p += 128) {
+      s0 = v128.xor(s0, v128.load(p));
+      s1 = v128.xor(s1, v128.load(p, 16));
+      s2 = v128.xor(s2, v128.load(p, 32));
+      s3 = v128.xor(s3, v128.load(p, 48));
+      s0 = v128.xor(s0, v128.load(p, 64));
+      s1 = v128.xor(s1, v128.load(p, 80));
+      s2 = v128.xor(s2, v128.load(p, 96));
+      s3 = v128.xor(s3, v128.load(p, 112));
+    }
+    s0 = i64x2.add(s0, s1);
+  }
+  return i32x4.extract_lane(v128.xor(v128.xor(s0, s1), v128.xor(s2, s3)), 0);
+}
+
+/** Bytes of activations the peaks run over, again and again. */
+const A: usize = 1024;
+
+// One class for each kind of multiply-add: an @unmanaged type parameter inlines completely.
+
+/** 4 f32 products: fused where there is relaxed SIMD. */
+@unmanaged
+class F32 {
+  // @ts-ignore: decorator
+  @inline
+  mac(s: v128, a: v128, w: v128): v128 {
+    if (ASC_FEATURE_RELAXED_SIMD) return f32x4.relaxed_madd(a, w, s);
+    return f32x4.add(s, f32x4.mul(a, w));
+  }
+}
+
+/** Products of 8 bits with sums of 16 (16 products), or without relaxed SIMD of 16 bits with sums of 32 (8 products). */
+@unmanaged
+class Dot {
+  // @ts-ignore: decorator
+  @inline
+  mac(s: v128, a: v128, w: v128): v128 {
+    if (ASC_FEATURE_RELAXED_SIMD) return i16x8.add(s, i16x8.relaxed_dot_i8x16_i7x16_s(a, w));
+    return i32x4.add(s, i32x4.dot_i16x8_s(a, w));
+  }
+}
+
+/** 16 products of 8 bits with sums of 32: one instruction where V8 finds a dot product (ARM, AVX-VNNI), five elsewhere. */
+@unmanaged
+class DotAdd {
+  // @ts-ignore: decorator
+  @inline
+  mac(s: v128, a: v128, w: v128): v128 {
+    if (ASC_FEATURE_RELAXED_SIMD) return i32x4.relaxed_dot_i8x16_i7x16_add_s(a, w, s);
+    return s;
+  }
+}
+
+// @ts-ignore: decorator
+@inline
+function peak<M>(a: usize, w: usize, out: usize, times: i32): void {
+  const m = changetype<M>(0);
+  const w0 = v128.load(w), w1 = v128.load(w, 16);
+  let s00 = i64x2.splat(0), s01 = s00, s10 = s00, s11 = s00, s20 = s00, s21 = s00, s30 = s00, s31 = s00;
+  for (; times > 0; times--) {
+    for (let p = a, end = a + A; p != end; p += 16) {
+      let x = v128.load32_splat(p);
+      s00 = m.mac(s00, x, w0);
+      s01 = m.mac(s01, x, w1);
+      x = v128.load32_splat(p, 4);
+      s10 = m.mac(s10, x, w0);
+      s11 = m.mac(s11, x, w1);
+      x = v128.load32_splat(p, 8);
+      s20 = m.mac(s20, x, w0);
+      s21 = m.mac(s21, x, w1);
+      x = v128.load32_splat(p, 12);
+      s30 = m.mac(s30, x, w0);
+      s31 = m.mac(s31, x, w1);
+    }
+  }
+  v128.store(out, s00);
+  v128.store(out, s01, 16);
+  v128.store(out, s10, 32);
+  v128.store(out, s11, 48);
+  v128.store(out, s20, 64);
+  v128.store(out, s21, 80);
+  v128.store(out, s30, 96);
+  v128.store(out, s31, 112);
+}
+
+/** Vectors that one of `times` multiplies: A / 4 activations with two weight vectors each. */
+export function peak_vectors(): i32 {
+  return <i32>(A / 4) * 2;
+}
+
+export function peak_f32(a: usize, w: usize, out: usize, times: i32): void {
+  peak<F32>(a, w, out, times);
+}
+
+export function peak_dot(a: usize, w: usize, out: usize, times: i32): void {
+  peak<Dot>(a, w, out, times);
+}
+
+export function peak_dot_add(a: usize, w: usize, out: usize, times: i32): void {
+  peak<DotAdd>(a, w, out, times);
+}

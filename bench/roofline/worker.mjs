@@ -1,0 +1,73 @@
+/** One thread of bench/roofline.ts: a memory of its own, the ceilings' and the package's kernels in it. Plain JavaScript, so that it runs as a worker everywhere. */
+import { parentPort, workerData } from 'node:worker_threads';
+
+const { ith, dram, words, modules } = workerData;
+/** Addresses: small things first, then the weights. */
+const ACT = 2 ** 21, INPUT = 2 ** 23, DST = 2 ** 24, WEIGHTS = 2 ** 25, COLUMNS_MAX = 64;
+const memory = new WebAssembly.Memory({ initial: Math.ceil((WEIGHTS + dram) / 65536) + 1 });
+const ceilings = new WebAssembly.Instance(modules.ceilings, { env: { memory } }).exports, k = new WebAssembly.Instance(modules.kernels, { env: { memory } }).exports;
+
+/** 0x2c2c as f16 is 0.066, a usual scale; as f32 2.4e-12: sums stay normal numbers (subnormal ones take longer). */
+new Uint8Array(memory.buffer, WEIGHTS).fill(0x2c);
+const floats = new Float32Array(memory.buffer);
+for (let i = 0; i < 2 ** 20; i++) floats[INPUT / 4 + i] = Math.sin(i);
+
+/** What is timed, as a function that does `times` of it. */
+function prepare({ what, bytes, type, rows, ne00, columns, chunk }) {
+  if (what === 'read') return (times) => ceilings.read(WEIGHTS, WEIGHTS + bytes, times);
+  if (what !== 'mul_mat') return (times) => ceilings[what](INPUT, WEIGHTS, DST, times);
+  const scratch = (k.heap_base() + 63) & ~63;
+  if (scratch + k.mul_mat_packed_scratch() > ACT) throw new Error('the scratch does not fit below the activations');
+  const isFloat = k.packed_takes_f32(type) !== 0, stride = isFloat ? 4 * ne00 : k.act_row_size(ne00);
+  if (columns > COLUMNS_MAX || ACT + columns * stride > INPUT) throw new Error('the activations do not fit');
+  for (let c = 0; c < columns; c++) {
+    if (isFloat) floats.copyWithin((ACT + c * stride) / 4, INPUT / 4, INPUT / 4 + ne00);
+    else k.quantize_act(INPUT + 4 * c, ne00, ACT + c * stride);
+  }
+  return (times) => {
+    for (; times > 0; times--) {
+      for (let row = 0; row < rows; row += chunk) k.mul_mat_packed(type, WEIGHTS, ne00, row, Math.min(row + chunk, rows), ACT, stride, columns, DST - 4 * row, 4 * chunk, scratch);
+    }
+  };
+}
+
+/** All nth threads of a measurement start together. */
+function meet(nth) {
+  const phase = Atomics.load(words, 1);
+  if (Atomics.add(words, 0, 1) === nth - 1) {
+    Atomics.store(words, 0, 0);
+    Atomics.add(words, 1, 1);
+    Atomics.notify(words, 1);
+  } else while (Atomics.load(words, 1) === phase) Atomics.wait(words, 1, phase, 100);
+}
+
+const prepared = new Map();
+
+parentPort.on('message', ({ job, nth, ms }) => {
+  let known = prepared.get(job.name);
+  if (!known) {
+    const run = prepare(job);
+    // V8 begins unoptimised and replaces a function between two calls: short calls first.
+    let times = 1;
+    const until = performance.now() + job.warmMs;
+    while (performance.now() < until) run(1);
+    for (;;) {
+      const start = performance.now();
+      run(times);
+      if (performance.now() - start > 2 || times > 1e7) break;
+      times *= 2;
+    }
+    prepared.set(job.name, (known = { run, times }));
+  }
+  // What another job left in the caches goes, or the other way round what this one wants there comes.
+  if (job.what === 'mul_mat') prepare(job);
+  known.run(1);
+  meet(nth);
+  const start = performance.now();
+  let done = 0;
+  do {
+    known.run(known.times);
+    done += known.times;
+  } while (performance.now() - start < ms);
+  parentPort.postMessage({ ith, perSecond: (done * 1000) / (performance.now() - start) });
+});
