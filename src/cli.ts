@@ -8,11 +8,12 @@ import { inspectCommand } from './cli/inspect-command.ts';
 import { perplexity } from './cli/perplexity.ts';
 import { quantize } from './cli/quantize-command.ts';
 import { run } from './cli/run.ts';
+import { serve } from './cli/serve.ts';
 import { tokenize } from './cli/tokenize.ts';
 import { enableRelaxedSimd } from './entry/node.ts';
 import { QuantletError } from './errors.ts';
 
-const COMMANDS: readonly Command[] = [run, bench, perplexity, quantize, tokenize, inspectCommand];
+const COMMANDS: readonly Command[] = [run, serve, bench, perplexity, quantize, tokenize, inspectCommand];
 
 const overview = (): string =>
   `quantlet runs GGUF language models on the CPU.\n\nusage: quantlet COMMAND [flags]\n\n${COMMANDS.map((c) => `  ${c.name.padEnd(12)}${c.summary}`).join('\n')}\n\nquantlet COMMAND --help tells more; quantlet --version the version.\n`;

@@ -4,7 +4,9 @@ import type { GGUF } from '../gguf/types.ts';
 import type { LoadOptions, Model } from '../model.ts';
 import { openModelFiles } from '../model-files.ts';
 import type { Build } from '../wasm/load.ts';
-import type { FlagKey } from './flags.ts';
+import { QuantletError } from '../errors.ts';
+import type { FlagKey, Values } from './flags.ts';
+import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 
 export interface Command {
@@ -31,7 +33,14 @@ interface ModelFlags {
   build?: string;
   noWarmup?: boolean;
   turbo?: boolean;
+  hf?: string;
+  hfFile?: string;
+  hfToken?: string;
+  offline?: boolean;
 }
+
+/** Flags that say which model: a path, a URL, or a repository of the hub. */
+export const MODEL_FLAGS = ['model', 'hf', 'hfFile', 'hfToken', 'offline'] as const satisfies readonly FlagKey[];
 
 /** Loads the model of the flags, with a progress bar on stderr where that is a terminal. */
 export async function openModel(values: ModelFlags, signal: AbortSignal, more: LoadOptions = {}): Promise<Model> {
@@ -58,6 +67,19 @@ export async function openHeader(path: string): Promise<GGUF> {
   const { gguf, close } = await openModelFiles(platform, path);
   await close();
   return gguf;
+}
+
+/** A file's text. @throws ERR_SOURCE naming what it should have been */
+export async function readText(path: string, what: string): Promise<string> {
+  return readFile(path, 'utf8').catch((cause: Error) => {
+    throw new QuantletError('ERR_SOURCE', `cannot read ${what} ${path}: ${cause.message}`, { cause });
+  });
+}
+
+/** The chat template that the flags give in place of the model's. */
+export async function templateOf({ chatTemplate, chatTemplateFile }: Values<'chatTemplate' | 'chatTemplateFile'>): Promise<{ chatTemplate?: string }> {
+  const text = chatTemplateFile === undefined ? chatTemplate : await readText(chatTemplateFile, 'the chat template');
+  return text === undefined ? {} : { chatTemplate: text };
 }
 
 /** A line on stderr that shows how far something is; nothing where stderr is no terminal. */

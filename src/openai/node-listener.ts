@@ -1,0 +1,115 @@
+/** node:http's requests and responses as Request and Response. Nothing of Node is imported: its objects come as arguments. */
+
+/** What is needed of node:http's IncomingMessage. */
+export interface NodeRequest {
+  readonly method?: string | undefined;
+  readonly url?: string | undefined;
+  readonly rawHeaders: readonly string[];
+  on(event: 'data', listener: (chunk: Uint8Array) => void): unknown;
+  on(event: 'end' | 'close', listener: () => void): unknown;
+  on(event: 'error', listener: (error: Error) => void): unknown;
+  pause(): unknown;
+  resume(): unknown;
+}
+
+/** What is needed of node:http's ServerResponse. */
+export interface NodeResponse {
+  readonly writableFinished: boolean;
+  readonly destroyed: boolean;
+  writeHead(status: number, headers: string[]): unknown;
+  write(chunk: Uint8Array): boolean;
+  end(): unknown;
+  destroy(): unknown;
+  on(event: 'close' | 'drain', listener: () => void): unknown;
+}
+
+const withoutBody = ['GET', 'HEAD', 'OPTIONS'];
+
+/**
+ * A handler as the listener of node:http: `createServer(nodeListener(createHandler(model)))`. The request's signal aborts when the
+ * client closes its connection; a client that reads slowly slows its generation, and nobody else's.
+ */
+export function nodeListener(handler: (request: Request) => Promise<Response>): (request: NodeRequest, response: NodeResponse) => void {
+  return (request, response) => void answer(handler, request, response).catch(() => response.destroy());
+}
+
+async function answer(handler: (request: Request) => Promise<Response>, incoming: NodeRequest, outgoing: NodeResponse): Promise<void> {
+  const gone = new AbortController();
+  outgoing.on('close', () => {
+    if (!outgoing.writableFinished) gone.abort(new DOMException('The client closed the connection.', 'AbortError'));
+  });
+  let request: Request;
+  try {
+    request = requestOf(incoming, gone.signal);
+  } catch {
+    // A method that fetch forbids (TRACE), or headers that are none.
+    outgoing.writeHead(400, ['content-type', 'application/json', 'connection', 'close']);
+    outgoing.write(new TextEncoder().encode('{"error":{"message":"The request cannot be read.","type":"invalid_request_error","param":null,"code":"bad_request"}}'));
+    outgoing.end();
+    return;
+  }
+  const response = await handler(request);
+  const headers = [...response.headers].flat();
+  // What of the body nobody read would be taken for the connection's next request.
+  if (request.body && !request.bodyUsed) headers.push('connection', 'close');
+  outgoing.writeHead(response.status, headers);
+  if (response.body && incoming.method !== 'HEAD') await pump(response.body, outgoing);
+  outgoing.end();
+}
+
+function requestOf(incoming: NodeRequest, signal: AbortSignal): Request {
+  const headers = new Headers();
+  for (let i = 0; i < incoming.rawHeaders.length; i += 2) headers.append(incoming.rawHeaders[i], incoming.rawHeaders[i + 1]);
+  const { method = 'GET', url = '/' } = incoming;
+  const init = { method, headers, signal, ...(withoutBody.includes(method) ? {} : { body: bodyOf(incoming), duplex: 'half' }) };
+  // The host is the client's word and nothing here depends on it.
+  return new Request(`http://localhost${url.replace(/^\w+:\/\/[^/]*/, '').replace(/^(?!\/)/, '/')}`, init as RequestInit);
+}
+
+/** The body as it arrives, no faster than it is read. */
+function bodyOf(incoming: NodeRequest): ReadableStream<Uint8Array> {
+  let over = false;
+  return new ReadableStream<Uint8Array>(
+    {
+      start(controller) {
+        const end = (finish: () => void) => (): void => {
+          if (over) return;
+          over = true;
+          finish();
+        };
+        incoming.on('data', (chunk) => {
+          if (over) return;
+          controller.enqueue(chunk);
+          if ((controller.desiredSize ?? 0) <= 0) incoming.pause();
+        });
+        incoming.on('end', end(() => controller.close()));
+        incoming.on('error', (error) => end(() => controller.error(error))());
+        incoming.on('close', end(() => controller.error(new DOMException('The client closed the connection.', 'AbortError'))));
+      },
+      pull: () => void incoming.resume(),
+      cancel() {
+        // The rest is let through to nowhere, so that the client gets to read why.
+        over = true;
+        incoming.resume();
+      },
+    },
+    new ByteLengthQueuingStrategy({ highWaterMark: 256 * 1024 }),
+  );
+}
+
+/** Writes what comes, no faster than the client takes it; a client that went away ends the source. */
+async function pump(body: ReadableStream<Uint8Array>, outgoing: NodeResponse): Promise<void> {
+  const reader = body.getReader();
+  let wake = (): void => {};
+  outgoing.on('drain', () => wake());
+  outgoing.on('close', () => {
+    wake();
+    void reader.cancel().catch(() => undefined);
+  });
+  if (outgoing.destroyed) await reader.cancel();
+  for (;;) {
+    const { done, value } = await reader.read();
+    if (done || outgoing.destroyed) return;
+    if (!outgoing.write(value)) await new Promise<void>((resolve) => (wake = resolve));
+  }
+}

@@ -1,0 +1,232 @@
+/** `quantlet serve` with the model that ships, over real sockets: the official client, many at once, everything that can be wrong. */
+import { createServer, connect } from 'node:net';
+import OpenAI from 'openai';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { runCli, shippedModel, temporaryFolder, writeTo } from '../support.ts';
+import { metric, startServer, until, type Served } from './server.ts';
+
+const plain = "{% for m in messages %}{{ m.role[0] + ':' + m.content + '\\n' }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}";
+const folder = temporaryFolder();
+let server: Served, client: OpenAI;
+beforeAll(async () => {
+  const template = writeTo(folder, 'template.jinja', plain);
+  server = await startServer(['-m', shippedModel, '-c', 1024, '-np', 4, '-t', 2, '--api-key', 'key', '--api-key', 'other', '--cors', 'https://page.example', '--max-body', 100_000, '--max-queue', 20, '--access-log', '--chat-template-file', template]);
+  client = new OpenAI({ apiKey: 'key', baseURL: `${server.url}/v1`, maxRetries: 0 });
+});
+afterAll(async () => {
+  server.kill('SIGTERM');
+  await server.exit;
+});
+
+const auth = { authorization: 'Bearer other' };
+const post = (path: string, body: unknown, init: RequestInit = {}): Promise<Response> =>
+  fetch(server.url + path, { method: 'POST', headers: { ...auth, 'content-type': 'application/json' }, body: typeof body === 'string' ? body : JSON.stringify(body), ...init });
+const idle = (): Promise<boolean> => until(async () => (await metric(server.url, 'llamacpp:requests_processing', auth)) === 0);
+const model = 'tiny-stories-q4_0';
+const greedy = { model, temperature: 0, prompt: 'Once upon a time', max_tokens: 32 };
+const messages = [{ role: 'user' as const, content: 'Tell me about a dog.' }];
+
+describe('the openai client', () => {
+  it('lists the model, completes, streams the same, stops, echoes', async () => {
+    expect((await client.models.list()).data.map((m) => m.id)).toEqual([model]);
+    const whole = await client.completions.create(greedy);
+    const { text } = whole.choices[0];
+    expect(text.length).toBeGreaterThan(20);
+    expect(whole.usage).toMatchObject({ completion_tokens: 32, total_tokens: 32 + whole.usage!.prompt_tokens });
+    let streamed = '';
+    for await (const chunk of await client.completions.create({ ...greedy, stream: true })) streamed += chunk.choices[0]?.text ?? '';
+    expect(streamed).toBe(text);
+    const word = text.slice(12, 16);
+    const stopped = await client.completions.create({ ...greedy, stop: [word] });
+    expect(stopped.choices[0]).toMatchObject({ text: text.slice(0, text.indexOf(word)), finish_reason: 'stop' });
+    const own = await (await post('/completion', { prompt: greedy.prompt, n_predict: 32, temperature: 0, stop: [word], n_probs: 2 })).json() as { stopping_word: string; completion_probabilities: { top_logprobs: unknown[] }[] };
+    expect(own).toMatchObject({ content: text.slice(0, text.indexOf(word)), stop_type: 'word', stopping_word: word });
+    expect(own.completion_probabilities.every((p) => p.top_logprobs.length === 2)).toBe(true);
+  });
+
+  it('chats: whole, streamed, several answers, log probabilities, a second turn from the cache', async () => {
+    const chat = { model, messages, temperature: 0, max_tokens: 24 };
+    const { choices } = await client.chat.completions.create({ ...chat, logprobs: true, top_logprobs: 2 });
+    const content = choices[0].message.content!;
+    expect(content.length).toBeGreaterThan(10);
+    expect(choices[0].logprobs!.content!.map((entry) => entry.token).join('')).toBe(content);
+    expect(choices[0].logprobs!.content!.every((entry) => entry.top_logprobs.length === 2)).toBe(true);
+    let streamed = '';
+    for await (const chunk of await client.chat.completions.create({ ...chat, stream: true })) streamed += chunk.choices[0]?.delta.content ?? '';
+    expect(streamed).toBe(content);
+    const next = await client.chat.completions.create({ ...chat, messages: [...messages, { role: 'assistant', content }, { role: 'user', content: 'And then?' }] });
+    expect(next.usage!.prompt_tokens_details!.cached_tokens!).toBeGreaterThan(30);
+    const several = await client.chat.completions.create({ ...chat, temperature: 1, seed: 5, n: 3 });
+    expect(new Set(several.choices.map((c) => c.message.content)).size).toBe(3);
+  });
+
+  it('makes a required tool call that fits its schema, and JSON of a schema', async () => {
+    const tools = [{ type: 'function' as const, function: { name: 'weather', parameters: { type: 'object', properties: { city: { enum: ['Oslo', 'Rome'] } }, required: ['city'], additionalProperties: false } } }];
+    const asked = { model, messages, tools, tool_choice: 'required' as const, temperature: 0.8, seed: 1, max_tokens: 100 };
+    const { choices } = await client.chat.completions.create(asked);
+    expect(choices[0].finish_reason).toBe('tool_calls');
+    const streamed = (await client.chat.completions.stream(asked).finalChatCompletion()).choices[0];
+    for (const { message } of [choices[0], streamed]) {
+      const call = message.tool_calls![0];
+      if (call.type !== 'function') throw new TypeError('no function call');
+      expect(call.function.name).toBe('weather');
+      expect(['Oslo', 'Rome']).toContain((JSON.parse(call.function.arguments) as { city: string }).city);
+    }
+    const schema = { type: 'object', properties: { n: { type: 'integer', minimum: 0, maximum: 99 } }, required: ['n'], additionalProperties: false };
+    const json = await client.chat.completions.create({ model, messages, temperature: 0, max_tokens: 60, response_format: { type: 'json_schema', json_schema: { name: 'n', schema } } });
+    expect(Object.keys(JSON.parse(json.choices[0].message.content!) as object)).toEqual(['n']);
+  });
+
+  it('is told of errors: wrong key, no embeddings, too long, bad requests', async () => {
+    const stranger = new OpenAI({ apiKey: 'wrong', baseURL: `${server.url}/v1`, maxRetries: 0 });
+    await expect(stranger.models.list()).rejects.toBeInstanceOf(OpenAI.AuthenticationError);
+    await expect(client.embeddings.create({ model, input: 'x' })).rejects.toMatchObject({ status: 400, message: expect.stringMatching(/embeddings/) as string });
+    await expect(client.completions.create({ ...greedy, prompt: 'word '.repeat(3000) })).rejects.toMatchObject({ status: 400, code: 'context_length_exceeded' });
+    await expect(client.completions.create({ ...greedy, max_tokens: -5 })).rejects.toBeInstanceOf(OpenAI.BadRequestError);
+  });
+
+  it('aborts a stream, which frees its place', async () => {
+    const stream = await client.chat.completions.create({ model, messages, stream: true, max_tokens: 900 });
+    for await (const _ of stream) stream.controller.abort();
+    expect(await idle()).toBe(true);
+  });
+});
+
+it('16 at once, streamed and not: each as if it were alone', async () => {
+  const prompts = ['Once upon a time', 'Lily and Tom', 'The little bird', 'Max had a red ball'];
+  const complete = async (prompt: string, stream: boolean): Promise<string> => {
+    const response = await post('/v1/completions', { ...greedy, prompt, stream });
+    if (!stream) return ((await response.json()) as { choices: { text: string }[] }).choices[0].text;
+    const lines = (await response.text()).split('\n').filter((line) => line.startsWith('data: {'));
+    return lines.map((line) => (JSON.parse(line.slice(6)) as { choices: { text: string }[] }).choices[0].text).join('');
+  };
+  const alone: string[] = [];
+  for (const prompt of prompts) alone.push(await complete(prompt, false));
+  const together = await Promise.all(Array.from({ length: 16 }, (_, i) => complete(prompts[i % 4], i % 3 === 0)));
+  expect(together).toEqual(Array.from({ length: 16 }, (_, i) => alone[i % 4]));
+});
+
+it('clients that hang up, waiting or streaming, free their places', async () => {
+  const long = { ...greedy, max_tokens: 900, ignore_eos: true, stream: true };
+  for (let round = 0; round < 3; round++) {
+    const controllers = Array.from({ length: 8 }, () => new AbortController());
+    const answers = controllers.map(async ({ signal }) => {
+      const response = await post('/v1/completions', long, { signal });
+      await response.body!.getReader().read();
+    });
+    await Promise.all(answers.slice(0, 4));
+    for (const controller of controllers) controller.abort();
+    await Promise.allSettled(answers);
+  }
+  expect(await idle()).toBe(true);
+  expect((await post('/v1/completions', greedy)).status).toBe(200);
+});
+
+interface Failure { error: { message: string; type: string; code: string | null } }
+
+describe('bad input has its status and an error in OpenAI\'s shape, and the server stays up', () => {
+  const chat = { messages, max_tokens: 4 };
+  it.each<[string, string, unknown, number]>([
+    ['malformed JSON', '/v1/completions', '{"prompt": ', 400],
+    ['no object', '/v1/chat/completions', '[1]', 400],
+    ['bytes that are not UTF-8', '/v1/completions', Buffer.from([0x7b, 0xff, 0x7d]), 400],
+    ['negative max_tokens', '/v1/completions', { ...greedy, max_tokens: -5 }, 400],
+    ['too long a prompt', '/v1/completions', { ...greedy, prompt: 'word '.repeat(5000) }, 400],
+    ['too long a conversation', '/v1/chat/completions', { messages: [{ role: 'user', content: 'word '.repeat(5000) }] }, 400],
+    ['an id outside the vocabulary', '/v1/completions', { ...greedy, prompt: [1, 999_999] }, 400],
+    ['a bad grammar', '/v1/completions', { ...greedy, grammar: 'root ::= (' }, 400],
+    ['a bad grammar, streamed', '/v1/completions', { ...greedy, grammar: 'root ::= (', stream: true }, 400],
+    ['a bad grammar, chat, streamed', '/v1/chat/completions', { ...chat, grammar: 'root ::= (', stream: true }, 400],
+    ['a schema that nothing fits', '/v1/chat/completions', { ...chat, response_format: { type: 'json_schema', json_schema: { name: 'x', schema: { enum: [] } } } }, 400],
+    ['a grammar and a format', '/v1/chat/completions', { ...chat, grammar: 'root ::= "a"', response_format: { type: 'json_object' } }, 400],
+    ['a bias for no token', '/v1/completions', { ...greedy, logit_bias: { 99999: 1 } }, 400],
+    ['a top_p out of range', '/v1/completions', { ...greedy, top_p: 2 }, 400],
+    ['a body over the limit', '/v1/completions', { ...greedy, prompt: 'x'.repeat(200_000) }, 413],
+    ['a template that throws', '/v1/chat/completions', { messages: [{ role: 'user', content: [{ type: 'image_url' }] }] }, 400],
+    ['an unknown path', '/v1/nothing', {}, 404],
+    ['a path out of here', '/../../etc/passwd', {}, 404],
+    ['another one', '/%2e%2e/%2e%2e/etc/passwd', {}, 404],
+  ])('%s', async (_, path, body, status) => {
+    const response = await post(path, body, Buffer.isBuffer(body) ? { body: new Blob([Uint8Array.from(body)]) } : {});
+    const { error } = (await response.json()) as Failure;
+    expect([response.status, typeof error.message, typeof error.type], error.message).toEqual([status, 'string', 'string']);
+    expect((await fetch(`${server.url}/health`)).status).toBe(200);
+  });
+
+  it.each([['no key', {}], ['a wrong key', { authorization: 'Bearer kex' }], ['a beginning of the key', { authorization: 'Bearer ke' }], ['an empty key', { authorization: 'Bearer ' }]])('%s: 401', async (_, headers) => {
+    expect((await fetch(`${server.url}/v1/models`, { headers: headers as Record<string, string> })).status).toBe(401);
+  });
+
+  /** What a raw connection is answered. */
+  const raw = (text: string): Promise<string> => new Promise((resolve, reject) => {
+    const { hostname, port } = new URL(server.url);
+    const socket = connect(Number(port), hostname, () => socket.write(text));
+    let got = '';
+    socket.setEncoding('utf8').on('data', (chunk: string) => (got += chunk)).on('close', () => resolve(got)).on('error', (e: NodeJS.ErrnoException) => (e.code === 'ECONNRESET' || e.code === 'EPIPE' ? resolve(got) : reject(e)));
+  });
+  it.each<[string, string, RegExp]>([
+    ['a header flood', `GET /health HTTP/1.1\r\nhost: a\r\n${Array.from({ length: 3000 }, (_, i) => `x-${i}: ${'y'.repeat(20)}\r\n`).join('')}\r\n`, /^HTTP\/1\.1 431 [^]*"error"/],
+    ['no HTTP at all', 'hello\r\n\r\n', /^HTTP\/1\.1 400 [^]*"error"/],
+    ['a method that fetch forbids', 'TRACE /health HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n', /^HTTP\/1\.1 400 /],
+    ['a strange host', 'GET /health HTTP/1.1\r\nhost: [::not a host\r\nconnection: close\r\n\r\n', /^HTTP\/1\.1 200 /],
+    ['an absolute URL', 'GET http://elsewhere/etc/passwd HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n', /^HTTP\/1\.1 (404|401) /],
+    ['HEAD', 'HEAD /health HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n', /^HTTP\/1\.1 200 [^]*\r\n\r\n$/],
+  ])('%s', async (_, text, want) => {
+    expect(await raw(text)).toMatch(want);
+    expect((await fetch(`${server.url}/health`)).status).toBe(200);
+  });
+
+  it('more than may wait: 429 with Retry-After', async () => {
+    const answers = await Promise.all(Array.from({ length: 40 }, () => post('/v1/completions', { ...greedy, max_tokens: 64 })));
+    const refused = answers.filter((r) => r.status === 429);
+    expect(refused.length).toBeGreaterThan(0);
+    expect(Number(refused[0].headers.get('retry-after'))).toBeGreaterThan(0);
+    expect(answers.every((r) => r.status === 200 || r.status === 429)).toBe(true);
+    await Promise.all(answers.map((r) => r.text()));
+  });
+});
+
+it('pages of allowed origins alone may read; the page at / is served; requests are logged', async () => {
+  const from = async (origin: string): Promise<string | null> => (await fetch(`${server.url}/health`, { headers: { origin } })).headers.get('access-control-allow-origin');
+  expect([await from('https://page.example'), await from('https://evil.example')]).toEqual(['https://page.example', null]);
+  const page = await fetch(server.url);
+  expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
+  expect(await until(() => /GET \/health 200 [\d.]+ ms\n/.test(server.stderr()))).toBe(true);
+});
+
+describe('the process', () => {
+  it('SIGTERM lets an answer end, then exits 0', async () => {
+    const own = await startServer(['-m', shippedModel, '--no-warmup', '-t', 2]);
+    const response = await fetch(`${own.url}/v1/completions`, { method: 'POST', body: JSON.stringify({ ...greedy, max_tokens: 100, stream: true }) });
+    own.kill('SIGTERM');
+    expect((await response.text()).endsWith('data: [DONE]\n\n')).toBe(true);
+    expect(await own.exit).toBe(0);
+  });
+
+  it('a reader that stopped reading does not hold up the end; a key of the environment counts', async () => {
+    const own = await startServer(['-m', shippedModel, '--no-warmup', '-t', 2], { LLAMA_API_KEY: 'secret' });
+    expect((await fetch(`${own.url}/v1/models`)).status).toBe(401);
+    const { hostname, port } = new URL(own.url);
+    const body = JSON.stringify({ ...greedy, max_tokens: 200, ignore_eos: true, stream: true });
+    const socket = connect(Number(port), hostname, () => socket.write(`POST /v1/completions HTTP/1.1\r\nhost: a\r\nauthorization: Bearer secret\r\ncontent-length: 9999\r\n\r\n${body}`));
+    socket.on('error', () => {}).pause();
+    await until(async () => (await fetch(`${own.url}/health`)).ok);
+    const began = Date.now();
+    own.kill('SIGTERM');
+    expect(await own.exit).toBe(0);
+    expect(Date.now() - began).toBeLessThan(8000);
+    socket.destroy();
+  });
+
+  it('a port in use, a port that is none, a model that is not there: one line, exit 1 or 2', async () => {
+    const other = createServer().listen(0, '127.0.0.1');
+    await new Promise((resolve) => other.once('listening', resolve));
+    const { port } = other.address() as { port: number };
+    const taken = await runCli(['serve', '-m', shippedModel, '--port', port]);
+    expect([taken.code, taken.stderr]).toEqual([1, expect.stringMatching(/^quantlet: cannot listen on 127\.0\.0\.1:\d+: the port is in use; [^\n]*\n$/)]);
+    await new Promise((resolve) => other.close(resolve));
+    expect((await runCli(['serve', '-m', shippedModel, '--port', 70000])).code).toBe(2);
+    expect((await runCli(['serve', '-m', 'no-such.gguf', '--port', 0])).code).toBe(1);
+    expect((await runCli(['serve', '--help'])).stdout).toContain('--api-key');
+  });
+});
