@@ -2,12 +2,12 @@
  * ggml_graph_compute: the plan's interpreter. Every thread runs it on the same records; start reading the engine here.
  * A step = begin() once, then compute() on all threads. serve() is a thread's life: step after step until it is sent home.
  */
-import { attention, attention_merge } from './attention';
-import { kv_store } from './kv_cache';
 import { mul_mat } from './mul_mat';
 import { mul_mat_packed_op, repack_op } from './mul_mat_packed';
+import { attention, attention_merge } from './ops/attention';
 import { binary } from './ops/binary';
 import { cpy, get_rows, quantize, set_rows } from './ops/copy';
+import { kv_store } from './ops/kv_cache';
 import { l2_norm, norm, rms_norm } from './ops/norm';
 import { argmax, mean_of_rows, pool_1d, sum_rows, top_k } from './ops/reduce';
 import { rope } from './ops/rope';
@@ -68,7 +68,7 @@ export function compute(plan: usize, sync: usize, ith: i32, nth: i32, from: i32,
       case MUL_MAT: mul_mat(op, nth); break;
       case RMS_NORM: rms_norm(op, ith, nth); break;
       case ROPE: rope(op, ith, nth); break;
-      case KV_STORE: kv_store(op, ith, nth); break;
+      case KV_STORE: kv_store(op, ith, nth, scratch); break;
       case ATTENTION: attention(op, scratch); break;
       case ATTENTION_MERGE: attention_merge(op, ith, nth, scratch); break;
       case BINARY: binary(op, ith, nth); break;

@@ -1,5 +1,6 @@
 /** What transformers are put together from. Each block takes its weights by their GGUF names and keeps to what the file has (biases, fused products, norms of heads). */
-import { add, attention, geglu, gelu, get_rows, kv_store, mul, mul_mat, norm as layer_norm, rms_norm, rope, swiglu, tanh } from '../graph/ops.ts';
+import { attention, kv_store } from '../graph/attention-ops.ts';
+import { add, geglu, gelu, get_rows, mul, mul_mat, norm as layer_norm, rms_norm, rope, swiglu, tanh } from '../graph/ops.ts';
 import { reshape, view, type Tensor } from '../graph/tensor.ts';
 import type { GraphContext } from './architecture.ts';
 import type { HParams } from './hparams.ts';

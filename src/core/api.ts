@@ -6,6 +6,7 @@ export type { TensorData } from './data.ts';
 export { rope_ext, type RopeExtParams } from './rope.ts';
 export type { Ne, Tensor } from '../graph/tensor.ts';
 export type { TypeName } from '../type-traits.ts';
+export { flash_attn_ext, type FlashAttnParams } from '../graph/attention-ops.ts';
 export { permute, reshape, transpose, view } from '../graph/tensor.ts';
 export {
   add, add_inplace, argmax, argsort, cast, clamp, concat, cont, cpy, diag_mask_inf, div, div_inplace, exp,

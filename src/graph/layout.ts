@@ -63,9 +63,11 @@ export const SYNC_SIZE = 448;
 /** SYNC.step's value when the threads have gone home. */
 export const CLOSED = -1;
 
-/** Cells of one attention part (assembly/attention.ts PART): the cache is cut into these. */
+/** Cells of one attention part (assembly/ops/attention.ts PART): the cache is cut into these. */
 export const ATTENTION_PART = 256;
-/** Steps of up to so many tokens store their parts' states (assembly/attention.ts SPLIT_TOKENS). */
+/** Steps of up to so many tokens store their parts' states (assembly/ops/attention.ts SPLIT_TOKENS). */
 export const ATTENTION_SPLIT_TOKENS = 4;
-/** Floats before a state's outputs (assembly/attention.ts STATE). */
+/** Floats before a state's outputs (assembly/ops/attention.ts STATE). */
 export const ATTENTION_STATE = 4;
+/** Scratch of assembly/ops/kv_cache.ts kv_store. */
+export const KV_STORE_SCRATCH = 192;

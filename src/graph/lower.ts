@@ -3,34 +3,17 @@
  * converted first and what is fused; where its memory lies and where threads must meet is plan.ts's business.
  */
 import { QuantletError } from '../errors.ts';
-import type { Kernels } from '../wasm/abi.ts';
 import { TYPE, rowSize, type TypeTraits } from '../type-traits.ts';
-import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, BINARY, COPY, COPY_CHUNK, COPY_SCRATCH, TYPE_ACT, type OpCode } from './layout.ts';
+import { BINARY, COPY, COPY_CHUNK, COPY_SCRATCH, KV_STORE_SCRATCH, TYPE_ACT, type OpCode } from './layout.ts';
+import { attentionRecords, flashAttnRecords } from './lower-attention.ts';
 import { chooseMulMat } from './mul-mat-ways.ts';
-import { contiguousNb, hasContiguousRows, leaf, node, sameShape, shape, type Ne, type Tensor } from './tensor.ts';
+import { temporary, type KernelFacts, type Record } from './record.ts';
+import { hasContiguousRows, node, sameShape, shape, type Tensor } from './tensor.ts';
 
-export interface Record {
-  readonly code: OpCode;
-  readonly dst: Tensor;
-  readonly src: readonly (Tensor | undefined)[];
-  /** Words p0, p1 ...; `f` marks f32 bits. */
-  readonly params: readonly (number | { f: number })[];
-  /** Sources that the kernel writes too. */
-  readonly alsoWrites?: readonly Tensor[];
-  /** Scratch bytes a thread needs. */
-  readonly scratch?: number;
-  /** What was chosen and why, for explain(). */
-  readonly how?: string;
-}
-
-/** A node the lowering adds: contiguous, by default of its model's shape. */
-const temporary = (name: string, type: TypeTraits, like: Tensor, ne: Ne = like.ne): Tensor => ({ ...leaf(name, type, ne, like.batch), op: 'view', nb: contiguousNb(type, ne) });
+export type { Record } from './record.ts';
 
 const baseOf = (t: Tensor): Tensor => t.viewOf ?? t;
 const chunkBytes = (type: TypeTraits): number => (COPY_CHUNK / type.blckSize) * type.typeSize;
-
-/** Sizes that the kernels know. */
-export type KernelFacts = Pick<Kernels, 'act_row_size' | 'attention_scratch' | 'mul_mat_packed_scratch'>;
 
 /** `nodes` in an order in which each comes after its sources. */
 export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
@@ -156,19 +139,16 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
         push({ code: 'MEAN_OF_ROWS', dst: t, src: [f32(a), b, c], params: [] });
         break;
       case 'kv_store':
-        push({ code: 'KV_STORE', dst: c, src: [f32(a), b], params: [c.ne[0], c.ne[1], p.v] });
+        push({ code: 'KV_STORE', dst: c, src: [rowsOf(a, TYPE.f32), b], params: [c.ne[0], c.ne[1], p.v], scratch: KV_STORE_SCRATCH });
         break;
       case 'attention': {
-        const [q, k, ...rest] = t.src as readonly Tensor[];
-        const parts = Math.ceil(k.ne[1] / ATTENTION_PART);
-        const tokens = Math.min(ATTENTION_SPLIT_TOKENS, q.ne[2]);
-        const states: Tensor = { ...temporary('attention parts', TYPE.f32, q, [k.ne[0] + ATTENTION_STATE, parts * q.ne[1] * tokens, 1, 1]), batch: undefined };
-        const params = [{ f: p.scale }, k.ne[0], k.ne[1], k.ne[2], p.window, { f: p.soft_cap }, parts];
-        const src = [f32(q), k, ...rest, states], scratch = facts.attention_scratch(k.ne[0]);
-        push({ code: 'ATTENTION', dst: t, src, params, alsoWrites: [states], scratch });
-        push({ code: 'ATTENTION_MERGE', dst: t, src, params, scratch });
+        const [q, k, v, first, visible, bias, slopes] = t.src as readonly Tensor[];
+        attentionRecords({ q: rowsOf(q, TYPE.f32), k, v, first, visible, bias, slopes }, p, t, facts).forEach(push);
         break;
       }
+      case 'flash_attn_ext':
+        flashAttnRecords(t, facts, (x) => rowsOf(x, TYPE.f32), push);
+        break;
       default:
         throw new QuantletError('ERR_INVALID_ARGUMENT', `no kernel for ${shape(t)}`);
     }

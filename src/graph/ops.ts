@@ -13,11 +13,11 @@ const QUANTIZE_ROW: readonly TypeName[] = ['f32', 'f16', 'bf16', 'q4_0', 'q4_1',
 
 const isFloat = (t: Tensor): boolean => t.type === TYPE.f32 || t.type === TYPE.f16 || t.type === TYPE.bf16;
 
-const mustBe = (op: string, ok: boolean, kinds: string, ...tensors: (Tensor | undefined)[]): void => {
+export const mustBe = (op: string, ok: boolean, kinds: string, ...tensors: (Tensor | undefined)[]): void => {
   if (!ok) throw new QuantletError('ERR_UNSUPPORTED_TYPE', `${op}: ${tensors.filter((t) => t !== undefined).map(shape).join(' and ')}: no kernel for these types; expected ${kinds}`);
 };
 
-const mustBeRows = (op: string, a: Tensor): void => mustBe(op, isFloat(a), 'f32, f16 or bf16', a);
+export const mustBeRows = (op: string, a: Tensor): void => mustBe(op, isFloat(a), 'f32, f16 or bf16', a);
 
 /** ggml_get_rows: row ids[i] of a [n, m, ne2, ne3], any type; ids i32 [k, ne2, ne3] -> f32 [n, k, ne2, ne3]. An id outside gives a row of NaN. */
 export function get_rows(a: Tensor, ids: Tensor): Tensor {
@@ -175,9 +175,9 @@ export const l2_norm = (a: Tensor, eps: number): Tensor => normNode('l2_norm', a
 /** ggml_rope_ext with its angles in `table` f32 [n_dims, n_ctx] (arch/rope-table.ts); a [head_dim, n_head, n_tokens, ne3], pos i32 [n_tokens]. */
 export function rope(a: Tensor, pos: Tensor, table: Tensor, neox: boolean): Tensor {
   mustBeRows('rope', a);
-  mustBe('rope', pos.type === TYPE.i32 && table.type === TYPE.f32 && isContiguous(table), 'i32 positions and a contiguous f32 table', a, pos, table);
   must(table.ne[0] <= a.ne[0] && table.ne[0] % 2 === 0, 'rope', 'the table rotates an even number of dimensions of at most ne0', a, table);
   must(pos.ne[0] === a.ne[2] && nelements(pos) === pos.ne[0], 'rope', 'one position for each of dimension 2', a, pos);
+  mustBe('rope', pos.type === TYPE.i32 && table.type === TYPE.f32 && isContiguous(table), 'i32 positions and a contiguous f32 table', a, pos, table);
   return node('rope', a.ne, { type: a.type, src: [a, pos, table], params: { n_dims: table.ne[0], neox: neox ? 1 : 0 }, batch: a.batch });
 }
 
@@ -243,33 +243,6 @@ export function mean_of_rows(a: Tensor, from: Tensor, count: Tensor): Tensor {
   mustBe('mean_of_rows', from.type === TYPE.i32 && count.type === TYPE.i32, 'i32 rows and counts', a, from, count);
   must(sameShape(from, count) && nelements(from) === from.ne[0] && a.ne[2] === 1 && a.ne[3] === 1, 'mean_of_rows', 'expected a matrix, and one first row and one count for each result', a, from, count);
   return node('mean_of_rows', [a.ne[0], from.ne[0], 1, 1], { src: [a, from, count], batch: from.batch && { dim: 1, by: from.batch.by } });
-}
-
-/** ggml_set_rows into a cache (assembly/kv_cache.ts): a [head_dim, n_head_kv, n_tokens] goes to cells i32 [n_tokens]. */
-export function kv_store(cache: Tensor, a: Tensor, cells: Tensor, order: 'k' | 'v'): Tensor {
-  must(a.ne[0] <= cache.ne[0] && a.ne[1] === cache.ne[2] && cells.ne[0] === a.ne[2], 'kv_store', 'head_dim, heads and cells must fit the cache', a, cache, cells);
-  return node('kv_store', cache.ne, { type: cache.type, src: [a, cells, cache], params: { v: order === 'v' ? 1 : 0 }, viewOf: cache });
-}
-
-export interface AttentionParams {
-  scale: number;
-  /** Keys a token sees at most, itself included; 0: all. */
-  window?: number;
-  /** Scores become cap * tanh(score / cap); 0: none. */
-  softCap?: number;
-}
-
-/**
- * Attention over the cache: q [head_dim, n_head, n_tokens]; K and V caches [head_dim padded, cells, n_head_kv];
- * first i32 [n_tokens]: the first cell of the token's sequence, visible i32 [n_tokens]: cells it sees from there -> f32 [head_dim * n_head, n_tokens].
- */
-export function attention(q: Tensor, k: Tensor, v: Tensor, first: Tensor, visible: Tensor, p: AttentionParams): Tensor {
-  must(q.ne[1] % k.ne[2] === 0 && q.ne[0] <= k.ne[0], 'attention', 'query heads must be a multiple of the cache\'s, and head_dim fit', q, k, v);
-  return node('attention', [q.ne[0] * q.ne[1], q.ne[2], 1, 1], {
-    src: [q, k, v, first, visible],
-    params: { scale: p.scale, window: p.window ?? 0, soft_cap: p.softCap ?? 0 },
-    batch: q.batch && { dim: 1, by: q.batch.by },
-  });
 }
 
 /** Columns [from, from + n) of every row: the way to the parts of fused weights (q, k and v in one product). */

@@ -37,7 +37,8 @@ export type NodeOp =
   | 'pool_1d'
   | 'mean_of_rows'
   | 'kv_store'
-  | 'attention';
+  | 'attention'
+  | 'flash_attn_ext';
 
 /** ggml_tensor: `ne` elements and `nb` byte strides per dimension, dimension 0 fastest. Made by leaf(), views and ops, never by hand. */
 export interface Tensor {

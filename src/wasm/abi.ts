@@ -1,8 +1,8 @@
 /** The typed face of assembly/index.ts. Contracts (sizes, alignment, types) are the callers'; addresses above 2 GiB come back signed. */
 export interface Kernels {
   heap_base(): number;
-  /** Scratch bytes a thread needs for attention with this padded head_dim. */
-  attention_scratch(headDim: number): number;
+  /** Scratch bytes a thread needs for attention with these padded head_dims of K and V. */
+  attention_scratch(hdK: number, hdV: number): number;
   /** Bytes of a row of activations for the packed kernels. */
   act_row_size(ne00: number): number;
   /** Whether weights of this type can be packed, the rows of a group, and what multiplying by them needs of each thread's scratch. */

@@ -1,7 +1,7 @@
 /** src/graph/layout.ts is the mirror of what the kernels read: compared with their source text, and with the modules themselves. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, CLOSED, CODE, LAYOUT, MAX_SRC, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, SYNC, SYNC_SIZE, TENSOR, TENSOR_SIZE, TYPE_ACT } from '../../src/graph/layout.ts';
+import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, BINARY, CLOSED, CODE, COPY_CHUNK, LAYOUT, MAX_SRC, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, SYNC, SYNC_SIZE, TENSOR, TENSOR_SIZE, TYPE_ACT, UNARY } from '../../src/graph/layout.ts';
 import { vecDotType } from '../../src/graph/vec-dot-type.ts';
 import { TYPE, typeById } from '../../src/type-traits.ts';
 import { ARENA_BASE } from '../../src/wasm/memory.ts';
@@ -45,7 +45,15 @@ describe('assembly/tensor.ts', () => {
 
 it('assembly/compute.ts: the op codes, each with a kernel', () => {
   expect(constants('compute')).toEqual(CODE);
-  for (const name of Object.keys(CODE)) expect(source('compute'), name).toMatch(new RegExp(`(code == |case )${name}\\b`));
+  for (const name of Object.keys(CODE)) expect(source('compute'), name).toMatch(new RegExp(`case ${name}:`));
+});
+
+it('assembly/ops: what BINARY, UNARY and CPY do', () => {
+  const kinds = (name: string): string[] => [...source(name).matchAll(/^@unmanaged class (\w+) \{ \/\* (\d+) \*\//gm)].map((m) => `${m[2]} ${m[1].toLowerCase()}`);
+  const listed = (kinds: Readonly<Record<string, number>>): string[] => Object.entries(kinds).map(([name, code]) => `${code} ${name.replace('_', '')}`);
+  expect(kinds('ops/unary')).toEqual(listed(UNARY));
+  expect(kinds('ops/binary').slice(0, 4)).toEqual(listed(BINARY).slice(0, 4));
+  expect(constants('ops/copy').CHUNK).toBe(COPY_CHUNK);
 });
 
 it('assembly/sync.ts: the words of the sync block', () => {
@@ -58,8 +66,8 @@ it('assembly/sync.ts: the words of the sync block', () => {
   expect((spin + 1) * 4).toBeLessThanOrEqual(SYNC_SIZE);
 });
 
-it('assembly/attention.ts and act.ts: sizes of what lies in the arena', () => {
-  const { PART, SPLIT_TOKENS, STATE } = constants('attention');
+it('assembly/ops/attention.ts and act.ts: sizes of what lies in the arena', () => {
+  const { PART, SPLIT_TOKENS } = constants('ops/attention'), { STATE } = constants('ops/attention_part');
   expect([PART, SPLIT_TOKENS, STATE]).toEqual([ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE]);
   expect(constants('act').TYPE_ACT).toBe(TYPE_ACT);
   expect(typeById(TYPE_ACT), 'the id is none of ggml\'s').toBeUndefined();
@@ -72,7 +80,8 @@ describe.each(BUILDS)('%s', (build) => {
   it('the type of activations is the kernels\' for every type', () => {
     for (const type of Object.values(TYPE)) {
       const want = exports.vec_dot_type(type.id) >>> 0;
-      expect(vecDotType(type)?.id ?? 0xffffffff, type.name).toBe(want);
+      const got = vecDotType(type)?.id ?? 0xffffffff;
+      expect(got, type.name).toBe(want);
     }
   });
 

@@ -31,7 +31,7 @@ const BY_NAME = new Set(['add', 'sub', 'mul', 'div', 'gelu', 'gelu_quick', 'gelu
 
 /** The op of a case over its sources. */
 export function build(c: OpCase, src: readonly (Tensor | undefined)[]): Tensor {
-  const [a, b, m] = src as readonly Tensor[], p = c.params ?? {};
+  const [a, b, m, k] = src as readonly Tensor[], p = c.params ?? {};
   if (BY_NAME.has(c.op)) return (core as unknown as Record<string, (...t: Tensor[]) => Tensor>)[c.op](...(src.filter(Boolean) as Tensor[]));
   switch (c.op) {
     case 'swiglu_split': return core.swiglu(a, b);
@@ -51,6 +51,7 @@ export function build(c: OpCase, src: readonly (Tensor | undefined)[]): Tensor {
     case 'cpy': return core.cpy(a, b);
     case 'soft_max_ext': return core.soft_max(a, b, p.scale, p.max_bias);
     case 'rope_ext': return core.rope_ext(a, b, { n_dims: p.n_dims, mode: p.mode === 2 ? 'neox' : 'normal', n_ctx_orig: p.n_ctx_orig, freq_base: p.freq_base, freq_scale: p.freq_scale, ext_factor: p.ext_factor, attn_factor: p.attn_factor, beta_fast: p.beta_fast, beta_slow: p.beta_slow, factors: c.src[2] ? Array.from(fill(c.src[2])) : undefined, n_ctx: 256 });
+    case 'flash_attn_ext': return core.flash_attn_ext(a, b, m, k, { scale: p.scale, max_bias: p.max_bias, logit_softcap: p.logit_softcap });
     default: throw new Error(`no graph for ${c.op}`);
   }
 }

@@ -1,0 +1,140 @@
+/** One part of the keys for one tile of rows: scores to probabilities, and how the states of parts are joined. */
+import { soft_cap_f32x4 } from '../math';
+import { f16_to_f32, hmax_f32, hsum_f32, madd } from '../simd';
+import { F16 } from '../type_ids';
+
+/** Lower than any score, finite: fast-math forbids infinities in differences. */
+export const LOWEST: f32 = -1e30;
+export const LOG2E: f32 = 1.44269504088896341;
+
+/** A row's state while it walks: max (log2), sum, then the outputs at STATE floats. */
+export const STATE: i32 = 4;
+
+/**
+ * Probabilities carry this power of two, so that values of the f16 cache, which arrive times 2^-112, make products far from f32's borders.
+ * With a unified maximum, scores may be up to RANGE above it: 256 keys of 2^(P_SHIFT + RANGE) times f16's largest 2^16 stay finite.
+ */
+const P_SHIFT: i32 = 60;
+const RANGE: f32 = 40;
+
+// 2^x: clamp, magic (1.5 * 2^23) and the polynomial of 2^r, each four times, behind each other; then the same magic with P_SHIFT.
+const TABLE: usize = memory.data<f32>([
+  -126, -126, -126, -126,
+  12582912, 12582912, 12582912, 12582912,
+  1.5345812e-4, 1.5345812e-4, 1.5345812e-4, 1.5345812e-4,
+  1.3399931e-3, 1.3399931e-3, 1.3399931e-3, 1.3399931e-3,
+  9.618489e-3, 9.618489e-3, 9.618489e-3, 9.618489e-3,
+  5.5503288e-2, 5.5503288e-2, 5.5503288e-2, 5.5503288e-2,
+  0.24022647, 0.24022647, 0.24022647, 0.24022647,
+  0.69314721, 0.69314721, 0.69314721, 0.69314721,
+  1, 1, 1, 1,
+  12582972, 12582972, 12582972, 12582972,
+], 16);
+
+/**
+ * 2^x for x in -126..126 (below: 2^-126), times 2^P_SHIFT where `shifted`. n = round(x) by adding 1.5 * 2^23, whose low bits go to the exponent
+ * as they are; 2^r by a polynomial of degree 6, exact at 0; maximum error 2 ulp (test/kernel/math.test.ts).
+ */
+// @ts-ignore: decorator
+@inline
+function exp2_f32x4(x: v128, shifted: bool): v128 {
+  const magic = shifted ? v128.load(TABLE, 144) : v128.load(TABLE, 16);
+  x = f32x4.pmax(x, v128.load(TABLE)); // x < -126 ? -126 : x, so that a NaN stays
+  const t = f32x4.add(x, magic), r = f32x4.sub(x, f32x4.sub(t, magic));
+  let p = madd(v128.load(TABLE, 32), r, v128.load(TABLE, 48));
+  p = madd(p, r, v128.load(TABLE, 64));
+  p = madd(p, r, v128.load(TABLE, 80));
+  p = madd(p, r, v128.load(TABLE, 96));
+  p = madd(p, r, v128.load(TABLE, 112));
+  p = madd(p, r, v128.load(TABLE, 128));
+  return i32x4.add(p, i32x4.shl(t, 23));
+}
+
+/** For tests: n values of 2^x. */
+export function exp2_row(x: usize, y: usize, n: i32): void {
+  for (let i: usize = 0; i < <usize>n << 2; i += 16) v128.store(y + i, exp2_f32x4(v128.load(x + i), false));
+}
+
+/** s = log2(e) * cap * tanh(s / cap), n a multiple of 4. */
+export function cap_row(s: usize, n: i32, cap: f32): void {
+  const c = f32x4.splat(cap), l = f32x4.splat(LOG2E);
+  for (let i: usize = 0; i < <usize>n << 2; i += 16) v128.store(s + i, f32x4.mul(soft_cap_f32x4(v128.load(s + i), c), l));
+}
+
+/** s += log2(e) * slope * mask, f16 or f32. */
+export function mask_row(s: usize, n: i32, mask: usize, type: u32, slope: f32): void {
+  const f = slope * LOG2E;
+  for (let i: usize = 0; i < <usize>n; i++) {
+    const m = type == F16 ? f16_to_f32(load<u16>(mask + (i << 1))) : load<f32>(mask + (i << 2));
+    store<f32>(s + (i << 2), load<f32>(s + (i << 2)) + m * f);
+  }
+}
+
+/** s -= log2(e) * slope * |pos - key|: ALiBi by positions; keys count from `key`. */
+export function alibi_row(s: usize, n: i32, pos: i32, key: i32, slope: f32): void {
+  const f = slope * LOG2E;
+  for (let i = 0; i < n; i++) store<f32>(s + (<usize>i << 2), load<f32>(s + (<usize>i << 2)) - <f32>abs(pos - key - i) * f);
+}
+
+/**
+ * A row's scores (log2) of `width` keys -> 2^(score - max) * 2^P_SHIFT in place; max and sum to the state. Keys outside [lo, hi) weigh 0.
+ * unified: max is taken to be phi; false where a score is too far from it, and nothing is usable then.
+ */
+export function softmax_row(s: usize, width: i32, lo: i32, hi: i32, state: usize, unified: bool, phi: f32): bool {
+  const bytes = <usize>width << 2;
+  fill_row(s, 0, lo, LOWEST);
+  fill_row(s, hi, width, LOWEST);
+  let m = phi;
+  let top = f32x4.splat(LOWEST);
+  if (!unified) {
+    for (let i: usize = 0; i < bytes; i += 16) top = f32x4.pmax(top, v128.load(s + i));
+    m = hmax_f32(top);
+  }
+  const mm = f32x4.splat(m);
+  let sum = f32x4.splat(0);
+  for (let i: usize = 0; i < bytes; i += 16) {
+    const x = v128.load(s + i), e = exp2_f32x4(f32x4.sub(x, mm), true);
+    if (unified) top = f32x4.pmax(top, x);
+    sum = f32x4.add(sum, e);
+    v128.store(s + i, e);
+  }
+  fill_row(s, 0, lo, 0);
+  fill_row(s, hi, width, 0);
+  store<f32>(state, m);
+  store<f32>(state, hsum_f32(sum), 4);
+  return !unified || abs<f32>(hmax_f32(top) - phi) <= RANGE;
+}
+
+// @ts-ignore: decorator
+@inline
+function fill_row(s: usize, from: i32, to: i32, v: f32): void {
+  for (let i = from; i < to; i++) store<f32>(s + (<usize>i << 2), v);
+}
+
+export function state_clear(state: usize, hd: i32): void {
+  memory.fill(state, 0, <usize>(hd + STATE) << 2);
+  store<f32>(state, LOWEST);
+}
+
+/** Joins one more part to a row's state: both are brought to the larger maximum; where they have the same one, nothing is scaled. */
+export function state_merge(state: usize, part: usize, hd: i32): void {
+  const m0 = load<f32>(state), m1 = load<f32>(part), m = max(m0, m1);
+  let a: f32 = 1, b: f32 = 1;
+  if (m0 != m1) {
+    const e = exp2_f32x4(f32x4(m0 - m, m1 - m, 0, 0), false);
+    a = f32x4.extract_lane(e, 0);
+    b = f32x4.extract_lane(e, 1);
+  }
+  store<f32>(state, m);
+  store<f32>(state, load<f32>(state, 4) * a + load<f32>(part, 4) * b, 4);
+  const aa = f32x4.splat(a), bb = f32x4.splat(b);
+  for (let i: usize = STATE << 2; i < <usize>(hd + STATE) << 2; i += 16) {
+    v128.store(state + i, f32x4.add(f32x4.mul(v128.load(state + i), aa), f32x4.mul(v128.load(part + i), bb)));
+  }
+}
+
+/** y[0..n) = outputs / sum; `scale` is the power of two that the outputs lack. */
+export function state_output(state: usize, y: usize, n: i32, scale: f32): void {
+  const f = scale / load<f32>(state, 4), x = state + (STATE << 2);
+  for (let i: usize = 0; i < <usize>n << 2; i += 4) store<f32>(y + i, load<f32>(x + i) * f);
+}

@@ -1,0 +1,179 @@
+/**
+ * The KV cache of one layer, in the order attention reads it: as f16, f32, q8_0 or q4_0. `cells` is a multiple of 8 and the padded head_dim
+ * (zeros behind the model's) one of 8, or of 32 for the block types.
+ *
+ *   K  [n_head_kv][cells / 8][head_dim][8 cells]        8 neighbouring keys side by side, so that scores need no horizontal sums
+ *   V  [n_head_kv][head_dim / 8][cells][8 dimensions]   8 dimensions of one value side by side, each group of 8 a stream of its own
+ *
+ * Block types: bytes of ggml's blocks, K [cells / 8][head_dim / 32][quant bytes, each of 8 cells | 8 scales f16], V [head_dim / 32][cells][block].
+ * So a head takes cells * row bytes in either order, as it would in ggml's.
+ */
+import { f32_to_f16, load_f16x4 } from '../simd';
+import { split_from, split_to } from '../schedule';
+import { Op, row_of } from '../tensor';
+import { F16, F32, Q4_0 } from '../type_ids';
+import { dequantize_row, quantize_row } from '../type_traits';
+
+/** Bytes of head_dim elements. */
+// @ts-ignore: decorator
+@inline
+export function kv_row_bytes(type: u32, hd: i32): usize {
+  if (type == F16) return <usize>hd << 1;
+  if (type == F32) return <usize>hd << 2;
+  return <usize>(hd >> 5) * block_bytes(type);
+}
+
+// @ts-ignore: decorator
+@inline
+function block_bytes(type: u32): usize {
+  return type == Q4_0 ? 18 : 34;
+}
+
+/** Address of K's 8 keys from cell `cell` (a multiple of 8) of head `head`. */
+export function k_group(k: usize, type: u32, head: i32, cells: i32, hd: i32, cell: i32): usize {
+  return k + (<usize>head * cells + cell) * kv_row_bytes(type, hd);
+}
+
+/** Address of the first 8 (block types: 32) dimensions of V's `cell` of head `head`; v_step bytes to the next cell, v_plane to the next dimensions. */
+export function v_cell(v: usize, type: u32, head: i32, cells: i32, hd: i32, cell: i32): usize {
+  return v + <usize>head * cells * kv_row_bytes(type, hd) + <usize>cell * v_step(type);
+}
+// @ts-ignore: decorator
+@inline
+export function v_step(type: u32): usize {
+  return type == F16 ? 16 : type == F32 ? 32 : block_bytes(type);
+}
+
+/**
+ * set_rows into the cache: src0 [head_dim, n_head_kv, n_tokens] f32 -> cell src1[t] of dst; without src1, cell t.
+ * p0 = padded head_dim, p1 = cells, p2 = 0: K order, 1: V order. scratch: 192 bytes.
+ */
+export function kv_store(op: Op, ith: i32, nth: i32, scratch: usize): void {
+  const src0 = op.src0, type = op.dst.type;
+  const hd = op.p0, cells = op.p1, is_v = op.p2 != 0;
+  const heads = src0.ne1, rows = heads * src0.ne2;
+  const to = split_to(rows, ith, nth);
+  for (let r = split_from(rows, ith, nth); r < to; r++) {
+    const h = r % heads, t = r / heads;
+    const x = row_of(src0, h, t, 0);
+    const cell = changetype<usize>(op.src1) ? load<i32>(op.src1.data + (<usize>t << 2)) : t;
+    const y = is_v ? v_cell(op.dst.data, type, h, cells, hd, cell) : k_group(op.dst.data, type, h, cells, hd, cell & ~7);
+    if (type == F16 || type == F32) store_elements(type, x, y, src0.ne0, cell, cells, is_v);
+    else store_blocks(type, x, y, src0.ne0, cell, cells, is_v, scratch);
+  }
+}
+
+function store_elements(type: u32, x: usize, y: usize, n: i32, cell: i32, cells: i32, is_v: bool): void {
+  const size: usize = type == F16 ? 2 : 4, key = is_v ? <usize>0 : <usize>(cell & 7) * size;
+  for (let i = 0; i < n; i++) {
+    // V: 8 dimensions, then the next plane; K: one dimension of 8 keys after the other.
+    const at = y + (is_v ? <usize>(i >> 3) * cells * 8 * size + <usize>(i & 7) * size : <usize>i * 8 * size + key);
+    const v = load<f32>(x + (<usize>i << 2));
+    if (type == F16) store<u16>(at, <u16>f32_to_f16(v));
+    else store<f32>(at, v);
+  }
+}
+
+function store_blocks(type: u32, x: usize, y: usize, n: i32, cell: i32, cells: i32, is_v: bool, scratch: usize): void {
+  const bytes = block_bytes(type), quants = bytes - 2, key = <usize>(cell & 7);
+  for (let i = 0; i < n; i += 32, x += 128) {
+    let from = x;
+    if (n - i < 32) {
+      from = scratch + 64;
+      memory.fill(from, 0, 128);
+      memory.copy(from, x, <usize>(n - i) << 2);
+    }
+    if (is_v) {
+      quantize_row(type, from, y, 32);
+      y += bytes * cells;
+      continue;
+    }
+    quantize_row(type, from, scratch, 32);
+    for (let j: usize = 0; j < quants; j++) store<u8>(y + j * 8 + key, load<u8>(scratch + 2 + j));
+    store<u16>(y + quants * 8 + key * 2, load<u16>(scratch));
+    y += bytes * 8;
+  }
+}
+
+// ---- Parts as f32: K [n / 8][hd][8], V [hd / 8][stride][8] ----
+
+/** f16's bits shifted into an f32: exponent and mantissa, and the sign. A run-time value, so that it stays in a register (V8 rebuilds constants). */
+const F16_MASK: usize = memory.data<u32>([0x8fffe000], 4);
+// @ts-ignore: decorator
+@inline
+export function f16_mask(): v128 {
+  return v128.load32_splat(F16_MASK);
+}
+
+/** f16 as f32 * 2^-112 (its bits moved into place): attention folds the factor into queries and probabilities. */
+function widen_f16(x: usize, y: usize, n: usize): void {
+  const zero = i32x4.splat(0), mask = f16_mask();
+  for (let i: usize = 0; i < n; i += 8, x += 16, y += 32) {
+    const h = v128.load(x);
+    v128.store(y, low_f16(h, zero, mask));
+    v128.store(y, high_f16(h, zero, mask), 16);
+  }
+}
+
+// @ts-ignore: decorator
+@inline
+export function low_f16(h: v128, zero: v128, mask: v128): v128 {
+  return v128.and(i32x4.shr_s(i8x16.shuffle(zero, h, 0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23), 3), mask);
+}
+// @ts-ignore: decorator
+@inline
+export function high_f16(h: v128, zero: v128, mask: v128): v128 {
+  return v128.and(i32x4.shr_s(i8x16.shuffle(zero, h, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31), 3), mask);
+}
+
+/** n keys (a multiple of 8) from k_group() on. */
+export function load_k(type: u32, k: usize, n: i32, hd: i32, y: usize): void {
+  if (type == F16) return widen_f16(k, y, <usize>n * hd);
+  if (type == F32) {
+    memory.copy(y, k, <usize>n * hd << 2);
+    return;
+  }
+  const quants = block_bytes(type) - 2;
+  for (let g = 0; g < n; g += 8) {
+    for (let i = 0; i < hd; i += 32, k += block_bytes(type) * 8, y += 1024) {
+      const d0 = load_f16x4(k + quants * 8), d1 = load_f16x4(k + quants * 8 + 8);
+      for (let j: usize = 0; j < quants; j++) {
+        if (type == Q4_0) {
+          const q = v128.load8x8_u(k + j * 8), eight = i16x8.splat(8);
+          store_scaled(y + j * 32, i16x8.sub(v128.and(q, i16x8.splat(15)), eight), d0, d1);
+          store_scaled(y + (j + 16) * 32, i16x8.sub(i16x8.shr_u(q, 4), eight), d0, d1);
+        } else store_scaled(y + j * 32, v128.load8x8_s(k + j * 8), d0, d1);
+      }
+    }
+  }
+}
+
+/** Eight i16 as f32 times their scales. */
+// @ts-ignore: decorator
+@inline
+function store_scaled(y: usize, q: v128, d0: v128, d1: v128): void {
+  v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(q)), d0));
+  v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_high_i16x8_s(q)), d1), 16);
+}
+
+/** n values from v_cell() on; `stride` cells of room in y. scratch: 128 bytes. */
+export function load_v(type: u32, v: usize, n: i32, hd: i32, cells: i32, y: usize, stride: i32, scratch: usize): void {
+  const plane = <usize>cells * v_step(type), out = <usize>stride << 5;
+  if (type == F16 || type == F32) {
+    for (let i = 0; i < hd; i += 8, v += plane, y += out) {
+      if (type == F16) widen_f16(v, y, <usize>n << 3);
+      else memory.copy(y, v, <usize>n << 5);
+    }
+    return;
+  }
+  for (let i = 0; i < hd; i += 32, v += plane, y += 4 * out) {
+    for (let c = 0; c < n; c++) {
+      dequantize_row(type, v + <usize>c * v_step(type), scratch, 32);
+      for (let j: usize = 0; j < 4; j++) {
+        const to = y + j * out + (<usize>c << 5), from = scratch + (j << 5);
+        v128.store(to, v128.load(from));
+        v128.store(to, v128.load(from, 16), 16);
+      }
+    }
+  }
+}

@@ -1,0 +1,92 @@
+/** Attention: over a cache in the kernel's own order (models), and over ordinary tensors (ggml_flash_attn_ext), which are brought into that order first. */
+import { TYPE } from '../type-traits.ts';
+import { mustBe, mustBeRows, slopesOf } from './ops.ts';
+import { constant, must, nelements, node, type Tensor } from './tensor.ts';
+
+/** Types that a KV cache can have (assembly/ops/kv_cache.ts). */
+export const KV_TYPES = ['f16', 'f32', 'q8_0', 'q4_0'] as const;
+export type KvType = (typeof KV_TYPES)[number];
+
+/** Dimensions a head takes in the cache. */
+export const paddedHeadDim = (type: KvType, headDim: number): number => {
+  const multiple = TYPE[type].blckSize > 1 ? 32 : 8;
+  return Math.ceil(headDim / multiple) * multiple;
+};
+
+/** ggml_set_rows into a cache [padded head_dim, cells, n_head_kv]: a [head_dim, n_head_kv, n_tokens] goes to cells i32 [n_tokens], or without them to cells 0, 1 ... */
+export function kv_store(cache: Tensor, a: Tensor, cells: Tensor | undefined, order: 'k' | 'v'): Tensor {
+  mustBeRows('kv_store', a);
+  must(a.ne[0] <= cache.ne[0] && a.ne[1] === cache.ne[2] && (cells ? cells.ne[0] === a.ne[2] : a.ne[2] <= cache.ne[1]), 'kv_store', 'head_dim, heads and cells must fit the cache', a, cache, cells);
+  return node('kv_store', cache.ne, { type: cache.type, src: [a, cells, cache], params: { v: order === 'v' ? 1 : 0 }, viewOf: cache });
+}
+
+export interface AttentionParams {
+  scale: number;
+  /** Keys a token sees at most, itself included; 0: all. */
+  window?: number;
+  /** Scores become cap * tanh(score / cap); 0: none. */
+  softCap?: number;
+  /** Slopes of ALiBi (arXiv 2108.12409); needs `pos`. 0: none. */
+  maxBias?: number;
+  /** Position of each token among the cells of its sequence, i32 [n_tokens]: ALiBi's distances are |pos - cell|. */
+  pos?: Tensor | undefined;
+  /** FlashDecoding++: parts take their maximum to be this, where scores stay within 40 binary orders of it. Default: each part its own. */
+  unifiedMax?: number | undefined;
+}
+
+/**
+ * Attention over a cache: q [head_dim, n_head, n_tokens]; K and V caches [head_dim padded, cells, n_head_kv];
+ * first i32 [n_tokens]: the first cell of the token's sequence, visible i32 [n_tokens]: cells it sees from there -> f32 [head_dim * n_head, n_tokens].
+ */
+export function attention(q: Tensor, k: Tensor, v: Tensor, first: Tensor, visible: Tensor, p: AttentionParams): Tensor {
+  must(q.ne[1] % k.ne[2] === 0 && q.ne[0] <= k.ne[0], 'attention', "query heads must be a multiple of the cache's, and head_dim fit", q, k, v);
+  must(!p.maxBias || p.pos !== undefined, 'attention', 'ALiBi needs positions', q, k);
+  const slopes = p.maxBias ? slopesOf(q.ne[1], p.maxBias) : undefined;
+  return node('attention', [q.ne[0] * q.ne[1], q.ne[2], 1, 1], {
+    src: [q, k, v, first, visible, slopes && p.pos, slopes],
+    params: { scale: p.scale, window: p.window ?? 0, soft_cap: p.softCap ?? 0, hd_v: q.ne[0], ...unified(p.unifiedMax) },
+    batch: q.batch && { dim: 1, by: q.batch.by },
+  });
+}
+
+const unified = (max: number | undefined): { unified: number; phi: number } => ({ unified: max === undefined ? 0 : 1, phi: max ?? 0 });
+
+export interface FlashAttnParams {
+  /** Default 1 / sqrt(head_dim). */
+  scale?: number;
+  /** Token t of n sees keys 0 .. n_kv - n + t. Beside or instead of a mask. */
+  causal?: boolean;
+  /** Keys a token sees at most, itself included; 0: all. Needs `causal`. */
+  window?: number;
+  max_bias?: number;
+  logit_softcap?: number;
+  /** @see AttentionParams.unifiedMax */
+  unifiedMax?: number | undefined;
+}
+
+const ints = (name: string, values: Int32Array): Tensor => constant(name, TYPE.i32, [values.length, 1, 1, 1], new Uint8Array(values.buffer));
+
+/**
+ * ggml_flash_attn_ext: q [head_dim, n_tokens, n_head, ne3], k [head_dim, n_kv, n_head_kv, ne3], v [head_dim_v, n_kv, n_head_kv, ne3], any strides;
+ * k and v f32, f16, bf16 or quantised, kept as f32, f16, q8_0 or q4_0. mask f16 or f32 [n_kv, at least n_tokens, 1 or n_head, 1 or ne3], added to the scores
+ * (times ALiBi's slope where max_bias > 0) -> f32 [head_dim_v, n_head, n_tokens, ne3].
+ */
+export function flash_attn_ext(q: Tensor, k: Tensor, v: Tensor, mask?: Tensor, p: FlashAttnParams = {}): Tensor {
+  const [, nTokens, nHead, n3] = q.ne, nKv = k.ne[1], name = 'flash_attn_ext';
+  mustBeRows(name, q);
+  must(k.ne[0] === q.ne[0], name, 'queries and keys must have one head_dim', q, k, v);
+  must(v.ne[1] === nKv && v.ne[2] === k.ne[2] && v.ne[3] === n3 && k.ne[3] === n3 && nHead % k.ne[2] === 0, name, 'k and v must agree but in head_dim, and their heads divide those of q', q, k, v);
+  if (mask) {
+    mustBe(name, mask.type === TYPE.f16 || mask.type === TYPE.f32, 'a mask of f16 or f32', q, mask);
+    must(mask.ne[0] === nKv && mask.ne[1] >= nTokens && (mask.ne[2] === 1 || mask.ne[2] === nHead) && (mask.ne[3] === 1 || mask.ne[3] === n3), name, 'a mask is [n_kv, at least n_tokens, 1 or n_head, 1 or ne3]', q, k, mask);
+  }
+  must(!p.max_bias || mask !== undefined, name, 'max_bias scales a mask, and there is none', q, k);
+  must(!p.window || p.causal === true, name, 'a window ends at the token itself, so it needs causal', q, k);
+  must(!p.causal || nKv >= nTokens, name, 'causal: the keys of the tokens are the last ones', q, k);
+  const first = ints('first cells', new Int32Array(nTokens)), visible = ints('visible cells', Int32Array.from({ length: nTokens }, (_, t) => (p.causal ? nKv - nTokens + t + 1 : nKv)));
+  const slopes = p.max_bias ? slopesOf(nHead, p.max_bias) : undefined;
+  return node('flash_attn_ext', [v.ne[0], nHead, nTokens, n3], {
+    src: [q, k, v, first, visible, mask, slopes],
+    params: { scale: p.scale ?? 1 / Math.sqrt(q.ne[0]), window: p.window ?? 0, soft_cap: p.logit_softcap ?? 0, hd_v: v.ne[0], n_elements: nelements(k), ...unified(p.unifiedMax) },
+  });
+}
