@@ -128,34 +128,38 @@ export const faults = [{
   async run() {
     const found = [];
     const only = process.env.CASE;
+    const left = Object.entries(CASES).filter(([name]) => !only || name.includes(only));
     const chromium = await launchChromium();
-    try {
-      for (const [name, test] of Object.entries(CASES)) {
-        if (only && !name.includes(only)) continue;
-        const server = await site();
-        const context = await chromium.browser.newContext();
-        const open = async (query = 'coi=1') => {
-          const page = await context.newPage();
-          await page.goto(`${server.origin}/page?${query}`);
-          await page.waitForFunction(() => document.title === 'ready');
-          return { raw: page, call: (f, a) => page.evaluate(([n, v]) => globalThis[n](v), [f, a]), close: () => page.close() };
-        };
-        try {
-          const page = await open();
-          const session = await context.newCDPSession(page.raw);
-          const cdp = (method, params) => session.send(method, params);
-          await test({
-            page, open, server, cdp,
-            load: (request = {}) => page.call('tryLoad', { source, golden, ...request }),
-            quota: (quotaSize) => cdp('Storage.overrideQuotaForOrigin', { origin: server.origin, quotaSize }),
-          });
-        } catch (error) {
-          found.push(`${name}: ${error.message}`);
-        } finally {
-          await context.close();
-          await server.close();
-        }
+    const one = async (name, test) => {
+      const server = await site();
+      const context = await chromium.browser.newContext();
+      const open = async (query = 'coi=1') => {
+        const page = await context.newPage();
+        await page.goto(`${server.origin}/page?${query}`);
+        await page.waitForFunction(() => document.title === 'ready');
+        return { raw: page, call: (f, a) => page.evaluate(([n, v]) => globalThis[n](v), [f, a]), close: () => page.close() };
+      };
+      try {
+        const page = await open();
+        const session = await context.newCDPSession(page.raw);
+        const cdp = (method, params) => session.send(method, params);
+        await test({
+          page, open, server, cdp,
+          load: (request = {}) => page.call('tryLoad', { source, golden, ...request }),
+          quota: (quotaSize) => cdp('Storage.overrideQuotaForOrigin', { origin: server.origin, quotaSize }),
+        });
+      } catch (error) {
+        found.push(`${name}: ${error.message}`);
+      } finally {
+        await context.close();
+        await server.close();
       }
+    };
+    try {
+      // Most of the time is waiting (slow servers, pauses before retries), so a few cases run side by side.
+      await Promise.all(Array.from({ length: 4 }, async () => {
+        for (let next; (next = left.shift()); ) await one(...next);
+      }));
       return { faults: found, version: chromium.version, checked: `${Object.keys(CASES).length} cases` };
     } finally {
       await chromium.close();

@@ -1,5 +1,6 @@
 // Three ways to a real browser with one face: open(url) gives a page; page.call(name, argument) awaits a global function of it.
 import { spawn } from 'node:child_process';
+import { once } from 'node:events';
 import { createServer } from 'node:net';
 import { existsSync } from 'node:fs';
 
@@ -55,13 +56,15 @@ const freePort = () => new Promise((resolve) => {
 export async function launchWebKit() {
   const driver = need('/usr/bin/WebKitWebDriver', 'webkit2gtk-driver');
   need('/usr/bin/Xvfb', 'xvfb');
-  const port = await freePort(), display = `:${90 + (process.pid % 400)}`;
-  const children = [spawn('Xvfb', [display, '-screen', '0', '1280x800x24'], { stdio: 'ignore' })];
+  const port = await freePort();
+  // Xvfb chooses a free display and says which: the last one's may not be free yet.
+  const children = [spawn('Xvfb', ['-displayfd', '3', '-screen', '0', '1280x800x24'], { stdio: ['ignore', 'ignore', 'ignore', 'pipe'] })];
+  const display = `:${String((await once(children[0].stdio[3], 'data'))[0]).trim()}`;
   children.push(spawn(driver, [`--port=${port}`], { stdio: 'ignore', env: { ...process.env, DISPLAY: display, WEBKIT_DISABLE_SANDBOX_THIS_IS_DANGEROUS: '1', WEBKIT_DISABLE_COMPOSITING_MODE: '1' } }));
   const stop = () => children.forEach((c) => c.kill('SIGKILL'));
   process.on('exit', stop);
-  const request = async (method, path, body) => {
-    const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, ...(body && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }) });
+  const request = async (method, path, body, ms = 150_000) => {
+    const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, signal: AbortSignal.timeout(ms), ...(body && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }) });
     const { value } = await response.json();
     if (!response.ok) throw new Error(`WebDriver ${method} ${path}: ${value?.error}: ${value?.message}`);
     return value;
@@ -76,7 +79,7 @@ export async function launchWebKit() {
         await new Promise((r) => setTimeout(r, 100));
       }
     }
-    const { sessionId, capabilities } = await request('POST', '/session', { capabilities: { alwaysMatch: { timeouts: { script: 120_000, pageLoad: 60_000 } } } });
+    const { sessionId, capabilities } = await request('POST', '/session', { capabilities: { alwaysMatch: { timeouts: { script: 120_000, pageLoad: 60_000 } } } }, 60_000);
     const session = `/session/${sessionId}`;
     return {
       version: capabilities.browserVersion,
