@@ -3,7 +3,7 @@
  *
  *   node --import tsx bench/roofline.ts [--threads 1,2] [--rounds 3] [--ms 120] [--turbo] [--out FOLDER]
  *
- * Ceilings (bench/roofline/assembly/ceilings.ts): reading from L1, L2, L3 and DRAM; products of f32, and of 8 bits as the kernels form them, in
+ * Ceilings (bench/roofline/assembly/ceilings.ts): reading from L1, L2, L3 and DRAM, as one stream or as four, whichever is faster; products of f32, and of 8 bits as the kernels form them, in
  * registers. Kernels: GEMV (one activation row) with weights in DRAM and in L2, GEMM of 64 rows. Writes bench/results/roofline-<cpu>-node<major>.svg
  * and the table behind it as .md.
  */
@@ -53,9 +53,9 @@ let dotRelaxed: Map<number, number> = new Map();
 
 for (const kind of ['relaxed', 'simd'] as const satisfies readonly BuildKind[]) {
   const jobs: Job[] = [
-    ...Object.entries(READS).map(([level, bytes]): Job => ({ name: `read ${level}`, what: 'read', bytes, warmMs: 60 })),
-    ...(['peak_f32', 'peak_dot', ...(kind === 'relaxed' ? ['peak_dot_add' as const] : [])] as const).map((what): Job => ({ name: what, what, warmMs: 60 })),
-    ...TYPES.flatMap((type) => shapes(type).map(({ where, rows, columns }): Job => ({ name: `${type} ${where}`, what: 'mul_mat', type: TYPE[type].id, rows, ne00: NE00, columns, chunk: CHUNK, warmMs: 150 }))),
+    ...Object.entries(READS).flatMap(([level, bytes]) => (['read', 'read_streams'] as const).map((what): Job => ({ name: `${what} ${level}`, what, bytes, warmMs: 100 }))),
+    ...(['peak_f32', 'peak_dot', ...(kind === 'relaxed' ? ['peak_dot_add' as const] : [])] as const).map((what): Job => ({ name: what, what, warmMs: 100 })),
+    ...TYPES.flatMap((type) => shapes(type).map(({ where, rows, columns }): Job => ({ name: `${type} ${where}`, what: 'mul_mat', type: TYPE[type].id, rows, ne00: NE00, columns, chunk: CHUNK, warmMs: 200 }))),
   ];
   const threads = await startThreads(kind, Math.max(...counts), DRAM);
   const rates = await measureAll(threads, jobs, counts, rounds, ms, (part) => process.stderr.write(`\r${kind}: ${(part * 100).toFixed(0)} %   `));
@@ -64,7 +64,7 @@ for (const kind of ['relaxed', 'simd'] as const satisfies readonly BuildKind[]) 
   const rate = (name: string, nth: number): number => rates.get(`${name} x${nth}`)! / 1e9;
 
   for (const nth of counts) {
-    const bandwidth = Object.fromEntries(Object.entries(READS).map(([level, bytes]) => [level, rate(`read ${level}`, nth) * bytes])) as { [K in Level]: number };
+    const bandwidth = Object.fromEntries(Object.entries(READS).map(([level, bytes]) => [level, Math.max(rate(`read ${level}`, nth), rate(`read_streams ${level}`, nth)) * bytes])) as { [K in Level]: number };
     const peak = (what: string, lanes: number): number => rate(what, nth) * 512 * lanes;
     const f32 = peak('peak_f32', 4), dot = peak('peak_dot', kind === 'relaxed' ? 16 : 8), dotAdd = kind === 'relaxed' ? peak('peak_dot_add', 16) : undefined;
     ceilingRows.push([kind, String(nth), ...Object.values(bandwidth).map(show), show(f32), show(dot), dotAdd === undefined ? '' : show(dotAdd)]);

@@ -25,6 +25,27 @@ export function read(from: usize, to: usize, times: i32): i32 {
   return i32x4.extract_lane(v128.xor(v128.xor(s0, s1), v128.xor(s2, s3)), 0);
 }
 
+/** The same as four streams, a quarter of the bytes each: more requests to memory under way at a time, where the processor's prefetcher allows it. */
+export function read_streams(from: usize, to: usize, times: i32): i32 {
+  let s0 = i64x2.splat(0), s1 = s0, s2 = s0, s3 = s0;
+  const quarter = (to - from) >> 2;
+  for (; times > 0; times--) {
+    for (let p = from, end = from + quarter; p != end; p += 32) {
+      const p1 = p + quarter, p2 = p1 + quarter, p3 = p2 + quarter;
+      s0 = v128.xor(s0, v128.load(p));
+      s1 = v128.xor(s1, v128.load(p1));
+      s2 = v128.xor(s2, v128.load(p2));
+      s3 = v128.xor(s3, v128.load(p3));
+      s0 = v128.xor(s0, v128.load(p, 16));
+      s1 = v128.xor(s1, v128.load(p1, 16));
+      s2 = v128.xor(s2, v128.load(p2, 16));
+      s3 = v128.xor(s3, v128.load(p3, 16));
+    }
+    s0 = i64x2.add(s0, s1);
+  }
+  return i32x4.extract_lane(v128.xor(v128.xor(s0, s1), v128.xor(s2, s3)), 0);
+}
+
 /** Bytes of activations the peaks run over, again and again. */
 const A: usize = 1024;
 
@@ -69,21 +90,21 @@ function peak<M>(a: usize, w: usize, out: usize, times: i32): void {
   const m = changetype<M>(0);
   const w0 = v128.load(w), w1 = v128.load(w, 16);
   let s00 = i64x2.splat(0), s01 = s00, s10 = s00, s11 = s00, s20 = s00, s21 = s00, s30 = s00, s31 = s00;
-  for (; times > 0; times--) {
-    for (let p = a, end = a + A; p != end; p += 16) {
-      let x = v128.load32_splat(p);
-      s00 = m.mac(s00, x, w0);
-      s01 = m.mac(s01, x, w1);
-      x = v128.load32_splat(p, 4);
-      s10 = m.mac(s10, x, w0);
-      s11 = m.mac(s11, x, w1);
-      x = v128.load32_splat(p, 8);
-      s20 = m.mac(s20, x, w0);
-      s21 = m.mac(s21, x, w1);
-      x = v128.load32_splat(p, 12);
-      s30 = m.mac(s30, x, w0);
-      s31 = m.mac(s31, x, w1);
-    }
+  // One loop: V8's revectoriser does not see through two.
+  for (let n = times * <i32>(A / 16); n > 0; n--) {
+    const p = a + (<usize>(n & (A / 16 - 1)) << 4);
+    let x = v128.load32_splat(p);
+    s00 = m.mac(s00, x, w0);
+    s01 = m.mac(s01, x, w1);
+    x = v128.load32_splat(p, 4);
+    s10 = m.mac(s10, x, w0);
+    s11 = m.mac(s11, x, w1);
+    x = v128.load32_splat(p, 8);
+    s20 = m.mac(s20, x, w0);
+    s21 = m.mac(s21, x, w1);
+    x = v128.load32_splat(p, 12);
+    s30 = m.mac(s30, x, w0);
+    s31 = m.mac(s31, x, w1);
   }
   v128.store(out, s00);
   v128.store(out, s01, 16);
