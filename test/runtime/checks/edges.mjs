@@ -108,7 +108,8 @@ const wrangled = {
       const ids = events.slice(0, -1).map((e) => JSON.parse(e).id).filter((id) => id >= 0);
       const fault = greedyFault(ids, { ...golden, ids: golden.ids.slice(0, ids.length) });
       if (fault || ids.length < 20) faults.push(`${ids.length} ids; ${fault}`);
-      if (reads < ids.length / 10 || last - first < 1) faults.push(`${ids.length} tokens came in ${reads} pieces within ${(last - first).toFixed(1)} ms: not streamed (pieces may hold a few events, where the reader is slower)`);
+      // A slow reader finds several events in a piece; what does not stream comes in one piece, or in one and the end.
+      if (reads < 4 || last - first < 1) faults.push(`${ids.length} tokens came in ${reads} pieces within ${(last - first).toFixed(1)} ms: not streamed (pieces may hold a few events, where the reader is slower)`);
       return { faults, version: await version(), relaxed: 'yes', threads: 'no', checked: `${ids.length} events in ${reads} pieces over ${(last - first).toFixed(0)} ms` };
     } finally {
       await server.stop();
