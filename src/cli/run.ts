@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { QuantletError } from '../errors.ts';
 import type { GenerateOptions, GenerationResult } from '../generate.ts';
 import type { Model } from '../model.ts';
-import { openModel, unescape, type Command } from './command.ts';
+import { MODEL_FLAGS, openModel, readText, unescape, type Command } from './command.ts';
 import { parseFlags, type FlagKey, type Values } from './flags.ts';
 
 export const SAMPLING_FLAGS = [
@@ -12,8 +12,8 @@ export const SAMPLING_FLAGS = [
 ] as const satisfies readonly FlagKey[];
 
 const KEYS = [
-  'model', 'prompt', 'file', 'predict', 'threads', 'ctx', 'batch', ...SAMPLING_FLAGS,
-  'stop', 'ignoreEos', 'escape', 'noEscape', 'noDisplayPrompt', 'noWarmup', 'turbo', 'build', 'json', 'help',
+  ...MODEL_FLAGS, 'prompt', 'file', 'predict', 'threads', 'ctx', 'batch', ...SAMPLING_FLAGS,
+  'grammar', 'grammarFile', 'jsonSchema', 'stop', 'ignoreEos', 'escape', 'noEscape', 'noDisplayPrompt', 'noWarmup', 'turbo', 'build', 'json', 'help',
 ] as const satisfies readonly FlagKey[];
 
 /** The sampler's options of the flags; what was not given keeps the default. */
@@ -25,6 +25,20 @@ export function samplerOptions(v: Values<(typeof SAMPLING_FLAGS)[number]>): Gene
     dynatempRange: v.dynatempRange, dynatempExponent: v.dynatempExp, seed: v.seed,
   };
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
+}
+
+/** The grammar or JSON schema of the flags. @throws ERR_USAGE for a schema that is no JSON */
+export async function constraintOf({ grammar, grammarFile, jsonSchema }: Values<'grammar' | 'grammarFile' | 'jsonSchema'>): Promise<Pick<GenerateOptions, 'grammar' | 'responseFormat'>> {
+  if ([grammar, grammarFile, jsonSchema].filter((given) => given !== undefined).length > 1) throw new QuantletError('ERR_USAGE', '--grammar, --grammar-file and --json-schema exclude each other; give one');
+  if (grammarFile !== undefined) return { grammar: await readText(grammarFile, 'the grammar') };
+  if (grammar !== undefined) return { grammar };
+  if (jsonSchema === undefined) return {};
+  try {
+    const schema = JSON.parse(jsonSchema) as object;
+    return { responseFormat: JSON.stringify(schema) === '{}' ? { type: 'json_object' } : { type: 'json_schema', schema } };
+  } catch (cause) {
+    throw new QuantletError('ERR_USAGE', `--json-schema is no JSON: ${(cause as Error).message}`, { cause });
+  }
 }
 
 export const run: Command = {
@@ -41,6 +55,7 @@ export const run: Command = {
     try {
       const generation = model.generate(prompt, {
         ...samplerOptions(values),
+        ...(await constraintOf(values)),
         maxTokens: values.predict ?? -1,
         signal,
         ...(values.stop ? { stop: values.stop } : {}),
