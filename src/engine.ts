@@ -5,6 +5,7 @@ import { ropeTable } from './arch/rope-table.ts';
 import { QuantletError } from './errors.ts';
 import { getArchitecture } from './gguf/metadata.ts';
 import type { OpenedGGUF } from './gguf/split.ts';
+import type { KvType } from './graph/attention-ops.ts';
 import { ATTENTION_PART, OP, OP_SIZE, PLAN } from './graph/layout.ts';
 import { encodePlan, type Plan } from './graph/plan.ts';
 import { planModel, type ModelPlan, type RopeTable } from './model-plan.ts';
@@ -32,6 +33,9 @@ export interface EngineOptions {
   batchSize: number;
   /** Logits of one step at most. */
   maxOutputs: number;
+  /** What keys and values are kept as. */
+  cacheTypeK: KvType;
+  cacheTypeV: KvType;
   signal: AbortSignal | undefined;
   onProgress: ((progress: { loaded: number; total: number }) => void) | undefined;
 }
@@ -83,7 +87,7 @@ export async function createEngine(platform: Platform, { gguf, parts }: OpenedGG
   const batchFor = (contextLength: number): number => (hparams.causal ? options.batchSize : Math.max(options.batchSize, contextLength));
   const planFor = (contextLength: number): ModelPlan => {
     const batchSize = batchFor(contextLength);
-    return planModel(gguf, architecture, hparams, facts, { wants, parallel, contextLength, batchSize, maxOutputs: wants === 'logits' ? options.maxOutputs : batchSize, threads });
+    return planModel(gguf, architecture, hparams, facts, { wants, parallel, contextLength, batchSize, maxOutputs: wants === 'logits' ? options.maxOutputs : batchSize, threads, cacheTypeK: options.cacheTypeK, cacheTypeV: options.cacheTypeV });
   };
   // A context nobody asked for shrinks to what fits; one that was asked for must fit.
   let model = planFor(wanted);

@@ -4,6 +4,7 @@ import type { HParams } from './arch/hparams.ts';
 import type { RopeParams } from './arch/rope-table.ts';
 import { QuantletError } from './errors.ts';
 import type { GGUF, TensorInfo } from './gguf/types.ts';
+import { paddedHeadDim, type KvType } from './graph/attention-ops.ts';
 import { ATTENTION_PART, SYNC_SIZE } from './graph/layout.ts';
 import { lower, type Record } from './graph/lower.ts';
 import { createPlan, expand, place, type Plan } from './graph/plan.ts';
@@ -21,6 +22,8 @@ export interface ModelPlanOptions {
   readonly batchSize: number;
   readonly maxOutputs: number;
   readonly threads: number;
+  readonly cacheTypeK: KvType;
+  readonly cacheTypeV: KvType;
 }
 
 /** Angles of one set of parameters, and the tensor of factors they take in, if any. */
@@ -98,8 +101,8 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
       return tensor;
     },
     cache(layer) {
-      const ne: Ne = [up(hparams.headDim, 8), cells, hparams.nHeadKv, 1];
-      return (caches[layer] ??= { k: leaf(`cache_k.${layer}`, TYPE.f16, ne), v: leaf(`cache_v.${layer}`, TYPE.f16, ne) });
+      const cache = (name: string, type: KvType): Tensor => leaf(`cache_${name}.${layer}`, TYPE[type], [paddedHeadDim(type, hparams.headDim), cells, hparams.nHeadKv, 1]);
+      return (caches[layer] ??= { k: cache('k', options.cacheTypeK), v: cache('v', options.cacheTypeV) });
     },
     ropeTable(params, factorsName) {
       if (params.nDims % 2 !== 0) throw new QuantletError('ERR_GGUF_INVALID', `rope turns pairs, but ${hparams.arch}.rope.dimension_count (or the head) is ${params.nDims}; expected an even number`);

@@ -8,6 +8,7 @@ import { createEngine, type Engine } from './engine.ts';
 import { QuantletError } from './errors.ts';
 import { createGeneration, type GenerateOptions, type Generation } from './generate.ts';
 import type { GGUFValue } from './gguf/types.ts';
+import { KV_TYPES, type KvType } from './graph/attention-ops.ts';
 import { createConstraints, type ConstraintOptions } from './grammar/constraint.ts';
 import type { Grammar } from './grammar/grammar.ts';
 import { openModelFiles, type ModelSource } from './model-files.ts';
@@ -29,6 +30,12 @@ export interface LoadOptions extends WebOptions {
   embeddings?: boolean;
   /** Sequences that may be computed at the same time; each has a cache of contextLength. Default 1, for models that make vectors 8. */
   parallel?: number;
+  /**
+   * What the cache keeps keys and values as: `f16`, `f32`, `q8_0` (half the memory of f16) or `q4_0` (a quarter; visibly less exact). Heads
+   * are padded to whole blocks. Default `f16`.
+   */
+  cacheTypeK?: KvType;
+  cacheTypeV?: KvType;
   /** Prompt tokens of one step at most. Default 512. */
   batchSize?: number;
   /** Positions of one step whose logits can be read; more than `parallel` only for measuring texts. Default: `parallel`. @internal */
@@ -207,6 +214,11 @@ const positive = (name: string, value: number | undefined, fallback: number, lea
   return value;
 };
 
+function cacheType(name: string, type: KvType = 'f16'): KvType {
+  if (!KV_TYPES.includes(type)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${name} is ${JSON.stringify(type)}; a KV cache can be ${KV_TYPES.join(', ')}`);
+  return type;
+}
+
 /** What entries make their loadModel of. */
 export async function loadModelOn(platform: Platform, source: ModelSource | readonly ModelSource[], options: LoadOptions = {}): Promise<Model> {
   const { signal } = options;
@@ -215,13 +227,14 @@ export async function loadModelOn(platform: Platform, source: ModelSource | read
   const parallel = options.parallel === undefined ? undefined : positive('parallel', options.parallel, 1);
   const batchSize = positive('batchSize', options.batchSize, 512);
   const maxOutputs = positive('maxOutputs', options.maxOutputs, 1);
+  const cacheTypeK = cacheType('cacheTypeK', options.cacheTypeK), cacheTypeV = cacheType('cacheTypeV', options.cacheTypeV);
   signal?.throwIfAborted();
   const start = performance.now();
   const { gguf, parts, close } = await openModelFiles(platform, source, signal);
   try {
     const tokenizer = createTokenizer(gguf.metadata);
     const engine = await createEngine(platform, { gguf, parts }, {
-      nVocab: tokenizer.nVocab, embeddings: options.embeddings, threads, parallel, batchSize, signal, build: options.build, contextLength: options.contextLength, maxOutputs, onProgress: options.onProgress,
+      nVocab: tokenizer.nVocab, embeddings: options.embeddings, threads, parallel, batchSize, signal, build: options.build, contextLength: options.contextLength, maxOutputs, cacheTypeK, cacheTypeV, onProgress: options.onProgress,
     });
     const loadMs = performance.now() - start;
     try {

@@ -2,11 +2,11 @@
 import { basename } from 'node:path';
 import { QuantletError } from '../errors.ts';
 import type { Model } from '../model.ts';
-import { SHIPPED_MODEL, openHeader, openModel, progressBar, type Command } from './command.ts';
+import { CACHE_FLAGS, SHIPPED_MODEL, openHeader, openModel, progressBar, type Command } from './command.ts';
 import { parseFlags, type Values } from './flags.ts';
 import { inspectToJson } from './inspect.ts';
 
-const KEYS = ['model', 'benchPrompt', 'benchGen', 'benchBoth', 'benchDepth', 'benchThreads', 'repetitions', 'batch', 'output', 'turbo', 'build', 'noWarmup', 'help'] as const;
+const KEYS = ['model', 'benchPrompt', 'benchGen', 'benchBoth', 'benchDepth', 'benchThreads', 'repetitions', 'batch', ...CACHE_FLAGS, 'output', 'turbo', 'build', 'noWarmup', 'help'] as const;
 
 interface Test {
   readonly nPrompt: number;
@@ -76,7 +76,7 @@ export const bench: Command = {
           rows.push({
             build: model.build, cpu_info: `${process.arch}, ${process.release.name} ${process.versions.node}`, backends: 'CPU',
             model_filename: basename(path), model_type: `${header.architecture} ${majorType(header.types)}`, model_size: header.tensor_bytes, model_n_params: header.parameters,
-            n_batch: model.state.engine.batchSize, n_ubatch: model.state.engine.batchSize, n_threads: model.threads, type_k: 'f16', type_v: 'f16',
+            n_batch: model.state.engine.batchSize, n_ubatch: model.state.engine.batchSize, n_threads: model.threads, type_k: values.cacheTypeK ?? 'f16', type_v: values.cacheTypeV ?? 'f16',
             n_prompt: test.nPrompt, n_gen: test.nGen, n_depth: test.nDepth, test_time: new Date().toISOString(),
             avg_ns: Math.round(mean(samples)), stddev_ns: Math.round(stddev(samples)), avg_ts: mean(rates), stddev_ts: stddev(rates), samples_ns: samples, samples_ts: rates,
           });

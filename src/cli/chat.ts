@@ -4,12 +4,12 @@ import { writeFile } from 'node:fs/promises';
 import type { ChatMessage } from '../chat/messages.ts';
 import { QuantletError } from '../errors.ts';
 import type { Model, ModelChatOptions } from '../model.ts';
-import { MODEL_FLAGS, openModel, readText, templateOf, unescape, type Command } from './command.ts';
+import { CACHE_FLAGS, MODEL_FLAGS, openModel, readText, templateOf, unescape, type Command } from './command.ts';
 import { parseFlags, type FlagKey } from './flags.ts';
 import { constraintOf, samplerOptions, SAMPLING_FLAGS } from './run.ts';
 
 const KEYS = [
-  ...MODEL_FLAGS, 'prompt', 'file', 'system', 'predict', 'ctx', 'threads', 'batch', ...SAMPLING_FLAGS, 'grammar', 'grammarFile', 'jsonSchema', 'stop', 'chatTemplate', 'chatTemplateFile',
+  ...MODEL_FLAGS, ...CACHE_FLAGS, 'prompt', 'file', 'system', 'predict', 'ctx', 'threads', 'batch', ...SAMPLING_FLAGS, 'grammar', 'grammarFile', 'jsonSchema', 'stop', 'chatTemplate', 'chatTemplateFile',
   'noWarmup', 'turbo', 'build', 'json', 'help',
 ] as const satisfies readonly FlagKey[];
 

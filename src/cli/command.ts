@@ -3,6 +3,7 @@ import { loadModel, platform } from '../entry/node.ts';
 import type { GGUF } from '../gguf/types.ts';
 import type { LoadOptions, Model } from '../model.ts';
 import { openModelFiles } from '../model-files.ts';
+import type { KvType } from '../graph/attention-ops.ts';
 import type { Build } from '../wasm/load.ts';
 import { QuantletError } from '../errors.ts';
 import type { FlagKey, Values } from './flags.ts';
@@ -33,6 +34,8 @@ interface ModelFlags {
   build?: string;
   noWarmup?: boolean;
   turbo?: boolean;
+  cacheTypeK?: string;
+  cacheTypeV?: string;
   hf?: string;
   hfFile?: string;
   hfToken?: string;
@@ -41,6 +44,9 @@ interface ModelFlags {
 
 /** Flags that say which model: a path, a URL, or a repository of the hub. */
 export const MODEL_FLAGS = ['model', 'hf', 'hfFile', 'hfToken', 'offline'] as const satisfies readonly FlagKey[];
+
+/** Flags that say what its cache is. */
+export const CACHE_FLAGS = ['cacheTypeK', 'cacheTypeV'] as const satisfies readonly FlagKey[];
 
 /** Loads the model of the flags, with a progress bar on stderr where that is a terminal. */
 export async function openModel(values: ModelFlags, signal: AbortSignal, more: LoadOptions = {}): Promise<Model> {
@@ -55,6 +61,8 @@ export async function openModel(values: ModelFlags, signal: AbortSignal, more: L
       ...(values.batch !== undefined ? { batchSize: values.batch } : {}),
       ...(values.turbo ? { turbo: true } : {}),
       ...(values.build !== undefined ? { build: values.build as Build } : {}),
+      ...(values.cacheTypeK !== undefined ? { cacheTypeK: values.cacheTypeK as KvType } : {}),
+      ...(values.cacheTypeV !== undefined ? { cacheTypeV: values.cacheTypeV as KvType } : {}),
       ...more,
     });
   } finally {

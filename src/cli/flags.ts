@@ -32,6 +32,8 @@ export const FLAGS = {
   threads: flag('threads', '-t', 'integer', 'N', 'threads; default: all cores this process may use'),
   ctx: flag('ctx-size', '-c', 'integer', 'N', 'tokens of context; 0: what the model was trained for'),
   batch: flag('batch-size', '-b -ub --ubatch-size', 'integer', 'N', 'prompt tokens of one step at most (512)'),
+  cacheTypeK: flag('cache-type-k', '-ctk', 'string', 'TYPE', 'keys of the cache: f16, f32, q8_0 or q4_0 (f16)'),
+  cacheTypeV: flag('cache-type-v', '-ctv', 'string', 'TYPE', 'values of the cache, the same types (f16)'),
   temp: flag('temp', '--temperature', 'number', 'T', 'temperature; 0: always the most probable token (0.8)'),
   topK: flag('top-k', '', 'integer', 'K', 'keep the K most probable tokens; 0: all (40)'),
   topP: flag('top-p', '', 'number', 'P', 'keep the most probable tokens that add up to P; 1: all (0.95)'),

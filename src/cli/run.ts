@@ -3,7 +3,7 @@ import { readFile } from 'node:fs/promises';
 import { QuantletError } from '../errors.ts';
 import type { GenerateOptions, GenerationResult } from '../generate.ts';
 import type { Model } from '../model.ts';
-import { MODEL_FLAGS, openModel, readText, unescape, type Command } from './command.ts';
+import { CACHE_FLAGS, MODEL_FLAGS, openModel, readText, unescape, type Command } from './command.ts';
 import { parseFlags, type FlagKey, type Values } from './flags.ts';
 
 export const SAMPLING_FLAGS = [
@@ -12,7 +12,7 @@ export const SAMPLING_FLAGS = [
 ] as const satisfies readonly FlagKey[];
 
 const KEYS = [
-  ...MODEL_FLAGS, 'prompt', 'file', 'predict', 'threads', 'ctx', 'batch', ...SAMPLING_FLAGS,
+  ...MODEL_FLAGS, ...CACHE_FLAGS, 'prompt', 'file', 'predict', 'threads', 'ctx', 'batch', ...SAMPLING_FLAGS,
   'grammar', 'grammarFile', 'jsonSchema', 'stop', 'ignoreEos', 'escape', 'noEscape', 'noDisplayPrompt', 'noWarmup', 'turbo', 'build', 'json', 'help',
 ] as const satisfies readonly FlagKey[];
 

@@ -7,11 +7,11 @@ import { createHandler, type HandlerOptions } from '../openai/handler.ts';
 import { errorBody, errorResponse, HttpError } from '../openai/http-error.ts';
 import { nodeListener } from '../openai/node-listener.ts';
 import { chatPage } from '../openai/page.ts';
-import { MODEL_FLAGS, openModel, readText, SHIPPED_MODEL, templateOf, type Command } from './command.ts';
+import { CACHE_FLAGS, MODEL_FLAGS, openModel, readText, SHIPPED_MODEL, templateOf, type Command } from './command.ts';
 import { parseFlags, type FlagKey, type Values } from './flags.ts';
 
 const KEYS = [
-  ...MODEL_FLAGS, 'host', 'port', 'parallel', 'ctx', 'batch', 'threads', 'alias', 'apiKey', 'apiKeyFile', 'cors', 'timeout', 'maxQueue', 'maxBody', 'accessLog', 'noWebui',
+  ...MODEL_FLAGS, ...CACHE_FLAGS, 'host', 'port', 'parallel', 'ctx', 'batch', 'threads', 'alias', 'apiKey', 'apiKeyFile', 'cors', 'timeout', 'maxQueue', 'maxBody', 'accessLog', 'noWebui',
   'chatTemplate', 'chatTemplateFile', 'noWarmup', 'turbo', 'build', 'help',
 ] as const satisfies readonly FlagKey[];
 type Flags = Values<(typeof KEYS)[number]>;

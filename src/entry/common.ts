@@ -11,3 +11,4 @@ export type { Logprobs, TokenLogprob } from '../sample/logprobs.ts';
 export type { SamplerOptions } from '../sample/options.ts';
 export type { Source, SourceLike } from '../source.ts';
 export type { Build } from '../wasm/load.ts';
+export type { KvType } from '../graph/attention-ops.ts';
