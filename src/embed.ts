@@ -21,9 +21,17 @@ export async function embed(state: ModelState, inputs: readonly (string | readon
   }
   const how = pooling ?? (hparams.pooling === 'none' ? (hparams.causal ? 'last' : 'mean') : (hparams.pooling as NonNullable<EmbedOptions['pooling']>));
   const ids = inputs.map((text) => (typeof text === 'string' ? state.tokenizer.encode(text) : [...text]));
-  const vectors = await Promise.all(ids.map((tokens, i) => pooled(state, tokens, how, `text ${i + 1} of ${ids.length}`, signal)));
-  state.engine.executor.rest();
+  const vectors = (await outputRows(state, ids, how, 'text', signal)).map(([row]) => row);
   return { vectors: normalize ? vectors.map(unit) : vectors, tokens: ids.reduce((n, t) => n + t.length, 0) };
+}
+
+/** What the graph gives for each text, pooled to one row or, with none, a row for each token. */
+export async function outputRows(state: ModelState, ids: readonly (readonly number[])[], how: Exclude<Pooling, 'rank'>, what: string, signal?: AbortSignal): Promise<Float32Array[][]> {
+  try {
+    return await Promise.all(ids.map((tokens, i) => rowsOf(state, tokens, how, `${what} ${i + 1} of ${ids.length}`, signal)));
+  } finally {
+    state.engine.executor.rest();
+  }
 }
 
 /**
@@ -33,15 +41,15 @@ export async function embed(state: ModelState, inputs: readonly (string | readon
 export async function rank(state: ModelState, metadata: ReadonlyMap<string, GGUFValue>, query: string, documents: readonly string[], signal?: AbortSignal): Promise<{ scores: number[]; tokens: number }> {
   if (state.engine.wants !== 'ranks') throw new QuantletError('ERR_INVALID_ARGUMENT', 'the model is no reranker: its file has no pooling_type rank');
   const ids = documents.map((d) => rankPrompt(state, metadata, query, d));
-  // Rerankers that read left to right know the whole pair at its last token, encoders at their first.
-  const how = state.engine.hparams.causal ? 'last' : 'cls';
-  const rows = await Promise.all(ids.map((tokens, i) => pooled(state, tokens, how, `document ${i + 1} of ${ids.length}`, signal)));
-  state.engine.executor.rest();
-  return { scores: rows.map((r) => r[0]), tokens: ids.reduce((n, t) => n + t.length, 0) };
+  const rows = await outputRows(state, ids, rankPooling(state), 'document', signal);
+  return { scores: rows.map(([row]) => row[0]), tokens: ids.reduce((n, t) => n + t.length, 0) };
 }
 
+/** Rerankers that read left to right know the whole pair at its last token, encoders at their first. */
+export const rankPooling = ({ engine }: ModelState): 'last' | 'cls' => (engine.hparams.causal ? 'last' : 'cls');
+
 /** The file's template for a pair where it has one (Qwen 3), else bos query eos sep document eos. */
-function rankPrompt({ tokenizer }: ModelState, metadata: ReadonlyMap<string, GGUFValue>, query: string, document: string): number[] {
+export function rankPrompt({ tokenizer }: ModelState, metadata: ReadonlyMap<string, GGUFValue>, query: string, document: string): number[] {
   const template = getString({ metadata }, 'tokenizer.chat_template.rerank', '');
   if (template) return tokenizer.encode(template.replaceAll('{query}', () => query).replaceAll('{document}', () => document), { parseSpecial: true });
   const { bos, eos, sep } = tokenizer.special, end = eos ?? sep;
@@ -50,23 +58,25 @@ function rankPrompt({ tokenizer }: ModelState, metadata: ReadonlyMap<string, GGU
   return [...(tokenizer.addBos ? some(bos) : []), ...plain(query), ...some(end), ...some(sep), ...plain(document), ...some(end)];
 }
 
-async function pooled(state: ModelState, ids: readonly number[], how: 'mean' | 'cls' | 'last', what: string, signal: AbortSignal | undefined): Promise<Float32Array> {
+async function rowsOf(state: ModelState, ids: readonly number[], how: Exclude<Pooling, 'rank'>, what: string, signal: AbortSignal | undefined): Promise<Float32Array[]> {
   const { scheduler, engine, slots } = state;
   if (ids.length === 0) throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} has no tokens and the model adds none; give at least one`);
   if (ids.length > engine.contextLength) throw new QuantletError('ERR_CONTEXT_FULL', `${what} has ${ids.length} tokens, the context ${engine.contextLength}; shorten it or load the model with a larger contextLength (it was trained for ${engine.hparams.nCtxTrain})`);
   const slot = await scheduler.acquire(signal);
+  const rows: Float32Array[] = [];
   let sum: Float64Array | undefined;
   try {
     slots[slot].tokens.length = 0;
     await scheduler.submit(slot, 0, ids, how === 'last' ? ids.length - 1 : 0, (row, i) => {
-      if (how === 'cls' && i > 0) return;
+      if (how === 'none' || how === 'last' || (how === 'cls' && i === 0)) rows.push(row.slice());
+      if (how !== 'mean') return;
       sum ??= new Float64Array(row.length);
       for (let k = 0; k < row.length; k++) sum[k] += row[k];
     }, signal);
   } finally {
     scheduler.release(slot);
   }
-  return Float32Array.from(sum!, (x) => (how === 'mean' ? x / ids.length : x));
+  return sum ? [Float32Array.from(sum, (x) => x / ids.length)] : rows;
 }
 
 function unit(v: Float32Array): Float32Array {

@@ -2,7 +2,7 @@
 import { QuantletError } from '../errors.ts';
 import type { GGUF } from '../gguf/types.ts';
 import type { Tensor } from '../graph/tensor.ts';
-import { bert, jinaBertV3, nomicBert } from './bert.ts';
+import { bert, jinaBertV2, jinaBertV3, nomicBert } from './bert.ts';
 import { gemma2, gemma3 } from './gemma.ts';
 import { granite } from './granite.ts';
 import type { HParams } from './hparams.ts';
@@ -58,7 +58,7 @@ export interface Architecture {
   build(hparams: HParams, context: GraphContext): Tensor;
 }
 
-const ARCHITECTURES: readonly Architecture[] = [llama, smollm3, qwen2, qwen3, gemma2, gemma3, phi3, granite, starcoder2, stablelm, bert, nomicBert, jinaBertV3];
+const ARCHITECTURES: readonly Architecture[] = [llama, smollm3, qwen2, qwen3, gemma2, gemma3, phi3, granite, starcoder2, stablelm, bert, nomicBert, jinaBertV2, jinaBertV3];
 
 /** @throws ERR_UNSUPPORTED_ARCH naming those that run */
 export function findArchitecture(name: string): Architecture {

@@ -1,4 +1,4 @@
-/** Encoders that make vectors: BERT (also XLM-RoBERTa, whose converter renames it so), nomic-bert and jina-bert-v3. Each branch is added first and normed after. */
+/** Encoders that make vectors: BERT (also XLM-RoBERTa, whose converter renames it so), nomic-bert, jina-bert-v2 and -v3. Each branch is added first and normed after. */
 import { add, get_rows } from '../graph/ops.ts';
 import { view, type Tensor } from '../graph/tensor.ts';
 import type { Architecture, GraphContext } from './architecture.ts';
@@ -14,20 +14,30 @@ function embeddings(g: GraphContext, hp: HParams): Tensor {
   return norm(g, hp, x, 'token_embd_norm');
 }
 
-const encoder = (name: string, turns: boolean, gated: boolean): Architecture => ({
+interface Variant {
+  /** How tokens know their places beside learnt positions: by rope, or by ALiBi with this max_bias. */
+  readonly turns?: boolean;
+  readonly maxBias?: number;
+  /** A gate in the feed-forward, with this activation. */
+  readonly gate?: 'silu' | 'gelu';
+}
+
+const encoder = (name: string, { turns = false, maxBias = 0, gate }: Variant): Architecture => ({
   name,
   build(hp, g) {
     const angles = turns ? g.ropeTable(hp.rope) : undefined;
     let x = embeddings(g, hp);
     for (let il = 0; il < hp.nLayer; il++) {
-      const a = norm(g, hp, add(selfAttention(g, hp, il, x, { angles }), x), `blk.${il}.attn_output_norm`);
-      const f = gated ? gatedFeedForward(g, hp, il, a) : plainFeedForward(g, hp, il, a);
+      let a = norm(g, hp, add(selfAttention(g, hp, il, x, { angles, maxBias }), x), `blk.${il}.attn_output_norm`);
+      if (g.has(`blk.${il}.attn_norm_2.weight`)) a = norm(g, hp, add(a, x), `blk.${il}.attn_norm_2`);
+      const f = gate ? gatedFeedForward(g, hp, il, a, gate) : plainFeedForward(g, hp, il, a);
       x = norm(g, hp, add(f, a), `blk.${il}.layer_output_norm`);
     }
     return rankHead(g, hp, get_rows(x, g.inputs.outputs));
   },
 });
 
-export const bert = encoder('bert', false, false);
-export const nomicBert = encoder('nomic-bert', true, true);
-export const jinaBertV3 = encoder('jina-bert-v3', true, false);
+export const bert = encoder('bert', {});
+export const nomicBert = encoder('nomic-bert', { turns: true, gate: 'silu' });
+export const jinaBertV2 = encoder('jina-bert-v2', { maxBias: 8, gate: 'gelu' });
+export const jinaBertV3 = encoder('jina-bert-v3', { turns: true });

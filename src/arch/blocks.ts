@@ -31,10 +31,12 @@ export interface AttentionOptions {
   readonly scale?: number;
   readonly window?: number;
   readonly softCap?: number;
+  /** ALiBi's max_bias (arXiv 2108.12409): positions are told by how far apart tokens are. */
+  readonly maxBias?: number;
 }
 
 /** q, k, v, rotation, cache, attention and the output product of layer il over the normed states h. */
-export function selfAttention(g: GraphContext, hp: HParams, il: number, h: Tensor, { angles, neox = true, scale = 1 / Math.sqrt(hp.headDim), window = 0, softCap = 0 }: AttentionOptions): Tensor {
+export function selfAttention(g: GraphContext, hp: HParams, il: number, h: Tensor, { angles, neox = true, scale = 1 / Math.sqrt(hp.headDim), window = 0, softCap = 0, maxBias = 0 }: AttentionOptions): Tensor {
   const { nHead, headDim } = hp, { pos, cells, first, visible } = g.inputs;
   const name = (part: string): string => `blk.${il}.${part}`;
   const [q, k, v] = projections(g, hp, il, h);
@@ -47,7 +49,7 @@ export function selfAttention(g: GraphContext, hp: HParams, il: number, h: Tenso
   g.expand(qr, kr);
   const cache = g.cache(il);
   g.expand(kv_store(cache.k, kr, cells, 'k'), kv_store(cache.v, v, cells, 'v'));
-  const out = attention(qr, cache.k, cache.v, first, visible, { scale, window, softCap });
+  const out = attention(qr, cache.k, cache.v, first, visible, { scale, window, softCap, maxBias, pos });
   return linear(g, reshape(out, [nHead * headDim, h.ne[1], 1, 1], { dim: 1, by: 'tokens' }), name('attn_output'), hp.nEmbd);
 }
 
@@ -65,11 +67,12 @@ function projections(g: GraphContext, { nHead, nHeadKv, headDim }: HParams, il: 
   return [part(0, nHead), part(nq, nHeadKv), part(nq + nk, nHeadKv)];
 }
 
-/** Norms of q or k where the file has them: one weight for all heads, or a row for each. */
+/** Norms of q or k where the file has them: one weight for all heads, a row for each, or one norm over all heads together. */
 function headNorm(g: GraphContext, hp: HParams, x: Tensor, name: string): Tensor {
-  if (!g.has(`${name}.weight`)) return x;
-  const [headDim, n] = x.ne;
+  const shape = g.shapeOf(`${name}.weight`), [headDim, n, nTokens] = x.ne;
+  if (!shape) return x;
   if (hp.norm === 'rms') return rms_norm(x, g.weight(`${name}.weight`, [headDim]), hp.eps);
+  if (shape[1] === 1 && n > 1) return reshape(norm(g, hp, reshape(x, [headDim * n, nTokens, 1, 1], { dim: 1, by: 'tokens' }), name), x.ne, TOKENS_OF_HEADS);
   return mul(layer_norm(x, undefined, undefined, hp.eps), reshape(g.weight(`${name}.weight`, [headDim, n]), [headDim, n, 1, 1]));
 }
 

@@ -5,7 +5,7 @@ import { createTokenizer, type Tokenizer } from '../tokenize/tokenizer.ts';
 import { openHeader, SHIPPED_MODEL, unescape, type Command } from './command.ts';
 import { parseFlags, type FlagKey } from './flags.ts';
 
-const KEYS = ['model', 'prompt', 'file', 'stdin', 'ids', 'noBos', 'noParseSpecial', 'showCount', 'escape', 'noEscape', 'help'] as const satisfies readonly FlagKey[];
+const KEYS = ['model', 'text', 'file', 'stdin', 'ids', 'noBos', 'noParseSpecial', 'showCount', 'escape', 'noEscape', 'help'] as const satisfies readonly FlagKey[];
 
 export interface TokenizeOptions {
   /** Print `[1, 2, 3]` in place of a line for each token. */
@@ -44,12 +44,12 @@ export const tokenize: Command = {
   async run(argv) {
     const { values, positionals } = parseFlags(argv, KEYS);
     if (positionals.length > 0) throw new QuantletError('ERR_USAGE', `"${positionals[0]}" is no flag; give the text with -p and the model with -m`);
-    const given = [values.prompt, values.file, values.stdin].filter((from) => from !== undefined).length;
+    const given = [values.text, values.file, values.stdin].filter((from) => from !== undefined).length;
     if (given !== 1) throw new QuantletError('ERR_USAGE', `the text comes from one of -p, -f and --stdin; ${given === 0 ? 'none' : given} of them was given`);
     const { metadata } = await openHeader(values.model ?? SHIPPED_MODEL);
     const tokenizer = createTokenizer(metadata);
     for (const warning of tokenizer.warnings) process.stderr.write(`quantlet: ${warning}\n`);
-    const text = values.prompt ?? (values.file === undefined ? await readStdin() : await readText(values.file));
+    const text = values.text ?? (values.file === undefined ? await readStdin() : await readText(values.file));
     // As natively, \n and the like are read in files and standard input too; the last newline of a file is text here.
     process.stdout.write(tokenizeOutput(tokenizer, values.noEscape ? text : unescape(text), values));
     return 0;

@@ -31,8 +31,6 @@ const TOLERANCE_VECTOR = 3e-3;
 const TOLERANCE_RANK = 2e-2;
 
 const BUILDS: readonly Build[] = ['simd', 'relaxed', 'simd-threads', 'relaxed-threads'];
-/** ALiBi in the cache's attention is not built. */
-const RUNS = (c: Case): boolean => !c.model.startsWith('jina-bert-v2');
 
 async function logitsOf(model: Model, ids: readonly number[]): Promise<Float32Array[]> {
   const rows: Float32Array[] = [];
@@ -41,7 +39,7 @@ async function logitsOf(model: Model, ids: readonly number[]): Promise<Float32Ar
 }
 
 describe.each(BUILDS)('%s', (build) => {
-  test.each(cases.filter(RUNS).map((c) => [`${c.model} n_ctx ${c.n_ctx} ${c.pooling ?? 'logits'}`, c] as const))('%s', async (_, c) => {
+  test.each(cases.map((c) => [`${c.model} n_ctx ${c.n_ctx} ${c.pooling ?? 'logits'}`, c] as const))('%s', async (_, c) => {
     const path = new URL(c.model, folder);
     const model = await loadModel(path, { build, threads: 2, contextLength: c.n_ctx, maxOutputs: 64, warmUp: false, ...(c.pooling && c.pooling !== 'rank' ? { embeddings: true } : {}) });
     try {
