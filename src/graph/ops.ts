@@ -87,7 +87,7 @@ function binary(name: BinaryName, a: Tensor, b: Tensor, inplace: boolean): Tenso
   mustBe(name, isFloat(a) && isFloat(b), 'f32, f16 or bf16', a, b);
   must(a.ne.every((n, i) => n % b.ne[i] === 0), name, 'every dimension of the second must divide that of the first', a, b);
   must(!inplace || a.type === TYPE.f32, `${name}_inplace`, 'only f32 is changed in place', a, b);
-  const init = { type: a.type === TYPE.bf16 ? TYPE.f32 : a.type, src: [a, b], params: { kind: BINARY[name] }, batch: a.batch };
+  const init = { name, type: a.type === TYPE.bf16 ? TYPE.f32 : a.type, src: [a, b], params: { kind: BINARY[name] }, batch: a.batch };
   return node('binary', a.ne, inplace ? { ...init, nb: a.nb, viewOf: a } : init);
 }
 
@@ -109,12 +109,12 @@ export const div_inplace = (a: Tensor, b: Tensor): Tensor => binary('div', a, b,
 export function repeat(a: Tensor, ne: Ne): Tensor {
   mustBe('repeat', isFloat(a), 'f32, f16 or bf16', a);
   must(ne.every((n, i) => n % a.ne[i] === 0), 'repeat', `[${ne.join(', ')}] is no multiple`, a);
-  return node('binary', ne, { src: [undefined, a], params: { kind: BINARY.repeat } });
+  return node('binary', ne, { name: 'repeat', src: [undefined, a], params: { kind: BINARY.repeat } });
 }
 
 const unary = (name: keyof typeof UNARY, a: Tensor, p1 = 0, p2 = 0): Tensor => {
   mustBeRows(name, a);
-  return node('unary', a.ne, { src: [a], params: { kind: UNARY[name], a: p1, b: p2 }, batch: a.batch });
+  return node('unary', a.ne, { name, src: [a], params: { kind: UNARY[name], a: p1, b: p2 }, batch: a.batch });
 };
 
 /** ggml_silu: x / (1 + e^-x). */
@@ -145,7 +145,7 @@ function glu(name: string, gate: Gate, a: Tensor, b: Tensor | undefined, swapped
     must(sameShape(a, b), name, 'gate and up must have one shape', a, b);
   } else must(a.ne[0] % 2 === 0, name, 'a row must hold gate and up, so ne0 is even', a);
   const ne: Ne = b ? a.ne : [a.ne[0] / 2, a.ne[1], a.ne[2], a.ne[3]];
-  return node('glu', ne, { src: b ? [a, b] : [a], params: { kind: UNARY[gate], swapped: swapped ? 1 : 0 }, batch: a.batch });
+  return node('glu', ne, { name, src: b ? [a, b] : [a], params: { kind: UNARY[gate], swapped: swapped ? 1 : 0 }, batch: a.batch });
 }
 
 /** ggml_swiglu_split(gate, up): silu(gate) * up. One argument: ggml_swiglu, the first half of each row is the gate (the second where `swapped`). */
@@ -208,7 +208,7 @@ export function diag_mask_inf(a: Tensor, nPast: number): Tensor {
 
 const rowsTo = (op: 'sum_rows' | 'argmax' | 'top_k' | 'pool_1d', name: string, a: Tensor, ne: Ne, params: Record<string, number>, type = TYPE.f32 as TypeTraits): Tensor => {
   mustBeRows(name, a);
-  return node(op, ne, { type, src: [a], params, batch: a.batch });
+  return node(op, ne, { name, type, src: [a], params, batch: a.batch });
 };
 
 /** ggml_sum_rows -> [1, ne1, ne2, ne3]. */

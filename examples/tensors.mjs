@@ -1,0 +1,39 @@
+// quantlet/core: a q4_0 matrix times a vector, and the kernels that were chosen for it.
+//   node examples/tensors.mjs
+import { cpy, createEngine, explain, mul_mat } from 'quantlet/core';
+
+const [k, n] = [256, 64];
+const engine = await createEngine();
+console.log(`build ${engine.build}, ${engine.threads} threads`);
+
+// ne, dimension 0 first: n rows of k weights, as ggml has them.
+const weights = engine.tensor('f32', [k, n], Float32Array.from({ length: k * n }, (_, i) => Math.sin(i)));
+const matrix = engine.tensor('q4_0', [k, n]);
+await engine.compute(engine.plan(cpy(weights, matrix))); // quantises
+
+const x = engine.tensor('f32', [k], Float32Array.from({ length: k }, (_, i) => Math.cos(i)));
+
+/** Multiplies, prints the dispatch, returns the result. */
+async function multiply(title, options) {
+  const y = mul_mat(matrix, x, options);
+  const plan = engine.plan(y);
+  console.log(`\n${title}\n${explain(plan)}`);
+  await engine.compute(plan);
+  const result = engine.read(y);
+  plan.dispose();
+  return result;
+}
+
+const quantised = await multiply('activations quantised too (the default)');
+const dequantised = await multiply('weights dequantised', { precision: 'f32' });
+await engine.pack(matrix);
+const packed = await multiply('weights packed: rows interleaved for the GEMV');
+
+const exact = Float32Array.from({ length: n }, (_, row) => {
+  let sum = 0;
+  for (let i = 0; i < k; i++) sum += Math.sin(row * k + i) * Math.cos(i);
+  return sum;
+});
+const distance = (y) => Math.sqrt(y.reduce((sum, v, i) => sum + (v - exact[i]) ** 2, 0) / exact.reduce((sum, v) => sum + v * v, 0));
+console.log(`\nrelative distance from the unquantised product: ${[quantised, dequantised, packed].map((y) => distance(y).toFixed(4)).join(', ')}`);
+await engine.dispose();

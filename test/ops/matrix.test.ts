@@ -1,0 +1,192 @@
+/**
+ * In the manner of ggml's test-backend-ops: every op over types, odd shapes, tails, broadcasts, permutations and views with gaps, against scalar f64,
+ * in the eight runs; the result's neighbours stay as they were. A failure prints fast-check's seed, the case, index, got and want.
+ */
+import fc from 'fast-check';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { add_inplace, cpy, createEngine, mul_mat, scale, view, type Engine, type Tensor, type TypeName } from 'quantlet/core';
+import type { Source } from '../golden/ops/inputs.mjs';
+import { evaluate, stored, type OpCase } from '../reference/golden-ops.ts';
+import { gaussian } from '../kernel/harness.ts';
+import { RUNS } from '../support.ts';
+import { build, numbers, source } from './graph.ts';
+
+/** ggml's own limits for f32 ops and for products of quantised weights. */
+const F32_NMSE = 1e-7, QUANTISED_NMSE = 5e-4;
+/** The reference takes gelu from f16 tables and rounds activations to f16 as ggml does; f16 and bf16 results are rounded once more. */
+const F16_NMSE = 5e-6, BF16_NMSE = 5e-5;
+
+const SIZE: Record<string, number> = { f32: 4, f16: 2, bf16: 2 };
+type Layout = 'plain' | 'permuted' | 'gaps' | 'transposed';
+type Four = [number, number, number, number];
+
+/** A source that looks like ne, stored in one of several ways. */
+function laid(type: string, [a, b, c, d]: Four, layout: Layout, seed: number, more: Partial<Source> = {}): Source {
+  const of = (ne: number[], rest: Partial<Source> = {}): Source => ({ type, ne, seed, scale: 2, ...more, ...rest });
+  if (!(type in SIZE) || layout === 'plain') return of([a, b, c, d]);
+  if (layout === 'permuted') return of([a, c, b, d], { permute: [0, 2, 1, 3] });
+  if (layout === 'transposed') return of([b, a, c, d], { permute: [1, 0, 2, 3] });
+  const row = (a + 3) * SIZE[type], plane = row * (b + 1);
+  return of([a + 3, b + 1, c, d], { view: { ne: [a, b, c, d], nb: [row, plane, plane * c], offset: row + 2 * SIZE[type] } });
+}
+
+interface Spec {
+  op: string;
+  ne: Four;
+  type: string;
+  layout: Layout;
+  other: Layout;
+  repeat: [boolean, boolean, boolean, boolean];
+  seed: number;
+}
+
+const UNARY = ['gelu', 'gelu_quick', 'gelu_erf', 'silu', 'relu', 'tanh', 'sigmoid', 'exp', 'scale', 'clamp', 'diag_mask_inf', 'norm', 'rms_norm', 'l2_norm', 'sum_rows', 'mean', 'cont', 'soft_max_ext', 'argsort', 'swiglu', 'geglu', 'reglu'];
+const PARAMS: Record<string, Record<string, number>> = { scale: { s: -1.3 }, clamp: { min: -1, max: 0.5 }, diag_mask_inf: { n_past: 2 }, norm: { eps: 1e-5 }, rms_norm: { eps: 1e-5 }, l2_norm: { eps: 1e-5 }, soft_max_ext: { scale: 0.7, max_bias: 0 }, argsort: { order: 1 } };
+const OPS = [...UNARY, 'add', 'sub', 'mul', 'div', 'repeat', 'swiglu_split', 'geglu_split', 'concat', 'cpy', 'get_rows', 'set_rows', 'mul_mat', 'rope_ext', 'flash_attn_ext', 'soft_max_ext', 'argmax', 'pool_1d'];
+
+/** A random spec as a case of the reference. */
+function caseOf({ op, ne, type, layout, other, repeat, seed }: Spec): Omit<OpCase, 'dst'> {
+  const make = (src: (Source | null)[], params = PARAMS[op] ?? {}): Omit<OpCase, 'dst'> => ({ op, name: 'random', src, params, offset: 0, bytes: 0 });
+  const [n0, n1, n2, n3] = ne, a = laid(type, ne, layout, seed), divided = ne.map((n, i) => (repeat[i] ? (n % 2 ? 1 : n / 2) : n)) as Four;
+  if (op.endsWith('glu')) return make([laid(type, [2 * n0, n1, n2, n3], layout, seed)]);
+  if (op === 'soft_max_ext' && repeat[3]) return make([a, laid(repeat[0] ? 'f16' : 'f32', [n0, n1 + 1, divided[2], divided[3]], 'plain', seed + 1)], { scale: 0.7, max_bias: repeat[1] ? 8 : 0 });
+  if (UNARY.includes(op)) return make([a]);
+  switch (op) {
+    case 'add': case 'sub': case 'mul': case 'div': return make([a, laid(repeat[0] ? 'f32' : type, divided, other, seed + 1, { plus: 5 })]);
+    case 'repeat': return make([laid(type, divided, layout, seed), { type: 'f32', ne, seed }]);
+    case 'swiglu_split': case 'geglu_split': return make([a, laid('f32', ne, other, seed + 1)]);
+    case 'concat': {
+      const dim = repeat.indexOf(true) & 3;
+      return make([a, laid(type, ne.map((n, i) => (i === dim ? n + 1 : n)) as Four, other, seed + 1)], { dim });
+    }
+    case 'cpy': {
+      const to = ['f32', 'f16', 'bf16', 'q8_0', 'q4_0'][seed % 5], wide = to.startsWith('q') ? ([32 * (1 + (n0 % 3)), n1, n2, n3] as Four) : ne;
+      return make([laid(type, wide, layout, seed), { type: to, ne: wide, seed }], {});
+    }
+    case 'get_rows': {
+      const table = ['f32', 'f16', 'bf16', 'q8_0', 'q4_0'][seed % 5], width = table.startsWith('q') ? 64 : n0;
+      return make([laid(table, [width, n1 + 2, n2, n3], layout === 'transposed' ? 'plain' : layout, seed), { type: 'i32', ne: [3, n2, n3], seed, modulo: n1 + 2 }], {});
+    }
+    case 'set_rows': {
+      const to = ['f32', 'f16', 'q8_0', 'q4_0'][seed % 4], width = to.startsWith('q') ? 64 : n0;
+      return make([{ type: to, ne: [width, n1 + 3, n2, n3], seed }, laid('f32', [width, 2, n2, n3], layout, seed + 1), { type: repeat[0] ? 'i64' : 'i32', ne: [2], values: [n1 + 1, 0] }], {});
+    }
+    case 'mul_mat': {
+      const w = ['f32', 'f16', 'bf16', 'q8_0', 'q4_0'][seed % 5], k = w.startsWith('q') ? 32 * (1 + (n0 % 3)) : n0;
+      return make([laid(w, [k, n1 + 17 * (seed % 3), 1 + (n2 & 1), 1], layout, seed), laid(w === 'bf16' || w === 'f16' ? w : 'f32', [k, 1 + (seed % 7), (1 + (n2 & 1)) * n3, n3], other, seed + 1)], {});
+    }
+    case 'rope_ext': return make([laid(type, [16 + 2 * (n0 % 5), n1, n2, n3], layout === 'transposed' ? 'permuted' : layout, seed), { type: 'i32', ne: [n2], seed, modulo: 200 }, null], { n_dims: repeat[0] ? 16 : 8, mode: repeat[1] ? 2 : 0, n_ctx_orig: 64, freq_base: 1000, freq_scale: 0.5, ext_factor: repeat[2] ? 1 : 0, attn_factor: 1, beta_fast: 32, beta_slow: 1 });
+    case 'flash_attn_ext': {
+      const kv = ['f32', 'f16', 'q8_0'][seed % 3], d = kv === 'q8_0' ? 32 : 4 + n0, dv = repeat[0] ? 32 : d, nKv = [1, 7, 40, 256, 300][seed % 5], tokens = 1 + (seed % 9), heads = 1 + (seed % 2);
+      const cache = (width: number): Source => laid(kv, [width, nKv, heads, 1], kv === 'q8_0' ? 'plain' : other === 'transposed' ? 'permuted' : other, seed + width);
+      return make([laid('f32', [d, tokens, heads * (1 + (n1 % 3)), 1], layout, seed), cache(d), cache(dv), repeat[1] ? null : { type: repeat[3] ? 'f32' : 'f16', ne: [nKv, tokens], seed: seed + 9, scale: 3 }], { scale: 0.3, max_bias: repeat[1] || !repeat[2] ? 0 : 8, logit_softcap: repeat[3] ? 5 : 0 });
+    }
+    case 'argmax': return make([laid(type, [n0, n1, 1, 1], layout, seed)], {});
+    default: return make([laid(type, [n0 + 4, n1, n2, n3], layout, seed)], { kind: repeat[0] ? 1 : 0, k0: 1 + (seed % 4), s0: 1 + (seed % 3), p0: 0 });
+  }
+}
+
+function limit(c: OpCase): number {
+  const types = c.src.map((s) => s?.type), first = types[c.op === 'flash_attn_ext' ? 1 : 0]!;
+  if ((c.op === 'mul_mat' || c.op === 'flash_attn_ext') && first.startsWith('q')) return QUANTISED_NMSE;
+  if (c.dst.type === 'bf16') return BF16_NMSE;
+  return c.dst.type === 'f16' || /gelu|geglu|flash/.test(c.op) ? F16_NMSE : F32_NMSE;
+}
+
+const GUARD = 0xa5;
+
+/** Runs a plan of the result: its elements, and the first byte next to it that was written, or a source that changed. */
+async function guarded(engine: Engine, result: Tensor, sources: readonly Tensor[]): Promise<{ got: Float64Array; touched: string }> {
+  const plan = engine.plan(result), bases = sources.map((t) => t.viewOf ?? t);
+  const bytes = new Uint8Array(engine.view(bases[0]).buffer), { type, ne } = result;
+  const end = result.data + (ne[0] / type.blckSize) * type.typeSize * ne[1] * ne[2] * ne[3];
+  // With temporaries the result may lie where one of them was: then its neighbours are no guards.
+  const padding = result.viewOf || plan.explain().includes('\n') ? end : Math.ceil(end / 64) * 64;
+  if (!result.viewOf) bytes.fill(GUARD, result.data, padding);
+  const before = bases.map((t) => engine.read(t));
+  await engine.compute(plan);
+  const got = numbers(engine, result), behind = bytes.subarray(end, padding).findIndex((v) => v !== GUARD);
+  const changed = bases.findIndex((t, i) => t !== result.viewOf && !same(before[i], engine.read(t)));
+  plan.dispose();
+  return { got, touched: behind >= 0 ? `byte ${behind} behind the result was written` : changed >= 0 ? `source ${changed} changed` : '' };
+}
+
+const same = (a: ArrayLike<unknown>, b: ArrayLike<unknown>): boolean => Array.prototype.every.call(a, (v, i) => Object.is(v, b[i]));
+
+function nmse(got: ArrayLike<number>, want: ArrayLike<number>): number {
+  let diff = 0, power = 0;
+  for (let i = 0; i < want.length; i++) {
+    if (!Number.isFinite(want[i]) || !Number.isFinite(got[i])) {
+      if (!Object.is(got[i], want[i])) return Infinity;
+    } else {
+      diff += (want[i] - got[i]) ** 2;
+      power += want[i] ** 2;
+    }
+  }
+  return diff && diff / power;
+}
+
+const dims = fc.tuple(fc.integer({ min: 1, max: 70 }), fc.integer({ min: 1, max: 5 }), fc.integer({ min: 1, max: 4 }), fc.integer({ min: 1, max: 3 }));
+const layouts = fc.constantFrom<Layout>('plain', 'permuted', 'gaps', 'transposed');
+const specs = (op: string): fc.Arbitrary<Spec> => fc.record({ op: fc.constant(op), ne: dims, type: fc.constantFrom('f32', 'f32', 'f16', 'bf16'), layout: layouts, other: layouts, repeat: fc.tuple(fc.boolean(), fc.boolean(), fc.boolean(), fc.boolean()), seed: fc.integer({ min: 1, max: 1 << 20 }) });
+
+describe.each(RUNS)('%s, %i threads', (name, threads) => {
+  let engine: Engine;
+  beforeAll(async () => void (engine = await createEngine({ build: name, threads })));
+  afterAll(() => engine.dispose());
+
+  it.each([...new Set(OPS)])('%s', async (op) => {
+    await fc.assert(fc.asyncProperty(specs(op), async (spec) => {
+      const c = caseOf(spec), free = engine.freeBytes;
+      const src = [];
+      for (const s of c.src) src.push(s ? await source(engine, s) : undefined);
+      const result = build(c as OpCase, src), whole: OpCase = { ...c, dst: { type: result.type.name, ne: result.ne } };
+      const held = src.filter((t) => t !== undefined);
+      const { got, touched } = await guarded(engine, result, held), want = stored(result.type.name, evaluate(whole));
+      for (const t of held) engine.free(t.viewOf ?? t);
+      expect(engine.freeBytes, 'everything is given back').toBe(free);
+      expect(touched, JSON.stringify(whole)).toBe('');
+      const at = want.findIndex((w, i) => !(Math.abs(w - got[i]) <= 1e-3 * Math.abs(w) + 1e-3));
+      expect(nmse(got, want), `index ${at}: got ${got[at]}, want ${want[at]}; ${JSON.stringify(whole)}`).toBeLessThanOrEqual(limit(whole));
+    }), { seed: 20260 + op.length, numRuns: op === 'mul_mat' || op === 'flash_attn_ext' || op === 'cpy' ? 20 : 8 });
+  });
+
+  it('in place: a view in the middle of a tensor', async () => {
+    const x = gaussian(5 * 37, 3), y = gaussian(3 * 37, 4);
+    const a = engine.tensor('f32', [37, 5], x), b = engine.tensor('f32', [37, 3], y), middle = view(a, [37, 3, 1, 1], [], 37 * 4);
+    await engine.compute(engine.plan(add_inplace(middle, b)));
+    const got = engine.read(a) as Float32Array;
+    x.forEach((v, i) => expect(got[i], `index ${i}`).toBe(i >= 37 && i < 4 * 37 ? Math.fround(v + y[i - 37]) : v));
+  });
+
+  const TYPES: TypeName[] = ['q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'mxfp4', 'tq1_0', 'tq2_0'];
+  it.each(TYPES)('mul_mat of %s: plain, packed and dequantised', async (type) => {
+    const [k, n, m] = [512, 37, 3], w = gaussian(k * n, 5, 0.05), x = gaussian(k * m, 6);
+    const wf = engine.tensor('f32', [k, n], w), q = engine.tensor(type, [k, n]), back = engine.tensor('f32', [k, n]), xs = engine.tensor('f32', [k, m], x);
+    await engine.compute(engine.plan(cpy(wf, q)));
+    await engine.compute(engine.plan(cpy(q, back)));
+    const d = engine.read(back) as Float32Array, want = Float64Array.from({ length: n * m }, (_, i) => {
+      let sum = 0;
+      for (let j = 0; j < k; j++) sum += d[(i % n) * k + j] * x[Math.floor(i / n) * k + j];
+      return sum;
+    });
+    const product = async (t: Tensor): Promise<Float32Array> => {
+      await engine.compute(engine.plan(t));
+      return engine.read(t) as Float32Array;
+    };
+    expect(nmse(await product(mul_mat(q, xs)), want)).toBeLessThanOrEqual(QUANTISED_NMSE);
+    expect(nmse(await product(mul_mat(q, xs, { precision: 'f32' })), want)).toBeLessThanOrEqual(F32_NMSE);
+    const packed = await engine.pack(q), y = mul_mat(q, xs), plan = engine.plan(y);
+    expect(plan.explain()).toMatch(packed ? /packed GEMM/ : /integer vec_dot/);
+    await engine.compute(plan);
+    expect(nmse(engine.read(y) as Float32Array, want)).toBeLessThanOrEqual(QUANTISED_NMSE);
+    for (const t of [wf, q, back, xs]) engine.free(t);
+  });
+
+  it('results that are computed twice, and from results of other plans', async () => {
+    const x = engine.tensor('f32', [5], Float32Array.of(1, 2, 3, 4, 5)), twice = scale(x, 2), plan = engine.plan(twice);
+    await engine.compute(plan);
+    await engine.compute(plan);
+    expect([...(engine.read(twice) as Float32Array)]).toEqual([2, 4, 6, 8, 10]);
+  });
+});

@@ -1,0 +1,145 @@
+/** What cannot work is refused before any kernel runs, in words: the op, the shapes, what was expected. */
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import * as core from 'quantlet/core';
+import { createEngine, type Engine, type Tensor } from 'quantlet/core';
+
+let engine: Engine, other: Engine;
+beforeAll(async () => void ([engine, other] = [await createEngine({ threads: 2 }), await createEngine({ build: 'simd' })]));
+afterAll(() => Promise.all([engine.dispose(), other.dispose()]));
+
+const t = (type: core.TypeName, ...ne: number[]): Tensor => engine.tensor(type, ne);
+const f32 = (...ne: number[]): Tensor => t('f32', ...ne);
+
+describe('shapes and types', () => {
+  it.each<[string, () => unknown, string, RegExp]>([
+    ['mul_mat: wrong ne0', () => core.mul_mat(f32(32, 4), f32(31, 5)), 'ERR_TENSOR_SHAPE', /mul_mat: .*\[32, 4, 1, 1\].*\[31, 5, 1, 1\].*ne0/],
+    ['mul_mat: broadcast does not divide', () => core.mul_mat(f32(32, 4, 2), f32(32, 4, 3)), 'ERR_TENSOR_SHAPE', /mul_mat: .*\[32, 4, 2, 1\].*\[32, 4, 3, 1\].*divide/],
+    ['mul_mat: no kernel', () => core.mul_mat(t('i32', 32, 4), f32(32, 4)), 'ERR_UNSUPPORTED_TYPE', /mul_mat: .*i32 \[32, 4, 1, 1\] and .*f32 \[32, 4, 1, 1\].*no kernel for i32.*q4_0/],
+    ['mul_mat: activations of a wrong type', () => core.mul_mat(f32(32, 4), t('i32', 32, 4)), 'ERR_UNSUPPORTED_TYPE', /mul_mat: .*i32 \[32, 4, 1, 1\].*expected activations of f32/],
+    ['add: broadcast does not divide', () => core.add(f32(32, 4), f32(32, 3)), 'ERR_TENSOR_SHAPE', /add: .*\[32, 4, 1, 1\].*\[32, 3, 1, 1\].*divide/],
+    ['div: integers', () => core.div(t('i32', 4), t('i32', 4)), 'ERR_UNSUPPORTED_TYPE', /div: .*i32 \[4, 1, 1, 1\]/],
+    ['mul_inplace of f16', () => core.mul_inplace(t('f16', 4), f32(4)), 'ERR_TENSOR_SHAPE', /mul_inplace/],
+    ['swiglu: shapes', () => core.swiglu(f32(32, 4), f32(16, 4)), 'ERR_TENSOR_SHAPE', /swiglu: .*\[32, 4, 1, 1\].*\[16, 4, 1, 1\]/],
+    ['geglu: odd row', () => core.geglu(f32(33, 4)), 'ERR_TENSOR_SHAPE', /geglu: .*\[33, 4, 1, 1\].*even/],
+    ['rms_norm: weight', () => core.rms_norm(f32(32, 4), f32(16), 1e-5), 'ERR_TENSOR_SHAPE', /rms_norm: .*\[32, 4, 1, 1\].*\[16, 1, 1, 1\]/],
+    ['rope_ext: odd dimensions', () => core.rope_ext(f32(16, 2, 3), t('i32', 3), { n_dims: 7 }), 'ERR_TENSOR_SHAPE', /rope_ext: .*7.*even/],
+    ['rope_ext: positions', () => core.rope_ext(f32(16, 2, 3), t('i32', 4)), 'ERR_TENSOR_SHAPE', /rope: .*\[16, 2, 3, 1\].*\[4, 1, 1, 1\]/],
+    ['soft_max: mask', () => core.soft_max(f32(8, 4), f32(7, 4)), 'ERR_TENSOR_SHAPE', /soft_max: .*\[8, 4, 1, 1\].*\[7, 4, 1, 1\]/],
+    ['soft_max: ALiBi without mask', () => core.soft_max(f32(8, 4), undefined, 1, 8), 'ERR_TENSOR_SHAPE', /max_bias/],
+    ['flash_attn_ext: heads', () => core.flash_attn_ext(f32(8, 4, 3), f32(8, 9, 2), f32(8, 9, 2)), 'ERR_TENSOR_SHAPE', /flash_attn_ext: .*\[8, 4, 3, 1\].*\[8, 9, 2, 1\]/],
+    ['flash_attn_ext: mask type', () => core.flash_attn_ext(f32(8, 4, 2), f32(8, 9, 2), f32(8, 9, 2), t('i32', 9, 4)), 'ERR_UNSUPPORTED_TYPE', /flash_attn_ext: .*i32/],
+    ['flash_attn_ext: window without causal', () => core.flash_attn_ext(f32(8, 4, 2), f32(8, 9, 2), f32(8, 9, 2), undefined, { window: 3 }), 'ERR_TENSOR_SHAPE', /causal/],
+    ['get_rows: ids', () => core.get_rows(f32(8, 4), f32(3)), 'ERR_UNSUPPORTED_TYPE', /get_rows: .*i32 ids/],
+    ['set_rows: rows', () => core.set_rows(f32(8, 4), f32(7, 2), t('i32', 2)), 'ERR_TENSOR_SHAPE', /set_rows: .*\[8, 4, 1, 1\].*\[7, 2, 1, 1\]/],
+    ['cpy: counts', () => core.cpy(f32(8, 4), f32(8, 5)), 'ERR_TENSOR_SHAPE', /cpy: .*\[8, 4, 1, 1\].*\[8, 5, 1, 1\]/],
+    ['cpy: no quantiser without search', () => core.cpy(f32(256, 2), t('q4_K', 256, 2)), 'ERR_UNSUPPORTED_TYPE', /cpy: .*q4_K/],
+    ['cast: cut blocks', () => core.cast(f32(40, 2), 'q8_0'), 'ERR_TENSOR_SHAPE', /cast: .*\[40, 2, 1, 1\].*32/],
+    ['concat: other dimensions', () => core.concat(f32(8, 4), f32(8, 5), 0), 'ERR_TENSOR_SHAPE', /concat: .*\[8, 4, 1, 1\].*\[8, 5, 1, 1\]/],
+    ['reshape: counts', () => core.reshape(f32(8, 4), [8, 5, 1, 1]), 'ERR_TENSOR_SHAPE', /reshape: .*32 elements.*40/],
+    ['reshape: gaps', () => core.reshape(core.transpose(f32(8, 4)), [32, 1, 1, 1]), 'ERR_TENSOR_SHAPE', /reshape: .*cont/],
+    ['view: beyond the end', () => core.view(f32(8, 4), [8, 4, 1, 1], [], 4), 'ERR_TENSOR_SHAPE', /view: .*byte 132 of 128/],
+    ['view: half a block', () => core.view(t('q8_0', 64, 2), [32, 2, 1, 1], [68], 17), 'ERR_TENSOR_SHAPE', /view: .*34 bytes/],
+    ['permute: the same axis twice', () => core.permute(f32(8, 4), 0, 0, 2, 3), 'ERR_TENSOR_SHAPE', /permute/],
+    ['transpose of blocks', () => core.transpose(t('q8_0', 64, 2)), 'ERR_TENSOR_SHAPE', /permute: .*q8_0/],
+    ['top_k: more than there are', () => core.top_k(f32(8, 4), 9), 'ERR_TENSOR_SHAPE', /top_k: .*\[8, 4, 1, 1\].*9/],
+    ['tensor: half a block', () => t('q4_0', 33), 'ERR_TENSOR_SHAPE', /q4_0.*33.*32/],
+    ['tensor: no size', () => f32(4, 0), 'ERR_TENSOR_SHAPE', /\[4, 0\]/],
+    ['tensor: five dimensions', () => f32(1, 1, 1, 1, 1), 'ERR_TENSOR_SHAPE', /one to four/],
+    ['tensor: unknown type', () => t('f31' as never, 4), 'ERR_INVALID_ARGUMENT', /"f31".*f32/],
+    ['tensor: too large', () => f32(1 << 20, 1 << 10), 'ERR_OUT_OF_MEMORY', /4096 MiB.*memoryBytes/],
+  ])('%s', (_, make, code, says) => {
+    let error: unknown;
+    try {
+      make();
+    } catch (e) {
+      error = e;
+    }
+    expect(error).toBeInstanceOf(core.QuantletError);
+    expect((error as core.QuantletError).code, String(error)).toBe(code);
+    expect((error as Error).message).toMatch(says);
+  });
+});
+
+const refused = async (work: () => unknown): Promise<{ code?: string; message?: string }> => {
+  try {
+    await work();
+  } catch (e) {
+    return e as { code: string; message: string };
+  }
+  return {};
+};
+
+describe('engines, data and plans', () => {
+  it('a tensor of another engine', async () => {
+    expect(await refused(() => core.add(f32(4), other.tensor('f32', [4])))).toMatchObject({ code: 'ERR_TENSOR_SHAPE', message: expect.stringMatching(/add: .*\[4, 1, 1, 1\].*two engines/) });
+    expect(await refused(() => engine.plan(core.silu(other.tensor('f32', [4]))))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(/another engine/) });
+    expect(await refused(() => engine.read(other.tensor('f32', [4])))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
+    const plan = other.plan(core.silu(other.tensor('f32', [4])));
+    expect(await refused(() => engine.compute(plan))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
+  });
+
+  it('a disposed engine', async () => {
+    const gone = await createEngine({ build: 'simd' }), x = gone.tensor('f32', [4]), plan = gone.plan(core.silu(x));
+    await gone.dispose();
+    await gone.dispose();
+    for (const work of [() => gone.tensor('f32', [4]), () => gone.plan(core.silu(x)), () => gone.compute(plan), () => gone.read(x), () => gone.write(x, new Float32Array(4)), () => gone.free(x)]) {
+      expect(await refused(work)).toMatchObject({ code: 'ERR_DISPOSED' });
+    }
+  });
+
+  it('data of another type or length', async () => {
+    expect(await refused(() => engine.tensor('f32', [4], new Int32Array(4)))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(/Float32Array.*Int32Array/) });
+    expect(await refused(() => engine.write(f32(4), new Float32Array(5)))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(/16 bytes, got 20/) });
+    expect(await refused(() => engine.write(core.transpose(f32(4, 3)), new Float32Array(12)))).toMatchObject({ code: 'ERR_TENSOR_SHAPE' });
+  });
+
+  it('freed tensors, disposed plans, intermediate results', async () => {
+    const x = f32(4), mid = core.silu(x), y = core.scale(mid, 2), plan = engine.plan(y);
+    expect(await refused(() => engine.read(mid))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(/intermediate/) });
+    engine.free(x);
+    expect(await refused(() => engine.compute(plan))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(/freed/) });
+    plan.dispose();
+    plan.dispose();
+    expect(await refused(() => engine.compute(plan))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
+    expect(await refused(() => engine.read(y))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
+  });
+
+  it('indices outside their table', async () => {
+    const ids = engine.tensor('i32', [2], Int32Array.of(0, 4)), plan = engine.plan(core.get_rows(f32(8, 4), ids));
+    expect(await refused(() => engine.compute(plan))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(/get_rows: .*element 1 is 4.*0 to 3/) });
+    const pos = engine.tensor('i32', [3], Int32Array.of(0, 1, 64));
+    expect(await refused(() => engine.compute(engine.plan(core.rope_ext(f32(16, 2, 3), pos, { n_ctx: 64 }))))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(/rope: .*element 2 is 64/) });
+  });
+
+  it('packed tensors are only multiplied by and looked up in', async () => {
+    const w = t('q4_0', 64, 20);
+    expect(await engine.pack(w)).toBe(true);
+    expect(await refused(() => engine.read(w))).toMatchObject({ code: 'ERR_TENSOR_SHAPE', message: expect.stringMatching(/packed/) });
+    expect(await refused(() => engine.plan(core.cast(w, 'f32')))).toMatchObject({ code: 'ERR_TENSOR_SHAPE', message: expect.stringMatching(/packed/) });
+    expect(await refused(() => engine.pack(w))).toMatchObject({ code: 'ERR_TENSOR_SHAPE' });
+  });
+
+  it('too much memory, threads that are none', async () => {
+    expect(await refused(() => createEngine({ memoryBytes: 2 ** 32 }))).toMatchObject({ code: 'ERR_OUT_OF_MEMORY' });
+    expect(await refused(() => createEngine({ threads: 0 }))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
+  });
+
+  it('calls take turns, and an aborted signal stops one', async () => {
+    const x = engine.tensor('f32', [64], new Float32Array(64).fill(1)), y = core.scale(x, 3), plan = engine.plan(y);
+    await Promise.all([engine.compute(plan), engine.compute(plan), engine.compute(plan)]);
+    expect(engine.read(y)[63]).toBe(3);
+    expect(await refused(() => engine.compute(plan, AbortSignal.abort(new Error('enough'))))).toMatchObject({ message: 'enough' });
+    await engine.compute(plan);
+  });
+});
+
+it('examples/tensors.mjs runs and says which kernels it took', async () => {
+  const { stdout } = await promisify(execFile)(process.execPath, [fileURLToPath(new URL('../../examples/tensors.mjs', import.meta.url))]);
+  expect(stdout).toMatch(/integer vec_dot/);
+  expect(stdout).toMatch(/packed GEMV/);
+  const far = stdout.match(/product: ([\d.]+), ([\d.]+), ([\d.]+)/)!.slice(1).map(Number);
+  far.forEach((d) => expect(d).toBeLessThan(0.15)); // 4 bits
+});
