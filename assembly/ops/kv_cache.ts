@@ -58,17 +58,18 @@ export function kv_store(op: Op, ith: i32, nth: i32, scratch: usize): void {
     const x = row_of(src0, h, t, 0);
     const cell = changetype<usize>(op.src1) ? load<i32>(op.src1.data + (<usize>t << 2)) : t;
     const y = is_v ? v_cell(op.dst.data, type, h, cells, hd, cell) : k_group(op.dst.data, type, h, cells, hd, cell & ~7);
-    if (type == F16 || type == F32) store_elements(type, x, y, src0.ne0, cell, cells, is_v);
+    if (type == F16 || type == F32) store_elements(type, x, y, src0.ne0, hd, cell, cells, is_v);
     else store_blocks(type, x, y, src0.ne0, cell, cells, is_v, scratch);
   }
 }
 
-function store_elements(type: u32, x: usize, y: usize, n: i32, cell: i32, cells: i32, is_v: bool): void {
+/** n elements and zeros up to hd: a cache that is an intermediate tensor has bytes of others there, and 0 * NaN is NaN. */
+function store_elements(type: u32, x: usize, y: usize, n: i32, hd: i32, cell: i32, cells: i32, is_v: bool): void {
   const size: usize = type == F16 ? 2 : 4, key = is_v ? <usize>0 : <usize>(cell & 7) * size;
-  for (let i = 0; i < n; i++) {
+  for (let i = 0; i < hd; i++) {
     // V: 8 dimensions, then the next plane; K: one dimension of 8 keys after the other.
     const at = y + (is_v ? <usize>(i >> 3) * cells * 8 * size + <usize>(i & 7) * size : <usize>i * 8 * size + key);
-    const v = load<f32>(x + (<usize>i << 2));
+    const v = i < n ? load<f32>(x + (<usize>i << 2)) : 0;
     if (type == F16) store<u16>(at, <u16>f32_to_f16(v));
     else store<f32>(at, v);
   }

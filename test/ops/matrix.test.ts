@@ -69,7 +69,7 @@ function caseOf({ op, ne, type, layout, other, repeat, seed }: Spec): Omit<OpCas
     }
     case 'set_rows': {
       const to = ['f32', 'f16', 'q8_0', 'q4_0'][seed % 4], width = to.startsWith('q') ? 64 : n0;
-      return make([{ type: to, ne: [width, n1 + 3, n2, n3], seed }, laid('f32', [width, 2, n2, n3], layout, seed + 1), { type: repeat[0] ? 'i64' : 'i32', ne: [2], values: [n1 + 1, 0] }], {});
+      return make([laid(to, [width, n1 + 3, n2, n3], 'plain', seed), laid('f32', [width, 2, n2, n3], layout, seed + 1), { type: repeat[0] ? 'i64' : 'i32', ne: [2], values: [n1 + 1, 0] }], {});
     }
     case 'mul_mat': {
       const w = ['f32', 'f16', 'bf16', 'q8_0', 'q4_0'][seed % 5], k = w.startsWith('q') ? 32 * (1 + (n0 % 3)) : n0;

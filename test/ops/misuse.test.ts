@@ -136,8 +136,8 @@ describe('engines, data and plans', () => {
   });
 });
 
-it('examples/tensors.mjs runs and says which kernels it took', async () => {
-  const { stdout } = await promisify(execFile)(process.execPath, [fileURLToPath(new URL('../../examples/tensors.mjs', import.meta.url))]);
+it('examples/tensors.ts runs and says which kernels it took', async () => {
+  const { stdout } = await promisify(execFile)(process.execPath, ['--import', 'tsx', fileURLToPath(new URL('../../examples/tensors.ts', import.meta.url))]);
   expect(stdout).toMatch(/integer vec_dot/);
   expect(stdout).toMatch(/packed GEMV/);
   const far = stdout.match(/product: ([\d.]+), ([\d.]+), ([\d.]+)/)!.slice(1).map(Number);

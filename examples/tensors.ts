@@ -1,6 +1,6 @@
 // quantlet/core: a q4_0 matrix times a vector, and the kernels that were chosen for it.
-//   node examples/tensors.mjs
-import { cpy, createEngine, explain, mul_mat } from 'quantlet/core';
+//   npx tsx examples/tensors.ts        (Node 22.18 and later: node examples/tensors.ts)
+import { cpy, createEngine, explain, mul_mat, type MulMatOptions } from 'quantlet/core';
 
 const [k, n] = [256, 64];
 const engine = await createEngine();
@@ -14,12 +14,12 @@ await engine.compute(engine.plan(cpy(weights, matrix))); // quantises
 const x = engine.tensor('f32', [k], Float32Array.from({ length: k }, (_, i) => Math.cos(i)));
 
 /** Multiplies, prints the dispatch, returns the result. */
-async function multiply(title, options) {
+async function multiply(title: string, options?: MulMatOptions): Promise<Float32Array> {
   const y = mul_mat(matrix, x, options);
   const plan = engine.plan(y);
   console.log(`\n${title}\n${explain(plan)}`);
   await engine.compute(plan);
-  const result = engine.read(y);
+  const result = engine.read(y) as Float32Array;
   plan.dispose();
   return result;
 }
@@ -34,6 +34,6 @@ const exact = Float32Array.from({ length: n }, (_, row) => {
   for (let i = 0; i < k; i++) sum += Math.sin(row * k + i) * Math.cos(i);
   return sum;
 });
-const distance = (y) => Math.sqrt(y.reduce((sum, v, i) => sum + (v - exact[i]) ** 2, 0) / exact.reduce((sum, v) => sum + v * v, 0));
+const distance = (y: Float32Array): number => Math.sqrt(y.reduce((sum, v, i) => sum + (v - exact[i]) ** 2, 0) / exact.reduce((sum, v) => sum + v * v, 0));
 console.log(`\nrelative distance from the unquantised product: ${[quantised, dequantised, packed].map((y) => distance(y).toFixed(4)).join(', ')}`);
 await engine.dispose();
