@@ -3,12 +3,13 @@ import { findArchitecture, type Wants } from './arch/architecture.ts';
 import { readHParams, type HParams } from './arch/hparams.ts';
 import { ropeTable } from './arch/rope-table.ts';
 import { QuantletError } from './errors.ts';
+import { createFingerprint } from './fingerprint.ts';
 import { getArchitecture } from './gguf/metadata.ts';
 import type { OpenedGGUF } from './gguf/split.ts';
 import type { KvType } from './graph/attention-ops.ts';
 import { ATTENTION_PART, OP, OP_SIZE, PLAN } from './graph/layout.ts';
 import { encodePlan, type Plan } from './graph/plan.ts';
-import { planModel, type ModelPlan, type RopeTable } from './model-plan.ts';
+import { planModel, type KvCache, type ModelPlan, type RopeTable } from './model-plan.ts';
 import type { Platform } from './platform.ts';
 import type { Batch } from './scheduler.ts';
 import type { Bytes } from './source.ts';
@@ -47,6 +48,9 @@ const ENCODER_PARALLEL = 8;
 /** Bytes read at once: large enough for disks and HTTP, small enough to report progress and stop soon. */
 const READ_BYTES = 8 << 20;
 
+/** Bytes of each tensor that go into the fingerprint: reading all would take longer than packing. Other training changes all tensors. */
+const FINGERPRINT_BYTES = 4096;
+
 /** Steps of up to so many tokens read the weights without reusing them: memory, and for small models the barriers, decide their speed. */
 const FEW_TOKENS = 4;
 
@@ -61,6 +65,9 @@ export interface Engine {
   readonly maxOutputs: number;
   readonly memoryBytes: number;
   readonly parallel: number;
+  readonly caches: readonly KvCache[];
+  /** Tells these weights from others of the same shapes. */
+  readonly fingerprint: string;
   /** What the rows of a step are. */
   readonly wants: Wants;
   /** The plan and its address: for benches that time single records. */
@@ -93,18 +100,19 @@ export async function createEngine(platform: Platform, { gguf, parts }: OpenedGG
   let model = planFor(wanted);
   for (let n = wanted; !options.contextLength && model.memoryBytes > MEMORY_LIMIT && n > 2 * ATTENTION_PART; ) model = planFor((n = n >> 1));
 
+  let fingerprint: string;
   const executor = await start(module, model.memoryBytes, model.syncAt);
   try {
     await executor.write(model.planAt, encodePlan(model.plan, model.planAt, model.scratchAt));
     await executor.write(model.packingAt, encodePlan(model.packing, model.packingAt, model.scratchAt));
     for (const { data, values } of model.plan.constants) await executor.write(data, values!);
     for (const table of model.tables) await executor.write(table.tensor.data, new Uint8Array((await angles(table, parts)).buffer));
-    await readWeights(executor, parts, model, options);
+    fingerprint = await readWeights(executor, parts, model, options);
   } catch (error) {
     await executor.dispose();
     throw error;
   }
-  const engine: Engine = { executor, build, hparams, contextLength: model.contextLength, slotCells: model.slotCells, batchSize: model.batchSize, maxOutputs: model.maxOutputs, memoryBytes: model.memoryBytes, parallel, wants, plan: model.plan, planAt: model.planAt, generationThreads: threads, step };
+  const engine: Engine = { executor, build, hparams, contextLength: model.contextLength, slotCells: model.slotCells, batchSize: model.batchSize, maxOutputs: model.maxOutputs, memoryBytes: model.memoryBytes, parallel, caches: model.caches, fingerprint, wants, plan: model.plan, planAt: model.planAt, generationThreads: threads, step };
   return engine;
 
   async function start(module: WebAssembly.Module, memoryBytes: number, sync: number): Promise<Executor> {
@@ -143,8 +151,10 @@ async function angles({ params, factors, tensor }: RopeTable, parts: readonly By
   return ropeTable({ ...params, factors: new Float32Array(bytes.slice().buffer) }, tensor.ne[1]);
 }
 
-/** Streams every weight to its place, in the file's order, without a buffer for the whole; a matrix is packed while the next is read. */
-async function readWeights(executor: Executor, parts: readonly Bytes[], { weights, packing, packingAt }: ModelPlan, { signal, onProgress }: EngineOptions): Promise<void> {
+/** Streams every weight to its place, in the file's order, without a buffer for the whole; a matrix is packed while the next is read. Returns their fingerprint. */
+async function readWeights(executor: Executor, parts: readonly Bytes[], { weights, tables, packing, packingAt }: ModelPlan, { signal, onProgress }: EngineOptions): Promise<string> {
+  // Some rotations depend on the context a model is loaded with (Phi 3): keys of one are of no use to the other.
+  const utf8 = new TextEncoder(), fingerprint = createFingerprint().add(utf8.encode(JSON.stringify(tables.map(({ params, factors }) => [params, factors?.name]))));
   const inOrder = [...weights].sort(([a], [b]) => a.part - b.part || a.offset - b.offset);
   const total = inOrder.reduce((n, [info]) => n + info.byteLength, 0);
   const packingOf = new Map(packing.records.map((r, i) => [r.dst, i]));
@@ -156,8 +166,10 @@ async function readWeights(executor: Executor, parts: readonly Bytes[], { weight
       signal?.throwIfAborted();
       const n = Math.min(READ_BYTES, info.byteLength - at), from = info.offset + at;
       const target = bytes.readInto && executor.view(tensor.data + at, n);
+      const chunk = target ?? (await bytes.read(from, from + n, signal));
       if (target) await bytes.readInto!(target, from, signal);
-      else await executor.write(tensor.data + at, await bytes.read(from, from + n, signal));
+      else await executor.write(tensor.data + at, chunk);
+      if (at === 0) fingerprint.add(utf8.encode(`${info.name} ${info.type.name} ${info.ne.join(' ')}`)).add(chunk.subarray(0, FINGERPRINT_BYTES));
       loaded += n;
       onProgress?.({ loaded, total });
     }
@@ -169,6 +181,7 @@ async function readWeights(executor: Executor, parts: readonly Bytes[], { weight
   }
   await packed;
   await refuseBroken(executor, packing, packingAt);
+  return fingerprint.hex();
 }
 
 /** repack leaves 1 in the first parameter of a matrix that holds Inf or NaN where a scale should be. */

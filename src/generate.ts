@@ -4,6 +4,7 @@ import type { ConstraintOptions } from './grammar/constraint.ts';
 import type { ModelState } from './model.ts';
 import { logprobs, type Logprobs } from './sample/logprobs.ts';
 import { createSampler, type SamplerOptions } from './sample/sampler.ts';
+import { sharedLength } from './state.ts';
 import { createStopMatcher } from './stop.ts';
 import { createStream, type Stream } from './stream.ts';
 import { createDetokenizer } from './tokenize/stream.ts';
@@ -95,7 +96,7 @@ async function* run(state: ModelState, prompt: string | readonly number[], optio
         if (id >= 0) choose(id, logits);
         else refused = logits.slice();
       }, signal);
-      cache.push(...tokens);
+      for (const id of tokens) cache.push(id);
       if (!refused) return;
       // The grammar allows something else. What it allows may take a while to find out: meanwhile others go on.
       await grammar!.prepare();
@@ -148,11 +149,7 @@ async function* run(state: ModelState, prompt: string | readonly number[], optio
 }
 
 /** How many tokens of a prompt a slot's cache has; the last one is always computed, for its logits. */
-function sharedPrefix(cache: readonly number[], promptIds: readonly number[]): number {
-  let n = 0;
-  while (n < promptIds.length - 1 && cache[n] === promptIds[n]) n++;
-  return n;
-}
+const sharedPrefix = (cache: readonly number[], promptIds: readonly number[]): number => Math.min(sharedLength(cache, promptIds), promptIds.length - 1);
 
 /** Less than this part of a prompt in common (its bos, a system prompt's first words) is not worth another conversation's cache. */
 const WORTH_SHARING = 0.1;

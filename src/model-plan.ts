@@ -33,6 +33,12 @@ export interface RopeTable {
   readonly tensor: Tensor;
 }
 
+/** Keys and values of one layer: [padded head_dim, cells of all slots, n_head_kv] in the order of assembly/ops/kv_cache.ts. */
+export interface KvCache {
+  readonly k: Tensor;
+  readonly v: Tensor;
+}
+
 export interface ModelPlan {
   readonly contextLength: number;
   /** Cells of a slot: the context rounded up to whole attention parts. */
@@ -44,6 +50,8 @@ export interface ModelPlan {
   readonly result: Tensor;
   readonly weights: ReadonlyMap<TensorInfo, Tensor>;
   readonly tables: readonly RopeTable[];
+  /** Of the layers in order. */
+  readonly caches: readonly KvCache[];
   readonly plan: Plan;
   /** One record for each matrix that is packed after reading. */
   readonly packing: Plan;
@@ -65,7 +73,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
   const syncAt = layout.reserve(SYNC_SIZE);
 
   const weights = new Map<TensorInfo, Tensor>();
-  const caches: { k: Tensor; v: Tensor }[] = [];
+  const cacheOf: KvCache[] = [];
   const tables: RopeTable[] = [];
   const roots: Tensor[] = [];
   const input = (name: string, by: 'tokens' | 'outputs', n: number): Tensor => leaf(name, TYPE.i32, [n, 1, 1, 1], { dim: 0, by });
@@ -102,7 +110,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     },
     cache(layer) {
       const cache = (name: string, type: KvType): Tensor => leaf(`cache_${name}.${layer}`, TYPE[type], [paddedHeadDim(type, hparams.headDim), cells, hparams.nHeadKv, 1]);
-      return (caches[layer] ??= { k: cache('k', options.cacheTypeK), v: cache('v', options.cacheTypeV) });
+      return (cacheOf[layer] ??= { k: cache('k', options.cacheTypeK), v: cache('v', options.cacheTypeV) });
     },
     ropeTable(params, factorsName) {
       if (params.nDims % 2 !== 0) throw new QuantletError('ERR_GGUF_INVALID', `rope turns pairs, but ${hparams.arch}.rope.dimension_count (or the head) is ${params.nDims}; expected an even number`);
@@ -119,17 +127,18 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     expand: (...nodes) => void roots.push(...nodes),
   });
 
+  const caches = cacheOf.filter(Boolean); // a layer without attention has none
   const nodes = expand([...roots, result]);
   const packed = packWeights(nodes, facts);
   const plan = createPlan(lower(nodes, facts), [result]);
   const group = facts.packed_rows();
   const packing = createPlan(packed.map((dst): Record => ({ code: 'REPACK', dst, src: [], params: [], scratch: group * dst.nb[1] })));
-  for (const l of [...Object.values(inputs), ...weights.values(), ...tables.map((t) => t.tensor), ...caches.filter(Boolean).flatMap((c) => [c.k, c.v]), ...plan.constants]) {
+  for (const l of [...Object.values(inputs), ...weights.values(), ...tables.map((t) => t.tensor), ...caches.flatMap((c) => [c.k, c.v]), ...plan.constants]) {
     l.data = layout.reserve(l.layout === 'packed' ? up(l.ne[1], group) * l.nb[1] : nbytes(l));
   }
   place(plan, layout.reserve(plan.computeBytes));
   const scratchAt = layout.reserve(Math.max(plan.scratchSize, packing.scratchSize) * threads), planAt = layout.reserve(plan.byteLength), packingAt = layout.reserve(packing.byteLength);
-  return { contextLength, slotCells, batchSize, maxOutputs, inputs, result, weights, tables, plan, packing, syncAt, planAt, packingAt, scratchAt, memoryBytes: layout.byteLength };
+  return { contextLength, slotCells, batchSize, maxOutputs, inputs, result, weights, tables, caches, plan, packing, syncAt, planAt, packingAt, scratchAt, memoryBytes: layout.byteLength };
 }
 
 /** Matrices that only products (and look-ups of rows) read are packed for the GEMM and GEMV. */

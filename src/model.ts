@@ -14,6 +14,7 @@ import type { Grammar } from './grammar/grammar.ts';
 import { openModelFiles, type ModelSource } from './model-files.ts';
 import type { Platform } from './platform.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
+import { loadState, saveState, type SaveStateOptions } from './state.ts';
 import { createTokenizer, type DecodeOptions, type EncodeOptions, type Tokenizer } from './tokenize/tokenizer.ts';
 import { warmUp } from './warm-up.ts';
 import type { WebOptions } from './web/options.ts';
@@ -189,6 +190,25 @@ export class Model {
       generate: (prompt, generation) => this.generate(prompt, generation),
     };
     return createChat(backend, messages, options);
+  }
+
+  /**
+   * A computed sequence as bytes: tokens, keys and values, for loadState() of the same model in another process. Sequences that are being
+   * generated are waited for where none else is there. What a sampler remembers (its random numbers, penalties) is not part of it.
+   * @throws ERR_STATE where nothing was computed yet
+   */
+  async saveState(options: SaveStateOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
+    this.state.assertUsable();
+    return saveState(this.state, this.metadata, options);
+  }
+
+  /**
+   * Takes a sequence back into the cache: a prompt or conversation that begins with its tokens, which are returned, computes only what is new.
+   * @throws ERR_STATE for bytes that are damaged or of another model or cache type, ERR_CONTEXT_FULL; the model stays usable
+   */
+  async loadState(state: Uint8Array, options: { signal?: AbortSignal } = {}): Promise<number[]> {
+    this.state.assertUsable();
+    return loadState(this.state, this.metadata, state, options.signal);
   }
 
   /** Frees memory and threads; whatever is still generating ends with ERR_DISPOSED. */

@@ -1,5 +1,5 @@
 /** quantlet run: continue a text, as llama-completion does. */
-import { readFile } from 'node:fs/promises';
+import { readFile, rename, writeFile } from 'node:fs/promises';
 import { QuantletError } from '../errors.ts';
 import type { GenerateOptions, GenerationResult } from '../generate.ts';
 import type { Model } from '../model.ts';
@@ -13,7 +13,7 @@ export const SAMPLING_FLAGS = [
 
 const KEYS = [
   ...MODEL_FLAGS, ...CACHE_FLAGS, 'prompt', 'file', 'predict', 'threads', 'ctx', 'batch', ...SAMPLING_FLAGS,
-  'grammar', 'grammarFile', 'jsonSchema', 'stop', 'ignoreEos', 'escape', 'noEscape', 'noDisplayPrompt', 'noWarmup', 'turbo', 'build', 'json', 'help',
+  'grammar', 'grammarFile', 'jsonSchema', 'stop', 'promptCache', 'promptCacheAll', 'promptCacheRo', 'ignoreEos', 'escape', 'noEscape', 'noDisplayPrompt', 'noWarmup', 'turbo', 'build', 'json', 'help',
 ] as const satisfies readonly FlagKey[];
 
 /** The sampler's options of the flags; what was not given keeps the default. */
@@ -53,6 +53,7 @@ export const run: Command = {
     const prompt = await readPrompt(values);
     const model = await openModel(values, signal);
     try {
+      await readPromptCache(model, values, signal);
       const generation = model.generate(prompt, {
         ...samplerOptions(values),
         ...(await constraintOf(values)),
@@ -62,7 +63,9 @@ export const run: Command = {
         ...(values.ignoreEos ? { ignoreEos: true } : {}),
       });
       if (values.json) {
-        process.stdout.write(`${JSON.stringify(report(model, await generation.result()))}\n`);
+        const result = await generation.result();
+        await writePromptCache(model, values, result);
+        process.stdout.write(`${JSON.stringify(report(model, result))}\n`);
         return 0;
       }
       if (!values.noDisplayPrompt) process.stdout.write(prompt);
@@ -74,6 +77,7 @@ export const run: Command = {
         process.stdout.write(shown);
       }
       const result = await generation.result();
+      await writePromptCache(model, values, result);
       process.stdout.write('\n');
       process.stderr.write(`\n${summary(model, result)}\n`);
       return 0;
@@ -91,6 +95,29 @@ async function readPrompt({ prompt, file, noEscape }: Values<'prompt' | 'file' |
     return text.replace(/\n$/, '');
   }
   return noEscape ? (prompt ?? '') : unescape(prompt ?? '');
+}
+
+type PromptCacheFlags = Values<'promptCache' | 'promptCacheAll' | 'promptCacheRo'>;
+
+/** A file that is not there yet is made after the run. @throws ERR_STATE for one of another model, ERR_SOURCE */
+async function readPromptCache(model: Model, { promptCache: path }: PromptCacheFlags, signal: AbortSignal): Promise<void> {
+  if (path === undefined) return;
+  const bytes = await readFile(path).catch((cause: NodeJS.ErrnoException) => {
+    if (cause.code === 'ENOENT') return undefined;
+    throw new QuantletError('ERR_SOURCE', `cannot read the prompt cache ${path}: ${cause.message}`, { cause });
+  });
+  if (bytes) await model.loadState(bytes, { signal });
+}
+
+async function writePromptCache(model: Model, { promptCache: path, promptCacheAll, promptCacheRo, predict }: PromptCacheFlags & { predict?: number }, { promptIds }: GenerationResult): Promise<void> {
+  if (path === undefined || promptCacheRo || predict === 0) return; // -n 0 computes nothing
+  const bytes = await model.saveState(promptCacheAll ? {} : { prompt: promptIds });
+  const failed = (cause: Error): never => {
+    throw new QuantletError('ERR_IO', `cannot write the prompt cache ${path}: ${cause.message}`, { cause });
+  };
+  // In one piece: a run that is killed leaves the old file.
+  await writeFile(`${path}.part`, bytes).catch(failed);
+  await rename(`${path}.part`, path).catch(failed);
 }
 
 const perSecond = (n: number, ms: number): number => (ms > 0 ? (n * 1000) / ms : 0);

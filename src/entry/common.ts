@@ -10,5 +10,6 @@ export type { LoadOptions, Model, ModelChatOptions } from '../model.ts';
 export type { Logprobs, TokenLogprob } from '../sample/logprobs.ts';
 export type { SamplerOptions } from '../sample/options.ts';
 export type { Source, SourceLike } from '../source.ts';
+export type { SaveStateOptions } from '../state.ts';
 export type { Build } from '../wasm/load.ts';
 export type { KvType } from '../graph/attention-ops.ts';

@@ -1,0 +1,189 @@
+/**
+ * A sequence as bytes: its tokens, keys and values, to go on with in another process or on another day.
+ *
+ *   | "qltstate" | version u32 | header length u32 | header, JSON | tokens i32 | for each layer and head: K, V, as they lie in the cache |
+ *
+ * The header names the model and how its cache is kept; `tokens` counts them, `sum` is the fingerprint of all that follows it.
+ * Numbers are little-endian. What a state holds does not depend on the slot, the context or the number of sequences it came from.
+ */
+import { QuantletError } from './errors.ts';
+import { createFingerprint } from './fingerprint.ts';
+import type { GGUFValue } from './gguf/types.ts';
+import type { Range } from './threads/executor.ts';
+import type { Tensor } from './graph/tensor.ts';
+import type { ModelState } from './model.ts';
+
+export interface SaveStateOptions {
+  /** Save the sequence that has most of this prompt, and only what it has of it. Default: the sequence computed last, whole. */
+  prompt?: string | readonly number[];
+  signal?: AbortSignal;
+}
+
+const MAGIC = new TextEncoder().encode('qltstate');
+const VERSION = 1;
+/** Bytes before the header. */
+const PREFIX = MAGIC.length + 8;
+/** Far more than a header needs. */
+const MOST_HEADER = 4096;
+/** K lies in groups of so many cells (assembly/ops/kv_cache.ts). */
+const GROUP = 8;
+
+/** What must be equal for a state to fit a model. */
+interface Identity {
+  readonly architecture: string;
+  readonly layers: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+  readonly cacheTypeK: string;
+  readonly cacheTypeV: string;
+  readonly weights: string;
+  readonly tokenizer: string;
+}
+
+interface Header extends Identity {
+  readonly tokens: number;
+  readonly sum: string;
+}
+
+/** @throws ERR_STATE where no sequence was computed (or none begins like the prompt) */
+export async function saveState(state: ModelState, metadata: ReadonlyMap<string, GGUFValue>, { prompt, signal }: SaveStateOptions): Promise<Uint8Array<ArrayBuffer>> {
+  const { engine, scheduler, slots } = state, identity = identityOf(state, metadata);
+  const ids = typeof prompt === 'string' ? state.tokenizer.encode(prompt, { parseSpecial: true }) : prompt;
+  const has = (slot: number): number => (ids ? sharedLength(slots[slot].tokens, ids) : slots[slot].tokens.length);
+  // Free slots are listed from the one free longest: the last is the one computed last.
+  const slot = await scheduler.acquire(signal, (free) => (ids ? free.reduce((best, s) => (has(s) > has(best) ? s : best)) : free.at(-1)!));
+  try {
+    const tokens = Int32Array.from(slots[slot].tokens.slice(0, has(slot)));
+    if (tokens.length === 0) throw new QuantletError('ERR_STATE', `there is nothing to save: no sequence ${ids ? 'that begins with this prompt' : ''} was computed; generate first`);
+    const body = new Uint8Array(bodyLength(state, tokens.length));
+    body.set(new Uint8Array(tokens.buffer));
+    let at = tokens.byteLength;
+    for (const run of runs(state, slot, tokens.length)) {
+      signal?.throwIfAborted();
+      body.set(await engine.executor.read(run.at, run.length), at);
+      if (run.keys && tokens.length % GROUP > 0) clearCells(body.subarray(at + run.length - GROUP * run.keys.nb[1], at + run.length), run.keys, tokens.length % GROUP);
+      at += run.length;
+    }
+    const header: Header = { ...identity, tokens: tokens.length, sum: createFingerprint().add(body).hex() };
+    const text = new TextEncoder().encode(JSON.stringify(header));
+    const bytes = new Uint8Array(PREFIX + text.length + body.length), view = new DataView(bytes.buffer);
+    bytes.set(MAGIC);
+    view.setUint32(MAGIC.length, VERSION, true);
+    view.setUint32(MAGIC.length + 4, text.length, true);
+    bytes.set(text, PREFIX);
+    bytes.set(body, PREFIX + text.length);
+    return bytes;
+  } finally {
+    scheduler.release(slot);
+  }
+}
+
+/**
+ * Puts a saved sequence into the cache and returns its tokens.
+ * @throws ERR_STATE where the bytes are no state, damaged, or of another model; ERR_CONTEXT_FULL
+ */
+export async function loadState(state: ModelState, metadata: ReadonlyMap<string, GGUFValue>, bytes: Uint8Array, signal?: AbortSignal): Promise<number[]> {
+  const { engine, scheduler, slots } = state;
+  const { header, body } = parse(bytes);
+  checkIdentity(header, identityOf(state, metadata));
+  const n = header.tokens;
+  if (n > engine.contextLength) throw new QuantletError('ERR_CONTEXT_FULL', `the state has ${n} tokens, the context ${engine.contextLength}; load the model with a larger contextLength`);
+  if (body.length !== bodyLength(state, n)) throw new QuantletError('ERR_STATE', `the state has ${body.length} bytes behind its header; expected ${bodyLength(state, n)} for ${n} tokens: it is ${body.length < bodyLength(state, n) ? 'truncated' : 'too long'}`);
+  if (createFingerprint().add(body).hex() !== header.sum) throw new QuantletError('ERR_STATE', 'the state is damaged: its bytes do not give the sum in its header; save it anew');
+  const ids = Array.from({ length: n }, (_, i) => new DataView(body.buffer, body.byteOffset).getInt32(4 * i, true));
+  const bad = ids.findIndex((id) => id < 0 || id >= engine.hparams.nVocab);
+  if (bad >= 0) throw new QuantletError('ERR_STATE', `token ${bad} of the state is ${ids[bad]}, outside the vocabulary of ${engine.hparams.nVocab}`);
+
+  const slot = await scheduler.acquire(signal);
+  const { tokens } = slots[slot];
+  try {
+    tokens.length = 0; // until all is there, the slot holds nothing
+    let at = 4 * n;
+    for (const { at: to, length } of runs(state, slot, n)) {
+      await engine.executor.write(to, body.subarray(at, at + length));
+      at += length;
+    }
+    for (const id of ids) tokens.push(id);
+  } finally {
+    scheduler.release(slot);
+  }
+  return ids;
+}
+
+function identityOf({ engine }: ModelState, metadata: ReadonlyMap<string, GGUFValue>): Identity {
+  const { caches, hparams } = engine;
+  if (engine.wants !== 'logits') throw new QuantletError('ERR_INVALID_ARGUMENT', `this ${hparams.arch} model was loaded to make ${engine.wants}: it keeps no sequences`);
+  const words = ['tokenizer.ggml.model', 'tokenizer.ggml.pre', 'tokenizer.ggml.tokens'].map((key) => String(metadata.get(key)));
+  return {
+    architecture: hparams.arch, layers: caches.length, kvHeads: hparams.nHeadKv, headDim: hparams.headDim, cacheTypeK: caches[0].k.type.name, cacheTypeV: caches[0].v.type.name,
+    weights: engine.fingerprint, tokenizer: createFingerprint().add(new TextEncoder().encode(words.join('\n'))).hex(),
+  };
+}
+
+function checkIdentity(got: Header, want: Identity): void {
+  const key = (Object.keys(want) as (keyof Identity)[]).find((k) => got[k] !== want[k]);
+  if (key === undefined) return;
+  const cache = key === 'cacheTypeK' || key === 'cacheTypeV';
+  throw new QuantletError('ERR_STATE', `the state ${cache ? `keeps the cache otherwise` : `is of another model`}: its ${key} is ${JSON.stringify(got[key])}, expected ${JSON.stringify(want[key])}; ${cache ? `load the model with ${key} ${JSON.stringify(got[key])}` : 'load it into the model that saved it'}`);
+}
+
+function parse(bytes: Uint8Array): { header: Header; body: Uint8Array } {
+  if (!(bytes instanceof Uint8Array)) throw new QuantletError('ERR_INVALID_ARGUMENT', `the state is ${bytes === null ? 'null' : typeof bytes}; expected the Uint8Array that saveState() gave`);
+  if (MAGIC.some((byte, i) => bytes[i] !== byte)) throw new QuantletError('ERR_STATE', `${bytes.length < MAGIC.length ? `${bytes.length} bytes are` : 'this is'} no saved state: expected it to begin with "qltstate"`);
+  if (bytes.length < PREFIX) throw new QuantletError('ERR_STATE', `the state is truncated: ${bytes.length} bytes, expected a header`);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length), version = view.getUint32(MAGIC.length, true), length = view.getUint32(MAGIC.length + 4, true);
+  if (version !== VERSION) throw new QuantletError('ERR_STATE', `the state has version ${version}; this quantlet reads version ${VERSION}: save it anew`);
+  if (length <= MOST_HEADER && bytes.length < PREFIX + length) throw new QuantletError('ERR_STATE', `the state is truncated: ${bytes.length} bytes, expected a header of ${length}`);
+  const header = length <= MOST_HEADER ? readHeader(bytes.subarray(PREFIX, PREFIX + length)) : undefined;
+  if (!header || !Number.isInteger(header.tokens) || header.tokens < 1) throw new QuantletError('ERR_STATE', 'the header of the state is damaged; save it anew');
+  return { header, body: bytes.subarray(PREFIX + length) };
+}
+
+function readHeader(text: Uint8Array): Header | undefined {
+  try {
+    const header = JSON.parse(new TextDecoder().decode(text)) as Header | null;
+    return typeof header === 'object' && header !== null ? header : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+/** How many first tokens two sequences share. */
+export function sharedLength(a: readonly number[], b: readonly number[]): number {
+  let n = 0;
+  while (n < a.length && n < b.length && a[n] === b[n]) n++;
+  return n;
+}
+
+const wholeGroups = (n: number): number => Math.ceil(n / GROUP) * GROUP;
+
+function bodyLength({ engine }: ModelState, n: number): number {
+  return engine.caches.reduce((sum, { k, v }) => sum + k.ne[2] * (wholeGroups(n) * k.nb[1] + n * v.nb[1]), 4 * n);
+}
+
+/** Where cells [0, n) of a slot lie: keys in whole groups, a head's in one piece; values by 8 dimensions (one block where they have blocks). */
+function* runs({ engine }: ModelState, slot: number, n: number): Generator<Range & { readonly keys?: Tensor }> {
+  const first = slot * engine.slotCells;
+  for (const { k, v } of engine.caches) {
+    const perRun = v.type.blckSize > 1 ? v.type.blckSize : 8, step = v.nb[1] / (v.ne[0] / perRun);
+    for (let head = 0; head < k.ne[2]; head++) {
+      yield { at: k.data + (head * k.ne[1] + first) * k.nb[1], length: wholeGroups(n) * k.nb[1], keys: k };
+      const values = v.data + head * v.ne[1] * v.nb[1] + first * step;
+      for (let i = 0; i < v.ne[0] / perRun; i++) yield { at: values + i * v.ne[1] * step, length: n * step };
+    }
+  }
+}
+
+/** Zeros for the cells of a group of keys from `from` on: what an earlier sequence left there is nobody's business. */
+function clearCells(group: Uint8Array, { type }: Tensor, from: number): void {
+  const clear = (at: number, size: number): void => void group.fill(0, at + from * size, at + GROUP * size);
+  if (type.blckSize === 1) {
+    for (let at = 0; at < group.length; at += GROUP * type.typeSize) clear(at, type.typeSize);
+    return;
+  }
+  const quants = type.typeSize - 2;
+  for (let block = 0; block < group.length; block += GROUP * type.typeSize) {
+    for (let i = 0; i < quants; i++) clear(block + GROUP * i, 1);
+    clear(block + GROUP * quants, 2);
+  }
+}
