@@ -4,12 +4,12 @@ import { outputRows, rankPooling, rankPrompt } from '../embed.ts';
 import { QuantletError } from '../errors.ts';
 import { getStrings } from '../gguf/metadata.ts';
 import type { Model } from '../model.ts';
-import { MODEL_FLAGS, openHeader, openModel, readText, SHIPPED_MODEL, unescape, type Command } from './command.ts';
+import { CACHE_FLAGS, MODEL_FLAGS, openHeader, openModel, readText, SHIPPED_MODEL, unescape, type Command } from './command.ts';
 import { embeddingOutput, FORMATS, normalized, rankOutput, type Format } from './embed-output.ts';
 import { parseFlags, type FlagKey, type Values } from './flags.ts';
 
 const KEYS = [
-  ...MODEL_FLAGS, 'text', 'file', 'pooling', 'embdNormalize', 'embdOutputFormat', 'embdSeparator', 'clsSeparator', 'ctx', 'batch', 'threads', 'escape', 'noEscape',
+  ...MODEL_FLAGS, ...CACHE_FLAGS, 'text', 'file', 'pooling', 'embdNormalize', 'embdOutputFormat', 'embdSeparator', 'clsSeparator', 'ctx', 'batch', 'threads', 'escape', 'noEscape',
   'noWarmup', 'turbo', 'build', 'help',
 ] as const satisfies readonly FlagKey[];
 type Flags = Values<(typeof KEYS)[number]>;
