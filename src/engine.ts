@@ -9,6 +9,7 @@ import type { OpenedGGUF } from './gguf/split.ts';
 import type { KvType } from './graph/attention-ops.ts';
 import { ATTENTION_PART, OP, OP_SIZE, PLAN } from './graph/layout.ts';
 import { encodePlan, type Plan } from './graph/plan.ts';
+import type { Loras } from './lora.ts';
 import { planModel, type KvCache, type ModelPlan, type RopeTable } from './model-plan.ts';
 import type { Platform } from './platform.ts';
 import type { Batch } from './scheduler.ts';
@@ -37,6 +38,8 @@ export interface EngineOptions {
   /** What keys and values are kept as. */
   cacheTypeK: KvType;
   cacheTypeV: KvType;
+  /** Their tensors lie in the files behind those of the model. */
+  loras: Loras;
   signal: AbortSignal | undefined;
   onProgress: ((progress: { loaded: number; total: number }) => void) | undefined;
 }
@@ -94,7 +97,7 @@ export async function createEngine(platform: Platform, { gguf, parts }: OpenedGG
   const batchFor = (contextLength: number): number => (hparams.causal ? options.batchSize : Math.max(options.batchSize, contextLength));
   const planFor = (contextLength: number): ModelPlan => {
     const batchSize = batchFor(contextLength);
-    return planModel(gguf, architecture, hparams, facts, { wants, parallel, contextLength, batchSize, maxOutputs: wants === 'logits' ? options.maxOutputs : batchSize, threads, cacheTypeK: options.cacheTypeK, cacheTypeV: options.cacheTypeV });
+    return planModel(gguf, architecture, hparams, facts, { wants, parallel, contextLength, batchSize, maxOutputs: wants === 'logits' ? options.maxOutputs : batchSize, threads, cacheTypeK: options.cacheTypeK, cacheTypeV: options.cacheTypeV, loras: options.loras });
   };
   // A context nobody asked for shrinks to what fits; one that was asked for must fit.
   let model = planFor(wanted);

@@ -9,6 +9,7 @@ import { ATTENTION_PART, SYNC_SIZE } from './graph/layout.ts';
 import { lower, type Record } from './graph/lower.ts';
 import { createPlan, expand, place, type Plan } from './graph/plan.ts';
 import { leaf, nbytes, type Ne, type Tensor } from './graph/tensor.ts';
+import type { Loras } from './lora.ts';
 import { TYPE } from './type-traits.ts';
 import type { Kernels } from './wasm/abi.ts';
 import { createLayout } from './wasm/memory.ts';
@@ -24,6 +25,7 @@ export interface ModelPlanOptions {
   readonly threads: number;
   readonly cacheTypeK: KvType;
   readonly cacheTypeV: KvType;
+  readonly loras: Loras;
 }
 
 /** Angles of one set of parameters, and the tensor of factors they take in, if any. */
@@ -72,7 +74,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
   const layout = createLayout();
   const syncAt = layout.reserve(SYNC_SIZE);
 
-  const weights = new Map<TensorInfo, Tensor>();
+  const weights = new Map<TensorInfo, Tensor>(), adapted = new Set<string>();
   const cacheOf: KvCache[] = [];
   const tables: RopeTable[] = [];
   const roots: Tensor[] = [];
@@ -85,18 +87,19 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     visible: input('visible', 'tokens', batchSize),
     outputs: input('outputs', 'outputs', maxOutputs),
   };
+  const weightOf = (info: TensorInfo): Tensor => {
+    const tensor = weights.get(info) ?? leaf(info.name, info.type, info.ne as Ne);
+    weights.set(info, tensor);
+    return tensor;
+  };
   const optional = (name: string, ne: readonly number[]): Tensor | undefined => {
     const info = gguf.tensors.get(name);
     if (!info) return undefined;
-    const known = weights.get(info);
-    if (known) return known;
     const want = [...ne, 1, 1, 1].slice(0, 4);
     if (want.some((n, i) => n !== info.ne[i])) {
       throw new QuantletError('ERR_TENSOR_SHAPE', `tensor "${name}" is [${info.ne.join(', ')}], but the metadata asks for [${want.join(', ')}]: the file is damaged or of another variant of the architecture`);
     }
-    const tensor = leaf(name, info.type, info.ne as Ne);
-    weights.set(info, tensor);
-    return tensor;
+    return weightOf(info);
   };
 
   const result = architecture.build(hparams, {
@@ -107,6 +110,10 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
       const tensor = optional(name, ne);
       if (!tensor) throw new QuantletError('ERR_MISSING_TENSOR', `the file has no tensor "${name}", which ${architecture.name} models need; it is incomplete or of another architecture`);
       return tensor;
+    },
+    loras(name) {
+      adapted.add(name);
+      return (options.loras.get(name) ?? []).map(({ a, b, scale }) => ({ a: weightOf(a), b: weightOf(b), scale }));
     },
     cache(layer) {
       const cache = (name: string, type: KvType): Tensor => leaf(`cache_${name}.${layer}`, TYPE[type], [paddedHeadDim(type, hparams.headDim), cells, hparams.nHeadKv, 1]);
@@ -126,6 +133,9 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     },
     expand: (...nodes) => void roots.push(...nodes),
   });
+
+  const idle = [...options.loras.keys()].find((name) => !adapted.has(name));
+  if (idle !== undefined) throw new QuantletError('ERR_ADAPTER', `an adapter adapts "${idle}", with which no product is made here; expected matrices of the ${architecture.name} layers`);
 
   const caches = cacheOf.filter(Boolean); // a layer without attention has none
   const nodes = expand([...roots, result]);

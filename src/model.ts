@@ -7,10 +7,11 @@ import { embed, rank, type EmbedOptions } from './embed.ts';
 import { createEngine, type Engine } from './engine.ts';
 import { QuantletError } from './errors.ts';
 import { createGeneration, type GenerateOptions, type Generation } from './generate.ts';
-import type { GGUFValue } from './gguf/types.ts';
+import type { GGUF, GGUFValue } from './gguf/types.ts';
 import { KV_TYPES, type KvType } from './graph/attention-ops.ts';
 import { createConstraints, type ConstraintOptions } from './grammar/constraint.ts';
 import type { Grammar } from './grammar/grammar.ts';
+import { openLoras, type LoraAdapter, type OpenedLoras } from './lora.ts';
 import { openModelFiles, type ModelSource } from './model-files.ts';
 import type { Platform } from './platform.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
@@ -37,6 +38,8 @@ export interface LoadOptions extends WebOptions {
    */
   cacheTypeK?: KvType;
   cacheTypeV?: KvType;
+  /** LoRA adapters (GGUF) that are applied as the model runs, with their scales; several add up. */
+  lora?: readonly LoraAdapter[];
   /** Prompt tokens of one step at most. Default 512. */
   batchSize?: number;
   /** Positions of one step whose logits can be read; more than `parallel` only for measuring texts. Default: `parallel`. @internal */
@@ -239,6 +242,10 @@ function cacheType(name: string, type: KvType = 'f16'): KvType {
   return type;
 }
 
+function refuseAdapter(gguf: GGUF): void {
+  if (gguf.metadata.get('general.type') === 'adapter') throw new QuantletError('ERR_ADAPTER', 'this file is an adapter, no model; load the model it was made for and give this file as `lora` (--lora)');
+}
+
 /** What entries make their loadModel of. */
 export async function loadModelOn(platform: Platform, source: ModelSource | readonly ModelSource[], options: LoadOptions = {}): Promise<Model> {
   const { signal } = options;
@@ -250,11 +257,15 @@ export async function loadModelOn(platform: Platform, source: ModelSource | read
   const cacheTypeK = cacheType('cacheTypeK', options.cacheTypeK), cacheTypeV = cacheType('cacheTypeV', options.cacheTypeV);
   signal?.throwIfAborted();
   const start = performance.now();
-  const { gguf, parts, close } = await openModelFiles(platform, source, signal);
+  const { gguf, parts: modelParts, close } = await openModelFiles(platform, source, signal);
+  let adapters: OpenedLoras | undefined;
   try {
+    refuseAdapter(gguf);
+    adapters = await openLoras(platform, options.lora ?? [], gguf, modelParts, signal);
+    const { loras, parts } = adapters;
     const tokenizer = createTokenizer(gguf.metadata);
     const engine = await createEngine(platform, { gguf, parts }, {
-      nVocab: tokenizer.nVocab, embeddings: options.embeddings, threads, parallel, batchSize, signal, build: options.build, contextLength: options.contextLength, maxOutputs, cacheTypeK, cacheTypeV, onProgress: options.onProgress,
+      nVocab: tokenizer.nVocab, embeddings: options.embeddings, threads, parallel, batchSize, signal, build: options.build, contextLength: options.contextLength, maxOutputs, cacheTypeK, cacheTypeV, loras, onProgress: options.onProgress,
     });
     const loadMs = performance.now() - start;
     try {
@@ -265,6 +276,6 @@ export async function loadModelOn(platform: Platform, source: ModelSource | read
       throw error;
     }
   } finally {
-    await close();
+    await Promise.all([close(), adapters?.close()]);
   }
 }

@@ -1,6 +1,6 @@
 /** What transformers are put together from. Each block takes its weights by their GGUF names and keeps to what the file has (biases, fused products, norms of heads). */
 import { attention, kv_store } from '../graph/attention-ops.ts';
-import { add, geglu, gelu, get_rows, mul, mul_mat, norm as layer_norm, rms_norm, rope, swiglu, tanh } from '../graph/ops.ts';
+import { add, geglu, gelu, get_rows, mul, mul_mat, norm as layer_norm, rms_norm, rope, scale, swiglu, tanh } from '../graph/ops.ts';
 import { reshape, view, type Tensor } from '../graph/tensor.ts';
 import type { GraphContext } from './architecture.ts';
 import type { HParams } from './hparams.ts';
@@ -14,14 +14,22 @@ export function norm(g: GraphContext, hp: HParams, x: Tensor, name: string): Ten
   return rms_norm(x, weight, hp.eps);
 }
 
-/** weight x, plus the bias if there is one. */
+/** weight x, plus what adapters add and the bias, where there are any. */
 export function linear(g: GraphContext, x: Tensor, name: string, nOut: number): Tensor {
-  const y = mul_mat(g.weight(`${name}.weight`, [x.ne[0], nOut]), x), bias = g.optional(`${name}.bias`, [nOut]);
+  const weight = `${name}.weight`, y = plusLoras(g, mul_mat(g.weight(weight, [x.ne[0], nOut]), x), weight, (a) => mul_mat(a, x)), bias = g.optional(`${name}.bias`, [nOut]);
   return bias ? add(y, bias) : y;
 }
 
+/** `down`: what an adapter's first half makes of the input. It is scaled there, where rows are short. */
+function plusLoras(g: GraphContext, y: Tensor, weight: string, down: (a: Tensor) => Tensor): Tensor {
+  return g.loras(weight).reduce((sum, { a, b, scale: s }) => add(sum, mul_mat(b, s === 1 ? down(a) : scale(down(a), s))), y);
+}
+
 /** The embeddings of the step's tokens. */
-export const embed = (g: GraphContext, hp: HParams): Tensor => get_rows(g.weight('token_embd.weight', [hp.nEmbd, hp.nVocab]), g.inputs.ids);
+export const embed = (g: GraphContext, { nEmbd, nVocab }: HParams): Tensor => {
+  const name = 'token_embd.weight', rows = (table: Tensor): Tensor => get_rows(table, g.inputs.ids);
+  return plusLoras(g, rows(g.weight(name, [nEmbd, nVocab])), name, rows);
+};
 
 export interface AttentionOptions {
   /** Angles; none: no rotation. */
@@ -94,8 +102,9 @@ export function plainFeedForward(g: GraphContext, { nFf, nEmbd }: HParams, il: n
 export function decoderOutput(g: GraphContext, hp: HParams, x: Tensor): Tensor {
   const last = norm(g, hp, get_rows(x, g.inputs.outputs), 'output_norm');
   if (g.wants !== 'logits') return rankHead(g, hp, last);
-  const head = g.optional('output.weight', [hp.nEmbd, hp.nVocab]) ?? g.weight('token_embd.weight', [hp.nEmbd, hp.nVocab]);
-  const logits = mul_mat(head, last), bias = g.optional('output.bias', [hp.nVocab]);
+  if (g.has('output.weight')) return linear(g, last, 'output', hp.nVocab);
+  // The embeddings once more; what adapters add to them concerns looking tokens up alone.
+  const logits = mul_mat(g.weight('token_embd.weight', [hp.nEmbd, hp.nVocab]), last), bias = g.optional('output.bias', [hp.nVocab]);
   return bias ? add(logits, bias) : logits;
 }
 

@@ -2,6 +2,7 @@
 import { loadModel, platform } from '../entry/node.ts';
 import type { GGUF } from '../gguf/types.ts';
 import type { LoadOptions, Model } from '../model.ts';
+import type { LoraAdapter } from '../lora.ts';
 import { openModelFiles } from '../model-files.ts';
 import type { KvType } from '../graph/attention-ops.ts';
 import type { Build } from '../wasm/load.ts';
@@ -36,14 +37,16 @@ interface ModelFlags {
   turbo?: boolean;
   cacheTypeK?: string;
   cacheTypeV?: string;
+  lora?: string[];
+  loraScaled?: string[];
   hf?: string;
   hfFile?: string;
   hfToken?: string;
   offline?: boolean;
 }
 
-/** Flags that say which model: a path, a URL, or a repository of the hub. */
-export const MODEL_FLAGS = ['model', 'hf', 'hfFile', 'hfToken', 'offline'] as const satisfies readonly FlagKey[];
+/** Flags that say which model: a path, a URL, or a repository of the hub; and with which adapters. */
+export const MODEL_FLAGS = ['model', 'hf', 'hfFile', 'hfToken', 'offline', 'lora', 'loraScaled'] as const satisfies readonly FlagKey[];
 
 /** Flags that say what its cache is. */
 export const CACHE_FLAGS = ['cacheTypeK', 'cacheTypeV'] as const satisfies readonly FlagKey[];
@@ -63,11 +66,23 @@ export async function openModel(values: ModelFlags, signal: AbortSignal, more: L
       ...(values.build !== undefined ? { build: values.build as Build } : {}),
       ...(values.cacheTypeK !== undefined ? { cacheTypeK: values.cacheTypeK as KvType } : {}),
       ...(values.cacheTypeV !== undefined ? { cacheTypeV: values.cacheTypeV as KvType } : {}),
+      lora: lorasOf(values),
       ...more,
     });
   } finally {
     bar.end();
   }
+}
+
+/** Lists with commas, as llama.cpp takes them; the scale is behind the last colon. */
+function lorasOf({ lora = [], loraScaled = [] }: ModelFlags): LoraAdapter[] {
+  const listed = (all: string[]): string[] => all.flatMap((list) => list.split(',')).filter((item) => item !== '');
+  const scaled = listed(loraScaled).map((item): LoraAdapter => {
+    const [, source, number] = /^(.+):([^:]+)$/s.exec(item) ?? [], scale = Number(number);
+    if (source === undefined || !Number.isFinite(scale)) throw new QuantletError('ERR_USAGE', `--lora-scaled is "${item}"; expected FILE:SCALE, like style.gguf:0.5`);
+    return { source, scale };
+  });
+  return [...listed(lora).map((source) => ({ source })), ...scaled];
 }
 
 /** The checked header of a model, split or not. */

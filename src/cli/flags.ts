@@ -86,6 +86,8 @@ export const FLAGS = {
   hfFile: flag('hf-file', '-hff', 'string', 'FILE', 'this file of the repository, in place of QUANT'),
   hfToken: flag('hf-token', '-hft', 'string', 'TOKEN', 'access token of the hub; default: HF_TOKEN of the environment'),
   offline: flag('offline', '', 'boolean', '', 'only what was downloaded before'),
+  lora: flag('lora', '', 'strings', 'FILE,...', 'LoRA adapters (GGUF) to apply; may be given several times'),
+  loraScaled: flag('lora-scaled', '', 'strings', 'FILE:SCALE,...', 'the same with a scale each: style.gguf:0.5'),
   host: flag('host', '', 'string', 'ADDRESS', 'address to listen on (127.0.0.1)'),
   port: flag('port', '', 'integer', 'N', 'port to listen on; 0: any free one (8080)'),
   parallel: flag('parallel', '-np', 'integer', 'N', 'answers at the same time; each has a context of its own (4)'),

@@ -11,7 +11,7 @@ import { countedOf, createKlBase, openKlBase, type KlBase } from './kl-base.ts';
 import { KL_HEAD, klLine, klReport, klResult, klValues } from './kl-stats.ts';
 import { createScorer, rowWords, type Scorer } from './score.ts';
 
-const KEYS = ['model', 'file', 'prompt', 'ctx', 'chunks', 'threads', 'batch', ...CACHE_FLAGS, 'klBase', 'kl', 'build', 'json', 'help'] as const;
+const KEYS = ['model', 'lora', 'loraScaled', 'file', 'prompt', 'ctx', 'chunks', 'threads', 'batch', ...CACHE_FLAGS, 'klBase', 'kl', 'build', 'json', 'help'] as const;
 
 /** Cells of the cache that windows computed at the same time may take: more would cost memory and gain nothing. */
 const MOST_CELLS = 4096;

@@ -6,6 +6,7 @@ export type { ChatEvent } from '../chat/parser.ts';
 export { QuantletError, type QuantletErrorCode } from '../errors.ts';
 export type { GenerateOptions, Generation, GenerationPart, GenerationResult, Timings } from '../generate.ts';
 export type { ResponseFormat } from '../grammar/constraint.ts';
+export type { LoraAdapter } from '../lora.ts';
 export type { LoadOptions, Model, ModelChatOptions } from '../model.ts';
 export type { Logprobs, TokenLogprob } from '../sample/logprobs.ts';
 export type { SamplerOptions } from '../sample/options.ts';

@@ -5,6 +5,7 @@ import { describe, expect, test } from 'vitest';
 
 interface Case {
   model: string;
+  lora?: { file: string; scale: number };
   n_ctx: number;
   ids: number[];
   offset: number;
@@ -39,9 +40,9 @@ async function logitsOf(model: Model, ids: readonly number[]): Promise<Float32Ar
 }
 
 describe.each(BUILDS)('%s', (build) => {
-  test.each(cases.map((c) => [`${c.model} n_ctx ${c.n_ctx} ${c.pooling ?? 'logits'}`, c] as const))('%s', async (_, c) => {
+  test.each(cases.map((c) => [`${c.model}${c.lora ? ` and ${c.lora.file}` : ''} n_ctx ${c.n_ctx} ${c.pooling ?? 'logits'}`, c] as const))('%s', async (_, c) => {
     const path = new URL(c.model, folder);
-    const model = await loadModel(path, { build, threads: 2, contextLength: c.n_ctx, maxOutputs: 64, warmUp: false, ...(c.pooling && c.pooling !== 'rank' ? { embeddings: true } : {}) });
+    const model = await loadModel(path, { build, threads: 2, contextLength: c.n_ctx, maxOutputs: 64, warmUp: false, lora: c.lora ? [{ source: new URL(c.lora.file, folder), scale: c.lora.scale }] : [], ...(c.pooling && c.pooling !== 'rank' ? { embeddings: true } : {}) });
     try {
       if (c.pooling) {
         const want = f32.subarray(c.offset, c.offset + c.count);

@@ -135,8 +135,8 @@ describe('llama', () => {
     const cache = (name: string): Tensor => caches.get(name) ?? caches.set(name, leaf(name, TYPE.f16, [16, 256, 2, 1])).get(name)!;
     const weight = (name: string, ne: readonly number[]): Tensor => leaf(name, ne.length > 1 ? type : TYPE.f32, [...ne, 1, 1, 1].slice(0, 4) as unknown as Ne);
     const logits = llama.build(hparams, {
-      gguf: EMPTY, wants: 'logits', contextLength: 256, has: (name) => name.endsWith('ffn_gate.weight'), shapeOf: () => undefined,
-      inputs, weight, optional: (name, ne) => (name === 'output.weight' ? weight(name, ne) : undefined),
+      gguf: EMPTY, wants: 'logits', contextLength: 256, has: (name) => name.endsWith('ffn_gate.weight') || name === 'output.weight', shapeOf: () => undefined,
+      inputs, weight, optional: () => undefined, loras: () => [],
       cache: (layer) => ({ k: cache(`k${layer}`), v: cache(`v${layer}`) }),
       ropeTable: () => leaf('angles', TYPE.f32, [16, 256, 1, 1]),
       expand: (...nodes) => void roots.push(...nodes),

@@ -5,7 +5,7 @@ import { mkdtempSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { models } from './models.mjs';
+import { adapters, models } from './models.mjs';
 
 const native = resolve(process.argv[2]), text = 'the cat sat at a hat, the mats';
 const poolings = { mean: 1, cls: 2, last: 3, rank: 4 };
@@ -26,7 +26,8 @@ const backends = ['haswell', 'sandybridge', 'x64'].map((cpu) => {
   symlinkSync(resolve(process.argv[3], file), join(folder, file));
   return folder;
 });
-const ask = (model, n_ctx, want, ids, cache, backend = backends[0]) => JSON.parse(execFileSync(native, [fileURLToPath(new URL(model, import.meta.url)), n_ctx, want === 'logits' ? want : poolings[want], ids.join(), text, cache], {
+const file = (name) => fileURLToPath(new URL(name, import.meta.url));
+const ask = ({ model, lora }, n_ctx, want, ids, cache, backend = backends[0]) => JSON.parse(execFileSync(native, [file(model), n_ctx, want === 'logits' ? want : poolings[want], ids.join(), text, cache, ...(lora ? [file(lora.file), lora.scale] : [])], {
   env: { ...process.env, BACKENDS: backend }, maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', process.env.SHOW_LOG ? 'inherit' : 'ignore'],
 }));
 const apart = (a, b) => a.flat().reduce((worst, x, i) => Math.max(worst, Math.abs(x - b[i])), 0);
@@ -34,12 +35,15 @@ const apart = (a, b) => a.flat().reduce((worst, x, i) => Math.max(worst, Math.ab
 const cases = [], values = [];
 let kept = 0;
 const keep = (list) => { const at = kept; values.push(Float32Array.from(list)); kept += list.length; return at; };
-for (const [name, make] of Object.entries(models)) {
-  const { kv } = make(), size = kv['tokenizer.ggml.tokens'][1].length, kind = kv['tokenizer.ggml.model'][1];
+/** Every model by itself, then those with adapters. */
+const runs = [...Object.keys(models).map((name) => ({ name, files: { model: `${name}.gguf` } })), ...Object.entries(adapters).map(([lora, { model, scale }]) => ({ name: model, files: { model: `${model}.gguf`, lora: { file: `${lora}.gguf`, scale } } }))];
+for (const { name, files } of runs) {
+  const { kv } = models[name](), size = kv['tokenizer.ggml.tokens'][1].length, kind = kv['tokenizer.ggml.model'][1];
   const ids = kind === 'llama' ? [1, ...some(23, 3, size)] : kind === 'bert' ? [2, ...some(19, 5, size), 3] : [0, ...some(19, 4, size), 2];
-  for (const [want, n_ctx] of asked[name] ?? [['logits', 256]]) {
-    const answer = ask(`${name}.gguf`, n_ctx, want, ids, 'f32');
-    const common = { model: `${name}.gguf`, n_ctx, text, text_ids: answer.text_ids, ids };
+  const wants = asked[name] ?? [['logits', 256]];
+  for (const [want, n_ctx] of files.lora ? wants.slice(0, 1) : wants) {
+    const answer = ask(files, n_ctx, want, ids, 'f32');
+    const common = { ...files, n_ctx, text, text_ids: answer.text_ids, ids };
     if (want !== 'logits') {
       // as embeddings are handed out: divided by their euclidean length; a rank stays as it is
       const length = want === 'rank' ? 1 : Math.hypot(...answer.embedding);
@@ -47,10 +51,10 @@ for (const [name, make] of Object.entries(models)) {
       continue;
     }
     const flat = answer.batch.flat(), largest = flat.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
-    const noise = Math.max(apart(answer.single, flat), ...backends.slice(1).map((b) => apart(ask(`${name}.gguf`, n_ctx, want, ids, 'f32', b).batch, flat)));
-    const noiseF16 = apart(ask(`${name}.gguf`, n_ctx, want, ids, 'f16').batch, flat);
+    const noise = Math.max(apart(answer.single, flat), ...backends.slice(1).map((b) => apart(ask(files, n_ctx, want, ids, 'f32', b).batch, flat)));
+    const noiseF16 = apart(ask(files, n_ctx, want, ids, 'f16').batch, flat);
     cases.push({ ...common, rows, n_vocab: size, offset: keep(rows.flatMap((r) => answer.batch[r])), largest, noise: +noise.toPrecision(3), noiseF16: +noiseF16.toPrecision(3), greedy: answer.greedy, margins: answer.margins.map((m) => +m.toPrecision(4)) });
-    console.log(`${name} n_ctx ${n_ctx}: largest ${largest.toFixed(2)}, noise ${noise.toExponential(1)}, with an F16 cache ${noiseF16.toExponential(1)}, smallest margin ${Math.min(...answer.margins).toFixed(4)}, ${new Set(answer.greedy).size} different ids, ends ${answer.greedy.some((id) => id < 3)}`);
+    console.log(`${name} ${files.lora?.file ?? ''} n_ctx ${n_ctx}: largest ${largest.toFixed(2)}, noise ${noise.toExponential(1)}, with an F16 cache ${noiseF16.toExponential(1)}, smallest margin ${Math.min(...answer.margins).toFixed(4)}, ${new Set(answer.greedy).size} different ids, ends ${answer.greedy.some((id) => id < 3)}`);
   }
 }
 const flat = new Float32Array(kept);

@@ -146,3 +146,22 @@ export const models = {
   'jina-bert-v2-code': (seed = 35) => encoder('jina-bert-v2', { seed, type: 'f16', pooling: 1, types: 2, bias: true, qkNorm: true, secondNorm: true, fusedGate: true, downBias: true, n_ff: 48, n_head: 2 }),
   'jina-bert-v3': (seed = 36) => encoder('jina-bert-v3', { seed, type: 'f16', tokenizer: unigram, pooling: 1, types: 1, fused: true, bias: true, upBias: true, downBias: true, kv: { 'rope.freq_base': ['f32', 20000] } }),
 };
+
+/** A LoRA adapter as convert_lora_to_gguf.py writes it. `weights`: [name, inputs, outputs] of the matrices it adapts; those of token_embd are [name, rows, width]. */
+function adapter(arch, { type = 'f32', seed, rank, alpha, weights }) {
+  const m = maker(seed, type);
+  for (const [at, n_in, n_out] of weights) {
+    if (at === 'token_embd') m.table('token_embd.weight.lora_a', rank, n_in, 1);
+    else m.matrix(`${at}.weight.lora_a`, n_in, rank);
+    m.matrix(`${at}.weight.lora_b`, rank, n_out);
+  }
+  const kv = { 'general.type': ['str', 'adapter'], 'general.architecture': ['str', arch], 'general.name': ['str', 'golden adapter'], 'adapter.type': ['str', 'lora'], ...(alpha ? { 'adapter.lora.alpha': ['f32', alpha] } : {}) };
+  return { kv, tensors: m.tensors };
+}
+
+/** name -> { model: the file it belongs to, scale, make(seed) }. */
+export const adapters = {
+  'llama-lora': { model: 'llama', scale: 0.75, make: (seed = 604) => adapter('llama', { seed, rank: 4, alpha: 2, weights: [['token_embd', 272, 32], ['blk.0.attn_q', 32, 32], ['blk.0.attn_v', 32, 16], ['blk.1.ffn_down', 40, 32], ['output', 32, 272]] }) },
+  'llama-q4_0-lora': { model: 'llama-q4_0', scale: -0.5, make: (seed = 560) => adapter('llama', { seed, type: 'f16', rank: 8, weights: ['attn_k', 'attn_output', 'ffn_gate', 'ffn_up'].map((w) => [`blk.1.${w}`, 64, w === 'attn_k' ? 32 : 64]) }) },
+  'bert-lora': { model: 'bert', scale: 1, make: (seed = 53) => adapter('bert', { seed, type: 'f16', rank: 2, alpha: 1, weights: [['blk.0.attn_v', 32, 32], ['blk.1.ffn_up', 32, 64]] }) },
+};

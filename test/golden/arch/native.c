@@ -1,6 +1,7 @@
 // What native llama.cpp answers to the golden models, as one JSON object on stdout. golden.mjs calls it.
 //   native MODEL N_CTX logits IDS TEXT CACHE     IDS: comma separated; logits of every position (one batch, and token by token), 32 greedy tokens
 //   native MODEL N_CTX POOLING IDS TEXT CACHE    POOLING: llama.h's number (1 mean, 2 cls, 3 last, 4 rank); the pooled output, not normalised
+//   ... CACHE ADAPTER SCALE                      the same with a LoRA adapter applied
 // CACHE f32: F32 KV cache, no flash attention; f16: F16 KV cache and flash attention. One thread, no repacking, full-size window cache. BACKENDS=folder with libggml-cpu-*.so
 #include "ggml-backend.h"
 #include "llama.h"
@@ -20,7 +21,7 @@ static void feed(struct llama_context *x, const llama_token *t, int n, int at) {
   llama_batch_free(b);
 }
 int main(int c, char **v) {
-  if (c != 7) fail("reading the arguments");
+  if (c != 7 && c != 9) fail("reading the arguments");
   int pooling = strcmp(v[3], "logits") ? atoi(v[3]) : 0, n = 0;
   llama_token t[MAX];
   for (char *p = strtok(v[4], ","); p && n < MAX; p = strtok(NULL, ",")) t[n++] = atoi(p);
@@ -37,6 +38,11 @@ int main(int c, char **v) {
   if (pooling) { cp.embeddings = true; cp.pooling_type = pooling; }
   struct llama_context *x = llama_init_from_model(m, cp);
   if (!x) fail("making the context");
+  if (c == 9) {
+    struct llama_adapter_lora *lora = llama_adapter_lora_init(m, v[7]);
+    float scale = atof(v[8]);
+    if (!lora || llama_set_adapters_lora(x, &lora, 1, &scale)) fail("applying the adapter");
+  }
   llama_token text[MAX];
   int words = llama_tokenize(vocab, v[5], strlen(v[5]), text, MAX, true, false), n_vocab = llama_vocab_n_tokens(vocab);
   if (words < 0) fail("llama_tokenize");
