@@ -14,7 +14,7 @@ import { rope } from './ops/rope';
 import { diag_mask_inf, soft_max } from './ops/soft_max';
 import { glu, unary } from './ops/unary';
 import { GO_ON, LOST, await_step, barrier, finish_step, step_from, step_plan, step_threads, step_to } from './sync';
-import { OP_BARRIER, OP_SIZE, Op, Plan } from './tensor';
+import { OP_BARRIER, OP_SIZE, Op, Plan, RANGES } from './tensor';
 
 // Op codes: src/graph/layout.ts has the same list, a test compares them.
 const GET_ROWS: u32 = 1;
@@ -49,7 +49,7 @@ export function begin(plan: usize, n_tokens: i32, n_outputs: i32): void {
     const dim = p.dims + (<usize>i << 3);
     store<i32>(load<usize>(dim), load<i32>(dim, 4) == 0 ? n_tokens : n_outputs);
   }
-  memory.fill(p.cursors, 0, <usize>p.n_cursors << 2);
+  memory.fill(p.cursors, 0, <usize>p.cursor_bytes * RANGES);
 }
 
 /** Runs records [from, to) as thread ith of nth. Returns GO_ON, CANCELLED or LOST (sync.ts). */
@@ -85,7 +85,7 @@ export function compute(plan: usize, sync: usize, ith: i32, nth: i32, from: i32,
       case TOP_K: top_k(op, ith, nth); break;
       case POOL_1D: pool_1d(op, ith, nth); break;
       case MEAN_OF_ROWS: mean_of_rows(op, ith, nth); break;
-      case MUL_MAT_PACKED: mul_mat_packed_op(op, nth, scratch); break;
+      case MUL_MAT_PACKED: mul_mat_packed_op(op, ith, nth, p.cursor_bytes, scratch); break;
       case REPACK: repack_op(op, scratch); break;
       default: unreachable();
     }

@@ -35,6 +35,28 @@ export function take(cursor: usize): i32 {
   return v;
 }
 
+/** Chunks of its own range that a thread may count (take_of). */
+export const MOST_CHUNKS: i32 = 0x7fff;
+
+/**
+ * Next of the `count` chunks of one thread's range, or -1. Its owner takes them from the front, so that it reads one stream of memory;
+ * others, when they are done with theirs, from the back. The word has the chunks taken in front below and those behind above: whoever
+ * adds one to either half and finds fewer than `count` before, has a chunk that nobody else has.
+ */
+// @ts-ignore: decorator
+@inline
+export function take_of(word: usize, count: i32, from_back: bool): i32 {
+  const one = from_back ? 0x10000 : 1;
+  let taken: i32;
+  if (ASC_FEATURE_THREADS) taken = atomic.add<i32>(word, one);
+  else {
+    taken = load<i32>(word);
+    store<i32>(word, taken + one);
+  }
+  const front = taken & 0xffff, back = taken >>> 16;
+  return front + back >= count ? -1 : from_back ? count - 1 - back : front;
+}
+
 /**
  * All nth threads meet. GO_ON; CANCELLED: the host wants the step to end, and all threads learn it at the same barrier;
  * LOST: a worker is gone, give up.

@@ -4,7 +4,7 @@
  *
  *   Tensor  48 bytes | type layout | ne0 ne1 ne2 ne3 | nb0 nb1 nb2 nb3 | data | - |
  *   Op     128 bytes | code flags | dst | src0..src7 | cursor | p0..p19 |
- *   Plan    32 bytes | n_ops ops | n_dims dims | n_cursors cursors | scratch scratch_size |
+ *   Plan    32 bytes | n_ops ops | n_dims dims | cursor_bytes cursors | scratch scratch_size |
  */
 
 /** ggml's view of memory: ne elements and nb byte strides per dimension, ne0 fastest. */
@@ -45,7 +45,7 @@ export class Op {
   src5: Tensor;
   src6: Tensor;
   src7: Tensor;
-  /** This op's own counter of chunks taken, zeroed by begin(). */
+  /** This op's own counter of chunks taken, zeroed by begin(); those of its further ranges follow, cursor_bytes apart. */
   cursor: usize;
   p0: i32;
   p1: i32;
@@ -65,6 +65,9 @@ export class Op {
 
 export const OP_SIZE: usize = 128;
 
+/** Ranges a product's rows are parted in at most, each with a cursor of its own; where threads are more, some share one. */
+export const RANGES: i32 = 8;
+
 @unmanaged
 export class Plan {
   n_ops: i32;
@@ -72,7 +75,8 @@ export class Plan {
   /** Pairs (address of an ne, 0 = n_tokens | 1 = n_outputs): the dimensions that follow the batch. */
   n_dims: i32;
   dims: usize;
-  n_cursors: i32;
+  /** Bytes of one cursor for each op: a range's cursors lie side by side, away from those of the other RANGES. */
+  cursor_bytes: u32;
   cursors: usize;
   /** scratch_size bytes for each thread, thread ith's at scratch + ith * scratch_size. */
   scratch: usize;

@@ -2,7 +2,7 @@
  * ggml_graph_plan: nodes -> records with memory and barriers -> bytes for the arena.
  * A plan is made once per model; a step changes only n_tokens and n_outputs (begin() in assembly/compute.ts).
  */
-import { LAYOUT, CODE, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, TENSOR, TENSOR_SIZE } from './layout.ts';
+import { LAYOUT, CODE, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, TENSOR, TENSOR_SIZE } from './layout.ts';
 import type { Record } from './lower.ts';
 import { nbytes, type Tensor } from './tensor.ts';
 
@@ -46,7 +46,7 @@ export function createPlan(records: readonly Record[], keep: readonly Tensor[] =
   const dims = tensors.filter((t) => t.batch).length;
   const scratchSize = up(Math.max(0, ...records.map((r) => r.scratch ?? 0)));
   const constants = [...new Set(tensors.map(base))].filter((t) => t.values);
-  return { records, tensors, computeBytes, scratchSize, constants, byteLength: up(PLAN_SIZE) + up(tensors.length * TENSOR_SIZE) + up(records.length * OP_SIZE) + up(records.length * 4) + up(dims * 8) };
+  return { records, tensors, computeBytes, scratchSize, constants, byteLength: up(PLAN_SIZE) + up(tensors.length * TENSOR_SIZE) + up(records.length * OP_SIZE) + up(records.length * 4) * RANGES + up(dims * 8) };
 }
 
 /**
@@ -128,7 +128,7 @@ export function encodePlan(plan: Plan, at: number, scratchAt: number): Uint8Arra
   const { tensors, records, scratchSize } = plan;
   const bytes = new Uint8Array(plan.byteLength), u32 = new Uint32Array(bytes.buffer), f32 = new Float32Array(bytes.buffer);
   const tensorsAt = up(PLAN_SIZE), opsAt = tensorsAt + up(tensors.length * TENSOR_SIZE);
-  const cursorsAt = opsAt + up(records.length * OP_SIZE), dimsAt = cursorsAt + up(records.length * 4);
+  const cursorsAt = opsAt + up(records.length * OP_SIZE), cursorBytes = up(records.length * 4), dimsAt = cursorsAt + cursorBytes * RANGES;
   const address = new Map(tensors.map((t, i) => [t, at + tensorsAt + i * TENSOR_SIZE]));
 
   let nDims = 0;
@@ -157,7 +157,7 @@ export function encodePlan(plan: Plan, at: number, scratchAt: number): Uint8Arra
   u32[PLAN.ops] = at + opsAt;
   u32[PLAN.nDims] = nDims;
   u32[PLAN.dims] = at + dimsAt;
-  u32[PLAN.nCursors] = records.length;
+  u32[PLAN.cursorBytes] = cursorBytes;
   u32[PLAN.cursors] = at + cursorsAt;
   u32[PLAN.scratch] = scratchAt;
   u32[PLAN.scratchSize] = scratchSize;

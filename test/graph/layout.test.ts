@@ -1,7 +1,7 @@
 /** src/graph/layout.ts is the mirror of what the kernels read: compared with their source text, and with the modules themselves. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, BINARY, CLOSED, CODE, COPY_CHUNK, LAYOUT, MAX_SRC, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, SYNC, SYNC_SIZE, TENSOR, TENSOR_SIZE, TYPE_ACT, UNARY } from '../../src/graph/layout.ts';
+import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, BINARY, CLOSED, CODE, COPY_CHUNK, LAYOUT, MAX_SRC, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, SYNC, SYNC_SIZE, TENSOR, TENSOR_SIZE, TYPE_ACT, UNARY } from '../../src/graph/layout.ts';
 import { vecDotType } from '../../src/graph/vec-dot-type.ts';
 import { TYPE, typeById } from '../../src/type-traits.ts';
 import { ARENA_BASE } from '../../src/wasm/memory.ts';
@@ -34,7 +34,7 @@ describe('assembly/tensor.ts', () => {
     expect(constants('tensor').OP_SIZE).toBe(OP_SIZE);
   });
   it('Plan', () => {
-    expect(at('Plan', { nOps: 'n_ops', ops: 'ops', nDims: 'n_dims', dims: 'dims', nCursors: 'n_cursors', cursors: 'cursors', scratch: 'scratch', scratchSize: 'scratch_size' })).toEqual(PLAN);
+    expect(at('Plan', { nOps: 'n_ops', ops: 'ops', nDims: 'n_dims', dims: 'dims', cursorBytes: 'cursor_bytes', cursors: 'cursors', scratch: 'scratch', scratchSize: 'scratch_size' })).toEqual(PLAN);
     expect(fields('Plan').length * 4).toBe(PLAN_SIZE);
   });
   it('flags and layouts', () => {
@@ -88,17 +88,17 @@ describe.each(BUILDS)('%s', (build) => {
   it('begin() writes the dimensions that follow the batch, and takes all chunks back', () => {
     const k = instantiate(build, 4);
     k.arena.reset();
-    const at = k.arena.alloc(256, 0), w = new Int32Array(k.memory.buffer, at, 64);
+    const at = k.arena.alloc(512, 0), w = new Int32Array(k.memory.buffer, at, 128);
     w.fill(77);
     const dims = at + 128, cursors = at + 192;
     w[PLAN.nDims] = 2;
     w[PLAN.dims] = dims;
-    w[PLAN.nCursors] = 3;
+    w[PLAN.cursorBytes] = 3 * 4;
     w[PLAN.cursors] = cursors;
     w.set([at + 80, 0, at + 84, 1], 32); // ne of a tensor by tokens, ne of one by outputs
     k.call('begin', at, 19, 5);
     expect([w[20], w[21], w[22]]).toEqual([19, 5, 77]);
-    expect([...w.slice(48, 52)]).toEqual([0, 0, 0, 77]);
+    expect([...w.slice(48, 49 + 3 * RANGES)]).toEqual([...new Array<number>(3 * RANGES).fill(0), 77]);
     k.arena.checkGuards();
   });
 });

@@ -4,7 +4,7 @@ import { llama } from '../../src/arch/llama.ts';
 import type { HParams } from '../../src/arch/hparams.ts';
 import type { GGUF } from '../../src/gguf/types.ts';
 import { ROPE_DEFAULTS } from '../../src/arch/rope-table.ts';
-import { OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, TENSOR, TENSOR_SIZE } from '../../src/graph/layout.ts';
+import { OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, TENSOR, TENSOR_SIZE } from '../../src/graph/layout.ts';
 import type { KernelFacts } from '../../src/graph/record.ts';
 import { lower, type Record as PlanRecord } from '../../src/graph/lower.ts';
 import { attention, kv_store } from '../../src/graph/attention-ops.ts';
@@ -175,7 +175,8 @@ describe('llama', () => {
     const at = 1 << 16, bytes = encodePlan(plan, at, 12345), w = new Uint32Array(bytes.buffer);
     expect(bytes.length).toBe(plan.byteLength);
     const word = (address: number): number => w[(address - at) / 4];
-    expect([w[PLAN.nOps], w[PLAN.nCursors], w[PLAN.scratch], w[PLAN.scratchSize]]).toEqual([plan.records.length, plan.records.length, 12345, plan.scratchSize]);
+    expect([w[PLAN.nOps], w[PLAN.scratch], w[PLAN.scratchSize]]).toEqual([plan.records.length, 12345, plan.scratchSize]);
+    expect(w[PLAN.dims] - w[PLAN.cursors], "every range's cursors fit before what follows").toBe(w[PLAN.cursorBytes] * RANGES);
     const meet = barriers(plan.records);
     const cursors = new Set<number>();
     for (const [i, r] of plan.records.entries()) {
@@ -190,6 +191,7 @@ describe('llama', () => {
       cursors.add(word(op + 4 * OP.cursor));
     }
     expect(cursors.size, 'every op has a cursor of its own').toBe(plan.records.length);
+    expect(Math.max(...cursors) + 4 - w[PLAN.cursors], 'in the first range').toBeLessThanOrEqual(w[PLAN.cursorBytes]);
     const dims = Array.from({ length: w[PLAN.nDims] }, (_, i) => [word(w[PLAN.dims] + 8 * i), word(w[PLAN.dims] + 8 * i + 4)]);
     for (const [address, by] of dims) {
       const index = Math.floor((address - at - PLAN_SIZE) / TENSOR_SIZE);
