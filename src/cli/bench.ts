@@ -2,11 +2,12 @@
 import { basename } from 'node:path';
 import { QuantletError } from '../errors.ts';
 import type { Model } from '../model.ts';
-import { CACHE_FLAGS, SHIPPED_MODEL, openHeader, openModel, progressBar, type Command } from './command.ts';
+import { CACHE_FLAGS, MODEL_FLAGS, located, openHeader, openModel, type Command } from './command.ts';
 import { parseFlags, type Values } from './flags.ts';
 import { inspectToJson } from './inspect.ts';
+import { progressBar } from './progress.ts';
 
-const KEYS = ['model', 'benchPrompt', 'benchGen', 'benchBoth', 'benchDepth', 'benchThreads', 'repetitions', 'batch', ...CACHE_FLAGS, 'output', 'turbo', 'build', 'noWarmup', 'help'] as const;
+const KEYS = [...MODEL_FLAGS, 'benchPrompt', 'benchGen', 'benchBoth', 'benchDepth', 'benchThreads', 'repetitions', 'batch', ...CACHE_FLAGS, 'output', 'turbo', 'build', 'noWarmup', 'help'] as const;
 
 interface Test {
   readonly nPrompt: number;
@@ -57,13 +58,11 @@ export const bench: Command = {
     if (!print) throw new QuantletError('ERR_USAGE', `-o is "${output}"; expected ${Object.keys(PRINT).join(', ')}`);
     if (repetitions < 1) throw new QuantletError('ERR_USAGE', `-r is ${repetitions}; expected at least 1`);
     const tests = testsOf(values);
-    const path = values.model ?? SHIPPED_MODEL, header = inspectToJson(await openHeader(path));
-    const threads = values.benchThreads ?? [undefined];
+    const { benchThreads: threads = [undefined], ...file } = await located(values, signal), header = inspectToJson(await openHeader(file.model));
     const rows: Row[] = [];
     const bar = progressBar('measuring');
     for (const [i, t] of threads.entries()) {
-      const { benchThreads: _, ...rest } = values;
-      const model = await openModel({ ...rest, ctx: Math.max(...tests.map((x) => x.nDepth + x.nPrompt + x.nGen)), ...(t !== undefined ? { threads: t } : {}) }, signal);
+      const model = await openModel({ ...file, ctx: Math.max(...tests.map((x) => x.nDepth + x.nPrompt + x.nGen)), ...(t !== undefined ? { threads: t } : {}) }, signal);
       try {
         for (const [k, test] of tests.entries()) {
           const samples: number[] = [];
@@ -75,7 +74,7 @@ export const bench: Command = {
           const tokens = test.nPrompt + test.nGen, rates = samples.map((ns) => (tokens * 1e9) / ns);
           rows.push({
             build: model.build, cpu_info: `${process.arch}, ${process.release.name} ${process.versions.node}`, backends: 'CPU',
-            model_filename: basename(path), model_type: `${header.architecture} ${majorType(header.types)}`, model_size: header.tensor_bytes, model_n_params: header.parameters,
+            model_filename: basename(file.model), model_type: `${header.architecture} ${majorType(header.types)}`, model_size: header.tensor_bytes, model_n_params: header.parameters,
             n_batch: model.state.engine.batchSize, n_ubatch: model.state.engine.batchSize, n_threads: model.threads, type_k: values.cacheTypeK ?? 'f16', type_v: values.cacheTypeV ?? 'f16',
             n_prompt: test.nPrompt, n_gen: test.nGen, n_depth: test.nDepth, test_time: new Date().toISOString(),
             avg_ns: Math.round(mean(samples)), stddev_ns: Math.round(stddev(samples)), avg_ts: mean(rates), stddev_ts: stddev(rates), samples_ns: samples, samples_ts: rates,

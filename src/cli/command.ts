@@ -1,4 +1,4 @@
-/** What the commands share: their shape, opening a model, progress, numbers on the terminal. */
+/** What the commands share: their shape, opening a model, texts from files. */
 import { loadModel, platform } from '../entry/node.ts';
 import type { GGUF } from '../gguf/types.ts';
 import type { LoadOptions, Model } from '../model.ts';
@@ -8,6 +8,8 @@ import type { KvType } from '../graph/attention-ops.ts';
 import type { Build } from '../wasm/load.ts';
 import { QuantletError } from '../errors.ts';
 import type { FlagKey, Values } from './flags.ts';
+import { resolveModel, type HubFlags } from './hub.ts';
+import { progressBar } from './progress.ts';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 
@@ -27,8 +29,7 @@ export interface Command {
 /** The model that ships with the package. */
 export const SHIPPED_MODEL = fileURLToPath(new URL('../../models/tiny-stories-q4_0.gguf', import.meta.url));
 
-interface ModelFlags {
-  model?: string;
+interface ModelFlags extends HubFlags {
   threads?: number;
   ctx?: number;
   batch?: number;
@@ -39,23 +40,29 @@ interface ModelFlags {
   cacheTypeV?: string;
   lora?: string[];
   loraScaled?: string[];
-  hf?: string;
-  hfFile?: string;
-  hfToken?: string;
-  offline?: boolean;
 }
 
-/** Flags that say which model: a path, a URL, or a repository of the hub; and with which adapters. */
-export const MODEL_FLAGS = ['model', 'hf', 'hfFile', 'hfToken', 'offline', 'lora', 'loraScaled'] as const satisfies readonly FlagKey[];
+/** Flags that say which file: a path, a URL, or one of a repository of the hub. */
+export const FILE_FLAGS = ['model', 'hf', 'hfFile', 'hfToken', 'offline'] as const satisfies readonly FlagKey[];
+
+/** Flags that say which model: its file, and with which adapters. */
+export const MODEL_FLAGS = [...FILE_FLAGS, 'lora', 'loraScaled'] as const satisfies readonly FlagKey[];
 
 /** Flags that say what its cache is. */
 export const CACHE_FLAGS = ['cacheTypeK', 'cacheTypeV'] as const satisfies readonly FlagKey[];
 
+/** The flags with the path of the model that they name, downloaded where it has to be; of the one that ships where they name none. */
+export async function located<V extends HubFlags>(values: V, signal: AbortSignal): Promise<Omit<V, 'hf' | 'hfFile'> & { model: string }> {
+  const { hf: _, hfFile: __, ...rest } = values;
+  return { ...rest, model: (await resolveModel(values, signal)) ?? SHIPPED_MODEL };
+}
+
 /** Loads the model of the flags, with a progress bar on stderr where that is a terminal. */
 export async function openModel(values: ModelFlags, signal: AbortSignal, more: LoadOptions = {}): Promise<Model> {
+  const { model: path } = await located(values, signal);
   const bar = progressBar('loading');
   try {
-    return await loadModel(values.model ?? SHIPPED_MODEL, {
+    return await loadModel(path, {
       contextLength: values.ctx ?? 0,
       warmUp: !values.noWarmup,
       signal,
@@ -103,26 +110,6 @@ export async function readText(path: string, what: string): Promise<string> {
 export async function templateOf({ chatTemplate, chatTemplateFile }: Values<'chatTemplate' | 'chatTemplateFile'>): Promise<{ chatTemplate?: string }> {
   const text = chatTemplateFile === undefined ? chatTemplate : await readText(chatTemplateFile, 'the chat template');
   return text === undefined ? {} : { chatTemplate: text };
-}
-
-/** A line on stderr that shows how far something is; nothing where stderr is no terminal. */
-export function progressBar(what: string): { set(part: number): void; end(): void } {
-  const { stderr } = process;
-  if (!stderr.isTTY) return { set() {}, end() {} };
-  const width = 30;
-  let shown = -1;
-  return {
-    set(part) {
-      const percent = Math.floor(part * 100);
-      if (percent === shown) return;
-      shown = percent;
-      const full = Math.round(part * width);
-      stderr.write(`\r${what} ${'█'.repeat(full)}${'░'.repeat(width - full)} ${percent} %`);
-    },
-    end() {
-      if (shown >= 0) stderr.write('\r\x1b[K');
-    },
-  };
 }
 
 /** \n, \t, \r, \", \', \\, \xHH as llama.cpp reads them in prompts. */

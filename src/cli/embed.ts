@@ -4,7 +4,7 @@ import { outputRows, rankPooling, rankPrompt } from '../embed.ts';
 import { QuantletError } from '../errors.ts';
 import { getStrings } from '../gguf/metadata.ts';
 import type { Model } from '../model.ts';
-import { CACHE_FLAGS, MODEL_FLAGS, openHeader, openModel, readText, SHIPPED_MODEL, unescape, type Command } from './command.ts';
+import { CACHE_FLAGS, MODEL_FLAGS, located, openHeader, openModel, readText, unescape, type Command } from './command.ts';
 import { embeddingOutput, FORMATS, normalized, rankOutput, type Format } from './embed-output.ts';
 import { parseFlags, type FlagKey, type Values } from './flags.ts';
 
@@ -34,9 +34,9 @@ export const embed: Command = {
     if (positionals.length > 0) throw new QuantletError('ERR_USAGE', `"${positionals[0]}" is no flag; give the text with -p and the model with -m`);
     const { pooling: asked, format, normalize } = checked(values);
     const texts = await readTexts(values);
-    const { pooling: trained } = readHParams(await openHeader(values.model ?? SHIPPED_MODEL)), pooling = asked ?? trained;
+    const file = await located(values, signal), { pooling: trained } = readHParams(await openHeader(file.model)), pooling = asked ?? trained;
     if (pooling === 'rank' && trained !== 'rank') throw new QuantletError('ERR_INVALID_ARGUMENT', 'the model is no reranker (its file has no pooling_type rank); use another --pooling');
-    const model = await openModel(values, signal, { parallel: Math.min(PARALLEL, texts.length), contextLength: values.ctx, embeddings: pooling === 'rank' ? undefined : true });
+    const model = await openModel(file, signal, { parallel: Math.min(PARALLEL, texts.length), contextLength: values.ctx, embeddings: pooling === 'rank' ? undefined : true });
     try {
       if (pooling === 'rank') {
         const rows = await ranks(model, texts, values.clsSeparator ?? '\t', signal);

@@ -25,7 +25,7 @@ const flag = <T extends Flag['type']>(name: string, aliases: string, type: T, va
 });
 
 export const FLAGS = {
-  model: flag('model', '-m', 'string', 'FILE', 'GGUF model; default: the small one that ships'),
+  model: flag('model', '-m -mu --model-url', 'string', 'FILE|URL', 'GGUF model: a path, or an https URL that is downloaded once; default: the small one that ships'),
   prompt: flag('prompt', '-p', 'string', 'TEXT', 'the text to continue; empty: the model begins by itself'),
   text: flag('prompt', '-p', 'string', 'TEXT', 'the text'),
   file: flag('file', '-f', 'string', 'FILE', 'read the text from a file'),
@@ -82,8 +82,8 @@ export const FLAGS = {
   tokenEmbeddingType: flag('token-embedding-type', '', 'string', 'TYPE', 'ggml type of the token embeddings'),
   tensorType: flag('tensor-type', '', 'strings', 'NAME=TYPE', 'ggml type of tensors whose name matches the pattern: attn_v=q6_K; may be given several times'),
   turbo: flag('turbo', '', 'boolean', '', 'experimental 256-bit code on Node 24 and newer'),
-  hf: flag('hf-repo', '-hf -hfr', 'string', 'USER/REPO[:QUANT]', 'a model of the Hugging Face hub, downloaded once (QUANT: Q4_K_M, else Q8_0, else the first)'),
-  hfFile: flag('hf-file', '-hff', 'string', 'FILE', 'this file of the repository, in place of QUANT'),
+  hf: flag('hf-repo', '-hf -hfr', 'string', 'USER/REPO[:QUANT]', 'a model of the Hugging Face hub, downloaded once (QUANT: Q4_K_M, else the first model)'),
+  hfFile: flag('hf-file', '-hff', 'string', 'FILE', 'this file of the repository of -hf, in place of QUANT'),
   hfToken: flag('hf-token', '-hft', 'string', 'TOKEN', 'access token of the hub; default: HF_TOKEN of the environment'),
   offline: flag('offline', '', 'boolean', '', 'only what was downloaded before'),
   lora: flag('lora', '', 'strings', 'FILE,...', 'LoRA adapters (GGUF) to apply; may be given several times'),

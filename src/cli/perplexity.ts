@@ -5,13 +5,14 @@ import { QuantletError } from '../errors.ts';
 import { ATTENTION_PART } from '../graph/layout.ts';
 import type { Model } from '../model.ts';
 import { pickBuild } from '../wasm/load.ts';
-import { CACHE_FLAGS, openModel, progressBar, type Command } from './command.ts';
+import { CACHE_FLAGS, MODEL_FLAGS, openModel, type Command } from './command.ts';
 import { parseFlags } from './flags.ts';
 import { countedOf, createKlBase, openKlBase, type KlBase } from './kl-base.ts';
 import { KL_HEAD, klLine, klReport, klResult, klValues } from './kl-stats.ts';
+import { progressBar } from './progress.ts';
 import { createScorer, rowWords, type Scorer } from './score.ts';
 
-const KEYS = ['model', 'lora', 'loraScaled', 'file', 'prompt', 'ctx', 'chunks', 'threads', 'batch', ...CACHE_FLAGS, 'klBase', 'kl', 'build', 'json', 'help'] as const;
+const KEYS = [...MODEL_FLAGS, 'file', 'prompt', 'ctx', 'chunks', 'threads', 'batch', ...CACHE_FLAGS, 'klBase', 'kl', 'build', 'json', 'help'] as const;
 
 /** Cells of the cache that windows computed at the same time may take: more would cost memory and gain nothing. */
 const MOST_CELLS = 4096;

@@ -9,8 +9,9 @@ import { readImatrix, type Imatrix } from '../quantize/imatrix.ts';
 import { createRowsPool } from '../threads/rows-node.ts';
 import type { TypeTraits } from '../type-traits.ts';
 import { pickBuild } from '../wasm/load.ts';
-import { progressBar, type Command } from './command.ts';
+import type { Command } from './command.ts';
 import { parseFlags } from './flags.ts';
+import { progressBar } from './progress.ts';
 import { parseQuantizeArgs } from './quantize-args.ts';
 import { quantizeFile, type QuantizeSummary } from './quantize.ts';
 

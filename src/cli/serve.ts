@@ -7,7 +7,7 @@ import { createHandler, type HandlerOptions } from '../openai/handler.ts';
 import { errorBody, errorResponse, HttpError } from '../openai/http-error.ts';
 import { nodeListener } from '../openai/node-listener.ts';
 import { chatPage } from '../openai/page.ts';
-import { CACHE_FLAGS, MODEL_FLAGS, openModel, readText, SHIPPED_MODEL, templateOf, type Command } from './command.ts';
+import { CACHE_FLAGS, MODEL_FLAGS, located, openModel, readText, templateOf, type Command } from './command.ts';
 import { parseFlags, type FlagKey, type Values } from './flags.ts';
 
 const KEYS = [
@@ -59,9 +59,9 @@ export const serve: Command = {
     server.on('clientError', refuse);
     const address = await listen(server, values);
     try {
-      const { parallel = 4, alias, model: path } = values;
-      const name = alias ?? basename(path ?? values.hf ?? SHIPPED_MODEL).replace(/\.gguf$/i, '');
-      const model = await openModel(values, stopping.signal, { parallel, name, contextLength: values.ctx ?? undefined, ...(await templateOf(values)) });
+      const file = await located(values, stopping.signal), { parallel = 4, alias } = values;
+      const name = alias ?? basename(file.model).replace(/\.gguf$/i, '');
+      const model = await openModel(file, stopping.signal, { parallel, name, contextLength: values.ctx ?? undefined, ...(await templateOf(values)) });
       try {
         handler = createHandler(model, options);
         process.stderr.write(`quantlet serves ${model.name} at ${address} (${parallel} at once, context ${model.contextLength}, build ${model.build}, ${model.threads} threads)\n`);

@@ -2,10 +2,10 @@
 import { readFile } from 'node:fs/promises';
 import { QuantletError } from '../errors.ts';
 import { createTokenizer, type Tokenizer } from '../tokenize/tokenizer.ts';
-import { openHeader, SHIPPED_MODEL, unescape, type Command } from './command.ts';
+import { FILE_FLAGS, located, openHeader, unescape, type Command } from './command.ts';
 import { parseFlags, type FlagKey } from './flags.ts';
 
-const KEYS = ['model', 'text', 'file', 'stdin', 'ids', 'noBos', 'noParseSpecial', 'showCount', 'escape', 'noEscape', 'help'] as const satisfies readonly FlagKey[];
+const KEYS = [...FILE_FLAGS, 'text', 'file', 'stdin', 'ids', 'noBos', 'noParseSpecial', 'showCount', 'escape', 'noEscape', 'help'] as const satisfies readonly FlagKey[];
 
 export interface TokenizeOptions {
   /** Print `[1, 2, 3]` in place of a line for each token. */
@@ -41,12 +41,12 @@ export const tokenize: Command = {
   summary: 'show the tokens of a text',
   flags: KEYS,
   examples: ['quantlet tokenize -m model.gguf -p "Hello world"', 'quantlet tokenize -m model.gguf -f prompt.txt --ids', 'cat prompt.txt | quantlet tokenize -m model.gguf --stdin --show-count'],
-  async run(argv) {
+  async run(argv, signal) {
     const { values, positionals } = parseFlags(argv, KEYS);
     if (positionals.length > 0) throw new QuantletError('ERR_USAGE', `"${positionals[0]}" is no flag; give the text with -p and the model with -m`);
     const given = [values.text, values.file, values.stdin].filter((from) => from !== undefined).length;
     if (given !== 1) throw new QuantletError('ERR_USAGE', `the text comes from one of -p, -f and --stdin; ${given === 0 ? 'none' : given} of them was given`);
-    const { metadata } = await openHeader(values.model ?? SHIPPED_MODEL);
+    const { metadata } = await openHeader((await located(values, signal)).model);
     const tokenizer = createTokenizer(metadata);
     for (const warning of tokenizer.warnings) process.stderr.write(`quantlet: ${warning}\n`);
     const text = values.text ?? (values.file === undefined ? await readStdin() : await readText(values.file));

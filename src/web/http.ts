@@ -8,6 +8,8 @@ export interface HttpOptions {
   readonly cache?: RequestCache | undefined;
   /** Milliseconds before the first retry; each further one waits twice as long. */
   readonly retryMs?: number | undefined;
+  /** What to do about a status that will not pass, or (undefined) where there is no connection; default: what a page should look at. */
+  readonly advice?: ((status: number | undefined) => string) | undefined;
 }
 
 export interface HttpFile {
@@ -35,12 +37,18 @@ const failed = (url: string, why: string, cause?: unknown): QuantletError => new
 const passes = (status: number): boolean => status === 408 || status === 429 || status >= 500;
 const whole = (text: string | null | undefined): number | undefined => (text && /^\d+$/.test(text) ? Number(text) : undefined);
 
+const pageAdvice = (status: number | undefined): string =>
+  status === undefined ? 'no connection, or a page of another origin that the server does not allow: CORS' : `check the address${status === 401 || status === 403 ? ' and the headers it asks for' : ''}`;
+
+/** Node's fetch says "fetch failed" and keeps the reason as the cause. */
+const reasonOf = (error: unknown): string => (!(error instanceof Error) ? String(error) : error.cause instanceof Error && error.cause.message !== '' ? error.cause.message : error.message);
+
 /**
  * Opens `url` at byte `from`; a file that has shrunk or knows no ranges is opened at its beginning.
  * @throws ERR_DOWNLOAD where there is no such file, or the server cannot be reached after some tries; or signal.reason
  */
 export async function openHttp(url: string, from: number, options: HttpOptions = {}): Promise<HttpFile> {
-  const { headers, cache, signal, retryMs = RETRY_MS } = options;
+  const { headers, cache, signal, retryMs = RETRY_MS, advice = pageAdvice } = options;
   const closing = new AbortController();
   const abort = (): void => closing.abort(signal?.reason);
   signal?.addEventListener('abort', abort, { once: true });
@@ -65,12 +73,12 @@ export async function openHttp(url: string, from: number, options: HttpOptions =
         if (response.ok) return accept(response, begin);
         void response.body?.cancel().catch(() => {});
         why = `the server answered ${response.status} ${response.statusText}`.trim();
-        if (!passes(response.status)) throw failed(url, `${why}; check the address${response.status === 401 || response.status === 403 ? ' and the headers it asks for' : ''}`);
+        if (!passes(response.status)) throw failed(url, `${why}; ${advice(response.status)}`);
       } catch (error) {
         closing.signal.throwIfAborted();
         if (error instanceof QuantletError) throw error;
         ranged = begin > 0; // some servers and old browsers stumble over the header
-        why = `${error instanceof Error ? error.message : String(error)} (no connection, or a page of another origin that the server does not allow: CORS)`;
+        why = `${reasonOf(error)} (${advice(undefined)})`;
         cause = error;
       }
       if (tries === RETRIES) throw failed(url, `${why}, ${RETRIES + 1} times`, cause);
@@ -122,7 +130,7 @@ export async function openHttp(url: string, from: number, options: HttpOptions =
       } catch (error) {
         closing.signal.throwIfAborted();
         if (error instanceof QuantletError) throw error;
-        why = `the connection broke at byte ${at}${byteLength === undefined ? '' : ` of ${byteLength}`}: ${error instanceof Error ? error.message : String(error)}`;
+        why = `the connection broke at byte ${at}${byteLength === undefined ? '' : ` of ${byteLength}`}: ${reasonOf(error)}`;
         if (byteLength === undefined) throw failed(url, why, error);
       } finally {
         void reader?.cancel().catch(() => {});

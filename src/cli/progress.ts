@@ -1,0 +1,72 @@
+/** How far something is, on stderr: a bar that redraws itself on a terminal, lines elsewhere. */
+
+const WIDTH = 30;
+const bar = (part: number): string => {
+  const full = Math.round(Math.min(1, part) * WIDTH);
+  return '█'.repeat(full) + '░'.repeat(WIDTH - full);
+};
+
+/** A line on stderr that shows how far something is; nothing where stderr is no terminal. */
+export function progressBar(what: string): { set(part: number): void; end(): void } {
+  const { stderr } = process;
+  if (!stderr.isTTY) return { set() {}, end() {} };
+  let shown = -1;
+  return {
+    set(part) {
+      const percent = Math.floor(part * 100);
+      if (percent === shown) return;
+      shown = percent;
+      stderr.write(`\r${what} ${bar(part)} ${percent} %`);
+    },
+    end() {
+      if (shown >= 0) stderr.write('\r\x1b[K');
+    },
+  };
+}
+
+const UNITS = [['GB', 1e9], ['MB', 1e6], ['kB', 1e3]] as const;
+
+/** 1234567 as `1.2 MB`. */
+export function bytesText(n: number): string {
+  const [unit, size] = UNITS.find(([, most]) => n >= most) ?? ['bytes', 1];
+  return `${size === 1 ? n : (n / size).toFixed(1)} ${unit}`;
+}
+
+export interface DownloadProgress {
+  /** Bytes that are here, of how many; `total` is undefined where the server does not say. */
+  set(loaded: number, total: number | undefined): void;
+  /** Another process is at it. */
+  waiting(): void;
+  end(): void;
+}
+
+/** Milliseconds between two pictures on a terminal, and between two lines elsewhere (a log). */
+const REDRAW_MS = 100, LINE_MS = 10_000;
+
+/** Shows a download: bytes, part, speed since it began. */
+export function downloadProgress(name: string): DownloadProgress {
+  const { stderr } = process, terminal = stderr.isTTY === true;
+  let began = 0, from = 0, shown = 0, drawn = false, toldWait = false;
+  return {
+    set(loaded, total) {
+      const now = performance.now();
+      if (began === 0) [began, from] = [now, loaded];
+      else if (now - shown < (terminal ? REDRAW_MS : LINE_MS) && loaded !== total) return;
+      else if (!terminal && loaded === total && now - began < LINE_MS) return; // short ones: the first line says it all
+      shown = now;
+      const speed = now - began > 500 ? `, ${bytesText(Math.round(((loaded - from) * 1000) / (now - began)))}/s` : '';
+      const of = total === undefined ? bytesText(loaded) : `${bytesText(loaded)} of ${bytesText(total)}`;
+      if (!terminal) return void stderr.write(`quantlet: downloading ${name}: ${loaded === 0 && total !== undefined ? bytesText(total) : of}${speed}\n`);
+      const part = total === undefined || total === 0 ? '' : `${bar(loaded / total)} ${Math.floor((100 * loaded) / total)} % `;
+      drawn = true;
+      stderr.write(`\r\x1b[K${name} ${part}${of}${speed}`);
+    },
+    waiting() {
+      if (!toldWait) stderr.write(`quantlet: another process downloads ${name}; waiting for it\n`);
+      toldWait = true;
+    },
+    end() {
+      if (drawn) stderr.write('\r\x1b[K');
+    },
+  };
+}
