@@ -9,12 +9,12 @@ import { ACT_BLOCK, ACT_D, ACT_DSUM, ACT_PAIRS0, ACT_PAIRS1 } from './act';
 import { ACT_QUANT } from './dot';
 import * as fmt from './packed/format';
 import { G0, G1, G2, G3, factor, group_i8, low_nibbles } from './packed/group';
-import { madd } from './simd';
+import { held_ones, madd } from './simd';
 
 /** y[0..15] = 16 packed rows at w . the activation row at a; n blocks of format F, dots of flavour D. */
 export function gemv<F, D>(w: usize, n: i32, a: usize, y: usize): void {
   const f = changetype<F>(0), dot = changetype<D>(0);
-  const m = fmt.mask<F>(), m2 = fmt.mask2<F>(), low = low_nibbles(), zero = i32x4.splat(0);
+  const m = fmt.mask<F>(), m2 = fmt.mask2<F>(), low = low_nibbles(), ones = held_ones(), zero = i32x4.splat(0);
   const halves = fmt.w16<F>() ? 2 : 1;
   const part: usize = (fmt.w16<F>() ? 8 : 16) * ACT_QUANT;
   let y0 = f32x4.splat(0), y1 = y0, y2 = y0, y3 = y0;
@@ -83,7 +83,7 @@ export function gemv<F, D>(w: usize, n: i32, a: usize, y: usize): void {
         } else if (fmt.wide<F>()) {
           i0 = dot.sum_wide(s0, u0, pair), i1 = dot.sum_wide(s1, u1, pair), i2 = dot.sum_wide(s2, u2, pair), i3 = dot.sum_wide(s3, u3, pair);
         } else {
-          i0 = dot.sum(s0), i1 = dot.sum(s1), i2 = dot.sum(s2), i3 = dot.sum(s3);
+          i0 = dot.sum(s0, ones), i1 = dot.sum(s1, ones), i2 = dot.sum(s2, ones), i3 = dot.sum(s3, ones);
           if (fmt.biased<F>()) {
             const back = i32x4.shl(i32x4.extadd_pairwise_i16x8_s(pair), 4);
             i0 = i32x4.sub(i0, back), i1 = i32x4.sub(i1, back), i2 = i32x4.sub(i2, back), i3 = i32x4.sub(i3, back);

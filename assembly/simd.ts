@@ -113,6 +113,8 @@ const SMALL = memory.data<u8>([
   32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63,
 ]);
 
+const ONES = memory.data<i16>([1]);
+
 /**
  * A number of 0..63 in all sixteen bytes, for a loop: it comes from memory because V8 builds a v128 constant again at every use
  * (three instructions each), and keeps a loaded one in a register.
@@ -121,6 +123,13 @@ const SMALL = memory.data<u8>([
 @inline
 export function held(byte: usize): v128 {
   return v128.load8_splat(SMALL + byte);
+}
+
+/** Eight i16 ones, kept in a register as `held`. */
+// @ts-ignore: decorator
+@inline
+export function held_ones(): v128 {
+  return v128.load16_splat(ONES);
 }
 
 /** a . b of sixteen i8 each, any values, as four i32 sums (which element lands in which lane differs between words). */

@@ -155,6 +155,12 @@ export function mn<F>(w: usize, i: i32): v128 {
   return i32x4.splat(0);
 }
 
+// @ts-ignore: decorator
+@inline
+export function has_offset<F>(): bool {
+  return isDefined(changetype<F>(0).offset);
+}
+
 /** center * pair in i16; wide codes have their own way (dot.ts). */
 // @ts-ignore: decorator
 @inline
