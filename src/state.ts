@@ -9,6 +9,7 @@
 import { QuantletError } from './errors.ts';
 import { createFingerprint } from './fingerprint.ts';
 import type { GGUFValue } from './gguf/types.ts';
+import { K_CELLS } from './graph/layout.ts';
 import type { Range } from './threads/executor.ts';
 import type { Tensor } from './graph/tensor.ts';
 import type { ModelState } from './model.ts';
@@ -20,13 +21,11 @@ export interface SaveStateOptions {
 }
 
 const MAGIC = new TextEncoder().encode('qltstate');
-const VERSION = 1;
+const VERSION = 2;
 /** Bytes before the header. */
 const PREFIX = MAGIC.length + 8;
 /** Far more than a header needs. */
 const MOST_HEADER = 4096;
-/** K lies in groups of so many cells (assembly/ops/kv_cache.ts). */
-const GROUP = 8;
 
 /** What must be equal for a state to fit a model. */
 interface Identity {
@@ -61,7 +60,7 @@ export async function saveState(state: ModelState, metadata: ReadonlyMap<string,
     for (const run of runs(state, slot, tokens.length)) {
       signal?.throwIfAborted();
       body.set(await engine.executor.read(run.at, run.length), at);
-      if (run.keys && tokens.length % GROUP > 0) clearCells(body.subarray(at + run.length - GROUP * run.keys.nb[1], at + run.length), run.keys, tokens.length % GROUP);
+      if (run.keys && tokens.length % K_CELLS > 0) clearCells(body.subarray(at + run.length - K_CELLS * run.keys.nb[1], at + run.length), run.keys, tokens.length % K_CELLS);
       at += run.length;
     }
     const header: Header = { ...identity, tokens: tokens.length, sum: createFingerprint().add(body).hex() };
@@ -155,7 +154,7 @@ export function sharedLength(a: readonly number[], b: readonly number[]): number
   return n;
 }
 
-const wholeGroups = (n: number): number => Math.ceil(n / GROUP) * GROUP;
+const wholeGroups = (n: number): number => Math.ceil(n / K_CELLS) * K_CELLS;
 
 function bodyLength({ engine }: ModelState, n: number): number {
   return engine.caches.reduce((sum, { k, v }) => sum + k.ne[2] * (wholeGroups(n) * k.nb[1] + n * v.nb[1]), 4 * n);
@@ -176,14 +175,14 @@ function* runs({ engine }: ModelState, slot: number, n: number): Generator<Range
 
 /** Zeros for the cells of a group of keys from `from` on: what an earlier sequence left there is nobody's business. */
 function clearCells(group: Uint8Array, { type }: Tensor, from: number): void {
-  const clear = (at: number, size: number): void => void group.fill(0, at + from * size, at + GROUP * size);
+  const clear = (at: number, size: number): void => void group.fill(0, at + from * size, at + K_CELLS * size);
   if (type.blckSize === 1) {
-    for (let at = 0; at < group.length; at += GROUP * type.typeSize) clear(at, type.typeSize);
+    for (let at = 0; at < group.length; at += K_CELLS * type.typeSize) clear(at, type.typeSize);
     return;
   }
   const quants = type.typeSize - 2;
-  for (let block = 0; block < group.length; block += GROUP * type.typeSize) {
-    for (let i = 0; i < quants; i++) clear(block + GROUP * i, 1);
-    clear(block + GROUP * quants, 2);
+  for (let block = 0; block < group.length; block += K_CELLS * type.typeSize) {
+    for (let i = 0; i < quants; i++) clear(block + K_CELLS * i, 1);
+    clear(block + K_CELLS * quants, 2);
   }
 }

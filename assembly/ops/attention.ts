@@ -10,7 +10,7 @@
  */
 import { LOG2E, STATE, alibi_row, cap_row, mask_row, softmax_row, state_clear, state_merge, state_output } from './attention_part';
 import { FromF16, FromF32, score_row, score_tile, tile_rows, value_tile } from './attention_tile';
-import { k_group, load_k, load_v, v_cell, v_step } from './kv_cache';
+import { K_CELLS, k_group, load_k, load_v, v_cell, v_step } from './kv_cache';
 import { take } from '../sync';
 import { Op, row_of } from '../tensor';
 import { F16, F32 } from '../type_ids';
@@ -145,7 +145,7 @@ function walk(op: Op, kvh: i32, from: i32, to: i32, only_part: i32, scratch: usi
     const cell = base + part * PART, n = min(PART, n_max - part * PART);
     let k = k_group(op.src1.data, k_type, kvh, op.p2, hd_k, cell), v = v_cell(op.src2.data, v_type, kvh, op.p2, hd_v, cell), plane = <usize>op.p2 * v_step(v_type);
     if (!k_direct) {
-      load_k(k_type, k, (n + 7) & ~7, hd_k, scratch + k_at(hd_k, hd_v));
+      load_k(k_type, k, (n + K_CELLS - 1) & -K_CELLS, hd_k, scratch + k_at(hd_k, hd_v));
       k = scratch + k_at(hd_k, hd_v);
     }
     if (!v_direct) {
@@ -186,7 +186,7 @@ function load_queries(op: Op, kvh: i32, from: i32, to: i32, f16: bool, scratch: 
 function part_tile(op: Op, kvh: i32, part: i32, r0: i32, rows: i32, q: usize, k: usize, k_f16: bool, v: usize, plane: usize, v_f16: bool, scratch: usize): void {
   const hd_k = op.p1, hd_v = op.p7, rep = op.src0.ne1 / op.p3;
   const s = scratch + scores_at(hd_k), states = scratch + states_at(hd_k), state_bytes = <usize>(hd_v + STATE) << 2;
-  const n = min(PART, visible_of(op, r0, rows, rep) - part * PART), groups = (n + 7) >> 3;
+  const n = min(PART, visible_of(op, r0, rows, rep) - part * PART), groups = (n + K_CELLS - 1) / K_CELLS * (K_CELLS >> 3);
   if (n <= 0) return;
   if (k_f16) score_tile<FromF16>(rows, q, hd_k, k, groups, s);
   else score_tile<FromF32>(rows, q, hd_k, k, groups, s);

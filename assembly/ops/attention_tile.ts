@@ -1,6 +1,7 @@
 /**
  * The hot loop of attention, for scores and for values alike: out[r][0..8) = sum over i of a[i][r] * b[i][0..8), one chain of madds over i.
- * Scores: i is a dimension, b eight keys. Values: i is a key, b eight dimensions. b is f32, or f16 widened on the way (times 2^-112).
+ * Scores: i is a dimension, b eight keys of 16 that lie side by side. Values: i is a key, b eight dimensions. b is f32, or f16 widened on the
+ * way (times 2^-112).
  * 6 rows x 8 columns are 12 accumulators of 16 registers, beside two of b and one splat of a; f16 needs two more and goes up to 4 rows.
  */
 import { madd } from '../simd';
@@ -24,18 +25,26 @@ export class FromF16 {
 type Queries = i32;
 type Probabilities = f32;
 
+// Bytes from one i to the next.
+// @ts-ignore: decorator
+@inline
+function step<B, A>(): usize {
+  return isInteger<A>() ? 2 * changetype<B>(0).step() : changetype<B>(0).step();
+}
+
 /**
- * `groups` times 8 columns: b of a group is `b_group` bytes after the one before, its out 32.
+ * `groups` times 8 columns. Queries: two groups lie side by side, b_group bytes before the next two. Probabilities: each b_group bytes
+ * after the one before. Its out lies 32 bytes further.
  * a: row r of step i at a + i * a_step + r * (4 for Queries, 1024 for Probabilities); out: row r at out + r * out_row.
  */
 // @ts-ignore: decorator
 @inline
 function tile<B, A>(R: i32, a: usize, a_step: usize, n: i32, b: usize, b_group: usize, groups: i32, out: usize, out_row: usize, mask: v128): void {
   const f = changetype<B>(0), zero = i32x4.splat(0);
-  for (let g = 0; g < groups; g++, b += b_group, out += 32) {
+  for (let g = 0; g < groups; g++, out += 32) {
     let a0 = zero, a1 = zero, b0 = zero, b1 = zero, c0 = zero, c1 = zero, d0 = zero, d1 = zero, e0 = zero, e1 = zero, f0 = zero, f1 = zero;
     let p = a, q = b;
-    for (const end = b + <usize>n * f.step(); q < end; q += f.step(), p += a_step) {
+    for (const end = b + <usize>n * step<B, A>(); q < end; q += step<B, A>(), p += a_step) {
       const lo = f.lo(q, zero, mask), hi = f.hi(q, zero, mask);
       let s = v128.load32_splat(p);
       a0 = madd(lo, s, a0);
@@ -64,6 +73,8 @@ function tile<B, A>(R: i32, a: usize, a_step: usize, n: i32, b: usize, b_group: 
         f1 = madd(hi, s, f1);
       }
     }
+    if (isInteger<A>()) b += g & 1 ? b_group - f.step() : f.step();
+    else b += b_group;
     let o = out;
     v128.store(o, a0);
     v128.store(o, a1, 16);
@@ -101,11 +112,12 @@ function tile<B, A>(R: i32, a: usize, a_step: usize, n: i32, b: usize, b_group: 
 @inline
 function pair<B, A>(R: i32, a: usize, a_step: usize, n: i32, b: usize, b_group: usize, groups: i32, out: usize, out_row: usize, mask: v128): void {
   const f = changetype<B>(0), zero = i32x4.splat(0);
-  for (let g = 1; g < groups; g += 2, b += 2 * b_group, out += 64) {
+  const other = isInteger<A>() ? f.step() : b_group;
+  for (let g = 1; g < groups; g += 2, b += isInteger<A>() ? b_group : 2 * b_group, out += 64) {
     let a0 = zero, a1 = zero, a2 = zero, a3 = zero, b0 = zero, b1 = zero, b2 = zero, b3 = zero;
     let p = a, q = b;
-    for (const end = b + <usize>n * f.step(); q < end; q += f.step(), p += a_step) {
-      const c0 = f.lo(q, zero, mask), c1 = f.hi(q, zero, mask), c2 = f.lo(q + b_group, zero, mask), c3 = f.hi(q + b_group, zero, mask);
+    for (const end = b + <usize>n * step<B, A>(); q < end; q += step<B, A>(), p += a_step) {
+      const c0 = f.lo(q, zero, mask), c1 = f.hi(q, zero, mask), c2 = f.lo(q + other, zero, mask), c3 = f.hi(q + other, zero, mask);
       let s = v128.load32_splat(p);
       a0 = madd(c0, s, a0);
       a1 = madd(c1, s, a1);
@@ -151,9 +163,9 @@ export function tile_rows(left: i32, f16: bool): i32 {
 /** Bytes between rows of scores: PART floats. */
 const S_ROW: usize = 1024;
 
-/** Scores: a is q [hd][R], b is K [groups][hd][8], out is s [R][PART]. */
+/** Scores: a is q [hd][R], b is K [groups / 2][hd][16], out is s [R][PART]. */
 export function score_tile<B>(R: i32, q: usize, hd: i32, k: usize, groups: i32, s: usize): void {
-  const mask = f16_mask(), b_group = changetype<B>(0).step() * hd;
+  const mask = f16_mask(), b_group = step<B, Queries>() * hd;
   if (R == 6) tile<B, Queries>(6, q, 24, hd, k, b_group, groups, s, S_ROW, mask);
   else if (R == 4) tile<B, Queries>(4, q, 16, hd, k, b_group, groups, s, S_ROW, mask);
   else if (R == 3) tile<B, Queries>(3, q, 12, hd, k, b_group, groups, s, S_ROW, mask);
@@ -164,7 +176,7 @@ export function score_tile<B>(R: i32, q: usize, hd: i32, k: usize, groups: i32, 
 /** Scores of one row of a tile: q_step bytes between its dimensions. */
 export function score_row<B>(q: usize, q_step: usize, hd: i32, k: usize, groups: i32, s: usize): void {
   const mask = f16_mask();
-  narrow<B, Queries>(1, q, q_step, hd, k, changetype<B>(0).step() * hd, groups, s, S_ROW, mask);
+  narrow<B, Queries>(1, q, q_step, hd, k, step<B, Queries>() * hd, groups, s, S_ROW, mask);
 }
 
 /** Values: a is p [R][PART], b is V [hd / 8 planes][n][8], out is [R][hd]. */

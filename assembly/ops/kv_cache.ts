@@ -1,11 +1,13 @@
 /**
- * The KV cache of one layer, in the order attention reads it: as f16, f32, q8_0 or q4_0. `cells` is a multiple of 8 and the padded head_dim
+ * The KV cache of one layer, in the order attention reads it: as f16, f32, q8_0 or q4_0. `cells` is a multiple of 16 and the padded head_dim
  * (zeros behind the model's) one of 8, or of 32 for the block types.
  *
- *   K  [n_head_kv][cells / 8][head_dim][8 cells]        8 neighbouring keys side by side, so that scores need no horizontal sums
+ *   K  [n_head_kv][cells / 16][head_dim][16 cells]      neighbouring keys side by side, so that scores need no horizontal sums
  *   V  [n_head_kv][head_dim / 8][cells][8 dimensions]   8 dimensions of one value side by side, each group of 8 a stream of its own
  *
- * Block types: bytes of ggml's blocks, K [cells / 8][head_dim / 32][quant bytes, each of 8 cells | 8 scales f16], V [head_dim / 32][cells][block].
+ * 16 keys, because one row of queries makes 4 chains of madds from them while K is read from one end to the other: two groups of 8 read side by
+ * side took 1.7 times as long from DRAM (processors fetch ahead along one line of addresses).
+ * Block types: bytes of ggml's blocks, K [cells / 16][head_dim / 32][quant bytes, each of 16 cells | 16 scales f16], V [head_dim / 32][cells][block].
  * So a head takes cells * row bytes in either order, as it would in ggml's.
  */
 import { f32_to_f16, load_f16x4 } from '../simd';
@@ -29,7 +31,10 @@ function block_bytes(type: u32): usize {
   return type == Q4_0 ? 18 : 34;
 }
 
-/** Address of K's 8 keys from cell `cell` (a multiple of 8) of head `head`. */
+/** Keys of K's that lie side by side. */
+export const K_CELLS: i32 = 16;
+
+/** Address of K's K_CELLS keys from cell `cell` (a multiple of them) of head `head`. */
 export function k_group(k: usize, type: u32, head: i32, cells: i32, hd: i32, cell: i32): usize {
   return k + (<usize>head * cells + cell) * kv_row_bytes(type, hd);
 }
@@ -57,7 +62,7 @@ export function kv_store(op: Op, ith: i32, nth: i32, scratch: usize): void {
     const h = r % heads, t = r / heads;
     const x = row_of(src0, h, t, 0);
     const cell = changetype<usize>(op.src1) ? load<i32>(op.src1.data + (<usize>t << 2)) : t;
-    const y = is_v ? v_cell(op.dst.data, type, h, cells, hd, cell) : k_group(op.dst.data, type, h, cells, hd, cell & ~7);
+    const y = is_v ? v_cell(op.dst.data, type, h, cells, hd, cell) : k_group(op.dst.data, type, h, cells, hd, cell & -K_CELLS);
     if (type == F16 || type == F32) store_elements(type, x, y, src0.ne0, hd, cell, cells, is_v);
     else store_blocks(type, x, y, src0.ne0, cell, cells, is_v, scratch);
   }
@@ -65,10 +70,10 @@ export function kv_store(op: Op, ith: i32, nth: i32, scratch: usize): void {
 
 /** n elements and zeros up to hd: a cache that is an intermediate tensor has bytes of others there, and 0 * NaN is NaN. */
 function store_elements(type: u32, x: usize, y: usize, n: i32, hd: i32, cell: i32, cells: i32, is_v: bool): void {
-  const size: usize = type == F16 ? 2 : 4, key = is_v ? <usize>0 : <usize>(cell & 7) * size;
+  const size: usize = type == F16 ? 2 : 4, key = <usize>(cell & (K_CELLS - 1)) * size;
   for (let i = 0; i < hd; i++) {
-    // V: 8 dimensions, then the next plane; K: one dimension of 8 keys after the other.
-    const at = y + (is_v ? <usize>(i >> 3) * cells * 8 * size + <usize>(i & 7) * size : <usize>i * 8 * size + key);
+    // V: 8 dimensions, then the next plane; K: one dimension of 16 keys after the other.
+    const at = y + (is_v ? <usize>(i >> 3) * cells * 8 * size + <usize>(i & 7) * size : <usize>(i * K_CELLS) * size + key);
     const v = i < n ? load<f32>(x + (<usize>i << 2)) : 0;
     if (type == F16) store<u16>(at, <u16>f32_to_f16(v));
     else store<f32>(at, v);
@@ -76,7 +81,7 @@ function store_elements(type: u32, x: usize, y: usize, n: i32, hd: i32, cell: i3
 }
 
 function store_blocks(type: u32, x: usize, y: usize, n: i32, cell: i32, cells: i32, is_v: bool, scratch: usize): void {
-  const bytes = block_bytes(type), quants = bytes - 2, key = <usize>(cell & 7);
+  const bytes = block_bytes(type), quants = bytes - 2, key = <usize>(cell & (K_CELLS - 1));
   for (let i = 0; i < n; i += 32, x += 128) {
     let from = x;
     if (n - i < 32) {
@@ -90,13 +95,13 @@ function store_blocks(type: u32, x: usize, y: usize, n: i32, cell: i32, cells: i
       continue;
     }
     quantize_row(type, from, scratch, 32);
-    for (let j: usize = 0; j < quants; j++) store<u8>(y + j * 8 + key, load<u8>(scratch + 2 + j));
-    store<u16>(y + quants * 8 + key * 2, load<u16>(scratch));
-    y += bytes * 8;
+    for (let j: usize = 0; j < quants; j++) store<u8>(y + j * K_CELLS + key, load<u8>(scratch + 2 + j));
+    store<u16>(y + quants * K_CELLS + key * 2, load<u16>(scratch));
+    y += bytes * K_CELLS;
   }
 }
 
-// ---- Parts as f32: K [n / 8][hd][8], V [hd / 8][stride][8] ----
+// ---- Parts as f32: K [n / 16][hd][16], V [hd / 8][stride][8] ----
 
 /** f16's bits shifted into an f32: exponent and mantissa, and the sign. A run-time value, so that it stays in a register (V8 rebuilds constants). */
 const F16_MASK: usize = memory.data<u32>([0x8fffe000], 4);
@@ -127,23 +132,24 @@ export function high_f16(h: v128, zero: v128, mask: v128): v128 {
   return v128.and(i32x4.shr_s(i8x16.shuffle(zero, h, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31), 3), mask);
 }
 
-/** n keys (a multiple of 8) from k_group() on. */
+/** n keys (a multiple of K_CELLS) from k_group() on. */
 export function load_k(type: u32, k: usize, n: i32, hd: i32, y: usize): void {
   if (type == F16) return widen_f16(k, y, <usize>n * hd);
   if (type == F32) {
     memory.copy(y, k, <usize>n * hd << 2);
     return;
   }
-  const quants = block_bytes(type) - 2;
-  for (let g = 0; g < n; g += 8) {
-    for (let i = 0; i < hd; i += 32, k += block_bytes(type) * 8, y += 1024) {
-      const d0 = load_f16x4(k + quants * 8), d1 = load_f16x4(k + quants * 8 + 8);
-      for (let j: usize = 0; j < quants; j++) {
+  const quants = block_bytes(type) - 2, eight = i16x8.splat(8);
+  for (let blocks = n / K_CELLS * (hd >> 5); blocks > 0; blocks--, k += block_bytes(type) * K_CELLS, y += 32 * K_CELLS * 4) {
+    for (let half: usize = 0; half < 2; half++) {
+      const d = k + quants * K_CELLS + half * 16, d0 = load_f16x4(d), d1 = load_f16x4(d + 8);
+      let p = k + half * 8, to = y + half * 32;
+      for (let j: usize = 0; j < quants; j++, p += K_CELLS, to += K_CELLS * 4) {
         if (type == Q4_0) {
-          const q = v128.load8x8_u(k + j * 8), eight = i16x8.splat(8);
-          store_scaled(y + j * 32, i16x8.sub(v128.and(q, i16x8.splat(15)), eight), d0, d1);
-          store_scaled(y + (j + 16) * 32, i16x8.sub(i16x8.shr_u(q, 4), eight), d0, d1);
-        } else store_scaled(y + j * 32, v128.load8x8_s(k + j * 8), d0, d1);
+          const q = v128.load8x8_u(p);
+          store_scaled(to, i16x8.sub(v128.and(q, i16x8.splat(15)), eight), d0, d1);
+          store_scaled(to + 16 * K_CELLS * 4, i16x8.sub(i16x8.shr_u(q, 4), eight), d0, d1);
+        } else store_scaled(to, v128.load8x8_s(p), d0, d1);
       }
     }
   }

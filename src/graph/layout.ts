@@ -67,6 +67,8 @@ export const CLOSED = -1;
 
 /** Cells of one attention part (assembly/ops/attention.ts PART): the cache is cut into these. */
 export const ATTENTION_PART = 256;
+/** Keys that lie side by side in the cache: K_CELLS in assembly/ops/kv_cache.ts. */
+export const K_CELLS = 16;
 /** Steps of up to so many tokens store their parts' states (assembly/ops/attention.ts SPLIT_TOKENS). */
 export const ATTENTION_SPLIT_TOKENS = 4;
 /** Floats before a state's outputs (assembly/ops/attention.ts STATE). */

@@ -1,7 +1,7 @@
 /** Attention's records: the kernel and the merge of its parts; for ordinary tensors, K and V brought into the cache's order before. */
 import { TYPE } from '../type-traits.ts';
 import { KV_TYPES, paddedHeadDim, type KvType } from './attention-ops.ts';
-import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, KV_STORE_SCRATCH } from './layout.ts';
+import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, K_CELLS, KV_STORE_SCRATCH } from './layout.ts';
 import { temporary, type KernelFacts, type Record } from './record.ts';
 import { node, permute, view, type Ne, type Tensor } from './tensor.ts';
 
@@ -37,7 +37,7 @@ export function flashAttnRecords(t: Tensor, facts: KernelFacts, f32: (x: Tensor)
   const [q, k, v, first, visible, mask, slopes] = t.src as readonly Tensor[];
   const kept = (x: Tensor): KvType => KV_TYPES.find((name) => name === x.type.name) ?? (x.type.blckSize > 1 ? 'q8_0' : 'f32');
   const pack = (x: Tensor, order: 'k' | 'v', batch: number): Tensor => {
-    const type = kept(x), hd = paddedHeadDim(type, x.ne[0]), cells = Math.ceil(x.ne[1] / 8) * 8;
+    const type = kept(x), hd = paddedHeadDim(type, x.ne[0]), cells = Math.ceil(x.ne[1] / K_CELLS) * K_CELLS;
     const cache = temporary(`${order} in attention's order`, TYPE[type], x, [hd, cells, x.ne[2], 1]);
     push({ code: 'KV_STORE', dst: cache, src: [permute(batchOf(f32(x), batch), 0, 2, 1, 3)], params: [hd, cells, order === 'v' ? 1 : 0], scratch: KV_STORE_SCRATCH, how: `${x.type.name} packed as ${type}` });
     return cache;
