@@ -5,6 +5,7 @@ import type { Command } from './cli/command.ts';
 import { bench } from './cli/bench.ts';
 import { chat } from './cli/chat.ts';
 import { embed } from './cli/embed.ts';
+import { completionOf } from './cli/completion.ts';
 import { flagHelp } from './cli/flags.ts';
 import { inspectCommand } from './cli/inspect-command.ts';
 import { perplexity } from './cli/perplexity.ts';
@@ -15,7 +16,7 @@ import { tokenize } from './cli/tokenize.ts';
 import { enableRelaxedSimd } from './entry/node.ts';
 import { QuantletError } from './errors.ts';
 
-const COMMANDS: readonly Command[] = [run, chat, serve, embed, bench, perplexity, quantize, tokenize, inspectCommand];
+const COMMANDS: readonly Command[] = [run, chat, serve, embed, bench, perplexity, quantize, tokenize, inspectCommand, completionOf(() => COMMANDS)];
 
 const overview = (): string =>
   `quantlet runs GGUF language models on the CPU.\n\nusage: quantlet COMMAND [flags]\n\n${COMMANDS.map((c) => `  ${c.name.padEnd(12)}${c.summary}`).join('\n')}\n\nquantlet COMMAND --help tells more; quantlet --version the version.\n`;

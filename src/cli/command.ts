@@ -20,6 +20,8 @@ export interface Command {
   readonly summary: string;
   readonly flags: readonly FlagKey[];
   readonly examples: readonly string[];
+  /** What it takes besides flags, where that is one of a few words and no file. */
+  readonly words?: readonly string[];
   /** More of the help, between the flags and the examples. */
   readonly notes?: string;
   /** Resolves to the exit code; an abort of the signal is Ctrl-C. */

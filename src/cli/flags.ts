@@ -4,6 +4,7 @@
  */
 import { parseArgs } from 'node:util';
 import { QuantletError } from '../errors.ts';
+import { BUILDS } from '../wasm/load.ts';
 
 export interface Flag {
   readonly name: string;
@@ -14,15 +15,20 @@ export interface Flag {
   /** What the value is called in the help; none for booleans. */
   readonly value?: string;
   readonly help: string;
+  /** The values there are, where they are few: for the shell's completion; commands check them. */
+  readonly choices?: readonly string[];
 }
 
-const flag = <T extends Flag['type']>(name: string, aliases: string, type: T, value: string, help: string): Flag & { readonly type: T } => ({
+const flag = <T extends Flag['type']>(name: string, aliases: string, type: T, value: string, help: string, choices?: readonly string[]): Flag & { readonly type: T } => ({
   name,
   aliases: aliases ? aliases.split(' ') : [],
   type,
   ...(value ? { value } : {}),
   help,
+  ...(choices ? { choices } : {}),
 });
+
+const CACHE_TYPES = ['f16', 'f32', 'q8_0', 'q4_0'];
 
 export const FLAGS = {
   model: flag('model', '-m -mu --model-url', 'string', 'FILE|URL', 'GGUF model: a path, or an https URL that is downloaded once; default: the small one that ships'),
@@ -33,8 +39,8 @@ export const FLAGS = {
   threads: flag('threads', '-t', 'integer', 'N', 'threads; default: all cores this process may use'),
   ctx: flag('ctx-size', '-c', 'integer', 'N', 'tokens of context; 0: what the model was trained for'),
   batch: flag('batch-size', '-b -ub --ubatch-size', 'integer', 'N', 'prompt tokens of one step at most (512)'),
-  cacheTypeK: flag('cache-type-k', '-ctk', 'string', 'TYPE', 'keys of the cache: f16, f32, q8_0 or q4_0 (f16)'),
-  cacheTypeV: flag('cache-type-v', '-ctv', 'string', 'TYPE', 'values of the cache, the same types (f16)'),
+  cacheTypeK: flag('cache-type-k', '-ctk', 'string', 'TYPE', 'keys of the cache: f16, f32, q8_0 or q4_0 (f16)', CACHE_TYPES),
+  cacheTypeV: flag('cache-type-v', '-ctv', 'string', 'TYPE', 'values of the cache, the same types (f16)', CACHE_TYPES),
   temp: flag('temp', '--temperature', 'number', 'T', 'temperature; 0: always the most probable token (0.8)'),
   topK: flag('top-k', '', 'integer', 'K', 'keep the K most probable tokens; 0: all (40)'),
   topP: flag('top-p', '', 'number', 'P', 'keep the most probable tokens that add up to P; 1: all (0.95)'),
@@ -63,14 +69,14 @@ export const FLAGS = {
   noEscape: flag('no-escape', '', 'boolean', '', 'take the prompt as it is'),
   noWarmup: flag('no-warmup', '', 'boolean', '', 'start without optimising the kernels first'),
   noDisplayPrompt: flag('no-display-prompt', '', 'boolean', '', 'do not repeat the prompt in the output'),
-  build: flag('build', '', 'string', 'NAME', 'simd, relaxed, simd-threads or relaxed-threads; default: the best that runs'),
+  build: flag('build', '', 'string', 'NAME', 'simd, relaxed, simd-threads or relaxed-threads; default: the best that runs', BUILDS),
   benchPrompt: flag('n-prompt', '-p', 'integers', 'N,...', 'prompt lengths to time; 0: none (512)'),
   benchGen: flag('n-gen', '-n', 'integers', 'N,...', 'numbers of generated tokens to time; 0: none (128)'),
   benchBoth: flag('prompt-gen', '-pg', 'strings', 'P,N', 'time a prompt of P and N generated tokens together; may be given several times'),
   benchDepth: flag('n-depth', '-d', 'integers', 'N,...', 'tokens already in the cache (0)'),
   benchThreads: flag('threads', '-t', 'integers', 'N,...', 'numbers of threads; default: all cores this process may use'),
   repetitions: flag('repetitions', '-r', 'integer', 'N', 'times each test runs (5)'),
-  output: flag('output', '-o', 'string', 'FORMAT', 'md, json, jsonl or csv (md)'),
+  output: flag('output', '-o', 'string', 'FORMAT', 'md, json, jsonl or csv (md)', ['md', 'json', 'jsonl', 'csv']),
   chunks: flag('chunks', '', 'integer', 'N', 'windows to measure at most; default: all'),
   klBase: flag('kl-divergence-base', '--save-all-logits', 'string', 'FILE', 'write the logits there, or with --kl-divergence compare with those in it'),
   kl: flag('kl-divergence', '', 'boolean', '', 'compare with the logits of --kl-divergence-base'),
@@ -106,9 +112,9 @@ export const FLAGS = {
   grammar: flag('grammar', '', 'string', 'GBNF', 'grammar that the text follows'),
   grammarFile: flag('grammar-file', '', 'string', 'FILE', 'the same from a file'),
   jsonSchema: flag('json-schema', '-j', 'string', 'SCHEMA', 'the text is JSON that fits this JSON schema; {}: any object'),
-  pooling: flag('pooling', '', 'string', 'TYPE', "none, mean, cls, last or rank; default: what the file says"),
+  pooling: flag('pooling', '', 'string', 'TYPE', 'none, mean, cls, last or rank; default: what the file says', ['none', 'mean', 'cls', 'last', 'rank']),
   embdNormalize: flag('embd-normalize', '', 'integer', 'N', '-1: none, 0: largest to 32760, 1: taxicab, 2: length one, N: p-norm (2)'),
-  embdOutputFormat: flag('embd-output-format', '', 'string', 'FORMAT', 'array, json, json+ (with cosines) or raw; default: for people'),
+  embdOutputFormat: flag('embd-output-format', '', 'string', 'FORMAT', 'array, json, json+ (with cosines) or raw; default: for people', ['array', 'json', 'json+', 'raw']),
   embdSeparator: flag('embd-separator', '', 'string', 'TEXT', 'what stands between texts (a new line)'),
   clsSeparator: flag('cls-separator', '', 'string', 'TEXT', 'what stands between a query and its document (a tab)'),
   promptCache: flag('prompt-cache', '', 'string', 'FILE', 'go on from the state of the prompt in this file; write it there when done'),
