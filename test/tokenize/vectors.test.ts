@@ -6,7 +6,7 @@ describe.runIf(hasShared)('every vector of ../shared/vocab', () => {
   for (const { name, file, inputs, outputs } of sharedVectors()) {
     it(`${name}: ${inputs.length} texts, id for id, and back`, async () => {
       const metadata = await readMetadata(file);
-      const start = performance.now();
+      const start = process.cpuUsage();
       const tokenizer = createTokenizer(metadata);
       inputs.forEach((input, i) => {
         const ids = tokenizer.encode(input, { addSpecial: false });
@@ -14,8 +14,9 @@ describe.runIf(hasShared)('every vector of ../shared/vocab', () => {
         // WordPiece forgets case, accents and spaces.
         if (tokenizer.model !== 'bert') expect(tokenizer.decode(ids)).toBe(input);
       });
-      // A vocabulary of 152000 tokens and its first words took 0.15 s where this was written.
-      expect(performance.now() - start).toBeLessThan(1000);
+      // Ready within a second: of this process's time, as a busy machine gives it when it likes. 128000 tokens took 0.3 s where this was written.
+      const { user, system } = process.cpuUsage(start);
+      expect((user + system) / 1000).toBeLessThan(1000);
     });
   }
 });
