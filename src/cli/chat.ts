@@ -97,9 +97,13 @@ async function converse(model: Model, system: readonly ChatMessage[], options: M
   const interrupt = (): void => {
     if (answering) answering.abort(new DOMException('stopped', 'AbortError'));
     else {
-      process.stdout.write(terminal ? '\n(Ctrl-D or /exit leaves)\n' : '');
       pending = '';
-      if (terminal) ask(input, pending);
+      if (!terminal) return;
+      process.stdout.write('\n(Ctrl-D or /exit leaves)\n');
+      // What was typed so far goes: to the end of the line, and everything before it.
+      input.write(null, { ctrl: true, name: 'e' });
+      input.write(null, { ctrl: true, name: 'u' });
+      ask(input, pending);
     }
   };
   input.on('SIGINT', interrupt);
@@ -125,6 +129,7 @@ async function converse(model: Model, system: readonly ChatMessage[], options: M
     } finally {
       answering = undefined;
     }
+    if (terminal) process.stdout.write('\n');
     // What was stopped is part of the conversation as far as it came; what failed is none.
     if (content !== '') messages.push({ role: 'assistant', content: content.trimStart() });
     else if (messages.length === began) messages.pop();
@@ -181,5 +186,5 @@ const seedFor = (seed: number | undefined, again: number): { seed?: number } => 
 
 function ask(input: Interface, pending: string): void {
   input.setPrompt(pending === '' ? '> ' : '. ');
-  input.prompt();
+  input.prompt(true); // what was typed while an answer came stays, the cursor behind it
 }

@@ -1,8 +1,9 @@
-/** `quantlet chat` with its input from a pipe, and one answer with -p; what a terminal adds was looked at by hand. */
+/** `quantlet chat` with its input from a pipe, one answer with -p, and in a terminal where util-linux has one to lend. */
+import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { runCli, shippedModel, temporaryFolder, writeTo } from '../support.ts';
+import { cliPath, runCli, shippedModel, temporaryFolder, writeTo } from '../support.ts';
 
 const folder = temporaryFolder();
 const template = writeTo(folder, 'template.jinja', "{% for m in messages %}{{ m.role[0] + ':' + m.content + '\\n' }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}");
@@ -45,5 +46,40 @@ describe('one answer', () => {
     expect((await chat(['-p', 'x', '--grammar', 'root ::= ('])).code).toBe(1);
     expect((await chat(['--port', 5])).code).toBe(2);
     expect((await chat(['--json'])).code).toBe(2);
+  });
+});
+
+const hasTerminal = /util-linux/.test(spawnSync('script', ['--version'], { encoding: 'utf8' }).stdout ?? '');
+
+describe.runIf(hasTerminal)('in a terminal', () => {
+  it('Ctrl-C stops the answer, then clears the line; the up key brings messages back; Ctrl-D leaves', async () => {
+    // Long enough to be stopped in the middle.
+    const command = [process.execPath, cliPath, 'chat', '-m', shippedModel, '--chat-template-file', template, '--no-warmup', '-t', '1', '-c', '4096', '--grammar', '"root ::= [a-z ]{4000}"'].join(' ');
+    const child = spawn('script', ['-qfec', command, '/dev/null'], { env: { ...process.env, TERM: 'xterm' } });
+    let seen = '', read = 0;
+    child.stdout.on('data', (bytes: Buffer) => (seen += bytes.toString()));
+    const ended = new Promise<number | null>((resolve) => child.on('close', resolve));
+    /** Types, and waits for what comes after everything that was waited for before. */
+    const type = async (keys: string, until: RegExp): Promise<void> => {
+      child.stdin.write(keys);
+      for (const end = Date.now() + 30_000; ; ) {
+        const found = until.exec(seen.slice(read));
+        if (found) return void (read += found.index + found[0].length);
+        if (Date.now() > end) throw new Error(`after ${JSON.stringify(keys)}: no ${until} in ${JSON.stringify(seen.slice(read))}`);
+        await new Promise((resolve) => setTimeout(resolve, 20));
+      }
+    };
+    const prompt = /> \x1b\[3G/;
+    await type('', prompt);
+    await type('Tell me a story\r', /story[^]*[a-z ]{20}/);
+    await type('\x03', /\[stopped\]/);
+    await type('', prompt);
+    await type('half a message', /half a message/);
+    await type('\x03', /\(Ctrl-D or \/exit leaves\)/);
+    await type('/nothing\r', /There is no command \/nothing;/);
+    await type('\x1b[A\x1b[A', /> Tell me a story/);
+    await type('\x03', prompt);
+    child.stdin.write('\x04');
+    expect(await ended, seen).toBe(0);
   });
 });
