@@ -41,7 +41,8 @@ export interface Cached {
   readonly bytes: Bytes;
   /** `kept`: read from the cache; `stored`: downloaded and kept; `passed`: downloaded only. */
   readonly how: 'kept' | 'stored' | 'passed';
-  close(): Promise<void>;
+  /** `now`: the load was given up, so what is missing is not worth waiting for. */
+  close(options?: { readonly now?: boolean }): Promise<void>;
 }
 
 /** At the end of a load so much may be missing still (padding): it is worth getting, so that the file counts as whole. */
@@ -69,12 +70,8 @@ export async function openCached(url: string, shelf: Shelf | undefined, options:
   if (shelf) {
     try {
       const key = await keyOf(url);
-      const kept = options.reload ? undefined : await readKept(url, key, shelf);
-      if (kept) return kept;
-      const release = await lock(key, 'exclusive');
-      const entry = release && (await shelf.write(key));
-      if (entry) return await download(url, key, shelf, entry, release, options);
-      release?.();
+      const cached = await patiently(async () => (options.reload ? undefined : await readKept(url, key, shelf)) ?? (await claim(url, key, shelf, options)), options.signal);
+      if (cached) return cached;
     } catch (error) {
       options.signal?.throwIfAborted();
       if (error instanceof Error && 'code' in error && error.code === 'ERR_DOWNLOAD') throw error;
@@ -82,7 +79,33 @@ export async function openCached(url: string, shelf: Shelf | undefined, options:
     }
   }
   const through = await createReadThrough(await openHttp(url, 0, options));
-  return { bytes: through.bytes, how: 'passed', close: async () => through.close() };
+  return { bytes: through.bytes, how: 'passed', close: () => through.close() };
+}
+
+/** Milliseconds until the second try; each further one comes after twice as long, the last after 0.64 s. */
+const FIRST_WAIT = 10, TRIES = 8;
+
+/** What another load holds is often let go of a moment later: its tab was just closed, or it has just ended. Whoever goes on holding it is not waited for. */
+async function patiently<T>(attempt: () => Promise<T | undefined>, signal: AbortSignal | undefined): Promise<T | undefined> {
+  for (let tries = 0; ; tries++) {
+    const got = await attempt();
+    if (got !== undefined || tries + 1 === TRIES) return got;
+    await new Promise((resolve) => setTimeout(resolve, FIRST_WAIT * 2 ** tries));
+    signal?.throwIfAborted();
+  }
+}
+
+/** Downloads and keeps; undefined where another load is at it. */
+async function claim(url: string, key: string, shelf: Shelf, options: CachedOptions): Promise<Cached | undefined> {
+  const release = await lock(key, 'exclusive');
+  if (!release) return undefined;
+  const entry = await shelf.write(key).catch((error: unknown) => {
+    release();
+    throw error;
+  });
+  if (entry) return download(url, key, shelf, entry, release, options);
+  release();
+  return undefined;
 }
 
 async function readKept(url: string, key: string, shelf: Shelf): Promise<Cached | undefined> {
@@ -118,11 +141,11 @@ async function download(url: string, key: string, shelf: Shelf, entry: Entry, re
     await shelf.touch(key).catch(() => {});
     const through = await createReadThrough(file, makingRoom(entry, key, shelf));
     let closed: Promise<void> | undefined;
-    const close = async (): Promise<void> => {
+    const close = async (now: boolean): Promise<void> => {
       try {
-        await through.complete(TAIL).catch(() => {});
+        if (!now) await through.complete(TAIL).catch(() => {});
+        await through.close();
         const { isWhole, isFull } = through;
-        through.close();
         await entry.close();
         if (isWhole) await shelf.setMeta(key, meta(true, through.bytes.byteLength));
         else if (isFull) await shelf.remove(key); // a part that can never become whole only takes the room
@@ -130,7 +153,7 @@ async function download(url: string, key: string, shelf: Shelf, entry: Entry, re
         release();
       }
     };
-    return { bytes: through.bytes, how: 'stored', close: () => (closed ??= close()) };
+    return { bytes: through.bytes, how: 'stored', close: ({ now = false } = {}) => (closed ??= close(now)) };
   } catch (error) {
     file?.close();
     await entry.close();

@@ -38,7 +38,7 @@ export async function createEdgePlatform(own: WebAssembly.Module | undefined, op
       if (!URL.canParse(source)) throw new QuantletError('ERR_SOURCE', `"${String(source)}" is no absolute URL; expected one, or a Blob, an ArrayBuffer or { byteLength, slice(start, end) }`);
       const url = new URL(source);
       const { bytes, close } = await createReadThrough(await openHttp(url.href, 0, { headers: options.headers, signal }));
-      return { bytes, name: url.origin + url.pathname, sibling: (part) => Object.assign(new URL(part), { search: url.search }), close: async () => close() };
+      return { bytes, name: url.origin + url.pathname, sibling: (part) => Object.assign(new URL(part), { search: url.search }), close };
     },
     features: () => ({ ...detectFeatures(), threads: false }),
     forcedBuild: () => build,

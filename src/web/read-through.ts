@@ -25,7 +25,8 @@ export interface ReadThrough {
   readonly isFull: boolean;
   /** Gets what is still missing if it is no more than `most` bytes. */
   complete(most: number): Promise<void>;
-  close(): void;
+  /** Ends the connection, and with it a read that is under way; resolves once nothing touches the store any more. */
+  close(): Promise<void>;
 }
 
 export async function createReadThrough(file: HttpFile, store?: Store): Promise<ReadThrough> {
@@ -104,10 +105,11 @@ export async function createReadThrough(file: HttpFile, store?: Store): Promise<
     complete: (most) => inTurn(async () => {
       while (keeps && position < size && size - position <= most && (await pull()));
     }),
-    close() {
+    async close() {
+      file.close();
+      await queue;
       clearTimeout(idle);
       leave();
-      file.close();
     },
   };
 }

@@ -19,10 +19,15 @@ async function inflate(build: Build): Promise<WebAssembly.Module> {
   const { deflated } = await CHUNKS[build]();
   const bytes = Uint8Array.from(atob(deflated), (c) => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
-  return WebAssembly.compile(await new Response(stream).arrayBuffer());
+  const kernels = await new Response(stream).arrayBuffer();
+  try {
+    return await WebAssembly.compile(kernels);
+  } catch (cause) {
+    throw new QuantletError('ERR_BUILD_UNAVAILABLE', `the kernels cannot be compiled here (${cause instanceof Error ? cause.message : String(cause)}); where the page has a content security policy, its script-src must allow 'wasm-unsafe-eval'`, { cause });
+  }
 }
 
-/** The build that comes with the package, compiled once for all models of the page. */
+/** The build that comes with the package, compiled once for all models of the page. @throws ERR_BUILD_UNAVAILABLE */
 export function inlinedModule(build: Build): Promise<WebAssembly.Module> {
   const known = modules.get(build) ?? inflate(build);
   modules.set(build, known);

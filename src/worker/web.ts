@@ -19,7 +19,6 @@ export interface ThreadInit { readonly role: 'thread'; readonly module: WebAssem
 export interface WatchInit { readonly role: 'watch'; readonly memory: WebAssembly.Memory }
 export type Init = ThreadInit | WatchInit | RemoteInit | OpenInit;
 
-
 type Handler = (request: never, signal: AbortSignal) => unknown;
 
 /** What answers from now on, and what the first request is answered with. */
@@ -53,11 +52,15 @@ function remote({ module, memoryBytes, sync }: RemoteInit): Handler {
 async function open({ url, headers, reload, cache }: OpenInit, signal: AbortSignal): Promise<{ handler: Handler; answer: Opened }> {
   const shelf = cache ? ((await opfsShelf()) ?? (await cacheShelf())) : undefined;
   const { bytes, how, close } = await openCached(url, shelf, { headers, reload, signal });
+  let now = false;
   return {
     answer: { byteLength: bytes.byteLength, how },
     async handler(request: OpenRequest, signal: AbortSignal) {
-      if ('close' in request) return close();
-      const left = new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }));
+      if ('close' in request) return close({ now });
+      const left = new Promise<never>((_, reject) => signal.addEventListener('abort', () => {
+        now = true;
+        reject(signal.reason);
+      }, { once: true }));
       return Promise.race([bytes.read(request.start, request.end), left]);
     },
   };

@@ -1,5 +1,6 @@
 #!/usr/bin/env node
 // The matrix: installs what it needs, runs every runtime and bundler, prints a table. --only=TEXT runs rows whose name has it.
+// It ends in time whatever hangs; what could not be installed, and what there was no time for, counts as failed.
 import { spawnSync } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -10,6 +11,7 @@ import { edges } from './checks/edges.mjs';
 import { faults } from './checks/faults.mjs';
 import { manifest } from './checks/manifest.mjs';
 import { servers } from './checks/servers.mjs';
+import { ROW_MS, WHOLE_MS, within } from './lib/wait.mjs';
 
 const only = process.argv.find((a) => a.startsWith('--only='))?.slice(7).toLowerCase();
 const begin = Date.now();
@@ -20,7 +22,7 @@ function install() {
     console.log('installing the runtimes of test/runtime ...');
     // No links to binaries: one of them would be called node. No scripts: every package ships what it needs.
     // Not npm ci: it insists on other systems' optional packages, which a mirror need not have. Versions are pinned all the same.
-    const { status, stdout, stderr } = spawnSync('npm', ['install', '--no-save', '--ignore-scripts', '--no-bin-links', '--no-audit', '--no-fund'], { cwd: here, encoding: 'utf8' });
+    const { status, stdout, stderr } = spawnSync('npm', ['install', '--no-save', '--ignore-scripts', '--no-bin-links', '--no-audit', '--no-fund'], { cwd: here, encoding: 'utf8', timeout: ROW_MS });
     if (status !== 0) throw new Error(`npm install in test/runtime ended with ${status}: ${(stderr + stdout).slice(-3000)}`);
     writeFileSync(stamp, wanted);
   }
@@ -29,7 +31,7 @@ function install() {
   if (missing.length === 0) return;
   console.log(`installing ${missing.join(', ')} ...`);
   for (const args of [['update'], ['install', '-y', '--no-install-recommends', ...missing]]) {
-    const { status, error } = spawnSync('apt-get', args, { stdio: ['ignore', 'ignore', 'inherit'], env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } });
+    const { status, error } = spawnSync('apt-get', args, { stdio: ['ignore', 'ignore', 'inherit'], timeout: ROW_MS, env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } });
     if (status !== 0) return console.error(`apt-get ${args[0]} ${error ? `cannot run: ${error.message}` : `ended with ${status}`}; the rows of ${missing.join(', ')} will fail`);
   }
 }
@@ -41,10 +43,12 @@ async function check({ name, run, isReference }) {
   const from = Date.now();
   let result;
   try {
-    result = await run(reference);
+    const left = begin + WHOLE_MS - from;
+    if (left <= 0) throw new Error(`not run: the matrix has ${WHOLE_MS / 60_000} minutes, and they are over`);
+    result = await within(Math.min(ROW_MS, left), 'this row', run(reference));
     if (isReference) reference = result.kernels;
   } catch (error) {
-    result = { faults: [error.message] };
+    result = { faults: [error.message || String(error)] };
   }
   const { version = '', relaxed = '-', threads = '-', checked = '', faults } = result;
   const seconds = ((Date.now() - from) / 1000).toFixed(1);

@@ -122,7 +122,7 @@ describe('createReadThrough', () => {
         const got = await through.bytes.read(start, end);
         expect(firstDifference(got, truth.subarray(start, end)), `seed 11, read ${i}: ${start} to ${end}, ${JSON.stringify(faults)}`).toBe(-1);
       }
-      through.close();
+      await through.close();
     }
   });
 });
@@ -175,6 +175,28 @@ describe('openCached', () => {
     const first = await openCached(url, shelf, FAST);
     expect(await readAll(url, shelf)).toBe('passed');
     await first.close();
+  });
+  it('waits a moment for a load that is about to end', async () => {
+    const { url, ranges } = await serveBytes(truth);
+    const { shelf } = memoryShelf();
+    const first = await openCached(url, shelf, FAST);
+    const second = readAll(url, shelf);
+    await first.bytes.read(0, truth.length);
+    await first.close();
+    expect(await second).toBe('kept');
+    expect(ranges.length).toBe(1);
+  });
+  it('a load that was given up ends at once, in the middle of a read', async () => {
+    const { url, faults } = await serveBytes(truth, { stall: 100_000 });
+    const { shelf, sizes } = memoryShelf();
+    const { bytes, close } = await openCached(url, shelf, FAST);
+    const read = bytes.read(0, truth.length);
+    read.catch(() => {}); // it is left alone below, as the worker leaves it
+    await close({ now: true });
+    await expect(read).rejects.toThrow();
+    delete faults.stall;
+    expect(await readAll(url, shelf)).toBe('stored');
+    expect(sizes()).toEqual([truth.length]);
   });
   it('works without a cache', async () => {
     const { url } = await serveBytes(truth, { noLength: true, noRange: true });

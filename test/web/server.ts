@@ -12,6 +12,8 @@ export interface Faults {
   noLength?: boolean;
   /** Every answer ends after so many bytes. */
   cut?: number;
+  /** Every answer stops after so many bytes and stays open. */
+  stall?: number;
   etag?: string;
 }
 
@@ -38,6 +40,7 @@ export async function serveBytes(bytes: Uint8Array, faults: Faults = {}): Promis
       ...(!faults.noLength && { 'content-length': bytes.length - start }),
       ...(faults.etag && { etag: faults.etag }),
     });
+    if (faults.stall !== undefined) return void res.write(bytes.subarray(start, start + faults.stall));
     const end = Math.min(bytes.length, start + (faults.cut ?? Infinity));
     res.write(bytes.subarray(start, end), () => (end < bytes.length ? setTimeout(() => res.destroy(), 20) : res.end()));
   });

@@ -1,7 +1,6 @@
 // Every bundler with the configuration its default template has, the result run in Chromium: threads, one worker, and a policy without blob:.
 import { copyFileSync, existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import * as esbuild from 'esbuild';
@@ -9,15 +8,10 @@ import { app, golden, here, model, project, root, run, start, tool } from '../li
 import { launchChromium } from '../lib/drivers.mjs';
 import { serve } from '../lib/server.mjs';
 import { modelUrl } from '../lib/site.mjs';
+import { ROW_MS, freePort } from '../lib/wait.mjs';
 
 const toolRequire = createRequire(join(here, 'package.json'));
 const html = (script) => `<!doctype html><html lang="en"><head><meta charset="utf-8"><title>loading</title></head><body><script type="module" src="${script}"></script></body></html>`;
-const freePort = () => new Promise((resolve) => {
-  const server = createServer().listen(0, '127.0.0.1', () => {
-    const { port } = server.address();
-    server.close(() => resolve(port));
-  });
-});
 
 /** A project with the test page, as a user would have it. */
 function page(name) {
@@ -169,7 +163,7 @@ const next = {
         const { ids } = await model.generate(${JSON.stringify(golden.prompt_ids)}, { temperature: 0, maxTokens: ${golden.ids.length}, ignoreEos: true }).result();
         return Response.json({ ids, build: model.build });
       }`);
-    await run(process.execPath, [bin, 'build'], { cwd: folder, env, timeout: 240_000 });
+    await run(process.execPath, [bin, 'build'], { cwd: folder, env, timeout: ROW_MS });
     const port = await freePort();
     let server = await start(process.execPath, [bin, 'start', '-p', String(port), '-H', '127.0.0.1'], /Ready in|ready on/i, { cwd: folder, env });
     const chromium = await launchChromium();
@@ -181,7 +175,7 @@ const next = {
       const tab = await chromium.context.newPage();
       await tab.goto(`http://127.0.0.1:${port}/`);
       await tab.getByRole('button', { name: 'in this browser' }).click();
-      await tab.waitForFunction(() => document.querySelector('#browser').textContent.length > 50, undefined, { timeout: 20_000 });
+      await tab.waitForFunction(() => document.querySelector('#browser').textContent.length > 50);
       const told = await tab.textContent('#browser');
       if (!/^, there was a little girl/.test(told)) faults.push(`the browser's story is ${JSON.stringify(told.slice(0, 200))}`);
       await server.stop();
@@ -189,7 +183,7 @@ const next = {
       writeFileSync(join(folder, 'next.config.mjs'), 'export default {};\n');
       rmSync(join(folder, '.next'), { recursive: true });
       rmSync(join(folder, 'app/api/edge'), { recursive: true });
-      await run(process.execPath, [bin, 'build'], { cwd: folder, env, timeout: 240_000 });
+      await run(process.execPath, [bin, 'build'], { cwd: folder, env, timeout: ROW_MS });
       server = await start(process.execPath, [bin, 'start', '-p', String(port), '-H', '127.0.0.1'], /Ready in|ready on/i, { cwd: folder, env });
       const response = await fetch(`http://127.0.0.1:${port}/api/story?n=20`);
       const bundled = await response.text().catch(() => '');

@@ -12,21 +12,21 @@ export async function visit(folder) {
   mkdirSync(shots, { recursive: true });
   const faults = [];
   try {
-    for (const [name, scheme, viewport] of [['light', 'light', { width: 1280, height: 900 }], ['dark', 'dark', { width: 1280, height: 900 }], ['phone', 'light', { width: 390, height: 844 }]]) {
-      const context = await chromium.browser.newContext({ colorScheme: scheme, viewport, deviceScaleFactor: 1 });
+    for (const [name, scheme, viewport] of [['light', 'light', { width: 1280, height: 900 }], ['dark', 'dark', { width: 1280, height: 900 }], ['phone', 'light', { width: 375, height: 812 }]]) {
+      const context = await chromium.newContext({ colorScheme: scheme, viewport, deviceScaleFactor: 1 });
       const page = await context.newPage();
       page.on('pageerror', (e) => faults.push(`${name}: ${e.message}`));
       page.on('console', (m) => m.type() === 'error' && faults.push(`${name}: console: ${m.text()} ${m.location().url}`));
       await page.goto(`${server.origin}/demo/`);
-      await page.waitForFunction(() => crossOriginIsolated && document.readyState === 'complete', undefined, { timeout: 15_000 });
+      await page.waitForFunction(() => crossOriginIsolated && document.readyState === 'complete');
       await page.screenshot({ path: join(shots, `${name}-start.png`), fullPage: true });
       await page.getByRole('button', { name: /ships/ }).click();
-      await page.waitForFunction(() => !document.querySelector('#write').disabled, undefined, { timeout: 20_000 });
+      await page.waitForFunction(() => !document.querySelector('#write').disabled);
       await page.getByText('Sampling').click();
       await page.getByLabel('Temperature').fill('0');
       await page.locator('#write-form').getByLabel('New tokens').fill('120');
       await page.getByLabel('Prompt', { exact: true }).press('Control+Enter');
-      await page.waitForFunction(() => document.querySelector('#speed').textContent.includes('prompt of'), undefined, { timeout: 30_000 });
+      await page.waitForFunction(() => document.querySelector('#speed').textContent.includes('prompt of'));
       const text = await page.locator('#output').textContent();
       if (!/^Once upon a time, there was/.test(text)) faults.push(`${name}: it wrote ${JSON.stringify(text.slice(0, 100))}`);
       const threads = await page.locator('#fact-threads').textContent();
@@ -36,14 +36,14 @@ export async function visit(folder) {
       await page.locator('#write-form').getByLabel('New tokens').fill('100000');
       await page.getByRole('button', { name: 'Write', exact: true }).click();
       await page.getByRole('button', { name: 'Stop' }).first().click({ timeout: 2000 }).catch(() => {});
-      await page.waitForFunction(() => !document.querySelector('#write').disabled, undefined, { timeout: 20_000 });
+      await page.waitForFunction(() => !document.querySelector('#write').disabled);
       await page.getByRole('tab', { name: 'Write' }).focus();
       await page.keyboard.press('ArrowRight');
       await page.getByLabel('Prompt tokens').fill('64');
       await page.locator('#panel-bench').getByLabel('New tokens').fill('16');
       await page.getByLabel('Repetitions').fill('1');
       await page.getByRole('button', { name: 'Run' }).click();
-      await page.waitForFunction(() => document.querySelector('#bench-status').textContent.startsWith('Done'), undefined, { timeout: 60_000 });
+      await page.waitForFunction(() => document.querySelector('#bench-status').textContent.startsWith('Done'));
       await page.screenshot({ path: join(shots, `${name}-bench.png`), fullPage: true });
       const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
       if (wide > 0) faults.push(`${name}: the page is ${wide} pixels wider than its window`);

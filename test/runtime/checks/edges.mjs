@@ -1,21 +1,15 @@
 // workerd: every single build's kernels and the model, then the Cloudflare example as wrangler bundles it, streaming.
 import { copyFileSync, mkdirSync, readdirSync, writeFileSync } from 'node:fs';
-import { createServer } from 'node:net';
 import { join } from 'node:path';
 import { build } from 'esbuild';
 import { app, golden, here, project, run, start, tool } from '../lib/consumer.mjs';
 import { judge } from '../lib/judge.mjs';
 import { greedyFault } from '../lib/portable.mjs';
+import { freePort, until } from '../lib/wait.mjs';
 
 const workerd = () => tool('@cloudflare/workerd-linux-64/bin/workerd');
 const version = async () => (await run(workerd(), ['--version'])).stdout.trim().replace(/^workerd /, '');
 const kinds = { js: 'esModule', mjs: 'esModule', wasm: 'wasm', bin: 'data' };
-const freePort = () => new Promise((resolve) => {
-  const server = createServer().listen(0, '127.0.0.1', () => {
-    const { port } = server.address();
-    server.close(() => resolve(port));
-  });
-});
 
 /** workerd's configuration for the modules of a folder; the first one is the worker. */
 function configure(folder, main, port) {
@@ -89,13 +83,7 @@ const wrangled = {
     try {
       const faults = [];
       const url = `http://127.0.0.1:${port}/?prompt=&temperature=0&n=${golden.ids.length}`;
-      let response;
-      for (let tries = 0; !response; tries++) {
-        response = await fetch(url).catch((error) => {
-          if (tries > 50) throw error;
-        });
-        if (!response) await new Promise((r) => setTimeout(r, 100));
-      }
+      const response = await until('workerd to listen', () => fetch(url));
       const reader = response.body.getReader(), decoder = new TextDecoder();
       let text = '', reads = 0, first = 0, last = 0;
       for (let part; !(part = await reader.read()).done; reads++) {

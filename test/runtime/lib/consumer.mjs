@@ -3,6 +3,7 @@ import { spawn } from 'node:child_process';
 import { cpSync, existsSync, mkdirSync, readFileSync, realpathSync, rmSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { STEP_MS } from './wait.mjs';
 
 export const here = join(dirname(fileURLToPath(import.meta.url)), '..');
 export const root = join(here, '..', '..');
@@ -14,24 +15,28 @@ export const model = join(root, golden.model);
 export const BUILDS = ['simd', 'relaxed', 'simd-threads', 'relaxed-threads'];
 
 /** A child process' output; rejects with its end where it fails. */
-export function run(command, args, { cwd = app, env = {}, timeout = 120_000 } = {}) {
+export function run(command, args, { cwd = app, env = {}, timeout = STEP_MS } = {}) {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
+    const stop = () => child.kill('SIGKILL');
+    process.once('exit', stop);
     let stdout = '', stderr = '';
     child.stdout.on('data', (d) => (stdout += d));
     child.stderr.on('data', (d) => (stderr += d));
-    const timer = setTimeout(() => child.kill('SIGKILL'), timeout);
+    let late = '';
+    const timer = setTimeout(() => (stop(), (late = ` after ${timeout / 1000} s`)), timeout);
     child.on('error', reject);
     child.on('close', (code, signal) => {
       clearTimeout(timer);
+      process.off('exit', stop);
       if (code === 0) resolve({ stdout, stderr });
-      else reject(Object.assign(new Error(`${command} ${args[0] ?? ''} ended with ${signal ?? code}: ${(stderr + stdout).trim().slice(-1500)}`), { stdout, stderr, code }));
+      else reject(Object.assign(new Error(`${command} ${args[0] ?? ''} ended with ${signal ?? code}${late}: ${(stderr + stdout).trim().slice(-1500)}`), { stdout, stderr, code }));
     });
   });
 }
 
 /** A server process; resolves with what `ready` finds in its output. */
-export function start(command, args, ready, { cwd = app, env = {}, timeout = 60_000 } = {}) {
+export function start(command, args, ready, { cwd = app, env = {}, timeout = STEP_MS } = {}) {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
     let output = '';

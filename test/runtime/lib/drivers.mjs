@@ -1,8 +1,8 @@
 // Three ways to a real browser with one face: open(url) gives a page; page.call(name, argument) awaits a global function of it.
 import { spawn } from 'node:child_process';
 import { once } from 'node:events';
-import { createServer } from 'node:net';
 import { existsSync } from 'node:fs';
+import { STEP_MS, freePort, until } from './wait.mjs';
 
 const need = (path, name) => {
   if (!existsSync(path)) throw new Error(`${path} is missing: apt-get install ${name}`);
@@ -11,12 +11,17 @@ const need = (path, name) => {
 
 export async function launchChromium(options = {}) {
   const { chromium } = await import('playwright-core');
-  const browser = await chromium.launch({ executablePath: need('/usr/bin/chromium', 'chromium'), args: ['--no-sandbox', '--disable-dev-shm-usage'], ...options });
-  const context = await browser.newContext();
+  const browser = await chromium.launch({ executablePath: need('/usr/bin/chromium', 'chromium'), args: ['--no-sandbox', '--disable-dev-shm-usage'], timeout: STEP_MS, ...options });
+  const newContext = async (of) => {
+    const context = await browser.newContext(of);
+    context.setDefaultTimeout(STEP_MS);
+    return context;
+  };
+  const context = await newContext();
   return {
     version: browser.version(),
-    browser,
     context,
+    newContext,
     async open(url, { before } = {}) {
       const page = await context.newPage();
       const errors = [];
@@ -30,27 +35,29 @@ export async function launchChromium(options = {}) {
   };
 }
 
-export async function launchFirefox() {
+/** Chromium whose tabs hide each other and are slowed down then, as a user's are: Playwright keeps all of them in front. */
+export const launchTabs = () => launchPuppeteer({
+  executablePath: need('/usr/bin/chromium', 'chromium'), args: ['--no-sandbox', '--disable-dev-shm-usage'],
+  ignoreDefaultArgs: ['--disable-background-timer-throttling', '--disable-backgrounding-occluded-windows', '--disable-renderer-backgrounding'],
+});
+
+export const launchFirefox = () => launchPuppeteer({ browser: 'firefox', executablePath: need('/usr/bin/firefox-esr', 'firefox-esr') });
+
+async function launchPuppeteer(options) {
   const { default: puppeteer } = await import('puppeteer-core');
-  const browser = await puppeteer.launch({ browser: 'firefox', executablePath: need('/usr/bin/firefox-esr', 'firefox-esr'), headless: true, protocolTimeout: 120_000 });
+  const browser = await puppeteer.launch({ headless: true, timeout: STEP_MS, protocolTimeout: STEP_MS, ...options });
   return {
-    version: (await browser.version()).replace(/^firefox\//i, ''),
+    version: (await browser.version()).replace(/^.*\//, ''),
     async open(url) {
       const page = await browser.newPage();
+      page.setDefaultTimeout(STEP_MS);
       await page.goto(url);
       await page.waitForFunction('document.title === "ready"');
-      return { call: (name, argument) => page.evaluate((n, a) => globalThis[n](a), name, argument), close: () => page.close() };
+      return { page, call: (name, argument) => page.evaluate((n, a) => globalThis[n](a), name, argument), close: () => page.close() };
     },
     close: () => browser.close(),
   };
 }
-
-const freePort = () => new Promise((resolve) => {
-  const server = createServer().listen(0, '127.0.0.1', () => {
-    const { port } = server.address();
-    server.close(() => resolve(port));
-  });
-});
 
 /** WebKitGTK's MiniBrowser by W3C WebDriver over HTTP, on a display of its own. */
 export async function launchWebKit() {
@@ -63,32 +70,21 @@ export async function launchWebKit() {
   children.push(spawn(driver, [`--port=${port}`], { stdio: 'ignore', env: { ...process.env, DISPLAY: display, WEBKIT_DISABLE_SANDBOX_THIS_IS_DANGEROUS: '1', WEBKIT_DISABLE_COMPOSITING_MODE: '1' } }));
   const stop = () => children.forEach((c) => c.kill('SIGKILL'));
   process.on('exit', stop);
-  const request = async (method, path, body, ms = 150_000) => {
-    const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, signal: AbortSignal.timeout(ms), ...(body && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }) });
+  const request = async (method, path, body) => {
+    const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, signal: AbortSignal.timeout(STEP_MS + 10_000), ...(body && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }) });
     const { value } = await response.json();
     if (!response.ok) throw new Error(`WebDriver ${method} ${path}: ${value?.error}: ${value?.message}`);
     return value;
   };
   try {
-    for (let tries = 0; ; tries++) {
-      try {
-        await request('GET', '/status');
-        break;
-      } catch (error) {
-        if (tries === 50) throw error;
-        await new Promise((r) => setTimeout(r, 100));
-      }
-    }
-    const { sessionId, capabilities } = await request('POST', '/session', { capabilities: { alwaysMatch: { timeouts: { script: 120_000, pageLoad: 60_000 } } } }, 60_000);
+    await until('WebKitWebDriver to answer', () => request('GET', '/status'));
+    const { sessionId, capabilities } = await request('POST', '/session', { capabilities: { alwaysMatch: { timeouts: { script: STEP_MS, pageLoad: STEP_MS } } } });
     const session = `/session/${sessionId}`;
     return {
       version: capabilities.browserVersion,
       async open(url) {
         await request('POST', `${session}/url`, { url });
-        for (let tries = 0; (await request('GET', `${session}/title`)) !== 'ready'; tries++) {
-          if (tries === 100) throw new Error(`${url} did not get ready in WebKit`);
-          await new Promise((r) => setTimeout(r, 100));
-        }
+        await until(`${url} to get ready in WebKit`, async () => (await request('GET', `${session}/title`)) === 'ready');
         return {
           async call(name, argument) {
             const script = 'const done = arguments[2]; Promise.resolve(globalThis[arguments[0]](JSON.parse(arguments[1]))).then((v) => done(JSON.stringify({ v })), (e) => done(JSON.stringify({ e: `${e.code ?? e.name}: ${e.message}` })))';

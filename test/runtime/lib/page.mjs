@@ -18,8 +18,8 @@ async function quantletCheck({ golden, source, runs, builds, without = [] }) {
   return out;
 }
 
-/** One load: '' and native's ids, or the error's code. `abortAt`: aborts once so many bytes of weights are there. */
-async function tryLoad({ source, golden, options = {}, abortAt = Infinity }) {
+/** One load: '' and native's ids, or the error's code. `abortAt`: aborts once so many bytes of weights are there; `worker`: URL for createWorker. */
+async function tryLoad({ source, golden, options = {}, worker, abortAt = Infinity }) {
   const controller = new AbortController();
   globalThis.loaded = 0;
   const onProgress = ({ loaded }) => {
@@ -27,7 +27,7 @@ async function tryLoad({ source, golden, options = {}, abortAt = Infinity }) {
     if (loaded >= abortAt) controller.abort(new Error('the test wants no more'));
   };
   try {
-    const { fault, build } = await runModel(loadModel, source, golden, { ...options, onProgress, signal: controller.signal });
+    const { fault, build } = await runModel(loadModel, source, golden, { ...options, ...(worker && { createWorker: () => new Worker(worker) }), onProgress, signal: controller.signal });
     return { fault, build };
   } catch (error) {
     return { code: error.code ?? error.name, message: error.message };
@@ -47,6 +47,12 @@ async function kept() {
 
 const loadedSoFar = () => globalThis.loaded ?? 0;
 
-Object.assign(globalThis, { tryLoad, tryTwice, kept, loadedSoFar });
+/** What has befallen the page, in order. */
+const events = [];
+for (const type of ['freeze', 'resume']) document.addEventListener(type, () => events.push(type));
+document.addEventListener('visibilitychange', () => events.push(document.visibilityState));
+const lifecycle = () => events;
+
+Object.assign(globalThis, { tryLoad, tryTwice, kept, loadedSoFar, lifecycle });
 Object.assign(globalThis, { quantletCheck, loadModel, greedyFault });
 document.title = 'ready';

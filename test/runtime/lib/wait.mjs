@@ -1,0 +1,41 @@
+// How long things may take, and waiting for them. Limits are generous: a loaded machine with two cores is slow, not wrong.
+import { createServer } from 'node:net';
+
+/** The whole matrix, and any one row of it. */
+export const WHOLE_MS = 15 * 60_000, ROW_MS = 5 * 60_000;
+/** One thing that a row waits for: a page to load, a child process to end. */
+export const STEP_MS = 150_000;
+
+/** Looks again and again until `look` gives something; a look that throws counts as no. */
+export async function until(what, look, ms = STEP_MS) {
+  let last;
+  for (const end = Date.now() + ms; Date.now() < end; await new Promise((r) => setTimeout(r, 50))) {
+    try {
+      const found = await look();
+      if (found) return found;
+      last = undefined;
+    } catch (error) {
+      last = error;
+    }
+  }
+  throw new Error(`waited ${ms / 1000} s for ${what}${last ? `: ${last.message}` : ''}`, { cause: last });
+}
+
+/** What `promise` gives, or an error once `ms` have passed: nothing may hold the rest up. */
+export async function within(ms, what, promise) {
+  let timer;
+  const late = new Promise((_, reject) => (timer = setTimeout(() => reject(new Error(`${what} took longer than ${(ms / 1000).toFixed(0)} s`)), ms)));
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+/** A port of 127.0.0.1 that nobody listens to. */
+export const freePort = () => new Promise((resolve) => {
+  const server = createServer().listen(0, '127.0.0.1', () => {
+    const { port } = server.address();
+    server.close(() => resolve(port));
+  });
+});
