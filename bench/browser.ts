@@ -1,0 +1,86 @@
+/**
+ * quantlet against wllama in the same Chromium on the same model at equal threads, taking turns; medians of each, medians of the ratios
+ * within a round, and the goals:
+ *
+ *   node --import tsx bench/browser.ts [--rounds 5] [--threads 1,2] [--prompt 256] [--gen 64] [--model FILE]
+ *
+ * quantlet is timed through loadModel and generate, as a page uses it: sampling and text included. wllama: decoding alone. Writes
+ * bench/results/<date>-<cpu>-chromium<major>.md and .json with every sample.
+ */
+import { resolve } from 'node:path';
+import { build } from 'esbuild';
+import { startChromium, type EnginePage, type Job } from './peers/chromium.ts';
+import { installBrowserPeers } from './peers/install.ts';
+import { wllamaPage } from './peers/wllama.ts';
+import { benchModel, cache, describeMachine, flags, machine, machineName, median, numbers, root, show, table, warnIfBusy, writeResult } from './support.ts';
+
+const options = flags('quantlet against wllama in Chromium', { rounds: '5', threads: '1,2', prompt: '256', gen: '64', model: '', out: '' });
+const rounds = Number(options.rounds), prompt = Number(options.prompt), gen = Number(options.gen);
+const PP = `pp:${prompt}:0`, TG = `tg:${gen}:0`;
+/** The least ratios that quantlet is to reach. */
+const LEAST: { readonly [test: string]: number } = { [PP]: 5, [TG]: 3 };
+const TESTS: Job['tests'] = [['pp', prompt, 0], ['tg', gen, 0]];
+
+const quantletPage = (folder: string): EnginePage => ({
+  folders: { '/quantlet/': folder },
+  script: `
+import { loadModel } from '/quantlet/browser.js';
+window.measure = async ({ threads, repetitions, tests }) => {
+  const contextLength = Math.max(...tests.map(([, tokens]) => tokens)) + 16;
+  const model = await loadModel('/model', { threads, contextLength, cache: false });
+  let turn = 0;
+  // Another first token every time: nothing of the last prompt can be used again.
+  const ids = (n) => { turn++; return Array.from({ length: n }, (_, i) => (3 + (turn * 13 + i) * 7) % 500); };
+  const once = async ([kind, tokens]) => {
+    const decodes = kind === 'pp' ? 1 : tokens + 1; // the first new token comes out of the prompt's decode
+    const { timings } = await model.generate(ids(kind === 'pp' ? tokens : 1), { maxTokens: decodes, temperature: 0, ignoreEos: true }).result();
+    return tokens * 1000 / (kind === 'pp' ? timings.promptMs : timings.predictedMs);
+  };
+  await once(['pp', 16]);
+  await once(['tg', 4]);
+  const results = [];
+  for (let r = 0; r < repetitions; r++) for (const test of tests) results.push({ test: test.join(':'), rate: await once(test) });
+  await model.dispose();
+  return results;
+};`,
+});
+
+const peers = await installBrowserPeers();
+const model = options.model || (await benchModel());
+const folder = resolve(cache, 'bench-browser');
+await build({ entryPoints: [resolve(root, 'dist/entry/browser.js')], bundle: true, splitting: true, minify: true, format: 'esm', outdir: folder, logLevel: 'error' });
+
+const here = machine();
+warnIfBusy(here);
+const chromium = await startChromium(peers);
+const engines = [['quantlet', quantletPage(folder)], ['wllama', wllamaPage(peers)]] as const;
+const samples: { engine: string; threads: number; test: string; round: number; rate: number }[] = [];
+try {
+  for (let round = 0; round < rounds; round++) {
+    for (const threads of numbers(options.threads)) {
+      // Whoever comes after a hot neighbour is not always the same.
+      for (const [engine, page] of round % 2 ? [...engines].reverse() : engines) {
+        process.stderr.write(`\rround ${round + 1} of ${rounds}, ${threads} threads: ${engine}      `);
+        for (const { test, rate } of await chromium.measure(page, model, { threads, repetitions: 1, tests: TESTS })) samples.push({ engine, threads, test, round, rate });
+      }
+    }
+  }
+} finally {
+  await chromium.close();
+}
+process.stderr.write('\n');
+
+const rates = (engine: string, threads: number, test: string): number[] => samples.filter((s) => s.engine === engine && s.threads === threads && s.test === test).map((s) => s.rate);
+const rows = numbers(options.threads).flatMap((threads) => [PP, TG].map((test) => {
+  const [a, b] = engines.map(([engine]) => rates(engine, threads, test)), ratio = median(a.map((x, i) => x / b[i]));
+  return [test === PP ? `prompt of ${prompt}` : `generate ${gen}`, String(threads), show(median(a)), show(median(b)), `${ratio.toFixed(2)}x ${ratio >= LEAST[test] ? '✓' : '✗'} ${LEAST[test]}`];
+}));
+const report = [
+  `# quantlet against wllama 2.3.1 in Chromium ${chromium.version}`, '', describeMachine(here), '',
+  `Tokens per second, median of ${rounds} alternating rounds, a fresh page of the same browser each; the ratio is the median of the ratios within a round, ✓ and ✗ tell whether the goal behind it is reached. quantlet with sampling and text, wllama's decoding alone. Model: ${options.model ? options.model.split('/').pop() : 'bench/make-model.ts with its defaults (189 M parameters, q4_0)'}.`, '',
+  table(['test', 'threads', 'quantlet', 'wllama', 'quantlet / wllama'], rows),
+].join('\n');
+console.log(report);
+const name = `${here.date.slice(0, 10)}-${machineName(here)}-chromium${Number.parseInt(chromium.version)}`, out = options.out ? resolve(options.out) : undefined;
+writeResult(`${name}.json`, JSON.stringify({ machine: here, chromium: chromium.version, wllama: '2.3.1', settings: { rounds, prompt, gen, model: options.model ? 'given' : 'bench/make-model.ts' }, samples }, null, 1), out);
+console.error(`written: ${writeResult(`${name}.md`, report, out)}`);
