@@ -9,7 +9,7 @@
 import { QuantletError } from './errors.ts';
 import { createFingerprint } from './fingerprint.ts';
 import type { GGUFValue } from './gguf/types.ts';
-import { K_CELLS } from './graph/layout.ts';
+import { ATTENTION_PART, K_CELLS } from './graph/layout.ts';
 import type { Range } from './threads/executor.ts';
 import type { Tensor } from './graph/tensor.ts';
 import type { ModelState } from './model.ts';
@@ -160,15 +160,17 @@ function bodyLength({ engine }: ModelState, n: number): number {
   return engine.caches.reduce((sum, { k, v }) => sum + k.ne[2] * (wholeGroups(n) * k.nb[1] + n * v.nb[1]), 4 * n);
 }
 
-/** Where cells [0, n) of a slot lie: keys in whole groups, a head's in one piece; values by 8 dimensions (one block where they have blocks). */
+/** Where cells [0, n) of a slot lie: keys in whole groups, a head's in one piece; values part by part, in each by 16 dimensions (one block where they have blocks). */
 function* runs({ engine }: ModelState, slot: number, n: number): Generator<Range & { readonly keys?: Tensor }> {
   const first = slot * engine.slotCells;
   for (const { k, v } of engine.caches) {
-    const perRun = v.type.blckSize > 1 ? v.type.blckSize : 8, step = v.nb[1] / (v.ne[0] / perRun);
+    const perRun = v.type.blckSize > 1 ? v.type.blckSize : 16, step = v.nb[1] / (v.ne[0] / perRun);
     for (let head = 0; head < k.ne[2]; head++) {
       yield { at: k.data + (head * k.ne[1] + first) * k.nb[1], length: wholeGroups(n) * k.nb[1], keys: k };
-      const values = v.data + head * v.ne[1] * v.nb[1] + first * step;
-      for (let i = 0; i < v.ne[0] / perRun; i++) yield { at: values + i * v.ne[1] * step, length: n * step };
+      for (let from = 0; from < n; from += ATTENTION_PART) {
+        const values = v.data + (head * v.ne[1] + first + from) * v.nb[1], length = Math.min(ATTENTION_PART, n - from) * step;
+        for (let i = 0; i < v.ne[0] / perRun; i++) yield { at: values + i * ATTENTION_PART * step, length };
+      }
     }
   }
 }

@@ -10,13 +10,11 @@
  */
 import { LOG2E, STATE, alibi_row, cap_row, mask_row, softmax_row, state_clear, state_merge, state_output } from './attention_part';
 import { FromF16, FromF32, score_row, score_tile, tile_rows, value_tile } from './attention_tile';
-import { K_CELLS, k_group, load_k, load_v, v_cell, v_step } from './kv_cache';
+import { K_CELLS, PART, k_group, load_k, load_v, v_cell, v_plane } from './kv_cache';
 import { take } from '../sync';
 import { Op, row_of } from '../tensor';
 import { F16, F32 } from '../type_ids';
 
-/** Cells of one part: K and V of a part and head (2 x 64 KiB as f32 at head_dim 64) stay in L2, and 1024 cells give 2 threads 4 x n_head_kv items. */
-export const PART: i32 = 256;
 /** Up to so many tokens a step is split by parts; beyond that there are items enough without. */
 export const SPLIT_TOKENS: i32 = 4;
 /** Rows of a prompt's work item: 8 tiles of 6 share a part of K and V that was widened to f32 once. */
@@ -143,16 +141,16 @@ function walk(op: Op, kvh: i32, from: i32, to: i32, only_part: i32, scratch: usi
   const part_end = only_part < 0 ? (n_max + PART - 1) / PART : only_part + 1;
   for (let part = only_part < 0 ? start / PART : only_part; part < part_end; part++) {
     const cell = base + part * PART, n = min(PART, n_max - part * PART);
-    let k = k_group(op.src1.data, k_type, kvh, op.p2, hd_k, cell), v = v_cell(op.src2.data, v_type, kvh, op.p2, hd_v, cell), plane = <usize>op.p2 * v_step(v_type);
+    let k = k_group(op.src1.data, k_type, kvh, op.p2, hd_k, cell), v = v_cell(op.src2.data, v_type, kvh, op.p2, hd_v, cell), plane = v_plane(v_type, op.p2);
     if (!k_direct) {
       load_k(k_type, k, (n + K_CELLS - 1) & -K_CELLS, hd_k, scratch + k_at(hd_k, hd_v));
       k = scratch + k_at(hd_k, hd_v);
     }
     if (!v_direct) {
       const wide = scratch + v_at(hd_k, hd_v);
-      load_v(v_type, v, n, hd_v, op.p2, wide, PART, wide + <usize>(PART * hd_v * 4));
+      load_v(v_type, v, n, hd_v, op.p2, wide, wide + <usize>(PART * hd_v * 4));
       v = wide;
-      plane = PART << 5;
+      plane = PART << 6;
     }
     for (let r = from, rows = 0; r < to; r += rows) {
       rows = tile_rows(to - r, f16);

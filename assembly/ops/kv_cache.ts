@@ -1,13 +1,13 @@
 /**
- * The KV cache of one layer, in the order attention reads it: as f16, f32, q8_0 or q4_0. `cells` is a multiple of 16 and the padded head_dim
- * (zeros behind the model's) one of 8, or of 32 for the block types.
+ * The KV cache of one layer, in the order attention reads it: as f16, f32, q8_0 or q4_0. `cells` is a multiple of PART, or less than PART and
+ * one of 16; the padded head_dim (zeros behind the model's) is a multiple of 16, or of 32 for the block types.
  *
- *   K  [n_head_kv][cells / 16][head_dim][16 cells]      neighbouring keys side by side, so that scores need no horizontal sums
- *   V  [n_head_kv][head_dim / 8][cells][8 dimensions]   8 dimensions of one value side by side, each group of 8 a stream of its own
+ *   K  [n_head_kv][cells / 16][head_dim][16 cells]                 neighbouring keys side by side, so that scores need no horizontal sums
+ *   V  [n_head_kv][cells / PART][head_dim / 16][PART][16 dims]     16 dimensions of one value side by side
  *
- * 16 keys, because one row of queries makes 4 chains of madds from them while K is read from one end to the other: two groups of 8 read side by
- * side took 1.7 times as long from DRAM (processors fetch ahead along one line of addresses).
- * Block types: bytes of ggml's blocks, K [cells / 16][head_dim / 32][quant bytes, each of 16 cells | 16 scales f16], V [head_dim / 32][cells][block].
+ * 16, because one row of queries or probabilities makes 4 chains of madds from them, and both are read from one end to the other: where two
+ * groups of 8 were read side by side, K took 1.7 times as long from DRAM (processors fetch ahead along one line of addresses).
+ * Block types: bytes of ggml's blocks, K [cells / 16][head_dim / 32][quant bytes, each of 16 cells | 16 scales f16], V [head_dim / 32][PART][block].
  * So a head takes cells * row bytes in either order, as it would in ggml's.
  */
 import { f32_to_f16, load_f16x4 } from '../simd';
@@ -31,22 +31,28 @@ function block_bytes(type: u32): usize {
   return type == Q4_0 ? 18 : 34;
 }
 
-/** Keys of K's that lie side by side. */
+/** Keys of K that lie side by side. */
 export const K_CELLS: i32 = 16;
+/** Cells of a part of attention: K and V of a part and head (2 x 64 KiB as f32 at head_dim 64) stay in L2, and 1024 cells give 2 threads 4 x n_head_kv items. */
+export const PART: i32 = 256;
 
 /** Address of K's K_CELLS keys from cell `cell` (a multiple of them) of head `head`. */
 export function k_group(k: usize, type: u32, head: i32, cells: i32, hd: i32, cell: i32): usize {
   return k + (<usize>head * cells + cell) * kv_row_bytes(type, hd);
 }
 
-/** Address of the first 8 (block types: 32) dimensions of V's `cell` of head `head`; v_step bytes to the next cell, v_plane to the next dimensions. */
+/** Address of the first 16 (block types: 32) dimensions of V's `cell` of head `head`; v_step bytes to the next cell, v_plane to the next dimensions. */
 export function v_cell(v: usize, type: u32, head: i32, cells: i32, hd: i32, cell: i32): usize {
-  return v + <usize>head * cells * kv_row_bytes(type, hd) + <usize>cell * v_step(type);
+  const in_part = cell % PART;
+  return v + (<usize>head * cells + (cell - in_part)) * kv_row_bytes(type, hd) + <usize>in_part * v_step(type);
 }
 // @ts-ignore: decorator
 @inline
-export function v_step(type: u32): usize {
-  return type == F16 ? 16 : type == F32 ? 32 : block_bytes(type);
+function v_step(type: u32): usize {
+  return type == F16 ? 32 : type == F32 ? 64 : block_bytes(type);
+}
+export function v_plane(type: u32, cells: i32): usize {
+  return <usize>min(PART, cells) * v_step(type);
 }
 
 /**
@@ -70,10 +76,10 @@ export function kv_store(op: Op, ith: i32, nth: i32, scratch: usize): void {
 
 /** n elements and zeros up to hd: a cache that is an intermediate tensor has bytes of others there, and 0 * NaN is NaN. */
 function store_elements(type: u32, x: usize, y: usize, n: i32, hd: i32, cell: i32, cells: i32, is_v: bool): void {
-  const size: usize = type == F16 ? 2 : 4, key = <usize>(cell & (K_CELLS - 1)) * size;
+  const size: usize = type == F16 ? 2 : 4, key = <usize>(cell & (K_CELLS - 1)) * size, plane = v_plane(type, cells);
   for (let i = 0; i < hd; i++) {
-    // V: 8 dimensions, then the next plane; K: one dimension of 16 keys after the other.
-    const at = y + (is_v ? <usize>(i >> 3) * cells * 8 * size + <usize>(i & 7) * size : <usize>(i * K_CELLS) * size + key);
+    // V: 16 dimensions, then the next plane; K: one dimension of 16 keys after the other.
+    const at = y + (is_v ? <usize>(i >> 4) * plane + <usize>(i & 15) * size : <usize>(i * K_CELLS) * size + key);
     const v = i < n ? load<f32>(x + (<usize>i << 2)) : 0;
     if (type == F16) store<u16>(at, <u16>f32_to_f16(v));
     else store<f32>(at, v);
@@ -91,7 +97,7 @@ function store_blocks(type: u32, x: usize, y: usize, n: i32, cell: i32, cells: i
     }
     if (is_v) {
       quantize_row(type, from, y, 32);
-      y += bytes * cells;
+      y += v_plane(type, cells);
       continue;
     }
     quantize_row(type, from, scratch, 32);
@@ -101,44 +107,53 @@ function store_blocks(type: u32, x: usize, y: usize, n: i32, cell: i32, cells: i
   }
 }
 
-// ---- Parts as f32: K [n / 16][hd][16], V [hd / 8][stride][8] ----
+// ---- Parts as f32: K [n / 16][hd][16], V [hd / 16][PART][16] ----
 
-/** f16's bits shifted into an f32: exponent and mantissa, and the sign. A run-time value, so that it stays in a register (V8 rebuilds constants). */
-const F16_MASK: usize = memory.data<u32>([0x8fffe000], 4);
+// Run-time values, so that they stay in registers (V8 builds a constant anew at every use).
+const WIDEN = memory.data<u32>([0x8fffe000, 0x2000], 4);
+/** Sign, exponent and mantissa of an f16 whose bits were shifted into an f32. */
 // @ts-ignore: decorator
 @inline
 export function f16_mask(): v128 {
-  return v128.load32_splat(F16_MASK);
+  return v128.load32_splat(WIDEN);
+}
+/** (2^13, 0) four times: a dot with it shifts the even ones of eight i16 to where an f32 has them. */
+// @ts-ignore: decorator
+@inline
+export function f16_even(): v128 {
+  return v128.load32_splat(WIDEN, 4);
 }
 
-/** f16 as f32 * 2^-112 (its bits moved into place): attention folds the factor into queries and probabilities. */
+// Eight f16 as f32 * 2^-112 (their bits moved into place): attention folds the factor into queries and probabilities. Two operations for four.
+// @ts-ignore: decorator
+@inline
+export function even_f16(h: v128, even: v128, mask: v128): v128 {
+  return v128.and(i32x4.dot_i16x8_s(h, even), mask);
+}
+// @ts-ignore: decorator
+@inline
+export function odd_f16(h: v128, mask: v128): v128 {
+  return v128.and(i32x4.shr_s(h, 3), mask);
+}
+/** Stores eight results in order whose even and odd ones are apart. */
+// @ts-ignore: decorator
+@inline
+export function store_zipped(y: usize, even: v128, odd: v128): void {
+  v128.store(y, i8x16.shuffle(even, odd, 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23));
+  v128.store(y, i8x16.shuffle(even, odd, 8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31), 16);
+}
+
 function widen_f16(x: usize, y: usize, n: usize): void {
-  const zero = i32x4.splat(0), mask = f16_mask();
+  const even = f16_even(), mask = f16_mask();
   for (let i: usize = 0; i < n; i += 8, x += 16, y += 32) {
     const h = v128.load(x);
-    v128.store(y, low_f16(h, zero, mask));
-    v128.store(y, high_f16(h, zero, mask), 16);
+    store_zipped(y, even_f16(h, even, mask), odd_f16(h, mask));
   }
-}
-
-// @ts-ignore: decorator
-@inline
-export function low_f16(h: v128, zero: v128, mask: v128): v128 {
-  return v128.and(i32x4.shr_s(i8x16.shuffle(zero, h, 0, 1, 16, 17, 2, 3, 18, 19, 4, 5, 20, 21, 6, 7, 22, 23), 3), mask);
-}
-// @ts-ignore: decorator
-@inline
-export function high_f16(h: v128, zero: v128, mask: v128): v128 {
-  return v128.and(i32x4.shr_s(i8x16.shuffle(zero, h, 8, 9, 24, 25, 10, 11, 26, 27, 12, 13, 28, 29, 14, 15, 30, 31), 3), mask);
 }
 
 /** n keys (a multiple of K_CELLS) from k_group() on. */
 export function load_k(type: u32, k: usize, n: i32, hd: i32, y: usize): void {
   if (type == F16) return widen_f16(k, y, <usize>n * hd);
-  if (type == F32) {
-    memory.copy(y, k, <usize>n * hd << 2);
-    return;
-  }
   const quants = block_bytes(type) - 2, eight = i16x8.splat(8);
   for (let blocks = n / K_CELLS * (hd >> 5); blocks > 0; blocks--, k += block_bytes(type) * K_CELLS, y += 32 * K_CELLS * 4) {
     for (let half: usize = 0; half < 2; half++) {
@@ -163,24 +178,18 @@ function store_scaled(y: usize, q: v128, d0: v128, d1: v128): void {
   v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_high_i16x8_s(q)), d1), 16);
 }
 
-/** n values from v_cell() on; `stride` cells of room in y. scratch: 128 bytes. */
-export function load_v(type: u32, v: usize, n: i32, hd: i32, cells: i32, y: usize, stride: i32, scratch: usize): void {
-  const plane = <usize>cells * v_step(type), out = <usize>stride << 5;
-  if (type == F16 || type == F32) {
-    for (let i = 0; i < hd; i += 8, v += plane, y += out) {
-      if (type == F16) widen_f16(v, y, <usize>n << 3);
-      else memory.copy(y, v, <usize>n << 5);
-    }
+/** n values from v_cell() on. scratch: 128 bytes. */
+export function load_v(type: u32, v: usize, n: i32, hd: i32, cells: i32, y: usize, scratch: usize): void {
+  const plane = v_plane(type, cells), out = <usize>PART << 6;
+  if (type == F16) {
+    for (let i = 0; i < hd; i += 16, v += plane, y += out) widen_f16(v, y, <usize>n << 4);
     return;
   }
-  for (let i = 0; i < hd; i += 32, v += plane, y += 4 * out) {
+  for (let i = 0; i < hd; i += 32, v += plane, y += 2 * out) {
     for (let c = 0; c < n; c++) {
       dequantize_row(type, v + <usize>c * v_step(type), scratch, 32);
-      for (let j: usize = 0; j < 4; j++) {
-        const to = y + j * out + (<usize>c << 5), from = scratch + (j << 5);
-        v128.store(to, v128.load(from));
-        v128.store(to, v128.load(from, 16), 16);
-      }
+      memory.copy(y + (<usize>c << 6), scratch, 64);
+      memory.copy(y + out + (<usize>c << 6), scratch + 64, 64);
     }
   }
 }

@@ -9,7 +9,7 @@ export type KvType = (typeof KV_TYPES)[number];
 
 /** Dimensions a head takes in the cache. */
 export const paddedHeadDim = (type: KvType, headDim: number): number => {
-  const multiple = TYPE[type].blckSize > 1 ? 32 : 8;
+  const multiple = TYPE[type].blckSize > 1 ? 32 : 16;
   return Math.ceil(headDim / multiple) * multiple;
 };
 

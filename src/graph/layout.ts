@@ -65,7 +65,7 @@ export const SYNC_SIZE = 448;
 /** SYNC.step's value when the threads have gone home. */
 export const CLOSED = -1;
 
-/** Cells of one attention part (assembly/ops/attention.ts PART): the cache is cut into these. */
+/** Cells of one attention part (assembly/ops/kv_cache.ts PART): the cache is cut into these. */
 export const ATTENTION_PART = 256;
 /** Keys that lie side by side in the cache: K_CELLS in assembly/ops/kv_cache.ts. */
 export const K_CELLS = 16;

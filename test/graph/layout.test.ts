@@ -1,7 +1,7 @@
 /** src/graph/layout.ts is the mirror of what the kernels read: compared with their source text, and with the modules themselves. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, BINARY, CLOSED, CODE, COPY_CHUNK, LAYOUT, MAX_SRC, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, SYNC, SYNC_SIZE, TENSOR, TENSOR_SIZE, TYPE_ACT, UNARY } from '../../src/graph/layout.ts';
+import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, K_CELLS, BINARY, CLOSED, CODE, COPY_CHUNK, LAYOUT, MAX_SRC, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, SYNC, SYNC_SIZE, TENSOR, TENSOR_SIZE, TYPE_ACT, UNARY } from '../../src/graph/layout.ts';
 import { vecDotType } from '../../src/graph/vec-dot-type.ts';
 import { TYPE, typeById } from '../../src/type-traits.ts';
 import { ARENA_BASE } from '../../src/wasm/memory.ts';
@@ -67,8 +67,8 @@ it('assembly/sync.ts: the words of the sync block', () => {
 });
 
 it('assembly/ops/attention.ts and act.ts: sizes of what lies in the arena', () => {
-  const { PART, SPLIT_TOKENS } = constants('ops/attention'), { STATE } = constants('ops/attention_part');
-  expect([PART, SPLIT_TOKENS, STATE]).toEqual([ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE]);
+  const { PART, K_CELLS: cells } = constants('ops/kv_cache'), { SPLIT_TOKENS } = constants('ops/attention'), { STATE } = constants('ops/attention_part');
+  expect([PART, cells, SPLIT_TOKENS, STATE]).toEqual([ATTENTION_PART, K_CELLS, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE]);
   expect(constants('act').TYPE_ACT).toBe(TYPE_ACT);
   expect(typeById(TYPE_ACT), 'the id is none of ggml\'s').toBeUndefined();
 });
