@@ -56,6 +56,18 @@ describe('goes on as if there had been no break', () => {
     });
   });
 
+  it.each<KvType>(['f16', 'q8_0'])('more than one part of the cache, %s values', async (cacheTypeV) => {
+    const long = randomIds(300, 272, 6), options = { cacheTypeV, contextLength: 600 };
+    const { state, want } = await withModel(options, async (model) => {
+      await idsOf(model, long, 1);
+      return { state: await model.saveState(), want: await idsOf(model, long, 20) };
+    });
+    expect(await withModel({ ...options, parallel: 2 }, async (model) => {
+      await model.loadState(state);
+      return idsOf(model, long, 20);
+    })).toEqual(want);
+  });
+
   it('in a process of its own', async () => {
     const { state, ids } = await saved({}), path = writeTo(folder, 'sequence.state', state);
     const { stdout, stderr } = await runScript(`
