@@ -4,11 +4,10 @@
  *
  *   DotI16   relaxed i8 x i7 dot, i16 sums (x64: one vpmaddubsw and one vpaddw for 16 products)
  *   DotWide  activations and weights as i16, i32 sums (vpmaddwd and vpaddd for 8): builds without relaxed SIMD
+ *   DotI32   relaxed i8 x i7 dot-add, i32 sums (arm64: one sdot for 16 products; x64 with AVX-VNNI: one vpdpbusd; plain AVX2: five operations,
+ *            25 against 37 GMAC/s). Builds of their own, because a second copy of the loops in one build is 24 KB; wasm/load.ts chooses.
  *
- * A third one, the relaxed i32 dot-add (one sdot on arm64, one vpdpbusd with AVX-VNNI), would be a class beside these: the same panel and codes,
- * i32 sums. Not here: on AVX2 it is five operations (25 against 37 GMAC/s), and a second copy of the loops for a run-time choice is 24 KB.
- *
- * A weight vector w holds 4 rows x 4 consecutive k as unsigned 7-bit codes: row after row for DotI16, and for DotWide
+ * A weight vector w holds 4 rows x 4 consecutive k as unsigned 7-bit codes: row after row for DotI16 and DotI32, and for DotWide
  * the k pairs apart (4 rows x k0 k1, then 4 rows x k2 k3), so that one i32 lane stays one row. `lanes` makes the one from the other.
  */
 import { HAS_RELAXED_DOT } from './simd';
@@ -105,6 +104,71 @@ export class DotI16 {
   }
 
   /** Both nibbles of a vector of 8-bit codes to the panel, whose steps are 64 bytes then. */
+  // @ts-ignore: decorator
+  @inline
+  put_wide(p: usize, t: usize, w: v128, m: v128): void {
+    v128.store(p + (t << 6), v128.and(w, m));
+    v128.store(p + (t << 6), v128.and(i16x8.shr_u(w, 4), m), 32);
+  }
+}
+
+/** Sums are i32 lanes of rows, activations i8: four products and their sum are one instruction where there is hardware for it. */
+@unmanaged
+export class DotI32 {
+  // @ts-ignore: decorator
+  @inline
+  init(pair: v128): v128 { return i32x4.extadd_pairwise_i16x8_s(pair); }
+
+  // @ts-ignore: decorator
+  @inline
+  a0(p: usize): v128 { return v128.load32_splat(p); }
+
+  // @ts-ignore: decorator
+  @inline
+  a1(p: usize, a0: v128): v128 { return a0; }
+
+  // @ts-ignore: decorator
+  @inline
+  dot(s: v128, a0: v128, a1: v128, w: v128): v128 { return i32x4.relaxed_dot_i8x16_i7x16_add_s(a0, w, s); }
+
+  // @ts-ignore: decorator
+  @inline
+  mac(s: v128, a: v128, w: v128): v128 { return i32x4.relaxed_dot_i8x16_i7x16_add_s(a, w, s); }
+
+  // @ts-ignore: decorator
+  @inline
+  put(p: usize, t: usize, w: v128): void { v128.store(p + (t << 5), w); }
+
+  // @ts-ignore: decorator
+  @inline
+  sum(s: v128, ones: v128): v128 { return s; }
+
+  // @ts-ignore: decorator
+  @inline
+  scaled(s: v128, scale: v128): v128 { return i32x4.mul(s, scale); }
+
+  // @ts-ignore: decorator
+  @inline
+  scale(sc: v128): v128 { return sc; }
+
+  // @ts-ignore: decorator
+  @inline
+  splits(): bool { return true; }
+
+  // @ts-ignore: decorator
+  @inline
+  dot_low(s: v128, a0: v128, a1: v128, w: v128, m: v128): v128 { return this.mac(s, a0, v128.and(w, m)); }
+
+  // @ts-ignore: decorator
+  @inline
+  dot_high(s: v128, a0: v128, a1: v128, w: v128, m: v128): v128 { return this.mac(s, a0, v128.and(i16x8.shr_u(w, 4), m)); }
+
+  // @ts-ignore: decorator
+  @inline
+  sum_wide(low: v128, high: v128, pair: v128): v128 {
+    return i32x4.add(i32x4.add(low, i32x4.shl(i32x4.extadd_pairwise_i16x8_s(pair), 7)), i32x4.shl(high, 4));
+  }
+
   // @ts-ignore: decorator
   @inline
   put_wide(p: usize, t: usize, w: v128, m: v128): void {

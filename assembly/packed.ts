@@ -2,7 +2,7 @@
  * Packed weights as the engine sees them: which types there are, packing, reading a row back, and the product.
  * A format is a class (packed/<type>.ts); gemv.ts and gemm.ts are the loops.
  */
-import { DotI16, DotWide } from './dot';
+import { DotI16, DotI32, DotWide } from './dot';
 import { mul_mat_of } from './gemm';
 import { PACKED_SCRATCH, mul_mat_f32, repack_f32, row_of_f32 } from './gemm_f32';
 import { BF16, F16, F32 } from './packed/float';
@@ -21,7 +21,7 @@ import { Q5_K } from './packed/q5_K';
 import { Q6_K } from './packed/q6_K';
 import { Q8_0 } from './packed/q8_0';
 import { repack_of, row_of } from './repack';
-import { HAS_RELAXED_DOT } from './simd';
+import { HAS_DOT_ADD, HAS_RELAXED_DOT } from './simd';
 
 // ggml's type ids.
 const TYPE_F32: i32 = 0;
@@ -137,6 +137,7 @@ export function mul_mat_packed(type: i32, w: usize, ne00: i32, row0: i32, row1: 
 // @ts-ignore: decorator
 @inline
 function product<F>(w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize): void {
-  if (HAS_RELAXED_DOT) mul_mat_of<F, DotI16>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  if (HAS_DOT_ADD) mul_mat_of<F, DotI32>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (HAS_RELAXED_DOT) mul_mat_of<F, DotI16>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
   else mul_mat_of<F, DotWide>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
 }

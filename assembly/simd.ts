@@ -24,6 +24,8 @@ export function trunc_fitting(x: v128): v128 {
 
 /** What dot.ts builds on: i8 x i7 with i16 pair sums where there is relaxed SIMD, i16 x i16 with i32 pair sums elsewhere. Static. */
 export const HAS_RELAXED_DOT: bool = ASC_FEATURE_RELAXED_SIMD != 0;
+/** The dot-add builds (asconfig.json): i32 sums instead. Static. */
+export const HAS_DOT_ADD: bool = isDefined(DOT_ADD);
 
 /** Sum of four f32 lanes, always as (0 + 2) + (1 + 3). */
 // @ts-ignore: decorator

@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// One build step for everything under dist/: four wasm builds through the asc API, then the TypeScript, then both as text for browsers.
+// One build step for everything under dist/: six wasm builds through the asc API, then the TypeScript, then both as text for browsers.
 // Stamped with a hash of its inputs, so that prepare, prestart and pretest may all call it and only the first works.
 import { createHash } from 'node:crypto';
 import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';

@@ -26,7 +26,7 @@ export interface LoadOptions extends WebOptions {
   threads?: number;
   /** Tokens of a sequence at most. 0: what the model was trained for. Default: that, at most 4096. */
   contextLength?: number;
-  /** `simd`, `relaxed`, `simd-threads` or `relaxed-threads`; default: the best that runs here. */
+  /** `simd`, `relaxed` or `dotadd` (relaxed SIMD with i32 dots, for CPUs with sdot or AVX-VNNI), each also with `-threads`; default: the best that runs here. */
   build?: Build;
   /** Make vectors (model.embed) with a model that could also generate. Default: what the file is made for. */
   embeddings?: boolean;

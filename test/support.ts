@@ -10,6 +10,7 @@ import { readGGUF } from '../src/gguf/read.ts';
 import type { GGUFType, GGUFValue } from '../src/gguf/types.ts';
 import { writeGGUF, type WriteTensor, type WriteValue } from '../src/gguf/write.ts';
 import { toBytes } from '../src/source.ts';
+import { detectFeatures } from '../src/wasm/load.ts';
 
 export const root = new URL('../', import.meta.url);
 const at = (path: string): string => fileURLToPath(new URL(path, root));
@@ -23,7 +24,10 @@ export const llamaModel = at('test/golden/arch/llama.gguf');
 export const entryUrl = new URL('dist/entry/node.js', root).href;
 export const cliPath = at('dist/cli.js');
 
-/** Every build, and the threads builds with even and odd splits. */
+/** The builds with i32 dots, where those are right: Node 20 refuses them (src/wasm/load.ts). */
+export const DOT_ADD: readonly Build[] = detectFeatures().dotAdd === 'wrong' ? [] : ['dotadd', 'dotadd-threads'];
+
+/** Every other build, and the threads builds with even and odd splits. */
 export const RUNS: readonly (readonly [build: Build, threads: number])[] = [
   ['simd', 1], ['relaxed', 1],
   ['simd-threads', 1], ['simd-threads', 2], ['simd-threads', 3],

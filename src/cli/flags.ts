@@ -69,7 +69,7 @@ export const FLAGS = {
   noEscape: flag('no-escape', '', 'boolean', '', 'take the prompt as it is'),
   noWarmup: flag('no-warmup', '', 'boolean', '', 'start without optimising the kernels first'),
   noDisplayPrompt: flag('no-display-prompt', '', 'boolean', '', 'do not repeat the prompt in the output'),
-  build: flag('build', '', 'string', 'NAME', 'simd, relaxed, simd-threads or relaxed-threads; default: the best that runs', BUILDS),
+  build: flag('build', '', 'string', 'NAME', 'simd, relaxed or dotadd, each also with -threads; default: the best that runs', BUILDS),
   benchPrompt: flag('n-prompt', '-p', 'integers', 'N,...', 'prompt lengths to time; 0: none (512)'),
   benchGen: flag('n-gen', '-n', 'integers', 'N,...', 'numbers of generated tokens to time; 0: none (128)'),
   benchBoth: flag('prompt-gen', '-pg', 'strings', 'P,N', 'time a prompt of P and N generated tokens together; may be given several times'),

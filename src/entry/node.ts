@@ -17,8 +17,10 @@ export * from './common.ts';
 const WASM: { readonly [K in Build]: URL } = {
   simd: new URL('../wasm/simd.wasm', import.meta.url),
   relaxed: new URL('../wasm/relaxed.wasm', import.meta.url),
+  dotadd: new URL('../wasm/dotadd.wasm', import.meta.url),
   'simd-threads': new URL('../wasm/simd-threads.wasm', import.meta.url),
   'relaxed-threads': new URL('../wasm/relaxed-threads.wasm', import.meta.url),
+  'dotadd-threads': new URL('../wasm/dotadd-threads.wasm', import.meta.url),
 };
 
 /**

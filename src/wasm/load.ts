@@ -4,11 +4,11 @@ import { QuantletError } from '../errors.ts';
 import type { Kernels } from './abi.ts';
 import { ARENA_BASE } from './memory.ts';
 
-export const BUILDS = ['simd', 'relaxed', 'simd-threads', 'relaxed-threads'] as const;
+export const BUILDS = ['simd', 'relaxed', 'dotadd', 'simd-threads', 'relaxed-threads', 'dotadd-threads'] as const;
 export type Build = (typeof BUILDS)[number];
 
 export const isThreaded = (build: Build): boolean => build.endsWith('-threads');
-export const isRelaxed = (build: Build): boolean => build.startsWith('relaxed');
+export const isRelaxed = (build: Build): boolean => !build.startsWith('simd');
 
 /** A module with one function of type () -> v128 and the given body. */
 const probe = (...body: number[]): Uint8Array<ArrayBuffer> =>
@@ -19,6 +19,8 @@ const SPLAT = [0x41, 0, 0xfd, 0x0f]; // i32.const 0, i8x16.splat
 export interface Features {
   simd: boolean;
   relaxed: boolean;
+  /** The relaxed i32 dot-add: one instruction, so that the dotadd builds are the fast ones; several; or wrong, as on Node 20 (and without relaxed SIMD). */
+  dotAdd: 'fast' | 'slow' | 'wrong';
   threads: boolean;
 }
 
@@ -33,7 +35,29 @@ export function detectFeatures(): Features {
   };
   const simd = valid(probe(...SPLAT));
   const relaxed = simd && valid(probe(...SPLAT, ...SPLAT, 0xfd, 0x80, 0x02)); // i8x16.relaxed_swizzle
-  return { simd, relaxed, threads: sharedMemory() };
+  return { simd, relaxed, dotAdd: relaxed ? dotAdd() : 'wrong', threads: sharedMemory() };
+}
+
+/**
+ * What a relaxed dot is made of shows in what it does with operands outside its 7 bits: 127 . -1, twice in i16 and four times in i32.
+ * arm64 takes both as signed (sdot where the core has it; the fallback costs what the i16 way does), AVX-VNNI's vpdpbusd takes 255 whole,
+ * and the five operations of plain AVX2 saturate on the way, as the i16 dot does there: 32767 and 65534 (Node 22 to 26, Deno, Bun). Node 20
+ * says 131068, and is wrong for operands in range too once registers are few.
+ */
+function dotAdd(): Features['dotAdd'] {
+  const dot = (...op: number[]): number => {
+    const body = [0, 0x20, 0, 0xfd, 0x0f, 0x20, 1, 0xfd, 0x0f, ...op, 0, 0x0b]; // local.get 0, i8x16.splat, local.get 1, i8x16.splat, op, lane 0
+    const bytes = new Uint8Array([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 7, 1, 0x60, 2, 0x7f, 0x7f, 1, 0x7f, 3, 2, 1, 0, 7, 5, 1, 1, 0x66, 0, 0, 10, body.length + 2, 1, body.length, ...body]);
+    return (new WebAssembly.Instance(new WebAssembly.Module(bytes)).exports as { f: (a: number, b: number) => number }).f(127, -1);
+  };
+  try {
+    const i16 = dot(0xfd, 0x92, 0x02, 0xfd, 0x18); // i16x8.relaxed_dot_i8x16_i7x16_s, i16x8.extract_lane_s
+    const i32 = dot(0x41, 0, 0xfd, 0x11, 0xfd, 0x93, 0x02, 0xfd, 0x1b); // i32.const 0, i32x4.splat, i32x4.relaxed_dot_i8x16_i7x16_add_s, i32x4.extract_lane
+    if ((i16 === -254 && i32 === -508) || i32 === 4 * 127 * 255) return 'fast';
+    return i32 === 65534 ? 'slow' : 'wrong';
+  } catch {
+    return 'wrong'; // a page whose policy forbids compiling at once gets the build that is right everywhere
+  }
 }
 
 function sharedMemory(): boolean {
@@ -53,11 +77,12 @@ export function pickBuild(features: Features, wanted: string | undefined): Build
   if (wanted !== undefined && wanted !== '') {
     const build = BUILDS.find((b) => b === wanted);
     if (!build) throw new QuantletError('ERR_INVALID_ARGUMENT', `there is no build "${wanted}"; expected one of ${BUILDS.join(', ')}`);
-    const lacks = isRelaxed(build) && !features.relaxed ? 'relaxed SIMD' : isThreaded(build) && !features.threads ? 'shared memory' : '';
+    const lacks = isRelaxed(build) && !features.relaxed ? 'relaxed SIMD' : build.startsWith('dotadd') && features.dotAdd === 'wrong' ? 'a relaxed dot-add that is right' : isThreaded(build) && !features.threads ? 'shared memory' : '';
     if (lacks) throw new QuantletError('ERR_BUILD_UNAVAILABLE', `the build "${build}" needs ${lacks}, which this runtime does not offer; leave the build to quantlet or choose another`);
     return build;
   }
-  return features.relaxed ? (features.threads ? 'relaxed-threads' : 'relaxed') : features.threads ? 'simd-threads' : 'simd';
+  const name = features.dotAdd === 'fast' ? 'dotadd' : features.relaxed ? 'relaxed' : 'simd';
+  return features.threads ? `${name}-threads` : name;
 }
 
 /** Also a module of another realm, as Next's edge sandbox hands out: instanceof and with it the loader do not know those. */

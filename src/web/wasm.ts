@@ -9,8 +9,10 @@ export type WasmSource = WebAssembly.Module | ArrayBuffer | ArrayBufferView | Re
 const CHUNKS: { readonly [K in Build]: () => Promise<{ readonly deflated: string }> } = {
   simd: () => import('../inline/simd.js'),
   relaxed: () => import('../inline/relaxed.js'),
+  dotadd: () => import('../inline/dotadd.js'),
   'simd-threads': () => import('../inline/simd-threads.js'),
   'relaxed-threads': () => import('../inline/relaxed-threads.js'),
+  'dotadd-threads': () => import('../inline/dotadd-threads.js'),
 };
 
 const modules = new Map<Build, Promise<WebAssembly.Module>>();

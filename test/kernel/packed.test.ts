@@ -4,7 +4,7 @@ import { TYPE, rowSize } from '../../src/type-traits.ts';
 import type { TypeName } from '../../src/type-traits.ts';
 import { numberToF16 } from '../reference/f16.ts';
 import { dequantizeRows, dotPacked, quantizeAct } from '../reference/packed.ts';
-import { BUILDS, gaussian, instantiate, random } from './harness.ts';
+import { PACKED_BUILDS, gaussian, instantiate, random } from './harness.ts';
 import type { Kernels } from './harness.ts';
 
 interface Case {
@@ -89,7 +89,7 @@ function product(k: Kernels, p: Packed, act: number, stride: number, ncols: numb
 /** Lengths with one block, an odd number, and more than the GEMM unpacks at a time. */
 const lengths = (type: TypeName): number[] => (TYPE[type].blckSize === 256 ? [256, 768] : [32, 96, 1120]);
 
-describe.each(BUILDS)('packed products on %s', (build) => {
+describe.each(PACKED_BUILDS)('packed products on %s', (build) => {
   const k = instantiate(build, 128);
 
   it('quantize_act: d and quants are the reference, in any lane, and what it writes is what it says', () => {

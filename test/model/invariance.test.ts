@@ -2,7 +2,7 @@
 import { loadModel, type Build, type LoadOptions, type Model } from 'quantlet';
 import { TYPE } from '../../src/type-traits.ts';
 import { describe, expect, it } from 'vitest';
-import { bitDifference, logitsOf, patchedLlama, randomIds, type Patch } from '../support.ts';
+import { DOT_ADD, bitDifference, logitsOf, patchedLlama, randomIds, type Patch } from '../support.ts';
 
 const BUILDS: readonly Build[] = ['simd', 'relaxed', 'simd-threads', 'relaxed-threads'];
 const VOCAB = 272;
@@ -63,6 +63,11 @@ for (const [name, patch] of Object.entries(variants)) {
       const together = await Promise.all(sequences.map((s, i) => logitsOf(model, s, [[300], [7], [40, 1, 3]][i])));
       together.forEach((rows, i) => expect(bitDifference(rows, alone[i]), `sequence ${i} of seeds 11, 12, 13`).toBe(''));
     }));
+
+    it.each(DOT_ADD)('%s gives the bits of relaxed', async (build) => {
+      const run = (build: Build): Promise<Float32Array[]> => withModel(patch, { build, threads: 2 }, (model) => logitsOf(model, ids, [512, 98, 1], LONG - 120));
+      expect(bitDifference(await run(build), await run('relaxed')), `seed ${seed}`).toBe('');
+    });
 
     it('generations at the same time give the texts they give alone', () => withModel(patch, { threads: 2, parallel: 3 }, async (model) => {
       const options = { maxTokens: 40, ignoreEos: true, seed: 5, temperature: 1.2 };

@@ -1,0 +1,31 @@
+/** Which build runs where. */
+import { describe, expect, it } from 'vitest';
+import { BUILDS, detectFeatures, pickBuild, type Features } from '../src/wasm/load.ts';
+
+const features = (...has: (keyof Features)[]): Features => ({ simd: has.includes('simd'), relaxed: has.includes('relaxed'), dotAdd: 'wrong', threads: has.includes('threads') });
+
+describe('pickBuild', () => {
+  it.each([
+    [features('simd'), 'simd'],
+    [features('simd', 'threads'), 'simd-threads'],
+    [features('simd', 'relaxed'), 'relaxed'],
+    [features('simd', 'relaxed', 'threads'), 'relaxed-threads'],
+    [{ ...features('simd', 'relaxed'), dotAdd: 'slow' }, 'relaxed'],
+    [{ ...features('simd', 'relaxed'), dotAdd: 'fast' }, 'dotadd'],
+    [{ ...features('simd', 'relaxed', 'threads'), dotAdd: 'fast' }, 'dotadd-threads'],
+  ] satisfies [Features, string][])('%o: %s', (has, build) => expect(pickBuild(has, undefined)).toBe(build));
+
+  it('takes the wanted one where it runs, and says what is missing where it does not', () => {
+    for (const build of BUILDS) expect(pickBuild({ ...features('simd', 'relaxed', 'threads'), dotAdd: 'slow' }, build)).toBe(build);
+    expect(() => pickBuild(features('simd', 'relaxed'), 'dotadd')).toThrow(expect.objectContaining({ code: 'ERR_BUILD_UNAVAILABLE' }));
+    expect(() => pickBuild(features('simd', 'relaxed'), 'relaxed-threads')).toThrow(expect.objectContaining({ code: 'ERR_BUILD_UNAVAILABLE' }));
+    expect(() => pickBuild(features('simd'), 'avx')).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
+    expect(() => pickBuild(features(), undefined)).toThrow(expect.objectContaining({ code: 'ERR_NO_SIMD' }));
+  });
+
+  it('what is detected here runs here', () => {
+    const found = detectFeatures();
+    expect(found.simd).toBe(true);
+    expect(found.dotAdd).toBe(found.relaxed && !process.versions.node.startsWith('20.') ? pickBuild(found, undefined).startsWith('dotadd') ? 'fast' : 'slow' : 'wrong');
+  });
+});
