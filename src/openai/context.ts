@@ -16,6 +16,8 @@ export interface Context {
   abort(reason: unknown): void;
   /** The answer is complete (or will never be); called once, with the status that the log gets. */
   finish(status?: number): void;
+  /** Nothing is computed for the request any more. */
+  rest(): void;
 }
 
 /** An id as OpenAI's look: prefix and 24 letters and digits. */
@@ -92,13 +94,14 @@ async function eventStream(context: Context, source: AsyncGenerator<object | str
   }
   // A reader that neither reads nor goes must not keep its place when the time is up.
   const stop = (): void => {
-    void source.return().catch(() => undefined);
-    end(toHttpError(signal.reason).status);
+    void source.return().catch(() => undefined).finally(context.rest);
+    end(toHttpError(signal.reason).status, false);
   };
-  const end = (status?: number): void => {
+  const end = (status?: number, atRest = true): void => {
     signal.removeEventListener('abort', stop);
     leave();
     context.finish(status);
+    if (atRest) context.rest();
   };
   signal.addEventListener('abort', stop, { once: true });
   const encoder = new TextEncoder();

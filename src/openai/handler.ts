@@ -86,15 +86,24 @@ function endpoints(options: HandlerOptions): ReadonlyMap<string, Endpoint> {
   return new Map(Object.entries(paths));
 }
 
+/** What workerd's `ctx` and Vercel's have: work that must not be cut off when its request is over. */
+export interface Lifetime {
+  waitUntil(work: Promise<unknown>): void;
+}
+
+/** What servers pass beside the request: Workers' ctx; Deno's and Bun's own objects, which mean nothing here. */
+type Beside = Partial<Lifetime> | object;
+
 /**
  * OpenAI's HTTP interface and llama-server's over one model, as a function from Request to Response: for Node (with an
  * adapter), Deno, Bun, workerd alike. It never rejects: whatever goes wrong is a response with an OpenAI-shaped error.
  *
- * A request whose `signal` aborts, or whose stream is cancelled, stops generating.
+ * A request whose `signal` aborts, or whose stream is cancelled, stops generating. Workers cut off what a request that ended has left
+ * undone, and a step that is cut off leaves the model waiting for ever: there give the handler their `ctx`.
  *
  * @throws QuantletError ERR_INVALID_ARGUMENT for options that make no sense
  */
-export function createHandler(backend: Backend, options: HandlerOptions = {}): (request: Request) => Promise<Response> {
+export function createHandler(backend: Backend, options: HandlerOptions = {}): (request: Request, beside?: Beside) => Promise<Response> {
   const keys = options.apiKey === undefined ? [] : typeof options.apiKey === 'string' ? [options.apiKey] : options.apiKey;
   if (keys.includes('')) throw new QuantletError('ERR_INVALID_ARGUMENT', 'apiKey is empty; expected at least one character. Leave it out to serve without a key.');
   const limits = { maxBodyBytes: 10 * 2 ** 20, bodyTimeoutMs: 30_000, timeoutMs: 600_000, maxQueue: 64 };
@@ -108,14 +117,15 @@ export function createHandler(backend: Backend, options: HandlerOptions = {}): (
   const metrics = createMetrics();
   const queue = createQueue(backend.parallel, limits.maxQueue);
 
-  return async (request) => {
+  return async (request, beside) => {
     const start = performance.now();
     const path = new URL(request.url).pathname.replace(/(?<=.)\/+$/, '');
     const endpoint = paths.get(path);
     const controller = new AbortController();
     const gone = (): void => controller.abort(new DOMException('The client closed the request.', 'AbortError'));
     const timer = limits.timeoutMs > 0 ? setTimeout(() => controller.abort(new DOMException('The time is up.', 'TimeoutError')), limits.timeoutMs) : undefined;
-    let finished = false;
+    let finished = false, rest = (): void => {};
+    if (beside && 'waitUntil' in beside) beside.waitUntil?.(new Promise<void>((resolve) => (rest = resolve)));
     const finish = (status = 200): void => {
       if (finished) return;
       finished = true;
@@ -124,7 +134,7 @@ export function createHandler(backend: Backend, options: HandlerOptions = {}): (
       metrics.request(endpoint ? path : 'other', status);
       options.onAccess?.({ method: request.method, path, status, ms: performance.now() - start });
     };
-    const context: Context = { backend, queue, metrics, signal: controller.signal, created: Math.floor(Date.now() / 1000), abort: (reason) => controller.abort(reason), finish };
+    const context: Context = { backend, queue, metrics, signal: controller.signal, created: Math.floor(Date.now() / 1000), abort: (reason) => controller.abort(reason), finish, rest: () => rest() };
 
     let response: Response;
     try {
@@ -138,7 +148,10 @@ export function createHandler(backend: Backend, options: HandlerOptions = {}): (
     }
     for (const [name, value] of Object.entries(corsHeaders(request, cors))) response.headers.set(name, value);
     // A stream finishes when it ends; everything else is complete here.
-    if (!response.headers.get('content-type')?.startsWith('text/event-stream')) finish(response.status);
+    if (!response.headers.get('content-type')?.startsWith('text/event-stream')) {
+      finish(response.status);
+      rest();
+    }
     return response;
   };
 

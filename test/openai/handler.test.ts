@@ -381,6 +381,30 @@ describe('many clients', () => {
     expect((await json('/v1/completions', { prompt: 'a', max_tokens: 2 })).body.choices[0].text).toBe('xx');
   });
 
+  it("keeps a worker's request alive until nothing is computed for it, whole, streamed, given up", async () => {
+    const { handler, backend } = serve(() => 'x'.repeat(300), { parallel: 1, msPerToken: 1 });
+    let resting = true;
+    const beside = { waitUntil: (work: Promise<unknown>): void => {
+      resting = false;
+      void work.then(() => (resting = true));
+    } };
+    const ask = (body: object, given: object = beside) => handler(new Request('http://server/v1/completions', { method: 'POST', body: JSON.stringify({ prompt: 'a', max_tokens: 20, ...body }) }), given);
+    await (await ask({})).text();
+    await until(() => resting);
+    const stream = await ask({ stream: true });
+    expect(resting).toBe(false);
+    await stream.text();
+    await until(() => resting);
+    const left = await ask({ stream: true, max_tokens: 300 });
+    await left.body?.cancel();
+    await until(() => resting);
+    expect(backend.seen).toMatchObject({ now: 0, aborted: 1 });
+    await ask({ prompt: 5 });
+    await until(() => resting);
+    // Deno's and Bun's second arguments are something else.
+    expect((await ask({}, { remoteAddr: {} })).status).toBe(200);
+  });
+
   it('gives a place up when the time is over, also to a reader that does not read', async () => {
     const lines: unknown[] = [];
     const { send, backend } = serve(() => 'x'.repeat(100_000), { parallel: 1, timeoutMs: 150, msPerToken: 1, contextLength: 200_000, onAccess: ({ path, status }) => lines.push([path, status]) });

@@ -9,6 +9,7 @@ import { browsers } from './checks/browsers.mjs';
 import { bundles } from './checks/bundles.mjs';
 import { edges } from './checks/edges.mjs';
 import { faults } from './checks/faults.mjs';
+import { openai } from './checks/openai.mjs';
 import { manifest } from './checks/manifest.mjs';
 import { servers } from './checks/servers.mjs';
 import { ROW_MS, WHOLE_MS, within } from './lib/wait.mjs';
@@ -59,7 +60,7 @@ async function check({ name, run, isReference }) {
 
 install();
 const packed = await makeConsumer();
-const rows = [...servers, ...edges, ...browsers, ...faults, ...bundles, ...manifest(packed)];
+const rows = [...servers, ...edges, ...browsers, ...openai, ...faults, ...bundles, ...manifest(packed)];
 for (const row of rows) if (!only || row.isReference || row.name.toLowerCase().includes(only)) await check(row);
 
 const head = { name: 'runtime', version: 'version', relaxed: 'relaxed SIMD', threads: 'threads', checked: 'checked', result: 'result' };

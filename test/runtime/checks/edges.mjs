@@ -7,12 +7,12 @@ import { judge } from '../lib/judge.mjs';
 import { greedyFault } from '../lib/portable.mjs';
 import { freePort, until } from '../lib/wait.mjs';
 
-const workerd = () => tool('@cloudflare/workerd-linux-64/bin/workerd');
-const version = async () => (await run(workerd(), ['--version'])).stdout.trim().replace(/^workerd /, '');
+export const workerd = () => tool('@cloudflare/workerd-linux-64/bin/workerd');
+export const version = async () => (await run(workerd(), ['--version'])).stdout.trim().replace(/^workerd /, '');
 const kinds = { js: 'esModule', mjs: 'esModule', wasm: 'wasm', bin: 'data' };
 
 /** workerd's configuration for the modules of a folder; the first one is the worker. */
-function configure(folder, main, port) {
+export function configure(folder, main, port) {
   const modules = [main, ...readdirSync(folder).filter((f) => f !== main && kinds[f.split('.').at(-1)])];
   const config = `using Workerd = import "/workerd/workerd.capnp";
 const config :Workerd.Config = (
@@ -21,6 +21,7 @@ const config :Workerd.Config = (
 );
 const worker :Workerd.Worker = (
   compatibilityDate = "2026-01-01",
+  compatibilityFlags = ["enable_request_signal"],
   modules = [${modules.map((f) => `(name = "${f}", ${kinds[f.split('.').at(-1)]} = embed "${f}")`).join(', ')}],
 );
 `;
@@ -28,7 +29,7 @@ const worker :Workerd.Worker = (
 }
 
 /** Leaves .wasm and .bin imports to workerd, as modules beside the bundle. */
-const modules = (folder) => ({
+export const modules = (folder) => ({
   name: 'modules',
   setup({ onResolve, resolve }) {
     onResolve({ filter: /\.(wasm|bin)$/ }, async ({ path, pluginData, ...rest }) => {

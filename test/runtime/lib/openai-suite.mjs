@@ -1,0 +1,102 @@
+// The official client against a server of any runtime: chat, streams, tools, JSON, vectors, errors, abort, many at once.
+import OpenAI from 'openai';
+
+const user = (content) => [{ role: 'user', content }];
+const model = 'any', greedy = { model, temperature: 0, max_tokens: 24 };
+const parameters = { type: 'object', properties: { city: { enum: ['Oslo', 'Rome'] } }, required: ['city'], additionalProperties: false };
+const same = (got, want, what) => {
+  if (JSON.stringify(got) !== JSON.stringify(want)) throw new Error(`${what}: got ${JSON.stringify(got)}, want ${JSON.stringify(want)}`);
+};
+
+/** @returns what did not hold, and how much was asked */
+export async function checkServer(url) {
+  const clientOf = (apiKey, path = '/v1') => new OpenAI({ apiKey, baseURL: url + path, maxRetries: 0, timeout: 60_000 });
+  const client = clientOf('key'), faults = [];
+  const raw = (path, body, headers = {}) => fetch(url + path, { method: 'POST', headers: { authorization: 'Bearer key', ...headers }, body: typeof body === 'string' ? body : JSON.stringify(body) });
+  const processing = async () => Number(/^llamacpp:requests_processing (\d+)/m.exec(await (await fetch(`${url}/metrics`, { headers: { authorization: 'Bearer key' } })).text())[1]);
+  const streamed = async (messages) => {
+    let text = '', chunks = 0, usage;
+    for await (const chunk of await client.chat.completions.create({ ...greedy, messages, stream: true, stream_options: { include_usage: true } })) {
+      text += chunk.choices[0]?.delta.content ?? '';
+      usage = chunk.usage ?? usage;
+      chunks++;
+    }
+    return { text, chunks, usage };
+  };
+  const whole = async (messages) => (await client.chat.completions.create({ ...greedy, messages })).choices[0].message.content;
+  const refused = (want, call) => call.then(() => { throw new Error(`was answered, expected ${want}`); }, (error) => {
+    if (error.status !== want || typeof error.error?.message !== 'string') throw new Error(`status ${error.status} (${error.message}), expected ${want} with an error in OpenAI's shape`);
+  });
+
+  const checks = {
+    async 'models and health'() {
+      same((await client.models.list()).data.length, 1, 'models');
+      same((await fetch(`${url}/health`)).status, 200, 'health');
+    },
+    async 'chat, whole and streamed'() {
+      const { choices, usage } = await client.chat.completions.create({ ...greedy, messages: user('Tell me a story') });
+      if (choices[0].message.content.length < 20) throw new Error(`said ${JSON.stringify(choices[0].message.content)}`);
+      const { text, chunks, usage: counted } = await streamed(user('Tell me a story'));
+      same(text, choices[0].message.content, 'the streamed text');
+      same([counted.completion_tokens, counted.prompt_tokens], [usage.completion_tokens, usage.prompt_tokens], 'usage');
+      if (chunks < 10) throw new Error(`24 tokens came in ${chunks} chunks`);
+    },
+    async completions() {
+      const { choices } = await client.completions.create({ ...greedy, prompt: 'Once upon a time', logprobs: 2, n: 2 });
+      same([choices.length, choices[0].text === choices[1].text, choices[0].logprobs.tokens.length > 5], [2, true, true], 'choices');
+    },
+    async 'tools, whole and streamed'() {
+      const request = { model, max_tokens: 200, temperature: 0.7, seed: 5, messages: user('Weather?'), tools: [{ type: 'function', function: { name: 'get_weather', parameters } }], tool_choice: 'required' };
+      const { choices } = await client.chat.completions.create(request);
+      const [call] = choices[0].message.tool_calls;
+      same([choices[0].finish_reason, call.function.name, ['Oslo', 'Rome'].includes(JSON.parse(call.function.arguments).city)], ['tool_calls', 'get_weather', true], 'the call');
+      const final = await client.chat.completions.stream(request).finalChatCompletion();
+      same(final.choices[0].message.tool_calls[0].function.arguments, call.function.arguments, 'the streamed call');
+    },
+    async 'JSON that fits a schema'() {
+      const { choices } = await client.chat.completions.create({ model, max_tokens: 200, temperature: 0.7, seed: 5, messages: user('Where?'), response_format: { type: 'json_schema', json_schema: { name: 'place', schema: parameters } } });
+      if (!['Oslo', 'Rome'].includes(JSON.parse(choices[0].message.content).city)) throw new Error(choices[0].message.content);
+    },
+    async embeddings() {
+      const { data } = await clientOf('key', '/vectors/v1').embeddings.create({ model, input: ['a cat', 'a dog', 'a cat'] });
+      const [a, b, c] = data.map(({ embedding }) => embedding), dot = (x, y) => x.reduce((sum, v, i) => sum + v * y[i], 0);
+      same(a, c, 'the same text, the same vector');
+      if (Math.abs(dot(a, a) - 1) > 1e-5 || !(dot(a, b) < 0.9999)) throw new Error(`lengths and cosines: ${dot(a, a)}, ${dot(a, b)}`);
+      await refused(400, clientOf('key', '/vectors/v1').embeddings.create({ model, input: [''] }));
+    },
+    async errors() {
+      await refused(401, clientOf('kex').models.list());
+      await refused(400, client.chat.completions.create({ model, messages: [] }));
+      await refused(400, client.completions.create({ ...greedy, prompt: 'a', max_tokens: -5 }));
+      await refused(400, client.completions.create({ ...greedy, prompt: 'word '.repeat(2000) }));
+      await refused(400, client.completions.create({ ...greedy, prompt: 'a', grammar: 'root ::= (' }));
+      await refused(400, client.chat.completions.create({ ...greedy, messages: user('a'), response_format: { type: 'json_schema', json_schema: { name: 'x', schema: { enum: [] } } } }));
+      await refused(413, client.completions.create({ ...greedy, prompt: 'x'.repeat(200_000) }));
+      await refused(404, client.get('/nothing'));
+      const broken = await raw('/v1/completions', '{"prompt": ');
+      same([broken.status, (await broken.json()).error.code], [400, 'invalid_json'], 'malformed JSON');
+      same((await fetch(`${url}/health`)).status, 200, 'health afterwards');
+    },
+    async abort() {
+      const stream = await client.completions.create({ ...greedy, prompt: 'Once', max_tokens: 480, ignore_eos: true, stream: true });
+      let chunks = 0;
+      for await (const _ of stream) if (++chunks === 3) stream.controller.abort();
+      for (let i = 0; i < 100 && (await processing()) > 0; i++) await new Promise((resolve) => setTimeout(resolve, 50));
+      same(await processing(), 0, 'generations under way 5 s after the client has gone');
+      const leaving = new AbortController();
+      const waiting = client.completions.create({ ...greedy, prompt: 'Once', max_tokens: 480, ignore_eos: true }, { signal: leaving.signal });
+      setTimeout(() => leaving.abort(), 100);
+      await waiting.then(() => { throw new Error('was answered before it was given up'); }, (error) => same(error.constructor.name, 'APIUserAbortError', 'the error'));
+      for (let i = 0; i < 100 && (await processing()) > 0; i++) await new Promise((resolve) => setTimeout(resolve, 50));
+      same(await processing(), 0, 'the same, not streamed');
+    },
+    async '8 at once, each as if it were alone'() {
+      const prompts = ['Once', 'The cat', 'A girl', 'Tom'].map((p) => user(p)), alone = [];
+      for (const messages of prompts) alone.push(await whole(messages));
+      const together = await Promise.all([...prompts, ...prompts].map(async (messages, i) => (i % 2 ? whole(messages) : (await streamed(messages)).text)));
+      same(together, [...alone, ...alone], 'the answers');
+    },
+  };
+  for (const [name, check] of Object.entries(checks)) await check().catch((error) => faults.push(`${name}: ${error.message}`));
+  return { faults, count: Object.keys(checks).length };
+}
