@@ -70,14 +70,10 @@ export class DotI16 {
   @inline
   sum(s: v128, ones: v128): v128 { return i32x4.dot_i16x8_s(s, ones); }
 
-  /** Row sums times integer scales made by `scale`. */
+  /** Row sums times integer scales made by group_scale (packed/w16.ts). */
   // @ts-ignore: decorator
   @inline
   scaled(s: v128, scale: v128): v128 { return i32x4.dot_i16x8_s(s, scale); }
-
-  // @ts-ignore: decorator
-  @inline
-  scale(sc: v128): v128 { return i8x16.shuffle(sc, sc, 0, 1, 0, 1, 4, 5, 4, 5, 8, 9, 8, 9, 12, 13, 12, 13); }
 
   // 8-bit codes do not fit the i7 operand: they are multiplied as two nibbles with sums of their own. Exact for every code,
   // and as fast as a sign moved from weights to activations (46 GMAC/s of peak both, where 4-bit codes have 93).
@@ -86,14 +82,6 @@ export class DotI16 {
   // @ts-ignore: decorator
   @inline
   splits(): bool { return true; }
-
-  // @ts-ignore: decorator
-  @inline
-  dot_low(s: v128, a0: v128, a1: v128, w: v128, m: v128): v128 { return this.mac(s, a0, v128.and(w, m)); }
-
-  // @ts-ignore: decorator
-  @inline
-  dot_high(s: v128, a0: v128, a1: v128, w: v128, m: v128): v128 { return this.mac(s, a0, v128.and(i16x8.shr_u(w, 4), m)); }
 
   /** Sum of code - 128 from the sums of the low and high nibbles and the negated pair sums of the activations. */
   // @ts-ignore: decorator
@@ -149,19 +137,7 @@ export class DotI32 {
 
   // @ts-ignore: decorator
   @inline
-  scale(sc: v128): v128 { return sc; }
-
-  // @ts-ignore: decorator
-  @inline
   splits(): bool { return true; }
-
-  // @ts-ignore: decorator
-  @inline
-  dot_low(s: v128, a0: v128, a1: v128, w: v128, m: v128): v128 { return this.mac(s, a0, v128.and(w, m)); }
-
-  // @ts-ignore: decorator
-  @inline
-  dot_high(s: v128, a0: v128, a1: v128, w: v128, m: v128): v128 { return this.mac(s, a0, v128.and(i16x8.shr_u(w, 4), m)); }
 
   // @ts-ignore: decorator
   @inline
@@ -221,18 +197,7 @@ export class DotWide {
 
   // @ts-ignore: decorator
   @inline
-  scale(sc: v128): v128 { return sc; }
-  // @ts-ignore: decorator
-  @inline
   splits(): bool { return false; }
-
-  // @ts-ignore: decorator
-  @inline
-  dot_low(s: v128, a0: v128, a1: v128, w: v128, m: v128): v128 { return this.dot(s, a0, a1, w); }
-
-  // @ts-ignore: decorator
-  @inline
-  dot_high(s: v128, a0: v128, a1: v128, w: v128, m: v128): v128 { return s; }
 
   // @ts-ignore: decorator
   @inline

@@ -15,10 +15,11 @@
  */
 import { ACT_BLOCK } from './act';
 import { gemv } from './gemv';
+import { gemv_w16 } from './gemv_w16';
 import * as fmt from './packed/format';
 import { G0, G1, G2, G3, ROWS } from './packed/group';
 import { CODES, KC, PANEL, mins, unpack } from './panel';
-import { COLS, NEXT_HALF, QUAD_D, QUAD_RUN, corrected, correction, dsum, dsum_high, side_by_side, splat, start } from './quads';
+import { COLS, NEXT_HALF, QUAD_D, QUAD_RUN, corrected, correction, dsum, side_by_side, splat, start } from './quads';
 import { held_ones, madd } from './simd';
 
 /** Columns, and rows, whose sums are kept at a time. */
@@ -81,11 +82,11 @@ function tile<F, D>(w: usize, a: usize, acc: usize, n: i32): void {
     i02 = corrected<F, G2>(i02, back), i12 = corrected<F, G2>(i12, back), i03 = corrected<F, G3>(i03, back), i13 = corrected<F, G3>(i13, back);
     const m0 = fmt.has_min<F>() ? v128.load(w, 32) : zero, m1 = fmt.has_min<F>() ? v128.load(w, 48) : zero;
     const n0 = fmt.has_min<F>() && fmt.w16<F>() ? v128.load(w, 64) : zero, n1 = fmt.has_min<F>() && fmt.w16<F>() ? v128.load(w, 80) : zero;
-    const ds = dsum<F>(a, da), es = dsum_high<F>(a, da);
-    column<F, G0>(acc, splat<G0>(da), splat<G0>(ds), splat<G0>(es), i00, d0, m0, n0, i10, d1, m1, n1);
-    column<F, G1>(acc, splat<G1>(da), splat<G1>(ds), splat<G1>(es), i01, d0, m0, n0, i11, d1, m1, n1);
-    column<F, G2>(acc, splat<G2>(da), splat<G2>(ds), splat<G2>(es), i02, d0, m0, n0, i12, d1, m1, n1);
-    column<F, G3>(acc, splat<G3>(da), splat<G3>(ds), splat<G3>(es), i03, d0, m0, n0, i13, d1, m1, n1);
+    const ds = dsum<F>(a);
+    column<F, G0>(acc, splat<G0>(da), splat<G0>(ds), i00, d0, m0, n0, i10, d1, m1, n1);
+    column<F, G1>(acc, splat<G1>(da), splat<G1>(ds), i01, d0, m0, n0, i11, d1, m1, n1);
+    column<F, G2>(acc, splat<G2>(da), splat<G2>(ds), i02, d0, m0, n0, i12, d1, m1, n1);
+    column<F, G3>(acc, splat<G3>(da), splat<G3>(ds), i03, d0, m0, n0, i13, d1, m1, n1);
     w += 32 + mins<F>();
     a += QUAD_RUN - QUAD_D;
   }
@@ -116,8 +117,8 @@ function tile_split<F, D>(w: usize, a: usize, acc: usize, n: i32): void {
     const d0 = v128.load(w), d1 = v128.load(w, 16), da = v128.load(a), back = correction<F>(a), b0 = splat<G0>(back), b1 = splat<G1>(back);
     const i00 = i32x4.add(join<D>(s00, u00, ones), b0), i10 = i32x4.add(join<D>(s10, u10, ones), b0);
     const i01 = i32x4.add(join<D>(s01, u01, ones), b1), i11 = i32x4.add(join<D>(s11, u11, ones), b1);
-    column<F, G0>(acc, splat<G0>(da), zero, zero, i00, d0, zero, zero, i10, d1, zero, zero);
-    column<F, G1>(acc, splat<G1>(da), zero, zero, i01, d0, zero, zero, i11, d1, zero, zero);
+    column<F, G0>(acc, splat<G0>(da), zero, i00, d0, zero, zero, i10, d1, zero, zero);
+    column<F, G1>(acc, splat<G1>(da), zero, i01, d0, zero, zero, i11, d1, zero, zero);
     w += 32;
     a += QUAD_RUN - QUAD_D;
   }
@@ -144,15 +145,17 @@ function columns<F, D>(w: usize, a: usize, acc: usize, n: i32): void {
 /** One run's integer sums to the f32 sums of column C. */
 // @ts-ignore: decorator
 @inline
-function column<F, C>(acc: usize, da: v128, ds: v128, es: v128, i0: v128, d0: v128, m0: v128, n0: v128, i1: v128, d1: v128, m1: v128, n1: v128): void {
-  let x0 = madd(f32x4.convert_i32x4_s(i0), f32x4.mul(d0, da), v128.load(acc, ACC / 16 * offsetof<C>()));
-  let x1 = madd(f32x4.convert_i32x4_s(i1), f32x4.mul(d1, da), v128.load(acc, ACC / 16 * offsetof<C>() + 16));
-  if (fmt.has_min<F>()) {
-    x0 = madd(m0, ds, x0);
-    x1 = madd(m1, ds, x1);
-    if (fmt.w16<F>()) {
-      x0 = madd(n0, es, x0);
-      x1 = madd(n1, es, x1);
+function column<F, C>(acc: usize, da: v128, ds: v128, i0: v128, d0: v128, m0: v128, n0: v128, i1: v128, d1: v128, m1: v128, n1: v128): void {
+  let x0 = v128.load(acc, ACC / 16 * offsetof<C>()), x1 = v128.load(acc, ACC / 16 * offsetof<C>() + 16);
+  if (fmt.has_min<F>() && fmt.w16<F>()) {
+    x0 = madd(madd(f32x4.convert_i32x4_s(i0), d0, f32x4.mul(f32x4.convert_i32x4_s(i32x4.dot_i16x8_s(m0, ds)), n0)), da, x0);
+    x1 = madd(madd(f32x4.convert_i32x4_s(i1), d1, f32x4.mul(f32x4.convert_i32x4_s(i32x4.dot_i16x8_s(m1, ds)), n1)), da, x1);
+  } else {
+    x0 = madd(f32x4.convert_i32x4_s(i0), f32x4.mul(d0, da), x0);
+    x1 = madd(f32x4.convert_i32x4_s(i1), f32x4.mul(d1, da), x1);
+    if (fmt.has_min<F>()) {
+      x0 = madd(m0, ds, x0);
+      x1 = madd(m1, ds, x1);
     }
   }
   // Adjacent stores right after each other: what the revectoriser looks for.
@@ -196,12 +199,20 @@ export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act:
   for (let row = row0; row < row1; row += ROWS) {
     const rows = w + <usize>(row / ROWS) * blocks * f.bytes(), a = act + <usize>tiled * act_stride, y = dst + <usize>tiled * dst_stride;
     if (row1 - row >= ROWS) {
-      gemv<F, D>(rows, blocks, a, y + (<usize>row << 2));
+      one<F, D>(rows, blocks, a, y + (<usize>row << 2));
     } else {
-      gemv<F, D>(rows, blocks, a, scratch + SPARE);
+      one<F, D>(rows, blocks, a, scratch + SPARE);
       put(y, row, row1, scratch + SPARE);
     }
   }
+}
+
+/** One column, 16 rows. */
+// @ts-ignore: decorator
+@inline
+function one<F, D>(w: usize, n: i32, a: usize, y: usize): void {
+  if (fmt.w16<F>()) gemv_w16<F, D>(w, n, a, y);
+  else gemv<F, D>(w, n, a, y);
 }
 
 /** Sums of rows [row, min(row + 16, row1)) to their place in a column of dst. */

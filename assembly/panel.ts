@@ -2,11 +2,12 @@
  * What the GEMM makes of packed weights once for all columns: 16 rows x KC weights as two panels of 8 rows, runs of 32 weights in order.
  *
  *   run: | codes (8 steps of 4 k, 2 groups of rows alternating) | d (2 x 16) | minima |
- *   with 16-wide scales: | codes of k 0..15 | their integer scales (2 x 16) | codes of k 16..31 | scales | d | minima of either half |
+ *   with 16-wide scales: | codes of k 0..15 | their integer scales (2 x 16) | codes of k 16..31 | scales | d | minima of both halves, dmin |
  */
 import { ACT_QUANT } from './dot';
 import * as fmt from './packed/format';
-import { G0, G1, G2, G3, factor, group_i8, low_nibbles } from './packed/group';
+import { G0, G1, G2, G3, factor, low_nibbles } from './packed/group';
+import { code, group_mins, group_scale } from './packed/w16';
 
 /** Weights of a row unpacked at a time. */
 export const KC: i32 = 512;
@@ -50,18 +51,19 @@ function run_bytes<F, D>(): usize {
 // @ts-ignore: decorator
 @inline
 function unpack_codes<F, D>(w: usize, sub: i32, group: usize, p: usize): void {
-  const dot = changetype<D>(0);
+  const dot = changetype<D>(0), f = changetype<F>(0);
+  let q = f.quads(w, sub) + group;
+  if (fmt.w16<F>()) {
+    const r = p + (CODES >> 1) + 32;
+    dot.put(p, 0, code<F, G0>(q, 0, 0)), dot.put(p, 1, code<F, G0>(q, 0, 1)), dot.put(p, 2, code<F, G0>(q, 0, 2)), dot.put(p, 3, code<F, G0>(q, 0, 3));
+    dot.put(r, 0, code<F, G0>(q, 1, 0)), dot.put(r, 1, code<F, G0>(q, 1, 1)), dot.put(r, 2, code<F, G0>(q, 1, 2)), dot.put(r, 3, code<F, G0>(q, 1, 3));
+    return;
+  }
   const m = fmt.mask<F>(), m2 = fmt.mask2<F>(), h = fmt.high<F>(w, sub) + group, low = low_nibbles();
-  let q = changetype<F>(0).quads(w, sub) + group;
   for (let t = 0; t < 4; t++) {
-    const half = fmt.w16<F>() ? t >> 1 : 0, in_half = fmt.w16<F>() ? t & 1 : t;
-    const v = fmt.load_lo<F, G0>(q, half, in_half), b = fmt.bits<F, G0>(h, half, in_half);
+    const v = fmt.load_lo<F, G0>(q), b = fmt.bits<F, G0>(h, t);
     const lo = fmt.lo<F>(v, b, m, m2), hi = fmt.hi<F>(fmt.load_hi<F, G0>(q, v), b, m, m2);
-    if (fmt.w16<F>()) {
-      const codes = p + <usize>half * ((CODES >> 1) + 32);
-      dot.put(codes, in_half, lo);
-      dot.put(codes, in_half + 2, hi);
-    } else if (fmt.wide<F>()) {
+    if (fmt.wide<F>()) {
       dot.put_wide(p, t, lo, low);
       dot.put_wide(p, t + 4, hi, low);
     } else {
@@ -78,12 +80,12 @@ function unpack_codes<F, D>(w: usize, sub: i32, group: usize, p: usize): void {
 function unpack_factors<F, D, G>(w: usize, sub: i32, panel: usize): void {
   const d = changetype<F>(0).d<G>(w), p = panel + run_bytes<F, D>() - mins<F>() - 32;
   if (fmt.w16<F>()) {
-    v128.store(panel + (CODES >> 1), changetype<D>(0).scale(group_i8<G>(fmt.sc<F>(w, sub << 1))));
-    v128.store(panel + CODES + 32, changetype<D>(0).scale(group_i8<G>(fmt.sc<F>(w, sub << 1 | 1))));
+    v128.store(panel + (CODES >> 1), group_scale<G>(fmt.sc<F>(w, sub << 1)));
+    v128.store(panel + CODES + 32, group_scale<G>(fmt.sc<F>(w, sub << 1 | 1)));
     v128.store(p, d);
     if (fmt.has_min<F>()) {
-      v128.store(p, factor<G>(fmt.dmin<F, G>(w), fmt.mn<F>(w, sub << 1)), 32);
-      v128.store(p, factor<G>(fmt.dmin<F, G>(w), fmt.mn<F>(w, sub << 1 | 1)), 64);
+      v128.store(p, group_mins<G>(fmt.mn<F>(w, sub << 1), fmt.mn<F>(w, sub << 1 | 1)), 32);
+      v128.store(p, fmt.dmin<F, G>(w), 64);
     }
   } else {
     v128.store(p, fmt.has_sc<F>() ? factor<G>(d, fmt.sc<F>(w, sub)) : d);

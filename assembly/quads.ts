@@ -5,8 +5,8 @@
  *   run: | quants: 4 bytes of each column, then the next 4 (8 x 16; i16 quants: 16 x 16) | d x 4 | d * sum x 4 | -pairs x 4 | -pairs x 4 |
  */
 import { ACT_BLOCK, ACT_D, ACT_DSUM, ACT_PAIRS0, ACT_PAIRS1, ACT_QUANTS } from './act';
-import { half_dsum } from './gemv';
 import * as fmt from './packed/format';
+import { half_sums } from './packed/w16';
 
 export const COLS: usize = 4;
 
@@ -69,17 +69,10 @@ export function corrected<F, C>(i: v128, back: v128): v128 {
   return fmt.wide<F>() || fmt.biased<F>() ? i32x4.add(i, splat<C>(back)) : i;
 }
 
-/** d * sum, for the minima; of the first half where there are minima for each. */
+/** What minima are multiplied with: d * sum, or where there are minima for both halves the integer sums of both (w16.ts). */
 // @ts-ignore: decorator
 @inline
-export function dsum<F>(a: usize, da: v128): v128 {
+export function dsum<F>(a: usize): v128 {
   if (!fmt.has_min<F>()) return i32x4.splat(0);
-  return fmt.w16<F>() ? half_dsum(v128.load(a, QUAD_PAIRS0 - QUAD_D), da) : v128.load(a, QUAD_DSUM - QUAD_D);
-}
-
-/** That of the second half. */
-// @ts-ignore: decorator
-@inline
-export function dsum_high<F>(a: usize, da: v128): v128 {
-  return fmt.has_min<F>() && fmt.w16<F>() ? half_dsum(v128.load(a, QUAD_PAIRS1 - QUAD_D), da) : i32x4.splat(0);
+  return fmt.w16<F>() ? half_sums(v128.load(a, QUAD_PAIRS0 - QUAD_D), v128.load(a, QUAD_PAIRS1 - QUAD_D)) : v128.load(a, QUAD_DSUM - QUAD_D);
 }

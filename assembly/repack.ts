@@ -5,6 +5,7 @@
 import { row_bytes } from './dot';
 import * as fmt from './packed/format';
 import { G0, G1, G2, G3, ROWS } from './packed/group';
+import { code } from './packed/w16';
 
 /** Packs groups [group0, group1); returns how many packed blocks have a scale that is not finite. */
 export function repack_of<F>(w: usize, ne00: i32, nrows: i32, group0: i32, group1: i32, scratch: usize): i32 {
@@ -34,7 +35,7 @@ export function repack_of<F>(w: usize, ne00: i32, nrows: i32, group0: i32, group
 export function row_of<F>(w: usize, ne00: i32, row: i32, y: usize): void {
   const f = changetype<F>(0);
   const blocks = ne00 / (fmt.subs<F>() << 5), m = fmt.mask<F>(), m2 = fmt.mask2<F>(), center = f32x4.splat(fmt.center<F>());
-  const part: usize = fmt.w16<F>() ? 32 : 64, in_group = row & 15, lane = row & 3;
+  const in_group = row & 15, lane = row & 3;
   const group: usize = (row >> 2) & 3;
   let p = w + <usize>(row / ROWS) * blocks * f.bytes();
   for (let b = 0; b < blocks; b++) {
@@ -42,22 +43,27 @@ export function row_of<F>(w: usize, ne00: i32, row: i32, y: usize): void {
     const dmin = lane_f32(group < 2 ? group == 0 ? fmt.dmin<F, G0>(p) : fmt.dmin<F, G1>(p) : group == 2 ? fmt.dmin<F, G2>(p) : fmt.dmin<F, G3>(p), lane);
     for (let sub = 0; sub < fmt.subs<F>(); sub++) {
       let q = f.quads(p, sub) + (group << 4);
-      const h = fmt.high<F>(p, sub) + (group << 4);
+      const h = fmt.high<F>(p, sub) + (group << 4), i = fmt.w16<F>() ? sub << 1 : sub;
+      const x = fmt.has_sc<F>() ? f32x4.mul(d, byte_f32(fmt.sc<F>(p, i), in_group)) : d;
+      const x1 = fmt.w16<F>() ? f32x4.mul(d, byte_f32(fmt.sc<F>(p, i + 1), in_group)) : x;
+      const z = fmt.has_sc<F>() ? f32x4.mul(dmin, byte_f32(fmt.mn<F>(p, i), in_group)) : dmin;
+      const z1 = fmt.w16<F>() ? f32x4.mul(dmin, byte_f32(fmt.mn<F>(p, i + 1), in_group)) : z;
       for (let t = 0; t < 4; t++) {
-        const half = fmt.w16<F>() ? t >> 1 : 0, in_half = fmt.w16<F>() ? t & 1 : t;
-        const i = fmt.w16<F>() ? (sub << 1) + half : sub;
-        const x = fmt.has_sc<F>() ? f32x4.mul(d, byte_f32(fmt.sc<F>(p, i), in_group)) : d;
-        const z = fmt.has_sc<F>() ? f32x4.mul(dmin, byte_f32(fmt.mn<F>(p, i), in_group)) : dmin;
-        const v = fmt.load_lo<F, G0>(q, half, in_half), bits = fmt.bits<F, G0>(h, half, in_half);
-        let lo = value(row_bytes(fmt.lo<F>(v, bits, m, m2), lane), center, x);
-        let hi = value(row_bytes(fmt.hi<F>(fmt.load_hi<F, G0>(q, v), bits, m, m2), lane), center, x);
-        if (fmt.has_min<F>()) lo = f32x4.add(lo, z), hi = f32x4.add(hi, z);
+        let lo: v128, hi: v128;
+        if (fmt.w16<F>()) {
+          lo = code<F, G0>(q, 0, t), hi = code<F, G0>(q, 1, t);
+        } else {
+          const v = fmt.load_lo<F, G0>(q), bits = fmt.bits<F, G0>(h, t);
+          lo = fmt.lo<F>(v, bits, m, m2), hi = fmt.hi<F>(fmt.load_hi<F, G0>(q, v), bits, m, m2);
+          q += fmt.quad_bytes<F>();
+        }
+        lo = value(row_bytes(lo, lane), center, x), hi = value(row_bytes(hi, lane), center, x1);
+        if (fmt.has_min<F>()) lo = f32x4.add(lo, z), hi = f32x4.add(hi, z1);
         v128.store(y, lo);
-        v128.store(y + part, hi);
-        q += fmt.quad_bytes<F>();
-        y += fmt.w16<F>() && t & 1 ? 48 : 16;
+        v128.store(y, hi, 64);
+        y += 16;
       }
-      if (!fmt.w16<F>()) y += 64;
+      y += 64;
     }
     p += f.bytes();
   }

@@ -6,7 +6,7 @@
  *   weight = d * sc * (code - center) + dmin * mn          codes are unsigned
  *
  * Codes come in quads: quad t (0..3) of a run of 32 is one vector for each group of 4 rows, its low part k = 4t .. 4t + 3, its high part
- * 16 further on. Where scales are for 16 weights (w16), either half of the run has quads 0 and 1, parts 8 apart.
+ * 16 further on. Where scales are for 16 weights (w16), the two halves take the place of the two parts, and w16.ts says how they are asked for.
  *
  * Every format has: bytes() of a packed block, quads(w, sub) the address of a run's codes, d<G>(w) the f32 scales of group G's rows,
  * pack(src, stride, w) a block of 16 plain rows to w.
@@ -33,6 +33,20 @@ export function heads<F>(): i32 {
 @inline
 export function w16<F>(): bool {
   return isDefined(changetype<F>(0).w16);
+}
+
+/** With w16: two quads of both halves in a vector, two bits a code. */
+// @ts-ignore: decorator
+@inline
+export function two_bits<F>(): bool {
+  return isDefined(changetype<F>(0).two_bits);
+}
+
+/** With w16: the second half has vectors of its own, 192 bytes further on. */
+// @ts-ignore: decorator
+@inline
+export function apart<F>(): bool {
+  return isDefined(changetype<F>(0).apart);
 }
 
 /** 8-bit codes (center 128): too wide for the relaxed dot. */
@@ -85,11 +99,10 @@ export function quad_bytes<F>(): usize {
   return 64;
 }
 
-/** Quad t (of half `half`) at q: what holds its low part. */
+/** The quad at q: what holds its low part. */
 // @ts-ignore: decorator
 @inline
-export function load_lo<F, G>(q: usize, half: i32, t: i32): v128 {
-  if (isDefined(changetype<F>(0).load_lo)) return changetype<F>(0).load_lo<G>(q, half, t);
+export function load_lo<F, G>(q: usize): v128 {
   return v128.load(q, offsetof<G>());
 }
 
@@ -111,8 +124,8 @@ export function high<F>(w: usize, sub: i32): usize {
 
 // @ts-ignore: decorator
 @inline
-export function bits<F, G>(h: usize, half: i32, t: i32): v128 {
-  if (isDefined(changetype<F>(0).bits)) return changetype<F>(0).bits<G>(h, half, t);
+export function bits<F, G>(h: usize, t: i32): v128 {
+  if (isDefined(changetype<F>(0).bits)) return changetype<F>(0).bits<G>(h, t);
   return i32x4.splat(0);
 }
 
@@ -129,6 +142,35 @@ export function lo<F>(v: v128, h: v128, m: v128, m2: v128): v128 {
 @inline
 export function hi<F>(v: v128, h: v128, m: v128, m2: v128): v128 {
   if (isDefined(changetype<F>(0).hi)) return changetype<F>(0).hi(v, h, m, m2);
+  return v128.and(i16x8.shr_u(v, 4), m);
+}
+
+// The same codes, where they have 8 bits, in two parts: code = low + 16 * high, plus what `offset` takes off the sums of the low ones.
+
+// @ts-ignore: decorator
+@inline
+export function lo_low<F>(v: v128, m: v128, m2: v128): v128 {
+  if (isDefined(changetype<F>(0).lo_low)) return changetype<F>(0).lo_low(v, m, m2);
+  return v128.and(v, m);
+}
+
+// @ts-ignore: decorator
+@inline
+export function hi_low<F>(v: v128, m: v128, m2: v128): v128 {
+  if (isDefined(changetype<F>(0).hi_low)) return changetype<F>(0).hi_low(v, m, m2);
+  return v128.and(v, m);
+}
+
+// @ts-ignore: decorator
+@inline
+export function lo_high<F>(v: v128, m: v128): v128 {
+  if (isDefined(changetype<F>(0).lo_high)) return changetype<F>(0).lo_high(v, m);
+  return v128.and(i16x8.shr_u(v, 4), m);
+}
+
+// @ts-ignore: decorator
+@inline
+export function hi_high<F>(v: v128, m: v128): v128 {
   return v128.and(i16x8.shr_u(v, 4), m);
 }
 

@@ -37,7 +37,6 @@ const CONSTANTS: usize = memory.data<u32>([
   0x30303030, 0x30303030, 0x30303030, 0x30303030,
   0x10101010, 0x10101010, 0x10101010, 0x10101010,
   0x03030303, 0x03030303, 0x03030303, 0x03030303,
-  0x04040404, 0x04040404, 0x04040404, 0x04040404,
 ], 16);
 
 // @ts-ignore: decorator
@@ -55,10 +54,6 @@ export function bits_0x10(): v128 { return v128.load(CONSTANTS, 64); }
 // @ts-ignore: decorator
 @inline
 export function bits_0x03(): v128 { return v128.load(CONSTANTS, 80); }
-
-// @ts-ignore: decorator
-@inline
-export function bits_0x04(): v128 { return v128.load(CONSTANTS, 96); }
 
 /** Four sign-extended f16 -> f32x4 in three operations. Finite values only (repack counts others): Inf and NaN come out as large numbers. */
 // @ts-ignore: decorator
@@ -139,12 +134,12 @@ export function pack_bytes(src: usize, stride: usize, n: usize, w: usize): void 
   }
 }
 
-/** Two vectors of 0 and 1 (k 0..15 and 16..31 of a row) to four bytes, one for each k % 4: bit k / 4. With w16 in the order of its quads. */
+/** Two vectors of 0 and 1 (k 0..15 and 16..31 of a row) to four bytes, one for each k % 4: bit k / 4. */
 // @ts-ignore: decorator
 @inline
-function gather(a: v128, b: v128, w16: bool): v128 {
+function gather(a: v128, b: v128): v128 {
   // A weight's bit: t of its quad for the low part, 4 + t for the high part.
-  const x = i32x4.mul(a, w16 ? i32x4(1, 2, 16, 32) : i32x4(1, 2, 4, 8)), y = i32x4.mul(b, w16 ? i32x4(4, 8, 64, 128) : i32x4(16, 32, 64, 128));
+  const x = i32x4.mul(a, i32x4(1, 2, 4, 8)), y = i32x4.mul(b, i32x4(16, 32, 64, 128));
   const z = v128.or(x, y), h = v128.or(z, i64x2.shuffle(z, z, 1, 0));
   return v128.or(h, i32x4.shuffle(h, h, 1, 0, 3, 2));
 }
@@ -152,11 +147,11 @@ function gather(a: v128, b: v128, w16: bool): v128 {
 /** Bit `bit` of 32 bytes at `src` of four rows to the vector at h. */
 // @ts-ignore: decorator
 @inline
-export function store_bits(h: usize, src: usize, stride: usize, bit: i32, w16: bool): void {
+export function store_bits(h: usize, src: usize, stride: usize, bit: i32): void {
   const one = i8x16.splat(1);
   for (let r: usize = 0; r < 4; r++) {
     const p = src + r * stride;
-    const v = gather(v128.and(i16x8.shr_u(v128.load(p), bit), one), v128.and(i16x8.shr_u(v128.load(p, 16), bit), one), w16);
+    const v = gather(v128.and(i16x8.shr_u(v128.load(p), bit), one), v128.and(i16x8.shr_u(v128.load(p, 16), bit), one));
     store<i32>(h + (r << 2), i32x4.extract_lane(v, 0));
   }
   v128.store(h, lanes(v128.load(h)));
@@ -169,7 +164,7 @@ export function pack_bits(src: usize, stride: usize, h: usize): void {
     const v = v128.load32_zero(src + r * stride);
     const a = v128.and(i8x16.eq(v128.and(i8x16.shuffle(v, v, 0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1), selected), selected), one);
     const b = v128.and(i8x16.eq(v128.and(i8x16.shuffle(v, v, 2, 2, 2, 2, 2, 2, 2, 2, 3, 3, 3, 3, 3, 3, 3, 3), selected), selected), one);
-    store<i32>(h + (r << 2), i32x4.extract_lane(gather(a, b, false), 0));
+    store<i32>(h + (r << 2), i32x4.extract_lane(gather(a, b), 0));
   }
   for (let g: usize = 0; g < 4; g++) v128.store(h + (g << 4), lanes(v128.load(h + (g << 4))));
 }

@@ -1,5 +1,8 @@
 /**
  * iq4_nlx16: as q4_0x16 (288 bytes for 16 x 32 weights), but a nibble is an index into sixteen levels, here 8-bit codes around 128.
+ *
+ * Levels are nearly a straight line: level + 128 = 16 * nibble + rest, where rest is -11..15. So a code's high part is the nibble itself,
+ * and one table look-up (rest + 11) is all that its two parts cost; sums of rest fit i16 as those of nibbles do.
  */
 import { lookup16 } from '../simd';
 import { load_scales, pack_f16, pack_nibbles } from './group';
@@ -13,6 +16,13 @@ const LEVELS: usize = memory.data<u8>([1, 24, 45, 63, 79, 93, 106, 118, 129, 141
 // @ts-ignore: decorator
 @inline
 export function levels(): v128 { return v128.load(LEVELS); }
+
+/** LEVELS - 16 * index + 11. */
+const RESTS: usize = memory.data<u8>([12, 19, 24, 26, 26, 24, 21, 17, 12, 8, 4, 1, 0, 0, 4, 12], 16);
+
+// @ts-ignore: decorator
+@inline
+export function rests(): v128 { return v128.load(RESTS); }
 
 @unmanaged
 export class IQ4_NL {
@@ -28,15 +38,31 @@ export class IQ4_NL {
 
   // @ts-ignore: decorator
   @inline
-  mask2(): v128 { return levels(); }
+  mask2(): v128 { return rests(); }
 
   // @ts-ignore: decorator
   @inline
-  lo(v: v128, h: v128, m: v128, m2: v128): v128 { return lookup16(m2, v128.and(v, m)); }
+  lo(v: v128, h: v128, m: v128, m2: v128): v128 { return lookup16(levels(), v128.and(v, m)); }
 
   // @ts-ignore: decorator
   @inline
-  hi(v: v128, h: v128, m: v128, m2: v128): v128 { return lookup16(m2, v128.and(i16x8.shr_u(v, 4), m)); }
+  hi(v: v128, h: v128, m: v128, m2: v128): v128 { return lookup16(levels(), v128.and(i16x8.shr_u(v, 4), m)); }
+
+  // @ts-ignore: decorator
+  @inline
+  lo_low(v: v128, m: v128, m2: v128): v128 { return lookup16(m2, v128.and(v, m)); }
+
+  // @ts-ignore: decorator
+  @inline
+  hi_low(v: v128, m: v128, m2: v128): v128 { return lookup16(m2, v128.and(i16x8.shr_u(v, 4), m)); }
+
+  // @ts-ignore: decorator
+  @inline
+  lo_high(v: v128, m: v128): v128 { return v128.and(v, m); }
+
+  // @ts-ignore: decorator
+  @inline
+  offset(pair: v128): v128 { return i16x8.add(i16x8.shl(pair, 3), i16x8.add(i16x8.shl(pair, 1), pair)); }
 
   // @ts-ignore: decorator
   @inline

@@ -2,13 +2,14 @@
  * q2_Kx16: 16 rows of q2_K side by side, 1344 bytes for 16 x 256 weights; weight = d * sc * code - dmin * mn, sc and mn for 16 weights.
  *
  *   | d of rows 0..15, f16 (32) | dmin (32) | scales (low) and minima (high nibble): 16 x 16 rows (256) | 8 runs of 32 weights (8 x 128) |
- *   run: | quads 0, 1 (64) | quads 2, 3 (64) |
+ *   run: | quads 0, 1 of both halves (64) | quads 2, 3 (64) |
  *
- * A byte of 2-bit codes has the low and the high part of an even quad, then those of the odd one: quads 0, 1 are k 0..15 of the run, 2, 3 k 16..31;
- * a quad's low part is k = 16 (t / 2) + 4 (t % 2).., its high part 8 further on.
+ * A byte has, from bit 0 up: the even quad's code of the first half, of the second half, the odd quad's of the first, of the second.
+ * Codes of the second half are multiplied where they are, four times too large: one shift less a code, and one more for all their sums.
  */
 import { bits_0x03, load_scales, low_nibbles, pack_bytes, pack_f16, store_pairs } from './group';
-import { k_pairs } from './k_pairs';
+import { two_bits } from './k_pairs';
+import { bits_0x0c } from './w16';
 
 /** Bytes of a block of one row: scales and minima 16, codes 64, f16 d, f16 dmin. */
 const BYTES: usize = 84;
@@ -17,6 +18,7 @@ const BYTES: usize = 84;
 export class Q2_K {
   super_block: bool;
   w16: bool;
+  two_bits: bool;
 
   // @ts-ignore: decorator
   @inline
@@ -32,15 +34,11 @@ export class Q2_K {
 
   // @ts-ignore: decorator
   @inline
-  quad_bytes(): usize { return 0; }
+  mask2(): v128 { return bits_0x0c(); }
 
   // @ts-ignore: decorator
   @inline
-  load_lo<G>(q: usize, half: i32, t: i32): v128 { return i16x8.shr_u(v128.load(q + (<usize>half << 6), offsetof<G>()), t << 2); }
-
-  // @ts-ignore: decorator
-  @inline
-  hi(v: v128, h: v128, m: v128, m2: v128): v128 { return v128.and(i16x8.shr_u(v, 2), m); }
+  up(): i32 { return 2; }
 
   // @ts-ignore: decorator
   @inline
@@ -65,8 +63,15 @@ export class Q2_K {
     for (let sub = 0; sub < 8; sub++) {
       for (let g: usize = 0; g < 4; g++) {
         const p = src + g * 4 * stride + 16;
-        store_pairs(this.quads(w, sub) + (g << 4), k_pairs(p, sub), k_pairs(p + stride, sub), k_pairs(p + stride * 2, sub), k_pairs(p + stride * 3, sub));
+        store_pairs(this.quads(w, sub) + (g << 4), halves(p, sub), halves(p + stride, sub), halves(p + stride * 2, sub), halves(p + stride * 3, sub));
       }
     }
   }
+}
+
+/** The codes of one row's run, those of the second half two bits higher. */
+// @ts-ignore: decorator
+@inline
+function halves(p: usize, sub: i32): v128 {
+  return v128.or(two_bits(p, sub, 0), i16x8.shl(two_bits(p, sub, 1), 2));
 }

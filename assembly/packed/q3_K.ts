@@ -1,20 +1,20 @@
 /**
  * q3_Kx16: 16 rows of q3_K side by side, 1760 bytes for 16 x 256 weights; weight = d * sc * (code - 4), sc for 16 weights.
  *
- *   | d of rows 0..15, f16 (32) | nibbles of scales 2s (low), 2s + 1 (high): 8 x 16 rows (128) | their top bits (64) | 8 runs (8 x 192) |
- *   run: | third bits of the four groups (64) | low bits of quads 0, 1 (64) | of quads 2, 3 (64) |
+ *   | d of rows 0..15, f16 (32) | scales, a: 8 x 16 rows (128) | scales, c: 4 x 16 rows (64) | 8 runs (8 x 192) |
+ *   run: | quads 0 of both halves (64) | quads 1 (64) | quads 2 (64), and in the free bits of all, quads 3 (w16.ts) |
  *
- * A byte of 2-bit codes has the low and the high part of an even quad, then those of the odd one: quads 0, 1 are k 0..15 of the run, 2, 3 k 16..31;
- * a quad's low part is k = 16 (t / 2) + 4 (t % 2).., its high part 8 further on.
- * A byte of third bits serves one k % 4 of one row: bit t for the low part of quad t, bit 4 + t for its high part.
- * A byte of top bits t has two of scales 4t .. 4t + 3, from bit 0 up; scales are kept with their offset of 32, as in q3_K.
+ * Six bits are a code of the first half and, three bits higher, one of the second, which is multiplied where it is: eight times too large.
+ * Byte a of run s has scale 2s in its low six bits and the top bits of scale 2s + 1, whose low nibble is in byte c of run s % 4, low for s < 4.
+ * Scales are kept with their offset of 32, as in q3_K.
  */
-import { bits_0x03, bits_0x04, bits_0x30, load_scales, low_nibbles, pack_f16, store_bits, store_pairs } from './group';
-import { k_pairs } from './k_pairs';
+import { held } from '../simd';
+import { bits_0x30, load_scales, low_nibbles, pack_f16 } from './group';
+import { two_bits } from './k_pairs';
+import { bits_0x07, bits_0x38, bits_0x3f, store_six_bits } from './w16';
 
 /** Bytes of a block of one row: third bits 32, codes 64, scales 12, f16 d. */
 const BYTES: usize = 110;
-const RUN: usize = 192;
 
 @unmanaged
 export class Q3_K {
@@ -27,39 +27,19 @@ export class Q3_K {
 
   // @ts-ignore: decorator
   @inline
-  quads(w: usize, sub: i32): usize { return w + 288 + <usize>sub * RUN; }
+  quads(w: usize, sub: i32): usize { return w + 224 + <usize>sub * 192; }
 
   // @ts-ignore: decorator
   @inline
-  high(w: usize, sub: i32): usize { return w + 224 + <usize>sub * RUN; }
+  mask(): v128 { return bits_0x07(); }
 
   // @ts-ignore: decorator
   @inline
-  mask(): v128 { return bits_0x03(); }
+  mask2(): v128 { return bits_0x38(); }
 
   // @ts-ignore: decorator
   @inline
-  quad_bytes(): usize { return 0; }
-
-  // @ts-ignore: decorator
-  @inline
-  load_lo<G>(q: usize, half: i32, t: i32): v128 { return i16x8.shr_u(v128.load(q + (<usize>half << 6), offsetof<G>()), t << 2); }
-
-  // @ts-ignore: decorator
-  @inline
-  mask2(): v128 { return bits_0x04(); }
-
-  // @ts-ignore: decorator
-  @inline
-  bits<G>(h: usize, half: i32, t: i32): v128 { return i16x8.shr_u(v128.load(h, offsetof<G>()), (half << 1) + t); }
-
-  // @ts-ignore: decorator
-  @inline
-  lo(v: v128, h: v128, m: v128, m2: v128): v128 { return v128.or(v128.and(v, m), v128.and(i16x8.shl(h, 2), m2)); }
-
-  // @ts-ignore: decorator
-  @inline
-  hi(v: v128, h: v128, m: v128, m2: v128): v128 { return v128.or(v128.and(i16x8.shr_u(v, 2), m), v128.and(i16x8.shr_u(h, 2), m2)); }
+  up(): i32 { return 3; }
 
   // @ts-ignore: decorator
   @inline
@@ -76,9 +56,10 @@ export class Q3_K {
   // @ts-ignore: decorator
   @inline
   sc(w: usize, i: i32): v128 {
-    const n = i16x8.shr_u(v128.load(w + (<usize>(i >> 1) << 4), 32), (i & 1) << 2);
-    const top = i16x8.shr_u(v128.load(w + (<usize>(i >> 2) << 4), 160), (i & 3) << 1);
-    return i8x16.sub(v128.or(v128.and(n, low_nibbles()), v128.and(i16x8.shl(top, 4), bits_0x30())), i8x16.splat(32));
+    const a = v128.load(w + (<usize>(i >> 1) << 4), 32);
+    if ((i & 1) == 0) return i8x16.sub(v128.and(a, bits_0x3f()), held(32));
+    const c = i16x8.shr_u(v128.load(w + (<usize>(i >> 1 & 3) << 4), 160), i >> 3 << 2);
+    return i8x16.sub(v128.or(v128.and(c, low_nibbles()), v128.and(i16x8.shr_u(a, 2), bits_0x30())), held(32));
   }
 
   pack(src: usize, stride: usize, w: usize): void {
@@ -86,13 +67,25 @@ export class Q3_K {
     for (let r: usize = 0; r < 16; r++) pack_scales(src + r * stride + 96, w + 32 + r);
     for (let sub = 0; sub < 8; sub++) {
       for (let g: usize = 0; g < 4; g++) {
-        const row = src + g * 4 * stride, p = row + 32;
-        store_pairs(this.quads(w, sub) + (g << 4), k_pairs(p, sub), k_pairs(p + stride, sub), k_pairs(p + stride * 2, sub), k_pairs(p + stride * 3, sub));
-        // Bit `sub` of byte k is the third bit of weight k of the run.
-        store_bits(this.high(w, sub) + (g << 4), row, stride, sub, true);
+        const p = src + g * 4 * stride;
+        store_six_bits(this.quads(w, sub) + (g << 4), both(p, sub), both(p + stride, sub), both(p + stride * 2, sub), both(p + stride * 3, sub));
       }
     }
   }
+}
+
+/** The codes of one row's run, both halves in a byte. */
+// @ts-ignore: decorator
+@inline
+function both(row: usize, sub: i32): v128 {
+  return v128.or(codes(row, sub, 0), i16x8.shl(codes(row, sub, 1), 3));
+}
+
+/** Bit `sub` of byte k is the third bit of weight k of the run. */
+// @ts-ignore: decorator
+@inline
+function codes(row: usize, sub: i32, half: usize): v128 {
+  return v128.or(two_bits(row + 32, sub, half), i16x8.shl(v128.and(i16x8.shr_u(v128.load(row + (half << 4)), sub), i8x16.splat(1)), 2));
 }
 
 /**
@@ -100,11 +93,10 @@ export class Q3_K {
  * ones; the top bits of scale i are bits 2 (i / 4).. of byte 8 + i % 4.
  */
 function pack_scales(src: usize, p: usize): void {
-  for (let i: usize = 0; i < 8; i++) {
-    const a = scale(src, i << 1), b = scale(src, i << 1 | 1);
-    store<u8>(p + (i << 4), (a & 15) | b << 4);
-    const q = p + 128 + (i >> 1 << 4), top = a >> 4 | b >> 4 << 2;
-    store<u8>(q, i & 1 ? load<u8>(q) | top << 4 : top);
+  for (let s: usize = 0; s < 8; s++) {
+    const a = scale(src, s << 1), b = scale(src, s << 1 | 1), q = p + 128 + ((s & 3) << 4);
+    store<u8>(p + (s << 4), a | b >> 4 << 6);
+    store<u8>(q, s < 4 ? b & 15 : load<u8>(q) | b << 4);
   }
 }
 

@@ -33,7 +33,7 @@ export class Q5_1 {
 
   // @ts-ignore: decorator
   @inline
-  bits<G>(h: usize, half: i32, t: i32): v128 { return i16x8.shr_u(v128.load(h, offsetof<G>()), t); }
+  bits<G>(h: usize, t: i32): v128 { return i16x8.shr_u(v128.load(h, offsetof<G>()), t); }
 
   // @ts-ignore: decorator
   @inline

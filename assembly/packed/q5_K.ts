@@ -37,7 +37,7 @@ export class Q5_K {
 
   // @ts-ignore: decorator
   @inline
-  bits<G>(h: usize, half: i32, t: i32): v128 { return i16x8.shr_u(v128.load(h, offsetof<G>()), t); }
+  bits<G>(h: usize, t: i32): v128 { return i16x8.shr_u(v128.load(h, offsetof<G>()), t); }
 
   // @ts-ignore: decorator
   @inline
@@ -77,7 +77,7 @@ export class Q5_K {
         store_quads(q, k_nibbles(p, sub), k_nibbles(p + stride, sub), k_nibbles(p + stride * 2, sub), k_nibbles(p + stride * 3, sub), 64);
         // Bit `sub` of byte k is the fifth bit of weight k of the run.
         const h = p - 32;
-        store_bits(this.high(w, sub) + (g << 4), h, stride, sub, false);
+        store_bits(this.high(w, sub) + (g << 4), h, stride, sub);
       }
     }
   }
