@@ -25,10 +25,10 @@ const TILE_ROWS: i32 = 6;
 
 /**
  * Scratch bytes of a thread, laid out as
- *   queries [ITEM_ROWS][hd_k] | scores [TILE_ROWS][PART] | a part's states [TILE_ROWS] | merged states [ITEM_ROWS] | K [PART][hd_k] | V [PART][hd_v] | 128 bytes
+ *   queries [ITEM_ROWS][hd_k] | scores [TILE_ROWS][PART] | a part's states [TILE_ROWS] | merged states [ITEM_ROWS] | K [PART][hd_k] | V [PART][hd_v]
  */
 export function attention_scratch(hd_k: i32, hd_v: i32): i32 {
-  return v_at(hd_k, hd_v) + PART * hd_v * 4 + 128;
+  return v_at(hd_k, hd_v) + PART * hd_v * 4;
 }
 // @ts-ignore: decorator
 @inline
@@ -148,7 +148,7 @@ function walk(op: Op, kvh: i32, from: i32, to: i32, only_part: i32, scratch: usi
     }
     if (!v_direct) {
       const wide = scratch + v_at(hd_k, hd_v);
-      load_v(v_type, v, n, hd_v, op.p2, wide, wide + <usize>(PART * hd_v * 4));
+      load_v(v_type, v, n, hd_v, op.p2, wide);
       v = wide;
       plane = PART << 6;
     }

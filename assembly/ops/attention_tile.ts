@@ -32,6 +32,10 @@ export class FromF16 {
 type Queries = i32;
 type Probabilities = f32;
 
+// Rows of pair().
+type One = u8;
+type Two = u16;
+
 /**
  * `groups` times 8 columns, two groups side by side and b_group bytes before the next two; out of a group 32 bytes after the one before.
  * a: row r of step i at a + i * a_step + r * (4 for Queries, 1024 for Probabilities); out: row r at out + r * out_row.
@@ -98,33 +102,34 @@ function tile<B, A>(R: i32, a: usize, a_step: usize, n: i32, b: usize, b_group: 
 
 /**
  * The same for one or two rows, 16 columns at a time: with 8 there would be two or four chains of madds, and each waits 4 cycles for itself.
+ * The number of rows is a type's size: as an argument, Binaryen folded both loops into one that asks for it at every step.
  */
 // @ts-ignore: decorator
 @inline
-function pair<B, A>(R: i32, a: usize, a_step: usize, n: i32, b: usize, b_group: usize, groups: i32, out: usize, out_row: usize): void {
+function pair<B, A, Rows>(a: usize, a_step: usize, n: i32, b: usize, b_group: usize, groups: i32, out: usize, out_row: usize): void {
   const f = changetype<B>(0), zero = i32x4.splat(0), mask = f16_mask(), even = f16_even();
   for (let g = 0; g < groups; g += 2, b += b_group, out += 64) {
     let a0 = zero, a1 = zero, a2 = zero, a3 = zero, b0 = zero, b1 = zero, b2 = zero, b3 = zero;
     let p = a, q = b;
     for (const end = b + <usize>n * 2 * f.step(); q < end; q += 2 * f.step(), p += a_step) {
-      const s = v128.load32_splat(p), t = R > 1 ? v128.load32_splat(p, isInteger<A>() ? 4 : 1024) : s;
+      const s = v128.load32_splat(p), t = sizeof<Rows>() > 1 ? v128.load32_splat(p, isInteger<A>() ? 4 : 1024) : s;
       let w = f.load(q), c = f.x(w, even, mask);
       a0 = madd(c, s, a0);
-      if (R > 1) b0 = madd(c, t, b0);
+      if (sizeof<Rows>() > 1) b0 = madd(c, t, b0);
       c = f.y(q, w, mask);
       a1 = madd(c, s, a1);
-      if (R > 1) b1 = madd(c, t, b1);
+      if (sizeof<Rows>() > 1) b1 = madd(c, t, b1);
       w = f.load(q + f.step());
       c = f.x(w, even, mask);
       a2 = madd(c, s, a2);
-      if (R > 1) b2 = madd(c, t, b2);
+      if (sizeof<Rows>() > 1) b2 = madd(c, t, b2);
       c = f.y(q + f.step(), w, mask);
       a3 = madd(c, s, a3);
-      if (R > 1) b3 = madd(c, t, b3);
+      if (sizeof<Rows>() > 1) b3 = madd(c, t, b3);
     }
     f.store(out, a0, a1);
     f.store(out + 32, a2, a3);
-    if (R > 1) {
+    if (sizeof<Rows>() > 1) {
       f.store(out + out_row, b0, b1);
       f.store(out + out_row + 32, b2, b3);
     }
@@ -143,17 +148,17 @@ const S_ROW: usize = 1024;
 
 /** Scores: a is q [hd][R], b is K [groups / 2][hd][16], out is s [R][PART]. */
 export function score_tile<B>(R: i32, q: usize, hd: i32, k: usize, groups: i32, s: usize): void {
-  const b_group = 2 * changetype<B>(0).step() * hd;
+  const b_group = (changetype<B>(0).step() * 2) * <usize>hd;
   if (R == 6) tile<B, Queries>(6, q, 24, hd, k, b_group, groups, s, S_ROW);
   else if (R == 4) tile<B, Queries>(4, q, 16, hd, k, b_group, groups, s, S_ROW);
   else if (R == 3) tile<B, Queries>(3, q, 12, hd, k, b_group, groups, s, S_ROW);
-  else if (R == 2) pair<B, Queries>(2, q, 8, hd, k, b_group, groups, s, S_ROW);
-  else pair<B, Queries>(1, q, 4, hd, k, b_group, groups, s, S_ROW);
+  else if (R == 2) pair<B, Queries, Two>(q, 8, hd, k, b_group, groups, s, S_ROW);
+  else pair<B, Queries, One>(q, 4, hd, k, b_group, groups, s, S_ROW);
 }
 
 /** Scores of one row of a tile: q_step bytes between its dimensions. */
 export function score_row<B>(q: usize, q_step: usize, hd: i32, k: usize, groups: i32, s: usize): void {
-  pair<B, Queries>(1, q, q_step, hd, k, 2 * changetype<B>(0).step() * hd, groups, s, S_ROW);
+  pair<B, Queries, One>(q, q_step, hd, k, (changetype<B>(0).step() * 2) * <usize>hd, groups, s, S_ROW);
 }
 
 /** Values: a is p [R][PART], b is V [hd / 16 planes][n][16], out is [R][hd]. */
@@ -162,6 +167,6 @@ export function value_tile<B>(R: i32, p: usize, n: i32, v: usize, plane: usize, 
   if (R == 6) tile<B, Probabilities>(6, p, 4, n, v, plane, groups, out, out_row);
   else if (R == 4) tile<B, Probabilities>(4, p, 4, n, v, plane, groups, out, out_row);
   else if (R == 3) tile<B, Probabilities>(3, p, 4, n, v, plane, groups, out, out_row);
-  else if (R == 2) pair<B, Probabilities>(2, p, 4, n, v, plane, groups, out, out_row);
-  else pair<B, Probabilities>(1, p, 4, n, v, plane, groups, out, out_row);
+  else if (R == 2) pair<B, Probabilities, Two>(p, 4, n, v, plane, groups, out, out_row);
+  else pair<B, Probabilities, One>(p, 4, n, v, plane, groups, out, out_row);
 }

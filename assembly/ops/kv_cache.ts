@@ -10,11 +10,11 @@
  * Block types: bytes of ggml's blocks, K [cells / 16][head_dim / 32][quant bytes, each of 16 cells | 16 scales f16], V [head_dim / 32][PART][block].
  * So a head takes cells * row bytes in either order, as it would in ggml's.
  */
-import { f32_to_f16, load_f16x4 } from '../simd';
+import { f16_to_f32, f32_to_f16, load_f16x4 } from '../simd';
 import { split_from, split_to } from '../schedule';
 import { Op, row_of } from '../tensor';
 import { F16, F32, Q4_0 } from '../type_ids';
-import { dequantize_row, quantize_row } from '../type_traits';
+import { quantize_row } from '../type_traits';
 
 /** Bytes of head_dim elements. */
 // @ts-ignore: decorator
@@ -178,18 +178,26 @@ function store_scaled(y: usize, q: v128, d0: v128, d1: v128): void {
   v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_high_i16x8_s(q)), d1), 16);
 }
 
-/** n values from v_cell() on. scratch: 128 bytes. */
-export function load_v(type: u32, v: usize, n: i32, hd: i32, cells: i32, y: usize, scratch: usize): void {
+/** n values from v_cell() on. */
+export function load_v(type: u32, v: usize, n: i32, hd: i32, cells: i32, y: usize): void {
   const plane = v_plane(type, cells), out = <usize>PART << 6;
   if (type == F16) {
     for (let i = 0; i < hd; i += 16, v += plane, y += out) widen_f16(v, y, <usize>n << 4);
     return;
   }
+  const low = i8x16.splat(15), eight = i8x16.splat(8);
   for (let i = 0; i < hd; i += 32, v += plane, y += 2 * out) {
-    for (let c = 0; c < n; c++) {
-      dequantize_row(type, v + <usize>c * v_step(type), scratch, 32);
-      memory.copy(y + (<usize>c << 6), scratch, 64);
-      memory.copy(y + out + (<usize>c << 6), scratch + 64, 64);
+    for (let c = 0, p = v, to = y; c < n; c++, p += block_bytes(type), to += 64) {
+      const d = f32x4.splat(f16_to_f32(load<u16>(p)));
+      let a = v128.load(p, 2), b = a;
+      if (type == Q4_0) {
+        a = i8x16.sub(v128.and(a, low), eight);
+        b = i8x16.sub(v128.and(i16x8.shr_u(b, 4), low), eight);
+      } else b = v128.load(p, 18);
+      store_scaled(to, i16x8.extend_low_i8x16_s(a), d, d);
+      store_scaled(to + 32, i16x8.extend_high_i8x16_s(a), d, d);
+      store_scaled(to + out, i16x8.extend_low_i8x16_s(b), d, d);
+      store_scaled(to + out + 32, i16x8.extend_high_i8x16_s(b), d, d);
     }
   }
 }
