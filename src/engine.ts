@@ -155,9 +155,10 @@ async function angles({ params, factors, tensor }: RopeTable, parts: readonly By
 }
 
 /** Streams every weight to its place, in the file's order, without a buffer for the whole; a matrix is packed while the next is read. Returns their fingerprint. */
-async function readWeights(executor: Executor, parts: readonly Bytes[], { weights, tables, packing, packingAt }: ModelPlan, { signal, onProgress }: EngineOptions): Promise<string> {
-  // Some rotations depend on the context a model is loaded with (Phi 3): keys of one are of no use to the other.
-  const utf8 = new TextEncoder(), fingerprint = createFingerprint().add(utf8.encode(JSON.stringify(tables.map(({ params, factors }) => [params, factors?.name]))));
+async function readWeights(executor: Executor, parts: readonly Bytes[], { weights, tables, packing, packingAt }: ModelPlan, { loras, signal, onProgress }: EngineOptions): Promise<string> {
+  // Some rotations depend on the context a model is loaded with (Phi 3), and adapters on their scale: keys of one are of no use to the other.
+  const utf8 = new TextEncoder(), settings = [tables.map(({ params, factors }) => [params, factors?.name]), [...loras.values()].flat().map(({ scale }) => scale)];
+  const fingerprint = createFingerprint().add(utf8.encode(JSON.stringify(settings)));
   const inOrder = [...weights].sort(([a], [b]) => a.part - b.part || a.offset - b.offset);
   const total = inOrder.reduce((n, [info]) => n + info.byteLength, 0);
   const packingOf = new Map(packing.records.map((r, i) => [r.dst, i]));

@@ -117,7 +117,8 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     },
     cache(layer) {
       const cache = (name: string, type: KvType): Tensor => leaf(`cache_${name}.${layer}`, TYPE[type], [paddedHeadDim(type, hparams.headDim), cells, hparams.nHeadKv, 1]);
-      return (cacheOf[layer] ??= { k: cache('k', options.cacheTypeK), v: cache('v', options.cacheTypeV) });
+      // An encoder reads what it wrote in the same step and layer: one cache serves all its layers.
+      return (cacheOf[hparams.causal ? layer : 0] ??= { k: cache('k', options.cacheTypeK), v: cache('v', options.cacheTypeV) });
     },
     ropeTable(params, factorsName) {
       if (params.nDims % 2 !== 0) throw new QuantletError('ERR_GGUF_INVALID', `rope turns pairs, but ${hparams.arch}.rope.dimension_count (or the head) is ${params.nDims}; expected an even number`);

@@ -46,7 +46,7 @@ export interface GraphContext {
   optional(name: string, ne: readonly number[]): Tensor | undefined;
   /** What adapters add to the product with this weight: scale * b (a x). */
   loras(name: string): readonly { readonly a: Tensor; readonly b: Tensor; readonly scale: number }[];
-  /** The KV cache of a layer. */
+  /** The KV cache of a layer; encoders have one for all. */
   cache(layer: number): { k: Tensor; v: Tensor };
   /** f32 [n_dims, n_ctx] of angles; the same parameters give the same table. `factors`: a tensor whose values divide the frequencies, if the file has it. */
   ropeTable(params: RopeParams, factors?: string): Tensor;

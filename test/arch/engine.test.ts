@@ -71,6 +71,14 @@ describe.each(BUILDS)('%s', (build) => {
   });
 });
 
+test('an encoder keeps keys and values of one layer, a decoder of all', async () => {
+  for (const [name, caches] of [['bert', 1], ['llama', 2]] as const) {
+    const model = await loadModel(new URL(`${name}.gguf`, folder), { build: 'simd', warmUp: false });
+    expect(model.state.engine.caches, name).toHaveLength(caches);
+    await model.dispose();
+  }
+});
+
 async function vectors() {
   const { embed } = await import('../../dist/embed.js');
   const pooledRank = async (model: Model, ids: readonly number[]): Promise<Float32Array> => {

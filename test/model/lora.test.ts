@@ -72,6 +72,18 @@ describe('an adapter', () => {
     }
   });
 
+  it('a state belongs to the model with this adapter at this scale', async () => {
+    const source = golden('llama-lora.gguf'), next = { maxTokens: 1, temperature: 0 };
+    const state = await withModel(llamaModel, { lora: [{ source }] }, async (model) => {
+      await model.generate('the cat', next).result();
+      return model.saveState();
+    });
+    const restored = (options: LoadOptions) => withModel(llamaModel, options, (model) => failure(async () => model.loadState(state)));
+    expect((await restored({ lora: [{ source }] })).code).toBe('none');
+    expect((await restored({ lora: [{ source, scale: 0.5 }] })).code).toBe('ERR_STATE');
+    expect((await restored({})).code).toBe('ERR_STATE');
+  });
+
   it('--lora and --lora-scaled give what the option gives', async () => {
     const lora = golden('llama-lora.gguf'), options = { maxTokens: 12, temperature: 0, ignoreEos: true };
     const want = await withModel(llamaModel, { lora: [{ source: lora }, { source: lora, scale: -0.25 }] }, (model) => model.generate('the cat', options).result());
