@@ -15,21 +15,35 @@ export function norm(g: GraphContext, hp: HParams, x: Tensor, name: string): Ten
 }
 
 /** weight x, plus what adapters add and the bias, where there are any. */
-export function linear(g: GraphContext, x: Tensor, name: string, nOut: number): Tensor {
-  const weight = `${name}.weight`, y = plusLoras(g, mul_mat(g.weight(weight, [x.ne[0], nOut]), x), weight, (a) => mul_mat(a, x)), bias = g.optional(`${name}.bias`, [nOut]);
+export const linear = (g: GraphContext, x: Tensor, name: string, nOut: number): Tensor => linears(g, x, [[name, nOut]])[0];
+
+/** The same for several weights and one input, all of them step by step: threads meet once a step, not once a step and weight. */
+export function linears(g: GraphContext, x: Tensor, weights: readonly (readonly [name: string, nOut: number])[]): Tensor[] {
+  const step = (...nodes: Tensor[]): Tensor[] => (g.expand(...nodes), nodes);
+  const pairs = weights.flatMap(([name], i) => g.loras(`${name}.weight`).map((pair) => ({ ...pair, i })));
+  const down = pairs.map(({ a }) => mul_mat(a, x));
+  const ys = weights.map(([name, nOut]) => mul_mat(g.weight(`${name}.weight`, [x.ne[0], nOut]), x));
+  step(...ys, ...down);
+  const scaled = step(...down.map((d, j) => times(d, pairs[j].scale)));
+  const deltas = step(...scaled.map((d, j) => mul_mat(pairs[j].b, d)));
+  pairs.forEach(({ i }, j) => (ys[i] = add(ys[i], deltas[j])));
+  step(...ys);
+  return step(...ys.map((y, i) => plusBias(g, y, weights[i][0])));
+}
+
+/** What an adapter's first half gives is scaled, where rows are short. */
+const times = (x: Tensor, s: number): Tensor => (s === 1 ? x : scale(x, s));
+
+function plusBias(g: GraphContext, y: Tensor, name: string): Tensor {
+  const bias = g.optional(`${name}.bias`, [y.ne[0]]);
   return bias ? add(y, bias) : y;
 }
 
-/** `down`: what an adapter's first half makes of the input. It is scaled there, where rows are short. */
-function plusLoras(g: GraphContext, y: Tensor, weight: string, down: (a: Tensor) => Tensor): Tensor {
-  return g.loras(weight).reduce((sum, { a, b, scale: s }) => add(sum, mul_mat(b, s === 1 ? down(a) : scale(down(a), s))), y);
-}
-
-/** The embeddings of the step's tokens. */
-export const embed = (g: GraphContext, { nEmbd, nVocab }: HParams): Tensor => {
+/** The embeddings of the step's tokens, with what adapters add. */
+export function embed(g: GraphContext, { nEmbd, nVocab }: HParams): Tensor {
   const name = 'token_embd.weight', rows = (table: Tensor): Tensor => get_rows(table, g.inputs.ids);
-  return plusLoras(g, rows(g.weight(name, [nEmbd, nVocab])), name, rows);
-};
+  return g.loras(name).reduce((sum, { a, b, scale: s }) => add(sum, mul_mat(b, times(rows(a), s))), rows(g.weight(name, [nEmbd, nVocab])));
+}
 
 export interface AttentionOptions {
   /** Angles; none: no rotation. */
@@ -48,7 +62,6 @@ export function selfAttention(g: GraphContext, hp: HParams, il: number, h: Tenso
   const { nHead, headDim } = hp, { pos, cells, first, visible } = g.inputs;
   const name = (part: string): string => `blk.${il}.${part}`;
   const [q, k, v] = projections(g, hp, il, h);
-  g.expand(q, k, v); // one after the other: the three share their input and meet once
   const turn = (t: Tensor, part: string): Tensor => {
     const n = headNorm(g, hp, t, name(part));
     return angles ? rope(n, pos, angles, neox) : n;
@@ -67,8 +80,8 @@ function projections(g: GraphContext, { nHead, nHeadKv, headDim }: HParams, il: 
   const heads = (x: Tensor, n: number): Tensor => reshape(x, [headDim, n, nTokens, 1], TOKENS_OF_HEADS);
   const fused = `blk.${il}.attn_qkv`;
   if (!g.has(`${fused}.weight`)) {
-    const part = (p: 'q' | 'k' | 'v', n: number): Tensor => heads(linear(g, h, `blk.${il}.attn_${p}`, n * headDim), n);
-    return [part('q', nHead), part('k', nHeadKv), part('v', nHeadKv)];
+    const [q, k, v] = linears(g, h, ([['q', nq], ['k', nk], ['v', nk]] as const).map(([part, n]) => [`blk.${il}.attn_${part}`, n]));
+    return [heads(q, nHead), heads(k, nHeadKv), heads(v, nHeadKv)];
   }
   const all = linear(g, h, fused, nq + 2 * nk), size = all.type.typeSize;
   const part = (from: number, n: number): Tensor => view(all, [headDim, n, nTokens, 1], [headDim * size, all.nb[1]], from * size, TOKENS_OF_HEADS);
@@ -88,8 +101,7 @@ function headNorm(g: GraphContext, hp: HParams, x: Tensor, name: string): Tensor
 export function gatedFeedForward(g: GraphContext, { nFf, nEmbd }: HParams, il: number, x: Tensor, act: 'silu' | 'gelu' = 'silu'): Tensor {
   const name = (part: string): string => `blk.${il}.ffn_${part}`, glu = act === 'silu' ? swiglu : geglu;
   if (!g.has(`${name('gate')}.weight`)) return linear(g, glu(linear(g, x, name('up'), 2 * nFf)), name('down'), nEmbd);
-  const gate = linear(g, x, name('gate'), nFf), up = linear(g, x, name('up'), nFf);
-  g.expand(gate, up);
+  const [gate, up] = linears(g, x, [[name('gate'), nFf], [name('up'), nFf]]);
   return linear(g, glu(gate, up), name('down'), nEmbd);
 }
 
@@ -104,8 +116,7 @@ export function decoderOutput(g: GraphContext, hp: HParams, x: Tensor): Tensor {
   if (g.wants !== 'logits') return rankHead(g, hp, last);
   if (g.has('output.weight')) return linear(g, last, 'output', hp.nVocab);
   // The embeddings once more; what adapters add to them concerns looking tokens up alone.
-  const logits = mul_mat(g.weight('token_embd.weight', [hp.nEmbd, hp.nVocab]), last), bias = g.optional('output.bias', [hp.nVocab]);
-  return bias ? add(logits, bias) : logits;
+  return plusBias(g, mul_mat(g.weight('token_embd.weight', [hp.nEmbd, hp.nVocab]), last), 'output');
 }
 
 /** A reranker's classifier, where the file has one and the caller wants ranks; else the vectors as they are. */
