@@ -50,8 +50,8 @@ interface Way {
 /** rows x NE0 weights times columns: by the packed kernels where they know the type, else by vec_dot, else with dequantised rows. */
 function product(type: TypeName, rows: number, columns: number, dequantised = false): Way {
   const { id } = TYPE[type], size = rowSize(TYPE[type], NE0), piece = { rows, bytes: PIECE * size, macs: PIECE * NE0 * columns };
-  const vecDotType = k.vec_dot_type(id) >>> 0;
-  if (dequantised || (!k.is_packable(id) && vecDotType === 0xffffffff)) {
+  const vecDotType = k.vec_dot_type(id) >>> 0, takesF32 = k.packed_takes_f32(id) !== 0, packed = takesF32 || k.is_packable(id) !== 0;
+  if (dequantised || (!packed && vecDotType === 0xffffffff)) {
     return { ...piece, run(row) {
       for (let r = row; r < row + PIECE; r++) {
         k.dequantize_row(id, weights + r * size, scratch, NE0);
@@ -59,7 +59,7 @@ function product(type: TypeName, rows: number, columns: number, dequantised = fa
       }
     } };
   }
-  if (!k.is_packable(id)) {
+  if (!packed) {
     const stride = (NE0 / k.blck_size(vecDotType)) * k.type_size(vecDotType);
     return { ...piece, prepare() {
       for (let c = 0; c < columns; c++) k.quantize_row(vecDotType, x + 4 * NE0 * c, act + c * stride, NE0);
@@ -67,7 +67,7 @@ function product(type: TypeName, rows: number, columns: number, dequantised = fa
       for (let r = row; r < row + PIECE; r++) for (let c = 0; c < columns; c++) k.vec_dot(id, NE0, weights + r * size, act + c * stride);
     } };
   }
-  const takesF32 = k.packed_takes_f32(id) !== 0, stride = takesF32 ? 4 * NE0 : k.act_row_size(NE0);
+  const stride = takesF32 ? 4 * NE0 : k.act_row_size(NE0);
   return { ...piece, prepare() {
     if (!takesF32) for (let c = 0; c < columns; c++) k.quantize_act(x + 4 * NE0 * c, NE0, act + c * stride);
   }, run(row) {

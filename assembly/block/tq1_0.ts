@@ -7,7 +7,7 @@
  *
  * The first trit is the top: t = 3q / 256, and multiplying q by 3 (mod 256) brings up the next.
  */
-import { dot2_u6_offset, f16_to_f32, f32_to_f16, held, hsum_f32, madd } from '../simd';
+import { dot2_u6, f16_to_f32, f32_to_f16, held, hsum_f32, madd } from '../simd';
 import { amax_row, ternary } from './tq2_0';
 import { store_i8_scaled } from './words';
 
@@ -15,11 +15,12 @@ import { store_i8_scaled } from './words';
 @inline
 const BYTES: usize = 54;
 
-/** The top trit of sixteen bytes: 3q >= 256 from 86 on, >= 512 from 171 on. */
+/** The top trits of sixteen bytes: averaged with half of itself q - 1 (or 0) is 3q / 4, exact in the two bits kept. one, three: in every byte. */
 // @ts-ignore: decorator
 @inline
-function top_trit(q: v128): v128 {
-  return i8x16.neg(i8x16.add(i8x16.ge_u(q, i8x16.splat(<i8>86)), i8x16.ge_u(q, i8x16.splat(<i8>171))));
+function top_trit(q: v128, one: v128, three: v128): v128 {
+  const p = i8x16.sub_sat_u(q, one);
+  return v128.and(i16x8.shr_u(i8x16.avgr_u(p, i8x16.avgr_u(p, i8x16.splat(0))), 6), three);
 }
 
 // @ts-ignore: decorator
@@ -39,19 +40,19 @@ function tail(x: usize): v128 {
 }
 
 export function dequantize_row_tq1_0(x: usize, y: usize, k: i32): void {
-  const one = i8x16.splat(1);
+  const one = held(1), three = held(3);
   for (const end = y + (<usize>k << 2); y < end; x += BYTES, y += 1024) {
     const d = f32x4.splat(f16_to_f32(load<u16>(x, 52)));
     for (let part: usize = 0; part < 3; part++) {
       let q = v128.load(x + 16 * part);
       let to = part < 2 ? y + 64 * part : y + 640;
       for (let i = 0; i < 5; i++) {
-        store_i8_scaled(to, i8x16.sub(top_trit(q), one), d);
+        store_i8_scaled(to, i8x16.sub(top_trit(q, one, three), one), d);
         q = times3(q);
         to += part < 2 ? 128 : 64;
       }
     }
-    store_i8_scaled(y + 960, i8x16.sub(top_trit(tail(x)), one), d);
+    store_i8_scaled(y + 960, i8x16.sub(top_trit(tail(x), one, three), one), d);
   }
 }
 
@@ -74,24 +75,22 @@ export function quantize_row_tq1_0(x: usize, y: usize, k: i32): void {
   }
 }
 
+/** Trits stay 0..2; the sum of the activations is taken off through q8_K's bsums. */
 export function vec_dot_tq1_0_q8_K(n: i32, x: usize, y: usize): f32 {
-  const one = held(1);
+  const one = held(1), three = held(3), ones = i16x8.splat(1);
   let acc = f32x4.splat(0);
   for (const end = x + <usize>(n >> 8) * BYTES; x < end; x += BYTES, y += 292) {
     const d = f16_to_f32(load<u16>(x, 52)) * load<f32>(y);
-    let q0 = v128.load(x);
-    let q1 = v128.load(x, 16);
-    let q2 = v128.load(x, 32);
-    let s = i32x4.splat(0);
+    let q0 = v128.load(x), q1 = v128.load(x, 16), q2 = v128.load(x, 32);
+    let s = i32x4.neg(i32x4.add(i32x4.dot_i16x8_s(v128.load(y, 260), ones), i32x4.dot_i16x8_s(v128.load(y, 276), ones)));
+    let last = top_trit(tail(x), one, three), p = y + 244; // the third sixteen's partners: the tail, then its own trits in pairs
     for (let i: usize = 0; i < 5; i++) {
-      s = i32x4.add(s, dot2_u6_offset(top_trit(q0), v128.load(y + 32 * i, 4), top_trit(q1), v128.load(y + 32 * i, 20), one));
-      // The third sixteen has no partner: a zero beside it, which the offset makes -1, meets zeros.
-      s = i32x4.add(s, dot2_u6_offset(top_trit(q2), v128.load(y + 16 * i, 164), one, i8x16.splat(0), one));
-      q0 = times3(q0);
-      q1 = times3(q1);
-      q2 = times3(q2);
+      s = i32x4.add(s, dot2_u6(top_trit(q0, one, three), v128.load(y + 32 * i, 4), top_trit(q1, one, three), v128.load(y + 32 * i, 20)));
+      const t = top_trit(q2, one, three), r = y + 16 * i + 164;
+      if (i & 1) last = t, p = r;
+      else s = i32x4.add(s, dot2_u6(last, v128.load(p), t, v128.load(r)));
+      q0 = times3(q0), q1 = times3(q1), q2 = times3(q2);
     }
-    s = i32x4.add(s, dot2_u6_offset(top_trit(tail(x)), v128.load(y, 244), one, i8x16.splat(0), one));
     acc = madd(f32x4.convert_i32x4_s(s), f32x4.splat(d), acc);
   }
   return hsum_f32(acc);
