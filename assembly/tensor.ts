@@ -3,7 +3,7 @@
  * The byte layout is mirrored by src/graph/layout.ts; a test compares the two.
  *
  *   Tensor  48 bytes | type layout | ne0 ne1 ne2 ne3 | nb0 nb1 nb2 nb3 | data | - |
- *   Op     128 bytes | code flags | dst | src0..src7 | cursor | p0..p19 |
+ *   Op     128 bytes | code flags | dst | src0..src7 | also | cursor | p0..p18 |
  *   Plan    32 bytes | n_ops ops | n_dims dims | cursor_bytes cursors | scratch scratch_size |
  */
 
@@ -45,6 +45,8 @@ export class Op {
   src5: Tensor;
   src6: Tensor;
   src7: Tensor;
+  /** dst once more in another type, or 0 (ops/also.ts). */
+  also: Tensor;
   /** This op's own counter of chunks taken, zeroed by begin(); those of its further ranges follow, cursor_bytes apart. */
   cursor: usize;
   p0: i32;

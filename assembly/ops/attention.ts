@@ -11,6 +11,8 @@
 import { LOG2E, STATE, alibi_row, cap_row, mask_row, softmax_row, state_clear, state_merge, state_output } from './attention_part';
 import { FromF16, FromF32, score_row, score_tile, tile_rows, value_tile } from './attention_tile';
 import { K_CELLS, PART, k_group, load_k, load_v, v_cell, v_plane } from './kv_cache';
+import { also_heads, also_rows, also_write } from './also';
+import { split_from, split_to } from '../schedule';
 import { take } from '../sync';
 import { Op, row_of } from '../tensor';
 import { F16, F32 } from '../type_ids';
@@ -88,16 +90,22 @@ export function attention(op: Op, scratch: usize): void {
   }
 }
 
-/** Joins the parts of generation steps; nothing to do for prompts. Rows (token, head) are taken by all threads. */
+/**
+ * Joins the parts of generation steps; for prompts only the second form of the output is left to do. Threads take heads by turns,
+ * as many at a time as make whole blocks of that form.
+ */
 export function attention_merge(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const n_tokens = op.src0.ne2, n_head = op.src0.ne1, hd = op.p7;
-  if (n_tokens > SPLIT_TOKENS) return;
-  const state_bytes = <usize>(hd + STATE) << 2;
-  for (let i = ith; i < n_tokens * n_head; i += nth) {
-    const t = i / n_head, n_kv = visible(op, t);
-    state_clear(scratch, hd);
-    for (let part = window_start(op, n_kv) / PART; part * PART < n_kv; part++) state_merge(scratch, op.src5.data + <usize>(i * op.p6 + part) * state_bytes, hd);
-    store_output(op, scratch, i % n_head, t);
+  if (n_tokens > SPLIT_TOKENS) return also_rows(op, split_from(n_tokens, ith, nth), split_to(n_tokens, ith, nth));
+  const state_bytes = <usize>(hd + STATE) << 2, heads = also_heads(op, op.p8);
+  for (let i = ith * heads; i < n_tokens * n_head; i += nth * heads) {
+    for (let head = i; head < i + heads; head++) {
+      const t = head / n_head, n_kv = visible(op, t);
+      state_clear(scratch, hd);
+      for (let part = window_start(op, n_kv) / PART; part * PART < n_kv; part++) state_merge(scratch, op.src5.data + <usize>(head * op.p6 + part) * state_bytes, hd);
+      store_output(op, scratch, head % n_head, t);
+    }
+    also_write(op, i * op.p8, heads * op.p8);
   }
 }
 

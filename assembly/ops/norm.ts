@@ -2,6 +2,7 @@
 import { hsum_f32, madd } from '../simd';
 import { split_from, split_to } from '../schedule';
 import { Op, nrows, row_at } from '../tensor';
+import { also_rows } from './also';
 
 /** Sum of squares of n floats: 4 lanes of partial sums, the tail one by one. */
 function sum_squares(x: usize, n: i32): f32 {
@@ -49,6 +50,7 @@ export function rms_norm(op: Op, ith: i32, nth: i32): void {
       x = sum;
     }
     scale_row(x, <f32>1 / sqrt<f32>(sum_squares(x, n) / <f32>n + eps), weight, row_at(dst, r), n);
+    also_rows(op, r, r + 1);
   }
 }
 
@@ -73,6 +75,7 @@ export function norm(op: Op, ith: i32, nth: i32): void {
     const scale = <f32>1 / sqrt<f32>(sum_squares(y, n) / <f32>n + reinterpret<f32>(op.p0));
     scale_row(y, scale, changetype<usize>(src1) ? src1.data : 0, y, n);
     if (changetype<usize>(src2)) add_row(y, src2.data, y, n);
+    also_rows(op, r, r + 1);
   }
 }
 

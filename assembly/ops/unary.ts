@@ -2,6 +2,7 @@
 import { exp_f32x4, gelu_erf_f32x4, gelu_f32x4, gelu_quick_f32x4, sigmoid_f32x4, silu_f32x4, soft_cap_f32x4, tanh_f32x4 } from '../math';
 import { split_from, split_to } from '../schedule';
 import { Op, is_dense, nrows, row_at } from '../tensor';
+import { also_rows, also_unit, also_write } from './also';
 
 // What an element becomes. Codes: src/graph/layout.ts UNARY. a and b are the op's p1 and p2.
 @unmanaged class Silu { /* 0 */ @inline f(x: v128, a: v128, b: v128): v128 { return silu_f32x4(x); } }
@@ -19,20 +20,20 @@ import { Op, is_dense, nrows, row_at } from '../tensor';
 /** a tanh(x / a) */
 @unmanaged class SoftCap { /* 10 */ @inline f(x: v128, a: v128, b: v128): v128 { return soft_cap_f32x4(x, a); } }
 
-/** Elements a thread takes at a time where all rows are one: whole cache lines, so that no two threads write one. */
-const UNIT: i32 = 64;
-
 export function unary(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0, dst = op.dst;
   const a = f32x4.splat(reinterpret<f32>(op.p1)), b = f32x4.splat(reinterpret<f32>(op.p2));
   if (is_dense(src0) && is_dense(dst)) {
-    const n = dst.ne0 * nrows(dst), units = (n + UNIT - 1) / UNIT;
-    const from = split_from(units, ith, nth) * UNIT, to = min(n, split_to(units, ith, nth) * UNIT);
-    if (from < to) unary_row(op.p0, src0.data + (<usize>from << 2), dst.data + (<usize>from << 2), to - from, a, b);
+    const unit = also_unit(op), n = dst.ne0 * nrows(dst), units = (n + unit - 1) / unit;
+    const from = split_from(units, ith, nth) * unit, to = min(n, split_to(units, ith, nth) * unit);
+    if (from >= to) return;
+    unary_row(op.p0, src0.data + (<usize>from << 2), dst.data + (<usize>from << 2), to - from, a, b);
+    also_write(op, from, to - from);
     return;
   }
-  const rows = nrows(dst), to = split_to(rows, ith, nth);
-  for (let r = split_from(rows, ith, nth); r < to; r++) unary_row(op.p0, row_at(src0, r), row_at(dst, r), dst.ne0, a, b);
+  const rows = nrows(dst), from = split_from(rows, ith, nth), to = split_to(rows, ith, nth);
+  for (let r = from; r < to; r++) unary_row(op.p0, row_at(src0, r), row_at(dst, r), dst.ne0, a, b);
+  also_rows(op, from, to);
 }
 
 function unary_row(kind: i32, x: usize, y: usize, n: i32, a: v128, b: v128): void {
@@ -64,19 +65,17 @@ function map<F>(x: usize, y: usize, n: i32, a: v128, b: v128): void {
  * Without: a row of src0 holds both halves, the gate first, or second where p1 is not 0.
  */
 export function glu(op: Op, ith: i32, nth: i32): void {
-  const src0 = op.src0, dst = op.dst, n = dst.ne0;
-  const apart = changetype<usize>(op.src1) != 0;
-  if (apart && is_dense(src0) && is_dense(op.src1) && is_dense(dst)) {
-    const all = n * nrows(dst), units = (all + UNIT - 1) / UNIT;
-    const from = split_from(units, ith, nth) * UNIT, to = min(all, split_to(units, ith, nth) * UNIT), o = <usize>from << 2;
-    if (from < to) glu_row(op.p0, src0.data + o, op.src1.data + o, dst.data + o, to - from);
-    return;
-  }
-  const half = <usize>n << 2, gate = op.p1 ? half : <usize>0, up = op.p1 ? <usize>0 : half;
-  const rows = nrows(dst), to = split_to(rows, ith, nth);
-  for (let r = split_from(rows, ith, nth); r < to; r++) {
-    const x = row_at(src0, r);
-    glu_row(op.p0, apart ? x : x + gate, apart ? row_at(op.src1, r) : x + up, row_at(dst, r), n);
+  const src0 = op.src0, dst = op.dst, n = dst.ne0, unit = also_unit(op);
+  const apart = changetype<usize>(op.src1) != 0, half = <usize>n << 2;
+  const gate = apart || !op.p1 ? <usize>0 : half, up = apart || op.p1 ? <usize>0 : half;
+  // Rows are parted, too: a token's only row is work for all threads.
+  const per_row = (n + unit - 1) / unit, units = per_row * nrows(dst), to = split_to(units, ith, nth);
+  for (let u = split_from(units, ith, nth), end = 0; u < to; u = end) {
+    const r = u / per_row, from = u % per_row * unit, o = <usize>from << 2;
+    end = min(to, (r + 1) * per_row);
+    const k = min(n, (end - r * per_row) * unit) - from;
+    glu_row(op.p0, row_at(src0, r) + gate + o, row_at(apart ? op.src1 : src0, r) + up + o, row_at(dst, r) + o, k);
+    also_write(op, r * n + from, k);
   }
 }
 

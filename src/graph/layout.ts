@@ -7,7 +7,7 @@ export const MAX_SRC = 8;
 
 /** Offsets in 32-bit words. */
 export const TENSOR = { type: 0, layout: 1, ne: 2, nb: 6, data: 10 } as const;
-export const OP = { code: 0, flags: 1, dst: 2, src: 3, cursor: 11, params: 12 } as const;
+export const OP = { code: 0, flags: 1, dst: 2, src: 3, also: 11, cursor: 12, params: 13 } as const;
 export const PLAN = { nOps: 0, ops: 1, nDims: 2, dims: 3, cursorBytes: 4, cursors: 5, scratch: 6, scratchSize: 7 } as const;
 
 export const OP_BARRIER = 1;

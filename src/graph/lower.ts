@@ -8,7 +8,7 @@ import { BINARY, COPY, COPY_CHUNK, COPY_SCRATCH, KV_STORE_SCRATCH, TYPE_ACT, typ
 import { attentionRecords, flashAttnRecords } from './lower-attention.ts';
 import { chooseMulMat } from './mul-mat-ways.ts';
 import { temporary, type KernelFacts, type Record } from './record.ts';
-import { hasContiguousRows, node, sameShape, shape, type Tensor } from './tensor.ts';
+import { hasContiguousRows, isContiguous, nbytes, node, sameShape, shape, type Tensor } from './tensor.ts';
 
 export type { Record } from './record.ts';
 
@@ -44,8 +44,9 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
   const converting = (x: Tensor, type: TypeTraits): Tensor => {
     const known = converted.get(x)?.find((t) => t.type === type);
     if (known) return known;
-    const t = temporary(`${x.name || x.op} as ${type.name}`, type, x);
-    copy(x, t);
+    const t = temporary(`${x.name || x.op} as ${type.name}`, type, x), made = records.findLastIndex((r) => baseOf(r.dst) === baseOf(x));
+    if (made >= 0 && writesBoth(records[made], x)) records[made] = { ...records[made], also: t };
+    else copy(x, t);
     converted.set(x, [...(converted.get(x) ?? []), t]);
     return t;
   };
@@ -154,6 +155,14 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
     }
   }
   return records;
+}
+
+/** Kernels that can write their output a second time in another type while it is in the cache. */
+const WRITES_BOTH: ReadonlySet<OpCode> = new Set(['RMS_NORM', 'NORM', 'GLU', 'UNARY', 'ATTENTION_MERGE']);
+
+/** Whether the record's output is x, all of it and nothing else, and it can write that in a second type. */
+function writesBoth({ code, dst, also }: Record, x: Tensor): boolean {
+  return WRITES_BOTH.has(code) && !also && sameShape(dst, x) && isContiguous(dst) && isContiguous(x) && dst.type === TYPE.f32 && x.type === TYPE.f32 && nbytes(baseOf(dst)) === nbytes(dst);
 }
 
 /** Whether `t` is a sum of equal shapes that the norm next to it can make on its way. */

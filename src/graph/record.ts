@@ -10,6 +10,8 @@ export interface Record {
   readonly src: readonly (Tensor | undefined)[];
   /** Words p0, p1 ...; `f` marks f32 bits. */
   readonly params: readonly (number | { f: number })[];
+  /** dst once more in another type, written with it (assembly/ops/also.ts). */
+  readonly also?: Tensor;
   /** Sources that the kernel writes too. */
   readonly alsoWrites?: readonly Tensor[];
   /** Scratch bytes a thread needs. */

@@ -28,7 +28,7 @@ describe('assembly/tensor.ts', () => {
     expect(fields('Tensor').length * 4).toBe(TENSOR_SIZE);
   });
   it('Op', () => {
-    expect(at('Op', { code: 'code', flags: 'flags', dst: 'dst', src: 'src0', cursor: 'cursor', params: 'p0' })).toEqual(OP);
+    expect(at('Op', { code: 'code', flags: 'flags', dst: 'dst', src: 'src0', also: 'also', cursor: 'cursor', params: 'p0' })).toEqual(OP);
     expect(fields('Op').filter((f) => /^src\d/.test(f))).toHaveLength(MAX_SRC);
     expect(fields('Op').length * 4, 'the record has room for its fields').toBeLessThanOrEqual(OP_SIZE);
     expect(constants('tensor').OP_SIZE).toBe(OP_SIZE);
