@@ -1,5 +1,5 @@
 /** quantlet/openai: OpenAI's HTTP interface and llama-server's over a model, for every runtime that has Request and Response. */
 export type { Backend } from '../openai/backend.ts';
-export { createHandler, type Access, type HandlerOptions } from '../openai/handler.ts';
+export { createHandler, type Access, type HandlerOptions, type Lifetime } from '../openai/handler.ts';
 export { nodeListener } from '../openai/node-listener.ts';
 export { chatPage } from '../openai/page.ts';
