@@ -79,13 +79,45 @@ async function buildWorker() {
   writeFileSync('dist/inline/worker.js', `export const source = ${JSON.stringify(outputFiles[0].text)};\n`);
 }
 
-/** Kernels as text, one module a build: what a page can load whatever its bundler does with files. base64 of the deflated bytes. */
+/**
+ * Kernels as text, what a page can load whatever its bundler does with files: base64 of the deflated bytes. Only the builds with threads:
+ * their atomic operations run on memory that is not shared too, so one byte, the flags of the imported memory, makes the single-threaded ones.
+ */
 function inlineWasm() {
   mkdirSync('dist/inline', { recursive: true });
-  for (const name of readdirSync('dist/wasm').filter((f) => f.endsWith('.wasm'))) {
-    const deflated = deflateRawSync(readFileSync(join('dist/wasm', name)), { level: 9 }).toString('base64');
-    writeFileSync(join('dist/inline', name.replace('.wasm', '.js')), `export const deflated = "${deflated}";\n`);
+  for (const old of readdirSync('dist/inline').filter((f) => f !== 'worker.js')) rmSync(join('dist/inline', old));
+  for (const name of readdirSync('dist/wasm').filter((f) => f.endsWith('-threads.wasm'))) {
+    const bytes = readFileSync(join('dist/wasm', name)), deflated = deflateRawSync(bytes, { level: 9 }).toString('base64');
+    writeFileSync(join('dist/inline', name.replace('-threads.wasm', '.js')), `export const deflated = "${deflated}";\nexport const memoryFlags = ${memoryFlags(bytes)};\n`);
   }
+}
+
+/** Where a module says that its imported memory has a maximum (1) and is shared (2). */
+function memoryFlags(bytes) {
+  let at = 8;
+  const leb = () => {
+    for (let value = 0, shift = 0; ; shift += 7) {
+      value |= (bytes[at] & 127) << shift;
+      if (bytes[at++] < 128) return value;
+    }
+  };
+  const skip = () => {
+    const n = leb();
+    at += n;
+  };
+  while (at < bytes.length) {
+    const section = bytes[at++], end = leb() + at;
+    if (section === 2) {
+      for (let left = leb(); left > 0; left--) {
+        skip(); // the module's name, and below the import's
+        skip();
+        if (bytes[at++] === 2 && bytes[at] === 3) return at;
+        leb(); // a function's type: there are no imports but that and the memory
+      }
+    }
+    at = end;
+  }
+  throw new Error('a build with threads imports no shared memory');
 }
 
 mkdirSync('dist', { recursive: true });

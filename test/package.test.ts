@@ -4,6 +4,7 @@ import { existsSync, mkdirSync, readFileSync, readdirSync, symlinkSync, writeFil
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync, gzipSync } from 'node:zlib';
+import { build } from 'esbuild';
 import { describe, expect, it } from 'vitest';
 import { root, runNode, temporaryFolder } from './support.ts';
 
@@ -15,6 +16,8 @@ const manifest = JSON.parse(readFileSync(at('package.json'), 'utf8')) as Manifes
 const MAX_WASM = 200_000;
 /** The tarball without the model that ships. */
 const MAX_TARBALL = 1_000_000;
+/** A page that loads a model and generates, minified and gzipped: what it loads first where chunks are split, and all of it as one file. */
+const MAX_FIRST_LOAD = 150_000, MAX_ONE_FILE = 400_000;
 
 /** The order in which runtimes must meet the conditions: the first that matches wins. */
 const CONDITIONS = ['types', 'workerd', 'edge-light', 'browser', 'node', 'default'];
@@ -103,6 +106,21 @@ describe('from the tarball, with only its dependencies beside it', () => {
     const { code, stdout, stderr } = await runNode([cli, 'run', '-p', 'Once upon a time', '-n', '12', '--temp', '0', '--no-warmup', '-t', '2']);
     expect(code, stderr).toBe(0);
     expect(stdout).toMatch(/^Once upon a time,? \w+/);
+  });
+
+  it.each([[true, MAX_FIRST_LOAD], [false, MAX_ONE_FILE]])('a page of it is small (chunks split: %s)', async (splitting, budget) => {
+    const contents = `import { loadModel } from '${manifest.name}';\nexport const tell = async (url) => (await (await loadModel(url)).generate('Once').result()).text;`;
+    const { outputFiles, metafile } = await build({ stdin: { contents, resolveDir: folder }, bundle: true, splitting, minify: true, format: 'esm', outdir: join(folder, 'out'), write: false, metafile: true, logLevel: 'error' });
+    const first = new Set<string>(), follow = (path: string): void => {
+      if (first.has(path)) return;
+      first.add(path);
+      for (const { path: imported, kind } of metafile.outputs[path].imports) if (kind === 'import-statement') follow(imported);
+    };
+    follow(Object.keys(metafile.outputs).find((path) => metafile.outputs[path].entryPoint)!);
+    const names = [...first].map((path) => path.split('/').at(-1));
+    const bytes = outputFiles.filter(({ path }) => names.includes(path.split('/').at(-1))).reduce((n, { contents }) => n + gzipSync(contents, { level: 9 }).length, 0);
+    expect(bytes).toBeGreaterThan(10_000);
+    expect(bytes).toBeLessThan(budget);
   });
 
   it('the entry can be imported by name, and no entry has a default export', async () => {

@@ -1,27 +1,27 @@
 /** Kernels in a page: the chosen build out of its own chunk, or the ones the caller brings. */
 import { QuantletError } from '../errors.ts';
-import { BUILDS, isModule, type Build } from '../wasm/load.ts';
+import { BUILDS, isModule, isThreaded, type Build } from '../wasm/load.ts';
 
 /** Compiled kernels, their bytes, or where they can be fetched. */
 export type WasmSource = WebAssembly.Module | ArrayBuffer | ArrayBufferView | Response | URL | string;
 
-// One literal import each, so that a bundler makes one chunk a build and a page loads only the one it runs.
-const CHUNKS: { readonly [K in Build]: () => Promise<{ readonly deflated: string }> } = {
+type Kind = 'simd' | 'relaxed' | 'dotadd';
+
+// One literal import each, so that a bundler makes one chunk a kind and a page loads only the one it runs.
+const CHUNKS: { readonly [K in Kind]: () => Promise<{ readonly deflated: string; readonly memoryFlags: number }> } = {
   simd: () => import('../inline/simd.js'),
   relaxed: () => import('../inline/relaxed.js'),
   dotadd: () => import('../inline/dotadd.js'),
-  'simd-threads': () => import('../inline/simd-threads.js'),
-  'relaxed-threads': () => import('../inline/relaxed-threads.js'),
-  'dotadd-threads': () => import('../inline/dotadd-threads.js'),
 };
 
 const modules = new Map<Build, Promise<WebAssembly.Module>>();
 
 async function inflate(build: Build): Promise<WebAssembly.Module> {
-  const { deflated } = await CHUNKS[build]();
+  const { deflated, memoryFlags } = await CHUNKS[build.replace('-threads', '') as Kind]();
   const bytes = Uint8Array.from(atob(deflated), (c) => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
-  const kernels = await new Response(stream).arrayBuffer();
+  const kernels = new Uint8Array(await new Response(stream).arrayBuffer());
+  if (!isThreaded(build)) kernels[memoryFlags] = 1; // has a maximum, is not shared: the same kernels without threads
   try {
     return await WebAssembly.compile(kernels);
   } catch (cause) {

@@ -55,7 +55,7 @@ async function load(source, name) {
 function show(model, name) {
   $('model-name').textContent = model.metadata.get('general.name') ?? name;
   $('model-about').textContent = `${model.architecture}, context of ${number.format(model.contextLength)} tokens`;
-  $('fact-build').textContent = model.build.startsWith('relaxed') ? 'relaxed SIMD' : 'SIMD';
+  $('fact-build').textContent = model.build.startsWith('simd') ? 'SIMD' : 'relaxed SIMD';
   $('fact-build').title = model.build;
   $('fact-threads').textContent = String(model.threads);
   $('fact-memory').textContent = megabytes(model.stats.memoryBytes);

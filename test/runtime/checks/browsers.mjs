@@ -4,7 +4,7 @@ import { launchChromium, launchFirefox, launchWebKit } from '../lib/drivers.mjs'
 import { judge } from '../lib/judge.mjs';
 import { modelUrl, site } from '../lib/site.mjs';
 
-const every = [{}, { build: 'simd' }, { build: 'relaxed' }, ...[1, 2, 3].flatMap((threads) => [{ build: 'simd-threads', threads }, { build: 'relaxed-threads', threads }])];
+const every = [{}, ...BUILDS.flatMap((build) => (build.endsWith('-threads') ? [1, 2, 3].map((threads) => ({ build, threads })) : [{ build }]))];
 
 /** Each: how the page is opened, what is run in it, and what the first (default) load must have chosen. */
 const SITUATIONS = {

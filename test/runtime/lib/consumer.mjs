@@ -12,7 +12,7 @@ export const work = join(here, '.cache');
 export const app = join(work, 'app');
 export const golden = JSON.parse(readFileSync(join(here, 'golden.json'), 'utf8'));
 export const model = join(root, golden.model);
-export const BUILDS = ['simd', 'relaxed', 'simd-threads', 'relaxed-threads'];
+export const BUILDS = ['simd', 'relaxed', 'dotadd', 'simd-threads', 'relaxed-threads', 'dotadd-threads'];
 
 /** A child process' output; rejects with its end where it fails. */
 export function run(command, args, { cwd = app, env = {}, timeout = STEP_MS } = {}) {

@@ -29,7 +29,7 @@ export function judge(out, reference) {
   return {
     faults,
     kernels: against,
-    relaxed: builds.some((b) => b.startsWith('relaxed')) ? 'yes' : 'no',
+    relaxed: builds.some((b) => /^(relaxed|dotadd)/.test(b)) ? 'yes' : 'no',
     threads: builds.some((b) => b.endsWith('-threads')) ? 'yes' : threads > 1 ? 'yes' : 'no',
     checked: `kernels of ${Object.keys(out.kernels).length} builds, model ${out.models.length} times`,
   };
