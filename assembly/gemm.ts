@@ -14,6 +14,7 @@
  * 16 multiply and add. With a pointer for each column it had 28, and 50 GMAC/s where it now has 58 (Node 24; Node 20: 44 and 52; turbo: 66 and 85).
  */
 import { ACT_BLOCK } from './act';
+import { gemm_narrow, is_narrow } from './gemm_narrow';
 import { gemv } from './gemv';
 import { gemv_w16 } from './gemv_w16';
 import * as fmt from './packed/format';
@@ -167,6 +168,14 @@ function column<F, C>(acc: usize, da: v128, ds: v128, i0: v128, d0: v128, m0: v1
 export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize): void {
   const f = changetype<F>(0);
   const blocks = ne00 / (fmt.subs<F>() << 5), kb = KC / (fmt.subs<F>() << 5);
+  if (is_narrow<F, D>(ncols)) {
+    for (let row = row0; row < row1; row += ROWS) {
+      memory.fill(scratch, 0, <usize>ncols * ACC);
+      gemm_narrow<F, D>(w + <usize>(row / ROWS) * blocks * f.bytes(), blocks, act, act_stride, ncols, scratch, scratch + <usize>ncols * ACC);
+      for (let c = 0; c < ncols; c++) put(dst + <usize>c * dst_stride, row, row1, scratch + <usize>c * ACC);
+    }
+    return;
+  }
   // A single column left over costs a GEMV; two or three fill up a tile with copies of the last one.
   const tiled = (ncols & 3) == 1 ? ncols - 1 : ncols;
   for (let c0 = 0; c0 < tiled; c0 += NC) {

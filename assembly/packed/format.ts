@@ -49,6 +49,13 @@ export function apart<F>(): bool {
   return isDefined(changetype<F>(0).apart);
 }
 
+/** Few columns have a loop of their own (gemm_narrow.ts): for the usual formats, since each costs 1.5 KB of code. Not with w16 or 8-bit codes. */
+// @ts-ignore: decorator
+@inline
+export function narrow<F>(): bool {
+  return isDefined(changetype<F>(0).narrow);
+}
+
 /** 8-bit codes (center 128): too wide for the relaxed dot. */
 // @ts-ignore: decorator
 @inline

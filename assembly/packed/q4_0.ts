@@ -13,6 +13,8 @@ const BYTES: usize = 18;
 
 @unmanaged
 export class Q4_0 {
+  narrow: bool;
+
   // @ts-ignore: decorator
   @inline
   bytes(): usize { return 16 * BYTES; }

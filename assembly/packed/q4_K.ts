@@ -12,6 +12,7 @@ const BYTES: usize = 144;
 @unmanaged
 export class Q4_K {
   super_block: bool;
+  narrow: bool;
 
   // @ts-ignore: decorator
   @inline

@@ -17,6 +17,7 @@ const RUN: usize = 320;
 @unmanaged
 export class Q5_K {
   super_block: bool;
+  narrow: bool;
   biased: bool;
 
   // @ts-ignore: decorator
