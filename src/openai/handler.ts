@@ -116,6 +116,8 @@ export function createHandler(backend: Backend, options: HandlerOptions = {}): (
   const paths = endpoints(options);
   const metrics = createMetrics();
   const queue = createQueue(backend.parallel, limits.maxQueue);
+  // The first text builds the tokenizer's tables, which for 100 thousand tokens and more takes a good part of a second: now, not in a request.
+  backend.tokenize('a');
 
   return async (request, beside) => {
     const start = performance.now();

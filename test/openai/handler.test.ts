@@ -405,6 +405,12 @@ describe('many clients', () => {
     expect((await ask({}, { remoteAddr: {} })).status).toBe(200);
   });
 
+  it("builds the tokenizer's tables before the first request", () => {
+    const backend = scriptedBackend(() => ''), texts: string[] = [];
+    createHandler({ ...backend, tokenize: (text, options) => (texts.push(text), backend.tokenize(text, options)) });
+    expect(texts).toHaveLength(1);
+  });
+
   it('gives a place up when the time is over, also to a reader that does not read', async () => {
     const lines: unknown[] = [];
     const { send, backend } = serve(() => 'x'.repeat(100_000), { parallel: 1, timeoutMs: 150, msPerToken: 1, contextLength: 200_000, onAccess: ({ path, status }) => lines.push([path, status]) });
