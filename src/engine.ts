@@ -38,6 +38,8 @@ export interface EngineOptions {
   /** What keys and values are kept as. */
   cacheTypeK: KvType;
   cacheTypeV: KvType;
+  /** FlashDecoding++'s maximum, if all parts of attention are to have one. */
+  unifiedMax: number | undefined;
   /** Their tensors lie in the files behind those of the model. */
   loras: Loras;
   signal: AbortSignal | undefined;
@@ -97,7 +99,7 @@ export async function createEngine(platform: Platform, { gguf, parts }: OpenedGG
   const batchFor = (contextLength: number): number => (hparams.causal ? options.batchSize : Math.max(options.batchSize, contextLength));
   const planFor = (contextLength: number): ModelPlan => {
     const batchSize = batchFor(contextLength);
-    return planModel(gguf, architecture, hparams, facts, { wants, parallel, contextLength, batchSize, maxOutputs: wants === 'logits' ? options.maxOutputs : batchSize, threads, cacheTypeK: options.cacheTypeK, cacheTypeV: options.cacheTypeV, loras: options.loras });
+    return planModel(gguf, architecture, hparams, facts, { wants, parallel, contextLength, batchSize, maxOutputs: wants === 'logits' ? options.maxOutputs : batchSize, threads, cacheTypeK: options.cacheTypeK, cacheTypeV: options.cacheTypeV, unifiedMax: options.unifiedMax, loras: options.loras });
   };
   // A context nobody asked for shrinks to what fits; one that was asked for must fit.
   let model = planFor(wanted);

@@ -25,6 +25,7 @@ export interface ModelPlanOptions {
   readonly threads: number;
   readonly cacheTypeK: KvType;
   readonly cacheTypeV: KvType;
+  readonly unifiedMax?: number | undefined;
   readonly loras: Loras;
 }
 
@@ -103,7 +104,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
   };
 
   const result = architecture.build(hparams, {
-    gguf, inputs, wants, contextLength, optional,
+    gguf, inputs, wants, contextLength, unifiedMax: options.unifiedMax, optional,
     has: (name) => gguf.tensors.has(name),
     shapeOf: (name) => gguf.tensors.get(name)?.ne,
     weight(name, ne) {

@@ -38,6 +38,11 @@ export interface LoadOptions extends WebOptions {
    */
   cacheTypeK?: KvType;
   cacheTypeV?: KvType;
+  /**
+   * FlashDecoding++: the largest score every part of attention is taken to have, for this model (bench/unified-max.ts finds it); parts with
+   * scores far from it are computed again the safe way. Default: each part its own, which is as fast here.
+   */
+  unifiedMax?: number;
   /** LoRA adapters (GGUF) that are applied as the model runs, with their scales; several add up. */
   lora?: readonly LoraAdapter[];
   /** Prompt tokens of one step at most. Default 512. */
@@ -254,6 +259,7 @@ export async function loadModelOn(platform: Platform, source: ModelSource | read
   const parallel = options.parallel === undefined ? undefined : positive('parallel', options.parallel, 1);
   const batchSize = positive('batchSize', options.batchSize, 512);
   const maxOutputs = positive('maxOutputs', options.maxOutputs, 1);
+  if (options.unifiedMax !== undefined && !Number.isFinite(options.unifiedMax)) throw new QuantletError('ERR_INVALID_ARGUMENT', `unifiedMax is ${options.unifiedMax}; expected a score`);
   const cacheTypeK = cacheType('cacheTypeK', options.cacheTypeK), cacheTypeV = cacheType('cacheTypeV', options.cacheTypeV);
   signal?.throwIfAborted();
   const start = performance.now();
@@ -265,7 +271,7 @@ export async function loadModelOn(platform: Platform, source: ModelSource | read
     const { loras, parts } = adapters;
     const tokenizer = createTokenizer(gguf.metadata);
     const engine = await createEngine(platform, { gguf, parts }, {
-      nVocab: tokenizer.nVocab, embeddings: options.embeddings, threads, parallel, batchSize, signal, build: options.build, contextLength: options.contextLength, maxOutputs, cacheTypeK, cacheTypeV, loras, onProgress: options.onProgress,
+      nVocab: tokenizer.nVocab, embeddings: options.embeddings, threads, parallel, batchSize, signal, build: options.build, contextLength: options.contextLength, maxOutputs, cacheTypeK, cacheTypeV, unifiedMax: options.unifiedMax, loras, onProgress: options.onProgress,
     });
     const loadMs = performance.now() - start;
     try {

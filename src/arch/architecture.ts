@@ -37,6 +37,8 @@ export interface GraphContext {
   readonly wants: Wants;
   /** Tokens of a sequence at most, as loaded. */
   readonly contextLength: number;
+  /** @see AttentionParams.unifiedMax */
+  readonly unifiedMax?: number | undefined;
   has(name: string): boolean;
   /** A tensor's dimensions as the file has them. */
   shapeOf(name: string): readonly number[] | undefined;

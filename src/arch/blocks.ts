@@ -70,7 +70,7 @@ export function selfAttention(g: GraphContext, hp: HParams, il: number, h: Tenso
   g.expand(qr, kr);
   const cache = g.cache(il);
   g.expand(kv_store(cache.k, kr, cells, 'k'), kv_store(cache.v, v, cells, 'v'));
-  const out = attention(qr, cache.k, cache.v, first, visible, { scale, window, softCap, maxBias, pos });
+  const out = attention(qr, cache.k, cache.v, first, visible, { scale, window, softCap, maxBias, pos, unifiedMax: g.unifiedMax });
   return linear(g, reshape(out, [nHead * headDim, h.ne[1], 1, 1], { dim: 1, by: 'tokens' }), name('attn_output'), hp.nEmbd);
 }
 

@@ -77,5 +77,14 @@ for (const [name, patch] of Object.entries(variants)) {
       const together = await Promise.all(prompts.map((p) => model.generate(p, options).result()));
       expect(together.map((r) => r.ids)).toEqual(alone);
     }));
+
+    it.each(['simd', 'relaxed-threads'] as const)('%s: a unified maximum that scores are near, and one they are far from', async (build) => {
+      const run = (options: LoadOptions, sizes = [512, 98, 1]): Promise<Float32Array[]> => withModel(patch, { build, threads: 2, ...options }, (model) => logitsOf(model, ids, sizes, LONG - 50));
+      const want = await run({}), near = await run({ unifiedMax: 1 });
+      expect(bitDifference(await run({ unifiedMax: 5000 }), want), 'every part is computed the safe way').toBe('');
+      expect(bitDifference(near, want), 'another scale').not.toBe('');
+      expect(bitDifference(await run({ unifiedMax: 1 }, [300, 1, 310]), near), `seed ${seed}`).toBe('');
+      await expect(run({ unifiedMax: NaN })).rejects.toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
+    });
   });
 }
