@@ -83,6 +83,9 @@ async function* run(state: ModelState, prompt: string | readonly number[], optio
     const cache = state.slots[slot].tokens;
     // The cache still holds what it computed before: the part that this prompt begins with needs no second time, but for its last token.
     const reused = sharedPrefix(cache, promptIds);
+    // Which tokens may come first is found out while the prompt is computed, in case the model's own choice is refused.
+    let firstMask = maxTokens > 0 ? grammar?.prepare() : undefined;
+    firstMask?.catch(() => {}); // heard where it is needed
     let next = -1, nextLogprobs: Logprobs | undefined, refused: Float32Array | undefined;
     const choose = (id: number, logits: Float32Array): void => {
       next = id;
@@ -99,7 +102,7 @@ async function* run(state: ModelState, prompt: string | readonly number[], optio
       for (const id of tokens) cache.push(id);
       if (!refused) return;
       // The grammar allows something else. What it allows may take a while to find out: meanwhile others go on.
-      await grammar!.prepare();
+      await (firstMask ?? grammar!.prepare());
       signal?.throwIfAborted();
       choose(sampler.sampleMasked(refused), refused);
     };
@@ -109,6 +112,7 @@ async function* run(state: ModelState, prompt: string | readonly number[], optio
     if (maxTokens > 0) {
       for (const id of promptIds) sampler.accept(id, false);
       await decode(promptIds.slice(reused), reused);
+      firstMask = undefined;
       promptMs = performance.now() - begin;
     }
     while (ids.length < maxTokens) {

@@ -9,7 +9,7 @@ import { parseFlags, type FlagKey } from './flags.ts';
 import { constraintOf, samplerOptions, SAMPLING_FLAGS } from './run.ts';
 
 const KEYS = [
-  ...MODEL_FLAGS, ...CACHE_FLAGS, 'prompt', 'file', 'system', 'predict', 'ctx', 'threads', 'batch', ...SAMPLING_FLAGS, 'grammar', 'grammarFile', 'jsonSchema', 'stop', 'chatTemplate', 'chatTemplateFile',
+  ...MODEL_FLAGS, ...CACHE_FLAGS, 'message', 'file', 'system', 'predict', 'ctx', 'threads', 'batch', ...SAMPLING_FLAGS, 'grammar', 'grammarFile', 'jsonSchema', 'stop', 'chatTemplate', 'chatTemplateFile',
   'noWarmup', 'turbo', 'build', 'json', 'help',
 ] as const satisfies readonly FlagKey[];
 
@@ -32,11 +32,13 @@ export const chat: Command = {
   async run(argv, signal) {
     const { values, positionals } = parseFlags(argv, KEYS);
     if (positionals.length > 0) throw new QuantletError('ERR_USAGE', `"${positionals[0]}" is no flag; give the message with -p and the model with -m`);
-    if (values.json && values.prompt === undefined && values.file === undefined) throw new QuantletError('ERR_USAGE', '--json is for one answer; give the message with -p or -f');
+    if (values.json && values.message === undefined && values.file === undefined) throw new QuantletError('ERR_USAGE', '--json is for one answer; give the message with -p or -f');
     const options: ModelChatOptions = { ...samplerOptions(values), ...(await constraintOf(values)), maxTokens: values.predict ?? -1, ...(values.stop ? { stop: values.stop } : {}) };
-    const once = values.file === undefined ? values.prompt : (await readText(values.file, 'the message')).replace(/\n$/, '');
+    const once = values.file === undefined ? values.message : (await readText(values.file, 'the message')).replace(/\n$/, '');
     const model = await openModel(values, signal, await templateOf(values));
     try {
+      const { wants } = model.state.engine;
+      if (wants !== 'logits') throw new QuantletError('ERR_INVALID_ARGUMENT', `this ${model.architecture} model makes ${wants}, not text; use quantlet embed`);
       for (const warning of model.chatTemplate.warnings) process.stderr.write(`quantlet: ${warning}\n`);
       const system: ChatMessage[] = values.system === undefined ? [] : [{ role: 'system', content: unescape(values.system) }];
       if (once === undefined) return await converse(model, system, options, signal);

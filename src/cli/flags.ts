@@ -33,6 +33,7 @@ const CACHE_TYPES = ['f16', 'f32', 'q8_0', 'q4_0'];
 export const FLAGS = {
   model: flag('model', '-m -mu --model-url', 'string', 'FILE|URL', 'GGUF model: a path, or an https URL that is downloaded once; default: the small one that ships'),
   prompt: flag('prompt', '-p', 'string', 'TEXT', 'the text to continue; empty: the model begins by itself'),
+  message: flag('prompt', '-p', 'string', 'TEXT', 'a message to answer; without it the program asks for messages'),
   text: flag('prompt', '-p', 'string', 'TEXT', 'the text'),
   file: flag('file', '-f', 'string', 'FILE', 'read the text from a file'),
   predict: flag('predict', '-n --n-predict', 'integer', 'N', 'new tokens at most; -1: until the model ends or the context is full'),

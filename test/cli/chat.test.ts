@@ -3,7 +3,7 @@ import { spawn, spawnSync } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { cliPath, runCli, shippedModel, temporaryFolder, writeTo } from '../support.ts';
+import { cliPath, llamaModel, runCli, shippedModel, temporaryFolder, writeTo } from '../support.ts';
 
 const folder = temporaryFolder();
 const template = writeTo(folder, 'template.jinja', "{% for m in messages %}{{ m.role[0] + ':' + m.content + '\\n' }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}");
@@ -45,6 +45,8 @@ describe('one answer', () => {
     expect((await chat(['-p', 'x', '-j', '{'])).code).toBe(2);
     expect((await chat(['-p', 'x', '--grammar', 'root ::= ('])).code).toBe(1);
     expect((await chat(['--port', 5])).code).toBe(2);
+    expect(await chat(['-m', llamaModel.replace('llama.gguf', 'bert.gguf')], 'Hello\n')).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('quantlet embed') as string });
+    expect(await chat(['-p', 'x', '--chat-template-file', writeTo(folder, 'throws.jinja', "{{ raise_exception('only cats') }}")])).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(/only cats.*ERR_CHAT_TEMPLATE/) as string });
     expect((await chat(['--json'])).code).toBe(2);
   });
 });
