@@ -66,6 +66,12 @@ export interface Scheduler {
   close(error: Error): void;
 }
 
+/**
+ * Prompt tokens of a step in which others generate: their next tokens wait for it. 512 of them would take seconds where 64 take a few tenths,
+ * and products of 64 columns are already nearly as fast as they get (bench/kernels.ts).
+ */
+const PROMPT_BESIDE = 64;
+
 export function createScheduler({ nBatch, nSlots, slotCells, maxOutputs, step, causal = true }: SchedulerOptions): Scheduler {
   const array = (n: number): Int32Array => new Int32Array(n);
   const batch: Batch = { ids: array(nBatch), pos: array(nBatch), cells: array(nBatch), first: array(nBatch), visible: array(nBatch), outputs: array(maxOutputs), nTokens: 0, nOutputs: 0 };
@@ -79,11 +85,13 @@ export function createScheduler({ nBatch, nSlots, slotCells, maxOutputs, step, c
   const fill = (): Map<Job, number> => {
     const taken = new Map<Job, number>();
     batch.nTokens = batch.nOutputs = 0;
+    const generating = causal ? jobs.filter((job) => job.ids.length - job.done === 1).length : 0;
+    const most = generating > 0 ? Math.min(nBatch, generating + PROMPT_BESIDE) : nBatch;
     for (const job of [...jobs].sort((a, b) => Math.min(a.ids.length - a.done, 2) - Math.min(b.ids.length - b.done, 2))) {
       const { length } = job.ids;
       if (!causal && (batch.nTokens + length > nBatch || batch.nOutputs + length - job.outputsFrom > maxOutputs)) continue;
       let n = 0;
-      for (; batch.nTokens < nBatch && job.done + n < job.ids.length; n++) {
+      for (; batch.nTokens < most && job.done + n < job.ids.length; n++) {
         const i = job.done + n, at = batch.nTokens, pos = job.start + i;
         if (i >= job.outputsFrom) {
           if (batch.nOutputs === maxOutputs) break;

@@ -97,6 +97,19 @@ describe('steps', () => {
     await prompt;
   });
 
+  it('a long prompt goes in small steps while another generates, and in large ones when it is alone', async () => {
+    const { scheduler, steps } = setup({ nBatch: 200, nSlots: 2 });
+    const [long, other] = [await scheduler.acquire(), await scheduler.acquire()];
+    const prompt = scheduler.submit(long, 0, randomIds(250, 1000, 1), 249, () => {});
+    for (let i = 0; i < 3; i++) await scheduler.submit(other, i, [7], 0, () => {});
+    scheduler.release(other);
+    await prompt;
+    const own = steps.map((s) => s.ids.filter((_, i) => s.first[i] === 0).length), others = steps.map((s) => s.ids.length - s.first.filter((cell) => cell === 0).length);
+    expect(others.filter((n) => n > 0)).toEqual([1, 1, 1]);
+    steps.forEach((s, i) => others[i] > 0 && expect(s.ids.length, `step ${i}: ${own}`).toBeLessThanOrEqual(65));
+    expect(own.reduce((a, b) => a + b)).toBe(250);
+  });
+
   it('two prompts both go on', async () => {
     const { scheduler, steps } = setup({ nBatch: 4, nSlots: 2 });
     const ends: string[] = [];
