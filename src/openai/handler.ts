@@ -7,6 +7,7 @@ import { stringField, type Body } from './fields.ts';
 import { errorResponse, HttpError, toHttpError } from './http-error.ts';
 import { createMetrics } from './metrics.ts';
 import { applyTemplate, completion, detokenize, modelList, props, tokenize } from './native.ts';
+import { prepareTexts } from './prepare.ts';
 import { createQueue } from './queue.ts';
 import { checkKey, corsHeaders, preflight, readBody } from './request.ts';
 import { embeddings, rerank } from './vectors.ts';
@@ -173,6 +174,7 @@ export function createHandler(backend: Backend, options: HandlerOptions = {}): (
     if (options.checkModel && model !== undefined && model !== backend.name) {
       throw new HttpError(404, `The model '${model}' does not exist here; expected '${backend.name}'.`, { param: 'model', code: 'model_not_found' });
     }
+    await prepareTexts(backend, body, context.signal);
     return endpoint.run(context, body);
   }
 }
