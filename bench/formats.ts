@@ -2,17 +2,17 @@
  * Every weight format on one thread, relative to q4_0: GMAC/s of its prompt path (64 columns), GB/s of weights of its generation path
  * (one column, weights from memory), and GMAC/s of the way that dequantises its rows first, which must never be the faster one:
  *
- *   node --import tsx bench/formats.ts [--build relaxed] [--rounds 5] [--types q4_K,q6_K]
+ *   node --import tsx bench/formats.ts [--build relaxed] [--rounds 5] [--types q4_K,q6_K] [--write]
  *
  * Formats take turns in rounds. Work is timed in pieces of about a millisecond and the fastest of a round counts, so that other work on the
- * machine does not; a figure is the median of its rounds. bench/kernels.ts has shapes and builds in detail.
+ * machine does not; a figure is the median of its rounds. --write puts the table into bench/results. bench/kernels.ts has shapes and builds in detail.
  */
 import { readFileSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
 import { TYPE, rowSize, type TypeName } from '../src/type-traits.ts';
-import { describeMachine, flags, machine, median, table, warnIfBusy } from './support.ts';
+import { describeMachine, flags, machine, median, resultName, table, warnIfBusy, writeResult } from './support.ts';
 
-const options = flags('every weight format relative to q4_0', { build: 'relaxed', rounds: '5', types: '' });
+const options = flags('every weight format relative to q4_0', { build: 'relaxed', rounds: '5', types: '', write: false });
 if (process.versions.node.startsWith('20.')) setFlagsFromString('--experimental-wasm-relaxed-simd');
 
 const ALL: readonly TypeName[] = [
@@ -104,8 +104,12 @@ const medians = formats.map((f) => [0, 1, 2].map((i) => median(f.samples.map((s)
 const [q4] = medians;
 const here = machine();
 warnIfBusy(here);
-console.log(`${describeMachine(here)}; ${options.build}, one thread, median of ${options.rounds} rounds\n`);
-console.log(table(
-  ['format', 'prompt GMAC/s', 'of q4_0', 'generation GB/s', 'of q4_0', 'dequantising GMAC/s', 'prompt / dequantising'],
-  formats.map(({ type }, i) => [type, medians[i][0].toFixed(1), (medians[i][0] / q4[0]).toFixed(2), medians[i][1].toFixed(1), (medians[i][1] / q4[1]).toFixed(2), medians[i][2].toFixed(1), (medians[i][0] / medians[i][2]).toFixed(2)]),
-));
+const report = [
+  '# Every weight format relative to q4_0', '', `${describeMachine(here)}; ${options.build}, one thread, median of ${options.rounds} rounds`, '',
+  table(
+    ['format', 'prompt GMAC/s', 'of q4_0', 'generation GB/s', 'of q4_0', 'dequantising GMAC/s', 'prompt / dequantising'],
+    formats.map(({ type }, i) => [type, medians[i][0].toFixed(1), (medians[i][0] / q4[0]).toFixed(2), medians[i][1].toFixed(1), (medians[i][1] / q4[1]).toFixed(2), medians[i][2].toFixed(1), (medians[i][0] / medians[i][2]).toFixed(2)]),
+  ),
+].join('\n');
+console.log(report);
+if (options.write) console.error(`written: ${writeResult(`${resultName(here)}-formats.md`, report)}`);
