@@ -28,8 +28,7 @@ window.measure = async ({ threads, repetitions, tests }) => {
     else for (let i = 0; i < tokens; i++) await wllama.decode(ids(1, depth + i), {});
     return tokens * 1000 / (performance.now() - start);
   };
-  await once(['pp', 16, 0]);
-  await once(['tg', 4, 0]);
+  for (const test of tests) await once(test); // until the browser has compiled what runs often for good
   const results = [];
   for (let r = 0; r < repetitions; r++) for (const test of tests) results.push({ test: test.join(':'), rate: await once(test) });
   return results;

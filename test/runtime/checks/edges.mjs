@@ -95,6 +95,7 @@ const wrangled = {
       const events = text.split('\n\n').filter(Boolean).map((e) => e.replace(/^data: /, ''));
       if (events.at(-1) !== '[DONE]') faults.push(`the stream ended with ${JSON.stringify(events.at(-1))}`);
       const ids = events.slice(0, -1).map((e) => JSON.parse(e).id).filter((id) => id >= 0);
+      if (ids.length < events.length - 2) faults.push(`${events.length} events for ${ids.length} tokens: expected one a token, the end, and what a cut character left`);
       const fault = greedyFault(ids, { ...golden, ids: golden.ids.slice(0, ids.length) });
       if (fault || ids.length < 20) faults.push(`${ids.length} ids; ${fault}`);
       // A slow reader finds several events in a piece; what does not stream comes in one piece, or in one and the end.
