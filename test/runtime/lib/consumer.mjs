@@ -14,12 +14,16 @@ export const golden = JSON.parse(readFileSync(join(here, 'golden.json'), 'utf8')
 export const model = join(root, golden.model);
 export const BUILDS = ['simd', 'relaxed', 'dotadd', 'simd-threads', 'relaxed-threads', 'dotadd-threads'];
 
+/** Ends every process that still runs when this one ends. */
+const running = new Set();
+process.on('exit', () => running.forEach((stop) => stop()));
+
 /** A child process' output; rejects with its end where it fails. */
 export function run(command, args, { cwd = app, env = {}, timeout = STEP_MS } = {}) {
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
     const stop = () => child.kill('SIGKILL');
-    process.once('exit', stop);
+    running.add(stop);
     let stdout = '', stderr = '';
     child.stdout.on('data', (d) => (stdout += d));
     child.stderr.on('data', (d) => (stderr += d));
@@ -28,7 +32,7 @@ export function run(command, args, { cwd = app, env = {}, timeout = STEP_MS } = 
     child.on('error', reject);
     child.on('close', (code, signal) => {
       clearTimeout(timer);
-      process.off('exit', stop);
+      running.delete(stop);
       if (code === 0) resolve({ stdout, stderr });
       else reject(Object.assign(new Error(`${command} ${args[0] ?? ''} ended with ${signal ?? code}${late}: ${(stderr + stdout).trim().slice(-1500)}`), { stdout, stderr, code }));
     });
@@ -58,7 +62,8 @@ export function start(command, args, ready, { cwd = app, env = {}, timeout = STE
     child.stdout.on('data', look);
     child.stderr.on('data', look);
     child.on('close', (code) => (clearTimeout(timer), reject(new Error(`${command} ${args[0]} ended with ${code}: ${output.slice(-1500)}`))));
-    process.on('exit', () => child.exitCode === null && stop());
+    running.add(stop);
+    child.on('close', () => running.delete(stop));
   });
 }
 
