@@ -84,9 +84,14 @@ export async function checkServer(url) {
       for (let i = 0; i < 100 && (await processing()) > 0; i++) await new Promise((resolve) => setTimeout(resolve, 50));
       same(await processing(), 0, 'generations under way 5 s after the client has gone');
       const leaving = new AbortController();
-      const waiting = client.completions.create({ ...greedy, prompt: 'Once', max_tokens: 480, ignore_eos: true }, { signal: leaving.signal });
-      setTimeout(() => leaving.abort(), 100);
+      // Four answers one after the other take long enough on any machine; given up as soon as the server says that it is at it.
+      const waiting = client.completions.create({ ...greedy, prompt: 'Once', max_tokens: 480, ignore_eos: true, n: 4 }, { signal: leaving.signal });
+      const given = (async () => {
+        while ((await processing()) === 0) await new Promise((resolve) => setTimeout(resolve, 5));
+        leaving.abort();
+      })();
       await waiting.then(() => { throw new Error('was answered before it was given up'); }, (error) => same(error.constructor.name, 'APIUserAbortError', 'the error'));
+      await given;
       for (let i = 0; i < 100 && (await processing()) > 0; i++) await new Promise((resolve) => setTimeout(resolve, 50));
       same(await processing(), 0, 'the same, not streamed');
     },
