@@ -31,17 +31,9 @@ export function row_bytes(v: v128, i: i32): v128 {
   return i8x16.swizzle(v, i8x16.add(i8x16.splat(<i8>(i << 1)), i32x4.splat(0x09080100)));
 }
 
-/**
- * Sums are i16: 8 dots of 4-bit codes fit (16 * 15 * 127), and wider codes too once their centre is taken off first:
- * `init` starts a sum at -centre * (sum of the activations), i16 wraps, and only the result has to fit.
- */
+/** What the flavours with i8 activations share. (Nothing here may be overridden: AssemblyScript would not inline it.) */
 @unmanaged
-export class DotI16 {
-  /** Sums start here; `pair` = -centre * the two partial sums of the activations, as i16 in every lane pair. */
-  // @ts-ignore: decorator
-  @inline
-  init(pair: v128): v128 { return pair; }
-
+class Bytes {
   /** Four consecutive activations for every row. */
   // @ts-ignore: decorator
   @inline
@@ -51,6 +43,39 @@ export class DotI16 {
   @inline
   a1(p: usize, a0: v128): v128 { return a0; }
 
+  /** Weight vector of quad t (k = 4t..) to the panel whose steps are 32 bytes: two groups of rows side by side. */
+  // @ts-ignore: decorator
+  @inline
+  put(p: usize, t: usize, w: v128): void { v128.store(p + (t << 5), w); }
+
+  // 8-bit codes do not fit the i7 operand: they are multiplied as two nibbles with sums of their own. Exact for every code,
+  // and as fast as a sign moved from weights to activations (46 GMAC/s of peak both, where 4-bit codes have 93).
+
+  /** Whether 8-bit codes take two dots. */
+  // @ts-ignore: decorator
+  @inline
+  splits(): bool { return true; }
+
+  /** Both nibbles of a vector of 8-bit codes to the panel, whose steps are 64 bytes then. */
+  // @ts-ignore: decorator
+  @inline
+  put_wide(p: usize, t: usize, w: v128, m: v128): void {
+    v128.store(p + (t << 6), v128.and(w, m));
+    v128.store(p + (t << 6), v128.and(i16x8.shr_u(w, 4), m), 32);
+  }
+}
+
+/**
+ * Sums are i16: 8 dots of 4-bit codes fit (16 * 15 * 127), and wider codes too once their centre is taken off first:
+ * `init` starts a sum at -centre * (sum of the activations), i16 wraps, and only the result has to fit.
+ */
+@unmanaged
+export class DotI16 extends Bytes {
+  /** Sums start here; `pair` = -centre * the two partial sums of the activations, as i16 in every lane pair. */
+  // @ts-ignore: decorator
+  @inline
+  init(pair: v128): v128 { return pair; }
+
   // @ts-ignore: decorator
   @inline
   dot(s: v128, a0: v128, a1: v128, w: v128): v128 { return i16x8.add(s, i16x8.relaxed_dot_i8x16_i7x16_s(a0, w)); }
@@ -59,11 +84,6 @@ export class DotI16 {
   // @ts-ignore: decorator
   @inline
   mac(s: v128, a: v128, w: v128): v128 { return i16x8.add(s, i16x8.relaxed_dot_i8x16_i7x16_s(a, w)); }
-
-  /** Weight vector of quad t (k = 4t..) to the panel whose steps are 32 bytes: two groups of rows side by side. */
-  // @ts-ignore: decorator
-  @inline
-  put(p: usize, t: usize, w: v128): void { v128.store(p + (t << 5), w); }
 
   /** Row sums; ones: eight i16 in a register, where extadd_pairwise would fetch them from memory each time. */
   // @ts-ignore: decorator
@@ -75,14 +95,6 @@ export class DotI16 {
   @inline
   scaled(s: v128, scale: v128): v128 { return i32x4.dot_i16x8_s(s, scale); }
 
-  // 8-bit codes do not fit the i7 operand: they are multiplied as two nibbles with sums of their own. Exact for every code,
-  // and as fast as a sign moved from weights to activations (46 GMAC/s of peak both, where 4-bit codes have 93).
-
-  /** Whether 8-bit codes take two dots. */
-  // @ts-ignore: decorator
-  @inline
-  splits(): bool { return true; }
-
   /** Sum of code - 128 from the sums of the low and high nibbles and the negated pair sums of the activations. */
   // @ts-ignore: decorator
   @inline
@@ -90,30 +102,14 @@ export class DotI16 {
     const offset = i32x4.shl(i32x4.extadd_pairwise_i16x8_s(pair), 7);
     return i32x4.add(i32x4.add(i32x4.extadd_pairwise_i16x8_s(low), offset), i32x4.shl(i32x4.extadd_pairwise_i16x8_s(high), 4));
   }
-
-  /** Both nibbles of a vector of 8-bit codes to the panel, whose steps are 64 bytes then. */
-  // @ts-ignore: decorator
-  @inline
-  put_wide(p: usize, t: usize, w: v128, m: v128): void {
-    v128.store(p + (t << 6), v128.and(w, m));
-    v128.store(p + (t << 6), v128.and(i16x8.shr_u(w, 4), m), 32);
-  }
 }
 
 /** Sums are i32 lanes of rows, activations i8: four products and their sum are one instruction where there is hardware for it. */
 @unmanaged
-export class DotI32 {
+export class DotI32 extends Bytes {
   // @ts-ignore: decorator
   @inline
   init(pair: v128): v128 { return i32x4.extadd_pairwise_i16x8_s(pair); }
-
-  // @ts-ignore: decorator
-  @inline
-  a0(p: usize): v128 { return v128.load32_splat(p); }
-
-  // @ts-ignore: decorator
-  @inline
-  a1(p: usize, a0: v128): v128 { return a0; }
 
   // @ts-ignore: decorator
   @inline
@@ -125,10 +121,6 @@ export class DotI32 {
 
   // @ts-ignore: decorator
   @inline
-  put(p: usize, t: usize, w: v128): void { v128.store(p + (t << 5), w); }
-
-  // @ts-ignore: decorator
-  @inline
   sum(s: v128, ones: v128): v128 { return s; }
 
   // @ts-ignore: decorator
@@ -137,19 +129,8 @@ export class DotI32 {
 
   // @ts-ignore: decorator
   @inline
-  splits(): bool { return true; }
-
-  // @ts-ignore: decorator
-  @inline
   sum_wide(low: v128, high: v128, pair: v128): v128 {
     return i32x4.add(i32x4.add(low, i32x4.shl(i32x4.extadd_pairwise_i16x8_s(pair), 7)), i32x4.shl(high, 4));
-  }
-
-  // @ts-ignore: decorator
-  @inline
-  put_wide(p: usize, t: usize, w: v128, m: v128): void {
-    v128.store(p + (t << 6), v128.and(w, m));
-    v128.store(p + (t << 6), v128.and(i16x8.shr_u(w, 4), m), 32);
   }
 }
 

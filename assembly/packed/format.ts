@@ -1,7 +1,7 @@
 /**
  * The words in which gemv, gemm, repack and packed_row ask a block format F (a class in packed/<type>.ts) about packed weights.
  * A format has only what differs from q4_0; for the rest these words give the default. All of it is inlined and static.
- * (No base class: AssemblyScript does not inline a method that some other class overrides.)
+ * (No base class with these defaults: AssemblyScript does not inline a method that some other class overrides.)
  *
  *   weight = d * sc * (code - center) + dmin * mn          codes are unsigned
  *

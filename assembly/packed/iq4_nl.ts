@@ -15,26 +15,19 @@ const LEVELS: usize = memory.data<u8>([1, 24, 45, 63, 79, 93, 106, 118, 129, 141
 
 // @ts-ignore: decorator
 @inline
-export function levels(): v128 { return v128.load(LEVELS); }
+function levels(): v128 { return v128.load(LEVELS); }
 
 /** LEVELS - 16 * index + 11. */
 const RESTS: usize = memory.data<u8>([12, 19, 24, 26, 26, 24, 21, 17, 12, 8, 4, 1, 0, 0, 4, 12], 16);
 
 // @ts-ignore: decorator
 @inline
-export function rests(): v128 { return v128.load(RESTS); }
+function rests(): v128 { return v128.load(RESTS); }
 
+/** What formats have whose nibbles are indices into the levels. (Nothing here may be overridden: AssemblyScript would not inline it.) */
 @unmanaged
-export class IQ4_NL {
+export class Levels {
   wide: bool;
-
-  // @ts-ignore: decorator
-  @inline
-  bytes(): usize { return 16 * BYTES; }
-
-  // @ts-ignore: decorator
-  @inline
-  quads(w: usize, sub: i32): usize { return w + 32; }
 
   // @ts-ignore: decorator
   @inline
@@ -71,6 +64,17 @@ export class IQ4_NL {
   // @ts-ignore: decorator
   @inline
   d<G>(w: usize): v128 { return load_scales<G>(w); }
+}
+
+@unmanaged
+export class IQ4_NL extends Levels {
+  // @ts-ignore: decorator
+  @inline
+  bytes(): usize { return 16 * BYTES; }
+
+  // @ts-ignore: decorator
+  @inline
+  quads(w: usize, sub: i32): usize { return w + 32; }
 
   pack(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);

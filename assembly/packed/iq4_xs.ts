@@ -5,17 +5,15 @@
  *
  * A byte of top bits t has two of scales 4t .. 4t + 3, from bit 0 up; scales are kept with their offset of 32.
  */
-import { lookup16 } from '../simd';
-import { bits_0x30, load_scales, low_nibbles, pack_f16, pack_nibbles } from './group';
-import { levels, rests } from './iq4_nl';
+import { bits_0x30, low_nibbles, pack_f16, pack_nibbles } from './group';
+import { Levels } from './iq4_nl';
 
 /** Bytes of a block of one row: f16 d, top bits of scales u16, nibbles of scales 4, nibbles 128. */
 const BYTES: usize = 136;
 
 @unmanaged
-export class IQ4_XS {
+export class IQ4_XS extends Levels {
   super_block: bool;
-  wide: bool;
 
   // @ts-ignore: decorator
   @inline
@@ -24,42 +22,6 @@ export class IQ4_XS {
   // @ts-ignore: decorator
   @inline
   quads(w: usize, sub: i32): usize { return w + 128 + (<usize>sub << 8); }
-
-  // @ts-ignore: decorator
-  @inline
-  mask2(): v128 { return rests(); }
-
-  // @ts-ignore: decorator
-  @inline
-  lo(v: v128, h: v128, m: v128, m2: v128): v128 { return lookup16(levels(), v128.and(v, m)); }
-
-  // @ts-ignore: decorator
-  @inline
-  hi(v: v128, h: v128, m: v128, m2: v128): v128 { return lookup16(levels(), v128.and(i16x8.shr_u(v, 4), m)); }
-
-  // @ts-ignore: decorator
-  @inline
-  lo_low(v: v128, m: v128, m2: v128): v128 { return lookup16(m2, v128.and(v, m)); }
-
-  // @ts-ignore: decorator
-  @inline
-  hi_low(v: v128, m: v128, m2: v128): v128 { return lookup16(m2, v128.and(i16x8.shr_u(v, 4), m)); }
-
-  // @ts-ignore: decorator
-  @inline
-  lo_high(v: v128, m: v128): v128 { return v128.and(v, m); }
-
-  // @ts-ignore: decorator
-  @inline
-  offset(pair: v128): v128 { return i16x8.add(i16x8.shl(pair, 3), i16x8.add(i16x8.shl(pair, 1), pair)); }
-
-  // @ts-ignore: decorator
-  @inline
-  center(): f32 { return 128; }
-
-  // @ts-ignore: decorator
-  @inline
-  d<G>(w: usize): v128 { return load_scales<G>(w); }
 
   // @ts-ignore: decorator
   @inline
