@@ -2,7 +2,7 @@
  * Everything threads say to each other: the only file with atomics. In single builds it all folds away.
  *
  * Sync block (one cache line of 64 bytes a word, so that spinning on one does not slow writers of another):
- *   STEP    number of the step to run, times 1024, plus the threads that take part in it; CLOSED when the threads go home
+ *   STEP    number of the step to run, times 1024, plus the threads that take part in it; CLOSED when the threads go home (never in a step)
  *   DONE    number of the last finished step
  *   ARRIVED threads that reached the current barrier
  *   PHASE   barriers passed
@@ -88,8 +88,9 @@ export function await_step(sync: usize, last: i32, idle_ns: i64): i32 {
   if (ASC_FEATURE_THREADS) {
     for (let polls = spin(sync); (step = atomic.load<i32>(sync + STEP)) == last && atomic.load<i32>(sync + POISON) == 0; ) {
       if (--polls >= 0) continue;
-      // 2 = timed out. The one word decides between "go home" and a step posted at the same moment.
-      if (atomic.wait<i32>(sync + STEP, last, idle_ns) == 2 && atomic.cmpxchg<i32>(sync + STEP, last, CLOSED) == last) {
+      // 2 = timed out. Not closed while `last` runs without this thread: one that takes part may have to see its number still.
+      // Else the one word decides between "go home" and a step posted at the same moment.
+      if (atomic.wait<i32>(sync + STEP, last, idle_ns) == 2 && atomic.load<i32>(sync + DONE) == last && atomic.cmpxchg<i32>(sync + STEP, last, CLOSED) == last) {
         atomic.notify(sync + STEP, -1);
       }
     }

@@ -3,7 +3,7 @@ import type { Architecture, GraphInputs, Wants } from './arch/architecture.ts';
 import type { HParams } from './arch/hparams.ts';
 import type { RopeParams } from './arch/rope-table.ts';
 import { QuantletError } from './errors.ts';
-import type { GGUF, TensorInfo } from './gguf/types.ts';
+import { alignUp, type GGUF, type TensorInfo } from './gguf/types.ts';
 import { paddedHeadDim, type KvType } from './graph/attention-ops.ts';
 import { ATTENTION_PART, SYNC_SIZE } from './graph/layout.ts';
 import { lower, type Record } from './graph/lower.ts';
@@ -65,12 +65,10 @@ export interface ModelPlan {
   readonly memoryBytes: number;
 }
 
-const up = (n: number, multiple: number): number => Math.ceil(n / multiple) * multiple;
-
 /** @throws ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE */
 export function planModel(gguf: GGUF, architecture: Architecture, hparams: HParams, facts: Kernels, options: ModelPlanOptions): ModelPlan {
   const { contextLength, threads, wants } = options;
-  const slotCells = up(contextLength, ATTENTION_PART), cells = slotCells * options.parallel;
+  const slotCells = alignUp(contextLength, ATTENTION_PART), cells = slotCells * options.parallel;
   const batchSize = Math.min(options.batchSize, slotCells), maxOutputs = Math.min(Math.max(options.maxOutputs, options.parallel), batchSize);
   const layout = createLayout();
   const syncAt = layout.reserve(SYNC_SIZE);
@@ -146,7 +144,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
   const group = facts.packed_rows();
   const packing = createPlan(packed.map((dst): Record => ({ code: 'REPACK', dst, src: [], params: [], scratch: group * dst.nb[1] })));
   for (const l of [...Object.values(inputs), ...weights.values(), ...tables.map((t) => t.tensor), ...caches.flatMap((c) => [c.k, c.v]), ...plan.constants]) {
-    l.data = layout.reserve(l.layout === 'packed' ? up(l.ne[1], group) * l.nb[1] : nbytes(l));
+    l.data = layout.reserve(l.layout === 'packed' ? alignUp(l.ne[1], group) * l.nb[1] : nbytes(l));
   }
   place(plan, layout.reserve(plan.computeBytes));
   const scratchAt = layout.reserve(Math.max(plan.scratchSize, packing.scratchSize) * threads), planAt = layout.reserve(plan.byteLength), packingAt = layout.reserve(packing.byteLength);

@@ -8,7 +8,7 @@
  */
 import { QuantletError } from './errors.ts';
 import { createFingerprint } from './fingerprint.ts';
-import type { GGUFValue } from './gguf/types.ts';
+import { alignUp, type GGUFValue } from './gguf/types.ts';
 import { ATTENTION_PART, K_CELLS } from './graph/layout.ts';
 import type { Range } from './threads/executor.ts';
 import type { Tensor } from './graph/tensor.ts';
@@ -154,7 +154,7 @@ export function sharedLength(a: readonly number[], b: readonly number[]): number
   return n;
 }
 
-const wholeGroups = (n: number): number => Math.ceil(n / K_CELLS) * K_CELLS;
+const wholeGroups = (n: number): number => alignUp(n, K_CELLS);
 
 function bodyLength({ engine }: ModelState, n: number): number {
   return engine.caches.reduce((sum, { k, v }) => sum + k.ne[2] * (wholeGroups(n) * k.nb[1] + n * v.nb[1]), 4 * n);

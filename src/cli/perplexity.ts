@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import { platform } from '../entry/node.ts';
 import { QuantletError } from '../errors.ts';
+import { alignUp } from '../gguf/types.ts';
 import { ATTENTION_PART } from '../graph/layout.ts';
 import type { Model } from '../model.ts';
 import { pickBuild } from '../wasm/load.ts';
@@ -33,7 +34,7 @@ export const perplexity: Command = {
     const text = values.kl ? '' : await readText(values.file, values.prompt);
     const base = values.kl ? await openKlBase(values.klBase!) : undefined;
     try {
-      const nCtx = base?.nCtx ?? values.ctx ?? 512, cells = Math.ceil(nCtx / ATTENTION_PART) * ATTENTION_PART;
+      const nCtx = base?.nCtx ?? values.ctx ?? 512, cells = alignUp(nCtx, ATTENTION_PART);
       // As many windows at once as make a whole batch: small windows would leave the products narrow.
       const parallel = Math.max(1, Math.min(Math.floor(batch / nCtx), Math.floor(MOST_CELLS / cells)));
       const model = await openModel({ ...values, ctx: nCtx }, signal, { parallel, maxOutputs: Math.min(batch, parallel * countedOf(nCtx)), batchSize: batch });

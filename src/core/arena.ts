@@ -1,3 +1,6 @@
+import { alignUp } from '../gguf/types.ts';
+import { ALIGN } from '../graph/plan.ts';
+
 /** Space in an engine's memory, given and taken back: first fit over a list of free ranges in order of address. */
 export interface Arena {
   /** Address of `bytes` bytes at a multiple of 64, or undefined where no range is large enough. */
@@ -6,8 +9,7 @@ export interface Arena {
   readonly freeBytes: number;
 }
 
-const ALIGN = 64;
-const up = (n: number): number => Math.ceil(n / ALIGN) * ALIGN;
+const up = (n: number): number => alignUp(n, ALIGN);
 
 export function createArena(from: number, to: number): Arena {
   let free = [{ at: up(from), end: to }];

@@ -3,9 +3,10 @@
  * records and kernels (src/engine.ts); here the graph is the caller's.
  */
 import { QuantletError } from '../errors.ts';
+import { alignUp } from '../gguf/types.ts';
 import { SYNC_SIZE } from '../graph/layout.ts';
 import { lower, type Record } from '../graph/lower.ts';
-import { createPlan, encodePlan, expand, place, type Plan as GraphPlan } from '../graph/plan.ts';
+import { ALIGN, createPlan, encodePlan, expand, place, type Plan as GraphPlan } from '../graph/plan.ts';
 import { fourDims, isContiguous, leaf, nbytes, refuse, shape, type Tensor } from '../graph/tensor.ts';
 import type { Platform } from '../platform.ts';
 import { createShared } from '../threads/shared.ts';
@@ -148,16 +149,15 @@ export async function createEngineOn(platform: Platform, options: EngineOptions 
   /** Memory and bytes for records. `nodes` are what they came from. */
   const build_ = (records: readonly Record[], keep: readonly Tensor[]): Omit<Made, 'checks' | 'leaves'> => {
     const graph = createPlan(records, keep);
-    const up = (n: number): number => Math.ceil(n / 64) * 64;
-    const constantBytes = graph.constants.reduce((sum, c) => sum + up(nbytes(c)), 0);
-    const total = up(graph.computeBytes) + constantBytes + graph.scratchSize * threads + up(graph.byteLength);
+    const constantBytes = graph.constants.reduce((sum, c) => sum + alignUp(nbytes(c), ALIGN), 0);
+    const total = alignUp(graph.computeBytes, ALIGN) + constantBytes + graph.scratchSize * threads + alignUp(graph.byteLength, ALIGN);
     const at = take(total, 'the plan');
     place(graph, at);
-    let next = at + up(graph.computeBytes);
+    let next = at + alignUp(graph.computeBytes, ALIGN);
     for (const c of graph.constants) {
       c.data = next;
       new Uint8Array(buffer, next, c.values!.length).set(c.values!);
-      next += up(nbytes(c));
+      next += alignUp(nbytes(c), ALIGN);
     }
     const planAt = next + graph.scratchSize * threads;
     new Uint8Array(buffer).set(encodePlan(graph, planAt, next), planAt);
@@ -179,7 +179,7 @@ export async function createEngineOn(platform: Platform, options: EngineOptions 
       const t = leaf('', traits, dims, undefined, self);
       const source = data && bytesFor(t, data);
       // A packed matrix has its last group of rows filled up.
-      const n = facts.is_packable(traits.id) && dims[2] * dims[3] === 1 ? Math.ceil(dims[1] / facts.packed_rows()) * facts.packed_rows() * t.nb[1] : nbytes(t);
+      const n = facts.is_packable(traits.id) && dims[2] * dims[3] === 1 ? alignUp(dims[1], facts.packed_rows()) * t.nb[1] : nbytes(t);
       t.data = take(n, `a tensor ${type} [${dims.join(', ')}]`);
       sizes.set(t, n);
       const target = new Uint8Array(buffer, t.data, n);

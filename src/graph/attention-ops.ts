@@ -1,4 +1,5 @@
 /** Attention: over a cache in the kernel's own order (models), and over ordinary tensors (ggml_flash_attn_ext), which are brought into that order first. */
+import { alignUp } from '../gguf/types.ts';
 import { TYPE } from '../type-traits.ts';
 import { mustBe, mustBeRows, slopesOf } from './ops.ts';
 import { constant, must, nelements, node, type Tensor } from './tensor.ts';
@@ -8,10 +9,7 @@ export const KV_TYPES = ['f16', 'f32', 'q8_0', 'q4_0'] as const;
 export type KvType = (typeof KV_TYPES)[number];
 
 /** Dimensions a head takes in the cache. */
-export const paddedHeadDim = (type: KvType, headDim: number): number => {
-  const multiple = TYPE[type].blckSize > 1 ? 32 : 16;
-  return Math.ceil(headDim / multiple) * multiple;
-};
+export const paddedHeadDim = (type: KvType, headDim: number): number => alignUp(headDim, TYPE[type].blckSize > 1 ? 32 : 16);
 
 /** ggml_set_rows into a cache [padded head_dim, cells, n_head_kv]: a [head_dim, n_head_kv, n_tokens] goes to cells i32 [n_tokens], or without them to cells 0, 1 ... */
 export function kv_store(cache: Tensor, a: Tensor, cells: Tensor | undefined, order: 'k' | 'v'): Tensor {

@@ -1,4 +1,5 @@
 /** Attention's records: the kernel and the merge of its parts; for ordinary tensors, K and V brought into the cache's order before. */
+import { alignUp } from '../gguf/types.ts';
 import { TYPE } from '../type-traits.ts';
 import { KV_TYPES, paddedHeadDim, type KvType } from './attention-ops.ts';
 import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, K_CELLS, KV_STORE_SCRATCH } from './layout.ts';
@@ -29,8 +30,6 @@ export function attentionRecords({ q, k, v, first, visible, bias, slopes }: Sour
   ];
 }
 
-const up = (n: number, to: number): number => Math.ceil(n / to) * to;
-
 /** One batch (dimension 3) of a tensor. */
 const batchOf = (t: Tensor, i: number): Tensor => (t.ne[3] === 1 ? t : view(t, [t.ne[0], t.ne[1], t.ne[2], 1], t.nb.slice(1), i * t.nb[3]));
 
@@ -39,7 +38,7 @@ export function flashAttnRecords(t: Tensor, facts: KernelFacts, f32: (x: Tensor)
   const [q, k, v, first, visible, mask, slopes] = t.src as readonly Tensor[];
   const kept = (x: Tensor): KvType => KV_TYPES.find((name) => name === x.type.name) ?? (x.type.blckSize > 1 ? 'q8_0' : 'f32');
   const pack = (x: Tensor, order: 'k' | 'v', batch: number): Tensor => {
-    const type = kept(x), hd = paddedHeadDim(type, x.ne[0]), cells = up(x.ne[1], x.ne[1] < ATTENTION_PART ? K_CELLS : ATTENTION_PART);
+    const type = kept(x), hd = paddedHeadDim(type, x.ne[0]), cells = alignUp(x.ne[1], x.ne[1] < ATTENTION_PART ? K_CELLS : ATTENTION_PART);
     const cache = temporary(`${order} in attention's order`, TYPE[type], x, [hd, cells, x.ne[2], 1]);
     push({ code: 'KV_STORE', dst: cache, src: [permute(batchOf(f32(x), batch), 0, 2, 1, 3)], params: [hd, cells, order === 'v' ? 1 : 0], scratch: KV_STORE_SCRATCH, how: `${x.type.name} packed as ${type}` });
     return cache;

@@ -2,11 +2,13 @@
  * ggml_graph_plan: nodes -> records with memory and barriers -> bytes for the arena.
  * A plan is made once per model; a step changes only n_tokens and n_outputs (begin() in assembly/compute.ts).
  */
+import { alignUp } from '../gguf/types.ts';
 import { LAYOUT, CODE, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, TENSOR, TENSOR_SIZE } from './layout.ts';
 import type { Record } from './lower.ts';
 import { nbytes, type Tensor } from './tensor.ts';
 
-const ALIGN = 64; // a cache line: threads never write one line from two tensors
+/** A cache line: threads never write one line from two tensors. */
+export const ALIGN = 64;
 
 /** Everything the roots need, each node once, sources first, in the order of the roots (ggml_build_forward_expand). */
 export function expand(roots: readonly Tensor[]): Tensor[] {
@@ -37,7 +39,7 @@ export interface Plan {
 const base = (t: Tensor): Tensor => t.viewOf ?? t;
 const written = (r: Record): Tensor[] => [r.dst, ...(r.also ? [r.also] : []), ...(r.alsoWrites ?? [])];
 const read = (r: Record): Tensor[] => r.src.filter((t): t is Tensor => t !== undefined);
-const up = (n: number): number => Math.ceil(n / ALIGN) * ALIGN;
+const up = (n: number): number => alignUp(n, ALIGN);
 
 /** Lays out the records' intermediate results from address 0; `keep` are results the caller reads after the step. */
 export function createPlan(records: readonly Record[], keep: readonly Tensor[] = []): Plan {

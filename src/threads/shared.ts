@@ -29,7 +29,7 @@ export interface Crew {
  * Without a step for so long threads go home by themselves, so that a forgotten model does not hold the process.
  * Longer than any pause between two tokens, shorter than a person notices.
  */
-const IDLE_MS = 250;
+export const IDLE_MS = 250;
 
 /**
  * Polls (about 1 ns each) before a waiting thread sleeps. Waking a sleeper takes 10 to 20 us; with only 6 us of polling two threads
@@ -77,7 +77,9 @@ export function createShared(module: WebAssembly.Module, memory: WebAssembly.Mem
     shift = all;
   };
 
+  /** Sends the threads home, but never in the middle of a step: those that have not seen its number yet would leave the others in a barrier. */
   const close = (): void => {
+    if (Atomics.load(words, SYNC.done) !== posted) return;
     Atomics.compareExchange(words, SYNC.step, posted, CLOSED);
     Atomics.notify(words, SYNC.step);
   };

@@ -1,5 +1,6 @@
 /** The one memory of an engine: sizes are added up first, then the memory is made once and never grown. */
 import { QuantletError } from '../errors.ts';
+import { alignUp } from '../gguf/types.ts';
 
 /** wasm32 without memory64. */
 export const MEMORY_LIMIT = 2 ** 32;
@@ -17,7 +18,7 @@ export function createLayout(base = ARENA_BASE): Layout {
   let end = base;
   return {
     reserve(bytes, align = 64) {
-      const at = Math.ceil(end / align) * align;
+      const at = alignUp(end, align);
       end = at + bytes;
       return at;
     },
