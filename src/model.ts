@@ -16,6 +16,7 @@ import { openModelFiles, type ModelSource } from './model-files.ts';
 import type { Platform } from './platform.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
 import { loadState, saveState, type SaveStateOptions } from './state.ts';
+import { MAX_THREADS } from './threads/executor.ts';
 import { createTokenizer, type DecodeOptions, type EncodeOptions, type Tokenizer } from './tokenize/tokenizer.ts';
 import { warmUp } from './warm-up.ts';
 import type { WebOptions } from './web/options.ts';
@@ -232,9 +233,6 @@ export class Model {
     return this.dispose();
   }
 }
-
-/** More than any machine has cores; each costs a worker and its scratch memory (ggml's GGML_MAX_N_THREADS). */
-const MAX_THREADS = 512;
 
 const positive = (name: string, value: number | undefined, fallback: number, least = 1, most = 2 ** 31 - 1): number => {
   if (value === undefined) return fallback;

@@ -94,13 +94,17 @@ const COLUMNS: i32 = 16;
 
 /**
  * Pools the tokens of a sequence to its embedding: dst[:, s] = mean of the rows src1[s] .. src1[s] + src2[s] of src0 [n, n_tokens]; src1, src2 i32.
- * Rows are added one after the other; the threads share the columns.
+ * Rows are added one after the other; the threads share the columns. Rows outside give NaN.
  */
 export function mean_of_rows(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0, dst = op.dst, n = dst.ne0, units = (n + COLUMNS - 1) / COLUMNS;
   const from = split_from(units, ith, nth) * COLUMNS, to = min(n, split_to(units, ith, nth) * COLUMNS);
   for (let s = 0; s < dst.ne1; s++) {
     const first = load<i32>(op.src1.data + (<usize>s << 2)), count = load<i32>(op.src2.data + (<usize>s << 2));
+    if (first < 0 || count < 0 || first > src0.ne1 - count) {
+      for (let c = from; c < to; c++) store<u32>(row_of(dst, s, 0, 0) + (<usize>c << 2), 0x7fc00000);
+      continue;
+    }
     const scale = <f32>1 / <f32>max(count, 1);
     for (let c = from; c < to; c += 4) {
       const y = row_of(dst, s, 0, 0) + (<usize>c << 2);

@@ -4,11 +4,12 @@
  */
 import { QuantletError } from '../errors.ts';
 import { alignUp } from '../gguf/types.ts';
-import { SYNC_SIZE } from '../graph/layout.ts';
+import { SYNC_SIZE, type Layout } from '../graph/layout.ts';
 import { lower, type Record } from '../graph/lower.ts';
 import { ALIGN, createPlan, encodePlan, expand, place, type Plan as GraphPlan } from '../graph/plan.ts';
 import { fourDims, isContiguous, leaf, nbytes, refuse, shape, type Tensor } from '../graph/tensor.ts';
 import type { Platform } from '../platform.ts';
+import { MAX_THREADS } from '../threads/executor.ts';
 import { createShared } from '../threads/shared.ts';
 import { createSingle } from '../threads/single.ts';
 import { TYPE, type TypeName } from '../type-traits.ts';
@@ -56,9 +57,10 @@ export interface Engine {
   /** The elements themselves, without a copy; contiguous tensors only. With threads the array lies on a SharedArrayBuffer. Valid until the tensor or plan is given back. */
   view(t: Tensor): TensorData;
   /**
-   * Rearranges a quantised matrix in place for the packed kernels, which products take from then on where its type has one.
-   * A packed tensor can only be multiplied by (as the first operand of mul_mat) and looked up in (get_rows), not viewed or read.
-   * @returns whether its type has packed kernels
+   * Rearranges a matrix for the packed kernels, which products take from then on where its type has them: GEMM and GEMV over blocks, and
+   * over f32, f16 and bf16 weights (ggml's BLAS way). It can then only be multiplied by (as the first operand of mul_mat) and looked up in
+   * (get_rows), not viewed or read; plans made before refuse to run.
+   * @returns whether its type and shape have packed kernels @throws ERR_OUT_OF_MEMORY, ERR_TENSOR_SHAPE, ERR_BUSY while a plan runs
    */
   pack(t: Tensor): Promise<boolean>;
   /**
@@ -81,15 +83,17 @@ interface Made {
   readonly bytes: number;
   readonly planAt: number;
   readonly checks: readonly IndexCheck[];
-  readonly leaves: readonly Tensor[];
+  /** What it reads, and how that lay when it was made. */
+  readonly leaves: readonly (readonly [Tensor, Layout])[];
 }
 
 export async function createEngineOn(platform: Platform, options: EngineOptions = {}): Promise<Engine> {
   const build = pickBuild(platform.features(), options.build || platform.forcedBuild()), shared = isThreaded(build);
   const threads = shared ? (options.threads ?? platform.defaultThreads()) : 1;
-  if (!Number.isInteger(threads) || threads < 1) throw new QuantletError('ERR_INVALID_ARGUMENT', `threads is ${threads}; expected a whole number of at least 1`);
+  if (!Number.isInteger(threads) || threads < 1 || threads > MAX_THREADS) throw new QuantletError('ERR_INVALID_ARGUMENT', `threads is ${threads}; expected a whole number from 1 to ${MAX_THREADS}`);
   const bytes = options.memoryBytes ?? DEFAULT_BYTES;
-  if (!(bytes > 0 && bytes + ARENA_BASE + 65536 < MEMORY_LIMIT)) throw new QuantletError('ERR_OUT_OF_MEMORY', `memoryBytes is ${bytes}; one WebAssembly memory has 4096 MiB at most`);
+  if (!Number.isSafeInteger(bytes) || bytes < 1) throw new QuantletError('ERR_INVALID_ARGUMENT', `memoryBytes is ${bytes}; expected a whole number of at least 1`);
+  if (!(bytes + ARENA_BASE + 65536 < MEMORY_LIMIT)) throw new QuantletError('ERR_OUT_OF_MEMORY', `memoryBytes is ${bytes}; one WebAssembly memory has 4096 MiB at most`);
   const module = await platform.module(build), facts = kernelFacts(module, shared);
   const end = ARENA_BASE + SYNC_SIZE + 64 + bytes;
   const memory = createMemory(end, shared), buffer = memory.buffer;
@@ -114,6 +118,7 @@ export async function createEngineOn(platform: Platform, options: EngineOptions 
   };
   /** Tells a leaf that is not ours, or no more. */
   const own = (what: string, t: Tensor): void => {
+    if (!t?.type) throw new QuantletError('ERR_INVALID_ARGUMENT', `${what}: expected a tensor, got ${Array.isArray(t) ? 'a list' : String(t)}`);
     if (t.owner !== undefined && t.owner !== self) throw new QuantletError('ERR_INVALID_ARGUMENT', `${what}: ${shape(t)} belongs to another engine; read it there and write it here`);
     const base = t.viewOf ?? t;
     if (base.op === 'leaf' && !base.values && !sizes.has(base)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${what}: ${shape(base)} was freed`);
@@ -126,6 +131,17 @@ export async function createEngineOn(platform: Platform, options: EngineOptions 
     if (base.op === 'leaf') return base.data + t.viewOffset;
     if (!result) throw new QuantletError('ERR_INVALID_ARGUMENT', `${what}: ${shape(t)} is an intermediate tensor or its plan was disposed of; name it in plan() to keep it`);
     return result.at;
+  };
+  /** A packed matrix has its last group of rows filled up. */
+  const packedBytes = (t: Tensor): number => alignUp(t.ne[1], facts.packed_rows()) * t.nb[1];
+  /** Sees to it that a leaf has room for n bytes, elsewhere if need be. */
+  const widen = (t: Tensor, n: number): void => {
+    const old = sizes.get(t)!, from = t.data;
+    if (old >= n) return;
+    t.data = take(n, `the packed ${shape(t)}`);
+    new Uint8Array(buffer).copyWithin(t.data, from, from + old).fill(0, t.data + old, t.data + n);
+    arena.give(from, old);
+    sizes.set(t, n);
   };
   const idle = (what: string): void => {
     if (running > 0) throw new QuantletError('ERR_BUSY', `${what}: a plan is running; await compute() first`);
@@ -178,8 +194,8 @@ export async function createEngineOn(platform: Platform, options: EngineOptions 
       if (dims[0] % traits.blckSize !== 0) throw new QuantletError('ERR_TENSOR_SHAPE', `tensor: ${type} [${dims.join(', ')}]: ne0 is no multiple of the block of ${traits.blckSize}`);
       const t = leaf('', traits, dims, undefined, self);
       const source = data && bytesFor(t, data);
-      // A packed matrix has its last group of rows filled up.
-      const n = facts.is_packable(traits.id) && dims[2] * dims[3] === 1 ? alignUp(dims[1], facts.packed_rows()) * t.nb[1] : nbytes(t);
+      // Blocks are there to be packed: room for it at once.
+      const n = facts.is_packable(traits.id) && dims[2] * dims[3] === 1 ? packedBytes(t) : nbytes(t);
       t.data = take(n, `a tensor ${type} [${dims.join(', ')}]`);
       sizes.set(t, n);
       const target = new Uint8Array(buffer, t.data, n);
@@ -207,8 +223,9 @@ export async function createEngineOn(platform: Platform, options: EngineOptions 
     async pack(t) {
       addressOf('pack', t);
       if (t.op !== 'leaf' || t.ne[2] * t.ne[3] !== 1) refuse('pack', 'only whole matrices are packed', t);
-      if (!facts.is_packable(t.type.id) || t.ne[0] % 32 !== 0) return false;
+      if (!facts.packed_takes_f32(t.type.id) && !(facts.is_packable(t.type.id) && t.ne[0] % 32 === 0)) return false;
       idle('pack');
+      widen(t, packedBytes(t));
       const { at, bytes, planAt } = build_([{ code: 'REPACK', dst: t, src: [], params: [], scratch: facts.packed_rows() * t.nb[1] }], []);
       try {
         await inTurn(() => executor.run({ plan: planAt, nTokens: 0, nOutputs: 0, from: 0, to: 1 }));
@@ -237,7 +254,7 @@ export async function createEngineOn(platform: Platform, options: EngineOptions 
           arena.give(parts.at, parts.bytes);
         },
       };
-      made.set(plan, { ...parts, checks: indexChecks(nodes), leaves: nodes.filter((t) => t.op === 'leaf' && !t.values) });
+      made.set(plan, { ...parts, checks: indexChecks(nodes), leaves: nodes.filter((t) => t.op === 'leaf' && !t.values).map((t) => [t, t.layout]) });
       // Results that no record touches are views: they lie where their base lies.
       for (const t of wanted) {
         const base = t.viewOf ?? t;
@@ -251,8 +268,12 @@ export async function createEngineOn(platform: Platform, options: EngineOptions 
       if (!known) throw new QuantletError('ERR_INVALID_ARGUMENT', 'compute: the plan was disposed of or belongs to another engine');
       await inTurn(async () => {
         alive('compute');
-        for (const t of known.leaves) own('compute', t);
-        for (const check of known.checks) checkIndices(check, arrayOver(check.indices, bytesOf('compute', check.indices)));
+        for (const [t, layout] of known.leaves) {
+          own('compute', t);
+          if (t.layout !== layout) refuse('compute', 'was packed after the plan was made; make the plan again', t);
+        }
+        const valuesOf = (t: Tensor): TensorData => arrayOver(t, bytesOf('compute', t));
+        for (const check of known.checks) checkIndices(check, valuesOf(check.indices), check.counts && valuesOf(check.counts));
         await executor.run({ plan: known.planAt, nTokens: 0, nOutputs: 0, from: 0, to: known.graph.records.length }, signal);
       });
     },

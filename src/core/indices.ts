@@ -8,7 +8,11 @@ export interface IndexCheck {
   readonly indices: Tensor;
   readonly table: Tensor;
   readonly limit: number;
+  /** How many rows from each index on; one where there are none. */
+  readonly counts?: Tensor;
 }
+
+const isReadable = (t: Tensor): boolean => (t.viewOf ?? t).op === 'leaf' && isContiguous(t);
 
 /** What is looked up by indices that are leaves, or views of them. */
 export function indexChecks(nodes: readonly Tensor[]): IndexCheck[] {
@@ -16,15 +20,17 @@ export function indexChecks(nodes: readonly Tensor[]): IndexCheck[] {
     const [a, b, c] = n.src as readonly Tensor[];
     if (n.op === 'get_rows') return [{ op: 'get_rows', indices: b, table: a, limit: a.ne[1] }];
     if (n.op === 'set_rows') return [{ op: 'set_rows', indices: b, table: c, limit: c.ne[1] }];
+    if (n.op === 'mean_of_rows') return [{ op: 'mean_of_rows', indices: b, table: a, limit: a.ne[1], counts: c }];
     return n.op === 'rope' ? [{ op: 'rope', indices: b, table: c, limit: c.ne[1] }] : [];
   });
-  return checks.filter(({ indices: t }) => (t.viewOf ?? t).op === 'leaf' && isContiguous(t));
+  return checks.filter(({ indices, counts }) => isReadable(indices) && (!counts || isReadable(counts)));
 }
 
 /** @throws ERR_INVALID_ARGUMENT for the first index outside */
-export function checkIndices({ op, indices, table, limit }: IndexCheck, values: TensorData): void {
+export function checkIndices({ op, indices, table, limit }: IndexCheck, values: TensorData, counts?: TensorData): void {
   for (let i = 0; i < nelements(indices); i++) {
-    const v = Number(values[i]);
-    if (v < 0 || v >= limit) throw new QuantletError('ERR_INVALID_ARGUMENT', `${op}: ${shape(table)} and ${shape(indices)}: element ${i} is ${v}; expected 0 to ${limit - 1}`);
+    const v = Number(values[i]), n = counts ? Number(counts[i]) : 1;
+    if (counts && (v < 0 || n < 0 || v + n > limit)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${op}: ${shape(table)} and ${shape(indices)}: element ${i} means rows ${v} to ${v + n}; expected some of 0 to ${limit}`);
+    if (!counts && (v < 0 || v >= limit)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${op}: ${shape(table)} and ${shape(indices)}: element ${i} is ${v}; expected 0 to ${limit - 1}`);
   }
 }

@@ -4,6 +4,8 @@ import { rope } from '../graph/ops.ts';
 import { constant, must, type Tensor } from '../graph/tensor.ts';
 import { TYPE } from '../type-traits.ts';
 
+const MAX_ANGLES = 2 ** 28;
+
 export interface RopeExtParams {
   /** Dimensions rotated, even; the others are copied. Default: ne0. */
   n_dims?: number;
@@ -32,6 +34,8 @@ export interface RopeExtParams {
 export function rope_ext(a: Tensor, pos: Tensor, p: RopeExtParams = {}): Tensor {
   const nDims = p.n_dims ?? a.ne[0], nCtx = p.n_ctx ?? 4096;
   must(nDims > 0 && nDims % 2 === 0 && nDims <= a.ne[0], 'rope_ext', `n_dims is ${nDims}; expected an even number of at most ne0`, a, pos);
+  must(p.mode === undefined || p.mode === 'normal' || p.mode === 'neox', 'rope_ext', `mode is ${p.mode}; expected normal or neox`, a, pos);
+  must(Number.isSafeInteger(nCtx) && nCtx > 0 && nCtx * nDims < MAX_ANGLES, 'rope_ext', `n_ctx is ${nCtx}; expected a whole number of at least 1, and a table of less than 1 GiB`, a, pos);
   must(!p.factors || p.factors.length === nDims / 2, 'rope_ext', `${p.factors?.length} factors for ${nDims / 2} pairs`, a, pos);
   const table = ropeTable(
     {

@@ -3,6 +3,7 @@ import { alignUp } from '../gguf/types.ts';
 import { TYPE } from '../type-traits.ts';
 import { mustBe, mustBeRows, slopesOf } from './ops.ts';
 import { constant, must, nelements, node, type Tensor } from './tensor.ts';
+import { mustBeReadable } from './vec-dot-type.ts';
 
 /** Types that a KV cache can have (assembly/ops/kv_cache.ts). */
 export const KV_TYPES = ['f16', 'f32', 'q8_0', 'q4_0'] as const;
@@ -72,6 +73,8 @@ const ints = (name: string, values: Int32Array): Tensor => constant(name, TYPE.i
 export function flash_attn_ext(q: Tensor, k: Tensor, v: Tensor, mask?: Tensor, p: FlashAttnParams = {}): Tensor {
   const [, nTokens, nHead, n3] = q.ne, nKv = k.ne[1], name = 'flash_attn_ext';
   mustBeRows(name, q);
+  mustBeReadable(name, k, v);
+  mustBeReadable(name, v, k);
   must(k.ne[0] === q.ne[0], name, 'queries and keys must have one head_dim', q, k, v);
   must(v.ne[1] === nKv && v.ne[2] === k.ne[2] && v.ne[3] === n3 && k.ne[3] === n3 && nHead % k.ne[2] === 0, name, 'k and v must agree but in head_dim, and their heads divide those of q', q, k, v);
   if (mask) {
@@ -79,6 +82,7 @@ export function flash_attn_ext(q: Tensor, k: Tensor, v: Tensor, mask?: Tensor, p
     must(mask.ne[0] === nKv && mask.ne[1] >= nTokens && (mask.ne[2] === 1 || mask.ne[2] === nHead) && (mask.ne[3] === 1 || mask.ne[3] === n3), name, 'a mask is [n_kv, at least n_tokens, 1 or n_head, 1 or ne3]', q, k, mask);
   }
   must(!p.max_bias || mask !== undefined, name, 'max_bias scales a mask, and there is none', q, k);
+  must(p.window === undefined || (Number.isSafeInteger(p.window) && p.window >= 0), name, `window is ${p.window}; expected a whole number of keys, 0 for all`, q, k);
   must(!p.window || p.causal === true, name, 'a window ends at the token itself, so it needs causal', q, k);
   must(!p.causal || nKv >= nTokens, name, 'causal: the keys of the tokens are the last ones', q, k);
   const first = ints('first cells', new Int32Array(nTokens)), visible = ints('visible cells', Int32Array.from({ length: nTokens }, (_, t) => (p.causal ? nKv - nTokens + t + 1 : nKv)));

@@ -13,6 +13,8 @@ import { hasContiguousRows, isContiguous, nbytes, node, sameShape, shape, type T
 export type { Record } from './record.ts';
 
 const baseOf = (t: Tensor): Tensor => t.viewOf ?? t;
+/** A quantised tensor's blocks as the bytes they are: whatever the shape they move to, they are not quantised again. */
+const asBytes = (t: Tensor): Tensor => node('view', [rowSize(t.type, t.ne[0]), t.ne[1], t.ne[2], t.ne[3]], { name: `bytes of ${t.name || t.op}`, type: TYPE.i8, nb: [1, t.nb[1], t.nb[2], t.nb[3]], viewOf: t });
 const chunkBytes = (type: TypeTraits): number => (COPY_CHUNK / type.blckSize) * type.typeSize;
 
 /** `nodes` in an order in which each comes after its sources. */
@@ -35,6 +37,7 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
     const rows = sameShape(x, y) && hasContiguousRows(x) && hasContiguousRows(y);
     if (rows && x.type === y.type) push({ code: 'CPY', dst: y, src: [x], params: [COPY.rows, rowSize(x.type, x.ne[0])], how: 'rows as they are' });
     else if (x.type === y.type && x.type.blckSize === 1) push({ code: 'CPY', dst: y, src: [x], params: [COPY.elements, x.type.typeSize], how: 'element by element' });
+    else if (x.type === y.type) copy(asBytes(x), asBytes(y));
     else if (rows && x.type === TYPE.f32) push({ code: 'QUANTIZE', dst: y, src: [x], params: [] });
     else if (rows) push({ code: 'CPY', dst: y, src: [x], params: [COPY.convert, chunkBytes(x.type), chunkBytes(y.type)], scratch: COPY_SCRATCH, how: `${x.type.name} by way of f32` });
     else if (x.type.blckSize > 1) copy(converting(x, TYPE.f32), y);

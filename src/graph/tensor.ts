@@ -81,7 +81,7 @@ export interface NodeInit {
   owner?: object;
 }
 
-/** A node; `name` is what messages call it. @throws ERR_INVALID_ARGUMENT where sources are of two engines */
+/** A node; `name` is what messages call it. @throws ERR_TENSOR_SHAPE where sources are of two engines */
 export function node(op: NodeOp, ne: Ne, init: NodeInit = {}): Tensor {
   const type = init.type ?? TYPE.f32, src = init.src ?? [];
   const owners = src.filter((t) => t?.owner) as Tensor[];
@@ -133,8 +133,8 @@ export const sameShape = (a: Tensor, b: Tensor): boolean => a.ne.every((n, i) =>
 
 /** [n0, 1, 1, 1] and so on. @throws ERR_TENSOR_SHAPE where a dimension is not a whole number above 0, or there are more than four */
 export function fourDims(op: string, ne: readonly number[]): Ne {
-  if (ne.length === 0 || ne.length > 4 || ne.some((n) => !Number.isSafeInteger(n) || n < 1)) {
-    throw new QuantletError('ERR_TENSOR_SHAPE', `${op}: ne is [${ne.join(', ')}]; expected one to four whole numbers of at least 1`);
+  if (!Array.isArray(ne) || ne.length === 0 || ne.length > 4 || ne.some((n) => !Number.isSafeInteger(n) || n < 1)) {
+    throw new QuantletError('ERR_TENSOR_SHAPE', `${op}: ne is [${[ne].flat().join(', ')}]; expected one to four whole numbers of at least 1`);
   }
   return [ne[0], ne[1] ?? 1, ne[2] ?? 1, ne[3] ?? 1];
 }
@@ -146,10 +146,11 @@ export const leaf = (name: string, type: TypeTraits, ne: Ne, batch?: BatchDim, o
 export const constant = (name: string, type: TypeTraits, ne: Ne, values: Uint8Array): Tensor => node('leaf', ne, { name, type, values });
 
 /**
- * ggml_reshape: the same contiguous elements under other dimensions. The batch dimension, if any, is the last of both.
+ * ggml_reshape: the same contiguous elements, of any type, under one to four other dimensions. The batch dimension, if any, is the last of both.
  * @throws ERR_TENSOR_SHAPE where the counts differ or `a` has gaps (cont() it first)
  */
-export function reshape(a: Tensor, ne: Ne, batch: BatchDim | undefined = a.batch): Tensor {
+export function reshape(a: Tensor, to: readonly number[], batch: BatchDim | undefined = a.batch): Tensor {
+  const ne = fourDims('reshape', to);
   must(ne.reduce((p, n) => p * n) === nelements(a), 'reshape', `has ${nelements(a)} elements, [${ne.join(', ')}] are ${ne.reduce((p, n) => p * n)}`, a);
   must(isContiguous(a), 'reshape', 'is not contiguous; use cont first', a);
   must(ne[0] % a.type.blckSize === 0, 'reshape', `rows of ${ne[0]} cut blocks of ${a.type.blckSize}`, a);
@@ -157,21 +158,22 @@ export function reshape(a: Tensor, ne: Ne, batch: BatchDim | undefined = a.batch
 }
 
 /**
- * ggml_view_4d: a window into the memory of `a`, `offset` bytes from its first element. nb: strides of dimensions 1 to 3 in bytes; those not given are contiguous.
+ * ggml_view_4d: a window of one to four dimensions into the memory of `a`, of any type, `offset` bytes from its first element.
+ * nb: strides of dimensions 1 to 3 in bytes, 0 repeats a row; those not given are contiguous.
  * @throws ERR_TENSOR_SHAPE where it reaches beyond `a` or cuts a block
  */
-export function view(a: Tensor, ne: Ne, nb: readonly number[] = [], offset = 0, batch: BatchDim | undefined = a.batch): Tensor {
-  const dense = contiguousNb(a.type, ne);
+export function view(a: Tensor, window: readonly number[], nb: readonly number[] = [], offset = 0, batch: BatchDim | undefined = a.batch): Tensor {
+  const ne = fourDims('view', window), dense = contiguousNb(a.type, ne);
   const strides: Ne = [a.type.typeSize, nb[0] ?? dense[1], nb[1] ?? (nb[0] ?? dense[1]) * ne[1], nb[2] ?? (nb[1] ?? (nb[0] ?? dense[1]) * ne[1]) * ne[2]];
-  must(ne[0] % a.type.blckSize === 0 && offset % a.type.typeSize === 0 && strides.every((n) => n % a.type.typeSize === 0), 'view', `ne [${ne.join(', ')}], nb [${strides.join(', ')}], offset ${offset} cut elements or blocks of ${a.type.typeSize} bytes`, a);
+  must(ne[0] % a.type.blckSize === 0 && offset % a.type.typeSize === 0 && strides.every((n) => n >= 0 && n % a.type.typeSize === 0), 'view', `ne [${ne.join(', ')}], nb [${strides.join(', ')}], offset ${offset} cut elements or blocks of ${a.type.typeSize} bytes`, a);
   const v = node('view', ne, { type: a.type, nb: strides, batch, viewOf: a, viewOffset: offset, src: [a] });
   must(offset >= 0 && offset + nbytes(v) <= nbytes(a), 'view', `ne [${ne.join(', ')}], nb [${strides.join(', ')}] at offset ${offset} ends at byte ${offset + nbytes(v)} of ${nbytes(a)}`, a);
   return v;
 }
 
-/** ggml_permute: dimension i becomes dimension axes[i]. */
+/** ggml_permute: dimension i becomes dimension axes[i]; any type, blocks keep dimension 0 in its place. @throws ERR_TENSOR_SHAPE */
 export function permute(a: Tensor, ...axes: readonly [number, number, number, number]): Tensor {
-  must([0, 1, 2, 3].every((i) => axes.includes(i)), 'permute', `axes [${axes.join(', ')}] are not 0, 1, 2, 3 in some order`, a);
+  must(axes.length === 4 && [0, 1, 2, 3].every((i) => axes.includes(i)), 'permute', `axes [${axes.join(', ')}] are not 0, 1, 2, 3 in some order`, a);
   must(a.type.blckSize === 1 || axes[0] === 0, 'permute', `blocks of ${a.type.blckSize} elements keep dimension 0 in its place`, a);
   const ne = [0, 0, 0, 0], nb = [0, 0, 0, 0];
   axes.forEach((to, i) => ([ne[to], nb[to]] = [a.ne[i], a.nb[i]]));
@@ -179,5 +181,5 @@ export function permute(a: Tensor, ...axes: readonly [number, number, number, nu
   return node('view', ne as unknown as Ne, { type: a.type, nb: nb as unknown as Ne, batch, viewOf: a, src: [a] });
 }
 
-/** ggml_transpose: dimensions 0 and 1 change places. */
+/** ggml_transpose: [n, m, ne2, ne3] of unquantised elements -> [m, n, ne2, ne3]. @throws ERR_TENSOR_SHAPE for blocks */
 export const transpose = (a: Tensor): Tensor => permute(a, 1, 0, 2, 3);

@@ -4,6 +4,9 @@ export interface Range {
   readonly length: number;
 }
 
+/** More than any machine has cores; each costs a worker and its scratch memory (ggml's GGML_MAX_N_THREADS). */
+export const MAX_THREADS = 512;
+
 export interface Step {
   /** Address of the plan. */
   readonly plan: number;

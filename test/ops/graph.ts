@@ -27,7 +27,7 @@ export async function source(engine: Engine, s: Source): Promise<Tensor> {
   return t;
 }
 
-const BY_NAME = new Set(['add', 'sub', 'mul', 'div', 'gelu', 'gelu_quick', 'gelu_erf', 'silu', 'relu', 'tanh', 'sigmoid', 'exp', 'swiglu', 'geglu', 'reglu', 'sum_rows', 'mean', 'argmax', 'cont', 'mul_mat', 'get_rows']);
+const BY_NAME = new Set(['add', 'sub', 'mul', 'div', 'gelu', 'gelu_quick', 'gelu_erf', 'silu', 'relu', 'tanh', 'sigmoid', 'exp', 'swiglu', 'geglu', 'geglu_quick', 'geglu_erf', 'reglu', 'add_inplace', 'sub_inplace', 'mul_inplace', 'div_inplace', 'mean_of_rows', 'sum_rows', 'mean', 'argmax', 'cont', 'mul_mat', 'get_rows']);
 
 /** The op of a case over its sources. */
 export function build(c: OpCase, src: readonly (Tensor | undefined)[]): Tensor {
@@ -36,22 +36,26 @@ export function build(c: OpCase, src: readonly (Tensor | undefined)[]): Tensor {
   switch (c.op) {
     case 'swiglu_split': return core.swiglu(a, b);
     case 'geglu_split': return core.geglu(a, b);
+    case 'geglu_quick_split': return core.geglu_quick(a, b);
+    case 'geglu_erf_split': return core.geglu_erf(a, b);
     case 'reglu_split': return core.reglu(a, b);
-    case 'norm': return core.norm(a, undefined, undefined, p.eps);
-    case 'rms_norm': return core.rms_norm(a, undefined, p.eps);
+    case 'norm': return core.norm(a, b, m, p.eps);
+    case 'rms_norm': return core.rms_norm(a, b, p.eps);
     case 'l2_norm': return core.l2_norm(a, p.eps);
     case 'argsort': return core.argsort(a, p.order ? 'desc' : 'asc');
+    case 'top_k': return core.top_k(a, p.k);
     case 'pool_1d': return core.pool_1d(a, p.kind ? 'avg' : 'max', p.k0, p.s0);
     case 'repeat': return core.repeat(a, b.ne);
     case 'concat': return core.concat(a, b, p.dim);
-    case 'scale': return core.scale(a, p.s);
+    case 'scale': return core.scale(a, p.s, p.b);
+    case 'soft_cap': return core.soft_cap(a, p.cap);
     case 'clamp': return core.clamp(a, p.min, p.max);
     case 'diag_mask_inf': return core.diag_mask_inf(a, p.n_past);
     case 'set_rows': return core.set_rows(a, b, m);
     case 'cpy': return core.cpy(a, b);
     case 'soft_max_ext': return core.soft_max(a, b, p.scale, p.max_bias);
     case 'rope_ext': return core.rope_ext(a, b, { n_dims: p.n_dims, mode: p.mode === 2 ? 'neox' : 'normal', n_ctx_orig: p.n_ctx_orig, freq_base: p.freq_base, freq_scale: p.freq_scale, ext_factor: p.ext_factor, attn_factor: p.attn_factor, beta_fast: p.beta_fast, beta_slow: p.beta_slow, factors: c.src[2] ? Array.from(fill(c.src[2])) : undefined, n_ctx: 256 });
-    case 'flash_attn_ext': return core.flash_attn_ext(a, b, m, k, { scale: p.scale, max_bias: p.max_bias, logit_softcap: p.logit_softcap });
+    case 'flash_attn_ext': return core.flash_attn_ext(a, b, m, k, { scale: p.scale, max_bias: p.max_bias, logit_softcap: p.logit_softcap, causal: p.causal === 1, window: p.window });
     default: throw new Error(`no graph for ${c.op}`);
   }
 }

@@ -4,10 +4,12 @@
  */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { add_inplace, cpy, createEngine, mul_mat, scale, view, type Engine, type Tensor, type TypeName } from 'quantlet/core';
+import { add_inplace, cont, cpy, createEngine, div_inplace, mul_inplace, mul_mat, permute, reshape, scale, sub_inplace, view, type Engine, type Tensor, type TypeName } from 'quantlet/core';
+import { TYPE } from '../../src/type-traits.ts';
+import { randomBlocks } from '../golden/formats-rows.mjs';
 import type { Source } from '../golden/ops/inputs.mjs';
 import { evaluate, stored, type OpCase } from '../reference/golden-ops.ts';
-import { gaussian } from '../kernel/harness.ts';
+import { gaussian, random } from '../kernel/harness.ts';
 import { RUNS } from '../support.ts';
 import { build, numbers, source } from './graph.ts';
 
@@ -40,35 +42,46 @@ interface Spec {
   seed: number;
 }
 
-const UNARY = ['gelu', 'gelu_quick', 'gelu_erf', 'silu', 'relu', 'tanh', 'sigmoid', 'exp', 'scale', 'clamp', 'diag_mask_inf', 'norm', 'rms_norm', 'l2_norm', 'sum_rows', 'mean', 'cont', 'soft_max_ext', 'argsort', 'swiglu', 'geglu', 'reglu'];
-const PARAMS: Record<string, Record<string, number>> = { scale: { s: -1.3 }, clamp: { min: -1, max: 0.5 }, diag_mask_inf: { n_past: 2 }, norm: { eps: 1e-5 }, rms_norm: { eps: 1e-5 }, l2_norm: { eps: 1e-5 }, soft_max_ext: { scale: 0.7, max_bias: 0 }, argsort: { order: 1 } };
-const OPS = [...UNARY, 'add', 'sub', 'mul', 'div', 'repeat', 'swiglu_split', 'geglu_split', 'concat', 'cpy', 'get_rows', 'set_rows', 'mul_mat', 'rope_ext', 'flash_attn_ext', 'soft_max_ext', 'argmax', 'pool_1d'];
+const GLU = ['swiglu', 'geglu', 'geglu_quick', 'geglu_erf', 'reglu'];
+const UNARY = ['gelu', 'gelu_quick', 'gelu_erf', 'silu', 'relu', 'tanh', 'sigmoid', 'exp', 'scale', 'clamp', 'soft_cap', 'diag_mask_inf', 'l2_norm', 'sum_rows', 'mean', 'cont', 'soft_max_ext', 'argsort', ...GLU];
+const PARAMS: Record<string, Record<string, number>> = { scale: { s: -1.3, b: 0.25 }, clamp: { min: -1, max: 0.5 }, soft_cap: { cap: 1.5 }, diag_mask_inf: { n_past: 2 }, norm: { eps: 1e-5 }, rms_norm: { eps: 1e-5 }, l2_norm: { eps: 1e-5 }, soft_max_ext: { scale: 0.7, max_bias: 0 }, argsort: { order: 1 } };
+const BINARY = ['add', 'sub', 'mul', 'div'];
+const OPS = [...UNARY, ...GLU.map((op) => `${op}_split`), ...BINARY, ...BINARY.map((op) => `${op}_inplace`), 'norm', 'rms_norm', 'repeat', 'concat', 'cpy', 'get_rows', 'set_rows', 'mul_mat', 'rope_ext', 'flash_attn_ext', 'argmax', 'top_k', 'pool_1d', 'mean_of_rows'];
 
 /** A random spec as a case of the reference. */
 function caseOf({ op, ne, type, layout, other, repeat, seed }: Spec): Omit<OpCase, 'dst'> {
   const make = (src: (Source | null)[], params = PARAMS[op] ?? {}): Omit<OpCase, 'dst'> => ({ op, name: 'random', src, params, offset: 0, bytes: 0 });
   const [n0, n1, n2, n3] = ne, a = laid(type, ne, layout, seed), divided = ne.map((n, i) => (repeat[i] ? (n % 2 ? 1 : n / 2) : n)) as Four;
-  if (op.endsWith('glu')) return make([laid(type, [2 * n0, n1, n2, n3], layout, seed)]);
+  if (GLU.includes(op)) return make([laid(type, [2 * n0, n1, n2, n3], layout, seed)]);
   if (op === 'soft_max_ext' && repeat[3]) return make([a, laid(repeat[0] ? 'f16' : 'f32', [n0, n1 + 1, divided[2], divided[3]], 'plain', seed + 1)], { scale: 0.7, max_bias: repeat[1] ? 8 : 0 });
   if (UNARY.includes(op)) return make([a]);
+  const divisor = laid(repeat[0] ? 'f32' : type, divided, other, seed + 1, { plus: 5 });
+  if (BINARY.includes(op)) return make([a, divisor]);
+  if (op.endsWith('_inplace')) return make([laid('f32', ne, layout, seed), divisor]);
+  if (op.endsWith('_split')) return make([a, laid('f32', ne, other, seed + 1)]);
   switch (op) {
-    case 'add': case 'sub': case 'mul': case 'div': return make([a, laid(repeat[0] ? 'f32' : type, divided, other, seed + 1, { plus: 5 })]);
+    case 'norm': case 'rms_norm': {
+      const row = (i: number): Source | null => (repeat[i] ? { type: repeat[3] ? 'f16' : 'f32', ne: [n0], seed: seed + i, scale: 1 } : null);
+      return make(op === 'norm' ? [a, row(1), row(2)] : [a, row(1)]);
+    }
     case 'repeat': return make([laid(type, divided, layout, seed), { type: 'f32', ne, seed }]);
-    case 'swiglu_split': case 'geglu_split': return make([a, laid('f32', ne, other, seed + 1)]);
     case 'concat': {
       const dim = repeat.indexOf(true) & 3;
       return make([a, laid(type, ne.map((n, i) => (i === dim ? n + 1 : n)) as Four, other, seed + 1)], { dim });
     }
     case 'cpy': {
-      const to = ['f32', 'f16', 'bf16', 'q8_0', 'q4_0'][seed % 5], wide = to.startsWith('q') ? ([32 * (1 + (n0 % 3)), n1, n2, n3] as Four) : ne;
-      return make([laid(type, wide, layout, seed), { type: to, ne: wide, seed }], {});
+      const blocks = ([32 * (1 + (n0 % 3)), n1, n2, n3] as Four), to = ['f32', 'f16', 'bf16', 'q8_0', 'q4_0'][seed % 5];
+      if (to.startsWith('q')) return make([laid(type, blocks, layout, seed), { type: to, ne: blocks, seed }], {});
+      // Destinations with gaps and of other shapes, sources made of blocks.
+      const from = repeat[0] ? laid(repeat[1] ? 'q8_0' : 'q4_0', blocks, 'plain', seed) : a, wide = repeat[0] ? blocks : ne;
+      return make([from, laid(to, repeat[2] ? [wide[1], wide[0], wide[3], wide[2]] : wide, other, seed + 1)], {});
     }
     case 'get_rows': {
       const table = ['f32', 'f16', 'bf16', 'q8_0', 'q4_0'][seed % 5], width = table.startsWith('q') ? 64 : n0;
       return make([laid(table, [width, n1 + 2, n2, n3], layout === 'transposed' ? 'plain' : layout, seed), { type: 'i32', ne: [3, n2, n3], seed, modulo: n1 + 2 }], {});
     }
     case 'set_rows': {
-      const to = ['f32', 'f16', 'q8_0', 'q4_0'][seed % 4], width = to.startsWith('q') ? 64 : n0;
+      const to = ['f32', 'f16', 'bf16', 'q8_0', 'q4_0'][seed % 5], width = to.startsWith('q') ? 64 : n0;
       return make([laid(to, [width, n1 + 3, n2, n3], 'plain', seed), laid('f32', [width, 2, n2, n3], layout, seed + 1), { type: repeat[0] ? 'i64' : 'i32', ne: [2], values: [n1 + 1, 0] }], {});
     }
     case 'mul_mat': {
@@ -79,8 +92,10 @@ function caseOf({ op, ne, type, layout, other, repeat, seed }: Spec): Omit<OpCas
     case 'flash_attn_ext': {
       const kv = ['f32', 'f16', 'q8_0'][seed % 3], d = kv === 'q8_0' ? 32 : 4 + n0, dv = repeat[0] ? 32 : d, nKv = [1, 7, 40, 256, 300][seed % 5], tokens = 1 + (seed % 9), heads = 1 + (seed % 2);
       const cache = (width: number): Source => laid(kv, [width, nKv, heads, 1], kv === 'q8_0' ? 'plain' : other === 'transposed' ? 'permuted' : other, seed + width);
-      return make([laid('f32', [d, tokens, heads * (1 + (n1 % 3)), 1], layout, seed), cache(d), cache(dv), repeat[1] ? null : { type: repeat[3] ? 'f32' : 'f16', ne: [nKv, tokens], seed: seed + 9, scale: 3 }], { scale: 0.3, max_bias: repeat[1] || !repeat[2] ? 0 : 8, logit_softcap: repeat[3] ? 5 : 0 });
+      return make([laid('f32', [d, tokens, heads * (1 + (n1 % 3)), 1], layout, seed), cache(d), cache(dv), repeat[1] ? null : { type: repeat[3] ? 'f32' : 'f16', ne: [nKv, tokens], seed: seed + 9, scale: 3 }], { scale: 0.3, max_bias: repeat[1] || !repeat[2] ? 0 : 8, logit_softcap: repeat[3] ? 5 : 0, causal: nKv >= tokens ? seed & 1 : 0, window: nKv >= tokens && seed & 1 ? (seed >> 1) % 40 : 0 });
     }
+    case 'top_k': return make([a], { k: 1 + (seed % n0) });
+    case 'mean_of_rows': return make([laid(type, [n0, n1 + 3, 1, 1], layout, seed), { type: 'i32', ne: [3], values: [0, n1, 2] }, { type: 'i32', ne: [3], values: [n1 + 3, 3, 0] }], {});
     case 'argmax': return make([laid(type, [n0, n1, 1, 1], layout, seed)], {});
     default: return make([laid(type, [n0 + 4, n1, n2, n3], layout, seed)], { kind: repeat[0] ? 1 : 0, k0: 1 + (seed % 4), s0: 1 + (seed % 3), p0: 0 });
   }
@@ -151,19 +166,26 @@ describe.each(RUNS)('%s, %i threads', (name, threads) => {
     }), { seed: 20260 + op.length, numRuns: op === 'mul_mat' || op === 'flash_attn_ext' || op === 'cpy' ? 20 : 8 });
   });
 
-  it('in place: a view in the middle of a tensor', async () => {
-    const x = gaussian(5 * 37, 3), y = gaussian(3 * 37, 4);
-    const a = engine.tensor('f32', [37, 5], x), b = engine.tensor('f32', [37, 3], y), middle = view(a, [37, 3, 1, 1], [], 37 * 4);
-    await engine.compute(engine.plan(add_inplace(middle, b)));
+  it.each<[string, typeof add_inplace, (a: number, b: number) => number]>([
+    ['add', add_inplace, (a, b) => a + b], ['sub', sub_inplace, (a, b) => a - b], ['mul', mul_inplace, (a, b) => a * b], ['div', div_inplace, (a, b) => a / b],
+  ])('%s in place: a window in the middle of a tensor, and nothing around it', async (_, op, want) => {
+    const [n0, n1, w0, w1, at] = [41, 5, 37, 3, 43], x = gaussian(n0 * n1, 3), y = gaussian(w0 * w1, 4);
+    const a = engine.tensor('f32', [n0, n1], x), b = engine.tensor('f32', [w0, w1], y), window = view(a, [w0, w1], [n0 * 4], at * 4), plan = engine.plan(op(window, b));
+    await engine.compute(plan);
     const got = engine.read(a) as Float32Array;
-    x.forEach((v, i) => expect(got[i], `index ${i}`).toBe(i >= 37 && i < 4 * 37 ? Math.fround(v + y[i - 37]) : v));
+    x.forEach((v, i) => {
+      const column = (i - at) % n0, row = Math.floor((i - at) / n0), inside = i >= at && column < w0 && row < w1;
+      expect(got[i], `index ${i}`).toBe(inside ? Math.fround(want(v, y[row * w0 + column])) : v);
+    });
+    plan.dispose();
+    for (const t of [a, b]) engine.free(t);
   });
 
-  const TYPES: TypeName[] = ['q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'mxfp4', 'tq1_0', 'tq2_0'];
-  it.each(TYPES)('mul_mat of %s: plain, packed and dequantised', async (type) => {
-    const [k, n, m] = [512, 37, 3], w = gaussian(k * n, 5, 0.05), x = gaussian(k * m, 6);
-    const wf = engine.tensor('f32', [k, n], w), q = engine.tensor(type, [k, n]), back = engine.tensor('f32', [k, n]), xs = engine.tensor('f32', [k, m], x);
-    await engine.compute(engine.plan(cpy(wf, q)));
+  const INTEGER: TypeName[] = ['q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'q2_K', 'q3_K', 'q4_K', 'q5_K', 'q6_K', 'iq4_nl', 'iq4_xs', 'mxfp4', 'tq1_0', 'tq2_0'];
+  const READ_ONLY: TypeName[] = ['iq1_s', 'iq1_m', 'iq2_xxs', 'iq2_xs', 'iq2_s', 'iq3_xxs', 'iq3_s'];
+  it.each([...INTEGER, ...READ_ONLY])('mul_mat of %s: plain, packed and dequantised', async (type) => {
+    const [k, n, m] = [512, 37, 3], { typeSize, blckSize } = TYPE[type], x = gaussian(k * m, 6);
+    const q = engine.tensor(type, [k, n], randomBlocks(type, typeSize, (k * n) / blckSize, 5)), back = engine.tensor('f32', [k, n]), xs = engine.tensor('f32', [k, m], x);
     await engine.compute(engine.plan(cpy(q, back)));
     const d = engine.read(back) as Float32Array, want = Float64Array.from({ length: n * m }, (_, i) => {
       let sum = 0;
@@ -174,13 +196,46 @@ describe.each(RUNS)('%s, %i threads', (name, threads) => {
       await engine.compute(engine.plan(t));
       return engine.read(t) as Float32Array;
     };
-    expect(nmse(await product(mul_mat(q, xs)), want)).toBeLessThanOrEqual(QUANTISED_NMSE);
-    expect(nmse(await product(mul_mat(q, xs, { precision: 'f32' })), want)).toBeLessThanOrEqual(F32_NMSE);
+    // Both ways of a Linear: on activations of 8 bits, and dequantised.
+    const dequantised = mul_mat(q, xs, { precision: 'f32' }), readOnly = READ_ONLY.includes(type);
+    expect(engine.plan(mul_mat(q, xs)).explain()).toMatch(readOnly ? /no vec_dot for the type: weights dequantised/ : /integer vec_dot/);
+    expect(engine.plan(dequantised).explain()).toMatch(/weights dequantised, f32 vec_dot/);
+    expect(nmse(await product(mul_mat(q, xs)), want)).toBeLessThanOrEqual(readOnly ? F32_NMSE : QUANTISED_NMSE);
+    expect(nmse(await product(dequantised), want)).toBeLessThanOrEqual(F32_NMSE);
     const packed = await engine.pack(q), y = mul_mat(q, xs), plan = engine.plan(y);
-    expect(plan.explain()).toMatch(packed ? /packed GEMM/ : /integer vec_dot/);
+    if (packed) expect(plan.explain()).toMatch(/packed GEMM/);
+    expect(packed).toBe(!readOnly && !type.startsWith('tq'));
     await engine.compute(plan);
     expect(nmse(engine.read(y) as Float32Array, want)).toBeLessThanOrEqual(QUANTISED_NMSE);
-    for (const t of [wf, q, back, xs]) engine.free(t);
+    for (const t of [q, back, xs]) engine.free(t);
+  });
+
+  it.each<TypeName>(['f32', 'f16', 'bf16'])('mul_mat of %s: packed is what plain is', async (type) => {
+    const [k, n, m] = [96, 37, 5], wf = engine.tensor('f32', [k, n], gaussian(k * n, 7)), w = engine.tensor(type, [k, n]), xs = engine.tensor('f32', [k, m], gaussian(k * m, 8));
+    await engine.compute(engine.plan(cpy(wf, w)));
+    const product = async (): Promise<Float32Array> => {
+      const y = mul_mat(w, xs);
+      await engine.compute(engine.plan(y));
+      return engine.read(y) as Float32Array;
+    };
+    const plain = await product();
+    expect(await engine.pack(w)).toBe(true);
+    expect(engine.plan(mul_mat(w, xs)).explain()).toMatch(new RegExp(`${type} x f32: packed GEMM`));
+    expect(nmse(await product(), Float64Array.from(plain))).toBeLessThanOrEqual(F32_NMSE);
+    for (const t of [wf, w, xs]) engine.free(t);
+  });
+
+  it.each<TypeName>(['f32', 'i32', 'bf16', 'q8_0', 'q4_K', 'iq2_xs', 'mxfp4'])('cpy of %s to another shape moves its bytes', async (type) => {
+    const { typeSize, blckSize } = TYPE[type], src = engine.tensor(type, [512, 6]), r = random(9), bytes = Uint8Array.from({ length: (3072 / blckSize) * typeSize }, () => 256 * r());
+    engine.write(src, bytes);
+    const before = engine.read(src), rows = reshape(src, [512, 3, 2]), dst = engine.tensor(type, [1024, 3]);
+    await engine.compute(engine.plan(cpy(src, dst)));
+    expect(same(engine.read(dst), before)).toBe(true);
+    const turned = cont(permute(rows, 0, 2, 1, 3));
+    await engine.compute(engine.plan(turned));
+    const got = new Uint8Array(engine.read(turned).buffer), row = (512 / blckSize) * typeSize;
+    for (let r = 0; r < 6; r++) expect(same(got.subarray(r * row, (r + 1) * row), bytes.subarray(((r & 1) * 3 + (r >> 1)) * row, ((r & 1) * 3 + (r >> 1) + 1) * row)), `row ${r}`).toBe(true);
+    for (const t of [src, dst]) engine.free(t);
   });
 
   it('results that are computed twice, and from results of other plans', async () => {

@@ -42,6 +42,27 @@ describe('shapes and types', () => {
     ['reshape: gaps', () => core.reshape(core.transpose(f32(8, 4)), [32, 1, 1, 1]), 'ERR_TENSOR_SHAPE', /reshape: .*cont/],
     ['view: beyond the end', () => core.view(f32(8, 4), [8, 4, 1, 1], [], 4), 'ERR_TENSOR_SHAPE', /view: .*byte 132 of 128/],
     ['view: half a block', () => core.view(t('q8_0', 64, 2), [32, 2, 1, 1], [68], 17), 'ERR_TENSOR_SHAPE', /view: .*34 bytes/],
+    ['view: half a row', () => core.view(f32(8, 4), [8, 1.5, 1, 1]), 'ERR_TENSOR_SHAPE', /view: ne is \[8, 1.5, 1, 1\].*whole numbers/],
+    ['view: backwards', () => core.view(f32(8, 4), [8, 4], [-32], 96), 'ERR_TENSOR_SHAPE', /view: .*\[8, 4, 1, 1\].*-32/],
+    ['reshape: less than no rows', () => core.reshape(f32(8, 4), [-8, -4]), 'ERR_TENSOR_SHAPE', /reshape: ne is \[-8, -4\]/],
+    ['repeat: not once', () => core.repeat(f32(8, 4), [0, 4]), 'ERR_TENSOR_SHAPE', /repeat: ne is \[0, 4\]/],
+    ['repeat: no multiple', () => core.repeat(f32(8, 4), [12, 4]), 'ERR_TENSOR_SHAPE', /repeat: .*\[8, 4, 1, 1\].*\[12, 4, 1, 1\]/],
+    ['concat: between two dimensions', () => core.concat(f32(8, 4), f32(8, 4), 0.5), 'ERR_TENSOR_SHAPE', /concat: .*0\.5/],
+    ['concat: blocks', () => core.concat(t('q8_0', 32), t('q8_0', 32), 0), 'ERR_UNSUPPORTED_TYPE', /concat: .*q8_0 \[32, 1, 1, 1\] and .*q8_0/],
+    ['cast: no such type', () => core.cast(f32(32), 'q9' as never), 'ERR_UNSUPPORTED_TYPE', /cast: .*f32.*not q9/],
+    ['cpy: integers to floats', () => core.cpy(t('i32', 8), f32(8)), 'ERR_UNSUPPORTED_TYPE', /cpy: .*i32 \[8, 1, 1, 1\] and .*f32 \[8, 1, 1, 1\].*no kernel/],
+    ['silu: blocks', () => core.silu(t('q4_0', 32)), 'ERR_UNSUPPORTED_TYPE', /silu: .*q4_0 \[32, 1, 1, 1\]/],
+    ['scale: by nothing', () => core.scale(f32(8), undefined as never), 'ERR_TENSOR_SHAPE', /scale: .*undefined/],
+    ['rms_norm: no eps', () => core.rms_norm(f32(8, 4), undefined, NaN), 'ERR_TENSOR_SHAPE', /rms_norm: .*eps is NaN/],
+    ['norm: a negative eps', () => core.norm(f32(8, 4), undefined, undefined, -1), 'ERR_TENSOR_SHAPE', /norm: .*eps is -1/],
+    ['diag_mask_inf: half a token', () => core.diag_mask_inf(f32(8, 4), 0.5), 'ERR_TENSOR_SHAPE', /diag_mask_inf: .*0\.5/],
+    ['pool_1d: half an element', () => core.pool_1d(f32(8, 4), 'max', 1.5, 1), 'ERR_TENSOR_SHAPE', /pool_1d: .*\[8, 4, 1, 1\].*1\.5/],
+    ['argmax: more than a matrix', () => core.argmax(f32(8, 4, 2)), 'ERR_TENSOR_SHAPE', /argmax: .*\[8, 4, 2, 1\].*matrix/],
+    ['mean_of_rows: counts', () => core.mean_of_rows(f32(8, 4), t('i32', 3), t('i32', 2)), 'ERR_TENSOR_SHAPE', /mean_of_rows: .*\[8, 4, 1, 1\].*\[3, 1, 1, 1\].*\[2, 1, 1, 1\]/],
+    ['rope_ext: an unknown mode', () => core.rope_ext(f32(16, 2, 3), t('i32', 3), { mode: 'mrope' as never }), 'ERR_TENSOR_SHAPE', /rope_ext: .*mrope/],
+    ['rope_ext: a table of no positions', () => core.rope_ext(f32(16, 2, 3), t('i32', 3), { n_ctx: 0 }), 'ERR_TENSOR_SHAPE', /rope_ext: .*n_ctx is 0/],
+    ['flash_attn_ext: keys without a kernel', () => core.flash_attn_ext(f32(8, 4, 2), t('i32', 8, 9, 2), t('i32', 8, 9, 2)), 'ERR_UNSUPPORTED_TYPE', /flash_attn_ext: .*i32 \[8, 9, 2, 1\]/],
+    ['flash_attn_ext: half a window', () => core.flash_attn_ext(f32(8, 4, 2), f32(8, 9, 2), f32(8, 9, 2), undefined, { causal: true, window: 1.5 }), 'ERR_TENSOR_SHAPE', /flash_attn_ext: .*window is 1\.5/],
     ['permute: the same axis twice', () => core.permute(f32(8, 4), 0, 0, 2, 3), 'ERR_TENSOR_SHAPE', /permute/],
     ['transpose of blocks', () => core.transpose(t('q8_0', 64, 2)), 'ERR_TENSOR_SHAPE', /permute: .*q8_0/],
     ['top_k: more than there are', () => core.top_k(f32(8, 4), 9), 'ERR_TENSOR_SHAPE', /top_k: .*\[8, 4, 1, 1\].*9/],
@@ -49,6 +70,9 @@ describe('shapes and types', () => {
     ['tensor: no size', () => f32(4, 0), 'ERR_TENSOR_SHAPE', /\[4, 0\]/],
     ['tensor: five dimensions', () => f32(1, 1, 1, 1, 1), 'ERR_TENSOR_SHAPE', /one to four/],
     ['tensor: unknown type', () => t('f31' as never, 4), 'ERR_INVALID_ARGUMENT', /"f31".*f32/],
+    ['tensor: no ne', () => engine.tensor('f32', 4 as never), 'ERR_TENSOR_SHAPE', /tensor: ne is \[4\]; expected one to four/],
+    ['plan: a list', () => engine.plan([f32(4)] as never), 'ERR_INVALID_ARGUMENT', /plan: expected a tensor, got a list/],
+    ['read: nothing', () => engine.read(undefined as never), 'ERR_INVALID_ARGUMENT', /read: expected a tensor, got undefined/],
     ['tensor: too large', () => f32(1 << 20, 1 << 10), 'ERR_OUT_OF_MEMORY', /4096 MiB.*memoryBytes/],
   ])('%s', (_, make, code, says) => {
     let error: unknown;
@@ -110,8 +134,27 @@ describe('engines, data and plans', () => {
   it('indices outside their table', async () => {
     const ids = engine.tensor('i32', [2], Int32Array.of(0, 4)), plan = engine.plan(core.get_rows(f32(8, 4), ids));
     expect(await refused(() => engine.compute(plan))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(/get_rows: .*element 1 is 4.*0 to 3/) });
+    const [from, count] = [engine.tensor('i32', [2], Int32Array.of(0, 2)), engine.tensor('i32', [2], Int32Array.of(4, 3))];
+    expect(await refused(() => engine.compute(engine.plan(core.mean_of_rows(f32(8, 4), from, count))))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(/mean_of_rows: .*\[8, 4, 1, 1\].*element 1 means rows 2 to 5.*0 to 4/) });
     const pos = engine.tensor('i32', [3], Int32Array.of(0, 1, 64));
     expect(await refused(() => engine.compute(engine.plan(core.rope_ext(f32(16, 2, 3), pos, { n_ctx: 64 }))))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(/rope: .*element 2 is 64/) });
+  });
+
+  it('indices that are computed: NaN from get_rows and mean_of_rows, nothing from set_rows', async () => {
+    const x = engine.tensor('f32', [8, 4], new Float32Array(32).fill(1)), ids = core.argmax(engine.tensor('f32', [8, 2], Float32Array.of(0, 1, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, 1)));
+    const rows = core.get_rows(x, ids), mean = core.mean_of_rows(x, ids, core.argmax(engine.tensor('f32', [2, 2], Float32Array.of(0, 1, 0, 1)))), into = core.set_rows(core.cont(x), core.scale(rows, 2), ids);
+    await engine.compute(engine.plan(rows, mean, into));
+    for (const t of [rows, mean]) expect([...(engine.read(t) as Float32Array)]).toEqual([...Array<number>(8).fill(1), ...Array<number>(8).fill(NaN)]);
+    expect([...(engine.read(into) as Float32Array)]).toEqual(Array.from({ length: 32 }, (_, i) => (i >> 3 === 1 ? 2 : 1)));
+  });
+
+  it('a plan made before a matrix was packed', async () => {
+    const w = engine.tensor('f32', [5, 3], Float32Array.from({ length: 15 }, (_, i) => i)), x = engine.tensor('f32', [5], Float32Array.of(1, 1, 1, 1, 1)), y = core.mul_mat(w, x), early = engine.plan(y);
+    expect(await engine.pack(w)).toBe(true);
+    expect(await refused(() => engine.compute(early))).toMatchObject({ code: 'ERR_TENSOR_SHAPE', message: expect.stringMatching(/compute: .*\[5, 3, 1, 1\].*packed after/) });
+    await engine.compute(engine.plan(y));
+    expect([...(engine.read(y) as Float32Array)]).toEqual([10, 35, 60]);
+    engine.free(w);
   });
 
   it('packed tensors are only multiplied by and looked up in', async () => {
@@ -124,7 +167,9 @@ describe('engines, data and plans', () => {
 
   it('too much memory, threads that are none', async () => {
     expect(await refused(() => createEngine({ memoryBytes: 2 ** 32 }))).toMatchObject({ code: 'ERR_OUT_OF_MEMORY' });
-    expect(await refused(() => createEngine({ threads: 0 }))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
+    for (const options of [{ threads: 0 }, { threads: 1.5 }, { threads: 100_000 }, { memoryBytes: NaN }, { memoryBytes: 1000.5 }, { memoryBytes: -1 }]) {
+      expect(await refused(() => createEngine(options)), JSON.stringify(options)).toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
+    }
   });
 
   it('calls take turns, and an aborted signal stops one', async () => {

@@ -131,6 +131,8 @@ function flash(q: View, k: View, v: View, mask: View | null, p: Readonly<Record<
   for (let t = 0; t < tokens; t++) for (let h = 0; h < n_head; h++) {
     const g = Math.floor(h / group), x = stored(vecDotType[k.type], rowOf(q, t, h, 0));
     const scores = softMax(Float64Array.from({ length: k.ne[1] }, (_, j) => {
+      const last = k.ne[1] - tokens + t;
+      if (p.causal && (j > last || (p.window && j <= last - p.window))) return -Infinity;
       const s = x.reduce((a, e, i) => a + e * k.at(i, j, g, 0), 0) * p.scale;
       return (p.logit_softcap ? p.logit_softcap * Math.tanh(s / p.logit_softcap) : s) + slope(h, n_head, p.max_bias) * maskAt(mask, j, t, 0, 0);
     }));
@@ -150,16 +152,17 @@ const unary: Record<string, (x: number) => number> = {
   gelu: (x) => (x <= -10 ? 0 : x >= 10 ? x : tanhGelu(x)), gelu_quick: table((x) => x / (1 + Math.exp(-1.702 * x))), gelu_erf: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)),
   silu: (x) => x / (1 + Math.exp(-x)), relu: (x) => Math.max(0, x), tanh: Math.tanh, sigmoid: (x) => 1 / (1 + Math.exp(-x)), exp: Math.exp,
 };
-const gates: Record<string, (x: number) => number> = { swiglu: unary.silu, geglu: unary.gelu, reglu: unary.relu };
+const gates: Record<string, (x: number) => number> = { swiglu: unary.silu, geglu: unary.gelu, geglu_quick: unary.gelu_quick, geglu_erf: unary.gelu_erf, reglu: unary.relu };
 const binary: Record<string, (a: number, b: number) => number> = { add: (a, b) => a + b, sub: (a, b) => a - b, mul: (a, b) => a * b, div: (a, b) => a / b };
 
 /** The result of a case as numbers in the order of dst, before they are stored as dst's type. */
 export function evaluate(c: OpCase): Float64Array {
   const [a, b, m, k] = c.src.map((s) => (s ? open(s) : null)) as [View, View, View | null, View | null], p = c.params ?? {}, all = (g: (...i: Index) => number) => each(c.dst.ne, g);
   if (c.op in unary) return all((...i) => unary[c.op](a.at(...i)));
-  if (c.op in binary) return all((...i) => binary[c.op](a.at(...i), b.at(...(i.map((v, d) => v % b.ne[d]) as Index))));
+  const pair = binary[c.op.replace('_inplace', '')];
+  if (pair) return all((...i) => pair(a.at(...i), b.at(...(i.map((v, d) => v % b.ne[d]) as Index))));
   if (c.op in gates) return all((i0, ...i) => gates[c.op](a.at(i0, ...i)) * a.at(i0 + a.ne[0] / 2, ...i));
-  if (c.op.endsWith('glu_split')) return all((...i) => gates[c.op.slice(0, -6)](a.at(...i)) * b.at(...i));
+  if (c.op.endsWith('_split')) return all((...i) => gates[c.op.slice(0, -6)](a.at(...i)) * b.at(...i));
   switch (c.op) {
     case 'mul_mat': return mulMat(a, b);
     case 'rope_ext': return rope(a, b, m, p);
@@ -171,17 +174,20 @@ export function evaluate(c: OpCase): Float64Array {
       });
     }
     case 'flash_attn_ext': return flash(a, b, m!, k, p);
-    case 'norm': return rows(a, a.ne[0], (x) => { const mean = sum(x) / x.length, s = Math.sqrt(sum(x.map((v) => (v - mean) ** 2)) / x.length + p.eps); return x.map((v) => (v - mean) / s); });
-    case 'rms_norm': return rows(a, a.ne[0], (x) => { const s = Math.sqrt(sum(x.map((v) => v * v)) / x.length + p.eps); return x.map((v) => v / s); });
+    case 'norm': return rows(a, a.ne[0], (x) => { const mean = sum(x) / x.length, s = Math.sqrt(sum(x.map((v) => (v - mean) ** 2)) / x.length + p.eps); return x.map((v, i) => ((v - mean) / s) * (b ? b.at(i, 0, 0, 0) : 1) + (m ? m.at(i, 0, 0, 0) : 0)); });
+    case 'rms_norm': return rows(a, a.ne[0], (x) => { const s = Math.sqrt(sum(x.map((v) => v * v)) / x.length + p.eps); return x.map((v, i) => (v / s) * (b ? b.at(i, 0, 0, 0) : 1)); });
     case 'l2_norm': return rows(a, a.ne[0], (x) => { const s = Math.max(Math.sqrt(sum(x.map((v) => v * v))), p.eps); return x.map((v) => v / s); });
     case 'sum_rows': return rows(a, 1, (x) => [sum(x)]);
     case 'mean': return rows(a, 1, (x) => [sum(x) / x.length]);
     case 'argmax': return rows(a, 1, (x) => [x.indexOf(Math.max(...x))]);
     case 'argsort': return rows(a, a.ne[0], (x) => [...x.keys()].sort((i, j) => (p.order ? x[j] - x[i] : x[i] - x[j])));
+    case 'top_k': return rows(a, p.k, (x) => [...x.keys()].sort((i, j) => x[j] - x[i]).slice(0, p.k));
+    case 'mean_of_rows': return all((i0, i1) => sum(Float64Array.from({ length: m!.at(i1, 0, 0, 0) }, (_, r) => a.at(i0, b.at(i1, 0, 0, 0) + r, 0, 0))) / Math.max(1, m!.at(i1, 0, 0, 0)));
     case 'pool_1d': return rows(a, c.dst.ne[0], (x) => Array.from({ length: c.dst.ne[0] }, (_, i) => { const part = x.subarray(i * p.s0, i * p.s0 + p.k0); return p.kind ? sum(part) / p.k0 : Math.max(...part); }));
     case 'repeat': return all((...i) => a.at(...(i.map((v, d) => v % a.ne[d]) as Index)));
     case 'concat': return all((...i) => (i[p.dim] < a.ne[p.dim] ? a.at(...i) : b.at(...(i.map((v, d) => (d === p.dim ? v - a.ne[d] : v)) as Index))));
-    case 'scale': return all((...i) => a.at(...i) * p.s);
+    case 'scale': return all((...i) => a.at(...i) * p.s + (p.b ?? 0));
+    case 'soft_cap': return all((...i) => p.cap * Math.tanh(a.at(...i) / p.cap));
     case 'clamp': return all((...i) => Math.min(p.max, Math.max(p.min, a.at(...i))));
     case 'diag_mask_inf': return all((...i) => (i[0] > i[1] + p.n_past ? -Infinity : a.at(...i)));
     case 'get_rows': return all((i0, i1, i2, i3) => a.at(i0, b.at(i1, i2, i3, 0), i2, i3));
