@@ -1,3 +1,4 @@
+/** Generations and conversations as people use them: parts to iterate over, or the whole to await. */
 import { QuantletError } from './errors.ts';
 
 /** Parts as they come, and the whole. */
@@ -26,19 +27,32 @@ export function createStream<Part, Result>(what: string, make: () => AsyncGenera
       throw error;
     } finally {
       // After the other two this does nothing: the consumer left the loop early.
-      settle.reject(new DOMException(`the ${what} was left before its end`, 'AbortError'));
+      settle.reject(left());
     }
   }
-  const start = (): AsyncGenerator<Part, void> => {
+  const left = (): DOMException => new DOMException(`the ${what} was left before its end`, 'AbortError');
+  const start = (): AsyncIterator<Part, void> => {
     if (started) throw new QuantletError('ERR_INVALID_ARGUMENT', `this ${what} is already being iterated over; start a new one`);
     started = true;
-    return run();
+    const parts = run();
+    return {
+      next: () => parts.next(),
+      async return() {
+        const end = await parts.return();
+        settle.reject(left()); // for a generator that had not begun: nothing of it runs then, its finally neither
+        return end;
+      },
+    };
   };
   return {
     [Symbol.asyncIterator]: start,
     result() {
-      if (!started) void (async () => { for await (const _ of start()); })().catch(() => {});
+      if (!started) void drain(start()).catch(() => {});
       return result;
     },
   };
+}
+
+async function drain(parts: AsyncIterator<unknown, void>): Promise<void> {
+  while (!(await parts.next()).done);
 }

@@ -139,6 +139,12 @@ describe.each(BUILDS)('%s', (build) => {
     expect((await model.generate('the cat', { ...greedy, maxTokens: 30 }).result()).ids).toHaveLength(30);
   }));
 
+  it('a generation that is left before it began says so, too', () => withModel({ build }, async (model) => {
+    const generation = model.generate('the cat', greedy), parts = generation[Symbol.asyncIterator]();
+    await parts.return?.();
+    expect((await failure(generation.result())).code).toBe('AbortError');
+  }));
+
   it('a generation is iterated once; result() and the loop may go together', () => withModel({ build }, async (model) => {
     const generation = model.generate('the cat', { ...greedy, maxTokens: 10 });
     const result = generation.result();
