@@ -16,7 +16,7 @@ import { openModelFiles, type ModelSource } from './model-files.ts';
 import type { Platform } from './platform.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
 import { loadState, saveState, type SaveStateOptions } from './state.ts';
-import { MAX_THREADS } from './threads/executor.ts';
+import { checkThreads, disposedError } from './threads/executor.ts';
 import { createTokenizer, type DecodeOptions, type EncodeOptions, type Tokenizer } from './tokenize/tokenizer.ts';
 import { warmUp } from './warm-up.ts';
 import type { WebOptions } from './web/options.ts';
@@ -126,7 +126,7 @@ export class Model {
     this.contextLength = engine.contextLength;
     this.stats = stats;
     const assertUsable = (): void => {
-      if (this.#disposed) throw new QuantletError('ERR_DISPOSED', 'the model was disposed of; load it again');
+      if (this.#disposed) throw disposedError();
     };
     const scheduler = createScheduler({ nBatch: engine.batchSize, nSlots: engine.parallel, causal: engine.hparams.causal, slotCells: engine.slotCells, maxOutputs: Math.min(engine.batchSize, engine.maxOutputs), step: engine.step });
     const slots = Array.from({ length: engine.parallel }, (_, index) => ({ index, tokens: [] as number[] }));
@@ -223,7 +223,7 @@ export class Model {
   /** Frees memory and threads; whatever is still generating ends with ERR_DISPOSED. */
   dispose(): Promise<void> {
     this.#disposed ??= (async () => {
-      this.state.scheduler.close(new QuantletError('ERR_DISPOSED', 'the model was disposed of; load it again'));
+      this.state.scheduler.close(disposedError());
       await this.state.engine.executor.dispose();
     })();
     return this.#disposed;
@@ -252,7 +252,7 @@ function refuseAdapter(gguf: GGUF): void {
 /** What entries make their loadModel of. */
 export async function loadModelOn(platform: Platform, source: ModelSource | readonly ModelSource[], options: LoadOptions = {}): Promise<Model> {
   const { signal } = options;
-  const threads = options.threads === undefined ? undefined : positive('threads', options.threads, 1, 1, MAX_THREADS);
+  const threads = checkThreads(options.threads);
   if (options.contextLength !== undefined) positive('contextLength', options.contextLength, 0, 0);
   const parallel = options.parallel === undefined ? undefined : positive('parallel', options.parallel, 1);
   const batchSize = positive('batchSize', options.batchSize, 512);

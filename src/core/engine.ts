@@ -9,7 +9,7 @@ import { lower, type Record } from '../graph/lower.ts';
 import { ALIGN, createPlan, encodePlan, expand, place, type Plan as GraphPlan } from '../graph/plan.ts';
 import { fourDims, isContiguous, leaf, nbytes, refuse, shape, type Tensor } from '../graph/tensor.ts';
 import type { Platform } from '../platform.ts';
-import { MAX_THREADS } from '../threads/executor.ts';
+import { checkThreads } from '../threads/executor.ts';
 import { createShared } from '../threads/shared.ts';
 import { createSingle } from '../threads/single.ts';
 import { TYPE, type TypeName } from '../type-traits.ts';
@@ -89,8 +89,7 @@ interface Made {
 
 export async function createEngineOn(platform: Platform, options: EngineOptions = {}): Promise<Engine> {
   const build = pickBuild(platform.features(), options.build || platform.forcedBuild()), shared = isThreaded(build);
-  const threads = shared ? (options.threads ?? platform.defaultThreads()) : 1;
-  if (!Number.isInteger(threads) || threads < 1 || threads > MAX_THREADS) throw new QuantletError('ERR_INVALID_ARGUMENT', `threads is ${threads}; expected a whole number from 1 to ${MAX_THREADS}`);
+  const asked = checkThreads(options.threads), threads = shared ? (asked ?? platform.defaultThreads()) : 1;
   const bytes = options.memoryBytes ?? DEFAULT_BYTES;
   if (!Number.isSafeInteger(bytes) || bytes < 1) throw new QuantletError('ERR_INVALID_ARGUMENT', `memoryBytes is ${bytes}; expected a whole number of at least 1`);
   if (!(bytes + ARENA_BASE + 65536 < MEMORY_LIMIT)) throw new QuantletError('ERR_OUT_OF_MEMORY', `memoryBytes is ${bytes}; one WebAssembly memory has 4096 MiB at most`);

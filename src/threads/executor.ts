@@ -1,11 +1,10 @@
 /** What runs steps: the arena and the threads over it. The rest of the host knows nothing else of threads and memories. */
+import { QuantletError } from '../errors.ts';
+
 export interface Range {
   readonly at: number;
   readonly length: number;
 }
-
-/** More than any machine has cores; each costs a worker and its scratch memory (ggml's GGML_MAX_N_THREADS). */
-export const MAX_THREADS = 512;
 
 export interface Step {
   /** Address of the plan. */
@@ -37,6 +36,18 @@ export interface Executor {
   rest(): void;
   dispose(): Promise<void>;
 }
+
+/** More than any machine has cores; each costs a worker and its scratch memory (ggml's GGML_MAX_N_THREADS). A step's number has room for 1023. */
+const MAX_THREADS = 512;
+
+/** The option `threads`; undefined where it was left out. @throws ERR_INVALID_ARGUMENT */
+export function checkThreads(threads: number | undefined): number | undefined {
+  if (threads === undefined || (Number.isInteger(threads) && threads >= 1 && threads <= MAX_THREADS)) return threads;
+  throw new QuantletError('ERR_INVALID_ARGUMENT', `threads is ${threads}; expected a whole number from 1 to ${MAX_THREADS}`);
+}
+
+/** What everything that was under way ends with, and all that comes after. */
+export const disposedError = (): QuantletError => new QuantletError('ERR_DISPOSED', 'the model (or engine) was disposed of; load (or create) it again');
 
 /** Lets timers, input and output go first. setImmediate where there is one: a message channel keeps a Node process alive. */
 export const yieldToEventLoop: () => Promise<void> = (() => {

@@ -1,7 +1,7 @@
 /** No shared memory: one worker holds memory and kernels and computes; this thread reaches it by messages and stays free. */
 import { QuantletError } from '../errors.ts';
 import type { Channel } from '../web/rpc.ts';
-import type { Executor, Range, Step } from './executor.ts';
+import { disposedError, type Executor, type Range, type Step } from './executor.ts';
 
 export interface RemoteInit {
   readonly role: 'remote';
@@ -29,19 +29,19 @@ export async function createRemote(channel: Channel, module: WebAssembly.Module,
   let disposed = false;
 
   const send = async (request: Omit<RemoteRequest, 'writes'>, signal?: AbortSignal): Promise<Uint8Array | undefined> => {
-    if (disposed) throw gone();
+    if (disposed) throw disposedError();
+    signal?.throwIfAborted(); // before the writes are taken: they are needed by whoever comes next
     const taken = writes;
     writes = [];
     try {
       return await channel.call({ writes: taken, ...request } satisfies RemoteRequest, { transfer: taken.map((w) => w.bytes.buffer as ArrayBuffer), signal });
     } catch (error) {
-      if (disposed) throw gone();
+      if (disposed) throw disposedError();
       signal?.throwIfAborted();
       if (error instanceof QuantletError) throw error;
       throw new QuantletError('ERR_WORKER_LOST', `the worker failed in the middle of a step: ${error instanceof Error ? error.message : String(error)}; the model is usable again, the text so far is not continued`, { cause: error });
     }
   };
-  const gone = (): QuantletError => new QuantletError('ERR_DISPOSED', 'the model was disposed of; load it again');
 
   return {
     threads: 1,

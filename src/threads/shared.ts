@@ -5,7 +5,7 @@
 import { QuantletError } from '../errors.ts';
 import { CLOSED, SYNC, SYNC_SIZE } from '../graph/layout.ts';
 import { instantiate } from '../wasm/load.ts';
-import type { Executor, Step } from './executor.ts';
+import { disposedError, type Executor, type Step } from './executor.ts';
 
 /** What a worker needs to serve: kernels.serve(sync, ith, last, idleNs). */
 export interface ServeTask {
@@ -38,6 +38,9 @@ export const IDLE_MS = 250;
  */
 const SPIN = 60_000;
 const SPIN_CROWDED = 100;
+
+/** Where nobody watches for the end of a step: the pause between two looks. */
+const LOOK_AGAIN_MS = 4;
 
 /** Low bits of a step's number: how many threads take part in it (assembly/sync.ts step_threads). */
 const STEP_SHIFT = 10;
@@ -95,11 +98,9 @@ export function createShared(module: WebAssembly.Module, memory: WebAssembly.Mem
         return;
       }
       await shift; // the threads are on their way home: the next shift starts when all are
-      if (disposed) throw gone();
+      if (disposed) throw disposedError();
     }
   };
-
-  const gone = (): QuantletError => new QuantletError('ERR_DISPOSED', 'the model was disposed of; load it again');
 
   /** Waits for DONE without blocking this thread. */
   const finished = async (): Promise<void> => {
@@ -107,12 +108,13 @@ export function createShared(module: WebAssembly.Module, memory: WebAssembly.Mem
       const done = Atomics.load(words, SYNC.done);
       if (lost !== undefined) {
         await shift;
-        if (disposed) throw gone();
+        if (disposed) throw disposedError();
         if (lost instanceof QuantletError && lost.code === 'ERR_BUNDLED') throw lost;
         throw new QuantletError('ERR_WORKER_LOST', `a worker thread ended in the middle of a step: ${lost instanceof Error ? lost.message : String(lost)}; the model is usable again, the text so far is not continued`, { cause: lost });
       }
       if (done === posted) return;
-      if (crew.changed) await crew.changed(sync + 4 * SYNC.done, done);
+      // Whoever watches may be lost in the middle of a step, which goes on all the same: then it is looked at again a little later.
+      if (crew.changed) await crew.changed(sync + 4 * SYNC.done, done).catch(() => new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS)));
       else {
         const wait = Atomics.waitAsync(words, SYNC.done, done);
         if (wait.async) await wait.value;
@@ -126,7 +128,7 @@ export function createShared(module: WebAssembly.Module, memory: WebAssembly.Mem
     read: (at, length) => new Uint8Array(memory.buffer, at, length),
     view: (at, length) => new Uint8Array(memory.buffer, at, length),
     async run(step, signal) {
-      if (disposed) throw gone();
+      if (disposed) throw disposedError();
       signal?.throwIfAborted();
       kernels.begin(step.plan, step.nTokens, step.nOutputs);
       Atomics.store(words, SYNC.cancel, 0);

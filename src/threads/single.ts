@@ -1,7 +1,6 @@
 /** No threads: the caller's thread computes, in slices of records, and lets the event loop go first in between. */
-import { QuantletError } from '../errors.ts';
 import { instantiate } from '../wasm/load.ts';
-import { yieldToEventLoop, type Executor } from './executor.ts';
+import { disposedError, yieldToEventLoop, type Executor } from './executor.ts';
 
 /**
  * A slice ends after the record that passes this; a record by itself may take longer (a prompt's largest product). It goes on
@@ -18,9 +17,10 @@ export function createSingle(module: WebAssembly.Module, memory: WebAssembly.Mem
     read: (at, length) => new Uint8Array(memory.buffer, at, length),
     view: (at, length) => new Uint8Array(memory.buffer, at, length),
     async run({ plan, nTokens, nOutputs, from, to }, signal) {
+      signal?.throwIfAborted();
       kernels.begin(plan, nTokens, nOutputs);
       for (let i = from; i < to; i++) {
-        if (disposed) throw new QuantletError('ERR_DISPOSED', 'the model was disposed of while it was computing');
+        if (disposed) throw disposedError();
         kernels.compute(plan, sync, 0, 1, i, i + 1);
         if (performance.now() - since < SLICE_MS) continue;
         await yieldTurn();

@@ -5,28 +5,32 @@ import type { Crew, ServeTask } from './shared.ts';
 
 /** As many threads as could be started, at least one; a lost worker is replaced when the next shift begins. */
 export async function createCrew(start: () => Promise<Channel>, module: WebAssembly.Module, memory: WebAssembly.Memory, nth: number): Promise<Crew> {
-  const hire = async (): Promise<Channel> => {
+  /** A worker that has taken its role; one that cannot is ended. */
+  const hire = async (init: ThreadInit | WatchInit): Promise<Channel> => {
     const channel = await start();
-    await channel.call({ role: 'thread', module, memory } satisfies ThreadInit);
-    return channel;
+    try {
+      await channel.call(init);
+      return channel;
+    } catch (error) {
+      channel.close();
+      throw error;
+    }
   };
-  const hired = await Promise.allSettled(Array.from({ length: nth }, hire));
+  const thread: ThreadInit = { role: 'thread', module, memory };
+  const hired = await Promise.allSettled(Array.from({ length: nth }, () => hire(thread)));
   const workers = hired.flatMap((h) => (h.status === 'fulfilled' ? [h.value] : []));
   const refused = hired.find((h) => h.status === 'rejected');
   if (workers.length === 0) throw (refused as PromiseRejectedResult).reason;
 
   let watcher: Channel | undefined;
   const changed = async (at: number, value: number): Promise<void> => {
-    if (!watcher) {
-      watcher = await start();
-      await watcher.call({ role: 'watch', memory } satisfies WatchInit);
-    }
+    if (!watcher || watcher.lost) watcher = await hire({ role: 'watch', memory });
     await watcher.call({ at, value });
   };
   return {
     nth: workers.length,
     async start(task: ServeTask) {
-      if (workers[task.ith].lost) workers[task.ith] = await hire();
+      if (workers[task.ith].lost) workers[task.ith] = await hire(thread);
       await workers[task.ith].call(task);
     },
     // Firefox before 145 and Safari before 16.4 have no Atomics.waitAsync.

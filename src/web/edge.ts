@@ -20,7 +20,6 @@ function createStepwise(module: WebAssembly.Module, memoryBytes: number, sync: n
   return {
     ...single,
     async run(step, signal) {
-      signal?.throwIfAborted();
       await single.run(step, signal);
       await macrotask();
     },

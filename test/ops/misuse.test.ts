@@ -172,6 +172,17 @@ describe('engines, data and plans', () => {
     }
   });
 
+  it.each(['simd', 'relaxed'] as const)('a signal that is aborted already stops %s before it computes', async (build) => {
+    await using single = await createEngine({ build });
+    const x = single.tensor('f32', [4], Float32Array.of(1, 2, 3, 4)), plan = single.plan(core.add_inplace(x, x));
+    expect(await refused(() => single.compute(plan, AbortSignal.abort(new Error('enough'))))).toMatchObject({ message: 'enough' });
+    expect(single.read(x)).toEqual(Float32Array.of(1, 2, 3, 4));
+  });
+
+  it('more threads than the sync block counts are refused', async () => {
+    for (const threads of [0, 1.5, 513, 1024]) expect(await refused(() => createEngine({ threads }))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringContaining('512') });
+  });
+
   it('calls take turns, and an aborted signal stops one', async () => {
     const x = engine.tensor('f32', [64], new Float32Array(64).fill(1)), y = core.scale(x, 3), plan = engine.plan(y);
     await Promise.all([engine.compute(plan), engine.compute(plan), engine.compute(plan)]);

@@ -1,29 +1,14 @@
+/** Calls between a page and its worker, the executor and the crew over them, and kernels that a page brings. */
 import { readFileSync } from 'node:fs';
-import { MessageChannel, type MessagePort } from 'node:worker_threads';
-import { afterAll, describe, expect, it } from 'vitest';
+import { describe, expect, it } from 'vitest';
 import { QuantletError } from '../../src/errors.ts';
-import { answerCalls, openChannel, type WorkerLike, type WorkerScope } from '../../src/web/rpc.ts';
+import { createRemote, type RemoteRequest } from '../../src/threads/remote.ts';
+import { createCrew } from '../../src/threads/web.ts';
+import { answerCalls, openChannel, type Channel } from '../../src/web/rpc.ts';
 import { BUILDS } from '../../src/wasm/load.ts';
 import { buildOf, compileWasm } from '../../src/web/wasm.ts';
 import { root } from '../support.ts';
-
-/** Both ends of a real message channel: a page's view of its worker, and the worker's own scope. */
-function pair(): { worker: WorkerLike; scope: WorkerScope; fail: (message: string) => void } {
-  const { port1, port2 } = new MessageChannel();
-  afterAll(() => port1.close());
-  const errors: ((event: Event) => void)[] = [];
-  const worker: WorkerLike = {
-    postMessage: (message, transfer) => port1.postMessage(message, transfer as ArrayBuffer[]),
-    addEventListener(type, listener) {
-      if (type === 'message') (port1 as MessagePort).on('message', (data) => listener({ data } as MessageEvent));
-      if (type === 'error') errors.push(listener);
-    },
-    terminate: () => port1.close(),
-  };
-  const scope: WorkerScope = { postMessage: (message, transfer) => port2.postMessage(message, transfer as ArrayBuffer[]), onmessage: null };
-  port2.on('message', (data) => scope.onmessage?.({ data } as MessageEvent));
-  return { worker, scope, fail: (message) => errors.forEach((e) => e({ message } as ErrorEvent)) };
-}
+import { pair, type Pair } from './pair.ts';
 
 describe('calls between a page and its worker', () => {
   it('answers in any order, hands bytes over, and keeps error codes', async () => {
@@ -61,8 +46,61 @@ describe('calls between a page and its worker', () => {
   });
 });
 
+const bytesOf = (build: string) => readFileSync(new URL(`dist/wasm/${build}.wasm`, root));
+
+describe('an executor in one worker', () => {
+  it('a step that is aborted before it is sent takes nothing of what was written', async () => {
+    const { worker, scope } = pair(), seen: RemoteRequest[] = [];
+    answerCalls(scope, (request: RemoteRequest) => void seen.push(request));
+    const executor = await createRemote(openChannel(worker), new WebAssembly.Module(bytesOf('simd')), 65536, 0);
+    const step = { plan: 0, nTokens: 1, nOutputs: 1, from: 0, to: 1 }, bytes = Uint8Array.of(1, 2, 3);
+    await executor.write(64, bytes);
+    await expect(executor.run(step, AbortSignal.abort(new Error('stop')))).rejects.toThrow('stop');
+    await executor.run(step);
+    expect(seen.slice(1)).toEqual([{ writes: [{ at: 64, bytes }], step }]);
+    await executor.dispose();
+  });
+});
+
+describe('a crew of workers', () => {
+  const module = new WebAssembly.Module(bytesOf('simd-threads')), memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });
+  /** Starts workers that answer their first requests as the list says. */
+  const starting = (...answers: ((request: { role?: string }) => unknown)[]): { pairs: Pair[]; start: () => Promise<Channel> } => {
+    const pairs: Pair[] = [];
+    const start = async (): Promise<Channel> => {
+      const one = pair();
+      answerCalls(one.scope, answers[pairs.length] ?? (() => undefined));
+      pairs.push(one);
+      return openChannel(one.worker);
+    };
+    return { pairs, start };
+  };
+
+  it('a worker that cannot take its place is ended, the others serve', async () => {
+    const { pairs, start } = starting(() => undefined, () => { throw new Error('no memory'); });
+    const crew = await createCrew(start, module, memory, 2);
+    expect([crew.nth, ...pairs.map((p) => p.terminated)]).toEqual([1, false, true]);
+    await crew.dispose();
+  });
+
+  it('without Atomics.waitAsync a watcher that was lost is replaced', async () => {
+    const { waitAsync } = Atomics;
+    Reflect.deleteProperty(Atomics, 'waitAsync');
+    try {
+      const { pairs, start } = starting();
+      const crew = await createCrew(start, module, memory, 1);
+      await crew.changed!(0, 0);
+      pairs[1].fail('out of memory');
+      await crew.changed!(0, 0);
+      expect(pairs).toHaveLength(3);
+      await crew.dispose();
+    } finally {
+      Object.assign(Atomics, { waitAsync });
+    }
+  });
+});
+
 describe('kernels that a page brings', () => {
-  const bytesOf = (build: string) => readFileSync(new URL(`dist/wasm/${build}.wasm`, root));
   it('say which build they are', async () => {
     for (const build of BUILDS) expect(buildOf(await compileWasm(bytesOf(build)))).toBe(build);
     expect(() => buildOf(new WebAssembly.Module(bytesOf('simd')), 'relaxed')).toThrow(/"simd".*"relaxed"/);
