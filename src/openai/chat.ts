@@ -1,8 +1,8 @@
 import { isRecord } from '../chat/json.ts';
 import type { ChatMessage, ChatTool } from '../chat/messages.ts';
 import { collectEvents, type ChatEvent } from '../chat/parser.ts';
-import { prepareChat, runChat, type ChatOptions, type ChatOutcome, type ChatStep } from '../chat/run.ts';
-import { answer, createUsage, drained, mapped, newId, type Context } from './context.ts';
+import { prepareChat, runChat, type ChatOptions, type ChatOutcome, type ChatStep, type PreparedChat } from '../chat/run.ts';
+import { answer, createUsage, drained, mapped, newId, type Context, type UsageCounter } from './context.ts';
 import { booleanField, invalid, numberField, recordField, stringField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { chatEntry } from './logprobs.ts';
@@ -69,7 +69,7 @@ export async function chatCompletions(context: Context, body: Body): Promise<Res
 }
 
 /** Runs one choice and counts its tokens, however it ends. */
-async function* runChoice(context: Context, usage: ReturnType<typeof createUsage>, chat: Parameters<typeof runChat>[1]): AsyncGenerator<ChatStep, ChatOutcome> {
+async function* runChoice(context: Context, usage: UsageCounter, chat: PreparedChat): AsyncGenerator<ChatStep, ChatOutcome> {
   let tokens = 0;
   let outcome: ChatOutcome | undefined;
   try {
@@ -79,7 +79,7 @@ async function* runChoice(context: Context, usage: ReturnType<typeof createUsage
     });
     return outcome;
   } finally {
-    usage.add(chat.promptIds.length, tokens, outcome?.result);
+    usage.add(0, chat.promptIds.length, tokens, outcome?.result);
   }
 }
 

@@ -1,7 +1,7 @@
 import { roomFor } from '../chat/run.ts';
 import type { GenerateOptions, GenerationPart, GenerationResult } from '../generate.ts';
 import { maxChoices } from './chat.ts';
-import { answer, createUsage, drained, mapped, newId, type Context } from './context.ts';
+import { answer, createUsage, drained, mapped, newId, type Context, type UsageCounter } from './context.ts';
 import { booleanField, inputsField, numberField, recordField, stringField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { completionLogprobs } from './logprobs.ts';
@@ -29,9 +29,9 @@ export async function completions(context: Context, body: Body): Promise<Respons
   const head = { id: newId('cmpl-'), object: 'text_completion', created: context.created, model: backend.name };
   const usage = createUsage(context.metrics);
   const run = (index: number): TextRun => {
-    const { ids, room } = prompts[Math.floor(index / n)];
+    const prompt = Math.floor(index / n), { ids, room } = prompts[prompt];
     const seed = shared.seed === undefined ? {} : { seed: (shared.seed + (index % n)) % 2 ** 32 };
-    return runText(context, usage, ids, { ...shared, ...seed, maxTokens: Math.min(maxTokens ?? room, room) });
+    return runText(context, usage, prompt, ids, { ...shared, ...seed, maxTokens: Math.min(maxTokens ?? room, room) });
   };
   const echoed = (index: number): string => (echo ? prompts[Math.floor(index / n)].text() : '');
   const reason = (result: GenerationResult): string => (result.finishReason === 'eog' || result.finishReason === 'stop' ? 'stop' : 'length');
@@ -70,8 +70,8 @@ export async function completions(context: Context, body: Body): Promise<Respons
 
 export type TextRun = AsyncGenerator<GenerationPart, GenerationResult>;
 
-/** Runs one generation and counts its tokens, however it ends. */
-export async function* runText(context: Context, usage: ReturnType<typeof createUsage>, ids: readonly number[], options: GenerateOptions): TextRun {
+/** Runs one generation for a request's prompt of this number, and counts its tokens, however it ends. */
+export async function* runText(context: Context, usage: UsageCounter, prompt: number, ids: readonly number[], options: GenerateOptions): TextRun {
   let tokens = 0;
   let result: GenerationResult | undefined;
   try {
@@ -82,7 +82,7 @@ export async function* runText(context: Context, usage: ReturnType<typeof create
     }
     return (result = await generation.result());
   } finally {
-    usage.add(ids.length, tokens, result);
+    usage.add(prompt, ids.length, tokens, result);
   }
 }
 

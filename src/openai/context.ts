@@ -34,17 +34,26 @@ export interface Usage {
   readonly prompt_tokens_details: { readonly cached_tokens: number };
 }
 
-/** What generations cost; several of one request are added up, the prompt counted once. */
-export function createUsage(metrics: Metrics): { add(promptTokens: number, completionTokens: number, result: GenerationResult | undefined): void; total(): Usage } {
+/** Counts what the generations of one request cost. */
+export interface UsageCounter {
+  /**
+   * One generation has ended, however it did.
+   * @param prompt which of the request's prompts it was for: the `n` answers to one prompt count its tokens once, as OpenAI does
+   * @param result undefined where it was cut short
+   */
+  add(prompt: number, promptTokens: number, completionTokens: number, result: GenerationResult | undefined): void;
+  total(): Usage;
+}
+
+export function createUsage(metrics: Metrics): UsageCounter {
   const prompts = new Map<number, number>();
   let completion = 0;
   let cached = 0;
-  let index = 0;
   return {
-    add(promptTokens, completionTokens, result) {
-      prompts.set(index++, promptTokens);
+    add(prompt, promptTokens, completionTokens, result) {
+      if (!prompts.has(prompt)) cached += result ? promptTokens - result.timings.promptTokens : 0;
+      prompts.set(prompt, promptTokens);
       completion += completionTokens;
-      cached += result ? promptTokens - result.timings.promptTokens : 0;
       metrics.generated(result?.timings.promptTokens ?? promptTokens, completionTokens, result?.timings.promptMs ?? 0, result?.timings.predictedMs ?? 0);
     },
     total() {

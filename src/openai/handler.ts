@@ -19,7 +19,7 @@ export interface HandlerOptions {
   cors?: boolean | readonly string[];
   /** Bytes of a request body at most. Default 10 MiB. */
   maxBodyBytes?: number;
-  /** Milliseconds for a request body to arrive. Default 30 s. */
+  /** Milliseconds for a request body to arrive. Default 30 s. Timers end at 2^31 - 1 (25 days): more means that, here and below. */
   bodyTimeoutMs?: number;
   /** Milliseconds for an answer, waiting included; 0 for no limit. Default 10 min. */
   timeoutMs?: number;
@@ -42,6 +42,9 @@ export interface Access {
   readonly status: number;
   readonly ms: number;
 }
+
+/** The longest time that setTimeout takes: anything above ends at once. */
+const MOST_MS = 2 ** 31 - 1;
 
 type Endpoint =
   | { readonly method: 'GET'; readonly open?: boolean; readonly run: (context: Context) => Response }
@@ -111,7 +114,7 @@ export function createHandler(backend: Backend, options: HandlerOptions = {}): (
   for (const name of Object.keys(limits) as (keyof typeof limits)[]) {
     const value = options[name] ?? limits[name];
     if (!Number.isInteger(value) || value < 0) throw new QuantletError('ERR_INVALID_ARGUMENT', `${name} is ${value}; expected a whole number from 0 on.`);
-    limits[name] = value;
+    limits[name] = name.endsWith('Ms') ? Math.min(value, MOST_MS) : value;
   }
   const cors = options.cors ?? false;
   const paths = endpoints(options);

@@ -40,7 +40,7 @@ export async function completion(context: Context, body: Body): Promise<Response
 
   async function* chunks(): AsyncGenerator<object | string, void> {
     let predicted = 0;
-    const result = yield* mapped(runText(context, usage, prompt.ids, options), (part) => {
+    const result = yield* mapped(runText(context, usage, 0, prompt.ids, options), (part) => {
       const { id, text } = part;
       if (id >= 0) predicted++;
       return text !== '' || nProbs > 0 ? [{ index: 0, content: text, tokens: id >= 0 ? [id] : [], stop: false, id_slot: -1, tokens_predicted: predicted, tokens_evaluated: prompt.ids.length, ...probabilities([part]) }] : [];
@@ -50,7 +50,7 @@ export async function completion(context: Context, body: Body): Promise<Response
 
   async function whole(): Promise<object> {
     const all: GenerationPart[] = [];
-    const result = await drained(runText(context, usage, prompt.ids, options), (part) => all.push(part));
+    const result = await drained(runText(context, usage, 0, prompt.ids, options), (part) => all.push(part));
     return { ...last(result, result.text), ...(withTokens ? { tokens: result.ids } : {}), ...probabilities(all) };
   }
 
@@ -128,4 +128,3 @@ export function modelList({ backend, created }: Context): object {
   const model = { id: backend.name, object: 'model', created, owned_by: 'quantlet', meta: { n_ctx: backend.contextLength } };
   return { object: 'list', data: [model] };
 }
-

@@ -135,6 +135,8 @@ describe('/v1/completions', () => {
     expect((await json('/v1/completions', { prompt: 'abc' })).body).toMatchObject({ object: 'text_completion', choices: [{ index: 0, text: '3!', finish_reason: 'stop' }], usage: { prompt_tokens: 4, completion_tokens: 2 } });
     const many = (await json('/v1/completions', { prompt: ['a', 'bcd'], n: 2, echo: true })).body;
     expect(many.choices.map((choice: Json) => [choice.index, choice.text])).toEqual([[0, 'a1!'], [1, 'a1!'], [2, 'bcd3!'], [3, 'bcd3!']]);
+    // The prompts are counted once each, whatever n; so is what of them was cached.
+    expect(many.usage).toMatchObject({ prompt_tokens: 2 + 4, completion_tokens: 8, total_tokens: 14, prompt_tokens_details: { cached_tokens: 2 } });
     expect((await json('/v1/completions', { prompt: [104, 105] })).body.choices[0].text).toBe('2!');
     const chunks = await events(await send('/v1/completions', { prompt: 'abc', stream: true, echo: true }));
     expect(chunks.map((chunk) => chunk.choices[0].text).join('')).toBe('abc3!');
@@ -439,6 +441,11 @@ describe('many clients', () => {
     await until(() => backend.seen.now === 0);
     expect(await unread.text()).toContain('"code":"timeout"');
     expect(lines).toEqual([['/v1/completions', 504], ['/v1/completions', 504]]);
+  });
+
+  it('a time limit longer than timers go does not end a request at once', async () => {
+    const { send } = serve(() => 'yes', { timeoutMs: 2 ** 31, bodyTimeoutMs: 2 ** 40, msPerToken: 5 });
+    expect((await send('/v1/completions', { prompt: 'a' })).status).toBe(200);
   });
 
   it('pauses a generation whose reader is slow', async () => {
