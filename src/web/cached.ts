@@ -112,14 +112,17 @@ async function readKept(url: string, key: string, shelf: Shelf): Promise<Cached 
   if (!(await shelf.meta(key))?.complete) return undefined;
   const release = await lock(key, 'shared');
   if (!release) return undefined;
-  const meta = await shelf.meta(key); // again: another tab may have removed it before the lock
-  const bytes = meta?.complete && meta.url === url ? await shelf.open(key, meta.size) : undefined;
-  if (!bytes) {
-    release();
-    return undefined;
+  let bytes: Bytes | undefined;
+  try {
+    const meta = await shelf.meta(key); // again: another tab may have removed it before the lock
+    bytes = meta?.complete && meta.url === url ? await shelf.open(key, meta.size) : undefined;
+  } finally {
+    if (!bytes) release();
   }
+  if (!bytes) return undefined;
+  const { byteLength, read } = bytes;
   await shelf.touch(key).catch(() => {});
-  return { bytes: checkedBytes(bytes.byteLength, (start, end) => bytes.read(start, end)), how: 'kept', close: async () => release() };
+  return { bytes: checkedBytes(byteLength, read), how: 'kept', close: async () => release() };
 }
 
 async function download(url: string, key: string, shelf: Shelf, entry: Entry, release: () => void, options: CachedOptions): Promise<Cached> {
@@ -156,8 +159,11 @@ async function download(url: string, key: string, shelf: Shelf, entry: Entry, re
     return { bytes: through.bytes, how: 'stored', close: ({ now = false } = {}) => (closed ??= close(now)) };
   } catch (error) {
     file?.close();
-    await entry.close();
-    release();
+    try {
+      await entry.close();
+    } finally {
+      release();
+    }
     throw error;
   }
 }

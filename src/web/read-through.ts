@@ -45,12 +45,17 @@ export async function createReadThrough(file: HttpFile, store?: Store): Promise<
   /** One chunk further. False at the end. */
   const pull = async (): Promise<boolean> => {
     stream ??= file.chunks(position);
-    const { done, value } = await stream.next();
-    if (done) return false;
-    keeps &&= await store!.append(value);
-    if (!keeps) window.push({ start: position, bytes: value });
-    position += value.length;
-    return true;
+    try {
+      const { done, value } = await stream.next();
+      if (done) return false;
+      keeps &&= await store!.append(value);
+      if (!keeps) window.push({ start: position, bytes: value });
+      position += value.length;
+      return true;
+    } catch (error) {
+      leave(); // a stream that failed says that it is at its end, and one whose chunk was not kept is a chunk ahead: begin at `position` again
+      throw error;
+    }
   };
   const stored = (): number => store?.size ?? 0;
 

@@ -112,6 +112,31 @@ describe('createReadThrough', () => {
       read: (a, b) => kept.slice(a, b),
     };
   };
+  it('a read after one that failed gets the bytes', async () => {
+    for (const kept of [undefined, store(Infinity)]) {
+      const { url, faults } = await serveBytes(truth, { cut: 100_000 });
+      const through = await createReadThrough(await openHttp(url, 0, FAST), kept);
+      Object.assign(faults, { status: 404 });
+      expect(codeOf(await through.bytes.read(0, 150_000).catch((e) => e))).toBe('ERR_DOWNLOAD');
+      Object.assign(faults, { status: undefined, cut: undefined });
+      expect(firstDifference(await through.bytes.read(0, 150_000), truth.slice(0, 150_000))).toBe(-1);
+      await through.close();
+    }
+  });
+  it('a store that fails keeps nothing in the wrong place', async () => {
+    const kept = store(Infinity);
+    let failing = true;
+    const { url } = await serveBytes(truth);
+    const through = await createReadThrough(await openHttp(url, 0, FAST), { ...kept, get size() { return kept.size; }, append(chunk) {
+      if (failing && kept.size > 0) throw new TypeError('the handle was closed');
+      return kept.append(chunk);
+    } });
+    await expect(through.bytes.read(0, truth.length)).rejects.toThrow('the handle was closed');
+    failing = false;
+    expect(firstDifference(await through.bytes.read(0, truth.length), truth)).toBe(-1);
+    expect([kept.size, firstDifference(await kept.read(0, kept.size), truth)]).toEqual([truth.length, -1]);
+    await through.close();
+  });
   it.each([['no store', undefined], ['a store', Infinity], ['a store that fills up', 100_000]] as const)('reads anywhere: %s', async (_, room) => {
     for (const faults of [{}, { noRange: true }, { noRange: true, noLength: true }, { cut: 90_000 }]) {
       const { url } = await serveBytes(truth, faults);
