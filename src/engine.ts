@@ -144,7 +144,8 @@ export async function createEngine(platform: Platform, { gguf, parts }: OpenedGG
 }
 
 /** What a file is made for, unless the caller wants vectors of it. */
-function wantsOf({ causal, pooling }: HParams, embeddings: boolean | undefined): Wants {
+function wantsOf({ arch, causal, pooling }: HParams, embeddings: boolean | undefined): Wants {
+  if (embeddings === false && !causal) throw new QuantletError('ERR_INVALID_ARGUMENT', `embeddings is false, but ${arch} models make vectors and no text; leave it out`);
   if (embeddings !== undefined) return embeddings ? 'embeddings' : 'logits';
   return pooling === 'rank' ? 'ranks' : !causal || pooling !== 'none' ? 'embeddings' : 'logits';
 }

@@ -60,6 +60,7 @@ it.each(['xlm-roberta-rank', 'qwen3-rank'])('%s: a score for each document, what
 });
 
 it('a model that generates gives vectors when it is loaded for them', async () => {
+  expect(await failure(loadModel(golden('bert.gguf'), { embeddings: false })), 'an encoder').toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringContaining('bert models make vectors') });
   const model = await loadModel(llamaModel, { embeddings: true, threads: 2, warmUp: false });
   expect((await model.embed(['the cat', 'a hat'])).map((v) => v.length)).toEqual([32, 32]);
   await model.dispose();
