@@ -81,10 +81,10 @@ export const bench: Command = {
           });
         }
       } finally {
+        bar.end();
         await model.dispose();
       }
     }
-    bar.end();
     process.stdout.write(`${print(rows)}\n`);
     return 0;
   },

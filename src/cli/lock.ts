@@ -39,7 +39,14 @@ export async function lock(path: string, signal: AbortSignal, onWait: () => void
     signal.throwIfAborted();
     try {
       const file = await open(path, 'wx');
-      await file.writeFile(mine).finally(() => file.close());
+      try {
+        await file.writeFile(mine);
+      } catch (error) {
+        await rm(path, { force: true }); // a lock that nobody holds would be waited for
+        throw error;
+      } finally {
+        await file.close();
+      }
       break;
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
