@@ -7,11 +7,12 @@
  * of their own of `depth` tokens, and are timed from the last client's first token to the first client's last one.
  */
 import type * as Entry from '../src/entry/node.ts';
+import { enableRelaxedSimd } from '../src/entry/node-platform.ts';
 import type { Model } from '../src/model.ts';
 import { benchModel, describeMachine, flags, machine, median, numbers, show, table, warnIfBusy } from './support.ts';
 
 // The entry of dist/: the workers of a threads build are files there.
-const { loadModel, enableRelaxedSimd } = (await import(new URL('../dist/entry/node.js', import.meta.url).href)) as typeof Entry;
+const { loadModel } = (await import(new URL('../dist/entry/node.js', import.meta.url).href)) as typeof Entry;
 
 const here = machine();
 const options = flags('many clients and second turns', { model: '', threads: [...new Set([1, Math.min(2, here.cores)])].join(), clients: '8', tokens: '48', depth: '64', rounds: '5', history: '512' });

@@ -6,9 +6,10 @@
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
 import type * as Entry from '../src/entry/node.ts';
+import { enableRelaxedSimd } from '../src/entry/node-platform.ts';
 
 // The entry of dist/: the workers of a threads build are files there.
-const { loadModel, enableRelaxedSimd } = (await import(new URL('../dist/entry/node.js', import.meta.url).href)) as typeof Entry;
+const { loadModel } = (await import(new URL('../dist/entry/node.js', import.meta.url).href)) as typeof Entry;
 
 /** The promise of the architecture: no synchronous host callback of more than this. */
 const LIMIT_MS = 5;

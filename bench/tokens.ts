@@ -4,7 +4,7 @@
  */
 import { existsSync, readFileSync } from 'node:fs';
 import Benchmark from 'benchmark';
-import { enableRelaxedSimd } from '../src/entry/node.ts';
+import { enableRelaxedSimd } from '../src/entry/node-platform.ts';
 import { TYPE, rowSize, type TypeTraits } from '../src/type-traits.ts';
 import type { Build } from '../src/wasm/load.ts';
 import type * as Entry from '../src/entry/node.ts';

@@ -13,7 +13,7 @@ import { quantize } from './cli/quantize-command.ts';
 import { run } from './cli/run.ts';
 import { serve } from './cli/serve.ts';
 import { tokenize } from './cli/tokenize.ts';
-import { enableRelaxedSimd } from './entry/node.ts';
+import { enableRelaxedSimd } from './entry/node-platform.ts';
 import { QuantletError } from './errors.ts';
 
 const COMMANDS: readonly Command[] = [run, chat, serve, embed, bench, perplexity, quantize, tokenize, inspectCommand, completionOf(() => COMMANDS)];

@@ -1,5 +1,6 @@
 /** What the commands share: their shape, opening a model, texts from files. */
-import { loadModel, platform } from '../entry/node.ts';
+import { loadModel } from '../entry/node.ts';
+import { platform } from '../entry/node-platform.ts';
 import type { GGUF } from '../gguf/types.ts';
 import type { LoadOptions, Model } from '../model.ts';
 import type { LoraAdapter } from '../lora.ts';
@@ -101,12 +102,14 @@ export async function openHeader(path: string): Promise<GGUF> {
   return gguf;
 }
 
+/** Rejects with ERR_SOURCE where a file cannot be read, naming what it should have been. */
+export const unreadable = (what: string, path: string) => (cause: NodeJS.ErrnoException): never => {
+  const why = cause.code === 'ENOENT' ? 'there is no such file' : cause.code === 'EISDIR' ? 'it is a folder' : cause.message;
+  throw new QuantletError('ERR_SOURCE', `cannot read ${what} ${path}: ${why}`, { cause });
+};
+
 /** A file's text. @throws ERR_SOURCE naming what it should have been */
-export async function readText(path: string, what: string): Promise<string> {
-  return readFile(path, 'utf8').catch((cause: Error) => {
-    throw new QuantletError('ERR_SOURCE', `cannot read ${what} ${path}: ${cause.message}`, { cause });
-  });
-}
+export const readText = (path: string, what: string): Promise<string> => readFile(path, 'utf8').catch(unreadable(what, path));
 
 /** The chat template that the flags give in place of the model's. */
 export async function templateOf({ chatTemplate, chatTemplateFile }: Values<'chatTemplate' | 'chatTemplateFile'>): Promise<{ chatTemplate?: string }> {

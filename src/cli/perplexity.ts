@@ -1,13 +1,12 @@
 /** quantlet perplexity: how well a model predicts a text, as llama-perplexity counts it. */
-import { readFile } from 'node:fs/promises';
-import { platform } from '../entry/node.ts';
+import { platform } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
 import { alignUp } from '../gguf/types.ts';
 import { ATTENTION_PART } from '../graph/layout.ts';
 import type { Model } from '../model.ts';
 import { pickBuild } from '../wasm/load.ts';
-import { CACHE_FLAGS, MODEL_FLAGS, openModel, type Command } from './command.ts';
-import { parseFlags } from './flags.ts';
+import { CACHE_FLAGS, MODEL_FLAGS, openModel, readText, type Command } from './command.ts';
+import { parseFlags, type Values } from './flags.ts';
 import { countedOf, createKlBase, openKlBase, type KlBase } from './kl-base.ts';
 import { KL_HEAD, klLine, klReport, klResult, klValues } from './kl-stats.ts';
 import { progressBar } from './progress.ts';
@@ -31,7 +30,7 @@ export const perplexity: Command = {
     const { json = false, batch = 512, chunks = -1 } = values;
     if (values.ctx !== undefined && values.ctx < 4) throw new QuantletError('ERR_USAGE', `-c is ${values.ctx}; a window needs at least 4 tokens`);
     if (batch < 1) throw new QuantletError('ERR_USAGE', `-b is ${batch}; expected at least 1`);
-    const text = values.kl ? '' : await readText(values.file, values.prompt);
+    const text = values.kl ? '' : await textOf(values);
     const base = values.kl ? await openKlBase(values.klBase!) : undefined;
     try {
       const nCtx = base?.nCtx ?? values.ctx ?? 512, cells = alignUp(nCtx, ATTENTION_PART);
@@ -53,12 +52,10 @@ export const perplexity: Command = {
   },
 };
 
-async function readText(file: string | undefined, prompt: string | undefined): Promise<string> {
-  if (file === undefined && prompt === undefined) throw new QuantletError('ERR_USAGE', 'give the text to measure with -f FILE');
-  if (file === undefined) return prompt!;
-  return readFile(file, 'utf8').catch((cause: Error) => {
-    throw new QuantletError('ERR_SOURCE', `cannot read the text ${file}: ${cause.message}`, { cause });
-  });
+async function textOf({ file, prompt }: Values<'file' | 'prompt'>): Promise<string> {
+  if (file !== undefined) return readText(file, 'the text');
+  if (prompt === undefined) throw new QuantletError('ERR_USAGE', 'give the text to measure with -f FILE');
+  return prompt;
 }
 
 interface Options {

@@ -1,6 +1,6 @@
 /** quantlet quantize: llama-quantize's command line. */
 import { defaultThreads } from '../threads/node.ts';
-import { platform } from '../entry/node.ts';
+import { platform } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
 import { splitNames } from '../gguf/split.ts';
 import { openModelFiles } from '../model-files.ts';

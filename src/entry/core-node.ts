@@ -1,9 +1,8 @@
 /// <reference lib="esnext.disposable" />
 /** quantlet/core on Node, Deno and Bun: createEngine brings its own kernels and threads; the rest is as in core.ts. */
 import { createEngineOn, type Engine } from '../core/engine.ts';
-import { BUILDS, isRelaxed } from '../wasm/load.ts';
 import { createEngine as createEdgeEngine, type CreateEngineOptions } from './core.ts';
-import { enableRelaxedSimd, platform } from './node.ts';
+import { enableFor, platform } from './node-platform.ts';
 
 export * from '../core/api.ts';
 export * from './common.ts';
@@ -12,7 +11,6 @@ export { loadModel, type CreateEngineOptions } from './core.ts';
 /** @see createEngine of core.ts; here `wasm` may be left out, and threads are workers. */
 export async function createEngine(options: CreateEngineOptions = {}): Promise<Engine> {
   if (options.wasm !== undefined) return createEdgeEngine(options);
-  const build = options.build || platform.forcedBuild();
-  if (BUILDS.some((b) => b === build && isRelaxed(b))) enableRelaxedSimd();
+  enableFor(options.build);
   return createEngineOn(platform, options);
 }

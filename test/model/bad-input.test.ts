@@ -99,7 +99,7 @@ describe('files', () => {
 
   it('no such file, a folder, a URL of the web, no source at all', async () => {
     mkdirSync(join(folder, 'folder'));
-    for (const [source, says] of [[join(folder, 'none.gguf'), /no such file/], [join(folder, 'folder'), /folder/], [new URL('ftp://host.invalid/x.gguf'), /ftp/]] as const) {
+    for (const [source, says] of [[join(folder, 'none.gguf'), /no such file/], [join(folder, 'folder'), /folder/], [new URL('ftp://host.invalid/x.gguf'), /ftp/], ['https://host.invalid/x.gguf', /file: URLs.*download/]] as const) {
       const got = await failure(loadModel(source));
       expect([got.code, says.test(got.message)], got.message).toEqual(['ERR_SOURCE', true]);
     }

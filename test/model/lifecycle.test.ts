@@ -186,6 +186,7 @@ it('progress goes from 0 to all of the weights', async () => {
 it.each([
   ['a path', () => llamaModel],
   ['a URL', () => new URL(`file://${llamaModel}`)],
+  ['a file: URL as a string', () => new URL(`file://${llamaModel}`).href],
   ['a Uint8Array', () => patchedLlama()],
   ['an ArrayBuffer', async () => (await patchedLlama()).buffer],
   ['a Blob', async () => new Blob([await patchedLlama()])],

@@ -1,10 +1,15 @@
 /** A thread that a busy machine holds up: the step waits for it, whatever the others do meanwhile, and nobody waits for ever. */
-import { platform, type Build } from 'quantlet';
+import type { Build } from 'quantlet';
 import { describe, expect, it } from 'vitest';
+import type * as Entry from '../../src/entry/node-platform.ts';
 import { PLAN_SIZE, SYNC_SIZE } from '../../src/graph/layout.ts';
 import { createShared, IDLE_MS, type Crew } from '../../src/threads/shared.ts';
 import type { Executor } from '../../src/threads/executor.ts';
 import { createLayout, createMemory } from '../../src/wasm/memory.ts';
+import { root } from '../support.ts';
+
+// The workers are files of dist/.
+const { platform } = (await import(new URL('dist/entry/node-platform.js', root).href)) as typeof Entry;
 
 /** Longer than the others wait for work before they close. */
 const LATE_MS = 2.5 * IDLE_MS;
