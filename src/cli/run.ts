@@ -1,9 +1,9 @@
 /** quantlet run: continue a text, as llama-completion does. */
 import { readFile, rename, writeFile } from 'node:fs/promises';
 import { QuantletError } from '../errors.ts';
-import type { GenerateOptions, GenerationResult } from '../generate.ts';
+import type { GenerateOptions, Generation, GenerationResult } from '../generate.ts';
 import type { Model } from '../model.ts';
-import { CACHE_FLAGS, MODEL_FLAGS, openModel, readText, unescape, type Command } from './command.ts';
+import { CACHE_FLAGS, MODEL_FLAGS, openModel, readText, unescape, unreadable, type Command } from './command.ts';
 import { parseFlags, type FlagKey, type Values } from './flags.ts';
 
 export const SAMPLING_FLAGS = [
@@ -68,14 +68,7 @@ export const run: Command = {
         process.stdout.write(`${JSON.stringify(report(model, result))}\n`);
         return 0;
       }
-      if (!values.noDisplayPrompt) process.stdout.write(prompt);
-      let begun = prompt !== '';
-      for await (const { text } of generation) {
-        // The first piece of a sentence carries the space that SentencePiece puts before words.
-        const shown: string = begun ? text : text.replace(/^ /, '');
-        begun ||= text !== '';
-        process.stdout.write(shown);
-      }
+      await show(values.noDisplayPrompt ? '' : prompt, prompt !== '', generation);
       const result = await generation.result();
       await writePromptCache(model, values, result);
       process.stdout.write('\n');
@@ -87,13 +80,28 @@ export const run: Command = {
   },
 };
 
-async function readPrompt({ prompt, file, noEscape }: Values<'prompt' | 'file' | 'noEscape'>): Promise<string> {
-  if (file !== undefined) {
-    const text = await readFile(file, 'utf8').catch((cause: Error) => {
-      throw new QuantletError('ERR_SOURCE', `cannot read the prompt ${file}: ${cause.message}`, { cause });
-    });
-    return text.replace(/\n$/, '');
+/** Writes a generation behind its prompt as it comes; `begun`: there is text before it. */
+async function show(prompt: string, begun: boolean, generation: Generation): Promise<void> {
+  let lastLine = '';
+  const write = (text: string): void => {
+    lastLine = text.includes('\n') ? text.slice(text.lastIndexOf('\n') + 1) : lastLine + text;
+    process.stdout.write(text);
+  };
+  try {
+    write(prompt);
+    for await (const { text } of generation) {
+      // The first piece of a sentence carries the space that SentencePiece puts before words.
+      write(begun ? text : text.replace(/^ /, ''));
+      begun ||= text !== '';
+    }
+  } catch (error) {
+    if (lastLine !== '' && error instanceof QuantletError) process.stdout.write('\n'); // the message gets a line of its own
+    throw error;
   }
+}
+
+async function readPrompt({ prompt, file, noEscape }: Values<'prompt' | 'file' | 'noEscape'>): Promise<string> {
+  if (file !== undefined) return (await readText(file, 'the prompt')).replace(/\n$/, '');
   return noEscape ? (prompt ?? '') : unescape(prompt ?? '');
 }
 
@@ -102,10 +110,7 @@ type PromptCacheFlags = Values<'promptCache' | 'promptCacheAll' | 'promptCacheRo
 /** A file that is not there yet is made after the run. @throws ERR_STATE for one of another model, ERR_SOURCE */
 async function readPromptCache(model: Model, { promptCache: path }: PromptCacheFlags, signal: AbortSignal): Promise<void> {
   if (path === undefined) return;
-  const bytes = await readFile(path).catch((cause: NodeJS.ErrnoException) => {
-    if (cause.code === 'ENOENT') return undefined;
-    throw new QuantletError('ERR_SOURCE', `cannot read the prompt cache ${path}: ${cause.message}`, { cause });
-  });
+  const bytes = await readFile(path).catch((cause: NodeJS.ErrnoException) => (cause.code === 'ENOENT' ? undefined : unreadable('the prompt cache', path)(cause)));
   if (bytes) await model.loadState(bytes, { signal });
 }
 

@@ -1,8 +1,7 @@
 /** quantlet tokenize: a text as token ids, as llama-tokenize shows them. Vocabulary-only models will do. */
-import { readFile } from 'node:fs/promises';
 import { QuantletError } from '../errors.ts';
 import { createTokenizer, type Tokenizer } from '../tokenize/tokenizer.ts';
-import { FILE_FLAGS, located, openHeader, unescape, type Command } from './command.ts';
+import { FILE_FLAGS, located, openHeader, readText, unescape, type Command } from './command.ts';
 import { parseFlags, type FlagKey } from './flags.ts';
 
 const KEYS = [...FILE_FLAGS, 'text', 'file', 'stdin', 'ids', 'noBos', 'noParseSpecial', 'showCount', 'escape', 'noEscape', 'help'] as const satisfies readonly FlagKey[];
@@ -49,17 +48,9 @@ export const tokenize: Command = {
     const { metadata } = await openHeader((await located(values, signal)).model);
     const tokenizer = createTokenizer(metadata);
     for (const warning of tokenizer.warnings) process.stderr.write(`quantlet: ${warning}\n`);
-    const text = values.text ?? (values.file === undefined ? await readStdin() : await readText(values.file));
+    const text = values.text ?? (values.file === undefined ? await readStdin() : await readText(values.file, 'the text'));
     // As natively, \n and the like are read in files and standard input too; the last newline of a file is text here.
     process.stdout.write(tokenizeOutput(tokenizer, values.noEscape ? text : unescape(text), values));
     return 0;
   },
 };
-
-async function readText(path: string): Promise<string> {
-  try {
-    return await readFile(path, 'utf8');
-  } catch (cause) {
-    throw new QuantletError('ERR_SOURCE', `cannot read the text ${path}: ${(cause as Error).message}`, { cause });
-  }
-}

@@ -73,6 +73,18 @@ describe('run', () => {
     expect(code, message).toBe(want);
   });
 
+  it.each([['--temprature', '--temperature'], ['--predic', '--predict'], ['--ctxsize', '--ctx-size']])('a flag that was misspelled: %s', async (given, meant) => {
+    const { message } = await failure(command.run([given, '1'], new AbortController().signal));
+    expect(message).toBe(`unknown flag ${given}; did you mean ${meant}? --help lists those of this command`);
+  });
+
+  it('what goes wrong behind the prompt has a line of its own', async () => {
+    const late = await run('-p', 'a prompt that is too long', '-c', 4);
+    expect([late.code, late.stdout]).toEqual([1, 'a prompt that is too long\n']);
+    const cut = await run('-p', 'the', '-n', 60, '-c', 32, '--temp', 0, '--ignore-eos');
+    expect([cut.code, cut.stdout.startsWith('the'), cut.stdout.endsWith('\n')]).toEqual([1, true, true]);
+  });
+
   it('escapes in -p are read, unless --no-escape; -f reads a file', async () => {
     const ids = async (...args: string[]): Promise<number[]> => (await report(...args, '-n', 1)).prompt_ids;
     const real = await ids('-p', 'a\nb'), asIs = await ids('-p', 'a\\nb', '--no-escape');
