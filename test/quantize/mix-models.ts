@@ -48,7 +48,7 @@ export const MIX_MODELS: readonly MixModelSpec[] = [
 
 const scalar = (type: GGUFType, value: GGUFValue): WriteValue => ({ type, value });
 
-export const mixModelFile = (s: MixModelSpec): Uint8Array => {
+export const mixModelFile = (s: MixModelSpec, weights: (name: string, n: number) => Float32Array = (_, n) => new Float32Array(n)): Uint8Array => {
   const key = (name: string): string => `${s.arch}.${name}`;
   const metadata = new Map<string, WriteValue>([
     ['general.architecture', scalar('str', s.arch)],
@@ -74,7 +74,7 @@ export const mixModelFile = (s: MixModelSpec): Uint8Array => {
   return writeGGUF(metadata, names.map((name) => {
     const ne0 = name.includes('ffn_down') ? s.nFf : s.nEmbd;
     const ne = name.endsWith('norm') ? [ne0] : name.endsWith('_exps') ? [ne0, 2, s.nExpert] : [ne0, 2];
-    return { name: `${name}.weight`, type: TYPE.f32, ne, data: new Uint8Array(ne.reduce((a, b) => a * b, 4)) };
+    return { name: `${name}.weight`, type: TYPE.f32, ne, data: new Uint8Array(weights(`${name}.weight`, ne.reduce((a, b) => a * b, 1)).buffer) };
   }));
 };
 
