@@ -12,6 +12,7 @@ import type { Platform } from '../platform.ts';
 import { checkThreads } from '../threads/executor.ts';
 import { createShared } from '../threads/shared.ts';
 import { createSingle } from '../threads/single.ts';
+import { firstInvalidBlock } from '../quantize/validate.ts';
 import { TYPE, type TypeName } from '../type-traits.ts';
 import { isThreaded, kernelFacts, pickBuild, type Build } from '../wasm/load.ts';
 import { ARENA_BASE, MEMORY_LIMIT, createMemory, mebibytes } from '../wasm/memory.ts';
@@ -60,7 +61,7 @@ export interface Engine {
    * Rearranges a matrix for the packed kernels, which products take from then on where its type has them: GEMM and GEMV over blocks, and
    * over f32, f16 and bf16 weights (ggml's BLAS way). It can then only be multiplied by (as the first operand of mul_mat) and looked up in
    * (get_rows), not viewed or read; plans made before refuse to run.
-   * @returns whether its type and shape have packed kernels @throws ERR_OUT_OF_MEMORY, ERR_TENSOR_SHAPE, ERR_BUSY while a plan runs
+   * @returns whether there are packed kernels for its type, shape and scales (finite ones) @throws ERR_OUT_OF_MEMORY, ERR_TENSOR_SHAPE, ERR_BUSY while a plan runs
    */
   pack(t: Tensor): Promise<boolean>;
   /**
@@ -224,6 +225,8 @@ export async function createEngineOn(platform: Platform, options: EngineOptions 
       if (t.op !== 'leaf' || t.ne[2] * t.ne[3] !== 1) refuse('pack', 'only whole matrices are packed', t);
       if (!facts.packed_takes_f32(t.type.id) && !(facts.is_packable(t.type.id) && t.ne[0] % 32 === 0)) return false;
       idle('pack');
+      // The packed kernels take scales apart as finite numbers; the plain ones give what ggml gives.
+      if (t.type.blckSize > 1 && firstInvalidBlock(t.type, new Uint8Array(buffer, t.data, nbytes(t))) >= 0) return false;
       widen(t, packedBytes(t));
       const { at, bytes, planAt } = build_([{ code: 'REPACK', dst: t, src: [], params: [], scratch: facts.packed_rows() * t.nb[1] }], []);
       try {

@@ -72,6 +72,19 @@ export const ROWS = {
   'Inf, -Inf and NaN': spiked(22, [[5, Infinity], [6, -Infinity], [7, NaN], [300, NaN], [301, Infinity]]),
 };
 
+/** The names of rows that no model should have, or hardly. */
+export const HOSTILE = Object.keys(ROWS).slice(Object.keys(ROWS).indexOf('all zero'));
+
+/** What stands in for every NaN of f32 bytes where they are hashed: which one it is nobody promises. */
+export function oneNaN(bytes) {
+  const out = Uint8Array.from(bytes), view = new DataView(out.buffer);
+  for (let i = 0; i < out.length; i += 4) if (Number.isNaN(view.getFloat32(i, true))) view.setUint32(i, 0x7fc00000, true);
+  return out;
+}
+
+/** f16 scales that are awkward: zeros, the smallest and the largest subnormal, the largest, infinities, NaN. */
+export const SCALES_F16 = [0x0000, 0x8000, 0x0001, 0x83ff, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00];
+
 /** Importance of the N columns: like real ones, of many sizes. */
 export const IMATRIX = (() => {
   const r = random(23);
@@ -102,6 +115,16 @@ const SCALES = {
   q8_K: 'f32', iq4_nl: [0], iq4_xs: [0], tq1_0: [52], tq2_0: [64], mxfp4: 'e8m0',
   iq2_xxs: [0], iq2_xs: [0], iq2_s: [0], iq3_xxs: [0], iq3_s: [0], iq1_s: [0], iq1_m: 'iq1_m',
 };
+
+/** A block of random bytes for each of SCALES_F16, all its f16 scales that one; none where a type has no f16 scales. */
+export function scaledBlocks(type, typeSize, seed) {
+  if (!Array.isArray(SCALES[type])) return [];
+  return SCALES_F16.map((scale, i) => {
+    const block = randomBlocks(type, typeSize, 1, seed + i);
+    for (const at of SCALES[type]) new DataView(block.buffer).setUint16(at, scale, true);
+    return block;
+  });
+}
 
 /** `blocks` blocks of `typeSize` random bytes with finite scales of ordinary size (every bit of everything else is used). */
 export function randomBlocks(type, typeSize, blocks, seed) {

@@ -14,7 +14,7 @@ import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
-import { BELOW_POWERS, IMATRIX, N, ROWS, randomBlocks } from './formats-rows.mjs';
+import { BELOW_POWERS, HOSTILE, IMATRIX, N, ROWS, oneNaN, randomBlocks, scaledBlocks } from './formats-rows.mjs';
 
 const [folder, option, ...wanted] = process.argv.slice(2);
 if (!folder) {
@@ -65,19 +65,36 @@ const blocksOf = (type) => {
   return { x: randomBlocks(type, bytes, 1024 / elements, SEED + id), n: 1024 };
 };
 
-function dequantize(type) {
-  const { x, n } = blocksOf(type);
+function toFloat(type, x, n) {
   const out = Buffer.alloc(4 * n);
   base.func(`void dequantize_row_${type}(const void *x, void *y, int64_t k)`)(Buffer.from(x), out, n);
   return out;
 }
+const dequantize = (type) => toFloat(type, blocksOf(type).x, blocksOf(type).n);
 
-function vecDot(type) {
-  const { x, n } = blocksOf(type);
-  const y = blocksOf(TYPES[type][3]).x;
+function dot(type, x, y, n) {
   const out = Buffer.alloc(4);
   cpu.func(`void ggml_vec_dot_${type}_${TYPES[type][3]}_generic(int n, void *s, size_t bs, const void *x, size_t bx, const void *y, size_t by, int nrc)`)(n, out, 0, Buffer.from(x), 0, Buffer.from(y), 0, 1);
   return out.readFloatLE(0);
+}
+const vecDot = (type) => dot(type, blocksOf(type).x, blocksOf(TYPES[type][3]).x, 1024);
+
+/** JSON has neither NaN nor infinities. */
+const number = (x) => (Number.isFinite(x) ? Number(x.toPrecision(9)) : String(x));
+
+/** Of hostile rows: their dequantised bytes, and their products as weights, as activations, and with themselves. */
+function hostile(type) {
+  const rows = HOSTILE.filter((name) => type !== 'iq4_nl' || !hasZeroBlock(ROWS[name])), other = TYPES[type][3], plain = ROWS['gaussian 1'];
+  return Object.fromEntries(rows.map((name) => {
+    const [w, x] = [quantizeRef(type, ROWS[name]), quantizeRef(other, ROWS[name])], [w1, x1] = [quantizeRef(type, plain), quantizeRef(other, plain)];
+    return [name, [hash(oneNaN(toFloat(type, w, N))), number(dot(type, w, x1, N)), number(dot(type, w1, x, N)), number(dot(type, w, x, N))]];
+  }));
+}
+
+/** Of blocks with awkward scales: the same, products with an ordinary row. */
+function scaled(type) {
+  const [id, elements, bytes, other] = TYPES[type] ?? READ_ONLY[type], y = other && quantizeRef(other, ROWS['gaussian 1'].slice(0, 256));
+  return scaledBlocks(type, bytes, SEED + id).map((x) => [hash(oneNaN(toFloat(type, x, elements))), ...(other ? [number(dot(type, x, y, elements))] : [])]);
 }
 
 const show = { ref: (type, row) => quantizeRef(type, ROWS[row]), imatrix: (type, row) => quantizeImatrix(type, ROWS[row]), dequantize };
@@ -95,4 +112,7 @@ for (const [type, [, , , dot, search]] of Object.entries(TYPES)) {
   if (type !== 'q8_1') golden.dequantize[type] = hash(dequantize(type));
 }
 for (const type of Object.keys(READ_ONLY)) golden.dequantize[type] = hash(dequantize(type));
-writeFileSync(new URL('./formats.json', import.meta.url), JSON.stringify(golden, null, 1) + '\n');
+golden.hostile = Object.fromEntries(Object.keys(TYPES).filter((type) => TYPES[type][3]).map((type) => [type, hostile(type)]));
+golden.scaled = Object.fromEntries([...Object.keys(TYPES).filter((type) => type !== 'q8_1'), ...Object.keys(READ_ONLY)].map((type) => [type, scaled(type)]).filter(([, blocks]) => blocks.length > 0));
+// A line for each list, so that a difference can be read.
+writeFileSync(new URL('./formats.json', import.meta.url), JSON.stringify(golden, null, 1).replace(/\[[^\][]*\]/g, (list) => list.replace(/\s+/g, ' ')) + '\n');

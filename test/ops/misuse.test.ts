@@ -157,6 +157,15 @@ describe('engines, data and plans', () => {
     engine.free(w);
   });
 
+  it('a matrix with an infinite scale stays plain', async () => {
+    const bytes = new Uint8Array(36).fill(0x11), w = engine.tensor('q4_0', [32, 2], bytes), x = engine.tensor('f32', [32], new Float32Array(32).fill(1)), y = core.mul_mat(w, x);
+    bytes.set([0x00, 0x7c], 18);
+    engine.write(w, bytes);
+    expect(await engine.pack(w)).toBe(false);
+    await engine.compute(engine.plan(y));
+    expect((engine.read(y) as Float32Array)[1]).toBe(-Infinity);
+  });
+
   it('packed tensors are only multiplied by and looked up in', async () => {
     const w = t('q4_0', 64, 20);
     expect(await engine.pack(w)).toBe(true);

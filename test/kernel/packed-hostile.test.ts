@@ -1,0 +1,77 @@
+/** Packed products of rows that no model should have: zeros, -0, outliers, subnormals, the largest negative number; scales that are awkward or none. */
+import { describe, expect, it } from 'vitest';
+import { firstInvalidBlock } from '../../src/quantize/validate.ts';
+import { TYPE, rowSize } from '../../src/type-traits.ts';
+import type { TypeName } from '../../src/type-traits.ts';
+import { HOSTILE, N, ROWS, SCALES_F16, scaledBlocks } from '../golden/formats-rows.mjs';
+import { dequantizeRows, dotPacked, quantizeAct } from '../reference/packed.ts';
+import { PACKED_BUILDS, instantiate, type Kernels } from './harness.ts';
+import { pack, product, quantize, type Packed } from './packed-ways.ts';
+
+const TYPES: readonly TypeName[] = ['q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'q2_K', 'q3_K', 'q4_K', 'q5_K', 'q6_K', 'iq4_nl', 'iq4_xs', 'mxfp4'];
+/** Of the sum of magnitudes, a block: product of scales, sum. Below the normal numbers a rounding is a step of 2^-149. */
+const ROUNDINGS = 4 * 2 ** -24, STEP = 2 ** -149;
+/** Beyond it, sums of 32 codes of up to 7 bits times a scale leave f32: the result may be no number then. */
+const LARGEST = 2 ** (128 - 12);
+const largest = (x: ArrayLike<number>): number => Array.prototype.reduce.call(x, (m, v) => Math.max(m as number, Math.abs(v as number)), 0) as number;
+const ACTIVATIONS = ['gaussian 1', ...HOSTILE.filter((name) => ROWS[name].every(Number.isFinite))];
+
+/** What a row of weights may reach: of mxfp4 its scales say, which ggml gives 2^123 where a block's numbers are below 2^-125 and its codes 0. */
+const reach = (type: TypeName, bytes: Uint8Array, row: Float64Array): number => (type === 'mxfp4' ? 12 * 2 ** (largest(bytes.filter((_, i) => i % 17 === 0)) - 128) : largest(row));
+
+const join = (parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> => Uint8Array.from(parts.flatMap((p) => [...p]));
+
+describe.each(PACKED_BUILDS)('%s', (build) => {
+  const k = instantiate(build, 128);
+
+  const quantizeRow = (type: TypeName, row: Float32Array): Uint8Array => {
+    k.arena.reset();
+    const y = k.arena.alloc(rowSize(TYPE[type], N));
+    k.call(`quantize_row_${type}`, k.arena.f32(row), y, N, k.arena.alloc(k.call('quantize_work_size')));
+    return k.arena.readBytes(y, rowSize(TYPE[type], N));
+  };
+
+  /** Every row by every activation: one by one as in generation, together as in prompts, against f64. */
+  const expectProducts = (type: TypeName, plain: Uint8Array, ne00: number, names: readonly string[]): void => {
+    k.arena.reset();
+    const packed: Packed = pack(k, type, plain, ne00, names.length), x = ACTIVATIONS.map((name) => ROWS[name].slice(0, ne00));
+    const { act, stride } = quantize(k, x), together = product(k, packed, act, stride, x.length), rows = dequantizeRows(type, plain, ne00, names.length);
+    for (const [i, row] of x.entries()) {
+      const alone = product(k, packed, act + i * stride, stride, 1), q = quantizeAct(row);
+      names.forEach((name, r) => {
+        const want = dotPacked(rows[r], q), where = `${name} by ${ACTIVATIONS[i]}: got ${alone[r]}, want ${want.dot}`;
+        expect(together[i * names.length + r], where).toBe(alone[r]);
+        const w = reach(type, plain.subarray((r * plain.length) / names.length, ((r + 1) * plain.length) / names.length), rows[r]), a = largest(row);
+        if (a < LARGEST && w < LARGEST && a * w < LARGEST) expect(Math.abs(alone[r] - want.dot) <= (ne00 / 32) * (ROUNDINGS * want.abs + STEP), where).toBe(true);
+      });
+    }
+  };
+
+  it.each(TYPES)('%s: rows', (type) => {
+    const rows = HOSTILE.map((name) => ({ name, bytes: quantizeRow(type, ROWS[name]) })).filter(({ bytes }) => firstInvalidBlock(TYPE[type], bytes) < 0);
+    expect(rows.length).toBeGreaterThan(8);
+    expectProducts(type, join(rows.map((r) => r.bytes)), N, rows.map((r) => r.name));
+  });
+
+  it.each(TYPES)('%s: repack tells scales that are not finite, as the check of files does', (type) => {
+    for (const name of HOSTILE) {
+      const bytes = quantizeRow(type, ROWS[name]);
+      expect(told(k, type, bytes), name).toBe(firstInvalidBlock(TYPE[type], bytes) >= 0);
+    }
+  });
+
+  it.each(TYPES.filter((type) => type !== 'mxfp4'))('%s: awkward scales', (type) => {
+    const { blckSize, typeSize } = TYPE[type], blocks = scaledBlocks(type, typeSize, 7);
+    const names = SCALES_F16.map((scale) => `scale 0x${scale.toString(16)}`), finite = SCALES_F16.map((scale) => (scale & 0x7c00) !== 0x7c00);
+    blocks.forEach((bytes, i) => expect(told(k, type, bytes), names[i]).toBe(!finite[i]));
+    expectProducts(type, join(blocks.filter((_, i) => finite[i])), blckSize, names.filter((_, i) => finite[i]));
+  });
+});
+
+/** Whether repack says that a row has a scale that is not finite. */
+function told(k: Kernels, type: TypeName, bytes: Uint8Array): boolean {
+  k.arena.reset();
+  const w = k.arena.alloc(bytes.length * k.call('packed_rows'));
+  new Uint8Array(k.memory.buffer).set(bytes, w);
+  return k.call('repack', TYPE[type].id, w, (bytes.length / TYPE[type].typeSize) * TYPE[type].blckSize, 1, 0, 1, k.arena.alloc(bytes.length * k.call('packed_rows'))) > 0;
+}
