@@ -69,7 +69,7 @@ export function compute(plan: usize, sync: usize, ith: i32, nth: i32, from: i32,
       case RMS_NORM: rms_norm(op, ith, nth); break;
       case ROPE: rope(op, ith, nth); break;
       case KV_STORE: kv_store(op, ith, nth, scratch); break;
-      case ATTENTION: attention(op, scratch); break;
+      case ATTENTION: attention(op, ith, nth, p.cursor_bytes, scratch); break;
       case ATTENTION_MERGE: attention_merge(op, ith, nth, scratch); break;
       case BINARY: binary(op, ith, nth); break;
       case GLU: glu(op, ith, nth); break;

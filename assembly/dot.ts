@@ -31,6 +31,11 @@ export function row_bytes(v: v128, i: i32): v128 {
   return i8x16.swizzle(v, i8x16.add(i8x16.splat(<i8>(i << 1)), i32x4.splat(0x09080100)));
 }
 
+/** Where byte b (0..3) of row r (0..3) is in a weight vector. */
+export function byte_of(r: i32, b: i32): usize {
+  return <usize>(HAS_RELAXED_DOT ? r << 2 | b : (b & 2) << 2 | r << 1 | b & 1);
+}
+
 /** What the flavours with i8 activations share. (Nothing here may be overridden: AssemblyScript would not inline it.) */
 @unmanaged
 class Bytes {

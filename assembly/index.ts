@@ -1,7 +1,7 @@
 /** The ABI: everything the host may call. Pointers in, pointers out; contracts are checked in src/wasm/abi.ts. */
 export { begin, compute, serve } from './compute';
 export { exp2_row } from './ops/attention_part';
-export { attention_scratch } from './ops/attention';
+export { attention_scratch } from './ops/attention_walk';
 export { act_row_size, quantize_act } from './act';
 export { is_packable, mul_mat_packed, mul_mat_packed_scratch, packed_row, packed_rows, packed_takes_f32, repack } from './packed';
 

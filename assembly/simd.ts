@@ -22,6 +22,14 @@ export function trunc_fitting(x: v128): v128 {
   return i32x4.sub(f32x4.add(f32x4.trunc(x), f32x4.splat(12582912)), i32x4.splat(0x4b400000));
 }
 
+/** Eight f32 below 2^21 as i16, rounded to nearest even: adding 1.5 * 2^23 leaves the integer in the mantissa. */
+// @ts-ignore: decorator
+@inline
+export function f32_to_i16x8(a: v128, b: v128): v128 {
+  const magic = f32x4.splat(12582912), bits = i32x4.splat(0x4b400000);
+  return i16x8.narrow_i32x4_s(i32x4.sub(f32x4.add(a, magic), bits), i32x4.sub(f32x4.add(b, magic), bits));
+}
+
 /** What dot.ts builds on: i8 x i7 with i16 pair sums where there is relaxed SIMD, i16 x i16 with i32 pair sums elsewhere. Static. */
 export const HAS_RELAXED_DOT: bool = ASC_FEATURE_RELAXED_SIMD != 0;
 /** The dot-add builds (asconfig.json): i32 sums instead. Static. */

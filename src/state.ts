@@ -1,17 +1,15 @@
 /**
  * A sequence as bytes: its tokens, keys and values, to go on with in another process or on another day.
  *
- *   | "qltstate" | version u32 | header length u32 | header, JSON | tokens i32 | for each layer and head: K, V, as they lie in the cache |
+ *   | "qltstate" | version u32 | header length u32 | header, JSON | tokens i32 | for each layer and head: K, V, as they lie in the cache (cache-runs.ts) |
  *
  * The header names the model and how its cache is kept; `tokens` counts them, `sum` is the fingerprint of all that follows it.
  * Numbers are little-endian. What a state holds does not depend on the slot, the context or the number of sequences it came from.
  */
+import { cacheRuns } from './cache-runs.ts';
 import { QuantletError } from './errors.ts';
 import { createFingerprint } from './fingerprint.ts';
-import { alignUp, type GGUFValue } from './gguf/types.ts';
-import { ATTENTION_PART, K_CELLS } from './graph/layout.ts';
-import type { Range } from './threads/executor.ts';
-import type { Tensor } from './graph/tensor.ts';
+import type { GGUFValue } from './gguf/types.ts';
 import type { ModelState } from './model.ts';
 
 export interface SaveStateOptions {
@@ -21,7 +19,7 @@ export interface SaveStateOptions {
 }
 
 const MAGIC = new TextEncoder().encode('qltstate');
-const VERSION = 2;
+const VERSION = 3;
 /** Bytes before the header. */
 const PREFIX = MAGIC.length + 8;
 /** Far more than a header needs. */
@@ -57,10 +55,10 @@ export async function saveState(state: ModelState, metadata: ReadonlyMap<string,
     const body = new Uint8Array(bodyLength(state, tokens.length));
     body.set(new Uint8Array(tokens.buffer));
     let at = tokens.byteLength;
-    for (const run of runs(state, slot, tokens.length)) {
+    for (const run of cacheRuns(engine, slot, tokens.length)) {
       signal?.throwIfAborted();
       body.set(await engine.executor.read(run.at, run.length), at);
-      if (run.keys && tokens.length % K_CELLS > 0) clearCells(body.subarray(at + run.length - K_CELLS * run.keys.nb[1], at + run.length), run.keys, tokens.length % K_CELLS);
+      run.saved?.(body.subarray(at, at + run.length));
       at += run.length;
     }
     const header: Header = { ...identity, tokens: tokens.length, sum: createFingerprint().add(body).hex() };
@@ -98,9 +96,11 @@ export async function loadState(state: ModelState, metadata: ReadonlyMap<string,
   try {
     tokens.length = 0; // until all is there, the slot holds nothing
     let at = 4 * n;
-    for (const { at: to, length } of runs(state, slot, n)) {
-      await engine.executor.write(to, body.subarray(at, at + length));
-      at += length;
+    for (const run of cacheRuns(engine, slot, n)) {
+      const saved = body.subarray(at, at + run.length), bytes = run.loaded ? saved.slice() : saved;
+      run.loaded?.(bytes);
+      await engine.executor.write(run.at, bytes);
+      at += run.length;
     }
     for (const id of ids) tokens.push(id);
   } finally {
@@ -154,37 +154,8 @@ export function sharedLength(a: readonly number[], b: readonly number[]): number
   return n;
 }
 
-const wholeGroups = (n: number): number => alignUp(n, K_CELLS);
-
 function bodyLength({ engine }: ModelState, n: number): number {
-  return engine.caches.reduce((sum, { k, v }) => sum + k.ne[2] * (wholeGroups(n) * k.nb[1] + n * v.nb[1]), 4 * n);
-}
-
-/** Where cells [0, n) of a slot lie: keys in whole groups, a head's in one piece; values part by part, in each by 16 dimensions (one block where they have blocks). */
-function* runs({ engine }: ModelState, slot: number, n: number): Generator<Range & { readonly keys?: Tensor }> {
-  const first = slot * engine.slotCells;
-  for (const { k, v } of engine.caches) {
-    const perRun = v.type.blckSize > 1 ? v.type.blckSize : 16, step = v.nb[1] / (v.ne[0] / perRun);
-    for (let head = 0; head < k.ne[2]; head++) {
-      yield { at: k.data + (head * k.ne[1] + first) * k.nb[1], length: wholeGroups(n) * k.nb[1], keys: k };
-      for (let from = 0; from < n; from += ATTENTION_PART) {
-        const values = v.data + (head * v.ne[1] + first + from) * v.nb[1], length = Math.min(ATTENTION_PART, n - from) * step;
-        for (let i = 0; i < v.ne[0] / perRun; i++) yield { at: values + i * ATTENTION_PART * step, length };
-      }
-    }
-  }
-}
-
-/** Zeros for the cells of a group of keys from `from` on: what an earlier sequence left there is nobody's business. */
-function clearCells(group: Uint8Array, { type }: Tensor, from: number): void {
-  const clear = (at: number, size: number): void => void group.fill(0, at + from * size, at + K_CELLS * size);
-  if (type.blckSize === 1) {
-    for (let at = 0; at < group.length; at += K_CELLS * type.typeSize) clear(at, type.typeSize);
-    return;
-  }
-  const quants = type.typeSize - 2;
-  for (let block = 0; block < group.length; block += K_CELLS * type.typeSize) {
-    for (let i = 0; i < quants; i++) clear(block + K_CELLS * i, 1);
-    clear(block + K_CELLS * quants, 2);
-  }
+  let length = 4 * n;
+  for (const run of cacheRuns(engine, 0, n)) length += run.length;
+  return length;
 }

@@ -5,7 +5,7 @@
  * 6 rows x 8 columns are 12 accumulators of 16 registers, beside two of b and one splat of a; f16 needs two more and goes up to 4 rows.
  */
 import { madd } from '../simd';
-import { even_f16, f16_even, f16_mask, odd_f16, store_zipped } from './kv_cache';
+import { even_f16, f16_even, f16_mask, odd_f16, store_zipped } from './kv_widen';
 
 // How b is stored. Eight columns are taken as two words, x and y: the first and the last four of f32, the even and the odd ones of f16.
 @unmanaged

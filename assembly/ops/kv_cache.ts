@@ -7,10 +7,18 @@
  *
  * 16, because one row of queries or probabilities makes 4 chains of madds from them, and both are read from one end to the other: where two
  * groups of 8 were read side by side, K took 1.7 times as long from DRAM (processors fetch ahead along one line of addresses).
- * Block types: bytes of ggml's blocks, K [cells / 16][head_dim / 32][quant bytes, each of 16 cells | 16 scales f16], V [head_dim / 32][PART][block].
+ *
+ * Block types have the codes and scales of ggml's blocks, for integer products:
+ *
+ *   K  a packed matrix of head_dim columns (packed/q4_0.ts, packed/q8_0.ts): a group of 16 rows is 16 cells
+ *   V  [n_head_kv][cells / PART]( [head_dim / 16][PART / 2][16 dims of 2 cells] | scales f16 [head_dim / 32][PART] ), 2 cells and 16 dimensions being
+ *        q8_0  32 bytes: cell 0 and cell 1 of dimension 0, of dimension 1, ...
+ *        q4_0  8 u16: dimension m (0..3) of cell 0, of cell 1, ...; their nibbles, the lowest first, are dimensions m, 4 + m, 8 + m, 12 + m
+ *
  * So a head takes cells * row bytes in either order, as it would in ggml's.
  */
-import { f16_to_f32, f32_to_f16, load_f16x4 } from '../simd';
+import { byte_of } from '../dot';
+import { f32_to_f16 } from '../simd';
 import { split_from, split_to } from '../schedule';
 import { Op, row_of } from '../tensor';
 import { F16, F32, Q4_0 } from '../type_ids';
@@ -41,18 +49,23 @@ export function k_group(k: usize, type: u32, head: i32, cells: i32, hd: i32, cel
   return k + (<usize>head * cells + cell) * kv_row_bytes(type, hd);
 }
 
-/** Address of the first 16 (block types: 32) dimensions of V's `cell` of head `head`; v_step bytes to the next cell, v_plane to the next dimensions. */
+/** Address of the first 16 dimensions of V's `cell` of head `head` (block types: an even one); v_plane bytes to the next 16. */
 export function v_cell(v: usize, type: u32, head: i32, cells: i32, hd: i32, cell: i32): usize {
   const in_part = cell % PART;
   return v + (<usize>head * cells + (cell - in_part)) * kv_row_bytes(type, hd) + <usize>in_part * v_step(type);
 }
+/** Bytes of 16 dimensions of a cell. */
 // @ts-ignore: decorator
 @inline
-function v_step(type: u32): usize {
-  return type == F16 ? 32 : type == F32 ? 64 : block_bytes(type);
+export function v_step(type: u32): usize {
+  return type == F16 ? 32 : type == F32 ? 64 : type == Q4_0 ? 8 : 16;
 }
 export function v_plane(type: u32, cells: i32): usize {
   return <usize>min(PART, cells) * v_step(type);
+}
+/** Block types: from a part's first values to its first scales; 2 * min(PART, cells) bytes to those of the next 32 dimensions. */
+export function v_scales(type: u32, cells: i32, hd: i32): usize {
+  return <usize>(hd >> 4) * v_plane(type, cells);
 }
 
 /**
@@ -68,9 +81,14 @@ export function kv_store(op: Op, ith: i32, nth: i32, scratch: usize): void {
     const h = r % heads, t = r / heads;
     const x = row_of(src0, h, t, 0);
     const cell = changetype<usize>(op.src1) ? load<i32>(op.src1.data + (<usize>t << 2)) : t;
-    const y = is_v ? v_cell(op.dst.data, type, h, cells, hd, cell) : k_group(op.dst.data, type, h, cells, hd, cell & -K_CELLS);
-    if (type == F16 || type == F32) store_elements(type, x, y, src0.ne0, hd, cell, cells, is_v);
-    else store_blocks(type, x, y, src0.ne0, cell, cells, is_v, scratch);
+    if (type == F16 || type == F32) {
+      const y = is_v ? v_cell(op.dst.data, type, h, cells, hd, cell) : k_group(op.dst.data, type, h, cells, hd, cell & -K_CELLS);
+      store_elements(type, x, y, src0.ne0, hd, cell, cells, is_v);
+    } else {
+      const first = is_v ? cell - cell % PART : cell & -K_CELLS;
+      const y = is_v ? v_cell(op.dst.data, type, h, cells, hd, first) : k_group(op.dst.data, type, h, cells, hd, first);
+      store_blocks(type, x, y, src0.ne0, hd, cell - first, cells, is_v, scratch);
+    }
   }
 }
 
@@ -86,118 +104,58 @@ function store_elements(type: u32, x: usize, y: usize, n: i32, hd: i32, cell: i3
   }
 }
 
-function store_blocks(type: u32, x: usize, y: usize, n: i32, cell: i32, cells: i32, is_v: bool, scratch: usize): void {
-  const bytes = block_bytes(type), quants = bytes - 2, key = <usize>(cell & (K_CELLS - 1));
-  for (let i = 0; i < n; i += 32, x += 128) {
+/** To cell `cell` of the group of keys or the part of values at y. */
+function store_blocks(type: u32, x: usize, y: usize, n: i32, hd: i32, cell: i32, cells: i32, is_v: bool, scratch: usize): void {
+  const plane = v_plane(type, cells);
+  let scales = y + v_scales(type, cells, hd) + (<usize>cell << 1);
+  for (let i = 0; i < hd; i += 32, x += 128) {
     let from = x;
     if (n - i < 32) {
       from = scratch + 64;
       memory.fill(from, 0, 128);
-      memory.copy(from, x, <usize>(n - i) << 2);
-    }
-    if (is_v) {
-      quantize_row(type, from, y, 32);
-      y += v_plane(type, cells);
-      continue;
+      memory.copy(from, x, <usize>max(0, n - i) << 2);
     }
     quantize_row(type, from, scratch, 32);
-    for (let j: usize = 0; j < quants; j++) store<u8>(y + j * K_CELLS + key, load<u8>(scratch + 2 + j));
-    store<u16>(y + quants * K_CELLS + key * 2, load<u16>(scratch));
-    y += bytes * K_CELLS;
-  }
-}
-
-// ---- Parts as f32: K [n / 16][hd][16], V [hd / 16][PART][16] ----
-
-// Run-time values, so that they stay in registers (V8 builds a constant anew at every use).
-const WIDEN = memory.data<u32>([0x8fffe000, 0x2000], 4);
-/** Sign, exponent and mantissa of an f16 whose bits were shifted into an f32. */
-// @ts-ignore: decorator
-@inline
-export function f16_mask(): v128 {
-  return v128.load32_splat(WIDEN);
-}
-/** (2^13, 0) four times: a dot with it shifts the even ones of eight i16 to where an f32 has them. */
-// @ts-ignore: decorator
-@inline
-export function f16_even(): v128 {
-  return v128.load32_splat(WIDEN, 4);
-}
-
-// Eight f16 as f32 * 2^-112 (their bits moved into place): attention folds the factor into queries and probabilities. Two operations for four.
-// @ts-ignore: decorator
-@inline
-export function even_f16(h: v128, even: v128, mask: v128): v128 {
-  return v128.and(i32x4.dot_i16x8_s(h, even), mask);
-}
-// @ts-ignore: decorator
-@inline
-export function odd_f16(h: v128, mask: v128): v128 {
-  return v128.and(i32x4.shr_s(h, 3), mask);
-}
-/** Stores eight results in order whose even and odd ones are apart. */
-// @ts-ignore: decorator
-@inline
-export function store_zipped(y: usize, even: v128, odd: v128): void {
-  v128.store(y, i8x16.shuffle(even, odd, 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23));
-  v128.store(y, i8x16.shuffle(even, odd, 8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31), 16);
-}
-
-function widen_f16(x: usize, y: usize, n: usize): void {
-  const even = f16_even(), mask = f16_mask();
-  for (let i: usize = 0; i < n; i += 8, x += 16, y += 32) {
-    const h = v128.load(x);
-    store_zipped(y, even_f16(h, even, mask), odd_f16(h, mask));
-  }
-}
-
-/** n keys (a multiple of K_CELLS) from k_group() on. */
-export function load_k(type: u32, k: usize, n: i32, hd: i32, y: usize): void {
-  if (type == F16) return widen_f16(k, y, <usize>n * hd);
-  const quants = block_bytes(type) - 2, eight = i16x8.splat(8);
-  for (let blocks = n / K_CELLS * (hd >> 5); blocks > 0; blocks--, k += block_bytes(type) * K_CELLS, y += 32 * K_CELLS * 4) {
-    for (let half: usize = 0; half < 2; half++) {
-      const d = k + quants * K_CELLS + half * 16, d0 = load_f16x4(d), d1 = load_f16x4(d + 8);
-      let p = k + half * 8, to = y + half * 32;
-      for (let j: usize = 0; j < quants; j++, p += K_CELLS, to += K_CELLS * 4) {
-        if (type == Q4_0) {
-          const q = v128.load8x8_u(p);
-          store_scaled(to, i16x8.sub(v128.and(q, i16x8.splat(15)), eight), d0, d1);
-          store_scaled(to + 16 * K_CELLS * 4, i16x8.sub(i16x8.shr_u(q, 4), eight), d0, d1);
-        } else store_scaled(to, v128.load8x8_s(p), d0, d1);
-      }
+    if (is_v) {
+      store<u16>(scales, load<u16>(scratch));
+      store_value(type, scratch + 2, y + <usize>(cell >> 1) * 2 * v_step(type), plane, <usize>(cell & 1));
+      scales += <usize>min(PART, cells) << 1;
+      y += 2 * plane;
+    } else {
+      store<u16>(y + (<usize>cell << 1), load<u16>(scratch));
+      store_key(type, scratch + 2, y + 2 * K_CELLS, cell);
+      y += <usize>K_CELLS * block_bytes(type);
     }
   }
 }
 
-/** Eight i16 as f32 times their scales. */
-// @ts-ignore: decorator
-@inline
-function store_scaled(y: usize, q: v128, d0: v128, d1: v128): void {
-  v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(q)), d0));
-  v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_high_i16x8_s(q)), d1), 16);
+/** A block's codes to row `cell` of a packed group: its quads, 64 bytes each, come after 16 scales. */
+function store_key(type: u32, codes: usize, y: usize, cell: i32): void {
+  y += <usize>(cell >> 2 << 4);
+  for (let i: usize = 0; i < 16; i++) {
+    const to = y + byte_of(cell & 3, <i32>i & 3);
+    if (type == Q4_0) {
+      store<u8>(to + (i >> 2 << 6), load<u8>(codes + i));
+    } else {
+      store<u8>(to + (i >> 2 << 7), load<u8>(codes + i) ^ 0x80);
+      store<u8>(to + (i >> 2 << 7) + 64, load<u8>(codes + i, 16) ^ 0x80);
+    }
+  }
 }
 
-/** n values from v_cell() on. */
-export function load_v(type: u32, v: usize, n: i32, hd: i32, cells: i32, y: usize): void {
-  const plane = v_plane(type, cells), out = <usize>PART << 6;
-  if (type == F16) {
-    for (let i = 0; i < hd; i += 16, v += plane, y += out) widen_f16(v, y, <usize>n << 4);
-    return;
-  }
-  const low = i8x16.splat(15), eight = i8x16.splat(8);
-  for (let i = 0; i < hd; i += 32, v += plane, y += 2 * out) {
-    for (let c = 0, p = v, to = y; c < n; c++, p += block_bytes(type), to += 64) {
-      const d = f32x4.splat(f16_to_f32(load<u16>(p)));
-      let a = v128.load(p, 2), b = a;
-      if (type == Q4_0) {
-        a = i8x16.sub(v128.and(a, low), eight);
-        b = i8x16.sub(v128.and(i16x8.shr_u(b, 4), low), eight);
-      } else b = v128.load(p, 18);
-      store_scaled(to, i16x8.extend_low_i8x16_s(a), d, d);
-      store_scaled(to + 32, i16x8.extend_high_i8x16_s(a), d, d);
-      store_scaled(to + out, i16x8.extend_low_i8x16_s(b), d, d);
-      store_scaled(to + out + 32, i16x8.extend_high_i8x16_s(b), d, d);
+/** A block's codes to two planes; y: the first one's pair of cells, `odd`: which of the two. */
+function store_value(type: u32, codes: usize, y: usize, plane: usize, odd: usize): void {
+  if (type == Q4_0) {
+    for (let m: usize = 0; m < 4; m++) {
+      // Dimension i is the low nibble of byte i, dimension 16 + i the high one.
+      const a = load<u8>(codes + m), b = load<u8>(codes + m, 4), c = load<u8>(codes + m, 8), d = load<u8>(codes + m, 12), to = y + (m << 2) + (odd << 1);
+      store<u16>(to, <u16>(a & 15 | (b & 15) << 4 | (<u32>c & 15) << 8 | (<u32>d & 15) << 12));
+      store<u16>(to + plane, <u16>(a >> 4 | b & 0xf0 | (<u32>c >> 4) << 8 | (<u32>d >> 4) << 12));
+    }
+  } else {
+    for (let i: usize = 0; i < 16; i++) {
+      store<u8>(y + (i << 1) + odd, load<u8>(codes + i));
+      store<u8>(y + plane + (i << 1) + odd, load<u8>(codes + i, 16));
     }
   }
 }

@@ -99,13 +99,26 @@ describe('goes on as if there had been no break', () => {
 });
 
 describe('what is saved', () => {
-  it('does not depend on what the cache held before', async () => {
-    const { state } = await saved({});
-    await withModel({}, async (model) => {
+  it.each<[KvType, KvType]>([['f16', 'f16'], ['f32', 'q4_0'], ['q8_0', 'q8_0'], ['q4_0', 'f32']])('does not depend on what the cache held before: %s keys, %s values', async (cacheTypeK, cacheTypeV) => {
+    const types = { cacheTypeK, cacheTypeV }, { state } = await saved(types);
+    await withModel(types, async (model) => {
       await idsOf(model, randomIds(200, 272, 9), 20);
       await idsOf(model, prompt, 25);
       expect(Buffer.compare(await model.saveState(), state)).toBe(0);
+      expect((await model.loadState(state)).length % 2, 'an odd number of cells').toBe(1);
     });
+  });
+
+  it.each<KvType>(['f16', 'q8_0', 'q4_0'])('goes to another build: %s', async (type) => {
+    const types = { cacheTypeK: type, cacheTypeV: type, threads: 1 }, builds = ['simd', 'relaxed'] as const;
+    for (const [from, to] of [builds, [builds[1], builds[0]]]) {
+      const { state, ids } = await saved({ ...types, build: from }), want = await unbroken({ ...types, build: to });
+      await withModel({ ...types, build: to }, async (model) => {
+        await model.loadState(state);
+        expect(Buffer.compare(await model.saveState(), state), `from ${from} to ${to}`).toBe(0);
+        expect([...ids, ...(await idsOf(model, [...prompt, ...ids], 35))], `from ${from} to ${to}`).toEqual(want);
+      });
+    }
   });
 
   it('of a prompt: what the cache has of it, and no more', async () => {
@@ -173,7 +186,7 @@ describe('no state of this model', () => {
       ['cut in the tokens', state.subarray(0, body + 10), /truncated/],
       ['the last byte gone', state.subarray(0, -1), /truncated/],
       ['a byte too much', Uint8Array.from([...state, 0]), /too long/],
-      ['version 1', bent(8, 1), /version 1.*version 2/],
+      ['version 1', bent(8, 1), /version 1.*version 3/],
       ['a header of 4 GiB', bent(12, 255, 255, 255, 255), /header.*damaged/],
       ['a header that is no JSON', withHeader('{"tokens": 5'), /header.*damaged/],
       ['a header that is null', withHeader('null'), /header.*damaged/],
