@@ -100,12 +100,16 @@ export class DotI16 extends Bytes {
   @inline
   scaled(s: v128, scale: v128): v128 { return i32x4.dot_i16x8_s(s, scale); }
 
-  /** Sum of code - 128 from the sums of the low and high nibbles and the negated pair sums of the activations. */
+  /** What sum_wide wants to have made once for all rows, of the negated pair sums of the activations. */
   // @ts-ignore: decorator
   @inline
-  sum_wide(low: v128, high: v128, pair: v128): v128 {
-    const offset = i32x4.shl(i32x4.extadd_pairwise_i16x8_s(pair), 7);
-    return i32x4.add(i32x4.add(i32x4.extadd_pairwise_i16x8_s(low), offset), i32x4.shl(i32x4.extadd_pairwise_i16x8_s(high), 4));
+  rest_wide(pair: v128, ones: v128): v128 { return i16x8.shl(ones, 4); }
+
+  /** Sum of code - 128 from the sums of its low nibble and of its high one less 8. */
+  // @ts-ignore: decorator
+  @inline
+  sum_wide(low: v128, high: v128, ones: v128, sixteens: v128): v128 {
+    return i32x4.add(i32x4.dot_i16x8_s(low, ones), i32x4.dot_i16x8_s(high, sixteens));
   }
 }
 
@@ -134,9 +138,11 @@ export class DotI32 extends Bytes {
 
   // @ts-ignore: decorator
   @inline
-  sum_wide(low: v128, high: v128, pair: v128): v128 {
-    return i32x4.add(i32x4.add(low, i32x4.shl(i32x4.extadd_pairwise_i16x8_s(pair), 7)), i32x4.shl(high, 4));
-  }
+  rest_wide(pair: v128, ones: v128): v128 { return ones; }
+
+  // @ts-ignore: decorator
+  @inline
+  sum_wide(low: v128, high: v128, ones: v128, last: v128): v128 { return i32x4.add(low, i32x4.shl(high, 4)); }
 }
 
 /** Sums are i32, activations i16 in memory. */
@@ -187,7 +193,11 @@ export class DotWide {
 
   // @ts-ignore: decorator
   @inline
-  sum_wide(low: v128, high: v128, pair: v128): v128 { return i32x4.add(low, i32x4.shl(i32x4.extadd_pairwise_i16x8_s(pair), 7)); }
+  rest_wide(pair: v128, ones: v128): v128 { return i32x4.shl(i32x4.extadd_pairwise_i16x8_s(pair), 7); }
+
+  // @ts-ignore: decorator
+  @inline
+  sum_wide(low: v128, high: v128, ones: v128, offset: v128): v128 { return i32x4.add(low, offset); }
 
   // @ts-ignore: decorator
   @inline

@@ -14,7 +14,7 @@
  */
 import { ACT_BLOCK, ACT_D, ACT_DSUM, ACT_PAIRS0, ACT_PAIRS1 } from './act';
 import * as fmt from './packed/format';
-import { G0, G1, G2, G3, factor } from './packed/group';
+import { G0, G1, G2, G3 } from './packed/group';
 import { held_ones, madd } from './simd';
 
 /** Beyond it a panel is as fast, where it is not faster. */
@@ -39,10 +39,11 @@ export function gemm_narrow<F, D>(w: usize, n: i32, a: usize, stride: usize, nco
   const f = changetype<F>(0), end = acc + <usize>ncols * ACC;
   for (; n > 0; n--) {
     for (let sub = 0; sub < fmt.subs<F>(); sub++) {
-      factors<F, G0>(w, sub, scratch);
-      factors<F, G1>(w, sub, scratch + 16);
-      factors<F, G2>(w, sub, scratch + 32);
-      factors<F, G3>(w, sub, scratch + 48);
+      const sc = fmt.sc<F>(w, sub), mn = fmt.mn<F>(w, sub);
+      factors<F, G0>(w, sc, mn, scratch);
+      factors<F, G1>(w, sc, mn, scratch + 16);
+      factors<F, G2>(w, sc, mn, scratch + 32);
+      factors<F, G3>(w, sc, mn, scratch + 48);
       const q = f.quads(w, sub), h = fmt.high<F>(w, sub);
       for (let g: usize = 0; g < 64; g += 32) {
         first_half<F, D>(q + g, h + g, a, stride, acc + g, end, scratch + PARTS);
@@ -128,8 +129,7 @@ function high<F, G>(q: usize, h: usize, t: i32, m: v128, m2: v128): v128 {
 /** Factors of group G's rows in a run. */
 // @ts-ignore: decorator
 @inline
-function factors<F, G>(w: usize, sub: i32, p: usize): void {
-  const d = changetype<F>(0).d<G>(w), dmin = fmt.dmin<F, G>(w);
-  v128.store(p, fmt.has_sc<F>() ? factor<G>(d, fmt.sc<F>(w, sub)) : d);
-  if (fmt.has_min<F>()) v128.store(p, fmt.has_sc<F>() ? factor<G>(dmin, fmt.mn<F>(w, sub)) : dmin, MINIMA);
+function factors<F, G>(w: usize, sc: v128, mn: v128, p: usize): void {
+  v128.store(p, fmt.factor<F, G>(changetype<F>(0).d<G>(w), sc));
+  if (fmt.has_min<F>()) v128.store(p, fmt.factor<F, G>(fmt.dmin<F, G>(w), mn), MINIMA);
 }

@@ -9,7 +9,7 @@
 import { ACT_BLOCK, ACT_D, ACT_DSUM, ACT_PAIRS0, ACT_PAIRS1 } from './act';
 import { ACT_QUANT } from './dot';
 import * as fmt from './packed/format';
-import { G0, G1, G2, G3, factor } from './packed/group';
+import { G0, G1, G2, G3 } from './packed/group';
 import { held_ones, madd } from './simd';
 
 /** y[0..15] = 16 packed rows at w . the activation row at a; n blocks of format F, dots of flavour D. */
@@ -27,7 +27,9 @@ export function gemv<F, D>(w: usize, n: i32, a: usize, y: usize): void {
       const pair = i16x8.add(v128.load32_splat(a, ACT_PAIRS0), v128.load32_splat(a, ACT_PAIRS1));
       const start = fmt.wide<F>() && !dot.splits() ? zero : dot.init(fmt.offset<F>(pair));
       let s0 = start, s1 = start, s2 = start, s3 = start;
-      let u0 = zero, u1 = zero, u2 = zero, u3 = zero; // the high parts of 8-bit codes
+      const start_high = fmt.wide<F>() && dot.splits() ? dot.init(i16x8.shl(pair, 3)) : zero;
+      let u0 = start_high, u1 = start_high, u2 = start_high, u3 = start_high; // the high parts of 8-bit codes, less 8
+      let b0 = fmt.bits<F, G0>(h, 0), b1 = fmt.bits<F, G1>(h, 0), b2 = fmt.bits<F, G2>(h, 0), b3 = fmt.bits<F, G3>(h, 0);
       let q = f.quads(w, sub);
       for (let t = 0; t < 4; t++) {
         const l0 = dot.a0(a), l1 = dot.a1(a, l0), h0 = dot.a0(a + 16 * ACT_QUANT), h1 = dot.a1(a + 16 * ACT_QUANT, h0);
@@ -41,17 +43,18 @@ export function gemv<F, D>(w: usize, n: i32, a: usize, y: usize): void {
           v = fmt.load_lo<F, G3>(q), w = fmt.load_hi<F, G3>(q, v);
           s3 = low_parts<F, D>(s3, v, w, l0, h0, m, m2), u3 = high_parts<F, D>(u3, v, w, l0, h0, m);
         } else {
-          s0 = quad<F, D, G0>(s0, q, h, t, l0, l1, h0, h1, m, m2);
-          s1 = quad<F, D, G1>(s1, q, h, t, l0, l1, h0, h1, m, m2);
-          s2 = quad<F, D, G2>(s2, q, h, t, l0, l1, h0, h1, m, m2);
-          s3 = quad<F, D, G3>(s3, q, h, t, l0, l1, h0, h1, m, m2);
+          s0 = quad<F, D, G0>(s0, q, b0, l0, l1, h0, h1, m, m2), b0 = fmt.next_bits<F>(b0);
+          s1 = quad<F, D, G1>(s1, q, b1, l0, l1, h0, h1, m, m2), b1 = fmt.next_bits<F>(b1);
+          s2 = quad<F, D, G2>(s2, q, b2, l0, l1, h0, h1, m, m2), b2 = fmt.next_bits<F>(b2);
+          s3 = quad<F, D, G3>(s3, q, b3, l0, l1, h0, h1, m, m2), b3 = fmt.next_bits<F>(b3);
         }
         q += fmt.quad_bytes<F>();
         a += 4 * ACT_QUANT;
       }
       let i0: v128, i1: v128, i2: v128, i3: v128;
       if (fmt.wide<F>()) {
-        i0 = dot.sum_wide(s0, u0, pair), i1 = dot.sum_wide(s1, u1, pair), i2 = dot.sum_wide(s2, u2, pair), i3 = dot.sum_wide(s3, u3, pair);
+        const last = dot.rest_wide(pair, ones);
+        i0 = dot.sum_wide(s0, u0, ones, last), i1 = dot.sum_wide(s1, u1, ones, last), i2 = dot.sum_wide(s2, u2, ones, last), i3 = dot.sum_wide(s3, u3, ones, last);
       } else {
         i0 = dot.sum(s0, ones), i1 = dot.sum(s1, ones), i2 = dot.sum(s2, ones), i3 = dot.sum(s3, ones);
         if (fmt.biased<F>()) {
@@ -60,14 +63,14 @@ export function gemv<F, D>(w: usize, n: i32, a: usize, y: usize): void {
         }
       }
       const sc = fmt.sc<F>(w, sub);
-      y0 = madd(f32x4.convert_i32x4_s(i0), f32x4.mul(scaled<F, G0>(d0, sc), da), y0);
-      y1 = madd(f32x4.convert_i32x4_s(i1), f32x4.mul(scaled<F, G1>(d1, sc), da), y1);
-      y2 = madd(f32x4.convert_i32x4_s(i2), f32x4.mul(scaled<F, G2>(d2, sc), da), y2);
-      y3 = madd(f32x4.convert_i32x4_s(i3), f32x4.mul(scaled<F, G3>(d3, sc), da), y3);
+      y0 = madd(f32x4.convert_i32x4_s(i0), f32x4.mul(fmt.factor<F, G0>(d0, sc), da), y0);
+      y1 = madd(f32x4.convert_i32x4_s(i1), f32x4.mul(fmt.factor<F, G1>(d1, sc), da), y1);
+      y2 = madd(f32x4.convert_i32x4_s(i2), f32x4.mul(fmt.factor<F, G2>(d2, sc), da), y2);
+      y3 = madd(f32x4.convert_i32x4_s(i3), f32x4.mul(fmt.factor<F, G3>(d3, sc), da), y3);
       if (fmt.has_min<F>()) {
         const mn = fmt.mn<F>(w, sub);
-        y0 = madd(scaled<F, G0>(e0, mn), dsum, y0), y1 = madd(scaled<F, G1>(e1, mn), dsum, y1);
-        y2 = madd(scaled<F, G2>(e2, mn), dsum, y2), y3 = madd(scaled<F, G3>(e3, mn), dsum, y3);
+        y0 = madd(fmt.factor<F, G0>(e0, mn), dsum, y0), y1 = madd(fmt.factor<F, G1>(e1, mn), dsum, y1);
+        y2 = madd(fmt.factor<F, G2>(e2, mn), dsum, y2), y3 = madd(fmt.factor<F, G3>(e3, mn), dsum, y3);
       }
       a = end;
     } while (fmt.subs<F>() > 1 && ++sub < fmt.subs<F>());
@@ -82,8 +85,8 @@ export function gemv<F, D>(w: usize, n: i32, a: usize, y: usize): void {
 /** One quad of group G onto its sums. */
 // @ts-ignore: decorator
 @inline
-function quad<F, D, G>(s: v128, q: usize, h: usize, t: i32, l0: v128, l1: v128, h0: v128, h1: v128, m: v128, m2: v128): v128 {
-  const dot = changetype<D>(0), v = fmt.load_lo<F, G>(q), b = fmt.bits<F, G>(h, t);
+function quad<F, D, G>(s: v128, q: usize, b: v128, l0: v128, l1: v128, h0: v128, h1: v128, m: v128, m2: v128): v128 {
+  const dot = changetype<D>(0), v = fmt.load_lo<F, G>(q);
   return dot.dot(dot.dot(s, l0, l1, fmt.lo<F>(v, b, m, m2)), h0, h1, fmt.hi<F>(fmt.load_hi<F, G>(q, v), b, m, m2));
 }
 
@@ -100,11 +103,4 @@ function low_parts<F, D>(s: v128, v: v128, w: v128, l: v128, h: v128, m: v128, m
 function high_parts<F, D>(u: v128, v: v128, w: v128, l: v128, h: v128, m: v128): v128 {
   const dot = changetype<D>(0);
   return dot.mac(dot.mac(u, l, fmt.lo_high<F>(v, m)), h, fmt.hi_high<F>(w, m));
-}
-
-/** d with the group's integer factors, if the format has any. */
-// @ts-ignore: decorator
-@inline
-function scaled<F, G>(d: v128, sc: v128): v128 {
-  return fmt.has_sc<F>() ? factor<G>(d, sc) : d;
 }

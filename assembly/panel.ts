@@ -6,7 +6,7 @@
  */
 import { ACT_QUANT } from './dot';
 import * as fmt from './packed/format';
-import { G0, G1, G2, G3, factor, low_nibbles } from './packed/group';
+import { G0, G1, G2, G3, low_nibbles } from './packed/group';
 import { code, group_mins, group_scale } from './packed/w16';
 
 /** Weights of a row unpacked at a time. */
@@ -29,10 +29,11 @@ export function unpack<F, D>(w: usize, n: i32, panel: usize): void {
     for (let sub = 0; sub < fmt.subs<F>(); sub++) {
       // A loop over the groups where only addresses differ; four copies of the rest (code size).
       for (let g: usize = 0; g < 4; g++) unpack_codes<F, D>(w, sub, g << 4, panel + (g & 1) * 16 + (g >> 1) * PANEL);
-      unpack_factors<F, D, G0>(w, sub, panel);
-      unpack_factors<F, D, G1>(w, sub, panel + 16);
-      unpack_factors<F, D, G2>(w, sub, panel + PANEL);
-      unpack_factors<F, D, G3>(w, sub, panel + PANEL + 16);
+      const sc = fmt.sc<F>(w, fmt.w16<F>() ? sub << 1 : sub), mn = fmt.mn<F>(w, fmt.w16<F>() ? sub << 1 : sub);
+      unpack_factors<F, D, G0>(w, sub, sc, mn, panel);
+      unpack_factors<F, D, G1>(w, sub, sc, mn, panel + 16);
+      unpack_factors<F, D, G2>(w, sub, sc, mn, panel + PANEL);
+      unpack_factors<F, D, G3>(w, sub, sc, mn, panel + PANEL + 16);
       panel += run_bytes<F, D>();
     }
     w += changetype<F>(0).bytes();
@@ -74,24 +75,21 @@ function unpack_codes<F, D>(w: usize, sub: i32, group: usize, p: usize): void {
   }
 }
 
-/** Scales and minima of group G. */
+/** Scales and minima of group G; sc, mn: of the run, with w16 of its first half. */
 // @ts-ignore: decorator
 @inline
-function unpack_factors<F, D, G>(w: usize, sub: i32, panel: usize): void {
+function unpack_factors<F, D, G>(w: usize, sub: i32, sc: v128, mn: v128, panel: usize): void {
   const d = changetype<F>(0).d<G>(w), p = panel + run_bytes<F, D>() - mins<F>() - 32;
   if (fmt.w16<F>()) {
-    v128.store(panel + (CODES >> 1), group_scale<G>(fmt.sc<F>(w, sub << 1)));
+    v128.store(panel + (CODES >> 1), group_scale<G>(sc));
     v128.store(panel + CODES + 32, group_scale<G>(fmt.sc<F>(w, sub << 1 | 1)));
     v128.store(p, d);
     if (fmt.has_min<F>()) {
-      v128.store(p, group_mins<G>(fmt.mn<F>(w, sub << 1), fmt.mn<F>(w, sub << 1 | 1)), 32);
+      v128.store(p, group_mins<G>(mn, fmt.mn<F>(w, sub << 1 | 1)), 32);
       v128.store(p, fmt.dmin<F, G>(w), 64);
     }
   } else {
-    v128.store(p, fmt.has_sc<F>() ? factor<G>(d, fmt.sc<F>(w, sub)) : d);
-    if (fmt.has_min<F>()) {
-      const dmin = fmt.dmin<F, G>(w);
-      v128.store(p, fmt.has_sc<F>() ? factor<G>(dmin, fmt.mn<F>(w, sub)) : dmin, 32);
-    }
+    v128.store(p, fmt.factor<F, G>(d, sc));
+    if (fmt.has_min<F>()) v128.store(p, fmt.factor<F, G>(fmt.dmin<F, G>(w), mn), 32);
   }
 }

@@ -35,7 +35,7 @@ export function repack_of<F>(w: usize, ne00: i32, nrows: i32, group0: i32, group
 export function row_of<F>(w: usize, ne00: i32, row: i32, y: usize): void {
   const f = changetype<F>(0);
   const blocks = ne00 / (fmt.subs<F>() << 5), m = fmt.mask<F>(), m2 = fmt.mask2<F>(), center = f32x4.splat(fmt.center<F>());
-  const in_group = row & 15, lane = row & 3;
+  const in_group: usize = row & 15, lane = row & 3;
   const group: usize = (row >> 2) & 3;
   let p = w + <usize>(row / ROWS) * blocks * f.bytes();
   for (let b = 0; b < blocks; b++) {
@@ -44,10 +44,9 @@ export function row_of<F>(w: usize, ne00: i32, row: i32, y: usize): void {
     for (let sub = 0; sub < fmt.subs<F>(); sub++) {
       let q = f.quads(p, sub) + (group << 4);
       const h = fmt.high<F>(p, sub) + (group << 4), i = fmt.w16<F>() ? sub << 1 : sub;
-      const x = fmt.has_sc<F>() ? f32x4.mul(d, byte_f32(fmt.sc<F>(p, i), in_group)) : d;
-      const x1 = fmt.w16<F>() ? f32x4.mul(d, byte_f32(fmt.sc<F>(p, i + 1), in_group)) : x;
-      const z = fmt.has_sc<F>() ? f32x4.mul(dmin, byte_f32(fmt.mn<F>(p, i), in_group)) : dmin;
-      const z1 = fmt.w16<F>() ? f32x4.mul(dmin, byte_f32(fmt.mn<F>(p, i + 1), in_group)) : z;
+      const x = f32x4.mul(d, fmt.factor_of_row<F>(fmt.sc<F>(p, i), in_group)), z = f32x4.mul(dmin, fmt.factor_of_row<F>(fmt.mn<F>(p, i), in_group));
+      const x1 = fmt.w16<F>() ? f32x4.mul(d, fmt.factor_of_row<F>(fmt.sc<F>(p, i + 1), in_group)) : x;
+      const z1 = fmt.w16<F>() ? f32x4.mul(dmin, fmt.factor_of_row<F>(fmt.mn<F>(p, i + 1), in_group)) : z;
       for (let t = 0; t < 4; t++) {
         let lo: v128, hi: v128;
         if (fmt.w16<F>()) {
@@ -82,11 +81,4 @@ function value(codes: v128, center: v128, d: v128): v128 {
 @inline
 function lane_f32(v: v128, i: i32): v128 {
   return i8x16.swizzle(v, i8x16.add(i8x16.splat(<i8>(i << 2)), i32x4.splat(0x03020100)));
-}
-
-/** Signed byte i of v as f32 in all lanes. */
-// @ts-ignore: decorator
-@inline
-function byte_f32(v: v128, i: i32): v128 {
-  return f32x4.splat(<f32>i8x16.extract_lane_s(i8x16.swizzle(v, i8x16.splat(<i8>i)), 0));
 }

@@ -12,6 +12,7 @@
  * pack(src, stride, w) a block of 16 plain rows to w.
  */
 import { low_nibbles } from './group';
+import { six_at, six_s, six_u } from './six_bits';
 
 /** Runs of 32 weights in a block: 8 in a K super-block. */
 // @ts-ignore: decorator
@@ -136,6 +137,14 @@ export function bits<F, G>(h: usize, t: i32): v128 {
   return i32x4.splat(0);
 }
 
+/** Those of the next quad. */
+// @ts-ignore: decorator
+@inline
+export function next_bits<F>(b: v128): v128 {
+  if (isDefined(changetype<F>(0).bits)) return i16x8.shr_u(b, 1);
+  return b;
+}
+
 /** Codes of the low part. */
 // @ts-ignore: decorator
 @inline
@@ -189,7 +198,7 @@ export function dmin<F, G>(w: usize): v128 {
   return f32x4.splat(0);
 }
 
-/** Factors of run i (with w16: of half-run i): one signed byte a row. */
+/** Factors of run i as `factor` takes them (six_bits.ts); with w16: of half-run i, one signed byte a row. */
 // @ts-ignore: decorator
 @inline
 export function sc<F>(w: usize, i: i32): v128 {
@@ -202,6 +211,30 @@ export function sc<F>(w: usize, i: i32): v128 {
 export function mn<F>(w: usize, i: i32): v128 {
   if (isDefined(changetype<F>(0).mn)) return changetype<F>(0).mn(w, i);
   return i32x4.splat(0);
+}
+
+/** Whether factors have a sign. */
+// @ts-ignore: decorator
+@inline
+function signed<F>(): bool {
+  return isDefined(changetype<F>(0).signed);
+}
+
+/** d times the factors of group G, if the format has any (not with w16). */
+// @ts-ignore: decorator
+@inline
+export function factor<F, G>(d: v128, v: v128): v128 {
+  if (!has_sc<F>()) return d;
+  return f32x4.mul(d, f32x4.convert_i32x4_s(signed<F>() ? six_s<G>(v) : six_u<G>(v)));
+}
+
+/** The factor of one row in all lanes; 1 if the format has none. */
+// @ts-ignore: decorator
+@inline
+export function factor_of_row<F>(v: v128, row: usize): v128 {
+  if (!has_sc<F>()) return f32x4.splat(1);
+  const x = i8x16.extract_lane_s(i8x16.swizzle(v, i8x16.splat(<i8>(w16<F>() ? row : six_at(row)))), 0);
+  return f32x4.splat(<f32>(w16<F>() ? x : signed<F>() ? x >> 2 : (x & 255) >> 2));
 }
 
 // @ts-ignore: decorator

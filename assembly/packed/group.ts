@@ -85,13 +85,6 @@ export function group_u8<G>(v: v128): v128 {
   return (offsetof<G>() & 16) != 0 ? i32x4.extend_high_i16x8_u(half) : i32x4.extend_low_i16x8_u(half);
 }
 
-/** d times the integer factors of the group's rows. */
-// @ts-ignore: decorator
-@inline
-export function factor<G>(d: v128, sc: v128): v128 {
-  return f32x4.mul(d, f32x4.convert_i32x4_s(group_i8<G>(sc)));
-}
-
 /** Four rows' 16 bytes, word t of each to q + 64 t: how a group's codes lie among those of the others. */
 // @ts-ignore: decorator
 @inline

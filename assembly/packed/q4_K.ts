@@ -1,7 +1,7 @@
 /**
  * q4_Kx16: 16 rows of q4_K side by side, 2304 bytes for 16 x 256 weights; weight = d * sc * code - dmin * mn.
  *
- *   | d of rows 0..15, f16 (32) | dmin (32) | scales and minima (192, k_scales.ts) | 8 runs of 32 weights: quads 0..3 (4 x 64) |
+ *   | d of rows 0..15, f16 (32) | dmin (32) | scales (96, six_bits.ts) | minima (96) | 8 runs of 32 weights: quads 0..3 (4 x 64) |
  */
 import { load_scales, pack_f16, store_quads } from './group';
 import { k_min, k_nibbles, k_scale, pack_k_scales } from './k_scales';

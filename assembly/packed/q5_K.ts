@@ -1,7 +1,7 @@
 /**
  * q5_Kx16: 16 rows of q5_K side by side, 2816 bytes for 16 x 256 weights; weight = d * sc * code - dmin * mn.
  *
- *   | d of rows 0..15, f16 (32) | dmin (32) | scales and minima (192, k_scales.ts) | 8 runs of 32 weights (8 x 320) |
+ *   | d of rows 0..15, f16 (32) | dmin (32) | scales (96, six_bits.ts) | minima (96) | 8 runs of 32 weights (8 x 320) |
  *   run: | fifth bits of the four groups (64) | low nibbles of quads 0..3 (4 x 64) |
  *
  * A byte of fifth bits serves one k % 4 of one row: bit t for the low part of quad t, bit 4 + t for its high part.
