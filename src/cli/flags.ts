@@ -58,6 +58,8 @@ export const FLAGS = {
   dryBase: flag('dry-base', '', 'number', 'X', 'DRY base (1.75)'),
   dryAllowedLength: flag('dry-allowed-length', '', 'integer', 'N', 'DRY: repetitions up to N tokens are free (2)'),
   dryPenaltyLastN: flag('dry-penalty-last-n', '', 'integer', 'N', 'DRY: tokens searched; -1: all (-1)'),
+  drySequenceBreaker: flag('dry-sequence-breaker', '', 'strings', 'TEXT', 'DRY: repetitions are not followed across TEXT, in place of \\n : " *; none: across everything; may be given several times'),
+  logitBias: flag('logit-bias', '-l', 'strings', 'ID(+|-)BIAS', 'added to the logit of a token: 15043+1, 15043-0.5, 15043-inf bans it; may be given several times'),
   mirostat: flag('mirostat', '', 'integer', 'N', 'Mirostat 1 or 2; 0: off (0)'),
   mirostatLr: flag('mirostat-lr', '', 'number', 'X', 'Mirostat learning rate eta (0.1)'),
   mirostatEnt: flag('mirostat-ent', '', 'number', 'X', 'Mirostat target entropy tau (5)'),

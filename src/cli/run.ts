@@ -8,7 +8,7 @@ import { parseFlags, type FlagKey, type Values } from './flags.ts';
 
 export const SAMPLING_FLAGS = [
   'temp', 'topK', 'topP', 'minP', 'typical', 'topNSigma', 'xtcProbability', 'xtcThreshold', 'repeatPenalty', 'repeatLastN', 'presencePenalty', 'frequencyPenalty',
-  'dryMultiplier', 'dryBase', 'dryAllowedLength', 'dryPenaltyLastN', 'mirostat', 'mirostatLr', 'mirostatEnt', 'dynatempRange', 'dynatempExp', 'seed',
+  'dryMultiplier', 'dryBase', 'dryAllowedLength', 'dryPenaltyLastN', 'drySequenceBreaker', 'logitBias', 'mirostat', 'mirostatLr', 'mirostatEnt', 'dynatempRange', 'dynatempExp', 'seed',
 ] as const satisfies readonly FlagKey[];
 
 const KEYS = [
@@ -16,13 +16,21 @@ const KEYS = [
   'grammar', 'grammarFile', 'jsonSchema', 'stop', 'promptCache', 'promptCacheAll', 'promptCacheRo', 'ignoreEos', 'escape', 'noEscape', 'noDisplayPrompt', 'noWarmup', 'turbo', 'build', 'json', 'help',
 ] as const satisfies readonly FlagKey[];
 
+/** `15043+1`: a token's id, and with its sign what is added to its logit. @throws ERR_USAGE */
+function logitBiasOf(text: string): [id: number, bias: number] {
+  const [, id, sign, size] = /^(\d+)([+-])(\d+(?:\.\d+)?|inf)$/.exec(text) ?? [];
+  if (id === undefined || (sign === '+' && size === 'inf')) throw new QuantletError('ERR_USAGE', `--logit-bias is "${text}", expected ID+BIAS, ID-BIAS or ID-inf: 15043+1, say`);
+  return [Number(id), Number(`${sign}${size.replace('inf', 'Infinity')}`)];
+}
+
 /** The sampler's options of the flags; what was not given keeps the default. */
 export function samplerOptions(v: Values<(typeof SAMPLING_FLAGS)[number]>): GenerateOptions {
   const options = {
     temperature: v.temp, topK: v.topK, topP: v.topP, minP: v.minP, typicalP: v.typical, topNSigma: v.topNSigma, xtcProbability: v.xtcProbability, xtcThreshold: v.xtcThreshold,
     repeatPenalty: v.repeatPenalty, repeatLastN: v.repeatLastN, presencePenalty: v.presencePenalty, frequencyPenalty: v.frequencyPenalty, dryMultiplier: v.dryMultiplier,
     dryBase: v.dryBase, dryAllowedLength: v.dryAllowedLength, dryPenaltyLastN: v.dryPenaltyLastN, mirostat: v.mirostat, mirostatEta: v.mirostatLr, mirostatTau: v.mirostatEnt,
-    dynatempRange: v.dynatempRange, dynatempExponent: v.dynatempExp, seed: v.seed,
+    dynatempRange: v.dynatempRange, dynatempExponent: v.dynatempExp, seed: v.seed, logitBias: v.logitBias && new Map(v.logitBias.map(logitBiasOf)),
+    drySequenceBreakers: v.drySequenceBreaker && v.drySequenceBreaker.filter((text) => text !== 'none').map(unescape),
   };
   return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
 }

@@ -58,6 +58,9 @@ describe('run', () => {
   // The command itself, in this process: cli.ts gives both codes the exit code 2, as the two cases above show.
   it.each<[string, string[], string]>([
     ['a flag of another command', ['-p', 'x', '--port', '5'], 'ERR_USAGE'],
+    ['a bias without a sign', ['-l', '15'], 'ERR_USAGE'],
+    ['a bias of plus infinity', ['-l', '15+inf'], 'ERR_USAGE'],
+    ['a bias of no token', ['-l', '9999+1', '-n', '1'], 'ERR_INVALID_ARGUMENT'],
     ['a missing value', ['-p'], 'ERR_USAGE'],
     ['a number that is none', ['-n', 'many'], 'ERR_USAGE'],
     ['a whole number that is not', ['-n', '1.5'], 'ERR_USAGE'],
@@ -100,6 +103,16 @@ describe('run', () => {
     expect((await run('-p', 'the cat', '-n', 30, '-r', stop, '-r', 'never to be seen')).stdout).toBe(`the cat${shown}\n`);
     expect((await report('-p', 'the cat', '-n', 30, '-r', stop)).stop_reason).toBe('stop');
     expect((await run('-p', 'the cat', '-n', 30, '--no-display-prompt')).stdout).toBe(`${text}\n`);
+  });
+
+  it('-l bans a token or makes it likely; --dry-sequence-breaker ends what DRY calls a repetition', async () => {
+    const ids = async (...args: (string | number)[]): Promise<number[]> => (await report('-p', 'the cat', '-n', 6, '--temp', 0, '--ignore-eos', ...args)).ids;
+    const [first] = await ids(), letter = (await report('-p', 'the cat', '-n', 1)).prompt_ids.at(-1)!, likely = ['-l', `${letter}+1000`] as const;
+    expect(await ids('-l', `${first}-inf`)).not.toContain(first);
+    expect(await ids(...likely, '--logit-bias', `${first}-0.5`)).toEqual(Array(6).fill(letter));
+    const dry = [...likely, '--dry-multiplier', 2000, '--dry-allowed-length', 1] as const, { text } = await report('-p', 'the cat', '-n', 1, '--temp', 0, ...likely);
+    expect(await ids(...dry, '--dry-sequence-breaker', 'none')).not.toEqual(Array(6).fill(letter));
+    expect(await ids(...dry, '--dry-sequence-breaker', text), text).toEqual(Array(6).fill(letter));
   });
 
   it('QUANTLET_BUILD chooses the build, --build goes before it, a wrong one is refused', async () => {
