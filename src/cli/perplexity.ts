@@ -30,6 +30,7 @@ export const perplexity: Command = {
     const { json = false, batch = 512, chunks = -1 } = values;
     if (values.ctx !== undefined && values.ctx < 4) throw new QuantletError('ERR_USAGE', `-c is ${values.ctx}; a window needs at least 4 tokens`);
     if (batch < 1) throw new QuantletError('ERR_USAGE', `-b is ${batch}; expected at least 1`);
+    if (chunks === 0) throw new QuantletError('ERR_USAGE', '--chunks is 0; expected at least 1, or -1 for all');
     const text = values.kl ? '' : await textOf(values);
     const base = values.kl ? await openKlBase(values.klBase!) : undefined;
     try {
@@ -38,6 +39,8 @@ export const perplexity: Command = {
       const parallel = Math.max(1, Math.min(Math.floor(batch / nCtx), Math.floor(MOST_CELLS / cells)));
       const model = await openModel({ ...values, ctx: nCtx }, signal, { parallel, maxOutputs: Math.min(batch, parallel * countedOf(nCtx)), batchSize: batch });
       try {
+        const { wants } = model.state.engine;
+        if (wants !== 'logits') throw new QuantletError('ERR_INVALID_ARGUMENT', `this ${model.architecture} model makes ${wants} and predicts no text; expected a model that generates`);
         const ids = base ? [...base.tokens] : model.tokenize(text), most = Math.min(chunks < 0 ? Infinity : chunks, base?.nChunk ?? Infinity);
         const scorer = createScorer(await platform.module(pickBuild(platform.features(), 'simd')), model.state.engine.hparams.nVocab);
         const result = await measure(model, scorer, ids, nCtx, most, parallel, { base, saveTo: values.kl ? undefined : values.klBase, json, signal });
