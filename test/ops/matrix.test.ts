@@ -86,7 +86,8 @@ function caseOf({ op, ne, type, layout, other, repeat, seed }: Spec): Omit<OpCas
     }
     case 'mul_mat': {
       const w = ['f32', 'f16', 'bf16', 'q8_0', 'q4_0'][seed % 5], k = w.startsWith('q') ? 32 * (1 + (n0 % 3)) : n0;
-      return make([laid(w, [k, n1 + 17 * (seed % 3), 1 + (n2 & 1), 1], layout, seed), laid(w === 'bf16' || w === 'f16' ? w : 'f32', [k, 1 + (seed % 7), (1 + (n2 & 1)) * n3, n3], other, seed + 1)], {});
+      const x = w === 'bf16' || w === 'f16' ? w : ['f32', 'f32', 'f16', 'bf16', w.startsWith('q') ? 'q8_0' : 'f32'][(seed >> 3) % 5];
+      return make([laid(w, [k, n1 + 17 * (seed % 3), 1 + (n2 & 1), 1], layout, seed), laid(x, [k, 1 + (seed % 7), (1 + (n2 & 1)) * n3, n3], other, seed + 1)], {});
     }
     case 'rope_ext': return make([laid(type, [16 + 2 * (n0 % 5), n1, n2, n3], layout === 'transposed' ? 'permuted' : layout, seed), { type: 'i32', ne: [n2], seed, modulo: 200 }, null], { n_dims: repeat[0] ? 16 : 8, mode: repeat[1] ? 2 : 0, n_ctx_orig: 64, freq_base: 1000, freq_scale: 0.5, ext_factor: repeat[2] ? 1 : 0, attn_factor: 1, beta_fast: 32, beta_slow: 1 });
     case 'flash_attn_ext': {
@@ -163,7 +164,7 @@ describe.each(RUNS)('%s, %i threads', (name, threads) => {
       expect(touched, JSON.stringify(whole)).toBe('');
       const at = want.findIndex((w, i) => !(Math.abs(w - got[i]) <= 1e-3 * Math.abs(w) + 1e-3));
       expect(nmse(got, want), `index ${at}: got ${got[at]}, want ${want[at]}; ${JSON.stringify(whole)}`).toBeLessThanOrEqual(limit(whole));
-    }), { seed: 20260 + op.length, numRuns: op === 'mul_mat' || op === 'flash_attn_ext' || op === 'cpy' ? 20 : 8 });
+    }), { seed: 20260 + op.length, numRuns: op === 'mul_mat' || op === 'flash_attn_ext' || op === 'cpy' ? 24 : 8 });
   });
 
   it.each<[string, typeof add_inplace, (a: number, b: number) => number]>([
