@@ -34,7 +34,7 @@ export interface EngineOptions {
 export interface Plan {
   /** One line a record: the kernel chosen and why, what it reads and writes, and where threads meet. */
   explain(): string;
-  /** Gives its memory back; its results can no longer be read. */
+  /** Gives its memory back; its results can no longer be read. @throws ERR_BUSY while a plan runs */
   dispose(): void;
 }
 
@@ -49,11 +49,11 @@ export interface Engine {
    * @throws ERR_TENSOR_SHAPE, ERR_INVALID_ARGUMENT (data of another type or length), ERR_OUT_OF_MEMORY, ERR_DISPOSED
    */
   tensor(type: TypeName, ne: readonly number[], data?: TensorData): Tensor;
-  /** Gives a tensor's memory back. Plans that read it refuse to run. */
+  /** Gives a tensor's memory back. Plans that read it refuse to run. @throws ERR_BUSY while a plan runs */
   free(t: Tensor): void;
   /** Copies data into a tensor of tensor(). @throws ERR_INVALID_ARGUMENT, ERR_TENSOR_SHAPE (a view with gaps), ERR_BUSY while a plan runs */
   write(t: Tensor, data: TensorData): void;
-  /** A copy of the elements, in ne order, of a tensor of tensor(), a view of one, or a result of a plan. */
+  /** A copy of the elements, in ne order, of a tensor of tensor(), a view of one, or a result of a plan; half written while a plan that writes it runs. */
   read(t: Tensor): TensorData;
   /** The elements themselves, without a copy; contiguous tensors only. With threads the array lies on a SharedArrayBuffer. Valid until the tensor or plan is given back. */
   view(t: Tensor): TensorData;
@@ -251,7 +251,9 @@ export async function createEngineOn(platform: Platform, options: EngineOptions 
       const plan: Plan = {
         explain: () => explainPlan(graph),
         dispose() {
-          if (disposed || !made.delete(plan)) return;
+          if (disposed || !made.has(plan)) return;
+          idle('dispose');
+          made.delete(plan);
           for (const [t, r] of results) if (r.plan === plan) results.delete(t);
           arena.give(parts.at, parts.bytes);
         },

@@ -192,6 +192,13 @@ describe('engines, data and plans', () => {
     for (const threads of [0, 1.5, 513, 1024]) expect(await refused(() => createEngine({ threads }))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringContaining('512') });
   });
 
+  it('while a plan runs, nothing that it needs is changed or given back', async () => {
+    const w = engine.tensor('q4_0', [256, 512]), x = engine.tensor('f32', [256, 64]), y = core.mul_mat(w, x), plan = engine.plan(y), done = engine.compute(plan);
+    for (const work of [() => plan.dispose(), () => engine.free(x), () => engine.write(x, new Float32Array(256 * 64)), () => engine.pack(w)]) expect(await refused(work)).toMatchObject({ code: 'ERR_BUSY' });
+    await done;
+    plan.dispose();
+  });
+
   it('calls take turns, and an aborted signal stops one', async () => {
     const x = engine.tensor('f32', [64], new Float32Array(64).fill(1)), y = core.scale(x, 3), plan = engine.plan(y);
     await Promise.all([engine.compute(plan), engine.compute(plan), engine.compute(plan)]);
