@@ -1,3 +1,4 @@
+/** A compiled grammar run on bytes: which places of the grammar a text may have led to. */
 import { QuantletError } from '../errors.ts';
 import { RETURN } from './compile.ts';
 import type { Program } from './compile.ts';

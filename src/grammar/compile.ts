@@ -1,3 +1,4 @@
+/** Grammar rules compiled to nodes of an automaton over bytes. */
 import { grammarError } from './parse.ts';
 import type { Expression, Position, Rule } from './parse.ts';
 import { utf8Ranges } from './utf8-ranges.ts';
@@ -146,80 +147,102 @@ export function compileGrammar(rules: ReadonlyMap<string, Rule>, root: string): 
   return { nodes, start: compiled[0].start };
 }
 
+/** What one look at a rule tells: whether something holds for it, and the rules it calls on whose account it may come to hold. */
+interface Look { readonly holds: boolean; readonly calls: ReadonlySet<CompiledRule> }
+
+/**
+ * The rules for which something holds that may depend on the rules they call. A rule is looked at again only when it has come to hold for one
+ * of those: looking at all of them in rounds takes a time quadratic in a chain of rules, and grammars come from clients.
+ */
+function holding(rules: readonly CompiledRule[], look: (rule: CompiledRule, found: ReadonlySet<CompiledRule>) => Look): ReadonlySet<CompiledRule> {
+  const found = new Set<CompiledRule>(), callers = new Map<CompiledRule, Set<CompiledRule>>();
+  // Rules mostly call later ones: from the end, most are looked at once. What is put into the set on the way, the loop comes to as well.
+  const open = new Set(rules.toReversed());
+  for (const rule of open) {
+    open.delete(rule);
+    const { holds, calls } = look(rule, found);
+    if (holds) {
+      found.add(rule);
+      for (const caller of callers.get(rule) ?? []) if (!found.has(caller)) open.add(caller);
+      continue;
+    }
+    for (const callee of calls) callers.set(callee, (callers.get(callee) ?? new Set()).add(rule));
+  }
+  return found;
+}
+
 /** A rule that can call itself before it reads anything would be entered for ever. */
 function refuseLeftRecursion(nodes: readonly Node[], rules: readonly CompiledRule[]): void {
   const starts = new Map(rules.map((rule) => [rule.start, rule]));
-  const nullable = new Set<CompiledRule>();
-  /** rules that are called, and whether the end is reached, before anything is read */
-  function leftOf(rule: CompiledRule): { calls: Set<CompiledRule>; empty: boolean } {
-    const called = new Set<CompiledRule>(), seen = new Set([rule.start]), work = [rule.start];
+  /** The rules called before anything is read, and whether the end is reached so. */
+  function leftOf(rule: CompiledRule, nullable: ReadonlySet<CompiledRule>): Look {
+    const calls = new Set<CompiledRule>(), seen = new Set([rule.start]), work = [rule.start];
     for (let at = work.pop(); at !== undefined; at = work.pop()) {
       const node = nodes[at];
       let next: readonly number[] = [];
       if (node.type === 'split') next = node.targets;
       else if (node.type === 'call') {
         const callee = starts.get(node.start)!;
-        called.add(callee);
+        calls.add(callee);
         if (nullable.has(callee)) next = [node.next];
       }
       for (const target of next) if (!seen.has(target)) { seen.add(target); work.push(target); }
     }
-    return { calls: called, empty: seen.has(RETURN) };
+    return { holds: seen.has(RETURN), calls };
   }
-  for (let grew = true; grew;) {
-    grew = false;
-    for (const rule of rules) {
-      if (!nullable.has(rule) && leftOf(rule).empty) { nullable.add(rule); grew = true; }
-    }
-  }
-  const left = new Map(rules.map((rule) => [rule, leftOf(rule).calls]));
+  const nullable = holding(rules, leftOf);
+  const left = new Map(rules.map((rule) => [rule, leftOf(rule, nullable).calls]));
   const done = new Set<CompiledRule>();
   for (const first of rules) {
-    // depth first without recursion: a path, and what is left to visit from each of its rules
-    const path: { rule: CompiledRule; rest: CompiledRule[] }[] = [{ rule: first, rest: [...left.get(first)!] }];
     if (done.has(first)) continue;
+    // depth first without recursion: a path, what is left to visit from each of its rules, and where in it a rule stands
+    const path: { rule: CompiledRule; rest: CompiledRule[] }[] = [], places = new Map<CompiledRule, number>();
+    const enter = (rule: CompiledRule): void => {
+      places.set(rule, path.length);
+      path.push({ rule, rest: [...left.get(rule)!] });
+    };
+    enter(first);
     while (path.length > 0) {
       const { rule, rest } = path[path.length - 1];
       const next = rest.pop();
-      if (!next) { done.add(rule); path.pop(); continue; }
-      const loop = path.findIndex((step) => step.rule === next);
-      if (loop >= 0) {
+      if (!next) {
+        done.add(rule);
+        places.delete(rule);
+        path.pop();
+        continue;
+      }
+      const loop = places.get(next);
+      if (loop !== undefined) {
         const names = [...path.slice(loop).map((step) => step.rule.name), next.name];
         throw grammarError(next.at, `rule ${next.name} calls itself before it reads anything (${names.join(' -> ')}): expected it to read something first, as in list ::= item list | item`);
       }
-      if (!done.has(next)) path.push({ rule: next, rest: [...left.get(next)!] });
+      if (!done.has(next)) enter(next);
     }
   }
 }
 
 /** A rule that no text can finish would be written for ever. */
 function refuseEndless(nodes: readonly Node[], rules: readonly CompiledRule[]): void {
-  const finishing = new Set<number>([RETURN]);
-  const finishes = ({ start }: CompiledRule): boolean => {
-    const seen = new Set([start]), work = [start];
+  const starts = new Map(rules.map((rule) => [rule.start, rule]));
+  const finishing = holding(rules, ({ start }, found) => {
+    const calls = new Set<CompiledRule>(), seen = new Set([start]), work = [start];
     for (let at = work.pop(); at !== undefined; at = work.pop()) {
-      if (at === RETURN) return true;
+      if (at === RETURN) return { holds: true, calls };
       const node = nodes[at];
       let next: readonly number[] = [];
       if (node.type === 'split') next = node.targets;
       else if (node.type === 'bytes') next = node.edges.filter((_, i) => i % 3 === 2);
       else if (node.type === 'token') next = [node.next];
-      else if (node.type === 'call' && finishing.has(node.start)) next = [node.next];
+      else if (node.type === 'call') {
+        const callee = starts.get(node.start)!;
+        calls.add(callee);
+        if (found.has(callee) || node.start === RETURN) next = [node.next];
+      }
       for (const target of next) if (!seen.has(target)) { seen.add(target); work.push(target); }
     }
-    return false;
-  };
-  // rules mostly call later ones: from the end, few rounds are needed
-  let open = rules.toReversed();
-  for (let before = -1; before !== open.length;) {
-    before = open.length;
-    open = open.filter((rule) => {
-      if (!finishes(rule)) return true;
-      finishing.add(rule.start);
-      return false;
-    });
-  }
+    return { holds: false, calls };
+  });
   // the last of them is more likely the cause than those that call it
-  const endless = open[0];
+  const endless = rules.findLast((rule) => !finishing.has(rule));
   if (endless) throw grammarError(endless.at, `no text can finish rule ${endless.name}: expected an alternative that does not lead back to it, and classes that hold a character`);
 }

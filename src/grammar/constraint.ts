@@ -1,3 +1,4 @@
+/** From a generation's options (GBNF, JSON schema) to its grammar; compiled ones are kept. */
 import { QuantletError } from '../errors.ts';
 import { createGrammar, type Grammar, type GrammarVocabulary } from './grammar.ts';
 import { jsonObjectGrammar, jsonSchemaToGrammar, type JsonSchema } from './json-schema.ts';

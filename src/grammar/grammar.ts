@@ -1,3 +1,4 @@
+/** Which tokens may come next in a text that follows a grammar. */
 import { QuantletError } from '../errors.ts';
 import type { TokenConstraint } from '../sample/sampler.ts';
 import { yieldToEventLoop } from '../threads/executor.ts';

@@ -1,3 +1,4 @@
+/** A JSON schema as GBNF. */
 import { gbnfChoice, gbnfRepeat, gbnfText } from './gbnf-text.ts';
 import { integerRange, numberRange } from './schema-number.ts';
 import { patternToGbnf } from './schema-pattern.ts';
@@ -28,6 +29,8 @@ export function jsonSchemaToGrammar(schema: JsonSchema): string {
   const rules = new Map<string, string>();
   const byBody = new Map<string, string>();
   const shared = new Set<string>();
+  /** The next number for names that were taken. */
+  const numbered = new Map<string, number>();
   const taken = new Set([...Object.keys(SHARED_RULES), 'root']);
   interface Known { readonly name: string; expression: string | undefined; done: boolean; used: boolean }
   const known = new Map<string, Known>();
@@ -35,7 +38,10 @@ export function jsonSchemaToGrammar(schema: JsonSchema): string {
   function nameFor(pointer: string): string {
     const base = pointer.split('/').filter((part) => part !== '' && part !== 'properties' && part !== '$defs').join('-').replace(/[^A-Za-z0-9_-]/g, '_').slice(-60) || 'part';
     let name = base;
-    for (let i = 2; taken.has(name); i++) name = `${base}-${i}`;
+    for (let i = numbered.get(base) ?? 2; taken.has(name); i++) {
+      name = `${base}-${i}`;
+      numbered.set(base, i + 1);
+    }
     taken.add(name);
     return name;
   }

@@ -1,3 +1,4 @@
+/** llama.cpp's GBNF, read into expressions. */
 import { QuantletError } from '../errors.ts';
 
 /** Where something stands in the text of a grammar; both count from 1. */
@@ -37,9 +38,18 @@ export function parseGbnf(source: string, tokenId: (text: string) => number | un
   let depth = 0;
   const rules = new Map<string, Rule>();
 
+  /** Where lines begin: every reference has a position, and counting lines for each would take a time quadratic in the grammar. */
+  const lines = [0];
+  for (let at = source.indexOf('\n'); at >= 0; at = source.indexOf('\n', at + 1)) lines.push(at + 1);
+
   function position(at: number): Position {
-    const before = source.slice(0, at).split('\n');
-    return { line: before.length, column: before[before.length - 1].length + 1 };
+    let low = 0, high = lines.length;
+    while (high - low > 1) {
+      const middle = (low + high) >> 1;
+      if (lines[middle] <= at) low = middle;
+      else high = middle;
+    }
+    return { line: low + 1, column: at - lines[low] + 1 };
   }
 
   function fail(expected: string, at = pos): never {

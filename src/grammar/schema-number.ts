@@ -1,3 +1,4 @@
+/** JSON numbers between bounds as GBNF, for json-schema.ts. */
 import { gbnfChoice, gbnfClass, gbnfRepeat } from './gbnf-text.ts';
 
 /** JSON numbers within bounds, as GBNF. Every function returns undefined where no number is left. */

@@ -1,3 +1,4 @@
+/** Regular expressions of a JSON schema (`pattern`) as GBNF. */
 import { QuantletError } from '../errors.ts';
 import { gbnfChoice, gbnfClass, gbnfRepeat, gbnfText } from './gbnf-text.ts';
 import { normalizeRanges } from './parse.ts';

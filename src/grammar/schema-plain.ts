@@ -1,3 +1,4 @@
+/** JSON schemas brought into one plain form: references followed, allOf and anyOf multiplied out. */
 import { QuantletError } from '../errors.ts';
 
 /** A JSON Schema: true (anything), false (nothing), or keywords. */
@@ -40,6 +41,8 @@ const COMBINATORS = new Set(['$ref', 'allOf', 'anyOf', 'oneOf']);
 const NUMERIC_FORMATS = new Set(['int32', 'int64', 'float', 'double']);
 const TYPES: readonly string[] = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string'];
 const MAX_ALTERNATIVES = 2000;
+/** Schemas that one may be made of: definitions that each refer twice to the next double with every one of them. */
+const MAX_PARTS = 10_000;
 
 export function schemaError(pointer: string, message: string): QuantletError {
   return new QuantletError('ERR_GRAMMAR', `schema ${pointer === '' ? '#' : `#${pointer}`}: ${message}`);
@@ -52,10 +55,15 @@ export type Expander = (all: readonly Located[]) => readonly Plain[];
 
 /** @throws QuantletError ERR_GRAMMAR for keywords that cannot be kept, references that lead nowhere or to themselves */
 export function createExpander(document: JsonSchema): Expander {
-  const single = (located: Located): readonly Plain[] => expand(located, new Set());
-  return (all) => all.reduce<readonly Plain[]>((ways, located) => product(ways, single(located), located.pointer), [{ key: '', pointer: all[0]?.pointer ?? '', properties: new Map(), required: new Set(), prefix: [] }]);
+  let parts = 0;
+  return (all) => {
+    parts = 0;
+    const nothing: Plain = { key: '', pointer: all[0]?.pointer ?? '', properties: new Map(), required: new Set(), prefix: [] };
+    return all.reduce<readonly Plain[]>((ways, located) => product(ways, expand(located, new Set()), located.pointer), [nothing]);
+  };
 
   function expand({ schema, pointer }: Located, followed: ReadonlySet<string>): readonly Plain[] {
+    if (++parts > MAX_PARTS) throw schemaError(pointer, `its references and combinations make more than ${MAX_PARTS} schemas`);
     if (schema === false) return [];
     if (typeof schema !== 'object' && schema !== true) throw schemaError(pointer, `found ${JSON.stringify(schema)}, expected true, false or an object`);
     if (schema === null || Array.isArray(schema)) throw schemaError(pointer, 'found null or an array, expected a schema');

@@ -1,3 +1,4 @@
+/** JSON strings as GBNF: the shared rules, formats, keys other than some. */
 import { gbnfClass, gbnfText } from './gbnf-text.ts';
 import { normalizeRanges } from './parse.ts';
 

@@ -1,3 +1,4 @@
+/** The vocabulary as a trie over bytes, walked beside a grammar to find all tokens that fit. */
 import type { State } from './automaton.ts';
 
 /** What a grammar needs to know of a tokenizer. */

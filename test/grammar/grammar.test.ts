@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { compileGrammar } from '../../src/grammar/compile.ts';
 import { createGrammar } from '../../src/grammar/grammar.ts';
 import type { Grammar } from '../../src/grammar/grammar.ts';
 import { normalizeRanges, parseGbnf } from '../../src/grammar/parse.ts';
@@ -218,6 +219,16 @@ describe('tokens', () => {
       expect(text).toMatch(/^ababab[cé]$/);
     }
   });
+});
+
+// Grammars come from clients: what is checked of them must not take a time quadratic in them.
+test.each(['down', 'up'])('a chain of 20000 rules, written %s, compiles at once', (order) => {
+  const start = performance.now(), n = 20_000;
+  for (const step of ['', '"a" ']) {
+    const rules = Array.from({ length: n }, (_, i) => `r${i} ::= ${step}r${i + 1}`);
+    compileGrammar(parseGbnf(['root ::= r0', ...(order === 'up' ? rules.toReversed() : rules), `r${n} ::= "b"?`].join('\n'), () => undefined, 0), 'root');
+  }
+  expect(performance.now() - start).toBeLessThan(5000);
 });
 
 describe('random grammars', () => {

@@ -3,6 +3,7 @@ import { describe, expect, test } from 'vitest';
 import { createGrammar } from '../../src/grammar/grammar.ts';
 import { jsonObjectGrammar, jsonSchemaToGrammar } from '../../src/grammar/json-schema.ts';
 import type { JsonSchema } from '../../src/grammar/json-schema.ts';
+import { parseGbnf } from '../../src/grammar/parse.ts';
 import { createRandom } from '../../src/sample/random.ts';
 import { byteVocabulary } from './helpers.ts';
 import { DEFS, randomSchema } from './random-schemas.ts';
@@ -167,6 +168,34 @@ describe('numbers within bounds', () => {
         }
       }
     }
+  });
+});
+
+describe('a pattern beside const and enum', () => {
+  test('leaves the values that match', () => {
+    const accepts = reader({ enum: ['ab', 'b', 'a\n"', 5], pattern: '^a.|\n"$' });
+    expect(['ab', 'b', 'a\n"', 5].map((value) => accepts(JSON.stringify(value)))).toEqual([true, false, true, true]);
+    expect(() => jsonSchemaToGrammar({ const: 'a', pattern: '(' })).toThrow(expect.objectContaining({ code: 'ERR_GRAMMAR' }));
+  });
+  // A server compiles what its clients send: this one would hold it up for hours.
+  test('takes no time exponential in the value', () => {
+    const start = performance.now();
+    expect(() => jsonSchemaToGrammar({ const: `${'a'.repeat(60)}!`, pattern: '^(a+)+$' })).toThrow(/nothing satisfies/);
+    expect(performance.now() - start).toBeLessThan(2000);
+  });
+});
+
+describe('large schemas', () => {
+  test('take a time that grows with their length', () => {
+    const entry = (i: number): object => ({ type: 'object', properties: { a: { type: 'string' }, [`b${i}`]: { type: 'array', items: { type: 'integer' } } }, required: ['a'] });
+    const properties = Object.fromEntries(Array.from({ length: 1000 }, (_, i) => [`property_${i}`, entry(i)]));
+    const start = performance.now();
+    parseGbnf(jsonSchemaToGrammar({ type: 'object', properties, required: Object.keys(properties) }), () => undefined, 0);
+    expect(performance.now() - start).toBeLessThan(3000);
+  });
+  test('references that double are refused', () => {
+    const $defs = Object.fromEntries(Array.from({ length: 40 }, (_, i) => [`d${i}`, i === 39 ? { type: 'string' } : { allOf: [{ $ref: `#/$defs/d${i + 1}` }, { $ref: `#/$defs/d${i + 1}` }] }]));
+    expect(() => jsonSchemaToGrammar({ $ref: '#/$defs/d0', $defs })).toThrow(/more than 10000 schemas/);
   });
 });
 
