@@ -30,7 +30,7 @@ export async function outputRows(state: ModelState, ids: readonly (readonly numb
   try {
     return await Promise.all(ids.map((tokens, i) => rowsOf(state, tokens, how, `${what} ${i + 1} of ${ids.length}`, signal)));
   } finally {
-    state.engine.executor.rest();
+    if (state.scheduler.active === 0) state.engine.executor.rest();
   }
 }
 
@@ -79,7 +79,8 @@ async function rowsOf(state: ModelState, ids: readonly number[], how: Exclude<Po
   return sum ? [Float32Array.from(sum, (x) => x / ids.length)] : rows;
 }
 
-function unit(v: Float32Array): Float32Array {
+/** A vector divided by its length; one of zeros stays as it is. */
+export function unit(v: Float32Array): Float32Array {
   const length = Math.hypot(...v);
   return length > 0 ? v.map((x) => x / length) : v;
 }

@@ -1,7 +1,5 @@
+/** A model's bytes, from whatever the caller has: checked reads over files, blobs, buffers and objects with slice(). */
 import { QuantletError } from './errors.ts';
-
-/** What a `slice` of a user's source may give back, at once or later. */
-export type SourceChunk = Uint8Array | ArrayBuffer | Blob;
 
 /**
  * A model's bytes as users bring them: anything with a length and a `slice(start, end)` (bytes, end exclusive).
@@ -9,6 +7,7 @@ export type SourceChunk = Uint8Array | ArrayBuffer | Blob;
  */
 export interface Source {
   readonly byteLength: number;
+  /** A Uint8Array, an ArrayBuffer or a Blob of these bytes, or a promise of one. */
   slice(start: number, end: number): unknown;
 }
 

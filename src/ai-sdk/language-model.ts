@@ -1,3 +1,4 @@
+/** A model as the AI SDK's language model: whole answers and streams out of chat/run.ts. */
 import type {
   LanguageModelV3,
   LanguageModelV3CallOptions,
@@ -6,15 +7,10 @@ import type {
   LanguageModelV3StreamPart,
   LanguageModelV3Usage,
 } from '@ai-sdk/provider';
+import { newCallId } from '../chat/messages.ts';
 import { prepareChat, runChat, type ChatOutcome, type ChatStep, type PreparedChat } from '../chat/run.ts';
 import type { Backend } from '../openai/backend.ts';
 import { messagesOf, optionsOf } from './prompt.ts';
-
-/** Call ids of nine letters and digits: every chat template accepts them when they come back. */
-function newCallId(): string {
-  const letters = 'abcdefghijklmnopqrstuvwxyz0123456789';
-  return Array.from(crypto.getRandomValues(new Uint8Array(9)), (byte) => letters[byte % letters.length]).join('');
-}
 
 function finishOf(outcome: ChatOutcome): LanguageModelV3FinishReason {
   return { unified: outcome.finishReason === 'tool_calls' ? 'tool-calls' : outcome.finishReason, raw: outcome.result?.finishReason };

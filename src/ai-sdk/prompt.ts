@@ -1,3 +1,4 @@
+/** The AI SDK's messages and call options as those of chat/run.ts. */
 import type { LanguageModelV3CallOptions, LanguageModelV3Prompt, LanguageModelV3ToolResultOutput, SharedV3Warning } from '@ai-sdk/provider';
 import type { ChatMessage, ChatTool } from '../chat/messages.ts';
 import type { ChatOptions } from '../chat/run.ts';

@@ -1,3 +1,4 @@
+/** A model as the AI SDK's embedding model or reranking model. */
 import type { EmbeddingModelV3, RerankingModelV3 } from '@ai-sdk/provider';
 import { QuantletError } from '../errors.ts';
 import { countTokens, type Backend } from '../openai/backend.ts';

@@ -1,3 +1,4 @@
+/** The messages of a conversation in OpenAI's spelling, and their parts as templates want them. */
 import { QuantletError } from '../errors.ts';
 
 /** A tool call inside an assistant message; `arguments` is JSON text (OpenAI's form) or the object itself. */
@@ -43,6 +44,15 @@ export function contentText(content: ChatMessage['content']): string {
     })
     .join('\n');
 }
+
+/** A prefix and random letters and digits. */
+export function newId(prefix: string, length: number): string {
+  const letters = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789';
+  return prefix + Array.from(crypto.getRandomValues(new Uint8Array(length)), (byte) => letters[byte % letters.length]).join('');
+}
+
+/** An id for a call that its model gave none: nine letters and digits, which the strictest templates (Mistral's) accept when they come back. */
+export const newCallId = (): string => newId('', 9);
 
 /** Arguments as the JSON text of an object, as generated or as OpenAI clients send them. */
 export function argumentsText(call: ChatToolCall): string {

@@ -13,8 +13,8 @@
  */
 import { createEngineOn, type Engine, type EngineOptions } from '../core/engine.ts';
 import type { ModelSource } from '../model-files.ts';
-import { loadModelOn, type LoadOptions, type Model } from '../model.ts';
-import { createEdgePlatform } from '../web/edge.ts';
+import type { LoadOptions, Model } from '../model.ts';
+import { createEdgePlatform, loadModelOnEdge } from '../web/edge.ts';
 
 export * from '../core/api.ts';
 export * from './common.ts';
@@ -37,7 +37,6 @@ export async function createEngine(options: CreateEngineOptions = {}): Promise<E
  * @param source an absolute URL, an ArrayBuffer, a Blob, or { byteLength, slice(start, end) } over a binding or an asset
  * @throws QuantletError with a code for a file that cannot be got, read or run, or signal.reason
  */
-export async function loadModel(source: ModelSource | readonly ModelSource[], options: LoadOptions = {}): Promise<Model> {
-  // Warming up is for machines that stay, and waits for a clock that may stand still here.
-  return loadModelOn(await createEdgePlatform(undefined, options), source, { ...options, warmUp: false });
+export function loadModel(source: ModelSource | readonly ModelSource[], options: LoadOptions = {}): Promise<Model> {
+  return loadModelOnEdge(undefined, source, options);
 }

@@ -6,7 +6,7 @@ import { setFlagsFromString } from 'node:v8';
 import { QuantletError } from '../errors.ts';
 import type { OpenedFile, Platform } from '../platform.ts';
 import { checkedBytes, toBytes } from '../source.ts';
-import { createCrew, defaultThreads } from '../threads/node.ts';
+import { bundledError, createCrew, defaultThreads } from '../threads/node.ts';
 import { BUILDS, detectFeatures, isRelaxed, type Build } from '../wasm/load.ts';
 
 // One literal URL each: bundlers trace these, computed ones they lose.
@@ -57,7 +57,7 @@ async function compile(build: Build): Promise<WebAssembly.Module> {
   const path = fileURLToPath(WASM[build]);
   const bytes = await readFile(path).catch((cause: NodeJS.ErrnoException) => {
     if (cause.code !== 'ENOENT') throw cause;
-    throw new QuantletError('ERR_BUNDLED', `${path} is missing: a bundler left quantlet's files out; keep the package external (Next: serverExternalPackages: ['quantlet'], esbuild: --external:quantlet)`, { cause });
+    throw bundledError(`${path} is missing`, cause);
   });
   compiled = true;
   return WebAssembly.compile(bytes);

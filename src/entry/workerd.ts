@@ -1,9 +1,9 @@
 /// <reference lib="esnext.disposable" />
 /** quantlet for Cloudflare Workers (workerd), which compile WebAssembly only when they are deployed: one thread. */
 import type { ModelSource } from '../model-files.ts';
-import { loadModelOn, type LoadOptions, type Model } from '../model.ts';
+import type { LoadOptions, Model } from '../model.ts';
 import kernels from '../wasm/relaxed.wasm';
-import { createEdgePlatform } from '../web/edge.ts';
+import { loadModelOnEdge } from '../web/edge.ts';
 
 export * from './common.ts';
 
@@ -12,7 +12,6 @@ export * from './common.ts';
  * @param source an absolute URL, an ArrayBuffer, a Blob, or { byteLength, slice(start, end) } over a binding or an asset
  * @throws QuantletError with a code for a file that cannot be got, read or run, or signal.reason
  */
-export async function loadModel(source: ModelSource | readonly ModelSource[], options: LoadOptions = {}): Promise<Model> {
-  // Warming up is for machines that stay, and waits for a clock that may stand still here.
-  return loadModelOn(await createEdgePlatform(kernels, options), source, { ...options, warmUp: false });
+export function loadModel(source: ModelSource | readonly ModelSource[], options: LoadOptions = {}): Promise<Model> {
+  return loadModelOnEdge(kernels, source, options);
 }

@@ -1,3 +1,4 @@
+/** Metadata values by key, checked for their type. */
 import { QuantletError } from '../errors.ts';
 import type { GGUF, GGUFNumbers, GGUFValue } from './types.ts';
 
@@ -41,9 +42,6 @@ export const getCount = (gguf: HasMetadata, key: string, fallback?: number, leas
 
 export const getStrings = (gguf: HasMetadata, key: string, fallback?: readonly string[]): readonly string[] =>
   get(gguf, key, fallback, 'an array of strings', (v) => (Array.isArray(v) && v.every((s) => typeof s === 'string') ? (v as readonly string[]) : undefined));
-
-export const getBools = (gguf: HasMetadata, key: string, fallback?: readonly boolean[]): readonly boolean[] =>
-  get(gguf, key, fallback, 'an array of bools', (v) => (Array.isArray(v) && v.every((b) => typeof b === 'boolean') ? (v as readonly boolean[]) : undefined));
 
 /** An array of any number type as plain indexable numbers; 64-bit integers are converted, and refused where not exact. */
 export const getNumbers = (gguf: HasMetadata, key: string, fallback?: ArrayLike<number>): ArrayLike<number> =>

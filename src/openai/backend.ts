@@ -1,3 +1,4 @@
+/** What a server needs of a model. */
 import type { ChatBackend } from '../chat/run.ts';
 
 /** What the HTTP handler and the AI SDK provider need of a model: quantlet's Model has it. */

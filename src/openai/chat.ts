@@ -1,8 +1,9 @@
+/** POST /v1/chat/completions. */
 import { isRecord } from '../chat/json.ts';
-import type { ChatMessage, ChatTool } from '../chat/messages.ts';
+import { newCallId, type ChatMessage, type ChatTool } from '../chat/messages.ts';
 import { collectEvents, type ChatEvent } from '../chat/parser.ts';
 import { prepareChat, runChat, type ChatOptions, type ChatOutcome, type ChatStep, type PreparedChat } from '../chat/run.ts';
-import { answer, createUsage, drained, mapped, newId, type Context, type UsageCounter } from './context.ts';
+import { answer, answerId, createUsage, drained, mapped, type Context, type UsageCounter } from './context.ts';
 import { booleanField, invalid, numberField, recordField, stringField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { chatEntry } from './logprobs.ts';
@@ -18,7 +19,7 @@ export async function chatCompletions(context: Context, body: Body): Promise<Res
   const stream = booleanField(body, 'stream') ?? false;
   const includeUsage = booleanField(recordField(body, 'stream_options') ?? {}, 'include_usage') ?? false;
   const chat = prepareChat(backend, messagesOf(body), { ...chatOptions(body), signal });
-  const head = { id: newId('chatcmpl-'), created: context.created, model: backend.name };
+  const head = { id: answerId('chatcmpl-'), created: context.created, model: backend.name };
   const usage = createUsage(context.metrics);
 
   // Equal seeds would give equal answers.
@@ -83,11 +84,8 @@ async function* runChoice(context: Context, usage: UsageCounter, chat: PreparedC
   }
 }
 
-const callIdLength = 9;
-
-/** Call ids of nine letters and digits: the strictest templates (Mistral's) accept them when they come back. */
 function callOf(event: ChatEvent & { type: 'toolCall' }): { id: string; type: string; function: { name: string; arguments: string } } {
-  return { id: event.call.id ?? newId('', callIdLength), type: 'function', function: { name: event.call.name, arguments: event.call.arguments } };
+  return { id: event.call.id ?? newCallId(), type: 'function', function: { name: event.call.name, arguments: event.call.arguments } };
 }
 
 function deltaOf(event: ChatEvent): object {

@@ -1,7 +1,8 @@
+/** POST /v1/completions. */
 import { roomFor } from '../chat/run.ts';
 import type { GenerateOptions, GenerationPart, GenerationResult } from '../generate.ts';
 import { maxChoices } from './chat.ts';
-import { answer, createUsage, drained, mapped, newId, type Context, type UsageCounter } from './context.ts';
+import { answer, answerId, createUsage, drained, mapped, type Context, type UsageCounter } from './context.ts';
 import { booleanField, inputsField, numberField, recordField, stringField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { completionLogprobs } from './logprobs.ts';
@@ -26,7 +27,7 @@ export async function completions(context: Context, body: Body): Promise<Respons
   const format = responseFormat(body);
   const shared: GenerateOptions = { ...textOptions(body), signal, ...(logprobs === undefined ? {} : { logprobs }), ...(format ? { responseFormat: format } : {}) };
 
-  const head = { id: newId('cmpl-'), object: 'text_completion', created: context.created, model: backend.name };
+  const head = { id: answerId('cmpl-'), object: 'text_completion', created: context.created, model: backend.name };
   const usage = createUsage(context.metrics);
   const run = (index: number): TextRun => {
     const prompt = Math.floor(index / n), { ids, room } = prompts[prompt];

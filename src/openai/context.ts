@@ -1,3 +1,5 @@
+/** What the endpoints share: a request on its way, usage, answers whole or as server-sent events. */
+import { newId } from '../chat/messages.ts';
 import type { GenerationResult } from '../generate.ts';
 import type { Backend } from './backend.ts';
 import { errorBody, toHttpError } from './http-error.ts';
@@ -20,11 +22,8 @@ export interface Context {
   rest(): void;
 }
 
-/** An id as OpenAI's look: prefix and 24 letters and digits. */
-export function newId(prefix: string, length = 24): string {
-  const letters = 'abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789';
-  return prefix + Array.from(crypto.getRandomValues(new Uint8Array(length)), (byte) => letters[byte % letters.length]).join('');
-}
+/** The id of an answer, as OpenAI's look. */
+export const answerId = (prefix: 'chatcmpl-' | 'cmpl-'): string => newId(prefix, 24);
 
 /** Token counts as OpenAI's `usage`. */
 export interface Usage {

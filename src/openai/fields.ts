@@ -1,3 +1,4 @@
+/** Fields of a request's body, checked one by one; what is wrong is named as OpenAI names it. */
 import { isRecord } from '../chat/json.ts';
 import { HttpError } from './http-error.ts';
 

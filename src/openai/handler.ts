@@ -1,3 +1,4 @@
+/** createHandler: requests to their endpoints, with limits, keys, CORS and the access log. */
 import { QuantletError } from '../errors.ts';
 import type { Backend } from './backend.ts';
 import { chatCompletions } from './chat.ts';

@@ -1,3 +1,4 @@
+/** Failures as OpenAI writes them. */
 import type { QuantletError, QuantletErrorCode } from '../errors.ts';
 
 /** A refusal with its HTTP status, written as OpenAI writes errors. */

@@ -1,3 +1,4 @@
+/** Log probabilities in OpenAI's forms. */
 import type { GenerationPart } from '../generate.ts';
 import type { Logprobs, TokenLogprob } from '../sample/logprobs.ts';
 import type { Backend } from './backend.ts';

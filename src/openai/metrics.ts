@@ -1,3 +1,4 @@
+/** GET /metrics: llama-server's counters in Prometheus' text format. */
 import type { Queue } from './queue.ts';
 
 /** Counters since the start; names as llama-server's, so that its dashboards work. */

@@ -1,3 +1,4 @@
+/** llama-server's own endpoints: /completion, /tokenize, /detokenize, /apply-template, /props. */
 import type { GenerationPart, GenerationResult } from '../generate.ts';
 import { chatOptions, messagesOf } from './chat.ts';
 import { promptOf, runText } from './completions.ts';

@@ -1,3 +1,4 @@
+/** How many requests generate and how many wait. */
 import { HttpError } from './http-error.ts';
 
 /** Lets a bounded number of generations run and a bounded number wait, first come first served. */

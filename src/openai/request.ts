@@ -1,3 +1,4 @@
+/** A request before its endpoint: body, key, CORS. */
 import { HttpError } from './http-error.ts';
 import { isRecord } from '../chat/json.ts';
 import type { Body } from './fields.ts';

@@ -1,3 +1,4 @@
+/** Sampling fields of a request as options of a generation. */
 import { isRecord } from '../chat/json.ts';
 import type { GenerateOptions } from '../generate.ts';
 import type { ResponseFormat } from '../grammar/constraint.ts';

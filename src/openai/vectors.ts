@@ -1,4 +1,6 @@
+/** POST /v1/embeddings and /v1/rerank. */
 import { isRecord } from '../chat/json.ts';
+import { unit } from '../embed.ts';
 import { countTokens } from './backend.ts';
 import type { Context } from './context.ts';
 import { booleanField, inputsField, invalid, numberField, stringField, type Body } from './fields.ts';
@@ -24,18 +26,13 @@ export async function embeddings(context: Context, body: Body): Promise<Response
     const length = vectors[0]?.length ?? 0;
     if (dimensions !== undefined && dimensions > length) throw invalid('dimensions', `a whole number from 1 to ${length}, the length of this model's vectors`, dimensions);
     const data = vectors.map((vector, index) => {
-      const part = dimensions === undefined || dimensions === length ? vector : normalized(vector.subarray(0, dimensions));
+      const part = dimensions === undefined || dimensions === length ? vector : unit(vector.subarray(0, dimensions));
       return { object: 'embedding', index, embedding: format === 'base64' ? base64(part) : [...part] };
     });
     return Response.json({ object: 'list', data, model: backend.name, usage: { prompt_tokens: promptTokens, total_tokens: promptTokens } });
   } finally {
     leave();
   }
-}
-
-function normalized(vector: Float32Array): Float32Array {
-  const norm = Math.hypot(...vector);
-  return norm === 0 ? vector : vector.map((value) => value / norm);
 }
 
 /** 32-bit floats, little-endian, as base64. */

@@ -1,3 +1,4 @@
+/** Kinds of quantised files, and the tensor types that can be made. */
 import { QuantletError } from '../errors.ts';
 import type { TypeName, TypeTraits } from '../type-traits.ts';
 import { TYPE } from '../type-traits.ts';
@@ -56,7 +57,11 @@ export const parseFtype = (text: string): Ftype => {
   return found;
 };
 
-const MADE: readonly TypeName[] = ['f32', 'f16', 'bf16', 'q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'q2_K', 'q3_K', 'q4_K', 'q5_K', 'q6_K', 'iq4_nl', 'iq4_xs', 'mxfp4', 'tq1_0', 'tq2_0'];
+/** Types that rows can be quantised to (assembly/quantize.ts). */
+export const QUANTIZERS: readonly TypeTraits[] = [
+  TYPE.f32, TYPE.f16, TYPE.bf16, TYPE.q4_0, TYPE.q4_1, TYPE.q5_0, TYPE.q5_1, TYPE.q8_0, TYPE.q2_K, TYPE.q3_K, TYPE.q4_K, TYPE.q5_K, TYPE.q6_K,
+  TYPE.iq4_nl, TYPE.iq4_xs, TYPE.mxfp4, TYPE.tq1_0, TYPE.tq2_0,
+];
 
 /**
  * The tensor type that `--output-tensor-type` and its like mean, a ggml name in any case.
@@ -64,9 +69,9 @@ const MADE: readonly TypeName[] = ['f32', 'f16', 'bf16', 'q4_0', 'q4_1', 'q5_0',
  * @throws QuantletError ERR_USAGE with the names there are
  */
 export const parseTensorType = (text: string): TypeTraits => {
-  const found = MADE.find((name) => name.toLowerCase() === text.toLowerCase());
-  if (!found) throw new QuantletError('ERR_USAGE', `"${text}" is no tensor type that quantlet can make, expected one of ${MADE.join(', ')}`);
-  return TYPE[found];
+  const found = QUANTIZERS.find(({ name }) => name.toLowerCase() === text.toLowerCase());
+  if (!found) throw new QuantletError('ERR_USAGE', `"${text}" is no tensor type that quantlet can make, expected one of ${QUANTIZERS.map(({ name }) => name).join(', ')}`);
+  return found;
 };
 
 /** Whether a type stores plain numbers, one by one: what can be quantised without losing what was lost before (ggml_is_quantized is its opposite). */

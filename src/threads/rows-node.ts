@@ -1,8 +1,8 @@
 /** Node's threads for quantising a file: a private Piscina pool whose workers each have kernels over a small memory of their own. */
-import { fileURLToPath } from 'node:url';
-import { Piscina } from 'piscina';
 import { QuantletError } from '../errors.ts';
+import { QUANTIZERS } from '../quantize/ftype.ts';
 import { rowSize, TYPE, type TypeName, type TypeTraits } from '../type-traits.ts';
+import { createPool } from './node.ts';
 
 const WORKER = new URL('../worker/quantize.js', import.meta.url);
 
@@ -36,11 +36,7 @@ export interface RowsPool {
   dispose(): Promise<void>;
 }
 
-/** Types with a quantiser in assembly/quantize.ts. */
-const TARGETS: ReadonlySet<TypeTraits> = new Set([
-  TYPE.f32, TYPE.f16, TYPE.bf16, TYPE.q4_0, TYPE.q4_1, TYPE.q5_0, TYPE.q5_1, TYPE.q8_0, TYPE.q2_K, TYPE.q3_K, TYPE.q4_K, TYPE.q5_K, TYPE.q6_K,
-  TYPE.iq4_nl, TYPE.iq4_xs, TYPE.tq1_0, TYPE.tq2_0, TYPE.mxfp4,
-]);
+const TARGETS: ReadonlySet<TypeTraits> = new Set(QUANTIZERS);
 /** And types with dequantize_row besides those. */
 const SOURCES: ReadonlySet<TypeTraits> = new Set([...TARGETS, TYPE.iq1_s, TYPE.iq1_m, TYPE.iq2_xxs, TYPE.iq2_xs, TYPE.iq2_s, TYPE.iq3_xxs, TYPE.iq3_s]);
 
@@ -61,10 +57,9 @@ export function checkRows({ from, to, ne0, nrows, data, imatrix }: Rows): void {
   if (imatrix && imatrix.length !== ne0) throw bad(`there are ${imatrix.length} importance weights for rows of ${ne0} elements, expected one for each`);
 }
 
-/** All threads stay until dispose(): by itself Piscina ends those that wait, and starts new ones for the next rows. */
+/** `nthreads` workers, MOST_THREADS at most. */
 export function createRowsPool(module: WebAssembly.Module, nthreads: number): RowsPool {
-  const n = Math.min(nthreads, MOST_THREADS);
-  const pool = new Piscina({ filename: fileURLToPath(WORKER), name: 'quantize', minThreads: n, maxThreads: n, concurrentTasksPerWorker: 1, workerData: { module } });
+  const pool = createPool(WORKER, 'quantize', Math.min(nthreads, MOST_THREADS), { module });
   return {
     async quantizeRows(rows) {
       checkRows(rows);

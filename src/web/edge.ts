@@ -1,5 +1,6 @@
 /** Edge functions and whatever else has one thread and kernels compiled beforehand. */
-import type { LoadOptions } from '../model.ts';
+import { loadModelOn, type LoadOptions, type Model } from '../model.ts';
+import type { ModelSource } from '../model-files.ts';
 import type { Platform } from '../platform.ts';
 import { toBytes } from '../source.ts';
 import type { Executor } from '../threads/executor.ts';
@@ -48,4 +49,10 @@ export async function createEdgePlatform(own: WebAssembly.Module | undefined, op
     },
     createExecutor: async (module, memoryBytes, sync) => createStepwise(module, memoryBytes, sync),
   };
+}
+
+/** What the edge entries make their loadModel of, each with the kernels that it brings. */
+export async function loadModelOnEdge(own: WebAssembly.Module | undefined, source: ModelSource | readonly ModelSource[], options: LoadOptions): Promise<Model> {
+  // Warming up is for machines that stay, and waits for a clock that may stand still here.
+  return loadModelOn(await createEdgePlatform(own, options), source, { ...options, warmUp: false });
 }

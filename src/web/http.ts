@@ -55,8 +55,15 @@ export async function openHttp(url: string, from: number, options: HttpOptions =
 
   /** Cut short when the file is closed or the load is aborted. */
   const delay = (tries: number): Promise<void> => new Promise((resolve, reject) => {
-    setTimeout(resolve, retryMs * 2 ** tries);
-    closing.signal.addEventListener('abort', () => reject(closing.signal.reason), { once: true });
+    const stop = (): void => {
+      clearTimeout(timer);
+      reject(closing.signal.reason);
+    };
+    const timer = setTimeout(() => {
+      closing.signal.removeEventListener('abort', stop);
+      resolve();
+    }, retryMs * 2 ** tries);
+    closing.signal.addEventListener('abort', stop, { once: true });
   });
 
   /** One answer that begins at or before `at`; a failure that may pass is tried again. */
@@ -98,7 +105,13 @@ export async function openHttp(url: string, from: number, options: HttpOptions =
     return { response, start, total: whole(range?.[2]) ?? (length === undefined ? undefined : start + length) };
   };
 
-  let ready: Answer | undefined = await request(from);
+  let ready: Answer | undefined;
+  try {
+    ready = await request(from);
+  } catch (error) {
+    signal?.removeEventListener('abort', abort);
+    throw error;
+  }
   const { total: byteLength, start } = ready;
   const version = ready.response.headers.get('etag') ?? ready.response.headers.get('last-modified') ?? undefined;
 

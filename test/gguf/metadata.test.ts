@@ -1,5 +1,5 @@
 import { describe, expect, test } from 'vitest';
-import { getArchitecture, getBool, getBools, getCount, getNumber, getNumberPerLayer, getNumbers, getString, getStrings } from '../../src/gguf/metadata.ts';
+import { getArchitecture, getBool, getCount, getNumber, getNumberPerLayer, getNumbers, getString, getStrings } from '../../src/gguf/metadata.ts';
 import type { GGUFValue } from '../../src/gguf/types.ts';
 
 const gguf = {
@@ -19,7 +19,6 @@ test('values that are there', () => {
   expect(getBool(gguf, 'flag', true)).toBe(false);
   expect(getString(gguf, 'empty', 'x')).toBe('');
   expect(getStrings(gguf, 'tokens')).toEqual(['a', 'b']);
-  expect(getBools(gguf, 'flags')).toEqual([true, false]);
   expect(getNumbers(gguf, 'scores')).toEqual(Float32Array.of(1, 2));
   expect(getNumbers(gguf, 'ids')).toEqual([-1, 2]);
 });
