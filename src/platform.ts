@@ -1,3 +1,4 @@
+/** The interface between src/ and the runtime it runs in. */
 import type { Bytes, SourceLike } from './source.ts';
 import type { Executor } from './threads/executor.ts';
 import type { Crew } from './threads/shared.ts';

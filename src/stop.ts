@@ -1,3 +1,4 @@
+/** Stop strings in a text that arrives in pieces. */
 import { QuantletError } from './errors.ts';
 
 /** What a push lets through: `text` may be shown; `stopped` names the stop string that ended the text, if one did. */

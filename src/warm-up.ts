@@ -1,3 +1,4 @@
+/** The first steps of a model, before anybody waits for one. */
 import type { Engine } from './engine.ts';
 import type { Batch } from './scheduler.ts';
 

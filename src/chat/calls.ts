@@ -1,3 +1,4 @@
+/** Readers of tool calls in the notations that models write: JSON between markers, a name before its arguments, XML-like elements. */
 import { isRecord, jsonEnd, jsonMembers, parseJson } from './json.ts';
 import type { ChatTool } from './messages.ts';
 

@@ -1,3 +1,4 @@
+/** What a chat template can write, found by rendering small conversations with it. */
 import type { ChatTool } from './messages.ts';
 
 /** What a chat template can express, found by rendering small conversations, as llama.cpp finds it. */

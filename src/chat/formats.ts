@@ -1,3 +1,4 @@
+/** How each family of models writes reasoning and tool calls, told from its chat template. */
 import {
   callsOfJson,
   functionXml,

@@ -1,3 +1,4 @@
+/** model.chat(): a conversation's answer as a stream of events. */
 import type { Timings } from '../generate.ts';
 import { createStream, type Stream } from '../stream.ts';
 import type { ParsedCall } from './calls.ts';

@@ -1,3 +1,4 @@
+/** Chat templates compiled and rendered: @huggingface/jinja with what templates in use need beside it. */
 import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
 import { filters, item, methods, toJinja, type JinjaValue } from './python.ts';
 

@@ -1,3 +1,4 @@
+/** An answer taken apart as it streams: content, reasoning, tool calls. */
 import { tailLength } from '../stop.ts';
 import { follows, type CallReader, type ParsedCall } from './calls.ts';
 import type { ChatFormat } from './formats.ts';

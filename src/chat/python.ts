@@ -1,3 +1,4 @@
+/** Python's string, list and dictionary methods, and Jinja's filters, for chat templates. */
 import { Environment } from '@huggingface/jinja';
 
 /** A value inside the interpreter: `type` names its class, `value` is the JavaScript value or a container of further values. */

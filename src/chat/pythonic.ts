@@ -1,3 +1,4 @@
+/** Readers of tool calls written as Python calls (LFM2, Llama 3's built-in tools) and in Gemma 4's notation. */
 import type { CallRead, CallReader, ParsedCall } from './calls.ts';
 
 /** A cursor over Python source; `more` is thrown where the text ends too early, `bad` where it is no such source. */

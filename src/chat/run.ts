@@ -1,3 +1,4 @@
+/** One answer of a conversation: rendered, generated, parsed, with the grammar that its tools and format ask for. */
 import { QuantletError } from '../errors.ts';
 import type { GenerateOptions, Generation, GenerationPart, GenerationResult } from '../generate.ts';
 import type { ResponseFormat } from '../grammar/constraint.ts';

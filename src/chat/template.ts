@@ -1,3 +1,4 @@
+/** A model's chat template, with what it cannot express made up for. */
 import { QuantletError } from '../errors.ts';
 import { probe, type ChatCapabilities } from './capabilities.ts';
 import { detectFormat, type ChatFormat } from './formats.ts';

@@ -1,3 +1,4 @@
+/** quantlet inspect: the header of a GGUF file. */
 import { QuantletError } from '../errors.ts';
 import { FILE_FLAGS, located, openHeader, type Command } from './command.ts';
 import { parseFlags } from './flags.ts';

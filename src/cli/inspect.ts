@@ -1,3 +1,4 @@
+/** A GGUF's header as lines for people, and as JSON. */
 import type { GGUF, GGUFValue } from '../gguf/types.ts';
 
 /** As many items of a long array as say what is in it. */

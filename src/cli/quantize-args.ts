@@ -1,3 +1,4 @@
+/** The arguments of quantlet quantize that have no flag. */
 import { QuantletError } from '../errors.ts';
 import type { Ftype } from '../quantize/ftype.ts';
 import { FTYPES, parseFtype } from '../quantize/ftype.ts';

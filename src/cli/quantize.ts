@@ -1,3 +1,4 @@
+/** A model file quantised into another: rows are read, converted and written by several jobs at once. */
 import type { FileHandle } from 'node:fs/promises';
 import { open, realpath, rename, rm } from 'node:fs/promises';
 import { QuantletError } from '../errors.ts';

@@ -1,3 +1,4 @@
+/** Memory of the tensor API's engine: what is taken and what is free. */
 import { alignUp } from '../gguf/types.ts';
 import { ALIGN } from '../graph/plan.ts';
 

@@ -1,3 +1,4 @@
+/** Reading a GGUF header from front to back, however its bytes are fetched. */
 import { QuantletError } from '../errors.ts';
 import type { Bytes } from '../source.ts';
 import { decodeUtf8 } from './utf8.ts';

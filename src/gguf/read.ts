@@ -1,3 +1,4 @@
+/** A GGUF file's header, read and checked. */
 import { QuantletError } from '../errors.ts';
 import type { Bytes } from '../source.ts';
 import { Cursor } from './cursor.ts';

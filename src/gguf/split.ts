@@ -1,3 +1,4 @@
+/** Models that are split into several files (llama.cpp's gguf-split). */
 import { QuantletError } from '../errors.ts';
 import type { Bytes } from '../source.ts';
 import { getCount } from './metadata.ts';

@@ -1,3 +1,4 @@
+/** The tensor table of a GGUF file: entries, and where their data lies. */
 import { QuantletError } from '../errors.ts';
 import { rowSize, typeById } from '../type-traits.ts';
 import type { Cursor } from './cursor.ts';

@@ -1,3 +1,4 @@
+/** What a GGUF file holds: values, tensors, the header as a whole. */
 import type { TypeTraits } from '../type-traits.ts';
 
 /** GGUF's types of metadata values, spelled as llama.cpp prints them; the position is the id in the file. */

@@ -1,3 +1,4 @@
+/** Short UTF-8 strings without the cost of a TextDecoder. */
 const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
 /** Up to here a loop beats the fixed cost of a TextDecoder call; tokens and merges are nearly all shorter. */

@@ -1,3 +1,4 @@
+/** GGUF's names and metadata values, read one after the other. */
 import { QuantletError } from '../errors.ts';
 import type { Cursor } from './cursor.ts';
 import type { GGUFNumbers, GGUFScalarType, GGUFType, GGUFValue } from './types.ts';

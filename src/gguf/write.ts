@@ -1,3 +1,4 @@
+/** GGUF files written: the header, and the place of every tensor's data. */
 import { QuantletError } from '../errors.ts';
 import type { TypeTraits } from '../type-traits.ts';
 import { rowSize } from '../type-traits.ts';

@@ -1,3 +1,4 @@
+/** Importance matrices of llama-imatrix. */
 import { QuantletError } from '../errors.ts';
 import { getCount, getString, getStrings } from '../gguf/metadata.ts';
 import { readGGUF } from '../gguf/read.ts';

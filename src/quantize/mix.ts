@@ -1,3 +1,4 @@
+/** llama-quantize's mixes: which tensors of a model get more bits than the rest. */
 import type { TypeTraits } from '../type-traits.ts';
 import { TYPE } from '../type-traits.ts';
 

@@ -1,3 +1,4 @@
+/** The type of every tensor of a quantised file. */
 import { getArchitecture, getCount, getNumberPerLayer } from '../gguf/metadata.ts';
 import type { GGUF, TensorInfo } from '../gguf/types.ts';
 import type { TypeTraits } from '../type-traits.ts';

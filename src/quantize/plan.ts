@@ -1,3 +1,4 @@
+/** A quantised file laid out, and the rows to be converted for it. */
 import { QuantletError } from '../errors.ts';
 import type { GGUF, TensorInfo } from '../gguf/types.ts';
 import type { GGUFLayout, WriteValue } from '../gguf/write.ts';

@@ -1,3 +1,4 @@
+/** Blocks whose numbers are not finite. */
 import type { TypeName, TypeTraits } from '../type-traits.ts';
 
 /** Where a block keeps its f16 scales and minimums: the numbers that can be NaN or infinite. */

@@ -1,3 +1,4 @@
+/** The tokens that may still be chosen, as the steps of a sampler cut them down. */
 import { QuantletError } from '../errors.ts';
 import { exp } from './math.ts';
 

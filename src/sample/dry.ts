@@ -1,3 +1,4 @@
+/** DRY, a penalty on tokens that lengthen a repetition. */
 import type { SamplerStep } from './candidates.ts';
 import { createHistory } from './history.ts';
 import { log, pow } from './math.ts';

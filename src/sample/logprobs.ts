@@ -1,3 +1,4 @@
+/** Log probabilities of a token and of the most probable ones. */
 import { QuantletError } from '../errors.ts';
 import { argmax, hasNonFinite, heapSelect } from './candidates.ts';
 import { exp, log } from './math.ts';

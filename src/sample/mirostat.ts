@@ -1,3 +1,4 @@
+/** Mirostat 1 and 2. */
 import { pick, selectTop, softmax, sortCandidates } from './candidates.ts';
 import type { Candidates } from './candidates.ts';
 import { log, pow } from './math.ts';

@@ -1,3 +1,4 @@
+/** Options of the sampler: meanings, defaults, bounds. */
 import { QuantletError } from '../errors.ts';
 
 /** How the next token is chosen. Names and meanings are llama.cpp's; what is left out takes SAMPLER_DEFAULTS. */

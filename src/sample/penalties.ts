@@ -1,3 +1,4 @@
+/** Repeat, frequency and presence penalties, and the logit bias. */
 import type { SamplerStep } from './candidates.ts';
 import type { History } from './history.ts';
 

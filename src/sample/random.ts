@@ -1,3 +1,4 @@
+/** The random numbers of a sampler: the same for a seed on every platform. */
 import { QuantletError } from '../errors.ts';
 
 /** Numbers in [0, 1) with 53 random bits. */

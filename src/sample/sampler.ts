@@ -1,3 +1,4 @@
+/** A sampler: the chain of steps from logits to a token, in llama.cpp's order. */
 import { QuantletError } from '../errors.ts';
 import { createCandidates, dropBanned, loadCandidates, pick, softmax } from './candidates.ts';
 import type { SamplerStep } from './candidates.ts';

@@ -1,3 +1,4 @@
+/** Temperature: fixed, zero (greedy), dynamic. */
 import { argmax, softmax } from './candidates.ts';
 import type { Candidates, SamplerStep } from './candidates.ts';
 import { log, pow } from './math.ts';

@@ -1,3 +1,4 @@
+/** Steps that leave out improbable tokens: top-k, top-p, min-p, typical, top-n-sigma; and XTC, which leaves out probable ones. */
 import { argmax, keepWhere, selectTop, softmax, sortCandidates } from './candidates.ts';
 import type { Candidates, SamplerStep } from './candidates.ts';
 import { exp, log } from './math.ts';

@@ -1,3 +1,4 @@
+/** Byte-pair encoding (GPT-2 and its descendants). */
 import { createPairTable, mergeSymbols, type MergeRules, type PairTable } from './merge.ts';
 import { createSplitter } from './split.ts';
 import type { EncodeText } from './spm.ts';

@@ -1,3 +1,4 @@
+/** SentencePiece's precompiled normalization rules. */
 import { QuantletError } from '../errors.ts';
 
 /** The longest rule that applies to the bytes at `at`: how many bytes it eats and what it writes; undefined where none does. */

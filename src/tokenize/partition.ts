@@ -1,3 +1,4 @@
+/** Special tokens cut out of a text before it is tokenized. */
 import { attr, type Vocab } from './vocab.ts';
 
 /** A stretch of plain text, or the id of a special token found in the text. */

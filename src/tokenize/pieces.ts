@@ -1,3 +1,4 @@
+/** The bytes that a token stands for. */
 import { byteOfLetter } from './bpe.ts';
 import { tokenByte } from './spm.ts';
 import { attr, escapedSpace, type Vocab } from './vocab.ts';

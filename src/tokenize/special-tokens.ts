@@ -1,3 +1,4 @@
+/** Tokens with a meaning of their own: begin, end, turn, fill in the middle. */
 import { attr } from './vocab.ts';
 
 /** Ids with a meaning of their own; undefined where the vocabulary has none. */

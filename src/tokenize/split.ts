@@ -1,3 +1,4 @@
+/** Text cut into words by a pre-tokenizer's patterns. */
 import type { PreTokenizer, Splitter } from './pre-tokenizers.ts';
 
 /** A global regex with White_Space for \s and \S. */

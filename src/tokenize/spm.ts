@@ -1,3 +1,4 @@
+/** SentencePiece's byte-pair encoding (llama). */
 import { createPairTable, mergeSymbols, type MergeRules } from './merge.ts';
 import { escapedSpace, type Vocab } from './vocab.ts';
 import { createWordCache } from './word-cache.ts';

@@ -1,3 +1,4 @@
+/** Text out of tokens as they are generated. */
 import type { Tokenizer } from './tokenizer.ts';
 
 /** Text from tokens as they come. */

@@ -1,3 +1,4 @@
+/** The tokenizer that a GGUF describes. */
 import { QuantletError } from '../errors.ts';
 import { createBpe } from './bpe.ts';
 import { createPartition, type Partition } from './partition.ts';

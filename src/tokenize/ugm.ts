@@ -1,3 +1,4 @@
+/** SentencePiece's Unigram model (T5, XLM-RoBERTa). */
 import { readCharsmap } from './charsmap.ts';
 import { createPairTable, type PairTable } from './merge.ts';
 import type { EncodeText } from './spm.ts';

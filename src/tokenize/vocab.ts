@@ -1,3 +1,4 @@
+/** The vocabulary of a GGUF: tokens, attributes, and the file's wishes about them. */
 import { QuantletError } from '../errors.ts';
 import { endOfGeneration, specialTokens, type SpecialTokens } from './special-tokens.ts';
 import { preTokenizer, type PreTokenizer } from './pre-tokenizers.ts';

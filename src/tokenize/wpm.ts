@@ -1,3 +1,4 @@
+/** WordPiece (BERT). */
 import type { EncodeText } from './spm.ts';
 import { escapedSpace, type Vocab } from './vocab.ts';
 import { createWordCache } from './word-cache.ts';

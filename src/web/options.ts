@@ -1,3 +1,4 @@
+/** Options for pages and edge functions. */
 import type { CreateWorker } from './workers.ts';
 import type { WasmSource } from './wasm.ts';
 
