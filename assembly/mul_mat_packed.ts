@@ -1,7 +1,7 @@
 /** The op around the packed kernels: matrix products whose weights lie in row groups (repack.ts). Threads take chunks of rows from the cursor. */
 import { mul_mat_packed, packed_rows, repack } from './packed';
 import { split_from, split_to } from './schedule';
-import { take, take_of } from './sync';
+import { MOST_CHUNKS, take, take_of } from './sync';
 import { Op, RANGES, row_of } from './tensor';
 
 /**
@@ -21,14 +21,17 @@ function chunk_size(nrows: i32, nth: i32): i32 {
 export function mul_mat_packed_op(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
   const n = op.src0.ne1, m = op.src1.ne1;
   if (m == 0) return;
-  const size = chunk_size(n, nth), row_chunks = (n + size - 1) / size, chunks = row_chunks * op.src1.ne2 * op.src1.ne3;
-  const ranges = min(nth, RANGES);
+  const size = chunk_size(n, nth), row_chunks = (n + size - 1) / size, all = row_chunks * op.src1.ne2 * op.src1.ne3;
+  // A cursor counts MOST_CHUNKS: a product of more batches than that takes several chunks at a time.
+  const per = all / MOST_CHUNKS + 1, chunks = (all + per - 1) / per, ranges = min(nth, RANGES);
   for (let r = 0; r < ranges; r++) {
     const range = (ith + r) % ranges, from = split_from(chunks, range, ranges), count = split_to(chunks, range, ranges) - from;
     const cursor = op.cursor + <usize>range * cursor_bytes;
     for (let i = take_of(cursor, count, r > 0); i >= 0; i = take_of(cursor, count, r > 0)) {
-      const row0 = (from + i) % row_chunks * size;
-      rows(op, row0, min(row0 + size, n), (from + i) / row_chunks, scratch);
+      for (let c = (from + i) * per, end = min(c + per, all); c < end; c++) {
+        const row0 = c % row_chunks * size;
+        rows(op, row0, min(row0 + size, n), c / row_chunks, scratch);
+      }
     }
   }
 }

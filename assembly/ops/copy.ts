@@ -44,7 +44,7 @@ export function quantize(op: Op, ith: i32, nth: i32): void {
 }
 
 /**
- * The elements of src0 in order become those of dst in order. The host says how (src/graph/lower.ts copyMode), p0:
+ * The elements of src0 in order become those of dst in order. The host says how (src/graph/layout.ts COPY), p0:
  *   0  rows of the same type and length: p1 bytes each
  *   1  elements of p1 bytes, any strides and shapes
  *   2  rows of the same length, elements contiguous: p1 and p2 are the bytes of CHUNK elements of src0 and dst

@@ -1,8 +1,9 @@
+/** Rotary position embedding (ggml_rope_ext): pairs of dimensions turned by angles from a table. */
 import { Op, nrows, row_at, row_of } from '../tensor';
 import { split_from, split_to } from '../schedule';
 
 /**
- * Rotary position embedding. src0 [ne0 >= n_dims, n_head, n_tokens, ne3] f32, src1 positions i32 [n_tokens],
+ * rope: src0 [ne0 >= n_dims, n_head, n_tokens, ne3] f32, src1 positions i32 [n_tokens],
  * src2 table f32 [n_dims, n_ctx]: cos and sin by turns for each pair and position, made by the host at load
  * (so frequency base, scaling, YaRN and factors are the host's business and angles are computed in f64).
  * p0 = n_dims rotated, p1 = 0: adjacent pairs (i, i + 1); 1: neox pairs (i, i + n_dims / 2). dst may be src0.

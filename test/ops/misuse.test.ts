@@ -188,6 +188,19 @@ describe('engines, data and plans', () => {
     expect(single.read(x)).toEqual(Float32Array.of(1, 2, 3, 4));
   });
 
+  it.each([['simd', 1], ['relaxed-threads', 3]] as const)('more batches than a cursor counts, %s', async (build, threads) => {
+    await using many = await createEngine({ build, threads });
+    const n = 3 * 70_000, w = many.tensor('q8_0', [32, 16]), blocks = new Uint8Array(16 * 34);
+    for (let r = 0; r < 16; r++) blocks.set([0, 0x3c, r + 1], 34 * r); // scale 1, first weight r + 1
+    many.write(w, blocks);
+    await many.pack(w);
+    const x = many.tensor('f32', [32, 1, n]), y = core.mul_mat(w, x);
+    many.write(x, Float32Array.from({ length: 32 * n }, (_, i) => (i % 32 === 0 ? 1 : 0)));
+    await many.compute(many.plan(y));
+    // Activations have 8 bits: 1 becomes 127 / 127.
+    expect((many.view(y) as Float32Array).findIndex((v, i) => Math.abs(v - 1 - (i % 16)) > 0.01)).toBe(-1);
+  });
+
   it('more threads than the sync block counts are refused', async () => {
     for (const threads of [0, 1.5, 513, 1024]) expect(await refused(() => createEngine({ threads }))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringContaining('512') });
   });
