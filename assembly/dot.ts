@@ -53,21 +53,13 @@ class Bytes {
   @inline
   put(p: usize, t: usize, w: v128): void { v128.store(p + (t << 5), w); }
 
-  // 8-bit codes do not fit the i7 operand: they are multiplied as two nibbles with sums of their own. Exact for every code,
-  // and as fast as a sign moved from weights to activations (46 GMAC/s of peak both, where 4-bit codes have 93).
+  // 8-bit codes do not fit the i7 operand: the GEMV multiplies them as two nibbles with sums of their own. Exact for every code,
+  // and as fast as a sign moved from weights to activations (46 GMAC/s of peak both, where 4-bit codes have 93). The GEMM: packed/wide.ts.
 
   /** Whether 8-bit codes take two dots. */
   // @ts-ignore: decorator
   @inline
   splits(): bool { return true; }
-
-  /** Both nibbles of a vector of 8-bit codes to the panel, whose steps are 64 bytes then. */
-  // @ts-ignore: decorator
-  @inline
-  put_wide(p: usize, t: usize, w: v128, m: v128): void {
-    v128.store(p + (t << 6), v128.and(w, m));
-    v128.store(p + (t << 6), v128.and(i16x8.shr_u(w, 4), m), 32);
-  }
 }
 
 /**
@@ -198,8 +190,4 @@ export class DotWide {
   // @ts-ignore: decorator
   @inline
   sum_wide(low: v128, high: v128, ones: v128, offset: v128): v128 { return i32x4.add(low, offset); }
-
-  // @ts-ignore: decorator
-  @inline
-  put_wide(p: usize, t: usize, w: v128, m: v128): void { this.put(p, t, w); }
 }

@@ -15,12 +15,14 @@
  */
 import { ACT_BLOCK } from './act';
 import { gemm_narrow, is_narrow } from './gemm_narrow';
+import { tile_nibbles, tile_words } from './gemm_wide';
 import { gemv } from './gemv';
 import { gemv_w16 } from './gemv_w16';
 import * as fmt from './packed/format';
 import { G0, G1, G2, G3, ROWS } from './packed/group';
+import { WORDS } from './packed/wide';
 import { CODES, KC, PANEL, mins, unpack } from './panel';
-import { COLS, NEXT_HALF, QUAD_D, QUAD_RUN, corrected, correction, dsum, side_by_side, splat, start } from './quads';
+import { COLS, NEXT_HALF, QUAD_REST, QUAD_RUN, corrected, correction, dsum, quad_run, side_by_side, splat, start } from './quads';
 import { held_ones, madd } from './simd';
 
 /** Columns, and rows, whose sums are kept at a time. */
@@ -33,7 +35,7 @@ const ACC: usize = 64;
 const PANELS: usize = <usize>NC * ACC * (MC / ROWS);
 const QUADS: usize = PANELS + 2 * PANEL;
 /** A packed group's 16 outputs where only some of them exist. */
-const SPARE: usize = QUADS + <usize>(NC * (KC >> 5)) * ACT_BLOCK;
+const SPARE: usize = QUADS + <usize>(NC * (KC >> 5)) / COLS * QUAD_RUN;
 export const GEMM_SCRATCH: usize = SPARE + ACC;
 
 /**
@@ -89,58 +91,17 @@ function tile<F, D>(w: usize, a: usize, acc: usize, n: i32): void {
     column<F, G2>(acc, splat<G2>(da), splat<G2>(ds), i02, d0, m0, n0, i12, d1, m1, n1);
     column<F, G3>(acc, splat<G3>(da), splat<G3>(ds), i03, d0, m0, n0, i13, d1, m1, n1);
     w += 32 + mins<F>();
-    a += QUAD_RUN - QUAD_D;
+    a += QUAD_REST;
   }
-}
-
-/**
- * The same for 8-bit codes as two nibbles: 8 rows x 2 columns, with sums for low and high nibbles. A step in the panel is 64 bytes:
- * low nibbles of both groups, then high ones. Half the columns, so that the sums stay in registers.
- */
-function tile_split<F, D>(w: usize, a: usize, acc: usize, n: i32): void {
-  const dot = changetype<D>(0), zero = i32x4.splat(0), ones = held_ones();
-  for (; n > 0; n--) {
-    let s00 = zero, s10 = zero, s01 = zero, s11 = zero, u00 = zero, u10 = zero, u01 = zero, u11 = zero;
-    for (const end = w + 2 * CODES; w != end; w += 64) {
-      const w0 = v128.load(w), w1 = v128.load(w, 16), h0 = v128.load(w, 32), h1 = v128.load(w, 48);
-      let x = v128.load32_splat(a);
-      s00 = dot.mac(s00, x, w0);
-      s10 = dot.mac(s10, x, w1);
-      u00 = dot.mac(u00, x, h0);
-      u10 = dot.mac(u10, x, h1);
-      x = v128.load32_splat(a, 4);
-      s01 = dot.mac(s01, x, w0);
-      s11 = dot.mac(s11, x, w1);
-      u01 = dot.mac(u01, x, h0);
-      u11 = dot.mac(u11, x, h1);
-      a += 16;
-    }
-    const d0 = v128.load(w), d1 = v128.load(w, 16), da = v128.load(a), back = correction<F>(a), b0 = splat<G0>(back), b1 = splat<G1>(back);
-    const i00 = i32x4.add(join<D>(s00, u00, ones), b0), i10 = i32x4.add(join<D>(s10, u10, ones), b0);
-    const i01 = i32x4.add(join<D>(s01, u01, ones), b1), i11 = i32x4.add(join<D>(s11, u11, ones), b1);
-    column<F, G0>(acc, splat<G0>(da), zero, i00, d0, zero, zero, i10, d1, zero, zero);
-    column<F, G1>(acc, splat<G1>(da), zero, i01, d0, zero, zero, i11, d1, zero, zero);
-    w += 32;
-    a += QUAD_RUN - QUAD_D;
-  }
-}
-
-// @ts-ignore: decorator
-@inline
-function join<D>(low: v128, high: v128, ones: v128): v128 {
-  return i32x4.add(changetype<D>(0).sum(low, ones), i32x4.shl(changetype<D>(0).sum(high, ones), 4));
 }
 
 /** Four columns over half a panel. */
 // @ts-ignore: decorator
 @inline
 function columns<F, D>(w: usize, a: usize, acc: usize, n: i32): void {
-  if (fmt.wide<F>() && changetype<D>(0).splits()) {
-    tile_split<F, D>(w, a, acc, n);
-    tile_split<F, D>(w, a + 8, acc + 2 * ACC, n);
-  } else {
-    tile<F, D>(w, a, acc, n);
-  }
+  if (!fmt.wide<F>()) tile<F, D>(w, a, acc, n);
+  else if (WORDS) tile_words(w, a, acc, n);
+  else tile_nibbles(w, a, acc, n);
 }
 
 /** One run's integer sums to the f32 sums of column C. */
@@ -185,11 +146,11 @@ export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act:
       memory.fill(scratch, 0, <usize>((m1 - m0 + ROWS - 1) / ROWS) * sums);
       for (let b = 0; b < blocks; b += kb) {
         const nb = min(kb, blocks - b), runs = nb * fmt.subs<F>();
-        const quad = <usize>runs * QUAD_RUN;
+        const quad = <usize>runs * quad_run<F>();
         for (let c = 0, p = scratch + QUADS; c < nc; c += <i32>COLS, p += quad) {
           const last = nc - 1 - c;
           const a = act + <usize>(c0 + c) * act_stride + <usize>(b * fmt.subs<F>()) * ACT_BLOCK;
-          side_by_side(a, a + <usize>min(1, last) * act_stride, a + <usize>min(2, last) * act_stride, a + <usize>min(3, last) * act_stride, p, runs, fmt.w16<F>());
+          side_by_side<F>(a, a + <usize>min(1, last) * act_stride, a + <usize>min(2, last) * act_stride, a + <usize>min(3, last) * act_stride, p, runs);
         }
         for (let row = m0, acc = scratch; row < m1; row += ROWS) {
           unpack<F, D>(w + (<usize>(row / ROWS) * blocks + b) * f.bytes(), nb, scratch + PANELS);

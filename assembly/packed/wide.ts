@@ -1,0 +1,54 @@
+/**
+ * 8-bit codes in the GEMM (q8_0, iq4_nl, iq4_xs), which the relaxed dot with i16 sums cannot take: code - 128 and the activations as words, i16,
+ * for a dot with i32 sums. Builds with a dot-add instruction split codes into two nibbles instead, with sums of their own.
+ */
+import { HAS_DOT_ADD, HAS_RELAXED_DOT, held } from '../simd';
+
+/** Words, or nibbles. Static. */
+export const WORDS: bool = !HAS_DOT_ADD;
+/** Activations are i8, and words are made of them (quads.ts). Static. */
+export const WIDENS: bool = HAS_RELAXED_DOT && WORDS;
+
+/** Codes of 32 weights of 8 rows in the panel, either way. */
+export const CODES_WIDE: usize = 512;
+
+const SIGN: usize = memory.data<u8>([128]);
+
+/** What put_wide wants to find in a register. */
+// @ts-ignore: decorator
+@inline
+export function mask_wide(): v128 {
+  return WORDS ? v128.load8_splat(SIGN) : held(15);
+}
+
+/**
+ * Codes w of quad t (4 rows x 4 k, in the order of the build's weight vectors) to the panel, 64 bytes a quad with those of another group.
+ * Words: two steps of two k, the same two as in an activation's word.
+ */
+// @ts-ignore: decorator
+@inline
+export function put_wide(p: usize, t: usize, w: v128, m: v128): void {
+  p += t << 6;
+  if (!WORDS) {
+    v128.store(p, v128.and(w, m));
+    v128.store(p, v128.and(i16x8.shr_u(w, 4), m), 32);
+    return;
+  }
+  const v = v128.xor(w, m);
+  v128.store(p, WIDENS ? even_words(v) : i16x8.extend_low_i8x16_s(v));
+  v128.store(p, WIDENS ? odd_words(v) : i16x8.extend_high_i8x16_s(v), 32);
+}
+
+/** Bytes k and k + 2 of every four: two shifts, where neighbours would take a shuffle. */
+// @ts-ignore: decorator
+@inline
+export function even_words(v: v128): v128 {
+  return i16x8.shr_s(i16x8.shl(v, 8), 8);
+}
+
+/** Bytes k + 1 and k + 3. */
+// @ts-ignore: decorator
+@inline
+export function odd_words(v: v128): v128 {
+  return i16x8.shr_s(v, 8);
+}
