@@ -34,7 +34,7 @@ export interface EngineOptions {
 export interface Plan {
   /** One line a record: the kernel chosen and why, what it reads and writes, and where threads meet. */
   explain(): string;
-  /** Gives its memory back; its results can no longer be read. @throws ERR_BUSY while a plan runs */
+  /** Gives its memory back; its results can no longer be read. @throws ERR_BUSY while it runs or waits to */
   dispose(): void;
 }
 
@@ -86,6 +86,8 @@ interface Made {
   readonly checks: readonly IndexCheck[];
   /** What it reads, and how that lay when it was made. */
   readonly leaves: readonly (readonly [Tensor, Layout])[];
+  /** Calls of compute() that have not ended. */
+  computing: number;
 }
 
 export async function createEngineOn(platform: Platform, options: EngineOptions = {}): Promise<Engine> {
@@ -163,7 +165,7 @@ export async function createEngineOn(platform: Platform, options: EngineOptions 
   };
 
   /** Memory and bytes for records. `nodes` are what they came from. */
-  const build_ = (records: readonly Record[], keep: readonly Tensor[]): Omit<Made, 'checks' | 'leaves'> => {
+  const encoded = (records: readonly Record[], keep: readonly Tensor[]): Omit<Made, 'checks' | 'leaves' | 'computing'> => {
     const graph = createPlan(records, keep);
     const constantBytes = graph.constants.reduce((sum, c) => sum + alignUp(nbytes(c), ALIGN), 0);
     const total = alignUp(graph.computeBytes, ALIGN) + constantBytes + graph.scratchSize * threads + alignUp(graph.byteLength, ALIGN);
@@ -228,7 +230,7 @@ export async function createEngineOn(platform: Platform, options: EngineOptions 
       // The packed kernels take scales apart as finite numbers; the plain ones give what ggml gives.
       if (t.type.blckSize > 1 && firstInvalidBlock(t.type, new Uint8Array(buffer, t.data, nbytes(t))) >= 0) return false;
       widen(t, packedBytes(t));
-      const { at, bytes, planAt } = build_([{ code: 'REPACK', dst: t, src: [], params: [], scratch: facts.packed_rows() * t.nb[1] }], []);
+      const { at, bytes, planAt } = encoded([{ code: 'REPACK', dst: t, src: [], params: [], scratch: facts.packed_rows() * t.nb[1] }], []);
       try {
         await inTurn(() => executor.run({ plan: planAt, nTokens: 0, nOutputs: 0, from: 0, to: 1 }));
         t.layout = 'packed';
@@ -246,19 +248,20 @@ export async function createEngineOn(platform: Platform, options: EngineOptions 
         t.src.forEach((s, i) => s?.layout === 'packed' && !(i === 0 && (t.op === 'mul_mat' || t.op === 'get_rows')) && refuse(t.op, 'is packed; only mul_mat and get_rows read it', s));
       }
       const records = lower(nodes, facts);
-      const parts = build_(records, wanted);
+      const parts = encoded(records, wanted);
       const { graph } = parts;
       const plan: Plan = {
         explain: () => explainPlan(graph),
         dispose() {
-          if (disposed || !made.has(plan)) return;
-          idle('dispose');
+          const known = made.get(plan);
+          if (disposed || !known) return;
+          if (known.computing > 0) throw new QuantletError('ERR_BUSY', 'dispose: the plan is running; await compute() first');
           made.delete(plan);
           for (const [t, r] of results) if (r.plan === plan) results.delete(t);
           arena.give(parts.at, parts.bytes);
         },
       };
-      made.set(plan, { ...parts, checks: indexChecks(nodes), leaves: nodes.filter((t) => t.op === 'leaf' && !t.values).map((t) => [t, t.layout]) });
+      made.set(plan, { ...parts, computing: 0, checks: indexChecks(nodes), leaves: nodes.filter((t) => t.op === 'leaf' && !t.values).map((t) => [t, t.layout]) });
       // Results that no record touches are views: they lie where their base lies.
       for (const t of wanted) {
         const base = t.viewOf ?? t;
@@ -270,6 +273,7 @@ export async function createEngineOn(platform: Platform, options: EngineOptions 
       alive('compute');
       const known = made.get(plan);
       if (!known) throw new QuantletError('ERR_INVALID_ARGUMENT', 'compute: the plan was disposed of or belongs to another engine');
+      known.computing++;
       await inTurn(async () => {
         alive('compute');
         for (const [t, layout] of known.leaves) {
@@ -279,7 +283,7 @@ export async function createEngineOn(platform: Platform, options: EngineOptions 
         const valuesOf = (t: Tensor): TensorData => arrayOver(t, bytesOf('compute', t));
         for (const check of known.checks) checkIndices(check, valuesOf(check.indices), check.counts && valuesOf(check.counts));
         await executor.run({ plan: known.planAt, nTokens: 0, nOutputs: 0, from: 0, to: known.graph.records.length }, signal);
-      });
+      }).finally(() => known.computing--);
     },
     async dispose() {
       if (disposed) return;
