@@ -1,6 +1,7 @@
 /** Texts to vectors, and documents to ranks. */
 import type { Pooling } from './arch/hparams.ts';
 import { QuantletError } from './errors.ts';
+import { checkIds } from './generate.ts';
 import { getString } from './gguf/metadata.ts';
 import type { GGUFValue } from './gguf/types.ts';
 import type { ModelState } from './model.ts';
@@ -13,6 +14,13 @@ export interface EmbedOptions {
   signal?: AbortSignal;
 }
 
+const POOLINGS: readonly Pooling[] = ['mean', 'cls', 'last'];
+
+function list<T>(name: string, given: readonly T[]): readonly T[] {
+  if (!Array.isArray(given)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${name} is ${given === null ? 'null' : typeof given}; expected an array`);
+  return given;
+}
+
 /** @throws ERR_INVALID_ARGUMENT, ERR_CONTEXT_FULL naming the text that is too long */
 export async function embed(state: ModelState, inputs: readonly (string | readonly number[])[], { pooling, normalize = true, signal }: EmbedOptions): Promise<{ vectors: Float32Array[]; tokens: number }> {
   const { hparams, wants } = state.engine;
@@ -20,7 +28,8 @@ export async function embed(state: ModelState, inputs: readonly (string | readon
     throw new QuantletError('ERR_INVALID_ARGUMENT', wants === 'ranks' ? 'this model is a reranker; use rank(query, documents)' : 'the model was loaded to generate text; load it with { embeddings: true } to make vectors');
   }
   const how = pooling ?? (hparams.pooling === 'none' ? (hparams.causal ? 'last' : 'mean') : (hparams.pooling as NonNullable<EmbedOptions['pooling']>));
-  const ids = inputs.map((text) => (typeof text === 'string' ? state.tokenizer.encode(text) : [...text]));
+  if (!POOLINGS.includes(how)) throw new QuantletError('ERR_INVALID_ARGUMENT', `pooling is ${JSON.stringify(how)}; expected one of ${POOLINGS.join(', ')}`);
+  const { tokenizer } = state, ids = list('texts', inputs).map((text, i) => (typeof text === 'string' ? tokenizer.encode(text) : checkIds(`text ${i + 1} of ${inputs.length}`, text, tokenizer.nVocab)));
   const vectors = (await outputRows(state, ids, how, 'text', signal)).map(([row]) => row);
   return { vectors: normalize ? vectors.map(unit) : vectors, tokens: ids.reduce((n, t) => n + t.length, 0) };
 }
@@ -40,7 +49,7 @@ export async function outputRows(state: ModelState, ids: readonly (readonly numb
  */
 export async function rank(state: ModelState, metadata: ReadonlyMap<string, GGUFValue>, query: string, documents: readonly string[], signal?: AbortSignal): Promise<{ scores: number[]; tokens: number }> {
   if (state.engine.wants !== 'ranks') throw new QuantletError('ERR_INVALID_ARGUMENT', 'the model is no reranker: its file has no pooling_type rank');
-  const ids = documents.map((d) => rankPrompt(state, metadata, query, d));
+  const ids = list('documents', documents).map((d) => rankPrompt(state, metadata, query, d));
   const rows = await outputRows(state, ids, rankPooling(state), 'document', signal);
   return { scores: rows.map(([row]) => row[0]), tokens: ids.reduce((n, t) => n + t.length, 0) };
 }

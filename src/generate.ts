@@ -69,7 +69,7 @@ async function* run(state: ModelState, prompt: string | readonly number[], optio
   try {
     state.assertUsable();
     signal?.throwIfAborted();
-    const promptIds = typeof prompt === 'string' ? tokenizer.encode(prompt, { parseSpecial: options.parseSpecial ?? true }) : checkIds(prompt, tokenizer.nVocab);
+    const promptIds = typeof prompt === 'string' ? tokenizer.encode(prompt, { parseSpecial: options.parseSpecial ?? true }) : checkIds('the prompt', prompt, tokenizer.nVocab);
     if (promptIds.length === 0) throw new QuantletError('ERR_INVALID_ARGUMENT', 'the prompt has no tokens and the model adds none; give at least one');
     const room = engine.contextLength - promptIds.length;
     if (room < 0) throw new QuantletError('ERR_CONTEXT_FULL', `the prompt has ${promptIds.length} tokens, the context ${engine.contextLength}; shorten the prompt or load the model with a larger contextLength (it was trained for ${engine.hparams.nCtxTrain})`);
@@ -168,10 +168,11 @@ function placeFor({ slots }: ModelState, promptIds: readonly number[], free: rea
   return best;
 }
 
-function checkIds(ids: readonly number[], nVocab: number): readonly number[] {
-  if (!Array.isArray(ids)) throw new QuantletError('ERR_INVALID_ARGUMENT', `the prompt is ${ids === null ? 'null' : typeof ids}; expected a text or an array of token ids`);
+/** @throws ERR_INVALID_ARGUMENT where `what` is no list of token ids of the vocabulary */
+export function checkIds(what: string, ids: readonly number[], nVocab: number): readonly number[] {
+  if (!Array.isArray(ids)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} is ${ids === null ? 'null' : typeof ids}; expected a text or an array of token ids`);
   const bad = ids.findIndex((id) => !Number.isInteger(id) || id < 0 || id >= nVocab);
-  if (bad >= 0) throw new QuantletError('ERR_INVALID_ARGUMENT', `prompt id ${ids[bad]} at ${bad} is outside the vocabulary of ${nVocab}`);
+  if (bad >= 0) throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} has the id ${ids[bad]} at ${bad}, outside the vocabulary of ${nVocab}`);
   return ids;
 }
 

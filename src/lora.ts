@@ -42,7 +42,10 @@ export async function openLoras(platform: Platform, adapters: readonly LoraAdapt
     await Promise.all(closing.map((one) => one()));
   };
   try {
-    for (const [i, { source, scale = 1 }] of adapters.entries()) {
+    if (!Array.isArray(adapters)) throw new QuantletError('ERR_INVALID_ARGUMENT', `lora is ${typeof adapters}; expected a list of { source, scale }`);
+    for (const [i, adapter] of (adapters as readonly LoraAdapter[]).entries()) {
+      if (!adapter?.source) throw new QuantletError('ERR_INVALID_ARGUMENT', `lora has no source at ${i}; expected { source, scale }`);
+      const { source, scale = 1 } = adapter;
       const what = typeof source === 'string' ? `the adapter ${source}` : `adapter ${i + 1} of ${adapters.length}`;
       if (!Number.isFinite(scale)) throw new QuantletError('ERR_INVALID_ARGUMENT', `the scale of ${what} is ${scale}; expected a finite number`);
       const files = await openModelFiles(platform, source, signal);

@@ -1,5 +1,6 @@
 /** The messages of a conversation in OpenAI's spelling, and their parts as templates want them. */
 import { QuantletError } from '../errors.ts';
+import { isRecord } from './json.ts';
 
 /** A tool call inside an assistant message; `arguments` is JSON text (OpenAI's form) or the object itself. */
 export interface ChatToolCall {
@@ -30,6 +31,26 @@ export interface ChatTool {
   readonly function: { readonly name: string; readonly description?: string; readonly parameters?: object; readonly strict?: boolean };
 }
 
+const kindOf = (value: unknown): string => (value === null ? 'null' : Array.isArray(value) ? 'a list' : typeof value);
+const bad = (message: string): QuantletError => new QuantletError('ERR_INVALID_ARGUMENT', message);
+
+/** @throws QuantletError ERR_INVALID_ARGUMENT where they are no conversation */
+export function checkMessages(messages: readonly ChatMessage[]): void {
+  if (!Array.isArray(messages)) throw bad(`messages is ${kindOf(messages)}; expected a list of { role, content }. Give a text as [{ role: 'user', content: text }].`);
+  if (messages.length === 0) throw bad('messages is empty; expected at least one message. Add a user message.');
+  for (const [i, message] of (messages as unknown[]).entries()) {
+    if (!isRecord(message) || typeof message.role !== 'string') throw bad(`message ${i + 1} of ${messages.length} is ${isRecord(message) ? `of the role ${String(message.role)}` : kindOf(message)}; expected { role, content } with a role of system, user, assistant or tool`);
+  }
+}
+
+/** @throws QuantletError ERR_INVALID_ARGUMENT where one has no name */
+export function checkTools(tools: readonly ChatTool[]): void {
+  if (!Array.isArray(tools)) throw bad(`tools is ${kindOf(tools)}; expected a list of { type: 'function', function: { name, parameters } }`);
+  for (const [i, tool] of (tools as unknown[]).entries()) {
+    if (!isRecord(tool) || !isRecord(tool.function) || typeof tool.function.name !== 'string') throw bad(`tool ${i + 1} of ${tools.length} has no function.name; expected { type: 'function', function: { name, parameters } }`);
+  }
+}
+
 /**
  * A message's content as one string: text parts joined by a line break.
  * @throws QuantletError ERR_INVALID_ARGUMENT for images, audio and other parts that are not text
@@ -37,8 +58,10 @@ export interface ChatTool {
 export function contentText(content: ChatMessage['content']): string {
   if (content === undefined || content === null) return '';
   if (typeof content === 'string') return content;
-  return content
+  if (!Array.isArray(content)) throw bad(`A message's content is ${kindOf(content)}; expected a text or a list of text parts.`);
+  return (content as readonly ChatPart[])
     .map((part) => {
+      if (!isRecord(part)) throw bad(`A message has a content part that is ${kindOf(part)}; expected { type: 'text', text }.`);
       if (part.type === 'text' && typeof part.text === 'string') return part.text;
       throw new QuantletError('ERR_INVALID_ARGUMENT', `A message has a content part of type "${part.type}"; expected text parts only. Leave out images, audio and files.`);
     })

@@ -4,7 +4,7 @@ import type { GenerateOptions, Generation, GenerationPart, GenerationResult } fr
 import type { ResponseFormat } from '../grammar/constraint.ts';
 import type { EncodeOptions } from '../tokenize/tokenizer.ts';
 import { jsonCallFormat } from './formats.ts';
-import type { ChatMessage, ChatTool } from './messages.ts';
+import { checkTools, type ChatMessage, type ChatTool } from './messages.ts';
 import { createChatParser, type ChatEvent } from './parser.ts';
 import type { ChatTemplate } from './template.ts';
 
@@ -62,6 +62,7 @@ export function roomFor(promptTokens: number, contextLength: number): number {
  * @throws QuantletError ERR_CHAT_TEMPLATE, ERR_INVALID_ARGUMENT, ERR_CONTEXT_FULL
  */
 export function prepareChat(backend: ChatBackend, messages: readonly ChatMessage[], options: ChatOptions): PreparedChat {
+  checkTools(options.tools ?? []);
   const choice = options.toolChoice ?? 'auto';
   const offered = choice === 'none' ? [] : (options.tools ?? []);
   const tools = typeof choice === 'string' ? offered : offered.filter((tool) => tool.function.name === choice.name);

@@ -3,7 +3,7 @@ import { QuantletError } from '../errors.ts';
 import { probe, type ChatCapabilities } from './capabilities.ts';
 import { detectFormat, type ChatFormat } from './formats.ts';
 import { compileJinja } from './jinja.ts';
-import { argumentsObject, argumentsText, contentText, type ChatMessage, type ChatTool } from './messages.ts';
+import { argumentsObject, argumentsText, checkMessages, checkTools, contentText, type ChatMessage, type ChatTool } from './messages.ts';
 
 export interface RenderOptions {
   readonly messages: readonly ChatMessage[];
@@ -85,7 +85,8 @@ type Draft = Record<string, unknown> & { role: string; content: unknown };
 
 /** The messages as this template can write them. */
 function adapt(messages: readonly ChatMessage[], tools: readonly ChatTool[], can: ChatCapabilities, format: ChatFormat, source: string): Draft[] {
-  if (messages.length === 0) throw new QuantletError('ERR_INVALID_ARGUMENT', 'messages is empty; expected at least one message. Add a user message.');
+  checkMessages(messages);
+  checkTools(tools);
   let drafts = messages.map((message) => draftOf(message, can, format, source));
   const system: string[] = [];
   while (drafts[0]?.role === 'system') system.push(drafts.shift()?.content as string);

@@ -142,6 +142,7 @@ export function resolveSamplerOptions(options: SamplerOptions): Required<Sampler
  * @throws QuantletError ERR_INVALID_ARGUMENT for an id outside the vocabulary, NaN or +Infinity
  */
 export function resolveLogitBias(logitBias: Required<SamplerOptions>['logitBias'], nVocab: number): [id: number, bias: number][] {
+  if (typeof logitBias !== 'object' || logitBias === null) throw new QuantletError('ERR_INVALID_ARGUMENT', `logitBias is ${String(logitBias)}: expected an object or a Map of token id to number`);
   const entries = logitBias instanceof Map ? [...logitBias] as [number, number][] : Object.entries(logitBias).map(([id, bias]) => [Number(id), bias as number] as [number, number]);
   for (const [id, bias] of entries) {
     if (!Number.isInteger(id) || id < 0 || id >= nVocab) throw new QuantletError('ERR_INVALID_ARGUMENT', `logitBias names token ${id}: expected an id from 0 to ${nVocab - 1}`);

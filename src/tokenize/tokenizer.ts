@@ -81,6 +81,7 @@ export function createTokenizer(metadata: TokenizerMetadata): Tokenizer {
 
   let partition: Partition | undefined, encodeText: EncodeText | undefined;
   const encode = (text: string, { addSpecial = true, parseSpecial = false }: EncodeOptions = {}): number[] => {
+    if (typeof text !== 'string') throw new QuantletError('ERR_INVALID_ARGUMENT', `the text is ${text === null ? 'null' : typeof text}; expected a string`);
     partition ??= createPartition(vocab);
     encodeText ??= createEncodeText(vocab);
     const out: number[] = [];

@@ -208,6 +208,7 @@ describe('options', () => {
     ['maxTokens NaN', 'x', { maxTokens: NaN }],
     ['a prompt that is undefined', undefined as never, {}],
     ['a prompt that is a number', 5 as never, {}],
+    ['a bias that is null', 'x', { logitBias: null as never }],
     ['a stop that is a number', 'x', { stop: 5 as never }],
   ])('generating with %s', async (_, prompt, options) => {
     const model = await loadModel(llamaModel, { build: 'simd', warmUp: false });

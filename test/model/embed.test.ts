@@ -39,6 +39,11 @@ describe.each(['bert', 'nomic-bert', 'jina-bert-v2'])('%s', (name) => {
     const long = 'cat '.repeat(100), want = await model.embed(TEXTS.slice(0, 2));
     expect(await failure(model.embed(['cat', long]))).toMatchObject({ code: 'ERR_CONTEXT_FULL', message: expect.stringContaining('text 2 of 2') });
     expect(await failure(model.rank('cat', ['hat']))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
+    for (const [texts, says] of [['cat', /texts is string/], [undefined, /texts is undefined/], [[5], /text 1 of 1 is number/], [['cat', [1, 272]], /text 2 of 2 has the id 272 at 1/], [[[1.5]], /id 1\.5/]] as const) {
+      expect(await failure(model.embed(texts as never))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(says) as string });
+    }
+    expect(await failure(model.embed(['cat'], { pooling: 'sum' as never }))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringContaining('"sum"') as string });
+    expect(await failure(() => Promise.resolve(model.tokenize(5 as never)))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
     expect(await failure(() => Promise.resolve(model.generate('cat')))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
     const reason = new Error('enough');
     expect((await failure(model.embed(TEXTS, { signal: AbortSignal.abort(reason) }))).error).toBe(reason);
@@ -53,6 +58,7 @@ it.each(['xlm-roberta-rank', 'qwen3-rank'])('%s: a score for each document, what
     expect(scores).toHaveLength(12);
     for (const [i, document] of documents.entries()) expect(await model.rank('the cat', [document]), document).toEqual([scores[i]]);
     expect(new Set(scores).size).toBeGreaterThan(6);
+    for (const [query, of] of [['cat', 'hat'], ['cat', [5]], [5, ['hat']]]) expect((await failure(model.rank(query as never, of as never))).code).toBe('ERR_INVALID_ARGUMENT');
     expect(await failure(model.embed(['cat']))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringContaining('rank(') });
   } finally {
     await model.dispose();

@@ -124,6 +124,7 @@ describe('refused', () => {
     const file = readFileSync(golden('llama-lora.gguf'));
     expect(await failure(() => loadModel(golden('llama-lora.gguf')))).toMatchObject({ code: 'ERR_ADAPTER', message: expect.stringContaining('--lora') });
     expect(await failure(() => loadModel(llamaModel, { lora: [{ source: file.subarray(0, file.length - 40) }] }))).toMatchObject({ code: 'ERR_GGUF_TRUNCATED' });
+    for (const lora of ['style.gguf', [null], [{}]]) expect(await failure(() => loadModel(llamaModel, { lora: lora as never }))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
     expect(await failure(() => loadModel(llamaModel, { lora: [{ source: file, scale: NaN }] }))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
     const cut = writeTo(folder, 'cut.gguf', file.subarray(0, 100));
     expect(await runCli(['run', '-m', llamaModel, '--lora', cut])).toMatchObject({ code: 1, stderr: expect.stringContaining('ERR_GGUF_TRUNCATED') });
