@@ -12,9 +12,10 @@ export interface History {
   reset(): void;
 }
 
-/** @param n how many tokens to hold; -1: all, in a buffer that doubles */
+/** @param n how many tokens to hold, -1: all; the buffer doubles up to that, since n may come from a client and is seldom reached */
 export function createHistory(n: number, nVocab: number): History {
-  let ring = new Int32Array(n === -1 ? 256 : n);
+  const most = n === -1 ? Infinity : n;
+  let ring = new Int32Array(Math.min(most, 256));
   const counts = new Int32Array(nVocab);
   const newest = new Float64Array(nVocab); // serial number of the newest token of this id
   let pushed = 0;
@@ -30,8 +31,8 @@ export function createHistory(n: number, nVocab: number): History {
     push(id) {
       if (ring.length === 0 || id < 0 || id >= nVocab) return;
       if (pushed >= ring.length) {
-        if (n === -1) {
-          const larger = new Int32Array(ring.length * 2);
+        if (ring.length < most) {
+          const larger = new Int32Array(Math.min(most, ring.length * 2));
           larger.set(ring);
           ring = larger;
         } else {

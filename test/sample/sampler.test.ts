@@ -101,7 +101,7 @@ describe('createSampler', () => {
   });
 
   test('history agrees with an array', () => {
-    for (const n of [1, 3, 64, -1]) {
+    for (const n of [1, 3, 64, 300, 512, -1]) {
       const random = createRandom(n + 1);
       const history = createHistory(n, 20);
       const all: number[] = [];
