@@ -42,7 +42,7 @@ function* values(v: Tensor, at: number, n: number): Generator<CacheRun> {
   for (let i = 0; i < blocks; i++, at += ATTENTION_PART * 2) yield { at, length: 2 * n };
 }
 
-/** Zeros for the cells of the last group of keys from `from` on: what an earlier sequence left there is nobody's business. */
+/** Zeros for the cells of the last group of keys from `from` on: what an earlier sequence left there must not be saved. */
 function clearKeys(group: Uint8Array, k: Tensor, from: number): void {
   if (!hasBlocks(k)) return clear(group, k.type.typeSize, K_CELLS, from);
   const scales = 2 * K_CELLS, block = K_CELLS * k.type.typeSize;

@@ -44,7 +44,7 @@ async function main(argv: readonly string[]): Promise<number> {
 }
 
 const interrupt = new AbortController();
-// One listener for good: between two that replace each other a signal would find none, and end the process at once.
+// One listener from beginning to end: in a gap between two, a signal would end the process at once.
 process.on('SIGINT', () => {
   if (interrupt.signal.aborted) process.exit(130); // a second Ctrl-C does not wait
   interrupt.abort(new DOMException('interrupted', 'AbortError'));

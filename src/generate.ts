@@ -81,11 +81,11 @@ async function* run(state: ModelState, prompt: string | readonly number[], optio
 
     slot = await scheduler.acquire(signal, (free) => placeFor(state, promptIds, free));
     const cache = state.slots[slot].tokens;
-    // The cache still holds what it computed before: the part that this prompt begins with needs no second time, but for its last token.
+    // What the slot computed before and this prompt begins with is not computed again, but for the prompt's last token.
     const reused = sharedPrefix(cache, promptIds);
     // Which tokens may come first is found out while the prompt is computed, in case the model's own choice is refused.
     let firstMask = maxTokens > 0 ? grammar?.prepare() : undefined;
-    firstMask?.catch(() => {}); // heard where it is needed
+    firstMask?.catch(() => {}); // thrown where the mask is awaited
     let next = -1, nextLogprobs: Logprobs | undefined, refused: Float32Array | undefined;
     const choose = (id: number, logits: Float32Array): void => {
       next = id;

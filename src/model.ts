@@ -61,6 +61,7 @@ export interface LoadOptions extends WebOptions {
    * be asked for in its first loadModel; later a warning with the code QUANTLET_TURBO_TOO_LATE says that it has no effect. Default false.
    */
   turbo?: boolean;
+  /** Ends loading with signal.reason; what was read so far is given back. */
   signal?: AbortSignal;
   /** Bytes of weights read so far and in all. */
   onProgress?: (progress: { loaded: number; total: number }) => void;
@@ -147,7 +148,7 @@ export class Model {
     return this.state.tokenizer.encode(text, options);
   }
 
-  /** The text of token ids; never throws on bytes that are not UTF-8. */
+  /** The text of token ids; bytes that are not UTF-8 become U+FFFD. @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary */
   detokenize(ids: Iterable<number>, options?: DecodeOptions): string {
     return this.state.tokenizer.decode(ids, options);
   }
@@ -159,7 +160,8 @@ export class Model {
 
   /**
    * Continues a prompt (a text, or token ids taken as they are). Iterate over the parts as they come, or await result().
-   * @throws ERR_CONTEXT_FULL, ERR_INVALID_ARGUMENT, ERR_WORKER_LOST, ERR_DISPOSED, or signal.reason; the model stays usable
+   * @throws ERR_CONTEXT_FULL, ERR_INVALID_ARGUMENT, ERR_GRAMMAR, ERR_LOGITS (numbers that are none), ERR_WORKER_LOST, ERR_DISPOSED, or signal.reason;
+   *   the model stays usable, but after ERR_DISPOSED
    */
   generate(prompt: string | readonly number[], options: GenerateOptions = {}): Generation {
     this.state.assertUsable();
@@ -176,7 +178,10 @@ export class Model {
     return (await embed(this.state, texts, options)).vectors;
   }
 
-  /** How well each document answers the query, by a reranker: higher is better, in the documents' order. */
+  /**
+   * How well each document answers the query, by a reranker: higher is better, in the documents' order.
+   * @throws ERR_INVALID_ARGUMENT where the model is no reranker, ERR_CONTEXT_FULL for a pair that is too long, ERR_DISPOSED, or signal.reason
+   */
   async rank(query: string, documents: readonly string[], options: { signal?: AbortSignal } = {}): Promise<number[]> {
     this.state.assertUsable();
     return (await rank(this.state, this.metadata, query, documents, options.signal)).scores;
@@ -202,8 +207,8 @@ export class Model {
   }
 
   /**
-   * A computed sequence as bytes: tokens, keys and values, for loadState() of the same model in another process. Sequences that are being
-   * generated are waited for where none else is there. What a sampler remembers (its random numbers, penalties) is not part of it.
+   * A computed sequence as bytes: tokens, keys and values, for loadState() of the same model in another process. Where every sequence is
+   * being generated, it waits for one to end. What a sampler remembers (its random numbers, penalties) is not part of it.
    * @throws ERR_STATE where nothing was computed yet
    */
   async saveState(options: SaveStateOptions = {}): Promise<Uint8Array<ArrayBuffer>> {

@@ -115,7 +115,7 @@ export function decoderOutput(g: GraphContext, hp: HParams, x: Tensor): Tensor {
   const last = norm(g, hp, get_rows(x, g.inputs.outputs), 'output_norm');
   if (g.wants !== 'logits') return rankHead(g, hp, last);
   if (g.has('output.weight')) return linear(g, last, 'output', hp.nVocab);
-  // The embeddings once more; what adapters add to them concerns looking tokens up alone.
+  // No output matrix: the embeddings serve as one. Adapters of the embeddings change only what is looked up.
   return plusBias(g, mul_mat(g.weight('token_embd.weight', [hp.nEmbd, hp.nVocab]), last), 'output');
 }
 

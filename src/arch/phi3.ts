@@ -6,7 +6,7 @@ import { llamaLayer } from './llama.ts';
 export const phi3: Architecture = {
   name: 'phi3',
   build(hp, g) {
-    // The context as loaded decides, for every position: a cache must not mix the two.
+    // The context that the model is loaded with decides, for all positions: keys turned by one set are of no use beside those of the other.
     const angles = g.ropeTable(hp.rope, g.contextLength > hp.rope.nCtxOrig ? 'rope_factors_long.weight' : 'rope_factors_short.weight');
     let x = embed(g, hp);
     for (let il = 0; il < hp.nLayer; il++) x = llamaLayer(g, hp, il, x, { angles });

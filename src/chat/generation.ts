@@ -35,7 +35,7 @@ export function createChat(backend: ChatBackend, messages: readonly ChatMessage[
         const step = await answer.next();
         if (step.done) {
           const { finishReason, result } = step.value;
-          // An answer that was cut after its first call knows of its tokens only what was seen here.
+          // An answer that was cut after its first call has no result: its tokens were counted here.
           const seen = { promptTokens: chat.promptIds.length, promptMs: firstMs, predictedTokens: ids.length, predictedMs: performance.now() - began - firstMs };
           return { ...collectEvents(events), finishReason, promptIds: chat.promptIds, ids, timings: result?.timings ?? seen };
         }

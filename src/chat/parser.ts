@@ -139,7 +139,7 @@ export function createChatParser(format: ChatFormat, options: ChatParserOptions 
   function reasoning(final: boolean): boolean {
     const at = held.indexOf(closer);
     const clear = at >= 0 ? at : final ? held.length : held.length - tailLength(held, [closer]);
-    // Blanks at its end are not part of the reasoning; whether these are its end shows later.
+    // Blanks are held back: at the end of the reasoning they are not part of it.
     const part = held.slice(0, clear).trimEnd();
     emitPart('reasoning', part);
     if (at < 0) {

@@ -106,7 +106,7 @@ function callOf(c: Cursor): ParsedCall {
 /** `[name(key=value), ...]` or `name(key=value)`, keyword arguments with literal values (LFM2, Llama 3's built-in tools), up to an optional `close`. */
 export function pythonReader(close: string): CallReader {
   return (text, final): CallRead => {
-    // The blank at the end lets a last word finish where nothing more can come.
+    // word() waits for a character behind a word: at the end of the text a blank is that.
     const c: Cursor = { text: final ? `${text} ` : text, at: 0 };
     try {
       const calls: ParsedCall[] = [];

@@ -102,7 +102,7 @@ async function converse(model: Model, system: readonly ChatMessage[], options: M
       pending = '';
       if (!terminal) return;
       process.stdout.write('\n(Ctrl-D or /exit leaves)\n');
-      // What was typed so far goes: to the end of the line, and everything before it.
+      // Clears what was typed: Ctrl-E to the end of the line, Ctrl-U deletes everything before it.
       input.write(null, { ctrl: true, name: 'e' });
       input.write(null, { ctrl: true, name: 'u' });
       ask(input, pending);
@@ -132,7 +132,7 @@ async function converse(model: Model, system: readonly ChatMessage[], options: M
       answering = undefined;
     }
     if (terminal) process.stdout.write('\n');
-    // What was stopped is part of the conversation as far as it came; what failed is none.
+    // An answer that was stopped stays in the conversation as far as it came; a message whose answer failed is taken out.
     if (content !== '') messages.push({ role: 'assistant', content: content.trimStart() });
     else if (messages.length === began) messages.pop();
   }

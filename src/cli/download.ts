@@ -42,7 +42,7 @@ export interface DownloadOptions {
 const failed = (url: string, why: string): QuantletError => new QuantletError('ERR_DOWNLOAD', `cannot get ${url}: ${why}`);
 const sizeOf = (path: string): Promise<number | undefined> => stat(path).then((s) => s.size, () => undefined);
 const http = ({ headers }: Remote, { signal, advice, retryMs }: DownloadOptions): HttpOptions =>
-  // Compressed bytes could not be resumed, nor their number be checked.
+  // A compressed answer cannot be resumed, and its length says nothing about the file's.
   ({ headers: { ...headers, 'accept-encoding': 'identity' }, signal, advice, retryMs });
 
 /** Whether the file is here and still the one that the server has. */
@@ -140,7 +140,7 @@ async function fetchTo(remote: Remote, options: DownloadOptions): Promise<'done'
       throw failed(url, `its SHA-256 is not ${sha256}, as the list of files says: it was damaged on the way, or changed meanwhile; try again`);
     }
     await handle.sync();
-    // A name without its .json is of no known version, and comes again: so in this order whatever happens in between.
+    // In this order, so that a crash in between is harmless: a file without its .json is of unknown version and is downloaded again.
     await rm(`${to}.json`, { force: true });
     await rename(path, to);
     await writeFile(`${path}.json`, JSON.stringify({ url, size: end, version } satisfies Known));

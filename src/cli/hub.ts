@@ -190,7 +190,7 @@ async function repoModel(hub: Hub, repo: Repo, wanted: { readonly file: string }
       const url = `${hub.endpoint}/${repo.name}/resolve/${encodeURIComponent(repo.revision)}/${name.split('/').map(encodeURIComponent).join('/')}`;
       await get(hub, { url, to: pathOf(name), size: file.size, sha256: file.sha256 });
     }
-    await writeFile(`${listed}.${process.pid}`, JSON.stringify(files)).then(() => rename(`${listed}.${process.pid}`, listed), () => {}); // a folder that may only be read serves too
+    await writeFile(`${listed}.${process.pid}`, JSON.stringify(files)).then(() => rename(`${listed}.${process.pid}`, listed), () => {}); // a cache that may only be read will do: the list is not kept then
     return pathOf(names[0]);
   });
 }

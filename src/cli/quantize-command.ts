@@ -55,7 +55,7 @@ export const quantize: Command = {
       ...(tokenEmbeddingType !== undefined ? { tokenEmbeddingType: parseTensorType(tokenEmbeddingType) } : {}),
     };
     const importance = imatrix === undefined ? {} : { imatrix: await openImatrix(imatrix, signal), imatrixName: imatrix };
-    // Quantising is the same bits in every build: the one that runs everywhere serves all.
+    // Every build quantises to the same bits, so the one that runs everywhere is taken.
     const module = await platform.module(pickBuild(platform.features(), 'simd'));
     const model = await openModelFiles(platform, input, signal);
     const pool = createRowsPool(module, nthreads);

@@ -41,7 +41,7 @@ export const serve: Command = {
     process.once('SIGTERM', stop);
     signal.addEventListener('abort', stop, { once: true });
 
-    // Clients may come while the model loads: they are told so, and whoever supervises sees the port at once.
+    // The port is open while the model loads: clients get status 503, and a supervisor sees that the process is up.
     let handler = (_: Request): Promise<Response> => Promise.resolve(errorResponse(new HttpError(503, 'Loading model', { code: 'unavailable', headers: { 'retry-after': '1' } })));
     let active = 0;
     const listener = nodeListener((request) => handler(request));

@@ -9,7 +9,7 @@ import { checkedBytes, toBytes } from '../source.ts';
 import { bundledError, createCrew, defaultThreads } from '../threads/node.ts';
 import { BUILDS, detectFeatures, isRelaxed, type Build } from '../wasm/load.ts';
 
-// One literal URL each: bundlers trace these, computed ones they lose.
+// A literal URL for each: bundlers follow these, and lose computed ones.
 const WASM: { readonly [K in Build]: URL } = {
   simd: new URL('../wasm/simd.wasm', import.meta.url),
   relaxed: new URL('../wasm/relaxed.wasm', import.meta.url),

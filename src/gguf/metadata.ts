@@ -46,7 +46,7 @@ export const getStrings = (gguf: HasMetadata, key: string, fallback?: readonly s
 /** An array of any number type as plain indexable numbers; 64-bit integers are converted, and refused where not exact. */
 export const getNumbers = (gguf: HasMetadata, key: string, fallback?: ArrayLike<number>): ArrayLike<number> =>
   get<ArrayLike<number>>(gguf, key, fallback, 'an array of numbers', (v) => {
-    // GGUF has no typed empty array in JavaScript's sense: nested and string arrays of length 0 are still the wrong type.
+    // An empty array of strings or arrays is a plain array: it has the wrong type, too.
     if (!isNumbers(v)) return undefined;
     if (v instanceof BigUint64Array || v instanceof BigInt64Array) {
       const numbers = Array.from(v as Iterable<bigint>, Number);

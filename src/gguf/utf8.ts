@@ -14,7 +14,7 @@ export const decodeUtf8 = (bytes: Uint8Array, start: number, end: number): strin
       text += String.fromCharCode(byte);
       continue;
     }
-    // Two bytes, as in the byte-level BPE alphabet; everything longer or wrong is the decoder's.
+    // Two bytes, as the letters of byte-level BPE have; what is longer, or no UTF-8, goes to the decoder.
     if (byte < 0xc2 || byte > 0xdf || i + 1 >= end || (bytes[i + 1] & 0xc0) !== 0x80) return decoder.decode(bytes.subarray(start, end));
     text += String.fromCharCode(((byte & 0x1f) << 6) | (bytes[++i] & 0x3f));
   }

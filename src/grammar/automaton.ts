@@ -46,7 +46,7 @@ export function createAutomaton({ nodes, start }: Program): Automaton {
   let nextStackId = 1;
 
   function push(to: number, below: Stack): Stack {
-    // after its last call a rule has nothing left to do: right recursion needs no stack
+    // a call at the end of a rule returns to where the rule itself would: right recursion needs no stack
     if (to === RETURN) return below;
     const key = below.id * nodes.length + to;
     let stack = stacks.get(key);
@@ -96,7 +96,7 @@ export function createAutomaton({ nodes, start }: Program): Automaton {
     let state = states.get(key);
     if (!state) {
       if (states.size >= MAX_STATES) {
-        // states in use stay alive through those who hold them
+        // readers keep the states they are in; what is met again is made again
         states = new Map();
         stacks = new Map();
       }

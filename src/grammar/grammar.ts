@@ -67,7 +67,7 @@ function createMasks(automaton: Automaton, vocabulary: GrammarVocabulary): MaskO
     const references = automaton.tokensOf(state);
     const excluded = new Set(references.filter((token) => token.negated).map((token) => token.id));
     if (excluded.size > 0) {
-      // two that exclude different tokens together exclude none
+      // every token but a, or every token but b: that is every token
       for (let id = 0; id < nVocab; id++) if (excluded.size > 1 || !excluded.has(id)) set(id);
     }
     for (const { id, negated } of references) if (!negated) set(id);

@@ -158,7 +158,7 @@ export function jsonSchemaToGrammar(schema: JsonSchema): string {
   function array({ prefix, items, minItems = 0, maxItems = Infinity }: Plain): string | undefined {
     if (prefix.length === 0 && !items && minItems === 0 && maxItems === Infinity) return share('array');
     share('ws');
-    // behind listed items nothing follows unless the schema says so, or asks for more
+    // after listed items more may follow only where the schema says so, or asks for more than are listed
     const rest = items ?? (prefix.length === 0 || minItems > prefix.length ? [ANYTHING] : undefined);
     const restRule = rest && maxItems > prefix.length ? ruleFor(rest) : undefined;
     const listed: string[] = [];
@@ -204,7 +204,7 @@ export function jsonSchemaToGrammar(schema: JsonSchema): string {
         continue;
       }
       const pair = rule(`${name}-entry`, entry(gbnfText(JSON.stringify(name)), value));
-      // named: it stands twice, after this property and after those before it
+      // a rule of its own, since it is written twice: after this property and after those before it
       if (rest !== '' && !rules.has(rest)) rest = rule('rest', rest);
       first = mandatory ? `${pair} ${rest}` : first === '' ? `(${pair} ${rest})?` : `(${pair} ${rest} | ${first})`;
       rest = mandatory ? `ws "," ws ${pair} ${rest}` : `(ws "," ws ${pair})? ${rest}`;

@@ -47,7 +47,7 @@ export function keyExcept(names: readonly string[], rule: (hint: string, body: s
   const root: Branch = { end: false, next: new Map() };
   for (const name of names) {
     const units = JSON.stringify(name).slice(1, -1).match(/\\u....|\\.|[^\\]/gsu) ?? [];
-    // these have a spelling that key-char does not have
+    // key-char cannot spell these, so no other key can be one of them
     if (units.some((unit) => unit.startsWith('\\u') || unit === '\x7f')) continue;
     let at = root;
     for (const unit of units) {

@@ -56,7 +56,7 @@ function* buildTrie(vocabulary: GrammarVocabulary): Generator<void, TokenTrie> {
   const table = new Int32Array(slots), parents = new Int32Array(total);
   yield;
   let nodes = 1; // node 0 is the root, which is nobody's child
-  // downwards, as every list gets its next member at its head
+  // from the last to the first, since members are put in at the head of their list
   for (let id = nVocab - 1; id >= 0; id--) {
     if (id % STRIDE === 0) yield;
     const piece = pieces[id];
@@ -98,7 +98,7 @@ function* buildTrie(vocabulary: GrammarVocabulary): Generator<void, TokenTrie> {
     trie.maxDepth = Math.max(trie.maxDepth, depth + 1);
     open.push(at++);
     let next = child[node];
-    // up to where a sibling waits; every node that is left ends here
+    // up to a node with a sibling; the subtrees of all nodes left behind end here
     while (next === 0 && node !== 0) {
       trie.ends[open.pop()!] = at;
       next = sibling[node];

@@ -26,7 +26,7 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
 
   const push = (record: Record): void => {
     records.push(record);
-    // What was converted from memory that is written now is of yesterday.
+    // Conversions of memory that this record writes are out of date.
     for (const w of [record.dst, ...(record.alsoWrites ?? [])]) {
       if (w.op === 'leaf' || w.viewOf) for (const t of converted.keys()) if (baseOf(t) === baseOf(w)) converted.delete(t);
     }

@@ -39,7 +39,7 @@ export async function chatCompletions(context: Context, body: Body): Promise<Res
       const outcome = yield* mapped(run(index), ({ events, part }) => {
         if (part?.logprobs) entries.push(chatEntry(backend, part.logprobs));
         const chunks = events.map((event) => chunk(index, deltaOf(event), null, taken()));
-        // Only now is it known that nothing is wrong with the request: what is has an HTTP status of its own.
+        // The role goes out with the first event: until then a failure can still be answered with its own HTTP status.
         if (!begun) chunks.unshift(chunk(index, { role: 'assistant', content: '' }));
         begun = true;
         return chunks;

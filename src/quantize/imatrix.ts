@@ -56,7 +56,7 @@ export const readImatrix = async (bytes: Bytes, signal?: AbortSignal): Promise<I
     const count = await readFloats(bytes, counts, signal);
     for (let i = 0; i < mean.length; i++) {
       const n = count[Math.floor(i / sums.ne[0])];
-      // An expert that was never used weighs all its inputs alike.
+      // An expert that was never used has no sums: all its inputs get the same weight.
       mean[i] = n > 0 ? mean[i] / n : 1;
       if (!Number.isFinite(mean[i])) throw invalid(`the imatrix has ${mean[i]} for input ${i} of "${name}", expected a finite number: measure it again`);
     }

@@ -93,7 +93,7 @@ export const ffnDownType = (ftype: string, type: TypeTraits, model: MixModel, pl
     case 'IQ4_XS': return first(place, 8) && !model.hasImatrix ? TYPE.q5_K : type;
     case 'Q5_K_M': return moreBits(place) ? TYPE.q6_K : type;
     case 'Q4_K_S': return first(place, 8) && !falcon ? TYPE.q5_K : type;
-    // With importance weights the first layers' symmetric 4 and 5 bits can go wrong; without, files stay as they always were.
+    // Symmetric 4 and 5 bits can go wrong in the first layers even with importance weights; files made without weights stay as they were before there were any.
     case 'Q4_0': return first(place, 8) && model.hasImatrix ? TYPE.q4_1 : type;
     case 'Q5_0': return first(place, 8) && model.hasImatrix ? TYPE.q5_1 : type;
     default: return type;

@@ -72,7 +72,7 @@ const importance = (info: TensorInfo, options: QuantizeOptions): Float32Array | 
   const values = options.imatrix?.values.get(info.name);
   const expected = info.ne[0] * info.ne[2];
   if (!values || values.length === expected) return values;
-  // Token embeddings are looked up, not multiplied: what an imatrix has of a tied one does not fit.
+  // Token embeddings are looked up, not multiplied: weights of another length are not meant for them.
   if (info.name === 'token_embd.weight' || info.name === 'per_layer_token_embd.weight') return undefined;
   throw bad(`the imatrix has ${values.length} values for tensor "${info.name}", expected ${expected}: it was made with another model`);
 };

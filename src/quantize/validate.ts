@@ -34,7 +34,7 @@ const firstWithBits = (numbers: Uint16Array | Uint32Array, bits: number): number
  */
 export const firstInvalidBlock = (type: TypeTraits, data: Uint8Array): number => {
   const { typeSize } = type;
-  // A whole model comes through here: plain types are read as the numbers they are.
+  // A whole model comes through here, so plain types are looked at as typed arrays.
   if (type.name === 'f32') return firstWithBits(aligned(data, 4, Uint32Array), F32_EXPONENT);
   if (type.name === 'bf16') return firstWithBits(aligned(data, 2, Uint16Array), BF16_EXPONENT);
   if (type.name === 'f16') return firstWithBits(aligned(data, 2, Uint16Array), F16_EXPONENT);

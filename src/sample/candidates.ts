@@ -49,7 +49,7 @@ export function loadCandidates(c: Candidates, logits: Float32Array): void {
 
 /** Whether a logit is -Infinity; throws on those that no softmax can use. */
 export function hasNonFinite(logits: Float32Array): boolean {
-  // finite * 0 is 0; four sums, for one would wait for itself at every addition
+  // finite * 0 is 0, NaN and Infinity give NaN; four sums, since an addition to one sum has to wait for the one before
   let a = 0, b = 0, c = 0, d = 0, i = 0;
   for (const end = logits.length - 3; i < end; i += 4) {
     a += logits[i] * 0;

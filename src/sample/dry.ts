@@ -46,7 +46,7 @@ export function createDry(options: DryOptions, nVocab: number, pieceBytes: (id: 
     zFunction(history.back, n, z);
     for (let k = 1; k < n; k++) {
       const repeated = Math.min(z[k], limit);
-      // the token after the earlier occurrence would lengthen the repetition; z = 0 is none, whatever is allowed
+      // the token that followed the earlier occurrence would lengthen the repetition; z = 0 is no repetition, even where allowedLength is 0
       if (repeated < 1 || repeated < allowedLength) continue;
       const next = history.back(k - 1);
       if (longestFor[next] === 0) touched.push(next);

@@ -35,7 +35,7 @@ export function logprobs(logits: Float32Array, id: number, n: number): Logprobs 
 /** The ids.length largest logits, descending, without a copy of all. */
 function selectInto(logits: Float32Array, ids: Int32Array, values: Float32Array): void {
   const k = ids.length;
-  // twice k at a time: those that beat the least of the best so far wait behind them for the next selection
+  // the best k so far in front, and behind them up to k more that beat the least of those; when it is full, the best k of all are selected again
   const waitingIds = new Int32Array(2 * k), waiting = new Float32Array(2 * k);
   let size = 0, least = -Infinity;
   for (let id = 0; id < logits.length; id++) {

@@ -56,7 +56,7 @@ function topKFor({ p, size }: Candidates, mu: number, nVocab: number): number {
   const s = sumTB / sumTT, epsilon = s - 1;
   // equal probabilities: the fitted exponent is 0 and its root has no value; every token has the same surprise
   if (s < 1e-9) return mu * LN2 >= log(size) ? size : 1;
-  // epsilon -> 0 has a limit, 0 / 0 has not
+  // the limit for epsilon -> 0, where the formula is 0 / 0
   const share = Math.abs(epsilon) < 1e-9 ? 1 / log(nVocab) : epsilon / (1 - pow(nVocab, -epsilon));
   const k = pow(share * pow(2, mu), 1 / s);
   return k < size ? Math.max(Math.trunc(k), 1) : size;

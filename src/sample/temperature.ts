@@ -38,7 +38,7 @@ export function dynamicTemperatureStep(t: number, range: number, exponent: numbe
     for (let i = 0; i < c.size; i++) {
       if (c.p[i] > 0) entropy -= c.p[i] * log(c.p[i]);
     }
-    // rounding may leave the entropy a hair outside 0 .. log(size)
+    // rounding may put the entropy just outside 0 .. log(size)
     const share = Math.min(Math.max(entropy / log(c.size), 0), 1);
     const dynamic = coldest + (hottest - coldest) * pow(share, exponent);
     if (dynamic > 0) scaleLogits(c, dynamic);

@@ -32,7 +32,7 @@ export function topPStep(p: number, minKeep: number): SamplerStep {
  */
 function sortLikely(c: Candidates, p: number): void {
   const sum = softmax(c);
-  // a hair less, for the rounding of the sums
+  // a little less, since the sums are rounded
   const least = ((1 - p) / c.size) * (1 - 1e-6);
   keepWhere(c, (i) => c.p[i] > least);
   sortCandidates(c);
@@ -88,7 +88,7 @@ export function typicalStep(p: number, minKeep: number, nVocab: number): Sampler
       const id = c.ids[i];
       logitOf[id] = c.logits[i];
       pOf[id] = c.p[i];
-      // the sort descends
+      // negative, since the sort puts the largest first
       c.logits[i] = -Math.abs(-log(c.p[i]) - entropy);
     }
     c.sorted = false;

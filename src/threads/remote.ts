@@ -30,7 +30,7 @@ export async function createRemote(channel: Channel, module: WebAssembly.Module,
 
   const send = async (request: Omit<RemoteRequest, 'writes'>, signal?: AbortSignal): Promise<Uint8Array | undefined> => {
     if (disposed) throw disposedError();
-    signal?.throwIfAborted(); // before the writes are taken: they are needed by whoever comes next
+    signal?.throwIfAborted(); // before the writes are taken: they are still to be sent, with the next request
     const taken = writes;
     writes = [];
     try {

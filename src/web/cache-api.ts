@@ -52,7 +52,7 @@ export async function cacheShelf(name = 'quantlet'): Promise<Shelf | undefined> 
     async write(key) {
       const about = await meta(key);
       let parts = 0;
-      // A part that is shorter was the last when a load ended: it is got again.
+      // A shorter part is where a load was broken off: it is downloaded again.
       while (about && (await cache.match(address(key, parts)))?.headers.get('content-length') === String(PART)) parts++;
       return entry(key, parts);
     },

@@ -133,7 +133,7 @@ async function download(url: string, key: string, shelf: Shelf, entry: Entry, re
     const http: HttpOptions = { ...options, cache: 'no-store' };
     file = await openHttp(url, entry.size, http);
     if (entry.size > 0 && (file.byteLength !== before?.size || file.version !== before?.version)) {
-      await entry.clear(); // the file has changed since: what is there is of the old one
+      await entry.clear(); // the file has changed on the server: what is kept is of the old one
       if (file.start > 0) {
         file.close();
         file = await openHttp(url, 0, http);

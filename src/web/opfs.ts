@@ -95,7 +95,7 @@ function entry(handle: SyncHandle): Entry {
       try {
         handle.truncate(size);
       } catch {
-        // The size we count by stays; the rest is written over or removed.
+        // `size` does not count what was written beyond it: the next append writes over it.
       }
       return false;
     },

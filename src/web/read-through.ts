@@ -53,7 +53,7 @@ export async function createReadThrough(file: HttpFile, store?: Store): Promise<
       position += value.length;
       return true;
     } catch (error) {
-      leave(); // a stream that failed says that it is at its end, and one whose chunk was not kept is a chunk ahead: begin at `position` again
+      leave(); // a failed stream would say that it is at its end, and where the store failed it is a chunk ahead: the next read opens another at `position`
       throw error;
     }
   };
