@@ -36,13 +36,13 @@ async function buildWasm() {
   const stamp = stampOf(['asconfig.json', 'scripts/build.mjs', ...files('assembly')]);
   if (isCurrent('.stamp-wasm', stamp)) return;
   const asc = await need('assemblyscript/asc');
+  rmSync('dist/wasm', { recursive: true, force: true });
   mkdirSync('dist/wasm', { recursive: true });
   rmSync('dist/.stamp-wasm', { force: true });
   for (const target of Object.keys(JSON.parse(readFileSync('asconfig.json', 'utf8')).targets)) {
     const out = `dist/wasm/${target}.wasm`;
-    rmSync(out, { force: true }); // asc reports errors in its result and does not throw: a stale file must not look like success
     const { error, stderr } = await asc.main(['assembly/index.ts', '--config', 'asconfig.json', '--target', target]);
-    if (error || !existsSync(out)) {
+    if (error || !existsSync(out)) { // asc reports errors in its result and does not throw
       console.error(stderr.toString());
       throw error ?? new Error(`asc wrote no ${out}`);
     }
@@ -60,7 +60,12 @@ async function buildTypeScript() {
   const host = { ...ts.sys, onUnRecoverableConfigFileDiagnostic: (d) => { throw new Error(ts.flattenDiagnosticMessageText(d.messageText, '\n')); } };
   const { options, fileNames } = ts.getParsedCommandLineOfConfigFile('tsconfig.json', {}, host);
   const program = ts.createProgram(fileNames, options);
-  const diagnostics = [...ts.getPreEmitDiagnostics(program), ...program.emit().diagnostics];
+  const diagnostics = [...ts.getPreEmitDiagnostics(program)];
+  if (diagnostics.length === 0) {
+    // What a source that is gone had become would be packed with the rest.
+    for (const old of readdirSync('dist').filter((name) => !['wasm', 'inline', '.stamp-wasm'].includes(name))) rmSync(join('dist', old), { recursive: true });
+    diagnostics.push(...program.emit().diagnostics);
+  }
   if (diagnostics.length) {
     console.error(ts.formatDiagnostics(diagnostics, { getCanonicalFileName: (f) => f, getCurrentDirectory: () => root, getNewLine: () => '\n' }));
     process.exit(1);
