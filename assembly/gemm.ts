@@ -137,8 +137,9 @@ export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act:
     }
     return;
   }
-  // A single column left over costs a GEMV; two or three fill up a tile with copies of the last one.
-  const tiled = (ncols & 3) == 1 ? ncols - 1 : ncols;
+  // Columns left over: one or two cost less as GEMVs than as a tile filled up with copies of the last one, which is what three become
+  // (alone, not worth a panel, they are GEMVs too).
+  const rest = ncols & 3, tiled = rest < 3 || ncols < 4 ? ncols - rest : ncols;
   for (let c0 = 0; c0 < tiled; c0 += NC) {
     const nc = min(NC, tiled - c0), sums = (<usize>nc + COLS - 1 & -COLS) * ACC;
     for (let m0 = row0; m0 < row1; m0 += MC) {
@@ -167,12 +168,15 @@ export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act:
   }
   if (tiled == ncols) return;
   for (let row = row0; row < row1; row += ROWS) {
-    const rows = w + <usize>(row / ROWS) * blocks * f.bytes(), a = act + <usize>tiled * act_stride, y = dst + <usize>tiled * dst_stride;
-    if (row1 - row >= ROWS) {
-      one<F, D>(rows, blocks, a, y + (<usize>row << 2));
-    } else {
-      one<F, D>(rows, blocks, a, scratch + SPARE);
-      put(y, row, row1, scratch + SPARE);
+    const rows = w + <usize>(row / ROWS) * blocks * f.bytes();
+    for (let c = tiled; c < ncols; c++) {
+      const a = act + <usize>c * act_stride, y = dst + <usize>c * dst_stride;
+      if (row1 - row >= ROWS) {
+        one<F, D>(rows, blocks, a, y + (<usize>row << 2));
+      } else {
+        one<F, D>(rows, blocks, a, scratch + SPARE);
+        put(y, row, row1, scratch + SPARE);
+      }
     }
   }
 }
