@@ -110,6 +110,13 @@ const fencedReader: CallReader = (text, final, tools) => {
   return typeof read === 'string' ? read : { ...read, end: read.end + fence.length };
 };
 
+/** LFM2: Python's call notation, or JSON. What it is shows behind a bracket and blanks; a regular expression would try all ways to part the blanks. */
+const lfmReader: CallReader = (text, final, tools) => {
+  const inside = text.trimStart().replace(/^\[/, '').trimStart();
+  if (inside === '' && !final) return 'more';
+  return (inside.startsWith('{') ? jsonReader : pythonReader)('<|tool_call_end|>')(text, final, tools);
+};
+
 /** Most telling first: a template may mention markers of a family beside its own. */
 const families: readonly Family[] = [
   {
@@ -186,7 +193,7 @@ const families: readonly Family[] = [
   {
     name: 'lfm2',
     is: (text) => ['<|tool_call_start|>', '<|tool_list_start|>', '"List of tools: ["'].some((mark) => text.includes(mark)),
-    calls: [{ start: '<|tool_call_start|>', read: (text, final, tools) => (/^\s*\[?\s*\{/.test(text) ? jsonReader('<|tool_call_end|>') : /^\s*\[?\s*$/.test(text) && !final ? () => 'more' as const : pythonReader('<|tool_call_end|>'))(text, final, tools) }],
+    calls: [{ start: '<|tool_call_start|>', read: lfmReader }],
     write: (calls) => `<|tool_call_start|>${listText(calls)}<|tool_call_end|>`,
   },
   { name: 'gigachat', is: has('<|function_call|>'), calls: [{ start: '<|function_call|>', read: jsonReader('') }] },

@@ -152,6 +152,16 @@ describe('createChatParser', () => {
     for (const pieces of [[text], [...text]]) expect(stream(formats[format], pieces, { tools })).toEqual({ content: text, reasoning: '', toolCalls: [] });
   });
 
+  it.each(Object.keys(formats))('%s: a model that writes nothing but blanks behind a marker costs no time out of proportion', (name) => {
+    const start = performance.now();
+    for (const { start: marker } of formats[name].calls) {
+      const parser = createChatParser(formats[name], { tools });
+      for (const piece of [marker, ...new Array<string>(4000).fill('   '), 'x']) parser.push(piece);
+      parser.end();
+    }
+    expect(performance.now() - start).toBeLessThan(1000);
+  });
+
   it('leaves calls in the content where no tools were offered, and reasoning where it is not wanted', () => {
     const text = `<tool_call>${named}</tool_call>`;
     expect(parseAnswer(formats.hermes, text)).toEqual({ content: text, reasoning: '', toolCalls: [] });
