@@ -36,8 +36,8 @@ async function buildWasm() {
   const stamp = stampOf(['asconfig.json', 'scripts/build.mjs', ...files('assembly')]);
   if (isCurrent('.stamp-wasm', stamp)) return;
   const asc = await need('assemblyscript/asc');
-  rmSync('dist/wasm', { recursive: true, force: true });
   mkdirSync('dist/wasm', { recursive: true });
+  for (const old of readdirSync('dist/wasm').filter((name) => name.endsWith('.wasm'))) rmSync(join('dist/wasm', old)); // the rest is of src/wasm/
   rmSync('dist/.stamp-wasm', { force: true });
   for (const target of Object.keys(JSON.parse(readFileSync('asconfig.json', 'utf8')).targets)) {
     const out = `dist/wasm/${target}.wasm`;
@@ -63,7 +63,8 @@ async function buildTypeScript() {
   const diagnostics = [...ts.getPreEmitDiagnostics(program)];
   if (diagnostics.length === 0) {
     // What a source that is gone had become would be packed with the rest.
-    for (const old of readdirSync('dist').filter((name) => !['wasm', 'inline', '.stamp-wasm'].includes(name))) rmSync(join('dist', old), { recursive: true });
+    const kept = (path) => /^(wasm\/[^/]+\.wasm|inline\/.*|\.stamp-wasm)$/.test(path);
+    for (const old of files('dist')) if (!kept(old.slice('dist/'.length).replaceAll('\\', '/'))) rmSync(old);
     diagnostics.push(...program.emit().diagnostics);
   }
   if (diagnostics.length) {
