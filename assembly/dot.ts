@@ -62,6 +62,8 @@ class Bytes {
   splits(): bool { return true; }
 }
 
+const SIXTEENS: usize = memory.data<i16>([16, 16, 16, 16, 16, 16, 16, 16], 16);
+
 /**
  * Sums are i16: 8 dots of 4-bit codes fit (16 * 15 * 127), and wider codes too once their centre is taken off first:
  * `init` starts a sum at -centre * (sum of the activations), i16 wraps, and only the result has to fit.
@@ -95,7 +97,7 @@ export class DotI16 extends Bytes {
   /** What sum_wide wants to have made once for all rows, of the negated pair sums of the activations. */
   // @ts-ignore: decorator
   @inline
-  rest_wide(pair: v128, ones: v128): v128 { return i16x8.shl(ones, 4); }
+  rest_wide(pair: v128, ones: v128): v128 { return v128.load(SIXTEENS); }
 
   /** Sum of code - 128 from the sums of its low nibble and of its high one less 8. */
   // @ts-ignore: decorator

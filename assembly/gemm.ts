@@ -17,9 +17,11 @@ import { ACT_BLOCK } from './act';
 import { gemm_narrow, is_narrow } from './gemm_narrow';
 import { tile_nibbles, tile_words } from './gemm_wide';
 import { gemv } from './gemv';
+import { column_q2_K } from './gemv_q2_K';
 import { gemv_w16 } from './gemv_w16';
 import * as fmt from './packed/format';
 import { G0, G1, G2, G3, ROWS } from './packed/group';
+import { PAIRS_APART } from './packed/halves';
 import { WORDS } from './packed/wide';
 import { CODES, KC, PANEL, mins, unpack } from './panel';
 import { COLS, NEXT_HALF, QUAD_REST, QUAD_RUN, corrected, correction, dsum, quad_run, side_by_side, splat, start } from './quads';
@@ -167,6 +169,10 @@ export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act:
     }
   }
   if (tiled == ncols) return;
+  if (PAIRS_APART && fmt.two_bits<F>()) {
+    for (let c = tiled; c < ncols; c++) column_q2_K(w, blocks, row0, row1, act + <usize>c * act_stride, dst + <usize>c * dst_stride, scratch, scratch + SPARE);
+    return;
+  }
   for (let row = row0; row < row1; row += ROWS) {
     const rows = w + <usize>(row / ROWS) * blocks * f.bytes();
     for (let c = tiled; c < ncols; c++) {

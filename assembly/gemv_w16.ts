@@ -1,5 +1,5 @@
 /**
- * gemv.ts for formats with a scale for every 16 weights (q2_K, q3_K, q6_K): one activation row times 16 packed rows.
+ * gemv.ts for formats with a scale for every 16 weights (q3_K, q6_K, and q2_K outside gemv_q2_K.ts): one activation row times 16 packed rows.
  * Two sums of every group, one for either half of a run, and four quants at a time stay in registers.
  *
  * For each output and run of 32: acc = madd(float(isum), d_w * d_a, acc); with minima acc = madd(d_w * float(isum) + dmin_w * float(msum), d_a, acc).

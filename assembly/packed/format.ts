@@ -36,7 +36,7 @@ export function w16<F>(): bool {
   return isDefined(changetype<F>(0).w16);
 }
 
-/** With w16: two quads of both halves in a vector, two bits a code. */
+/** With w16: two quads of both halves in a vector, two bits a code (q2_K). */
 // @ts-ignore: decorator
 @inline
 export function two_bits<F>(): bool {

@@ -7,6 +7,7 @@ import { HAS_DOT_ADD, HAS_RELAXED_DOT } from '../simd';
 import { lanes } from '../dot';
 import { apart, two_bits } from './format';
 import { group_i8 } from './group';
+import { one_half } from './halves';
 
 // @ts-ignore: decorator
 @lazy
@@ -16,6 +17,9 @@ const CONSTANTS: usize = memory.data<u32>([
   0x38383838, 0x38383838, 0x38383838, 0x38383838,
   0x3f3f3f3f, 0x3f3f3f3f, 0x3f3f3f3f, 0x3f3f3f3f,
   0xc0c0c0c0, 0xc0c0c0c0, 0xc0c0c0c0, 0xc0c0c0c0,
+  0x000f000f, 0x000f000f, 0x000f000f, 0x000f000f,
+  0x00f000f0, 0x00f000f0, 0x00f000f0, 0x00f000f0,
+  0x0f000f00, 0x0f000f00, 0x0f000f00, 0x0f000f00,
 ], 16);
 
 // @ts-ignore: decorator
@@ -37,6 +41,18 @@ export function bits_0x3f(): v128 { return v128.load(CONSTANTS, 48); }
 // @ts-ignore: decorator
 @inline
 export function bits_0xc0(): v128 { return v128.load(CONSTANTS, 64); }
+
+// @ts-ignore: decorator
+@inline
+export function words_0x000f(): v128 { return v128.load(CONSTANTS, 80); }
+
+// @ts-ignore: decorator
+@inline
+export function words_0x00f0(): v128 { return v128.load(CONSTANTS, 96); }
+
+// @ts-ignore: decorator
+@inline
+export function words_0x0f00(): v128 { return v128.load(CONSTANTS, 112); }
 
 /** Codes w times the quad of activations at a, onto s. x: those activations in every row, where the build keeps them (DotI16). */
 // @ts-ignore: decorator
@@ -64,6 +80,7 @@ export function code<F, G>(q: usize, half: i32, t: i32): v128 {
   let v: v128;
   if (two_bits<F>()) v = i16x8.shr_u(v128.load(q + (<usize>(t >> 1) << 6), offsetof<G>()), (t & 1) << 2);
   else v = t < 3 ? v128.load(q + (<usize>t << 6), offsetof<G>()) : fourth<G>(q);
+  if (two_bits<F>()) return one_half(v128.and(v, f.mask()), i16x8.shr_u(v128.and(v, f.mask2()), f.up()), half);
   return half == 0 ? v128.and(v, f.mask()) : i16x8.shr_u(v128.and(v, f.mask2()), f.up());
 }
 
