@@ -22,24 +22,7 @@ import { Q6_K } from './packed/q6_K';
 import { Q8_0 } from './packed/q8_0';
 import { repack_of, row_of } from './repack';
 import { HAS_DOT_ADD, HAS_RELAXED_DOT } from './simd';
-
-// ggml's type ids.
-const TYPE_F32: i32 = 0;
-const TYPE_F16: i32 = 1;
-const TYPE_BF16: i32 = 30;
-const TYPE_Q4_0: i32 = 2;
-const TYPE_Q4_1: i32 = 3;
-const TYPE_Q5_0: i32 = 6;
-const TYPE_Q5_1: i32 = 7;
-const TYPE_Q8_0: i32 = 8;
-const TYPE_Q2_K: i32 = 10;
-const TYPE_Q3_K: i32 = 11;
-const TYPE_Q4_K: i32 = 12;
-const TYPE_Q5_K: i32 = 13;
-const TYPE_Q6_K: i32 = 14;
-const TYPE_IQ4_NL: i32 = 20;
-const TYPE_IQ4_XS: i32 = 23;
-const TYPE_MXFP4: i32 = 39;
+import * as id from './type_ids';
 
 /** Rows in a packed group: nrows of a packed tensor is padded to a multiple of it, and row ranges start at one. */
 export function packed_rows(): i32 {
@@ -52,58 +35,58 @@ export function mul_mat_packed_scratch(): usize {
 }
 
 /** Whether a packed product of this type takes its activations as f32 rows; all others want quantize_act's. */
-export function packed_takes_f32(type: i32): bool {
-  return type == TYPE_F32 || type == TYPE_F16 || type == TYPE_BF16;
+export function packed_takes_f32(type: u32): bool {
+  return type == id.F32 || type == id.F16 || type == id.BF16;
 }
 
 /** Whether tensors of this ggml type can be packed into blocks (rows of a multiple of the block, activations of quantize_act). */
-export function is_packable(type: i32): bool {
-  return type == TYPE_Q4_0 || type == TYPE_Q4_1 || type == TYPE_Q5_0 || type == TYPE_Q5_1 || type == TYPE_Q8_0
-    || (type >= TYPE_Q2_K && type <= TYPE_Q6_K) || type == TYPE_IQ4_NL || type == TYPE_IQ4_XS || type == TYPE_MXFP4;
+export function is_packable(type: u32): bool {
+  return type == id.Q4_0 || type == id.Q4_1 || type == id.Q5_0 || type == id.Q5_1 || type == id.Q8_0
+    || (type >= id.Q2_K && type <= id.Q6_K) || type == id.IQ4_NL || type == id.IQ4_XS || type == id.MXFP4;
 }
 
 /**
  * Packs row groups [group0, group1) of the nrows x ne00 tensor at w, in place. Groups are independent: threads may share a tensor.
  * scratch: 16 rows' bytes. Returns 0, or how many packed blocks hold a scale that is Inf or NaN: their products would be wrong.
  */
-export function repack(type: i32, w: usize, ne00: i32, nrows: i32, group0: i32, group1: i32, scratch: usize): i32 {
-  if (type == TYPE_F32) return repack_f32<F32>(w, ne00, nrows, group0, group1, scratch);
-  if (type == TYPE_F16) return repack_f32<F16>(w, ne00, nrows, group0, group1, scratch);
-  if (type == TYPE_BF16) return repack_f32<BF16>(w, ne00, nrows, group0, group1, scratch);
-  if (type == TYPE_Q4_0) return repack_of<Q4_0>(w, ne00, nrows, group0, group1, scratch);
-  if (type == TYPE_Q4_1) return repack_of<Q4_1>(w, ne00, nrows, group0, group1, scratch);
-  if (type == TYPE_Q5_0) return repack_of<Q5_0>(w, ne00, nrows, group0, group1, scratch);
-  if (type == TYPE_Q5_1) return repack_of<Q5_1>(w, ne00, nrows, group0, group1, scratch);
-  if (type == TYPE_Q8_0) return repack_of<Q8_0>(w, ne00, nrows, group0, group1, scratch);
-  if (type == TYPE_Q2_K) return repack_of<Q2_K>(w, ne00, nrows, group0, group1, scratch);
-  if (type == TYPE_Q3_K) return repack_of<Q3_K>(w, ne00, nrows, group0, group1, scratch);
-  if (type == TYPE_Q4_K) return repack_of<Q4_K>(w, ne00, nrows, group0, group1, scratch);
-  if (type == TYPE_Q5_K) return repack_of<Q5_K>(w, ne00, nrows, group0, group1, scratch);
-  if (type == TYPE_Q6_K) return repack_of<Q6_K>(w, ne00, nrows, group0, group1, scratch);
-  if (type == TYPE_IQ4_NL) return repack_of<IQ4_NL>(w, ne00, nrows, group0, group1, scratch);
-  if (type == TYPE_IQ4_XS) return repack_of<IQ4_XS>(w, ne00, nrows, group0, group1, scratch);
-  if (type == TYPE_MXFP4) return repack_of<MXFP4>(w, ne00, nrows, group0, group1, scratch);
+export function repack(type: u32, w: usize, ne00: i32, nrows: i32, group0: i32, group1: i32, scratch: usize): i32 {
+  if (type == id.F32) return repack_f32<F32>(w, ne00, nrows, group0, group1, scratch);
+  if (type == id.F16) return repack_f32<F16>(w, ne00, nrows, group0, group1, scratch);
+  if (type == id.BF16) return repack_f32<BF16>(w, ne00, nrows, group0, group1, scratch);
+  if (type == id.Q4_0) return repack_of<Q4_0>(w, ne00, nrows, group0, group1, scratch);
+  if (type == id.Q4_1) return repack_of<Q4_1>(w, ne00, nrows, group0, group1, scratch);
+  if (type == id.Q5_0) return repack_of<Q5_0>(w, ne00, nrows, group0, group1, scratch);
+  if (type == id.Q5_1) return repack_of<Q5_1>(w, ne00, nrows, group0, group1, scratch);
+  if (type == id.Q8_0) return repack_of<Q8_0>(w, ne00, nrows, group0, group1, scratch);
+  if (type == id.Q2_K) return repack_of<Q2_K>(w, ne00, nrows, group0, group1, scratch);
+  if (type == id.Q3_K) return repack_of<Q3_K>(w, ne00, nrows, group0, group1, scratch);
+  if (type == id.Q4_K) return repack_of<Q4_K>(w, ne00, nrows, group0, group1, scratch);
+  if (type == id.Q5_K) return repack_of<Q5_K>(w, ne00, nrows, group0, group1, scratch);
+  if (type == id.Q6_K) return repack_of<Q6_K>(w, ne00, nrows, group0, group1, scratch);
+  if (type == id.IQ4_NL) return repack_of<IQ4_NL>(w, ne00, nrows, group0, group1, scratch);
+  if (type == id.IQ4_XS) return repack_of<IQ4_XS>(w, ne00, nrows, group0, group1, scratch);
+  if (type == id.MXFP4) return repack_of<MXFP4>(w, ne00, nrows, group0, group1, scratch);
   return unreachable();
 }
 
 /** Row `row` of a packed tensor as ne00 f32 at y (get_rows of a tied token_embd): the bits of dequantize_row. */
-export function packed_row(type: i32, w: usize, ne00: i32, row: i32, y: usize): void {
-  if (type == TYPE_F32) row_of_f32<F32>(w, ne00, row, y);
-  else if (type == TYPE_F16) row_of_f32<F16>(w, ne00, row, y);
-  else if (type == TYPE_BF16) row_of_f32<BF16>(w, ne00, row, y);
-  else if (type == TYPE_Q4_0) row_of<Q4_0>(w, ne00, row, y);
-  else if (type == TYPE_Q4_1) row_of<Q4_1>(w, ne00, row, y);
-  else if (type == TYPE_Q5_0) row_of<Q5_0>(w, ne00, row, y);
-  else if (type == TYPE_Q5_1) row_of<Q5_1>(w, ne00, row, y);
-  else if (type == TYPE_Q8_0) row_of<Q8_0>(w, ne00, row, y);
-  else if (type == TYPE_Q2_K) row_of<Q2_K>(w, ne00, row, y);
-  else if (type == TYPE_Q3_K) row_of<Q3_K>(w, ne00, row, y);
-  else if (type == TYPE_Q4_K) row_of<Q4_K>(w, ne00, row, y);
-  else if (type == TYPE_Q5_K) row_of<Q5_K>(w, ne00, row, y);
-  else if (type == TYPE_Q6_K) row_of<Q6_K>(w, ne00, row, y);
-  else if (type == TYPE_IQ4_NL) row_of<IQ4_NL>(w, ne00, row, y);
-  else if (type == TYPE_IQ4_XS) row_of<IQ4_XS>(w, ne00, row, y);
-  else if (type == TYPE_MXFP4) row_of<MXFP4>(w, ne00, row, y);
+export function packed_row(type: u32, w: usize, ne00: i32, row: i32, y: usize): void {
+  if (type == id.F32) row_of_f32<F32>(w, ne00, row, y);
+  else if (type == id.F16) row_of_f32<F16>(w, ne00, row, y);
+  else if (type == id.BF16) row_of_f32<BF16>(w, ne00, row, y);
+  else if (type == id.Q4_0) row_of<Q4_0>(w, ne00, row, y);
+  else if (type == id.Q4_1) row_of<Q4_1>(w, ne00, row, y);
+  else if (type == id.Q5_0) row_of<Q5_0>(w, ne00, row, y);
+  else if (type == id.Q5_1) row_of<Q5_1>(w, ne00, row, y);
+  else if (type == id.Q8_0) row_of<Q8_0>(w, ne00, row, y);
+  else if (type == id.Q2_K) row_of<Q2_K>(w, ne00, row, y);
+  else if (type == id.Q3_K) row_of<Q3_K>(w, ne00, row, y);
+  else if (type == id.Q4_K) row_of<Q4_K>(w, ne00, row, y);
+  else if (type == id.Q5_K) row_of<Q5_K>(w, ne00, row, y);
+  else if (type == id.Q6_K) row_of<Q6_K>(w, ne00, row, y);
+  else if (type == id.IQ4_NL) row_of<IQ4_NL>(w, ne00, row, y);
+  else if (type == id.IQ4_XS) row_of<IQ4_XS>(w, ne00, row, y);
+  else if (type == id.MXFP4) row_of<MXFP4>(w, ne00, row, y);
   else unreachable();
 }
 
@@ -114,23 +97,23 @@ export function packed_row(type: i32, w: usize, ne00: i32, row: i32, y: usize): 
  * dst is f32, dst_stride in bytes. scratch: mul_mat_packed_scratch() bytes of this thread's own.
  * Each output has the same bits for any ncols, row0 and row1.
  */
-export function mul_mat_packed(type: i32, w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize): void {
-  if (type == TYPE_F32) mul_mat_f32<F32>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == TYPE_F16) mul_mat_f32<F16>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == TYPE_BF16) mul_mat_f32<BF16>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == TYPE_Q4_0) product<Q4_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == TYPE_Q4_1) product<Q4_1>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == TYPE_Q5_0) product<Q5_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == TYPE_Q5_1) product<Q5_1>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == TYPE_Q8_0) product<Q8_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == TYPE_Q2_K) product<Q2_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == TYPE_Q3_K) product<Q3_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == TYPE_Q4_K) product<Q4_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == TYPE_Q5_K) product<Q5_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == TYPE_Q6_K) product<Q6_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == TYPE_IQ4_NL) product<IQ4_NL>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == TYPE_IQ4_XS) product<IQ4_XS>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == TYPE_MXFP4) product<MXFP4>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+export function mul_mat_packed(type: u32, w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize): void {
+  if (type == id.F32) mul_mat_f32<F32>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.F16) mul_mat_f32<F16>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.BF16) mul_mat_f32<BF16>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.Q4_0) product<Q4_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.Q4_1) product<Q4_1>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.Q5_0) product<Q5_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.Q5_1) product<Q5_1>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.Q8_0) product<Q8_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.Q2_K) product<Q2_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.Q3_K) product<Q3_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.Q4_K) product<Q4_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.Q5_K) product<Q5_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.Q6_K) product<Q6_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.IQ4_NL) product<IQ4_NL>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.IQ4_XS) product<IQ4_XS>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.MXFP4) product<MXFP4>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
   else unreachable();
 }
 

@@ -17,7 +17,7 @@ export function repack_of<F>(w: usize, ne00: i32, nrows: i32, group0: i32, group
     const rows = w + <usize>group * ROWS * stride, n = min(ROWS, nrows - group * ROWS);
     memory.copy(scratch, rows, <usize>n * stride);
     memory.fill(scratch + <usize>n * stride, 0, <usize>(ROWS - n) * stride);
-    if (fmt.heads<F>() == 0) quiet_zeros(scratch, scratch + ROWS * stride, bytes);
+    if (fmt.heads<F>() == 0) quiet_zeros(scratch, scratch + <usize>ROWS * stride, bytes);
     for (let b = 0; b < blocks; b++) {
       const block = rows + <usize>b * f.bytes();
       f.pack(scratch + <usize>b * bytes, stride, block);
