@@ -35,7 +35,7 @@ export function attention(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scrat
     for (let from = block * ITEM_ROWS, to = 0; from < end; from = to) {
       // Rows of different sequences do not walk together.
       for (to = from + 1; to < end && first_cell(op, to / rep) == first_cell(op, from / rep); ) to++;
-      walk(op, i % n_head_kv, from, to, -1, scratch);
+      walk(op, i % n_head_kv, from, to, -1, false, scratch);
     }
   }
 }
@@ -49,6 +49,7 @@ function split(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize):
   let parts = 0;
   for (let t = 0; t < n_tokens; t++) parts = max(parts, (visible(op, t) + PART - 1) / PART);
   const items = parts * n_head_kv * n_tokens, size = items / MOST_CHUNKS + 1, chunks = (items + size - 1) / size;
+  let loaded = -1;
   for (let r = 0; r < ranges; r++) {
     const range = (ith + r) % ranges, from = split_from(chunks, range, ranges), count = split_to(chunks, range, ranges) - from;
     const cursor = op.cursor + <usize>range * cursor_bytes;
@@ -56,7 +57,10 @@ function split(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize):
       for (let i = (from + c) * size; i < min(items, (from + c + 1) * size); i++) {
         const t = i % n_tokens, part = i / n_tokens % parts, kvh = i / n_tokens / parts, n_kv = visible(op, t);
         if (part * PART >= n_kv || (part + 1) * PART <= window_start(op, n_kv)) continue;
-        for (let h = 0; h < rep; h += ITEM_ROWS) walk(op, kvh, t * rep + h, t * rep + min(rep, h + ITEM_ROWS), part, scratch);
+        // A thread's next part mostly is one of the same queries: they are in its scratch, if one walk took them all.
+        const group = kvh * n_tokens + t, again = group == loaded;
+        for (let h = 0; h < rep; h += ITEM_ROWS) walk(op, kvh, t * rep + h, t * rep + min(rep, h + ITEM_ROWS), part, again, scratch);
+        if (rep <= ITEM_ROWS) loaded = group;
       }
     }
   }

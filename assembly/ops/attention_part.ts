@@ -32,27 +32,33 @@ const TABLE: usize = memory.data<f32>([
 ], 16);
 
 /**
- * 2^x for x in -126..126 (below: 2^-126), times 2^P_SHIFT where `shifted`. n = round(x) by adding 1.5 * 2^23, whose low bits go to the exponent
+ * 2^x for x in -126..126 (below: 2^-126), times 2^P_SHIFT where `magic` has it. n = round(x) by adding 1.5 * 2^23, whose low bits go to the exponent
  * as they are; 2^r by a polynomial of degree 6, exact at 0; maximum error 2 ulp (test/kernel/math.test.ts).
+ * c6 .. c0 are the polynomial's; a loop loads them once, and they stay in registers.
  */
 // @ts-ignore: decorator
 @inline
-function exp2_f32x4(x: v128, shifted: bool): v128 {
-  const magic = shifted ? v128.load(TABLE, 144) : v128.load(TABLE, 16);
-  x = f32x4.pmax(x, v128.load(TABLE)); // x < -126 ? -126 : x, so that a NaN stays
+function exp2_by(x: v128, magic: v128, least: v128, c6: v128, c5: v128, c4: v128, c3: v128, c2: v128, c1: v128, c0: v128): v128 {
+  x = f32x4.pmax(x, least); // x < -126 ? -126 : x, so that a NaN stays
   const t = f32x4.add(x, magic), r = f32x4.sub(x, f32x4.sub(t, magic));
-  let p = madd(v128.load(TABLE, 32), r, v128.load(TABLE, 48));
-  p = madd(p, r, v128.load(TABLE, 64));
-  p = madd(p, r, v128.load(TABLE, 80));
-  p = madd(p, r, v128.load(TABLE, 96));
-  p = madd(p, r, v128.load(TABLE, 112));
-  p = madd(p, r, v128.load(TABLE, 128));
+  let p = madd(c6, r, c5);
+  p = madd(p, r, c4);
+  p = madd(p, r, c3);
+  p = madd(p, r, c2);
+  p = madd(p, r, c1);
+  p = madd(p, r, c0);
   return i32x4.add(p, i32x4.shl(t, 23));
+}
+
+// @ts-ignore: decorator
+@inline
+function exp2_f32x4(x: v128): v128 {
+  return exp2_by(x, v128.load(TABLE, 16), v128.load(TABLE), v128.load(TABLE, 32), v128.load(TABLE, 48), v128.load(TABLE, 64), v128.load(TABLE, 80), v128.load(TABLE, 96), v128.load(TABLE, 112), v128.load(TABLE, 128));
 }
 
 /** For tests: n values of 2^x. */
 export function exp2_row(x: usize, y: usize, n: i32): void {
-  for (let i: usize = 0; i < <usize>n << 2; i += 16) v128.store(y + i, exp2_f32x4(v128.load(x + i), false));
+  for (let i: usize = 0; i < <usize>n << 2; i += 16) v128.store(y + i, exp2_f32x4(v128.load(x + i)));
 }
 
 /** s = log2(e) * cap * tanh(s / cap), n a multiple of 4. */
@@ -90,10 +96,11 @@ export function softmax_row(s: usize, width: i32, lo: i32, hi: i32, state: usize
     for (let i: usize = 0; i < bytes; i += 16) top = f32x4.pmax(top, v128.load(s + i));
     m = hmax_f32(top);
   }
-  const mm = f32x4.splat(m);
+  const mm = f32x4.splat(m), magic = v128.load(TABLE, 144), least = v128.load(TABLE);
+  const c6 = v128.load(TABLE, 32), c5 = v128.load(TABLE, 48), c4 = v128.load(TABLE, 64), c3 = v128.load(TABLE, 80), c2 = v128.load(TABLE, 96), c1 = v128.load(TABLE, 112), c0 = v128.load(TABLE, 128);
   let sum = f32x4.splat(0);
   for (let i: usize = 0; i < bytes; i += 16) {
-    const x = v128.load(s + i), e = exp2_f32x4(f32x4.sub(x, mm), true);
+    const x = v128.load(s + i), e = exp2_by(f32x4.sub(x, mm), magic, least, c6, c5, c4, c3, c2, c1, c0);
     if (unified) top = f32x4.pmax(top, x);
     sum = f32x4.add(sum, e);
     v128.store(s + i, e);
@@ -121,7 +128,7 @@ export function state_merge(state: usize, part: usize, hd: i32): void {
   const m0 = load<f32>(state), m1 = load<f32>(part), m = max(m0, m1);
   let a: f32 = 1, b: f32 = 1;
   if (m0 != m1) {
-    const e = exp2_f32x4(f32x4(m0 - m, m1 - m, 0, 0), false);
+    const e = exp2_f32x4(f32x4(m0 - m, m1 - m, 0, 0));
     a = f32x4.extract_lane(e, 0);
     b = f32x4.extract_lane(e, 1);
   }

@@ -73,13 +73,16 @@ function factor(f16: bool): f32 {
   return f16 ? reinterpret<f32>(0x77800000) : 1;
 }
 
-/** Rows [from, to) of a kv head and one sequence: all parts, merged and stored; or, with only_part >= 0, that one, its states to src5. */
-export function walk(op: Op, kvh: i32, from: i32, to: i32, only_part: i32, scratch: usize): void {
+/**
+ * Rows [from, to) of a kv head and one sequence: all parts, merged and stored; or, with only_part >= 0, that one, its states to src5.
+ * loaded: the walk before was one of the same rows.
+ */
+export function walk(op: Op, kvh: i32, from: i32, to: i32, only_part: i32, loaded: bool, scratch: usize): void {
   const hd_k = op.p1, hd_v = op.p7, rep = op.src0.ne1 / op.p3, base = first_cell(op, from / rep), rows = to - from;
   const k_type = op.src1.type, v_type = op.src2.type, many = rows > DIRECT_ROWS;
   const k_f16 = k_type == F16 && !many, v_f16 = v_type == F16 && !many;
   const state_bytes = <usize>(hd_v + STATE) << 2, merged = scratch + merged_at(hd_k, hd_v);
-  load_queries(op, kvh, from, to, k_f16 || v_f16, scratch);
+  if (!loaded) load_queries(op, kvh, from, to, k_f16 || v_f16, scratch);
   let start = i32.MAX_VALUE, n_max = 0;
   for (let t = from / rep; t <= (to - 1) / rep; t++) {
     n_max = max(n_max, visible(op, t));

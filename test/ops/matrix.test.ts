@@ -91,8 +91,8 @@ function caseOf({ op, ne, type, layout, other, repeat, seed }: Spec): Omit<OpCas
     }
     case 'rope_ext': return make([laid(type, [16 + 2 * (n0 % 5), n1, n2, n3], layout === 'transposed' ? 'permuted' : layout, seed), { type: 'i32', ne: [n2], seed, modulo: 200 }, null], { n_dims: repeat[0] ? 16 : 8, mode: repeat[1] ? 2 : 0, n_ctx_orig: 64, freq_base: 1000, freq_scale: 0.5, ext_factor: repeat[2] ? 1 : 0, attn_factor: 1, beta_fast: 32, beta_slow: 1 });
     case 'flash_attn_ext': {
-      const kv = ['f32', 'f16', 'q8_0'][seed % 3], d = kv === 'q8_0' ? 32 : 4 + n0, dv = repeat[0] ? 32 : d, nKv = [1, 7, 40, 256, 300][seed % 5], tokens = 1 + (seed % 9), heads = 1 + (seed % 2);
-      const cache = (width: number): Source => laid(kv, [width, nKv, heads, 1], kv === 'q8_0' ? 'plain' : other === 'transposed' ? 'permuted' : other, seed + width);
+      const kv = ['f32', 'f16', 'q8_0', 'q4_0'][(seed >> 2) % 4], d = kv.startsWith('q') ? 32 * (1 + (n0 & 1)) : 4 + n0, dv = repeat[0] ? 32 : d, nKv = [1, 7, 40, 256, 300][seed % 5], tokens = 1 + (seed % 9), heads = 1 + (seed % 2);
+      const cache = (width: number): Source => laid(kv, [width, nKv, heads, 1], kv.startsWith('q') ? 'plain' : other === 'transposed' ? 'permuted' : other, seed + width);
       return make([laid('f32', [d, tokens, heads * (1 + (n1 % 3)), 1], layout, seed), cache(d), cache(dv), repeat[1] ? null : { type: repeat[3] ? 'f32' : 'f16', ne: [nKv, tokens], seed: seed + 9, scale: 3 }], { scale: 0.3, max_bias: repeat[1] || !repeat[2] ? 0 : 8, logit_softcap: repeat[3] ? 5 : 0, causal: nKv >= tokens ? seed & 1 : 0, window: nKv >= tokens && seed & 1 ? (seed >> 1) % 40 : 0 });
     }
     case 'top_k': return make([a], { k: 1 + (seed % n0) });
