@@ -78,7 +78,8 @@ export function createScheduler({ nBatch, nSlots, slotCells, maxOutputs, step, c
   const jobs: Job[] = [];
   const free = Array.from({ length: nSlots }, (_, i) => i);
   const waiting: { resolve(slot: number): void; reject(reason: unknown): void }[] = [];
-  let running = false, scheduled = false;
+  let running = false;
+  let timer: ReturnType<typeof setTimeout> | undefined;
   let closed: Error | undefined;
 
   /** Short jobs (generation) come first and whole, prompts share what is left: nobody's next token waits for another's prompt. */
@@ -120,6 +121,8 @@ export function createScheduler({ nBatch, nSlots, slotCells, maxOutputs, step, c
   };
 
   const runSteps = async (): Promise<void> => {
+    clearTimeout(timer);
+    timer = undefined;
     running = true;
     dropAborted();
     const taken = fill();
@@ -146,15 +149,11 @@ export function createScheduler({ nBatch, nSlots, slotCells, maxOutputs, step, c
     if (jobs.length > 0) schedule();
   };
 
-  /** All that run are here: start at once. Else give the others one turn of the event loop's microtasks to come. */
+  /** All that hold a slot are here: start at once, though the first of them has set the timer that gives the others time to come. */
   const schedule = (): void => {
-    if (running || scheduled) return;
+    if (running) return;
     if (jobs.length >= nSlots - free.length) return void runSteps();
-    scheduled = true;
-    setTimeout(() => {
-      scheduled = false;
-      if (!running) void runSteps();
-    }, 0);
+    timer ??= setTimeout(runSteps, 0);
   };
 
   return {

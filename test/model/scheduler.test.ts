@@ -59,6 +59,20 @@ describe('steps', () => {
     expect(steps.map((s) => s.outputs)).toEqual([[], [1]]);
   });
 
+  it('begin when the last that holds a slot has come: nobody waits for a timer', async () => {
+    const { scheduler, steps } = setup();
+    const slots = [await scheduler.acquire(), await scheduler.acquire()];
+    const both: Promise<void>[] = [];
+    for (const [i, slot] of slots.entries()) {
+      expect(steps).toEqual([]);
+      both.push(scheduler.submit(slot, 0, [i], 0, () => {}));
+    }
+    expect(steps.map((s) => s.ids)).toEqual([[0, 1]]);
+    await Promise.all(both);
+    await new Promise((resolve) => setTimeout(resolve, 5));
+    expect(steps.length, 'the timer of the first is gone').toBe(1);
+  });
+
   it('logits come for every index from outputsFrom on, in order, however few fit a step', async () => {
     for (const maxOutputs of [1, 2, 3, 7]) {
       const { scheduler } = setup({ nBatch: 5, nSlots: 1, maxOutputs });
