@@ -15,24 +15,20 @@
  */
 import { ACT_BLOCK } from './act';
 import { gemm_narrow, is_narrow } from './gemm_narrow';
-import { tile_nibbles, tile_words } from './gemm_wide';
+import { column_of, tile_nibbles, tile_words } from './gemm_wide';
 import { gemv } from './gemv';
 import { column_q2_K } from './gemv_q2_K';
 import { gemv_w16 } from './gemv_w16';
 import * as fmt from './packed/format';
-import { G0, G1, G2, G3, ROWS } from './packed/group';
-import { PAIRS_APART } from './packed/halves';
+import { ACC, G0, G1, G2, G3, ROWS } from './packed/group';
 import { WORDS } from './packed/wide';
 import { CODES, KC, PANEL, mins, unpack } from './panel';
 import { COLS, NEXT_HALF, QUAD_REST, QUAD_RUN, corrected, correction, dsum, quad_run, side_by_side, splat, start } from './quads';
-import { held_ones, madd } from './simd';
+import { HAS_PAIR_DOT, held_ones, madd } from './simd';
 
 /** Columns, and rows, whose sums are kept at a time. */
 const NC: i32 = 64;
 const MC: i32 = 64;
-
-/** Bytes of one column's 16 sums. */
-const ACC: usize = 64;
 
 const PANELS: usize = <usize>NC * ACC * (MC / ROWS);
 const QUADS: usize = PANELS + 2 * PANEL;
@@ -110,17 +106,16 @@ function columns<F, D>(w: usize, a: usize, acc: usize, n: i32): void {
 // @ts-ignore: decorator
 @inline
 function column<F, C>(acc: usize, da: v128, ds: v128, i0: v128, d0: v128, m0: v128, n0: v128, i1: v128, d1: v128, m1: v128, n1: v128): void {
+  if (!fmt.has_min<F>()) return column_of<C>(acc, da, i0, d0, i1, d1);
   let x0 = v128.load(acc, ACC / 16 * offsetof<C>()), x1 = v128.load(acc, ACC / 16 * offsetof<C>() + 16);
-  if (fmt.has_min<F>() && fmt.w16<F>()) {
+  if (fmt.w16<F>()) {
     x0 = madd(madd(f32x4.convert_i32x4_s(i0), d0, f32x4.mul(f32x4.convert_i32x4_s(i32x4.dot_i16x8_s(m0, ds)), n0)), da, x0);
     x1 = madd(madd(f32x4.convert_i32x4_s(i1), d1, f32x4.mul(f32x4.convert_i32x4_s(i32x4.dot_i16x8_s(m1, ds)), n1)), da, x1);
   } else {
     x0 = madd(f32x4.convert_i32x4_s(i0), f32x4.mul(d0, da), x0);
     x1 = madd(f32x4.convert_i32x4_s(i1), f32x4.mul(d1, da), x1);
-    if (fmt.has_min<F>()) {
-      x0 = madd(m0, ds, x0);
-      x1 = madd(m1, ds, x1);
-    }
+    x0 = madd(m0, ds, x0);
+    x1 = madd(m1, ds, x1);
   }
   // Adjacent stores right after each other: what the revectoriser looks for.
   v128.store(acc, x0, ACC / 16 * offsetof<C>());
@@ -169,7 +164,7 @@ export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act:
     }
   }
   if (tiled == ncols) return;
-  if (PAIRS_APART && fmt.two_bits<F>()) {
+  if (HAS_PAIR_DOT && fmt.two_bits<F>()) {
     for (let c = tiled; c < ncols; c++) column_q2_K(w, blocks, row0, row1, act + <usize>c * act_stride, dst + <usize>c * dst_stride, scratch, scratch + SPARE);
     return;
   }

@@ -3,14 +3,13 @@
  * Each output is one chain acc = madd(w, x, acc), ascending k: the same bits in any batch.
  */
 import { GEMM_SCRATCH } from './gemm';
-import { G0, G1, G2, G3, ROWS } from './packed/group';
+import { ACC, G0, G1, G2, G3, ROWS } from './packed/group';
 import { madd } from './simd';
 
 /** Weights of a row converted at a time: 16 KB for 16 rows. */
 const KC: i32 = 256;
 const NC: i32 = 64;
 const COLS: i32 = 4;
-const ACC: usize = 64;
 const PANELS: usize = <usize>NC * ACC;
 /** 8 rows x KC f32. */
 const PANEL: usize = <usize>KC << 5;

@@ -14,14 +14,13 @@
  */
 import { ACT_BLOCK, ACT_D, ACT_DSUM, ACT_PAIRS0, ACT_PAIRS1 } from './act';
 import * as fmt from './packed/format';
-import { G0, G1, G2, G3 } from './packed/group';
+import { ACC, G0, G1, G2, G3 } from './packed/group';
 import { held_ones, madd } from './simd';
 
 /** Beyond it a panel is as fast, where it is not faster. */
 const NARROW: i32 = 16;
 
-/** Bytes of one column's 16 sums, and of its integer sums between the halves. */
-const ACC: usize = 64;
+/** Bytes of one column's integer sums between the halves. */
 const PART: usize = 32;
 /** Factors of a run: d of 16 rows, then what the minima are. */
 const MINIMA: usize = 64;

@@ -9,13 +9,10 @@
  * and pairs of products as (a0 + w1)(a1 + w0), half the multiplications for twice the additions, give less (35): too few registers.
  */
 import { DotI32 } from './dot';
-import { G0, G1, G2, G3 } from './packed/group';
+import { ACC, G0, G1, G2, G3 } from './packed/group';
 import { CODES_WIDE } from './packed/wide';
 import { QUAD_REST, pair_sums, splat } from './quads';
 import { madd } from './simd';
-
-/** From one column's sums to the next. */
-const ACC: usize = 64;
 
 /** A run in the panel: 16 steps of two k in 8 rows. The first step starts the sums. */
 export function tile_words(w: usize, a: usize, acc: usize, n: i32): void {
@@ -48,10 +45,10 @@ export function tile_words(w: usize, a: usize, acc: usize, n: i32): void {
       a += 16;
     }
     const d0 = v128.load(w), d1 = v128.load(w, 16);
-    column<G0>(acc, v128.load32_splat(a), s00, d0, s10, d1);
-    column<G1>(acc, v128.load32_splat(a, 4), s01, d0, s11, d1);
-    column<G2>(acc, v128.load32_splat(a, 8), s02, d0, s12, d1);
-    column<G3>(acc, v128.load32_splat(a, 12), s03, d0, s13, d1);
+    column_of<G0>(acc, v128.load32_splat(a), s00, d0, s10, d1);
+    column_of<G1>(acc, v128.load32_splat(a, 4), s01, d0, s11, d1);
+    column_of<G2>(acc, v128.load32_splat(a, 8), s02, d0, s12, d1);
+    column_of<G3>(acc, v128.load32_splat(a, 12), s03, d0, s13, d1);
     w += 32;
     a += QUAD_REST;
   }
@@ -88,8 +85,8 @@ function two_columns(w: usize, a: usize, acc: usize, n: i32): void {
     const back = i32x4.shl(pair_sums(a), 7), b0 = splat<G0>(back), b1 = splat<G1>(back);
     const i00 = joined(s00, u00, b0), i10 = joined(s10, u10, b0), i01 = joined(s01, u01, b1), i11 = joined(s11, u11, b1);
     const d0 = v128.load(w), d1 = v128.load(w, 16), da = v128.load(a);
-    column<G0>(acc, splat<G0>(da), i00, d0, i10, d1);
-    column<G1>(acc, splat<G1>(da), i01, d0, i11, d1);
+    column_of<G0>(acc, splat<G0>(da), i00, d0, i10, d1);
+    column_of<G1>(acc, splat<G1>(da), i01, d0, i11, d1);
     w += 32;
     a += QUAD_REST;
   }
@@ -101,10 +98,10 @@ function joined(low: v128, high: v128, back: v128): v128 {
   return i32x4.add(i32x4.add(low, i32x4.shl(high, 4)), back);
 }
 
-/** One run's integer sums to the f32 sums of column C. */
+/** One run's integer sums to the f32 sums of column C: where there are no minima. */
 // @ts-ignore: decorator
 @inline
-function column<C>(acc: usize, da: v128, i0: v128, d0: v128, i1: v128, d1: v128): void {
+export function column_of<C>(acc: usize, da: v128, i0: v128, d0: v128, i1: v128, d1: v128): void {
   const x0 = madd(f32x4.convert_i32x4_s(i0), f32x4.mul(d0, da), v128.load(acc, ACC / 16 * offsetof<C>()));
   const x1 = madd(f32x4.convert_i32x4_s(i1), f32x4.mul(d1, da), v128.load(acc, ACC / 16 * offsetof<C>() + 16));
   // Adjacent stores right after each other: what the revectoriser looks for.

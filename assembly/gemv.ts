@@ -9,7 +9,7 @@
 import { ACT_BLOCK, ACT_D, ACT_DSUM, ACT_PAIRS0, ACT_PAIRS1 } from './act';
 import { ACT_QUANT } from './dot';
 import * as fmt from './packed/format';
-import { G0, G1, G2, G3 } from './packed/group';
+import { G0, G1, G2, G3, store_sums } from './packed/group';
 import { held_ones, madd } from './simd';
 
 /** y[0..15] = 16 packed rows at w . the activation row at a; n blocks of format F, dots of flavour D. */
@@ -76,10 +76,7 @@ export function gemv<F, D>(w: usize, n: i32, a: usize, y: usize): void {
     } while (fmt.subs<F>() > 1 && ++sub < fmt.subs<F>());
     w += f.bytes();
   }
-  v128.store(y, y0);
-  v128.store(y, y1, 16);
-  v128.store(y, y2, 32);
-  v128.store(y, y3, 48);
+  store_sums(y, y0, y1, y2, y3);
 }
 
 /** One quad of group G onto its sums. */

@@ -11,7 +11,7 @@
  * 178 and q4_0 has 146: 34 against 29 GMAC/s, q4_0 40 (Zen 4, Node 24). The same f32 operations as gemv_w16.ts and gemm.ts, in the same order.
  */
 import { ACT_BLOCK, ACT_D, ACT_PAIRS0, ACT_QUANTS } from './act';
-import { G0, G1, G2, G3, ROWS } from './packed/group';
+import { G0, G1, G2, G3, ROWS, store_sums } from './packed/group';
 import { Q2_K } from './packed/q2_K';
 import { held_ones, madd } from './simd';
 
@@ -78,10 +78,7 @@ function gemv_q2_K(w: usize, n: i32, a: usize, y: usize, more: bool): void {
     }
     w += f.bytes();
   }
-  v128.store(y, y0);
-  v128.store(y, y1, 16);
-  v128.store(y, y2, 32);
-  v128.store(y, y3, 48);
+  store_sums(y, y0, y1, y2, y3);
 }
 
 // @ts-ignore: decorator

@@ -8,7 +8,7 @@
 import { ACT_BLOCK, ACT_D, ACT_PAIRS0, ACT_PAIRS1 } from './act';
 import { ACT_QUANT } from './dot';
 import * as fmt from './packed/format';
-import { G0, G1, G2, G3 } from './packed/group';
+import { G0, G1, G2, G3, store_sums } from './packed/group';
 import { group_mins, group_scale, fourth, half_sums, onto } from './packed/w16';
 import { madd } from './simd';
 
@@ -67,10 +67,7 @@ export function gemv_w16<F, D>(w: usize, n: i32, a: usize, y: usize): void {
     }
     w += f.bytes();
   }
-  v128.store(y, y0);
-  v128.store(y, y1, 16);
-  v128.store(y, y2, 32);
-  v128.store(y, y3, 48);
+  store_sums(y, y0, y1, y2, y3);
 }
 
 /** What the loop over quads advances by. */

@@ -34,6 +34,8 @@ export function f32_to_i16x8(a: v128, b: v128): v128 {
 export const HAS_RELAXED_DOT: bool = ASC_FEATURE_RELAXED_SIMD != 0;
 /** The dot-add builds (asconfig.json): i32 sums instead. Static. */
 export const HAS_DOT_ADD: bool = isDefined(DOT_ADD);
+/** A dot leaves pairs of products apart, as i16 (DotI16). Static. */
+export const HAS_PAIR_DOT: bool = HAS_RELAXED_DOT && !HAS_DOT_ADD;
 
 /** Sum of four f32 lanes, always as (0 + 2) + (1 + 3). */
 // @ts-ignore: decorator

@@ -7,6 +7,18 @@ import { lanes } from '../dot';
 
 /** Rows of a packed group. */
 export const ROWS: i32 = 16;
+/** Bytes of a column's f32 sums of a group's rows: from one column's to the next. */
+export const ACC: usize = 64;
+
+/** The f32 sums of a group's rows, four of each. */
+// @ts-ignore: decorator
+@inline
+export function store_sums(y: usize, y0: v128, y1: v128, y2: v128, y3: v128): void {
+  v128.store(y, y0);
+  v128.store(y, y1, 16);
+  v128.store(y, y2, 32);
+  v128.store(y, y3, 48);
+}
 
 /** The groups as types: offsetof<G>() is 16 * g, a constant that may stand in a load's immediate offset. */
 @unmanaged

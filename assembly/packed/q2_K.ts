@@ -11,9 +11,10 @@
  * Codes of the second half are multiplied where they are, four times too large: one shift less a code, and one more for all their sums.
  */
 import { bits_0x03, load_scales, low_nibbles, pack_bytes, pack_f16, store_pairs } from './group';
-import { PAIRS_APART, two_halves } from './halves';
+import { two_halves } from './halves';
 import { two_bits } from './k_pairs';
 import { bits_0x0c, words_0x000f, words_0x00f0, words_0x0f00 } from './w16';
+import { HAS_PAIR_DOT } from '../simd';
 
 /** Bytes of a block of one row: scales and minima 16, codes 64, f16 d, f16 dmin. */
 const BYTES: usize = 84;
@@ -88,7 +89,7 @@ export class Q2_K {
     pack_f16(src + 80, stride, w);
     pack_f16(src + 82, stride, w + 32);
     pack_bytes(src, stride, 16, w + 64);
-    if (PAIRS_APART) for (let p = w + 64; p < w + 320; p += 32) side_by_side(p);
+    if (HAS_PAIR_DOT) for (let p = w + 64; p < w + 320; p += 32) side_by_side(p);
     for (let sub = 0; sub < 8; sub++) {
       for (let g: usize = 0; g < 4; g++) {
         const p = src + g * 4 * stride + 16;
@@ -118,7 +119,7 @@ function side_by_side(p: usize): void {
 // @ts-ignore: decorator
 @inline
 function scales(w: usize, i: i32): v128 {
-  if (!PAIRS_APART) return v128.load(w + (<usize>i << 4), 64);
+  if (!HAS_PAIR_DOT) return v128.load(w + (<usize>i << 4), 64);
   const p = w + (<usize>(i >> 1) << 5), shift = (i & 1) << 4;
   const a = i32x4.shr_u(v128.load(p, 64), shift), b = i32x4.shr_u(v128.load(p, 80), shift);
   return i8x16.shuffle(a, b, 0, 4, 8, 12, 1, 5, 9, 13, 16, 20, 24, 28, 17, 21, 25, 29);

@@ -3,7 +3,7 @@
  *
  * Six bits a code leave two bits of every byte free: three vectors hold quads 0..2, and in their free bits quad 3.
  */
-import { HAS_DOT_ADD, HAS_RELAXED_DOT } from '../simd';
+import { HAS_PAIR_DOT, HAS_RELAXED_DOT } from '../simd';
 import { lanes } from '../dot';
 import { apart, two_bits } from './format';
 import { group_i8 } from './group';
@@ -108,7 +108,7 @@ export function store_six_bits(q: usize, r0: v128, r1: v128, r2: v128, r3: v128)
 // @ts-ignore: decorator
 @inline
 export function group_scale<G>(sc: v128): v128 {
-  if (!HAS_RELAXED_DOT || HAS_DOT_ADD) return group_i8<G>(sc);
+  if (!HAS_PAIR_DOT) return group_i8<G>(sc);
   const half = offsetof<G>() >= 32 ? i16x8.extend_high_i8x16_s(sc) : i16x8.extend_low_i8x16_s(sc);
   return (offsetof<G>() & 16) != 0 ? i16x8.shuffle(half, half, 4, 4, 5, 5, 6, 6, 7, 7) : i16x8.shuffle(half, half, 0, 0, 1, 1, 2, 2, 3, 3);
 }

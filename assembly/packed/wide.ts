@@ -2,12 +2,12 @@
  * 8-bit codes in the GEMM (q8_0, iq4_nl, iq4_xs), which the relaxed dot with i16 sums cannot take: code - 128 and the activations as words, i16,
  * for a dot with i32 sums. Builds with a dot-add instruction split codes into two nibbles instead, with sums of their own.
  */
-import { HAS_DOT_ADD, HAS_RELAXED_DOT, held } from '../simd';
+import { HAS_DOT_ADD, HAS_PAIR_DOT, held } from '../simd';
 
 /** Words, or nibbles. Static. */
 export const WORDS: bool = !HAS_DOT_ADD;
 /** Activations are i8, and words are made of them (quads.ts). Static. */
-export const WIDENS: bool = HAS_RELAXED_DOT && WORDS;
+export const WIDENS: bool = HAS_PAIR_DOT;
 
 /** Codes of 32 weights of 8 rows in the panel, either way. */
 export const CODES_WIDE: usize = 512;
