@@ -1,6 +1,6 @@
 /** Texts to vectors, and documents to ranks. */
 import type { Pooling } from './arch/hparams.ts';
-import { QuantletError } from './errors.ts';
+import { QuantletError, typeName } from './errors.ts';
 import { checkIds } from './generate.ts';
 import { getString } from './gguf/metadata.ts';
 import type { GGUFValue } from './gguf/types.ts';
@@ -17,7 +17,7 @@ export interface EmbedOptions {
 const POOLINGS: readonly Pooling[] = ['mean', 'cls', 'last'];
 
 function list<T>(name: string, given: readonly T[]): readonly T[] {
-  if (!Array.isArray(given)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${name} is ${given === null ? 'null' : typeof given}; expected an array`);
+  if (!Array.isArray(given)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${name} is ${typeName(given)}; expected an array`);
   return given;
 }
 

@@ -29,6 +29,9 @@ export type QuantletErrorCode =
   | 'ERR_USAGE'
   | 'ERR_IO';
 
+/** What a value of the wrong kind is, in a message. */
+export const typeName = (value: unknown): string => (value === null ? 'null' : typeof value);
+
 /** The one error class of the package: `code` is stable, `message` is for people. */
 export class QuantletError extends Error {
   readonly code: QuantletErrorCode;

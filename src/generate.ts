@@ -1,5 +1,5 @@
 /** Prompt in, text out: the loop of sampling and decoding around the scheduler. */
-import { QuantletError } from './errors.ts';
+import { QuantletError, typeName } from './errors.ts';
 import type { ConstraintOptions } from './grammar/constraint.ts';
 import type { ModelState } from './model.ts';
 import { logprobs, type Logprobs } from './sample/logprobs.ts';
@@ -170,7 +170,7 @@ function placeFor({ slots }: ModelState, promptIds: readonly number[], free: rea
 
 /** @throws ERR_INVALID_ARGUMENT where `what` is no list of token ids of the vocabulary */
 export function checkIds(what: string, ids: readonly number[], nVocab: number): readonly number[] {
-  if (!Array.isArray(ids)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} is ${ids === null ? 'null' : typeof ids}; expected a text or an array of token ids`);
+  if (!Array.isArray(ids)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} is ${typeName(ids)}; expected a text or an array of token ids`);
   const bad = ids.findIndex((id) => !Number.isInteger(id) || id < 0 || id >= nVocab);
   if (bad >= 0) throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} has the id ${ids[bad]} at ${bad}, outside the vocabulary of ${nVocab}`);
   return ids;

@@ -1,5 +1,5 @@
 /** A model's bytes, from whatever the caller has: checked reads over files, blobs, buffers and objects with slice(). */
-import { QuantletError } from './errors.ts';
+import { QuantletError, typeName } from './errors.ts';
 
 /**
  * A model's bytes as users bring them: anything with a length and a `slice(start, end)` (bytes, end exclusive).
@@ -25,7 +25,7 @@ export type SourceLike = Bytes | Source | Blob | ArrayBuffer | SharedArrayBuffer
 type RawRead = (start: number, end: number, signal?: AbortSignal) => unknown;
 
 const describe = (value: unknown): string => {
-  if (value === null || typeof value !== 'object') return value === null ? 'null' : typeof value;
+  if (value === null || typeof value !== 'object') return typeName(value);
   return value.constructor?.name ?? 'an object without a prototype';
 };
 

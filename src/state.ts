@@ -7,7 +7,7 @@
  * Numbers are little-endian. What a state holds does not depend on the slot, the context or the number of sequences it came from.
  */
 import { cacheRuns } from './cache-runs.ts';
-import { QuantletError } from './errors.ts';
+import { QuantletError, typeName } from './errors.ts';
 import { createFingerprint } from './fingerprint.ts';
 import type { GGUFValue } from './gguf/types.ts';
 import type { ModelState } from './model.ts';
@@ -127,7 +127,7 @@ function checkIdentity(got: Header, want: Identity): void {
 }
 
 function parse(bytes: Uint8Array): { header: Header; body: Uint8Array } {
-  if (!(bytes instanceof Uint8Array)) throw new QuantletError('ERR_INVALID_ARGUMENT', `the state is ${bytes === null ? 'null' : typeof bytes}; expected the Uint8Array that saveState() gave`);
+  if (!(bytes instanceof Uint8Array)) throw new QuantletError('ERR_INVALID_ARGUMENT', `the state is ${typeName(bytes)}; expected the Uint8Array that saveState() gave`);
   if (MAGIC.some((byte, i) => bytes[i] !== byte)) throw new QuantletError('ERR_STATE', `${bytes.length < MAGIC.length ? `${bytes.length} bytes are` : 'this is'} no saved state: expected it to begin with "qltstate"`);
   if (bytes.length < PREFIX) throw new QuantletError('ERR_STATE', `the state is truncated: ${bytes.length} bytes, expected a header`);
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length), version = view.getUint32(MAGIC.length, true), length = view.getUint32(MAGIC.length + 4, true);

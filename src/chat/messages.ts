@@ -1,5 +1,5 @@
 /** The messages of a conversation in OpenAI's spelling, and their parts as templates want them. */
-import { QuantletError } from '../errors.ts';
+import { QuantletError, typeName } from '../errors.ts';
 import { isRecord } from './json.ts';
 
 /** A tool call inside an assistant message; `arguments` is JSON text (OpenAI's form) or the object itself. */
@@ -31,7 +31,7 @@ export interface ChatTool {
   readonly function: { readonly name: string; readonly description?: string; readonly parameters?: object; readonly strict?: boolean };
 }
 
-const kindOf = (value: unknown): string => (value === null ? 'null' : Array.isArray(value) ? 'a list' : typeof value);
+const kindOf = (value: unknown): string => (Array.isArray(value) ? 'a list' : typeName(value));
 const bad = (message: string): QuantletError => new QuantletError('ERR_INVALID_ARGUMENT', message);
 
 /** @throws QuantletError ERR_INVALID_ARGUMENT where they are no conversation */

@@ -1,6 +1,6 @@
 /** What the commands share: their shape, opening a model, texts from files. */
 import { loadModel } from '../entry/node.ts';
-import { platform } from '../entry/node-platform.ts';
+import { platform, whyNot } from '../entry/node-platform.ts';
 import type { GGUF } from '../gguf/types.ts';
 import type { LoadOptions, Model } from '../model.ts';
 import type { LoraAdapter } from '../lora.ts';
@@ -104,8 +104,7 @@ export async function openHeader(path: string): Promise<GGUF> {
 
 /** Rejects with ERR_SOURCE where a file cannot be read, naming what it should have been. */
 export const unreadable = (what: string, path: string) => (cause: NodeJS.ErrnoException): never => {
-  const why = cause.code === 'ENOENT' ? 'there is no such file' : cause.code === 'EISDIR' ? 'it is a folder' : cause.message;
-  throw new QuantletError('ERR_SOURCE', `cannot read ${what} ${path}: ${why}`, { cause });
+  throw new QuantletError('ERR_SOURCE', `cannot read ${what} ${path}: ${whyNot(cause)}`, { cause });
 };
 
 /** A file's text. @throws ERR_SOURCE naming what it should have been */

@@ -63,10 +63,12 @@ async function compile(build: Build): Promise<WebAssembly.Module> {
   return WebAssembly.compile(bytes);
 }
 
+/** Why a file cannot be read, in words. */
+export const whyNot = ({ code, message }: NodeJS.ErrnoException): string => (code === 'ENOENT' ? 'there is no such file' : code === 'EISDIR' ? 'it is a folder' : message);
+
 async function openFile(path: string): Promise<OpenedFile> {
   const problem = (cause: NodeJS.ErrnoException): never => {
-    const why = cause.code === 'ENOENT' ? 'there is no such file' : cause.code === 'EISDIR' ? 'it is a folder' : cause.message;
-    throw new QuantletError('ERR_SOURCE', `cannot open ${path}: ${why}`, { cause });
+    throw new QuantletError('ERR_SOURCE', `cannot open ${path}: ${whyNot(cause)}`, { cause });
   };
   const size = await stat(path).then((s) => (s.isDirectory() ? problem(Object.assign(new Error(), { code: 'EISDIR' })) : s.size), problem);
   const file = await open(path).catch(problem);

@@ -1,5 +1,5 @@
 /** The tokenizer that a GGUF describes. */
-import { QuantletError } from '../errors.ts';
+import { QuantletError, typeName } from '../errors.ts';
 import { createBpe } from './bpe.ts';
 import { createPartition, type Partition } from './partition.ts';
 import { createPieces } from './pieces.ts';
@@ -81,7 +81,7 @@ export function createTokenizer(metadata: TokenizerMetadata): Tokenizer {
 
   let partition: Partition | undefined, encodeText: EncodeText | undefined;
   const encode = (text: string, { addSpecial = true, parseSpecial = false }: EncodeOptions = {}): number[] => {
-    if (typeof text !== 'string') throw new QuantletError('ERR_INVALID_ARGUMENT', `the text is ${text === null ? 'null' : typeof text}; expected a string`);
+    if (typeof text !== 'string') throw new QuantletError('ERR_INVALID_ARGUMENT', `the text is ${typeName(text)}; expected a string`);
     partition ??= createPartition(vocab);
     encodeText ??= createEncodeText(vocab);
     const out: number[] = [];
