@@ -4,6 +4,7 @@ import { TYPE } from '../../src/type-traits.ts';
 import { numberToF16 } from '../reference/f16.ts';
 import { dequantizeRows } from '../reference/packed.ts';
 import { BUILDS, gaussian, instantiate } from './harness.ts';
+import { pack } from './packed-ways.ts';
 
 const TYPES = ['f32', 'f16', 'bf16'] as const;
 type FloatType = (typeof TYPES)[number];
@@ -20,24 +21,11 @@ function toBytes(type: FloatType, x: Float32Array): Uint8Array {
 describe.each(BUILDS)('packed f32, f16 and bf16 products on %s', (build) => {
   const k = instantiate(build, 128);
 
-  const pack = (type: FloatType, plain: Uint8Array, ne00: number, nrows: number): { w: number; bad: number } => {
-    const R = k.call('packed_rows');
-    const groups = Math.ceil(nrows / R);
-    const stride = plain.length / nrows;
-    const w = k.arena.alloc(stride * groups * R);
-    new Uint8Array(k.memory.buffer).set(plain, w);
-    const scratch = k.arena.alloc(stride * R);
-    let bad = 0;
-    for (let g = groups - 1; g >= 0; g--) bad += k.call('repack', TYPE[type].id, w, ne00, nrows, g, g + 1, scratch);
-    k.arena.checkGuards();
-    return { w, bad };
-  };
-
   it.each(TYPES)('%s: any number of columns gives the bits of one, near the f64 reference; rows read back exactly', (type) => {
     for (const [ne00, nrows] of [[1, 5], [7, 16], [33, 20], [300, 37]]) {
       k.arena.reset();
       const plain = toBytes(type, gaussian(ne00 * nrows, 7, 0.1));
-      const { w, bad } = pack(type, plain, ne00, nrows);
+      const { w, bad } = pack(k, type, plain, ne00, nrows);
       expect(bad).toBe(0);
       const x = Array.from({ length: 7 }, (_, i) => gaussian(ne00, 50 + i));
       const act = k.arena.f32(x.flatMap((row) => [...row]));
@@ -76,12 +64,12 @@ describe.each(BUILDS)('packed f32, f16 and bf16 products on %s', (build) => {
     k.arena.reset();
     const ne00 = 8;
     const odd = Float32Array.of(65504, -65504, 2 ** -24, -(2 ** -24), 2 ** -14, 0, -0, 1);
-    const { w, bad } = pack('f16', toBytes('f16', odd), ne00, 1);
+    const { w, bad } = pack(k, 'f16', toBytes('f16', odd), ne00, 1);
     expect(bad).toBe(0);
     const y = k.arena.alloc(32);
     k.call('packed_row', TYPE.f16.id, w, ne00, 0, y);
     expect(k.arena.readF32(y, ne00)).toEqual(odd);
     odd[5] = Infinity;
-    expect(pack('f16', toBytes('f16', odd), ne00, 1).bad).toBe(1);
+    expect(pack(k, 'f16', toBytes('f16', odd), ne00, 1).bad).toBe(1);
   });
 });

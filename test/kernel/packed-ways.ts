@@ -8,6 +8,8 @@ export interface Packed {
   readonly ne00: number;
   readonly nrows: number;
   readonly type: TypeName;
+  /** Packed blocks with a scale that is not finite. */
+  readonly bad: number;
 }
 
 export function pack(k: Kernels, type: TypeName, plain: Uint8Array, ne00: number, nrows: number): Packed {
@@ -18,9 +20,10 @@ export function pack(k: Kernels, type: TypeName, plain: Uint8Array, ne00: number
   new Uint8Array(k.memory.buffer).set(plain, w);
   const scratch = k.arena.alloc(stride * R);
   // One group at a time, last one first: groups are independent.
-  for (let g = groups - 1; g >= 0; g--) k.call('repack', TYPE[type].id, w, ne00, nrows, g, g + 1, scratch);
+  let bad = 0;
+  for (let g = groups - 1; g >= 0; g--) bad += k.call('repack', TYPE[type].id, w, ne00, nrows, g, g + 1, scratch);
   k.arena.checkGuards();
-  return { w, ne00, nrows, type };
+  return { w, ne00, nrows, type, bad };
 }
 
 export function quantize(k: Kernels, rows: readonly Float32Array[]): { act: number; stride: number } {
