@@ -52,17 +52,7 @@ class Bytes {
   // @ts-ignore: decorator
   @inline
   put(p: usize, t: usize, w: v128): void { v128.store(p + (t << 5), w); }
-
-  // 8-bit codes do not fit the i7 operand: the GEMV multiplies them as two nibbles with sums of their own. Exact for every code,
-  // and as fast as a sign moved from weights to activations (46 GMAC/s of peak both, where 4-bit codes have 93). The GEMM: packed/wide.ts.
-
-  /** Whether 8-bit codes take two dots. */
-  // @ts-ignore: decorator
-  @inline
-  splits(): bool { return true; }
 }
-
-const SIXTEENS: usize = memory.data<i16>([16, 16, 16, 16, 16, 16, 16, 16], 16);
 
 /**
  * Sums are i16: 8 dots of 4-bit codes fit (16 * 15 * 127), and wider codes too once their centre is taken off first:
@@ -94,17 +84,10 @@ export class DotI16 extends Bytes {
   @inline
   scaled(s: v128, scale: v128): v128 { return i32x4.dot_i16x8_s(s, scale); }
 
-  /** What sum_wide wants to have made once for all rows, of the negated pair sums of the activations. */
+  /** i32 sums, one a lane, go on by signed 8-bit codes times 7-bit activations: a pair's products fit i16, another pair's on top do not. */
   // @ts-ignore: decorator
   @inline
-  rest_wide(pair: v128, ones: v128): v128 { return v128.load(SIXTEENS); }
-
-  /** Sum of code - 128 from the sums of its low nibble and of its high one less 8. */
-  // @ts-ignore: decorator
-  @inline
-  sum_wide(low: v128, high: v128, ones: v128, sixteens: v128): v128 {
-    return i32x4.add(i32x4.dot_i16x8_s(low, ones), i32x4.dot_i16x8_s(high, sixteens));
-  }
+  wide(s: v128, a: v128, w: v128, ones: v128): v128 { return i32x4.add(s, i32x4.dot_i16x8_s(i16x8.relaxed_dot_i8x16_i7x16_s(w, a), ones)); }
 }
 
 /** Sums are i32 lanes of rows, activations i8: four products and their sum are one instruction where there is hardware for it. */
@@ -132,11 +115,7 @@ export class DotI32 extends Bytes {
 
   // @ts-ignore: decorator
   @inline
-  rest_wide(pair: v128, ones: v128): v128 { return ones; }
-
-  // @ts-ignore: decorator
-  @inline
-  sum_wide(low: v128, high: v128, ones: v128, last: v128): v128 { return i32x4.add(low, i32x4.shl(high, 4)); }
+  wide(s: v128, a: v128, w: v128, ones: v128): v128 { return i32x4.relaxed_dot_i8x16_i7x16_add_s(w, a, s); }
 }
 
 /** Sums are i32, activations i16 in memory. */
@@ -157,8 +136,8 @@ export class DotWide {
   // @ts-ignore: decorator
   @inline
   dot(s: v128, a0: v128, a1: v128, w: v128): v128 {
-    s = i32x4.add(s, i32x4.dot_i16x8_s(a0, i16x8.extend_low_i8x16_u(w)));
-    return i32x4.add(s, i32x4.dot_i16x8_s(a1, i16x8.extend_high_i8x16_u(w)));
+    s = i32x4.add(s, i32x4.dot_i16x8_s(a0, i16x8.extend_low_i8x16_s(w)));
+    return i32x4.add(s, i32x4.dot_i16x8_s(a1, i16x8.extend_high_i8x16_s(w)));
   }
 
   /** One step of the GEMM's panel: two k. */
@@ -169,8 +148,8 @@ export class DotWide {
   // @ts-ignore: decorator
   @inline
   put(p: usize, t: usize, w: v128): void {
-    v128.store(p + (t << 6), i16x8.extend_low_i8x16_u(w));
-    v128.store(p + (t << 6), i16x8.extend_high_i8x16_u(w), 32);
+    v128.store(p + (t << 6), i16x8.extend_low_i8x16_s(w));
+    v128.store(p + (t << 6), i16x8.extend_high_i8x16_s(w), 32);
   }
 
   // @ts-ignore: decorator
@@ -180,16 +159,4 @@ export class DotWide {
   // @ts-ignore: decorator
   @inline
   scaled(s: v128, scale: v128): v128 { return i32x4.mul(s, scale); }
-
-  // @ts-ignore: decorator
-  @inline
-  splits(): bool { return false; }
-
-  // @ts-ignore: decorator
-  @inline
-  rest_wide(pair: v128, ones: v128): v128 { return i32x4.shl(i32x4.extadd_pairwise_i16x8_s(pair), 7); }
-
-  // @ts-ignore: decorator
-  @inline
-  sum_wide(low: v128, high: v128, ones: v128, offset: v128): v128 { return i32x4.add(low, offset); }
 }

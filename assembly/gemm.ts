@@ -19,12 +19,13 @@ import { column_of, tile_nibbles, tile_words } from './gemm_wide';
 import { gemv } from './gemv';
 import { column_q2_K } from './gemv_q2_K';
 import { gemv_w16 } from './gemv_w16';
+import { column_wide } from './gemv_wide';
 import * as fmt from './packed/format';
 import { ACC, G0, G1, G2, G3, ROWS } from './packed/group';
 import { WORDS } from './packed/wide';
 import { CODES, KC, PANEL, mins, unpack } from './panel';
 import { COLS, NEXT_HALF, QUAD_REST, QUAD_RUN, corrected, correction, dsum, quad_run, side_by_side, splat, start } from './quads';
-import { HAS_PAIR_DOT, held_ones, madd } from './simd';
+import { HAS_PAIR_DOT, HAS_RELAXED_DOT, held_ones, madd } from './simd';
 
 /** Columns, and rows, whose sums are kept at a time. */
 const NC: i32 = 64;
@@ -123,10 +124,10 @@ function column<F, C>(acc: usize, da: v128, ds: v128, i0: v128, d0: v128, m0: v1
 }
 
 /** Rows [row0, row1) x ncols columns; contracts in mul_mat_packed. */
-export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize): void {
+export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize, kept: bool): void {
   const f = changetype<F>(0);
   const blocks = ne00 / (fmt.subs<F>() << 5), kb = KC / (fmt.subs<F>() << 5);
-  if (is_narrow<F, D>(ncols)) {
+  if (is_narrow<F>(ncols)) {
     for (let row = row0; row < row1; row += ROWS) {
       memory.fill(scratch, 0, <usize>ncols * ACC);
       gemm_narrow<F, D>(w + <usize>(row / ROWS) * blocks * f.bytes(), blocks, act, act_stride, ncols, scratch, scratch + <usize>ncols * ACC);
@@ -165,7 +166,11 @@ export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act:
   }
   if (tiled == ncols) return;
   if (HAS_PAIR_DOT && fmt.two_bits<F>()) {
-    for (let c = tiled; c < ncols; c++) column_q2_K(w, blocks, row0, row1, act + <usize>c * act_stride, dst + <usize>c * dst_stride, scratch, scratch + SPARE);
+    for (let c = tiled; c < ncols; c++) column_q2_K(w, blocks, row0, row1, act + <usize>c * act_stride, dst + <usize>c * dst_stride, kept, scratch, scratch + SPARE);
+    return;
+  }
+  if (HAS_RELAXED_DOT && fmt.wide<F>()) {
+    for (let c = tiled; c < ncols; c++) column_wide<F, D>(w, blocks, row0, row1, act + <usize>c * act_stride, dst + <usize>c * dst_stride, kept, scratch, scratch + SPARE);
     return;
   }
   for (let row = row0; row < row1; row += ROWS) {

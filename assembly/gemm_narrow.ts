@@ -15,7 +15,7 @@
 import { ACT_BLOCK, ACT_D, ACT_DSUM, ACT_PAIRS0, ACT_PAIRS1 } from './act';
 import * as fmt from './packed/format';
 import { ACC, G0, G1, G2, G3 } from './packed/group';
-import { held_ones, madd } from './simd';
+import { HAS_RELAXED_DOT, held_ones, madd } from './simd';
 
 /** Beyond it a panel is as fast, where it is not faster. */
 const NARROW: i32 = 16;
@@ -29,8 +29,8 @@ const PARTS: usize = 128;
 /** Whether a product of ncols columns is one for gemm_narrow; builds without relaxed SIMD have too few registers for their 16-bit codes. */
 // @ts-ignore: decorator
 @inline
-export function is_narrow<F, D>(ncols: i32): bool {
-  return fmt.narrow<F>() && changetype<D>(0).splits() && ncols > 1 && ncols <= NARROW;
+export function is_narrow<F>(ncols: i32): bool {
+  return fmt.narrow<F>() && HAS_RELAXED_DOT && ncols > 1 && ncols <= NARROW;
 }
 
 /** acc[column][0..15] += 16 packed rows at w . the column's activations; n blocks. scratch: PARTS + ncols * PART bytes. */

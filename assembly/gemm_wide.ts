@@ -1,7 +1,7 @@
 /**
  * The GEMM's inner loops for 8-bit codes (q8_0, iq4_nl, iq4_xs): 8 rows x 4 columns, as `tile` in gemm.ts. One scale for 32 weights, no minima.
  *
- *   tile_words    code - 128 and activations as i16, i32 sums: one dot for 8 products, and nothing to correct
+ *   tile_words    codes and activations as i16, i32 sums: one dot for 8 products, and nothing to correct
  *   tile_nibbles  builds with a dot-add instruction: two dots for 16 products
  *
  * On x64 both multiply 8 at a time, but nibbles have twice the sums to bring together: 31 GMAC/s where words have 38 (Zen 4, Node 24). Pipes of
@@ -81,7 +81,7 @@ function two_columns(w: usize, a: usize, acc: usize, n: i32): void {
       u11 = dot.mac(u11, x, h1);
       a += 16;
     }
-    // What the 128 in every code added, to be taken off.
+    // What the 128 added to every code (packed/wide.ts) gave, to be taken off.
     const back = i32x4.shl(pair_sums(a), 7), b0 = splat<G0>(back), b1 = splat<G1>(back);
     const i00 = joined(s00, u00, b0), i10 = joined(s10, u10, b0), i01 = joined(s01, u01, b1), i11 = joined(s11, u11, b1);
     const d0 = v128.load(w), d1 = v128.load(w, 16), da = v128.load(a);

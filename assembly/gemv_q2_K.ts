@@ -19,12 +19,12 @@ const SUMS: usize = ACT_QUANTS + 4;
 /** Super-blocks whose activations are put in order at a time: 48 KB. */
 const MOST: i32 = 128;
 
-/** y[row] for rows [row0, row1) at w of n super-blocks, one column of activations at a. scratch: MOST * 8 * ACT_BLOCK bytes; spare: 64 more. */
-export function column_q2_K(w: usize, n: i32, row0: i32, row1: i32, a: usize, y: usize, scratch: usize, spare: usize): void {
+/** y[row] for rows [row0, row1) at w of n super-blocks, one column of activations at a. kept: scratch has them in order. scratch: MOST * 8 * ACT_BLOCK bytes; spare: 64 more. */
+export function column_q2_K(w: usize, n: i32, row0: i32, row1: i32, a: usize, y: usize, kept: bool, scratch: usize, spare: usize): void {
   const bytes = changetype<Q2_K>(0).bytes(), whole = row1 - (row1 - row0) % ROWS;
   for (let b = 0; b < n; b += MOST) {
     const blocks = min(MOST, n - b);
-    put_in_order(a + <usize>(b << 3) * ACT_BLOCK, blocks << 3, scratch);
+    if (!kept || n > MOST) put_in_order(a + <usize>(b << 3) * ACT_BLOCK, blocks << 3, scratch);
     for (let row = row0; row < row1; row += ROWS) {
       gemv_q2_K(w + (<usize>(row / ROWS) * n + b) * bytes, blocks, scratch, row < whole ? y + (<usize>row << 2) : spare, b > 0);
     }

@@ -95,32 +95,33 @@ export function packed_row(type: u32, w: usize, ne00: i32, row: i32, y: usize): 
  * row0 is a multiple of 16, row1 one too or the tensor's number of rows. act: rows made by quantize_act (f32 rows
  * where packed_takes_f32), act_stride bytes apart.
  * dst is f32, dst_stride in bytes. scratch: mul_mat_packed_scratch() bytes of this thread's own.
+ * kept: the call before had the same activations, one column, and this scratch: what it made of them there is used again.
  * Each output has the same bits for any ncols, row0 and row1.
  */
-export function mul_mat_packed(type: u32, w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize): void {
+export function mul_mat_packed(type: u32, w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize, kept: bool): void {
   if (type == id.F32) mul_mat_f32<F32>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
   else if (type == id.F16) mul_mat_f32<F16>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
   else if (type == id.BF16) mul_mat_f32<BF16>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == id.Q4_0) product<Q4_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == id.Q4_1) product<Q4_1>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == id.Q5_0) product<Q5_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == id.Q5_1) product<Q5_1>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == id.Q8_0) product<Q8_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == id.Q2_K) product<Q2_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == id.Q3_K) product<Q3_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == id.Q4_K) product<Q4_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == id.Q5_K) product<Q5_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == id.Q6_K) product<Q6_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == id.IQ4_NL) product<IQ4_NL>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == id.IQ4_XS) product<IQ4_XS>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == id.MXFP4) product<MXFP4>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.Q4_0) product<Q4_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
+  else if (type == id.Q4_1) product<Q4_1>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
+  else if (type == id.Q5_0) product<Q5_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
+  else if (type == id.Q5_1) product<Q5_1>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
+  else if (type == id.Q8_0) product<Q8_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
+  else if (type == id.Q2_K) product<Q2_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
+  else if (type == id.Q3_K) product<Q3_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
+  else if (type == id.Q4_K) product<Q4_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
+  else if (type == id.Q5_K) product<Q5_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
+  else if (type == id.Q6_K) product<Q6_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
+  else if (type == id.IQ4_NL) product<IQ4_NL>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
+  else if (type == id.IQ4_XS) product<IQ4_XS>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
+  else if (type == id.MXFP4) product<MXFP4>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
   else unreachable();
 }
 
 // @ts-ignore: decorator
 @inline
-function product<F>(w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize): void {
-  if (HAS_DOT_ADD) mul_mat_of<F, DotI32>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (HAS_RELAXED_DOT) mul_mat_of<F, DotI16>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else mul_mat_of<F, DotWide>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+function product<F>(w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize, kept: bool): void {
+  if (HAS_DOT_ADD) mul_mat_of<F, DotI32>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
+  else if (HAS_RELAXED_DOT) mul_mat_of<F, DotI16>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
+  else mul_mat_of<F, DotWide>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
 }

@@ -77,11 +77,11 @@ export function row_of<F>(w: usize, ne00: i32, row: i32, y: usize): void {
   }
 }
 
-/** Four codes (u8 in the first four lanes) as (code - center) * d. */
+/** Four codes (i8 in the first four lanes) as (code - center) * d. */
 // @ts-ignore: decorator
 @inline
 function value(codes: v128, center: v128, d: v128): v128 {
-  const x = f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(i16x8.extend_low_i8x16_u(codes)));
+  const x = f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(i16x8.extend_low_i8x16_s(codes)));
   return f32x4.mul(f32x4.sub(x, center), d);
 }
 

@@ -71,7 +71,8 @@ function product(type: TypeName, rows: number, columns: number, dequantised = fa
   return { ...piece, prepare() {
     if (!takesF32) for (let c = 0; c < columns; c++) k.quantize_act(x + 4 * NE0 * c, NE0, act + c * stride);
   }, run(row) {
-    for (let r = row; r < row + PIECE; r += CHUNK) k.mul_mat_packed(id, weights, NE0, r, r + CHUNK, takesF32 ? x : act, stride, columns, dst - r * 4, CHUNK * 4, scratch);
+    // The last: what a call made of one column is there for the next.
+    for (let r = row; r < row + PIECE; r += CHUNK) k.mul_mat_packed(id, weights, NE0, r, r + CHUNK, takesF32 ? x : act, stride, columns, dst - r * 4, CHUNK * 4, scratch, Number(columns === 1 && r > row));
   } };
 }
 

@@ -61,7 +61,7 @@ function casesOf(build: string): Case[] {
       const stride = takesF32 ? ne00 * 4 : k.act_row_size(ne00);
       const run = (): void => {
         for (let row = 0; row < rows; row += chunk) {
-          k.mul_mat_packed(id, weights, ne00, row, Math.min(row + chunk, rows), act, stride, columns, dst - row * 4, chunk * 4, scratch);
+          k.mul_mat_packed(id, weights, ne00, row, Math.min(row + chunk, rows), act, stride, columns, dst - row * 4, chunk * 4, scratch, Number(columns === 1 && row > 0));
         }
       };
       const fill = (): void => {

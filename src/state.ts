@@ -19,7 +19,7 @@ export interface SaveStateOptions {
 }
 
 const MAGIC = new TextEncoder().encode('qltstate');
-const VERSION = 3;
+const VERSION = 4;
 /** Bytes before the header. */
 const PREFIX = MAGIC.length + 8;
 /** Far more than a header needs. */

@@ -29,7 +29,7 @@ export function quantize_query(q: usize, hd: i32): void {
 /** s[row][0..n) = keys . queries; n a multiple of 16, rows of q q_stride bytes apart, of s PART floats. scratch: scores_scratch() bytes. */
 export function block_scores(type: u32, k: usize, hd: i32, n: i32, q: usize, q_stride: usize, rows: i32, s: usize, scratch: usize): void {
   const most = rows < 4 ? 1 : rows;
-  for (let r = 0; r < rows; r += most) mul_mat_packed(type, k, hd, 0, n, q + <usize>r * q_stride, q_stride, most, s + <usize>(r * PART << 2), PART << 2, scratch);
+  for (let r = 0; r < rows; r += most) mul_mat_packed(type, k, hd, 0, n, q + <usize>r * q_stride, q_stride, most, s + <usize>(r * PART << 2), PART << 2, scratch, false);
 }
 
 export function block_scores_scratch(): i32 {

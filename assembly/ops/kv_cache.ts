@@ -137,8 +137,8 @@ function store_key(type: u32, codes: usize, y: usize, cell: i32): void {
     if (type == Q4_0) {
       store<u8>(to + (i >> 2 << 6), load<u8>(codes + i));
     } else {
-      store<u8>(to + (i >> 2 << 7), load<u8>(codes + i) ^ 0x80);
-      store<u8>(to + (i >> 2 << 7) + 64, load<u8>(codes + i, 16) ^ 0x80);
+      store<u8>(to + (i >> 2 << 7), load<u8>(codes + i));
+      store<u8>(to + (i >> 2 << 7) + 64, load<u8>(codes + i, 16));
     }
   }
 }

@@ -3,7 +3,7 @@
  * A format has only what differs from q4_0; for the rest these words give the default. All of it is inlined and static.
  * (No base class with these defaults: AssemblyScript does not inline a method that some other class overrides.)
  *
- *   weight = d * sc * (code - center) + dmin * mn          codes are unsigned
+ *   weight = d * sc * (code - center) + dmin * mn          codes are unsigned, 7 bits at most (`wide`: signed, 8 bits)
  *
  * Codes come in quads: quad t (0..3) of a run of 32 is one vector for each group of 4 rows, its low part k = 4t .. 4t + 3, its high part
  * 16 further on. Where scales are for 16 weights (w16), the two halves take the place of the two parts, and w16.ts says how they are asked for.
@@ -57,7 +57,7 @@ export function narrow<F>(): bool {
   return isDefined(changetype<F>(0).narrow);
 }
 
-/** 8-bit codes (center 128): too wide for the relaxed dot. */
+/** Signed 8-bit codes: too wide for the operand of the relaxed dot that other codes are. */
 // @ts-ignore: decorator
 @inline
 export function wide<F>(): bool {
@@ -161,35 +161,6 @@ export function hi<F>(v: v128, h: v128, m: v128, m2: v128): v128 {
   return v128.and(i16x8.shr_u(v, 4), m);
 }
 
-// The same codes, where they have 8 bits, in two parts: code = low + 16 * high, plus what `offset` takes off the sums of the low ones.
-
-// @ts-ignore: decorator
-@inline
-export function lo_low<F>(v: v128, m: v128, m2: v128): v128 {
-  if (isDefined(changetype<F>(0).lo_low)) return changetype<F>(0).lo_low(v, m, m2);
-  return v128.and(v, m);
-}
-
-// @ts-ignore: decorator
-@inline
-export function hi_low<F>(v: v128, m: v128, m2: v128): v128 {
-  if (isDefined(changetype<F>(0).hi_low)) return changetype<F>(0).hi_low(v, m, m2);
-  return v128.and(v, m);
-}
-
-// @ts-ignore: decorator
-@inline
-export function lo_high<F>(v: v128, m: v128): v128 {
-  if (isDefined(changetype<F>(0).lo_high)) return changetype<F>(0).lo_high(v, m);
-  return v128.and(i16x8.shr_u(v, 4), m);
-}
-
-// @ts-ignore: decorator
-@inline
-export function hi_high<F>(v: v128, m: v128): v128 {
-  return v128.and(i16x8.shr_u(v, 4), m);
-}
-
 /** f32 that mn is multiplied with, sign included; or what is added to every weight. */
 // @ts-ignore: decorator
 @inline
@@ -243,7 +214,7 @@ export function has_offset<F>(): bool {
   return isDefined(changetype<F>(0).offset);
 }
 
-/** center * pair in i16; wide codes have their own way (dot.ts). */
+/** center * pair in i16. */
 // @ts-ignore: decorator
 @inline
 export function offset<F>(pair: v128): v128 {

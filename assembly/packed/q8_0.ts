@@ -3,18 +3,12 @@
  *
  *   | d of rows 0..15, f16 (32) | quad 0: k 0..3 of the four groups (64), k 16..19 (64) | quad 1 (128) | quad 2 (128) | quad 3 (128) |
  *
- * Codes are weight + 128: no weight is too negative, -128 neither.
+ * Codes are the weights themselves, signed.
  */
 import { load_scales, pack_f16, store_quads } from './group';
 
 /** Bytes of a block of one row: f16 d, 32 i8. */
 const BYTES: usize = 34;
-
-// @ts-ignore: decorator
-@inline
-function flipped(p: usize): v128 {
-  return v128.xor(v128.load(p), i8x16.splat(-128));
-}
 
 @unmanaged
 export class Q8_0 {
@@ -48,16 +42,12 @@ export class Q8_0 {
   @inline
   d<G>(w: usize): v128 { return load_scales<G>(w); }
 
-  // @ts-ignore: decorator
-  @inline
-  center(): f32 { return 128; }
-
   pack(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);
     for (let g: usize = 0; g < 4; g++) {
       const p = src + g * 4 * stride + 2, q = w + 32 + (g << 4);
-      store_quads(q, flipped(p), flipped(p + stride), flipped(p + stride * 2), flipped(p + stride * 3), 128);
-      store_quads(q + 64, flipped(p + 16), flipped(p + stride + 16), flipped(p + stride * 2 + 16), flipped(p + stride * 3 + 16), 128);
+      store_quads(q, v128.load(p), v128.load(p + stride), v128.load(p + stride * 2), v128.load(p + stride * 3), 128);
+      store_quads(q + 64, v128.load(p, 16), v128.load(p + stride, 16), v128.load(p + stride * 2, 16), v128.load(p + stride * 3, 16), 128);
     }
   }
 }

@@ -1,6 +1,7 @@
 /**
- * 8-bit codes in the GEMM (q8_0, iq4_nl, iq4_xs), which the relaxed dot with i16 sums cannot take: code - 128 and the activations as words, i16,
- * for a dot with i32 sums. Builds with a dot-add instruction split codes into two nibbles instead, with sums of their own.
+ * 8-bit codes in the GEMM (q8_0, iq4_nl, iq4_xs), which the relaxed dot with i16 sums cannot take: codes and activations as words, i16,
+ * for a dot with i32 sums. Builds with a dot-add instruction split code + 128 into two nibbles instead, with sums of their own.
+ * (The GEMV: gemv_wide.ts.)
  */
 import { HAS_DOT_ADD, HAS_PAIR_DOT, held } from '../simd';
 
@@ -18,7 +19,7 @@ const SIGN: usize = memory.data<u8>([128]);
 // @ts-ignore: decorator
 @inline
 export function mask_wide(): v128 {
-  return WORDS ? v128.load8_splat(SIGN) : held(15);
+  return held(15);
 }
 
 /**
@@ -30,13 +31,13 @@ export function mask_wide(): v128 {
 export function put_wide(p: usize, t: usize, w: v128, m: v128): void {
   p += t << 6;
   if (!WORDS) {
-    v128.store(p, v128.and(w, m));
-    v128.store(p, v128.and(i16x8.shr_u(w, 4), m), 32);
+    const v = v128.xor(w, v128.load8_splat(SIGN));
+    v128.store(p, v128.and(v, m));
+    v128.store(p, v128.and(i16x8.shr_u(v, 4), m), 32);
     return;
   }
-  const v = v128.xor(w, m);
-  v128.store(p, WIDENS ? even_words(v) : i16x8.extend_low_i8x16_s(v));
-  v128.store(p, WIDENS ? odd_words(v) : i16x8.extend_high_i8x16_s(v), 32);
+  v128.store(p, WIDENS ? even_words(w) : i16x8.extend_low_i8x16_s(w));
+  v128.store(p, WIDENS ? odd_words(w) : i16x8.extend_high_i8x16_s(w), 32);
 }
 
 /** Bytes k and k + 2 of every four: two shifts, where neighbours would take a shuffle. */

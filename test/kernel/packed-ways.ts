@@ -38,7 +38,15 @@ export function product(k: Kernels, p: Packed, act: number, stride: number, ncol
   const n = row1 - row0;
   const dst = k.arena.alloc(n * ncols * 4, 4);
   const scratch = k.arena.alloc(k.call('mul_mat_packed_scratch'));
-  k.call('mul_mat_packed', TYPE[p.type].id, p.w, p.ne00, row0, row1, act, stride, ncols, dst - row0 * 4, n * 4, scratch);
+  k.call('mul_mat_packed', TYPE[p.type].id, p.w, p.ne00, row0, row1, act, stride, ncols, dst - row0 * 4, n * 4, scratch, 0);
   k.arena.checkGuards();
   return k.arena.readF32(dst, n * ncols);
+}
+
+/** One column by a call for each group of rows, each after the first taking over what the one before made of the activations. */
+export function oneColumn(k: Kernels, p: Packed, act: number): Float32Array {
+  const dst = k.arena.alloc(p.nrows * 4, 4), scratch = k.arena.alloc(k.call('mul_mat_packed_scratch')), R = k.call('packed_rows');
+  for (let row = 0; row < p.nrows; row += R) k.call('mul_mat_packed', TYPE[p.type].id, p.w, p.ne00, row, Math.min(row + R, p.nrows), act, 0, 1, dst, 0, scratch, Number(row > 0));
+  k.arena.checkGuards();
+  return k.arena.readF32(dst, p.nrows);
 }

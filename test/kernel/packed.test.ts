@@ -5,7 +5,7 @@ import type { TypeName } from '../../src/type-traits.ts';
 import { numberToF16 } from '../reference/f16.ts';
 import { dequantizeRows, dotPacked, quantizeAct } from '../reference/packed.ts';
 import { PACKED_BUILDS, gaussian, instantiate, random } from './harness.ts';
-import { pack, product, quantize } from './packed-ways.ts';
+import { oneColumn, pack, product, quantize } from './packed-ways.ts';
 
 interface Case {
   readonly type: TypeName;
@@ -135,6 +135,16 @@ describe.each(PACKED_BUILDS)('packed products on %s', (build) => {
     }
   });
 
+  it.each(CASES)('$type: one column, group of rows by group of rows, of any length, gives the bits of four', (c) => {
+    for (const ne00 of [lengths(c.type)[1], 131 * 256]) {
+      k.arena.reset();
+      const p = pack(k, c.type, weights(c, ne00, 37, 51), ne00, 37);
+      const { act, stride } = quantize(k, Array.from({ length: 4 }, (_, i) => gaussian(ne00, 400 + i)));
+      const all = product(k, p, act, stride, 4);
+      for (let i = 0; i < 4; i++) expect(oneColumn(k, p, act + i * stride), `ne00 ${ne00}, column ${i}`).toEqual(all.subarray(i * 37, (i + 1) * 37));
+    }
+  });
+
   it.each(CASES)('$type: extreme codes and activations give the exact integer', (c) => {
     const ne00 = TYPE[c.type].blckSize;
     const acts = [() => 127, () => -127, (i: number) => (i & 1 ? 127 : -127), (i: number) => (i & 4 ? 127 : -127), (i: number) => (i === 3 ? 127 : 0)];
@@ -148,8 +158,11 @@ describe.each(PACKED_BUILDS)('packed products on %s', (build) => {
       const got = product(k, p, act, stride, x.length);
       const rows = dequantizeRows(c.type, plain, ne00, 5);
       for (const [i, row] of x.entries()) {
-        const want = dotPacked(rows[0], quantizeAct(row)).dot;
-        for (let r = 0; r < 5; r++) expect(got[i * 5 + r], `codes ${fill.toString(16)}, activations ${i}, row ${r}`).toBe(want + 0);
+        const want = dotPacked(rows[0], quantizeAct(row)).dot, alone = oneColumn(k, p, act + i * stride);
+        for (let r = 0; r < 5; r++) {
+          expect(got[i * 5 + r], `codes ${fill.toString(16)}, activations ${i}, row ${r}`).toBe(want + 0);
+          expect(alone[r], `codes ${fill.toString(16)}, activations ${i} alone, row ${r}`).toBe(want + 0);
+        }
       }
     }
   });

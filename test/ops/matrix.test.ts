@@ -208,7 +208,9 @@ describe.each(RUNS)('%s, %i threads', (name, threads) => {
     expect(packed).toBe(!readOnly && !type.startsWith('tq'));
     await engine.compute(plan);
     expect(nmse(engine.read(y) as Float32Array, want)).toBeLessThanOrEqual(QUANTISED_NMSE);
-    for (const t of [q, back, xs]) engine.free(t);
+    const batches = engine.tensor('f32', [k, 1, m], x);
+    expect(await product(mul_mat(q, batches)), 'a column in each of three batches').toEqual(engine.read(y));
+    for (const t of [q, back, xs, batches]) engine.free(t);
   });
 
   it.each<TypeName>(['f32', 'f16', 'bf16'])('mul_mat of %s: packed is what plain is', async (type) => {
