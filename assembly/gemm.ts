@@ -15,7 +15,8 @@
  */
 import { ACT_BLOCK } from './act';
 import { gemm_narrow, is_narrow } from './gemm_narrow';
-import { column_of, tile_nibbles, tile_words } from './gemm_wide';
+import { column, super_block_columns } from './gemm_columns';
+import { tile_nibbles, tile_words } from './gemm_wide';
 import { gemv } from './gemv';
 import { column_q2_K } from './gemv_q2_K';
 import { gemv_w16 } from './gemv_w16';
@@ -25,7 +26,7 @@ import { ACC, G0, G1, G2, G3, ROWS } from './packed/group';
 import { WORDS } from './packed/wide';
 import { CODES, KC, PANEL, mins, unpack } from './panel';
 import { COLS, NEXT_HALF, QUAD_REST, QUAD_RUN, corrected, correction, dsum, quad_run, side_by_side, splat, start } from './quads';
-import { HAS_PAIR_DOT, HAS_RELAXED_DOT, held_ones, madd } from './simd';
+import { HAS_PAIR_DOT, HAS_RELAXED_DOT, held_ones } from './simd';
 
 /** Columns, and rows, whose sums are kept at a time. */
 const NC: i32 = 64;
@@ -38,16 +39,16 @@ const SPARE: usize = QUADS + <usize>(NC * (KC >> 5)) / COLS * QUAD_RUN;
 export const GEMM_SCRATCH: usize = SPARE + ACC;
 
 /**
- * Sums of 8 rows x 4 columns go on over n runs of 32 weights. Eight i16 sums stay in registers; the f32 sums live in memory (L1).
- * The order of a run in the panel: panel.ts.
+ * Sums of 8 rows x 4 columns go on over n blocks. Eight i16 sums stay in registers; the f32 sums live in memory (L1).
+ * The order of a block in the panel: panel.ts.
  */
 function tile<F, D>(w: usize, a: usize, acc: usize, n: i32): void {
   const dot = changetype<D>(0), zero = i32x4.splat(0), ones = held_ones();
   for (; n > 0; n--) {
     let i00 = zero, i10 = zero, i01 = zero, i11 = zero, i02 = zero, i12 = zero, i03 = zero, i13 = zero;
-    let half: usize = 0;
+    let halves = fmt.w16<F>() ? 2 * fmt.subs<F>() : fmt.subs<F>();
     do {
-      const first = start<F, D>(a + half * NEXT_HALF);
+      const first = start<F, D>(fmt.w16<F>() && (halves & 1) != 0 ? a + NEXT_HALF : a);
       let s00 = splat<G0>(first), s10 = s00, s01 = splat<G1>(first), s11 = s01;
       let s02 = splat<G2>(first), s12 = s02, s03 = splat<G3>(first), s13 = s03;
       // Not unrolled: V8 makes an address of every splat's offset, and keeps it for the next round only in loops this small (52 GMAC/s by two, 44 by eight).
@@ -67,60 +68,53 @@ function tile<F, D>(w: usize, a: usize, acc: usize, n: i32): void {
         s13 = dot.mac(s13, x, w1);
         a += 16;
       }
-      if (fmt.w16<F>()) {
+      if (fmt.super_block<F>()) {
         const sc0 = v128.load(w), sc1 = v128.load(w, 16);
-        i00 = i32x4.add(i00, dot.scaled(s00, sc0)), i10 = i32x4.add(i10, dot.scaled(s10, sc1));
-        i01 = i32x4.add(i01, dot.scaled(s01, sc0)), i11 = i32x4.add(i11, dot.scaled(s11, sc1));
-        i02 = i32x4.add(i02, dot.scaled(s02, sc0)), i12 = i32x4.add(i12, dot.scaled(s12, sc1));
-        i03 = i32x4.add(i03, dot.scaled(s03, sc0)), i13 = i32x4.add(i13, dot.scaled(s13, sc1));
+        i00 = add_scaled<F, D, G0>(i00, s00, first, sc0), i10 = add_scaled<F, D, G0>(i10, s10, first, sc1);
+        i01 = add_scaled<F, D, G1>(i01, s01, first, sc0), i11 = add_scaled<F, D, G1>(i11, s11, first, sc1);
+        i02 = add_scaled<F, D, G2>(i02, s02, first, sc0), i12 = add_scaled<F, D, G2>(i12, s12, first, sc1);
+        i03 = add_scaled<F, D, G3>(i03, s03, first, sc0), i13 = add_scaled<F, D, G3>(i13, s13, first, sc1);
         w += 32;
       } else {
         i00 = dot.sum(s00, ones), i10 = dot.sum(s10, ones), i01 = dot.sum(s01, ones), i11 = dot.sum(s11, ones);
         i02 = dot.sum(s02, ones), i12 = dot.sum(s12, ones), i03 = dot.sum(s03, ones), i13 = dot.sum(s13, ones);
       }
-    } while (fmt.w16<F>() && ++half < 2);
-    const d0 = v128.load(w), d1 = v128.load(w, 16), da = v128.load(a), back = correction<F>(a);
+      if (!fmt.w16<F>() || (halves & 1) != 0) a += QUAD_REST;
+    } while (fmt.super_block<F>() && --halves > 0);
+    if (fmt.super_block<F>()) {
+      w += <usize>mins<F>() << 5;
+      super_block_columns<F>(w, a, acc, i00, i10, i01, i11, i02, i12, i03, i13);
+      w += fmt.has_min<F>() ? 64 : 32;
+      continue;
+    }
+    const rest = a - QUAD_REST, d0 = v128.load(w), d1 = v128.load(w, 16), da = v128.load(rest), back = correction<F>(rest);
     i00 = corrected<F, G0>(i00, back), i10 = corrected<F, G0>(i10, back), i01 = corrected<F, G1>(i01, back), i11 = corrected<F, G1>(i11, back);
     i02 = corrected<F, G2>(i02, back), i12 = corrected<F, G2>(i12, back), i03 = corrected<F, G3>(i03, back), i13 = corrected<F, G3>(i13, back);
-    const m0 = fmt.has_min<F>() ? v128.load(w, 32) : zero, m1 = fmt.has_min<F>() ? v128.load(w, 48) : zero;
-    const n0 = fmt.has_min<F>() && fmt.w16<F>() ? v128.load(w, 64) : zero, n1 = fmt.has_min<F>() && fmt.w16<F>() ? v128.load(w, 80) : zero;
-    const ds = dsum<F>(a);
-    column<F, G0>(acc, splat<G0>(da), splat<G0>(ds), i00, d0, m0, n0, i10, d1, m1, n1);
-    column<F, G1>(acc, splat<G1>(da), splat<G1>(ds), i01, d0, m0, n0, i11, d1, m1, n1);
-    column<F, G2>(acc, splat<G2>(da), splat<G2>(ds), i02, d0, m0, n0, i12, d1, m1, n1);
-    column<F, G3>(acc, splat<G3>(da), splat<G3>(ds), i03, d0, m0, n0, i13, d1, m1, n1);
-    w += 32 + mins<F>();
-    a += QUAD_REST;
+    const m0 = fmt.has_min<F>() ? v128.load(w, 32) : zero, m1 = fmt.has_min<F>() ? v128.load(w, 48) : zero, ds = dsum<F>(rest);
+    column<F, G0>(acc, splat<G0>(da), splat<G0>(ds), i00, d0, m0, i10, d1, m1);
+    column<F, G1>(acc, splat<G1>(da), splat<G1>(ds), i01, d0, m0, i11, d1, m1);
+    column<F, G2>(acc, splat<G2>(da), splat<G2>(ds), i02, d0, m0, i12, d1, m1);
+    column<F, G3>(acc, splat<G3>(da), splat<G3>(ds), i03, d0, m0, i13, d1, m1);
+    w += fmt.has_min<F>() ? 64 : 32;
   }
 }
 
-/** Four columns over half a panel. */
+/** Sums s of column C times their scales onto i; formats that say `biased` get back what the sums began at. */
+// @ts-ignore: decorator
+@inline
+function add_scaled<F, D, C>(i: v128, s: v128, first: v128, sc: v128): v128 {
+  const dot = changetype<D>(0);
+  i = i32x4.add(i, dot.scaled(s, sc));
+  return fmt.biased<F>() ? i32x4.sub(i, dot.scaled(splat<C>(first), sc)) : i;
+}
+
+/** Four columns over n blocks of half a panel. */
 // @ts-ignore: decorator
 @inline
 function columns<F, D>(w: usize, a: usize, acc: usize, n: i32): void {
   if (!fmt.wide<F>()) tile<F, D>(w, a, acc, n);
-  else if (WORDS) tile_words(w, a, acc, n);
-  else tile_nibbles(w, a, acc, n);
-}
-
-/** One run's integer sums to the f32 sums of column C. */
-// @ts-ignore: decorator
-@inline
-function column<F, C>(acc: usize, da: v128, ds: v128, i0: v128, d0: v128, m0: v128, n0: v128, i1: v128, d1: v128, m1: v128, n1: v128): void {
-  if (!fmt.has_min<F>()) return column_of<C>(acc, da, i0, d0, i1, d1);
-  let x0 = v128.load(acc, ACC / 16 * offsetof<C>()), x1 = v128.load(acc, ACC / 16 * offsetof<C>() + 16);
-  if (fmt.w16<F>()) {
-    x0 = madd(madd(f32x4.convert_i32x4_s(i0), d0, f32x4.mul(f32x4.convert_i32x4_s(i32x4.dot_i16x8_s(m0, ds)), n0)), da, x0);
-    x1 = madd(madd(f32x4.convert_i32x4_s(i1), d1, f32x4.mul(f32x4.convert_i32x4_s(i32x4.dot_i16x8_s(m1, ds)), n1)), da, x1);
-  } else {
-    x0 = madd(f32x4.convert_i32x4_s(i0), f32x4.mul(d0, da), x0);
-    x1 = madd(f32x4.convert_i32x4_s(i1), f32x4.mul(d1, da), x1);
-    x0 = madd(m0, ds, x0);
-    x1 = madd(m1, ds, x1);
-  }
-  // Adjacent stores right after each other: what the revectoriser looks for.
-  v128.store(acc, x0, ACC / 16 * offsetof<C>());
-  v128.store(acc, x1, ACC / 16 * offsetof<C>() + 16);
+  else if (WORDS) tile_words<F>(w, a, acc, n);
+  else tile_nibbles<F>(w, a, acc, n);
 }
 
 /** Rows [row0, row1) x ncols columns; contracts in mul_mat_packed. */
@@ -154,8 +148,8 @@ export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act:
         for (let row = m0, acc = scratch; row < m1; row += ROWS) {
           unpack<F, D>(w + (<usize>(row / ROWS) * blocks + b) * f.bytes(), nb, scratch + PANELS);
           for (let c = 0, p = scratch + QUADS; c < nc; c += <i32>COLS, p += quad, acc += COLS * ACC) {
-            columns<F, D>(scratch + PANELS, p, acc, runs);
-            columns<F, D>(scratch + PANELS + PANEL, p, acc + 32, runs);
+            columns<F, D>(scratch + PANELS, p, acc, nb);
+            columns<F, D>(scratch + PANELS + PANEL, p, acc + 32, nb);
           }
         }
       }

@@ -12,9 +12,10 @@
  * Instructions per dot are what counts (see gemm.ts): with one group at a time and all four quads in registers 8 columns had 41 GMAC/s,
  * here 46, and over a panel 34 (q4_0 from memory, Zen 4, Node 24).
  */
-import { ACT_BLOCK, ACT_D, ACT_DSUM, ACT_PAIRS0, ACT_PAIRS1 } from './act';
+import { ACT_BLOCK, ACT_D, ACT_PAIRS0, ACT_PAIRS1 } from './act';
 import * as fmt from './packed/format';
 import { ACC, G0, G1, G2, G3 } from './packed/group';
+import { k_min } from './packed/k_scales';
 import { HAS_RELAXED_DOT, held_ones, madd } from './simd';
 
 /** Beyond it a panel is as fast, where it is not faster. */
@@ -22,9 +23,8 @@ const NARROW: i32 = 16;
 
 /** Bytes of one column's integer sums between the halves. */
 const PART: usize = 32;
-/** Factors of a run: d of 16 rows, then what the minima are. */
-const MINIMA: usize = 64;
-const PARTS: usize = 128;
+/** Factors of a run: d of 16 rows, or their integer scales. */
+const PARTS: usize = 64;
 
 /** Whether a product of ncols columns is one for gemm_narrow; builds without relaxed SIMD have too few registers for their 16-bit codes. */
 // @ts-ignore: decorator
@@ -33,24 +33,48 @@ export function is_narrow<F>(ncols: i32): bool {
   return fmt.narrow<F>() && HAS_RELAXED_DOT && ncols > 1 && ncols <= NARROW;
 }
 
-/** acc[column][0..15] += 16 packed rows at w . the column's activations; n blocks. scratch: PARTS + ncols * PART bytes. */
+/**
+ * acc[column][0..15] += 16 packed rows at w . the column's activations; n blocks. scratch: PARTS + ncols * (PART + ACC) bytes.
+ * A super-block's integer sums lie behind the parts.
+ */
 export function gemm_narrow<F, D>(w: usize, n: i32, a: usize, stride: usize, ncols: i32, acc: usize, scratch: usize): void {
-  const f = changetype<F>(0), end = acc + <usize>ncols * ACC;
+  const f = changetype<F>(0), end = acc + <usize>ncols * ACC, parts = scratch + PARTS, sums = parts + <usize>ncols * PART;
   for (; n > 0; n--) {
+    if (fmt.super_block<F>()) memory.fill(sums, 0, <usize>ncols * ACC);
     for (let sub = 0; sub < fmt.subs<F>(); sub++) {
-      const sc = fmt.sc<F>(w, sub), mn = fmt.mn<F>(w, sub);
-      factors<F, G0>(w, sc, mn, scratch);
-      factors<F, G1>(w, sc, mn, scratch + 16);
-      factors<F, G2>(w, sc, mn, scratch + 32);
-      factors<F, G3>(w, sc, mn, scratch + 48);
+      const sc = fmt.sc<F>(w, sub);
+      factors<F, G0>(w, sc, scratch);
+      factors<F, G1>(w, sc, scratch + 16);
+      factors<F, G2>(w, sc, scratch + 32);
+      factors<F, G3>(w, sc, scratch + 48);
       const q = f.quads(w, sub), h = fmt.high<F>(w, sub);
       for (let g: usize = 0; g < 64; g += 32) {
-        first_half<F, D>(q + g, h + g, a, stride, acc + g, end, scratch + PARTS);
-        second_half<F, D>(q + g, h + g, a, stride, acc + g, end, scratch + PARTS, scratch + g);
+        first_half<F, D>(q + g, h + g, a, stride, acc + g, end, parts);
+        second_half<F, D>(q + g, h + g, a, stride, acc + g, end, parts, scratch + g, sums - acc);
       }
       a += ACT_BLOCK;
     }
+    if (fmt.super_block<F>()) super_block_step<F>(w, a - 8 * ACT_BLOCK, stride, acc, end, sums);
     w += f.bytes();
+  }
+}
+
+/** A super-block's integer sums to the f32 sums, column after column. */
+function super_block_step<F>(w: usize, a: usize, stride: usize, y: usize, end: usize, sums: usize): void {
+  const zero = i32x4.splat(0);
+  for (; y < end; y += ACC, a += stride, sums += ACC) {
+    let n0 = zero, n1 = zero, n2 = zero, n3 = zero, p = a + ACT_BLOCK + ACT_D;
+    for (let i = 0; i < 8; i += 2) {
+      const x = v128.load32_splat(p), v = fmt.mn<F>(w, i), z = fmt.mn<F>(w, i + 1);
+      n0 = i32x4.add(n0, i32x4.dot_i16x8_s(k_min<G0>(v), x)), n1 = i32x4.add(n1, i32x4.dot_i16x8_s(k_min<G1>(v), x));
+      n2 = i32x4.add(n2, i32x4.dot_i16x8_s(k_min<G2>(z), x)), n3 = i32x4.add(n3, i32x4.dot_i16x8_s(k_min<G3>(z), x));
+      p += 2 * ACT_BLOCK;
+    }
+    const da = v128.load32_splat(a, ACT_D);
+    v128.store(y, fmt.add_super_block(fmt.add_super_block(v128.load(y), v128.load(sums), fmt.block_d<F, G0>(w), da), n0, fmt.block_dmin<F, G0>(w), da));
+    v128.store(y, fmt.add_super_block(fmt.add_super_block(v128.load(y, 16), v128.load(sums, 16), fmt.block_d<F, G1>(w), da), n1, fmt.block_dmin<F, G1>(w), da), 16);
+    v128.store(y, fmt.add_super_block(fmt.add_super_block(v128.load(y, 32), v128.load(sums, 32), fmt.block_d<F, G2>(w), da), n2, fmt.block_dmin<F, G2>(w), da), 32);
+    v128.store(y, fmt.add_super_block(fmt.add_super_block(v128.load(y, 48), v128.load(sums, 48), fmt.block_d<F, G3>(w), da), n3, fmt.block_dmin<F, G3>(w), da), 48);
   }
 }
 
@@ -62,7 +86,7 @@ function first_half<F, D>(q: usize, h: usize, a: usize, stride: usize, y: usize,
   const x0 = low<F, G0>(q, h, 0, m, m2), x1 = low<F, G0>(next, h, 1, m, m2), x2 = high<F, G0>(q, h, 0, m, m2), x3 = high<F, G0>(next, h, 1, m, m2);
   const z0 = low<F, G1>(q, h, 0, m, m2), z1 = low<F, G1>(next, h, 1, m, m2), z2 = high<F, G1>(q, h, 0, m, m2), z3 = high<F, G1>(next, h, 1, m, m2);
   for (; y < end; y += ACC, a += stride, part += PART) {
-    let s = dot.init(fmt.offset<F>(i16x8.add(v128.load32_splat(a, ACT_PAIRS0), v128.load32_splat(a, ACT_PAIRS1)))), t = s;
+    let s = start<F, D>(a), t = s;
     let k = v128.load32_splat(a);
     s = dot.mac(s, k, x0), t = dot.mac(t, k, z0);
     k = v128.load32_splat(a, 4);
@@ -76,10 +100,10 @@ function first_half<F, D>(q: usize, h: usize, a: usize, stride: usize, y: usize,
   }
 }
 
-/** Quads 2 and 3 onto them, and the run's f32 step. */
+/** Quads 2 and 3 onto them, and the run's f32 step; in super-blocks onto the integer sums, which lie `behind` bytes behind y. */
 // @ts-ignore: decorator
 @inline
-function second_half<F, D>(q: usize, h: usize, a: usize, stride: usize, y: usize, end: usize, part: usize, factors: usize): void {
+function second_half<F, D>(q: usize, h: usize, a: usize, stride: usize, y: usize, end: usize, part: usize, factors: usize, behind: usize): void {
   const dot = changetype<D>(0), m = fmt.mask<F>(), m2 = fmt.mask2<F>(), ones = held_ones();
   q += 2 * fmt.quad_bytes<F>();
   const next = q + fmt.quad_bytes<F>();
@@ -95,19 +119,21 @@ function second_half<F, D>(q: usize, h: usize, a: usize, stride: usize, y: usize
     s = dot.mac(s, k, x2), t = dot.mac(t, k, z2);
     k = v128.load32_splat(a, 28);
     s = dot.mac(s, k, x3), t = dot.mac(t, k, z3);
+    if (fmt.super_block<F>()) {
+      const p = y + behind, sc0 = v128.load(factors), sc1 = v128.load(factors, 16);
+      s = i32x4.add(v128.load(p), dot.scaled(s, sc0)), t = i32x4.add(v128.load(p, 16), dot.scaled(t, sc1));
+      if (fmt.biased<F>()) {
+        const first = start<F, D>(a);
+        s = i32x4.sub(s, dot.scaled(first, sc0)), t = i32x4.sub(t, dot.scaled(first, sc1));
+      }
+      v128.store(p, s);
+      v128.store(p, t, 16);
+      continue;
+    }
     s = dot.sum(s, ones), t = dot.sum(t, ones);
-    if (fmt.biased<F>()) {
-      const back = i32x4.shl(i32x4.extadd_pairwise_i16x8_s(i16x8.add(v128.load32_splat(a, ACT_PAIRS0), v128.load32_splat(a, ACT_PAIRS1))), 4);
-      s = i32x4.sub(s, back), t = i32x4.sub(t, back);
-    }
     const da = v128.load32_splat(a, ACT_D);
-    let u = madd(f32x4.convert_i32x4_s(s), f32x4.mul(v128.load(factors), da), v128.load(y));
-    let v = madd(f32x4.convert_i32x4_s(t), f32x4.mul(v128.load(factors, 16), da), v128.load(y, 16));
-    if (fmt.has_min<F>()) {
-      const dsum = v128.load32_splat(a, ACT_DSUM);
-      u = madd(v128.load(factors, MINIMA), dsum, u);
-      v = madd(v128.load(factors, MINIMA + 16), dsum, v);
-    }
+    const u = madd(f32x4.convert_i32x4_s(s), f32x4.mul(v128.load(factors), da), v128.load(y));
+    const v = madd(f32x4.convert_i32x4_s(t), f32x4.mul(v128.load(factors, 16), da), v128.load(y, 16));
     v128.store(y, u);
     v128.store(y, v, 16);
   }
@@ -125,10 +151,16 @@ function high<F, G>(q: usize, h: usize, t: i32, m: v128, m2: v128): v128 {
   return fmt.hi<F>(fmt.load_hi<F, G>(q, fmt.load_lo<F, G>(q)), fmt.bits<F, G>(h, t), m, m2);
 }
 
+/** What the sums of a run begin at. */
+// @ts-ignore: decorator
+@inline
+function start<F, D>(a: usize): v128 {
+  return changetype<D>(0).init(fmt.offset<F>(i16x8.add(v128.load32_splat(a, ACT_PAIRS0), v128.load32_splat(a, ACT_PAIRS1))));
+}
+
 /** Factors of group G's rows in a run. */
 // @ts-ignore: decorator
 @inline
-function factors<F, G>(w: usize, sc: v128, mn: v128, p: usize): void {
-  v128.store(p, fmt.factor<F, G>(changetype<F>(0).d<G>(w), sc));
-  if (fmt.has_min<F>()) v128.store(p, fmt.factor<F, G>(fmt.dmin<F, G>(w), mn), MINIMA);
+function factors<F, G>(w: usize, sc: v128, p: usize): void {
+  v128.store(p, fmt.super_block<F>() ? fmt.scale<F, G>(sc) : changetype<F>(0).d<G>(w));
 }

@@ -3,27 +3,27 @@
  * Weights stream once from memory in order; the quants of a block are shared by the four groups of rows.
  * (gemv_w16.ts is the loop of formats with a scale for every 16 weights, gemv_wide.ts of those with 8-bit codes.)
  *
- * For each output: acc = madd(float(isum), d_w * d_a, acc), run of 32 after run of 32, ascending (then the minimum's term, if any).
- * gemm.ts does the same operations in the same order, so a token's numbers do not depend on the batch it is in.
+ * For each output: acc = madd(float(isum), d_w * d_a, acc), run of 32 after run of 32, ascending (then the minimum's term, if any); super-blocks
+ * have one integer sum for eight runs, and add_super_block's step. gemm.ts does the same operations in the same order, so a token's numbers do
+ * not depend on the batch it is in.
  */
 import { ACT_BLOCK, ACT_D, ACT_DSUM, ACT_PAIRS0, ACT_PAIRS1 } from './act';
 import { ACT_QUANT } from './dot';
 import * as fmt from './packed/format';
 import { G0, G1, G2, G3, store_sums } from './packed/group';
+import { k_min } from './packed/k_scales';
 import { held_ones, madd } from './simd';
 
 /** y[0..15] = 16 packed rows at w . the activation row at a; n blocks of format F, dots of flavour D. */
 export function gemv<F, D>(w: usize, n: i32, a: usize, y: usize): void {
   const f = changetype<F>(0), dot = changetype<D>(0);
-  const m = fmt.mask<F>(), m2 = fmt.mask2<F>(), ones = held_ones();
+  const m = fmt.mask<F>(), m2 = fmt.mask2<F>(), ones = held_ones(), zero = i32x4.splat(0);
   let y0 = f32x4.splat(0), y1 = y0, y2 = y0, y3 = y0;
   for (; n > 0; n--) {
-    const d0 = f.d<G0>(w), d1 = f.d<G1>(w), d2 = f.d<G2>(w), d3 = f.d<G3>(w);
-    const e0 = fmt.dmin<F, G0>(w), e1 = fmt.dmin<F, G1>(w), e2 = fmt.dmin<F, G2>(w), e3 = fmt.dmin<F, G3>(w);
-    let sub = 0;
+    const block = a;
+    let sub = 0, i0 = zero, i1 = zero, i2 = zero, i3 = zero;
     do {
       const h = fmt.high<F>(w, sub), end = a + ACT_BLOCK;
-      const da = v128.load32_splat(a, ACT_D), dsum = v128.load32_splat(a, ACT_DSUM);
       const pair = i16x8.add(v128.load32_splat(a, ACT_PAIRS0), v128.load32_splat(a, ACT_PAIRS1));
       const start = dot.init(fmt.offset<F>(pair));
       let s0 = start, s1 = start, s2 = start, s3 = start;
@@ -38,26 +38,57 @@ export function gemv<F, D>(w: usize, n: i32, a: usize, y: usize): void {
         q += fmt.quad_bytes<F>();
         a += 4 * ACT_QUANT;
       }
-      let i0 = dot.sum(s0, ones), i1 = dot.sum(s1, ones), i2 = dot.sum(s2, ones), i3 = dot.sum(s3, ones);
-      if (fmt.biased<F>()) {
-        const back = i32x4.shl(i32x4.extadd_pairwise_i16x8_s(pair), 4);
-        i0 = i32x4.sub(i0, back), i1 = i32x4.sub(i1, back), i2 = i32x4.sub(i2, back), i3 = i32x4.sub(i3, back);
-      }
-      const sc = fmt.sc<F>(w, sub);
-      y0 = madd(f32x4.convert_i32x4_s(i0), f32x4.mul(fmt.factor<F, G0>(d0, sc), da), y0);
-      y1 = madd(f32x4.convert_i32x4_s(i1), f32x4.mul(fmt.factor<F, G1>(d1, sc), da), y1);
-      y2 = madd(f32x4.convert_i32x4_s(i2), f32x4.mul(fmt.factor<F, G2>(d2, sc), da), y2);
-      y3 = madd(f32x4.convert_i32x4_s(i3), f32x4.mul(fmt.factor<F, G3>(d3, sc), da), y3);
-      if (fmt.has_min<F>()) {
-        const mn = fmt.mn<F>(w, sub);
-        y0 = madd(fmt.factor<F, G0>(e0, mn), dsum, y0), y1 = madd(fmt.factor<F, G1>(e1, mn), dsum, y1);
-        y2 = madd(fmt.factor<F, G2>(e2, mn), dsum, y2), y3 = madd(fmt.factor<F, G3>(e3, mn), dsum, y3);
-      }
       a = end;
-    } while (fmt.subs<F>() > 1 && ++sub < fmt.subs<F>());
+      const sc = fmt.sc<F>(w, sub);
+      if (fmt.super_block<F>()) {
+        i0 = add_scaled<F, D, G0>(i0, s0, start, sc), i1 = add_scaled<F, D, G1>(i1, s1, start, sc);
+        i2 = add_scaled<F, D, G2>(i2, s2, start, sc), i3 = add_scaled<F, D, G3>(i3, s3, start, sc);
+      } else {
+        i0 = dot.sum(s0, ones), i1 = dot.sum(s1, ones), i2 = dot.sum(s2, ones), i3 = dot.sum(s3, ones);
+        if (fmt.biased<F>()) {
+          const back = i32x4.shl(i32x4.extadd_pairwise_i16x8_s(pair), 4);
+          i0 = i32x4.sub(i0, back), i1 = i32x4.sub(i1, back), i2 = i32x4.sub(i2, back), i3 = i32x4.sub(i3, back);
+        }
+      }
+    } while (fmt.super_block<F>() && ++sub < fmt.subs<F>());
+    const da = v128.load32_splat(block, ACT_D);
+    if (fmt.super_block<F>()) {
+      y0 = fmt.add_super_block(y0, i0, fmt.block_d<F, G0>(w), da), y1 = fmt.add_super_block(y1, i1, fmt.block_d<F, G1>(w), da);
+      y2 = fmt.add_super_block(y2, i2, fmt.block_d<F, G2>(w), da), y3 = fmt.add_super_block(y3, i3, fmt.block_d<F, G3>(w), da);
+      if (fmt.has_min<F>()) {
+        i0 = zero, i1 = zero, i2 = zero, i3 = zero, sub = 0;
+        for (let p = block + ACT_BLOCK + ACT_D; sub < 8; p += 2 * ACT_BLOCK) {
+          const sums = v128.load32_splat(p), v = fmt.mn<F>(w, sub), z = fmt.mn<F>(w, sub + 1);
+          i0 = i32x4.add(i0, i32x4.dot_i16x8_s(k_min<G0>(v), sums)), i1 = i32x4.add(i1, i32x4.dot_i16x8_s(k_min<G1>(v), sums));
+          i2 = i32x4.add(i2, i32x4.dot_i16x8_s(k_min<G2>(z), sums)), i3 = i32x4.add(i3, i32x4.dot_i16x8_s(k_min<G3>(z), sums));
+          sub += 2;
+        }
+        y0 = fmt.add_super_block(y0, i0, fmt.block_dmin<F, G0>(w), da), y1 = fmt.add_super_block(y1, i1, fmt.block_dmin<F, G1>(w), da);
+        y2 = fmt.add_super_block(y2, i2, fmt.block_dmin<F, G2>(w), da), y3 = fmt.add_super_block(y3, i3, fmt.block_dmin<F, G3>(w), da);
+      }
+    } else {
+      y0 = madd(f32x4.convert_i32x4_s(i0), f32x4.mul(f.d<G0>(w), da), y0);
+      y1 = madd(f32x4.convert_i32x4_s(i1), f32x4.mul(f.d<G1>(w), da), y1);
+      y2 = madd(f32x4.convert_i32x4_s(i2), f32x4.mul(f.d<G2>(w), da), y2);
+      y3 = madd(f32x4.convert_i32x4_s(i3), f32x4.mul(f.d<G3>(w), da), y3);
+      if (fmt.has_min<F>()) {
+        const dsum = v128.load32_splat(block, ACT_DSUM);
+        y0 = madd(fmt.dmin<F, G0>(w), dsum, y0), y1 = madd(fmt.dmin<F, G1>(w), dsum, y1);
+        y2 = madd(fmt.dmin<F, G2>(w), dsum, y2), y3 = madd(fmt.dmin<F, G3>(w), dsum, y3);
+      }
+    }
     w += f.bytes();
   }
   store_sums(y, y0, y1, y2, y3);
+}
+
+/** A run's sums s times its scales onto i. start: what they began at, which the formats that say `biased` get back. */
+// @ts-ignore: decorator
+@inline
+function add_scaled<F, D, G>(i: v128, s: v128, start: v128, sc: v128): v128 {
+  const dot = changetype<D>(0), factors = fmt.scale<F, G>(sc);
+  i = i32x4.add(i, dot.scaled(s, factors));
+  return fmt.biased<F>() ? i32x4.sub(i, dot.scaled(start, factors)) : i;
 }
 
 /** One quad of group G onto its sums. */

@@ -5,17 +5,16 @@
  * odd lane the second, and one product with both scales side by side makes the integer sum of the run. Codes are packed in that order
  * (packed/halves.ts), and activations are put into it once for all rows of a call:
  *
- *   run: | words 0..7: quants 2w, 2w + 1 of either half (32) | d f32 | negated sums of both halves 2 x i16 | (8) |
+ *   run: | words 0..7: quants 2w, 2w + 1 of either half (32) | d f32 | sums of both halves 2 x i16 | (8) |
  *
- * What counts on x64 is operations of the vector unit: 148 for a run of 16 rows, where two sums of either half (gemv_w16.ts, other builds) take
- * 178 and q4_0 has 146: 34 against 29 GMAC/s, q4_0 40 (Zen 4, Node 24). The same f32 operations as gemv_w16.ts and gemm.ts, in the same order.
+ * What counts on x64 is operations of the vector unit: about 130 for a run of 16 rows, where q4_0 has 146 and two sums of either half (gemv_w16.ts,
+ * other builds) take 30 more. The same f32 operations as gemv_w16.ts and gemm.ts, in the same order.
  */
-import { ACT_BLOCK, ACT_D, ACT_PAIRS0, ACT_QUANTS } from './act';
+import { ACT_BLOCK, ACT_D, ACT_QUANTS, ACT_SUMS } from './act';
 import { G0, G1, G2, G3, ROWS, store_sums } from './packed/group';
 import { Q2_K } from './packed/q2_K';
-import { held_ones, madd } from './simd';
+import { add_super_block } from './packed/format';
 
-const SUMS: usize = ACT_QUANTS + 4;
 /** Super-blocks whose activations are put in order at a time: 48 KB. */
 const MOST: i32 = 128;
 
@@ -34,13 +33,11 @@ export function column_q2_K(w: usize, n: i32, row0: i32, row1: i32, a: usize, y:
 
 /** n runs of activations at a to p. */
 function put_in_order(a: usize, n: i32, p: usize): void {
-  const ones = held_ones();
   for (; n > 0; n--) {
-    const first = v128.load(a), second = v128.load(a, 16), sums = i32x4.dot_i16x8_s(v128.load64_zero(a, ACT_PAIRS0), ones);
+    const first = v128.load(a), second = v128.load(a, 16);
     v128.store(p, v128.shuffle<i16>(first, second, 0, 8, 1, 9, 2, 10, 3, 11));
     v128.store(p, v128.shuffle<i16>(first, second, 4, 12, 5, 13, 6, 14, 7, 15), 16);
-    store<i32>(p, load<i32>(a, ACT_D), ACT_D);
-    store<i32>(p, i32x4.extract_lane(i16x8.narrow_i32x4_s(sums, sums), 0), SUMS);
+    store<u64>(p, load<u64>(a, ACT_D), ACT_D);
     a += ACT_BLOCK;
     p += ACT_BLOCK;
   }
@@ -52,44 +49,55 @@ function gemv_q2_K(w: usize, n: i32, a: usize, y: usize, more: bool): void {
   let y0 = f32x4.splat(0), y1 = y0, y2 = y0, y3 = y0;
   if (more) y0 = v128.load(y), y1 = v128.load(y, 16), y2 = v128.load(y, 32), y3 = v128.load(y, 48);
   for (; n > 0; n--) {
-    const d0 = f.half_d<G0>(w), d1 = f.half_d<G1>(w), d2 = f.half_d<G2>(w), d3 = f.half_d<G3>(w);
-    const e0 = f.half_m<G0>(w), e1 = f.half_m<G1>(w), e2 = f.half_m<G2>(w), e3 = f.half_m<G3>(w);
+    const da = v128.load32_splat(a, ACT_D), zero = i32x4.splat(0);
+    let i0 = zero, i1 = zero, i2 = zero, i3 = zero, n0 = zero, n1 = zero, n2 = zero, n3 = zero;
     for (let sub = 0; sub < 8; sub++) {
-      const da = v128.load32_splat(a, ACT_D), sums = v128.load32_splat(a, SUMS);
-      let s0 = i32x4.splat(0), s1 = s0, s2 = s0, s3 = s0, u0 = s0, u1 = s0, u2 = s0, u3 = s0, p = a, q = f.quads(w, sub);
-      // A loop, as in gemv_w16.ts.
-      for (const end = a + ACT_QUANTS; p != end; p += 16) {
-        let x = v128.load32_splat(p), z = v128.load32_splat(p, 4);
-        let v0 = v128.load(q), v1 = v128.load(q, 16), v2 = v128.load(q, 32), v3 = v128.load(q, 48);
-        s0 = onto(s0, x, v128.and(v0, m)), u0 = onto(u0, z, v128.and(v0, m2)), s1 = onto(s1, x, v128.and(v1, m)), u1 = onto(u1, z, v128.and(v1, m2));
-        s2 = onto(s2, x, v128.and(v2, m)), u2 = onto(u2, z, v128.and(v2, m2)), s3 = onto(s3, x, v128.and(v3, m)), u3 = onto(u3, z, v128.and(v3, m2));
+      let p = a, q = f.quads(w, sub);
+      let x = v128.load32_splat(p), z = v128.load32_splat(p, 4);
+      let v0 = v128.load(q), v1 = v128.load(q, 16), v2 = v128.load(q, 32), v3 = v128.load(q, 48);
+      let s0 = dot(x, v0, m), u0 = dot(z, v0, m2), s1 = dot(x, v1, m), u1 = dot(z, v1, m2);
+      let s2 = dot(x, v2, m), u2 = dot(z, v2, m2), s3 = dot(x, v3, m), u3 = dot(z, v3, m2);
+      // A loop, as in gemv_w16.ts, and its first half before it: 8 additions less.
+      for (const end = a + ACT_QUANTS; ; ) {
         x = v128.load32_splat(p, 8), z = v128.load32_splat(p, 12);
         v0 = i16x8.shr_u(v0, 4), v1 = i16x8.shr_u(v1, 4), v2 = i16x8.shr_u(v2, 4), v3 = i16x8.shr_u(v3, 4);
-        s0 = onto(s0, x, v128.and(v0, m)), u0 = onto(u0, z, v128.and(v0, m2)), s1 = onto(s1, x, v128.and(v1, m)), u1 = onto(u1, z, v128.and(v1, m2));
-        s2 = onto(s2, x, v128.and(v2, m)), u2 = onto(u2, z, v128.and(v2, m2)), s3 = onto(s3, x, v128.and(v3, m)), u3 = onto(u3, z, v128.and(v3, m2));
+        s0 = i16x8.add(s0, dot(x, v0, m)), u0 = i16x8.add(u0, dot(z, v0, m2)), s1 = i16x8.add(s1, dot(x, v1, m)), u1 = i16x8.add(u1, dot(z, v1, m2));
+        s2 = i16x8.add(s2, dot(x, v2, m)), u2 = i16x8.add(u2, dot(z, v2, m2)), s3 = i16x8.add(s3, dot(x, v3, m)), u3 = i16x8.add(u3, dot(z, v3, m2));
+        p += 16;
+        if (p == end) break;
         q += 64;
+        x = v128.load32_splat(p), z = v128.load32_splat(p, 4);
+        v0 = v128.load(q), v1 = v128.load(q, 16), v2 = v128.load(q, 32), v3 = v128.load(q, 48);
+        s0 = i16x8.add(s0, dot(x, v0, m)), u0 = i16x8.add(u0, dot(z, v0, m2)), s1 = i16x8.add(s1, dot(x, v1, m)), u1 = i16x8.add(u1, dot(z, v1, m2));
+        s2 = i16x8.add(s2, dot(x, v2, m)), u2 = i16x8.add(u2, dot(z, v2, m2)), s3 = i16x8.add(s3, dot(x, v3, m)), u3 = i16x8.add(u3, dot(z, v3, m2));
       }
-      const sc01 = f.half_scales(w, sub), sc23 = f.half_scales(w + 16, sub);
-      y0 = run<G0>(y0, d0, e0, s0, u0, sc01, sums, da);
-      y1 = run<G1>(y1, d1, e1, s1, u1, sc01, sums, da);
-      y2 = run<G2>(y2, d2, e2, s2, u2, sc23, sums, da);
-      y3 = run<G3>(y3, d3, e3, s3, u3, sc23, sums, da);
+      const sums = v128.load32_splat(a, ACT_SUMS), sc01 = f.half_scales(w, sub), sc23 = f.half_scales(w + 16, sub);
+      i0 = run<G0>(i0, s0, u0, sc01), i1 = run<G1>(i1, s1, u1, sc01), i2 = run<G2>(i2, s2, u2, sc23), i3 = run<G3>(i3, s3, u3, sc23);
+      n0 = minima<G0>(n0, sc01, sums), n1 = minima<G1>(n1, sc01, sums), n2 = minima<G2>(n2, sc23, sums), n3 = minima<G3>(n3, sc23, sums);
       a += ACT_BLOCK;
     }
+    y0 = add_super_block(add_super_block(y0, i0, f.half_d<G0>(w), da), n0, f.half_m<G0>(w), da);
+    y1 = add_super_block(add_super_block(y1, i1, f.half_d<G1>(w), da), n1, f.half_m<G1>(w), da);
+    y2 = add_super_block(add_super_block(y2, i2, f.half_d<G2>(w), da), n2, f.half_m<G2>(w), da);
+    y3 = add_super_block(add_super_block(y3, i3, f.half_d<G3>(w), da), n3, f.half_m<G3>(w), da);
     w += f.bytes();
   }
   store_sums(y, y0, y1, y2, y3);
 }
 
+/** A word of activations in every row times the codes of v under a mask. */
 // @ts-ignore: decorator
 @inline
-function onto(s: v128, a: v128, w: v128): v128 { return i16x8.add(s, i16x8.relaxed_dot_i8x16_i7x16_s(a, w)); }
+function dot(a: v128, v: v128, m: v128): v128 { return i16x8.relaxed_dot_i8x16_i7x16_s(a, v128.and(v, m)); }
 
 /** One run's sums, of even words s and of odd ones u, onto those of group G. */
 // @ts-ignore: decorator
 @inline
-function run<G>(y: v128, d: v128, e: v128, s: v128, u: v128, sc: v128, sums: v128, da: v128): v128 {
+function run<G>(i: v128, s: v128, u: v128, sc: v128): v128 {
   const f = changetype<Q2_K>(0);
-  const i = i32x4.dot_i16x8_s(i16x8.add(s, i16x8.shr_s(u, f.up())), f.half_scale<G>(sc)), mins = i32x4.dot_i16x8_s(f.half_min<G>(sc), sums);
-  return madd(madd(f32x4.convert_i32x4_s(i), d, f32x4.mul(f32x4.convert_i32x4_s(mins), e)), da, y);
+  return i32x4.add(i, i32x4.dot_i16x8_s(i16x8.add(s, i16x8.shr_s(u, f.up())), f.half_scale<G>(sc)));
 }
+
+// @ts-ignore: decorator
+@inline
+function minima<G>(n: v128, sc: v128, sums: v128): v128 { return i32x4.add(n, i32x4.dot_i16x8_s(changetype<Q2_K>(0).half_min<G>(sc), sums)); }

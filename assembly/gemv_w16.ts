@@ -2,15 +2,13 @@
  * gemv.ts for formats with a scale for every 16 weights (q3_K, q6_K, and q2_K outside gemv_q2_K.ts): one activation row times 16 packed rows.
  * Two sums of every group, one for either half of a run, and four quants at a time stay in registers.
  *
- * For each output and run of 32: acc = madd(float(isum), d_w * d_a, acc); with minima acc = madd(d_w * float(isum) + dmin_w * float(msum), d_a, acc).
- * Integer sums take both halves with their scales. gemm.ts does the same operations in the same order.
+ * A super-block's integer sums take all halves with their scales; add_super_block's step ends it. gemm.ts does the same operations in the same order.
  */
-import { ACT_BLOCK, ACT_D, ACT_PAIRS0, ACT_PAIRS1 } from './act';
+import { ACT_BLOCK, ACT_D, ACT_PAIRS0, ACT_PAIRS1, ACT_SUMS } from './act';
 import { ACT_QUANT } from './dot';
 import * as fmt from './packed/format';
 import { G0, G1, G2, G3, store_sums } from './packed/group';
-import { group_mins, group_scale, fourth, half_sums, onto } from './packed/w16';
-import { madd } from './simd';
+import { fourth, group_mins, onto } from './packed/w16';
 
 /** Bytes of 16 quants, and of 4. */
 const HALF: usize = 16 * ACT_QUANT;
@@ -21,10 +19,10 @@ export function gemv_w16<F, D>(w: usize, n: i32, a: usize, y: usize): void {
   const f = changetype<F>(0), m = fmt.mask<F>(), m2 = fmt.mask2<F>();
   let y0 = f32x4.splat(0), y1 = y0, y2 = y0, y3 = y0;
   for (; n > 0; n--) {
-    const d0 = f.d<G0>(w), d1 = f.d<G1>(w), d2 = f.d<G2>(w), d3 = f.d<G3>(w);
-    const e0 = fmt.dmin<F, G0>(w), e1 = fmt.dmin<F, G1>(w), e2 = fmt.dmin<F, G2>(w), e3 = fmt.dmin<F, G3>(w);
+    const da = v128.load32_splat(a, ACT_D), zero = i32x4.splat(0);
+    let i0 = zero, i1 = zero, i2 = zero, i3 = zero, n0 = zero, n1 = zero, n2 = zero, n3 = zero;
     for (let sub = 0; sub < 8; sub++) {
-      const da = v128.load32_splat(a, ACT_D), pair0 = v128.load32_splat(a, ACT_PAIRS0), pair1 = v128.load32_splat(a, ACT_PAIRS1);
+      const pair0 = v128.load32_splat(a, ACT_PAIRS0), pair1 = v128.load32_splat(a, ACT_PAIRS1);
       let s0 = changetype<D>(0).init(fmt.offset<F>(pair0)), u0 = changetype<D>(0).init(fmt.offset<F>(i16x8.shl(pair1, f.up())));
       let s1 = s0, s2 = s0, s3 = s0, u1 = u0, u2 = u0, u3 = u0, p = a, q = f.quads(w, sub);
       // A loop, not unrolled: unrolled, all of a group's work comes together and the quants do not stay in registers (q2_K on Node 24: 28 against 30 GMAC/s).
@@ -49,21 +47,29 @@ export function gemv_w16<F, D>(w: usize, n: i32, a: usize, y: usize): void {
         const x = v128.load32_splat(p), z = v128.load32_splat(p, HALF);
         q -= 192;
         let v = fourth<G0>(q);
-        s0 = onto<D>(s0, x, p, v128.and(v, m)), u0 = onto<D>(u0, z, p + HALF, v128.and(second_fourth<F, G0>(q, v), m2));
+        s0 = onto<D>(s0, x, p, part<F>(v, m)), u0 = onto<D>(u0, z, p + HALF, part<F>(second_fourth<F, G0>(q, v), m2));
         v = fourth<G1>(q);
-        s1 = onto<D>(s1, x, p, v128.and(v, m)), u1 = onto<D>(u1, z, p + HALF, v128.and(second_fourth<F, G1>(q, v), m2));
+        s1 = onto<D>(s1, x, p, part<F>(v, m)), u1 = onto<D>(u1, z, p + HALF, part<F>(second_fourth<F, G1>(q, v), m2));
         v = fourth<G2>(q);
-        s2 = onto<D>(s2, x, p, v128.and(v, m)), u2 = onto<D>(u2, z, p + HALF, v128.and(second_fourth<F, G2>(q, v), m2));
+        s2 = onto<D>(s2, x, p, part<F>(v, m)), u2 = onto<D>(u2, z, p + HALF, part<F>(second_fourth<F, G2>(q, v), m2));
         v = fourth<G3>(q);
-        s3 = onto<D>(s3, x, p, v128.and(v, m)), u3 = onto<D>(u3, z, p + HALF, v128.and(second_fourth<F, G3>(q, v), m2));
+        s3 = onto<D>(s3, x, p, part<F>(v, m)), u3 = onto<D>(u3, z, p + HALF, part<F>(second_fourth<F, G3>(q, v), m2));
       }
       const sc = f.sc(w, sub << 1), tc = f.sc(w, sub << 1 | 1);
-      const mn0 = fmt.mn<F>(w, sub << 1), mn1 = fmt.mn<F>(w, sub << 1 | 1), sums = fmt.has_min<F>() ? half_sums(pair0, pair1) : da;
-      y0 = run<F, D, G0>(y0, d0, e0, s0, u0, sc, tc, mn0, mn1, sums, da);
-      y1 = run<F, D, G1>(y1, d1, e1, s1, u1, sc, tc, mn0, mn1, sums, da);
-      y2 = run<F, D, G2>(y2, d2, e2, s2, u2, sc, tc, mn0, mn1, sums, da);
-      y3 = run<F, D, G3>(y3, d3, e3, s3, u3, sc, tc, mn0, mn1, sums, da);
+      i0 = run<F, D, G0>(i0, s0, u0, sc, tc), i1 = run<F, D, G1>(i1, s1, u1, sc, tc);
+      i2 = run<F, D, G2>(i2, s2, u2, sc, tc), i3 = run<F, D, G3>(i3, s3, u3, sc, tc);
+      if (fmt.has_min<F>()) {
+        const sums = v128.load32_splat(a, ACT_SUMS), v = fmt.mn<F>(w, sub << 1), z = fmt.mn<F>(w, sub << 1 | 1);
+        n0 = i32x4.add(n0, i32x4.dot_i16x8_s(group_mins<G0>(v, z), sums)), n1 = i32x4.add(n1, i32x4.dot_i16x8_s(group_mins<G1>(v, z), sums));
+        n2 = i32x4.add(n2, i32x4.dot_i16x8_s(group_mins<G2>(v, z), sums)), n3 = i32x4.add(n3, i32x4.dot_i16x8_s(group_mins<G3>(v, z), sums));
+      }
       a += ACT_BLOCK;
+    }
+    y0 = fmt.add_super_block(y0, i0, fmt.block_d<F, G0>(w), da), y1 = fmt.add_super_block(y1, i1, fmt.block_d<F, G1>(w), da);
+    y2 = fmt.add_super_block(y2, i2, fmt.block_d<F, G2>(w), da), y3 = fmt.add_super_block(y3, i3, fmt.block_d<F, G3>(w), da);
+    if (fmt.has_min<F>()) {
+      y0 = fmt.add_super_block(y0, n0, fmt.dmin<F, G0>(w), da), y1 = fmt.add_super_block(y1, n1, fmt.dmin<F, G1>(w), da);
+      y2 = fmt.add_super_block(y2, n2, fmt.dmin<F, G2>(w), da), y3 = fmt.add_super_block(y3, n3, fmt.dmin<F, G3>(w), da);
     }
     w += f.bytes();
   }
@@ -84,13 +90,15 @@ function second<F, G>(q: usize, v: v128): v128 { return fmt.apart<F>() ? v128.lo
 @inline
 function second_fourth<F, G>(q: usize, v: v128): v128 { return fmt.apart<F>() ? fourth<G>(q + 192) : v; }
 
-/** One run's sums of both halves onto those of group G. */
+/** Quad 3 comes without other bits, but for those of the other half. */
 // @ts-ignore: decorator
 @inline
-function run<F, D, G>(y: v128, d: v128, e: v128, s: v128, u: v128, sc: v128, tc: v128, mn0: v128, mn1: v128, sums: v128, da: v128): v128 {
-  const dot = changetype<D>(0), high = dot.scaled(u, group_scale<G>(tc));
-  const i = f32x4.convert_i32x4_s(i32x4.add(dot.scaled(s, group_scale<G>(sc)), changetype<F>(0).up() > 0 ? i32x4.shr_s(high, changetype<F>(0).up()) : high));
-  if (!fmt.has_min<F>()) return madd(i, f32x4.mul(d, da), y);
-  const mins = f32x4.convert_i32x4_s(i32x4.dot_i16x8_s(group_mins<G>(mn0, mn1), sums));
-  return madd(madd(i, d, f32x4.mul(mins, e)), da, y);
+function part<F>(v: v128, m: v128): v128 { return fmt.apart<F>() ? v : v128.and(v, m); }
+
+/** One run's sums of both halves, with their scales, onto those of group G. */
+// @ts-ignore: decorator
+@inline
+function run<F, D, G>(i: v128, s: v128, u: v128, sc: v128, tc: v128): v128 {
+  const dot = changetype<D>(0), high = dot.scaled(u, fmt.scale<F, G>(tc));
+  return i32x4.add(i32x4.add(i, dot.scaled(s, fmt.scale<F, G>(sc))), changetype<F>(0).up() > 0 ? i32x4.shr_s(high, changetype<F>(0).up()) : high);
 }

@@ -60,8 +60,8 @@ function gemv_wide<F, D>(w: usize, n: i32, a: usize, y: usize, more: bool): void
   let y0 = f32x4.splat(0), y1 = y0, y2 = y0, y3 = y0;
   if (more) y0 = v128.load(y), y1 = v128.load(y, 16), y2 = v128.load(y, 32), y3 = v128.load(y, 48);
   for (; n > 0; n--) {
-    const d0 = f.d<G0>(w), d1 = f.d<G1>(w), d2 = f.d<G2>(w), d3 = f.d<G3>(w);
-    let sub = 0;
+    const da = v128.load32_splat(a, SCALE);
+    let sub = 0, i0 = none, i1 = none, i2 = none, i3 = none;
     do {
       let s0 = v128.load32_splat(a, START), s1 = s0, s2 = s0, s3 = s0, p = a, q = f.quads(w, sub);
       for (const end = a + SIGNS; p != end; p += 8) {
@@ -75,14 +75,24 @@ function gemv_wide<F, D>(w: usize, n: i32, a: usize, y: usize, more: bool): void
         s2 = dot.wide(s2, x, v128.xor(fmt.hi<F>(v2, none, m, m2), s), ones), s3 = dot.wide(s3, x, v128.xor(fmt.hi<F>(v3, none, m, m2), s), ones);
         q += fmt.quad_bytes<F>();
       }
-      const da = v128.load32_splat(a, SCALE), sc = fmt.sc<F>(w, sub);
-      y0 = madd(f32x4.convert_i32x4_s(s0), f32x4.mul(fmt.factor<F, G0>(d0, sc), da), y0);
-      y1 = madd(f32x4.convert_i32x4_s(s1), f32x4.mul(fmt.factor<F, G1>(d1, sc), da), y1);
-      y2 = madd(f32x4.convert_i32x4_s(s2), f32x4.mul(fmt.factor<F, G2>(d2, sc), da), y2);
-      y3 = madd(f32x4.convert_i32x4_s(s3), f32x4.mul(fmt.factor<F, G3>(d3, sc), da), y3);
+      const sc = fmt.sc<F>(w, sub);
+      i0 = add_run<F, G0>(i0, s0, sc), i1 = add_run<F, G1>(i1, s1, sc), i2 = add_run<F, G2>(i2, s2, sc), i3 = add_run<F, G3>(i3, s3, sc);
       a += RUN;
-    } while (fmt.subs<F>() > 1 && ++sub < fmt.subs<F>());
+    } while (fmt.super_block<F>() && ++sub < fmt.subs<F>());
+    y0 = add_block<F>(y0, i0, f.d<G0>(w), da), y1 = add_block<F>(y1, i1, f.d<G1>(w), da);
+    y2 = add_block<F>(y2, i2, f.d<G2>(w), da), y3 = add_block<F>(y3, i3, f.d<G3>(w), da);
     w += f.bytes();
   }
   store_sums(y, y0, y1, y2, y3);
+}
+
+/** A run's sums: a block's, or with their scales onto the super-block's. */
+// @ts-ignore: decorator
+@inline
+function add_run<F, G>(i: v128, s: v128, sc: v128): v128 { return fmt.super_block<F>() ? i32x4.add(i, i32x4.mul(s, fmt.scale<F, G>(sc))) : s; }
+
+// @ts-ignore: decorator
+@inline
+function add_block<F>(y: v128, i: v128, d: v128, da: v128): v128 {
+  return fmt.super_block<F>() ? fmt.add_super_block(y, i, d, da) : madd(f32x4.convert_i32x4_s(i), f32x4.mul(d, da), y);
 }

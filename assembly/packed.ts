@@ -2,6 +2,7 @@
  * Packed weights as the engine sees them: which types there are, packing, reading a row back, and the product.
  * A format is a class (packed/<type>.ts); gemv.ts and gemm.ts are the loops.
  */
+import { TYPE_ACT, TYPE_ACT_K } from './act';
 import { DotI16, DotI32, DotWide } from './dot';
 import { mul_mat_of } from './gemm';
 import { PACKED_SCRATCH, mul_mat_f32, repack_f32, row_of_f32 } from './gemm_f32';
@@ -34,9 +35,10 @@ export function mul_mat_packed_scratch(): usize {
   return PACKED_SCRATCH;
 }
 
-/** Whether a packed product of this type takes its activations as f32 rows; all others want quantize_act's. */
-export function packed_takes_f32(type: u32): bool {
-  return type == id.F32 || type == id.F16 || type == id.BF16;
+/** What a packed product of this type takes its activations as: F32 rows, or quantize_act's of one type or the other. */
+export function packed_act_type(type: u32): u32 {
+  if (type == id.F32 || type == id.F16 || type == id.BF16) return id.F32;
+  return (type >= id.Q2_K && type <= id.Q6_K) || type == id.IQ4_XS ? TYPE_ACT_K : TYPE_ACT;
 }
 
 /** Whether tensors of this ggml type can be packed into blocks (rows of a multiple of the block, activations of quantize_act). */
@@ -92,8 +94,7 @@ export function packed_row(type: u32, w: usize, ne00: i32, row: i32, y: usize): 
 
 /**
  * dst[col * dst_stride + row * 4] = row . activation row col, for rows [row0, row1) and ncols columns.
- * row0 is a multiple of 16, row1 one too or the tensor's number of rows. act: rows made by quantize_act (f32 rows
- * where packed_takes_f32), act_stride bytes apart.
+ * row0 is a multiple of 16, row1 one too or the tensor's number of rows. act: rows of packed_act_type, act_stride bytes apart.
  * dst is f32, dst_stride in bytes. scratch: mul_mat_packed_scratch() bytes of this thread's own.
  * kept: the call before had the same activations, one column, and this scratch: what it made of them there is used again.
  * Each output has the same bits for any ncols, row0 and row1.

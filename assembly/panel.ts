@@ -1,14 +1,20 @@
 /**
  * What the GEMM makes of packed weights once for all columns: 16 rows x KC weights as two panels of 8 rows, runs of 32 weights in order.
  *
- *   run: | codes (8 steps of 4 k, 2 groups of rows alternating; words: 16 steps of 2 k) | d (2 x 16) | minima |
- *   with 16-wide scales: | codes of k 0..15 | their integer scales (2 x 16) | codes of k 16..31 | scales | d | minima of both halves, dmin |
+ *   run: | codes (8 steps of 4 k, 2 groups of rows alternating; words: 16 steps of 2 k) | d (2 x 16) | minima (2 x 16) |
+ *
+ * In super-blocks a run has integer scales in d's place; with 16-wide scales each half of its codes has them. Behind the eighth run:
+ *
+ *   | minima of two runs, or with 16-wide scales of the halves of a run, as i16 (4 or 8 times 2 x 16) | d (2 x 16) | dmin (2 x 16) |
+ *
+ * 8-bit codes as words have their scales multiplied in already (level * sc fits i16).
  */
 import { ACT_QUANT } from './dot';
 import * as fmt from './packed/format';
 import { G0, G1, G2, G3 } from './packed/group';
-import { code, group_mins, group_scale } from './packed/w16';
-import { CODES_WIDE, mask_wide, put_wide } from './packed/wide';
+import { code, group_mins } from './packed/w16';
+import { k_min } from './packed/k_scales';
+import { CODES_WIDE, WORDS, mask_wide, put_wide } from './packed/wide';
 
 /** Weights of a row unpacked at a time. */
 export const KC: i32 = 512;
@@ -17,11 +23,18 @@ export const KC: i32 = 512;
 export const CODES: usize = 256 * ACT_QUANT;
 /** At most: codes, d, two integer scales, two minima. */
 export const PANEL: usize = <usize>(KC >> 5) * (CODES + 256 + 32);
-/** Bytes of a run's minima in the panel. */
+/** Whether 8-bit codes are words with their scales in them. */
 // @ts-ignore: decorator
 @inline
-export function mins<F>(): usize {
-  return fmt.has_min<F>() ? fmt.w16<F>() ? 64 : 32 : 0;
+export function scaled_words<F>(): bool {
+  return WORDS && fmt.wide<F>() && fmt.super_block<F>();
+}
+
+/** Vectors of a group's minima in a super-block. */
+// @ts-ignore: decorator
+@inline
+export function mins<F>(): i32 {
+  return fmt.has_min<F>() ? fmt.w16<F>() ? 8 : 4 : 0;
 }
 
 /** n blocks of 16 packed rows at w to the two halves of a panel. */
@@ -30,22 +43,37 @@ export function unpack<F, D>(w: usize, n: i32, panel: usize): void {
     for (let sub = 0; sub < fmt.subs<F>(); sub++) {
       // A loop over the groups where only addresses differ; four copies of the rest (code size).
       for (let g: usize = 0; g < 4; g++) unpack_codes<F, D>(w, sub, g << 4, panel + (g & 1) * 16 + (g >> 1) * PANEL);
-      const sc = fmt.sc<F>(w, fmt.w16<F>() ? sub << 1 : sub), mn = fmt.mn<F>(w, fmt.w16<F>() ? sub << 1 : sub);
-      unpack_factors<F, G0>(w, sub, sc, mn, panel);
-      unpack_factors<F, G1>(w, sub, sc, mn, panel + 16);
-      unpack_factors<F, G2>(w, sub, sc, mn, panel + PANEL);
-      unpack_factors<F, G3>(w, sub, sc, mn, panel + PANEL + 16);
+      if (fmt.super_block<F>()) {
+        const sc = fmt.sc<F>(w, fmt.w16<F>() ? sub << 1 : sub), tc = fmt.w16<F>() ? fmt.sc<F>(w, sub << 1 | 1) : sc;
+        unpack_scales<F, G0>(sc, tc, panel);
+        unpack_scales<F, G1>(sc, tc, panel + 16);
+        unpack_scales<F, G2>(sc, tc, panel + PANEL);
+        unpack_scales<F, G3>(sc, tc, panel + PANEL + 16);
+      }
       panel += run_bytes<F>();
     }
+    for (let i = 0; i < mins<F>() && fmt.super_block<F>(); i++) {
+      const v = fmt.mn<F>(w, i << 1), z = fmt.mn<F>(w, i << 1 | 1);
+      v128.store(panel, fmt.w16<F>() ? group_mins<G0>(v, z) : k_min<G0>(v));
+      v128.store(panel, fmt.w16<F>() ? group_mins<G1>(v, z) : k_min<G1>(v), 16);
+      v128.store(panel + PANEL, fmt.w16<F>() ? group_mins<G2>(v, z) : k_min<G2>(z));
+      v128.store(panel + PANEL, fmt.w16<F>() ? group_mins<G3>(v, z) : k_min<G3>(z), 16);
+      panel += 32;
+    }
+    unpack_factors<F, G0>(w, panel);
+    unpack_factors<F, G1>(w, panel + 16);
+    unpack_factors<F, G2>(w, panel + PANEL);
+    unpack_factors<F, G3>(w, panel + PANEL + 16);
+    panel += fmt.has_min<F>() ? 64 : 32;
     w += changetype<F>(0).bytes();
   }
 }
 
-/** Bytes of a run in a panel. */
+/** Bytes of a run's codes and integer scales in a panel. */
 // @ts-ignore: decorator
 @inline
 function run_bytes<F>(): usize {
-  return (fmt.wide<F>() ? CODES_WIDE : CODES) + (fmt.w16<F>() ? 96 : 32) + mins<F>();
+  return (fmt.wide<F>() ? CODES_WIDE : CODES) + (!fmt.super_block<F>() || scaled_words<F>() ? 0 : fmt.w16<F>() ? 64 : 32);
 }
 
 /** Codes of the group `group` bytes into each quad. */
@@ -75,21 +103,26 @@ function unpack_codes<F, D>(w: usize, sub: i32, group: usize, p: usize): void {
   }
 }
 
-/** Scales and minima of group G; sc, mn: of the run, with w16 of its first half. */
+/** Integer scales of group G in a run: sc, with w16 of its first half, and tc of its second. */
 // @ts-ignore: decorator
 @inline
-function unpack_factors<F, G>(w: usize, sub: i32, sc: v128, mn: v128, panel: usize): void {
-  const d = changetype<F>(0).d<G>(w), p = panel + run_bytes<F>() - mins<F>() - 32;
-  if (fmt.w16<F>()) {
-    v128.store(panel + (CODES >> 1), group_scale<G>(sc));
-    v128.store(panel + CODES + 32, group_scale<G>(fmt.sc<F>(w, sub << 1 | 1)));
-    v128.store(p, d);
-    if (fmt.has_min<F>()) {
-      v128.store(p, group_mins<G>(mn, fmt.mn<F>(w, sub << 1 | 1)), 32);
-      v128.store(p, fmt.dmin<F, G>(w), 64);
-    }
+function unpack_scales<F, G>(sc: v128, tc: v128, panel: usize): void {
+  const x = fmt.scale<F, G>(sc);
+  if (scaled_words<F>()) {
+    const words = i32x4.add(v128.and(x, i32x4.splat(0xffff)), i32x4.shl(x, 16));
+    for (const end = panel + CODES_WIDE; panel != end; panel += 32) v128.store(panel, i16x8.mul(v128.load(panel), words));
+  } else if (fmt.w16<F>()) {
+    v128.store(panel + (CODES >> 1), x);
+    v128.store(panel + CODES + 32, fmt.scale<F, G>(tc));
   } else {
-    v128.store(p, fmt.factor<F, G>(d, sc));
-    if (fmt.has_min<F>()) v128.store(p, fmt.factor<F, G>(fmt.dmin<F, G>(w), mn), 32);
+    v128.store(panel + (fmt.wide<F>() ? CODES_WIDE : CODES), x);
   }
+}
+
+/** d and dmin of group G in a block. */
+// @ts-ignore: decorator
+@inline
+function unpack_factors<F, G>(w: usize, p: usize): void {
+  v128.store(p, fmt.super_block<F>() ? fmt.block_d<F, G>(w) : changetype<F>(0).d<G>(w));
+  if (fmt.has_min<F>()) v128.store(p, fmt.super_block<F>() ? fmt.block_dmin<F, G>(w) : fmt.dmin<F, G>(w), 32);
 }

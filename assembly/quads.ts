@@ -6,7 +6,6 @@
  */
 import { ACT_BLOCK, ACT_D, ACT_DSUM, ACT_PAIRS0, ACT_PAIRS1, ACT_QUANTS } from './act';
 import * as fmt from './packed/format';
-import { half_sums } from './packed/w16';
 import { WIDENS, even_words, odd_words } from './packed/wide';
 
 export const COLS: usize = 4;
@@ -104,10 +103,16 @@ export function corrected<F, C>(i: v128, back: v128): v128 {
   return fmt.biased<F>() ? i32x4.add(i, splat<C>(back)) : i;
 }
 
-/** What minima are multiplied with: d * sum, or where there are minima for both halves the integer sums of both (w16.ts). */
+/** What minima are multiplied with: d * sum. */
 // @ts-ignore: decorator
 @inline
 export function dsum<F>(a: usize): v128 {
-  if (!fmt.has_min<F>()) return i32x4.splat(0);
-  return fmt.w16<F>() ? half_sums(v128.load(a, QUAD_PAIRS0 - QUAD_D), v128.load(a, QUAD_PAIRS1 - QUAD_D)) : v128.load(a, QUAD_DSUM - QUAD_D);
+  return fmt.has_min<F>() ? v128.load(a, QUAD_DSUM - QUAD_D) : i32x4.splat(0);
+}
+
+/** And in super-blocks: integer sums of two runs (a: of the odd one), or of both halves of one, as i16. */
+// @ts-ignore: decorator
+@inline
+export function run_sums<F>(a: usize): v128 {
+  return v128.load(a, fmt.w16<F>() ? QUAD_DSUM - QUAD_D : 0);
 }

@@ -53,9 +53,9 @@ export function row_of<F>(w: usize, ne00: i32, row: i32, y: usize): void {
     for (let sub = 0; sub < fmt.subs<F>(); sub++) {
       let q = f.quads(p, sub) + (group << 4);
       const h = fmt.high<F>(p, sub) + (group << 4), i = fmt.w16<F>() ? sub << 1 : sub;
-      const x = f32x4.mul(d, fmt.factor_of_row<F>(fmt.sc<F>(p, i), in_group)), z = f32x4.mul(dmin, fmt.factor_of_row<F>(fmt.mn<F>(p, i), in_group));
-      const x1 = fmt.w16<F>() ? f32x4.mul(d, fmt.factor_of_row<F>(fmt.sc<F>(p, i + 1), in_group)) : x;
-      const z1 = fmt.w16<F>() ? f32x4.mul(dmin, fmt.factor_of_row<F>(fmt.mn<F>(p, i + 1), in_group)) : z;
+      const x = f32x4.mul(d, fmt.scale_of_row<F>(p, i, in_group)), z = f32x4.mul(dmin, fmt.min_of_row<F>(p, i, in_group));
+      const x1 = fmt.w16<F>() ? f32x4.mul(d, fmt.scale_of_row<F>(p, i + 1, in_group)) : x;
+      const z1 = fmt.w16<F>() ? f32x4.mul(dmin, fmt.min_of_row<F>(p, i + 1, in_group)) : z;
       for (let t = 0; t < 4; t++) {
         let lo: v128, hi: v128;
         if (fmt.w16<F>()) {

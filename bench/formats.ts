@@ -50,7 +50,7 @@ interface Way {
 /** rows x NE0 weights times columns: by the packed kernels where they know the type, else by vec_dot, else with dequantised rows. */
 function product(type: TypeName, rows: number, columns: number, dequantised = false): Way {
   const { id } = TYPE[type], size = rowSize(TYPE[type], NE0), piece = { rows, bytes: PIECE * size, macs: PIECE * NE0 * columns };
-  const vecDotType = k.vec_dot_type(id) >>> 0, takesF32 = k.packed_takes_f32(id) !== 0, packed = takesF32 || k.is_packable(id) !== 0;
+  const vecDotType = k.vec_dot_type(id) >>> 0, actType = k.packed_act_type(id), takesF32 = actType === TYPE.f32.id, packed = takesF32 || k.is_packable(id) !== 0;
   if (dequantised || (!packed && vecDotType === 0xffffffff)) {
     return { ...piece, run(row) {
       for (let r = row; r < row + PIECE; r++) {
@@ -69,7 +69,7 @@ function product(type: TypeName, rows: number, columns: number, dequantised = fa
   }
   const stride = takesF32 ? 4 * NE0 : k.act_row_size(NE0);
   return { ...piece, prepare() {
-    if (!takesF32) for (let c = 0; c < columns; c++) k.quantize_act(x + 4 * NE0 * c, NE0, act + c * stride);
+    if (!takesF32) for (let c = 0; c < columns; c++) k.quantize_act(actType, x + 4 * NE0 * c, NE0, act + c * stride);
   }, run(row) {
     // The last: what a call made of one column is there for the next.
     for (let r = row; r < row + PIECE; r += CHUNK) k.mul_mat_packed(id, weights, NE0, r, r + CHUNK, takesF32 ? x : act, stride, columns, dst - r * 4, CHUNK * 4, scratch, Number(columns === 1 && r > row));

@@ -56,7 +56,7 @@ function casesOf(build: string): Case[] {
   const cases: Case[] = [];
   for (const type of TYPES) {
     const id = TYPE[type].id;
-    const takesF32 = k.packed_takes_f32(id) !== 0;
+    const actType = k.packed_act_type(id), takesF32 = actType === TYPE.f32.id;
     const add = (what: string, rows: number, ne00: number, columns: number, chunk: number): void => {
       const stride = takesF32 ? ne00 * 4 : k.act_row_size(ne00);
       const run = (): void => {
@@ -66,7 +66,7 @@ function casesOf(build: string): Case[] {
       };
       const fill = (): void => {
         if (takesF32) f32.copyWithin(act / 4, x / 4, x / 4 + columns * ne00);
-        else for (let c = 0; c < columns; c++) k.quantize_act(x + (c * ne00 * 4) % 2 ** 22, ne00, act + c * stride);
+        else for (let c = 0; c < columns; c++) k.quantize_act(actType, x + (c * ne00 * 4) % 2 ** 22, ne00, act + c * stride);
       };
       const name = `${build} ${type} ${what}`;
       if (!filters.every((f) => name.split(' ').includes(f))) return;

@@ -154,7 +154,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
 /** Matrices that only products (and look-ups of rows) read are packed for the GEMM and GEMV. */
 function packWeights(nodes: readonly Tensor[], facts: Kernels): Tensor[] {
   const isProduct = (n: Tensor): boolean => n.op === 'mul_mat' && n.params.f32 !== 1;
-  const packed = new Set(nodes.filter(isProduct).map((n) => n.src[0]!).filter((w) => w.op === 'leaf' && w.ne[2] * w.ne[3] === 1 && ((w.ne[0] % 32 === 0 && facts.is_packable(w.type.id)) || facts.packed_takes_f32(w.type.id))));
+  const packed = new Set(nodes.filter(isProduct).map((n) => n.src[0]!).filter((w) => w.op === 'leaf' && w.ne[2] * w.ne[3] === 1 && ((w.ne[0] % 32 === 0 && facts.is_packable(w.type.id)) || facts.packed_act_type(w.type.id) === TYPE.f32.id)));
   for (const n of nodes) n.src.forEach((s, i) => s && !(i === 0 && (isProduct(n) || n.op === 'get_rows')) && packed.delete(s));
   for (const w of packed) w.layout = 'packed';
   return [...packed];

@@ -5,7 +5,7 @@
  * Values: a probability and the scale of a value's block make one weight, and a part's weights are rounded to 16 bits of the largest one:
  * what that moves an output by is to q8_0's own rounding as 1 to 256. A sum over 256 cells fits: 256 * 32767 * 128 < 2^30.
  */
-import { ACT_BLOCK, quantize_act } from '../act';
+import { ACT_BLOCK, TYPE_ACT, quantize_act } from '../act';
 import { mul_mat_packed, mul_mat_packed_scratch } from '../packed';
 import { f32_to_i16x8 } from '../simd';
 import { F16, F32, Q4_0 } from '../type_ids';
@@ -23,7 +23,7 @@ export function has_blocks(type: u32): bool {
 
 /** A query of hd f32 as the scores below take it, in its own place. */
 export function quantize_query(q: usize, hd: i32): void {
-  quantize_act(q, hd, q);
+  quantize_act(TYPE_ACT, q, hd, q);
 }
 
 /** s[row][0..n) = keys . queries; n a multiple of 16, rows of q q_stride bytes apart, of s PART floats. scratch: scores_scratch() bytes. */

@@ -38,7 +38,7 @@ export function quantize(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0, dst = op.dst, rows = nrows(src0);
   const to = split_to(rows, ith, nth);
   for (let r = split_from(rows, ith, nth); r < to; r++) {
-    if (dst.type == TYPE_ACT) quantize_act(row_at(src0, r), src0.ne0, row_at(dst, r));
+    if (dst.type >= TYPE_ACT) quantize_act(dst.type, row_at(src0, r), src0.ne0, row_at(dst, r));
     else quantize_row(dst.type, row_at(src0, r), row_at(dst, r), src0.ne0);
   }
 }

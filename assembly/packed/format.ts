@@ -3,7 +3,7 @@
  * A format has only what differs from q4_0; for the rest these words give the default. All of it is inlined and static.
  * (No base class with these defaults: AssemblyScript does not inline a method that some other class overrides.)
  *
- *   weight = d * sc * (code - center) + dmin * mn          codes are unsigned, 7 bits at most (`wide`: signed, 8 bits)
+ *   weight = d * sc * (code - center) + dmin * mn          codes are unsigned, 7 bits at most (`wide`: signed, 8 bits); sc and mn are integers, in super-blocks
  *
  * Codes come in quads: quad t (0..3) of a run of 32 is one vector for each group of 4 rows, its low part k = 4t .. 4t + 3, its high part
  * 16 further on. Where scales are for 16 weights (w16), the two halves take the place of the two parts, and w16.ts says how they are asked for.
@@ -11,14 +11,23 @@
  * Every format has: bytes() of a packed block, quads(w, sub) the address of a run's codes, d<G>(w) the f32 scales of group G's rows,
  * pack(src, stride, w) a block of 16 plain rows to w.
  */
+import { HAS_PAIR_DOT, madd } from '../simd';
 import { low_nibbles } from './group';
-import { six_at, six_s, six_u } from './six_bits';
+import { six_s, six_u } from './six_bits';
+import { group_scale } from './w16';
 
-/** Runs of 32 weights in a block: 8 in a K super-block. */
+/** A block is 8 runs of 32 weights with integer scales (the K formats and iq4_xs): one integer sum for all, activations of TYPE_ACT_K. */
+// @ts-ignore: decorator
+@inline
+export function super_block<F>(): bool {
+  return isDefined(changetype<F>(0).super_block);
+}
+
+/** Runs of 32 weights in a block. */
 // @ts-ignore: decorator
 @inline
 export function subs<F>(): i32 {
-  return isDefined(changetype<F>(0).super_block) ? 8 : 1;
+  return super_block<F>() ? 8 : 1;
 }
 
 /** Vectors of 16 f16 at the head of a packed block. */
@@ -50,7 +59,14 @@ export function apart<F>(): bool {
   return isDefined(changetype<F>(0).apart);
 }
 
-/** Few columns have a loop of their own (gemm_narrow.ts): for the usual formats, since each costs 1.5 KB of code. Not with w16 or 8-bit codes. */
+/** With w16: a super-block's integer sum has room for scales that are 256 times too large (group_scale). */
+// @ts-ignore: decorator
+@inline
+export function small_sums<F>(): bool {
+  return isDefined(changetype<F>(0).small_sums);
+}
+
+/** Few columns have a loop of their own (gemm_narrow.ts): for the usual formats, since each costs 1.5 KB of code. Not with w16, 8-bit codes or f32 minima. */
 // @ts-ignore: decorator
 @inline
 export function narrow<F>(): bool {
@@ -75,13 +91,6 @@ export function biased<F>(): bool {
 @inline
 export function has_min<F>(): bool {
   return isDefined(changetype<F>(0).dmin);
-}
-
-/** Whether d has integer factors. */
-// @ts-ignore: decorator
-@inline
-export function has_sc<F>(): bool {
-  return isDefined(changetype<F>(0).sc);
 }
 
 /** Two vectors that stay in registers, for lo and hi. */
@@ -169,7 +178,9 @@ export function dmin<F, G>(w: usize): v128 {
   return f32x4.splat(0);
 }
 
-/** Factors of run i as `factor` takes them (six_bits.ts); with w16: of half-run i, one signed byte a row. */
+// Super-blocks: their integer scales and minima.
+
+/** Scales of run i as `scale` takes them; with w16: of half-run i, one signed byte a row. */
 // @ts-ignore: decorator
 @inline
 export function sc<F>(w: usize, i: i32): v128 {
@@ -177,6 +188,15 @@ export function sc<F>(w: usize, i: i32): v128 {
   return i32x4.splat(0);
 }
 
+/** Those of group G as `scaled` (dot.ts) wants them; with 8-bit codes as i32. */
+// @ts-ignore: decorator
+@inline
+export function scale<F, G>(v: v128): v128 {
+  if (w16<F>()) return group_scale<F, G>(v);
+  return wide<F>() ? six_s<G>(v) : six_u<G>(v);
+}
+
+/** Minima: with w16 of half-run i, one byte a row; else vector i of k_scales.ts. */
 // @ts-ignore: decorator
 @inline
 export function mn<F>(w: usize, i: i32): v128 {
@@ -184,28 +204,50 @@ export function mn<F>(w: usize, i: i32): v128 {
   return i32x4.splat(0);
 }
 
-/** Whether factors have a sign. */
+/** d of group G for integer sums as `scale` makes them. */
 // @ts-ignore: decorator
 @inline
-function signed<F>(): bool {
-  return isDefined(changetype<F>(0).signed);
+export function block_d<F, G>(w: usize): v128 {
+  const d = changetype<F>(0).d<G>(w);
+  return HAS_PAIR_DOT && small_sums<F>() ? f32x4.mul(d, f32x4.splat(1.0 / 256)) : d;
 }
 
-/** d times the factors of group G, if the format has any (not with w16). */
+/** dmin of group G for sums of minima as k_min makes them; with w16 as they are. */
 // @ts-ignore: decorator
 @inline
-export function factor<F, G>(d: v128, v: v128): v128 {
-  if (!has_sc<F>()) return d;
-  return f32x4.mul(d, f32x4.convert_i32x4_s(signed<F>() ? six_s<G>(v) : six_u<G>(v)));
+export function block_dmin<F, G>(w: usize): v128 {
+  const d = dmin<F, G>(w);
+  return !w16<F>() && (offsetof<G>() & 16) != 0 ? f32x4.mul(d, f32x4.splat(1.0 / 256)) : d;
 }
 
-/** The factor of one row in all lanes; 1 if the format has none. */
+/** A super-block's integer sums onto y; then those of its minima, with dmin. (d stays a normal number where it is scaled, d * da might not.) */
 // @ts-ignore: decorator
 @inline
-export function factor_of_row<F>(v: v128, row: usize): v128 {
-  if (!has_sc<F>()) return f32x4.splat(1);
-  const x = i8x16.extract_lane_s(i8x16.swizzle(v, i8x16.splat(<i8>(w16<F>() ? row : six_at(row)))), 0);
-  return f32x4.splat(<f32>(w16<F>() ? x : signed<F>() ? x >> 2 : (x & 255) >> 2));
+export function add_super_block(y: v128, i: v128, d: v128, da: v128): v128 {
+  return madd(f32x4.mul(f32x4.convert_i32x4_s(i), d), da, y);
+}
+
+/** The scale of one row's run i (with w16 half-run) in all lanes; 1 if the format has none. And its minimum. */
+// @ts-ignore: decorator
+@inline
+export function scale_of_row<F>(w: usize, i: i32, row: usize): v128 {
+  if (!super_block<F>()) return f32x4.splat(1);
+  if (w16<F>()) return f32x4.splat(<f32>byte_of(changetype<F>(0).sc(w, i), row));
+  return f32x4.splat(<f32>changetype<F>(0).scale_of(w, i, row));
+}
+
+// @ts-ignore: decorator
+@inline
+export function min_of_row<F>(w: usize, i: i32, row: usize): v128 {
+  if (!super_block<F>() || !has_min<F>()) return f32x4.splat(1);
+  if (w16<F>()) return f32x4.splat(<f32>byte_of(changetype<F>(0).mn(w, i), row));
+  return f32x4.splat(<f32>changetype<F>(0).min_of(w, i, row));
+}
+
+// @ts-ignore: decorator
+@inline
+function byte_of(v: v128, i: usize): i32 {
+  return i8x16.extract_lane_s(i8x16.swizzle(v, i8x16.splat(<i8>i)), 0);
 }
 
 // @ts-ignore: decorator

@@ -5,7 +5,7 @@
  */
 import { pack_f16, pack_nibbles } from './group';
 import { Levels } from './iq4_nl';
-import { put_six, six_bits } from './six_bits';
+import { get_six, put_six, six_at, six_bits } from './six_bits';
 
 /** Bytes of a block of one row: f16 d, top bits of scales u16, nibbles of scales 4, nibbles 128. */
 const BYTES: usize = 136;
@@ -13,7 +13,6 @@ const BYTES: usize = 136;
 @unmanaged
 export class IQ4_XS extends Levels {
   super_block: bool;
-  signed: bool;
 
   // @ts-ignore: decorator
   @inline
@@ -25,7 +24,11 @@ export class IQ4_XS extends Levels {
 
   // @ts-ignore: decorator
   @inline
-  sc(w: usize, i: i32): v128 { return six_bits(w + 32, i); }
+  sc(w: usize, i: i32): v128 { return six_bits(w + 32, i, false); }
+
+  // @ts-ignore: decorator
+  @inline
+  scale_of(w: usize, i: i32, row: usize): i32 { return <i32>get_six(w + 32, i, six_at(row)) << 26 >> 26; }
 
   pack(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);
@@ -33,7 +36,7 @@ export class IQ4_XS extends Levels {
       const row = src + r * stride, top = <u32>load<u16>(row, 2);
       for (let i: usize = 0; i < 8; i++) {
         const low = <u32>load<u8>(row + (i >> 1), 4) >> (<u32>(i & 1) << 2) & 15;
-        put_six(w + 32, i, r, (low | (top >> (<u32>i << 1) & 3) << 4) ^ 32);
+        put_six(w + 32, i, six_at(r), (low | (top >> (<u32>i << 1) & 3) << 4) ^ 32);
       }
     }
     for (let sub = 0; sub < 8; sub++) pack_nibbles(src + 8 + (<usize>sub << 4), stride, this.quads(w, sub));

@@ -67,10 +67,9 @@ export class Q2_K {
   @inline
   half_d<G>(w: usize): v128 { return (offsetof<G>() & 16) != 0 ? f32x4.mul(load_scales<G>(w), f32x4.splat(1.0 / 256)) : load_scales<G>(w); }
 
-  /** dmin, whose sign is in the negated sums. */
   // @ts-ignore: decorator
   @inline
-  half_m<G>(w: usize): v128 { return (offsetof<G>() & 16) != 0 ? load_scales<G>(w + 32) : f32x4.mul(load_scales<G>(w + 32), f32x4.splat(1.0 / 16)); }
+  half_m<G>(w: usize): v128 { return f32x4.mul(load_scales<G>(w + 32), f32x4.splat((offsetof<G>() & 16) != 0 ? -1 : -1.0 / 16)); }
 
   /** Scales and minima of groups 0 and 1; at w + 16 those of 2 and 3. */
   // @ts-ignore: decorator

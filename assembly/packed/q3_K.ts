@@ -20,6 +20,7 @@ const BYTES: usize = 110;
 export class Q3_K {
   super_block: bool;
   w16: bool;
+  small_sums: bool;
 
   // @ts-ignore: decorator
   @inline
@@ -58,7 +59,8 @@ export class Q3_K {
   sc(w: usize, i: i32): v128 {
     const a = v128.load(w + (<usize>(i >> 1) << 4), 32);
     if ((i & 1) == 0) return i8x16.sub(v128.and(a, bits_0x3f()), held(32));
-    const c = i16x8.shr_u(v128.load(w + (<usize>(i >> 1 & 3) << 4), 160), i >> 3 << 2);
+    let c = v128.load(w + (<usize>(i >> 1 & 3) << 4), 160);
+    if (i >= 8) c = i16x8.shr_u(c, 4);
     return i8x16.sub(v128.or(v128.and(c, low_nibbles()), v128.and(i16x8.shr_u(a, 2), bits_0x30())), held(32));
   }
 

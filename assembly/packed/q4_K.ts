@@ -4,7 +4,7 @@
  *   | d of rows 0..15, f16 (32) | dmin (32) | scales (96, six_bits.ts) | minima (96) | 8 runs of 32 weights: quads 0..3 (4 x 64) |
  */
 import { load_scales, pack_f16, store_quads } from './group';
-import { k_min, k_nibbles, k_scale, pack_k_scales } from './k_scales';
+import { k_min_of, k_mins, k_nibbles, k_scale, k_scale_of, pack_k_scales } from './k_scales';
 
 /** Bytes of a block of one row: f16 d, f16 dmin, scales 12, nibbles 128. */
 const BYTES: usize = 144;
@@ -28,7 +28,15 @@ export class Q4_K {
 
   // @ts-ignore: decorator
   @inline
-  mn(w: usize, i: i32): v128 { return k_min(w + 64, i); }
+  mn(w: usize, i: i32): v128 { return k_mins(w + 64, i); }
+
+  // @ts-ignore: decorator
+  @inline
+  scale_of(w: usize, i: i32, row: usize): u32 { return k_scale_of(w + 64, i, row); }
+
+  // @ts-ignore: decorator
+  @inline
+  min_of(w: usize, i: i32, row: usize): u32 { return k_min_of(w + 64, i, row); }
 
   // @ts-ignore: decorator
   @inline

@@ -8,7 +8,7 @@
  * i16 has room for sums of code - 16 only; 16 * (sum of the activations) is added in i32 (`biased`).
  */
 import { bits_0x10, load_scales, pack_f16, store_bits, store_quads } from './group';
-import { k_min, k_nibbles, k_scale, pack_k_scales } from './k_scales';
+import { k_min_of, k_mins, k_nibbles, k_scale, k_scale_of, pack_k_scales } from './k_scales';
 
 /** Bytes of a block of one row: f16 d, f16 dmin, scales 12, fifth bits 32, nibbles 128. */
 const BYTES: usize = 176;
@@ -54,7 +54,15 @@ export class Q5_K {
 
   // @ts-ignore: decorator
   @inline
-  mn(w: usize, i: i32): v128 { return k_min(w + 64, i); }
+  mn(w: usize, i: i32): v128 { return k_mins(w + 64, i); }
+
+  // @ts-ignore: decorator
+  @inline
+  scale_of(w: usize, i: i32, row: usize): u32 { return k_scale_of(w + 64, i, row); }
+
+  // @ts-ignore: decorator
+  @inline
+  min_of(w: usize, i: i32, row: usize): u32 { return k_min_of(w + 64, i, row); }
 
   // @ts-ignore: decorator
   @inline

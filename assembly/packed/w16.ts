@@ -3,9 +3,9 @@
  *
  * Six bits a code leave two bits of every byte free: three vectors hold quads 0..2, and in their free bits quad 3.
  */
-import { HAS_PAIR_DOT, HAS_RELAXED_DOT } from '../simd';
+import { HAS_PAIR_DOT, HAS_RELAXED_DOT, lookup16 } from '../simd';
 import { lanes } from '../dot';
-import { apart, two_bits } from './format';
+import { apart, small_sums, two_bits } from './format';
 import { group_i8 } from './group';
 import { one_half } from './halves';
 
@@ -20,6 +20,8 @@ const CONSTANTS: usize = memory.data<u32>([
   0x000f000f, 0x000f000f, 0x000f000f, 0x000f000f,
   0x00f000f0, 0x00f000f0, 0x00f000f0, 0x00f000f0,
   0x0f000f00, 0x0f000f00, 0x0f000f00, 0x0f000f00,
+  0x003f003f, 0x003f003f, 0x003f003f, 0x003f003f,
+  0x3f003f00, 0x3f003f00, 0x3f003f00, 0x3f003f00,
 ], 16);
 
 // @ts-ignore: decorator
@@ -53,6 +55,14 @@ export function words_0x00f0(): v128 { return v128.load(CONSTANTS, 96); }
 // @ts-ignore: decorator
 @inline
 export function words_0x0f00(): v128 { return v128.load(CONSTANTS, 112); }
+
+// @ts-ignore: decorator
+@inline
+export function words_0x003f(): v128 { return v128.load(CONSTANTS, 128); }
+
+// @ts-ignore: decorator
+@inline
+export function words_0x3f00(): v128 { return v128.load(CONSTANTS, 144); }
 
 /** Codes w times the quad of activations at a, onto s. x: those activations in every row, where the build keeps them (DotI16). */
 // @ts-ignore: decorator
@@ -104,16 +114,25 @@ export function store_six_bits(q: usize, r0: v128, r1: v128, r2: v128, r3: v128)
   v128.store(q, lanes(i64x2.shuffle(i32x4.shuffle(r0, r1, 2, 6, 3, 7), i32x4.shuffle(r2, r3, 2, 6, 3, 7), 0, 2)), 128);
 }
 
-/** The scales of the group's rows, out of sixteen signed bytes, as `scaled` wants them. */
+/** For each group: its rows' bytes to the high bytes of both i16 of their lanes. */
+const HIGH: usize = memory.data<u8>([
+  128, 0, 128, 0, 128, 1, 128, 1, 128, 2, 128, 2, 128, 3, 128, 3,
+  128, 4, 128, 4, 128, 5, 128, 5, 128, 6, 128, 6, 128, 7, 128, 7,
+  128, 8, 128, 8, 128, 9, 128, 9, 128, 10, 128, 10, 128, 11, 128, 11,
+  128, 12, 128, 12, 128, 13, 128, 13, 128, 14, 128, 14, 128, 15, 128, 15,
+], 16);
+
+/** The scales of the group's rows, out of sixteen signed bytes, as `scaled` wants them; with small_sums 256 times too large, see block_d. */
 // @ts-ignore: decorator
 @inline
-export function group_scale<G>(sc: v128): v128 {
+export function group_scale<F, G>(sc: v128): v128 {
   if (!HAS_PAIR_DOT) return group_i8<G>(sc);
+  if (small_sums<F>()) return lookup16(sc, v128.load(HIGH + offsetof<G>()));
   const half = offsetof<G>() >= 32 ? i16x8.extend_high_i8x16_s(sc) : i16x8.extend_low_i8x16_s(sc);
   return (offsetof<G>() & 16) != 0 ? i16x8.shuffle(half, half, 4, 4, 5, 5, 6, 6, 7, 7) : i16x8.shuffle(half, half, 0, 0, 1, 1, 2, 2, 3, 3);
 }
 
-/** The minima of both halves of the group's rows, side by side as i16: for a product with half_sums. */
+/** The minima of both halves of the group's rows, side by side as i16: for a product with the sums of both (act.ts). */
 // @ts-ignore: decorator
 @inline
 export function group_mins<G>(mn0: v128, mn1: v128): v128 {
@@ -121,12 +140,4 @@ export function group_mins<G>(mn0: v128, mn1: v128): v128 {
     ? i8x16.shuffle(mn0, mn1, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
     : i8x16.shuffle(mn0, mn1, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
   return (offsetof<G>() & 16) != 0 ? i16x8.extend_high_i8x16_u(v) : i16x8.extend_low_i8x16_u(v);
-}
-
-/** Sums of the quants of both halves as two i16, from their negated pair sums. */
-// @ts-ignore: decorator
-@inline
-export function half_sums(pair0: v128, pair1: v128): v128 {
-  const s0 = i32x4.extadd_pairwise_i16x8_s(pair0), s1 = i32x4.extadd_pairwise_i16x8_s(pair1);
-  return i16x8.neg(v128.or(i32x4.shr_u(i32x4.shl(s0, 16), 16), i32x4.shl(s1, 16)));
 }

@@ -225,7 +225,7 @@ export async function createEngineOn(platform: Platform, options: EngineOptions 
     async pack(t) {
       addressOf('pack', t);
       if (t.op !== 'leaf' || t.ne[2] * t.ne[3] !== 1) refuse('pack', 'only whole matrices are packed', t);
-      if (!facts.packed_takes_f32(t.type.id) && !(facts.is_packable(t.type.id) && t.ne[0] % 32 === 0)) return false;
+      if (facts.packed_act_type(t.type.id) !== TYPE.f32.id && !(facts.is_packable(t.type.id) && t.ne[0] % 32 === 0)) return false;
       idle('pack');
       // The packed kernels take scales apart as finite numbers; the plain ones give what ggml gives.
       if (t.type.blckSize > 1 && firstInvalidBlock(t.type, new Uint8Array(buffer, t.data, nbytes(t))) >= 0) return false;

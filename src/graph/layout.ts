@@ -43,8 +43,8 @@ export const CODE = {
 } as const;
 export type OpCode = keyof typeof CODE;
 
-/** Type id of the packed kernels' activations (assembly/act.ts): behind all of ggml's. */
-export const TYPE_ACT = 256;
+/** Type ids of the packed kernels' activations (assembly/act.ts), for plain blocks and for super-blocks: behind all of ggml's. */
+export const TYPE_ACT = 256, TYPE_ACT_K = 257;
 
 /** What BINARY does (assembly/ops/binary.ts), its p0. */
 export const BINARY = { add: 0, sub: 1, mul: 2, div: 3, repeat: 4 } as const;

@@ -4,7 +4,7 @@
  */
 import { QuantletError } from '../errors.ts';
 import { TYPE, rowSize, type TypeTraits } from '../type-traits.ts';
-import { BINARY, COPY, COPY_CHUNK, COPY_SCRATCH, KV_STORE_SCRATCH, TYPE_ACT, type OpCode } from './layout.ts';
+import { BINARY, COPY, COPY_CHUNK, COPY_SCRATCH, KV_STORE_SCRATCH, TYPE_ACT, TYPE_ACT_K, type OpCode } from './layout.ts';
 import { attentionRecords, flashAttnRecords } from './lower-attention.ts';
 import { chooseMulMat } from './mul-mat-ways.ts';
 import { temporary, type KernelFacts, type Record } from './record.ts';
@@ -19,7 +19,11 @@ const chunkBytes = (type: TypeTraits): number => (COPY_CHUNK / type.blckSize) * 
 
 /** `nodes` in an order in which each comes after its sources. */
 export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
-  const actType: TypeTraits = { id: TYPE_ACT, name: 'activations', blckSize: 32, typeSize: facts.act_row_size(32) };
+  const acts = [
+    { id: TYPE_ACT, name: 'activations', blckSize: 32, typeSize: facts.act_row_size(32) },
+    { id: TYPE_ACT_K, name: 'activations in super-blocks', blckSize: 256, typeSize: facts.act_row_size(256) },
+  ];
+  const actType = (weights: TypeTraits): TypeTraits => acts.find((t) => t.id === facts.packed_act_type(weights.id)) ?? TYPE.f32;
   const records: Record[] = [];
   /** Conversions made so far, so that however many ops read one it is made once. */
   const converted = new Map<Tensor, Tensor[]>();

@@ -11,11 +11,14 @@ export interface MulMatWay {
   readonly how: string;
 }
 
+/** What a packed product by weights of a type takes its activations as. */
+type ActType = (weights: TypeTraits) => TypeTraits;
+
 interface Row {
   readonly name: string;
   readonly code: MulMatWay['code'];
   readonly fits: (a: Tensor, b: Tensor, f32: boolean) => boolean;
-  readonly types: (a: Tensor, b: Tensor, act: TypeTraits) => readonly [TypeTraits, TypeTraits];
+  readonly types: (a: Tensor, b: Tensor, act: ActType) => readonly [TypeTraits, TypeTraits];
 }
 
 const quantised = (t: Tensor): boolean => t.type.blckSize > 1;
@@ -24,7 +27,7 @@ const packed = (t: Tensor): boolean => t.layout === 'packed';
 const oneColumn = (t: Tensor): boolean => t.ne[1] === 1 && t.ne[2] === 1 && t.ne[3] === 1;
 
 /** Packed floats meet f32 activations, packed blocks 8-bit ones. */
-const packedTypes = (a: Tensor, _b: Tensor, act: TypeTraits): readonly [TypeTraits, TypeTraits] => [a.type, quantised(a) ? act : TYPE.f32];
+const packedTypes = (a: Tensor, _b: Tensor, act: ActType): readonly [TypeTraits, TypeTraits] => [a.type, act(a.type)];
 
 const WAYS: readonly Row[] = [
   { name: 'packed GEMV', code: 'MUL_MAT_PACKED', fits: (a, b) => packed(a) && oneColumn(b), types: packedTypes },
@@ -35,8 +38,8 @@ const WAYS: readonly Row[] = [
   { name: 'f32 vec_dot', code: 'MUL_MAT', fits: () => true, types: (a) => [a.type, vecDotType(a.type)!] },
 ];
 
-/** `f32`: weights are dequantised and activations stay f32. `act`: the packed kernels' type of activations. */
-export function chooseMulMat(a: Tensor, b: Tensor, f32: boolean, act: TypeTraits): MulMatWay {
+/** `f32`: weights are dequantised and activations stay f32. `act`: what packed products take them as. */
+export function chooseMulMat(a: Tensor, b: Tensor, f32: boolean, act: ActType): MulMatWay {
   const row = WAYS.find((w) => w.fits(a, b, f32))!;
   const [src0, src1] = row.types(a, b, act), columns = b.ne[1] * b.ne[2] * b.ne[3];
   const notes = [

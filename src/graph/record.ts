@@ -21,7 +21,7 @@ export interface Record {
 }
 
 /** Sizes that the kernels know. */
-export type KernelFacts = Pick<Kernels, 'act_row_size' | 'attention_scratch' | 'mul_mat_packed_scratch'>;
+export type KernelFacts = Pick<Kernels, 'act_row_size' | 'attention_scratch' | 'mul_mat_packed_scratch' | 'packed_act_type'>;
 
 /** A node the lowering adds: contiguous, by default of its model's shape. */
 export const temporary = (name: string, type: TypeTraits, like: Tensor, ne: Ne = like.ne): Tensor => ({ ...leaf(name, type, ne, ne === like.ne ? like.batch : undefined), op: 'view', nb: contiguousNb(type, ne) });

@@ -7,8 +7,8 @@ export interface Kernels {
   act_row_size(ne00: number): number;
   /** Whether weights of this type can be packed, the rows of a group, and what multiplying by them needs of each thread's scratch. */
   is_packable(type: number): number;
-  /** Whether they can be packed and multiply f32 activations. */
-  packed_takes_f32(type: number): number;
+  /** What they take activations as when they are packed: f32, or a type of the kernels' own (src/graph/layout.ts). */
+  packed_act_type(type: number): number;
   packed_rows(): number;
   mul_mat_packed_scratch(): number;
   /** k elements of block data at x -> f32 at y. */

@@ -4,7 +4,7 @@ import { llama } from '../../src/arch/llama.ts';
 import type { HParams } from '../../src/arch/hparams.ts';
 import type { GGUF } from '../../src/gguf/types.ts';
 import { ROPE_DEFAULTS } from '../../src/arch/rope-table.ts';
-import { OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, TENSOR, TENSOR_SIZE } from '../../src/graph/layout.ts';
+import { OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, TENSOR, TENSOR_SIZE, TYPE_ACT } from '../../src/graph/layout.ts';
 import type { KernelFacts } from '../../src/graph/record.ts';
 import { lower, type Record as PlanRecord } from '../../src/graph/lower.ts';
 import { attention, kv_store } from '../../src/graph/attention-ops.ts';
@@ -15,7 +15,7 @@ import { TYPE } from '../../src/type-traits.ts';
 import { randomIds } from '../support.ts';
 
 /** Sizes that the kernels know; any numbers do here. */
-const FACTS: KernelFacts = { act_row_size: (n) => (n / 32) * 40, attention_scratch: (headDim) => 16 * headDim, mul_mat_packed_scratch: () => 640 };
+const FACTS: KernelFacts = { act_row_size: (n) => (n / 32) * 40, attention_scratch: (headDim) => 16 * headDim, mul_mat_packed_scratch: () => 640, packed_act_type: () => TYPE_ACT };
 const COMPUTE_AT = 1 << 20;
 /** llama's graph reads no metadata beyond its hparams. */
 const EMPTY: GGUF = { version: 3, metadata: new Map(), metadataTypes: new Map(), metadataRanges: new Map(), tensors: new Map(), alignment: 32, dataOffset: 0, byteLength: 0 };

@@ -32,9 +32,9 @@ describe.each(PACKED_BUILDS)('%s', (build) => {
   const expectProducts = (type: TypeName, plain: Uint8Array, ne00: number, names: readonly string[]): void => {
     k.arena.reset();
     const packed: Packed = pack(k, type, plain, ne00, names.length), x = ACTIVATIONS.map((name) => ROWS[name].slice(0, ne00));
-    const { act, stride } = quantize(k, x), together = product(k, packed, act, stride, x.length), rows = dequantizeRows(type, plain, ne00, names.length);
+    const { act, stride } = quantize(k, type, x), together = product(k, packed, act, stride, x.length), rows = dequantizeRows(type, plain, ne00, names.length);
     for (const [i, row] of x.entries()) {
-      const alone = product(k, packed, act + i * stride, stride, 1), q = quantizeAct(row);
+      const alone = product(k, packed, act + i * stride, stride, 1), q = quantizeAct(row, type);
       names.forEach((name, r) => {
         const want = dotPacked(rows[r], q), where = `${name} by ${ACTIVATIONS[i]}: got ${alone[r]}, want ${want.dot}`;
         expect(together[i * names.length + r], where).toBe(alone[r]);

@@ -26,10 +26,11 @@ export function pack(k: Kernels, type: TypeName, plain: Uint8Array, ne00: number
   return { w, ne00, nrows, type, bad };
 }
 
-export function quantize(k: Kernels, rows: readonly Float32Array[]): { act: number; stride: number } {
+/** Rows of activations as products by weights of the type take them. */
+export function quantize(k: Kernels, type: TypeName, rows: readonly Float32Array[]): { act: number; stride: number } {
   const stride = k.call('act_row_size', rows[0].length);
   const act = k.arena.alloc(stride * rows.length);
-  for (const [i, row] of rows.entries()) k.call('quantize_act', k.arena.f32(row), row.length, act + i * stride);
+  for (const [i, row] of rows.entries()) k.call('quantize_act', k.call('packed_act_type', TYPE[type].id), k.arena.f32(row), row.length, act + i * stride);
   return { act, stride };
 }
 

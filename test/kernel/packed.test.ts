@@ -55,33 +55,29 @@ const lengths = (type: TypeName): number[] => (TYPE[type].blckSize === 256 ? [25
 describe.each(PACKED_BUILDS)('packed products on %s', (build) => {
   const k = instantiate(build, 128);
 
-  it('quantize_act: d and quants are the reference, in any lane, and what it writes is what it says', () => {
+  it.each(['q4_0', 'q4_K'] as const)('quantize_act for %s: d, quants and sums are the reference, and what it writes is what it says', (type) => {
     k.arena.reset();
-    const x = gaussian(320, 5, 3);
+    const x = gaussian(512, 5, 3);
     x.fill(0, 32, 64);
     x.set([127, -127, 0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997], 64);
     x.fill(1e-42, 96, 128);
-    const stride = k.call('act_row_size', 320);
-    const dst = k.arena.alloc(stride);
-    k.call('quantize_act', k.arena.f32(x), 320, dst);
+    const { act, stride } = quantize(k, type, [x]), want = quantizeAct(x, type), bytes = k.arena.readBytes(act, stride), size = stride / 16, wide = size > 64;
     k.arena.checkGuards();
-    const want = quantizeAct(x);
-    const bytes = k.arena.readBytes(dst, stride);
-    const block = stride / 10;
-    const wide = block > 64;
-    const view = new DataView(bytes.buffer);
-    for (let b = 0; b < 10; b++) {
-      const p = b * block;
+    const view = new DataView(bytes.buffer), sums: number[] = [];
+    for (let run = 0; run < 16; run++) {
+      const p = run * size, tail = p + (wide ? 64 : 32);
       const quants = Array.from({ length: 32 }, (_, i) => (wide ? view.getInt16(p + 2 * i, true) : view.getInt8(p + i)));
-      expect(quants, `block ${b}`).toEqual([...want.q.subarray(b * 32, b * 32 + 32)]);
-      const tail = p + (wide ? 64 : 32);
-      expect(view.getFloat32(tail, true), `d of block ${b}`).toBe(want.d[b]);
-      const sum = quants.reduce((a, q) => a + q, 0);
-      expect(view.getFloat32(tail + 4, true), `d * sum of block ${b}`).toBe(Math.fround(want.d[b] * sum));
+      expect(quants, `run ${run}`).toEqual([...want.q.subarray(run * 32, run * 32 + 32)]);
+      const sum = (from: number, to: number): number => quants.slice(from, to).reduce((a, q) => a + q, 0), d = want.d[Math.floor((run * 32) / want.block)];
+      sums.push(sum(0, 32));
+      if (type === 'q4_0' || run % 2 === 0) expect(view.getFloat32(tail, true), `d of run ${run}`).toBe(d);
+      else expect([view.getInt16(tail, true), view.getInt16(tail + 2, true)], `sums of runs ${run - 1}, ${run}`).toEqual(sums.slice(-2));
+      if (type === 'q4_0') expect(view.getFloat32(tail + 4, true), `d * sum of run ${run}`).toBe(Math.fround(d * sum(0, 32)));
+      else expect([view.getInt16(tail + 4, true), view.getInt16(tail + 6, true)], `sums of run ${run}'s halves`).toEqual([sum(0, 16), sum(16, 32)]);
       for (const half of [0, 1]) {
         for (const pair of [0, 1]) {
           const part = quants.reduce((a, q, i) => (i >> 4 === half && (i & 3) >> 1 === pair ? a - q : a), 0);
-          expect(view.getInt16(tail + 8 + half * 4 + pair * 2, true), `pairs of block ${b}`).toBe(part + 0);
+          expect(view.getInt16(tail + 8 + half * 4 + pair * 2, true), `pairs of run ${run}`).toBe(part + 0);
         }
       }
     }
@@ -95,11 +91,11 @@ describe.each(PACKED_BUILDS)('packed products on %s', (build) => {
         const plain = weights(c, ne00, nrows, seeds.weights);
         const p = pack(k, c.type, plain, ne00, nrows);
         const x = Array.from({ length: 17 }, (_, i) => gaussian(ne00, seeds.act + i));
-        const { act, stride } = quantize(k, x);
+        const { act, stride } = quantize(k, c.type, x);
         const single = x.map((_, i) => product(k, p, act + i * stride, stride, 1));
         const rows = dequantizeRows(c.type, plain, ne00, nrows);
         for (const [i, row] of x.entries()) {
-          const q = quantizeAct(row);
+          const q = quantizeAct(row, c.type);
           for (let r = 0; r < nrows; r++) {
             const want = dotPacked(rows[r], q);
             const limit = ROUNDINGS * (ne00 / 32) * want.abs;
@@ -125,7 +121,7 @@ describe.each(PACKED_BUILDS)('packed products on %s', (build) => {
     const ne00 = lengths(c.type)[1];
     const p = pack(k, c.type, weights(c, ne00, 53, 21), ne00, 53);
     const x = Array.from({ length: 70 }, (_, i) => gaussian(ne00, 100 + i));
-    const { act, stride } = quantize(k, x);
+    const { act, stride } = quantize(k, c.type, x);
     const all = product(k, p, act, stride, 70);
     for (const [row0, row1] of [[0, 16], [16, 48], [32, 53], [48, 53]]) {
       const part = product(k, p, act, stride, 70, row0, row1);
@@ -139,7 +135,7 @@ describe.each(PACKED_BUILDS)('packed products on %s', (build) => {
     for (const ne00 of [lengths(c.type)[1], 131 * 256]) {
       k.arena.reset();
       const p = pack(k, c.type, weights(c, ne00, 37, 51), ne00, 37);
-      const { act, stride } = quantize(k, Array.from({ length: 4 }, (_, i) => gaussian(ne00, 400 + i)));
+      const { act, stride } = quantize(k, c.type, Array.from({ length: 4 }, (_, i) => gaussian(ne00, 400 + i)));
       const all = product(k, p, act, stride, 4);
       for (let i = 0; i < 4; i++) expect(oneColumn(k, p, act + i * stride), `ne00 ${ne00}, column ${i}`).toEqual(all.subarray(i * 37, (i + 1) * 37));
     }
@@ -154,11 +150,11 @@ describe.each(PACKED_BUILDS)('packed products on %s', (build) => {
       const plain = weights(c, ne00, 5, 3, 1).map((b, i) => (isScale(i % TYPE[c.type].typeSize) ? b : fill));
       const p = pack(k, c.type, plain, ne00, 5);
       const x = acts.map((f) => Float32Array.from({ length: ne00 }, (_, i) => f(i)));
-      const { act, stride } = quantize(k, x);
+      const { act, stride } = quantize(k, c.type, x);
       const got = product(k, p, act, stride, x.length);
       const rows = dequantizeRows(c.type, plain, ne00, 5);
       for (const [i, row] of x.entries()) {
-        const want = dotPacked(rows[0], quantizeAct(row)).dot, alone = oneColumn(k, p, act + i * stride);
+        const want = dotPacked(rows[0], quantizeAct(row, c.type)).dot, alone = oneColumn(k, p, act + i * stride);
         for (let r = 0; r < 5; r++) {
           expect(got[i * 5 + r], `codes ${fill.toString(16)}, activations ${i}, row ${r}`).toBe(want + 0);
           expect(alone[r], `codes ${fill.toString(16)}, activations ${i} alone, row ${r}`).toBe(want + 0);
@@ -175,7 +171,7 @@ describe.each(PACKED_BUILDS)('packed products on %s', (build) => {
     x[1][ne00 - 1] = NaN;
     x[2][0] = Infinity;
     x[4][40] = -Infinity;
-    const { act, stride } = quantize(k, x);
+    const { act, stride } = quantize(k, c.type, x);
     const got = product(k, p, act, stride, 6);
     for (let i = 0; i < 6; i++) {
       const bad = i === 1 || i === 2 || i === 4;

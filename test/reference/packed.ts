@@ -1,32 +1,35 @@
-/** The packed kernels once more, element by element: activations rounded to 8 bits per block of 32, then a sum in f64. */
+/** The packed kernels once more, element by element: activations rounded to 8 bits, then a sum in f64. */
+import { TYPE, type TypeName } from '../../src/type-traits.ts';
 import { dequantize } from './blocks.ts';
 
 export interface Act {
   /** Quants of one row. */
   readonly q: Int8Array;
-  /** One scale per 32 quants. */
+  /** One scale per `block` quants. */
   readonly d: Float32Array;
+  readonly block: number;
 }
 
 /** C's roundf: half away from zero. */
 const roundf = (x: number): number => Math.sign(x) * Math.floor(Math.abs(x) + 0.5);
 
-/** ggml's quantize_row_q8_0_ref, but d stays f32, and is 0 where it would be subnormal. */
-export function quantizeAct(x: Float32Array): Act {
+/** ggml's quantize_row_q8_0_ref, but d stays f32, and is 0 where it would be subnormal. For weights in super-blocks (`type`) of 256, not 32. */
+export function quantizeAct(x: Float32Array, type: TypeName): Act {
+  const size = Math.max(32, TYPE[type].blckSize);
   const q = new Int8Array(x.length);
-  const d = new Float32Array(x.length / 32);
+  const d = new Float32Array(x.length / size);
   for (let b = 0; b < d.length; b++) {
-    const block = x.subarray(b * 32, b * 32 + 32);
+    const block = x.subarray(b * size, (b + 1) * size);
     const amax = block.reduce((m, v) => (Number.isNaN(v) || Number.isNaN(m) ? NaN : Math.max(m, Math.abs(v))), 0);
     d[b] = amax / 127;
     if (d[b] < 2 ** -126) d[b] = 0;
     const id = d[b] === 0 ? 0 : Math.fround(1 / d[b]);
-    for (let i = 0; i < 32; i++) {
+    for (let i = 0; i < size; i++) {
       const v = roundf(Math.fround(block[i] * id));
-      q[b * 32 + i] = Number.isNaN(v) ? 0 : Math.max(-127, Math.min(127, v));
+      q[b * size + i] = Number.isNaN(v) ? 0 : Math.max(-127, Math.min(127, v));
     }
   }
-  return { q, d };
+  return { q, d, block: size };
 }
 
 /** One row of weights times one row of activations; `abs` sums the magnitudes of all terms, for the tolerance. */
@@ -34,7 +37,7 @@ export function dotPacked(weights: Float64Array, act: Act): { dot: number; abs: 
   let dot = 0;
   let abs = 0;
   for (let i = 0; i < weights.length; i++) {
-    const term = weights[i] * act.q[i] * act.d[i >> 5];
+    const term = weights[i] * act.q[i] * act.d[Math.floor(i / act.block)];
     dot += term;
     abs += Math.abs(term);
   }
