@@ -136,8 +136,8 @@ export class DotWide {
   // @ts-ignore: decorator
   @inline
   dot(s: v128, a0: v128, a1: v128, w: v128): v128 {
-    s = i32x4.add(s, i32x4.dot_i16x8_s(a0, i16x8.extend_low_i8x16_s(w)));
-    return i32x4.add(s, i32x4.dot_i16x8_s(a1, i16x8.extend_high_i8x16_s(w)));
+    s = i32x4.add(s, i32x4.dot_i16x8_s(a0, i16x8.extend_low_i8x16_u(w)));
+    return i32x4.add(s, i32x4.dot_i16x8_s(a1, i16x8.extend_high_i8x16_u(w)));
   }
 
   /** One step of the GEMM's panel: two k. */
@@ -148,8 +148,8 @@ export class DotWide {
   // @ts-ignore: decorator
   @inline
   put(p: usize, t: usize, w: v128): void {
-    v128.store(p + (t << 6), i16x8.extend_low_i8x16_s(w));
-    v128.store(p + (t << 6), i16x8.extend_high_i8x16_s(w), 32);
+    v128.store(p + (t << 6), i16x8.extend_low_i8x16_u(w));
+    v128.store(p + (t << 6), i16x8.extend_high_i8x16_u(w), 32);
   }
 
   // @ts-ignore: decorator

@@ -6,6 +6,7 @@ import { row_bytes } from './dot';
 import * as fmt from './packed/format';
 import { G0, G1, G2, G3, ROWS } from './packed/group';
 import { code } from './packed/w16';
+import { flipped } from './packed/wide';
 
 /** Packs groups [group0, group1); returns how many packed blocks have a scale that is not finite. */
 export function repack_of<F>(w: usize, ne00: i32, nrows: i32, group0: i32, group1: i32, scratch: usize): i32 {
@@ -65,6 +66,7 @@ export function row_of<F>(w: usize, ne00: i32, row: i32, y: usize): void {
           lo = fmt.lo<F>(v, bits, m, m2), hi = fmt.hi<F>(fmt.load_hi<F, G0>(q, v), bits, m, m2);
           q += fmt.quad_bytes<F>();
         }
+        if (fmt.wide<F>()) lo = flipped(lo), hi = flipped(hi);
         lo = value(row_bytes(lo, lane), center, x), hi = value(row_bytes(hi, lane), center, x1);
         if (fmt.has_min<F>()) lo = f32x4.add(lo, z), hi = f32x4.add(hi, z1);
         v128.store(y, lo);

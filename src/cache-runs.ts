@@ -57,12 +57,15 @@ function clear(bytes: Uint8Array, size: number, cells: number, from: number): vo
   for (let at = 0; at < bytes.length; at += cells * size) bytes.fill(0, at + from * size, at + cells * size);
 }
 
-/** Builds without relaxed SIMD keep the codes of 4 keys' 4 dimensions as bytes 0 and 1 of each, then bytes 2 and 3 (assembly/dot.ts, byte_of). */
+/**
+ * Builds without relaxed SIMD keep the codes of 4 keys' 4 dimensions as bytes 0 and 1 of each, then bytes 2 and 3 (assembly/dot.ts, byte_of),
+ * those of q8_0 + 128 (assembly/packed/wide.ts).
+ */
 const FROM_PAIRS = [0, 1, 8, 9, 2, 3, 10, 11, 4, 5, 12, 13, 6, 7, 14, 15], TO_PAIRS = [0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15];
 
 function reorder(bytes: Uint8Array, k: Tensor, from: readonly number[]): void {
-  const scales = 2 * K_CELLS, block = K_CELLS * k.type.typeSize;
+  const scales = 2 * K_CELLS, block = K_CELLS * k.type.typeSize, flip = k.type.name === 'q8_0' ? 0x80 : 0;
   for (let at = 0; at < bytes.length; at += block) {
-    for (let i = at + scales; i < at + block; i += 16) bytes.set(from.map((j) => bytes[i + j]), i);
+    for (let i = at + scales; i < at + block; i += 16) bytes.set(from.map((j) => bytes[i + j] ^ flip), i);
   }
 }

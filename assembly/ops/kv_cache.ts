@@ -18,6 +18,7 @@
  * So a head takes cells * row bytes in either order, as it would in ggml's.
  */
 import { byte_of } from '../dot';
+import { FLIP } from '../packed/wide';
 import { f32_to_f16 } from '../simd';
 import { split_from, split_to } from '../schedule';
 import { Op, row_of } from '../tensor';
@@ -137,8 +138,8 @@ function store_key(type: u32, codes: usize, y: usize, cell: i32): void {
     if (type == Q4_0) {
       store<u8>(to + (i >> 2 << 6), load<u8>(codes + i));
     } else {
-      store<u8>(to + (i >> 2 << 7), load<u8>(codes + i));
-      store<u8>(to + (i >> 2 << 7) + 64, load<u8>(codes + i, 16));
+      store<u8>(to + (i >> 2 << 7), load<u8>(codes + i) ^ FLIP);
+      store<u8>(to + (i >> 2 << 7) + 64, load<u8>(codes + i, 16) ^ FLIP);
     }
   }
 }

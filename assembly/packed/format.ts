@@ -3,7 +3,7 @@
  * A format has only what differs from q4_0; for the rest these words give the default. All of it is inlined and static.
  * (No base class with these defaults: AssemblyScript does not inline a method that some other class overrides.)
  *
- *   weight = d * sc * (code - center) + dmin * mn          codes are unsigned, 7 bits at most (`wide`: signed, 8 bits); sc and mn are integers, in super-blocks
+ *   weight = d * sc * (code - center) + dmin * mn          codes are unsigned, 7 bits at most (`wide`: signed, 8 bits, flipped in some builds); sc and mn are integers, in super-blocks
  *
  * Codes come in quads: quad t (0..3) of a run of 32 is one vector for each group of 4 rows, its low part k = 4t .. 4t + 3, its high part
  * 16 further on. Where scales are for 16 weights (w16), the two halves take the place of the two parts, and w16.ts says how they are asked for.

@@ -3,6 +3,7 @@
  */
 import { lookup16 } from '../simd';
 import { load_scales, pack_f16, pack_nibbles } from './group';
+import { flipped } from './wide';
 
 /** Bytes of a block of one row: f16 d, 16 bytes of nibbles. */
 const BYTES: usize = 18;
@@ -17,7 +18,7 @@ export class Levels {
 
   // @ts-ignore: decorator
   @inline
-  mask2(): v128 { return v128.load(LEVELS); }
+  mask2(): v128 { return flipped(v128.load(LEVELS)); }
 
   // @ts-ignore: decorator
   @inline

@@ -3,12 +3,18 @@
  *
  *   | d of rows 0..15, f16 (32) | quad 0: k 0..3 of the four groups (64), k 16..19 (64) | quad 1 (128) | quad 2 (128) | quad 3 (128) |
  *
- * Codes are the weights themselves, signed.
+ * Codes are the weights (+ 128 in some builds: wide.ts).
  */
 import { load_scales, pack_f16, store_quads } from './group';
+import { flipped } from './wide';
 
 /** Bytes of a block of one row: f16 d, 32 i8. */
 const BYTES: usize = 34;
+
+/** 16 weights of four rows to a group's quads at q. */
+function pack_half(p: usize, stride: usize, q: usize): void {
+  store_quads(q, flipped(v128.load(p)), flipped(v128.load(p + stride)), flipped(v128.load(p + stride * 2)), flipped(v128.load(p + stride * 3)), 128);
+}
 
 @unmanaged
 export class Q8_0 {
@@ -46,8 +52,8 @@ export class Q8_0 {
     pack_f16(src, stride, w);
     for (let g: usize = 0; g < 4; g++) {
       const p = src + g * 4 * stride + 2, q = w + 32 + (g << 4);
-      store_quads(q, v128.load(p), v128.load(p + stride), v128.load(p + stride * 2), v128.load(p + stride * 3), 128);
-      store_quads(q + 64, v128.load(p, 16), v128.load(p + stride, 16), v128.load(p + stride * 2, 16), v128.load(p + stride * 3, 16), 128);
+      pack_half(p, stride, q);
+      pack_half(p + 16, stride, q + 64);
     }
   }
 }

@@ -3,7 +3,7 @@
  * for a dot with i32 sums. Builds with a dot-add instruction split code + 128 into two nibbles instead, with sums of their own.
  * (The GEMV: gemv_wide.ts.)
  */
-import { HAS_DOT_ADD, HAS_PAIR_DOT, held } from '../simd';
+import { HAS_DOT_ADD, HAS_PAIR_DOT, HAS_RELAXED_DOT, held } from '../simd';
 
 /** Words, or nibbles. Static. */
 export const WORDS: bool = !HAS_DOT_ADD;
@@ -13,7 +13,20 @@ export const WIDENS: bool = HAS_PAIR_DOT;
 /** Codes of 32 weights of 8 rows in the panel, either way. */
 export const CODES_WIDE: usize = 512;
 
+/**
+ * Codes are signed, and packed + 128 (every bit but the sign's as it is) where the GEMV makes words of them: zeros are put before bytes in one
+ * operation, signs before the upper half of a vector in two.
+ */
+export const FLIP: u8 = HAS_RELAXED_DOT ? 0 : 128;
+
 const SIGN: usize = memory.data<u8>([128]);
+
+/** Signed codes as they are packed, and back. */
+// @ts-ignore: decorator
+@inline
+export function flipped(v: v128): v128 {
+  return FLIP ? v128.xor(v, v128.load8_splat(SIGN)) : v;
+}
 
 /** What put_wide wants to find in a register. */
 // @ts-ignore: decorator
@@ -36,8 +49,9 @@ export function put_wide(p: usize, t: usize, w: v128, m: v128): void {
     v128.store(p, v128.and(i16x8.shr_u(v, 4), m), 32);
     return;
   }
-  v128.store(p, WIDENS ? even_words(w) : i16x8.extend_low_i8x16_s(w));
-  v128.store(p, WIDENS ? odd_words(w) : i16x8.extend_high_i8x16_s(w), 32);
+  const v = flipped(w);
+  v128.store(p, WIDENS ? even_words(v) : i16x8.extend_low_i8x16_s(v));
+  v128.store(p, WIDENS ? odd_words(v) : i16x8.extend_high_i8x16_s(v), 32);
 }
 
 /** Bytes k and k + 2 of every four: two shifts, where neighbours would take a shuffle. */
