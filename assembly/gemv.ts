@@ -25,6 +25,7 @@ export function gemv<F, D>(w: usize, n: i32, a: usize, y: usize): void {
     do {
       const h = fmt.high<F>(w, sub), end = a + ACT_BLOCK;
       const pair = i16x8.add(v128.load32_splat(a, ACT_PAIRS0), v128.load32_splat(a, ACT_PAIRS1));
+      // 8-bit codes come here + 128 (packed/wide.ts), and where sums are i32.
       const start = fmt.wide<F>() ? i32x4.shl(dot.init(pair), 7) : dot.init(fmt.offset<F>(pair));
       let s0 = start, s1 = start, s2 = start, s3 = start;
       let b0 = fmt.bits<F, G0>(h, 0), b1 = fmt.bits<F, G1>(h, 0), b2 = fmt.bits<F, G2>(h, 0), b3 = fmt.bits<F, G3>(h, 0);
