@@ -19,6 +19,7 @@ import { column, super_block_columns } from './gemm_columns';
 import { tile_nibbles, tile_words } from './gemm_wide';
 import { gemv } from './gemv';
 import { column_q2_K } from './gemv_q2_K';
+import { gemv_q6_K } from './gemv_q6_K';
 import { gemv_w16 } from './gemv_w16';
 import { column_wide } from './gemv_wide';
 import * as fmt from './packed/format';
@@ -185,7 +186,8 @@ export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act:
 // @ts-ignore: decorator
 @inline
 function one<F, D>(w: usize, n: i32, a: usize, y: usize): void {
-  if (fmt.w16<F>()) gemv_w16<F, D>(w, n, a, y);
+  if (fmt.apart<F>()) gemv_q6_K<D>(w, n, a, y);
+  else if (fmt.w16<F>()) gemv_w16<F, D>(w, n, a, y);
   else gemv<F, D>(w, n, a, y);
 }
 

@@ -1,5 +1,6 @@
 /**
- * gemv.ts for formats with a scale for every 16 weights (q3_K, q6_K, and q2_K outside gemv_q2_K.ts): one activation row times 16 packed rows.
+ * gemv.ts for formats with a scale for every 16 weights whose vectors of codes serve both halves of a run (q3_K, and q2_K outside gemv_q2_K.ts;
+ * q6_K: gemv_q6_K.ts): one activation row times 16 packed rows.
  * Two sums of every group, one for either half of a run, and four quants at a time stay in registers.
  *
  * A super-block's integer sums take all halves with their scales; add_super_block's step ends it. gemm.ts does the same operations in the same order.
@@ -29,10 +30,10 @@ export function gemv_w16<F, D>(w: usize, n: i32, a: usize, y: usize): void {
       for (const end = a + (fmt.two_bits<F>() ? 4 : 3) * QUAD; p != end; p += STEP<F>()) {
         const x = v128.load32_splat(p), z = v128.load32_splat(p, HALF);
         let v0 = v128.load(q), v1 = v128.load(q, 16), v2 = v128.load(q, 32), v3 = v128.load(q, 48);
-        s0 = onto<D>(s0, x, p, v128.and(v0, m)), u0 = onto<D>(u0, z, p + HALF, v128.and(second<F, G0>(q, v0), m2));
-        s1 = onto<D>(s1, x, p, v128.and(v1, m)), u1 = onto<D>(u1, z, p + HALF, v128.and(second<F, G1>(q, v1), m2));
-        s2 = onto<D>(s2, x, p, v128.and(v2, m)), u2 = onto<D>(u2, z, p + HALF, v128.and(second<F, G2>(q, v2), m2));
-        s3 = onto<D>(s3, x, p, v128.and(v3, m)), u3 = onto<D>(u3, z, p + HALF, v128.and(second<F, G3>(q, v3), m2));
+        s0 = onto<D>(s0, x, p, v128.and(v0, m)), u0 = onto<D>(u0, z, p + HALF, v128.and(v0, m2));
+        s1 = onto<D>(s1, x, p, v128.and(v1, m)), u1 = onto<D>(u1, z, p + HALF, v128.and(v1, m2));
+        s2 = onto<D>(s2, x, p, v128.and(v2, m)), u2 = onto<D>(u2, z, p + HALF, v128.and(v2, m2));
+        s3 = onto<D>(s3, x, p, v128.and(v3, m)), u3 = onto<D>(u3, z, p + HALF, v128.and(v3, m2));
         if (fmt.two_bits<F>()) {
           const r = p + QUAD, x = v128.load32_splat(p, QUAD), z = v128.load32_splat(p, HALF + QUAD);
           v0 = i16x8.shr_u(v0, 4), v1 = i16x8.shr_u(v1, 4), v2 = i16x8.shr_u(v2, 4), v3 = i16x8.shr_u(v3, 4);
@@ -47,13 +48,13 @@ export function gemv_w16<F, D>(w: usize, n: i32, a: usize, y: usize): void {
         const x = v128.load32_splat(p), z = v128.load32_splat(p, HALF);
         q -= 192;
         let v = fourth<G0>(q);
-        s0 = onto<D>(s0, x, p, part<F>(v, m)), u0 = onto<D>(u0, z, p + HALF, part<F>(second_fourth<F, G0>(q, v), m2));
+        s0 = onto<D>(s0, x, p, v128.and(v, m)), u0 = onto<D>(u0, z, p + HALF, v128.and(v, m2));
         v = fourth<G1>(q);
-        s1 = onto<D>(s1, x, p, part<F>(v, m)), u1 = onto<D>(u1, z, p + HALF, part<F>(second_fourth<F, G1>(q, v), m2));
+        s1 = onto<D>(s1, x, p, v128.and(v, m)), u1 = onto<D>(u1, z, p + HALF, v128.and(v, m2));
         v = fourth<G2>(q);
-        s2 = onto<D>(s2, x, p, part<F>(v, m)), u2 = onto<D>(u2, z, p + HALF, part<F>(second_fourth<F, G2>(q, v), m2));
+        s2 = onto<D>(s2, x, p, v128.and(v, m)), u2 = onto<D>(u2, z, p + HALF, v128.and(v, m2));
         v = fourth<G3>(q);
-        s3 = onto<D>(s3, x, p, part<F>(v, m)), u3 = onto<D>(u3, z, p + HALF, part<F>(second_fourth<F, G3>(q, v), m2));
+        s3 = onto<D>(s3, x, p, v128.and(v, m)), u3 = onto<D>(u3, z, p + HALF, v128.and(v, m2));
       }
       const sc = f.sc(w, sub << 1), tc = f.sc(w, sub << 1 | 1);
       i0 = run<F, D, G0>(i0, s0, u0, sc, tc), i1 = run<F, D, G1>(i1, s1, u1, sc, tc);
@@ -81,24 +82,10 @@ export function gemv_w16<F, D>(w: usize, n: i32, a: usize, y: usize): void {
 @inline
 function STEP<F>(): usize { return fmt.two_bits<F>() ? 2 * QUAD : QUAD; }
 
-/** What has the second half's codes: the same vector, unless they are apart. */
-// @ts-ignore: decorator
-@inline
-function second<F, G>(q: usize, v: v128): v128 { return fmt.apart<F>() ? v128.load(q, offsetof<G>() + 192) : v; }
-
-// @ts-ignore: decorator
-@inline
-function second_fourth<F, G>(q: usize, v: v128): v128 { return fmt.apart<F>() ? fourth<G>(q + 192) : v; }
-
-/** Quad 3 comes without other bits, but for those of the other half. */
-// @ts-ignore: decorator
-@inline
-function part<F>(v: v128, m: v128): v128 { return fmt.apart<F>() ? v : v128.and(v, m); }
-
 /** One run's sums of both halves, with their scales, onto those of group G. */
 // @ts-ignore: decorator
 @inline
 function run<F, D, G>(i: v128, s: v128, u: v128, sc: v128, tc: v128): v128 {
   const dot = changetype<D>(0), high = dot.scaled(u, fmt.scale<F, G>(tc));
-  return i32x4.add(i32x4.add(i, dot.scaled(s, fmt.scale<F, G>(sc))), changetype<F>(0).up() > 0 ? i32x4.shr_s(high, changetype<F>(0).up()) : high);
+  return i32x4.add(i32x4.add(i, dot.scaled(s, fmt.scale<F, G>(sc))), i32x4.shr_s(high, changetype<F>(0).up()));
 }
