@@ -179,7 +179,7 @@ export function dot2_u6_offset(q0: v128, s0: v128, q1: v128, s1: v128, offset: v
   return i32x4.add(dot_i8(i8x16.sub(q0, offset), s0), dot_i8(i8x16.sub(q1, offset), s1));
 }
 
-/** table[i] for sixteen indices in 0..15 (other indices: anything). */
+/** table[i] for sixteen indices in 0..15; 0 for 128 and more (between: anything). */
 // @ts-ignore: decorator
 @inline
 export function lookup16(table: v128, i: v128): v128 {
