@@ -173,9 +173,9 @@ export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act:
     for (let c = tiled; c < ncols; c++) {
       const a = act + <usize>c * act_stride, y = dst + <usize>c * dst_stride;
       if (row1 - row >= ROWS) {
-        one<F, D>(rows, blocks, a, y + (<usize>row << 2));
+        one<F, D>(rows, blocks, a, y + (<usize>row << 2), scratch);
       } else {
-        one<F, D>(rows, blocks, a, scratch + SPARE);
+        one<F, D>(rows, blocks, a, scratch + SPARE, scratch);
         put(y, row, row1, scratch + SPARE);
       }
     }
@@ -185,8 +185,8 @@ export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act:
 /** One column, 16 rows. */
 // @ts-ignore: decorator
 @inline
-function one<F, D>(w: usize, n: i32, a: usize, y: usize): void {
-  if (fmt.apart<F>()) gemv_q6_K<D>(w, n, a, y);
+function one<F, D>(w: usize, n: i32, a: usize, y: usize, scratch: usize): void {
+  if (fmt.apart<F>()) gemv_q6_K<D>(w, n, a, y, scratch);
   else if (fmt.w16<F>()) gemv_w16<F, D>(w, n, a, y);
   else gemv<F, D>(w, n, a, y);
 }
