@@ -6,7 +6,8 @@
  *
  * On x64 both multiply 8 at a time, but nibbles have twice the sums to bring together: 31 GMAC/s where words have 38 (Zen 4, Node 24). Pipes of
  * the vector unit are the limit, not instructions: two multiply, all four add, and 8 of each take 5 cycles. A step unrolled gives nothing,
- * and pairs of products as (a0 + w1)(a1 + w0), half the multiplications for twice the additions, give less (35): too few registers.
+ * and pairs of products as (a0 + w1)(a1 + w0), half the multiplications for twice the additions, give less (35): too few registers. So does
+ * the GEMV's way, signs of activations moved to the codes: as many operations, 38 on Node 24, and on Node 20 30 of 37.
  */
 import { DotI32 } from './dot';
 import { column_of, super_block_column, super_block_columns } from './gemm_columns';
