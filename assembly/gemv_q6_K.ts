@@ -8,10 +8,10 @@
  */
 import { ACT_BLOCK, ACT_D, ACT_PAIRS0, ACT_QUANTS } from './act';
 import { ACT_QUANT } from './dot';
-import { add_super_block, scale } from './packed/format';
+import { add_super_block } from './packed/format';
 import { G0, G1, G2, G3, store_sums } from './packed/group';
 import { Q6_K } from './packed/q6_K';
-import { bits_0xc0, onto } from './packed/w16';
+import { bits_0xc0, half_scale, onto } from './packed/w16';
 
 /** Bytes of 4 quants. */
 const QUAD: usize = 4 * ACT_QUANT;
@@ -22,16 +22,17 @@ export function gemv_q6_K<D>(w: usize, n: i32, a: usize, y: usize, sums: usize):
   let y0 = f32x4.splat(0), y1 = y0, y2 = y0, y3 = y0;
   for (; n > 0; n--) {
     const da = v128.load32_splat(a, ACT_D);
-    let q = f.quads(w, 0), pairs = a + ACT_PAIRS0;
+    let q = f.quads(w, 0), scales = f.scales(w, 0), pairs = a + ACT_PAIRS0;
     store_sums(sums, zero, zero, zero, zero);
     for (let i = 0; i < 16; i++) {
       const x0 = v128.load32_splat(a), x1 = v128.load32_splat(a, QUAD), x2 = v128.load32_splat(a, 2 * QUAD), x3 = v128.load32_splat(a, 3 * QUAD);
-      const start = changetype<D>(0).init(f.offset(v128.load32_splat(pairs))), sc = f.sc(w, i);
+      const start = changetype<D>(0).init(f.offset(v128.load32_splat(pairs))), sc = v128.load8x8_s(scales), tc = v128.load8x8_s(scales, 8);
       group<D, G0>(sums, q, a, x0, x1, x2, x3, start, sc, m, top);
       group<D, G1>(sums, q, a, x0, x1, x2, x3, start, sc, m, top);
-      group<D, G2>(sums, q, a, x0, x1, x2, x3, start, sc, m, top);
-      group<D, G3>(sums, q, a, x0, x1, x2, x3, start, sc, m, top);
+      group<D, G2>(sums, q, a, x0, x1, x2, x3, start, tc, m, top);
+      group<D, G3>(sums, q, a, x0, x1, x2, x3, start, tc, m, top);
       q += 192;
+      scales += 16;
       a += 4 * QUAD;
       pairs += 4;
       if ((i & 1) != 0) a += ACT_BLOCK - ACT_QUANTS, pairs += ACT_BLOCK - 8;
@@ -53,5 +54,5 @@ function group<D, G>(sums: usize, q: usize, a: usize, x0: v128, x1: v128, x2: v1
   s = onto<D>(s, x2, a + 2 * QUAD, v128.and(v2, m));
   const v = v128.or(v128.or(i16x8.shr_u(v128.and(v0, top), 6), i16x8.shr_u(v128.and(v1, top), 4)), i16x8.shr_u(v128.and(v2, top), 2));
   s = onto<D>(s, x3, a + 3 * QUAD, v);
-  v128.store(sums, i32x4.add(v128.load(sums, offsetof<G>()), changetype<D>(0).scaled(s, scale<Q6_K, G>(sc))), offsetof<G>());
+  v128.store(sums, i32x4.add(v128.load(sums, offsetof<G>()), changetype<D>(0).scaled(s, half_scale<G>(sc))), offsetof<G>());
 }

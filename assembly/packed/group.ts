@@ -81,15 +81,7 @@ export function load_scales<G>(p: usize): v128 {
   return f16x4_finite(v128.load16x4_s(p, offsetof<G>() >> 1));
 }
 
-/** Rows 4g .. 4g + 3 of sixteen signed bytes, as i32. */
-// @ts-ignore: decorator
-@inline
-export function group_i8<G>(v: v128): v128 {
-  const half = offsetof<G>() >= 32 ? i16x8.extend_high_i8x16_s(v) : i16x8.extend_low_i8x16_s(v);
-  return (offsetof<G>() & 16) != 0 ? i32x4.extend_high_i16x8_s(half) : i32x4.extend_low_i16x8_s(half);
-}
-
-/** The same of unsigned bytes. */
+/** Rows 4g .. 4g + 3 of sixteen unsigned bytes, as i32. */
 // @ts-ignore: decorator
 @inline
 export function group_u8<G>(v: v128): v128 {

@@ -43,7 +43,12 @@ export class Q6_K {
 
   // @ts-ignore: decorator
   @inline
-  sc(w: usize, i: i32): v128 { return v128.load(w + (<usize>i << 4), 32); }
+  sc(w: usize, i: i32): v128 { return v128.load(this.scales(w, i)); }
+
+  /** Of half-run i, a signed byte a row. */
+  // @ts-ignore: decorator
+  @inline
+  scales(w: usize, i: i32): usize { return w + 32 + (<usize>i << 4); }
 
   // @ts-ignore: decorator
   @inline

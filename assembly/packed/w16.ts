@@ -6,7 +6,6 @@
 import { HAS_PAIR_DOT, HAS_RELAXED_DOT, lookup16 } from '../simd';
 import { lanes } from '../dot';
 import { apart, small_sums, two_bits } from './format';
-import { group_i8 } from './group';
 import { one_half } from './halves';
 
 // @ts-ignore: decorator
@@ -126,10 +125,16 @@ const HIGH: usize = memory.data<u8>([
 // @ts-ignore: decorator
 @inline
 export function group_scale<F, G>(sc: v128): v128 {
-  if (!HAS_PAIR_DOT) return group_i8<G>(sc);
-  if (small_sums<F>()) return lookup16(sc, v128.load(HIGH + offsetof<G>()));
-  const half = offsetof<G>() >= 32 ? i16x8.extend_high_i8x16_s(sc) : i16x8.extend_low_i8x16_s(sc);
-  return (offsetof<G>() & 16) != 0 ? i16x8.shuffle(half, half, 4, 4, 5, 5, 6, 6, 7, 7) : i16x8.shuffle(half, half, 0, 0, 1, 1, 2, 2, 3, 3);
+  if (HAS_PAIR_DOT && small_sums<F>()) return lookup16(sc, v128.load(HIGH + offsetof<G>()));
+  return half_scale<G>(offsetof<G>() >= 32 ? i16x8.extend_high_i8x16_s(sc) : i16x8.extend_low_i8x16_s(sc));
+}
+
+/** The same out of eight rows' scales as i16, rows 0..7 for groups 0 and 1. */
+// @ts-ignore: decorator
+@inline
+export function half_scale<G>(sc: v128): v128 {
+  if (!HAS_PAIR_DOT) return (offsetof<G>() & 16) != 0 ? i32x4.extend_high_i16x8_s(sc) : i32x4.extend_low_i16x8_s(sc);
+  return (offsetof<G>() & 16) != 0 ? i16x8.shuffle(sc, sc, 4, 4, 5, 5, 6, 6, 7, 7) : i16x8.shuffle(sc, sc, 0, 0, 1, 1, 2, 2, 3, 3);
 }
 
 /** The minima of both halves of the group's rows, side by side as i16: for a product with the sums of both (act.ts). */
