@@ -90,7 +90,7 @@ for (const kind of ['relaxed', 'simd'] as const satisfies readonly BuildKind[]) 
 const title = `Roofline: ${here.cpu}, Node ${here.node}${options.turbo ? ' with turbo' : ''}`;
 const report = [
   `# ${title}`, '', describeMachine(here), '',
-  `Every thread has its own weights. Medians of ${rounds} rounds, of ceilings the best. Bandwidth in GB/s, products in GMAC/s (1 MAC = one product and its addition). Intensity: products for each byte of weights, activations and results. The dot ceiling is that of 4-bit codes: codes of 8 bits (q8_0) are multiplied as two halves, at most half of it.`, '',
+  `Every thread has its own weights. Medians of ${rounds} rounds, of ceilings the best. Bandwidth in GB/s, products in GMAC/s (1 MAC = one product and its addition). Intensity: products for each byte of weights, activations and results. The dot ceiling is that of 4-bit codes: codes of 8 bits (q8_0) take twice the operations, so at most half of it.`, '',
   '## Ceilings', '', table(['build', 'threads', ...Object.keys(READS).map((l) => `read ${l}`), 'f32', 'dot', 'i32 dot-add'], ceilingRows), '',
   `## Packed products of ${NE00}-wide rows; GEMM: ${COLUMNS} activation rows`, '', table(['kernel', 'build', 'threads', 'MAC/byte', 'GMAC/s', 'GB/s', 'roof', 'bound by', 'of roof'], kernelRows), '', ...facts,
 ].join('\n');
