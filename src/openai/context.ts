@@ -96,7 +96,10 @@ async function eventStream(context: Context, source: AsyncGenerator<object | str
   let first: IteratorResult<object | string, void> | undefined;
   try {
     first = await source.next();
+    // A step that others share is finished, and its token comes although the client has gone: what has aborted tells nobody any more.
+    signal.throwIfAborted();
   } catch (error) {
+    await source.return().catch(() => undefined);
     leave();
     throw error;
   }

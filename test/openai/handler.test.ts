@@ -1,5 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
+import type { GenerationPart } from '../../src/generate.ts';
 import { createHandler, type HandlerOptions } from '../../src/openai/handler.ts';
 import { chatPage } from '../../src/openai/page.ts';
 import { sameSecret } from '../../src/openai/request.ts';
@@ -360,6 +361,26 @@ describe('many clients', () => {
       else expect(((await response.json()) as Json).choices[0].text).toBe(`prompt ${i}`);
     }
     expect(backend.seen).toMatchObject({ most: 2, now: 0, aborted: 0 });
+  });
+
+  it('ends a generation whose first token comes with the end of its client', async () => {
+    const { backend } = serve(() => 'abc'), client = new AbortController();
+    async function* late(parts: AsyncIterable<GenerationPart>): AsyncGenerator<GenerationPart, void> {
+      for await (const part of parts) {
+        client.abort();
+        yield part;
+      }
+    }
+    const handler = createHandler({
+      ...backend,
+      generate: (ids, options) => {
+        const generation = backend.generate(ids, options);
+        return { result: () => generation.result(), [Symbol.asyncIterator]: () => late(generation) };
+      },
+    });
+    const response = await handler(new Request('http://server/v1/completions', { method: 'POST', body: JSON.stringify({ prompt: 'a', stream: true }), signal: client.signal }));
+    expect(response.status).toBe(499);
+    await until(() => backend.seen.now === 0 && backend.seen.aborted === 1);
   });
 
   it('stops generating when the client goes, streaming or not, running or waiting', async () => {
