@@ -1,0 +1,138 @@
+/**
+ * This checkout against another revision, taking turns in one run: every packed product, attention, and tokens per second of a model.
+ * The habit before each commit that touches a kernel; ends with exit code 1 where a ratio is below --least.
+ *
+ *   node --import tsx bench/against.ts REV [--least 0.98] [--rounds 7] [--builds relaxed] [--types q4_0,q4_K] [--what gemm,gemv,attention,model]
+ *                                          [--threads 1,2] [--node PATH] [--model FILE]
+ *
+ * REV (a commit, tag or branch) is checked out and built in a folder of its own under .cache/against, once. Each side is a process that keeps
+ * its tensors for the whole run; of each case the two take turns, and the one that begins changes from round to round. A sample is the
+ * fastest piece of work in about 60 ms, which other work on the machine can only lengthen; a ratio is the median of the ratios within a round.
+ */
+import { fork, spawnSync, type ChildProcess } from 'node:child_process';
+import { existsSync, mkdirSync, renameSync, rmSync, symlinkSync } from 'node:fs';
+import { resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
+import { benchModel, cache, describeMachine, machine, median, numbers, root, run, show, table, warnIfBusy } from './support.ts';
+import type { Answer, Case, Request } from './against/side.ts';
+
+const { values, positionals } = parseArgs({
+  allowPositionals: true,
+  options: {
+    least: { type: 'string', default: '0.98' }, rounds: { type: 'string', default: '7' }, builds: { type: 'string', default: 'relaxed' }, types: { type: 'string', default: '' },
+    what: { type: 'string', default: 'gemm,narrow,gemv,memory,attention,model' }, threads: { type: 'string', default: '1,2' }, node: { type: 'string', default: process.execPath }, model: { type: 'string', default: '' },
+  },
+});
+const [rev] = positionals;
+if (!rev) {
+  console.error('usage: node --import tsx bench/against.ts REV [--least 0.98] [--rounds 7] [--builds relaxed,simd] [--types LIST] [--what gemm,narrow,gemv,memory,attention,model] [--threads 1,2] [--node PATH] [--model FILE]');
+  process.exit(2);
+}
+const TYPES = ['q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'q2_K', 'q3_K', 'q4_K', 'q5_K', 'q6_K', 'iq4_nl', 'iq4_xs', 'mxfp4', 'f32', 'f16', 'bf16'];
+const types = values.types ? values.types.split(',') : TYPES, what = values.what.split(','), rounds = Number(values.rounds), least = Number(values.least);
+
+/** The revision, built, in a folder that is named after its commit. */
+async function checkout(): Promise<{ folder: string; commit: string }> {
+  const commit = (await run('git', ['rev-parse', '--verify', `${rev}^{commit}`])).trim(), folder = resolve(cache, 'against', commit);
+  if (existsSync(resolve(folder, 'dist/cli.js'))) return { folder, commit };
+  console.error(`building ${commit.slice(0, 10)} in ${folder} ...`);
+  const making = `${folder}.part`;
+  rmSync(making, { recursive: true, force: true });
+  mkdirSync(making, { recursive: true });
+  const { status } = spawnSync('sh', ['-c', 'git archive "$1" | tar -x -C "$2"', 'sh', commit, making], { cwd: root, stdio: 'inherit' });
+  if (status !== 0) throw new Error(`git archive ${commit} ended with ${status}`);
+  // The same dependencies are linked, others installed.
+  const same = spawnSync('cmp', ['-s', resolve(root, 'package-lock.json'), resolve(making, 'package-lock.json')]).status === 0;
+  if (same) symlinkSync(resolve(root, 'node_modules'), resolve(making, 'node_modules'));
+  else await run('npm', ['ci', '--ignore-scripts', '--no-audit', '--no-fund'], { cwd: making, timeoutMs: 600_000 });
+  await run(process.execPath, ['scripts/build.mjs'], { cwd: making, timeoutMs: 600_000 });
+  renameSync(making, folder);
+  return { folder, commit };
+}
+
+/** One revision's process. */
+class Side {
+  readonly #child: ChildProcess;
+
+  constructor(folder: string) {
+    const old = /^v20\./.test(spawnSync(values.node, ['-v'], { encoding: 'utf8' }).stdout);
+    this.#child = fork(fileURLToPath(new URL('against/side.ts', import.meta.url)), [folder], {
+      execPath: values.node, execArgv: [...(old ? ['--experimental-wasm-relaxed-simd'] : []), '--import', 'tsx'], cwd: root, stdio: ['ignore', 'inherit', 'inherit', 'ipc'],
+    });
+  }
+
+  /** Seconds of the fastest piece; NaN where this revision cannot do that. */
+  ask(request: Request): Promise<Answer> {
+    return new Promise((done, fail) => {
+      const onExit = (code: number | null): void => fail(new Error(`a side ended with ${code}`));
+      this.#child.once('exit', onExit);
+      this.#child.once('message', (answer: Answer) => {
+        this.#child.off('exit', onExit);
+        done(answer);
+      });
+      this.#child.send(request);
+    });
+  }
+
+  end(): void {
+    this.#child.kill();
+  }
+}
+
+const here = machine((await run(values.node, ['-p', 'process.versions.node'])).trim());
+const then = await checkout();
+await run(process.execPath, ['scripts/build.mjs'], { timeoutMs: 600_000 });
+warnIfBusy(here);
+console.log(`${describeMachine(here)}\nthis checkout against ${then.commit.slice(0, 10)}, median of ${rounds} rounds; above 1: this checkout is faster\n`);
+
+const rows: string[][] = [];
+let missed = 0;
+function report(name: string, unit: string, before: readonly number[], now: readonly number[]): void {
+  const ratio = median(now.map((x, i) => x / before[i])), ok = !(ratio < least);
+  if (!ok) missed++;
+  rows.push([name, `${show(median(before))} ${unit}`, `${show(median(now))} ${unit}`, `${ratio.toFixed(3)}${ok ? '' : ` below ${least}`}`]);
+  console.error(rows.at(-1)!.join('  '));
+}
+
+const turns = async <T>(round: number, before: () => Promise<T>, now: () => Promise<T>): Promise<[before: T, now: T]> => {
+  if (round % 2 === 0) return [await before(), await now()];
+  const b = await now();
+  return [await before(), b];
+};
+
+const kinds = (['gemm', 'narrow', 'gemv', 'memory', 'attention'] as const).filter((k) => what.includes(k));
+for (const build of values.builds.split(',')) {
+  if (kinds.length === 0) break;
+  const sides = [new Side(then.folder), new Side(root)] as const;
+  const cases: Case[] = kinds.flatMap((kind) => (kind === 'attention' ? [{ build, kind, type: 'f16' }] : types.map((type) => ({ build, kind, type }))));
+  for (const c of cases) {
+    const samples: [Answer, Answer][] = [];
+    // wasm starts in the baseline compiler: the first rounds only warm up.
+    for (let round = -2; round < rounds; round++) {
+      const pair = await turns(round, () => sides[0].ask({ ...c, ms: 60 }), () => sides[1].ask({ ...c, ms: 60 }));
+      if (round >= 0) samples.push(pair);
+    }
+    for (const side of sides) await side.ask({ ...c, ms: 0 });
+    report(`${build} ${c.type} ${c.kind}`, 'G/s', samples.map(([a]) => a.work / a.seconds / 1e9), samples.map(([, b]) => b.work / b.seconds / 1e9));
+  }
+  for (const side of sides) side.end();
+}
+
+if (what.includes('model')) {
+  const model = values.model || (await benchModel()), tests = [['prompt 256', ['-p', 256, '-n', 0]], ['generate 64', ['-p', 0, '-n', 64]], ['generate 32 at depth 1024', ['-p', 0, '-n', 32, '-d', 1024]]] as const;
+  const rate = async (folder: string, args: readonly (string | number)[], nth: number): Promise<number> => {
+    const [row] = JSON.parse(await run(values.node, [resolve(folder, 'dist/cli.js'), 'bench', '-m', model, ...args, '-t', nth, '-r', 2, '-o', 'json'])) as { avg_ts: number }[];
+    return row.avg_ts;
+  };
+  for (const nth of numbers(values.threads)) {
+    for (const [name, args] of tests) {
+      const samples: [number, number][] = [];
+      for (let round = 0; round < rounds; round++) samples.push(await turns(round, () => rate(then.folder, args, nth), () => rate(root, args, nth)));
+      report(`${name}, ${nth} threads`, 'tokens/s', samples.map(([a]) => a), samples.map(([, b]) => b));
+    }
+  }
+}
+console.log(table(['case', then.commit.slice(0, 10), 'this checkout', 'ratio'], rows));
+console.log(missed === 0 ? `\nall ${rows.length} ratios are at least ${least}` : `\n${missed} of ${rows.length} ratios are below ${least}`);
+process.exit(missed === 0 ? 0 : 1);
