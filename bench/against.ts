@@ -105,7 +105,7 @@ const kinds = (['gemm', 'narrow', 'gemv', 'memory', 'attention'] as const).filte
 for (const build of values.builds.split(',')) {
   if (kinds.length === 0) break;
   const sides = [new Side(then.folder), new Side(root)] as const;
-  const cases: Case[] = kinds.flatMap((kind) => (kind === 'attention' ? [{ build, kind, type: 'f16' }] : types.map((type) => ({ build, kind, type }))));
+  const cases = kinds.flatMap((kind): Case[] => (kind === 'attention' ? [{ build, kind, type: 'f16' }] : types.map((type) => ({ build, kind, type }))));
   for (const c of cases) {
     const samples: [Answer, Answer][] = [];
     // wasm starts in the baseline compiler: the first rounds only warm up.
