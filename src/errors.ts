@@ -32,6 +32,16 @@ export type QuantletErrorCode =
 /** What a value of the wrong kind is, in a message. */
 export const typeName = (value: unknown): string => (value === null ? 'null' : typeof value);
 
+/** A value in a message: numbers as they are, what is large by its name. */
+export function tell(value: unknown): string {
+  if (typeof value === 'string') return JSON.stringify(value.length > 40 ? `${value.slice(0, 40)}...` : value);
+  if (typeof value === 'function') return 'a function';
+  if (value === null || typeof value !== 'object') return typeof value === 'bigint' ? `${value}n` : String(value);
+  if (Array.isArray(value)) return 'a list';
+  const name = Object.prototype.toString.call(value).slice(8, -1);
+  return name === 'Object' ? ('ne' in value ? 'a tensor' : 'an object') : `an object of type ${name}`;
+}
+
 /** The one error class of the package: `code` is stable, `message` is for people. */
 export class QuantletError extends Error {
   readonly code: QuantletErrorCode;

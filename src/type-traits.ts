@@ -2,16 +2,16 @@
  * ggml's tensor types: the id stored in GGUF, the elements of one block (`blckSize`) and its bytes (`typeSize`).
  * Source: ggml.h `enum ggml_type` and ggml.c `type_traits`.
  */
-export interface TypeTraits {
+export interface TypeTraits<N extends string = string> {
   readonly id: number;
-  readonly name: string;
+  readonly name: N;
   readonly blckSize: number;
   readonly typeSize: number;
 }
 
 const QK_K = 256;
 
-const row = (id: number, name: string, blckSize: number, typeSize: number): TypeTraits => ({ id, name, blckSize, typeSize });
+const row = <N extends string>(id: number, name: N, blckSize: number, typeSize: number): TypeTraits<N> => ({ id, name, blckSize, typeSize });
 
 /** Keyed by ggml's own names, lower case but for the K (`q4_0`, `q4_K`, `iq4_nl`). */
 export const TYPE = {
@@ -58,6 +58,9 @@ const byId = new Map<number, TypeTraits>(Object.values(TYPE).map((t) => [t.id, t
 
 /** The traits of a GGUF type id, or undefined where ggml has none (or has retired it). */
 export const typeById = (id: number): TypeTraits | undefined => byId.get(id);
+
+/** The traits of a name, or undefined where there is none of it. */
+export const typeNamed = (name: string): TypeTraits | undefined => (Object.hasOwn(TYPE, name) ? TYPE[name as TypeName] : undefined);
 
 /** Bytes of one row of `ne0` elements (ggml_row_size). `ne0` must be a multiple of the block. */
 export const rowSize = (type: TypeTraits, ne0: number): number => (ne0 / type.blckSize) * type.typeSize;

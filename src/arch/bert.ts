@@ -1,6 +1,8 @@
 /** Encoders that make vectors: BERT (also XLM-RoBERTa, whose converter renames it so), nomic-bert, jina-bert-v2 and -v3. Each branch is added first and normed after. */
-import { add, get_rows } from '../graph/ops.ts';
-import { view, type Tensor } from '../graph/tensor.ts';
+import { add } from '../graph/elementwise-ops.ts';
+import { get_rows } from '../graph/ops.ts';
+import type { Tensor } from '../graph/tensor.ts';
+import { view } from '../graph/views.ts';
 import type { Architecture, GraphContext } from './architecture.ts';
 import { embed, gatedFeedForward, norm, plainFeedForward, rankHead, selfAttention } from './blocks.ts';
 import type { HParams } from './hparams.ts';

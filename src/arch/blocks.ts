@@ -1,7 +1,10 @@
 /** What transformers are put together from. Each block takes its weights by their GGUF names and keeps to what the file has (biases, fused products, norms of heads). */
 import { attention, kv_store } from '../graph/attention-ops.ts';
-import { add, geglu, gelu, get_rows, mul, mul_mat, norm as layer_norm, rms_norm, rope, scale, swiglu, tanh } from '../graph/ops.ts';
-import { reshape, view, type Tensor } from '../graph/tensor.ts';
+import { add, geglu, gelu, mul, scale, swiglu, tanh } from '../graph/elementwise-ops.ts';
+import { get_rows, mul_mat } from '../graph/ops.ts';
+import { norm as layer_norm, rms_norm, rope, type RopeMode } from '../graph/row-ops.ts';
+import type { Tensor } from '../graph/tensor.ts';
+import { reshape, view } from '../graph/views.ts';
 import type { GraphContext } from './architecture.ts';
 import type { HParams } from './hparams.ts';
 
@@ -10,8 +13,8 @@ const TOKENS_OF_HEADS = { dim: 2, by: 'tokens' } as const;
 /** rms or layer norm with the weight and, if there is one, the bias of this name. */
 export function norm(g: GraphContext, hp: HParams, x: Tensor, name: string): Tensor {
   const n = x.ne[0], weight = g.weight(`${name}.weight`, [n]);
-  if (hp.norm === 'layer') return layer_norm(x, weight, g.optional(`${name}.bias`, [n]), hp.eps);
-  return rms_norm(x, weight, hp.eps);
+  if (hp.norm === 'layer') return layer_norm(x, { weight, bias: g.optional(`${name}.bias`, [n]), eps: hp.eps });
+  return rms_norm(x, { weight, eps: hp.eps });
 }
 
 /** weight x, plus what adapters add and the bias, where there are any. */
@@ -48,29 +51,29 @@ export function embed(g: GraphContext, { nEmbd, nVocab }: HParams): Tensor {
 export interface AttentionOptions {
   /** Angles; none: no rotation. */
   readonly angles?: Tensor | undefined;
-  /** Pairs (i, i + n / 2) instead of (i, i + 1). */
-  readonly neox?: boolean;
+  /** Which pairs turn. Default 'neox'. */
+  readonly mode?: RopeMode;
   readonly scale?: number;
   readonly window?: number;
-  readonly softCap?: number;
+  readonly logitSoftcap?: number;
   /** ALiBi's max_bias (arXiv 2108.12409): positions are told by how far apart tokens are. */
   readonly maxBias?: number;
 }
 
 /** q, k, v, rotation, cache, attention and the output product of layer il over the normed states h. */
-export function selfAttention(g: GraphContext, hp: HParams, il: number, h: Tensor, { angles, neox = true, scale = 1 / Math.sqrt(hp.headDim), window = 0, softCap = 0, maxBias = 0 }: AttentionOptions): Tensor {
+export function selfAttention(g: GraphContext, hp: HParams, il: number, h: Tensor, { angles, mode = 'neox', scale = 1 / Math.sqrt(hp.headDim), window = 0, logitSoftcap = 0, maxBias = 0 }: AttentionOptions): Tensor {
   const { nHead, headDim } = hp, { pos, cells, first, visible } = g.inputs;
   const name = (part: string): string => `blk.${il}.${part}`;
   const [q, k, v] = projections(g, hp, il, h);
   const turn = (t: Tensor, part: string): Tensor => {
     const n = headNorm(g, hp, t, name(part));
-    return angles ? rope(n, pos, angles, neox) : n;
+    return angles ? rope(n, pos, angles, { mode }) : n;
   };
   const qr = turn(q, 'attn_q_norm'), kr = turn(k, 'attn_k_norm');
   g.expand(qr, kr);
   const cache = g.cache(il);
   g.expand(kv_store(cache.k, kr, cells, 'k'), kv_store(cache.v, v, cells, 'v'));
-  const out = attention(qr, cache.k, cache.v, first, visible, { scale, window, softCap, maxBias, pos, unifiedMax: g.unifiedMax });
+  const out = attention(qr, cache.k, cache.v, first, visible, { scale, window, logitSoftcap, maxBias, pos, unifiedMax: g.unifiedMax });
   return linear(g, reshape(out, [nHead * headDim, h.ne[1], 1, 1], { dim: 1, by: 'tokens' }), name('attn_output'), hp.nEmbd);
 }
 
@@ -84,7 +87,7 @@ function projections(g: GraphContext, { nHead, nHeadKv, headDim }: HParams, il: 
     return [heads(q, nHead), heads(k, nHeadKv), heads(v, nHeadKv)];
   }
   const all = linear(g, h, fused, nq + 2 * nk), size = all.type.typeSize;
-  const part = (from: number, n: number): Tensor => view(all, [headDim, n, nTokens, 1], [headDim * size, all.nb[1]], from * size, TOKENS_OF_HEADS);
+  const part = (from: number, n: number): Tensor => view(all, [headDim, n, nTokens, 1], { nb: [headDim * size, all.nb[1]], offset: from * size }, TOKENS_OF_HEADS);
   return [part(0, nHead), part(nq, nHeadKv), part(nq + nk, nHeadKv)];
 }
 
@@ -92,9 +95,9 @@ function projections(g: GraphContext, { nHead, nHeadKv, headDim }: HParams, il: 
 function headNorm(g: GraphContext, hp: HParams, x: Tensor, name: string): Tensor {
   const shape = g.shapeOf(`${name}.weight`), [headDim, n, nTokens] = x.ne;
   if (!shape) return x;
-  if (hp.norm === 'rms') return rms_norm(x, g.weight(`${name}.weight`, [headDim]), hp.eps);
+  if (hp.norm === 'rms') return rms_norm(x, { weight: g.weight(`${name}.weight`, [headDim]), eps: hp.eps });
   if (shape[1] === 1 && n > 1) return reshape(norm(g, hp, reshape(x, [headDim * n, nTokens, 1, 1], { dim: 1, by: 'tokens' }), name), x.ne, TOKENS_OF_HEADS);
-  return mul(layer_norm(x, undefined, undefined, hp.eps), reshape(g.weight(`${name}.weight`, [headDim, n]), [headDim, n, 1, 1]));
+  return mul(layer_norm(x, { eps: hp.eps }), reshape(g.weight(`${name}.weight`, [headDim, n]), [headDim, n, 1, 1]));
 }
 
 /** down(act(gate(x)) * up(x)); gate and up may be one product, the gate first. */

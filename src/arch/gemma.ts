@@ -1,7 +1,8 @@
 /** Gemma 2 and 3: scaled embeddings, a norm behind each branch, GELU gates, local layers with a sliding window between global ones. */
 import { getNumber } from '../gguf/metadata.ts';
 import type { GGUF } from '../gguf/types.ts';
-import { add, scale, soft_cap } from '../graph/ops.ts';
+import { add, scale, soft_cap } from '../graph/elementwise-ops.ts';
+import type { Tensor } from '../graph/tensor.ts';
 import type { Architecture } from './architecture.ts';
 import { decoderOutput, embed, gatedFeedForward, norm, selfAttention } from './blocks.ts';
 import { ROPE_DEFAULTS } from './rope-table.ts';
@@ -36,10 +37,10 @@ const gemma = (name: string, variant: Variant): Architecture => ({
     const localAngles = g.ropeTable(variant.localKeepsRope ? { ...hp.rope, freqBase: localBase } : { ...ROPE_DEFAULTS, nDims: hp.rope.nDims, freqBase: localBase });
     const attnScale = 1 / Math.sqrt(hp.nLayer === variant.wideLayers ? hp.nEmbd / hp.nHead : hp.headDim);
 
-    let x = scale(embed(g, hp), Math.sqrt(hp.nEmbd));
+    let x: Tensor = scale(embed(g, hp), Math.sqrt(hp.nEmbd));
     for (let il = 0; il < hp.nLayer; il++) {
       const local = window > 0 && isLocal(il);
-      const options = { angles: local ? localAngles : globalAngles, scale: attnScale, window: local ? window : 0, softCap: attnCap };
+      const options = { angles: local ? localAngles : globalAngles, scale: attnScale, window: local ? window : 0, logitSoftcap: attnCap };
       const attn = selfAttention(g, hp, il, norm(g, hp, x, `blk.${il}.attn_norm`), options);
       x = add(norm(g, hp, attn, `blk.${il}.post_attention_norm`), x);
       const ffn = gatedFeedForward(g, hp, il, norm(g, hp, x, `blk.${il}.ffn_norm`), 'gelu');

@@ -1,6 +1,6 @@
 /** IBM's Granite: the llama layer with factors on embeddings, branches, scores and logits. */
 import { getBool, getNumber } from '../gguf/metadata.ts';
-import { add, scale } from '../graph/ops.ts';
+import { add, scale } from '../graph/elementwise-ops.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import type { Architecture } from './architecture.ts';
 import { decoderOutput, embed, gatedFeedForward, norm, selfAttention } from './blocks.ts';
@@ -16,7 +16,7 @@ export const granite: Architecture = {
     const angles = getBool(g.gguf, 'granite.rope.scaling.finetuned', true) ? g.ropeTable(hp.rope) : undefined;
     let x = times(embed(g, hp), factor('embedding_scale'));
     for (let il = 0; il < hp.nLayer; il++) {
-      const attn = selfAttention(g, hp, il, norm(g, hp, x, `blk.${il}.attn_norm`), { angles, neox: false, scale: attnScale });
+      const attn = selfAttention(g, hp, il, norm(g, hp, x, `blk.${il}.attn_norm`), { angles, mode: 'normal', scale: attnScale });
       x = add(times(attn, residual), x);
       x = add(times(gatedFeedForward(g, hp, il, norm(g, hp, x, `blk.${il}.ffn_norm`)), residual), x);
     }

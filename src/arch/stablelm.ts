@@ -1,5 +1,5 @@
 /** StableLM 2: layer norms, rope on the first dimensions of a head; without ffn_norm both branches read the same norm (12B). */
-import { add } from '../graph/ops.ts';
+import { add } from '../graph/elementwise-ops.ts';
 import type { Architecture } from './architecture.ts';
 import { decoderOutput, embed, gatedFeedForward, norm, selfAttention } from './blocks.ts';
 

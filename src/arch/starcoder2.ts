@@ -1,5 +1,5 @@
 /** StarCoder 2: layer norms and biases throughout, a feed-forward without a gate. */
-import { add } from '../graph/ops.ts';
+import { add } from '../graph/elementwise-ops.ts';
 import type { Architecture } from './architecture.ts';
 import { decoderOutput, embed, norm, plainFeedForward, selfAttention } from './blocks.ts';
 

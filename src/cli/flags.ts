@@ -4,6 +4,7 @@
  */
 import { parseArgs } from 'node:util';
 import { QuantletError } from '../errors.ts';
+import { nearest } from '../nearest.ts';
 import { BUILDS } from '../wasm/load.ts';
 
 export interface Flag {
@@ -187,22 +188,11 @@ export function parseFlags<K extends FlagKey>(argv: readonly string[], keys: rea
   return { values: out as Values<K>, positionals };
 }
 
-/** Letters to change, add or leave out until one word is the other (Levenshtein's distance). */
-function distance(a: string, b: string): number {
-  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
-  for (let i = 0; i < a.length; i++) {
-    const next = [i + 1];
-    for (let j = 0; j < b.length; j++) next.push(Math.min(row[j + 1] + 1, next[j] + 1, row[j] + (a[i] === b[j] ? 0 : 1)));
-    row = next;
-  }
-  return row[b.length];
-}
-
 /** `did you mean X? ` where a long flag was misspelled or not finished. */
 function alike(spelling: string, known: readonly string[]): string {
   if (spelling.length < 5) return '';
-  const [best] = known.filter((k) => k.length >= 5).map((k) => [k, k.startsWith(spelling) ? 0 : distance(spelling, k)] as const).sort((a, b) => a[1] - b[1]);
-  return best && best[1] <= 2 ? `did you mean ${best[0]}? ` : '';
+  const [best] = nearest(spelling, known.filter((k) => k.length >= 5), 2);
+  return best ? `did you mean ${best}? ` : '';
 }
 
 function convert(f: Flag, value: string): string | number {

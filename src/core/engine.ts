@@ -8,6 +8,7 @@ import { SYNC_SIZE, type Layout } from '../graph/layout.ts';
 import { lower, type Record } from '../graph/lower.ts';
 import { ALIGN, createPlan, encodePlan, expand, place, type Plan as GraphPlan } from '../graph/plan.ts';
 import { fourDims, isContiguous, leaf, nbytes, refuse, shape, type Tensor } from '../graph/tensor.ts';
+import { checkOptions, KIND } from '../options.ts';
 import type { Platform } from '../platform.ts';
 import { checkThreads } from '../threads/executor.ts';
 import { createShared } from '../threads/shared.ts';
@@ -36,6 +37,11 @@ export interface Plan {
   explain(): string;
   /** Gives its memory back; its results can no longer be read. @throws ERR_BUSY while it runs or waits to */
   dispose(): void;
+}
+
+export interface ComputeOptions {
+  /** Ends the run, which then rejects with signal.reason. */
+  signal?: AbortSignal | undefined;
 }
 
 export interface Engine {
@@ -69,8 +75,8 @@ export interface Engine {
    * A result is read from the plan that was made last. @throws ERR_INVALID_ARGUMENT for tensors of another engine, ERR_OUT_OF_MEMORY
    */
   plan(...results: Tensor[]): Plan;
-  /** Runs a plan (ggml_graph_compute). Calls take turns. @throws ERR_INVALID_ARGUMENT (an index outside its table), ERR_DISPOSED, or signal.reason */
-  compute(plan: Plan, signal?: AbortSignal): Promise<void>;
+  /** Runs a plan (ggml_graph_compute). Calls take turns. @throws ERR_INVALID_ARGUMENT (no plan of this engine, an option, an index outside its table), ERR_DISPOSED, or signal.reason */
+  compute(plan: Plan, options?: ComputeOptions): Promise<void>;
   /** Ends the threads and gives the memory back; everything else throws ERR_DISPOSED afterwards. */
   dispose(): Promise<void>;
   [Symbol.asyncDispose](): Promise<void>;
@@ -269,8 +275,9 @@ export async function createEngineOn(platform: Platform, options: EngineOptions 
       }
       return plan;
     },
-    async compute(plan, signal) {
+    async compute(plan, options) {
       alive('compute');
+      const { signal } = checkOptions<ComputeOptions>('compute', options, { signal: KIND.signal });
       const known = made.get(plan);
       if (!known) throw new QuantletError('ERR_INVALID_ARGUMENT', 'compute: the plan was disposed of or belongs to another engine');
       known.computing++;

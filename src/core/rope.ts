@@ -1,55 +1,58 @@
 /** ggml_rope_ext over ordinary tensors: angles are computed here, in f64, into a table that the graph brings along. */
 import { ropeTable, ROPE_DEFAULTS } from '../arch/rope-table.ts';
-import { rope } from '../graph/ops.ts';
+import { ints, isTensor, mustBeTensor, ROW, type Operand } from '../graph/operands.ts';
+import { rope, ROPE_MODE, type RopeMode } from '../graph/row-ops.ts';
 import { constant, must, type Tensor } from '../graph/tensor.ts';
+import { checkOptions, KIND, type Kind, type Kinds } from '../options.ts';
 import { TYPE } from '../type-traits.ts';
 
 const MAX_ANGLES = 2 ** 28;
 
-export interface RopeExtParams {
+export interface RopeExtOptions {
   /** Dimensions rotated, even; the others are copied. Default: ne0. */
-  n_dims?: number;
-  /** 'normal': pairs (i, i + 1); 'neox': pairs (i, i + n_dims / 2). */
-  mode?: 'normal' | 'neox';
-  freq_base?: number;
-  /** 1 / factor of linear scaling. */
-  freq_scale?: number;
-  /** YaRN (arXiv 2309.00071): 0 none, 1 full. */
-  ext_factor?: number;
-  attn_factor?: number;
-  beta_fast?: number;
-  beta_slow?: number;
+  nDims?: number | undefined;
+  /** 'normal': pairs (i, i + 1); 'neox': pairs (i, i + nDims / 2). Default 'normal'. */
+  mode?: RopeMode | undefined;
+  /** Default 10000. */
+  freqBase?: number | undefined;
+  /** 1 / factor of linear scaling. Default 1. */
+  freqScale?: number | undefined;
+  /** YaRN (arXiv 2309.00071): 0 none, 1 full. Default 0. */
+  extFactor?: number | undefined;
+  /** Default 1. */
+  attnFactor?: number | undefined;
+  /** Default 32. */
+  betaFast?: number | undefined;
+  /** Default 1. */
+  betaSlow?: number | undefined;
   /** Positions the model was first trained for, for YaRN. */
-  n_ctx_orig?: number;
-  /** Divisors of the pairs' frequencies, n_dims / 2 of them. */
+  nCtxOrig?: number | undefined;
+  /** Divisors of the pairs' frequencies, nDims / 2 of them. */
   factors?: ArrayLike<number> | undefined;
-  /** Positions the table has; `pos` must stay below. Default 4096. */
-  n_ctx?: number;
+  /** Positions the table of angles has; those of the tokens must stay below. Default 4096. */
+  nCtx?: number | undefined;
 }
 
+const FACTORS: Kind = { is: (v) => ROW.is(v) && !isTensor(v) && Array.prototype.every.call(v, (f) => KIND.positive.is(f)), expected: 'a list of finite numbers above 0' };
+const OPTIONS: Kinds<RopeExtOptions> = {
+  nDims: KIND.size, mode: ROPE_MODE, freqBase: KIND.positive, freqScale: KIND.positive, extFactor: KIND.finite, attnFactor: KIND.finite, betaFast: KIND.positive, betaSlow: KIND.positive,
+  nCtxOrig: KIND.count, factors: FACTORS, nCtx: KIND.size,
+};
+
 /**
- * Rotary position embedding: a [head_dim, n_head, n_tokens, ne3] f32, f16 or bf16, pos i32 [n_tokens] -> a's shape and type.
- * @throws ERR_TENSOR_SHAPE; compute() throws ERR_INVALID_ARGUMENT for a position of n_ctx or more
+ * Rotary position embedding: a [head_dim, n_head, n_tokens, ne3] f32, f16 or bf16, positions i32 [n_tokens] -> a's shape and type.
+ * @throws ERR_TENSOR_SHAPE; compute() throws ERR_INVALID_ARGUMENT for a position of nCtx or more
  */
-export function rope_ext(a: Tensor, pos: Tensor, p: RopeExtParams = {}): Tensor {
-  const nDims = p.n_dims ?? a.ne[0], nCtx = p.n_ctx ?? 4096;
-  must(nDims > 0 && nDims % 2 === 0 && nDims <= a.ne[0], 'rope_ext', `n_dims is ${nDims}; expected an even number of at most ne0`, a, pos);
-  must(p.mode === undefined || p.mode === 'normal' || p.mode === 'neox', 'rope_ext', `mode is ${p.mode}; expected normal or neox`, a, pos);
-  must(Number.isSafeInteger(nCtx) && nCtx > 0 && nCtx * nDims < MAX_ANGLES, 'rope_ext', `n_ctx is ${nCtx}; expected a whole number of at least 1, and a table of less than 1 GiB`, a, pos);
-  must(!p.factors || p.factors.length === nDims / 2, 'rope_ext', `${p.factors?.length} factors for ${nDims / 2} pairs`, a, pos);
-  const table = ropeTable(
-    {
-      nDims,
-      freqBase: p.freq_base ?? 10000,
-      freqScale: p.freq_scale ?? ROPE_DEFAULTS.freqScale,
-      extFactor: p.ext_factor ?? ROPE_DEFAULTS.extFactor,
-      attnFactor: p.attn_factor ?? ROPE_DEFAULTS.attnFactor,
-      betaFast: p.beta_fast ?? ROPE_DEFAULTS.betaFast,
-      betaSlow: p.beta_slow ?? ROPE_DEFAULTS.betaSlow,
-      nCtxOrig: p.n_ctx_orig ?? ROPE_DEFAULTS.nCtxOrig,
-      factors: p.factors,
-    },
-    nCtx,
-  );
-  return rope(a, pos, constant('rope angles', TYPE.f32, [nDims, nCtx, 1, 1], new Uint8Array(table.buffer)), p.mode === 'neox');
+export function rope_ext<T extends string>(a: Tensor<T>, positions: Operand, options?: RopeExtOptions): Tensor<T> {
+  mustBeTensor('rope_ext', 'a', a);
+  const p = checkOptions<RopeExtOptions>('rope_ext', options, OPTIONS), pos = ints('rope_ext', 'positions', positions);
+  const { nDims = a.ne[0], nCtx = 4096, mode, factors, freqBase = 10000, ...scaling } = p;
+  must(nDims % 2 === 0 && nDims <= a.ne[0], 'rope_ext', `nDims is ${nDims}; expected an even number of at most ne0`, a, pos);
+  must(nCtx * nDims < MAX_ANGLES, 'rope_ext', `nCtx is ${nCtx}; expected a table of angles of less than 1 GiB`, a, pos);
+  must(!factors || factors.length === nDims / 2, 'rope_ext', `${factors?.length} factors for ${nDims / 2} pairs`, a, pos);
+  const table = ropeTable({ nDims, freqBase, ...ROPE_DEFAULTS, ...given(scaling), factors }, nCtx);
+  return rope(a, pos, constant('rope angles', TYPE.f32, [nDims, nCtx, 1, 1], new Uint8Array(table.buffer)), { mode });
 }
+
+/** Without the options that are undefined. */
+const given = <P extends object>(p: P): { [K in keyof P]: Exclude<P[K], undefined> } => Object.fromEntries(Object.entries(p).filter(([, v]) => v !== undefined)) as never;

@@ -1,7 +1,9 @@
 /** Attention: over a cache in the kernel's own order (models), and over ordinary tensors (ggml_flash_attn_ext), which are brought into that order first. */
 import { alignUp } from '../gguf/types.ts';
 import { TYPE } from '../type-traits.ts';
-import { mustBe, mustBeRows, slopesOf } from './ops.ts';
+import { checkOptions, KIND, type Kinds } from '../options.ts';
+import { mustBe, mustBeRows, mustBeTensor, OPERAND, optional, type Operand } from './operands.ts';
+import { slopesOf } from './row-ops.ts';
 import { constant, must, nelements, node, type Tensor } from './tensor.ts';
 import { mustBeReadable } from './vec-dot-type.ts';
 
@@ -24,7 +26,7 @@ export interface AttentionParams {
   /** Keys a token sees at most, itself included; 0: all. */
   window?: number;
   /** Scores become cap * tanh(score / cap); 0: none. */
-  softCap?: number;
+  logitSoftcap?: number;
   /** Slopes of ALiBi (arXiv 2108.12409); needs `pos`. 0: none. */
   maxBias?: number;
   /** Position of each token among the cells of its sequence, i32 [n_tokens]: ALiBi's distances are |pos - cell|. */
@@ -43,36 +45,45 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, first: Tensor, visibl
   const slopes = p.maxBias ? slopesOf(q.ne[1], p.maxBias) : undefined;
   return node('attention', [q.ne[0] * q.ne[1], q.ne[2], 1, 1], {
     src: [q, k, v, first, visible, slopes && p.pos, slopes],
-    params: { scale: p.scale, window: p.window ?? 0, soft_cap: p.softCap ?? 0, hd_v: q.ne[0], ...unified(p.unifiedMax) },
+    params: { scale: p.scale, window: p.window ?? 0, soft_cap: p.logitSoftcap ?? 0, hd_v: q.ne[0], ...unified(p.unifiedMax) },
     batch: q.batch && { dim: 1, by: q.batch.by },
   });
 }
 
 const unified = (max: number | undefined): { unified: number; phi: number } => ({ unified: max === undefined ? 0 : 1, phi: max ?? 0 });
 
-export interface FlashAttnParams {
+export interface FlashAttnOptions {
+  /** f16 or f32 [n_kv, at least n_tokens, 1 or n_head, 1 or ne3], added to the scores (times ALiBi's slope where maxBias > 0). */
+  mask?: Operand | undefined;
   /** Default 1 / sqrt(head_dim). */
-  scale?: number;
-  /** Token t of n sees keys 0 .. n_kv - n + t. Beside or instead of a mask. */
-  causal?: boolean;
-  /** Keys a token sees at most, itself included; 0: all. Needs `causal`. */
-  window?: number;
-  max_bias?: number;
-  logit_softcap?: number;
+  scale?: number | undefined;
+  /** Above 0: ALiBi (arXiv 2108.12409), a slope of the mask for each head. Default 0. */
+  maxBias?: number | undefined;
+  /** Scores become cap * tanh(score / cap) before the mask; 0: none. Default 0. */
+  logitSoftcap?: number | undefined;
+  /** Token t of n sees keys 0 .. n_kv - n + t. Beside or instead of a mask. Default false. */
+  causal?: boolean | undefined;
+  /** Keys a token sees at most, itself included; 0: all. Needs `causal`. Default 0. */
+  window?: number | undefined;
   /** @see AttentionParams.unifiedMax */
   unifiedMax?: number | undefined;
 }
 
-const ints = (name: string, values: Int32Array): Tensor => constant(name, TYPE.i32, [values.length, 1, 1, 1], new Uint8Array(values.buffer));
+const FLASH_ATTN_OPTIONS: Kinds<FlashAttnOptions> = { mask: OPERAND, scale: KIND.number, maxBias: KIND.atLeast0, logitSoftcap: KIND.number, causal: KIND.boolean, window: KIND.count, unifiedMax: KIND.number };
+
+const cells = (name: string, values: Int32Array): Tensor => constant(name, TYPE.i32, [values.length, 1, 1, 1], new Uint8Array(values.buffer));
 
 /**
  * ggml_flash_attn_ext: q [head_dim, n_tokens, n_head, ne3], k [head_dim, n_kv, n_head_kv, ne3], v [head_dim_v, n_kv, n_head_kv, ne3], any strides;
- * k and v f32, f16, bf16 or quantised, kept as f32, f16, q8_0 or q4_0. mask f16 or f32 [n_kv, at least n_tokens, 1 or n_head, 1 or ne3], added to the scores
- * (times ALiBi's slope where max_bias > 0) -> f32 [head_dim_v, n_head, n_tokens, ne3].
+ * k and v f32, f16, bf16 or quantised, kept as f32, f16, q8_0 or q4_0
+ * -> f32 [head_dim_v, n_head, n_tokens, ne3].
  */
-export function flash_attn_ext(q: Tensor, k: Tensor, v: Tensor, mask?: Tensor, p: FlashAttnParams = {}): Tensor {
-  const [, nTokens, nHead, n3] = q.ne, nKv = k.ne[1], name = 'flash_attn_ext';
-  mustBeRows(name, q);
+export function flash_attn_ext(q: Tensor, k: Tensor, v: Tensor, options?: FlashAttnOptions): Tensor<'f32'> {
+  const name = 'flash_attn_ext', p = checkOptions<FlashAttnOptions>(name, options, FLASH_ATTN_OPTIONS), mask = optional(name, 'mask', p.mask);
+  mustBeRows(name, q, 'q');
+  mustBeTensor(name, 'k', k);
+  mustBeTensor(name, 'v', v);
+  const [, nTokens, nHead, n3] = q.ne, nKv = k.ne[1];
   mustBeReadable(name, k, v);
   mustBeReadable(name, v, k);
   must(k.ne[0] === q.ne[0], name, 'queries and keys must have one head_dim', q, k, v);
@@ -81,14 +92,13 @@ export function flash_attn_ext(q: Tensor, k: Tensor, v: Tensor, mask?: Tensor, p
     mustBe(name, mask.type === TYPE.f16 || mask.type === TYPE.f32, 'a mask of f16 or f32', q, mask);
     must(mask.ne[0] === nKv && mask.ne[1] >= nTokens && (mask.ne[2] === 1 || mask.ne[2] === nHead) && (mask.ne[3] === 1 || mask.ne[3] === n3), name, 'a mask is [n_kv, at least n_tokens, 1 or n_head, 1 or ne3]', q, k, mask);
   }
-  must(!p.max_bias || mask !== undefined, name, 'max_bias scales a mask, and there is none', q, k);
-  must(p.window === undefined || (Number.isSafeInteger(p.window) && p.window >= 0), name, `window is ${p.window}; expected a whole number of keys, 0 for all`, q, k);
+  must(!p.maxBias || mask !== undefined, name, 'maxBias scales a mask, and there is none', q, k);
   must(!p.window || p.causal === true, name, 'a window ends at the token itself, so it needs causal', q, k);
   must(!p.causal || nKv >= nTokens, name, 'causal: the keys of the tokens are the last ones', q, k);
-  const first = ints('first cells', new Int32Array(nTokens)), visible = ints('visible cells', Int32Array.from({ length: nTokens }, (_, t) => (p.causal ? nKv - nTokens + t + 1 : nKv)));
-  const slopes = p.max_bias ? slopesOf(nHead, p.max_bias) : undefined;
+  const first = cells('first cells', new Int32Array(nTokens)), visible = cells('visible cells', Int32Array.from({ length: nTokens }, (_, t) => (p.causal ? nKv - nTokens + t + 1 : nKv)));
+  const slopes = p.maxBias ? slopesOf(nHead, p.maxBias) : undefined;
   return node('flash_attn_ext', [v.ne[0], nHead, nTokens, n3], {
     src: [q, k, v, first, visible, mask, slopes],
-    params: { scale: p.scale ?? 1 / Math.sqrt(q.ne[0]), window: p.window ?? 0, soft_cap: p.logit_softcap ?? 0, hd_v: v.ne[0], n_elements: nelements(k), ...unified(p.unifiedMax) },
+    params: { scale: p.scale ?? 1 / Math.sqrt(q.ne[0]), window: p.window ?? 0, soft_cap: p.logitSoftcap ?? 0, hd_v: v.ne[0], n_elements: nelements(k), ...unified(p.unifiedMax) },
   });
 }

@@ -4,7 +4,8 @@ import { TYPE } from '../type-traits.ts';
 import { KV_TYPES, paddedHeadDim, type KvType } from './attention-ops.ts';
 import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, K_CELLS, KV_STORE_SCRATCH } from './layout.ts';
 import { temporary, type KernelFacts, type Record } from './record.ts';
-import { node, permute, view, type Ne, type Tensor } from './tensor.ts';
+import { node, type Ne, type Tensor } from './tensor.ts';
+import { permute, view } from './views.ts';
 
 interface Sources {
   readonly q: Tensor;
@@ -31,7 +32,7 @@ export function attentionRecords({ q, k, v, first, visible, bias, slopes }: Sour
 }
 
 /** One batch (dimension 3) of a tensor. */
-const batchOf = (t: Tensor, i: number): Tensor => (t.ne[3] === 1 ? t : view(t, [t.ne[0], t.ne[1], t.ne[2], 1], t.nb.slice(1), i * t.nb[3]));
+const batchOf = (t: Tensor, i: number): Tensor => (t.ne[3] === 1 ? t : view(t, [t.ne[0], t.ne[1], t.ne[2], 1], { nb: t.nb.slice(1), offset: i * t.nb[3] }));
 
 /** ggml_flash_attn_ext. `f32`: a tensor with rows of contiguous f32. */
 export function flashAttnRecords(t: Tensor, facts: KernelFacts, f32: (x: Tensor) => Tensor, push: (record: Record) => void): void {

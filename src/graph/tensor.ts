@@ -40,11 +40,15 @@ export type NodeOp =
   | 'attention'
   | 'flash_attn_ext';
 
-/** ggml_tensor: `ne` elements and `nb` byte strides per dimension, dimension 0 fastest. Made by leaf(), views and ops, never by hand. */
-export interface Tensor {
+/**
+ * ggml_tensor: `ne` elements and `nb` byte strides per dimension, dimension 0 fastest. Made by leaf(), views and ops, never by hand.
+ * `T` is its type's name, where TypeScript can tell: Tensor<'f32'> is read as a Float32Array.
+ */
+export interface Tensor<T extends string = string> {
   readonly op: NodeOp;
+  /** What messages and explain() call it. @see set_name */
   readonly name: string;
-  readonly type: TypeTraits;
+  readonly type: TypeTraits<T>;
   readonly ne: Ne;
   readonly nb: Ne;
   readonly src: readonly (Tensor | undefined)[];
@@ -68,9 +72,9 @@ export const contiguousNb = (type: TypeTraits, ne: Ne): Ne => {
   return [type.typeSize, nb1, nb1 * ne[1], nb1 * ne[1] * ne[2]];
 };
 
-export interface NodeInit {
+export interface NodeInit<T extends string> {
   name?: string;
-  type?: TypeTraits;
+  type?: TypeTraits<T>;
   nb?: Ne;
   src?: readonly (Tensor | undefined)[];
   params?: Record<string, number>;
@@ -82,8 +86,8 @@ export interface NodeInit {
 }
 
 /** A node; `name` is what messages call it. @throws ERR_TENSOR_SHAPE where sources are of two engines */
-export function node(op: NodeOp, ne: Ne, init: NodeInit = {}): Tensor {
-  const type = init.type ?? TYPE.f32, src = init.src ?? [];
+export function node<T extends string = 'f32'>(op: NodeOp, ne: Ne, init: NodeInit<T> = {}): Tensor<T> {
+  const type = init.type ?? (TYPE.f32 as TypeTraits as TypeTraits<T>), src = init.src ?? [];
   const owners = src.filter((t) => t?.owner) as Tensor[];
   if (owners.some((t) => t.owner !== owners[0].owner)) refuse(init.name || op, 'the tensors belong to two engines; copy one of them with read and write', ...owners);
   return {
@@ -140,46 +144,7 @@ export function fourDims(op: string, ne: readonly number[]): Ne {
 }
 
 /** Memory that exists before the graph runs: weights, caches, inputs. */
-export const leaf = (name: string, type: TypeTraits, ne: Ne, batch?: BatchDim, owner?: object): Tensor => node('leaf', ne, { name, type, batch, owner });
+export const leaf = <T extends string>(name: string, type: TypeTraits<T>, ne: Ne, batch?: BatchDim, owner?: object): Tensor<T> => node('leaf', ne, { name, type, batch, owner });
 
 /** A leaf whose bytes are known when the graph is made. */
-export const constant = (name: string, type: TypeTraits, ne: Ne, values: Uint8Array): Tensor => node('leaf', ne, { name, type, values });
-
-/**
- * ggml_reshape: the same contiguous elements, of any type, under one to four other dimensions. The batch dimension, if any, is the last of both.
- * @throws ERR_TENSOR_SHAPE where the counts differ or `a` has gaps (cont() it first)
- */
-export function reshape(a: Tensor, to: readonly number[], batch: BatchDim | undefined = a.batch): Tensor {
-  const ne = fourDims('reshape', to);
-  must(ne.reduce((p, n) => p * n) === nelements(a), 'reshape', `has ${nelements(a)} elements, [${ne.join(', ')}] are ${ne.reduce((p, n) => p * n)}`, a);
-  must(isContiguous(a), 'reshape', 'is not contiguous; use cont first', a);
-  must(ne[0] % a.type.blckSize === 0, 'reshape', `rows of ${ne[0]} cut blocks of ${a.type.blckSize}`, a);
-  return node('view', ne, { type: a.type, batch, viewOf: a, src: [a] });
-}
-
-/**
- * ggml_view_4d: a window of one to four dimensions into the memory of `a`, of any type, `offset` bytes from its first element.
- * nb: strides of dimensions 1 to 3 in bytes, 0 repeats a row; those not given are contiguous.
- * @throws ERR_TENSOR_SHAPE where it reaches beyond `a` or cuts a block
- */
-export function view(a: Tensor, window: readonly number[], nb: readonly number[] = [], offset = 0, batch: BatchDim | undefined = a.batch): Tensor {
-  const ne = fourDims('view', window), dense = contiguousNb(a.type, ne);
-  const strides: Ne = [a.type.typeSize, nb[0] ?? dense[1], nb[1] ?? (nb[0] ?? dense[1]) * ne[1], nb[2] ?? (nb[1] ?? (nb[0] ?? dense[1]) * ne[1]) * ne[2]];
-  must(ne[0] % a.type.blckSize === 0 && offset % a.type.typeSize === 0 && strides.every((n) => n >= 0 && n % a.type.typeSize === 0), 'view', `ne [${ne.join(', ')}], nb [${strides.join(', ')}], offset ${offset} cut elements or blocks of ${a.type.typeSize} bytes`, a);
-  const v = node('view', ne, { type: a.type, nb: strides, batch, viewOf: a, viewOffset: offset, src: [a] });
-  must(offset >= 0 && offset + nbytes(v) <= nbytes(a), 'view', `ne [${ne.join(', ')}], nb [${strides.join(', ')}] at offset ${offset} ends at byte ${offset + nbytes(v)} of ${nbytes(a)}`, a);
-  return v;
-}
-
-/** ggml_permute: dimension i becomes dimension axes[i]; any type, blocks keep dimension 0 in its place. @throws ERR_TENSOR_SHAPE */
-export function permute(a: Tensor, ...axes: readonly [number, number, number, number]): Tensor {
-  must(axes.length === 4 && [0, 1, 2, 3].every((i) => axes.includes(i)), 'permute', `axes [${axes.join(', ')}] are not 0, 1, 2, 3 in some order`, a);
-  must(a.type.blckSize === 1 || axes[0] === 0, 'permute', `blocks of ${a.type.blckSize} elements keep dimension 0 in its place`, a);
-  const ne = [0, 0, 0, 0], nb = [0, 0, 0, 0];
-  axes.forEach((to, i) => ([ne[to], nb[to]] = [a.ne[i], a.nb[i]]));
-  const batch = a.batch && { dim: axes[a.batch.dim] as BatchDim['dim'], by: a.batch.by };
-  return node('view', ne as unknown as Ne, { type: a.type, nb: nb as unknown as Ne, batch, viewOf: a, src: [a] });
-}
-
-/** ggml_transpose: [n, m, ne2, ne3] of unquantised elements -> [m, n, ne2, ne3]. @throws ERR_TENSOR_SHAPE for blocks */
-export const transpose = (a: Tensor): Tensor => permute(a, 1, 0, 2, 3);
+export const constant = <T extends string>(name: string, type: TypeTraits<T>, ne: Ne, values: Uint8Array): Tensor<T> => node('leaf', ne, { name, type, values });

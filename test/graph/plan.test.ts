@@ -8,10 +8,13 @@ import { OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, TENSOR, TENSOR_SIZE, 
 import type { KernelFacts } from '../../src/graph/record.ts';
 import { lower, type Record as PlanRecord } from '../../src/graph/lower.ts';
 import { attention, kv_store } from '../../src/graph/attention-ops.ts';
-import { add, concat, cont, get_rows, mul_mat, rms_norm, rope, swiglu } from '../../src/graph/ops.ts';
+import { add, swiglu } from '../../src/graph/elementwise-ops.ts';
+import { concat, cont, get_rows, mul_mat } from '../../src/graph/ops.ts';
+import { rms_norm, rope } from '../../src/graph/row-ops.ts';
 import { barriers, createPlan, encodePlan, expand, place, type Plan } from '../../src/graph/plan.ts';
-import { leaf, nbytes, reshape, transpose, type Ne, type Tensor } from '../../src/graph/tensor.ts';
-import { TYPE } from '../../src/type-traits.ts';
+import { leaf, nbytes, type Ne, type Tensor } from '../../src/graph/tensor.ts';
+import { reshape, transpose } from '../../src/graph/views.ts';
+import { TYPE, type TypeTraits } from '../../src/type-traits.ts';
 import { randomIds } from '../support.ts';
 
 /** Sizes that the kernels know; any numbers do here. */
@@ -77,7 +80,7 @@ function randomGraph(seed: number): { roots: Tensor[]; keep: Tensor[] } {
   let n = 0;
   const pick = (most: number): number => numbers[n++ % numbers.length] % most;
   const width = 32 * (1 + pick(3)), tokens = 1 + pick(9);
-  const weight = (type = TYPE.f32, rows = width): Tensor => leaf(`w${n}`, type, [width, rows, 1, 1]);
+  const weight = (type: TypeTraits = TYPE.f32, rows = width): Tensor => leaf(`w${n}`, type, [width, rows, 1, 1]);
   const results: Tensor[] = [get_rows(weight(), leaf('ids', TYPE.i32, [tokens, 1, 1, 1], { dim: 0, by: 'tokens' }))];
   const some = (): Tensor => {
     const t = results[Math.max(0, results.length - 1 - pick(6))];
@@ -90,12 +93,12 @@ function randomGraph(seed: number): { roots: Tensor[]; keep: Tensor[] } {
     else if (op === 2) results.push(swiglu(some(), some()));
     else if (op === 3) {
       const sum = add(some(), some()); // fused with the norm behind it
-      results.push(sum, rms_norm(sum, leaf(`norm${i}`, TYPE.f32, [width, 1, 1, 1]), 1e-5));
+      results.push(sum, rms_norm(sum, { weight: leaf(`norm${i}`, TYPE.f32, [width, 1, 1, 1]), eps: 1e-5 }));
     } else if (op === 4) results.push(cont(transpose(cont(transpose(some()))))); // there and back, the long way
     else if (op === 5) {
       const [a, b] = [some(), some()];
       results.push(mul_mat(leaf(`w${n}`, TYPE.f32, [2 * width, width, 1, 1]), concat(a, b, 0)), add(a, b));
-    } else results.push(rms_norm(some(), leaf(`norm${i}`, TYPE.f32, [width, 1, 1, 1]), 1e-5));
+    } else results.push(rms_norm(some(), { weight: leaf(`norm${i}`, TYPE.f32, [width, 1, 1, 1]), eps: 1e-5 }));
   }
   results.forEach((t, i) => Object.assign(t, { name: `t${i}` }));
   return { roots: results, keep: [results[results.length - 1], results[pick(results.length)]] };
@@ -209,10 +212,10 @@ describe('shapes that do not fit are refused', () => {
   it.each<[string, () => unknown]>([
     ['mul_mat', () => mul_mat(f(32, 4), f(31, 4))],
     ['mul_mat broadcast', () => mul_mat(f(32, 4, 2), f(32, 4, 3))],
-    ['rms_norm', () => rms_norm(f(32, 4), f(16), 1e-5)],
-    ['rope of more than the head', () => rope(f(16, 4, 3), i32(3), f(32, 9), false)],
-    ['rope of odd dimensions', () => rope(f(16, 4, 3), i32(3), f(7, 9), false)],
-    ['rope positions', () => rope(f(16, 4, 3), i32(4), f(16, 9), false)],
+    ['rms_norm', () => rms_norm(f(32, 4), { weight: f(16), eps: 1e-5 })],
+    ['rope of more than the head', () => rope(f(16, 4, 3), i32(3), f(32, 9))],
+    ['rope of odd dimensions', () => rope(f(16, 4, 3), i32(3), f(7, 9))],
+    ['rope positions', () => rope(f(16, 4, 3), i32(4), f(16, 9))],
     ['attention heads', () => attention(f(16, 5, 3), f(16, 256, 2), f(16, 256, 2), f(3), f(3), { scale: 1 })],
     ['add', () => add(f(32, 4), f(32, 5))],
     ['swiglu', () => swiglu(f(32, 4), f(16, 4))],

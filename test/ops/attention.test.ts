@@ -1,6 +1,6 @@
 /** flash_attn_ext with each part's own maximum (FlashDecoding) and with a unified one (FlashDecoding++); the same bits alone and among others. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { cpy, createEngine, flash_attn_ext, permute, view, type Engine, type FlashAttnParams, type TypeName } from 'quantlet/core';
+import { cpy, createEngine, flash_attn_ext, permute, view, type Engine, type FlashAttnOptions, type TypeName } from 'quantlet/core';
 import { gaussian } from '../kernel/harness.ts';
 import { RUNS } from '../support.ts';
 
@@ -19,9 +19,9 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
   afterAll(() => engine.dispose());
 
   /** All tokens' results together, or of one token computed alone. */
-  async function attend(type: TypeName, params: FlashAttnParams, token?: number): Promise<Float32Array> {
+  async function attend(type: TypeName, params: FlashAttnOptions, token?: number): Promise<Float32Array> {
     const [qs, ks, vs] = [engine.tensor('f32', [HEAD, HEADS, TOKENS], q), engine.tensor('f32', [HEAD, KV_HEADS, N_KV], k), engine.tensor('f32', [HEAD, KV_HEADS, N_KV], v)];
-    const some = token === undefined ? qs : view(qs, [HEAD, HEADS, 1, 1], [], token * ROW * 4);
+    const some = token === undefined ? qs : view(qs, [HEAD, HEADS, 1, 1], { offset: token * ROW * 4 });
     const cached = await Promise.all([ks, vs].map(async (x) => {
       if (type === 'f32') return x;
       const y = engine.tensor(type, x.ne);
@@ -31,7 +31,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
       return y;
     }));
     const [kc, vc] = cached.map((x) => permute(x, 0, 2, 1, 3));
-    const y = flash_attn_ext(permute(some, 0, 2, 1, 3), kc, vc, undefined, params), plan = engine.plan(y);
+    const y = flash_attn_ext(permute(some, 0, 2, 1, 3), kc, vc, params), plan = engine.plan(y);
     await engine.compute(plan);
     const result = engine.read(y) as Float32Array;
     plan.dispose();
@@ -49,7 +49,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
   });
 
   it.each<TypeName>(['f16', 'f32', 'q8_0', 'q4_0'])('%s: a token alone as among others', async (type) => {
-    for (const params of [{}, { unifiedMax: 1 }, { logit_softcap: 3 }]) {
+    for (const params of [{}, { unifiedMax: 1 }, { logitSoftcap: 3 }]) {
       const all = await attend(type, params);
       for (const t of [0, LOUD, TOKENS - 1]) expect(await attend(type, params, t), `token ${t}, ${JSON.stringify(params)}`).toEqual(all.subarray(t * ROW, (t + 1) * ROW));
     }

@@ -22,7 +22,7 @@ export async function source(engine: Engine, s: Source): Promise<Tensor> {
       engine.free(f32);
     }
   }
-  if (s.view) t = core.view(t, s.view.ne as unknown as core.Ne, s.view.nb, s.view.offset);
+  if (s.view) t = core.view(t, s.view.ne as unknown as core.Ne, { nb: s.view.nb, offset: s.view.offset });
   if (s.permute) t = core.permute(t, ...(s.permute as [number, number, number, number]));
   return t;
 }
@@ -39,23 +39,23 @@ export function build(c: OpCase, src: readonly (Tensor | undefined)[]): Tensor {
     case 'geglu_quick_split': return core.geglu_quick(a, b);
     case 'geglu_erf_split': return core.geglu_erf(a, b);
     case 'reglu_split': return core.reglu(a, b);
-    case 'norm': return core.norm(a, b, m, p.eps);
-    case 'rms_norm': return core.rms_norm(a, b, p.eps);
-    case 'l2_norm': return core.l2_norm(a, p.eps);
-    case 'argsort': return core.argsort(a, p.order ? 'desc' : 'asc');
+    case 'norm': return core.norm(a, { weight: b, bias: m, eps: p.eps });
+    case 'rms_norm': return core.rms_norm(a, { weight: b, eps: p.eps });
+    case 'l2_norm': return core.l2_norm(a, { eps: p.eps });
+    case 'argsort': return core.argsort(a, { order: p.order ? 'desc' : 'asc' });
     case 'top_k': return core.top_k(a, p.k);
-    case 'pool_1d': return core.pool_1d(a, p.kind ? 'avg' : 'max', p.k0, p.s0);
+    case 'pool_1d': return core.pool_1d(a, { kind: p.kind ? 'avg' : 'max', k: p.k0, s: p.s0 });
     case 'repeat': return core.repeat(a, b.ne);
     case 'concat': return core.concat(a, b, p.dim);
-    case 'scale': return core.scale(a, p.s, p.b);
+    case 'scale': return core.scale(a, p.s, { bias: p.b });
     case 'soft_cap': return core.soft_cap(a, p.cap);
     case 'clamp': return core.clamp(a, p.min, p.max);
     case 'diag_mask_inf': return core.diag_mask_inf(a, p.n_past);
     case 'set_rows': return core.set_rows(a, b, m);
     case 'cpy': return core.cpy(a, b);
-    case 'soft_max_ext': return core.soft_max(a, b, p.scale, p.max_bias);
-    case 'rope_ext': return core.rope_ext(a, b, { n_dims: p.n_dims, mode: p.mode === 2 ? 'neox' : 'normal', n_ctx_orig: p.n_ctx_orig, freq_base: p.freq_base, freq_scale: p.freq_scale, ext_factor: p.ext_factor, attn_factor: p.attn_factor, beta_fast: p.beta_fast, beta_slow: p.beta_slow, factors: c.src[2] ? Array.from(fill(c.src[2])) : undefined, n_ctx: 256 });
-    case 'flash_attn_ext': return core.flash_attn_ext(a, b, m, k, { scale: p.scale, max_bias: p.max_bias, logit_softcap: p.logit_softcap, causal: p.causal === 1, window: p.window });
+    case 'soft_max_ext': return core.soft_max(a, { mask: b, scale: p.scale, maxBias: p.max_bias });
+    case 'rope_ext': return core.rope_ext(a, b, { nDims: p.n_dims, mode: p.mode === 2 ? 'neox' : 'normal', nCtxOrig: p.n_ctx_orig, freqBase: p.freq_base, freqScale: p.freq_scale, extFactor: p.ext_factor, attnFactor: p.attn_factor, betaFast: p.beta_fast, betaSlow: p.beta_slow, factors: c.src[2] ? Array.from(fill(c.src[2])) : undefined, nCtx: 256 });
+    case 'flash_attn_ext': return core.flash_attn_ext(a, b, m, { mask: k, scale: p.scale, maxBias: p.max_bias, logitSoftcap: p.logit_softcap, causal: p.causal === 1, window: p.window });
     default: throw new Error(`no graph for ${c.op}`);
   }
 }

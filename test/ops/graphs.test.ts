@@ -15,12 +15,12 @@ type Step = readonly [op: keyof typeof OPS, a: number, b: number];
 
 const OPS = {
   silu: (a: Tensor) => core.silu(a),
-  scale: (a: Tensor) => core.scale(a, 0.7, 0.1),
+  scale: (a: Tensor) => core.scale(a, 0.7, { bias: 0.1 }),
   add: (a: Tensor, b: Tensor) => core.add(a, b),
   mul: (a: Tensor, b: Tensor) => core.mul(a, b),
   add_inplace: (a: Tensor, b: Tensor) => core.add_inplace(core.scale(a, 1), b),
-  rms_norm: (a: Tensor) => core.rms_norm(a, undefined, 1e-5),
-  sum_and_norm: (a: Tensor, b: Tensor) => core.rms_norm(core.add(a, b), undefined, 1e-5),
+  rms_norm: (a: Tensor) => core.rms_norm(a, { eps: 1e-5 }),
+  sum_and_norm: (a: Tensor, b: Tensor) => core.rms_norm(core.add(a, b), { eps: 1e-5 }),
   soft_max: (a: Tensor) => core.soft_max(a),
   repeat: (a: Tensor) => core.add(a, core.repeat(core.sum_rows(a), a.ne)),
   cast: (a: Tensor) => core.cast(core.cast(a, 'f16'), 'f32'),
@@ -29,11 +29,11 @@ const OPS = {
   reshaped: (a: Tensor) => core.reshape(core.reshape(core.cont(a), [NE[0] * NE[1], NE[2]]), NE),
   window: (a: Tensor, b: Tensor) => {
     const c = core.concat(a, b, 1);
-    return core.cont(core.view(c, NE, [c.nb[1], c.nb[2]], 2 * c.nb[1]));
+    return core.cont(core.view(c, NE, { nb: [c.nb[1], c.nb[2]], offset: 2 * c.nb[1] }));
   },
   cpy: (a: Tensor, b: Tensor) => core.cpy(core.silu(a), core.scale(b, 1)),
-  mul_mat: (a: Tensor, b: Tensor) => core.add(a, core.view(core.cont(core.transpose(core.mul_mat(core.cont(a), b))), [1, NE[1], NE[2]], [4 * NE[1], 4 * NE[1] ** 2])),
-  get_rows: (a: Tensor, b: Tensor) => core.get_rows(a, core.view(core.argsort(core.cont(core.transpose(b))), [NE[1], NE[2]], [4 * NE[0] * NE[1]])),
+  mul_mat: (a: Tensor, b: Tensor) => core.add(a, core.view(core.cont(core.transpose(core.mul_mat(core.cont(a), b))), [1, NE[1], NE[2]], { nb: [4 * NE[1], 4 * NE[1] ** 2] })),
+  get_rows: (a: Tensor, b: Tensor) => core.get_rows(a, core.view(core.argsort(core.cont(core.transpose(b))), [NE[1], NE[2]], { nb: [4 * NE[0] * NE[1]] })),
 } as const;
 
 /** Three leaves, and what the steps make of them. */

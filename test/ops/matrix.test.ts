@@ -171,7 +171,7 @@ describe.each(RUNS)('%s, %i threads', (name, threads) => {
     ['add', add_inplace, (a, b) => a + b], ['sub', sub_inplace, (a, b) => a - b], ['mul', mul_inplace, (a, b) => a * b], ['div', div_inplace, (a, b) => a / b],
   ])('%s in place: a window in the middle of a tensor, and nothing around it', async (_, op, want) => {
     const [n0, n1, w0, w1, at] = [41, 5, 37, 3, 43], x = gaussian(n0 * n1, 3), y = gaussian(w0 * w1, 4);
-    const a = engine.tensor('f32', [n0, n1], x), b = engine.tensor('f32', [w0, w1], y), window = view(a, [w0, w1], [n0 * 4], at * 4), plan = engine.plan(op(window, b));
+    const a = engine.tensor('f32', [n0, n1], x), b = engine.tensor('f32', [w0, w1], y), window = view(a, [w0, w1], { nb: [n0 * 4], offset: at * 4 }), plan = engine.plan(op(window, b));
     await engine.compute(plan);
     const got = engine.read(a) as Float32Array;
     x.forEach((v, i) => {

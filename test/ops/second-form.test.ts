@@ -11,7 +11,7 @@ import { RUNS } from '../support.ts';
 
 /** Three super-blocks: threads get a different number of them. */
 const NE0 = 768, ROWS = 21;
-const OPS: { readonly [name: string]: (x: Tensor) => Tensor } = { silu, swiglu: (x) => swiglu(x, silu(x)), rms_norm: (x) => rms_norm(x, undefined, 1e-5), norm: (x) => norm(x, undefined, undefined, 1e-5) };
+const OPS: { readonly [name: string]: (x: Tensor) => Tensor } = { silu, swiglu: (x) => swiglu(x, silu(x)), rms_norm: (x) => rms_norm(x, { eps: 1e-5 }), norm: (x) => norm(x, { eps: 1e-5 }) };
 
 describe.each(RUNS)('%s, %i threads', (build, threads) => {
   let engine: Engine, weights: Tensor[];

@@ -1,0 +1,18 @@
+/** Which of the words that exist somebody may have meant. */
+
+/** Letters to change, add or leave out until one word is the other (Levenshtein's distance). */
+function distance(a: string, b: string): number {
+  let row = Array.from({ length: b.length + 1 }, (_, i) => i);
+  for (let i = 0; i < a.length; i++) {
+    const next = [i + 1];
+    for (let j = 0; j < b.length; j++) next.push(Math.min(row[j + 1] + 1, next[j] + 1, row[j] + (a[i] === b[j] ? 0 : 1)));
+    row = next;
+  }
+  return row[b.length];
+}
+
+/** Up to `most` of the known words within `within` letters of the spelling, or that it begins; the nearest first. */
+export function nearest(spelling: string, known: readonly string[], within: number, most = 1): string[] {
+  const far = (word: string): number => (word.startsWith(spelling) ? 0 : distance(spelling, word));
+  return known.map((word) => [word, far(word)] as const).filter(([, n]) => n <= within).sort((a, b) => a[1] - b[1]).slice(0, most).map(([word]) => word);
+}
