@@ -14,18 +14,18 @@
  * 16 multiply and add. With a pointer for each column it had 28, and 50 GMAC/s where it now has 58 (Node 24; Node 20: 44 and 52; turbo: 66 and 85).
  */
 import { ACT_BLOCK } from './act';
-import { gemm_narrow, is_narrow } from './gemm_narrow';
+import { NARROW_SCRATCH, gemm_narrow, is_narrow } from './gemm_narrow';
 import { column, super_block_columns } from './gemm_columns';
 import { tile_nibbles, tile_words } from './gemm_wide';
 import { gemv } from './gemv';
-import { column_q2_K } from './gemv_q2_K';
-import { gemv_q6_K } from './gemv_q6_K';
+import { ORDERED, column_q2_K } from './gemv_q2_K';
+import { SUMS, gemv_q6_K } from './gemv_q6_K';
 import { gemv_w16 } from './gemv_w16';
-import { column_wide } from './gemv_wide';
+import { PREPARED, column_wide } from './gemv_wide';
 import * as fmt from './packed/format';
 import { ACC, G0, G1, G2, G3, ROWS } from './packed/group';
 import { WORDS } from './packed/wide';
-import { CODES, KC, PANEL, mins, unpack } from './panel';
+import { CODES, KC, PANEL, factor_bytes, minima_bytes, most, unpack } from './panel';
 import { COLS, NEXT_HALF, QUAD_REST, QUAD_RUN, corrected, correction, dsum, quad_run, side_by_side, splat, start } from './quads';
 import { HAS_PAIR_DOT, HAS_RELAXED_DOT, held_ones } from './simd';
 
@@ -33,11 +33,22 @@ import { HAS_PAIR_DOT, HAS_RELAXED_DOT, held_ones } from './simd';
 const NC: i32 = 64;
 const MC: i32 = 64;
 
+/** Scratch: f32 sums, then panels, then quads; or what the ways for few columns want. */
 const PANELS: usize = <usize>NC * ACC * (MC / ROWS);
-const QUADS: usize = PANELS + 2 * PANEL;
+
+// @ts-ignore: decorator
+@inline
+function QUADS(): usize { return PANELS + 2 * PANEL(); }
+
 /** A packed group's 16 outputs where only some of them exist. */
-const SPARE: usize = QUADS + <usize>(NC * (KC >> 5)) / COLS * QUAD_RUN;
-export const GEMM_SCRATCH: usize = SPARE + ACC;
+// @ts-ignore: decorator
+@inline
+function SPARE(): usize { return most(QUADS() + <usize>NC / COLS * <usize>(KC / 32) * QUAD_RUN, most(most(PREPARED, ORDERED), most(NARROW_SCRATCH, SUMS))); }
+
+/** Bytes of scratch. */
+// @ts-ignore: decorator
+@inline
+export function gemm_scratch(): usize { return SPARE() + ACC; }
 
 /**
  * Sums of 8 rows x 4 columns go on over n blocks. Eight i16 sums stay in registers; the f32 sums live in memory (L1).
@@ -83,9 +94,9 @@ function tile<F, D>(w: usize, a: usize, acc: usize, n: i32): void {
       if (!fmt.w16<F>() || (halves & 1) != 0) a += QUAD_REST;
     } while (fmt.super_block<F>() && --halves > 0);
     if (fmt.super_block<F>()) {
-      w += <usize>mins<F>() << 5;
+      w += minima_bytes<F>();
       super_block_columns<F>(w, a, acc, i00, i10, i01, i11, i02, i12, i03, i13);
-      w += fmt.has_min<F>() ? 64 : 32;
+      w += factor_bytes<F>();
       continue;
     }
     const rest = a - QUAD_REST, d0 = v128.load(w), d1 = v128.load(w, 16), da = v128.load(rest), back = correction<F>(rest);
@@ -96,7 +107,7 @@ function tile<F, D>(w: usize, a: usize, acc: usize, n: i32): void {
     column<F, G1>(acc, splat<G1>(da), splat<G1>(ds), i01, d0, m0, i11, d1, m1);
     column<F, G2>(acc, splat<G2>(da), splat<G2>(ds), i02, d0, m0, i12, d1, m1);
     column<F, G3>(acc, splat<G3>(da), splat<G3>(ds), i03, d0, m0, i13, d1, m1);
-    w += fmt.has_min<F>() ? 64 : 32;
+    w += factor_bytes<F>();
   }
 }
 
@@ -141,16 +152,16 @@ export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act:
       for (let b = 0; b < blocks; b += kb) {
         const nb = min(kb, blocks - b), runs = nb * fmt.subs<F>();
         const quad = <usize>runs * quad_run<F>();
-        for (let c = 0, p = scratch + QUADS; c < nc; c += <i32>COLS, p += quad) {
+        for (let c = 0, p = scratch + QUADS(); c < nc; c += <i32>COLS, p += quad) {
           const last = nc - 1 - c;
           const a = act + <usize>(c0 + c) * act_stride + <usize>(b * fmt.subs<F>()) * ACT_BLOCK;
           side_by_side<F>(a, a + <usize>min(1, last) * act_stride, a + <usize>min(2, last) * act_stride, a + <usize>min(3, last) * act_stride, p, runs);
         }
         for (let row = m0, acc = scratch; row < m1; row += ROWS) {
           unpack<F, D>(w + (<usize>(row / ROWS) * blocks + b) * f.bytes(), nb, scratch + PANELS);
-          for (let c = 0, p = scratch + QUADS; c < nc; c += <i32>COLS, p += quad, acc += COLS * ACC) {
+          for (let c = 0, p = scratch + QUADS(); c < nc; c += <i32>COLS, p += quad, acc += COLS * ACC) {
             columns<F, D>(scratch + PANELS, p, acc, nb);
-            columns<F, D>(scratch + PANELS + PANEL, p, acc + 32, nb);
+            columns<F, D>(scratch + PANELS + PANEL(), p, acc + 32, nb);
           }
         }
       }
@@ -161,11 +172,11 @@ export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act:
   }
   if (tiled == ncols) return;
   if (HAS_PAIR_DOT && fmt.two_bits<F>()) {
-    for (let c = tiled; c < ncols; c++) column_q2_K(w, blocks, row0, row1, act + <usize>c * act_stride, dst + <usize>c * dst_stride, kept, scratch, scratch + SPARE);
+    for (let c = tiled; c < ncols; c++) column_q2_K(w, blocks, row0, row1, act + <usize>c * act_stride, dst + <usize>c * dst_stride, kept, scratch, scratch + SPARE());
     return;
   }
   if (HAS_RELAXED_DOT && fmt.wide<F>()) {
-    for (let c = tiled; c < ncols; c++) column_wide<F, D>(w, blocks, row0, row1, act + <usize>c * act_stride, dst + <usize>c * dst_stride, kept, scratch, scratch + SPARE);
+    for (let c = tiled; c < ncols; c++) column_wide<F, D>(w, blocks, row0, row1, act + <usize>c * act_stride, dst + <usize>c * dst_stride, kept, scratch, scratch + SPARE());
     return;
   }
   for (let row = row0; row < row1; row += ROWS) {
@@ -175,8 +186,8 @@ export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act:
       if (row1 - row >= ROWS) {
         one<F, D>(rows, blocks, a, y + (<usize>row << 2), scratch);
       } else {
-        one<F, D>(rows, blocks, a, scratch + SPARE, scratch);
-        put(y, row, row1, scratch + SPARE);
+        one<F, D>(rows, blocks, a, scratch + SPARE(), scratch);
+        put(y, row, row1, scratch + SPARE());
       }
     }
   }

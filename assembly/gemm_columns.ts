@@ -4,7 +4,7 @@
  */
 import * as fmt from './packed/format';
 import { ACC, G0, G1, G2, G3 } from './packed/group';
-import { mins } from './panel';
+import { minima_bytes } from './panel';
 import { QUAD_REST, quad_run, run_sums, splat } from './quads';
 import { madd } from './simd';
 
@@ -41,7 +41,7 @@ export function super_block_columns<F>(w: usize, a: usize, acc: usize, i00: v128
   super_block_column<G1>(acc, splat<G1>(da), i01, d0, i11, d1);
   super_block_column<G2>(acc, splat<G2>(da), i02, d0, i12, d1);
   super_block_column<G3>(acc, splat<G3>(da), i03, d0, i13, d1);
-  if (fmt.has_min<F>()) minima<F>(w - (<usize>mins<F>() << 5), a, acc);
+  if (fmt.has_min<F>()) minima<F>(w - minima_bytes<F>(), a, acc);
 }
 
 /** A super-block's integer sums to the f32 sums of column C. */
@@ -59,7 +59,7 @@ function minima<F>(w: usize, a: usize, acc: usize): void {
   const zero = i32x4.splat(0), step = fmt.w16<F>() ? quad_run<F>() : quad_run<F>() << 1;
   let n00 = zero, n10 = zero, n01 = zero, n11 = zero, n02 = zero, n12 = zero, n03 = zero, n13 = zero;
   let p = a - 8 * quad_run<F>() + step - QUAD_REST;
-  for (const end = w + (<usize>mins<F>() << 5); w != end; w += 32) {
+  for (const end = w + minima_bytes<F>(); w != end; w += 32) {
     const v = v128.load(w), z = v128.load(w, 16), sums = run_sums<F>(p);
     let x = splat<G0>(sums);
     n00 = i32x4.add(n00, i32x4.dot_i16x8_s(v, x)), n10 = i32x4.add(n10, i32x4.dot_i16x8_s(z, x));

@@ -2,7 +2,6 @@
  * Packed products of f32, f16 and bf16 weights with f32 activations: gemv and gemm as in gemv.ts and gemm.ts, k after k.
  * Each output is one chain acc = madd(w, x, acc), ascending k: the same bits in any batch.
  */
-import { GEMM_SCRATCH } from './gemm';
 import { ACC, G0, G1, G2, G3, ROWS } from './packed/group';
 import { madd } from './simd';
 
@@ -14,8 +13,7 @@ const PANELS: usize = <usize>NC * ACC;
 /** 8 rows x KC f32. */
 const PANEL: usize = <usize>KC << 5;
 const SPARE: usize = PANELS + 2 * PANEL;
-/** Bytes of scratch for any packed product. */
-export const PACKED_SCRATCH: usize = max(GEMM_SCRATCH, SPARE + ACC);
+export const GEMM_F32_SCRATCH: usize = SPARE + ACC;
 
 /** y[0..15] = 16 packed rows at w . the n f32 at x. */
 function gemv_f32<F>(w: usize, n: i32, x: usize, y: usize): void {

@@ -25,6 +25,8 @@ const NARROW: i32 = 16;
 const PART: usize = 32;
 /** Factors of a run: d of 16 rows, or their integer scales. */
 const PARTS: usize = 64;
+/** Bytes of scratch, the sums that are its result first. */
+export const NARROW_SCRATCH: usize = PARTS + <usize>NARROW * (ACC + PART + ACC);
 
 /** Whether a product of ncols columns is one for gemm_narrow; builds without relaxed SIMD have too few registers for their 16-bit codes. */
 // @ts-ignore: decorator

@@ -17,8 +17,10 @@ import { add_super_block } from './packed/format';
 
 /** Super-blocks whose activations are put in order at a time: 48 KB. */
 const MOST: i32 = 128;
+/** Bytes of scratch. */
+export const ORDERED: usize = <usize>(MOST << 3) * ACT_BLOCK;
 
-/** y[row] for rows [row0, row1) at w of n super-blocks, one column of activations at a. kept: scratch has them in order. scratch: MOST * 8 * ACT_BLOCK bytes; spare: 64 more. */
+/** y[row] for rows [row0, row1) at w of n super-blocks, one column of activations at a. kept: scratch has them in order. scratch: ORDERED bytes; spare: 64 more. */
 export function column_q2_K(w: usize, n: i32, row0: i32, row1: i32, a: usize, y: usize, kept: bool, scratch: usize, spare: usize): void {
   const bytes = changetype<Q2_K>(0).bytes(), whole = row1 - (row1 - row0) % ROWS;
   for (let b = 0; b < n; b += MOST) {

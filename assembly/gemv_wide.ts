@@ -22,8 +22,10 @@ const START: usize = 68;
 const RUN: usize = 72;
 /** Runs prepared at a time: 36 KB. */
 const MOST: i32 = 512;
+/** Bytes of scratch. */
+export const PREPARED: usize = <usize>MOST * RUN;
 
-/** y[row] for rows [row0, row1) at w of n blocks, one column of activations at a. kept: scratch has them prepared. scratch: MOST * RUN bytes; spare: 64 more. */
+/** y[row] for rows [row0, row1) at w of n blocks, one column of activations at a. kept: scratch has them prepared. scratch: PREPARED bytes; spare: 64 more. */
 export function column_wide<F, D>(w: usize, n: i32, row0: i32, row1: i32, a: usize, y: usize, kept: bool, scratch: usize, spare: usize): void {
   const most = MOST / fmt.subs<F>(), whole = row1 - (row1 - row0) % ROWS;
   for (let b = 0; b < n; b += most) {

@@ -4,8 +4,8 @@
  */
 import { TYPE_ACT, TYPE_ACT_K } from './act';
 import { DotI16, DotI32, DotWide } from './dot';
-import { mul_mat_of } from './gemm';
-import { PACKED_SCRATCH, mul_mat_f32, repack_f32, row_of_f32 } from './gemm_f32';
+import { gemm_scratch, mul_mat_of } from './gemm';
+import { GEMM_F32_SCRATCH, mul_mat_f32, repack_f32, row_of_f32 } from './gemm_f32';
 import { BF16, F16, F32 } from './packed/float';
 import { ROWS } from './packed/group';
 import { IQ4_NL } from './packed/iq4_nl';
@@ -21,6 +21,7 @@ import { Q5_1 } from './packed/q5_1';
 import { Q5_K } from './packed/q5_K';
 import { Q6_K } from './packed/q6_K';
 import { Q8_0 } from './packed/q8_0';
+import { most } from './panel';
 import { repack_of, row_of } from './repack';
 import { HAS_DOT_ADD, HAS_RELAXED_DOT } from './simd';
 import * as id from './type_ids';
@@ -32,7 +33,7 @@ export function packed_rows(): i32 {
 
 /** Bytes of scratch mul_mat_packed needs, per thread. */
 export function mul_mat_packed_scratch(): usize {
-  return PACKED_SCRATCH;
+  return most(gemm_scratch(), GEMM_F32_SCRATCH);
 }
 
 /** What a packed product of this type takes its activations as: F32 rows, or quantize_act's of one type or the other. */

@@ -12,8 +12,21 @@
 import { ACT_QUANT } from './dot';
 import * as fmt from './packed/format';
 import { G0, G1, G2, G3 } from './packed/group';
-import { code, group_mins } from './packed/w16';
+import { IQ4_NL } from './packed/iq4_nl';
+import { IQ4_XS } from './packed/iq4_xs';
 import { k_min } from './packed/k_scales';
+import { MXFP4 } from './packed/mxfp4';
+import { Q2_K } from './packed/q2_K';
+import { Q3_K } from './packed/q3_K';
+import { Q4_0 } from './packed/q4_0';
+import { Q4_1 } from './packed/q4_1';
+import { Q4_K } from './packed/q4_K';
+import { Q5_0 } from './packed/q5_0';
+import { Q5_1 } from './packed/q5_1';
+import { Q5_K } from './packed/q5_K';
+import { Q6_K } from './packed/q6_K';
+import { Q8_0 } from './packed/q8_0';
+import { code, group_mins } from './packed/w16';
 import { CODES_WIDE, WORDS, mask_wide, put_wide } from './packed/wide';
 
 /** Weights of a row unpacked at a time. */
@@ -21,8 +34,28 @@ export const KC: i32 = 512;
 
 /** Codes of 32 weights of 8 rows (8-bit codes: CODES_WIDE). */
 export const CODES: usize = 256 * ACT_QUANT;
-/** At most: codes, d, two integer scales, two minima. */
-export const PANEL: usize = <usize>(KC >> 5) * (CODES + 256 + 32);
+
+/** The larger one, where it must be known at compile time: of max() the compiler does not know it. */
+// @ts-ignore: decorator
+@inline
+export function most(a: usize, b: usize): usize { return a > b ? a : b; }
+
+/** Bytes between the halves of a panel: the most that any format needs. One that needs more does not compile (`unpack`). */
+// @ts-ignore: decorator
+@inline
+export function PANEL(): usize {
+  const nibbles = most(most(panel_bytes<Q4_0>(), panel_bytes<Q4_1>()), most(panel_bytes<Q5_0>(), most(panel_bytes<Q5_1>(), panel_bytes<MXFP4>())));
+  const k = most(most(panel_bytes<Q2_K>(), panel_bytes<Q3_K>()), most(panel_bytes<Q4_K>(), most(panel_bytes<Q5_K>(), panel_bytes<Q6_K>())));
+  return most(most(nibbles, k), most(panel_bytes<Q8_0>(), most(panel_bytes<IQ4_NL>(), panel_bytes<IQ4_XS>())));
+}
+
+/** Bytes of half a panel, of 8 rows: all that unpack steps over. */
+// @ts-ignore: decorator
+@inline
+function panel_bytes<F>(): usize {
+  return <usize>(KC / 32 / fmt.subs<F>()) * (<usize>fmt.subs<F>() * run_bytes<F>() + minima_bytes<F>() + factor_bytes<F>());
+}
+
 /** Whether 8-bit codes are words with their scales in them. */
 // @ts-ignore: decorator
 @inline
@@ -33,38 +66,53 @@ export function scaled_words<F>(): bool {
 /** Vectors of a group's minima in a super-block. */
 // @ts-ignore: decorator
 @inline
-export function mins<F>(): i32 {
-  return fmt.has_min<F>() ? fmt.w16<F>() ? 8 : 4 : 0;
+function mins<F>(): i32 {
+  return fmt.super_block<F>() && fmt.has_min<F>() ? fmt.w16<F>() ? 8 : 4 : 0;
+}
+
+/** Bytes of both groups' minima. */
+// @ts-ignore: decorator
+@inline
+export function minima_bytes<F>(): usize {
+  return <usize>mins<F>() << 5;
+}
+
+/** Bytes of both groups' d and dmin. */
+// @ts-ignore: decorator
+@inline
+export function factor_bytes<F>(): usize {
+  return fmt.has_min<F>() ? 64 : 32;
 }
 
 /** n blocks of 16 packed rows at w to the two halves of a panel. */
 export function unpack<F, D>(w: usize, n: i32, panel: usize): void {
+  if (panel_bytes<F>() > PANEL()) ERROR('PANEL must have room for this format, too');
   for (; n > 0; n--) {
     for (let sub = 0; sub < fmt.subs<F>(); sub++) {
       // A loop over the groups where only addresses differ; four copies of the rest (code size).
-      for (let g: usize = 0; g < 4; g++) unpack_codes<F, D>(w, sub, g << 4, panel + (g & 1) * 16 + (g >> 1) * PANEL);
+      for (let g: usize = 0; g < 4; g++) unpack_codes<F, D>(w, sub, g << 4, panel + (g & 1) * 16 + (g >> 1) * PANEL());
       if (fmt.super_block<F>()) {
         const sc = fmt.sc<F>(w, fmt.w16<F>() ? sub << 1 : sub), tc = fmt.w16<F>() ? fmt.sc<F>(w, sub << 1 | 1) : sc;
         unpack_scales<F, G0>(sc, tc, panel);
         unpack_scales<F, G1>(sc, tc, panel + 16);
-        unpack_scales<F, G2>(sc, tc, panel + PANEL);
-        unpack_scales<F, G3>(sc, tc, panel + PANEL + 16);
+        unpack_scales<F, G2>(sc, tc, panel + PANEL());
+        unpack_scales<F, G3>(sc, tc, panel + PANEL() + 16);
       }
       panel += run_bytes<F>();
     }
-    for (let i = 0; i < mins<F>() && fmt.super_block<F>(); i++) {
+    for (let i = 0; mins<F>() > 0 && i < mins<F>(); i++) {
       const v = fmt.mn<F>(w, i << 1), z = fmt.mn<F>(w, i << 1 | 1);
       v128.store(panel, fmt.w16<F>() ? group_mins<G0>(v, z) : k_min<G0>(v));
       v128.store(panel, fmt.w16<F>() ? group_mins<G1>(v, z) : k_min<G1>(v), 16);
-      v128.store(panel + PANEL, fmt.w16<F>() ? group_mins<G2>(v, z) : k_min<G2>(z));
-      v128.store(panel + PANEL, fmt.w16<F>() ? group_mins<G3>(v, z) : k_min<G3>(z), 16);
+      v128.store(panel + PANEL(), fmt.w16<F>() ? group_mins<G2>(v, z) : k_min<G2>(z));
+      v128.store(panel + PANEL(), fmt.w16<F>() ? group_mins<G3>(v, z) : k_min<G3>(z), 16);
       panel += 32;
     }
     unpack_factors<F, G0>(w, panel);
     unpack_factors<F, G1>(w, panel + 16);
-    unpack_factors<F, G2>(w, panel + PANEL);
-    unpack_factors<F, G3>(w, panel + PANEL + 16);
-    panel += fmt.has_min<F>() ? 64 : 32;
+    unpack_factors<F, G2>(w, panel + PANEL());
+    unpack_factors<F, G3>(w, panel + PANEL() + 16);
+    panel += factor_bytes<F>();
     w += changetype<F>(0).bytes();
   }
 }

@@ -35,6 +35,7 @@ export const NEXT_HALF: usize = QUAD_PAIRS1 - QUAD_PAIRS0 - COLS * ACT_QUANTS / 
 
 /** n runs of the columns at a0 .. a3 to p. Where scales are for 32 weights (not w16) the first pair sums become those of both halves. */
 export function side_by_side<F>(a0: usize, a1: usize, a2: usize, a3: usize, p: usize, n: i32): void {
+  if (quad_run<F>() > QUAD_RUN) ERROR('QUAD_RUN must have room for this format, too');
   for (; n > 0; n--) {
     for (const rest = a0 + ACT_QUANTS, end = rest + 16; a0 != end; p += 64) {
       const x0 = v128.load(a0), x1 = v128.load(a1), x2 = v128.load(a2), x3 = v128.load(a3);

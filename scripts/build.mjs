@@ -11,6 +11,7 @@ const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 process.chdir(root);
 const force = process.argv.includes('--force');
 const wasmOnly = process.argv.includes('--wasm');
+process.argv.length = 2; // asc reads the command line by itself, and has a --wasm of its own
 
 const files = (dir) => readdirSync(dir, { withFileTypes: true, recursive: true }).filter((e) => e.isFile()).map((e) => join(e.parentPath ?? e.path, e.name)).sort();
 const stampOf = (inputs) => inputs.reduce((h, f) => h.update(f).update(readFileSync(f)), createHash('sha256')).digest('hex');

@@ -41,4 +41,4 @@ export const LANES: usize = 640;
 
 // @ts-ignore: decorator
 @inline
-export const WORK_BYTES: usize = 1280;
+export const WORK_BYTES: usize = LANES + (32 + 8) * 16;

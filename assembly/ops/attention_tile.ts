@@ -5,6 +5,7 @@
  * 6 rows x 8 columns are 12 accumulators of 16 registers, beside two of b and one splat of a; f16 needs two more and goes up to 4 rows.
  */
 import { madd } from '../simd';
+import { PART } from './kv_cache';
 import { even_f16, f16_even, f16_mask, odd_f16, store_zipped } from './kv_widen';
 
 // How b is stored. Eight columns are taken as two words, x and y: the first and the last four of f32, the even and the odd ones of f16.
@@ -143,11 +144,12 @@ export function tile_rows(left: i32, f16: bool): i32 {
   return left >= 6 && !f16 ? 6 : min(left, 4);
 }
 
-/** Bytes between rows of scores: PART floats. */
+/** Bytes between rows of scores: PART floats. (Loads above have it as a number.) */
 const S_ROW: usize = 1024;
 
 /** Scores: a is q [hd][R], b is K [groups / 2][hd][16], out is s [R][PART]. */
 export function score_tile<B>(R: i32, q: usize, hd: i32, k: usize, groups: i32, s: usize): void {
+  if (PART << 2 != 1024) ERROR('rows of scores must be PART floats apart');
   const b_group = (changetype<B>(0).step() * 2) * <usize>hd;
   if (R == 6) tile<B, Queries>(6, q, 24, hd, k, b_group, groups, s, S_ROW);
   else if (R == 4) tile<B, Queries>(4, q, 16, hd, k, b_group, groups, s, S_ROW);

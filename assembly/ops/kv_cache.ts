@@ -69,9 +69,12 @@ export function v_scales(type: u32, cells: i32, hd: i32): usize {
   return <usize>(hd >> 4) * v_plane(type, cells);
 }
 
+/** Where 32 values padded with zeros begin in the scratch: behind a block, whose type may have so many bytes at most (a test compares). */
+const VALUES: usize = 64;
+
 /**
  * set_rows into the cache: src0 [head_dim, n_head_kv, n_tokens] f32 -> cell src1[t] of dst; without src1, cell t.
- * p0 = padded head_dim, p1 = cells, p2 = 0: K order, 1: V order. scratch: 192 bytes.
+ * p0 = padded head_dim, p1 = cells, p2 = 0: K order, 1: V order. scratch: VALUES + 128 bytes (src/graph/layout.ts KV_STORE_SCRATCH).
  */
 export function kv_store(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const src0 = op.src0, type = op.dst.type;
@@ -112,7 +115,7 @@ function store_blocks(type: u32, x: usize, y: usize, n: i32, hd: i32, cell: i32,
   for (let i = 0; i < hd; i += 32, x += 128) {
     let from = x;
     if (n - i < 32) {
-      from = scratch + 64;
+      from = scratch + VALUES;
       memory.fill(from, 0, 128);
       memory.copy(from, x, <usize>max(0, n - i) << 2);
     }

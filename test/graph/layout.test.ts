@@ -1,9 +1,9 @@
 /** src/graph/layout.ts is the mirror of what the kernels read: compared with their source text, and with the modules themselves. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, K_CELLS, BINARY, CLOSED, CODE, COPY_CHUNK, LAYOUT, MAX_SRC, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, SYNC, SYNC_SIZE, TENSOR, TENSOR_SIZE, TYPE_ACT, UNARY } from '../../src/graph/layout.ts';
+import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, K_CELLS, BINARY, CLOSED, CODE, COPY_CHUNK, KV_STORE_SCRATCH, LAYOUT, MAX_SRC, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, SYNC, SYNC_SIZE, TENSOR, TENSOR_SIZE, TYPE_ACT, UNARY } from '../../src/graph/layout.ts';
 import { vecDotType } from '../../src/graph/vec-dot-type.ts';
-import { TYPE, typeById } from '../../src/type-traits.ts';
+import { TYPE, rowSize, typeById } from '../../src/type-traits.ts';
 import { ARENA_BASE } from '../../src/wasm/memory.ts';
 import { BUILDS, instantiate } from '../kernel/harness.ts';
 import { root } from '../support.ts';
@@ -64,6 +64,12 @@ it('assembly/sync.ts: the words of the sync block', () => {
   const behindPlan = [...source('sync').matchAll(/load<\w+>\(sync \+ PLAN(?:, (\d+))?\)/g)].map((m) => Number(m[1] ?? 0));
   expect(Math.max(...behindPlan)).toBe((spin - SYNC.plan) * 4);
   expect((spin + 1) * 4).toBeLessThanOrEqual(SYNC_SIZE);
+});
+
+it('assembly/ops/kv_cache.ts: the scratch of KV_STORE has room for a block and 32 values', () => {
+  const { VALUES } = constants('ops/kv_cache');
+  expect(VALUES + 32 * 4).toBe(KV_STORE_SCRATCH);
+  for (const type of [TYPE.q8_0, TYPE.q4_0]) expect(rowSize(type, 32), type.name).toBeLessThanOrEqual(VALUES);
 });
 
 it('assembly/ops/attention.ts and act.ts: sizes of what lies in the arena', () => {
