@@ -7,6 +7,7 @@ export default defineConfig({
     include: ['test/**/*.test.ts'],
     exclude: ['test/runtime/**'],
     testTimeout: 60_000,
+    setupFiles: ['test/where-it-stood.ts'],
     pool: 'forks',
     reporters: ['default', new PlainSummary()],
     // Node 20 decodes relaxed SIMD only behind this flag; newer versions refuse the flag.

@@ -13,7 +13,7 @@ import { argmax, mean_of_rows, pool_1d, sum_rows, top_k } from './ops/reduce';
 import { rope } from './ops/rope';
 import { diag_mask_inf, soft_max } from './ops/soft_max';
 import { glu, unary } from './ops/unary';
-import { GO_ON, LOST, await_step, barrier, finish_step, step_from, step_plan, step_threads, step_to } from './sync';
+import { GO_ON, LOST, NO_STEP, await_step, barrier, finish_step, reached, step_from, step_plan, step_threads, step_to } from './sync';
 import { OP_BARRIER, OP_SIZE, Op, Plan, RANGES } from './tensor';
 
 // Op codes: src/graph/layout.ts has the same list, a test compares them.
@@ -59,9 +59,11 @@ export function compute(plan: usize, sync: usize, ith: i32, nth: i32, from: i32,
   for (let i = from; i < to; i++) {
     const op = changetype<Op>(p.ops + <usize>i * OP_SIZE);
     if (op.flags & OP_BARRIER) {
+      reached(sync, ith, i << 1);
       const met = barrier(sync, nth);
       if (met != GO_ON) return met;
     }
+    reached(sync, ith, (i << 1) | 1);
     switch (op.code) {
       case GET_ROWS: get_rows(op, ith, nth); break;
       case QUANTIZE: quantize(op, ith, nth); break;
@@ -99,12 +101,15 @@ export function compute(plan: usize, sync: usize, ith: i32, nth: i32, from: i32,
  */
 export function serve(sync: usize, ith: i32, last: i32, idle_ns: i64): void {
   for (;;) {
+    reached(sync, ith, NO_STEP);
     const step = await_step(sync, last, idle_ns);
     if (step == 0) return;
     last = step;
     const nth = step_threads(step);
     if (ith >= nth) continue;
-    if (compute(step_plan(sync), sync, ith, nth, step_from(sync), step_to(sync)) == LOST) return;
+    const to = step_to(sync);
+    if (compute(step_plan(sync), sync, ith, nth, step_from(sync), to) == LOST) return;
+    reached(sync, ith, to << 1);
     if (barrier(sync, nth) == LOST) return;
     if (ith == 0) finish_step(sync, step);
   }

@@ -9,6 +9,7 @@
  *   POISON  not 0 once a worker was lost: every wait ends, every barrier says LOST
  *   CANCEL  [0] set by the host: stop this step; [1] set by the thread that saw it first, for all, at a barrier
  *   PLAN    plan, from, to of the step (plain words, published by STEP), then the polls before a thread sleeps
+ *   REACHED for each thread a line: how far it came (reached), for whoever asks why a step does not end
  */
 const STEP: usize = 0;
 const DONE: usize = 64;
@@ -17,6 +18,7 @@ const PHASE: usize = 192;
 const POISON: usize = 256;
 const CANCEL: usize = 320;
 const PLAN: usize = 384;
+const REACHED: usize = 448;
 
 const CLOSED: i32 = -1;
 
@@ -80,6 +82,16 @@ export function barrier(sync: usize, nth: i32): i32 {
   }
   if (atomic.load<i32>(sync + POISON) != 0) return LOST;
   return atomic.load<i32>(sync + CANCEL + 4) != 0 ? CANCELLED : GO_ON;
+}
+
+/** What reached() notes of a thread without a step. */
+export const NO_STEP: i32 = -1;
+
+/** Notes where thread ith is: twice the record before whose barrier it waits, one more while it computes the record. Nothing reads it in a step. */
+// @ts-ignore: decorator
+@inline
+export function reached(sync: usize, ith: i32, where: i32): void {
+  if (ASC_FEATURE_THREADS) store<i32>(sync + REACHED + (<usize>ith << 6), where);
 }
 
 /** Waits for a step after `last`. Its number, or 0: the threads were sent home, or nothing came for idle_ns and this call closed the shop. */

@@ -60,8 +60,11 @@ export const LAYOUT = { plain: 0, packed: 1 } as const;
 export type Layout = keyof typeof LAYOUT;
 
 /** The sync block: one 64-byte line a word; offsets in 32-bit words. */
-export const SYNC = { step: 0, done: 16, arrived: 32, phase: 48, poison: 64, cancel: 80, plan: 96, spin: 99 } as const;
-export const SYNC_SIZE = 448;
+export const SYNC = { step: 0, done: 16, arrived: 32, phase: 48, poison: 64, cancel: 80, plan: 96, spin: 99, reached: 112 } as const;
+/** Words from one thread's `reached` to the next. */
+export const REACHED_STRIDE = 16;
+/** With a line for each thread there can be (threads/executor.ts MAX_THREADS). */
+export const SYNC_SIZE = 4 * (SYNC.reached + REACHED_STRIDE * 512);
 /** SYNC.step's value when the threads have gone home. */
 export const CLOSED = -1;
 

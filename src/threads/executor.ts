@@ -32,13 +32,15 @@ export interface Executor {
    * @throws ERR_WORKER_LOST (usable again afterwards), ERR_DISPOSED, or signal.reason
    */
   run(step: Step, signal?: AbortSignal): Promise<void>;
+  /** Where the step and every thread stand, in words: for a step that does not end. */
+  where(): string;
   /** No step is to be expected soon: threads may rest, so that they hold neither a core nor the process. */
   rest(): void;
   dispose(): Promise<void>;
 }
 
 /** More than any machine has cores; each costs a worker and its scratch memory (ggml's GGML_MAX_N_THREADS). A step's number has room for 1023. */
-const MAX_THREADS = 512;
+export const MAX_THREADS = 512;
 
 /** The option `threads`; undefined where it was left out. @throws ERR_INVALID_ARGUMENT */
 export function checkThreads(threads: number | undefined): number | undefined {

@@ -12,19 +12,64 @@ const WORKER = new URL('../worker/node.js', import.meta.url);
 export const bundledError = (missing: string, cause?: unknown): QuantletError =>
   new QuantletError('ERR_BUNDLED', `${missing}: a bundler left files of quantlet or Piscina out; keep the package external (Next: serverExternalPackages: ['quantlet'], esbuild: --external:quantlet)`, { cause });
 
+/** Workers that each run one task at a time. */
+export interface WorkerPool {
+  /** Rejects when its worker is lost, and then no thread of the pool still works at anything that has been told as lost. */
+  run(task: unknown): Promise<unknown>;
+  destroy(): Promise<void>;
+}
+
 /**
  * A pool of exactly n workers, which all stay until destroy(): by itself Piscina ends those that wait, and starts new ones for the next task.
+ * It replaces lost workers too, but never again once one was lost before it was ready: tasks would then wait for a worker that nobody starts.
+ * Such a pool is ended, with all that waits in it, and the next task gets a new one.
  * @param name the function of the worker's file that tasks run
  * @throws ERR_BUNDLED where the worker's file is missing
  */
-export function createPool(worker: URL, name: string, n: number, workerData: object): Piscina {
+export function createPool(worker: URL, name: string, n: number, workerData: object): WorkerPool {
   const filename = fileURLToPath(worker);
   if (!existsSync(filename)) throw bundledError(`${filename} is missing`);
-  const pool = new Piscina({ filename, name, minThreads: n, maxThreads: n, concurrentTasksPerWorker: 1, workerData });
-  // A task's end is heard through its promise. What else Piscina says, a reply that arrives after destroy() (seen on Node 24, one dispose in 20)
-  // or the end of an idle worker, would end the process for want of a listener.
-  pool.on('error', () => {});
-  return pool;
+  let destroyed = false;
+  /** Resolves when the threads of the last pool that was given up are gone: until then they may write to what a new pool's work on. */
+  let gone: Promise<void> | undefined;
+
+  const start = (): Piscina => {
+    const made = new Piscina({ filename, name, minThreads: n, maxThreads: n, concurrentTasksPerWorker: 1, workerData });
+    // A task's end is heard through its promise. What else Piscina says, a reply that arrives after destroy() (seen on Node 24, one dispose in 20)
+    // or the end of an idle worker, would end the process for want of a listener.
+    made.on('error', () => {});
+    // A moment later, when Piscina has started another worker in its place, or has not.
+    made.on('workerDestroy', () => queueMicrotask(() => {
+      if (pool !== made || destroyed || made.threads.length >= n) return;
+      pool = undefined;
+      gone = made.destroy();
+    }));
+    return made;
+  };
+  let pool: Piscina | undefined = start();
+
+  return {
+    async run(task) {
+      while (!pool && !destroyed) {
+        await gone;
+        if (!destroyed) pool ??= start();
+      }
+      if (!pool || destroyed) throw new Error('the pool of workers was ended');
+      const mine = pool;
+      try {
+        return await mine.run(task);
+      } catch (error) {
+        await Promise.resolve(); // whether the pool is given up is known a microtask after its worker was lost
+        if (pool !== mine) await gone;
+        throw error;
+      }
+    },
+    async destroy() {
+      destroyed = true;
+      await gone;
+      await pool?.destroy();
+    },
+  };
 }
 
 /** nth workers over a model's memory; each runs one task a shift. */

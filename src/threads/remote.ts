@@ -2,6 +2,7 @@
 import { QuantletError } from '../errors.ts';
 import type { Channel } from '../web/rpc.ts';
 import { disposedError, type Executor, type Range, type Step } from './executor.ts';
+import { makeKnown } from './where.ts';
 
 export interface RemoteInit {
   readonly role: 'remote';
@@ -26,13 +27,14 @@ export async function createRemote(channel: Channel, module: WebAssembly.Module,
   let writes: { at: number; bytes: Uint8Array }[] = [];
   /** What the last step's answer brought along. */
   let brought: (Range & { bytes: Uint8Array }) | undefined;
-  let disposed = false;
+  let disposed = false, waiting = 0;
 
   const send = async (request: Omit<RemoteRequest, 'writes'>, signal?: AbortSignal): Promise<Uint8Array | undefined> => {
     if (disposed) throw disposedError();
     signal?.throwIfAborted(); // before the writes are taken: they are still to be sent, with the next request
     const taken = writes;
     writes = [];
+    waiting++;
     try {
       return await channel.call({ writes: taken, ...request } satisfies RemoteRequest, { transfer: taken.map((w) => w.bytes.buffer as ArrayBuffer), signal });
     } catch (error) {
@@ -40,11 +42,14 @@ export async function createRemote(channel: Channel, module: WebAssembly.Module,
       signal?.throwIfAborted();
       if (error instanceof QuantletError) throw error;
       throw new QuantletError('ERR_WORKER_LOST', `the worker failed in the middle of a step: ${error instanceof Error ? error.message : String(error)}; the model is usable again, the text so far is not continued`, { cause: error });
+    } finally {
+      waiting--;
     }
   };
 
-  return {
+  return makeKnown({
     threads: 1,
+    where: () => `${waiting} requests to the worker are unanswered`,
     write(at, bytes) {
       writes.push({ at, bytes: bytes.slice() });
       if (bytes.length > SMALL_WRITE) return send({}).then(() => {});
@@ -65,5 +70,5 @@ export async function createRemote(channel: Channel, module: WebAssembly.Module,
       disposed = true;
       channel.close();
     },
-  };
+  });
 }

@@ -6,6 +6,7 @@ import { QuantletError } from '../errors.ts';
 import { CLOSED, SYNC, SYNC_SIZE } from '../graph/layout.ts';
 import { instantiate } from '../wasm/load.ts';
 import { disposedError, type Executor, type Step } from './executor.ts';
+import { makeKnown, whereThreadsStand } from './where.ts';
 
 /** What a worker needs to serve: kernels.serve(sync, ith, last, idleNs). */
 export interface ServeTask {
@@ -122,8 +123,9 @@ export function createShared(module: WebAssembly.Module, memory: WebAssembly.Mem
     }
   };
 
-  return {
+  return makeKnown({
     threads: nth,
+    where: () => `${whereThreadsStand(memory, sync, nth, STEP_SHIFT)}; the host posted step ${posted >> STEP_SHIFT}, ${shift ? 'a shift is on' : 'no shift'}${lost === undefined ? '' : ', a worker was lost'}`,
     write: (at, bytes) => new Uint8Array(memory.buffer, at, bytes.length).set(bytes),
     read: (at, length) => new Uint8Array(memory.buffer, at, length),
     view: (at, length) => new Uint8Array(memory.buffer, at, length),
@@ -152,5 +154,5 @@ export function createShared(module: WebAssembly.Module, memory: WebAssembly.Mem
       await crew.dispose();
       await shift;
     },
-  };
+  });
 }

@@ -10,9 +10,10 @@ const SLICE_MS = 4;
 
 export function createSingle(module: WebAssembly.Module, memory: WebAssembly.Memory, sync: number, yieldTurn = yieldToEventLoop): Executor {
   const kernels = instantiate(module, memory);
-  let disposed = false, since = 0;
+  let disposed = false, since = 0, record = -1;
   return {
     threads: 1,
+    where: () => (record < 0 ? 'no step' : `record ${record} was the last computed`),
     write: (at, bytes) => new Uint8Array(memory.buffer, at, bytes.length).set(bytes),
     read: (at, length) => new Uint8Array(memory.buffer, at, length),
     view: (at, length) => new Uint8Array(memory.buffer, at, length),
@@ -21,7 +22,7 @@ export function createSingle(module: WebAssembly.Module, memory: WebAssembly.Mem
       kernels.begin(plan, nTokens, nOutputs);
       for (let i = from; i < to; i++) {
         if (disposed) throw disposedError();
-        kernels.compute(plan, sync, 0, 1, i, i + 1);
+        kernels.compute(plan, sync, 0, 1, (record = i), i + 1);
         if (performance.now() - since < SLICE_MS) continue;
         await yieldTurn();
         signal?.throwIfAborted();

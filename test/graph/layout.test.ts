@@ -1,9 +1,10 @@
 /** src/graph/layout.ts is the mirror of what the kernels read: compared with their source text, and with the modules themselves. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, K_CELLS, BINARY, CLOSED, CODE, COPY_CHUNK, KV_STORE_SCRATCH, LAYOUT, MAX_SRC, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, SYNC, SYNC_SIZE, TENSOR, TENSOR_SIZE, TYPE_ACT, UNARY } from '../../src/graph/layout.ts';
+import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, K_CELLS, BINARY, CLOSED, CODE, COPY_CHUNK, KV_STORE_SCRATCH, LAYOUT, MAX_SRC, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, REACHED_STRIDE, SYNC, SYNC_SIZE, TENSOR, TENSOR_SIZE, TYPE_ACT, UNARY } from '../../src/graph/layout.ts';
 import { vecDotType } from '../../src/graph/vec-dot-type.ts';
 import { TYPE, rowSize, typeById } from '../../src/type-traits.ts';
+import { MAX_THREADS } from '../../src/threads/executor.ts';
 import { ARENA_BASE } from '../../src/wasm/memory.ts';
 import { BUILDS, instantiate } from '../kernel/harness.ts';
 import { root } from '../support.ts';
@@ -57,13 +58,15 @@ it('assembly/ops: what BINARY, UNARY and CPY do', () => {
 });
 
 it('assembly/sync.ts: the words of the sync block', () => {
-  const { STEP, DONE, ARRIVED, PHASE, POISON, CANCEL, PLAN: plan, CLOSED: closed } = constants('sync');
+  const { STEP, DONE, ARRIVED, PHASE, POISON, CANCEL, PLAN: plan, REACHED, CLOSED: closed } = constants('sync');
   const { spin, ...words } = SYNC;
-  expect({ step: STEP / 4, done: DONE / 4, arrived: ARRIVED / 4, phase: PHASE / 4, poison: POISON / 4, cancel: CANCEL / 4, plan: plan / 4 }).toEqual(words);
+  expect({ step: STEP / 4, done: DONE / 4, arrived: ARRIVED / 4, phase: PHASE / 4, poison: POISON / 4, cancel: CANCEL / 4, plan: plan / 4, reached: REACHED / 4 }).toEqual(words);
   expect(closed).toBe(CLOSED);
   const behindPlan = [...source('sync').matchAll(/load<\w+>\(sync \+ PLAN(?:, (\d+))?\)/g)].map((m) => Number(m[1] ?? 0));
   expect(Math.max(...behindPlan)).toBe((spin - SYNC.plan) * 4);
-  expect((spin + 1) * 4).toBeLessThanOrEqual(SYNC_SIZE);
+  expect(source('sync')).toContain(`<usize>ith << ${Math.log2(4 * REACHED_STRIDE)}`);
+  expect(spin).toBeLessThan(words.reached);
+  expect(SYNC_SIZE).toBe(REACHED + 4 * REACHED_STRIDE * MAX_THREADS);
 });
 
 it('assembly/ops/kv_cache.ts: the scratch of KV_STORE has room for a block and 32 values', () => {

@@ -70,6 +70,21 @@ describe.each(['simd-threads', 'relaxed-threads'] as const)('%s', (build) => {
     expect(await ids()).toEqual(want);
   }));
 
+  it('a second one before the first is replaced: what waits is told, and new workers come', () => withModel(build, 2, async (_, ids) => {
+    const want = await ids();
+    for (let round = 0; round < 8; round++) {
+      const running = failure(ids());
+      await new Promise((resolve) => setTimeout(resolve, 5));
+      await workers[0].terminate();
+      await new Promise((resolve) => setTimeout(resolve, round * 3));
+      const next = failure(running.then(ids));
+      void workers.at(-1)!.terminate(); // the one that was to replace it, most often before it is ready
+      const codes = [(await running).code, (await next).code];
+      for (const code of codes) expect(['ERR_WORKER_LOST', 'none'], `round ${round}`).toContain(code);
+      expect(await ids().catch(ids), `round ${round}: the generation after it`).toEqual(want);
+    }
+  }));
+
   it('while nobody works: nobody notices', () => withModel(build, 2, async (model, ids) => {
     const want = await ids();
     model.state.engine.executor.rest();

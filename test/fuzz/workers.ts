@@ -1,0 +1,73 @@
+/**
+ * Workers killed at random moments: one, several at once, one a few milliseconds behind the other, in steps and between them. What was under way
+ * ends or is answered with ERR_WORKER_LOST, nothing waits for ever, and the next generation gives what it always gave.
+ */
+import diagnostics from 'node:diagnostics_channel';
+import type { Worker } from 'node:worker_threads';
+import type * as Entry from '../../src/entry/node.ts';
+import type { Model } from '../../src/model.ts';
+import { whereAllStand } from '../../src/threads/where.ts';
+import { isThreaded } from '../../src/wasm/load.ts';
+import { entryUrl, patchedLlama, randomIds } from '../support.ts';
+import { seeded } from '../web/server.ts';
+import { runCases, type CampaignOptions, type CampaignResult } from './campaign.ts';
+
+/** Far more than a new pool takes on a machine that others use too. */
+const LIMIT_MS = 20_000;
+/** Blows of a case, and milliseconds between two: a new worker takes 20 to 50 until it is ready. */
+const MOST_BLOWS = 4, MOST_GAP_MS = 60;
+const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
+
+/** What the promise gives, or where everything stood when it had not come in time. */
+async function inTime<T>(what: string, promise: Promise<T>): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`${what} took longer than ${LIMIT_MS} ms; executors stood here: ${whereAllStand().join(' | ')}`)), LIMIT_MS);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}
+
+export async function campaign(options: CampaignOptions): Promise<CampaignResult> {
+  if (!isThreaded(options.build)) return { cases: 0, failures: [] };
+  const workers: Worker[] = [];
+  const collect = (message: unknown): void => {
+    const { worker } = message as { worker: Worker };
+    workers.push(worker);
+    worker.once('exit', () => workers.splice(workers.indexOf(worker), 1));
+  };
+  diagnostics.subscribe('worker_threads', collect);
+  // The workers are files of dist/.
+  const { loadModel } = (await import(entryUrl)) as typeof Entry;
+  const file = await patchedLlama({ metadata: { 'llama.context_length': 512 } }), prompt = randomIds(200, 272, 3);
+  const ids = async (model: Model): Promise<string> => {
+    model.state.slots[0].tokens.length = 0; // the whole prompt again, not its cached part
+    return (await model.generate(prompt, { temperature: 0, maxTokens: 24, ignoreEos: true }).result()).ids.join(' ');
+  };
+  const models: { model: Model; want: string }[] = [];
+  for (let threads = 1; threads <= options.threads; threads++) {
+    const model = await loadModel(file, { build: options.build, threads, warmUp: false });
+    models.push({ model, want: await ids(model) });
+  }
+  try {
+    return await runCases(options, async (seed) => {
+      const next = seeded(seed), { model, want } = models[Math.floor(next() * models.length)];
+      const running = ids(model).then((got) => (got === want ? 'whole' : `other ids: ${got}`), (error: { code?: string; message: string }) => error.code ?? error.message);
+      for (let blow = 1 + Math.floor(next() * MOST_BLOWS); blow > 0; blow--) {
+        await pause(next() < 0.5 ? next() * 5 : next() * MOST_GAP_MS);
+        for (let n = next() < 0.2 ? workers.length : 1; n > 0 && workers.length > 0; n--) void workers[Math.floor(next() * workers.length)].terminate();
+      }
+      const end = await inTime('the generation whose workers were killed', running);
+      if (end !== 'whole' && end !== 'ERR_WORKER_LOST') throw new Error(`the generation ended with ${end}`);
+      // What was killed last may not have been noticed yet: one generation may still be lost, and no second, as nobody is killed any more.
+      const after = await inTime('the generation after it', ids(model).catch(() => inTime('the second generation after it', ids(model))));
+      if (after !== want) throw new Error(`the generation after it gave ${after}, expected ${want}`);
+    });
+  } finally {
+    for (const { model } of models) await model.dispose();
+    diagnostics.unsubscribe('worker_threads', collect);
+  }
+}
