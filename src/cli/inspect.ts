@@ -33,11 +33,17 @@ export interface Inspection {
 
 const isList = (value: GGUFValue): value is Exclude<GGUFValue, number | bigint | boolean | string> => typeof value === 'object';
 
-const listToJson = (list: ArrayLike<GGUFValue>): Json => Array.from(list, toJson);
+
+/** The type of an array's items, `u32` of `arr[u32]`. Arrays of bools are kept as bytes: only their type tells them from numbers. */
+const itemOf = (type: string): string => type.slice('arr['.length, -1);
+const item = (list: ArrayLike<GGUFValue>, i: number, type: string): GGUFValue => (type === 'arr[bool]' ? list[i] !== 0 : list[i]);
 
 /** JSON has neither bigints nor NaN: both become strings. */
-const toJson = (value: GGUFValue): Json => {
-  if (isList(value)) return listToJson(value as ArrayLike<GGUFValue>);
+const toJson = (value: GGUFValue, type: string): Json => {
+  if (isList(value)) {
+    const list = value as ArrayLike<GGUFValue>;
+    return Array.from({ length: list.length }, (_, i) => toJson(item(list, i, type), itemOf(type)));
+  }
   if (typeof value === 'bigint' || (typeof value === 'number' && !Number.isFinite(value))) return String(value);
   return value;
 };
@@ -56,7 +62,7 @@ export const inspectToJson = (gguf: GGUF): Inspection => {
   return {
     version: gguf.version,
     architecture: architectureOf(gguf),
-    metadata: Object.fromEntries(Array.from(gguf.metadata, ([key, value]) => [key, toJson(value)])),
+    metadata: Object.fromEntries(Array.from(gguf.metadata, ([key, value]) => [key, toJson(value, gguf.metadataTypes.get(key) ?? '')])),
     tensors: tensors.map((t) => ({ name: t.name, type: t.type.name, ne: t.ne.slice(0, t.nDims), bytes: t.byteLength })),
     types,
     parameters,
@@ -77,10 +83,10 @@ const quote = (text: string): string => {
 /** Keys and names come unquoted, for people to copy, unless there is something odd in them. */
 const bare = (name: string): string => (/^[\w./:+@-]+$/.test(name) ? name : quote(name));
 
-const show = (value: GGUFValue): string => {
+const show = (value: GGUFValue, type: string): string => {
   if (isList(value)) {
     const list = value as ArrayLike<GGUFValue>;
-    const items = Array.from({ length: Math.min(list.length, SHOWN_ITEMS) }, (_, i) => show(list[i]));
+    const items = Array.from({ length: Math.min(list.length, SHOWN_ITEMS) }, (_, i) => show(item(list, i, type), itemOf(type)));
     return list.length > SHOWN_ITEMS ? `[${items.join(', ')}, ... (${list.length})]` : `[${items.join(', ')}]`;
   }
   if (typeof value === 'number' && !Number.isInteger(value)) return String(Number(value.toPrecision(7)));
@@ -117,7 +123,7 @@ export const inspect = (gguf: GGUF): string[] => {
   const all = inspectToJson(gguf);
   const architecture = all.architecture === null ? 'no architecture' : bare(all.architecture);
   const lines = [`GGUF version ${all.version}, ${architecture}, ${size(all.file_bytes)}`, '', `metadata (${gguf.metadata.size})`];
-  lines.push(...table(Array.from(gguf.metadata, ([key, value]) => [bare(key), gguf.metadataTypes.get(key) ?? '', show(value)]), new Set()));
+  lines.push(...table(Array.from(gguf.metadata, ([key, value]) => [bare(key), gguf.metadataTypes.get(key) ?? '', show(value, gguf.metadataTypes.get(key) ?? '')]), new Set()));
   lines.push('', `tensors (${all.tensors.length}; type, ne, bytes)`);
   lines.push(...table(all.tensors.map((t) => [bare(t.name), t.type, `[${t.ne.join(', ')}]`, String(t.bytes)]), new Set([3])));
   const types = Object.entries(all.types).map(([type, n]) => `${type} ${n}`).join(', ');

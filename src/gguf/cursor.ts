@@ -1,11 +1,19 @@
 /** Reading a GGUF header from front to back, however its bytes are fetched. */
 import { QuantletError } from '../errors.ts';
 import type { Bytes } from '../source.ts';
+import { whole } from './types.ts';
 import { decodeUtf8 } from './utf8.ts';
 
 /** A tiny model's header fits the first; the largest keeps a remote source to a few requests and memory small. */
 const FIRST_WINDOW = 64 * 1024;
 const LARGEST_WINDOW = 4 * 1024 * 1024;
+
+/** The largest vocabularies known make headers of some 20 MB. Short strings take up to four times their bytes once they are read. */
+const MAX_HEADER_BYTES = 64 * 1024 * 1024;
+/** Inside other arrays, in the whole header: each takes far more memory than its 12 bytes of file, and llama.cpp writes none. */
+const MAX_INNER_ARRAYS = 65536;
+/** In arrays, in the whole header. Gemma's 262,144 tokens and their merges are 777,000 strings; one of two letters takes 10 bytes of file and 56 of memory. */
+const MAX_STRINGS = 3 * 2 ** 20;
 
 /**
  * Reads a header from front to back through a window that doubles as it goes on. `need(n)` makes n bytes available (or
@@ -19,6 +27,7 @@ export class Cursor {
   private position = 0;
   private base = 0;
   private window = FIRST_WINDOW;
+  private readonly counts = { arrays: 0, strings: 0 };
   private readonly bytes: Bytes;
   private readonly signal: AbortSignal | undefined;
 
@@ -42,13 +51,22 @@ export class Cursor {
     return this.buffer.length - this.position >= n;
   }
 
-  /** Rejects before anything is read or allocated where the file ends within the next n bytes. */
+  /** Rejects before anything is read or allocated where the file, or what a header may take, ends within the next n bytes. */
   fits(n: number): void {
-    if (n <= this.left) return;
-    throw new QuantletError(
+    if (n > this.left) throw new QuantletError(
       'ERR_GGUF_TRUNCATED',
       `the file ends inside its ${this.what}: at least ${n} bytes are needed from offset ${this.offset} on, found ${this.left} (the file has ${this.bytes.byteLength}); it was cut off or is damaged: get it again`,
     );
+    if (this.offset + n > MAX_HEADER_BYTES) throw new QuantletError(
+      'ERR_GGUF_INVALID',
+      `the ${this.what}: it takes at least ${whole(this.offset + n)} bytes up to here, expected at most ${MAX_HEADER_BYTES} for all of the header: the file is damaged or made to use up memory`,
+    );
+  }
+
+  /** Counts what takes more memory than its bytes of file, before it is made. */
+  counted(kind: 'arrays' | 'strings', n: number): void {
+    const count = (this.counts[kind] += n), most = kind === 'arrays' ? MAX_INNER_ARRAYS : MAX_STRINGS;
+    if (count > most) throw new QuantletError('ERR_GGUF_INVALID', `${whole(count)} ${kind} inside arrays were found up to the ${this.what}, expected at most ${most}: the file is damaged or made to use up memory`);
   }
 
   async need(n: number): Promise<void> {

@@ -11,8 +11,8 @@ import { invalid, readName, readValue } from './value.ts';
 const LEAST_METADATA_BYTES = 8 + 1 + 4 + 1;
 /** A name of one byte, n_dims, one dimension, type and offset. */
 const LEAST_TENSOR_BYTES = 8 + 1 + 4 + 8 + 4 + 8;
-/** Far above any model; what is below still has to fit the file. */
-const MAX_COUNT = 2 ** 31;
+/** Far above any model (which have some thousand tensors and a hundred entries): each takes more memory than its bytes of file. */
+const MAX_TENSORS = 2 ** 17, MAX_METADATA = 2 ** 16;
 
 /** First bytes that people often have in place of a model, and what they mean. */
 const MISTAKES: readonly (readonly [prefix: string, meaning: string])[] = [
@@ -54,9 +54,9 @@ const readStart = async (cursor: Cursor, bytes: Bytes, signal?: AbortSignal): Pr
   return version;
 };
 
-const readCount = (cursor: Cursor, what: string): number => {
+const readCount = (cursor: Cursor, what: string, most: number): number => {
   const n = cursor.count();
-  if (n > MAX_COUNT) throw invalid(`the header counts ${whole(n)} ${what}, expected at most ${MAX_COUNT}: the file is damaged`);
+  if (n > most) throw invalid(`the header counts ${whole(n)} ${what}, expected at most ${most}: the file is damaged`);
   return n;
 };
 
@@ -82,8 +82,8 @@ export const readGGUF = async (bytes: Bytes, options: { readonly signal?: AbortS
   const cursor = new Cursor(bytes, options.signal);
   const version = await readStart(cursor, bytes, options.signal);
   await cursor.need(16);
-  const tensorCount = readCount(cursor, 'tensors');
-  const metadataCount = readCount(cursor, 'metadata entries');
+  const tensorCount = readCount(cursor, 'tensors', MAX_TENSORS);
+  const metadataCount = readCount(cursor, 'metadata entries', MAX_METADATA);
   cursor.what = `header, which counts ${metadataCount} metadata entries and ${tensorCount} tensors`;
   cursor.fits(metadataCount * LEAST_METADATA_BYTES + tensorCount * LEAST_TENSOR_BYTES);
 

@@ -6,7 +6,7 @@ import { SCALAR_TYPES, whole } from './types.ts';
 
 /** The spec's limit for keys; tensor names are held to it as well. */
 const MAX_NAME_BYTES = 65535;
-/** The largest vocabularies known take about 10 MB; one value beyond this is a damaged length. */
+/** The largest vocabularies known take about 10 MB; one value beyond this is a damaged length. (The cursor bounds all of them together.) */
 const MAX_VALUE_BYTES = 64 * 1024 * 1024;
 /** llama.cpp writes no nested arrays at all. */
 const MAX_DEPTH = 4;
@@ -56,6 +56,7 @@ const readString = async (cursor: Cursor): Promise<string> => {
 /** Only waits where the window ends: a vocabulary has hundreds of thousands of strings. */
 const readStrings = async (cursor: Cursor, n: number): Promise<string[]> => {
   checkLength(cursor, n * 8, MAX_VALUE_BYTES);
+  cursor.counted('strings', n);
   const strings: string[] = [];
   for (let i = 0; i < n; i++) {
     if (!cursor.holds(8)) await cursor.need(8);
@@ -69,16 +70,18 @@ const readStrings = async (cursor: Cursor, n: number): Promise<string[]> => {
   return strings;
 };
 
-const bool = (cursor: Cursor): boolean => {
-  const byte = cursor.u8();
+const checkBool = (cursor: Cursor, byte: number): number => {
   if (byte > 1) throw invalid(`a bool of ${byte} was found in the ${cursor.what}, expected 0 or 1`);
-  return byte === 1;
+  return byte;
 };
 
-const readBools = async (cursor: Cursor, n: number): Promise<boolean[]> => {
+/** As bytes, 0 or 1: a bool of JavaScript takes eight in an array. */
+const readBools = async (cursor: Cursor, n: number): Promise<Uint8Array> => {
   checkLength(cursor, n, MAX_VALUE_BYTES);
   await cursor.need(n);
-  return Array.from({ length: n }, () => bool(cursor));
+  const bytes = new Uint8Array(cursor.copy(n));
+  for (const byte of bytes) checkBool(cursor, byte);
+  return bytes;
 };
 
 const readType = async (cursor: Cursor): Promise<(typeof SCALAR_TYPES)[number]> => {
@@ -103,6 +106,7 @@ const readArray = async (cursor: Cursor, depth: number): Promise<TypedValue> => 
   if (item === 'arr') {
     // An inner array takes at least its type and its count.
     checkLength(cursor, n * 12, MAX_VALUE_BYTES);
+    cursor.counted('arrays', n);
     const values: GGUFValue[] = [];
     const types = new Set<GGUFType>();
     for (let i = 0; i < n; i++) {
@@ -126,7 +130,7 @@ export const readValue = async (cursor: Cursor): Promise<TypedValue> => {
   if (type === 'str') return { type, value: await readString(cursor) };
   if (type === 'bool') {
     await cursor.need(1);
-    return { type, value: bool(cursor) };
+    return { type, value: checkBool(cursor, cursor.u8()) === 1 };
   }
   await cursor.need(NUMBERS[type].bytes);
   return { type, value: NUMBERS[type].get(cursor) };

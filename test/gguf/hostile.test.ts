@@ -29,7 +29,9 @@ const CASES: readonly (readonly [name: string, file: Uint8Array, code: QuantletE
 
   ['2^60 tensors', assemble({ nTensors: 2n ** 60n }), 'ERR_GGUF_INVALID', /1152921504606846976 tensors/, /at most/],
   ['2^60 metadata entries', assemble({ nMetadata: 2n ** 60n }), 'ERR_GGUF_INVALID', /1152921504606846976 metadata/, /at most/],
-  ['2^31 tensors', assemble({ nTensors: 2 ** 31 }), 'ERR_GGUF_TRUNCATED', /found 0/, /at least 70866960384 bytes are needed/],
+  ['2^17 + 1 tensors', assemble({ nTensors: 2 ** 17 + 1 }), 'ERR_GGUF_INVALID', /131073 tensors/, /at most 131072/],
+  ['2^16 + 1 metadata entries', assemble({ nMetadata: 2 ** 16 + 1 }), 'ERR_GGUF_INVALID', /65537 metadata entries/, /at most 65536/],
+  ['2^17 tensors', assemble({ nTensors: 2 ** 17 }), 'ERR_GGUF_TRUNCATED', /found 0/, /at least 4325376 bytes are needed/],
   ['one metadata entry more than there is', assemble({ nMetadata: 1 }), 'ERR_GGUF_TRUNCATED', /found 0/, /14 bytes are needed/],
   ['one tensor more than there is', assemble({ nTensors: 2, tensors: [tensor('a', [1])], data: 0 }), 'ERR_GGUF_TRUNCATED', /found 33/, /66 bytes are needed/],
 

@@ -31,14 +31,18 @@ test('odd values: nothing reaches the terminal raw, JSON stays JSON', async () =
     ['big', { type: 'u64', value: 2n ** 63n }],
     ['nan', { type: 'f32', value: NaN }],
     ['bigs', { type: 'arr[u64]', value: BigUint64Array.of(1n) }],
+    ['flags', { type: 'arr[bool]', value: Uint8Array.of(1, 0) }],
+    ['nested flags', { type: 'arr[arr[bool]]', value: [Uint8Array.of(0), Uint8Array.of()] }],
     ['nested', { type: 'arr[arr[u8]]', value: [Uint8Array.of(1, 2, 3, 4, 5)] }],
   ]), [])));
   const text = inspect(gguf).join('');
   expect(text).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u202e]/);
   expect(text).toContain('(500 characters)');
   expect(text).toContain('[[1, 2, 3, 4, ... (5)]]');
+  expect(text).toContain('[true, false]');
+  expect(text).toContain('[[false], []]');
   expect(text).toContain('no architecture');
   expect(JSON.parse(JSON.stringify(inspectToJson(gguf)))).toMatchObject({
-    architecture: null, bits_per_weight: null, metadata: { big: '9223372036854775808', nan: 'NaN', bigs: ['1'], nested: [[1, 2, 3, 4, 5]] },
+    architecture: null, bits_per_weight: null, metadata: { big: '9223372036854775808', nan: 'NaN', bigs: ['1'], flags: [true, false], 'nested flags': [[false], []], nested: [[1, 2, 3, 4, 5]] },
   });
 });

@@ -6,7 +6,7 @@ const gguf = {
   metadata: new Map<string, GGUFValue>([
     ['general.architecture', 'llama'],
     ['n', 7], ['x', 0.5], ['big', 2n ** 63n], ['flag', false], ['empty', ''],
-    ['tokens', ['a', 'b']], ['flags', [true, false]], ['scores', Float32Array.of(1, 2)], ['ids', BigInt64Array.of(-1n, 2n)], ['huge', BigUint64Array.of(2n ** 60n)],
+    ['tokens', ['a', 'b']], ['flags', Uint8Array.of(1, 0)], ['scores', Float32Array.of(1, 2)], ['ids', BigInt64Array.of(-1n, 2n)], ['huge', BigUint64Array.of(2n ** 60n)],
     ['heads', Uint32Array.of(8, 4, 2)],
   ]),
 };

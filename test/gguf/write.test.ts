@@ -15,7 +15,7 @@ const VALUES: readonly (readonly [type: GGUFType, value: GGUFValue])[] = [
   ['bool', true], ['bool', false], ['str', ''], ['str', 'ä\u0000€😀\ufeff'],
   ['arr[u8]', Uint8Array.of(1, 255)], ['arr[i8]', Int8Array.of(-1)], ['arr[u16]', Uint16Array.of(65535)], ['arr[i16]', Int16Array.of(-2)],
   ['arr[u32]', Uint32Array.of(4294967295)], ['arr[i32]', Int32Array.of()], ['arr[u64]', BigUint64Array.of(2n ** 64n - 1n)], ['arr[i64]', BigInt64Array.of(-1n)],
-  ['arr[f32]', Float32Array.of(1.5, -0)], ['arr[f64]', Float64Array.of(Math.E)], ['arr[bool]', [true, false]], ['arr[str]', ['', 'x', '▁the']],
+  ['arr[f32]', Float32Array.of(1.5, -0)], ['arr[f64]', Float64Array.of(Math.E)], ['arr[bool]', Uint8Array.of(1, 0)], ['arr[str]', ['', 'x', '▁the']],
   ['arr[arr[u32]]', [Uint32Array.of(1, 2), Uint32Array.of()]], ['arr[arr[arr[str]]]', [[['a'], []]]],
 ];
 
