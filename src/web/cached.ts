@@ -132,8 +132,8 @@ async function download(url: string, key: string, shelf: Shelf, entry: Entry, re
     if (before?.url !== url || entry.size > before.size) await entry.clear();
     const http: HttpOptions = { ...options, cache: 'no-store' };
     file = await openHttp(url, entry.size, http);
-    if (entry.size > 0 && (file.byteLength !== before?.size || file.version !== before?.version)) {
-      await entry.clear(); // the file has changed on the server: what is kept is of the old one
+    if (entry.size > 0 && (file.byteLength !== before?.size || file.version !== before?.version || file.version === undefined)) {
+      await entry.clear(); // the file has changed on the server, or nothing tells whether it has: what is kept is of the old one
       if (file.start > 0) {
         file.close();
         file = await openHttp(url, 0, http);

@@ -31,11 +31,14 @@ interface Answer {
   readonly response: Response;
   readonly start: number;
   readonly total: number | undefined;
+  readonly version: string | undefined;
 }
 
 const failed = (url: string, why: string, cause?: unknown): QuantletError => new QuantletError('ERR_DOWNLOAD', `cannot get ${url}: ${why}`, { cause });
 const passes = (status: number): boolean => status === 408 || status === 429 || status >= 500;
 const whole = (text: string | null | undefined): number | undefined => (text && /^\d+$/.test(text) ? Number(text) : undefined);
+
+const versionOf = ({ headers }: Response): string | undefined => headers.get('etag') ?? headers.get('last-modified') ?? undefined;
 
 const pageAdvice = (status: number | undefined): string =>
   status === undefined ? 'no connection, or a page of another origin that the server does not allow: CORS' : `check the address${status === 401 || status === 403 ? ' and the headers it asks for' : ''}`;
@@ -94,15 +97,16 @@ export async function openHttp(url: string, from: number, options: HttpOptions =
   };
 
   const accept = (response: Response, begin: number): Answer => {
+    const version = versionOf(response);
     const length = whole(response.headers.get('content-length'));
     const encoding = response.headers.get('content-encoding');
     const compressed = encoding !== null && encoding !== 'identity';
-    if (response.status !== 206) return { response, start: 0, total: compressed ? undefined : length };
+    if (response.status !== 206) return { response, version, start: 0, total: compressed ? undefined : length };
     if (compressed) throw failed(url, `the server compresses ranges (content-encoding ${encoding}), which makes no sense of a file's bytes; turn its compression off for .gguf`);
     const range = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(response.headers.get('content-range') ?? '');
     const start = range ? Number(range[1]) : begin;
     if (start > begin) throw failed(url, `the server answered with bytes from ${start}, asked were those from ${begin}`);
-    return { response, start, total: whole(range?.[2]) ?? (length === undefined ? undefined : start + length) };
+    return { response, version, start, total: whole(range?.[2]) ?? (length === undefined ? undefined : start + length) };
   };
 
   let ready: Answer | undefined;
@@ -112,8 +116,7 @@ export async function openHttp(url: string, from: number, options: HttpOptions =
     signal?.removeEventListener('abort', abort);
     throw error;
   }
-  const { total: byteLength, start } = ready;
-  const version = ready.response.headers.get('etag') ?? ready.response.headers.get('last-modified') ?? undefined;
+  const { total: byteLength, start, version } = ready;
 
   async function* chunks(first: number): AsyncGenerator<Uint8Array<ArrayBuffer>, void> {
     let at = first;
@@ -125,6 +128,8 @@ export async function openHttp(url: string, from: number, options: HttpOptions =
         if (answer !== ready) void ready?.response.body?.cancel().catch(() => {});
         ready = undefined;
         if (byteLength !== undefined && answer.total !== undefined && answer.total !== byteLength) throw failed(url, `it had ${byteLength} bytes and now has ${answer.total}: the file changed while it was being read; load it again`);
+        // An answer that names no version where the first named one may be of any.
+        if (answer.version !== version) throw failed(url, `its version was ${version ?? 'not named'} and now is ${answer.version ?? 'not named'} (ETag or Last-Modified): the file changed while it was being read; load it again`);
         reader = answer.response.body!.getReader() as ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>;
         let skip = at - answer.start;
         for (;;) {

@@ -50,6 +50,17 @@ describe('connections that break', () => {
     expect(left(to)).toEqual(done);
   });
 
+  it('a server that goes on with another version of the same size: nothing mixed is kept, and the next run gets the new one', async () => {
+    const { url, ranges, faults } = await serveBytes(truth, { cut: 200_000, headers: (n) => ({ etag: n === 0 ? '"v1"' : '"v2"' }) }), to = target();
+    const { code, message } = await failure(bring({ url, to }));
+    expect([code, message]).toEqual(['ERR_DOWNLOAD', expect.stringMatching(/version was "v1" and now is "v2"/)]);
+    expect(left(to).filter((name) => !name.endsWith('.part'))).toEqual([]);
+    delete faults.cut;
+    await bring({ url, to });
+    expect(ranges.at(-1)).toBe('bytes=0-');
+    expect([differs(to), left(to)]).toEqual([false, done]);
+  });
+
   it('the next run goes on where one ended, with the file of the same version only', async () => {
     const faults: Faults = { etag: '"v1"' }, { url, ranges } = await serveBytes(truth, faults), to = target();
     expect((await failure(bringHalf({ url, to }))).message).toBe('stopped');

@@ -76,6 +76,18 @@ describe('openHttp', () => {
     expect(ranges.length).toBeGreaterThan(2);
     expect(ranges.slice(1).every((r) => /^bytes=[1-9]/.test(r ?? ''))).toBe(true);
   });
+  it.each<[string, (n: number) => Record<string, string>]>([
+    ['another ETag', (n) => ({ etag: n === 0 ? '"1"' : '"2"' })],
+    ['no ETag any more', (n): Record<string, string> => (n === 0 ? { etag: '"1"' } : {})],
+    ['another time', (n) => ({ 'last-modified': new Date(1e12 + 1000 * n).toUTCString() })],
+    ['the same time, another ETag', (n) => ({ etag: `"${n}"`, 'last-modified': new Date(1e12).toUTCString() })],
+  ])('a resumed answer of another version is refused: %s', async (_, headers) => {
+    for (const noRange of [false, true]) {
+      const { url } = await serveBytes(truth, { cut: 200_000, headers, noRange });
+      const error = await whole(url).catch((e) => e);
+      expect([codeOf(error), String(error)]).toEqual(['ERR_DOWNLOAD', expect.stringMatching(/its version was .* and now is .*changed while it was being read/)]);
+    }
+  });
   it('tries failures that may pass again, and others not', async () => {
     const passing = await serveBytes(truth, { status: 503, times: 2 });
     expect(firstDifference(await whole(passing.url), truth)).toBe(-1);
@@ -183,6 +195,18 @@ describe('openCached', () => {
       expect(ranges.at(-1)).toMatch(changed ? /^bytes=0-$/ : /^bytes=[1-9]\d*-$/);
       expect(sizes()).toEqual([truth.length]);
     }
+  });
+  it('begins anew where nothing tells the version of what was left', async () => {
+    const { url, ranges, faults } = await serveBytes(truth, { cut: 100_000 });
+    const { shelf, sizes } = memoryShelf();
+    const first = await openCached(url, shelf, FAST);
+    await first.bytes.read(0, 1000);
+    faults.status = 404;
+    await first.close();
+    expect(sizes()[0]).toBeGreaterThan(0);
+    Object.assign(faults, { status: undefined, cut: undefined });
+    expect(await readAll(url, shelf)).toBe('stored');
+    expect([ranges.at(-1), sizes()]).toEqual(['bytes=0-', [truth.length]]);
   });
   it('makes room, the longest unused first, and does without where there is none', async () => {
     const urls = await Promise.all([1, 2, 3].map(() => serveBytes(truth)));

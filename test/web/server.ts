@@ -15,6 +15,8 @@ export interface Faults {
   /** Every answer stops after so many bytes and stays open. */
   stall?: number;
   etag?: string;
+  /** More headers of answer number n, the first being 0. */
+  headers?: (n: number) => Record<string, string>;
 }
 
 export const seeded = (seed: number) => () => (seed = (Math.imul(seed, 1664525) + 1013904223) >>> 0) / 2 ** 32;
@@ -39,6 +41,7 @@ export async function serveBytes(bytes: Uint8Array, faults: Faults = {}): Promis
       ...(asked && { 'content-range': `bytes ${start}-${bytes.length - 1}/${bytes.length}` }),
       ...(!faults.noLength && { 'content-length': bytes.length - start }),
       ...(faults.etag && { etag: faults.etag }),
+      ...faults.headers?.(ranges.length - 1),
     });
     if (faults.stall !== undefined) return void res.write(bytes.subarray(start, start + faults.stall));
     const end = Math.min(bytes.length, start + (faults.cut ?? Infinity));
