@@ -317,6 +317,11 @@ describe('bad requests', () => {
     expect((await send(endless(300))).status).toBe(408);
   });
 
+  it('a path of slashes: no time quadratic in its length, which for this one would be minutes', async () => {
+    expect((await serve(() => '').send(`/${'/'.repeat(400_000)}x`)).status).toBe(404);
+    expect((await serve(() => '').send('/health///')).status).toBe(200);
+  });
+
   it('options that make no sense', () => {
     expect(() => createHandler(scriptedBackend(() => ''), { apiKey: '' })).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
     expect(() => createHandler(scriptedBackend(() => ''), { maxQueue: -1 })).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
