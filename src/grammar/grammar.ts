@@ -1,7 +1,7 @@
 /** Which tokens may come next in a text that follows a grammar. */
 import { QuantletError } from '../errors.ts';
 import type { TokenConstraint } from '../sample/sampler.ts';
-import { yieldToEventLoop } from '../threads/executor.ts';
+import { atOnce, inSlices, type Work } from '../slices.ts';
 import { createAutomaton } from './automaton.ts';
 import type { Automaton, State } from './automaton.ts';
 import { compileGrammar } from './compile.ts';
@@ -51,7 +51,7 @@ export function createGrammar(gbnf: string, vocabulary: GrammarVocabulary, optio
 /** A mask over 128k tokens has 16 KB: the oldest beyond so many are given back. */
 const MAX_MASKS = 256;
 
-type MaskOf = (state: State) => Generator<void, Uint32Array>;
+type MaskOf = (state: State) => Work<Uint32Array>;
 
 /** Makes each state's mask when it is first asked for, with pauses. @throws QuantletError ERR_GRAMMAR where no token fits */
 function createMasks(automaton: Automaton, vocabulary: GrammarVocabulary): MaskOf {
@@ -87,27 +87,6 @@ function createMasks(automaton: Automaton, vocabulary: GrammarVocabulary): MaskO
     if (kept.push(state) > MAX_MASKS) kept.shift()!.mask = null;
     return (state.mask = mask);
   };
-}
-
-/** Runs to the end without a pause. */
-function atOnce<T>(work: Generator<void, T>): T {
-  for (;;) {
-    const { done, value } = work.next();
-    if (done) return value;
-  }
-}
-
-/** Long enough that pauses cost nothing, short enough that nobody notices. */
-const SLICE_MS = 2;
-
-async function inSlices<T>(work: Generator<void, T>): Promise<T> {
-  for (let began = performance.now(); ;) {
-    const { done, value } = work.next();
-    if (done) return value;
-    if (performance.now() - began < SLICE_MS) continue;
-    await yieldToEventLoop();
-    began = performance.now();
-  }
 }
 
 /** The bytes that could come next. */

@@ -1,4 +1,5 @@
 /** Byte-pair encoding (GPT-2 and its descendants). */
+import type { Work } from '../slices.ts';
 import { createPairTable, mergeSymbols, type MergeRules, type PairTable } from './merge.ts';
 import { createSplitter } from './split.ts';
 import type { EncodeText } from './spm.ts';
@@ -66,6 +67,9 @@ function readMerges(vocab: Vocab): MergeTable {
   return { pairs, extra, symbolOf, rules };
 }
 
+/** Bytes or characters of a long word between two places where the work may pause. */
+const STRIDE = 4096;
+
 /** Byte-pair encoding of words (llama.cpp's `llm_tokenizer_bpe`): over GPT-2's byte letters, or over characters with `<0x0A>` for the rest. */
 export function createBpe(vocab: Vocab): EncodeText {
   const { pre, tokens, idOf } = vocab;
@@ -73,13 +77,16 @@ export function createBpe(vocab: Vocab): EncodeText {
   const split = createSplitter(pre);
   const encoder = new TextEncoder();
   const bytes = pre.escapeSpaces !== true;
-  let table: MergeTable | undefined;
+  let table: MergeTable | undefined, longest = 0;
   const symbolOfByte = new Int32Array(256).fill(-1);
 
-  const encodeWord = (word: string): number[] => {
-    table ??= readMerges(vocab);
+  function* encodeWord(word: string): Work<number[]> {
+    if (!table) {
+      table = readMerges(vocab);
+      for (const token of tokens) longest = Math.max(longest, token.length);
+    }
     const utf8 = bytes ? encoder.encode(word) : undefined;
-    if (pre.ignoreMerges || (pre.newlineRuns && /^\n+$/.test(word))) {
+    if (word.length <= longest && (pre.ignoreMerges || (pre.newlineRuns && /^\n+$/.test(word)))) {
       let spelled = word;
       if (utf8) {
         spelled = '';
@@ -90,12 +97,18 @@ export function createBpe(vocab: Vocab): EncodeText {
     }
     const symbols: number[] = [];
     if (utf8) {
-      for (const byte of utf8) {
+      for (let i = 0; i < utf8.length; i++) {
+        if ((i + 1) % STRIDE === 0) yield;
+        const byte = utf8[i];
         if (symbolOfByte[byte] < 0) symbolOfByte[byte] = table.symbolOf(letterOfByte[byte]);
         symbols.push(symbolOfByte[byte]);
       }
-    } else for (const char of word) symbols.push(table.symbolOf(char));
-    mergeSymbols(symbols, table.rules);
+    } else {
+      for (const char of word) {
+        if (symbols.push(table.symbolOf(char)) % STRIDE === 0) yield;
+      }
+    }
+    yield* mergeSymbols(symbols, table.rules);
     if (!symbols.some((symbol) => symbol >= nVocab)) return symbols;
 
     // What the vocabulary lacks goes out byte by byte where it has those, and is dropped where not, as natively.
@@ -110,17 +123,20 @@ export function createBpe(vocab: Vocab): EncodeText {
       }
     }
     return ids;
-  };
+  }
 
   const cache = createWordCache();
-  return (text, out) => {
-    for (const word of split(text)) {
-      let ids = cache.get(word);
-      if (!ids) {
-        ids = encodeWord(word);
-        cache.set(word, ids);
+  return function* (text, out) {
+    for (const words of split(text)) {
+      for (const word of words) {
+        let ids = cache.get(word);
+        if (!ids) {
+          ids = yield* encodeWord(word);
+          cache.set(word, ids);
+        }
+        for (let i = 0; i < ids.length; i++) out.push(ids[i]);
       }
-      for (let i = 0; i < ids.length; i++) out.push(ids[i]);
+      yield;
     }
   };
 }

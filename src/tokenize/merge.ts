@@ -1,3 +1,5 @@
+import type { Work } from '../slices.ts';
+
 /** Which neighbours may become one symbol. Symbols are small integers; what they stand for is the caller's business. */
 export interface MergeRules {
   /** A handle for the merge of these two neighbours, or -1. */
@@ -10,13 +12,15 @@ export interface MergeRules {
 
 // Below this many symbols looking at every pair again beats a queue: words of ordinary text are shorter.
 const scanLimit = 24;
+/** Symbols or merges between two places where a long word may pause. */
+const stride = 2048;
 
 /**
  * Merges neighbours, best first, until none is left: the loop that byte-pair encoding and SentencePiece's BPE share.
  * `symbols` is changed in place and its new length returned. O(n log n), so a text without a single space costs no more.
  */
-export function mergeSymbols(symbols: number[], rules: MergeRules): number {
-  return symbols.length <= scanLimit ? mergeByScan(symbols, rules) : mergeByQueue(symbols, rules);
+export function* mergeSymbols(symbols: number[], rules: MergeRules): Work<number> {
+  return symbols.length <= scanLimit ? mergeByScan(symbols, rules) : yield* mergeByQueue(symbols, rules);
 }
 
 function mergeByScan(symbols: number[], rules: MergeRules): number {
@@ -42,7 +46,7 @@ function mergeByScan(symbols: number[], rules: MergeRules): number {
   return n;
 }
 
-function mergeByQueue(symbols: number[], rules: MergeRules): number {
+function* mergeByQueue(symbols: number[], rules: MergeRules): Work<number> {
   const n = symbols.length;
   const prev = new Int32Array(n), next = new Int32Array(n), current = new Int32Array(n).fill(-1);
   for (let i = 0; i < n; i++) { prev[i] = i - 1; next[i] = i + 1 < n ? i + 1 : -1; }
@@ -80,8 +84,12 @@ function mergeByQueue(symbols: number[], rules: MergeRules): number {
     }
   };
 
-  for (let i = 0; i + 1 < n; i++) consider(i);
-  while (priorities.length > 0) {
+  for (let i = 0; i + 1 < n; i++) {
+    if ((i + 1) % stride === 0) yield;
+    consider(i);
+  }
+  for (let done = 1; priorities.length > 0; done++) {
+    if (done % stride === 0) yield;
     const left = lefts[0], merge = merges[0];
     pop();
     if (current[left] !== merge) continue;

@@ -5,34 +5,49 @@ import type { PreTokenizer, Splitter } from './pre-tokenizers.ts';
 const compile = (pattern: string): RegExp =>
   new RegExp(pattern.replaceAll('\\s', '\\p{White_Space}').replaceAll('\\S', '\\P{White_Space}'), 'gu');
 
-/** Cuts one piece at the matches: the matches, and what lies between them, in order. */
-const bySplitting = (regex: RegExp): Splitter => (piece) => {
-  const parts: string[] = [];
-  let from = 0;
-  regex.lastIndex = 0;
-  for (;;) {
-    // exec, not matchAll: no iterator, and lastIndex stays ours.
-    const match = regex.exec(piece);
-    if (!match) break;
-    if (match.index > from) parts.push(piece.slice(from, match.index));
-    parts.push(match[0]);
-    from = regex.lastIndex;
+/** Words of one batch, and UTF-16 units after which no further one is put into it: some tenths of a millisecond, where long work may pause. */
+const WORDS = 512, UNITS = 4096;
+
+/** Words in batches. */
+export type Batches = Generator<readonly string[], void>;
+
+/** Cuts pieces at the matches: the matches, and what lies between them, in order. */
+function* bySplitting(regex: RegExp, batches: Iterable<readonly string[]>): Batches {
+  let parts: string[] = [], units = 0;
+  for (const batch of batches) {
+    for (const piece of batch) {
+      for (let from = 0; from < piece.length;) {
+        // exec, not matchAll: no iterator. Another text may have been cut by this pattern in a pause.
+        regex.lastIndex = from;
+        const match = regex.exec(piece), end = regex.lastIndex;
+        if (!match) {
+          parts.push(from ? piece.slice(from) : piece);
+          break;
+        }
+        if (match.index > from) parts.push(piece.slice(from, match.index));
+        parts.push(match[0]);
+        units += end - from;
+        from = end;
+        if (parts.length < WORDS && units < UNITS) continue;
+        yield parts;
+        parts = [];
+        units = 0;
+      }
+    }
   }
-  if (from < piece.length) parts.push(from ? piece.slice(from) : piece);
-  return parts;
-};
+  if (parts.length > 0) yield parts;
+}
+
+function* byFunction(split: Splitter, batches: Iterable<readonly string[]>): Batches {
+  for (const batch of batches) for (const piece of batch) yield split(piece);
+}
 
 /** Cuts a text into the words that are merged each for itself: all patterns in turn, each on the pieces the one before left. */
-export function createSplitter(pre: PreTokenizer): Splitter {
-  const splitters = pre.split.map((part) => (typeof part === 'string' ? bySplitting(compile(part)) : part));
-  if (splitters.length === 1) return splitters[0];
-  return (text) => {
-    let pieces = [text];
-    for (const split of splitters) {
-      const next: string[] = [];
-      for (const piece of pieces) for (const part of split(piece)) next.push(part);
-      pieces = next;
-    }
-    return pieces;
-  };
+export function createSplitter(pre: PreTokenizer): (text: string) => Iterable<readonly string[]> {
+  const steps = pre.split.map((part) => {
+    if (typeof part !== 'string') return (batches: Iterable<readonly string[]>) => byFunction(part, batches);
+    const regex = compile(part);
+    return (batches: Iterable<readonly string[]>) => bySplitting(regex, batches);
+  });
+  return (text) => steps.reduce<Iterable<readonly string[]>>((batches, step) => step(batches), [[text]]);
 }

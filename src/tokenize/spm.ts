@@ -1,10 +1,14 @@
 /** SentencePiece's byte-pair encoding (llama). */
+import type { Work } from '../slices.ts';
 import { createPairTable, mergeSymbols, type MergeRules } from './merge.ts';
 import { escapedSpace, type Vocab } from './vocab.ts';
 import { createWordCache } from './word-cache.ts';
 
 /** Appends the ids of one fragment of plain text. */
-export type EncodeText = (text: string, out: number[]) => void;
+export type EncodeText = (text: string, out: number[]) => Work<void>;
+
+/** Characters or words between two places where the work may pause. */
+const STRIDE = 2048;
 
 const hex = (byte: number): string => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`;
 
@@ -28,40 +32,48 @@ export function createSpm(vocab: Vocab): EncodeText {
   const nVocab = tokens.length;
 
   // Characters outside the vocabulary can still be part of a token: they get numbers of their own, above the ids.
-  let extra: string[] = [], extraIds = new Map<string, number>(), pairs = createPairTable(4096);
-  const symbolOf = (char: string): number => {
-    const id = idOf(char);
-    if (id >= 0) return id;
-    let symbol = extraIds.get(char);
-    if (symbol === undefined) {
-      symbol = nVocab + extra.push(char) - 1;
-      extraIds.set(char, symbol);
-    }
-    return symbol;
-  };
-  const textOf = (symbol: number): string => (symbol < nVocab ? tokens[symbol] : extra[symbol - nVocab]);
-  let nPairs = 0;
-  const rules: MergeRules = {
-    find: (left, right) => {
-      let id = pairs.get(left, right);
-      if (id === undefined) {
-        id = idOf(textOf(left) + textOf(right));
-        pairs.set(left, right, id);
-        nPairs++;
+  const newTables = () => {
+    const extra: string[] = [], extraIds = new Map<string, number>(), pairs = createPairTable(4096);
+    let nPairs = 0;
+    const symbolOf = (char: string): number => {
+      const id = idOf(char);
+      if (id >= 0) return id;
+      let symbol = extraIds.get(char);
+      if (symbol === undefined) {
+        symbol = nVocab + extra.push(char) - 1;
+        extraIds.set(char, symbol);
       }
-      return id;
-    },
-    priority: (id) => (scores ? -scores[id] : 0),
-    result: (id) => id,
+      return symbol;
+    };
+    const textOf = (symbol: number): string => (symbol < nVocab ? tokens[symbol] : extra[symbol - nVocab]);
+    const rules: MergeRules = {
+      find: (left, right) => {
+        let id = pairs.get(left, right);
+        if (id === undefined) {
+          id = idOf(textOf(left) + textOf(right));
+          pairs.set(left, right, id);
+          nPairs++;
+        }
+        return id;
+      },
+      priority: (id) => (scores ? -scores[id] : 0),
+      result: (id) => id,
+    };
+    return { symbolOf, textOf, rules, large: () => nPairs > 1 << 20 || extra.length > 1 << 16 };
   };
 
   const encoder = new TextEncoder();
-  const encodeWhole = (text: string): number[] => {
-    const symbols: number[] = [];
-    for (const char of text) symbols.push(symbolOf(char));
-    mergeSymbols(symbols, rules);
+  let tables = newTables();
+  function* encodeWhole(text: string): Work<number[]> {
+    // Another text may bring the next tables in a pause: this one keeps those in which its symbols are numbered.
+    const own = tables, { symbolOf, textOf, rules } = own, symbols: number[] = [];
+    for (const char of text) {
+      if (symbols.push(symbolOf(char)) % STRIDE === 0) yield;
+    }
+    yield* mergeSymbols(symbols, rules);
     const ids: number[] = [];
     for (const symbol of symbols) {
+      if ((ids.length + 1) % STRIDE === 0) yield;
       if (symbol < nVocab) { ids.push(symbol); continue; }
       for (const byte of encoder.encode(textOf(symbol))) {
         const id = byteToken(vocab, byte);
@@ -70,26 +82,22 @@ export function createSpm(vocab: Vocab): EncodeText {
       }
     }
     // Texts in many scripts must not grow these tables for ever.
-    if (nPairs > 1 << 20 || extra.length > 1 << 16) {
-      extra = [];
-      extraIds = new Map();
-      pairs = createPairTable(4096);
-      nPairs = 0;
-    }
+    if (own === tables && own.large()) tables = newTables();
     return ids;
-  };
+  }
 
   // Merging never crosses a border that no token crosses. Where every U+2581 inside the vocabulary starts a token (or follows another
   // one), text falls apart into words, and words repeat.
   let words: boolean | undefined;
   const cache = createWordCache();
-  return (text, out) => {
+  return function* (text, out) {
     words ??= !tokens.some((token) => /[^\u2581]\u2581/.test(token));
     if (!words) {
-      for (const id of encodeWhole(text)) out.push(id);
+      for (const id of yield* encodeWhole(text)) out.push(id);
       return;
     }
-    for (let from = 0; from < text.length;) {
+    for (let from = 0, n = 1; from < text.length; n++) {
+      if (n % STRIDE === 0) yield;
       let to = from;
       while (to < text.length && text[to] === escapedSpace) to++;
       to = text.indexOf(escapedSpace, to);
@@ -97,7 +105,7 @@ export function createSpm(vocab: Vocab): EncodeText {
       const word = text.slice(from, to);
       let ids = cache.get(word);
       if (!ids) {
-        ids = encodeWhole(word);
+        ids = yield* encodeWhole(word);
         cache.set(word, ids);
       }
       for (const id of ids) out.push(id);

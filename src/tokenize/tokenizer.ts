@@ -1,5 +1,6 @@
 /** The tokenizer that a GGUF describes. */
 import { QuantletError, typeName } from '../errors.ts';
+import { atOnce, type Work } from '../slices.ts';
 import { createBpe } from './bpe.ts';
 import { createPartition, type Partition } from './partition.ts';
 import { createPieces } from './pieces.ts';
@@ -19,6 +20,8 @@ export interface EncodeOptions {
   addSpecial?: boolean;
   /** Read the text of control tokens (`<|im_start|>`) as those tokens; default false, so that user text cannot forge them. */
   parseSpecial?: boolean;
+  /** Ascending UTF-16 offsets that no control token may reach across: how what people say in a conversation stays text. */
+  breaks?: readonly number[];
 }
 
 export interface DecodeOptions {
@@ -43,6 +46,8 @@ export interface Tokenizer {
   readonly warnings: readonly string[];
   /** An empty text gives what `addSpecial` adds, bos alone for most models. */
   encode(text: string, options?: EncodeOptions): number[];
+  /** The same as work that pauses every now and then, for {@link inSlices}: a long text takes a second. */
+  encodeWork(text: string, options?: EncodeOptions): Work<number[]>;
   /** The bytes one token stands for, maybe part of a character; control tokens are empty unless `special`. @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary */
   pieceBytes(id: number, special?: boolean): Uint8Array;
   /** The token as the file spells it (`▁the`, `Ġthe`, `<0x0A>`). @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary */
@@ -55,9 +60,14 @@ export interface Tokenizer {
    * Bytes that are not UTF-8 become U+FFFD. @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary
    */
   decode(ids: Iterable<number>, options?: DecodeOptions): string;
+  /** The same with pauses. */
+  decodeWork(ids: Iterable<number>, options?: DecodeOptions): Work<string>;
   /** End-of-generation tokens: eos, eot, eom and those that llama.cpp knows by name. */
   isEog(id: number): boolean;
 }
+
+/** Tokens between two places where decoding may pause. */
+const STRIDE = 1024;
 
 // Half a character of UTF-16 has no UTF-8: TextEncoder writes U+FFFD for it, and so must everything that looks at the string itself.
 const loneSurrogate = /\p{Surrogate}/gu;
@@ -80,26 +90,27 @@ export function createTokenizer(metadata: TokenizerMetadata): Tokenizer {
   const prefix = vocab.addSpacePrefix && vocab.model === 'llama';
 
   let partition: Partition | undefined, encodeText: EncodeText | undefined;
-  const encode = (text: string, { addSpecial = true, parseSpecial = false }: EncodeOptions = {}): number[] => {
+  function* encodeWork(text: string, { addSpecial = true, parseSpecial = false, breaks = [] }: EncodeOptions = {}): Work<number[]> {
     if (typeof text !== 'string') throw new QuantletError('ERR_INVALID_ARGUMENT', `the text is ${typeName(text)}; expected a string`);
     partition ??= createPartition(vocab);
     encodeText ??= createEncodeText(vocab);
     const out: number[] = [];
     if (first !== undefined && addSpecial) out.push(first);
     let afterSpecial = true;
-    for (const fragment of partition(text.replace(loneSurrogate, '\ufffd'), parseSpecial)) {
+    for (const fragment of yield* partition(text.replace(loneSurrogate, '\ufffd'), parseSpecial, breaks)) {
       if (typeof fragment === 'number') { out.push(fragment); afterSpecial = true; continue; }
-      encodeText(afterSpecial && prefix ? ` ${fragment}` : fragment, out);
+      yield* encodeText(afterSpecial && prefix ? ` ${fragment}` : fragment, out);
       afterSpecial = false;
     }
     if (last !== undefined && addSpecial) out.push(last);
     return out;
-  };
+  }
 
-  const decode = (ids: Iterable<number>, { special: show = false, cleanSpaces = bert }: DecodeOptions = {}): string => {
+  function* decodeWork(ids: Iterable<number>, { special: show = false, cleanSpaces = bert }: DecodeOptions = {}): Work<string> {
     const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
-    let text = '', lstrip = vocab.addSpacePrefix;
+    let text = '', lstrip = vocab.addSpacePrefix, n = 0;
     for (const id of ids) {
+      if (++n % STRIDE === 0) yield;
       let bytes = pieces(checked(id), show);
       if (lstrip && bytes[0] === 0x20) bytes = bytes.subarray(1);
       lstrip = false;
@@ -107,7 +118,7 @@ export function createTokenizer(metadata: TokenizerMetadata): Tokenizer {
     }
     text += decoder.decode();
     return cleanSpaces && (bert || (vocab.model === 'gpt2' && !vocab.pre.keepSpaces)) ? clean(text) : text;
-  };
+  }
 
   return {
     model: vocab.model,
@@ -116,8 +127,10 @@ export function createTokenizer(metadata: TokenizerMetadata): Tokenizer {
     addBos: vocab.addBos,
     addEos: vocab.addEos,
     warnings: vocab.warnings,
-    encode,
-    decode,
+    encode: (text, options) => atOnce(encodeWork(text, options)),
+    encodeWork,
+    decode: (ids, options) => atOnce(decodeWork(ids, options)),
+    decodeWork,
     pieceBytes: (id, show = false) => pieces(checked(id), show),
     tokenText: (id) => tokens[checked(id)],
     tokenId: (text) => {

@@ -1,17 +1,21 @@
 /** SentencePiece's Unigram model (T5, XLM-RoBERTa). */
 import { readCharsmap } from './charsmap.ts';
-import { createPairTable, type PairTable } from './merge.ts';
+import type { Work } from '../slices.ts';
 import type { EncodeText } from './spm.ts';
+import { createTrie } from './trie.ts';
 import { attr, escapedSpace, type Vocab } from './vocab.ts';
 
 /** What an unknown character costs beside the worst token (SentencePiece's kUnkPenalty). */
 const unknownPenalty = 10;
 
+/** Characters between two places where the work may pause. */
+const STRIDE = 1024;
+
 /** SentencePiece's normalization: the file's character map, then spaces: escaped, merged and put before the text as the file says. */
-export function createNormalizer(vocab: Vocab): (text: string) => string {
+export function createNormalizer(vocab: Vocab): (text: string) => Work<string> {
   const charsmap = vocab.precompiledCharsmap && readCharsmap(vocab.precompiledCharsmap);
   const encoder = new TextEncoder(), decoder = new TextDecoder('utf-8', { ignoreBOM: true });
-  const mapped = (text: string): string => {
+  function* mapped(text: string): Work<string> {
     if (!charsmap) return text;
     const bytes = encoder.encode(text);
     let out = new Uint8Array(bytes.length * 2 + 16), length = 0;
@@ -21,7 +25,8 @@ export function createNormalizer(vocab: Vocab): (text: string) => string {
       wider.set(out);
       out = wider;
     };
-    for (let at = 0; at < bytes.length;) {
+    for (let at = 0, n = 1; at < bytes.length; n++) {
+      if (n % STRIDE === 0) yield;
       const rule = charsmap(bytes, at);
       room(rule ? rule.replacement.length : 4);
       if (rule) {
@@ -34,9 +39,9 @@ export function createNormalizer(vocab: Vocab): (text: string) => string {
       }
     }
     return decoder.decode(out.subarray(0, length));
-  };
-  return (text) => {
-    const plain = mapped(text);
+  }
+  return function* (text) {
+    const plain = yield* mapped(text);
     if (vocab.removeExtraSpaces) {
       // Every word gets a space before it, the first one too.
       return plain.split(' ').filter((word) => word !== '').map((word) => escapedSpace + word).join('');
@@ -47,32 +52,6 @@ export function createNormalizer(vocab: Vocab): (text: string) => string {
     const start = escaped.search(/[^\u2581]/);
     return start < 0 ? escaped : [escaped.slice(0, start), escaped.slice(start)].join(escapedSpace);
   };
-}
-
-/** A trie over UTF-16 units, its edges in one hash table: node 0 is the root, `tokenAt` the id of the token that ends at a node, or -1. */
-interface Trie {
-  readonly edges: PairTable;
-  readonly tokenAt: readonly number[];
-}
-
-function createTrie(vocab: Vocab): Trie {
-  const tokenAt = [-1];
-  const edges = createPairTable(vocab.tokens.length * 2);
-  for (let id = vocab.tokens.length - 1; id >= 0; id--) {
-    if ((vocab.attrs[id] & (attr.normal | attr.userDefined | attr.unused)) === 0) continue;
-    const text = vocab.tokens[id];
-    let node = 0;
-    for (let i = 0; i < text.length; i++) {
-      let child = edges.get(node, text.charCodeAt(i));
-      if (child === undefined) {
-        child = tokenAt.push(-1) - 1;
-        edges.set(node, text.charCodeAt(i), child);
-      }
-      node = child;
-    }
-    tokenAt[node] = id;
-  }
-  return { edges, tokenAt };
 }
 
 /**
@@ -91,10 +70,11 @@ export function createUgm(vocab: Vocab): EncodeText {
   }
   const unknownScore = Math.fround(Math.fround(worst) - unknownPenalty);
   const unknown = special.unk ?? -1;
-  const { edges, tokenAt } = createTrie(vocab);
+  const spelled = attr.normal | attr.userDefined | attr.unused;
+  const { edges, tokenAt } = createTrie(vocab.tokens, [...attrs.keys()].filter((id) => attrs[id] & spelled));
 
-  return (input, out) => {
-    const text = normalize(input), n = text.length;
+  return function* (input, out) {
+    const text = yield* normalize(input), n = text.length;
     if (n === 0) return;
     const best = new Float64Array(n + 1).fill(-Infinity), tokenTo = new Int32Array(n + 1).fill(unknown), startOf = new Int32Array(n + 1);
     best[0] = 0;
@@ -104,7 +84,8 @@ export function createUgm(vocab: Vocab): EncodeText {
       tokenTo[to] = id;
       startOf[to] = from;
     };
-    for (let at = 0; at < n;) {
+    for (let at = 0, steps = 1; at < n; steps++) {
+      if (steps % STRIDE === 0) yield;
       const width = text.codePointAt(at)! > 0xffff ? 2 : 1;
       let single = false;
       for (let node: number | undefined = 0, end = at; end < n;) {

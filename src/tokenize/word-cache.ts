@@ -14,7 +14,8 @@ export function createWordCache(): WordCache {
     set: (word, ids) => {
       if (word.length > maxLength) return;
       if (words.size >= maxWords) words = new Map();
-      words.set(word, ids);
+      // A copy: a word cut from a text holds on to the whole of it, and the texts of a server's clients are many.
+      words.set(` ${word}`.slice(1), ids);
     },
   };
 }

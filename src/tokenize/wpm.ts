@@ -1,4 +1,5 @@
 /** WordPiece (BERT). */
+import type { Work } from '../slices.ts';
 import type { EncodeText } from './spm.ts';
 import { escapedSpace, type Vocab } from './vocab.ts';
 import { createWordCache } from './word-cache.ts';
@@ -9,10 +10,13 @@ const accent = /\p{M}/u;
 /** Characters that are words of their own: punctuation, ASCII symbols, ideographs (the blocks BERT lists, with the gap its Rust code has). */
 const alone = /[\p{P}$+<=>^`|~\u4e00-\u9fff\u3400-\u4dbf\u{20000}-\u{2a6df}\u{2a700}-\u{2b73f}\u{2b740}-\u{2b81f}\u{2b920}-\u{2ceaf}\uf900-\ufaff\u{2f800}-\u{2fa1f}]/u;
 
+/** Characters or words between two places where the work may pause. */
+const STRIDE = 1024;
+
 const firstOf = (text: string): string => String.fromCodePoint(text.codePointAt(0)!);
 
 /** Words as BERT's normalizer and pre-tokenizer leave them, each after U+2581. Like llama.cpp, a decomposed character is its first code point. */
-export function bertWords(text: string, lowercase: boolean, stripAccents: boolean): string[] {
+export function* bertWords(text: string, lowercase: boolean, stripAccents: boolean): Work<string[]> {
   const words: string[] = [];
   // Joined from an array: optimized code that slices a string made by += copies all of it each time, which is quadratic for one long word.
   let word = [escapedSpace];
@@ -21,7 +25,9 @@ export function bertWords(text: string, lowercase: boolean, stripAccents: boolea
     words.push(word.join(''));
     word = [escapedSpace];
   };
+  let n = 0;
   for (const char of text) {
+    if (++n % STRIDE === 0) yield;
     const ascii = char < '\x80';
     const base = stripAccents && !ascii ? firstOf(char.normalize('NFD')) : char;
     if (whiteSpace.test(base)) { finish(); continue; }
@@ -47,7 +53,7 @@ export function createWpm(vocab: Vocab): EncodeText {
   for (const token of tokens) longest = Math.max(longest, token.length);
   const cache = createWordCache();
 
-  const encodeWord = (word: string): number[] => {
+  function* encodeWord(word: string): Work<number[]> {
     const ids: number[] = [];
     for (let from = 0; from < word.length;) {
       let to = Math.min(word.length, from + longest), id = -1;
@@ -56,17 +62,19 @@ export function createWpm(vocab: Vocab): EncodeText {
         if (id >= 0) break;
       }
       if (id < 0) return vocab.special.unk === undefined ? [] : [vocab.special.unk];
-      ids.push(id);
+      if (ids.push(id) % STRIDE === 0) yield;
       from = to;
     }
     return ids;
-  };
+  }
 
-  return (text, out) => {
-    for (const word of bertWords(text, vocab.lowercase, vocab.stripAccents)) {
+  return function* (text, out) {
+    let n = 0;
+    for (const word of yield* bertWords(text, vocab.lowercase, vocab.stripAccents)) {
+      if (++n % STRIDE === 0) yield;
       let ids = cache.get(word);
       if (!ids) {
-        ids = encodeWord(word);
+        ids = yield* encodeWord(word);
         cache.set(word, ids);
       }
       for (const id of ids) out.push(id);

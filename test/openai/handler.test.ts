@@ -318,7 +318,7 @@ describe('bad requests', () => {
   });
 
   it('a path of slashes: no time quadratic in its length, which for this one would be minutes', async () => {
-    expect((await serve(() => '').send(`/${'/'.repeat(400_000)}x`)).status).toBe(404);
+    expect((await serve(() => '').send(`/${'/'.repeat(800_000)}x`)).status).toBe(404);
     expect((await serve(() => '').send('/health///')).status).toBe(200);
   });
 
