@@ -1,23 +1,38 @@
 /**
- * Activations of the packed kernels: f32 rows quantised to 8 bits in runs of 32, one layout for every weight type.
+ * Activations of the packed kernels: f32 rows quantised to 8 bits in runs of 32, and laid out as the product's loops read them, once for all
+ * products, threads and chunks that do. A type of activations says two things:
  *
- *   run: | 32 quants (i8; i16 in builds without relaxed SIMD) | d f32 | d * sum f32 | -pairs(0..15) 2 x i16 | -pairs(16..31) 2 x i16 |
+ * The scale. TYPE_ACT: each run has a d of its own; d and the quants are those of ggml's quantize_row_q8_0_ref, except that d stays f32 (q8_0
+ * rounds it to f16) and that d below 2^-126 is 0 (in f16, d below 2^-25 is). With ACT_K, for weights in super-blocks, as ggml's q8_K: one d
+ * for 8 runs, so that a super-block's sum is one integer.
  *
- * TYPE_ACT: each run has a d of its own. d and the quants are those of ggml's quantize_row_q8_0_ref, except that d stays f32 (q8_0 rounds
- * it to f16) and that d below 2^-126 is 0 (in f16, d below 2^-25 is).
+ * The layout, which depends on the number of columns too: from four on they lie in fours (in_fours says how many), the rest one by one.
  *
- * TYPE_ACT_K, for weights in super-blocks, as ggml's q8_K: one d for 8 runs, so that a super-block's sum is one integer. Sums take the place of
- * floats: | (quants) | d in even runs, in odd ones sums of the run before and of this one 2 x i16 | sums of both halves 2 x i16 | (pairs) |
+ *   one column's run: | 32 quants (i8; i16 in builds without relaxed SIMD) | d f32 | d * sum f32 | -pairs(0..15) 2 x i16 | -pairs(16..31) 2 x i16 |
+ *   with ACT_K:       | 32 quants | d in even runs, in odd ones sums of the run before and of this one 2 x i16 | sums of both halves 2 x i16 | (pairs) |
+ *   ACT_NARROW:       columns lie one by one up to NARROW of them (gemm_narrow.ts)
+ *   ACT_SIGNS, one column, for gemv_wide.ts:   | |quants| of k 0..3, 16..19, 4..7, 20..23, ... | their signs, 255 where negative | d f32 | sum of |negative quants| i32 |
+ *   ACT_HALVES, one column, for gemv_q2_K.ts:  | words 0..7: quants 2w, 2w + 1 of either half | (the rest as above) |
+ *   four columns' run (quads.ts): | 4 bytes of each column's quants, then the next 4 ... | d x 4 | d * sum x 4 | -pairs x 4 | -pairs x 4 |
  *
  * The negated pairs are partial sums of the quants as an i16 dot lane sees them: k % 4 in {0, 1} and k % 4 in {2, 3}.
  * A block with a NaN gets d = NaN, one with an Inf d = Inf: both reach the result.
  */
 import { ACT_QUANT } from './dot';
-import { HAS_RELAXED_DOT, trunc_fitting } from './simd';
+import { HAS_PAIR_DOT, HAS_RELAXED_DOT, hsum_i32, trunc_fitting } from './simd';
 
-/** Type ids of both in tensors of the plan: behind all of ggml's. Mirrored in src/graph/layout.ts. */
+/** The least type id of activations in tensors of the plan, behind all of ggml's (src/graph/layout.ts has it too), and what is added to it. */
 export const TYPE_ACT: u32 = 256;
-export const TYPE_ACT_K: u32 = 257;
+export const ACT_K: u32 = 1;
+export const ACT_NARROW: u32 = 2;
+export const ACT_SIGNS: u32 = 4;
+export const ACT_HALVES: u32 = 6;
+const ACT_LAYOUT: u32 = 6;
+
+/** Columns that ACT_NARROW keeps one by one: beyond them a panel is as fast, where it is not faster. */
+export const NARROW: i32 = 16;
+/** Columns that lie side by side. */
+export const COLS: usize = 4;
 
 /** Byte offsets in a run. */
 export const ACT_QUANTS: usize = 32 * ACT_QUANT;
@@ -28,14 +43,36 @@ export const ACT_PAIRS0: usize = ACT_QUANTS + 8;
 export const ACT_PAIRS1: usize = ACT_QUANTS + 12;
 export const ACT_BLOCK: usize = ACT_QUANTS + 16;
 
+/** ACT_SIGNS: byte offsets in one column's run, and its size. */
+export const SIGNS_AT: usize = 32;
+export const SIGNS_D: usize = 64;
+export const SIGNS_START: usize = 68;
+export const SIGNS_RUN: usize = 72;
+
+/** Whether the quants of columns in fours are i16 (k, k + 2, k + 1, k + 3 of every four), for 8-bit codes as words. Static. */
+export const WIDENS: bool = HAS_PAIR_DOT;
+/** Bytes of a run of four columns, and of one whose quants are i16. */
+export const QUAD_RUN: usize = COLS * ACT_BLOCK;
+export const QUAD_RUN_WIDE: usize = WIDENS ? COLS * (ACT_BLOCK + 32) : QUAD_RUN;
+
 /** Elements that share a d. */
 export function act_block(type: u32): i32 {
-  return type == TYPE_ACT_K ? 256 : 32;
+  return type & ACT_K ? 256 : 32;
 }
 
-/** Bytes of one quantised row of ne00 elements (a multiple of 32). */
-export function act_row_size(ne00: i32): usize {
-  return <usize>(ne00 >> 5) * ACT_BLOCK;
+/** Bytes that a column of ne00 elements (a multiple of 32) has, four times as many that four have: from one to the next. */
+export function act_row_size(type: u32, ne00: i32): usize {
+  return <usize>(ne00 >> 5) * ((type & ACT_LAYOUT) == ACT_SIGNS ? max(SIGNS_RUN, QUAD_RUN_WIDE / COLS) : ACT_BLOCK);
+}
+
+/**
+ * How many of ncols columns lie in fours, from the first one on; they have room for a multiple of four. One or two left over cost less as GEMVs
+ * than as a tile filled up with copies of the last one, which is what three become (alone, not worth a panel, they are GEMVs too).
+ */
+export function in_fours(type: u32, ncols: i32): i32 {
+  const rest = ncols & 3;
+  if ((type & ACT_LAYOUT) == ACT_NARROW && ncols <= NARROW) return 0;
+  return rest < 3 || ncols < 4 ? ncols - rest : ncols;
 }
 
 /** The bits without their sign, one further left. */
@@ -78,10 +115,18 @@ function largest(x: usize): v128 {
   return i32x4.max_u(m0, m1);
 }
 
-/** One row of ne00 f32 at x (a multiple of the type's block) to activations of the type at dst. */
-export function quantize_act(type: u32, x: usize, ne00: i32, dst: usize): void {
-  const block = act_block(type);
-  for (const row = x + (<usize>ne00 << 2); x != row; ) {
+/**
+ * Elements [i, i + n) of column c of ncols, f32 at x, to their place in the activations at act; i and n are multiples of the type's block,
+ * act_row_size() bytes, or more, are from one column to the next.
+ */
+export function quantize_act(type: u32, x: usize, i: i32, n: i32, act: usize, stride: usize, c: i32, ncols: i32): void {
+  const block = act_block(type), layout = type & ACT_LAYOUT, fours = in_fours(type, ncols), four = c < fours;
+  const wide = layout == ACT_SIGNS;
+  const bytes = four ? wide ? QUAD_RUN_WIDE : QUAD_RUN : wide ? SIGNS_RUN : ACT_BLOCK;
+  // Three columns as four: the last one twice.
+  const twice = c == fours - 1 && (c & 3) == 2;
+  let dst = act + (four ? <usize>(c >> 2) * COLS * stride + (<usize>(c & 3) << 2) : <usize>c * stride) + <usize>(i >> 5) * bytes;
+  for (const last = x + (<usize>n << 2); x != last; ) {
     const end = x + (<usize>block << 2);
     let m = largest(x);
     for (let p = x + 128; p != end; p += 128) m = i32x4.max_u(m, largest(p));
@@ -91,38 +136,90 @@ export function quantize_act(type: u32, x: usize, ne00: i32, dst: usize): void {
     if (reinterpret<u32>(d) < 0x00800000) d = 0; // subnormal: 1 / d could overflow
     const id = f32x4.splat(reinterpret<u32>(d) != 0 ? 1 / d : 0);
     for (let before = 0, odd = false; x != end; odd = !odd) {
-      const halves = run(x, id, dst), sum = both(halves);
-      if (odd) store<i32>(dst, (before & 0xffff) | sum << 16, ACT_D);
-      else store<f32>(dst, d, ACT_D);
-      if (type == TYPE_ACT_K) store<i32>(dst, halves, ACT_SUMS);
-      else store<f32>(dst, d * <f32>sum, ACT_DSUM);
+      const q0 = quants(v128.load(x), v128.load(x, 16), id), q1 = quants(v128.load(x, 32), v128.load(x, 48), id);
+      const q2 = quants(v128.load(x, 64), v128.load(x, 80), id), q3 = quants(v128.load(x, 96), v128.load(x, 112), id);
+      const p0 = negated_pairs(q0, q1), p1 = negated_pairs(q2, q3), first = -both(p0), second = -both(p1), sum = first + second;
+      const scale = odd ? (before & 0xffff) | sum << 16 : reinterpret<i32>(d);
+      const sums = type & ACT_K ? (first & 0xffff) | second << 16 : reinterpret<i32>(d * <f32>sum);
+      if (four) {
+        put_in_four(wide, dst, q0, q1, q2, q3, scale, sums, p0, p1);
+        if (twice) put_in_four(wide, dst + 4, q0, q1, q2, q3, scale, sums, p0, p1);
+      } else if (HAS_RELAXED_DOT && wide) {
+        put_signs(dst, i8x16.narrow_i16x8_s(q0, q1), i8x16.narrow_i16x8_s(q2, q3), d);
+      } else {
+        put_column(layout, dst, q0, q1, q2, q3);
+        store<i32>(dst, scale, ACT_D);
+        store<i32>(dst, sums, ACT_SUMS);
+        store<i32>(dst, p0, ACT_PAIRS0);
+        store<i32>(dst, p1, ACT_PAIRS1);
+      }
       before = sum;
       x += 128;
-      dst += ACT_BLOCK;
+      dst += bytes;
     }
   }
 }
 
-/** Quants and pairs of a run; returns the sums of both halves, 2 x i16. */
+/** Quants of a run of one column. */
 // @ts-ignore: decorator
 @inline
-function run(x: usize, id: v128, dst: usize): i32 {
-  const q0 = quants(v128.load(x), v128.load(x, 16), id), q1 = quants(v128.load(x, 32), v128.load(x, 48), id);
-  const q2 = quants(v128.load(x, 64), v128.load(x, 80), id), q3 = quants(v128.load(x, 96), v128.load(x, 112), id);
+function put_column(layout: u32, dst: usize, q0: v128, q1: v128, q2: v128, q3: v128): void {
   if (HAS_RELAXED_DOT) {
-    v128.store(dst, i8x16.narrow_i16x8_s(q0, q1));
-    v128.store(dst, i8x16.narrow_i16x8_s(q2, q3), 16);
+    const first = i8x16.narrow_i16x8_s(q0, q1), second = i8x16.narrow_i16x8_s(q2, q3), halves = HAS_PAIR_DOT && layout == ACT_HALVES;
+    v128.store(dst, halves ? v128.shuffle<i16>(first, second, 0, 8, 1, 9, 2, 10, 3, 11) : first);
+    v128.store(dst, halves ? v128.shuffle<i16>(first, second, 4, 12, 5, 13, 6, 14, 7, 15) : second, 16);
   } else {
     v128.store(dst, q0);
     v128.store(dst, q1, 16);
     v128.store(dst, q2, 32);
     v128.store(dst, q3, 48);
   }
-  const p0 = negated_pairs(q0, q1), p1 = negated_pairs(q2, q3);
-  store<i32>(dst, p0, ACT_PAIRS0);
-  store<i32>(dst, p1, ACT_PAIRS1);
-  return (-both(p0) & 0xffff) | -both(p1) << 16;
 }
+
+/** ACT_SIGNS: a run of one column. */
+// @ts-ignore: decorator
+@inline
+function put_signs(dst: usize, first: v128, second: v128, d: f32): void {
+  const zero = i32x4.splat(0), x = v128.shuffle<i32>(first, second, 0, 4, 1, 5), z = v128.shuffle<i32>(first, second, 2, 6, 3, 7);
+  const mx = i8x16.lt_s(x, zero), mz = i8x16.lt_s(z, zero), ax = i8x16.abs(x), az = i8x16.abs(z);
+  v128.store(dst, ax);
+  v128.store(dst, az, 16);
+  v128.store(dst, mx, SIGNS_AT);
+  v128.store(dst, mz, SIGNS_AT + 16);
+  store<f32>(dst, d, SIGNS_D);
+  const negative = i16x8.add(i16x8.extadd_pairwise_i8x16_u(v128.and(ax, mx)), i16x8.extadd_pairwise_i8x16_u(v128.and(az, mz)));
+  store<i32>(dst, hsum_i32(i32x4.extadd_pairwise_i16x8_s(negative)), SIGNS_START);
+}
+
+/** A run of one of four columns: dst is where the first word of its quants goes, the others follow in steps of 16 bytes. */
+function put_in_four(wide: bool, dst: usize, q0: v128, q1: v128, q2: v128, q3: v128, scale: i32, sums: i32, p0: i32, p1: i32): void {
+  if (!HAS_RELAXED_DOT) {
+    dst = words(words(words(words(dst, q0), q1), q2), q3);
+  } else if (WIDENS && wide) {
+    dst = words(words(words(words(dst, even_odd(q0)), even_odd(q1)), even_odd(q2)), even_odd(q3));
+  } else {
+    dst = words(words(dst, i8x16.narrow_i16x8_s(q0, q1)), i8x16.narrow_i16x8_s(q2, q3));
+  }
+  store<i32>(dst, scale);
+  store<i32>(dst, sums, 16);
+  store<i32>(dst, p0, 32);
+  store<i32>(dst, p1, 48);
+}
+
+/** The four words of v; returns where the next goes. */
+// @ts-ignore: decorator
+@inline
+function words(dst: usize, v: v128): usize {
+  v128.store32_lane(dst, v, 0);
+  v128.store32_lane(dst, v, 1, 16);
+  v128.store32_lane(dst, v, 2, 32);
+  v128.store32_lane(dst, v, 3, 48);
+  return dst + 64;
+}
+
+// @ts-ignore: decorator
+@inline
+function even_odd(v: v128): v128 { return v128.shuffle<i16>(v, v, 0, 2, 1, 3, 4, 6, 5, 7); }
 
 /** The sum of two i16. */
 // @ts-ignore: decorator

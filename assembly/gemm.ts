@@ -5,7 +5,7 @@
  * what a format costs to unpack is shared by all columns, and one inner loop serves every format. `tile` is that loop.
  *
  *   for 64 columns, 64 rows   their f32 sums stay in L1
- *     for KC weights          columns side by side in fours (quads.ts), in L2
+ *     for KC weights          columns side by side in fours (act.ts lays them out, once for all products), in L2
  *       for 16 rows           panel: 2 halves of 8 rows
  *         for 4 columns       their quants stay in L1 for both halves
  *           tile              8 rows x 4 columns
@@ -13,37 +13,33 @@
  * On x64 the loop is bound by the six operations a cycle that a core takes in, so what counts is how many there are: of 25 for 128 products,
  * 16 multiply and add. With a pointer for each column it had 28, and 50 GMAC/s where it now has 58 (Node 24; Node 20: 44 and 52; turbo: 66 and 85).
  */
-import { ACT_BLOCK } from './act';
+import { COLS, in_fours } from './act';
 import { NARROW_SCRATCH, gemm_narrow, is_narrow } from './gemm_narrow';
 import { column, super_block_columns } from './gemm_columns';
 import { tile_nibbles, tile_words } from './gemm_wide';
 import { gemv } from './gemv';
-import { ORDERED, column_q2_K } from './gemv_q2_K';
+import { gemv_q2_K } from './gemv_q2_K';
 import { SUMS, gemv_q6_K } from './gemv_q6_K';
 import { gemv_w16 } from './gemv_w16';
-import { PREPARED, column_wide } from './gemv_wide';
+import { gemv_wide } from './gemv_wide';
 import * as fmt from './packed/format';
 import { ACC, G0, G1, G2, G3, ROWS } from './packed/group';
 import { WORDS } from './packed/wide';
 import { CODES, KC, PANEL, factor_bytes, minima_bytes, most, unpack } from './panel';
-import { COLS, NEXT_HALF, QUAD_REST, QUAD_RUN, corrected, correction, dsum, quad_run, side_by_side, splat, start } from './quads';
+import { NEXT_HALF, QUAD_REST, corrected, correction, dsum, quad_run, splat, start } from './quads';
 import { HAS_PAIR_DOT, HAS_RELAXED_DOT, held_ones } from './simd';
 
 /** Columns, and rows, whose sums are kept at a time. */
 const NC: i32 = 64;
 const MC: i32 = 64;
 
-/** Scratch: f32 sums, then panels, then quads; or what the ways for few columns want. */
+/** Scratch: f32 sums, then panels; or what the ways for few columns want. */
 const PANELS: usize = <usize>NC * ACC * (MC / ROWS);
-
-// @ts-ignore: decorator
-@inline
-function QUADS(): usize { return PANELS + 2 * PANEL(); }
 
 /** A packed group's 16 outputs where only some of them exist. */
 // @ts-ignore: decorator
 @inline
-function SPARE(): usize { return most(QUADS() + <usize>NC / COLS * <usize>(KC / 32) * QUAD_RUN, most(most(PREPARED, ORDERED), most(NARROW_SCRATCH, SUMS))); }
+function SPARE(): usize { return most(PANELS + 2 * PANEL(), most(NARROW_SCRATCH, SUMS)); }
 
 /** Bytes of scratch. */
 // @ts-ignore: decorator
@@ -130,7 +126,7 @@ function columns<F, D>(w: usize, a: usize, acc: usize, n: i32): void {
 }
 
 /** Rows [row0, row1) x ncols columns; contracts in mul_mat_packed. */
-export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize, kept: bool): void {
+export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize): void {
   const f = changetype<F>(0);
   const blocks = ne00 / (fmt.subs<F>() << 5), kb = KC / (fmt.subs<F>() << 5);
   if (is_narrow<F>(ncols)) {
@@ -141,25 +137,17 @@ export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act:
     }
     return;
   }
-  // Columns left over: one or two cost less as GEMVs than as a tile filled up with copies of the last one, which is what three become
-  // (alone, not worth a panel, they are GEMVs too).
-  const rest = ncols & 3, tiled = rest < 3 || ncols < 4 ? ncols - rest : ncols;
+  const tiled = in_fours(fmt.act_type<F>(), ncols);
   for (let c0 = 0; c0 < tiled; c0 += NC) {
     const nc = min(NC, tiled - c0), sums = (<usize>nc + COLS - 1 & -COLS) * ACC;
     for (let m0 = row0; m0 < row1; m0 += MC) {
       const m1 = min(m0 + MC, row1);
       memory.fill(scratch, 0, <usize>((m1 - m0 + ROWS - 1) / ROWS) * sums);
       for (let b = 0; b < blocks; b += kb) {
-        const nb = min(kb, blocks - b), runs = nb * fmt.subs<F>();
-        const quad = <usize>runs * quad_run<F>();
-        for (let c = 0, p = scratch + QUADS(); c < nc; c += <i32>COLS, p += quad) {
-          const last = nc - 1 - c;
-          const a = act + <usize>(c0 + c) * act_stride + <usize>(b * fmt.subs<F>()) * ACT_BLOCK;
-          side_by_side<F>(a, a + <usize>min(1, last) * act_stride, a + <usize>min(2, last) * act_stride, a + <usize>min(3, last) * act_stride, p, runs);
-        }
+        const nb = min(kb, blocks - b), quads = act + <usize>c0 * act_stride + <usize>(b * fmt.subs<F>()) * quad_run<F>();
         for (let row = m0, acc = scratch; row < m1; row += ROWS) {
           unpack<F, D>(w + (<usize>(row / ROWS) * blocks + b) * f.bytes(), nb, scratch + PANELS);
-          for (let c = 0, p = scratch + QUADS(); c < nc; c += <i32>COLS, p += quad, acc += COLS * ACC) {
+          for (let c = 0, p = quads; c < nc; c += <i32>COLS, p += COLS * act_stride, acc += COLS * ACC) {
             columns<F, D>(scratch + PANELS, p, acc, nb);
             columns<F, D>(scratch + PANELS + PANEL(), p, acc + 32, nb);
           }
@@ -171,14 +159,6 @@ export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act:
     }
   }
   if (tiled == ncols) return;
-  if (HAS_PAIR_DOT && fmt.two_bits<F>()) {
-    for (let c = tiled; c < ncols; c++) column_q2_K(w, blocks, row0, row1, act + <usize>c * act_stride, dst + <usize>c * dst_stride, kept, scratch, scratch + SPARE());
-    return;
-  }
-  if (HAS_RELAXED_DOT && fmt.wide<F>()) {
-    for (let c = tiled; c < ncols; c++) column_wide<F, D>(w, blocks, row0, row1, act + <usize>c * act_stride, dst + <usize>c * dst_stride, kept, scratch, scratch + SPARE());
-    return;
-  }
   for (let row = row0; row < row1; row += ROWS) {
     const rows = w + <usize>(row / ROWS) * blocks * f.bytes();
     for (let c = tiled; c < ncols; c++) {
@@ -198,7 +178,9 @@ export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act:
 @inline
 function one<F, D>(w: usize, n: i32, a: usize, y: usize, scratch: usize): void {
   if (fmt.apart<F>()) gemv_q6_K<D>(w, n, a, y, scratch);
+  else if (HAS_PAIR_DOT && fmt.two_bits<F>()) gemv_q2_K(w, n, a, y);
   else if (fmt.w16<F>()) gemv_w16<F, D>(w, n, a, y);
+  else if (HAS_RELAXED_DOT && fmt.wide<F>()) gemv_wide<F, D>(w, n, a, y);
   else gemv<F, D>(w, n, a, y);
 }
 

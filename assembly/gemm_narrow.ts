@@ -12,14 +12,11 @@
  * Instructions per dot are what counts (see gemm.ts): with one group at a time and all four quads in registers 8 columns had 41 GMAC/s,
  * here 46, and over a panel 34 (q4_0 from memory, Zen 4, Node 24).
  */
-import { ACT_BLOCK, ACT_D, ACT_PAIRS0, ACT_PAIRS1 } from './act';
+import { ACT_BLOCK, ACT_D, ACT_PAIRS0, ACT_PAIRS1, NARROW } from './act';
 import * as fmt from './packed/format';
 import { ACC, G0, G1, G2, G3 } from './packed/group';
 import { k_min } from './packed/k_scales';
 import { HAS_RELAXED_DOT, held_ones, madd } from './simd';
-
-/** Beyond it a panel is as fast, where it is not faster. */
-const NARROW: i32 = 16;
 
 /** Bytes of one column's integer sums between the halves. */
 const PART: usize = 32;

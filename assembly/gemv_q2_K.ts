@@ -3,53 +3,20 @@
  *
  * Scales are for 16 weights, and codes so small that the products of 16 fit an i16 lane: a row's even lane sums the first half of a run, its
  * odd lane the second, and one product with both scales side by side makes the integer sum of the run. Codes are packed in that order
- * (packed/halves.ts), and activations are put into it once for all rows of a call:
- *
- *   run: | words 0..7: quants 2w, 2w + 1 of either half (32) | d f32 | sums of both halves 2 x i16 | (8) |
+ * (packed/halves.ts), and activations come in it (ACT_HALVES in act.ts).
  *
  * What counts on x64 is operations of the vector unit: about 130 for a run of 16 rows, where q4_0 has 146 and two sums of either half (gemv_w16.ts,
  * other builds) take 30 more. The same f32 operations as gemv_w16.ts and gemm.ts, in the same order.
  */
 import { ACT_BLOCK, ACT_D, ACT_QUANTS, ACT_SUMS } from './act';
-import { G0, G1, G2, G3, ROWS, store_sums } from './packed/group';
+import { G0, G1, G2, G3, store_sums } from './packed/group';
 import { Q2_K } from './packed/q2_K';
 import { add_super_block } from './packed/format';
 
-/** Super-blocks whose activations are put in order at a time: 48 KB. */
-const MOST: i32 = 128;
-/** Bytes of scratch. */
-export const ORDERED: usize = <usize>(MOST << 3) * ACT_BLOCK;
-
-/** y[row] for rows [row0, row1) at w of n super-blocks, one column of activations at a. kept: scratch has them in order. scratch: ORDERED bytes; spare: 64 more. */
-export function column_q2_K(w: usize, n: i32, row0: i32, row1: i32, a: usize, y: usize, kept: bool, scratch: usize, spare: usize): void {
-  const bytes = changetype<Q2_K>(0).bytes(), whole = row1 - (row1 - row0) % ROWS;
-  for (let b = 0; b < n; b += MOST) {
-    const blocks = min(MOST, n - b);
-    if (!kept || n > MOST) put_in_order(a + <usize>(b << 3) * ACT_BLOCK, blocks << 3, scratch);
-    for (let row = row0; row < row1; row += ROWS) {
-      gemv_q2_K(w + (<usize>(row / ROWS) * n + b) * bytes, blocks, scratch, row < whole ? y + (<usize>row << 2) : spare, b > 0);
-    }
-  }
-  if (whole < row1) memory.copy(y + (<usize>whole << 2), spare, <usize>(row1 - whole) << 2);
-}
-
-/** n runs of activations at a to p. */
-function put_in_order(a: usize, n: i32, p: usize): void {
-  for (; n > 0; n--) {
-    const first = v128.load(a), second = v128.load(a, 16);
-    v128.store(p, v128.shuffle<i16>(first, second, 0, 8, 1, 9, 2, 10, 3, 11));
-    v128.store(p, v128.shuffle<i16>(first, second, 4, 12, 5, 13, 6, 14, 7, 15), 16);
-    store<u64>(p, load<u64>(a, ACT_D), ACT_D);
-    a += ACT_BLOCK;
-    p += ACT_BLOCK;
-  }
-}
-
-/** y[0..15] = (`more`: +=) n super-blocks of 16 packed rows at w . ordered activations at a. */
-function gemv_q2_K(w: usize, n: i32, a: usize, y: usize, more: bool): void {
+/** y[0..15] = 16 packed rows at w . one column of activations (ACT_HALVES) at a; n super-blocks. */
+export function gemv_q2_K(w: usize, n: i32, a: usize, y: usize): void {
   const f = changetype<Q2_K>(0), m = f.mask(), m2 = f.mask2();
   let y0 = f32x4.splat(0), y1 = y0, y2 = y0, y3 = y0;
-  if (more) y0 = v128.load(y), y1 = v128.load(y, 16), y2 = v128.load(y, 32), y3 = v128.load(y, 48);
   for (; n > 0; n--) {
     const da = v128.load32_splat(a, ACT_D), zero = i32x4.splat(0);
     let i0 = zero, i1 = zero, i2 = zero, i3 = zero, n0 = zero, n1 = zero, n2 = zero, n3 = zero;

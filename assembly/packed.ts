@@ -2,11 +2,12 @@
  * Packed weights as the engine sees them: which types there are, packing, reading a row back, and the product.
  * A format is a class (packed/<type>.ts); gemv.ts and gemm.ts are the loops.
  */
-import { TYPE_ACT, TYPE_ACT_K } from './act';
+import { TYPE_ACT } from './act';
 import { DotI16, DotI32, DotWide } from './dot';
 import { gemm_scratch, mul_mat_of } from './gemm';
 import { GEMM_F32_SCRATCH, mul_mat_f32, repack_f32, row_of_f32 } from './gemm_f32';
 import { BF16, F16, F32 } from './packed/float';
+import { act_type } from './packed/format';
 import { ROWS } from './packed/group';
 import { IQ4_NL } from './packed/iq4_nl';
 import { IQ4_XS } from './packed/iq4_xs';
@@ -36,10 +37,22 @@ export function mul_mat_packed_scratch(): usize {
   return most(gemm_scratch(), GEMM_F32_SCRATCH);
 }
 
-/** What a packed product of this type takes its activations as: F32 rows, or quantize_act's of one type or the other. */
+/** What a packed product of this type takes its activations as: F32 rows, or quantize_act's of a type of act.ts (any, where the type cannot be packed). */
 export function packed_act_type(type: u32): u32 {
-  if (type == id.F32 || type == id.F16 || type == id.BF16) return id.F32;
-  return (type >= id.Q2_K && type <= id.Q6_K) || type == id.IQ4_XS ? TYPE_ACT_K : TYPE_ACT;
+  if (type == id.Q4_0) return act_type<Q4_0>();
+  if (type == id.Q4_1) return act_type<Q4_1>();
+  if (type == id.Q5_0) return act_type<Q5_0>();
+  if (type == id.Q5_1) return act_type<Q5_1>();
+  if (type == id.Q8_0) return act_type<Q8_0>();
+  if (type == id.Q2_K) return act_type<Q2_K>();
+  if (type == id.Q3_K) return act_type<Q3_K>();
+  if (type == id.Q4_K) return act_type<Q4_K>();
+  if (type == id.Q5_K) return act_type<Q5_K>();
+  if (type == id.Q6_K) return act_type<Q6_K>();
+  if (type == id.IQ4_NL) return act_type<IQ4_NL>();
+  if (type == id.IQ4_XS) return act_type<IQ4_XS>();
+  if (type == id.MXFP4) return act_type<MXFP4>();
+  return type == id.F32 || type == id.F16 || type == id.BF16 ? id.F32 : TYPE_ACT;
 }
 
 /** Whether tensors of this ggml type can be packed into blocks (rows of a multiple of the block, activations of quantize_act). */
@@ -95,35 +108,34 @@ export function packed_row(type: u32, w: usize, ne00: i32, row: i32, y: usize): 
 
 /**
  * dst[col * dst_stride + row * 4] = row . activation row col, for rows [row0, row1) and ncols columns.
- * row0 is a multiple of 16, row1 one too or the tensor's number of rows. act: rows of packed_act_type, act_stride bytes apart.
+ * row0 is a multiple of 16, row1 one too or the tensor's number of rows. act: ncols columns of packed_act_type, act_stride bytes apart.
  * dst is f32, dst_stride in bytes. scratch: mul_mat_packed_scratch() bytes of this thread's own.
- * kept: the call before had the same activations, one column, and this scratch: what it made of them there is used again.
  * Each output has the same bits for any ncols, row0 and row1.
  */
-export function mul_mat_packed(type: u32, w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize, kept: bool): void {
+export function mul_mat_packed(type: u32, w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize): void {
   if (type == id.F32) mul_mat_f32<F32>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
   else if (type == id.F16) mul_mat_f32<F16>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
   else if (type == id.BF16) mul_mat_f32<BF16>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else if (type == id.Q4_0) product<Q4_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
-  else if (type == id.Q4_1) product<Q4_1>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
-  else if (type == id.Q5_0) product<Q5_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
-  else if (type == id.Q5_1) product<Q5_1>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
-  else if (type == id.Q8_0) product<Q8_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
-  else if (type == id.Q2_K) product<Q2_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
-  else if (type == id.Q3_K) product<Q3_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
-  else if (type == id.Q4_K) product<Q4_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
-  else if (type == id.Q5_K) product<Q5_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
-  else if (type == id.Q6_K) product<Q6_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
-  else if (type == id.IQ4_NL) product<IQ4_NL>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
-  else if (type == id.IQ4_XS) product<IQ4_XS>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
-  else if (type == id.MXFP4) product<MXFP4>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
+  else if (type == id.Q4_0) product<Q4_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.Q4_1) product<Q4_1>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.Q5_0) product<Q5_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.Q5_1) product<Q5_1>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.Q8_0) product<Q8_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.Q2_K) product<Q2_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.Q3_K) product<Q3_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.Q4_K) product<Q4_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.Q5_K) product<Q5_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.Q6_K) product<Q6_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.IQ4_NL) product<IQ4_NL>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.IQ4_XS) product<IQ4_XS>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (type == id.MXFP4) product<MXFP4>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
   else unreachable();
 }
 
 // @ts-ignore: decorator
 @inline
-function product<F>(w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize, kept: bool): void {
-  if (HAS_DOT_ADD) mul_mat_of<F, DotI32>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
-  else if (HAS_RELAXED_DOT) mul_mat_of<F, DotI16>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
-  else mul_mat_of<F, DotWide>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, kept);
+function product<F>(w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize): void {
+  if (HAS_DOT_ADD) mul_mat_of<F, DotI32>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else if (HAS_RELAXED_DOT) mul_mat_of<F, DotI16>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  else mul_mat_of<F, DotWide>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
 }

@@ -2,7 +2,7 @@
  * What the host writes into the arena and the kernels read: tensors, op records, the plan.
  * The byte layout is mirrored by src/graph/layout.ts; a test compares the two.
  *
- *   Tensor  48 bytes | type layout | ne0 ne1 ne2 ne3 | nb0 nb1 nb2 nb3 | data | - |
+ *   Tensor  48 bytes | type layout | ne0 ne1 ne2 ne3 | nb0 nb1 nb2 nb3 | data | next |
  *   Op     128 bytes | code flags | dst | src0..src7 | also | cursor | p0..p18 |
  *   Plan    32 bytes | n_ops ops | n_dims dims | cursor_bytes cursors | scratch scratch_size |
  */
@@ -21,7 +21,8 @@ export class Tensor {
   nb2: u32;
   nb3: u32;
   data: usize;
-  spare: u32;
+  /** The next form of an op's output (Op.also), or 0. */
+  next: Tensor;
 }
 
 /** Rows as GGUF stores them. */
@@ -45,7 +46,7 @@ export class Op {
   src5: Tensor;
   src6: Tensor;
   src7: Tensor;
-  /** dst once more in another type, or 0 (ops/also.ts). */
+  /** dst once more in other types: the first of a list, or 0 (ops/also.ts). */
   also: Tensor;
   /** This op's own counter of chunks taken, zeroed by begin(); those of its further ranges follow, cursor_bytes apart. */
   cursor: usize;

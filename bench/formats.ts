@@ -67,12 +67,11 @@ function product(type: TypeName, rows: number, columns: number, dequantised = fa
       for (let r = row; r < row + PIECE; r++) for (let c = 0; c < columns; c++) k.vec_dot(id, NE0, weights + r * size, act + c * stride);
     } };
   }
-  const stride = takesF32 ? 4 * NE0 : k.act_row_size(NE0);
+  const stride = takesF32 ? 4 * NE0 : k.act_row_size(actType, NE0);
   return { ...piece, prepare() {
-    if (!takesF32) for (let c = 0; c < columns; c++) k.quantize_act(actType, x + 4 * NE0 * c, NE0, act + c * stride);
+    if (!takesF32) for (let c = 0; c < columns; c++) k.quantize_act(actType, x + 4 * NE0 * c, 0, NE0, act, stride, c, columns);
   }, run(row) {
-    // The last: what a call made of one column is there for the next.
-    for (let r = row; r < row + PIECE; r += CHUNK) k.mul_mat_packed(id, weights, NE0, r, r + CHUNK, takesF32 ? x : act, stride, columns, dst - r * 4, CHUNK * 4, scratch, Number(columns === 1 && r > row));
+    for (let r = row; r < row + PIECE; r += CHUNK) k.mul_mat_packed(id, weights, NE0, r, r + CHUNK, takesF32 ? x : act, stride, columns, dst - r * 4, CHUNK * 4, scratch);
   } };
 }
 

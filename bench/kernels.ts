@@ -58,15 +58,15 @@ function casesOf(build: string): Case[] {
     const id = TYPE[type].id;
     const actType = k.packed_act_type(id), takesF32 = actType === TYPE.f32.id;
     const add = (what: string, rows: number, ne00: number, columns: number, chunk: number): void => {
-      const stride = takesF32 ? ne00 * 4 : k.act_row_size(ne00);
+      const stride = takesF32 ? ne00 * 4 : k.act_row_size(actType, ne00);
       const run = (): void => {
         for (let row = 0; row < rows; row += chunk) {
-          k.mul_mat_packed(id, weights, ne00, row, Math.min(row + chunk, rows), act, stride, columns, dst - row * 4, chunk * 4, scratch, Number(columns === 1 && row > 0));
+          k.mul_mat_packed(id, weights, ne00, row, Math.min(row + chunk, rows), act, stride, columns, dst - row * 4, chunk * 4, scratch);
         }
       };
       const fill = (): void => {
         if (takesF32) f32.copyWithin(act / 4, x / 4, x / 4 + columns * ne00);
-        else for (let c = 0; c < columns; c++) k.quantize_act(actType, x + (c * ne00 * 4) % 2 ** 22, ne00, act + c * stride);
+        else for (let c = 0; c < columns; c++) k.quantize_act(actType, x + (c * ne00 * 4) % 2 ** 22, 0, ne00, act, stride, c, columns);
       };
       const name = `${build} ${type} ${what}`;
       if (!filters.every((f) => name.split(' ').includes(f))) return;

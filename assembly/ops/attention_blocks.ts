@@ -5,8 +5,8 @@
  * Values: a probability and the scale of a value's block make one weight, and a part's weights are rounded to 16 bits of the largest one:
  * what that moves an output by is to q8_0's own rounding as 1 to 256. A sum over 256 cells fits: 256 * 32767 * 128 < 2^30.
  */
-import { ACT_BLOCK, TYPE_ACT, quantize_act } from '../act';
-import { mul_mat_packed, mul_mat_packed_scratch } from '../packed';
+import { quantize_act } from '../act';
+import { mul_mat_packed, mul_mat_packed_scratch, packed_act_type } from '../packed';
 import { f32_to_i16x8 } from '../simd';
 import { F16, F32, Q4_0 } from '../type_ids';
 import { PART } from './kv_cache';
@@ -21,15 +21,16 @@ export function has_blocks(type: u32): bool {
 
 // ---- Scores ----
 
-/** A query of hd f32 as the scores below take it, in its own place. */
-export function quantize_query(q: usize, hd: i32): void {
-  quantize_act(TYPE_ACT, q, hd, q);
+/** Query r of `rows`, hd f32 at x, to the queries at q as the scores below take them: up to three one by one, more as the columns of one product. */
+export function quantize_query(type: u32, x: usize, hd: i32, q: usize, q_stride: usize, r: i32, rows: i32): void {
+  if (rows < 4) quantize_act(packed_act_type(type), x, 0, hd, q + <usize>r * q_stride, q_stride, 0, 1);
+  else quantize_act(packed_act_type(type), x, 0, hd, q, q_stride, r, rows);
 }
 
-/** s[row][0..n) = keys . queries; n a multiple of 16, rows of q q_stride bytes apart, of s PART floats. scratch: scores_scratch() bytes. */
+/** s[row][0..n) = keys . queries; n a multiple of 16, rows of q q_stride bytes apart, of s PART floats. scratch: block_scores_scratch() bytes. */
 export function block_scores(type: u32, k: usize, hd: i32, n: i32, q: usize, q_stride: usize, rows: i32, s: usize, scratch: usize): void {
   const most = rows < 4 ? 1 : rows;
-  for (let r = 0; r < rows; r += most) mul_mat_packed(type, k, hd, 0, n, q + <usize>r * q_stride, q_stride, most, s + <usize>(r * PART << 2), PART << 2, scratch, false);
+  for (let r = 0; r < rows; r += most) mul_mat_packed(type, k, hd, 0, n, q + <usize>r * q_stride, q_stride, most, s + <usize>(r * PART << 2), PART << 2, scratch);
 }
 
 export function block_scores_scratch(): i32 {

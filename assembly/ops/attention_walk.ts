@@ -120,7 +120,7 @@ export function walk(op: Op, kvh: i32, from: i32, to: i32, only_part: i32, loade
 
 /**
  * Queries to the scratch times scale (and log2 e where no soft cap comes between), padded with zeros: tile by tile [hd][rows], or quantised
- * row by row for keys in blocks.
+ * as columns for keys in blocks, by way of where scores will be.
  */
 function load_queries(op: Op, kvh: i32, from: i32, to: i32, f16: bool, scratch: usize): void {
   const hd = op.p1, n = op.src0.ne0, rep = op.src0.ne1 / op.p3, blocks = has_blocks(op.src1.type);
@@ -130,10 +130,10 @@ function load_queries(op: Op, kvh: i32, from: i32, to: i32, f16: bool, scratch: 
     const tile = scratch + <usize>((r - from) * hd << 2);
     for (let i = 0; i < rows; i++) {
       const x = row_of(op.src0, kvh * rep + (r + i) % rep, (r + i) / rep, 0);
-      let y = tile + (<usize>i << 2);
+      let y = blocks ? scratch + scores_at(hd) : tile + (<usize>i << 2);
       for (let d = 0; d < hd; d++, y += <usize>rows << 2) store<f32>(y, d < n ? load<f32>(x + (<usize>d << 2)) * scale : 0);
     }
-    if (blocks) quantize_query(tile, hd);
+    if (blocks) quantize_query(op.src1.type, scratch + scores_at(hd), hd, scratch, hd << 2, r - from, to - from);
   }
 }
 
@@ -147,10 +147,11 @@ function part_tile(op: Op, kvh: i32, part: i32, r0: i32, rows: i32, at: i32, k: 
   else if (!has_blocks(op.src1.type)) score_tile<FromF32>(rows, q, hd_k, k, width >> 3, s);
   const unified = op.p9 != 0, phi = reinterpret<f32>(op.p10) * LOG2E;
   for (let i = 0; i < rows; i++) {
-    const row = s + <usize>(i * PART * 4), state = states + <usize>i * state_bytes;
+    const row = s + <usize>(i * PART * 4), state = states + <usize>i * state_bytes, kept = scratch + k_at(hd_k, hd_v);
+    if (unified && has_blocks(op.src1.type)) memory.copy(kept, row, width << 2);
     if (softmax(op, kvh, part, r0 + i, row, width, state, unified, phi)) continue;
     // A score too far from phi: once more, the safe way.
-    if (has_blocks(op.src1.type)) block_scores(op.src1.type, k, hd_k, width, q + <usize>(i * hd_k << 2), 0, 1, row, scratch + k_at(hd_k, hd_v));
+    if (has_blocks(op.src1.type)) memory.copy(row, kept, width << 2);
     else if (k_f16) score_row<FromF16>(q + (<usize>i << 2), <usize>rows << 2, hd_k, k, width >> 3, row);
     else score_row<FromF32>(q + (<usize>i << 2), <usize>rows << 2, hd_k, k, width >> 3, row);
     softmax(op, kvh, part, r0 + i, row, width, state, false, 0);

@@ -38,7 +38,8 @@ export function quantize(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0, dst = op.dst, rows = nrows(src0);
   const to = split_to(rows, ith, nth);
   for (let r = split_from(rows, ith, nth); r < to; r++) {
-    if (dst.type >= TYPE_ACT) quantize_act(dst.type, row_at(src0, r), src0.ne0, row_at(dst, r));
+    const i = r / src0.ne1;
+    if (dst.type >= TYPE_ACT) quantize_act(dst.type, row_at(src0, r), 0, src0.ne0, row_of(dst, 0, i % src0.ne2, i / src0.ne2), dst.nb1, r % src0.ne1, src0.ne1);
     else quantize_row(dst.type, row_at(src0, r), row_at(dst, r), src0.ne0);
   }
 }

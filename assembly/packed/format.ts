@@ -11,7 +11,8 @@
  * Every format has: bytes() of a packed block, quads(w, sub) the address of a run's codes, d<G>(w) the f32 scales of group G's rows,
  * pack(src, stride, w) a block of 16 plain rows to w.
  */
-import { HAS_PAIR_DOT, madd } from '../simd';
+import { ACT_HALVES, ACT_K, ACT_NARROW, ACT_SIGNS, TYPE_ACT } from '../act';
+import { HAS_PAIR_DOT, HAS_RELAXED_DOT, madd } from '../simd';
 import { low_nibbles } from './group';
 import { six_s, six_u } from './six_bits';
 import { group_scale } from './w16';
@@ -85,6 +86,16 @@ export function wide<F>(): bool {
 @inline
 export function biased<F>(): bool {
   return isDefined(changetype<F>(0).biased);
+}
+
+/** The type of activations that products take. */
+// @ts-ignore: decorator
+@inline
+export function act_type<F>(): u32 {
+  const type: u32 = super_block<F>() ? TYPE_ACT + ACT_K : TYPE_ACT;
+  if (HAS_RELAXED_DOT && narrow<F>()) return type + ACT_NARROW;
+  if (HAS_RELAXED_DOT && wide<F>()) return type + ACT_SIGNS;
+  return HAS_PAIR_DOT && two_bits<F>() ? type + ACT_HALVES : type;
 }
 
 // @ts-ignore: decorator

@@ -3,12 +3,11 @@
  * for a dot with i32 sums. Builds with a dot-add instruction split code + 128 into two nibbles instead, with sums of their own.
  * (The GEMV: gemv_wide.ts.)
  */
-import { HAS_DOT_ADD, HAS_PAIR_DOT, HAS_RELAXED_DOT, held } from '../simd';
+import { WIDENS } from '../act';
+import { HAS_DOT_ADD, HAS_RELAXED_DOT, held } from '../simd';
 
 /** Words, or nibbles. Static. */
 export const WORDS: bool = !HAS_DOT_ADD;
-/** Activations are i8, and words are made of them (quads.ts). Static. */
-export const WIDENS: bool = HAS_PAIR_DOT;
 
 /** Codes of 32 weights of 8 rows in the panel, either way. */
 export const CODES_WIDE: usize = 512;

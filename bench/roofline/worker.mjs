@@ -19,15 +19,15 @@ function prepare({ what, bytes, type, rows, ne00, columns, chunk }) {
   if (what !== 'mul_mat') return (times) => ceilings[what](INPUT, WEIGHTS, DST, times);
   const scratch = (k.heap_base() + 63) & ~63;
   if (scratch + k.mul_mat_packed_scratch() > ACT) throw new Error('the scratch does not fit below the activations');
-  const actType = k.packed_act_type(type), isFloat = actType === 0, stride = isFloat ? 4 * ne00 : k.act_row_size(ne00);
+  const actType = k.packed_act_type(type), isFloat = actType === 0, stride = isFloat ? 4 * ne00 : k.act_row_size(actType, ne00);
   if (columns > COLUMNS_MAX || ACT + columns * stride > INPUT) throw new Error('the activations do not fit');
   for (let c = 0; c < columns; c++) {
     if (isFloat) floats.copyWithin((ACT + c * stride) / 4, INPUT / 4, INPUT / 4 + ne00);
-    else k.quantize_act(actType, INPUT + 4 * c, ne00, ACT + c * stride);
+    else k.quantize_act(actType, INPUT + 4 * c, 0, ne00, ACT, stride, c, columns);
   }
   return (times) => {
     for (; times > 0; times--) {
-      for (let row = 0; row < rows; row += chunk) k.mul_mat_packed(type, WEIGHTS, ne00, row, Math.min(row + chunk, rows), ACT, stride, columns, DST - 4 * row, 4 * chunk, scratch, columns === 1 && row > 0);
+      for (let row = 0; row < rows; row += chunk) k.mul_mat_packed(type, WEIGHTS, ne00, row, Math.min(row + chunk, rows), ACT, stride, columns, DST - 4 * row, 4 * chunk, scratch);
     }
   };
 }

@@ -7,7 +7,7 @@ export function explainPlan(plan: Plan): string {
   return plan.records
     .map((r, i) => {
       const sources = r.src.filter((t): t is Tensor => t !== undefined).map(shape);
-      return `${meet[i] ? 'meet ' : '     '}${r.code}${r.how ? ` (${r.how})` : ''}: ${sources.join(', ')} -> ${[r.dst, ...(r.also ? [r.also] : [])].map(shape).join(' and ')}`;
+      return `${meet[i] ? 'meet ' : '     '}${r.code}${r.how ? ` (${r.how})` : ''}: ${sources.join(', ')} -> ${[r.dst, ...(r.also ?? [])].map(shape).join(' and ')}`;
     })
     .join('\n');
 }

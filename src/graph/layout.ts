@@ -6,7 +6,7 @@ export const PLAN_SIZE = 32;
 export const MAX_SRC = 8;
 
 /** Offsets in 32-bit words. */
-export const TENSOR = { type: 0, layout: 1, ne: 2, nb: 6, data: 10 } as const;
+export const TENSOR = { type: 0, layout: 1, ne: 2, nb: 6, data: 10, next: 11 } as const;
 export const OP = { code: 0, flags: 1, dst: 2, src: 3, also: 11, cursor: 12, params: 13 } as const;
 export const PLAN = { nOps: 0, ops: 1, nDims: 2, dims: 3, cursorBytes: 4, cursors: 5, scratch: 6, scratchSize: 7 } as const;
 
@@ -43,8 +43,8 @@ export const CODE = {
 } as const;
 export type OpCode = keyof typeof CODE;
 
-/** Type ids of the packed kernels' activations (assembly/act.ts), for plain blocks and for super-blocks: behind all of ggml's. */
-export const TYPE_ACT = 256, TYPE_ACT_K = 257;
+/** The least type id of the packed kernels' activations (assembly/act.ts): behind all of ggml's. */
+export const TYPE_ACT = 256;
 
 /** What BINARY does (assembly/ops/binary.ts), its p0. */
 export const BINARY = { add: 0, sub: 1, mul: 2, div: 3, repeat: 4 } as const;

@@ -3,12 +3,13 @@
  * converted first and what is fused; where its memory lies and where threads must meet is plan.ts's business.
  */
 import { QuantletError } from '../errors.ts';
+import { alignUp } from '../gguf/types.ts';
 import { TYPE, rowSize, type TypeTraits } from '../type-traits.ts';
-import { BINARY, COPY, COPY_CHUNK, COPY_SCRATCH, KV_STORE_SCRATCH, TYPE_ACT, TYPE_ACT_K, type OpCode } from './layout.ts';
+import { BINARY, COPY, COPY_CHUNK, COPY_SCRATCH, KV_STORE_SCRATCH, TYPE_ACT, type OpCode } from './layout.ts';
 import { attentionRecords, flashAttnRecords } from './lower-attention.ts';
 import { chooseMulMat } from './mul-mat-ways.ts';
 import { temporary, type KernelFacts, type Record } from './record.ts';
-import { hasContiguousRows, isContiguous, nbytes, node, sameShape, shape, type Tensor } from './tensor.ts';
+import { hasContiguousRows, isContiguous, nbytes, node, sameShape, shape, type Ne, type Tensor } from './tensor.ts';
 
 export type { Record } from './record.ts';
 
@@ -19,11 +20,15 @@ const chunkBytes = (type: TypeTraits): number => (COPY_CHUNK / type.blckSize) * 
 
 /** `nodes` in an order in which each comes after its sources. */
 export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
-  const acts = [
-    { id: TYPE_ACT, name: 'activations', blckSize: 32, typeSize: facts.act_row_size(32) },
-    { id: TYPE_ACT_K, name: 'activations in super-blocks', blckSize: 256, typeSize: facts.act_row_size(256) },
-  ];
-  const actType = (weights: TypeTraits): TypeTraits => acts.find((t) => t.id === facts.packed_act_type(weights.id)) ?? TYPE.f32;
+  const acts = new Map<number, TypeTraits>();
+  const actType = (weights: TypeTraits): TypeTraits => {
+    const id = facts.packed_act_type(weights.id);
+    if (id === TYPE.f32.id) return TYPE.f32;
+    const blckSize = weights.blckSize === ACT_K_BLOCK ? ACT_K_BLOCK : ACT_BLOCK;
+    const type = acts.get(id) ?? { id, name: blckSize === ACT_BLOCK ? 'activations' : 'activations in super-blocks', blckSize, typeSize: facts.act_row_size(id, blckSize) };
+    acts.set(id, type);
+    return type;
+  };
   const records: Record[] = [];
   /** Conversions made so far, so that however many ops read one it is made once. */
   const converted = new Map<Tensor, Tensor[]>();
@@ -39,7 +44,8 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
   /** The elements of x in order into those of y. */
   const copy = (x: Tensor, y: Tensor): void => {
     const rows = sameShape(x, y) && hasContiguousRows(x) && hasContiguousRows(y);
-    if (rows && x.type === y.type) push({ code: 'CPY', dst: y, src: [x], params: [COPY.rows, rowSize(x.type, x.ne[0])], how: 'rows as they are' });
+    if (y.type.id >= TYPE_ACT) push({ code: 'QUANTIZE', dst: y, src: [rowsOf(x, TYPE.f32)], params: [] });
+    else if (rows && x.type === y.type) push({ code: 'CPY', dst: y, src: [x], params: [COPY.rows, rowSize(x.type, x.ne[0])], how: 'rows as they are' });
     else if (x.type === y.type && x.type.blckSize === 1) push({ code: 'CPY', dst: y, src: [x], params: [COPY.elements, x.type.typeSize], how: 'element by element' });
     else if (x.type === y.type) copy(asBytes(x), asBytes(y));
     else if (rows && x.type === TYPE.f32) push({ code: 'QUANTIZE', dst: y, src: [x], params: [] });
@@ -51,8 +57,8 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
   const converting = (x: Tensor, type: TypeTraits): Tensor => {
     const known = converted.get(x)?.find((t) => t.type === type);
     if (known) return known;
-    const t = temporary(`${x.name || x.op} as ${type.name}`, type, x), made = records.findLastIndex((r) => baseOf(r.dst) === baseOf(x));
-    if (made >= 0 && writesBoth(records[made], x)) records[made] = { ...records[made], also: t };
+    const t = temporary(`${x.name || x.op} as ${type.name}`, type, x, type.id >= TYPE_ACT ? inFours(x.ne) : x.ne, x.batch), made = records.findLastIndex((r) => baseOf(r.dst) === baseOf(x));
+    if (made >= 0 && writesMore(records[made], x)) records[made] = { ...records[made], also: [...(records[made].also ?? []), t] };
     else copy(x, t);
     converted.set(x, [...(converted.get(x) ?? []), t]);
     return t;
@@ -164,12 +170,18 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
   return records;
 }
 
-/** Kernels that can write their output a second time in another type while it is in the cache. */
-const WRITES_BOTH: ReadonlySet<OpCode> = new Set(['RMS_NORM', 'NORM', 'GLU', 'UNARY', 'ATTENTION_MERGE']);
+/** Elements of an f32 scale of activations, and of a scale for super-blocks (assembly/act.ts act_block). */
+const ACT_BLOCK = 32, ACT_K_BLOCK = 256;
 
-/** Whether the record's output is x, all of it and nothing else, and it can write that in a second type. */
-function writesBoth({ code, dst, also }: Record, x: Tensor): boolean {
-  return WRITES_BOTH.has(code) && !also && sameShape(dst, x) && isContiguous(dst) && isContiguous(x) && dst.type === TYPE.f32 && x.type === TYPE.f32 && nbytes(baseOf(dst)) === nbytes(dst);
+/** Room for activations: from four columns on they lie in fours (assembly/act.ts in_fours). */
+const inFours = ([ne0, ne1, ne2, ne3]: Ne): Ne => [ne0, ne1 < 4 ? ne1 : alignUp(ne1, 4), ne2, ne3];
+
+/** Kernels that can write their output in further types while it is in the cache. */
+const WRITES_MORE: ReadonlySet<OpCode> = new Set(['RMS_NORM', 'NORM', 'GLU', 'UNARY', 'ATTENTION_MERGE']);
+
+/** Whether the record's output is x, all of it and nothing else, and it can write that in further types. */
+function writesMore({ code, dst }: Record, x: Tensor): boolean {
+  return WRITES_MORE.has(code) && sameShape(dst, x) && isContiguous(dst) && isContiguous(x) && dst.type === TYPE.f32 && x.type === TYPE.f32 && nbytes(baseOf(dst)) === nbytes(dst);
 }
 
 /** Whether `t` is a sum of equal shapes that the norm next to it can make on its way. */

@@ -37,7 +37,7 @@ export interface Plan {
 }
 
 const base = (t: Tensor): Tensor => t.viewOf ?? t;
-const written = (r: Record): Tensor[] => [r.dst, ...(r.also ? [r.also] : []), ...(r.alsoWrites ?? [])];
+const written = (r: Record): Tensor[] => [r.dst, ...(r.also ?? []), ...(r.alsoWrites ?? [])];
 const read = (r: Record): Tensor[] => r.src.filter((t): t is Tensor => t !== undefined);
 const up = (n: number): number => alignUp(n, ALIGN);
 
@@ -152,7 +152,8 @@ export function encodePlan(plan: Plan, at: number, scratchAt: number): Uint8Arra
     u32[w + OP.flags] = meet[i] ? OP_BARRIER : 0;
     u32[w + OP.dst] = address.get(r.dst)!;
     r.src.forEach((t, k) => t && (u32[w + OP.src + k] = address.get(t)!));
-    if (r.also) u32[w + OP.also] = address.get(r.also)!;
+    // A list: each form names the next.
+    r.also?.forEach((t, k) => (u32[k === 0 ? w + OP.also : (address.get(r.also![k - 1])! - at) / 4 + TENSOR.next] = address.get(t)!));
     u32[w + OP.cursor] = at + cursorsAt + i * 4;
     r.params.forEach((p, k) => (typeof p === 'number' ? (u32[w + OP.params + k] = p) : (f32[w + OP.params + k] = p.f)));
   }

@@ -10,8 +10,8 @@ export interface Record {
   readonly src: readonly (Tensor | undefined)[];
   /** Words p0, p1 ...; `f` marks f32 bits. */
   readonly params: readonly (number | { f: number })[];
-  /** dst once more in another type, written with it (assembly/ops/also.ts). */
-  readonly also?: Tensor;
+  /** dst once more in other types, written with it (assembly/ops/also.ts). */
+  readonly also?: readonly Tensor[];
   /** Sources that the kernel writes too. */
   readonly alsoWrites?: readonly Tensor[];
   /** Scratch bytes a thread needs. */
@@ -23,5 +23,5 @@ export interface Record {
 /** Sizes that the kernels know. */
 export type KernelFacts = Pick<Kernels, 'act_row_size' | 'attention_scratch' | 'mul_mat_packed_scratch' | 'packed_act_type'>;
 
-/** A node the lowering adds: contiguous, by default of its model's shape. */
-export const temporary = (name: string, type: TypeTraits, like: Tensor, ne: Ne = like.ne): Tensor => ({ ...leaf(name, type, ne, ne === like.ne ? like.batch : undefined), op: 'view', nb: contiguousNb(type, ne) });
+/** A node the lowering adds: contiguous, by default of its model's shape, which follows the batch where the model does. */
+export const temporary = (name: string, type: TypeTraits, like: Tensor, ne: Ne = like.ne, batch = ne === like.ne ? like.batch : undefined): Tensor => ({ ...leaf(name, type, ne, batch), op: 'view', nb: contiguousNb(type, ne) });

@@ -3,8 +3,8 @@ export interface Kernels {
   heap_base(): number;
   /** Scratch bytes a thread needs for attention with these padded head_dims of K and V. */
   attention_scratch(hdK: number, hdV: number): number;
-  /** Bytes of a row of activations for the packed kernels. */
-  act_row_size(ne00: number): number;
+  /** Bytes of a column of activations for the packed kernels, of a type of theirs. */
+  act_row_size(type: number, ne00: number): number;
   /** Whether weights of this type can be packed, the rows of a group, and what multiplying by them needs of each thread's scratch. */
   is_packable(type: number): number;
   /** What they take activations as when they are packed: f32, or a type of the kernels' own (src/graph/layout.ts). */

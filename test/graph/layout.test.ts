@@ -25,7 +25,7 @@ describe('assembly/tensor.ts', () => {
   const at = (className: string, names: Record<string, string>): Record<string, number> =>
     Object.fromEntries(Object.entries(names).map(([ours, theirs]) => [ours, fields(className).indexOf(theirs)]));
   it('Tensor', () => {
-    expect(at('Tensor', { type: 'type', layout: 'layout', ne: 'ne0', nb: 'nb0', data: 'data' })).toEqual(TENSOR);
+    expect(at('Tensor', { type: 'type', layout: 'layout', ne: 'ne0', nb: 'nb0', data: 'data', next: 'next' })).toEqual(TENSOR);
     expect(fields('Tensor').length * 4).toBe(TENSOR_SIZE);
   });
   it('Op', () => {

@@ -18,13 +18,13 @@ import { TYPE, type TypeTraits } from '../../src/type-traits.ts';
 import { randomIds } from '../support.ts';
 
 /** Sizes that the kernels know; any numbers do here. */
-const FACTS: KernelFacts = { act_row_size: (n) => (n / 32) * 40, attention_scratch: (headDim) => 16 * headDim, mul_mat_packed_scratch: () => 640, packed_act_type: () => TYPE_ACT };
+const FACTS: KernelFacts = { act_row_size: (_type, n) => (n / 32) * 40, attention_scratch: (headDim) => 16 * headDim, mul_mat_packed_scratch: () => 640, packed_act_type: () => TYPE_ACT };
 const COMPUTE_AT = 1 << 20;
 /** llama's graph reads no metadata beyond its hparams. */
 const EMPTY: GGUF = { version: 3, metadata: new Map(), metadataTypes: new Map(), metadataRanges: new Map(), tensors: new Map(), alignment: 32, dataOffset: 0, byteLength: 0 };
 
 const base = (t: Tensor): Tensor => t.viewOf ?? t;
-const written = (r: PlanRecord): Tensor[] => [r.dst, ...(r.also ? [r.also] : []), ...(r.alsoWrites ?? [])];
+const written = (r: PlanRecord): Tensor[] => [r.dst, ...(r.also ?? []), ...(r.alsoWrites ?? [])];
 const read = (r: PlanRecord): Tensor[] => r.src.filter((t): t is Tensor => t !== undefined);
 const overlap = (a: Tensor, b: Tensor): boolean => a.data < b.data + nbytes(b) && b.data < a.data + nbytes(a);
 const describeRecord = (r: PlanRecord, i: number): string => `${i} ${r.code} ${r.dst.name}`;
@@ -169,7 +169,7 @@ describe('llama', () => {
 
   it('activations are quantised once for products that share them, by the kernels that make them', () => {
     const { records } = build(TYPE.q8_0).plan;
-    expect(records.filter((r) => r.also?.type === TYPE.q8_0), 'h, attention, f, swiglu of each layer; the last norm').toHaveLength(3 * 4 + 1);
+    expect(records.filter((r) => r.also?.some((t) => t.type === TYPE.q8_0)), 'h, attention, f, swiglu of each layer; the last norm').toHaveLength(3 * 4 + 1);
     expect(records.filter((r) => r.code === 'QUANTIZE'), 'their kernels write them on the way').toHaveLength(0);
     expect(build(TYPE.f32).plan.records.filter((r) => r.also || r.code === 'QUANTIZE')).toHaveLength(0);
   });

@@ -6,7 +6,7 @@ import type { TypeName } from '../../src/type-traits.ts';
 import { HOSTILE, N, ROWS, SCALES_F16, scaledBlocks } from '../golden/formats-rows.mjs';
 import { dequantizeRows, dotPacked, quantizeAct } from '../reference/packed.ts';
 import { PACKED_BUILDS, instantiate, type Kernels } from './harness.ts';
-import { pack, product, quantize, type Packed } from './packed-ways.ts';
+import { pack, product, type Packed } from './packed-ways.ts';
 
 const TYPES: readonly TypeName[] = ['q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'q2_K', 'q3_K', 'q4_K', 'q5_K', 'q6_K', 'iq4_nl', 'iq4_xs', 'mxfp4'];
 /** Of the sum of magnitudes, a block: product of scales, sum. Below the normal numbers a rounding is a step of 2^-149. */
@@ -32,9 +32,9 @@ describe.each(PACKED_BUILDS)('%s', (build) => {
   const expectProducts = (type: TypeName, plain: Uint8Array, ne00: number, names: readonly string[]): void => {
     k.arena.reset();
     const packed: Packed = pack(k, type, plain, ne00, names.length), x = ACTIVATIONS.map((name) => ROWS[name].slice(0, ne00));
-    const { act, stride } = quantize(k, type, x), together = product(k, packed, act, stride, x.length), rows = dequantizeRows(type, plain, ne00, names.length);
+    const together = product(k, packed, x), rows = dequantizeRows(type, plain, ne00, names.length);
     for (const [i, row] of x.entries()) {
-      const alone = product(k, packed, act + i * stride, stride, 1), q = quantizeAct(row, type);
+      const alone = product(k, packed, [row]), q = quantizeAct(row, type);
       names.forEach((name, r) => {
         const want = dotPacked(rows[r], q), where = `${name} by ${ACTIVATIONS[i]}: got ${alone[r]}, want ${want.dot}`;
         expect(together[i * names.length + r], where).toBe(alone[r]);

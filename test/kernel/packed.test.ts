@@ -5,7 +5,7 @@ import type { TypeName } from '../../src/type-traits.ts';
 import { numberToF16 } from '../reference/f16.ts';
 import { dequantizeRows, dotPacked, quantizeAct } from '../reference/packed.ts';
 import { PACKED_BUILDS, gaussian, instantiate, random } from './harness.ts';
-import { oneColumn, pack, product, quantize } from './packed-ways.ts';
+import { pack, product, quantize } from './packed-ways.ts';
 
 interface Case {
   readonly type: TypeName;
@@ -91,8 +91,7 @@ describe.each(PACKED_BUILDS)('packed products on %s', (build) => {
         const plain = weights(c, ne00, nrows, seeds.weights);
         const p = pack(k, c.type, plain, ne00, nrows);
         const x = Array.from({ length: 17 }, (_, i) => gaussian(ne00, seeds.act + i));
-        const { act, stride } = quantize(k, c.type, x);
-        const single = x.map((_, i) => product(k, p, act + i * stride, stride, 1));
+        const single = x.map((row) => product(k, p, [row]));
         const rows = dequantizeRows(c.type, plain, ne00, nrows);
         for (const [i, row] of x.entries()) {
           const q = quantizeAct(row, c.type);
@@ -104,7 +103,7 @@ describe.each(PACKED_BUILDS)('packed products on %s', (build) => {
           }
         }
         for (const ncols of [2, 3, 4, 5, 6, 7, 8, 9, 16, 17]) {
-          const got = product(k, p, act, stride, ncols);
+          const got = product(k, p, x.slice(0, ncols));
           const bits = new Uint32Array(got.buffer);
           for (let i = 0; i < ncols; i++) {
             const want = new Uint32Array(single[i].buffer);
@@ -121,10 +120,9 @@ describe.each(PACKED_BUILDS)('packed products on %s', (build) => {
     const ne00 = lengths(c.type)[1];
     const p = pack(k, c.type, weights(c, ne00, 53, 21), ne00, 53);
     const x = Array.from({ length: 70 }, (_, i) => gaussian(ne00, 100 + i));
-    const { act, stride } = quantize(k, c.type, x);
-    const all = product(k, p, act, stride, 70);
+    const all = product(k, p, x);
     for (const [row0, row1] of [[0, 16], [16, 48], [32, 53], [48, 53]]) {
-      const part = product(k, p, act, stride, 70, row0, row1);
+      const part = product(k, p, x, row0, row1);
       for (let i = 0; i < 70; i++) {
         expect(part.subarray(i * (row1 - row0), (i + 1) * (row1 - row0)), `rows ${row0}..${row1}, column ${i}`).toEqual(all.subarray(i * 53 + row0, i * 53 + row1));
       }
@@ -135,9 +133,8 @@ describe.each(PACKED_BUILDS)('packed products on %s', (build) => {
     for (const ne00 of [lengths(c.type)[1], 131 * 256]) {
       k.arena.reset();
       const p = pack(k, c.type, weights(c, ne00, 37, 51), ne00, 37);
-      const { act, stride } = quantize(k, c.type, Array.from({ length: 4 }, (_, i) => gaussian(ne00, 400 + i)));
-      const all = product(k, p, act, stride, 4);
-      for (let i = 0; i < 4; i++) expect(oneColumn(k, p, act + i * stride), `ne00 ${ne00}, column ${i}`).toEqual(all.subarray(i * 37, (i + 1) * 37));
+      const x = Array.from({ length: 4 }, (_, i) => gaussian(ne00, 400 + i)), all = product(k, p, x);
+      for (let i = 0; i < 4; i++) expect(product(k, p, [x[i]], 0, 37, k.call('packed_rows')), `ne00 ${ne00}, column ${i}`).toEqual(all.subarray(i * 37, (i + 1) * 37));
     }
   });
 
@@ -150,11 +147,10 @@ describe.each(PACKED_BUILDS)('packed products on %s', (build) => {
       const plain = weights(c, ne00, 5, 3, 1).map((b, i) => (isScale(i % TYPE[c.type].typeSize) ? b : fill));
       const p = pack(k, c.type, plain, ne00, 5);
       const x = acts.map((f) => Float32Array.from({ length: ne00 }, (_, i) => f(i)));
-      const { act, stride } = quantize(k, c.type, x);
-      const got = product(k, p, act, stride, x.length);
+      const got = product(k, p, x);
       const rows = dequantizeRows(c.type, plain, ne00, 5);
       for (const [i, row] of x.entries()) {
-        const want = dotPacked(rows[0], quantizeAct(row, c.type)).dot, alone = oneColumn(k, p, act + i * stride);
+        const want = dotPacked(rows[0], quantizeAct(row, c.type)).dot, alone = product(k, p, [row]);
         for (let r = 0; r < 5; r++) {
           expect(got[i * 5 + r], `codes ${fill.toString(16)}, activations ${i}, row ${r}`).toBe(want + 0);
           expect(alone[r], `codes ${fill.toString(16)}, activations ${i} alone, row ${r}`).toBe(want + 0);
@@ -171,8 +167,7 @@ describe.each(PACKED_BUILDS)('packed products on %s', (build) => {
     x[1][ne00 - 1] = NaN;
     x[2][0] = Infinity;
     x[4][40] = -Infinity;
-    const { act, stride } = quantize(k, c.type, x);
-    const got = product(k, p, act, stride, 6);
+    const got = product(k, p, x);
     for (let i = 0; i < 6; i++) {
       const bad = i === 1 || i === 2 || i === 4;
       for (let r = 0; r < 16; r++) expect(Number.isFinite(got[i * 16 + r]), `column ${i}, row ${r}: ${got[i * 16 + r]}`).toBe(!bad);
