@@ -14,7 +14,7 @@ const LAYERS = 16, HEADS = 16, KV_HEADS = 8, HEAD = 64, DEPTH = 2048, PROMPT = 1
 
 let state = 1;
 const random = (n: number): Float32Array => Float32Array.from({ length: n }, () => ((state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 31 - 1) * 1.7);
-const ints = (n: number, f: (i: number) => number): Tensor => constant('', TYPE.i32, [n, 1, 1, 1], new Uint8Array(Int32Array.from({ length: n }, (_, i) => f(i)).buffer));
+const ints = (n: number, f: (i: number) => number): Tensor => constant('', TYPE.i32, [n, 1, 1, 1], () => new Uint8Array(Int32Array.from({ length: n }, (_, i) => f(i)).buffer));
 
 /**
  * Milliseconds of these results: each is timed by itself, round after round, and the quickest time of each is summed. Other work on

@@ -110,7 +110,7 @@ export async function createEngine(platform: Platform, { gguf, parts }: OpenedGG
   try {
     await executor.write(model.planAt, encodePlan(model.plan, model.planAt, model.scratchAt));
     await executor.write(model.packingAt, encodePlan(model.packing, model.packingAt, model.scratchAt));
-    for (const { data, values } of model.plan.constants) await executor.write(data, values!);
+    for (const { data, values } of model.plan.constants) await executor.write(data, values!());
     for (const table of model.tables) await executor.write(table.tensor.data, new Uint8Array((await angles(table, parts)).buffer));
     fingerprint = await readWeights(executor, parts, model, options);
   } catch (error) {

@@ -24,6 +24,8 @@ export const KIND = {
   size: numbers('a whole number of at least 1', (n) => Number.isSafeInteger(n) && n >= 1),
   boolean: { is: (v) => typeof v === 'boolean', expected: 'true or false' },
   string: { is: (v) => typeof v === 'string', expected: 'a string' },
+  /** Checked where it is used. */
+  any: { is: () => true, expected: 'anything' },
   /** Told by what it does: signals of other realms stop things too. */
   signal: { is: (v) => typeof v === 'object' && v !== null && 'aborted' in v && 'addEventListener' in v, expected: 'an AbortSignal' },
 } satisfies { [name: string]: Kind };
@@ -31,8 +33,8 @@ export const KIND = {
 export const oneOf = (...values: readonly string[]): Kind => ({ is: (v) => values.includes(v as string), expected: values.map((v) => JSON.stringify(v)).join(' or ') });
 export const required = (kind: Kind): Kind => ({ ...kind, required: true });
 
-/** The object's own: tensors, lists, signals and arrays of numbers are objects too, and none is a set of options. */
-const isPlain = (value: unknown): value is object => Object.prototype.toString.call(value) === '[object Object]' && !('ne' in (value as object));
+/** Whether it can be a set of options: tensors, lists, signals and arrays of numbers are objects too. */
+export const isPlain = (value: unknown): value is object => Object.prototype.toString.call(value) === '[object Object]' && !('ne' in (value as object));
 
 /** @throws ERR_INVALID_ARGUMENT naming the argument, what it was and what it should be */
 export function checkValue(where: string, name: string, value: unknown, kind: Kind): void {

@@ -1,8 +1,9 @@
 /** What quantlet/core exports on every platform, besides createEngine and loadModel. */
+import { QuantletError, tell } from '../errors.ts';
 import type { Plan } from './engine.ts';
 
-export type { ComputeOptions, Engine, EngineOptions, Plan } from './engine.ts';
-export type { TensorData } from './data.ts';
+export type { ComputeOptions, Engine, EngineOptions, LoadTensorOptions, Plan, TensorOptions } from './engine.ts';
+export type { Data, DataByType, DataOf, Halves, ReadAs, TensorData } from './data.ts';
 export { rope_ext, type RopeExtOptions } from './rope.ts';
 export type { Ne, Tensor } from '../graph/tensor.ts';
 export type { Numbers, Operand } from '../graph/operands.ts';
@@ -20,4 +21,7 @@ export {
 } from '../graph/row-ops.ts';
 
 /** The kernels a plan takes, in words: one line a record. */
-export const explain = (plan: Plan): string => plan.explain();
+export function explain(plan: Plan): string {
+  if (typeof plan?.explain !== 'function') throw new QuantletError('ERR_INVALID_ARGUMENT', `explain: expected a plan, got ${tell(plan)}`);
+  return plan.explain();
+}

@@ -1,35 +1,106 @@
-/** A tensor's elements as typed arrays: which array a type takes, and how elements with strides become one. */
-import { QuantletError } from '../errors.ts';
-import { isContiguous, nbytes, nelements, refuse, shape, type Tensor } from '../graph/tensor.ts';
-import type { TypeName } from '../type-traits.ts';
+/** A tensor's elements as typed arrays: which array a type takes, what else is converted on the way in and out, and how elements with strides become one. */
+import { QuantletError, tell } from '../errors.ts';
+import { arrayName, flatten, type Numbers } from '../graph/operands.ts';
+import { contiguousNb, isContiguous, nbytes, nelements, refuse, shape, type Tensor } from '../graph/tensor.ts';
+import { brainBits, fromBrainBits, fromHalfBits, halfBits } from './halves.ts';
 
-/** f32: Float32Array, i32: Int32Array, i64: BigInt64Array; f16 and bf16: their bits as Uint16Array; quantised types: their blocks as Uint8Array. */
-export type TensorData = Float32Array | Int32Array | BigInt64Array | Uint16Array | Uint8Array;
+/** Float16Array where the runtime has one (Node 24, browsers of 2025; TypeScript knows it from lib esnext.float16), else the bits as Uint16Array. */
+export type Halves = (typeof globalThis extends { Float16Array: { prototype: infer A } } ? A : never) | Uint16Array;
 
-type ArrayType = Float32ArrayConstructor | Int32ArrayConstructor | BigInt64ArrayConstructor | Uint16ArrayConstructor | Uint8ArrayConstructor;
-const ARRAYS: Partial<Record<TypeName, ArrayType>> = { f32: Float32Array, i32: Int32Array, i64: BigInt64Array, f16: Uint16Array, bf16: Uint16Array };
+/** What each type is read as. bf16: the bits as Uint16Array; quantised types: their blocks as Uint8Array. */
+export interface DataByType {
+  f32: Float32Array;
+  f64: Float64Array;
+  f16: Halves;
+  bf16: Uint16Array;
+  i8: Int8Array;
+  i16: Int16Array;
+  i32: Int32Array;
+  i64: BigInt64Array;
+}
 
-const arrayOf = (t: Tensor): ArrayType => ARRAYS[t.type.name as TypeName] ?? Uint8Array;
+export type TensorData = DataByType[keyof DataByType] | Uint8Array;
 
-/** The bytes to write into t. @throws ERR_INVALID_ARGUMENT for another array or another length */
-export function bytesFor(t: Tensor, data: TensorData): Uint8Array {
-  const Wanted = arrayOf(t);
-  if (!(data instanceof Wanted) && !(data instanceof Uint8Array)) {
-    throw new QuantletError('ERR_INVALID_ARGUMENT', `write: ${shape(t)} takes ${Wanted.name} or its bytes as Uint8Array, got ${data.constructor.name}; cpy converts between types`);
+/** What a tensor of type T is read as, where TypeScript can tell the type. */
+export type DataOf<T extends string> = string extends T ? TensorData : T extends keyof DataByType ? DataByType[T] : Uint8Array;
+
+/**
+ * What tensors are filled with: the type's own array; its bytes as Uint8Array; numbers, in one list of all elements in ne order or in lists of
+ * lists (the innermost is dimension 0); one number for all elements. Float16Array, Float32Array and Float64Array are rounded to any float type.
+ */
+export type Data = Numbers | BigInt64Array | readonly bigint[];
+
+/** Numbers read as floats whatever the tensor's type is. */
+export type ReadAs = 'f32' | 'f64';
+
+interface ArrayType {
+  new (buffer: ArrayBufferLike, byteOffset: number, length: number): TensorData;
+  readonly name: string;
+  readonly BYTES_PER_ELEMENT: number;
+}
+
+const Float16 = (globalThis as { readonly Float16Array?: unknown }).Float16Array as ArrayType | undefined;
+const ARRAYS: { readonly [type: string]: ArrayType } = {
+  f32: Float32Array, f64: Float64Array, f16: Float16 ?? Uint16Array, bf16: Uint16Array, i8: Int8Array, i16: Int16Array, i32: Int32Array, i64: BigInt64Array,
+};
+const arrayOf = (t: Tensor): ArrayType => ARRAYS[t.type.name] ?? Uint8Array;
+
+const FLOAT_ARRAYS = ['Float16Array', 'Float32Array', 'Float64Array'];
+/** Arrays that hold a type's elements as they are, whatever this runtime reads it as. */
+const OWN: { readonly [type: string]: readonly string[] } = { f16: ['Float16Array', 'Uint16Array'] };
+
+const BITS: { readonly [type: string]: number } = { i8: 8, i16: 16, i32: 32, i64: 64 };
+const isFloatType = (type: string): boolean => type in ARRAYS && !(type in BITS);
+
+/** Numbers as elements of t. @throws ERR_INVALID_ARGUMENT for one that an integer type does not hold */
+function encode(t: Tensor, values: ArrayLike<number | bigint>): Uint8Array {
+  const type = t.type.name, n = values.length, bits = BITS[type];
+  if (bits) {
+    const low = -(2n ** BigInt(bits - 1)), high = -low - 1n;
+    const at = Array.prototype.findIndex.call(values, (v: number | bigint) => (typeof v === 'number' && !Number.isInteger(v)) || v < low || v > high);
+    if (at >= 0) throw new QuantletError('ERR_INVALID_ARGUMENT', `write: element ${at} is ${tell(values[at])}; ${shape(t)} takes whole numbers from ${low} to ${high}`);
   }
+  const bytes = new Uint8Array(n * t.type.typeSize), out = new (ARRAYS[type === 'f16' ? 'bf16' : type])(bytes.buffer, 0, n) as unknown as (number | bigint)[];
+  const as = type === 'i64' ? BigInt : type === 'f16' ? (v: number | bigint) => halfBits(Number(v)) : type === 'bf16' ? (v: number | bigint) => brainBits(Number(v)) : Number;
+  for (let i = 0; i < n; i++) out[i] = as(values[i]);
+  return bytes;
+}
+
+const sameBytes = (data: ArrayBufferView): Uint8Array => new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+
+/** The bytes to write into t. @throws ERR_INVALID_ARGUMENT for data of another kind, shape or length, ERR_TENSOR_SHAPE for a view with gaps */
+export function bytesFor(t: Tensor, data: unknown): Uint8Array {
   if (!isContiguous(t)) refuse('write', 'is not contiguous; write the tensor it is a view of', t);
-  if (data.byteLength !== nbytes(t)) throw new QuantletError('ERR_INVALID_ARGUMENT', `write: ${shape(t)} takes ${nbytes(t)} bytes, got ${data.byteLength}`);
-  return new Uint8Array(data.buffer, data.byteOffset, data.byteLength);
+  const type = t.type.name, name = arrayName(data), want = nbytes(t);
+  if (name === 'Uint8Array' || (name !== undefined && (OWN[type] ?? [arrayOf(t).name]).includes(name))) {
+    const bytes = sameBytes(data as ArrayBufferView);
+    if (bytes.length !== want) throw new QuantletError('ERR_INVALID_ARGUMENT', `write: ${shape(t)} takes ${want} bytes, got ${bytes.length}`);
+    return bytes;
+  }
+  const numbers = type in ARRAYS && (typeof data === 'number' || typeof data === 'bigint' || Array.isArray(data));
+  if (!numbers && !(isFloatType(type) && FLOAT_ARRAYS.includes(name!))) {
+    const more = type in ARRAYS ? `${isFloatType(type) ? ', another array of floats' : ''}, a list of numbers` : '';
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `write: ${shape(t)} takes ${arrayOf(t).name}${more} or its bytes as Uint8Array, got ${name ?? tell(data)}; cpy converts between types`);
+  }
+  const { ne, values } = flatten('write', data);
+  if (!Array.isArray(data) && name === undefined) {
+    const one = encode(t, values), all = new Uint8Array(want);
+    for (let at = 0; at < want; at += one.length) all.set(one, at);
+    return all;
+  }
+  if (ne.some((n, i) => i > 0 && n !== 1) && ne.some((n, i) => n !== t.ne[i])) throw new QuantletError('ERR_INVALID_ARGUMENT', `write: ${shape(t)}, got lists of ne [${ne.join(', ')}]; the innermost list is dimension 0`);
+  if (values.length !== nelements(t)) throw new QuantletError('ERR_INVALID_ARGUMENT', `write: ${shape(t)} takes ${nelements(t)} numbers, got ${values.length}`);
+  return encode(t, values);
 }
 
 /** A typed array over contiguous bytes. */
 export function arrayOver(t: Tensor, bytes: Uint8Array): TensorData {
   const Wanted = arrayOf(t);
-  return new Wanted(bytes.buffer as ArrayBuffer, bytes.byteOffset, bytes.byteLength / Wanted.BYTES_PER_ELEMENT);
+  return new Wanted(bytes.buffer, bytes.byteOffset, bytes.byteLength / Wanted.BYTES_PER_ELEMENT);
 }
 
-/** The elements of t in ne order, gaps and permutations resolved, from the nbytes(t) bytes it spans. */
-export function gather(t: Tensor, bytes: Uint8Array): TensorData {
+/** The bytes of t's elements in ne order, gaps and permutations resolved, from the nbytes(t) bytes it spans. */
+export function gather(t: Tensor, bytes: Uint8Array): Uint8Array {
   const size = t.type.typeSize, perRow = t.ne[0] / t.type.blckSize, out = new Uint8Array((nelements(t) / t.type.blckSize) * size);
   if (isContiguous(t)) out.set(bytes);
   else {
@@ -40,5 +111,20 @@ export function gather(t: Tensor, bytes: Uint8Array): TensorData {
       at += size;
     }
   }
-  return arrayOver(t, out);
+  return out;
 }
+
+/** Gathered elements of a type without blocks as floats. */
+export function floats(t: Tensor, bytes: Uint8Array, as: ReadAs): Float32Array | Float64Array {
+  const type = t.type.name, out = as === 'f32' ? new Float32Array(nelements(t)) : new Float64Array(nelements(t));
+  const halves = type === 'f16' ? fromHalfBits : type === 'bf16' ? fromBrainBits : undefined;
+  const values = halves ? new Uint16Array(bytes.buffer, bytes.byteOffset, out.length) : (arrayOver(t, bytes) as ArrayLike<number | bigint>);
+  for (let i = 0; i < out.length; i++) out[i] = halves ? halves(values[i] as number) : Number(values[i]);
+  return out;
+}
+
+/** Whether a type's elements are numbers of their own, not blocks. */
+export const isPlainType = (t: Tensor): boolean => t.type.name in ARRAYS;
+
+/** Bytes of a row of t where rows lie side by side. */
+export const rowBytes = (t: Tensor): number => contiguousNb(t.type, t.ne)[1];

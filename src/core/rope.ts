@@ -1,5 +1,5 @@
 /** ggml_rope_ext over ordinary tensors: angles are computed here, in f64, into a table that the graph brings along. */
-import { ropeTable, ROPE_DEFAULTS } from '../arch/rope-table.ts';
+import { ropeTable, ROPE_DEFAULTS, type RopeParams } from '../arch/rope-table.ts';
 import { ints, isTensor, mustBeTensor, ROW, type Operand } from '../graph/operands.ts';
 import { rope, ROPE_MODE, type RopeMode } from '../graph/row-ops.ts';
 import { constant, must, type Tensor } from '../graph/tensor.ts';
@@ -50,8 +50,18 @@ export function rope_ext<T extends string>(a: Tensor<T>, positions: Operand, opt
   must(nDims % 2 === 0 && nDims <= a.ne[0], 'rope_ext', `nDims is ${nDims}; expected an even number of at most ne0`, a, pos);
   must(nCtx * nDims < MAX_ANGLES, 'rope_ext', `nCtx is ${nCtx}; expected a table of angles of less than 1 GiB`, a, pos);
   must(!factors || factors.length === nDims / 2, 'rope_ext', `${factors?.length} factors for ${nDims / 2} pairs`, a, pos);
-  const table = ropeTable({ nDims, freqBase, ...ROPE_DEFAULTS, ...given(scaling), factors }, nCtx);
-  return rope(a, pos, constant('rope angles', TYPE.f32, [nDims, nCtx, 1, 1], new Uint8Array(table.buffer)), { mode });
+  const table = tableOf(a.owner, { nDims, freqBase, ...ROPE_DEFAULTS, ...given(scaling), factors: factors && Array.from(factors) }, nCtx);
+  return rope(a, pos, table, { mode });
+}
+
+/** Tables by engine and parameters: calls that agree share one, which an engine keeps in memory once. They hold no angles before a plan wants them. */
+const tables = new WeakMap<object, Map<string, Tensor>>(), NO_ENGINE = {};
+
+function tableOf(engine: object = NO_ENGINE, params: RopeParams, nCtx: number): Tensor {
+  const known = tables.get(engine) ?? new Map<string, Tensor>(), key = JSON.stringify([nCtx, params]);
+  const table = known.get(key) ?? constant('rope angles', TYPE.f32, [params.nDims, nCtx, 1, 1], () => new Uint8Array(ropeTable(params, nCtx).buffer));
+  tables.set(engine, known.set(key, table));
+  return table;
 }
 
 /** Without the options that are undefined. */

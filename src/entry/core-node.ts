@@ -1,6 +1,7 @@
 /// <reference lib="esnext.disposable" />
 /** quantlet/core on Node, Deno and Bun: createEngine brings its own kernels and threads; the rest is as in core.ts. */
-import { createEngineOn, type Engine } from '../core/engine.ts';
+import { createEngineOn } from '../core/create.ts';
+import type { Engine } from '../core/engine.ts';
 import { createEngine as createEdgeEngine, type CreateEngineOptions } from './core.ts';
 import { enableFor, platform } from './node-platform.ts';
 
@@ -10,7 +11,7 @@ export { loadModel, type CreateEngineOptions } from './core.ts';
 
 /** @see createEngine of core.ts; here `wasm` may be left out, and threads are workers. */
 export async function createEngine(options: CreateEngineOptions = {}): Promise<Engine> {
-  if (options.wasm !== undefined) return createEdgeEngine(options);
-  enableFor(options.build);
+  if (options?.wasm !== undefined) return createEdgeEngine(options);
+  enableFor(options?.build);
   return createEngineOn(platform, options);
 }

@@ -11,7 +11,8 @@
  * On Node, Deno and Bun createEngine finds its kernels and threads (core-node.ts). Elsewhere there is one thread, and nothing is loaded
  * but what the caller brings: { wasm }.
  */
-import { createEngineOn, type Engine, type EngineOptions } from '../core/engine.ts';
+import { createEngineOn } from '../core/create.ts';
+import type { Engine, EngineOptions } from '../core/engine.ts';
 import type { ModelSource } from '../model-files.ts';
 import type { LoadOptions, Model } from '../model.ts';
 import { createEdgePlatform, loadModelOnEdge } from '../web/edge.ts';
@@ -29,7 +30,7 @@ export interface CreateEngineOptions extends EngineOptions {
  * @throws ERR_NO_SIMD, ERR_BUILD_UNAVAILABLE, ERR_INVALID_ARGUMENT, ERR_OUT_OF_MEMORY
  */
 export async function createEngine(options: CreateEngineOptions = {}): Promise<Engine> {
-  return createEngineOn(await createEdgePlatform(undefined, options), options);
+  return createEngineOn(await createEdgePlatform(undefined, options ?? {}), options);
 }
 
 /**

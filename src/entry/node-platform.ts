@@ -8,6 +8,7 @@ import type { OpenedFile, Platform } from '../platform.ts';
 import { checkedBytes, toBytes } from '../source.ts';
 import { bundledError, createCrew, defaultThreads } from '../threads/node.ts';
 import { BUILDS, detectFeatures, isRelaxed, type Build } from '../wasm/load.ts';
+import { outOfMemory } from '../wasm/memory.ts';
 
 // A literal URL for each: bundlers follow these, and lose computed ones.
 const WASM: { readonly [K in Build]: URL } = {
@@ -60,7 +61,9 @@ async function compile(build: Build): Promise<WebAssembly.Module> {
     throw bundledError(`${path} is missing`, cause);
   });
   compiled = true;
-  return WebAssembly.compile(bytes);
+  return WebAssembly.compile(bytes).catch((cause: unknown) => {
+    throw outOfMemory(`compiling the build ${build}`, cause);
+  });
 }
 
 /** Why a file cannot be read, in words. */

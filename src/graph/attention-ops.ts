@@ -71,7 +71,7 @@ export interface FlashAttnOptions {
 
 const FLASH_ATTN_OPTIONS: Kinds<FlashAttnOptions> = { mask: OPERAND, scale: KIND.number, maxBias: KIND.atLeast0, logitSoftcap: KIND.number, causal: KIND.boolean, window: KIND.count, unifiedMax: KIND.number };
 
-const cells = (name: string, values: Int32Array): Tensor => constant(name, TYPE.i32, [values.length, 1, 1, 1], new Uint8Array(values.buffer));
+const cells = (name: string, values: Int32Array): Tensor => constant(name, TYPE.i32, [values.length, 1, 1, 1], () => new Uint8Array(values.buffer));
 
 /**
  * ggml_flash_attn_ext: q [head_dim, n_tokens, n_head, ne3], k [head_dim, n_kv, n_head_kv, ne3], v [head_dim_v, n_kv, n_head_kv, ne3], any strides;

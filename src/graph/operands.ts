@@ -59,7 +59,8 @@ export function operand(op: string, name: string, value: unknown, type: TypeTrai
   const { ne, values } = flatten(`${op}: ${name}`, value), list = Array.from(values, Number);
   const far = type === TYPE.i32 ? list.findIndex((v) => (v | 0) !== v) : -1;
   if (far >= 0) throw new QuantletError('ERR_INVALID_ARGUMENT', `${op}: ${name}: element ${far} is ${list[far]}; expected whole numbers of 32 bits`);
-  return constant(name, type, ne, new Uint8Array((type === TYPE.i32 ? Int32Array.from(list) : Float32Array.from(list)).buffer));
+  const bytes = new Uint8Array((type === TYPE.i32 ? Int32Array.from(list) : Float32Array.from(list)).buffer);
+  return constant(name, type, ne, () => bytes);
 }
 
 /** The same for an option, which may be left out. */

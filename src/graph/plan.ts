@@ -13,13 +13,20 @@ export const ALIGN = 64;
 /** Everything the roots need, each node once, sources first, in the order of the roots (ggml_build_forward_expand). */
 export function expand(roots: readonly Tensor[]): Tensor[] {
   const seen = new Set<Tensor>(), order: Tensor[] = [];
-  const visit = (t: Tensor): void => {
-    if (seen.has(t)) return;
+  // A stack of its own: a chain of ops may be longer than JavaScript's is deep.
+  const stack: { readonly t: Tensor; next: number }[] = [];
+  const enter = (t: Tensor | undefined): void => {
+    if (!t || seen.has(t)) return;
     seen.add(t);
-    for (const s of t.src) if (s) visit(s);
-    order.push(t);
+    stack.push({ t, next: 0 });
   };
-  roots.forEach(visit);
+  for (const root of roots) {
+    enter(root);
+    for (let top = stack.at(-1); top; top = stack.at(-1)) {
+      if (top.next < top.t.src.length) enter(top.t.src[top.next++]);
+      else order.push(stack.pop()!.t);
+    }
+  }
   return order;
 }
 
@@ -46,7 +53,7 @@ export function createPlan(records: readonly Record[], keep: readonly Tensor[] =
   const tensors = [...new Set(records.flatMap((r) => [...written(r), ...read(r)]))];
   const computeBytes = allocate(records, new Set(keep.map(base)));
   const dims = tensors.filter((t) => t.batch).length;
-  const scratchSize = up(Math.max(0, ...records.map((r) => r.scratch ?? 0)));
+  const scratchSize = up(records.reduce((most, r) => Math.max(most, r.scratch ?? 0), 0));
   const constants = [...new Set(tensors.map(base))].filter((t) => t.values);
   return { records, tensors, computeBytes, scratchSize, constants, byteLength: up(PLAN_SIZE) + up(tensors.length * TENSOR_SIZE) + up(records.length * OP_SIZE) + up(records.length * 4) * RANGES + up(dims * 8) };
 }

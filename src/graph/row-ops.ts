@@ -59,7 +59,7 @@ export function alibiSlopes(n: number, maxBias: number): Float32Array {
   return Float32Array.from({ length: n }, (_, h) => (h < log2 ? 2 ** ((-maxBias / log2) * (h + 1)) : 2 ** ((-maxBias / 2 / log2) * (2 * (h - log2) + 1))));
 }
 
-export const slopesOf = (n: number, maxBias: number): Tensor => constant('ALiBi slopes', TYPE.f32, [n, 1, 1, 1], new Uint8Array(alibiSlopes(n, maxBias).buffer));
+export const slopesOf = (n: number, maxBias: number): Tensor => constant('ALiBi slopes', TYPE.f32, [n, 1, 1, 1], () => new Uint8Array(alibiSlopes(n, maxBias).buffer));
 
 export interface SoftMaxOptions {
   /** f32 or f16 [ne0, at least ne1, divides ne2, divides ne3], added to the scaled elements. */

@@ -58,8 +58,8 @@ export interface Tensor<T extends string = string> {
   /** The tensor whose memory a view looks into, and where. */
   readonly viewOf: Tensor | undefined;
   readonly viewOffset: number;
-  /** A constant leaf's bytes. */
-  readonly values: Uint8Array | undefined;
+  /** A constant leaf's bytes, made when they are wanted. */
+  readonly values: (() => Uint8Array) | undefined;
   /** Whose memory the leaves lie in; undefined where the graph's maker sees to that. */
   readonly owner: object | undefined;
   layout: Layout;
@@ -81,7 +81,7 @@ export interface NodeInit<T extends string> {
   batch?: BatchDim | undefined;
   viewOf?: Tensor;
   viewOffset?: number;
-  values?: Uint8Array;
+  values?: () => Uint8Array;
   owner?: object;
 }
 
@@ -146,5 +146,5 @@ export function fourDims(op: string, ne: readonly number[]): Ne {
 /** Memory that exists before the graph runs: weights, caches, inputs. */
 export const leaf = <T extends string>(name: string, type: TypeTraits<T>, ne: Ne, batch?: BatchDim, owner?: object): Tensor<T> => node('leaf', ne, { name, type, batch, owner });
 
-/** A leaf whose bytes are known when the graph is made. */
-export const constant = <T extends string>(name: string, type: TypeTraits<T>, ne: Ne, values: Uint8Array): Tensor<T> => node('leaf', ne, { name, type, values });
+/** A leaf whose bytes the graph brings along. */
+export const constant = <T extends string>(name: string, type: TypeTraits<T>, ne: Ne, values: () => Uint8Array): Tensor<T> => node('leaf', ne, { name, type, values });

@@ -1,5 +1,5 @@
 /** What runs steps: the arena and the threads over it. The rest of the host knows nothing else of threads and memories. */
-import { QuantletError } from '../errors.ts';
+import { QuantletError, tell } from '../errors.ts';
 
 export interface Range {
   readonly at: number;
@@ -45,7 +45,7 @@ export const MAX_THREADS = 512;
 /** The option `threads`; undefined where it was left out. @throws ERR_INVALID_ARGUMENT */
 export function checkThreads(threads: number | undefined): number | undefined {
   if (threads === undefined || (Number.isInteger(threads) && threads >= 1 && threads <= MAX_THREADS)) return threads;
-  throw new QuantletError('ERR_INVALID_ARGUMENT', `threads is ${threads}; expected a whole number from 1 to ${MAX_THREADS}`);
+  throw new QuantletError('ERR_INVALID_ARGUMENT', `threads is ${tell(threads)}; expected a whole number from 1 to ${MAX_THREADS}`);
 }
 
 /** What everything that was under way ends with, and all that comes after. */

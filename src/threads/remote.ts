@@ -41,7 +41,7 @@ export async function createRemote(channel: Channel, module: WebAssembly.Module,
       if (disposed) throw disposedError();
       signal?.throwIfAborted();
       if (error instanceof QuantletError) throw error;
-      throw new QuantletError('ERR_WORKER_LOST', `the worker failed in the middle of a step: ${error instanceof Error ? error.message : String(error)}; the model is usable again, the text so far is not continued`, { cause: error });
+      throw new QuantletError('ERR_WORKER_LOST', `the worker failed in the middle of a step: ${error instanceof Error ? error.message : String(error)}; the next step can run again, what this one computed is lost`, { cause: error });
     } finally {
       waiting--;
     }

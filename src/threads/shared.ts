@@ -111,7 +111,7 @@ export function createShared(module: WebAssembly.Module, memory: WebAssembly.Mem
         await shift;
         if (disposed) throw disposedError();
         if (lost instanceof QuantletError && lost.code === 'ERR_BUNDLED') throw lost;
-        throw new QuantletError('ERR_WORKER_LOST', `a worker thread ended in the middle of a step: ${lost instanceof Error ? lost.message : String(lost)}; the model is usable again, the text so far is not continued`, { cause: lost });
+        throw new QuantletError('ERR_WORKER_LOST', `a worker thread ended in the middle of a step: ${lost instanceof Error ? lost.message : String(lost)}; the next step can run again, what this one computed is lost`, { cause: lost });
       }
       if (done === posted) return;
       // Whoever watches may be lost in the middle of a step, which goes on all the same: then it is looked at again a little later.

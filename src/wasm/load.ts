@@ -2,7 +2,7 @@
 import { instantiateSync } from '@assemblyscript/loader';
 import { QuantletError } from '../errors.ts';
 import type { Kernels } from './abi.ts';
-import { ARENA_BASE } from './memory.ts';
+import { ARENA_BASE, createMemory, outOfMemory } from './memory.ts';
 
 export const BUILDS = ['simd', 'relaxed', 'dotadd', 'simd-threads', 'relaxed-threads', 'dotadd-threads'] as const;
 export type Build = (typeof BUILDS)[number];
@@ -88,17 +88,20 @@ export function pickBuild(features: Features, wanted: string | undefined): Build
 /** Also a module of another realm, as Next's edge sandbox hands out: instanceof and with it the loader do not know those. */
 export const isModule = (value: unknown): boolean => Object.prototype.toString.call(value) === '[object WebAssembly.Module]';
 
-/** An instance of the kernels over `memory`; every thread has its own. */
+/** An instance of the kernels over `memory`; every thread has its own. @throws ERR_OUT_OF_MEMORY */
 export function instantiate(module: WebAssembly.Module, memory: WebAssembly.Memory): Kernels {
   const imports = { env: { memory } };
-  const { exports } = module instanceof WebAssembly.Module ? instantiateSync(module, imports) : new WebAssembly.Instance(module, imports);
-  return exports as unknown as Kernels;
+  try {
+    const { exports } = module instanceof WebAssembly.Module ? instantiateSync(module, imports) : new WebAssembly.Instance(module, imports);
+    return exports as unknown as Kernels;
+  } catch (cause) {
+    throw outOfMemory('instantiating the kernels', cause);
+  }
 }
 
 /**
- * Kernels over a memory of their own, for asking about sizes before the real memory is made. Nothing may be computed with them.
+ * Kernels over a memory of their own, for asking about sizes before the real memory is made. Nothing may be computed with them. @throws ERR_OUT_OF_MEMORY
  */
 export function kernelFacts(module: WebAssembly.Module, shared: boolean): Kernels {
-  const pages = ARENA_BASE / 65536;
-  return instantiate(module, new WebAssembly.Memory({ initial: pages, maximum: pages, shared }));
+  return instantiate(module, createMemory(ARENA_BASE, shared, { what: 'asking the kernels for their sizes', remedy: 'end other programs' }));
 }

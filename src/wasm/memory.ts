@@ -30,15 +30,30 @@ export function createLayout(base = ARENA_BASE): Layout {
 
 export const mebibytes = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(bytes < 2 ** 24 ? 1 : 0)} MiB`;
 
+/** V8 reserves addresses around a memory, so that its loads need no checks: a limit on them is met long before memory is short. */
+const ADDRESS_SPACE = 'lift a limit on address space (ulimit -v): a WebAssembly memory reserves some 10 GB of addresses, unless Node runs with --disable-wasm-trap-handler';
+
+/** Compiling and instantiating fail like this where memory is short. @returns the error to throw instead */
+export const outOfMemory = (what: string, cause: unknown): unknown =>
+  cause instanceof RangeError || /out of memory/i.test(String(cause)) ? new QuantletError('ERR_OUT_OF_MEMORY', `${what} failed for want of memory; free some, or ${ADDRESS_SPACE}`, { cause }) : cause;
+
+/** Whose memory it is, and what its user can do where there is not enough. */
+export interface MemoryUse {
+  readonly what: string;
+  readonly remedy: string;
+}
+
+const MODEL: MemoryUse = { what: 'the model with its context', remedy: 'choose a smaller contextLength or a smaller quantisation' };
+
 /** @throws ERR_OUT_OF_MEMORY naming the size needed */
-export function createMemory(bytes: number, shared: boolean): WebAssembly.Memory {
+export function createMemory(bytes: number, shared: boolean, { what, remedy } = MODEL): WebAssembly.Memory {
   if (bytes > MEMORY_LIMIT - PAGE) {
-    throw new QuantletError('ERR_OUT_OF_MEMORY', `the model with its context needs ${mebibytes(bytes)}, one WebAssembly memory has 4096 MiB at most; choose a smaller contextLength or a smaller quantisation`);
+    throw new QuantletError('ERR_OUT_OF_MEMORY', `${what} needs ${mebibytes(bytes)}, one WebAssembly memory has 4096 MiB at most; ${remedy}`);
   }
   const pages = Math.ceil(bytes / PAGE);
   try {
     return new WebAssembly.Memory({ initial: pages, maximum: pages, shared });
   } catch (cause) {
-    throw new QuantletError('ERR_OUT_OF_MEMORY', `the model with its context needs ${mebibytes(bytes)}, which this machine does not give; free memory or choose a smaller contextLength or quantisation`, { cause });
+    throw new QuantletError('ERR_OUT_OF_MEMORY', `${what} needs ${mebibytes(bytes)}, which this machine does not give; free memory, ${remedy}, or ${ADDRESS_SPACE}`, { cause });
   }
 }

@@ -38,7 +38,7 @@ const OPS = {
 
 /** Three leaves, and what the steps make of them. */
 function graph(engine: Engine, steps: readonly Step[]): { leaves: Tensor[]; made: Tensor[] } {
-  const leaves = [1, 2, 3].map((seed) => engine.tensor('f32', NE, gaussian(NE[0] * NE[1] * NE[2], seed))), all = [...leaves];
+  const leaves = [1, 2, 3].map((seed) => engine.tensor('f32', NE, gaussian(NE[0] * NE[1] * NE[2], seed))), all: Tensor[] = [...leaves];
   for (const [op, a, b] of steps) all.push(OPS[op](all[a % all.length], all[b % all.length]));
   return { leaves, made: all.slice(3) };
 }

@@ -1,0 +1,159 @@
+/** The engine's memory: what packing changes and what it does not, which plan a result is read from, constants that plans share. */
+import { execFile } from 'node:child_process';
+import { fileURLToPath } from 'node:url';
+import { promisify } from 'node:util';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import * as core from 'quantlet/core';
+import { createEngine, type Engine, type Tensor } from 'quantlet/core';
+import { gaussian } from '../kernel/harness.ts';
+
+let engine: Engine;
+beforeAll(async () => void (engine = await createEngine({ threads: 2 })));
+afterAll(() => engine.dispose());
+
+const code = (work: () => unknown): Promise<string | undefined> => Promise.resolve().then(work).then(() => undefined, (e: { code?: string }) => e.code);
+
+describe('pack', () => {
+  const [k, n] = [64, 37], x = gaussian(k, 2);
+  /** Rows come in groups of 16, so this matrix grows from 37 to 48 and has to move. */
+  const grown = 48 * k * 4;
+
+  it.each([['neither room for the matrix', grown - 64], ['room for the matrix, none for the plan', grown]])('%s: nothing has changed', async (_, left) => {
+    await using small = await createEngine({ build: 'simd', memoryBytes: 1 << 20 });
+    const weights = gaussian(k * n, 1), w = small.tensor('f32', [k, n], weights), y = core.mul_mat(w, x), plan = small.plan(y);
+    await small.compute(plan);
+    const before = small.read(y);
+    const rest = small.tensor('i8', [small.freeBytes - left]), free = small.freeBytes;
+    expect(free).toBe(left);
+    expect(await code(() => small.pack(w))).toBe('ERR_OUT_OF_MEMORY');
+    expect(small.freeBytes).toBe(free);
+    // Whoever takes what is left now overwrites nothing that is in use.
+    const other = small.tensor('f32', [left / 4], 7);
+    await small.compute(plan);
+    expect(small.read(y)).toEqual(before);
+    expect(small.read(w)).toEqual(weights);
+    small.free(other);
+    small.free(rest);
+    expect(await small.pack(w)).toBe(true);
+    expect(await code(() => small.compute(plan)), 'it has moved').toBe('ERR_TENSOR_SHAPE');
+    await small.compute(small.plan(y));
+    small.read(y).forEach((v, i) => expect(v).toBeCloseTo(before[i], 4));
+  });
+});
+
+describe('results', () => {
+  it('are read from the newest living plan that has them', async () => {
+    const x = engine.tensor('f32', [2], [1, 2]), y = core.scale(x, 10), z = core.add(y, 1), first = engine.plan(y), second = engine.plan(y, z);
+    await engine.compute(first);
+    engine.write(x, [3, 4]);
+    await engine.compute(second);
+    expect(engine.read(y)).toEqual(Float32Array.of(30, 40));
+    second.dispose();
+    expect(engine.read(y), "the first plan's").toEqual(Float32Array.of(10, 20));
+    expect(await code(() => engine.read(z))).toBe('ERR_INVALID_ARGUMENT');
+    const third = engine.plan(y);
+    await engine.compute(third);
+    expect(engine.read(y)).toEqual(Float32Array.of(30, 40));
+    first.dispose();
+    expect(engine.read(y)).toEqual(Float32Array.of(30, 40));
+    third.dispose();
+    expect(await code(() => engine.read(y))).toBe('ERR_INVALID_ARGUMENT');
+  });
+
+  it('have views that can be read, made before the plan or after', async () => {
+    const x = engine.tensor('f32', [3, 2], [1, 2, 3, 4, 5, 6]), y = core.scale(x, 2), early = core.transpose(y), plan = engine.plan(y);
+    await engine.compute(plan);
+    expect([...engine.read(early)]).toEqual([2, 8, 4, 10, 6, 12]);
+    expect([...engine.read(core.reshape(y, [6]))]).toEqual([2, 4, 6, 8, 10, 12]);
+    expect([...engine.view(core.view(y, [2], { offset: 16 }))]).toEqual([10, 12]);
+    plan.dispose();
+    expect(await code(() => engine.read(early))).toBe('ERR_INVALID_ARGUMENT');
+  });
+
+  it('of views alone keep what the views look at', async () => {
+    const x = engine.tensor('f32', [3, 2], [1, 2, 3, 4, 5, 6]), turned = core.transpose(core.scale(x, 2)), plan = engine.plan(turned, core.silu(turned));
+    await engine.compute(plan);
+    expect([...engine.read(turned)]).toEqual([2, 8, 4, 10, 6, 12]);
+    plan.dispose();
+  });
+});
+
+describe('constants', () => {
+  it('a rope table lies in memory once for all calls with its parameters, and is given back with the last plan', async () => {
+    const x = engine.tensor('f32', [64, 2, 3], gaussian(384, 3)), table = 64 * 4096 * 4, free = engine.freeBytes;
+    const one = engine.plan(core.rope_ext(x, [0, 1, 2])), alone = free - engine.freeBytes;
+    expect(alone).toBeGreaterThan(table);
+    const many = engine.plan(core.rope_ext(x, [0, 1, 2]), core.rope_ext(x, [5, 6, 7], { freqBase: 10000, nCtx: 4096 }), core.rope_ext(core.silu(x), [1, 1, 1], { mode: 'neox', freqScale: undefined }));
+    expect(free - engine.freeBytes).toBeLessThan(alone + table / 2);
+    const other = engine.plan(core.rope_ext(x, [0, 1, 2], { freqBase: 500 }));
+    expect(free - engine.freeBytes, 'other angles').toBeGreaterThan(2 * table);
+    one.dispose();
+    other.dispose();
+    expect(free - engine.freeBytes).toBeGreaterThan(table);
+    await engine.compute(many);
+    many.dispose();
+    expect(engine.freeBytes).toBe(free);
+    engine.free(x);
+  });
+
+  it('the same angles whoever brought them', async () => {
+    await using other = await createEngine({ build: 'simd' });
+    const values = gaussian(24, 4), want: Float32Array[] = [];
+    for (const e of [engine, other, engine]) {
+      const x = e.tensor('f32', [8, 1, 3], values), y = core.rope_ext(x, [7, 8, 9], { factors: [1, 2, 3, 4], nCtx: 64 }), plan = e.plan(y);
+      await e.compute(plan);
+      want.push(e.read(y));
+      plan.dispose();
+      e.free(x);
+    }
+    expect(want[2]).toEqual(want[0]);
+    want[1].forEach((v, i) => expect(v).toBeCloseTo(want[0][i], 5));
+  });
+
+  it('views of numbers, and numbers in several plans', async () => {
+    const x = engine.tensor('f32', [2, 3], [1, 2, 3, 4, 5, 6]), free = engine.freeBytes, sum = core.add(x, [[1, 2], [3, 4], [5, 6]]), plans = [engine.plan(sum), engine.plan(core.silu(sum)), engine.plan(sum)];
+    for (const plan of plans) await engine.compute(plan);
+    expect([...engine.read(sum)]).toEqual([2, 4, 6, 8, 10, 12]);
+    plans[0].dispose();
+    await engine.compute(plans[2]);
+    expect([...engine.read(sum)]).toEqual([2, 4, 6, 8, 10, 12]);
+    for (const plan of plans) plan.dispose();
+    expect(engine.freeBytes).toBe(free);
+  });
+
+  it('no room for a table: nothing is taken', async () => {
+    await using small = await createEngine({ build: 'simd', memoryBytes: 1 << 20 });
+    const x = small.tensor('f32', [64, 2, 3]), free = small.freeBytes;
+    expect(await code(() => small.plan(core.rope_ext(x, [0, 1, 2])))).toBe('ERR_OUT_OF_MEMORY');
+    expect(small.freeBytes).toBe(free);
+  });
+});
+
+describe('long graphs', () => {
+  const LONG = 20_000;
+  it.each<[string, (x: Tensor) => Tensor]>([
+    ['ops', (x) => core.scale(x, 1)],
+    ['views', (x) => core.reshape(x, [4])],
+    ['in place', (x) => core.add_inplace(x, 0)],
+  ])('a chain of 20,000 %s', async (_, next) => {
+    const x = engine.tensor('f32', [4], [1, 2, 3, 4]);
+    let y: Tensor = core.scale(x, 1);
+    for (let i = 0; i < LONG; i++) y = next(y);
+    const plan = engine.plan(y);
+    await engine.compute(plan);
+    expect([...(engine.read(y) as Float32Array)]).toEqual([1, 2, 3, 4]);
+    plan.dispose();
+    engine.free(x);
+  });
+});
+
+/** A process with so many KiB of addresses, that makes an engine and prints what came of it. */
+async function underLimit(kib: number): Promise<string> {
+  const script = `import(${JSON.stringify(new URL('../../dist/entry/core-node.js', import.meta.url).href)}).then(({ createEngine }) => createEngine({ build: 'simd' })).then((e) => console.log(e.build), (e) => console.log(e.name, e.code, e.message))`;
+  const { stdout } = await promisify(execFile)('sh', ['-c', `ulimit -v ${kib} && exec "$0" -e "$1"`, process.execPath, script], { cwd: fileURLToPath(new URL('../..', import.meta.url)) });
+  return stdout;
+}
+
+it.runIf(process.platform === 'linux')('little address space is told as too little memory, with what to do', async () => {
+  expect(await underLimit(4_000_000)).toMatch(/^QuantletError ERR_OUT_OF_MEMORY .*ulimit -v.*--disable-wasm-trap-handler/);
+});
