@@ -18,6 +18,7 @@ interface Memory {
   drop(t: Tensor): void;
 }
 
+/** The tensors of these names, each in memory of `memory`; all of them or none. @see Engine.load */
 export async function loadTensors(platform: Platform, source: ModelSource | readonly ModelSource[], wanted: string | readonly string[], options: LoadTensorOptions | undefined, memory: Memory): Promise<Tensor[]> {
   const { signal } = checkOptions<LoadTensorOptions>('load', options, { signal: KIND.signal });
   const names: readonly unknown[] = Array.isArray(wanted) ? wanted : [wanted], odd = names.findIndex((n) => typeof n !== 'string');
@@ -47,6 +48,6 @@ export async function loadTensors(platform: Platform, source: ModelSource | read
 }
 
 function missing(name: string, known: readonly string[]): never {
-  const near = nearest(name, known, NEAR, NAMED), some = near.length > 0 ? `those most like it are ${near.join(', ')}` : `it has ${known.length}, ${known.slice(0, NAMED).join(', ')}${known.length > NAMED ? ' ...' : ''}`;
+  const near = [...new Set([...known.filter((k) => k.includes(name)), ...nearest(name, known, NEAR, NAMED)])].slice(0, NAMED), some = near.length > 0 ? `those most like it are ${near.join(', ')}` : `it has ${known.length}, ${known.slice(0, NAMED).join(', ')}${known.length > NAMED ? ' ...' : ''}`;
   throw new QuantletError('ERR_MISSING_TENSOR', `load: the file has no tensor "${name}"; ${some}`);
 }

@@ -1,8 +1,8 @@
 /** Ops element by element: sums and products with broadcasting, activations, gated units. @see ops.ts */
-import { checkOptions, checkValue, KIND } from '../options.ts';
+import { checkOptions, checkValue, isPlain, KIND } from '../options.ts';
 import { TYPE } from '../type-traits.ts';
 import { BINARY, UNARY } from './layout.ts';
-import { isFloat, isTensor, mustBe, mustBeRows, mustBeTensor, operand, OPERAND, type Numbers, type Operand } from './operands.ts';
+import { isFloat, isTensor, mustBe, mustBeRows, mustBeTensor, operand, type Numbers, type Operand } from './operands.ts';
 import { fourDims, must, node, sameShape, type Ne, type Tensor } from './tensor.ts';
 
 type BinaryName = Exclude<keyof typeof BINARY, 'repeat'>;
@@ -116,8 +116,8 @@ interface Glu {
 }
 
 const glu = (name: string, gate: Gate): Glu => (a: Tensor, second?: Operand | GluOptions, third?: GluOptions): Tensor<'f32'> => {
-  const alone = second === undefined || !OPERAND.is(second);
-  const { swapped = false } = checkOptions<GluOptions>(name, (third === undefined && alone ? second : third) as GluOptions | undefined, { swapped: KIND.boolean });
+  const alone = second === undefined || (third === undefined && isPlain(second));
+  const { swapped = false } = checkOptions<GluOptions>(name, (alone ? (second ?? third) : third) as GluOptions | undefined, { swapped: KIND.boolean });
   mustBeRows(name, a);
   const b = alone ? undefined : operand(name, 'up', second);
   if (b) {

@@ -73,7 +73,7 @@ const copyOf = <T extends string>(a: Tensor, type: TypeTraits<T>): Tensor<T> => 
 export function concat<T extends string>(a: Tensor<T>, b: Tensor<T>, dim: number): Tensor<T> {
   mustBeTensor('concat', 'a', a);
   mustBeTensor('concat', 'b', b);
-  must([0, 1, 2, 3].includes(dim) && a.ne.every((n, i) => i === dim || n === b.ne[i]), 'concat', `all dimensions but ${dim} must agree`, a, b);
+  must([0, 1, 2, 3].includes(dim) && a.ne.every((n, i) => i === dim || n === b.ne[i]), 'concat', `all dimensions but ${tell(dim)} must agree`, a, b);
   mustBe('concat', a.type === b.type && a.type.blckSize === 1, 'two of one unquantised type', a, b);
   must(!a.batch || a.batch.dim !== dim, 'concat', `dimension ${dim} follows the batch`, a, b);
   return node('concat', a.ne.map((n, i) => (i === dim ? n + b.ne[i] : n)) as unknown as Ne, { type: a.type, src: [a, b], params: { dim }, batch: a.batch });

@@ -2,7 +2,7 @@
  * A graph in ggml's vocabulary: plain nodes that name their op and sources. Nothing is computed here; plan.ts orders them,
  * gives them memory and writes the records that the kernels read. Here: what a tensor is, leaves and views; ops.ts has the rest.
  */
-import { QuantletError } from '../errors.ts';
+import { QuantletError, tell } from '../errors.ts';
 import { TYPE, rowSize, type TypeTraits } from '../type-traits.ts';
 import type { Layout } from './layout.ts';
 
@@ -135,10 +135,13 @@ export const hasContiguousRows = (t: Tensor): boolean => t.nb[0] === t.type.type
 
 export const sameShape = (a: Tensor, b: Tensor): boolean => a.ne.every((n, i) => n === b.ne[i]);
 
+/** What should be a list of numbers, in a message. */
+export const list = (given: unknown): string => (Array.isArray(given) ? `[${given.map(tell).join(', ')}]` : tell(given));
+
 /** [n0, 1, 1, 1] and so on. @throws ERR_TENSOR_SHAPE where a dimension is not a whole number above 0, or there are more than four */
 export function fourDims(op: string, ne: readonly number[]): Ne {
   if (!Array.isArray(ne) || ne.length === 0 || ne.length > 4 || ne.some((n) => !Number.isSafeInteger(n) || n < 1)) {
-    throw new QuantletError('ERR_TENSOR_SHAPE', `${op}: ne is [${[ne].flat().join(', ')}]; expected one to four whole numbers of at least 1`);
+    throw new QuantletError('ERR_TENSOR_SHAPE', `${op}: ne is ${list(ne)}; expected one to four whole numbers of at least 1`);
   }
   return [ne[0], ne[1] ?? 1, ne[2] ?? 1, ne[3] ?? 1];
 }

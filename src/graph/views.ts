@@ -2,7 +2,7 @@
 import { QuantletError, tell } from '../errors.ts';
 import { checkOptions, KIND, type Kinds } from '../options.ts';
 import { mustBeTensor } from './operands.ts';
-import { contiguousNb, fourDims, isContiguous, must, nbytes, nelements, node, type BatchDim, type Ne, type Tensor } from './tensor.ts';
+import { contiguousNb, fourDims, isContiguous, list, must, nbytes, nelements, node, type BatchDim, type Ne, type Tensor } from './tensor.ts';
 
 export interface ViewOptions {
   /** Strides of dimensions 1 to 3 in bytes, 0 repeats a row; those not given are contiguous. */
@@ -58,7 +58,7 @@ export function view<T extends string>(a: Tensor<T>, window: readonly number[], 
 /** ggml_permute: dimension i becomes dimension axes[i]; any type, blocks keep dimension 0 in its place. @throws ERR_TENSOR_SHAPE */
 export function permute<T extends string>(a: Tensor<T>, ...axes: readonly [number, number, number, number]): Tensor<T> {
   mustBeTensor('permute', 'a', a);
-  must(axes.length === 4 && [0, 1, 2, 3].every((i) => axes.includes(i)), 'permute', `axes [${axes.join(', ')}] are not 0, 1, 2, 3 in some order`, a);
+  must(axes.length === 4 && [0, 1, 2, 3].every((i) => axes.includes(i)), 'permute', `axes ${list(axes)} are not 0, 1, 2, 3 in some order`, a);
   must(a.type.blckSize === 1 || axes[0] === 0, 'permute', `blocks of ${a.type.blckSize} elements keep dimension 0 in its place`, a);
   const ne = [0, 0, 0, 0], nb = [0, 0, 0, 0];
   axes.forEach((to, i) => ([ne[to], nb[to]] = [a.ne[i], a.nb[i]]));

@@ -49,7 +49,9 @@ export async function compileWasm(source: WasmSource): Promise<WebAssembly.Modul
 }
 
 async function fetched(source: Response | URL | string): Promise<ArrayBuffer> {
-  const response = source instanceof Response ? source : await fetch(source);
+  const response = source instanceof Response ? source : await fetch(source).catch((cause: unknown) => {
+    throw new QuantletError('ERR_DOWNLOAD', `the kernels at ${String(source)} cannot be fetched (${cause instanceof Error ? cause.message : String(cause)}); expected the absolute URL of one of the package's dist/wasm/*.wasm`, { cause });
+  });
   if (!response.ok) throw new QuantletError('ERR_DOWNLOAD', `the kernels at ${response.url} answered ${response.status} ${response.statusText}; expected the package's dist/wasm/*.wasm there`);
   return response.arrayBuffer();
 }

@@ -93,3 +93,85 @@ describe('numbers and arrays as operands', () => {
     expect(() => core.sub([1, 2], f32([3], [1, 2, 3]))).toThrow(expect.objectContaining({ code: 'ERR_TENSOR_SHAPE', message: expect.stringMatching(/sub: a f32 \[2, 1, 1, 1\] and f32 \[3, 1, 1, 1\]|sub: .*\[2, 1, 1, 1\].*\[3, 1, 1, 1\]/) }));
   });
 });
+
+describe('names', () => {
+  it('of tensors and results, in errors and in explain()', async () => {
+    const w = engine.tensor('f32', [4, 2], { name: 'weights' }), x = engine.tensor('f32', [4], { data: [1, 2, 3, 4], name: 'input' }), hidden = core.set_name(core.mul_mat(w, x), 'hidden');
+    expect(hidden.name).toBe('hidden');
+    expect(core.explain(engine.plan(core.silu(hidden)))).toMatch(/weights f32 \[4, 2, 1, 1\], input f32 \[4, 1, 1, 1\] -> hidden f32 \[2, 1, 1, 1\]/);
+    expect(() => core.add(hidden, x)).toThrow(/add: hidden f32 \[2, 1, 1, 1\] and input f32 \[4, 1, 1, 1\]/);
+    expect(() => engine.read(hidden)).toThrow(/hidden f32 .* intermediate/);
+    expect(() => engine.write(w, [1])).toThrow(/weights f32 \[4, 2, 1, 1\] takes 8 numbers, got 1/);
+    expect(() => core.set_name(x, 3 as never)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
+    expect(() => engine.tensor('f32', [4], { nam: 'x' } as never)).toThrow(/tensor: there is no option "nam"; did you mean name/);
+    expect(() => engine.tensor('f32', [4], { name: 3 } as never)).toThrow(/name is 3; expected a string/);
+  });
+});
+
+/** A call of every op that is right, with tensors and numbers; what is undefined there may be left out. */
+const CALLS = (): { readonly [name: string]: readonly unknown[] } => {
+  const x = engine.tensor('f32', [4, 2], 1), row = engine.tensor('f32', [4], 1), ids = engine.tensor('i32', [2], 0), cube = engine.tensor('f32', [4, 1, 2], 1), some = { eps: 1e-5 };
+  const same = { silu: [x], gelu: [x], gelu_quick: [x], gelu_erf: [x], relu: [x], tanh: [x], sigmoid: [x], exp: [x], sum_rows: [x], mean: [x], argmax: [x], argsort: [x, {}], cont: [x], transpose: [x] };
+  const pairs = Object.fromEntries(['add', 'sub', 'mul', 'div'].flatMap((op) => [[op, [x, row]], [`${op}_inplace`, [x, row]]]));
+  const gates = Object.fromEntries(['swiglu', 'geglu', 'geglu_quick', 'geglu_erf', 'reglu'].map((op) => [op, [x, x, {}]]));
+  return {
+    ...same, ...pairs, ...gates, scale: [x, 2, {}], clamp: [x, 0, 1], soft_cap: [x, 2], repeat: [x, [4, 4]], cpy: [x, x], cast: [x, 'f16'], concat: [x, x, 1], get_rows: [x, ids], set_rows: [x, x, ids], mul_mat: [x, row, {}],
+    rms_norm: [x, { ...some, weight: row }], norm: [x, { ...some, weight: row, bias: row }], l2_norm: [x, some], soft_max: [x, { mask: x }], diag_mask_inf: [x, 0], top_k: [x, 1], pool_1d: [x, { kind: 'max', k: 2, s: 1 }], mean_of_rows: [x, ids, ids],
+    rope_ext: [cube, ids, {}], flash_attn_ext: [cube, cube, cube, {}], reshape: [x, [8]], view: [x, [4], {}], permute: [x, 1, 0, 2, 3], set_name: [x, 'x'],
+  };
+};
+/** No tensor, number, list or set of options that any op knows. */
+const ODD: readonly unknown[] = [null, undefined, 'text', {}, { length: 1 }, Symbol('s'), () => 1, 1n, NaN, [], [[]], ['1'], new Map(), new Date(), { ne: [1] }];
+/** Ops that take numbers on either side. */
+const OPERANDS = /^(add|sub|mul|div)$/;
+const isOptions = (value: unknown): boolean => Object.prototype.toString.call(value) === '[object Object]' && !('ne' in (value as object));
+const isEmpty = (value: unknown): boolean => isOptions(value) && Object.keys(value as object).length === 0;
+
+describe('wrong operands', () => {
+  const exported = Object.entries(core).filter(([, v]) => typeof v === 'function' && !/^[A-Z]/.test(v.name)).map(([name]) => name);
+  const ops = exported.filter((name) => !['createEngine', 'loadModel', 'explain'].includes(name));
+
+  it('every op is here', () => expect(Object.keys(CALLS()).sort()).toEqual(ops.sort()));
+
+  it.each(ops)('%s', (name) => {
+    const op = (core as unknown as { readonly [op: string]: (...args: unknown[]) => unknown })[name], right = CALLS()[name];
+    op(...right);
+    for (let at = 0; at < right.length; at++) {
+      for (const odd of ODD) {
+        let error: unknown;
+        try {
+          op(...right.with(at, odd));
+        } catch (e) {
+          error = e;
+        }
+        const fits = odd === undefined ? at > 0 : Number.isNaN(odd) ? at > 0 || OPERANDS.test(name) : (odd === 'text' && name === 'set_name') || (isEmpty(odd) && isOptions(right[at]));
+        const accepted = error === undefined && fits;
+        if (!accepted) expect(error, `argument ${at}: ${String(odd)}`).toBeInstanceOf(core.QuantletError);
+      }
+    }
+  });
+
+  it.each<[string, (odd: never) => unknown]>([
+    ['tensor: type', (odd) => engine.tensor(odd, [4])], ['tensor: ne', (odd) => engine.tensor('f32', odd)], ['free', (odd) => engine.free(odd)], ['write', (odd) => engine.write(odd, [1])], ['read', (odd) => engine.read(odd)],
+    ['view', (odd) => engine.view(odd)], ['pack', (odd) => engine.pack(odd)], ['plan', (odd) => engine.plan(odd)], ['compute', (odd) => engine.compute(odd)], ['explain', (odd) => core.explain(odd)], ['load', (odd) => engine.load(odd, 'x')],
+    ['load: name', (odd) => engine.load(new Uint8Array(4), odd)],
+  ])('engine.%s', async (_, call) => {
+    for (const odd of ODD) await expect(Promise.resolve().then(() => call(odd as never)), String(odd)).rejects.toBeInstanceOf(core.QuantletError);
+  });
+
+  it('createEngine', async () => {
+    for (const odd of [null, 'text', 3, [], new Map()]) await expect(createEngine(odd as never), String(odd)).rejects.toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
+    await expect(createEngine({ thread: 2 } as never)).rejects.toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(/createEngine: there is no option "thread"; did you mean threads/) });
+    await expect(createEngine({ contextLength: 512 } as never)).rejects.toMatchObject({ message: expect.stringMatching(/there is no option "contextLength"; expected threads, memoryBytes, build, wasm/) });
+    await expect(createEngine({ threads: '2' as never })).rejects.toMatchObject({ message: expect.stringMatching(/threads is "2"; expected a whole number/) });
+    await expect(createEngine({ build: 5 as never })).rejects.toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
+    for (const wasm of [null, 5, 'nothing', new Uint8Array(8)]) await expect(createEngine({ wasm: wasm as never }), String(wasm)).rejects.toBeInstanceOf(core.QuantletError);
+  });
+
+  it("messages say nothing of models' options", async () => {
+    const told: string[] = [];
+    for (const options of [{ memoryBytes: 2 ** 33 }, { memoryBytes: 2 ** 32 - 65536 * 3 }, { threads: 0 }, { build: 'none' as never }]) await createEngine(options).then((e) => e.dispose(), (e: Error) => told.push(e.message));
+    expect(told.length).toBeGreaterThanOrEqual(3);
+    for (const message of told) expect(message).not.toMatch(/contextLength|loadModel|quantisation|the model/);
+  });
+});
