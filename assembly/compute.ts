@@ -74,8 +74,8 @@ export function compute(plan: usize, sync: usize, ith: i32, nth: i32, from: i32,
       case ATTENTION: attention(op, ith, nth, p.cursor_bytes, scratch); break;
       case ATTENTION_MERGE: attention_merge(op, ith, nth, scratch); break;
       case BINARY: binary(op, ith, nth); break;
-      case GLU: glu(op, ith, nth); break;
-      case UNARY: unary(op, ith, nth); break;
+      case GLU: glu(op, ith, nth, scratch); break;
+      case UNARY: unary(op, ith, nth, scratch); break;
       case NORM: norm(op, ith, nth); break;
       case L2_NORM: l2_norm(op, ith, nth); break;
       case CPY: cpy(op, ith, nth, scratch); break;

@@ -1,6 +1,6 @@
 /**
  * Transcendental functions on four lanes, as polynomials: the same bits on every engine, unlike Math.exp.
- * test/kernel/math.test.ts sweeps all of f32 and holds them to: exp 1 ulp, tanh 2, sigmoid and silu 3 (results below 2^-119 may be 0);
+ * test/kernel/math.test.ts sweeps all of f32 and holds them to: exp and log 1 ulp, tanh 2, sigmoid and silu 3 (results below 2^-119 may be 0);
  * gelu, gelu_quick and gelu_erf 5e-7 of the larger of 1 and the result.
  */
 import { trunc_fitting } from './simd';
@@ -48,6 +48,33 @@ export function exp_f32x4(x: v128): v128 {
   const lo = i32x4.add(i32x4.shl(half, 23), one), hi = i32x4.add(i32x4.shl(i32x4.sub(i, half), 23), one);
   const y = v128.andnot(f32x4.mul(f32x4.mul(p, lo), hi), f32x4.lt(x, constant(10)));
   return v128.bitselect(i32x4.splat(0x7f800000), y, f32x4.gt(x, constant(11)));
+}
+
+/**
+ * ln x. x = m 2^e with m in [sqrt 1/2, sqrt 2), then Cephes' logf of m - 1, plus e ln 2 in two parts. Subnormals are scaled up first.
+ * 0 and -0 give -Inf, numbers below 0 NaN; Inf and NaN stay.
+ */
+// @ts-ignore: decorator
+@inline
+export function log_f32x4(x: v128): v128 {
+  const subnormal = f32x4.lt(x, i32x4.splat(0x00800000)), bits = v128.bitselect(f32x4.mul(x, f32x4.splat(8388608)), x, subnormal);
+  const exponent = i32x4.shr_s(i32x4.sub(bits, i32x4.splat(0x3f3504f3)), 23); // against sqrt 1/2
+  const e = f32x4.convert_i32x4_s(i32x4.sub(exponent, v128.and(subnormal, i32x4.splat(23))));
+  const r = f32x4.sub(i32x4.sub(bits, i32x4.shl(exponent, 23)), constant(9)), z = f32x4.mul(r, r);
+  let p = f32x4.add(f32x4.mul(f32x4.splat(7.0376836292e-2), r), f32x4.splat(-1.1514610310e-1));
+  p = f32x4.add(f32x4.mul(p, r), f32x4.splat(1.1676998740e-1));
+  p = f32x4.add(f32x4.mul(p, r), f32x4.splat(-1.2420140846e-1));
+  p = f32x4.add(f32x4.mul(p, r), f32x4.splat(1.4249322787e-1));
+  p = f32x4.add(f32x4.mul(p, r), f32x4.splat(-1.6668057665e-1));
+  p = f32x4.add(f32x4.mul(p, r), f32x4.splat(2.0000714765e-1));
+  p = f32x4.add(f32x4.mul(p, r), f32x4.splat(-2.4999993993e-1));
+  p = f32x4.add(f32x4.mul(p, r), f32x4.splat(3.3333331174e-1));
+  p = f32x4.add(f32x4.mul(f32x4.mul(p, r), z), f32x4.mul(e, constant(2)));
+  p = f32x4.add(f32x4.sub(p, f32x4.mul(z, f32x4.splat(0.5))), r);
+  p = f32x4.add(p, f32x4.mul(e, constant(1)));
+  p = v128.bitselect(p, x, f32x4.lt(x, i32x4.splat(0x7f800000)));
+  p = v128.bitselect(i32x4.splat(0xff800000), p, f32x4.eq(x, f32x4.splat(0)));
+  return v128.or(p, f32x4.lt(x, f32x4.splat(0)));
 }
 
 /** 1 / (1 + e^-x). */

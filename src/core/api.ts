@@ -12,8 +12,8 @@ export { flash_attn_ext, type FlashAttnOptions } from '../graph/attention-ops.ts
 export { permute, reshape, set_name, transpose, view, type ViewOptions } from '../graph/views.ts';
 export { cast, concat, cont, cpy, get_rows, mul_mat, set_rows, type MulMatOptions } from '../graph/ops.ts';
 export {
-  add, add_inplace, clamp, div, div_inplace, exp, geglu, geglu_erf, geglu_quick, gelu, gelu_erf, gelu_quick, mul, mul_inplace, reglu, relu,
-  repeat, scale, sigmoid, silu, soft_cap, sub, sub_inplace, swiglu, tanh, type GluOptions, type ScaleOptions, type SumType,
+  abs, add, add_inplace, clamp, div, div_inplace, exp, geglu, geglu_erf, geglu_quick, gelu, gelu_erf, gelu_quick, log, mul, mul_inplace, neg, reglu, relu,
+  repeat, scale, sigmoid, silu, soft_cap, sqr, sqrt, step, sub, sub_inplace, swiglu, tanh, type GluOptions, type ScaleOptions, type SumType,
 } from '../graph/elementwise-ops.ts';
 export {
   argmax, argsort, diag_mask_inf, l2_norm, mean, mean_of_rows, norm, pool_1d, rms_norm, soft_max, sum_rows, top_k,

@@ -88,6 +88,19 @@ export const tanh = (a: Tensor): Tensor<'f32'> => unary('tanh', a);
 export const sigmoid = (a: Tensor): Tensor<'f32'> => unary('sigmoid', a);
 /** ggml_exp, within 1 ulp; subnormal results are 0. */
 export const exp = (a: Tensor): Tensor<'f32'> => unary('exp', a);
+/** ggml_sqr: x * x. */
+export const sqr = (a: Tensor): Tensor<'f32'> => unary('sqr', a);
+/** ggml_sqrt; NaN below 0. */
+export const sqrt = (a: Tensor): Tensor<'f32'> => unary('sqrt', a);
+/** ggml_log, the natural one, within 1 ulp; -Infinity at 0, NaN below. */
+export const log = (a: Tensor): Tensor<'f32'> => unary('log', a);
+/** ggml_neg: -x. */
+export const neg = (a: Tensor): Tensor<'f32'> => unary('neg', a);
+/** ggml_abs. */
+export const abs = (a: Tensor): Tensor<'f32'> => unary('abs', a);
+/** ggml_step: 1 where x > 0, else 0 (NaN too). */
+export const step = (a: Tensor): Tensor<'f32'> => unary('step', a);
+
 export interface ScaleOptions {
   /** Added to every product. Default 0. */
   bias?: number | undefined;

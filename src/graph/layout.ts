@@ -49,7 +49,9 @@ export const TYPE_ACT = 256;
 /** What BINARY does (assembly/ops/binary.ts), its p0. */
 export const BINARY = { add: 0, sub: 1, mul: 2, div: 3, repeat: 4 } as const;
 /** What UNARY does (assembly/ops/unary.ts), its p0; GLU takes those of the gates. */
-export const UNARY = { silu: 0, gelu: 1, gelu_quick: 2, gelu_erf: 3, relu: 4, tanh: 5, sigmoid: 6, exp: 7, scale: 8, clamp: 9, soft_cap: 10 } as const;
+export const UNARY = { silu: 0, gelu: 1, gelu_quick: 2, gelu_erf: 3, relu: 4, tanh: 5, sigmoid: 6, exp: 7, scale: 8, clamp: 9, soft_cap: 10, sqr: 11, sqrt: 12, log: 13, neg: 14, abs: 15, step: 16 } as const;
+/** Scratch of UNARY and GLU: four elements of one and of two sources. */
+export const FOURS_SCRATCH = 32;
 /** CPY's p0 (assembly/ops/copy.ts). */
 export const COPY = { rows: 0, elements: 1, convert: 2, gather: 3 } as const;
 /** Elements CPY converts at once, and the scratch that takes. */

@@ -5,7 +5,7 @@
 import { QuantletError } from '../errors.ts';
 import { alignUp } from '../gguf/types.ts';
 import { TYPE, rowSize, type TypeTraits } from '../type-traits.ts';
-import { BINARY, COPY, COPY_CHUNK, COPY_SCRATCH, KV_STORE_SCRATCH, TYPE_ACT, type OpCode } from './layout.ts';
+import { BINARY, COPY, COPY_CHUNK, COPY_SCRATCH, FOURS_SCRATCH, KV_STORE_SCRATCH, TYPE_ACT, type OpCode } from './layout.ts';
 import { attentionRecords, flashAttnRecords } from './lower-attention.ts';
 import { chooseMulMat } from './mul-mat-ways.ts';
 import { temporary, type KernelFacts, type Record } from './record.ts';
@@ -75,7 +75,7 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
     write(dst);
     copy(dst, t);
   };
-  const rowwise = (code: OpCode, t: Tensor, params: Record['params'] = []): void => into(t, (dst) => push({ code, dst, src: t.src.map(f32), params }));
+  const rowwise = (code: OpCode, t: Tensor, params: Record['params'] = [], scratch = 0): void => into(t, (dst) => push({ code, dst, src: t.src.map(f32), params, scratch }));
 
   const steps = nodes.filter((n) => n.op !== 'leaf' && n.op !== 'view');
   for (const [i, t] of steps.entries()) {
@@ -111,10 +111,10 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
         break;
       }
       case 'unary':
-        rowwise('UNARY', t, [p.kind, { f: p.a }, { f: p.b }]);
+        rowwise('UNARY', t, [p.kind, { f: p.a }, { f: p.b }], FOURS_SCRATCH);
         break;
       case 'glu':
-        rowwise('GLU', t, [p.kind, p.swapped]);
+        rowwise('GLU', t, [p.kind, p.swapped], FOURS_SCRATCH);
         break;
       case 'norm':
         rowwise('NORM', t, [{ f: p.eps }]);

@@ -1,6 +1,6 @@
 /** exp and friends against f64: the errors stated in assembly/math.ts and assembly/ops/attention_part.ts, through the graph's unary ops and the exported 2^x. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { createEngine, exp, gelu, gelu_erf, gelu_quick, sigmoid, silu, tanh, type Engine, type Tensor } from 'quantlet/core';
+import { abs, createEngine, exp, gelu, gelu_erf, gelu_quick, log, neg, sigmoid, silu, sqr, sqrt, step, tanh, type Engine, type Tensor } from 'quantlet/core';
 import { BUILDS, instantiate } from './harness.ts';
 
 const bits = new Uint32Array(1), value = new Float32Array(bits.buffer);
@@ -39,6 +39,8 @@ const erf = (x: number): number => { // series near 0, continued fraction beyond
 /** Largest errors: in ulp where the result is a normal number, or absolute. */
 const FUNCTIONS: readonly [string, (t: Tensor) => Tensor, (x: number) => number, { ulp?: number; absolute?: number }][] = [
   ['exp', exp, Math.exp, { ulp: 1 }],
+  ['log', log, Math.log, { ulp: 1 }],
+  ['sqrt', sqrt, Math.sqrt, { ulp: 0.5 }],
   ['tanh', tanh, Math.tanh, { ulp: 2 }],
   ['sigmoid', sigmoid, (x) => 1 / (1 + Math.exp(-x)), { ulp: 3 }],
   ['silu', silu, (x) => x / (1 + Math.exp(-x)), { ulp: 3 }],
@@ -67,7 +69,7 @@ describe.each(BUILDS)('%s', (build) => {
     let worst = 0, at = 0;
     for (let i = 0; i < all.length; i++) {
       const w = want(all[i]), f = Math.fround(w);
-      if (f === got[i]) continue;
+      if (f === got[i] || (Number.isNaN(f) && Number.isNaN(got[i]))) continue;
       const error = Math.abs(w) < FLUSHED && Math.abs(got[i]) < FLUSHED ? 0 : limit.ulp ? Math.abs(w - got[i]) / ulpOf(f) : Math.abs(w - got[i]) / Math.max(1, Math.abs(w));
       if (!(error <= worst)) [worst, at] = [Number.isNaN(error) ? Infinity : error, i];
     }
@@ -87,6 +89,12 @@ describe.each(BUILDS)('%s', (build) => {
     expect(await of(exp)).toEqual([NaN, Infinity, 0, 1, 1]);
     expect(await of(tanh)).toEqual([NaN, 1, -1, 0, 0]);
     expect(await of(sigmoid)).toEqual([NaN, 1, 0, 0.5, 0.5]);
+    expect(await of(log)).toEqual([NaN, Infinity, NaN, -Infinity, -Infinity]);
+    expect(await of(sqrt)).toEqual([NaN, Infinity, NaN, 0, -0]);
+    expect(await of(sqr)).toEqual([NaN, Infinity, Infinity, 0, 0]);
+    expect(await of(neg)).toEqual([NaN, -Infinity, Infinity, -0, 0]);
+    expect(await of(abs)).toEqual([NaN, Infinity, Infinity, 0, 0]);
+    expect(await of(step)).toEqual([0, 1, 0, 0, 0]);
   });
 
   it('2^x of attention: 2 ulp from -126 to 126, 1 exactly at 0, NaN stays', () => {

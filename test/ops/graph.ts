@@ -27,7 +27,7 @@ export async function source(engine: Engine, s: Source): Promise<Tensor> {
   return t;
 }
 
-const BY_NAME = new Set(['add', 'sub', 'mul', 'div', 'gelu', 'gelu_quick', 'gelu_erf', 'silu', 'relu', 'tanh', 'sigmoid', 'exp', 'swiglu', 'geglu', 'geglu_quick', 'geglu_erf', 'reglu', 'add_inplace', 'sub_inplace', 'mul_inplace', 'div_inplace', 'mean_of_rows', 'sum_rows', 'mean', 'argmax', 'cont', 'mul_mat', 'get_rows']);
+const BY_NAME = new Set(['add', 'sub', 'mul', 'div', 'gelu', 'gelu_quick', 'gelu_erf', 'silu', 'relu', 'tanh', 'sigmoid', 'exp', 'sqr', 'sqrt', 'log', 'neg', 'abs', 'step', 'swiglu', 'geglu', 'geglu_quick', 'geglu_erf', 'reglu', 'add_inplace', 'sub_inplace', 'mul_inplace', 'div_inplace', 'mean_of_rows', 'sum_rows', 'mean', 'argmax', 'cont', 'mul_mat', 'get_rows']);
 
 /** The op of a case over its sources. */
 export function build(c: OpCase, src: readonly (Tensor | undefined)[]): Tensor {

@@ -43,7 +43,7 @@ interface Spec {
 }
 
 const GLU = ['swiglu', 'geglu', 'geglu_quick', 'geglu_erf', 'reglu'];
-const UNARY = ['gelu', 'gelu_quick', 'gelu_erf', 'silu', 'relu', 'tanh', 'sigmoid', 'exp', 'scale', 'clamp', 'soft_cap', 'diag_mask_inf', 'l2_norm', 'sum_rows', 'mean', 'cont', 'soft_max_ext', 'argsort', ...GLU];
+const UNARY = ['gelu', 'gelu_quick', 'gelu_erf', 'silu', 'relu', 'tanh', 'sigmoid', 'exp', 'sqr', 'sqrt', 'log', 'neg', 'abs', 'step', 'scale', 'clamp', 'soft_cap', 'diag_mask_inf', 'l2_norm', 'sum_rows', 'mean', 'cont', 'soft_max_ext', 'argsort', ...GLU];
 const PARAMS: Record<string, Record<string, number>> = { scale: { s: -1.3, b: 0.25 }, clamp: { min: -1, max: 0.5 }, soft_cap: { cap: 1.5 }, diag_mask_inf: { n_past: 2 }, norm: { eps: 1e-5 }, rms_norm: { eps: 1e-5 }, l2_norm: { eps: 1e-5 }, soft_max_ext: { scale: 0.7, max_bias: 0 }, argsort: { order: 1 } };
 const BINARY = ['add', 'sub', 'mul', 'div'];
 const OPS = [...UNARY, ...GLU.map((op) => `${op}_split`), ...BINARY, ...BINARY.map((op) => `${op}_inplace`), 'norm', 'rms_norm', 'repeat', 'concat', 'cpy', 'get_rows', 'set_rows', 'mul_mat', 'rope_ext', 'flash_attn_ext', 'argmax', 'top_k', 'pool_1d', 'mean_of_rows'];

@@ -151,6 +151,7 @@ const tanhGelu = table((x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * 
 const unary: Record<string, (x: number) => number> = {
   gelu: (x) => (x <= -10 ? 0 : x >= 10 ? x : tanhGelu(x)), gelu_quick: table((x) => x / (1 + Math.exp(-1.702 * x))), gelu_erf: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)),
   silu: (x) => x / (1 + Math.exp(-x)), relu: (x) => Math.max(0, x), tanh: Math.tanh, sigmoid: (x) => 1 / (1 + Math.exp(-x)), exp: Math.exp,
+  sqr: (x) => x * x, sqrt: Math.sqrt, log: Math.log, neg: (x) => -x, abs: Math.abs, step: (x) => (x > 0 ? 1 : 0),
 };
 const gates: Record<string, (x: number) => number> = { swiglu: unary.silu, geglu: unary.gelu, geglu_quick: unary.gelu_quick, geglu_erf: unary.gelu_erf, reglu: unary.relu };
 const binary: Record<string, (a: number, b: number) => number> = { add: (a, b) => a + b, sub: (a, b) => a - b, mul: (a, b) => a * b, div: (a, b) => a / b };
