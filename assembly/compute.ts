@@ -66,7 +66,7 @@ export function compute(plan: usize, sync: usize, ith: i32, nth: i32, from: i32,
     reached(sync, ith, (i << 1) | 1);
     switch (op.code) {
       case GET_ROWS: get_rows(op, ith, nth); break;
-      case QUANTIZE: quantize(op, ith, nth); break;
+      case QUANTIZE: quantize(op, ith, nth, scratch); break;
       case MUL_MAT: mul_mat(op, nth); break;
       case RMS_NORM: rms_norm(op, ith, nth); break;
       case ROPE: rope(op, ith, nth); break;
@@ -79,7 +79,7 @@ export function compute(plan: usize, sync: usize, ith: i32, nth: i32, from: i32,
       case NORM: norm(op, ith, nth); break;
       case L2_NORM: l2_norm(op, ith, nth); break;
       case CPY: cpy(op, ith, nth, scratch); break;
-      case SET_ROWS: set_rows(op, ith, nth); break;
+      case SET_ROWS: set_rows(op, ith, nth, scratch); break;
       case SOFT_MAX: soft_max(op, ith, nth); break;
       case DIAG_MASK_INF: diag_mask_inf(op, ith, nth); break;
       case SUM_ROWS: sum_rows(op, ith, nth); break;

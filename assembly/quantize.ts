@@ -1,7 +1,7 @@
 /** From f32 to block data, by type id: rows of activations, and the chunks of llama-quantize. */
 import { quantize_row_bf16 } from './block/bf16';
 import { quantize_row_f16 } from './block/f16';
-import { quantize_imatrix_iq4_nl } from './block/iq4_nl';
+import { quantize_imatrix_iq4_nl, quantize_row_iq4_nl } from './block/iq4_nl';
 import { quantize_imatrix_iq4_xs } from './block/iq4_xs';
 import { quantize_row_mxfp4 } from './block/mxfp4';
 import { quantize_imatrix_q2_K } from './block/q2_K';
@@ -68,6 +68,13 @@ function quantize_imatrix_row(type: u32, x: usize, y: usize, k: i32, imatrix: us
     }
   }
   quantize_row(type, x, y, k);
+}
+
+/** ggml's from_float, what cpy and set_rows write: as quantize_row, and the types that search for their scales. work: quantize_work_size() bytes, this thread's own. */
+export function from_float(type: u32, x: usize, y: usize, k: i32, work: usize): void {
+  // The one type whose quantiser of files tries more scales than that of rows.
+  if (type == IQ4_NL) quantize_row_iq4_nl(x, y, k, work);
+  else quantize_imatrix_row(type, x, y, k, 0, work);
 }
 
 /**

@@ -3,10 +3,15 @@ import { TYPE_ACT, quantize_act } from '../act';
 import { packed_row } from '../packed';
 import { split_from, split_to } from '../schedule';
 import { LAYOUT_PACKED, Op, nrows, row_at, row_of } from '../tensor';
-import { dequantize_row, quantize_row } from '../type_traits';
+import { from_float } from '../quantize';
+import { dequantize_row } from '../type_traits';
 
 /** Elements converted at once by way of scratch: whole blocks of every type, 1 KiB of f32 (src/graph/layout.ts COPY_SCRATCH). */
 const CHUNK: i32 = 256;
+/** Behind them, in the same scratch: the quantisers' work area. */
+// @ts-ignore: decorator
+@inline
+const WORK: usize = 1024;
 
 /** dst[:, i1, i2, i3] = row src1[i1, i2, i3] of src0[.., i2, i3] as f32. src0 any type [n, m, ne2, ne3], src1 i32. An index outside gives NaN. */
 export function get_rows(op: Op, ith: i32, nth: i32): void {
@@ -23,24 +28,24 @@ export function get_rows(op: Op, ith: i32, nth: i32): void {
 }
 
 /** dst[:, src1[i1], i2, i3] = src0[:, i1, i2, i3] in dst's type; src0 f32, src1 i32 or i64 [ne1, 1 or ne2, 1 or ne3]. Indices outside are left out. */
-export function set_rows(op: Op, ith: i32, nth: i32): void {
+export function set_rows(op: Op, ith: i32, nth: i32, work: usize): void {
   const src0 = op.src0, src1 = op.src1, dst = op.dst, rows = nrows(src0);
   const to = split_to(rows, ith, nth);
   for (let r = split_from(rows, ith, nth); r < to; r++) {
     const i1 = r % src0.ne1, i2 = r / src0.ne1 % src0.ne2, i3 = r / (src0.ne1 * src0.ne2);
     const i = load<i32>(src1.data + <usize>i1 * src1.nb0 + <usize>(i2 % src1.ne1) * src1.nb1 + <usize>(i3 % src1.ne2) * src1.nb2);
-    if (<u32>i < <u32>dst.ne1) quantize_row(dst.type, row_of(src0, i1, i2, i3), row_of(dst, i, i2, i3), src0.ne0);
+    if (<u32>i < <u32>dst.ne1) from_float(dst.type, row_of(src0, i1, i2, i3), row_of(dst, i, i2, i3), src0.ne0, work);
   }
 }
 
 /** dst = src0 (f32) in dst's type: the activations' way into integer products (ggml's from_float). */
-export function quantize(op: Op, ith: i32, nth: i32): void {
+export function quantize(op: Op, ith: i32, nth: i32, work: usize): void {
   const src0 = op.src0, dst = op.dst, rows = nrows(src0);
   const to = split_to(rows, ith, nth);
   for (let r = split_from(rows, ith, nth); r < to; r++) {
     const i = r / src0.ne1;
     if (dst.type >= TYPE_ACT) quantize_act(dst.type, row_at(src0, r), 0, src0.ne0, row_of(dst, 0, i % src0.ne2, i / src0.ne2), dst.nb1, r % src0.ne1, src0.ne1);
-    else quantize_row(dst.type, row_at(src0, r), row_at(dst, r), src0.ne0);
+    else from_float(dst.type, row_at(src0, r), row_at(dst, r), src0.ne0, work);
   }
 }
 
@@ -68,7 +73,7 @@ function convert_row(op: Op, x: usize, y: usize, scratch: usize): void {
   for (let i = 0; i < n; i += CHUNK, x += op.p1, y += op.p2) {
     const k = min(CHUNK, n - i);
     dequantize_row(from, x, scratch, k);
-    quantize_row(to, scratch, y, k);
+    from_float(to, scratch, y, k, scratch + WORK);
   }
 }
 
@@ -105,6 +110,6 @@ function gather_row(op: Op, r: i32, y: usize, scratch: usize): void {
       dequantize_row(src0.type, x, scratch + (<usize>e << 2), 1);
       i0++;
     }
-    quantize_row(dst.type, scratch, y, k);
+    from_float(dst.type, scratch, y, k, scratch + WORK);
   }
 }

@@ -29,7 +29,7 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
     acts.set(id, type);
     return type;
   };
-  const records: Record[] = [];
+  const records: Record[] = [], work = facts.quantize_work_size();
   /** Conversions made so far, so that however many ops read one it is made once. */
   const converted = new Map<Tensor, Tensor[]>();
 
@@ -48,10 +48,10 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
     else if (rows && x.type === y.type) push({ code: 'CPY', dst: y, src: [x], params: [COPY.rows, rowSize(x.type, x.ne[0])], how: 'rows as they are' });
     else if (x.type === y.type && x.type.blckSize === 1) push({ code: 'CPY', dst: y, src: [x], params: [COPY.elements, x.type.typeSize], how: 'element by element' });
     else if (x.type === y.type) copy(asBytes(x), asBytes(y));
-    else if (rows && x.type === TYPE.f32) push({ code: 'QUANTIZE', dst: y, src: [x], params: [] });
-    else if (rows) push({ code: 'CPY', dst: y, src: [x], params: [COPY.convert, chunkBytes(x.type), chunkBytes(y.type)], scratch: COPY_SCRATCH, how: `${x.type.name} by way of f32` });
+    else if (rows && x.type === TYPE.f32) push({ code: 'QUANTIZE', dst: y, src: [x], params: [], scratch: work });
+    else if (rows) push({ code: 'CPY', dst: y, src: [x], params: [COPY.convert, chunkBytes(x.type), chunkBytes(y.type)], scratch: COPY_SCRATCH + work, how: `${x.type.name} by way of f32` });
     else if (x.type.blckSize > 1) copy(converting(x, TYPE.f32), y);
-    else push({ code: 'CPY', dst: y, src: [x], params: [COPY.gather, 0, hasContiguousRows(y) ? chunkBytes(y.type) : 0], scratch: COPY_SCRATCH, how: `${x.type.name} gathered by way of f32` });
+    else push({ code: 'CPY', dst: y, src: [x], params: [COPY.gather, 0, hasContiguousRows(y) ? chunkBytes(y.type) : 0], scratch: COPY_SCRATCH + work, how: `${x.type.name} gathered by way of f32` });
   };
 
   const converting = (x: Tensor, type: TypeTraits): Tensor => {
@@ -86,7 +86,7 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
         push({ code: 'GET_ROWS', dst: t, src: [a.type.blckSize > 1 || hasContiguousRows(a) ? a : converting(a, TYPE.f32), b], params: [] });
         break;
       case 'set_rows':
-        push({ code: 'SET_ROWS', dst: t, src: [f32(a), b], params: [] });
+        push({ code: 'SET_ROWS', dst: t, src: [f32(a), b], params: [], scratch: work });
         break;
       case 'cpy':
         copy(a, t);

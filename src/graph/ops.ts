@@ -12,8 +12,10 @@ import { ints, isFloat, mustBe, mustBeTensor, operand, type Operand } from './op
 import { must, nelements, node, sameShape, shape, type BatchDim, type Ne, type Tensor } from './tensor.ts';
 import { mustBeReadable, vecDotType } from './vec-dot-type.ts';
 
-/** Types that rows can be converted to without an importance matrix (assembly/type_traits.ts quantize_row). */
-const QUANTIZE_ROW: readonly TypeName[] = ['f32', 'f16', 'bf16', 'q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'mxfp4', 'tq1_0', 'tq2_0'];
+/** Types that rows can be converted to (ggml's from_float, assembly/quantize.ts): all but those whose quantisers want an importance matrix. */
+const FROM_FLOAT: readonly TypeName[] = [
+  'f32', 'f16', 'bf16', 'q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'q8_1', 'q2_K', 'q3_K', 'q4_K', 'q5_K', 'q6_K', 'q8_K', 'iq4_nl', 'iq4_xs', 'mxfp4', 'tq1_0', 'tq2_0',
+];
 
 /** ggml_get_rows: row ids[i] of a [n, m, ne2, ne3], any type; ids i32 [k, ne2, ne3] -> f32 [n, k, ne2, ne3]. An id outside gives a row of NaN. */
 export function get_rows(a: Tensor, rows: Operand): Tensor<'f32'> {
@@ -33,20 +35,21 @@ export function set_rows<T extends string>(a: Tensor<T>, rows: Operand, to: Oper
   mustBeTensor('set_rows', 'a', a);
   const b = operand('set_rows', 'b', rows), ids = ints('set_rows', 'ids', to);
   mustBe('set_rows', ids.type === TYPE.i32 || ids.type === TYPE.i64, 'i32 or i64 ids', a, b, ids);
-  mustBe('set_rows', isFloat(b) && QUANTIZE_ROW.includes(a.type.name as TypeName), `f32, f16 or bf16 into ${QUANTIZE_ROW.join(', ')}`, a, b);
+  mustBe('set_rows', isFloat(b) && FROM_FLOAT.includes(a.type.name as TypeName), `f32, f16 or bf16 into ${FROM_FLOAT.join(', ')}`, a, b);
   must(a.ne[0] === b.ne[0] && a.ne[2] === b.ne[2] && a.ne[3] === b.ne[3] && ids.ne[0] === b.ne[1] && b.ne[2] % ids.ne[1] === 0 && b.ne[3] % ids.ne[2] === 0, 'set_rows', 'rows, batches and ids must agree', a, b, ids);
   return node('set_rows', a.ne, { type: a.type, nb: a.nb, src: [b, ids, a], viewOf: a });
 }
 
 /**
  * ggml_cpy: the elements of a in order become those of b, in b's type; the result is b. Any strides, any two shapes with as many elements.
- * a of any type, b of the same or f32, f16, bf16, q4_0, q4_1, q5_0, q5_1, q8_0, mxfp4, tq1_0, tq2_0 (the other formats' quantisers search: quantlet quantize).
+ * a of any type, b of the same or one that has a quantiser: all but IQ1, IQ2 and IQ3, which want an importance matrix. q2_K to q6_K, iq4_nl and iq4_xs search for
+ * their scales and take much longer than the others.
  */
 export function cpy<T extends string>(from: Operand, b: Tensor<T>): Tensor<T> {
   mustBeTensor('cpy', 'b', b);
   const a = operand('cpy', 'a', from);
   must(nelements(a) === nelements(b), 'cpy', 'the numbers of elements differ', a, b);
-  mustBe('cpy', a.type === b.type || QUANTIZE_ROW.includes(b.type.name as TypeName), `the same type or ${QUANTIZE_ROW.join(', ')}`, a, b);
+  mustBe('cpy', a.type === b.type || FROM_FLOAT.includes(b.type.name as TypeName), `the same type or ${FROM_FLOAT.join(', ')}`, a, b);
   if (a.type !== b.type) mustBeReadable('cpy', a, b);
   return node('cpy', b.ne, { type: b.type, nb: b.nb, src: [a, b], viewOf: b, batch: b.batch ?? (sameShape(a, b) ? a.batch : undefined) });
 }
@@ -54,8 +57,8 @@ export function cpy<T extends string>(from: Operand, b: Tensor<T>): Tensor<T> {
 /** ggml_cast: a in another type, contiguous; types as in cpy, rows of whole blocks. */
 export function cast<T extends TypeName>(a: Tensor, to: T): Tensor<T> {
   mustBeTensor('cast', 'a', a);
-  const type = typeNamed(to) as TypeTraits<T> | undefined, fits = type !== undefined && (a.type.id === type.id || QUANTIZE_ROW.includes(to));
-  if (!fits) throw new QuantletError('ERR_UNSUPPORTED_TYPE', `cast: ${shape(a)}: there is no conversion to ${tell(to)}; expected ${QUANTIZE_ROW.join(', ')}`);
+  const type = typeNamed(to) as TypeTraits<T> | undefined, fits = type !== undefined && (a.type.id === type.id || FROM_FLOAT.includes(to));
+  if (!fits) throw new QuantletError('ERR_UNSUPPORTED_TYPE', `cast: ${shape(a)}: there is no conversion to ${tell(to)}; expected ${FROM_FLOAT.join(', ')}`);
   if (a.type.id !== type.id) mustBeReadable('cast', a);
   must(a.ne[0] % type.blckSize === 0, 'cast', `rows of ${a.ne[0]} are no whole blocks of ${type.name} (${type.blckSize})`, a);
   return copyOf(a, type);
