@@ -1,33 +1,34 @@
 /** Norms over rows, each summed by one thread in an order given by its length alone. Elements of a row are contiguous f32; dst may be src0. */
-import { hsum_f32, madd } from '../simd';
 import { split_from, split_to } from '../schedule';
 import { Op, nrows, row_at } from '../tensor';
 import { also_rows } from './also';
 
-/** Sum of squares of n floats: 4 lanes of partial sums, the tail one by one. */
-function sum_squares(x: usize, n: i32): f32 {
-  let acc = f32x4.splat(0);
-  const n4 = n & ~3;
-  for (let i = 0; i < n4; i += 4) {
-    const v = v128.load(x + (<usize>i << 2));
-    acc = madd(v, v, acc);
+@unmanaged class Plain { @inline f(x: v128): v128 { return x; } }
+@unmanaged class Square { @inline f(x: v128): v128 { return f32x4.mul(x, x); } }
+
+/** Sum of f(x) of n floats in f64, as ggml's, so that rows of millions (group_norm, sum) lose nothing: four lanes of partial sums, the tail one by one. */
+// @ts-ignore: decorator
+@inline
+function sum<F>(x: usize, n: i32): f64 {
+  let low = f64x2.splat(0), high = f64x2.splat(0);
+  const end = x + (<usize>n << 2), end4 = x + (<usize>(n & ~3) << 2);
+  for (; x < end4; x += 16) {
+    const v = changetype<F>(0).f(v128.load(x));
+    low = f64x2.add(low, f64x2.promote_low_f32x4(v));
+    high = f64x2.add(high, f64x2.promote_low_f32x4(i8x16.shuffle(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15)));
   }
-  let sum = hsum_f32(acc);
-  for (let i = n4; i < n; i++) {
-    const v = load<f32>(x + (<usize>i << 2));
-    sum += v * v;
-  }
-  return sum;
+  low = f64x2.add(low, high);
+  let total = f64x2.extract_lane(low, 0) + f64x2.extract_lane(low, 1);
+  for (; x < end; x += 4) total += <f64>f32x4.extract_lane(changetype<F>(0).f(v128.load32_splat(x)), 0);
+  return total;
 }
 
-/** Sum of n floats, in the same order. */
-export function sum_row(x: usize, n: i32): f32 {
-  let acc = f32x4.splat(0);
-  const n4 = n & ~3;
-  for (let i = 0; i < n4; i += 4) acc = f32x4.add(acc, v128.load(x + (<usize>i << 2)));
-  let sum = hsum_f32(acc);
-  for (let i = n4; i < n; i++) sum += load<f32>(x + (<usize>i << 2));
-  return sum;
+function sum_squares(x: usize, n: i32): f64 {
+  return sum<Square>(x, n);
+}
+
+export function sum_row(x: usize, n: i32): f64 {
+  return sum<Plain>(x, n);
 }
 
 /**
@@ -49,7 +50,7 @@ export function rms_norm(op: Op, ith: i32, nth: i32): void {
       add_row(x, row_at(src2, r), sum, n);
       x = sum;
     }
-    scale_row(x, <f32>1 / sqrt<f32>(sum_squares(x, n) / <f32>n + eps), weight, row_at(dst, r), n);
+    scale_row(x, <f32>1 / sqrt<f32>(<f32>(sum_squares(x, n) / <f64>n) + eps), weight, row_at(dst, r), n);
     also_rows(op, r, r + 1);
   }
 }
@@ -60,7 +61,7 @@ export function l2_norm(op: Op, ith: i32, nth: i32): void {
   const to = split_to(rows, ith, nth);
   for (let r = split_from(rows, ith, nth); r < to; r++) {
     const x = row_at(src0, r);
-    scale_row(x, <f32>1 / max<f32>(sqrt<f32>(sum_squares(x, n)), eps), 0, row_at(op.dst, r), n);
+    scale_row(x, <f32>1 / max<f32>(<f32>sqrt<f64>(sum_squares(x, n)), eps), 0, row_at(op.dst, r), n);
   }
 }
 
@@ -70,9 +71,9 @@ export function norm(op: Op, ith: i32, nth: i32): void {
   const to = split_to(rows, ith, nth);
   for (let r = split_from(rows, ith, nth); r < to; r++) {
     const x = row_at(src0, r), y = row_at(op.dst, r);
-    const mean = sum_row(x, n) / <f32>n;
+    const mean = <f32>(sum_row(x, n) / <f64>n);
     shift_row(x, -mean, y, n);
-    const scale = <f32>1 / sqrt<f32>(sum_squares(y, n) / <f32>n + reinterpret<f32>(op.p0));
+    const scale = <f32>1 / sqrt<f32>(<f32>(sum_squares(y, n) / <f64>n) + reinterpret<f32>(op.p0));
     scale_row(y, scale, changetype<usize>(src1) ? src1.data : 0, y, n);
     if (changetype<usize>(src2)) add_row(y, src2.data, y, n);
     also_rows(op, r, r + 1);

@@ -6,7 +6,7 @@ import { Op, nrows, row_at, row_of } from '../tensor';
 /** dst[0] = sum of the row, times p0 (1 or 1 / ne0). */
 export function sum_rows(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0, rows = nrows(src0), to = split_to(rows, ith, nth);
-  for (let r = split_from(rows, ith, nth); r < to; r++) store<f32>(row_at(op.dst, r), sum_row(row_at(src0, r), src0.ne0) * reinterpret<f32>(op.p0));
+  for (let r = split_from(rows, ith, nth); r < to; r++) store<f32>(row_at(op.dst, r), <f32>(sum_row(row_at(src0, r), src0.ne0) * <f64>reinterpret<f32>(op.p0)));
 }
 
 /** dst[r] i32 = index of the largest element of row r, the first of equals. */
