@@ -7,6 +7,7 @@ import { mul_mat_packed_op, repack_op } from './mul_mat_packed';
 import { attention, attention_merge } from './ops/attention';
 import { binary } from './ops/binary';
 import { cpy, get_rows, quantize, set_rows } from './ops/copy';
+import { im2col } from './ops/im2col';
 import { kv_store } from './ops/kv_cache';
 import { l2_norm, norm, rms_norm } from './ops/norm';
 import { argmax, mean_of_rows, pool_1d, sum_rows, top_k } from './ops/reduce';
@@ -41,6 +42,7 @@ const POOL_1D: u32 = 21;
 const MEAN_OF_ROWS: u32 = 22;
 const MUL_MAT_PACKED: u32 = 23;
 const REPACK: u32 = 24;
+const IM2COL: u32 = 25;
 
 /** Before a step: the dimensions that follow the batch, and all chunk cursors at zero. No thread may be computing. */
 export function begin(plan: usize, n_tokens: i32, n_outputs: i32): void {
@@ -89,6 +91,7 @@ export function compute(plan: usize, sync: usize, ith: i32, nth: i32, from: i32,
       case MEAN_OF_ROWS: mean_of_rows(op, ith, nth); break;
       case MUL_MAT_PACKED: mul_mat_packed_op(op, ith, nth, p.cursor_bytes, scratch); break;
       case REPACK: repack_op(op, scratch); break;
+      case IM2COL: im2col(op, ith, nth); break;
       default: unreachable();
     }
   }

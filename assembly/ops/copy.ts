@@ -55,6 +55,7 @@ export function quantize(op: Op, ith: i32, nth: i32, work: usize): void {
  *   1  elements of p1 bytes, any strides and shapes
  *   2  rows of the same length, elements contiguous: p1 and p2 are the bytes of CHUNK elements of src0 and dst
  *   3  elements of src0 (f32, f16, bf16) with any strides to rows of another type or shape, p2 as above; p2 = 0: to single elements
+ *   4  no src0: rows of p1 bytes become 0
  */
 export function cpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const src0 = op.src0, dst = op.dst, rows = nrows(dst), mode = op.p0;
@@ -63,6 +64,7 @@ export function cpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
     const y = row_at(dst, r);
     if (mode == 0) memory.copy(y, row_at(src0, r), op.p1);
     else if (mode == 1) copy_elements(op, r, y);
+    else if (mode == 4) memory.fill(y, 0, op.p1);
     else if (mode == 2) convert_row(op, row_at(src0, r), y, scratch);
     else gather_row(op, r, y, scratch);
   }

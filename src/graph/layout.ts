@@ -40,6 +40,7 @@ export const CODE = {
   MEAN_OF_ROWS: 22,
   MUL_MAT_PACKED: 23,
   REPACK: 24,
+  IM2COL: 25,
 } as const;
 export type OpCode = keyof typeof CODE;
 
@@ -53,7 +54,7 @@ export const UNARY = { silu: 0, gelu: 1, gelu_quick: 2, gelu_erf: 3, relu: 4, ta
 /** Scratch of UNARY and GLU: four elements of one and of two sources. */
 export const FOURS_SCRATCH = 32;
 /** CPY's p0 (assembly/ops/copy.ts). */
-export const COPY = { rows: 0, elements: 1, convert: 2, gather: 3 } as const;
+export const COPY = { rows: 0, elements: 1, convert: 2, gather: 3, zeros: 4 } as const;
 /** Elements CPY converts at once, and the scratch that takes. */
 export const COPY_CHUNK = 256;
 export const COPY_SCRATCH = 4 * COPY_CHUNK;

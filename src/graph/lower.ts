@@ -152,6 +152,15 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
       case 'mean_of_rows':
         push({ code: 'MEAN_OF_ROWS', dst: t, src: [f32(a), b, c], params: [] });
         break;
+      case 'pad': {
+        const offset = p.l0 * t.nb[0] + p.l1 * t.nb[1] + p.l2 * t.nb[2] + p.l3 * t.nb[3];
+        push({ code: 'CPY', dst: t, src: [], params: [COPY.zeros, t.nb[1]], how: 'zeros' });
+        copy(a, node('view', a.ne, { type: t.type, nb: t.nb, viewOf: t, viewOffset: offset }));
+        break;
+      }
+      case 'im2col':
+        push({ code: 'IM2COL', dst: t, src: [a.type === t.type ? a : converting(a, t.type)], params: [p.kw, p.kh, p.s0, p.s1, p.p0, p.p1, p.d0, p.d1] });
+        break;
       case 'kv_store':
         push({ code: 'KV_STORE', dst: c, src: [rowsOf(a, TYPE.f32), b], params: [c.ne[0], c.ne[1], p.v], scratch: KV_STORE_SCRATCH });
         break;

@@ -3,6 +3,7 @@ import { checkOptions, checkValue, KIND, oneOf, required, type Kind, type Kinds 
 import { TYPE, type TypeTraits } from '../type-traits.ts';
 import { ints, isFloat, mustBe, mustBeRows, OPERAND, optional, ROW, type Operand } from './operands.ts';
 import { constant, isContiguous, must, nelements, node, sameShape, type Tensor } from './tensor.ts';
+import { reshape } from './views.ts';
 
 export interface L2NormOptions {
   /** The least length a row is divided by. */
@@ -21,7 +22,7 @@ export interface NormOptions extends RmsNormOptions {
   bias?: Operand | undefined;
 }
 
-const EPS: Kind = required({ ...KIND.atLeast0, expected: 'a number of at least 0; models bring their own, mostly 1e-5 or 1e-6' });
+export const EPS: Kind = required({ ...KIND.atLeast0, expected: 'a number of at least 0; models bring their own, mostly 1e-5 or 1e-6' });
 
 function normNode(op: 'norm' | 'rms_norm' | 'l2_norm', a: Tensor, { eps, ...rows }: NormOptions): Tensor<'f32'> {
   mustBeRows(op, a);
@@ -105,6 +106,14 @@ export function sum_rows(a: Tensor): Tensor<'f32'> {
 export function mean(a: Tensor): Tensor<'f32'> {
   mustBeRows('mean', a);
   return rowsTo('sum_rows', 'mean', TYPE.f32, a, 1, { scale: 1 / a.ne[0] });
+}
+
+/** ggml_sum of all elements: f32, f16 or bf16 -> f32 [1]. Each row's sum is rounded to f32 before they are added. */
+export function sum(a: Tensor): Tensor<'f32'> {
+  mustBeRows('sum', a);
+  must(!a.batch, 'sum', 'its dimensions follow the batch', a);
+  const rows = sum_rows(a), n = nelements(rows);
+  return n === 1 ? rows : sum_rows(reshape(rows, [n]));
 }
 
 export interface ArgsortOptions {

@@ -36,6 +36,8 @@ export type NodeOp =
   | 'top_k'
   | 'pool_1d'
   | 'mean_of_rows'
+  | 'pad'
+  | 'im2col'
   | 'kv_store'
   | 'attention'
   | 'flash_attn_ext';

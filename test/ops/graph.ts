@@ -27,7 +27,10 @@ export async function source(engine: Engine, s: Source): Promise<Tensor> {
   return t;
 }
 
-const BY_NAME = new Set(['add', 'sub', 'mul', 'div', 'gelu', 'gelu_quick', 'gelu_erf', 'silu', 'relu', 'tanh', 'sigmoid', 'exp', 'sqr', 'sqrt', 'log', 'neg', 'abs', 'step', 'swiglu', 'geglu', 'geglu_quick', 'geglu_erf', 'reglu', 'add_inplace', 'sub_inplace', 'mul_inplace', 'div_inplace', 'mean_of_rows', 'sum_rows', 'mean', 'argmax', 'cont', 'mul_mat', 'get_rows']);
+const BY_NAME = new Set(['add', 'sub', 'mul', 'div', 'gelu', 'gelu_quick', 'gelu_erf', 'silu', 'relu', 'tanh', 'sigmoid', 'exp', 'sqr', 'sqrt', 'log', 'neg', 'abs', 'step', 'swiglu', 'geglu', 'geglu_quick', 'geglu_erf', 'reglu', 'add_inplace', 'sub_inplace', 'mul_inplace', 'div_inplace', 'mean_of_rows', 'sum', 'sum_rows', 'mean', 'argmax', 'cont', 'mul_mat', 'get_rows']);
+
+const moves1d = (p: Readonly<Record<string, number>>): core.Conv1dOptions => ({ stride: p.s0, padding: p.p0, dilation: p.d0 });
+const moves2d = (p: Readonly<Record<string, number>>): core.Conv2dOptions => ({ stride: [p.s0, p.s1], padding: [p.p0, p.p1], dilation: [p.d0, p.d1] });
 
 /** The op of a case over its sources. */
 export function build(c: OpCase, src: readonly (Tensor | undefined)[]): Tensor {
@@ -45,6 +48,11 @@ export function build(c: OpCase, src: readonly (Tensor | undefined)[]): Tensor {
     case 'argsort': return core.argsort(a, { order: p.order ? 'desc' : 'asc' });
     case 'top_k': return core.top_k(a, p.k);
     case 'pool_1d': return core.pool_1d(a, { kind: p.kind ? 'avg' : 'max', k: p.k0, s: p.s0 });
+    case 'pad_ext': return core.pad(a, [p.rp0, p.rp1, p.rp2, p.rp3], { left: [p.lp0, p.lp1, p.lp2, p.lp3] });
+    case 'group_norm': return core.group_norm(a, { groups: p.groups, eps: p.eps });
+    case 'im2col': return core.im2col(a, b, p.is_2D ? { ...moves2d(p), type: p.type ? 'f16' : 'f32' } : { ...moves1d(p), type: p.type ? 'f16' : 'f32', is2D: false });
+    case 'conv_1d': return core.conv_1d(a, b, p.type === 0 ? { ...moves1d(p), type: 'f32' } : moves1d(p));
+    case 'conv_2d': return core.conv_2d(a, b, p.type === 0 ? { ...moves2d(p), type: 'f32' } : moves2d(p));
     case 'repeat': return core.repeat(a, b.ne);
     case 'concat': return core.concat(a, b, p.dim);
     case 'scale': return core.scale(a, p.s, { bias: p.b });

@@ -43,10 +43,10 @@ interface Spec {
 }
 
 const GLU = ['swiglu', 'geglu', 'geglu_quick', 'geglu_erf', 'reglu'];
-const UNARY = ['gelu', 'gelu_quick', 'gelu_erf', 'silu', 'relu', 'tanh', 'sigmoid', 'exp', 'sqr', 'sqrt', 'log', 'neg', 'abs', 'step', 'scale', 'clamp', 'soft_cap', 'diag_mask_inf', 'l2_norm', 'sum_rows', 'mean', 'cont', 'soft_max_ext', 'argsort', ...GLU];
+const UNARY = ['gelu', 'gelu_quick', 'gelu_erf', 'silu', 'relu', 'tanh', 'sigmoid', 'exp', 'sqr', 'sqrt', 'log', 'neg', 'abs', 'step', 'scale', 'clamp', 'soft_cap', 'diag_mask_inf', 'l2_norm', 'sum', 'sum_rows', 'mean', 'cont', 'soft_max_ext', 'argsort', ...GLU];
 const PARAMS: Record<string, Record<string, number>> = { scale: { s: -1.3, b: 0.25 }, clamp: { min: -1, max: 0.5 }, soft_cap: { cap: 1.5 }, diag_mask_inf: { n_past: 2 }, norm: { eps: 1e-5 }, rms_norm: { eps: 1e-5 }, l2_norm: { eps: 1e-5 }, soft_max_ext: { scale: 0.7, max_bias: 0 }, argsort: { order: 1 } };
 const BINARY = ['add', 'sub', 'mul', 'div'];
-const OPS = [...UNARY, ...GLU.map((op) => `${op}_split`), ...BINARY, ...BINARY.map((op) => `${op}_inplace`), 'norm', 'rms_norm', 'repeat', 'concat', 'cpy', 'get_rows', 'set_rows', 'mul_mat', 'rope_ext', 'flash_attn_ext', 'argmax', 'top_k', 'pool_1d', 'mean_of_rows'];
+const OPS = [...UNARY, ...GLU.map((op) => `${op}_split`), ...BINARY, ...BINARY.map((op) => `${op}_inplace`), 'norm', 'rms_norm', 'repeat', 'concat', 'cpy', 'get_rows', 'set_rows', 'mul_mat', 'rope_ext', 'flash_attn_ext', 'argmax', 'top_k', 'pool_1d', 'mean_of_rows', 'pad_ext', 'group_norm', 'im2col', 'conv_1d', 'conv_2d'];
 
 /** A random spec as a case of the reference. */
 function caseOf({ op, ne, type, layout, other, repeat, seed }: Spec): Omit<OpCase, 'dst'> {
@@ -95,6 +95,14 @@ function caseOf({ op, ne, type, layout, other, repeat, seed }: Spec): Omit<OpCas
       const cache = (width: number): Source => laid(kv, [width, nKv, heads, 1], kv.startsWith('q') ? 'plain' : other === 'transposed' ? 'permuted' : other, seed + width);
       return make([laid('f32', [d, tokens, heads * (1 + (n1 % 3)), 1], layout, seed), cache(d), cache(dv), repeat[1] ? null : { type: repeat[3] ? 'f32' : 'f16', ne: [nKv, tokens], seed: seed + 9, scale: 3 }], { scale: 0.3, max_bias: repeat[1] || !repeat[2] ? 0 : 8, logit_softcap: repeat[3] ? 5 : 0, causal: nKv >= tokens ? seed & 1 : 0, window: nKv >= tokens && seed & 1 ? (seed >> 1) % 40 : 0 });
     }
+    case 'pad_ext': return make([a], { lp0: seed % 3, rp0: (seed >> 2) % 4, lp1: (seed >> 4) % 2, rp1: (seed >> 5) % 3, lp2: (seed >> 7) % 2, rp2: (seed >> 8) % 2, lp3: (seed >> 9) % 2, rp3: (seed >> 10) % 2 });
+    case 'group_norm': return make([a], { groups: 1 + (seed % 5), eps: 1e-5 });
+    case 'im2col': case 'conv_1d': case 'conv_2d': {
+      const flat = op === 'conv_1d' || (op === 'im2col' && repeat[0]), [kw, kh, out] = [1 + (seed % 4), 1 + ((seed >> 2) % 3), 1 + ((seed >> 4) % 3)], weights = ['f32', 'f16', 'bf16'][(seed >> 6) % 3];
+      const x = laid(type, flat ? [6 + (n0 % 20), n2, n3, 1] : [6 + (n0 % 20), 4 + n1, n2, n3], layout, seed), kernel = laid(weights, flat ? [kw, n2, out, 1] : [kw, kh, n2, out], other, seed + 1);
+      const moves = { s0: 1 + ((seed >> 8) % 3), p0: (seed >> 10) % 3, d0: 1 + ((seed >> 12) % 2) }, more = flat ? {} : { s1: 1 + ((seed >> 13) % 2), p1: (seed >> 14) % 3, d1: 1 + ((seed >> 16) % 2) };
+      return make([kernel, x], { ...moves, ...more, type: repeat[1] ? 0 : 1, ...(op === 'im2col' ? { is_2D: flat ? 0 : 1 } : {}) });
+    }
     case 'top_k': return make([a], { k: 1 + (seed % n0) });
     case 'mean_of_rows': return make([laid(type, [n0, n1 + 3, 1, 1], layout, seed), { type: 'i32', ne: [3], values: [0, n1, 2] }, { type: 'i32', ne: [3], values: [n1 + 3, 3, 0] }], {});
     case 'argmax': return make([laid(type, [n0, n1, 1, 1], layout, seed)], {});
@@ -106,7 +114,7 @@ function limit(c: OpCase): number {
   const types = c.src.map((s) => s?.type), first = types[c.op === 'flash_attn_ext' ? 1 : 0]!;
   if ((c.op === 'mul_mat' || c.op === 'flash_attn_ext') && first.startsWith('q')) return QUANTISED_NMSE;
   if (c.dst.type === 'bf16') return BF16_NMSE;
-  return c.dst.type === 'f16' || /gelu|geglu|flash/.test(c.op) ? F16_NMSE : F32_NMSE;
+  return c.dst.type === 'f16' || /gelu|geglu|flash|conv/.test(c.op) ? F16_NMSE : F32_NMSE;
 }
 
 const GUARD = 0xa5;

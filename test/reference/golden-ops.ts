@@ -140,6 +140,23 @@ function flash(q: View, k: View, v: View, mask: View | null, p: Readonly<Record<
   }
   return Float64Array.from(out);
 }
+/** One dimension as two: the second is one element high. */
+const upright = (t: View): View => ({ type: t.type, ne: [t.ne[0], 1, t.ne[1], t.ne[2]], at: (i0, _, i2, i3) => t.at(i0, i2, i3, 0) });
+const LINE = { s1: 1, p1: 0, d1: 1 };
+/** What element k of a kernel meets at a place. */
+function met(kernel: View, x: View, p: Readonly<Record<string, number>>, k: number, ow: number, oh: number, n: number): number {
+  const [kw, kh] = kernel.ne, w = ow * p.s0 + (k % kw) * p.d0 - p.p0, h = oh * p.s1 + (Math.floor(k / kw) % kh) * p.d1 - p.p1;
+  return w < 0 || w >= x.ne[0] || h < 0 || h >= x.ne[1] ? 0 : x.at(w, h, Math.floor(k / kw / kh), n);
+}
+/** Columns and kernels are rounded to f16 as ggml does, or not at all for kernels of bf16 and with p.type 0. */
+function conv(kernel: View, x: View, p: Readonly<Record<string, number>>, where: (i: Index) => Index, ne: readonly number[]): Float64Array {
+  const [kw, kh, channels] = kernel.ne, size = kw * kh * channels, type = kernel.type === 'bf16' || p.type === 0 ? 'f32' : 'f16';
+  return each(ne, (...i) => {
+    const [ow, oh, oc, n] = where(i), at = Array.from({ length: size }, (_, k) => k);
+    const cols = stored(type, Float64Array.from(at, (k) => met(kernel, x, p, k, ow, oh, n)));
+    return sum(stored(type, Float64Array.from(at, (k) => kernel.at(k % kw, Math.floor(k / kw) % kh, Math.floor(k / kw / kh), oc))).map((w, k) => w * cols[k]));
+  });
+}
 function erf(x: number): number { // series; arguments stay small enough
   if (Math.abs(x) > 5) return Math.sign(x);
   let term = x, total = x;
@@ -196,6 +213,26 @@ export function evaluate(c: OpCase): Float64Array {
       const where = Array.from({ length: m!.ne[0] }, (_, i) => m!.at(i, 0, 0, 0));
       return all((i0, i1, i2, i3) => (where.includes(i1) ? b.at(i0, where.lastIndexOf(i1), i2, i3) : a.at(i0, i1, i2, i3)));
     }
+    case 'sum': return Float64Array.of(sum(each(a.ne, a.at)));
+    case 'pad_ext': return all((...i) => {
+      const from = i.map((v, d) => v - p[`lp${d}`]);
+      return from.every((v, d) => v >= 0 && v < a.ne[d]) ? a.at(...(from as Index)) : 0;
+    });
+    case 'group_norm': {
+      const size = Math.ceil(a.ne[2] / p.groups), groups = new Map<string, { mean: number; s: number }>();
+      const of = (i2: number, i3: number) => {
+        const g = Math.floor(i2 / size), key = `${g} ${i3}`, to = Math.min(a.ne[2], (g + 1) * size);
+        if (!groups.has(key)) {
+          const x = each([a.ne[0], a.ne[1], to - g * size, 1], (i0, i1, c) => a.at(i0, i1, g * size + c, i3)), mean = sum(x) / x.length;
+          groups.set(key, { mean, s: Math.sqrt(sum(x.map((v) => (v - mean) ** 2)) / x.length + p.eps) });
+        }
+        return groups.get(key)!;
+      };
+      return all((i0, i1, i2, i3) => (a.at(i0, i1, i2, i3) - of(i2, i3).mean) / of(i2, i3).s);
+    }
+    case 'im2col': return p.is_2D ? all((k, ow, oh, n) => met(a, b, p, k, ow, oh, n)) : all((k, ow, n) => met(upright(a), upright(b), { ...p, ...LINE }, k, ow, 0, n));
+    case 'conv_1d': return conv(upright(a), upright(b), { ...p, ...LINE }, ([ow, oc, n]) => [ow, 0, oc, n], c.dst.ne);
+    case 'conv_2d': return conv(a, b, p, (i) => i, c.dst.ne);
     case 'cpy': case 'cont': return each(a.ne, a.at);
     default: throw new Error(`no reference for ${c.op}`);
   }

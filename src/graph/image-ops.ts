@@ -1,0 +1,144 @@
+/** Ops of images and sounds: zeros around a tensor, norms over groups of channels, convolutions as products. @see ops.ts */
+import { checkOptions, checkValue, KIND, oneOf, required, type Kind, type Kinds } from '../options.ts';
+import { TYPE } from '../type-traits.ts';
+import { isFloat, mustBe, mustBeRows, mustBeTensor } from './operands.ts';
+import { concat, cont, mul_mat } from './ops.ts';
+import { EPS, norm } from './row-ops.ts';
+import { fourDims, isContiguous, must, node, type Tensor } from './tensor.ts';
+import { permute, reshape } from './views.ts';
+
+/** These ops' shapes do not follow a batch. */
+const mustStand = (op: string, a: Tensor): void => must(!a.batch, op, 'its dimensions follow the batch', a);
+const dense = <T extends string>(a: Tensor<T>): Tensor<T> => (isContiguous(a) ? a : cont(a));
+
+const PADS: Kind = { is: (v) => Array.isArray(v) && v.length >= 1 && v.length <= 4 && v.every(KIND.count.is), expected: 'a list of one to four whole numbers of at least 0' };
+
+export interface PadOptions {
+  /** Zeros before the first element of each dimension (ggml_pad_ext), one to four of them. Default: none. */
+  left?: readonly number[] | undefined;
+}
+
+/** ggml_pad: so many zeros behind the last element of each dimension; those not given get none. Any unquantised type, which is the result's. */
+export function pad<T extends string>(a: Tensor<T>, right: readonly number[], options?: PadOptions): Tensor<T> {
+  mustBeTensor('pad', 'a', a);
+  checkValue('pad', 'right', right, PADS);
+  const { left = [] } = checkOptions<PadOptions>('pad', options, { left: PADS });
+  mustBe('pad', a.type.blckSize === 1, 'an unquantised type', a);
+  mustStand('pad', a);
+  const [l0, l1, l2, l3] = [0, 1, 2, 3].map((i) => left[i] ?? 0);
+  return node('pad', fourDims('pad', a.ne.map((n, i) => n + (left[i] ?? 0) + (right[i] ?? 0))), { type: a.type, src: [a], params: { l0, l1, l2, l3 } });
+}
+
+export interface GroupNormOptions {
+  /** Groups that the channels (dimension 2) are parted in; where they do not divide them the last is smaller. */
+  groups: number;
+  /** Added to the variance under the root. */
+  eps: number;
+}
+
+/** ggml_group_norm: [w, h, channels, n], each group of channels of each of n with mean 0 and variance 1; f32, f16 or bf16 -> f32 of the same shape. */
+export function group_norm(a: Tensor, options: GroupNormOptions): Tensor<'f32'> {
+  const { groups, eps } = checkOptions<GroupNormOptions>('group_norm', options, { groups: required(KIND.size), eps: EPS });
+  mustBeRows('group_norm', a);
+  mustStand('group_norm', a);
+  const [w, h, channels, n] = a.ne, size = Math.ceil(channels / groups), whole = channels - (channels % size);
+  /** Channels [from, to), in groups of this size: a group is one row. */
+  const part = (from: number, to: number, of: number): Tensor<'f32'> => {
+    const x = dense(to - from === channels ? a : channelsOf(a, from, to));
+    return reshape(norm(reshape(x, [w * h * of, (to - from) / of, 1, n]), { eps }), x.ne);
+  };
+  return whole === channels ? part(0, channels, size) : concat(part(0, whole, size), part(whole, channels, channels - whole), 2);
+}
+
+const channelsOf = (a: Tensor, from: number, to: number): Tensor =>
+  node('view', [a.ne[0], a.ne[1], to - from, a.ne[3]], { type: a.type, nb: a.nb, viewOf: a, viewOffset: from * a.nb[2], src: [a] });
+
+/** A number for both dimensions, or one for the width and one for the height. */
+export type Pair = number | readonly [number, number];
+
+interface Conv<P> {
+  /** From one place of the kernel to the next. Default 1. */
+  stride?: P | undefined;
+  /** Zeros on either side. Default 0. */
+  padding?: P | undefined;
+  /** From one element of the kernel to the next. Default 1. */
+  dilation?: P | undefined;
+  /** What the columns are: f16 as in ggml, or f32 to lose nothing. Default f16, f32 for a kernel of bf16. */
+  type?: 'f16' | 'f32' | undefined;
+}
+export type Conv1dOptions = Conv<number>;
+export type Conv2dOptions = Conv<Pair>;
+
+export interface Im2colOptions extends Conv2dOptions {
+  /** Whether the kernel moves over two dimensions. Default true. */
+  is2D?: boolean | undefined;
+}
+
+const COLUMNS = oneOf('f16', 'f32');
+const pair = (kind: Kind): Kind => ({ is: (v) => kind.is(v) || (Array.isArray(v) && v.length === 2 && v.every(kind.is)), expected: `${kind.expected}, or two of them, [width, height]` });
+const CONV_1D: Kinds<Conv1dOptions> = { stride: KIND.size, padding: KIND.count, dilation: KIND.size, type: COLUMNS };
+const CONV_2D: Kinds<Conv2dOptions> = { stride: pair(KIND.size), padding: pair(KIND.count), dilation: pair(KIND.size), type: COLUMNS };
+
+const both = (p: Pair): readonly [number, number] => (typeof p === 'number' ? [p, p] : p);
+/** Places that a kernel of k elements has among n. */
+const places = (n: number, k: number, stride: number, padding: number, dilation: number): number => Math.floor((n + 2 * padding - dilation * (k - 1) - 1) / stride) + 1;
+
+/** x [w, h, channels, n] under a kernel of kw x kh -> [kw * kh * channels, places in w, in h, n]. */
+function columns(op: string, kernel: Tensor, x: Tensor, [kw, kh]: readonly [number, number], p: Conv2dOptions, type: 'f16' | 'f32'): Tensor<'f16' | 'f32'> {
+  const [s0, s1] = both(p.stride ?? 1), [p0, p1] = both(p.padding ?? 0), [d0, d1] = both(p.dilation ?? 1);
+  const ow = places(x.ne[0], kw, s0, p0, d0), oh = places(x.ne[1], kh, s1, p1, d1);
+  must(ow > 0 && oh > 0, op, 'the kernel is larger than what it moves over', kernel, x);
+  return node('im2col', [kw * kh * x.ne[2], ow, oh, x.ne[3]], { type: TYPE[type], src: [x], params: { kw, kh, s0, s1, p0, p1, d0, d1 } });
+}
+
+/** One dimension is two of which one has a single element. */
+const flat = (x: Tensor): Tensor => permute(x, 0, 2, 3, 1);
+
+/**
+ * ggml_im2col: what each element of a kernel meets, at each of its places. kernel [kw, kh, channels, any] of any type, whose shape alone counts, x [w, h, channels, n]
+ * f32, f16 or bf16 -> [kw * kh * channels, places in w, places in h, n]; with { is2D: false } kernel [kw, channels, any], x [w, channels, n] -> [kw * channels, places, n].
+ */
+export function im2col(kernel: Tensor, x: Tensor, options?: Im2colOptions): Tensor<'f16' | 'f32'> {
+  // Over one dimension there is nothing that a second number could mean.
+  const kinds = options?.is2D === false ? CONV_1D : CONV_2D, { is2D = true, ...p } = checkOptions<Im2colOptions>('im2col', options, { ...kinds, is2D: KIND.boolean }), { type = 'f16' } = p;
+  mustBeMoved('im2col', kernel, x, is2D);
+  if (is2D) return columns('im2col', kernel, x, [kernel.ne[0], kernel.ne[1]], p, type);
+  const y = columns('im2col', kernel, flat(x), [kernel.ne[0], 1], { ...p, padding: [both(p.padding ?? 0)[0], 0] }, type);
+  return reshape(y, [y.ne[0], y.ne[1], y.ne[3]]);
+}
+
+function mustBeMoved(op: string, kernel: Tensor, x: Tensor, is2D: boolean): void {
+  mustBeTensor(op, 'kernel', kernel);
+  mustBeRows(op, x, 'x');
+  mustStand(op, x);
+  if (is2D) must(kernel.ne[2] === x.ne[2], op, 'dimension 2 of both are the channels', kernel, x);
+  else must(kernel.ne[1] === x.ne[1] && x.ne[3] === 1, op, 'dimension 1 of both are the channels, and dimension 3 of what the kernel moves over is 1', kernel, x);
+}
+
+/** Columns times kernels of so many elements: [places, kernels], each product in f32. */
+const convolve = (cols: Tensor, kernel: Tensor, kernels: number): Tensor<'f32'> =>
+  mul_mat(reshape(cols, [cols.ne[0], cols.ne[1] * cols.ne[2] * cols.ne[3]]), reshape(dense(kernel), [cols.ne[0], kernels]));
+
+const columnsFor = (kernel: Tensor, type: 'f16' | 'f32' | undefined): 'f16' | 'f32' => type ?? (kernel.type === TYPE.bf16 ? 'f32' : 'f16');
+
+/**
+ * ggml_conv_1d: kernel [k, channels, out] and x [w, channels, n], both f32, f16 or bf16 -> f32 [places, out, n]: im2col and mul_mat. (Native's rows are in
+ * another order where n > 1: its result of n sequences is reshaped as though there were one.)
+ */
+export function conv_1d(kernel: Tensor, x: Tensor, options?: Conv1dOptions): Tensor<'f32'> {
+  const p = checkOptions<Conv1dOptions>('conv_1d', options, CONV_1D);
+  mustBeMoved('conv_1d', kernel, x, false);
+  mustBe('conv_1d', isFloat(kernel), 'a kernel of f32, f16 or bf16', kernel);
+  must(kernel.ne[3] === 1, 'conv_1d', 'a kernel has three dimensions', kernel, x);
+  const cols = im2col(kernel, x, { ...p, type: columnsFor(kernel, p.type), is2D: false }), [, places, n] = cols.ne, out = kernel.ne[2], y = convolve(cols, kernel, out);
+  return n === 1 ? reshape(y, [places, out]) : cont(permute(reshape(y, [places, n, out]), 0, 2, 1, 3));
+}
+
+/** ggml_conv_2d: kernel [kw, kh, channels, out] and x [w, h, channels, n], both f32, f16 or bf16 -> f32 [places in w, places in h, out, n]: im2col and mul_mat. */
+export function conv_2d(kernel: Tensor, x: Tensor, options?: Conv2dOptions): Tensor<'f32'> {
+  const p = checkOptions<Conv2dOptions>('conv_2d', options, CONV_2D);
+  mustBeMoved('conv_2d', kernel, x, true);
+  mustBe('conv_2d', isFloat(kernel), 'a kernel of f32, f16 or bf16', kernel);
+  const cols = im2col(kernel, x, { ...p, type: columnsFor(kernel, p.type) }), [, ow, oh, n] = cols.ne, out = kernel.ne[3], y = convolve(cols, kernel, out);
+  return n === 1 ? reshape(y, [ow, oh, out]) : cont(permute(reshape(y, [ow, oh, n, out]), 0, 1, 3, 2));
+}
