@@ -108,6 +108,11 @@ export function row_at(t: Tensor, r: i32): usize {
   return t.data + <usize>(r % per2) * t.nb1 + <usize>(r / per2 % t.ne2) * t.nb2 + <usize>(r / per3) * t.nb3;
 }
 
+/** n f32 of NaN: what a row becomes whose index lies outside its table. */
+export function fill_nan(y: usize, n: i32): void {
+  for (const end = y + (<usize>n << 2); y < end; y += 4) store<u32>(y, 0x7fc00000);
+}
+
 /** Whether dimensions 0..dim of 4-byte elements lie without gaps, so that they can be walked as one. */
 export function joins(t: Tensor, dim: i32): bool {
   if (t.nb0 != 4) return false;

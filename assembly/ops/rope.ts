@@ -1,5 +1,5 @@
 /** Rotary position embedding (ggml_rope_ext): pairs of dimensions turned by angles from a table. */
-import { Op, nrows, row_at, row_of } from '../tensor';
+import { Op, fill_nan, nrows, row_at, row_of } from '../tensor';
 import { split_from, split_to } from '../schedule';
 
 /**
@@ -7,7 +7,8 @@ import { split_from, split_to } from '../schedule';
  * src2 table f32 [n_dims, n_ctx]: cos and sin by turns for each pair and position, made by the host at load
  * (so frequency base, scaling, YaRN and factors are the host's business and angles are computed in f64).
  * p0 = n_dims rotated, p1 = 0: adjacent pairs (i, i + 1); 1: neox pairs (i, i + n_dims / 2). dst may be src0.
- * Positions outside the table take its nearest row (the host refuses them where it sees them).
+ * A position below 0 turns the other way by the row of its distance from 0: cos is even, sin is odd.
+ * A position outside the table on either side gives a row of NaN, as an index of get_rows does (the host refuses those it sees).
  */
 export function rope(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0, dst = op.dst;
@@ -17,24 +18,30 @@ export function rope(op: Op, ith: i32, nth: i32): void {
   for (let r = split_from(rows, ith, nth); r < to; r++) {
     const x = row_at(src0, r), y = row_at(dst, r), t = r / heads % src0.ne2;
     const pos = load<i32>(op.src1.data + <usize>t * op.src1.nb0);
-    const table = row_of(op.src2, min(max(pos, 0), op.src2.ne1 - 1), 0, 0);
-    if (neox) rotate_neox(x, y, table, n_dims);
-    else rotate_adjacent(x, y, table, n_dims);
+    const distance = abs(pos);
+    if (<u32>distance >= <u32>op.src2.ne1) {
+      fill_nan(y, dst.ne0);
+      continue;
+    }
+    const table = row_of(op.src2, distance, 0, 0), sign = i32x4.splat(pos & 0x80000000);
+    if (neox) rotate_neox(x, y, table, n_dims, sign);
+    else rotate_adjacent(x, y, table, n_dims, sign);
     for (let i = n_dims; i < src0.ne0; i++) store<f32>(y + (<usize>i << 2), load<f32>(x + (<usize>i << 2)));
   }
 }
 
-/** One pair and its angle: used where fewer than four lanes are left. */
+/** One pair and its angle: used where fewer than four lanes are left. `sign` is sin's, as a bit in every lane. */
 // @ts-ignore: decorator
 @inline
-function rotate_pair(x: usize, y: usize, table: usize, a: i32, b: i32, pair: i32): void {
-  const c = load<f32>(table + (<usize>pair << 3)), s = load<f32>(table + (<usize>pair << 3), 4);
+function rotate_pair(x: usize, y: usize, table: usize, a: i32, b: i32, pair: i32, sign: v128): void {
+  const c = load<f32>(table + (<usize>pair << 3)), s = f32x4.extract_lane(v128.xor(v128.load32_splat(table + (<usize>pair << 3), 4), sign), 0);
   const x0 = load<f32>(x + (<usize>a << 2)), x1 = load<f32>(x + (<usize>b << 2));
   store<f32>(y + (<usize>a << 2), x0 * c - x1 * s);
   store<f32>(y + (<usize>b << 2), x0 * s + x1 * c);
 }
 
-function rotate_adjacent(x: usize, y: usize, table: usize, n: i32): void {
+function rotate_adjacent(x: usize, y: usize, table: usize, n: i32, sign: v128): void {
+  const signs = v128.xor(i32x4(0x80000000, 0, 0x80000000, 0), sign); // x0 c - x1 s, x1 c + x0 s
   let i = 0;
   for (; i + 4 <= n; i += 4) {
     const o = <usize>i << 2;
@@ -42,23 +49,22 @@ function rotate_adjacent(x: usize, y: usize, table: usize, n: i32): void {
     const c = i8x16.shuffle(t, t, 0, 1, 2, 3, 0, 1, 2, 3, 8, 9, 10, 11, 8, 9, 10, 11);
     const s = i8x16.shuffle(t, t, 4, 5, 6, 7, 4, 5, 6, 7, 12, 13, 14, 15, 12, 13, 14, 15);
     const swapped = i8x16.shuffle(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11);
-    const signs = i32x4(0x80000000, 0, 0x80000000, 0); // x0 c - x1 s, x1 c + x0 s
     v128.store(y + o, f32x4.add(f32x4.mul(v, c), v128.xor(f32x4.mul(swapped, s), signs)));
   }
-  for (; i + 2 <= n; i += 2) rotate_pair(x, y, table, i, i + 1, i >> 1);
+  for (; i + 2 <= n; i += 2) rotate_pair(x, y, table, i, i + 1, i >> 1, sign);
 }
 
-function rotate_neox(x: usize, y: usize, table: usize, n: i32): void {
+function rotate_neox(x: usize, y: usize, table: usize, n: i32, sign: v128): void {
   const half = n >> 1;
   let i = 0;
   for (; i + 4 <= half; i += 4) {
     const a = <usize>i << 2, b = <usize>(i + half) << 2;
     const t0 = v128.load(table + (<usize>i << 3)), t1 = v128.load(table + (<usize>i << 3), 16);
     const c = i8x16.shuffle(t0, t1, 0, 1, 2, 3, 8, 9, 10, 11, 16, 17, 18, 19, 24, 25, 26, 27);
-    const s = i8x16.shuffle(t0, t1, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31);
+    const s = v128.xor(i8x16.shuffle(t0, t1, 4, 5, 6, 7, 12, 13, 14, 15, 20, 21, 22, 23, 28, 29, 30, 31), sign);
     const x0 = v128.load(x + a), x1 = v128.load(x + b);
     v128.store(y + a, f32x4.sub(f32x4.mul(x0, c), f32x4.mul(x1, s)));
     v128.store(y + b, f32x4.add(f32x4.mul(x0, s), f32x4.mul(x1, c)));
   }
-  for (; i < half; i++) rotate_pair(x, y, table, i, i + half, i);
+  for (; i < half; i++) rotate_pair(x, y, table, i, i + half, i, sign);
 }

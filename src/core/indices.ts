@@ -8,6 +8,8 @@ export interface IndexCheck {
   readonly indices: Tensor;
   readonly table: Tensor;
   readonly limit: number;
+  /** The least index; 0 where there is none. */
+  readonly from?: number;
   /** How many rows from each index on; one where there are none. */
   readonly counts?: Tensor;
 }
@@ -21,16 +23,16 @@ export function indexChecks(nodes: readonly Tensor[]): IndexCheck[] {
     if (n.op === 'get_rows') return [{ op: 'get_rows', indices: b, table: a, limit: a.ne[1] }];
     if (n.op === 'set_rows') return [{ op: 'set_rows', indices: b, table: c, limit: c.ne[1] }];
     if (n.op === 'mean_of_rows') return [{ op: 'mean_of_rows', indices: b, table: a, limit: a.ne[1], counts: c }];
-    return n.op === 'rope' ? [{ op: 'rope', indices: b, table: c, limit: c.ne[1] }] : [];
+    return n.op === 'rope' ? [{ op: 'rope', indices: b, table: c, limit: c.ne[1], from: 1 - c.ne[1] }] : [];
   });
   return checks.filter(({ indices, counts }) => isReadable(indices) && (!counts || isReadable(counts)));
 }
 
 /** @throws ERR_INVALID_ARGUMENT for the first index outside */
-export function checkIndices({ op, indices, table, limit }: IndexCheck, values: TensorData, counts?: TensorData): void {
+export function checkIndices({ op, indices, table, limit, from = 0 }: IndexCheck, values: TensorData, counts?: TensorData): void {
   for (let i = 0; i < nelements(indices); i++) {
     const v = Number(values[i]), n = counts ? Number(counts[i]) : 1;
     if (counts && (v < 0 || n < 0 || v + n > limit)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${op}: ${shape(table)} and ${shape(indices)}: element ${i} means rows ${v} to ${v + n}; expected some of 0 to ${limit}`);
-    if (!counts && (v < 0 || v >= limit)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${op}: ${shape(table)} and ${shape(indices)}: element ${i} is ${v}; expected 0 to ${limit - 1}`);
+    if (!counts && (v < from || v >= limit)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${op}: ${shape(table)} and ${shape(indices)}: element ${i} is ${v}; expected ${from} to ${limit - 1}`);
   }
 }

@@ -29,7 +29,7 @@ export interface RopeExtOptions {
   nCtxOrig?: number | undefined;
   /** Divisors of the pairs' frequencies, nDims / 2 of them. */
   factors?: ArrayLike<number> | undefined;
-  /** Positions the table of angles has; those of the tokens must stay below. Default 4096. */
+  /** Positions the table of angles has; those of the tokens are nearer to 0, on either side. Default 4096. */
   nCtx?: number | undefined;
 }
 
@@ -41,7 +41,7 @@ const OPTIONS: Kinds<RopeExtOptions> = {
 
 /**
  * Rotary position embedding: a [head_dim, n_head, n_tokens, ne3] f32, f16 or bf16, positions i32 [n_tokens] -> a's shape and type.
- * @throws ERR_TENSOR_SHAPE; compute() throws ERR_INVALID_ARGUMENT for a position of nCtx or more
+ * @throws ERR_TENSOR_SHAPE; compute() throws ERR_INVALID_ARGUMENT for a position that is nCtx or more away from 0; below 0 it turns the other way
  */
 export function rope_ext<T extends string>(a: Tensor<T>, positions: Operand, options?: RopeExtOptions): Tensor<T> {
   mustBeTensor('rope_ext', 'a', a);

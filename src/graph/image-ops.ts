@@ -11,7 +11,8 @@ import { permute, reshape } from './views.ts';
 const mustStand = (op: string, a: Tensor): void => must(!a.batch, op, 'its dimensions follow the batch', a);
 const dense = <T extends string>(a: Tensor<T>): Tensor<T> => (isContiguous(a) ? a : cont(a));
 
-const PADS: Kind = { is: (v) => Array.isArray(v) && v.length >= 1 && v.length <= 4 && v.every(KIND.count.is), expected: 'a list of one to four whole numbers of at least 0' };
+const PADS: Kind = { is: (v) => Array.isArray(v) && v.length >= 1 && v.length <= 4, expected: 'a list of one to four whole numbers of at least 0' };
+const checkPads = (name: string, pads: readonly number[]): void => pads.forEach((n, i) => checkValue('pad', `${name}[${i}]`, n, KIND.count));
 
 export interface PadOptions {
   /** Zeros before the first element of each dimension (ggml_pad_ext), one to four of them. Default: none. */
@@ -23,6 +24,8 @@ export function pad<T extends string>(a: Tensor<T>, right: readonly number[], op
   mustBeTensor('pad', 'a', a);
   checkValue('pad', 'right', right, PADS);
   const { left = [] } = checkOptions<PadOptions>('pad', options, { left: PADS });
+  checkPads('right', right);
+  checkPads('left', left);
   mustBe('pad', a.type.blckSize === 1, 'an unquantised type', a);
   mustStand('pad', a);
   const [l0, l1, l2, l3] = [0, 1, 2, 3].map((i) => left[i] ?? 0);

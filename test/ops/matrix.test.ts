@@ -4,7 +4,7 @@
  */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { add_inplace, cont, cpy, createEngine, div_inplace, mul_inplace, mul_mat, permute, reshape, scale, sub_inplace, view, type Engine, type Tensor, type TypeName } from 'quantlet/core';
+import { add_inplace, cont, cpy, createEngine, div_inplace, group_norm, mean, mul_inplace, mul_mat, permute, reshape, rms_norm, scale, sub_inplace, sum, sum_rows, view, type Engine, type Tensor, type TypeName } from 'quantlet/core';
 import { TYPE } from '../../src/type-traits.ts';
 import { randomBlocks } from '../golden/formats-rows.mjs';
 import type { Source } from '../golden/ops/inputs.mjs';
@@ -89,7 +89,7 @@ function caseOf({ op, ne, type, layout, other, repeat, seed }: Spec): Omit<OpCas
       const x = w === 'bf16' || w === 'f16' ? w : ['f32', 'f32', 'f16', 'bf16', w.startsWith('q') ? 'q8_0' : 'f32'][(seed >> 3) % 5];
       return make([laid(w, [k, n1 + 17 * (seed % 3), 1 + (n2 & 1), 1], layout, seed), laid(x, [k, 1 + (seed % 7), (1 + (n2 & 1)) * n3, n3], other, seed + 1)], {});
     }
-    case 'rope_ext': return make([laid(type, [16 + 2 * (n0 % 5), n1, n2, n3], layout === 'transposed' ? 'permuted' : layout, seed), { type: 'i32', ne: [n2], seed, modulo: 200 }, null], { n_dims: repeat[0] ? 16 : 8, mode: repeat[1] ? 2 : 0, n_ctx_orig: 64, freq_base: 1000, freq_scale: 0.5, ext_factor: repeat[2] ? 1 : 0, attn_factor: 1, beta_fast: 32, beta_slow: 1 });
+    case 'rope_ext': return make([laid(type, [16 + 2 * (n0 % 5), n1, n2, n3], layout === 'transposed' ? 'permuted' : layout, seed), { type: 'i32', ne: [n2], values: Array.from({ length: n2 }, (_, i) => ((seed * (i + 3)) % 399) - 199) }, null], { n_dims: repeat[0] ? 16 : 8, mode: repeat[1] ? 2 : 0, n_ctx_orig: 64, freq_base: 1000, freq_scale: 0.5, ext_factor: repeat[2] ? 1 : 0, attn_factor: 1, beta_fast: 32, beta_slow: 1 });
     case 'flash_attn_ext': {
       const kv = ['f32', 'f16', 'q8_0', 'q4_0'][(seed >> 2) % 4], d = kv.startsWith('q') ? 32 * (1 + (n0 & 1)) : 4 + n0, dv = repeat[0] ? 32 : d, nKv = [1, 7, 40, 256, 300][seed % 5], tokens = 1 + (seed % 9), heads = 1 + (seed % 2);
       const cache = (width: number): Source => laid(kv, [width, nKv, heads, 1], kv.startsWith('q') ? 'plain' : other === 'transposed' ? 'permuted' : other, seed + width);
@@ -100,7 +100,7 @@ function caseOf({ op, ne, type, layout, other, repeat, seed }: Spec): Omit<OpCas
     case 'im2col': case 'conv_1d': case 'conv_2d': {
       const flat = op === 'conv_1d' || (op === 'im2col' && repeat[0]), [kw, kh, out] = [1 + (seed % 4), 1 + ((seed >> 2) % 3), 1 + ((seed >> 4) % 3)], weights = ['f32', 'f16', 'bf16'][(seed >> 6) % 3];
       const x = laid(type, flat ? [6 + (n0 % 20), n2, n3, 1] : [6 + (n0 % 20), 4 + n1, n2, n3], layout, seed), kernel = laid(weights, flat ? [kw, n2, out, 1] : [kw, kh, n2, out], other, seed + 1);
-      const moves = { s0: 1 + ((seed >> 8) % 3), p0: (seed >> 10) % 3, d0: 1 + ((seed >> 12) % 2) }, more = flat ? {} : { s1: 1 + ((seed >> 13) % 2), p1: (seed >> 14) % 3, d1: 1 + ((seed >> 16) % 2) };
+      const moves = { s0: 1 + ((seed >> 8) % 3), p0: (seed >> 10) % 3, d0: 1 + ((seed >> 12) % 2) }, more: Record<string, number> = flat ? {} : { s1: 1 + ((seed >> 13) % 2), p1: (seed >> 14) % 3, d1: 1 + ((seed >> 16) % 2) };
       return make([kernel, x], { ...moves, ...more, type: repeat[1] ? 0 : 1, ...(op === 'im2col' ? { is_2D: flat ? 0 : 1 } : {}) });
     }
     case 'top_k': return make([a], { k: 1 + (seed % n0) });
@@ -247,6 +247,24 @@ describe.each(RUNS)('%s, %i threads', (name, threads) => {
     const got = new Uint8Array(engine.read(turned).buffer), row = (512 / blckSize) * typeSize;
     for (let r = 0; r < 6; r++) expect(same(got.subarray(r * row, (r + 1) * row), bytes.subarray(((r & 1) * 3 + (r >> 1)) * row, ((r & 1) * 3 + (r >> 1) + 1) * row)), `row ${r}`).toBe(true);
     for (const t of [src, dst]) engine.free(t);
+  });
+
+  it('sums of millions lose nothing: sum_rows, mean, sum, norms', async () => {
+    const n = 1 << 20, x = engine.tensor('f32', [n], new Float32Array(n).fill(0.1)), wide = reshape(x, [1 << 8, 1 << 8, 16]), run = async (t: Tensor): Promise<number> => {
+      const plan = engine.plan(t);
+      await engine.compute(plan);
+      const first = (engine.read(t) as Float32Array)[0];
+      plan.dispose();
+      return first;
+    };
+    const value = Math.fround(0.1);
+    expect(await run(sum_rows(x))).toBe(Math.fround(value * n));
+    expect(await run(mean(x))).toBe(value);
+    expect(await run(sum(wide))).toBe(Math.fround(value * n));
+    expect(await run(rms_norm(x, { eps: 0 }))).toBeCloseTo(1, 7);
+    // All elements are the mean: what is left is the error of the mean.
+    expect(await run(group_norm(wide, { groups: 1, eps: 1 }))).toBe(0);
+    engine.free(x);
   });
 
   it('results that are computed twice, and from results of other plans', async () => {

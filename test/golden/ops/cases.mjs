@@ -125,4 +125,42 @@ add('f32 with rounding cases', 'cpy', [{ type: 'f32', ne: [12], values: [0, -0, 
 add('permuted', 'cont', [f32([6, 4, 3], { permute: [2, 0, 1, 3] })]);
 add('f16 transposed', 'cont', [f16([6, 5], { permute: [1, 0, 2, 3] })]);
 
+// element by element, and what becomes of all elements
+for (const op of ['sqr', 'neg', 'abs', 'step']) add('rows', op, [{ type: 'f32', ne: [6, 2], values: [0, 3e38, 1.5, -2.5, 1e30, -1e-30, 3, -4, 1e-40, 7.25, -0.1, 65504] }]);
+for (const op of ['sqrt', 'log']) add('rows above 0', op, [f32([67, 3], { scale: 3, plus: 3.0001 })]);
+add('far numbers', 'log', [{ type: 'f32', ne: [9], values: [1e-45, 1e-38, 1e-7, 0.9999999, 1, 1.0000001, 2.718281828, 1e38, 0] }]);
+add('all elements', 'sum', [f32([37, 3, 2, 2], { plus: 0.5 })]);
+add('numbers that cancel', 'sum', [{ type: 'f32', ne: [6], values: [1e8, 1, -1e8, 1, 3e7, -3e7] }]);
+
+// zeros around
+const pad = (name, src, p) => add(name, 'pad_ext', [src], { lp0: 0, rp0: 0, lp1: 0, rp1: 0, lp2: 0, rp2: 0, lp3: 0, rp3: 0, ...p });
+pad('behind every dimension', f32([5, 3, 2, 2]), { rp0: 3, rp1: 1, rp2: 2, rp3: 1 });
+pad('before and behind', f32([5, 3, 2]), { lp0: 2, rp0: 1, lp1: 1, rp1: 0, lp2: 1, rp2: 1 });
+pad('nothing', f32([5, 3]), {});
+
+// groups of channels
+add('one group', 'group_norm', [f32([7, 5, 4, 2], { plus: 0.5 })], { groups: 1, eps: 1e-6 });
+add('groups of two channels', 'group_norm', [f32([7, 5, 6, 2], { plus: 3 })], { groups: 3, eps: 1e-5 });
+add('a smaller last group', 'group_norm', [f32([4, 3, 5])], { groups: 3, eps: 1e-5 });
+
+// convolutions: kernel, data
+const line = { s0: 1, p0: 0, d0: 1 }, square = { s0: 1, s1: 1, p0: 0, p1: 0, d0: 1, d1: 1 };
+add('one dimension', 'im2col', [f16([3, 4, 2]), f32([9, 4, 2])], { ...line, s1: 0, p1: 0, d1: 0, p0: 1, is_2D: 0, type: 1 });
+add('one dimension, stride and dilation, f32', 'im2col', [f32([3, 2, 1]), f32([17, 2])], { s0: 2, s1: 0, p0: 2, p1: 0, d0: 3, d1: 0, is_2D: 0, type: 0 });
+add('two dimensions', 'im2col', [f16([3, 3, 2, 1]), f32([6, 5, 2, 2])], { ...square, p0: 1, p1: 1, is_2D: 1, type: 1 });
+add('two dimensions, all numbers different, f32', 'im2col', [f32([3, 2, 2, 1]), f32([11, 9, 2, 2])], { s0: 2, s1: 1, p0: 1, p1: 2, d0: 2, d1: 3, is_2D: 1, type: 0 });
+for (const type of ['f16', 'f32']) {
+  add(`${type}`, 'conv_1d', [t(type, [3, 4, 5]), f32([19, 4])], { s0: 2, p0: 1, d0: 1 });
+  add(`${type}, dilation`, 'conv_1d', [t(type, [2, 3, 4]), f32([11, 3])], { s0: 1, p0: 0, d0: 3 });
+  add(`${type}`, 'conv_2d', [t(type, [3, 3, 4, 5]), f32([8, 7, 4])], { ...square, p0: 1, p1: 1 });
+  add(`${type}, two images, all numbers different`, 'conv_2d', [t(type, [3, 2, 2, 3]), f32([9, 8, 2, 2])], { s0: 2, s1: 1, p0: 1, p1: 2, d0: 1, d1: 2 });
+}
+
+// rope at positions below 0
+for (const [mode, kind] of [[0, 'adjacent'], [2, 'neox']]) {
+  rope(`${kind} below 0`, { mode }, f32([16, 3, 4]), null, [-1, -130, 5, 0]);
+  rope(`${kind} below 0, first 6 dims, YaRN`, { mode, n_dims: 6, freq_base: 50, freq_scale: 0.25, ext_factor: 1 }, f32([16, 2, 4]), null, [-3, 3, -200, -7]);
+  rope(`${kind} below 0, f16`, { mode }, f16([16, 3, 4]), null, [-1, -9, -64, 2]);
+}
+
 export const cases = list;

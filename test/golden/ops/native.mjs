@@ -11,7 +11,7 @@ const libs = join(folder, 'node_modules/@node-llama-cpp/linux-x64/bins/linux-x64
 const base = koffi.load(join(libs, 'libggml-base.so'), { global: true }), cpu = koffi.load(join(libs, 'libggml-cpu-haswell.so'));
 koffi.struct('ggml_init_params', { mem_size: 'size_t', mem_buffer: 'void *', no_alloc: 'bool' });
 
-/** An operator by its argument letters: T tensor, f float, i int; the context comes first, a tensor comes back. */
+/** An operator by its argument letters: T tensor, f float, i int (a bool too); the context comes first, a tensor comes back. */
 const letters = { T: 'void *', f: 'float', i: 'int', l: 'int64_t', z: 'size_t' };
 const fn = (lib, result, name, args) => lib.func(`${result} ${name}(${args.join(', ') || 'void'})`);
 const op = (name, args) => fn(base, 'void *', `ggml_${name}`, ['void *', ...[...args].map((a) => letters[a])]);
@@ -23,12 +23,14 @@ const ggml = {
   tensor: op('new_tensor_4d', 'illll'), view: op('view_4d', 'Tllllzzzz'), permute: op('permute', 'Tiiii'),
   start: fn(cpu, 'void', 'ggml_cpu_init', []), compute: fn(cpu, 'int', 'ggml_graph_compute_with_ctx', ['void *', 'void *', 'int']),
 };
-const unary = Object.fromEntries(['gelu', 'gelu_quick', 'gelu_erf', 'silu', 'relu', 'tanh', 'sigmoid', 'exp', 'swiglu', 'geglu', 'reglu', 'sum_rows', 'mean', 'argmax', 'cont'].map((n) => [n, ['T']]));
+const unary = Object.fromEntries(['gelu', 'gelu_quick', 'gelu_erf', 'silu', 'relu', 'tanh', 'sigmoid', 'exp', 'sqr', 'sqrt', 'log', 'neg', 'abs', 'step', 'sum', 'swiglu', 'geglu', 'reglu', 'sum_rows', 'mean', 'argmax', 'cont'].map((n) => [n, ['T']]));
 const binary = Object.fromEntries(['mul_mat', 'add', 'sub', 'mul', 'div', 'repeat', 'swiglu_split', 'geglu_split', 'reglu_split', 'get_rows', 'cpy'].map((n) => [n, ['TT']]));
 /** name -> argument letters, then the names of the parameters */
 const signatures = {
   ...unary, ...binary, set_rows: ['TTT'], norm: ['Tf', 'eps'], rms_norm: ['Tf', 'eps'], l2_norm: ['Tf', 'eps'], scale: ['Tf', 's'], clamp: ['Tff', 'min', 'max'], diag_mask_inf: ['Ti', 'n_past'], concat: ['TTi', 'dim'],
   soft_max_ext: ['TTff', 'scale', 'max_bias'], flash_attn_ext: ['TTTTfff', 'scale', 'max_bias', 'logit_softcap'], pool_1d: ['Tiiii', 'kind', 'k0', 's0', 'p0'], argsort: ['Ti', 'order'],
+  pad_ext: ['Tiiiiiiii', 'lp0', 'rp0', 'lp1', 'rp1', 'lp2', 'rp2', 'lp3', 'rp3'], group_norm: ['Tif', 'groups', 'eps'], im2col: ['TTiiiiiiii', 's0', 's1', 'p0', 'p1', 'd0', 'd1', 'is_2D', 'type'],
+  conv_1d: ['TTiii', 's0', 'p0', 'd0'], conv_2d: ['TTiiiiii', 's0', 's1', 'p0', 'p1', 'd0', 'd1'],
   rope_ext: ['TTTiiiffffff', 'n_dims', 'mode', 'n_ctx_orig', 'freq_base', 'freq_scale', 'ext_factor', 'attn_factor', 'beta_fast', 'beta_slow'],
 };
 const types = { f32: 0, f16: 1, q4_0: 2, q8_0: 8, i32: 26, i64: 27, bf16: 30 }, typeNames = Object.fromEntries(Object.entries(types).map(([k, v]) => [v, k]));
