@@ -99,7 +99,7 @@ function caseOf({ op, ne, type, layout, other, repeat, seed }: Spec): Omit<OpCas
     case 'group_norm': return make([a], { groups: 1 + (seed % 5), eps: 1e-5 });
     case 'im2col': case 'conv_1d': case 'conv_2d': {
       const flat = op === 'conv_1d' || (op === 'im2col' && repeat[0]), [kw, kh, out] = [1 + (seed % 4), 1 + ((seed >> 2) % 3), 1 + ((seed >> 4) % 3)], weights = ['f32', 'f16', 'bf16'][(seed >> 6) % 3];
-      const x = laid(type, flat ? [6 + (n0 % 20), n2, n3, 1] : [6 + (n0 % 20), 4 + n1, n2, n3], layout, seed), kernel = laid(weights, flat ? [kw, n2, out, 1] : [kw, kh, n2, out], other, seed + 1);
+      const x = laid(type, flat ? [7 + (n0 % 20), n2, n3, 1] : [7 + (n0 % 20), 4 + n1, n2, n3], layout, seed), kernel = laid(weights, flat ? [kw, n2, out, 1] : [kw, kh, n2, out], other, seed + 1);
       const moves = { s0: 1 + ((seed >> 8) % 3), p0: (seed >> 10) % 3, d0: 1 + ((seed >> 12) % 2) }, more: Record<string, number> = flat ? {} : { s1: 1 + ((seed >> 13) % 2), p1: (seed >> 14) % 3, d1: 1 + ((seed >> 16) % 2) };
       return make([kernel, x], { ...moves, ...more, type: repeat[1] ? 0 : 1, ...(op === 'im2col' ? { is_2D: flat ? 0 : 1 } : {}) });
     }
