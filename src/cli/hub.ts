@@ -10,8 +10,10 @@ import { createHash } from 'node:crypto';
 import { readdir, readFile, rename, writeFile } from 'node:fs/promises';
 import { homedir } from 'node:os';
 import { basename, join, sep } from 'node:path';
+import { platform } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
-import { splitNames } from '../gguf/split.ts';
+import { readGGUF } from '../gguf/read.ts';
+import { splitCount, splitName, splitNames } from '../gguf/split.ts';
 import { download, type Remote } from './download.ts';
 import { downloadProgress } from './progress.ts';
 
@@ -40,8 +42,10 @@ interface HubFile {
 const HUB = 'https://huggingface.co';
 /** Where neither a quant nor a file is asked for. */
 const QUANT = 'Q4_K_M';
-/** A list of files takes so long at most. */
-const LIST_MS = 30_000;
+/** A page of a list of files takes so long at most, and all pages together. */
+const PAGE_MS = 30_000, LIST_MS = 120_000;
+/** The hub gives 1000 files a page, each some 300 bytes of JSON. */
+const MOST_PAGES = 100, MOST_LIST_BYTES = 32 << 20;
 
 const usage = (message: string): QuantletError => new QuantletError('ERR_USAGE', message);
 const failed = (message: string, cause?: unknown): QuantletError => new QuantletError('ERR_DOWNLOAD', message, { cause });
@@ -75,7 +79,7 @@ function decoded(path: string): string | undefined {
 
 /** A name from outside becomes a path of this machine: nothing in it may lead elsewhere. */
 function checkedPath(path: string): string {
-  const bad = path.split('/').some((part) => part === '' || part === '.' || part === '..') || /[\\:\0]/.test(path);
+  const bad = path.split('/').some((part) => part === '' || part === '.' || part === '..') || /[\\:\p{Cc}]/u.test(path);
   if (bad) throw failed(`"${path}" is no name for a file of a repository; expected folders and a name, parted by /`);
   return path;
 }
@@ -86,8 +90,8 @@ function checkedPath(path: string): string {
  */
 export function chooseFile<F extends { readonly path: string }>(files: readonly F[], quant?: string): F | undefined {
   const models = files.filter(({ path }) => {
-    const name = nameOf(path).toLowerCase(), parts = splitNames(nameOf(path));
-    return name.endsWith('.gguf') && !name.includes('mmproj') && !name.includes('imatrix') && (parts === undefined || parts[0] === nameOf(path));
+    const name = nameOf(path).toLowerCase();
+    return name.endsWith('.gguf') && !name.includes('mmproj') && !name.includes('imatrix') && (splitName(nameOf(path))?.no ?? 1) === 1;
   });
   const wanted = (quant ?? QUANT).toLowerCase();
   // The quant ends at a dot or a dash, and does not begin inside a word: Q4_0 is not the end of IQ4_0.
@@ -147,27 +151,75 @@ async function storedOr(hub: Hub, what: string, stored: string | undefined, brin
   }
 }
 
+/** An answer's bytes, if they are not too many. */
+async function bytesOf(response: Response, most: number): Promise<Uint8Array | undefined> {
+  const chunks: Uint8Array[] = [];
+  let length = 0;
+  for await (const chunk of response.body ?? []) {
+    length += chunk.length;
+    if (length > most) return undefined; // leaving the loop ends the connection
+    chunks.push(chunk);
+  }
+  return Buffer.concat(chunks);
+}
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> => typeof value === 'object' && value !== null;
+
+/** An entry of the hub's list; undefined where it is a folder or no entry at all. */
+function hubFile(entry: unknown): HubFile | undefined {
+  if (!isObject(entry)) return undefined;
+  const { type, path, size, lfs } = entry;
+  if (type !== 'file' || typeof path !== 'string' || !Number.isSafeInteger(size) || (size as number) < 0) return undefined;
+  return { path, size: size as number, sha256: /^[0-9a-f]{64}$/.exec(String(isObject(lfs) ? lfs.oid : ''))?.[0] };
+}
+
 /** All files of a repository, as the hub lists them in pages. */
 async function listRepo(hub: Hub, { name, revision }: Repo): Promise<HubFile[]> {
   const files: HubFile[] = [], problem = (why: string, cause?: unknown): QuantletError => failed(`cannot list the files of ${name} at ${hub.endpoint}: ${why}`, cause);
+  const whole = AbortSignal.any([hub.signal, AbortSignal.timeout(LIST_MS)]);
   let url: string | undefined = `${hub.endpoint}/api/models/${name}/tree/${encodeURIComponent(revision)}?recursive=true`;
-  while (url !== undefined) {
-    const response: Response = await fetch(url, { headers: headersFor(hub, url), signal: AbortSignal.any([hub.signal, AbortSignal.timeout(LIST_MS)]) }).catch((cause: Error) => {
+  for (let pages = 0, left = MOST_LIST_BYTES; url !== undefined; pages++) {
+    if (pages === MOST_PAGES) throw problem(`its list goes on after ${MOST_PAGES} pages (${files.length} files); give the file's address with -m`);
+    const broken = (cause: Error): never => {
       hub.signal.throwIfAborted();
       throw problem(`${cause.cause instanceof Error && cause.cause.message !== '' ? cause.cause.message : cause.message} (${advice(hub, undefined)})`, cause);
-    });
-    if (!response.ok) throw problem(`it answered ${response.status}; ${advice(hub, response.status)}`);
-    const page: unknown = await response.json().catch((cause: unknown) => {
-      throw problem('its answer is no JSON; is MODEL_ENDPOINT or HF_ENDPOINT a hub?', cause);
-    });
-    if (!Array.isArray(page)) throw problem('its answer is no list; is MODEL_ENDPOINT or HF_ENDPOINT a hub?');
-    for (const { type, path, size, lfs } of page as { type?: unknown; path?: unknown; size?: unknown; lfs?: { oid?: unknown } }[]) {
-      if (type === 'file' && typeof path === 'string' && typeof size === 'number') files.push({ path, size, sha256: /^[0-9a-f]{64}$/.exec(String(lfs?.oid))?.[0] });
+    };
+    const response: Response = await fetch(url, { headers: headersFor(hub, url), signal: AbortSignal.any([whole, AbortSignal.timeout(PAGE_MS)]) }).catch(broken);
+    if (!response.ok) {
+      void response.body?.cancel().catch(() => {});
+      throw problem(`it answered ${response.status}; ${advice(hub, response.status)}`);
     }
+    const bytes = await bytesOf(response, left).catch(broken);
+    if (bytes === undefined) throw problem(`its list has more than ${MOST_LIST_BYTES} bytes; give the file's address with -m, or is MODEL_ENDPOINT or HF_ENDPOINT no hub?`);
+    left -= bytes.length;
+    const page = parsed(new TextDecoder().decode(bytes));
+    if (!Array.isArray(page)) throw problem(`its answer is no ${page === undefined ? 'JSON' : 'list'}; is MODEL_ENDPOINT or HF_ENDPOINT a hub?`);
+    for (const file of page.map(hubFile)) if (file) files.push(file);
     const next: string | undefined = /<([^>]+)>;\s*rel="next"/.exec(response.headers.get('link') ?? '')?.[1];
+    if (next !== undefined && !URL.canParse(next, url)) throw problem(`it names ${JSON.stringify(next)} as the next page of its list, expected an address`);
     url = next === undefined ? undefined : new URL(next, url).href;
   }
   return files;
+}
+
+function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** Of several parts the first is looked into before the others are got: a name may promise parts that there are not. */
+async function checkFirstPart(path: string, count: number): Promise<void> {
+  if (count === 1) return;
+  const { bytes, close } = await platform.open(path);
+  try {
+    const said = splitCount(await readGGUF(bytes));
+    if (said !== count) throw failed(`${basename(path)} says that its model has ${said} ${said === 1 ? 'part' : 'parts'}, its name ${count}: the other parts were not asked for; rename it, or look for the right file`);
+  } finally {
+    await close();
+  }
 }
 
 /** A model of a repository, told by its name or chosen by a quant. */
@@ -177,18 +229,20 @@ async function repoModel(hub: Hub, repo: Repo, wanted: { readonly file: string }
   const what = 'file' in wanted ? wanted.file : `a GGUF model${wanted.quant === undefined ? '' : ` ${wanted.quant}`}`;
   // Chosen from the hub's list as it was last seen, so that the same words mean the same file; else from what is there.
   const here = await storedIn(folder), listed = pathOf('list.json');
-  const isHere = (parts: readonly string[]): boolean => parts.length > 0 && parts.every((name) => here.some(({ path }) => path === name));
-  const seen = await readFile(listed, 'utf8').then((text) => JSON.parse(text) as HubFile[], () => []);
+  const herePaths = new Set(here.map(({ path }) => path)), isHere = (parts: readonly string[]): boolean => parts.length > 0 && parts.every((name) => herePaths.has(name));
+  const list = parsed(await readFile(listed, 'utf8').catch(() => '')), seen = (Array.isArray(list) ? list : []).filter((entry): entry is { path: string } => isObject(entry) && typeof entry.path === 'string');
   const parts = [seen, here].map((files) => partsOf(choose(files)?.path)).find(isHere), stored = parts && pathOf(parts[0]);
   return storedOr(hub, `${what} of ${repo.name}`, stored, async () => {
     const files = await listRepo(hub, repo), names = partsOf(choose(files)?.path);
     const models = files.map(({ path }) => path).filter((path) => /\.gguf$/i.test(path));
     if (names.length === 0) throw failed(`${repo.name} has no ${what.replace(/^a /, '')}; ${models.length > 0 ? `it has ${models.slice(0, 20).join(', ')}${models.length > 20 ? ', ...' : ''}` : 'expected a repository with .gguf files'}`);
-    for (const name of names.map(checkedPath)) {
-      const file = files.find(({ path }) => path === name);
-      if (!file) throw failed(`${repo.name} has no ${name}, a part of ${names[0]}: the repository is not complete`);
+    const byPath = new Map(files.map((file) => [file.path, file])), missing = names.find((name) => !byPath.has(name));
+    if (missing !== undefined) throw failed(`${repo.name} has no ${missing}, a part of ${names[0]}: the repository is not complete`);
+    for (const [i, name] of names.map(checkedPath).entries()) {
+      const file = byPath.get(name)!;
       const url = `${hub.endpoint}/${repo.name}/resolve/${encodeURIComponent(repo.revision)}/${name.split('/').map(encodeURIComponent).join('/')}`;
       await get(hub, { url, to: pathOf(name), size: file.size, sha256: file.sha256 });
+      if (i === 0) await checkFirstPart(pathOf(name), names.length);
     }
     await writeFile(`${listed}.${process.pid}`, JSON.stringify(files)).then(() => rename(`${listed}.${process.pid}`, listed), () => {}); // a cache that may only be read will do: the list is not kept then
     return pathOf(names[0]);
@@ -204,12 +258,13 @@ async function urlModel(hub: Hub, text: string): Promise<string> {
   if (onHub) return repoModel(hub, checkedRepo(onHub[1], onHub[2]), { file: checkedPath(onHub[3]) });
   const at = path.lastIndexOf('/') + 1, names = partsOf(checkedPath(path.slice(at)));
   const folder = join(hub.folder, 'url', createHash('sha256').update(`${url.origin}${path.slice(0, at)}${url.search}`).digest('hex').slice(0, 16));
-  const here = await storedIn(folder), stored = names.every((name) => here.some((file) => file.path === name)) ? join(folder, names[0]) : undefined;
+  const here = await storedIn(folder), herePaths = new Set(here.map((file) => file.path)), stored = names.every((name) => herePaths.has(name)) ? join(folder, names[0]) : undefined;
   return storedOr(hub, names[0], stored, async () => {
-    for (const name of names) {
+    for (const [i, name] of names.entries()) {
       const part = new URL(url);
       part.pathname = path.slice(0, at) + encodeURIComponent(name);
       await get(hub, { url: part.href, to: join(folder, name) });
+      if (i === 0) await checkFirstPart(join(folder, name), names.length);
     }
     return join(folder, names[0]);
   });

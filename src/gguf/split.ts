@@ -9,13 +9,26 @@ import { invalid } from './value.ts';
 /** `NAME-00001-of-00003.gguf`, as llama.cpp's gguf-split names the parts. */
 const PART_NAME = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/s;
 
+/** What a name of that form says of itself. */
+export interface SplitName {
+  /** From 1. */
+  readonly no: number;
+  readonly count: number;
+  /** The name of part `no`, from 1. */
+  part(no: number): string;
+}
+
+/** A part's name taken apart; undefined where it is not of that form. Nothing is made for each part: a name alone may say 99,999. */
+export const splitName = (name: string): SplitName | undefined => {
+  const match = PART_NAME.exec(name);
+  if (!match || Number(match[3]) === 0) return undefined;
+  return { no: Number(match[2]), count: Number(match[3]), part: (no) => `${match[1]}-${String(no).padStart(5, '0')}-of-${match[3]}.gguf` };
+};
+
 /** The names of all parts of a split model, told from any one of them; undefined where the name is not of that form. */
 export const splitNames = (name: string): readonly string[] | undefined => {
-  const match = PART_NAME.exec(name);
-  if (!match) return undefined;
-  const count = Number(match[3]);
-  if (count === 0) return undefined;
-  return Array.from({ length: count }, (_, i) => `${match[1]}-${String(i + 1).padStart(5, '0')}-of-${match[3]}.gguf`);
+  const split = splitName(name);
+  return split && Array.from({ length: split.count }, (_, i) => split.part(i + 1));
 };
 
 /** How many files a model says it is in: 1 where it has no `split.count`. */
@@ -89,14 +102,14 @@ export const openSplitGGUF = async (first: Bytes, name: string, open: (name: str
   const count = splitCount(gguf);
   if (count === 1) return { gguf, parts: [first] };
   const no = getCount(gguf, 'split.no', 0, 0, 65535);
-  const names = splitNames(name);
-  if (no !== 0) throw new QuantletError('ERR_SOURCE', `this file is part ${no + 1} of ${count} of a split model, expected the first part: give ${names?.[0] ?? 'that one'}`);
-  if (names?.length !== count) {
+  const split = splitName(name);
+  if (no !== 0) throw new QuantletError('ERR_SOURCE', `this file is part ${no + 1} of ${count} of a split model, expected the first part: give ${split?.part(1) ?? 'that one'}`);
+  if (split?.count !== count) {
     throw new QuantletError('ERR_SOURCE', `this is the first of ${count} parts of a split model, but the others cannot be told from its name, "${name}"; expected NAME-00001-of-${String(count).padStart(5, '0')}.gguf: rename the files, or give all parts as a list`);
   }
   const parts = [first];
-  for (const [i, partName] of names.entries()) {
-    if (i === 0) continue;
+  for (let i = 1; i < count; i++) {
+    const partName = split.part(i + 1);
     try {
       parts.push(await open(partName));
     } catch (error) {

@@ -32,6 +32,8 @@ export interface Hub {
   readonly files: Map<string, Uint8Array>;
   /** A status for everything, or what tokens get. */
   refuse: (token: string | undefined) => number | undefined;
+  /** A list's page that is not what a hub sends, and the address of the next. */
+  page?: (cursor: string | null) => { readonly body: string; readonly next?: string };
   /** The authorization that the server of the bytes was sent. */
   readonly leaked: (string | undefined)[];
 }
@@ -56,6 +58,8 @@ export async function startHub(files: Record<string, Uint8Array>): Promise<Hub> 
     }
     if (pathname !== '/api/models/org/repo/tree/main') return void response.writeHead(404).end();
     log.push('list');
+    const other = hub.page?.(searchParams.get('cursor'));
+    if (other) return void response.writeHead(200, other.next === undefined ? {} : { link: `<${other.next}>; rel="next"` }).end(other.body);
     const all = [...stored].map(([path, data]) => ({ type: 'file', oid: '0'.repeat(40), path, size: data.length, lfs: { oid: createHash('sha256').update(data).digest('hex'), size: data.length } }));
     const from = Number(searchParams.get('cursor') ?? 0), page = [...(from === 0 ? [{ type: 'directory', path: 'folder', size: 0 }] : []), ...all.slice(from, from + 2)];
     response.writeHead(200, { 'content-type': 'application/json', ...(from + 2 < all.length ? { link: `<${url}${pathname}?recursive=true&cursor=${from + 2}>; rel="next"` } : {}) });

@@ -1,8 +1,9 @@
 /** `-m` and `-hf`: which file is meant, what is asked of the hub, what is kept. */
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { cacheFolder, chooseFile, resolveModel, type HubFlags } from '../../src/cli/hub.ts';
+import { writeGGUF, type WriteValue } from '../../src/gguf/write.ts';
 import { failure, llamaModel, runCli, temporaryFolder } from '../support.ts';
 import { startHub } from './hub-server.ts';
 
@@ -19,6 +20,11 @@ async function repository(files: Record<string, Uint8Array>) {
   const env = { MODEL_ENDPOINT: hub.url, QUANTLET_CACHE: cache };
   return { hub, cache, env, open: (flags: HubFlags, more: Record<string, string> = {}) => resolveModel(flags, signal, { ...env, ...more }) };
 }
+
+/** Part `no` of a model in `count` files, as gguf-split writes it; `said`: how many its header counts. */
+const part = (no: number, count: number, said = count): Uint8Array => writeGGUF(new Map<string, WriteValue>([
+  ['split.no', { type: 'u16', value: no - 1 }], ['split.count', { type: 'u16', value: said }], ['split.tensors.count', { type: 'i32', value: 0 }], ['name', { type: 'str', value: `part ${no}` }],
+]), []);
 
 const names = (...paths: string[]) => paths.map((path) => ({ path }));
 
@@ -83,17 +89,63 @@ it('--offline and a hub that is away use what is there', async () => {
 });
 
 it('a file by its name, a split model with all its parts', async () => {
-  const part = (i: number): string => `sub dir/m-0000${i}-of-00003.gguf`;
-  const { hub, cache, open } = await repository({ [part(1)]: bytes('1'), [part(2)]: bytes('22'), [part(3)]: bytes('333'), 'other.gguf': bytes('o') });
+  const pathOf = (i: number): string => `sub dir/m-0000${i}-of-00003.gguf`;
+  const { hub, cache, open } = await repository({ [pathOf(1)]: part(1, 3), [pathOf(2)]: part(2, 3), [pathOf(3)]: part(3, 3), 'other.gguf': bytes('o') });
   expect(await open({ hf: 'org/repo', hfFile: 'other.gguf' })).toBe(join(cache, 'org', 'repo', 'other.gguf'));
   const path = await open({ hf: 'org/repo' });
   expect(path).toBe(join(cache, 'org', 'repo', 'sub dir', 'm-00001-of-00003.gguf'));
-  expect([1, 2, 3].map((i) => readFileSync(join(cache, 'org', 'repo', part(i)), 'utf8'))).toEqual(['GGUF1', 'GGUF22', 'GGUF333']);
+  expect([1, 2, 3].map((i) => Buffer.compare(readFileSync(join(cache, 'org', 'repo', pathOf(i))), part(i, 3)))).toEqual([0, 0, 0]);
   expect(await open({ hf: 'org/repo', offline: true })).toBe(path);
   const missing = await failure(open({ hf: 'org/repo', hfFile: 'none.gguf' }));
   expect(missing.message).toMatch(/no none\.gguf; it has .*other\.gguf/);
-  hub.files.delete(part(2));
-  expect((await failure((await repository(Object.fromEntries(hub.files))).open({ hf: 'org/repo' }))).message).toMatch(/00002-of-00003.*not complete/);
+  hub.files.delete(pathOf(2));
+  const incomplete = await repository(Object.fromEntries(hub.files));
+  expect((await failure(incomplete.open({ hf: 'org/repo' }))).message).toMatch(/00002-of-00003.*not complete/);
+  expect(incomplete.hub.log, 'nothing of it is downloaded').toEqual(['list', 'list']);
+});
+
+it('a name that promises more parts than the header of the first: nothing else is asked for', async () => {
+  const all = Object.fromEntries(Array.from({ length: 4 }, (_, i) => [`m-0000${i + 1}-of-99999.gguf`, part(i + 1, 4)])), { hub, open } = await repository(all);
+  const url = `${hub.url}/org/repo/resolve/main/m-00001-of-99999.gguf`, { code, message } = await failure(open({ model: url }, { MODEL_ENDPOINT: 'http://127.0.0.1:9' }));
+  expect([code, message]).toEqual(['ERR_DOWNLOAD', expect.stringMatching(/m-00001-of-99999\.gguf says that its model has 4 parts, its name 99999/)]);
+  expect(hub.log).toEqual(['resolve m-00001-of-99999.gguf', 'bytes m-00001-of-99999.gguf bytes=0-']);
+  hub.log.length = 0;
+  expect((await failure(open({ hf: 'org/repo' }))).message).toMatch(/has no m-00005-of-99999\.gguf.*not complete/);
+  expect(hub.log).toEqual(['list', 'list']);
+  const three = await repository({ 'm-00001-of-00002.gguf': part(1, 2, 3), 'm-00002-of-00002.gguf': part(2, 2, 3) });
+  expect((await failure(three.open({ hf: 'org/repo' }))).message).toMatch(/has 3 parts, its name 2/);
+  expect(three.hub.log.filter((line) => line.startsWith('resolve'))).toEqual(['resolve m-00001-of-00002.gguf']);
+});
+
+it('choosing among thousands of names that promise thousands of parts takes no time', () => {
+  const paths = Array.from({ length: 20_000 }, (_, i) => `m${i}-00002-of-99999.gguf`);
+  expect(chooseFile(names(...paths, 'm-00001-of-99999.gguf'))?.path).toBe('m-00001-of-99999.gguf');
+});
+
+it('a list that is none, without end, or too long is refused; what is no file in it is passed over', async () => {
+  const { hub, cache, open } = await repository({ 'm.gguf': bytes('x') });
+  const listed = (path: string): string => JSON.stringify({ type: 'file', path, size: 5 });
+  const answers = async (page: NonNullable<typeof hub.page>): Promise<string> => {
+    hub.page = page;
+    const { code, message } = await failure(open({ hf: 'org/repo' }));
+    return `${code} ${message}`;
+  };
+  expect(await answers(() => ({ body: 'null' }))).toMatch(/^ERR_DOWNLOAD .*no list/);
+  expect(await answers(() => ({ body: '[null' }))).toMatch(/^ERR_DOWNLOAD .*no JSON/);
+  expect(await answers(() => ({ body: `[null, 7, "x", [], {"type":"file"}, {"type":"file","path":"a.gguf","size":1e999}, {"type":"file","path":"b.gguf","size":-1}, ${listed('c.bin')}]` }))).toMatch(/^ERR_DOWNLOAD .*no GGUF model/);
+  hub.log.length = 0;
+  expect(await answers((cursor) => ({ body: `[${listed(`${cursor}.gguf`)}]`, next: `?cursor=${Number(cursor) + 1}` }))).toMatch(/^ERR_DOWNLOAD .*goes on after 100 pages \(100 files\)/);
+  expect(hub.log.length).toBe(100);
+  expect(await answers(() => ({ body: '[]', next: 'http://' }))).toMatch(/^ERR_DOWNLOAD .*names "http:\/\/" as the next page/);
+  expect(await answers((cursor) => ({ body: `[${listed('x'.repeat(5 << 20))}]`, next: `?cursor=${Number(cursor) + 1}` }))).toMatch(/^ERR_DOWNLOAD .*more than 33554432 bytes/);
+  expect(await answers(() => ({ body: `[${listed('a\u001b[2J.gguf')}]` }))).toMatch(/^ERR_DOWNLOAD .*no name for a file/);
+
+  delete hub.page;
+  const path = await open({ hf: 'org/repo' });
+  for (const list of ['null', '[null, {}, 3]', '{', '{"path":1}']) {
+    writeFileSync(join(cache, 'org', 'repo', 'list.json'), list);
+    expect(await open({ hf: 'org/repo', offline: true }), list).toBe(path);
+  }
 });
 
 it('the token goes to the hub and nowhere else; 401, 403 and 404 say what to do', async () => {
@@ -108,12 +160,12 @@ it('the token goes to the hub and nowhere else; 401, 403 and 404 say what to do'
 });
 
 it("an address of the hub is its file; another server's has a folder of its own", async () => {
-  const { hub, cache, env, open } = await repository({ 'm.gguf': bytes('x'), 's-00001-of-00002.gguf': bytes('1'), 's-00002-of-00002.gguf': bytes('2') });
+  const { hub, cache, env, open } = await repository({ 'm.gguf': bytes('x'), 's-00001-of-00002.gguf': part(1, 2), 's-00002-of-00002.gguf': part(2, 2) });
   for (const kind of ['resolve', 'blob']) expect(await open({ model: `${hub.url}/org/repo/${kind}/main/m.gguf?download=true` })).toBe(join(cache, 'org', 'repo', 'm.gguf'));
   const elsewhere = { ...env, MODEL_ENDPOINT: 'http://127.0.0.1:9' };
   const path = await resolveModel({ model: `${hub.url}/org/repo/resolve/main/s-00001-of-00002.gguf`, hfToken: 'secret' }, signal, elsewhere);
-  expect(readFileSync(path!, 'utf8')).toBe('GGUF1');
-  expect(readFileSync(path!.replace('00001-of', '00002-of'), 'utf8')).toBe('GGUF2');
+  expect(Buffer.compare(readFileSync(path!), part(1, 2))).toBe(0);
+  expect(Buffer.compare(readFileSync(path!.replace('00001-of', '00002-of')), part(2, 2))).toBe(0);
   expect(hub.leaked.every((token) => token === undefined)).toBe(true);
   expect(await resolveModel({ model: `${hub.url}/org/repo/resolve/main/s-00001-of-00002.gguf`, offline: true }, signal, elsewhere)).toBe(path);
 });
