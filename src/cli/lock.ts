@@ -5,35 +5,44 @@ import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
 
 const BEAT_MS = 2000;
-/** Five beats: a machine that swaps may miss some. */
-const STALE_MS = 10_000;
+/** Missed beats after which a holder counts as gone: a machine that swaps may miss some. */
+const MISSED_BEATS = 5;
 const POLL_MS = 200;
 
 const absent = (error: NodeJS.ErrnoException): undefined => {
   if (error.code !== 'ENOENT') throw error;
 };
 
-/** Whether the holder is gone: untouched for long, or a process of this machine that no longer runs. */
-async function isStale(path: string): Promise<boolean> {
-  const found = await stat(path).catch(absent);
-  if (!found) return false;
-  if (Date.now() - found.mtimeMs > STALE_MS) return true;
-  const [pid, host] = ((await readFile(path, 'utf8').catch(absent)) ?? '').split(' ');
-  if (host !== hostname()) return false;
-  try {
-    process.kill(Number(pid), 0);
-    return false;
-  } catch (error) {
-    return (error as NodeJS.ErrnoException).code === 'ESRCH';
-  }
+/**
+ * Tells whether the holder is gone: untouched for long, or a process of this machine that no longer runs. By the file's time alone nothing
+ * can be told where that lies in the future (another machine's clock, or a changed one): a holder that is at work moves it, so it is watched.
+ */
+function watchHolder(path: string, staleMs: number): () => Promise<boolean> {
+  let seen: number | undefined, since = 0;
+  return async () => {
+    const found = await stat(path).catch(absent);
+    if (!found) return false;
+    if (found.mtimeMs !== seen) [seen, since] = [found.mtimeMs, performance.now()];
+    if (Date.now() - found.mtimeMs > staleMs || performance.now() - since > staleMs) return true;
+    const [pid, host] = ((await readFile(path, 'utf8').catch(absent)) ?? '').split(' ');
+    if (host !== hostname()) return false;
+    try {
+      process.kill(Number(pid), 0);
+      return false;
+    } catch (error) {
+      return (error as NodeJS.ErrnoException).code === 'ESRCH';
+    }
+  };
 }
 
 /**
  * Takes the lock, waiting for whoever has it; resolves to what gives it back. Between finding a lock stale and taking it away another
  * process may have renewed it: two could then hold it for a while, so what it guards must be harmless to do twice.
+ * @param beatMs how often the holder touches it: the same for all that may want it
  * @throws signal.reason, or the file system's error where the lock cannot be written
  */
-export async function lock(path: string, signal: AbortSignal, onWait: () => void): Promise<() => Promise<void>> {
+export async function lock(path: string, signal: AbortSignal, onWait: () => void, beatMs = BEAT_MS): Promise<() => Promise<void>> {
+  const isStale = watchHolder(path, MISSED_BEATS * beatMs);
   const mine = `${process.pid} ${hostname()} ${randomUUID()}`;
   for (;;) {
     signal.throwIfAborted();
@@ -51,16 +60,16 @@ export async function lock(path: string, signal: AbortSignal, onWait: () => void
     } catch (error) {
       if ((error as NodeJS.ErrnoException).code !== 'EEXIST') throw error;
     }
-    if (await isStale(path)) {
+    if (await isStale()) {
       // Renamed first: of several processes that find it stale, one succeeds.
       const aside = `${path}.${randomUUID()}`;
       await rename(path, aside).then(() => rm(aside, { force: true }), absent);
       continue;
     }
     onWait();
-    await delay(POLL_MS, undefined, { signal }).catch(() => signal.throwIfAborted());
+    await delay(Math.min(POLL_MS, beatMs), undefined, { signal }).catch(() => signal.throwIfAborted());
   }
-  const beat = setInterval(() => void utimes(path, new Date(), new Date()).catch(() => {}), BEAT_MS);
+  const beat = setInterval(() => void utimes(path, new Date(), new Date()).catch(() => {}), beatMs);
   beat.unref();
   return async () => {
     clearInterval(beat);

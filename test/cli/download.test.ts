@@ -219,4 +219,20 @@ describe('several at once', () => {
     const stopping = new AbortController();
     expect((await failure(lock(path, stopping.signal, () => stopping.abort(new Error('enough'))))).message).toBe('enough');
   });
+
+  it("a lock with a time in the future is taken once its holder no longer moves it, whichever machine's it is", async () => {
+    const path = `${target()}.lock`, { signal } = new AbortController(), BEAT_MS = 100;
+    mkdirSync(join(path, '..'), { recursive: true });
+    for (const host of ['another-machine', hostname()]) {
+      writeFileSync(path, `${process.pid} ${host} x`);
+      let time = Date.now() + 3_600_000, beats = 0, waited = 0;
+      const beat = setInterval(() => {
+        if (++beats > 6) return clearInterval(beat); // it works for some time, and dies
+        utimesSync(path, new Date(time), new Date((time += 1000)));
+      }, BEAT_MS);
+      await (await lock(path, signal, () => void waited++, BEAT_MS))();
+      expect(beats, 'it was not taken while its holder worked').toBeGreaterThan(6);
+      expect(waited).toBeGreaterThan(0);
+    }
+  });
 });
