@@ -15,6 +15,7 @@ import { serve } from './cli/serve.ts';
 import { tokenize } from './cli/tokenize.ts';
 import { enableRelaxedSimd } from './entry/node-platform.ts';
 import { QuantletError } from './errors.ts';
+import { printableLines } from './printable.ts';
 
 const COMMANDS: readonly Command[] = [run, chat, serve, embed, bench, perplexity, quantize, tokenize, inspectCommand, completionOf(() => COMMANDS)];
 
@@ -59,10 +60,10 @@ try {
     process.stdout.write('\n');
     process.exitCode = 130;
   } else if (error instanceof QuantletError) {
-    process.stderr.write(`quantlet: ${error.message.replaceAll('\n', ' ')} (${error.code})\n`);
+    process.stderr.write(`quantlet: ${error.message} (${error.code})\n`);
     process.exitCode = error.code === 'ERR_USAGE' || error.code === 'ERR_INVALID_ARGUMENT' ? 2 : 1;
   } else {
-    process.stderr.write(`quantlet: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`);
+    process.stderr.write(`quantlet: ${printableLines(error instanceof Error ? (error.stack ?? error.message) : String(error))}\n`);
     process.exitCode = 1;
   }
 }

@@ -1,4 +1,6 @@
 /** Every way quantlet refuses to go on. The message says what was found, what was expected and what to do. */
+import { printable } from './printable.ts';
+
 export type QuantletErrorCode =
   | 'ERR_GGUF_MAGIC'
   | 'ERR_GGUF_VERSION'
@@ -42,12 +44,12 @@ export function tell(value: unknown): string {
   return name === 'Object' ? ('ne' in value ? 'a tensor' : 'an object') : `an object of type ${name}`;
 }
 
-/** The one error class of the package: `code` is stable, `message` is for people. */
+/** The one error class of the package: `code` is stable, `message` is for people: one line, and what it quotes of files and servers cannot steer a terminal. */
 export class QuantletError extends Error {
   readonly code: QuantletErrorCode;
 
   constructor(code: QuantletErrorCode, message: string, options?: ErrorOptions) {
-    super(message, options);
+    super(printable(message), options);
     this.name = 'QuantletError';
     this.code = code;
   }

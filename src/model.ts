@@ -115,7 +115,8 @@ export class Model {
   constructor(metadata: ReadonlyMap<string, GGUFValue>, engine: Engine, tokenizer: Tokenizer, stats: Model['stats'], options: Pick<LoadOptions, 'name' | 'chatTemplate'>) {
     const text = (id: number | undefined): string => (id === undefined ? '' : tokenizer.tokenText(id));
     this.architecture = String(metadata.get('general.architecture'));
-    this.name = options.name ?? String(metadata.get('general.name') ?? this.architecture);
+    const named = metadata.get('general.name');
+    this.name = options.name ?? (typeof named === 'string' ? named : this.architecture);
     this.parallel = engine.parallel;
     this.bos = text(tokenizer.special.bos);
     this.eos = text(tokenizer.special.eos);

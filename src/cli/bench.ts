@@ -2,7 +2,7 @@
 import { basename } from 'node:path';
 import { QuantletError } from '../errors.ts';
 import type { Model } from '../model.ts';
-import { CACHE_FLAGS, MODEL_FLAGS, located, openHeader, openModel, type Command } from './command.ts';
+import { CACHE_FLAGS, forTerminal, MODEL_FLAGS, located, openHeader, openModel, type Command } from './command.ts';
 import { parseFlags, type Values } from './flags.ts';
 import { inspectToJson } from './inspect.ts';
 import { progressBar } from './progress.ts';
@@ -54,7 +54,7 @@ export const bench: Command = {
     const { values, positionals } = parseFlags(argv, KEYS);
     if (positionals.length > 0) throw new QuantletError('ERR_USAGE', `bench takes no "${positionals[0]}"; give the model with -m`);
     const { output = 'md', repetitions = 5 } = values;
-    const print = PRINT[output];
+    const print = Object.hasOwn(PRINT, output) ? PRINT[output] : undefined;
     if (!print) throw new QuantletError('ERR_USAGE', `-o is "${output}"; expected ${Object.keys(PRINT).join(', ')}`);
     if (repetitions < 1) throw new QuantletError('ERR_USAGE', `-r is ${repetitions}; expected at least 1`);
     const tests = testsOf(values);
@@ -85,7 +85,7 @@ export const bench: Command = {
         await model.dispose();
       }
     }
-    process.stdout.write(`${print(rows)}\n`);
+    process.stdout.write(`${forTerminal(print(rows))}\n`);
     return 0;
   },
 };

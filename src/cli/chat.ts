@@ -4,7 +4,8 @@ import { writeFile } from 'node:fs/promises';
 import type { ChatMessage } from '../chat/messages.ts';
 import { QuantletError } from '../errors.ts';
 import type { Model, ModelChatOptions } from '../model.ts';
-import { CACHE_FLAGS, MODEL_FLAGS, openModel, readText, templateOf, unescape, type Command } from './command.ts';
+import { printable } from '../printable.ts';
+import { CACHE_FLAGS, forTerminal, MODEL_FLAGS, openModel, readText, templateOf, unescape, type Command } from './command.ts';
 import { parseFlags, type FlagKey } from './flags.ts';
 import { constraintOf, samplerOptions, SAMPLING_FLAGS } from './run.ts';
 
@@ -39,7 +40,7 @@ export const chat: Command = {
     try {
       const { wants } = model.state.engine;
       if (wants !== 'logits') throw new QuantletError('ERR_INVALID_ARGUMENT', `this ${model.architecture} model makes ${wants}, not text; use quantlet embed`);
-      for (const warning of model.chatTemplate.warnings) process.stderr.write(`quantlet: ${warning}\n`);
+      for (const warning of model.chatTemplate.warnings) process.stderr.write(`quantlet: ${printable(warning)}\n`);
       const system: ChatMessage[] = values.system === undefined ? [] : [{ role: 'system', content: unescape(values.system) }];
       if (once === undefined) return await converse(model, system, options, signal);
       const answer = model.chat([...system, { role: 'user', content: values.file === undefined ? unescape(once) : once }], { ...options, signal });
@@ -76,14 +77,14 @@ async function show(answer: Answer, onText = (_text: string): void => {}): Promi
       if (event.type === 'reasoning') {
         if (!reasoning && grey) process.stdout.write('\x1b[90m');
         reasoning = true;
-        process.stdout.write(event.delta);
+        process.stdout.write(forTerminal(event.delta));
         continue;
       }
       toContent();
       onText(event.delta);
       const text: string = begun ? event.delta : event.delta.trimStart();
       begun ||= text !== '';
-      process.stdout.write(text);
+      process.stdout.write(forTerminal(text));
     }
   } finally {
     if (reasoning && grey) process.stdout.write('\x1b[0m');
@@ -158,7 +159,7 @@ async function converse(model: Model, system: readonly ChatMessage[], options: M
     return true;
   }
 
-  if (terminal) process.stdout.write(`${model.name}, context ${model.contextLength}. /help lists commands.\n`);
+  if (terminal) process.stdout.write(`${printable(model.name)}, context ${model.contextLength}. /help lists commands.\n`);
   let pending = '';
   if (terminal) ask(input, pending);
   for await (const line of input) {

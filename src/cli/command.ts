@@ -8,6 +8,7 @@ import { openModelFiles } from '../model-files.ts';
 import type { KvType } from '../graph/attention-ops.ts';
 import type { Build } from '../wasm/load.ts';
 import { QuantletError } from '../errors.ts';
+import { printableLines } from '../printable.ts';
 import type { FlagKey, Values } from './flags.ts';
 import { resolveModel, type HubFlags } from './hub.ts';
 import { progressBar } from './progress.ts';
@@ -115,6 +116,9 @@ export async function templateOf({ chatTemplate, chatTemplateFile }: Values<'cha
   const text = chatTemplateFile === undefined ? chatTemplate : await readText(chatTemplateFile, 'the chat template');
   return text === undefined ? {} : { chatTemplate: text };
 }
+
+/** What a model writes, as it goes to stdout: a terminal is told of its control characters and does not obey them; files and pipes get them as they are. */
+export const forTerminal = (text: string): string => (process.stdout.isTTY ? printableLines(text) : text);
 
 /** \n, \t, \r, \", \', \\, \xHH as llama.cpp reads them in prompts. */
 export const unescape = (text: string): string =>

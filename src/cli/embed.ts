@@ -4,7 +4,7 @@ import { outputRows, rankPooling, rankPrompt } from '../embed.ts';
 import { QuantletError } from '../errors.ts';
 import { getStrings } from '../gguf/metadata.ts';
 import type { Model } from '../model.ts';
-import { CACHE_FLAGS, MODEL_FLAGS, located, openHeader, openModel, readText, unescape, type Command } from './command.ts';
+import { CACHE_FLAGS, forTerminal, MODEL_FLAGS, located, openHeader, openModel, readText, unescape, type Command } from './command.ts';
 import { embeddingOutput, FORMATS, normalized, rankOutput, type Format } from './embed-output.ts';
 import { parseFlags, type FlagKey, type Values } from './flags.ts';
 
@@ -40,7 +40,7 @@ export const embed: Command = {
     try {
       if (pooling === 'rank') {
         const rows = await ranks(model, texts, values.clsSeparator ?? '\t', signal);
-        process.stdout.write(rankOutput(rows, getStrings(model, `${model.architecture}.classifier.output_labels`, []), format));
+        process.stdout.write(forTerminal(rankOutput(rows, getStrings(model, `${model.architecture}.classifier.output_labels`, []), format)));
         return 0;
       }
       const ids = texts.map((text) => model.tokenize(text, { parseSpecial: true }));

@@ -1,5 +1,6 @@
 /** A GGUF's header as lines for people, and as JSON. */
 import type { GGUF, GGUFValue } from '../gguf/types.ts';
+import { printable } from '../printable.ts';
 
 /** As many items of a long array as say what is in it. */
 const SHOWN_ITEMS = 4;
@@ -74,10 +75,9 @@ export const inspectToJson = (gguf: GGUF): Inspection => {
   };
 };
 
-/** Control characters of an untrusted file must not reach the terminal: JSON.stringify escapes C0, the rest is done here. */
 const quote = (text: string): string => {
-  const printable = (s: string): string => JSON.stringify(s).replace(/[\u007f-\u009f\u200e\u200f\u2028-\u202e\u2066-\u2069]/g, (c) => `\\u${c.charCodeAt(0).toString(16).padStart(4, '0')}`);
-  return text.length > SHOWN_CHARACTERS ? `${printable(text.slice(0, SHOWN_CHARACTERS))} ... (${text.length} characters)` : printable(text);
+  const quoted = printable(JSON.stringify(text.slice(0, SHOWN_CHARACTERS)));
+  return text.length > SHOWN_CHARACTERS ? `${quoted} ... (${text.length} characters)` : quoted;
 };
 
 /** Keys and names come unquoted, for people to copy, unless there is something odd in them. */

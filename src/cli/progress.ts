@@ -1,4 +1,5 @@
 /** How far something is, on stderr: a bar that redraws itself on a terminal, lines elsewhere. */
+import { printable } from '../printable.ts';
 
 const WIDTH = 30;
 const bar = (part: number): string => {
@@ -44,8 +45,8 @@ export interface DownloadProgress {
 const REDRAW_MS = 100, LINE_MS = 10_000;
 
 /** Shows a download: bytes, part, speed since it began. */
-export function downloadProgress(name: string): DownloadProgress {
-  const { stderr } = process, terminal = stderr.isTTY === true;
+export function downloadProgress(file: string): DownloadProgress {
+  const name = printable(file), { stderr } = process, terminal = stderr.isTTY === true;
   let began = 0, from = 0, shown = 0, drawn = false, toldWait = false;
   return {
     set(loaded, total) {

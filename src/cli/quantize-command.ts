@@ -9,7 +9,7 @@ import { readImatrix, type Imatrix } from '../quantize/imatrix.ts';
 import { createRowsPool } from '../threads/rows-node.ts';
 import type { TypeTraits } from '../type-traits.ts';
 import { pickBuild } from '../wasm/load.ts';
-import type { Command } from './command.ts';
+import { forTerminal, type Command } from './command.ts';
 import { parseFlags } from './flags.ts';
 import { progressBar } from './progress.ts';
 import { parseQuantizeArgs } from './quantize-args.ts';
@@ -70,7 +70,7 @@ export const quantize: Command = {
       });
       bar.end();
       const seconds = (performance.now() - start) / 1000;
-      process.stdout.write(json ? `${JSON.stringify({ input, output, ftype: ftype.name, ...toJson(summary), threads: nthreads, seconds })}\n` : report(input, output, ftype.name, summary, seconds));
+      process.stdout.write(json ? `${JSON.stringify({ input, output, ftype: ftype.name, ...toJson(summary), threads: nthreads, seconds })}\n` : forTerminal(report(input, output, ftype.name, summary, seconds)));
       return 0;
     } finally {
       bar.end();

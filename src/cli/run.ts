@@ -3,7 +3,7 @@ import { readFile, rename, writeFile } from 'node:fs/promises';
 import { QuantletError } from '../errors.ts';
 import type { GenerateOptions, Generation, GenerationResult } from '../generate.ts';
 import type { Model } from '../model.ts';
-import { CACHE_FLAGS, MODEL_FLAGS, openModel, readText, unescape, unreadable, type Command } from './command.ts';
+import { CACHE_FLAGS, forTerminal, MODEL_FLAGS, openModel, readText, unescape, unreadable, type Command } from './command.ts';
 import { parseFlags, type FlagKey, type Values } from './flags.ts';
 
 export const SAMPLING_FLAGS = [
@@ -93,7 +93,7 @@ async function show(prompt: string, begun: boolean, generation: Generation): Pro
   let lastLine = '';
   const write = (text: string): void => {
     lastLine = text.includes('\n') ? text.slice(text.lastIndexOf('\n') + 1) : lastLine + text;
-    process.stdout.write(text);
+    process.stdout.write(forTerminal(text));
   };
   try {
     write(prompt);

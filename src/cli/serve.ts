@@ -8,6 +8,7 @@ import { errorBody, errorResponse, HttpError } from '../openai/http-error.ts';
 import { nodeListener } from '../openai/node-listener.ts';
 import { chatPage } from '../openai/page.ts';
 import { CACHE_FLAGS, MODEL_FLAGS, located, openModel, readText, templateOf, type Command } from './command.ts';
+import { printable, printableLines } from '../printable.ts';
 import { parseFlags, type FlagKey, type Values } from './flags.ts';
 
 const KEYS = [
@@ -64,7 +65,7 @@ export const serve: Command = {
       const model = await openModel(file, stopping.signal, { parallel, name, contextLength: values.ctx ?? undefined, ...(await templateOf(values)) });
       try {
         handler = createHandler(model, options);
-        process.stderr.write(`quantlet serves ${model.name} at ${address} (${parallel} at once, context ${model.contextLength}, build ${model.build}, ${model.threads} threads)\n`);
+        process.stderr.write(`quantlet serves ${printable(model.name)} at ${address} (${parallel} at once, context ${model.contextLength}, build ${model.build}, ${model.threads} threads)\n`);
         await new Promise<void>((resolve) => (stopping.signal.aborted ? resolve() : stopping.signal.addEventListener('abort', () => resolve(), { once: true })));
         server.close();
         for (const end = Date.now() + DRAIN_MS; active > 0 && Date.now() < end; ) await new Promise((resolve) => setTimeout(resolve, 20));
@@ -97,7 +98,7 @@ async function handlerOptions(values: Flags): Promise<HandlerOptions> {
     ...(values.maxBody !== undefined ? { maxBodyBytes: values.maxBody } : {}),
     ...(values.noWebui ? {} : { page: chatPage }),
     ...(values.accessLog ? { onAccess: ({ method, path, status, ms }) => void process.stderr.write(`${new Date().toISOString()} ${method} ${JSON.stringify(path).slice(1, -1)} ${status} ${ms.toFixed(1)} ms\n`) } : {}),
-    onError: (error) => void process.stderr.write(`quantlet: ${error instanceof Error ? (error.stack ?? error.message) : String(error)}\n`),
+    onError: (error) => void process.stderr.write(`quantlet: ${printableLines(error instanceof Error ? (error.stack ?? error.message) : String(error))}\n`),
   };
 }
 

@@ -1,7 +1,8 @@
 /** quantlet tokenize: a text as token ids, as llama-tokenize shows them. Vocabulary-only models will do. */
+import { printable } from '../printable.ts';
 import { QuantletError } from '../errors.ts';
 import { createTokenizer, type Tokenizer } from '../tokenize/tokenizer.ts';
-import { FILE_FLAGS, located, openHeader, readText, unescape, type Command } from './command.ts';
+import { FILE_FLAGS, forTerminal, located, openHeader, readText, unescape, type Command } from './command.ts';
 import { parseFlags, type FlagKey } from './flags.ts';
 
 const KEYS = [...FILE_FLAGS, 'text', 'file', 'stdin', 'ids', 'noBos', 'noParseSpecial', 'showCount', 'escape', 'noEscape', 'help'] as const satisfies readonly FlagKey[];
@@ -47,10 +48,10 @@ export const tokenize: Command = {
     if (given !== 1) throw new QuantletError('ERR_USAGE', `the text comes from one of -p, -f and --stdin; ${given === 0 ? 'none' : given} of them was given`);
     const { metadata } = await openHeader((await located(values, signal)).model);
     const tokenizer = createTokenizer(metadata);
-    for (const warning of tokenizer.warnings) process.stderr.write(`quantlet: ${warning}\n`);
+    for (const warning of tokenizer.warnings) process.stderr.write(`quantlet: ${printable(warning)}\n`);
     const text = values.text ?? (values.file === undefined ? await readStdin() : await readText(values.file, 'the text'));
     // As natively, \n and the like are read in files and standard input too; the last newline of a file is text here.
-    process.stdout.write(tokenizeOutput(tokenizer, values.noEscape ? text : unescape(text), values));
+    process.stdout.write(forTerminal(tokenizeOutput(tokenizer, values.noEscape ? text : unescape(text), values)));
     return 0;
   },
 };
