@@ -111,13 +111,14 @@ describe('names', () => {
 /** A call of every op that is right, with tensors and numbers; what is undefined there may be left out. */
 const CALLS = (): { readonly [name: string]: readonly unknown[] } => {
   const x = engine.tensor('f32', [4, 2], 1), row = engine.tensor('f32', [4], 1), ids = engine.tensor('i32', [2], 0), cube = engine.tensor('f32', [4, 1, 2], 1), some = { eps: 1e-5 };
-  const same = { silu: [x], gelu: [x], gelu_quick: [x], gelu_erf: [x], relu: [x], tanh: [x], sigmoid: [x], exp: [x], sum_rows: [x], mean: [x], argmax: [x], argsort: [x, {}], cont: [x], transpose: [x] };
+  const same = { silu: [x], gelu: [x], gelu_quick: [x], gelu_erf: [x], relu: [x], tanh: [x], sigmoid: [x], exp: [x], sum_rows: [x], mean: [x], argmax: [x], argsort: [x, {}], cont: [x], transpose: [x], abs: [x], log: [x], neg: [x], sqr: [x], sqrt: [x], step: [x], sum: [x] };
   const pairs = Object.fromEntries(['add', 'sub', 'mul', 'div'].flatMap((op) => [[op, [x, row]], [`${op}_inplace`, [x, row]]]));
   const gates = Object.fromEntries(['swiglu', 'geglu', 'geglu_quick', 'geglu_erf', 'reglu'].map((op) => [op, [x, x, {}]]));
   return {
     ...same, ...pairs, ...gates, scale: [x, 2, {}], clamp: [x, 0, 1], soft_cap: [x, 2], repeat: [x, [4, 4]], cpy: [x, x], cast: [x, 'f16'], concat: [x, x, 1], get_rows: [x, ids], set_rows: [x, x, ids], mul_mat: [x, row, {}],
     rms_norm: [x, { ...some, weight: row }], norm: [x, { ...some, weight: row, bias: row }], l2_norm: [x, some], soft_max: [x, { mask: x }], diag_mask_inf: [x, 0], top_k: [x, 1], pool_1d: [x, { kind: 'max', k: 2, s: 1 }], mean_of_rows: [x, ids, ids],
     rope_ext: [cube, ids, {}], flash_attn_ext: [cube, cube, cube, {}], reshape: [x, [8]], view: [x, [4], {}], permute: [x, 1, 0, 2, 3], set_name: [x, 'x'],
+    pad: [x, [1], {}], group_norm: [cube, { ...some, groups: 2 }], im2col: [cube, cube, {}], conv_1d: [cube, engine.tensor('f32', [4, 1], 1), {}], conv_2d: [cube, engine.tensor('f32', [4, 1, 2], 1), {}],
   };
 };
 /** No tensor, number, list or set of options that any op knows. */
