@@ -8,15 +8,16 @@
  *
  * The layout, which depends on the number of columns too: from four on they lie in fours (in_fours says how many), the rest one by one.
  *
- *   one column's run: | 32 quants (i8; i16 in builds without relaxed SIMD) | d f32 | d * sum f32 | -pairs(0..15) 2 x i16 | -pairs(16..31) 2 x i16 |
+ *   one column's run: | 32 quants (i8; i16 in builds without relaxed SIMD) | d f32 | sum f32 | -pairs(0..15) 2 x i16 | -pairs(16..31) 2 x i16 |
  *   with ACT_K:       | 32 quants | d in even runs, in odd ones sums of the run before and of this one 2 x i16 | sums of both halves 2 x i16 | (pairs) |
  *   ACT_NARROW:       columns lie one by one up to NARROW of them (gemm_narrow.ts)
  *   ACT_SIGNS, one column, for gemv_wide.ts:   | |quants| of k 0..3, 16..19, 4..7, 20..23, ... | their signs, 255 where negative | d f32 | sum of |negative quants| i32 |
  *   ACT_HALVES, one column, for gemv_q2_K.ts:  | words 0..7: quants 2w, 2w + 1 of either half | (the rest as above) |
- *   four columns' run (quads.ts): | 4 bytes of each column's quants, then the next 4 ... | d x 4 | d * sum x 4 | -pairs x 4 | -pairs x 4 |
+ *   four columns' run (quads.ts): | 4 bytes of each column's quants, then the next 4 ... | d x 4 | sum x 4 | -pairs x 4 | -pairs x 4 |
  *
  * The negated pairs are partial sums of the quants as an i16 dot lane sees them: k % 4 in {0, 1} and k % 4 in {2, 3}.
- * A block with a NaN gets d = NaN, one with an Inf d = Inf: both reach the result.
+ * A block with a NaN or an Inf gets d = NaN, which every product multiplies with: outputs that read the block are NaN, in plain products
+ * (quantize_activations in quantize.ts) as in packed ones, and others are not.
  */
 import { ACT_QUANT } from './dot';
 import { HAS_PAIR_DOT, HAS_RELAXED_DOT, hsum_i32, trunc_fitting } from './simd';
@@ -37,8 +38,8 @@ export const COLS: usize = 4;
 /** Byte offsets in a run. */
 export const ACT_QUANTS: usize = 32 * ACT_QUANT;
 export const ACT_D: usize = ACT_QUANTS;
-export const ACT_DSUM: usize = ACT_QUANTS + 4;
-export const ACT_SUMS: usize = ACT_DSUM;
+export const ACT_SUM: usize = ACT_QUANTS + 4;
+export const ACT_SUMS: usize = ACT_SUM;
 export const ACT_PAIRS0: usize = ACT_QUANTS + 8;
 export const ACT_PAIRS1: usize = ACT_QUANTS + 12;
 export const ACT_BLOCK: usize = ACT_QUANTS + 16;
@@ -134,13 +135,14 @@ export function quantize_act(type: u32, x: usize, i: i32, n: i32, act: usize, st
     const amax = reinterpret<f32>(max<u32>(i32x4.extract_lane(m, 0), i32x4.extract_lane(m, 1)) >> 1);
     let d = amax / 127;
     if (reinterpret<u32>(d) < 0x00800000) d = 0; // subnormal: 1 / d could overflow
+    else if (reinterpret<u32>(amax) >= 0x7f800000) d = NaN;
     const id = f32x4.splat(reinterpret<u32>(d) != 0 ? 1 / d : 0);
     for (let before = 0, odd = false; x != end; odd = !odd) {
       const q0 = quants(v128.load(x), v128.load(x, 16), id), q1 = quants(v128.load(x, 32), v128.load(x, 48), id);
       const q2 = quants(v128.load(x, 64), v128.load(x, 80), id), q3 = quants(v128.load(x, 96), v128.load(x, 112), id);
       const p0 = negated_pairs(q0, q1), p1 = negated_pairs(q2, q3), first = -both(p0), second = -both(p1), sum = first + second;
       const scale = odd ? (before & 0xffff) | sum << 16 : reinterpret<i32>(d);
-      const sums = type & ACT_K ? (first & 0xffff) | second << 16 : reinterpret<i32>(d * <f32>sum);
+      const sums = type & ACT_K ? (first & 0xffff) | second << 16 : reinterpret<i32>(<f32>sum);
       if (four) {
         put_in_four(wide, dst, q0, q1, q2, q3, scale, sums, p0, p1);
         if (twice) put_in_four(wide, dst + 4, q0, q1, q2, q3, scale, sums, p0, p1);

@@ -26,7 +26,7 @@ import * as fmt from './packed/format';
 import { ACC, G0, G1, G2, G3, ROWS } from './packed/group';
 import { WORDS } from './packed/wide';
 import { CODES, KC, PANEL, factor_bytes, minima_bytes, most, unpack } from './panel';
-import { NEXT_HALF, QUAD_REST, corrected, correction, dsum, quad_run, splat, start } from './quads';
+import { NEXT_HALF, QUAD_REST, corrected, correction, quad_run, quant_sums, splat, start } from './quads';
 import { HAS_PAIR_DOT, HAS_RELAXED_DOT, held_ones } from './simd';
 
 /** Columns, and rows, whose sums are kept at a time. */
@@ -98,11 +98,12 @@ function tile<F, D>(w: usize, a: usize, acc: usize, n: i32): void {
     const rest = a - QUAD_REST, d0 = v128.load(w), d1 = v128.load(w, 16), da = v128.load(rest), back = correction<F>(rest);
     i00 = corrected<F, G0>(i00, back), i10 = corrected<F, G0>(i10, back), i01 = corrected<F, G1>(i01, back), i11 = corrected<F, G1>(i11, back);
     i02 = corrected<F, G2>(i02, back), i12 = corrected<F, G2>(i12, back), i03 = corrected<F, G3>(i03, back), i13 = corrected<F, G3>(i13, back);
-    const m0 = fmt.has_min<F>() ? v128.load(w, 32) : zero, m1 = fmt.has_min<F>() ? v128.load(w, 48) : zero, ds = dsum<F>(rest);
-    column<F, G0>(acc, splat<G0>(da), splat<G0>(ds), i00, d0, m0, i10, d1, m1);
-    column<F, G1>(acc, splat<G1>(da), splat<G1>(ds), i01, d0, m0, i11, d1, m1);
-    column<F, G2>(acc, splat<G2>(da), splat<G2>(ds), i02, d0, m0, i12, d1, m1);
-    column<F, G3>(acc, splat<G3>(da), splat<G3>(ds), i03, d0, m0, i13, d1, m1);
+    const m0 = fmt.has_min<F>() ? v128.load(w, 32) : zero, m1 = fmt.has_min<F>() ? v128.load(w, 48) : zero, sum = quant_sums<F>(rest);
+    const s0 = splat<G0>(sum), s1 = splat<G1>(sum), s2 = splat<G2>(sum), s3 = splat<G3>(sum);
+    column<F, G0>(acc, splat<G0>(da), i00, d0, s0, m0, i10, d1, s0, m1);
+    column<F, G1>(acc, splat<G1>(da), i01, d0, s1, m0, i11, d1, s1, m1);
+    column<F, G2>(acc, splat<G2>(da), i02, d0, s2, m0, i12, d1, s2, m1);
+    column<F, G3>(acc, splat<G3>(da), i03, d0, s3, m0, i13, d1, s3, m1);
     w += factor_bytes<F>();
   }
 }

@@ -16,7 +16,7 @@ import { ACT_BLOCK, ACT_D, ACT_PAIRS0, ACT_PAIRS1, NARROW } from './act';
 import * as fmt from './packed/format';
 import { ACC, G0, G1, G2, G3 } from './packed/group';
 import { k_min } from './packed/k_scales';
-import { HAS_RELAXED_DOT, held_ones, madd } from './simd';
+import { HAS_RELAXED_DOT, held_ones } from './simd';
 
 /** Bytes of one column's integer sums between the halves. */
 const PART: usize = 32;
@@ -70,10 +70,10 @@ function super_block_step<F>(w: usize, a: usize, stride: usize, y: usize, end: u
       p += 2 * ACT_BLOCK;
     }
     const da = v128.load32_splat(a, ACT_D);
-    v128.store(y, fmt.add_super_block(fmt.add_super_block(v128.load(y), v128.load(sums), fmt.block_d<F, G0>(w), da), n0, fmt.block_dmin<F, G0>(w), da));
-    v128.store(y, fmt.add_super_block(fmt.add_super_block(v128.load(y, 16), v128.load(sums, 16), fmt.block_d<F, G1>(w), da), n1, fmt.block_dmin<F, G1>(w), da), 16);
-    v128.store(y, fmt.add_super_block(fmt.add_super_block(v128.load(y, 32), v128.load(sums, 32), fmt.block_d<F, G2>(w), da), n2, fmt.block_dmin<F, G2>(w), da), 32);
-    v128.store(y, fmt.add_super_block(fmt.add_super_block(v128.load(y, 48), v128.load(sums, 48), fmt.block_d<F, G3>(w), da), n3, fmt.block_dmin<F, G3>(w), da), 48);
+    v128.store(y, fmt.add_super_block<F, G0>(v128.load(y), v128.load(sums), n0, w, da));
+    v128.store(y, fmt.add_super_block<F, G1>(v128.load(y, 16), v128.load(sums, 16), n1, w, da), 16);
+    v128.store(y, fmt.add_super_block<F, G2>(v128.load(y, 32), v128.load(sums, 32), n2, w, da), 32);
+    v128.store(y, fmt.add_super_block<F, G3>(v128.load(y, 48), v128.load(sums, 48), n3, w, da), 48);
   }
 }
 
@@ -131,8 +131,7 @@ function second_half<F, D>(q: usize, h: usize, a: usize, stride: usize, y: usize
     }
     s = dot.sum(s, ones), t = dot.sum(t, ones);
     const da = v128.load32_splat(a, ACT_D);
-    const u = madd(f32x4.convert_i32x4_s(s), f32x4.mul(v128.load(factors), da), v128.load(y));
-    const v = madd(f32x4.convert_i32x4_s(t), f32x4.mul(v128.load(factors, 16), da), v128.load(y, 16));
+    const u = fmt.add_block<F>(v128.load(y), s, v128.load(factors), da), v = fmt.add_block<F>(v128.load(y, 16), t, v128.load(factors, 16), da);
     v128.store(y, u);
     v128.store(y, v, 16);
   }

@@ -10,7 +10,7 @@
  * the GEMV's way, signs of activations moved to the codes: as many operations, 38 on Node 24, and on Node 20 30 of 37.
  */
 import { DotI32 } from './dot';
-import { column_of, super_block_column, super_block_columns } from './gemm_columns';
+import { column_of, super_block_columns } from './gemm_columns';
 import * as fmt from './packed/format';
 import { ACC, G0, G1, G2, G3 } from './packed/group';
 import { CODES_WIDE } from './packed/wide';
@@ -55,10 +55,10 @@ export function tile_words<F>(w: usize, a: usize, acc: usize, n: i32): void {
       super_block_columns<F>(w, a, acc, s00, s10, s01, s11, s02, s12, s03, s13);
     } else {
       const d0 = v128.load(w), d1 = v128.load(w, 16), p = a - QUAD_REST;
-      column_of<G0>(acc, v128.load32_splat(p), s00, d0, s10, d1);
-      column_of<G1>(acc, v128.load32_splat(p, 4), s01, d0, s11, d1);
-      column_of<G2>(acc, v128.load32_splat(p, 8), s02, d0, s12, d1);
-      column_of<G3>(acc, v128.load32_splat(p, 12), s03, d0, s13, d1);
+      column_of<F, G0>(acc, v128.load32_splat(p), s00, d0, s10, d1);
+      column_of<F, G1>(acc, v128.load32_splat(p, 4), s01, d0, s11, d1);
+      column_of<F, G2>(acc, v128.load32_splat(p, 8), s02, d0, s12, d1);
+      column_of<F, G3>(acc, v128.load32_splat(p, 12), s03, d0, s13, d1);
     }
     w += 32;
   }
@@ -102,13 +102,8 @@ function two_columns<F>(w: usize, a: usize, acc: usize, n: i32): void {
       a += QUAD_REST;
     } while (fmt.super_block<F>() && --runs > 0);
     const d0 = v128.load(w), d1 = v128.load(w, 16), da = v128.load(fmt.super_block<F>() ? a - quad_run<F>() - QUAD_REST : a - QUAD_REST);
-    if (fmt.super_block<F>()) {
-      super_block_column<G0>(acc, splat<G0>(da), i00, d0, i10, d1);
-      super_block_column<G1>(acc, splat<G1>(da), i01, d0, i11, d1);
-    } else {
-      column_of<G0>(acc, splat<G0>(da), i00, d0, i10, d1);
-      column_of<G1>(acc, splat<G1>(da), i01, d0, i11, d1);
-    }
+    column_of<F, G0>(acc, splat<G0>(da), i00, d0, i10, d1);
+    column_of<F, G1>(acc, splat<G1>(da), i01, d0, i11, d1);
     w += 32;
   }
 }

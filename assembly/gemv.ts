@@ -3,16 +3,15 @@
  * Weights stream once from memory in order; the quants of a block are shared by the four groups of rows.
  * (gemv_w16.ts is the loop of formats with a scale for every 16 weights, gemv_wide.ts of those with 8-bit codes.)
  *
- * For each output: acc = madd(float(isum), d_w * d_a, acc), run of 32 after run of 32, ascending (then the minimum's term, if any); super-blocks
- * have one integer sum for eight runs, and add_super_block's step. gemm.ts does the same operations in the same order, so a token's numbers do
- * not depend on the batch it is in.
+ * For each output: one step of f32 a block, ascending (add_block, or add_block_min, in packed/format.ts), of the integer sum of 32 products or of a
+ * super-block's 256. gemm.ts does the same operations in the same order, so a token's numbers do not depend on the batch it is in.
  */
-import { ACT_BLOCK, ACT_D, ACT_DSUM, ACT_PAIRS0, ACT_PAIRS1 } from './act';
+import { ACT_BLOCK, ACT_D, ACT_PAIRS0, ACT_PAIRS1, ACT_SUM } from './act';
 import { ACT_QUANT } from './dot';
 import * as fmt from './packed/format';
 import { G0, G1, G2, G3, store_sums } from './packed/group';
 import { k_min } from './packed/k_scales';
-import { held_ones, madd } from './simd';
+import { held_ones } from './simd';
 
 /** y[0..15] = 16 packed rows at w . the activation row at a; n blocks of format F, dots of flavour D. */
 export function gemv<F, D>(w: usize, n: i32, a: usize, y: usize): void {
@@ -53,30 +52,24 @@ export function gemv<F, D>(w: usize, n: i32, a: usize, y: usize): void {
       }
     } while (fmt.super_block<F>() && ++sub < fmt.subs<F>());
     const da = v128.load32_splat(block, ACT_D);
-    if (fmt.super_block<F>()) {
-      y0 = fmt.add_super_block(y0, i0, fmt.block_d<F, G0>(w), da), y1 = fmt.add_super_block(y1, i1, fmt.block_d<F, G1>(w), da);
-      y2 = fmt.add_super_block(y2, i2, fmt.block_d<F, G2>(w), da), y3 = fmt.add_super_block(y3, i3, fmt.block_d<F, G3>(w), da);
-      if (fmt.has_min<F>()) {
-        i0 = zero, i1 = zero, i2 = zero, i3 = zero, sub = 0;
-        for (let p = block + ACT_BLOCK + ACT_D; sub < 8; p += 2 * ACT_BLOCK) {
-          const sums = v128.load32_splat(p), v = fmt.mn<F>(w, sub), z = fmt.mn<F>(w, sub + 1);
-          i0 = i32x4.add(i0, i32x4.dot_i16x8_s(k_min<G0>(v), sums)), i1 = i32x4.add(i1, i32x4.dot_i16x8_s(k_min<G1>(v), sums));
-          i2 = i32x4.add(i2, i32x4.dot_i16x8_s(k_min<G2>(z), sums)), i3 = i32x4.add(i3, i32x4.dot_i16x8_s(k_min<G3>(z), sums));
-          sub += 2;
-        }
-        y0 = fmt.add_super_block(y0, i0, fmt.block_dmin<F, G0>(w), da), y1 = fmt.add_super_block(y1, i1, fmt.block_dmin<F, G1>(w), da);
-        y2 = fmt.add_super_block(y2, i2, fmt.block_dmin<F, G2>(w), da), y3 = fmt.add_super_block(y3, i3, fmt.block_dmin<F, G3>(w), da);
+    if (!fmt.has_min<F>()) {
+      y0 = fmt.add_block<F>(y0, i0, fmt.block_d<F, G0>(w), da), y1 = fmt.add_block<F>(y1, i1, fmt.block_d<F, G1>(w), da);
+      y2 = fmt.add_block<F>(y2, i2, fmt.block_d<F, G2>(w), da), y3 = fmt.add_block<F>(y3, i3, fmt.block_d<F, G3>(w), da);
+    } else if (fmt.super_block<F>()) {
+      let n0 = zero, n1 = zero, n2 = zero, n3 = zero;
+      sub = 0;
+      for (let p = block + ACT_BLOCK + ACT_D; sub < 8; p += 2 * ACT_BLOCK) {
+        const sums = v128.load32_splat(p), v = fmt.mn<F>(w, sub), z = fmt.mn<F>(w, sub + 1);
+        n0 = i32x4.add(n0, i32x4.dot_i16x8_s(k_min<G0>(v), sums)), n1 = i32x4.add(n1, i32x4.dot_i16x8_s(k_min<G1>(v), sums));
+        n2 = i32x4.add(n2, i32x4.dot_i16x8_s(k_min<G2>(z), sums)), n3 = i32x4.add(n3, i32x4.dot_i16x8_s(k_min<G3>(z), sums));
+        sub += 2;
       }
+      y0 = fmt.add_super_block<F, G0>(y0, i0, n0, w, da), y1 = fmt.add_super_block<F, G1>(y1, i1, n1, w, da);
+      y2 = fmt.add_super_block<F, G2>(y2, i2, n2, w, da), y3 = fmt.add_super_block<F, G3>(y3, i3, n3, w, da);
     } else {
-      y0 = madd(f32x4.convert_i32x4_s(i0), f32x4.mul(f.d<G0>(w), da), y0);
-      y1 = madd(f32x4.convert_i32x4_s(i1), f32x4.mul(f.d<G1>(w), da), y1);
-      y2 = madd(f32x4.convert_i32x4_s(i2), f32x4.mul(f.d<G2>(w), da), y2);
-      y3 = madd(f32x4.convert_i32x4_s(i3), f32x4.mul(f.d<G3>(w), da), y3);
-      if (fmt.has_min<F>()) {
-        const dsum = v128.load32_splat(block, ACT_DSUM);
-        y0 = madd(fmt.dmin<F, G0>(w), dsum, y0), y1 = madd(fmt.dmin<F, G1>(w), dsum, y1);
-        y2 = madd(fmt.dmin<F, G2>(w), dsum, y2), y3 = madd(fmt.dmin<F, G3>(w), dsum, y3);
-      }
+      const sum = v128.load32_splat(block, ACT_SUM);
+      y0 = fmt.add_block_min(y0, i0, f.d<G0>(w), sum, fmt.dmin<F, G0>(w), da), y1 = fmt.add_block_min(y1, i1, f.d<G1>(w), sum, fmt.dmin<F, G1>(w), da);
+      y2 = fmt.add_block_min(y2, i2, f.d<G2>(w), sum, fmt.dmin<F, G2>(w), da), y3 = fmt.add_block_min(y3, i3, f.d<G3>(w), sum, fmt.dmin<F, G3>(w), da);
     }
     w += f.bytes();
   }

@@ -11,7 +11,7 @@
 import { ACT_BLOCK, ACT_D, ACT_QUANTS, ACT_SUMS } from './act';
 import { G0, G1, G2, G3, store_sums } from './packed/group';
 import { Q2_K } from './packed/q2_K';
-import { add_super_block } from './packed/format';
+import { add_block_min } from './packed/format';
 
 /** y[0..15] = 16 packed rows at w . one column of activations (ACT_HALVES) at a; n super-blocks. */
 export function gemv_q2_K(w: usize, n: i32, a: usize, y: usize): void {
@@ -45,10 +45,10 @@ export function gemv_q2_K(w: usize, n: i32, a: usize, y: usize): void {
       n0 = minima<G0>(n0, sc01, sums), n1 = minima<G1>(n1, sc01, sums), n2 = minima<G2>(n2, sc23, sums), n3 = minima<G3>(n3, sc23, sums);
       a += ACT_BLOCK;
     }
-    y0 = add_super_block(add_super_block(y0, i0, f.half_d<G0>(w), da), n0, f.half_m<G0>(w), da);
-    y1 = add_super_block(add_super_block(y1, i1, f.half_d<G1>(w), da), n1, f.half_m<G1>(w), da);
-    y2 = add_super_block(add_super_block(y2, i2, f.half_d<G2>(w), da), n2, f.half_m<G2>(w), da);
-    y3 = add_super_block(add_super_block(y3, i3, f.half_d<G3>(w), da), n3, f.half_m<G3>(w), da);
+    y0 = add_block_min(y0, i0, f.half_d<G0>(w), f32x4.convert_i32x4_s(n0), f.half_m<G0>(w), da);
+    y1 = add_block_min(y1, i1, f.half_d<G1>(w), f32x4.convert_i32x4_s(n1), f.half_m<G1>(w), da);
+    y2 = add_block_min(y2, i2, f.half_d<G2>(w), f32x4.convert_i32x4_s(n2), f.half_m<G2>(w), da);
+    y3 = add_block_min(y3, i3, f.half_d<G3>(w), f32x4.convert_i32x4_s(n3), f.half_m<G3>(w), da);
     w += f.bytes();
   }
   store_sums(y, y0, y1, y2, y3);

@@ -8,7 +8,7 @@
  */
 import { ACT_BLOCK, ACT_D, ACT_PAIRS0, ACT_QUANTS } from './act';
 import { ACT_QUANT } from './dot';
-import { add_super_block } from './packed/format';
+import { add_block } from './packed/format';
 import { G0, G1, G2, G3, store_sums } from './packed/group';
 import { Q6_K } from './packed/q6_K';
 import { bits_0xc0, half_scale, onto } from './packed/w16';
@@ -40,8 +40,8 @@ export function gemv_q6_K<D>(w: usize, n: i32, a: usize, y: usize, sums: usize):
       pairs += 4;
       if ((i & 1) != 0) a += ACT_BLOCK - ACT_QUANTS, pairs += ACT_BLOCK - 8;
     }
-    y0 = add_super_block(y0, v128.load(sums, 0), f.d<G0>(w), da), y1 = add_super_block(y1, v128.load(sums, 16), f.d<G1>(w), da);
-    y2 = add_super_block(y2, v128.load(sums, 32), f.d<G2>(w), da), y3 = add_super_block(y3, v128.load(sums, 48), f.d<G3>(w), da);
+    y0 = add_block<Q6_K>(y0, v128.load(sums, 0), f.d<G0>(w), da), y1 = add_block<Q6_K>(y1, v128.load(sums, 16), f.d<G1>(w), da);
+    y2 = add_block<Q6_K>(y2, v128.load(sums, 32), f.d<G2>(w), da), y3 = add_block<Q6_K>(y3, v128.load(sums, 48), f.d<G3>(w), da);
     w += f.bytes();
   }
   store_sums(y, y0, y1, y2, y3);

@@ -3,7 +3,7 @@
  * q6_K: gemv_q6_K.ts): one activation row times 16 packed rows.
  * Two sums of every group, one for either half of a run, and four quants at a time stay in registers.
  *
- * A super-block's integer sums take all halves with their scales; add_super_block's step ends it. gemm.ts does the same operations in the same order.
+ * A super-block's integer sums take all halves with their scales; add_super_block ends it. gemm.ts does the same operations in the same order.
  */
 import { ACT_BLOCK, ACT_D, ACT_PAIRS0, ACT_PAIRS1, ACT_SUMS } from './act';
 import { ACT_QUANT } from './dot';
@@ -66,12 +66,8 @@ export function gemv_w16<F, D>(w: usize, n: i32, a: usize, y: usize): void {
       }
       a += ACT_BLOCK;
     }
-    y0 = fmt.add_super_block(y0, i0, fmt.block_d<F, G0>(w), da), y1 = fmt.add_super_block(y1, i1, fmt.block_d<F, G1>(w), da);
-    y2 = fmt.add_super_block(y2, i2, fmt.block_d<F, G2>(w), da), y3 = fmt.add_super_block(y3, i3, fmt.block_d<F, G3>(w), da);
-    if (fmt.has_min<F>()) {
-      y0 = fmt.add_super_block(y0, n0, fmt.dmin<F, G0>(w), da), y1 = fmt.add_super_block(y1, n1, fmt.dmin<F, G1>(w), da);
-      y2 = fmt.add_super_block(y2, n2, fmt.dmin<F, G2>(w), da), y3 = fmt.add_super_block(y3, n3, fmt.dmin<F, G3>(w), da);
-    }
+    y0 = fmt.add_super_block<F, G0>(y0, i0, n0, w, da), y1 = fmt.add_super_block<F, G1>(y1, i1, n1, w, da);
+    y2 = fmt.add_super_block<F, G2>(y2, i2, n2, w, da), y3 = fmt.add_super_block<F, G3>(y3, i3, n3, w, da);
     w += f.bytes();
   }
   store_sums(y, y0, y1, y2, y3);

@@ -11,7 +11,7 @@
 import { SIGNS_AT, SIGNS_D, SIGNS_RUN, SIGNS_START } from './act';
 import * as fmt from './packed/format';
 import { G0, G1, G2, G3, store_sums } from './packed/group';
-import { held_ones, madd } from './simd';
+import { held_ones } from './simd';
 
 /** y[0..15] = 16 packed rows at w . one column of activations (ACT_SIGNS) at a; n blocks. */
 export function gemv_wide<F, D>(w: usize, n: i32, a: usize, y: usize): void {
@@ -37,8 +37,8 @@ export function gemv_wide<F, D>(w: usize, n: i32, a: usize, y: usize): void {
       i0 = add_run<F, G0>(i0, s0, sc), i1 = add_run<F, G1>(i1, s1, sc), i2 = add_run<F, G2>(i2, s2, sc), i3 = add_run<F, G3>(i3, s3, sc);
       a += SIGNS_RUN;
     } while (fmt.super_block<F>() && ++sub < fmt.subs<F>());
-    y0 = add_block<F>(y0, i0, f.d<G0>(w), da), y1 = add_block<F>(y1, i1, f.d<G1>(w), da);
-    y2 = add_block<F>(y2, i2, f.d<G2>(w), da), y3 = add_block<F>(y3, i3, f.d<G3>(w), da);
+    y0 = fmt.add_block<F>(y0, i0, f.d<G0>(w), da), y1 = fmt.add_block<F>(y1, i1, f.d<G1>(w), da);
+    y2 = fmt.add_block<F>(y2, i2, f.d<G2>(w), da), y3 = fmt.add_block<F>(y3, i3, f.d<G3>(w), da);
     w += f.bytes();
   }
   store_sums(y, y0, y1, y2, y3);
@@ -48,9 +48,3 @@ export function gemv_wide<F, D>(w: usize, n: i32, a: usize, y: usize): void {
 // @ts-ignore: decorator
 @inline
 function add_run<F, G>(i: v128, s: v128, sc: v128): v128 { return fmt.super_block<F>() ? i32x4.add(i, i32x4.mul(s, fmt.scale<F, G>(sc))) : s; }
-
-// @ts-ignore: decorator
-@inline
-function add_block<F>(y: v128, i: v128, d: v128, da: v128): v128 {
-  return fmt.super_block<F>() ? fmt.add_super_block(y, i, d, da) : madd(f32x4.convert_i32x4_s(i), f32x4.mul(d, da), y);
-}

@@ -39,5 +39,5 @@ export { dequantize_row_tq1_0, quantize_row_tq1_0, vec_dot_tq1_0_q8_K } from './
 export { dequantize_row_tq2_0, quantize_row_tq2_0, vec_dot_tq2_0_q8_K } from './block/tq2_0';
 export { blck_size, type_size } from './type_ids';
 export { dequantize_row, vec_dot, vec_dot_dequantized, vec_dot_type } from './type_traits';
-export { quantize_chunk, quantize_row, quantize_work_size } from './quantize';
+export { quantize_activations, quantize_chunk, quantize_row, quantize_work_size } from './quantize';
 export { kl_divergence, pack_log_probs, sum_exp } from './log_softmax';

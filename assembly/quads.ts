@@ -2,9 +2,9 @@
  * Activations as the GEMM's tile reads them: four columns side by side, word after word of all four (act.ts writes them). One pointer walks where
  * four did, and what is made of scales and sums is made for four columns at once, a lane each.
  *
- *   run: | quants: 4 bytes of each column, then the next 4 (8 x 16; i16 quants, also for 8-bit codes: 16 x 16) | d x 4 | d * sum x 4 | -pairs x 4 | -pairs x 4 |
+ *   run: | quants: 4 bytes of each column, then the next 4 (8 x 16; i16 quants, also for 8-bit codes: 16 x 16) | d x 4 | sum x 4 | -pairs x 4 | -pairs x 4 |
  */
-import { ACT_BLOCK, ACT_D, ACT_DSUM, ACT_PAIRS0, ACT_PAIRS1, ACT_QUANTS, COLS, QUAD_RUN, QUAD_RUN_WIDE } from './act';
+import { ACT_BLOCK, ACT_D, ACT_PAIRS0, ACT_PAIRS1, ACT_QUANTS, ACT_SUM, COLS, QUAD_RUN, QUAD_RUN_WIDE } from './act';
 import * as fmt from './packed/format';
 
 /** Bytes of a run, and of what is behind its quants. */
@@ -16,7 +16,7 @@ export function quad_run<F>(): usize {
 
 export const QUAD_REST: usize = COLS * (ACT_BLOCK - ACT_QUANTS);
 const QUAD_D: usize = COLS * ACT_D;
-const QUAD_DSUM: usize = COLS * ACT_DSUM;
+const QUAD_SUM: usize = COLS * ACT_SUM;
 const QUAD_PAIRS0: usize = COLS * ACT_PAIRS0;
 const QUAD_PAIRS1: usize = COLS * ACT_PAIRS1;
 /** From a first half's pair sums to where the second half's are, seen from a pointer that has walked half the quants. */
@@ -59,16 +59,16 @@ export function corrected<F, C>(i: v128, back: v128): v128 {
   return fmt.biased<F>() ? i32x4.add(i, splat<C>(back)) : i;
 }
 
-/** What minima are multiplied with: d * sum. */
+/** What minima are multiplied with: the sums of the quants, f32. */
 // @ts-ignore: decorator
 @inline
-export function dsum<F>(a: usize): v128 {
-  return fmt.has_min<F>() ? v128.load(a, QUAD_DSUM - QUAD_D) : i32x4.splat(0);
+export function quant_sums<F>(a: usize): v128 {
+  return fmt.has_min<F>() ? v128.load(a, QUAD_SUM - QUAD_D) : i32x4.splat(0);
 }
 
 /** And in super-blocks: integer sums of two runs (a: of the odd one), or of both halves of one, as i16. */
 // @ts-ignore: decorator
 @inline
 export function run_sums<F>(a: usize): v128 {
-  return v128.load(a, fmt.w16<F>() ? QUAD_DSUM - QUAD_D : 0);
+  return v128.load(a, fmt.w16<F>() ? QUAD_SUM - QUAD_D : 0);
 }

@@ -43,6 +43,24 @@ export function quantize_row(type: u32, x: usize, y: usize, k: i32): void {
   }
 }
 
+/**
+ * The same for what an integer product reads: a block with a NaN or an Inf gets the scale NaN, as in act.ts. ggml's own bytes, which files have,
+ * pass over NaN, and a product would be a finite number that is wrong. (An activation beyond 8.3 million leaves q8_0's f16 scale: Inf, as in ggml.)
+ */
+export function quantize_activations(type: u32, x: usize, y: usize, k: i32): void {
+  quantize_row(type, x, y, k);
+  if (type != Q8_0 && type != Q8_1 && type != Q8_K) return;
+  const block = <usize>blck_size(type) << 2, bytes = type_size(type), infinity = i32x4.splat(0x7f800000);
+  for (const row = x + (<usize>k << 2); x != row; y += bytes) {
+    let odd = i32x4.splat(0);
+    for (const end = x + block; x != end; x += 16) odd = v128.or(odd, i32x4.eq(v128.and(v128.load(x), infinity), infinity));
+    if (!v128.any_true(odd)) continue;
+    if (type == Q8_K) store<f32>(y, NaN);
+    else store<u16>(y, 0x7e00);
+    if (type == Q8_1) store<u16>(y, 0x7e00, 2); // of d * sum, too
+  }
+}
+
 /** Bytes of the work area that quantize_chunk wants, one per thread. */
 export function quantize_work_size(): usize {
   return WORK_BYTES;

@@ -30,7 +30,7 @@ import {
   BF16, F16, F32, IQ1_M, IQ1_S, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS, IQ4_NL, IQ4_XS, MXFP4, Q2_K, Q3_K, Q4_0, Q4_1, Q4_K, Q5_0, Q5_1, Q5_K, Q6_K, Q8_0, Q8_1, Q8_K, TQ1_0, TQ2_0, blck_size, type_size,
 } from './type_ids';
 
-export { quantize_row } from './quantize';
+export { quantize_activations, quantize_row } from './quantize';
 
 // @ts-ignore: decorator
 @inline

@@ -1,6 +1,9 @@
-/** Which build runs where. */
+/** Which build runs where, and that tests run all. */
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { BUILDS, detectFeatures, pickBuild, type Features } from '../src/wasm/load.ts';
+import * as tested from './builds.ts';
+import { root } from './support.ts';
 
 const features = (...has: (keyof Features)[]): Features => ({ simd: has.includes('simd'), relaxed: has.includes('relaxed'), dotAdd: 'wrong', threads: has.includes('threads') });
 
@@ -27,5 +30,17 @@ describe('pickBuild', () => {
     const found = detectFeatures();
     expect(found.simd).toBe(true);
     expect(found.dotAdd).toBe(found.relaxed && !process.versions.node.startsWith('20.') ? pickBuild(found, undefined).startsWith('dotadd') ? 'fast' : 'slow' : 'wrong');
+  });
+});
+
+describe('tests', () => {
+  it('run every build of asconfig.json where Node is new enough for all of them', () => {
+    const targets = Object.keys((JSON.parse(readFileSync(new URL('asconfig.json', root), 'utf8')) as { targets: object }).targets);
+    expect([...BUILDS].sort()).toEqual(targets.sort());
+    const here = Number(process.versions.node.split('.')[0]) >= 24 ? BUILDS : BUILDS.filter((build) => !build.startsWith('dotadd'));
+    for (const build of here) {
+      expect(tested.BUILDS, 'kernels').toContain(build);
+      expect(tested.RUNS.map(([name]) => name), 'operators and models').toContain(build);
+    }
   });
 });

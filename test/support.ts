@@ -1,16 +1,17 @@
-/** Shared by the tests of the engine: where data is, the eight runs, child processes, and small models made from a golden one. */
+/** Shared by the tests of the engine: where data is, the builds, child processes, and small models made from a golden one. */
 import { spawn } from 'node:child_process';
 import { existsSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { afterAll } from 'vitest';
-import type { Build, Model } from 'quantlet';
+import type { Model } from 'quantlet';
 import { readGGUF } from '../src/gguf/read.ts';
 import type { GGUFType, GGUFValue } from '../src/gguf/types.ts';
 import { writeGGUF, type WriteTensor, type WriteValue } from '../src/gguf/write.ts';
 import { toBytes } from '../src/source.ts';
-import { detectFeatures } from '../src/wasm/load.ts';
+
+export { BUILDS, RUNS } from './builds.ts';
 
 export const root = new URL('../', import.meta.url);
 const at = (path: string): string => fileURLToPath(new URL(path, root));
@@ -23,16 +24,6 @@ export const shippedModel = at('models/tiny-stories-q4_0.gguf');
 export const llamaModel = at('test/golden/arch/llama.gguf');
 export const entryUrl = new URL('dist/entry/node.js', root).href;
 export const cliPath = at('dist/cli.js');
-
-/** The builds with i32 dots, where those are right: Node 20 refuses them (src/wasm/load.ts). */
-export const DOT_ADD: readonly Build[] = detectFeatures().dotAdd === 'wrong' ? [] : ['dotadd', 'dotadd-threads'];
-
-/** Every other build, and the threads builds with even and odd splits. */
-export const RUNS: readonly (readonly [build: Build, threads: number])[] = [
-  ['simd', 1], ['relaxed', 1],
-  ['simd-threads', 1], ['simd-threads', 2], ['simd-threads', 3],
-  ['relaxed-threads', 1], ['relaxed-threads', 2], ['relaxed-threads', 3],
-];
 
 /** Of the largest |logit|: native llama.cpp moves its own logits by so much between one batch and token by token (ground rule 9). */
 export const TOLERANCE = { f32: 2e-3, f16: 2e-3, bf16: 1e-2, quantised: 3e-2 } as const;

@@ -6,7 +6,7 @@
 import { TYPE_ACT, act_block, quantize_act } from '../act';
 import { Op, Tensor, row_of } from '../tensor';
 import { blck_size, type_size } from '../type_ids';
-import { quantize_row } from '../type_traits';
+import { quantize_activations } from '../type_traits';
 
 /** Elements a thread takes at a time where all rows are one: whole cache lines of f32, so that no two threads write one. */
 const UNIT: i32 = 64;
@@ -41,7 +41,7 @@ export function also_write(op: Op, i: i32, n: i32): void {
 function quantize_dense(dst: Tensor, t: Tensor, i: i32, n: i32): void {
   const type = t.type, ne0 = dst.ne0;
   let x = dst.data + (<usize>i << 2);
-  if (type < TYPE_ACT) return quantize_row(type, x, t.data + <usize>(<u32>i / blck_size(type)) * type_size(type), n);
+  if (type < TYPE_ACT) return quantize_activations(type, x, t.data + <usize>(<u32>i / blck_size(type)) * type_size(type), n);
   for (let row = i / ne0, from = i % ne0; n > 0; row++, from = 0) {
     const k = min(n, ne0 - from), columns = row / dst.ne1;
     quantize_act(type, x, from, k, row_of(t, 0, columns % dst.ne2, columns / dst.ne2), t.nb1, row % dst.ne1, dst.ne1);

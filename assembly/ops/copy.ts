@@ -3,7 +3,7 @@ import { TYPE_ACT, quantize_act } from '../act';
 import { packed_row } from '../packed';
 import { split_from, split_to } from '../schedule';
 import { LAYOUT_PACKED, Op, nrows, row_at, row_of } from '../tensor';
-import { from_float } from '../quantize';
+import { from_float, quantize_activations } from '../quantize';
 import { dequantize_row } from '../type_traits';
 
 /** Elements converted at once by way of scratch: whole blocks of every type, 1 KiB of f32 (src/graph/layout.ts COPY_SCRATCH). */
@@ -38,15 +38,22 @@ export function set_rows(op: Op, ith: i32, nth: i32, work: usize): void {
   }
 }
 
-/** dst = src0 (f32) in dst's type: the activations' way into integer products (ggml's from_float). */
+/** dst = src0 (f32) in dst's type (ggml's from_float). p0: 1 where an integer product reads it. */
 export function quantize(op: Op, ith: i32, nth: i32, work: usize): void {
   const src0 = op.src0, dst = op.dst, rows = nrows(src0);
   const to = split_to(rows, ith, nth);
   for (let r = split_from(rows, ith, nth); r < to; r++) {
     const i = r / src0.ne1;
     if (dst.type >= TYPE_ACT) quantize_act(dst.type, row_at(src0, r), 0, src0.ne0, row_of(dst, 0, i % src0.ne2, i / src0.ne2), dst.nb1, r % src0.ne1, src0.ne1);
-    else from_float(dst.type, row_at(src0, r), row_at(dst, r), src0.ne0, work);
+    else to_type(op.p0 != 0, dst.type, row_at(src0, r), row_at(dst, r), src0.ne0, work);
   }
+}
+
+// @ts-ignore: decorator
+@inline
+function to_type(activations: bool, type: u32, x: usize, y: usize, k: i32, work: usize): void {
+  if (activations) quantize_activations(type, x, y, k);
+  else from_float(type, x, y, k, work);
 }
 
 /**
@@ -56,6 +63,7 @@ export function quantize(op: Op, ith: i32, nth: i32, work: usize): void {
  *   2  rows of the same length, elements contiguous: p1 and p2 are the bytes of CHUNK elements of src0 and dst
  *   3  elements of src0 (f32, f16, bf16) with any strides to rows of another type or shape, p2 as above; p2 = 0: to single elements
  *   4  no src0: rows of p1 bytes become 0
+ * p3: 1 where an integer product reads 2's and 3's.
  */
 export function cpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const src0 = op.src0, dst = op.dst, rows = nrows(dst), mode = op.p0;
@@ -75,7 +83,7 @@ function convert_row(op: Op, x: usize, y: usize, scratch: usize): void {
   for (let i = 0; i < n; i += CHUNK, x += op.p1, y += op.p2) {
     const k = min(CHUNK, n - i);
     dequantize_row(from, x, scratch, k);
-    from_float(to, scratch, y, k, scratch + WORK);
+    to_type(op.p3 != 0, to, scratch, y, k, scratch + WORK);
   }
 }
 
@@ -112,6 +120,6 @@ function gather_row(op: Op, r: i32, y: usize, scratch: usize): void {
       dequantize_row(src0.type, x, scratch + (<usize>e << 2), 1);
       i0++;
     }
-    from_float(dst.type, scratch, y, k, scratch + WORK);
+    to_type(op.p3 != 0, dst.type, scratch, y, k, scratch + WORK);
   }
 }

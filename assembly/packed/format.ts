@@ -231,11 +231,31 @@ export function block_dmin<F, G>(w: usize): v128 {
   return !w16<F>() && (offsetof<G>() & 16) != 0 ? f32x4.mul(d, f32x4.splat(1.0 / 256)) : d;
 }
 
-/** A super-block's integer sums onto y; then those of its minima, with dmin. (d stays a normal number where it is scaled, d * da might not.) */
+// How a block ends.
+
+/** A block's integer sums onto y. In blocks of 32 both scales meet while the sums are made, which is 2 to 4 % faster (q4_0 on Node 24). */
 // @ts-ignore: decorator
 @inline
-export function add_super_block(y: v128, i: v128, d: v128, da: v128): v128 {
-  return madd(f32x4.mul(f32x4.convert_i32x4_s(i), d), da, y);
+export function add_block<F>(y: v128, i: v128, d: v128, da: v128): v128 {
+  if (!super_block<F>()) return madd(f32x4.convert_i32x4_s(i), f32x4.mul(d, da), y);
+  return madd(f32x4.mul(f32x4.convert_i32x4_s(i), d), da, y); // d stays a normal number where it is scaled, d * da might not
+}
+
+/**
+ * The same with minima, dmin times `sum`: of the activations, or in super-blocks of minima times activations. Both parts meet before the activations'
+ * scale: what it multiplies is far from f32's borders, so nothing leaves f32 that the block's part of the result does not.
+ */
+// @ts-ignore: decorator
+@inline
+export function add_block_min(y: v128, i: v128, d: v128, sum: v128, dmin: v128, da: v128): v128 {
+  return madd(madd(f32x4.convert_i32x4_s(i), d, f32x4.mul(sum, dmin)), da, y);
+}
+
+/** Group G's integer sums of a super-block at w, and n of its minima, onto y. */
+// @ts-ignore: decorator
+@inline
+export function add_super_block<F, G>(y: v128, i: v128, n: v128, w: usize, da: v128): v128 {
+  return has_min<F>() ? add_block_min(y, i, block_d<F, G>(w), f32x4.convert_i32x4_s(n), block_dmin<F, G>(w), da) : add_block<F>(y, i, block_d<F, G>(w), da);
 }
 
 /** The scale of one row's run i (with w16 half-run) in all lanes; 1 if the format has none. And its minimum. */

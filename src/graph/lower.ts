@@ -41,17 +41,17 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
     }
   };
 
-  /** The elements of x in order into those of y. */
-  const copy = (x: Tensor, y: Tensor): void => {
+  /** The elements of x in order into those of y. `act`: for an integer product to read. */
+  const copy = (x: Tensor, y: Tensor, act = 0): void => {
     const rows = sameShape(x, y) && hasContiguousRows(x) && hasContiguousRows(y);
     if (y.type.id >= TYPE_ACT) push({ code: 'QUANTIZE', dst: y, src: [rowsOf(x, TYPE.f32)], params: [] });
     else if (rows && x.type === y.type) push({ code: 'CPY', dst: y, src: [x], params: [COPY.rows, rowSize(x.type, x.ne[0])], how: 'rows as they are' });
     else if (x.type === y.type && x.type.blckSize === 1) push({ code: 'CPY', dst: y, src: [x], params: [COPY.elements, x.type.typeSize], how: 'element by element' });
     else if (x.type === y.type) copy(asBytes(x), asBytes(y));
-    else if (rows && x.type === TYPE.f32) push({ code: 'QUANTIZE', dst: y, src: [x], params: [], scratch: work });
-    else if (rows) push({ code: 'CPY', dst: y, src: [x], params: [COPY.convert, chunkBytes(x.type), chunkBytes(y.type)], scratch: COPY_SCRATCH + work, how: `${x.type.name} by way of f32` });
-    else if (x.type.blckSize > 1) copy(converting(x, TYPE.f32), y);
-    else push({ code: 'CPY', dst: y, src: [x], params: [COPY.gather, 0, hasContiguousRows(y) ? chunkBytes(y.type) : 0], scratch: COPY_SCRATCH + work, how: `${x.type.name} gathered by way of f32` });
+    else if (rows && x.type === TYPE.f32) push({ code: 'QUANTIZE', dst: y, src: [x], params: [act], scratch: work });
+    else if (rows) push({ code: 'CPY', dst: y, src: [x], params: [COPY.convert, chunkBytes(x.type), chunkBytes(y.type), act], scratch: COPY_SCRATCH + work, how: `${x.type.name} by way of f32` });
+    else if (x.type.blckSize > 1) copy(converting(x, TYPE.f32), y, act);
+    else push({ code: 'CPY', dst: y, src: [x], params: [COPY.gather, 0, hasContiguousRows(y) ? chunkBytes(y.type) : 0, act], scratch: COPY_SCRATCH + work, how: `${x.type.name} gathered by way of f32` });
   };
 
   const converting = (x: Tensor, type: TypeTraits): Tensor => {
@@ -59,7 +59,7 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
     if (known) return known;
     const t = temporary(`${x.name || x.op} as ${type.name}`, type, x, type.id >= TYPE_ACT ? inFours(x.ne) : x.ne, x.batch), made = records.findLastIndex((r) => baseOf(r.dst) === baseOf(x));
     if (made >= 0 && writesMore(records[made], x)) records[made] = { ...records[made], also: [...(records[made].also ?? []), t] };
-    else copy(x, t);
+    else copy(x, t, Number(type.blckSize > 1));
     converted.set(x, [...(converted.get(x) ?? []), t]);
     return t;
   };

@@ -1,7 +1,8 @@
 /** Every architecture on every build against native llama.cpp's answers (test/golden/arch). */
 import { readFileSync } from 'node:fs';
-import { loadModel, type Build, type Model } from 'quantlet';
+import { loadModel, type Model } from 'quantlet';
 import { describe, expect, test } from 'vitest';
+import { BUILDS } from '../builds.ts';
 
 interface Case {
   model: string;
@@ -30,8 +31,6 @@ const TOLERANCE = 2e-3, TOLERANCE_QUANTISED = 3e-2;
 const TOLERANCE_VECTOR = 3e-3;
 /** Ranks are logits of a head; their scale is the head's. */
 const TOLERANCE_RANK = 2e-2;
-
-const BUILDS: readonly Build[] = ['simd', 'relaxed', 'simd-threads', 'relaxed-threads'];
 
 async function logitsOf(model: Model, ids: readonly number[]): Promise<Float32Array[]> {
   const rows: Float32Array[] = [];

@@ -15,13 +15,10 @@
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
-import { detectFeatures, type Build } from '../../src/wasm/load.ts';
+import type { Build } from '../../src/wasm/load.ts';
 
 export type { Build };
-export const BUILDS = ['simd', 'relaxed', 'simd-threads', 'relaxed-threads'] as const;
-/** The dot-add builds differ from the relaxed ones in the packed products only. Node 20 computes them wrong: it refuses them. */
-export const PACKED_BUILDS: readonly Build[] = detectFeatures().dotAdd === 'wrong' ? BUILDS : [...BUILDS, 'dotadd', 'dotadd-threads'];
-
+export { BUILDS } from '../builds.ts';
 
 const GUARD = 64;
 const GUARD_BYTE = 0xa5;

@@ -5,7 +5,7 @@ import { TYPE, rowSize } from '../../src/type-traits.ts';
 import type { TypeName } from '../../src/type-traits.ts';
 import { HOSTILE, N, ROWS, SCALES_F16, scaledBlocks } from '../golden/formats-rows.mjs';
 import { dequantizeRows, dotPacked, quantizeAct } from '../reference/packed.ts';
-import { PACKED_BUILDS, instantiate, type Kernels } from './harness.ts';
+import { BUILDS, instantiate, type Kernels } from './harness.ts';
 import { pack, product, type Packed } from './packed-ways.ts';
 
 const TYPES: readonly TypeName[] = ['q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'q2_K', 'q3_K', 'q4_K', 'q5_K', 'q6_K', 'iq4_nl', 'iq4_xs', 'mxfp4'];
@@ -18,7 +18,7 @@ const ACTIVATIONS = ['gaussian 1', ...HOSTILE.filter((name) => ROWS[name].every(
 
 const join = (parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> => Uint8Array.from(parts.flatMap((p) => [...p]));
 
-describe.each(PACKED_BUILDS)('%s', (build) => {
+describe.each(BUILDS)('%s', (build) => {
   const k = instantiate(build, 128);
 
   const quantizeRow = (type: TypeName, row: Float32Array): Uint8Array => {

@@ -3,7 +3,8 @@ import { loadModel, type LoadOptions, type Model } from 'quantlet';
 import { describe, expect, it } from 'vitest';
 import { failure, llamaModel, patchedLlama, randomIds, runScript } from '../support.ts';
 
-const BUILDS = ['simd', 'simd-threads'] as const;
+/** With threads and without: what is asked here is nothing of the kernels. */
+const KINDS = ['simd', 'simd-threads'] as const;
 const greedy = { temperature: 0, ignoreEos: true } as const;
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
@@ -16,7 +17,7 @@ async function withModel(options: LoadOptions, use: (model: Model) => Promise<vo
   }
 }
 
-describe.each(BUILDS)('a process of its own, %s', (build) => {
+describe.each(KINDS)('a process of its own, %s', (build) => {
   const load = `const model = await loadModel(llama, { build: '${build}', threads: 2 });`;
   const generate = 'model.generate("the cat", { temperature: 0, maxTokens: 20, ignoreEos: true })';
 
@@ -44,7 +45,7 @@ describe.each(BUILDS)('a process of its own, %s', (build) => {
   });
 });
 
-describe.each(BUILDS)('%s', (build) => {
+describe.each(KINDS)('%s', (build) => {
   it('dispose: during a generation, twice, and everything after', async () => {
     const model = await loadModel(llamaModel, { build, threads: 2, warmUp: false });
     const running = model.generate('the cat', { ...greedy, maxTokens: 300 });

@@ -1,0 +1,226 @@
+/**
+ * Kernels by their exports alone, with random shapes, places in memory and numbers, against f64, with guard bytes around all they are given:
+ * packed products of every format (any columns together give the bits of each alone, and of any range of rows), plain ones, and the ways
+ * between f32 and blocks.
+ */
+import { vecDotType } from '../../src/graph/vec-dot-type.ts';
+import { TYPE, rowSize } from '../../src/type-traits.ts';
+import type { TypeName } from '../../src/type-traits.ts';
+import { randomBlocks } from '../golden/formats-rows.mjs';
+import { instantiate, random, type Kernels } from '../kernel/harness.ts';
+import { CASES, ROUNDINGS, type Case } from '../kernel/packed-blocks.ts';
+import { pack, quantize } from '../kernel/packed-ways.ts';
+import { dequantize, vecDot } from '../reference/blocks.ts';
+import { numberToF16 } from '../reference/f16.ts';
+import { dotPacked, quantizeAct } from '../reference/packed.ts';
+import { runCases, type CampaignOptions, type CampaignResult } from './campaign.ts';
+
+/**
+ * Below the normal numbers a rounding is half a step of 2^-149. In blocks of 32 the product of two scales may be one of those, and an integer
+ * sum of up to 32 * 127 * 128 multiplies what it lost, as in ggml; in super-blocks only the result may be.
+ */
+const STEP = 2 ** -149;
+const SCALES_STEP = 32 * 127 * 128 * 2 ** -150;
+/** A chain of multiply-adds, one or two roundings each: of the sum of magnitudes. */
+const ROUNDING = 2 * 2 ** -24;
+/** Beyond it a part of a sum may leave f32. */
+const LARGEST = 2 ** 120;
+
+const FLOATS = ['f32', 'f16', 'bf16'] as const;
+const BLOCKS = Object.values(TYPE).filter((t) => dequantize[t.name] && t.blckSize > 1).map((t) => t.name as TypeName);
+const PLAIN = Object.values(TYPE).filter((t) => vecDotType(t)).map((t) => t.name as TypeName);
+/** Types that rows are quantised to, some of them by a search that wants a work area. */
+const QUANTIZED: readonly TypeName[] = ['f16', 'bf16', 'q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'q8_1', 'q8_K', 'q2_K', 'q3_K', 'q4_K', 'q5_K', 'q6_K', 'iq4_nl', 'iq4_xs', 'mxfp4', 'tq1_0', 'tq2_0'];
+
+export interface Dice {
+  /** Uniform in [0, 1). */
+  readonly next: () => number;
+  /** An integer of [from, to]. */
+  readonly int: (from: number, to: number) => number;
+  readonly pick: <T>(list: readonly T[]) => T;
+}
+
+export function dice(seed: number): Dice {
+  const next = random(seed), int = (from: number, to: number): number => from + Math.floor(next() * (to - from + 1));
+  next(); // the first numbers of neighbouring seeds are alike
+  return { next, int, pick: (list) => list[int(0, list.length - 1)] };
+}
+
+/** Numbers as activations have them, and as they should not: of one size, of all sizes, of one sign, zeros, tiny, large. */
+function numbers(d: Dice, n: number): Float32Array {
+  const style = d.int(0, 7), size = style === 0 ? 2 ** d.int(-140, 100) : 2 ** d.int(-8, 8);
+  const one = (): number => {
+    const x = (d.next() + d.next() + d.next() - 1.5) * size;
+    if (style === 1) return d.next() < 0.9 ? 0 : x;
+    if (style === 2) return Math.abs(x);
+    if (style === 3) return x * 2 ** d.int(-30, 30);
+    if (style === 4) return d.next() < 0.5 ? size : -size;
+    return style === 5 ? -0 : x;
+  };
+  return Float32Array.from({ length: n }, one);
+}
+
+/** Blocks with scales of every size that is finite, or of ordinary ones; codes random or all one byte. */
+function blocks(d: Dice, { type, f16, exponent }: Case, n: number): Uint8Array {
+  const { blckSize, typeSize } = TYPE[type], style = d.int(0, 4), fill = d.int(0, 255);
+  const bytes = Uint8Array.from({ length: (n / blckSize) * typeSize }, () => (style === 0 ? fill : d.int(0, 255)));
+  for (let p = 0; p < bytes.length; p += typeSize) {
+    for (const at of f16) {
+      // Exponent 31 is Inf and NaN, which packing reports.
+      const h = style === 1 ? d.int(0, 0x7bff) | (d.int(0, 1) << 15) : style === 2 && d.next() < 0.3 ? 0 : numberToF16((d.next() - 0.3) * 0.05);
+      bytes[p + at] = h & 255;
+      bytes[p + at + 1] = h >> 8;
+    }
+    if (exponent !== undefined) bytes[p + exponent] = style === 1 ? d.int(60, 190) : d.int(118, 124);
+  }
+  return bytes;
+}
+
+/** Where two rows of bits differ first, or -1. */
+const differs = (a: Float32Array, b: Float32Array): number => {
+  const x = new Uint32Array(a.buffer, a.byteOffset, a.length), y = new Uint32Array(b.buffer, b.byteOffset, b.length);
+  // (A NaN is a NaN: which bits it has is the processor's choice.)
+  return x.findIndex((bits, i) => bits !== y[i] && !(Number.isNaN(a[i]) && Number.isNaN(b[i])));
+};
+
+const near = (got: number, want: number, limit: number, where: string): void => {
+  if (!(Math.abs(got - want) <= limit)) throw new Error(`${where}: got ${got}, want ${want} within ${limit}`);
+};
+
+interface Product {
+  readonly k: Kernels;
+  readonly type: TypeName;
+  readonly w: number;
+  readonly ne00: number;
+  /** So many activations as the type wants them. */
+  readonly columns: (from: number, n: number) => { readonly act: number; readonly stride: number };
+}
+
+/** Rows [row0, row1) by `columns` columns; dst rows lie `gap` floats apart, which must stay as they were. */
+function multiply({ k, type, w, ne00 }: Product, row0: number, row1: number, { act, stride }: { readonly act: number; readonly stride: number }, columns: number, gap: number, scratch: number): Float32Array[] {
+  const n = row1 - row0, dst = k.arena.alloc((n + gap) * columns * 4, 4);
+  k.call('mul_mat_packed', TYPE[type].id, w, ne00, row0, row1, act, stride, columns, dst - row0 * 4, (n + gap) * 4, scratch);
+  k.arena.checkGuards();
+  const all = k.arena.readF32(dst, (n + gap) * columns), bytes = new Uint8Array(all.buffer);
+  for (let c = 0; c < columns; c++) {
+    const odd = bytes.subarray(((n + gap) * c + n) * 4, (n + gap) * (c + 1) * 4).findIndex((b) => b !== 0xa5);
+    if (odd >= 0) throw new Error(`${odd} bytes behind column ${c} of ${columns}, rows ${row0} to ${row1}, something was written`);
+  }
+  return Array.from({ length: columns }, (_, c) => all.subarray((n + gap) * c, (n + gap) * c + n));
+}
+
+/** All columns together are each column alone, group of rows by group of rows, and any range of rows is part of all. */
+function oneProductForAll(d: Dice, p: Product, nrows: number, columns: number): Float32Array[] {
+  const { k } = p, R = k.call('packed_rows'), scratch = k.arena.alloc(k.call('mul_mat_packed_scratch')), gap = d.int(0, 3);
+  const together = multiply(p, 0, nrows, p.columns(0, columns), columns, gap, scratch);
+  const same = (got: Float32Array, want: Float32Array, what: string): void => {
+    const at = differs(got, want);
+    if (at >= 0) throw new Error(`${what}, row ${at}: got ${got[at]}, want ${want[at]}`);
+  };
+  for (let c = 0; c < columns; c++) {
+    const group = d.int(1, 3) * R, alone = p.columns(c, 1);
+    for (let row = 0; row < nrows; row += group) same(multiply(p, row, Math.min(row + group, nrows), alone, 1, 0, scratch)[0], together[c].subarray(row, row + group), `column ${c} of ${columns} alone`);
+  }
+  const from = d.int(0, columns - 1), few = d.int(1, columns - from), row0 = d.int(0, Math.floor((nrows - 1) / R)) * R, row1 = Math.min(nrows, row0 + d.int(1, 3) * R);
+  const part = multiply(p, row0, row1, p.columns(from, few), few, gap, scratch);
+  for (let c = 0; c < few; c++) same(part[c], together[from + c].subarray(row0, row1), `rows ${row0} to ${row1}, column ${c} of ${few} from ${from}`);
+  return together;
+}
+
+/** Three outputs of four in small products; so many at most. */
+const JUDGED = 12;
+
+function packedProduct(k: Kernels, d: Dice): void {
+  const c = d.pick(CASES), { blckSize } = TYPE[c.type], most = d.next() < 0.01 ? 18 * 1024 : 1280;
+  const ne00 = d.int(1, Math.ceil((most / blckSize) * d.next())) * blckSize, nrows = d.int(1, most > 1280 ? 17 : 70), columns = d.int(1, most > 1280 ? 5 : 40);
+  const where = `${c.type}, ne00 ${ne00}, ${nrows} rows, ${columns} columns`;
+  const plain = blocks(d, c, ne00 * nrows), x = Array.from({ length: columns }, () => numbers(d, ne00)), odd = d.next() < 0.1 ? d.int(0, columns - 1) : -1;
+  if (odd >= 0) x[odd][d.int(0, ne00 - 1)] = d.pick([NaN, Infinity, -Infinity]);
+  const { w, bad } = pack(k, c.type, plain, ne00, nrows);
+  if (bad) throw new Error(`${where}: ${bad} blocks are said to have scales that are not finite`);
+  const got = named(where, () => oneProductForAll(d, { k, type: c.type, w, ne00, columns: (from, n) => quantize(k, c.type, x.slice(from, from + n)) }, nrows, columns));
+  const bytes = rowSize(TYPE[c.type], ne00), row = d.int(0, nrows - 1), y = k.arena.alloc(ne00 * 4, 4), weights = (r: number): Float64Array => dequantize[c.type](plain.subarray(r * bytes, (r + 1) * bytes), ne00);
+  for (let i = 0; i < Math.min(JUDGED, nrows * columns); i++) {
+    const r = d.int(0, nrows - 1), column = d.int(0, columns - 1), at = `${where}, row ${r}, column ${column}`;
+    if (column === odd) {
+      if (!Number.isNaN(got[column][r])) throw new Error(`${at}: got ${got[column][r]} of activations that are not finite`);
+      continue;
+    }
+    const { dot, abs } = dotPacked(weights(r), quantizeAct(x[column], c.type));
+    if (abs < LARGEST) near(got[column][r], dot, (ne00 / 32) * (ROUNDINGS * abs + (blckSize > 32 ? STEP : SCALES_STEP)), at);
+  }
+  k.call('packed_row', TYPE[c.type].id, w, ne00, row, y);
+  k.arena.checkGuards();
+  const want = weights(row);
+  k.arena.readF32(y, ne00).forEach((v, i) => near(v, Math.fround(want[i]), 0, `${where}, element ${i} of row ${row}`));
+}
+
+function packedFloats(k: Kernels, d: Dice): void {
+  const type = d.pick(FLOATS), ne00 = d.int(1, d.pick([8, 70, 600])), nrows = d.int(1, 40), columns = d.int(1, 20), where = `${type}, ne00 ${ne00}, ${nrows} rows, ${columns} columns`;
+  const values = Float32Array.from({ length: ne00 * nrows }, () => d.next() - 0.5), bits = new Uint32Array(values.buffer), plain = type === 'f32' ? new Uint8Array(values.buffer) : new Uint8Array(Uint16Array.from(values, (v, i) => (type === 'f16' ? numberToF16(v) : bits[i] >>> 16)).buffer);
+  const x = Array.from({ length: columns }, () => Float32Array.from({ length: ne00 }, () => d.next() - 0.5)), { w } = pack(k, type, plain, ne00, nrows), act = k.arena.f32(x.flatMap((row) => [...row]), d.int(0, 3) * 4);
+  const got = named(where, () => oneProductForAll(d, { k, type, w, ne00, columns: (from) => ({ act: act + from * ne00 * 4, stride: ne00 * 4 }) }, nrows, columns)), r = d.int(0, nrows - 1), c = d.int(0, columns - 1);
+  const row = dequantize[type](plain.subarray((r * plain.length) / nrows, ((r + 1) * plain.length) / nrows), ne00);
+  const abs = row.reduce((s, v, i) => s + Math.abs(v * x[c][i]), 0);
+  near(got[c][r], row.reduce((s, v, i) => s + v * x[c][i], 0), ROUNDING * ne00 * abs, `${where}, row ${r}, column ${c}`);
+}
+
+/** f32 sums of partial sums in any order, of the sum of magnitudes: each rounding is 2^-24. */
+const SUM_ORDER = 64 * 2 ** -24;
+
+function plainProduct(k: Kernels, d: Dice): void {
+  const type = d.pick(PLAIN), act = vecDotType(TYPE[type])!, step = Math.max(TYPE[type].blckSize, act.blckSize), n = step === 1 ? d.int(1, 600) : step * d.int(1, 1 + Math.floor(1024 / step)), where = `vec_dot of ${type}, n ${n}`;
+  const a = FLOATS.includes(type as 'f32') ? bytesOf(k, type, Float32Array.from({ length: n }, () => d.next() - 0.5)) : randomBlocks(type, TYPE[type].typeSize, n / TYPE[type].blckSize, d.int(0, 2 ** 31));
+  const b = bytesOf(k, act.name as TypeName, Float32Array.from({ length: n }, () => (d.next() - 0.5) * 4));
+  const got = k.call('vec_dot', TYPE[type].id, n, k.arena.bytes(a, d.int(0, 15)), k.arena.bytes(b, d.int(0, 15))), { dot, abs } = vecDot(type, a, act.name, b, n);
+  k.arena.checkGuards();
+  near(got, dot, SUM_ORDER * abs, where);
+}
+
+/** A row as `type` has it, by the kernel. */
+function bytesOf(k: Kernels, type: TypeName, x: Float32Array): Uint8Array {
+  const n = rowSize(TYPE[type], x.length);
+  if (type === 'f32') return new Uint8Array(x.slice().buffer);
+  const y = k.arena.alloc(n);
+  k.call('quantize_row', TYPE[type].id, k.arena.f32(x), y, x.length);
+  return k.arena.readBytes(y, n);
+}
+
+/** From blocks to f32, wherever they lie, what f64 says; and from f32 to blocks the same bytes wherever all lies, whatever the work area holds. */
+function blocksAndRows(k: Kernels, d: Dice): void {
+  const type = d.pick(BLOCKS), n = TYPE[type].blckSize * d.int(1, 6), a = randomBlocks(type, TYPE[type].typeSize, n / TYPE[type].blckSize, d.int(0, 2 ** 31)), y = k.arena.alloc(n * 4, d.int(0, 15));
+  k.call('dequantize_row', TYPE[type].id, k.arena.bytes(a, d.int(0, 15)), y, n);
+  k.arena.checkGuards();
+  const want = dequantize[type](a, n), largest = want.reduce((m, v) => Math.max(m, Math.abs(v)), 0);
+  k.arena.readF32(y, n).forEach((v, i) => near(v, want[i], 2 ** -23 * largest, `dequantize_row of ${type}, element ${i} of ${n}`));
+
+  const to = d.pick(QUANTIZED), m = TYPE[to].blckSize * d.int(1, 3), nrows = d.int(1, 3), x = numbers(d, m * nrows), weights = d.next() < 0.5 ? Float32Array.from({ length: m }, () => d.next() + 0.01) : undefined, bytes = rowSize(TYPE[to], m) * nrows;
+  const made = [0, 1].map(() => {
+    const out = k.arena.alloc(bytes, d.int(0, 15)), work = k.arena.bytes(Uint8Array.from({ length: k.call('quantize_work_size') }, () => d.int(0, 255)));
+    k.call('quantize_chunk', TYPE[to].id, k.arena.f32(x, d.int(0, 15)), out, nrows, m, weights ? k.arena.f32(weights) : 0, work);
+    k.arena.checkGuards();
+    return k.arena.readBytes(out, bytes);
+  });
+  const at = made[0].findIndex((b, i) => b !== made[1][i]);
+  if (at >= 0) throw new Error(`quantize_chunk to ${to}, ${nrows} rows of ${m}: byte ${at} is ${made[0][at]} and then ${made[1][at]}`);
+}
+
+function named<T>(where: string, work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw new Error(`${where}: ${(error as Error).message}`, { cause: error });
+  }
+}
+
+export function campaign(options: CampaignOptions): Promise<CampaignResult> {
+  const k = instantiate(options.build, 256);
+  return runCases(options, (seed) => {
+    const d = dice(seed), of = d.next();
+    k.arena.reset();
+    if (of < 0.55) packedProduct(k, d);
+    else if (of < 0.65) packedFloats(k, d);
+    else if (of < 0.8) plainProduct(k, d);
+    else blocksAndRows(k, d);
+  });
+}
