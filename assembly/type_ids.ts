@@ -22,6 +22,7 @@ export const IQ2_S: u32 = 22;
 export const IQ1_M: u32 = 29;
 export const IQ4_NL: u32 = 20;
 export const IQ4_XS: u32 = 23;
+export const I64: u32 = 27;
 export const BF16: u32 = 30;
 export const TQ1_0: u32 = 34;
 export const TQ2_0: u32 = 35;

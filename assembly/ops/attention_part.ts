@@ -3,7 +3,7 @@ import { soft_cap_f32x4 } from '../math';
 import { f16_to_f32, hmax_f32, hsum_f32, madd } from '../simd';
 import { F16 } from '../type_ids';
 
-/** Lower than any score, finite: fast-math forbids infinities in differences. */
+/** Lower than any score, finite, so that rows of nothing but -Infinity have finite differences: scores below it are masked, too. */
 export const LOWEST: f32 = -1e30;
 export const LOG2E: f32 = 1.44269504088896341;
 
@@ -83,13 +83,14 @@ export function alibi_row(s: usize, n: i32, pos: i32, key: i32, slope: f32): voi
 }
 
 /**
- * A row's scores (log2) of `width` keys -> 2^(score - max) * 2^P_SHIFT in place; max and sum to the state. Keys outside [lo, hi) weigh 0.
+ * A row's scores (log2) of `width` keys -> 2^(score - max) * 2^P_SHIFT in place; max and sum to the state. Keys outside [lo, hi) weigh 0,
+ * as do those more than 126 binary orders below max: masked keys leave nothing behind, and a row of masked keys alone has sum 0.
  * unified: max is taken to be phi; false where a score is too far from it, and nothing is usable then.
  */
 export function softmax_row(s: usize, width: i32, lo: i32, hi: i32, state: usize, unified: bool, phi: f32): bool {
   const bytes = <usize>width << 2;
-  fill_row(s, 0, lo, LOWEST);
-  fill_row(s, hi, width, LOWEST);
+  fill_row(s, 0, lo, -Infinity);
+  fill_row(s, hi, width, -Infinity);
   let m = phi;
   let top = f32x4.splat(LOWEST);
   if (!unified) {
@@ -100,7 +101,7 @@ export function softmax_row(s: usize, width: i32, lo: i32, hi: i32, state: usize
   const c6 = v128.load(TABLE, 32), c5 = v128.load(TABLE, 48), c4 = v128.load(TABLE, 64), c3 = v128.load(TABLE, 80), c2 = v128.load(TABLE, 96), c1 = v128.load(TABLE, 112), c0 = v128.load(TABLE, 128);
   let sum = f32x4.splat(0);
   for (let i: usize = 0; i < bytes; i += 16) {
-    const x = v128.load(s + i), e = exp2_by(f32x4.sub(x, mm), magic, least, c6, c5, c4, c3, c2, c1, c0);
+    const x = v128.load(s + i), d = f32x4.sub(x, mm), e = v128.andnot(exp2_by(d, magic, least, c6, c5, c4, c3, c2, c1, c0), f32x4.le(d, least)); // a NaN stays
     if (unified) top = f32x4.pmax(top, x);
     sum = f32x4.add(sum, e);
     v128.store(s + i, e);
@@ -140,8 +141,8 @@ export function state_merge(state: usize, part: usize, hd: i32): void {
   }
 }
 
-/** y[0..n) = outputs / sum; `scale` is the power of two that the outputs lack. */
+/** y[0..n) = outputs / sum, 0 where all keys are masked (ggml's answer too); `scale` is the power of two that the outputs lack. */
 export function state_output(state: usize, y: usize, n: i32, scale: f32): void {
-  const f = scale / load<f32>(state, 4), x = state + (STATE << 2);
+  const sum = load<f32>(state, 4), f = sum == 0 ? <f32>0 : scale / sum, x = state + (STATE << 2);
   for (let i: usize = 0; i < <usize>n << 2; i += 4) store<f32>(y + i, load<f32>(x + i) * f);
 }

@@ -2,8 +2,9 @@
 import { TYPE_ACT, quantize_act } from '../act';
 import { packed_row } from '../packed';
 import { split_from, split_to } from '../schedule';
-import { LAYOUT_PACKED, Op, nrows, row_at, row_of } from '../tensor';
+import { LAYOUT_PACKED, Op, fill_nan, nrows, row_at, row_of } from '../tensor';
 import { from_float, quantize_activations } from '../quantize';
+import { I64, type_size } from '../type_ids';
 import { dequantize_row } from '../type_traits';
 
 /** Elements converted at once by way of scratch: whole blocks of every type, 1 KiB of f32 (src/graph/layout.ts COPY_SCRATCH). */
@@ -23,18 +24,24 @@ export function get_rows(op: Op, ith: i32, nth: i32): void {
     const y = row_of(dst, i1, i2, i3);
     if (<u32>i < <u32>src0.ne1 && src0.layout == LAYOUT_PACKED) packed_row(src0.type, src0.data, src0.ne0, i, y);
     else if (<u32>i < <u32>src0.ne1) dequantize_row(src0.type, row_of(src0, i, i2, i3), y, src0.ne0);
-    else for (let k = 0; k < dst.ne0; k++) store<u32>(y + (<usize>k << 2), 0x7fc00000);
+    else fill_nan(y, dst.ne0);
   }
 }
 
-/** dst[:, src1[i1], i2, i3] = src0[:, i1, i2, i3] in dst's type; src0 f32, src1 i32 or i64 [ne1, 1 or ne2, 1 or ne3]. Indices outside are left out. */
+/**
+ * dst[:, src1[i1], i2, i3] = src0[:, i1, i2, i3] in dst's type; src0 f32, src1 i32 or i64 [ne1, 1 or ne2, 1 or ne3]. Indices outside are left out.
+ * Of rows with one index the last stays: a row of dst belongs to one thread, which goes through all indices in order.
+ */
 export function set_rows(op: Op, ith: i32, nth: i32, work: usize): void {
-  const src0 = op.src0, src1 = op.src1, dst = op.dst, rows = nrows(src0);
-  const to = split_to(rows, ith, nth);
-  for (let r = split_from(rows, ith, nth); r < to; r++) {
+  const src0 = op.src0, src1 = op.src1, dst = op.dst, rows = nrows(src0), dense = dst.nb0 == type_size(dst.type);
+  for (let r = 0; r < rows; r++) {
     const i1 = r % src0.ne1, i2 = r / src0.ne1 % src0.ne2, i3 = r / (src0.ne1 * src0.ne2);
-    const i = load<i32>(src1.data + <usize>i1 * src1.nb0 + <usize>(i2 % src1.ne1) * src1.nb1 + <usize>(i3 % src1.ne2) * src1.nb2);
-    if (<u32>i < <u32>dst.ne1) from_float(dst.type, row_of(src0, i1, i2, i3), row_of(dst, i, i2, i3), src0.ne0, work);
+    const at = src1.data + <usize>i1 * src1.nb0 + <usize>(i2 % src1.ne1) * src1.nb1 + <usize>(i3 % src1.ne2) * src1.nb2;
+    const i = src1.type == I64 && load<i32>(at, 4) != 0 ? -1 : load<i32>(at);
+    if (<u32>i >= <u32>dst.ne1 || i % nth != ith) continue;
+    let x = row_of(src0, i1, i2, i3), y = row_of(dst, i, i2, i3);
+    if (dense) from_float(dst.type, x, y, src0.ne0, work);
+    else for (const end = x + (<usize>src0.ne0 << 2); x < end; x += 4, y += dst.nb0) from_float(dst.type, x, y, 1, work);
   }
 }
 

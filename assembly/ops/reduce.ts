@@ -1,7 +1,7 @@
 /** Rows to fewer numbers: sum_rows, mean, argmax, argsort and top_k, pooling. Elements of a row are contiguous f32; a row belongs to one thread. */
 import { sum_row } from './norm';
 import { split_from, split_to } from '../schedule';
-import { Op, nrows, row_at, row_of } from '../tensor';
+import { Op, fill_nan, nrows, row_at, row_of } from '../tensor';
 
 /** dst[0] = sum of the row, times p0 (1 or 1 / ne0). */
 export function sum_rows(op: Op, ith: i32, nth: i32): void {
@@ -9,26 +9,20 @@ export function sum_rows(op: Op, ith: i32, nth: i32): void {
   for (let r = split_from(rows, ith, nth); r < to; r++) store<f32>(row_at(op.dst, r), <f32>(sum_row(row_at(src0, r), src0.ne0) * <f64>reinterpret<f32>(op.p0)));
 }
 
-/** dst[r] i32 = index of the largest element of row r, the first of equals. */
+/** dst[r] i32 = index of the largest element of row r, the first of equals; a NaN is less than all numbers. */
 export function argmax(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0, n = src0.ne0, to = split_to(src0.ne1, ith, nth);
   for (let r = split_from(src0.ne1, ith, nth); r < to; r++) {
     const x = row_at(src0, r);
-    let best = 0, top = load<f32>(x);
-    for (let i = 1; i < n; i++) {
-      const v = load<f32>(x + (<usize>i << 2));
-      if (v > top) {
-        top = v;
-        best = i;
-      }
-    }
+    let best = 0;
+    for (let i = 1; i < n; i++) if (worse(x, best, i, 1)) best = i;
     store<i32>(op.dst.data + <usize>r * op.dst.nb0, best);
   }
 }
 
 /**
- * dst i32 [k, ...] = indices of the k best elements of each row, best first: the largest (p0 = 0) or the smallest (p0 = 1), the first of equals.
- * A heap of k indices with the worst on top, then heapsort: argsort is k = ne0. dst's rows are contiguous.
+ * dst i32 [k, ...] = indices of the k best elements of each row, best first: the largest (p0 = 0) or the smallest (p0 = 1), the first of equals,
+ * NaNs behind all numbers either way. (ggml leaves both open: std::sort and std::partial_sort on CPUs, bitonic sort on GPUs.) A heap of k indices with the worst on top, then heapsort: argsort is k = ne0. dst's rows are contiguous.
  */
 export function top_k(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0, n = src0.ne0, k = op.dst.ne0, sign: f32 = op.p0 ? -1 : 1;
@@ -51,12 +45,15 @@ export function top_k(op: Op, ith: i32, nth: i32): void {
   }
 }
 
-/** Whether element a comes after element b. */
+/** Whether element a comes after element b: a total order. */
 // @ts-ignore: decorator
 @inline
 function worse(x: usize, a: i32, b: i32, sign: f32): bool {
   const va = load<f32>(x + (<usize>a << 2)) * sign, vb = load<f32>(x + (<usize>b << 2)) * sign;
-  return va < vb || (va == vb && a > b);
+  if (va < vb) return true;
+  if (va > vb) return false;
+  const nan_a = va != va, nan_b = vb != vb;
+  return nan_a == nan_b ? a > b : nan_a;
 }
 
 /** Lets element i of the heap sink to its place among n. */
@@ -100,9 +97,9 @@ export function mean_of_rows(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0, dst = op.dst, n = dst.ne0, units = (n + COLUMNS - 1) / COLUMNS;
   const from = split_from(units, ith, nth) * COLUMNS, to = min(n, split_to(units, ith, nth) * COLUMNS);
   for (let s = 0; s < dst.ne1; s++) {
-    const first = load<i32>(op.src1.data + (<usize>s << 2)), count = load<i32>(op.src2.data + (<usize>s << 2));
+    const first = load<i32>(op.src1.data + <usize>s * op.src1.nb0), count = load<i32>(op.src2.data + <usize>s * op.src2.nb0);
     if (first < 0 || count < 0 || first > src0.ne1 - count) {
-      for (let c = from; c < to; c++) store<u32>(row_of(dst, s, 0, 0) + (<usize>c << 2), 0x7fc00000);
+      fill_nan(row_of(dst, s, 0, 0) + (<usize>from << 2), to - from);
       continue;
     }
     const scale = <f32>1 / <f32>max(count, 1);

@@ -14,10 +14,10 @@ export interface IndexCheck {
   readonly counts?: Tensor;
 }
 
-const isReadable = (t: Tensor): boolean => (t.viewOf ?? t).op === 'leaf' && isContiguous(t);
-
-/** What is looked up by indices that are leaves, or views of them. */
+/** What is looked up by indices that are leaves, or views of them, and that the graph itself does not write. */
 export function indexChecks(nodes: readonly Tensor[]): IndexCheck[] {
+  const written = new Set(nodes.filter((n) => n.op !== 'view').map((n) => n.viewOf));
+  const isReadable = (t: Tensor): boolean => (t.viewOf ?? t).op === 'leaf' && isContiguous(t) && !written.has(t.viewOf ?? t);
   const checks = nodes.flatMap((n): IndexCheck[] => {
     const [a, b, c] = n.src as readonly Tensor[];
     if (n.op === 'get_rows') return [{ op: 'get_rows', indices: b, table: a, limit: a.ne[1] }];

@@ -41,7 +41,8 @@ const OPTIONS: Kinds<RopeExtOptions> = {
 
 /**
  * Rotary position embedding: a [head_dim, n_head, n_tokens, ne3] f32, f16 or bf16, positions i32 [n_tokens] -> a's shape and type.
- * @throws ERR_TENSOR_SHAPE; compute() throws ERR_INVALID_ARGUMENT for a position that is nCtx or more away from 0; below 0 it turns the other way
+ * @throws ERR_TENSOR_SHAPE; compute() throws ERR_INVALID_ARGUMENT for a position that is nCtx or more away from 0, in a tensor of the caller's; one that the
+ * graph computes gives rows of NaN, as an id of get_rows does. Below 0 it turns the other way
  */
 export function rope_ext<T extends string>(a: Tensor<T>, positions: Operand, options?: RopeExtOptions): Tensor<T> {
   mustBeTensor('rope_ext', 'a', a);

@@ -53,7 +53,7 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, first: Tensor, visibl
 const unified = (max: number | undefined): { unified: number; phi: number } => ({ unified: max === undefined ? 0 : 1, phi: max ?? 0 });
 
 export interface FlashAttnOptions {
-  /** f16 or f32 [n_kv, at least n_tokens, 1 or n_head, 1 or ne3], added to the scores (times ALiBi's slope where maxBias > 0). */
+  /** f16 or f32 [n_kv, at least n_tokens, 1 or n_head, 1 or ne3], added to the scores (times ALiBi's slope where maxBias > 0); rows of -Infinity alone give 0. */
   mask?: Operand | undefined;
   /** Default 1 / sqrt(head_dim). */
   scale?: number | undefined;

@@ -2,7 +2,7 @@
 import { checkOptions, checkValue, isPlain, KIND } from '../options.ts';
 import { TYPE } from '../type-traits.ts';
 import { BINARY, UNARY } from './layout.ts';
-import { isFloat, isTensor, mustBe, mustBeRows, mustBeTensor, operand, type Numbers, type Operand } from './operands.ts';
+import { isFloat, isTensor, mustBe, mustBeRows, mustBeTensor, mustBeWritable, operand, type Numbers, type Operand } from './operands.ts';
 import { fourDims, must, node, sameShape, type Ne, type Tensor } from './tensor.ts';
 
 type BinaryName = Exclude<keyof typeof BINARY, 'repeat'>;
@@ -17,6 +17,7 @@ function binary(name: BinaryName, x: Operand, y: Operand, inplace: boolean): Ten
   mustBe(op, isFloat(a) && isFloat(b), 'f32, f16 or bf16', a, b);
   must(a.ne.every((n, i) => n % b.ne[i] === 0), op, 'every dimension of the second must divide that of the first', a, b);
   must(!inplace || a.type === TYPE.f32, op, 'only f32 is changed in place', a, b);
+  if (inplace) mustBeWritable(op, a);
   const init = { name: op, type: a.type === TYPE.f16 ? TYPE.f16 : TYPE.f32, src: [a, b], params: { kind: BINARY[name] }, batch: a.batch };
   return node<'f32' | 'f16'>('binary', a.ne, inplace ? { ...init, nb: a.nb, viewOf: a } : init);
 }
@@ -47,7 +48,7 @@ export const sub = plain('sub');
 export const mul = plain('mul');
 /** ggml_div: a / b, as add. */
 export const div = plain('div');
-/** ggml_add_inplace: as add with a of f32, and the result takes a's place in memory; nothing may need a's old values afterwards. */
+/** ggml_add_inplace: as add with a of f32, and the result takes a's place in memory; nothing may need a's old values afterwards. a has no repeats, b may lie in a. */
 export const add_inplace = inPlace('add');
 /** ggml_sub_inplace, as add_inplace. */
 export const sub_inplace = inPlace('sub');

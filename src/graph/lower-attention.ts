@@ -1,6 +1,6 @@
 /** Attention's records: the kernel and the merge of its parts; for ordinary tensors, K and V brought into the cache's order before. */
 import { alignUp } from '../gguf/types.ts';
-import { TYPE } from '../type-traits.ts';
+import { TYPE, type TypeTraits } from '../type-traits.ts';
 import { KV_TYPES, paddedHeadDim, type KvType } from './attention-ops.ts';
 import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, K_CELLS, KV_STORE_SCRATCH } from './layout.ts';
 import { temporary, type KernelFacts, type Record } from './record.ts';
@@ -31,12 +31,13 @@ export function attentionRecords({ q, k, v, first, visible, bias, slopes }: Sour
   ];
 }
 
-/** One batch (dimension 3) of a tensor. */
+/** One batch (dimension 3) of a tensor with contiguous rows. */
 const batchOf = (t: Tensor, i: number): Tensor => (t.ne[3] === 1 ? t : view(t, [t.ne[0], t.ne[1], t.ne[2], 1], { nb: t.nb.slice(1), offset: i * t.nb[3] }));
 
-/** ggml_flash_attn_ext. `f32`: a tensor with rows of contiguous f32. */
-export function flashAttnRecords(t: Tensor, facts: KernelFacts, f32: (x: Tensor) => Tensor, push: (record: Record) => void): void {
-  const [q, k, v, first, visible, mask, slopes] = t.src as readonly Tensor[];
+/** ggml_flash_attn_ext. `rowsOf`: a tensor with contiguous rows of a type. */
+export function flashAttnRecords(t: Tensor, facts: KernelFacts, rowsOf: (x: Tensor, type: TypeTraits) => Tensor, push: (record: Record) => void): void {
+  const [q, k, v, first, visible, given, slopes] = t.src as readonly Tensor[], mask = given && rowsOf(given, given.type);
+  const f32 = (x: Tensor): Tensor => rowsOf(x, TYPE.f32);
   const kept = (x: Tensor): KvType => KV_TYPES.find((name) => name === x.type.name) ?? (x.type.blckSize > 1 ? 'q8_0' : 'f32');
   const pack = (x: Tensor, order: 'k' | 'v', batch: number): Tensor => {
     const type = kept(x), hd = paddedHeadDim(type, x.ne[0]), cells = alignUp(x.ne[1], x.ne[1] < ATTENTION_PART ? K_CELLS : ATTENTION_PART);

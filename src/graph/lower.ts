@@ -8,12 +8,12 @@ import { TYPE, rowSize, type TypeTraits } from '../type-traits.ts';
 import { BINARY, COPY, COPY_CHUNK, COPY_SCRATCH, FOURS_SCRATCH, KV_STORE_SCRATCH, TYPE_ACT, type OpCode } from './layout.ts';
 import { attentionRecords, flashAttnRecords } from './lower-attention.ts';
 import { chooseMulMat } from './mul-mat-ways.ts';
+import { baseOf, fits, mustFit } from './strides.ts';
 import { temporary, type KernelFacts, type Record } from './record.ts';
 import { hasContiguousRows, isContiguous, nbytes, node, sameShape, shape, type Ne, type Tensor } from './tensor.ts';
 
 export type { Record } from './record.ts';
 
-const baseOf = (t: Tensor): Tensor => t.viewOf ?? t;
 /** A quantised tensor's blocks as the bytes they are: whatever the shape they move to, they are not quantised again. */
 const asBytes = (t: Tensor): Tensor => node('view', [rowSize(t.type, t.ne[0]), t.ne[1], t.ne[2], t.ne[3]], { name: `bytes of ${t.name || t.op}`, type: TYPE.i8, nb: [1, t.nb[1], t.nb[2], t.nb[3]], viewOf: t });
 const chunkBytes = (type: TypeTraits): number => (COPY_CHUNK / type.blckSize) * type.typeSize;
@@ -33,7 +33,10 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
   /** Conversions made so far, so that however many ops read one it is made once. */
   const converted = new Map<Tensor, Tensor[]>();
 
-  const push = (record: Record): void => {
+  /** The one way to a record: sources that its kernel does not take as they lie (strides.ts) are copied before. */
+  const push = (wanted: Record): void => {
+    const record = { ...wanted, src: wanted.src.map((s, i) => (s && !fits(wanted, i) ? converting(s, s.type) : s)) };
+    mustFit(record);
     records.push(record);
     // Conversions of memory that this record writes are out of date.
     for (const w of [record.dst, ...(record.alsoWrites ?? [])]) {
@@ -83,7 +86,7 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
     const p = t.params;
     switch (t.op) {
       case 'get_rows':
-        push({ code: 'GET_ROWS', dst: t, src: [a.type.blckSize > 1 || hasContiguousRows(a) ? a : converting(a, TYPE.f32), b], params: [] });
+        push({ code: 'GET_ROWS', dst: t, src: [a, b], params: [] });
         break;
       case 'set_rows':
         push({ code: 'SET_ROWS', dst: t, src: [f32(a), b], params: [], scratch: work });
@@ -132,7 +135,7 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
         into(t, (dst) => push({ code: 'ROPE', dst, src: [f32(a), b, c], params: [p.n_dims, p.neox] }));
         break;
       case 'soft_max':
-        into(t, (dst) => push({ code: 'SOFT_MAX', dst, src: [f32(a), b && (hasContiguousRows(b) ? b : converting(b, b.type)), c], params: [{ f: p.scale }] }));
+        into(t, (dst) => push({ code: 'SOFT_MAX', dst, src: [f32(a), b, c], params: [{ f: p.scale }] }));
         break;
       case 'diag_mask_inf':
         rowwise('DIAG_MASK_INF', t, [p.n_past]);
@@ -170,7 +173,7 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
         break;
       }
       case 'flash_attn_ext':
-        flashAttnRecords(t, facts, (x) => rowsOf(x, TYPE.f32), push);
+        flashAttnRecords(t, facts, rowsOf, push);
         break;
       default:
         throw new QuantletError('ERR_INVALID_ARGUMENT', `no kernel for ${shape(t)}`);
@@ -193,9 +196,9 @@ function writesMore({ code, dst }: Record, x: Tensor): boolean {
   return WRITES_MORE.has(code) && sameShape(dst, x) && isContiguous(dst) && isContiguous(x) && dst.type === TYPE.f32 && x.type === TYPE.f32 && nbytes(baseOf(dst)) === nbytes(dst);
 }
 
-/** Whether `t` is a sum of equal shapes that the norm next to it can make on its way. */
+/** Whether `t` is a sum of equal shapes that the norm next to it can make on its way; a weight that is part of the sum must wait for it. */
 function fusesWithNorm(t: Tensor, next: Tensor | undefined): boolean {
   if (next?.op !== 'rms_norm' || next.src[0] !== t || t.op !== 'binary' || t.params.kind !== BINARY.add || t.viewOf) return false;
-  const [a, b] = t.src as readonly Tensor[];
-  return sameShape(a, b) && [a, b, t].every((x) => x.type === TYPE.f32 && hasContiguousRows(x));
+  const [a, b] = t.src as readonly Tensor[], weight = next.src[1];
+  return (!weight || baseOf(weight) !== t) && sameShape(a, b) && [a, b, t].every((x) => x.type === TYPE.f32 && hasContiguousRows(x));
 }

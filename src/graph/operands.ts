@@ -2,7 +2,7 @@
 import { QuantletError, tell } from '../errors.ts';
 import type { Kind } from '../options.ts';
 import { TYPE, type TypeTraits } from '../type-traits.ts';
-import { constant, shape, type Ne, type Tensor } from './tensor.ts';
+import { constant, must, overlapsItself, shape, type Ne, type Tensor } from './tensor.ts';
 
 /** A number, a typed array or a list (one dimension), lists of lists (the innermost is dimension 0). */
 export type Numbers = number | ArrayLike<number> | readonly Numbers[];
@@ -75,6 +75,10 @@ export const isFloat = (t: Tensor): boolean => t.type === TYPE.f32 || t.type ===
 export function mustBe(op: string, ok: boolean, kinds: string, ...tensors: (Tensor | undefined)[]): void {
   if (!ok) throw new QuantletError('ERR_UNSUPPORTED_TYPE', `${op}: ${tensors.filter((t) => t !== undefined).map(shape).join(' and ')}: no kernel for these types; expected ${kinds}`);
 }
+
+/** A tensor that an op writes. @throws ERR_TENSOR_SHAPE where elements share a place: which of them stays would be chance */
+export const mustBeWritable = (op: string, t: Tensor): void =>
+  must(!overlapsItself(t), op, `is written, and its strides [${t.nb.join(', ')}] put several elements in one place; write a tensor or a view without repeats`, t);
 
 /** A tensor whose rows kernels read. */
 export function mustBeRows(op: string, a: Tensor, name = 'a'): void {

@@ -8,7 +8,7 @@
 import { QuantletError, tell } from '../errors.ts';
 import { checkOptions, oneOf } from '../options.ts';
 import { TYPE, typeNamed, type TypeName, type TypeTraits } from '../type-traits.ts';
-import { ints, isFloat, mustBe, mustBeTensor, operand, type Operand } from './operands.ts';
+import { ints, isFloat, mustBe, mustBeTensor, mustBeWritable, operand, type Operand } from './operands.ts';
 import { must, nelements, node, sameShape, shape, type BatchDim, type Ne, type Tensor } from './tensor.ts';
 import { mustBeReadable, vecDotType } from './vec-dot-type.ts';
 
@@ -29,7 +29,7 @@ export function get_rows(a: Tensor, rows: Operand): Tensor<'f32'> {
 
 /**
  * ggml_set_rows: row i of b goes to row ids[i] of a, in a's type; the result is a. a [n, m, ne2, ne3], b f32 [n, k, ne2, ne3], ids i32 or i64 [k, 1 or ne2, 1 or ne3].
- * An id outside is left out.
+ * An id outside is left out; of rows with one id the last stays. a has no repeats, b may lie in a.
  */
 export function set_rows<T extends string>(a: Tensor<T>, rows: Operand, to: Operand): Tensor<T> {
   mustBeTensor('set_rows', 'a', a);
@@ -37,11 +37,12 @@ export function set_rows<T extends string>(a: Tensor<T>, rows: Operand, to: Oper
   mustBe('set_rows', ids.type === TYPE.i32 || ids.type === TYPE.i64, 'i32 or i64 ids', a, b, ids);
   mustBe('set_rows', isFloat(b) && FROM_FLOAT.includes(a.type.name as TypeName), `f32, f16 or bf16 into ${FROM_FLOAT.join(', ')}`, a, b);
   must(a.ne[0] === b.ne[0] && a.ne[2] === b.ne[2] && a.ne[3] === b.ne[3] && ids.ne[0] === b.ne[1] && b.ne[2] % ids.ne[1] === 0 && b.ne[3] % ids.ne[2] === 0, 'set_rows', 'rows, batches and ids must agree', a, b, ids);
+  mustBeWritable('set_rows', a);
   return node('set_rows', a.ne, { type: a.type, nb: a.nb, src: [b, ids, a], viewOf: a });
 }
 
 /**
- * ggml_cpy: the elements of a in order become those of b, in b's type; the result is b. Any strides, any two shapes with as many elements.
+ * ggml_cpy: the elements of a in order become those of b, in b's type; the result is b. Any strides, any two shapes with as many elements; b has no repeats, a may overlap it.
  * a of any type, b of the same or one that has a quantiser: all but IQ1, IQ2 and IQ3, which want an importance matrix. q2_K to q6_K, iq4_nl and iq4_xs search for
  * their scales and take much longer than the others.
  */
@@ -51,6 +52,7 @@ export function cpy<T extends string>(from: Operand, b: Tensor<T>): Tensor<T> {
   must(nelements(a) === nelements(b), 'cpy', 'the numbers of elements differ', a, b);
   mustBe('cpy', a.type === b.type || FROM_FLOAT.includes(b.type.name as TypeName), `the same type or ${FROM_FLOAT.join(', ')}`, a, b);
   if (a.type !== b.type) mustBeReadable('cpy', a, b);
+  mustBeWritable('cpy', b);
   return node('cpy', b.ne, { type: b.type, nb: b.nb, src: [a, b], viewOf: b, batch: b.batch ?? (sameShape(a, b) ? a.batch : undefined) });
 }
 

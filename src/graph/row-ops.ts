@@ -121,14 +121,14 @@ export interface ArgsortOptions {
   order?: 'asc' | 'desc' | undefined;
 }
 
-/** ggml_argsort of each row of f32, f16 or bf16 -> i32 indices; equal elements keep their order. */
+/** ggml_argsort of each row of f32, f16 or bf16 -> i32 indices; equal elements keep their order, NaNs come last either way. */
 export function argsort(a: Tensor, options?: ArgsortOptions): Tensor<'i32'> {
   const { order } = checkOptions<ArgsortOptions>('argsort', options, { order: oneOf('asc', 'desc') });
   mustBeRows('argsort', a);
   return rowsTo('top_k', 'argsort', TYPE.i32, a, a.ne[0], { ascending: order === 'asc' ? 1 : 0 });
 }
 
-/** ggml_top_k of each row of f32, f16 or bf16 -> i32 [k, ne1, ne2, ne3]: indices of the k largest, the largest first, the first of equals. */
+/** ggml_top_k of each row of f32, f16 or bf16 -> i32 [k, ne1, ne2, ne3]: indices of the k largest in argsort's order. */
 export function top_k(a: Tensor, k: number): Tensor<'i32'> {
   mustBeRows('top_k', a);
   checkValue('top_k', 'k', k, KIND.size);
@@ -136,7 +136,7 @@ export function top_k(a: Tensor, k: number): Tensor<'i32'> {
   return rowsTo('top_k', 'top_k', TYPE.i32, a, k, { ascending: 0 });
 }
 
-/** ggml_argmax -> i32 [ne1]: the first index of the largest of each row of a matrix of f32, f16 or bf16. */
+/** ggml_argmax -> i32 [ne1]: of each row of a matrix of f32, f16 or bf16 the index that argsort has first. */
 export function argmax(a: Tensor): Tensor<'i32'> {
   mustBeRows('argmax', a);
   must(a.ne[2] === 1 && a.ne[3] === 1, 'argmax', 'expected a matrix', a);

@@ -135,6 +135,17 @@ export const isContiguous = (t: Tensor): boolean => contiguousNb(t.type, t.ne).e
 /** A row's elements lie side by side. */
 export const hasContiguousRows = (t: Tensor): boolean => t.nb[0] === t.type.typeSize;
 
+/** Whether elements may lie in one place (repeats by nb 0, windows that slide): such a tensor can be read, but not written. */
+export function overlapsItself(t: Tensor): boolean {
+  const dims = [0, 1, 2, 3].filter((i) => t.ne[i] > (i === 0 ? t.type.blckSize : 1)).sort((i, j) => t.nb[i] - t.nb[j] || i - j);
+  let end = t.type.typeSize;
+  for (const i of dims) {
+    if (t.nb[i] < end) return true;
+    end += (t.ne[i] / (i === 0 ? t.type.blckSize : 1) - 1) * t.nb[i];
+  }
+  return false;
+}
+
 export const sameShape = (a: Tensor, b: Tensor): boolean => a.ne.every((n, i) => n === b.ne[i]);
 
 /** What should be a list of numbers, in a message. */
