@@ -32,8 +32,11 @@ const BY_NAME = new Set(['add', 'sub', 'mul', 'div', 'gelu', 'gelu_quick', 'gelu
 const moves1d = (p: Readonly<Record<string, number>>): core.Conv1dOptions => ({ stride: p.s0, padding: p.p0, dilation: p.d0 });
 const moves2d = (p: Readonly<Record<string, number>>): core.Conv2dOptions => ({ stride: [p.s0, p.s1], padding: [p.p0, p.p1], dilation: [p.d0, p.d1] });
 
+/** What a case's parameter `type` names for cast. */
+const CASTS: readonly TypeName[] = ['f32', 'f16', 'bf16', 'q8_0', 'q4_0'];
+
 /** The op of a case over its sources. */
-export function build(c: OpCase, src: readonly (Tensor | undefined)[]): Tensor {
+export function build(c: Pick<OpCase, 'op' | 'params' | 'src'>, src: readonly (Tensor | undefined)[]): Tensor {
   const [a, b, m, k] = src as readonly Tensor[], p = c.params ?? {};
   if (BY_NAME.has(c.op)) return (core as unknown as Record<string, (...t: Tensor[]) => Tensor>)[c.op](...(src.filter(Boolean) as Tensor[]));
   switch (c.op) {
@@ -61,6 +64,7 @@ export function build(c: OpCase, src: readonly (Tensor | undefined)[]): Tensor {
     case 'diag_mask_inf': return core.diag_mask_inf(a, p.n_past);
     case 'set_rows': return core.set_rows(a, b, m);
     case 'cpy': return core.cpy(a, b);
+    case 'cast': return core.cast(a, CASTS[p.type]);
     case 'soft_max_ext': return core.soft_max(a, { mask: b, scale: p.scale, maxBias: p.max_bias });
     case 'rope_ext': return core.rope_ext(a, b, { nDims: p.n_dims, mode: p.mode === 2 ? 'neox' : 'normal', nCtxOrig: p.n_ctx_orig, freqBase: p.freq_base, freqScale: p.freq_scale, extFactor: p.ext_factor, attnFactor: p.attn_factor, betaFast: p.beta_fast, betaSlow: p.beta_slow, factors: c.src[2] ? Array.from(fill(c.src[2])) : undefined, nCtx: 256 });
     case 'flash_attn_ext': return core.flash_attn_ext(a, b, m, { mask: k, scale: p.scale, maxBias: p.max_bias, logitSoftcap: p.logit_softcap, causal: p.causal === 1, window: p.window });

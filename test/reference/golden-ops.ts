@@ -14,7 +14,8 @@ export interface OpCase {
   readonly bytes: number;
 }
 type Index = [number, number, number, number];
-interface View {
+/** A tensor as the operators see it. */
+export interface View {
   readonly type: string;
   readonly ne: readonly number[];
   at(i0: number, i1: number, i2: number, i3: number): number;
@@ -53,6 +54,7 @@ export function decode(type: string, bytes: Uint8Array): Float64Array {
   const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
   if (type === 'f32') return Float64Array.from({ length: bytes.length / 4 }, (_, i) => view.getFloat32(4 * i, true));
   if (type === 'i32') return Float64Array.from({ length: bytes.length / 4 }, (_, i) => view.getInt32(4 * i, true));
+  if (type === 'i64') return Float64Array.from({ length: bytes.length / 8 }, (_, i) => Number(view.getBigInt64(8 * i, true)));
   if (type === 'f16') return Float64Array.from({ length: bytes.length / 2 }, (_, i) => fromHalf(view.getUint16(2 * i, true)));
   if (type === 'bf16') return Float64Array.from({ length: bytes.length / 2 }, (_, i) => new DataView(Uint32Array.of(view.getUint16(2 * i, true) << 16).buffer).getFloat32(0, true));
   const size = type === 'q8_0' ? 34 : 18, out = new Float64Array((bytes.length / size) * 32);
@@ -107,6 +109,11 @@ const slope = (h: number, n_head: number, max_bias: number) => {
   const n = 2 ** Math.floor(Math.log2(n_head));
   return max_bias === 0 ? 1 : h < n ? 2 ** ((-max_bias / n) * (h + 1)) : 2 ** ((-max_bias / 2 / n) * (2 * (h - n) + 1));
 };
+/** Largest first, or smallest first; equal ones keep their order, NaNs come last. */
+const sorted = (x: Float64Array, descending: boolean): number[] =>
+  [...x.keys()].sort((i, j) => Number(Number.isNaN(x[i])) - Number(Number.isNaN(x[j])) || (Number.isNaN(x[i]) || x[i] === x[j] ? i - j : descending === x[i] > x[j] ? -1 : 1));
+/** Whether rows [i, i + n) are all there. */
+const within = (i: number, n: number, rows: number): boolean => i >= 0 && n >= 0 && i + n <= rows;
 function softMax(x: Float64Array): Float64Array {
   const top = x.reduce((a, v) => Math.max(a, v), -Infinity), e = x.map((v) => Math.exp(v - top));
   return e.map((v) => v / sum(e));
@@ -117,6 +124,7 @@ function rope(x: View, pos: View, factors: View | null, p: Readonly<Record<strin
   const dim = (turns: number) => (p.n_dims * Math.log(p.n_ctx_orig / (turns * 2 * Math.PI))) / (2 * Math.log(p.freq_base));
   const low = Math.max(0, Math.floor(dim(p.beta_fast))), high = Math.min(p.n_dims - 1, Math.ceil(dim(p.beta_slow)));
   return each(x.ne, (i0, i1, i2, i3) => {
+    if (p.n_ctx && Math.abs(pos.at(i2, 0, 0, 0)) >= p.n_ctx) return NaN;
     if (i0 >= p.n_dims) return x.at(i0, i1, i2, i3);
     const half = p.n_dims / 2, pair = p.mode === 0 ? i0 >> 1 : i0 % half, second = p.mode === 0 ? i0 % 2 === 1 : i0 >= half;
     const [a, b] = p.mode === 0 ? [2 * pair, 2 * pair + 1] : [pair, pair + half], u = x.at(a, i1, i2, i3), v = x.at(b, i1, i2, i3);
@@ -127,16 +135,17 @@ function rope(x: View, pos: View, factors: View | null, p: Readonly<Record<strin
   });
 }
 function flash(q: View, k: View, v: View, mask: View | null, p: Readonly<Record<string, number>>): Float64Array {
-  const [, tokens, n_head] = q.ne, group = n_head / k.ne[2], out: number[] = [];
-  for (let t = 0; t < tokens; t++) for (let h = 0; h < n_head; h++) {
-    const g = Math.floor(h / group), x = stored(vecDotType[k.type], rowOf(q, t, h, 0));
+  const [, tokens, n_head, batches] = q.ne, group = n_head / k.ne[2], out: number[] = [];
+  for (let b = 0; b < batches; b++) for (let t = 0; t < tokens; t++) for (let h = 0; h < n_head; h++) {
+    const g = Math.floor(h / group), x = stored(vecDotType[k.type], rowOf(q, t, h, b));
     const scores = softMax(Float64Array.from({ length: k.ne[1] }, (_, j) => {
       const last = k.ne[1] - tokens + t;
       if (p.causal && (j > last || (p.window && j <= last - p.window))) return -Infinity;
-      const s = x.reduce((a, e, i) => a + e * k.at(i, j, g, 0), 0) * p.scale;
-      return (p.logit_softcap ? p.logit_softcap * Math.tanh(s / p.logit_softcap) : s) + slope(h, n_head, p.max_bias) * maskAt(mask, j, t, 0, 0);
+      const s = x.reduce((a, e, i) => a + e * k.at(i, j, g, b), 0) * p.scale;
+      return (p.logit_softcap ? p.logit_softcap * Math.tanh(s / p.logit_softcap) : s) + slope(h, n_head, p.max_bias) * maskAt(mask, j, t, h, b);
     }));
-    for (let i = 0; i < v.ne[0]; i++) out.push(scores.reduce((a, s, j) => a + s * v.at(i, j, g, 0), 0));
+    // A row that sees nothing is 0.
+    for (let i = 0; i < v.ne[0]; i++) out.push(scores.reduce((a, s, j) => a + (s > 0 ? s * v.at(i, j, g, b) : 0), 0));
   }
   return Float64Array.from(out);
 }
@@ -164,24 +173,31 @@ function erf(x: number): number { // series; arguments stay small enough
   return (2 / Math.sqrt(Math.PI)) * total;
 }
 const table = (g: (x: number) => number) => (v: number) => roundHalf(g(roundHalf(v)));
-const tanhGelu = table((x) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * x * (1 + 0.044715 * x * x))));
+const tanhOf = (x: number) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * x * (1 + 0.044715 * x * x))), quickOf = (x: number) => x / (1 + Math.exp(-1.702 * x));
+const tanhGelu = table(tanhOf);
 const unary: Record<string, (x: number) => number> = {
-  gelu: (x) => (x <= -10 ? 0 : x >= 10 ? x : tanhGelu(x)), gelu_quick: table((x) => x / (1 + Math.exp(-1.702 * x))), gelu_erf: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)),
+  gelu: (x) => (x <= -10 ? 0 : x >= 10 ? x : tanhGelu(x)), gelu_quick: table(quickOf), gelu_erf: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)),
   silu: (x) => x / (1 + Math.exp(-x)), relu: (x) => Math.max(0, x), tanh: Math.tanh, sigmoid: (x) => 1 / (1 + Math.exp(-x)), exp: Math.exp,
   sqr: (x) => x * x, sqrt: Math.sqrt, log: Math.log, neg: (x) => -x, abs: Math.abs, step: (x) => (x > 0 ? 1 : 0),
 };
+/** Without the tables. */
+const precise: Record<string, (x: number) => number> = { gelu: tanhOf, gelu_quick: quickOf, geglu: tanhOf, geglu_quick: quickOf };
 const gates: Record<string, (x: number) => number> = { swiglu: unary.silu, geglu: unary.gelu, geglu_quick: unary.gelu_quick, geglu_erf: unary.gelu_erf, reglu: unary.relu };
 const binary: Record<string, (a: number, b: number) => number> = { add: (a, b) => a + b, sub: (a, b) => a - b, mul: (a, b) => a * b, div: (a, b) => a / b };
 
 /** The result of a case as numbers in the order of dst, before they are stored as dst's type. */
-export function evaluate(c: OpCase): Float64Array {
-  const [a, b, m, k] = c.src.map((s) => (s ? open(s) : null)) as [View, View, View | null, View | null], p = c.params ?? {}, all = (g: (...i: Index) => number) => each(c.dst.ne, g);
-  if (c.op in unary) return all((...i) => unary[c.op](a.at(...i)));
-  const pair = binary[c.op.replace('_inplace', '')];
+export const evaluate = (c: OpCase): Float64Array => evaluateOn(c.op, c.src.map((s) => (s ? open(s) : null)), c.params ?? {}, c.dst.ne);
+
+/** The same of sources wherever they are; ne: dst's. p.precise: gelu and gelu_quick without ggml's tables of f16. */
+export function evaluateOn(op: string, src: readonly (View | null)[], p: Readonly<Record<string, number>>, ne: readonly number[]): Float64Array {
+  const [a, b, m, k] = src as [View, View, View | null, View | null], all = (g: (...i: Index) => number) => each(ne, g);
+  const of = (table: Record<string, (x: number) => number>, name: string) => (p.precise ? precise[name] : undefined) ?? table[name];
+  if (op in unary) return all((...i) => of(unary, op)(a.at(...i)));
+  const pair = binary[op.replace('_inplace', '')];
   if (pair) return all((...i) => pair(a.at(...i), b.at(...(i.map((v, d) => v % b.ne[d]) as Index))));
-  if (c.op in gates) return all((i0, ...i) => gates[c.op](a.at(i0, ...i)) * a.at(i0 + a.ne[0] / 2, ...i));
-  if (c.op.endsWith('_split')) return all((...i) => gates[c.op.slice(0, -6)](a.at(...i)) * b.at(...i));
-  switch (c.op) {
+  if (op in gates) return all((i0, ...i) => of(gates, op)(a.at(i0, ...i)) * a.at(i0 + a.ne[0] / 2, ...i));
+  if (op.endsWith('_split')) return all((...i) => of(gates, op.slice(0, -6))(a.at(...i)) * b.at(...i));
+  switch (op) {
     case 'mul_mat': return mulMat(a, b);
     case 'rope_ext': return rope(a, b, m, p);
     case 'soft_max_ext': {
@@ -197,21 +213,27 @@ export function evaluate(c: OpCase): Float64Array {
     case 'l2_norm': return rows(a, a.ne[0], (x) => { const s = Math.max(Math.sqrt(sum(x.map((v) => v * v))), p.eps); return x.map((v) => v / s); });
     case 'sum_rows': return rows(a, 1, (x) => [sum(x)]);
     case 'mean': return rows(a, 1, (x) => [sum(x) / x.length]);
-    case 'argmax': return rows(a, 1, (x) => [x.indexOf(Math.max(...x))]);
-    case 'argsort': return rows(a, a.ne[0], (x) => [...x.keys()].sort((i, j) => (p.order ? x[j] - x[i] : x[i] - x[j])));
-    case 'top_k': return rows(a, p.k, (x) => [...x.keys()].sort((i, j) => x[j] - x[i]).slice(0, p.k));
-    case 'mean_of_rows': return all((i0, i1) => sum(Float64Array.from({ length: m!.at(i1, 0, 0, 0) }, (_, r) => a.at(i0, b.at(i1, 0, 0, 0) + r, 0, 0))) / Math.max(1, m!.at(i1, 0, 0, 0)));
-    case 'pool_1d': return rows(a, c.dst.ne[0], (x) => Array.from({ length: c.dst.ne[0] }, (_, i) => { const part = x.subarray(i * p.s0, i * p.s0 + p.k0); return p.kind ? sum(part) / p.k0 : Math.max(...part); }));
+    case 'argmax': return rows(a, 1, (x) => sorted(x, true).slice(0, 1));
+    case 'argsort': return rows(a, a.ne[0], (x) => sorted(x, p.order === 1));
+    case 'top_k': return rows(a, p.k, (x) => sorted(x, true).slice(0, p.k));
+    case 'mean_of_rows': return all((i0, i1) => {
+      const first = b.at(i1, 0, 0, 0), count = m!.at(i1, 0, 0, 0);
+      return within(first, count, a.ne[1]) ? sum(Float64Array.from({ length: count }, (_, r) => a.at(i0, first + r, 0, 0))) / Math.max(1, count) : NaN;
+    });
+    case 'pool_1d': return rows(a, ne[0], (x) => Array.from({ length: ne[0] }, (_, i) => { const part = x.subarray(i * p.s0, i * p.s0 + p.k0); return p.kind ? sum(part) / p.k0 : Math.max(...part); }));
     case 'repeat': return all((...i) => a.at(...(i.map((v, d) => v % a.ne[d]) as Index)));
     case 'concat': return all((...i) => (i[p.dim] < a.ne[p.dim] ? a.at(...i) : b.at(...(i.map((v, d) => (d === p.dim ? v - a.ne[d] : v)) as Index))));
     case 'scale': return all((...i) => a.at(...i) * p.s + (p.b ?? 0));
     case 'soft_cap': return all((...i) => p.cap * Math.tanh(a.at(...i) / p.cap));
     case 'clamp': return all((...i) => Math.min(p.max, Math.max(p.min, a.at(...i))));
     case 'diag_mask_inf': return all((...i) => (i[0] > i[1] + p.n_past ? -Infinity : a.at(...i)));
-    case 'get_rows': return all((i0, i1, i2, i3) => a.at(i0, b.at(i1, i2, i3, 0), i2, i3));
+    case 'get_rows': return all((i0, i1, i2, i3) => (within(b.at(i1, i2, i3, 0), 1, a.ne[1]) ? a.at(i0, b.at(i1, i2, i3, 0), i2, i3) : NaN));
     case 'set_rows': {
-      const where = Array.from({ length: m!.ne[0] }, (_, i) => m!.at(i, 0, 0, 0));
-      return all((i0, i1, i2, i3) => (where.includes(i1) ? b.at(i0, where.lastIndexOf(i1), i2, i3) : a.at(i0, i1, i2, i3)));
+      const where = (i2: number, i3: number) => Array.from({ length: m!.ne[0] }, (_, i) => m!.at(i, i2 % m!.ne[1], i3 % m!.ne[2], 0));
+      return all((i0, i1, i2, i3) => {
+        const from = where(i2, i3).lastIndexOf(i1);
+        return from >= 0 ? b.at(i0, from, i2, i3) : a.at(i0, i1, i2, i3);
+      });
     }
     case 'sum': return Float64Array.of(sum(each(a.ne, a.at)));
     case 'pad_ext': return all((...i) => {
@@ -231,9 +253,9 @@ export function evaluate(c: OpCase): Float64Array {
       return all((i0, i1, i2, i3) => (a.at(i0, i1, i2, i3) - of(i2, i3).mean) / of(i2, i3).s);
     }
     case 'im2col': return p.is_2D ? all((k, ow, oh, n) => met(a, b, p, k, ow, oh, n)) : all((k, ow, n) => met(upright(a), upright(b), { ...p, ...LINE }, k, ow, 0, n));
-    case 'conv_1d': return conv(upright(a), upright(b), { ...p, ...LINE }, ([ow, oc, n]) => [ow, 0, oc, n], c.dst.ne);
-    case 'conv_2d': return conv(a, b, p, (i) => i, c.dst.ne);
-    case 'cpy': case 'cont': return each(a.ne, a.at);
-    default: throw new Error(`no reference for ${c.op}`);
+    case 'conv_1d': return conv(upright(a), upright(b), { ...p, ...LINE }, ([ow, oc, n]) => [ow, 0, oc, n], ne);
+    case 'conv_2d': return conv(a, b, p, (i) => i, ne);
+    case 'cpy': case 'cont': case 'cast': return each(a.ne, a.at);
+    default: throw new Error(`no reference for ${op}`);
   }
 }
