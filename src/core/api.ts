@@ -15,7 +15,7 @@ export {
   abs, add, add_inplace, clamp, div, div_inplace, exp, geglu, geglu_erf, geglu_quick, gelu, gelu_erf, gelu_quick, log, mul, mul_inplace, neg, reglu, relu,
   repeat, scale, sigmoid, silu, soft_cap, sqr, sqrt, step, sub, sub_inplace, swiglu, tanh, type GluOptions, type ScaleOptions, type SumType,
 } from '../graph/elementwise-ops.ts';
-export { conv_1d, conv_2d, group_norm, im2col, pad, type Conv1dOptions, type Conv2dOptions, type GroupNormOptions, type Im2colOptions, type PadOptions, type Pair } from '../graph/image-ops.ts';
+export { conv_1d, conv_2d, group_norm, im2col, pad, type ColumnType, type Conv1dOptions, type Conv2dOptions, type GroupNormOptions, type Im2colOptions, type PadOptions, type Pair } from '../graph/image-ops.ts';
 export {
   argmax, argsort, diag_mask_inf, l2_norm, mean, mean_of_rows, norm, pool_1d, rms_norm, soft_max, sum, sum_rows, top_k,
   type ArgsortOptions, type L2NormOptions, type NormOptions, type Pool1dOptions, type RmsNormOptions, type RopeMode, type SoftMaxOptions,

@@ -1,7 +1,7 @@
 /** Ops of images and sounds: zeros around a tensor, norms over groups of channels, convolutions as products. @see ops.ts */
 import { checkOptions, checkValue, KIND, oneOf, required, type Kind, type Kinds } from '../options.ts';
-import { TYPE } from '../type-traits.ts';
-import { isFloat, mustBe, mustBeRows, mustBeTensor } from './operands.ts';
+import { TYPE, type TypeTraits } from '../type-traits.ts';
+import { isFloat, mustBe, mustBeRows, mustBeTensor, operand, ROW, type Operand } from './operands.ts';
 import { concat, cont, mul_mat } from './ops.ts';
 import { EPS, norm } from './row-ops.ts';
 import { fourDims, isContiguous, must, node, type Tensor } from './tensor.ts';
@@ -59,7 +59,9 @@ const channelsOf = (a: Tensor, from: number, to: number): Tensor =>
 /** A number for both dimensions, or one for the width and one for the height. */
 export type Pair = number | readonly [number, number];
 
-interface Conv<P> {
+export type ColumnType = 'f16' | 'f32';
+
+interface Conv<P, T extends ColumnType = ColumnType> {
   /** From one place of the kernel to the next. Default 1. */
   stride?: P | undefined;
   /** Zeros on either side. Default 0. */
@@ -67,12 +69,12 @@ interface Conv<P> {
   /** From one element of the kernel to the next. Default 1. */
   dilation?: P | undefined;
   /** What the columns are: f16 as in ggml, or f32 to lose nothing. Default f16, f32 for a kernel of bf16. */
-  type?: 'f16' | 'f32' | undefined;
+  type?: T | undefined;
 }
 export type Conv1dOptions = Conv<number>;
 export type Conv2dOptions = Conv<Pair>;
 
-export interface Im2colOptions extends Conv2dOptions {
+export interface Im2colOptions<T extends ColumnType = ColumnType> extends Conv<Pair, T> {
   /** Whether the kernel moves over two dimensions. Default true. */
   is2D?: boolean | undefined;
 }
@@ -87,11 +89,11 @@ const both = (p: Pair): readonly [number, number] => (typeof p === 'number' ? [p
 const places = (n: number, k: number, stride: number, padding: number, dilation: number): number => Math.floor((n + 2 * padding - dilation * (k - 1) - 1) / stride) + 1;
 
 /** x [w, h, channels, n] under a kernel of kw x kh -> [kw * kh * channels, places in w, in h, n]. */
-function columns(op: string, kernel: Tensor, x: Tensor, [kw, kh]: readonly [number, number], p: Conv2dOptions, type: 'f16' | 'f32'): Tensor<'f16' | 'f32'> {
+function columns<T extends ColumnType>(op: string, kernel: Tensor, x: Tensor, [kw, kh]: readonly [number, number], p: Conv2dOptions, type: T): Tensor<T> {
   const [s0, s1] = both(p.stride ?? 1), [p0, p1] = both(p.padding ?? 0), [d0, d1] = both(p.dilation ?? 1);
   const ow = places(x.ne[0], kw, s0, p0, d0), oh = places(x.ne[1], kh, s1, p1, d1);
   must(ow > 0 && oh > 0, op, 'the kernel is larger than what it moves over', kernel, x);
-  return node('im2col', [kw * kh * x.ne[2], ow, oh, x.ne[3]], { type: TYPE[type], src: [x], params: { kw, kh, s0, s1, p0, p1, d0, d1 } });
+  return node('im2col', [kw * kh * x.ne[2], ow, oh, x.ne[3]], { type: TYPE[type] as TypeTraits<T>, src: [x], params: { kw, kh, s0, s1, p0, p1, d0, d1 } });
 }
 
 /** One dimension is two of which one has a single element. */
@@ -101,9 +103,9 @@ const flat = (x: Tensor): Tensor => permute(x, 0, 2, 3, 1);
  * ggml_im2col: what each element of a kernel meets, at each of its places. kernel [kw, kh, channels, any] of any type, whose shape alone counts, x [w, h, channels, n]
  * f32, f16 or bf16 -> [kw * kh * channels, places in w, places in h, n]; with { is2D: false } kernel [kw, channels, any], x [w, channels, n] -> [kw * channels, places, n].
  */
-export function im2col(kernel: Tensor, x: Tensor, options?: Im2colOptions): Tensor<'f16' | 'f32'> {
+export function im2col<T extends ColumnType = 'f16'>(kernel: Tensor, x: Tensor, options?: Im2colOptions<T>): Tensor<T> {
   // Over one dimension there is nothing that a second number could mean.
-  const kinds = options?.is2D === false ? CONV_1D : CONV_2D, { is2D = true, ...p } = checkOptions<Im2colOptions>('im2col', options, { ...kinds, is2D: KIND.boolean }), { type = 'f16' } = p;
+  const kinds = options?.is2D === false ? CONV_1D : CONV_2D, { is2D = true, ...p } = checkOptions<Im2colOptions<T>>('im2col', options, { ...kinds, is2D: KIND.boolean }), type = p.type ?? ('f16' as T);
   mustBeMoved('im2col', kernel, x, is2D);
   if (is2D) return columns('im2col', kernel, x, [kernel.ne[0], kernel.ne[1]], p, type);
   const y = columns('im2col', kernel, flat(x), [kernel.ne[0], 1], { ...p, padding: [both(p.padding ?? 0)[0], 0] }, type);
@@ -122,26 +124,32 @@ function mustBeMoved(op: string, kernel: Tensor, x: Tensor, is2D: boolean): void
 const convolve = (cols: Tensor, kernel: Tensor, kernels: number): Tensor<'f32'> =>
   mul_mat(reshape(cols, [cols.ne[0], cols.ne[1] * cols.ne[2] * cols.ne[3]]), reshape(dense(kernel), [cols.ne[0], kernels]));
 
-const columnsFor = (kernel: Tensor, type: 'f16' | 'f32' | undefined): 'f16' | 'f32' => type ?? (kernel.type === TYPE.bf16 ? 'f32' : 'f16');
+/** A tensor, or lists of lists of numbers. */
+function kernelOf(op: string, given: Operand): Tensor {
+  checkValue(op, 'kernel', given, ROW);
+  const kernel = operand(op, 'kernel', given);
+  mustBe(op, isFloat(kernel), 'a kernel of f32, f16 or bf16', kernel);
+  return kernel;
+}
+
+const columnsFor = (kernel: Tensor, type: ColumnType | undefined): ColumnType => type ?? (kernel.type === TYPE.bf16 ? 'f32' : 'f16');
 
 /**
  * ggml_conv_1d: kernel [k, channels, out] and x [w, channels, n], both f32, f16 or bf16 -> f32 [places, out, n]: im2col and mul_mat. (Native's rows are in
- * another order where n > 1: its result of n sequences is reshaped as though there were one.)
+ * another order where n > 1: its result of n sequences is reshaped as though there were one.) A kernel may be lists of numbers.
  */
-export function conv_1d(kernel: Tensor, x: Tensor, options?: Conv1dOptions): Tensor<'f32'> {
-  const p = checkOptions<Conv1dOptions>('conv_1d', options, CONV_1D);
+export function conv_1d(filter: Operand, x: Tensor, options?: Conv1dOptions): Tensor<'f32'> {
+  const p = checkOptions<Conv1dOptions>('conv_1d', options, CONV_1D), kernel = kernelOf('conv_1d', filter);
   mustBeMoved('conv_1d', kernel, x, false);
-  mustBe('conv_1d', isFloat(kernel), 'a kernel of f32, f16 or bf16', kernel);
   must(kernel.ne[3] === 1, 'conv_1d', 'a kernel has three dimensions', kernel, x);
   const cols = im2col(kernel, x, { ...p, type: columnsFor(kernel, p.type), is2D: false }), [, places, n] = cols.ne, out = kernel.ne[2], y = convolve(cols, kernel, out);
   return n === 1 ? reshape(y, [places, out]) : cont(permute(reshape(y, [places, n, out]), 0, 2, 1, 3));
 }
 
 /** ggml_conv_2d: kernel [kw, kh, channels, out] and x [w, h, channels, n], both f32, f16 or bf16 -> f32 [places in w, places in h, out, n]: im2col and mul_mat. */
-export function conv_2d(kernel: Tensor, x: Tensor, options?: Conv2dOptions): Tensor<'f32'> {
-  const p = checkOptions<Conv2dOptions>('conv_2d', options, CONV_2D);
+export function conv_2d(filter: Operand, x: Tensor, options?: Conv2dOptions): Tensor<'f32'> {
+  const p = checkOptions<Conv2dOptions>('conv_2d', options, CONV_2D), kernel = kernelOf('conv_2d', filter);
   mustBeMoved('conv_2d', kernel, x, true);
-  mustBe('conv_2d', isFloat(kernel), 'a kernel of f32, f16 or bf16', kernel);
   const cols = im2col(kernel, x, { ...p, type: columnsFor(kernel, p.type) }), [, ow, oh, n] = cols.ne, out = kernel.ne[3], y = convolve(cols, kernel, out);
   return n === 1 ? reshape(y, [ow, oh, out]) : cont(permute(reshape(y, [ow, oh, n, out]), 0, 1, 3, 2));
 }

@@ -16,6 +16,12 @@ it('read gives the array of its type', async () => {
   const i64: BigInt64Array = engine.read(engine.tensor('i64', [1], [1n])), f64: Float64Array = engine.read(engine.tensor('f64', [1], 0.1)), i8: Int8Array = engine.read(engine.tensor('i8', [1])), i16: Int16Array = engine.read(engine.tensor('i16', [1], [7]));
   expect([floats[0], indices[0], bytes.length, anything.length, seen[3], wide[1], narrow[0], i64[0], f64[0], i8[0], i16[0], halves.length]).toEqual([62, 3, 34, 34, 4, 4, 0, 1n, 0.1, 0, 7, 4]);
 
+  expectTypeOf(core.pad(h, [1])).toEqualTypeOf<Tensor<'f16'>>();
+  expectTypeOf(core.sum(core.sqr(h))).toEqualTypeOf<Tensor<'f32'>>();
+  const image = core.reshape(x, [2, 2, 1]), kernel = [[1, 0], [0, 1]];
+  expectTypeOf(core.conv_2d(kernel, image)).toEqualTypeOf<Tensor<'f32'>>();
+  expectTypeOf(core.im2col(image, image)).toEqualTypeOf<Tensor<'f16'>>();
+  expectTypeOf(core.im2col(image, image, { type: 'f32', padding: [1, 0] })).toEqualTypeOf<Tensor<'f32'>>();
   expectTypeOf(core.swiglu(x, x)).toEqualTypeOf<Tensor<'f32'>>();
   expectTypeOf(core.sub(1, x)).toEqualTypeOf<Tensor<'f32'>>();
   const untold: Tensor = x;

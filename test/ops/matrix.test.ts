@@ -4,7 +4,7 @@
  */
 import fc from 'fast-check';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { add_inplace, cont, cpy, createEngine, div_inplace, group_norm, mean, mul_inplace, mul_mat, permute, reshape, rms_norm, scale, sub_inplace, sum, sum_rows, view, type Engine, type Tensor, type TypeName } from 'quantlet/core';
+import { add_inplace, cont, conv_1d, conv_2d, cpy, createEngine, div_inplace, group_norm, mean, mul_inplace, mul_mat, permute, repeat, reshape, rms_norm, scale, sub_inplace, sum, sum_rows, view, type Engine, type Tensor, type TypeName } from 'quantlet/core';
 import { TYPE } from '../../src/type-traits.ts';
 import { randomBlocks } from '../golden/formats-rows.mjs';
 import type { Source } from '../golden/ops/inputs.mjs';
@@ -247,6 +247,13 @@ describe.each(RUNS)('%s, %i threads', (name, threads) => {
     const got = new Uint8Array(engine.read(turned).buffer), row = (512 / blckSize) * typeSize;
     for (let r = 0; r < 6; r++) expect(same(got.subarray(r * row, (r + 1) * row), bytes.subarray(((r & 1) * 3 + (r >> 1)) * row, ((r & 1) * 3 + (r >> 1) + 1) * row)), `row ${r}`).toBe(true);
     for (const t of [src, dst]) engine.free(t);
+  });
+
+  it('a kernel of plain numbers: the differences of a row, and the mean of a window', async () => {
+    const x = engine.tensor('f32', [5], Float32Array.of(1, 4, 9, 16, 25)), y = conv_1d([-1, 1], x), z = conv_2d([[1 / 4, 1 / 4], [1 / 4, 1 / 4]], reshape(repeat(x, [5, 2]), [5, 2, 1]), { stride: [2, 1] });
+    await engine.compute(engine.plan(y, z));
+    expect([engine.read(y), engine.read(z)]).toEqual([Float32Array.of(3, 5, 7, 9), Float32Array.of(2.5, 12.5)]);
+    engine.free(x);
   });
 
   it('sums of millions lose nothing: sum_rows, mean, sum, norms', async () => {
