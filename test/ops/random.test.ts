@@ -2,10 +2,10 @@
 import { expect, it } from 'vitest';
 import { newSeed, told } from '../fuzz/campaign.ts';
 import { campaign } from '../fuzz/operators.ts';
-import { DOT_ADD, RUNS } from '../support.ts';
+import { BUILDS } from '../builds.ts';
 import { isThreaded } from '../../src/wasm/load.ts';
 
-const SECONDS = 10, BUILDS = [...new Set(RUNS.map(([build]) => build)), ...DOT_ADD], seed = newSeed();
+const SECONDS = 10, seed = newSeed();
 
 it.each(BUILDS)('%s', async (build) => {
   const result = await campaign({ build, threads: isThreaded(build) ? 3 : 1, seed, seconds: SECONDS / BUILDS.length, cases: Infinity });
