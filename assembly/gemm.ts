@@ -2,32 +2,32 @@
  * Prompts spend their time here: start reading here. Many activation rows times packed weights of any block format.
  *
  * Sixteen rows x KC weights are unpacked once into a panel (L1) of plain 7-bit codes and f32 scales, then every four columns run over it:
- * what a format costs to unpack is shared by all columns, and one inner loop serves every format. `tile` is that loop.
+ * what a format costs to unpack is shared by all columns, and one inner loop serves every format. gemm_8x4 is that loop.
  *
  *   for 64 columns, 64 rows   their f32 sums stay in L1
  *     for KC weights          columns side by side in fours (act.ts lays them out, once for all products), in L2
  *       for 16 rows           panel: 2 halves of 8 rows
  *         for 4 columns       their quants stay in L1 for both halves
- *           tile              8 rows x 4 columns
+ *           gemm_8x4          8 rows x 4 columns
  *
  * On x64 the loop is bound by the six operations a cycle that a core takes in, so what counts is how many there are: of 25 for 128 products,
  * 16 multiply and add. With a pointer for each column it had 28, and 50 GMAC/s where it now has 58 (Node 24; Node 20: 44 and 52; turbo: 66 and 85).
  */
 import { COLS, in_fours } from './act';
-import { NARROW_SCRATCH, gemm_narrow, is_narrow } from './gemm_narrow';
+import { NARROW_SCRATCH, gemm_16xn } from './gemm_narrow';
 import { column, super_block_columns } from './gemm_columns';
-import { tile_nibbles, tile_words } from './gemm_wide';
-import { gemv } from './gemv';
-import { gemv_q2_K } from './gemv_q2_K';
-import { SUMS, gemv_q6_K } from './gemv_q6_K';
-import { gemv_w16 } from './gemv_w16';
-import { gemv_wide } from './gemv_wide';
+import { gemm_8x4_i16, gemm_8x4_nibbles } from './gemm_wide';
+import { gemv_16x1 } from './gemv';
+import { gemv_16x1_q2_K } from './gemv_q2_K';
+import { SUMS, gemv_16x1_q6_K } from './gemv_q6_K';
+import { gemv_16x1_s16 } from './gemv_w16';
+import { gemv_16x1_signs } from './gemv_wide';
+import { GEMM_8X4, GEMM_8X4_I16, GEMV_16X1_Q2_K, GEMV_16X1_Q6_K, GEMV_16X1_S16, GEMV_16X1_SIGNS, column_loop, is_narrow, tile_loop } from './loops';
 import * as fmt from './packed/format';
 import { ACC, G0, G1, G2, G3, ROWS } from './packed/group';
-import { WORDS } from './packed/wide';
 import { CODES, KC, PANEL, factor_bytes, minima_bytes, most, unpack } from './panel';
 import { NEXT_HALF, QUAD_REST, corrected, correction, quad_run, quant_sums, splat, start } from './quads';
-import { HAS_PAIR_DOT, HAS_RELAXED_DOT, held_ones } from './simd';
+import { held_ones } from './simd';
 
 /** Columns, and rows, whose sums are kept at a time. */
 const NC: i32 = 64;
@@ -50,7 +50,7 @@ export function gemm_scratch(): usize { return SPARE() + ACC; }
  * Sums of 8 rows x 4 columns go on over n blocks. Eight i16 sums stay in registers; the f32 sums live in memory (L1).
  * The order of a block in the panel: panel.ts.
  */
-function tile<F, D>(w: usize, a: usize, acc: usize, n: i32): void {
+function gemm_8x4<F, D>(w: usize, a: usize, acc: usize, n: i32): void {
   const dot = changetype<D>(0), zero = i32x4.splat(0), ones = held_ones();
   for (; n > 0; n--) {
     let i00 = zero, i10 = zero, i01 = zero, i11 = zero, i02 = zero, i12 = zero, i03 = zero, i13 = zero;
@@ -121,9 +121,9 @@ function add_scaled<F, D, C>(i: v128, s: v128, first: v128, sc: v128): v128 {
 // @ts-ignore: decorator
 @inline
 function columns<F, D>(w: usize, a: usize, acc: usize, n: i32): void {
-  if (!fmt.wide<F>()) tile<F, D>(w, a, acc, n);
-  else if (WORDS) tile_words<F>(w, a, acc, n);
-  else tile_nibbles<F>(w, a, acc, n);
+  if (tile_loop<F>() == GEMM_8X4) gemm_8x4<F, D>(w, a, acc, n);
+  else if (tile_loop<F>() == GEMM_8X4_I16) gemm_8x4_i16<F>(w, a, acc, n);
+  else gemm_8x4_nibbles<F>(w, a, acc, n);
 }
 
 /** Rows [row0, row1) x ncols columns; contracts in mul_mat_packed. */
@@ -133,7 +133,7 @@ export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act:
   if (is_narrow<F>(ncols)) {
     for (let row = row0; row < row1; row += ROWS) {
       memory.fill(scratch, 0, <usize>ncols * ACC);
-      gemm_narrow<F, D>(w + <usize>(row / ROWS) * blocks * f.bytes(), blocks, act, act_stride, ncols, scratch, scratch + <usize>ncols * ACC);
+      gemm_16xn<F, D>(w + <usize>(row / ROWS) * blocks * f.bytes(), blocks, act, act_stride, ncols, scratch, scratch + <usize>ncols * ACC);
       for (let c = 0; c < ncols; c++) put(dst + <usize>c * dst_stride, row, row1, scratch + <usize>c * ACC);
     }
     return;
@@ -178,11 +178,11 @@ export function mul_mat_of<F, D>(w: usize, ne00: i32, row0: i32, row1: i32, act:
 // @ts-ignore: decorator
 @inline
 function one<F, D>(w: usize, n: i32, a: usize, y: usize, scratch: usize): void {
-  if (fmt.apart<F>()) gemv_q6_K<D>(w, n, a, y, scratch);
-  else if (HAS_PAIR_DOT && fmt.two_bits<F>()) gemv_q2_K(w, n, a, y);
-  else if (fmt.w16<F>()) gemv_w16<F, D>(w, n, a, y);
-  else if (HAS_RELAXED_DOT && fmt.wide<F>()) gemv_wide<F, D>(w, n, a, y);
-  else gemv<F, D>(w, n, a, y);
+  if (column_loop<F>() == GEMV_16X1_Q6_K) gemv_16x1_q6_K<D>(w, n, a, y, scratch);
+  else if (column_loop<F>() == GEMV_16X1_Q2_K) gemv_16x1_q2_K(w, n, a, y);
+  else if (column_loop<F>() == GEMV_16X1_S16) gemv_16x1_s16<F, D>(w, n, a, y);
+  else if (column_loop<F>() == GEMV_16X1_SIGNS) gemv_16x1_signs<F, D>(w, n, a, y);
+  else gemv_16x1<F, D>(w, n, a, y);
 }
 
 /** Sums of rows [row, min(row + 16, row1)) to their place in a column of dst. */

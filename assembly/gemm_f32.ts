@@ -16,7 +16,7 @@ const SPARE: usize = PANELS + 2 * PANEL;
 export const GEMM_F32_SCRATCH: usize = SPARE + ACC;
 
 /** y[0..15] = 16 packed rows at w . the n f32 at x. */
-function gemv_f32<F>(w: usize, n: i32, x: usize, y: usize): void {
+function gemv_f32_16x1<F>(w: usize, n: i32, x: usize, y: usize): void {
   const f = changetype<F>(0);
   let y0 = f32x4.splat(0), y1 = y0, y2 = y0, y3 = y0;
   for (const end = x + (<usize>n << 2); x != end; x += 4) {
@@ -34,7 +34,7 @@ function gemv_f32<F>(w: usize, n: i32, x: usize, y: usize): void {
 }
 
 /** Sums of 8 rows x 4 columns go on over n k. */
-function tile_f32(w: usize, x0: usize, x1: usize, x2: usize, x3: usize, acc: usize, n: i32): void {
+function gemm_f32_8x4(w: usize, x0: usize, x1: usize, x2: usize, x3: usize, acc: usize, n: i32): void {
   let s00 = v128.load(acc), s10 = v128.load(acc, 16), s01 = v128.load(acc, 64), s11 = v128.load(acc, 80);
   let s02 = v128.load(acc, 128), s12 = v128.load(acc, 144), s03 = v128.load(acc, 192), s13 = v128.load(acc, 208);
   for (const end = w + (<usize>n << 5); w != end; w += 32) {
@@ -77,11 +77,16 @@ function unpack_f32<F>(w: usize, n: i32, panel: usize): void {
   }
 }
 
+/** Columns that run over a panel: one left over is a GEMV, two or three a tile filled up with copies of the last. */
+export function in_tiles(ncols: i32): i32 {
+  return (ncols & 3) == 1 ? ncols - 1 : ncols;
+}
+
 /** Rows [row0, row1) x ncols columns; contracts in mul_mat_packed. */
 export function mul_mat_f32<F>(w: usize, ne00: i32, row0: i32, row1: i32, x: usize, x_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize): void {
   const f = changetype<F>(0);
   const group = <usize>ne00 * (f.bytes() << 4);
-  const tiled = (ncols & 3) == 1 ? ncols - 1 : ncols;
+  const tiled = in_tiles(ncols);
   for (let c0 = 0; c0 < tiled; c0 += NC) {
     const nc = min(NC, tiled - c0);
     for (let row = row0; row < row1; row += ROWS) {
@@ -93,8 +98,8 @@ export function mul_mat_f32<F>(w: usize, ne00: i32, row0: i32, row1: i32, x: usi
           const last = nc - 1 - c, acc = scratch + <usize>c * ACC;
           const x0 = x + <usize>(c0 + c) * x_stride + (<usize>k << 2);
           const x1 = x0 + <usize>min(1, last) * x_stride, x2 = x0 + <usize>min(2, last) * x_stride, x3 = x0 + <usize>min(3, last) * x_stride;
-          tile_f32(scratch + PANELS, x0, x1, x2, x3, acc, n);
-          tile_f32(scratch + PANELS + PANEL, x0, x1, x2, x3, acc + 32, n);
+          gemm_f32_8x4(scratch + PANELS, x0, x1, x2, x3, acc, n);
+          gemm_f32_8x4(scratch + PANELS + PANEL, x0, x1, x2, x3, acc + 32, n);
         }
       }
       const bytes = <usize>min(ROWS, row1 - row) << 2;
@@ -105,9 +110,9 @@ export function mul_mat_f32<F>(w: usize, ne00: i32, row0: i32, row1: i32, x: usi
   for (let row = row0; row < row1; row += ROWS) {
     const rows = w + <usize>(row / ROWS) * group, a = x + <usize>tiled * x_stride, y = dst + <usize>tiled * dst_stride + (<usize>row << 2);
     if (row1 - row >= ROWS) {
-      gemv_f32<F>(rows, ne00, a, y);
+      gemv_f32_16x1<F>(rows, ne00, a, y);
     } else {
-      gemv_f32<F>(rows, ne00, a, scratch + SPARE);
+      gemv_f32_16x1<F>(rows, ne00, a, scratch + SPARE);
       memory.copy(y, scratch + SPARE, <usize>(row1 - row) << 2);
     }
   }

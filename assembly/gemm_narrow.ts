@@ -16,7 +16,7 @@ import { ACT_BLOCK, ACT_D, ACT_PAIRS0, ACT_PAIRS1, NARROW } from './act';
 import * as fmt from './packed/format';
 import { ACC, G0, G1, G2, G3 } from './packed/group';
 import { k_min } from './packed/k_scales';
-import { HAS_RELAXED_DOT, held_ones } from './simd';
+import { held_ones } from './simd';
 
 /** Bytes of one column's integer sums between the halves. */
 const PART: usize = 32;
@@ -25,18 +25,11 @@ const PARTS: usize = 64;
 /** Bytes of scratch, the sums that are its result first. */
 export const NARROW_SCRATCH: usize = PARTS + <usize>NARROW * (ACC + PART + ACC);
 
-/** Whether a product of ncols columns is one for gemm_narrow; builds without relaxed SIMD have too few registers for their 16-bit codes. */
-// @ts-ignore: decorator
-@inline
-export function is_narrow<F>(ncols: i32): bool {
-  return fmt.narrow<F>() && HAS_RELAXED_DOT && ncols > 1 && ncols <= NARROW;
-}
-
 /**
  * acc[column][0..15] += 16 packed rows at w . the column's activations; n blocks. scratch: PARTS + ncols * (PART + ACC) bytes.
  * A super-block's integer sums lie behind the parts.
  */
-export function gemm_narrow<F, D>(w: usize, n: i32, a: usize, stride: usize, ncols: i32, acc: usize, scratch: usize): void {
+export function gemm_16xn<F, D>(w: usize, n: i32, a: usize, stride: usize, ncols: i32, acc: usize, scratch: usize): void {
   const f = changetype<F>(0), end = acc + <usize>ncols * ACC, parts = scratch + PARTS, sums = parts + <usize>ncols * PART;
   for (; n > 0; n--) {
     if (fmt.super_block<F>()) memory.fill(sums, 0, <usize>ncols * ACC);

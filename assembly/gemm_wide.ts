@@ -1,8 +1,8 @@
 /**
- * The GEMM's inner loops for 8-bit codes (q8_0, iq4_nl, iq4_xs): 8 rows x 4 columns, as `tile` in gemm.ts. One scale for 32 weights (an integer one in iq4_xs), no minima.
+ * The GEMM's inner loops for 8-bit codes (q8_0, iq4_nl, iq4_xs): 8 rows x 4 columns, as gemm_8x4 in gemm.ts. One scale for 32 weights (an integer one in iq4_xs), no minima.
  *
- *   tile_words    codes and activations as i16, i32 sums: one dot for 8 products, and nothing to correct
- *   tile_nibbles  builds with a dot-add instruction: two dots for 16 products
+ *   gemm_8x4_i16      codes and activations as i16, i32 sums: one dot for 8 products, and nothing to correct
+ *   gemm_8x4_nibbles  builds with a dot-add instruction: two dots for 16 products
  *
  * On x64 both multiply 8 at a time, but nibbles have twice the sums to bring together: 31 GMAC/s where words have 38 (Zen 4, Node 24). Pipes of
  * the vector unit are the limit, not instructions: two multiply, all four add, and 8 of each take 5 cycles. A step unrolled gives nothing,
@@ -17,7 +17,7 @@ import { CODES_WIDE } from './packed/wide';
 import { QUAD_REST, pair_sums, quad_run, splat } from './quads';
 
 /** A run in the panel: 16 steps of two k in 8 rows; a super-block's eight have their scales in them. The first step starts the sums. */
-export function tile_words<F>(w: usize, a: usize, acc: usize, n: i32): void {
+export function gemm_8x4_i16<F>(w: usize, a: usize, acc: usize, n: i32): void {
   for (; n > 0; n--) {
     let w0 = v128.load(w), w1 = v128.load(w, 16);
     let x = v128.load32_splat(a);
@@ -67,7 +67,7 @@ export function tile_words<F>(w: usize, a: usize, acc: usize, n: i32): void {
 /** Two columns and the other two, so that the sums stay in registers. */
 // @ts-ignore: decorator
 @inline
-export function tile_nibbles<F>(w: usize, a: usize, acc: usize, n: i32): void {
+export function gemm_8x4_nibbles<F>(w: usize, a: usize, acc: usize, n: i32): void {
   two_columns<F>(w, a, acc, n);
   two_columns<F>(w, a + 8, acc + 2 * ACC, n);
 }

@@ -14,7 +14,7 @@ import { k_min } from './packed/k_scales';
 import { held_ones } from './simd';
 
 /** y[0..15] = 16 packed rows at w . the activation row at a; n blocks of format F, dots of flavour D. */
-export function gemv<F, D>(w: usize, n: i32, a: usize, y: usize): void {
+export function gemv_16x1<F, D>(w: usize, n: i32, a: usize, y: usize): void {
   const f = changetype<F>(0), dot = changetype<D>(0);
   const m = fmt.mask<F>(), m2 = fmt.mask2<F>(), ones = held_ones(), zero = i32x4.splat(0);
   let y0 = f32x4.splat(0), y1 = y0, y2 = y0, y3 = y0;

@@ -14,7 +14,7 @@ import { Q2_K } from './packed/q2_K';
 import { add_block_min } from './packed/format';
 
 /** y[0..15] = 16 packed rows at w . one column of activations (ACT_HALVES) at a; n super-blocks. */
-export function gemv_q2_K(w: usize, n: i32, a: usize, y: usize): void {
+export function gemv_16x1_q2_K(w: usize, n: i32, a: usize, y: usize): void {
   const f = changetype<Q2_K>(0), m = f.mask(), m2 = f.mask2();
   let y0 = f32x4.splat(0), y1 = y0, y2 = y0, y3 = y0;
   for (; n > 0; n--) {

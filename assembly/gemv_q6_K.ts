@@ -20,7 +20,7 @@ export const SUMS: usize = 64;
 const QUAD: usize = 4 * ACT_QUANT;
 
 /** y[0..15] = 16 packed rows at w . the activation row at a; n super-blocks, dots of flavour D. sums: SUMS bytes. */
-export function gemv_q6_K<D>(w: usize, n: i32, a: usize, y: usize, sums: usize): void {
+export function gemv_16x1_q6_K<D>(w: usize, n: i32, a: usize, y: usize, sums: usize): void {
   const f = changetype<Q6_K>(0), m = f.mask(), top = bits_0xc0(), zero = i32x4.splat(0);
   let y0 = f32x4.splat(0), y1 = y0, y2 = y0, y3 = y0;
   for (; n > 0; n--) {

@@ -16,7 +16,8 @@ const HALF: usize = 16 * ACT_QUANT;
 const QUAD: usize = 4 * ACT_QUANT;
 
 /** y[0..15] = 16 packed rows at w . the activation row at a; n blocks of format F, dots of flavour D. */
-export function gemv_w16<F, D>(w: usize, n: i32, a: usize, y: usize): void {
+export function gemv_16x1_s16<F, D>(w: usize, n: i32, a: usize, y: usize): void {
+  if (fmt.width<F>() > 4) ERROR('codes of more than 4 bits want a loop of their own: column_loop');
   const f = changetype<F>(0), m = fmt.mask<F>(), m2 = fmt.mask2<F>();
   let y0 = f32x4.splat(0), y1 = y0, y2 = y0, y3 = y0;
   for (; n > 0; n--) {
@@ -27,14 +28,14 @@ export function gemv_w16<F, D>(w: usize, n: i32, a: usize, y: usize): void {
       let s0 = changetype<D>(0).init(fmt.offset<F>(pair0)), u0 = changetype<D>(0).init(fmt.offset<F>(i16x8.shl(pair1, f.up())));
       let s1 = s0, s2 = s0, s3 = s0, u1 = u0, u2 = u0, u3 = u0, p = a, q = f.quads(w, sub);
       // A loop, not unrolled: unrolled, all of a group's work comes together and the quants do not stay in registers (q2_K on Node 24: 28 against 30 GMAC/s).
-      for (const end = a + (fmt.two_bits<F>() ? 4 : 3) * QUAD; p != end; p += STEP<F>()) {
+      for (const end = a + (fmt.width<F>() == 2 ? 4 : 3) * QUAD; p != end; p += STEP<F>()) {
         const x = v128.load32_splat(p), z = v128.load32_splat(p, HALF);
         let v0 = v128.load(q), v1 = v128.load(q, 16), v2 = v128.load(q, 32), v3 = v128.load(q, 48);
         s0 = onto<D>(s0, x, p, v128.and(v0, m)), u0 = onto<D>(u0, z, p + HALF, v128.and(v0, m2));
         s1 = onto<D>(s1, x, p, v128.and(v1, m)), u1 = onto<D>(u1, z, p + HALF, v128.and(v1, m2));
         s2 = onto<D>(s2, x, p, v128.and(v2, m)), u2 = onto<D>(u2, z, p + HALF, v128.and(v2, m2));
         s3 = onto<D>(s3, x, p, v128.and(v3, m)), u3 = onto<D>(u3, z, p + HALF, v128.and(v3, m2));
-        if (fmt.two_bits<F>()) {
+        if (fmt.width<F>() == 2) {
           const r = p + QUAD, x = v128.load32_splat(p, QUAD), z = v128.load32_splat(p, HALF + QUAD);
           v0 = i16x8.shr_u(v0, 4), v1 = i16x8.shr_u(v1, 4), v2 = i16x8.shr_u(v2, 4), v3 = i16x8.shr_u(v3, 4);
           s0 = onto<D>(s0, x, r, v128.and(v0, m)), u0 = onto<D>(u0, z, r + HALF, v128.and(v0, m2));
@@ -44,7 +45,7 @@ export function gemv_w16<F, D>(w: usize, n: i32, a: usize, y: usize): void {
         }
         q += 64;
       }
-      if (!fmt.two_bits<F>()) {
+      if (fmt.width<F>() != 2) {
         const x = v128.load32_splat(p), z = v128.load32_splat(p, HALF);
         q -= 192;
         let v = fourth<G0>(q);
@@ -76,7 +77,7 @@ export function gemv_w16<F, D>(w: usize, n: i32, a: usize, y: usize): void {
 /** What the loop over quads advances by. */
 // @ts-ignore: decorator
 @inline
-function STEP<F>(): usize { return fmt.two_bits<F>() ? 2 * QUAD : QUAD; }
+function STEP<F>(): usize { return fmt.width<F>() == 2 ? 2 * QUAD : QUAD; }
 
 /** One run's sums of both halves, with their scales, onto those of group G. */
 // @ts-ignore: decorator

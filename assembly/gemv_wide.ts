@@ -14,7 +14,7 @@ import { G0, G1, G2, G3, store_sums } from './packed/group';
 import { held_ones } from './simd';
 
 /** y[0..15] = 16 packed rows at w . one column of activations (ACT_SIGNS) at a; n blocks. */
-export function gemv_wide<F, D>(w: usize, n: i32, a: usize, y: usize): void {
+export function gemv_16x1_signs<F, D>(w: usize, n: i32, a: usize, y: usize): void {
   const f = changetype<F>(0), dot = changetype<D>(0), m = fmt.mask<F>(), m2 = fmt.mask2<F>(), ones = held_ones(), none = i32x4.splat(0);
   let y0 = f32x4.splat(0), y1 = y0, y2 = y0, y3 = y0;
   for (; n > 0; n--) {

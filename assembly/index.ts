@@ -3,7 +3,7 @@ export { begin, compute, serve } from './compute';
 export { exp2_row } from './ops/attention_part';
 export { attention_scratch } from './ops/attention_walk';
 export { act_row_size, quantize_act } from './act';
-export { is_packable, mul_mat_packed, mul_mat_packed_scratch, packed_act_type, packed_row, packed_rows, repack } from './packed';
+export { is_packable, mul_mat_packed, mul_mat_packed_scratch, packed_act_type, packed_loop, packed_row, packed_rows, repack } from './packed';
 
 /** First byte the host may use: everything below belongs to this instance's static data. */
 export function heap_base(): usize {

@@ -5,7 +5,8 @@
 import { TYPE_ACT } from './act';
 import { DotI16, DotI32, DotWide } from './dot';
 import { gemm_scratch, mul_mat_of } from './gemm';
-import { GEMM_F32_SCRATCH, mul_mat_f32, repack_f32, row_of_f32 } from './gemm_f32';
+import { GEMM_F32_SCRATCH, in_tiles, mul_mat_f32, repack_f32, row_of_f32 } from './gemm_f32';
+import { GEMM_F32_8X4, GEMV_F32_16X1, loop_of } from './loops';
 import { BF16, F16, F32 } from './packed/float';
 import { act_type } from './packed/format';
 import { ROWS } from './packed/group';
@@ -53,6 +54,24 @@ export function packed_act_type(type: u32): u32 {
   if (type == id.IQ4_XS) return act_type<IQ4_XS>();
   if (type == id.MXFP4) return act_type<MXFP4>();
   return type == id.F32 || type == id.F16 || type == id.BF16 ? id.F32 : TYPE_ACT;
+}
+
+/** The loop (loops.ts) that computes column c of a product of ncols, by packed weights of the type. */
+export function packed_loop(type: u32, c: i32, ncols: i32): i32 {
+  if (type == id.Q4_0) return loop_of<Q4_0>(c, ncols);
+  if (type == id.Q4_1) return loop_of<Q4_1>(c, ncols);
+  if (type == id.Q5_0) return loop_of<Q5_0>(c, ncols);
+  if (type == id.Q5_1) return loop_of<Q5_1>(c, ncols);
+  if (type == id.Q8_0) return loop_of<Q8_0>(c, ncols);
+  if (type == id.Q2_K) return loop_of<Q2_K>(c, ncols);
+  if (type == id.Q3_K) return loop_of<Q3_K>(c, ncols);
+  if (type == id.Q4_K) return loop_of<Q4_K>(c, ncols);
+  if (type == id.Q5_K) return loop_of<Q5_K>(c, ncols);
+  if (type == id.Q6_K) return loop_of<Q6_K>(c, ncols);
+  if (type == id.IQ4_NL) return loop_of<IQ4_NL>(c, ncols);
+  if (type == id.IQ4_XS) return loop_of<IQ4_XS>(c, ncols);
+  if (type == id.MXFP4) return loop_of<MXFP4>(c, ncols);
+  return c < in_tiles(ncols) ? GEMM_F32_8X4 : GEMV_F32_16X1;
 }
 
 /** Whether tensors of this ggml type can be packed into blocks (rows of a multiple of the block, activations of quantize_act). */

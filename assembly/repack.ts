@@ -18,7 +18,7 @@ export function repack_of<F>(w: usize, ne00: i32, nrows: i32, group0: i32, group
     const rows = w + <usize>group * ROWS * stride, n = min(ROWS, nrows - group * ROWS);
     memory.copy(scratch, rows, <usize>n * stride);
     memory.fill(scratch + <usize>n * stride, 0, <usize>(ROWS - n) * stride);
-    if (fmt.heads<F>() == 0) quiet_zeros(scratch, scratch + <usize>ROWS * stride, bytes);
+    if (isDefined(f.before_pack)) f.before_pack(scratch, scratch + <usize>ROWS * stride);
     for (let b = 0; b < blocks; b++) {
       const block = rows + <usize>b * f.bytes();
       f.pack(scratch + <usize>b * bytes, stride, block);
@@ -31,14 +31,6 @@ export function repack_of<F>(w: usize, ne00: i32, nrows: i32, group0: i32, group
     }
   }
   return bad;
-}
-
-/**
- * E8M0 scales reach the end of f32, and ggml's quantiser gives such a one to a block of subnormal numbers, whose codes are all 0 or -0:
- * times the sums that unsigned codes need it would be Inf - Inf. It gets the least scale. A block is its scale's byte, then nibbles.
- */
-function quiet_zeros(from: usize, to: usize, bytes: usize): void {
-  for (let p = from; p < to; p += bytes) if (!v128.any_true(v128.and(v128.load(p, 1), i8x16.splat(0x77)))) store<u8>(p, 0);
 }
 
 /** Row `row` as f32 at y. */

@@ -9,7 +9,8 @@
  * 16 further on. Where scales are for 16 weights (w16), the two halves take the place of the two parts, and w16.ts says how they are asked for.
  *
  * Every format has: bytes() of a packed block, quads(w, sub) the address of a run's codes, d<G>(w) the f32 scales of group G's rows,
- * pack(src, stride, w) a block of 16 plain rows to w.
+ * pack(src, stride, w) a block of 16 plain rows to w. It may have before_pack(from, to), which changes 16 plain rows first, and column_loop(), a loop
+ * of its own for one column (loops.ts).
  */
 import { ACT_HALVES, ACT_K, ACT_NARROW, ACT_SIGNS, TYPE_ACT } from '../act';
 import { HAS_PAIR_DOT, HAS_RELAXED_DOT, madd } from '../simd';
@@ -31,7 +32,7 @@ export function subs<F>(): i32 {
   return super_block<F>() ? 8 : 1;
 }
 
-/** Vectors of 16 f16 at the head of a packed block. */
+/** Vectors of 16 f16 at the head of a packed block, which must be finite; formats with scales of another type have none. */
 // @ts-ignore: decorator
 @inline
 export function heads<F>(): i32 {
@@ -46,18 +47,11 @@ export function w16<F>(): bool {
   return isDefined(changetype<F>(0).w16);
 }
 
-/** With w16: two quads of both halves in a vector, two bits a code (q2_K). */
+/** With w16: bits of a code as it is packed; up to 4, both halves of a run share a vector, and of 2, two quads do (w16.ts). */
 // @ts-ignore: decorator
 @inline
-export function two_bits<F>(): bool {
-  return isDefined(changetype<F>(0).two_bits);
-}
-
-/** With w16: the second half has vectors of its own, 192 bytes further on. */
-// @ts-ignore: decorator
-@inline
-export function apart<F>(): bool {
-  return isDefined(changetype<F>(0).apart);
+export function width<F>(): i32 {
+  return changetype<F>(0).width();
 }
 
 /** With w16: a super-block's integer sum has room for scales that are 256 times too large (group_scale). */
@@ -95,7 +89,7 @@ export function act_type<F>(): u32 {
   const type: u32 = super_block<F>() ? TYPE_ACT + ACT_K : TYPE_ACT;
   if (HAS_RELAXED_DOT && narrow<F>()) return type + ACT_NARROW;
   if (HAS_RELAXED_DOT && wide<F>()) return type + ACT_SIGNS;
-  return HAS_PAIR_DOT && two_bits<F>() ? type + ACT_HALVES : type;
+  return isDefined(changetype<F>(0).halves) && changetype<F>(0).halves() ? type + ACT_HALVES : type;
 }
 
 // @ts-ignore: decorator

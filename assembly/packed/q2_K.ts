@@ -10,8 +10,9 @@
  * A byte has, from bit 0 up: the even quad's code of the first half, of the second half, the odd quad's of the first, of the second.
  * Codes of the second half are multiplied where they are, four times too large: one shift less a code, and one more for all their sums.
  */
+import { GEMV_16X1_Q2_K, GEMV_16X1_S16 } from '../loops';
 import { bits_0x03, load_scales, low_nibbles, pack_bytes, pack_f16, store_pairs } from './group';
-import { two_halves } from './halves';
+import { one_half, two_halves } from './halves';
 import { two_bits } from './k_pairs';
 import { bits_0x0c, words_0x000f, words_0x00f0, words_0x0f00 } from './w16';
 import { HAS_PAIR_DOT } from '../simd';
@@ -23,7 +24,27 @@ const BYTES: usize = 84;
 export class Q2_K {
   super_block: bool;
   w16: bool;
-  two_bits: bool;
+
+  // @ts-ignore: decorator
+  @inline
+  width(): i32 { return 2; }
+
+  /** Activations come in the order of gemv_16x1_q2_K. */
+  // @ts-ignore: decorator
+  @inline
+  halves(): bool { return HAS_PAIR_DOT; }
+
+  // @ts-ignore: decorator
+  @inline
+  column_loop(): i32 { return HAS_PAIR_DOT ? GEMV_16X1_Q2_K : GEMV_16X1_S16; }
+
+  /** The codes of quad t of a half, out of two quads of both. */
+  // @ts-ignore: decorator
+  @inline
+  code<G>(q: usize, half: i32, t: i32): v128 {
+    const v = i16x8.shr_u(v128.load(q + (<usize>(t >> 1) << 6), offsetof<G>()), (t & 1) << 2);
+    return one_half(v128.and(v, this.mask()), i16x8.shr_u(v128.and(v, this.mask2()), 2), half);
+  }
 
   // @ts-ignore: decorator
   @inline

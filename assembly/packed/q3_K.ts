@@ -24,6 +24,10 @@ export class Q3_K {
 
   // @ts-ignore: decorator
   @inline
+  width(): i32 { return 3; }
+
+  // @ts-ignore: decorator
+  @inline
   bytes(): usize { return 16 * BYTES; }
 
   // @ts-ignore: decorator

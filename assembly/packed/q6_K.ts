@@ -4,6 +4,7 @@
  *   | d of rows 0..15, f16 (32) | scales: 16 x 16 rows i8 (256) | 8 runs of 32 weights (8 x 384) |
  *   run: for either half | quad 0 (64) | quad 1 (64) | quad 2 (64), and in the free bits of all, quad 3 (w16.ts) |
  */
+import { GEMV_16X1_Q6_K } from '../loops';
 import { load_scales, pack_bytes, pack_f16 } from './group';
 import { two_bits } from './k_pairs';
 import { bits_0x3f, store_six_bits } from './w16';
@@ -15,7 +16,14 @@ const BYTES: usize = 210;
 export class Q6_K {
   super_block: bool;
   w16: bool;
-  apart: bool;
+
+  // @ts-ignore: decorator
+  @inline
+  width(): i32 { return 6; }
+
+  // @ts-ignore: decorator
+  @inline
+  column_loop(): i32 { return GEMV_16X1_Q6_K; }
 
   // @ts-ignore: decorator
   @inline

@@ -5,8 +5,7 @@
  */
 import { HAS_PAIR_DOT, HAS_RELAXED_DOT, lookup16 } from '../simd';
 import { lanes } from '../dot';
-import { apart, small_sums, two_bits } from './format';
-import { one_half } from './halves';
+import { small_sums, width } from './format';
 
 // @ts-ignore: decorator
 @lazy
@@ -80,16 +79,14 @@ export function fourth<G>(q: usize): v128 {
   return v128.or(v128.or(i16x8.shr_u(v0, 6), i16x8.shr_u(v1, 4)), i16x8.shr_u(v2, 2));
 }
 
-/** Codes of quad t of a half. */
+/** Codes of quad t of a half: the format's own word, or out of vectors of quads 0..2 with quad 3 in their free bits, one vector for both halves where two codes fit a byte. */
 // @ts-ignore: decorator
 @inline
 export function code<F, G>(q: usize, half: i32, t: i32): v128 {
   const f = changetype<F>(0);
-  if (apart<F>()) q += <usize>half * 192;
-  let v: v128;
-  if (two_bits<F>()) v = i16x8.shr_u(v128.load(q + (<usize>(t >> 1) << 6), offsetof<G>()), (t & 1) << 2);
-  else v = t < 3 ? v128.load(q + (<usize>t << 6), offsetof<G>()) : fourth<G>(q);
-  if (two_bits<F>()) return one_half(v128.and(v, f.mask()), i16x8.shr_u(v128.and(v, f.mask2()), f.up()), half);
+  if (isDefined(f.code)) return f.code<G>(q, half, t);
+  if (width<F>() > 4) q += <usize>half * 192;
+  const v = t < 3 ? v128.load(q + (<usize>t << 6), offsetof<G>()) : fourth<G>(q);
   return half == 0 ? v128.and(v, f.mask()) : i16x8.shr_u(v128.and(v, f.mask2()), f.up());
 }
 

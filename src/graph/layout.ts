@@ -47,6 +47,9 @@ export type OpCode = keyof typeof CODE;
 /** The least type id of the packed kernels' activations (assembly/act.ts): behind all of ggml's. */
 export const TYPE_ACT = 256;
 
+/** The loops of packed products (assembly/loops.ts), as explain() names them. */
+export const LOOPS = ['gemv_16x1', 'gemv_16x1_s16', 'gemv_16x1_q2_K', 'gemv_16x1_q6_K', 'gemv_16x1_signs', 'gemm_16xn', 'gemm_8x4', 'gemm_8x4_i16', 'gemm_8x4_nibbles', 'gemv_f32_16x1', 'gemm_f32_8x4'] as const;
+
 /** What BINARY does (assembly/ops/binary.ts), its p0. */
 export const BINARY = { add: 0, sub: 1, mul: 2, div: 3, repeat: 4 } as const;
 /** What UNARY does (assembly/ops/unary.ts), its p0; GLU takes those of the gates. */

@@ -5,9 +5,9 @@
 import { QuantletError } from '../errors.ts';
 import { alignUp } from '../gguf/types.ts';
 import { TYPE, rowSize, type TypeTraits } from '../type-traits.ts';
-import { BINARY, COPY, COPY_CHUNK, COPY_SCRATCH, FOURS_SCRATCH, KV_STORE_SCRATCH, TYPE_ACT, type OpCode } from './layout.ts';
+import { BINARY, COPY, COPY_CHUNK, COPY_SCRATCH, FOURS_SCRATCH, KV_STORE_SCRATCH, LOOPS, TYPE_ACT, type OpCode } from './layout.ts';
 import { attentionRecords, flashAttnRecords } from './lower-attention.ts';
-import { chooseMulMat } from './mul-mat-ways.ts';
+import { chooseMulMat, type PackedFacts } from './mul-mat-ways.ts';
 import { baseOf, fits, mustFit } from './strides.ts';
 import { temporary, type KernelFacts, type Record } from './record.ts';
 import { hasContiguousRows, isContiguous, nbytes, node, sameShape, shape, type Ne, type Tensor } from './tensor.ts';
@@ -29,6 +29,7 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
     acts.set(id, type);
     return type;
   };
+  const packedFacts: PackedFacts = { act: actType, loop: (weights, c, n) => LOOPS[facts.packed_loop(weights.id, c, n)] };
   const records: Record[] = [], work = facts.quantize_work_size();
   /** Conversions made so far, so that however many ops read one it is made once. */
   const converted = new Map<Tensor, Tensor[]>();
@@ -101,7 +102,7 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): Record[] {
         break;
       }
       case 'mul_mat': {
-        const way = chooseMulMat(a, b, p.f32 === 1, actType);
+        const way = chooseMulMat(a, b, p.f32 === 1, packedFacts);
         push({ code: way.code, dst: t, src: [rowsOf(a, way.src0), rowsOf(b, way.src1)], params: [], how: way.how, scratch: way.code === 'MUL_MAT_PACKED' ? facts.mul_mat_packed_scratch() : 0 });
         break;
       }

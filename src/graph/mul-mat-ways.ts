@@ -11,38 +11,63 @@ export interface MulMatWay {
   readonly how: string;
 }
 
-/** What a packed product by weights of a type takes its activations as. */
-type ActType = (weights: TypeTraits) => TypeTraits;
+/** What the kernels say of packed products: what one by weights of a type takes its activations as, and the loop that computes column c of ncols. */
+export interface PackedFacts {
+  act(weights: TypeTraits): TypeTraits;
+  loop(weights: TypeTraits, c: number, ncols: number): string;
+}
 
 interface Row {
   readonly name: string;
   readonly code: MulMatWay['code'];
   readonly fits: (a: Tensor, b: Tensor, f32: boolean) => boolean;
-  readonly types: (a: Tensor, b: Tensor, act: ActType) => readonly [TypeTraits, TypeTraits];
+  readonly types: (a: Tensor, b: Tensor, facts: PackedFacts) => readonly [TypeTraits, TypeTraits];
 }
 
 const quantised = (t: Tensor): boolean => t.type.blckSize > 1;
 
 const packed = (t: Tensor): boolean => t.layout === 'packed';
-const oneColumn = (t: Tensor): boolean => t.ne[1] === 1 && t.ne[2] === 1 && t.ne[3] === 1;
 
 /** Packed floats meet f32 activations, packed blocks 8-bit ones. */
-const packedTypes = (a: Tensor, _b: Tensor, act: ActType): readonly [TypeTraits, TypeTraits] => [a.type, act(a.type)];
+const packedTypes = (a: Tensor, _b: Tensor, facts: PackedFacts): readonly [TypeTraits, TypeTraits] => [a.type, facts.act(a.type)];
 
 const WAYS: readonly Row[] = [
-  { name: 'packed GEMV', code: 'MUL_MAT_PACKED', fits: (a, b) => packed(a) && oneColumn(b), types: packedTypes },
-  { name: 'packed GEMM (GEMV for single columns)', code: 'MUL_MAT_PACKED', fits: packed, types: packedTypes },
+  { name: 'packed', code: 'MUL_MAT_PACKED', fits: packed, types: packedTypes },
   { name: 'weights dequantised, f32 vec_dot', code: 'MUL_MAT', fits: (a, _b, f32) => f32 && quantised(a), types: () => [TYPE.f32, TYPE.f32] },
   { name: 'no vec_dot for the type: weights dequantised, f32 vec_dot', code: 'MUL_MAT', fits: (a) => !vecDotType(a.type), types: () => [TYPE.f32, TYPE.f32] },
   { name: 'integer vec_dot', code: 'MUL_MAT', fits: quantised, types: (a) => [a.type, vecDotType(a.type)!] },
   { name: 'f32 vec_dot', code: 'MUL_MAT', fits: () => true, types: (a) => [a.type, vecDotType(a.type)!] },
 ];
 
-/** `f32`: weights are dequantised and activations stay f32. `act`: what packed products take them as. */
-export function chooseMulMat(a: Tensor, b: Tensor, f32: boolean, act: ActType): MulMatWay {
+/** The loops that compute n columns: "gemm_8x4 for 4 columns, gemv_16x1 for 2", or one name alone. */
+function loopsOf(weights: TypeTraits, n: number, facts: PackedFacts): string {
+  const runs: { loop: string; columns: number }[] = [];
+  for (let c = 0; c < n; c++) {
+    const loop = facts.loop(weights, c, n), last = runs[runs.length - 1];
+    if (last?.loop === loop) last.columns++;
+    else runs.push({ loop, columns: 1 });
+  }
+  return runs.length === 1 ? runs[0].loop : runs.map((r) => `${r.loop} for ${r.columns} column${r.columns === 1 ? '' : 's'}`).join(', ');
+}
+
+/** The loops of 1 to n columns, by how many there are; those of columns left over behind them. */
+function loopsUpTo(weights: TypeTraits, n: number, facts: PackedFacts): string {
+  const ranges: { loop: string; to: number }[] = [], rest = new Set<string>();
+  for (let m = 1; m <= n; m++) {
+    const loop = facts.loop(weights, 0, m), last = ranges[ranges.length - 1];
+    if (last?.loop === loop) last.to = m;
+    else ranges.push({ loop, to: m });
+    if (facts.loop(weights, m - 1, m) !== loop) rest.add(facts.loop(weights, m - 1, m));
+  }
+  return `${ranges.map((r) => `${r.loop} up to ${r.to} column${r.to === 1 ? '' : 's'}`).join(', ')}${rest.size > 0 ? ` (left over: ${[...rest].join(', ')})` : ''}`;
+}
+
+/** `f32`: weights are dequantised and activations stay f32. */
+export function chooseMulMat(a: Tensor, b: Tensor, f32: boolean, facts: PackedFacts): MulMatWay {
   const row = WAYS.find((w) => w.fits(a, b, f32))!;
-  const [src0, src1] = row.types(a, b, act), columns = b.ne[1] * b.ne[2] * b.ne[3];
+  const [src0, src1] = row.types(a, b, facts), columns = b.ne[1] * b.ne[2] * b.ne[3];
   const notes = [
+    ...(packed(a) ? [(b.batch ? loopsUpTo : loopsOf)(a.type, b.ne[1], facts)] : []),
     b.batch ? `up to ${columns} columns` : columns === 1 ? 'one column' : `${columns} columns`,
     ...(a.ne[2] !== b.ne[2] || a.ne[3] !== b.ne[3] ? [`src0 repeated ${b.ne[2] / a.ne[2]} x ${b.ne[3] / a.ne[3]}`] : []),
     ...(hasContiguousRows(a) ? (isContiguous(a) ? [] : ['src0 strided']) : ['src0 made contiguous']),

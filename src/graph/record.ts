@@ -21,7 +21,7 @@ export interface Record {
 }
 
 /** Sizes that the kernels know. */
-export type KernelFacts = Pick<Kernels, 'act_row_size' | 'attention_scratch' | 'mul_mat_packed_scratch' | 'packed_act_type' | 'quantize_work_size'>;
+export type KernelFacts = Pick<Kernels, 'act_row_size' | 'attention_scratch' | 'mul_mat_packed_scratch' | 'packed_act_type' | 'packed_loop' | 'quantize_work_size'>;
 
 /** A node the lowering adds: contiguous, by default of its model's shape, which follows the batch where the model does. */
 export const temporary = (name: string, type: TypeTraits, like: Tensor, ne: Ne = like.ne, batch = ne === like.ne ? like.batch : undefined): Tensor => ({ ...leaf(name, type, ne, batch), op: 'view', nb: contiguousNb(type, ne) });

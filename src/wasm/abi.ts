@@ -9,6 +9,8 @@ export interface Kernels {
   is_packable(type: number): number;
   /** What they take activations as when they are packed: f32, or a type of the kernels' own (src/graph/layout.ts). */
   packed_act_type(type: number): number;
+  /** The loop that computes column c of a product of ncols: an index of LOOPS (src/graph/layout.ts). */
+  packed_loop(type: number, c: number, ncols: number): number;
   packed_rows(): number;
   mul_mat_packed_scratch(): number;
   /** k elements of block data at x -> f32 at y. */

@@ -1,7 +1,7 @@
 /** src/graph/layout.ts is the mirror of what the kernels read: compared with their source text, and with the modules themselves. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, K_CELLS, BINARY, CLOSED, CODE, COPY_CHUNK, KV_STORE_SCRATCH, LAYOUT, MAX_SRC, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, REACHED_STRIDE, SYNC, SYNC_SIZE, TENSOR, TENSOR_SIZE, TYPE_ACT, UNARY } from '../../src/graph/layout.ts';
+import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, K_CELLS, BINARY, CLOSED, CODE, COPY_CHUNK, KV_STORE_SCRATCH, LAYOUT, LOOPS, MAX_SRC, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, REACHED_STRIDE, SYNC, SYNC_SIZE, TENSOR, TENSOR_SIZE, TYPE_ACT, UNARY } from '../../src/graph/layout.ts';
 import { vecDotType } from '../../src/graph/vec-dot-type.ts';
 import { TYPE, rowSize, typeById } from '../../src/type-traits.ts';
 import { MAX_THREADS } from '../../src/threads/executor.ts';
@@ -67,6 +67,12 @@ it('assembly/sync.ts: the words of the sync block', () => {
   expect(source('sync')).toContain(`<usize>ith << ${Math.log2(4 * REACHED_STRIDE)}`);
   expect(spin).toBeLessThan(words.reached);
   expect(SYNC_SIZE).toBe(REACHED + 4 * REACHED_STRIDE * MAX_THREADS);
+});
+
+it('assembly/loops.ts: the loops of packed products', () => {
+  const numbers = Object.entries(constants('loops'));
+  expect(numbers.map(([name]) => name.toLowerCase())).toEqual(LOOPS.map((name) => name.toLowerCase()));
+  expect(numbers.map(([, i]) => i)).toEqual(LOOPS.map((_, i) => i));
 });
 
 it('assembly/ops/kv_cache.ts: the scratch of KV_STORE has room for a block and 32 values', () => {

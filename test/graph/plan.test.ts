@@ -18,7 +18,7 @@ import { TYPE, type TypeTraits } from '../../src/type-traits.ts';
 import { randomIds } from '../support.ts';
 
 /** Sizes that the kernels know; any numbers do here. */
-const FACTS: KernelFacts = { act_row_size: (_type, n) => (n / 32) * 40, attention_scratch: (headDim) => 16 * headDim, mul_mat_packed_scratch: () => 640, packed_act_type: () => TYPE_ACT, quantize_work_size: () => 1280 };
+const FACTS: KernelFacts = { act_row_size: (_type, n) => (n / 32) * 40, attention_scratch: (headDim) => 16 * headDim, mul_mat_packed_scratch: () => 640, packed_act_type: () => TYPE_ACT, packed_loop: () => 0, quantize_work_size: () => 1280 };
 const COMPUTE_AT = 1 << 20;
 /** llama's graph reads no metadata beyond its hparams. */
 const EMPTY: GGUF = { version: 3, metadata: new Map(), metadataTypes: new Map(), metadataRanges: new Map(), tensors: new Map(), alignment: 32, dataOffset: 0, byteLength: 0 };

@@ -16,7 +16,7 @@ function product(build: Build, rows: number) {
   k.arena.reset();
   const w = leaf('w', TYPE.f32, [K, rows, 1, 1]), x = leaf('x', TYPE.f32, [K, 1, 1, 1]);
   w.layout = 'packed';
-  const y = mul_mat(w, x), facts = { act_row_size: (type: number, n: number) => k.call('act_row_size', type, n), attention_scratch: () => 0, mul_mat_packed_scratch: () => k.call('mul_mat_packed_scratch'), packed_act_type: (type: number) => k.call('packed_act_type', type), quantize_work_size: () => 0 };
+  const y = mul_mat(w, x), facts = { act_row_size: (type: number, n: number) => k.call('act_row_size', type, n), attention_scratch: () => 0, mul_mat_packed_scratch: () => k.call('mul_mat_packed_scratch'), packed_act_type: (type: number) => k.call('packed_act_type', type), packed_loop: (type: number, c: number, n: number) => k.call('packed_loop', type, c, n), quantize_work_size: () => 0 };
   const plan = createPlan(lower([w, x, y], facts), [y]);
   // Packed rows come in whole groups.
   w.data = k.arena.f32(new Float32Array(K * Math.ceil(rows / k.call('packed_rows')) * k.call('packed_rows')).fill(1));
