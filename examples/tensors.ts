@@ -1,6 +1,7 @@
-// quantlet/core: a q4_0 matrix times a vector, and the kernels that were chosen for it.
+// quantlet/core: a q4_0 matrix times a vector, the kernels that were chosen for it, and a weight out of a model's file. docs/tensors.md explains all of it.
 //   npx tsx examples/tensors.ts        (Node 22.18 and later: node examples/tensors.ts)
-import { cpy, createEngine, explain, mul_mat, type MulMatOptions } from 'quantlet/core';
+import { fileURLToPath } from 'node:url';
+import { cpy, createEngine, explain, mul_mat, rms_norm, type MulMatOptions } from 'quantlet/core';
 
 const [k, n] = [256, 64];
 const engine = await createEngine();
@@ -8,10 +9,10 @@ console.log(`build ${engine.build}, ${engine.threads} threads`);
 
 // ne, dimension 0 first: n rows of k weights, as ggml has them.
 const weights = engine.tensor('f32', [k, n], Float32Array.from({ length: k * n }, (_, i) => Math.sin(i)));
-const matrix = engine.tensor('q4_0', [k, n]);
+const matrix = engine.tensor('q4_0', [k, n], { name: 'matrix' });
 await engine.compute(engine.plan(cpy(weights, matrix))); // quantises
 
-const x = engine.tensor('f32', [k], Float32Array.from({ length: k }, (_, i) => Math.cos(i)));
+const x = engine.tensor('f32', [k], { name: 'x', data: Float32Array.from({ length: k }, (_, i) => Math.cos(i)) });
 
 /** Multiplies, prints the dispatch, returns the result. */
 async function multiply(title: string, options?: MulMatOptions): Promise<Float32Array> {
@@ -19,7 +20,7 @@ async function multiply(title: string, options?: MulMatOptions): Promise<Float32
   const plan = engine.plan(y);
   console.log(`\n${title}\n${explain(plan)}`);
   await engine.compute(plan);
-  const result = engine.read(y) as Float32Array;
+  const result = engine.read(y);
   plan.dispose();
   return result;
 }
@@ -36,4 +37,10 @@ const exact = Float32Array.from({ length: n }, (_, row) => {
 });
 const distance = (y: Float32Array): number => Math.sqrt(y.reduce((sum, v, i) => sum + (v - exact[i]) ** 2, 0) / exact.reduce((sum, v) => sum + v * v, 0));
 console.log(`\nrelative distance from the unquantised product: ${[quantised, dequantised, packed].map((y) => distance(y).toFixed(4)).join(', ')}`);
+
+// Weights of a model, and options by name.
+const norm = await engine.load(fileURLToPath(new URL('../models/tiny-stories-q4_0.gguf', import.meta.url)), 'output_norm.weight');
+const normed = rms_norm(x, { weight: norm, eps: 1e-5 });
+await engine.compute(engine.plan(normed));
+console.log(`\nrms_norm with ${norm.name}: ${[...engine.read(normed).subarray(0, 4)].map((v) => v.toFixed(4)).join(', ')} ...`);
 await engine.dispose();

@@ -99,5 +99,5 @@ export const toBytes = (source: SourceLike): Bytes => {
       return checkedBytes(slices.byteLength, (start, end) => slices.slice(start, end));
     }
   }
-  throw new QuantletError('ERR_INVALID_ARGUMENT', `a model cannot be read from ${describe(given)}; expected a Blob, an ArrayBuffer, a typed array or { byteLength, slice(start, end) }`);
+  throw new QuantletError('ERR_INVALID_ARGUMENT', `bytes cannot be read from ${describe(given)}; expected a Blob, an ArrayBuffer, a typed array or { byteLength, slice(start, end) }`);
 };
