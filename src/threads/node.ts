@@ -19,6 +19,9 @@ export interface WorkerPool {
   destroy(): Promise<void>;
 }
 
+/** A program that is text (node --input-type=module -e) hands its kind down to workers, which are files and would not start: these get no flags, and need none. */
+const workerFlags = (): { execArgv?: string[] } => (process.execArgv.some((flag) => flag.startsWith('--input-type')) ? { execArgv: [] } : {});
+
 /**
  * A pool of exactly n workers, which all stay until destroy(): by itself Piscina ends those that wait, and starts new ones for the next task.
  * It replaces lost workers too, but never again once one was lost before it was ready: tasks would then wait for a worker that nobody starts.
@@ -34,7 +37,7 @@ export function createPool(worker: URL, name: string, n: number, workerData: obj
   let gone: Promise<void> | undefined;
 
   const start = (): Piscina => {
-    const made = new Piscina({ filename, name, minThreads: n, maxThreads: n, concurrentTasksPerWorker: 1, workerData });
+    const made = new Piscina({ filename, name, minThreads: n, maxThreads: n, concurrentTasksPerWorker: 1, workerData, ...workerFlags() });
     // A task's end is heard through its promise. What else Piscina says, a reply that arrives after destroy() (seen on Node 24, one dispose in 20)
     // or the end of an idle worker, would end the process for want of a listener.
     made.on('error', () => {});

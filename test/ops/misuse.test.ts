@@ -1,8 +1,6 @@
 /** What cannot work is refused before any kernel runs, in words: the op, the shapes, what was expected. */
 import { execFile } from 'node:child_process';
-import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
-import { tmpdir } from 'node:os';
-import { join } from 'node:path';
+import { readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { promisify } from 'node:util';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
@@ -253,9 +251,8 @@ it('examples/tensors.ts runs and says which kernels it took', async () => {
 it.each(['README.md', 'docs/tensors.md'])('the program in %s gives what it says', async (page) => {
   const text = readFileSync(new URL(`../../${page}`, import.meta.url), 'utf8');
   const program = [...text.matchAll(/```js\n([^]*?)```/g)].map(([, code]) => code).find((code) => code.includes("'quantlet/core'"))!;
-  const folder = mkdtempSync(join(tmpdir(), 'quantlet-')), path = join(folder, 'program.mjs');
-  writeFileSync(path, program.replace("'quantlet/core'", JSON.stringify(new URL('../../dist/entry/core-node.js', import.meta.url).href)).replace(/^ *(engine\.read\(y\));/m, 'console.log(...$1);'));
-  const { stdout } = await promisify(execFile)(process.execPath, [path]).finally(() => rmSync(folder, { recursive: true }));
+  const ours = program.replace("'quantlet/core'", JSON.stringify(new URL('../../dist/entry/core-node.js', import.meta.url).href)).replace(/^ *(engine\.read\(y\));/m, 'console.log(...$1);');
+  const { stdout } = await promisify(execFile)(process.execPath, ['--input-type=module', '-e', ours]);
   const want = page === 'README.md' ? [0.6235, 1.2694] : [321.5, 654.5];
   const got = stdout.trim().split(' ').map(Number);
   want.forEach((v, i) => expect(got[i]).toBeCloseTo(v, 3));
