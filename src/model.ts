@@ -15,6 +15,7 @@ import { openLoras, type LoraAdapter, type OpenedLoras } from './lora.ts';
 import { openModelFiles, type ModelSource } from './model-files.ts';
 import type { Platform } from './platform.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
+import type { Work } from './slices.ts';
 import { loadState, saveState, type SaveStateOptions } from './state.ts';
 import { checkThreads, disposedError } from './threads/executor.ts';
 import { createTokenizer, type DecodeOptions, type EncodeOptions, type Tokenizer } from './tokenize/tokenizer.ts';
@@ -149,6 +150,21 @@ export class Model {
     return this.state.tokenizer.encode(text, options);
   }
 
+  /** tokenize() as work that pauses, for servers: a long text takes a second. */
+  encodeWork(text: string, options?: EncodeOptions): Work<number[]> {
+    return this.state.tokenizer.encodeWork(text, options);
+  }
+
+  /** Where a text could be read as control tokens, or as parts of them: the `breaks` with which tokenize() reads none. */
+  breaksIn(text: string, keep?: ReadonlySet<string>): readonly number[] {
+    return this.state.tokenizer.breaksIn(text, keep);
+  }
+
+  /** detokenize() as work that pauses. */
+  decodeWork(ids: Iterable<number>, options?: DecodeOptions): Work<string> {
+    return this.state.tokenizer.decodeWork(ids, options);
+  }
+
   /** The text of token ids; bytes that are not UTF-8 become U+FFFD. @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary */
   detokenize(ids: Iterable<number>, options?: DecodeOptions): string {
     return this.state.tokenizer.decode(ids, options);
@@ -202,6 +218,8 @@ export class Model {
       bos: this.bos,
       chatTemplate: chatTemplate === undefined ? this.chatTemplate : this.#templateOf(chatTemplate),
       tokenize: (text, encoding) => this.tokenize(text, encoding),
+      encodeWork: (text, encoding) => this.encodeWork(text, encoding),
+      breaksIn: (text, keep) => this.breaksIn(text, keep),
       generate: (prompt, generation) => this.generate(prompt, generation),
     };
     return createChat(backend, messages, options);

@@ -8,8 +8,9 @@ import type {
   LanguageModelV3Usage,
 } from '@ai-sdk/provider';
 import { newCallId } from '../chat/messages.ts';
-import { prepareChat, runChat, type ChatOutcome, type ChatStep, type PreparedChat } from '../chat/run.ts';
+import { prepareChatWork, runChat, type ChatOutcome, type ChatStep, type PreparedChat } from '../chat/run.ts';
 import type { Backend } from '../openai/backend.ts';
+import { inSlices } from '../slices.ts';
 import { messagesOf, optionsOf } from './prompt.ts';
 
 function finishOf(outcome: ChatOutcome): LanguageModelV3FinishReason {
@@ -72,9 +73,9 @@ async function* partsOf(steps: AsyncGenerator<ChatStep, ChatOutcome>, chat: Prep
  * `providerOptions.quantlet` takes minP, repeatPenalty, grammar, reasoning, templateVariables and a few more.
  */
 export function languageModel(backend: Backend): LanguageModelV3 {
-  const start = (options: LanguageModelV3CallOptions) => {
+  const start = async (options: LanguageModelV3CallOptions) => {
     const { chat, warnings } = optionsOf(options);
-    const prepared = prepareChat(backend, messagesOf(options.prompt), chat);
+    const prepared = await inSlices(prepareChatWork(backend, messagesOf(options.prompt), chat), options.abortSignal);
     return { prepared, warnings, parts: partsOf(runChat(backend, prepared), prepared) };
   };
   return {
@@ -84,7 +85,7 @@ export function languageModel(backend: Backend): LanguageModelV3 {
     supportedUrls: {},
 
     async doGenerate(options) {
-      const { warnings, parts } = start(options);
+      const { warnings, parts } = await start(options);
       const content: LanguageModelV3Content[] = [];
       for await (const part of parts) {
         const last = content.at(-1);
@@ -98,7 +99,7 @@ export function languageModel(backend: Backend): LanguageModelV3 {
     },
 
     async doStream(options) {
-      const { warnings, parts } = start(options);
+      const { warnings, parts } = await start(options);
       const stream = new ReadableStream<LanguageModelV3StreamPart>({
         start(controller) {
           controller.enqueue({ type: 'stream-start', warnings });

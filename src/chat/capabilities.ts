@@ -1,4 +1,5 @@
 /** What a chat template can write, found by rendering small conversations with it. */
+import { QuantletError } from '../errors.ts';
 import type { ChatTool } from './messages.ts';
 
 /** What a chat template can express, found by rendering small conversations, as llama.cpp finds it. */
@@ -61,7 +62,9 @@ export function probe(render: RawRender): { capabilities: ChatCapabilities; samp
   const attempt = (messages: readonly object[], tools?: unknown): string => {
     try {
       return render({ messages: structuredClone(messages), add_generation_prompt: true, ...(tools === undefined ? {} : { tools }) });
-    } catch {
+    } catch (error) {
+      // One that never ends is not asked again.
+      if (error instanceof QuantletError) throw error;
       return '';
     }
   };

@@ -1,10 +1,11 @@
 /** model.chat(): a conversation's answer as a stream of events. */
 import type { Timings } from '../generate.ts';
+import { inSlices } from '../slices.ts';
 import { createStream, type Stream } from '../stream.ts';
 import type { ParsedCall } from './calls.ts';
 import type { ChatMessage } from './messages.ts';
 import { collectEvents, type ChatEvent } from './parser.ts';
-import { prepareChat, runChat, type ChatBackend, type ChatOptions, type ChatOutcome } from './run.ts';
+import { prepareChatWork, runChat, type ChatBackend, type ChatOptions, type ChatOutcome } from './run.ts';
 
 /** A whole answer. */
 export interface ChatResult {
@@ -26,7 +27,7 @@ export type Chat = Stream<ChatEvent, ChatResult>;
 export function createChat(backend: ChatBackend, messages: readonly ChatMessage[], options: ChatOptions): Chat {
   return createStream('chat', async function* () {
     const began = performance.now();
-    const chat = prepareChat(backend, messages, options);
+    const chat = await inSlices(prepareChatWork(backend, messages, options), options.signal);
     const answer = runChat(backend, chat);
     const events: ChatEvent[] = [], ids: number[] = [];
     let firstMs = 0;

@@ -1,9 +1,9 @@
 /** Chat templates compiled and rendered: @huggingface/jinja with what templates in use need beside it. */
-import { Environment, Interpreter, parse, tokenize } from '@huggingface/jinja';
+import { Environment, parse, tokenize } from '@huggingface/jinja';
+import { atOnce, type Work } from '../slices.ts';
+import { run, type Node } from './jinja-run.ts';
 import { filters, item, methods, toJinja, type JinjaValue } from './python.ts';
 
-type Program = ReturnType<typeof parse>;
-type Node = { type: string; [field: string]: unknown };
 
 /** What a template says through `raise_exception`: the words are the template author's. */
 export class TemplateRefusal extends Error {}
@@ -51,11 +51,11 @@ function rawFunction(fn: (args: JinjaValue[]) => JinjaValue): JinjaValue {
  * features that it lacks and that templates in use need are put in by rewriting the syntax tree: see python.ts.
  *
  * @param now the clock behind `strftime_now`
- * @throws Error of the lexer or parser; the returned function throws {@link TemplateRefusal} for `raise_exception`
+ * @throws Error of the lexer or parser; the returned function throws {@link TemplateRefusal} for `raise_exception`, TemplateBudget where it does too much
  */
-export function compileJinja(source: string, now: () => Date = () => new Date()): (variables: Readonly<Record<string, unknown>>) => string {
-  const program = rewrite(parse(tokenize(source, { lstrip_blocks: true, trim_blocks: true })) as unknown as Node) as unknown as Program;
-  return (variables) => {
+export function compileJinja(source: string, now: () => Date = () => new Date()): CompiledJinja {
+  const program = rewrite(parse(tokenize(blanksBounded(source), { lstrip_blocks: true, trim_blocks: true })) as unknown as Node);
+  const work = (variables: Readonly<Record<string, unknown>>): Work<string> => {
     const environment = new Environment();
     const globals: Record<string, unknown> = {
       true: true,
@@ -75,8 +75,34 @@ export function compileJinja(source: string, now: () => Date = () => new Date())
     for (const [name, fn] of Object.entries(filters)) environment.setVariable(`|${name}`, rawFunction(fn));
     environment.setVariable('[]', rawFunction(item));
     for (const [name, value] of Object.entries(variables)) environment.setVariable(name, toJinja(value));
-    return (new Interpreter(environment).run(program) as unknown as { value: string }).value;
+    return run(program, environment, charactersOf(variables));
   };
+  return Object.assign((variables: Readonly<Record<string, unknown>>) => atOnce(work(variables)), { work });
+}
+
+/** Renders with variables, at once or as work with pauses. */
+export interface CompiledJinja {
+  (variables: Readonly<Record<string, unknown>>): string;
+  work(variables: Readonly<Record<string, unknown>>): Work<string>;
+}
+
+/** Blanks in a row that a template may have: the interpreter's lexer takes a time quadratic in them. */
+const MAX_BLANKS = 2000;
+
+/** @throws Error for more blanks in a row than any template has */
+function blanksBounded(source: string): string {
+  for (let at = 0, blanks = 0; at < source.length; at++) {
+    blanks = source.charCodeAt(at) <= 0x20 || /\s/.test(source[at]) ? blanks + 1 : 0;
+    if (blanks > MAX_BLANKS) throw new Error(`more than ${MAX_BLANKS} blanks and line ends in a row`);
+  }
+  return source;
+}
+
+/** Characters of all strings, keys included. */
+function charactersOf(value: unknown): number {
+  if (typeof value === 'string') return value.length;
+  if (typeof value !== 'object' || value === null) return 0;
+  return Object.entries(value).reduce((sum, [key, part]) => sum + (Array.isArray(value) ? 0 : key.length) + charactersOf(part), 0);
 }
 
 function range(bounds: number[]): number[] {
@@ -101,19 +127,42 @@ function rewrite(node: Node): Node {
     if (field === 'loopvar' || field === 'assignee') continue;
     node[field] = rewriteField(value);
   }
+  mark(node);
   if (node.type === 'TupleLiteral') return { type: 'ArrayLiteral', value: node.value };
   if (node.type === 'MemberExpression' && node.computed && (node.property as Node).type === 'IntegerLiteral') return call('[]', [node.object, node.property]);
   if (node.type === 'FilterExpression') {
     const filter = node.filter as Node;
-    const name = (filter.type === 'CallExpression' ? (filter.callee as Node) : filter).value as string;
+    const name = filterName(node);
     if (Object.hasOwn(filters, name)) return call(`|${name}`, [node.operand, ...((filter.args as unknown[] | undefined) ?? [])]);
   }
   if (node.type === 'CallExpression') {
     const callee = node.callee as Node;
-    const name = callee.type === 'MemberExpression' && !callee.computed ? ((callee.property as Node).value as string) : '';
+    const name = methodName(node);
     if (Object.hasOwn(methods, name)) return call(`.${name}`, [callee.object, ...(node.args as unknown[])]);
   }
   return node;
+}
+
+const filterName = ({ filter }: Node): string => ((filter as Node).type === 'CallExpression' ? ((filter as Node).callee as Node) : (filter as Node)).value as string;
+
+function methodName({ callee }: Node): string {
+  const { type, computed, property } = callee as Node;
+  return type === 'MemberExpression' && !computed ? ((property as Node).value as string) : '';
+}
+
+/** Filters and methods that write a list or a dictionary with all it holds. */
+const writers = new Set(['tojson', 'string', 'join', 'format', 'urlencode']);
+
+/** Marks what `jinja-run.ts` must know of: what loops walk, and what is written as text. */
+function mark(node: Node): void {
+  const set = (flag: 'iterated' | 'expanded', nodes: unknown): void => {
+    for (const one of [nodes].flat()) if (isNode(one)) one[flag] = true;
+  };
+  if (node.type === 'For') set('iterated', (node.iterable as Node).type === 'SelectExpression' ? (node.iterable as Node).lhs : node.iterable);
+  for (const field of ['body', 'alternate', 'defaultBlock']) set('expanded', node[field]);
+  if (node.type === 'FilterExpression' && writers.has(filterName(node))) set('expanded', node.operand);
+  if (node.type === 'BinaryExpression' && (node.operator as { value: string }).value === '~') set('expanded', [node.left, node.right]);
+  if (node.type === 'CallExpression' && writers.has(methodName(node))) set('expanded', node.args);
 }
 
 function rewriteField(value: unknown): unknown {

@@ -11,15 +11,31 @@ export type JinjaValue = ReturnType<Environment['lookupVariable']>;
 
 /** Plain JavaScript data as the interpreter's value. */
 export function toJinja(value: unknown): JinjaValue {
-  return new Environment().set('value', value);
+  scratch.variables.delete('value');
+  return scratch.set('value', value);
 }
+
+/** A new one for each value would cost ten times as much. */
+const scratch = new Environment();
 
 type Fn = (args: JinjaValue[]) => JinjaValue;
 
 const list = (value: JinjaValue): JinjaValue[] => value.value as JinjaValue[];
 const dict = (value: JinjaValue): Map<string, JinjaValue> => value.value as Map<string, JinjaValue>;
-const isDict = (value: JinjaValue): boolean => value.type === 'ObjectValue' || value.type === 'KeywordArgumentsValue';
-const isList = (value: JinjaValue): boolean => value.type === 'ArrayValue';
+export const isDict = (value: JinjaValue): boolean => value.type === 'ObjectValue' || value.type === 'KeywordArgumentsValue';
+export const isList = (value: JinjaValue): boolean => value.type === 'ArrayValue';
+
+/** How many values a text of this one writes: a list that stands twice in another counts twice, and doubling so needs no more than a line. Counts to `most`. */
+export function expandedSize(value: JinjaValue, most: number): number {
+  let size = 0;
+  const work = [value];
+  for (let next = work.pop(); next && size <= most; next = work.pop()) {
+    size++;
+    if (isList(next)) for (const item of list(next)) work.push(item);
+    else if (isDict(next)) for (const item of dict(next).values()) work.push(item);
+  }
+  return size;
+}
 
 /** `x[i]` with a whole number: also the key of a dictionary. */
 export function item([receiver, index]: JinjaValue[]): JinjaValue {

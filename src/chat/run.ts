@@ -2,6 +2,8 @@
 import { QuantletError } from '../errors.ts';
 import type { GenerateOptions, Generation, GenerationPart, GenerationResult } from '../generate.ts';
 import type { ResponseFormat } from '../grammar/constraint.ts';
+import { atOnce, type Work } from '../slices.ts';
+import type { BreaksIn } from '../tokenize/breaks.ts';
 import type { EncodeOptions } from '../tokenize/tokenizer.ts';
 import { jsonCallFormat } from './formats.ts';
 import { checkTools, type ChatMessage, type ChatTool } from './messages.ts';
@@ -17,6 +19,10 @@ export interface ChatBackend {
   /** Text of the beginning-of-sequence token, '' where the model has none. */
   readonly bos: string;
   tokenize(text: string, options?: EncodeOptions): number[];
+  /** The same as work that pauses. Absent: long texts hold up the event loop. */
+  encodeWork?(text: string, options?: EncodeOptions): Work<number[]>;
+  /** Absent: what people say in a conversation can forge control tokens, the ends of turns among them. */
+  breaksIn?: BreaksIn;
   generate(prompt: readonly number[], options: GenerateOptions): Generation;
 }
 
@@ -28,6 +34,11 @@ export interface ChatOptions extends Omit<GenerateOptions, 'special' | 'parseSpe
   parallelToolCalls?: boolean;
   /** False leaves reasoning and its markers in the content. */
   reasoning?: boolean;
+  /**
+   * Read the text of control tokens (`<|im_end|>`) in messages, tools and variables as those tokens, as llama-server does: whoever writes a
+   * message can then write turns of others. Default false: they stay text.
+   */
+  parseSpecial?: boolean;
   /** Further variables of the template, `enable_thinking` for instance. */
   templateVariables?: Readonly<Record<string, unknown>>;
 }
@@ -62,6 +73,11 @@ export function roomFor(promptTokens: number, contextLength: number): number {
  * @throws QuantletError ERR_CHAT_TEMPLATE, ERR_INVALID_ARGUMENT, ERR_CONTEXT_FULL
  */
 export function prepareChat(backend: ChatBackend, messages: readonly ChatMessage[], options: ChatOptions): PreparedChat {
+  return atOnce(prepareChatWork(backend, messages, options));
+}
+
+/** The same as work that pauses. */
+export function* prepareChatWork(backend: ChatBackend, messages: readonly ChatMessage[], options: ChatOptions): Work<PreparedChat> {
   checkTools(options.tools ?? []);
   const choice = options.toolChoice ?? 'auto';
   const offered = choice === 'none' ? [] : (options.tools ?? []);
@@ -70,14 +86,20 @@ export function prepareChat(backend: ChatBackend, messages: readonly ChatMessage
     const wanted = typeof choice === 'string' ? 'a tool call' : `a call of the tool "${choice.name}"`;
     throw new QuantletError('ERR_INVALID_ARGUMENT', `toolChoice asks for ${wanted}, which tools does not offer. Add the tool or leave the choice to the model.`);
   }
-  const text = backend.chatTemplate.render({ messages, tools: offered, ...(options.templateVariables ? { extra: options.templateVariables } : {}) });
+  const breaksIn: BreaksIn | undefined = options.parseSpecial || !backend.breaksIn ? undefined : (text, keep) => backend.breaksIn!(text, keep);
+  const { text, breaks } = yield* backend.chatTemplate.renderWork({ messages, tools: offered, ...(options.templateVariables ? { extra: options.templateVariables } : {}), ...(breaksIn ? { breaksIn } : {}) });
   // Where the template writes the beginning-of-sequence token, the tokenizer must not add another one.
-  const bare = backend.bos !== '' && text.startsWith(backend.bos) ? text.slice(backend.bos.length) : undefined;
-  const withBos = backend.tokenize(bare ?? text, { addSpecial: true, parseSpecial: true });
-  const promptIds = bare === undefined || startsWithBos(backend, withBos) ? withBos : backend.tokenize(text, { addSpecial: false, parseSpecial: true });
+  const { length: bos } = backend.bos, bare = bos > 0 && text.startsWith(backend.bos) ? text.slice(bos) : undefined;
+  const withBos = yield* encode(backend, bare ?? text, { addSpecial: true, parseSpecial: true, breaks: bare === undefined ? breaks : breaks.map((at) => at - bos) });
+  const promptIds = bare === undefined || startsWithBos(backend, withBos) ? withBos : yield* encode(backend, text, { addSpecial: false, parseSpecial: true, breaks });
   const room = roomFor(promptIds.length, backend.contextLength);
   const maxTokens = Math.min(room, options.maxTokens === undefined || options.maxTokens < 0 ? room : options.maxTokens);
   return { prompt: text, promptIds, options: { ...options, tools, toolChoice: choice, maxTokens } };
+}
+
+/** A backend's tokenize(), with pauses where it knows how. */
+export function* encode(backend: Pick<ChatBackend, 'tokenize' | 'encodeWork'>, text: string, options: EncodeOptions): Work<number[]> {
+  return backend.encodeWork ? yield* backend.encodeWork(text, options) : backend.tokenize(text, options);
 }
 
 function startsWithBos(backend: ChatBackend, ids: readonly number[]): boolean {
@@ -87,7 +109,7 @@ function startsWithBos(backend: ChatBackend, ids: readonly number[]): boolean {
 
 /** Generates the answer; each step has the events that its token completed. The return value is the outcome. */
 export async function* runChat(backend: ChatBackend, chat: PreparedChat): AsyncGenerator<ChatStep, ChatOutcome> {
-  const { tools = [], toolChoice, parallelToolCalls, reasoning, templateVariables: _, responseFormat, ...text } = chat.options;
+  const { tools = [], toolChoice, parallelToolCalls, reasoning, templateVariables: _, parseSpecial: __, responseFormat, ...text } = chat.options;
   const format = constraint(tools, toolChoice, responseFormat);
   const json = format !== undefined && format.type !== 'text';
   const parser = createChatParser(json && tools.length > 0 ? jsonCallFormat : backend.chatTemplate.format, {

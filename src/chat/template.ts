@@ -1,8 +1,12 @@
 /** A model's chat template, with what it cannot express made up for. */
 import { QuantletError } from '../errors.ts';
+import { atOnce, type Work } from '../slices.ts';
+import type { BreaksIn } from '../tokenize/breaks.ts';
 import { probe, type ChatCapabilities } from './capabilities.ts';
+import { createContentMarks, noMarks, type ContentMarks, type RenderedPrompt } from './contents.ts';
 import { detectFormat, type ChatFormat } from './formats.ts';
-import { compileJinja } from './jinja.ts';
+import { compileJinja, type CompiledJinja } from './jinja.ts';
+import { TemplateBudget } from './jinja-run.ts';
 import { argumentsObject, argumentsText, checkMessages, checkTools, contentText, type ChatMessage, type ChatTool } from './messages.ts';
 
 export interface RenderOptions {
@@ -12,6 +16,8 @@ export interface RenderOptions {
   readonly addGenerationPrompt?: boolean;
   /** Further variables of the template, `enable_thinking` for instance. */
   readonly extra?: Readonly<Record<string, unknown>>;
+  /** Finds control tokens in what people wrote, which are then to stay text. Absent: they are read. */
+  readonly breaksIn?: BreaksIn;
 }
 
 export interface ChatTemplate {
@@ -28,6 +34,8 @@ export interface ChatTemplate {
    * @throws QuantletError ERR_CHAT_TEMPLATE with the template's own words; ERR_INVALID_ARGUMENT for content that is no text
    */
   render(options: RenderOptions): string;
+  /** The same as work that pauses, with the offsets that keep what people wrote from being read as control tokens. */
+  renderWork(options: RenderOptions): Work<RenderedPrompt>;
 }
 
 /** ChatML, the most common markup: what a model without a template of its own gets. */
@@ -46,28 +54,38 @@ export const chatmlTemplate =
 export function createChatTemplate(source: string | undefined, tokens: { bos?: string; eos?: string } = {}, options: { now?: () => Date } = {}): ChatTemplate {
   const warnings = source ? [] : ['The model has no chat template (tokenizer.chat_template); ChatML is used. Give the right one as chatTemplate if the answers look wrong.'];
   const text = source || chatmlTemplate;
-  let compiled: (variables: Readonly<Record<string, unknown>>) => string;
+  let compiled: CompiledJinja;
   try {
     compiled = compileJinja(text, options.now);
   } catch (error) {
     throw new QuantletError('ERR_CHAT_TEMPLATE', `The chat template does not parse: ${messageOf(error)}. Give another one as chatTemplate.`, { cause: error });
   }
   const now = options.now ?? (() => new Date());
-  const raw = (variables: Readonly<Record<string, unknown>>): string =>
-    compiled({ bos_token: tokens.bos ?? '', eos_token: tokens.eos ?? '', ...toolAliases(text, variables.tools, now()), ...variables });
-  const { capabilities, sample } = probe(raw);
-  const format = detectFormat(text, sample);
-  const render = ({ messages, tools = [], addGenerationPrompt = true, extra = {} }: RenderOptions): string => {
-    const given = adapt(messages, tools, capabilities, format, text);
+  const raw = (variables: Readonly<Record<string, unknown>>): Work<string> =>
+    compiled.work({ bos_token: tokens.bos ?? '', eos_token: tokens.eos ?? '', ...toolAliases(text, variables.tools, now()), ...variables });
+  const { capabilities, sample } = probe((variables) => {
+    try {
+      return atOnce(raw(variables));
+    } catch (error) {
+      if (error instanceof TemplateBudget) throw new QuantletError('ERR_CHAT_TEMPLATE', `The chat template never ends: ${error.message}. Give another one as chatTemplate.`, { cause: error });
+      throw error;
+    }
+  });
+  const format = detectFormat(text, sample), read = readByTemplate(text);
+  function* renderWork({ messages, tools: offered = [], addGenerationPrompt = true, extra = {}, breaksIn }: RenderOptions): Work<RenderedPrompt> {
+    checkMessages(messages);
+    checkTools(offered);
+    const marks = breaksIn ? createContentMarks(breaksIn, () => JSON.stringify([messages, offered, extra]) + text) : noMarks;
+    const tools = marks.markAll(offered), given = yield* adapt(messages, tools, { can: capabilities, format, source: text, marks, read });
     const none = capabilities.noTools === 'null' ? null : [];
     const available = tools.length > 0 && capabilities.tools ? { tools } : capabilities.noTools === 'undefined' ? {} : { tools: none };
     try {
-      return raw({ ...extra, messages: given, add_generation_prompt: addGenerationPrompt, ...available });
+      return marks.take(yield* raw({ ...marks.markAll(extra), messages: given, add_generation_prompt: addGenerationPrompt, ...available }));
     } catch (error) {
       throw new QuantletError('ERR_CHAT_TEMPLATE', `The chat template refuses this conversation: ${messageOf(error)}. Check the roles and their order.`, { cause: error });
     }
-  };
-  return { source: text, capabilities, format, warnings, render };
+  }
+  return { source: text, capabilities, format, warnings, render: (options) => atOnce(renderWork(options)).text, renderWork };
 }
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).replace(/\.$/, '');
@@ -81,13 +99,33 @@ function toolAliases(source: string, tools: unknown, date: Date): Record<string,
   return aliases;
 }
 
+/**
+ * Control tokens that a template looks for in what the assistant said before, to leave out its reasoning, say: there they are read, or the
+ * template would not find them.
+ */
+function readByTemplate(source: string): ReadonlySet<string> {
+  return new Set([...source.matchAll(/split\(\s*(?:'([^'\n]+)'|"([^"\n]+)")|(?:'([^'\n]+)'|"([^"\n]+)")\s+(?:not\s+)?in\b/g)].map((match) => match.slice(1).find((text) => text !== undefined)!));
+}
+
+/** A template and what is known of it, and the marks of one conversation. */
+interface Writing {
+  readonly can: ChatCapabilities;
+  readonly format: ChatFormat;
+  readonly source: string;
+  readonly marks: ContentMarks;
+  readonly read: ReadonlySet<string>;
+}
+
 type Draft = Record<string, unknown> & { role: string; content: unknown };
 
 /** The messages as this template can write them. */
-function adapt(messages: readonly ChatMessage[], tools: readonly ChatTool[], can: ChatCapabilities, format: ChatFormat, source: string): Draft[] {
-  checkMessages(messages);
-  checkTools(tools);
-  let drafts = messages.map((message) => draftOf(message, can, format, source));
+function* adapt(messages: readonly ChatMessage[], tools: readonly ChatTool[], writing: Writing): Work<Draft[]> {
+  const { can, format } = writing;
+  let drafts: Draft[] = [];
+  for (const message of messages) {
+    drafts.push(draftOf(message, writing));
+    yield;
+  }
   const system: string[] = [];
   while (drafts[0]?.role === 'system') system.push(drafts.shift()?.content as string);
   if (tools.length > 0 && !can.tools) system.push(toolInstructions(tools, format));
@@ -104,13 +142,16 @@ function adapt(messages: readonly ChatMessage[], tools: readonly ChatTool[], can
   return drafts.map((draft) => (typeof draft.content === 'string' ? { ...draft, content: [{ type: 'text', text: draft.content }] } : draft));
 }
 
-function draftOf(message: ChatMessage, can: ChatCapabilities, format: ChatFormat, source: string): Draft {
-  const content = contentText(message.content);
+function draftOf(given: ChatMessage, { can, format, source, marks: { mark, markAll }, read }: Writing): Draft {
+  const said = given.role === 'assistant' ? read : undefined;
+  const { content: _, tool_calls, ...fields } = given, calls = tool_calls ?? [];
+  const content = mark(contentText(given.content), said);
+  const marked = Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, key === 'role' ? value : typeof value === 'string' ? mark(value, said) : markAll(value)]));
+  const message = { ...marked, role: given.role } as Omit<ChatMessage, 'content' | 'tool_calls'>;
   const role = message.role === 'developer' && !source.includes('developer') ? 'system' : message.role;
-  const calls = message.tool_calls ?? [];
   if (role === 'tool') {
     if (!can.toolResults) return { role: 'user', content: `<tool_response>\n${content}\n</tool_response>` };
-    return { ...message, role, content, ...(message.tool_call_id === undefined ? {} : { tool_call_id: callId(message.tool_call_id, source) }) };
+    return { ...message, role, content, ...(message.tool_call_id === undefined ? {} : { tool_call_id: mark(callId(given.tool_call_id!, source)) }) };
   }
   const reasoning = message.reasoning_content ? { reasoning_content: message.reasoning_content } : {};
   if (calls.length === 0) {
@@ -118,14 +159,14 @@ function draftOf(message: ChatMessage, can: ChatCapabilities, format: ChatFormat
     return { role, content, ...name, ...reasoning };
   }
   if (!can.toolCalls) {
-    const written = format.write(calls.map((call) => ({ id: call.id, name: call.function.name, arguments: argumentsText(call) })));
+    const written = format.write(calls.map((call) => ({ id: call.id, name: mark(call.function.name), arguments: mark(argumentsText(call)) })));
     return { role, content: content === '' ? written : `${content}\n${written}`, ...reasoning };
   }
   const toolCalls = calls.map((call, i) => ({
-    ...call,
-    id: callId(call.id ?? `call0000${i}`, source),
+    ...markAll(call),
+    id: mark(callId(call.id ?? `call0000${i}`, source)),
     type: 'function',
-    function: { ...call.function, arguments: can.objectArguments ? argumentsObject(call) : argumentsText(call) },
+    function: { ...markAll(call.function), arguments: can.objectArguments ? markAll(argumentsObject(call)) : mark(argumentsText(call)) },
   }));
   // gpt-oss reads the reasoning before a call under another name.
   const thinking = message.reasoning_content && content === '' && source.includes('message.thinking') ? { thinking: message.reasoning_content } : {};

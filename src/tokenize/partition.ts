@@ -69,7 +69,7 @@ export function createPartition(vocab: Vocab): Partition {
         if (node === undefined) break;
         steps++;
         const id = tokenAt[node];
-        if (id >= 0 && !(breaks.length > 0 && attrs[id] & plain && isBroken(breaks, at, end))) found = id;
+        if (id >= 0 && !(breaks.length > 0 && attrs[id] & (plain | attr.turn) && isBroken(breaks, at, end))) found = id;
       }
       return found;
     };

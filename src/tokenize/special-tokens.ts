@@ -108,7 +108,7 @@ export function endOfGeneration(attrs: Uint16Array, special: Found, idOf: (text:
   }
   for (const text of shownNames) {
     const id = idOf(text);
-    if (id >= 0) attrs[id] = attr.userDefined;
+    if (id >= 0) attrs[id] = attr.userDefined | attr.turn;
   }
   for (const id of [special.eos, special.eot, special.eom]) add(id);
 
@@ -119,7 +119,7 @@ export function endOfGeneration(attrs: Uint16Array, special: Found, idOf: (text:
   };
   // In harmony-like vocabularies <|end|> closes one message of several; in gemma 4's, </s> is an ordinary tag.
   const calls = has('<|call|>') || has('<|calls|>');
-  if (has('<|end|>') && calls && (has('<|return|>') || has('<|flush|>'))) drop('<|end|>', attr.userDefined);
+  if (has('<|end|>') && calls && (has('<|return|>') || has('<|flush|>'))) drop('<|end|>', attr.userDefined | attr.turn);
   if (has('<|tool_response>') && has('</s>')) drop('</s>', attr.normal);
   return eog;
 }

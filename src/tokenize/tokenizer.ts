@@ -2,6 +2,7 @@
 import { QuantletError, typeName } from '../errors.ts';
 import { atOnce, type Work } from '../slices.ts';
 import { createBpe } from './bpe.ts';
+import { createBreaksIn, type BreaksIn } from './breaks.ts';
 import { createPartition, type Partition } from './partition.ts';
 import { createPieces } from './pieces.ts';
 import type { SpecialTokens } from './special-tokens.ts';
@@ -48,6 +49,8 @@ export interface Tokenizer {
   encode(text: string, options?: EncodeOptions): number[];
   /** The same as work that pauses every now and then, for {@link inSlices}: a long text takes a second. */
   encodeWork(text: string, options?: EncodeOptions): Work<number[]>;
+  /** Where a text could be read as control tokens: the breaks that keep it text. */
+  breaksIn: BreaksIn;
   /** The bytes one token stands for, maybe part of a character; control tokens are empty unless `special`. @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary */
   pieceBytes(id: number, special?: boolean): Uint8Array;
   /** The token as the file spells it (`▁the`, `Ġthe`, `<0x0A>`). @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary */
@@ -89,7 +92,7 @@ export function createTokenizer(metadata: TokenizerMetadata): Tokenizer {
   // Unigram's prefix is part of its normalization.
   const prefix = vocab.addSpacePrefix && vocab.model === 'llama';
 
-  let partition: Partition | undefined, encodeText: EncodeText | undefined;
+  let breaksIn: BreaksIn | undefined, partition: Partition | undefined, encodeText: EncodeText | undefined;
   function* encodeWork(text: string, { addSpecial = true, parseSpecial = false, breaks = [] }: EncodeOptions = {}): Work<number[]> {
     if (typeof text !== 'string') throw new QuantletError('ERR_INVALID_ARGUMENT', `the text is ${typeName(text)}; expected a string`);
     partition ??= createPartition(vocab);
@@ -129,6 +132,7 @@ export function createTokenizer(metadata: TokenizerMetadata): Tokenizer {
     warnings: vocab.warnings,
     encode: (text, options) => atOnce(encodeWork(text, options)),
     encodeWork,
+    breaksIn: (text, keep) => (breaksIn ??= createBreaksIn(vocab))(text, keep),
     decode: (ids, options) => atOnce(decodeWork(ids, options)),
     decodeWork,
     pieceBytes: (id, show = false) => pieces(checked(id), show),

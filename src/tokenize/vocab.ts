@@ -9,8 +9,8 @@ export type TokenizerMetadata = ReadonlyMap<string, unknown>;
 /** Which algorithm reads the vocabulary, by llama.cpp's value of `tokenizer.ggml.model`. */
 export type TokenizerModel = 'llama' | 'gpt2' | 'bert' | 't5';
 
-/** Bits of a token's attributes, the same as llama.cpp's `LLAMA_TOKEN_ATTR_*`. */
-export const attr = { unknown: 1, unused: 2, normal: 4, control: 8, userDefined: 16, byte: 32, lstrip: 128, rstrip: 256 } as const;
+/** Bits of a token's attributes, the same as llama.cpp's `LLAMA_TOKEN_ATTR_*`; `turn` is ours: shown and always read, yet it begins or ends turns. */
+export const attr = { unknown: 1, unused: 2, normal: 4, control: 8, userDefined: 16, byte: 32, lstrip: 128, rstrip: 256, turn: 512 } as const;
 
 /** `tokenizer.ggml.token_type` (0 undefined, 1 normal, ... 6 byte) as attribute bits. */
 const attrOfType = [0, attr.normal, attr.unknown, attr.control, attr.userDefined, attr.unused, attr.byte];

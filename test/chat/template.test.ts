@@ -104,6 +104,42 @@ describe('bad input', () => {
     expect(() => flood.render({ messages: turns })).toThrow(expect.objectContaining({ code: 'ERR_CHAT_TEMPLATE' }));
   });
 
+  const endless = {
+    'loops in loops': '{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}',
+    'a macro that calls itself twice': '{% macro m(n) %}{{ m(n + 1) }}{{ m(n + 1) }}{% endmacro %}{{ m(0) }}',
+    'loops in a macro': '{% macro m() %}{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}{% endmacro %}{{ m() }}',
+    'a text doubled again and again': "{% set ns = namespace(s='ab') %}{% for i in range(40) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}{{ ns.s }}",
+    'a list doubled again and again': '{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = ns.l + ns.l %}{% endfor %}',
+    'a list that holds itself twice, written': '{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l | tojson }}',
+    'the same by the output itself': '{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l }}',
+    'a search in a long text, over and over': "{% set ns = namespace(s='ab') %}{% for i in range(18) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}{% for i in range(100000) %}{% if 'c' in ns.s %}x{% endif %}{% endfor %}",
+  };
+  it.each(Object.entries(endless))('a template without an end: %s', (_, source) => {
+    const isChatTemplateError = expect.objectContaining({ code: 'ERR_CHAT_TEMPLATE' }) as unknown;
+    // One message comes here; the probes with which a template is known do not.
+    expect(() => createChatTemplate(`{% if messages[0].content == 'go' %}${source}{% endif %}`).render({ messages: [{ role: 'user', content: 'go' }] })).toThrow(isChatTemplateError);
+  });
+
+  it('a template that never ends is told of when it is made, and probed once', () => {
+    expect(() => createChatTemplate(endless['a list doubled again and again'])).toThrow(expect.objectContaining({ code: 'ERR_CHAT_TEMPLATE', message: expect.stringContaining('never ends') as unknown }));
+  });
+
+  it('a template of blanks: no time quadratic in them, which for these would be minutes', () => {
+    const blanks = ' '.repeat(2_000_000);
+    for (const source of [`${blanks}x`, `x{{ 1 }}${'\n \t'.repeat(500_000)}{{ 2 }}`, `{{${blanks}1 }}`]) expect(() => createChatTemplate(source)).toThrow(expect.objectContaining({ code: 'ERR_CHAT_TEMPLATE' }));
+    expect(createChatTemplate(`${' '.repeat(1000)}{{ messages[0].content }}`).render({ messages: [{ role: 'user', content: 'x' }] }).trim()).toBe('x');
+  });
+
+  it('a conversation of many messages is no endless one, and pauses after each', () => {
+    const many = Array.from({ length: 4000 }, (_, i): ChatMessage => ({ role: i % 2 ? 'assistant' : 'user', content: `message ${i}` }));
+    for (const source of [ownTemplates.hermes, ownTemplates.llama3]) {
+      const work = createChatTemplate(source, tokens).renderWork({ messages: many });
+      let pauses = 0;
+      while (!work.next().done) pauses++;
+      expect(pauses).toBeGreaterThanOrEqual(2 * many.length);
+    }
+  });
+
   it('falls back to ChatML with a warning', () => {
     const template = createChatTemplate(undefined);
     expect(template.warnings).toHaveLength(1);
