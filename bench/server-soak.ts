@@ -82,7 +82,7 @@ async function runClients(): Promise<void> {
   const report = (): Promise<Report> => (child.send(0), message<Report>());
   const url = `http://127.0.0.1:${(await message<{ port: number }>()).port}/v1/completions`;
   const body = (prompt: string, stream: boolean): string => JSON.stringify({ prompt, stream, temperature: 0, max_tokens: MAX_TOKENS, ignore_eos: true });
-  const ask = (prompt: string, stream: boolean, signal?: AbortSignal): Promise<Response> => fetch(url, { method: 'POST', body: body(prompt, stream), ...(signal ? { signal } : {}) });
+  const ask = (prompt: string, stream: boolean, signal?: AbortSignal): Promise<Response> => fetch(url, { method: 'POST', headers: { 'content-type': 'application/json' }, body: body(prompt, stream), ...(signal ? { signal } : {}) });
   const whole = async (response: Response): Promise<string> => ((await response.json()) as { choices: { text: string }[] }).choices[0].text;
 
   const expected = new Map<string, string>();

@@ -5,6 +5,7 @@ import { checkIds } from './generate.ts';
 import { getString } from './gguf/metadata.ts';
 import type { GGUFValue } from './gguf/types.ts';
 import type { ModelState } from './model.ts';
+import { atOnce, inSlices, type Work } from './slices.ts';
 
 export interface EmbedOptions {
   /** How token vectors become one; default: what the file says, else mean for encoders and last for decoders. */
@@ -49,7 +50,13 @@ export async function outputRows(state: ModelState, ids: readonly (readonly numb
  */
 export async function rank(state: ModelState, metadata: ReadonlyMap<string, GGUFValue>, query: string, documents: readonly string[], signal?: AbortSignal): Promise<{ scores: number[]; tokens: number }> {
   if (state.engine.wants !== 'ranks') throw new QuantletError('ERR_INVALID_ARGUMENT', 'the model is no reranker: its file has no pooling_type rank');
-  const ids = list('documents', documents).map((d) => rankPrompt(state, metadata, query, d));
+  const ids: number[][] = [];
+  // A query goes before each of its documents: together they may be long although neither is.
+  for (const [i, document] of list('documents', documents).entries()) {
+    const tokens = await inSlices(rankPromptWork(state, metadata, query, document), signal);
+    checkLength(state, tokens, `document ${i + 1} of ${documents.length}`);
+    ids.push(tokens);
+  }
   const rows = await outputRows(state, ids, rankPooling(state), 'document', signal);
   return { scores: rows.map(([row]) => row[0]), tokens: ids.reduce((n, t) => n + t.length, 0) };
 }
@@ -58,19 +65,38 @@ export async function rank(state: ModelState, metadata: ReadonlyMap<string, GGUF
 export const rankPooling = ({ engine }: ModelState): 'last' | 'cls' => (engine.hparams.causal ? 'last' : 'cls');
 
 /** The file's template for a pair where it has one (Qwen 3), else bos query eos sep document eos. */
-export function rankPrompt({ tokenizer }: ModelState, metadata: ReadonlyMap<string, GGUFValue>, query: string, document: string): number[] {
+export function rankPrompt(state: ModelState, metadata: ReadonlyMap<string, GGUFValue>, query: string, document: string): number[] {
+  return atOnce(rankPromptWork(state, metadata, query, document));
+}
+
+/** What people write stays text, in the template too. */
+function* rankPromptWork({ tokenizer }: ModelState, metadata: ReadonlyMap<string, GGUFValue>, query: string, document: string): Work<number[]> {
   const template = getString({ metadata }, 'tokenizer.chat_template.rerank', '');
-  if (template) return tokenizer.encode(template.replaceAll('{query}', () => query).replaceAll('{document}', () => document), { parseSpecial: true });
+  if (template) {
+    const breaks: number[] = [];
+    let text = '';
+    for (const part of template.split(/(\{query\}|\{document\})/)) {
+      const written = part === '{query}' ? query : part === '{document}' ? document : undefined;
+      if (written !== undefined) for (const at of tokenizer.breaksIn(written)) breaks.push(text.length + at);
+      text += written ?? part;
+    }
+    return yield* tokenizer.encodeWork(text, { parseSpecial: true, breaks });
+  }
   const { bos, eos, sep } = tokenizer.special, end = eos ?? sep;
   const some = (id: number | undefined): number[] => (id === undefined ? [] : [id]);
-  const plain = (text: string): number[] => tokenizer.encode(text, { addSpecial: false });
-  return [...(tokenizer.addBos ? some(bos) : []), ...plain(query), ...some(end), ...some(sep), ...plain(document), ...some(end)];
+  const plain = (text: string): Work<number[]> => tokenizer.encodeWork(text, { addSpecial: false });
+  return [...(tokenizer.addBos ? some(bos) : []), ...(yield* plain(query)), ...some(end), ...some(sep), ...(yield* plain(document)), ...some(end)];
+}
+
+/** @throws ERR_CONTEXT_FULL */
+function checkLength({ engine }: ModelState, ids: readonly number[], what: string): void {
+  if (ids.length > engine.contextLength) throw new QuantletError('ERR_CONTEXT_FULL', `${what} has ${ids.length} tokens, the context ${engine.contextLength}; shorten it or load the model with a larger contextLength (it was trained for ${engine.hparams.nCtxTrain})`);
 }
 
 async function rowsOf(state: ModelState, ids: readonly number[], how: Exclude<Pooling, 'rank'>, what: string, signal: AbortSignal | undefined): Promise<Float32Array[]> {
-  const { scheduler, engine, slots } = state;
+  const { scheduler, slots } = state;
+  checkLength(state, ids, what);
   if (ids.length === 0) throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} has no tokens and the model adds none; give at least one`);
-  if (ids.length > engine.contextLength) throw new QuantletError('ERR_CONTEXT_FULL', `${what} has ${ids.length} tokens, the context ${engine.contextLength}; shorten it or load the model with a larger contextLength (it was trained for ${engine.hparams.nCtxTrain})`);
   const slot = await scheduler.acquire(signal);
   const rows: Float32Array[] = [];
   let sum: Float64Array | undefined;

@@ -2,6 +2,7 @@
 import type { EmbeddingModelV3, RerankingModelV3 } from '@ai-sdk/provider';
 import { QuantletError } from '../errors.ts';
 import { countTokens, type Backend } from '../openai/backend.ts';
+import { inSlices } from '../slices.ts';
 
 /**
  * An embedder as the AI SDK's embedding model: `embedMany({ model: embeddingModel(backend), values })`.
@@ -18,7 +19,7 @@ export function embeddingModel(backend: Backend): EmbeddingModelV3 {
     supportsParallelCalls: false,
     async doEmbed({ values, abortSignal }) {
       const vectors = await (backend as Required<Backend>).embed(values, abortSignal ? { signal: abortSignal } : {});
-      return { embeddings: vectors.map((vector) => [...vector]), usage: { tokens: countTokens(backend, values) }, warnings: [] };
+      return { embeddings: vectors.map((vector) => [...vector]), usage: { tokens: await inSlices(countTokens(backend, values), abortSignal) }, warnings: [] };
     },
   };
 }

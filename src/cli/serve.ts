@@ -7,12 +7,13 @@ import { createHandler, type HandlerOptions } from '../openai/handler.ts';
 import { errorBody, errorResponse, HttpError } from '../openai/http-error.ts';
 import { nodeListener } from '../openai/node-listener.ts';
 import { chatPage } from '../openai/page.ts';
+import { LOOPBACK_HOSTS } from '../openai/request.ts';
 import { CACHE_FLAGS, MODEL_FLAGS, located, openModel, readText, templateOf, type Command } from './command.ts';
 import { printable, printableLines } from '../printable.ts';
 import { parseFlags, type FlagKey, type Values } from './flags.ts';
 
 const KEYS = [
-  ...MODEL_FLAGS, ...CACHE_FLAGS, 'host', 'port', 'parallel', 'ctx', 'batch', 'threads', 'alias', 'apiKey', 'apiKeyFile', 'cors', 'timeout', 'maxQueue', 'maxBody', 'accessLog', 'noWebui',
+  ...MODEL_FLAGS, ...CACHE_FLAGS, 'host', 'port', 'parallel', 'ctx', 'batch', 'threads', 'alias', 'apiKey', 'apiKeyFile', 'cors', 'timeout', 'maxQueue', 'maxBody', 'maxBuffered', 'maxText', 'maxMessages', 'bodyTimeout', 'allowedHosts', 'parseSpecial', 'accessLog', 'noWebui',
   'chatTemplate', 'chatTemplateFile', 'noWarmup', 'turbo', 'build', 'help',
 ] as const satisfies readonly FlagKey[];
 type Flags = Values<(typeof KEYS)[number]>;
@@ -58,13 +59,15 @@ export const serve: Command = {
     );
     server.maxConnections = 2048;
     server.on('clientError', refuse);
-    const address = await listen(server, values);
+    const address = await listen(server, values), { address: ip } = server.address() as AddressInfo, local = /^127\.|^::1$|^::ffff:127\./.test(ip);
+    const given = values.allowedHosts ?? [], allowedHosts = given.includes('*') || (given.length === 0 && !local) ? undefined : [...LOOPBACK_HOSTS, ip, ...given];
+    if (!local && options.apiKey === undefined) process.stderr.write(`quantlet: ${address} is open to everybody who reaches this machine; expected --api-key where it is not on a network of its own\n`);
     try {
       const file = await located(values, stopping.signal), { parallel = 4, alias } = values;
       const name = alias ?? basename(file.model).replace(/\.gguf$/i, '');
       const model = await openModel(file, stopping.signal, { parallel, name, contextLength: values.ctx ?? undefined, ...(await templateOf(values)) });
       try {
-        handler = createHandler(model, options);
+        handler = createHandler(model, { ...options, ...(allowedHosts ? { allowedHosts } : {}) });
         process.stderr.write(`quantlet serves ${printable(model.name)} at ${address} (${parallel} at once, context ${model.contextLength}, build ${model.build}, ${model.threads} threads)\n`);
         await new Promise<void>((resolve) => (stopping.signal.aborted ? resolve() : stopping.signal.addEventListener('abort', () => resolve(), { once: true })));
         server.close();
@@ -96,6 +99,11 @@ async function handlerOptions(values: Flags): Promise<HandlerOptions> {
     ...(values.timeout !== undefined ? { timeoutMs: values.timeout * 1000 } : {}),
     ...(values.maxQueue !== undefined ? { maxQueue: values.maxQueue } : {}),
     ...(values.maxBody !== undefined ? { maxBodyBytes: values.maxBody } : {}),
+    ...(values.maxBuffered !== undefined ? { maxBufferedBytes: values.maxBuffered } : {}),
+    ...(values.maxText !== undefined ? { maxTextChars: values.maxText } : {}),
+    ...(values.maxMessages !== undefined ? { maxMessages: values.maxMessages } : {}),
+    ...(values.bodyTimeout !== undefined ? { bodyTimeoutMs: values.bodyTimeout * 1000 } : {}),
+    ...(values.parseSpecial ? { parseSpecial: true } : {}),
     ...(values.noWebui ? {} : { page: chatPage }),
     ...(values.accessLog ? { onAccess: ({ method, path, status, ms }) => void process.stderr.write(`${new Date().toISOString()} ${method} ${JSON.stringify(path).slice(1, -1)} ${status} ${ms.toFixed(1)} ms\n`) } : {}),
     onError: (error) => void process.stderr.write(`quantlet: ${printableLines(error instanceof Error ? (error.stack ?? error.message) : String(error))}\n`),

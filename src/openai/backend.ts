@@ -1,5 +1,6 @@
 /** What a server needs of a model. */
-import type { ChatBackend } from '../chat/run.ts';
+import { encode, type ChatBackend } from '../chat/run.ts';
+import type { Work } from '../slices.ts';
 
 /** What the HTTP handler and the AI SDK provider need of a model: quantlet's Model has it. */
 export interface Backend extends ChatBackend {
@@ -10,6 +11,8 @@ export interface Backend extends ChatBackend {
   /** Generations that run at the same time; the rest of the requests wait. */
   readonly parallel: number;
   detokenize(ids: Iterable<number>, options?: { special?: boolean }): string;
+  /** detokenize() as work that pauses. Absent: long lists of ids hold up the event loop. */
+  decodeWork?(ids: Iterable<number>, options?: { special?: boolean }): Work<string>;
   /** The bytes of one token, control tokens by their names. */
   tokenBytes(id: number): Uint8Array;
   /** Vectors of texts, in their order. Absent, or throwing, where the model gives no embeddings. */
@@ -19,6 +22,11 @@ export interface Backend extends ChatBackend {
 }
 
 /** How many tokens texts have together, as `usage` counts them. */
-export function countTokens(backend: Pick<Backend, 'tokenize'>, inputs: readonly (string | readonly number[])[]): number {
-  return inputs.reduce((sum, input) => sum + (typeof input === 'string' ? backend.tokenize(input).length : input.length), 0);
+export function* countTokens(backend: Pick<Backend, 'tokenize' | 'encodeWork'>, inputs: readonly (string | readonly number[])[]): Work<number> {
+  let sum = 0;
+  for (const input of inputs) {
+    sum += typeof input === 'string' ? (yield* encode(backend, input, {})).length : input.length;
+    yield;
+  }
+  return sum;
 }

@@ -2,7 +2,8 @@
 import { isRecord } from '../chat/json.ts';
 import { newCallId, type ChatMessage, type ChatTool } from '../chat/messages.ts';
 import { collectEvents, type ChatEvent } from '../chat/parser.ts';
-import { prepareChat, runChat, type ChatOptions, type ChatOutcome, type ChatStep, type PreparedChat } from '../chat/run.ts';
+import { prepareChatWork, runChat, type ChatOptions, type ChatOutcome, type ChatStep, type PreparedChat } from '../chat/run.ts';
+import { inSlices } from '../slices.ts';
 import { answer, answerId, createUsage, drained, mapped, type Context, type UsageCounter } from './context.ts';
 import { booleanField, invalid, numberField, recordField, stringField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
@@ -18,7 +19,7 @@ export async function chatCompletions(context: Context, body: Body): Promise<Res
   const n = numberField(body, 'n', { least: 1, most: maxChoices, integer: true }) ?? 1;
   const stream = booleanField(body, 'stream') ?? false;
   const includeUsage = booleanField(recordField(body, 'stream_options') ?? {}, 'include_usage') ?? false;
-  const chat = prepareChat(backend, messagesOf(body), { ...chatOptions(body), signal });
+  const chat = await inSlices(prepareChatWork(backend, messagesOf(body), { ...chatOptions(body), parseSpecial: context.parseSpecial, signal }), signal);
   const head = { id: answerId('chatcmpl-'), created: context.created, model: backend.name };
   const usage = createUsage(context.metrics);
 

@@ -1,6 +1,7 @@
 /** POST /v1/completions. */
-import { roomFor } from '../chat/run.ts';
+import { encode, roomFor } from '../chat/run.ts';
 import type { GenerateOptions, GenerationPart, GenerationResult } from '../generate.ts';
+import { inSlices } from '../slices.ts';
 import { maxChoices } from './chat.ts';
 import { answer, answerId, createUsage, drained, mapped, type Context, type UsageCounter } from './context.ts';
 import { booleanField, inputsField, numberField, recordField, stringField, type Body } from './fields.ts';
@@ -23,7 +24,8 @@ export async function completions(context: Context, body: Body): Promise<Respons
   const logprobs = numberField(body, 'logprobs', { least: 0, most: 20, integer: true });
   if (echo && logprobs !== undefined) throw new HttpError(400, "'echo' with 'logprobs' would need log probabilities of the prompt, which are not kept. Leave one out.", { param: 'logprobs', code: 'unsupported_parameter' });
   const maxTokens = numberField(body, 'max_tokens', { least: 0, integer: true });
-  const prompts = inputsField(body, 'prompt', maxPrompts).map((prompt) => promptOf(context, prompt));
+  const prompts: Prompt[] = [];
+  for (const prompt of inputsField(body, 'prompt', maxPrompts)) prompts.push(await promptOf(context, prompt));
   const format = responseFormat(body);
   const shared: GenerateOptions = { ...textOptions(body), signal, ...(logprobs === undefined ? {} : { logprobs }), ...(format ? { responseFormat: format } : {}) };
 
@@ -87,8 +89,14 @@ export async function* runText(context: Context, usage: UsageCounter, prompt: nu
   }
 }
 
+export interface Prompt {
+  readonly ids: readonly number[];
+  readonly room: number;
+  readonly text: () => string;
+}
+
 /** A prompt's ids, how many tokens may follow, and its text. @throws QuantletError ERR_CONTEXT_FULL */
-export function promptOf({ backend }: Context, prompt: string | readonly number[]): { ids: readonly number[]; room: number; text: () => string } {
-  const ids = typeof prompt === 'string' ? backend.tokenize(prompt, { addSpecial: true, parseSpecial: true }) : prompt;
+export async function promptOf({ backend, signal }: Context, prompt: string | readonly number[]): Promise<Prompt> {
+  const ids = typeof prompt === 'string' ? await inSlices(encode(backend, prompt, { addSpecial: true, parseSpecial: true }), signal) : prompt;
   return { ids, room: roomFor(ids.length, backend.contextLength), text: () => (typeof prompt === 'string' ? prompt : backend.detokenize(ids)) };
 }

@@ -13,6 +13,8 @@ export interface Context {
   readonly metrics: Metrics;
   /** Aborted when the client is gone or the time is up. */
   readonly signal: AbortSignal;
+  /** Control tokens in messages are read as those tokens. */
+  readonly parseSpecial: boolean;
   /** Seconds since 1970, as `created` has it. */
   readonly created: number;
   abort(reason: unknown): void;

@@ -6,11 +6,11 @@ import { completions } from './completions.ts';
 import type { Context } from './context.ts';
 import { stringField, type Body } from './fields.ts';
 import { errorResponse, HttpError, toHttpError } from './http-error.ts';
+import { countCharacters } from './json-body.ts';
 import { createMetrics } from './metrics.ts';
 import { applyTemplate, completion, detokenize, modelList, props, tokenize } from './native.ts';
-import { prepareTexts } from './prepare.ts';
 import { createQueue } from './queue.ts';
-import { checkKey, corsHeaders, preflight, readBody } from './request.ts';
+import { checkHost, checkKey, corsHeaders, preflight, readBody, type Buffered } from './request.ts';
 import { embeddings, rerank } from './vectors.ts';
 
 export interface HandlerOptions {
@@ -18,8 +18,18 @@ export interface HandlerOptions {
   apiKey?: string | readonly string[];
   /** Origins whose pages may read answers; true: all. Default false. */
   cors?: boolean | readonly string[];
+  /** Hosts (names or addresses, without a port) that requests may be for; others get 403. Default: any. For servers that only this machine reaches: LOOPBACK_HOSTS. */
+  allowedHosts?: readonly string[];
+  /** Read the text of control tokens (`<|im_end|>`) in messages as those tokens, as llama-server does. Default false: they stay text. */
+  parseSpecial?: boolean;
   /** Bytes of a request body at most. Default 10 MiB. */
   maxBodyBytes?: number;
+  /** Bytes of the bodies of all requests together that are not yet answered; more get 503. Default 64 MiB. */
+  maxBufferedBytes?: number;
+  /** Characters of a request's texts together (messages, tools, prompts, schemas); more get 413. Default 2^20. */
+  maxTextChars?: number;
+  /** Messages of a conversation; more get 413. Default 4096. */
+  maxMessages?: number;
   /** Milliseconds for a request body to arrive. Default 30 s. Timers end at 2^31 - 1 (25 days): more means that, here and below. */
   bodyTimeoutMs?: number;
   /** Milliseconds for an answer, waiting included; 0 for no limit. Default 10 min. */
@@ -118,7 +128,7 @@ type Beside = Partial<Lifetime> | object;
 export function createHandler(backend: Backend, options: HandlerOptions = {}): (request: Request, beside?: Beside) => Promise<Response> {
   const keys = options.apiKey === undefined ? [] : typeof options.apiKey === 'string' ? [options.apiKey] : options.apiKey;
   if (keys.includes('')) throw new QuantletError('ERR_INVALID_ARGUMENT', 'apiKey is empty; expected at least one character. Leave it out to serve without a key.');
-  const limits = { maxBodyBytes: 10 * 2 ** 20, bodyTimeoutMs: 30_000, timeoutMs: 600_000, maxQueue: 64 };
+  const limits = { maxBodyBytes: 10 * 2 ** 20, maxBufferedBytes: 64 * 2 ** 20, maxTextChars: 2 ** 20, maxMessages: 4096, bodyTimeoutMs: 30_000, timeoutMs: 600_000, maxQueue: 64 };
   for (const name of Object.keys(limits) as (keyof typeof limits)[]) {
     const value = options[name] ?? limits[name];
     if (!Number.isInteger(value) || value < 0) throw new QuantletError('ERR_INVALID_ARGUMENT', `${name} is ${value}; expected a whole number from 0 on.`);
@@ -128,6 +138,8 @@ export function createHandler(backend: Backend, options: HandlerOptions = {}): (
   const paths = endpoints(options);
   const metrics = createMetrics();
   const queue = createQueue(backend.parallel, limits.maxQueue);
+  const hosts = options.allowedHosts?.map((host) => host.toLowerCase());
+  const buffered: Buffered = { bytes: 0, most: limits.maxBufferedBytes };
   // The first text builds the tokenizer's tables, which for 100 thousand tokens and more takes a good part of a second: now, not in a request.
   backend.tokenize('a');
 
@@ -138,23 +150,27 @@ export function createHandler(backend: Backend, options: HandlerOptions = {}): (
     const controller = new AbortController();
     const gone = (): void => controller.abort(new DOMException('The client closed the request.', 'AbortError'));
     const timer = limits.timeoutMs > 0 ? setTimeout(() => controller.abort(new DOMException('The time is up.', 'TimeoutError')), limits.timeoutMs) : undefined;
-    let finished = false, rest = (): void => {};
+    let finished = false, bytes = 0, rest = (): void => {};
     if (beside && 'waitUntil' in beside) beside.waitUntil?.(new Promise<void>((resolve) => (rest = resolve)));
     const finish = (status = 200): void => {
       if (finished) return;
       finished = true;
+      buffered.bytes -= bytes;
       clearTimeout(timer);
       request.signal.removeEventListener('abort', gone);
       metrics.request(endpoint ? path : 'other', status);
       options.onAccess?.({ method: request.method, path, status, ms: performance.now() - start });
     };
-    const context: Context = { backend, queue, metrics, signal: controller.signal, created: Math.floor(Date.now() / 1000), abort: (reason) => controller.abort(reason), finish, rest: () => rest() };
+    const context: Context = { backend, queue, metrics, signal: controller.signal, created: Math.floor(Date.now() / 1000), parseSpecial: options.parseSpecial ?? false, abort: (reason) => controller.abort(reason), finish, rest: () => rest() };
 
     let response: Response;
     try {
       if (request.signal.aborted) gone();
       else request.signal.addEventListener('abort', gone, { once: true });
-      response = await respond(request, path, endpoint, context);
+      response = await respond(request, path, endpoint, context, (more) => {
+        if (finished) buffered.bytes -= more;
+        else bytes += more;
+      });
     } catch (error) {
       const failure = toHttpError(error);
       if (failure.status >= 500) options.onError?.(failure.cause ?? error);
@@ -169,7 +185,8 @@ export function createHandler(backend: Backend, options: HandlerOptions = {}): (
     return response;
   };
 
-  async function respond(request: Request, path: string, endpoint: Endpoint | undefined, context: Context): Promise<Response> {
+  async function respond(request: Request, path: string, endpoint: Endpoint | undefined, context: Context, onBytes: (bytes: number) => void): Promise<Response> {
+    checkHost(request, hosts);
     if (request.method === 'OPTIONS' && cors !== false) return preflight(request, cors);
     if (!endpoint) throw new HttpError(404, `There is nothing at ${path}.`, { code: 'not_found' });
     const { method } = endpoint;
@@ -180,12 +197,15 @@ export function createHandler(backend: Backend, options: HandlerOptions = {}): (
       return endpoint.run(context);
     }
     checkKey(request, keys);
-    const body = await readBody(request, limits.maxBodyBytes, limits.bodyTimeoutMs);
+    const body = await readBody(request, { ...limits, buffered, onBytes });
+    const { messages } = body;
+    if (Array.isArray(messages) && messages.length > limits.maxMessages) throw new HttpError(413, `'messages' has ${messages.length} messages; expected at most ${limits.maxMessages}. Leave out the oldest.`, { param: 'messages', code: 'too_many_messages' });
+    const characters = countCharacters(body);
+    if (characters > limits.maxTextChars) throw new HttpError(413, `The texts of the request have ${characters} characters; expected at most ${limits.maxTextChars}. Send less, or in several requests.`, { code: 'text_too_large' });
     const model = stringField(body, 'model');
     if (options.checkModel && model !== undefined && model !== backend.name) {
       throw new HttpError(404, `The model '${model}' does not exist here; expected '${backend.name}'.`, { param: 'model', code: 'model_not_found' });
     }
-    await prepareTexts(backend, body, context.signal);
     return endpoint.run(context, body);
   }
 }

@@ -2,8 +2,11 @@
 import type { GenerationPart, GenerationResult } from '../generate.ts';
 import { chatOptions, messagesOf } from './chat.ts';
 import { promptOf, runText } from './completions.ts';
+import { encode } from '../chat/run.ts';
+import { inSlices } from '../slices.ts';
 import { answer, createUsage, drained, mapped, type Context } from './context.ts';
 import { booleanField, inputsField, invalid, numberField, recordField, stringField, type Body } from './fields.ts';
+import { jsonList, jsonResponse } from './json-list.ts';
 import { chatEntry } from './logprobs.ts';
 import { textOptions } from './sampling.ts';
 
@@ -16,7 +19,7 @@ export async function completion(context: Context, body: Body): Promise<Response
   const withTokens = booleanField(body, 'return_tokens') ?? false;
   const schema = recordField(body, 'json_schema');
   const [given] = inputsField(body, 'prompt', 1);
-  const prompt = promptOf(context, given);
+  const prompt = await promptOf(context, given);
   const options = { ...textOptions(body), signal, maxTokens: nPredict < 0 ? prompt.room : Math.min(nPredict, prompt.room), ...(nProbs > 0 ? { logprobs: nProbs } : {}), ...(schema ? { responseFormat: { type: 'json_schema', schema } as const } : {}) };
   const usage = createUsage(context.metrics);
 
@@ -74,11 +77,11 @@ function timings({ timings: { promptTokens, promptMs, predictedTokens, predicted
 }
 
 /** POST /tokenize. A piece that is no UTF-8 is given as its bytes. */
-export function tokenize({ backend }: Context, body: Body): Response {
+export async function tokenize({ backend, signal }: Context, body: Body): Promise<Response> {
   const content = stringField(body, 'content');
   if (content === undefined) throw invalid('content', 'a string', undefined);
-  const ids = backend.tokenize(content, { addSpecial: booleanField(body, 'add_special') ?? false, parseSpecial: booleanField(body, 'parse_special') ?? true });
-  if (!booleanField(body, 'with_pieces')) return Response.json({ tokens: ids });
+  const ids = await inSlices(encode(backend, content, { addSpecial: booleanField(body, 'add_special') ?? false, parseSpecial: booleanField(body, 'parse_special') ?? true }), signal);
+  const withPieces = booleanField(body, 'with_pieces');
   const piece = (id: number): string | number[] => {
     const bytes = backend.tokenBytes(id);
     try {
@@ -87,25 +90,26 @@ export function tokenize({ backend }: Context, body: Body): Response {
       return [...bytes];
     }
   };
-  return Response.json({ tokens: ids.map((id) => ({ id, piece: piece(id) })) });
+  return jsonResponse('{"tokens":', await inSlices(jsonList(ids, withPieces ? (id) => ({ id, piece: piece(id) }) : (id) => id), signal), '}');
 }
 
 /** POST /detokenize. */
-export function detokenize({ backend }: Context, body: Body): Response {
+export async function detokenize({ backend, signal }: Context, body: Body): Promise<Response> {
   const { tokens } = body;
   if (!Array.isArray(tokens) || !tokens.every((id) => Number.isInteger(id))) throw invalid('tokens', 'a list of token ids', tokens);
-  return Response.json({ content: backend.detokenize(tokens as number[]) });
+  const ids = tokens as number[];
+  return Response.json({ content: backend.decodeWork ? await inSlices(backend.decodeWork(ids), signal) : backend.detokenize(ids) });
 }
 
 /** POST /apply-template: the prompt that a chat request would be. */
-export function applyTemplate({ backend }: Context, body: Body): Response {
+export async function applyTemplate({ backend, signal }: Context, body: Body): Promise<Response> {
   const { tools = [], toolChoice, templateVariables } = chatOptions(body);
-  const prompt = backend.chatTemplate.render({
+  const { text: prompt } = await inSlices(backend.chatTemplate.renderWork({
     messages: messagesOf(body),
     tools: toolChoice === 'none' ? [] : tools,
     addGenerationPrompt: booleanField(body, 'add_generation_prompt') ?? true,
     ...(templateVariables ? { extra: templateVariables } : {}),
-  });
+  }), signal);
   return Response.json({ prompt });
 }
 

@@ -5,9 +5,10 @@ export interface NodeRequest {
   readonly method?: string | undefined;
   readonly url?: string | undefined;
   readonly rawHeaders: readonly string[];
+  /** The whole message has arrived. */
+  readonly complete: boolean;
   on(event: 'data', listener: (chunk: Uint8Array) => void): unknown;
-  on(event: 'end' | 'close', listener: () => void): unknown;
-  on(event: 'error', listener: (error: Error) => void): unknown;
+  on(event: 'end' | 'close' | 'error', listener: () => void): unknown;
   pause(): unknown;
   resume(): unknown;
 }
@@ -51,11 +52,16 @@ async function answer(handler: (request: Request) => Promise<Response>, incoming
   const response = await handler(request);
   const headers = [...response.headers].flat();
   // What of the body nobody read would be taken for the connection's next request.
-  if (request.body && !request.bodyUsed) headers.push('connection', 'close');
+  const unread = !incoming.complete;
+  if (unread) headers.push('connection', 'close');
   outgoing.writeHead(response.status, headers);
   if (response.body && incoming.method !== 'HEAD') await pump(response.body, outgoing);
   outgoing.end();
+  if (unread) setTimeout(() => outgoing.destroy(), LINGER_MS);
 }
+
+/** A client that has its answer while it still sends may read it so long; then its connection is closed, however slowly it sends. */
+const LINGER_MS = 1000;
 
 function requestOf(incoming: NodeRequest, signal: AbortSignal): Request {
   const headers = new Headers();
@@ -83,8 +89,8 @@ function bodyOf(incoming: NodeRequest): ReadableStream<Uint8Array> {
           if ((controller.desiredSize ?? 0) <= 0) incoming.pause();
         });
         incoming.on('end', end(() => controller.close()));
-        incoming.on('error', (error) => end(() => controller.error(error))());
-        incoming.on('close', end(() => controller.error(new DOMException('The client closed the connection.', 'AbortError'))));
+        // What Node calls an error here is a client that has gone in the middle of its body.
+        for (const event of ['error', 'close'] as const) incoming.on(event, end(() => controller.error(new DOMException('The client closed the connection.', 'AbortError'))));
       },
       pull: () => void incoming.resume(),
       cancel() {

@@ -1,15 +1,41 @@
 /** A request before its endpoint: body, key, CORS. */
-import { HttpError } from './http-error.ts';
 import { isRecord } from '../chat/json.ts';
+import { ownTurn } from '../slices.ts';
 import type { Body } from './fields.ts';
+import { HttpError } from './http-error.ts';
+import { createJsonGauge } from './json-body.ts';
 
-/** Reads a JSON object of at most `limit` bytes, without keeping more than that. @throws HttpError 400, 408, 413 */
-export async function readBody(request: Request, limit: number, timeoutMs: number): Promise<Body> {
+/** Bytes of bodies that have arrived, of all requests that are not yet answered. */
+export interface Buffered {
+  bytes: number;
+  readonly most: number;
+}
+
+export interface BodyLimits {
+  readonly maxBodyBytes: number;
+  readonly bodyTimeoutMs: number;
+  /** Shared by all requests: what arrives is added; who calls takes it off when the request is answered. */
+  readonly buffered: Buffered;
+  /** Called with every number of bytes that was added. */
+  readonly onBytes: (bytes: number) => void;
+}
+
+/** Bodies of more bytes are parsed in turns of the event loop that they do not share. */
+const LARGE = 64 * 1024;
+
+/**
+ * Reads a JSON object, without keeping more of it than the limits say.
+ * @throws HttpError 400, 408, 413, 415 where it does not say that it is JSON, 503 where too many bytes wait already
+ */
+export async function readBody(request: Request, { maxBodyBytes: limit, bodyTimeoutMs: timeoutMs, buffered, onBytes }: BodyLimits): Promise<Body> {
+  // Pages of any origin may post forms and plain text to a server on this machine; for JSON their browser asks first.
+  const type = request.headers.get('content-type');
+  if (!/^application\/(?:[\w.+-]*\+)?json\s*(?:;|$)/i.test(type ?? '')) throw new HttpError(415, `The body is ${type === null ? 'of no content-type' : JSON.stringify(type.slice(0, 80))}; expected "content-type: application/json".`, { code: 'unsupported_media_type' });
   const tooLarge = (): HttpError => new HttpError(413, `The body is larger than ${limit} bytes. Send less.`, { code: 'body_too_large' });
   if (Number(request.headers.get('content-length')) > limit) throw tooLarge();
   if (!request.body) throw new HttpError(400, 'The request has no body; expected a JSON object.', { code: 'invalid_json' });
   const reader = request.body.getReader();
-  const chunks: Uint8Array[] = [];
+  const decoder = new TextDecoder('utf-8', { fatal: true }), gauge = createJsonGauge(), texts: string[] = [];
   let size = 0;
   let timer: ReturnType<typeof setTimeout> | undefined;
   const late = new Promise<never>((_, reject) => {
@@ -21,32 +47,57 @@ export async function readBody(request: Request, limit: number, timeoutMs: numbe
       if (done) break;
       size += value.byteLength;
       if (size > limit) throw tooLarge();
-      chunks.push(value);
+      buffered.bytes += value.byteLength;
+      onBytes(value.byteLength);
+      if (buffered.bytes > buffered.most) throw new HttpError(503, `Bodies of more than ${buffered.most} bytes wait to be answered already. Try again in 1 s.`, { code: 'busy', headers: { 'retry-after': '1' } });
+      for (let at = 0; at < value.byteLength; at += LARGE) {
+        if (at > 0) await ownTurn();
+        const part = value.subarray(at, at + LARGE);
+        gauge(part);
+        texts.push(decode(decoder, part));
+      }
     }
+    texts.push(decode(decoder));
   } catch (error) {
     void reader.cancel().catch(() => undefined);
     throw error;
   } finally {
     clearTimeout(timer);
   }
-  return parseBody(chunks, size);
-}
-
-function parseBody(chunks: readonly Uint8Array[], size: number): Body {
-  const bytes = new Uint8Array(size);
-  let at = 0;
-  for (const chunk of chunks) {
-    bytes.set(chunk, at);
-    at += chunk.byteLength;
-  }
+  if (size > LARGE) await ownTurn();
   let value: unknown;
   try {
-    value = JSON.parse(new TextDecoder('utf-8', { fatal: true }).decode(bytes));
+    value = JSON.parse(texts.join(''));
   } catch (error) {
-    throw new HttpError(400, `The body is not JSON: ${error instanceof Error ? error.message : 'cannot be read'}.`, { code: 'invalid_json', cause: error });
+    throw notJson(error);
   }
   if (!isRecord(value)) throw new HttpError(400, 'The body is JSON, but no object; expected an object.', { code: 'invalid_json' });
   return value;
+}
+
+const notJson = (error: unknown): HttpError => new HttpError(400, `The body is not JSON: ${error instanceof Error ? error.message : 'cannot be read'}.`, { code: 'invalid_json', cause: error });
+
+/** The characters that are whole with these bytes; without bytes, the end. */
+function decode(decoder: TextDecoder, bytes?: Uint8Array): string {
+  try {
+    return bytes ? decoder.decode(bytes, { stream: true }) : decoder.decode();
+  } catch (error) {
+    throw notJson(error);
+  }
+}
+
+/** Names by which a machine calls itself. */
+export const LOOPBACK_HOSTS: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
+
+/**
+ * A page of another origin can make its own name lead to this machine (DNS rebinding): then its requests are of the same origin as the server,
+ * and only the Host that the browser sends tells.
+ * @throws HttpError 403 for a Host that is not among `allowed`
+ */
+export function checkHost(request: Request, allowed: readonly string[] | undefined): void {
+  if (allowed === undefined) return;
+  const given = request.headers.get('host') ?? new URL(request.url).host, name = given.replace(/:\d{1,5}$/, '').toLowerCase();
+  if (!allowed.includes(name)) throw new HttpError(403, `The host ${JSON.stringify(given.slice(0, 80))} is not served here; expected one of ${allowed.join(', ')}. Allow it with allowedHosts (--allowed-hosts).`, { code: 'host_not_allowed' });
 }
 
 /** Are they equal? The time depends on the length of `given` alone, not on where they differ. */

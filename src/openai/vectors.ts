@@ -1,10 +1,13 @@
 /** POST /v1/embeddings and /v1/rerank. */
 import { isRecord } from '../chat/json.ts';
 import { unit } from '../embed.ts';
+import { encode } from '../chat/run.ts';
+import { inSlices } from '../slices.ts';
 import { countTokens } from './backend.ts';
 import type { Context } from './context.ts';
 import { booleanField, inputsField, invalid, numberField, stringField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
+import { jsonList, jsonResponse } from './json-list.ts';
 
 /** Texts of one request at most, as OpenAI. */
 const maxInputs = 2048;
@@ -20,16 +23,19 @@ export async function embeddings(context: Context, body: Body): Promise<Response
   if (!backend.embed) throw new HttpError(501, 'This model gives no embeddings; expected an embedding model (bert, nomic-bert ...).', { code: 'not_supported' });
   const leave = await context.queue.enter(signal);
   try {
-    const vectors = await backend.embed(inputs, { signal });
-    const promptTokens = countTokens(backend, inputs);
+    const { encodeWork } = backend, texts: (string | readonly number[])[] = [];
+    for (const input of inputs) texts.push(typeof input === 'string' && encodeWork ? await inSlices(encode(backend, input, {}), signal) : input);
+    const vectors = await backend.embed(texts, { signal });
+    const promptTokens = await inSlices(countTokens(backend, texts), signal);
     context.metrics.generated(promptTokens, 0, 0, 0);
     const length = vectors[0]?.length ?? 0;
     if (dimensions !== undefined && dimensions > length) throw invalid('dimensions', `a whole number from 1 to ${length}, the length of this model's vectors`, dimensions);
-    const data = vectors.map((vector, index) => {
+    const data = jsonList(vectors, (vector, index) => {
       const part = dimensions === undefined || dimensions === length ? vector : unit(vector.subarray(0, dimensions));
       return { object: 'embedding', index, embedding: format === 'base64' ? base64(part) : [...part] };
-    });
-    return Response.json({ object: 'list', data, model: backend.name, usage: { prompt_tokens: promptTokens, total_tokens: promptTokens } });
+    }, 4);
+    const rest = { model: backend.name, usage: { prompt_tokens: promptTokens, total_tokens: promptTokens } };
+    return jsonResponse('{"object":"list","data":', await inSlices(data, signal), `,${JSON.stringify(rest).slice(1)}`);
   } finally {
     leave();
   }
@@ -54,7 +60,7 @@ export async function rerank(context: Context, body: Body): Promise<Response> {
   const leave = await context.queue.enter(signal);
   try {
     const scores = await backend.rank(query, documents, { signal });
-    const promptTokens = countTokens(backend, [query]) * documents.length + countTokens(backend, documents);
+    const promptTokens = await inSlices(countTokens(backend, [query]), signal) * documents.length + (await inSlices(countTokens(backend, documents), signal));
     context.metrics.generated(promptTokens, 0, 0, 0);
     const results = scores
       .map((score, index) => ({ index, relevance_score: score, ...(withText ? { document: { text: documents[index] } } : {}) }))

@@ -168,12 +168,43 @@ describe('bad input has its status and an error in OpenAI\'s shape, and the serv
     ['a header flood', `GET /health HTTP/1.1\r\nhost: a\r\n${Array.from({ length: 3000 }, (_, i) => `x-${i}: ${'y'.repeat(20)}\r\n`).join('')}\r\n`, /^HTTP\/1\.1 431 [^]*"error"/],
     ['no HTTP at all', 'hello\r\n\r\n', /^HTTP\/1\.1 400 [^]*"error"/],
     ['a method that fetch forbids', 'TRACE /health HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n', /^HTTP\/1\.1 400 /],
-    ['a strange host', 'GET /health HTTP/1.1\r\nhost: [::not a host\r\nconnection: close\r\n\r\n', /^HTTP\/1\.1 200 /],
-    ['an absolute URL', 'GET http://elsewhere/etc/passwd HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n', /^HTTP\/1\.1 (404|401) /],
-    ['HEAD', 'HEAD /health HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n', /^HTTP\/1\.1 200 [^]*\r\n\r\n$/],
+    ['a strange host', 'GET /health HTTP/1.1\r\nhost: [::not a host\r\nconnection: close\r\n\r\n', /^HTTP\/1\.1 403 [^]*host_not_allowed/],
+    ['a name that was made to lead here', 'GET /v1/models HTTP/1.1\r\nhost: evil.example:8080\r\nauthorization: Bearer key\r\nconnection: close\r\n\r\n', /^HTTP\/1\.1 403 [^]*host_not_allowed/],
+    ['what this machine calls itself', 'GET /health HTTP/1.1\r\nhost: LOCALHOST:1\r\nconnection: close\r\n\r\n', /^HTTP\/1\.1 200 /],
+    ['an absolute URL', 'GET http://elsewhere/etc/passwd HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n', /^HTTP\/1\.1 (404|401) /],
+    ['HEAD', 'HEAD /health HTTP/1.1\r\nhost: 127.0.0.1:80\r\nconnection: close\r\n\r\n', /^HTTP\/1\.1 200 [^]*\r\n\r\n$/],
   ])('%s', async (_, text, want) => {
     expect(await raw(text)).toMatch(want);
     expect((await fetch(`${server.url}/health`)).status).toBe(200);
+  });
+
+  it('plain text and forms, which pages of any origin may post without asking', async () => {
+    for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', 'text/plain; x=application/json', '']) {
+      const response = await post('/v1/completions', Buffer.from(JSON.stringify(greedy)), { body: new Blob([JSON.stringify(greedy)]), headers: { ...auth, ...(type === '' ? {} : { 'content-type': type }) } });
+      expect([response.status, ((await response.json()) as Failure).error.code]).toEqual([415, 'unsupported_media_type']);
+    }
+  });
+
+  it('a body that trickles: an answer, and the connection is closed', async () => {
+    const own = await startServer(['-m', shippedModel, '--no-warmup', '-t', 1, '--body-timeout', 1]);
+    const { hostname, port } = new URL(own.url);
+    const closed = await new Promise<string>((resolve) => {
+      let got = '';
+      const socket = connect(Number(port), hostname, () => socket.write('POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n{"prompt": "'));
+      const dripping = setInterval(() => socket.write('x'), 100);
+      socket.setEncoding('utf8').on('data', (chunk: string) => (got += chunk)).on('error', () => undefined).on('close', () => (clearInterval(dripping), resolve(got)));
+    });
+    expect(closed).toMatch(/^HTTP\/1\.1 408 /);
+    own.kill('SIGTERM');
+    await own.exit;
+  });
+
+  it('an upload whose client vanishes is no failure of the server', async () => {
+    const { hostname, port } = new URL(server.url), before = server.stderr().length;
+    const socket = connect(Number(port), hostname, () => socket.write('POST /v1/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer key\r\ncontent-type: application/json\r\ncontent-length: 5000\r\n\r\n{"prompt": "', () => setTimeout(() => socket.destroy(), 100)));
+    socket.on('error', () => undefined);
+    expect(await until(() => /POST \/v1\/completions 499 /.test(server.stderr().slice(before)))).toBe(true);
+    expect(server.stderr().slice(before)).not.toMatch(/Error|at /);
   });
 
   it('more than may wait: 429 with Retry-After', async () => {
@@ -197,7 +228,7 @@ it('pages of allowed origins alone may read; the page at / is served; requests a
 describe('the process', () => {
   it('SIGTERM lets an answer end, then exits 0', async () => {
     const own = await startServer(['-m', shippedModel, '--no-warmup', '-t', 2]);
-    const response = await fetch(`${own.url}/v1/completions`, { method: 'POST', body: JSON.stringify({ ...greedy, max_tokens: 100, stream: true }) });
+    const response = await fetch(`${own.url}/v1/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ ...greedy, max_tokens: 100, stream: true }) });
     own.kill('SIGTERM');
     expect((await response.text()).endsWith('data: [DONE]\n\n')).toBe(true);
     expect(await own.exit).toBe(0);
@@ -208,7 +239,7 @@ describe('the process', () => {
     expect((await fetch(`${own.url}/v1/models`)).status).toBe(401);
     const { hostname, port } = new URL(own.url);
     const body = JSON.stringify({ ...greedy, max_tokens: 200, ignore_eos: true, stream: true });
-    const socket = connect(Number(port), hostname, () => socket.write(`POST /v1/completions HTTP/1.1\r\nhost: a\r\nauthorization: Bearer secret\r\ncontent-length: 9999\r\n\r\n${body}`));
+    const socket = connect(Number(port), hostname, () => socket.write(`POST /v1/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer secret\r\ncontent-type: application/json\r\ncontent-length: 9999\r\n\r\n${body}`));
     socket.on('error', () => {}).pause();
     await until(async () => (await fetch(`${own.url}/health`)).ok);
     const began = Date.now();

@@ -12,7 +12,7 @@ const same = (got, want, what) => {
 export async function checkServer(url) {
   const clientOf = (apiKey, path = '/v1') => new OpenAI({ apiKey, baseURL: url + path, maxRetries: 0, timeout: 60_000 });
   const client = clientOf('key'), faults = [];
-  const raw = (path, body, headers = {}) => fetch(url + path, { method: 'POST', headers: { authorization: 'Bearer key', ...headers }, body: typeof body === 'string' ? body : JSON.stringify(body) });
+  const raw = (path, body, headers = {}) => fetch(url + path, { method: 'POST', headers: { authorization: 'Bearer key', 'content-type': 'application/json', ...headers }, body: typeof body === 'string' ? body : JSON.stringify(body) });
   const processing = async () => Number(/^llamacpp:requests_processing (\d+)/m.exec(await (await fetch(`${url}/metrics`, { headers: { authorization: 'Bearer key' } })).text())[1]);
   const streamed = async (messages) => {
     let text = '', chunks = 0, usage;
