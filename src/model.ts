@@ -81,7 +81,7 @@ export interface ModelState {
   readonly scheduler: Scheduler;
   readonly slots: readonly Slot[];
   /** The grammar that a generation's options ask for. */
-  constraint(options: ConstraintOptions): Grammar | undefined;
+  constraint(options: ConstraintOptions, signal?: AbortSignal): Promise<Grammar | undefined>;
   assertUsable(): void;
 }
 

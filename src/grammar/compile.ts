@@ -1,4 +1,5 @@
 /** Grammar rules compiled to nodes of an automaton over bytes. */
+import { atOnce, type Work } from '../slices.ts';
 import { grammarError } from './parse.ts';
 import type { Expression, Position, Rule } from './parse.ts';
 import { utf8Ranges } from './utf8-ranges.ts';
@@ -24,7 +25,7 @@ export interface Program { readonly nodes: readonly Node[]; readonly start: numb
 /** Node 0 ends every rule. */
 export const RETURN = 0;
 /** Repetitions {m,n} are written out; this many places are far more than a schema needs and still compile in a second. */
-const MAX_NODES = 500_000;
+const MAX_NODES = 100_000;
 
 interface CompiledRule {
   readonly name: string;
@@ -38,6 +39,11 @@ interface Call { type: 'call'; start: number; next: number; rule: CompiledRule }
 
 /** @throws QuantletError ERR_GRAMMAR: no root, an undefined rule, left recursion, a rule that cannot end, a grammar that is too large */
 export function compileGrammar(rules: ReadonlyMap<string, Rule>, root: string): Program {
+  return atOnce(compileGrammarWork(rules, root));
+}
+
+/** The same as work that pauses after every rule. */
+export function* compileGrammarWork(rules: ReadonlyMap<string, Rule>, root: string): Work<Program> {
   const nodes: Node[] = [{ type: 'return' }];
   const compiled: CompiledRule[] = [];
   const calls: Call[] = [];
@@ -140,10 +146,11 @@ export function compileGrammar(rules: ReadonlyMap<string, Rule>, root: string): 
   for (let i = 0; i < compiled.length; i++) {
     current = compiled[i];
     current.start = current.build();
+    yield;
   }
   for (const node of calls) node.start = node.rule.start;
-  refuseLeftRecursion(nodes, compiled);
-  refuseEndless(nodes, compiled);
+  yield* refuseLeftRecursion(nodes, compiled);
+  yield* refuseEndless(nodes, compiled);
   return { nodes, start: compiled[0].start };
 }
 
@@ -154,12 +161,13 @@ interface Look { readonly holds: boolean; readonly calls: ReadonlySet<CompiledRu
  * The rules for which something holds that may depend on the rules they call. A rule is looked at again only when it has come to hold for one
  * of those: looking at all of them in rounds takes a time quadratic in a chain of rules, and grammars come from clients.
  */
-function holding(rules: readonly CompiledRule[], look: (rule: CompiledRule, found: ReadonlySet<CompiledRule>) => Look): ReadonlySet<CompiledRule> {
+function* holding(rules: readonly CompiledRule[], look: (rule: CompiledRule, found: ReadonlySet<CompiledRule>) => Look): Work<ReadonlySet<CompiledRule>> {
   const found = new Set<CompiledRule>(), callers = new Map<CompiledRule, Set<CompiledRule>>();
   // Rules mostly call later ones: from the end, most are looked at once. What is put into the set on the way, the loop comes to as well.
   const open = new Set(rules.toReversed());
   for (const rule of open) {
     open.delete(rule);
+    yield;
     const { holds, calls } = look(rule, found);
     if (holds) {
       found.add(rule);
@@ -172,7 +180,7 @@ function holding(rules: readonly CompiledRule[], look: (rule: CompiledRule, foun
 }
 
 /** A rule that can call itself before it reads anything would be entered for ever. */
-function refuseLeftRecursion(nodes: readonly Node[], rules: readonly CompiledRule[]): void {
+function* refuseLeftRecursion(nodes: readonly Node[], rules: readonly CompiledRule[]): Work<void> {
   const starts = new Map(rules.map((rule) => [rule.start, rule]));
   /** The rules called before anything is read, and whether the end is reached so. */
   function leftOf(rule: CompiledRule, nullable: ReadonlySet<CompiledRule>): Look {
@@ -190,10 +198,14 @@ function refuseLeftRecursion(nodes: readonly Node[], rules: readonly CompiledRul
     }
     return { holds: seen.has(RETURN), calls };
   }
-  const nullable = holding(rules, leftOf);
-  const left = new Map(rules.map((rule) => [rule, leftOf(rule, nullable).calls]));
+  const nullable = yield* holding(rules, leftOf), left = new Map<CompiledRule, ReadonlySet<CompiledRule>>();
+  for (const rule of rules) {
+    left.set(rule, leftOf(rule, nullable).calls);
+    yield;
+  }
   const done = new Set<CompiledRule>();
   for (const first of rules) {
+    yield;
     if (done.has(first)) continue;
     // depth first without recursion: a path, what is left to visit from each of its rules, and where in it a rule stands
     const path: { rule: CompiledRule; rest: CompiledRule[] }[] = [], places = new Map<CompiledRule, number>();
@@ -222,9 +234,9 @@ function refuseLeftRecursion(nodes: readonly Node[], rules: readonly CompiledRul
 }
 
 /** A rule that no text can finish would be written for ever. */
-function refuseEndless(nodes: readonly Node[], rules: readonly CompiledRule[]): void {
+function* refuseEndless(nodes: readonly Node[], rules: readonly CompiledRule[]): Work<void> {
   const starts = new Map(rules.map((rule) => [rule.start, rule]));
-  const finishing = holding(rules, ({ start }, found) => {
+  const finishing = yield* holding(rules, ({ start }, found) => {
     const calls = new Set<CompiledRule>(), seen = new Set([start]), work = [start];
     for (let at = work.pop(); at !== undefined; at = work.pop()) {
       if (at === RETURN) return { holds: true, calls };

@@ -1,7 +1,8 @@
 /** From a generation's options (GBNF, JSON schema) to its grammar; compiled ones are kept. */
 import { QuantletError } from '../errors.ts';
-import { createGrammar, type Grammar, type GrammarVocabulary } from './grammar.ts';
-import { jsonObjectGrammar, jsonSchemaToGrammar, type JsonSchema } from './json-schema.ts';
+import { inSlices, type Work } from '../slices.ts';
+import { createGrammarWork, type Grammar, type GrammarVocabulary } from './grammar.ts';
+import { jsonObjectGrammar, jsonSchemaWork, type JsonSchema } from './json-schema.ts';
 
 /** What a text must be: any text, any JSON object, or JSON that fits a schema. */
 export type ResponseFormat = { readonly type: 'text' } | { readonly type: 'json_object' } | { readonly type: 'json_schema'; readonly schema: object };
@@ -16,15 +17,15 @@ export interface ConstraintOptions {
 const MAX_KEPT = 8;
 
 /**
- * Makes the constraints of one model's generations.
+ * Makes the constraints of one model's generations, without holding up the event loop.
  * @throws (the function returned) QuantletError ERR_GRAMMAR for a grammar or a schema that is none, ERR_INVALID_ARGUMENT for both at once
  */
-export function createConstraints(vocabulary: GrammarVocabulary): (options: ConstraintOptions) => Grammar | undefined {
+export function createConstraints(vocabulary: GrammarVocabulary): (options: ConstraintOptions, signal?: AbortSignal) => Promise<Grammar | undefined> {
   const kept = new Map<string, Grammar>();
-  return (options) => {
-    const gbnf = grammarText(options);
+  return async (options, signal) => {
+    const gbnf = await inSlices(grammarText(options), signal);
     if (gbnf === undefined) return undefined;
-    const grammar = kept.get(gbnf) ?? createGrammar(gbnf, vocabulary);
+    const grammar = kept.get(gbnf) ?? (await inSlices(createGrammarWork(gbnf, vocabulary), signal));
     kept.delete(gbnf);
     kept.set(gbnf, grammar);
     if (kept.size > MAX_KEPT) kept.delete(kept.keys().next().value!);
@@ -32,11 +33,11 @@ export function createConstraints(vocabulary: GrammarVocabulary): (options: Cons
   };
 }
 
-function grammarText({ grammar, responseFormat: format }: ConstraintOptions): string | undefined {
+function* grammarText({ grammar, responseFormat: format }: ConstraintOptions): Work<string | undefined> {
   if (grammar !== undefined && typeof grammar !== 'string') throw new QuantletError('ERR_INVALID_ARGUMENT', `grammar is ${typeof grammar}; expected GBNF text`);
   if (format === undefined || format.type === 'text') return grammar;
   if (grammar !== undefined) throw new QuantletError('ERR_INVALID_ARGUMENT', 'grammar and responseFormat are both given; expected one of them');
   if (format.type === 'json_object') return jsonObjectGrammar();
-  if (format.type === 'json_schema') return jsonSchemaToGrammar(format.schema as JsonSchema);
+  if (format.type === 'json_schema') return yield* jsonSchemaWork(format.schema as JsonSchema);
   throw new QuantletError('ERR_INVALID_ARGUMENT', `responseFormat is ${JSON.stringify(format)}; expected { type: 'text' }, { type: 'json_object' } or { type: 'json_schema', schema }`);
 }

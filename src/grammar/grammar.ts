@@ -4,8 +4,8 @@ import type { TokenConstraint } from '../sample/sampler.ts';
 import { atOnce, inSlices, type Work } from '../slices.ts';
 import { createAutomaton } from './automaton.ts';
 import type { Automaton, State } from './automaton.ts';
-import { compileGrammar } from './compile.ts';
-import { parseGbnf } from './parse.ts';
+import { compileGrammarWork } from './compile.ts';
+import { parseGbnfWork } from './parse.ts';
 import { markTokens, tokenTrie } from './token-trie.ts';
 import type { GrammarVocabulary } from './token-trie.ts';
 
@@ -43,8 +43,13 @@ export interface Grammar extends TokenConstraint {
  * @throws QuantletError ERR_GRAMMAR with line and column
  */
 export function createGrammar(gbnf: string, vocabulary: GrammarVocabulary, options: { readonly root?: string } = {}): Grammar {
-  const rules = parseGbnf(gbnf, (text) => vocabulary.tokenId?.(text), vocabulary.nVocab);
-  const automaton = createAutomaton(compileGrammar(rules, options.root ?? 'root'));
+  return atOnce(createGrammarWork(gbnf, vocabulary, options));
+}
+
+/** The same as work that pauses: a large grammar takes a part of a second. */
+export function* createGrammarWork(gbnf: string, vocabulary: GrammarVocabulary, options: { readonly root?: string } = {}): Work<Grammar> {
+  const rules = yield* parseGbnfWork(gbnf, (text) => vocabulary.tokenId?.(text), vocabulary.nVocab);
+  const automaton = createAutomaton(yield* compileGrammarWork(rules, options.root ?? 'root'));
   return createReader(automaton, vocabulary, createMasks(automaton, vocabulary), automaton.start);
 }
 

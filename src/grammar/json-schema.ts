@@ -1,4 +1,5 @@
 /** A JSON schema as GBNF. */
+import { atOnce, type Work } from '../slices.ts';
 import { gbnfChoice, gbnfRepeat, gbnfText } from './gbnf-text.ts';
 import { integerRange, numberRange } from './schema-number.ts';
 import { patternToGbnf } from './schema-pattern.ts';
@@ -10,6 +11,10 @@ import { acceptsValue } from './schema-values.ts';
 export type { JsonSchema } from './schema-plain.ts';
 
 const MAX_DEPTH = 200;
+/** Values in a schema, and characters of its texts: schemas come from clients, and what is made of them takes memory and time. Real ones have tens to hundreds, generated ones a few thousand. */
+const MAX_VALUES = 50_000, MAX_CHARACTERS = 500_000;
+/** Characters of the grammar: what is written out from a small schema again and again. */
+const MAX_TEXT = 1_000_000;
 const ANYTHING: Located = { schema: true, pointer: '' };
 
 /** Any JSON object: what `response_format: { type: 'json_object' }` asks for. */
@@ -24,7 +29,13 @@ export function jsonObjectGrammar(): string {
  * @throws QuantletError ERR_GRAMMAR naming the keyword and its JSON pointer, or the part that nothing satisfies
  */
 export function jsonSchemaToGrammar(schema: JsonSchema): string {
-  refuseDeep(schema, 0);
+  return atOnce(jsonSchemaWork(schema));
+}
+
+/** The same as work that pauses. */
+export function* jsonSchemaWork(schema: JsonSchema): Work<string> {
+  refuseLarge(schema);
+  let written = 0;
   const expand = createExpander(schema);
   const rules = new Map<string, string>();
   const byBody = new Map<string, string>();
@@ -46,13 +57,18 @@ export function jsonSchemaToGrammar(schema: JsonSchema): string {
     return name;
   }
 
+  function write(name: string, body: string): void {
+    if ((written += body.length) > MAX_TEXT) throw schemaError('', `written as a grammar it has more than ${MAX_TEXT} characters: expected fewer properties, shorter lists or smaller counts`);
+    rules.set(name, body);
+  }
+
   /** A rule for this body; equal bodies are one rule. */
   function rule(hint: string, body: string): string {
     let name = byBody.get(body);
     if (name === undefined) {
       name = nameFor(hint);
       byBody.set(body, name);
-      rules.set(name, body);
+      write(name, body);
     }
     return name;
   }
@@ -77,7 +93,8 @@ export function jsonSchemaToGrammar(schema: JsonSchema): string {
   }
 
   /** All of these at once, as a rule; undefined where no value satisfies them. */
-  function ruleFor(schemas: readonly Located[]): string | undefined {
+  function* ruleFor(schemas: readonly Located[]): Work<string | undefined> {
+    yield;
     const all = schemas.map(follow);
     const key = [...new Set(all.map(({ schema, pointer }) => (schema === true ? '' : `#${pointer}`)).filter((part) => part !== ''))].join('&');
     if (key === '') return share('value');
@@ -89,21 +106,32 @@ export function jsonSchemaToGrammar(schema: JsonSchema): string {
     const { pointer } = all[all.length - 1];
     const entry: Known = { name: pointer === '' ? 'root' : nameFor(pointer), expression: undefined, done: false, used: false };
     known.set(key, entry);
-    const body = gbnfChoice(expand(all).map((way) => plainExpression(way)));
+    const ways: (string | undefined)[] = [];
+    for (const way of expand(all)) ways.push(yield* plainExpression(way));
+    const body = gbnfChoice(ways);
     if (body === undefined && entry.used) throw schemaError(pointer, 'nothing satisfies this schema, which refers to itself');
     entry.done = true;
     if (body !== undefined) {
-      rules.set(entry.name, body);
+      write(entry.name, body);
       entry.expression = entry.name;
     }
     return entry.expression;
   }
 
-  function plainExpression(plain: Plain): string | undefined {
-    if (plain.values) return gbnfChoice(plain.values.filter((value) => acceptsValue(plain, value, expand)).map((value) => gbnfText(JSON.stringify(value))));
+  function* plainExpression(plain: Plain): Work<string | undefined> {
+    if (plain.values) {
+      const texts: string[] = [];
+      for (const value of plain.values) {
+        if (acceptsValue(plain, value, expand)) texts.push(gbnfText(JSON.stringify(value)));
+        yield;
+      }
+      return gbnfChoice(texts);
+    }
     const types = plain.types ?? impliedTypes(plain);
     if (types.length === 0 && !plain.types) return share('value');
-    return gbnfChoice(types.filter((type) => type !== 'integer' || !types.includes('number')).map((type) => ofType(plain, type)));
+    const texts: (string | undefined)[] = [];
+    for (const type of types) if (type !== 'integer' || !types.includes('number')) texts.push(yield* ofType(plain, type));
+    return gbnfChoice(texts);
   }
 
   /** Keywords without a type speak about one: the others are left out. */
@@ -116,13 +144,13 @@ export function jsonSchemaToGrammar(schema: JsonSchema): string {
     return types;
   }
 
-  function ofType(plain: Plain, type: JsonType): string | undefined {
+  function* ofType(plain: Plain, type: JsonType): Work<string | undefined> {
     switch (type) {
       case 'null': case 'boolean': return share(type);
       case 'integer': case 'number': return numeric(plain, type);
       case 'string': return string(plain);
-      case 'array': return array(plain);
-      case 'object': return object(plain);
+      case 'array': return yield* array(plain);
+      case 'object': return yield* object(plain);
     }
   }
 
@@ -155,15 +183,15 @@ export function jsonSchemaToGrammar(schema: JsonSchema): string {
     return least > most ? undefined : quoted(gbnfRepeat(share('char'), least, most));
   }
 
-  function array({ prefix, items, minItems = 0, maxItems = Infinity }: Plain): string | undefined {
+  function* array({ prefix, items, minItems = 0, maxItems = Infinity }: Plain): Work<string | undefined> {
     if (prefix.length === 0 && !items && minItems === 0 && maxItems === Infinity) return share('array');
     share('ws');
     // after listed items more may follow only where the schema says so, or asks for more than are listed
     const rest = items ?? (prefix.length === 0 || minItems > prefix.length ? [ANYTHING] : undefined);
-    const restRule = rest && maxItems > prefix.length ? ruleFor(rest) : undefined;
+    const restRule = rest && maxItems > prefix.length ? yield* ruleFor(rest) : undefined;
     const listed: string[] = [];
     for (const schemas of prefix.slice(0, maxItems)) {
-      const item = ruleFor(schemas);
+      const item = yield* ruleFor(schemas);
       if (item === undefined) break;
       listed.push(item);
     }
@@ -176,18 +204,19 @@ export function jsonSchemaToGrammar(schema: JsonSchema): string {
     } else {
       for (let i = listed.length - 1; i >= 0; i--) {
         const item = `${i > 0 ? 'ws "," ws ' : ''}${listed[i]}${content === '' || content.startsWith(' ') ? content : ` ${content}`}`;
-        content = i >= minItems ? `(${item})?` : item;
+        // Groups within groups may be only so deep, and items are many: each is a rule.
+        content = i >= minItems ? `${rule('items', item)}?` : item;
       }
     }
     return rule('array', `"[" ws ${content} ws "]"`);
   }
 
-  function object({ properties, required, additional }: Plain): string | undefined {
+  function* object({ properties, required, additional }: Plain): Work<string | undefined> {
     if (properties.size === 0 && required.size === 0 && !additional) return share('object');
     share('ws');
     const entry = (key: string, value: string): string => `${key} ws ":" ws ${value}`;
     const names = [...properties.keys(), ...[...required].filter((name) => !properties.has(name))];
-    const others = additional ? ruleFor(additional) : undefined;
+    const others = additional ? yield* ruleFor(additional) : undefined;
     let rest = '', first = '';
     if (others !== undefined) {
       share('key-char');
@@ -196,8 +225,9 @@ export function jsonSchemaToGrammar(schema: JsonSchema): string {
       first = `(${other} ${rest})?`;
     }
     for (const name of names.reverse()) {
+      yield;
       const schemas = properties.get(name) ?? additional ?? [];
-      const value = schemas.length === 0 ? share('value') : ruleFor(schemas);
+      const value = schemas.length === 0 ? share('value') : yield* ruleFor(schemas);
       const mandatory = required.has(name);
       if (value === undefined) {
         if (mandatory) return undefined;
@@ -206,13 +236,14 @@ export function jsonSchemaToGrammar(schema: JsonSchema): string {
       const pair = rule(`${name}-entry`, entry(gbnfText(JSON.stringify(name)), value));
       // a rule of its own, since it is written twice: after this property and after those before it
       if (rest !== '' && !rules.has(rest)) rest = rule('rest', rest);
-      first = mandatory ? `${pair} ${rest}` : first === '' ? `(${pair} ${rest})?` : `(${pair} ${rest} | ${first})`;
+      // Groups within groups may be only so deep, and properties are many: each alternative is a rule.
+      first = mandatory ? `${pair} ${rest}` : first === '' ? `(${pair} ${rest})?` : `(${pair} ${rest} | ${rules.has(first) ? first : rule('first', first)})`;
       rest = mandatory ? `ws "," ws ${pair} ${rest}` : `(ws "," ws ${pair})? ${rest}`;
     }
     return rule('object', `"{" ws ${first} ws "}"`);
   }
 
-  const root = ruleFor([{ schema, pointer: '' }]);
+  const root = yield* ruleFor([{ schema, pointer: '' }]);
   if (root === undefined) throw schemaError('', 'nothing satisfies this schema');
   const lines = root === 'root' ? [] : [`root ::= ${root}`];
   for (const [name, body] of rules) lines.push(`${name} ::= ${body}`);
@@ -220,10 +251,22 @@ export function jsonSchemaToGrammar(schema: JsonSchema): string {
   return lines.join('\n') + '\n';
 }
 
-/** Deeper ones, and objects that contain themselves, would exhaust the stack. */
-function refuseDeep(part: unknown, depth: number): void {
-  if (depth > MAX_DEPTH) throw schemaError('', `the schema is nested more than ${MAX_DEPTH} deep (or contains itself): expected a flatter one, or $ref`);
-  if (typeof part === 'object' && part !== null) for (const inner of Object.values(part)) refuseDeep(inner, depth + 1);
+/** Deeper ones, and objects that contain themselves, would exhaust the stack; larger ones hold up everybody. */
+function refuseLarge(schema: JsonSchema): void {
+  let values = 0, characters = 0;
+  const visit = (part: unknown, depth: number): void => {
+    if (depth > MAX_DEPTH) throw schemaError('', `the schema is nested more than ${MAX_DEPTH} deep (or contains itself): expected a flatter one, or $ref`);
+    if (++values > MAX_VALUES) throw schemaError('', `the schema has more than ${MAX_VALUES} values: expected a smaller one`);
+    if (typeof part === 'string') characters += part.length;
+    else if (typeof part === 'object' && part !== null) {
+      for (const [key, inner] of Object.entries(part)) {
+        characters += key.length;
+        visit(inner, depth + 1);
+      }
+    }
+    if (characters > MAX_CHARACTERS) throw schemaError('', `the texts of the schema have more than ${MAX_CHARACTERS} characters: expected fewer or shorter ones`);
+  };
+  visit(schema, 0);
 }
 
 function extreme(bounds: readonly (number | bigint | undefined)[], beats: (a: bigint, b: bigint) => boolean): bigint | undefined {

@@ -1,5 +1,6 @@
 /** llama.cpp's GBNF, read into expressions. */
 import { QuantletError } from '../errors.ts';
+import { atOnce, type Work } from '../slices.ts';
 
 /** Where something stands in the text of a grammar; both count from 1. */
 export interface Position { readonly line: number; readonly column: number }
@@ -19,6 +20,8 @@ export interface Rule { readonly name: string; readonly at: Position; readonly b
 const MAX_CODE_POINT = 0x10ffff;
 const MAX_DEPTH = 256;
 const MAX_MARKS = 8;
+/** Grammars come from clients; one generated from a schema may be so long too. */
+const MAX_TEXT = 1_000_000;
 const ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', '\\': '\\', '"': '"', '[': '[', ']': ']', '-': '-' };
 const HEX_ESCAPES: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
 
@@ -34,6 +37,12 @@ export function grammarError(at: Position, message: string): QuantletError {
  * @throws QuantletError ERR_GRAMMAR
  */
 export function parseGbnf(source: string, tokenId: (text: string) => number | undefined, nVocab: number): Map<string, Rule> {
+  return atOnce(parseGbnfWork(source, tokenId, nVocab));
+}
+
+/** The same as work that pauses after every rule. */
+export function* parseGbnfWork(source: string, tokenId: (text: string) => number | undefined, nVocab: number): Work<Map<string, Rule>> {
+  if (source.length > MAX_TEXT) throw new QuantletError('ERR_GRAMMAR', `the grammar has ${source.length} characters: expected at most ${MAX_TEXT}`);
   let pos = 0;
   let depth = 0;
   const rules = new Map<string, Rule>();
@@ -248,6 +257,7 @@ export function parseGbnf(source: string, tokenId: (text: string) => number | un
     const earlier = rules.get(name);
     if (earlier) throw grammarError(at, `rule ${name} is defined a second time, the first was on line ${earlier.at.line}: expected one definition with | between its alternatives`);
     rules.set(name, { name, at, body });
+    yield;
   }
   return rules;
 }

@@ -3,6 +3,9 @@ import { QuantletError } from '../errors.ts';
 import { gbnfChoice, gbnfClass, gbnfRepeat, gbnfText } from './gbnf-text.ts';
 import { normalizeRanges } from './parse.ts';
 
+/** Patterns come from clients. */
+const MAX_PATTERN = 2000;
+
 type Pairs = [low: number, high: number][];
 
 const DIGIT: Pairs = [[48, 57]];
@@ -50,6 +53,7 @@ export function patternToGbnf(pattern: string, anyCharacter: string, pointer: st
     throw new QuantletError('ERR_GRAMMAR', `schema ${pointer}: pattern ${JSON.stringify(pattern)} has ${what} at character ${pos + 1}: expected literals, classes, groups, |, quantifiers, and ^ or $ at the ends`);
   }
 
+  if (pattern.length > MAX_PATTERN) throw new QuantletError('ERR_GRAMMAR', `schema ${pointer}: the pattern has ${pattern.length} characters: expected at most ${MAX_PATTERN}`);
   try {
     new RegExp(pattern, 'u');
   } catch (cause) {

@@ -41,8 +41,10 @@ const COMBINATORS = new Set(['$ref', 'allOf', 'anyOf', 'oneOf']);
 const NUMERIC_FORMATS = new Set(['int32', 'int64', 'float', 'double']);
 const TYPES: readonly string[] = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string'];
 const MAX_ALTERNATIVES = 2000;
-/** Schemas that one may be made of: definitions that each refer twice to the next double with every one of them. */
-const MAX_PARTS = 10_000;
+/** References that lead on to further references. */
+const MAX_CHAIN = 200;
+/** Schemas that one may be made of, and all together: definitions that each refer twice to the next double with every one of them. */
+const MAX_PARTS = 10_000, MAX_ALL_PARTS = 200_000;
 
 export function schemaError(pointer: string, message: string): QuantletError {
   return new QuantletError('ERR_GRAMMAR', `schema ${pointer === '' ? '#' : `#${pointer}`}: ${message}`);
@@ -55,9 +57,11 @@ export type Expander = (all: readonly Located[]) => readonly Plain[];
 
 /** @throws QuantletError ERR_GRAMMAR for keywords that cannot be kept, references that lead nowhere or to themselves */
 export function createExpander(document: JsonSchema): Expander {
-  let parts = 0;
+  let parts = 0, before = 0;
   return (all) => {
+    before += parts;
     parts = 0;
+    if (before > MAX_ALL_PARTS) throw schemaError('', `its references and combinations make more than ${MAX_ALL_PARTS} schemas together`);
     const nothing: Plain = { key: '', pointer: all[0]?.pointer ?? '', properties: new Map(), required: new Set(), prefix: [] };
     return all.reduce<readonly Plain[]>((ways, located) => product(ways, expand(located, new Set()), located.pointer), [nothing]);
   };
@@ -80,6 +84,7 @@ export function createExpander(document: JsonSchema): Expander {
     }
     if (schema.$ref !== undefined) {
       const target = resolveReference(document, schema.$ref, pointer);
+      if (followed.size >= MAX_CHAIN) throw schemaError(pointer, `$ref leads through more than ${MAX_CHAIN} further ones: expected it to lead to its schema`);
       if (followed.has(target.pointer)) throw schemaError(pointer, `$ref ${String(schema.$ref)} leads back to itself without anything in between`);
       ways = product(ways, expand(target, new Set([...followed, target.pointer])), pointer);
     }

@@ -117,11 +117,16 @@ export function* markTokens(trie: TokenTrie, state: State, step: (state: State, 
   const { bytes, depths, ends, tokens, ids } = trie;
   const states: State[] = new Array<State>(trie.maxDepth + 1).fill(state);
   for (let i = 0, n = 0; i < bytes.length;) {
-    if (++n % STRIDE === 0) yield;
+    if (++n >= STRIDE) {
+      n = 0;
+      yield;
+    }
     const depth = depths[i];
     const from = states[depth], byte = bytes[i];
     const known = from.next[byte];
     const to = known === undefined ? step(from, byte) : known;
+    // A new state takes as long as it has places.
+    if (known === undefined) n += from.places.length + (to?.places.length ?? 0);
     if (to === null) {
       i = ends[i];
       continue;

@@ -1,9 +1,10 @@
 import fc from 'fast-check';
 import { describe, expect, test } from 'vitest';
-import { createGrammar } from '../../src/grammar/grammar.ts';
-import { jsonObjectGrammar, jsonSchemaToGrammar } from '../../src/grammar/json-schema.ts';
+import { createGrammar, createGrammarWork } from '../../src/grammar/grammar.ts';
+import { jsonObjectGrammar, jsonSchemaToGrammar, jsonSchemaWork } from '../../src/grammar/json-schema.ts';
 import type { JsonSchema } from '../../src/grammar/json-schema.ts';
 import { parseGbnf } from '../../src/grammar/parse.ts';
+import { type Work } from '../../src/slices.ts';
 import { createRandom } from '../../src/sample/random.ts';
 import { byteVocabulary } from './helpers.ts';
 import { DEFS, randomSchema } from './random-schemas.ts';
@@ -192,6 +193,42 @@ describe('large schemas', () => {
     const start = performance.now();
     parseGbnf(jsonSchemaToGrammar({ type: 'object', properties, required: Object.keys(properties) }), () => undefined, 0);
     expect(performance.now() - start).toBeLessThan(3000);
+  });
+  test('an object of many optional properties, and a list of many optional items, nest no groups', () => {
+    const names = Array.from({ length: 500 }, (_, i) => `p${i}`);
+    const accepts = reader({ type: 'object', properties: Object.fromEntries(names.map((name) => [name, { type: 'integer' }])) });
+    for (const chosen of [[], [0], [499], [0, 250, 499], names.map((_, i) => i)]) expect(accepts(JSON.stringify(Object.fromEntries(chosen.map((i) => [names[i], i]))))).toBe(true);
+    expect(accepts('{"p1": 1, "p0": 0}')).toBe(false);
+    const items = reader({ type: 'array', prefixItems: names.map(() => ({ type: 'integer' })) });
+    for (const length of [0, 1, 300, 500]) expect(items(JSON.stringify(new Array(length).fill(1)))).toBe(true);
+    expect(items(JSON.stringify(new Array(501).fill(1)))).toBe(false);
+  });
+  test('limits have words of the schema', () => {
+    const refs = (n: number): Record<string, unknown> => ({ $defs: Object.fromEntries(Array.from({ length: n }, (_, i) => [`d${i}`, i + 1 < n ? { $ref: `#/$defs/d${i + 1}`, title: 'x' } : { type: 'null' }])), $ref: '#/$defs/d0' });
+    const error = (schema: Record<string, unknown>): unknown => {
+      try {
+        return jsonSchemaToGrammar(schema);
+      } catch (thrown) {
+        return [(thrown as { code: string }).code, (thrown as Error).message];
+      }
+    };
+    expect(error(refs(20_000))).toEqual(['ERR_GRAMMAR', expect.stringMatching(/^schema #.*further ones|^schema #.*more than 50000 values/)]);
+    expect(error(refs(5000))).toEqual(['ERR_GRAMMAR', expect.stringMatching(/^schema #.*further ones/)]);
+    expect(typeof error(refs(100))).toBe('string');
+    expect(error({ const: 'x'.repeat(5_000_000) })).toEqual(['ERR_GRAMMAR', expect.stringMatching(/^schema #: the texts/)]);
+    expect(error({ enum: Array.from({ length: 60_000 }, (_, i) => i) })).toEqual(['ERR_GRAMMAR', expect.stringMatching(/^schema #: the schema has/)]);
+    expect(error({ pattern: '('.repeat(20_000) + ')'.repeat(20_000) })).toEqual(['ERR_GRAMMAR', expect.stringMatching(/the pattern has 40000 characters/)]);
+  });
+  test('are worked on with pauses: grammars too', () => {
+    const schema = { type: 'object', properties: Object.fromEntries(Array.from({ length: 2000 }, (_, i) => [`p${i}`, { type: 'string' }])) };
+    const run = <T>(work: Work<T>): [T, number] => {
+      for (let pauses = 0; ; pauses++) {
+        const { done, value } = work.next();
+        if (done) return [value, pauses];
+      }
+    };
+    const [gbnf, pauses] = run(jsonSchemaWork(schema)), [, more] = run(createGrammarWork(gbnf, vocabulary));
+    expect([pauses > 4000, more > 10_000]).toEqual([true, true]);
   });
   test('references that double are refused', () => {
     const $defs = Object.fromEntries(Array.from({ length: 40 }, (_, i) => [`d${i}`, i === 39 ? { type: 'string' } : { allOf: [{ $ref: `#/$defs/d${i + 1}` }, { $ref: `#/$defs/d${i + 1}` }] }]));
