@@ -17,15 +17,21 @@ import { quantizeFile, type QuantizeSummary } from './quantize.ts';
 
 const KEYS = ['imatrix', 'pure', 'allowRequantize', 'leaveOutputTensor', 'outputTensorType', 'tokenEmbeddingType', 'tensorType', 'json', 'help'] as const;
 
+/** Of a pattern that is refused. */
+const SHOWN_CHARACTERS = 200;
+
 /** `attn_v=q6_K`: the last equals sign parts pattern and type, since a pattern may hold one. */
 function parseTensorTypeRule(text: string): readonly [pattern: RegExp, type: TypeTraits] {
   const equals = text.lastIndexOf('=');
   if (equals < 1) throw new QuantletError('ERR_USAGE', `--tensor-type is "${text}", expected NAME=TYPE: attn_v=q6_K, say`);
   const type = parseTensorType(text.slice(equals + 1));
   try {
-    return [new RegExp(text.slice(0, equals), 'i'), type];
+    const pattern = new RegExp(text.slice(0, equals), 'i');
+    for (const name of ['', '\u0100']) pattern.test(name); // V8 finds at its first use, for either kind of string, that it has too many groups
+    return [pattern, type];
   } catch (cause) {
-    throw new QuantletError('ERR_USAGE', `--tensor-type is "${text}", expected a regular expression before the equals sign: ${(cause as Error).message}`, { cause });
+    const shown = text.length > SHOWN_CHARACTERS ? `${text.slice(0, SHOWN_CHARACTERS)}... (${text.length} characters)` : text;
+    throw new QuantletError('ERR_USAGE', `--tensor-type is "${shown}", expected a regular expression before the equals sign: ${(cause as Error).message.slice(-SHOWN_CHARACTERS)}`, { cause });
   }
 }
 

@@ -3,8 +3,10 @@ import { QuantletError } from '../errors.ts';
 import { gbnfChoice, gbnfClass, gbnfRepeat, gbnfText } from './gbnf-text.ts';
 import { normalizeRanges } from './parse.ts';
 
-/** Patterns come from clients. */
-const MAX_PATTERN = 2000;
+/** Groups inside groups: each is a call inside a call, here and where the grammar is read. */
+const MAX_DEPTH = 100;
+/** Patterns come from clients, and what is checked of one takes time with its length. */
+const MAX_LENGTH = 2000;
 
 type Pairs = [low: number, high: number][];
 
@@ -46,18 +48,18 @@ function intersect(a: readonly number[], b: readonly number[]): number[] {
  * @throws QuantletError ERR_GRAMMAR
  */
 export function patternToGbnf(pattern: string, anyCharacter: string, pointer: string): string {
+  if (pattern.length > MAX_LENGTH) throw new QuantletError('ERR_GRAMMAR', `schema ${pointer}: a pattern of ${pattern.length} characters was found, expected at most ${MAX_LENGTH}`);
   const chars = Array.from(pattern);
-  let pos = 0;
+  let pos = 0, depth = 0;
 
   function fail(what: string): never {
-    throw new QuantletError('ERR_GRAMMAR', `schema ${pointer}: pattern ${JSON.stringify(pattern)} has ${what} at character ${pos + 1}: expected literals, classes, groups, |, quantifiers, and ^ or $ at the ends`);
+    throw new QuantletError('ERR_GRAMMAR', `schema ${pointer}: pattern ${shown(pattern)} has ${what} at character ${pos + 1}: expected literals, classes, groups, |, quantifiers, and ^ or $ at the ends`);
   }
 
-  if (pattern.length > MAX_PATTERN) throw new QuantletError('ERR_GRAMMAR', `schema ${pointer}: the pattern has ${pattern.length} characters: expected at most ${MAX_PATTERN}`);
   try {
     new RegExp(pattern, 'u');
   } catch (cause) {
-    throw new QuantletError('ERR_GRAMMAR', `schema ${pointer}: pattern ${JSON.stringify(pattern)} is no regular expression: ${(cause as Error).message}`, { cause });
+    throw new QuantletError('ERR_GRAMMAR', `schema ${pointer}: pattern ${shown(pattern)} is no regular expression: ${(cause as Error).message.slice(-SHOWN)}`, { cause });
   }
 
   function hexCode(digits: number): number {
@@ -126,12 +128,13 @@ export function patternToGbnf(pattern: string, anyCharacter: string, pointer: st
     const c = chars[pos++];
     if (c === '(') {
       if (chars[pos] === '?') {
-        const name = /^\?<[A-Za-z_$][\w$]*>/.exec(chars.slice(pos).join(''));
         if (chars[pos + 1] === ':') pos += 2;
-        else if (name) pos += name[0].length;
+        else if (chars[pos + 1] === '<' && chars[pos + 2] !== '=' && chars[pos + 2] !== '!') pos = chars.indexOf('>', pos) + 1; // a name: RegExp has checked it
         else fail('a (?...) group');
       }
+      if (++depth > MAX_DEPTH) fail(`more than ${MAX_DEPTH} groups inside each other`);
       const body = readAlternatives(false);
+      depth--;
       pos++;
       return `(${body})`;
     }
@@ -182,6 +185,10 @@ export function patternToGbnf(pattern: string, anyCharacter: string, pointer: st
 
   return readAlternatives(true);
 }
+
+/** Characters of a pattern that a message shows. */
+const SHOWN = 200;
+const shown = (pattern: string): string => (pattern.length > SHOWN ? `${JSON.stringify(pattern.slice(0, SHOWN))}... (${pattern.length} characters)` : JSON.stringify(pattern));
 
 const single = (code: number): Pairs => [[code, code]];
 

@@ -54,7 +54,7 @@ export function specialTokens(metadata: ReadonlyMap<string, unknown>, kind: stri
       const value = metadata.get(`tokenizer.ggml.${key}`);
       if (typeof value !== 'number' && typeof value !== 'bigint') continue;
       const id = Number(value);
-      if (id >= 0 && id < nVocab) found[name] = id;
+      if (Number.isInteger(id) && id >= 0 && id < nVocab) found[name] = id;
       // Converters write 2^32 - 1 for "none"; that is no reason to warn.
       else if (id !== 0xffffffff && id !== -1) warnings.push(`tokenizer.ggml.${key} is ${id}, but the vocabulary has ${nVocab} tokens; ignored`);
     }

@@ -67,7 +67,7 @@ function numbers(metadata: TokenizerMetadata, key: string, length: number): Arra
 function strings(metadata: TokenizerMetadata, key: string): readonly string[] | undefined {
   const value = metadata.get(`tokenizer.ggml.${key}`);
   if (value === undefined) return undefined;
-  if (!Array.isArray(value) || (value.length > 0 && typeof value[0] !== 'string')) {
+  if (!Array.isArray(value) || !value.every((text) => typeof text === 'string')) {
     throw new QuantletError('ERR_GGUF_INVALID', `tokenizer.ggml.${key} is not an array of strings; the file is damaged`);
   }
   return value as string[];
@@ -87,7 +87,8 @@ const models: Readonly<Record<string, TokenizerModel>> = { llama: 'llama', gpt2:
 export function readVocab(metadata: TokenizerMetadata): Vocab {
   const name = metadata.get('tokenizer.ggml.model');
   if (typeof name !== 'string') missing('tokenizer.ggml.model', 'the kind of its tokenizer');
-  const model = models[name as string];
+  // Not by `models[name]` alone: every object has a constructor.
+  const model = Object.hasOwn(models, name as string) ? models[name as string] : undefined;
   if (!model) {
     throw new QuantletError('ERR_UNSUPPORTED_TOKENIZER', `tokenizer.ggml.model is '${String(name)}'; quantlet reads ${Object.keys(models).join(', ')}`);
   }

@@ -103,6 +103,7 @@ describe('the command line', () => {
     ['no such type', [llamaModel, out, 'Q9_Z'], 2, /expected one of Q4_0/],
     ['no such tensor type', ['--output-tensor-type', 'q7', llamaModel, out, 'Q4_0'], 2, /"q7" is no tensor type/],
     ['a rule without a type', ['--tensor-type', 'attn_v', llamaModel, out, 'Q4_0'], 2, /expected NAME=TYPE/],
+    ['a rule of 20,000 groups', ['--tensor-type', `${'(a)'.repeat(20_000)}=q4_0`, llamaModel, out, 'Q4_0'], 2, /\(60005 characters\)", expected a regular expression before the equals sign: .*Stack overflow/],
     ['a rule that is no pattern', ['--tensor-type', '(=q4_0', llamaModel, out, 'Q4_0'], 2, /expected a regular expression/],
     ['a model that is quantised already', [shippedModel, out, 'Q8_0'], 2, /is q6_K already.*--allow-requantize/],
     ['NaN in a weight', [nan, out, 'Q8_0'], 1, /"blk\.0\.ffn_up\.weight" has NaN or infinity in its data, row 1/],

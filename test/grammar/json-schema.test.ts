@@ -237,7 +237,7 @@ describe('large schemas', () => {
 });
 
 describe('patterns', () => {
-  const patterns = ['^[a-c]+$', '^a.c$', 'b', '^(foo|ba[rz])?$', '^\\d{2,3}-\\w*$', '^[^"\\\\]*$', '^\\u0041\\x42\\t?\\/$', 'a$|^b', '^(?:ab)+?c{0,2}$', '^\\S+\\s\\D$', '^[\\d_-]+$', '^[\\]"\\n]$', '', '^$', '^\\u{1F600}é$', '^(?<x>a)\\.$'];
+  const patterns = ['^[a-c]+$', '^a.c$', 'b', '^(foo|ba[rz])?$', '^\\d{2,3}-\\w*$', '^[^"\\\\]*$', '^\\u0041\\x42\\t?\\/$', 'a$|^b', '^(?:ab)+?c{0,2}$', '^\\S+\\s\\D$', '^[\\d_-]+$', '^[\\]"\\n]$', '', '^$', '^\\u{1F600}é$', '^(?<x>a)\\.$', `^${'('.repeat(90)}a${')'.repeat(90)}$`, `^${Array.from({ length: 200 }, (_, i) => `(?<name${i}>a)`).join('')}$`];
   const pieces = ['a', 'b', 'c', 'foo', 'bar', 'baz', '12', '3', '-', '_', 'A', 'B', '\t', '/', '"', '\\', ' ', '\n', ']', 'é', '\u{1f600}', '.'];
   for (const pattern of patterns) {
     test(pattern, () => {
@@ -273,6 +273,9 @@ describe('refusals name the keyword and the place', () => {
     [{ type: 'string', pattern: 'a', minLength: 1 }, /pattern, format and minLength/],
     [{ type: 'string', pattern: '(?=a)' }, /#\/pattern.*\(\?\.\.\.\) group at character 2/],
     [{ type: 'string', pattern: '(a' }, /no regular expression/],
+    [{ type: 'string', pattern: `${'('.repeat(101)}a${')'.repeat(101)}` }, /more than 100 groups inside each other/],
+    [{ type: 'string', pattern: `${'('.repeat(9000)}a${')'.repeat(9000)}` }, /more than 100 groups|no regular expression/],
+    [{ type: 'string', pattern: '(a)'.repeat(20_000) }, /a pattern of 60000 characters was found, expected at most 20000/],
     [{ type: 'string', pattern: '\\bx' }, /\\b at character 1/],
     [{ type: 'string', pattern: 'a^' }, /\^ inside/],
     [{ type: 'string', minLength: -1 }, /#\/minLength: found -1/],

@@ -16,12 +16,20 @@ const SEED = 31;
 
 /** What a key may hold instead: nothing, another type, too few, too many, numbers out of range, texts that repeat or are empty. */
 const wrong = fc.oneof(
-  fc.constantFrom<unknown>(undefined, null, true, false, '', 'x', 'gpt2', 'llama', 'bert', 't5', 'default', 0, -1, 1.5, NaN, 2 ** 31, 2n ** 60n, [], [[]], [null], [''], ['a', 7], [1, 2], new Uint8Array(), new Uint8Array(300).fill(255)),
+  fc.constantFrom<unknown>(undefined, null, true, false, '', 'x', 'gpt2', 'llama', 'bert', 't5', 'default', 'constructor', '__proto__', 'toString', 0, -1, 1.5, NaN, 2 ** 31, 2n ** 60n, [], [[]], [null], [''], ['a', 7], [1, 2], new Uint8Array(), new Uint8Array(300).fill(255)),
   fc.integer({ min: -5, max: 400 }),
   fc.array(fc.string({ maxLength: 4 }), { maxLength: 300 }),
   fc.array(fc.integer({ min: -9, max: 400 }), { maxLength: 300 }).map((a) => Int32Array.from(a)),
   fc.array(fc.float(), { minLength: 32, maxLength: 300 }).map((a) => Float32Array.from(a)),
 );
+
+it.each(['constructor', '__proto__', 'toString', 'hasOwnProperty', 'valueOf'])('tokenizer.ggml.model and .pre that every object has: %s', (name) => {
+  const of = (key: string): TokenizerMetadata => new Map([...tinyBpe('gpt-2'), [`tokenizer.ggml.${key}`, name]]);
+  expect(() => createTokenizer(of('model'))).toThrow(expect.objectContaining({ code: 'ERR_UNSUPPORTED_TOKENIZER' }));
+  const { warnings, encode } = createTokenizer(of('pre'));
+  expect(warnings.join()).toContain(`unknown pre-tokenizer '${name}'`);
+  expect(encode('the').length).toBeGreaterThan(0);
+});
 
 describe.each(kinds)('%s', (_, metadata) => {
   const keys = [...new Set([...[...metadata.keys()].filter((key) => key.startsWith('tokenizer.')), ...['merges', 'pre', 'precompiled_charsmap', 'add_sep_token', 'remove_extra_whitespaces', 'eot_token_id', 'scores', 'token_type'].map((k) => `tokenizer.ggml.${k}`)])];
