@@ -12,7 +12,7 @@ import { KV_TYPES, type KvType } from './graph/attention-ops.ts';
 import { createConstraints, type ConstraintOptions } from './grammar/constraint.ts';
 import type { Grammar } from './grammar/grammar.ts';
 import { openLoras, type LoraAdapter, type OpenedLoras } from './lora.ts';
-import { openModelFiles, type ModelSource } from './model-files.ts';
+import { codedAllocation, openModelFiles, type ModelSource } from './model-files.ts';
 import type { Platform } from './platform.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
 import type { Work } from './slices.ts';
@@ -303,6 +303,8 @@ export async function loadModelOn(platform: Platform, source: ModelSource | read
       await engine.executor.dispose();
       throw error;
     }
+  } catch (error) {
+    throw codedAllocation(error);
   } finally {
     await Promise.all([close(), adapters?.close()]);
   }

@@ -136,12 +136,12 @@ export interface Exit {
   readonly ms: number;
 }
 
-/** Runs node with these arguments to its end; a process that takes longer than `timeout` ms is killed and shows as SIGKILL. */
-export function runNode(args: readonly string[], { env = {}, timeout = 30_000, input = '', onStdout = (_text: string, _kill: (signal: NodeJS.Signals) => void): void => {} } = {}): Promise<Exit> {
+/** Runs a program with these arguments to its end; a process that takes longer than `timeout` ms is killed and shows as SIGKILL. */
+export function runProgram(program: string, args: readonly string[], { env = {}, timeout = 30_000, input = '', onStdout = (_text: string, _kill: (signal: NodeJS.Signals) => void): void => {} } = {}): Promise<Exit> {
   const start = performance.now();
   const { NODE_OPTIONS: _, QUANTLET_BUILD: __, ...clean } = process.env;
   return new Promise((resolve, reject) => {
-    const child = spawn(process.execPath, [...args], { env: { ...clean, ...env }, timeout, killSignal: 'SIGKILL' });
+    const child = spawn(program, [...args], { env: { ...clean, ...env }, timeout, killSignal: 'SIGKILL' });
     let stdout = '', stderr = '';
     child.stdout.setEncoding('utf8').on('data', (text: string) => {
       stdout += text;
@@ -152,6 +152,8 @@ export function runNode(args: readonly string[], { env = {}, timeout = 30_000, i
     child.on('error', reject).on('close', (code, signal) => resolve({ code: code ?? signal, stdout, stderr, ms: performance.now() - start }));
   });
 }
+
+export const runNode = (args: readonly string[], options?: Parameters<typeof runProgram>[2]): Promise<Exit> => runProgram(process.execPath, args, options);
 
 export const runCli = (args: readonly (string | number)[], options?: Parameters<typeof runNode>[1]): Promise<Exit> => runNode([cliPath, ...args.map(String)], options);
 

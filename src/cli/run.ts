@@ -1,5 +1,5 @@
 /** quantlet run: continue a text, as llama-completion does. */
-import { readFile, rename, writeFile } from 'node:fs/promises';
+import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { QuantletError } from '../errors.ts';
 import type { GenerateOptions, Generation, GenerationResult } from '../generate.ts';
 import type { Model } from '../model.ts';
@@ -125,12 +125,14 @@ async function readPromptCache(model: Model, { promptCache: path }: PromptCacheF
 async function writePromptCache(model: Model, { promptCache: path, promptCacheAll, promptCacheRo, predict }: PromptCacheFlags & { predict?: number }, { promptIds }: GenerationResult): Promise<void> {
   if (path === undefined || promptCacheRo || predict === 0) return; // -n 0 computes nothing
   const bytes = await model.saveState(promptCacheAll ? {} : { prompt: promptIds });
-  const failed = (cause: Error): never => {
+  const part = `${path}.part`;
+  const failed = async (cause: Error): Promise<never> => {
+    await rm(part, { force: true }).catch(() => {}); // half of it is of no use, and takes the room that was wanting
     throw new QuantletError('ERR_IO', `cannot write the prompt cache ${path}: ${cause.message}`, { cause });
   };
   // In one piece: a run that is killed leaves the old file.
-  await writeFile(`${path}.part`, bytes).catch(failed);
-  await rename(`${path}.part`, path).catch(failed);
+  await writeFile(part, bytes).catch(failed);
+  await rename(part, path).catch(failed);
 }
 
 const perSecond = (n: number, ms: number): number => (ms > 0 ? (n * 1000) / ms : 0);

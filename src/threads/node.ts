@@ -16,6 +16,8 @@ export const bundledError = (missing: string, cause?: unknown): QuantletError =>
 export interface WorkerPool {
   /** Rejects when its worker is lost, and then no thread of the pool still works at anything that has been told as lost. */
   run(task: unknown): Promise<unknown>;
+  /** Its workers and what waits for them, in words. */
+  where(): string;
   destroy(): Promise<void>;
 }
 
@@ -67,6 +69,7 @@ export function createPool(worker: URL, name: string, n: number, workerData: obj
         throw error;
       }
     },
+    where: () => (destroyed ? 'the pool was ended' : !pool ? 'the pool is being built anew' : `${pool.threads.length} workers of ${n}, ${pool.queueSize} tasks wait for one`),
     async destroy() {
       destroyed = true;
       await gone;
@@ -83,6 +86,7 @@ export function createCrew(module: WebAssembly.Module, memory: WebAssembly.Memor
     start: (task) => pool.run(task).catch((error: NodeJS.ErrnoException) => {
       throw /MODULE_NOT_FOUND$/.test(error.code ?? '') ? bundledError(error.message, error) : error;
     }) as Promise<void>,
+    where: pool.where,
     dispose: () => pool.destroy(),
   };
 }

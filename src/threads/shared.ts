@@ -21,6 +21,8 @@ export interface Crew {
   readonly nth: number;
   /** Runs kernels.serve on worker ith; settles when it returns, rejects when the worker is lost. */
   start(task: ServeTask): Promise<void>;
+  /** Which workers there are, in words (Executor.where). */
+  where?(): string;
   /** Where there is no Atomics.waitAsync: resolves once the 32-bit word at this address is no longer `value`. */
   changed?(at: number, value: number): Promise<void>;
   dispose(): Promise<void>;
@@ -125,7 +127,7 @@ export function createShared(module: WebAssembly.Module, memory: WebAssembly.Mem
 
   return makeKnown({
     threads: nth,
-    where: () => `${whereThreadsStand(memory, sync, nth, STEP_SHIFT)}; the host posted step ${posted >> STEP_SHIFT}, ${shift ? 'a shift is on' : 'no shift'}${lost === undefined ? '' : ', a worker was lost'}`,
+    where: () => `${whereThreadsStand(memory, sync, nth, STEP_SHIFT)}; the host posted step ${posted >> STEP_SHIFT}, ${shift ? 'a shift is on' : 'no shift'}${lost === undefined ? '' : ', a worker was lost'}${crew.where ? `; ${crew.where()}` : ''}`,
     write: (at, bytes) => new Uint8Array(memory.buffer, at, bytes.length).set(bytes),
     read: (at, length) => new Uint8Array(memory.buffer, at, length),
     view: (at, length) => new Uint8Array(memory.buffer, at, length),
