@@ -37,13 +37,14 @@ export interface DownloadOptions {
   readonly advice?: HttpOptions['advice'];
   /** As openHttp. */
   readonly retryMs?: number | undefined;
+  readonly stallMs?: number | undefined;
 }
 
 const failed = (url: string, why: string): QuantletError => new QuantletError('ERR_DOWNLOAD', `cannot get ${url}: ${why}`);
 const sizeOf = (path: string): Promise<number | undefined> => stat(path).then((s) => s.size, () => undefined);
-const http = ({ headers }: Remote, { signal, advice, retryMs }: DownloadOptions): HttpOptions =>
+const http = ({ headers }: Remote, { signal, advice, retryMs, stallMs }: DownloadOptions): HttpOptions =>
   // A compressed answer cannot be resumed, and its length says nothing about the file's.
-  ({ headers: { ...headers, 'accept-encoding': 'identity' }, signal, advice, retryMs });
+  ({ headers: { ...headers, 'accept-encoding': 'identity' }, signal, advice, retryMs, stallMs });
 
 /** Whether the file is here and still the one that the server has. */
 async function isCurrent(remote: Remote, options: DownloadOptions): Promise<boolean> {

@@ -8,6 +8,8 @@ export interface HttpOptions {
   readonly cache?: RequestCache | undefined;
   /** Milliseconds before the first retry; each further one waits twice as long. */
   readonly retryMs?: number | undefined;
+  /** Milliseconds without a byte after which a connection counts as broken. */
+  readonly stallMs?: number | undefined;
   /** What to do about a status that will not pass, or (undefined) where there is no connection; default: what a page should look at. */
   readonly advice?: ((status: number | undefined) => string) | undefined;
 }
@@ -26,9 +28,13 @@ export interface HttpFile {
 
 const RETRIES = 4;
 const RETRY_MS = 250;
+/** Far longer than a busy server or a bad connection pauses; undici by itself waits for five minutes, browsers for ever. */
+const STALL_MS = 60_000;
 
 interface Answer {
   readonly response: Response;
+  /** Ends the connection. */
+  readonly abort: () => void;
   readonly start: number;
   readonly total: number | undefined;
   readonly version: string | undefined;
@@ -51,7 +57,7 @@ const reasonOf = (error: unknown): string => (!(error instanceof Error) ? String
  * @throws ERR_DOWNLOAD where there is no such file, or the server cannot be reached after some tries; or signal.reason
  */
 export async function openHttp(url: string, from: number, options: HttpOptions = {}): Promise<HttpFile> {
-  const { headers, cache, signal, retryMs = RETRY_MS, advice = pageAdvice } = options;
+  const { headers, cache, signal, retryMs = RETRY_MS, stallMs = STALL_MS, advice = pageAdvice } = options;
   const closing = new AbortController();
   const abort = (): void => closing.abort(signal?.reason);
   signal?.addEventListener('abort', abort, { once: true });
@@ -69,22 +75,47 @@ export async function openHttp(url: string, from: number, options: HttpOptions =
     closing.signal.addEventListener('abort', stop, { once: true });
   });
 
+  /** What comes in time; else the connection is ended. */
+  const inTime = async <T>(coming: Promise<T>, abort: () => void): Promise<T> => {
+    let timer: ReturnType<typeof setTimeout> | undefined;
+    const late = new Promise<never>((_, reject) => {
+      timer = setTimeout(() => {
+        reject(new Error(`nothing came for ${stallMs / 1000} s`));
+        abort();
+      }, stallMs);
+    });
+    coming.catch(() => {}); // of two that fail the first is heard
+    try {
+      return await Promise.race([coming, late]);
+    } finally {
+      clearTimeout(timer);
+    }
+  };
+
   /** One answer that begins at or before `at`; a failure that may pass is tried again. */
   const request = async (at: number): Promise<Answer> => {
     for (let tries = 0, begin = at, ranged = true; ; tries++) {
       let why: string, cause: unknown;
+      const connection = new AbortController(), abort = (): void => connection.abort(closing.signal.reason);
+      closing.signal.addEventListener('abort', abort, { once: true });
+      if (closing.signal.aborted) abort();
+      const done = (): void => {
+        closing.signal.removeEventListener('abort', abort);
+        connection.abort();
+      };
       try {
         // A single range is a simple header: no preflight. If-Range would need one.
-        const response = await fetch(url, { headers: { ...headers, ...(ranged && { range: `bytes=${begin}-` }) }, signal: closing.signal, ...(cache && { cache }) });
+        const response = await inTime(fetch(url, { headers: { ...headers, ...(ranged && { range: `bytes=${begin}-` }) }, signal: connection.signal, ...(cache && { cache }) }), done);
+        if (response.ok) return accept(response, begin, done);
+        done();
         if (response.status === 416 && begin > 0) {
           begin = 0;
           continue;
         }
-        if (response.ok) return accept(response, begin);
-        void response.body?.cancel().catch(() => {});
         why = `the server answered ${response.status} ${response.statusText}`.trim();
         if (!passes(response.status)) throw failed(url, `${why}; ${advice(response.status)}`);
       } catch (error) {
+        done();
         closing.signal.throwIfAborted();
         if (error instanceof QuantletError) throw error;
         ranged = begin > 0; // some servers and old browsers stumble over the header
@@ -96,17 +127,17 @@ export async function openHttp(url: string, from: number, options: HttpOptions =
     }
   };
 
-  const accept = (response: Response, begin: number): Answer => {
+  const accept = (response: Response, begin: number, abort: () => void): Answer => {
     const version = versionOf(response);
     const length = whole(response.headers.get('content-length'));
     const encoding = response.headers.get('content-encoding');
     const compressed = encoding !== null && encoding !== 'identity';
-    if (response.status !== 206) return { response, version, start: 0, total: compressed ? undefined : length };
+    if (response.status !== 206) return { response, abort, version, start: 0, total: compressed ? undefined : length };
     if (compressed) throw failed(url, `the server compresses ranges (content-encoding ${encoding}), which makes no sense of a file's bytes; turn its compression off for .gguf`);
     const range = /^bytes (\d+)-\d+\/(\d+|\*)$/.exec(response.headers.get('content-range') ?? '');
     const start = range ? Number(range[1]) : begin;
     if (start > begin) throw failed(url, `the server answered with bytes from ${start}, asked were those from ${begin}`);
-    return { response, version, start, total: whole(range?.[2]) ?? (length === undefined ? undefined : start + length) };
+    return { response, abort, version, start, total: whole(range?.[2]) ?? (length === undefined ? undefined : start + length) };
   };
 
   let ready: Answer | undefined;
@@ -122,18 +153,18 @@ export async function openHttp(url: string, from: number, options: HttpOptions =
     let at = first;
     for (let failures = 0; ; ) {
       let why: string;
-      let reader: ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>> | undefined;
+      let answer: Answer | undefined;
       try {
-        const answer = ready && ready.start <= at ? ready : await request(at);
-        if (answer !== ready) void ready?.response.body?.cancel().catch(() => {});
+        answer = ready && ready.start <= at ? ready : await request(at);
+        if (answer !== ready) ready?.abort();
         ready = undefined;
         if (byteLength !== undefined && answer.total !== undefined && answer.total !== byteLength) throw failed(url, `it had ${byteLength} bytes and now has ${answer.total}: the file changed while it was being read; load it again`);
         // An answer that names no version where the first named one may be of any.
         if (answer.version !== version) throw failed(url, `its version was ${version ?? 'not named'} and now is ${answer.version ?? 'not named'} (ETag or Last-Modified): the file changed while it was being read; load it again`);
-        reader = answer.response.body!.getReader() as ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>;
+        const reader = answer.response.body!.getReader() as ReadableStreamDefaultReader<Uint8Array<ArrayBuffer>>;
         let skip = at - answer.start;
         for (;;) {
-          const { done, value } = await reader.read();
+          const { done, value } = await inTime(reader.read(), answer.abort);
           if (done) break;
           const bytes = skip > 0 ? value.subarray(skip) : value;
           skip -= value.length - bytes.length;
@@ -151,7 +182,7 @@ export async function openHttp(url: string, from: number, options: HttpOptions =
         why = `the connection broke at byte ${at}${byteLength === undefined ? '' : ` of ${byteLength}`}: ${reasonOf(error)}`;
         if (byteLength === undefined) throw failed(url, why, error);
       } finally {
-        void reader?.cancel().catch(() => {});
+        answer?.abort();
       }
       if (++failures > RETRIES) throw failed(url, `${why}, ${failures} times without getting further`);
       await delay(failures - 1);

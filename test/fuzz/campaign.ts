@@ -22,7 +22,7 @@ export interface CampaignResult {
 }
 
 /** A campaign that only ever fails need not go on. */
-const MOST_FAILURES = 5;
+export const MOST_FAILURES = 5;
 
 /** Calls `one` with seed after seed; what it throws is a failure of that seed. */
 export async function runCases({ seed, seconds, cases }: CampaignOptions, one: (seed: number) => void | Promise<void>): Promise<CampaignResult> {

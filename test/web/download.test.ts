@@ -1,3 +1,5 @@
+import { createServer } from 'node:http';
+import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { QuantletError } from '../../src/errors.ts';
 import { openCached, type Entry, type Meta, type Shelf } from '../../src/web/cached.ts';
@@ -87,6 +89,22 @@ describe('openHttp', () => {
       const error = await whole(url).catch((e) => e);
       expect([codeOf(error), String(error)]).toEqual(['ERR_DOWNLOAD', expect.stringMatching(/its version was .* and now is .*changed while it was being read/)]);
     }
+  });
+  it('a connection over which nothing comes any more counts as broken', async () => {
+    const { url, ranges, faults } = await serveBytes(truth, { stall: 100_000 });
+    const file = await openHttp(url, 0, { ...FAST, stallMs: 100 }), out: Uint8Array[] = [];
+    for await (const chunk of file.chunks(0)) {
+      out.push(chunk);
+      if (ranges.length > 1) delete faults.stall;
+    }
+    expect(firstDifference(Buffer.concat(out), truth)).toBe(-1);
+    expect(ranges.length).toBeGreaterThan(2);
+    const silent = createServer(() => {}); // takes a request and never answers
+    await new Promise<void>((resolve) => void silent.listen(0, '127.0.0.1', resolve));
+    const error = await openHttp(`http://127.0.0.1:${(silent.address() as AddressInfo).port}/`, 0, { ...FAST, stallMs: 30 }).catch((e) => e);
+    silent.closeAllConnections();
+    silent.close();
+    expect([codeOf(error), String(error)]).toEqual(['ERR_DOWNLOAD', expect.stringMatching(/nothing came for 0\.03 s.*5 times/)]);
   });
   it('tries failures that may pass again, and others not', async () => {
     const passing = await serveBytes(truth, { status: 503, times: 2 });

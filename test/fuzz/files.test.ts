@@ -1,0 +1,15 @@
+/** A few seconds of new seeds of what strangers send: GGUF files, state files, downloads (npm run fuzz goes on for longer). */
+import { expect, it } from 'vitest';
+import { newSeed, told, type CampaignOptions } from './campaign.ts';
+import * as downloads from './downloads.ts';
+import * as gguf from './gguf.ts';
+import * as state from './state.ts';
+
+const SECONDS = 4;
+const options: CampaignOptions = { build: 'simd', threads: 1, seed: newSeed(), seconds: SECONDS, cases: Infinity };
+
+it.each([['gguf', gguf], ['state', state], ['downloads', downloads]] as const)('%s', async (name, { campaign }) => {
+  const result = await campaign(options);
+  expect(told(name, result)).toBe('');
+  expect(result.cases).toBeGreaterThan(0);
+}, 300_000);
