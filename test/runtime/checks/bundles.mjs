@@ -4,6 +4,7 @@ import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
 import * as esbuild from 'esbuild';
+import { ask, questionable } from '../lib/ask.mjs';
 import { app, golden, here, model, project, root, run, start, tool } from '../lib/consumer.mjs';
 import { launchChromium } from '../lib/drivers.mjs';
 import { serve } from '../lib/server.mjs';
@@ -165,12 +166,12 @@ const next = {
       }`);
     await run(process.execPath, [bin, 'build'], { cwd: folder, env, timeout: ROW_MS });
     const port = await freePort();
-    let server = await start(process.execPath, [bin, 'start', '-p', String(port), '-H', '127.0.0.1'], /Ready in|ready on/i, { cwd: folder, env });
+    let server = await start(process.execPath, [bin, 'start', '-p', String(port), '-H', '127.0.0.1'], /Ready in|ready on/i, { cwd: folder, env: { ...env, ...questionable } });
     const chromium = await launchChromium();
     try {
-      const story = await (await fetch(`http://127.0.0.1:${port}/api/story?n=20`)).text();
+      const { text: story } = await ask(server, `http://127.0.0.1:${port}/api/story?n=20`, "the server's story");
       if (!/^, there was a little girl/.test(story)) faults.push(`the server's story is ${JSON.stringify(story.slice(0, 200))}`);
-      const edge = await (await fetch(`http://127.0.0.1:${port}/api/edge`)).text();
+      const { text: edge } = await ask(server, `http://127.0.0.1:${port}/api/edge`, 'the edge route');
       if (!edge.includes(golden.ids.slice(0, 20).join()) || !edge.includes('"simd"')) faults.push(`the edge route gave ${edge.slice(0, 300)}`);
       const tab = await chromium.context.newPage();
       await tab.goto(`http://127.0.0.1:${port}/`);
@@ -184,9 +185,8 @@ const next = {
       rmSync(join(folder, '.next'), { recursive: true });
       rmSync(join(folder, 'app/api/edge'), { recursive: true });
       await run(process.execPath, [bin, 'build'], { cwd: folder, env, timeout: ROW_MS });
-      server = await start(process.execPath, [bin, 'start', '-p', String(port), '-H', '127.0.0.1'], /Ready in|ready on/i, { cwd: folder, env });
-      const response = await fetch(`http://127.0.0.1:${port}/api/story?n=20`);
-      const bundled = await response.text().catch(() => '');
+      server = await start(process.execPath, [bin, 'start', '-p', String(port), '-H', '127.0.0.1'], /Ready in|ready on/i, { cwd: folder, env: { ...env, ...questionable } });
+      const { response, text: bundled } = await ask(server, `http://127.0.0.1:${port}/api/story?n=20`, 'the story without serverExternalPackages', { broken: () => '' });
       const said = server.output();
       const works = /^, there was a little girl/.test(bundled);
       if (!works && !(said.includes('ERR_BUNDLED') && said.includes('serverExternalPackages'))) faults.push(`without serverExternalPackages: ${response.status}, the server said ${said.slice(-600)}`);

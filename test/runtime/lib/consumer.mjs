@@ -57,7 +57,7 @@ export function start(command, args, ready, { cwd = app, env = {}, timeout = STE
     const look = (data) => {
       output += data;
       const found = ready.exec(output);
-      if (found) (clearTimeout(timer), resolve({ found, stop, output: () => output }));
+      if (found) (clearTimeout(timer), resolve({ found, stop, output: () => output, signal: (name) => process.kill(-child.pid, name) }));
     };
     child.stdout.on('data', look);
     child.stderr.on('data', look);
