@@ -51,3 +51,16 @@ export function makeKnown(executor: Executor): Executor {
 
 /** Where every executor of this process stands, a line each. */
 export const whereAllStand = (): string[] => [...((globalThis as { [LIVING]?: Living })[LIVING] ?? [])].flatMap((ref) => ref.deref()?.where() ?? []);
+
+/** What the promise gives, or after `ms` an error that says where everything stands: nothing that hunts for hangs may wait for ever itself. */
+export async function inTime<T>(ms: number, what: string, promise: Promise<T>): Promise<T> {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const late = new Promise<never>((_, reject) => {
+    timer = setTimeout(() => reject(new Error(`${what} took longer than ${ms} ms; executors stood here: ${whereAllStand().join(' | ')}`)), ms);
+  });
+  try {
+    return await Promise.race([promise, late]);
+  } finally {
+    clearTimeout(timer);
+  }
+}

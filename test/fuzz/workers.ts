@@ -6,7 +6,7 @@ import diagnostics from 'node:diagnostics_channel';
 import type { Worker } from 'node:worker_threads';
 import type * as Entry from '../../src/entry/node.ts';
 import type { Model } from '../../src/model.ts';
-import { whereAllStand } from '../../src/threads/where.ts';
+import { inTime } from '../../src/threads/where.ts';
 import { isThreaded } from '../../src/wasm/load.ts';
 import { entryUrl, patchedLlama, randomIds } from '../support.ts';
 import { seeded } from '../web/server.ts';
@@ -17,19 +17,6 @@ const LIMIT_MS = 120_000;
 /** Blows of a case, and milliseconds between two: a new worker takes 20 to 50 until it is ready. */
 const MOST_BLOWS = 4, MOST_GAP_MS = 60;
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
-
-/** What the promise gives, or where everything stood when it had not come in time. */
-async function inTime<T>(what: string, promise: Promise<T>): Promise<T> {
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new Error(`${what} took longer than ${LIMIT_MS} ms; executors stood here: ${whereAllStand().join(' | ')}`)), LIMIT_MS);
-  });
-  try {
-    return await Promise.race([promise, late]);
-  } finally {
-    clearTimeout(timer);
-  }
-}
 
 export async function campaign(options: CampaignOptions): Promise<CampaignResult> {
   if (!isThreaded(options.build)) return { cases: 0, failures: [] };
@@ -60,10 +47,10 @@ export async function campaign(options: CampaignOptions): Promise<CampaignResult
         await pause(next() < 0.5 ? next() * 5 : next() * MOST_GAP_MS);
         for (let n = next() < 0.2 ? workers.length : 1; n > 0 && workers.length > 0; n--) void workers[Math.floor(next() * workers.length)].terminate();
       }
-      const end = await inTime('the generation whose workers were killed', running);
+      const end = await inTime(LIMIT_MS, 'the generation whose workers were killed', running);
       if (end !== 'whole' && end !== 'ERR_WORKER_LOST') throw new Error(`the generation ended with ${end}`);
       // What was killed last may not have been noticed yet: one generation may still be lost, and no second, as nobody is killed any more.
-      const after = await inTime('the generation after it', ids(model).catch(() => inTime('the second generation after it', ids(model))));
+      const after = await inTime(LIMIT_MS, 'the generation after it', ids(model).catch(() => inTime(LIMIT_MS, 'the second generation after it', ids(model))));
       if (after !== want) throw new Error(`the generation after it gave ${after}, expected ${want}`);
     });
   } finally {
