@@ -6,7 +6,7 @@ import { normalizeRanges } from './parse.ts';
 /** Groups inside groups: each is a call inside a call, here and where the grammar is read. */
 const MAX_DEPTH = 100;
 /** Patterns come from clients, and what is checked of one takes time with its length. */
-const MAX_LENGTH = 2000;
+const MAX_LENGTH = 4000;
 
 type Pairs = [low: number, high: number][];
 

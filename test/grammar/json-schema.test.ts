@@ -217,7 +217,7 @@ describe('large schemas', () => {
     expect(typeof error(refs(100))).toBe('string');
     expect(error({ const: 'x'.repeat(5_000_000) })).toEqual(['ERR_GRAMMAR', expect.stringMatching(/^schema #: the texts/)]);
     expect(error({ enum: Array.from({ length: 60_000 }, (_, i) => i) })).toEqual(['ERR_GRAMMAR', expect.stringMatching(/^schema #: the schema has/)]);
-    expect(error({ pattern: '('.repeat(20_000) + ')'.repeat(20_000) })).toEqual(['ERR_GRAMMAR', expect.stringMatching(/the pattern has 40000 characters/)]);
+    expect(error({ pattern: '('.repeat(20_000) + ')'.repeat(20_000) })).toEqual(['ERR_GRAMMAR', expect.stringMatching(/a pattern of 40000 characters was found/)]);
   });
   test('are worked on with pauses: grammars too', () => {
     const schema = { type: 'object', properties: Object.fromEntries(Array.from({ length: 2000 }, (_, i) => [`p${i}`, { type: 'string' }])) };
@@ -274,8 +274,8 @@ describe('refusals name the keyword and the place', () => {
     [{ type: 'string', pattern: '(?=a)' }, /#\/pattern.*\(\?\.\.\.\) group at character 2/],
     [{ type: 'string', pattern: '(a' }, /no regular expression/],
     [{ type: 'string', pattern: `${'('.repeat(101)}a${')'.repeat(101)}` }, /more than 100 groups inside each other/],
-    [{ type: 'string', pattern: `${'('.repeat(9000)}a${')'.repeat(9000)}` }, /more than 100 groups|no regular expression/],
-    [{ type: 'string', pattern: '(a)'.repeat(20_000) }, /a pattern of 60000 characters was found, expected at most 20000/],
+    [{ type: 'string', pattern: `${'('.repeat(1900)}a${')'.repeat(1900)}` }, /more than 100 groups|no regular expression/],
+    [{ type: 'string', pattern: '(a)'.repeat(20_000) }, /a pattern of 60000 characters was found, expected at most 4000/],
     [{ type: 'string', pattern: '\\bx' }, /\\b at character 1/],
     [{ type: 'string', pattern: 'a^' }, /\^ inside/],
     [{ type: 'string', minLength: -1 }, /#\/minLength: found -1/],
