@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /** The public Model: load, tokenize, generate, chat, embed, dispose. */
 import { createChat, type Chat } from './chat/generation.ts';
 import type { ChatMessage } from './chat/messages.ts';

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /**
  * Makes the tensor API's engine. The models use the same graph, plan, records and kernels (src/engine.ts); here the graph is the caller's.
  */

@@ -1,3 +1,4 @@
+/// <reference lib="esnext.disposable" preserve="true" />
 /** quantlet/core's engine as its callers see it: a memory with tensors in it, plans over them, threads that compute. create.ts makes it. */
 import type { Tensor } from '../graph/tensor.ts';
 import type { ModelSource } from '../model-files.ts';

@@ -1,4 +1,3 @@
-/// <reference lib="esnext.disposable" />
 /** quantlet for browsers: threads where the page is cross-origin isolated, else one worker, else this thread in slices. */
 import { loadModelOn, type LoadOptions, type Model } from '../model.ts';
 import type { ModelSource } from '../model-files.ts';

@@ -1,4 +1,3 @@
-/// <reference lib="esnext.disposable" />
 /** quantlet/core on Node, Deno and Bun: createEngine brings its own kernels and threads; the rest is as in core.ts. */
 import { createEngineOn } from '../core/create.ts';
 import type { Engine } from '../core/engine.ts';

@@ -1,4 +1,3 @@
-/// <reference lib="esnext.disposable" />
 /**
  * quantlet/core: tensors, graphs in ggml's vocabulary, plans, and the kernels that the models run on; and loadModel for any runtime.
  *

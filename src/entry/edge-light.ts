@@ -1,4 +1,3 @@
-/// <reference lib="esnext.disposable" />
 /** quantlet for edge runtimes of the edge-light kind (Vercel, Next): one thread, without relaxed SIMD. */
 import type { ModelSource } from '../model-files.ts';
 import type { LoadOptions, Model } from '../model.ts';

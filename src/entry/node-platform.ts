@@ -1,4 +1,3 @@
-/// <reference lib="esnext.disposable" />
 /** Node, Deno and Bun as a Platform: files, kernels from the package's folder, flags of V8. Not exported from the package: its own command line uses it too. */
 import { open, readFile, stat } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';

@@ -1,4 +1,3 @@
-/// <reference lib="esnext.disposable" />
 /** quantlet for Node, Deno and Bun. */
 import { loadModelOn, type LoadOptions, type Model } from '../model.ts';
 import type { ModelSource } from '../model-files.ts';

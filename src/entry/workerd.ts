@@ -1,4 +1,3 @@
-/// <reference lib="esnext.disposable" />
 /** quantlet for Cloudflare Workers (workerd), which compile WebAssembly only when they are deployed: one thread. */
 import type { ModelSource } from '../model-files.ts';
 import type { LoadOptions, Model } from '../model.ts';

@@ -2,9 +2,10 @@
 // The matrix: installs what it needs, runs every runtime and bundler, prints a table. --only=TEXT runs rows whose name has it.
 // It ends in time whatever hangs; what could not be installed, and what there was no time for, counts as failed.
 import { spawnSync } from 'node:child_process';
-import { existsSync, readFileSync, writeFileSync } from 'node:fs';
+import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { here, makeConsumer, work } from './lib/consumer.mjs';
+import { makeConsumer, work } from './lib/consumer.mjs';
+import { installPackages } from './lib/install.mjs';
 import { browsers } from './checks/browsers.mjs';
 import { bundles } from './checks/bundles.mjs';
 import { edges } from './checks/edges.mjs';
@@ -18,15 +19,7 @@ const only = process.argv.find((a) => a.startsWith('--only='))?.slice(7).toLower
 const begin = Date.now();
 
 function install() {
-  const stamp = join(here, 'node_modules/.installed'), wanted = readFileSync(join(here, 'package-lock.json'), 'utf8');
-  if (!existsSync(stamp) || readFileSync(stamp, 'utf8') !== wanted) {
-    console.log('installing the runtimes of test/runtime ...');
-    // No links to binaries: one of them would be called node. No scripts: every package ships what it needs.
-    // Not npm ci: it insists on other systems' optional packages, which a mirror need not have. Versions are pinned all the same.
-    const { status, stdout, stderr } = spawnSync('npm', ['install', '--no-save', '--ignore-scripts', '--no-bin-links', '--no-audit', '--no-fund'], { cwd: here, encoding: 'utf8', timeout: ROW_MS });
-    if (status !== 0) throw new Error(`npm install in test/runtime ended with ${status}: ${(stderr + stdout).slice(-3000)}`);
-    writeFileSync(stamp, wanted);
-  }
+  installPackages();
   const packages = { chromium: '/usr/bin/chromium', 'firefox-esr': '/usr/bin/firefox-esr', 'webkit2gtk-driver': '/usr/bin/WebKitWebDriver', xvfb: '/usr/bin/Xvfb' };
   const missing = Object.keys(packages).filter((name) => !existsSync(packages[name]));
   if (missing.length === 0) return;
