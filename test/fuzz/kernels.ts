@@ -48,39 +48,47 @@ export function dice(seed: number): Dice {
 
 /** Numbers as activations have them, and as they should not: of one size, of all sizes, of one sign, zeros, tiny, large. */
 function numbers(d: Dice, n: number): Float32Array {
-  const style = d.int(0, 7), size = style === 0 ? 2 ** d.int(-140, 100) : 2 ** d.int(-8, 8);
-  const one = (): number => {
-    const x = (d.next() + d.next() + d.next() - 1.5) * size;
-    if (style === 1) return d.next() < 0.9 ? 0 : x;
-    if (style === 2) return Math.abs(x);
-    if (style === 3) return x * 2 ** d.int(-30, 30);
-    if (style === 4) return d.next() < 0.5 ? size : -size;
-    return style === 5 ? -0 : x;
-  };
-  return Float32Array.from({ length: n }, one);
+  const style = d.int(0, 7), size = style === 0 ? 2 ** d.int(-140, 100) : 2 ** d.int(-8, 8), out = new Float32Array(n);
+  for (let i = 0; i < n; i++) {
+    const u = d.next() - 0.5, x = u * 2 * size;
+    if (style === 1) out[i] = d.next() < 0.9 ? 0 : x;
+    else if (style === 2) out[i] = Math.abs(x);
+    else if (style === 3) out[i] = x * 2 ** d.int(-30, 30);
+    else if (style === 4) out[i] = u < 0 ? size : -size;
+    else out[i] = style === 5 ? -0 : x;
+  }
+  return out;
+}
+
+/** Any bytes. */
+function bytes(d: Dice, n: number): Uint8Array<ArrayBuffer> {
+  const words = new Uint32Array((n + 3) >> 2);
+  for (let i = 0; i < words.length; i++) words[i] = d.next() * 2 ** 32;
+  return new Uint8Array(words.buffer).slice(0, n);
 }
 
 /** Blocks with scales of every size that is finite, or of ordinary ones; codes random or all one byte. */
 function blocks(d: Dice, { type, f16, exponent }: Case, n: number): Uint8Array {
   const { blckSize, typeSize } = TYPE[type], style = d.int(0, 4), fill = d.int(0, 255);
-  const bytes = Uint8Array.from({ length: (n / blckSize) * typeSize }, () => (style === 0 ? fill : d.int(0, 255)));
-  for (let p = 0; p < bytes.length; p += typeSize) {
+  const out = style === 0 ? new Uint8Array((n / blckSize) * typeSize).fill(fill) : bytes(d, (n / blckSize) * typeSize);
+  for (let p = 0; p < out.length; p += typeSize) {
     for (const at of f16) {
       // Exponent 31 is Inf and NaN, which packing reports.
       const h = style === 1 ? d.int(0, 0x7bff) | (d.int(0, 1) << 15) : style === 2 && d.next() < 0.3 ? 0 : numberToF16((d.next() - 0.3) * 0.05);
-      bytes[p + at] = h & 255;
-      bytes[p + at + 1] = h >> 8;
+      out[p + at] = h & 255;
+      out[p + at + 1] = h >> 8;
     }
-    if (exponent !== undefined) bytes[p + exponent] = style === 1 ? d.int(60, 190) : d.int(118, 124);
+    if (exponent !== undefined) out[p + exponent] = style === 1 ? d.int(60, 190) : d.int(118, 124);
   }
-  return bytes;
+  return out;
 }
 
 /** Where two rows of bits differ first, or -1. */
 const differs = (a: Float32Array, b: Float32Array): number => {
   const x = new Uint32Array(a.buffer, a.byteOffset, a.length), y = new Uint32Array(b.buffer, b.byteOffset, b.length);
   // (A NaN is a NaN: which bits it has is the processor's choice.)
-  return x.findIndex((bits, i) => bits !== y[i] && !(Number.isNaN(a[i]) && Number.isNaN(b[i])));
+  for (let i = 0; i < x.length; i++) if (x[i] !== y[i] && !(Number.isNaN(a[i]) && Number.isNaN(b[i]))) return i;
+  return -1;
 };
 
 const near = (got: number, want: number, limit: number, where: string): void => {
@@ -100,10 +108,9 @@ interface Product {
 function multiply({ k, type, w, ne00 }: Product, row0: number, row1: number, { act, stride }: { readonly act: number; readonly stride: number }, columns: number, gap: number, scratch: number): Float32Array[] {
   const n = row1 - row0, dst = k.arena.alloc((n + gap) * columns * 4, 4);
   k.call('mul_mat_packed', TYPE[type].id, w, ne00, row0, row1, act, stride, columns, dst - row0 * 4, (n + gap) * 4, scratch);
-  k.arena.checkGuards();
-  const all = k.arena.readF32(dst, (n + gap) * columns), bytes = new Uint8Array(all.buffer);
+  const all = k.arena.readF32(dst, (n + gap) * columns), raw = new Uint8Array(all.buffer);
   for (let c = 0; c < columns; c++) {
-    const odd = bytes.subarray(((n + gap) * c + n) * 4, (n + gap) * (c + 1) * 4).findIndex((b) => b !== 0xa5);
+    const odd = raw.subarray(((n + gap) * c + n) * 4, (n + gap) * (c + 1) * 4).findIndex((b) => b !== 0xa5);
     if (odd >= 0) throw new Error(`${odd} bytes behind column ${c} of ${columns}, rows ${row0} to ${row1}, something was written`);
   }
   return Array.from({ length: columns }, (_, c) => all.subarray((n + gap) * c, (n + gap) * c + n));
@@ -117,6 +124,7 @@ function oneProductForAll(d: Dice, p: Product, nrows: number, columns: number): 
     const at = differs(got, want);
     if (at >= 0) throw new Error(`${what}, row ${at}: got ${got[at]}, want ${want[at]}`);
   };
+  k.arena.checkGuards();
   for (let c = 0; c < columns; c++) {
     const group = d.int(1, 3) * R, alone = p.columns(c, 1);
     for (let row = 0; row < nrows; row += group) same(multiply(p, row, Math.min(row + group, nrows), alone, 1, 0, scratch)[0], together[c].subarray(row, row + group), `column ${c} of ${columns} alone`);
@@ -124,11 +132,12 @@ function oneProductForAll(d: Dice, p: Product, nrows: number, columns: number): 
   const from = d.int(0, columns - 1), few = d.int(1, columns - from), row0 = d.int(0, Math.floor((nrows - 1) / R)) * R, row1 = Math.min(nrows, row0 + d.int(1, 3) * R);
   const part = multiply(p, row0, row1, p.columns(from, few), few, gap, scratch);
   for (let c = 0; c < few; c++) same(part[c], together[from + c].subarray(row0, row1), `rows ${row0} to ${row1}, column ${c} of ${few} from ${from}`);
+  k.arena.checkGuards();
   return together;
 }
 
-/** Three outputs of four in small products; so many at most. */
-const JUDGED = 12;
+/** Outputs of a product that f64 judges: each takes as long as the product. */
+const JUDGED = 8;
 
 function packedProduct(k: Kernels, d: Dice): void {
   const c = d.pick(CASES), { blckSize } = TYPE[c.type], most = d.next() < 0.01 ? 18 * 1024 : 1280;
@@ -139,7 +148,7 @@ function packedProduct(k: Kernels, d: Dice): void {
   const { w, bad } = pack(k, c.type, plain, ne00, nrows);
   if (bad) throw new Error(`${where}: ${bad} blocks are said to have scales that are not finite`);
   const got = named(where, () => oneProductForAll(d, { k, type: c.type, w, ne00, columns: (from, n) => quantize(k, c.type, x.slice(from, from + n)) }, nrows, columns));
-  const bytes = rowSize(TYPE[c.type], ne00), row = d.int(0, nrows - 1), y = k.arena.alloc(ne00 * 4, 4), weights = (r: number): Float64Array => dequantize[c.type](plain.subarray(r * bytes, (r + 1) * bytes), ne00);
+  const stride = rowSize(TYPE[c.type], ne00), row = d.int(0, nrows - 1), y = k.arena.alloc(ne00 * 4, 4), weights = (r: number): Float64Array => dequantize[c.type](plain.subarray(r * stride, (r + 1) * stride), ne00);
   for (let i = 0; i < Math.min(JUDGED, nrows * columns); i++) {
     const r = d.int(0, nrows - 1), column = d.int(0, columns - 1), at = `${where}, row ${r}, column ${column}`;
     if (column === odd) {
@@ -194,12 +203,12 @@ function blocksAndRows(k: Kernels, d: Dice): void {
   const want = dequantize[type](a, n), largest = want.reduce((m, v) => Math.max(m, Math.abs(v)), 0);
   k.arena.readF32(y, n).forEach((v, i) => near(v, want[i], 2 ** -23 * largest, `dequantize_row of ${type}, element ${i} of ${n}`));
 
-  const to = d.pick(QUANTIZED), m = TYPE[to].blckSize * d.int(1, 3), nrows = d.int(1, 3), x = numbers(d, m * nrows), weights = d.next() < 0.5 ? Float32Array.from({ length: m }, () => d.next() + 0.01) : undefined, bytes = rowSize(TYPE[to], m) * nrows;
+  const to = d.pick(QUANTIZED), m = TYPE[to].blckSize * d.int(1, 3), nrows = d.int(1, 3), x = numbers(d, m * nrows), weights = d.next() < 0.5 ? Float32Array.from({ length: m }, () => d.next() + 0.01) : undefined, size = rowSize(TYPE[to], m) * nrows;
   const made = [0, 1].map(() => {
-    const out = k.arena.alloc(bytes, d.int(0, 15)), work = k.arena.bytes(Uint8Array.from({ length: k.call('quantize_work_size') }, () => d.int(0, 255)));
+    const out = k.arena.alloc(size, d.int(0, 15)), work = k.arena.bytes(bytes(d, k.call('quantize_work_size')));
     k.call('quantize_chunk', TYPE[to].id, k.arena.f32(x, d.int(0, 15)), out, nrows, m, weights ? k.arena.f32(weights) : 0, work);
     k.arena.checkGuards();
-    return k.arena.readBytes(out, bytes);
+    return k.arena.readBytes(out, size);
   });
   const at = made[0].findIndex((b, i) => b !== made[1][i]);
   if (at >= 0) throw new Error(`quantize_chunk to ${to}, ${nrows} rows of ${m}: byte ${at} is ${made[0][at]} and then ${made[1][at]}`);
