@@ -31,6 +31,8 @@ const PRODUCT: { readonly [type: string]: number } = { f32: F32, f16: F32, bf16:
 const SCORES = 2 ** -12;
 
 const one = (op: string, params: Taken['params'] = {}, noise = F32): OpRow => ({ op, noise, take: (g) => ({ src: [g.any(FLOATS)], params }) });
+/** Where a number a little off would have another answer altogether. */
+const exact = (op: string, noise = F32): OpRow => ({ op, noise, take: (g) => ({ src: [g.exact(FLOATS)] }) });
 const row1 = (g: Generator, n: number): Operand | null => (g.chance(0.7) ? g.of([n, 1, 1, 1], FLOATS) : null);
 const dividing = (g: Generator, ne: Four): Four => ne.map((n) => (g.chance(0.4) ? (n % 2 || g.chance(0.5) ? 1 : n / 2) : n)) as unknown as Four;
 const matrix = (g: Generator): Operand => {
@@ -63,8 +65,8 @@ export const OPS: readonly OpRow[] = [
   SUM, SUM, SUM,
   ...['silu', 'tanh', 'sigmoid', 'gelu', 'gelu_quick', 'gelu_erf'].map((op) => one(op)),
   { op: 'exp', take: (g) => ({ src: [g.of(g.shape(), FLOATS)] }) },
-  one('relu', {}, 0), one('sqr', {}, 0), one('sqrt', {}, 0), one('neg', {}, 0), one('abs', {}, 0), one('log'), one('sum'),
-  { op: 'step', noise: 0, take: (g) => ({ src: [g.exact(FLOATS)] }) },
+  one('relu', {}, 0), one('sqr', {}, 0), one('neg', {}, 0), one('abs', {}, 0), one('sum'),
+  exact('step', 0), exact('sqrt', 0), exact('log'),
   { op: 'pad_ext', noise: 0, take: (g) => ({ src: [g.any([...FLOATS, 'i32'])], params: Object.fromEntries([0, 1, 2, 3].flatMap((i) => [[`lp${i}`, g.int(0, 2)], [`rp${i}`, g.int(0, 2)]])) }) },
   { op: 'group_norm', noise: SHIFTED, take: (g) => ({ src: [g.any(FLOATS)], params: { groups: g.int(1, 4), eps: 1e-3 } }) },
   { op: 'im2col', noise: 0, take: (g) => convolution(g, g.chance(0.5)) },

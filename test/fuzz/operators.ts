@@ -57,8 +57,10 @@ const sameBits = (a: Float64Array | undefined, b: Float64Array | undefined): boo
 
 async function one(engines: readonly Engine[], seed: number): Promise<void> {
   const next = random(seed ^ 0x5eed), engine = engines[seed % engines.length], free = engine.freeBytes, graph = createGraph(seed, engine);
-  // Either every result is kept, in the order they were made, or some are, and the others' memory is used again.
-  const all = next() < 0.5 || graph.steps.length < 2, wanted = all ? graph.steps : graph.steps.map((s) => ({ s, at: next() })).filter(({ at }, i) => at < 0.4 || i === graph.steps.length - 1).sort((a, b) => a.at - b.at).map(({ s }) => s);
+  // Either every result is kept, in the order they were made, or some are, and the others' memory is used again. Convolutions are several nodes: where
+  // something is written between them, only the first way says what they read.
+  const apart = graph.steps.some((s) => s.op.startsWith('conv_')) && graph.steps.some((s) => graph.steps.some((t) => t !== s && t.dst.buffer === s.dst.buffer) || s.dst.buffer.init);
+  const all = apart || next() < 0.5 || graph.steps.length < 2, wanted = all ? graph.steps : graph.steps.map((s) => ({ s, at: next() })).filter(({ at }, i) => at < 0.4 || i === graph.steps.length - 1).sort((a, b) => a.at - b.at).map(({ s }) => s);
   if (!wanted.length) return;
   if (!all) {
     reset(graph.buffers);
