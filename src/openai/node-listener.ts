@@ -61,7 +61,7 @@ async function answer(handler: (request: Request) => Promise<Response>, incoming
 }
 
 /** A client that has its answer while it still sends may read it so long; then its connection is closed, however slowly it sends. */
-const LINGER_MS = 1000;
+const LINGER_MS = 5000;
 
 function requestOf(incoming: NodeRequest, signal: AbortSignal): Request {
   const headers = new Headers();

@@ -72,8 +72,9 @@ export function createSpm(vocab: Vocab): EncodeText {
     }
     yield* mergeSymbols(symbols, rules);
     const ids: number[] = [];
+    let n = 0;
     for (const symbol of symbols) {
-      if ((ids.length + 1) % STRIDE === 0) yield;
+      if (++n % STRIDE === 0) yield;
       if (symbol < nVocab) { ids.push(symbol); continue; }
       for (const byte of encoder.encode(textOf(symbol))) {
         const id = byteToken(vocab, byte);

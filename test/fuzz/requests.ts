@@ -1,0 +1,127 @@
+/**
+ * Requests to `quantlet serve`, hostile ones of the list and random ones, with a probe beside them: /health, asked every few milliseconds from a thread
+ * of its own. Every request is answered in OpenAI's shape, none by a failure of the server, and nobody else waits longer than the limit.
+ */
+import { request } from 'node:http';
+import { Worker } from 'node:worker_threads';
+import type { Build } from '../../src/wasm/load.ts';
+import { startServer, type Served } from '../openai/server.ts';
+import { shippedModel } from '../support.ts';
+import { seeded } from '../web/server.ts';
+import { runCases, type CampaignOptions, type CampaignResult } from './campaign.ts';
+import { hostileRequests, textOf, type HostileRequest } from './hostile-requests.ts';
+
+/** Milliseconds that others may wait on an idle machine. */
+export const LATE_MS = 50;
+/** An answer that takes longer does not come. */
+const ANSWER_MS = 120_000;
+const KEY = 'key';
+
+export interface Answer {
+  readonly status: number;
+  readonly text: string;
+}
+
+/** Sends a request as it is: fetch would refuse some. @throws Error where the connection ends without an answer */
+export function send(url: string, { method = 'POST', path, key = true, headers = {}, body }: HostileRequest): Promise<Answer> {
+  const text = body === undefined ? undefined : textOf(body);
+  return new Promise((resolve, reject) => {
+    const all = { ...(key ? { authorization: `Bearer ${KEY}` } : {}), ...(text === undefined ? {} : { 'content-type': 'application/json', 'content-length': String(Buffer.byteLength(text)) }), ...headers };
+    const to = new URL(url);
+    const asked = request({ host: to.hostname, port: to.port, method, path: textOf(path), headers: all, agent: false, timeout: ANSWER_MS }, (response) => {
+      let got = '';
+      response.setEncoding('utf8').on('data', (chunk: string) => (got += chunk)).on('end', () => resolve({ status: response.statusCode!, text: got })).on('error', () => resolve({ status: response.statusCode!, text: got }));
+    });
+    asked.on('timeout', () => asked.destroy(new Error(`no answer in ${ANSWER_MS} ms`)));
+    // A server that refuses a body may close before all of it was sent: its answer counts, and comes first.
+    asked.on('error', reject).end(text);
+  });
+}
+
+/** What is wrong with an answer, or undefined. */
+export function wrong({ method }: HostileRequest, { status, text }: Answer): string | undefined {
+  if (status >= 500 && status !== 501 && status !== 503) return `status ${status}: ${text.slice(0, 200)}`;
+  if (status < 400 || method === 'HEAD') return undefined;
+  try {
+    if (typeof (JSON.parse(text) as { error: { message: string } }).error.message === 'string') return undefined;
+  } catch {
+    // Told below.
+  }
+  return `status ${status} without an error in OpenAI's shape: ${text.slice(0, 200)}`;
+}
+
+/** Asks for /health again and again; tells the longest time of an answer since it was last asked for it. */
+const PROBE = `const { parentPort, workerData } = require('node:worker_threads'), { Agent, get } = require('node:http');
+const agent = new Agent({ keepAlive: true, maxSockets: 1 });
+let longest = 0, began = 0;
+const ask = () => { began = performance.now(); get(workerData + '/health', { agent }, (r) => r.resume().on('end', next)).on('error', next); };
+const next = () => { longest = Math.max(longest, performance.now() - began); began = 0; setTimeout(ask, 3); };
+parentPort.on('message', () => { parentPort.postMessage(Math.max(longest, began && performance.now() - began)); longest = 0; });
+ask();`;
+
+export interface Probe {
+  /** The longest that /health took since the last call. */
+  longest(): Promise<number>;
+  stop(): Promise<unknown>;
+}
+
+export function startProbe(url: string): Probe {
+  const worker = new Worker(PROBE, { eval: true, workerData: url });
+  return {
+    longest: () => new Promise((resolve) => worker.once('message', resolve).postMessage(0)),
+    stop: () => worker.terminate(),
+  };
+}
+
+/** A server of few limits changed: what is stated in SECURITY.md is what is tried. */
+export const hostileServer = (threads = 1, build: Build = 'simd'): Promise<Served> =>
+  startServer(['-m', shippedModel, '-c', 2048, '-np', 2, '-t', threads, '--build', build, '--no-warmup', '--api-key', KEY, '--timeout', 60]);
+
+/** Values at which fields break. */
+const oddities: readonly string[] = ['null', 'true', '-1', '1e308', '1e-320', '""', '"x"', '[]', '{}', '[[]]', '[1]', '["a"]', '[{}]', '{"a":1}', '"\\ud800"', '"<|im_end|>"', '{"$ref":"#"}', '9007199254740993', '[null]', '{"type":"object"}', '"root ::= root"'];
+const seeds: readonly (readonly [path: string, body: string])[] = [
+  ['/v1/chat/completions', '{"messages":[{"role":"system","content":"a"},{"role":"user","content":[{"type":"text","text":"b"}]},{"role":"assistant","content":null,"tool_calls":[{"id":"1","type":"function","function":{"name":"f","arguments":"{}"}}]},{"role":"tool","tool_call_id":"1","content":"c"}],"tools":[{"type":"function","function":{"name":"f","parameters":{"type":"object","properties":{"a":{"enum":[1,"x"]}},"required":["a"]}}}],"tool_choice":"auto","max_tokens":3,"n":1,"stop":["x"],"temperature":0.5,"logprobs":true,"top_logprobs":2,"seed":1,"stream":false}'],
+  ['/v1/chat/completions', '{"messages":[{"role":"user","content":"b"}],"response_format":{"type":"json_schema","json_schema":{"schema":{"type":"object","properties":{"a":{"type":"integer","minimum":1},"b":{"anyOf":[{"type":"string","pattern":"^a+$"},{"$ref":"#/$defs/c"}]}},"$defs":{"c":{"type":"array","items":{"const":null},"maxItems":3}}}}},"max_tokens":3,"stream":true}'],
+  ['/v1/completions', '{"prompt":["a",[1,2]],"max_tokens":3,"logit_bias":{"5":1},"echo":true,"n":2,"grammar":"root ::= [a-z]{2,3} | \\"x\\"*","stream_options":{"include_usage":true}}'],
+  ['/completion', '{"prompt":"a","n_predict":3,"n_probs":2,"json_schema":{"type":"string","maxLength":3},"mirostat":2,"dry_multiplier":0.5,"xtc_probability":0.5}'],
+  ['/tokenize', '{"content":"a<s>b","add_special":true,"parse_special":true,"with_pieces":true}'], ['/detokenize', '{"tokens":[1,2,300]}'],
+  ['/apply-template', '{"messages":[{"role":"user","content":"x"}],"chat_template_kwargs":{"a":[1,{"b":"c"}]}}'], ['/v1/embeddings', '{"input":["a",[1]],"dimensions":2}'], ['/v1/rerank', '{"query":"a","documents":["b",{"text":"c"}],"top_n":1}'],
+];
+
+/** A request of the list, or one in which values, bytes and lengths were changed at random. */
+export function requestOf(seed: number): HostileRequest {
+  const next = seeded(seed), below = (n: number): number => Math.floor(next() * n), pick = <T>(from: readonly T[]): T => from[below(from.length)];
+  if (next() < 0.1) return pick(hostileRequests);
+  const [path, whole] = pick(seeds);
+  let body = whole;
+  for (let changes = 1 + below(4); changes > 0; changes--) {
+    const values = [...body.matchAll(/"(?:\\.|[^"\\])*"(?!:)|-?\d[\d.e+-]*|true|false|null|\[\]|\{\}/g)], value = values.length > 0 ? pick(values) : undefined;
+    const kind = below(6);
+    if (kind <= 2 && value) body = body.slice(0, value.index) + pick(oddities) + body.slice(value.index + value[0].length);
+    else if (kind === 3 && value?.[0].startsWith('"')) body = body.slice(0, value.index + 1) + pick(['a', ' ', '<', '\\n', '\u{1f999}', '<s>', '(', '\\\\']).repeat(1 + below(20_000)) + body.slice(value.index + 1);
+    else if (kind === 4) body = body.slice(0, below(body.length));
+    else body = body.slice(0, below(body.length)) + pick(['{', '}', '[', ']', '"', ',', ':', '\\', '\0', '\ufffd']) + body.slice(below(body.length));
+  }
+  return { name: `random ${seed}`, path, body: [body] };
+}
+
+/**
+ * @param lateMs Infinity where the machine is not idle
+ */
+export async function campaign(options: CampaignOptions, lateMs = LATE_MS): Promise<CampaignResult> {
+  const server = await hostileServer(options.threads, options.build);
+  const probe = startProbe(server.url);
+  try {
+    await probe.longest();
+    return await runCases(options, async (seed) => {
+      const hostile = requestOf(seed);
+      const fault = wrong(hostile, await send(server.url, hostile)), longest = await probe.longest();
+      if (fault !== undefined) throw new Error(`${hostile.name} to ${textOf(hostile.path).slice(0, 80)}: ${fault}\n${textOf(hostile.body ?? '').slice(0, 500)}`);
+      if (longest > lateMs) throw new Error(`${hostile.name} to ${textOf(hostile.path).slice(0, 80)}: /health took ${longest.toFixed(0)} ms\n${textOf(hostile.body ?? '').slice(0, 500)}`);
+    });
+  } finally {
+    await probe.stop();
+    server.kill('SIGTERM');
+    await server.exit;
+  }
+}
