@@ -3,17 +3,13 @@ import { QuantletError } from './errors.ts';
 import { openSplitGGUF, readSplitGGUF, type OpenedGGUF } from './gguf/split.ts';
 import type { OpenedFile, Platform } from './platform.ts';
 import type { SourceLike } from './source.ts';
+import { outOfMemory } from './wasm/memory.ts';
 
 export type ModelSource = string | URL | SourceLike;
 
 export interface ModelFiles extends OpenedGGUF {
   close(): Promise<void>;
 }
-
-/** What an allocation that failed rejects with, coded; any other error as it is. */
-export const codedAllocation = (error: unknown): unknown => (error instanceof RangeError && /allocat|out of memory/i.test(error.message)
-  ? new QuantletError('ERR_OUT_OF_MEMORY', `the model cannot be loaded: ${error.message}; free memory, lift a limit on it or on address space (ulimit -v), or choose a smaller model, contextLength or cache type`, { cause: error })
-  : error);
 
 /** @throws QuantletError for files that cannot be opened or read, or signal.reason; everything opened is closed again */
 export async function openModelFiles(platform: Platform, source: ModelSource | readonly ModelSource[], signal?: AbortSignal): Promise<ModelFiles> {
@@ -39,6 +35,6 @@ export async function openModelFiles(platform: Platform, source: ModelSource | r
     return { ...files, close };
   } catch (error) {
     await close();
-    throw codedAllocation(error);
+    throw outOfMemory('opening the model', error);
   }
 }

@@ -13,7 +13,7 @@ import { KV_TYPES, type KvType } from './graph/attention-ops.ts';
 import { createConstraints, type ConstraintOptions } from './grammar/constraint.ts';
 import type { Grammar } from './grammar/grammar.ts';
 import { openLoras, type LoraAdapter, type OpenedLoras } from './lora.ts';
-import { codedAllocation, openModelFiles, type ModelSource } from './model-files.ts';
+import { openModelFiles, type ModelSource } from './model-files.ts';
 import type { Platform } from './platform.ts';
 import { createScheduler, type Scheduler } from './scheduler.ts';
 import type { Work } from './slices.ts';
@@ -23,6 +23,7 @@ import { createTokenizer, type DecodeOptions, type EncodeOptions, type Tokenizer
 import { warmUp } from './warm-up.ts';
 import type { WebOptions } from './web/options.ts';
 import type { Build } from './wasm/load.ts';
+import { outOfMemory } from './wasm/memory.ts';
 
 export interface LoadOptions extends WebOptions {
   /** Threads that compute; default: the cores this process may use. 1 where the build has no threads. */
@@ -305,7 +306,7 @@ export async function loadModelOn(platform: Platform, source: ModelSource | read
       throw error;
     }
   } catch (error) {
-    throw codedAllocation(error);
+    throw outOfMemory('loading the model', error);
   } finally {
     await Promise.all([close(), adapters?.close()]);
   }

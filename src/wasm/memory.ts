@@ -33,9 +33,9 @@ export const mebibytes = (bytes: number): string => `${(bytes / 2 ** 20).toFixed
 /** V8 reserves addresses around a memory, so that its loads need no checks: a limit on them is met long before memory is short. */
 const ADDRESS_SPACE = 'lift a limit on address space (ulimit -v): a WebAssembly memory reserves some 10 GB of addresses, unless Node runs with --disable-wasm-trap-handler';
 
-/** Compiling and instantiating fail like this where memory is short. @returns the error to throw instead */
+/** What fails for want of memory, of an ArrayBuffer, a WebAssembly memory or an instance. @returns the error to throw instead; any other as it is */
 export const outOfMemory = (what: string, cause: unknown): unknown =>
-  cause instanceof RangeError || /out of memory/i.test(String(cause)) ? new QuantletError('ERR_OUT_OF_MEMORY', `${what} failed for want of memory; free some, or ${ADDRESS_SPACE}`, { cause }) : cause;
+  (cause instanceof RangeError && /allocat/i.test(cause.message)) || /out of memory/i.test(String(cause)) ? new QuantletError('ERR_OUT_OF_MEMORY', `${what} failed for want of memory; free some, or ${ADDRESS_SPACE}`, { cause }) : cause;
 
 /** Whose memory it is, and what its user can do where there is not enough. */
 export interface MemoryUse {

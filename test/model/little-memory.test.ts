@@ -2,16 +2,16 @@
 import { existsSync, readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
-import { codedAllocation } from '../../src/model-files.ts';
+import { outOfMemory } from '../../src/wasm/memory.ts';
 import { cliPath, llamaModel, runCli, runProgram, temporaryFolder } from '../support.ts';
 
 const folder = temporaryFolder();
 
 it('an allocation that fails is coded, other errors stay as they are', () => {
   for (const message of ['Array buffer allocation failed', 'WebAssembly.Memory(): could not allocate memory', 'WebAssembly.Instance(): Out of memory: Cannot allocate Wasm memory for new instance']) {
-    expect(codedAllocation(new RangeError(message))).toMatchObject({ code: 'ERR_OUT_OF_MEMORY', message: expect.stringContaining(message) });
+    expect(outOfMemory('loading', new RangeError(message))).toMatchObject({ code: 'ERR_OUT_OF_MEMORY', message: expect.stringContaining('loading failed for want of memory'), cause: { message } });
   }
-  for (const other of [new RangeError('Maximum call stack size exceeded'), new RangeError('Invalid array length'), new Error('could not allocate'), 'text']) expect(codedAllocation(other)).toBe(other);
+  for (const other of [new RangeError('Maximum call stack size exceeded'), new RangeError('Invalid array length'), new Error('could not allocate'), 'text']) expect(outOfMemory('loading', other)).toBe(other);
 });
 
 describe.runIf(process.platform === 'linux')('Linux', () => {
