@@ -74,7 +74,7 @@ async function* run(state: ModelState, prompt: string | readonly number[], optio
     const room = engine.contextLength - promptIds.length;
     if (room < 0) throw new QuantletError('ERR_CONTEXT_FULL', `the prompt has ${promptIds.length} tokens, the context ${engine.contextLength}; shorten the prompt or load the model with a larger contextLength (it was trained for ${engine.hparams.nCtxTrain})`);
     const maxTokens = checkCount('maxTokens', options.maxTokens, Infinity), nLogprobs = checkCount('logprobs', options.logprobs, -1);
-    const grammar = await state.constraint(options, signal);
+    const constraint = state.constraint(options, signal), grammar = constraint && (await constraint);
     const sampler = createSampler(options, engine.hparams.nVocab, { ...(grammar ? { grammar } : {}), pieceBytes: (id) => tokenizer.pieceBytes(id) });
     const detokenizer = createDetokenizer(tokenizer, { special: options.special ?? false });
     const stop = createStopMatcher(typeof options.stop === 'string' ? [options.stop] : (options.stop ?? []));

@@ -83,7 +83,7 @@ export interface ModelState {
   readonly scheduler: Scheduler;
   readonly slots: readonly Slot[];
   /** The grammar that a generation's options ask for. */
-  constraint(options: ConstraintOptions, signal?: AbortSignal): Promise<Grammar | undefined>;
+  constraint(options: ConstraintOptions, signal?: AbortSignal): Promise<Grammar> | undefined;
   assertUsable(): void;
 }
 

@@ -20,24 +20,25 @@ const MAX_KEPT = 8;
  * Makes the constraints of one model's generations, without holding up the event loop.
  * @throws (the function returned) QuantletError ERR_GRAMMAR for a grammar or a schema that is none, ERR_INVALID_ARGUMENT for both at once
  */
-export function createConstraints(vocabulary: GrammarVocabulary): (options: ConstraintOptions, signal?: AbortSignal) => Promise<Grammar | undefined> {
+export function createConstraints(vocabulary: GrammarVocabulary): (options: ConstraintOptions, signal?: AbortSignal) => Promise<Grammar> | undefined {
   const kept = new Map<string, Grammar>();
-  return async (options, signal) => {
+  const make = async (options: ConstraintOptions, signal?: AbortSignal): Promise<Grammar> => {
     const gbnf = await inSlices(grammarText(options), signal);
-    if (gbnf === undefined) return undefined;
     const grammar = kept.get(gbnf) ?? (await inSlices(createGrammarWork(gbnf, vocabulary), signal));
     kept.delete(gbnf);
     kept.set(gbnf, grammar);
     if (kept.size > MAX_KEPT) kept.delete(kept.keys().next().value!);
     return grammar.clone();
   };
+  // Without one nothing waits, not even a turn: whoever asks next finds the generation begun.
+  return (options, signal) => (options.grammar === undefined && (options.responseFormat === undefined || options.responseFormat.type === 'text') ? undefined : make(options, signal));
 }
 
-function* grammarText({ grammar, responseFormat: format }: ConstraintOptions): Work<string | undefined> {
+function* grammarText({ grammar, responseFormat: format }: ConstraintOptions): Work<string> {
   if (grammar !== undefined && typeof grammar !== 'string') throw new QuantletError('ERR_INVALID_ARGUMENT', `grammar is ${typeof grammar}; expected GBNF text`);
-  if (format === undefined || format.type === 'text') return grammar;
+  if (grammar !== undefined && (format === undefined || format.type === 'text')) return grammar;
   if (grammar !== undefined) throw new QuantletError('ERR_INVALID_ARGUMENT', 'grammar and responseFormat are both given; expected one of them');
-  if (format.type === 'json_object') return jsonObjectGrammar();
-  if (format.type === 'json_schema') return yield* jsonSchemaWork(format.schema as JsonSchema);
+  if (format?.type === 'json_object') return jsonObjectGrammar();
+  if (format?.type === 'json_schema') return yield* jsonSchemaWork(format.schema as JsonSchema);
   throw new QuantletError('ERR_INVALID_ARGUMENT', `responseFormat is ${JSON.stringify(format)}; expected { type: 'text' }, { type: 'json_object' } or { type: 'json_schema', schema }`);
 }
