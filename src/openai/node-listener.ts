@@ -11,6 +11,7 @@ export interface NodeRequest {
   on(event: 'end' | 'close' | 'error', listener: () => void): unknown;
   pause(): unknown;
   resume(): unknown;
+  destroy(): unknown;
 }
 
 /** What is needed of node:http's ServerResponse. */
@@ -19,7 +20,7 @@ export interface NodeResponse {
   readonly destroyed: boolean;
   writeHead(status: number, headers: string[]): unknown;
   write(chunk: Uint8Array): boolean;
-  end(): unknown;
+  end(done?: () => void): unknown;
   destroy(): unknown;
   on(event: 'close' | 'drain', listener: () => void): unknown;
 }
@@ -51,17 +52,28 @@ async function answer(handler: (request: Request) => Promise<Response>, incoming
   }
   const response = await handler(request);
   const headers = [...response.headers].flat();
-  // What of the body nobody read would be taken for the connection's next request.
-  const unread = !incoming.complete;
-  if (unread) headers.push('connection', 'close');
   outgoing.writeHead(response.status, headers);
   if (response.body && incoming.method !== 'HEAD') await pump(response.body, outgoing);
-  outgoing.end();
-  if (unread) setTimeout(() => outgoing.destroy(), LINGER_MS);
+  // Most clients read their answer when they have sent all: closed before, the connection would be all that they see.
+  if (await arrived(incoming, gone.signal)) outgoing.end();
+  else outgoing.end(() => incoming.destroy());
 }
 
-/** A client that has its answer while it still sends may read it so long; then its connection is closed, however slowly it sends. */
+/** Milliseconds for the rest of a body that is not wanted any more; then its connection is closed. */
 const LINGER_MS = 5000;
+
+/** Lets the rest of a body through to nowhere; false where it has not arrived in time. */
+async function arrived(incoming: NodeRequest, gone: AbortSignal): Promise<boolean> {
+  if (incoming.complete || gone.aborted) return true;
+  const over = new Promise<boolean>((resolve) => {
+    const timer = setTimeout(() => resolve(false), LINGER_MS), end = (): void => (clearTimeout(timer), resolve(true));
+    incoming.on('end', end);
+    incoming.on('close', end);
+    gone.addEventListener('abort', end, { once: true });
+  });
+  incoming.resume();
+  return over;
+}
 
 function requestOf(incoming: NodeRequest, signal: AbortSignal): Request {
   const headers = new Headers();

@@ -3,6 +3,7 @@ import { createServer, connect } from 'node:net';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runCli, shippedModel, temporaryFolder, writeTo } from '../support.ts';
+import { send } from '../fuzz/requests.ts';
 import { metric, startServer, until, type Served } from './server.ts';
 
 const plain = "{% for m in messages %}{{ m.role[0] + ':' + m.content + '\\n' }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}";
@@ -247,6 +248,17 @@ describe('the process', () => {
     expect(await own.exit).toBe(0);
     expect(Date.now() - began).toBeLessThan(8000);
     socket.destroy();
+  });
+
+  it('on an address that others reach: a warning without a key, and any host is served unless some are named', async () => {
+    const open = await startServer(['-m', shippedModel, '--no-warmup', '-t', 1, '--host', '0.0.0.0']);
+    const status = async (served: Served, host: string): Promise<number> => (await send(served.url, { name: host, method: 'GET', path: '/health', headers: { host } })).status;
+    expect([open.stderr().includes('open to everybody'), await status(open, 'some.example')]).toEqual([true, 200]);
+    open.kill('SIGTERM');
+    const named = await startServer(['-m', shippedModel, '--no-warmup', '-t', 1, '--host', '0.0.0.0', '--api-key', 'x', '--allowed-hosts', 'some.example']);
+    expect([named.stderr().includes('open to everybody'), await status(named, 'some.example'), await status(named, 'localhost'), await status(named, 'other.example')]).toEqual([false, 200, 200, 403]);
+    named.kill('SIGTERM');
+    expect([await open.exit, await named.exit]).toEqual([0, 0]);
   });
 
   it('a port in use, a port that is none, a model that is not there: one line, exit 1 or 2', async () => {
