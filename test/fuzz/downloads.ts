@@ -4,7 +4,7 @@
  * nothing but a part is left behind.
  */
 import { createHash } from 'node:crypto';
-import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readFileSync, readdirSync, rmSync, statSync } from 'node:fs';
 import { createServer, type IncomingMessage, type ServerResponse } from 'node:http';
 import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
@@ -97,12 +97,14 @@ export async function campaign(options: CampaignOptions): Promise<CampaignResult
   await new Promise<void>((resolve) => void server.listen(0, '127.0.0.1', resolve));
   const origin = `http://127.0.0.1:${(server.address() as AddressInfo).port}`;
   const quiet = { set() {}, waiting() {}, end() {} };
-  /** Whether a file is there that may be: `right` says which may. */
-  const check = (folder: string, arrived: boolean, right: readonly Uint8Array[]): void => {
+  /** Which file is there, by inode: a download renames another one into its place. */
+  const inode = (path: string): number => statSync(path, { throwIfNoEntry: false })?.ino ?? 0;
+  /** Whether a file is there that may be: `right` says which may. `renewed`: it came just now, and took what was left of other versions with it. */
+  const check = (folder: string, arrived: boolean, renewed: boolean, right: readonly Uint8Array[]): void => {
     const left = readdirSync(folder), file = left.includes('m.gguf') ? readFileSync(join(folder, 'm.gguf')) : undefined;
     if (arrived && !file) throw new Error('it said that the file is there, and it is not');
     if (file && !right.some((bytes) => Buffer.compare(bytes, file) === 0)) throw new Error(`a file of ${file.length} bytes was kept that no server had (or that has another hash)`);
-    const odd = left.filter((name) => !['m.gguf', 'm.gguf.json', 'list.json'].includes(name) && (arrived || !name.endsWith('.part')));
+    const odd = left.filter((name) => !['m.gguf', 'm.gguf.json', 'list.json'].includes(name) && (renewed || !name.endsWith('.part')));
     if (odd.length > 0) throw new Error(`${odd.join(', ')} ${odd.length > 1 ? 'were' : 'was'} left behind`);
   };
   const { write } = process.stderr;
@@ -114,7 +116,7 @@ export async function campaign(options: CampaignOptions): Promise<CampaignResult
       answer = [honest, lying, hub][kind](next);
       const hash = kind === 0 && next() < 0.5 ? {} : { sha256: sha256(VERSIONS[0]), size: SIZE };
       for (let run = 0; run < 3; run++) {
-        const stopping = new AbortController(), stop = next() < 0.2 ? setTimeout(() => stopping.abort(REASON), below(next, 20)) : undefined;
+        const before = inode(to), stopping = new AbortController(), stop = next() < 0.2 ? setTimeout(() => stopping.abort(REASON), below(next, 20)) : undefined;
         const late = setTimeout(() => stopping.abort(new Error(`run ${run} took longer than ${LIMIT_MS} ms`)), LIMIT_MS);
         let error: unknown;
         try {
@@ -128,7 +130,7 @@ export async function campaign(options: CampaignOptions): Promise<CampaignResult
         }
         const { name, code } = (error ?? {}) as { name?: string; code?: string };
         if (error !== undefined && error !== REASON && (name !== 'QuantletError' || (code !== 'ERR_DOWNLOAD' && code !== 'ERR_IO'))) throw error;
-        if (kind !== 2) check(folder, error === undefined, 'sha256' in hash ? [VERSIONS[0]] : VERSIONS);
+        if (kind !== 2) check(folder, error === undefined, error === undefined && inode(to) !== before, 'sha256' in hash ? [VERSIONS[0]] : VERSIONS);
       }
       rmSync(folder, { recursive: true });
       rmSync(join(root, 'org'), { recursive: true, force: true });
