@@ -40,7 +40,12 @@ export function super_block_columns<F>(w: usize, a: usize, acc: usize, i00: v128
   column_of<F, G3>(acc, splat<G3>(da), i03, d0, i13, d1);
 }
 
-/** The same where there are minima: these, at w, times the sums of the activations, which end at a. */
+/**
+ * The same where there are minima: these, at w, times the sums of the activations, which end at a.
+ * (Inlined: V8's revectoriser ends the process where vectors that it joined are arguments of a call.)
+ */
+// @ts-ignore: decorator
+@inline
 function with_minima<F>(w: usize, a: usize, acc: usize, i00: v128, i10: v128, i01: v128, i11: v128, i02: v128, i12: v128, i03: v128, i13: v128): void {
   const zero = i32x4.splat(0), step = fmt.w16<F>() ? quad_run<F>() : quad_run<F>() << 1;
   let n00 = zero, n10 = zero, n01 = zero, n11 = zero, n02 = zero, n12 = zero, n03 = zero, n13 = zero;
