@@ -8,8 +8,8 @@ import { decodeUtf8 } from './utf8.ts';
 const FIRST_WINDOW = 64 * 1024;
 const LARGEST_WINDOW = 4 * 1024 * 1024;
 
-/** The largest vocabularies known make headers of some 20 MB. Short strings take up to four times their bytes once they are read. */
-const MAX_HEADER_BYTES = 64 * 1024 * 1024;
+/** The largest vocabularies known make headers of some 20 MB. Short strings take up to seven times their bytes while they are read. */
+const MAX_HEADER_BYTES = 32 * 1024 * 1024;
 /** Inside other arrays, in the whole header: each takes far more memory than its 12 bytes of file, and llama.cpp writes none. */
 const MAX_INNER_ARRAYS = 65536;
 /** In arrays, in the whole header. Gemma's 262,144 tokens and their merges are 777,000 strings; one of two letters takes 10 bytes of file and 56 of memory. */

@@ -122,7 +122,8 @@ describe('run', () => {
     };
     expect(await build({ QUANTLET_BUILD: 'simd' })).toBe('simd');
     expect(await build({ QUANTLET_BUILD: 'simd' }, '--build', 'simd-threads')).toBe('simd-threads');
-    expect(await build({ QUANTLET_BUILD: '' })).toBe('relaxed-threads');
+    // With a dot-add instruction another one, which Node 20 computes wrong.
+    expect(await build({ QUANTLET_BUILD: '' })).toMatch(/^(relaxed|dotadd)-threads$/);
     expect(await build({ QUANTLET_BUILD: 'mmx' })).toMatch(/^2 quantlet: .*"mmx".*\n$/);
   });
 

@@ -3,7 +3,7 @@ import { expect, it } from 'vitest';
 import { root, runNode } from '../support.ts';
 import { assemble, str, u32, u64 } from './files.ts';
 
-const MB = 1e6, ALLOWED = 200 * MB, NEARLY_ALL = 60 << 20;
+const MB = 1e6, ALLOWED = 200 * MB, NEARLY_ALL = 31 << 20;
 const [BOOL, STR, ARR] = [7, 8, 9];
 const array = (key: string, type: number, n: number): number[] => [...str(key), ...u32(ARR), ...u32(type), ...u64(n)];
 const letters = (n: number): number[] => str('abcdefghijklmnopqrstuvwxyz'.slice(0, n));
