@@ -13,7 +13,7 @@ const MAX_HEADER_BYTES = 32 * 1024 * 1024;
 /** Inside other arrays, in the whole header: each takes far more memory than its 12 bytes of file, and llama.cpp writes none. */
 const MAX_INNER_ARRAYS = 65536;
 /** In arrays, in the whole header. Gemma's 262,144 tokens and their merges are 777,000 strings; one of two letters takes 10 bytes of file and 56 of memory. */
-const MAX_STRINGS = 3 * 2 ** 20;
+const MAX_STRINGS = 5 * 2 ** 18;
 
 /**
  * Reads a header from front to back through a window that doubles as it goes on. `need(n)` makes n bytes available (or
