@@ -1,7 +1,8 @@
 /** Turbo is state of a process, so every case runs in one of its own: accepted everywhere, silent where it means nothing, late with a coded warning. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { greedyFault, hasShared, llamaModel, root, runCli, runScript, shared, shippedModel, TOLERANCE, type Greedy } from '../support.ts';
+import { newSeed, told, type CampaignResult } from '../fuzz/campaign.ts';
+import { BUILDS, greedyFault, hasShared, llamaModel, root, runCli, runNode, runScript, shared, shippedModel, TOLERANCE, type Greedy } from '../support.ts';
 
 const hasRevectoriser = process.arch === 'x64' && Number.parseInt(process.versions.node) >= 24;
 
@@ -21,6 +22,19 @@ async function idsOf(path: string, { prompt_ids, ids }: Greedy, options: object)
   expect([code, stderr]).toEqual([0, '']);
   return JSON.parse(stdout) as number[];
 }
+
+describe.runIf(hasRevectoriser)('the revectoriser', () => {
+  // All code from the optimising compiler at once: as a model has it that has run for a while.
+  const flags = ['--experimental-wasm-revectorize', '--no-liftoff', '--import', 'tsx'];
+
+  it.each(BUILDS.filter((build) => !build.endsWith('-threads')))('kernels of %s: random cases give what f64 gives', async (build) => {
+    const seed = newSeed(), { code, stdout, stderr } = await runNode([...flags, '--input-type=module', '-e', `
+      import { campaign } from ${JSON.stringify(new URL('test/fuzz/kernels.ts', root).href)};
+      console.log(JSON.stringify(await campaign({ build: ${JSON.stringify(build)}, threads: 1, seed: ${seed}, seconds: 60, cases: 150 })));`], { timeout: 60_000 });
+    expect([code, stderr], `QUANTLET_FUZZ_SEED=${seed}`).toEqual([0, '']);
+    expect(told(`kernels of ${build} with turbo`, JSON.parse(stdout) as CampaignResult)).toBe('');
+  });
+});
 
 describe('{ turbo: true }', () => {
   it.each(['simd', 'relaxed', 'simd-threads', 'relaxed-threads'] as const)('%s: ids as native gives them, and not a word', async (build) => {
