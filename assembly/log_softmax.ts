@@ -1,13 +1,13 @@
-/** What perplexity asks of a row of logits: its log-sum-exp, its log-probabilities in 16 bits, and how far it is from another model's. */
+/** What perplexity needs of a row of logits: its log-sum-exp, its log-probabilities in 16 bits, and its divergence from another model's. */
 import { exp_f32x4 } from './math';
 
-/** Elements whose exponentials are added in f32 lanes before they join the f64 sum: 16 a lane keep the lanes' rounding below that of exp. */
+/** Elements whose exponentials are added in four f32 lanes before they join the f64 sum: with 16 a lane, that rounds less than exp does. */
 const PART: i32 = 64;
 
 // @ts-ignore: decorator
 @inline
 function add_lanes(v: v128): f64 {
-  return (<f64>f32x4.extract_lane(v, 0) + <f64>f32x4.extract_lane(v, 1)) + (<f64>f32x4.extract_lane(v, 2) + <f64>f32x4.extract_lane(v, 3));
+  return <f64>f32x4.extract_lane(v, 0) + <f64>f32x4.extract_lane(v, 1) + (<f64>f32x4.extract_lane(v, 2) + <f64>f32x4.extract_lane(v, 3));
 }
 
 // @ts-ignore: decorator
@@ -17,17 +17,23 @@ function exp(x: f32): f32 {
 }
 
 /**
- * n f32 at x -> at out (f64 each): the largest, the smallest, the sum of e^(x - largest), and the index of the largest (the first of equals).
+ * Of n f32 at x stores at out, as f64: the largest, the smallest, the sum of e^(x - largest), and the index of the largest (the first of equals).
  * A NaN makes the sum NaN.
  */
 export function sum_exp(x: usize, n: i32, out: usize): void {
-  let largest = load<f32>(x), smallest = largest, at = 0;
+  let largest = load<f32>(x);
+  let smallest = largest;
+  let at = 0;
   for (let i = 1; i < n; i++) {
     const v = load<f32>(x + (<usize>i << 2));
-    if (v > largest) { largest = v; at = i; }
+    if (v > largest) {
+      largest = v;
+      at = i;
+    }
     smallest = v < smallest ? v : smallest;
   }
-  const max = f32x4.splat(largest), whole = n & ~3;
+  const max = f32x4.splat(largest);
+  const whole = n & ~3;
   let sum: f64 = 0;
   for (let from = 0; from < whole; from += PART) {
     let part = f32x4.splat(0);
@@ -42,7 +48,7 @@ export function sum_exp(x: usize, n: i32, out: usize): void {
   store<f64>(out, <f64>at, 24);
 }
 
-/** n f32 at x -> n u16 at y: 0 up to `floor`, above it the steps of 1 / inv_scale, rounded half to even (llama-perplexity's nearest_int). */
+/** y = n u16 of the n f32 at x: 0 up to `floor`, and above it how many steps of 1 / inv_scale, rounded half to even (llama-perplexity's nearest_int). */
 export function pack_log_probs(x: usize, n: i32, y: usize, floor: f32, inv_scale: f32): void {
   for (let i = 0; i < n; i++) {
     const v = load<f32>(x + (<usize>i << 2));
@@ -51,15 +57,20 @@ export function pack_log_probs(x: usize, n: i32, y: usize, floor: f32, inv_scale
 }
 
 /**
- * Kullback-Leibler divergence of the row at x (n f32, log-sum-exp `norm`) from log-probabilities `scale * q + floor`, q n u16 at base:
- * sum of p_base * (ln p_base - ln p). What is not more probable than e^-16 does not count.
- * At out (f64): the index of the largest q, the first of equals.
+ * Kullback-Leibler divergence of the row at x (n f32, log-sum-exp `norm`) from log-probabilities `scale * q + floor`, q being n u16 at base:
+ * sum of p_base * (ln p_base - ln p) over what is more probable than e^-16. Stores at out, as f64, the index of the largest q (the first of equals).
  */
 export function kl_divergence(x: usize, n: i32, norm: f32, base: usize, scale: f32, floor: f32, out: usize): f64 {
-  let sum: f64 = 0, largest: u32 = 0, at = 0;
+  let sum: f64 = 0;
+  let largest: u32 = 0;
+  let at = 0;
   for (let i = 0; i < n; i++) {
-    const q = <u32>load<u16>(base + (<usize>i << 1)), log_base = scale * <f32>q + floor;
-    if (q > largest) { largest = q; at = i; }
+    const q = <u32>load<u16>(base + (<usize>i << 1));
+    const log_base = scale * <f32>q + floor;
+    if (q > largest) {
+      largest = q;
+      at = i;
+    }
     if (log_base > -16) sum += <f64>(exp(log_base) * (log_base - load<f32>(x + (<usize>i << 2)) + norm));
   }
   store<f64>(out, <f64>at);

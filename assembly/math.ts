@@ -6,20 +6,17 @@
 import { trunc_fitting } from './simd';
 
 // Four lanes of each constant of e^x: V8 builds a v128 constant at every use, in three instructions where a load is one.
-const CONSTANTS = memory.data<f32>([
-  1.44269504088896341, 1.44269504088896341, 1.44269504088896341, 1.44269504088896341,
-  0.693359375, 0.693359375, 0.693359375, 0.693359375,
-  -2.12194440e-4, -2.12194440e-4, -2.12194440e-4, -2.12194440e-4,
-  1.9875691500e-4, 1.9875691500e-4, 1.9875691500e-4, 1.9875691500e-4,
-  1.3981999507e-3, 1.3981999507e-3, 1.3981999507e-3, 1.3981999507e-3,
-  8.3334519073e-3, 8.3334519073e-3, 8.3334519073e-3, 8.3334519073e-3,
-  4.1665795894e-2, 4.1665795894e-2, 4.1665795894e-2, 4.1665795894e-2,
-  1.6666665459e-1, 1.6666665459e-1, 1.6666665459e-1, 1.6666665459e-1,
-  5.0000001201e-1, 5.0000001201e-1, 5.0000001201e-1, 5.0000001201e-1,
-  1, 1, 1, 1,
-  -87.33654, -87.33654, -87.33654, -87.33654,
-  88.72283, 88.72283, 88.72283, 88.72283,
-], 16);
+const CONSTANTS = memory.data<f32>(
+  [
+    1.44269504088896341, 1.44269504088896341, 1.44269504088896341, 1.44269504088896341, 0.693359375, 0.693359375, 0.693359375, 0.693359375,
+    -2.1219444e-4, -2.1219444e-4, -2.1219444e-4, -2.1219444e-4, 1.98756915e-4, 1.98756915e-4, 1.98756915e-4, 1.98756915e-4, 1.3981999507e-3,
+    1.3981999507e-3, 1.3981999507e-3, 1.3981999507e-3, 8.3334519073e-3, 8.3334519073e-3, 8.3334519073e-3, 8.3334519073e-3, 4.1665795894e-2,
+    4.1665795894e-2, 4.1665795894e-2, 4.1665795894e-2, 1.6666665459e-1, 1.6666665459e-1, 1.6666665459e-1, 1.6666665459e-1, 5.0000001201e-1,
+    5.0000001201e-1, 5.0000001201e-1, 5.0000001201e-1, 1, 1, 1, 1, -87.33654, -87.33654, -87.33654, -87.33654, 88.72283, 88.72283, 88.72283,
+    88.72283,
+  ],
+  16,
+);
 
 // @ts-ignore: decorator
 @inline
@@ -43,9 +40,12 @@ export function exp_f32x4(x: v128): v128 {
   p = f32x4.add(f32x4.mul(p, r), constant(7));
   p = f32x4.add(f32x4.mul(p, r), constant(8));
   p = f32x4.add(f32x4.add(f32x4.mul(f32x4.mul(p, r), r), r), constant(9));
-  // 2^n in two halves, so that n = 128 does not leave the exponent's range before the product does. What large x and NaN make of n is not looked at.
-  const i = trunc_fitting(n), half = i32x4.shr_s(i, 1), one = constant(9);
-  const lo = i32x4.add(i32x4.shl(half, 23), one), hi = i32x4.add(i32x4.shl(i32x4.sub(i, half), 23), one);
+  // 2^n in two halves, so that n = 128 does not leave the exponent's range before the product does. What n is for large x and NaN does not matter.
+  const i = trunc_fitting(n);
+  const half = i32x4.shr_s(i, 1);
+  const one = constant(9);
+  const lo = i32x4.add(i32x4.shl(half, 23), one);
+  const hi = i32x4.add(i32x4.shl(i32x4.sub(i, half), 23), one);
   const y = v128.andnot(f32x4.mul(f32x4.mul(p, lo), hi), f32x4.lt(x, constant(10)));
   return v128.bitselect(i32x4.splat(0x7f800000), y, f32x4.gt(x, constant(11)));
 }
@@ -57,12 +57,14 @@ export function exp_f32x4(x: v128): v128 {
 // @ts-ignore: decorator
 @inline
 export function log_f32x4(x: v128): v128 {
-  const subnormal = f32x4.lt(x, i32x4.splat(0x00800000)), bits = v128.bitselect(f32x4.mul(x, f32x4.splat(8388608)), x, subnormal);
+  const subnormal = f32x4.lt(x, i32x4.splat(0x00800000));
+  const bits = v128.bitselect(f32x4.mul(x, f32x4.splat(8388608)), x, subnormal);
   const exponent = i32x4.shr_s(i32x4.sub(bits, i32x4.splat(0x3f3504f3)), 23); // against sqrt 1/2
   const e = f32x4.convert_i32x4_s(i32x4.sub(exponent, v128.and(subnormal, i32x4.splat(23))));
-  const r = f32x4.sub(i32x4.sub(bits, i32x4.shl(exponent, 23)), constant(9)), z = f32x4.mul(r, r);
-  let p = f32x4.add(f32x4.mul(f32x4.splat(7.0376836292e-2), r), f32x4.splat(-1.1514610310e-1));
-  p = f32x4.add(f32x4.mul(p, r), f32x4.splat(1.1676998740e-1));
+  const r = f32x4.sub(i32x4.sub(bits, i32x4.shl(exponent, 23)), constant(9));
+  const z = f32x4.mul(r, r);
+  let p = f32x4.add(f32x4.mul(f32x4.splat(7.0376836292e-2), r), f32x4.splat(-1.151461031e-1));
+  p = f32x4.add(f32x4.mul(p, r), f32x4.splat(1.167699874e-1));
   p = f32x4.add(f32x4.mul(p, r), f32x4.splat(-1.2420140846e-1));
   p = f32x4.add(f32x4.mul(p, r), f32x4.splat(1.4249322787e-1));
   p = f32x4.add(f32x4.mul(p, r), f32x4.splat(-1.6668057665e-1));
@@ -95,7 +97,9 @@ export function silu_f32x4(x: v128): v128 {
 // @ts-ignore: decorator
 @inline
 export function tanh_f32x4(x: v128): v128 {
-  const one = f32x4.splat(1), a = f32x4.abs(x), z = f32x4.mul(x, x);
+  const one = f32x4.splat(1);
+  const a = f32x4.abs(x);
+  const z = f32x4.mul(x, x);
   let p = f32x4.splat(-5.70498872745e-3);
   p = f32x4.add(f32x4.mul(p, z), f32x4.splat(2.06390887954e-2));
   p = f32x4.add(f32x4.mul(p, z), f32x4.splat(-5.37397155531e-2));
@@ -117,7 +121,10 @@ export function soft_cap_f32x4(x: v128, cap: v128): v128 {
 // @ts-ignore: decorator
 @inline
 export function gelu_f32x4(x: v128): v128 {
-  const u = f32x4.mul(f32x4.mul(x, f32x4.splat(1.5957691216057308)), f32x4.add(f32x4.splat(1), f32x4.mul(f32x4.mul(x, x), f32x4.splat(0.044715))));
+  const u = f32x4.mul(
+    f32x4.mul(x, f32x4.splat(1.5957691216057308)),
+    f32x4.add(f32x4.splat(1), f32x4.mul(f32x4.mul(x, x), f32x4.splat(0.044715))),
+  );
   return f32x4.div(x, f32x4.add(f32x4.splat(1), exp_f32x4(f32x4.neg(u))));
 }
 
@@ -132,14 +139,17 @@ export function gelu_quick_f32x4(x: v128): v128 {
 // @ts-ignore: decorator
 @inline
 export function gelu_erf_f32x4(x: v128): v128 {
-  const one = f32x4.splat(1), s = f32x4.mul(x, f32x4.splat(0.70710678118654752)), a = f32x4.abs(s), z = f32x4.mul(s, s);
+  const one = f32x4.splat(1);
+  const s = f32x4.mul(x, f32x4.splat(0.70710678118654752));
+  const a = f32x4.abs(s);
+  const z = f32x4.mul(s, s);
   let p = f32x4.splat(7.853861353153693e-5);
   p = f32x4.add(f32x4.mul(p, z), f32x4.splat(-8.010193625184903e-4));
   p = f32x4.add(f32x4.mul(p, z), f32x4.splat(5.188327685732524e-3));
   p = f32x4.add(f32x4.mul(p, z), f32x4.splat(-2.685381193529856e-2));
   p = f32x4.add(f32x4.mul(p, z), f32x4.splat(1.128358514861418e-1));
-  p = f32x4.add(f32x4.mul(p, z), f32x4.splat(-3.761262582423300e-1));
-  p = f32x4.add(f32x4.mul(p, z), f32x4.splat(1.128379165726710));
+  p = f32x4.add(f32x4.mul(p, z), f32x4.splat(-3.7612625824233e-1));
+  p = f32x4.add(f32x4.mul(p, z), f32x4.splat(1.12837916572671));
   const t = f32x4.div(one, f32x4.add(one, f32x4.mul(a, f32x4.splat(0.5))));
   let q = f32x4.splat(0.17087277);
   q = f32x4.add(f32x4.mul(q, t), f32x4.splat(-0.82215223));

@@ -1,6 +1,6 @@
 /**
- * The SIMD vocabulary: kernels are written in these words and read like algebra.
- * The only file that asks which SIMD a build has (ASC_FEATURE_RELAXED_SIMD is static: one branch is compiled).
+ * SIMD functions in which kernels are written, so that they read like algebra.
+ * The only file that asks the compiler which SIMD a build has (ASC_FEATURE_RELAXED_SIMD is static: one branch is compiled).
  */
 
 /** a * b + c; one rounding where the build and the CPU fuse, two elsewhere. Never in quantise or dequantise. */
@@ -12,7 +12,7 @@ export function madd(a: v128, b: v128, c: v128): v128 {
 }
 
 /**
- * (int) of f32 below 2^22; larger ones, Inf and NaN give some number. One instruction where there is relaxed SIMD (the saturating one is
+ * (int) of four f32 with |x| < 2^22; larger ones, Inf and NaN give undefined integers. One instruction with relaxed SIMD (the saturating conversion is
  * eight); elsewhere adding 1.5 * 2^23 puts the integer into the mantissa.
  */
 // @ts-ignore: decorator
@@ -22,19 +22,20 @@ export function trunc_fitting(x: v128): v128 {
   return i32x4.sub(f32x4.add(f32x4.trunc(x), f32x4.splat(12582912)), i32x4.splat(0x4b400000));
 }
 
-/** Eight f32 below 2^21 as i16, rounded to nearest even: adding 1.5 * 2^23 leaves the integer in the mantissa. */
+/** Eight f32 with |x| < 2^21 as i16, rounded to nearest even (adding 1.5 * 2^23 leaves the integer in the mantissa) and saturated. */
 // @ts-ignore: decorator
 @inline
 export function f32_to_i16x8(a: v128, b: v128): v128 {
-  const magic = f32x4.splat(12582912), bits = i32x4.splat(0x4b400000);
+  const magic = f32x4.splat(12582912);
+  const bits = i32x4.splat(0x4b400000);
   return i16x8.narrow_i32x4_s(i32x4.sub(f32x4.add(a, magic), bits), i32x4.sub(f32x4.add(b, magic), bits));
 }
 
-/** What dot.ts builds on: i8 x i7 with i16 pair sums where there is relaxed SIMD, i16 x i16 with i32 pair sums elsewhere. Static. */
+/** Whether there is a relaxed i8 x i7 dot product with i16 sums of pairs; elsewhere dot.ts uses i16 x i16 with i32 sums of pairs. Static. */
 export const HAS_RELAXED_DOT: bool = ASC_FEATURE_RELAXED_SIMD != 0;
-/** The dot-add builds (asconfig.json): i32 sums instead. Static. */
+/** The dotadd builds (asconfig.json), for CPUs that have the relaxed dot-add with i32 sums as an instruction. Static. */
 export const HAS_DOT_ADD: bool = isDefined(DOT_ADD);
-/** A dot leaves pairs of products apart, as i16 (DotI16). Static. */
+/** The packed kernels' dot leaves sums of pairs apart, as i16. Static. */
 export const HAS_PAIR_DOT: bool = HAS_RELAXED_DOT && !HAS_DOT_ADD;
 
 /** Sum of four f32 lanes, always as (0 + 2) + (1 + 3). */
@@ -53,7 +54,7 @@ export function hsum_i32(a: v128): i32 {
   return i32x4.extract_lane(b, 0) + i32x4.extract_lane(b, 1);
 }
 
-/** Largest of four lanes that are not NaN. */
+/** The largest of four f32 lanes, none of them NaN. */
 // @ts-ignore: decorator
 @inline
 export function hmax_f32(a: v128): f32 {
@@ -63,7 +64,7 @@ export function hmax_f32(a: v128): f32 {
   return x < y ? y : x;
 }
 
-/** C's roundf: half away from zero. (x + 0.5 rounded would lift 0.49999997 to 1, nearest would keep 2.5 at 2.) */
+/** C's roundf: half away from zero. (trunc(x + 0.5) would make 0.49999997 1, and nearest makes 2.5 2.) */
 // @ts-ignore: decorator
 @inline
 export function round_f32x4(x: v128): v128 {
@@ -78,7 +79,7 @@ export function round_f32x4(x: v128): v128 {
 @inline
 export function f16_to_f32(h: u32): f32 {
   // Shift sign, exponent and mantissa into place, then rescale by 2^112: the multiplication normalises subnormals.
-  const x = <u32>((<i32>(h << 16)) >> 3) & 0x8fffe000;
+  const x = <u32>(<i32>(h << 16) >> 3) & 0x8fffe000;
   if ((h & 0x7c00) == 0x7c00) return reinterpret<f32>(x | 0x7f800000); // exponent 31: Inf or NaN keeps its payload
   return reinterpret<f32>(x) * reinterpret<f32>(0x77800000); // 2^112
 }
@@ -101,6 +102,25 @@ export function f32_to_f16(x: f32): u32 {
   return sign | ((abs - 0x38000000 + 0xfff + odd) >> 13);
 }
 
+/** f32_to_f16's constants, each as four bytes. Kept in registers over a loop, as held(): V8 builds a v128 constant anew at every use. */
+const TO_F16 = memory.data<u32>([0x7fffffff, 0x38000000 - 0xfff, 0x38800000, 0x3f000000, 0x47800000, 0x7c00, 0x7f800000, 0x200, 0x8000], 4);
+
+/** f32_to_f16 of four f32, in the low halves of i32 lanes. Inlined into a loop, it loads its constants once. */
+// @ts-ignore: decorator
+@inline
+export function f32x4_to_f16x4(x: v128): v128 {
+  const half = v128.load32_splat(TO_F16, 12);
+  const infinite = v128.load32_splat(TO_F16, 20);
+  const abs = v128.and(x, v128.load32_splat(TO_F16));
+  const odd = i32x4.shr_u(i32x4.shl(abs, 18), 31);
+  const normal = i32x4.shr_u(i32x4.add(i32x4.sub(abs, v128.load32_splat(TO_F16, 4)), odd), 13);
+  const subnormal = i32x4.sub(f32x4.add(abs, half), half);
+  let r = v128.bitselect(subnormal, normal, i32x4.lt_s(abs, v128.load32_splat(TO_F16, 8)));
+  r = v128.bitselect(infinite, r, i32x4.ge_s(abs, v128.load32_splat(TO_F16, 16)));
+  const quiet = v128.and(i32x4.gt_s(abs, v128.load32_splat(TO_F16, 24)), v128.load32_splat(TO_F16, 28));
+  return v128.or(v128.or(r, quiet), v128.and(i32x4.shr_u(x, 16), v128.load32_splat(TO_F16, 32)));
+}
+
 /** Four f16 at `p` (8 bytes) -> f32x4, exact for finite values; Inf and NaN stay Inf and NaN. */
 // @ts-ignore: decorator
 @inline
@@ -121,15 +141,15 @@ export function f16x4_to_f32x4(h: v128): v128 {
 // ---- Integer products of the block formats: exact in every build ----
 
 const SMALL = memory.data<u8>([
-  0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31,
-  32, 33, 34, 35, 36, 37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63,
+  0, 1, 2, 3, 4, 5, 6, 7, 8, 9, 10, 11, 12, 13, 14, 15, 16, 17, 18, 19, 20, 21, 22, 23, 24, 25, 26, 27, 28, 29, 30, 31, 32, 33, 34, 35, 36,
+  37, 38, 39, 40, 41, 42, 43, 44, 45, 46, 47, 48, 49, 50, 51, 52, 53, 54, 55, 56, 57, 58, 59, 60, 61, 62, 63,
 ]);
 
 const ONES = memory.data<i16>([1]);
 
 /**
- * A number of 0..63 in all sixteen bytes, for a loop: it comes from memory because V8 builds a v128 constant again at every use
- * (three instructions each), and keeps a loaded one in a register.
+ * A number of 0..63 in all sixteen bytes, to be kept in a register over a loop: it comes from memory because V8 builds a v128 constant anew at every use,
+ * in three instructions.
  */
 // @ts-ignore: decorator
 @inline
@@ -137,14 +157,14 @@ export function held(byte: usize): v128 {
   return v128.load8_splat(SMALL + byte);
 }
 
-/** Eight i16 ones, kept in a register as `held`. */
+/** Eight i16 ones, to be kept in a register likewise. */
 // @ts-ignore: decorator
 @inline
 export function held_ones(): v128 {
   return v128.load16_splat(ONES);
 }
 
-/** a . b of sixteen i8 each, any values, as four i32 sums (which element lands in which lane differs between words). */
+/** a . b of sixteen i8 each, any values, as four i32 sums. (These functions differ in which elements a lane sums.) */
 // @ts-ignore: decorator
 @inline
 export function dot_i8(a: v128, b: v128): v128 {
@@ -179,7 +199,7 @@ export function dot2_u6_offset(q0: v128, s0: v128, q1: v128, s1: v128, offset: v
   return i32x4.add(dot_i8(i8x16.sub(q0, offset), s0), dot_i8(i8x16.sub(q1, offset), s1));
 }
 
-/** table[i] for sixteen indices in 0..15; 0 for 128 and more (between: anything). */
+/** table[i] for sixteen indices of 0..15; 0 for 128..255, and undefined for 16..127. */
 // @ts-ignore: decorator
 @inline
 export function lookup16(table: v128, i: v128): v128 {

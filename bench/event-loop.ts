@@ -19,7 +19,7 @@ const RUN_MS = 700;
 enableRelaxedSimd();
 const file = process.argv[2] ?? new URL('../models/tiny-stories-q4_0.gguf', import.meta.url).pathname;
 const model = await loadModel(file, { contextLength: 512 });
-const prompt = Array.from({ length: 200 }, (_, i) => 3 + (i * 7) % 400);
+const prompt = Array.from({ length: 200 }, (_, i) => 3 + ((i * 7) % 400));
 
 /** Milliseconds the latest timer was late while `work` went on. */
 async function latest(work: (until: number) => Promise<unknown>): Promise<number> {
@@ -34,12 +34,13 @@ async function latest(work: (until: number) => Promise<unknown>): Promise<number
 /** Prompts and generations one after the other, part by part, as a chat does. */
 async function generate(until: number): Promise<void> {
   while (performance.now() < until) {
-    model.state.slots[0].tokens.length = 0;
+    model.internals.slots.all[0].truncate(0);
     for await (const _ of model.generate(prompt, { temperature: 0.8, seed: 1, maxTokens: 64, ignoreEos: true }));
   }
 }
 
-const idle: number[] = [], busy: number[] = [];
+const idle: number[] = [];
+const busy: number[] = [];
 await latest(generate); // the host's own code warms up
 for (let i = 0; i < RUNS; i++) {
   idle.push(await latest((until) => sleep(until - performance.now())));
@@ -49,7 +50,9 @@ await model.dispose();
 
 const median = (list: readonly number[]): number => [...list].sort((a, b) => a - b)[list.length >> 1];
 const show = (list: readonly number[]): string => `${median(list).toFixed(2)} ms (${list.map((x) => x.toFixed(1)).join(', ')})`;
-console.log(`${file.split('/').pop()}, build ${model.build}, ${model.threads} threads; the latest timer of ${RUNS} runs of ${RUN_MS} ms, median (all):`);
+console.log(
+  `${file.split('/').pop()}, build ${model.build}, ${model.threads} threads; the latest timer of ${RUNS} runs of ${RUN_MS} ms, median (all):`,
+);
 console.log(`  idle        ${show(idle)}`);
 console.log(`  generating  ${show(busy)}, limit ${LIMIT_MS} ms`);
 process.exitCode = median(busy) < LIMIT_MS ? 0 : 1;

@@ -1,6 +1,6 @@
 /**
  * Every weight format on one thread, relative to q4_0: GMAC/s of its prompt path (64 columns), GB/s of weights of its generation path
- * (one column, weights from memory), and GMAC/s of the way that dequantises its rows first, which must never be the faster one:
+ * (one column, weights from memory), the same in GMAC/s, and GMAC/s of the way that dequantises its rows first, which must never be the faster one:
  *
  *   node --import tsx bench/formats.ts [--build relaxed] [--rounds 5] [--types q4_K,q6_K] [--write]
  *
@@ -9,29 +9,34 @@
  */
 import { readFileSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
-import { TYPE, rowSize, type TypeName } from '../src/type-traits.ts';
-import { describeMachine, flags, machine, median, resultName, table, warnIfBusy, writeResult } from './support.ts';
+import { TYPE, namesOf, rowSize, typesWith, type TypeName } from '../src/type-traits.ts';
+import { CHUNK_ROWS, describeMachine, flags, machine, median, resultName, table, warnIfBusy, writeResult } from './support.ts';
 
 const options = flags('every weight format relative to q4_0', { build: 'relaxed', rounds: '5', types: '', write: false });
 if (process.versions.node.startsWith('20.')) setFlagsFromString('--experimental-wasm-relaxed-simd');
 
-const ALL: readonly TypeName[] = [
-  'q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'q2_K', 'q3_K', 'q4_K', 'q5_K', 'q6_K', 'iq4_nl', 'iq4_xs', 'mxfp4', 'tq1_0', 'tq2_0', 'f32', 'f16', 'bf16',
-  'iq1_s', 'iq1_m', 'iq2_xxs', 'iq2_xs', 'iq2_s', 'iq3_xxs', 'iq3_s',
-];
+const ALL = namesOf(typesWith((k) => k.vecDotType || !k.quantizer));
 const asked = options.types.split(',').filter((a) => a in TYPE) as TypeName[];
 const TYPES = asked.length > 0 ? [...new Set<TypeName>(['q4_0', ...asked])] : ALL;
-const NE0 = 2048, ROWS = 1024, COLUMNS = 64;
+const NE0 = 2048;
+const ROWS = 1024;
+const COLUMNS = 64;
 /** Larger than any L3 this is meant for. */
 const MEMORY = 192 * 2 ** 20;
-/** Rows a thread takes at a time, as the engine cuts its work. */
-const CHUNK = 64, PIECE = 256;
+/** Rows of a measured piece of work. */
+const PIECE = 256;
 /** Seconds a measurement takes at least. */
 const LEAST = 0.1;
 
 const memory = new WebAssembly.Memory({ initial: (MEMORY >> 16) + 600 });
-const k = new WebAssembly.Instance(new WebAssembly.Module(readFileSync(new URL(`../dist/wasm/${options.build}.wasm`, import.meta.url))), { env: { memory } }).exports as Record<string, (...a: number[]) => number>;
-const scratch = (k.heap_base() + 63) & ~63, x = scratch + 2 ** 20, act = x + 4 * NE0 * COLUMNS, dst = act + 2 ** 22, weights = dst + 2 ** 20;
+const k = new WebAssembly.Instance(new WebAssembly.Module(readFileSync(new URL(`../dist/wasm/${options.build}.wasm`, import.meta.url))), {
+  env: { memory },
+}).exports as Record<string, (...a: number[]) => number>;
+const scratch = (k.heap_base() + 63) & ~63;
+const x = scratch + 2 ** 20;
+const act = x + 4 * NE0 * COLUMNS;
+const dst = act + 2 ** 22;
+const weights = dst + 2 ** 20;
 const f32 = new Float32Array(memory.buffer);
 for (let i = 0; i < NE0 * COLUMNS; i++) f32[x / 4 + i] = Math.sin(i * 12.9898) * 3;
 // 0x2424 as f16 is 0.016, a usual scale: sums stay normal numbers (subnormal ones cost twice the time).
@@ -49,37 +54,58 @@ interface Way {
 
 /** rows x NE0 weights times columns: by the packed kernels where they know the type, else by vec_dot, else with dequantised rows. */
 function product(type: TypeName, rows: number, columns: number, dequantised = false): Way {
-  const { id } = TYPE[type], size = rowSize(TYPE[type], NE0), piece = { rows, bytes: PIECE * size, macs: PIECE * NE0 * columns };
-  const vecDotType = k.vec_dot_type(id) >>> 0, actType = k.packed_act_type(id), takesF32 = actType === TYPE.f32.id, packed = takesF32 || k.is_packable(id) !== 0;
+  const { id } = TYPE[type];
+  const size = rowSize(TYPE[type], NE0);
+  const piece = { rows, bytes: PIECE * size, macs: PIECE * NE0 * columns };
+  const vecDotType = k.vec_dot_type(id) >>> 0;
+  const actType = k.packed_act_type(id);
+  const takesF32 = actType === TYPE.f32.id;
+  const packed = takesF32 || k.is_packable(id) !== 0;
   if (dequantised || (!packed && vecDotType === 0xffffffff)) {
-    return { ...piece, run(row) {
-      for (let r = row; r < row + PIECE; r++) {
-        k.dequantize_row(id, weights + r * size, scratch, NE0);
-        for (let c = 0; c < columns; c++) k.vec_dot(TYPE.f32.id, NE0, scratch, x + 4 * NE0 * c);
-      }
-    } };
+    return {
+      ...piece,
+      run(row) {
+        for (let r = row; r < row + PIECE; r++) {
+          k.dequantize_row(id, weights + r * size, scratch, NE0);
+          for (let c = 0; c < columns; c++) k.vec_dot(TYPE.f32.id, NE0, scratch, x + 4 * NE0 * c);
+        }
+      },
+    };
   }
   if (!packed) {
     const stride = (NE0 / k.blck_size(vecDotType)) * k.type_size(vecDotType);
-    return { ...piece, prepare() {
-      for (let c = 0; c < columns; c++) k.quantize_row(vecDotType, x + 4 * NE0 * c, act + c * stride, NE0);
-    }, run(row) {
-      for (let r = row; r < row + PIECE; r++) for (let c = 0; c < columns; c++) k.vec_dot(id, NE0, weights + r * size, act + c * stride);
-    } };
+    return {
+      ...piece,
+      prepare() {
+        for (let c = 0; c < columns; c++) k.quantize_row(vecDotType, x + 4 * NE0 * c, act + c * stride, NE0);
+      },
+      run(row) {
+        for (let r = row; r < row + PIECE; r++) for (let c = 0; c < columns; c++) k.vec_dot(id, NE0, weights + r * size, act + c * stride);
+      },
+    };
   }
   const stride = takesF32 ? 4 * NE0 : k.act_row_size(actType, NE0);
-  return { ...piece, prepare() {
-    if (!takesF32) for (let c = 0; c < columns; c++) k.quantize_act(actType, x + 4 * NE0 * c, 0, NE0, act, stride, c, columns);
-  }, run(row) {
-    for (let r = row; r < row + PIECE; r += CHUNK) k.mul_mat_packed(id, weights, NE0, r, r + CHUNK, takesF32 ? x : act, stride, columns, dst - r * 4, CHUNK * 4, scratch);
-  } };
+  return {
+    ...piece,
+    prepare() {
+      if (!takesF32) for (let c = 0; c < columns; c++) k.quantize_act(actType, x + 4 * NE0 * c, 0, NE0, act, stride, c, columns);
+    },
+    run(row) {
+      for (let r = row; r < row + PIECE; r += CHUNK_ROWS)
+        k.mul_mat_packed(id, weights, NE0, r, r + CHUNK_ROWS, takesF32 ? x : act, stride, columns, dst - r * 4, CHUNK_ROWS * 4, scratch);
+    },
+  };
 }
 
 /** Seconds of the fastest piece. */
 function fastest({ rows, prepare, run }: Way): number {
   let best = Infinity;
   prepare?.();
-  for (let row = 0, end = performance.now() + 1000 * LEAST, start = 0; (start = performance.now()) < end || best === Infinity; row = (row + PIECE) % rows) {
+  for (
+    let row = 0, end = performance.now() + 1000 * LEAST, start = 0;
+    (start = performance.now()) < end || best === Infinity;
+    row = (row + PIECE) % rows
+  ) {
     run(row);
     best = Math.min(best, performance.now() - start);
   }
@@ -96,19 +122,47 @@ const formats = TYPES.map((type) => ({
 // wasm starts in the baseline compiler: the first round only warms up.
 for (let round = -1; round < Number(options.rounds); round++) {
   for (const f of formats) {
-    const sample = [f.prompt.macs / fastest(f.prompt) / 1e9, f.generation.bytes / fastest(f.generation) / 1e9, f.dequantising.macs / fastest(f.dequantising) / 1e9];
+    const sample = [
+      f.prompt.macs / fastest(f.prompt) / 1e9,
+      f.generation.bytes / fastest(f.generation) / 1e9,
+      f.dequantising.macs / fastest(f.dequantising) / 1e9,
+    ];
     if (round >= 0) f.samples.push(sample);
   }
 }
 const medians = formats.map((f) => [0, 1, 2].map((i) => median(f.samples.map((s) => s[i]))));
-const [q4] = medians;
+const q4 = medians[formats.findIndex(({ type }) => type === 'q4_0')];
+const perByte = (type: TypeName): number => TYPE[type].blckSize / TYPE[type].typeSize;
 const here = machine();
 warnIfBusy(here);
 const report = [
-  '# Every weight format relative to q4_0', '', `${describeMachine(here)}; ${options.build}, one thread, median of ${options.rounds} rounds`, '',
+  '# Every weight format relative to q4_0',
+  '',
+  `${describeMachine(here)}; ${options.build}, one thread, median of ${options.rounds} rounds`,
+  '',
   table(
-    ['format', 'prompt GMAC/s', 'of q4_0', 'generation GB/s', 'of q4_0', 'dequantising GMAC/s', 'prompt / dequantising'],
-    formats.map(({ type }, i) => [type, medians[i][0].toFixed(1), (medians[i][0] / q4[0]).toFixed(2), medians[i][1].toFixed(1), (medians[i][1] / q4[1]).toFixed(2), medians[i][2].toFixed(1), (medians[i][0] / medians[i][2]).toFixed(2)]),
+    [
+      'format',
+      'prompt GMAC/s',
+      'of q4_0',
+      'generation GB/s',
+      'of q4_0',
+      'in GMAC/s',
+      'of q4_0',
+      'dequantising GMAC/s',
+      'prompt / dequantising',
+    ],
+    formats.map(({ type }, i) => [
+      type,
+      medians[i][0].toFixed(1),
+      (medians[i][0] / q4[0]).toFixed(2),
+      medians[i][1].toFixed(1),
+      (medians[i][1] / q4[1]).toFixed(2),
+      (medians[i][1] * perByte(type)).toFixed(1),
+      ((medians[i][1] * perByte(type)) / (q4[1] * perByte('q4_0'))).toFixed(2),
+      medians[i][2].toFixed(1),
+      (medians[i][0] / medians[i][2]).toFixed(2),
+    ]),
   ),
 ].join('\n');
 console.log(report);

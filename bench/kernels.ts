@@ -10,22 +10,24 @@ import { readFileSync } from 'node:fs';
 import { cpus } from 'node:os';
 import { setFlagsFromString } from 'node:v8';
 import Benchmark from 'benchmark';
-import { TYPE, rowSize } from '../src/type-traits.ts';
-import type { TypeName } from '../src/type-traits.ts';
+import { compileTurbo } from '../src/turbo/compile.ts';
+import { TYPE, namesOf, rowSize, typesWith } from '../src/type-traits.ts';
+import { CHUNK_ROWS } from './support.ts';
 
 const args = process.argv.slice(2);
 const turbo = args.includes('--turbo');
 const filters = args.filter((a) => a !== '--turbo').flatMap((a) => a.split(' '));
-// Both flags only before the first module is compiled; Node 20 knows relaxed SIMD but hides it, later ones refuse the flag.
+// Only before the first module is compiled; Node 20 knows relaxed SIMD but hides it, later ones refuse the flag.
 if (process.versions.node.startsWith('20.')) setFlagsFromString('--experimental-wasm-relaxed-simd');
-if (turbo) setFlagsFromString('--experimental-wasm-revectorize');
 
-const TYPES: readonly TypeName[] = ['q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'q2_K', 'q3_K', 'q4_K', 'q5_K', 'q6_K', 'iq4_nl', 'iq4_xs', 'mxfp4', 'f32', 'f16', 'bf16'];
-const SHAPES: readonly (readonly [number, number])[] = [[1024, 1024], [2816, 1024], [4096, 4096]];
+const TYPES = namesOf(typesWith((k) => k.packed));
+const SHAPES: readonly (readonly [number, number])[] = [
+  [1024, 1024],
+  [2816, 1024],
+  [4096, 4096],
+];
 const COLUMNS = 64;
 const MEMORY = 256 * 2 ** 20;
-/** As the engine cuts its work: rows a thread takes at a time. */
-const CHUNK = 64;
 const ROUNDS = 5;
 
 interface Case {
@@ -41,7 +43,8 @@ interface Case {
 
 function casesOf(build: string): Case[] {
   const memory = new WebAssembly.Memory({ initial: 6400 });
-  const module = new WebAssembly.Module(readFileSync(new URL(`../dist/wasm/${build}.wasm`, import.meta.url)));
+  const bytes = readFileSync(new URL(`../dist/wasm/${build}.wasm`, import.meta.url));
+  const module = turbo ? compileTurbo(bytes) : new WebAssembly.Module(bytes);
   const k = new WebAssembly.Instance(module, { env: { memory } }).exports as Record<string, (...a: number[]) => number>;
   const scratch = (k.heap_base() + 63) & ~63;
   const act = scratch + 2 ** 20;
@@ -56,7 +59,8 @@ function casesOf(build: string): Case[] {
   const cases: Case[] = [];
   for (const type of TYPES) {
     const id = TYPE[type].id;
-    const actType = k.packed_act_type(id), takesF32 = actType === TYPE.f32.id;
+    const actType = k.packed_act_type(id);
+    const takesF32 = actType === TYPE.f32.id;
     const add = (what: string, rows: number, ne00: number, columns: number, chunk: number): void => {
       const stride = takesF32 ? ne00 * 4 : k.act_row_size(actType, ne00);
       const run = (): void => {
@@ -66,24 +70,26 @@ function casesOf(build: string): Case[] {
       };
       const fill = (): void => {
         if (takesF32) f32.copyWithin(act / 4, x / 4, x / 4 + columns * ne00);
-        else for (let c = 0; c < columns; c++) k.quantize_act(actType, x + (c * ne00 * 4) % 2 ** 22, 0, ne00, act, stride, c, columns);
+        else for (let c = 0; c < columns; c++) k.quantize_act(actType, x + ((c * ne00 * 4) % 2 ** 22), 0, ne00, act, stride, c, columns);
       };
       const name = `${build} ${type} ${what}`;
       if (!filters.every((f) => name.split(' ').includes(f))) return;
       cases.push({ name, macs: rows * ne00 * columns, bytes: rowSize(TYPE[type], ne00) * rows, fill, run, seconds: [] });
     };
     for (const [rows, ne00] of SHAPES) {
-      add(`gemm ${rows}x${ne00}x${COLUMNS}`, rows, ne00, COLUMNS, CHUNK);
-      add(`gemv ${rows}x${ne00}`, rows, ne00, 1, CHUNK);
+      add(`gemm ${rows}x${ne00}x${COLUMNS}`, rows, ne00, COLUMNS, CHUNK_ROWS);
+      add(`gemv ${rows}x${ne00}`, rows, ne00, 1, CHUNK_ROWS);
     }
-    const rows = Math.floor(MEMORY / rowSize(TYPE[type], 2048) / CHUNK) * CHUNK;
-    add('gemv memory', rows, 2048, 1, CHUNK);
+    const rows = Math.floor(MEMORY / rowSize(TYPE[type], 2048) / CHUNK_ROWS) * CHUNK_ROWS;
+    add('gemv memory', rows, 2048, 1, CHUNK_ROWS);
   }
   return cases;
 }
 
 const cases = ['relaxed', 'simd'].flatMap(casesOf);
-console.log(`${cpus()[0]?.model ?? 'unknown CPU'}, Node ${process.version}${turbo ? ', revectoriser' : ''}, one thread, median of ${ROUNDS} rounds`);
+console.log(
+  `${cpus()[0]?.model ?? 'unknown CPU'}, Node ${process.version}${turbo ? ', revectoriser' : ''}, one thread, median of ${ROUNDS} rounds`,
+);
 // wasm starts in the baseline compiler and is replaced function by function: run until the optimised code is there.
 for (const c of cases) {
   c.fill();
@@ -99,5 +105,7 @@ for (let round = 0; round < ROUNDS; round++) {
 }
 for (const c of cases) {
   const seconds = c.seconds.sort((a, b) => a - b)[ROUNDS >> 1];
-  console.log(`${c.name.padEnd(36)} ${(c.macs / seconds / 1e9).toFixed(1).padStart(6)} GMAC/s ${(c.bytes / seconds / 1e9).toFixed(1).padStart(6)} GB/s`);
+  console.log(
+    `${c.name.padEnd(36)} ${(c.macs / seconds / 1e9).toFixed(1).padStart(6)} GMAC/s ${(c.bytes / seconds / 1e9).toFixed(1).padStart(6)} GB/s`,
+  );
 }

@@ -8,14 +8,23 @@
  * against weights, the part of the KV cache that was written, and compute buffers. Writes bench/results/load-<cpu>-node<major>.md.
  */
 import { readFileSync } from 'node:fs';
-import { createLayout } from '../src/wasm/memory.ts';
+import { ARENA_BASE } from '../src/wasm/memory.ts';
 import { readGGUF } from '../src/gguf/read.ts';
-import { toBytes } from '../src/source.ts';
+import { toBytes } from '../src/io/source.ts';
 import { benchModel, describeMachine, flags, machine, machineName, median, run, show, table, warnIfBusy, writeResult } from './support.ts';
 
 const here = machine();
-const options = flags('time and memory of loading', { threads: String(Math.min(2, here.cores)), rounds: '7', model: '', prompt: '256', gen: '16', out: '' });
-const model = options.model || (await benchModel()), rounds = Number(options.rounds), tokens = Number(options.prompt) + Number(options.gen);
+const options = flags('time and memory of loading', {
+  threads: String(Math.min(2, here.cores)),
+  rounds: '7',
+  model: '',
+  prompt: '256',
+  gen: '16',
+  out: '',
+});
+const model = options.model || (await benchModel());
+const rounds = Number(options.rounds);
+const tokens = Number(options.prompt) + Number(options.gen);
 warnIfBusy(here);
 
 const entry = new URL('../dist/entry/node.js', import.meta.url).href;
@@ -45,12 +54,17 @@ process.stderr.write('\n');
 const ratio = (what: 'load' | 'loadFirst'): number => median(times[what].map((t, i) => t / times.read[i]));
 
 /** Peak resident bytes of a process that runs `use` with a model; idle: nothing but the small model's workers, which have done nothing. */
-const peak = async (path: string, use: string, more = ''): Promise<{ rss: number; memory: number }> => (await child(`${load}
+const peak = async (path: string, use: string, more = ''): Promise<{ rss: number; memory: number }> =>
+  (await child(`${load}
   const model = await loadModel(${path}, { ...options${more} }); ${use}
-  console.log(JSON.stringify({ rss: process.resourceUsage().maxRSS * 1024, memory: model.stats.memoryBytes })); await model.dispose();`)) as { rss: number; memory: number };
+  console.log(JSON.stringify({ rss: process.resourceUsage().maxRSS * 1024, memory: model.stats.memoryBytes })); await model.dispose();`)) as {
+    rss: number;
+    memory: number;
+  };
 const generate = `await model.generate(Array.from({ length: ${options.prompt} }, (_, i) => 3 + i % 100), { maxTokens: ${options.gen}, ignoreEos: true, temperature: 0 }).result();`;
 
-const idle: number[] = [], full: number[] = [];
+const idle: number[] = [];
+const full: number[] = [];
 let reserved = 0;
 for (let i = 0; i < 3; i++) {
   idle.push((await peak(small, '', ', contextLength: 64, batchSize: 8')).rss);
@@ -61,25 +75,54 @@ for (let i = 0; i < 3; i++) {
 const gguf = await readGGUF(toBytes(readFileSync(model)));
 const number = (key: string): number => Number(gguf.metadata.get(`llama.${key}`));
 const weights = [...gguf.tensors.values()].reduce((n, t) => n + t.byteLength, 0);
-const headDim = number('embedding_length') / number('attention.head_count'), kvBytes = (cells: number): number => 2 * 2 * number('block_count') * number('attention.head_count_kv') * headDim * cells;
+const headDim = number('embedding_length') / number('attention.head_count');
+const kvBytes = (cells: number): number => 2 * 2 * number('block_count') * number('attention.head_count_kv') * headDim * cells;
 /** What the engine reserves besides weights and cache. */
-const compute = reserved - createLayout().byteLength - weights - kvBytes(2048), touched = kvBytes(tokens);
-const used = median(full) - median(idle), needed = weights + touched + compute;
+const compute = reserved - ARENA_BASE - weights - kvBytes(2048);
+const touched = kvBytes(tokens);
+const used = median(full) - median(idle);
+const needed = weights + touched + compute;
 
 const mb = (bytes: number): string => (bytes / 1e6).toFixed(1);
 const mark = (x: number, most: number): string => `${x.toFixed(2)} ${x <= most ? '✓' : '✗'} <= ${most}`;
 const report = [
-  `# Loading, Node ${here.node}, ${options.threads} threads`, '', describeMachine(here), '',
-  `Medians of ${rounds} rounds in turns, page cache warm, ${mb(weights)} MB of weights.`, '',
-  table(['time', 'ms', 'all'], [
-    ['reading the file into memory', show(median(times.read)), times.read.map((t) => t.toFixed(0)).join(' ')],
-    ['loadModel with packing', show(median(times.load)), times.load.map((t) => t.toFixed(0)).join(' ')],
-    ['the first loadModel of a process: kernels compiled too', show(median(times.loadFirst)), times.loadFirst.map((t) => t.toFixed(0)).join(' ')],
-  ]), '', `- loadModel against reading: ${mark(ratio('load'), 1.5)}; the first one of a process: ${mark(ratio('loadFirst'), 1.5)}`, '',
-  table([`memory after a prompt of ${options.prompt} and ${options.gen} tokens`, 'MB'], [
-    ['peak resident size', mb(median(full))], ['less that of a process with idle workers', mb(median(idle))], ['difference', mb(used)],
-    ['weights', mb(weights)], [`KV cache of ${tokens} cells`, mb(touched)], ['compute buffers, scratch, tables and plans', mb(compute)], ['their sum', mb(needed)],
-  ]), '', `- difference against their sum: ${mark(used / needed, 1.3)}`,
+  `# Loading, Node ${here.node}, ${options.threads} threads`,
+  '',
+  describeMachine(here),
+  '',
+  `Medians of ${rounds} rounds in turns, page cache warm, ${mb(weights)} MB of weights.`,
+  '',
+  table(
+    ['time', 'ms', 'all'],
+    [
+      ['reading the file into memory', show(median(times.read)), times.read.map((t) => t.toFixed(0)).join(' ')],
+      ['loadModel with packing', show(median(times.load)), times.load.map((t) => t.toFixed(0)).join(' ')],
+      [
+        'the first loadModel of a process: kernels compiled too',
+        show(median(times.loadFirst)),
+        times.loadFirst.map((t) => t.toFixed(0)).join(' '),
+      ],
+    ],
+  ),
+  '',
+  `- loadModel against reading: ${mark(ratio('load'), 1.5)}; the first one of a process: ${mark(ratio('loadFirst'), 1.5)}`,
+  '',
+  table(
+    [`memory after a prompt of ${options.prompt} and ${options.gen} tokens`, 'MB'],
+    [
+      ['peak resident size', mb(median(full))],
+      ['less that of a process with idle workers', mb(median(idle))],
+      ['difference', mb(used)],
+      ['weights', mb(weights)],
+      [`KV cache of ${tokens} cells`, mb(touched)],
+      ['compute buffers, scratch, tables and plans', mb(compute)],
+      ['their sum', mb(needed)],
+    ],
+  ),
+  '',
+  `- difference against their sum: ${mark(used / needed, 1.3)}`,
 ].join('\n');
 console.log(report);
-console.error(`written: ${writeResult(`load-${machineName(here)}-node${Number.parseInt(here.node)}.md`, report, options.out || undefined)}`);
+console.error(
+  `written: ${writeResult(`load-${machineName(here)}-node${Number.parseInt(here.node)}.md`, report, options.out || undefined)}`,
+);

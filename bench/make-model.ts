@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
 import { readGGUF } from '../src/gguf/read.ts';
 import { layoutGGUF, tensorBytes, type WriteTensor, type WriteValue } from '../src/gguf/write.ts';
-import { toBytes } from '../src/source.ts';
+import { toBytes } from '../src/io/source.ts';
 import { TYPE, rowSize, type TypeName } from '../src/type-traits.ts';
 
 export interface Shape {
@@ -42,7 +42,8 @@ const FTYPE: { readonly [type: string]: number } = { f32: 0, f16: 1, q4_0: 2, q4
 const ROWS = 64;
 
 export async function writeBenchModel(path: string, some: Partial<Shape> = {}): Promise<{ parameters: number; bytes: number }> {
-  const shape = complete(some), { dim, layers, ffn, heads, kv } = shape;
+  const shape = complete(some);
+  const { dim, layers, ffn, heads, kv } = shape;
   const tokenizer = readFileSync(new URL('../models/tiny-stories-q4_0.gguf', import.meta.url));
   const gguf = await readGGUF(toBytes(tokenizer));
   const nVocab = (gguf.metadata.get('tokenizer.ggml.tokens') as readonly string[]).length;
@@ -52,31 +53,54 @@ export async function writeBenchModel(path: string, some: Partial<Shape> = {}): 
     ['general.file_type', { type: 'u32', value: FTYPE[shape.type] ?? 1024 }],
     ['llama.attention.layer_norm_rms_epsilon', { type: 'f32', value: 1e-5 }],
     ...Object.entries({
-      context_length: shape.ctx, embedding_length: dim, block_count: layers, feed_forward_length: ffn, vocab_size: nVocab,
-      'attention.head_count': heads, 'attention.head_count_kv': kv, 'rope.dimension_count': dim / heads,
+      context_length: shape.ctx,
+      embedding_length: dim,
+      block_count: layers,
+      feed_forward_length: ffn,
+      vocab_size: nVocab,
+      'attention.head_count': heads,
+      'attention.head_count_kv': kv,
+      'rope.dimension_count': dim / heads,
     }).map(([key, value]) => [`llama.${key}`, { type: 'u32', value }] as const),
   ]);
-  for (const [key, [from, to]] of gguf.metadataRanges) if (key.startsWith('tokenizer.')) metadata.set(key, { raw: tokenizer.subarray(from, to) });
+  for (const [key, [from, to]] of gguf.metadataRanges)
+    if (key.startsWith('tokenizer.')) metadata.set(key, { raw: tokenizer.subarray(from, to) });
 
-  const kvDim = (dim / heads) * kv, matrix = TYPE[shape.type];
-  const tensors: WriteTensor[] = [{ name: 'token_embd.weight', type: TYPE[shape.embdType], ne: [dim, nVocab] }, { name: 'output_norm.weight', type: TYPE.f32, ne: [dim] }];
+  const kvDim = (dim / heads) * kv;
+  const matrix = TYPE[shape.type];
+  const tensors: WriteTensor[] = [
+    { name: 'token_embd.weight', type: TYPE[shape.embdType], ne: [dim, nVocab] },
+    { name: 'output_norm.weight', type: TYPE.f32, ne: [dim] },
+  ];
   for (let i = 0; i < layers; i++) {
-    for (const [name, ...ne] of [['attn_q', dim, dim], ['attn_k', dim, kvDim], ['attn_v', dim, kvDim], ['attn_output', dim, dim], ['ffn_gate', dim, ffn], ['ffn_up', dim, ffn], ['ffn_down', ffn, dim]] as const) {
+    for (const [name, ...ne] of [
+      ['attn_q', dim, dim],
+      ['attn_k', dim, kvDim],
+      ['attn_v', dim, kvDim],
+      ['attn_output', dim, dim],
+      ['ffn_gate', dim, ffn],
+      ['ffn_up', dim, ffn],
+      ['ffn_down', ffn, dim],
+    ] as const) {
       tensors.push({ name: `blk.${i}.${name}.weight`, type: matrix, ne });
     }
     for (const name of ['attn_norm', 'ffn_norm']) tensors.push({ name: `blk.${i}.${name}.weight`, type: TYPE.f32, ne: [dim] });
   }
   const layout = layoutGGUF(metadata, tensors);
-  const rows = quantizer(Math.max(dim, ffn)), random = uniform(shape.seed);
+  const rows = quantizer(Math.max(dim, ffn));
+  const random = uniform(shape.seed);
   const fd = openSync(`${path}.part`, 'w');
   try {
     writeSync(fd, layout.header, 0, layout.header.length, 0);
     tensors.forEach((tensor, i) => {
-      const [ne0, n = 1] = tensor.ne, size = rowSize(tensor.type, ne0);
+      const [ne0, n = 1] = tensor.ne;
+      const size = rowSize(tensor.type, ne0);
       // Uniform with a variance of 1 / fan-in: activations keep their size through every layer. Norms are about 1.
-      const spread = tensor.ne.length === 1 ? 0.1 : Math.sqrt(3 / ne0), middle = tensor.ne.length === 1 ? 1 : 0;
+      const spread = tensor.ne.length === 1 ? 0.1 : Math.sqrt(3 / ne0);
+      const middle = tensor.ne.length === 1 ? 1 : 0;
       for (let row = 0; row < n; row += ROWS) {
-        const count = Math.min(ROWS, n - row), x = rows.floats;
+        const count = Math.min(ROWS, n - row);
+        const x = rows.floats;
         for (let j = 0; j < count * ne0; j++) x[j] = middle + spread * random();
         writeSync(fd, rows.quantize(tensor.type.id, count, ne0, count * size), 0, count * size, layout.tensors[i].offset + row * size);
       }
@@ -86,15 +110,24 @@ export async function writeBenchModel(path: string, some: Partial<Shape> = {}): 
     closeSync(fd);
   }
   renameSync(`${path}.part`, path);
-  return { parameters: tensors.reduce((s, t) => s + t.ne.reduce((a, b) => a * b, 1), 0), bytes: tensors.reduce((s, t) => s + tensorBytes(t), 0) };
+  return {
+    parameters: tensors.reduce((s, t) => s + t.ne.reduce((a, b) => a * b, 1), 0),
+    bytes: tensors.reduce((s, t) => s + tensorBytes(t), 0),
+  };
 }
 
 /** The package's own quantising kernels over one buffer of rows. */
 function quantizer(width: number): { floats: Float32Array; quantize(type: number, nrows: number, ne0: number, bytes: number): Uint8Array } {
-  const rowBytes = ROWS * width * 4, memory = new WebAssembly.Memory({ initial: Math.ceil((rowBytes * 2 + 2 ** 20) / 65536) + 4 });
+  const rowBytes = ROWS * width * 4;
+  const memory = new WebAssembly.Memory({ initial: Math.ceil((rowBytes * 2 + 2 ** 20) / 65536) + 4 });
   const wasm = readFileSync(new URL('../dist/wasm/simd.wasm', import.meta.url));
-  const k = new WebAssembly.Instance(new WebAssembly.Module(wasm), { env: { memory } }).exports as Record<string, (...a: number[]) => number>;
-  const from = (k.heap_base() + 63) & ~63, to = from + rowBytes, work = to + rowBytes;
+  const k = new WebAssembly.Instance(new WebAssembly.Module(wasm), { env: { memory } }).exports as Record<
+    string,
+    (...a: number[]) => number
+  >;
+  const from = (k.heap_base() + 63) & ~63;
+  const to = from + rowBytes;
+  const work = to + rowBytes;
   const missing = work + k.quantize_work_size() - memory.buffer.byteLength;
   if (missing > 0) memory.grow(Math.ceil(missing / 65536));
   return {
@@ -119,11 +152,22 @@ function uniform(seed: number): () => number {
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const names = ['type', 'embd-type', 'dim', 'layers', 'ffn', 'heads', 'kv', 'ctx', 'seed'] as const;
-  const { values, positionals } = parseArgs({ allowPositionals: true, options: Object.fromEntries(names.map((n) => [n, { type: 'string' as const }])) });
-  if (positionals.length !== 1) throw new Error('usage: make-model.ts OUT.gguf [--type q4_0] [--embd-type T] [--dim N] [--layers N] [--ffn N] [--heads N] [--kv N] [--ctx N] [--seed N]');
+  const { values, positionals } = parseArgs({
+    allowPositionals: true,
+    options: Object.fromEntries(names.map((n) => [n, { type: 'string' as const }])),
+  });
+  if (positionals.length !== 1)
+    throw new Error(
+      'usage: make-model.ts OUT.gguf [--type q4_0] [--embd-type T] [--dim N] [--layers N] [--ffn N] [--heads N] [--kv N] [--ctx N] [--seed N]',
+    );
   const { type, 'embd-type': embdType, ...sizes } = values as { [name: string]: string };
-  for (const t of [type, embdType]) if (t !== undefined && !(t in TYPE)) throw new Error(`there is no type "${t}"; expected one of ${Object.keys(TYPE).join(', ')}`);
-  const some = { ...(type ? { type } : {}), ...(embdType ? { embdType } : {}), ...Object.fromEntries(Object.entries(sizes).map(([n, v]) => [n, Number(v)])) } as Partial<Shape>;
+  for (const t of [type, embdType])
+    if (t !== undefined && !(t in TYPE)) throw new Error(`there is no type "${t}"; expected one of ${Object.keys(TYPE).join(', ')}`);
+  const some = {
+    ...(type ? { type } : {}),
+    ...(embdType ? { embdType } : {}),
+    ...Object.fromEntries(Object.entries(sizes).map(([n, v]) => [n, Number(v)])),
+  } as Partial<Shape>;
   const { parameters, bytes } = await writeBenchModel(positionals[0], some);
   console.log(`${positionals[0]}: ${(parameters / 1e6).toFixed(1)} M parameters, ${(bytes / 1e6).toFixed(1)} MB of weights`);
 }

@@ -9,7 +9,10 @@ import type { SamplerOptions } from '../src/sample/sampler.ts';
 const nVocab = 128256;
 const random = createRandom(3);
 /** About normal with a deviation of 3, and a few likely tokens: the shape of a language model's logits. */
-const logits = Float32Array.from({ length: nVocab }, () => 3 * (random.next() + random.next() + random.next() + random.next() - 2) * Math.sqrt(3));
+const logits = Float32Array.from(
+  { length: nVocab },
+  () => 3 * (random.next() + random.next() + random.next() + random.next() - 2) * Math.sqrt(3),
+);
 for (let i = 0; i < 8; i++) logits[Math.floor(random.next() * nVocab)] = 14 + i;
 
 const cases: Record<string, SamplerOptions> = {
@@ -30,7 +33,10 @@ for (const [name, options] of Object.entries(cases)) {
 const encoder = new TextEncoder();
 const pieces = Array.from({ length: nVocab }, (_, id) => {
   if (id < 256) return Uint8Array.of(id);
-  const word = Array.from({ length: 2 + Math.floor(random.next() * 10) }, () => 'etaoinshrdlucmfwypvbgkjqxz'[Math.floor(random.next() ** 2 * 26)]).join('');
+  const word = Array.from(
+    { length: 2 + Math.floor(random.next() * 10) },
+    () => 'etaoinshrdlucmfwypvbgkjqxz'[Math.floor(random.next() ** 2 * 26)],
+  ).join('');
   return encoder.encode(id % 2 === 0 ? ` ${word}` : id % 17 === 0 ? `${word}"` : word);
 });
 const vocabulary = { nVocab, pieceBytes: (id: number) => pieces[id], isEog: (id: number) => id === nVocab - 1 };
@@ -42,8 +48,12 @@ const once = (label: string, run: () => void): void => {
 const gbnf = jsonObjectGrammar();
 let grammar = createGrammar(gbnf, vocabulary);
 const scratch = new Float32Array(nVocab);
-const write = (text: string): void => { for (const byte of encoder.encode(text)) grammar.accept(byte); };
-once('grammar: compile JSON', () => { grammar = createGrammar(gbnf, vocabulary); });
+const write = (text: string): void => {
+  for (const byte of encoder.encode(text)) grammar.accept(byte);
+};
+once('grammar: compile JSON', () => {
+  grammar = createGrammar(gbnf, vocabulary);
+});
 once('grammar: first mask, with the trie of the vocabulary', () => grammar.mask(scratch));
 write('{"name":"');
 once('grammar: first mask inside a string', () => grammar.mask(scratch));

@@ -18,9 +18,21 @@ import { inTime } from '../src/threads/where.ts';
 import { isThreaded, type Build } from '../src/wasm/load.ts';
 import { describeMachine, flags, machine, root } from './support.ts';
 
-const options = flags('a hunt for hangs', { minutes: '5', tokens: '', models: '3', threads: '4', busy: '2', limit: '120', seed: String(Date.now() % 2 ** 31), build: '', model: `${root}models/tiny-stories-q4_0.gguf` });
-const { loadModel } = (await import(new URL('../dist/entry/node.js', import.meta.url).href)) as typeof Entry, build = options.build as Build | '';
-const limitMs = 1000 * Number(options.limit), mostTokens = options.tokens === '' ? Infinity : Number(options.tokens);
+const options = flags('a hunt for hangs', {
+  minutes: '5',
+  tokens: '',
+  models: '3',
+  threads: '4',
+  busy: '2',
+  limit: '120',
+  seed: String(Date.now() % 2 ** 31),
+  build: '',
+  model: `${root}models/tiny-stories-q4_0.gguf`,
+});
+const { loadModel } = (await import(new URL('../dist/entry/node.js', import.meta.url).href)) as typeof Entry;
+const build = options.build as Build | '';
+const limitMs = 1000 * Number(options.limit);
+const mostTokens = options.tokens === '' ? Infinity : Number(options.tokens);
 
 let state = Number(options.seed) >>> 0;
 const next = (): number => (state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 32;
@@ -57,36 +69,57 @@ const counts = { generations: 0, tokens: 0, aborts: 0, loads: 0 };
 const bytes = new Uint8Array(readFileSync(options.model));
 const load = async (threads: number): Promise<Model> => {
   counts.loads++;
-  return inTime(limitMs, `loading with ${threads} threads`, loadModel(bytes, { threads, warmUp: next() < 0.2, parallel: 2, contextLength: 256, ...(build ? { build } : {}) }));
+  return inTime(
+    limitMs,
+    `loading with ${threads} threads`,
+    loadModel(bytes, { threads, warmUp: next() < 0.2, parallel: 2, contextLength: 256, ...(build ? { build } : {}) }),
+  );
 };
 
 async function generate(model: Model): Promise<void> {
-  const prompt = PROMPTS[below(PROMPTS.length)], maxTokens = 1 + below(40), aborting = next() < 0.25 ? new AbortController() : undefined;
-  const generation = model.generate(prompt, { temperature: 0, maxTokens, ignoreEos: true, ...(aborting ? { signal: aborting.signal } : {}) });
+  const prompt = PROMPTS[below(PROMPTS.length)];
+  const maxTokens = 1 + below(40);
+  const aborting = next() < 0.25 ? new AbortController() : undefined;
+  const generation = model.generate(prompt, {
+    temperature: 0,
+    maxTokens,
+    ignoreEos: true,
+    ...(aborting ? { signal: aborting.signal } : {}),
+  });
   if (aborting) {
     void pause(next() * 15).then(() => aborting.abort());
     counts.aborts++;
   }
-  const result = await inTime(limitMs, `${maxTokens} tokens after "${prompt}" on ${model.threads} threads${aborting ? ', aborted' : ''}`, generation.result().catch((error: unknown) => {
-    if (aborting?.signal.aborted) return undefined;
-    throw error;
-  }));
+  const result = await inTime(
+    limitMs,
+    `${maxTokens} tokens after "${prompt}" on ${model.threads} threads${aborting ? ', aborted' : ''}`,
+    generation.result().catch((error: unknown) => {
+      if (aborting?.signal.aborted) return undefined;
+      throw error;
+    }),
+  );
   if (!result) return;
   counts.generations++;
   counts.tokens += result.ids.length;
-  const key = `${maxTokens} ${prompt}`, got = result.ids.join(' '), want = known.get(key) ?? got;
+  const key = `${maxTokens} ${prompt}`;
+  const got = result.ids.join(' ');
+  const want = known.get(key) ?? got;
   if (got !== want) throw new Error(`"${prompt}" gave ${got} on ${model.threads} threads, before ${want}`);
   known.set(key, want);
 }
 
 console.log(`${describeMachine(machine())}; seed ${options.seed}`);
-const end = Date.now() + 60_000 * Number(options.minutes), models: Model[] = [];
-let told = Date.now(), first = 0;
+const end = Date.now() + 60_000 * Number(options.minutes);
+const models: Model[] = [];
+let told = Date.now();
+let first = 0;
 const tell = (): void => {
   const rss = rssMiB();
   first ||= rss;
   told = Date.now();
-  console.log(`${new Date().toISOString().slice(11, 19)} ${counts.tokens} tokens in ${counts.generations} generations, ${counts.aborts} aborted, ${counts.loads} loads; RSS ${rss.toFixed(0)} MiB (${first.toFixed(0)} after the first minute)`);
+  console.log(
+    `${new Date().toISOString().slice(11, 19)} ${counts.tokens} tokens in ${counts.generations} generations, ${counts.aborts} aborted, ${counts.loads} loads; RSS ${rss.toFixed(0)} MiB (${first.toFixed(0)} after the first minute)`,
+  );
 };
 
 /** One user: takes a model, uses it, waits, each for as long as chance has it. */

@@ -11,12 +11,27 @@ export const root = fileURLToPath(new URL('../', import.meta.url));
 export const cache = resolve(root, '.cache');
 export const cli = resolve(root, 'dist/cli.js');
 
+/** Rows of a product that a thread takes at a time: CHUNK_ROWS of assembly/matmul/format/group.ts. */
+export const CHUNK_ROWS = 32;
+
 /** `--name value` flags; every flag has a default, `--help` prints them. */
-export function flags<T extends { readonly [name: string]: string | boolean }>(about: string, defaults: T): { [K in keyof T]: T[K] extends boolean ? boolean : string } {
-  const options = Object.fromEntries(Object.entries({ ...defaults, help: false }).map(([name, value]) => [name, typeof value === 'boolean' ? { type: 'boolean' as const } : { type: 'string' as const }]));
+export function flags<T extends { readonly [name: string]: string | boolean }>(
+  about: string,
+  defaults: T,
+): { [K in keyof T]: T[K] extends boolean ? boolean : string } {
+  const options = Object.fromEntries(
+    Object.entries({ ...defaults, help: false }).map(([name, value]) => [
+      name,
+      typeof value === 'boolean' ? { type: 'boolean' as const } : { type: 'string' as const },
+    ]),
+  );
   const { values } = parseArgs({ options });
   if (values.help) {
-    console.log(`${about}\n\n${Object.entries(defaults).map(([name, value]) => `  --${name}${typeof value === 'boolean' ? '' : ` (${value || 'none'})`}`).join('\n')}`);
+    console.log(
+      `${about}\n\n${Object.entries(defaults)
+        .map(([name, value]) => `  --${name}${typeof value === 'boolean' ? '' : ` (${value || 'none'})`}`)
+        .join('\n')}`,
+    );
     process.exit(0);
   }
   return { ...defaults, ...values } as { [K in keyof T]: T[K] extends boolean ? boolean : string };
@@ -26,7 +41,8 @@ export const numbers = (list: string): number[] => list.split(',').filter(Boolea
 
 /** The middle one, or the mean of the two in the middle; NaN of nothing. */
 export function median(values: readonly number[]): number {
-  const a = [...values].sort((x, y) => x - y), i = a.length >> 1;
+  const a = [...values].sort((x, y) => x - y);
+  const i = a.length >> 1;
   return a.length % 2 ? a[i] : (a[i - 1] + a[i]) / 2;
 }
 
@@ -49,14 +65,23 @@ const text = (path: string): string => (existsSync(path) ? readFileSync(path, 'u
 
 export function machine(node = process.versions.node): Machine {
   const known = new Set(/^(?:flags|Features)\s*:(.*)$/m.exec(text('/proc/cpuinfo'))?.[1].trim().split(/\s+/));
-  const caches = [0, 1, 2, 3, 4].map((i) => `/sys/devices/system/cpu/cpu0/cache/index${i}`).filter((d) => existsSync(d) && text(`${d}/type`) !== 'Instruction');
+  const caches = [0, 1, 2, 3, 4]
+    .map((i) => `/sys/devices/system/cpu/cpu0/cache/index${i}`)
+    .filter((d) => existsSync(d) && text(`${d}/type`) !== 'Instruction');
   return {
-    cpu: cpus()[0]?.model.trim() || process.arch, features: FEATURES.filter((f) => known.has(f)), cores: availableParallelism(), memoryGiB: Math.round(totalmem() / 2 ** 30),
-    caches: caches.map((d) => `L${text(`${d}/level`)} ${text(`${d}/size`)}`).join(', '), node, date: new Date().toISOString(), load: Math.round(loadavg()[0] * 100) / 100,
+    cpu: cpus()[0]?.model.trim() || process.arch,
+    features: FEATURES.filter((f) => known.has(f)),
+    cores: availableParallelism(),
+    memoryGiB: Math.round(totalmem() / 2 ** 30),
+    caches: caches.map((d) => `L${text(`${d}/level`)} ${text(`${d}/size`)}`).join(', '),
+    node,
+    date: new Date().toISOString(),
+    load: Math.round(loadavg()[0] * 100) / 100,
   };
 }
 
-export const describeMachine = (m: Machine): string => `${m.cpu} (${m.features.join(' ')}), ${m.cores} cores, ${m.caches}, ${m.memoryGiB} GiB; Node ${m.node}; ${m.date.slice(0, 16).replace('T', ' ')} UTC; load ${m.load} when it began`;
+export const describeMachine = (m: Machine): string =>
+  `${m.cpu} (${m.features.join(' ')}), ${m.cores} cores, ${m.caches}, ${m.memoryGiB} GiB; Node ${m.node}; ${m.date.slice(0, 16).replace('T', ' ')} UTC; load ${m.load} when it began`;
 
 /** A load average that makes figures doubtful is said aloud. */
 export function warnIfBusy(m: Machine): void {
@@ -64,7 +89,12 @@ export function warnIfBusy(m: Machine): void {
   if (freemem() < 2 ** 30) console.error('note: less than 1 GiB of memory is free');
 }
 
-const slug = (s: string): string => s.toLowerCase().replaceAll(/\(r\)|\(tm\)|processor|cpu @.*$/g, '').replaceAll(/[^a-z0-9]+/g, '-').replaceAll(/^-|-$/g, '');
+const slug = (s: string): string =>
+  s
+    .toLowerCase()
+    .replaceAll(/\(r\)|\(tm\)|processor|cpu @.*$/g, '')
+    .replaceAll(/[^a-z0-9]+/g, '-')
+    .replaceAll(/^-|-$/g, '');
 
 /** `<date>-<cpu>-node<major>`: what results of a machine are called. */
 export const resultName = (m: Machine): string => `${m.date.slice(0, 10)}-${slug(m.cpu)}-node${Number.parseInt(m.node)}`;
@@ -97,22 +127,48 @@ export interface RunOptions {
 }
 
 /** Standard output of a command that must succeed; what it said on standard error is in the error. */
-export function run(command: string, args: readonly (string | number)[], { cwd = root, env = {}, timeoutMs = 300_000 }: RunOptions = {}): Promise<string> {
+export function run(
+  command: string,
+  args: readonly (string | number)[],
+  { cwd = root, env = {}, timeoutMs = 300_000 }: RunOptions = {},
+): Promise<string> {
   const { NODE_OPTIONS: _, QUANTLET_BUILD: __, ...clean } = process.env;
   return new Promise((done, fail) => {
-    const child = spawn(command, args.map(String), { cwd, env: { ...clean, ...env }, stdio: ['ignore', 'pipe', 'pipe'], timeout: timeoutMs, killSignal: 'SIGKILL' });
-    let out = '', err = '';
+    const child = spawn(command, args.map(String), {
+      cwd,
+      env: { ...clean, ...env },
+      stdio: ['ignore', 'pipe', 'pipe'],
+      timeout: timeoutMs,
+      killSignal: 'SIGKILL',
+    });
+    let out = '';
+    let err = '';
     child.stdout.setEncoding('utf8').on('data', (s: string) => (out += s));
     child.stderr.setEncoding('utf8').on('data', (s: string) => (err += s));
-    child.on('error', fail).on('close', (code, signal) => (code === 0 ? done(out) : fail(new Error(`${command} ${args.slice(0, 3).join(' ')} ...: ${signal ?? `exit code ${code}`}\n${err.trim().split('\n').slice(-5).join('\n')}`))));
+    child
+      .on('error', fail)
+      .on('close', (code, signal) =>
+        code === 0
+          ? done(out)
+          : fail(
+              new Error(
+                `${command} ${args.slice(0, 3).join(' ')} ...: ${signal ?? `exit code ${code}`}\n${err.trim().split('\n').slice(-5).join('\n')}`,
+              ),
+            ),
+      );
   });
 }
 
 /** A markdown table; all columns but the first are aligned right. */
 export function table(head: readonly string[], rows: readonly (readonly string[])[]): string {
   const widths = head.map((h, i) => Math.max(h.length, ...rows.map((r) => r[i].length)));
-  const line = (cells: readonly string[]): string => `| ${cells.map((c, i) => (i === 0 ? c.padEnd(widths[i]) : c.padStart(widths[i]))).join(' | ')} |`;
-  return [line(head), `| ${widths.map((w, i) => (i === 0 ? '-'.repeat(w) : `${'-'.repeat(w - 1)}:`)).join(' | ')} |`, ...rows.map(line)].join('\n');
+  const line = (cells: readonly string[]): string =>
+    `| ${cells.map((c, i) => (i === 0 ? c.padEnd(widths[i]) : c.padStart(widths[i]))).join(' | ')} |`;
+  return [
+    line(head),
+    `| ${widths.map((w, i) => (i === 0 ? '-'.repeat(w) : `${'-'.repeat(w - 1)}:`)).join(' | ')} |`,
+    ...rows.map(line),
+  ].join('\n');
 }
 
 /** Three significant digits at least, no exponent. */

@@ -4,24 +4,37 @@ import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { readGGUF } from '../src/gguf/read.ts';
-import { toBytes } from '../src/source.ts';
+import { toBytes } from '../src/io/source.ts';
 import { createTokenizer, type Tokenizer } from '../src/tokenize/tokenizer.ts';
 
 const root = new URL('../', import.meta.url);
-const vocabs = new URL('../shared/vocab/', root), story = new URL('../shared/text/wikitext-2.wiki.test.raw', root);
+const vocabs = new URL('../shared/vocab/', root);
+const story = new URL('../shared/text/wikitext-2.wiki.test.raw', root);
 
-const files = process.argv.length > 2 ? process.argv.slice(2) : [
-  fileURLToPath(new URL('models/tiny-stories-q4_0.gguf', root)),
-  ...(existsSync(vocabs) ? readdirSync(vocabs).filter((f) => f.endsWith('.gguf')).map((f) => fileURLToPath(new URL(f, vocabs))) : []),
-];
+const files =
+  process.argv.length > 2
+    ? process.argv.slice(2)
+    : [
+        fileURLToPath(new URL('models/tiny-stories-q4_0.gguf', root)),
+        ...(existsSync(vocabs)
+          ? readdirSync(vocabs)
+              .filter((f) => f.endsWith('.gguf'))
+              .map((f) => fileURLToPath(new URL(f, vocabs)))
+          : []),
+      ];
 
 /** A megabyte of English where it is there, else of made-up words, of which more than the cache of words can hold. */
 const text = existsSync(story) ? readFileSync(story, 'utf8').slice(0, 1_000_000) : madeUp(1_000_000);
 
 function madeUp(length: number): string {
-  let state = 1, out = '';
-  const next = (n: number): number => { state = (Math.imul(state, 1664525) + 1013904223) >>> 0; return Math.floor((state / 2 ** 32) * n); };
-  while (out.length < length) out += `${Array.from({ length: 1 + next(9) }, () => 'etaoinshrdlucmfwyp'[next(18)]).join('')}${[' ', ' ', ' ', ' ', ', ', '. ', '\n'][next(7)]}`;
+  let state = 1;
+  let out = '';
+  const next = (n: number): number => {
+    state = (Math.imul(state, 1664525) + 1013904223) >>> 0;
+    return Math.floor((state / 2 ** 32) * n);
+  };
+  while (out.length < length)
+    out += `${Array.from({ length: 1 + next(9) }, () => 'etaoinshrdlucmfwyp'[next(18)]).join('')}${[' ', ' ', ' ', ' ', ', ', '. ', '\n'][next(7)]}`;
   return out;
 }
 

@@ -15,13 +15,20 @@ enableRelaxedSimd();
 
 const root = new URL('../', import.meta.url);
 const path = (name: string): string => new URL(name, root).pathname;
-const MODELS = ['models/tiny-stories-q4_0.gguf', '../shared/models/stories260K/stories260K-Q4_0.gguf', '../shared/models/stories260K/stories260K.gguf'].map(path).filter(existsSync);
+const MODELS = [
+  'models/tiny-stories-q4_0.gguf',
+  '../shared/models/stories260K/stories260K-Q4_0.gguf',
+  '../shared/models/stories260K/stories260K.gguf',
+]
+  .map(path)
+  .filter(existsSync);
 const builds = (process.argv.slice(2).length > 0 ? process.argv.slice(2) : ['simd', 'relaxed', 'relaxed-threads']) as Build[];
 
 /** Seconds a case is measured for: enough for hundreds of runs, and the whole suite stays under a minute. */
 const MAX_TIME = 0.7;
 /** Tokens of the prompt measured, and of each run of generation. */
-const PROMPT = 128, GENERATED = 32;
+const PROMPT = 128;
+const GENERATED = 32;
 
 /** Runs one case of benchmark.js after the other; `work` of a run gives what is counted per second. */
 const measure = (name: string, work: number, unit: string, fn: (deferred: Benchmark.Deferred) => void, defer: boolean): Promise<void> =>
@@ -41,10 +48,13 @@ async function models(file: string, build: Build): Promise<void> {
   const name = `${file.split('/').pop()} ${build}, ${model.threads} ${model.threads === 1 ? 'thread' : 'threads'}`;
   const options = { temperature: 0, ignoreEos: true } as const;
   const run = (prompt: readonly number[], maxTokens: number, deferred: Benchmark.Deferred): void => {
-    model.state.slots[0].tokens.length = 0; // nothing of the last run's prompt is reused
-    void model.generate(prompt, { ...options, maxTokens }).result().then(() => deferred.resolve());
+    model.internals.slots.all[0].truncate(0); // nothing of the last run's prompt is reused
+    void model
+      .generate(prompt, { ...options, maxTokens })
+      .result()
+      .then(() => deferred.resolve());
   };
-  const prompt = Array.from({ length: PROMPT }, (_, i) => 3 + (i * 7) % 400);
+  const prompt = Array.from({ length: PROMPT }, (_, i) => 3 + ((i * 7) % 400));
   await measure(`${name}: prompt of ${PROMPT}`, PROMPT, 'tokens/s', (d) => run(prompt, 1, d), true);
   await measure(`${name}: generate ${GENERATED}`, GENERATED, 'tokens/s', (d) => run([1], GENERATED, d), true);
   await model.dispose();
@@ -52,21 +62,30 @@ async function models(file: string, build: Build): Promise<void> {
 
 /** Weights x activations of one row of 4096 in cache: what the kernels do where memory does not matter. */
 async function vecDot(build: Build): Promise<void> {
-  const n = 4096, rows = 64;
+  const n = 4096;
+  const rows = 64;
   const memory = new WebAssembly.Memory({ initial: 64, maximum: 64, shared: build.endsWith('-threads') });
   const { exports } = new WebAssembly.Instance(new WebAssembly.Module(readFileSync(path(`dist/wasm/${build}.wasm`))), { env: { memory } });
   const kernels = exports as Record<'heap_base' | 'vec_dot' | 'vec_dot_type' | 'quantize_row', (...args: number[]) => number>;
   const types: TypeTraits[] = [TYPE.f32, TYPE.f16, TYPE.q8_0, TYPE.q4_0, TYPE.q4_K, TYPE.q6_K];
   for (const type of types) {
     const vecDotType = Object.values(TYPE).find((t) => t.id === kernels.vec_dot_type(type.id))!;
-    const x = (kernels.heap_base() + 63) & ~63, y = x + rowSize(type, n) * rows, f = (y + rowSize(vecDotType, n) + 63) & ~63;
+    const x = (kernels.heap_base() + 63) & ~63;
+    const y = x + rowSize(type, n) * rows;
+    const f = (y + rowSize(vecDotType, n) + 63) & ~63;
     new Float32Array(memory.buffer, f, n).forEach((_, i, a) => (a[i] = Math.sin(i * 0.7)));
     for (let r = 0; r < rows; r++) quantise(type, x + r * rowSize(type, n));
     kernels.quantize_row(vecDotType.id, f, y, n);
     let sum = 0;
-    await measure(`vec_dot ${type.name} x ${vecDotType.name}, ${build}`, (n * rows) / 1e9, 'GMAC/s', () => {
-      for (let r = 0; r < rows; r++) sum += kernels.vec_dot(type.id, n, x + r * rowSize(type, n), y);
-    }, false);
+    await measure(
+      `vec_dot ${type.name} x ${vecDotType.name}, ${build}`,
+      (n * rows) / 1e9,
+      'GMAC/s',
+      () => {
+        for (let r = 0; r < rows; r++) sum += kernels.vec_dot(type.id, n, x + r * rowSize(type, n), y);
+      },
+      false,
+    );
     if (!Number.isFinite(sum)) throw new Error(`vec_dot ${type.name} gave ${sum}`);
 
     // K-quants are searched for, not rounded: any bytes of a moderate scale will do for speed.
@@ -77,6 +96,8 @@ async function vecDot(build: Build): Promise<void> {
   }
 }
 
-console.log(`node ${process.version}; ${MODELS.length === 1 ? 'without ../shared: the model that ships alone' : `${MODELS.length} models`}`);
+console.log(
+  `node ${process.version}; ${MODELS.length === 1 ? 'without ../shared: the model that ships alone' : `${MODELS.length} models`}`,
+);
 for (const build of builds) for (const file of MODELS) await models(file, build);
 for (const build of builds.filter((b) => !b.endsWith('-threads'))) await vecDot(build);

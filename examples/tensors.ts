@@ -8,7 +8,11 @@ const engine = await createEngine();
 console.log(`build ${engine.build}, ${engine.threads} threads`);
 
 // ne, dimension 0 first: n rows of k weights, as ggml has them.
-const weights = engine.tensor('f32', [k, n], Float32Array.from({ length: k * n }, (_, i) => Math.sin(i)));
+const weights = engine.tensor(
+  'f32',
+  [k, n],
+  Float32Array.from({ length: k * n }, (_, i) => Math.sin(i)),
+);
 const matrix = engine.tensor('q4_0', [k, n], { name: 'matrix' });
 await engine.compute(engine.plan(cpy(weights, matrix))); // quantises
 
@@ -35,8 +39,11 @@ const exact = Float32Array.from({ length: n }, (_, row) => {
   for (let i = 0; i < k; i++) sum += Math.sin(row * k + i) * Math.cos(i);
   return sum;
 });
-const distance = (y: Float32Array): number => Math.sqrt(y.reduce((sum, v, i) => sum + (v - exact[i]) ** 2, 0) / exact.reduce((sum, v) => sum + v * v, 0));
-console.log(`\nrelative distance from the unquantised product: ${[quantised, dequantised, packed].map((y) => distance(y).toFixed(4)).join(', ')}`);
+const distance = (y: Float32Array): number =>
+  Math.sqrt(y.reduce((sum, v, i) => sum + (v - exact[i]) ** 2, 0) / exact.reduce((sum, v) => sum + v * v, 0));
+console.log(
+  `\nrelative distance from the unquantised product: ${[quantised, dequantised, packed].map((y) => distance(y).toFixed(4)).join(', ')}`,
+);
 
 // Weights of a model, and options by name.
 const norm = await engine.load(fileURLToPath(new URL('../models/tiny-stories-q4_0.gguf', import.meta.url)), 'output_norm.weight');

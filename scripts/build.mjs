@@ -1,19 +1,38 @@
 #!/usr/bin/env node
-// One build step for everything under dist/: six wasm builds through the asc API, then the TypeScript, then both as text for browsers.
+// One build step for everything under dist/: six wasm builds through the asc API, then the TypeScript, then both as text for browsers, then
+// the page that servers have at /.
 // Stamped with a hash of its inputs, so that prepare, prestart and pretest may all call it and only the first works.
+//
+//   node scripts/build.mjs [--force] [--wasm] [--only relaxed,simd-threads] [--watch]
+//
+// --wasm leaves the TypeScript out, --force takes no notice of stamps. --only makes some of the wasm builds (the others stay as they were, and the
+// next build without it makes all again). --watch builds again whenever a source changes.
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
-import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, writeFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, readdirSync, rmSync, watch, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 import { deflateRawSync } from 'node:zlib';
+import { bundleModules, files } from './bundle.mjs';
+import { pageHtml } from './page.mjs';
 
 const root = join(dirname(fileURLToPath(import.meta.url)), '..');
 process.chdir(root);
-const force = process.argv.includes('--force');
-const wasmOnly = process.argv.includes('--wasm');
+const { values: flags } = parseArgs({
+  options: { force: { type: 'boolean' }, wasm: { type: 'boolean' }, only: { type: 'string' }, watch: { type: 'boolean' } },
+});
+const { force = false } = flags;
 process.argv.length = 2; // asc reads the command line by itself, and has a --wasm of its own
 
-const files = (dir) => readdirSync(dir, { withFileTypes: true, recursive: true }).filter((e) => e.isFile()).map((e) => join(e.parentPath ?? e.path, e.name)).sort();
+const TARGETS = Object.keys(JSON.parse(readFileSync('asconfig.json', 'utf8')).targets);
+const targets = flags.only?.split(',') ?? TARGETS;
+const unknown = targets.find((target) => !TARGETS.includes(target));
+if (unknown !== undefined) {
+  console.error(`quantlet: there is no build "${unknown}"; expected some of ${TARGETS.join(', ')}`);
+  process.exit(2);
+}
+
 const stampOf = (inputs) => inputs.reduce((h, f) => h.update(f).update(readFileSync(f)), createHash('sha256')).digest('hex');
 const isCurrent = (name, stamp) => !force && existsSync(join('dist', name)) && readFileSync(join('dist', name), 'utf8') === stamp;
 const setStamp = (name, stamp) => writeFileSync(join('dist', name), stamp);
@@ -35,52 +54,86 @@ const customSection = (name, text) => {
 
 async function buildWasm() {
   const stamp = stampOf(['asconfig.json', 'scripts/build.mjs', ...files('assembly')]);
-  if (isCurrent('.stamp-wasm', stamp)) return;
+  const some = targets.length < TARGETS.length;
+  // Of some builds each has a stamp of its own, so that the whole one never says more than is true.
+  const stamps = some ? targets.map((target) => `.stamp-wasm-${target}`) : ['.stamp-wasm'];
+  if (isCurrent('.stamp-wasm', stamp) || stamps.every((name) => isCurrent(name, stamp))) return;
   const asc = await need('assemblyscript/asc');
   mkdirSync('dist/wasm', { recursive: true });
-  for (const old of readdirSync('dist/wasm').filter((name) => name.endsWith('.wasm'))) rmSync(join('dist/wasm', old)); // the rest is of src/wasm/
-  rmSync('dist/.stamp-wasm', { force: true });
-  for (const target of Object.keys(JSON.parse(readFileSync('asconfig.json', 'utf8')).targets)) {
+  // The rest of the folder is of src/wasm/.
+  const made = (name) => name.endsWith('.wasm') && (!some || targets.includes(name.slice(0, -'.wasm'.length)));
+  for (const old of readdirSync('dist/wasm').filter(made)) rmSync(join('dist/wasm', old));
+  for (const old of readdirSync('dist').filter((name) => name === '.stamp-wasm' || (!some && name.startsWith('.stamp-wasm'))))
+    rmSync(join('dist', old));
+  for (const target of targets) {
     const out = `dist/wasm/${target}.wasm`;
     const { error, stderr } = await asc.main(['assembly/index.ts', '--config', 'asconfig.json', '--target', target]);
-    if (error || !existsSync(out)) { // asc reports errors in its result and does not throw
+    if (error || !existsSync(out)) {
+      // asc reports errors in its result and does not throw
       console.error(stderr.toString());
       throw error ?? new Error(`asc wrote no ${out}`);
     }
     writeFileSync(out, Buffer.concat([readFileSync(out), customSection('quantlet', target)]));
   }
   inlineWasm();
-  setStamp('.stamp-wasm', stamp);
+  for (const name of stamps) setStamp(name, stamp);
 }
 
 async function buildTypeScript() {
-  const stamp = stampOf(['tsconfig.json', 'package.json', 'scripts/build.mjs', ...files('src')]);
+  const stamp = stampOf(['tsconfig.json', 'package.json', 'scripts/build.mjs', 'scripts/bundle.mjs', ...files('src')]);
   if (isCurrent('.stamp-ts', stamp)) return;
   const { default: ts } = await need('typescript');
   rmSync('dist/.stamp-ts', { force: true });
-  const host = { ...ts.sys, onUnRecoverableConfigFileDiagnostic: (d) => { throw new Error(ts.flattenDiagnosticMessageText(d.messageText, '\n')); } };
+  const host = {
+    ...ts.sys,
+    onUnRecoverableConfigFileDiagnostic: (d) => {
+      throw new Error(ts.flattenDiagnosticMessageText(d.messageText, '\n'));
+    },
+  };
   const { options, fileNames } = ts.getParsedCommandLineOfConfigFile('tsconfig.json', {}, host);
   const program = ts.createProgram(fileNames, options);
   const diagnostics = [...ts.getPreEmitDiagnostics(program)];
   if (diagnostics.length === 0) {
     // What a source that is gone had become would be packed with the rest.
-    const kept = (path) => /^(wasm\/[^/]+\.wasm|inline\/.*|\.stamp-wasm)$/.test(path);
+    const kept = (path) => /^(wasm\/[^/]+\.wasm|inline\/.*|\.stamp-(wasm.*|page))$/.test(path);
     for (const old of files('dist')) if (!kept(old.slice('dist/'.length).replaceAll('\\', '/'))) rmSync(old);
     diagnostics.push(...program.emit().diagnostics);
   }
   if (diagnostics.length) {
-    console.error(ts.formatDiagnostics(diagnostics, { getCanonicalFileName: (f) => f, getCurrentDirectory: () => root, getNewLine: () => '\n' }));
+    console.error(
+      ts.formatDiagnostics(diagnostics, { getCanonicalFileName: (f) => f, getCurrentDirectory: () => root, getNewLine: () => '\n' }),
+    );
     process.exit(1);
   }
+  pruneDeclarations();
   await buildWorker();
+  await bundleModules(await need('esbuild'));
   setStamp('.stamp-ts', stamp);
+}
+
+/** Declarations are for users: those that no entry refers to are taken away. */
+function pruneDeclarations() {
+  const reached = new Set([...files('dist/entry'), 'dist/worker/web.d.ts'].filter((file) => file.endsWith('.d.ts')));
+  for (const file of reached) {
+    for (const [, path] of readFileSync(file, 'utf8').matchAll(/(?:from|import\() ?['"](\.[^'"]+)\.[jt]s['"]/g))
+      reached.add(join(dirname(file), `${path}.d.ts`));
+  }
+  for (const file of files('dist')) if (file.endsWith('.d.ts') && !reached.has(join(file))) rmSync(file);
 }
 
 /** The browsers' worker as one classic script without imports: a file of its own, and a string for blob workers. */
 async function buildWorker() {
   const { build } = await need('esbuild');
   const file = 'dist/worker/web.js';
-  const { outputFiles } = await build({ entryPoints: [file], bundle: true, minify: true, format: 'iife', target: 'es2022', write: false, legalComments: 'none' });
+  const { outputFiles } = await build({
+    entryPoints: [file],
+    bundle: true,
+    minify: true,
+    format: 'iife',
+    target: 'es2022',
+    write: false,
+    legalComments: 'none',
+  });
   writeFileSync(file, outputFiles[0].text);
   mkdirSync('dist/inline', { recursive: true });
   writeFileSync('dist/inline/worker.js', `export const source = ${JSON.stringify(outputFiles[0].text)};\n`);
@@ -92,11 +145,25 @@ async function buildWorker() {
  */
 function inlineWasm() {
   mkdirSync('dist/inline', { recursive: true });
-  for (const old of readdirSync('dist/inline').filter((f) => f !== 'worker.js')) rmSync(join('dist/inline', old));
+  for (const old of readdirSync('dist/inline').filter((f) => !/^(worker|page)\.js$/.test(f))) rmSync(join('dist/inline', old));
   for (const name of readdirSync('dist/wasm').filter((f) => f.endsWith('-threads.wasm'))) {
-    const bytes = readFileSync(join('dist/wasm', name)), deflated = deflateRawSync(bytes, { level: 9 }).toString('base64');
-    writeFileSync(join('dist/inline', name.replace('-threads.wasm', '.js')), `export const deflated = "${deflated}";\nexport const memoryFlags = ${memoryFlags(bytes)};\n`);
+    const bytes = readFileSync(join('dist/wasm', name));
+    const deflated = deflateRawSync(bytes, { level: 9 }).toString('base64');
+    writeFileSync(
+      join('dist/inline', name.replace('-threads.wasm', '.js')),
+      `export const deflated = "${deflated}";\nexport const memoryFlags = ${memoryFlags(bytes)};\n`,
+    );
   }
+}
+
+/** The page of servers: scripts/page.mjs does it. */
+async function buildPage() {
+  const stamp = stampOf(['package.json', 'scripts/page.mjs', ...files('page'), 'src/errors.ts', ...files('src/sample')]);
+  if (isCurrent('.stamp-page', stamp)) return;
+  const { build } = await need('vite');
+  mkdirSync('dist/inline', { recursive: true });
+  writeFileSync('dist/inline/page.js', `export const html = ${JSON.stringify(await pageHtml(build))};\n`);
+  setStamp('.stamp-page', stamp);
 }
 
 /** Where a module says that its imported memory has a maximum (1) and is shared (2). */
@@ -113,7 +180,8 @@ function memoryFlags(bytes) {
     at += n;
   };
   while (at < bytes.length) {
-    const section = bytes[at++], end = leb() + at;
+    const section = bytes[at++];
+    const end = leb() + at;
     if (section === 2) {
       for (let left = leb(); left > 0; left--) {
         skip(); // the module's name, and below the import's
@@ -127,6 +195,31 @@ function memoryFlags(bytes) {
   throw new Error('a build with threads imports no shared memory');
 }
 
+/** Builds in processes of their own, one after the other: what fails is told, and the next change tries again. */
+function buildOnChange() {
+  const again = Object.entries(flags).flatMap(([name, value]) =>
+    name === 'watch' || name === 'force' ? [] : value === true ? [`--${name}`] : [`--${name}`, value],
+  );
+  const build = () => {
+    const start = performance.now();
+    const { status } = spawnSync(process.execPath, [fileURLToPath(import.meta.url), ...again], { stdio: 'inherit' });
+    console.log(`${status === 0 ? 'built' : 'not built'} in ${((performance.now() - start) / 1000).toFixed(1)} s; waiting for changes`);
+  };
+  let timer;
+  const soon = () => {
+    clearTimeout(timer);
+    timer = setTimeout(build, 100); // an editor writes a file in several steps
+  };
+  for (const folder of ['assembly', 'src', 'page']) watch(folder, { recursive: true }, soon);
+  build();
+}
+
 mkdirSync('dist', { recursive: true });
-await buildWasm();
-if (!wasmOnly) await buildTypeScript();
+if (flags.watch) buildOnChange();
+else {
+  await buildWasm();
+  if (!flags.wasm) {
+    await buildTypeScript();
+    await buildPage();
+  }
+}

@@ -1,96 +1,38 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /** The public Model: load, tokenize, generate, chat, embed, dispose. */
-import { createChat, type Chat } from './chat/generation.ts';
+import type { OwnBytes } from './globals.ts';
+import { createChat, type Chat, type ModelChatOptions } from './chat/generation.ts';
 import type { ChatMessage } from './chat/messages.ts';
-import type { ChatBackend, ChatOptions } from './chat/run.ts';
 import { createChatTemplate, type ChatTemplate } from './chat/template.ts';
-import { embed, rank, type EmbedOptions } from './embed.ts';
-import { createEngine, type Engine } from './engine.ts';
+import { embed, EMBED_OPTIONS, rank, type EmbedOptions } from './generate/embed.ts';
+import { createModelEngine, type ModelEngine } from './engine/model-engine.ts';
 import { QuantletError } from './errors.ts';
-import { createGeneration, type GenerateOptions, type Generation } from './generate.ts';
+import { createGeneration, type GenerateOptions, type Generation } from './generate/generate.ts';
+import { withMetadata } from './gguf/metadata.ts';
 import type { GGUF, GGUFValue } from './gguf/types.ts';
-import { KV_TYPES, type KvType } from './graph/attention-ops.ts';
-import { createConstraints, type ConstraintOptions } from './grammar/constraint.ts';
-import type { Grammar } from './grammar/grammar.ts';
-import { openLoras, type LoraAdapter, type OpenedLoras } from './lora.ts';
-import { openModelFiles, type ModelSource } from './model-files.ts';
-import type { Platform } from './platform.ts';
-import { createScheduler, type Scheduler } from './scheduler.ts';
+import { createConstraints } from './grammar/constraint.ts';
+import { appliedAdapters, openLoras, type AppliedAdapter, type OpenedLoras } from './engine/lora.ts';
+import { openModelFiles, type ModelSource } from './io/model-files.ts';
+import { resolveLoadOptions, type LoadOptions, type ResolvedLoadOptions } from './load-options.ts';
+import type { Platform } from './engine/platform.ts';
+import type { ModelInternals } from './engine/model-internals.ts';
+import { createScheduler } from './engine/scheduler.ts';
+import { loadLimits, longestDraft, type SpeculationLimits } from './generate/draft/options.ts';
+import { checkVocabularies, createSpeculation } from './generate/draft/speculation.ts';
+import { createSlots } from './engine/slots.ts';
+import { checkOptions, KIND } from './options.ts';
 import type { Work } from './slices.ts';
-import { loadState, saveState, type SaveStateOptions } from './state.ts';
-import { checkThreads, disposedError } from './threads/executor.ts';
+import { loadState, saveState, type SaveStateOptions } from './generate/saved-sequence.ts';
+import { slotActions, type ModelSlots } from './generate/slot-actions.ts';
+import { disposedError } from './threads/executor.ts';
+import { fimTokens, type FimTokens } from './tokenize/special-tokens.ts';
 import { createTokenizer, type DecodeOptions, type EncodeOptions, type Tokenizer } from './tokenize/tokenizer.ts';
-import { warmUp } from './warm-up.ts';
-import type { WebOptions } from './web/options.ts';
+import { warmUp } from './engine/warm-up.ts';
 import type { Build } from './wasm/load.ts';
 import { outOfMemory } from './wasm/memory.ts';
 
-export interface LoadOptions extends WebOptions {
-  /** Threads that compute; default: the cores this process may use. 1 where the build has no threads. */
-  threads?: number;
-  /** Tokens of a sequence at most. 0: what the model was trained for. Default: that, at most 4096. */
-  contextLength?: number;
-  /** `simd`, `relaxed` or `dotadd` (relaxed SIMD with i32 dots, for CPUs with sdot or AVX-VNNI), each also with `-threads`; default: the best that runs here. */
-  build?: Build;
-  /** Make vectors (model.embed) with a model that could also generate. Default: what the file is made for. */
-  embeddings?: boolean;
-  /** Sequences that may be computed at the same time; each has a cache of contextLength. Default 1, for models that make vectors 8. */
-  parallel?: number;
-  /**
-   * What the cache keeps keys and values as: `f16`, `f32`, `q8_0` (half the memory of f16) or `q4_0` (a quarter; visibly less exact). Heads
-   * are padded to whole blocks. Default `f16`.
-   */
-  cacheTypeK?: KvType;
-  cacheTypeV?: KvType;
-  /**
-   * FlashDecoding++: the largest score every part of attention is taken to have, for this model (bench/unified-max.ts finds it); parts with
-   * scores far from it are computed again the safe way. Default: each part its own, which is as fast here.
-   */
-  unifiedMax?: number;
-  /** LoRA adapters (GGUF) that are applied as the model runs, with their scales; several add up. */
-  lora?: readonly LoraAdapter[];
-  /** Prompt tokens of one step at most. Default 512. */
-  batchSize?: number;
-  /** Positions of one step whose logits can be read; more than `parallel` only for measuring texts. Default: `parallel`. @internal */
-  maxOutputs?: number;
-  /** How the model is called in lists and answers; default: general.name of the file, else its architecture. */
-  name?: string;
-  /** Jinja source of the chat template, in place of the file's tokenizer.chat_template. */
-  chatTemplate?: string;
-  /** Run a few steps after loading until V8 has optimised the kernels. Default true. */
-  warmUp?: boolean;
-  /**
-   * Experimental: 256-bit code by V8's revectoriser, on Node 24 and newer on x64; ignored elsewhere. It concerns the whole process and has to
-   * be asked for in its first loadModel; later a warning with the code QUANTLET_TURBO_TOO_LATE says that it has no effect. Default false.
-   */
-  turbo?: boolean;
-  /** Ends loading with signal.reason; what was read so far is given back. */
-  signal?: AbortSignal;
-  /** Bytes of weights read so far and in all. */
-  onProgress?: (progress: { loaded: number; total: number }) => void;
-}
-
-/** A sequence's place in the cache and the tokens computed in it. */
-export interface Slot {
-  readonly index: number;
-  readonly tokens: number[];
-}
-
-/** What the parts of a model share; not exported from the package. */
-export interface ModelState {
-  readonly engine: Engine;
-  readonly tokenizer: Tokenizer;
-  readonly scheduler: Scheduler;
-  readonly slots: readonly Slot[];
-  /** The grammar that a generation's options ask for. */
-  constraint(options: ConstraintOptions, signal?: AbortSignal): Promise<Grammar> | undefined;
-  assertUsable(): void;
-}
-
-export interface ModelChatOptions extends ChatOptions {
-  /** Jinja source of another template than the model's, for this conversation. */
-  chatTemplate?: string;
-}
+export type { ModelChatOptions } from './chat/generation.ts';
+export type { LoadOptions } from './load-options.ts';
 
 /** Serves as the backend of quantlet/openai's createHandler and of quantlet/ai-sdk's models. */
 export class Model {
@@ -98,9 +40,13 @@ export class Model {
   readonly architecture: string;
   readonly build: Build;
   readonly threads: number;
+  /** Whether the kernels have 256-bit code, see LoadOptions.turbo. */
+  readonly turbo: boolean;
   readonly contextLength: number;
   /** Sequences that may be generated at the same time. */
   readonly parallel: number;
+  /** Whether tokens are drafted and verified several at a time. */
+  readonly speculative: boolean;
   /** Texts of the tokens that begin and end a sequence, '' where the model has none. */
   readonly bos: string;
   readonly eos: string;
@@ -108,14 +54,28 @@ export class Model {
   readonly metadata: ReadonlyMap<string, GGUFValue>;
   /** Milliseconds of loading and of warming up, bytes of memory reserved. */
   readonly stats: { readonly loadMs: number; readonly warmupMs: number; readonly memoryBytes: number };
-  /** For quantlet's own command line and benches. @internal */
-  readonly state: ModelState;
+  /** The sequences in the KV cache, one by one: for servers. Undefined where the model makes vectors. */
+  readonly slots: ModelSlots | undefined;
+  /** The LoRA adapters that it was loaded with. */
+  readonly adapters: readonly AppliedAdapter[];
+  /** Tokens that mark the middle of a text, which the model can fill in. Undefined where it has none. */
+  readonly fim: FimTokens | undefined;
+  /** For quantlet's own command line, tests and benches. @internal */
+  readonly internals: ModelInternals;
   readonly #templateSource: string | undefined;
   #template: ChatTemplate | undefined;
   #disposed: Promise<void> | undefined;
 
   /** @internal Use loadModel. */
-  constructor(metadata: ReadonlyMap<string, GGUFValue>, engine: Engine, tokenizer: Tokenizer, stats: Model['stats'], options: Pick<LoadOptions, 'name' | 'chatTemplate'>) {
+  constructor(
+    metadata: ReadonlyMap<string, GGUFValue>,
+    engine: ModelEngine,
+    tokenizer: Tokenizer,
+    stats: Model['stats'],
+    options: Pick<LoadOptions, 'name' | 'chatTemplate' | 'lora'>,
+    limits: SpeculationLimits,
+    draftModel: Model | undefined,
+  ) {
     const text = (id: number | undefined): string => (id === undefined ? '' : tokenizer.tokenText(id));
     this.architecture = String(metadata.get('general.architecture'));
     const named = metadata.get('general.name');
@@ -128,14 +88,26 @@ export class Model {
     this.metadata = metadata;
     this.build = engine.build;
     this.threads = engine.executor.threads;
+    this.turbo = engine.turbo;
     this.contextLength = engine.contextLength;
     this.stats = stats;
     const assertUsable = (): void => {
       if (this.#disposed) throw disposedError();
     };
-    const scheduler = createScheduler({ nBatch: engine.batchSize, nSlots: engine.parallel, causal: engine.hparams.causal, slotCells: engine.slotCells, maxOutputs: Math.min(engine.batchSize, engine.maxOutputs), step: engine.step });
-    const slots = Array.from({ length: engine.parallel }, (_, index) => ({ index, tokens: [] as number[] }));
-    this.state = { engine, tokenizer, scheduler, slots, constraint: createConstraints(tokenizer), assertUsable };
+    const slots = createSlots(engine.parallel, engine.slotCells);
+    const scheduler = createScheduler({
+      nBatch: engine.batchSize,
+      slots,
+      causal: engine.hparams.causal,
+      maxOutputs: Math.min(engine.batchSize, engine.maxOutputs),
+      step: engine.step,
+    });
+    const speculation = createSpeculation(limits, scheduler, slots, tokenizer.nVocab, draftModel);
+    this.speculative = limits.types.length > 0;
+    this.adapters = appliedAdapters(options.lora ?? []);
+    this.fim = fimTokens(tokenizer.special);
+    this.internals = { engine, tokenizer, slots, scheduler, speculation, constraint: createConstraints(tokenizer), assertUsable };
+    this.slots = engine.wants === 'logits' ? slotActions(this.internals, metadata) : undefined;
   }
 
   /** How conversations are written for this model. @throws QuantletError ERR_CHAT_TEMPLATE where its template does not parse */
@@ -149,32 +121,32 @@ export class Model {
 
   /** Token ids of a text; see EncodeOptions for bos, eos and control tokens. */
   tokenize(text: string, options?: EncodeOptions): number[] {
-    return this.state.tokenizer.encode(text, options);
+    return this.internals.tokenizer.encode(text, options);
   }
 
   /** tokenize() as work that pauses, for servers: a long text takes a second. */
   encodeWork(text: string, options?: EncodeOptions): Work<number[]> {
-    return this.state.tokenizer.encodeWork(text, options);
+    return this.internals.tokenizer.encodeWork(text, options);
   }
 
   /** Where a text could be read as control tokens, or as parts of them: the `breaks` with which tokenize() reads none. */
-  breaksIn(text: string, keep?: ReadonlySet<string>): readonly number[] {
-    return this.state.tokenizer.breaksIn(text, keep);
+  breaksIn(text: string, keep?: ReadonlySet<string>): Work<readonly number[]> {
+    return this.internals.tokenizer.breaksIn(text, keep);
   }
 
   /** detokenize() as work that pauses. */
   decodeWork(ids: Iterable<number>, options?: DecodeOptions): Work<string> {
-    return this.state.tokenizer.decodeWork(ids, options);
+    return this.internals.tokenizer.decodeWork(ids, options);
   }
 
   /** The text of token ids; bytes that are not UTF-8 become U+FFFD. @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary */
   detokenize(ids: Iterable<number>, options?: DecodeOptions): string {
-    return this.state.tokenizer.decode(ids, options);
+    return this.internals.tokenizer.decode(ids, options);
   }
 
   /** The bytes of one token, maybe part of a character; control tokens by their names. @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary */
   tokenBytes(id: number): Uint8Array {
-    return this.state.tokenizer.pieceBytes(id, true);
+    return this.internals.tokenizer.pieceBytes(id, true);
   }
 
   /**
@@ -182,49 +154,58 @@ export class Model {
    * @throws ERR_CONTEXT_FULL, ERR_INVALID_ARGUMENT, ERR_GRAMMAR, ERR_LOGITS (numbers that are none), ERR_WORKER_LOST, ERR_DISPOSED, or signal.reason;
    *   the model stays usable, but after ERR_DISPOSED
    */
-  generate(prompt: string | readonly number[], options: GenerateOptions = {}): Generation {
-    this.state.assertUsable();
-    if (this.state.engine.wants !== 'logits') throw new QuantletError('ERR_INVALID_ARGUMENT', `this ${this.architecture} model was loaded to make ${this.state.engine.wants}, not text`);
-    return createGeneration(this.state, prompt, options);
+  generate(prompt: string | readonly number[], options?: GenerateOptions): Generation {
+    this.internals.assertUsable();
+    if (this.internals.engine.wants !== 'logits')
+      throw new QuantletError(
+        'ERR_INVALID_ARGUMENT',
+        `this ${this.architecture} model was loaded to make ${this.internals.engine.wants}, not text`,
+      );
+    return createGeneration(this.internals, prompt, options);
   }
 
   /**
    * A vector for each text (or list of token ids), [n_embd], of length one. Texts share steps.
    * @throws ERR_INVALID_ARGUMENT where the model generates text, ERR_CONTEXT_FULL for a text that is too long
    */
-  async embed(texts: readonly (string | readonly number[])[], options: EmbedOptions = {}): Promise<Float32Array[]> {
-    this.state.assertUsable();
-    return (await embed(this.state, texts, options)).vectors;
+  async embed(texts: readonly (string | readonly number[])[], options?: EmbedOptions): Promise<Float32Array[]> {
+    this.internals.assertUsable();
+    return (await embed(this.internals, texts, checkOptions('embed', options, EMBED_OPTIONS))).vectors;
   }
 
   /**
    * How well each document answers the query, by a reranker: higher is better, in the documents' order.
-   * @throws ERR_INVALID_ARGUMENT where the model is no reranker, ERR_CONTEXT_FULL for a pair that is too long, ERR_DISPOSED, or signal.reason
+   * @throws ERR_INVALID_ARGUMENT where the model is not a reranker, ERR_CONTEXT_FULL for a pair that is too long, ERR_DISPOSED, or signal.reason
    */
-  async rank(query: string, documents: readonly string[], options: { signal?: AbortSignal } = {}): Promise<number[]> {
-    this.state.assertUsable();
-    return (await rank(this.state, this.metadata, query, documents, options.signal)).scores;
+  async rank(query: string, documents: readonly string[], options?: { signal?: AbortSignal }): Promise<number[]> {
+    this.internals.assertUsable();
+    const { signal } = checkOptions('rank', options, { signal: KIND.signal });
+    return (await rank(this.internals, this.metadata, query, documents, signal)).scores;
   }
 
   /**
    * Answers a conversation. Iterate over its events (content, reasoning, tool calls) as they come, or await result(). What this
    * conversation shares with an earlier one that is still in the cache is not computed again: a next turn costs its new tokens.
+   * Tools that have a function (`tools: { name: { description, parameters, execute } }`) are called, and the model goes on with what they gave.
    *
    * @param messages from the first to the one to be answered
    * @throws ERR_CHAT_TEMPLATE for a conversation that the template refuses, and what generate() throws; the model stays usable
    */
-  chat(messages: readonly ChatMessage[], { chatTemplate, ...options }: ModelChatOptions = {}): Chat {
-    this.state.assertUsable();
-    const backend: ChatBackend = {
-      contextLength: this.contextLength,
-      bos: this.bos,
-      chatTemplate: chatTemplate === undefined ? this.chatTemplate : this.#templateOf(chatTemplate),
-      tokenize: (text, encoding) => this.tokenize(text, encoding),
-      encodeWork: (text, encoding) => this.encodeWork(text, encoding),
-      breaksIn: (text, keep) => this.breaksIn(text, keep),
-      generate: (prompt, generation) => this.generate(prompt, generation),
-    };
-    return createChat(backend, messages, options);
+  chat(messages: readonly ChatMessage[], options?: ModelChatOptions): Chat {
+    this.internals.assertUsable();
+    return createChat(
+      ({ chatTemplate }) => ({
+        contextLength: this.contextLength,
+        bos: this.bos,
+        chatTemplate: chatTemplate === undefined ? this.chatTemplate : this.#templateOf(chatTemplate),
+        tokenize: (text, encoding) => this.tokenize(text, encoding),
+        encodeWork: (text, encoding) => this.encodeWork(text, encoding),
+        breaksIn: (text, keep) => this.breaksIn(text, keep),
+        generate: (prompt, generation) => this.generate(prompt, generation),
+      }),
+      messages,
+      options,
+    );
   }
 
   /**
@@ -232,25 +213,28 @@ export class Model {
    * being generated, it waits for one to end. What a sampler remembers (its random numbers, penalties) is not part of it.
    * @throws ERR_STATE where nothing was computed yet
    */
-  async saveState(options: SaveStateOptions = {}): Promise<Uint8Array<ArrayBuffer>> {
-    this.state.assertUsable();
-    return saveState(this.state, this.metadata, options);
+  async saveState(options?: SaveStateOptions): Promise<OwnBytes> {
+    this.internals.assertUsable();
+    return (await saveState(this.internals, this.metadata, checkOptions('saveState', options, { prompt: KIND.any, signal: KIND.signal })))
+      .state;
   }
 
   /**
    * Takes a sequence back into the cache: a prompt or conversation that begins with its tokens, which are returned, computes only what is new.
    * @throws ERR_STATE for bytes that are damaged or of another model or cache type, ERR_CONTEXT_FULL; the model stays usable
    */
-  async loadState(state: Uint8Array, options: { signal?: AbortSignal } = {}): Promise<number[]> {
-    this.state.assertUsable();
-    return loadState(this.state, this.metadata, state, options.signal);
+  async loadState(state: Uint8Array, options?: { signal?: AbortSignal }): Promise<number[]> {
+    this.internals.assertUsable();
+    return loadState(this.internals, this.metadata, state, checkOptions('loadState', options, { signal: KIND.signal }));
   }
 
   /** Frees memory and threads; whatever is still generating ends with ERR_DISPOSED. */
   dispose(): Promise<void> {
     this.#disposed ??= (async () => {
-      this.state.scheduler.close(disposedError());
-      await this.state.engine.executor.dispose();
+      const disposed = disposedError();
+      this.internals.scheduler.close(disposed);
+      this.internals.slots.close(disposed);
+      await Promise.all([this.internals.engine.executor.dispose(), this.internals.speculation.dispose()]);
     })();
     return this.#disposed;
   }
@@ -260,52 +244,103 @@ export class Model {
   }
 }
 
-const positive = (name: string, value: number | undefined, fallback: number, least = 1, most = 2 ** 31 - 1): number => {
-  if (value === undefined) return fallback;
-  if (!Number.isInteger(value) || value < least || value > most) throw new QuantletError('ERR_INVALID_ARGUMENT', `${name} is ${value}; expected a whole number from ${least} to ${most}`);
-  return value;
-};
-
-function cacheType(name: string, type: KvType = 'f16'): KvType {
-  if (!KV_TYPES.includes(type)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${name} is ${JSON.stringify(type)}; a KV cache can be ${KV_TYPES.join(', ')}`);
-  return type;
-}
-
 function refuseAdapter(gguf: GGUF): void {
-  if (gguf.metadata.get('general.type') === 'adapter') throw new QuantletError('ERR_ADAPTER', 'this file is an adapter, no model; load the model it was made for and give this file as `lora` (--lora)');
+  if (gguf.metadata.get('general.type') === 'adapter')
+    throw new QuantletError(
+      'ERR_ADAPTER',
+      'this file is an adapter, not a model; load the model it was made for and give this file as `lora` (--lora)',
+    );
 }
 
-/** What entries make their loadModel of. */
-export async function loadModelOn(platform: Platform, source: ModelSource | readonly ModelSource[], options: LoadOptions = {}): Promise<Model> {
-  const { signal } = options;
-  const threads = checkThreads(options.threads);
-  if (options.contextLength !== undefined) positive('contextLength', options.contextLength, 0, 0);
-  const parallel = options.parallel === undefined ? undefined : positive('parallel', options.parallel, 1);
-  const batchSize = positive('batchSize', options.batchSize, 512);
-  const maxOutputs = positive('maxOutputs', options.maxOutputs, 1);
-  if (options.unifiedMax !== undefined && !Number.isFinite(options.unifiedMax)) throw new QuantletError('ERR_INVALID_ARGUMENT', `unifiedMax is ${options.unifiedMax}; expected a score`);
-  const cacheTypeK = cacheType('cacheTypeK', options.cacheTypeK), cacheTypeV = cacheType('cacheTypeV', options.cacheTypeV);
+/**
+ * The model that drafts, with a sequence for each of the model's.
+ * @throws ERR_INVALID_ARGUMENT for one of another vocabulary, before the model's own weights are read
+ */
+async function loadDraftModel(
+  platform: Platform,
+  tokenizer: Tokenizer,
+  options: ResolvedLoadOptions,
+  { types }: SpeculationLimits,
+): Promise<Model | undefined> {
+  const { model: source, threads = options.threads, cacheTypeK, cacheTypeV } = options.speculation?.draft ?? {};
+  if (source === undefined || !types.includes('draft-simple')) return undefined;
+  const { speculation: _, lora: __, onProgress: ___, maxOutputs: ____, unifiedMax: _____, overrideKv: ______, ...same } = options;
+  const model = await loadOn(platform, source, resolveLoadOptions({ ...same, embeddings: false, threads, cacheTypeK, cacheTypeV }));
+  try {
+    checkVocabularies(tokenizer, model.internals.tokenizer);
+    return model;
+  } catch (error) {
+    await model.dispose();
+    throw error;
+  }
+}
+
+/**
+ * What entries make their loadModel of.
+ * @param platformFor gets options that were checked
+ */
+export async function loadModelOn(
+  platformFor: (options: ResolvedLoadOptions) => Platform | Promise<Platform>,
+  source: ModelSource | readonly ModelSource[],
+  given?: LoadOptions,
+): Promise<Model> {
+  const options = resolveLoadOptions(given);
+  const platform = await platformFor(options);
+  try {
+    return await loadOn(platform, source, options);
+  } finally {
+    platform.loaded?.();
+  }
+}
+
+async function loadOn(platform: Platform, source: ModelSource | readonly ModelSource[], options: ResolvedLoadOptions): Promise<Model> {
+  const { signal, parallel = 1, maxOutputs } = options;
+  const limits = loadLimits(options.speculation);
   signal?.throwIfAborted();
   const start = performance.now();
-  const { gguf, parts: modelParts, close } = await openModelFiles(platform, source, signal);
-  let adapters: OpenedLoras | undefined;
+  const { gguf: file, parts: modelParts, close } = await openModelFiles(platform, source, signal);
+  const gguf = withMetadata(file, options.overrideKv);
+  let adapters: OpenedLoras | undefined, draftModel: Model | undefined;
   try {
     refuseAdapter(gguf);
-    adapters = await openLoras(platform, options.lora ?? [], gguf, modelParts, signal);
+    adapters = await openLoras(platform, options.lora, gguf, modelParts, signal);
     const { loras, parts } = adapters;
     const tokenizer = createTokenizer(gguf.metadata);
-    const engine = await createEngine(platform, { gguf, parts }, {
-      nVocab: tokenizer.nVocab, embeddings: options.embeddings, threads, parallel, batchSize, signal, build: options.build, contextLength: options.contextLength, maxOutputs, cacheTypeK, cacheTypeV, unifiedMax: options.unifiedMax, loras, onProgress: options.onProgress,
-    });
+    draftModel = await loadDraftModel(platform, tokenizer, options, limits);
+    const engine = await createModelEngine(
+      platform,
+      { gguf, parts },
+      {
+        ...options,
+        nVocab: tokenizer.nVocab,
+        meanwhile: () => tokenizer.prepare(),
+        maxOutputs: Math.max(maxOutputs, parallel * (longestDraft(limits) + 1)),
+        loras,
+      },
+    );
     const loadMs = performance.now() - start;
     try {
-      const warmupMs = options.warmUp === false ? 0 : await warmUp(engine, signal);
-      return new Model(gguf.metadata, engine, tokenizer, { loadMs, warmupMs, memoryBytes: engine.memoryBytes }, options);
+      if (limits.types.length > 0 && engine.wants !== 'logits')
+        throw new QuantletError(
+          'ERR_INVALID_ARGUMENT',
+          `speculation is for models that generate text; this ${engine.hparams.arch} model makes ${engine.wants}`,
+        );
+      const warmupMs = options.warmUp ? await warmUp(engine, signal) : 0;
+      return new Model(
+        gguf.metadata,
+        engine,
+        tokenizer,
+        { loadMs, warmupMs, memoryBytes: engine.memoryBytes + (draftModel?.stats.memoryBytes ?? 0) },
+        options,
+        limits,
+        draftModel,
+      );
     } catch (error) {
       await engine.executor.dispose();
       throw error;
     }
   } catch (error) {
+    await draftModel?.dispose();
     throw outOfMemory('loading the model', error);
   } finally {
     await Promise.all([close(), adapters?.close()]);

@@ -14,5 +14,10 @@ function distance(a: string, b: string): number {
 /** Up to `most` of the known words within `within` letters of the spelling, or that it begins; the nearest first. */
 export function nearest(spelling: string, known: readonly string[], within: number, most = 1): string[] {
   const far = (word: string): number => (word.startsWith(spelling) ? 0 : distance(spelling, word));
-  return known.map((word) => [word, far(word)] as const).filter(([, n]) => n <= within).sort((a, b) => a[1] - b[1]).slice(0, most).map(([word]) => word);
+  return known
+    .map((word) => [word, far(word)] as const)
+    .filter(([, n]) => n <= within)
+    .sort((a, b) => a[1] - b[1])
+    .slice(0, most)
+    .map(([word]) => word);
 }

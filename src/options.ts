@@ -8,10 +8,28 @@ export interface Kind {
   readonly expected: string;
   /** Whether it cannot be left out. */
   readonly required?: boolean;
+  /** For our own use: no message names it. */
+  readonly internal?: boolean;
+  /** Of an option that is a set of options itself: those. */
+  readonly nested?: Kinds<object>;
+}
+
+/** A kind with what an option is where it is left out. */
+export interface Standard<T> extends Kind {
+  readonly standard: T;
 }
 
 /** Every option of P and what it may be. */
 export type Kinds<P> = { readonly [N in keyof Required<P>]: Kind };
+
+/** Options with the defaults of a table filled in. */
+export type Resolved<P, K> = {
+  readonly [N in keyof P]-?: N extends keyof K
+    ? K[N] extends { readonly standard: unknown }
+      ? NonNullable<P[N]>
+      : P[N] | undefined
+    : P[N];
+};
 
 const numbers = (expected: string, ok: (n: number) => boolean): Kind => ({ is: (v) => typeof v === 'number' && ok(v), expected });
 
@@ -24,17 +42,37 @@ export const KIND = {
   size: numbers('a whole number of at least 1', (n) => Number.isSafeInteger(n) && n >= 1),
   boolean: { is: (v) => typeof v === 'boolean', expected: 'true or false' },
   string: { is: (v) => typeof v === 'string', expected: 'a string' },
+  function: { is: (v) => typeof v === 'function', expected: 'a function' },
+  list: { is: Array.isArray, expected: 'a list' },
+  /** Of strings: headers, say. */
+  strings: { is: (v) => isPlain(v) && Object.values(v).every((s) => typeof s === 'string'), expected: 'an object of strings' },
+  object: { is: (v) => isPlain(v), expected: 'an object' },
+  turbo: { is: (v) => v === 'auto' || typeof v === 'boolean', expected: '"auto", true or false' },
   /** Checked where it is used. */
   any: { is: () => true, expected: 'anything' },
   /** Told by what it does: signals of other realms stop things too. */
   signal: { is: (v) => typeof v === 'object' && v !== null && 'aborted' in v && 'addEventListener' in v, expected: 'an AbortSignal' },
 } satisfies { [name: string]: Kind };
 
-export const oneOf = (...values: readonly string[]): Kind => ({ is: (v) => values.includes(v as string), expected: values.map((v) => JSON.stringify(v)).join(' or ') });
+export const oneOf = (...values: readonly string[]): Kind => ({
+  is: (v) => values.includes(v as string),
+  expected: values.map((v) => JSON.stringify(v)).join(' or '),
+});
+export const whole = (least: number, most = 2 ** 31 - 1): Kind =>
+  numbers(`a whole number from ${least} to ${most}`, (n) => Number.isInteger(n) && n >= least && n <= most);
 export const required = (kind: Kind): Kind => ({ ...kind, required: true });
+export const internal = <K extends Kind>(kind: K): K => ({ ...kind, internal: true });
+/** A kind whose default is this. */
+export const or = <const T>(kind: Kind, standard: T): Standard<T> => ({ ...kind, standard });
+/** A set of options in an option: their table is checked where the outer one's is. */
+export const nested = <P extends object>(kinds: Kinds<P>): Kind => ({ ...KIND.object, nested: kinds });
+
+/** Where there are more options than this, a message that names the nearest does not list them all. */
+const MANY = 12;
 
 /** Whether it can be a set of options: tensors, lists, signals and arrays of numbers are objects too. */
-export const isPlain = (value: unknown): value is object => Object.prototype.toString.call(value) === '[object Object]' && !('ne' in (value as object));
+export const isPlain = (value: unknown): value is object =>
+  Object.prototype.toString.call(value) === '[object Object]' && !('ne' in (value as object));
 
 /** @throws ERR_INVALID_ARGUMENT naming the argument, what it was and what it should be */
 export function checkValue(where: string, name: string, value: unknown, kind: Kind): void {
@@ -46,17 +84,49 @@ export function checkValue(where: string, name: string, value: unknown, kind: Ki
  * @throws ERR_INVALID_ARGUMENT where they are no object, for a name that is not in the table (with the one that may be meant), a value of another kind, or none where one must be
  */
 export function checkOptions<P extends object>(where: string, options: P | undefined, kinds: Kinds<P>): P {
-  const names = Object.keys(kinds), given: object = options ?? {};
-  if (options === null || !isPlain(given)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${where}: the options are ${tell(options)}; expected an object { ${names.join(', ')} }`);
+  const names = Object.entries<Kind>(kinds).flatMap(([name, kind]) => (kind.internal ? [] : [name]));
+  const given: object = options ?? {};
+  if (options === null || !isPlain(given))
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `${where}: the options are ${tell(options)}; expected an object { ${names.join(', ')} }`,
+    );
   for (const name of Object.keys(given)) {
     if (Object.hasOwn(kinds, name)) continue;
-    const [meant] = nearest(name.toLowerCase().replaceAll('_', ''), names.map((n) => n.toLowerCase()), 2), hint = names.find((n) => n.toLowerCase() === meant);
-    throw new QuantletError('ERR_INVALID_ARGUMENT', `${where}: there is no option "${name}"; ${hint ? `did you mean ${hint}? There ${names.length > 1 ? 'are' : 'is'}` : 'expected'} ${names.join(', ')}`);
+    const [meant] = nearest(
+      name.toLowerCase().replaceAll('_', ''),
+      names.map((n) => n.toLowerCase()),
+      2,
+    );
+    const hint = names.find((n) => n.toLowerCase() === meant);
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `${where}: there is no option "${name}"; ${hint && names.length > MANY ? `did you mean ${hint}?` : `${hint ? `did you mean ${hint}? There ${names.length > 1 ? 'are' : 'is'}` : 'expected'} ${names.join(', ')}`}`,
+    );
   }
   for (const [name, kind] of Object.entries<Kind>(kinds)) {
     const value = (given as { readonly [name: string]: unknown })[name];
-    if (value !== undefined) checkValue(where, name, value, kind);
-    else if (kind.required) throw new QuantletError('ERR_INVALID_ARGUMENT', `${where}: the option ${name} is missing; expected ${kind.expected}`);
+    if (value !== undefined) {
+      checkValue(where, name, value, kind);
+      if (kind.nested) checkOptions(`${where}: ${name}`, value as object, kind.nested);
+    }
+    if (value === undefined && kind.required)
+      throw new QuantletError('ERR_INVALID_ARGUMENT', `${where}: the option ${name} is missing; expected ${kind.expected}`);
   }
   return given as P;
+}
+
+/** The same with the table's defaults in place of what is left out. @throws as checkOptions() */
+export function resolveOptions<P extends object, const K extends Kinds<P>>(
+  where: string,
+  options: P | undefined,
+  kinds: K & Kinds<P>,
+): Resolved<P, K> {
+  const given = checkOptions(where, options, kinds) as { readonly [name: string]: unknown };
+  return Object.fromEntries(
+    Object.entries<Kind & { readonly standard?: unknown }>(kinds).map(([name, kind]) => [
+      name,
+      given[name] === undefined ? kind.standard : given[name],
+    ]),
+  ) as Resolved<P, K>;
 }

@@ -1,55 +1,87 @@
 /**
- * ggml's tensor types: the id stored in GGUF, the elements of one block (`blckSize`) and its bytes (`typeSize`).
+ * ggml's tensor types, one row each: everything else that knows types by name is derived from this table. Host, tests and benches import it;
+ * `npm run generate` writes the kernels' side (assembly/type/ids.ts, traits.ts and blocks.ts, assembly/matmul/by_type.ts and panel_room.ts).
  * Source: ggml.h `enum ggml_type` and ggml.c `type_traits`.
  */
 export interface TypeTraits<N extends string = string> {
+  /** The id stored in GGUF. */
   readonly id: number;
   readonly name: N;
+  /** Elements of one block. */
   readonly blckSize: number;
+  /** Bytes of one block. */
   readonly typeSize: number;
+  /** Absent where quantlet has no kernels for the type; every other type can be read (assembly/type/block/<name>.ts, dequantize_row_<name>). */
+  readonly kernels?: Kernels;
 }
+
+/** What there is for a type besides dequantize_row. */
+export interface Kernels {
+  /** The type that activations get before they meet weights of this one (ggml's vec_dot_type): there is vec_dot_<name>_<vecDotType>. Absent: no vec_dot. */
+  readonly vecDotType?: 'f32' | 'q8_0' | 'q8_1' | 'q8_K';
+  /**
+   * How rows of f32 become this type; absent: they cannot.
+   *
+   * - `row`: quantize_row_<name>(x, y, k).
+   * - `weighted`: the same, and quantize_imatrix_<name>(x, y, k, imatrix, work) for rows that come with importance weights.
+   * - `search`: scales are searched for with and without weights: quantize_row_<name>(x, y, k, work), and quantize_imatrix_<name>, whose imatrix may be 0.
+   */
+  readonly quantizer?: 'row' | 'weighted' | 'search';
+  /** Products have packed loops: assembly/matmul/format/<name>.ts has the class <NAME> (of f32, f16 and bf16: float.ts). */
+  readonly packed?: true;
+  /** Byte offsets of a block's f16 scales and minimums, or what else its scale is: f32, E8M0 in the first byte, UE4M3 in the first four, or iq1_m's bits in four places. */
+  readonly scales?: readonly number[] | 'f32' | 'e8m0' | 'ue4m3' | 'iq1_m';
+  /** llama.h's `enum llama_ftype` number of files whose matrices all have this type, if there are such. */
+  readonly ftype?: number;
+}
+
+const row = <N extends string>(id: number, name: N, blckSize: number, typeSize: number, kernels?: Kernels): TypeTraits<N> => ({
+  id,
+  name,
+  blckSize,
+  typeSize,
+  kernels,
+});
 
 const QK_K = 256;
 
-const row = <N extends string>(id: number, name: N, blckSize: number, typeSize: number): TypeTraits<N> => ({ id, name, blckSize, typeSize });
-
 /** Keyed by ggml's own names, lower case but for the K (`q4_0`, `q4_K`, `iq4_nl`). */
 export const TYPE = {
-  f32: row(0, 'f32', 1, 4),
-  f16: row(1, 'f16', 1, 2),
-  q4_0: row(2, 'q4_0', 32, 18),
-  q4_1: row(3, 'q4_1', 32, 20),
-  q5_0: row(6, 'q5_0', 32, 22),
-  q5_1: row(7, 'q5_1', 32, 24),
-  q8_0: row(8, 'q8_0', 32, 34),
-  q8_1: row(9, 'q8_1', 32, 36),
-  q2_K: row(10, 'q2_K', QK_K, 84),
-  q3_K: row(11, 'q3_K', QK_K, 110),
-  q4_K: row(12, 'q4_K', QK_K, 144),
-  q5_K: row(13, 'q5_K', QK_K, 176),
-  q6_K: row(14, 'q6_K', QK_K, 210),
-  q8_K: row(15, 'q8_K', QK_K, 292),
-  iq2_xxs: row(16, 'iq2_xxs', QK_K, 66),
-  iq2_xs: row(17, 'iq2_xs', QK_K, 74),
-  iq3_xxs: row(18, 'iq3_xxs', QK_K, 98),
-  iq1_s: row(19, 'iq1_s', QK_K, 50),
-  iq4_nl: row(20, 'iq4_nl', 32, 18),
-  iq3_s: row(21, 'iq3_s', QK_K, 110),
-  iq2_s: row(22, 'iq2_s', QK_K, 82),
-  iq4_xs: row(23, 'iq4_xs', QK_K, 136),
+  f32: row(0, 'f32', 1, 4, { vecDotType: 'f32', quantizer: 'row', packed: true, ftype: 0 }),
+  f16: row(1, 'f16', 1, 2, { vecDotType: 'f32', quantizer: 'row', packed: true, ftype: 1 }),
+  q4_0: row(2, 'q4_0', 32, 18, { vecDotType: 'q8_0', quantizer: 'weighted', packed: true, scales: [0], ftype: 2 }),
+  q4_1: row(3, 'q4_1', 32, 20, { vecDotType: 'q8_1', quantizer: 'weighted', packed: true, scales: [0, 2], ftype: 3 }),
+  q5_0: row(6, 'q5_0', 32, 22, { vecDotType: 'q8_0', quantizer: 'weighted', packed: true, scales: [0], ftype: 8 }),
+  q5_1: row(7, 'q5_1', 32, 24, { vecDotType: 'q8_1', quantizer: 'weighted', packed: true, scales: [0, 2], ftype: 9 }),
+  q8_0: row(8, 'q8_0', 32, 34, { vecDotType: 'q8_0', quantizer: 'row', packed: true, scales: [0], ftype: 7 }),
+  q8_1: row(9, 'q8_1', 32, 36, { quantizer: 'row', scales: [0, 2] }),
+  q2_K: row(10, 'q2_K', QK_K, 84, { vecDotType: 'q8_K', quantizer: 'search', packed: true, scales: [80, 82] }),
+  q3_K: row(11, 'q3_K', QK_K, 110, { vecDotType: 'q8_K', quantizer: 'search', packed: true, scales: [108] }),
+  q4_K: row(12, 'q4_K', QK_K, 144, { vecDotType: 'q8_K', quantizer: 'search', packed: true, scales: [0, 2] }),
+  q5_K: row(13, 'q5_K', QK_K, 176, { vecDotType: 'q8_K', quantizer: 'search', packed: true, scales: [0, 2] }),
+  q6_K: row(14, 'q6_K', QK_K, 210, { vecDotType: 'q8_K', quantizer: 'search', packed: true, scales: [208], ftype: 18 }),
+  q8_K: row(15, 'q8_K', QK_K, 292, { quantizer: 'row', scales: 'f32' }),
+  iq2_xxs: row(16, 'iq2_xxs', QK_K, 66, { scales: [0] }),
+  iq2_xs: row(17, 'iq2_xs', QK_K, 74, { scales: [0] }),
+  iq3_xxs: row(18, 'iq3_xxs', QK_K, 98, { scales: [0] }),
+  iq1_s: row(19, 'iq1_s', QK_K, 50, { scales: [0] }),
+  iq4_nl: row(20, 'iq4_nl', 32, 18, { vecDotType: 'q8_0', quantizer: 'search', packed: true, scales: [0], ftype: 25 }),
+  iq3_s: row(21, 'iq3_s', QK_K, 110, { scales: [0] }),
+  iq2_s: row(22, 'iq2_s', QK_K, 82, { scales: [0] }),
+  iq4_xs: row(23, 'iq4_xs', QK_K, 136, { vecDotType: 'q8_K', quantizer: 'search', packed: true, scales: [0], ftype: 30 }),
   i8: row(24, 'i8', 1, 1),
   i16: row(25, 'i16', 1, 2),
   i32: row(26, 'i32', 1, 4),
   i64: row(27, 'i64', 1, 8),
   f64: row(28, 'f64', 1, 8),
-  iq1_m: row(29, 'iq1_m', QK_K, 56),
-  bf16: row(30, 'bf16', 1, 2),
-  tq1_0: row(34, 'tq1_0', QK_K, 54),
-  tq2_0: row(35, 'tq2_0', QK_K, 66),
-  mxfp4: row(39, 'mxfp4', 32, 17),
-  nvfp4: row(40, 'nvfp4', 64, 36),
-  q1_0: row(41, 'q1_0', 128, 18),
-  q2_0: row(42, 'q2_0', 64, 18),
+  iq1_m: row(29, 'iq1_m', QK_K, 56, { scales: 'iq1_m' }),
+  bf16: row(30, 'bf16', 1, 2, { vecDotType: 'f32', quantizer: 'row', packed: true, ftype: 32 }),
+  tq1_0: row(34, 'tq1_0', QK_K, 54, { vecDotType: 'q8_K', quantizer: 'row', scales: [52], ftype: 36 }),
+  tq2_0: row(35, 'tq2_0', QK_K, 66, { vecDotType: 'q8_K', quantizer: 'row', packed: true, scales: [64], ftype: 37 }),
+  mxfp4: row(39, 'mxfp4', 32, 17, { vecDotType: 'q8_0', quantizer: 'row', packed: true, scales: 'e8m0' }),
+  nvfp4: row(40, 'nvfp4', 64, 36, { vecDotType: 'q8_0', quantizer: 'row', scales: 'ue4m3' }),
+  q1_0: row(41, 'q1_0', 128, 18, { vecDotType: 'q8_0', quantizer: 'row', packed: true, scales: [0], ftype: 40 }),
+  q2_0: row(42, 'q2_0', 64, 18, { vecDotType: 'q8_0', quantizer: 'row', packed: true, scales: [0], ftype: 41 }),
 } as const satisfies Record<string, TypeTraits>;
 
 export type TypeName = keyof typeof TYPE;
@@ -61,6 +93,13 @@ export const typeById = (id: number): TypeTraits | undefined => byId.get(id);
 
 /** The traits of a name, or undefined where there is none of it. */
 export const typeNamed = (name: string): TypeTraits | undefined => (Object.hasOwn(TYPE, name) ? TYPE[name as TypeName] : undefined);
+
+/** The types of which this is true, in the table's order. */
+export const typesWith = (is: (kernels: Kernels, type: TypeTraits) => unknown): readonly TypeTraits<TypeName>[] =>
+  Object.values(TYPE).filter((t) => t.kernels && is(t.kernels, t));
+
+/** Names of types, for messages and tests. */
+export const namesOf = (types: readonly TypeTraits<TypeName>[]): readonly TypeName[] => types.map((t) => t.name);
 
 /** Bytes of one row of `ne0` elements (ggml_row_size). `ne0` must be a multiple of the block. */
 export const rowSize = (type: TypeTraits, ne0: number): number => (ne0 / type.blckSize) * type.typeSize;

@@ -5,7 +5,12 @@ import { BUILDS, detectFeatures, pickBuild, type Features } from '../src/wasm/lo
 import * as tested from './builds.ts';
 import { root } from './support.ts';
 
-const features = (...has: (keyof Features)[]): Features => ({ simd: has.includes('simd'), relaxed: has.includes('relaxed'), dotAdd: 'wrong', threads: has.includes('threads') });
+const features = (...has: (keyof Features)[]): Features => ({
+  simd: has.includes('simd'),
+  relaxed: has.includes('relaxed'),
+  dotAdd: 'wrong',
+  threads: has.includes('threads'),
+});
 
 describe('pickBuild', () => {
   it.each([
@@ -21,7 +26,9 @@ describe('pickBuild', () => {
   it('takes the wanted one where it runs, and says what is missing where it does not', () => {
     for (const build of BUILDS) expect(pickBuild({ ...features('simd', 'relaxed', 'threads'), dotAdd: 'slow' }, build)).toBe(build);
     expect(() => pickBuild(features('simd', 'relaxed'), 'dotadd')).toThrow(expect.objectContaining({ code: 'ERR_BUILD_UNAVAILABLE' }));
-    expect(() => pickBuild(features('simd', 'relaxed'), 'relaxed-threads')).toThrow(expect.objectContaining({ code: 'ERR_BUILD_UNAVAILABLE' }));
+    expect(() => pickBuild(features('simd', 'relaxed'), 'relaxed-threads')).toThrow(
+      expect.objectContaining({ code: 'ERR_BUILD_UNAVAILABLE' }),
+    );
     expect(() => pickBuild(features('simd'), 'avx')).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
     expect(() => pickBuild(features(), undefined)).toThrow(expect.objectContaining({ code: 'ERR_NO_SIMD' }));
   });
@@ -29,7 +36,13 @@ describe('pickBuild', () => {
   it('what is detected here runs here', () => {
     const found = detectFeatures();
     expect(found.simd).toBe(true);
-    expect(found.dotAdd).toBe(found.relaxed && !process.versions.node.startsWith('20.') ? pickBuild(found, undefined).startsWith('dotadd') ? 'fast' : 'slow' : 'wrong');
+    expect(found.dotAdd).toBe(
+      found.relaxed && !process.versions.node.startsWith('20.')
+        ? pickBuild(found, undefined).startsWith('dotadd')
+          ? 'fast'
+          : 'slow'
+        : 'wrong',
+    );
   });
 });
 
@@ -40,7 +53,10 @@ describe('tests', () => {
     const here = Number(process.versions.node.split('.')[0]) >= 24 ? BUILDS : BUILDS.filter((build) => !build.startsWith('dotadd'));
     for (const build of here) {
       expect(tested.BUILDS, 'kernels').toContain(build);
-      expect(tested.RUNS.map(([name]) => name), 'operators and models').toContain(build);
+      expect(
+        tested.RUNS.map(([name]) => name),
+        'operators and models',
+      ).toContain(build);
     }
   });
 });

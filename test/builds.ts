@@ -5,7 +5,9 @@ import { BUILDS as ALL, detectFeatures, isThreaded, type Build } from '../src/wa
 export const BUILDS: readonly Build[] = ALL.filter((build) => !build.startsWith('dotadd') || detectFeatures().dotAdd !== 'wrong');
 
 /** Every build, those with threads with even and odd splits. */
-export const RUNS: readonly (readonly [build: Build, threads: number])[] = BUILDS.flatMap((build) => (isThreaded(build) ? [1, 2, 3] : [1]).map((threads) => [build, threads] as const));
+export const RUNS: readonly (readonly [build: Build, threads: number])[] = BUILDS.flatMap((build) =>
+  (isThreaded(build) ? [1, 2, 3] : [1]).map((threads) => [build, threads] as const),
+);
 
 /** Folders of tests in which every build must have passed a test, and the name of a build in a test's name. */
 export const EVERY_BUILD = ['kernel', 'ops', 'arch', 'model'] as const;

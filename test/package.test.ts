@@ -9,7 +9,18 @@ import { describe, expect, it } from 'vitest';
 import { root, runNode, temporaryFolder } from './support.ts';
 
 const at = (path: string): string => fileURLToPath(new URL(path, root));
-interface Manifest { name: string; version: string; type: string; exports: Record<string, string | Record<string, string>>; files: string[]; bin: Record<string, string>; sideEffects: string[]; engines: { node: string }; scripts: Record<string, string>; dependencies: Record<string, string> }
+interface Manifest {
+  name: string;
+  version: string;
+  type: string;
+  exports: Record<string, string | Record<string, string>>;
+  files: string[];
+  bin: Record<string, string>;
+  sideEffects: string[];
+  engines: { node: string };
+  scripts: Record<string, string>;
+  dependencies: Record<string, string>;
+}
 const manifest = JSON.parse(readFileSync(at('package.json'), 'utf8')) as Manifest;
 
 /** Bytes of one wasm build: below it, four of them and everything else fit the tarball's budget. */
@@ -17,17 +28,20 @@ const MAX_WASM = 200_000;
 /** The tarball without the model that ships. */
 const MAX_TARBALL = 1_000_000;
 /** A page that loads a model and generates, minified and gzipped: what it loads first where chunks are split, and all of it as one file. */
-const MAX_FIRST_LOAD = 150_000, MAX_ONE_FILE = 400_000;
+const MAX_FIRST_LOAD = 150_000;
+const MAX_ONE_FILE = 400_000;
 
 /** The order in which runtimes must meet the conditions: the first that matches wins. */
 const CONDITIONS = ['types', 'workerd', 'edge-light', 'browser', 'node', 'default'];
 
 /** Files of a ustar archive: name -> bytes. */
 function untar(archive: Uint8Array): Map<string, Buffer> {
-  const tar = gunzipSync(archive), files = new Map<string, Buffer>();
+  const tar = gunzipSync(archive);
+  const files = new Map<string, Buffer>();
   const text = (from: number, n: number): string => tar.toString('utf8', from, from + n).replace(/\0.*$/s, '');
-  for (let p = 0; tar[p] !== 0; ) {
-    const size = parseInt(text(p + 124, 12), 8), prefix = text(p + 345, 155);
+  for (let p = 0; tar[p] !== 0;) {
+    const size = parseInt(text(p + 124, 12), 8);
+    const prefix = text(p + 345, 155);
     if (text(p + 156, 1) === '0') files.set((prefix ? `${prefix}/` : '') + text(p, 100), tar.subarray(p + 512, p + 512 + size));
     p += 512 + Math.ceil(size / 512) * 512;
   }
@@ -38,7 +52,9 @@ const folder = temporaryFolder();
 const npm = process.env.npm_execpath;
 const pack = ['pack', '--ignore-scripts', '--json', '--silent', '--pack-destination', folder];
 const options = { cwd: at('.'), encoding: 'utf8' as const, stdio: ['ignore' as const, 'pipe' as const, 'ignore' as const] };
-const [{ filename }] = JSON.parse(npm?.endsWith('.js') ? execFileSync(process.execPath, [npm, ...pack], options) : execFileSync('npm', pack, options)) as { filename: string }[];
+const [{ filename }] = JSON.parse(
+  npm?.endsWith('.js') ? execFileSync(process.execPath, [npm, ...pack], options) : execFileSync('npm', pack, options),
+) as { filename: string }[];
 const packed = untar(readFileSync(join(folder, filename)));
 const has = (path: string): boolean => packed.has(`package/${path.replace(/^\.\//, '')}`);
 
@@ -47,7 +63,11 @@ describe('the manifest', () => {
     const targets = Object.values(manifest.exports).flatMap((e) => (typeof e === 'string' ? [e] : Object.values(e)));
     for (const target of [...targets, ...Object.values(manifest.bin)]) {
       if (!target.includes('*')) expect(has(target), target).toBe(true);
-      else expect([...packed.keys()].some((f) => f.startsWith(`package/${target.slice(2, target.indexOf('*'))}`)), target).toBe(true);
+      else
+        expect(
+          [...packed.keys()].some((f) => f.startsWith(`package/${target.slice(2, target.indexOf('*'))}`)),
+          target,
+        ).toBe(true);
     }
     for (const [name, e] of Object.entries(manifest.exports)) {
       if (typeof e === 'string') continue;
@@ -59,7 +79,15 @@ describe('the manifest', () => {
 
   it('files exist, and hold the model that ships, the licence and the documents', () => {
     for (const file of manifest.files) if (!file.startsWith('!')) expect(existsSync(at(file)), file).toBe(true);
-    for (const file of ['models/tiny-stories-q4_0.gguf', 'models/README.md', 'LICENSE', 'README.md', 'ARCHITECTURE.md', 'dist/worker/node.js']) expect(has(file), file).toBe(true);
+    for (const file of ['models/tiny-stories-q4_0.gguf', 'models/README.md', 'LICENSE', 'README.md', 'dist/worker/node.js'])
+      expect(has(file), file).toBe(true);
+  });
+
+  it('documents that help and messages name are there', () => {
+    const sources = [...packed].filter(([name]) => name.endsWith('.js') && !name.includes('/inline/')).map(([, bytes]) => bytes.toString());
+    const named = new Set(sources.flatMap((source) => source.match(/\b(?:docs\/)?[\w-]+\.md\b/g) ?? []));
+    expect(named).toContain('docs/flags.md');
+    for (const file of named) expect(has(file), file).toBe(true);
   });
 
   it('nothing is packed that users have no use for', () => {
@@ -96,36 +124,70 @@ describe('from the tarball, with only its dependencies beside it', () => {
   }
   mkdirSync(join(folder, 'node_modules'));
   for (const name of readdirSync(at('node_modules'))) {
-    if (Object.keys(manifest.dependencies).some((d) => d.split('/')[0] === name)) symlinkSync(join(at('node_modules'), name), join(folder, 'node_modules', name));
+    if (Object.keys(manifest.dependencies).some((d) => d.split('/')[0] === name))
+      symlinkSync(join(at('node_modules'), name), join(folder, 'node_modules', name));
   }
   symlinkSync(join(folder, 'package'), join(folder, 'node_modules', manifest.name));
   const cli = join(folder, 'package', manifest.bin.quantlet);
 
   it('the command runs and tells a story with the model that ships', async () => {
     expect(readFileSync(cli, 'utf8')).toMatch(/^#!\/usr\/bin\/env node\n/);
-    const { code, stdout, stderr } = await runNode([cli, 'run', '-p', 'Once upon a time', '-n', '12', '--temp', '0', '--no-warmup', '-t', '2']);
+    const { code, stdout, stderr } = await runNode([
+      cli,
+      'run',
+      '-p',
+      'Once upon a time',
+      '-n',
+      '12',
+      '--temp',
+      '0',
+      '--no-warmup',
+      '-t',
+      '2',
+    ]);
     expect(code, stderr).toBe(0);
     expect(stdout).toMatch(/^Once upon a time,? \w+/);
   });
 
-  it.each([[true, MAX_FIRST_LOAD], [false, MAX_ONE_FILE]])('a page of it is small (chunks split: %s)', async (splitting, budget) => {
+  it.each([
+    [true, MAX_FIRST_LOAD],
+    [false, MAX_ONE_FILE],
+  ])('a page of it is small (chunks split: %s)', async (splitting, budget) => {
     const contents = `import { loadModel } from '${manifest.name}';\nexport const tell = async (url) => (await (await loadModel(url)).generate('Once').result()).text;`;
-    const { outputFiles, metafile } = await build({ stdin: { contents, resolveDir: folder }, bundle: true, splitting, minify: true, format: 'esm', outdir: join(folder, 'out'), write: false, metafile: true, logLevel: 'error' });
-    const first = new Set<string>(), follow = (path: string): void => {
+    const { outputFiles, metafile } = await build({
+      stdin: { contents, resolveDir: folder },
+      bundle: true,
+      splitting,
+      minify: true,
+      format: 'esm',
+      outdir: join(folder, 'out'),
+      write: false,
+      metafile: true,
+      logLevel: 'error',
+    });
+    const first = new Set<string>();
+    const follow = (path: string): void => {
       if (first.has(path)) return;
       first.add(path);
       for (const { path: imported, kind } of metafile.outputs[path].imports) if (kind === 'import-statement') follow(imported);
     };
     follow(Object.keys(metafile.outputs).find((path) => metafile.outputs[path].entryPoint)!);
     const names = [...first].map((path) => path.split('/').at(-1));
-    const bytes = outputFiles.filter(({ path }) => names.includes(path.split('/').at(-1))).reduce((n, { contents }) => n + gzipSync(contents, { level: 9 }).length, 0);
+    const bytes = outputFiles
+      .filter(({ path }) => names.includes(path.split('/').at(-1)))
+      .reduce((n, { contents }) => n + gzipSync(contents, { level: 9 }).length, 0);
     expect(bytes).toBeGreaterThan(10_000);
     expect(bytes).toBeLessThan(budget);
   });
 
   it('the entry can be imported by name, and no entry has a default export', async () => {
-    const names = Object.keys(manifest.exports).filter((e) => !e.includes('*') && !e.endsWith('.json') && e !== './worker').map((e) => manifest.name + e.slice(1));
-    writeFileSync(join(folder, 'use.mjs'), `${names.map((n, i) => `import * as m${i} from ${JSON.stringify(n)};`).join('\n')}\nconsole.log(JSON.stringify([${names.map((_, i) => `Object.keys(m${i})`)}]));`);
+    const names = Object.keys(manifest.exports)
+      .filter((e) => !e.includes('*') && !e.endsWith('.json') && e !== './worker')
+      .map((e) => manifest.name + e.slice(1));
+    writeFileSync(
+      join(folder, 'use.mjs'),
+      `${names.map((n, i) => `import * as m${i} from ${JSON.stringify(n)};`).join('\n')}\nconsole.log(JSON.stringify([${names.map((_, i) => `Object.keys(m${i})`)}]));`,
+    );
     const { code, stdout, stderr } = await runNode([join(folder, 'use.mjs')]);
     expect(code, stderr).toBe(0);
     const all = JSON.parse(stdout) as string[][];
@@ -137,18 +199,28 @@ describe('from the tarball, with only its dependencies beside it', () => {
 /** Files that git tracks; a tarball of the sources has no git to ask. */
 describe.runIf(existsSync(at('.git')))('tracked files', () => {
   it('name no path of a machine and no registry host', () => {
-    const files = execFileSync('git', ['ls-files'], { cwd: at('.'), encoding: 'utf8' }).split('\n').filter((f) => /\.(ts|mts|js|mjs|json|md|c|py|html|ya?ml|sh)$|^[^.]+$|^\.ci\//.test(f) && existsSync(at(f)));
+    const files = execFileSync('git', ['ls-files'], { cwd: at('.'), encoding: 'utf8' })
+      .split('\n')
+      .filter((f) => /\.(ts|mts|js|mjs|json|md|c|py|html|ya?ml|sh)$|^[^.]+$|^\.ci\//.test(f) && existsSync(at(f)));
     // Folders of a machine, spelled in parts so that this file does not name one.
     const paths = new RegExp(`(?<![\\w.])/(${['work', 'home', 'root', 'tmp', 'Users'].join('|')})/\\w`);
-    const found = files.flatMap((f) => readFileSync(at(f), 'utf8').split('\n').flatMap((line, i) => (paths.test(line) ? [`${f}:${i + 1}: ${line.trim().slice(0, 120)}`] : [])));
+    const found = files.flatMap((f) =>
+      readFileSync(at(f), 'utf8')
+        .split('\n')
+        .flatMap((line, i) => (paths.test(line) ? [`${f}:${i + 1}: ${line.trim().slice(0, 120)}`] : [])),
+    );
     expect(found).toEqual([]);
     const lock = JSON.parse(readFileSync(at('package-lock.json'), 'utf8')) as { packages: Record<string, { resolved?: string }> };
-    const hosts = new Set(Object.values(lock.packages).flatMap(({ resolved }) => (resolved?.startsWith('http') ? [new URL(resolved).host] : [])));
+    const hosts = new Set(
+      Object.values(lock.packages).flatMap(({ resolved }) => (resolved?.startsWith('http') ? [new URL(resolved).host] : [])),
+    );
     expect([...hosts].filter((h) => h !== 'registry.npmjs.org')).toEqual([]);
   });
 
   it('no source file has a default export', () => {
-    const sources = execFileSync('git', ['ls-files', 'src', 'assembly', 'bench', 'test'], { cwd: at('.'), encoding: 'utf8' }).split('\n').filter((f) => f.endsWith('.ts') && existsSync(at(f)));
+    const sources = execFileSync('git', ['ls-files', 'src', 'assembly', 'bench', 'test'], { cwd: at('.'), encoding: 'utf8' })
+      .split('\n')
+      .filter((f) => f.endsWith('.ts') && existsSync(at(f)));
     expect(sources.filter((f) => /^export default\b/m.test(readFileSync(at(f), 'utf8')))).toEqual([]);
   });
 });

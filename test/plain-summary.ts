@@ -8,7 +8,8 @@ import { BUILDS, BUILD_NAME, EVERY_BUILD } from './builds.ts';
  */
 export class PlainSummary implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], errors: readonly unknown[]): void {
-    let passed = 0, failed = errors.length;
+    let passed = 0;
+    let failed = errors.length;
     for (const m of modules) {
       for (const t of m.children.allTests()) {
         const { state } = t.result();
@@ -22,7 +23,7 @@ export class PlainSummary implements Reporter {
     if (lacking.length) process.exitCode = 1;
     failed += lacking.length;
     const shared = existsSync(new URL('../../shared/golden', import.meta.url));
-    console.log(`golden data of ../shared: ${shared ? 'used' : 'not there, the project\'s own only'}`);
+    console.log(`golden data of ../shared: ${shared ? 'used' : "not there, the project's own only"}`);
     console.log(`${passed} passed, ${failed} failed`);
   }
 }
@@ -31,7 +32,11 @@ export class PlainSummary implements Reporter {
 function withoutTests(modules: readonly TestModule[]): string[] {
   const ran = EVERY_BUILD.map((folder) => {
     const of = modules.filter((m) => m.moduleId.includes(`/test/${folder}/`));
-    return { folder, files: of.length, builds: new Set(of.flatMap((m) => [...m.children.allTests('passed')]).flatMap((t) => t.fullName.match(BUILD_NAME) ?? [])) };
+    return {
+      folder,
+      files: of.length,
+      builds: new Set(of.flatMap((m) => [...m.children.allTests('passed')]).flatMap((t) => t.fullName.match(BUILD_NAME) ?? [])),
+    };
   });
   // A run of some files is no run of all.
   if (ran.some(({ files }) => files === 0)) return [];

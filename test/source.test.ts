@@ -1,7 +1,7 @@
 import { describe, expect, test } from 'vitest';
 import { QuantletError } from '../src/errors.ts';
-import type { SourceLike } from '../src/source.ts';
-import { toBytes } from '../src/source.ts';
+import type { SourceLike } from '../src/io/source.ts';
+import { toBytes } from '../src/io/source.ts';
 
 const data = Uint8Array.from({ length: 100 }, (_, i) => i);
 const sharedCopy = (): SharedArrayBuffer => {
@@ -12,7 +12,10 @@ const sharedCopy = (): SharedArrayBuffer => {
 
 /** The code and message of a rejection that must be a QuantletError. */
 const failure = async (promise: Promise<unknown>): Promise<QuantletError> => {
-  const error = await promise.then(() => undefined, (e: unknown) => e);
+  const error = await promise.then(
+    () => undefined,
+    (e: unknown) => e,
+  );
   expect(error).toBeInstanceOf(QuantletError);
   return error as QuantletError;
 };
@@ -37,7 +40,13 @@ describe('every kind of source gives the same bytes', () => {
   test.each(Object.entries(sources))('%s', async (_, make) => {
     const bytes = toBytes(make());
     expect(bytes.byteLength).toBe(100);
-    for (const [start, end] of [[0, 100], [0, 0], [10, 37], [99, 100], [100, 100]]) {
+    for (const [start, end] of [
+      [0, 100],
+      [0, 0],
+      [10, 37],
+      [99, 100],
+      [100, 100],
+    ]) {
       const got = await bytes.read(start, end);
       expect(Array.from(got)).toEqual(Array.from(data.subarray(start, end)));
       expect(got.buffer).toBeInstanceOf(ArrayBuffer);
@@ -62,7 +71,13 @@ describe('what is wrong with a source is said', () => {
     expect(error.message).toMatch(message);
   });
 
-  test.each([[-1, 5], [0, 101], [7, 6], [0.5, 2], [NaN, 1]])('range %d to %d', async (start, end) => {
+  test.each([
+    [-1, 5],
+    [0, 101],
+    [7, 6],
+    [0.5, 2],
+    [NaN, 1],
+  ])('range %d to %d', async (start, end) => {
     const error = await failure(toBytes(data).read(start, end));
     expect(error.code).toBe('ERR_SOURCE');
     expect(error.message).toContain('expected 0 <= start <= end <= 100');
@@ -82,10 +97,12 @@ describe('abort', () => {
     const reason = new Error('enough');
     await expect(toBytes(data).read(0, 1, AbortSignal.abort(reason))).rejects.toBe(reason);
     const controller = new AbortController();
-    const bytes = toBytes(slicing(async () => {
-      controller.abort(reason);
-      throw new Error('cut');
-    }));
+    const bytes = toBytes(
+      slicing(async () => {
+        controller.abort(reason);
+        throw new Error('cut');
+      }),
+    );
     await expect(bytes.read(0, 1, controller.signal)).rejects.toBe(reason);
   });
 });

@@ -1,6 +1,6 @@
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
-import { createStopMatcher } from '../src/stop.ts';
+import { createStopMatcher } from '../src/generate/stop.ts';
 
 /** Cuts `text` at `cuts` (fractions of its length) and pushes the pieces. */
 function run(text: string, stops: string[], cuts: number[]): { text: string; stopped: string | undefined } {

@@ -1,24 +1,18 @@
 /** The package's types in a project that has none of Node's, an older target and checks libraries: what a strict editor or a page's bundler sees. */
-import { mkdirSync, symlinkSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
-import { fileURLToPath } from 'node:url';
+import { writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import ts from 'typescript';
 import { expect, it } from 'vitest';
-import { root, temporaryFolder } from './support.ts';
+import { projectFolder } from './support.ts';
 
-const folder = temporaryFolder();
-const link = (name: string, to: string): void => {
-  const at = join(folder, 'node_modules', name);
-  mkdirSync(dirname(at), { recursive: true });
-  symlinkSync(fileURLToPath(new URL(to, root)), at);
-};
-link('quantlet', '.');
-// A peer, which whoever uses quantlet/ai-sdk installs.
-link('@ai-sdk/provider', 'node_modules/@ai-sdk/provider');
+// The peer is installed by whoever uses quantlet/ai-sdk.
+const folder = projectFolder('@ai-sdk/provider');
 
 /** A program for every entry alone: what one entry brings along must not hide what another lacks. */
 const PROGRAMS: Readonly<Record<string, string>> = {
-  quantlet: `import { loadModel, QuantletError, type Model, type Generation } from 'quantlet';
+  quantlet: `import { loadModel, QuantletError, type LoadOptions, type Model, type Generation } from 'quantlet';
+    type Internals = Extract<keyof Model, 'internals'> | Extract<keyof LoadOptions, 'maxOutputs'>;
+    export const internals: [Internals] extends [never] ? true : false = true;
     export async function tell(): Promise<string> {
       await using model: Model = await loadModel('model.gguf', { contextLength: 512 });
       const generation: Generation = model.generate('Once', { maxTokens: 8, temperature: 0 });
@@ -26,6 +20,8 @@ const PROGRAMS: Readonly<Record<string, string>> = {
       return (await generation.result()).text;
     }`,
   'quantlet/core': `import { createEngine, mul_mat, type Engine, type Tensor } from 'quantlet/core';
+    type Internals = Extract<keyof Tensor, 'data' | 'layout' | 'owner' | 'values' | 'batch'>;
+    export const internals: [Internals] extends [never] ? true : false = true;
     export async function product(): Promise<Engine> {
       await using engine: Engine = await createEngine({ threads: 1 });
       const w: Tensor = engine.tensor('f32', [2, 2], Float32Array.of(1, 2, 3, 4)), plan = engine.plan(mul_mat(w, w));
@@ -39,14 +35,32 @@ const PROGRAMS: Readonly<Record<string, string>> = {
 };
 
 // (Each takes seconds: libraries are checked, the DOM among them.)
-it.each([...Object.keys(PROGRAMS).map((entry) => [entry, 'a bundler'] as const), ['quantlet', 'Node'] as const])('%s as %s resolves it', (entry, resolver) => {
-  const file = join(folder, `${entry.replace('/', '-')}.mts`);
-  writeFileSync(file, PROGRAMS[entry]);
-  const options: ts.CompilerOptions = {
-    noEmit: true, strict: true, skipLibCheck: false, types: [], target: ts.ScriptTarget.ES2022,
-    ...(resolver === 'Node' ? { module: ts.ModuleKind.NodeNext } : { module: ts.ModuleKind.ESNext, moduleResolution: ts.ModuleResolutionKind.Bundler }),
-  };
-  const program = ts.createProgram([file], options), found = ts.getPreEmitDiagnostics(program);
-  expect(ts.formatDiagnostics(found, { getCanonicalFileName: (f) => f, getCurrentDirectory: () => folder, getNewLine: () => '\n' })).toBe('');
-  expect(program.getSourceFiles().filter((f) => f.fileName.includes('@types/node')).map((f) => f.fileName), 'no types of Node are there to lean on').toEqual([]);
-});
+it.each([...Object.keys(PROGRAMS).map((entry) => [entry, 'a bundler'] as const), ['quantlet', 'Node'] as const])(
+  '%s as %s resolves it',
+  (entry, resolver) => {
+    const file = join(folder, `${entry.replace('/', '-')}.mts`);
+    writeFileSync(file, PROGRAMS[entry]);
+    const options: ts.CompilerOptions = {
+      noEmit: true,
+      strict: true,
+      skipLibCheck: false,
+      types: [],
+      target: ts.ScriptTarget.ES2022,
+      ...(resolver === 'Node'
+        ? { module: ts.ModuleKind.NodeNext }
+        : { module: ts.ModuleKind.ESNext, moduleResolution: ts.ModuleResolutionKind.Bundler }),
+    };
+    const program = ts.createProgram([file], options);
+    const found = ts.getPreEmitDiagnostics(program);
+    expect(ts.formatDiagnostics(found, { getCanonicalFileName: (f) => f, getCurrentDirectory: () => folder, getNewLine: () => '\n' })).toBe(
+      '',
+    );
+    expect(
+      program
+        .getSourceFiles()
+        .filter((f) => f.fileName.includes('@types/node'))
+        .map((f) => f.fileName),
+      'no types of Node are there to lean on',
+    ).toEqual([]);
+  },
+);

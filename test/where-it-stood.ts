@@ -4,7 +4,8 @@ import { whereAllStand } from '../src/threads/where.ts';
 
 beforeEach(({ onTestFailed }) => {
   onTestFailed(({ task }) => {
-    const error = task.result?.errors?.find(({ message }) => /timed out/.test(message)), stood = error && whereAllStand();
+    const error = task.result?.errors?.find(({ message }) => /timed out/.test(message));
+    const stood = error && whereAllStand();
     if (!error || !stood || stood.length === 0) return;
     error.message += `\nExecutors stood here:\n${stood.join('\n')}`;
     error.stack = `${error.message}\n${error.stack ?? ''}`;

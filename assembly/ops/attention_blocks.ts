@@ -1,36 +1,37 @@
 /**
- * Attention over q8_0 and q4_0 caches, by integer products. They are exact, so no order of summation shows, and no batch.
+ * Attention over q8_0 and q4_0 caches, by integer products. Those are exact, so neither the order of summation nor the batch shows in the result.
  *
  * Scores: keys are a packed matrix, queries are quantised as activations are (act.ts): ggml's vec_dot of the cache's type with q8_0.
- * Values: a probability and the scale of a value's block make one weight, and a part's weights are rounded to 16 bits of the largest one:
- * what that moves an output by is to q8_0's own rounding as 1 to 256. A sum over 256 cells fits: 256 * 32767 * 128 < 2^30.
+ * Values: a probability times the scale of a value's block makes one weight, and a split's weights are rounded to 16 bits relative to the largest of
+ * them. That error is 1/256 of q8_0's own rounding. A sum over 256 cells fits i32: 256 * 32767 * 128 < 2^30.
  */
-import { quantize_act } from '../act';
-import { mul_mat_packed, mul_mat_packed_scratch, packed_act_type } from '../packed';
+import { quantize_act } from '../matmul/act';
+import { mul_mat_packed, packed_act_type } from '../matmul/by_type';
+import { mul_mat_packed_scratch } from '../matmul/packed';
 import { f32_to_i16x8 } from '../simd';
-import { F16, F32, Q4_0 } from '../type_ids';
-import { PART } from './kv_cache';
+import { Q4_0 } from '../type/ids';
+import { KV_SPLIT } from './kv_cache';
 import { f16_mask } from './kv_widen';
-
-/** Whether a cache of this type is read by the words below. */
-// @ts-ignore: decorator
-@inline
-export function has_blocks(type: u32): bool {
-  return type != F16 && type != F32;
-}
 
 // ---- Scores ----
 
-/** Query r of `rows`, hd f32 at x, to the queries at q as the scores below take them: up to three one by one, more as the columns of one product. */
+/**
+ * Quantises query r of `rows`, hd f32 at x, to its place in the activations at q (q_stride bytes a query), as block_scores takes them: up to three
+ * queries are products of one column each, more are the columns of one product.
+ */
 export function quantize_query(type: u32, x: usize, hd: i32, q: usize, q_stride: usize, r: i32, rows: i32): void {
   if (rows < 4) quantize_act(packed_act_type(type), x, 0, hd, q + <usize>r * q_stride, q_stride, 0, 1);
   else quantize_act(packed_act_type(type), x, 0, hd, q, q_stride, r, rows);
 }
 
-/** s[row][0..n) = keys . queries; n a multiple of 16, rows of q q_stride bytes apart, of s PART floats. scratch: block_scores_scratch() bytes. */
+/**
+ * s[row][0..n) = the n keys at k . query `row`; n is a multiple of 16. q: quantize_query's, q_stride bytes a query. s: f32, KV_SPLIT floats a row.
+ * scratch: block_scores_scratch() bytes.
+ */
 export function block_scores(type: u32, k: usize, hd: i32, n: i32, q: usize, q_stride: usize, rows: i32, s: usize, scratch: usize): void {
   const most = rows < 4 ? 1 : rows;
-  for (let r = 0; r < rows; r += most) mul_mat_packed(type, k, hd, 0, n, q + <usize>r * q_stride, q_stride, most, s + <usize>(r * PART << 2), PART << 2, scratch);
+  for (let r = 0; r < rows; r += most)
+    mul_mat_packed(type, k, hd, 0, n, q + <usize>r * q_stride, q_stride, most, s + <usize>((r * KV_SPLIT) << 2), KV_SPLIT << 2, scratch);
 }
 
 export function block_scores_scratch(): i32 {
@@ -42,54 +43,76 @@ export function block_scores_scratch(): i32 {
 /** Rows that share a load of values. */
 export const BLOCK_ROWS: i32 = 2;
 
-/** Bytes of one row's weights for a block of 32 dimensions: i16 for every cell; of two rows' and their factors. */
-const WEIGHTS: usize = PART << 1;
+/** Bytes of one row's weights for 32 dimensions, an i16 for every cell; of two rows' weights; of those with their factors. */
+const WEIGHTS: usize = KV_SPLIT << 1;
 const FACTORS: usize = <usize>BLOCK_ROWS * WEIGHTS;
 const BLOCK: usize = FACTORS + 16;
 
-/** Scratch: for every 32 dimensions | weights of two rows | factor f32, -8 * sum of the weights i32, of two rows |; then f32 [PART] and zeros. */
+/** Scratch: for every 32 dimensions | weights of two rows | of each row, factor f32 and -8 * sum of the weights i32 |; then f32 [KV_SPLIT] and 16 bytes of zeros. */
 export function block_values_scratch(hd: i32): i32 {
-  return (hd >> 5) * <i32>BLOCK + (PART << 2) + 16;
+  return (hd >> 5) * <i32>BLOCK + (KV_SPLIT << 2) + 16;
 }
 
-// 2^-110, below which weights are nothing (its reciprocal is still finite); -8 to take q4_0's centre off.
+/** 2^-110: where no weight is larger, all count as zero. (The reciprocal of what is larger is finite.) */
 const LEAST: u32 = 0x08800000;
 
 /**
- * out[row][0..hd) = sum over n cells of p[row] * value, for one or two rows (p: PART floats apart, 0 behind n; out: out_row bytes).
- * Outputs lack 2^112 as those of f16 do. scratch: block_values_scratch() bytes.
+ * out[row][0..hd) = sum over n cells of p[row][cell] * value[cell], for one or two rows: n cells of values at v, `plane` bytes from 16 dimensions to the
+ * next, their scales at `scales`, scales_step bytes from 32 dimensions to the next (kv_cache.ts). p: f32, KV_SPLIT floats a row, 0 behind n. out: f32,
+ * out_row bytes a row, 2^112 too small, as with an f16 cache. scratch: block_values_scratch() bytes.
  */
-export function block_values(type: u32, rows: i32, p: usize, n: i32, v: usize, plane: usize, scales: usize, scales_step: usize, hd: i32, out: usize, out_row: usize, scratch: usize): void {
+export function block_values(
+  type: u32,
+  rows: i32,
+  p: usize,
+  n: i32,
+  v: usize,
+  plane: usize,
+  scales: usize,
+  scales_step: usize,
+  hd: i32,
+  out: usize,
+  out_row: usize,
+  scratch: usize,
+): void {
   const work = scratch + <usize>(hd >> 5) * BLOCK;
   for (let i = 0, w = scratch; i < hd; i += 32, w += BLOCK, scales += scales_step) {
-    for (let r: usize = 0; r < <usize>rows; r++) weigh(p + r * (PART << 2), scales, n, work, w + r * WEIGHTS, w + FACTORS + (r << 3));
+    for (let r: usize = 0; r < <usize>rows; r++) weigh(p + r * (KV_SPLIT << 2), scales, n, work, w + r * WEIGHTS, w + FACTORS + (r << 3));
   }
-  if (type == Q4_0) rows > 1 ? sums<FromQ4_0, Two>(scratch, n, v, plane, hd, out, out_row) : sums<FromQ4_0, One>(scratch, n, v, plane, hd, out, out_row);
+  if (type == Q4_0)
+    rows > 1 ? sums<FromQ4_0, Two>(scratch, n, v, plane, hd, out, out_row) : sums<FromQ4_0, One>(scratch, n, v, plane, hd, out, out_row);
   else rows > 1 ? sums<FromQ8_0, Two>(scratch, n, v, plane, hd, out, out_row) : sums<FromQ8_0, One>(scratch, n, v, plane, hd, out, out_row);
 }
 
-/** w = round(p * d / factor) for n cells and zeros up to a multiple of 8, where the largest becomes 32767; d: f16. */
+/**
+ * Weights of n cells for 32 dimensions: i16 w = round(p * d / factor), with zeros up to a multiple of 8, where factor makes the largest 32767.
+ * p: f32, d: f16, work: f32 [KV_SPLIT]. At `factor`: the factor, f32, and -8 * the sum of w, i32, which takes q4_0's centre off.
+ */
 function weigh(p: usize, d: usize, n: i32, work: usize, w: usize, factor: usize): void {
-  const mask = f16_mask(), whole = <usize>(n & -4) << 2;
+  const mask = f16_mask();
+  const whole = <usize>(n & -4) << 2;
   // Twice the bits of |x| sort like the numbers, with NaN above Inf: a NaN cannot hide from the maximum.
-  let top = i32x4.splat(2 * LEAST), i: usize = 0;
+  let top = i32x4.splat(2 * LEAST);
+  let i: usize = 0;
   for (; i < whole; i += 16) {
     const x = f32x4.mul(v128.load(p + i), v128.and(i32x4.shl(v128.load16x4_s(d + (i >> 1)), 13), mask));
     top = i32x4.max_u(top, i32x4.add(x, x));
     v128.store(work + i, x);
   }
   if (n & 3) {
-    // Behind the last cell there may be any bits.
-    const cells = i32x4.lt_s(i32x4(0, 1, 2, 3), i32x4.splat(n & 3)), scale = v128.and(i32x4.shl(v128.load16x4_s(d + (i >> 1)), 13), mask);
+    // The scales behind the last cell may be any bits.
+    const cells = i32x4.lt_s(i32x4(0, 1, 2, 3), i32x4.splat(n & 3));
+    const scale = v128.and(i32x4.shl(v128.load16x4_s(d + (i >> 1)), 13), mask);
     const x = f32x4.mul(v128.load(p + i), v128.and(scale, cells));
     top = i32x4.max_u(top, i32x4.add(x, x));
     v128.store(work + i, x);
     i += 16;
   }
-  v128.store(work + i, i32x4.splat(0)); // PART is a multiple of 8: where this is behind it, it is not read
+  v128.store(work + i, i32x4.splat(0)); // the second four of a vector of eight; not read where n fills it
   top = i32x4.max_u(top, i64x2.shuffle(top, top, 1, 0));
   const most = reinterpret<f32>(max<u32>(i32x4.extract_lane(top, 0), i32x4.extract_lane(top, 1)) >> 1);
-  const inverse = f32x4.splat(32767 / most), eight = i16x8.splat(-8);
+  const inverse = f32x4.splat(32767 / most);
+  const eight = i16x8.splat(-8);
   let sum = i32x4.splat(0);
   for (let j: usize = 0; j < i; j += 32) {
     const x = f32_to_i16x8(f32x4.mul(v128.load(work + j), inverse), f32x4.mul(v128.load(work + j, 16), inverse));
@@ -101,48 +124,99 @@ function weigh(p: usize, d: usize, n: i32, work: usize, w: usize, factor: usize)
   store<i32>(factor, i32x4.extract_lane(sum, 0) + i32x4.extract_lane(sum, 1), 4);
 }
 
-// 16 dimensions of 2 cells as four vectors of 8 i16; `center`: what their sums start at, `shift`: that the second and the fourth are too large by.
+// 16 dimensions of 2 cells as four vectors of 8 i16, c0 .. c3: four dimensions each, both cells side by side. `center`: what their sums start at; `shift`: by how
+// many bits c1 and c3 are too large.
 @unmanaged
 class FromQ8_0 {
-  @inline step(): usize { return 32; }
-  @inline center(w: usize): v128 { return i32x4.splat(0); }
-  @inline shift(): i32 { return 0; }
-  @inline low(v: usize): v128 { return i32x4.splat(0); }
-  @inline high(low: v128): v128 { return low; }
-  @inline c0(v: usize, low: v128, mask: v128): v128 { return v128.load8x8_s(v); }
-  @inline c1(v: usize, low: v128, mask: v128): v128 { return v128.load8x8_s(v, 8); }
-  @inline c2(v: usize, high: v128, mask: v128): v128 { return v128.load8x8_s(v, 16); }
-  @inline c3(v: usize, high: v128, mask: v128): v128 { return v128.load8x8_s(v, 24); }
+  @inline step(): usize {
+    return 32;
+  }
+  @inline center(w: usize): v128 {
+    return i32x4.splat(0);
+  }
+  @inline shift(): i32 {
+    return 0;
+  }
+  @inline low(v: usize): v128 {
+    return i32x4.splat(0);
+  }
+  @inline high(low: v128): v128 {
+    return low;
+  }
+  @inline c0(v: usize, low: v128, mask: v128): v128 {
+    return v128.load8x8_s(v);
+  }
+  @inline c1(v: usize, low: v128, mask: v128): v128 {
+    return v128.load8x8_s(v, 8);
+  }
+  @inline c2(v: usize, high: v128, mask: v128): v128 {
+    return v128.load8x8_s(v, 16);
+  }
+  @inline c3(v: usize, high: v128, mask: v128): v128 {
+    return v128.load8x8_s(v, 24);
+  }
 }
 @unmanaged
 class FromQ4_0 {
-  @inline step(): usize { return 16; }
-  @inline center(w: usize): v128 { return v128.load32_splat(w); }
-  @inline shift(): i32 { return 4; }
-  @inline low(v: usize): v128 { return v128.load(v); }
-  @inline high(low: v128): v128 { return i16x8.shr_u(low, 8); }
-  @inline c0(v: usize, low: v128, mask: v128): v128 { return v128.and(low, mask); }
-  @inline c1(v: usize, low: v128, mask: v128): v128 { return v128.and(low, mask); }
-  @inline c2(v: usize, high: v128, mask: v128): v128 { return v128.and(high, mask); }
-  @inline c3(v: usize, high: v128, mask: v128): v128 { return v128.and(high, mask); }
+  @inline step(): usize {
+    return 16;
+  }
+  @inline center(w: usize): v128 {
+    return v128.load32_splat(w);
+  }
+  @inline shift(): i32 {
+    return 4;
+  }
+  @inline low(v: usize): v128 {
+    return v128.load(v);
+  }
+  @inline high(low: v128): v128 {
+    return i16x8.shr_u(low, 8);
+  }
+  @inline c0(v: usize, low: v128, mask: v128): v128 {
+    return v128.and(low, mask);
+  }
+  @inline c1(v: usize, low: v128, mask: v128): v128 {
+    return v128.and(low, mask);
+  }
+  @inline c2(v: usize, high: v128, mask: v128): v128 {
+    return v128.and(high, mask);
+  }
+  @inline c3(v: usize, high: v128, mask: v128): v128 {
+    return v128.and(high, mask);
+  }
 }
 
-// Rows of sums(): a type's size, as in attention_tile.ts.
+// How many rows sums() takes: the size of a type, as in attention_tile.ts.
 type One = u8;
 type Two = u16;
 
 const NIBBLES = memory.data<u16>([0x0f, 0xf0], 2);
 
-/** The weights' sums over n cells, 16 dimensions at a time. i32 wraps on the way (16 * 15 * 32767 * 256 and the centre's part), the result fits. */
+/**
+ * out[row][0..hd) = sum over n cells of weight * value, 16 dimensions at a time; w: weights and factors as block_values_scratch lays them out. Sums may
+ * wrap on the way (16 * 15 * 32767 * 256, and what is taken off for the centre): the result fits i32.
+ */
 function sums<B, Rows>(w: usize, n: i32, v: usize, plane: usize, hd: i32, out: usize, out_row: usize): void {
-  const f = changetype<B>(0), m0 = v128.load16_splat(NIBBLES), m1 = v128.load16_splat(NIBBLES, 2);
+  const f = changetype<B>(0);
+  const m0 = v128.load16_splat(NIBBLES);
+  const m1 = v128.load16_splat(NIBBLES, 2);
   for (let i = 0; i < hd; i += 16, v += plane, out += 64) {
-    let a0 = f.center(w + FACTORS + 4), a1 = i32x4.shl(a0, f.shift()), a2 = a0, a3 = a1;
-    let b0 = f.center(w + FACTORS + 12), b1 = i32x4.shl(b0, f.shift()), b2 = b0, b3 = b1;
-    let p = w, q = v;
-    for (const end = v + <usize>(n + 1 >> 1) * f.step(); q < end; q += f.step(), p += 4) {
-      const s = v128.load32_splat(p), t = sizeof<Rows>() > 1 ? v128.load32_splat(p, WEIGHTS) : s;
-      const low = f.low(q), high = f.high(low);
+    let a0 = f.center(w + FACTORS + 4);
+    let a1 = i32x4.shl(a0, f.shift());
+    let a2 = a0;
+    let a3 = a1;
+    let b0 = f.center(w + FACTORS + 12);
+    let b1 = i32x4.shl(b0, f.shift());
+    let b2 = b0;
+    let b3 = b1;
+    let p = w;
+    let q = v;
+    for (const end = v + <usize>((n + 1) >> 1) * f.step(); q < end; q += f.step(), p += 4) {
+      const s = v128.load32_splat(p);
+      const t = sizeof<Rows>() > 1 ? v128.load32_splat(p, WEIGHTS) : s;
+      const low = f.low(q);
+      const high = f.high(low);
       let c = f.c0(q, low, m0);
       a0 = i32x4.add(a0, i32x4.dot_i16x8_s(c, s));
       if (sizeof<Rows>() > 1) b0 = i32x4.add(b0, i32x4.dot_i16x8_s(c, t));
@@ -156,15 +230,17 @@ function sums<B, Rows>(w: usize, n: i32, v: usize, plane: usize, hd: i32, out: u
       a3 = i32x4.add(a3, i32x4.dot_i16x8_s(c, s));
       if (sizeof<Rows>() > 1) b3 = i32x4.add(b3, i32x4.dot_i16x8_s(c, t));
     }
-    store_sums(out, v128.load32_splat(w, FACTORS), a0, i32x4.shr_s(a1, f.shift()), a2, i32x4.shr_s(a3, f.shift()));
-    if (sizeof<Rows>() > 1) store_sums(out + out_row, v128.load32_splat(w, FACTORS + 8), b0, i32x4.shr_s(b1, f.shift()), b2, i32x4.shr_s(b3, f.shift()));
+    store_scaled(out, v128.load32_splat(w, FACTORS), a0, i32x4.shr_s(a1, f.shift()), a2, i32x4.shr_s(a3, f.shift()));
+    if (sizeof<Rows>() > 1)
+      store_scaled(out + out_row, v128.load32_splat(w, FACTORS + 8), b0, i32x4.shr_s(b1, f.shift()), b2, i32x4.shr_s(b3, f.shift()));
     if (i & 16) w += BLOCK;
   }
 }
 
+/** Stores 16 sums as f32 times the factor. */
 // @ts-ignore: decorator
 @inline
-function store_sums(y: usize, factor: v128, a: v128, b: v128, c: v128, d: v128): void {
+function store_scaled(y: usize, factor: v128, a: v128, b: v128, c: v128, d: v128): void {
   v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(a), factor));
   v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(b), factor), 16);
   v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(c), factor), 32);

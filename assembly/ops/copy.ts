@@ -1,25 +1,30 @@
-/** Moving rows and elements between types and layouts: get_rows, set_rows, quantise, cpy (dup, cont). */
-import { TYPE_ACT, quantize_act } from '../act';
-import { packed_row } from '../packed';
-import { split_from, split_to } from '../schedule';
-import { LAYOUT_PACKED, Op, fill_nan, nrows, row_at, row_of } from '../tensor';
-import { from_float, quantize_activations } from '../quantize';
-import { I64, type_size } from '../type_ids';
-import { dequantize_row } from '../type_traits';
+/** Rows and elements copied between types and layouts: get_rows, set_rows, quantize, cpy (dup, cont). */
+import { TYPE_ACT, quantize_act } from '../matmul/act';
+import { packed_row } from '../matmul/by_type';
+import { range_start, range_end } from '../runtime/schedule';
+import { LAYOUT_PACKED, Op, fill_nan, nrows, row_at, row_of } from '../runtime/tensor';
+import { quantize_activations } from '../type/quantize';
+import { I64, type_size } from '../type/ids';
+import { dequantize_row, from_float } from '../type/traits';
 
-/** Elements converted at once by way of scratch: whole blocks of every type, 1 KiB of f32 (src/graph/layout.ts COPY_SCRATCH). */
+/** Elements converted at a time, as f32 in the scratch: whole blocks of every type, 1 KiB (src/graph/layout.ts COPY_SCRATCH). */
 const CHUNK: i32 = 256;
-/** Behind them, in the same scratch: the quantisers' work area. */
+/** Where the scratch has the quantisers' work area: behind them. */
 // @ts-ignore: decorator
 @inline
 const WORK: usize = 1024;
 
-/** dst[:, i1, i2, i3] = row src1[i1, i2, i3] of src0[.., i2, i3] as f32. src0 any type [n, m, ne2, ne3], src1 i32. An index outside gives NaN. */
+/** dst[:, i1, i2, i3] = row src1[i1, i2, i3] of src0[.., i2, i3] as f32. src0 any type [n, m, ne2, ne3], src1 i32. An index outside gives a row of NaN. */
 export function get_rows(op: Op, ith: i32, nth: i32): void {
-  const src0 = op.src0, src1 = op.src1, dst = op.dst, rows = nrows(dst);
-  const to = split_to(rows, ith, nth);
-  for (let r = split_from(rows, ith, nth); r < to; r++) {
-    const i1 = r % dst.ne1, i2 = r / dst.ne1 % dst.ne2, i3 = r / (dst.ne1 * dst.ne2);
+  const src0 = op.src0;
+  const src1 = op.src1;
+  const dst = op.dst;
+  const rows = nrows(dst);
+  const to = range_end(rows, ith, nth);
+  for (let r = range_start(rows, ith, nth); r < to; r++) {
+    const i1 = r % dst.ne1;
+    const i2 = (r / dst.ne1) % dst.ne2;
+    const i3 = r / (dst.ne1 * dst.ne2);
     const i = load<i32>(src1.data + <usize>i1 * src1.nb0 + <usize>i2 * src1.nb1 + <usize>i3 * src1.nb2);
     const y = row_of(dst, i1, i2, i3);
     if (<u32>i < <u32>src0.ne1 && src0.layout == LAYOUT_PACKED) packed_row(src0.type, src0.data, src0.ne0, i, y);
@@ -29,30 +34,40 @@ export function get_rows(op: Op, ith: i32, nth: i32): void {
 }
 
 /**
- * dst[:, src1[i1], i2, i3] = src0[:, i1, i2, i3] in dst's type; src0 f32, src1 i32 or i64 [ne1, 1 or ne2, 1 or ne3]. Indices outside are left out.
- * Of rows with one index the last stays: a row of dst belongs to one thread, which goes through all indices in order.
+ * dst[:, src1[i1], i2, i3] = src0[:, i1, i2, i3] in dst's type; src0 f32, src1 i32 or i64 [ne1, 1 or ne2, 1 or ne3]. Rows whose
+ * index is outside are skipped. Of rows with the same index the last one stays: a row of dst belongs to one thread, which goes through all indices in order.
  */
-export function set_rows(op: Op, ith: i32, nth: i32, work: usize): void {
-  const src0 = op.src0, src1 = op.src1, dst = op.dst, rows = nrows(src0), dense = dst.nb0 == type_size(dst.type);
+export function set_rows(op: Op, ith: i32, nth: i32, scratch: usize): void {
+  const src0 = op.src0;
+  const src1 = op.src1;
+  const dst = op.dst;
+  const rows = nrows(src0);
+  const dense = dst.nb0 == type_size(dst.type);
   for (let r = 0; r < rows; r++) {
-    const i1 = r % src0.ne1, i2 = r / src0.ne1 % src0.ne2, i3 = r / (src0.ne1 * src0.ne2);
+    const i1 = r % src0.ne1;
+    const i2 = (r / src0.ne1) % src0.ne2;
+    const i3 = r / (src0.ne1 * src0.ne2);
     const at = src1.data + <usize>i1 * src1.nb0 + <usize>(i2 % src1.ne1) * src1.nb1 + <usize>(i3 % src1.ne2) * src1.nb2;
     const i = src1.type == I64 && load<i32>(at, 4) != 0 ? -1 : load<i32>(at);
     if (<u32>i >= <u32>dst.ne1 || i % nth != ith) continue;
-    let x = row_of(src0, i1, i2, i3), y = row_of(dst, i, i2, i3);
-    if (dense) from_float(dst.type, x, y, src0.ne0, work);
-    else for (const end = x + (<usize>src0.ne0 << 2); x < end; x += 4, y += dst.nb0) from_float(dst.type, x, y, 1, work);
+    let x = row_of(src0, i1, i2, i3);
+    let y = row_of(dst, i, i2, i3);
+    if (dense) from_float(dst.type, x, y, src0.ne0, scratch);
+    else for (const end = x + (<usize>src0.ne0 << 2); x < end; x += 4, y += dst.nb0) from_float(dst.type, x, y, 1, scratch);
   }
 }
 
-/** dst = src0 (f32) in dst's type (ggml's from_float). p0: 1 where an integer product reads it. */
-export function quantize(op: Op, ith: i32, nth: i32, work: usize): void {
-  const src0 = op.src0, dst = op.dst, rows = nrows(src0);
-  const to = split_to(rows, ith, nth);
-  for (let r = split_from(rows, ith, nth); r < to; r++) {
+/** dst = src0 (f32) in dst's type (ggml's from_float). p0: 1 if an integer product reads it. */
+export function quantize(op: Op, ith: i32, nth: i32, scratch: usize): void {
+  const src0 = op.src0;
+  const dst = op.dst;
+  const rows = nrows(src0);
+  const to = range_end(rows, ith, nth);
+  for (let r = range_start(rows, ith, nth); r < to; r++) {
     const i = r / src0.ne1;
-    if (dst.type >= TYPE_ACT) quantize_act(dst.type, row_at(src0, r), 0, src0.ne0, row_of(dst, 0, i % src0.ne2, i / src0.ne2), dst.nb1, r % src0.ne1, src0.ne1);
-    else to_type(op.p0 != 0, dst.type, row_at(src0, r), row_at(dst, r), src0.ne0, work);
+    if (dst.type >= TYPE_ACT)
+      quantize_act(dst.type, row_at(src0, r), 0, src0.ne0, row_of(dst, 0, i % src0.ne2, i / src0.ne2), dst.nb1, r % src0.ne1, src0.ne1);
+    else to_type(op.p0 != 0, dst.type, row_at(src0, r), row_at(dst, r), src0.ne0, scratch);
   }
 }
 
@@ -64,18 +79,21 @@ function to_type(activations: bool, type: u32, x: usize, y: usize, k: i32, work:
 }
 
 /**
- * The elements of src0 in order become those of dst in order. The host says how (src/graph/layout.ts COPY), p0:
+ * Copies the elements of src0, in order, to those of dst, in order. p0 says how (src/graph/layout.ts COPY):
  *   0  rows of the same type and length: p1 bytes each
  *   1  elements of p1 bytes, any strides and shapes
  *   2  rows of the same length, elements contiguous: p1 and p2 are the bytes of CHUNK elements of src0 and dst
  *   3  elements of src0 (f32, f16, bf16) with any strides to rows of another type or shape, p2 as above; p2 = 0: to single elements
  *   4  no src0: rows of p1 bytes become 0
- * p3: 1 where an integer product reads 2's and 3's.
+ * p3, with 2 and 3: 1 if an integer product reads dst.
  */
 export function cpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
-  const src0 = op.src0, dst = op.dst, rows = nrows(dst), mode = op.p0;
-  const to = split_to(rows, ith, nth);
-  for (let r = split_from(rows, ith, nth); r < to; r++) {
+  const src0 = op.src0;
+  const dst = op.dst;
+  const rows = nrows(dst);
+  const mode = op.p0;
+  const to = range_end(rows, ith, nth);
+  for (let r = range_start(rows, ith, nth); r < to; r++) {
     const y = row_at(dst, r);
     if (mode == 0) memory.copy(y, row_at(src0, r), op.p1);
     else if (mode == 1) copy_elements(op, r, y);
@@ -86,7 +104,9 @@ export function cpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
 }
 
 function convert_row(op: Op, x: usize, y: usize, scratch: usize): void {
-  const from = op.src0.type, to = op.dst.type, n = op.dst.ne0;
+  const from = op.src0.type;
+  const to = op.dst.type;
+  const n = op.dst.ne0;
   for (let i = 0; i < n; i += CHUNK, x += op.p1, y += op.p2) {
     const k = min(CHUNK, n - i);
     dequantize_row(from, x, scratch, k);
@@ -95,12 +115,16 @@ function convert_row(op: Op, x: usize, y: usize, scratch: usize): void {
 }
 
 function copy_elements(op: Op, r: i32, y: usize): void {
-  const src0 = op.src0, n = op.dst.ne0, step = op.dst.nb0, size = op.p1;
+  const src0 = op.src0;
+  const n = op.dst.ne0;
+  const step = op.dst.nb0;
+  const size = op.p1;
   let i = r * n;
   let i0 = i % src0.ne0;
   i /= src0.ne0;
   for (let left = n; left > 0; i++, i0 = 0) {
-    const k = min(left, src0.ne0 - i0), from = src0.nb0;
+    const k = min(left, src0.ne0 - i0);
+    const from = src0.nb0;
     let x = row_at(src0, i) + <usize>i0 * from;
     left -= k;
     if (size == 4) for (let e = 0; e < k; e++, x += from, y += step) store<u32>(y, load<u32>(x));
@@ -111,8 +135,11 @@ function copy_elements(op: Op, r: i32, y: usize): void {
 }
 
 function gather_row(op: Op, r: i32, y: usize, scratch: usize): void {
-  const src0 = op.src0, dst = op.dst, n = dst.ne0;
-  const chunk = op.p2 ? CHUNK : 1, step = op.p2 ? op.p2 : dst.nb0;
+  const src0 = op.src0;
+  const dst = op.dst;
+  const n = dst.ne0;
+  const chunk = op.p2 ? CHUNK : 1;
+  const step = op.p2 ? op.p2 : dst.nb0;
   let i = r * n;
   let i0 = i % src0.ne0;
   i /= src0.ne0;

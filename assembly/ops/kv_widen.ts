@@ -1,7 +1,11 @@
-/** The f16 cache as f32: word by word in registers, or a part at a time for prompts: K [n / 16][hd][16], V [hd / 16][PART][16]. */
-import { PART } from './kv_cache';
+/**
+ * f16 keys and values widened to f32 * 2^-112: in registers, or for prompts a KV split at a time, to K [n / 16][hd][16] and V [hd / 16][KV_SPLIT][16].
+ * Rows of other types are always widened so, to f32 as they are.
+ */
+import { dequantize_row } from '../type/traits';
+import { K_CELLS, KV_SPLIT, kv_row_bytes } from './kv_cache';
 
-// Run-time values, so that they stay in registers (V8 builds a constant anew at every use).
+// In memory, so that they stay in registers: V8 builds a constant anew at every use.
 const WIDEN = memory.data<u32>([0x8fffe000, 0x2000], 4);
 /** Sign, exponent and mantissa of an f16 whose bits were shifted into an f32. */
 // @ts-ignore: decorator
@@ -9,14 +13,14 @@ const WIDEN = memory.data<u32>([0x8fffe000, 0x2000], 4);
 export function f16_mask(): v128 {
   return v128.load32_splat(WIDEN);
 }
-/** (2^13, 0) four times: a dot with it shifts the even ones of eight i16 to where an f32 has them. */
+/** (2^13, 0) four times: a dot product with it shifts the even ones of eight i16 to where an f32 has them. */
 // @ts-ignore: decorator
 @inline
 export function f16_even(): v128 {
   return v128.load32_splat(WIDEN, 4);
 }
 
-// Eight f16 as f32 * 2^-112 (their bits moved into place): attention folds the factor into queries and probabilities. Two operations for four.
+// Eight f16 as f32 * 2^-112 (their bits moved into place), even and odd ones apart, two operations for four. Attention folds the factor into queries and outputs.
 // @ts-ignore: decorator
 @inline
 export function even_f16(h: v128, even: v128, mask: v128): v128 {
@@ -27,7 +31,7 @@ export function even_f16(h: v128, even: v128, mask: v128): v128 {
 export function odd_f16(h: v128, mask: v128): v128 {
   return v128.and(i32x4.shr_s(h, 3), mask);
 }
-/** Stores eight results in order whose even and odd ones are apart. */
+/** Stores eight f32 in order, out of the even and the odd ones. */
 // @ts-ignore: decorator
 @inline
 export function store_zipped(y: usize, even: v128, odd: v128): void {
@@ -35,16 +39,53 @@ export function store_zipped(y: usize, even: v128, odd: v128): void {
   v128.store(y, i8x16.shuffle(even, odd, 8, 9, 10, 11, 24, 25, 26, 27, 12, 13, 14, 15, 28, 29, 30, 31), 16);
 }
 
-/** n f16 (a multiple of 8) to f32. */
+/** Widens n f16 (a multiple of 8) at x to f32 * 2^-112 at y. */
 export function widen_f16(x: usize, y: usize, n: usize): void {
-  const even = f16_even(), mask = f16_mask();
+  const even = f16_even();
+  const mask = f16_mask();
   for (let i: usize = 0; i < n; i += 8, x += 16, y += 32) {
     const h = v128.load(x);
     store_zipped(y, even_f16(h, even, mask), odd_f16(h, mask));
   }
 }
 
-/** n values of hd dimensions, `plane` bytes between one 16 of them and the next. */
+/** Widens n values of hd dimensions at v, `plane` bytes from 16 dimensions to the next, to y. */
 export function widen_v(v: usize, n: i32, hd: i32, plane: usize, y: usize): void {
-  for (let i = 0; i < hd; i += 16, v += plane, y += <usize>PART << 6) widen_f16(v, y, <usize>n << 4);
+  for (let i = 0; i < hd; i += 16, v += plane, y += <usize>KV_SPLIT << 6) widen_f16(v, y, <usize>n << 4);
+}
+
+/** Keys that are widened together: a transposition of four by four. */
+export const WIDEN_ROWS: i32 = 4;
+
+/** Widens n keys (a multiple of K_CELLS) of hd dimensions, rows at k, to y. rows: f32 [WIDEN_ROWS][hd] of work. */
+export function widen_k_rows(type: u32, k: usize, n: i32, hd: i32, y: usize, rows: usize): void {
+  const row_bytes = kv_row_bytes(type, hd);
+  const floats = <usize>hd << 2;
+  for (let cell = 0; cell < n; cell += WIDEN_ROWS) {
+    for (let i: usize = 0; i < <usize>WIDEN_ROWS; i++, k += row_bytes) dequantize_row(type, k, rows + i * floats, hd);
+    let to = y + ((<usize>(cell & -K_CELLS) * hd + (cell & (K_CELLS - 1))) << 2);
+    for (let x = rows; x < rows + floats; x += 16, to += 4 * (K_CELLS << 2)) {
+      const a = v128.load(x);
+      const b = v128.load(x + floats);
+      const c = v128.load(x + 2 * floats);
+      const d = v128.load(x + 3 * floats);
+      const ab = i32x4.shuffle(a, b, 0, 4, 1, 5);
+      const cd = i32x4.shuffle(c, d, 0, 4, 1, 5);
+      v128.store(to, i64x2.shuffle(ab, cd, 0, 2));
+      v128.store(to, i64x2.shuffle(ab, cd, 1, 3), K_CELLS << 2);
+      const ef = i32x4.shuffle(a, b, 2, 6, 3, 7);
+      const gh = i32x4.shuffle(c, d, 2, 6, 3, 7);
+      v128.store(to, i64x2.shuffle(ef, gh, 0, 2), 2 * (K_CELLS << 2));
+      v128.store(to, i64x2.shuffle(ef, gh, 1, 3), 3 * (K_CELLS << 2));
+    }
+  }
+}
+
+/** Widens n values of hd dimensions, rows at v, to y. row: f32 [hd] of work. */
+export function widen_v_rows(type: u32, v: usize, n: i32, hd: i32, y: usize, row: usize): void {
+  const row_bytes = kv_row_bytes(type, hd);
+  for (let cell = 0; cell < n; cell++, v += row_bytes, y += 64) {
+    dequantize_row(type, v, row, hd);
+    for (let i: usize = 0; i < <usize>hd; i += 16) memory.copy(y + (<usize>KV_SPLIT << 2) * i, row + (i << 2), 64);
+  }
 }

@@ -1,17 +1,29 @@
-/** Norms over rows, each summed by one thread in an order given by its length alone. Elements of a row are contiguous f32; dst may be src0. */
-import { split_from, split_to } from '../schedule';
-import { Op, nrows, row_at } from '../tensor';
-import { also_rows } from './also';
+/** Norms over rows, each summed by one thread in an order that its length alone decides. Elements of a row are contiguous f32; dst may be src0. */
+import { range_start, range_end } from '../runtime/schedule';
+import { Op, nrows, row_at } from '../runtime/tensor';
+import { cast_rows } from './casts';
 
-@unmanaged class Plain { @inline f(x: v128): v128 { return x; } }
-@unmanaged class Square { @inline f(x: v128): v128 { return f32x4.mul(x, x); } }
+@unmanaged
+class Plain {
+  @inline f(x: v128): v128 {
+    return x;
+  }
+}
+@unmanaged
+class Square {
+  @inline f(x: v128): v128 {
+    return f32x4.mul(x, x);
+  }
+}
 
-/** Sum of f(x) of n floats in f64, as ggml's, so that rows of millions (group_norm, sum) lose nothing: four lanes of partial sums, the tail one by one. */
+/** Sum of f(x) over n f32, in f64 as in ggml, so that rows of millions of elements (group_norm, sum) lose nothing: four partial sums, then the tail one by one. */
 // @ts-ignore: decorator
 @inline
 function sum<F>(x: usize, n: i32): f64 {
-  let low = f64x2.splat(0), high = f64x2.splat(0);
-  const end = x + (<usize>n << 2), end4 = x + (<usize>(n & ~3) << 2);
+  let low = f64x2.splat(0);
+  let high = f64x2.splat(0);
+  const end = x + (<usize>n << 2);
+  const end4 = x + (<usize>(n & ~3) << 2);
   for (; x < end4; x += 16) {
     const v = changetype<F>(0).f(v128.load(x));
     low = f64x2.add(low, f64x2.promote_low_f32x4(v));
@@ -32,34 +44,42 @@ export function sum_row(x: usize, n: i32): f64 {
 }
 
 /**
- * rms_norm, with what usually surrounds it in the same pass:
+ * rms_norm, fused with what usually surrounds it:
  *   s = src0 (+ src2, the residual; s is then stored to src3)
  *   dst = s / sqrt(mean(s^2) + eps) (* src1, the weight)
  * p0 = eps.
  */
 export function rms_norm(op: Op, ith: i32, nth: i32): void {
-  const src0 = op.src0, src1 = op.src1, src2 = op.src2, src3 = op.src3, dst = op.dst;
-  const n = src0.ne0, rows = nrows(src0);
+  const src0 = op.src0;
+  const src1 = op.src1;
+  const src2 = op.src2;
+  const src3 = op.src3;
+  const dst = op.dst;
+  const n = src0.ne0;
+  const rows = nrows(src0);
   const eps = reinterpret<f32>(op.p0);
   const weight = changetype<usize>(src1) ? src1.data : 0;
-  const to = split_to(rows, ith, nth);
-  for (let r = split_from(rows, ith, nth); r < to; r++) {
+  const to = range_end(rows, ith, nth);
+  for (let r = range_start(rows, ith, nth); r < to; r++) {
     let x = row_at(src0, r);
     if (changetype<usize>(src2)) {
-      const sum = row_at(src3, r);
-      add_row(x, row_at(src2, r), sum, n);
-      x = sum;
+      const added = row_at(src3, r);
+      add_row(x, row_at(src2, r), added, n);
+      x = added;
     }
     scale_row(x, <f32>1 / sqrt<f32>(<f32>(sum_squares(x, n) / <f64>n) + eps), weight, row_at(dst, r), n);
-    also_rows(op, r, r + 1);
+    cast_rows(op, r, r + 1);
   }
 }
 
 /** l2_norm: dst = src0 / max(|src0|, eps). p0 = eps. */
 export function l2_norm(op: Op, ith: i32, nth: i32): void {
-  const src0 = op.src0, n = src0.ne0, rows = nrows(src0), eps = reinterpret<f32>(op.p0);
-  const to = split_to(rows, ith, nth);
-  for (let r = split_from(rows, ith, nth); r < to; r++) {
+  const src0 = op.src0;
+  const n = src0.ne0;
+  const rows = nrows(src0);
+  const eps = reinterpret<f32>(op.p0);
+  const to = range_end(rows, ith, nth);
+  for (let r = range_start(rows, ith, nth); r < to; r++) {
     const x = row_at(src0, r);
     scale_row(x, <f32>1 / max<f32>(<f32>sqrt<f64>(sum_squares(x, n)), eps), 0, row_at(op.dst, r), n);
   }
@@ -67,16 +87,21 @@ export function l2_norm(op: Op, ith: i32, nth: i32): void {
 
 /** norm: dst = (src0 - mean) / sqrt(variance + eps) (* src1, the weight) (+ src2, the bias). p0 = eps. */
 export function norm(op: Op, ith: i32, nth: i32): void {
-  const src0 = op.src0, src1 = op.src1, src2 = op.src2, n = src0.ne0, rows = nrows(src0);
-  const to = split_to(rows, ith, nth);
-  for (let r = split_from(rows, ith, nth); r < to; r++) {
-    const x = row_at(src0, r), y = row_at(op.dst, r);
+  const src0 = op.src0;
+  const src1 = op.src1;
+  const src2 = op.src2;
+  const n = src0.ne0;
+  const rows = nrows(src0);
+  const to = range_end(rows, ith, nth);
+  for (let r = range_start(rows, ith, nth); r < to; r++) {
+    const x = row_at(src0, r);
+    const y = row_at(op.dst, r);
     const mean = <f32>(sum_row(x, n) / <f64>n);
     shift_row(x, -mean, y, n);
     const scale = <f32>1 / sqrt<f32>(<f32>(sum_squares(y, n) / <f64>n) + reinterpret<f32>(op.p0));
     scale_row(y, scale, changetype<usize>(src1) ? src1.data : 0, y, n);
     if (changetype<usize>(src2)) add_row(y, src2.data, y, n);
-    also_rows(op, r, r + 1);
+    cast_rows(op, r, r + 1);
   }
 }
 
@@ -95,7 +120,8 @@ function add_row(a: usize, b: usize, y: usize, n: i32): void {
 
 /** y = x + shift */
 function shift_row(x: usize, shift: f32, y: usize, n: i32): void {
-  const n4 = n & ~3, s = f32x4.splat(shift);
+  const n4 = n & ~3;
+  const s = f32x4.splat(shift);
   for (let i = 0; i < n4; i += 4) v128.store(y + (<usize>i << 2), f32x4.add(v128.load(x + (<usize>i << 2)), s));
   for (let i = n4; i < n; i++) store<f32>(y + (<usize>i << 2), load<f32>(x + (<usize>i << 2)) + shift);
 }

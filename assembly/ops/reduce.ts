@@ -1,18 +1,23 @@
-/** Rows to fewer numbers: sum_rows, mean, argmax, argsort and top_k, pooling. Elements of a row are contiguous f32; a row belongs to one thread. */
+/** Reductions of rows: sum_rows, mean, argmax, argsort and top_k, pooling. Elements of a row are contiguous f32; a row belongs to one thread. */
 import { sum_row } from './norm';
-import { split_from, split_to } from '../schedule';
-import { Op, fill_nan, nrows, row_at, row_of } from '../tensor';
+import { range_start, range_end } from '../runtime/schedule';
+import { Op, fill_nan, nrows, row_at, row_of } from '../runtime/tensor';
 
 /** dst[0] = sum of the row, times p0 (1 or 1 / ne0). */
 export function sum_rows(op: Op, ith: i32, nth: i32): void {
-  const src0 = op.src0, rows = nrows(src0), to = split_to(rows, ith, nth);
-  for (let r = split_from(rows, ith, nth); r < to; r++) store<f32>(row_at(op.dst, r), <f32>(sum_row(row_at(src0, r), src0.ne0) * <f64>reinterpret<f32>(op.p0)));
+  const src0 = op.src0;
+  const rows = nrows(src0);
+  const to = range_end(rows, ith, nth);
+  for (let r = range_start(rows, ith, nth); r < to; r++)
+    store<f32>(row_at(op.dst, r), <f32>(sum_row(row_at(src0, r), src0.ne0) * <f64>reinterpret<f32>(op.p0)));
 }
 
 /** dst[r] i32 = index of the largest element of row r, the first of equals; a NaN is less than all numbers. */
 export function argmax(op: Op, ith: i32, nth: i32): void {
-  const src0 = op.src0, n = src0.ne0, to = split_to(src0.ne1, ith, nth);
-  for (let r = split_from(src0.ne1, ith, nth); r < to; r++) {
+  const src0 = op.src0;
+  const n = src0.ne0;
+  const to = range_end(src0.ne1, ith, nth);
+  for (let r = range_start(src0.ne1, ith, nth); r < to; r++) {
     const x = row_at(src0, r);
     let best = 0;
     for (let i = 1; i < n; i++) if (worse(x, best, i, 1)) best = i;
@@ -22,13 +27,19 @@ export function argmax(op: Op, ith: i32, nth: i32): void {
 
 /**
  * dst i32 [k, ...] = indices of the k best elements of each row, best first: the largest (p0 = 0) or the smallest (p0 = 1), the first of equals,
- * NaNs behind all numbers either way. (ggml leaves both open: std::sort and std::partial_sort on CPUs, bitonic sort on GPUs.) A heap of k indices with the worst on top, then heapsort: argsort is k = ne0. dst's rows are contiguous.
+ * NaNs behind all numbers either way. (ggml leaves both undefined: std::sort and std::partial_sort on CPUs, bitonic sort on GPUs.) A heap of k indices with
+ * the worst on top, then heapsort; argsort is k = ne0. dst's rows are contiguous.
  */
 export function top_k(op: Op, ith: i32, nth: i32): void {
-  const src0 = op.src0, n = src0.ne0, k = op.dst.ne0, sign: f32 = op.p0 ? -1 : 1;
-  const rows = nrows(src0), to = split_to(rows, ith, nth);
-  for (let r = split_from(rows, ith, nth); r < to; r++) {
-    const x = row_at(src0, r), heap = row_at(op.dst, r);
+  const src0 = op.src0;
+  const n = src0.ne0;
+  const k = op.dst.ne0;
+  const sign: f32 = op.p0 ? -1 : 1;
+  const rows = nrows(src0);
+  const to = range_end(rows, ith, nth);
+  for (let r = range_start(rows, ith, nth); r < to; r++) {
+    const x = row_at(src0, r);
+    const heap = row_at(op.dst, r);
     for (let i = 0; i < k; i++) store<i32>(heap + (<usize>i << 2), i);
     for (let i = (k >> 1) - 1; i >= 0; i--) sift(x, heap, i, k, sign);
     for (let i = k; i < n; i++) {
@@ -37,7 +48,8 @@ export function top_k(op: Op, ith: i32, nth: i32): void {
       sift(x, heap, 0, k, sign);
     }
     for (let end = k - 1; end > 0; end--) {
-      const last = heap + (<usize>end << 2), worst = load<i32>(heap);
+      const last = heap + (<usize>end << 2);
+      const worst = load<i32>(heap);
       store<i32>(heap, load<i32>(last));
       store<i32>(last, worst);
       sift(x, heap, 0, end, sign);
@@ -45,18 +57,20 @@ export function top_k(op: Op, ith: i32, nth: i32): void {
   }
 }
 
-/** Whether element a comes after element b: a total order. */
+/** Whether element a comes after element b in a total order, descending for sign 1 and ascending for -1. */
 // @ts-ignore: decorator
 @inline
 function worse(x: usize, a: i32, b: i32, sign: f32): bool {
-  const va = load<f32>(x + (<usize>a << 2)) * sign, vb = load<f32>(x + (<usize>b << 2)) * sign;
+  const va = load<f32>(x + (<usize>a << 2)) * sign;
+  const vb = load<f32>(x + (<usize>b << 2)) * sign;
   if (va < vb) return true;
   if (va > vb) return false;
-  const nan_a = va != va, nan_b = vb != vb;
+  const nan_a = va != va;
+  const nan_b = vb != vb;
   return nan_a == nan_b ? a > b : nan_a;
 }
 
-/** Lets element i of the heap sink to its place among n. */
+/** Sifts element i of a heap of n down to its place. */
 function sift(x: usize, heap: usize, i: i32, n: i32, sign: f32): void {
   const moved = load<i32>(heap + (<usize>i << 2));
   for (let child = 2 * i + 1; child < n; child = 2 * i + 1) {
@@ -71,8 +85,12 @@ function sift(x: usize, heap: usize, i: i32, n: i32, sign: f32): void {
 
 /** dst[i] = largest (p0 = 0) or average (p0 = 1) of src0[i * p2 .. i * p2 + p1). */
 export function pool_1d(op: Op, ith: i32, nth: i32): void {
-  const src0 = op.src0, dst = op.dst, k = op.p1, rows = nrows(dst), to = split_to(rows, ith, nth);
-  for (let r = split_from(rows, ith, nth); r < to; r++) {
+  const src0 = op.src0;
+  const dst = op.dst;
+  const k = op.p1;
+  const rows = nrows(dst);
+  const to = range_end(rows, ith, nth);
+  for (let r = range_start(rows, ith, nth); r < to; r++) {
     const y = row_at(dst, r);
     let x = row_at(src0, r);
     for (let i = 0; i < dst.ne0; i++, x += <usize>op.p2 << 2) {
@@ -86,18 +104,23 @@ export function pool_1d(op: Op, ith: i32, nth: i32): void {
   }
 }
 
-/** Columns a thread takes at a time: whole cache lines. */
+/** Columns that a thread takes at a time: whole cache lines. */
 const COLUMNS: i32 = 16;
 
 /**
- * Pools the tokens of a sequence to its embedding: dst[:, s] = mean of the rows src1[s] .. src1[s] + src2[s] of src0 [n, n_tokens]; src1, src2 i32.
- * Rows are added one after the other; the threads share the columns. Rows outside give NaN.
+ * Pools the tokens of a sequence into its embedding: dst[:, s] = mean of the src2[s] rows of src0 [n, n_tokens] from src1[s] on; src1, src2 i32.
+ * Rows are added one after the other; threads divide the columns. Rows outside src0 give NaN.
  */
 export function mean_of_rows(op: Op, ith: i32, nth: i32): void {
-  const src0 = op.src0, dst = op.dst, n = dst.ne0, units = (n + COLUMNS - 1) / COLUMNS;
-  const from = split_from(units, ith, nth) * COLUMNS, to = min(n, split_to(units, ith, nth) * COLUMNS);
+  const src0 = op.src0;
+  const dst = op.dst;
+  const n = dst.ne0;
+  const units = (n + COLUMNS - 1) / COLUMNS;
+  const from = range_start(units, ith, nth) * COLUMNS;
+  const to = min(n, range_end(units, ith, nth) * COLUMNS);
   for (let s = 0; s < dst.ne1; s++) {
-    const first = load<i32>(op.src1.data + <usize>s * op.src1.nb0), count = load<i32>(op.src2.data + <usize>s * op.src2.nb0);
+    const first = load<i32>(op.src1.data + <usize>s * op.src1.nb0);
+    const count = load<i32>(op.src2.data + <usize>s * op.src2.nb0);
     if (first < 0 || count < 0 || first > src0.ne1 - count) {
       fill_nan(row_of(dst, s, 0, 0) + (<usize>from << 2), to - from);
       continue;
@@ -112,7 +135,8 @@ export function mean_of_rows(op: Op, ith: i32, nth: i32): void {
         v128.store(y, f32x4.mul(sum, f32x4.splat(scale)));
       } else {
         for (let e: usize = 0; e < <usize>(to - c) << 2; e += 4) {
-          let sum: f32 = 0, xe = x + e;
+          let sum: f32 = 0;
+          let xe = x + e;
           for (let t = 0; t < count; t++, xe += src0.nb1) sum += load<f32>(xe);
           store<f32>(y + e, sum * scale);
         }

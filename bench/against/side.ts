@@ -17,11 +17,8 @@ export interface Case {
 /** ms: how long to measure; 0: give the case's memory back. */
 export type Request = Case & { ms: number };
 
-/** Multiply-adds of a piece, and the seconds that the fastest took. */
-export interface Answer {
-  work: number;
-  seconds: number;
-}
+/** Multiply-adds of a piece, and the seconds that the fastest took; or why this revision has no kernel for the case. */
+export type Answer = { work: number; seconds: number; lacks?: undefined } | { lacks: string };
 
 const [folder] = process.argv.slice(2);
 const core = (await import(pathToFileURL(resolve(folder, 'dist/entry/core-node.js')).href)) as typeof Core;
@@ -40,9 +37,13 @@ const wave = (n: number): Float32Array => Float32Array.from({ length: n }, (_, i
 async function make({ build, kind, type }: Case): Promise<Made> {
   const engine = await core.createEngine({ build: build as never, threads: 1, memoryBytes: 640 << 20 });
   if (kind === 'attention') {
-    const heads = 8, n = 512, q = engine.tensor('f32', [64, n, heads], wave(64 * n * heads)), [k, v] = [1, 2].map(() => core.cast(engine.tensor('f32', [64, n, heads / 2], wave(32 * n * heads)), 'f16'));
+    const heads = 8;
+    const n = 512;
+    const q = engine.tensor('f32', [64, n, heads], wave(64 * n * heads));
+    const [k, v] = [1, 2].map(() => core.cast(engine.tensor('f32', [64, n, heads / 2], wave(32 * n * heads)), 'f16'));
     // The fifth argument became part of the fourth; an older revision takes an object there for a mask and refuses it.
-    const ask = core.flash_attn_ext as unknown as (...a: unknown[]) => Core.Tensor, causal = { causal: true };
+    const ask = core.flash_attn_ext as unknown as (...a: unknown[]) => Core.Tensor;
+    const causal = { causal: true };
     let y: Core.Tensor;
     try {
       y = ask(q, k, v, causal);
@@ -51,7 +52,9 @@ async function make({ build, kind, type }: Case): Promise<Made> {
     }
     return { engine, plan: engine.plan(y), work: n * n * 64 * heads };
   }
-  const [ne0, rows, columns, count] = SHAPES[kind], name = type as TypeName, size = rowSize(TYPE[name], ne0);
+  const [ne0, rows, columns, count] = SHAPES[kind];
+  const name = type as TypeName;
+  const size = rowSize(TYPE[name], ne0);
   const x = engine.tensor('f32', [ne0, columns], wave(ne0 * columns));
   const matrix = async (): Promise<Core.Tensor> => {
     const bytes = new Uint8Array(size * rows);
@@ -65,23 +68,31 @@ async function make({ build, kind, type }: Case): Promise<Made> {
   const weights = [await matrix()];
   const distinct = kind === 'memory' ? Math.min(count, Math.ceil((192 * 2 ** 20) / (size * rows))) : 1;
   while (weights.length < distinct) weights.push(await matrix());
-  const products = Array.from({ length: Math.max(distinct, kind === 'memory' ? 1 : count) }, (_, i) => core.mul_mat(weights[i % distinct], x));
+  const products = Array.from({ length: Math.max(distinct, kind === 'memory' ? 1 : count) }, (_, i) =>
+    core.mul_mat(weights[i % distinct], x),
+  );
   return { engine, plan: engine.plan(...products), work: ne0 * rows * columns * products.length };
 }
 
 const made = new Map<string, Promise<Made>>();
 
 async function answer({ ms, ...c }: Request): Promise<Answer> {
-  const key = JSON.stringify(c), known = made.get(key) ?? make(c);
+  const key = JSON.stringify(c);
+  const known = made.get(key) ?? make(c);
   made.set(key, known);
-  const { engine, plan, work } = await known;
+  const { engine, plan, work } = await known.catch((error: Error & { code?: string }) => {
+    made.delete(key);
+    if (error.code !== 'ERR_UNSUPPORTED_TYPE') throw error;
+    return { engine: undefined, plan: error.message, work: 0 };
+  });
+  if (!engine) return { lacks: plan };
   if (ms === 0) {
     made.delete(key);
     await engine.dispose();
     return { work, seconds: NaN };
   }
   let best = Infinity;
-  for (let start = performance.now(), end = start + ms; (start = performance.now()) < end || best === Infinity; ) {
+  for (let start = performance.now(), end = start + ms; (start = performance.now()) < end || best === Infinity;) {
     await engine.compute(plan);
     best = Math.min(best, performance.now() - start);
   }

@@ -15,7 +15,10 @@ export interface Job {
   /** Kind, tokens, depth. */
   readonly tests: readonly (readonly [kind: string, tokens: number, depth: number])[];
 }
-export interface Result { readonly test: string; readonly rate: number }
+export interface Result {
+  readonly test: string;
+  readonly rate: number;
+}
 
 export interface EnginePage {
   /** A module script's text that sets window.measure = async (job) => Result[]. */
@@ -39,12 +42,29 @@ interface Page {
   close(): Promise<void>;
 }
 interface Playwright {
-  readonly chromium: { launch(options: { executablePath: string; args: string[] }): Promise<{ newPage(): Promise<Page>; version(): string; close(): Promise<void> }> };
+  readonly chromium: {
+    launch(options: {
+      executablePath: string;
+      args: string[];
+    }): Promise<{ newPage(): Promise<Page>; version(): string; close(): Promise<void> }>;
+  };
 }
 
-const ISOLATED = { 'cross-origin-opener-policy': 'same-origin', 'cross-origin-embedder-policy': 'require-corp', 'cross-origin-resource-policy': 'same-origin' };
+const ISOLATED = {
+  'cross-origin-opener-policy': 'same-origin',
+  'cross-origin-embedder-policy': 'require-corp',
+  'cross-origin-resource-policy': 'same-origin',
+};
 const TYPES: { readonly [ending: string]: string } = { js: 'text/javascript', wasm: 'application/wasm' };
-const QUIET = ['--no-sandbox', '--disable-gpu', '--no-first-run', '--disable-background-networking', '--disable-component-update', '--disable-sync', '--disable-extensions'];
+const QUIET = [
+  '--no-sandbox',
+  '--disable-gpu',
+  '--no-first-run',
+  '--disable-background-networking',
+  '--disable-component-update',
+  '--disable-sync',
+  '--disable-extensions',
+];
 
 export async function startChromium({ modules, chromium: executablePath }: BrowserPeers): Promise<Chromium> {
   if (!executablePath) throw new Error('there is no Chromium: apt-get install chromium, or set CHROMIUM to its path');
@@ -55,20 +75,30 @@ export async function startChromium({ modules, chromium: executablePath }: Brows
   async function serve({ script, folders }: EnginePage, model: string): Promise<{ origin: string; close(): void }> {
     const server = createServer((request, response) => {
       const { pathname } = new URL(request.url!, 'http://localhost');
-      if (pathname === '/') return void response.writeHead(200, { ...ISOLATED, 'content-type': 'text/html' }).end(`<!doctype html><script type="module">${script}</script>`);
+      if (pathname === '/')
+        return void response
+          .writeHead(200, { ...ISOLATED, 'content-type': 'text/html' })
+          .end(`<!doctype html><script type="module">${script}</script>`);
       const prefix = Object.keys(folders).find((p) => pathname.startsWith(p));
       const path = pathname === '/model' ? resolve(model) : prefix && resolve(folders[prefix], pathname.slice(prefix.length));
       try {
         if (!path || (prefix && !path.startsWith(resolve(folders[prefix]) + sep))) throw new Error('not served');
         const { size } = statSync(path);
-        response.writeHead(200, { ...ISOLATED, 'content-type': TYPES[path.split('.').pop()!] ?? 'application/octet-stream', 'content-length': size });
+        response.writeHead(200, {
+          ...ISOLATED,
+          'content-type': TYPES[path.split('.').pop()!] ?? 'application/octet-stream',
+          'content-length': size,
+        });
         createReadStream(path).pipe(response);
       } catch {
         response.writeHead(404, ISOLATED).end();
       }
     });
     await new Promise<void>((listening) => server.listen(0, '127.0.0.1', listening));
-    return { origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`, close: () => (server.close(), server.closeAllConnections()) };
+    return {
+      origin: `http://127.0.0.1:${(server.address() as AddressInfo).port}`,
+      close: () => (server.close(), server.closeAllConnections()),
+    };
   }
 
   return {

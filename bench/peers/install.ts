@@ -32,32 +32,60 @@ export interface Peers extends BrowserPeers {
 
 /** Installs what is missing beside what is there. */
 async function install(folder: string, packages: { readonly [name: string]: string }): Promise<BrowserPeers> {
-  const modules = resolve(folder, 'node_modules'), manifest = resolve(folder, 'package.json');
+  const modules = resolve(folder, 'node_modules');
+  const manifest = resolve(folder, 'package.json');
   if (Object.keys(packages).some((name) => !existsSync(resolve(modules, name)))) {
     mkdirSync(folder, { recursive: true });
     const before = existsSync(manifest) ? (JSON.parse(readFileSync(manifest, 'utf8')) as { dependencies?: object }).dependencies : {};
     writeFileSync(manifest, `${JSON.stringify({ private: true, type: 'module', dependencies: { ...before, ...packages } }, null, 2)}\n`);
     console.error(`installing ${Object.keys(packages).join(', ')} in ${folder} ...`);
-    await run('npm', ['install', '--ignore-scripts', '--omit=optional', '--no-audit', '--no-fund', '--loglevel=error'], { cwd: folder, timeoutMs: 600_000 });
+    await run('npm', ['install', '--ignore-scripts', '--omit=optional', '--no-audit', '--no-fund', '--loglevel=error'], {
+      cwd: folder,
+      timeoutMs: 600_000,
+    });
   }
-  return { modules, chromium: [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find((path) => path && existsSync(path)) };
+  return {
+    modules,
+    chromium: [process.env.CHROMIUM, '/usr/bin/chromium', '/usr/bin/chromium-browser', '/usr/bin/google-chrome'].find(
+      (path) => path && existsSync(path),
+    ),
+  };
 }
 
 /** What runs in a browser alone: no compiler is needed. */
 export const installBrowserPeers = (folder = resolve(cache, 'peers')): Promise<BrowserPeers> => install(folder, BROWSER);
 
 export async function installPeers(folder = resolve(cache, 'peers')): Promise<Peers> {
-  if (process.platform !== 'linux' || process.arch !== 'x64') throw new Error(`the peers' prebuilt libraries are for Linux on x64, this is ${process.platform} on ${process.arch}`);
-  const { modules, chromium } = await install(folder, ALL), headers = resolve(folder, 'llama-headers'), native = resolve(folder, 'native'), avx2 = resolve(folder, 'avx2');
-  const best = resolve(modules, '@node-llama-cpp/linux-x64/bins/linux-x64'), source = resolve(root, 'bench/peers/native.c');
-  if (!existsSync(resolve(headers, 'include/llama.h'))) await run('git', ['clone', '--quiet', resolve(modules, 'node-llama-cpp/llama/gitRelease.bundle'), headers]);
+  if (process.platform !== 'linux' || process.arch !== 'x64')
+    throw new Error(`the peers' prebuilt libraries are for Linux on x64, this is ${process.platform} on ${process.arch}`);
+  const { modules, chromium } = await install(folder, ALL);
+  const headers = resolve(folder, 'llama-headers');
+  const native = resolve(folder, 'native');
+  const avx2 = resolve(folder, 'avx2');
+  const best = resolve(modules, '@node-llama-cpp/linux-x64/bins/linux-x64');
+  const source = resolve(root, 'bench/peers/native.c');
+  if (!existsSync(resolve(headers, 'include/llama.h')))
+    await run('git', ['clone', '--quiet', resolve(modules, 'node-llama-cpp/llama/gitRelease.bundle'), headers]);
   if (!existsSync(native) || statSync(native).mtimeMs < statSync(source).mtimeMs) {
     const library = (prefix: string): string => {
       const name = readdirSync(best).find((f) => f.startsWith(prefix) && f.endsWith('.so'));
       if (!name) throw new Error(`there is no ${prefix}*.so in ${best}`);
       return `-l:${name}`;
     };
-    await run('gcc', ['-O2', '-Wall', '-o', native, source, `-I${headers}/include`, `-I${headers}/ggml/include`, `-L${best}`, library('libllama.v'), library('libggml.v'), library('libggml-base'), `-Wl,-rpath,${best}`]);
+    await run('gcc', [
+      '-O2',
+      '-Wall',
+      '-o',
+      native,
+      source,
+      `-I${headers}/include`,
+      `-I${headers}/ggml/include`,
+      `-L${best}`,
+      library('libllama.v'),
+      library('libggml.v'),
+      library('libggml-base'),
+      `-Wl,-rpath,${best}`,
+    ]);
   }
   if (!existsSync(avx2)) {
     mkdirSync(avx2);

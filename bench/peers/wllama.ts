@@ -47,6 +47,10 @@ export async function measureWllama(peers: BrowserPeers, model: string, job: Job
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
   const [model, threads, repetitions, ...tests] = process.argv.slice(2);
   if (tests.length === 0) throw new Error('usage: wllama.ts MODEL.gguf THREADS REPETITIONS pp:TOKENS:DEPTH|tg:TOKENS:DEPTH ...');
-  const job: Job = { threads: Number(threads), repetitions: Number(repetitions), tests: tests.map((t) => t.split(':')).map(([kind, tokens, depth]) => [kind, Number(tokens), Number(depth)]) };
+  const job: Job = {
+    threads: Number(threads),
+    repetitions: Number(repetitions),
+    tests: tests.map((t) => t.split(':')).map(([kind, tokens, depth]) => [kind, Number(tokens), Number(depth)]),
+  };
   for (const result of await measureWllama(await installBrowserPeers(), model, job)) console.log(JSON.stringify(result));
 }

@@ -24,14 +24,26 @@ export interface Job {
 async function compileCeilings(kind: BuildKind): Promise<WebAssembly.Module> {
   let binary: Uint8Array | undefined;
   const { error, stderr } = await asc.main(
-    ['bench/roofline/assembly/ceilings.ts', '--outFile', 'ceilings.wasm', '-O3', '--noAssert', '--runtime', 'stub', '--importMemory', '--enable', kind === 'relaxed' ? 'simd,relaxed-simd' : 'simd'],
+    [
+      'bench/roofline/assembly/ceilings.ts',
+      '--outFile',
+      'ceilings.wasm',
+      '-O3',
+      '--noAssert',
+      '--runtime',
+      'stub',
+      '--importMemory',
+      '--enable',
+      kind === 'relaxed' ? 'simd,relaxed-simd' : 'simd',
+    ],
     { writeFile: (_name, contents) => void (binary = contents as Uint8Array) },
   );
   if (error || !binary) throw error ?? new Error(`asc wrote nothing: ${stderr.toString()}`);
   return new WebAssembly.Module(Uint8Array.from(binary));
 }
 
-const packageModule = (kind: BuildKind): WebAssembly.Module => new WebAssembly.Module(readFileSync(new URL(`../../dist/wasm/${kind}.wasm`, import.meta.url)));
+const packageModule = (kind: BuildKind): WebAssembly.Module =>
+  new WebAssembly.Module(readFileSync(new URL(`../../dist/wasm/${kind}.wasm`, import.meta.url)));
 
 export interface Threads {
   /** How often a second all of the first nth threads together do it. */
@@ -43,16 +55,24 @@ export interface Threads {
 export async function startThreads(kind: BuildKind, most: number, dram: number): Promise<Threads> {
   const modules = { ceilings: await compileCeilings(kind), kernels: packageModule(kind) };
   const words = new Int32Array(new SharedArrayBuffer(8));
-  const workers = Array.from({ length: most }, (_, ith) => new Worker(new URL('worker.mjs', import.meta.url), { workerData: { ith, dram, words, modules }, execArgv: [] }));
+  const workers = Array.from(
+    { length: most },
+    (_, ith) => new Worker(new URL('worker.mjs', import.meta.url), { workerData: { ith, dram, words, modules }, execArgv: [] }),
+  );
   return {
     async measure(job, nth, ms) {
-      const rates = await Promise.all(workers.slice(0, nth).map((w) => new Promise<number>((done, fail) => {
-        w.once('message', ({ perSecond }: { perSecond: number }) => {
-          w.off('error', fail);
-          done(perSecond);
-        }).once('error', fail);
-        w.postMessage({ job, nth, ms });
-      })));
+      const rates = await Promise.all(
+        workers.slice(0, nth).map(
+          (w) =>
+            new Promise<number>((done, fail) => {
+              w.once('message', ({ perSecond }: { perSecond: number }) => {
+                w.off('error', fail);
+                done(perSecond);
+              }).once('error', fail);
+              w.postMessage({ job, nth, ms });
+            }),
+        ),
+      );
       return rates.reduce((a, b) => a + b, 0);
     },
     end: async () => void (await Promise.all(workers.map((w) => w.terminate()))),
@@ -60,12 +80,21 @@ export async function startThreads(kind: BuildKind, most: number, dram: number):
 }
 
 /** Rates by job and number of threads, the jobs taking turns, round after round: medians of kernels; of ceilings the best, since nothing can make them look too high. */
-export async function measureAll(threads: Threads, jobs: readonly Job[], counts: readonly number[], rounds: number, ms: number, progress: (part: number) => void): Promise<Map<string, number>> {
-  const samples = new Map<string, number[]>(), kernels = new Set(jobs.filter((j) => j.what === 'mul_mat').map((j) => j.name));
+export async function measureAll(
+  threads: Threads,
+  jobs: readonly Job[],
+  counts: readonly number[],
+  rounds: number,
+  ms: number,
+  progress: (part: number) => void,
+): Promise<Map<string, number>> {
+  const samples = new Map<string, number[]>();
+  const kernels = new Set(jobs.filter((j) => j.what === 'mul_mat').map((j) => j.name));
   for (let round = 0; round < rounds; round++) {
     for (const [i, job] of jobs.entries()) {
       for (const nth of counts) {
-        const key = `${job.name} x${nth}`, list = samples.get(key) ?? [];
+        const key = `${job.name} x${nth}`;
+        const list = samples.get(key) ?? [];
         list.push(await threads.measure(job, nth, ms));
         samples.set(key, list);
       }

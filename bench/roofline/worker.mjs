@@ -3,10 +3,15 @@ import { parentPort, workerData } from 'node:worker_threads';
 
 const { ith, dram, words, modules } = workerData;
 /** Addresses: small things first, then the weights. */
-const ACT = 2 ** 21, INPUT = 2 ** 23, DST = 2 ** 24, WEIGHTS = 2 ** 25, COLUMNS_MAX = 64;
+const ACT = 2 ** 21;
+const INPUT = 2 ** 23;
+const DST = 2 ** 24;
+const WEIGHTS = 2 ** 25;
+const COLUMNS_MAX = 64;
 const WARM_AT_MOST_MS = 2000;
 const memory = new WebAssembly.Memory({ initial: Math.ceil((WEIGHTS + dram) / 65536) + 1 });
-const ceilings = new WebAssembly.Instance(modules.ceilings, { env: { memory } }).exports, k = new WebAssembly.Instance(modules.kernels, { env: { memory } }).exports;
+const ceilings = new WebAssembly.Instance(modules.ceilings, { env: { memory } }).exports;
+const k = new WebAssembly.Instance(modules.kernels, { env: { memory } }).exports;
 
 /** 0x2c2c as f16 is 0.066, a usual scale; as f32 2.4e-12: sums stay normal numbers (subnormal ones take longer). */
 new Uint8Array(memory.buffer, WEIGHTS).fill(0x2c);
@@ -19,7 +24,9 @@ function prepare({ what, bytes, type, rows, ne00, columns, chunk }) {
   if (what !== 'mul_mat') return (times) => ceilings[what](INPUT, WEIGHTS, DST, times);
   const scratch = (k.heap_base() + 63) & ~63;
   if (scratch + k.mul_mat_packed_scratch() > ACT) throw new Error('the scratch does not fit below the activations');
-  const actType = k.packed_act_type(type), isFloat = actType === 0, stride = isFloat ? 4 * ne00 : k.act_row_size(actType, ne00);
+  const actType = k.packed_act_type(type);
+  const isFloat = actType === 0;
+  const stride = isFloat ? 4 * ne00 : k.act_row_size(actType, ne00);
   if (columns > COLUMNS_MAX || ACT + columns * stride > INPUT) throw new Error('the activations do not fit');
   for (let c = 0; c < columns; c++) {
     if (isFloat) floats.copyWithin((ACT + c * stride) / 4, INPUT / 4, INPUT / 4 + ne00);
@@ -27,7 +34,8 @@ function prepare({ what, bytes, type, rows, ne00, columns, chunk }) {
   }
   return (times) => {
     for (; times > 0; times--) {
-      for (let row = 0; row < rows; row += chunk) k.mul_mat_packed(type, WEIGHTS, ne00, row, Math.min(row + chunk, rows), ACT, stride, columns, DST - 4 * row, 4 * chunk, scratch);
+      for (let row = 0; row < rows; row += chunk)
+        k.mul_mat_packed(type, WEIGHTS, ne00, row, Math.min(row + chunk, rows), ACT, stride, columns, DST - 4 * row, 4 * chunk, scratch);
     }
   };
 }
@@ -50,8 +58,9 @@ parentPort.on('message', ({ job, nth, ms }) => {
     const run = prepare(job);
     // V8 begins unoptimised and replaces a function between two calls, as soon as a background thread has it ready: short calls until none
     // was clearly faster than all before for warmMs.
-    let best = Infinity, since = performance.now();
-    for (const end = since + WARM_AT_MOST_MS; performance.now() < Math.min(since + job.warmMs, end); ) {
+    let best = Infinity;
+    let since = performance.now();
+    for (const end = since + WARM_AT_MOST_MS; performance.now() < Math.min(since + job.warmMs, end);) {
       const start = performance.now();
       run(1);
       const now = performance.now();

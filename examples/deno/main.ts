@@ -1,13 +1,13 @@
 // deno run --allow-read --allow-env --allow-sys main.ts "Once upon a time"
-import process from "node:process";
-import { fileURLToPath } from "node:url";
-import { loadModel } from "quantlet";
+import process from 'node:process';
+import { fileURLToPath } from 'node:url';
+import { loadModel } from 'quantlet';
 
-const path = fileURLToPath(import.meta.resolve("quantlet/models/tiny-stories-q4_0.gguf"));
+const path = fileURLToPath(import.meta.resolve('quantlet/models/tiny-stories-q4_0.gguf'));
 const model = await loadModel(path);
-const prompt = Deno.args[0] ?? "Once upon a time";
+const prompt = Deno.args[0] ?? 'Once upon a time';
 
 process.stdout.write(prompt);
 for await (const { text } of model.generate(prompt, { maxTokens: 60, temperature: 0 })) process.stdout.write(text);
-process.stdout.write("\n");
+process.stdout.write('\n');
 await model.dispose();

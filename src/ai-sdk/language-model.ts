@@ -92,8 +92,16 @@ export function languageModel(backend: Backend): LanguageModelV3 {
         if (part.type === 'text-start') content.push({ type: 'text', text: '' });
         else if (part.type === 'reasoning-start') content.push({ type: 'reasoning', text: '' });
         else if (part.type === 'tool-call') content.push(part);
-        else if ((part.type === 'text-delta' || part.type === 'reasoning-delta') && last && 'text' in last) content[content.length - 1] = { ...last, text: last.text + part.delta };
-        else if (part.type === 'finish') return { content, finishReason: part.finishReason, usage: part.usage, warnings, response: { timestamp: new Date(), modelId: backend.name } };
+        else if ((part.type === 'text-delta' || part.type === 'reasoning-delta') && last && 'text' in last)
+          content[content.length - 1] = { ...last, text: last.text + part.delta };
+        else if (part.type === 'finish')
+          return {
+            content,
+            finishReason: part.finishReason,
+            usage: part.usage,
+            warnings,
+            response: { timestamp: new Date(), modelId: backend.name },
+          };
       }
       throw new TypeError('the stream of an answer ended without its finish');
     },

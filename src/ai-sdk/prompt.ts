@@ -1,23 +1,49 @@
 /** The AI SDK's messages and call options as those of chat/run.ts. */
 import type { LanguageModelV3CallOptions, LanguageModelV3Prompt, LanguageModelV3ToolResultOutput, SharedV3Warning } from '@ai-sdk/provider';
 import type { ChatMessage, ChatTool } from '../chat/messages.ts';
-import type { ChatOptions } from '../chat/run.ts';
+import type { ChatOptions } from '../chat/options.ts';
 import { QuantletError } from '../errors.ts';
+import { SAMPLER_NUMBERS } from '../sample/options.ts';
 
 /** The AI SDK's messages as chat messages. @throws QuantletError ERR_INVALID_ARGUMENT for files, which no model here reads */
 export function messagesOf(prompt: LanguageModelV3Prompt): ChatMessage[] {
   return prompt.flatMap((message): ChatMessage[] => {
     if (message.role === 'system') return [{ role: 'system', content: message.content }];
-    if (message.role === 'user') return [{ role: 'user', content: message.content.map((part) => ({ type: part.type, ...(part.type === 'text' ? { text: part.text } : {}) })) }];
+    if (message.role === 'user')
+      return [
+        {
+          role: 'user',
+          content: message.content.map((part) => ({ type: part.type, ...(part.type === 'text' ? { text: part.text } : {}) })),
+        },
+      ];
     if (message.role === 'tool') {
-      return message.content.flatMap((part) => (part.type === 'tool-result' ? [{ role: 'tool', tool_call_id: part.toolCallId, name: part.toolName, content: resultText(part.output) }] : []));
+      return message.content.flatMap((part) =>
+        part.type === 'tool-result'
+          ? [{ role: 'tool', tool_call_id: part.toolCallId, name: part.toolName, content: resultText(part.output) }]
+          : [],
+      );
     }
     const text = message.content.flatMap((part) => (part.type === 'text' ? [part.text] : [])).join('');
     const reasoning = message.content.flatMap((part) => (part.type === 'reasoning' ? [part.text] : [])).join('');
     const calls = message.content.flatMap((part) =>
-      part.type === 'tool-call' ? [{ id: part.toolCallId, type: 'function' as const, function: { name: part.toolName, arguments: typeof part.input === 'string' ? part.input : JSON.stringify(part.input ?? {}) } }] : [],
+      part.type === 'tool-call'
+        ? [
+            {
+              id: part.toolCallId,
+              type: 'function' as const,
+              function: { name: part.toolName, arguments: typeof part.input === 'string' ? part.input : JSON.stringify(part.input ?? {}) },
+            },
+          ]
+        : [],
     );
-    return [{ role: 'assistant', content: text, ...(reasoning === '' ? {} : { reasoning_content: reasoning }), ...(calls.length > 0 ? { tool_calls: calls } : {}) }];
+    return [
+      {
+        role: 'assistant',
+        content: text,
+        ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
+        ...(calls.length > 0 ? { tool_calls: calls } : {}),
+      },
+    ];
   });
 }
 
@@ -35,26 +61,51 @@ function resultText(output: LanguageModelV3ToolResultOutput): string {
       return output.value
         .map((part) => {
           if (part.type === 'text') return part.text;
-          throw new QuantletError('ERR_INVALID_ARGUMENT', `A tool result has a part of type "${part.type}"; expected text parts only. Leave out images and files.`);
+          throw new QuantletError(
+            'ERR_INVALID_ARGUMENT',
+            `A tool result has a part of type "${part.type}"; expected text parts only. Leave out images and files.`,
+          );
         })
         .join('\n');
   }
 }
 
 /** Settings under `providerOptions.quantlet`: what the AI SDK has no name of its own for. */
-const ownSettings = ['minP', 'typicalP', 'repeatPenalty', 'repeatLastN', 'grammar', 'reasoning', 'parallelToolCalls', 'templateVariables', 'ignoreEos'] as const;
+const ownSettings = [
+  ...Object.keys(SAMPLER_NUMBERS).filter(
+    (name) => !['temperature', 'topP', 'topK', 'presencePenalty', 'frequencyPenalty', 'seed'].includes(name),
+  ),
+  'grammar',
+  'reasoning',
+  'reasoningBudget',
+  'reasoningBudgetMessage',
+  'parallelToolCalls',
+  'templateVariables',
+  'ignoreEos',
+];
 
 /** Call options as chat options, and what of them is not done. */
 export function optionsOf(options: LanguageModelV3CallOptions): { chat: ChatOptions; warnings: SharedV3Warning[] } {
   const warnings: SharedV3Warning[] = [];
   const tools = (options.tools ?? []).flatMap((tool): ChatTool[] => {
-    if (tool.type === 'function') return [{ type: 'function', function: { name: tool.name, ...(tool.description === undefined ? {} : { description: tool.description }), parameters: tool.inputSchema as object } }];
+    if (tool.type === 'function')
+      return [
+        {
+          type: 'function',
+          function: {
+            name: tool.name,
+            ...(tool.description === undefined ? {} : { description: tool.description }),
+            parameters: tool.inputSchema as object,
+          },
+        },
+      ];
     warnings.push({ type: 'unsupported', feature: `provider tool ${tool.id}`, details: 'Only function tools are offered to the model.' });
     return [];
   });
   const own = options.providerOptions?.quantlet ?? {};
   for (const name of Object.keys(own)) {
-    if (!(ownSettings as readonly string[]).includes(name)) warnings.push({ type: 'unsupported', feature: `providerOptions.quantlet.${name}`, details: `Known are ${ownSettings.join(', ')}.` });
+    if (!ownSettings.includes(name))
+      warnings.push({ type: 'unsupported', feature: `providerOptions.quantlet.${name}`, details: `Known are ${ownSettings.join(', ')}.` });
   }
   const choice = options.toolChoice;
   const format = options.responseFormat;
@@ -72,6 +123,7 @@ export function optionsOf(options: LanguageModelV3CallOptions): { chat: ChatOpti
     stop: options.stopSequences ?? [],
     signal: options.abortSignal,
   };
-  if (format?.type === 'json') chat.responseFormat = format.schema ? { type: 'json_schema', schema: format.schema as object } : { type: 'json_object' };
+  if (format?.type === 'json')
+    chat.responseFormat = format.schema ? { type: 'json_schema', schema: format.schema as object } : { type: 'json_object' };
   return { chat, warnings };
 }

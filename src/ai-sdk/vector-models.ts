@@ -9,7 +9,11 @@ import { inSlices } from '../slices.ts';
  * @throws QuantletError ERR_INVALID_ARGUMENT where the model gives no embeddings
  */
 export function embeddingModel(backend: Backend): EmbeddingModelV3 {
-  if (!backend.embed) throw new QuantletError('ERR_INVALID_ARGUMENT', `The model ${backend.name} gives no embeddings; expected an embedding model (bert, nomic-bert ...).`);
+  if (!backend.embed)
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `The model ${backend.name} gives no embeddings; expected an embedding model (bert, nomic-bert ...).`,
+    );
   return {
     specificationVersion: 'v3',
     provider: 'quantlet',
@@ -19,7 +23,11 @@ export function embeddingModel(backend: Backend): EmbeddingModelV3 {
     supportsParallelCalls: false,
     async doEmbed({ values, abortSignal }) {
       const vectors = await (backend as Required<Backend>).embed(values, abortSignal ? { signal: abortSignal } : {});
-      return { embeddings: vectors.map((vector) => [...vector]), usage: { tokens: await inSlices(countTokens(backend, values), abortSignal) }, warnings: [] };
+      return {
+        embeddings: vectors.map((vector) => [...vector]),
+        usage: { tokens: await inSlices(countTokens(backend, values), abortSignal) },
+        warnings: [],
+      };
     },
   };
 }

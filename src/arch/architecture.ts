@@ -1,17 +1,8 @@
-/** What an architecture file gives (metadata -> graph, nothing else) and what it is given to build with. */
-import { QuantletError } from '../errors.ts';
+/** What an architecture's file gives (a graph made from metadata, nothing else), and what it is given to build with. */
 import type { GGUF } from '../gguf/types.ts';
 import type { Tensor } from '../graph/tensor.ts';
-import { bert, jinaBertV2, jinaBertV3, nomicBert } from './bert.ts';
-import { gemma2, gemma3 } from './gemma.ts';
-import { granite } from './granite.ts';
 import type { HParams } from './hparams.ts';
-import { llama, smollm3 } from './llama.ts';
-import { phi3 } from './phi3.ts';
-import { qwen2, qwen3 } from './qwen.ts';
 import type { RopeParams } from './rope-table.ts';
-import { stablelm } from './stablelm.ts';
-import { starcoder2 } from './starcoder2.ts';
 
 export interface GraphInputs {
   /** Token ids, i32 [n_tokens]. */
@@ -60,13 +51,4 @@ export interface Architecture {
   readonly name: string;
   /** Builds the graph and returns its result: f32 [n_vocab, n_embd or labels; n_outputs], as `wants` says. */
   build(hparams: HParams, context: GraphContext): Tensor;
-}
-
-const ARCHITECTURES: readonly Architecture[] = [llama, smollm3, qwen2, qwen3, gemma2, gemma3, phi3, granite, starcoder2, stablelm, bert, nomicBert, jinaBertV2, jinaBertV3];
-
-/** @throws ERR_UNSUPPORTED_ARCH naming those that run */
-export function findArchitecture(name: string): Architecture {
-  const found = ARCHITECTURES.find((a) => a.name === name);
-  if (!found) throw new QuantletError('ERR_UNSUPPORTED_ARCH', `the model's architecture is "${name}"; quantlet runs ${ARCHITECTURES.map((a) => a.name).join(', ')}`);
-  return found;
 }

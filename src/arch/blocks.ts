@@ -2,7 +2,8 @@
 import { attention, kv_store } from '../graph/attention-ops.ts';
 import { add, geglu, gelu, mul, scale, swiglu, tanh } from '../graph/elementwise-ops.ts';
 import { get_rows, mul_mat } from '../graph/ops.ts';
-import { norm as layer_norm, rms_norm, rope, type RopeMode } from '../graph/row-ops.ts';
+import { rope, type RopeMode } from '../graph/rope.ts';
+import { norm as layer_norm, rms_norm } from '../graph/row-ops.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import { reshape, view } from '../graph/views.ts';
 import type { GraphContext } from './architecture.ts';
@@ -12,12 +13,13 @@ const TOKENS_OF_HEADS = { dim: 2, by: 'tokens' } as const;
 
 /** rms or layer norm with the weight and, if there is one, the bias of this name. */
 export function norm(g: GraphContext, hp: HParams, x: Tensor, name: string): Tensor {
-  const n = x.ne[0], weight = g.weight(`${name}.weight`, [n]);
+  const n = x.ne[0];
+  const weight = g.weight(`${name}.weight`, [n]);
   if (hp.norm === 'layer') return layer_norm(x, { weight, bias: g.optional(`${name}.bias`, [n]), eps: hp.eps });
   return rms_norm(x, { weight, eps: hp.eps });
 }
 
-/** weight x, plus what adapters add and the bias, where there are any. */
+/** weight x, times the weight's scale, plus what adapters add and the bias, where there are any. */
 export const linear = (g: GraphContext, x: Tensor, name: string, nOut: number): Tensor => linears(g, x, [[name, nOut]])[0];
 
 /** The same for several weights and one input, all of them step by step: threads meet once a step, not once a step and weight. */
@@ -27,6 +29,8 @@ export function linears(g: GraphContext, x: Tensor, weights: readonly (readonly 
   const down = pairs.map(({ a }) => mul_mat(a, x));
   const ys = weights.map(([name, nOut]) => mul_mat(g.weight(`${name}.weight`, [x.ne[0], nOut]), x));
   step(...ys, ...down);
+  weights.forEach(([name], i) => (ys[i] = timesScale(g, ys[i], name)));
+  step(...ys);
   const scaled = step(...down.map((d, j) => times(d, pairs[j].scale)));
   const deltas = step(...scaled.map((d, j) => mul_mat(pairs[j].b, d)));
   pairs.forEach(({ i }, j) => (ys[i] = add(ys[i], deltas[j])));
@@ -37,6 +41,12 @@ export function linears(g: GraphContext, x: Tensor, weights: readonly (readonly 
 /** What an adapter's first half gives is scaled, where rows are short. */
 const times = (x: Tensor, s: number): Tensor => (s === 1 ? x : scale(x, s));
 
+/** NVFP4 weights (and others) may come with one f32 for the whole matrix, `<name>.scale`, that multiplies the product. */
+function timesScale(g: GraphContext, y: Tensor<'f32'>, name: string): Tensor<'f32'> {
+  const factor = g.optional(`${name}.scale`, [1]);
+  return factor ? mul(y, factor) : y;
+}
+
 function plusBias(g: GraphContext, y: Tensor, name: string): Tensor {
   const bias = g.optional(`${name}.bias`, [y.ne[0]]);
   return bias ? add(y, bias) : y;
@@ -44,7 +54,8 @@ function plusBias(g: GraphContext, y: Tensor, name: string): Tensor {
 
 /** The embeddings of the step's tokens, with what adapters add. */
 export function embed(g: GraphContext, { nEmbd, nVocab }: HParams): Tensor {
-  const name = 'token_embd.weight', rows = (table: Tensor): Tensor => get_rows(table, g.inputs.ids);
+  const name = 'token_embd.weight';
+  const rows = (table: Tensor): Tensor => get_rows(table, g.inputs.ids);
   return g.loras(name).reduce((sum, { a, b, scale: s }) => add(sum, mul_mat(b, times(rows(a), s))), rows(g.weight(name, [nEmbd, nVocab])));
 }
 
@@ -61,15 +72,23 @@ export interface AttentionOptions {
 }
 
 /** q, k, v, rotation, cache, attention and the output product of layer il over the normed states h. */
-export function selfAttention(g: GraphContext, hp: HParams, il: number, h: Tensor, { angles, mode = 'neox', scale = 1 / Math.sqrt(hp.headDim), window = 0, logitSoftcap = 0, maxBias = 0 }: AttentionOptions): Tensor {
-  const { nHead, headDim } = hp, { pos, cells, first, visible } = g.inputs;
+export function selfAttention(
+  g: GraphContext,
+  hp: HParams,
+  il: number,
+  h: Tensor,
+  { angles, mode = 'neox', scale = 1 / Math.sqrt(hp.headDim), window = 0, logitSoftcap = 0, maxBias = 0 }: AttentionOptions,
+): Tensor {
+  const { nHead, headDim } = hp;
+  const { pos, cells, first, visible } = g.inputs;
   const name = (part: string): string => `blk.${il}.${part}`;
   const [q, k, v] = projections(g, hp, il, h);
   const turn = (t: Tensor, part: string): Tensor => {
     const n = headNorm(g, hp, t, name(part));
     return angles ? rope(n, pos, angles, { mode }) : n;
   };
-  const qr = turn(q, 'attn_q_norm'), kr = turn(k, 'attn_k_norm');
+  const qr = turn(q, 'attn_q_norm');
+  const kr = turn(k, 'attn_k_norm');
   g.expand(qr, kr);
   const cache = g.cache(il);
   g.expand(kv_store(cache.k, kr, cells, 'k'), kv_store(cache.v, v, cells, 'v'));
@@ -79,32 +98,52 @@ export function selfAttention(g: GraphContext, hp: HParams, il: number, h: Tenso
 
 /** q [head_dim, n_head, n_tokens], k and v [head_dim, n_head_kv, n_tokens]: from three products or from a fused one. */
 function projections(g: GraphContext, { nHead, nHeadKv, headDim }: HParams, il: number, h: Tensor): [Tensor, Tensor, Tensor] {
-  const nTokens = h.ne[1], nq = nHead * headDim, nk = nHeadKv * headDim;
+  const nTokens = h.ne[1];
+  const nq = nHead * headDim;
+  const nk = nHeadKv * headDim;
   const heads = (x: Tensor, n: number): Tensor => reshape(x, [headDim, n, nTokens, 1], TOKENS_OF_HEADS);
   const fused = `blk.${il}.attn_qkv`;
   if (!g.has(`${fused}.weight`)) {
-    const [q, k, v] = linears(g, h, ([['q', nq], ['k', nk], ['v', nk]] as const).map(([part, n]) => [`blk.${il}.attn_${part}`, n]));
+    const [q, k, v] = linears(
+      g,
+      h,
+      (
+        [
+          ['q', nq],
+          ['k', nk],
+          ['v', nk],
+        ] as const
+      ).map(([part, n]) => [`blk.${il}.attn_${part}`, n]),
+    );
     return [heads(q, nHead), heads(k, nHeadKv), heads(v, nHeadKv)];
   }
-  const all = linear(g, h, fused, nq + 2 * nk), size = all.type.typeSize;
-  const part = (from: number, n: number): Tensor => view(all, [headDim, n, nTokens, 1], { nb: [headDim * size, all.nb[1]], offset: from * size }, TOKENS_OF_HEADS);
+  const all = linear(g, h, fused, nq + 2 * nk);
+  const size = all.type.typeSize;
+  const part = (from: number, n: number): Tensor =>
+    view(all, [headDim, n, nTokens, 1], { nb: [headDim * size, all.nb[1]], offset: from * size }, TOKENS_OF_HEADS);
   return [part(0, nHead), part(nq, nHeadKv), part(nq + nk, nHeadKv)];
 }
 
 /** Norms of q or k where the file has them: one weight for all heads, a row for each, or one norm over all heads together. */
 function headNorm(g: GraphContext, hp: HParams, x: Tensor, name: string): Tensor {
-  const shape = g.shapeOf(`${name}.weight`), [headDim, n, nTokens] = x.ne;
+  const shape = g.shapeOf(`${name}.weight`);
+  const [headDim, n, nTokens] = x.ne;
   if (!shape) return x;
   if (hp.norm === 'rms') return rms_norm(x, { weight: g.weight(`${name}.weight`, [headDim]), eps: hp.eps });
-  if (shape[1] === 1 && n > 1) return reshape(norm(g, hp, reshape(x, [headDim * n, nTokens, 1, 1], { dim: 1, by: 'tokens' }), name), x.ne, TOKENS_OF_HEADS);
+  if (shape[1] === 1 && n > 1)
+    return reshape(norm(g, hp, reshape(x, [headDim * n, nTokens, 1, 1], { dim: 1, by: 'tokens' }), name), x.ne, TOKENS_OF_HEADS);
   return mul(layer_norm(x, { eps: hp.eps }), reshape(g.weight(`${name}.weight`, [headDim, n]), [headDim, n, 1, 1]));
 }
 
 /** down(act(gate(x)) * up(x)); gate and up may be one product, the gate first. */
 export function gatedFeedForward(g: GraphContext, { nFf, nEmbd }: HParams, il: number, x: Tensor, act: 'silu' | 'gelu' = 'silu'): Tensor {
-  const name = (part: string): string => `blk.${il}.ffn_${part}`, glu = act === 'silu' ? swiglu : geglu;
+  const name = (part: string): string => `blk.${il}.ffn_${part}`;
+  const glu = act === 'silu' ? swiglu : geglu;
   if (!g.has(`${name('gate')}.weight`)) return linear(g, glu(linear(g, x, name('up'), 2 * nFf)), name('down'), nEmbd);
-  const [gate, up] = linears(g, x, [[name('gate'), nFf], [name('up'), nFf]]);
+  const [gate, up] = linears(g, x, [
+    [name('gate'), nFf],
+    [name('up'), nFf],
+  ]);
   return linear(g, glu(gate, up), name('down'), nEmbd);
 }
 
@@ -119,7 +158,7 @@ export function decoderOutput(g: GraphContext, hp: HParams, x: Tensor): Tensor {
   if (g.wants !== 'logits') return rankHead(g, hp, last);
   if (g.has('output.weight')) return linear(g, last, 'output', hp.nVocab);
   // No output matrix: the embeddings serve as one. Adapters of the embeddings change only what is looked up.
-  return plusBias(g, mul_mat(g.weight('token_embd.weight', [hp.nEmbd, hp.nVocab]), last), 'output');
+  return plusBias(g, timesScale(g, mul_mat(g.weight('token_embd.weight', [hp.nEmbd, hp.nVocab]), last), 'output'), 'output');
 }
 
 /** A reranker's classifier, where the file has one and the caller wants ranks; else the vectors as they are. */

@@ -30,11 +30,15 @@ const gemma = (name: string, variant: Variant): Architecture => ({
   name,
   build(hp, g) {
     const key = (k: string, fallback: number): number => getNumber(g.gguf, `${name}.${k}`, fallback);
-    const window = key('attention.sliding_window', variant.window), isLocal = localLayers(g.gguf, name, variant.pattern);
-    const attnCap = variant.attnCap ? key('attn_logit_softcapping', variant.attnCap) : 0, finalCap = key('final_logit_softcapping', variant.finalCap);
+    const window = key('attention.sliding_window', variant.window);
+    const isLocal = localLayers(g.gguf, name, variant.pattern);
+    const attnCap = variant.attnCap ? key('attn_logit_softcapping', variant.attnCap) : 0;
+    const finalCap = key('final_logit_softcapping', variant.finalCap);
     const globalAngles = g.ropeTable(hp.rope);
     const localBase = key('rope.freq_base_swa', variant.localKeepsRope ? hp.rope.freqBase : 10000);
-    const localAngles = g.ropeTable(variant.localKeepsRope ? { ...hp.rope, freqBase: localBase } : { ...ROPE_DEFAULTS, nDims: hp.rope.nDims, freqBase: localBase });
+    const localAngles = g.ropeTable(
+      variant.localKeepsRope ? { ...hp.rope, freqBase: localBase } : { ...ROPE_DEFAULTS, nDims: hp.rope.nDims, freqBase: localBase },
+    );
     const attnScale = 1 / Math.sqrt(hp.nLayer === variant.wideLayers ? hp.nEmbd / hp.nHead : hp.headDim);
 
     let x: Tensor = scale(embed(g, hp), Math.sqrt(hp.nEmbd));

@@ -35,22 +35,55 @@ export function readHParams(gguf: GGUF): HParams {
   const arch = getString(gguf, 'general.architecture');
   const key = (name: string): string => `${arch}.${name}`;
   const count = (name: string, fallback?: number, least = 1, most?: number): number => getCount(gguf, key(name), fallback, least, most);
-  const nEmbd = count('embedding_length'), nHead = count('attention.head_count'), nLayer = count('block_count', undefined, 1, 4096), nCtxTrain = count('context_length');
+  const nEmbd = count('embedding_length');
+  const nHead = count('attention.head_count');
+  const nLayer = count('block_count', undefined, 1, 4096);
+  const nCtxTrain = count('context_length');
   const headsKv = getNumberPerLayer(gguf, key('attention.head_count_kv'), nLayer, nHead);
   const nHeadKv = headsKv[0];
-  if (headsKv.some((n) => n !== nHeadKv)) throw new QuantletError('ERR_UNSUPPORTED_ARCH', `this ${arch} model has another number of KV heads in some layers (${[...new Set(headsKv)].join(', ')}), which quantlet does not run yet`);
-  if (nHeadKv < 1 || nHead % nHeadKv !== 0) throw new QuantletError('ERR_GGUF_INVALID', `${key('attention.head_count')} is ${nHead} and head_count_kv ${nHeadKv}; expected the first to be a multiple of the second`);
-  if (!gguf.metadata.has(key('attention.key_length')) && nEmbd % nHead !== 0) throw new QuantletError('ERR_GGUF_INVALID', `${key('embedding_length')} is ${nEmbd}, no multiple of the ${nHead} heads, and there is no ${key('attention.key_length')}`);
+  if (headsKv.some((n) => n !== nHeadKv))
+    throw new QuantletError(
+      'ERR_UNSUPPORTED_ARCH',
+      `this ${arch} model has a different number of KV heads in some layers (${[...new Set(headsKv)].join(', ')}), which quantlet does not run yet`,
+    );
+  if (nHeadKv < 1 || nHead % nHeadKv !== 0)
+    throw new QuantletError(
+      'ERR_GGUF_INVALID',
+      `${key('attention.head_count')} is ${nHead} and head_count_kv ${nHeadKv}; expected the first to be a multiple of the second`,
+    );
+  if (!gguf.metadata.has(key('attention.key_length')) && nEmbd % nHead !== 0)
+    throw new QuantletError(
+      'ERR_GGUF_INVALID',
+      `${key('embedding_length')} is ${nEmbd}, no multiple of the ${nHead} heads, and there is no ${key('attention.key_length')}`,
+    );
   const headDim = count('attention.key_length', Math.floor(nEmbd / nHead));
   const valueDim = count('attention.value_length', headDim);
-  if (valueDim !== headDim) throw new QuantletError('ERR_UNSUPPORTED_ARCH', `this ${arch} model has value heads of ${valueDim} beside key heads of ${headDim}, which quantlet does not run yet`);
+  if (valueDim !== headDim)
+    throw new QuantletError(
+      'ERR_UNSUPPORTED_ARCH',
+      `this ${arch} model has value heads of ${valueDim} beside key heads of ${headDim}, which quantlet does not run yet`,
+    );
   const nDims = count('rope.dimension_count', headDim, 0);
-  if (nDims > headDim) throw new QuantletError('ERR_GGUF_INVALID', `${key('rope.dimension_count')} is ${nDims}; expected an even number up to the head's ${headDim}`);
+  if (nDims > headDim)
+    throw new QuantletError(
+      'ERR_GGUF_INVALID',
+      `${key('rope.dimension_count')} is ${nDims}; expected an even number up to the head's ${headDim}`,
+    );
   const rms = gguf.metadata.has(key('attention.layer_norm_rms_epsilon'));
   const scaling = getString(gguf, key('rope.scaling.type'), 'linear');
   const factor = scaling === 'none' ? 1 : getNumber(gguf, key('rope.scaling.factor'), getNumber(gguf, key('rope.scale_linear'), 1)) || 1;
+  const extFactor = getNumber(gguf, key('rope.scaling.yarn_ext_factor'), scaling === 'yarn' ? 1 : 0);
+  // Where YaRN mixes, ropeTable() makes the magnitude larger by the factor; llama_context takes that back where the factor makes the context no longer.
+  const size =
+    extFactor === 0 ? getNumber(gguf, key('rope.scaling.yarn_attn_factor'), 1) : factor < 1 ? 1 / (1 + 0.1 * Math.log(factor)) : 1;
   return {
-    arch, nCtxTrain, nEmbd, nLayer, nHead, nHeadKv, headDim,
+    arch,
+    nCtxTrain,
+    nEmbd,
+    nLayer,
+    nHead,
+    nHeadKv,
+    headDim,
     nVocab: getCount(gguf, key('vocab_size'), getStrings(gguf, 'tokenizer.ggml.tokens', []).length, 1),
     nFf: count('feed_forward_length'),
     norm: rms ? 'rms' : 'layer',
@@ -60,8 +93,10 @@ export function readHParams(gguf: GGUF): HParams {
       nDims,
       freqBase: getNumber(gguf, key('rope.freq_base'), 10000),
       freqScale: 1 / factor,
-      extFactor: scaling === 'yarn' ? 1 : 0,
-      attnFactor: getNumber(gguf, key('rope.scaling.attn_factor'), 1),
+      extFactor,
+      attnFactor: getNumber(gguf, key('rope.scaling.attn_factor'), 1) * size,
+      betaFast: getNumber(gguf, key('rope.scaling.yarn_beta_fast'), ROPE_DEFAULTS.betaFast),
+      betaSlow: getNumber(gguf, key('rope.scaling.yarn_beta_slow'), ROPE_DEFAULTS.betaSlow),
       nCtxOrig: count('rope.scaling.original_context_length', nCtxTrain),
     },
     causal: getBool(gguf, key('attention.causal'), true),

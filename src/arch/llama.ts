@@ -1,6 +1,6 @@
 /** Llama 1 to 3 and everything that ships under its name (Mistral, SmolLM, TinyLlama); SmolLM3 leaves rope out in every fourth layer. */
 import { add } from '../graph/elementwise-ops.ts';
-import type { RopeMode } from '../graph/row-ops.ts';
+import type { RopeMode } from '../graph/rope.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import type { Architecture, GraphContext } from './architecture.ts';
 import { decoderOutput, embed, gatedFeedForward, norm, selfAttention, type AttentionOptions } from './blocks.ts';

@@ -7,4 +7,7 @@ export const qwen2 = llamaLike('qwen2', 'neox');
 
 const decoder = llamaLike('qwen3', 'neox');
 /** As a reranker its labels' scores become probabilities; the first is that of "yes". */
-export const qwen3: Architecture = { name: 'qwen3', build: (hp, g) => (g.wants === 'ranks' ? soft_max(decoder.build(hp, g)) : decoder.build(hp, g)) };
+export const qwen3: Architecture = {
+  name: 'qwen3',
+  build: (hp, g) => (g.wants === 'ranks' ? soft_max(decoder.build(hp, g)) : decoder.build(hp, g)),
+};

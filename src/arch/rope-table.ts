@@ -23,7 +23,8 @@ export function ropeTable(p: RopeParams, nPositions: number): Float32Array {
   const half = p.nDims / 2;
   const table = new Float32Array(nPositions * p.nDims);
   const pairAt = (rotations: number): number => (p.nDims * Math.log(p.nCtxOrig / (rotations * 2 * Math.PI))) / (2 * Math.log(p.freqBase));
-  const low = Math.max(0, Math.floor(pairAt(p.betaFast))), high = Math.min(p.nDims - 1, Math.ceil(pairAt(p.betaSlow)));
+  const low = Math.max(0, Math.floor(pairAt(p.betaFast)));
+  const high = Math.min(p.nDims - 1, Math.ceil(pairAt(p.betaSlow)));
   const scale = p.extFactor === 0 ? p.attnFactor : p.attnFactor * (1 + 0.1 * Math.log(1 / p.freqScale));
   for (let i = 0; i < half; i++) {
     const extrapolated = p.freqBase ** ((-2 * i) / p.nDims) / (p.factors?.[i] ?? 1);
@@ -32,7 +33,8 @@ export function ropeTable(p: RopeParams, nPositions: number): Float32Array {
     const mix = p.extFactor === 0 ? 0 : ramp * p.extFactor;
     const frequency = interpolated * (1 - mix) + extrapolated * mix;
     for (let pos = 0; pos < nPositions; pos++) {
-      const angle = pos * frequency, at = pos * p.nDims + 2 * i;
+      const angle = pos * frequency;
+      const at = pos * p.nDims + 2 * i;
       table[at] = Math.cos(angle) * scale;
       table[at + 1] = Math.sin(angle) * scale;
     }

@@ -110,7 +110,11 @@ const maxHead = 512;
  * A name, `separator`, then the arguments as JSON, then the closing markers, each of which may be missing.
  * @param head reads what stands before the separator into name and id
  */
-export function namedReader(separator: RegExp, closers: readonly string[], head: (text: string) => { name: string; id?: string } | undefined): CallReader {
+export function namedReader(
+  separator: RegExp,
+  closers: readonly string[],
+  head: (text: string) => { name: string; id?: string } | undefined,
+): CallReader {
   return (text, final) => {
     const found = separator.exec(text);
     if (!found) return final || text.length > maxHead + 64 ? 'bad' : 'more';
@@ -145,44 +149,72 @@ function valueOf(text: string, tool: ChatTool | undefined, key: string): string 
   return type === 'string' || parsed === undefined ? JSON.stringify(text) : text.trim();
 }
 
-const objectText = (entries: readonly (readonly [string, string])[]): string => `{${entries.map(([key, value]) => `${JSON.stringify(key)}: ${value}`).join(', ')}}`;
+const objectText = (entries: readonly (readonly [string, string])[]): string =>
+  `{${entries.map(([key, value]) => `${JSON.stringify(key)}: ${value}`).join(', ')}}`;
 
-/** A call in an XML-like notation: `outer` matches one call (name, inside), `inner` one argument (name, text, and optionally `true` for a string). */
+/**
+ * A call in an XML-like notation: `outer` matches one call (name, inside), `inner` one argument (name, text, and optionally `true` for a string).
+ * What a model writes may be a client's wish: names and tags end at the next `<`, and where no end of an element follows, none is looked for again.
+ */
 interface XmlSyntax {
+  /** How calls and arguments end. */
+  readonly ends: readonly [outer: RegExp | undefined, inner: RegExp];
   readonly outer: RegExp;
   readonly inner: RegExp;
   readonly trimLines: boolean;
 }
 
 /** `<function=name><parameter=key>value</parameter></function>` (Qwen3-Coder, Seed-OSS, Nemotron 3). */
-export const functionXml: XmlSyntax = { outer: /<function=([^>\s]+)>([\s\S]*?)<\/function>/g, inner: /<parameter=([^>\s]+)>([\s\S]*?)<\/parameter>/g, trimLines: true };
+export const functionXml: XmlSyntax = {
+  ends: [/<\/function>/g, /<\/parameter>/g],
+  outer: /<function=([^<>\s]+)>([\s\S]*?)<\/function>/g,
+  inner: /<parameter=([^<>\s]+)>([\s\S]*?)<\/parameter>/g,
+  trimLines: true,
+};
 /** `<invoke name="name"><parameter name="key">value</parameter></invoke>` with any prefix (MiniMax, DeepSeek 3.2, Muse). */
 export const invokeXml: XmlSyntax = {
+  ends: [/<\/[^\s<>]*?invoke>/g, /<\/[^\s<>]*?parameter>/g],
   outer: /<[^\s<>]*?invoke name="([^"]+)">([\s\S]*?)<\/[^\s<>]*?invoke>/g,
   inner: /<[^\s<>]*?parameter name="([^"]+)"(?: string="(?:true|false)")?>([\s\S]*?)<\/[^\s<>]*?parameter>/g,
   trimLines: false,
 };
 /** `<function name="name"><param name="key">value</param></function>` (MiniCPM 5). */
-export const paramXml: XmlSyntax = { outer: /<function name="([^"]+)">([\s\S]*?)<\/function>/g, inner: /<param name="([^"]+)">([\s\S]*?)<\/param>/g, trimLines: true };
+export const paramXml: XmlSyntax = {
+  ends: [/<\/function>/g, /<\/param>/g],
+  outer: /<function name="([^"]+)">([\s\S]*?)<\/function>/g,
+  inner: /<param name="([^"]+)">([\s\S]*?)<\/param>/g,
+  trimLines: true,
+};
 /** `name<arg_key>key</arg_key><arg_value>value</arg_value>` (GLM, Ling, Laguna, Spark); the tags may carry a suffix (Hunyuan). */
 export const keyValueXml: XmlSyntax = {
-  outer: /^\s*([^<>\s{}[\]]+)\s*(?:<tool_sep[^>]*>)?([\s\S]*)$/g,
-  inner: /<arg_key[^>]*>([\s\S]*?)<\/arg_key[^>]*>\s*<arg_value[^>]*>([\s\S]*?)<\/arg_value[^>]*>/g,
+  ends: [undefined, /<\/arg_value[^<>]*>/g],
+  outer: /^\s*([^<>\s{}[\]]+)\s*(?:<tool_sep[^<>]*>)?([\s\S]*)$/g,
+  inner: /<arg_key[^<>]*>([^<]*)<\/arg_key[^<>]*>\s*<arg_value[^<>]*>([\s\S]*?)<\/arg_value[^<>]*>/g,
   trimLines: false,
 };
 
 /** Kimi K3's elements, written with `<|open|>`, `<|close|>` and `<|sep|>`. */
 export const openXml: XmlSyntax = {
+  ends: [/<\|close\|>call<\|sep\|>/g, /<\|close\|>argument<\|sep\|>/g],
   outer: /<\|open\|>call tool="([^"]+)"[^<]*<\|sep\|>([\s\S]*?)<\|close\|>call<\|sep\|>/g,
   inner: /<\|open\|>argument key="([^"]+)"[^<]*<\|sep\|>([\s\S]*?)<\|close\|>argument<\|sep\|>/g,
   trimLines: false,
 };
 
+/** The text up to the last of these ends: behind it, a search for one would read to the end of the text from every beginning of an element. */
+function upToLast(text: string, end: RegExp | undefined): string {
+  if (end === undefined) return text;
+  let to = 0;
+  for (const { index, 0: found } of text.matchAll(end)) to = index + found.length;
+  return text.slice(0, to);
+}
+
 /** All calls in `body`, which is complete; none where a part of one is not understood. */
-function xmlCalls(body: string, { outer, inner, trimLines }: XmlSyntax, tools: readonly ChatTool[]): ParsedCall[] {
-  const clear = [...body.matchAll(outer)].every(([, , inside]) => inside.replace(inner, '').trim() === '');
+function xmlCalls(body: string, { ends: [end, innerEnd], outer, inner, trimLines }: XmlSyntax, tools: readonly ChatTool[]): ParsedCall[] {
+  const found = [...upToLast(body, end).matchAll(outer)].map(([, name, inside]) => [name, upToLast(inside, innerEnd), inside] as const);
+  const clear = found.every(([, inside, all]) => (inside.replace(inner, '') + all.slice(inside.length)).trim() === '');
   if (!clear) return [];
-  return [...body.matchAll(outer)].map(([, name, inside]) => {
+  return found.map(([name, inside]) => {
     const tool = tools.find((candidate) => candidate.function.name === name);
     const entries = [...inside.matchAll(inner)].map(([whole, key, value]) => {
       const text = trimLines ? value.replace(/^\n|\n$/g, '') : value;

@@ -47,7 +47,12 @@ function toolTurn(objectArguments: boolean, nullContent: boolean, values: readon
     type: 'function',
     function: { name: 'probe_tool', arguments: objectArguments ? { probe_key: value } : JSON.stringify({ probe_key: value }) },
   }));
-  const results = values.map((value, i) => ({ role: 'tool', tool_call_id: `probe000${i}`, name: 'probe_tool', content: `result_${value}` }));
+  const results = values.map((value, i) => ({
+    role: 'tool',
+    tool_call_id: `probe000${i}`,
+    name: 'probe_tool',
+    content: `result_${value}`,
+  }));
   return [user, { role: 'assistant', content: nullContent ? null : '', tool_calls: calls }, ...results];
 }
 
@@ -68,20 +73,33 @@ export function probe(render: RawRender): { capabilities: ChatCapabilities; samp
       return '';
     }
   };
-  const noTools = attempt([user]) !== '' ? 'undefined' : attempt([user], null) !== '' ? 'null' : attempt([user], []) !== '' ? 'empty' : 'undefined';
+  const noTools =
+    attempt([user]) !== '' ? 'undefined' : attempt([user], null) !== '' ? 'null' : attempt([user], []) !== '' ? 'empty' : 'undefined';
   const none = noTools === 'undefined' ? undefined : noTools === 'null' ? null : [];
   const typed = [{ role: 'user', content: [{ type: 'text', text: 'probe_user' }] }];
   const tools = attempt([user], [tool]).includes('probe_tool');
   const available = tools ? [tool] : none;
 
   // The first way to write a call that comes out with its arguments unharmed and its result.
-  const ways = [[false, false], [false, true], [true, false], [true, true]] as const;
+  const ways = [
+    [false, false],
+    [false, true],
+    [true, false],
+    [true, true],
+  ] as const;
   const scored = ways.map(([objectArguments, nullContent]) => {
     const text = attempt(toolTurn(objectArguments, nullContent, ['probe_value']), available);
     const escaped = /\\"probe_key|\\u0022probe_key|\{\s*\{\s*"probe_key/.test(text);
-    return { objectArguments, nullContent, text, calls: shows(text, 'probe_value') && !escaped, results: text.includes('result_probe_value') };
+    return {
+      objectArguments,
+      nullContent,
+      text,
+      calls: shows(text, 'probe_value') && !escaped,
+      results: text.includes('result_probe_value'),
+    };
   });
-  const best = scored.find((way) => way.calls && way.results) ?? scored.find((way) => way.calls) ?? scored.find((way) => way.results) ?? scored[0];
+  const best =
+    scored.find((way) => way.calls && way.results) ?? scored.find((way) => way.calls) ?? scored.find((way) => way.results) ?? scored[0];
   const two = attempt(toolTurn(best.objectArguments, best.nullContent, ['probe_first', 'probe_second']), available);
   const twoUsers = attempt([{ role: 'user', content: 'probe_before' }, user], none);
   return {
@@ -90,7 +108,9 @@ export function probe(render: RawRender): { capabilities: ChatCapabilities; samp
       systemRole: attempt([{ role: 'system', content: 'probe_system' }, user, assistant, user], none).includes('probe_system'),
       tools,
       toolCalls: best.calls,
-      parallelToolCalls: best.calls && ['probe_first', 'probe_second'].every((value) => shows(two, value) && (!best.results || two.includes(`result_${value}`))),
+      parallelToolCalls:
+        best.calls &&
+        ['probe_first', 'probe_second'].every((value) => shows(two, value) && (!best.results || two.includes(`result_${value}`))),
       toolResults: best.results,
       objectArguments: best.objectArguments,
       nullContent: best.nullContent,

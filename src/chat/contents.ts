@@ -1,5 +1,6 @@
 /** What people say in a conversation stays text: marks in it that no template sees through, and that are taken out of the prompt again. */
 import { QuantletError } from '../errors.ts';
+import type { Work } from '../slices.ts';
 import type { BreaksIn } from '../tokenize/breaks.ts';
 
 /** A conversation as its model's prompt, and the offsets in it that no control token may reach across (EncodeOptions.breaks). */
@@ -8,19 +9,33 @@ export interface RenderedPrompt {
   readonly breaks: readonly number[];
 }
 
-/** Puts marks into strings while a conversation is written, and takes them out of what was written. */
+/** Puts marks into strings while a conversation is written, and takes them out of what was written. What it does may pause: texts may be long, and many. */
 export interface ContentMarks {
-  mark(text: string, keep?: ReadonlySet<string>): string;
+  mark(text: string, keep?: ReadonlySet<string>): Work<string>;
   /** All strings of a value, the names of its fields too, but for their beginnings. */
-  markAll<T>(value: T): T;
-  take(text: string): RenderedPrompt;
+  markAll<T>(value: T): Work<T>;
+  take(text: string): Work<RenderedPrompt>;
 }
 
 /** Unicode's noncharacters: they are for a program's own use, and no text that is exchanged needs them. */
-const FIRST = 0xfdd0, LAST = 0xfdef;
+const FIRST = 0xfdd0;
+const LAST = 0xfdef;
 
 /** For conversations whose control tokens are to be read. */
-export const noMarks: ContentMarks = { mark: (text) => text, markAll: (value) => value, take: (text) => ({ text, breaks: [] }) };
+export const noMarks: ContentMarks = {
+  mark: same,
+  markAll: same,
+  *take(text) {
+    return { text, breaks: [] };
+  },
+};
+
+function* same<T>(value: T): Work<T> {
+  return value;
+}
+
+/** Elements or marks between two places where the work may pause. */
+const STRIDE = 1024;
 
 /**
  * A mark is put only where `breaksIn` finds something, so that a template sees nearly every text as it is.
@@ -29,47 +44,65 @@ export const noMarks: ContentMarks = { mark: (text) => text, markAll: (value) =>
 export function createContentMarks(breaksIn: BreaksIn, given: () => string): ContentMarks {
   let chosen: string | undefined;
   const choose = (): string => {
-    const text = given();
-    for (let code = FIRST; code <= LAST; code++) {
-      const mark = String.fromCharCode(code);
-      if (!text.includes(mark) && !text.includes(escaped(mark))) return mark;
-    }
-    throw new QuantletError('ERR_INVALID_ARGUMENT', 'The conversation holds all of the noncharacters U+FDD0 to U+FDEF; expected text without one of them.');
+    // Read once: to look for each of them alone would read a long conversation up to 64 times.
+    const taken = new Set(
+      Array.from(given().matchAll(/[\ufdd0-\ufdef]|\\u(fd[de][0-9a-f])/g), ([found, code]) =>
+        code === undefined ? found.charCodeAt(0) : parseInt(code, 16),
+      ),
+    );
+    for (let code = FIRST; code <= LAST; code++) if (!taken.has(code)) return String.fromCharCode(code);
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      'The conversation holds all of the noncharacters U+FDD0 to U+FDEF; expected text without one of them.',
+    );
   };
-  const mark = (text: string, keep?: ReadonlySet<string>, least = 0): string => {
-    const breaks = breaksIn(text, keep).filter((at) => at >= least);
+  function* mark(text: string, keep?: ReadonlySet<string>, least = 0): Work<string> {
+    const breaks = (yield* breaksIn(text, keep)).filter((at) => at >= least);
     if (breaks.length === 0) return text;
     chosen ??= choose();
-    let out = '', from = 0;
+    const parts: string[] = [];
+    let from = 0;
     for (const at of breaks) {
-      out += text.slice(from, at) + chosen;
+      if (parts.push(text.slice(from, at)) % STRIDE === 0) yield;
       from = at;
     }
-    return out + text.slice(from);
-  };
+    parts.push(text.slice(from));
+    return parts.join(chosen);
+  }
   // Of such values templates ask what they are: a mark at the beginning of `user` or `function`, which are parts of control tokens, would change the answer.
-  const markInside = (text: string): string => mark(text, undefined, 1);
-  const markAll = (value: unknown): unknown => {
-    if (typeof value === 'string') return markInside(value);
-    if (Array.isArray(value)) return value.map(markAll);
+  const markInside = (text: string): Work<string> => mark(text, undefined, 1);
+  let n = 0;
+  function* markAll(value: unknown): Work<unknown> {
+    if (++n % STRIDE === 0) yield;
+    if (typeof value === 'string') return yield* markInside(value);
+    if (Array.isArray(value)) {
+      const list: unknown[] = [];
+      for (const item of value) list.push(yield* markAll(item));
+      return list;
+    }
     if (typeof value !== 'object' || value === null) return value;
-    return Object.fromEntries(Object.entries(value).map(([key, part]) => [markInside(key), markAll(part)]));
-  };
+    const fields: [string, unknown][] = [];
+    for (const [key, part] of Object.entries(value)) fields.push([yield* markInside(key), yield* markAll(part)]);
+    return Object.fromEntries(fields);
+  }
   return {
     mark: (text, keep) => mark(text, keep),
     markAll: markAll as ContentMarks['markAll'],
-    take(text) {
+    *take(text) {
       if (chosen === undefined) return { text, breaks: [] };
       const breaks: number[] = [];
-      let out = '';
+      const parts: string[] = [];
+      let from = 0;
+      let length = 0;
       // Some templates write JSON in ASCII: there the mark is an escape.
-      for (const part of text.split(new RegExp(`${chosen}|${escaped(chosen).replace('\\', '\\\\')}`))) {
-        out += part;
-        breaks.push(out.length);
+      for (const { index, 0: found } of text.matchAll(new RegExp(`${chosen}|\\\\u${chosen.charCodeAt(0).toString(16)}`, 'g'))) {
+        length += parts[parts.push(text.slice(from, index)) - 1].length;
+        breaks.push(length);
+        from = index + found.length;
+        if (breaks.length % STRIDE === 0) yield;
       }
-      return { text: out, breaks: breaks.slice(0, -1) };
+      parts.push(text.slice(from));
+      return { text: parts.join(''), breaks };
     },
   };
 }
-
-const escaped = (mark: string): string => `\\u${mark.charCodeAt(0).toString(16)}`;

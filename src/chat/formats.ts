@@ -76,7 +76,12 @@ const bareJson: CallReader = (text, final, tools) => {
   if (!whole && !closed) return 'bad';
   if (key[1] !== undefined && !known.some((word) => (closed ? word === key[1] : word.startsWith(key[1])))) return 'bad';
   const name = closed && key[1] === 'name' ? /^"([^"\\]*)("?)/.exec(text.slice(key[0].length)) : null;
-  if (name && tools.length > 0 && !tools.some(({ function: { name: tool } }) => (name[2] === '' ? tool.startsWith(name[1]) : tool === name[1]))) return 'bad';
+  if (
+    name &&
+    tools.length > 0 &&
+    !tools.some(({ function: { name: tool } }) => (name[2] === '' ? tool.startsWith(name[1]) : tool === name[1]))
+  )
+    return 'bad';
   const end = jsonEnd(text, 0);
   if (typeof end === 'string') return end === 'more' && !final ? 'more' : 'bad';
   const object = text.slice(0, end.end);
@@ -90,7 +95,8 @@ const bareJson: CallReader = (text, final, tools) => {
 const harmonyReader = namedReader(/<\|message\|>/, ['<|call|>'], (text) => ({ name: /^[^\s<]*/.exec(text)?.[0] ?? '' }));
 
 /** JSON where the model runs a tool at once, else Python's call notation. */
-const pythonTagReader: CallReader = (text, final, tools) => (/^\s*[{[]/.test(text) ? jsonReader('')(text, final, tools) : pythonReader('')(text, final, tools));
+const pythonTagReader: CallReader = (text, final, tools) =>
+  /^\s*[{[]/.test(text) ? jsonReader('')(text, final, tools) : pythonReader('')(text, final, tools);
 
 /** Mistral: a list of JSON calls (to v7), or name, optional id, arguments (from v11). */
 const mistralReader: CallReader = (text, final, tools) => {
@@ -122,7 +128,10 @@ const families: readonly Family[] = [
   {
     name: 'harmony',
     is: has('<|channel|>', '<|message|>', '<|start|>'),
-    calls: ['<|channel|>commentary to=functions.', '<|channel|>analysis to=functions.', ' to=functions.'].map((start) => ({ start, read: harmonyReader })),
+    calls: ['<|channel|>commentary to=functions.', '<|channel|>analysis to=functions.', ' to=functions.'].map((start) => ({
+      start,
+      read: harmonyReader,
+    })),
     drop: ['<|start|>assistant', '<|channel|>final<|message|>', '<|channel|>commentary<|message|>', '<|end|>', '<|return|>'],
     reasoningAnywhere: true,
   },
@@ -138,7 +147,9 @@ const families: readonly Family[] = [
       {
         start: '<｜tool▁call▁begin｜>',
         // R1: function, separator, name, fenced JSON; from V3.1: name, separator, JSON.
-        read: namedReader(/<｜tool▁sep｜>(?=\s*\{)|\n```json\n/, ['```', '<｜tool▁call▁end｜>'], (text) => ({ name: text.replace(/^\s*function<｜tool▁sep｜>/, '').trim() })),
+        read: namedReader(/<｜tool▁sep｜>(?=\s*\{)|\n```json\n/, ['```', '<｜tool▁call▁end｜>'], (text) => ({
+          name: text.replace(/^\s*function<｜tool▁sep｜>/, '').trim(),
+        })),
       },
     ],
     drop: ['<｜tool▁calls▁begin｜>', '<｜tool▁calls▁end｜>'],
@@ -163,12 +174,29 @@ const families: readonly Family[] = [
     ],
     drop: ['<|tool_calls|>', '<|calls|>', '<|content|>'],
   },
-  { name: 'minimax', is: has('<minimax:tool_call>'), calls: [{ start: '<minimax:tool_call>', read: xmlReader('</minimax:tool_call>', invokeXml) }] },
-  { name: 'atem', is: has('<atem:function_calls>'), calls: [{ start: '<atem:function_calls>', read: xmlReader('</atem:function_calls>', invokeXml) }] },
+  {
+    name: 'minimax',
+    is: has('<minimax:tool_call>'),
+    calls: [{ start: '<minimax:tool_call>', read: xmlReader('</minimax:tool_call>', invokeXml) }],
+  },
+  {
+    name: 'atem',
+    is: has('<atem:function_calls>'),
+    calls: [{ start: '<atem:function_calls>', read: xmlReader('</atem:function_calls>', invokeXml) }],
+  },
   { name: 'seed', is: has('<seed:tool_call>'), calls: [{ start: '<seed:tool_call>', read: xmlReader('</seed:tool_call>', functionXml) }] },
   { name: 'hunyuan', is: (text) => /<tool_call:\w+>/.test(text), calls: [] },
-  { name: 'minicpm', is: has('<function name="', '<param name="'), calls: [{ start: '<function name="', read: xmlReader('</function>', paramXml, '<function name="') }] },
-  { name: 'kimi-k3', is: has('<|open|>', '<|close|>', '<|sep|>'), calls: [{ start: '<|open|>tools<|sep|>', read: xmlReader('<|close|>tools<|sep|>', openXml) }], drop: ['<|open|>response<|sep|>', '<|close|>response<|sep|>'] },
+  {
+    name: 'minicpm',
+    is: has('<function name="', '<param name="'),
+    calls: [{ start: '<function name="', read: xmlReader('</function>', paramXml, '<function name="') }],
+  },
+  {
+    name: 'kimi-k3',
+    is: has('<|open|>', '<|close|>', '<|sep|>'),
+    calls: [{ start: '<|open|>tools<|sep|>', read: xmlReader('<|close|>tools<|sep|>', openXml) }],
+    drop: ['<|open|>response<|sep|>', '<|close|>response<|sep|>'],
+  },
   { name: 'gemma', is: has('<|tool_call>call:'), calls: [{ start: '<|tool_call>', read: gemmaReader('<tool_call|>') }] },
   {
     name: 'functionary-v3.2',
@@ -177,7 +205,12 @@ const families: readonly Family[] = [
     drop: ['>>>all\n'],
   },
   { name: 'firefunction', is: has('functools['), calls: [{ start: 'functools', read: jsonReader('') }] },
-  { name: 'mistral', is: has('[TOOL_CALLS]'), calls: [{ start: '[TOOL_CALLS]', read: mistralReader }], write: (calls) => `[TOOL_CALLS]${listText(calls)}` },
+  {
+    name: 'mistral',
+    is: has('[TOOL_CALLS]'),
+    calls: [{ start: '[TOOL_CALLS]', read: mistralReader }],
+    write: (calls) => `[TOOL_CALLS]${listText(calls)}`,
+  },
   {
     name: 'command-r7b',
     is: has('<|START_ACTION|>'),
@@ -186,10 +219,20 @@ const families: readonly Family[] = [
     reasoningAnywhere: true,
   },
   { name: 'command-r', is: has('Action:', '"tool_name"'), calls: [{ start: 'Action:', read: fencedReader }] },
-  { name: 'nemotron', is: has('<TOOLCALL>'), calls: [{ start: '<TOOLCALL>', read: jsonReader('</TOOLCALL>') }], write: (calls) => `<TOOLCALL>${listText(calls)}</TOOLCALL>` },
+  {
+    name: 'nemotron',
+    is: has('<TOOLCALL>'),
+    calls: [{ start: '<TOOLCALL>', read: jsonReader('</TOOLCALL>') }],
+    write: (calls) => `<TOOLCALL>${listText(calls)}</TOOLCALL>`,
+  },
   { name: 'apertus', is: has('<|tools_prefix|>'), calls: [{ start: '<|tools_prefix|>', read: jsonReader('<|tools_suffix|>', true) }] },
   { name: 'tool-calls', is: has('<tool_calls>', '</tool_calls>'), calls: [{ start: '<tool_calls>', read: jsonReader('</tool_calls>') }] },
-  { name: 'granite', is: has('<|tool_call|>'), calls: [{ start: '<|tool_call|>', read: jsonReader('<|/tool_call|>') }], write: (calls) => `<|tool_call|>${listText(calls)}` },
+  {
+    name: 'granite',
+    is: has('<|tool_call|>'),
+    calls: [{ start: '<|tool_call|>', read: jsonReader('<|/tool_call|>') }],
+    write: (calls) => `<|tool_call|>${listText(calls)}`,
+  },
   {
     name: 'lfm2',
     is: (text) => ['<|tool_call_start|>', '<|tool_list_start|>', '"List of tools: ["'].some((mark) => text.includes(mark)),
@@ -197,7 +240,12 @@ const families: readonly Family[] = [
     write: (calls) => `<|tool_call_start|>${listText(calls)}<|tool_call_end|>`,
   },
   { name: 'gigachat', is: has('<|function_call|>'), calls: [{ start: '<|function_call|>', read: jsonReader('') }] },
-  { name: 'gigachat-3', is: has('function call<|role_sep|>'), calls: [{ start: 'function call<|role_sep|>', read: jsonReader('') }], drop: ['<|message_sep|>'] },
+  {
+    name: 'gigachat-3',
+    is: has('function call<|role_sep|>'),
+    calls: [{ start: 'function call<|role_sep|>', read: jsonReader('') }],
+    drop: ['<|message_sep|>'],
+  },
   { name: 'tool-call', is: has('<tool_call>'), calls: [{ start: '<function=', read: functionTag() }] },
   {
     name: 'functionary-v3.1',
@@ -261,14 +309,20 @@ export function detectFormat(source: string, sample = ''): ChatFormat {
   const family = families.find(({ is }) => is(text)) as Family;
   const suffix = family.name === 'hunyuan' ? (/<tool_call(:\w+)>/.exec(text)?.[1] ?? '') : '';
   const reasoning = reasoningPairs
-    .filter(({ start, end, is }) => (is ? text.includes(is) : family.name === 'harmony' ? start.startsWith('<|channel|>') : text.includes(end) || text.includes(start)))
+    .filter(({ start, end, is }) =>
+      is ? text.includes(is) : family.name === 'harmony' ? start.startsWith('<|channel|>') : text.includes(end) || text.includes(start),
+    )
     .map(({ start, end }) => ({ start, end }));
   if (suffix !== '') reasoning.push({ start: `<think${suffix}>`, end: `</think${suffix}>` });
   return {
     name: family.name,
     reasoning,
     reasoningAnywhere: family.reasoningAnywhere ?? false,
-    calls: [...family.calls, ...(suffix === '' ? [] : [{ start: `<tool_call${suffix}>`, read: xmlReader(`</tool_call${suffix}>`, keyValueXml) }]), tagged],
+    calls: [
+      ...family.calls,
+      ...(suffix === '' ? [] : [{ start: `<tool_call${suffix}>`, read: xmlReader(`</tool_call${suffix}>`, keyValueXml) }]),
+      tagged,
+    ],
     bare: family.bare,
     drop: suffix === '' ? (family.drop ?? []) : [`<tool_calls${suffix}>`, `</tool_calls${suffix}>`],
     write: family.write ?? ((calls) => calls.map(hermesText).join('\n')),

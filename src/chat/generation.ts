@@ -1,53 +1,170 @@
-/** model.chat(): a conversation's answer as a stream of events. */
-import type { Timings } from '../generate.ts';
+/** model.chat(): a conversation's answer as a stream of events, with the calls of tools in between. */
+import type { FinishReason, Timings } from '../generate/generate.ts';
+import { createStream, type Stream } from '../generate/stream.ts';
+import { checkOptions, KIND, whole, type Kinds } from '../options.ts';
 import { inSlices } from '../slices.ts';
-import { createStream, type Stream } from '../stream.ts';
-import type { ParsedCall } from './calls.ts';
-import type { ChatMessage } from './messages.ts';
-import { collectEvents, type ChatEvent } from './parser.ts';
-import { prepareChatWork, runChat, type ChatBackend, type ChatOptions, type ChatOutcome } from './run.ts';
+import { newCallId, type ChatMessage, type ChatTool } from './messages.ts';
+import { collectEvents } from './parser.ts';
+import { CHAT_OPTIONS, type ChatBackend, type ChatOptions } from './options.ts';
+import { prepareChatWork, runChat } from './run.ts';
+import { offeredTools, runTool, toolsToRun, type ToolCall, type ToolResult, type ToolSet } from './tools.ts';
 
-/** A whole answer. */
+export interface ModelChatOptions extends Omit<ChatOptions, 'tools'> {
+  /** Tools that the model may call: by their names, with a function each that is called (execute), or a list as OpenAI has it, whose calls end the answer. */
+  tools?: readonly ChatTool[] | ToolSet;
+  /** Answers at most, where tools are called in between. Default 10. A toolChoice that asks for a call is that of the first. */
+  maxSteps?: number;
+  /** Another template than the model's for this conversation: Jinja source, or the name of one of llama.cpp's. */
+  chatTemplate?: string;
+}
+
+const MODEL_CHAT_OPTIONS: Kinds<ModelChatOptions> = { ...CHAT_OPTIONS, maxSteps: whole(1), chatTemplate: KIND.string };
+const MAX_STEPS = 10;
+
+/** What model.chat tells: a part of the answer, or what became of a call. */
+export type ModelChatEvent =
+  | { readonly type: 'content' | 'reasoning'; readonly delta: string }
+  | { readonly type: 'toolCall'; readonly index: number; readonly call: ToolCall }
+  | ({ readonly type: 'toolResult' } & ToolResult);
+
+/** A whole answer. Where tools were called in between, texts, calls and ids are those of the last one. */
 export interface ChatResult {
   readonly content: string;
   /** What the model thought before it answered; '' where it did not, or where options.reasoning is false. */
   readonly reasoning: string;
-  readonly toolCalls: readonly ParsedCall[];
+  /** Calls that nobody has answered. */
+  readonly toolCalls: readonly ToolCall[];
   /** `stop`: the answer is whole; `tool_calls`: it ends in calls, whose results go into the next messages; `length`: it was cut. */
-  readonly finishReason: ChatOutcome['finishReason'];
+  readonly finishReason: FinishReason;
+  /** What this adds to the conversation, calls and their results included: the next turn's messages are those given, these, and a user's. */
+  readonly messages: readonly ChatMessage[];
+  /** Answers that the model gave: 1 and those after calls. */
+  readonly steps: number;
+  /** Messages that were left out for want of room, see onContextFull. */
+  readonly leftOut: number;
   readonly promptIds: readonly number[];
   readonly ids: readonly number[];
+  /** Of all steps together. */
   readonly timings: Timings;
 }
 
 /** An answer's events as they come, and the whole. */
-export type Chat = Stream<ChatEvent, ChatResult>;
+export type Chat = Stream<ModelChatEvent, ChatResult>;
 
-/** Answers a conversation. Errors come with the first event or the result. */
-export function createChat(backend: ChatBackend, messages: readonly ChatMessage[], options: ChatOptions): Chat {
+type Answer = Omit<ChatResult, 'messages' | 'steps'>;
+
+/**
+ * Answers a conversation. Errors come with the first event or the result.
+ * @param backendFor gets options that were checked
+ */
+export function createChat(
+  backendFor: (options: ModelChatOptions) => ChatBackend,
+  messages: readonly ChatMessage[],
+  given: ModelChatOptions | undefined,
+): Chat {
   return createStream('chat', async function* () {
-    const began = performance.now();
-    const chat = await inSlices(prepareChatWork(backend, messages, options), options.signal);
-    const answer = runChat(backend, chat);
-    const events: ChatEvent[] = [], ids: number[] = [];
-    let firstMs = 0;
-    try {
-      for (;;) {
-        const step = await answer.next();
-        if (step.done) {
-          const { finishReason, result } = step.value;
-          // An answer that was cut after its first call has no result: its tokens were counted here.
-          const seen = { promptTokens: chat.promptIds.length, promptMs: firstMs, predictedTokens: ids.length, predictedMs: performance.now() - began - firstMs };
-          return { ...collectEvents(events), finishReason, promptIds: chat.promptIds, ids, timings: result?.timings ?? seen };
-        }
-        firstMs ||= performance.now() - began;
-        const { part } = step.value;
-        if (part && part.id >= 0) ids.push(part.id);
-        events.push(...step.value.events);
-        yield* step.value.events;
+    const options = checkOptions('chat', given, MODEL_CHAT_OPTIONS);
+    const { tools, maxSteps = MAX_STEPS, chatTemplate: _, toolChoice, ...text } = options;
+    const backend = backendFor(options);
+    const offered = offeredTools(tools);
+    const added: ChatMessage[] = [];
+    let timings: Timings | undefined;
+    for (let steps = 1; ; steps++) {
+      const conversation = added.length === 0 ? messages : [...messages, ...added];
+      const choice = steps === 1 || toolChoice === 'none' ? toolChoice : 'auto';
+      const answer = yield* answerOnce(backend, conversation, {
+        ...text,
+        tools: offered,
+        ...(choice === undefined ? {} : { toolChoice: choice }),
+      });
+      timings = timings ? together(timings, answer.timings) : answer.timings;
+      added.push(messageOf(answer));
+      const execute = answer.finishReason === 'tool_calls' && steps < maxSteps ? toolsToRun(tools, answer.toolCalls) : undefined;
+      if (!execute) return { ...answer, messages: added, steps, timings };
+      const results = await Promise.all(answer.toolCalls.map((call, i) => runTool(execute[i], call, options.signal)));
+      for (const result of results) {
+        added.push({ role: 'tool', tool_call_id: result.call.id, name: result.call.name, content: result.text });
+        yield { type: 'toolResult' as const, ...result };
       }
-    } finally {
-      await answer.return(undefined as never);
     }
   });
+}
+
+/** One answer. */
+async function* answerOnce(
+  backend: ChatBackend,
+  messages: readonly ChatMessage[],
+  options: ChatOptions,
+): AsyncGenerator<ModelChatEvent, Answer> {
+  const began = performance.now();
+  const chat = await inSlices(prepareChatWork(backend, messages, options), options.signal);
+  const answer = runChat(backend, chat);
+  const events: ModelChatEvent[] = [];
+  const ids: number[] = [];
+  let firstMs = 0;
+  try {
+    for (;;) {
+      const step = await answer.next();
+      if (step.done) {
+        const { finishReason, result } = step.value;
+        // An answer that was cut after its first call has no result: its tokens were counted here.
+        const seen = {
+          promptTokens: chat.promptIds.length,
+          promptMs: firstMs,
+          predictedTokens: ids.length,
+          predictedMs: performance.now() - began - firstMs,
+        };
+        const { content, reasoning } = collectEvents(events.filter((event) => event.type !== 'toolResult'));
+        const toolCalls = events.flatMap((event) => (event.type === 'toolCall' ? [event.call] : []));
+        const { promptIds, leftOut } = chat;
+        return { content, reasoning, toolCalls, finishReason, leftOut, promptIds, ids, timings: result?.timings ?? seen };
+      }
+      firstMs ||= performance.now() - began;
+      const { part } = step.value;
+      if (part && part.id >= 0) ids.push(part.id);
+      const told = step.value.events.map((event): ModelChatEvent =>
+        event.type === 'toolCall' ? { ...event, call: { ...event.call, id: event.call.id ?? newCallId() } } : event,
+      );
+      events.push(...told);
+      yield* told;
+    }
+  } finally {
+    await answer.return(undefined as never);
+  }
+}
+
+/** An answer as the message that it is in the conversation. */
+const messageOf = ({ content, reasoning, toolCalls }: Answer): ChatMessage => ({
+  role: 'assistant',
+  content,
+  ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
+  ...(toolCalls.length === 0
+    ? {}
+    : {
+        tool_calls: toolCalls.map(({ id, name, arguments: text }) => ({
+          id,
+          type: 'function' as const,
+          function: { name, arguments: text },
+        })),
+      }),
+});
+
+function together(a: Timings, b: Timings): Timings {
+  const sums = {
+    promptTokens: a.promptTokens + b.promptTokens,
+    promptMs: a.promptMs + b.promptMs,
+    predictedTokens: a.predictedTokens + b.predictedTokens,
+    predictedMs: a.predictedMs + b.predictedMs,
+  };
+  if (!a.draft || !b.draft) return { ...sums, ...(a.draft || b.draft ? { draft: a.draft ?? b.draft } : {}) };
+  const [longer, shorter] = a.draft.acceptedAt.length > b.draft.acceptedAt.length ? [a.draft, b.draft] : [b.draft, a.draft];
+  return {
+    ...sums,
+    draft: {
+      tokens: a.draft.tokens + b.draft.tokens,
+      accepted: a.draft.accepted + b.draft.accepted,
+      steps: a.draft.steps + b.draft.steps,
+      acceptedAt: longer.acceptedAt.map((n, i) => n + (shorter.acceptedAt[i] ?? 0)),
+    },
+  };
 }

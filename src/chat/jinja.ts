@@ -4,7 +4,6 @@ import { atOnce, type Work } from '../slices.ts';
 import { run, type Node } from './jinja-run.ts';
 import { filters, item, methods, toJinja, type JinjaValue } from './python.ts';
 
-
 /** What a template says through `raise_exception`: the words are the template author's. */
 export class TemplateRefusal extends Error {}
 
@@ -55,7 +54,7 @@ function rawFunction(fn: (args: JinjaValue[]) => JinjaValue): JinjaValue {
  */
 export function compileJinja(source: string, now: () => Date = () => new Date()): CompiledJinja {
   const program = rewrite(parse(tokenize(blanksBounded(source), { lstrip_blocks: true, trim_blocks: true })) as unknown as Node);
-  const work = (variables: Readonly<Record<string, unknown>>): Work<string> => {
+  function* work(variables: Readonly<Record<string, unknown>>): Work<string> {
     const environment = new Environment();
     const globals: Record<string, unknown> = {
       true: true,
@@ -74,9 +73,12 @@ export function compileJinja(source: string, now: () => Date = () => new Date())
     for (const [name, fn] of Object.entries(methods)) environment.setVariable(`.${name}`, rawFunction(fn));
     for (const [name, fn] of Object.entries(filters)) environment.setVariable(`|${name}`, rawFunction(fn));
     environment.setVariable('[]', rawFunction(item));
-    for (const [name, value] of Object.entries(variables)) environment.setVariable(name, toJinja(value));
-    return run(program, environment, charactersOf(variables));
-  };
+    for (const [name, value] of Object.entries(variables)) {
+      environment.setVariable(name, toJinja(value));
+      yield;
+    }
+    return yield* run(program, environment, charactersOf(variables), source.includes('loop'));
+  }
   return Object.assign((variables: Readonly<Record<string, unknown>>) => atOnce(work(variables)), { work });
 }
 
@@ -129,7 +131,8 @@ function rewrite(node: Node): Node {
   }
   mark(node);
   if (node.type === 'TupleLiteral') return { type: 'ArrayLiteral', value: node.value };
-  if (node.type === 'MemberExpression' && node.computed && (node.property as Node).type === 'IntegerLiteral') return call('[]', [node.object, node.property]);
+  if (node.type === 'MemberExpression' && node.computed && (node.property as Node).type === 'IntegerLiteral')
+    return call('[]', [node.object, node.property]);
   if (node.type === 'FilterExpression') {
     const filter = node.filter as Node;
     const name = filterName(node);
@@ -143,7 +146,8 @@ function rewrite(node: Node): Node {
   return node;
 }
 
-const filterName = ({ filter }: Node): string => ((filter as Node).type === 'CallExpression' ? ((filter as Node).callee as Node) : (filter as Node)).value as string;
+const filterName = ({ filter }: Node): string =>
+  ((filter as Node).type === 'CallExpression' ? ((filter as Node).callee as Node) : (filter as Node)).value as string;
 
 function methodName({ callee }: Node): string {
   const { type, computed, property } = callee as Node;
@@ -158,7 +162,8 @@ function mark(node: Node): void {
   const set = (flag: 'iterated' | 'expanded', nodes: unknown): void => {
     for (const one of [nodes].flat()) if (isNode(one)) one[flag] = true;
   };
-  if (node.type === 'For') set('iterated', (node.iterable as Node).type === 'SelectExpression' ? (node.iterable as Node).lhs : node.iterable);
+  if (node.type === 'For')
+    set('iterated', (node.iterable as Node).type === 'SelectExpression' ? (node.iterable as Node).lhs : node.iterable);
   for (const field of ['body', 'alternate', 'defaultBlock']) set('expanded', node[field]);
   if (node.type === 'FilterExpression' && writers.has(filterName(node))) set('expanded', node.operand);
   if (node.type === 'BinaryExpression' && (node.operator as { value: string }).value === '~') set('expanded', [node.left, node.right]);

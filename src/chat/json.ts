@@ -47,7 +47,8 @@ export function parseJson(text: string): unknown {
   }
 }
 
-export const isRecord = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
+export const isRecord = (value: unknown): value is Record<string, unknown> =>
+  typeof value === 'object' && value !== null && !Array.isArray(value);
 
 /**
  * The source text of each member of a valid JSON object (of each element of a list, under its index): numbers keep all
@@ -78,4 +79,27 @@ export function jsonMembers(text: string): Map<string, string> {
 function skip(text: string, at: number): number {
   while (at < text.length && ' \n\r\t,:'.includes(text[at])) at++;
   return at;
+}
+
+/** Characters of a value that a message shows, and elements or fields that are looked at for it. */
+const SHOWN = 80;
+const LOOKED_AT = 10;
+
+/** The beginning of a JSON value, for messages; the rest of it is not looked at. */
+export function shortJson(value: unknown): string {
+  const text = value === undefined ? 'nothing' : JSON.stringify(beginning(value, 3));
+  return text.length > SHOWN ? `${text.slice(0, SHOWN - 3)}...` : text;
+}
+
+function beginning(value: unknown, levels: number): unknown {
+  if (typeof value === 'string') return value.slice(0, SHOWN);
+  if (typeof value !== 'object' || value === null) return value;
+  if (levels === 0) return Array.isArray(value) ? [] : {};
+  if (Array.isArray(value)) return value.slice(0, LOOKED_AT).map((item) => beginning(item, levels - 1));
+  const some: [string, unknown][] = [];
+  for (const key in value) {
+    if (some.length === LOOKED_AT) break;
+    if (Object.hasOwn(value, key)) some.push([key.slice(0, SHOWN), beginning((value as Record<string, unknown>)[key], levels - 1)]);
+  }
+  return Object.fromEntries(some);
 }

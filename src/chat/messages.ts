@@ -36,18 +36,24 @@ const bad = (message: string): QuantletError => new QuantletError('ERR_INVALID_A
 
 /** @throws QuantletError ERR_INVALID_ARGUMENT where they are no conversation */
 export function checkMessages(messages: readonly ChatMessage[]): void {
-  if (!Array.isArray(messages)) throw bad(`messages is ${kindOf(messages)}; expected a list of { role, content }. Give a text as [{ role: 'user', content: text }].`);
+  if (!Array.isArray(messages))
+    throw bad(`messages is ${kindOf(messages)}; expected a list of { role, content }. Give a text as [{ role: 'user', content: text }].`);
   if (messages.length === 0) throw bad('messages is empty; expected at least one message. Add a user message.');
   for (const [i, message] of (messages as unknown[]).entries()) {
-    if (!isRecord(message) || typeof message.role !== 'string') throw bad(`message ${i + 1} of ${messages.length} is ${isRecord(message) ? `of the role ${String(message.role)}` : kindOf(message)}; expected { role, content } with a role of system, user, assistant or tool`);
+    if (!isRecord(message) || typeof message.role !== 'string')
+      throw bad(
+        `message ${i + 1} of ${messages.length} is ${isRecord(message) ? `of the role ${String(message.role)}` : kindOf(message)}; expected { role, content } with a role of system, user, assistant or tool`,
+      );
   }
 }
 
 /** @throws QuantletError ERR_INVALID_ARGUMENT where one has no name */
 export function checkTools(tools: readonly ChatTool[]): void {
-  if (!Array.isArray(tools)) throw bad(`tools is ${kindOf(tools)}; expected a list of { type: 'function', function: { name, parameters } }`);
+  if (!Array.isArray(tools))
+    throw bad(`tools is ${kindOf(tools)}; expected a list of { type: 'function', function: { name, parameters } }`);
   for (const [i, tool] of (tools as unknown[]).entries()) {
-    if (!isRecord(tool) || !isRecord(tool.function) || typeof tool.function.name !== 'string') throw bad(`tool ${i + 1} of ${tools.length} has no function.name; expected { type: 'function', function: { name, parameters } }`);
+    if (!isRecord(tool) || !isRecord(tool.function) || typeof tool.function.name !== 'string')
+      throw bad(`tool ${i + 1} of ${tools.length} has no function.name; expected { type: 'function', function: { name, parameters } }`);
   }
 }
 
@@ -63,7 +69,10 @@ export function contentText(content: ChatMessage['content']): string {
     .map((part) => {
       if (!isRecord(part)) throw bad(`A message has a content part that is ${kindOf(part)}; expected { type: 'text', text }.`);
       if (part.type === 'text' && typeof part.text === 'string') return part.text;
-      throw new QuantletError('ERR_INVALID_ARGUMENT', `A message has a content part of type "${part.type}"; expected text parts only. Leave out images, audio and files.`);
+      throw new QuantletError(
+        'ERR_INVALID_ARGUMENT',
+        `A message has a content part of type "${part.type}"; expected text parts only. Leave out images, audio and files.`,
+      );
     })
     .join('\n');
 }

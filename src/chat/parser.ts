@@ -1,5 +1,5 @@
 /** An answer taken apart as it streams: content, reasoning, tool calls. */
-import { tailLength } from '../stop.ts';
+import { tailLength } from '../generate/stop.ts';
 import { follows, type CallReader, type ParsedCall } from './calls.ts';
 import type { ChatFormat } from './formats.ts';
 import type { ChatTool } from './messages.ts';
@@ -32,8 +32,15 @@ export interface ChatParser {
   end(): ChatEvent[];
 }
 
+/** The markers within which a prompt ends, so that the answer begins with reasoning. */
+export const openReasoning = (pairs: ChatFormat['reasoning'], prompt: string): ChatFormat['reasoning'][number] | undefined =>
+  pairs.find(({ start }) => prompt.trimEnd().endsWith(start));
+
 /** Above this length a call is read again only when a closing character arrives, so that long arguments cost no quadratic time. */
 const eagerLength = 4096;
+
+/** After so many calls in one answer that were none, all that follows is content: each may have been read to the end of the answer. */
+const MAX_FAILED = 100;
 
 /**
  * Takes a model's answer apart while it arrives: content, reasoning, tool calls.
@@ -48,10 +55,12 @@ export function createChatParser(format: ChatFormat, options: ChatParserOptions 
   const calls = tools.length > 0 ? format.calls : [];
   const bare = tools.length > 0 ? format.bare : undefined;
   const inline = format.reasoningAnywhere ? pairs.map(({ start }) => start) : [];
-  const markers = [...calls.map(({ start }) => start), ...format.drop, ...inline];
+  let markers = [...calls.map(({ start }) => start), ...format.drop, ...inline];
+  /** Calls that were none. */
+  let failed = 0;
 
   const prompt = options.prompt?.trimEnd() ?? '';
-  const open = pairs.find(({ start }) => prompt.endsWith(start));
+  const open = openReasoning(pairs, prompt);
   let mode: 'content' | 'reasoning' | 'call' = open ? 'reasoning' : 'content';
   let closer = open?.end ?? '';
   /** Only blanks since the start or the last marker. */
@@ -159,6 +168,7 @@ export function createChatParser(format: ChatFormat, options: ChatParserOptions 
       fresh = false;
       mayReason = false;
       emit('content', opener);
+      if (++failed === MAX_FAILED) markers = [...format.drop, ...inline];
       return true;
     }
     for (const one of read.calls) events.push({ type: 'toolCall', index: index++, call: one });
@@ -192,5 +202,9 @@ export function parseAnswer(format: ChatFormat, text: string, options?: ChatPars
 /** Puts events together again. */
 export function collectEvents(events: readonly ChatEvent[]): ParsedAnswer {
   const text = (type: string): string => events.map((event) => (event.type === type && 'delta' in event ? event.delta : '')).join('');
-  return { content: text('content'), reasoning: text('reasoning'), toolCalls: events.flatMap((event) => (event.type === 'toolCall' ? [event.call] : [])) };
+  return {
+    content: text('content'),
+    reasoning: text('reasoning'),
+    toolCalls: events.flatMap((event) => (event.type === 'toolCall' ? [event.call] : [])),
+  };
 }

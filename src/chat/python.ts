@@ -83,7 +83,9 @@ export const methods: Readonly<Record<string, Fn>> = {
   rstrip: ofString('rstrip', (text, [chars]) => strip(text, chars, false, true)),
   format: ofString('format', format),
   removeprefix: ofString('removeprefix', (text, [part]) => (text.startsWith(str(part)) ? text.slice(str(part).length) : text)),
-  removesuffix: ofString('removesuffix', (text, [part]) => (part.value !== '' && text.endsWith(str(part)) ? text.slice(0, -str(part).length) : text)),
+  removesuffix: ofString('removesuffix', (text, [part]) =>
+    part.value !== '' && text.endsWith(str(part)) ? text.slice(0, -str(part).length) : text,
+  ),
   splitlines: ofString('splitlines', (text) => text.replace(/\r?\n$/, '').split(/\r?\n/)),
   find: ofString('find', (text, [part]) => text.indexOf(str(part))),
   isdigit: ofString('isdigit', (text) => /^\d+$/.test(text)),
@@ -130,11 +132,14 @@ function dictSort(args: JinjaValue[]): JinjaValue {
   if (!isDict(args[0])) throw new Error(`Cannot apply filter "dictsort" to type: ${args[0].type}`);
   const last = args.at(-1);
   const named = last?.type === 'KeywordArgumentsValue' ? dict(last) : new Map<string, JinjaValue>();
-  const option = (name: string, index: number): unknown => (named.get(name) ?? (args[index]?.type === 'KeywordArgumentsValue' ? undefined : args[index]))?.value;
+  const option = (name: string, index: number): unknown =>
+    (named.get(name) ?? (args[index]?.type === 'KeywordArgumentsValue' ? undefined : args[index]))?.value;
   const entries = [...dict(args[0])];
   const whole = entries.length > 0 && entries.every(([key]) => /^(0|[1-9]\d{0,14})$/.test(key));
-  const fold = (value: unknown): unknown => (typeof value === 'string' && option('case_sensitive', 1) !== true ? value.toLowerCase() : value);
-  const rank = ([key, value]: [string, JinjaValue]): unknown => (option('by', 2) === 'value' ? fold(value.value) : whole ? Number(key) : fold(key));
+  const fold = (value: unknown): unknown =>
+    typeof value === 'string' && option('case_sensitive', 1) !== true ? value.toLowerCase() : value;
+  const rank = ([key, value]: [string, JinjaValue]): unknown =>
+    option('by', 2) === 'value' ? fold(value.value) : whole ? Number(key) : fold(key);
   entries.sort((a, b) => compare(rank(a), rank(b)) * (option('reverse', 3) === true ? -1 : 1));
   const result = toJinja([]);
   for (const [key, value] of entries) {

@@ -5,7 +5,12 @@ import type { CallRead, CallReader, ParsedCall } from './calls.ts';
 interface Cursor {
   readonly text: string;
   at: number;
+  /** Lists and dictionaries that are open. */
+  depth: number;
 }
+
+/** Literals inside literals: each is a call inside a call. */
+const MAX_DEPTH = 200;
 
 class Halt extends Error {
   readonly why: 'more' | 'bad';
@@ -75,7 +80,14 @@ function literal(c: Cursor): string {
     })}}`;
   }
   const token = word(c, /^[-+.\w]+/);
-  const names: Readonly<Record<string, string>> = { True: 'true', False: 'false', None: 'null', true: 'true', false: 'false', null: 'null' };
+  const names: Readonly<Record<string, string>> = {
+    True: 'true',
+    False: 'false',
+    None: 'null',
+    true: 'true',
+    false: 'false',
+    null: 'null',
+  };
   if (Object.hasOwn(names, token)) return names[token];
   if (!/^-?(0|[1-9]\d*)(\.\d+)?([eE][-+]?\d+)?$/.test(token)) throw new Halt('bad');
   return token;
@@ -84,11 +96,13 @@ function literal(c: Cursor): string {
 /** The items up to `close`, the opening bracket included, joined by commas. */
 function items(c: Cursor, close: string, item: () => string): string {
   c.at++;
+  if (++c.depth > MAX_DEPTH) throw new Halt('bad');
   const out: string[] = [];
   while (!eat(c, close)) {
     out.push(item());
     if (!eat(c, ',') && blank(c) !== close) throw new Halt('bad');
   }
+  c.depth--;
   return out.join(', ');
 }
 
@@ -107,7 +121,7 @@ function callOf(c: Cursor): ParsedCall {
 export function pythonReader(close: string): CallReader {
   return (text, final): CallRead => {
     // word() waits for a character behind a word: at the end of the text a blank is that.
-    const c: Cursor = { text: final ? `${text} ` : text, at: 0 };
+    const c: Cursor = { text: final ? `${text} ` : text, at: 0, depth: 0 };
     try {
       const calls: ParsedCall[] = [];
       if (eat(c, '[')) {

@@ -1,52 +1,25 @@
 /** One answer of a conversation: rendered, generated, parsed, with the grammar that its tools and format ask for. */
 import { QuantletError } from '../errors.ts';
-import type { GenerateOptions, Generation, GenerationPart, GenerationResult } from '../generate.ts';
+import { reserved, type FinishReason, type GenerationPart, type GenerationResult } from '../generate/generate.ts';
 import type { ResponseFormat } from '../grammar/constraint.ts';
 import { atOnce, type Work } from '../slices.ts';
 import type { BreaksIn } from '../tokenize/breaks.ts';
 import type { EncodeOptions } from '../tokenize/tokenizer.ts';
-import { jsonCallFormat } from './formats.ts';
-import { checkTools, type ChatMessage, type ChatTool } from './messages.ts';
+import { jsonCallFormat, type ChatFormat } from './formats.ts';
+import { checkTools, contentText, type ChatMessage, type ChatTool } from './messages.ts';
 import { createChatParser, type ChatEvent } from './parser.ts';
-import type { ChatTemplate } from './template.ts';
-
-/** What chat needs of a model. */
-export interface ChatBackend {
-  /** Tokens of prompt and answer together. */
-  readonly contextLength: number;
-  /** @throws QuantletError ERR_CHAT_TEMPLATE where the model's template does not parse */
-  readonly chatTemplate: ChatTemplate;
-  /** Text of the beginning-of-sequence token, '' where the model has none. */
-  readonly bos: string;
-  tokenize(text: string, options?: EncodeOptions): number[];
-  /** The same as work that pauses. Absent: long texts hold up the event loop. */
-  encodeWork?(text: string, options?: EncodeOptions): Work<number[]>;
-  /** Absent: what people say in a conversation can forge control tokens, the ends of turns among them. */
-  breaksIn?: BreaksIn;
-  generate(prompt: readonly number[], options: GenerateOptions): Generation;
-}
-
-export interface ChatOptions extends Omit<GenerateOptions, 'special' | 'parseSpecial'> {
-  tools?: readonly ChatTool[];
-  /** `auto`: the model decides; `none`: no calls; `required`: a call; a name: a call of that tool. */
-  toolChoice?: 'auto' | 'none' | 'required' | { readonly name: string };
-  /** False: the answer ends after its first call. */
-  parallelToolCalls?: boolean;
-  /** False leaves reasoning and its markers in the content. */
-  reasoning?: boolean;
-  /**
-   * Read the text of control tokens (`<|im_end|>`) in messages, tools and variables as those tokens, as llama-server does: whoever writes a
-   * message can then write turns of others. Default false: they stay text.
-   */
-  parseSpecial?: boolean;
-  /** Further variables of the template, `enable_thinking` for instance. */
-  templateVariables?: Readonly<Record<string, unknown>>;
-}
+import type { ChatBackend, ChatOptions } from './options.ts';
+import { reasoningLimit, templateExtra } from './reasoning.ts';
+import type { RenderOptions } from './template.ts';
 
 /** A conversation made ready: everything that can be wrong with it is found before it waits for a place. */
 export interface PreparedChat {
   readonly prompt: string;
+  /** The prompt up to where its reasoning or content began, where it ends within an answer. */
+  readonly opening?: string;
   readonly promptIds: readonly number[];
+  /** Messages that were left out for want of room, see ChatOptions.onContextFull. */
+  readonly leftOut: number;
   readonly options: ChatOptions;
 }
 
@@ -57,7 +30,7 @@ export interface ChatStep {
 }
 
 export interface ChatOutcome {
-  readonly finishReason: 'stop' | 'length' | 'tool_calls';
+  readonly finishReason: FinishReason;
   /** Undefined where the answer was cut after its first call. */
   readonly result: GenerationResult | undefined;
 }
@@ -65,7 +38,10 @@ export interface ChatOutcome {
 /** Context minus prompt: how many tokens may still come. @throws QuantletError ERR_CONTEXT_FULL where none may */
 export function roomFor(promptTokens: number, contextLength: number): number {
   if (promptTokens < contextLength) return contextLength - promptTokens;
-  throw new QuantletError('ERR_CONTEXT_FULL', `The prompt has ${promptTokens} tokens, the context ${contextLength}; expected room for an answer. Shorten the prompt or load the model with a larger contextLength.`);
+  throw new QuantletError(
+    'ERR_CONTEXT_FULL',
+    `The prompt has ${promptTokens} tokens, the context ${contextLength}; expected room for an answer. Shorten the prompt or load the model with a larger contextLength.`,
+  );
 }
 
 /**
@@ -78,23 +54,166 @@ export function prepareChat(backend: ChatBackend, messages: readonly ChatMessage
 
 /** The same as work that pauses. */
 export function* prepareChatWork(backend: ChatBackend, messages: readonly ChatMessage[], options: ChatOptions): Work<PreparedChat> {
+  const { render, prepared } = conversationOf(backend, options);
+  const { contextLength } = backend;
+  const wanted = options.maxTokens === undefined || options.maxTokens === -1 ? Infinity : options.maxTokens;
+  const how = options.onContextFull ?? 'error';
+  const most = contextLength - reserved(wanted, contextLength);
+  let left: Left = { prompt: yield* render(messages), leftOut: 0 };
+  if (how !== 'error' && left.prompt.promptIds.length > most) left = yield* leaveOut(messages, how === 'shift' ? 0 : 1, most, render);
+  const room = roomFor(left.prompt.promptIds.length, contextLength);
+  const maxTokens = options.answerShift ? wanted : Math.min(room, wanted);
+  return prepared(left, { maxTokens });
+}
+
+/** A conversation as its prompt, however long it is: prepareChatWork() without a look at the context. */
+export function* chatPromptWork(backend: ChatBackend, messages: readonly ChatMessage[], options: ChatOptions): Work<PreparedChat> {
+  const { render, prepared } = conversationOf(backend, options);
+  return prepared({ prompt: yield* render(messages), leftOut: 0 }, {});
+}
+
+/** What the options of a conversation say of its prompt. @throws ERR_INVALID_ARGUMENT */
+function conversationOf(
+  backend: ChatBackend,
+  options: ChatOptions,
+): {
+  render(messages: readonly ChatMessage[]): Work<Prompt>;
+  prepared(left: Left, more: ChatOptions): PreparedChat;
+} {
   checkTools(options.tools ?? []);
   const choice = options.toolChoice ?? 'auto';
   const offered = choice === 'none' ? [] : (options.tools ?? []);
   const tools = typeof choice === 'string' ? offered : offered.filter((tool) => tool.function.name === choice.name);
   if (choice !== 'auto' && choice !== 'none' && tools.length === 0) {
     const wanted = typeof choice === 'string' ? 'a tool call' : `a call of the tool "${choice.name}"`;
-    throw new QuantletError('ERR_INVALID_ARGUMENT', `toolChoice asks for ${wanted}, which tools does not offer. Add the tool or leave the choice to the model.`);
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `toolChoice asks for ${wanted}, which tools does not offer. Add the tool or leave the choice to the model.`,
+    );
   }
-  const breaksIn: BreaksIn | undefined = options.parseSpecial || !backend.breaksIn ? undefined : (text, keep) => backend.breaksIn!(text, keep);
-  const { text, breaks } = yield* backend.chatTemplate.renderWork({ messages, tools: offered, ...(options.templateVariables ? { extra: options.templateVariables } : {}), ...(breaksIn ? { breaksIn } : {}) });
+  const breaksIn: BreaksIn | undefined =
+    options.parseSpecial || !backend.breaksIn ? undefined : (text, keep) => backend.breaksIn!(text, keep);
+  return {
+    *render(messages) {
+      const begun = options.continueFinalMessage ? begunAnswer(messages) : undefined;
+      const conversation: RenderOptions = {
+        messages: begun ? messages.slice(0, -1) : messages,
+        tools: offered,
+        ...templateExtra(options),
+        ...(breaksIn ? { breaksIn } : {}),
+      };
+      return yield* promptOf(backend, conversation, begun);
+    },
+    prepared: ({ prompt: { text, promptIds, opening }, leftOut }, more) => ({
+      prompt: text,
+      promptIds,
+      ...(opening === undefined ? {} : { opening }),
+      leftOut,
+      options: { ...options, tools, toolChoice: choice, ...more },
+    }),
+  };
+}
+
+interface Prompt {
+  readonly text: string;
+  readonly promptIds: number[];
+  readonly opening: string | undefined;
+}
+/** A conversation's prompt, and how many of its messages are not in it. */
+interface Left {
+  readonly prompt: Prompt;
+  readonly leftOut: number;
+}
+
+/**
+ * Leaves out the oldest turns: as few as give a prompt of at most `most` tokens, all but the last where none does. A turn begins with a message of a user;
+ * what comes before the first (the system message), and the first `keep` turns, stay.
+ */
+function* leaveOut(
+  messages: readonly ChatMessage[],
+  keep: number,
+  most: number,
+  render: (some: readonly ChatMessage[]) => Work<Prompt>,
+): Work<Left> {
+  const starts = messages.flatMap(({ role }, i) => (role === 'user' && messages[i - 1]?.role !== 'user' ? [i] : []));
+  const from = starts[keep] ?? messages.length;
+  const without = function* (turns: number): Work<Left> {
+    const to = starts[keep + turns] ?? from;
+    return { prompt: yield* render([...messages.slice(0, from), ...messages.slice(to)]), leftOut: to - from };
+  };
+  let low = 0;
+  let high = Math.max(0, starts.length - 1 - keep);
+  let best = yield* without(high);
+  if (best.prompt.promptIds.length > most) return best;
+  while (low + 1 < high) {
+    const turns = (low + high) >> 1;
+    const tried = yield* without(turns);
+    if (tried.prompt.promptIds.length > most) low = turns;
+    else [high, best] = [turns, tried];
+  }
+  return best;
+}
+
+/** A conversation as its template writes it, and its tokens. */
+function* promptOf(backend: ChatBackend, conversation: RenderOptions, begun: ChatMessage | undefined): Work<Prompt> {
+  const rendered = yield* backend.chatTemplate.renderWork(conversation);
+  const { text, breaks, opening } = begun
+    ? yield* withBegun(rendered, begun, backend.chatTemplate.format, conversation.breaksIn)
+    : { ...rendered, opening: undefined };
   // Where the template writes the beginning-of-sequence token, the tokenizer must not add another one.
-  const { length: bos } = backend.bos, bare = bos > 0 && text.startsWith(backend.bos) ? text.slice(bos) : undefined;
-  const withBos = yield* encode(backend, bare ?? text, { addSpecial: true, parseSpecial: true, breaks: bare === undefined ? breaks : breaks.map((at) => at - bos) });
-  const promptIds = bare === undefined || startsWithBos(backend, withBos) ? withBos : yield* encode(backend, text, { addSpecial: false, parseSpecial: true, breaks });
-  const room = roomFor(promptIds.length, backend.contextLength);
-  const maxTokens = Math.min(room, options.maxTokens === undefined || options.maxTokens < 0 ? room : options.maxTokens);
-  return { prompt: text, promptIds, options: { ...options, tools, toolChoice: choice, maxTokens } };
+  const { length: bos } = backend.bos;
+  const bare = bos > 0 && text.startsWith(backend.bos) ? text.slice(bos) : undefined;
+  const withBos = yield* encode(backend, bare ?? text, {
+    addSpecial: true,
+    parseSpecial: true,
+    breaks: bare === undefined ? breaks : breaks.map((at) => at - bos),
+  });
+  const promptIds =
+    bare === undefined || startsWithBos(backend, withBos)
+      ? withBos
+      : yield* encode(backend, text, { addSpecial: false, parseSpecial: true, breaks });
+  return { text, promptIds, opening };
+}
+
+/** @throws ERR_INVALID_ARGUMENT where the last message is no answer that can be gone on with */
+function begunAnswer(messages: readonly ChatMessage[]): ChatMessage {
+  const last = Array.isArray(messages) ? messages.at(-1) : undefined;
+  if (last?.role !== 'assistant' || (last.tool_calls?.length ?? 0) > 0)
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `continueFinalMessage goes on with the last message, which is ${last ? `of the role ${last.role}${last.role === 'assistant' ? ' and calls tools' : ''}` : 'not there'}; expected one of the assistant without calls`,
+    );
+  return last;
+}
+
+/** The beginning of an answer behind a prompt, its reasoning between the format's markers. */
+function* withBegun(
+  { text, breaks }: { text: string; breaks: readonly number[] },
+  { content, reasoning_content: reasoning = '' }: ChatMessage,
+  format: ChatFormat,
+  breaksIn: BreaksIn | undefined,
+): Work<{ text: string; breaks: readonly number[]; opening: string }> {
+  const said = contentText(content);
+  const opened = format.reasoning.find(({ start }) => text.trimEnd().endsWith(start));
+  const pair = opened ?? format.reasoning[0];
+  let prompt = text;
+  let opening = text;
+  const at = [...breaks];
+  const add = function* (part: string): Work<void> {
+    if (breaksIn) for (const offset of yield* breaksIn(part)) at.push(prompt.length + offset);
+    prompt += part;
+  };
+  if (pair && (opened || reasoning !== '')) {
+    if (!opened) prompt += `${pair.start}\n`;
+    opening = prompt;
+    yield* add(reasoning);
+    if (said !== '') {
+      prompt += `\n${pair.end}\n\n`;
+      opening = prompt;
+    }
+  }
+  yield* add(said);
+  return { text: prompt, breaks: at, opening };
 }
 
 /** A backend's tokenize(), with pauses where it knows how. */
@@ -109,15 +228,38 @@ function startsWithBos(backend: ChatBackend, ids: readonly number[]): boolean {
 
 /** Generates the answer; each step has the events that its token completed. The return value is the outcome. */
 export async function* runChat(backend: ChatBackend, chat: PreparedChat): AsyncGenerator<ChatStep, ChatOutcome> {
-  const { tools = [], toolChoice, parallelToolCalls, reasoning, templateVariables: _, parseSpecial: __, responseFormat, ...text } = chat.options;
+  const {
+    tools = [],
+    toolChoice,
+    parallelToolCalls,
+    reasoning,
+    reasoningBudget = -1,
+    reasoningBudgetMessage = '',
+    templateVariables: _,
+    parseSpecial: __,
+    continueFinalMessage: ___,
+    onContextFull: ____,
+    answerShift,
+    responseFormat,
+    ...text
+  } = chat.options;
   const format = constraint(tools, toolChoice, responseFormat);
   const json = format !== undefined && format.type !== 'text';
-  const parser = createChatParser(json && tools.length > 0 ? jsonCallFormat : backend.chatTemplate.format, {
+  const prompt = chat.opening ?? chat.prompt;
+  const { format: written } = backend.chatTemplate;
+  const free = !json && text.grammar === undefined;
+  const parser = createChatParser(json && tools.length > 0 ? jsonCallFormat : written, {
     tools,
-    prompt: chat.prompt,
-    reasoning: reasoning !== false && !json && text.grammar === undefined,
+    prompt,
+    reasoning: reasoning !== false && free,
   });
-  const generation = backend.generate(chat.promptIds, { ...text, special: true, ...(format ? { responseFormat: format } : {}) });
+  const generation = backend.generate(chat.promptIds, {
+    ...text,
+    special: true,
+    ...(answerShift ? { onContextFull: 'shift', ...answerShift } : {}),
+    ...(format ? { responseFormat: format } : {}),
+    ...(free ? reasoningLimit(backend, prompt, reasoningBudget, reasoningBudgetMessage) : {}),
+  });
   let calls = 0;
   for await (const part of generation) {
     const events = parser.push(part.text);
@@ -132,8 +274,7 @@ export async function* runChat(backend: ChatBackend, chat: PreparedChat): AsyncG
   calls += rest.filter(({ type }) => type === 'toolCall').length;
   if (rest.length > 0) yield { events: parallelToolCalls === false ? upToFirstCall(rest) : rest, part: undefined };
   const result = await generation.result();
-  const ended = result.finishReason === 'eog' || result.finishReason === 'stop';
-  return { finishReason: !ended ? 'length' : calls > 0 ? 'tool_calls' : 'stop', result };
+  return { finishReason: result.finishReason === 'stop' && calls > 0 ? 'tool_calls' : result.finishReason, result };
 }
 
 function upToFirstCall(events: readonly ChatEvent[]): readonly ChatEvent[] {
@@ -145,7 +286,11 @@ function upToFirstCall(events: readonly ChatEvent[]): readonly ChatEvent[] {
  * The format that a tool choice and a response format ask for together: a call where one is required; a call or the
  * answer's own schema where the model may choose.
  */
-function constraint(tools: readonly ChatTool[], choice: ChatOptions['toolChoice'], format: ResponseFormat | undefined): ResponseFormat | undefined {
+function constraint(
+  tools: readonly ChatTool[],
+  choice: ChatOptions['toolChoice'],
+  format: ResponseFormat | undefined,
+): ResponseFormat | undefined {
   const wanted = format?.type === 'text' ? undefined : format;
   const required = choice === 'required' || typeof choice === 'object';
   if (tools.length === 0 || (!required && !wanted)) return wanted;
@@ -159,7 +304,10 @@ function constraint(tools: readonly ChatTool[], choice: ChatOptions['toolChoice'
 function callSchema(tool: ChatTool, index: number, definitions: Record<string, object>): object {
   return {
     type: 'object',
-    properties: { name: { const: tool.function.name }, arguments: rooted(tool.function.parameters ?? { type: 'object' }, `tool${index}`, definitions) },
+    properties: {
+      name: { const: tool.function.name },
+      arguments: rooted(tool.function.parameters ?? { type: 'object' }, `tool${index}`, definitions),
+    },
     required: ['name', 'arguments'],
     additionalProperties: false,
   };
@@ -171,7 +319,12 @@ function rooted(schema: object, name: string, definitions: Record<string, object
   const move = (value: unknown): unknown => {
     if (Array.isArray(value)) return value.map(move);
     if (typeof value !== 'object' || value === null) return value;
-    return Object.fromEntries(Object.entries(value).map(([key, item]) => [key, key === '$ref' && typeof item === 'string' ? item.replace(/^#/, `#/$defs/${name}`) : move(item)]));
+    return Object.fromEntries(
+      Object.entries(value).map(([key, item]) => [
+        key,
+        key === '$ref' && typeof item === 'string' ? item.replace(/^#/, `#/$defs/${name}`) : move(item),
+      ]),
+    );
   };
   definitions[name] = move(schema) as object;
   return { $ref: `#/$defs/${name}` };

@@ -2,11 +2,14 @@
 import { QuantletError } from '../errors.ts';
 import { atOnce, type Work } from '../slices.ts';
 import type { BreaksIn } from '../tokenize/breaks.ts';
+import type { ParsedCall } from './calls.ts';
 import { probe, type ChatCapabilities } from './capabilities.ts';
 import { createContentMarks, noMarks, type ContentMarks, type RenderedPrompt } from './contents.ts';
 import { detectFormat, type ChatFormat } from './formats.ts';
 import { compileJinja, type CompiledJinja } from './jinja.ts';
 import { TemplateBudget } from './jinja-run.ts';
+import { NAMED_TEMPLATES } from './named-templates.ts';
+import { nearest } from '../nearest.ts';
 import { argumentsObject, argumentsText, checkMessages, checkTools, contentText, type ChatMessage, type ChatTool } from './messages.ts';
 
 export interface RenderOptions {
@@ -38,27 +41,35 @@ export interface ChatTemplate {
   renderWork(options: RenderOptions): Work<RenderedPrompt>;
 }
 
-/** ChatML, the most common markup: what a model without a template of its own gets. */
-export const chatmlTemplate =
-  "{% for message in messages %}{{ '<|im_start|>' + message.role + '\\n' + message.content + '<|im_end|>\\n' }}{% endfor %}{% if add_generation_prompt %}{{ '<|im_start|>assistant\\n' }}{% endif %}";
-
 /**
  * A chat template ready to render, with what it does not support made up for: a system message goes into the first user
  * message, tools into the system message, tool calls and results into text, content parts into strings and back.
  *
- * @param source Jinja source (GGUF: tokenizer.chat_template); undefined or empty: ChatML, with a warning
+ * @param source Jinja source (GGUF: tokenizer.chat_template), or the name of one of llama.cpp's templates; undefined or empty: ChatML, with a warning
  * @param tokens texts of the special tokens that templates write
  * @param options.now the clock behind `strftime_now` and Llama 3's date
  * @throws QuantletError ERR_CHAT_TEMPLATE where the source is no template
  */
-export function createChatTemplate(source: string | undefined, tokens: { bos?: string; eos?: string } = {}, options: { now?: () => Date } = {}): ChatTemplate {
-  const warnings = source ? [] : ['The model has no chat template (tokenizer.chat_template); ChatML is used. Give the right one as chatTemplate if the answers look wrong.'];
-  const text = source || chatmlTemplate;
+export function createChatTemplate(
+  source: string | undefined,
+  tokens: { bos?: string; eos?: string } = {},
+  options: { now?: () => Date } = {},
+): ChatTemplate {
+  const warnings = source
+    ? []
+    : [
+        'The model has no chat template (tokenizer.chat_template); ChatML is used. Give the right one as chatTemplate if the answers look wrong.',
+      ];
+  const text = (source && Object.hasOwn(NAMED_TEMPLATES, source) ? NAMED_TEMPLATES[source] : source) || NAMED_TEMPLATES.chatml;
   let compiled: CompiledJinja;
   try {
     compiled = compileJinja(text, options.now);
   } catch (error) {
-    throw new QuantletError('ERR_CHAT_TEMPLATE', `The chat template does not parse: ${messageOf(error)}. Give another one as chatTemplate.`, { cause: error });
+    throw new QuantletError(
+      'ERR_CHAT_TEMPLATE',
+      `The chat template does not parse: ${messageOf(error)}. Give another one as chatTemplate.`,
+      { cause: error },
+    );
   }
   const now = options.now ?? (() => new Date());
   const raw = (variables: Readonly<Record<string, unknown>>): Work<string> =>
@@ -67,25 +78,55 @@ export function createChatTemplate(source: string | undefined, tokens: { bos?: s
     try {
       return atOnce(raw(variables));
     } catch (error) {
-      if (error instanceof TemplateBudget) throw new QuantletError('ERR_CHAT_TEMPLATE', `The chat template never ends: ${error.message}. Give another one as chatTemplate.`, { cause: error });
+      if (error instanceof TemplateBudget)
+        throw new QuantletError('ERR_CHAT_TEMPLATE', `The chat template never ends: ${error.message}. Give another one as chatTemplate.`, {
+          cause: error,
+        });
       throw error;
     }
   });
-  const format = detectFormat(text, sample), read = readByTemplate(text);
-  function* renderWork({ messages, tools: offered = [], addGenerationPrompt = true, extra = {}, breaksIn }: RenderOptions): Work<RenderedPrompt> {
+  const code = text.search(/\{[{%]/);
+  if (code < 0 || !/\bmessages\b/.test(text.slice(code))) throw readsNothing(text);
+  const format = detectFormat(text, sample);
+  const read = readByTemplate(text);
+  function* renderWork({
+    messages,
+    tools: offered = [],
+    addGenerationPrompt = true,
+    extra = {},
+    breaksIn,
+  }: RenderOptions): Work<RenderedPrompt> {
     checkMessages(messages);
     checkTools(offered);
     const marks = breaksIn ? createContentMarks(breaksIn, () => JSON.stringify([messages, offered, extra]) + text) : noMarks;
-    const tools = marks.markAll(offered), given = yield* adapt(messages, tools, { can: capabilities, format, source: text, marks, read });
+    const tools = yield* marks.markAll(offered);
+    const given = yield* adapt(messages, tools, { can: capabilities, format, source: text, marks, read });
     const none = capabilities.noTools === 'null' ? null : [];
     const available = tools.length > 0 && capabilities.tools ? { tools } : capabilities.noTools === 'undefined' ? {} : { tools: none };
     try {
-      return marks.take(yield* raw({ ...marks.markAll(extra), messages: given, add_generation_prompt: addGenerationPrompt, ...available }));
+      return yield* marks.take(
+        yield* raw({ ...(yield* marks.markAll(extra)), messages: given, add_generation_prompt: addGenerationPrompt, ...available }),
+      );
     } catch (error) {
-      throw new QuantletError('ERR_CHAT_TEMPLATE', `The chat template refuses this conversation: ${messageOf(error)}. Check the roles and their order.`, { cause: error });
+      throw new QuantletError(
+        'ERR_CHAT_TEMPLATE',
+        `The chat template refuses this conversation: ${messageOf(error)}. Check the roles and their order.`,
+        { cause: error },
+      );
     }
   }
   return { source: text, capabilities, format, warnings, render: (options) => atOnce(renderWork(options)).text, renderWork };
+}
+
+/** A text that is no template would be sent to the model in place of the conversation. */
+function readsNothing(text: string): QuantletError {
+  const names = Object.keys(NAMED_TEMPLATES);
+  const [near] = text.length < 40 ? nearest(text, names, 2) : [];
+  const shown = text.length < 40 ? `"${text}"` : `that begins with "${text.slice(0, 40)}"`;
+  return new QuantletError(
+    'ERR_CHAT_TEMPLATE',
+    `The chat template ${shown} never reads messages; ${near ? `did you mean ${near}? Expected` : 'expected'} Jinja that writes them, or one of the names ${names.join(', ')}.`,
+  );
 }
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).replace(/\.$/, '');
@@ -104,7 +145,11 @@ function toolAliases(source: string, tools: unknown, date: Date): Record<string,
  * template would not find them.
  */
 function readByTemplate(source: string): ReadonlySet<string> {
-  return new Set([...source.matchAll(/split\(\s*(?:'([^'\n]+)'|"([^"\n]+)")|(?:'([^'\n]+)'|"([^"\n]+)")\s+(?:not\s+)?in\b/g)].map((match) => match.slice(1).find((text) => text !== undefined)!));
+  return new Set(
+    [...source.matchAll(/split\(\s*(?:'([^'\n]+)'|"([^"\n]+)")|(?:'([^'\n]+)'|"([^"\n]+)")\s+(?:not\s+)?in\b/g)].map((match) =>
+      match.slice(1).find((text) => text !== undefined)!,
+    ),
+  );
 }
 
 /** A template and what is known of it, and the marks of one conversation. */
@@ -123,7 +168,7 @@ function* adapt(messages: readonly ChatMessage[], tools: readonly ChatTool[], wr
   const { can, format } = writing;
   let drafts: Draft[] = [];
   for (const message of messages) {
-    drafts.push(draftOf(message, writing));
+    drafts.push(yield* draftOf(message, writing));
     yield;
   }
   const system: string[] = [];
@@ -139,19 +184,29 @@ function* adapt(messages: readonly ChatMessage[], tools: readonly ChatTool[], wr
   if (!can.parallelToolCalls && can.toolCalls) drafts = splitCalls(drafts);
   if (can.alternates) drafts = mergeTurns(drafts);
   if (!can.typedContent) return drafts;
-  return drafts.map((draft) => (typeof draft.content === 'string' ? { ...draft, content: [{ type: 'text', text: draft.content }] } : draft));
+  return drafts.map((draft) =>
+    typeof draft.content === 'string' ? { ...draft, content: [{ type: 'text', text: draft.content }] } : draft,
+  );
 }
 
-function draftOf(given: ChatMessage, { can, format, source, marks: { mark, markAll }, read }: Writing): Draft {
+function* draftOf(given: ChatMessage, { can, format, source, marks: { mark, markAll }, read }: Writing): Work<Draft> {
   const said = given.role === 'assistant' ? read : undefined;
-  const { content: _, tool_calls, ...fields } = given, calls = tool_calls ?? [];
-  const content = mark(contentText(given.content), said);
-  const marked = Object.fromEntries(Object.entries(fields).map(([key, value]) => [key, key === 'role' ? value : typeof value === 'string' ? mark(value, said) : markAll(value)]));
-  const message = { ...marked, role: given.role } as Omit<ChatMessage, 'content' | 'tool_calls'>;
+  const { content: _, tool_calls, ...fields } = given;
+  const calls = tool_calls ?? [];
+  const content = yield* mark(contentText(given.content), said);
+  const marked: [string, unknown][] = [];
+  for (const [key, value] of Object.entries(fields))
+    marked.push([key, key === 'role' ? value : typeof value === 'string' ? yield* mark(value, said) : yield* markAll(value)]);
+  const message = { ...Object.fromEntries(marked), role: given.role } as Omit<ChatMessage, 'content' | 'tool_calls'>;
   const role = message.role === 'developer' && !source.includes('developer') ? 'system' : message.role;
   if (role === 'tool') {
     if (!can.toolResults) return { role: 'user', content: `<tool_response>\n${content}\n</tool_response>` };
-    return { ...message, role, content, ...(message.tool_call_id === undefined ? {} : { tool_call_id: mark(callId(given.tool_call_id!, source)) }) };
+    return {
+      ...message,
+      role,
+      content,
+      ...(message.tool_call_id === undefined ? {} : { tool_call_id: yield* mark(callId(given.tool_call_id!, source)) }),
+    };
   }
   const reasoning = message.reasoning_content ? { reasoning_content: message.reasoning_content } : {};
   if (calls.length === 0) {
@@ -159,26 +214,42 @@ function draftOf(given: ChatMessage, { can, format, source, marks: { mark, markA
     return { role, content, ...name, ...reasoning };
   }
   if (!can.toolCalls) {
-    const written = format.write(calls.map((call) => ({ id: call.id, name: mark(call.function.name), arguments: mark(argumentsText(call)) })));
+    const named: ParsedCall[] = [];
+    for (const call of calls)
+      named.push({ id: call.id, name: yield* mark(call.function.name), arguments: yield* mark(argumentsText(call)) });
+    const written = format.write(named);
     return { role, content: content === '' ? written : `${content}\n${written}`, ...reasoning };
   }
-  const toolCalls = calls.map((call, i) => ({
-    ...markAll(call),
-    id: mark(callId(call.id ?? `call0000${i}`, source)),
-    type: 'function',
-    function: { ...markAll(call.function), arguments: can.objectArguments ? markAll(argumentsObject(call)) : mark(argumentsText(call)) },
-  }));
+  const toolCalls: object[] = [];
+  for (const [i, call] of calls.entries()) {
+    const named = yield* markAll(call.function);
+    const given = can.objectArguments ? yield* markAll(argumentsObject(call)) : yield* mark(argumentsText(call));
+    toolCalls.push({
+      ...(yield* markAll(call)),
+      id: yield* mark(callId(call.id ?? `call0000${i}`, source)),
+      type: 'function',
+      function: { ...named, arguments: given },
+    });
+  }
   // gpt-oss reads the reasoning before a call under another name.
-  const thinking = message.reasoning_content && content === '' && source.includes('message.thinking') ? { thinking: message.reasoning_content } : {};
+  const thinking =
+    message.reasoning_content && content === '' && source.includes('message.thinking') ? { thinking: message.reasoning_content } : {};
   return { role, content: content === '' && can.nullContent ? null : content, tool_calls: toolCalls, ...reasoning, ...thinking };
 }
 
-/** Mistral's templates accept ids of nine letters and digits only: others are hashed (FNV-1a) to that, calls and results alike. */
+/** Mistral's templates accept ids of nine letters and digits only: others are hashed (FNV-1a, twice with 32 bits) to that, calls and results alike. */
 function callId(id: string, source: string): string {
   if (!/length (?:!=|==) 9/.test(source) || /^[A-Za-z0-9]{9}$/.test(id)) return id;
-  let hash = 0xcbf29ce484222325n;
-  for (const char of id) hash = BigInt.asUintN(64, (hash ^ BigInt(char.codePointAt(0) as number)) * 0x100000001b3n);
-  return hash.toString(36).padStart(9, '0').slice(-9);
+  let high = 0x811c9dc5;
+  let low = 0xcbf29ce4;
+  for (let i = 0; i < id.length; i++) {
+    high = Math.imul(high ^ id.charCodeAt(i), 0x01000193);
+    low = Math.imul(low ^ id.charCodeAt(i), 0x01000193);
+  }
+  return [high, low]
+    .map((half) => (half >>> 0).toString(36).padStart(7, '0'))
+    .join('')
+    .slice(-9);
 }
 
 /** One call per assistant message, each followed by its result. */
@@ -206,7 +277,8 @@ function mergeTurns(drafts: readonly Draft[]): Draft[] {
   const out: Draft[] = [];
   for (const draft of drafts) {
     const last = out.at(-1);
-    const mergeable = last?.role === draft.role && (draft.role === 'user' || draft.role === 'assistant') && !last.tool_calls && !draft.tool_calls;
+    const mergeable =
+      last?.role === draft.role && (draft.role === 'user' || draft.role === 'assistant') && !last.tool_calls && !draft.tool_calls;
     if (mergeable) out[out.length - 1] = { ...last, content: `${last.content as string}\n\n${draft.content as string}` };
     else out.push(draft);
   }

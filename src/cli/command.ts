@@ -1,25 +1,30 @@
 /** What the commands share: their shape, opening a model, texts from files. */
 import { loadModel } from '../entry/node.ts';
-import { platform, whyNot } from '../entry/node-platform.ts';
+import { platform, whyNot, whyNoTurbo } from '../entry/node-platform.ts';
+import { getString } from '../gguf/metadata.ts';
 import type { GGUF } from '../gguf/types.ts';
 import type { LoadOptions, Model } from '../model.ts';
-import type { LoraAdapter } from '../lora.ts';
-import { openModelFiles } from '../model-files.ts';
+import type { LoraAdapter } from '../engine/lora.ts';
+import type { SpeculationOptions } from '../generate/draft/options.ts';
 import type { KvType } from '../graph/attention-ops.ts';
-import type { Build } from '../wasm/load.ts';
+import { openModelFiles } from '../io/model-files.ts';
 import { QuantletError } from '../errors.ts';
 import { printableLines } from '../printable.ts';
-import type { FlagKey, Values } from './flags.ts';
+import { lastOf, loadValues, METADATA_FLAGS, type FlagKey, type LoadValues, type Values } from './flags.ts';
 import { resolveModel, type HubFlags } from './hub.ts';
+import { metadataOf } from './metadata.ts';
 import { progressBar } from './progress.ts';
 import { readFile } from 'node:fs/promises';
 import { fileURLToPath } from 'node:url';
 
 export interface Command {
   readonly name: string;
+  /** The tool of llama.cpp that it stands for, by whose name it can be called too. */
+  readonly llama?: string;
   /** `[flags] FILE` and the like. */
   readonly synopsis: string;
   readonly summary: string;
+  /** In the order of its help. (Where commands have the same flags in one order, their lists say the same; groups are for flags that belong together.) */
   readonly flags: readonly FlagKey[];
   readonly examples: readonly string[];
   /** What it takes besides flags, where that is one of a few words and no file. */
@@ -33,27 +38,42 @@ export interface Command {
 /** The model that ships with the package. */
 export const SHIPPED_MODEL = fileURLToPath(new URL('../../models/tiny-stories-q4_0.gguf', import.meta.url));
 
-interface ModelFlags extends HubFlags {
-  threads?: number;
-  ctx?: number;
-  batch?: number;
-  build?: string;
-  noWarmup?: boolean;
-  turbo?: boolean;
-  cacheTypeK?: string;
-  cacheTypeV?: string;
-  lora?: string[];
-  loraScaled?: string[];
+interface ModelFlags
+  extends HubFlags, LoadValues, Values<(typeof SPECULATION_FLAGS)[number] | (typeof METADATA_FLAGS)[number] | 'lora' | 'loraScaled'> {
+  threadsBatch?: number;
+  verbose?: boolean;
 }
 
 /** Flags that say which file: a path, a URL, or one of a repository of the hub. */
 export const FILE_FLAGS = ['model', 'hf', 'hfFile', 'hfToken', 'offline'] as const satisfies readonly FlagKey[];
 
-/** Flags that say which model: its file, and with which adapters. */
-export const MODEL_FLAGS = [...FILE_FLAGS, 'lora', 'loraScaled'] as const satisfies readonly FlagKey[];
+/** Flags that say how a model is read: with which adapters, with which metadata in place of its own. */
+export const READING_FLAGS = ['lora', 'loraScaled', ...METADATA_FLAGS] as const satisfies readonly FlagKey[];
+
+/** Flags that say which model. */
+export const MODEL_FLAGS = [...FILE_FLAGS, ...READING_FLAGS] as const satisfies readonly FlagKey[];
 
 /** Flags that say what its cache is. */
 export const CACHE_FLAGS = ['cacheTypeK', 'cacheTypeV'] as const satisfies readonly FlagKey[];
+
+/** Flags that say how it drafts what it generates. */
+export const SPECULATION_FLAGS = [
+  'specType',
+  'draftModel',
+  'draftHf',
+  'draftMax',
+  'draftMin',
+  'draftPMin',
+  'draftThreads',
+  'draftCacheTypeK',
+  'draftCacheTypeV',
+  'ngramSimpleN',
+  'ngramSimpleM',
+  'ngramSimpleMinHits',
+  'ngramModMatch',
+  'ngramModMin',
+  'ngramModMax',
+] as const satisfies readonly FlagKey[];
 
 /** The flags with the path of the model that they name, downloaded where it has to be; of the one that ships where they name none. */
 export async function located<V extends HubFlags>(values: V, signal: AbortSignal): Promise<Omit<V, 'hf' | 'hfFile'> & { model: string }> {
@@ -64,33 +84,66 @@ export async function located<V extends HubFlags>(values: V, signal: AbortSignal
 /** Loads the model of the flags, with a progress bar on stderr where that is a terminal. */
 export async function openModel(values: ModelFlags, signal: AbortSignal, more: LoadOptions = {}): Promise<Model> {
   const { model: path } = await located(values, signal);
+  const speculation = await speculationOf(values, signal);
   const bar = progressBar('loading');
   try {
-    return await loadModel(path, {
-      contextLength: values.ctx ?? 0,
-      warmUp: !values.noWarmup,
+    const model = await loadModel(path, {
+      contextLength: 0,
       signal,
       onProgress: ({ loaded, total }) => bar.set(loaded / total),
-      ...(values.threads !== undefined ? { threads: values.threads } : {}),
-      ...(values.batch !== undefined ? { batchSize: values.batch } : {}),
-      ...(values.turbo ? { turbo: true } : {}),
-      ...(values.build !== undefined ? { build: values.build as Build } : {}),
-      ...(values.cacheTypeK !== undefined ? { cacheTypeK: values.cacheTypeK as KvType } : {}),
-      ...(values.cacheTypeV !== undefined ? { cacheTypeV: values.cacheTypeV as KvType } : {}),
+      turbo: 'auto',
+      ...(values.threadsBatch === undefined ? {} : { threads: values.threadsBatch }),
+      ...loadValues(values),
       lora: lorasOf(values),
+      ...(await metadataOf(values, async () => getString(await openHeader(path), 'general.architecture'))),
+      ...(speculation ? { speculation } : {}),
       ...more,
     });
+    bar.end();
+    if (values.verbose || (values.turbo && !model.turbo))
+      process.stderr.write(
+        `quantlet: turbo is ${model.turbo ? 'on' : `off: ${values.turbo === false ? 'it was turned off' : whyNoTurbo()}`}\n`,
+      );
+    return model;
   } finally {
     bar.end();
   }
+}
+
+/** What is set of the values, or undefined where nothing is. */
+function given<T extends object>(values: T): T | undefined {
+  const set = Object.entries(values).filter(([, value]) => value !== undefined);
+  return set.length > 0 ? (Object.fromEntries(set) as T) : undefined;
+}
+
+/** With -hfd, -md is a file of the repository, as in llama.cpp. */
+async function speculationOf(v: ModelFlags, signal: AbortSignal): Promise<SpeculationOptions | undefined> {
+  const file = v.draftHf === undefined ? { model: v.draftModel } : { hf: v.draftHf, hfFile: v.draftModel };
+  const model = await resolveModel(given({ ...file, hfToken: v.hfToken, offline: v.offline }) ?? {}, signal);
+  return given({
+    type: v.specType?.split(',') as SpeculationOptions['type'],
+    draft: given({
+      model,
+      nMax: v.draftMax,
+      nMin: v.draftMin,
+      pMin: v.draftPMin,
+      threads: v.draftThreads,
+      cacheTypeK: v.draftCacheTypeK as KvType | undefined,
+      cacheTypeV: v.draftCacheTypeV as KvType | undefined,
+    }),
+    ngramSimple: given({ sizeN: v.ngramSimpleN, sizeM: v.ngramSimpleM, minHits: v.ngramSimpleMinHits }),
+    ngramMod: given({ nMatch: v.ngramModMatch, nMin: v.ngramModMin, nMax: v.ngramModMax }),
+  }) as SpeculationOptions | undefined;
 }
 
 /** Lists with commas, as llama.cpp takes them; the scale is behind the last colon. */
 function lorasOf({ lora = [], loraScaled = [] }: ModelFlags): LoraAdapter[] {
   const listed = (all: string[]): string[] => all.flatMap((list) => list.split(',')).filter((item) => item !== '');
   const scaled = listed(loraScaled).map((item): LoraAdapter => {
-    const [, source, number] = /^(.+):([^:]+)$/s.exec(item) ?? [], scale = Number(number);
-    if (source === undefined || !Number.isFinite(scale)) throw new QuantletError('ERR_USAGE', `--lora-scaled is "${item}"; expected FILE:SCALE, like style.gguf:0.5`);
+    const [, source, number] = /^(.+):([^:]+)$/s.exec(item) ?? [];
+    const scale = Number(number);
+    if (source === undefined || !Number.isFinite(scale))
+      throw new QuantletError('ERR_USAGE', `--lora-scaled is "${item}"; expected FILE:SCALE, like style.gguf:0.5`);
     return { source, scale };
   });
   return [...listed(lora).map((source) => ({ source })), ...scaled];
@@ -104,15 +157,38 @@ export async function openHeader(path: string): Promise<GGUF> {
 }
 
 /** Rejects with ERR_SOURCE where a file cannot be read, naming what it should have been. */
-export const unreadable = (what: string, path: string) => (cause: NodeJS.ErrnoException): never => {
-  throw new QuantletError('ERR_SOURCE', `cannot read ${what} ${path}: ${whyNot(cause)}`, { cause });
-};
+export const unreadable =
+  (what: string, path: string) =>
+  (cause: NodeJS.ErrnoException): never => {
+    throw new QuantletError('ERR_SOURCE', `cannot read ${what} ${path}: ${whyNot(cause)}`, { cause });
+  };
 
-/** A file's text. @throws ERR_SOURCE naming what it should have been */
-export const readText = (path: string, what: string): Promise<string> => readFile(path, 'utf8').catch(unreadable(what, path));
+/** A file's text, `-` being standard input. @throws ERR_SOURCE naming what it should have been */
+export const readText = (path: string, what: string): Promise<string> =>
+  path === '-' ? readStdin() : readFile(path, 'utf8').catch(unreadable(what, path));
+
+/** The text of a flag or that of a file without its last line break, whichever flag was given last, as in llama.cpp. */
+export async function givenText<T extends 'prompt' | 'message' | 'text' | 'system', F extends 'file' | 'systemFile'>(
+  values: Values<T | F>,
+  text: T,
+  file: F,
+  what: string,
+): Promise<string | undefined> {
+  const given = values as { readonly [key in T | F]?: string };
+  return lastOf(values, text, file) === file ? (await readText(given[file]!, what)).replace(/\n$/, '') : given[text];
+}
+
+export async function readStdin(): Promise<string> {
+  const chunks: Uint8Array[] = [];
+  for await (const chunk of process.stdin) chunks.push(chunk as Uint8Array);
+  return Buffer.concat(chunks).toString('utf8');
+}
 
 /** The chat template that the flags give in place of the model's. */
-export async function templateOf({ chatTemplate, chatTemplateFile }: Values<'chatTemplate' | 'chatTemplateFile'>): Promise<{ chatTemplate?: string }> {
+export async function templateOf({
+  chatTemplate,
+  chatTemplateFile,
+}: Values<'chatTemplate' | 'chatTemplateFile'>): Promise<{ chatTemplate?: string }> {
   const text = chatTemplateFile === undefined ? chatTemplate : await readText(chatTemplateFile, 'the chat template');
   return text === undefined ? {} : { chatTemplate: text };
 }
@@ -122,4 +198,6 @@ export const forTerminal = (text: string): string => (process.stdout.isTTY ? pri
 
 /** \n, \t, \r, \", \', \\, \xHH as llama.cpp reads them in prompts. */
 export const unescape = (text: string): string =>
-  text.replace(/\\(x[0-9a-fA-F]{2}|[ntr"'\\])/g, (_, c: string) => (c[0] === 'x' ? String.fromCharCode(parseInt(c.slice(1), 16)) : (({ n: '\n', t: '\t', r: '\r' }) as Record<string, string>)[c] ?? c));
+  text.replace(/\\(x[0-9a-fA-F]{2}|[ntr"'\\])/g, (_, c: string) =>
+    c[0] === 'x' ? String.fromCharCode(parseInt(c.slice(1), 16)) : (({ n: '\n', t: '\t', r: '\r' } as Record<string, string>)[c] ?? c),
+  );

@@ -1,12 +1,12 @@
 /** quantlet completion: scripts that make a shell complete commands, flags and their values, out of the table of flags. */
 import { QuantletError } from '../errors.ts';
 import type { Command } from './command.ts';
-import { FLAGS, parseFlags, type Flag } from './flags.ts';
+import { FLAGS, spellingsOf as spellings, type Flag } from './flags.ts';
+import { parseFlags } from './parse-flags.ts';
 
 const KEYS = ['help'] as const;
 
 const flagsOf = (command: Command): readonly Flag[] => command.flags.map((key) => FLAGS[key]);
-const spellings = (flag: Flag): readonly string[] => [...flag.aliases, `--${flag.name}`];
 const takesFile = (flag: Flag): boolean => flag.value?.startsWith('FILE') ?? false;
 /** In single quotes, as the three shells read them. */
 const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
@@ -14,9 +14,17 @@ const quoted = (text: string): string => `'${text.replaceAll("'", `'\\''`)}'`;
 /** Where COMPREPLY stays empty readline offers files. */
 function bash(commands: readonly Command[]): string {
   const cases = commands.map((command) => {
-    const flags = flagsOf(command), chosen = flags.filter((flag) => flag.choices);
-    const values = chosen.map((flag) => `        ${spellings(flag).join('|')}) COMPREPLY=($(compgen -W "${flag.choices!.join(' ')}" -- "$current")); return ;;\n`).join('');
-    const others = flags.filter((flag) => flag.type !== 'boolean' && !flag.choices).flatMap(spellings).join('|');
+    const flags = flagsOf(command);
+    const chosen = flags.filter((flag) => flag.choices);
+    const values = chosen
+      .map(
+        (flag) => `        ${spellings(flag).join('|')}) COMPREPLY=($(compgen -W "${flag.choices!.join(' ')}" -- "$current")); return ;;\n`,
+      )
+      .join('');
+    const others = flags
+      .filter((flag) => flag.type !== 'boolean' && !flag.choices)
+      .flatMap(spellings)
+      .join('|');
     return `    ${command.name})\n      case $previous in\n${values}${others ? `        ${others}) return ;;\n` : ''}      esac\n      words="${flags.flatMap(spellings).join(' ')}"\n      [[ $current == -* ]] || words="${(command.words ?? []).join(' ')}" ;;\n`;
   });
   return `# bash: source <(quantlet completion bash)
@@ -37,12 +45,17 @@ complete -o default -F _quantlet quantlet
 
 function zsh(commands: readonly Command[]): string {
   const specs = (flag: Flag): readonly string[] => {
-    const many = flag.type === 'strings' || flag.type === 'integers' ? '*' : '', all = spellings(flag);
-    const help = flag.help.replace(/[[\]\\:]/g, '\\$&'), value = flag.value?.replaceAll(':', '\\:');
+    const many = flag.type === 'strings' || flag.type === 'integers' ? '*' : '';
+    const all = spellings(flag);
+    const help = flag.help.replace(/[[\]\\:]/g, '\\$&');
+    const value = flag.value?.replaceAll(':', '\\:');
     const rest = `[${help}]${value === undefined ? '' : `:${value}:${flag.choices ? `(${flag.choices.join(' ')})` : takesFile(flag) ? '_files' : ''}`}`;
     return all.map((spelling) => quoted(`${many}${many || all.length < 2 ? '' : `(${all.join(' ')})`}${spelling}${rest}`));
   };
-  const cases = commands.map((c) => `    ${c.name}) _arguments ${[...flagsOf(c).flatMap(specs), quoted(c.words ? `*:word:(${c.words.join(' ')})` : '*:file:_files')].join(' \\\n      ')} ;;\n`);
+  const cases = commands.map(
+    (c) =>
+      `    ${c.name}) _arguments ${[...flagsOf(c).flatMap(specs), quoted(c.words ? `*:word:(${c.words.join(' ')})` : '*:file:_files')].join(' \\\n      ')} ;;\n`,
+  );
   return `#compdef quantlet
 # zsh: source <(quantlet completion zsh), or this file as _quantlet in a folder of fpath
 _quantlet() {
@@ -64,12 +77,16 @@ if [[ $funcstack[1] == _quantlet ]]; then _quantlet "$@"; else compdef _quantlet
 function fish(commands: readonly Command[]): string {
   const of = (c: Command): string => `complete -c quantlet -n '__fish_seen_subcommand_from ${c.name}'`;
   /** -m is a short option, -ctk an old-style one, --model a long one. */
-  const option = (spelling: string): string => (spelling.startsWith('--') ? `-l ${spelling.slice(2)}` : spelling.length === 2 ? `-s ${spelling.slice(1)}` : `-o ${spelling.slice(1)}`);
-  const value = (flag: Flag): string => (flag.type === 'boolean' ? '' : flag.choices ? ` -x -a ${quoted(flag.choices.join(' '))}` : takesFile(flag) ? ' -r -F' : ' -x');
+  const option = (spelling: string): string =>
+    spelling.startsWith('--') ? `-l ${spelling.slice(2)}` : spelling.length === 2 ? `-s ${spelling.slice(1)}` : `-o ${spelling.slice(1)}`;
+  const value = (flag: Flag): string =>
+    flag.type === 'boolean' ? '' : flag.choices ? ` -x -a ${quoted(flag.choices.join(' '))}` : takesFile(flag) ? ' -r -F' : ' -x';
   return [
     '# fish: quantlet completion fish | source',
     ...commands.map((c) => `complete -c quantlet -f -n __fish_use_subcommand -a ${c.name} -d ${quoted(c.summary)}`),
-    ...commands.flatMap((c) => flagsOf(c).map((flag) => `${of(c)} ${spellings(flag).map(option).join(' ')}${value(flag)} -d ${quoted(flag.help)}`)),
+    ...commands.flatMap((c) =>
+      flagsOf(c).map((flag) => `${of(c)} ${spellings(flag).map(option).join(' ')}${value(flag)} -d ${quoted(flag.help)}`),
+    ),
     ...commands.filter((c) => c.words).map((c) => `${of(c)} -f -a ${quoted(c.words!.join(' '))}`),
     '',
   ].join('\n');
@@ -78,18 +95,28 @@ function fish(commands: readonly Command[]): string {
 const SHELLS: { readonly [shell: string]: (commands: readonly Command[]) => string } = { bash, zsh, fish };
 
 /** The command over all commands, itself among them. */
-export const completionOf = (commands: () => readonly Command[]): Command => ({
+export const completionOf = (commands: () => Promise<readonly Command[]>): Command => ({
   name: 'completion',
   synopsis: 'bash|zsh|fish',
   summary: 'print a script that completes commands and flags in a shell',
   flags: KEYS,
   words: Object.keys(SHELLS),
-  examples: ['source <(quantlet completion bash)     # in ~/.bashrc', 'source <(quantlet completion zsh)      # in ~/.zshrc, behind compinit', 'quantlet completion fish > ~/.config/fish/completions/quantlet.fish'],
-  run(argv) {
-    const { positionals: [shell, ...more] } = parseFlags(argv, KEYS);
+  examples: [
+    'source <(quantlet completion bash)     # in ~/.bashrc',
+    'source <(quantlet completion zsh)      # in ~/.zshrc, behind compinit',
+    'quantlet completion fish > ~/.config/fish/completions/quantlet.fish',
+  ],
+  async run(argv) {
+    const {
+      positionals: [shell, ...more],
+    } = parseFlags(argv, KEYS);
     const script = shell !== undefined && more.length === 0 && Object.hasOwn(SHELLS, shell) ? SHELLS[shell] : undefined;
-    if (!script) return Promise.reject(new QuantletError('ERR_USAGE', `completion takes the name of one shell, ${argv.length === 0 ? 'none was given' : `not "${argv.join(' ')}"`}; expected ${Object.keys(SHELLS).join(', ')}`));
-    process.stdout.write(script(commands()));
-    return Promise.resolve(0);
+    if (!script)
+      throw new QuantletError(
+        'ERR_USAGE',
+        `completion takes the name of one shell, ${argv.length === 0 ? 'none was given' : `not "${argv.join(' ')}"`}; expected ${Object.keys(SHELLS).join(', ')}`,
+      );
+    process.stdout.write(script(await commands()));
+    return 0;
   },
 });

@@ -1,21 +1,24 @@
 /** What quantlet embed prints, character for character as llama-embedding does. */
+import { QuantletError } from '../errors.ts';
 
 export const FORMATS = ['', 'array', 'json', 'json+', 'raw'] as const;
 export type Format = (typeof FORMATS)[number];
 
 /** Numbers of a row that are shown where there are several texts, and at either end of a token's row. */
-const SHOWN = 16, SHOWN_OF_TOKEN = 3;
+const SHOWN = 16;
+const SHOWN_OF_TOKEN = 3;
 
-/** -1: as it is; 0: the largest becomes 32760; p: divided by the p-norm. */
-export function normalized(row: Float32Array, p: number): Float32Array {
-  if (p === -1) return row;
-  const size = p === 0 ? row.reduce((most, x) => Math.max(most, Math.abs(x)), 0) / 32760 : p === 2 ? Math.hypot(...row) : row.reduce((sum, x) => sum + Math.abs(x) ** p, 0) ** (1 / p);
-  return row.map((x) => (size > 0 ? x / size : 0));
+/** @throws ERR_USAGE */
+export function checkedNorm(p: number): number {
+  if (p < -1) throw new QuantletError('ERR_USAGE', `--embd-normalize is ${p}; expected -1 or more`);
+  return p;
 }
 
 /** Two rows of zeros are the same, one of them is like nothing else. */
 export function cosine(a: Float32Array, b: Float32Array): number {
-  let ab = 0, aa = 0, bb = 0;
+  let ab = 0;
+  let aa = 0;
+  let bb = 0;
   for (let i = 0; i < a.length; i++) {
     ab += a[i] * b[i];
     aa += a[i] * a[i];
@@ -31,13 +34,17 @@ export function embeddingOutput(rows: readonly Float32Array[], texts: readonly s
   if (format === 'array') return `[${rows.map((row) => `[${Array.from(row, exact).join(',')}]`).join(',')}]\n\n`;
   const several = texts !== undefined && texts.length > 1;
   if (format !== '') {
-    const data = rows.map((row, i) => `    {\n      "object": "embedding",\n      "index": ${i},\n      "embedding": [${Array.from(row, exact).join(',')}]\n    }`);
+    const data = rows.map(
+      (row, i) =>
+        `    {\n      "object": "embedding",\n      "index": ${i},\n      "embedding": [${Array.from(row, exact).join(',')}]\n    }`,
+    );
     const cosines = rows.map((a) => `    [${rows.map((b) => cosine(a, b).toFixed(2).padStart(6)).join(', ')} ]`);
     return `{\n  "object": "list",\n  "data": [\n${data.join(',\n')}\n  ]${format === 'json+' && several ? `,\n  "cosineSimilarity": [\n${cosines.join(',\n')}\n  ]` : ''}\n}\n\n`;
   }
   const shown = (x: number): string => `${p === 0 ? x.toFixed(0).padStart(6) : x.toFixed(6).padStart(9)} `;
   const line = (row: Float32Array): string => {
-    if (texts === undefined) return `${Array.from(row.subarray(0, SHOWN_OF_TOKEN), shown).join('')} ... ${Array.from(row.subarray(-SHOWN_OF_TOKEN), shown).join('')}`;
+    if (texts === undefined)
+      return `${Array.from(row.subarray(0, SHOWN_OF_TOKEN), shown).join('')} ... ${Array.from(row.subarray(-SHOWN_OF_TOKEN), shown).join('')}`;
     return Array.from(several ? row.subarray(0, SHOWN) : row, shown).join('');
   };
   const head = `\n${rows.map((row, i) => `embedding ${i}: ${line(row)}\n`).join('')}`;

@@ -1,16 +1,35 @@
 /** quantlet embed: vectors of texts, as llama-embedding prints them; with a reranker, the scores of pairs. */
 import { readHParams, type Pooling } from '../arch/hparams.ts';
-import { outputRows, rankPooling, rankPrompt } from '../embed.ts';
+import { normalized, outputRows, rankPooling, rankPrompt } from '../generate/embed.ts';
 import { QuantletError } from '../errors.ts';
 import { getStrings } from '../gguf/metadata.ts';
 import type { Model } from '../model.ts';
-import { CACHE_FLAGS, forTerminal, MODEL_FLAGS, located, openHeader, openModel, readText, unescape, type Command } from './command.ts';
-import { embeddingOutput, FORMATS, normalized, rankOutput, type Format } from './embed-output.ts';
-import { parseFlags, type FlagKey, type Values } from './flags.ts';
+import { CACHE_FLAGS, forTerminal, MODEL_FLAGS, givenText, located, openHeader, openModel, unescape, type Command } from './command.ts';
+import { checkedNorm, embeddingOutput, FORMATS, rankOutput, type Format } from './embed-output.ts';
+import type { FlagKey, Values } from './flags.ts';
+import { parseOnlyFlags } from './parse-flags.ts';
 
 const KEYS = [
-  ...MODEL_FLAGS, ...CACHE_FLAGS, 'text', 'file', 'pooling', 'embdNormalize', 'embdOutputFormat', 'embdSeparator', 'clsSeparator', 'ctx', 'batch', 'threads', 'escape', 'noEscape',
-  'noWarmup', 'turbo', 'build', 'help',
+  ...MODEL_FLAGS,
+  ...CACHE_FLAGS,
+  'text',
+  'file',
+  'pooling',
+  'embdNormalize',
+  'embdOutputFormat',
+  'embdSeparator',
+  'clsSeparator',
+  'ctx',
+  'batch',
+  'threads',
+  'threadsBatch',
+  'escape',
+  'warmup',
+  'turbo',
+  'verbose',
+  'build',
+  'json',
+  'help',
 ] as const satisfies readonly FlagKey[];
 type Flags = Values<(typeof KEYS)[number]>;
 
@@ -20,31 +39,44 @@ const PARALLEL = 8;
 
 export const embed: Command = {
   name: 'embed',
+  llama: 'llama-embedding',
   synopsis: '-m FILE -p TEXT [flags]',
   summary: 'vectors of texts, or the scores of a reranker',
   flags: KEYS,
-  notes: 'Every line is a text of its own (see --embd-separator). Where the file says nothing of pooling there is a vector for each token. A reranker takes lines of a query, a tab and a document.',
+  notes:
+    'Every line is a text of its own (see --embd-separator). If the file does not say how to pool, there is a vector for each token. A reranker takes lines of a query, a tab and a document.',
   examples: [
     'quantlet embed -m nomic-embed-text-v1.5.Q8_0.gguf -p "search_query: what is a cat?"',
     'quantlet embed -m bge-small-en-v1.5.gguf -f texts.txt --embd-output-format json+',
     String.raw`quantlet embed -m bge-reranker-v2-m3.gguf -p 'what is a cat?\tA cat is a small animal.'`,
   ],
   async run(argv, signal) {
-    const { values, positionals } = parseFlags(argv, KEYS);
-    if (positionals.length > 0) throw new QuantletError('ERR_USAGE', `"${positionals[0]}" is no flag; give the text with -p and the model with -m`);
+    const values = parseOnlyFlags(argv, KEYS, 'give the text with -p and the model with -m', 'embed');
     const { pooling: asked, format, normalize } = checked(values);
     const texts = await readTexts(values);
-    const file = await located(values, signal), { pooling: trained } = readHParams(await openHeader(file.model)), pooling = asked ?? trained;
-    if (pooling === 'rank' && trained !== 'rank') throw new QuantletError('ERR_INVALID_ARGUMENT', 'the model is no reranker (its file has no pooling_type rank); use another --pooling');
-    const model = await openModel(file, signal, { parallel: Math.min(PARALLEL, texts.length), contextLength: values.ctx, embeddings: pooling === 'rank' ? undefined : true });
+    const file = await located(values, signal);
+    const { pooling: trained } = readHParams(await openHeader(file.model));
+    const pooling = asked ?? trained;
+    if (pooling === 'rank' && trained !== 'rank')
+      throw new QuantletError(
+        'ERR_INVALID_ARGUMENT',
+        'the model is not a reranker (its file has no pooling_type rank); use another --pooling',
+      );
+    const model = await openModel(file, signal, {
+      parallel: Math.min(PARALLEL, texts.length),
+      contextLength: values.ctx,
+      embeddings: pooling === 'rank' ? undefined : true,
+    });
     try {
       if (pooling === 'rank') {
         const rows = await ranks(model, texts, values.clsSeparator ?? '\t', signal);
-        process.stdout.write(forTerminal(rankOutput(rows, getStrings(model, `${model.architecture}.classifier.output_labels`, []), format)));
+        process.stdout.write(
+          forTerminal(rankOutput(rows, getStrings(model, `${model.architecture}.classifier.output_labels`, []), format)),
+        );
         return 0;
       }
       const ids = texts.map((text) => model.tokenize(text, { parseSpecial: true }));
-      const rows = (await outputRows(model.state, ids, pooling, 'text', signal)).flat().map((row) => normalized(row, normalize));
+      const rows = (await outputRows(model.internals, ids, pooling, 'text', signal)).flat().map((row) => normalized(row, normalize));
       process.stdout.write(embeddingOutput(rows, pooling === 'none' ? undefined : texts, format, normalize));
       return 0;
     } finally {
@@ -53,28 +85,39 @@ export const embed: Command = {
   },
 };
 
-function checked({ pooling, embdNormalize: normalize = 2, embdOutputFormat = '' }: Flags): { pooling: Pooling | undefined; format: Format; normalize: number } {
+function checked({ pooling, embdNormalize: normalize = 2, json, embdOutputFormat = json ? 'json' : '' }: Flags): {
+  pooling: Pooling | undefined;
+  format: Format;
+  normalize: number;
+} {
   const one = <T extends string>(flag: string, value: string, all: readonly T[]): T => {
     const found = all.find((x) => x === value);
-    if (found === undefined) throw new QuantletError('ERR_USAGE', `${flag} is "${value}"; expected ${all.filter((x) => x !== '').join(', ')}`);
+    if (found === undefined)
+      throw new QuantletError('ERR_USAGE', `${flag} is "${value}"; expected ${all.filter((x) => x !== '').join(', ')}`);
     return found;
   };
-  if (normalize < -1) throw new QuantletError('ERR_USAGE', `--embd-normalize is ${normalize}; expected -1 or more`);
-  return { pooling: pooling === undefined ? undefined : one('--pooling', pooling, POOLINGS), format: one('--embd-output-format', embdOutputFormat, FORMATS), normalize };
+  return {
+    pooling: pooling === undefined ? undefined : one('--pooling', pooling, POOLINGS),
+    format: one('--embd-output-format', embdOutputFormat, FORMATS),
+    normalize: checkedNorm(normalize),
+  };
 }
 
-async function readTexts({ text, file, noEscape, embdSeparator = '\n' }: Flags): Promise<string[]> {
-  if ((text === undefined) === (file === undefined)) throw new QuantletError('ERR_USAGE', `the texts come from one of -p and -f; ${text === undefined ? 'none' : 'both'} was given`);
+async function readTexts(values: Flags): Promise<string[]> {
+  const { escape, embdSeparator = '\n' } = values;
+  const all = await givenText(values, 'text', 'file', 'the texts');
+  if (all === undefined) throw new QuantletError('ERR_USAGE', 'the texts come from -p or -f; neither was given');
   if (embdSeparator === '') throw new QuantletError('ERR_USAGE', '--embd-separator is empty; expected what stands between texts');
-  const all = text ?? (await readText(file!, 'the texts')).replace(/\n$/, '');
-  return (noEscape ? all : unescape(all)).split(embdSeparator);
+  return (escape === false ? all : unescape(all)).split(embdSeparator);
 }
 
 /** A row of scores for each pair; a line that is no pair goes to the model as it is. */
 async function ranks(model: Model, lines: readonly string[], separator: string, signal: AbortSignal): Promise<Float32Array[]> {
   const ids = lines.map((line) => {
     const at = separator === '' ? -1 : line.indexOf(separator);
-    return at < 0 ? model.tokenize(line, { parseSpecial: true }) : rankPrompt(model.state, model.metadata, line.slice(0, at), line.slice(at + separator.length));
+    return at < 0
+      ? model.tokenize(line, { parseSpecial: true })
+      : rankPrompt(model.internals, model.metadata, line.slice(0, at), line.slice(at + separator.length));
   });
-  return (await outputRows(model.state, ids, rankPooling(model.state), 'pair', signal)).flat();
+  return (await outputRows(model.internals, ids, rankPooling(model.internals), 'pair', signal)).flat();
 }

@@ -1,10 +1,9 @@
-/**
- * The one table of flags, in llama.cpp's spelling. Arguments are brought into the form `--name=value` here and only then given
- * to node:util's parseArgs, which by itself refuses `-n -1` and `-p "-5 + 3"` and reads `-np 4` as `-n p 4`.
- */
-import { parseArgs } from 'node:util';
-import { QuantletError } from '../errors.ts';
-import { nearest } from '../nearest.ts';
+/** The one table of flags, in llama.cpp's spelling: parsing, help, completion and docs/flags.md come out of it. */
+import { NAMED_TEMPLATES } from '../chat/named-templates.ts';
+import { SPECULATION_TYPES } from '../generate/draft/options.ts';
+import { KV_TYPES } from '../graph/attention-ops.ts';
+import type { LoadOptions } from '../model.ts';
+import type { SamplerOptions } from '../sample/options.ts';
 import { BUILDS } from '../wasm/load.ts';
 
 export interface Flag {
@@ -18,9 +17,18 @@ export interface Flag {
   readonly help: string;
   /** The values there are, where they are few: for the shell's completion; commands check them. */
   readonly choices?: readonly string[];
+  /** Spellings that turn a switch off: `--no-escape`. */
+  readonly off?: readonly string[];
 }
 
-const flag = <T extends Flag['type']>(name: string, aliases: string, type: T, value: string, help: string, choices?: readonly string[]): Flag & { readonly type: T } => ({
+const flag = <T extends Flag['type']>(
+  name: string,
+  aliases: string,
+  type: T,
+  value: string,
+  help: string,
+  choices?: readonly string[],
+): Flag & { readonly type: T } => ({
   name,
   aliases: aliases ? aliases.split(' ') : [],
   type,
@@ -29,60 +37,226 @@ const flag = <T extends Flag['type']>(name: string, aliases: string, type: T, va
   ...(choices ? { choices } : {}),
 });
 
-const CACHE_TYPES = ['f16', 'f32', 'q8_0', 'q4_0'];
+/** A switch that can also be turned off; `help` is about being on. */
+const toggle = (
+  name: string,
+  aliases: string,
+  off: string,
+  help: string,
+): Flag & { readonly type: 'boolean'; readonly off: readonly string[] } => ({
+  ...flag(name, aliases, 'boolean', '', help),
+  off: off.split(' '),
+});
+
+/** Flags that put other metadata in place of a file's. */
+export const METADATA_FLAGS = [
+  'ropeScaling',
+  'ropeScale',
+  'ropeFreqBase',
+  'ropeFreqScale',
+  'yarnOrigCtx',
+  'yarnExtFactor',
+  'yarnAttnFactor',
+  'yarnBetaFast',
+  'yarnBetaSlow',
+  'overrideKv',
+] as const;
+
+/** A flag that sets an option of the sampler. */
+const sampling = <O extends keyof SamplerOptions, F extends Flag>(sampler: O, f: F): F & { readonly sampler: O } => ({ ...f, sampler });
+/** A flag that some code reads and makes an option of that name: messages about the option are then about the flag. */
+const named = <F extends Flag>(option: string, f: F): F & { readonly option: string } => ({ ...f, option });
+/** A flag that sets an option of loadModel, as it is. */
+const loading = <O extends keyof LoadOptions, F extends Flag>(load: O, f: F): F & { readonly load: O } => ({ ...f, load });
+
+const CACHE_TYPES: readonly string[] = KV_TYPES;
 
 export const FLAGS = {
-  model: flag('model', '-m -mu --model-url', 'string', 'FILE|URL', 'GGUF model: a path, or an https URL that is downloaded once; default: the small one that ships'),
+  model: flag(
+    'model',
+    '-m -mu --model-url',
+    'string',
+    'FILE|URL',
+    'GGUF model: a path, or an https URL that is downloaded once; default: the small one that ships',
+  ),
+  models: flag(
+    'model',
+    '-m -mu --model-url',
+    'strings',
+    'FILE|URL',
+    'GGUF model, as elsewhere; may be given several times: each is then loaded when a request names it',
+  ),
   prompt: flag('prompt', '-p', 'string', 'TEXT', 'the text to continue; empty: the model begins by itself'),
   message: flag('prompt', '-p', 'string', 'TEXT', 'a message to answer; without it the program asks for messages'),
   text: flag('prompt', '-p', 'string', 'TEXT', 'the text'),
-  file: flag('file', '-f', 'string', 'FILE', 'read the text from a file'),
-  predict: flag('predict', '-n --n-predict', 'integer', 'N', 'new tokens at most; -1: until the model ends or the context is full'),
-  threads: flag('threads', '-t', 'integer', 'N', 'threads; default: all cores this process may use'),
-  ctx: flag('ctx-size', '-c', 'integer', 'N', 'tokens of context; 0: what the model was trained for'),
-  batch: flag('batch-size', '-b -ub --ubatch-size', 'integer', 'N', 'prompt tokens of one step at most (512)'),
-  cacheTypeK: flag('cache-type-k', '-ctk', 'string', 'TYPE', 'keys of the cache: f16, f32, q8_0 or q4_0 (f16)', CACHE_TYPES),
-  cacheTypeV: flag('cache-type-v', '-ctv', 'string', 'TYPE', 'values of the cache, the same types (f16)', CACHE_TYPES),
-  temp: flag('temp', '--temperature', 'number', 'T', 'temperature; 0: always the most probable token (0.8)'),
-  topK: flag('top-k', '', 'integer', 'K', 'keep the K most probable tokens; 0: all (40)'),
-  topP: flag('top-p', '', 'number', 'P', 'keep the most probable tokens that add up to P; 1: all (0.95)'),
-  minP: flag('min-p', '', 'number', 'P', 'keep tokens at least P times as probable as the best; 0: all (0.05)'),
-  typical: flag('typical', '--typical-p', 'number', 'P', 'locally typical sampling; 1: off (1)'),
-  topNSigma: flag('top-n-sigma', '--top-nsigma', 'number', 'N', 'keep logits within N standard deviations of the best; -1: off (-1)'),
-  xtcProbability: flag('xtc-probability', '', 'number', 'P', 'XTC: how often likely tokens are left out (0)'),
-  xtcThreshold: flag('xtc-threshold', '', 'number', 'P', 'XTC: a token is likely from P on (0.1)'),
-  repeatPenalty: flag('repeat-penalty', '', 'number', 'X', 'make the last tokens less likely; 1: off (1)'),
-  repeatLastN: flag('repeat-last-n', '', 'integer', 'N', 'how many last tokens the penalties look at; -1: all (64)'),
-  presencePenalty: flag('presence-penalty', '', 'number', 'X', 'taken from the logit of tokens that were there (0)'),
-  frequencyPenalty: flag('frequency-penalty', '', 'number', 'X', 'the same for every time (0)'),
-  dryMultiplier: flag('dry-multiplier', '', 'number', 'X', 'DRY repetition penalty; 0: off (0)'),
-  dryBase: flag('dry-base', '', 'number', 'X', 'DRY base (1.75)'),
-  dryAllowedLength: flag('dry-allowed-length', '', 'integer', 'N', 'DRY: repetitions up to N tokens are free (2)'),
-  dryPenaltyLastN: flag('dry-penalty-last-n', '', 'integer', 'N', 'DRY: tokens searched; -1: all (-1)'),
-  drySequenceBreaker: flag('dry-sequence-breaker', '', 'strings', 'TEXT', 'DRY: repetitions are not followed across TEXT, in place of \\n : " *; none: across everything; may be given several times'),
-  logitBias: flag('logit-bias', '-l', 'strings', 'ID(+|-)BIAS', 'added to the logit of a token: 15043+1, 15043-0.5, 15043-inf bans it; may be given several times'),
-  mirostat: flag('mirostat', '', 'integer', 'N', 'Mirostat 1 or 2; 0: off (0)'),
-  mirostatLr: flag('mirostat-lr', '', 'number', 'X', 'Mirostat learning rate eta (0.1)'),
-  mirostatEnt: flag('mirostat-ent', '', 'number', 'X', 'Mirostat target entropy tau (5)'),
-  dynatempRange: flag('dynatemp-range', '', 'number', 'X', 'dynamic temperature range; 0: off (0)'),
-  dynatempExp: flag('dynatemp-exp', '', 'number', 'X', 'dynamic temperature exponent (1)'),
-  seed: flag('seed', '-s', 'integer', 'N', 'seed of the sampler; -1: random (-1)'),
-  stop: flag('reverse-prompt', '-r', 'strings', 'TEXT', 'stop where this text comes up; may be given several times'),
+  file: flag('file', '-f', 'string', 'FILE', 'read the text from a file; -: from standard input'),
+  predict: named(
+    'maxTokens',
+    flag(
+      'predict',
+      '-n --n-predict',
+      'integer',
+      'N',
+      'at most this many new tokens; -1 and -2: until the model ends or the context is full',
+    ),
+  ),
+  threads: loading('threads', flag('threads', '-t', 'integer', 'N', 'threads; default: all cores this process may use')),
+  threadsBatch: flag(
+    'threads-batch',
+    '-tb',
+    'integer',
+    'N',
+    'the same as -t, which takes precedence: prompts and generation share threads',
+  ),
+  ctx: loading('contextLength', flag('ctx-size', '-c', 'integer', 'N', 'tokens of context; 0: what the model was trained for')),
+  batch: loading(
+    'batchSize',
+    flag('batch-size', '-b -ub --ubatch-size', 'integer', 'N', 'at most this many prompt tokens in one step (512)'),
+  ),
+  cacheTypeK: loading(
+    'cacheTypeK',
+    flag('cache-type-k', '-ctk', 'string', 'TYPE', `keys of the cache: ${KV_TYPES.join(', ')} (f16)`, CACHE_TYPES),
+  ),
+  cacheTypeV: loading(
+    'cacheTypeV',
+    flag('cache-type-v', '-ctv', 'string', 'TYPE', 'values of the cache, the same types (f16)', CACHE_TYPES),
+  ),
+  specType: flag(
+    'spec-type',
+    '',
+    'string',
+    'TYPE,...',
+    'draft tokens and verify several in one step; the text stays the same: ngram-simple, ngram-mod, draft-simple (none)',
+    ['none', ...SPECULATION_TYPES],
+  ),
+  draftModel: flag('spec-draft-model', '-md --model-draft', 'string', 'FILE|URL', 'a small model of the same vocabulary, for draft-simple'),
+  draftHf: flag(
+    'spec-draft-hf',
+    '-hfd -hfrd --hf-repo-draft',
+    'string',
+    'USER/REPO[:QUANT]',
+    'the same, from the Hugging Face hub; -md is then a file of the repository',
+  ),
+  draftMax: flag('spec-draft-n-max', '', 'integer', 'N', 'at most this many tokens from the draft model (3)'),
+  draftMin: flag('spec-draft-n-min', '', 'integer', 'N', 'ignore shorter drafts of the draft model (0)'),
+  draftPMin: flag('spec-draft-p-min', '--draft-p-min', 'number', 'P', 'the draft model stops at a token less probable than P (0)'),
+  draftThreads: flag('spec-draft-threads', '-td --threads-draft', 'integer', 'N', 'threads of the draft model; default: as many as -t'),
+  draftCacheTypeK: flag(
+    'spec-draft-type-k',
+    '-ctkd --cache-type-k-draft',
+    'string',
+    'TYPE',
+    "keys of the draft model's cache (f16)",
+    CACHE_TYPES,
+  ),
+  draftCacheTypeV: flag(
+    'spec-draft-type-v',
+    '-ctvd --cache-type-v-draft',
+    'string',
+    'TYPE',
+    "values of the draft model's cache (f16)",
+    CACHE_TYPES,
+  ),
+  ngramSimpleN: flag(
+    'spec-ngram-simple-size-n',
+    '',
+    'integer',
+    'N',
+    'ngram-simple: how many of the last tokens must have occurred before (12)',
+  ),
+  ngramSimpleM: flag('spec-ngram-simple-size-m', '', 'integer', 'N', 'ngram-simple: draft at most this many tokens (48)'),
+  ngramSimpleMinHits: flag('spec-ngram-simple-min-hits', '', 'integer', 'N', 'ngram-simple: how often they must have occurred (1)'),
+  ngramModMatch: flag('spec-ngram-mod-n-match', '', 'integer', 'N', 'ngram-mod: how many of the last tokens are looked up (24)'),
+  ngramModMin: flag('spec-ngram-mod-n-min', '', 'integer', 'N', 'ngram-mod: ignore shorter drafts (48)'),
+  ngramModMax: flag('spec-ngram-mod-n-max', '', 'integer', 'N', 'ngram-mod: draft at most this many tokens (64)'),
+  temp: sampling('temperature', flag('temp', '--temperature', 'number', 'T', 'temperature; 0: always the most probable token (0.8)')),
+  topK: sampling('topK', flag('top-k', '', 'integer', 'K', 'keep the K most probable tokens; 0: all (40)')),
+  topP: sampling('topP', flag('top-p', '', 'number', 'P', 'keep the most probable tokens that add up to P; 1: all (0.95)')),
+  minP: sampling('minP', flag('min-p', '', 'number', 'P', 'keep tokens at least P times as probable as the best; 0: all (0.05)')),
+  typical: sampling('typicalP', flag('typical', '--typical-p', 'number', 'P', 'locally typical sampling; 1: off (1)')),
+  topNSigma: sampling(
+    'topNSigma',
+    flag('top-n-sigma', '--top-nsigma', 'number', 'N', 'keep logits within N standard deviations of the best; -1: off (-1)'),
+  ),
+  xtcProbability: sampling('xtcProbability', flag('xtc-probability', '', 'number', 'P', 'XTC: how often likely tokens are left out (0)')),
+  xtcThreshold: sampling('xtcThreshold', flag('xtc-threshold', '', 'number', 'P', 'XTC: a token is likely from P on (0.1)')),
+  repeatPenalty: sampling('repeatPenalty', flag('repeat-penalty', '', 'number', 'X', 'make the last tokens less likely; 1: off (1)')),
+  repeatLastN: sampling(
+    'repeatLastN',
+    flag('repeat-last-n', '', 'integer', 'N', 'how many of the last tokens the penalties look at; -1: all (64)'),
+  ),
+  presencePenalty: sampling(
+    'presencePenalty',
+    flag('presence-penalty', '', 'number', 'X', 'subtracted from the logit of every token that occurred (0)'),
+  ),
+  frequencyPenalty: sampling('frequencyPenalty', flag('frequency-penalty', '', 'number', 'X', 'the same, for each occurrence (0)')),
+  dryMultiplier: sampling('dryMultiplier', flag('dry-multiplier', '', 'number', 'X', 'DRY repetition penalty; 0: off (0)')),
+  dryBase: sampling('dryBase', flag('dry-base', '', 'number', 'X', 'DRY base (1.75)')),
+  dryAllowedLength: sampling(
+    'dryAllowedLength',
+    flag('dry-allowed-length', '', 'integer', 'N', 'DRY: repetitions up to N tokens are free (2)'),
+  ),
+  dryPenaltyLastN: sampling('dryPenaltyLastN', flag('dry-penalty-last-n', '', 'integer', 'N', 'DRY: tokens searched; -1: all (-1)')),
+  drySequenceBreaker: sampling(
+    'drySequenceBreakers',
+    flag(
+      'dry-sequence-breaker',
+      '',
+      'strings',
+      'TEXT',
+      'DRY: TEXT ends a repetition, in place of \\n : " *; none: nothing ends one; may be given several times',
+    ),
+  ),
+  logitBias: sampling(
+    'logitBias',
+    flag(
+      'logit-bias',
+      '-l',
+      'strings',
+      'ID(+|-)BIAS',
+      'added to the logit of a token: 15043+1, 15043-0.5, 15043-inf bans it; may be given several times',
+    ),
+  ),
+  mirostat: sampling('mirostat', flag('mirostat', '', 'integer', 'N', 'Mirostat 1 or 2; 0: off (0)')),
+  mirostatLr: sampling('mirostatEta', flag('mirostat-lr', '', 'number', 'X', 'Mirostat learning rate eta (0.1)')),
+  mirostatEnt: sampling('mirostatTau', flag('mirostat-ent', '', 'number', 'X', 'Mirostat target entropy tau (5)')),
+  dynatempRange: sampling('dynatempRange', flag('dynatemp-range', '', 'number', 'X', 'dynamic temperature range; 0: off (0)')),
+  dynatempExp: sampling('dynatempExponent', flag('dynatemp-exp', '', 'number', 'X', 'dynamic temperature exponent (1)')),
+  seed: sampling('seed', flag('seed', '-s', 'integer', 'N', 'seed of the sampler; -1: random (-1)')),
+  samplers: flag(
+    'samplers',
+    '',
+    'string',
+    'NAME;...',
+    'samplers in their order (penalties;dry;top_n_sigma;top_k;typ_p;top_p;min_p;xtc;temperature)',
+  ),
+  samplerSeq: flag('sampler-seq', '--sampling-seq', 'string', 'LETTERS', 'the same, one letter each (edskypmxt)'),
+  stop: flag('reverse-prompt', '-r', 'strings', 'TEXT', 'stop at this text; may be given several times'),
   ignoreEos: flag('ignore-eos', '', 'boolean', '', 'go on after the end-of-text token'),
-  escape: flag('escape', '-e', 'boolean', '', 'read \\n, \\t, \\x41 ... in the prompt (on)'),
-  noEscape: flag('no-escape', '', 'boolean', '', 'take the prompt as it is'),
-  noWarmup: flag('no-warmup', '', 'boolean', '', 'start without optimising the kernels first'),
-  noDisplayPrompt: flag('no-display-prompt', '', 'boolean', '', 'do not repeat the prompt in the output'),
-  build: flag('build', '', 'string', 'NAME', 'simd, relaxed or dotadd, each also with -threads; default: the best that runs', BUILDS),
+  escape: toggle('escape', '-e', '--no-escape', 'read \\n, \\t, \\x41 ... in the prompt (on)'),
+  warmup: loading('warmUp', toggle('warmup', '', '--no-warmup', 'optimise the kernels before the first token (on)')),
+  displayPrompt: toggle('display-prompt', '', '--no-display-prompt', 'repeat the prompt in the output (on)'),
+  build: loading(
+    'build',
+    flag('build', '', 'string', 'NAME', 'simd, relaxed or dotadd, each also with -threads; default: the best that runs', BUILDS),
+  ),
   benchPrompt: flag('n-prompt', '-p', 'integers', 'N,...', 'prompt lengths to time; 0: none (512)'),
   benchGen: flag('n-gen', '-n', 'integers', 'N,...', 'numbers of generated tokens to time; 0: none (128)'),
   benchBoth: flag('prompt-gen', '-pg', 'strings', 'P,N', 'time a prompt of P and N generated tokens together; may be given several times'),
   benchDepth: flag('n-depth', '-d', 'integers', 'N,...', 'tokens already in the cache (0)'),
+
   benchThreads: flag('threads', '-t', 'integers', 'N,...', 'numbers of threads; default: all cores this process may use'),
+  delay: flag('delay', '', 'integer', 'SECONDS', 'wait before each test (0)'),
   repetitions: flag('repetitions', '-r', 'integer', 'N', 'times each test runs (5)'),
   output: flag('output', '-o', 'string', 'FORMAT', 'md, json, jsonl or csv (md)', ['md', 'json', 'jsonl', 'csv']),
-  chunks: flag('chunks', '', 'integer', 'N', 'windows to measure at most; default: all'),
-  klBase: flag('kl-divergence-base', '--save-all-logits', 'string', 'FILE', 'write the logits there, or with --kl-divergence compare with those in it'),
+  chunks: flag('chunks', '', 'integer', 'N', 'measure at most this many windows; default: all'),
+  klBase: flag(
+    'kl-divergence-base',
+    '--save-all-logits',
+    'string',
+    'FILE',
+    'write the logits there, or with --kl-divergence compare with those in it',
+  ),
   kl: flag('kl-divergence', '', 'boolean', '', 'compare with the logits of --kl-divergence-base'),
   imatrix: flag('imatrix', '', 'string', 'FILE', 'importance weights of the model (GGUF, as llama-imatrix writes them)'),
   pure: flag('pure', '', 'boolean', '', 'the same type for all matrices, no mix'),
@@ -90,45 +264,238 @@ export const FLAGS = {
   leaveOutputTensor: flag('leave-output-tensor', '', 'boolean', '', 'keep output.weight as it is'),
   outputTensorType: flag('output-tensor-type', '', 'string', 'TYPE', 'ggml type of output.weight: q8_0, say'),
   tokenEmbeddingType: flag('token-embedding-type', '', 'string', 'TYPE', 'ggml type of the token embeddings'),
-  tensorType: flag('tensor-type', '', 'strings', 'NAME=TYPE', 'ggml type of tensors whose name matches the pattern: attn_v=q6_K; may be given several times'),
-  turbo: flag('turbo', '', 'boolean', '', 'experimental 256-bit code on Node 24 and newer'),
-  hf: flag('hf-repo', '-hf -hfr', 'string', 'USER/REPO[:QUANT]', 'a model of the Hugging Face hub, downloaded once (QUANT: Q4_K_M, else the first model)'),
+  tensorType: flag(
+    'tensor-type',
+    '',
+    'strings',
+    'NAME=TYPE',
+    'ggml type of tensors whose name matches the pattern: attn_v=q6_K; may be given several times',
+  ),
+  turbo: loading(
+    'turbo',
+    toggle(
+      'turbo',
+      '',
+      '--no-turbo',
+      '256-bit code on Node 24 and newer with AVX2, with a warning where it is not available (on, without the warning)',
+    ),
+  ),
+  verbose: flag('verbose', '-v --log-verbose', 'boolean', '', 'say on stderr whether turbo is on, and which flags have no effect'),
+  quiet: flag('log-disable', '', 'boolean', '', 'no summary on stderr'),
+  perf: toggle('perf', '', '--no-perf', 'a summary with speeds on stderr (on)'),
+  showTimings: toggle('show-timings', '', '--no-show-timings', 'speeds on stderr after each answer (off)'),
+  color: flag('color', '-co', 'string', '[on|off|auto]', "dim the model's reasoning; auto: on a terminal, unless NO_COLOR is set (auto)", [
+    'on',
+    'off',
+    'auto',
+  ]),
+  ropeScaling: flag('rope-scaling', '', 'string', 'TYPE', "none, linear or yarn; default: what the model's file says", [
+    'none',
+    'linear',
+    'yarn',
+  ]),
+  ropeScale: flag('rope-scale', '', 'number', 'N', 'stretch positions so that N times the context fits'),
+  ropeFreqBase: flag('rope-freq-base', '', 'number', 'N', "base of the rotary frequencies; default: the file's"),
+  ropeFreqScale: flag('rope-freq-scale', '', 'number', 'X', 'the same as --rope-scale 1/X'),
+  yarnOrigCtx: flag('yarn-orig-ctx', '', 'integer', 'N', 'YaRN: the context that the model was first trained for'),
+  yarnExtFactor: flag(
+    'yarn-ext-factor',
+    '',
+    'number',
+    'X',
+    'YaRN: how much short wavelengths stay as they were trained; 0: not at all (1 with --rope-scaling yarn)',
+  ),
+  yarnAttnFactor: flag('yarn-attn-factor', '', 'number', 'X', 'factor of the attention magnitude where YaRN does not mix (1)'),
+  yarnBetaFast: flag(
+    'yarn-beta-fast',
+    '',
+    'number',
+    'X',
+    'YaRN: dimensions that turn more often in the original context stay as they are (32)',
+  ),
+  yarnBetaSlow: flag('yarn-beta-slow', '', 'number', 'X', 'YaRN: dimensions that turn less often are stretched whole (1)'),
+  overrideKv: flag(
+    'override-kv',
+    '',
+    'strings',
+    'KEY=TYPE:VALUE,...',
+    "replace metadata of the model's file; TYPE is int, float, bool or str; may be given several times",
+  ),
+  hf: flag(
+    'hf-repo',
+    '-hf -hfr',
+    'string',
+    'USER/REPO[:QUANT]',
+    'a model from the Hugging Face hub, downloaded once (QUANT: Q4_K_M, or the first model if there is none)',
+  ),
   hfFile: flag('hf-file', '-hff', 'string', 'FILE', 'this file of the repository of -hf, in place of QUANT'),
   hfToken: flag('hf-token', '-hft', 'string', 'TOKEN', 'access token of the hub; default: HF_TOKEN of the environment'),
-  offline: flag('offline', '', 'boolean', '', 'only what was downloaded before'),
+  offline: flag('offline', '', 'boolean', '', 'use only what was downloaded before'),
   lora: flag('lora', '', 'strings', 'FILE,...', 'LoRA adapters (GGUF) to apply; may be given several times'),
   loraScaled: flag('lora-scaled', '', 'strings', 'FILE:SCALE,...', 'the same with a scale each: style.gguf:0.5'),
+  includeWeights: flag(
+    'include-weights',
+    '',
+    'strings',
+    'NAME',
+    'use --imatrix only for tensors whose names contain this; may be given several times',
+  ),
+  excludeWeights: flag(
+    'exclude-weights',
+    '',
+    'strings',
+    'NAME',
+    'do not use --imatrix for tensors whose names contain this; may be given several times',
+  ),
+  tensorTypeFile: flag('tensor-type-file', '', 'string', 'FILE', 'the same from a file, one per line'),
+  dryRun: flag('dry-run', '', 'boolean', '', 'say what would be written and write nothing'),
+  split: flag('split', '', 'boolean', '', 'split the model (on)'),
+  merge: flag('merge', '', 'boolean', '', 'join the parts'),
+  splitMaxTensors: flag('split-max-tensors', '', 'integer', 'N', 'at most this many tensors in a part (128)'),
+  splitMaxSize: flag('split-max-size', '', 'string', 'N(M|G)', 'at most this many megabytes or gigabytes in a part'),
+  noTensorFirstSplit: flag('no-tensor-first-split', '', 'boolean', '', 'the first part has only metadata'),
+  sha1: flag('sha1', '', 'boolean', '', 'SHA-1'),
+  sha256: flag('sha256', '', 'boolean', '', 'SHA-256 (on, unless another kind is named)'),
+  uuid: flag('uuid', '', 'boolean', '', 'a UUID of version 5 for the model'),
+  hashAll: flag('all', '', 'boolean', '', 'SHA-1 and SHA-256'),
+  noLayer: flag('no-layer', '', 'boolean', '', 'the model as a whole, not each tensor'),
+  check: flag('check', '-c', 'string', 'MANIFEST', 'compare with hashes that were printed before'),
   host: flag('host', '', 'string', 'ADDRESS', 'address to listen on (127.0.0.1)'),
   port: flag('port', '', 'integer', 'N', 'port to listen on; 0: any free one (8080)'),
   parallel: flag('parallel', '-np', 'integer', 'N', 'answers at the same time; each has a context of its own (4)'),
   alias: flag('alias', '-a', 'string', 'NAME', "the model's name in lists and answers; default: its file's"),
   apiKey: flag('api-key', '', 'strings', 'KEY', 'a key that clients must send; may be given several times (LLAMA_API_KEY)'),
-  apiKeyFile: flag('api-key-file', '', 'string', 'FILE', 'keys, one a line'),
+  apiKeyFile: flag('api-key-file', '', 'string', 'FILE', 'keys, one per line'),
   cors: flag('cors', '', 'strings', 'ORIGIN', 'pages of this origin may read answers; *: all; may be given several times'),
-  timeout: flag('timeout', '-to', 'integer', 'SECONDS', 'an answer takes so long at most, waiting included; 0: no limit (600)'),
-  maxQueue: flag('max-queue', '', 'integer', 'N', 'requests that wait at most; more get status 429 (64)'),
-  maxBody: flag('max-body', '', 'integer', 'BYTES', 'size of a request at most (10485760)'),
-  maxBuffered: flag('max-buffered', '', 'integer', 'BYTES', 'size of all requests together that are not yet answered; more get status 503 (67108864)'),
-  maxText: flag('max-text', '', 'integer', 'N', 'characters of the texts of a request at most (1048576)'),
-  maxMessages: flag('max-messages', '', 'integer', 'N', 'messages of a conversation at most (4096)'),
-  bodyTimeout: flag('body-timeout', '', 'integer', 'SECONDS', 'a request arrives in so long (30)'),
-  allowedHosts: flag('allowed-hosts', '', 'strings', 'HOST', 'serve requests for this host (a name or an address, without a port) too; *: any; may be given several times; default: on 127.0.0.1 and ::1 what this machine calls itself, elsewhere any'),
-  parseSpecial: flag('parse-special', '', 'boolean', '', 'read <|im_end|> and the like in messages as control tokens: whoever writes one can then forge turns'),
+  timeout: flag('timeout', '-to', 'integer', 'SECONDS', 'at most this long for an answer, waiting included; 0: no limit (600)'),
+  maxQueue: flag('max-queue', '', 'integer', 'N', 'at most this many requests wait; more get status 429 (64)'),
+  maxBody: flag('max-body', '', 'integer', 'BYTES', 'largest size of a request (10485760)'),
+  maxBuffered: flag(
+    'max-buffered',
+    '',
+    'integer',
+    'BYTES',
+    'largest size of all unanswered requests together; more get status 503 (67108864)',
+  ),
+  maxText: flag('max-text', '', 'integer', 'N', 'at most this many characters in all texts of a request (1048576)'),
+  maxMessages: flag('max-messages', '', 'integer', 'N', 'at most this many messages in a conversation (4096)'),
+  bodyTimeout: flag('body-timeout', '', 'integer', 'SECONDS', 'a request must arrive within this time (30)'),
+  allowedHosts: flag(
+    'allowed-hosts',
+    '',
+    'strings',
+    'HOST',
+    'serve requests for this host (a name or an address, without a port) too; *: any; may be given several times; default: on 127.0.0.1 and ::1 the names of this machine, elsewhere any',
+  ),
+  parseSpecial: flag(
+    'parse-special',
+    '',
+    'boolean',
+    '',
+    'read <|im_end|> and the like in messages as control tokens: whoever writes one can then forge turns',
+  ),
   accessLog: flag('access-log', '', 'boolean', '', 'a line on stderr for every request'),
-  noWebui: flag('no-webui', '', 'boolean', '', 'no page at /'),
-  chatTemplate: flag('chat-template', '', 'string', 'JINJA', "chat template in place of the model's"),
+  noWebui: flag('no-webui', '--no-ui', 'boolean', '', 'no page at /'),
+  path: flag('path', '', 'string', 'DIR', 'serve the files of this folder at /, in place of the page'),
+  apiPrefix: flag('api-prefix', '', 'string', 'PATH', 'path before all others: /api'),
+  sslKeyFile: flag('ssl-key-file', '', 'string', 'FILE', 'private key (PEM): the server speaks HTTPS'),
+  sslCertFile: flag('ssl-cert-file', '', 'string', 'FILE', 'certificate (PEM), followed by its intermediate certificates'),
+  metrics: flag('metrics', '', 'boolean', '', 'serve /metrics (on)'),
+  noMetrics: flag('no-metrics', '', 'boolean', '', 'no /metrics'),
+  slots: flag('slots', '', 'boolean', '', 'serve GET /slots (on)'),
+  noSlots: flag('no-slots', '', 'boolean', '', 'no GET /slots'),
+  props: flag('props', '', 'boolean', '', 'answer POST /props, which has nothing to set'),
+  slotSavePath: flag('slot-save-path', '', 'string', 'DIR', 'clients may save sequences of the cache in this folder, and restore them'),
+  spmInfill: flag('spm-infill', '', 'boolean', '', '/infill puts the suffix before the prefix, which some models for code want'),
+  embeddings: loading('embeddings', flag('embeddings', '--embedding', 'boolean', '', 'make vectors with a model that could also generate')),
+  reranking: flag('reranking', '--rerank', 'boolean', '', 'the model ranks documents; one that does not is refused'),
+  modelsDir: flag('models-dir', '', 'string', 'DIR', 'serve all GGUF models of a folder; each is loaded when a request names it'),
+  modelsMax: flag(
+    'models-max',
+    '',
+    'integer',
+    'N',
+    'at most this many models are loaded at the same time; the least recently used one makes room (4)',
+  ),
+  modelsMemory: flag('models-memory', '', 'integer', 'BYTES', 'at most this much memory for all loaded models; default: no limit'),
+  chatTemplate: named(
+    'chatTemplate',
+    flag(
+      'chat-template',
+      '',
+      'string',
+      'NAME|JINJA',
+      "chat template in place of the model's: one of llama.cpp's by its name (chatml, llama3, gemma ...), or Jinja",
+      Object.keys(NAMED_TEMPLATES),
+    ),
+  ),
   chatTemplateFile: flag('chat-template-file', '', 'string', 'FILE', 'the same from a file'),
+  chatTemplateKwargs: flag(
+    'chat-template-kwargs',
+    '',
+    'string',
+    'JSON',
+    'further variables of the chat template: {"enable_thinking": false}',
+  ),
+  reasoning: flag('reasoning', '-rea', 'string', '[on|off|auto]', 'tell the template whether the model should reason first (auto)', [
+    'on',
+    'off',
+    'auto',
+  ]),
+  reasoningFormat: flag(
+    'reasoning-format',
+    '',
+    'string',
+    'FORMAT',
+    'auto or deepseek: show reasoning apart from the answer; none: leave it in the answer as the model wrote it; hidden: leave it out (auto)',
+    ['auto', 'deepseek', 'none', 'hidden'],
+  ),
+  reasoningBudget: flag('reasoning-budget', '', 'integer', 'N', 'tokens of reasoning at most; 0: none; -1: no limit (-1)'),
+  reasoningBudgetMessage: flag(
+    'reasoning-budget-message',
+    '',
+    'string',
+    'TEXT',
+    'what is put in the place of reasoning that is cut off, before its end (nothing)',
+  ),
+  reasoningEffort: flag('reasoning-effort', '', 'string', 'LEVEL', 'how much to reason, for templates that know levels: low, medium, high'),
   system: flag('system-prompt', '-sys', 'string', 'TEXT', 'system message of the conversation'),
+  systemFile: flag('system-prompt-file', '-sysf', 'string', 'FILE', 'the same from a file'),
+  conversation: toggle(
+    'conversation',
+    '-cnv',
+    '-no-cnv --no-conversation',
+    'have a conversation, as quantlet chat does; -i, -st, -sys and the flags about chat templates imply it',
+  ),
+  interactive: flag('interactive', '-i -if --interactive-first', 'boolean', '', 'ask for messages, also after the one of -p'),
+  singleTurn: flag('single-turn', '-st', 'boolean', '', 'end after one answer'),
+  keep: flag('keep', '', 'integer', 'N', 'prompt tokens that --context-shift keeps; -1: all (0)'),
+  contextShift: toggle('context-shift', '', '--no-context-shift', 'when the context is full, drop the older half and go on (off)'),
+  special: flag('special', '-sp', 'boolean', '', 'show control tokens in the output'),
   grammar: flag('grammar', '', 'string', 'GBNF', 'grammar that the text follows'),
   grammarFile: flag('grammar-file', '', 'string', 'FILE', 'the same from a file'),
   jsonSchema: flag('json-schema', '-j', 'string', 'SCHEMA', 'the text is JSON that fits this JSON schema; {}: any object'),
-  pooling: flag('pooling', '', 'string', 'TYPE', 'none, mean, cls, last or rank; default: what the file says', ['none', 'mean', 'cls', 'last', 'rank']),
+  jsonSchemaFile: flag('json-schema-file', '-jf', 'string', 'FILE', 'the same from a file'),
+  pooling: flag('pooling', '', 'string', 'TYPE', 'none, mean, cls, last or rank; default: what the file says', [
+    'none',
+    'mean',
+    'cls',
+    'last',
+    'rank',
+  ]),
   embdNormalize: flag('embd-normalize', '', 'integer', 'N', '-1: none, 0: largest to 32760, 1: taxicab, 2: length one, N: p-norm (2)'),
-  embdOutputFormat: flag('embd-output-format', '', 'string', 'FORMAT', 'array, json, json+ (with cosines) or raw; default: for people', ['array', 'json', 'json+', 'raw']),
-  embdSeparator: flag('embd-separator', '', 'string', 'TEXT', 'what stands between texts (a new line)'),
-  clsSeparator: flag('cls-separator', '', 'string', 'TEXT', 'what stands between a query and its document (a tab)'),
-  promptCache: flag('prompt-cache', '', 'string', 'FILE', 'go on from the state of the prompt in this file; write it there when done'),
-  promptCacheAll: flag('prompt-cache-all', '', 'boolean', '', 'write the generated text too, not the prompt alone'),
+  embdOutputFormat: flag(
+    'embd-output-format',
+    '',
+    'string',
+    'FORMAT',
+    'array, json, json+ (with cosines) or raw; default: a readable form',
+    ['array', 'json', 'json+', 'raw'],
+  ),
+  embdSeparator: flag('embd-separator', '', 'string', 'TEXT', 'what separates texts (a new line)'),
+  clsSeparator: flag('cls-separator', '', 'string', 'TEXT', 'what separates a query from its document (a tab)'),
+  promptCache: flag('prompt-cache', '', 'string', 'FILE', 'start from the state of the prompt in this file, and save it there at the end'),
+  promptCacheAll: flag('prompt-cache-all', '', 'boolean', '', 'save the generated text too, not only the prompt'),
   promptCacheRo: flag('prompt-cache-ro', '', 'boolean', '', 'read the file, do not write it'),
   ids: flag('ids', '', 'boolean', '', 'print the ids only: [1, 2, 3]'),
   noBos: flag('no-bos', '', 'boolean', '', 'without the beginning-of-text token'),
@@ -136,10 +503,25 @@ export const FLAGS = {
   stdin: flag('stdin', '', 'boolean', '', 'read the text from standard input'),
   showCount: flag('show-count', '', 'boolean', '', 'print the number of tokens'),
   json: flag('json', '', 'boolean', '', 'print one JSON object'),
-  help: flag('help', '-h', 'boolean', '', 'show this help'),
+  help: flag('help', '-h --usage', 'boolean', '', 'show this help'),
 } as const satisfies { readonly [key: string]: Flag };
 
 export type FlagKey = keyof typeof FLAGS;
+
+/** Flags of the sampler, and of loadModel. */
+type SamplingFlag = { [K in FlagKey]: (typeof FLAGS)[K] extends { readonly sampler: string } ? K : never }[FlagKey];
+type LoadingFlag = { [K in FlagKey]: (typeof FLAGS)[K] extends { readonly load: string } ? K : never }[FlagKey];
+export type LoadValues = Values<LoadingFlag>;
+const keysWith = (field: 'sampler' | 'load'): FlagKey[] => (Object.keys(FLAGS) as FlagKey[]).filter((key) => field in FLAGS[key]);
+export const SAMPLING_FLAGS = keysWith('sampler') as readonly SamplingFlag[];
+const LOADING_FLAGS = keysWith('load') as readonly LoadingFlag[];
+
+const given = (entries: readonly (readonly [string, unknown])[]): { [option: string]: unknown } =>
+  Object.fromEntries(entries.filter(([, value]) => value !== undefined));
+/** What the flags say by the names of the options that they set. */
+export const samplerValues = (values: Values<SamplingFlag>): { [option: string]: unknown } =>
+  given(SAMPLING_FLAGS.map((key) => [FLAGS[key].sampler, values[key]]));
+export const loadValues = (values: LoadValues): LoadOptions => given(LOADING_FLAGS.map((key) => [FLAGS[key].load, values[key]]));
 
 interface ValueTypes {
   string: string;
@@ -152,68 +534,45 @@ interface ValueTypes {
 /** Parsed values by the table's keys. */
 export type Values<K extends FlagKey> = { [P in K]?: ValueTypes[(typeof FLAGS)[P]['type']] };
 
-const usage = (message: string): QuantletError => new QuantletError('ERR_USAGE', message);
+/** All that a flag is called. */
+export const spellingsOf = (f: Flag): readonly string[] => [...f.aliases, `--${f.name}`, ...(f.off ?? [])];
 
-/**
- * Arguments of a command that takes these flags, and its positional ones.
- * @throws ERR_USAGE naming the flag and what was expected
- */
-export function parseFlags<K extends FlagKey>(argv: readonly string[], keys: readonly K[]): { values: Values<K>; positionals: string[] } {
-  const flags = keys.map((k) => [k, FLAGS[k] as Flag] as const);
-  const bySpelling = new Map(flags.flatMap(([, f]) => [`--${f.name}`, ...f.aliases].map((s) => [s, f] as const)));
-  const normal: string[] = [];
-  for (let i = 0; i < argv.length; i++) {
-    const arg = argv[i];
-    if (arg === '--') {
-      normal.push(...argv.slice(i));
-      break;
-    }
-    const equals = arg.startsWith('--') ? arg.indexOf('=') : -1;
-    const spelling = equals < 0 ? arg : arg.slice(0, equals);
-    const known = bySpelling.get(spelling);
-    if (!known) {
-      if (arg.startsWith('-') && arg !== '-') throw usage(`unknown flag ${spelling}; ${alike(spelling, [...bySpelling.keys()])}--help lists those of this command`);
-      normal.push(arg);
-    } else if (known.type === 'boolean') {
-      if (equals >= 0) throw usage(`${spelling} takes no value`);
-      normal.push(`--${known.name}`);
-    } else {
-      const value = equals >= 0 ? arg.slice(equals + 1) : argv[++i];
-      if (value === undefined) throw usage(`${spelling} needs a value: ${known.value}, ${known.help}`);
-      normal.push(`--${known.name}=${value}`);
-    }
-  }
-  const options = Object.fromEntries(flags.map(([, f]) => [f.name, { type: f.type === 'boolean' ? ('boolean' as const) : ('string' as const), multiple: f.type === 'strings' || f.type === 'integers' }]));
-  const { values, positionals } = parseArgs({ args: normal, options, allowPositionals: true, strict: true });
-  const out = {} as Record<string, unknown>;
-  for (const [key, f] of flags) {
-    const value = values[f.name];
-    if (f.type === 'integers' && Array.isArray(value)) out[key] = value.flatMap((v) => String(v).split(',').map((n) => convert(f, n)));
-    else if (value !== undefined) out[key] = typeof value === 'string' ? convert(f, value) : value;
-  }
-  return { values: out as Values<K>, positionals };
+/** What says how text is made, for every tool of llama.cpp that makes some. */
+export const TEXT_FLAGS = [
+  'predict',
+  ...SAMPLING_FLAGS,
+  'samplers',
+  'samplerSeq',
+  'grammar',
+  'grammarFile',
+  'jsonSchema',
+  'jsonSchemaFile',
+  'ignoreEos',
+] as const satisfies readonly FlagKey[];
+
+/** What a library says by the names of its options, by those of the flags that set them. */
+export function flagNames(said: string): string {
+  const message = said.replace(/^(loadModel|generate|chat): (?=\w+ is )/, ''); // whose option it is says the flag
+  const named = (Object.values(FLAGS) as (Flag & { sampler?: string; load?: string; option?: string })[]).flatMap((f) => [
+    [f.sampler ?? f.load ?? f.option ?? '', `--${f.name}`] as const,
+  ]);
+  return named
+    .filter(([option]) => /^[a-z]+[A-Z]/.test(option) || message.startsWith(`${option} is `))
+    .reduce((text, [option, flag]) => text.replaceAll(new RegExp(`(?<![\\w-])${option}\\b`, 'g'), flag), message);
 }
 
-/** `did you mean X? ` where a long flag was misspelled or not finished. */
-function alike(spelling: string, known: readonly string[]): string {
-  if (spelling.length < 5) return '';
-  const [best] = nearest(spelling, known.filter((k) => k.length >= 5), 2);
-  return best ? `did you mean ${best}? ` : '';
-}
-
-function convert(f: Flag, value: string): string | number {
-  if (f.type === 'string') return value;
-  const n = value.trim() === '' ? NaN : Number(value);
-  if (Number.isNaN(n) || (f.type !== 'number' && !Number.isInteger(n))) throw usage(`--${f.name} is "${value}"; expected ${f.type === 'number' ? 'a number' : 'a whole number'}`);
-  return n;
-}
+/** Which of these flags was given last, where of several that mean the same the last one counts. */
+export const lastOf = <K extends FlagKey>(values: Values<K>, ...keys: readonly K[]): K | undefined =>
+  Object.keys(values).findLast((key): key is K => (keys as readonly string[]).includes(key));
 
 /** The help of a command: its flags with what they take. */
 export function flagHelp(keys: readonly FlagKey[]): string {
   const left = keys.map((k) => {
     const f: Flag = FLAGS[k];
-    return `  ${[...f.aliases, `--${f.name}`].sort((a, b) => a.length - b.length).join(', ')}${f.value ? ` ${f.value}` : ''}`;
+    return `  ${[...[...f.aliases, `--${f.name}`].sort((a, b) => a.length - b.length), ...(f.off ?? [])].join(', ')}${f.value ? ` ${f.value}` : ''}`;
   });
   const width = Math.min(36, Math.max(...left.map((s) => s.length)) + 2);
-  return keys.map((k, i) => (left[i].length < width ? left[i].padEnd(width) : `${left[i]}\n${' '.repeat(width)}`) + FLAGS[k].help).join('\n');
+  return keys
+    .map((k, i) => (left[i].length < width ? left[i].padEnd(width) : `${left[i]}\n${' '.repeat(width)}`) + FLAGS[k].help)
+    .join('\n');
 }

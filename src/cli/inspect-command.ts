@@ -1,21 +1,21 @@
 /** quantlet inspect: the header of a GGUF file. */
 import { QuantletError } from '../errors.ts';
 import { FILE_FLAGS, located, openHeader, type Command } from './command.ts';
-import { parseFlags } from './flags.ts';
+import { parseFlags } from './parse-flags.ts';
 import { inspect, inspectToJson } from './inspect.ts';
 
 const KEYS = [...FILE_FLAGS, 'json', 'help'] as const;
 
 export const inspectCommand: Command = {
   name: 'inspect',
-  synopsis: 'FILE|URL [--json]',
+  synopsis: '[FILE|URL] [--json]',
   summary: 'list the metadata and tensors of a GGUF file',
   flags: KEYS,
   examples: ['quantlet inspect model.gguf', 'quantlet inspect model.gguf --json | jq .types'],
   async run(argv, signal) {
     const { values, positionals } = parseFlags(argv, KEYS);
     const [model = values.model, ...more] = positionals;
-    if ((model === undefined && values.hf === undefined) || more.length > 0) throw new QuantletError('ERR_USAGE', `inspect takes one file, ${positionals.length} were given`);
+    if (more.length > 0) throw new QuantletError('ERR_USAGE', `inspect takes one file, not ${positionals.length}`);
     const gguf = await openHeader((await located({ ...values, ...(model === undefined ? {} : { model }) }, signal)).model);
     process.stdout.write(values.json ? `${JSON.stringify(inspectToJson(gguf))}\n` : `${inspect(gguf).join('\n')}\n`);
     return 0;

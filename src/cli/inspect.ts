@@ -34,7 +34,6 @@ export interface Inspection {
 
 const isList = (value: GGUFValue): value is Exclude<GGUFValue, number | bigint | boolean | string> => typeof value === 'object';
 
-
 /** The type of an array's items, `u32` of `arr[u32]`. Arrays of bools are kept as bytes: only their type tells them from numbers. */
 const itemOf = (type: string): string => type.slice('arr['.length, -1);
 const item = (list: ArrayLike<GGUFValue>, i: number, type: string): GGUFValue => (type === 'arr[bool]' ? list[i] !== 0 : list[i]);
@@ -106,7 +105,12 @@ const size = (bytes: number): string => {
 };
 
 const count = (n: number): string => {
-  for (const [unit, divisor] of [['T', 1e12], ['B', 1e9], ['M', 1e6], ['K', 1e3]] as const) {
+  for (const [unit, divisor] of [
+    ['T', 1e12],
+    ['B', 1e9],
+    ['M', 1e6],
+    ['K', 1e3],
+  ] as const) {
     if (n >= divisor) return `${(n / divisor).toFixed(2)} ${unit}`;
   }
   return String(n);
@@ -115,7 +119,9 @@ const count = (n: number): string => {
 /** The rows of a table, columns padded to their widest cell; `right` columns are numbers. */
 const table = (rows: readonly (readonly string[])[], right: ReadonlySet<number>): string[] => {
   const widths = rows[0]?.map((_, i) => rows.reduce((w, row) => Math.max(w, row[i].length), 0)) ?? [];
-  return rows.map((row) => `  ${row.map((cell, i) => (right.has(i) ? cell.padStart(widths[i]) : cell.padEnd(widths[i]))).join('  ')}`.trimEnd());
+  return rows.map((row) =>
+    `  ${row.map((cell, i) => (right.has(i) ? cell.padStart(widths[i]) : cell.padEnd(widths[i]))).join('  ')}`.trimEnd(),
+  );
 };
 
 /** A GGUF's header as lines for people: what it is, its metadata (long arrays shortened), its tensors, totals. */
@@ -123,11 +129,30 @@ export const inspect = (gguf: GGUF): string[] => {
   const all = inspectToJson(gguf);
   const architecture = all.architecture === null ? 'no architecture' : bare(all.architecture);
   const lines = [`GGUF version ${all.version}, ${architecture}, ${size(all.file_bytes)}`, '', `metadata (${gguf.metadata.size})`];
-  lines.push(...table(Array.from(gguf.metadata, ([key, value]) => [bare(key), gguf.metadataTypes.get(key) ?? '', show(value, gguf.metadataTypes.get(key) ?? '')]), new Set()));
+  lines.push(
+    ...table(
+      Array.from(gguf.metadata, ([key, value]) => [
+        bare(key),
+        gguf.metadataTypes.get(key) ?? '',
+        show(value, gguf.metadataTypes.get(key) ?? ''),
+      ]),
+      new Set(),
+    ),
+  );
   lines.push('', `tensors (${all.tensors.length}; type, ne, bytes)`);
-  lines.push(...table(all.tensors.map((t) => [bare(t.name), t.type, `[${t.ne.join(', ')}]`, String(t.bytes)]), new Set([3])));
-  const types = Object.entries(all.types).map(([type, n]) => `${type} ${n}`).join(', ');
-  lines.push('', `${count(all.parameters)} parameters (${all.parameters}), ${size(all.tensor_bytes)} of tensors${types ? `: ${types}` : ''}`);
+  lines.push(
+    ...table(
+      all.tensors.map((t) => [bare(t.name), t.type, `[${t.ne.join(', ')}]`, String(t.bytes)]),
+      new Set([3]),
+    ),
+  );
+  const types = Object.entries(all.types)
+    .map(([type, n]) => `${type} ${n}`)
+    .join(', ');
+  lines.push(
+    '',
+    `${count(all.parameters)} parameters (${all.parameters}), ${size(all.tensor_bytes)} of tensors${types ? `: ${types}` : ''}`,
+  );
   if (all.bits_per_weight !== null) lines.push(`${all.bits_per_weight.toFixed(2)} bits per weight`);
   return lines;
 };

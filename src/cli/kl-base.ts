@@ -4,7 +4,7 @@
  */
 import { open, rename, rm, type FileHandle } from 'node:fs/promises';
 import { QuantletError } from '../errors.ts';
-import { temporaryName } from './quantize.ts';
+import { temporaryName } from './new-file.ts';
 import { rowWords } from './score.ts';
 
 const MAGIC = '_logits_';
@@ -32,17 +32,30 @@ export interface KlBaseWriter {
   close(): Promise<void>;
 }
 
-const failed = (what: string) => (cause: NodeJS.ErrnoException): never => {
-  throw new QuantletError('ERR_IO', `${what}: ${cause.message}${cause.code === 'ENOSPC' ? '; the disk is full, free some space or write elsewhere' : ''}`, { cause });
-};
+const failed =
+  (what: string) =>
+  (cause: NodeJS.ErrnoException): never => {
+    throw new QuantletError(
+      'ERR_IO',
+      `${what}: ${cause.message}${cause.code === 'ENOSPC' ? '; the disk is full, free some space or write elsewhere' : ''}`,
+      { cause },
+    );
+  };
 
 /** @throws ERR_IO, a full disk included */
-export async function createKlBase(path: string, nCtx: number, nVocab: number, nChunk: number, tokens: readonly number[]): Promise<KlBaseWriter> {
+export async function createKlBase(
+  path: string,
+  nCtx: number,
+  nVocab: number,
+  nChunk: number,
+  tokens: readonly number[],
+): Promise<KlBaseWriter> {
   const temporary = temporaryName(path);
   const file = await open(temporary, 'w').catch(failed(`cannot write ${path}`));
   let at = 0;
   const append = async (bytes: Uint8Array): Promise<void> => {
-    for (let done = 0; done < bytes.length; ) done += (await file.write(bytes, done, bytes.length - done, at + done).catch(failed(`writing ${path} failed`))).bytesWritten;
+    for (let done = 0; done < bytes.length;)
+      done += (await file.write(bytes, done, bytes.length - done, at + done).catch(failed(`writing ${path} failed`))).bytesWritten;
     at += bytes.length;
   };
   const close = async (): Promise<void> => {
@@ -69,7 +82,9 @@ export async function createKlBase(path: string, nCtx: number, nVocab: number, n
 
 /** @throws ERR_IO where the file is missing, is no such file, or is cut short */
 export async function openKlBase(path: string): Promise<KlBase> {
-  const file = await open(path).catch((cause: NodeJS.ErrnoException): never => failed(`cannot read ${path}`)(Object.assign(new Error(`${cause.message}; make it with --kl-divergence-base first`), { cause })));
+  const file = await open(path).catch((cause: NodeJS.ErrnoException): never =>
+    failed(`cannot read ${path}`)(Object.assign(new Error(`${cause.message}; make it with --kl-divergence-base first`), { cause })),
+  );
   try {
     return await readKlBase(file, path);
   } catch (error) {
@@ -81,9 +96,10 @@ export async function openKlBase(path: string): Promise<KlBase> {
 async function readKlBase(file: FileHandle, path: string): Promise<KlBase> {
   const { size } = await file.stat();
   const read = async (bytes: number, at: number): Promise<ArrayBuffer> => {
-    if (at + bytes > size) throw new QuantletError('ERR_IO', `${path} ends at byte ${size}, expected ${at + bytes - size} more: it was not written to its end`);
+    if (at + bytes > size)
+      throw new QuantletError('ERR_IO', `${path} ends at byte ${size}, expected ${at + bytes - size} more: it was not written to its end`);
     const buffer = new ArrayBuffer(bytes);
-    for (let done = 0; done < bytes; ) {
+    for (let done = 0; done < bytes;) {
       const { bytesRead } = await file.read(new Uint8Array(buffer), done, bytes - done, at + done).catch(failed(`reading ${path} failed`));
       if (bytesRead === 0) throw new QuantletError('ERR_IO', `${path} ended at byte ${at + done} while it was read`);
       done += bytesRead;
@@ -91,13 +107,35 @@ async function readKlBase(file: FileHandle, path: string): Promise<KlBase> {
     return buffer;
   };
   const magic = new TextDecoder('latin1').decode(await read(Math.min(MAGIC.length, size), 0));
-  if (magic !== MAGIC) throw new QuantletError('ERR_IO', `${path} begins with "${magic.replace(/[^ -~]/g, '.')}", expected "${MAGIC}": it is no file of base logits`);
+  if (magic !== MAGIC)
+    throw new QuantletError(
+      'ERR_IO',
+      `${path} begins with "${magic.replace(/[^ -~]/g, '.')}", expected "${MAGIC}": it is not a file of base logits`,
+    );
   const [nCtx, nVocab, nChunk] = new Int32Array(await read(12, MAGIC.length));
-  if (nCtx < 4 || nVocab < 1 || nChunk < 1) throw new QuantletError('ERR_IO', `${path} says ${nChunk} windows of ${nCtx} tokens over a vocabulary of ${nVocab}, expected at least 1 of 4 over 1: it is damaged`);
-  const start = HEADER + 4 * nCtx * nChunk, chunkBytes = 2 * chunkWords(nCtx, nVocab), end = start + nChunk * chunkBytes;
-  if (end > size) throw new QuantletError('ERR_IO', `${path} has ${size} bytes, expected ${end} for ${nChunk} windows of ${nCtx} tokens over a vocabulary of ${nVocab}: it was not written to its end`);
+  if (nCtx < 4 || nVocab < 1 || nChunk < 1)
+    throw new QuantletError(
+      'ERR_IO',
+      `${path} says ${nChunk} windows of ${nCtx} tokens over a vocabulary of ${nVocab}, expected at least 1 of 4 over 1: it is damaged`,
+    );
+  const start = HEADER + 4 * nCtx * nChunk;
+  const chunkBytes = 2 * chunkWords(nCtx, nVocab);
+  const end = start + nChunk * chunkBytes;
+  if (end > size)
+    throw new QuantletError(
+      'ERR_IO',
+      `${path} has ${size} bytes, expected ${end} for ${nChunk} windows of ${nCtx} tokens over a vocabulary of ${nVocab}: it was not written to its end`,
+    );
   const tokens = new Int32Array(await read(4 * nCtx * nChunk, HEADER));
   const outside = tokens.find((id) => id < 0 || id >= nVocab);
-  if (outside !== undefined) throw new QuantletError('ERR_IO', `${path} holds the token ${outside}, expected 0 to ${nVocab - 1}: it is damaged`);
-  return { nCtx, nVocab, nChunk, tokens, rows: async (chunk) => new Uint16Array(await read(chunkBytes, start + chunk * chunkBytes)), close: () => file.close() };
+  if (outside !== undefined)
+    throw new QuantletError('ERR_IO', `${path} holds the token ${outside}, expected 0 to ${nVocab - 1}: it is damaged`);
+  return {
+    nCtx,
+    nVocab,
+    nChunk,
+    tokens,
+    rows: async (chunk) => new Uint16Array(await read(chunkBytes, start + chunk * chunkBytes)),
+    close: () => file.close(),
+  };
 }

@@ -16,13 +16,15 @@ const mean = (a: ArrayLike<number>, f = (x: number, _i: number): number => x): n
 };
 
 const uncertain = (a: ArrayLike<number>, f = (x: number): number => x): Uncertain => {
-  const m = mean(a, f), variance = mean(a, (x) => f(x) ** 2) - m * m;
+  const m = mean(a, f);
+  const variance = mean(a, (x) => f(x) ** 2) - m * m;
   return { mean: m, err: variance > 0 && a.length > FEW ? Math.sqrt(variance / (a.length - 1)) : 0 };
 };
 
 /** Between neighbours, as llama.cpp does it; `sorted` ascends. */
 const percentile = (sorted: readonly number[], fraction: number): number => {
-  const p = fraction * (sorted.length - 1), i = Math.floor(p);
+  const p = fraction * (sorted.length - 1);
+  const i = Math.floor(p);
   return (1 - (p - i)) * sorted[i] + (p - i) * sorted[Math.min(i + 1, sorted.length - 1)];
 };
 
@@ -42,10 +44,14 @@ export const klValues = (): KlValues => ({ nll: [], nllBase: [], kld: [], dp: []
 
 /** What a running line shows. */
 export function klSummary({ nll, nllBase, kld, dp, same }: KlValues) {
-  const n = nll.length, log = uncertain(nll), logBase = uncertain(nllBase);
+  const n = nll.length;
+  const log = uncertain(nll);
+  const logBase = uncertain(nllBase);
   const covariance = n < FEW ? 0 : (mean(nll, (x, i) => x * nllBase[i]) - log.mean * logBase.mean) / (n - 1);
   const ratio: Uncertain = { mean: log.mean - logBase.mean, err: Math.sqrt(Math.max(0, log.err ** 2 + logBase.err ** 2 - 2 * covariance)) };
-  const square = uncertain(dp, (x) => x * x), rms = Math.sqrt(square.mean), top = same / n;
+  const square = uncertain(dp, (x) => x * x);
+  const rms = Math.sqrt(square.mean);
+  const top = same / n;
   return {
     ppl: { mean: Math.exp(log.mean), err: Math.exp(log.mean) * log.err },
     base_ppl: { mean: Math.exp(logBase.mean), err: Math.exp(logBase.mean) * logBase.err },
@@ -73,23 +79,29 @@ export function klResult(values: KlValues) {
 }
 export type KlResult = ReturnType<typeof klResult>;
 
-export const KL_HEAD = 'chunk             PPL               ln(PPL(Q)/PPL(base))          KL Divergence              Δp RMS            Same top p\n';
+export const KL_HEAD =
+  'chunk             PPL               ln(PPL(Q)/PPL(base))          KL Divergence              Δp RMS            Same top p\n';
 
-const cell = ({ mean: m, err }: Uncertain, width: number, digits: number, factor = 1): string => `${(m * factor).toFixed(digits).padStart(width)} ± ${(err * factor).toFixed(digits).padStart(width)}`;
+const cell = ({ mean: m, err }: Uncertain, width: number, digits: number, factor = 1): string =>
+  `${(m * factor).toFixed(digits).padStart(width)} ± ${(err * factor).toFixed(digits).padStart(width)}`;
 
 export const klLine = (chunk: number, values: KlValues): string => {
   const s = klSummary(values);
   return `${String(chunk).padStart(4)}    ${cell(s.ppl, 9, 4)}    ${cell(s.ln_ppl_ratio, 10, 5)}    ${cell(s.kld, 10, 5)}    ${cell(s.rms_dp, 6, 3, 100)} %    ${cell(s.same_top, 6, 3, 100)} %\n`;
 };
 
-const percentLabel = (p: number): string => (p === 100 ? 'Maximum' : p === 50 ? 'Median ' : p === 0 ? 'Minimum' : `${p.toFixed(1).padStart(4)}%  `);
+const percentLabel = (p: number): string =>
+  p === 100 ? 'Maximum' : p === 50 ? 'Median ' : p === 0 ? 'Minimum' : `${p.toFixed(1).padStart(4)}%  `;
 
 export function klReport(r: KlResult): string {
   const line = (name: string, value: Uncertain): string => `${name.padEnd(30)}: ${cell(value, 10, 6)}`;
   const percent = ({ mean: m, err }: Uncertain): string => `${(100 * m).toFixed(3).padStart(6)} ± ${(100 * err).toFixed(3).padStart(5)} %`;
   return [
     '====== Perplexity statistics ======',
-    line('Mean PPL(Q)', r.ppl), line('Mean PPL(base)', r.base_ppl), `Cor(ln(PPL(Q)), ln(PPL(base))): ${(100 * r.correlation).toFixed(2).padStart(6)}%`, line('Mean ln(PPL(Q)/PPL(base))', r.ln_ppl_ratio),
+    line('Mean PPL(Q)', r.ppl),
+    line('Mean PPL(base)', r.base_ppl),
+    `Cor(ln(PPL(Q)), ln(PPL(base))): ${(100 * r.correlation).toFixed(2).padStart(6)}%`,
+    line('Mean ln(PPL(Q)/PPL(base))', r.ln_ppl_ratio),
     line('Mean PPL(Q)/PPL(base)', { mean: Math.exp(r.ln_ppl_ratio.mean), err: Math.exp(r.ln_ppl_ratio.mean) * r.ln_ppl_ratio.err }),
     '',
     '====== KL divergence statistics ======',

@@ -1,4 +1,6 @@
 /** How far something is, on stderr: a bar that redraws itself on a terminal, lines elsewhere. */
+import { bytesText } from '../bytes-text.ts';
+import type { DownloadProgress } from '../hub/download.ts';
 import { printable } from '../printable.ts';
 
 const WIDTH = 30;
@@ -21,33 +23,25 @@ export function progressBar(what: string): { set(part: number): void; end(): voi
     },
     end() {
       if (shown >= 0) stderr.write('\r\x1b[K');
+      shown = -1;
     },
   };
 }
 
-const UNITS = [['GB', 1e9], ['MB', 1e6], ['kB', 1e3]] as const;
-
-/** 1234567 as `1.2 MB`. */
-export function bytesText(n: number): string {
-  const [unit, size] = UNITS.find(([, most]) => n >= most) ?? ['bytes', 1];
-  return `${size === 1 ? n : (n / size).toFixed(1)} ${unit}`;
-}
-
-export interface DownloadProgress {
-  /** Bytes that are here, of how many; `total` is undefined where the server does not say. */
-  set(loaded: number, total: number | undefined): void;
-  /** Another process is at it. */
-  waiting(): void;
-  end(): void;
-}
-
 /** Milliseconds between two pictures on a terminal, and between two lines elsewhere (a log). */
-const REDRAW_MS = 100, LINE_MS = 10_000;
+const REDRAW_MS = 100;
+const LINE_MS = 10_000;
 
 /** Shows a download: bytes, part, speed since it began. */
 export function downloadProgress(file: string): DownloadProgress {
-  const name = printable(file), { stderr } = process, terminal = stderr.isTTY === true;
-  let began = 0, from = 0, shown = 0, drawn = false, toldWait = false;
+  const name = printable(file);
+  const { stderr } = process;
+  const terminal = stderr.isTTY === true;
+  let began = 0;
+  let from = 0;
+  let shown = 0;
+  let drawn = false;
+  let toldWait = false;
   return {
     set(loaded, total) {
       const now = performance.now();
@@ -57,13 +51,14 @@ export function downloadProgress(file: string): DownloadProgress {
       shown = now;
       const speed = now - began > 500 ? `, ${bytesText(Math.round(((loaded - from) * 1000) / (now - began)))}/s` : '';
       const of = total === undefined ? bytesText(loaded) : `${bytesText(loaded)} of ${bytesText(total)}`;
-      if (!terminal) return void stderr.write(`quantlet: downloading ${name}: ${loaded === 0 && total !== undefined ? bytesText(total) : of}${speed}\n`);
+      if (!terminal)
+        return void stderr.write(`quantlet: downloading ${name}: ${loaded === 0 && total !== undefined ? bytesText(total) : of}${speed}\n`);
       const part = total === undefined || total === 0 ? '' : `${bar(loaded / total)} ${Math.floor((100 * loaded) / total)} % `;
       drawn = true;
       stderr.write(`\r\x1b[K${name} ${part}${of}${speed}`);
     },
     waiting() {
-      if (!toldWait) stderr.write(`quantlet: another process downloads ${name}; waiting for it\n`);
+      if (!toldWait) stderr.write(`quantlet: another process is downloading ${name}; waiting for it\n`);
       toldWait = true;
     },
     end() {

@@ -12,7 +12,8 @@ export interface QuantizeArgs {
   readonly nthreads: number | undefined;
 }
 
-const usage = (message: string): QuantletError => new QuantletError('ERR_USAGE', `${message}; usage: quantlet quantize [flags] IN.gguf [OUT.gguf] TYPE [nthreads]`);
+const usage = (message: string): QuantletError =>
+  new QuantletError('ERR_USAGE', `${message}; usage: quantlet quantize [flags] IN.gguf [OUT.gguf] TYPE [nthreads]`);
 
 const isFtype = (text: string): boolean => {
   try {
@@ -30,14 +31,23 @@ const isFtype = (text: string): boolean => {
  */
 export const parseQuantizeArgs = (positionals: readonly string[]): QuantizeArgs => {
   const [input, second, ...rest] = positionals;
-  if (input === undefined || second === undefined) throw usage(`${positionals.length} arguments were given, expected at least a file and a type, one of ${FTYPES.map((f) => f.name).join(', ')}`);
+  if (input === undefined || second === undefined)
+    throw usage(
+      `${positionals.length} arguments were given, expected at least a file and a type, one of ${FTYPES.map((f) => f.name).join(', ')}`,
+    );
   const named = !isFtype(second);
   const type = named ? rest.shift() : second;
-  if (type === undefined) throw usage(`"${second}" is no type that quantlet can make, and no type follows it`);
+  if (type === undefined) throw usage(`"${second}" is not a type that quantlet can make, and no type follows it`);
   const ftype = parseFtype(type);
   const [threads, ...more] = rest;
   if (more.length > 0) throw usage(`${positionals.length} arguments were given, expected 4 at most`);
-  if (threads !== undefined && !/^[1-9]\d{0,3}$/.test(threads)) throw usage(`nthreads is "${threads}", expected a whole number from 1 to 9999`);
+  if (threads !== undefined && !/^[1-9]\d{0,3}$/.test(threads))
+    throw usage(`nthreads is "${threads}", expected a whole number from 1 to 9999`);
   const folder = input.slice(0, Math.max(input.lastIndexOf('/'), input.lastIndexOf('\\')) + 1);
-  return { input, output: named ? second : `${folder}ggml-model-${ftype.name}.gguf`, ftype, nthreads: threads === undefined ? undefined : Number(threads) };
+  return {
+    input,
+    output: named ? second : `${folder}ggml-model-${ftype.name}.gguf`,
+    ftype,
+    nthreads: threads === undefined ? undefined : Number(threads),
+  };
 };

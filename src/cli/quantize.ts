@@ -1,6 +1,4 @@
 /** A model file quantised into another: rows are read, converted and written by several jobs at once. */
-import type { FileHandle } from 'node:fs/promises';
-import { open, realpath, rename, rm } from 'node:fs/promises';
 import { QuantletError } from '../errors.ts';
 import type { OpenedGGUF } from '../gguf/split.ts';
 import type { Ftype } from '../quantize/ftype.ts';
@@ -9,6 +7,7 @@ import type { QuantizeOptions, RowsJob } from '../quantize/plan.ts';
 import { planQuantize } from '../quantize/plan.ts';
 import { firstInvalidBlock } from '../quantize/validate.ts';
 import type { Rows } from '../threads/rows-node.ts';
+import { checkOutput, writeNewFile, type WriteAt } from './new-file.ts';
 import type { TypeTraits } from '../type-traits.ts';
 
 /** 4 MiB of f32: enough that a job's overhead vanishes, little enough that many fit in memory. */
@@ -35,6 +34,8 @@ export interface QuantizeFileOptions extends QuantizeOptions {
   readonly inputs: readonly string[];
   readonly output: string;
   readonly ftype: Ftype;
+  /** Plan, and write nothing. */
+  readonly dryRun?: boolean;
   readonly quantizeRows: QuantizeRows;
   /** How many jobs run at the same time. */
   readonly nthreads: number;
@@ -54,51 +55,35 @@ export interface QuantizeSummary {
   readonly targetBitsPerWeight: number;
 }
 
-/** The file an output is written to until it is complete: beside it, so that renaming is one step. */
-export const temporaryName = (output: string): string => `${output}.${process.pid}.part`;
-
-const ioError = (what: string, error: unknown): QuantletError => {
-  const { code, message } = error as NodeJS.ErrnoException;
-  const hint = code === 'ENOSPC' ? ': the disk is full; free some space or write elsewhere' : '';
-  return new QuantletError('ERR_IO', `${what} failed (${message})${hint}`, { cause: error });
-};
-
-const writeAt = async (file: FileHandle, output: string, data: Uint8Array, position: number): Promise<void> => {
-  try {
-    for (let done = 0; done < data.length;) done += (await file.write(data, done, data.length - done, position + done)).bytesWritten;
-  } catch (error) {
-    throw ioError(`writing ${output}`, error);
-  }
-};
-
 const checkRows = (type: TypeTraits, data: Uint8Array, job: RowsJob, what: string): void => {
   const block = firstInvalidBlock(type, data);
   if (block < 0) return;
   const row = Math.floor((block * type.blckSize) / job.ne0);
-  throw new QuantletError('ERR_GGUF_INVALID', `tensor "${job.tensor.name}" has NaN or infinity in ${what}, row ${row} of the ${job.nrows} at byte ${job.start} (${type.name}); expected finite numbers: the model is damaged`);
+  throw new QuantletError(
+    'ERR_GGUF_INVALID',
+    `tensor "${job.tensor.name}" has NaN or infinity in ${what}, row ${row} of the ${job.nrows} at byte ${job.start} (${type.name}); expected finite numbers: the model is damaged`,
+  );
 };
 
-const runJob = async (job: RowsJob, file: FileHandle, options: QuantizeFileOptions, signal: AbortSignal): Promise<void> => {
+const runJob = async (job: RowsJob, write: WriteAt, options: QuantizeFileOptions, signal: AbortSignal): Promise<void> => {
   const { from, to, ne0, nrows, imatrix } = job;
   const data = await options.model.parts[job.tensor.part].read(job.start, job.end, signal);
   checkRows(from, data, job, 'its data');
   const rows = from === to ? data : await options.quantizeRows({ from, to, ne0, nrows, data, imatrix });
   signal.throwIfAborted();
-  if (rows.length !== job.targetBytes) throw new Error(`${nrows} rows of ${ne0} as ${to.name} came as ${rows.length} bytes, expected ${job.targetBytes}`);
+  if (rows.length !== job.targetBytes)
+    throw new Error(`${nrows} rows of ${ne0} as ${to.name} came as ${rows.length} bytes, expected ${job.targetBytes}`);
   if (from !== to) checkRows(to, rows, job, 'its quantised data');
-  await writeAt(file, options.output, rows, job.target);
-};
-
-const checkOutput = async ({ output, inputs }: QuantizeFileOptions): Promise<void> => {
-  const there = await realpath(output).catch(() => undefined);
-  if (there === undefined) return;
-  for (const input of inputs) {
-    if ((await realpath(input).catch(() => undefined)) === there) throw new QuantletError('ERR_USAGE', `the output ${output} is the input as well, expected another file`);
-  }
+  await write(rows, job.target);
 };
 
 /** Runs all jobs, `nthreads` at a time; the first failure stops the others before it is thrown. */
-const runAll = async (jobs: Iterator<RowsJob>, nthreads: number, run: (job: RowsJob, signal: AbortSignal) => Promise<void>, outer?: AbortSignal): Promise<void> => {
+const runAll = async (
+  jobs: Iterator<RowsJob>,
+  nthreads: number,
+  run: (job: RowsJob, signal: AbortSignal) => Promise<void>,
+  outer?: AbortSignal,
+): Promise<void> => {
   const stop = new AbortController();
   const signal = outer ? AbortSignal.any([outer, stop.signal]) : stop.signal;
   let failure: { readonly error: unknown } | undefined;
@@ -124,31 +109,27 @@ const runAll = async (jobs: Iterator<RowsJob>, nthreads: number, run: (job: Rows
  * @throws QuantletError ERR_USAGE, ERR_IO (a full disk, say), ERR_GGUF_INVALID for weights that are not finite; as planQuantize; `signal.reason` where aborted
  */
 export const quantizeFile = async (options: QuantizeFileOptions): Promise<QuantizeSummary> => {
-  const { model, output, signal, onProgress } = options;
-  await checkOutput(options);
+  const { model, output, signal, onProgress, dryRun } = options;
+  if (!dryRun) await checkOutput(output, options.inputs);
   const plan = await planQuantize(model.gguf, model.parts[0], options.ftype, options, signal);
-  const temporary = temporaryName(output);
-  const file = await open(temporary, 'w').catch((error: unknown) => { throw ioError(`opening ${temporary}`, error); });
-  try {
-    await writeAt(file, output, plan.layout.header, 0);
+  const fill = async (write: WriteAt): Promise<void> => {
+    await write(plan.layout.header, 0);
     let doneBytes = 0;
-    await runAll(plan.jobs(ELEMENTS_PER_JOB), options.nthreads, async (job, jobSignal) => {
-      await runJob(job, file, options, jobSignal);
-      doneBytes += job.end - job.start;
-      onProgress?.({ tensor: job.tensor.name, from: job.from, to: job.to, doneBytes, totalBytes: plan.sourceBytes });
-    }, signal);
+    await runAll(
+      plan.jobs(ELEMENTS_PER_JOB),
+      options.nthreads,
+      async (job, jobSignal) => {
+        await runJob(job, write, options, jobSignal);
+        doneBytes += job.end - job.start;
+        onProgress?.({ tensor: job.tensor.name, from: job.from, to: job.to, doneBytes, totalBytes: plan.sourceBytes });
+      },
+      signal,
+    );
     const last = plan.layout.tensors.at(-1);
     const end = last ? last.offset + last.byteLength : plan.layout.header.length;
-    await writeAt(file, output, new Uint8Array(plan.layout.byteLength - end), end);
-    await file.sync();
-    await file.close();
-    await rename(temporary, output);
-  } catch (error) {
-    await file.close().catch(() => undefined);
-    await rm(temporary, { force: true });
-    signal?.throwIfAborted();
-    throw (error as NodeJS.ErrnoException).syscall === undefined ? error : ioError(`writing ${output}`, error);
-  }
+    await write(new Uint8Array(plan.layout.byteLength - end), end);
+  };
+  if (!dryRun) await writeNewFile(output, fill, signal);
   const bits = (bytes: number): number => (plan.parameters > 0 ? (bytes * 8) / plan.parameters : 0);
   return {
     tensors: plan.picked.length,

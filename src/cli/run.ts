@@ -1,86 +1,90 @@
 /** quantlet run: continue a text, as llama-completion does. */
+import { fstatSync } from 'node:fs';
 import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { QuantletError } from '../errors.ts';
-import type { GenerateOptions, Generation, GenerationResult } from '../generate.ts';
+import { draftTimings, type GenerateOptions, type GenerationResult } from '../generate/generate.ts';
 import type { Model } from '../model.ts';
-import { CACHE_FLAGS, forTerminal, MODEL_FLAGS, openModel, readText, unescape, unreadable, type Command } from './command.ts';
-import { parseFlags, type FlagKey, type Values } from './flags.ts';
-
-export const SAMPLING_FLAGS = [
-  'temp', 'topK', 'topP', 'minP', 'typical', 'topNSigma', 'xtcProbability', 'xtcThreshold', 'repeatPenalty', 'repeatLastN', 'presencePenalty', 'frequencyPenalty',
-  'dryMultiplier', 'dryBase', 'dryAllowedLength', 'dryPenaltyLastN', 'drySequenceBreaker', 'logitBias', 'mirostat', 'mirostatLr', 'mirostatEnt', 'dynatempRange', 'dynatempExp', 'seed',
-] as const satisfies readonly FlagKey[];
+import { chat, CONVERSATION_FLAGS } from './chat.ts';
+import {
+  CACHE_FLAGS,
+  forTerminal,
+  givenText,
+  MODEL_FLAGS,
+  openModel,
+  readStdin,
+  SPECULATION_FLAGS,
+  unescape,
+  unreadable,
+  type Command,
+} from './command.ts';
+import { lastOf, type FlagKey, type Values } from './flags.ts';
+import { parseOnlyFlags } from './parse-flags.ts';
+import { checkKeep, GENERATE_FLAGS, generateOptions } from './generate-options.ts';
+import { perSecond, speeds } from './show-answer.ts';
 
 const KEYS = [
-  ...MODEL_FLAGS, ...CACHE_FLAGS, 'prompt', 'file', 'predict', 'threads', 'ctx', 'batch', ...SAMPLING_FLAGS,
-  'grammar', 'grammarFile', 'jsonSchema', 'stop', 'promptCache', 'promptCacheAll', 'promptCacheRo', 'ignoreEos', 'escape', 'noEscape', 'noDisplayPrompt', 'noWarmup', 'turbo', 'build', 'json', 'help',
+  ...MODEL_FLAGS,
+  ...CACHE_FLAGS,
+  ...SPECULATION_FLAGS,
+  'prompt',
+  'file',
+  'threads',
+  'threadsBatch',
+  'ctx',
+  'batch',
+  ...GENERATE_FLAGS,
+  'contextShift',
+  'keep',
+  'special',
+  'promptCache',
+  'promptCacheAll',
+  'promptCacheRo',
+  'escape',
+  'displayPrompt',
+  'conversation',
+  ...CONVERSATION_FLAGS,
+  'color',
+  'warmup',
+  'turbo',
+  'verbose',
+  'quiet',
+  'perf',
+  'build',
+  'json',
+  'help',
 ] as const satisfies readonly FlagKey[];
-
-/** `15043+1`: a token's id, and with its sign what is added to its logit. @throws ERR_USAGE */
-function logitBiasOf(text: string): [id: number, bias: number] {
-  const [, id, sign, size] = /^(\d+)([+-])(\d+(?:\.\d+)?|inf)$/.exec(text) ?? [];
-  if (id === undefined || (sign === '+' && size === 'inf')) throw new QuantletError('ERR_USAGE', `--logit-bias is "${text}", expected ID+BIAS, ID-BIAS or ID-inf: 15043+1, say`);
-  return [Number(id), Number(`${sign}${size.replace('inf', 'Infinity')}`)];
-}
-
-/** The sampler's options of the flags; what was not given keeps the default. */
-export function samplerOptions(v: Values<(typeof SAMPLING_FLAGS)[number]>): GenerateOptions {
-  const options = {
-    temperature: v.temp, topK: v.topK, topP: v.topP, minP: v.minP, typicalP: v.typical, topNSigma: v.topNSigma, xtcProbability: v.xtcProbability, xtcThreshold: v.xtcThreshold,
-    repeatPenalty: v.repeatPenalty, repeatLastN: v.repeatLastN, presencePenalty: v.presencePenalty, frequencyPenalty: v.frequencyPenalty, dryMultiplier: v.dryMultiplier,
-    dryBase: v.dryBase, dryAllowedLength: v.dryAllowedLength, dryPenaltyLastN: v.dryPenaltyLastN, mirostat: v.mirostat, mirostatEta: v.mirostatLr, mirostatTau: v.mirostatEnt,
-    dynatempRange: v.dynatempRange, dynatempExponent: v.dynatempExp, seed: v.seed, logitBias: v.logitBias && new Map(v.logitBias.map(logitBiasOf)),
-    drySequenceBreakers: v.drySequenceBreaker && v.drySequenceBreaker.filter((text) => text !== 'none').map(unescape),
-  };
-  return Object.fromEntries(Object.entries(options).filter(([, value]) => value !== undefined));
-}
-
-/** The grammar or JSON schema of the flags. @throws ERR_USAGE for a schema that is no JSON */
-export async function constraintOf({ grammar, grammarFile, jsonSchema }: Values<'grammar' | 'grammarFile' | 'jsonSchema'>): Promise<Pick<GenerateOptions, 'grammar' | 'responseFormat'>> {
-  if ([grammar, grammarFile, jsonSchema].filter((given) => given !== undefined).length > 1) throw new QuantletError('ERR_USAGE', '--grammar, --grammar-file and --json-schema exclude each other; give one');
-  if (grammarFile !== undefined) return { grammar: await readText(grammarFile, 'the grammar') };
-  if (grammar !== undefined) return { grammar };
-  if (jsonSchema === undefined) return {};
-  try {
-    const schema = JSON.parse(jsonSchema) as object;
-    return { responseFormat: JSON.stringify(schema) === '{}' ? { type: 'json_object' } : { type: 'json_schema', schema } };
-  } catch (cause) {
-    throw new QuantletError('ERR_USAGE', `--json-schema is no JSON: ${(cause as Error).message}`, { cause });
-  }
-}
+type RunFlags = Values<(typeof KEYS)[number]>;
 
 export const run: Command = {
   name: 'run',
+  llama: 'llama-completion',
   synopsis: '[-m FILE] [-p TEXT] [flags]',
   summary: 'continue a text',
   flags: KEYS,
-  examples: ['quantlet run -p "Once upon a time" -n 64', 'quantlet run -m llama-3.2-1b.Q4_K_M.gguf -p "The capital of France is" -n 8 --temp 0', 'quantlet run -m model.gguf -f prompt.txt -t 4 -c 4096 --json'],
+  examples: [
+    'quantlet run -p "Once upon a time" -n 64',
+    'quantlet run -m llama-3.2-1b.Q4_K_M.gguf -p "The capital of France is" -n 8 --temp 0',
+    'quantlet run -m model.gguf -f prompt.txt -t 4 -c 4096 --json',
+  ],
   async run(argv, signal) {
-    const { values, positionals } = parseFlags(argv, KEYS);
-    if (positionals.length > 0) throw new QuantletError('ERR_USAGE', `"${positionals[0]}" is no flag; give the prompt with -p and the model with -m`);
+    const values = parseOnlyFlags(argv, KEYS, 'give the prompt with -p and the model with -m', 'run');
+    if (values.conversation ?? CONVERSATION_FLAGS.some((key) => values[key] !== undefined)) return chat.run(argv, signal);
     const prompt = await readPrompt(values);
+    const options = await generateOptions(values);
     const model = await openModel(values, signal);
     try {
+      const generation = generate(model, prompt, { ...options, ...(values.special ? { special: true } : {}), signal }, values);
       await readPromptCache(model, values, signal);
-      const generation = model.generate(prompt, {
-        ...samplerOptions(values),
-        ...(await constraintOf(values)),
-        maxTokens: values.predict ?? -1,
-        signal,
-        ...(values.stop ? { stop: values.stop } : {}),
-        ...(values.ignoreEos ? { ignoreEos: true } : {}),
-      });
       if (values.json) {
-        const result = await generation.result();
+        const result = await drained(generation);
         await writePromptCache(model, values, result);
         process.stdout.write(`${JSON.stringify(report(model, result))}\n`);
         return 0;
       }
-      await show(values.noDisplayPrompt ? '' : prompt, prompt !== '', generation);
-      const result = await generation.result();
+      const result = await show(values.displayPrompt === false ? '' : prompt, prompt !== '', generation);
       await writePromptCache(model, values, result);
       process.stdout.write('\n');
-      process.stderr.write(`\n${summary(model, result)}\n`);
+      if (!values.quiet && values.perf !== false) process.stderr.write(`\n${summary(model, result, values.contextShift)}\n`);
       return 0;
     } finally {
       await model.dispose();
@@ -88,8 +92,46 @@ export const run: Command = {
   },
 };
 
+type Texts = AsyncGenerator<string, GenerationResult>;
+
+/**
+ * The text behind the prompt. It ends where the context is full, as llama-completion's does, or goes on with --context-shift: behind the first
+ * --keep tokens the older half of the others is left out, and what is left is read again.
+ * @throws ERR_CONTEXT_FULL before anything is generated where the prompt does not fit
+ */
+function generate(model: Model, prompt: string, options: GenerateOptions, { contextShift, keep = 0 }: RunFlags): Texts {
+  if (contextShift && (options.grammar ?? options.responseFormat) !== undefined)
+    throw new QuantletError('ERR_USAGE', '--context-shift and a grammar or JSON schema exclude each other; give one');
+  checkKeep(keep);
+  const promptIds = model.tokenize(prompt, { parseSpecial: true });
+  const { contextLength } = model;
+  if (promptIds.length > contextLength)
+    throw new QuantletError(
+      'ERR_CONTEXT_FULL',
+      `the prompt has ${promptIds.length} tokens, the context ${contextLength}; shorten the prompt or give a larger -c`,
+    );
+  const { maxTokens = -1 } = options;
+  // Behind the last cell there is room for one token more, from which nothing is computed. What does not fit ends as if nothing had been asked.
+  const fits = promptIds.length + maxTokens <= contextLength + 1;
+  const generation = model.generate(promptIds, {
+    ...options,
+    ...(contextShift ? { onContextFull: 'shift', keep } : fits ? {} : { maxTokens: -1 }),
+  });
+  return (async function* () {
+    for await (const part of generation) yield part.text;
+    return generation.result();
+  })();
+}
+
+async function drained(texts: Texts): Promise<GenerationResult> {
+  for (;;) {
+    const step = await texts.next();
+    if (step.done) return step.value;
+  }
+}
+
 /** Writes a generation behind its prompt as it comes; `begun`: there is text before it. */
-async function show(prompt: string, begun: boolean, generation: Generation): Promise<void> {
+async function show(prompt: string, begun: boolean, texts: Texts): Promise<GenerationResult> {
   let lastLine = '';
   const write = (text: string): void => {
     lastLine = text.includes('\n') ? text.slice(text.lastIndexOf('\n') + 1) : lastLine + text;
@@ -97,20 +139,36 @@ async function show(prompt: string, begun: boolean, generation: Generation): Pro
   };
   try {
     write(prompt);
-    for await (const { text } of generation) {
+    for (;;) {
+      const step = await texts.next();
+      if (step.done) return step.value;
       // The first piece of a sentence carries the space that SentencePiece puts before words.
-      write(begun ? text : text.replace(/^ /, ''));
-      begun ||= text !== '';
+      write(begun ? step.value : step.value.replace(/^ /, ''));
+      begun ||= step.value !== '';
     }
   } catch (error) {
     if (lastLine !== '' && error instanceof QuantletError) process.stdout.write('\n'); // the message gets a line of its own
     throw error;
+  } finally {
+    await texts.return(undefined as never);
   }
 }
 
-async function readPrompt({ prompt, file, noEscape }: Values<'prompt' | 'file' | 'noEscape'>): Promise<string> {
-  if (file !== undefined) return (await readText(file, 'the prompt')).replace(/\n$/, '');
-  return noEscape ? (prompt ?? '') : unescape(prompt ?? '');
+/** Of -p and -f the one that was given last counts, as in llama.cpp; without either a text that is piped in. */
+async function readPrompt(values: RunFlags): Promise<string> {
+  const prompt = await givenText(values, 'prompt', 'file', 'the prompt');
+  if (prompt === undefined) return isPiped() ? (await readStdin()).replace(/\n$/, '') : '';
+  return values.escape === false || lastOf(values, 'prompt', 'file') === 'file' ? prompt : unescape(prompt);
+}
+
+/** A pipe or a file of a shell. Programs that start this one mostly leave a socket there, which may never end. */
+function isPiped(): boolean {
+  try {
+    const stat = fstatSync(0);
+    return stat.isFIFO() || stat.isFile();
+  } catch {
+    return false; // closed
+  }
 }
 
 type PromptCacheFlags = Values<'promptCache' | 'promptCacheAll' | 'promptCacheRo'>;
@@ -118,11 +176,17 @@ type PromptCacheFlags = Values<'promptCache' | 'promptCacheAll' | 'promptCacheRo
 /** A file that is not there yet is made after the run. @throws ERR_STATE for one of another model, ERR_SOURCE */
 async function readPromptCache(model: Model, { promptCache: path }: PromptCacheFlags, signal: AbortSignal): Promise<void> {
   if (path === undefined) return;
-  const bytes = await readFile(path).catch((cause: NodeJS.ErrnoException) => (cause.code === 'ENOENT' ? undefined : unreadable('the prompt cache', path)(cause)));
+  const bytes = await readFile(path).catch((cause: NodeJS.ErrnoException) =>
+    cause.code === 'ENOENT' ? undefined : unreadable('the prompt cache', path)(cause),
+  );
   if (bytes) await model.loadState(bytes, { signal });
 }
 
-async function writePromptCache(model: Model, { promptCache: path, promptCacheAll, promptCacheRo, predict }: PromptCacheFlags & { predict?: number }, { promptIds }: GenerationResult): Promise<void> {
+async function writePromptCache(
+  model: Model,
+  { promptCache: path, promptCacheAll, promptCacheRo, predict }: PromptCacheFlags & { predict?: number },
+  { promptIds }: GenerationResult,
+): Promise<void> {
   if (path === undefined || promptCacheRo || predict === 0) return; // -n 0 computes nothing
   const bytes = await model.saveState(promptCacheAll ? {} : { prompt: promptIds });
   const part = `${path}.part`;
@@ -135,11 +199,11 @@ async function writePromptCache(model: Model, { promptCache: path, promptCacheAl
   await rename(part, path).catch(failed);
 }
 
-const perSecond = (n: number, ms: number): number => (ms > 0 ? (n * 1000) / ms : 0);
-
-const summary = (model: Model, { timings: t }: GenerationResult): string =>
-  `prompt ${t.promptTokens} tokens, ${perSecond(t.promptTokens, t.promptMs).toFixed(1)} tokens/s | generation ${t.predictedTokens} tokens, ${perSecond(t.predictedTokens, t.predictedMs).toFixed(1)} tokens/s | ` +
-  `build ${model.build}, ${model.threads} ${model.threads === 1 ? 'thread' : 'threads'}`;
+const summary = (model: Model, { timings, finishReason, promptIds, ids }: GenerationResult, contextShift = false): string =>
+  `${speeds(timings)} | build ${model.build}${model.turbo ? ' with turbo' : ''}, ${model.threads} ${model.threads === 1 ? 'thread' : 'threads'}` +
+  (finishReason === 'length' && !contextShift && promptIds.length + ids.length > model.contextLength
+    ? ` | the context of ${model.contextLength} tokens is full: -c makes it larger, --context-shift goes on`
+    : '');
 
 function report(model: Model, { promptIds, ids, text, finishReason, timings: t }: GenerationResult) {
   return {
@@ -148,6 +212,7 @@ function report(model: Model, { promptIds, ids, text, finishReason, timings: t }
     text,
     stop_reason: finishReason,
     build: model.build,
+    turbo: model.turbo,
     threads: model.threads,
     timings: {
       load_ms: model.stats.loadMs,
@@ -158,6 +223,7 @@ function report(model: Model, { promptIds, ids, text, finishReason, timings: t }
       predicted_n: t.predictedTokens,
       predicted_ms: t.predictedMs,
       predicted_per_second: perSecond(t.predictedTokens, t.predictedMs),
+      ...draftTimings(t),
     },
   };
 }

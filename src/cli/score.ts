@@ -1,6 +1,7 @@
 /** Rows of logits judged by kernels in a small memory of their own: an e^x for every entry of the vocabulary is too much for JavaScript. */
 import { instantiate } from '../wasm/load.ts';
-import { createLayout, createMemory } from '../wasm/memory.ts';
+import { createAllocator } from '../wasm/allocator.ts';
+import { ARENA_BASE, createMemory } from '../wasm/memory.ts';
 
 /** Log-probabilities more than this below the best are stored as the lowest. */
 const RANGE = 16;
@@ -24,13 +25,21 @@ export interface Scorer {
 const { fround } = Math;
 
 export function createScorer(module: WebAssembly.Module, nVocab: number): Scorer {
-  const layout = createLayout();
-  const logitsAt = layout.reserve(4 * nVocab), rowAt = layout.reserve(2 * rowWords(nVocab)), outAt = layout.reserve(32);
-  const memory = createMemory(layout.byteLength, false), kernels = instantiate(module, memory);
-  const logits = new Float32Array(memory.buffer, logitsAt, nVocab), row = new Uint16Array(memory.buffer, rowAt, rowWords(nVocab));
-  const head = new Float32Array(memory.buffer, rowAt, 2), out = new Float64Array(memory.buffer, outAt, 4);
+  const arena = createAllocator(ARENA_BASE);
+  const logitsAt = arena.take(4 * nVocab);
+  const rowAt = arena.take(2 * rowWords(nVocab));
+  const outAt = arena.take(32);
+  const memory = createMemory(arena.end, false);
+  const kernels = instantiate(module, memory);
+  const logits = new Float32Array(memory.buffer, logitsAt, nVocab);
+  const row = new Uint16Array(memory.buffer, rowAt, rowWords(nVocab));
+  const head = new Float32Array(memory.buffer, rowAt, 2);
+  const out = new Float64Array(memory.buffer, outAt, 4);
   const stepsAt = rowAt + 8;
-  let max = 0, min = 0, logSum = 0, top = 0;
+  let max = 0;
+  let min = 0;
+  let logSum = 0;
+  let top = 0;
   return {
     load(values) {
       logits.set(values);
@@ -41,7 +50,8 @@ export function createScorer(module: WebAssembly.Module, nVocab: number): Scorer
     logProb: (id) => logits[id] - max - logSum,
     top: () => top,
     pack(to) {
-      const floor = Math.max(min, fround(max - RANGE)), scale = fround(fround(max - floor) / 65535);
+      const floor = Math.max(min, fround(max - RANGE));
+      const scale = fround(fround(max - floor) / 65535);
       row.fill(0);
       head.set([scale, fround(floor - max) - fround(logSum)]);
       if (scale > 0) kernels.pack_log_probs(logitsAt, nVocab, stepsAt, floor, 1 / scale);

@@ -1,23 +1,97 @@
 /** quantlet serve: OpenAI's and llama-server's HTTP interface over a model. */
-import { createServer, type Server } from 'node:http';
+import { stat } from 'node:fs/promises';
+import { createServer, type RequestListener, type Server } from 'node:http';
+import { createServer as createSecureServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
-import { basename } from 'node:path';
 import { QuantletError } from '../errors.ts';
-import { createHandler, type HandlerOptions } from '../openai/handler.ts';
+import type { Model } from '../model.ts';
+import { createHandler } from '../openai/handler.ts';
 import { errorBody, errorResponse, HttpError } from '../openai/http-error.ts';
 import { nodeListener } from '../openai/node-listener.ts';
-import { chatPage } from '../openai/page.ts';
+import { createModels, type Models } from '../openai/models.ts';
+import type { HandlerOptions, RequestDefaults } from '../openai/options.ts';
 import { LOOPBACK_HOSTS } from '../openai/request.ts';
-import { CACHE_FLAGS, MODEL_FLAGS, located, openModel, readText, templateOf, type Command } from './command.ts';
+import { createSampler } from '../sample/sampler.ts';
+import {
+  CACHE_FLAGS,
+  MODEL_FLAGS,
+  located,
+  openModel,
+  readText,
+  SPECULATION_FLAGS,
+  templateOf,
+  unreadable,
+  type Command,
+} from './command.ts';
+import { checkedNorm } from './embed-output.ts';
+import { checkKeep, GENERATE_FLAGS, generateOptions } from './generate-options.ts';
+import { folderFiles, folderSlots, modelName, modelsIn } from './serve-files.ts';
 import { printable, printableLines } from '../printable.ts';
-import { parseFlags, type FlagKey, type Values } from './flags.ts';
+import type { FlagKey, Values } from './flags.ts';
+import { parseOnlyFlags } from './parse-flags.ts';
+import { TEMPLATE_FLAGS, templateOptions } from './template-options.ts';
+
+type ModelFlag = Exclude<(typeof MODEL_FLAGS)[number], 'model'>;
 
 const KEYS = [
-  ...MODEL_FLAGS, ...CACHE_FLAGS, 'host', 'port', 'parallel', 'ctx', 'batch', 'threads', 'alias', 'apiKey', 'apiKeyFile', 'cors', 'timeout', 'maxQueue', 'maxBody', 'maxBuffered', 'maxText', 'maxMessages', 'bodyTimeout', 'allowedHosts', 'parseSpecial', 'accessLog', 'noWebui',
-  'chatTemplate', 'chatTemplateFile', 'noWarmup', 'turbo', 'build', 'help',
+  'models',
+  'modelsDir',
+  'modelsMax',
+  'modelsMemory',
+  ...MODEL_FLAGS.filter((key): key is ModelFlag => key !== 'model'),
+  ...CACHE_FLAGS,
+  ...SPECULATION_FLAGS,
+  'host',
+  'port',
+  'parallel',
+  'ctx',
+  'batch',
+  'threads',
+  'threadsBatch',
+  'alias',
+  'apiKey',
+  'apiKeyFile',
+  'cors',
+  'timeout',
+  'maxQueue',
+  'maxBody',
+  'maxBuffered',
+  'maxText',
+  'maxMessages',
+  'bodyTimeout',
+  'allowedHosts',
+  'parseSpecial',
+  'accessLog',
+  'noWebui',
+  'path',
+  'apiPrefix',
+  'sslKeyFile',
+  'sslCertFile',
+  'metrics',
+  'noMetrics',
+  'slots',
+  'noSlots',
+  'props',
+  'slotSavePath',
+  'spmInfill',
+  'embeddings',
+  'pooling',
+  'reranking',
+  'embdNormalize',
+  'contextShift',
+  'keep',
+  'special',
+  ...GENERATE_FLAGS,
+  ...TEMPLATE_FLAGS,
+  'warmup',
+  'turbo',
+  'verbose',
+  'build',
+  'help',
 ] as const satisfies readonly FlagKey[];
 type Flags = Values<(typeof KEYS)[number]>;
 
+const POOLINGS = ['mean', 'cls', 'last', 'rank'];
 /** Answers under way may end by themselves for so long after SIGTERM. */
 const DRAIN_MS = 5000;
 /** A context nobody asked for: each of the parallel answers has one, and caches grow with it. */
@@ -25,18 +99,19 @@ const CONTEXT = 4096;
 
 export const serve: Command = {
   name: 'serve',
+  llama: 'llama-server',
   synopsis: '[-m FILE] [--port N] [flags]',
   summary: 'answer over HTTP, as OpenAI and llama-server do',
   flags: KEYS,
-  notes: `-c is the context of each answer; without it, what the model was trained for, at most ${CONTEXT}. SIGTERM and Ctrl-C let answers end for ${DRAIN_MS / 1000} s.`,
+  notes: `-c is the context of each answer; without it, what the model was trained for, at most ${CONTEXT}. After SIGTERM or Ctrl-C, answers have ${DRAIN_MS / 1000} s to end. Flags for sampling, templates and reasoning are the defaults for requests that do not set them.`,
   examples: [
     'quantlet serve -m llama-3.2-1b.Q4_K_M.gguf --port 8080',
     'quantlet serve -hf ggml-org/Qwen3-0.6B-GGUF --parallel 8 --api-key "$KEY" --access-log',
+    'quantlet serve --models-dir models --models-max 2',
     `curl http://127.0.0.1:8080/v1/chat/completions -H 'content-type: application/json' -d '{"messages": [{"role": "user", "content": "Hello"}]}'`,
   ],
   async run(argv, signal) {
-    const { values, positionals } = parseFlags(argv, KEYS);
-    if (positionals.length > 0) throw new QuantletError('ERR_USAGE', `"${positionals[0]}" is no flag; give the model with -m`);
+    const values = parseOnlyFlags(argv, KEYS, 'give the model with -m', 'serve');
     const options = await handlerOptions(values);
     const stopping = new AbortController();
     const stop = (): void => stopping.abort(new DOMException('stopped', 'AbortError'));
@@ -44,37 +119,40 @@ export const serve: Command = {
     signal.addEventListener('abort', stop, { once: true });
 
     // The port is open while the model loads: clients get status 503, and a supervisor sees that the process is up.
-    let handler = (_: Request): Promise<Response> => Promise.resolve(errorResponse(new HttpError(503, 'Loading model', { code: 'unavailable', headers: { 'retry-after': '1' } })));
+    let handler = (_: Request): Promise<Response> =>
+      Promise.resolve(errorResponse(new HttpError(503, 'Loading model', { code: 'unavailable', headers: { 'retry-after': '1' } })));
     let active = 0;
     const listener = nodeListener((request) => handler(request));
-    const server = createServer(
-      // Slow or endless headers and bodies end here; the size of bodies and the time of answers are the handler's.
-      { maxHeaderSize: 16 * 1024, headersTimeout: 10_000, requestTimeout: 60_000, keepAliveTimeout: 5000, connectionsCheckingInterval: 1000 },
-      (request, response) => {
-        active++;
-        response.on('close', () => void active--);
-        if (stopping.signal.aborted) response.setHeader('connection', 'close');
-        listener(request, response);
-      },
-    );
+    const server = await serverOf(values, (request, response) => {
+      active++;
+      response.on('close', () => void active--);
+      if (stopping.signal.aborted) response.setHeader('connection', 'close');
+      listener(request, response);
+    });
     server.maxConnections = 2048;
     server.on('clientError', refuse);
-    const address = await listen(server, values), { address: ip } = server.address() as AddressInfo, local = /^127\.|^::1$|^::ffff:127\./.test(ip);
-    const given = values.allowedHosts ?? [], allowedHosts = given.includes('*') || (given.length === 0 && !local) ? undefined : [...LOOPBACK_HOSTS, ip, ...given];
-    if (!local && options.apiKey === undefined) process.stderr.write(`quantlet: ${address} is open to everybody who reaches this machine; expected --api-key where it is not on a network of its own\n`);
+    const address = await listen(server, values);
+    const { address: ip } = server.address() as AddressInfo;
+    const local = /^127\.|^::1$|^::ffff:127\./.test(ip);
+    const given = values.allowedHosts ?? [];
+    const allowedHosts = given.includes('*') || (given.length === 0 && !local) ? undefined : [...LOOPBACK_HOSTS, ip, ...given];
+    if (!local && options.apiKey === undefined)
+      process.stderr.write(
+        `quantlet: ${address} is open to everybody who can reach this machine; give an --api-key unless it is on a network of its own\n`,
+      );
     try {
-      const file = await located(values, stopping.signal), { parallel = 4, alias } = values;
-      const name = alias ?? basename(file.model).replace(/\.gguf$/i, '');
-      const model = await openModel(file, stopping.signal, { parallel, name, contextLength: values.ctx ?? undefined, ...(await templateOf(values)) });
+      const { models, said } = await modelsOf(values, options.defaults ?? {}, stopping.signal);
       try {
-        handler = createHandler(model, { ...options, ...(allowedHosts ? { allowedHosts } : {}) });
-        process.stderr.write(`quantlet serves ${printable(model.name)} at ${address} (${parallel} at once, context ${model.contextLength}, build ${model.build}, ${model.threads} threads)\n`);
-        await new Promise<void>((resolve) => (stopping.signal.aborted ? resolve() : stopping.signal.addEventListener('abort', () => resolve(), { once: true })));
+        handler = createHandler(models, { ...options, ...(allowedHosts ? { allowedHosts } : {}) });
+        process.stderr.write(`quantlet serves ${said(address)}\n`);
+        await new Promise<void>((resolve) =>
+          stopping.signal.aborted ? resolve() : stopping.signal.addEventListener('abort', () => resolve(), { once: true }),
+        );
         server.close();
-        for (const end = Date.now() + DRAIN_MS; active > 0 && Date.now() < end; ) await new Promise((resolve) => setTimeout(resolve, 20));
+        for (const end = Date.now() + DRAIN_MS; active > 0 && Date.now() < end;) await new Promise((resolve) => setTimeout(resolve, 20));
         server.closeAllConnections();
       } finally {
-        await model.dispose();
+        await models.dispose();
       }
     } catch (error) {
       if (!stopping.signal.aborted) throw error;
@@ -87,13 +165,123 @@ export const serve: Command = {
   },
 };
 
+/** One model, which is there before anybody is answered, or several that are loaded on demand; and what is said of them when they are served. */
+async function modelsOf(
+  values: Flags,
+  defaults: RequestDefaults,
+  signal: AbortSignal,
+): Promise<{ models: Model | Models; said: (address: string) => string }> {
+  const { models: given = [], modelsDir, modelsMax, modelsMemory, alias, parallel = 4, pooling, reranking } = values;
+  const paths = [...given, ...(modelsDir === undefined ? [] : await modelsIn(modelsDir))];
+  const several = paths.length > 1 || modelsDir !== undefined;
+  if (several && values.hf !== undefined)
+    throw new QuantletError('ERR_USAGE', '-hf names one model; expected -m or --models-dir for several');
+  if (several && alias !== undefined) throw new QuantletError('ERR_USAGE', '--alias names one model; several are named after their files');
+  const template = await templateOf(values);
+  const open = async (path: string | undefined): Promise<Model> => {
+    const file = await located({ ...values, model: path }, signal);
+    const name = alias ?? modelName(file.model);
+    const model = await openModel(file, signal, { parallel, name, contextLength: values.ctx ?? undefined, ...template });
+    try {
+      if (template.chatTemplate !== undefined) void model.chatTemplate; // one that does not parse is told now, not to every client
+      // Bounds, tokens that are none, and grammars that do not parse are told now.
+      const { tokenizer } = model.internals;
+      createSampler(defaults, tokenizer.nVocab, { pieceBytes: (id) => tokenizer.pieceBytes(id) });
+      await model.internals.constraint(defaults, signal);
+      if ((reranking || pooling === 'rank') && model.internals.engine.wants !== 'ranks')
+        throw new QuantletError(
+          'ERR_USAGE',
+          `${printable(name)} is not a reranker: its file has no pooling_type rank; leave out --reranking`,
+        );
+      return model;
+    } catch (error) {
+      await model.dispose();
+      throw error;
+    }
+  };
+  if (!several) {
+    const model = await open(paths[0]);
+    const { name, contextLength, build, turbo, threads } = model;
+    const how = `${parallel} at once, context ${contextLength}, build ${build}${turbo ? ' with turbo' : ''}, ${threads} threads`;
+    return { models: model, said: (address) => `${printable(name)} at ${address} (${how})` };
+  }
+  const entries = paths.map(async (path) => {
+    const bytes = /^https?:/i.test(path) ? 0 : (await stat(path).catch(unreadable('the model', path))).size;
+    return { id: modelName(path), bytes, load: () => open(path) };
+  });
+  const models = createModels(await Promise.all(entries), {
+    ...(modelsMax === undefined ? {} : { maxLoaded: modelsMax }),
+    ...(modelsMemory === undefined ? {} : { maxBytes: modelsMemory }),
+    ...(values.maxQueue === undefined ? {} : { maxWaiting: values.maxQueue }),
+  });
+  return { models, said: (address) => `${paths.length} models at ${address} (loaded on demand, ${parallel} answers of each at once)` };
+}
+
+/** Slow or endless headers and bodies end here; the size of bodies and the time of answers are the handler's. */
+async function serverOf({ sslKeyFile, sslCertFile, bodyTimeout = 0 }: Flags, listener: RequestListener): Promise<Server> {
+  const options = {
+    maxHeaderSize: 16 * 1024,
+    headersTimeout: 10_000,
+    requestTimeout: (bodyTimeout + 60) * 1000,
+    keepAliveTimeout: 5000,
+    connectionsCheckingInterval: 1000,
+  };
+  if (sslKeyFile === undefined && sslCertFile === undefined) return createServer(options, listener);
+  if (sslKeyFile === undefined || sslCertFile === undefined)
+    throw new QuantletError('ERR_USAGE', 'HTTPS takes both --ssl-key-file and --ssl-cert-file');
+  const key = await readText(sslKeyFile, 'the private key');
+  const cert = await readText(sslCertFile, 'the certificate');
+  try {
+    return createSecureServer({ ...options, key, cert, handshakeTimeout: 10_000 }, listener);
+  } catch (cause) {
+    throw new QuantletError(
+      'ERR_USAGE',
+      `--ssl-key-file and --ssl-cert-file are not a key and a certificate in PEM: ${(cause as Error).message}`,
+      {
+        cause,
+      },
+    );
+  }
+}
+
 async function handlerOptions(values: Flags): Promise<HandlerOptions> {
-  const file = values.apiKeyFile === undefined ? [] : (await readText(values.apiKeyFile, 'the keys')).split('\n').map((line) => line.trim()).filter((line) => line !== '');
+  const file =
+    values.apiKeyFile === undefined
+      ? []
+      : (await readText(values.apiKeyFile, 'the keys'))
+          .split('\n')
+          .map((line) => line.trim())
+          .filter((line) => line !== '');
   const given = values.apiKey ?? (process.env.LLAMA_API_KEY ? [process.env.LLAMA_API_KEY] : []);
   const keys = [...given.flatMap((key) => key.split(',')), ...file];
-  if (values.apiKeyFile !== undefined && keys.length === 0) throw new QuantletError('ERR_USAGE', `${values.apiKeyFile} holds no key; expected one a line`);
-  const { cors } = values;
+  if (values.apiKeyFile !== undefined && keys.length === 0)
+    throw new QuantletError('ERR_USAGE', `${values.apiKeyFile} holds no key; expected one per line`);
+  const { cors, pooling, predict = -1, reasoningFormat, keep = 0 } = values;
+  if (pooling !== undefined && !POOLINGS.includes(pooling))
+    throw new QuantletError(
+      'ERR_USAGE',
+      `--pooling is "${pooling}"; a server gives one vector for each text: expected ${POOLINGS.join(', ')}`,
+    );
+  if (predict < -2)
+    throw new QuantletError('ERR_USAGE', `-n (maxTokens) is ${predict}; expected a whole number from 0 on, or -1 for no limit`);
+  if (reasoningFormat === 'hidden')
+    throw new QuantletError('ERR_USAGE', '--reasoning-format is "hidden", which is for a terminal; expected auto, deepseek or none');
+  checkKeep(keep);
+  const { maxTokens = -1, ...text } = await generateOptions(values);
+  if ([text.stop].flat().includes('')) throw new QuantletError('ERR_USAGE', '-r: a stop string is empty; expected at least one character');
   return {
+    defaults: { ...text, ...(maxTokens < 0 ? {} : { maxTokens }), ...(values.special ? { special: true } : {}) },
+    chatDefaults: templateOptions(values),
+    ...(pooling !== undefined && pooling !== 'rank' ? { pooling: pooling as NonNullable<HandlerOptions['pooling']> } : {}),
+    ...(values.embdNormalize !== undefined ? { embdNormalize: checkedNorm(values.embdNormalize) } : {}),
+    ...(values.contextShift ? { contextShift: { keep } } : {}),
+    ...(values.noMetrics ? { metrics: false } : {}),
+    ...(values.noSlots ? { slots: false } : {}),
+    ...(values.props ? { props: true } : {}),
+    ...(values.spmInfill ? { spmInfill: true } : {}),
+    ...(values.slotSavePath !== undefined ? { slotStore: await folderSlots(values.slotSavePath) } : {}),
+    ...(values.apiPrefix !== undefined ? { apiPrefix: values.apiPrefix } : {}),
+    ...(values.path !== undefined ? { files: await folderFiles(values.path) } : {}),
     ...(keys.length > 0 ? { apiKey: keys } : {}),
     ...(cors ? { cors: cors.includes('*') ? true : cors } : {}),
     ...(values.timeout !== undefined ? { timeoutMs: values.timeout * 1000 } : {}),
@@ -104,22 +292,35 @@ async function handlerOptions(values: Flags): Promise<HandlerOptions> {
     ...(values.maxMessages !== undefined ? { maxMessages: values.maxMessages } : {}),
     ...(values.bodyTimeout !== undefined ? { bodyTimeoutMs: values.bodyTimeout * 1000 } : {}),
     ...(values.parseSpecial ? { parseSpecial: true } : {}),
-    ...(values.noWebui ? {} : { page: chatPage }),
-    ...(values.accessLog ? { onAccess: ({ method, path, status, ms }) => void process.stderr.write(`${new Date().toISOString()} ${method} ${JSON.stringify(path).slice(1, -1)} ${status} ${ms.toFixed(1)} ms\n`) } : {}),
-    onError: (error) => void process.stderr.write(`quantlet: ${printableLines(error instanceof Error ? (error.stack ?? error.message) : String(error))}\n`),
+    ...(values.noWebui || values.path !== undefined ? {} : { page: (await import('../openai/page.ts')).chatPage }),
+    ...(values.accessLog
+      ? {
+          onAccess: ({ method, path, status, ms }) =>
+            void process.stderr.write(
+              `${new Date().toISOString()} ${method} ${JSON.stringify(path).slice(1, -1)} ${status} ${ms.toFixed(1)} ms\n`,
+            ),
+        }
+      : {}),
+    onError: (error) =>
+      void process.stderr.write(`quantlet: ${printableLines(error instanceof Error ? (error.stack ?? error.message) : String(error))}\n`),
   };
 }
 
-function listen(server: Server, { host = '127.0.0.1', port = 8080 }: Flags): Promise<string> {
+function listen(server: Server, { host = '127.0.0.1', port = 8080, sslKeyFile }: Flags): Promise<string> {
   if (port < 0 || port > 65535) throw new QuantletError('ERR_USAGE', `--port is ${port}; expected 0 to 65535`);
   return new Promise((resolve, reject) => {
     server.on('error', (cause: NodeJS.ErrnoException) => {
-      const why: Record<string, string> = { EADDRINUSE: 'the port is in use; choose another with --port', EACCES: 'the port may not be used by this user', EADDRNOTAVAIL: 'this machine has no such address', ENOTFOUND: 'there is no such host' };
+      const why: Record<string, string> = {
+        EADDRINUSE: 'the port is in use; choose another with --port',
+        EACCES: 'this user is not allowed to use the port',
+        EADDRNOTAVAIL: 'this machine has no such address',
+        ENOTFOUND: 'there is no such host',
+      };
       reject(new QuantletError('ERR_IO', `cannot listen on ${host}:${port}: ${why[cause.code ?? ''] ?? cause.message}`, { cause }));
     });
     server.listen(port, host, () => {
       const { address, family, port: actual } = server.address() as AddressInfo;
-      resolve(`http://${family === 'IPv6' ? `[${address}]` : address}:${actual}`);
+      resolve(`http${sslKeyFile === undefined ? '' : 's'}://${family === 'IPv6' ? `[${address}]` : address}:${actual}`);
     });
   });
 }
@@ -127,7 +328,14 @@ function listen(server: Server, { host = '127.0.0.1', port = 8080 }: Flags): Pro
 /** Node's parser refused a request before it became one: too many headers, no HTTP at all, too slow. */
 function refuse(error: NodeJS.ErrnoException, socket: Socket): void {
   if (!socket.writable || error.code === 'ECONNRESET') return void socket.destroy();
-  const [status, text] = error.code === 'HPE_HEADER_OVERFLOW' ? [431, 'Request Header Fields Too Large'] : error.code === 'ERR_HTTP_REQUEST_TIMEOUT' ? [408, 'Request Timeout'] : [400, 'Bad Request'];
+  const [status, text] =
+    error.code === 'HPE_HEADER_OVERFLOW'
+      ? [431, 'Request Header Fields Too Large']
+      : error.code === 'ERR_HTTP_REQUEST_TIMEOUT'
+        ? [408, 'Request Timeout']
+        : [400, 'Bad Request'];
   const body = JSON.stringify(errorBody(new HttpError(Number(status), `${text}.`, { code: 'bad_request' })));
-  socket.end(`HTTP/1.1 ${status} ${text}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`);
+  socket.end(
+    `HTTP/1.1 ${status} ${text}\r\nconnection: close\r\ncontent-type: application/json\r\ncontent-length: ${Buffer.byteLength(body)}\r\n\r\n${body}`,
+  );
 }

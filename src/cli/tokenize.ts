@@ -2,10 +2,23 @@
 import { printable } from '../printable.ts';
 import { QuantletError } from '../errors.ts';
 import { createTokenizer, type Tokenizer } from '../tokenize/tokenizer.ts';
-import { FILE_FLAGS, forTerminal, located, openHeader, readText, unescape, type Command } from './command.ts';
-import { parseFlags, type FlagKey } from './flags.ts';
+import { FILE_FLAGS, forTerminal, located, openHeader, readStdin, readText, unescape, type Command } from './command.ts';
+import type { FlagKey } from './flags.ts';
+import { parseOnlyFlags } from './parse-flags.ts';
 
-const KEYS = [...FILE_FLAGS, 'text', 'file', 'stdin', 'ids', 'noBos', 'noParseSpecial', 'showCount', 'escape', 'noEscape', 'help'] as const satisfies readonly FlagKey[];
+const KEYS = [
+  ...FILE_FLAGS,
+  'text',
+  'file',
+  'stdin',
+  'ids',
+  'noBos',
+  'noParseSpecial',
+  'showCount',
+  'escape',
+  'verbose',
+  'help',
+] as const satisfies readonly FlagKey[];
 
 export interface TokenizeOptions {
   /** Print `[1, 2, 3]` in place of a line for each token. */
@@ -21,37 +34,45 @@ export interface TokenizeOptions {
  * What the command prints. Bytes that are no whole character of their own show as U+FFFD.
  * As natively, a model that wants no bos gets no eos either.
  */
-export function tokenizeOutput(tokenizer: Tokenizer, text: string, { ids: asIds = false, noBos = false, noParseSpecial = false, showCount = false }: TokenizeOptions = {}): string {
+export function tokenizeOutput(
+  tokenizer: Tokenizer,
+  text: string,
+  { ids: asIds = false, noBos = false, noParseSpecial = false, showCount = false }: TokenizeOptions = {},
+): string {
   const ids = tokenizer.encode(text, { addSpecial: tokenizer.addBos && !noBos, parseSpecial: !noParseSpecial });
   const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
-  const lines = asIds ? [`[${ids.join(', ')}]`] : ids.map((id) => `${String(id).padStart(6)} -> '${decoder.decode(tokenizer.pieceBytes(id, true))}'`);
+  const lines = asIds
+    ? [`[${ids.join(', ')}]`]
+    : ids.map((id) => `${String(id).padStart(6)} -> '${decoder.decode(tokenizer.pieceBytes(id, true))}'`);
   if (showCount) lines.push(`Total number of tokens: ${ids.length}`);
   return lines.map((line) => `${line}\n`).join('');
 }
 
-async function readStdin(): Promise<string> {
-  const chunks: Uint8Array[] = [];
-  for await (const chunk of process.stdin) chunks.push(chunk as Uint8Array);
-  return Buffer.concat(chunks).toString('utf8');
-}
-
 export const tokenize: Command = {
   name: 'tokenize',
+  llama: 'llama-tokenize',
   synopsis: '[-m FILE] -p TEXT [--ids] [flags]',
   summary: 'show the tokens of a text',
   flags: KEYS,
-  examples: ['quantlet tokenize -m model.gguf -p "Hello world"', 'quantlet tokenize -m model.gguf -f prompt.txt --ids', 'cat prompt.txt | quantlet tokenize -m model.gguf --stdin --show-count'],
+  examples: [
+    'quantlet tokenize -m model.gguf -p "Hello world"',
+    'quantlet tokenize -m model.gguf -f prompt.txt --ids',
+    'cat prompt.txt | quantlet tokenize -m model.gguf --stdin --show-count',
+  ],
   async run(argv, signal) {
-    const { values, positionals } = parseFlags(argv, KEYS);
-    if (positionals.length > 0) throw new QuantletError('ERR_USAGE', `"${positionals[0]}" is no flag; give the text with -p and the model with -m`);
+    const values = parseOnlyFlags(argv, KEYS, 'give the text with -p and the model with -m', 'tokenize');
     const given = [values.text, values.file, values.stdin].filter((from) => from !== undefined).length;
-    if (given !== 1) throw new QuantletError('ERR_USAGE', `the text comes from one of -p, -f and --stdin; ${given === 0 ? 'none' : given} of them was given`);
+    if (given !== 1)
+      throw new QuantletError(
+        'ERR_USAGE',
+        `the text comes from one of -p, -f and --stdin; ${given === 0 ? 'none' : given} of them was given`,
+      );
     const { metadata } = await openHeader((await located(values, signal)).model);
     const tokenizer = createTokenizer(metadata);
     for (const warning of tokenizer.warnings) process.stderr.write(`quantlet: ${printable(warning)}\n`);
     const text = values.text ?? (values.file === undefined ? await readStdin() : await readText(values.file, 'the text'));
     // As natively, \n and the like are read in files and standard input too; the last newline of a file is text here.
-    process.stdout.write(forTerminal(tokenizeOutput(tokenizer, values.noEscape ? text : unescape(text), values)));
+    process.stdout.write(forTerminal(tokenizeOutput(tokenizer, values.escape === false ? text : unescape(text), values)));
     return 0;
   },
 };

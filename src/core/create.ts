@@ -1,26 +1,26 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /**
- * Makes the tensor API's engine. The models use the same graph, plan, records and kernels (src/engine.ts); here the graph is the caller's.
+ * Makes the tensor API's engine. Models use the same backend, graph, plans and kernels (src/engine/); here the graph is the caller's.
  */
 import { QuantletError, tell } from '../errors.ts';
 import { alignUp } from '../gguf/types.ts';
 import { SYNC_SIZE, type Layout } from '../graph/layout.ts';
-import { lower, type Record } from '../graph/lower.ts';
+import { lower, type OpRecord } from '../graph/lower.ts';
 import { isTensor } from '../graph/operands.ts';
-import { ALIGN, createPlan, encodePlan, expand, place, type Plan as GraphPlan } from '../graph/plan.ts';
+import { canPack, packedBytes, readsPacked, repackRecord } from '../graph/packing.ts';
+import { createGraphPlan, expand, placePlan, planBytes, type GraphPlan } from '../graph/plan.ts';
 import { fourDims, isContiguous, leaf, nbytes, refuse, shape, type Tensor } from '../graph/tensor.ts';
 import { mustBeReadable } from '../graph/vec-dot-type.ts';
 import { checkOptions, isPlain, KIND, oneOf, type Kinds } from '../options.ts';
-import type { Platform } from '../platform.ts';
-import { checkThreads } from '../threads/executor.ts';
-import { createShared } from '../threads/shared.ts';
-import { createSingle } from '../threads/single.ts';
+import { THREADS } from '../threads/executor.ts';
+import { createCpuBackend } from '../engine/cpu-backend.ts';
+import type { Platform } from '../engine/platform.ts';
 import { firstInvalidBlock } from '../quantize/validate.ts';
 import { TYPE, typeNamed, type TypeTraits } from '../type-traits.ts';
 import type { Kernels } from '../wasm/abi.ts';
-import { instantiate, isThreaded, kernelFacts, pickBuild } from '../wasm/load.ts';
-import { ARENA_BASE, createMemory, mebibytes } from '../wasm/memory.ts';
-import { createArena } from './arena.ts';
+import { ALIGN, createAllocator } from '../wasm/allocator.ts';
+import { instantiate } from '../wasm/load.ts';
+import { ARENA_BASE, mebibytes } from '../wasm/memory.ts';
 import { arrayOver, bytesFor, floats, gather, isPlainType, type Data, type DataOf, type ReadAs, type TensorData } from './data.ts';
 import type { ComputeOptions, Engine, EngineOptions, Plan, TensorOptions } from './engine.ts';
 import { explainPlan } from './explain.ts';
@@ -35,60 +35,89 @@ interface Made {
   readonly bytes: number;
   readonly planAt: number;
   readonly checks: readonly IndexCheck[];
-  /** What it reads, and how that lay when it was made. */
+  /** The leaves it reads, and whether they were packed when it was made. */
   readonly leaves: readonly (readonly [Tensor, Layout])[];
-  /** Where the results' memory lies, by the tensors that have some of their own. */
+  /** Addresses of the results that are no views. */
   readonly results: ReadonlyMap<Tensor, number>;
   /** Calls of compute() that have not ended. */
   computing: number;
 }
 
-/** `wasm` is the entry's. */
-const ENGINE_OPTIONS: Kinds<EngineOptions & { wasm?: unknown }> = { threads: KIND.any, memoryBytes: KIND.size, build: KIND.string, wasm: KIND.any };
+/** `wasm` is an option of entry/core.ts, which has taken it by now. */
+const ENGINE_OPTIONS: Kinds<EngineOptions & { wasm?: unknown }> = {
+  threads: THREADS,
+  memoryBytes: KIND.size,
+  build: KIND.string,
+  turbo: KIND.turbo,
+  wasm: KIND.any,
+};
 const TENSOR_OPTIONS: Kinds<TensorOptions> = { data: KIND.any, name: KIND.string };
 
 const baseOf = (t: Tensor): Tensor => t.viewOf ?? t;
 
 export async function createEngineOn(platform: Platform, options?: EngineOptions): Promise<Engine> {
-  const { threads: wanted, memoryBytes: bytes = DEFAULT_BYTES, build: asked } = checkOptions('createEngine', options, ENGINE_OPTIONS);
-  const build = pickBuild(platform.features(), asked || platform.forcedBuild()), shared = isThreaded(build);
-  const checked = checkThreads(wanted), threads = shared ? (checked ?? platform.defaultThreads()) : 1;
-  const module = await platform.module(build), facts = kernelFacts(module, shared);
-  const end = ARENA_BASE + SYNC_SIZE + 64 + bytes;
-  const memory = createMemory(end, shared, { what: `an engine with memoryBytes ${bytes}`, remedy: 'choose fewer memoryBytes' }), buffer = memory.buffer;
-  const arena = createArena(ARENA_BASE + SYNC_SIZE, end);
-  const executor = shared ? createShared(module, memory, ARENA_BASE, await platform.createCrew(module, memory, threads), platform.defaultThreads()) : createSingle(module, memory, ARENA_BASE);
+  const {
+    threads: wanted,
+    memoryBytes: bytes = DEFAULT_BYTES,
+    build: asked,
+    turbo: wish,
+  } = checkOptions('createEngine', options, ENGINE_OPTIONS);
+  const backend = await createCpuBackend(platform, {
+    build: asked,
+    threads: wanted,
+    turbo: wish,
+  });
+  const end = ARENA_BASE + SYNC_SIZE + ALIGN + bytes;
+  const { build, turbo, module, threads, facts } = backend;
+  const use = { what: `an engine with memoryBytes ${bytes}`, remedy: 'choose fewer memoryBytes' };
+  const { memory, executor } = await backend.startHere(end, ARENA_BASE, use).catch(async (error: unknown) => {
+    await backend.close();
+    throw error;
+  });
+  const { buffer } = memory;
+  const arena = createAllocator(ARENA_BASE + SYNC_SIZE, end);
 
   const self = {};
   const sizes = new Map<Tensor, number>();
   /** In the order in which they were made. */
   const made = new Map<Plan, Made>();
-  /** What graphs bring along lies in memory once, for all plans that read it. */
+  /** Constants of graphs lie in memory once, for all plans that read them. */
   const constants = new Map<Tensor, { readonly at: number; plans: number }>();
-  let disposed = false, running = 0, ownKernels: Kernels | undefined;
+  let disposed = false;
+  let running = 0;
+  let ownKernels: Kernels | undefined;
   let turn: Promise<void> = Promise.resolve();
 
   const alive = (what: string): void => {
     if (disposed) throw new QuantletError('ERR_DISPOSED', `${what}: the engine was disposed of; create another`);
   };
   const take = (n: number, what: string): number => {
-    const at = arena.take(n);
-    if (at === undefined) throw new QuantletError('ERR_OUT_OF_MEMORY', `${what} needs ${mebibytes(n)}, the engine has ${mebibytes(arena.freeBytes)} left in all; create it with more memoryBytes, or free tensors and plans`);
-    return at;
+    if (!arena.fits(n))
+      throw new QuantletError(
+        'ERR_OUT_OF_MEMORY',
+        `${what} needs ${mebibytes(n)}, the engine has ${mebibytes(arena.freeBytes)} left in all; create it with more memoryBytes, or free tensors and plans`,
+      );
+    return arena.take(n);
   };
-  /** Tells what is no tensor, or a leaf that is not ours, or no more. */
+  /** @throws ERR_INVALID_ARGUMENT for what is no tensor, or one of another engine, or a view of one that was freed */
   const own = (what: string, t: Tensor): void => {
     if (!isTensor(t)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${what}: expected a tensor, got ${tell(t)}`);
-    if (t.owner !== undefined && t.owner !== self) throw new QuantletError('ERR_INVALID_ARGUMENT', `${what}: ${shape(t)} belongs to another engine; read it there and write it here`);
+    if (t.owner !== undefined && t.owner !== self)
+      throw new QuantletError('ERR_INVALID_ARGUMENT', `${what}: ${shape(t)} belongs to another engine; read it there and write it here`);
     const base = baseOf(t);
-    if (base.op === 'leaf' && !base.values && !sizes.has(base)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${what}: ${shape(base)} was freed`);
+    if (base.op === 'leaf' && !base.values && !sizes.has(base))
+      throw new QuantletError('ERR_INVALID_ARGUMENT', `${what}: ${shape(base)} was freed`);
   };
   const addressOf = (what: string, t: Tensor): number => {
     const base = baseOf(t);
     if (base.layout === 'packed') refuse(what, 'is packed; only mul_mat and get_rows read it', base);
     if (base.op === 'leaf') return base.data + t.viewOffset;
     const at = [...made.values()].findLast((m) => m.results.has(base))?.results.get(base);
-    if (at === undefined) throw new QuantletError('ERR_INVALID_ARGUMENT', `${what}: ${shape(t)} is an intermediate tensor or its plan was disposed of; name it in plan() to keep it`);
+    if (at === undefined)
+      throw new QuantletError(
+        'ERR_INVALID_ARGUMENT',
+        `${what}: ${shape(t)} is an intermediate tensor or its plan was disposed of; name it in plan() to keep it`,
+      );
     return at + t.viewOffset;
   };
   const bytesOf = (what: string, t: Tensor): Uint8Array => {
@@ -97,8 +126,6 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
     const values = baseOf(t).values?.();
     return values ? values.subarray(t.viewOffset, t.viewOffset + nbytes(t)) : new Uint8Array(buffer, addressOf(what, t), nbytes(t));
   };
-  /** A packed matrix has its last group of rows filled up. */
-  const packedBytes = (t: Tensor): number => alignUp(t.ne[1], facts.packed_rows()) * t.nb[1];
   const idle = (what: string): void => {
     if (running > 0) throw new QuantletError('ERR_BUSY', `${what}: a plan is running; await compute() first`);
   };
@@ -134,11 +161,12 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
     constants.delete(c);
   };
 
-  /** Memory and bytes for records; nothing is taken where it throws. */
-  const encoded = (records: readonly Record[], keep: readonly Tensor[]): Pick<Made, 'graph' | 'at' | 'bytes' | 'planAt'> => {
-    const graph = createPlan(records, keep);
-    const scratch = graph.scratchSize * threads, total = alignUp(graph.computeBytes, ALIGN) + scratch + alignUp(graph.byteLength, ALIGN);
-    const at = take(total, 'the plan'), held: Tensor[] = [];
+  /** Plans records, gives the plan memory and writes it there; where that throws, nothing is taken. */
+  const encoded = (records: readonly OpRecord[], keep: readonly Tensor[]): Pick<Made, 'graph' | 'at' | 'bytes' | 'planAt'> => {
+    const graph = createGraphPlan(records, keep);
+    const total = planBytes(graph, threads);
+    const at = take(total, 'the plan');
+    const held: Tensor[] = [];
     try {
       for (const c of graph.constants) {
         hold(c);
@@ -149,18 +177,18 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
       arena.give(at, total);
       throw error;
     }
-    place(graph, at);
-    const scratchAt = at + alignUp(graph.computeBytes, ALIGN), planAt = scratchAt + scratch;
-    new Uint8Array(buffer).set(encodePlan(graph, planAt, scratchAt), planAt);
-    return { graph, at, bytes: total, planAt };
+    const placed = placePlan(graph, at, threads);
+    new Uint8Array(buffer).set(placed.encode(), placed.at);
+    return { graph, at, bytes: total, planAt: placed.at };
   };
 
-  /** Gives a tensor memory; what fills it comes next. */
+  /** A new tensor with memory that is not filled yet. */
   const allot = <T extends string>(traits: TypeTraits<T>, ne: readonly number[], name: string): Tensor<T> => {
-    const dims = fourDims('tensor', ne), t = leaf(name, traits, dims, undefined, self);
+    const dims = fourDims('tensor', ne);
+    const t = leaf(name, traits, dims, undefined, self);
     if (dims[0] % traits.blckSize !== 0) refuse('tensor', `ne0 is no multiple of the block of ${traits.blckSize}`, t);
-    // Blocks are there to be packed: room for it at once.
-    const n = facts.is_packable(traits.id) && dims[2] * dims[3] === 1 ? packedBytes(t) : nbytes(t);
+    // Quantised matrices are mostly packed sooner or later: they get the room for that at once.
+    const n = traits.blckSize > 1 && canPack(t, facts) ? packedBytes(t, facts) : nbytes(t);
     t.data = take(n, `the tensor ${shape(t)}`);
     sizes.set(t, n);
     return t;
@@ -170,12 +198,15 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
     sizes.delete(t);
   };
 
-  /** Rows of blocks as f32, by way of the arena. */
+  /** Rows of blocks as f32; the kernel reads and writes them in the arena. */
   const dequantised = (t: Tensor, blocks: Uint8Array): Float32Array => {
     mustBeReadable('read', t);
     ownKernels ??= instantiate(module, memory);
-    const n = t.ne[0], row = (n / t.type.blckSize) * t.type.typeSize, out = new Float32Array((blocks.length / row) * n);
-    const from = take(row + ALIGN + 4 * n, 'a row to dequantise'), to = from + alignUp(row, ALIGN);
+    const n = t.ne[0];
+    const row = (n / t.type.blckSize) * t.type.typeSize;
+    const out = new Float32Array((blocks.length / row) * n);
+    const from = take(row + ALIGN + 4 * n, 'a row to dequantise');
+    const to = from + alignUp(row, ALIGN);
     for (let r = 0; r * row < blocks.length; r++) {
       new Uint8Array(buffer, from, row).set(blocks.subarray(r * row, (r + 1) * row));
       ownKernels.dequantize_row(t.type.id, from, to, n);
@@ -188,15 +219,23 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
   const engine: Engine = {
     build,
     threads,
+    turbo,
     get freeBytes() {
       return arena.freeBytes;
     },
     tensor(type, ne, given) {
       alive('tensor');
       const traits = typeNamed(type) as TypeTraits<typeof type> | undefined;
-      if (!traits) throw new QuantletError('ERR_INVALID_ARGUMENT', `tensor: there is no type ${tell(type)}; expected one of ${Object.keys(TYPE).join(', ')}`);
-      const { data, name = '' } = isPlain(given) ? checkOptions<TensorOptions>('tensor', given as TensorOptions, TENSOR_OPTIONS) : { data: given as Data };
-      const t = allot(traits, ne, name), target = new Uint8Array(buffer, t.data, sizes.get(t));
+      if (!traits)
+        throw new QuantletError(
+          'ERR_INVALID_ARGUMENT',
+          `tensor: there is no type ${tell(type)}; expected one of ${Object.keys(TYPE).join(', ')}`,
+        );
+      const { data, name = '' } = isPlain(given)
+        ? checkOptions<TensorOptions>('tensor', given as TensorOptions, TENSOR_OPTIONS)
+        : { data: given as Data };
+      const t = allot(traits, ne, name);
+      const target = new Uint8Array(buffer, t.data, sizes.get(t));
       try {
         const source = data === undefined ? undefined : bytesFor(t, data);
         target.fill(0, source?.length ?? 0);
@@ -248,14 +287,18 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
     async pack(t) {
       bytesOf('pack', t);
       if (t.op !== 'leaf' || t.values || t.ne[2] * t.ne[3] !== 1) refuse('pack', 'only whole matrices are packed', t);
-      if (facts.packed_act_type(t.type.id) !== TYPE.f32.id && !(facts.is_packable(t.type.id) && t.ne[0] % 32 === 0)) return false;
+      if (!canPack(t, facts)) return false;
       idle('pack');
       // The packed kernels take scales apart as finite numbers; the plain ones give what ggml gives.
       if (t.type.blckSize > 1 && firstInvalidBlock(t.type, new Uint8Array(buffer, t.data, nbytes(t))) >= 0) return false;
-      const from = t.data, had = sizes.get(t)!, need = packedBytes(t), moves = need > had, to = moves ? take(need, `the packed ${shape(t)}`) : from;
+      const from = t.data;
+      const had = sizes.get(t)!;
+      const need = packedBytes(t, facts);
+      const moves = need > had;
+      const to = moves ? take(need, `the packed ${shape(t)}`) : from;
       let parts: ReturnType<typeof encoded>;
       try {
-        parts = encoded([{ code: 'REPACK', dst: { ...t, data: to }, src: [], params: [], scratch: facts.packed_rows() * t.nb[1] }], []);
+        parts = encoded([repackRecord({ ...t, data: to }, facts)], []);
       } catch (error) {
         if (moves) arena.give(to, need);
         throw error;
@@ -268,7 +311,7 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
       } finally {
         if (!disposed) {
           arena.give(parts.at, parts.bytes);
-          // Where the threads were lost a matrix that did not move is half packed: of no use to anybody.
+          // Where a worker was lost, a matrix that was packed in place is half packed, and is freed.
           if (moves) arena.give(done ? from : to, done ? had : need);
           else if (!done) drop(t);
         }
@@ -284,9 +327,12 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
       const nodes = expand(wanted);
       for (const t of nodes) {
         own('plan', t);
-        t.src.forEach((s, i) => s?.layout === 'packed' && !(i === 0 && (t.op === 'mul_mat' || t.op === 'get_rows')) && refuse(t.op, 'is packed; only mul_mat and get_rows read it', s));
+        t.src.forEach(
+          (s, i) => s?.layout === 'packed' && !readsPacked(t, i) && refuse(t.op, 'is packed; only mul_mat and get_rows read it', s),
+        );
       }
-      const parts = encoded(lower(nodes, facts), wanted), { graph } = parts;
+      const parts = encoded(lower(nodes, facts), wanted);
+      const { graph } = parts;
       const plan: Plan = {
         explain: () => explainPlan(graph),
         dispose() {
@@ -298,15 +344,32 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
           arena.give(parts.at, parts.bytes);
         },
       };
-      const results = new Map(wanted.map(baseOf).filter((t) => t.op !== 'leaf').map((t) => [t, t.data]));
-      made.set(plan, { ...parts, results, computing: 0, checks: indexChecks(nodes), leaves: nodes.filter((t) => t.op === 'leaf' && !t.values).map((t) => [t, t.layout]) });
+      const results = new Map(
+        wanted
+          .map(baseOf)
+          .filter((t) => t.op !== 'leaf')
+          .map((t) => [t, t.data]),
+      );
+      made.set(plan, {
+        ...parts,
+        results,
+        computing: 0,
+        checks: indexChecks(nodes),
+        leaves: nodes.filter((t) => t.op === 'leaf' && !t.values).map((t) => [t, t.layout]),
+      });
       return plan;
     },
     async compute(plan, options) {
       alive('compute');
       const { signal } = checkOptions<ComputeOptions>('compute', options, { signal: KIND.signal });
       const known = made.get(plan);
-      if (!known) throw new QuantletError('ERR_INVALID_ARGUMENT', typeof plan?.explain === 'function' ? 'compute: the plan was disposed of or belongs to another engine' : `compute: expected a plan, got ${tell(plan)}`);
+      if (!known)
+        throw new QuantletError(
+          'ERR_INVALID_ARGUMENT',
+          typeof plan?.explain === 'function'
+            ? 'compute: the plan was disposed of or belongs to another engine'
+            : `compute: expected a plan, got ${tell(plan)}`,
+        );
       known.computing++;
       await inTurn(async () => {
         alive('compute');

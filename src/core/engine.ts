@@ -1,7 +1,8 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /** quantlet/core's engine as its callers see it: a memory with tensors in it, plans over them, threads that compute. create.ts makes it. */
 import type { Tensor } from '../graph/tensor.ts';
-import type { ModelSource } from '../model-files.ts';
+import type { Turbo } from '../engine/platform.ts';
+import type { ModelSource } from '../io/model-files.ts';
 import type { TypeName } from '../type-traits.ts';
 import type { Build } from '../wasm/load.ts';
 import type { Data, DataByType, DataOf, ReadAs } from './data.ts';
@@ -13,6 +14,8 @@ export interface EngineOptions {
   memoryBytes?: number;
   /** A build instead of the best one that runs here. @see BUILDS */
   build?: Build | undefined;
+  /** @see LoadOptions.turbo */
+  turbo?: Turbo | undefined;
 }
 
 /** A graph ready to run, as often as wanted; made by engine.plan(). */
@@ -43,6 +46,8 @@ export interface ComputeOptions {
 export interface Engine {
   readonly build: Build;
   readonly threads: number;
+  /** Whether the kernels have 256-bit code by V8's revectoriser. */
+  readonly turbo: boolean;
   /** Bytes not taken by tensors and plans. */
   readonly freeBytes: number;
   /**

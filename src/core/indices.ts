@@ -1,4 +1,4 @@
-/** Indices that the host can see are checked before a plan runs; kernels only see to it that wrong ones do no harm. */
+/** Indices that the host can read are checked before a plan runs. For others, kernels only make sure that wrong ones do no harm. */
 import { QuantletError } from '../errors.ts';
 import { isContiguous, nelements, shape, type Tensor } from '../graph/tensor.ts';
 import type { TensorData } from './data.ts';
@@ -14,7 +14,7 @@ export interface IndexCheck {
   readonly counts?: Tensor;
 }
 
-/** What is looked up by indices that are leaves, or views of them, and that the graph itself does not write. */
+/** The look-ups of a graph whose indices are leaves, or views of leaves, that the graph does not write. */
 export function indexChecks(nodes: readonly Tensor[]): IndexCheck[] {
   const written = new Set(nodes.filter((n) => n.op !== 'view').map((n) => n.viewOf));
   const isReadable = (t: Tensor): boolean => (t.viewOf ?? t).op === 'leaf' && isContiguous(t) && !written.has(t.viewOf ?? t);
@@ -31,8 +31,17 @@ export function indexChecks(nodes: readonly Tensor[]): IndexCheck[] {
 /** @throws ERR_INVALID_ARGUMENT for the first index outside */
 export function checkIndices({ op, indices, table, limit, from = 0 }: IndexCheck, values: TensorData, counts?: TensorData): void {
   for (let i = 0; i < nelements(indices); i++) {
-    const v = Number(values[i]), n = counts ? Number(counts[i]) : 1;
-    if (counts && (v < 0 || n < 0 || v + n > limit)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${op}: ${shape(table)} and ${shape(indices)}: element ${i} means rows ${v} to ${v + n}; expected some of 0 to ${limit}`);
-    if (!counts && (v < from || v >= limit)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${op}: ${shape(table)} and ${shape(indices)}: element ${i} is ${v}; expected ${from} to ${limit - 1}`);
+    const v = Number(values[i]);
+    const n = counts ? Number(counts[i]) : 1;
+    if (counts && (v < 0 || n < 0 || v + n > limit))
+      throw new QuantletError(
+        'ERR_INVALID_ARGUMENT',
+        `${op}: ${shape(table)} and ${shape(indices)}: element ${i} means rows ${v} to ${v + n}; expected some of 0 to ${limit}`,
+      );
+    if (!counts && (v < from || v >= limit))
+      throw new QuantletError(
+        'ERR_INVALID_ARGUMENT',
+        `${op}: ${shape(table)} and ${shape(indices)}: element ${i} is ${v}; expected ${from} to ${limit - 1}`,
+      );
   }
 }

@@ -1,7 +1,7 @@
 /** ggml_rope_ext over ordinary tensors: angles are computed here, in f64, into a table that the graph brings along. */
 import { ropeTable, ROPE_DEFAULTS, type RopeParams } from '../arch/rope-table.ts';
 import { ints, isTensor, mustBeTensor, ROW, type Operand } from '../graph/operands.ts';
-import { rope, ROPE_MODE, type RopeMode } from '../graph/row-ops.ts';
+import { rope, ROPE_MODE, type RopeMode } from '../graph/rope.ts';
 import { constant, must, type Tensor } from '../graph/tensor.ts';
 import { checkOptions, KIND, type Kind, type Kinds } from '../options.ts';
 import { TYPE } from '../type-traits.ts';
@@ -33,10 +33,22 @@ export interface RopeExtOptions {
   nCtx?: number | undefined;
 }
 
-const FACTORS: Kind = { is: (v) => ROW.is(v) && !isTensor(v) && Array.prototype.every.call(v, (f) => KIND.positive.is(f)), expected: 'a list of finite numbers above 0' };
+const FACTORS: Kind = {
+  is: (v) => ROW.is(v) && !isTensor(v) && Array.prototype.every.call(v, (f) => KIND.positive.is(f)),
+  expected: 'a list of finite numbers above 0',
+};
 const OPTIONS: Kinds<RopeExtOptions> = {
-  nDims: KIND.size, mode: ROPE_MODE, freqBase: KIND.positive, freqScale: KIND.positive, extFactor: KIND.finite, attnFactor: KIND.finite, betaFast: KIND.positive, betaSlow: KIND.positive,
-  nCtxOrig: KIND.count, factors: FACTORS, nCtx: KIND.size,
+  nDims: KIND.size,
+  mode: ROPE_MODE,
+  freqBase: KIND.positive,
+  freqScale: KIND.positive,
+  extFactor: KIND.finite,
+  attnFactor: KIND.finite,
+  betaFast: KIND.positive,
+  betaSlow: KIND.positive,
+  nCtxOrig: KIND.count,
+  factors: FACTORS,
+  nCtx: KIND.size,
 };
 
 /**
@@ -46,7 +58,8 @@ const OPTIONS: Kinds<RopeExtOptions> = {
  */
 export function rope_ext<T extends string>(a: Tensor<T>, positions: Operand, options?: RopeExtOptions): Tensor<T> {
   mustBeTensor('rope_ext', 'a', a);
-  const p = checkOptions<RopeExtOptions>('rope_ext', options, OPTIONS), pos = ints('rope_ext', 'positions', positions);
+  const p = checkOptions<RopeExtOptions>('rope_ext', options, OPTIONS);
+  const pos = ints('rope_ext', 'positions', positions);
   const { nDims = a.ne[0], nCtx = 4096, mode, factors, freqBase = 10000, ...scaling } = p;
   must(nDims % 2 === 0 && nDims <= a.ne[0], 'rope_ext', `nDims is ${nDims}; expected an even number of at most ne0`, a, pos);
   must(nCtx * nDims < MAX_ANGLES, 'rope_ext', `nCtx is ${nCtx}; expected a table of angles of less than 1 GiB`, a, pos);
@@ -56,14 +69,18 @@ export function rope_ext<T extends string>(a: Tensor<T>, positions: Operand, opt
 }
 
 /** Tables by engine and parameters: calls that agree share one, which an engine keeps in memory once. They hold no angles before a plan wants them. */
-const tables = new WeakMap<object, Map<string, Tensor>>(), NO_ENGINE = {};
+const tables = new WeakMap<object, Map<string, Tensor>>();
+const NO_ENGINE = {};
 
 function tableOf(engine: object = NO_ENGINE, params: RopeParams, nCtx: number): Tensor {
-  const known = tables.get(engine) ?? new Map<string, Tensor>(), key = JSON.stringify([nCtx, params]);
-  const table = known.get(key) ?? constant('rope angles', TYPE.f32, [params.nDims, nCtx, 1, 1], () => new Uint8Array(ropeTable(params, nCtx).buffer));
+  const known = tables.get(engine) ?? new Map<string, Tensor>();
+  const key = JSON.stringify([nCtx, params]);
+  const table =
+    known.get(key) ?? constant('rope angles', TYPE.f32, [params.nDims, nCtx, 1, 1], () => new Uint8Array(ropeTable(params, nCtx).buffer));
   tables.set(engine, known.set(key, table));
   return table;
 }
 
 /** Without the options that are undefined. */
-const given = <P extends object>(p: P): { [K in keyof P]: Exclude<P[K], undefined> } => Object.fromEntries(Object.entries(p).filter(([, v]) => v !== undefined)) as never;
+const given = <P extends object>(p: P): { [K in keyof P]: Exclude<P[K], undefined> } =>
+  Object.fromEntries(Object.entries(p).filter(([, v]) => v !== undefined)) as never;

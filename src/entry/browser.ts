@@ -1,20 +1,15 @@
 /** quantlet for browsers: threads where the page is cross-origin isolated, else one worker, else this thread in slices. */
 import { loadModelOn, type LoadOptions, type Model } from '../model.ts';
-import type { ModelSource } from '../model-files.ts';
+import type { ModelSource } from '../io/model-files.ts';
 import { createWebPlatform } from '../web/platform.ts';
 
 export * from './common.ts';
 
 /**
  * Loads a GGUF model.
- * @param source a URL (a string is taken relative to the page), a File or Blob, an ArrayBuffer, or { byteLength, slice(start, end) }; of a split model the first file's URL, or the list of all parts
+ * @param source a URL (a string is taken relative to the page), `hf:OWNER/REPO[:QUANT]`, a File or Blob, an ArrayBuffer, or { byteLength, slice(start, end) }; of a split model the first file's URL, or the list of all parts
  * @throws QuantletError with a code for a file that cannot be got, read or run, or signal.reason
  */
-export async function loadModel(source: ModelSource | readonly ModelSource[], options: LoadOptions = {}): Promise<Model> {
-  const { platform, release } = await createWebPlatform(options);
-  try {
-    return await loadModelOn(platform, source, options);
-  } finally {
-    release();
-  }
+export function loadModel(source: ModelSource | readonly ModelSource[], options?: LoadOptions): Promise<Model> {
+  return loadModelOn(createWebPlatform, source, options);
 }

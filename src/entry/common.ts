@@ -1,20 +1,51 @@
 /** What every entry exports besides its own loadModel: nothing here knows a platform. */
-export type { Chat, ChatResult } from '../chat/generation.ts';
-export type { ChatMessage, ChatTool, ChatToolCall } from '../chat/messages.ts';
-export type { ChatEvent } from '../chat/parser.ts';
-export type { ChatTemplate } from '../chat/template.ts';
-export type { EmbedOptions } from '../embed.ts';
+export type { Chat, ChatResult, ModelChatEvent as ChatEvent, ModelChatOptions } from '../chat/generation.ts';
+export type { CallRead, CallReader, ParsedCall } from '../chat/calls.ts';
+export type { ChatCapabilities } from '../chat/capabilities.ts';
+export type { RenderedPrompt } from '../chat/contents.ts';
+export type { CallSyntax, ChatFormat } from '../chat/formats.ts';
+export type { ChatMessage, ChatPart, ChatTool, ChatToolCall } from '../chat/messages.ts';
+export type { ChatTemplate, RenderOptions } from '../chat/template.ts';
+export type { ToolCall, ToolDefinition, ToolResult, ToolSet } from '../chat/tools.ts';
+export type { EmbedOptions } from '../generate/embed.ts';
+export type {
+  DraftModelOptions,
+  DraftSimpleOptions,
+  GenerateSpeculation,
+  NgramModOptions,
+  NgramSimpleOptions,
+  SpeculationOptions,
+  SpeculationType,
+} from '../generate/draft/options.ts';
+export type { LoadProgress, Turbo } from '../engine/platform.ts';
 export { QuantletError, type QuantletErrorCode } from '../errors.ts';
-export type { GenerateOptions, Generation, GenerationPart, GenerationResult, Timings } from '../generate.ts';
-export type { GGUFValue } from '../gguf/types.ts';
+export type {
+  DraftCounts,
+  FinishReason,
+  GenerateOptions,
+  Generation,
+  GenerationPart,
+  GenerationResult,
+  Timings,
+} from '../generate/generate.ts';
+export type { Stream } from '../generate/stream.ts';
+export type { GGUFNumbers, GGUFValue } from '../gguf/types.ts';
 export type { ResponseFormat } from '../grammar/constraint.ts';
 export type { KvType } from '../graph/attention-ops.ts';
-export type { LoraAdapter } from '../lora.ts';
-export type { ModelSource } from '../model-files.ts';
-export type { LoadOptions, Model, ModelChatOptions } from '../model.ts';
+export type { HubOptions } from '../hub/options.ts';
+export type { AppliedAdapter, LoraAdapter } from '../engine/lora.ts';
+export type { ModelSource } from '../io/model-files.ts';
+export type { LoadOptions, Model } from '../model.ts';
 export type { Logprobs, TokenLogprob } from '../sample/logprobs.ts';
-export type { SamplerOptions } from '../sample/options.ts';
-export type { Source, SourceLike } from '../source.ts';
-export type { SaveStateOptions } from '../state.ts';
+export type { SamplerName, SamplerOptions } from '../sample/options.ts';
+export type { Bytes, Source, SourceLike } from '../io/source.ts';
+export type { SaveStateOptions } from '../generate/saved-sequence.ts';
+export type { ModelSlots, SlotState } from '../generate/slot-actions.ts';
+export type { Work } from '../slices.ts';
+export type { BreaksIn } from '../tokenize/breaks.ts';
+export type { FimTokens } from '../tokenize/special-tokens.ts';
 export type { DecodeOptions, EncodeOptions } from '../tokenize/tokenizer.ts';
 export type { Build } from '../wasm/load.ts';
+export type { WorkerLike } from '../web/rpc.ts';
+export type { WasmSource } from '../web/wasm.ts';
+export type { CreateWorker } from '../web/workers.ts';

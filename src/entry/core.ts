@@ -12,7 +12,7 @@
  */
 import { createEngineOn } from '../core/create.ts';
 import type { Engine, EngineOptions } from '../core/engine.ts';
-import type { ModelSource } from '../model-files.ts';
+import type { ModelSource } from '../io/model-files.ts';
 import type { LoadOptions, Model } from '../model.ts';
 import { createEdgePlatform, loadModelOnEdge } from '../web/edge.ts';
 
@@ -34,9 +34,9 @@ export async function createEngine(options: CreateEngineOptions = {}): Promise<E
 
 /**
  * Loads a GGUF model.
- * @param source an absolute URL, an ArrayBuffer, a Blob, or { byteLength, slice(start, end) } over a binding or an asset
+ * @param source an absolute URL, `hf:OWNER/REPO[:QUANT]`, an ArrayBuffer, a Blob, or { byteLength, slice(start, end) } over a binding or an asset
  * @throws QuantletError with a code for a file that cannot be got, read or run, or signal.reason
  */
-export function loadModel(source: ModelSource | readonly ModelSource[], options: LoadOptions = {}): Promise<Model> {
+export function loadModel(source: ModelSource | readonly ModelSource[], options?: LoadOptions): Promise<Model> {
   return loadModelOnEdge(undefined, source, options);
 }

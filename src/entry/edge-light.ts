@@ -1,16 +1,16 @@
 /** quantlet for edge runtimes of the edge-light kind (Vercel, Next): one thread, without relaxed SIMD. */
-import type { ModelSource } from '../model-files.ts';
+import type { ModelSource } from '../io/model-files.ts';
 import type { LoadOptions, Model } from '../model.ts';
-import kernels from '../wasm/simd.wasm?module';
+import kernels from '../../dist/wasm/simd.wasm?module';
 import { loadModelOnEdge } from '../web/edge.ts';
 
 export * from './common.ts';
 
 /**
  * Loads a GGUF model.
- * @param source an absolute URL, an ArrayBuffer, a Blob, or { byteLength, slice(start, end) } over a binding or an asset
+ * @param source an absolute URL, `hf:OWNER/REPO[:QUANT]`, an ArrayBuffer, a Blob, or { byteLength, slice(start, end) } over a binding or an asset
  * @throws QuantletError with a code for a file that cannot be got, read or run, or signal.reason
  */
-export function loadModel(source: ModelSource | readonly ModelSource[], options: LoadOptions = {}): Promise<Model> {
+export function loadModel(source: ModelSource | readonly ModelSource[], options?: LoadOptions): Promise<Model> {
   return loadModelOnEdge(kernels, source, options);
 }

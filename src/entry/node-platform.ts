@@ -1,30 +1,48 @@
 /** Node, Deno and Bun as a Platform: files, kernels from the package's folder, flags of V8. Not exported from the package: its own command line uses it too. */
 import { open, readFile, stat } from 'node:fs/promises';
+import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
 import { QuantletError } from '../errors.ts';
-import type { OpenedFile, Platform } from '../platform.ts';
-import { checkedBytes, toBytes } from '../source.ts';
-import { bundledError, createCrew, defaultThreads } from '../threads/node.ts';
-import { BUILDS, detectFeatures, isRelaxed, type Build } from '../wasm/load.ts';
+import type { OpenedFile, Platform, Turbo } from '../engine/platform.ts';
+import { checkedBytes, cutWhileRead, toBytes } from '../io/source.ts';
+import { bundledError, defaultThreads, spawnThreads } from '../threads/node.ts';
+import { BUILDS, detectFeatures, isRelaxed, type Build, type Features } from '../wasm/load.ts';
+import { compileTurbo, compileTurboLazily, isTurbo } from '../turbo/compile.ts';
+import { turboVerdict, unavailable } from '../turbo/verdict.ts';
 import { outOfMemory } from '../wasm/memory.ts';
+import { cacheFolder } from '../hub/cache-folder.ts';
+import { bring, createStore, type ModelStore } from '../hub/model-store.ts';
+import { advice, isRemote, locate, remoteOf } from '../hub/repository.ts';
+import { openUrl } from '../io/open-url.ts';
+import type { LoadOptions } from '../load-options.ts';
 
 // A literal URL for each: bundlers follow these, and lose computed ones.
 const WASM: { readonly [K in Build]: URL } = {
-  simd: new URL('../wasm/simd.wasm', import.meta.url),
-  relaxed: new URL('../wasm/relaxed.wasm', import.meta.url),
-  dotadd: new URL('../wasm/dotadd.wasm', import.meta.url),
-  'simd-threads': new URL('../wasm/simd-threads.wasm', import.meta.url),
-  'relaxed-threads': new URL('../wasm/relaxed-threads.wasm', import.meta.url),
-  'dotadd-threads': new URL('../wasm/dotadd-threads.wasm', import.meta.url),
+  simd: new URL('../../dist/wasm/simd.wasm', import.meta.url),
+  relaxed: new URL('../../dist/wasm/relaxed.wasm', import.meta.url),
+  dotadd: new URL('../../dist/wasm/dotadd.wasm', import.meta.url),
+  'simd-threads': new URL('../../dist/wasm/simd-threads.wasm', import.meta.url),
+  'relaxed-threads': new URL('../../dist/wasm/relaxed-threads.wasm', import.meta.url),
+  'dotadd-threads': new URL('../../dist/wasm/dotadd-threads.wasm', import.meta.url),
 };
+
+let features: Features | undefined;
+
+/**
+ * Detected once: V8 keeps the code of a module that it has seen, and in a process whose flags turbo has changed since, Node 26 ends with a segmentation
+ * fault when it is instantiated again (code that counts its calls, and an instance without room for the counts).
+ */
+const featuresOnce = (): Features => (features ??= detectFeatures());
 
 /**
  * Node 20 has relaxed SIMD behind a flag of the whole process, which reaches existing workers too. Only the command line and
  * whoever asks for a relaxed build set it; newer versions have it on and know no such flag.
  */
 export function enableRelaxedSimd(): void {
-  if (process.versions.node.startsWith('20.') && !detectFeatures().relaxed) setFlagsFromString('--experimental-wasm-relaxed-simd');
+  if (!process.versions.node.startsWith('20.') || featuresOnce().relaxed) return;
+  setFlagsFromString('--experimental-wasm-relaxed-simd');
+  features = undefined;
 }
 
 /** What a build that was asked for needs of the process. */
@@ -33,52 +51,79 @@ export function enableFor(wanted: string | undefined): void {
   if (BUILDS.some((b) => b === build && isRelaxed(b))) enableRelaxedSimd();
 }
 
-/** Process state of enableTurbo: whether it was set, and whether it is too late. */
-let turbo = false, compiled = false;
+const modules = new Map<string, Promise<WebAssembly.Module>>();
 
-/**
- * V8's revectoriser joins pairs of 128-bit operations into 256-bit ones: Node 24 and newer on x64. It is a state of the process that only
- * modules compiled after it was set profit from, so a request that comes too late is answered with a warning; elsewhere nothing happens.
- */
-export function enableTurbo(): void {
-  const { node, bun, deno } = process.versions as { node: string; bun?: string; deno?: string };
-  if (turbo || bun !== undefined || deno !== undefined || process.arch !== 'x64' || Number.parseInt(node) < 24) return;
-  if (compiled) {
-    process.emitWarning('turbo was asked for after quantlet had compiled its kernels in this process, and has no effect: ask for it in the first loadModel', { type: 'QuantletWarning', code: 'QUANTLET_TURBO_TOO_LATE' });
-    return;
-  }
-  setFlagsFromString('--experimental-wasm-revectorize');
-  turbo = true;
+/** A build's module by what makes it, made once. */
+function once(key: string, make: () => Promise<WebAssembly.Module>): Promise<WebAssembly.Module> {
+  const known = modules.get(key) ?? make();
+  modules.set(key, known);
+  known.catch(() => modules.delete(key));
+  return known;
 }
 
-const modules = new Map<Build, Promise<WebAssembly.Module>>();
-
-async function compile(build: Build): Promise<WebAssembly.Module> {
-  const path = fileURLToPath(WASM[build]);
-  const bytes = await readFile(path).catch((cause: NodeJS.ErrnoException) => {
+async function bytesOf(path: string): Promise<Uint8Array<ArrayBuffer>> {
+  return readFile(path).catch((cause: NodeJS.ErrnoException) => {
     if (cause.code !== 'ENOENT') throw cause;
     throw bundledError(`${path} is missing`, cause);
   });
-  compiled = true;
+}
+
+async function compile(build: Build): Promise<WebAssembly.Module> {
+  const bytes = await bytesOf(fileURLToPath(WASM[build]));
   return WebAssembly.compile(bytes).catch((cause: unknown) => {
     throw outOfMemory(`compiling the build ${build}`, cause);
   });
 }
 
+let ownProcess = false;
+
+/** Says that this process runs nothing but quantlet, as the command line's: V8's flags may stay as turbo wants them. */
+export function takeProcess(): void {
+  ownProcess = true;
+}
+
+let turboOff: string | undefined;
+
+/** Why turbo was last asked for in vain, in words. */
+export const whyNoTurbo = (): string | undefined => turboOff;
+
+/** The build with turbo where that is right here, else without. */
+async function compileWithTurbo(build: Build): Promise<WebAssembly.Module> {
+  turboOff = unavailable();
+  if (turboOff === '') {
+    const path = fileURLToPath(WASM[build]);
+    const bytes = await bytesOf(path);
+    turboOff = await turboVerdict(cacheFolder(process.env), path, build, bytes);
+    if (turboOff === '') return (ownProcess ? compileTurboLazily : compileTurbo)(bytes);
+  }
+  return platform.module(build);
+}
+
+async function turboModule(build: Build, wanted: Turbo): Promise<WebAssembly.Module> {
+  const module = await once(`${build} with turbo`, () => compileWithTurbo(build));
+  // The command line has lines of its own.
+  if (wanted === true && !isTurbo(module) && !ownProcess)
+    process.emitWarning(`turbo is off: ${turboOff}`, { type: 'QuantletWarning', code: 'QUANTLET_TURBO_OFF' });
+  return module;
+}
+
 /** Why a file cannot be read, in words. */
-export const whyNot = ({ code, message }: NodeJS.ErrnoException): string => (code === 'ENOENT' ? 'there is no such file' : code === 'EISDIR' ? 'it is a folder' : message);
+export const whyNot = ({ code, message }: NodeJS.ErrnoException): string =>
+  code === 'ENOENT' ? 'there is no such file' : code === 'EISDIR' ? 'it is a folder' : message;
 
 async function openFile(path: string): Promise<OpenedFile> {
   const problem = (cause: NodeJS.ErrnoException): never => {
     throw new QuantletError('ERR_SOURCE', `cannot open ${path}: ${whyNot(cause)}`, { cause });
   };
-  const size = await stat(path).then((s) => (s.isDirectory() ? problem(Object.assign(new Error(), { code: 'EISDIR' })) : s.size), problem);
+  // A folder can be opened, but not read.
+  await stat(path).then((s) => s.isDirectory() && problem(Object.assign(new Error(), { code: 'EISDIR' })), problem);
   const file = await open(path).catch(problem);
+  const { size, ino } = await file.stat().catch(problem);
   const readInto = async (target: Uint8Array, start: number, signal?: AbortSignal): Promise<void> => {
-    for (let at = 0; at < target.length; ) {
+    for (let at = 0; at < target.length;) {
       signal?.throwIfAborted();
       const { bytesRead } = await file.read(target, at, target.length - at, start + at);
-      if (bytesRead === 0) throw new QuantletError('ERR_GGUF_TRUNCATED', `${path} ended at byte ${start + at}, ${target.length - at} more were expected; it was cut while being read`);
+      if (bytesRead === 0) throw cutWhileRead(path, start + at, target.length - at);
       at += bytesRead;
     }
   };
@@ -87,7 +132,8 @@ async function openFile(path: string): Promise<OpenedFile> {
     await readInto(chunk, start);
     return chunk;
   };
-  return { bytes: { ...checkedBytes(size, read), readInto }, name: path, close: () => file.close() };
+  const identity = { path: resolve(path), ino, byteLength: size };
+  return { bytes: { ...checkedBytes(size, read), readInto, file: identity }, name: path, close: () => file.close() };
 }
 
 export const platform: Platform = {
@@ -97,16 +143,44 @@ export const platform: Platform = {
     const url = typeof source !== 'string' ? source : /^(file|https?):\/\//i.test(source) ? new URL(source) : undefined;
     if (!url) return openFile(source as string);
     if (url.protocol === 'file:') return openFile(fileURLToPath(url));
-    throw new QuantletError('ERR_SOURCE', `cannot open ${url.href}: only paths and file: URLs are read here; download it first (quantlet run -m URL does), or give its bytes`);
+    throw new QuantletError(
+      'ERR_SOURCE',
+      `cannot open ${url.href}: only paths and file: URLs are read here; download it first (quantlet/hub does), or give its bytes`,
+    );
   },
-  features: detectFeatures,
+  features: featuresOnce,
   forcedBuild: () => process.env.QUANTLET_BUILD,
-  module: (build) => {
-    const known = modules.get(build) ?? compile(build);
-    modules.set(build, known);
-    known.catch(() => modules.delete(build));
-    return known;
-  },
+  module: (build, turbo = false) => (turbo ? turboModule(build, turbo) : once(build, () => compile(build))),
+  isTurbo,
   defaultThreads,
-  createCrew,
+  spawnThreads,
 };
+
+type NetOptions = Pick<LoadOptions, 'hub' | 'headers' | 'cache' | 'signal' | 'onProgress'>;
+
+/** The models of the net and their folder, as a program's options say. */
+export const storeFor = ({ hub, headers, cache, signal, onProgress }: NetOptions): ModelStore =>
+  createStore({
+    ...hub,
+    headers,
+    signal,
+    reload: cache === 'reload',
+    progress: (file) => ({
+      set: (loaded, total = Infinity) => onProgress?.({ phase: 'download', loaded, total, file }),
+      waiting() {},
+      end() {},
+    }),
+    warn: (message) => process.emitWarning(message, { type: 'QuantletWarning', code: 'QUANTLET_DOWNLOAD' }),
+  });
+
+/** The platform of one load: what comes from the net is downloaded first, or (`cache: false`) read as it comes. */
+export function platformFor(options: NetOptions & Pick<LoadOptions, 'build'>): Platform {
+  enableFor(options.build);
+  const openRemote = async (source: string | URL, signal: AbortSignal | undefined): Promise<OpenedFile> => {
+    const store = storeFor(options);
+    if (options.cache !== false) return openFile(await bring(store, remoteOf(source, store, 'the source')));
+    const { url, headers } = await locate(store, source);
+    return openUrl(url, { headers, signal, advice: (status) => advice(store, status) });
+  };
+  return { ...platform, open: (source, signal) => (isRemote(source) ? openRemote(source, signal) : platform.open(source, signal)) };
+}

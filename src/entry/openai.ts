@@ -1,6 +1,17 @@
-/** quantlet/openai: OpenAI's HTTP interface and llama-server's over a model, for every runtime that has Request and Response. */
+/** quantlet/openai: OpenAI's HTTP interface, Anthropic's and llama-server's over models, for every runtime that has Request and Response. */
 export type { Backend } from '../openai/backend.ts';
-export { createHandler, type Access, type HandlerOptions, type Lifetime } from '../openai/handler.ts';
-export { nodeListener } from '../openai/node-listener.ts';
+export { createHandler, type Beside, type Lifetime } from '../openai/handler.ts';
+export {
+  createModels,
+  type Lease,
+  type LoadedModel,
+  type ModelEntry,
+  type Models,
+  type ModelsOptions,
+  type ModelStatus,
+} from '../openai/models.ts';
+export type { ChatOptions } from '../chat/options.ts';
+export type { Access, ChatDefaults, HandlerOptions, RequestDefaults, SlotStore } from '../openai/options.ts';
+export { nodeListener, type NodeRequest, type NodeResponse } from '../openai/node-listener.ts';
 export { chatPage } from '../openai/page.ts';
 export { LOOPBACK_HOSTS } from '../openai/request.ts';

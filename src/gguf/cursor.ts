@@ -1,6 +1,6 @@
 /** Reading a GGUF header from front to back, however its bytes are fetched. */
 import { QuantletError } from '../errors.ts';
-import type { Bytes } from '../source.ts';
+import type { Bytes } from '../io/source.ts';
 import { whole } from './types.ts';
 import { decodeUtf8 } from './utf8.ts';
 
@@ -53,20 +53,27 @@ export class Cursor {
 
   /** Rejects before anything is read or allocated where the file, or what a header may take, ends within the next n bytes. */
   fits(n: number): void {
-    if (n > this.left) throw new QuantletError(
-      'ERR_GGUF_TRUNCATED',
-      `the file ends inside its ${this.what}: at least ${n} bytes are needed from offset ${this.offset} on, found ${this.left} (the file has ${this.bytes.byteLength}); it was cut off or is damaged: get it again`,
-    );
-    if (this.offset + n > MAX_HEADER_BYTES) throw new QuantletError(
-      'ERR_GGUF_INVALID',
-      `the ${this.what}: it takes at least ${whole(this.offset + n)} bytes up to here, expected at most ${MAX_HEADER_BYTES} for all of the header: the file is damaged or made to use up memory`,
-    );
+    if (n > this.left)
+      throw new QuantletError(
+        'ERR_GGUF_TRUNCATED',
+        `the file ends inside its ${this.what}: at least ${n} bytes are needed from offset ${this.offset} on, found ${this.left} (the file has ${this.bytes.byteLength}); it was cut off or is damaged: get it again`,
+      );
+    if (this.offset + n > MAX_HEADER_BYTES)
+      throw new QuantletError(
+        'ERR_GGUF_INVALID',
+        `the ${this.what}: it takes at least ${whole(this.offset + n)} bytes up to here, expected at most ${MAX_HEADER_BYTES} for all of the header: the file is damaged or made to exhaust memory`,
+      );
   }
 
   /** Counts what takes more memory than its bytes of file, before it is made. */
   counted(kind: 'arrays' | 'strings', n: number): void {
-    const count = (this.counts[kind] += n), most = kind === 'arrays' ? MAX_INNER_ARRAYS : MAX_STRINGS;
-    if (count > most) throw new QuantletError('ERR_GGUF_INVALID', `${whole(count)} ${kind} inside arrays were found up to the ${this.what}, expected at most ${most}: the file is damaged or made to use up memory`);
+    const count = (this.counts[kind] += n);
+    const most = kind === 'arrays' ? MAX_INNER_ARRAYS : MAX_STRINGS;
+    if (count > most)
+      throw new QuantletError(
+        'ERR_GGUF_INVALID',
+        `${whole(count)} ${kind} inside arrays were found up to the ${this.what}, expected at most ${most}: the file is damaged or made to exhaust memory`,
+      );
   }
 
   async need(n: number): Promise<void> {
@@ -87,16 +94,36 @@ export class Cursor {
     return at;
   }
 
-  u8(): number { return this.view.getUint8(this.advance(1)); }
-  i8(): number { return this.view.getInt8(this.advance(1)); }
-  u16(): number { return this.view.getUint16(this.advance(2), true); }
-  i16(): number { return this.view.getInt16(this.advance(2), true); }
-  u32(): number { return this.view.getUint32(this.advance(4), true); }
-  i32(): number { return this.view.getInt32(this.advance(4), true); }
-  f32(): number { return this.view.getFloat32(this.advance(4), true); }
-  f64(): number { return this.view.getFloat64(this.advance(8), true); }
-  u64(): bigint { return this.view.getBigUint64(this.advance(8), true); }
-  i64(): bigint { return this.view.getBigInt64(this.advance(8), true); }
+  u8(): number {
+    return this.view.getUint8(this.advance(1));
+  }
+  i8(): number {
+    return this.view.getInt8(this.advance(1));
+  }
+  u16(): number {
+    return this.view.getUint16(this.advance(2), true);
+  }
+  i16(): number {
+    return this.view.getInt16(this.advance(2), true);
+  }
+  u32(): number {
+    return this.view.getUint32(this.advance(4), true);
+  }
+  i32(): number {
+    return this.view.getInt32(this.advance(4), true);
+  }
+  f32(): number {
+    return this.view.getFloat32(this.advance(4), true);
+  }
+  f64(): number {
+    return this.view.getFloat64(this.advance(8), true);
+  }
+  u64(): bigint {
+    return this.view.getBigUint64(this.advance(8), true);
+  }
+  i64(): bigint {
+    return this.view.getBigInt64(this.advance(8), true);
+  }
 
   /** A u64 that counts something: rounded beyond 2^53, where every limit has refused it long before. */
   count(): number {

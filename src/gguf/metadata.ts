@@ -15,16 +15,31 @@ const show = (value: GGUFValue): string => {
 };
 
 /** The checked value of a key; where the key is missing, `fallback`, or ERR_MISSING_METADATA without one. */
-const get = <T>(gguf: HasMetadata, key: string, fallback: T | undefined, expected: string, accept: (value: GGUFValue) => T | undefined): T => {
+const get = <T>(
+  gguf: HasMetadata,
+  key: string,
+  fallback: T | undefined,
+  expected: string,
+  accept: (value: GGUFValue) => T | undefined,
+): T => {
   const value = gguf.metadata.get(key);
   if (value === undefined) {
     if (fallback !== undefined) return fallback;
-    throw new QuantletError('ERR_MISSING_METADATA', `the model's metadata has no "${key}"; expected ${expected}: convert the model again, or it is not meant for this use`);
+    throw new QuantletError(
+      'ERR_MISSING_METADATA',
+      `the model's metadata has no "${key}"; expected ${expected}: convert the model again, or use a model that is made for this`,
+    );
   }
   const accepted = accept(value);
   if (accepted === undefined) throw new QuantletError('ERR_GGUF_INVALID', `metadata "${key}" is ${show(value)}, expected ${expected}`);
   return accepted;
 };
+
+/** A header with other values in place of its own, or beside them. */
+export const withMetadata = (gguf: GGUF, values: Readonly<Record<string, GGUFValue>> = {}): GGUF => ({
+  ...gguf,
+  metadata: new Map([...gguf.metadata, ...Object.entries(values)]),
+});
 
 export const getString = (gguf: HasMetadata, key: string, fallback?: string): string =>
   get(gguf, key, fallback, 'a string', (v) => (typeof v === 'string' ? v : undefined));
@@ -38,10 +53,14 @@ export const getNumber = (gguf: HasMetadata, key: string, fallback?: number): nu
 
 /** A whole number from `least` to `most`: sizes, counts, ids. */
 export const getCount = (gguf: HasMetadata, key: string, fallback?: number, least = 0, most = 2 ** 31 - 1): number =>
-  get(gguf, key, fallback, `a whole number from ${least} to ${most}`, (v) => (typeof v === 'number' && Number.isInteger(v) && v >= least && v <= most ? v : undefined));
+  get(gguf, key, fallback, `a whole number from ${least} to ${most}`, (v) =>
+    typeof v === 'number' && Number.isInteger(v) && v >= least && v <= most ? v : undefined,
+  );
 
 export const getStrings = (gguf: HasMetadata, key: string, fallback?: readonly string[]): readonly string[] =>
-  get(gguf, key, fallback, 'an array of strings', (v) => (Array.isArray(v) && v.every((s) => typeof s === 'string') ? (v as readonly string[]) : undefined));
+  get(gguf, key, fallback, 'an array of strings', (v) =>
+    Array.isArray(v) && v.every((s) => typeof s === 'string') ? (v as readonly string[]) : undefined,
+  );
 
 /** An array of any number type as plain indexable numbers; 64-bit integers are converted, and refused where not exact. */
 export const getNumbers = (gguf: HasMetadata, key: string, fallback?: ArrayLike<number>): ArrayLike<number> =>
@@ -63,7 +82,8 @@ export const getNumberPerLayer = (gguf: HasMetadata, key: string, n: number, fal
   const value = gguf.metadata.get(key);
   if (value === undefined || typeof value === 'number') return new Array<number>(n).fill(getNumber(gguf, key, fallback));
   const numbers = getNumbers(gguf, key);
-  if (numbers.length < n) throw new QuantletError('ERR_GGUF_INVALID', `metadata "${key}" has ${numbers.length} numbers, expected one for each of ${n} layers`);
+  if (numbers.length < n)
+    throw new QuantletError('ERR_GGUF_INVALID', `metadata "${key}" has ${numbers.length} numbers, expected one for each of ${n} layers`);
   return Array.from({ length: n }, (_, i) => numbers[i]);
 };
 

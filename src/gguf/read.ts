@@ -1,6 +1,6 @@
 /** A GGUF file's header, read and checked. */
 import { QuantletError } from '../errors.ts';
-import type { Bytes } from '../source.ts';
+import type { Bytes } from '../io/source.ts';
 import { Cursor } from './cursor.ts';
 import { placeTensors, readTensorInfo } from './tensor-info.ts';
 import type { GGUF, GGUFType, GGUFValue, TensorInfo } from './types.ts';
@@ -12,7 +12,8 @@ const LEAST_METADATA_BYTES = 8 + 1 + 4 + 1;
 /** A name of one byte, n_dims, one dimension, type and offset. */
 const LEAST_TENSOR_BYTES = 8 + 1 + 4 + 8 + 4 + 8;
 /** Far above any model (which have some thousand tensors and a hundred entries): each takes more memory than its bytes of file. */
-const MAX_TENSORS = 2 ** 17, MAX_METADATA = 2 ** 16;
+const MAX_TENSORS = 2 ** 17;
+const MAX_METADATA = 2 ** 16;
 
 /** First bytes that people often have in place of a model, and what they mean. */
 const MISTAKES: readonly (readonly [prefix: string, meaning: string])[] = [
@@ -29,7 +30,10 @@ const wrongMagic = (bytes: Uint8Array): QuantletError => {
   const text = String.fromCharCode(...bytes);
   const mistake = MISTAKES.find(([prefix]) => text.startsWith(prefix));
   const hex = Array.from(bytes.subarray(0, 4), (b) => b.toString(16).padStart(2, '0')).join(' ');
-  return new QuantletError('ERR_GGUF_MAGIC', `not a GGUF file: it begins with the bytes ${hex}${mistake ? ` (${mistake[1]})` : ''}, expected 47 47 55 46 ("GGUF")`);
+  return new QuantletError(
+    'ERR_GGUF_MAGIC',
+    `not a GGUF file: it begins with the bytes ${hex}${mistake ? ` (${mistake[1]})` : ''}, expected 47 47 55 46 ("GGUF")`,
+  );
 };
 
 const swapBytes = (n: number): number => ((n & 0xff) << 24) | ((n & 0xff00) << 8) | ((n >>> 8) & 0xff00) | (n >>> 24);
@@ -37,7 +41,11 @@ const swapBytes = (n: number): number => ((n & 0xff) << 24) | ((n & 0xff00) << 8
 const checkVersion = (version: number): void => {
   if (version === 2 || version === 3) return;
   const swapped = swapBytes(version);
-  if (version !== 0 && swapped >= 1 && swapped <= 3) throw new QuantletError('ERR_GGUF_VERSION', `this is a big-endian GGUF file of version ${swapped}, expected little-endian: convert it with gguf_convert_endian.py of llama.cpp`);
+  if (version !== 0 && swapped >= 1 && swapped <= 3)
+    throw new QuantletError(
+      'ERR_GGUF_VERSION',
+      `this is a big-endian GGUF file of version ${swapped}, expected little-endian: convert it with gguf_convert_endian.py of llama.cpp`,
+    );
   const hint = version === 1 ? 'convert the original model again' : 'a newer quantlet may read it, or the file is damaged';
   throw new QuantletError('ERR_GGUF_VERSION', `GGUF version ${version} was found, expected 2 or 3: ${hint}`);
 };

@@ -1,6 +1,6 @@
 /** Models that are split into several files (llama.cpp's gguf-split). */
 import { QuantletError } from '../errors.ts';
-import type { Bytes } from '../source.ts';
+import type { Bytes } from '../io/source.ts';
 import { getCount } from './metadata.ts';
 import { readGGUF } from './read.ts';
 import type { GGUF, TensorInfo } from './types.ts';
@@ -40,14 +40,19 @@ interface ReadOptions {
 
 const checkPart = (part: GGUF, i: number, first: GGUF, count: number): void => {
   const found = splitCount(part);
-  if (found !== count) throw invalid(`file ${i + 1} says that its model has ${found} parts, the first file says ${count}: it is a part of another model`);
+  if (found !== count)
+    throw invalid(`file ${i + 1} says that its model has ${found} parts, the first file says ${count}: it is a part of another model`);
   const no = getCount(part, 'split.no', 0, 0, 65535);
   if (no !== i) throw invalid(`file ${i + 1} is part ${no + 1} of ${count}, expected part ${i + 1}: give all parts, each once, in order`);
   const total = getCount(first, 'split.tensors.count');
   const partTotal = getCount(part, 'split.tensors.count');
-  if (partTotal !== total) throw invalid(`file ${i + 1} belongs to a model of ${partTotal} tensors, the first file to one of ${total}: it is a part of another model`);
+  if (partTotal !== total)
+    throw invalid(
+      `file ${i + 1} belongs to a model of ${partTotal} tensors, the first file to one of ${total}: it is a part of another model`,
+    );
   const [a, b] = [first, part].map((g) => g.metadata.get('general.architecture'));
-  if (b !== undefined && b !== a) throw invalid(`file ${i + 1} is of architecture ${String(b)}, the first file of ${String(a)}: it is a part of another model`);
+  if (b !== undefined && b !== a)
+    throw invalid(`file ${i + 1} is of architecture ${String(b)}, the first file of ${String(a)}: it is a part of another model`);
 };
 
 /**
@@ -64,7 +69,10 @@ export const readSplitGGUF = async (parts: readonly Bytes[], options: ReadOption
   if (count === 1 && parts.length === 1) return first;
   if (count !== parts.length) {
     const meaning = count > parts.length ? 'give all of them, in order, or the name of the first' : 'give the parts of one model only';
-    throw new QuantletError('ERR_SOURCE', `the first file says that its model has ${count} ${count === 1 ? 'part' : 'parts'}, but ${parts.length} were given: ${meaning}`);
+    throw new QuantletError(
+      'ERR_SOURCE',
+      `the first file says that its model has ${count} ${count === 1 ? 'part' : 'parts'}, but ${parts.length} were given: ${meaning}`,
+    );
   }
   const tensors = new Map<string, TensorInfo>();
   let byteLength = 0;
@@ -74,12 +82,18 @@ export const readSplitGGUF = async (parts: readonly Bytes[], options: ReadOption
     byteLength += part.byteLength;
     for (const [name, info] of part.tensors) {
       const other = tensors.get(name);
-      if (other) throw invalid(`tensor "${name}" is in file ${other.part + 1} and in file ${i + 1}, expected it once: the files are not the parts of one model`);
+      if (other)
+        throw invalid(
+          `tensor "${name}" is in file ${other.part + 1} and in file ${i + 1}, expected it once: the files are not the parts of one model`,
+        );
       tensors.set(name, { ...info, part: i });
     }
   }
   const total = getCount(first, 'split.tensors.count');
-  if (tensors.size !== total) throw invalid(`the ${count} files hold ${tensors.size} tensors, expected ${total} (split.tensors.count): a part is damaged or of another model`);
+  if (tensors.size !== total)
+    throw invalid(
+      `the ${count} files hold ${tensors.size} tensors, expected ${total} (split.tensors.count): a part is damaged or of another model`,
+    );
   return { ...first, tensors, byteLength };
 };
 
@@ -97,15 +111,27 @@ export interface OpenedGGUF {
  * @param open opens a name or path of the same form as `name`
  * @throws QuantletError ERR_SOURCE where the parts cannot be found or opened; and as readSplitGGUF
  */
-export const openSplitGGUF = async (first: Bytes, name: string, open: (name: string) => Promise<Bytes>, options: ReadOptions = {}): Promise<OpenedGGUF> => {
+export const openSplitGGUF = async (
+  first: Bytes,
+  name: string,
+  open: (name: string) => Promise<Bytes>,
+  options: ReadOptions = {},
+): Promise<OpenedGGUF> => {
   const gguf = await readGGUF(first, options);
   const count = splitCount(gguf);
   if (count === 1) return { gguf, parts: [first] };
   const no = getCount(gguf, 'split.no', 0, 0, 65535);
   const split = splitName(name);
-  if (no !== 0) throw new QuantletError('ERR_SOURCE', `this file is part ${no + 1} of ${count} of a split model, expected the first part: give ${split?.part(1) ?? 'that one'}`);
+  if (no !== 0)
+    throw new QuantletError(
+      'ERR_SOURCE',
+      `this file is part ${no + 1} of ${count} of a split model, expected the first part: give ${split?.part(1) ?? 'that one'}`,
+    );
   if (split?.count !== count) {
-    throw new QuantletError('ERR_SOURCE', `this is the first of ${count} parts of a split model, but the others cannot be told from its name, "${name}"; expected NAME-00001-of-${String(count).padStart(5, '0')}.gguf: rename the files, or give all parts as a list`);
+    throw new QuantletError(
+      'ERR_SOURCE',
+      `this is the first of ${count} parts of a split model, but the others cannot be told from its name, "${name}"; expected NAME-00001-of-${String(count).padStart(5, '0')}.gguf: rename the files, or give all parts as a list`,
+    );
   }
   const parts = [first];
   for (let i = 1; i < count; i++) {
@@ -115,7 +141,9 @@ export const openSplitGGUF = async (first: Bytes, name: string, open: (name: str
     } catch (error) {
       options.signal?.throwIfAborted();
       const reason = error instanceof Error ? error.message : String(error);
-      throw new QuantletError('ERR_SOURCE', `part ${i + 1} of ${count} of the model, "${partName}", cannot be opened: ${reason}`, { cause: error });
+      throw new QuantletError('ERR_SOURCE', `part ${i + 1} of ${count} of the model, "${partName}", cannot be opened: ${reason}`, {
+        cause: error,
+      });
     }
   }
   return { gguf: await readSplitGGUF(parts, options), parts };

@@ -9,7 +9,17 @@ export type GGUFScalarType = Exclude<(typeof SCALAR_TYPES)[number], 'arr'>;
 /** `u32`, `str` ... or `arr[u32]`, `arr[arr[str]]`; `arr[arr]` where nothing or different types are inside. */
 export type GGUFType = GGUFScalarType | 'arr' | `arr[${string}]`;
 
-export type GGUFNumbers = Uint8Array | Int8Array | Uint16Array | Int16Array | Uint32Array | Int32Array | Float32Array | BigUint64Array | BigInt64Array | Float64Array;
+export type GGUFNumbers =
+  | Uint8Array
+  | Int8Array
+  | Uint16Array
+  | Int16Array
+  | Uint32Array
+  | Int32Array
+  | Float32Array
+  | BigUint64Array
+  | BigInt64Array
+  | Float64Array;
 
 /** u64 and i64 are numbers while they are exact (|x| < 2^53) and bigints beyond; arrays of numbers are typed arrays of their own width, of bools bytes (0 and 1). */
 export type GGUFValue = number | bigint | boolean | string | GGUFNumbers | readonly string[] | readonly GGUFValue[];

@@ -13,7 +13,11 @@ const MAX_DEPTH = 4;
 
 export const invalid = (message: string): QuantletError => new QuantletError('ERR_GGUF_INVALID', message);
 
-type ScalarReader = { readonly bytes: number; readonly get: (cursor: Cursor) => GGUFValue; readonly array: (data: ArrayBuffer) => GGUFNumbers };
+type ScalarReader = {
+  readonly bytes: number;
+  readonly get: (cursor: Cursor) => GGUFValue;
+  readonly array: (data: ArrayBuffer) => GGUFNumbers;
+};
 
 const exact = (x: bigint): number | bigint => (x >= -9007199254740991n && x <= 9007199254740991n ? Number(x) : x);
 
@@ -31,7 +35,8 @@ const NUMBERS: Readonly<Record<Exclude<GGUFScalarType, 'bool' | 'str'>, ScalarRe
 };
 
 const checkLength = (cursor: Cursor, bytes: number, limit: number): void => {
-  if (bytes > limit) throw invalid(`a length of ${whole(bytes)} bytes was found in the ${cursor.what}, expected at most ${limit}: the file is damaged`);
+  if (bytes > limit)
+    throw invalid(`a length of ${whole(bytes)} bytes was found in the ${cursor.what}, expected at most ${limit}: the file is damaged`);
   cursor.fits(bytes);
 };
 
@@ -87,7 +92,8 @@ const readBools = async (cursor: Cursor, n: number): Promise<Uint8Array> => {
 const readType = async (cursor: Cursor): Promise<(typeof SCALAR_TYPES)[number]> => {
   await cursor.need(4);
   const id = cursor.u32();
-  if (id >= SCALAR_TYPES.length) throw invalid(`value type ${id} was found in the ${cursor.what}, expected 0 to ${SCALAR_TYPES.length - 1}`);
+  if (id >= SCALAR_TYPES.length)
+    throw invalid(`value type ${id} was found in the ${cursor.what}, expected 0 to ${SCALAR_TYPES.length - 1}`);
   return SCALAR_TYPES[id];
 };
 

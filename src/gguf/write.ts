@@ -72,10 +72,12 @@ const putString = (sink: Sink, text: string): void => {
 
 type Put = (sink: Sink, value: never) => void;
 
-const number = (bytes: number, set: (view: DataView, at: number, value: number) => void): Put => (sink, value) => {
-  const at = reserve(sink, bytes);
-  set(sink.view, at, Number(value));
-};
+const number =
+  (bytes: number, set: (view: DataView, at: number, value: number) => void): Put =>
+  (sink, value) => {
+    const at = reserve(sink, bytes);
+    set(sink.view, at, Number(value));
+  };
 
 const PUT: Readonly<Record<string, Put>> = {
   u8: number(1, (v, at, x) => v.setUint8(at, x)),
@@ -97,7 +99,8 @@ const PUT: Readonly<Record<string, Put>> = {
 
 const typeId = (name: string): number => {
   const id = (SCALAR_TYPES as readonly string[]).indexOf(name);
-  if (id < 0) throw new QuantletError('ERR_INVALID_ARGUMENT', `"${name}" is no GGUF type; expected one of ${SCALAR_TYPES.join(', ')} or arr[...]`);
+  if (id < 0)
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `"${name}" is not a GGUF type; expected one of ${SCALAR_TYPES.join(', ')} or arr[...]`);
   return id;
 };
 
@@ -120,12 +123,14 @@ const alignmentOf = (metadata: ReadonlyMap<string, WriteValue>): number => {
   const entry = metadata.get('general.alignment');
   if (!entry) return DEFAULT_ALIGNMENT;
   const alignment = 'raw' in entry ? new DataView(entry.raw.buffer, entry.raw.byteOffset).getUint32(4, true) : Number(entry.value);
-  if (!isPowerOfTwo(alignment)) throw new QuantletError('ERR_INVALID_ARGUMENT', `general.alignment is ${alignment}, expected a power of two`);
+  if (!isPowerOfTwo(alignment))
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `general.alignment is ${alignment}, expected a power of two`);
   return alignment;
 };
 
 /** Bytes of a tensor's data. */
-export const tensorBytes = ({ type, ne }: Pick<WriteTensor, 'type' | 'ne'>): number => rowSize(type, ne[0]) * ne.slice(1).reduce((a, b) => a * b, 1);
+export const tensorBytes = ({ type, ne }: Pick<WriteTensor, 'type' | 'ne'>): number =>
+  rowSize(type, ne[0]) * ne.slice(1).reduce((a, b) => a * b, 1);
 
 /**
  * The header of a GGUF file and the place of every tensor's data, in the order given, aligned to `general.alignment` (32 without one).
@@ -152,7 +157,11 @@ export const layoutGGUF = (metadata: ReadonlyMap<string, WriteValue>, tensors: r
   let end = 0;
   for (const tensor of tensors) {
     const { name, type, ne } = tensor;
-    if (ne[0] % type.blckSize !== 0) throw new QuantletError('ERR_INVALID_ARGUMENT', `tensor "${name}" has rows of ${ne[0]} elements, expected a multiple of ${type.name}'s block of ${type.blckSize}`);
+    if (ne[0] % type.blckSize !== 0)
+      throw new QuantletError(
+        'ERR_INVALID_ARGUMENT',
+        `tensor "${name}" has rows of ${ne[0]} elements, expected a multiple of ${type.name}'s block of ${type.blckSize}`,
+      );
     putString(sink, name);
     putU32(sink, ne.length);
     for (const n of ne) putU64(sink, n);
@@ -171,13 +180,21 @@ export const layoutGGUF = (metadata: ReadonlyMap<string, WriteValue>, tensors: r
 };
 
 /** A whole small GGUF file in memory; `data` gives each tensor's bytes. Large files are written piece by piece from `layoutGGUF`. */
-export const writeGGUF = (metadata: ReadonlyMap<string, WriteValue>, tensors: readonly (WriteTensor & { readonly data: Uint8Array })[], version = 3): Uint8Array => {
+export const writeGGUF = (
+  metadata: ReadonlyMap<string, WriteValue>,
+  tensors: readonly (WriteTensor & { readonly data: Uint8Array })[],
+  version = 3,
+): Uint8Array => {
   const layout = layoutGGUF(metadata, tensors, version);
   const file = new Uint8Array(layout.byteLength);
   file.set(layout.header);
   tensors.forEach(({ name, data }, i) => {
     const { offset, byteLength } = layout.tensors[i];
-    if (data.byteLength !== byteLength) throw new QuantletError('ERR_INVALID_ARGUMENT', `tensor "${name}" was given ${data.byteLength} bytes of data, expected ${byteLength}`);
+    if (data.byteLength !== byteLength)
+      throw new QuantletError(
+        'ERR_INVALID_ARGUMENT',
+        `tensor "${name}" was given ${data.byteLength} bytes of data, expected ${byteLength}`,
+      );
     file.set(data, offset);
   });
   return file;

@@ -4,10 +4,17 @@ import { RETURN } from './compile.ts';
 import type { Program } from './compile.ts';
 
 /** Where calls return to: a list that shares its tails; equal lists are one object with one id. */
-interface Stack { readonly id: number; readonly to: number; readonly below: Stack | null }
+interface Stack {
+  readonly id: number;
+  readonly to: number;
+  readonly below: Stack | null;
+}
 
 /** A place that reads something next, and what follows the rule it stands in. */
-interface Place { readonly node: number; readonly stack: Stack }
+interface Place {
+  readonly node: number;
+  readonly stack: Stack;
+}
 
 /** All places a text may have led to. Equal sets are one object, so what is found out about one is found out once. */
 export interface State {
@@ -22,8 +29,9 @@ export interface State {
   mask: Uint32Array | null;
 }
 
-/** A state takes about 2 KB: beyond so many they are forgotten and made again where they are met again. */
+/** A state takes about 2 KB, and each of its places some 60 bytes: beyond so many they are forgotten, and made again where they are met again. */
 const MAX_STATES = 20_000;
+const MAX_KEPT_PLACES = 500_000;
 /** A grammar that keeps so many readings of one text apart is ambiguous by mistake. */
 const MAX_PLACES = 20_000;
 
@@ -44,6 +52,7 @@ export function createAutomaton({ nodes, start }: Program): Automaton {
   let stacks = new Map<number, Stack>();
   let states = new Map<string, State>();
   let nextStackId = 1;
+  let keptPlaces = 0;
 
   function push(to: number, below: Stack): Stack {
     // a call at the end of a rule returns to where the rule itself would: right recursion needs no stack
@@ -61,11 +70,16 @@ export function createAutomaton({ nodes, start }: Program): Automaton {
   function close(work: Place[]): State | null {
     const seen = new Set<number>();
     const places: Place[] = [];
-    let complete = false, readsTokens = false;
+    let complete = false;
+    let readsTokens = false;
     const visit = (node: number, stack: Stack): void => {
       const key = stack.id * nodes.length + node;
       if (seen.has(key)) return;
-      if (seen.size >= MAX_PLACES) throw new QuantletError('ERR_GRAMMAR', `the grammar can read this text in more than ${MAX_PLACES} ways at once: expected a less ambiguous one`);
+      if (seen.size >= MAX_PLACES)
+        throw new QuantletError(
+          'ERR_GRAMMAR',
+          `the grammar can read this text in more than ${MAX_PLACES} ways at once: expected a less ambiguous one`,
+        );
       seen.add(key);
       work.push({ node, stack });
     };
@@ -76,29 +90,41 @@ export function createAutomaton({ nodes, start }: Program): Automaton {
       const { stack } = place;
       const node = nodes[place.node];
       switch (node.type) {
-        case 'split': for (const target of node.targets) visit(target, stack); break;
-        case 'call': visit(node.start, push(node.next, stack)); break;
+        case 'split':
+          for (const target of node.targets) visit(target, stack);
+          break;
+        case 'call':
+          visit(node.start, push(node.next, stack));
+          break;
         case 'return':
           if (stack.below) visit(stack.to, stack.below);
           else complete = true;
           break;
-        case 'token': readsTokens = true; places.push(place); break;
-        case 'bytes': places.push(place); break;
+        case 'token':
+          readsTokens = true;
+          places.push(place);
+          break;
+        case 'bytes':
+          places.push(place);
+          break;
       }
     }
     return places.length === 0 && !complete ? null : intern(places, complete, readsTokens);
   }
 
   function intern(places: Place[], complete: boolean, readsTokens: boolean): State {
-    places.sort((a, b) => a.node - b.node || a.stack.id - b.stack.id);
-    let key = complete ? '.' : '';
-    for (const { node, stack } of places) key += `${node}:${stack.id},`;
+    const key = `${complete ? '.' : ''}${Float64Array.from(places, ({ node, stack }) => stack.id * nodes.length + node)
+      .sort()
+      .join()}`;
     let state = states.get(key);
     if (!state) {
-      if (states.size >= MAX_STATES) {
-        // readers keep the states they are in; what is met again is made again
+      keptPlaces += places.length;
+      if (states.size >= MAX_STATES || keptPlaces >= MAX_KEPT_PLACES) {
+        // Readers keep the states they are in, but those do not lead to others any more: all would hang together.
+        for (const old of states.values()) old.next.fill(undefined);
         states = new Map();
         stacks = new Map();
+        keptPlaces = places.length;
       }
       state = { places, complete, next: new Array<State | null | undefined>(256).fill(undefined), readsTokens, mask: null };
       states.set(key, state);

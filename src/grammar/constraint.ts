@@ -5,7 +5,8 @@ import { createGrammarWork, type Grammar, type GrammarVocabulary } from './gramm
 import { jsonObjectGrammar, jsonSchemaWork, type JsonSchema } from './json-schema.ts';
 
 /** What a text must be: any text, any JSON object, or JSON that fits a schema. */
-export type ResponseFormat = { readonly type: 'text' } | { readonly type: 'json_object' } | { readonly type: 'json_schema'; readonly schema: object };
+export type ResponseFormat =
+  { readonly type: 'text' } | { readonly type: 'json_object' } | { readonly type: 'json_schema'; readonly schema: object };
 
 export interface ConstraintOptions {
   /** A grammar in llama.cpp's GBNF that the text must follow; not together with a responseFormat. */
@@ -20,7 +21,9 @@ const MAX_KEPT = 8;
  * Makes the constraints of one model's generations, without holding up the event loop.
  * @throws (the function returned) QuantletError ERR_GRAMMAR for a grammar or a schema that is none, ERR_INVALID_ARGUMENT for both at once
  */
-export function createConstraints(vocabulary: GrammarVocabulary): (options: ConstraintOptions, signal?: AbortSignal) => Promise<Grammar> | undefined {
+export function createConstraints(
+  vocabulary: GrammarVocabulary,
+): (options: ConstraintOptions, signal?: AbortSignal) => Promise<Grammar> | undefined {
   const kept = new Map<string, Grammar>();
   const make = async (options: ConstraintOptions, signal?: AbortSignal): Promise<Grammar> => {
     const gbnf = await inSlices(grammarText(options), signal);
@@ -31,14 +34,22 @@ export function createConstraints(vocabulary: GrammarVocabulary): (options: Cons
     return grammar.clone();
   };
   // Without one nothing waits, not even a turn: whoever asks next finds the generation begun.
-  return (options, signal) => (options.grammar === undefined && (options.responseFormat === undefined || options.responseFormat.type === 'text') ? undefined : make(options, signal));
+  return (options, signal) =>
+    options.grammar === undefined && (options.responseFormat === undefined || options.responseFormat.type === 'text')
+      ? undefined
+      : make(options, signal);
 }
 
 function* grammarText({ grammar, responseFormat: format }: ConstraintOptions): Work<string> {
-  if (grammar !== undefined && typeof grammar !== 'string') throw new QuantletError('ERR_INVALID_ARGUMENT', `grammar is ${typeof grammar}; expected GBNF text`);
+  if (grammar !== undefined && typeof grammar !== 'string')
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `grammar is ${typeof grammar}; expected GBNF text`);
   if (grammar !== undefined && (format === undefined || format.type === 'text')) return grammar;
-  if (grammar !== undefined) throw new QuantletError('ERR_INVALID_ARGUMENT', 'grammar and responseFormat are both given; expected one of them');
+  if (grammar !== undefined)
+    throw new QuantletError('ERR_INVALID_ARGUMENT', 'grammar and responseFormat are both given; expected one of them');
   if (format?.type === 'json_object') return jsonObjectGrammar();
   if (format?.type === 'json_schema') return yield* jsonSchemaWork(format.schema as JsonSchema);
-  throw new QuantletError('ERR_INVALID_ARGUMENT', `responseFormat is ${JSON.stringify(format)}; expected { type: 'text' }, { type: 'json_object' } or { type: 'json_schema', schema }`);
+  throw new QuantletError(
+    'ERR_INVALID_ARGUMENT',
+    `responseFormat is ${JSON.stringify(format)}; expected { type: 'text' }, { type: 'json_object' } or { type: 'json_schema', schema }`,
+  );
 }

@@ -22,7 +22,8 @@ export function gbnfClass(ranges: readonly number[]): string {
     return code <= 0xff ? `\\x${hex(code, 2)}` : code <= 0xffff ? `\\u${hex(code, 4)}` : `\\U${hex(code, 8)}`;
   };
   let out = '[';
-  for (let i = 0; i < ranges.length; i += 2) out += ranges[i] === ranges[i + 1] ? one(ranges[i]) : `${one(ranges[i])}-${one(ranges[i + 1])}`;
+  for (let i = 0; i < ranges.length; i += 2)
+    out += ranges[i] === ranges[i + 1] ? one(ranges[i]) : `${one(ranges[i])}-${one(ranges[i + 1])}`;
   return `${out}]`;
 }
 

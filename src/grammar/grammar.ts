@@ -67,8 +67,12 @@ function createMasks(automaton: Automaton, vocabulary: GrammarVocabulary): MaskO
   return function* (state) {
     if (state.mask) return state.mask;
     const mask = new Uint32Array((nVocab + 31) >> 5);
-    const set = (id: number): void => { mask[id >> 5] |= 1 << (id & 31); };
-    const clear = (id: number): void => { mask[id >> 5] &= ~(1 << (id & 31)); };
+    const set = (id: number): void => {
+      mask[id >> 5] |= 1 << (id & 31);
+    };
+    const clear = (id: number): void => {
+      mask[id >> 5] &= ~(1 << (id & 31));
+    };
     const references = automaton.tokensOf(state);
     const excluded = new Set(references.filter((token) => token.negated).map((token) => token.id));
     if (excluded.size > 0) {
@@ -83,9 +87,12 @@ function createMasks(automaton: Automaton, vocabulary: GrammarVocabulary): MaskO
     }
     for (const id of eog) (state.complete ? set : clear)(id);
     if (mask.every((word) => word === 0)) {
-      throw new QuantletError('ERR_GRAMMAR', state.complete
-        ? 'the text is complete, but the vocabulary has no end-of-generation token to say so: stop when isFinished()'
-        : `no token of the vocabulary can continue the text as the grammar wants: expected ${describe(automaton, state)}`);
+      throw new QuantletError(
+        'ERR_GRAMMAR',
+        state.complete
+          ? 'the text is complete, but the vocabulary has no end-of-generation token to say so: stop when isFinished()'
+          : `no token of the vocabulary can continue the text as the grammar wants: expected ${describe(automaton, state)}`,
+      );
     }
     // Another reader may have been here in a pause.
     if (state.mask) return state.mask;
@@ -98,7 +105,8 @@ function createMasks(automaton: Automaton, vocabulary: GrammarVocabulary): MaskO
 function describe(automaton: Automaton, state: State): string {
   const wanted: string[] = [];
   for (let byte = 0; byte < 256; byte++) {
-    if (automaton.step(state, byte)) wanted.push(byte > 0x20 && byte < 0x7f ? String.fromCharCode(byte) : `0x${byte.toString(16).padStart(2, '0')}`);
+    if (automaton.step(state, byte))
+      wanted.push(byte > 0x20 && byte < 0x7f ? String.fromCharCode(byte) : `0x${byte.toString(16).padStart(2, '0')}`);
   }
   if (automaton.tokensOf(state).length > 0) wanted.push('a token named in the grammar');
   if (state.complete) wanted.push('the end');
@@ -116,15 +124,17 @@ function createReader(automaton: Automaton, vocabulary: GrammarVocabulary, maskO
     let byBytes: State | null = piece.length > 0 ? state : null;
     for (let i = 0; i < piece.length && byBytes; i++) byBytes = automaton.step(byBytes, piece[i]);
     const byToken = state.readsTokens ? automaton.stepToken(state, id) : null;
-    return byBytes && byToken ? automaton.union(byBytes, byToken) : byBytes ?? byToken;
+    return byBytes && byToken ? automaton.union(byBytes, byToken) : (byBytes ?? byToken);
   }
 
-  const allows = (id: number): boolean => id >= 0 && id < nVocab && (vocabulary.isEog(id) ? state !== null && state.complete : after(id) !== null);
+  const allows = (id: number): boolean =>
+    id >= 0 && id < nVocab && (vocabulary.isEog(id) ? state !== null && state.complete : after(id) !== null);
 
   return {
     allows,
     mask(logits) {
-      if (logits.length !== nVocab) throw new QuantletError('ERR_INVALID_ARGUMENT', `${logits.length} logits for a grammar over ${nVocab} tokens`);
+      if (logits.length !== nVocab)
+        throw new QuantletError('ERR_INVALID_ARGUMENT', `${logits.length} logits for a grammar over ${nVocab} tokens`);
       if (!state) throw new QuantletError('ERR_GRAMMAR', 'the text has ended: no token may follow the end-of-generation token');
       const mask = atOnce(maskOf(state));
       for (let id = 0; id < nVocab; id++) {
@@ -135,7 +145,11 @@ function createReader(automaton: Automaton, vocabulary: GrammarVocabulary, maskO
       if (state) await inSlices(maskOf(state));
     },
     accept(id) {
-      if (!allows(id)) throw new QuantletError('ERR_GRAMMAR', `token ${id} does not continue the text as the grammar wants${state ? `: expected ${describe(automaton, state)}` : ', which has ended'}`);
+      if (!allows(id))
+        throw new QuantletError(
+          'ERR_GRAMMAR',
+          `token ${id} does not continue the text as the grammar wants${state ? `: expected ${describe(automaton, state)}` : ', which has ended'}`,
+        );
       state = after(id);
     },
     reset() {

@@ -3,7 +3,10 @@ import { QuantletError } from '../errors.ts';
 import { atOnce, type Work } from '../slices.ts';
 
 /** Where something stands in the text of a grammar; both count from 1. */
-export interface Position { readonly line: number; readonly column: number }
+export interface Position {
+  readonly line: number;
+  readonly column: number;
+}
 
 export type Expression =
   | { readonly type: 'text'; readonly text: string }
@@ -15,15 +18,26 @@ export type Expression =
   | { readonly type: 'choice'; readonly options: readonly Expression[] }
   | { readonly type: 'repeat'; readonly item: Expression; readonly min: number; readonly max: number };
 
-export interface Rule { readonly name: string; readonly at: Position; readonly body: Expression }
+export interface Rule {
+  readonly name: string;
+  readonly at: Position;
+  readonly body: Expression;
+}
 
 const MAX_CODE_POINT = 0x10ffff;
 const MAX_DEPTH = 256;
 const MAX_MARKS = 8;
 /** Grammars come from clients; one generated from a schema may be so long too. */
 const MAX_TEXT = 1_000_000;
+/** Characters of a rule's name; characters and ranges of a class, which are sorted in one go. */
+const MAX_NAME = 1000;
+const MAX_CLASS = 10_000;
 const ESCAPES: Readonly<Record<string, string>> = { n: '\n', r: '\r', t: '\t', '\\': '\\', '"': '"', '[': '[', ']': ']', '-': '-' };
 const HEX_ESCAPES: Readonly<Record<string, number>> = { x: 2, u: 4, U: 8 };
+
+/** Letters, digits, _ and -. */
+const isOfName = (code: number): boolean =>
+  (code >= 0x61 && code <= 0x7a) || (code >= 0x41 && code <= 0x5a) || (code >= 0x30 && code <= 0x39) || code === 0x5f || code === 0x2d;
 
 /** @throws QuantletError ERR_GRAMMAR with line and column, what was found and what was expected */
 export function grammarError(at: Position, message: string): QuantletError {
@@ -40,11 +54,16 @@ export function parseGbnf(source: string, tokenId: (text: string) => number | un
   return atOnce(parseGbnfWork(source, tokenId, nVocab));
 }
 
-/** The same as work that pauses after every rule. */
+/** Characters between two places where the work may pause. */
+const STRIDE = 4096;
+
+/** The same as work that pauses. */
 export function* parseGbnfWork(source: string, tokenId: (text: string) => number | undefined, nVocab: number): Work<Map<string, Rule>> {
-  if (source.length > MAX_TEXT) throw new QuantletError('ERR_GRAMMAR', `the grammar has ${source.length} characters: expected at most ${MAX_TEXT}`);
+  if (source.length > MAX_TEXT)
+    throw new QuantletError('ERR_GRAMMAR', `the grammar has ${source.length} characters: expected at most ${MAX_TEXT}`);
   let pos = 0;
   let depth = 0;
+  let pause = STRIDE;
   const rules = new Map<string, Rule>();
 
   /** Where lines begin: every reference has a position, and counting lines for each would take a time quadratic in the grammar. */
@@ -52,7 +71,8 @@ export function* parseGbnfWork(source: string, tokenId: (text: string) => number
   for (let at = source.indexOf('\n'); at >= 0; at = source.indexOf('\n', at + 1)) lines.push(at + 1);
 
   function position(at: number): Position {
-    let low = 0, high = lines.length;
+    let low = 0;
+    let high = lines.length;
     while (high - low > 1) {
       const middle = (low + high) >> 1;
       if (lines[middle] <= at) low = middle;
@@ -66,8 +86,12 @@ export function* parseGbnfWork(source: string, tokenId: (text: string) => number
     throw grammarError(position(at), `found ${found}, expected ${expected}`);
   }
 
-  function skipSpace(newlines: boolean): void {
+  function* skipSpace(newlines: boolean): Work<void> {
     for (;;) {
+      if (pos >= pause) {
+        pause = pos + STRIDE;
+        yield;
+      }
       const c = source[pos];
       if (c === '#') while (pos < source.length && source[pos] !== '\n' && source[pos] !== '\r') pos++;
       else if (c === ' ' || c === '\t' || (newlines && (c === '\n' || c === '\r'))) pos++;
@@ -77,8 +101,9 @@ export function* parseGbnfWork(source: string, tokenId: (text: string) => number
 
   function readName(expected: string): string {
     const start = pos;
-    while (pos < source.length && /[A-Za-z0-9_-]/.test(source[pos])) pos++;
+    while (pos - start <= MAX_NAME && isOfName(source.charCodeAt(pos))) pos++;
     if (pos === start) fail(expected);
+    if (pos - start > MAX_NAME) fail(`a name of at most ${MAX_NAME} characters`, start);
     return source.slice(start, pos);
   }
 
@@ -115,15 +140,20 @@ export function* parseGbnfWork(source: string, tokenId: (text: string) => number
     return plain.charCodeAt(0);
   }
 
-  function readText(): Expression {
+  function* readText(): Work<Expression> {
     let text = '';
     pos++;
-    while (source[pos] !== '"') text += String.fromCodePoint(readCharacter('"'));
+    while (source[pos] !== '"') {
+      text += String.fromCodePoint(readCharacter('"'));
+      if (pos < pause) continue;
+      pause = pos + STRIDE;
+      yield;
+    }
     pos++;
     return { type: 'text', text };
   }
 
-  function readClass(): Expression {
+  function* readClass(): Work<Expression> {
     const start = pos++;
     const negated = source[pos] === '^';
     if (negated) pos++;
@@ -138,6 +168,10 @@ export function* parseGbnfWork(source: string, tokenId: (text: string) => number
         if (high < low) fail('a range whose end is not below its start', at);
       }
       pairs.push([low, high]);
+      if (pairs.length > MAX_CLASS) fail(`at most ${MAX_CLASS} characters and ranges in a class`, start);
+      if (pos < pause) continue;
+      pause = pos + STRIDE;
+      yield;
     }
     if (pairs.length === 0) fail('a character in the class', start);
     pos++;
@@ -166,65 +200,72 @@ export function* parseGbnfWork(source: string, tokenId: (text: string) => number
     return { type: 'token', id, negated };
   }
 
-  function readGroup(): Expression {
+  function* readGroup(): Work<Expression> {
     const start = pos++;
     if (++depth > MAX_DEPTH) fail(`groups nested at most ${MAX_DEPTH} deep`, start);
-    skipSpace(true);
-    const body = readChoice(true);
+    yield* skipSpace(true);
+    const body = yield* readChoice(true);
     if (source[pos] !== ')') fail(')');
     pos++;
     depth--;
     return body;
   }
 
-  function readRepetition(item: Expression): Expression {
+  function* readRepetition(item: Expression): Work<Expression> {
     switch (source[pos]) {
-      case '*': pos++; return { type: 'repeat', item, min: 0, max: Infinity };
-      case '+': pos++; return { type: 'repeat', item, min: 1, max: Infinity };
-      case '?': pos++; return { type: 'repeat', item, min: 0, max: 1 };
+      case '*':
+        pos++;
+        return { type: 'repeat', item, min: 0, max: Infinity };
+      case '+':
+        pos++;
+        return { type: 'repeat', item, min: 1, max: Infinity };
+      case '?':
+        pos++;
+        return { type: 'repeat', item, min: 0, max: 1 };
       case '{': {
         const start = pos++;
-        skipSpace(false);
+        yield* skipSpace(false);
         const min = source[pos] === ',' ? 0 : readInteger();
-        skipSpace(false);
+        yield* skipSpace(false);
         let max = min;
         if (source[pos] === ',') {
           pos++;
-          skipSpace(false);
+          yield* skipSpace(false);
           max = source[pos] === '}' ? Infinity : readInteger();
-          skipSpace(false);
+          yield* skipSpace(false);
         }
         if (source[pos] !== '}') fail('}');
         if (max < min) fail('a repetition {m,n} with m <= n', start);
         pos++;
         return { type: 'repeat', item, min, max };
       }
-      default: return item;
+      default:
+        return item;
     }
   }
 
-  function readItem(): Expression | undefined {
+  function* readItem(): Work<Expression | undefined> {
     const c = source[pos];
-    if (c === '"') return readText();
-    if (c === '[') return readClass();
-    if (c === '(') return readGroup();
+    if (c === '"') return yield* readText();
+    if (c === '[') return yield* readClass();
+    if (c === '(') return yield* readGroup();
     if (c === '<' || c === '!') return readToken();
     if (c === '.') {
       pos++;
       return { type: 'chars', ranges: normalizeRanges([], true) };
     }
-    if (c === undefined || !/[A-Za-z0-9_-]/.test(c)) return undefined;
+    if (c === undefined || !isOfName(source.charCodeAt(pos))) return undefined;
     const at = position(pos);
     return { type: 'rule', name: readName('a name'), at };
   }
 
-  function readSequence(nested: boolean): Expression {
+  function* readSequence(nested: boolean): Work<Expression> {
     const items: Expression[] = [];
-    for (let item = readItem(); item !== undefined; item = readItem()) {
+    for (let item = yield* readItem(); item !== undefined; item = yield* readItem()) {
       for (let marks = 0; ; marks++) {
-        skipSpace(nested);
+        yield* skipSpace(nested);
         const start = pos;
-        const repeated = readRepetition(item);
+        const repeated: Expression = yield* readRepetition(item);
         if (repeated === item) break;
         if (marks === MAX_MARKS) fail(`at most ${MAX_MARKS} repetitions of a repetition`, start);
         item = repeated;
@@ -234,28 +275,33 @@ export function* parseGbnfWork(source: string, tokenId: (text: string) => number
     return items.length === 1 ? items[0] : { type: 'sequence', items };
   }
 
-  function readChoice(nested: boolean): Expression {
-    const options = [readSequence(nested)];
+  function* readChoice(nested: boolean): Work<Expression> {
+    const options = [yield* readSequence(nested)];
     while (source[pos] === '|') {
       pos++;
-      skipSpace(true);
-      options.push(readSequence(nested));
+      yield* skipSpace(true);
+      options.push(yield* readSequence(nested));
     }
     return options.length === 1 ? options[0] : { type: 'choice', options };
   }
 
-  for (skipSpace(true); pos < source.length; skipSpace(true)) {
+  for (yield* skipSpace(true); pos < source.length; yield* skipSpace(true)) {
     const start = pos;
     const name = readName('the name of a rule');
-    skipSpace(false);
+    yield* skipSpace(false);
     if (!source.startsWith('::=', pos)) fail('::=');
     pos += 3;
-    skipSpace(true);
-    const body = readChoice(false);
-    if (pos < source.length && source[pos] !== '\n' && source[pos] !== '\r') fail('"text", a [class], a rule, a group, | or the end of the line');
+    yield* skipSpace(true);
+    const body = yield* readChoice(false);
+    if (pos < source.length && source[pos] !== '\n' && source[pos] !== '\r')
+      fail('"text", a [class], a rule, a group, | or the end of the line');
     const at = position(start);
     const earlier = rules.get(name);
-    if (earlier) throw grammarError(at, `rule ${name} is defined a second time, the first was on line ${earlier.at.line}: expected one definition with | between its alternatives`);
+    if (earlier)
+      throw grammarError(
+        at,
+        `rule ${name} is defined a second time, the first was on line ${earlier.at.line}: expected one definition with | between its alternatives`,
+      );
     rules.set(name, { name, at, body });
     yield;
   }

@@ -15,7 +15,9 @@ const power = (n: number): bigint => 10n ** BigInt(n);
 function sameLength(low: string, high: string): string {
   if (/^0*$/.test(low) && /^9*$/.test(high)) return gbnfRepeat('[0-9]', low.length, low.length);
   if (low[0] === high[0]) return low.length === 1 ? `"${low}"` : `"${low[0]}" ${sameLength(low.slice(1), high.slice(1))}`;
-  const n = low.length - 1, l = Number(low[0]), h = Number(high[0]);
+  const n = low.length - 1;
+  const l = Number(low[0]);
+  const h = Number(high[0]);
   if (n === 0) return digit(l, h);
   return gbnfChoice([
     `"${low[0]}" ${sameLength(low.slice(1), '9'.repeat(n))}`,
@@ -28,8 +30,10 @@ function sameLength(low: string, high: string): string {
 function naturals(low: bigint, high: bigint, after: (digits: number) => string = () => ''): string | undefined {
   const options: string[] = [];
   for (let length = String(low).length; low <= high && length <= String(high).length; length++) {
-    const least = length === 1 ? 0n : power(length - 1), most = power(length) - 1n;
-    const from = low > least ? low : least, to = high < most ? high : most;
+    const least = length === 1 ? 0n : power(length - 1);
+    const most = power(length) - 1n;
+    const from = low > least ? low : least;
+    const to = high < most ? high : most;
     options.push(`${sameLength(String(from), String(to))}${after(length)}`);
   }
   return gbnfChoice(options);
@@ -37,8 +41,10 @@ function naturals(low: bigint, high: bigint, after: (digits: number) => string =
 
 /** Integers from low to high, both included; undefined is no bound. */
 export function integerRange(low: bigint | undefined, high: bigint | undefined): string | undefined {
-  const reach = (bound: bigint | undefined): bigint => power(Math.max(INTEGER_DIGITS, bound === undefined ? 0 : String(bound).length + 1)) - 1n;
-  const least = low ?? -reach(high), most = high ?? reach(low);
+  const reach = (bound: bigint | undefined): bigint =>
+    power(Math.max(INTEGER_DIGITS, bound === undefined ? 0 : String(bound).length + 1)) - 1n;
+  const least = low ?? -reach(high);
+  const most = high ?? reach(low);
   if (least > most) return undefined;
   const negative = least < 0n ? naturals(most < 0n ? -most : 1n, -least) : undefined;
   const natural = most >= 0n ? naturals(least > 0n ? least : 0n, most) : undefined;
@@ -46,12 +52,16 @@ export function integerRange(low: bigint | undefined, high: bigint | undefined):
 }
 
 /** A non-negative decimal: digits before and after the point, no trailing zeros. */
-interface Decimal { readonly whole: bigint; readonly fraction: string }
+interface Decimal {
+  readonly whole: bigint;
+  readonly fraction: string;
+}
 
 /** The shortest decimal of a double >= 0, its fraction cut to FRACTION_DIGITS downwards or upwards. */
 function decimal(value: number, up: boolean): Decimal {
   const [mantissa, exponent] = value.toExponential().split('e');
-  const digits = mantissa.replace('.', ''), point = Number(exponent) + 1;
+  const digits = mantissa.replace('.', '');
+  const point = Number(exponent) + 1;
   const whole = point <= 0 ? '0' : digits.slice(0, point).padEnd(point, '0');
   const fraction = point <= 0 ? '0'.repeat(-point) + digits : digits.slice(point);
   let kept = BigInt(whole + fraction.slice(0, FRACTION_DIGITS).padEnd(FRACTION_DIGITS, '0'));
@@ -61,7 +71,10 @@ function decimal(value: number, up: boolean): Decimal {
 }
 
 /** Which digits may follow a point so far: none at all, and some. */
-interface Tail { readonly none: boolean; readonly some: string | undefined }
+interface Tail {
+  readonly none: boolean;
+  readonly some: string | undefined;
+}
 
 /** Fractions from .low to .high, both included; undefined is no bound. */
 function tail(low: string | undefined, high: string | undefined, digits: number): Tail {
@@ -70,7 +83,8 @@ function tail(low: string | undefined, high: string | undefined, digits: number)
   if (digits === 0) return { none, some: undefined };
   if (high !== undefined && /^0*$/.test(high)) return { none, some: none ? gbnfRepeat('"0"', 1, digits) : undefined };
   if (low === undefined && high === undefined) return { none, some: gbnfRepeat('[0-9]', 1, digits) };
-  const least = Number(low?.[0] ?? 0), most = high === undefined ? 9 : Number(high[0]);
+  const least = Number(low?.[0] ?? 0);
+  const most = high === undefined ? 9 : Number(high[0]);
   const options: (string | undefined)[] = [];
   const follow = (first: string, rest: Tail): void => {
     if (rest.some !== undefined) options.push(rest.none ? `${first} (${rest.some})?` : `${first} ${rest.some}`);
@@ -80,7 +94,8 @@ function tail(low: string | undefined, high: string | undefined, digits: number)
     follow(`"${least}"`, tail(low?.slice(1), high?.slice(1), digits - 1));
   } else if (least < most) {
     if (low !== undefined) follow(`"${least}"`, tail(low.slice(1), undefined, digits - 1));
-    const from = low === undefined ? least : least + 1, to = high === undefined ? most : most - 1;
+    const from = low === undefined ? least : least + 1;
+    const to = high === undefined ? most : most - 1;
     if (from <= to) follow(digit(from, to), tail(undefined, undefined, digits - 1));
     if (high !== undefined) follow(`"${most}"`, tail(undefined, high.slice(1), digits - 1));
   }
@@ -102,7 +117,11 @@ function positives(low: Decimal, high: Decimal | undefined): string | undefined 
     const rest = fractionBetween(l, h, String(w).length);
     return rest === undefined ? undefined : `"${w}"${rest}`;
   };
-  if (high && (high.whole < whole || (high.whole === whole && high.fraction.padEnd(FRACTION_DIGITS, '0') < fraction.padEnd(FRACTION_DIGITS, '0')))) return undefined;
+  if (
+    high &&
+    (high.whole < whole || (high.whole === whole && high.fraction.padEnd(FRACTION_DIGITS, '0') < fraction.padEnd(FRACTION_DIGITS, '0')))
+  )
+    return undefined;
   if (high && high.whole === whole) return at(whole, fraction, high.fraction);
   const free = (length: number): string => fractionBetween(undefined, undefined, length)!;
   return gbnfChoice([
@@ -117,11 +136,13 @@ function positives(low: Decimal, high: Decimal | undefined): string | undefined 
  * shortest decimal of a double is read as at least that double, so every one of them keeps the bounds when parsed.
  */
 export function numberRange(low: number | undefined, high: number | undefined): string | undefined {
-  const negative = low === undefined || low < 0
-    ? positives(decimal(high !== undefined && high < 0 ? -high : 0, true), low === undefined ? undefined : decimal(-low, false))
-    : undefined;
-  const positive = high === undefined || high >= 0
-    ? positives(decimal(low !== undefined && low > 0 ? low : 0, true), high === undefined ? undefined : decimal(high, false))
-    : undefined;
+  const negative =
+    low === undefined || low < 0
+      ? positives(decimal(high !== undefined && high < 0 ? -high : 0, true), low === undefined ? undefined : decimal(-low, false))
+      : undefined;
+  const positive =
+    high === undefined || high >= 0
+      ? positives(decimal(low !== undefined && low > 0 ? low : 0, true), high === undefined ? undefined : decimal(high, false))
+      : undefined;
   return gbnfChoice([negative === undefined ? undefined : `"-" ${negative}`, positive]);
 }

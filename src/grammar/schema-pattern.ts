@@ -1,5 +1,6 @@
 /** Regular expressions of a JSON schema (`pattern`) as GBNF. */
 import { QuantletError } from '../errors.ts';
+import type { Work } from '../slices.ts';
 import { gbnfChoice, gbnfClass, gbnfRepeat, gbnfText } from './gbnf-text.ts';
 import { normalizeRanges } from './parse.ts';
 
@@ -11,21 +12,52 @@ const MAX_LENGTH = 4000;
 type Pairs = [low: number, high: number][];
 
 const DIGIT: Pairs = [[48, 57]];
-const WORD: Pairs = [[48, 57], [65, 90], [95, 95], [97, 122]];
-const SPACE: Pairs = [[9, 13], [32, 32], [0xa0, 0xa0], [0x1680, 0x1680], [0x2000, 0x200a], [0x2028, 0x2029], [0x202f, 0x202f], [0x205f, 0x205f], [0x3000, 0x3000], [0xfeff, 0xfeff]];
-const LINE_ENDS: Pairs = [[10, 10], [13, 13], [0x2028, 0x2029]];
+const WORD: Pairs = [
+  [48, 57],
+  [65, 90],
+  [95, 95],
+  [97, 122],
+];
+const SPACE: Pairs = [
+  [9, 13],
+  [32, 32],
+  [0xa0, 0xa0],
+  [0x1680, 0x1680],
+  [0x2000, 0x200a],
+  [0x2028, 0x2029],
+  [0x202f, 0x202f],
+  [0x205f, 0x205f],
+  [0x3000, 0x3000],
+  [0xfeff, 0xfeff],
+];
+const LINE_ENDS: Pairs = [
+  [10, 10],
+  [13, 13],
+  [0x2028, 0x2029],
+];
 const SETS: Readonly<Record<string, Pairs>> = { d: DIGIT, w: WORD, s: SPACE };
 const CONTROLS: Readonly<Record<string, number>> = { t: 9, n: 10, v: 11, f: 12, r: 13, 0: 0 };
 const SHORT_ESCAPES: Readonly<Record<number, string>> = { 8: '\\b', 9: '\\t', 10: '\\n', 12: '\\f', 13: '\\r', 34: '\\"', 92: '\\\\' };
 
 /** One character of a set as it stands inside a JSON string: itself, or escaped where JSON wants it so. */
 function jsonCharacter(ranges: readonly number[]): string | undefined {
-  const raw: Pairs = [], escaped: string[] = [];
+  const raw: Pairs = [];
+  const escaped: string[] = [];
   const has = (code: number): boolean => ranges.some((low, i) => i % 2 === 0 && code >= low && code <= ranges[i + 1]);
   for (let i = 0; i < ranges.length; i += 2) raw.push([ranges[i], ranges[i + 1]]);
   for (let code = 0; code < 0x20; code++) if (has(code)) escaped.push(SHORT_ESCAPES[code] ?? `\\u${code.toString(16).padStart(4, '0')}`);
   for (const code of [34, 92]) if (has(code)) escaped.push(SHORT_ESCAPES[code]);
-  const plain = intersect(normalizeRanges(raw, false), normalizeRanges([[0, 0x1f], [34, 34], [92, 92]], true));
+  const plain = intersect(
+    normalizeRanges(raw, false),
+    normalizeRanges(
+      [
+        [0, 0x1f],
+        [34, 34],
+        [92, 92],
+      ],
+      true,
+    ),
+  );
   return gbnfChoice([plain.length > 0 ? gbnfClass(plain) : undefined, ...escaped.map(gbnfText)]);
 }
 
@@ -33,7 +65,8 @@ function intersect(a: readonly number[], b: readonly number[]): number[] {
   const out: number[] = [];
   for (let i = 0; i < a.length; i += 2) {
     for (let j = 0; j < b.length; j += 2) {
-      const low = Math.max(a[i], b[j]), high = Math.min(a[i + 1], b[j + 1]);
+      const low = Math.max(a[i], b[j]);
+      const high = Math.min(a[i + 1], b[j + 1]);
       if (low <= high) out.push(low, high);
     }
   }
@@ -47,19 +80,38 @@ function intersect(a: readonly number[], b: readonly number[]): number[] {
  * @param anyCharacter the rule for one character of a JSON string
  * @throws QuantletError ERR_GRAMMAR
  */
-export function patternToGbnf(pattern: string, anyCharacter: string, pointer: string): string {
-  if (pattern.length > MAX_LENGTH) throw new QuantletError('ERR_GRAMMAR', `schema ${pointer}: a pattern of ${pattern.length} characters was found, expected at most ${MAX_LENGTH}`);
+export function* patternToGbnf(pattern: string, anyCharacter: string, pointer: string): Work<string> {
+  if (pattern.length > MAX_LENGTH)
+    throw new QuantletError(
+      'ERR_GRAMMAR',
+      `schema ${pointer}: a pattern of ${pattern.length} characters was found, expected at most ${MAX_LENGTH}`,
+    );
   const chars = Array.from(pattern);
-  let pos = 0, depth = 0;
+  let pos = 0;
+  let depth = 0;
 
   function fail(what: string): never {
-    throw new QuantletError('ERR_GRAMMAR', `schema ${pointer}: pattern ${shown(pattern)} has ${what} at character ${pos + 1}: expected literals, classes, groups, |, quantifiers, and ^ or $ at the ends`);
+    throw new QuantletError(
+      'ERR_GRAMMAR',
+      `schema ${pointer}: pattern ${shown(pattern)} has ${what} at character ${pos + 1}: expected literals, classes, groups, |, quantifiers, and ^ or $ at the ends`,
+    );
   }
 
+  // The engine would look up all the characters of each; they are refused below anyway.
+  const before = /^(?:[^\\]|\\[^pP])*/.exec(pattern)![0];
+  const escape = pattern.slice(before.length, before.length + 2);
+  if (escape.length === 2) {
+    pos = Array.from(before).length;
+    fail(escape);
+  }
   try {
     new RegExp(pattern, 'u');
   } catch (cause) {
-    throw new QuantletError('ERR_GRAMMAR', `schema ${pointer}: pattern ${shown(pattern)} is no regular expression: ${(cause as Error).message.slice(-SHOWN)}`, { cause });
+    throw new QuantletError(
+      'ERR_GRAMMAR',
+      `schema ${pointer}: pattern ${shown(pattern)} is not a regular expression: ${(cause as Error).message.slice(-SHOWN)}`,
+      { cause },
+    );
   }
 
   function hexCode(digits: number): number {
@@ -73,7 +125,7 @@ export function patternToGbnf(pattern: string, anyCharacter: string, pointer: st
     const c = chars[pos++];
     const set = SETS[c.toLowerCase()];
     if (set) return c === c.toLowerCase() ? set : complement(set);
-    if (c in CONTROLS && !/[0-9]/.test(chars[pos] ?? '') ) return single(CONTROLS[c]);
+    if (c in CONTROLS && !/[0-9]/.test(chars[pos] ?? '')) return single(CONTROLS[c]);
     if (c === 'x') return single(hexCode(2));
     if (c === 'u') {
       if (chars[pos] !== '{') {
@@ -89,7 +141,10 @@ export function patternToGbnf(pattern: string, anyCharacter: string, pointer: st
       pos = end + 1;
       return single(code);
     }
-    if (/[A-Za-z0-9]/.test(c)) { pos -= 2; fail(`\\${c}`); }
+    if (/[A-Za-z0-9]/.test(c)) {
+      pos -= 2;
+      fail(`\\${c}`);
+    }
     return single(c.codePointAt(0)!);
   }
 
@@ -114,7 +169,10 @@ export function patternToGbnf(pattern: string, anyCharacter: string, pointer: st
   function readClassAtom(): Pairs {
     const c = chars[pos++];
     if (c !== '\\') return single(c.codePointAt(0)!);
-    if (chars[pos] === 'b') { pos++; return single(8); }
+    if (chars[pos] === 'b') {
+      pos++;
+      return single(8);
+    }
     return readEscape();
   }
 
@@ -124,37 +182,46 @@ export function patternToGbnf(pattern: string, anyCharacter: string, pointer: st
     return item;
   }
 
-  function readAtom(): string {
+  function* readAtom(): Work<string> {
     const c = chars[pos++];
     if (c === '(') {
       if (chars[pos] === '?') {
         if (chars[pos + 1] === ':') pos += 2;
-        else if (chars[pos + 1] === '<' && chars[pos + 2] !== '=' && chars[pos + 2] !== '!') pos = chars.indexOf('>', pos) + 1; // a name: RegExp has checked it
+        else if (chars[pos + 1] === '<' && chars[pos + 2] !== '=' && chars[pos + 2] !== '!')
+          pos = chars.indexOf('>', pos) + 1; // a name: RegExp has checked it
         else fail('a (?...) group');
       }
       if (++depth > MAX_DEPTH) fail(`more than ${MAX_DEPTH} groups inside each other`);
-      const body = readAlternatives(false);
+      const body = yield* readAlternatives(false);
       depth--;
       pos++;
       return `(${body})`;
     }
     if (c === '.') return ofSet(complement(LINE_ENDS));
     if (c === '[') return ofSet(readClass());
-    if (c === '^' || c === '$') { pos--; fail(`${c} inside`); }
+    if (c === '^' || c === '$') {
+      pos--;
+      fail(`${c} inside`);
+    }
     if (c === '\\') return ofSet(readEscape());
     return ofSet(single(c.codePointAt(0)!));
   }
 
-  function readQuantified(): string {
-    const atom = readAtom();
-    let min = 1, max = 1;
+  function* readQuantified(): Work<string> {
+    yield;
+    const atom = yield* readAtom();
+    let min = 1;
+    let max = 1;
     const c = chars[pos];
     if (c === '*') [min, max] = [0, Infinity];
     else if (c === '+') max = Infinity;
     else if (c === '?') min = 0;
     else if (c === '{') {
       const end = chars.indexOf('}', pos);
-      const [low, high] = chars.slice(pos + 1, end).join('').split(',');
+      const [low, high] = chars
+        .slice(pos + 1, end)
+        .join('')
+        .split(',');
       min = Number(low);
       max = high === undefined ? min : high === '' ? Infinity : Number(high);
       pos = end;
@@ -164,7 +231,7 @@ export function patternToGbnf(pattern: string, anyCharacter: string, pointer: st
     return gbnfRepeat(atom, min, max);
   }
 
-  function readAlternatives(outermost: boolean): string {
+  function* readAlternatives(outermost: boolean): Work<string> {
     const options: string[] = [];
     for (;;) {
       const items: string[] = [];
@@ -172,8 +239,10 @@ export function patternToGbnf(pattern: string, anyCharacter: string, pointer: st
       else if (outermost) items.push(`${anyCharacter}*`);
       let open = outermost;
       while (pos < chars.length && chars[pos] !== '|' && chars[pos] !== ')') {
-        if (outermost && chars[pos] === '$' && (pos + 1 === chars.length || chars[pos + 1] === '|')) { pos++; open = false; }
-        else items.push(readQuantified());
+        if (outermost && chars[pos] === '$' && (pos + 1 === chars.length || chars[pos + 1] === '|')) {
+          pos++;
+          open = false;
+        } else items.push(yield* readQuantified());
       }
       if (open) items.push(`${anyCharacter}*`);
       options.push(items.join(' ') || '""');
@@ -183,12 +252,13 @@ export function patternToGbnf(pattern: string, anyCharacter: string, pointer: st
     return options.length === 1 ? options[0] : outermost ? `(${options.join(' | ')})` : options.join(' | ');
   }
 
-  return readAlternatives(true);
+  return yield* readAlternatives(true);
 }
 
 /** Characters of a pattern that a message shows. */
 const SHOWN = 200;
-const shown = (pattern: string): string => (pattern.length > SHOWN ? `${JSON.stringify(pattern.slice(0, SHOWN))}... (${pattern.length} characters)` : JSON.stringify(pattern));
+const shown = (pattern: string): string =>
+  pattern.length > SHOWN ? `${JSON.stringify(pattern.slice(0, SHOWN))}... (${pattern.length} characters)` : JSON.stringify(pattern);
 
 const single = (code: number): Pairs => [[code, code]];
 

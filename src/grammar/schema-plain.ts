@@ -1,5 +1,7 @@
 /** JSON schemas brought into one plain form: references followed, allOf and anyOf multiplied out. */
+import { shortJson } from '../chat/json.ts';
 import { QuantletError } from '../errors.ts';
+import type { Work } from '../slices.ts';
 
 /** A JSON Schema: true (anything), false (nothing), or keywords. */
 export type JsonSchema = boolean | { readonly [keyword: string]: unknown };
@@ -7,7 +9,10 @@ export type JsonSchema = boolean | { readonly [keyword: string]: unknown };
 export type JsonType = 'null' | 'boolean' | 'object' | 'array' | 'number' | 'integer' | 'string';
 
 /** A schema and where it stands in the document, as a JSON pointer. */
-export interface Located { readonly schema: JsonSchema; readonly pointer: string }
+export interface Located {
+  readonly schema: JsonSchema;
+  readonly pointer: string;
+}
 
 /**
  * One way to satisfy a schema, with references and combinators resolved. Lists of Located all hold at once.
@@ -36,7 +41,26 @@ export interface Plain {
 }
 
 /** Keywords that say something to people or tools, not about the text. */
-const ANNOTATIONS = new Set(['$schema', '$id', '$comment', '$defs', 'definitions', 'title', 'description', 'default', 'examples', 'example', 'deprecated', 'readOnly', 'writeOnly', 'contentMediaType', 'contentEncoding', 'discriminator', 'strict', 'name']);
+const ANNOTATIONS = new Set([
+  '$schema',
+  '$id',
+  '$comment',
+  '$defs',
+  'definitions',
+  'title',
+  'description',
+  'default',
+  'examples',
+  'example',
+  'deprecated',
+  'readOnly',
+  'writeOnly',
+  'contentMediaType',
+  'contentEncoding',
+  'discriminator',
+  'strict',
+  'name',
+]);
 const COMBINATORS = new Set(['$ref', 'allOf', 'anyOf', 'oneOf']);
 const NUMERIC_FORMATS = new Set(['int32', 'int64', 'float', 'double']);
 const TYPES: readonly string[] = ['null', 'boolean', 'object', 'array', 'number', 'integer', 'string'];
@@ -44,7 +68,12 @@ const MAX_ALTERNATIVES = 2000;
 /** References that lead on to further references. */
 const MAX_CHAIN = 200;
 /** Schemas that one may be made of, and all together: definitions that each refer twice to the next double with every one of them. */
-const MAX_PARTS = 10_000, MAX_ALL_PARTS = 200_000;
+const MAX_PARTS = 10_000;
+const MAX_ALL_PARTS = 200_000;
+/** Schemas, and properties and values that are written down again, between two places where the work may pause. */
+const STRIDE = 256;
+/** Properties and values that combining schemas writes down again, all together: two thousand alternatives of ten thousand properties would fill the memory. */
+const MAX_COPIED = 500_000;
 
 export function schemaError(pointer: string, message: string): QuantletError {
   return new QuantletError('ERR_GRAMMAR', `schema ${pointer === '' ? '#' : `#${pointer}`}: ${message}`);
@@ -52,54 +81,94 @@ export function schemaError(pointer: string, message: string): QuantletError {
 
 export const escapePointer = (part: string): string => part.replaceAll('~', '~0').replaceAll('/', '~1');
 
-/** Turns lists of schemas into the ways to satisfy them. */
-export type Expander = (all: readonly Located[]) => readonly Plain[];
+/** Turns lists of schemas into the ways to satisfy them, with pauses. */
+export type Expander = (all: readonly Located[]) => Work<readonly Plain[]>;
 
 /** @throws QuantletError ERR_GRAMMAR for keywords that cannot be kept, references that lead nowhere or to themselves */
 export function createExpander(document: JsonSchema): Expander {
-  let parts = 0, before = 0;
-  return (all) => {
+  let parts = 0;
+  let before = 0;
+  let copied = 0;
+  let steps = 0;
+  return function* (all) {
     before += parts;
     parts = 0;
     if (before > MAX_ALL_PARTS) throw schemaError('', `its references and combinations make more than ${MAX_ALL_PARTS} schemas together`);
-    const nothing: Plain = { key: '', pointer: all[0]?.pointer ?? '', properties: new Map(), required: new Set(), prefix: [] };
-    return all.reduce<readonly Plain[]>((ways, located) => product(ways, expand(located, new Set()), located.pointer), [nothing]);
+    let ways: readonly Plain[] = [{ key: '', pointer: all[0]?.pointer ?? '', properties: new Map(), required: new Set(), prefix: [] }];
+    for (const located of all) ways = yield* product(ways, yield* expand(located, new Set()), located.pointer);
+    return ways;
   };
 
-  function expand({ schema, pointer }: Located, followed: ReadonlySet<string>): readonly Plain[] {
+  function* product(a: readonly Plain[], b: readonly Plain[], pointer: string): Work<readonly Plain[]> {
+    if (a.length * b.length > MAX_ALTERNATIVES)
+      throw schemaError(pointer, `its combinations of allOf, anyOf and oneOf make more than ${MAX_ALTERNATIVES} alternatives`);
+    const ways: Plain[] = [];
+    for (const x of a) {
+      for (const y of b) {
+        const size = x.key === '' || y.key === '' ? 0 : sizeOf(x) + sizeOf(y);
+        copied += size;
+        steps += size;
+        if (copied > MAX_COPIED)
+          throw schemaError(pointer, `its combinations of allOf, anyOf and oneOf repeat more than ${MAX_COPIED} properties and values`);
+        ways.push(both(x, y));
+        // (Not at every one: each pause goes through all the schemas that this one is in.)
+        if (++steps >= STRIDE) {
+          steps = 0;
+          yield;
+        }
+      }
+    }
+    return ways;
+  }
+
+  function* expand({ schema, pointer }: Located, followed: ReadonlySet<string>): Work<readonly Plain[]> {
     if (++parts > MAX_PARTS) throw schemaError(pointer, `its references and combinations make more than ${MAX_PARTS} schemas`);
     if (schema === false) return [];
-    if (typeof schema !== 'object' && schema !== true) throw schemaError(pointer, `found ${JSON.stringify(schema)}, expected true, false or an object`);
+    if (typeof schema !== 'object' && schema !== true)
+      throw schemaError(pointer, `found ${shortJson(schema)}, expected true, false or an object`);
     if (schema === null || Array.isArray(schema)) throw schemaError(pointer, 'found null or an array, expected a schema');
     let ways: readonly Plain[] = [plainOf(schema === true ? {} : schema, pointer)];
     if (schema === true) return ways;
-    const at = (keyword: string, i: number): Located => ({ schema: (schema[keyword] as JsonSchema[])[i], pointer: `${pointer}/${keyword}/${i}` });
+    const at = (keyword: string, i: number): Located => ({
+      schema: (schema[keyword] as JsonSchema[])[i],
+      pointer: `${pointer}/${keyword}/${i}`,
+    });
     for (const keyword of ['allOf', 'anyOf', 'oneOf']) {
       const list = schema[keyword];
       if (list === undefined) continue;
       if (!Array.isArray(list) || list.length === 0) throw schemaError(`${pointer}/${keyword}`, 'expected a list of schemas');
-      const each = list.map((_, i) => expand(at(keyword, i), followed));
-      if (keyword === 'allOf') for (const options of each) ways = product(ways, options, pointer);
-      else ways = product(ways, each.flat(), pointer);
+      const options: Plain[] = [];
+      for (let i = 0; i < list.length; i++) {
+        const each = yield* expand(at(keyword, i), followed);
+        if (keyword === 'allOf') ways = yield* product(ways, each, pointer);
+        else options.push(...each);
+        if (++steps >= STRIDE) {
+          steps = 0;
+          yield;
+        }
+      }
+      if (keyword !== 'allOf') ways = yield* product(ways, options, pointer);
     }
     if (schema.$ref !== undefined) {
       const target = resolveReference(document, schema.$ref, pointer);
-      if (followed.size >= MAX_CHAIN) throw schemaError(pointer, `$ref leads through more than ${MAX_CHAIN} further ones: expected it to lead to its schema`);
-      if (followed.has(target.pointer)) throw schemaError(pointer, `$ref ${String(schema.$ref)} leads back to itself without anything in between`);
-      ways = product(ways, expand(target, new Set([...followed, target.pointer])), pointer);
+      if (followed.size >= MAX_CHAIN)
+        throw schemaError(pointer, `$ref leads through more than ${MAX_CHAIN} further ones: expected it to lead to its schema`);
+      if (followed.has(target.pointer))
+        throw schemaError(pointer, `$ref ${String(schema.$ref)} leads back to itself without anything in between`);
+      ways = yield* product(ways, yield* expand(target, new Set([...followed, target.pointer])), pointer);
     }
     return ways;
   }
 }
 
-function product(a: readonly Plain[], b: readonly Plain[], pointer: string): readonly Plain[] {
-  if (a.length * b.length > MAX_ALTERNATIVES) throw schemaError(pointer, `its combinations of allOf, anyOf and oneOf make more than ${MAX_ALTERNATIVES} alternatives`);
-  return a.flatMap((x) => b.map((y) => both(x, y)));
-}
+/** What combining a schema writes down again. */
+const sizeOf = ({ properties, required, prefix, values = [] }: Plain): number =>
+  properties.size + required.size + prefix.length + values.length;
 
 export function resolveReference(document: JsonSchema, reference: unknown, pointer: string): Located {
-  if (typeof reference !== 'string' || !/^#(\/|$)/.test(reference)) throw schemaError(`${pointer}/$ref`, `found ${JSON.stringify(reference)}, expected a reference within this document, as #/$defs/name`);
-  const target = decodeURIComponent(reference.slice(1));
+  if (typeof reference !== 'string' || !/^#(\/|$)/.test(reference))
+    throw schemaError(`${pointer}/$ref`, `found ${shortJson(reference)}, expected a reference within this document, as #/$defs/name`);
+  const target = decoded(reference.slice(1), pointer);
   let value: unknown = document;
   for (const part of target.split('/').slice(1)) {
     const key = part.replaceAll('~1', '/').replaceAll('~0', '~');
@@ -109,17 +178,30 @@ export function resolveReference(document: JsonSchema, reference: unknown, point
   return { schema: value as JsonSchema, pointer: target };
 }
 
+function decoded(reference: string, pointer: string): string {
+  try {
+    return decodeURIComponent(reference);
+  } catch {
+    throw schemaError(
+      `${pointer}/$ref`,
+      `found ${shortJson(reference)}, in which a % does not begin the code of a character, expected a reference as #/$defs/name`,
+    );
+  }
+}
+
 /** The keywords of one schema object, those that combine schemas left aside. */
 function plainOf(schema: { readonly [keyword: string]: unknown }, pointer: string): Plain {
   const plain: { -readonly [K in keyof Plain]: Plain[K] } = { key: '', pointer, properties: new Map(), required: new Set(), prefix: [] };
   const count = (keyword: string): number => {
     const value = schema[keyword];
-    if (typeof value !== 'number' || !Number.isInteger(value) || value < 0) throw schemaError(`${pointer}/${keyword}`, `found ${JSON.stringify(value)}, expected an integer from 0 on`);
+    if (typeof value !== 'number' || !Number.isInteger(value) || value < 0 || value >= 2 ** 31)
+      throw schemaError(`${pointer}/${keyword}`, `found ${shortJson(value)}, expected an integer from 0 to 2^31 - 1`);
     return value;
   };
   const number = (keyword: string): number => {
     const value = schema[keyword];
-    if (typeof value !== 'number' || !(Math.abs(value) <= 1e21)) throw schemaError(`${pointer}/${keyword}`, `found ${JSON.stringify(value)}, expected a number between -1e21 and 1e21`);
+    if (typeof value !== 'number' || !(Math.abs(value) <= 1e21))
+      throw schemaError(`${pointer}/${keyword}`, `found ${shortJson(value)}, expected a number between -1e21 and 1e21`);
     return value;
   };
   for (const [keyword, value] of Object.entries(schema)) {
@@ -128,26 +210,38 @@ function plainOf(schema: { readonly [keyword: string]: unknown }, pointer: strin
     const sub = `${pointer}/${escapePointer(keyword)}`;
     switch (keyword) {
       case 'type': {
-        const types = Array.isArray(value) ? value as unknown[] : [value];
-        if (!types.every((type) => typeof type === 'string' && TYPES.includes(type))) throw schemaError(sub, `found ${JSON.stringify(value)}, expected ${TYPES.join(', ')} or a list of those`);
+        const types = Array.isArray(value) ? (value as unknown[]) : [value];
+        if (!types.every((type) => typeof type === 'string' && TYPES.includes(type)))
+          throw schemaError(sub, `found ${shortJson(value)}, expected ${TYPES.join(', ')} or a list of those`);
         plain.types = types as JsonType[];
         break;
       }
-      case 'nullable': break; // OpenAPI's, see below
-      case 'const': plain.values = [value]; break;
+      case 'nullable':
+        break; // OpenAPI's, see below
+      case 'const':
+        plain.values = [value];
+        break;
       case 'enum':
         if (!Array.isArray(value)) throw schemaError(sub, 'expected a list of values');
         plain.values = value;
         break;
       case 'properties':
         if (typeof value !== 'object' || value === null) throw schemaError(sub, 'expected an object of schemas');
-        plain.properties = new Map(Object.entries(value).map(([name, schema]) => [name, [{ schema: schema as JsonSchema, pointer: `${sub}/${escapePointer(name)}` }]]));
+        plain.properties = new Map(
+          Object.entries(value).map(([name, schema]) => [
+            name,
+            [{ schema: schema as JsonSchema, pointer: `${sub}/${escapePointer(name)}` }],
+          ]),
+        );
         break;
       case 'required':
-        if (!Array.isArray(value) || !value.every((name) => typeof name === 'string')) throw schemaError(sub, 'expected a list of property names');
+        if (!Array.isArray(value) || !value.every((name) => typeof name === 'string'))
+          throw schemaError(sub, 'expected a list of property names');
         plain.required = new Set(value as string[]);
         break;
-      case 'additionalProperties': plain.additional = [{ schema: value as JsonSchema, pointer: sub }]; break;
+      case 'additionalProperties':
+        plain.additional = [{ schema: value as JsonSchema, pointer: sub }];
+        break;
       case 'items':
         if (Array.isArray(value)) plain.prefix = value.map((schema, i) => [{ schema: schema as JsonSchema, pointer: `${sub}/${i}` }]);
         else plain.items = [{ schema: value as JsonSchema, pointer: sub }];
@@ -156,10 +250,21 @@ function plainOf(schema: { readonly [keyword: string]: unknown }, pointer: strin
         if (!Array.isArray(value)) throw schemaError(sub, 'expected a list of schemas');
         plain.prefix = value.map((schema, i) => [{ schema: schema as JsonSchema, pointer: `${sub}/${i}` }]);
         break;
-      case 'additionalItems': if (Array.isArray(schema.items)) plain.items = [{ schema: value as JsonSchema, pointer: sub }]; break;
-      case 'minItems': case 'maxItems': case 'minLength': case 'maxLength': plain[keyword] = count(keyword); break;
-      case 'minimum': case 'maximum': plain[keyword] = number(keyword); break;
-      case 'exclusiveMinimum': case 'exclusiveMaximum': {
+      case 'additionalItems':
+        if (Array.isArray(schema.items)) plain.items = [{ schema: value as JsonSchema, pointer: sub }];
+        break;
+      case 'minItems':
+      case 'maxItems':
+      case 'minLength':
+      case 'maxLength':
+        plain[keyword] = count(keyword);
+        break;
+      case 'minimum':
+      case 'maximum':
+        plain[keyword] = number(keyword);
+        break;
+      case 'exclusiveMinimum':
+      case 'exclusiveMaximum': {
         // draft 4 has a boolean that makes minimum or maximum exclusive
         const inclusive = keyword === 'exclusiveMinimum' ? 'minimum' : 'maximum';
         if (value === true) plain[keyword] = number(inclusive);
@@ -174,17 +279,26 @@ function plainOf(schema: { readonly [keyword: string]: unknown }, pointer: strin
         if (typeof value !== 'string') throw schemaError(sub, 'expected the name of a format');
         if (!NUMERIC_FORMATS.has(value)) plain.format = value;
         break;
-      case 'uniqueItems': if (value !== false) throw unsupported(sub, keyword); break;
-      default: if (!ANNOTATIONS.has(keyword) && !COMBINATORS.has(keyword) && !keyword.startsWith('x-')) throw unsupported(sub, keyword);
+      case 'uniqueItems':
+        if (value !== false) throw unsupported(sub, keyword);
+        break;
+      default:
+        if (!ANNOTATIONS.has(keyword) && !COMBINATORS.has(keyword) && !keyword.startsWith('x-')) throw unsupported(sub, keyword);
     }
   }
   if (schema.nullable === true && plain.types && !plain.types.includes('null')) plain.types = [...plain.types, 'null'];
-  if (schema.const !== undefined && Array.isArray(schema.enum)) plain.values = schema.enum.filter((value) => sameJson(value, schema.const));
+  if (schema.const !== undefined && Array.isArray(schema.enum)) {
+    const key = jsonKey(schema.const);
+    plain.values = schema.enum.filter((value) => jsonKey(value) === key);
+  }
   return plain;
 }
 
 function unsupported(pointer: string, keyword: string): QuantletError {
-  return schemaError(pointer, `the keyword ${keyword} cannot be turned into a grammar: expected a schema without it (annotations and x-... are ignored)`);
+  return schemaError(
+    pointer,
+    `the keyword ${keyword} cannot be turned into a grammar: expected a schema without it (annotations and x-... are ignored)`,
+  );
 }
 
 /** What satisfies a and b. */
@@ -198,13 +312,14 @@ function both(a: Plain, b: Plain): Plain {
   }
   const at = (plain: Plain, i: number): readonly Located[] => plain.prefix[i] ?? plain.items ?? [];
   for (const keyword of ['pattern', 'format'] as const) {
-    if (a[keyword] !== undefined && b[keyword] !== undefined && a[keyword] !== b[keyword]) throw schemaError(b.pointer, `two different ${keyword}s at once: expected one`);
+    if (a[keyword] !== undefined && b[keyword] !== undefined && a[keyword] !== b[keyword])
+      throw schemaError(b.pointer, `two different ${keyword}s at once: expected one`);
   }
   return {
     key: `${a.key}&${b.key}`,
     pointer: a.pointer.length <= b.pointer.length ? a.pointer : b.pointer,
-    types: a.types && b.types ? commonTypes(a.types, b.types) : a.types ?? b.types,
-    values: a.values && b.values ? a.values.filter((value) => b.values!.some((other) => sameJson(value, other))) : a.values ?? b.values,
+    types: a.types && b.types ? commonTypes(a.types, b.types) : (a.types ?? b.types),
+    values: a.values && b.values ? shared(a.values, b.values) : (a.values ?? b.values),
     properties,
     required: new Set([...a.required, ...b.required]),
     additional: a.additional || b.additional ? [...(a.additional ?? []), ...(b.additional ?? [])] : undefined,
@@ -228,15 +343,20 @@ function least(choose: (a: number, b: number) => number, a: number | undefined, 
 }
 
 function commonTypes(a: readonly JsonType[], b: readonly JsonType[]): JsonType[] {
-  const holds = (types: readonly JsonType[], type: JsonType): boolean => types.includes(type) || (type === 'integer' && types.includes('number'));
+  const holds = (types: readonly JsonType[], type: JsonType): boolean =>
+    types.includes(type) || (type === 'integer' && types.includes('number'));
   return [...new Set([...a, ...b])].filter((type) => holds(a, type) && holds(b, type));
 }
 
-/** Equality of JSON values; the order of properties does not matter. */
-export function sameJson(a: unknown, b: unknown): boolean {
-  if (a === b) return true;
-  if (typeof a !== 'object' || typeof b !== 'object' || a === null || b === null || Array.isArray(a) !== Array.isArray(b)) return false;
-  const x = a as Record<string, unknown>, y = b as Record<string, unknown>;
-  const names = Object.keys(x);
-  return names.length === Object.keys(y).length && names.every((name) => Object.hasOwn(y, name) && sameJson(x[name], y[name]));
+function shared(a: readonly unknown[], b: readonly unknown[]): unknown[] {
+  const keys = new Set(b.map(jsonKey));
+  return a.filter((value) => keys.has(jsonKey(value)));
+}
+
+/** A text that equal JSON values have in common, and others have not: the order of properties does not matter. */
+export function jsonKey(value: unknown): string {
+  if (typeof value !== 'object' || value === null) return JSON.stringify(value);
+  if (Array.isArray(value)) return `[${value.map(jsonKey).join()}]`;
+  const names = Object.keys(value).sort();
+  return `{${names.map((name) => `${JSON.stringify(name)}:${jsonKey((value as Record<string, unknown>)[name])}`).join()}}`;
 }

@@ -1,66 +1,133 @@
 /** Whether a given value (const, enum) satisfies a JSON schema. */
+import { QuantletError } from '../errors.ts';
+import type { Work } from '../slices.ts';
 import { createAutomaton } from './automaton.ts';
 import type { Automaton, State } from './automaton.ts';
-import { compileGrammar } from './compile.ts';
-import { parseGbnf } from './parse.ts';
+import { compileGrammarWork } from './compile.ts';
+import { parseGbnfWork } from './parse.ts';
+import { jsonKey } from './schema-plain.ts';
 import type { Expander, JsonType, Located, Plain } from './schema-plain.ts';
 import { patternToGbnf } from './schema-pattern.ts';
 import { SHARED_RULES, STRING_FORMATS } from './schema-string.ts';
 
-const automata = new Map<string, Automaton>();
-/** Patterns come from clients: no more of them are kept. */
+/** Patterns of one schema that are kept as automata. */
 const MAX_AUTOMATA = 32;
+/** Places of automata, or values, between two places where the work may pause. */
+const STRIDE = 4096;
+const VALUES = 64;
+/** Places that one text may go through: a pattern with thousands of readings at every character takes seconds. */
+const MAX_PLACES = 1_000_000;
 
-/**
- * Whether a text, as JSON writes it, is one that this GBNF for the content of a JSON string writes. A schema's pattern is asked in this way and not
- * by RegExp, which takes a time exponential in the text for some patterns ((a+)+$): the automaton looks at each byte once.
- */
-function writes(content: string, text: string): boolean {
-  let automaton = automata.get(content);
-  if (!automaton) {
-    const gbnf = `root ::= ${content}\nchar ::= ${SHARED_RULES.char}\nhex ::= ${SHARED_RULES.hex}\n`;
-    automaton = createAutomaton(compileGrammar(parseGbnf(gbnf, () => undefined, 0), 'root'));
-    if (automata.size >= MAX_AUTOMATA) automata.clear();
-    automata.set(content, automaton);
+/** The test of one schema's values: whether one satisfies what stands beside it. It may pause wherever it yields. */
+export function createValueTest(expand: Expander): (plain: Plain, value: unknown) => Work<boolean> {
+  const automata = new Map<string, Automaton>();
+  /** The values of an enum as keys: each of a list's elements may be looked for among them. */
+  const keysOf = new Map<readonly unknown[], ReadonlySet<string>>();
+
+  /**
+   * Whether a text, as JSON writes it, is one that this GBNF for the content of a JSON string writes. A schema's pattern is asked in this way and not
+   * by RegExp, which takes a time exponential in the text for some patterns ((a+)+$): the automaton looks at each byte once.
+   */
+  function* writes(content: string, text: string): Work<boolean> {
+    let automaton = automata.get(content);
+    if (!automaton) {
+      const gbnf = `root ::= ${content}\nchar ::= ${SHARED_RULES.char}\nhex ::= ${SHARED_RULES.hex}\n`;
+      automaton = createAutomaton(yield* compileGrammarWork(yield* parseGbnfWork(gbnf, () => undefined, 0), 'root'));
+      if (automata.size >= MAX_AUTOMATA) automata.clear();
+      automata.set(content, automaton);
+    }
+    let state: State = automaton.start;
+    let n = 0;
+    let places = 0;
+    let pause = STRIDE;
+    for (const byte of new TextEncoder().encode(JSON.stringify(text).slice(1, -1))) {
+      if (state.next[byte] === undefined) places += state.places.length;
+      if (++n >= STRIDE || places >= pause) {
+        n = 0;
+        pause = places + STRIDE;
+        if (places > MAX_PLACES)
+          throw new QuantletError(
+            'ERR_GRAMMAR',
+            'schema: a value of const or enum can be read by its pattern in too many ways: expected a less ambiguous pattern',
+          );
+        yield;
+      }
+      const next = automaton.step(state, byte);
+      if (next === null) return false;
+      state = next;
+    }
+    return state.complete;
   }
-  let state: State | null = automaton.start;
-  for (const byte of new TextEncoder().encode(JSON.stringify(text).slice(1, -1))) state = state && automaton.step(state, byte);
-  return state !== null && state.complete;
-}
 
-/** Formats without a rule are refused elsewhere. */
-const hasFormat = (text: string, format: string): boolean => STRING_FORMATS[format] === undefined || writes(STRING_FORMATS[format], text);
+  function* isAmong(values: readonly unknown[], value: unknown): Work<boolean> {
+    let keys = keysOf.get(values);
+    if (!keys) {
+      const made = new Set<string>();
+      for (const one of values) {
+        if (made.add(jsonKey(one)).size % VALUES === 0) yield;
+      }
+      keysOf.set(values, (keys = made));
+    }
+    return keys.has(jsonKey(value));
+  }
 
-/** Whether a value of enum or const satisfies what stands beside it. */
-export function acceptsValue(plain: Plain, value: unknown, expand: Expander): boolean {
-  const all = (schemas: readonly Located[] | undefined, part: unknown): boolean => {
+  function* all(schemas: readonly Located[] | undefined, part: unknown): Work<boolean> {
     if (!schemas || schemas.length === 0) return true;
-    return expand(schemas).some((way) => (!way.values || way.values.some((v) => JSON.stringify(v) === JSON.stringify(part))) && acceptsValue(way, part, expand));
-  };
-  if (plain.types && !plain.types.some((type) => isOfType(value, type))) return false;
-  if (typeof value === 'string') {
-    const length = Array.from(value).length;
-    return length >= (plain.minLength ?? 0) && length <= (plain.maxLength ?? Infinity) && (plain.pattern === undefined || writes(patternToGbnf(plain.pattern, 'char', `#${plain.pointer}/pattern`), value))
-      && (plain.format === undefined || hasFormat(value, plain.format));
+    for (const way of yield* expand(schemas))
+      if ((!way.values || (yield* isAmong(way.values, part))) && (yield* accepts(way, part))) return true;
+    return false;
   }
-  if (typeof value === 'number') {
-    return !(value < (plain.minimum ?? -Infinity) || value > (plain.maximum ?? Infinity) || value <= (plain.exclusiveMinimum ?? -Infinity) || value >= (plain.exclusiveMaximum ?? Infinity));
+
+  let tested = 0;
+  function* accepts(plain: Plain, value: unknown): Work<boolean> {
+    if (++tested % VALUES === 0) yield;
+    if (plain.types && !plain.types.some((type) => isOfType(value, type))) return false;
+    if (typeof value === 'string') {
+      const { minLength = 0, maxLength = Infinity, pattern, format } = plain;
+      if (minLength > 0 || maxLength < Infinity) {
+        const length = Array.from(value).length;
+        if (length < minLength || length > maxLength) return false;
+      }
+      if (pattern !== undefined && !(yield* writes(yield* patternToGbnf(pattern, 'char', `#${plain.pointer}/pattern`), value)))
+        return false;
+      // Formats without a rule are refused elsewhere.
+      return format === undefined || STRING_FORMATS[format] === undefined || (yield* writes(STRING_FORMATS[format], value));
+    }
+    if (typeof value === 'number') {
+      return !(
+        value < (plain.minimum ?? -Infinity) ||
+        value > (plain.maximum ?? Infinity) ||
+        value <= (plain.exclusiveMinimum ?? -Infinity) ||
+        value >= (plain.exclusiveMaximum ?? Infinity)
+      );
+    }
+    if (Array.isArray(value)) {
+      if (value.length < (plain.minItems ?? 0) || value.length > (plain.maxItems ?? Infinity)) return false;
+      for (const [i, item] of value.entries()) if (!(yield* all(plain.prefix[i] ?? plain.items, item))) return false;
+      return true;
+    }
+    if (typeof value === 'object' && value !== null) {
+      for (const name of plain.required) if (!Object.hasOwn(value, name)) return false;
+      for (const [name, part] of Object.entries(value))
+        if (!(yield* all(plain.properties.get(name) ?? plain.additional, part))) return false;
+    }
+    return true;
   }
-  if (Array.isArray(value)) {
-    return value.length >= (plain.minItems ?? 0) && value.length <= (plain.maxItems ?? Infinity) && value.every((item, i) => all(plain.prefix[i] ?? plain.items, item));
-  }
-  if (typeof value === 'object' && value !== null) {
-    return [...plain.required].every((name) => Object.hasOwn(value, name)) && Object.entries(value).every(([name, part]) => all(plain.properties.get(name) ?? plain.additional, part));
-  }
-  return true;
+
+  return accepts;
 }
 
 function isOfType(value: unknown, type: JsonType): boolean {
   switch (type) {
-    case 'null': return value === null;
-    case 'array': return Array.isArray(value);
-    case 'object': return typeof value === 'object' && value !== null && !Array.isArray(value);
-    case 'integer': return Number.isInteger(value);
-    default: return typeof value === type;
+    case 'null':
+      return value === null;
+    case 'array':
+      return Array.isArray(value);
+    case 'object':
+      return typeof value === 'object' && value !== null && !Array.isArray(value);
+    case 'integer':
+      return Number.isInteger(value);
+    default:
+      return typeof value === type;
   }
 }

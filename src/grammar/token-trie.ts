@@ -49,11 +49,15 @@ function* buildTrie(vocabulary: GrammarVocabulary): Generator<void, TokenTrie> {
     if (id % STRIDE === 0) yield;
   }
 
-  const bytes = new Uint8Array(total), child = new Int32Array(total), sibling = new Int32Array(total);
-  const firstToken = new Int32Array(total).fill(-1), nextToken = new Int32Array(nVocab).fill(-1);
+  const bytes = new Uint8Array(total);
+  const child = new Int32Array(total);
+  const sibling = new Int32Array(total);
+  const firstToken = new Int32Array(total).fill(-1);
+  const nextToken = new Int32Array(nVocab).fill(-1);
   const slots = 2 ** Math.ceil(Math.log2(2 * total));
   yield;
-  const table = new Int32Array(slots), parents = new Int32Array(total);
+  const table = new Int32Array(slots);
+  const parents = new Int32Array(total);
   yield;
   let nodes = 1; // node 0 is the root, which is nobody's child
   // from the last to the first, since members are put in at the head of their list
@@ -85,9 +89,17 @@ function* buildTrie(vocabulary: GrammarVocabulary): Generator<void, TokenTrie> {
   }
 
   const size = nodes - 1;
-  const trie = { bytes: new Uint8Array(size), depths: new Uint16Array(size), ends: new Int32Array(size), tokens: new Int32Array(size + 1), ids: new Int32Array(nVocab), maxDepth: 0 };
+  const trie = {
+    bytes: new Uint8Array(size),
+    depths: new Uint16Array(size),
+    ends: new Int32Array(size),
+    tokens: new Int32Array(size + 1),
+    ids: new Int32Array(nVocab),
+    maxDepth: 0,
+  };
   const open: number[] = [];
-  let at = 0, spelled = 0;
+  let at = 0;
+  let spelled = 0;
   for (let node = child[0]; node !== 0;) {
     if (at % STRIDE === 0) yield;
     const depth = open.length;
@@ -113,7 +125,12 @@ function* buildTrie(vocabulary: GrammarVocabulary): Generator<void, TokenTrie> {
 const NO_BYTES = new Uint8Array();
 
 /** Sets the bit of every token whose bytes lead somewhere from `state`: the trie and the automaton walked together. May pause wherever it yields. */
-export function* markTokens(trie: TokenTrie, state: State, step: (state: State, byte: number) => State | null, mask: Uint32Array): Generator<void, void> {
+export function* markTokens(
+  trie: TokenTrie,
+  state: State,
+  step: (state: State, byte: number) => State | null,
+  mask: Uint32Array,
+): Generator<void, void> {
   const { bytes, depths, ends, tokens, ids } = trie;
   const states: State[] = new Array<State>(trie.maxDepth + 1).fill(state);
   for (let i = 0, n = 0; i < bytes.length;) {
@@ -122,7 +139,8 @@ export function* markTokens(trie: TokenTrie, state: State, step: (state: State, 
       yield;
     }
     const depth = depths[i];
-    const from = states[depth], byte = bytes[i];
+    const from = states[depth];
+    const byte = bytes[i];
     const known = from.next[byte];
     const to = known === undefined ? step(from, byte) : known;
     // A new state takes as long as it has places.

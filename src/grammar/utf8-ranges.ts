@@ -27,7 +27,8 @@ export function utf8Ranges(low: number, high: number, into: ByteRanges[] = []): 
       return utf8Ranges(high & ~mask, high, into);
     }
   }
-  const first = encode(low), final = encode(high);
+  const first = encode(low);
+  const final = encode(high);
   into.push(first.flatMap((byte, i) => [byte, final[i]]));
   return into;
 }

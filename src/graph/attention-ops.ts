@@ -3,12 +3,14 @@ import { alignUp } from '../gguf/types.ts';
 import { TYPE } from '../type-traits.ts';
 import { checkOptions, KIND, type Kinds } from '../options.ts';
 import { mustBe, mustBeRows, mustBeTensor, OPERAND, optional, type Operand } from './operands.ts';
-import { slopesOf } from './row-ops.ts';
+import { slopesOf } from './alibi.ts';
 import { constant, must, nelements, node, type Tensor } from './tensor.ts';
 import { mustBeReadable } from './vec-dot-type.ts';
 
-/** Types that a KV cache can have (assembly/ops/kv_cache.ts). */
-export const KV_TYPES = ['f16', 'f32', 'q8_0', 'q4_0'] as const;
+/** Types that flash_attn_ext keeps keys and values as: those that attention reads as they lie. */
+export const FLASH_TYPES = ['f16', 'f32', 'q8_0', 'q4_0'] as const;
+/** Types that a KV cache can have (assembly/ops/kv_cache.ts): the others are kept as rows, which attention widens. */
+export const KV_TYPES = [...FLASH_TYPES, 'q4_1', 'q5_0', 'q5_1', 'iq4_nl', 'bf16'] as const;
 export type KvType = (typeof KV_TYPES)[number];
 
 /** Dimensions a head takes in the cache. */
@@ -17,7 +19,14 @@ export const paddedHeadDim = (type: KvType, headDim: number): number => alignUp(
 /** ggml_set_rows into a cache [padded head_dim, cells, n_head_kv]: a [head_dim, n_head_kv, n_tokens] goes to cells i32 [n_tokens], or without them to cells 0, 1 ... */
 export function kv_store(cache: Tensor, a: Tensor, cells: Tensor | undefined, order: 'k' | 'v'): Tensor {
   mustBeRows('kv_store', a);
-  must(a.ne[0] <= cache.ne[0] && a.ne[1] === cache.ne[2] && (cells ? cells.ne[0] === a.ne[2] : a.ne[2] <= cache.ne[1]), 'kv_store', 'head_dim, heads and cells must fit the cache', a, cache, cells);
+  must(
+    a.ne[0] <= cache.ne[0] && a.ne[1] === cache.ne[2] && (cells ? cells.ne[0] === a.ne[2] : a.ne[2] <= cache.ne[1]),
+    'kv_store',
+    'head_dim, heads and cells must fit the cache',
+    a,
+    cache,
+    cells,
+  );
   return node('kv_store', cache.ne, { type: cache.type, src: [a, cells, cache], params: { v: order === 'v' ? 1 : 0 }, viewOf: cache });
 }
 
@@ -40,12 +49,19 @@ export interface AttentionParams {
  * first i32 [n_tokens]: the first cell of the token's sequence, visible i32 [n_tokens]: cells it sees from there -> f32 [head_dim * n_head, n_tokens].
  */
 export function attention(q: Tensor, k: Tensor, v: Tensor, first: Tensor, visible: Tensor, p: AttentionParams): Tensor {
-  must(q.ne[1] % k.ne[2] === 0 && q.ne[0] <= k.ne[0], 'attention', "query heads must be a multiple of the cache's, and head_dim fit", q, k, v);
+  must(
+    q.ne[1] % k.ne[2] === 0 && q.ne[0] <= k.ne[0],
+    'attention',
+    "query heads must be a multiple of the cache's, and head_dim fit",
+    q,
+    k,
+    v,
+  );
   must(!p.maxBias || p.pos !== undefined, 'attention', 'ALiBi needs positions', q, k);
   const slopes = p.maxBias ? slopesOf(q.ne[1], p.maxBias) : undefined;
   return node('attention', [q.ne[0] * q.ne[1], q.ne[2], 1, 1], {
     src: [q, k, v, first, visible, slopes && p.pos, slopes],
-    params: { scale: p.scale, window: p.window ?? 0, soft_cap: p.logitSoftcap ?? 0, hd_v: q.ne[0], ...unified(p.unifiedMax) },
+    params: { scale: p.scale, window: p.window ?? 0, soft_cap: p.logitSoftcap ?? 0, hd_out: q.ne[0], ...unified(p.unifiedMax) },
     batch: q.batch && { dim: 1, by: q.batch.by },
   });
 }
@@ -69,9 +85,18 @@ export interface FlashAttnOptions {
   unifiedMax?: number | undefined;
 }
 
-const FLASH_ATTN_OPTIONS: Kinds<FlashAttnOptions> = { mask: OPERAND, scale: KIND.number, maxBias: KIND.atLeast0, logitSoftcap: KIND.number, causal: KIND.boolean, window: KIND.count, unifiedMax: KIND.number };
+const FLASH_ATTN_OPTIONS: Kinds<FlashAttnOptions> = {
+  mask: OPERAND,
+  scale: KIND.number,
+  maxBias: KIND.atLeast0,
+  logitSoftcap: KIND.number,
+  causal: KIND.boolean,
+  window: KIND.count,
+  unifiedMax: KIND.number,
+};
 
-const cells = (name: string, values: Int32Array): Tensor => constant(name, TYPE.i32, [values.length, 1, 1, 1], () => new Uint8Array(values.buffer));
+const cells = (name: string, values: Int32Array): Tensor =>
+  constant(name, TYPE.i32, [values.length, 1, 1, 1], () => new Uint8Array(values.buffer));
 
 /**
  * ggml_flash_attn_ext: q [head_dim, n_tokens, n_head, ne3], k [head_dim, n_kv, n_head_kv, ne3], v [head_dim_v, n_kv, n_head_kv, ne3], any strides;
@@ -79,26 +104,54 @@ const cells = (name: string, values: Int32Array): Tensor => constant(name, TYPE.
  * -> f32 [head_dim_v, n_head, n_tokens, ne3].
  */
 export function flash_attn_ext(q: Tensor, k: Tensor, v: Tensor, options?: FlashAttnOptions): Tensor<'f32'> {
-  const name = 'flash_attn_ext', p = checkOptions<FlashAttnOptions>(name, options, FLASH_ATTN_OPTIONS), mask = optional(name, 'mask', p.mask);
+  const name = 'flash_attn_ext';
+  const p = checkOptions<FlashAttnOptions>(name, options, FLASH_ATTN_OPTIONS);
+  const mask = optional(name, 'mask', p.mask);
   mustBeRows(name, q, 'q');
   mustBeTensor(name, 'k', k);
   mustBeTensor(name, 'v', v);
-  const [, nTokens, nHead, n3] = q.ne, nKv = k.ne[1];
+  const [, nTokens, nHead, n3] = q.ne;
+  const nKv = k.ne[1];
   mustBeReadable(name, k, v);
   mustBeReadable(name, v, k);
   must(k.ne[0] === q.ne[0], name, 'queries and keys must have one head_dim', q, k, v);
-  must(v.ne[1] === nKv && v.ne[2] === k.ne[2] && v.ne[3] === n3 && k.ne[3] === n3 && nHead % k.ne[2] === 0, name, 'k and v must agree but in head_dim, and their heads divide those of q', q, k, v);
+  must(
+    v.ne[1] === nKv && v.ne[2] === k.ne[2] && v.ne[3] === n3 && k.ne[3] === n3 && nHead % k.ne[2] === 0,
+    name,
+    'k and v must agree but in head_dim, and their heads divide those of q',
+    q,
+    k,
+    v,
+  );
   if (mask) {
     mustBe(name, mask.type === TYPE.f16 || mask.type === TYPE.f32, 'a mask of f16 or f32', q, mask);
-    must(mask.ne[0] === nKv && mask.ne[1] >= nTokens && (mask.ne[2] === 1 || mask.ne[2] === nHead) && (mask.ne[3] === 1 || mask.ne[3] === n3), name, 'a mask is [n_kv, at least n_tokens, 1 or n_head, 1 or ne3]', q, k, mask);
+    must(
+      mask.ne[0] === nKv && mask.ne[1] >= nTokens && (mask.ne[2] === 1 || mask.ne[2] === nHead) && (mask.ne[3] === 1 || mask.ne[3] === n3),
+      name,
+      'a mask is [n_kv, at least n_tokens, 1 or n_head, 1 or ne3]',
+      q,
+      k,
+      mask,
+    );
   }
   must(!p.maxBias || mask !== undefined, name, 'maxBias scales a mask, and there is none', q, k);
   must(!p.window || p.causal === true, name, 'a window ends at the token itself, so it needs causal', q, k);
   must(!p.causal || nKv >= nTokens, name, 'causal: the keys of the tokens are the last ones', q, k);
-  const first = cells('first cells', new Int32Array(nTokens)), visible = cells('visible cells', Int32Array.from({ length: nTokens }, (_, t) => (p.causal ? nKv - nTokens + t + 1 : nKv)));
+  const first = cells('first cells', new Int32Array(nTokens));
+  const visible = cells(
+    'visible cells',
+    Int32Array.from({ length: nTokens }, (_, t) => (p.causal ? nKv - nTokens + t + 1 : nKv)),
+  );
   const slopes = p.maxBias ? slopesOf(nHead, p.maxBias) : undefined;
   return node('flash_attn_ext', [v.ne[0], nHead, nTokens, n3], {
     src: [q, k, v, first, visible, mask, slopes],
-    params: { scale: p.scale ?? 1 / Math.sqrt(q.ne[0]), window: p.window ?? 0, soft_cap: p.logitSoftcap ?? 0, hd_v: v.ne[0], n_elements: nelements(k), ...unified(p.unifiedMax) },
+    params: {
+      scale: p.scale ?? 1 / Math.sqrt(q.ne[0]),
+      window: p.window ?? 0,
+      soft_cap: p.logitSoftcap ?? 0,
+      hd_out: v.ne[0],
+      n_elements: nelements(k),
+      ...unified(p.unifiedMax),
+    },
   });
 }

@@ -13,9 +13,16 @@ export type SumType<T extends string> = string extends T ? 'f32' | 'f16' : T ext
 function binary(name: BinaryName, x: Operand, y: Operand, inplace: boolean): Tensor<'f32' | 'f16'> {
   const op = inplace ? `${name}_inplace` : name;
   if (inplace || (!isTensor(x) && !isTensor(y))) mustBeTensor(op, 'a', x);
-  const b = operand(op, 'b', y), a = isTensor(x) ? x : spread(op, operand(op, 'a', x), b);
+  const b = operand(op, 'b', y);
+  const a = isTensor(x) ? x : spread(op, operand(op, 'a', x), b);
   mustBe(op, isFloat(a) && isFloat(b), 'f32, f16 or bf16', a, b);
-  must(a.ne.every((n, i) => n % b.ne[i] === 0), op, 'every dimension of the second must divide that of the first', a, b);
+  must(
+    a.ne.every((n, i) => n % b.ne[i] === 0),
+    op,
+    'every dimension of the second must divide that of the first',
+    a,
+    b,
+  );
   must(!inplace || a.type === TYPE.f32, op, 'only f32 is changed in place', a, b);
   if (inplace) mustBeWritable(op, a);
   const init = { name: op, type: a.type === TYPE.f16 ? TYPE.f16 : TYPE.f32, src: [a, b], params: { kind: BINARY[name] }, batch: a.batch };
@@ -24,15 +31,23 @@ function binary(name: BinaryName, x: Operand, y: Operand, inplace: boolean): Ten
 
 /** Numbers as a first operand repeat to the second's shape, where they divide it. */
 const spread = (op: string, a: Tensor, b: Tensor): Tensor => {
-  must(b.ne.every((n, i) => n % a.ne[i] === 0), op, 'every dimension of the numbers must divide that of the tensor', a, b);
+  must(
+    b.ne.every((n, i) => n % a.ne[i] === 0),
+    op,
+    'every dimension of the numbers must divide that of the tensor',
+    a,
+    b,
+  );
   return sameShape(a, b) ? a : repeat(a, b.ne);
 };
 
-interface Binary {
+/** An op of two operands, element by element; plain numbers may take either's place. */
+export interface Binary {
   <T extends string>(a: Tensor<T>, b: Operand): Tensor<SumType<T>>;
   (a: Numbers, b: Tensor): Tensor<'f32'>;
 }
-type InPlace = (a: Tensor, b: Operand) => Tensor<'f32'>;
+/** The same, whose result takes a's place in memory. */
+export type InPlace = (a: Tensor, b: Operand) => Tensor<'f32'>;
 
 const plain = (name: BinaryName): Binary => ((a: Operand, b: Operand) => binary(name, a, b, false)) as Binary;
 const inPlace = (name: BinaryName): InPlace => ((a: Tensor, b: Operand) => binary(name, a, b, true)) as InPlace;
@@ -62,7 +77,12 @@ export function repeat(a: Tensor, to: readonly number[]): Tensor<'f32'> {
   mustBeTensor('repeat', 'a', a);
   const ne = fourDims('repeat', to);
   mustBe('repeat', isFloat(a), 'f32, f16 or bf16', a);
-  must(ne.every((n, i) => n % a.ne[i] === 0), 'repeat', `[${ne.join(', ')}] is no multiple`, a);
+  must(
+    ne.every((n, i) => n % a.ne[i] === 0),
+    'repeat',
+    `[${ne.join(', ')}] is no multiple`,
+    a,
+  );
   return node('binary', ne, { name: 'repeat', src: [undefined, a], params: { kind: BINARY.repeat } });
 }
 
@@ -124,24 +144,29 @@ export interface GluOptions {
   swapped?: boolean | undefined;
 }
 
-interface Glu {
+/** A gated unit over the halves of each row, or over the rows of two tensors. */
+export interface Glu {
   (gate: Tensor, up?: Operand, options?: GluOptions): Tensor<'f32'>;
   (both: Tensor, options?: GluOptions): Tensor<'f32'>;
 }
 
-const glu = (name: string, gate: Gate): Glu => (a: Tensor, second?: Operand | GluOptions, third?: GluOptions): Tensor<'f32'> => {
-  const alone = second === undefined || (third === undefined && isPlain(second));
-  const { swapped = false } = checkOptions<GluOptions>(name, (alone ? (second ?? third) : third) as GluOptions | undefined, { swapped: KIND.boolean });
-  mustBeRows(name, a);
-  const b = alone ? undefined : operand(name, 'up', second);
-  if (b) {
-    mustBeRows(name, b);
-    must(sameShape(a, b), name, 'gate and up must have one shape', a, b);
-    must(!swapped, name, 'swapped is for gate and up in one tensor; here they are two', a, b);
-  } else must(a.ne[0] % 2 === 0, name, 'a row must hold gate and up, so ne0 is even', a);
-  const ne: Ne = b ? a.ne : [a.ne[0] / 2, a.ne[1], a.ne[2], a.ne[3]];
-  return node('glu', ne, { name, src: b ? [a, b] : [a], params: { kind: UNARY[gate], swapped: swapped ? 1 : 0 }, batch: a.batch });
-};
+const glu =
+  (name: string, gate: Gate): Glu =>
+  (a: Tensor, second?: Operand | GluOptions, third?: GluOptions): Tensor<'f32'> => {
+    const alone = second === undefined || (third === undefined && isPlain(second));
+    const { swapped = false } = checkOptions<GluOptions>(name, (alone ? (second ?? third) : third) as GluOptions | undefined, {
+      swapped: KIND.boolean,
+    });
+    mustBeRows(name, a);
+    const b = alone ? undefined : operand(name, 'up', second);
+    if (b) {
+      mustBeRows(name, b);
+      must(sameShape(a, b), name, 'gate and up must have one shape', a, b);
+      must(!swapped, name, 'swapped is for gate and up in one tensor; here they are two', a, b);
+    } else must(a.ne[0] % 2 === 0, name, 'a row must hold gate and up, so ne0 is even', a);
+    const ne: Ne = b ? a.ne : [a.ne[0] / 2, a.ne[1], a.ne[2], a.ne[3]];
+    return node('glu', ne, { name, src: b ? [a, b] : [a], params: { kind: UNARY[gate], swapped: swapped ? 1 : 0 }, batch: a.batch });
+  };
 
 /**
  * ggml_swiglu_split(gate, up): silu(gate) * up, two of one shape. One tensor [2n, ...] -> [n, ...]: ggml_swiglu, the first half of each row is the gate

@@ -1,9 +1,9 @@
 /** Ops of images and sounds: zeros around a tensor, norms over groups of channels, convolutions as products. @see ops.ts */
 import { checkOptions, checkValue, KIND, oneOf, required, type Kind, type Kinds } from '../options.ts';
 import { TYPE, type TypeTraits } from '../type-traits.ts';
-import { isFloat, mustBe, mustBeRows, mustBeTensor, operand, ROW, type Operand } from './operands.ts';
+import { EPS, isFloat, mustBe, mustBeRows, mustBeTensor, operand, ROW, type Operand } from './operands.ts';
 import { concat, cont, mul_mat } from './ops.ts';
-import { EPS, norm } from './row-ops.ts';
+import { norm } from './row-ops.ts';
 import { fourDims, isContiguous, must, node, type Tensor } from './tensor.ts';
 import { permute, reshape } from './views.ts';
 
@@ -11,8 +11,12 @@ import { permute, reshape } from './views.ts';
 const mustStand = (op: string, a: Tensor): void => must(!a.batch, op, 'its dimensions follow the batch', a);
 const dense = <T extends string>(a: Tensor<T>): Tensor<T> => (isContiguous(a) ? a : cont(a));
 
-const PADS: Kind = { is: (v) => Array.isArray(v) && v.length >= 1 && v.length <= 4, expected: 'a list of one to four whole numbers of at least 0' };
-const checkPads = (name: string, pads: readonly number[]): void => pads.forEach((n, i) => checkValue('pad', `${name}[${i}]`, n, KIND.count));
+const PADS: Kind = {
+  is: (v) => Array.isArray(v) && v.length >= 1 && v.length <= 4,
+  expected: 'a list of one to four whole numbers of at least 0',
+};
+const checkPads = (name: string, pads: readonly number[]): void =>
+  pads.forEach((n, i) => checkValue('pad', `${name}[${i}]`, n, KIND.count));
 
 export interface PadOptions {
   /** Zeros before the first element of each dimension (ggml_pad_ext), one to four of them. Default: none. */
@@ -29,7 +33,14 @@ export function pad<T extends string>(a: Tensor<T>, right: readonly number[], op
   mustBe('pad', a.type.blckSize === 1, 'an unquantised type', a);
   mustStand('pad', a);
   const [l0, l1, l2, l3] = [0, 1, 2, 3].map((i) => left[i] ?? 0);
-  return node('pad', fourDims('pad', a.ne.map((n, i) => n + (left[i] ?? 0) + (right[i] ?? 0))), { type: a.type, src: [a], params: { l0, l1, l2, l3 } });
+  return node(
+    'pad',
+    fourDims(
+      'pad',
+      a.ne.map((n, i) => n + (left[i] ?? 0) + (right[i] ?? 0)),
+    ),
+    { type: a.type, src: [a], params: { l0, l1, l2, l3 } },
+  );
 }
 
 export interface GroupNormOptions {
@@ -44,7 +55,9 @@ export function group_norm(a: Tensor, options: GroupNormOptions): Tensor<'f32'> 
   const { groups, eps } = checkOptions<GroupNormOptions>('group_norm', options, { groups: required(KIND.size), eps: EPS });
   mustBeRows('group_norm', a);
   mustStand('group_norm', a);
-  const [w, h, channels, n] = a.ne, size = Math.ceil(channels / groups), whole = channels - (channels % size);
+  const [w, h, channels, n] = a.ne;
+  const size = Math.ceil(channels / groups);
+  const whole = channels - (channels % size);
   /** Channels [from, to), in groups of this size: a group is one row. */
   const part = (from: number, to: number, of: number): Tensor<'f32'> => {
     const x = dense(to - from === channels ? a : channelsOf(a, from, to));
@@ -61,7 +74,8 @@ export type Pair = number | readonly [number, number];
 
 export type ColumnType = 'f16' | 'f32';
 
-interface Conv<P, T extends ColumnType = ColumnType> {
+/** What conv_1d, conv_2d and im2col share; `P` is what says a place: a number, or one for each dimension. */
+export interface Conv<P, T extends ColumnType = ColumnType> {
   /** From one place of the kernel to the next. Default 1. */
   stride?: P | undefined;
   /** Zeros on either side. Default 0. */
@@ -80,20 +94,38 @@ export interface Im2colOptions<T extends ColumnType = ColumnType> extends Conv<P
 }
 
 const COLUMNS = oneOf('f16', 'f32');
-const pair = (kind: Kind): Kind => ({ is: (v) => kind.is(v) || (Array.isArray(v) && v.length === 2 && v.every(kind.is)), expected: `${kind.expected}, or two of them, [width, height]` });
+const pair = (kind: Kind): Kind => ({
+  is: (v) => kind.is(v) || (Array.isArray(v) && v.length === 2 && v.every(kind.is)),
+  expected: `${kind.expected}, or two of them, [width, height]`,
+});
 const CONV_1D: Kinds<Conv1dOptions> = { stride: KIND.size, padding: KIND.count, dilation: KIND.size, type: COLUMNS };
 const CONV_2D: Kinds<Conv2dOptions> = { stride: pair(KIND.size), padding: pair(KIND.count), dilation: pair(KIND.size), type: COLUMNS };
 
 const both = (p: Pair): readonly [number, number] => (typeof p === 'number' ? [p, p] : p);
 /** Places that a kernel of k elements has among n. */
-const places = (n: number, k: number, stride: number, padding: number, dilation: number): number => Math.floor((n + 2 * padding - dilation * (k - 1) - 1) / stride) + 1;
+const places = (n: number, k: number, stride: number, padding: number, dilation: number): number =>
+  Math.floor((n + 2 * padding - dilation * (k - 1) - 1) / stride) + 1;
 
 /** x [w, h, channels, n] under a kernel of kw x kh -> [kw * kh * channels, places in w, in h, n]. */
-function columns<T extends ColumnType>(op: string, kernel: Tensor, x: Tensor, [kw, kh]: readonly [number, number], p: Conv2dOptions, type: T): Tensor<T> {
-  const [s0, s1] = both(p.stride ?? 1), [p0, p1] = both(p.padding ?? 0), [d0, d1] = both(p.dilation ?? 1);
-  const ow = places(x.ne[0], kw, s0, p0, d0), oh = places(x.ne[1], kh, s1, p1, d1);
+function columns<T extends ColumnType>(
+  op: string,
+  kernel: Tensor,
+  x: Tensor,
+  [kw, kh]: readonly [number, number],
+  p: Conv2dOptions,
+  type: T,
+): Tensor<T> {
+  const [s0, s1] = both(p.stride ?? 1);
+  const [p0, p1] = both(p.padding ?? 0);
+  const [d0, d1] = both(p.dilation ?? 1);
+  const ow = places(x.ne[0], kw, s0, p0, d0);
+  const oh = places(x.ne[1], kh, s1, p1, d1);
   must(ow > 0 && oh > 0, op, 'the kernel is larger than what it moves over', kernel, x);
-  return node('im2col', [kw * kh * x.ne[2], ow, oh, x.ne[3]], { type: TYPE[type] as TypeTraits<T>, src: [x], params: { kw, kh, s0, s1, p0, p1, d0, d1 } });
+  return node('im2col', [kw * kh * x.ne[2], ow, oh, x.ne[3]], {
+    type: TYPE[type] as TypeTraits<T>,
+    src: [x],
+    params: { kw, kh, s0, s1, p0, p1, d0, d1 },
+  });
 }
 
 /** One dimension is two of which one has a single element. */
@@ -105,7 +137,9 @@ const flat = (x: Tensor): Tensor => permute(x, 0, 2, 3, 1);
  */
 export function im2col<T extends ColumnType = 'f16'>(kernel: Tensor, x: Tensor, options?: Im2colOptions<T>): Tensor<T> {
   // Over one dimension there is nothing that a second number could mean.
-  const kinds = options?.is2D === false ? CONV_1D : CONV_2D, { is2D = true, ...p } = checkOptions<Im2colOptions<T>>('im2col', options, { ...kinds, is2D: KIND.boolean }), type = p.type ?? ('f16' as T);
+  const kinds = options?.is2D === false ? CONV_1D : CONV_2D;
+  const { is2D = true, ...p } = checkOptions<Im2colOptions<T>>('im2col', options, { ...kinds, is2D: KIND.boolean });
+  const type = p.type ?? ('f16' as T);
   mustBeMoved('im2col', kernel, x, is2D);
   if (is2D) return columns('im2col', kernel, x, [kernel.ne[0], kernel.ne[1]], p, type);
   const y = columns('im2col', kernel, flat(x), [kernel.ne[0], 1], { ...p, padding: [both(p.padding ?? 0)[0], 0] }, type);
@@ -117,7 +151,14 @@ function mustBeMoved(op: string, kernel: Tensor, x: Tensor, is2D: boolean): void
   mustBeRows(op, x, 'x');
   mustStand(op, x);
   if (is2D) must(kernel.ne[2] === x.ne[2], op, 'dimension 2 of both are the channels', kernel, x);
-  else must(kernel.ne[1] === x.ne[1] && x.ne[3] === 1, op, 'dimension 1 of both are the channels, and dimension 3 of what the kernel moves over is 1', kernel, x);
+  else
+    must(
+      kernel.ne[1] === x.ne[1] && x.ne[3] === 1,
+      op,
+      'dimension 1 of both are the channels, and dimension 3 of what the kernel moves over is 1',
+      kernel,
+      x,
+    );
 }
 
 /** Columns times kernels of so many elements: [places, kernels], each product in f32. */
@@ -139,17 +180,25 @@ const columnsFor = (kernel: Tensor, type: ColumnType | undefined): ColumnType =>
  * another order where n > 1: its result of n sequences is reshaped as though there were one.) A kernel may be lists of numbers.
  */
 export function conv_1d(filter: Operand, x: Tensor, options?: Conv1dOptions): Tensor<'f32'> {
-  const p = checkOptions<Conv1dOptions>('conv_1d', options, CONV_1D), kernel = kernelOf('conv_1d', filter);
+  const p = checkOptions<Conv1dOptions>('conv_1d', options, CONV_1D);
+  const kernel = kernelOf('conv_1d', filter);
   mustBeMoved('conv_1d', kernel, x, false);
   must(kernel.ne[3] === 1, 'conv_1d', 'a kernel has three dimensions', kernel, x);
-  const cols = im2col(kernel, x, { ...p, type: columnsFor(kernel, p.type), is2D: false }), [, places, n] = cols.ne, out = kernel.ne[2], y = convolve(cols, kernel, out);
+  const cols = im2col(kernel, x, { ...p, type: columnsFor(kernel, p.type), is2D: false });
+  const [, places, n] = cols.ne;
+  const out = kernel.ne[2];
+  const y = convolve(cols, kernel, out);
   return n === 1 ? reshape(y, [places, out]) : cont(permute(reshape(y, [places, n, out]), 0, 2, 1, 3));
 }
 
 /** ggml_conv_2d: kernel [kw, kh, channels, out] and x [w, h, channels, n], both f32, f16 or bf16 -> f32 [places in w, places in h, out, n]: im2col and mul_mat. */
 export function conv_2d(filter: Operand, x: Tensor, options?: Conv2dOptions): Tensor<'f32'> {
-  const p = checkOptions<Conv2dOptions>('conv_2d', options, CONV_2D), kernel = kernelOf('conv_2d', filter);
+  const p = checkOptions<Conv2dOptions>('conv_2d', options, CONV_2D);
+  const kernel = kernelOf('conv_2d', filter);
   mustBeMoved('conv_2d', kernel, x, true);
-  const cols = im2col(kernel, x, { ...p, type: columnsFor(kernel, p.type) }), [, ow, oh, n] = cols.ne, out = kernel.ne[3], y = convolve(cols, kernel, out);
+  const cols = im2col(kernel, x, { ...p, type: columnsFor(kernel, p.type) });
+  const [, ow, oh, n] = cols.ne;
+  const out = kernel.ne[3];
+  const y = convolve(cols, kernel, out);
   return n === 1 ? reshape(y, [ow, oh, out]) : cont(permute(reshape(y, [ow, oh, n, out]), 0, 1, 3, 2));
 }

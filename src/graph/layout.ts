@@ -1,4 +1,4 @@
-/** Byte layout of what the host writes for the kernels: the mirror of assembly/tensor.ts and assembly/sync.ts. */
+/** Byte layout of what the host writes for the kernels: the mirror of assembly/runtime/tensor.ts and assembly/runtime/sync.ts. */
 
 export const TENSOR_SIZE = 48;
 export const OP_SIZE = 128;
@@ -7,58 +7,70 @@ export const MAX_SRC = 8;
 
 /** Offsets in 32-bit words. */
 export const TENSOR = { type: 0, layout: 1, ne: 2, nb: 6, data: 10, next: 11 } as const;
-export const OP = { code: 0, flags: 1, dst: 2, src: 3, also: 11, cursor: 12, params: 13 } as const;
+export const OP = { code: 0, flags: 1, dst: 2, src: 3, casts: 11, cursor: 12, params: 13 } as const;
 export const PLAN = { nOps: 0, ops: 1, nDims: 2, dims: 3, cursorBytes: 4, cursors: 5, scratch: 6, scratchSize: 7 } as const;
 
 export const OP_BARRIER = 1;
-/** Cursors an op has, for the ranges its work is parted in. */
+/** Ranges that an op's work is divided into at most; each has a cursor of its own. */
 export const RANGES = 8;
 
-/** Op codes of assembly/compute.ts. */
-export const CODE = {
-  GET_ROWS: 1,
-  QUANTIZE: 2,
-  MUL_MAT: 3,
-  RMS_NORM: 4,
-  ROPE: 5,
-  KV_STORE: 6,
-  ATTENTION: 7,
-  ATTENTION_MERGE: 8,
-  BINARY: 9,
-  GLU: 10,
-  UNARY: 11,
-  NORM: 12,
-  L2_NORM: 13,
-  CPY: 14,
-  SET_ROWS: 15,
-  SOFT_MAX: 16,
-  DIAG_MASK_INF: 17,
-  SUM_ROWS: 18,
-  ARGMAX: 19,
-  TOP_K: 20,
-  POOL_1D: 21,
-  MEAN_OF_ROWS: 22,
-  MUL_MAT_PACKED: 23,
-  REPACK: 24,
-  IM2COL: 25,
-} as const;
-export type OpCode = keyof typeof CODE;
-
-/** The least type id of the packed kernels' activations (assembly/act.ts): behind all of ggml's. */
+/** The lowest type id of the packed kernels' activations (assembly/matmul/act.ts), above all of ggml's. */
 export const TYPE_ACT = 256;
 
-/** The loops of packed products (assembly/loops.ts), as explain() names them. */
-export const LOOPS = ['gemv_16x1', 'gemv_16x1_s16', 'gemv_16x1_q2_K', 'gemv_16x1_q6_K', 'gemv_16x1_signs', 'gemm_16xn', 'gemm_8x4', 'gemm_8x4_i16', 'gemm_8x4_nibbles', 'gemv_f32_16x1', 'gemm_f32_8x4'] as const;
+/** Set in the id of a type of activations for weights in super-blocks: one f32 scale for ACT_K_BLOCK elements instead of ACT_BLOCK. */
+export const ACT_K = 1;
+/** Set likewise for formats of 1 and 2 bits: one f32 scale for ACT_64_BLOCK elements. */
+export const ACT_64 = 8;
+export const ACT_64_BLOCK = 64;
+export const ACT_BLOCK = 32;
+export const ACT_K_BLOCK = 256;
+/** Columns of activations in a column block, where there are so many (assembly/matmul/act.ts COLS). */
+export const ACT_COLUMNS = 4;
 
-/** What BINARY does (assembly/ops/binary.ts), its p0. */
+/** The loops of packed products (assembly/matmul/loops.ts), as explain() names them. */
+export const LOOPS = [
+  'gemv_16x1',
+  'gemv_16x1_s16',
+  'gemv_16x1_q2_K',
+  'gemv_16x1_q6_K',
+  'gemv_16x1_signs',
+  'gemm_16xn',
+  'gemm_8x4',
+  'gemm_8x4_i16',
+  'gemm_8x4_nibbles',
+  'gemv_f32_16x1',
+  'gemm_f32_8x4',
+  'gemv_16x1_bits',
+  'gemm_8x4_bits',
+] as const;
+
+/** Operations of BINARY (assembly/ops/binary.ts): its p0. */
 export const BINARY = { add: 0, sub: 1, mul: 2, div: 3, repeat: 4 } as const;
-/** What UNARY does (assembly/ops/unary.ts), its p0; GLU takes those of the gates. */
-export const UNARY = { silu: 0, gelu: 1, gelu_quick: 2, gelu_erf: 3, relu: 4, tanh: 5, sigmoid: 6, exp: 7, scale: 8, clamp: 9, soft_cap: 10, sqr: 11, sqrt: 12, log: 13, neg: 14, abs: 15, step: 16 } as const;
-/** Scratch of UNARY and GLU: four elements of one and of two sources. */
-export const FOURS_SCRATCH = 32;
-/** CPY's p0 (assembly/ops/copy.ts). */
+/** Functions of UNARY (assembly/ops/unary.ts): its p0, and GLU's for the gate. */
+export const UNARY = {
+  silu: 0,
+  gelu: 1,
+  gelu_quick: 2,
+  gelu_erf: 3,
+  relu: 4,
+  tanh: 5,
+  sigmoid: 6,
+  exp: 7,
+  scale: 8,
+  clamp: 9,
+  soft_cap: 10,
+  sqr: 11,
+  sqrt: 12,
+  log: 13,
+  neg: 14,
+  abs: 15,
+  step: 16,
+} as const;
+/** Scratch bytes of UNARY and GLU: four f32 of each of up to two sources. */
+export const UNARY_SCRATCH = 32;
+/** Modes of CPY (assembly/ops/copy.ts): its p0. */
 export const COPY = { rows: 0, elements: 1, convert: 2, gather: 3, zeros: 4 } as const;
-/** Elements CPY converts at once, and the scratch that takes. */
+/** Elements that CPY converts at once, and the scratch bytes they take as f32. */
 export const COPY_CHUNK = 256;
 export const COPY_SCRATCH = 4 * COPY_CHUNK;
 
@@ -69,18 +81,34 @@ export type Layout = keyof typeof LAYOUT;
 export const SYNC = { step: 0, done: 16, arrived: 32, phase: 48, poison: 64, cancel: 80, plan: 96, spin: 99, reached: 112 } as const;
 /** Words from one thread's `reached` to the next. */
 export const REACHED_STRIDE = 16;
-/** With a line for each thread there can be (threads/executor.ts MAX_THREADS). */
+/** Bytes of the sync block: a line for each thread that there can be (threads/executor.ts MAX_THREADS) after the words. */
 export const SYNC_SIZE = 4 * (SYNC.reached + REACHED_STRIDE * 512);
-/** SYNC.step's value when the threads have gone home. */
+/** Low bits of a step's number: how many threads take part in it (assembly/runtime/sync.ts step_threads). */
+export const STEP_THREAD_BITS = 10;
+/** SYNC.step's value when the threads are to return. */
 export const CLOSED = -1;
 
-/** Cells of one attention part (assembly/ops/kv_cache.ts PART): the cache is cut into these. */
-export const ATTENTION_PART = 256;
+/** What p0 ... p10 of a record of attention are (assembly/ops/attention_params.ts). */
+export const ATTENTION_PARAMS = [
+  'scale',
+  'hd_k',
+  'cells',
+  'n_head_kv',
+  'window',
+  'soft_cap',
+  'splits',
+  'hd_v',
+  'hd_out',
+  'unified',
+  'phi',
+] as const;
+/** Cells of a KV split, which attention computes by itself (assembly/ops/kv_cache.ts). */
+export const KV_SPLIT = 256;
 /** Keys that lie side by side in the cache: K_CELLS in assembly/ops/kv_cache.ts. */
 export const K_CELLS = 16;
-/** Steps of up to so many tokens store their parts' states (assembly/ops/attention.ts SPLIT_TOKENS). */
+/** Steps of at most this many tokens store a state for each KV split, to be merged (assembly/ops/attention.ts SPLIT_TOKENS). */
 export const ATTENTION_SPLIT_TOKENS = 4;
-/** Floats before a state's outputs (assembly/ops/attention.ts STATE). */
+/** Floats of a split's state before its outputs (assembly/ops/attention_split.ts STATE). */
 export const ATTENTION_STATE = 4;
-/** Scratch of assembly/ops/kv_cache.ts kv_store. */
-export const KV_STORE_SCRATCH = 192;
+/** Scratch bytes of KV_STORE (assembly/ops/kv_cache.ts). */
+export const KV_STORE_SCRATCH = 192 + 1280;

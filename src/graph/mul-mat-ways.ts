@@ -1,4 +1,4 @@
-/** Which way a mul_mat goes, in one table (as ggml_cuda_mul_mat's): the first row that fits is taken, and explain() prints its name. */
+/** Which kernel computes a mul_mat, in one table (as in ggml_cuda_mul_mat): the first row that fits is taken, and explain() prints its name. */
 import { TYPE, type TypeTraits } from '../type-traits.ts';
 import { hasContiguousRows, isContiguous, type Tensor } from './tensor.ts';
 import { vecDotType } from './vec-dot-type.ts';
@@ -8,10 +8,11 @@ export interface MulMatWay {
   /** Types the two sides must have, with contiguous rows. */
   readonly src0: TypeTraits;
   readonly src1: TypeTraits;
-  readonly how: string;
+  /** For explain(): asks the kernels about every number of columns, which takes longer than planning a model. */
+  readonly how: () => string;
 }
 
-/** What the kernels say of packed products: what one by weights of a type takes its activations as, and the loop that computes column c of ncols. */
+/** What the kernels say about packed products by weights of a type: the type of activations they take, and the loop that computes column c of ncols. */
 export interface PackedFacts {
   act(weights: TypeTraits): TypeTraits;
   loop(weights: TypeTraits, c: number, ncols: number): string;
@@ -33,8 +34,18 @@ const packedTypes = (a: Tensor, _b: Tensor, facts: PackedFacts): readonly [TypeT
 
 const WAYS: readonly Row[] = [
   { name: 'packed', code: 'MUL_MAT_PACKED', fits: packed, types: packedTypes },
-  { name: 'weights dequantised, f32 vec_dot', code: 'MUL_MAT', fits: (a, _b, f32) => f32 && quantised(a), types: () => [TYPE.f32, TYPE.f32] },
-  { name: 'no vec_dot for the type: weights dequantised, f32 vec_dot', code: 'MUL_MAT', fits: (a) => !vecDotType(a.type), types: () => [TYPE.f32, TYPE.f32] },
+  {
+    name: 'weights dequantised, f32 vec_dot',
+    code: 'MUL_MAT',
+    fits: (a, _b, f32) => f32 && quantised(a),
+    types: () => [TYPE.f32, TYPE.f32],
+  },
+  {
+    name: 'no vec_dot for the type: weights dequantised, f32 vec_dot',
+    code: 'MUL_MAT',
+    fits: (a) => !vecDotType(a.type),
+    types: () => [TYPE.f32, TYPE.f32],
+  },
   { name: 'integer vec_dot', code: 'MUL_MAT', fits: quantised, types: (a) => [a.type, vecDotType(a.type)!] },
   { name: 'f32 vec_dot', code: 'MUL_MAT', fits: () => true, types: (a) => [a.type, vecDotType(a.type)!] },
 ];
@@ -43,18 +54,21 @@ const WAYS: readonly Row[] = [
 function loopsOf(weights: TypeTraits, n: number, facts: PackedFacts): string {
   const runs: { loop: string; columns: number }[] = [];
   for (let c = 0; c < n; c++) {
-    const loop = facts.loop(weights, c, n), last = runs[runs.length - 1];
+    const loop = facts.loop(weights, c, n);
+    const last = runs[runs.length - 1];
     if (last?.loop === loop) last.columns++;
     else runs.push({ loop, columns: 1 });
   }
   return runs.length === 1 ? runs[0].loop : runs.map((r) => `${r.loop} for ${r.columns} column${r.columns === 1 ? '' : 's'}`).join(', ');
 }
 
-/** The loops of 1 to n columns, by how many there are; those of columns left over behind them. */
+/** The loops for 1 to n columns, by the number of columns; those that compute left-over columns follow in brackets. */
 function loopsUpTo(weights: TypeTraits, n: number, facts: PackedFacts): string {
-  const ranges: { loop: string; to: number }[] = [], rest = new Set<string>();
+  const ranges: { loop: string; to: number }[] = [];
+  const rest = new Set<string>();
   for (let m = 1; m <= n; m++) {
-    const loop = facts.loop(weights, 0, m), last = ranges[ranges.length - 1];
+    const loop = facts.loop(weights, 0, m);
+    const last = ranges[ranges.length - 1];
     if (last?.loop === loop) last.to = m;
     else ranges.push({ loop, to: m });
     if (facts.loop(weights, m - 1, m) !== loop) rest.add(facts.loop(weights, m - 1, m));
@@ -65,7 +79,12 @@ function loopsUpTo(weights: TypeTraits, n: number, facts: PackedFacts): string {
 /** `f32`: weights are dequantised and activations stay f32. */
 export function chooseMulMat(a: Tensor, b: Tensor, f32: boolean, facts: PackedFacts): MulMatWay {
   const row = WAYS.find((w) => w.fits(a, b, f32))!;
-  const [src0, src1] = row.types(a, b, facts), columns = b.ne[1] * b.ne[2] * b.ne[3];
+  const [src0, src1] = row.types(a, b, facts);
+  return { code: row.code, src0, src1, how: () => `${a.type.name} x ${src1.name}: ${row.name}, ${notesOn(a, b, src1, facts)}` };
+}
+
+function notesOn(a: Tensor, b: Tensor, src1: TypeTraits, facts: PackedFacts): string {
+  const columns = b.ne[1] * b.ne[2] * b.ne[3];
   const notes = [
     ...(packed(a) ? [(b.batch ? loopsUpTo : loopsOf)(a.type, b.ne[1], facts)] : []),
     b.batch ? `up to ${columns} columns` : columns === 1 ? 'one column' : `${columns} columns`,
@@ -74,5 +93,5 @@ export function chooseMulMat(a: Tensor, b: Tensor, f32: boolean, facts: PackedFa
     ...(hasContiguousRows(b) ? (isContiguous(b) ? [] : ['src1 strided']) : ['src1 made contiguous']),
     ...(src1 === b.type ? [] : [`src1 ${b.type.name} to ${src1.name}`]),
   ];
-  return { code: row.code, src0, src1, how: `${a.type.name} x ${src1.name}: ${row.name}, ${notes.join(', ')}` };
+  return notes.join(', ');
 }

@@ -1,6 +1,6 @@
 /** What callers give an op: tensors, and numbers and arrays where a second operand will do. */
 import { QuantletError, tell } from '../errors.ts';
-import type { Kind } from '../options.ts';
+import { KIND, required, type Kind } from '../options.ts';
 import { TYPE, type TypeTraits } from '../type-traits.ts';
 import { constant, must, overlapsItself, shape, type Ne, type Tensor } from './tensor.ts';
 
@@ -11,14 +11,23 @@ export type Numbers = number | ArrayLike<number> | readonly Numbers[];
 export type Operand = Tensor | Numbers;
 
 /** Told by its shape: tensors are plain objects, and two copies of the package may meet. */
-export const isTensor = (value: unknown): value is Tensor => typeof value === 'object' && value !== null && Array.isArray((value as Tensor).ne) && typeof (value as Tensor).type === 'object' && typeof (value as Tensor).op === 'string';
+export const isTensor = (value: unknown): value is Tensor =>
+  typeof value === 'object' &&
+  value !== null &&
+  Array.isArray((value as Tensor).ne) &&
+  typeof (value as Tensor).type === 'object' &&
+  typeof (value as Tensor).op === 'string';
 
 /** The kind of a typed array, of this realm or another: 'Float32Array', or undefined for anything else. */
-export const arrayName = (value: unknown): string | undefined => (ArrayBuffer.isView(value) ? Object.prototype.toString.call(value).slice(8, -1) : undefined);
+export const arrayName = (value: unknown): string | undefined =>
+  ArrayBuffer.isView(value) ? Object.prototype.toString.call(value).slice(8, -1) : undefined;
 
 const MAX_DIMS = 4;
 const isList = (value: unknown): value is ArrayLike<unknown> => Array.isArray(value) || (arrayName(value)?.endsWith('Array') ?? false);
 const isNumbers = (value: unknown): value is Numbers => typeof value === 'number' || isList(value);
+
+/** What a norm adds before it divides, or the least that it divides by. */
+export const EPS: Kind = required({ ...KIND.atLeast0, expected: 'a number of at least 0; models bring their own, mostly 1e-5 or 1e-6' });
 
 export const OPERAND: Kind = { is: (v) => isTensor(v) || isNumbers(v), expected: 'a tensor, a number or a list of numbers' };
 /** The same where a number alone says nothing. */
@@ -32,13 +41,19 @@ export function mustBeTensor(op: string, name: string, value: unknown): asserts 
 /** Numbers in ne order and the dimensions their nesting has. @throws ERR_INVALID_ARGUMENT for lists of different lengths, more than four deep, or something else inside */
 export function flatten(where: string, given: unknown): { readonly ne: Ne; readonly values: ArrayLike<number | bigint> } {
   const fail = (why: string): never => {
-    throw new QuantletError('ERR_INVALID_ARGUMENT', `${where}: ${why}; expected numbers, or lists of one length of them, at most ${MAX_DIMS} deep`);
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `${where}: ${why}; expected numbers, or lists of one length of them, at most ${MAX_DIMS} deep`,
+    );
   };
   let level = (isList(given) ? given : [given]) as ArrayLike<unknown>;
   const lengths = [level.length];
   while (level.length > 0 && isList(level[0])) {
-    const lists = Array.from(level), n = level[0].length, odd = lists.findIndex((l) => !isList(l) || l.length !== n);
-    if (odd >= 0) fail(`the lists differ: one has ${n} elements, another is ${isList(lists[odd]) ? `${lists[odd].length} long` : tell(lists[odd])}`);
+    const lists = Array.from(level);
+    const n = level[0].length;
+    const odd = lists.findIndex((l) => !isList(l) || l.length !== n);
+    if (odd >= 0)
+      fail(`the lists differ: one has ${n} elements, another is ${isList(lists[odd]) ? `${lists[odd].length} long` : tell(lists[odd])}`);
     if (lengths.push(n) > MAX_DIMS) fail('the lists are nested too deeply');
     // A list of typed arrays is joined too.
     level = (lists as ArrayLike<unknown>[]).flatMap((l) => Array.from(l));
@@ -56,15 +71,18 @@ export function flatten(where: string, given: unknown): { readonly ne: Ne; reado
 export function operand(op: string, name: string, value: unknown, type: TypeTraits<'f32'> | TypeTraits<'i32'> = TYPE.f32): Tensor {
   if (isTensor(value)) return value;
   if (!isNumbers(value)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${op}: ${name} is ${tell(value)}; expected ${OPERAND.expected}`);
-  const { ne, values } = flatten(`${op}: ${name}`, value), list = Array.from(values, Number);
+  const { ne, values } = flatten(`${op}: ${name}`, value);
+  const list = Array.from(values, Number);
   const far = type === TYPE.i32 ? list.findIndex((v) => (v | 0) !== v) : -1;
-  if (far >= 0) throw new QuantletError('ERR_INVALID_ARGUMENT', `${op}: ${name}: element ${far} is ${list[far]}; expected whole numbers of 32 bits`);
+  if (far >= 0)
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `${op}: ${name}: element ${far} is ${list[far]}; expected whole numbers of 32 bits`);
   const bytes = new Uint8Array((type === TYPE.i32 ? Int32Array.from(list) : Float32Array.from(list)).buffer);
   return constant(name, type, ne, () => bytes);
 }
 
 /** The same for an option, which may be left out. */
-export const optional = (op: string, name: string, value: Operand | undefined): Tensor | undefined => (value === undefined ? undefined : operand(op, name, value));
+export const optional = (op: string, name: string, value: Operand | undefined): Tensor | undefined =>
+  value === undefined ? undefined : operand(op, name, value);
 
 /** Indices, positions and counts. */
 export const ints = (op: string, name: string, value: unknown): Tensor => operand(op, name, value, TYPE.i32);
@@ -73,12 +91,24 @@ export const isFloat = (t: Tensor): boolean => t.type === TYPE.f32 || t.type ===
 
 /** @throws ERR_UNSUPPORTED_TYPE naming the op, the tensors and the kinds that have kernels */
 export function mustBe(op: string, ok: boolean, kinds: string, ...tensors: (Tensor | undefined)[]): void {
-  if (!ok) throw new QuantletError('ERR_UNSUPPORTED_TYPE', `${op}: ${tensors.filter((t) => t !== undefined).map(shape).join(' and ')}: no kernel for these types; expected ${kinds}`);
+  if (!ok)
+    throw new QuantletError(
+      'ERR_UNSUPPORTED_TYPE',
+      `${op}: ${tensors
+        .filter((t) => t !== undefined)
+        .map(shape)
+        .join(' and ')}: no kernel for these types; expected ${kinds}`,
+    );
 }
 
 /** A tensor that an op writes. @throws ERR_TENSOR_SHAPE where elements share a place: which of them stays would be chance */
 export const mustBeWritable = (op: string, t: Tensor): void =>
-  must(!overlapsItself(t), op, `is written, and its strides [${t.nb.join(', ')}] put several elements in one place; write a tensor or a view without repeats`, t);
+  must(
+    !overlapsItself(t),
+    op,
+    `is written, and its strides [${t.nb.join(', ')}] put several elements in one place; write a tensor or a view without repeats`,
+    t,
+  );
 
 /** A tensor whose rows kernels read. */
 export function mustBeRows(op: string, a: Tensor, name = 'a'): void {

@@ -7,15 +7,13 @@
  */
 import { QuantletError, tell } from '../errors.ts';
 import { checkOptions, oneOf } from '../options.ts';
-import { TYPE, typeNamed, type TypeName, type TypeTraits } from '../type-traits.ts';
+import { TYPE, namesOf, typeNamed, typesWith, type TypeName, type TypeTraits } from '../type-traits.ts';
 import { ints, isFloat, mustBe, mustBeTensor, mustBeWritable, operand, type Operand } from './operands.ts';
 import { must, nelements, node, sameShape, shape, type BatchDim, type Ne, type Tensor } from './tensor.ts';
 import { mustBeReadable, vecDotType } from './vec-dot-type.ts';
 
-/** Types that rows can be converted to (ggml's from_float, assembly/quantize.ts): all but those whose quantisers want an importance matrix. */
-const FROM_FLOAT: readonly TypeName[] = [
-  'f32', 'f16', 'bf16', 'q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'q8_1', 'q2_K', 'q3_K', 'q4_K', 'q5_K', 'q6_K', 'q8_K', 'iq4_nl', 'iq4_xs', 'mxfp4', 'tq1_0', 'tq2_0',
-];
+/** Types that rows can be converted to (ggml's from_float, assembly/type/traits.ts): all but those whose quantisers want an importance matrix. */
+const FROM_FLOAT: readonly TypeName[] = namesOf(typesWith((k) => k.quantizer));
 
 /** ggml_get_rows: row ids[i] of a [n, m, ne2, ne3], any type; ids i32 [k, ne2, ne3] -> f32 [n, k, ne2, ne3]. An id outside gives a row of NaN. */
 export function get_rows(a: Tensor, rows: Operand): Tensor<'f32'> {
@@ -23,8 +21,17 @@ export function get_rows(a: Tensor, rows: Operand): Tensor<'f32'> {
   const ids = ints('get_rows', 'ids', rows);
   mustBe('get_rows', ids.type === TYPE.i32, 'i32 ids', a, ids);
   mustBeReadable('get_rows', a, ids);
-  must(ids.ne[1] === a.ne[2] && ids.ne[2] === a.ne[3] && ids.ne[3] === 1, 'get_rows', 'dimensions 1 and 2 of the ids must be dimensions 2 and 3 of the table', a, ids);
-  return node('get_rows', [a.ne[0], ids.ne[0], ids.ne[1], ids.ne[2]], { src: [a, ids], batch: ids.batch && { dim: (ids.batch.dim + 1) as BatchDim['dim'], by: ids.batch.by } });
+  must(
+    ids.ne[1] === a.ne[2] && ids.ne[2] === a.ne[3] && ids.ne[3] === 1,
+    'get_rows',
+    'dimensions 1 and 2 of the ids must be dimensions 2 and 3 of the table',
+    a,
+    ids,
+  );
+  return node('get_rows', [a.ne[0], ids.ne[0], ids.ne[1], ids.ne[2]], {
+    src: [a, ids],
+    batch: ids.batch && { dim: (ids.batch.dim + 1) as BatchDim['dim'], by: ids.batch.by },
+  });
 }
 
 /**
@@ -33,10 +40,23 @@ export function get_rows(a: Tensor, rows: Operand): Tensor<'f32'> {
  */
 export function set_rows<T extends string>(a: Tensor<T>, rows: Operand, to: Operand): Tensor<T> {
   mustBeTensor('set_rows', 'a', a);
-  const b = operand('set_rows', 'b', rows), ids = ints('set_rows', 'ids', to);
+  const b = operand('set_rows', 'b', rows);
+  const ids = ints('set_rows', 'ids', to);
   mustBe('set_rows', ids.type === TYPE.i32 || ids.type === TYPE.i64, 'i32 or i64 ids', a, b, ids);
   mustBe('set_rows', isFloat(b) && FROM_FLOAT.includes(a.type.name as TypeName), `f32, f16 or bf16 into ${FROM_FLOAT.join(', ')}`, a, b);
-  must(a.ne[0] === b.ne[0] && a.ne[2] === b.ne[2] && a.ne[3] === b.ne[3] && ids.ne[0] === b.ne[1] && b.ne[2] % ids.ne[1] === 0 && b.ne[3] % ids.ne[2] === 0, 'set_rows', 'rows, batches and ids must agree', a, b, ids);
+  must(
+    a.ne[0] === b.ne[0] &&
+      a.ne[2] === b.ne[2] &&
+      a.ne[3] === b.ne[3] &&
+      ids.ne[0] === b.ne[1] &&
+      b.ne[2] % ids.ne[1] === 0 &&
+      b.ne[3] % ids.ne[2] === 0,
+    'set_rows',
+    'rows, batches and ids must agree',
+    a,
+    b,
+    ids,
+  );
   mustBeWritable('set_rows', a);
   return node('set_rows', a.ne, { type: a.type, nb: a.nb, src: [b, ids, a], viewOf: a });
 }
@@ -59,8 +79,13 @@ export function cpy<T extends string>(from: Operand, b: Tensor<T>): Tensor<T> {
 /** ggml_cast: a in another type, contiguous; types as in cpy, rows of whole blocks. */
 export function cast<T extends TypeName>(a: Tensor, to: T): Tensor<T> {
   mustBeTensor('cast', 'a', a);
-  const type = typeNamed(to) as TypeTraits<T> | undefined, fits = type !== undefined && (a.type.id === type.id || FROM_FLOAT.includes(to));
-  if (!fits) throw new QuantletError('ERR_UNSUPPORTED_TYPE', `cast: ${shape(a)}: there is no conversion to ${tell(to)}; expected ${FROM_FLOAT.join(', ')}`);
+  const type = typeNamed(to) as TypeTraits<T> | undefined;
+  const fits = type !== undefined && (a.type.id === type.id || FROM_FLOAT.includes(to));
+  if (!fits)
+    throw new QuantletError(
+      'ERR_UNSUPPORTED_TYPE',
+      `cast: ${shape(a)}: there is no conversion to ${tell(to)}; expected ${FROM_FLOAT.join(', ')}`,
+    );
   if (a.type.id !== type.id) mustBeReadable('cast', a);
   must(a.ne[0] % type.blckSize === 0, 'cast', `rows of ${a.ne[0]} are no whole blocks of ${type.name} (${type.blckSize})`, a);
   return copyOf(a, type);
@@ -78,10 +103,21 @@ const copyOf = <T extends string>(a: Tensor, type: TypeTraits<T>): Tensor<T> => 
 export function concat<T extends string>(a: Tensor<T>, b: Tensor<T>, dim: number): Tensor<T> {
   mustBeTensor('concat', 'a', a);
   mustBeTensor('concat', 'b', b);
-  must([0, 1, 2, 3].includes(dim) && a.ne.every((n, i) => i === dim || n === b.ne[i]), 'concat', `all dimensions but ${tell(dim)} must agree`, a, b);
+  must(
+    [0, 1, 2, 3].includes(dim) && a.ne.every((n, i) => i === dim || n === b.ne[i]),
+    'concat',
+    `all dimensions but ${tell(dim)} must agree`,
+    a,
+    b,
+  );
   mustBe('concat', a.type === b.type && a.type.blckSize === 1, 'two of one unquantised type', a, b);
   must(!a.batch || a.batch.dim !== dim, 'concat', `dimension ${dim} follows the batch`, a, b);
-  return node('concat', a.ne.map((n, i) => (i === dim ? n + b.ne[i] : n)) as unknown as Ne, { type: a.type, src: [a, b], params: { dim }, batch: a.batch });
+  return node('concat', a.ne.map((n, i) => (i === dim ? n + b.ne[i] : n)) as unknown as Ne, {
+    type: a.type,
+    src: [a, b],
+    params: { dim },
+    batch: a.batch,
+  });
 }
 
 export interface MulMatOptions {
@@ -92,11 +128,22 @@ export interface MulMatOptions {
 /** ggml_mul_mat: a [k, n, ne02, ne03] of any type, b [k, m, ne12, ne13] -> f32 [n, m, ne12, ne13]; a repeats over dimensions 2 and 3 of b. */
 export function mul_mat(a: Tensor, activations: Operand, options?: MulMatOptions): Tensor<'f32'> {
   mustBeTensor('mul_mat', 'a', a);
-  const { precision } = checkOptions<MulMatOptions>('mul_mat', options, { precision: oneOf('f32') }), b = operand('mul_mat', 'b', activations);
+  const { precision } = checkOptions<MulMatOptions>('mul_mat', options, { precision: oneOf('f32') });
+  const b = operand('mul_mat', 'b', activations);
   must(a.ne[0] === b.ne[0], 'mul_mat', `ne0 must agree: ${a.ne[0]} and ${b.ne[0]}`, a, b);
-  must(b.ne[2] % a.ne[2] === 0 && b.ne[3] % a.ne[3] === 0, 'mul_mat', 'dimensions 2 and 3 of the first must divide those of the second', a, b);
+  must(
+    b.ne[2] % a.ne[2] === 0 && b.ne[3] % a.ne[3] === 0,
+    'mul_mat',
+    'dimensions 2 and 3 of the first must divide those of the second',
+    a,
+    b,
+  );
   mustBeReadable('mul_mat', a, b);
   const want = vecDotType(a.type) ?? TYPE.f32;
   mustBe('mul_mat', isFloat(b) || b.type === want, `activations of f32, f16, bf16 or ${want.name}`, a, b);
-  return node('mul_mat', [a.ne[1], b.ne[1], b.ne[2], b.ne[3]], { src: [a, b], params: { f32: precision === 'f32' ? 1 : 0 }, batch: b.batch });
+  return node('mul_mat', [a.ne[1], b.ne[1], b.ne[2], b.ne[3]], {
+    src: [a, b],
+    params: { f32: precision === 'f32' ? 1 : 0 },
+    batch: b.batch,
+  });
 }

@@ -1,19 +1,19 @@
 /**
  * ggml_graph_plan: nodes -> records with memory and barriers -> bytes for the arena.
- * A plan is made once per model; a step changes only n_tokens and n_outputs (begin() in assembly/compute.ts).
+ * A plan is made once per model; a step changes only n_tokens and n_outputs (begin() in assembly/runtime/compute.ts).
  */
 import { alignUp } from '../gguf/types.ts';
-import { LAYOUT, CODE, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, TENSOR, TENSOR_SIZE } from './layout.ts';
-import type { Record } from './lower.ts';
+import { ALIGN, createAllocator } from '../wasm/allocator.ts';
+import { CODE } from './kernels.ts';
+import { LAYOUT, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, TENSOR, TENSOR_SIZE } from './layout.ts';
+import type { OpRecord } from './lower.ts';
 import { nbytes, type Tensor } from './tensor.ts';
-
-/** A cache line: threads never write one line from two tensors. */
-export const ALIGN = 64;
 
 /** Everything the roots need, each node once, sources first, in the order of the roots (ggml_build_forward_expand). */
 export function expand(roots: readonly Tensor[]): Tensor[] {
-  const seen = new Set<Tensor>(), order: Tensor[] = [];
-  // A stack of its own: a chain of ops may be longer than JavaScript's is deep.
+  const seen = new Set<Tensor>();
+  const order: Tensor[] = [];
+  // An explicit stack: a chain of ops can be longer than JavaScript's call stack is deep.
   const stack: { readonly t: Tensor; next: number }[] = [];
   const enter = (t: Tensor | undefined): void => {
     if (!t || seen.has(t)) return;
@@ -30,8 +30,8 @@ export function expand(roots: readonly Tensor[]): Tensor[] {
   return order;
 }
 
-export interface Plan {
-  readonly records: readonly Record[];
+export interface GraphPlan {
+  readonly records: readonly OpRecord[];
   readonly tensors: readonly Tensor[];
   /** Bytes of tensors, records and cursors. */
   readonly byteLength: number;
@@ -39,60 +39,50 @@ export interface Plan {
   readonly computeBytes: number;
   /** Scratch bytes of a thread. */
   readonly scratchSize: number;
-  /** Leaves whose bytes the graph brings along (`values`): the caller gives them memory and writes them. */
+  /** Leaves that have their bytes with them (`values`): whoever places the plan gives them memory and writes them there. */
   readonly constants: readonly Tensor[];
 }
 
 const base = (t: Tensor): Tensor => t.viewOf ?? t;
-const written = (r: Record): Tensor[] => [r.dst, ...(r.also ?? []), ...(r.alsoWrites ?? [])];
-const read = (r: Record): Tensor[] => r.src.filter((t): t is Tensor => t !== undefined);
+const written = (r: OpRecord): Tensor[] => [r.dst, ...(r.casts ?? []), ...(r.writtenSrc ?? [])];
+const read = (r: OpRecord): Tensor[] => r.src.filter((t): t is Tensor => t !== undefined);
 const up = (n: number): number => alignUp(n, ALIGN);
 
 /** Lays out the records' intermediate results from address 0; `keep` are results the caller reads after the step. */
-export function createPlan(records: readonly Record[], keep: readonly Tensor[] = []): Plan {
+export function createGraphPlan(records: readonly OpRecord[], keep: readonly Tensor[] = []): GraphPlan {
   const tensors = [...new Set(records.flatMap((r) => [...written(r), ...read(r)]))];
   const computeBytes = allocate(records, new Set(keep.map(base)));
   const dims = tensors.filter((t) => t.batch).length;
   const scratchSize = up(records.reduce((most, r) => Math.max(most, r.scratch ?? 0), 0));
   const constants = [...new Set(tensors.map(base))].filter((t) => t.values);
-  return { records, tensors, computeBytes, scratchSize, constants, byteLength: up(PLAN_SIZE) + up(tensors.length * TENSOR_SIZE) + up(records.length * OP_SIZE) + up(records.length * 4) * RANGES + up(dims * 8) };
+  return {
+    records,
+    tensors,
+    computeBytes,
+    scratchSize,
+    constants,
+    byteLength:
+      up(PLAN_SIZE) + up(tensors.length * TENSOR_SIZE) + up(records.length * OP_SIZE) + up(records.length * 4) * RANGES + up(dims * 8),
+  };
 }
 
 /**
- * Gives every intermediate result an offset; memory is free again after its last reader (ggml-alloc, best fit), but not before the
- * threads meet next: reused at once it would make them meet where no data needs it.
+ * Gives every intermediate result an offset. Its memory is free again after its last reader (as in ggml-alloc), but not before the next
+ * barrier: memory that is reused at once makes barriers necessary that no data asks for.
  */
-function allocate(records: readonly Record[], keep: ReadonlySet<Tensor>): number {
+function allocate(records: readonly OpRecord[], keep: ReadonlySet<Tensor>): number {
   const last = new Map<Tensor, number>();
   records.forEach((r, i) => [...read(r), ...written(r)].forEach((t) => last.set(base(t), i)));
-  let free: { at: number; size: number }[] = [], end = 0;
+  const memory = createAllocator(0);
   const placed = new Set<Tensor>();
-  const release = (at: number, size: number): void => {
-    free.push({ at, size });
-    free.sort((a, b) => a.at - b.at);
-    free = free.reduce<typeof free>((list, f) => {
-      const p = list[list.length - 1];
-      if (p && p.at + p.size === f.at) p.size += f.size;
-      else list.push(f);
-      return list;
-    }, []);
-  };
-  const take = (size: number): number => {
-    const fit = free.filter((f) => f.size >= size).sort((a, b) => a.size - b.size)[0];
-    if (!fit) {
-      end += size;
-      return end - size;
-    }
-    fit.at += size;
-    fit.size -= size;
-    return fit.at - size;
-  };
   let ended: Tensor[] = [];
-  const readSince = new Set<Tensor>(), writtenSince = new Set<Tensor>();
+  const readSince = new Set<Tensor>();
+  const writtenSince = new Set<Tensor>();
   records.forEach((r, i) => {
-    const reads = read(r).map(base), writes = written(r).map(base);
+    const reads = read(r).map(base);
+    const writes = written(r).map(base);
     if (reads.some((t) => writtenSince.has(t)) || writes.some((t) => readSince.has(t) || writtenSince.has(t))) {
-      for (const t of ended) release(t.data, up(nbytes(t)));
+      for (const t of ended) memory.give(t.data, nbytes(t));
       ended = [];
       readSince.clear();
       writtenSince.clear();
@@ -101,29 +91,51 @@ function allocate(records: readonly Record[], keep: ReadonlySet<Tensor>): number
     writes.forEach((t) => writtenSince.add(t));
     for (const t of writes) {
       if (t.op === 'leaf' || placed.has(t)) continue;
-      t.data = take(up(nbytes(t)));
+      t.data = memory.take(nbytes(t));
       placed.add(t);
     }
     for (const t of new Set([...reads, ...writes])) if (t.op !== 'leaf' && last.get(t) === i && !keep.has(t)) ended.push(t);
   });
-  return end;
+  return memory.end;
 }
 
 /** Adds the compute region's address to all intermediate results and views; leaves must have their address by now. */
-export function place(plan: Plan, computeAt: number): void {
+export function place(plan: GraphPlan, computeAt: number): void {
   const bases = new Set(plan.tensors.map(base).filter((t) => t.op !== 'leaf'));
   bases.forEach((t) => (t.data += computeAt));
   plan.tensors.forEach((t) => t.viewOf && (t.data = t.viewOf.data + t.viewOffset));
 }
 
-/** Records before which threads must meet: they touch bytes that a record since the last meeting wrote, or write what it read. */
-export function barriers(records: readonly Record[]): boolean[] {
+/** Bytes of the arena that a plan takes, with the scratch of nth threads. */
+export const planBytes = (plan: GraphPlan, nth: number): number => up(plan.computeBytes) + plan.scratchSize * nth + plan.byteLength;
+
+export interface PlacedPlan {
+  /** Address of the plan's bytes: what a step is told to run. */
+  readonly at: number;
+  /** Address of the first thread's scratch; the plan's scratchSize bytes further on is the next one's. */
+  readonly scratchAt: number;
+  /** What is to be written there. */
+  encode(): Uint8Array;
+}
+
+/** Gives a plan planBytes() bytes of the arena from `at` on: intermediate results, scratch and the plan itself. Leaves must have their addresses by now. */
+export function placePlan(plan: GraphPlan, at: number, nth: number): PlacedPlan {
+  place(plan, at);
+  const scratchAt = at + up(plan.computeBytes);
+  const planAt = scratchAt + plan.scratchSize * nth;
+  return { at: planAt, scratchAt, encode: () => encodePlan(plan, planAt, scratchAt) };
+}
+
+/** Which records need a barrier before them: those that touch bytes that a record since the last barrier wrote, or write bytes that it read. */
+export function barriers(records: readonly OpRecord[]): boolean[] {
   type Range = readonly [from: number, to: number];
   const range = (t: Tensor): Range => [t.data, t.data + nbytes(t)];
   const overlap = (a: Range[], b: Range[]): boolean => a.some((x) => b.some((y) => x[0] < y[1] && y[0] < x[1]));
-  let reads: Range[] = [], writes: Range[] = [];
+  let reads: Range[] = [];
+  let writes: Range[] = [];
   return records.map((r) => {
-    const in_ = read(r).map(range), out = written(r).map(range);
+    const in_ = read(r).map(range);
+    const out = written(r).map(range);
     const meet = overlap(in_, writes) || overlap(out, writes) || overlap(out, reads);
     if (meet) [reads, writes] = [[], []];
     reads.push(...in_);
@@ -132,12 +144,17 @@ export function barriers(records: readonly Record[]): boolean[] {
   });
 }
 
-/** The plan's bytes for address `at`; all tensors have their addresses. */
-export function encodePlan(plan: Plan, at: number, scratchAt: number): Uint8Array {
+/** The plan's bytes for address `at`. All tensors have their addresses by now. */
+export function encodePlan(plan: GraphPlan, at: number, scratchAt: number): Uint8Array {
   const { tensors, records, scratchSize } = plan;
-  const bytes = new Uint8Array(plan.byteLength), u32 = new Uint32Array(bytes.buffer), f32 = new Float32Array(bytes.buffer);
-  const tensorsAt = up(PLAN_SIZE), opsAt = tensorsAt + up(tensors.length * TENSOR_SIZE);
-  const cursorsAt = opsAt + up(records.length * OP_SIZE), cursorBytes = up(records.length * 4), dimsAt = cursorsAt + cursorBytes * RANGES;
+  const bytes = new Uint8Array(plan.byteLength);
+  const u32 = new Uint32Array(bytes.buffer);
+  const f32 = new Float32Array(bytes.buffer);
+  const tensorsAt = up(PLAN_SIZE);
+  const opsAt = tensorsAt + up(tensors.length * TENSOR_SIZE);
+  const cursorsAt = opsAt + up(records.length * OP_SIZE);
+  const cursorBytes = up(records.length * 4);
+  const dimsAt = cursorsAt + cursorBytes * RANGES;
   const address = new Map(tensors.map((t, i) => [t, at + tensorsAt + i * TENSOR_SIZE]));
 
   let nDims = 0;
@@ -160,7 +177,7 @@ export function encodePlan(plan: Plan, at: number, scratchAt: number): Uint8Arra
     u32[w + OP.dst] = address.get(r.dst)!;
     r.src.forEach((t, k) => t && (u32[w + OP.src + k] = address.get(t)!));
     // A list: each form names the next.
-    r.also?.forEach((t, k) => (u32[k === 0 ? w + OP.also : (address.get(r.also![k - 1])! - at) / 4 + TENSOR.next] = address.get(t)!));
+    r.casts?.forEach((t, k) => (u32[k === 0 ? w + OP.casts : (address.get(r.casts![k - 1])! - at) / 4 + TENSOR.next] = address.get(t)!));
     u32[w + OP.cursor] = at + cursorsAt + i * 4;
     r.params.forEach((p, k) => (typeof p === 'number' ? (u32[w + OP.params + k] = p) : (f32[w + OP.params + k] = p.f)));
   }

@@ -1,8 +1,9 @@
 /** Ops row by row: norms, rotation, soft_max, sums, orders, pooling. @see ops.ts */
-import { checkOptions, checkValue, KIND, oneOf, required, type Kind, type Kinds } from '../options.ts';
+import { checkOptions, checkValue, KIND, oneOf, required, type Kinds } from '../options.ts';
 import { TYPE, type TypeTraits } from '../type-traits.ts';
-import { ints, isFloat, mustBe, mustBeRows, OPERAND, optional, ROW, type Operand } from './operands.ts';
-import { constant, isContiguous, must, nelements, node, sameShape, type Tensor } from './tensor.ts';
+import { slopesOf } from './alibi.ts';
+import { EPS, ints, isFloat, mustBe, mustBeRows, OPERAND, optional, ROW, type Operand } from './operands.ts';
+import { must, nelements, node, sameShape, type Tensor } from './tensor.ts';
 import { reshape } from './views.ts';
 
 export interface L2NormOptions {
@@ -22,11 +23,10 @@ export interface NormOptions extends RmsNormOptions {
   bias?: Operand | undefined;
 }
 
-export const EPS: Kind = required({ ...KIND.atLeast0, expected: 'a number of at least 0; models bring their own, mostly 1e-5 or 1e-6' });
-
 function normNode(op: 'norm' | 'rms_norm' | 'l2_norm', a: Tensor, { eps, ...rows }: NormOptions): Tensor<'f32'> {
   mustBeRows(op, a);
-  const weight = optional(op, 'weight', rows.weight), bias = optional(op, 'bias', rows.bias);
+  const weight = optional(op, 'weight', rows.weight);
+  const bias = optional(op, 'bias', rows.bias);
   for (const w of [weight, bias]) {
     if (!w) continue;
     mustBe(op, isFloat(w), 'f32, f16 or bf16', a, w);
@@ -36,31 +36,14 @@ function normNode(op: 'norm' | 'rms_norm' | 'l2_norm', a: Tensor, { eps, ...rows
 }
 
 /** ggml_rms_norm over dimension 0, times the weight if there is one. Norms: f32, f16 or bf16 -> f32 of the same shape. */
-export const rms_norm = (a: Tensor, options: RmsNormOptions): Tensor<'f32'> => normNode('rms_norm', a, checkOptions<RmsNormOptions>('rms_norm', options, { eps: EPS, weight: ROW }));
+export const rms_norm = (a: Tensor, options: RmsNormOptions): Tensor<'f32'> =>
+  normNode('rms_norm', a, checkOptions<RmsNormOptions>('rms_norm', options, { eps: EPS, weight: ROW }));
 /** ggml_norm (layer norm) over dimension 0, times the weight, plus the bias, where they are given. */
-export const norm = (a: Tensor, options: NormOptions): Tensor<'f32'> => normNode('norm', a, checkOptions<NormOptions>('norm', options, { eps: EPS, weight: ROW, bias: ROW }));
+export const norm = (a: Tensor, options: NormOptions): Tensor<'f32'> =>
+  normNode('norm', a, checkOptions<NormOptions>('norm', options, { eps: EPS, weight: ROW, bias: ROW }));
 /** ggml_l2_norm: each row divided by the larger of its Euclidean length and eps. */
-export const l2_norm = (a: Tensor, options: L2NormOptions): Tensor<'f32'> => normNode('l2_norm', a, checkOptions<L2NormOptions>('l2_norm', options, { eps: EPS }));
-
-export type RopeMode = 'normal' | 'neox';
-export const ROPE_MODE = oneOf('normal', 'neox');
-
-/** ggml_rope_ext with its angles in `table` f32 [n_dims, n_ctx] (arch/rope-table.ts); a [head_dim, n_head, n_tokens, ne3] f32, f16 or bf16, pos i32 [n_tokens] -> a's shape and type. */
-export function rope<T extends string>(a: Tensor<T>, pos: Tensor, table: Tensor, { mode = 'normal' }: { readonly mode?: RopeMode | undefined } = {}): Tensor<T> {
-  mustBeRows('rope', a);
-  must(table.ne[0] <= a.ne[0] && table.ne[0] % 2 === 0, 'rope', 'the table rotates an even number of dimensions of at most ne0', a, table);
-  must(pos.ne[0] === a.ne[2] && nelements(pos) === pos.ne[0], 'rope', 'one position for each of dimension 2', a, pos);
-  mustBe('rope', pos.type === TYPE.i32 && table.type === TYPE.f32 && isContiguous(table), 'i32 positions and a contiguous f32 table', a, pos, table);
-  return node('rope', a.ne, { type: a.type, src: [a, pos, table], params: { n_dims: table.ne[0], neox: mode === 'neox' ? 1 : 0 }, batch: a.batch });
-}
-
-/** Slopes of ALiBi for n heads (arXiv 2108.12409, as ggml_soft_max_ext has them where n is no power of two). */
-export function alibiSlopes(n: number, maxBias: number): Float32Array {
-  const log2 = 2 ** Math.floor(Math.log2(n));
-  return Float32Array.from({ length: n }, (_, h) => (h < log2 ? 2 ** ((-maxBias / log2) * (h + 1)) : 2 ** ((-maxBias / 2 / log2) * (2 * (h - log2) + 1))));
-}
-
-export const slopesOf = (n: number, maxBias: number): Tensor => constant('ALiBi slopes', TYPE.f32, [n, 1, 1, 1], () => new Uint8Array(alibiSlopes(n, maxBias).buffer));
+export const l2_norm = (a: Tensor, options: L2NormOptions): Tensor<'f32'> =>
+  normNode('l2_norm', a, checkOptions<L2NormOptions>('l2_norm', options, { eps: EPS }));
 
 export interface SoftMaxOptions {
   /** f32 or f16 [ne0, at least ne1, divides ne2, divides ne3], added to the scaled elements. */
@@ -75,15 +58,26 @@ const SOFT_MAX_OPTIONS: Kinds<SoftMaxOptions> = { mask: OPERAND, scale: KIND.num
 
 /** ggml_soft_max_ext: softmax(scale * a + slope * mask) over dimension 0, f32, f16 or bf16 -> f32. */
 export function soft_max(a: Tensor, options?: SoftMaxOptions): Tensor<'f32'> {
-  const p = checkOptions<SoftMaxOptions>('soft_max', options, SOFT_MAX_OPTIONS), { scale: s = 1, maxBias = 0 } = p;
+  const p = checkOptions<SoftMaxOptions>('soft_max', options, SOFT_MAX_OPTIONS);
+  const { scale: s = 1, maxBias = 0 } = p;
   mustBeRows('soft_max', a);
   const mask = optional('soft_max', 'mask', p.mask);
   if (mask) {
     mustBe('soft_max', mask.type === TYPE.f32 || mask.type === TYPE.f16, 'a mask of f32 or f16', a, mask);
-    must(mask.ne[0] === a.ne[0] && mask.ne[1] >= a.ne[1] && a.ne[2] % mask.ne[2] === 0 && a.ne[3] % mask.ne[3] === 0, 'soft_max', 'the mask has ne0 columns, at least ne1 rows, and divides dimensions 2 and 3', a, mask);
+    must(
+      mask.ne[0] === a.ne[0] && mask.ne[1] >= a.ne[1] && a.ne[2] % mask.ne[2] === 0 && a.ne[3] % mask.ne[3] === 0,
+      'soft_max',
+      'the mask has ne0 columns, at least ne1 rows, and divides dimensions 2 and 3',
+      a,
+      mask,
+    );
   }
   must(maxBias === 0 || mask !== undefined, 'soft_max', 'maxBias scales a mask, and there is none', a);
-  return node('soft_max', a.ne, { src: [a, mask, maxBias > 0 ? slopesOf(a.ne[2], maxBias) : undefined], params: { scale: s }, batch: a.batch });
+  return node('soft_max', a.ne, {
+    src: [a, mask, maxBias > 0 ? slopesOf(a.ne[2], maxBias) : undefined],
+    params: { scale: s },
+    batch: a.batch,
+  });
 }
 
 /** ggml_diag_mask_inf: -Infinity where i0 > n_past + i1, f32, f16 or bf16 -> f32. */
@@ -93,8 +87,14 @@ export function diag_mask_inf(a: Tensor, nPast: number): Tensor<'f32'> {
   return node('diag_mask_inf', a.ne, { src: [a], params: { n_past: nPast }, batch: a.batch });
 }
 
-const rowsTo = <T extends 'f32' | 'i32'>(op: 'sum_rows' | 'top_k' | 'pool_1d', name: string, type: TypeTraits<T>, a: Tensor, ne0: number, params: Record<string, number>): Tensor<T> =>
-  node<T>(op, [ne0, a.ne[1], a.ne[2], a.ne[3]], { name, type, src: [a], params, batch: a.batch });
+const rowsTo = <T extends 'f32' | 'i32'>(
+  op: 'sum_rows' | 'top_k' | 'pool_1d',
+  name: string,
+  type: TypeTraits<T>,
+  a: Tensor,
+  ne0: number,
+  params: Record<string, number>,
+): Tensor<T> => node<T>(op, [ne0, a.ne[1], a.ne[2], a.ne[3]], { name, type, src: [a], params, batch: a.batch });
 
 /** ggml_sum_rows: f32, f16 or bf16 -> f32 [1, ne1, ne2, ne3]. */
 export function sum_rows(a: Tensor): Tensor<'f32'> {
@@ -112,7 +112,8 @@ export function mean(a: Tensor): Tensor<'f32'> {
 export function sum(a: Tensor): Tensor<'f32'> {
   mustBeRows('sum', a);
   must(!a.batch, 'sum', 'its dimensions follow the batch', a);
-  const rows = sum_rows(a), n = nelements(rows);
+  const rows = sum_rows(a);
+  const n = nelements(rows);
   return n === 1 ? rows : sum_rows(reshape(rows, [n]));
 }
 
@@ -165,8 +166,16 @@ export function pool_1d(a: Tensor, options: Pool1dOptions): Tensor<'f32'> {
 /** Embeddings by mean pooling: row i of the result is the mean of rows from[i] .. from[i] + count[i] of a [n, n_tokens]; from and count i32 [k] -> f32 [n, k]. Rows outside give a row of NaN. */
 export function mean_of_rows(a: Tensor, first: Operand, counts: Operand): Tensor<'f32'> {
   mustBeRows('mean_of_rows', a);
-  const from = ints('mean_of_rows', 'from', first), count = ints('mean_of_rows', 'count', counts);
+  const from = ints('mean_of_rows', 'from', first);
+  const count = ints('mean_of_rows', 'count', counts);
   mustBe('mean_of_rows', from.type === TYPE.i32 && count.type === TYPE.i32, 'i32 rows and counts', a, from, count);
-  must(sameShape(from, count) && nelements(from) === from.ne[0] && a.ne[2] === 1 && a.ne[3] === 1, 'mean_of_rows', 'expected a matrix, and one first row and one count for each result', a, from, count);
+  must(
+    sameShape(from, count) && nelements(from) === from.ne[0] && a.ne[2] === 1 && a.ne[3] === 1,
+    'mean_of_rows',
+    'expected a matrix, and one first row and one count for each result',
+    a,
+    from,
+    count,
+  );
   return node('mean_of_rows', [a.ne[0], from.ne[0], 1, 1], { src: [a, from, count], batch: from.batch && { dim: 1, by: from.batch.by } });
 }

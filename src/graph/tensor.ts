@@ -4,6 +4,7 @@
  */
 import { QuantletError, tell } from '../errors.ts';
 import { TYPE, rowSize, type TypeTraits } from '../type-traits.ts';
+import type { OpCode } from './kernels.ts';
 import type { Layout } from './layout.ts';
 
 export type Ne = readonly [number, number, number, number];
@@ -14,33 +15,8 @@ export interface BatchDim {
   readonly by: 'tokens' | 'outputs';
 }
 
-export type NodeOp =
-  | 'leaf'
-  | 'view'
-  | 'get_rows'
-  | 'set_rows'
-  | 'cpy'
-  | 'concat'
-  | 'mul_mat'
-  | 'binary'
-  | 'unary'
-  | 'glu'
-  | 'norm'
-  | 'rms_norm'
-  | 'l2_norm'
-  | 'rope'
-  | 'soft_max'
-  | 'diag_mask_inf'
-  | 'sum_rows'
-  | 'argmax'
-  | 'top_k'
-  | 'pool_1d'
-  | 'mean_of_rows'
-  | 'pad'
-  | 'im2col'
-  | 'kv_store'
-  | 'attention'
-  | 'flash_attn_ext';
+/** What makes a node: a kernel by its name, or what is lowered to several; leaves and views need none. */
+export type NodeOp = 'leaf' | 'view' | 'concat' | 'pad' | 'flash_attn_ext' | Lowercase<OpCode>;
 
 /**
  * ggml_tensor: `ne` elements and `nb` byte strides per dimension, dimension 0 fastest. Made by leaf(), views and ops, never by hand.
@@ -56,16 +32,18 @@ export interface Tensor<T extends string = string> {
   readonly src: readonly (Tensor | undefined)[];
   /** Numbers the kernel takes; a field's meaning is the op's. */
   readonly params: Readonly<Record<string, number>>;
+  /** The dimension that follows a model's batch. @internal */
   readonly batch: BatchDim | undefined;
   /** The tensor whose memory a view looks into, and where. */
   readonly viewOf: Tensor | undefined;
   readonly viewOffset: number;
-  /** A constant leaf's bytes, made when they are wanted. */
+  /** A constant leaf's bytes, made when they are wanted. @internal */
   readonly values: (() => Uint8Array) | undefined;
-  /** Whose memory the leaves lie in; undefined where the graph's maker sees to that. */
+  /** Whose memory the leaves lie in; undefined where the graph's maker sees to that. @internal */
   readonly owner: object | undefined;
+  /** Whether its rows are packed. @internal */
   layout: Layout;
-  /** Address in the arena; leaves get theirs from their owner, nodes from the plan. */
+  /** Address in the arena; leaves get theirs from their owner, nodes from the plan. @internal */
   data: number;
 }
 
@@ -89,9 +67,11 @@ export interface NodeInit<T extends string> {
 
 /** A node; `name` is what messages call it. @throws ERR_TENSOR_SHAPE where sources are of two engines */
 export function node<T extends string = 'f32'>(op: NodeOp, ne: Ne, init: NodeInit<T> = {}): Tensor<T> {
-  const type = init.type ?? (TYPE.f32 as TypeTraits as TypeTraits<T>), src = init.src ?? [];
+  const type = init.type ?? (TYPE.f32 as TypeTraits as TypeTraits<T>);
+  const src = init.src ?? [];
   const owners = src.filter((t) => t?.owner) as Tensor[];
-  if (owners.some((t) => t.owner !== owners[0].owner)) refuse(init.name || op, 'the tensors belong to two engines; copy one of them with read and write', ...owners);
+  if (owners.some((t) => t.owner !== owners[0].owner))
+    refuse(init.name || op, 'the tensors belong to two engines; copy one of them with read and write', ...owners);
   return {
     op,
     name: init.name ?? '',
@@ -114,7 +94,13 @@ export const shape = (t: Tensor): string => `${t.name || t.op} ${t.type.name} [$
 
 /** @throws ERR_TENSOR_SHAPE naming the op and all shapes */
 export function refuse(op: string, why: string, ...tensors: (Tensor | undefined)[]): never {
-  throw new QuantletError('ERR_TENSOR_SHAPE', `${op}: ${tensors.filter((t) => t !== undefined).map(shape).join(' and ')}: ${why}`);
+  throw new QuantletError(
+    'ERR_TENSOR_SHAPE',
+    `${op}: ${tensors
+      .filter((t) => t !== undefined)
+      .map(shape)
+      .join(' and ')}: ${why}`,
+  );
 }
 
 export const must = (ok: boolean, op: string, why: string, ...tensors: (Tensor | undefined)[]): void => {
@@ -130,7 +116,8 @@ export const nbytes = (t: Tensor): number =>
 export const nelements = (t: Tensor): number => t.ne[0] * t.ne[1] * t.ne[2] * t.ne[3];
 
 /** No gaps, in order (ggml_is_contiguous). */
-export const isContiguous = (t: Tensor): boolean => contiguousNb(t.type, t.ne).every((n, i) => t.nb[i] === n || (t.ne[i] === 1 && (i > 0 || t.type.blckSize === 1)));
+export const isContiguous = (t: Tensor): boolean =>
+  contiguousNb(t.type, t.ne).every((n, i) => t.nb[i] === n || (t.ne[i] === 1 && (i > 0 || t.type.blckSize === 1)));
 
 /** A row's elements lie side by side. */
 export const hasContiguousRows = (t: Tensor): boolean => t.nb[0] === t.type.typeSize;
@@ -160,7 +147,9 @@ export function fourDims(op: string, ne: readonly number[]): Ne {
 }
 
 /** Memory that exists before the graph runs: weights, caches, inputs. */
-export const leaf = <T extends string>(name: string, type: TypeTraits<T>, ne: Ne, batch?: BatchDim, owner?: object): Tensor<T> => node('leaf', ne, { name, type, batch, owner });
+export const leaf = <T extends string>(name: string, type: TypeTraits<T>, ne: Ne, batch?: BatchDim, owner?: object): Tensor<T> =>
+  node('leaf', ne, { name, type, batch, owner });
 
 /** A leaf whose bytes the graph brings along. */
-export const constant = <T extends string>(name: string, type: TypeTraits<T>, ne: Ne, values: () => Uint8Array): Tensor<T> => node('leaf', ne, { name, type, values });
+export const constant = <T extends string>(name: string, type: TypeTraits<T>, ne: Ne, values: () => Uint8Array): Tensor<T> =>
+  node('leaf', ne, { name, type, values });

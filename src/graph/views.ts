@@ -2,7 +2,19 @@
 import { QuantletError, tell } from '../errors.ts';
 import { checkOptions, KIND, type Kinds } from '../options.ts';
 import { mustBeTensor } from './operands.ts';
-import { contiguousNb, fourDims, isContiguous, list, must, nbytes, nelements, node, type BatchDim, type Ne, type Tensor } from './tensor.ts';
+import {
+  contiguousNb,
+  fourDims,
+  isContiguous,
+  list,
+  must,
+  nbytes,
+  nelements,
+  node,
+  type BatchDim,
+  type Ne,
+  type Tensor,
+} from './tensor.ts';
 
 export interface ViewOptions {
   /** Strides of dimensions 1 to 3 in bytes, 0 repeats a row; those not given are contiguous. */
@@ -12,7 +24,10 @@ export interface ViewOptions {
 }
 
 const VIEW_OPTIONS: Kinds<ViewOptions> = {
-  nb: { is: (v) => Array.isArray(v) && v.length <= 3 && v.every((n) => typeof n === 'number'), expected: 'a list of up to three strides in bytes' },
+  nb: {
+    is: (v) => Array.isArray(v) && v.length <= 3 && v.every((n) => typeof n === 'number'),
+    expected: 'a list of up to three strides in bytes',
+  },
   offset: KIND.number,
 };
 
@@ -34,7 +49,12 @@ export function set_name<T extends Tensor>(t: T, name: string): T {
 export function reshape<T extends string>(a: Tensor<T>, to: readonly number[], batch: BatchDim | undefined = a?.batch): Tensor<T> {
   mustBeTensor('reshape', 'a', a);
   const ne = fourDims('reshape', to);
-  must(ne.reduce((p, n) => p * n) === nelements(a), 'reshape', `has ${nelements(a)} elements, [${ne.join(', ')}] are ${ne.reduce((p, n) => p * n)}`, a);
+  must(
+    ne.reduce((p, n) => p * n) === nelements(a),
+    'reshape',
+    `has ${nelements(a)} elements, [${ne.join(', ')}] are ${ne.reduce((p, n) => p * n)}`,
+    a,
+  );
   must(isContiguous(a), 'reshape', 'is not contiguous; use cont first', a);
   must(ne[0] % a.type.blckSize === 0, 'reshape', `rows of ${ne[0]} cut blocks of ${a.type.blckSize}`, a);
   return node('view', ne, { type: a.type, batch, viewOf: a, src: [a] });
@@ -44,23 +64,50 @@ export function reshape<T extends string>(a: Tensor<T>, to: readonly number[], b
  * ggml_view_4d: a window of one to four dimensions into the memory of `a`, of any type.
  * @throws ERR_TENSOR_SHAPE where it reaches beyond `a` or cuts a block
  */
-export function view<T extends string>(a: Tensor<T>, window: readonly number[], options?: ViewOptions, batch: BatchDim | undefined = a?.batch): Tensor<T> {
+export function view<T extends string>(
+  a: Tensor<T>,
+  window: readonly number[],
+  options?: ViewOptions,
+  batch: BatchDim | undefined = a?.batch,
+): Tensor<T> {
   mustBeTensor('view', 'a', a);
   const { nb = [], offset = 0 } = checkOptions<ViewOptions>('view', options, VIEW_OPTIONS);
-  const ne = fourDims('view', window), dense = contiguousNb(a.type, ne);
-  const strides: Ne = [a.type.typeSize, nb[0] ?? dense[1], nb[1] ?? (nb[0] ?? dense[1]) * ne[1], nb[2] ?? (nb[1] ?? (nb[0] ?? dense[1]) * ne[1]) * ne[2]];
-  must(ne[0] % a.type.blckSize === 0 && offset % a.type.typeSize === 0 && strides.every((n) => n >= 0 && n % a.type.typeSize === 0), 'view', `ne [${ne.join(', ')}], nb [${strides.join(', ')}], offset ${offset} cut elements or blocks of ${a.type.typeSize} bytes`, a);
+  const ne = fourDims('view', window);
+  const dense = contiguousNb(a.type, ne);
+  const strides: Ne = [
+    a.type.typeSize,
+    nb[0] ?? dense[1],
+    nb[1] ?? (nb[0] ?? dense[1]) * ne[1],
+    nb[2] ?? (nb[1] ?? (nb[0] ?? dense[1]) * ne[1]) * ne[2],
+  ];
+  must(
+    ne[0] % a.type.blckSize === 0 && offset % a.type.typeSize === 0 && strides.every((n) => n >= 0 && n % a.type.typeSize === 0),
+    'view',
+    `ne [${ne.join(', ')}], nb [${strides.join(', ')}], offset ${offset} cut elements or blocks of ${a.type.typeSize} bytes`,
+    a,
+  );
   const v = node('view', ne, { type: a.type, nb: strides, batch, viewOf: a, viewOffset: offset, src: [a] });
-  must(offset >= 0 && offset + nbytes(v) <= nbytes(a), 'view', `ne [${ne.join(', ')}], nb [${strides.join(', ')}] at offset ${offset} ends at byte ${offset + nbytes(v)} of ${nbytes(a)}`, a);
+  must(
+    offset >= 0 && offset + nbytes(v) <= nbytes(a),
+    'view',
+    `ne [${ne.join(', ')}], nb [${strides.join(', ')}] at offset ${offset} ends at byte ${offset + nbytes(v)} of ${nbytes(a)}`,
+    a,
+  );
   return v;
 }
 
 /** ggml_permute: dimension i becomes dimension axes[i]; any type, blocks keep dimension 0 in its place. @throws ERR_TENSOR_SHAPE */
 export function permute<T extends string>(a: Tensor<T>, ...axes: readonly [number, number, number, number]): Tensor<T> {
   mustBeTensor('permute', 'a', a);
-  must(axes.length === 4 && [0, 1, 2, 3].every((i) => axes.includes(i)), 'permute', `axes ${list(axes)} are not 0, 1, 2, 3 in some order`, a);
+  must(
+    axes.length === 4 && [0, 1, 2, 3].every((i) => axes.includes(i)),
+    'permute',
+    `axes ${list(axes)} are not 0, 1, 2, 3 in some order`,
+    a,
+  );
   must(a.type.blckSize === 1 || axes[0] === 0, 'permute', `blocks of ${a.type.blckSize} elements keep dimension 0 in its place`, a);
-  const ne = [0, 0, 0, 0], nb = [0, 0, 0, 0];
+  const ne = [0, 0, 0, 0];
+  const nb = [0, 0, 0, 0];
   axes.forEach((to, i) => ([ne[to], nb[to]] = [a.ne[i], a.nb[i]]));
   const batch = a.batch && { dim: axes[a.batch.dim] as BatchDim['dim'], by: a.batch.by };
   return node('view', ne as unknown as Ne, { type: a.type, nb: nb as unknown as Ne, batch, viewOf: a, src: [a] });

@@ -2,33 +2,82 @@
 import { isRecord } from '../chat/json.ts';
 import { newCallId, type ChatMessage, type ChatTool } from '../chat/messages.ts';
 import { collectEvents, type ChatEvent } from '../chat/parser.ts';
-import { prepareChatWork, runChat, type ChatOptions, type ChatOutcome, type ChatStep, type PreparedChat } from '../chat/run.ts';
-import { inSlices } from '../slices.ts';
-import { answer, answerId, createUsage, drained, mapped, type Context, type UsageCounter } from './context.ts';
+import type { ChatOptions } from '../chat/options.ts';
+import { chatPromptWork, prepareChatWork, runChat, type ChatOutcome, type ChatStep, type PreparedChat } from '../chat/run.ts';
+import { answer, answerId, createUsage, drained, mapped, timings, type Context, type UsageCounter } from './context.ts';
 import { booleanField, invalid, numberField, recordField, stringField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
+import { JsonList } from './json-pieces.ts';
 import { chatEntry } from './logprobs.ts';
-import { responseFormat, textOptions } from './sampling.ts';
+import type { ChatDefaults } from './options.ts';
+import { responseFormat, setFormat, shiftOf, textOptions } from './sampling.ts';
 
 /** Answers to one request at most; they are generated one after another. */
 export const maxChoices = 16;
 
+/** A conversation to be answered, whichever protocol asked for it. */
+export interface ChatRequest {
+  readonly messages: readonly ChatMessage[];
+  readonly options: ChatOptions;
+}
+
+/** A request's conversation and options. */
+const chatRequest = (context: Context, body: Body): ChatRequest => ({ messages: messagesOf(body), options: chatOptions(context, body) });
+
+const ask =
+  (work: typeof prepareChatWork) =>
+  (context: Context, { messages, options }: ChatRequest, param = 'messages'): Promise<PreparedChat> => {
+    checkMessageCount(context, messages, param);
+    const { backend, signal } = context;
+    const { parseSpecial = false } = context.options;
+    return context.work(work(backend, messages, { ...options, parseSpecial, signal }));
+  };
+
+/** Makes a request ready. @throws HttpError 413 for more messages than are allowed; what prepareChat() throws */
+export const prepared = ask(prepareChatWork);
+const prompted = ask(chatPromptWork);
+
+/** How many tokens the prompt of a request has. */
+export const countPrompt = async (context: Context, request: ChatRequest, param?: string): Promise<number> =>
+  (await prompted(context, request, param)).promptIds.length;
+
+/** @throws HttpError 413 */
+export function checkMessageCount({ maxMessages }: Context, messages: unknown, param: string): void {
+  if (!Array.isArray(messages) || messages.length <= maxMessages) return;
+  throw new HttpError(413, `'${param}' has ${messages.length} messages; expected at most ${maxMessages}. Leave out the oldest.`, {
+    param,
+    code: 'too_many_messages',
+  });
+}
+
+/** POST /v1/chat/completions/input_tokens. */
+export async function chatInputTokens(context: Context, body: Body): Promise<Response> {
+  return Response.json({ input_tokens: await countPrompt(context, chatRequest(context, body)), object: 'response.input_tokens' });
+}
+
 /** POST /v1/chat/completions. */
 export async function chatCompletions(context: Context, body: Body): Promise<Response> {
-  const { backend, signal } = context;
+  const { backend } = context;
   const n = numberField(body, 'n', { least: 1, most: maxChoices, integer: true }) ?? 1;
   const stream = booleanField(body, 'stream') ?? false;
   const includeUsage = booleanField(recordField(body, 'stream_options') ?? {}, 'include_usage') ?? false;
-  const chat = await inSlices(prepareChatWork(backend, messagesOf(body), { ...chatOptions(body), parseSpecial: context.parseSpecial, signal }), signal);
+  const chat = await prepared(context, chatRequest(context, body));
   const head = { id: answerId('chatcmpl-'), created: context.created, model: backend.name };
   const usage = createUsage(context.metrics);
 
   // Equal seeds would give equal answers.
-  const run = (index: number) => runChoice(context, usage, { ...chat, options: { ...chat.options, ...(chat.options.seed === undefined ? {} : { seed: (chat.options.seed + index) % 2 ** 32 }) } });
+  const run = (index: number) =>
+    runChoice(context, usage, {
+      ...chat,
+      options: { ...chat.options, ...(chat.options.seed === undefined ? {} : { seed: (chat.options.seed + index) % 2 ** 32 }) },
+    });
 
   async function* chunks(): AsyncGenerator<object | string, void> {
     const base = { ...head, object: 'chat.completion.chunk', ...(includeUsage ? { usage: null } : {}) };
-    const chunk = (index: number, delta: object, finish: string | null = null, logprobs: object | null = null): object => ({ ...base, choices: [{ index, delta, logprobs, finish_reason: finish }] });
+    const chunk = (index: number, delta: object, finish: string | null = null, logprobs: object | null = null): object => ({
+      ...base,
+      choices: [{ index, delta, logprobs, finish_reason: finish }],
+    });
     for (let index = 0; index < n; index++) {
       let begun = false;
       let entries: object[] = [];
@@ -46,7 +95,8 @@ export async function chatCompletions(context: Context, body: Body): Promise<Res
         return chunks;
       });
       if (!begun) yield chunk(index, { role: 'assistant', content: '' });
-      yield chunk(index, {}, outcome.finishReason, taken());
+      const last = chunk(index, {}, outcome.finishReason, taken());
+      yield outcome.result ? { ...last, timings: timings(outcome.result) } : last;
     }
     if (includeUsage) yield { ...base, choices: [], usage: usage.total() };
     yield '[DONE]';
@@ -56,12 +106,12 @@ export async function chatCompletions(context: Context, body: Body): Promise<Res
     const choices: object[] = [];
     for (let index = 0; index < n; index++) {
       const events: ChatEvent[] = [];
-      const entries: object[] = [];
+      const content = new JsonList();
       const outcome = await drained(run(index), (step) => {
         events.push(...step.events);
-        if (step.part?.logprobs) entries.push(chatEntry(backend, step.part.logprobs));
+        if (step.part?.logprobs) context.hold(content.push(chatEntry(backend, step.part.logprobs)));
       });
-      const logprobs = chat.options.logprobs === undefined ? null : { content: entries, refusal: null };
+      const logprobs = chat.options.logprobs === undefined ? null : { content, refusal: null };
       choices.push({ index, message: messageOf(events), logprobs, finish_reason: outcome.finishReason });
     }
     return { ...head, object: 'chat.completion', choices, usage: usage.total() };
@@ -71,7 +121,7 @@ export async function chatCompletions(context: Context, body: Body): Promise<Res
 }
 
 /** Runs one choice and counts its tokens, however it ends. */
-async function* runChoice(context: Context, usage: UsageCounter, chat: PreparedChat): AsyncGenerator<ChatStep, ChatOutcome> {
+export async function* runChoice(context: Context, usage: UsageCounter, chat: PreparedChat): AsyncGenerator<ChatStep, ChatOutcome> {
   let tokens = 0;
   let outcome: ChatOutcome | undefined;
   try {
@@ -85,9 +135,13 @@ async function* runChoice(context: Context, usage: UsageCounter, chat: PreparedC
   }
 }
 
-function callOf(event: ChatEvent & { type: 'toolCall' }): { id: string; type: string; function: { name: string; arguments: string } } {
-  return { id: event.call.id ?? newCallId(), type: 'function', function: { name: event.call.name, arguments: event.call.arguments } };
-}
+type CallEvent = ChatEvent & { readonly type: 'toolCall' };
+
+const callOf = ({ call }: CallEvent): { id: string; type: string; function: { name: string; arguments: string } } => ({
+  id: call.id ?? newCallId(),
+  type: 'function',
+  function: { name: call.name, arguments: call.arguments },
+});
 
 function deltaOf(event: ChatEvent): object {
   if (event.type === 'toolCall') return { tool_calls: [{ index: event.index, ...callOf(event) }] };
@@ -107,21 +161,21 @@ function messageOf(events: readonly ChatEvent[]): object {
 }
 
 /** Everything of the request but its messages. */
-export function chatOptions(body: Body): ChatOptions {
+export function chatOptions(context: Context, body: Body): ChatOptions {
   const tools = toolsOf(body);
-  const options: ChatOptions = { ...textOptions(body), tools, toolChoice: toolChoice(body) };
-  const maxTokens = numberField(body, 'max_completion_tokens', { least: 0, integer: true }) ?? numberField(body, 'max_tokens', { least: 0, integer: true });
+  const options: ChatOptions = { ...textOptions(context, body), tools, toolChoice: toolChoice(body) };
+  const maxTokens =
+    numberField(body, 'max_completion_tokens', { least: 0, integer: true }) ?? numberField(body, 'max_tokens', { least: 0, integer: true });
   if (maxTokens !== undefined) options.maxTokens = maxTokens;
-  const format = responseFormat(body);
-  if (format) options.responseFormat = format;
+  setFormat(options, body, responseFormat(body));
   if (booleanField(body, 'parallel_tool_calls') === false) options.parallelToolCalls = false;
   const top = numberField(body, 'top_logprobs', { least: 0, most: 20, integer: true });
   const wanted = booleanField(body, 'logprobs');
-  if (top !== undefined && !wanted) throw new HttpError(400, "'top_logprobs' needs 'logprobs': true.", { param: 'top_logprobs', code: 'invalid_value' });
+  if (top !== undefined && !wanted)
+    throw new HttpError(400, "'top_logprobs' needs 'logprobs': true.", { param: 'top_logprobs', code: 'invalid_value' });
   if (wanted) options.logprobs = top ?? 0;
-  const variables = recordField(body, 'chat_template_kwargs');
-  if (variables) options.templateVariables = variables;
-  if (stringField(body, 'reasoning_format') === 'none') options.reasoning = false;
+  Object.assign(options, conversationOptions(context, body, { effort: stringField(body, 'reasoning_effort') }));
+  if (booleanField(body, 'continue_final_message')) options.continueFinalMessage = true;
   return options;
 }
 
@@ -139,9 +193,18 @@ export function messagesOf(body: Body): ChatMessage[] {
     const parts = Array.isArray(content) && content.every((part) => isRecord(part) && typeof part.type === 'string');
     const calls = message.tool_calls ?? undefined;
     const optional = message.role === 'assistant';
-    if (typeof content !== 'string' && !parts && !(optional && (content ?? null) === null)) throw invalid(`${at}.content`, 'a string or a list of parts', content);
+    if (typeof content !== 'string' && !parts && !(optional && (content ?? null) === null))
+      throw invalid(`${at}.content`, 'a string or a list of parts', content);
     if (calls !== undefined) {
-      const fits = Array.isArray(calls) && calls.every((call) => isRecord(call) && isRecord(call.function) && typeof call.function.name === 'string' && ['string', 'object'].includes(typeof call.function.arguments));
+      const fits =
+        Array.isArray(calls) &&
+        calls.every(
+          (call) =>
+            isRecord(call) &&
+            isRecord(call.function) &&
+            typeof call.function.name === 'string' &&
+            ['string', 'object'].includes(typeof call.function.arguments),
+        );
       if (!fits) throw invalid(`${at}.tool_calls`, 'a list of {"id", "type": "function", "function": {"name", "arguments"}}', calls);
     }
     for (const name of ['name', 'tool_call_id', 'reasoning_content']) stringField(message, name);
@@ -152,9 +215,58 @@ export function messagesOf(body: Body): ChatMessage[] {
 
 function toolsOf(body: Body): ChatTool[] {
   const tools = body.tools ?? [];
-  const fits = Array.isArray(tools) && tools.every((tool) => isRecord(tool) && isRecord(tool.function) && typeof tool.function.name === 'string' && tool.function.name !== '' && (tool.function.parameters === undefined || isRecord(tool.function.parameters)));
-  if (!fits) throw invalid('tools', 'a list of {"type": "function", "function": {"name", "parameters"}}', tools);
+  return functionTools(tools, tools, '{"type": "function", "function": {"name", "parameters"}}');
+}
+
+/**
+ * Tools in OpenAI's spelling, checked.
+ * @param given what the request has, and `shape` how it should be written, for the message
+ */
+export function functionTools(tools: unknown, given: unknown, shape: string): ChatTool[] {
+  const fits =
+    Array.isArray(tools) &&
+    tools.every(
+      (tool) =>
+        isRecord(tool) &&
+        isRecord(tool.function) &&
+        typeof tool.function.name === 'string' &&
+        tool.function.name !== '' &&
+        ((tool.function.parameters ?? undefined) === undefined || isRecord(tool.function.parameters)),
+    );
+  if (!fits) throw invalid('tools', `a list of ${shape}`, given);
   return tools as ChatTool[];
+}
+
+/**
+ * What a conversation's template is told, what becomes of its reasoning, and where an answer that fills the context goes on: the server's defaults, in
+ * their place what the protocol itself says by the names that templates have for it, in its place llama-server's fields.
+ */
+export function conversationOptions(
+  context: Context,
+  body: Body,
+  { effort, thinks, budget }: { effort?: string | undefined; thinks?: boolean | undefined; budget?: number | undefined },
+): ChatDefaults & Pick<ChatOptions, 'answerShift'> {
+  const { chatDefaults } = context.options;
+  const answerShift = shiftOf(context, body);
+  const templateVariables = {
+    ...chatDefaults?.templateVariables,
+    ...(effort === undefined ? {} : { reasoning_effort: effort }),
+    ...(thinks === undefined ? {} : { enable_thinking: thinks }),
+    ...recordField(body, 'chat_template_kwargs'),
+  };
+  const bounds = { least: -1, most: 2 ** 31 - 1, integer: true };
+  const reasoningBudget =
+    numberField(body, 'reasoning_budget_tokens', bounds) ?? numberField(body, 'thinking_budget_tokens', bounds) ?? budget;
+  const reasoningBudgetMessage = stringField(body, 'reasoning_budget_message');
+  const reasoningFormat = stringField(body, 'reasoning_format');
+  return {
+    ...chatDefaults,
+    ...(Object.keys(templateVariables).length > 0 ? { templateVariables } : {}),
+    ...(reasoningBudget === undefined || reasoningBudget < 0 ? {} : { reasoningBudget }),
+    ...(reasoningBudgetMessage === undefined ? {} : { reasoningBudgetMessage }),
+    ...(reasoningFormat === undefined ? {} : { reasoning: reasoningFormat !== 'none' }),
+    ...(answerShift ? { answerShift } : {}),
+  };
 }
 
 function toolChoice(body: Body): NonNullable<ChatOptions['toolChoice']> {

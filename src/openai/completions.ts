@@ -1,13 +1,12 @@
 /** POST /v1/completions. */
 import { encode, roomFor } from '../chat/run.ts';
-import type { GenerateOptions, GenerationPart, GenerationResult } from '../generate.ts';
-import { inSlices } from '../slices.ts';
+import type { GenerateOptions, GenerationPart, GenerationResult } from '../generate/generate.ts';
 import { maxChoices } from './chat.ts';
-import { answer, answerId, createUsage, drained, mapped, type Context, type UsageCounter } from './context.ts';
+import { answer, answerId, createUsage, drained, mapped, timings, type Context, type UsageCounter } from './context.ts';
 import { booleanField, inputsField, numberField, recordField, stringField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
-import { completionLogprobs } from './logprobs.ts';
-import { responseFormat, textOptions } from './sampling.ts';
+import { completionLogprobs, createLogprobLists } from './logprobs.ts';
+import { lengthOf, responseFormat, setFormat, textOptions } from './sampling.ts';
 
 /** Prompts of one request at most; they are completed one after another. */
 const maxPrompts = 64;
@@ -15,34 +14,49 @@ const maxPrompts = 64;
 /** POST /v1/completions. */
 export async function completions(context: Context, body: Body): Promise<Response> {
   const { backend, signal } = context;
-  if (stringField(body, 'suffix')) throw new HttpError(400, "'suffix' (filling in the middle) is not supported; leave it out.", { param: 'suffix', code: 'unsupported_parameter' });
+  if (stringField(body, 'suffix'))
+    throw new HttpError(400, "'suffix' (filling in the middle) is not supported; leave it out.", {
+      param: 'suffix',
+      code: 'unsupported_parameter',
+    });
   const n = numberField(body, 'n', { least: 1, most: maxChoices, integer: true }) ?? 1;
-  if ((numberField(body, 'best_of', { least: 1, integer: true }) ?? n) !== n) throw new HttpError(400, "'best_of' must equal 'n' or be left out.", { param: 'best_of', code: 'unsupported_parameter' });
+  if ((numberField(body, 'best_of', { least: 1, integer: true }) ?? n) !== n)
+    throw new HttpError(400, "'best_of' must equal 'n' or be left out.", { param: 'best_of', code: 'unsupported_parameter' });
   const stream = booleanField(body, 'stream') ?? false;
   const includeUsage = booleanField(recordField(body, 'stream_options') ?? {}, 'include_usage') ?? false;
   const echo = booleanField(body, 'echo') ?? false;
   const logprobs = numberField(body, 'logprobs', { least: 0, most: 20, integer: true });
-  if (echo && logprobs !== undefined) throw new HttpError(400, "'echo' with 'logprobs' would need log probabilities of the prompt, which are not kept. Leave one out.", { param: 'logprobs', code: 'unsupported_parameter' });
+  if (echo && logprobs !== undefined)
+    throw new HttpError(400, "'echo' with 'logprobs' would need log probabilities of the prompt, which are not kept. Leave one out.", {
+      param: 'logprobs',
+      code: 'unsupported_parameter',
+    });
   const maxTokens = numberField(body, 'max_tokens', { least: 0, integer: true });
   const prompts: Prompt[] = [];
   for (const prompt of inputsField(body, 'prompt', maxPrompts)) prompts.push(await promptOf(context, prompt));
-  const format = responseFormat(body);
-  const shared: GenerateOptions = { ...textOptions(body), signal, ...(logprobs === undefined ? {} : { logprobs }), ...(format ? { responseFormat: format } : {}) };
+  const shared: GenerateOptions = { ...textOptions(context, body), signal, ...(logprobs === undefined ? {} : { logprobs }) };
+  setFormat(shared, body, responseFormat(body));
 
   const head = { id: answerId('cmpl-'), object: 'text_completion', created: context.created, model: backend.name };
   const usage = createUsage(context.metrics);
   const run = (index: number): TextRun => {
-    const prompt = Math.floor(index / n), { ids, room } = prompts[prompt];
+    const prompt = Math.floor(index / n);
+    const { ids, room } = prompts[prompt];
     const seed = shared.seed === undefined ? {} : { seed: (shared.seed + (index % n)) % 2 ** 32 };
-    return runText(context, usage, prompt, ids, { ...shared, ...seed, maxTokens: Math.min(maxTokens ?? room, room) });
+    const length = lengthOf(context, body, maxTokens ?? shared.maxTokens ?? Infinity, room);
+    return runText(context, usage, prompt, ids, { ...shared, ...seed, ...length });
   };
   const echoed = (index: number): string => (echo ? prompts[Math.floor(index / n)].text() : '');
-  const reason = (result: GenerationResult): string => (result.finishReason === 'eog' || result.finishReason === 'stop' ? 'stop' : 'length');
 
   async function* chunks(): AsyncGenerator<object | string, void> {
     const base = { ...head, ...(includeUsage ? { usage: null } : {}) };
     for (let index = 0; index < n * prompts.length; index++) {
-      const choice = (text: string, finish: string | null, part?: GenerationPart): object => ({ ...base, choices: [{ index, text, logprobs: part?.logprobs ? completionLogprobs(backend, [part], offset) : null, finish_reason: finish }] });
+      const choice = (text: string, finish: string | null, part?: GenerationPart): object => ({
+        ...base,
+        choices: [
+          { index, text, logprobs: part?.logprobs ? completionLogprobs(backend, part.logprobs, offset) : null, finish_reason: finish },
+        ],
+      });
       let offset = echoed(index).length;
       if (offset > 0) yield choice(echoed(index), null);
       const result = yield* mapped(run(index), (part) => {
@@ -51,7 +65,7 @@ export async function completions(context: Context, body: Body): Promise<Respons
         offset += part.text.length;
         return chunks;
       });
-      yield choice('', reason(result));
+      yield { ...choice('', result.finishReason), timings: timings(result) };
     }
     if (includeUsage) yield { ...base, choices: [], usage: usage.total() };
     yield '[DONE]';
@@ -60,10 +74,14 @@ export async function completions(context: Context, body: Body): Promise<Respons
   async function whole(): Promise<object> {
     const choices: object[] = [];
     for (let index = 0; index < n * prompts.length; index++) {
-      const all: GenerationPart[] = [];
-      const result = await drained(run(index), (part) => all.push(part));
-      const text = echoed(index) + all.map((one) => one.text).join('');
-      choices.push({ index, text, logprobs: logprobs === undefined ? null : completionLogprobs(backend, all, 0), finish_reason: reason(result) });
+      const lists = createLogprobLists(backend);
+      const result = await drained(run(index), (part) => context.hold(part.logprobs ? lists.push(part.logprobs) : 0));
+      choices.push({
+        index,
+        text: echoed(index) + result.text,
+        logprobs: logprobs === undefined ? null : lists.value,
+        finish_reason: result.finishReason,
+      });
     }
     return { ...head, choices, usage: usage.total() };
   }
@@ -74,7 +92,13 @@ export async function completions(context: Context, body: Body): Promise<Respons
 export type TextRun = AsyncGenerator<GenerationPart, GenerationResult>;
 
 /** Runs one generation for a request's prompt of this number, and counts its tokens, however it ends. */
-export async function* runText(context: Context, usage: UsageCounter, prompt: number, ids: readonly number[], options: GenerateOptions): TextRun {
+export async function* runText(
+  context: Context,
+  usage: UsageCounter,
+  prompt: number,
+  ids: readonly number[],
+  options: GenerateOptions,
+): TextRun {
   let tokens = 0;
   let result: GenerationResult | undefined;
   try {
@@ -96,7 +120,12 @@ export interface Prompt {
 }
 
 /** A prompt's ids, how many tokens may follow, and its text. @throws QuantletError ERR_CONTEXT_FULL */
-export async function promptOf({ backend, signal }: Context, prompt: string | readonly number[]): Promise<Prompt> {
-  const ids = typeof prompt === 'string' ? await inSlices(encode(backend, prompt, { addSpecial: true, parseSpecial: true }), signal) : prompt;
-  return { ids, room: roomFor(ids.length, backend.contextLength), text: () => (typeof prompt === 'string' ? prompt : backend.detokenize(ids)) };
+export async function promptOf(context: Context, prompt: string | readonly number[]): Promise<Prompt> {
+  const { backend } = context;
+  const ids = typeof prompt === 'string' ? await context.work(encode(backend, prompt, { addSpecial: true, parseSpecial: true })) : prompt;
+  return {
+    ids,
+    room: roomFor(ids.length, backend.contextLength),
+    text: () => (typeof prompt === 'string' ? prompt : backend.detokenize(ids)),
+  };
 }

@@ -1,31 +1,57 @@
 /** What the endpoints share: a request on its way, usage, answers whole or as server-sent events. */
 import { newId } from '../chat/messages.ts';
-import type { GenerationResult } from '../generate.ts';
+import { draftTimings, type GenerationResult } from '../generate/generate.ts';
+import type { Work } from '../slices.ts';
 import type { Backend } from './backend.ts';
-import { errorBody, toHttpError } from './http-error.ts';
+import { toHttpError, type HttpError } from './http-error.ts';
+import { jsonPieces } from './json-pieces.ts';
 import type { Metrics } from './metrics.ts';
+import type { Models } from './models.ts';
+import type { HandlerOptions } from './options.ts';
 import type { Queue } from './queue.ts';
 
 /** One request on its way. */
 export interface Context {
+  readonly options: HandlerOptions;
+  /** What the path has behind the endpoint's own, and what follows the question mark. */
+  readonly rest: string;
+  readonly query: URLSearchParams;
+  /** All models; of the one that the request is for, where the endpoint is about one: */
+  readonly models: Models;
   readonly backend: Backend;
+  /** Of the requests that generate with it. */
   readonly queue: Queue;
+  /** Those of all models that are loaded. */
+  queues(): readonly Queue[];
   readonly metrics: Metrics;
+  /** Lets in one at a time that saves or restores a sequence. */
+  readonly states: Queue;
   /** Aborted when the client is gone or the time is up. */
   readonly signal: AbortSignal;
-  /** Control tokens in messages are read as those tokens. */
-  readonly parseSpecial: boolean;
+  /** Does work in slices; that of large requests two at a time, because each takes memory while it lasts. @throws the signal's reason */
+  work<T>(work: Work<T>): Promise<T>;
+  /** Messages of a conversation at most. */
+  readonly maxMessages: number;
+  /** A failure as the endpoint's protocol writes it. */
+  readonly errorBody: (error: HttpError) => object;
   /** Seconds since 1970, as `created` has it. */
   readonly created: number;
+  /**
+   * Counts bytes that are kept for this request until it is finished, of its body or its answer.
+   * @throws HttpError 503 where all requests together keep too many already
+   */
+  hold(bytes: number): void;
+  /** The answer goes on after it has been returned: whoever sends it calls finish() at its end. */
+  open: boolean;
   abort(reason: unknown): void;
   /** The answer is complete (or will never be); called once, with the status that the log gets. */
   finish(status?: number): void;
   /** Nothing is computed for the request any more. */
-  rest(): void;
+  atRest(): void;
 }
 
-/** The id of an answer, as OpenAI's look. */
-export const answerId = (prefix: 'chatcmpl-' | 'cmpl-'): string => newId(prefix, 24);
+/** The id of an answer or a part of one, as OpenAI's and Anthropic's look. */
+export const answerId = (prefix: 'chatcmpl-' | 'cmpl-' | 'resp_' | 'msg_' | 'rs_' | 'fc_'): string => newId(prefix, 24);
 
 /** Token counts as OpenAI's `usage`. */
 export interface Usage {
@@ -55,12 +81,41 @@ export function createUsage(metrics: Metrics): UsageCounter {
       if (!prompts.has(prompt)) cached += result ? promptTokens - result.timings.promptTokens : 0;
       prompts.set(prompt, promptTokens);
       completion += completionTokens;
-      metrics.generated(result?.timings.promptTokens ?? promptTokens, completionTokens, result?.timings.promptMs ?? 0, result?.timings.predictedMs ?? 0);
+      metrics.generated(
+        result?.timings.promptTokens ?? promptTokens,
+        completionTokens,
+        result?.timings.promptMs ?? 0,
+        result?.timings.predictedMs ?? 0,
+        result?.timings.draft,
+      );
     },
     total() {
       const prompt = [...prompts.values()].reduce((sum, tokens) => sum + tokens, 0);
-      return { prompt_tokens: prompt, completion_tokens: completion, total_tokens: prompt + completion, prompt_tokens_details: { cached_tokens: cached } };
+      return {
+        prompt_tokens: prompt,
+        completion_tokens: completion,
+        total_tokens: prompt + completion,
+        prompt_tokens_details: { cached_tokens: cached },
+      };
     },
+  };
+}
+
+/** What llama-server calls `timings`. */
+export function timings({ timings: t }: GenerationResult): object {
+  const { promptTokens, promptMs, predictedTokens, predictedMs } = t;
+  const per = (ms: number, tokens: number): number => (tokens > 0 ? ms / tokens : 0);
+  const rate = (ms: number, tokens: number): number => (ms > 0 ? (1000 * tokens) / ms : 0);
+  return {
+    prompt_n: promptTokens,
+    prompt_ms: promptMs,
+    prompt_per_token_ms: per(promptMs, promptTokens),
+    prompt_per_second: rate(promptMs, promptTokens),
+    predicted_n: predictedTokens,
+    predicted_ms: predictedMs,
+    predicted_per_token_ms: per(predictedMs, predictedTokens),
+    predicted_per_second: rate(predictedMs, predictedTokens),
+    ...draftTimings(t),
   };
 }
 
@@ -89,11 +144,23 @@ export async function drained<T, R>(source: AsyncGenerator<T, R>, each: (value: 
 /** So many bytes of an answer may wait for a slow reader before its generation pauses. */
 const buffered = 256 * 1024;
 
+/** An object with a `type` is an event of that name, as OpenAI's responses and Anthropic's messages have them. */
+function eventText(data: object | string): string {
+  if (typeof data === 'string') return `data: ${data}\n\n`;
+  const name = 'type' in data ? `event: ${String(data.type)}\n` : '';
+  return `${name}data: ${JSON.stringify(data)}\n\n`;
+}
+
 /**
  * Server-sent events. The first one is made before the response, so that what goes wrong until then has its own status;
  * a later failure becomes an error event, after which nothing follows.
  */
-async function eventStream(context: Context, source: AsyncGenerator<object | string, void>, leave: () => void): Promise<Response> {
+async function eventStream(
+  context: Context,
+  source: AsyncGenerator<object | string, void>,
+  leave: () => void,
+  streamError: (error: HttpError) => object,
+): Promise<Response> {
   const { signal } = context;
   let first: IteratorResult<object | string, void> | undefined;
   try {
@@ -107,18 +174,21 @@ async function eventStream(context: Context, source: AsyncGenerator<object | str
   }
   // A reader that neither reads nor goes must not keep its place when the time is up.
   const stop = (): void => {
-    void source.return().catch(() => undefined).finally(context.rest);
+    void source
+      .return()
+      .catch(() => undefined)
+      .finally(context.atRest);
     end(toHttpError(signal.reason).status, false);
   };
   const end = (status?: number, atRest = true): void => {
     signal.removeEventListener('abort', stop);
     leave();
     context.finish(status);
-    if (atRest) context.rest();
+    if (atRest) context.atRest();
   };
   signal.addEventListener('abort', stop, { once: true });
+  context.open = true;
   const encoder = new TextEncoder();
-  const event = (data: object | string): Uint8Array => encoder.encode(`data: ${typeof data === 'string' ? data : JSON.stringify(data)}\n\n`);
   const body = new ReadableStream<Uint8Array>(
     {
       async pull(controller) {
@@ -127,7 +197,7 @@ async function eventStream(context: Context, source: AsyncGenerator<object | str
           first = undefined;
           signal.throwIfAborted();
           if (!next.done) {
-            controller.enqueue(event(next.value));
+            controller.enqueue(encoder.encode(eventText(next.value)));
             return;
           }
           controller.close();
@@ -139,7 +209,7 @@ async function eventStream(context: Context, source: AsyncGenerator<object | str
             controller.error(error);
             return;
           }
-          controller.enqueue(event(errorBody(failure)));
+          controller.enqueue(encoder.encode(eventText(streamError(failure))));
           controller.close();
         }
       },
@@ -149,16 +219,73 @@ async function eventStream(context: Context, source: AsyncGenerator<object | str
     },
     new ByteLengthQueuingStrategy({ highWaterMark: buffered }),
   );
-  return new Response(body, { headers: { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache', 'x-accel-buffering': 'no' } });
+  return new Response(body, {
+    headers: { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache', 'x-accel-buffering': 'no' },
+  });
 }
 
-/** Waits for a place and answers: as events, or at once with what `whole` makes of them. */
-export async function answer(context: Context, stream: boolean, source: () => AsyncGenerator<object | string, void>, whole: () => Promise<object>): Promise<Response> {
+/**
+ * Waits for a place and answers: as events, or at once with what `whole` makes of them.
+ * @param streamError a failure as the last event, where that is not as the protocol writes failures elsewhere
+ */
+export async function answer(
+  context: Context,
+  stream: boolean,
+  source: () => AsyncGenerator<object | string, void>,
+  whole: () => Promise<object>,
+  streamError = context.errorBody,
+): Promise<Response> {
   const leave = await context.queue.enter(context.signal);
-  if (stream) return eventStream(context, source(), leave);
+  if (stream) return eventStream(context, source(), leave, streamError);
+  let value: object;
   try {
-    return Response.json(await whole());
+    value = await whole();
   } finally {
     leave();
   }
+  return jsonAnswer(context, await context.work(jsonPieces(value)));
+}
+
+/** An answer of more characters is sent piece by piece as its reader takes it, and counts until then: readers may be slow, or read nothing. */
+const LARGE = 64 * 1024;
+
+/** Pieces of JSON as a response. @throws HttpError 503 where too many bytes wait to be read already */
+export function jsonAnswer(context: Context, pieces: readonly string[]): Response {
+  const headers = { 'content-type': 'application/json' };
+  const length = pieces.reduce((sum, piece) => sum + piece.length, 0);
+  if (length <= LARGE) return new Response(pieces.join(''), { headers });
+  const { signal } = context;
+  const encoder = new TextEncoder();
+  context.hold(length);
+  context.open = true;
+  let at = 0;
+  let stop = (): void => {};
+  const end = (status: number): void => {
+    signal.removeEventListener('abort', stop);
+    context.finish(status);
+    context.atRest();
+  };
+  const body = new ReadableStream<Uint8Array>(
+    {
+      start(controller) {
+        stop = () => {
+          at = pieces.length;
+          end(toHttpError(signal.reason).status);
+          controller.error(signal.reason);
+        };
+        signal.addEventListener('abort', stop, { once: true });
+      },
+      pull(controller) {
+        let text = '';
+        while (at < pieces.length && text.length < LARGE) text += pieces[at++];
+        controller.enqueue(encoder.encode(text));
+        if (at < pieces.length) return;
+        controller.close();
+        end(200);
+      },
+      cancel: () => end(499),
+    },
+    { highWaterMark: 0 },
+  );
+  return new Response(body, { headers });
 }

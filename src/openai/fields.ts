@@ -1,16 +1,23 @@
 /** Fields of a request's body, checked one by one; what is wrong is named as OpenAI names it. */
-import { isRecord } from '../chat/json.ts';
+import { isRecord, shortJson } from '../chat/json.ts';
 import { HttpError } from './http-error.ts';
 
 /** A request's JSON body. A field that is null counts as left out, as with OpenAI. */
 export type Body = Readonly<Record<string, unknown>>;
 
+/** The value is not what was expected. What it is, is told in a few words: it may be the whole of a large body. */
 export function invalid(param: string, expected: string, found: unknown): HttpError {
-  const shown = found === undefined ? 'nothing' : (JSON.stringify(found) ?? String(found));
-  return new HttpError(400, `'${param}' is ${shown.length > 80 ? `${shown.slice(0, 77)}...` : shown}; expected ${expected}.`, { param, code: 'invalid_value' });
+  return new HttpError(400, `'${param}' is ${shortJson(found)}; expected ${expected}.`, {
+    param,
+    code: 'invalid_value',
+  });
 }
 
-export function numberField(body: Body, name: string, bounds: { least?: number; most?: number; integer?: boolean } = {}): number | undefined {
+export function numberField(
+  body: Body,
+  name: string,
+  bounds: { least?: number; most?: number; integer?: boolean } = {},
+): number | undefined {
   const value = body[name] ?? undefined;
   if (value === undefined) return undefined;
   const { least = -Infinity, most = Infinity, integer = false } = bounds;
@@ -46,12 +53,14 @@ export function stringsField(body: Body, name: string, most: number): string[] |
   throw invalid(name, `a string or a list of at most ${most} strings`, value);
 }
 
-const isIds = (value: unknown): value is number[] => Array.isArray(value) && value.length > 0 && value.every((id) => Number.isInteger(id) && (id as number) >= 0);
+const isIds = (value: unknown): value is number[] =>
+  Array.isArray(value) && value.length > 0 && value.every((id) => Number.isInteger(id) && (id as number) >= 0);
 
 /** A text, token ids, or a list of either: always a list, and whether it was one. */
 export function inputsField(body: Body, name: string, most: number): (string | number[])[] {
   const value = body[name] ?? undefined;
   if (typeof value === 'string' || isIds(value)) return [value];
-  if (Array.isArray(value) && value.length > 0 && value.length <= most && value.every((item) => typeof item === 'string' || isIds(item))) return value as (string | number[])[];
+  if (Array.isArray(value) && value.length > 0 && value.length <= most && value.every((item) => typeof item === 'string' || isIds(item)))
+    return value as (string | number[])[];
   throw invalid(name, `a string, a list of token ids, or a list of 1 to ${most} of these`, value);
 }

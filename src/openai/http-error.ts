@@ -9,7 +9,11 @@ export class HttpError extends Error {
   readonly code: string | null;
   readonly headers: Readonly<Record<string, string>>;
 
-  constructor(status: number, message: string, details: { param?: string; code?: string; headers?: Readonly<Record<string, string>>; cause?: unknown } = {}) {
+  constructor(
+    status: number,
+    message: string,
+    details: { param?: string; code?: string; headers?: Readonly<Record<string, string>>; cause?: unknown } = {},
+  ) {
     super(message, { cause: details.cause });
     this.name = 'HttpError';
     this.status = status;
@@ -28,6 +32,7 @@ const clientErrors: Readonly<Partial<Record<QuantletErrorCode, readonly [status:
   ERR_UNSUPPORTED_ARCH: [501, 'not_supported'],
   ERR_BUSY: [429, 'rate_limit_exceeded'],
   ERR_DISPOSED: [503, 'unavailable'],
+  ERR_STATE: [400, 'invalid_state'],
 };
 
 /** Any failure as an HttpError. Unknown ones say nothing of their inside. */
@@ -39,18 +44,26 @@ export function toHttpError(error: unknown): HttpError {
     const [status, name] = clientErrors[code] ?? [500, code.toLowerCase()];
     return new HttpError(status, error.message, { code: name, cause: error });
   }
-  if (error instanceof DOMException && error.name === 'TimeoutError') return new HttpError(504, 'The answer took longer than the server allows.', { code: 'timeout', cause: error });
-  if (error instanceof DOMException && error.name === 'AbortError') return new HttpError(499, 'The client closed the request.', { code: 'aborted', cause: error });
+  if (error instanceof DOMException && error.name === 'TimeoutError')
+    return new HttpError(504, 'The answer took longer than the server allows.', { code: 'timeout', cause: error });
+  if (error instanceof DOMException && error.name === 'AbortError')
+    return new HttpError(499, 'The client closed the request.', { code: 'aborted', cause: error });
   return new HttpError(500, 'The server failed.', { code: 'internal_error', cause: error });
 }
 
-const types: Readonly<Record<number, string>> = { 401: 'authentication_error', 404: 'not_found_error', 429: 'rate_limit_error', 501: 'not_supported_error', 503: 'unavailable_error' };
+const types: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  404: 'not_found_error',
+  429: 'rate_limit_error',
+  501: 'not_supported_error',
+  503: 'unavailable_error',
+};
 
 export function errorBody(error: HttpError): { error: { message: string; type: string; param: string | null; code: string | null } } {
   const type = types[error.status] ?? (error.status >= 500 ? 'server_error' : 'invalid_request_error');
   return { error: { message: error.message, type, param: error.param, code: error.code } };
 }
 
-export function errorResponse(error: HttpError): Response {
-  return Response.json(errorBody(error), { status: error.status, headers: error.headers });
+export function errorResponse(error: HttpError, body: (error: HttpError) => object = errorBody): Response {
+  return Response.json(body(error), { status: error.status, headers: error.headers });
 }

@@ -1,11 +1,13 @@
 /** Log probabilities in OpenAI's forms. */
-import type { GenerationPart } from '../generate.ts';
 import type { Logprobs, TokenLogprob } from '../sample/logprobs.ts';
 import type { Backend } from './backend.ts';
+import { JsonList } from './json-pieces.ts';
+
+const decoder = new TextDecoder();
 
 /** A token's text as well as bytes can say it, for lists of tokens. */
 export function tokenText(backend: Backend, id: number): string {
-  return new TextDecoder().decode(backend.tokenBytes(id));
+  return decoder.decode(backend.tokenBytes(id));
 }
 
 interface Entry {
@@ -26,18 +28,35 @@ export function chatEntry(backend: Backend, logprobs: Logprobs): object {
   return { ...entry(backend, logprobs), top_logprobs: logprobs.top.map((top) => entry(backend, top)) };
 }
 
-/** The `logprobs` of /v1/completions: four lists side by side; `offset` is where the first part's text starts. */
-export function completionLogprobs(backend: Backend, parts: readonly GenerationPart[], offset: number): object {
-  const known = parts.flatMap((part) => (part.logprobs ? [part.logprobs] : []));
-  let at = offset;
+/** The `logprobs` of /v1/completions: four lists side by side. */
+interface LogprobLists<List> {
+  readonly tokens: List;
+  readonly token_logprobs: List;
+  readonly top_logprobs: List;
+  readonly text_offset: List;
+}
+
+/** The lists of one token, whose text starts at `offset`. */
+export function completionLogprobs(backend: Backend, { id, logprob, top }: Logprobs, offset: number): LogprobLists<readonly [unknown]> {
   return {
-    tokens: known.map(({ id }) => tokenText(backend, id)),
-    token_logprobs: known.map(({ logprob }) => finite(logprob)),
-    top_logprobs: known.map(({ top }) => Object.fromEntries(top.map(({ id, logprob }) => [tokenText(backend, id), finite(logprob)]))),
-    text_offset: known.map(({ id }) => {
-      const start = at;
-      at += tokenText(backend, id).length;
-      return start;
-    }),
+    tokens: [tokenText(backend, id)],
+    token_logprobs: [finite(logprob)],
+    top_logprobs: [Object.fromEntries(top.map((other) => [tokenText(backend, other.id), finite(other.logprob)]))],
+    text_offset: [offset],
+  };
+}
+
+/** The lists of a whole answer, written token by token: made at its end, those of a long one would hold up everybody. */
+export function createLogprobLists(backend: Backend): { readonly value: LogprobLists<JsonList>; push(logprobs: Logprobs): number } {
+  const value = { tokens: new JsonList(), token_logprobs: new JsonList(), top_logprobs: new JsonList(), text_offset: new JsonList() };
+  let offset = 0;
+  return {
+    value,
+    /** Returns the characters that were written. */
+    push(logprobs) {
+      const one = completionLogprobs(backend, logprobs, offset);
+      offset += (one.tokens[0] as string).length;
+      return (Object.keys(value) as (keyof typeof value)[]).reduce((sum, name) => sum + value[name].push(one[name][0]), 0);
+    },
   };
 }

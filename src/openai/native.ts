@@ -1,30 +1,50 @@
-/** llama-server's own endpoints: /completion, /tokenize, /detokenize, /apply-template, /props. */
-import type { GenerationPart, GenerationResult } from '../generate.ts';
-import { chatOptions, messagesOf } from './chat.ts';
-import { promptOf, runText } from './completions.ts';
+/** llama-server's own endpoints: /completion, /tokenize, /detokenize, /apply-template, /props, /lora-adapters, and lists of models. */
+import { isRecord } from '../chat/json.ts';
+import type { GenerationPart, GenerationResult } from '../generate/generate.ts';
+import { chatOptions, checkMessageCount, messagesOf } from './chat.ts';
+import { promptOf, runText, type Prompt } from './completions.ts';
+import { templateExtra } from '../chat/reasoning.ts';
 import { encode } from '../chat/run.ts';
-import { inSlices } from '../slices.ts';
-import { answer, createUsage, drained, mapped, type Context } from './context.ts';
+import { answer, createUsage, drained, jsonAnswer, mapped, timings, type Context } from './context.ts';
 import { booleanField, inputsField, invalid, numberField, recordField, stringField, type Body } from './fields.ts';
-import { jsonList, jsonResponse } from './json-list.ts';
+import { HttpError } from './http-error.ts';
+import { JsonList, jsonList, jsonPieces } from './json-pieces.ts';
 import { chatEntry } from './logprobs.ts';
-import { textOptions } from './sampling.ts';
+import { unknownModel, type ModelStatus } from './models.ts';
+import { lengthOf, setFormat, textOptions } from './sampling.ts';
 
 /** POST /completion, llama-server's own: one prompt, `n_predict`, `n_probs`, `grammar`, `json_schema`. */
 export async function completion(context: Context, body: Body): Promise<Response> {
+  const [given] = inputsField(body, 'prompt', 1);
+  return complete(context, body, await promptOf(context, given));
+}
+
+/** Continues a prompt as /completion's options say. */
+export async function complete(context: Context, body: Body, prompt: Prompt): Promise<Response> {
   const { backend, signal } = context;
   const stream = booleanField(body, 'stream') ?? false;
   const nProbs = numberField(body, 'n_probs', { least: 0, most: 100, integer: true }) ?? 0;
-  const nPredict = numberField(body, 'n_predict', { least: -1, integer: true }) ?? numberField(body, 'max_tokens', { least: -1, integer: true }) ?? -1;
+  const shared = textOptions(context, body);
+  const nPredict =
+    numberField(body, 'n_predict', { least: -1, integer: true }) ??
+    numberField(body, 'max_tokens', { least: -1, integer: true }) ??
+    shared.maxTokens ??
+    -1;
   const withTokens = booleanField(body, 'return_tokens') ?? false;
   const schema = recordField(body, 'json_schema');
-  const [given] = inputsField(body, 'prompt', 1);
-  const prompt = await promptOf(context, given);
-  const options = { ...textOptions(body), signal, maxTokens: nPredict < 0 ? prompt.room : Math.min(nPredict, prompt.room), ...(nProbs > 0 ? { logprobs: nProbs } : {}), ...(schema ? { responseFormat: { type: 'json_schema', schema } as const } : {}) };
+  setFormat(shared, body, schema && { type: 'json_schema', schema });
+  const options = {
+    ...shared,
+    signal,
+    ...lengthOf(context, body, nPredict < 0 ? Infinity : nPredict, prompt.room),
+    ...(nProbs > 0 ? { logprobs: nProbs } : {}),
+  };
   const usage = createUsage(context.metrics);
 
-  const probabilities = (parts: readonly GenerationPart[]): object =>
-    nProbs > 0 ? { completion_probabilities: parts.flatMap((part) => (part.logprobs ? [{ id: part.logprobs.id, ...chatEntry(backend, part.logprobs) }] : [])) } : {};
+  const probability = ({ logprobs }: GenerationPart): object | undefined =>
+    logprobs && { id: logprobs.id, ...chatEntry(backend, logprobs) };
+  const probabilities = (list: JsonList | readonly (object | undefined)[]): object =>
+    nProbs > 0 ? { completion_probabilities: list } : {};
   const last = (result: GenerationResult, content: string): object => ({
     index: 0,
     content,
@@ -35,10 +55,10 @@ export async function completion(context: Context, body: Body): Promise<Response
     tokens_evaluated: prompt.ids.length,
     prompt: prompt.text(),
     has_new_line: result.text.includes('\n'),
-    truncated: false,
-    stop_type: ({ eog: 'eos', stop: 'word', length: 'limit', context: 'limit' } as const)[result.finishReason],
+    truncated: prompt.ids.length + result.ids.length > backend.contextLength,
+    stop_type: result.finishReason === 'length' ? 'limit' : result.stopText === undefined ? 'eos' : 'word',
     stopping_word: result.stopText ?? '',
-    tokens_cached: prompt.ids.length + result.ids.length,
+    tokens_cached: Math.min(prompt.ids.length + result.ids.length, backend.contextLength),
     timings: timings(result),
   });
 
@@ -47,70 +67,86 @@ export async function completion(context: Context, body: Body): Promise<Response
     const result = yield* mapped(runText(context, usage, 0, prompt.ids, options), (part) => {
       const { id, text } = part;
       if (id >= 0) predicted++;
-      return text !== '' || nProbs > 0 ? [{ index: 0, content: text, tokens: id >= 0 ? [id] : [], stop: false, id_slot: -1, tokens_predicted: predicted, tokens_evaluated: prompt.ids.length, ...probabilities([part]) }] : [];
+      return text !== '' || nProbs > 0
+        ? [
+            {
+              index: 0,
+              content: text,
+              tokens: id >= 0 ? [id] : [],
+              stop: false,
+              id_slot: -1,
+              tokens_predicted: predicted,
+              tokens_evaluated: prompt.ids.length,
+              ...probabilities([probability(part)].filter((one) => one !== undefined)),
+            },
+          ]
+        : [];
     });
     yield last(result, '');
   }
 
   async function whole(): Promise<object> {
-    const all: GenerationPart[] = [];
-    const result = await drained(runText(context, usage, 0, prompt.ids, options), (part) => all.push(part));
-    return { ...last(result, result.text), ...(withTokens ? { tokens: result.ids } : {}), ...probabilities(all) };
+    const list = new JsonList();
+    const result = await drained(runText(context, usage, 0, prompt.ids, options), (part) =>
+      context.hold(part.logprobs ? list.push(probability(part)) : 0),
+    );
+    return { ...last(result, result.text), ...(withTokens ? { tokens: result.ids } : {}), ...probabilities(list) };
   }
 
   return answer(context, stream, chunks, whole);
 }
 
-function timings({ timings: { promptTokens, promptMs, predictedTokens, predictedMs } }: GenerationResult): object {
-  const per = (ms: number, tokens: number): number => (tokens > 0 ? ms / tokens : 0);
-  const rate = (ms: number, tokens: number): number => (ms > 0 ? (1000 * tokens) / ms : 0);
-  return {
-    prompt_n: promptTokens,
-    prompt_ms: promptMs,
-    prompt_per_token_ms: per(promptMs, promptTokens),
-    prompt_per_second: rate(promptMs, promptTokens),
-    predicted_n: predictedTokens,
-    predicted_ms: predictedMs,
-    predicted_per_token_ms: per(predictedMs, predictedTokens),
-    predicted_per_second: rate(predictedMs, predictedTokens),
-  };
-}
+const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });
 
 /** POST /tokenize. A piece that is no UTF-8 is given as its bytes. */
-export async function tokenize({ backend, signal }: Context, body: Body): Promise<Response> {
+export async function tokenize(context: Context, body: Body): Promise<Response> {
+  const { backend } = context;
   const content = stringField(body, 'content');
   if (content === undefined) throw invalid('content', 'a string', undefined);
-  const ids = await inSlices(encode(backend, content, { addSpecial: booleanField(body, 'add_special') ?? false, parseSpecial: booleanField(body, 'parse_special') ?? true }), signal);
+  const ids = await context.work(
+    encode(backend, content, {
+      addSpecial: booleanField(body, 'add_special') ?? false,
+      parseSpecial: booleanField(body, 'parse_special') ?? true,
+    }),
+  );
   const withPieces = booleanField(body, 'with_pieces');
   const piece = (id: number): string | number[] => {
     const bytes = backend.tokenBytes(id);
     try {
-      return new TextDecoder('utf-8', { fatal: true, ignoreBOM: true }).decode(bytes);
+      return utf8.decode(bytes);
     } catch {
       return [...bytes];
     }
   };
-  return jsonResponse('{"tokens":', await inSlices(jsonList(ids, withPieces ? (id) => ({ id, piece: piece(id) }) : (id) => id), signal), '}');
+  const list = await context.work(jsonList(ids, withPieces ? (id) => ({ id, piece: piece(id) }) : (id) => id));
+  return jsonAnswer(context, ['{"tokens":', ...list, '}']);
 }
 
 /** POST /detokenize. */
-export async function detokenize({ backend, signal }: Context, body: Body): Promise<Response> {
+export async function detokenize(context: Context, body: Body): Promise<Response> {
+  const { backend } = context;
   const { tokens } = body;
   if (!Array.isArray(tokens) || !tokens.every((id) => Number.isInteger(id))) throw invalid('tokens', 'a list of token ids', tokens);
   const ids = tokens as number[];
-  return Response.json({ content: backend.decodeWork ? await inSlices(backend.decodeWork(ids), signal) : backend.detokenize(ids) });
+  const content = backend.decodeWork ? await context.work(backend.decodeWork(ids)) : backend.detokenize(ids);
+  return jsonAnswer(context, await context.work(jsonPieces({ content })));
 }
 
 /** POST /apply-template: the prompt that a chat request would be. */
-export async function applyTemplate({ backend, signal }: Context, body: Body): Promise<Response> {
-  const { tools = [], toolChoice, templateVariables } = chatOptions(body);
-  const { text: prompt } = await inSlices(backend.chatTemplate.renderWork({
-    messages: messagesOf(body),
-    tools: toolChoice === 'none' ? [] : tools,
-    addGenerationPrompt: booleanField(body, 'add_generation_prompt') ?? true,
-    ...(templateVariables ? { extra: templateVariables } : {}),
-  }), signal);
-  return Response.json({ prompt });
+export async function applyTemplate(context: Context, body: Body): Promise<Response> {
+  const { backend } = context;
+  const options = chatOptions(context, body);
+  const { tools = [], toolChoice } = options;
+  checkMessageCount(context, body.messages, 'messages');
+  const { text: prompt } = await context.work(
+    backend.chatTemplate.renderWork({
+      messages: messagesOf(body),
+      tools: toolChoice === 'none' ? [] : tools,
+      addGenerationPrompt: booleanField(body, 'add_generation_prompt') ?? true,
+      ...templateExtra(options),
+    }),
+  );
+  return jsonAnswer(context, await context.work(jsonPieces({ prompt })));
 }
 
 /** GET /props. */
@@ -122,14 +158,94 @@ export function props({ backend }: Context): Response {
     modalities: { vision: false, audio: false },
     chat_template: backend.chatTemplate.source,
     chat_template_caps: { ...backend.chatTemplate.capabilities },
+    chat_template_warnings: backend.chatTemplate.warnings,
     bos_token: backend.bos,
     eos_token: backend.eos,
-    build_info: 'quantlet',
+    build_info: `quantlet${backend.build === undefined ? '' : ` ${backend.build}`}${backend.turbo ? ' with turbo' : ''}`,
   });
 }
 
-/** The model list's `meta` and ids. */
-export function modelList({ backend, created }: Context): object {
-  const model = { id: backend.name, object: 'model', created, owned_by: 'quantlet', meta: { n_ctx: backend.contextLength } };
-  return { object: 'list', data: [model] };
+/** POST /props, where it is asked for: llama-server has no property that can be set either. */
+export function setProps({ options }: Context): Response {
+  if (options.props) return Response.json({ success: true });
+  throw new HttpError(501, 'This server does not take properties; start it with --props.', { code: 'not_supported' });
+}
+
+/** GET /lora-adapters. */
+export const loraAdapters = ({ backend }: Context): Response =>
+  Response.json((backend.adapters ?? []).map(({ name, scale }, id) => ({ id, path: name, scale })));
+
+/** POST /lora-adapters: those that are not named get 0, as in llama-server. Scales are part of the plan here, so none can be another than it is. */
+export function setLoraAdapters({ backend }: Context, { items }: Body): Response {
+  const adapters = backend.adapters ?? [];
+  const expected = `a list of {"id", "scale"} with ids of GET /lora-adapters, of which there are ${adapters.length}`;
+  if (!Array.isArray(items)) throw invalid('items', expected, items);
+  const wanted = new Map<unknown, number>();
+  for (const item of items as unknown[]) {
+    const { id, scale } = isRecord(item) ? item : {};
+    if (!Number.isInteger(id) || !((id as number) in adapters) || typeof scale !== 'number') throw invalid('items', expected, item);
+    wanted.set(id, scale);
+  }
+  if (adapters.some(({ scale }, id) => scale !== (wanted.get(id) ?? 0)))
+    throw new HttpError(501, 'The scales of adapters cannot be changed while they are loaded; start the server with --lora-scaled.', {
+      code: 'not_supported',
+    });
+  return Response.json({ success: true });
+}
+
+/** A model as OpenAI's and Anthropic's lists have it, with llama-server's `meta` and `status`. */
+function modelOf(created: number, { id, status, backend }: ModelStatus): object {
+  return {
+    id,
+    object: 'model',
+    created,
+    owned_by: 'quantlet',
+    type: 'model',
+    display_name: id,
+    created_at: new Date(1000 * created).toISOString(),
+    status: { value: status },
+    ...(backend ? { meta: { n_ctx: backend.contextLength } } : {}),
+  };
+}
+
+/** GET /v1/models. */
+export function modelList({ models, created }: Context): Response {
+  const data = models.list();
+  return Response.json({
+    object: 'list',
+    data: data.map((model) => modelOf(created, model)),
+    has_more: false,
+    first_id: data[0].id,
+    last_id: data.at(-1)!.id,
+  });
+}
+
+/** GET /v1/models/{id}. */
+export function modelInfo({ models, created, rest }: Context): Response {
+  const all = models.list();
+  const model = all.find(({ id }) => id === rest);
+  if (!model)
+    throw unknownModel(
+      rest,
+      all.map(({ id }) => id),
+    );
+  return Response.json(modelOf(created, model));
+}
+
+/** POST /models/load. */
+export async function loadModel({ models, signal }: Context, body: Body): Promise<Response> {
+  (await models.use(modelField(body), signal)).release();
+  return Response.json({ success: true });
+}
+
+/** POST /models/unload. */
+export async function unloadModel({ models }: Context, body: Body): Promise<Response> {
+  await models.unload(modelField(body));
+  return Response.json({ success: true });
+}
+
+function modelField(body: Body): string {
+  const model = stringField(body, 'model');
+  if (model === undefined) throw invalid('model', 'the name of a model', undefined);
+  return model;
 }

@@ -1,7 +1,10 @@
 /** node:http's requests and responses as Request and Response. Nothing of Node is imported: its objects come as arguments. */
+import { yieldToEventLoop } from '../threads/executor.ts';
 
 /** What is needed of node:http's IncomingMessage. */
 export interface NodeRequest {
+  /** The connection, on which requests may follow each other before the first is answered. */
+  readonly socket: { destroySoon?(): unknown; destroy(): unknown };
   readonly method?: string | undefined;
   readonly url?: string | undefined;
   readonly rawHeaders: readonly string[];
@@ -27,15 +30,43 @@ export interface NodeResponse {
 
 const withoutBody = ['GET', 'HEAD', 'OPTIONS'];
 
+/** Requests that may wait on one connection for the answer to an earlier one. */
+const MAX_PIPELINED = 16;
+
 /**
  * A handler as the listener of node:http: `createServer(nodeListener(createHandler(model)))`. The request's signal aborts when the
- * client closes its connection; a client that reads slowly slows its generation, and nobody else's.
+ * client closes its connection; a client that reads slowly slows its generation, and nobody else's, and one that takes nothing for `stallMs` is
+ * given up. Requests that come on one connection without waiting for answers are handled one after the other.
  */
-export function nodeListener(handler: (request: Request) => Promise<Response>): (request: NodeRequest, response: NodeResponse) => void {
-  return (request, response) => void answer(handler, request, response).catch(() => response.destroy());
+export function nodeListener(
+  handler: (request: Request) => Promise<Response>,
+  { stallMs = 60_000 } = {},
+): (request: NodeRequest, response: NodeResponse) => void {
+  const connections = new WeakMap<object, { last: Promise<void>; waiting: number; full: boolean }>();
+  return (request, response) => {
+    const given = connections.get(request.socket);
+    const connection = given ?? { last: Promise.resolve(), waiting: 0, full: false };
+    if (!given) connections.set(request.socket, connection);
+    if (connection.waiting >= MAX_PIPELINED) {
+      // Those before it are answered. To destroy its response would do on old versions of Node alone: newer ones forget that before its turn.
+      if (!connection.full) void connection.last.finally(() => (request.socket.destroySoon ?? request.socket.destroy).call(request.socket));
+      connection.full = true;
+      return;
+    }
+    // All requests of a packet, and that may be thousands, are parsed in one turn of the event loop: each but the first is given its own.
+    const turn = connection.waiting++ > 0 ? connection.last.then(yieldToEventLoop) : undefined;
+    const answered = turn ? turn.then(() => answer(handler, request, response, stallMs)) : answer(handler, request, response, stallMs);
+    connection.last = answered.catch(() => void response.destroy()).finally(() => void connection.waiting--);
+  };
 }
 
-async function answer(handler: (request: Request) => Promise<Response>, incoming: NodeRequest, outgoing: NodeResponse): Promise<void> {
+async function answer(
+  handler: (request: Request) => Promise<Response>,
+  incoming: NodeRequest,
+  outgoing: NodeResponse,
+  stallMs: number,
+): Promise<void> {
+  if (outgoing.destroyed) return;
   const gone = new AbortController();
   outgoing.on('close', () => {
     if (!outgoing.writableFinished) gone.abort(new DOMException('The client closed the connection.', 'AbortError'));
@@ -46,14 +77,18 @@ async function answer(handler: (request: Request) => Promise<Response>, incoming
   } catch {
     // A method that fetch forbids (TRACE), or headers that are none.
     outgoing.writeHead(400, ['content-type', 'application/json', 'connection', 'close']);
-    outgoing.write(new TextEncoder().encode('{"error":{"message":"The request cannot be read.","type":"invalid_request_error","param":null,"code":"bad_request"}}'));
+    outgoing.write(
+      new TextEncoder().encode(
+        '{"error":{"message":"The request cannot be read.","type":"invalid_request_error","param":null,"code":"bad_request"}}',
+      ),
+    );
     outgoing.end();
     return;
   }
   const response = await handler(request);
   const headers = [...response.headers].flat();
   outgoing.writeHead(response.status, headers);
-  if (response.body && incoming.method !== 'HEAD') await pump(response.body, outgoing);
+  if (response.body && incoming.method !== 'HEAD') await pump(response.body, outgoing, stallMs);
   // Most clients read their answer when they have sent all: closed before, the connection would be all that they see.
   if (await arrived(incoming, gone.signal)) outgoing.end();
   else outgoing.end(() => incoming.destroy());
@@ -66,7 +101,8 @@ const LINGER_MS = 5000;
 async function arrived(incoming: NodeRequest, gone: AbortSignal): Promise<boolean> {
   if (incoming.complete || gone.aborted) return true;
   const over = new Promise<boolean>((resolve) => {
-    const timer = setTimeout(() => resolve(false), LINGER_MS), end = (): void => (clearTimeout(timer), resolve(true));
+    const timer = setTimeout(() => resolve(false), LINGER_MS);
+    const end = (): void => (clearTimeout(timer), resolve(true));
     incoming.on('end', end);
     incoming.on('close', end);
     gone.addEventListener('abort', end, { once: true });
@@ -100,9 +136,16 @@ function bodyOf(incoming: NodeRequest): ReadableStream<Uint8Array> {
           controller.enqueue(chunk);
           if ((controller.desiredSize ?? 0) <= 0) incoming.pause();
         });
-        incoming.on('end', end(() => controller.close()));
+        incoming.on(
+          'end',
+          end(() => controller.close()),
+        );
         // What Node calls an error here is a client that has gone in the middle of its body.
-        for (const event of ['error', 'close'] as const) incoming.on(event, end(() => controller.error(new DOMException('The client closed the connection.', 'AbortError'))));
+        for (const event of ['error', 'close'] as const)
+          incoming.on(
+            event,
+            end(() => controller.error(new DOMException('The client closed the connection.', 'AbortError'))),
+          );
       },
       pull: () => void incoming.resume(),
       cancel() {
@@ -111,12 +154,13 @@ function bodyOf(incoming: NodeRequest): ReadableStream<Uint8Array> {
         incoming.resume();
       },
     },
-    new ByteLengthQueuingStrategy({ highWaterMark: 256 * 1024 }),
+    // Beside its bytes, each chunk costs what keeps it: chunks may be of one byte.
+    { highWaterMark: 256 * 1024, size: (chunk) => chunk!.byteLength + 128 },
   );
 }
 
 /** Writes what comes, no faster than the client takes it; a client that went away ends the source. */
-async function pump(body: ReadableStream<Uint8Array>, outgoing: NodeResponse): Promise<void> {
+async function pump(body: ReadableStream<Uint8Array>, outgoing: NodeResponse, stallMs: number): Promise<void> {
   const reader = body.getReader();
   let wake = (): void => {};
   outgoing.on('drain', () => wake());
@@ -128,6 +172,10 @@ async function pump(body: ReadableStream<Uint8Array>, outgoing: NodeResponse): P
   for (;;) {
     const { done, value } = await reader.read();
     if (done || outgoing.destroyed) return;
-    if (!outgoing.write(value)) await new Promise<void>((resolve) => (wake = resolve));
+    if (outgoing.write(value)) continue;
+    // A client that has gone without a word, or never reads, would keep its connection and what waits for it for ever.
+    const stalled = setTimeout(() => outgoing.destroy(), stallMs);
+    await new Promise<void>((resolve) => (wake = resolve));
+    clearTimeout(stalled);
   }
 }

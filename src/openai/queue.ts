@@ -37,7 +37,14 @@ export function createQueue(parallel: number, maxWaiting: number): Queue {
       }
       if (waiting.length >= maxWaiting) {
         const seconds = String(Math.min(60, 1 + Math.ceil(waiting.length / parallel)));
-        throw new HttpError(429, `${running} requests run and ${waiting.length} wait; no more are taken. Try again in ${seconds} s.`, { code: 'rate_limit_exceeded', headers: { 'retry-after': seconds } });
+        throw new HttpError(
+          429,
+          `${running} requests are running and ${waiting.length} are waiting; no more are accepted. Try again in ${seconds} s.`,
+          {
+            code: 'rate_limit_exceeded',
+            headers: { 'retry-after': seconds },
+          },
+        );
       }
       await new Promise<void>((resolve, reject) => {
         const entry = { admit: () => (signal.removeEventListener('abort', abort), resolve()) };

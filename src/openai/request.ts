@@ -3,60 +3,84 @@ import { isRecord } from '../chat/json.ts';
 import { ownTurn } from '../slices.ts';
 import type { Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
-import { createJsonGauge } from './json-body.ts';
-
-/** Bytes of bodies that have arrived, of all requests that are not yet answered. */
-export interface Buffered {
-  bytes: number;
-  readonly most: number;
-}
+import { BYTES_OF_ELEMENT, createJsonGauge } from './json-body.ts';
 
 export interface BodyLimits {
   readonly maxBodyBytes: number;
+  readonly maxTextChars: number;
   readonly bodyTimeoutMs: number;
-  /** Shared by all requests: what arrives is added; who calls takes it off when the request is answered. */
-  readonly buffered: Buffered;
-  /** Called with every number of bytes that was added. */
-  readonly onBytes: (bytes: number) => void;
+  /** Called with the bytes that the request takes, little by little. @throws HttpError 503 where too many are taken already */
+  readonly hold: (bytes: number) => void;
 }
 
-/** Bodies of more bytes are parsed in turns of the event loop that they do not share. */
-const LARGE = 64 * 1024;
+/** Bytes that are looked at and decoded at a time; bodies of more are parsed in turns of the event loop that they do not share. */
+const BLOCK = 64 * 1024;
+/** A body that arrives in very many small chunks leaves a turn to others after so many milliseconds. */
+const SLICE_MS = 2;
 
 /**
- * Reads a JSON object, without keeping more of it than the limits say.
+ * Reads a JSON object (a list as its `items`), without keeping more of it than the limits say.
  * @throws HttpError 400, 408, 413, 415 where it does not say that it is JSON, 503 where too many bytes wait already
  */
-export async function readBody(request: Request, { maxBodyBytes: limit, bodyTimeoutMs: timeoutMs, buffered, onBytes }: BodyLimits): Promise<Body> {
+export async function readBody(
+  request: Request,
+  { maxBodyBytes: limit, maxTextChars, bodyTimeoutMs: timeoutMs, hold }: BodyLimits,
+  list = false,
+): Promise<Body> {
   // Pages of any origin may post forms and plain text to a server on this machine; for JSON their browser asks first.
   const type = request.headers.get('content-type');
-  if (!/^application\/(?:[\w.+-]*\+)?json\s*(?:;|$)/i.test(type ?? '')) throw new HttpError(415, `The body is ${type === null ? 'of no content-type' : JSON.stringify(type.slice(0, 80))}; expected "content-type: application/json".`, { code: 'unsupported_media_type' });
+  if (!/^application\/(?:[\w.+-]*\+)?json\s*(?:;|$)/i.test(type ?? ''))
+    throw new HttpError(
+      415,
+      `The body is ${type === null ? 'of no content-type' : JSON.stringify(type.slice(0, 80))}; expected "content-type: application/json".`,
+      { code: 'unsupported_media_type' },
+    );
   const tooLarge = (): HttpError => new HttpError(413, `The body is larger than ${limit} bytes. Send less.`, { code: 'body_too_large' });
-  if (Number(request.headers.get('content-length')) > limit) throw tooLarge();
+  const declared = Number(request.headers.get('content-length'));
+  if (declared > limit) throw tooLarge();
   if (!request.body) throw new HttpError(400, 'The request has no body; expected a JSON object.', { code: 'invalid_json' });
   const reader = request.body.getReader();
-  const decoder = new TextDecoder('utf-8', { fatal: true }), gauge = createJsonGauge(), texts: string[] = [];
+  const decoder = new TextDecoder('utf-8', { fatal: true });
+  const gauge = createJsonGauge(maxTextChars);
+  const texts: string[] = [];
+  const block = new Uint8Array(declared > 0 ? Math.min(declared, BLOCK) : BLOCK);
   let size = 0;
-  let timer: ReturnType<typeof setTimeout> | undefined;
-  const late = new Promise<never>((_, reject) => {
-    timer = setTimeout(() => reject(new HttpError(408, `The body did not arrive in ${timeoutMs} ms.`, { code: 'timeout' })), timeoutMs);
-  });
+  let used = 0;
+  let cost = 0;
+  let late = false;
+  const flush = (): void => {
+    const part = block.subarray(0, used);
+    const before = cost;
+    cost = gauge(part);
+    hold((cost - before) * BYTES_OF_ELEMENT);
+    texts.push(decode(decoder, part));
+    used = 0;
+  };
+  // (A race of every read with one promise would keep something of every chunk until the end: chunks may be of one byte.)
+  const timer = setTimeout(() => {
+    late = true;
+    void reader.cancel().catch(() => undefined);
+  }, timeoutMs);
   try {
-    for (;;) {
-      const { done, value } = await Promise.race([reader.read(), late]);
+    for (let began = performance.now(); ;) {
+      const { done, value } = await reader.read();
+      if (late) throw new HttpError(408, `The body did not arrive in ${timeoutMs} ms.`, { code: 'timeout' });
       if (done) break;
       size += value.byteLength;
       if (size > limit) throw tooLarge();
-      buffered.bytes += value.byteLength;
-      onBytes(value.byteLength);
-      if (buffered.bytes > buffered.most) throw new HttpError(503, `Bodies of more than ${buffered.most} bytes wait to be answered already. Try again in 1 s.`, { code: 'busy', headers: { 'retry-after': '1' } });
-      for (let at = 0; at < value.byteLength; at += LARGE) {
-        if (at > 0) await ownTurn();
-        const part = value.subarray(at, at + LARGE);
-        gauge(part);
-        texts.push(decode(decoder, part));
+      hold(value.byteLength);
+      for (let at = 0; at < value.byteLength;) {
+        const length = Math.min(block.length - used, value.byteLength - at);
+        block.set(value.subarray(at, at + length), used);
+        used += length;
+        at += length;
+        if (used === block.length) flush();
+        if (performance.now() - began < SLICE_MS) continue;
+        await ownTurn();
+        began = performance.now();
       }
     }
+    flush();
     texts.push(decode(decoder));
   } catch (error) {
     void reader.cancel().catch(() => undefined);
@@ -64,18 +88,26 @@ export async function readBody(request: Request, { maxBodyBytes: limit, bodyTime
   } finally {
     clearTimeout(timer);
   }
-  if (size > LARGE) await ownTurn();
+  if (size > BLOCK) await ownTurn();
   let value: unknown;
   try {
     value = JSON.parse(texts.join(''));
   } catch (error) {
     throw notJson(error);
   }
-  if (!isRecord(value)) throw new HttpError(400, 'The body is JSON, but no object; expected an object.', { code: 'invalid_json' });
+  if (list && Array.isArray(value)) value = { items: value };
+  if (!isRecord(value))
+    throw new HttpError(400, `The body is JSON, but no ${list ? 'list' : 'object; expected an object'}.`, { code: 'invalid_json' });
+  // What checks it looks at every element again.
+  if (size > BLOCK) await ownTurn();
   return value;
 }
 
-const notJson = (error: unknown): HttpError => new HttpError(400, `The body is not JSON: ${error instanceof Error ? error.message : 'cannot be read'}.`, { code: 'invalid_json', cause: error });
+const notJson = (error: unknown): HttpError =>
+  new HttpError(400, `The body is not JSON: ${error instanceof Error ? error.message : 'cannot be read'}.`, {
+    code: 'invalid_json',
+    cause: error,
+  });
 
 /** The characters that are whole with these bytes; without bytes, the end. */
 function decode(decoder: TextDecoder, bytes?: Uint8Array): string {
@@ -96,8 +128,14 @@ export const LOOPBACK_HOSTS: readonly string[] = ['localhost', '127.0.0.1', '[::
  */
 export function checkHost(request: Request, allowed: readonly string[] | undefined): void {
   if (allowed === undefined) return;
-  const given = request.headers.get('host') ?? new URL(request.url).host, name = given.replace(/:\d{1,5}$/, '').toLowerCase();
-  if (!allowed.includes(name)) throw new HttpError(403, `The host ${JSON.stringify(given.slice(0, 80))} is not served here; expected one of ${allowed.join(', ')}. Allow it with allowedHosts (--allowed-hosts).`, { code: 'host_not_allowed' });
+  const given = request.headers.get('host') ?? new URL(request.url).host;
+  const name = given.replace(/:\d{1,5}$/, '').toLowerCase();
+  if (!allowed.includes(name))
+    throw new HttpError(
+      403,
+      `The host ${JSON.stringify(given.slice(0, 80))} is not served here; expected one of ${allowed.join(', ')}. Allow it with allowedHosts (--allowed-hosts).`,
+      { code: 'host_not_allowed' },
+    );
 }
 
 /** Are they equal? The time depends on the length of `given` alone, not on where they differ. */
@@ -117,7 +155,11 @@ export function checkKey(request: Request, keys: readonly string[]): void {
   let known = false;
   // Every key is compared, so that the time does not say which one was close.
   for (const key of keys) known = sameSecret(given, key) || known;
-  if (!known) throw new HttpError(401, 'The API key is missing or wrong. Send it as "Authorization: Bearer KEY".', { code: 'invalid_api_key', headers: { 'www-authenticate': 'Bearer' } });
+  if (!known)
+    throw new HttpError(401, 'The API key is missing or wrong. Send it as "Authorization: Bearer KEY".', {
+      code: 'invalid_api_key',
+      headers: { 'www-authenticate': 'Bearer' },
+    });
 }
 
 /** Headers of cross-origin answers for this request's origin; `allowed` is true for every origin. */
@@ -128,9 +170,19 @@ export function corsHeaders(request: Request, allowed: boolean | readonly string
   return { 'access-control-allow-origin': allowed === true ? '*' : origin, vary: 'origin', 'access-control-expose-headers': 'retry-after' };
 }
 
+/** Characters of the list of headers that a browser asks to send. */
+const MAX_ASKED = 2000;
+
 export function preflight(request: Request, allowed: boolean | readonly string[]): Response {
+  // The official clients send a dozen headers of their own; none means anything here, and a page that may ask may name itself.
+  const asked = request.headers.get('access-control-request-headers') ?? '';
   return new Response(null, {
     status: 204,
-    headers: { ...corsHeaders(request, allowed), 'access-control-allow-methods': 'GET, POST, OPTIONS', 'access-control-allow-headers': 'authorization, content-type, x-api-key', 'access-control-max-age': '86400' },
+    headers: {
+      ...corsHeaders(request, allowed),
+      'access-control-allow-methods': 'GET, POST, OPTIONS',
+      'access-control-allow-headers': asked !== '' && asked.length <= MAX_ASKED ? asked : 'authorization, content-type, x-api-key',
+      'access-control-max-age': '86400',
+    },
   });
 }

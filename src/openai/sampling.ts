@@ -1,81 +1,133 @@
 /** Sampling fields of a request as options of a generation. */
 import { isRecord } from '../chat/json.ts';
-import type { GenerateOptions } from '../generate.ts';
+import type { GenerateOptions } from '../generate/generate.ts';
 import type { ResponseFormat } from '../grammar/constraint.ts';
+import { SAMPLER_LETTERS, samplerOfLetter, samplerOfWord } from '../sample/names.ts';
+import { SAMPLER_NAMES, SAMPLER_NUMBERS, type SamplerName } from '../sample/options.ts';
+import type { Context } from './context.ts';
 import { booleanField, invalid, numberField, recordField, stringField, stringsField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
 
-/** Request field -> sampler option: OpenAI's and llama-server's spellings. */
-const numbers = {
-  temperature: 'temperature',
-  top_k: 'topK',
-  top_p: 'topP',
-  min_p: 'minP',
-  typical_p: 'typicalP',
-  top_n_sigma: 'topNSigma',
-  repeat_penalty: 'repeatPenalty',
-  repeat_last_n: 'repeatLastN',
-  presence_penalty: 'presencePenalty',
-  frequency_penalty: 'frequencyPenalty',
-  xtc_probability: 'xtcProbability',
-  xtc_threshold: 'xtcThreshold',
-  dynatemp_range: 'dynatempRange',
-  dynatemp_exponent: 'dynatempExponent',
-  dry_multiplier: 'dryMultiplier',
-  dry_base: 'dryBase',
-  dry_allowed_length: 'dryAllowedLength',
-  dry_penalty_last_n: 'dryPenaltyLastN',
-  mirostat: 'mirostat',
-  mirostat_tau: 'mirostatTau',
-  mirostat_eta: 'mirostatEta',
-  min_keep: 'minKeep',
-} as const;
+/** Request field -> sampler option: OpenAI's and llama-server's spellings. A seed is no plain number (below). */
+const numbers = Object.keys(SAMPLER_NUMBERS)
+  .filter((option) => option !== 'seed')
+  .map((option) => [option.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), option] as const);
 
-/** More stop strings than anyone needs; each costs time at every token. */
+/** More stop strings, and longer ones, than anyone needs: each costs time at every token. */
 const maxStops = 32;
+const maxStopLength = 1000;
 
-/** The fields that all generating endpoints share. */
-export function textOptions(body: Body): GenerateOptions {
-  const options: GenerateOptions & Record<string, unknown> = {};
-  for (const [field, option] of Object.entries(numbers)) {
+/**
+ * The fields that all generating endpoints share.
+ * @param stopField the name that the protocol has for stop strings
+ */
+export function textOptions({ options: { defaults } }: Context, body: Body, stopField = 'stop'): GenerateOptions {
+  const options: GenerateOptions & Record<string, unknown> = { ...defaults };
+  for (const [field, option] of numbers) {
     const value = numberField(body, field);
     if (value !== undefined) options[option] = value;
   }
   if (options.temperature !== undefined && options.temperature < 0) throw invalid('temperature', 'a number from 0 on', options.temperature);
-  // OpenAI's seeds are 64-bit and may be negative; the sampler's are 32-bit.
+  // OpenAI's seeds are 64-bit and may be negative; the sampler's are 32-bit. -1 is none.
   const seed = numberField(body, 'seed', { integer: true });
-  if (seed !== undefined && seed !== -1) options.seed = Number(BigInt.asUintN(32, BigInt(seed)));
-  const stop = stringsField(body, 'stop', maxStops);
-  if (stop?.includes('')) throw invalid('stop', 'strings of at least one character', stop);
-  if (stop && stop.length > 0) options.stop = stop;
-  if (booleanField(body, 'ignore_eos')) options.ignoreEos = true;
+  if (seed === -1) delete options.seed;
+  else if (seed !== undefined) options.seed = Number(BigInt.asUintN(32, BigInt(seed)));
+  const stop = stringsField(body, stopField, maxStops);
+  if (stop?.includes('')) throw invalid(stopField, 'strings of at least one character', stop);
+  if (stop?.some((one) => one.length > maxStopLength)) throw invalid(stopField, `strings of at most ${maxStopLength} characters`, stop);
+  if (stop) options.stop = stop;
+  const ignoreEos = booleanField(body, 'ignore_eos');
+  if (ignoreEos !== undefined) options.ignoreEos = ignoreEos;
+  const samplers = samplersField(body);
+  if (samplers) options.samplers = samplers;
+  const breakers = stringsField(body, 'dry_sequence_breakers', maxStops);
+  if (breakers) options.drySequenceBreakers = breakers;
   const bias = logitBias(body);
   if (bias) options.logitBias = bias;
   const grammar = stringField(body, 'grammar');
-  if (grammar) options.grammar = grammar;
+  if (grammar) {
+    options.grammar = grammar;
+    delete options.responseFormat;
+  }
   return options;
+}
+
+/** Where an answer goes on that fills the context, as `--context-shift` and a request's `n_keep` say; undefined: it ends there. */
+export function shiftOf({ options: { contextShift } }: Context, body: Body): { readonly keep: number } | undefined {
+  const keep = numberField(body, 'n_keep', { least: -1, integer: true }) ?? contextShift?.keep;
+  return contextShift && keep !== undefined ? { keep } : undefined;
+}
+
+/** How many tokens follow a prompt, of which `asked` are wanted: those that it leaves room for, or more where the context shifts. */
+export function lengthOf(
+  context: Context,
+  body: Body,
+  asked: number,
+  room: number,
+): Pick<GenerateOptions, 'maxTokens' | 'onContextFull' | 'keep'> {
+  const shift = shiftOf(context, body);
+  return shift ? { maxTokens: asked, onContextFull: 'shift', ...shift } : { maxTokens: Math.min(asked, room) };
+}
+
+/** A request's format, in place of a grammar that it did not ask for itself. */
+export function setFormat(options: GenerateOptions, body: Body, format: ResponseFormat | undefined): void {
+  if (!format) return;
+  options.responseFormat = format;
+  if (!stringField(body, 'grammar')) delete options.grammar;
+}
+
+/** Names of samplers in their order, or a letter each. */
+function samplersField(body: Body): readonly SamplerName[] | undefined {
+  const value = body.samplers ?? undefined;
+  if (value === undefined) return undefined;
+  const words: unknown[] | undefined = typeof value === 'string' ? [...value] : Array.isArray(value) ? value : undefined;
+  const of = typeof value === 'string' ? samplerOfLetter : samplerOfWord;
+  const names = words?.map((word) => (typeof word === 'string' ? of(word) : undefined));
+  if (!names || names.length > maxStops || !names.every((name) => name !== undefined))
+    throw invalid('samplers', `a list of ${SAMPLER_NAMES.join(', ')}, or letters of ${SAMPLER_LETTERS}`, value);
+  return names;
 }
 
 /** OpenAI's object of id -> bias, or llama-server's list of [id, bias] with false for a ban. */
 function logitBias(body: Body): Record<number, number> | undefined {
   const value = body.logit_bias ?? undefined;
   if (value === undefined) return undefined;
-  const entries: unknown[][] | undefined = Array.isArray(value) ? (value as unknown[][]) : isRecord(value) ? Object.entries(value) : undefined;
-  const fits = entries?.every((entry) => Array.isArray(entry) && entry.length === 2 && /^\d+$/.test(String(entry[0])) && (typeof entry[1] === 'number' || entry[1] === false));
+  const entries: unknown[][] | undefined = Array.isArray(value)
+    ? (value as unknown[][])
+    : isRecord(value)
+      ? Object.entries(value)
+      : undefined;
+  const fits = entries?.every(
+    (entry) =>
+      Array.isArray(entry) &&
+      entry.length === 2 &&
+      (Number.isInteger(entry[0]) || (typeof entry[0] === 'string' && /^\d+$/.test(entry[0]))) &&
+      (typeof entry[1] === 'number' || entry[1] === false),
+  );
   if (!entries || !fits) throw invalid('logit_bias', 'an object of token id to number, or a list of [id, number]', value);
   // -100 is OpenAI's way to ban a token.
   return Object.fromEntries(entries.map(([id, bias]) => [Number(id), bias === false || bias === -100 ? -Infinity : Number(bias)]));
 }
 
 /** `response_format` of OpenAI, also with llama-server's `json_object` plus `schema`. */
-export function responseFormat(body: Body): ResponseFormat | undefined {
-  const format = recordField(body, 'response_format');
+export const responseFormat = (body: Body): ResponseFormat | undefined => formatOf(recordField(body, 'response_format'), 'response_format');
+
+/** A format, its schema in `json_schema` or beside the type. `param`: the name of its field. */
+export function formatOf(format: Body | undefined, param: string): ResponseFormat | undefined {
   if (!format) return undefined;
   const { type } = format;
   if (type === 'text') return { type };
   if (type === 'json_object') return isRecord(format.schema) ? { type: 'json_schema', schema: format.schema } : { type };
   const schema = isRecord(format.json_schema) ? format.json_schema.schema : format.schema;
   if (type === 'json_schema' && isRecord(schema)) return { type, schema };
-  if (type === 'json_schema') throw new HttpError(400, "'response_format' has no schema; expected json_schema.schema, an object.", { param: 'response_format', code: 'invalid_value' });
-  throw invalid('response_format', '{"type": "text" | "json_object" | "json_schema"}', format);
+  if (type === 'json_schema')
+    throw new HttpError(
+      400,
+      `'${param}' has no schema; expected ${param === 'response_format' ? 'json_schema.schema' : 'schema'}, an object.`,
+      {
+        param,
+        code: 'invalid_value',
+      },
+    );
+  throw invalid(param, '{"type": "text" | "json_object" | "json_schema"}', format);
 }

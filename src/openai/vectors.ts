@@ -1,13 +1,12 @@
 /** POST /v1/embeddings and /v1/rerank. */
 import { isRecord } from '../chat/json.ts';
-import { unit } from '../embed.ts';
+import { normalized } from '../generate/embed.ts';
 import { encode } from '../chat/run.ts';
-import { inSlices } from '../slices.ts';
 import { countTokens } from './backend.ts';
-import type { Context } from './context.ts';
+import { jsonAnswer, type Context } from './context.ts';
 import { booleanField, inputsField, invalid, numberField, stringField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
-import { jsonList, jsonResponse } from './json-list.ts';
+import { jsonList, jsonPieces } from './json-pieces.ts';
 
 /** Texts of one request at most, as OpenAI. */
 const maxInputs = 2048;
@@ -19,23 +18,35 @@ export async function embeddings(context: Context, body: Body): Promise<Response
   const format = stringField(body, 'encoding_format') ?? 'float';
   if (format !== 'float' && format !== 'base64') throw invalid('encoding_format', '"float" or "base64"', format);
   const dimensions = numberField(body, 'dimensions', { least: 1, integer: true });
+  const norm = numberField(body, 'embd_normalize', { least: -1, integer: true }) ?? context.options.embdNormalize ?? 2;
   if (inputs.includes('')) throw invalid('input', 'texts of at least one character', body.input);
-  if (!backend.embed) throw new HttpError(501, 'This model gives no embeddings; expected an embedding model (bert, nomic-bert ...).', { code: 'not_supported' });
+  if (!backend.embed)
+    throw new HttpError(501, 'This model gives no embeddings; expected an embedding model (bert, nomic-bert ...).', {
+      code: 'not_supported',
+    });
   const leave = await context.queue.enter(signal);
   try {
-    const { encodeWork } = backend, texts: (string | readonly number[])[] = [];
-    for (const input of inputs) texts.push(typeof input === 'string' && encodeWork ? await inSlices(encode(backend, input, {}), signal) : input);
-    const vectors = await backend.embed(texts, { signal });
-    const promptTokens = await inSlices(countTokens(backend, texts), signal);
+    const { encodeWork } = backend;
+    const texts: (string | readonly number[])[] = [];
+    for (const input of inputs)
+      texts.push(typeof input === 'string' && encodeWork ? await context.work(encode(backend, input, {})) : input);
+    const rows = await backend.embed(texts, { signal, pooling: context.options.pooling, normalize: norm === 2 });
+    const vectors = norm === 2 ? rows : rows.map((row) => normalized(row, norm));
+    const promptTokens = await context.work(countTokens(backend, texts));
     context.metrics.generated(promptTokens, 0, 0, 0);
     const length = vectors[0]?.length ?? 0;
-    if (dimensions !== undefined && dimensions > length) throw invalid('dimensions', `a whole number from 1 to ${length}, the length of this model's vectors`, dimensions);
-    const data = jsonList(vectors, (vector, index) => {
-      const part = dimensions === undefined || dimensions === length ? vector : unit(vector.subarray(0, dimensions));
-      return { object: 'embedding', index, embedding: format === 'base64' ? base64(part) : [...part] };
-    }, 4);
+    if (dimensions !== undefined && dimensions > length)
+      throw invalid('dimensions', `a whole number from 1 to ${length}, the length of this model's vectors`, dimensions);
+    const data = jsonList(
+      vectors,
+      (vector, index) => {
+        const part = dimensions === undefined || dimensions === length ? vector : normalized(vector.subarray(0, dimensions), norm);
+        return { object: 'embedding', index, embedding: format === 'base64' ? base64(part) : [...part] };
+      },
+      4,
+    );
     const rest = { model: backend.name, usage: { prompt_tokens: promptTokens, total_tokens: promptTokens } };
-    return jsonResponse('{"object":"list","data":', await inSlices(data, signal), `,${JSON.stringify(rest).slice(1)}`);
+    return jsonAnswer(context, ['{"object":"list","data":', ...(await context.work(data)), `,${JSON.stringify(rest).slice(1)}`]);
   } finally {
     leave();
   }
@@ -60,13 +71,19 @@ export async function rerank(context: Context, body: Body): Promise<Response> {
   const leave = await context.queue.enter(signal);
   try {
     const scores = await backend.rank(query, documents, { signal });
-    const promptTokens = await inSlices(countTokens(backend, [query]), signal) * documents.length + (await inSlices(countTokens(backend, documents), signal));
+    const promptTokens =
+      (await context.work(countTokens(backend, [query]))) * documents.length + (await context.work(countTokens(backend, documents)));
     context.metrics.generated(promptTokens, 0, 0, 0);
     const results = scores
       .map((score, index) => ({ index, relevance_score: score, ...(withText ? { document: { text: documents[index] } } : {}) }))
       .sort((a, b) => b.relevance_score - a.relevance_score || a.index - b.index)
       .slice(0, topN);
-    return Response.json({ object: 'list', model: backend.name, results, usage: { prompt_tokens: promptTokens, total_tokens: promptTokens } });
+    return jsonAnswer(
+      context,
+      await context.work(
+        jsonPieces({ object: 'list', model: backend.name, results, usage: { prompt_tokens: promptTokens, total_tokens: promptTokens } }),
+      ),
+    );
   } finally {
     leave();
   }

@@ -4,7 +4,7 @@ import { getCount, getString, getStrings } from '../gguf/metadata.ts';
 import { readGGUF } from '../gguf/read.ts';
 import type { GGUF, TensorInfo } from '../gguf/types.ts';
 import { invalid } from '../gguf/value.ts';
-import type { Bytes } from '../source.ts';
+import type { Bytes } from '../io/source.ts';
 import { TYPE } from '../type-traits.ts';
 
 /** Importance weights: how much each input of a matrix was used over a text. */
@@ -29,7 +29,10 @@ const open = async (bytes: Bytes, signal?: AbortSignal): Promise<GGUF> => {
     return await readGGUF(bytes, { signal });
   } catch (error) {
     if (!(error instanceof QuantletError) || error.code !== 'ERR_GGUF_MAGIC') throw error;
-    throw new QuantletError('ERR_GGUF_MAGIC', `the imatrix is no GGUF file; expected one that llama-imatrix wrote with its default --output-format gguf: convert an old .dat file with llama-imatrix --in-file OLD --output-format gguf -o NEW (${error.message})`);
+    throw new QuantletError(
+      'ERR_GGUF_MAGIC',
+      `the imatrix is not a GGUF file; expected one that llama-imatrix wrote with its default --output-format gguf: convert an old .dat file with llama-imatrix --in-file OLD --output-format gguf -o NEW (${error.message})`,
+    );
   }
 };
 
@@ -41,7 +44,8 @@ const open = async (bytes: Bytes, signal?: AbortSignal): Promise<GGUF> => {
 export const readImatrix = async (bytes: Bytes, signal?: AbortSignal): Promise<Imatrix> => {
   const gguf = await open(bytes, signal);
   const kind = getString(gguf, 'general.type', 'model');
-  if (kind !== 'imatrix') throw invalid(`general.type of the imatrix file is "${kind}", expected "imatrix": this is another kind of GGUF file`);
+  if (kind !== 'imatrix')
+    throw invalid(`general.type of the imatrix file is "${kind}", expected "imatrix": this is another kind of GGUF file`);
   const values = new Map<string, Float32Array>();
   for (const sums of gguf.tensors.values()) {
     if (!sums.name.endsWith(SUMS)) continue;
@@ -50,7 +54,9 @@ export const readImatrix = async (bytes: Bytes, signal?: AbortSignal): Promise<I
     if (!counts) throw invalid(`the imatrix has "${sums.name}" but no "${name}${COUNTS}", expected both`);
     const nMatrices = counts.byteLength / 4;
     if (counts.ne[0] !== 1 || sums.ne[1] * sums.ne[2] * sums.ne[3] !== nMatrices) {
-      throw invalid(`the imatrix has ${nMatrices} counts (ne[0] ${counts.ne[0]}) for "${sums.name}", expected one for each of its ${sums.ne[1] * sums.ne[2] * sums.ne[3]} rows`);
+      throw invalid(
+        `the imatrix has ${nMatrices} counts (ne[0] ${counts.ne[0]}) for "${sums.name}", expected one for each of its ${sums.ne[1] * sums.ne[2] * sums.ne[3]} rows`,
+      );
     }
     const mean = await readFloats(bytes, sums, signal);
     const count = await readFloats(bytes, counts, signal);
@@ -58,7 +64,8 @@ export const readImatrix = async (bytes: Bytes, signal?: AbortSignal): Promise<I
       const n = count[Math.floor(i / sums.ne[0])];
       // An expert that was never used has no sums: all its inputs get the same weight.
       mean[i] = n > 0 ? mean[i] / n : 1;
-      if (!Number.isFinite(mean[i])) throw invalid(`the imatrix has ${mean[i]} for input ${i} of "${name}", expected a finite number: measure it again`);
+      if (!Number.isFinite(mean[i]))
+        throw invalid(`the imatrix has ${mean[i]} for input ${i} of "${name}", expected a finite number: measure it again`);
     }
     values.set(name, mean);
   }

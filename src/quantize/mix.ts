@@ -3,7 +3,19 @@ import type { TypeTraits } from '../type-traits.ts';
 import { TYPE } from '../type-traits.ts';
 
 /** What a tensor does in a model, as far as its type depends on it. */
-export type Category = 'token_embd' | 'output' | 'attn_qkv' | 'attn_kv_b' | 'attn_v' | 'attn_k' | 'attn_q' | 'attn_output' | 'ffn_up' | 'ffn_gate' | 'ffn_down' | 'other';
+export type Category =
+  | 'token_embd'
+  | 'output'
+  | 'attn_qkv'
+  | 'attn_kv_b'
+  | 'attn_v'
+  | 'attn_k'
+  | 'attn_q'
+  | 'attn_output'
+  | 'ffn_up'
+  | 'ffn_gate'
+  | 'ffn_down'
+  | 'other';
 
 /** Told by what the name contains; the first that fits counts. */
 const NAME_PARTS: readonly (readonly [part: string, category: Category])[] = [
@@ -55,6 +67,7 @@ const moreBits = (place: Place): boolean => {
 
 const values = (ftype: string, type: TypeTraits, model: MixModel, place: Place): TypeTraits => {
   const wide = model.nGqa >= 4;
+  // prettier-ignore
   switch (ftype) {
     case 'Q2_K': return wide ? TYPE.q4_K : TYPE.q3_K;
     case 'Q2_K_S': return wide ? TYPE.q4_K : type;
@@ -79,24 +92,33 @@ export const attnVType = (ftype: string, type: TypeTraits, model: MixModel, plac
 export const ffnDownType = (ftype: string, type: TypeTraits, model: MixModel, place: Place): TypeTraits => {
   const falcon = model.arch === 'falcon';
   switch (ftype) {
-    case 'Q2_K': return TYPE.q3_K;
-    case 'Q2_K_S': return first(place, 8) ? TYPE.q4_K : type;
+    case 'Q2_K':
+      return TYPE.q3_K;
+    case 'Q2_K_S':
+      return first(place, 8) ? TYPE.q4_K : type;
     case 'Q3_K_M':
       if (first(place, 16)) return TYPE.q5_K;
       return !falcon || moreBits(place) ? TYPE.q4_K : TYPE.q3_K;
-    case 'Q3_K_L': return falcon ? TYPE.q4_K : TYPE.q5_K;
+    case 'Q3_K_L':
+      return falcon ? TYPE.q4_K : TYPE.q5_K;
     case 'Q4_K_M':
       if (!falcon) return moreBits(place) ? TYPE.q6_K : type;
       if (first(place, 16)) return TYPE.q6_K;
       return moreBits(place) ? TYPE.q5_K : TYPE.q4_K;
     case 'IQ4_NL':
-    case 'IQ4_XS': return first(place, 8) && !model.hasImatrix ? TYPE.q5_K : type;
-    case 'Q5_K_M': return moreBits(place) ? TYPE.q6_K : type;
-    case 'Q4_K_S': return first(place, 8) && !falcon ? TYPE.q5_K : type;
+    case 'IQ4_XS':
+      return first(place, 8) && !model.hasImatrix ? TYPE.q5_K : type;
+    case 'Q5_K_M':
+      return moreBits(place) ? TYPE.q6_K : type;
+    case 'Q4_K_S':
+      return first(place, 8) && !falcon ? TYPE.q5_K : type;
     // Symmetric 4 and 5 bits can go wrong in the first layers even with importance weights; files made without weights stay as they were before there were any.
-    case 'Q4_0': return first(place, 8) && model.hasImatrix ? TYPE.q4_1 : type;
-    case 'Q5_0': return first(place, 8) && model.hasImatrix ? TYPE.q5_1 : type;
-    default: return type;
+    case 'Q4_0':
+      return first(place, 8) && model.hasImatrix ? TYPE.q4_1 : type;
+    case 'Q5_0':
+      return first(place, 8) && model.hasImatrix ? TYPE.q5_1 : type;
+    default:
+      return type;
   }
 };
 
@@ -106,10 +128,14 @@ export const attnOutputType = (ftype: string, type: TypeTraits, model: MixModel)
   if (model.arch === 'falcon') return ftype === 'Q3_K_L' ? TYPE.q4_K : type;
   if (model.nExpert === 8) return EIGHT_EXPERTS_Q5_K.has(ftype) ? TYPE.q5_K : type;
   switch (ftype) {
-    case 'Q2_K': return TYPE.q3_K;
-    case 'Q3_K_M': return TYPE.q4_K;
-    case 'Q3_K_L': return TYPE.q5_K;
-    default: return type;
+    case 'Q2_K':
+      return TYPE.q3_K;
+    case 'Q3_K_M':
+      return TYPE.q4_K;
+    case 'Q3_K_L':
+      return TYPE.q5_K;
+    default:
+      return type;
   }
 };
 

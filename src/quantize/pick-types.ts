@@ -1,4 +1,5 @@
 /** The type of every tensor of a quantised file. */
+import { QuantletError } from '../errors.ts';
 import { getArchitecture, getCount, getNumberPerLayer } from '../gguf/metadata.ts';
 import type { GGUF, TensorInfo } from '../gguf/types.ts';
 import type { TypeTraits } from '../type-traits.ts';
@@ -31,10 +32,29 @@ export interface PickedType {
 
 /** Parts of names of matrices that are small, or that break when quantised. */
 const KEPT_PARTS: readonly string[] = [
-  '_norm.weight', 'ffn_gate_inp.weight', 'ffn_gate_tid2eid.weight', 'altup', 'laurel', 'per_layer_model_proj',
-  'ssm_conv1d', 'shortconv.conv.weight', 'indexer.k_proj.weight', 'indexer.q_proj.weight',
-  ...['first', 'w0', 'w1', 'w2', 'v0', 'v1', 'v2', 'a0', 'a1', 'a2', 'g1', 'g2', 'decay_w1', 'decay_w2', 'lerp_fused'].map((part) => `time_mix_${part}.weight`),
-  'attn_rel_b.weight', '.position_embd', 'sam.pos_embd', 'sam.neck.', 'sam.net_', '.rel_pos', '.patch_embd', '.patch_merger', 'a.rvq.codebook', 'mm.a.code_embd',
+  '_norm.weight',
+  'ffn_gate_inp.weight',
+  'ffn_gate_tid2eid.weight',
+  'altup',
+  'laurel',
+  'per_layer_model_proj',
+  'ssm_conv1d',
+  'shortconv.conv.weight',
+  'indexer.k_proj.weight',
+  'indexer.q_proj.weight',
+  ...['first', 'w0', 'w1', 'w2', 'v0', 'v1', 'v2', 'a0', 'a1', 'a2', 'g1', 'g2', 'decay_w1', 'decay_w2', 'lerp_fused'].map(
+    (part) => `time_mix_${part}.weight`,
+  ),
+  'attn_rel_b.weight',
+  '.position_embd',
+  'sam.pos_embd',
+  'sam.neck.',
+  'sam.net_',
+  '.rel_pos',
+  '.patch_embd',
+  '.patch_merger',
+  'a.rvq.codebook',
+  'mm.a.code_embd',
 ];
 const KEPT_NAMES: ReadonlySet<string> = new Set(['position_embd.weight', 'token_types.weight']);
 
@@ -76,17 +96,27 @@ const FALLBACK: ReadonlyMap<TypeTraits, TypeTraits> = new Map<TypeTraits, TypeTr
   [TYPE.q3_K, TYPE.q4_0],
   [TYPE.tq1_0, TYPE.q4_0],
   [TYPE.tq2_0, TYPE.q4_0],
+  [TYPE.q2_0, TYPE.q4_0],
   [TYPE.q4_K, TYPE.q5_0],
   [TYPE.q5_K, TYPE.q5_1],
   [TYPE.q6_K, TYPE.q8_0],
 ]);
 
-/** A type whose blocks divide the rows: of blocks of 32 in place of 256, else f16. */
-const fitting = (type: TypeTraits, ne0: number): TypeTraits => {
+/** A type whose blocks divide the rows: of blocks of 32 in place of larger ones, else f16. */
+const fitting = (type: TypeTraits, { name, ne: [ne0] }: TensorInfo): TypeTraits => {
   if (ne0 % type.blckSize === 0) return type;
   const smaller = FALLBACK.get(type) ?? type;
+  if (smaller.blckSize > 32) {
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `rows of tensor "${name}" have ${ne0} elements, expected a multiple of ${type.blckSize} for ${type.name}, which no other type stands in for: choose another type, or give this tensor one with --tensor-type`,
+    );
+  }
   return ne0 % smaller.blckSize === 0 ? smaller : TYPE.f16;
 };
+
+/** Kinds of files whose token embeddings get 4 bits. */
+const TERNARY: ReadonlySet<string> = new Set(['TQ1_0', 'TQ2_0', 'Q2_0']);
 
 /** Counts tensors of a category as they come by, as the mixes' places do. */
 interface Counters {
@@ -94,11 +124,21 @@ interface Counters {
   ffnDown: number;
 }
 
-const mixedType = (info: TensorInfo, category: Category, ftype: Ftype, model: MixModel, options: PickOptions, tied: boolean, nValues: number, counters: Counters): TypeTraits => {
+const mixedType = (
+  info: TensorInfo,
+  category: Category,
+  ftype: Ftype,
+  model: MixModel,
+  options: PickOptions,
+  tied: boolean,
+  nValues: number,
+  counters: Counters,
+): TypeTraits => {
   const { name, type } = ftype;
-  if (category === 'output' || (tied && category === 'token_embd')) return options.outputTensorType ?? outputType(name, type, model, info.ne[0]);
+  if (category === 'output' || (tied && category === 'token_embd'))
+    return options.outputTensorType ?? outputType(name, type, model, info.ne[0]);
   if (name === 'MXFP4_MOE') return info.ne[2] > 1 ? TYPE.mxfp4 : TYPE.q8_0;
-  if (category === 'token_embd') return name === 'TQ1_0' || name === 'TQ2_0' ? TYPE.q4_K : type;
+  if (category === 'token_embd') return TERNARY.has(name) ? TYPE.q4_K : type;
   if (isValues(category)) return attnVType(name, type, model, { i: counters.values++, n: nValues });
   if (category === 'attn_k') return model.nExpert === 8 ? TYPE.q8_0 : type;
   if (category === 'attn_output') return attnOutputType(name, type, model);
@@ -117,7 +157,7 @@ const mixedType = (info: TensorInfo, category: Category, ftype: Ftype, model: Mi
  *
  * Source: llama.cpp, src/llama-quant.cpp.
  *
- * @throws QuantletError ERR_MISSING_METADATA without general.architecture and its block_count
+ * @throws QuantletError ERR_MISSING_METADATA without general.architecture and its block_count, ERR_INVALID_ARGUMENT where no type's blocks divide a tensor's rows
  */
 export const pickTypes = (gguf: GGUF, ftype: Ftype, options: PickOptions = {}): PickedType[] => {
   const model = modelOf(gguf, options.hasImatrix ?? false);
@@ -140,7 +180,7 @@ export const pickTypes = (gguf: GGUF, ftype: Ftype, options: PickOptions = {}): 
   return infos.map((info) => {
     if (!isQuantised(info, options)) return { info, type: info.type };
     const target = wanted(info);
-    const type = fitting(target, info.ne[0]);
+    const type = fitting(target, info);
     return type === target ? { info, type } : { info, type, insteadOf: target };
   });
 };

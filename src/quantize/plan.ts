@@ -3,25 +3,33 @@ import { QuantletError } from '../errors.ts';
 import type { GGUF, TensorInfo } from '../gguf/types.ts';
 import type { GGUFLayout, WriteValue } from '../gguf/write.ts';
 import { layoutGGUF } from '../gguf/write.ts';
-import type { Bytes } from '../source.ts';
+import type { Bytes } from '../io/source.ts';
 import type { TypeTraits } from '../type-traits.ts';
 import { rowSize, TYPE } from '../type-traits.ts';
 import type { Ftype } from './ftype.ts';
-import { isPlain } from './ftype.ts';
+import { COPY, isPlain } from './ftype.ts';
 import type { Imatrix } from './imatrix.ts';
 import type { PickedType, PickOptions } from './pick-types.ts';
-import { pickTypes } from './pick-types.ts';
+import { inLayerOrder, pickTypes } from './pick-types.ts';
 
 /** ggml's GGML_QNT_VERSION: the meaning of the quantised formats. */
 const QUANTIZATION_VERSION = 2;
 
 /** Keys that the new file has values of its own for, or that only told how the old one was split. */
-const REPLACED: ReadonlySet<string> = new Set(['general.quantization_version', 'general.file_type', 'split.no', 'split.count', 'split.tensors.count']);
+const REPLACED: ReadonlySet<string> = new Set([
+  'general.quantization_version',
+  'general.file_type',
+  'split.no',
+  'split.count',
+  'split.tensors.count',
+]);
 
 export interface QuantizeOptions extends Omit<PickOptions, 'hasImatrix'> {
   /** Also tensors that have lost precision before (`--allow-requantize`). */
   readonly allowRequantize?: boolean;
   readonly imatrix?: Imatrix;
+  /** Metadata in place of the file's (`--override-kv`). */
+  readonly overrideKv?: Readonly<Record<string, WriteValue>>;
   /** What `quantize.imatrix.file` names. */
   readonly imatrixName?: string;
 }
@@ -58,9 +66,12 @@ const bad = (message: string): QuantletError => new QuantletError('ERR_INVALID_A
 const checkTensor = ({ info, type }: PickedType, ftype: Ftype, options: QuantizeOptions): void => {
   if (type === info.type) return;
   const floats = info.type === TYPE.f32 || info.type === TYPE.f16 || info.type === TYPE.bf16;
-  if (!floats && isPlain(info.type)) throw bad(`tensor "${info.name}" is of type ${info.type.name}, expected f32, f16, bf16 or a quantised type: it cannot be quantised`);
+  if (!floats && isPlain(info.type))
+    throw bad(`tensor "${info.name}" is of type ${info.type.name}, expected f32, f16, bf16 or a quantised type: it cannot be quantised`);
   if (!floats && !options.allowRequantize) {
-    throw bad(`tensor "${info.name}" is ${info.type.name} already, expected f32, f16 or bf16: quantising it again to ${type.name} loses quality; start from the original model, or say --allow-requantize`);
+    throw bad(
+      `tensor "${info.name}" is ${info.type.name} already, expected f32, f16 or bf16: quantising it again to ${type.name} loses quality; start from the original model, or say --allow-requantize`,
+    );
   }
   const plainName = info.name === 'token_embd.weight' || info.name === 'per_layer_token_embd.weight' || info.name === 'output.weight';
   if (ftype.name === 'Q2_K_S' && type === TYPE.q2_K && !plainName && !options.imatrix?.values.has(info.name)) {
@@ -77,13 +88,24 @@ const importance = (info: TensorInfo, options: QuantizeOptions): Float32Array | 
   throw bad(`the imatrix has ${values.length} values for tensor "${info.name}", expected ${expected}: it was made with another model`);
 };
 
-const metadataOf = async (gguf: GGUF, bytes: Bytes, ftype: Ftype, options: QuantizeOptions, signal?: AbortSignal): Promise<Map<string, WriteValue>> => {
+/** What the new file says of itself, unless it is a copy. */
+const KINDS: ReadonlySet<string> = new Set(['general.file_type', 'general.quantization_version']);
+
+const metadataOf = async (
+  gguf: GGUF,
+  bytes: Bytes,
+  ftype: Ftype,
+  options: QuantizeOptions,
+  signal?: AbortSignal,
+): Promise<Map<string, WriteValue>> => {
   const metadata = new Map<string, WriteValue>();
   for (const [key, [start, end]] of gguf.metadataRanges) {
-    if (!REPLACED.has(key)) metadata.set(key, { raw: await bytes.read(start, end, signal) });
+    if (!REPLACED.has(key) || (ftype === COPY && KINDS.has(key))) metadata.set(key, { raw: await bytes.read(start, end, signal) });
   }
-  metadata.set('general.quantization_version', { type: 'u32', value: QUANTIZATION_VERSION });
-  metadata.set('general.file_type', { type: 'u32', value: ftype.id });
+  if (ftype !== COPY) {
+    metadata.set('general.quantization_version', { type: 'u32', value: QUANTIZATION_VERSION });
+    metadata.set('general.file_type', { type: 'u32', value: ftype.id });
+  }
   const { imatrix, imatrixName } = options;
   if (imatrix) {
     if (imatrixName !== undefined) metadata.set('quantize.imatrix.file', { type: 'str', value: imatrixName });
@@ -91,6 +113,7 @@ const metadataOf = async (gguf: GGUF, bytes: Bytes, ftype: Ftype, options: Quant
     metadata.set('quantize.imatrix.entries_count', { type: 'u32', value: imatrix.values.size });
     if (imatrix.chunkCount > 0) metadata.set('quantize.imatrix.chunks_count', { type: 'u32', value: imatrix.chunkCount });
   }
+  for (const [key, value] of Object.entries(options.overrideKv ?? {})) metadata.set(key, value);
   return metadata;
 };
 
@@ -108,7 +131,18 @@ function* jobsOf({ info, type }: PickedType, target: number, values: Float32Arra
       const nrows = Math.min(rowsPerJob, ne1 - row);
       const firstRow = matrix * ne1 + row;
       const start = info.offset + firstRow * sourceRow;
-      yield { tensor: info, from: info.type, to: type, ne0, nrows, imatrix, start, end: start + nrows * sourceRow, target: target + firstRow * targetRow, targetBytes: nrows * targetRow };
+      yield {
+        tensor: info,
+        from: info.type,
+        to: type,
+        ne0,
+        nrows,
+        imatrix,
+        start,
+        end: start + nrows * sourceRow,
+        target: target + firstRow * targetRow,
+        targetBytes: nrows * targetRow,
+      };
     }
   }
 }
@@ -120,12 +154,24 @@ function* jobsOf({ info, type }: PickedType, target: number, values: Float32Arra
  * @param gguf the model's header, and `bytes` the file it was read from (the first part of a split model)
  * @throws QuantletError ERR_INVALID_ARGUMENT where the model cannot or should not be brought to this type; and as pickTypes
  */
-export const planQuantize = async (gguf: GGUF, bytes: Bytes, ftype: Ftype, options: QuantizeOptions = {}, signal?: AbortSignal): Promise<QuantizePlan> => {
-  const picked = pickTypes(gguf, ftype, { ...options, hasImatrix: options.imatrix !== undefined });
+export const planQuantize = async (
+  gguf: GGUF,
+  bytes: Bytes,
+  ftype: Ftype,
+  options: QuantizeOptions = {},
+  signal?: AbortSignal,
+): Promise<QuantizePlan> => {
+  const picked =
+    ftype === COPY
+      ? inLayerOrder(gguf.tensors.values()).map((info): PickedType => ({ info, type: info.type }))
+      : pickTypes(gguf, ftype, { ...options, hasImatrix: options.imatrix !== undefined });
   for (const tensor of picked) checkTensor(tensor, ftype, options);
   const values = picked.map(({ info }) => importance(info, options));
   const metadata = await metadataOf(gguf, bytes, ftype, options, signal);
-  const layout = layoutGGUF(metadata, picked.map(({ info, type }) => ({ name: info.name, type, ne: info.ne.slice(0, info.nDims) })));
+  const layout = layoutGGUF(
+    metadata,
+    picked.map(({ info, type }) => ({ name: info.name, type, ne: info.ne.slice(0, info.nDims) })),
+  );
   return {
     layout,
     picked,

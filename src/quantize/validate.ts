@@ -1,13 +1,5 @@
 /** Blocks whose numbers are not finite. */
-import type { TypeName, TypeTraits } from '../type-traits.ts';
-
-/** Where a block keeps its f16 scales and minimums: the numbers that can be NaN or infinite. */
-const F16_OFFSETS: { readonly [type in TypeName]?: readonly number[] } = {
-  q4_0: [0], q4_1: [0, 2], q5_0: [0], q5_1: [0, 2], q8_0: [0], q8_1: [0, 2],
-  q2_K: [80, 82], q3_K: [108], q4_K: [0, 2], q5_K: [0, 2], q6_K: [208],
-  iq4_nl: [0], iq4_xs: [0], tq1_0: [52], tq2_0: [64],
-  iq2_xxs: [0], iq2_xs: [0], iq2_s: [0], iq3_xxs: [0], iq3_s: [0], iq1_s: [0],
-};
+import type { TypeTraits } from '../type-traits.ts';
 
 /** Exponent bits: all of them set is NaN or infinity. */
 const F16_EXPONENT = 0x7c00;
@@ -33,7 +25,7 @@ const firstWithBits = (numbers: Uint16Array | Uint32Array, bits: number): number
  * Source: ggml_validate_row_data of ggml-quants.c.
  */
 export const firstInvalidBlock = (type: TypeTraits, data: Uint8Array): number => {
-  const { typeSize } = type;
+  const { typeSize, kernels } = type;
   // A whole model comes through here, so plain types are looked at as typed arrays.
   if (type.name === 'f32') return firstWithBits(aligned(data, 4, Uint32Array), F32_EXPONENT);
   if (type.name === 'bf16') return firstWithBits(aligned(data, 2, Uint16Array), BF16_EXPONENT);
@@ -45,10 +37,12 @@ export const firstInvalidBlock = (type: TypeTraits, data: Uint8Array): number =>
     }
     return -1;
   };
-  if (type.name === 'mxfp4') return find((at) => data[at] === E8M0_NAN);
+  if (kernels?.scales === 'ue4m3') return -1; // all of its numbers are finite
+  if (kernels?.scales === 'e8m0') return find((at) => data[at] === E8M0_NAN);
   // The f16 scale of iq1_m is in the high nibbles of four u16: its exponent in the two top bits of the third and three of the fourth.
-  if (type.name === 'iq1_m') return find((at) => (view.getUint16(at + 52, true) & 0xc000) === 0xc000 && (view.getUint16(at + 54, true) & 0x7000) === 0x7000);
-  const offsets = F16_OFFSETS[type.name as TypeName];
-  if (!offsets) return -1;
+  if (kernels?.scales === 'iq1_m')
+    return find((at) => (view.getUint16(at + 52, true) & 0xc000) === 0xc000 && (view.getUint16(at + 54, true) & 0x7000) === 0x7000);
+  if (kernels?.scales === 'f32') return find((at) => (view.getUint32(at, true) & F32_EXPONENT) === F32_EXPONENT);
+  const offsets = kernels?.scales ?? [];
   return find((at) => offsets.some((offset) => (view.getUint16(at + offset, true) & F16_EXPONENT) === F16_EXPONENT));
 };

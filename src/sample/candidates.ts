@@ -22,11 +22,22 @@ export interface Candidates {
 /** One link of the chain: looks at the candidates, cuts or rescales them. */
 export type SamplerStep = (candidates: Candidates) => void;
 
-interface Workspace { readonly identity: Int32Array; keys: Uint32Array[]; ids: Int32Array | undefined }
+interface Workspace {
+  readonly identity: Int32Array;
+  keys: Uint32Array[];
+  ids: Int32Array | undefined;
+}
 const workspaces = new WeakMap<Candidates, Workspace>();
 
 export function createCandidates(nVocab: number): Candidates {
-  const candidates = { ids: new Int32Array(nVocab), logits: new Float32Array(nVocab), p: new Float64Array(nVocab), size: 0, sorted: false, banned: false };
+  const candidates = {
+    ids: new Int32Array(nVocab),
+    logits: new Float32Array(nVocab),
+    p: new Float64Array(nVocab),
+    size: 0,
+    sorted: false,
+    banned: false,
+  };
   const identity = new Int32Array(nVocab);
   for (let i = 0; i < nVocab; i++) identity[i] = i;
   workspaces.set(candidates, { identity, keys: [], ids: undefined });
@@ -50,7 +61,11 @@ export function loadCandidates(c: Candidates, logits: Float32Array): void {
 /** Whether a logit is -Infinity; throws on those that no softmax can use. */
 export function hasNonFinite(logits: Float32Array): boolean {
   // finite * 0 is 0, NaN and Infinity give NaN; four sums, since an addition to one sum has to wait for the one before
-  let a = 0, b = 0, c = 0, d = 0, i = 0;
+  let a = 0;
+  let b = 0;
+  let c = 0;
+  let d = 0;
+  let i = 0;
   for (const end = logits.length - 3; i < end; i += 4) {
     a += logits[i] * 0;
     b += logits[i + 1] * 0;
@@ -62,7 +77,10 @@ export function hasNonFinite(logits: Float32Array): boolean {
   for (i = 0; i < logits.length; i++) {
     const v = logits[i];
     if (v !== v || v === Infinity) {
-      throw new QuantletError('ERR_LOGITS', `the logit of token ${i} is ${v}: the model computed no usable distribution (a damaged file, or an overflow in its weights)`);
+      throw new QuantletError(
+        'ERR_LOGITS',
+        `the logit of token ${i} is ${v}: the model computed no usable distribution: its file is damaged, or its weights overflow`,
+      );
     }
   }
   return true;
@@ -70,9 +88,13 @@ export function hasNonFinite(logits: Float32Array): boolean {
 
 /** Index of the largest logit of the first n; the lowest index wins a tie. */
 export function argmax(logits: Float32Array, n: number): number {
-  let best = 0, top = logits[0];
+  let best = 0;
+  let top = logits[0];
   for (let i = 1; i < n; i++) {
-    if (logits[i] > top) { top = logits[i]; best = i; }
+    if (logits[i] > top) {
+      top = logits[i];
+      best = i;
+    }
   }
   return best;
 }
@@ -106,7 +128,7 @@ export function softmax(c: Candidates): number {
   const { logits, p, size } = c;
   const max = logits[c.sorted ? 0 : argmax(logits, size)];
   let sum = 0;
-  for (let i = 0; i < size; i++) sum += (p[i] = exp(logits[i] - max));
+  for (let i = 0; i < size; i++) sum += p[i] = exp(logits[i] - max);
   for (let i = 0; i < size; i++) p[i] /= sum;
   return sum;
 }
@@ -138,7 +160,8 @@ export function heapSelect(ids: Int32Array, logits: Float32Array, n: number, k: 
     }
   }
   for (let end = k - 1; end > 0; end--) {
-    const id = ids[end], logit = logits[end];
+    const id = ids[end];
+    const logit = logits[end];
     ids[end] = ids[0];
     logits[end] = logits[0];
     siftDown(ids, logits, 0, end, id, logit);
@@ -170,7 +193,8 @@ function radixSort(c: Candidates): void {
   if (work.keys.length === 0) work.keys = [new Uint32Array(c.ids.length), new Uint32Array(c.ids.length), new Uint32Array(3 * 2048)];
   let [keys, otherKeys] = work.keys;
   const counts = work.keys[2].fill(0);
-  let ids: Int32Array = c.ids, otherIds = work.ids;
+  let ids: Int32Array = c.ids;
+  let otherIds = work.ids;
   const bits = new Uint32Array(c.logits.buffer, c.logits.byteOffset, n);
   for (let i = 0; i < n; i++) {
     const u = bits[i] === 0x80000000 ? 0 : bits[i];
@@ -181,7 +205,8 @@ function radixSort(c: Candidates): void {
     counts[4096 + (key >>> 22)]++;
   }
   for (let digit = 0; digit < 3; digit++) {
-    const base = digit * 2048, shift = digit * 11;
+    const base = digit * 2048;
+    const shift = digit * 11;
     for (let j = base, at = 0; j < base + 2048; j++) {
       const count = counts[j];
       counts[j] = at;

@@ -36,7 +36,8 @@ export function createDry(options: DryOptions, nVocab: number, pieceBytes: (id: 
   const maxExponent = base > 1.000001 ? Math.floor(88.7228391 / log(base)) : 0;
   let z = new Int32Array(256);
   /** the last bytes of the text, fewer than a breaker has; tokens since a breaker ended */
-  let tail = '', sinceBreaker = 0;
+  let tail = '';
+  let sinceBreaker = 0;
 
   function step({ logits }: { readonly logits: Float32Array }): void {
     const n = history.length;

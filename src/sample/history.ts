@@ -24,7 +24,9 @@ export function createHistory(n: number, nVocab: number): History {
   const back = (i: number): number => ring[(pushed - 1 - i) % ring.length];
 
   return {
-    get length() { return length(); },
+    get length() {
+      return length();
+    },
     back,
     count: (id) => counts[id],
     isNewest: (i) => newest[back(i)] === pushed - i,

@@ -3,7 +3,10 @@ import { QuantletError } from '../errors.ts';
 import { argmax, hasNonFinite, heapSelect } from './candidates.ts';
 import { exp, log } from './math.ts';
 
-export interface TokenLogprob { readonly id: number; readonly logprob: number }
+export interface TokenLogprob {
+  readonly id: number;
+  readonly logprob: number;
+}
 
 export interface Logprobs extends TokenLogprob {
   /** the n most probable tokens, descending; equal ones by ascending id */
@@ -18,7 +21,8 @@ export interface Logprobs extends TokenLogprob {
  * @throws QuantletError ERR_LOGITS on NaN or Infinity, ERR_INVALID_ARGUMENT for an id or n out of range
  */
 export function logprobs(logits: Float32Array, id: number, n: number): Logprobs {
-  if (!Number.isInteger(id) || id < 0 || id >= logits.length) throw new QuantletError('ERR_INVALID_ARGUMENT', `token ${id}: expected an id from 0 to ${logits.length - 1}`);
+  if (!Number.isInteger(id) || id < 0 || id >= logits.length)
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `token ${id}: expected an id from 0 to ${logits.length - 1}`);
   if (!Number.isInteger(n) || n < 0) throw new QuantletError('ERR_INVALID_ARGUMENT', `top_logprobs is ${n}: expected an integer from 0 on`);
   hasNonFinite(logits);
   const max = logits[argmax(logits, logits.length)];
@@ -27,7 +31,8 @@ export function logprobs(logits: Float32Array, id: number, n: number): Logprobs 
   for (let i = 0; i < logits.length; i++) sum += exp(logits[i] - max);
   const logSum = max + log(sum);
   const k = Math.min(n, logits.length);
-  const ids = new Int32Array(k), values = new Float32Array(k);
+  const ids = new Int32Array(k);
+  const values = new Float32Array(k);
   if (k > 0) selectInto(logits, ids, values);
   return { id, logprob: logits[id] - logSum, top: Array.from(ids, (topId, i) => ({ id: topId, logprob: values[i] - logSum })) };
 }
@@ -36,8 +41,10 @@ export function logprobs(logits: Float32Array, id: number, n: number): Logprobs 
 function selectInto(logits: Float32Array, ids: Int32Array, values: Float32Array): void {
   const k = ids.length;
   // the best k so far in front, and behind them up to k more that beat the least of those; when it is full, the best k of all are selected again
-  const waitingIds = new Int32Array(2 * k), waiting = new Float32Array(2 * k);
-  let size = 0, least = -Infinity;
+  const waitingIds = new Int32Array(2 * k);
+  const waiting = new Float32Array(2 * k);
+  let size = 0;
+  let least = -Infinity;
   for (let id = 0; id < logits.length; id++) {
     if (size >= k && !(logits[id] > least)) continue;
     waitingIds[size] = id;

@@ -7,7 +7,7 @@ const LN2 = 0.6931471805599453;
 /** LN2 in two parts; the first has 20 trailing zero bits, so that k * LN2_HIGH is exact for every exponent k. */
 const LN2_HIGH = Math.floor(LN2 * 2 ** 32) / 2 ** 32;
 /** ln 2 - LN2_HIGH, from the decimal expansion of ln 2 beyond double precision. */
-const LN2_LOW = (LN2 - LN2_HIGH) + 2.3190468138462996e-17;
+const LN2_LOW = LN2 - LN2_HIGH + 2.3190468138462996e-17;
 
 /** 2^(k - 1074), k = 0 .. 2097; doubling is exact, subnormals included. */
 const POWERS_OF_TWO = /* @__PURE__ */ (() => {
@@ -24,7 +24,9 @@ function expSeries(r: number): number {
 }
 
 /** 2^(j/32), j = 0 .. 31. */
-const ROOTS_OF_TWO = /* @__PURE__ */ Float64Array.from({ length: 32 }, (_, j) => (j <= 16 ? expSeries((j * LN2) / 32) : 2 * expSeries(((j - 32) * LN2) / 32)));
+const ROOTS_OF_TWO = /* @__PURE__ */ Float64Array.from({ length: 32 }, (_, j) =>
+  j <= 16 ? expSeries((j * LN2) / 32) : 2 * expSeries(((j - 32) * LN2) / 32),
+);
 
 /**
  * e^x to within 2 ulp, the same bits on every engine; 0 below -745.2, Infinity above 709.78, NaN for NaN.
@@ -37,7 +39,8 @@ export function exp(x: number): number {
   const k = Math.floor(x * (32 / LN2) + 0.5);
   const r = x - k * (LN2_HIGH / 32) - k * (LN2_LOW / 32);
   const series = r * (1 + r * (1 / 2 + r * (1 / 6 + r * (1 / 24 + r * (1 / 120 + r * (1 / 720))))));
-  const root = ROOTS_OF_TWO[k & 31], scale = (k >> 5) + 1074;
+  const root = ROOTS_OF_TWO[k & 31];
+  const scale = (k >> 5) + 1074;
   const scaled = root + root * series;
   return scale < 53 ? scaled * POWERS_OF_TWO[scale + 54] * 2 ** -54 : scaled * POWERS_OF_TWO[scale];
 }
@@ -49,16 +52,28 @@ export function log(x: number): number {
   if (!(x > 0)) return x === 0 ? -Infinity : NaN;
   if (x === Infinity) return Infinity;
   let k = 0;
-  if (x < 2.2250738585072014e-308) { x *= 2 ** 54; k = -54; }
+  if (x < 2.2250738585072014e-308) {
+    x *= 2 ** 54;
+    k = -54;
+  }
   bits.setFloat64(0, x);
   const high = bits.getUint32(0);
   k += (high >>> 20) - 1023;
   bits.setUint32(0, (high & 0xfffff) | 0x3ff00000);
   let m = bits.getFloat64(0);
-  if (m > Math.SQRT2) { m *= 0.5; k++; }
+  if (m > Math.SQRT2) {
+    m *= 0.5;
+    k++;
+  }
   // log m = 2 artanh(s), |s| <= 0.172: the 12th power of s^2 is below 1e-18
-  const s = (m - 1) / (m + 1), z = s * s;
-  const tail = z * (1 / 3 + z * (1 / 5 + z * (1 / 7 + z * (1 / 9 + z * (1 / 11 + z * (1 / 13 + z * (1 / 15 + z * (1 / 17 + z * (1 / 19 + z * (1 / 21 + z / 23))))))))));
+  const s = (m - 1) / (m + 1);
+  const z = s * s;
+  const tail =
+    z *
+    (1 / 3 +
+      z *
+        (1 / 5 +
+          z * (1 / 7 + z * (1 / 9 + z * (1 / 11 + z * (1 / 13 + z * (1 / 15 + z * (1 / 17 + z * (1 / 19 + z * (1 / 21 + z / 23))))))))));
   return k * LN2_HIGH + (2 * s + (2 * s * tail + k * LN2_LOW));
 }
 

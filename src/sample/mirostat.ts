@@ -46,14 +46,16 @@ function keepSurpriseBelow(c: Candidates, mu: number): void {
 
 /** k for which a Zipf distribution fitted to the most probable tokens has the expected surprise mu. */
 function topKFor({ p, size }: Candidates, mu: number, nVocab: number): number {
-  let sumTB = 0, sumTT = 0;
+  let sumTB = 0;
+  let sumTT = 0;
   for (let i = 0; i < M - 1 && i < size - 1 && p[i + 1] > 0; i++) {
     const t = log((i + 2) / (i + 1));
     sumTB += t * log(p[i] / p[i + 1]);
     sumTT += t * t;
   }
   if (sumTT === 0) return 1;
-  const s = sumTB / sumTT, epsilon = s - 1;
+  const s = sumTB / sumTT;
+  const epsilon = s - 1;
   // equal probabilities: the fitted exponent is 0 and its root has no value; every token has the same surprise
   if (s < 1e-9) return mu * LN2 >= log(size) ? size : 1;
   // the limit for epsilon -> 0, where the formula is 0 / 0

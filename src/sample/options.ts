@@ -49,68 +49,68 @@ export interface SamplerOptions {
   minKeep?: number;
   /** added to the logits of these tokens before all else; -Infinity bans a token */
   logitBias?: Readonly<Record<number, number>> | ReadonlyMap<number, number>;
+  /**
+   * which steps there are, in their order, by llama.cpp's names: SAMPLER_NAMES. What is not among them does nothing; penalties and dry, which look
+   * at the whole vocabulary, come before all others
+   */
+  samplers?: readonly SamplerName[];
   /** integer 0 .. 2^32 - 1; -1 or left out: drawn by chance */
   seed?: number;
 }
 
-/** llama.cpp's defaults (common_params_sampling); -1 as a seed is a random one. */
-export const SAMPLER_DEFAULTS: Readonly<Required<SamplerOptions>> = /* @__PURE__ */ Object.freeze({
-  temperature: 0.8,
-  topK: 40,
-  topP: 0.95,
-  minP: 0.05,
-  repeatPenalty: 1,
-  frequencyPenalty: 0,
-  presencePenalty: 0,
-  repeatLastN: 64,
-  dryMultiplier: 0,
-  dryBase: 1.75,
-  dryAllowedLength: 2,
-  dryPenaltyLastN: -1,
-  drySequenceBreakers: Object.freeze(['\n', ':', '"', '*']),
-  topNSigma: -1,
-  typicalP: 1,
-  xtcProbability: 0,
-  xtcThreshold: 0.1,
-  dynatempRange: 0,
-  dynatempExponent: 1,
-  mirostat: 0,
-  mirostatTau: 5,
-  mirostatEta: 0.1,
-  minKeep: 0,
-  logitBias: Object.freeze({}),
-  seed: -1,
-});
+/** The steps of a sampler by llama.cpp's names, in its order. */
+export const SAMPLER_NAMES = ['penalties', 'dry', 'top_n_sigma', 'top_k', 'typ_p', 'top_p', 'min_p', 'xtc', 'temperature'] as const;
+export type SamplerName = (typeof SAMPLER_NAMES)[number];
 
 type NumberOption = { [K in keyof SamplerOptions]-?: Required<SamplerOptions>[K] extends number ? K : never }[keyof SamplerOptions];
 
-interface Range { readonly least: number; readonly most: number; readonly integer?: true }
+interface NumberRow {
+  readonly standard: number;
+  readonly least: number;
+  readonly most: number;
+  readonly integer?: true;
+}
 
-const RANGES: Readonly<Record<NumberOption, Range>> = {
-  temperature: { least: -Infinity, most: 1e6 },
-  topK: { least: -1, most: 2 ** 31 - 1, integer: true },
-  topP: { least: 0, most: 1 },
-  minP: { least: 0, most: 1 },
-  repeatPenalty: { least: 1e-6, most: 1e6 },
-  frequencyPenalty: { least: -1e6, most: 1e6 },
-  presencePenalty: { least: -1e6, most: 1e6 },
-  repeatLastN: { least: -1, most: 2 ** 24, integer: true },
-  dryMultiplier: { least: 0, most: 1e6 },
-  dryBase: { least: 1, most: 1e6 },
-  dryAllowedLength: { least: 0, most: 2 ** 24, integer: true },
-  dryPenaltyLastN: { least: -1, most: 2 ** 24, integer: true },
-  topNSigma: { least: -Infinity, most: 1e6 },
-  typicalP: { least: 0, most: 1 },
-  xtcProbability: { least: 0, most: 1 },
-  xtcThreshold: { least: 0, most: 1 },
-  dynatempRange: { least: 0, most: 1e6 },
-  dynatempExponent: { least: 0, most: 1e6 },
-  mirostat: { least: 0, most: 2, integer: true },
-  mirostatTau: { least: 0, most: 1e6 },
-  mirostatEta: { least: 0, most: 1e6 },
-  minKeep: { least: 0, most: 2 ** 31 - 1, integer: true },
-  seed: { least: -1, most: 2 ** 32 - 1, integer: true },
+const number = (standard: number, least: number, most: number): NumberRow => ({ standard, least, most });
+const integer = (standard: number, least: number, most: number): NumberRow => ({ standard, least, most, integer: true });
+
+/**
+ * Every option that is a number: llama.cpp's default (common_params_sampling), the least and the most it may be. Fields of requests are
+ * these names in snake case (openai/sampling.ts); a flag's row says which of them it sets (cli/flags.ts).
+ */
+export const SAMPLER_NUMBERS: Readonly<Record<NumberOption, NumberRow>> = {
+  temperature: number(0.8, -Infinity, 1e6),
+  topK: integer(40, -1, 2 ** 31 - 1),
+  topP: number(0.95, 0, 1),
+  minP: number(0.05, 0, 1),
+  repeatPenalty: number(1, 1e-6, 1e6),
+  frequencyPenalty: number(0, -1e6, 1e6),
+  presencePenalty: number(0, -1e6, 1e6),
+  repeatLastN: integer(64, -1, 2 ** 24),
+  dryMultiplier: number(0, 0, 1e6),
+  dryBase: number(1.75, 1, 1e6),
+  dryAllowedLength: integer(2, 0, 2 ** 24),
+  dryPenaltyLastN: integer(-1, -1, 2 ** 24),
+  topNSigma: number(-1, -Infinity, 1e6),
+  typicalP: number(1, 0, 1),
+  xtcProbability: number(0, 0, 1),
+  xtcThreshold: number(0.1, 0, 1),
+  dynatempRange: number(0, 0, 1e6),
+  dynatempExponent: number(1, 0, 1e6),
+  mirostat: integer(0, 0, 2),
+  mirostatTau: number(5, 0, 1e6),
+  mirostatEta: number(0.1, 0, 1e6),
+  minKeep: integer(0, 0, 2 ** 31 - 1),
+  seed: integer(-1, -1, 2 ** 32 - 1),
 };
+
+/** llama.cpp's defaults; -1 as a seed is a random one. */
+export const SAMPLER_DEFAULTS: Readonly<Required<SamplerOptions>> = /* @__PURE__ */ Object.freeze({
+  ...(Object.fromEntries(Object.entries(SAMPLER_NUMBERS).map(([name, { standard }]) => [name, standard])) as Record<NumberOption, number>),
+  drySequenceBreakers: Object.freeze(['\n', ':', '"', '*']),
+  logitBias: Object.freeze({}),
+  samplers: SAMPLER_NAMES,
+});
 
 /**
  * Options with every gap filled.
@@ -121,20 +121,44 @@ export function resolveSamplerOptions(options: SamplerOptions): Required<Sampler
   for (const [name, value] of Object.entries(options)) {
     if (value !== undefined && name in SAMPLER_DEFAULTS) Object.assign(resolved, { [name]: value });
   }
-  for (const [name, range] of Object.entries(RANGES) as [NumberOption, Range][]) {
+  for (const [name, range] of Object.entries(SAMPLER_NUMBERS) as [NumberOption, NumberRow][]) {
     const value: unknown = resolved[name];
     const fits = typeof value === 'number' && value >= range.least && value <= range.most && (!range.integer || Number.isInteger(value));
     if (!fits) {
       const kind = range.integer ? 'an integer' : 'a number';
       const bounds = range.least === -Infinity ? `of at most ${range.most}` : `from ${range.least} to ${range.most}`;
-      throw new QuantletError('ERR_INVALID_ARGUMENT', `${name} is ${typeof value === 'string' ? JSON.stringify(value) : String(value)}: expected ${kind} ${bounds}`);
+      throw new QuantletError(
+        'ERR_INVALID_ARGUMENT',
+        `${name} is ${typeof value === 'string' ? JSON.stringify(value) : String(value)}: expected ${kind} ${bounds}`,
+      );
     }
   }
+  checkSamplers(resolved.samplers);
   const breakers: unknown = resolved.drySequenceBreakers;
   if (!Array.isArray(breakers) || !breakers.every((b) => typeof b === 'string' && b !== '')) {
-    throw new QuantletError('ERR_INVALID_ARGUMENT', 'drySequenceBreakers holds something else than non-empty strings: expected an array of those, or [] for none');
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      'drySequenceBreakers holds something other than non-empty strings: expected an array of those, or [] for none',
+    );
   }
   return resolved;
+}
+
+function checkSamplers(samplers: unknown): void {
+  const known = (name: unknown): boolean => (SAMPLER_NAMES as readonly unknown[]).includes(name);
+  if (!Array.isArray(samplers) || !samplers.every(known))
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `samplers is ${Array.isArray(samplers) ? JSON.stringify(samplers) : String(samplers)}: expected a list of ${SAMPLER_NAMES.join(', ')}`,
+    );
+  const whole = (name: unknown): boolean => name === 'penalties' || name === 'dry';
+  const other = samplers.findIndex((name) => !whole(name));
+  const late: unknown = samplers.slice(other).find(whole);
+  if (other >= 0 && late !== undefined)
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `samplers has ${String(late)} behind ${String(samplers[other])}: expected penalties and dry before all others`,
+    );
 }
 
 /**
@@ -142,11 +166,20 @@ export function resolveSamplerOptions(options: SamplerOptions): Required<Sampler
  * @throws QuantletError ERR_INVALID_ARGUMENT for an id outside the vocabulary, NaN or +Infinity
  */
 export function resolveLogitBias(logitBias: Required<SamplerOptions>['logitBias'], nVocab: number): [id: number, bias: number][] {
-  if (typeof logitBias !== 'object' || logitBias === null) throw new QuantletError('ERR_INVALID_ARGUMENT', `logitBias is ${String(logitBias)}: expected an object or a Map of token id to number`);
-  const entries = logitBias instanceof Map ? [...logitBias] as [number, number][] : Object.entries(logitBias).map(([id, bias]) => [Number(id), bias as number] as [number, number]);
+  if (typeof logitBias !== 'object' || logitBias === null)
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `logitBias is ${String(logitBias)}: expected an object or a Map of token id to number`);
+  const entries =
+    logitBias instanceof Map
+      ? ([...logitBias] as [number, number][])
+      : Object.entries(logitBias).map(([id, bias]) => [Number(id), bias as number] as [number, number]);
   for (const [id, bias] of entries) {
-    if (!Number.isInteger(id) || id < 0 || id >= nVocab) throw new QuantletError('ERR_INVALID_ARGUMENT', `logitBias names token ${id}: expected an id from 0 to ${nVocab - 1}`);
-    if (typeof bias !== 'number' || !(bias < Infinity)) throw new QuantletError('ERR_INVALID_ARGUMENT', `logitBias of token ${id} is ${String(bias)}: expected a number, or -Infinity to ban the token`);
+    if (!Number.isInteger(id) || id < 0 || id >= nVocab)
+      throw new QuantletError('ERR_INVALID_ARGUMENT', `logitBias names token ${id}: expected an id from 0 to ${nVocab - 1}`);
+    if (typeof bias !== 'number' || !(bias < Infinity))
+      throw new QuantletError(
+        'ERR_INVALID_ARGUMENT',
+        `logitBias of token ${id} is ${String(bias)}: expected a number, or -Infinity to ban the token`,
+      );
   }
   return entries;
 }

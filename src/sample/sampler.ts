@@ -6,7 +6,7 @@ import { createDry } from './dry.ts';
 import { createHistory } from './history.ts';
 import { createMirostat } from './mirostat.ts';
 import { resolveLogitBias, resolveSamplerOptions } from './options.ts';
-import type { SamplerOptions } from './options.ts';
+import type { SamplerName, SamplerOptions } from './options.ts';
 import { logitBiasStep, penaltiesStep } from './penalties.ts';
 import { createRandom } from './random.ts';
 import type { Random } from './random.ts';
@@ -58,10 +58,18 @@ export interface SamplerContext {
 }
 
 /** What remembers the tokens of the sequence. */
-interface Memory { accept(id: number): void; reset(): void }
+interface Memory {
+  accept(id: number): void;
+  reset(): void;
+}
 
 /** Steps on the whole vocabulary (ids[i] = i), steps on what is left of it, and how a token is drawn in the end. */
-interface Chain { readonly whole: SamplerStep[]; readonly rest: SamplerStep[]; readonly memories: Memory[]; draw: typeof drawFrom }
+interface Chain {
+  readonly whole: SamplerStep[];
+  readonly rest: SamplerStep[];
+  readonly memories: Memory[];
+  draw: typeof drawFrom;
+}
 
 /**
  * @param nVocab length of the logits
@@ -119,7 +127,7 @@ function drawFrom(candidates: Parameters<SamplerStep>[0], random: Random): numbe
   return pick(candidates, random.next());
 }
 
-/** llama.cpp's order: logit bias, penalties, dry, top_n_sigma, top_k, typical, top_p, min_p, xtc, temperature. */
+/** Logit bias, then Mirostat, or the steps of `samplers`. */
 function buildChain(o: Required<SamplerOptions>, nVocab: number, random: Random, context: SamplerContext): Chain {
   const chain: Chain = { whole: [], rest: [], memories: [], draw: drawFrom };
   const { whole, rest, memories } = chain;
@@ -134,37 +142,58 @@ function buildChain(o: Required<SamplerOptions>, nVocab: number, random: Random,
     return chain;
   }
 
-  if (o.repeatLastN !== 0 && (o.repeatPenalty !== 1 || o.frequencyPenalty !== 0 || o.presencePenalty !== 0)) {
-    const history = createHistory(o.repeatLastN, nVocab);
-    whole.push(penaltiesStep(history, o.repeatPenalty, o.frequencyPenalty, o.presencePenalty));
-    memories.push({ accept: history.push, reset: history.reset });
-  }
-  if (o.dryMultiplier > 0 && o.dryPenaltyLastN !== 0) {
-    if (!context.pieceBytes && o.drySequenceBreakers.length > 0) {
-      throw new QuantletError('ERR_INVALID_ARGUMENT', 'dryMultiplier is set, but the text of the tokens is not known here: pass pieceBytes, or drySequenceBreakers: []');
-    }
-    const dry = createDry(
-      { multiplier: o.dryMultiplier, base: o.dryBase, allowedLength: o.dryAllowedLength, lastN: o.dryPenaltyLastN, sequenceBreakers: o.drySequenceBreakers },
-      nVocab,
-      context.pieceBytes ?? (() => new Uint8Array()),
-    );
-    whole.push(dry.step);
-    memories.push(dry);
-  }
-
-  const typical = o.typicalP < 1, xtc = o.xtcProbability > 0 && o.xtcThreshold <= 0.5;
-  const greedy = o.temperature <= 0 && o.dynatempRange === 0;
+  const has = (name: SamplerName): boolean => o.samplers.includes(name);
+  const typical = has('typ_p') && o.typicalP < 1;
+  const xtc = has('xtc') && o.xtcProbability > 0 && o.xtcThreshold <= 0.5;
+  const greedy = has('temperature') && o.temperature <= 0 && o.dynatempRange === 0;
   // only typical and xtc can remove the most probable token: without them greedy needs none of the cuts
-  if (!greedy || typical || xtc) {
-    if (o.topNSigma > 0) rest.push(topNSigmaStep(o.topNSigma));
-    if (o.topK > 0) rest.push(topKStep(o.topK));
-    if (typical) rest.push(typicalStep(o.typicalP, o.minKeep, nVocab));
-    if (o.topP < 1) rest.push(topPStep(o.topP, o.minKeep));
-    if (o.minP > 0) rest.push(minPStep(o.minP, o.minKeep));
-    if (xtc) rest.push(xtcStep(o.xtcProbability, o.xtcThreshold, o.minKeep, random));
-  }
+  const cuts = !greedy || typical || xtc;
+  const steps: { readonly [name in SamplerName]: () => void } = {
+    penalties: () => {
+      if (o.repeatLastN === 0 || (o.repeatPenalty === 1 && o.frequencyPenalty === 0 && o.presencePenalty === 0)) return;
+      const history = createHistory(o.repeatLastN, nVocab);
+      whole.push(penaltiesStep(history, o.repeatPenalty, o.frequencyPenalty, o.presencePenalty));
+      memories.push({ accept: history.push, reset: history.reset });
+    },
+    dry: () => {
+      if (o.dryMultiplier <= 0 || o.dryPenaltyLastN === 0) return;
+      const dry = createDryStep(o, nVocab, context);
+      whole.push(dry.step);
+      memories.push(dry);
+    },
+    top_n_sigma: () => void (cuts && o.topNSigma > 0 && rest.push(topNSigmaStep(o.topNSigma))),
+    top_k: () => void (cuts && o.topK > 0 && rest.push(topKStep(o.topK))),
+    typ_p: () => void (typical && rest.push(typicalStep(o.typicalP, o.minKeep, nVocab))),
+    top_p: () => void (cuts && o.topP < 1 && rest.push(topPStep(o.topP, o.minKeep))),
+    min_p: () => void (cuts && o.minP > 0 && rest.push(minPStep(o.minP, o.minKeep))),
+    xtc: () => void (xtc && rest.push(xtcStep(o.xtcProbability, o.xtcThreshold, o.minKeep, random))),
+    temperature: () => {
+      if (greedy) return;
+      if (o.dynatempRange > 0) rest.push(dynamicTemperatureStep(o.temperature, o.dynatempRange, o.dynatempExponent));
+      else if (o.temperature !== 1) rest.push(temperatureStep(o.temperature));
+    },
+  };
+  for (const name of o.samplers) steps[name]();
   if (greedy) rest.push(greedyStep());
-  else if (o.dynatempRange > 0) rest.push(dynamicTemperatureStep(o.temperature, o.dynatempRange, o.dynatempExponent));
-  else if (o.temperature !== 1) rest.push(temperatureStep(o.temperature));
   return chain;
+}
+
+function createDryStep(o: Required<SamplerOptions>, nVocab: number, context: SamplerContext): ReturnType<typeof createDry> {
+  if (!context.pieceBytes && o.drySequenceBreakers.length > 0) {
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      'dryMultiplier is set, but the text of the tokens is not known here: pass pieceBytes, or drySequenceBreakers: []',
+    );
+  }
+  return createDry(
+    {
+      multiplier: o.dryMultiplier,
+      base: o.dryBase,
+      allowedLength: o.dryAllowedLength,
+      lastN: o.dryPenaltyLastN,
+      sequenceBreakers: o.drySequenceBreakers,
+    },
+    nVocab,
+    context.pieceBytes ?? (() => new Uint8Array()),
+  );
 }

@@ -30,7 +30,8 @@ function keepBest(c: Candidates): void {
  * share of the largest possible one, to the power of exponent (llama_sampler_init_temp_ext).
  */
 export function dynamicTemperatureStep(t: number, range: number, exponent: number): SamplerStep {
-  const coldest = Math.max(0, t - range), hottest = t + range;
+  const coldest = Math.max(0, t - range);
+  const hottest = t + range;
   return (c) => {
     if (c.size < 2) return;
     softmax(c);

@@ -17,7 +17,8 @@ export function topPStep(p: number, minKeep: number): SamplerStep {
       sortCandidates(c);
       softmax(c);
     }
-    let sum = 0, keep = 0;
+    let sum = 0;
+    let keep = 0;
     while (keep < c.size) {
       sum += c.p[keep++];
       if (sum >= p && keep >= minKeep) break;
@@ -77,7 +78,8 @@ export function topNSigmaStep(n: number): SamplerStep {
  * until the probabilities pass p.
  */
 export function typicalStep(p: number, minKeep: number, nVocab: number): SamplerStep {
-  const logitOf = new Float32Array(nVocab), pOf = new Float64Array(nVocab);
+  const logitOf = new Float32Array(nVocab);
+  const pOf = new Float64Array(nVocab);
   return (c) => {
     softmax(c);
     let entropy = 0;
@@ -93,7 +95,8 @@ export function typicalStep(p: number, minKeep: number, nVocab: number): Sampler
     }
     c.sorted = false;
     sortCandidates(c);
-    let sum = 0, keep = 0;
+    let sum = 0;
+    let keep = 0;
     while (keep < c.size) {
       sum += pOf[c.ids[keep++]];
       if (sum > p && keep >= minKeep) break;

@@ -1,7 +1,9 @@
-/** What runs steps: the arena and the threads over it. The rest of the host knows nothing else of threads and memories. */
-import { QuantletError, tell } from '../errors.ts';
+/** What runs steps: the arena, and the threads that compute in it. The rest of the host knows threads and memories by this interface alone. */
+import { QuantletError } from '../errors.ts';
+import type { FileIdentity } from '../io/source.ts';
+import { whole } from '../options.ts';
 
-export interface Range {
+export interface ByteRange {
   readonly at: number;
   readonly length: number;
 }
@@ -15,8 +17,18 @@ export interface Step {
   readonly to: number;
   /** How many of the threads take part; default: all. The result is the same. */
   readonly threads?: number;
-  /** What will be read after the step: where the memory is elsewhere, it comes with the step's answer. */
-  readonly reads?: Range;
+  /** What will be read after the step. Where another thread has the memory, these bytes come with its answer. */
+  readonly reads?: ByteRange;
+}
+
+/** Weights that threads read and pack by themselves (loading.ts). */
+export interface LoadWork {
+  readonly files: readonly FileIdentity[];
+  /** Numbers of all pieces, in shared memory. (Typed arrays have no type parameter before TypeScript 5.7.) */
+  readonly pieces: Float64Array;
+  /** Address of scratch for packing, `scratchBytes` for each thread. */
+  readonly scratch: number;
+  readonly scratchBytes: number;
 }
 
 export interface Executor {
@@ -32,36 +44,48 @@ export interface Executor {
    * @throws ERR_WORKER_LOST (usable again afterwards), ERR_DISPOSED, or signal.reason
    */
   run(step: Step, signal?: AbortSignal): Promise<void>;
-  /** Where the step and every thread stand, in words: for a step that does not end. */
+  /**
+   * Has the threads read pieces of files and pack them (loading.ts), where they can, while no step runs.
+   * @param onDone how many pieces are done, told now and then and at the end
+   * @throws ERR_WORKER_LOST, ERR_SOURCE, ERR_GGUF_TRUNCATED, ERR_DISPOSED, what onDone throws, or signal.reason
+   */
+  load?(work: LoadWork, onDone: (pieces: number) => void, signal?: AbortSignal): Promise<void>;
+  /** How far the step and every thread have come, in words: for steps that do not end. */
   where(): string;
-  /** No step is to be expected soon: threads may rest, so that they hold neither a core nor the process. */
+  /** No step is expected soon: threads return, so that they neither occupy cores nor keep the process alive. */
   rest(): void;
   dispose(): Promise<void>;
 }
 
-/** More than any machine has cores; each costs a worker and its scratch memory (ggml's GGML_MAX_N_THREADS). A step's number has room for 1023. */
+/** As ggml's GGML_MAX_N_THREADS. Each thread costs a worker and scratch memory; a step's number has room for 1023 (STEP_THREAD_BITS). */
 export const MAX_THREADS = 512;
 
-/** The option `threads`; undefined where it was left out. @throws ERR_INVALID_ARGUMENT */
-export function checkThreads(threads: number | undefined): number | undefined {
-  if (threads === undefined || (Number.isInteger(threads) && threads >= 1 && threads <= MAX_THREADS)) return threads;
-  throw new QuantletError('ERR_INVALID_ARGUMENT', `threads is ${tell(threads)}; expected a whole number from 1 to ${MAX_THREADS}`);
+/** The option `threads`. */
+export const THREADS = whole(1, MAX_THREADS);
+
+/** The error of everything that dispose() interrupts, and of all later calls. */
+export const disposedError = (): QuantletError =>
+  new QuantletError('ERR_DISPOSED', 'the model (or engine) was disposed of; load (or create) it again');
+
+/** The error of a worker that ended. @param remedy what can be done next */
+export function workerLost(when: string, remedy: string, cause: unknown): QuantletError {
+  if (cause instanceof QuantletError && cause.code === 'ERR_BUNDLED') return cause;
+  const why = cause instanceof Error ? cause.message : String(cause);
+  return new QuantletError('ERR_WORKER_LOST', `a worker thread ended while ${when}: ${why}; ${remedy}`, { cause });
 }
 
-/** What everything that was under way ends with, and all that comes after. */
-export const disposedError = (): QuantletError => new QuantletError('ERR_DISPOSED', 'the model (or engine) was disposed of; load (or create) it again');
-
-/** Lets timers, input and output go first. setImmediate where there is one: a message channel keeps a Node process alive. */
+/** Lets timers, input and output go first. By setImmediate where there is one, since a message channel would keep a Node process alive. */
 export const yieldToEventLoop: () => Promise<void> = (() => {
   if (typeof setImmediate === 'function') return () => new Promise((resolve) => void setImmediate(resolve));
   if (typeof MessageChannel === 'function') {
     const { port1, port2 } = new MessageChannel();
     const waiting: (() => void)[] = [];
     port1.onmessage = () => waiting.shift()?.();
-    return () => new Promise((resolve) => {
-      waiting.push(resolve);
-      port2.postMessage(0);
-    });
+    return () =>
+      new Promise((resolve) => {
+        waiting.push(resolve);
+        port2.postMessage(0);
+      });
   }
   return () => new Promise((resolve) => void setTimeout(resolve, 0));
 })();

@@ -4,30 +4,42 @@ import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
 import { QuantletError } from '../errors.ts';
-import type { Crew } from './shared.ts';
+import type { LoadFailure } from './loading.ts';
+import type { SpawnedThreads } from './shared.ts';
 
-const WORKER = new URL('../worker/node.js', import.meta.url);
+const WORKER = new URL('../../dist/worker/node.js', import.meta.url);
 
-/** Files of the package are not where they should be. */
+/** What a worker computes with: sent with every task, the first of which needs it. */
+export interface Compute {
+  readonly module: WebAssembly.Module;
+  readonly memory: WebAssembly.Memory;
+}
+
+/** The error where files of the package are not where they should be. */
 export const bundledError = (missing: string, cause?: unknown): QuantletError =>
-  new QuantletError('ERR_BUNDLED', `${missing}: a bundler left files of quantlet or Piscina out; keep the package external (Next: serverExternalPackages: ['quantlet'], esbuild: --external:quantlet)`, { cause });
+  new QuantletError(
+    'ERR_BUNDLED',
+    `${missing}: a bundler left files of quantlet or Piscina out; keep the package out of the bundle (Next: serverExternalPackages: ['quantlet'], esbuild: --external:quantlet)`,
+    { cause },
+  );
 
 /** Workers that each run one task at a time. */
 export interface WorkerPool {
-  /** Rejects when its worker is lost, and then no thread of the pool still works at anything that has been told as lost. */
-  run(task: unknown): Promise<unknown>;
-  /** Its workers and what waits for them, in words. */
+  /** Runs a task on a worker, by the function of that name in its file, if it is not the pool's own. Rejects when the worker is lost, and not before every thread of a pool that is given up has ended. */
+  run(task: unknown, name?: string): Promise<unknown>;
+  /** The state of its workers and of what waits for them, in words. */
   where(): string;
   destroy(): Promise<void>;
 }
 
-/** A program that is text (node --input-type=module -e) hands its kind down to workers, which are files and would not start: these get no flags, and need none. */
-const workerFlags = (): { execArgv?: string[] } => (process.execArgv.some((flag) => flag.startsWith('--input-type')) ? { execArgv: [] } : {});
+/** Workers inherit --input-type from programs that are text (node --input-type=module -e), and would not start, as they are files: they get no flags then. */
+const workerFlags = (): { execArgv?: string[] } =>
+  process.execArgv.some((flag) => flag.startsWith('--input-type')) ? { execArgv: [] } : {};
 
 /**
- * A pool of exactly n workers, which all stay until destroy(): by itself Piscina ends those that wait, and starts new ones for the next task.
- * It replaces lost workers too, but never again once one was lost before it was ready: tasks would then wait for a worker that nobody starts.
- * Such a pool is ended, with all that waits in it, and the next task gets a new one.
+ * A pool of exactly n workers, which all stay until destroy(). (By default Piscina ends idle workers and starts new ones for the next task.)
+ * Piscina replaces lost workers, but stops doing so once a worker was lost before it was ready: tasks would then wait for ever.
+ * Such a pool is destroyed, with all that waits in it, and the next task gets a new one.
  * @param name the function of the worker's file that tasks run
  * @throws ERR_BUNDLED where the worker's file is missing
  */
@@ -35,26 +47,28 @@ export function createPool(worker: URL, name: string, n: number, workerData: obj
   const filename = fileURLToPath(worker);
   if (!existsSync(filename)) throw bundledError(`${filename} is missing`);
   let destroyed = false;
-  /** Resolves when the threads of the last pool that was given up are gone: until then they may write to what a new pool's work on. */
+  /** Resolves when the threads of the last pool that was given up have ended: until then they may write to memory that a new pool's threads use. */
   let gone: Promise<void> | undefined;
 
   const start = (): Piscina => {
     const made = new Piscina({ filename, name, minThreads: n, maxThreads: n, concurrentTasksPerWorker: 1, workerData, ...workerFlags() });
-    // A task's end is heard through its promise. What else Piscina says, a reply that arrives after destroy() (seen on Node 24, one dispose in 20)
-    // or the end of an idle worker, would end the process for want of a listener.
+    // How a task ends is known from its promise. Other errors (a reply that arrives after destroy(), seen on Node 24 in one dispose of 20, or the end
+    // of an idle worker) would end the process if there were no listener.
     made.on('error', () => {});
-    // A moment later, when Piscina has started another worker in its place, or has not.
-    made.on('workerDestroy', () => queueMicrotask(() => {
-      if (pool !== made || destroyed || made.threads.length >= n) return;
-      pool = undefined;
-      gone = made.destroy();
-    }));
+    // In a microtask: by then Piscina has started another worker in its place, or never will.
+    made.on('workerDestroy', () =>
+      queueMicrotask(() => {
+        if (pool !== made || destroyed || made.threads.length >= n) return;
+        pool = undefined;
+        gone = made.destroy();
+      }),
+    );
     return made;
   };
   let pool: Piscina | undefined = start();
 
   return {
-    async run(task) {
+    async run(task, other = name) {
       while (!pool && !destroyed) {
         await gone;
         if (!destroyed) pool ??= start();
@@ -62,14 +76,19 @@ export function createPool(worker: URL, name: string, n: number, workerData: obj
       if (!pool || destroyed) throw new Error('the pool of workers was ended');
       const mine = pool;
       try {
-        return await mine.run(task);
+        return await mine.run(task, { name: other });
       } catch (error) {
         await Promise.resolve(); // whether the pool is given up is known a microtask after its worker was lost
         if (pool !== mine) await gone;
         throw error;
       }
     },
-    where: () => (destroyed ? 'the pool was ended' : !pool ? 'the pool is being built anew' : `${pool.threads.length} workers of ${n}, ${pool.queueSize} tasks wait for one`),
+    where: () =>
+      destroyed
+        ? 'the pool was ended'
+        : !pool
+          ? 'the pool is being built anew'
+          : `${pool.threads.length} workers of ${n}, ${pool.queueSize} tasks wait for one`,
     async destroy() {
       destroyed = true;
       await gone;
@@ -78,15 +97,24 @@ export function createPool(worker: URL, name: string, n: number, workerData: obj
   };
 }
 
-/** nth workers over a model's memory; each runs one task a shift. */
-export function createCrew(module: WebAssembly.Module, memory: WebAssembly.Memory, nth: number): Crew {
-  const pool = createPool(WORKER, 'serve', nth, { module, memory });
+/** nth workers that start at once, while the host finds out what they will compute. */
+export function spawnThreads(nth: number): SpawnedThreads {
+  const pool = createPool(WORKER, 'serve', nth, {});
   return {
-    nth,
-    start: (task) => pool.run(task).catch((error: NodeJS.ErrnoException) => {
-      throw /MODULE_NOT_FOUND$/.test(error.code ?? '') ? bundledError(error.message, error) : error;
-    }) as Promise<void>,
-    where: pool.where,
+    attach(module, memory) {
+      const compute: Compute = { module, memory };
+      const run = (task: object, name?: string): Promise<unknown> =>
+        pool.run({ ...task, compute }, name).catch((error: NodeJS.ErrnoException) => {
+          throw /MODULE_NOT_FOUND$/.test(error.code ?? '') ? bundledError(error.message, error) : error;
+        });
+      return {
+        nth,
+        start: (task) => run(task) as Promise<void>,
+        load: (task) => run(task, 'load') as Promise<LoadFailure | undefined>,
+        where: pool.where,
+        dispose: () => pool.destroy(),
+      };
+    },
     dispose: () => pool.destroy(),
   };
 }

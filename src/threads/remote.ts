@@ -1,7 +1,7 @@
-/** No shared memory: one worker holds memory and kernels and computes; this thread reaches it by messages and stays free. */
+/** Without shared memory: one worker has the memory and the kernels and computes; this thread sends it messages and stays responsive. */
 import { QuantletError } from '../errors.ts';
 import type { Channel } from '../web/rpc.ts';
-import { disposedError, type Executor, type Range, type Step } from './executor.ts';
+import { disposedError, type Executor, type ByteRange, type Step } from './executor.ts';
 import { makeKnown } from './where.ts';
 
 export interface RemoteInit {
@@ -15,7 +15,7 @@ export interface RemoteInit {
 export interface RemoteRequest {
   readonly writes: readonly { readonly at: number; readonly bytes: Uint8Array }[];
   readonly step?: Step;
-  readonly reads?: Range;
+  readonly reads?: ByteRange;
 }
 
 /** Writes up to this size go with the next request; larger ones (weights) at once, and the writer waits until they have arrived. */
@@ -25,23 +25,31 @@ const SMALL_WRITE = 64 * 1024;
 export async function createRemote(channel: Channel, module: WebAssembly.Module, memoryBytes: number, sync: number): Promise<Executor> {
   await channel.call({ role: 'remote', module, memoryBytes, sync } satisfies RemoteInit);
   let writes: { at: number; bytes: Uint8Array }[] = [];
-  /** What the last step's answer brought along. */
-  let brought: (Range & { bytes: Uint8Array }) | undefined;
-  let disposed = false, waiting = 0;
+  /** The bytes that came with the last step's answer. */
+  let brought: (ByteRange & { bytes: Uint8Array }) | undefined;
+  let disposed = false;
+  let waiting = 0;
 
   const send = async (request: Omit<RemoteRequest, 'writes'>, signal?: AbortSignal): Promise<Uint8Array | undefined> => {
     if (disposed) throw disposedError();
-    signal?.throwIfAborted(); // before the writes are taken: they are still to be sent, with the next request
+    signal?.throwIfAborted(); // before the writes are taken: they go with the next request then
     const taken = writes;
     writes = [];
     waiting++;
     try {
-      return await channel.call({ writes: taken, ...request } satisfies RemoteRequest, { transfer: taken.map((w) => w.bytes.buffer as ArrayBuffer), signal });
+      return await channel.call({ writes: taken, ...request } satisfies RemoteRequest, {
+        transfer: taken.map((w) => w.bytes.buffer as ArrayBuffer),
+        signal,
+      });
     } catch (error) {
       if (disposed) throw disposedError();
       signal?.throwIfAborted();
       if (error instanceof QuantletError) throw error;
-      throw new QuantletError('ERR_WORKER_LOST', `the worker failed in the middle of a step: ${error instanceof Error ? error.message : String(error)}; the next step can run again, what this one computed is lost`, { cause: error });
+      throw new QuantletError(
+        'ERR_WORKER_LOST',
+        `the worker failed in the middle of a step: ${error instanceof Error ? error.message : String(error)}; the next step can run again, what this one computed is lost`,
+        { cause: error },
+      );
     } finally {
       waiting--;
     }

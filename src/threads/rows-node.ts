@@ -1,10 +1,10 @@
 /** Node's threads for quantising a file: a private Piscina pool whose workers each have kernels over a small memory of their own. */
 import { QuantletError } from '../errors.ts';
 import { QUANTIZERS } from '../quantize/ftype.ts';
-import { rowSize, TYPE, type TypeName, type TypeTraits } from '../type-traits.ts';
+import { rowSize, typesWith, type TypeName, type TypeTraits } from '../type-traits.ts';
 import { createPool } from './node.ts';
 
-const WORKER = new URL('../worker/quantize.js', import.meta.url);
+const WORKER = new URL('../../dist/worker/quantize.js', import.meta.url);
 
 /** What is posted to a worker: types by name, since objects lose their identity on the way. */
 export interface RowsTask {
@@ -37,24 +37,31 @@ export interface RowsPool {
 }
 
 const TARGETS: ReadonlySet<TypeTraits> = new Set(QUANTIZERS);
-/** And types with dequantize_row besides those. */
-const SOURCES: ReadonlySet<TypeTraits> = new Set([...TARGETS, TYPE.iq1_s, TYPE.iq1_m, TYPE.iq2_xxs, TYPE.iq2_xs, TYPE.iq2_s, TYPE.iq3_xxs, TYPE.iq3_s]);
+/** Types with dequantize_row. */
+const SOURCES: ReadonlySet<TypeTraits> = new Set(typesWith(() => true));
 
-/** More than any machine has use for, and few enough to start. */
+/** More than quantising a file can use on any machine, and few enough to start. */
 const MOST_THREADS = 64;
 
 const bad = (message: string): QuantletError => new QuantletError('ERR_INVALID_ARGUMENT', message);
 
-/** Everything the kernels rely on, told before any of them runs. */
+/** Checks everything that the kernels rely on. */
 export function checkRows({ from, to, ne0, nrows, data, imatrix }: Rows): void {
-  if (!Number.isSafeInteger(ne0) || ne0 < 1 || !Number.isSafeInteger(nrows) || nrows < 0) throw bad(`${nrows} rows of ${ne0} elements; expected whole numbers, at least one element a row`);
-  if (!SOURCES.has(from)) throw bad(`rows of type ${from.name} cannot be read; expected one of ${[...SOURCES].map((t) => t.name).join(', ')}`);
+  if (!Number.isSafeInteger(ne0) || ne0 < 1 || !Number.isSafeInteger(nrows) || nrows < 0)
+    throw bad(`${nrows} rows of ${ne0} elements; expected whole numbers, at least one element a row`);
+  if (!SOURCES.has(from))
+    throw bad(`rows of type ${from.name} cannot be read; expected one of ${[...SOURCES].map((t) => t.name).join(', ')}`);
   if (!TARGETS.has(to)) throw bad(`rows cannot be quantised to ${to.name}; expected one of ${[...TARGETS].map((t) => t.name).join(', ')}`);
   for (const type of [from, to]) {
-    if (ne0 % type.blckSize !== 0) throw bad(`rows have ${ne0} elements, expected a multiple of ${type.blckSize}: ${type.name} is made of blocks of ${type.blckSize}; choose a type of smaller blocks`);
+    if (ne0 % type.blckSize !== 0)
+      throw bad(
+        `rows have ${ne0} elements, expected a multiple of ${type.blckSize}: ${type.name} is made of blocks of ${type.blckSize}; choose a type of smaller blocks`,
+      );
   }
-  if (data.length !== nrows * rowSize(from, ne0)) throw bad(`${nrows} rows of ${ne0} elements came as ${data.length} bytes, expected ${nrows * rowSize(from, ne0)} of ${from.name}`);
-  if (imatrix && imatrix.length !== ne0) throw bad(`there are ${imatrix.length} importance weights for rows of ${ne0} elements, expected one for each`);
+  if (data.length !== nrows * rowSize(from, ne0))
+    throw bad(`${nrows} rows of ${ne0} elements came as ${data.length} bytes, expected ${nrows * rowSize(from, ne0)} of ${from.name}`);
+  if (imatrix && imatrix.length !== ne0)
+    throw bad(`there are ${imatrix.length} importance weights for rows of ${ne0} elements, expected one for each`);
 }
 
 /** `nthreads` workers, MOST_THREADS at most. */
@@ -64,7 +71,15 @@ export function createRowsPool(module: WebAssembly.Module, nthreads: number): Ro
     async quantizeRows(rows) {
       checkRows(rows);
       const { from, to, ne0, nrows, data, imatrix } = rows;
-      const task: RowsTask = { from: from.name as TypeName, to: to.name as TypeName, ne0, nrows, data, targetBytes: nrows * rowSize(to, ne0), imatrix };
+      const task: RowsTask = {
+        from: from.name as TypeName,
+        to: to.name as TypeName,
+        ne0,
+        nrows,
+        data,
+        targetBytes: nrows * rowSize(to, ne0),
+        imatrix,
+      };
       return (pool.run(task) as Promise<Uint8Array>).catch((cause: Error) => {
         throw new QuantletError('ERR_WORKER_LOST', `a thread ended while it quantised: ${cause.message}`, { cause });
       });

@@ -1,35 +1,50 @@
 /**
- * Threads over one shared memory. A platform only says how a task is started on worker ith (Piscina, Web Workers);
- * steps, waiting, cancelling and losing a worker are here, through the words of the sync block (assembly/sync.ts).
+ * Threads over one shared memory. A platform only says how a task is started on worker ith (Piscina, Web Workers). Posting a step, waiting for
+ * its end, cancelling it and losing a worker are handled here, through the words of the sync block (assembly/runtime/sync.ts).
+ *
+ * Threads serve while there are steps: run() starts a task on every worker where none is running, and the tasks return by themselves after
+ * IDLE_MS without a step.
  */
-import { QuantletError } from '../errors.ts';
-import { CLOSED, SYNC, SYNC_SIZE } from '../graph/layout.ts';
+import type { WasmMemory, WasmModule } from '../globals.ts';
+import { CLOSED, STEP_THREAD_BITS, SYNC, SYNC_SIZE } from '../graph/layout.ts';
 import { instantiate } from '../wasm/load.ts';
-import { disposedError, type Executor, type Step } from './executor.ts';
+import { disposedError, workerLost, type Executor, type Step } from './executor.ts';
+import { loadPieces, type LoadFailure, type LoadTask } from './loading.ts';
 import { makeKnown, whereThreadsStand } from './where.ts';
 
-/** What a worker needs to serve: kernels.serve(sync, ith, last, idleNs). */
+/** What a worker needs to serve as thread ith: the arguments of kernels.serve(). */
 export interface ServeTask {
   readonly sync: number;
   readonly ith: number;
-  /** Number of the last step posted before the task began. */
+  /** STEP's value when the task was started: the thread waits for another one. */
   readonly last: number;
   readonly idleMs: number;
 }
 
-export interface Crew {
+/** Workers over the engine's memory, one for each thread. */
+export interface ThreadPool {
+  /** How many threads there are. */
   readonly nth: number;
   /** Runs kernels.serve on worker ith; settles when it returns, rejects when the worker is lost. */
   start(task: ServeTask): Promise<void>;
-  /** Which workers there are, in words (Executor.where). */
+  /** Has a worker read and pack pieces until there are none left; rejects when the worker is lost. Where workers can open files. */
+  load?(task: LoadTask): Promise<LoadFailure | undefined>;
+  /** The state of the workers, in words (Executor.where). */
   where?(): string;
   /** Where there is no Atomics.waitAsync: resolves once the 32-bit word at this address is no longer `value`. */
   changed?(at: number, value: number): Promise<void>;
   dispose(): Promise<void>;
 }
 
+/** Workers that were started before there is a memory. */
+export interface SpawnedThreads {
+  attach(module: WasmModule, memory: WasmMemory): ThreadPool;
+  /** Where there is nothing to attach. */
+  dispose(): Promise<void>;
+}
+
 /**
- * Without a step for so long threads go home by themselves, so that a forgotten model does not hold the process.
+ * Threads that wait this long for a step return, so that a model that nobody disposed of does not keep the process alive.
  * Longer than any pause between two tokens, shorter than a person notices.
  */
 export const IDLE_MS = 250;
@@ -37,30 +52,29 @@ export const IDLE_MS = 250;
 /**
  * Polls (about 1 ns each) before a waiting thread sleeps. Waking a sleeper takes 10 to 20 us; with only 6 us of polling two threads
  * slept at every barrier and a token of stories260K took 970 us instead of 130. Where threads share cores, polling takes time from
- * the one waited for.
+ * the thread that is waited for: then they poll SPIN_CROWDED times.
  */
 const SPIN = 60_000;
 const SPIN_CROWDED = 100;
 
-/** Where nobody watches for the end of a step: the pause between two looks. */
+/** The pause between two looks at DONE where no worker watches it. */
 const LOOK_AGAIN_MS = 4;
 
-/** Low bits of a step's number: how many threads take part in it (assembly/sync.ts step_threads). */
-const STEP_SHIFT = 10;
+/** The largest number that leaves the bits of STEP a positive i32; the first step comes after it. */
 const LAST_STEP = 0x1ffffe;
 
-export function createShared(module: WebAssembly.Module, memory: WebAssembly.Memory, sync: number, crew: Crew, cores: number): Executor {
+export function createShared(module: WasmModule, memory: WasmMemory, sync: number, pool: ThreadPool, cores: number): Executor {
   const words = new Int32Array(memory.buffer, sync, SYNC_SIZE / 4);
   const kernels = instantiate(module, memory);
-  const { nth } = crew;
-  /** Number of the last step posted, with its threads in the low bits (assembly/sync.ts STEP). */
+  const { nth } = pool;
+  /** Number of the last step posted, with its threads in the low bits (assembly/runtime/sync.ts STEP). */
   let posted = 0;
-  /** Settles when all tasks of the current shift have ended; undefined while nobody works. */
-  let shift: Promise<void> | undefined;
+  /** Settles when all tasks have returned; undefined while no thread serves. */
+  let serving: Promise<void> | undefined;
   let lost: unknown;
   let disposed = false;
 
-  /** A lost worker leaves the others in a barrier and the host at DONE: every word anyone waits on changes, and all are woken. */
+  /** A lost worker leaves the others in a barrier and the host waiting for DONE: every word that anyone waits on is changed, and all are woken. */
   const poison = (reason: unknown): void => {
     lost ??= reason ?? new Error('worker ended');
     Atomics.store(words, SYNC.poison, 1);
@@ -70,20 +84,20 @@ export function createShared(module: WebAssembly.Module, memory: WebAssembly.Mem
     }
   };
 
-  const startShift = (): void => {
+  const startServing = (): void => {
     for (const word of [SYNC.poison, SYNC.arrived, SYNC.cancel, SYNC.cancel + 1]) Atomics.store(words, word, 0);
     Atomics.store(words, SYNC.spin, nth > cores ? SPIN_CROWDED : SPIN);
     Atomics.store(words, SYNC.step, posted);
     Atomics.store(words, SYNC.done, posted);
     lost = undefined;
-    const tasks = Array.from({ length: nth }, (_, ith) => crew.start({ sync, ith, last: posted, idleMs: IDLE_MS }).catch(poison));
+    const tasks = Array.from({ length: nth }, (_, ith) => pool.start({ sync, ith, last: posted, idleMs: IDLE_MS }).catch(poison));
     const all = Promise.all(tasks).then(() => {
-      if (shift === all) shift = undefined;
+      if (serving === all) serving = undefined;
     });
-    shift = all;
+    serving = all;
   };
 
-  /** Sends the threads home, but never in the middle of a step: those that have not seen its number yet would leave the others in a barrier. */
+  /** Has the threads return, but never in the middle of a step: those that have not seen its number yet would leave the others in a barrier. */
   const close = (): void => {
     if (Atomics.load(words, SYNC.done) !== posted) return;
     Atomics.compareExchange(words, SYNC.step, posted, CLOSED);
@@ -93,14 +107,14 @@ export function createShared(module: WebAssembly.Module, memory: WebAssembly.Mem
   const post = async ({ plan, from, to, threads = nth }: Step): Promise<void> => {
     words.set([plan, from, to], SYNC.plan);
     for (;;) {
-      if (!shift) startShift();
-      const next = (((posted >> STEP_SHIFT) % LAST_STEP) + 1) * 2 ** STEP_SHIFT + threads;
+      if (!serving) startServing();
+      const next = (((posted >> STEP_THREAD_BITS) % LAST_STEP) + 1) * 2 ** STEP_THREAD_BITS + threads;
       if (lost === undefined && Atomics.compareExchange(words, SYNC.step, posted, next) === posted) {
         posted = next;
         Atomics.notify(words, SYNC.step);
         return;
       }
-      await shift; // the threads are on their way home: the next shift starts when all are
+      await serving; // the threads are returning: new tasks are started when all have
       if (disposed) throw disposedError();
     }
   };
@@ -110,14 +124,14 @@ export function createShared(module: WebAssembly.Module, memory: WebAssembly.Mem
     for (;;) {
       const done = Atomics.load(words, SYNC.done);
       if (lost !== undefined) {
-        await shift;
+        await serving;
         if (disposed) throw disposedError();
-        if (lost instanceof QuantletError && lost.code === 'ERR_BUNDLED') throw lost;
-        throw new QuantletError('ERR_WORKER_LOST', `a worker thread ended in the middle of a step: ${lost instanceof Error ? lost.message : String(lost)}; the next step can run again, what this one computed is lost`, { cause: lost });
+        throw workerLost('a step ran', 'the next step can run again, what this one computed is lost', lost);
       }
       if (done === posted) return;
-      // Whoever watches may be lost in the middle of a step, which goes on all the same: then it is looked at again a little later.
-      if (crew.changed) await crew.changed(sync + 4 * SYNC.done, done).catch(() => new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS)));
+      // The worker that watches may be lost in the middle of a step, which goes on all the same: then DONE is read again a little later.
+      if (pool.changed)
+        await pool.changed(sync + 4 * SYNC.done, done).catch(() => new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS)));
       else {
         const wait = Atomics.waitAsync(words, SYNC.done, done);
         if (wait.async) await wait.value;
@@ -127,7 +141,8 @@ export function createShared(module: WebAssembly.Module, memory: WebAssembly.Mem
 
   return makeKnown({
     threads: nth,
-    where: () => `${whereThreadsStand(memory, sync, nth, STEP_SHIFT)}; the host posted step ${posted >> STEP_SHIFT}, ${shift ? 'a shift is on' : 'no shift'}${lost === undefined ? '' : ', a worker was lost'}${crew.where ? `; ${crew.where()}` : ''}`,
+    where: () =>
+      `${whereThreadsStand(memory, sync, nth)}; the host posted step ${posted >> STEP_THREAD_BITS}, ${serving ? 'threads serve' : 'no thread serves'}${lost === undefined ? '' : ', a worker was lost'}${pool.where ? `; ${pool.where()}` : ''}`,
     write: (at, bytes) => new Uint8Array(memory.buffer, at, bytes.length).set(bytes),
     read: (at, length) => new Uint8Array(memory.buffer, at, length),
     view: (at, length) => new Uint8Array(memory.buffer, at, length),
@@ -147,14 +162,21 @@ export function createShared(module: WebAssembly.Module, memory: WebAssembly.Mem
       }
       if (Atomics.load(words, SYNC.cancel + 1) !== 0) signal?.throwIfAborted();
     },
+    ...(pool.load && {
+      async load(work, onDone, signal) {
+        if (disposed) throw disposedError();
+        await serving; // a worker has one task at a time
+        await loadPieces(nth, pool.load!, work, onDone, signal);
+      },
+    }),
     rest: () => {
-      if (shift) close();
+      if (serving) close();
     },
     async dispose() {
       disposed = true;
       close();
-      await crew.dispose();
-      await shift;
+      await pool.dispose();
+      await serving;
     },
   });
 }

@@ -1,16 +1,18 @@
-/** No threads: the caller's thread computes, in slices of records, and lets the event loop go first in between. */
+/** No threads: the caller's thread computes, in slices of records, with a turn of the event loop after each slice. */
 import { instantiate } from '../wasm/load.ts';
 import { disposedError, yieldToEventLoop, type Executor } from './executor.ts';
 
 /**
- * A slice ends after the record that passes this; a record by itself may take longer (a prompt's largest product). It goes on
- * over steps: between the short steps of a small model there are only microtasks, and no timer or input would get its turn.
+ * A slice ends with the first record that ends later than this; a single record may take longer (a prompt's largest product). A slice can
+ * span steps: between the short steps of a small model there are only microtasks, which let no timer or input have its turn.
  */
 const SLICE_MS = 4;
 
 export function createSingle(module: WebAssembly.Module, memory: WebAssembly.Memory, sync: number, yieldTurn = yieldToEventLoop): Executor {
   const kernels = instantiate(module, memory);
-  let disposed = false, since = 0, record = -1;
+  let disposed = false;
+  let since = 0;
+  let record = -1;
   return {
     threads: 1,
     where: () => (record < 0 ? 'no step' : `record ${record} was the last computed`),

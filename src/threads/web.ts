@@ -1,11 +1,16 @@
 /** Browsers' threads: Web Workers over one shared memory. */
 import type { Channel } from '../web/rpc.ts';
 import type { ThreadInit, WatchInit } from '../worker/web.ts';
-import type { Crew, ServeTask } from './shared.ts';
+import type { ThreadPool, ServeTask } from './shared.ts';
 
-/** As many threads as could be started, at least one; a lost worker is replaced when the next shift begins. */
-export async function createCrew(start: () => Promise<Channel>, module: WebAssembly.Module, memory: WebAssembly.Memory, nth: number): Promise<Crew> {
-  /** A worker that has taken its role; one that cannot is ended. */
+/** As many threads as could be started, at least one; a lost worker is replaced when the next task is started on it. */
+export async function createThreadPool(
+  start: () => Promise<Channel>,
+  module: WebAssembly.Module,
+  memory: WebAssembly.Memory,
+  nth: number,
+): Promise<ThreadPool> {
+  /** Starts a worker and gives it its role; a worker that cannot take it is ended. */
   const hire = async (init: ThreadInit | WatchInit): Promise<Channel> => {
     const channel = await start();
     try {

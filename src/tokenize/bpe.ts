@@ -32,7 +32,8 @@ interface MergeTable {
 function readMerges(vocab: Vocab): MergeTable {
   const { tokens, merges, idOf } = vocab;
   const nVocab = tokens.length;
-  const extra: string[] = [], extraIds = new Map<string, number>();
+  const extra: string[] = [];
+  const extraIds = new Map<string, number>();
   const symbolOf = (text: string): number => {
     const id = idOf(text);
     if (id >= 0) return id;
@@ -49,7 +50,8 @@ function readMerges(vocab: Vocab): MergeTable {
     const merge = merges[rank];
     const at = merge.indexOf(' ', 1);
     if (at < 0) continue;
-    const left = symbolOf(merge.slice(0, at)), right = symbolOf(merge.slice(at + 1));
+    const left = symbolOf(merge.slice(0, at));
+    const right = symbolOf(merge.slice(at + 1));
     if (pairs.get(left, right) === undefined) pairs.set(left, right, rank);
   }
   const rules: MergeRules = {
@@ -77,7 +79,8 @@ export function createBpe(vocab: Vocab): EncodeText {
   const split = createSplitter(pre);
   const encoder = new TextEncoder();
   const bytes = pre.escapeSpaces !== true;
-  let table: MergeTable | undefined, longest = 0;
+  let table: MergeTable | undefined;
+  let longest = 0;
   const symbolOfByte = new Int32Array(256).fill(-1);
 
   function* encodeWord(word: string): Work<number[]> {
@@ -114,7 +117,10 @@ export function createBpe(vocab: Vocab): EncodeText {
     // What the vocabulary lacks goes out byte by byte where it has those, and is dropped where not, as natively.
     const ids: number[] = [];
     for (const symbol of symbols) {
-      if (symbol < nVocab) { ids.push(symbol); continue; }
+      if (symbol < nVocab) {
+        ids.push(symbol);
+        continue;
+      }
       const text = table.extra[symbol - nVocab];
       if (utf8) {
         for (const letter of text) if (letter < '\x80' && idOf(letter) >= 0) ids.push(idOf(letter));

@@ -1,22 +1,33 @@
 /** Where a text that somebody else wrote could be read as control tokens. */
+import type { Work } from '../slices.ts';
 import { createTrie } from './trie.ts';
-import { attr, type Vocab } from './vocab.ts';
+import { attr } from './attr.ts';
+import type { Vocab } from './vocab.ts';
 
 /**
  * The offsets (for EncodeOptions.breaks) that keep every control token in a text from being read, and every one that begins or ends in it and
- * goes on in what is written before or after. None for nearly all texts.
+ * goes on in what is written before or after. None for nearly all texts. It may pause wherever it yields.
  * @param keep texts of control tokens that may be read
  */
-export type BreaksIn = (text: string, keep?: ReadonlySet<string>) => readonly number[];
+export type BreaksIn = (text: string, keep?: ReadonlySet<string>) => Work<readonly number[]>;
 
-/** Separates the tokens in one long string; no token holds it, or only the part before it is looked for. */
-const SEPARATOR = '\n';
+/** Characters between two places where the work may pause. */
+const STRIDE = 8192;
+
+/** Unit by unit, surrogates too. */
+const reversed = (text: string): string => Array.from({ length: text.length }, (_, i) => text[text.length - 1 - i]).join('');
 
 export function createBreaksIn({ tokens, attrs }: Vocab): BreaksIn {
   const ids = [...attrs.keys()].filter((id) => attrs[id] & (attr.control | attr.unknown | attr.turn) && tokens[id] !== '');
   const { edges, tokenAt } = createTrie(tokens, ids);
-  const first = new Set(ids.map((id) => tokens[id].charCodeAt(0))), last = new Set(ids.map((id) => tokens[id].charCodeAt(tokens[id].length - 1)));
-  const all = `${ids.map((id) => tokens[id]).join(SEPARATOR)}${SEPARATOR}`;
+  /** The same tokens from their ends, for texts that begin as a token ends: looked for one after the other, they would be read once for each. */
+  const backwards = createTrie(
+    ids.map((id) => reversed(tokens[id])),
+    [...ids.keys()],
+  ).edges;
+  const first = new Set(ids.map((id) => tokens[id].charCodeAt(0)));
+  const last = new Set(ids.map((id) => tokens[id].charCodeAt(tokens[id].length - 1)));
+  const all = ids.map((id) => tokens[id]).join('\n');
   let longest = 0;
   for (const id of ids) longest = Math.max(longest, tokens[id].length);
 
@@ -28,20 +39,32 @@ export function createBreaksIn({ tokens, attrs }: Vocab): BreaksIn {
     if (text === '') return false;
     if (text.length < longest && all.includes(text)) return true;
     for (let end = 1; end <= Math.min(text.length, longest - 1); end++) {
-      if (last.has(text.charCodeAt(end - 1)) && all.includes(text.slice(0, end) + SEPARATOR)) return true;
+      if (!last.has(text.charCodeAt(end - 1))) continue;
+      let node: number | undefined = 0;
+      for (let at = end; at > 0 && node !== undefined;) node = backwards.get(node, text.charCodeAt(--at));
+      if (node !== undefined) return true;
     }
     return false;
   };
 
-  return (text, keep) => {
+  return function* (text, keep) {
     const breaks: number[] = [];
+    let steps = 0;
     if (ids.length === 0) return breaks;
     if (endsToken(text)) breaks.push(0);
     for (let at = 0; at < text.length; at++) {
+      if (++steps >= STRIDE) {
+        steps = 0;
+        yield;
+      }
       if (!first.has(text.charCodeAt(at))) continue;
-      let node: number | undefined = 0, end = at, found = false, alone = false;
+      let node: number | undefined = 0;
+      let end = at;
+      let found = false;
+      let alone = false;
       while (end < text.length && !found) {
         node = edges.get(node, text.charCodeAt(end++));
+        steps++;
         if (node === undefined) break;
         const id = tokenAt[node];
         if (id < 0 || keep?.has(tokens[id])) continue;

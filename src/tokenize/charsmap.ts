@@ -18,13 +18,16 @@ export function readCharsmap(bytes: Uint8Array): Charsmap {
   if (bytes.length < 4) damaged(`${bytes.length} bytes`);
   const arrayBytes = view.getUint32(0, true);
   if (4 + arrayBytes >= bytes.length) damaged(`an array of ${arrayBytes} bytes in ${bytes.length}`);
-  const entries = arrayBytes >>> 2, replacements = bytes.subarray(4 + arrayBytes);
+  const entries = arrayBytes >>> 2;
+  const replacements = bytes.subarray(4 + arrayBytes);
   const entry = (at: number): number => (at < entries ? view.getUint32(4 + at * 4, true) : damaged(`entry ${at} of ${entries}`));
   const base = (node: number): number => ((node >>> 10) << ((node & 0x200) >>> 6)) >>> 0;
 
   return (text, at) => {
     if (entries === 0) return undefined;
-    let index = base(entry(0)), length = 0, value = 0;
+    let index = base(entry(0));
+    let length = 0;
+    let value = 0;
     for (let i = at; i < text.length && text[i] !== 0; i++) {
       index = (index ^ text[i]) >>> 0;
       const node = entry(index);

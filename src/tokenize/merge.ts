@@ -28,17 +28,24 @@ function mergeByScan(symbols: number[], rules: MergeRules): number {
   const merges: number[] = [];
   for (let i = 0; i + 1 < n; i++) merges.push(rules.find(symbols[i], symbols[i + 1]));
   for (;;) {
-    let best = -1, bestPriority = Infinity;
+    let best = -1;
+    let bestPriority = Infinity;
     for (let i = 0; i + 1 < n; i++) {
       const merge = merges[i];
       if (merge < 0) continue;
       const priority = rules.priority(merge);
-      if (best < 0 || priority < bestPriority) { best = i; bestPriority = priority; }
+      if (best < 0 || priority < bestPriority) {
+        best = i;
+        bestPriority = priority;
+      }
     }
     if (best < 0) break;
     symbols[best] = rules.result(merges[best]);
     n--;
-    for (let i = best + 1; i < n; i++) { symbols[i] = symbols[i + 1]; merges[i] = merges[i + 1]; }
+    for (let i = best + 1; i < n; i++) {
+      symbols[i] = symbols[i + 1];
+      merges[i] = merges[i + 1];
+    }
     if (best > 0) merges[best - 1] = rules.find(symbols[best - 1], symbols[best]);
     if (best + 1 < n) merges[best] = rules.find(symbols[best], symbols[best + 1]);
   }
@@ -48,16 +55,30 @@ function mergeByScan(symbols: number[], rules: MergeRules): number {
 
 function* mergeByQueue(symbols: number[], rules: MergeRules): Work<number> {
   const n = symbols.length;
-  const prev = new Int32Array(n), next = new Int32Array(n), current = new Int32Array(n).fill(-1);
-  for (let i = 0; i < n; i++) { prev[i] = i - 1; next[i] = i + 1 < n ? i + 1 : -1; }
+  const prev = new Int32Array(n);
+  const next = new Int32Array(n);
+  const current = new Int32Array(n).fill(-1);
+  for (let i = 0; i < n; i++) {
+    prev[i] = i - 1;
+    next[i] = i + 1 < n ? i + 1 : -1;
+  }
 
   // A binary heap of (priority, left position, merge). An entry is stale when `current[left]` is another merge by now.
-  const priorities: number[] = [], lefts: number[] = [], merges: number[] = [];
-  const before = (a: number, b: number): boolean => priorities[a] < priorities[b] || (priorities[a] === priorities[b] && lefts[a] < lefts[b]);
+  const priorities: number[] = [];
+  const lefts: number[] = [];
+  const merges: number[] = [];
+  const before = (a: number, b: number): boolean =>
+    priorities[a] < priorities[b] || (priorities[a] === priorities[b] && lefts[a] < lefts[b]);
   const swap = (a: number, b: number): void => {
-    let t = priorities[a]; priorities[a] = priorities[b]; priorities[b] = t;
-    t = lefts[a]; lefts[a] = lefts[b]; lefts[b] = t;
-    t = merges[a]; merges[a] = merges[b]; merges[b] = t;
+    let t = priorities[a];
+    priorities[a] = priorities[b];
+    priorities[b] = t;
+    t = lefts[a];
+    lefts[a] = lefts[b];
+    lefts[b] = t;
+    t = merges[a];
+    merges[a] = merges[b];
+    merges[b] = t;
   };
   const consider = (left: number): void => {
     if (left < 0) return;
@@ -73,7 +94,9 @@ function* mergeByQueue(symbols: number[], rules: MergeRules): Work<number> {
   const pop = (): void => {
     const last = priorities.length - 1;
     swap(0, last);
-    priorities.pop(); lefts.pop(); merges.pop();
+    priorities.pop();
+    lefts.pop();
+    merges.pop();
     for (let at = 0; ;) {
       let child = 2 * at + 1;
       if (child >= last) break;
@@ -90,7 +113,8 @@ function* mergeByQueue(symbols: number[], rules: MergeRules): Work<number> {
   }
   for (let done = 1; priorities.length > 0; done++) {
     if (done % stride === 0) yield;
-    const left = lefts[0], merge = merges[0];
+    const left = lefts[0];
+    const merge = merges[0];
     pop();
     if (current[left] !== merge) continue;
     const right = next[left];
@@ -121,7 +145,7 @@ export function createPairTable(expected: number): PairTable {
   let count = 0;
   // Multipliers from Knuth's golden ratio and its square spread consecutive ids over the table.
   const slot = (left: number, right: number): number => {
-    let at = (Math.imul(left, 0x9e3779b1) ^ Math.imul(right, 0x85ebca6b));
+    let at = Math.imul(left, 0x9e3779b1) ^ Math.imul(right, 0x85ebca6b);
     at = (at ^ (at >>> 15)) & (size - 1);
     while (cells[at * 3] >= 0 && (cells[at * 3] !== left || cells[at * 3 + 1] !== right)) at = (at + 1) & (size - 1);
     return at * 3;

@@ -1,7 +1,8 @@
 /** Special tokens cut out of a text before it is tokenized. */
 import type { Work } from '../slices.ts';
 import { createTrie } from './trie.ts';
-import { attr, type Vocab } from './vocab.ts';
+import { attr } from './attr.ts';
+import type { Vocab } from './vocab.ts';
 
 /** A stretch of plain text, or the id of a special token found in the text. */
 export type Fragment = string | number;
@@ -22,11 +23,15 @@ const isSpace = (text: string, at: number): boolean => {
 const STRIDE = 8192;
 
 /** Who has a unit of the text: nobody, a token, a token that strips white space to its left or to its right. */
-const FREE = 0, TOKEN = 1, LEFT = 2, RIGHT = 3;
+const FREE = 0;
+const TOKEN = 1;
+const LEFT = 2;
+const RIGHT = 3;
 
 /** Does one of `breaks` lie inside [start, end)? A single character has no inside: for it both sides must be breaks. */
 export function isBroken(breaks: readonly number[], start: number, end: number): boolean {
-  let low = 0, high = breaks.length;
+  let low = 0;
+  let high = breaks.length;
   while (low < high) {
     const middle = (low + high) >> 1;
     if (breaks[middle] <= start) low = middle + 1;
@@ -56,7 +61,8 @@ export function createPartition(vocab: Vocab): Partition {
     return { first, ...createTrie(tokens, ids) };
   };
   const plain = attr.control | attr.unknown;
-  const always = finder(order.filter((id) => (attrs[id] & plain) === 0)), all = finder(order);
+  const always = finder(order.filter((id) => (attrs[id] & plain) === 0));
+  const all = finder(order);
 
   return function* (text, parseSpecial, breaks) {
     if (!text || order.length === 0) return text ? [text] : [];
@@ -74,8 +80,12 @@ export function createPartition(vocab: Vocab): Partition {
       return found;
     };
 
-    let steps = 0, pause = STRIDE, lowest = order.length, highest = -1;
-    const places = new Map<number, number[]>(), unsorted = new Set<number>();
+    let steps = 0;
+    let pause = STRIDE;
+    let lowest = order.length;
+    let highest = -1;
+    const places = new Map<number, number[]>();
+    const unsorted = new Set<number>();
     const offer = (rank: number, at: number): void => {
       const list = places.get(rank);
       if (!list) places.set(rank, [at]);
@@ -97,13 +107,15 @@ export function createPartition(vocab: Vocab): Partition {
     }
     if (highest < 0) return [text];
 
-    const owner = new Uint8Array(text.length), idAt = new Int32Array(text.length).fill(-1);
+    const owner = new Uint8Array(text.length);
+    const idAt = new Int32Array(text.length).fill(-1);
     for (let rank = lowest; rank <= highest; rank++) {
       const list = places.get(rank);
       if (!list) continue;
       places.delete(rank);
       if (unsorted.has(rank)) list.sort((a, b) => a - b);
-      const id = order[rank], { length } = tokens[id];
+      const id = order[rank];
+      const { length } = tokens[id];
       for (const at of list) {
         if (++steps >= pause) {
           pause = steps + STRIDE;
@@ -118,8 +130,10 @@ export function createPartition(vocab: Vocab): Partition {
         }
         owner.fill(TOKEN, at, at + length);
         idAt[at] = id;
-        if (attrs[id] & attr.lstrip) for (let left = at - 1; left >= 0 && owner[left] === FREE && isSpace(text, left); left--) owner[left] = LEFT;
-        if (attrs[id] & attr.rstrip) for (let right = at + length; right < text.length && owner[right] === FREE && isSpace(text, right); right++) owner[right] = RIGHT;
+        if (attrs[id] & attr.lstrip)
+          for (let left = at - 1; left >= 0 && owner[left] === FREE && isSpace(text, left); left--) owner[left] = LEFT;
+        if (attrs[id] & attr.rstrip)
+          for (let right = at + length; right < text.length && owner[right] === FREE && isSpace(text, right); right++) owner[right] = RIGHT;
       }
     }
 

@@ -1,7 +1,8 @@
 /** The bytes that a token stands for. */
 import { byteOfLetter } from './bpe.ts';
 import { tokenByte } from './spm.ts';
-import { attr, escapedSpace, type Vocab } from './vocab.ts';
+import { attr } from './attr.ts';
+import { escapedSpace, type Vocab } from './vocab.ts';
 
 const empty = new Uint8Array(0);
 
@@ -11,7 +12,8 @@ export function createPieces(vocab: Vocab): (id: number, special: boolean) => Ui
   const encoder = new TextEncoder();
   const plain = (text: string): Uint8Array => (vocab.escapeSpaces ? encoder.encode(text.replaceAll(escapedSpace, ' ')) : fromLetters(text));
   return (id, special) => {
-    const bits = attrs[id], text = tokens[id];
+    const bits = attrs[id];
+    const text = tokens[id];
     if (bits & (attr.control | attr.unknown)) return special ? encoder.encode(text) : empty;
     if (bits & attr.userDefined) return encoder.encode(text);
     if (bits & attr.normal) return plain(text);
@@ -27,7 +29,10 @@ function fromLetters(text: string): Uint8Array {
   for (const letter of text) {
     const byte = byteOfLetter.get(letter);
     if (byte !== undefined) bytes.push(byte);
-    else bytes.push(...encoder.encode(`[UNK_BYTE_0x${[...encoder.encode(letter)].map((b) => b.toString(16).padStart(2, '0')).join('')}${text}]`));
+    else
+      bytes.push(
+        ...encoder.encode(`[UNK_BYTE_0x${[...encoder.encode(letter)].map((b) => b.toString(16).padStart(2, '0')).join('')}${text}]`),
+      );
   }
   return Uint8Array.from(bytes);
 }

@@ -1,5 +1,5 @@
 /** Tokens with a meaning of their own: begin, end, turn, fill in the middle. */
-import { attr } from './vocab.ts';
+import { attr } from './attr.ts';
 
 /** Ids with a meaning of their own; undefined where the vocabulary has none. */
 export interface SpecialTokens {
@@ -24,15 +24,43 @@ export interface SpecialTokens {
   readonly fimSep: number | undefined;
 }
 
+/** Ids with which a prompt marks where a text goes on, for models that were trained to fill in the middle. */
+export interface FimTokens {
+  /** Before what comes first, before what comes last, before what is wanted. */
+  readonly prefix: number;
+  readonly suffix: number;
+  readonly middle: number;
+  /** Before the name of a repository, and before the name of each of its files. */
+  readonly repository: number | undefined;
+  readonly file: number | undefined;
+}
+
+/** Undefined where one of the three that it takes is missing. */
+export function fimTokens({ fimPre, fimSuf, fimMid, fimRep, fimSep }: SpecialTokens): FimTokens | undefined {
+  if (fimPre === undefined || fimSuf === undefined || fimMid === undefined) return undefined;
+  return { prefix: fimPre, suffix: fimSuf, middle: fimMid, repository: fimRep, file: fimSep };
+}
+
 type Name = keyof SpecialTokens;
 type Found = { -readonly [name in Name]: number | undefined };
 
 /** Keys below `tokenizer.ggml.`, the current spelling last (`seperator` is how GGUF spells it). */
 const keys: Readonly<Record<Name, readonly string[]>> = {
-  bos: ['cls_token_id', 'bos_token_id'], eos: ['eos_token_id'], eot: ['eot_token_id'], eom: ['eom_token_id'],
-  unk: ['unknown_token_id'], sep: ['seperator_token_id'], pad: ['padding_token_id'], cls: ['cls_token_id'], mask: ['mask_token_id'],
-  fimPre: ['prefix_token_id', 'fim_pre_token_id'], fimSuf: ['suffix_token_id', 'fim_suf_token_id'], fimMid: ['middle_token_id', 'fim_mid_token_id'],
-  fimPad: ['fim_pad_token_id'], fimRep: ['fim_rep_token_id'], fimSep: ['fim_sep_token_id'],
+  bos: ['cls_token_id', 'bos_token_id'],
+  eos: ['eos_token_id'],
+  eot: ['eot_token_id'],
+  eom: ['eom_token_id'],
+  unk: ['unknown_token_id'],
+  sep: ['seperator_token_id'],
+  pad: ['padding_token_id'],
+  cls: ['cls_token_id'],
+  mask: ['mask_token_id'],
+  fimPre: ['prefix_token_id', 'fim_pre_token_id'],
+  fimSuf: ['suffix_token_id', 'fim_suf_token_id'],
+  fimMid: ['middle_token_id', 'fim_mid_token_id'],
+  fimPad: ['fim_pad_token_id'],
+  fimRep: ['fim_rep_token_id'],
+  fimSep: ['fim_sep_token_id'],
 };
 
 /** What llama.cpp assumes for each kind of vocabulary before it looks at the file. */
@@ -56,7 +84,8 @@ export function specialTokens(metadata: ReadonlyMap<string, unknown>, kind: stri
       const id = Number(value);
       if (Number.isInteger(id) && id >= 0 && id < nVocab) found[name] = id;
       // Converters write 2^32 - 1 for "none"; that is no reason to warn.
-      else if (id !== 0xffffffff && id !== -1) warnings.push(`tokenizer.ggml.${key} is ${id}, but the vocabulary has ${nVocab} tokens; ignored`);
+      else if (id !== 0xffffffff && id !== -1)
+        warnings.push(`tokenizer.ggml.${key} is ${id}, but the vocabulary has ${nVocab} tokens; ignored`);
     }
   }
   return found;
@@ -64,30 +93,100 @@ export function specialTokens(metadata: ReadonlyMap<string, unknown>, kind: stri
 
 /** Names by which llama.cpp knows the tokens that files forget to declare. */
 const names: Readonly<Partial<Record<Name, readonly string[]>>> = {
-  eot: ['<|eot_id|>', '<|im_end|>', '<|end|>', '<end_of_turn>', '<|endoftext|>', '<|end_of_text|>', '<EOT>', '_<EOT>', '[EOT]',
-    '<\uff5cend\u2581of\u2581sentence\uff5c>', '<end_of_utterance>'],
+  eot: [
+    '<|eot_id|>',
+    '<|im_end|>',
+    '<|end|>',
+    '<end_of_turn>',
+    '<|endoftext|>',
+    '<|end_of_text|>',
+    '<EOT>',
+    '_<EOT>',
+    '[EOT]',
+    '<\uff5cend\u2581of\u2581sentence\uff5c>',
+    '<end_of_utterance>',
+  ],
   eom: ['<|eom_id|>'],
-  fimPre: ['<|fim_prefix|>', '<fim-prefix>', '<fim_prefix>', '<\uff5cfim\u2581begin\uff5c>', '<PRE>', '\u2581<PRE>', '<|code_prefix|>', '<|prefix|>'],
-  fimSuf: ['<|fim_suffix|>', '<fim-suffix>', '<fim_suffix>', '<\uff5cfim\u2581hole\uff5c>', '<SUF>', '\u2581<SUF>', '<|code_suffix|>', '<|suffix|>'],
-  fimMid: ['<|fim_middle|>', '<fim-middle>', '<fim_middle>', '<\uff5cfim\u2581end\uff5c>', '<MID>', '\u2581<MID>', '<|code_middle|>', '<|middle|>'],
+  fimPre: [
+    '<|fim_prefix|>',
+    '<fim-prefix>',
+    '<fim_prefix>',
+    '<\uff5cfim\u2581begin\uff5c>',
+    '<PRE>',
+    '\u2581<PRE>',
+    '<|code_prefix|>',
+    '<|prefix|>',
+  ],
+  fimSuf: [
+    '<|fim_suffix|>',
+    '<fim-suffix>',
+    '<fim_suffix>',
+    '<\uff5cfim\u2581hole\uff5c>',
+    '<SUF>',
+    '\u2581<SUF>',
+    '<|code_suffix|>',
+    '<|suffix|>',
+  ],
+  fimMid: [
+    '<|fim_middle|>',
+    '<fim-middle>',
+    '<fim_middle>',
+    '<\uff5cfim\u2581end\uff5c>',
+    '<MID>',
+    '\u2581<MID>',
+    '<|code_middle|>',
+    '<|middle|>',
+  ],
   fimPad: ['<|fim_pad|>', '<fim-pad>', '<fim_pad>', '<PAD>', '[PAD]'],
   fimRep: ['<|fim_repo|>', '<|repo_name|>', '<fim-repo>', '<REPO>', '<reponame>'],
   fimSep: ['<|file_sep|>'],
 };
 
 /** Names that end generation wherever they occur. */
-const eogNames = ['<|eot_id|>', '<|im_end|>', '<|end|>', '<|return|>', '<|call|>', '<|flush|>', '<|calls|>', '<end_of_turn>', '<|endoftext|>', '</s>',
-  '<|eom_id|>', '<EOT>', '_<EOT>', '[EOT]', '[EOS]', '<|end_of_text|>', '<end_of_utterance>', '<eos>', '<turn|>', '<|tool_response>',
-  '<\uff5cend\u2581of\u2581sentence\uff5c>', '[e~['];
+const eogNames = [
+  '<|eot_id|>',
+  '<|im_end|>',
+  '<|end|>',
+  '<|return|>',
+  '<|call|>',
+  '<|flush|>',
+  '<|calls|>',
+  '<end_of_turn>',
+  '<|endoftext|>',
+  '</s>',
+  '<|eom_id|>',
+  '<EOT>',
+  '_<EOT>',
+  '[EOT]',
+  '[EOS]',
+  '<|end_of_text|>',
+  '<end_of_utterance>',
+  '<eos>',
+  '<turn|>',
+  '<|tool_response>',
+  '<\uff5cend\u2581of\u2581sentence\uff5c>',
+  '[e~[',
+];
 
 /** gpt-oss's channel marks: control tokens in the file, but part of what people must see. */
 const shownNames = ['<|channel|>', '<|message|>', '<|start|>', '<|constrain|>'];
 
 /**
+ * How the marks of turns look, `<|im_start|>` or `[INST]`. Files of some fine-tunes declare theirs as user-defined: read in what people say, they would
+ * begin a turn, as control tokens would.
+ */
+const turnMark = /^(?:<[|\uff5c][^]*[|\uff5c]>|<\/?(?:start|end)_of_[a-z]+>|\[\/?[A-Z_]+\])$/;
+
+/**
  * Completes `special` by name, corrects the attributes of tokens that files mark wrongly and returns the tokens that end generation,
  * as llama.cpp decides it when it loads a vocabulary. Where several names for one role exist it takes any of them, this takes the first listed.
  */
-export function endOfGeneration(attrs: Uint16Array, special: Found, idOf: (text: string) => number): Set<number> {
+export function endOfGeneration(
+  tokens: readonly string[],
+  attrs: Uint16Array,
+  special: Found,
+  idOf: (text: string) => number,
+): Set<number> {
   for (const name of Object.keys(names) as Name[]) {
     for (const text of names[name]!) {
       if (special[name] !== undefined) break;
@@ -98,7 +197,9 @@ export function endOfGeneration(attrs: Uint16Array, special: Found, idOf: (text:
     }
   }
   const eog = new Set<number>();
-  const add = (id: number | undefined): void => { if (id !== undefined && id >= 0) eog.add(id); };
+  const add = (id: number | undefined): void => {
+    if (id !== undefined && id >= 0) eog.add(id);
+  };
   for (const id of [special.fimPad, special.fimRep, special.fimSep]) add(id);
   for (const text of eogNames) {
     const id = idOf(text);
@@ -110,6 +211,7 @@ export function endOfGeneration(attrs: Uint16Array, special: Found, idOf: (text:
     const id = idOf(text);
     if (id >= 0) attrs[id] = attr.userDefined | attr.turn;
   }
+  for (const [id, bits] of attrs.entries()) if (bits & attr.userDefined && turnMark.test(tokens[id])) attrs[id] |= attr.turn;
   for (const id of [special.eos, special.eot, special.eom]) add(id);
 
   const has = (text: string): boolean => eog.has(idOf(text));

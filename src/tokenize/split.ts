@@ -6,20 +6,23 @@ const compile = (pattern: string): RegExp =>
   new RegExp(pattern.replaceAll('\\s', '\\p{White_Space}').replaceAll('\\S', '\\P{White_Space}'), 'gu');
 
 /** Words of one batch, and UTF-16 units after which no further one is put into it: some tenths of a millisecond, where long work may pause. */
-const WORDS = 512, UNITS = 4096;
+const WORDS = 512;
+const UNITS = 4096;
 
 /** Words in batches. */
 export type Batches = Generator<readonly string[], void>;
 
 /** Cuts pieces at the matches: the matches, and what lies between them, in order. */
 function* bySplitting(regex: RegExp, batches: Iterable<readonly string[]>): Batches {
-  let parts: string[] = [], units = 0;
+  let parts: string[] = [];
+  let units = 0;
   for (const batch of batches) {
     for (const piece of batch) {
       for (let from = 0; from < piece.length;) {
         // exec, not matchAll: no iterator. Another text may have been cut by this pattern in a pause.
         regex.lastIndex = from;
-        const match = regex.exec(piece), end = regex.lastIndex;
+        const match = regex.exec(piece);
+        const end = regex.lastIndex;
         if (!match) {
           parts.push(from ? piece.slice(from) : piece);
           break;

@@ -9,6 +9,9 @@ export type EncodeText = (text: string, out: number[]) => Work<void>;
 
 /** Characters or words between two places where the work may pause. */
 const STRIDE = 2048;
+/** The same for characters that are only passed over. */
+const LONG = 65_536;
+const SPACE = escapedSpace.charCodeAt(0);
 
 const hex = (byte: number): string => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`;
 
@@ -33,7 +36,9 @@ export function createSpm(vocab: Vocab): EncodeText {
 
   // Characters outside the vocabulary can still be part of a token: they get numbers of their own, above the ids.
   const newTables = () => {
-    const extra: string[] = [], extraIds = new Map<string, number>(), pairs = createPairTable(4096);
+    const extra: string[] = [];
+    const extraIds = new Map<string, number>();
+    const pairs = createPairTable(4096);
     let nPairs = 0;
     const symbolOf = (char: string): number => {
       const id = idOf(char);
@@ -66,7 +71,9 @@ export function createSpm(vocab: Vocab): EncodeText {
   let tables = newTables();
   function* encodeWhole(text: string): Work<number[]> {
     // Another text may bring the next tables in a pause: this one keeps those in which its symbols are numbered.
-    const own = tables, { symbolOf, textOf, rules } = own, symbols: number[] = [];
+    const own = tables;
+    const { symbolOf, textOf, rules } = own;
+    const symbols: number[] = [];
     for (const char of text) {
       if (symbols.push(symbolOf(char)) % STRIDE === 0) yield;
     }
@@ -75,7 +82,10 @@ export function createSpm(vocab: Vocab): EncodeText {
     let n = 0;
     for (const symbol of symbols) {
       if (++n % STRIDE === 0) yield;
-      if (symbol < nVocab) { ids.push(symbol); continue; }
+      if (symbol < nVocab) {
+        ids.push(symbol);
+        continue;
+      }
       for (const byte of encoder.encode(textOf(symbol))) {
         const id = byteToken(vocab, byte);
         if (id >= 0) ids.push(id);
@@ -94,13 +104,14 @@ export function createSpm(vocab: Vocab): EncodeText {
   return function* (text, out) {
     words ??= !tokens.some((token) => /[^\u2581]\u2581/.test(token));
     if (!words) {
-      for (const id of yield* encodeWhole(text)) out.push(id);
+      const ids = yield* encodeWhole(text);
+      for (let i = 0; i < ids.length; i++) if (out.push(ids[i]) % STRIDE === 0) yield;
       return;
     }
     for (let from = 0, n = 1; from < text.length; n++) {
       if (n % STRIDE === 0) yield;
       let to = from;
-      while (to < text.length && text[to] === escapedSpace) to++;
+      while (to < text.length && text.charCodeAt(to) === SPACE) if (++to % LONG === 0) yield;
       to = text.indexOf(escapedSpace, to);
       if (to < 0) to = text.length;
       const word = text.slice(from, to);
@@ -109,7 +120,10 @@ export function createSpm(vocab: Vocab): EncodeText {
         ids = yield* encodeWhole(word);
         cache.set(word, ids);
       }
-      for (const id of ids) out.push(id);
+      for (let i = 0; i < ids.length; i++) {
+        out.push(ids[i]);
+        if (++n % STRIDE === 0) yield;
+      }
       from = to;
     }
   };

@@ -3,7 +3,8 @@ import { readCharsmap } from './charsmap.ts';
 import type { Work } from '../slices.ts';
 import type { EncodeText } from './spm.ts';
 import { createTrie } from './trie.ts';
-import { attr, escapedSpace, type Vocab } from './vocab.ts';
+import { attr } from './attr.ts';
+import { escapedSpace, type Vocab } from './vocab.ts';
 
 /** What an unknown character costs beside the worst token (SentencePiece's kUnkPenalty). */
 const unknownPenalty = 10;
@@ -14,11 +15,13 @@ const STRIDE = 1024;
 /** SentencePiece's normalization: the file's character map, then spaces: escaped, merged and put before the text as the file says. */
 export function createNormalizer(vocab: Vocab): (text: string) => Work<string> {
   const charsmap = vocab.precompiledCharsmap && readCharsmap(vocab.precompiledCharsmap);
-  const encoder = new TextEncoder(), decoder = new TextDecoder('utf-8', { ignoreBOM: true });
+  const encoder = new TextEncoder();
+  const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
   function* mapped(text: string): Work<string> {
     if (!charsmap) return text;
     const bytes = encoder.encode(text);
-    let out = new Uint8Array(bytes.length * 2 + 16), length = 0;
+    let out = new Uint8Array(bytes.length * 2 + 16);
+    let length = 0;
     const room = (n: number): void => {
       if (length + n <= out.length) return;
       const wider = new Uint8Array((length + n) * 2);
@@ -35,7 +38,8 @@ export function createNormalizer(vocab: Vocab): (text: string) => Work<string> {
         at += rule.length;
       } else {
         // One whole character goes through as it is: rules start at characters.
-        do out[length++] = bytes[at++]; while (at < bytes.length && (bytes[at] & 0xc0) === 0x80);
+        do out[length++] = bytes[at++];
+        while (at < bytes.length && (bytes[at] & 0xc0) === 0x80);
       }
     }
     return decoder.decode(out.subarray(0, length));
@@ -44,9 +48,13 @@ export function createNormalizer(vocab: Vocab): (text: string) => Work<string> {
     const plain = yield* mapped(text);
     if (vocab.removeExtraSpaces) {
       // Every word gets a space before it, the first one too.
-      return plain.split(' ').filter((word) => word !== '').map((word) => escapedSpace + word).join('');
+      return plain
+        .split(' ')
+        .filter((word) => word !== '')
+        .map((word) => escapedSpace + word)
+        .join('');
     }
-    const escaped = plain.replaceAll(' ', escapedSpace);
+    const escaped = plain.split(' ').join(escapedSpace);
     if (!vocab.addSpacePrefix) return escaped;
     // The prefix goes before the first character that is no space, after any spaces the text starts with; blank text gets none.
     const start = escaped.search(/[^\u2581]/);
@@ -71,12 +79,18 @@ export function createUgm(vocab: Vocab): EncodeText {
   const unknownScore = Math.fround(Math.fround(worst) - unknownPenalty);
   const unknown = special.unk ?? -1;
   const spelled = attr.normal | attr.userDefined | attr.unused;
-  const { edges, tokenAt } = createTrie(vocab.tokens, [...attrs.keys()].filter((id) => attrs[id] & spelled));
+  const { edges, tokenAt } = createTrie(
+    vocab.tokens,
+    [...attrs.keys()].filter((id) => attrs[id] & spelled),
+  );
 
   return function* (input, out) {
-    const text = yield* normalize(input), n = text.length;
+    const text = yield* normalize(input);
+    const n = text.length;
     if (n === 0) return;
-    const best = new Float64Array(n + 1).fill(-Infinity), tokenTo = new Int32Array(n + 1).fill(unknown), startOf = new Int32Array(n + 1);
+    const best = new Float64Array(n + 1).fill(-Infinity);
+    const tokenTo = new Int32Array(n + 1).fill(unknown);
+    const startOf = new Int32Array(n + 1);
     best[0] = 0;
     const offer = (to: number, id: number, from: number, score: number): void => {
       if (score <= best[to]) return;

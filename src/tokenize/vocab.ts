@@ -1,5 +1,6 @@
 /** The vocabulary of a GGUF: tokens, attributes, and the file's wishes about them. */
 import { QuantletError } from '../errors.ts';
+import { attr } from './attr.ts';
 import { endOfGeneration, specialTokens, type SpecialTokens } from './special-tokens.ts';
 import { preTokenizer, type PreTokenizer } from './pre-tokenizers.ts';
 
@@ -8,9 +9,6 @@ export type TokenizerMetadata = ReadonlyMap<string, unknown>;
 
 /** Which algorithm reads the vocabulary, by llama.cpp's value of `tokenizer.ggml.model`. */
 export type TokenizerModel = 'llama' | 'gpt2' | 'bert' | 't5';
-
-/** Bits of a token's attributes, the same as llama.cpp's `LLAMA_TOKEN_ATTR_*`; `turn` is ours: shown and always read, yet it begins or ends turns. */
-export const attr = { unknown: 1, unused: 2, normal: 4, control: 8, userDefined: 16, byte: 32, lstrip: 128, rstrip: 256, turn: 512 } as const;
 
 /** `tokenizer.ggml.token_type` (0 undefined, 1 normal, ... 6 byte) as attribute bits. */
 const attrOfType = [0, attr.normal, attr.unknown, attr.control, attr.userDefined, attr.unused, attr.byte];
@@ -44,7 +42,10 @@ export interface Vocab {
 }
 
 const missing = (key: string, what: string): never => {
-  throw new QuantletError('ERR_MISSING_METADATA', `the file has no ${key} (${what}), so its text cannot be tokenized; convert the model again with its tokenizer`);
+  throw new QuantletError(
+    'ERR_MISSING_METADATA',
+    `the file has no ${key} (${what}), so its text cannot be tokenized; convert the model again with its tokenizer`,
+  );
 };
 
 const flag = (metadata: TokenizerMetadata, key: string, otherwise: boolean): boolean => {
@@ -59,7 +60,10 @@ function numbers(metadata: TokenizerMetadata, key: string, length: number): Arra
   const ok = (Array.isArray(value) || ArrayBuffer.isView(value)) && !(value instanceof DataView);
   const array = value as ArrayLike<number | bigint>;
   if (!ok || array.length < length) {
-    throw new QuantletError('ERR_GGUF_INVALID', `tokenizer.ggml.${key} has ${ok ? `${array.length} numbers` : 'no array'} for ${length} tokens; the file is damaged`);
+    throw new QuantletError(
+      'ERR_GGUF_INVALID',
+      `tokenizer.ggml.${key} has ${ok ? `${array.length} numbers` : 'no array'} for ${length} tokens; the file is damaged`,
+    );
   }
   return typeof array[0] === 'bigint' ? Float64Array.from(array as ArrayLike<bigint>, Number) : (array as ArrayLike<number>);
 }
@@ -90,13 +94,17 @@ export function readVocab(metadata: TokenizerMetadata): Vocab {
   // Not by `models[name]` alone: every object has a constructor.
   const model = Object.hasOwn(models, name as string) ? models[name as string] : undefined;
   if (!model) {
-    throw new QuantletError('ERR_UNSUPPORTED_TOKENIZER', `tokenizer.ggml.model is '${String(name)}'; quantlet reads ${Object.keys(models).join(', ')}`);
+    throw new QuantletError(
+      'ERR_UNSUPPORTED_TOKENIZER',
+      `tokenizer.ggml.model is '${String(name)}'; quantlet reads ${Object.keys(models).join(', ')}`,
+    );
   }
   const stored = strings(metadata, 'tokens') ?? missing('tokenizer.ggml.tokens', 'its vocabulary');
   const tokens = stored.includes('') ? stored.map((text, id) => text || `[EMPTY_${id}]`) : stored;
   const merges = strings(metadata, 'merges') ?? [];
   const preName = name === 'gemma4' ? 'gemma4' : metadata.get('tokenizer.ggml.pre');
-  if (model === 'gpt2' && merges.length === 0 && preName !== 'kimi-k2') missing('tokenizer.ggml.merges', 'the merges of its byte-pair encoding');
+  if (model === 'gpt2' && merges.length === 0 && preName !== 'kimi-k2')
+    missing('tokenizer.ggml.merges', 'the merges of its byte-pair encoding');
 
   const warnings: string[] = [];
   const pre = preTokenizer(model === 'gpt2' ? preName : 'default', warnings);
@@ -115,11 +123,12 @@ export function readVocab(metadata: TokenizerMetadata): Vocab {
   };
 
   const special = specialTokens(metadata, name === 'gemma4' ? 'gemma4' : model, tokens.length, warnings);
-  const eog = endOfGeneration(attrs, special, idOf);
+  const eog = endOfGeneration(tokens, attrs, special, idOf);
   const usual = defaults[model];
   const addBos = flag(metadata, 'add_bos_token', usual.addBos || pre.addBos === true) || pre.alwaysBos === true;
   const addEos = flag(metadata, 'add_eos_token', usual.addEos);
-  if ((addBos || model === 'bert') && special.bos === undefined) missing('tokenizer.ggml.bos_token_id', 'wanted by tokenizer.ggml.add_bos_token');
+  if ((addBos || model === 'bert') && special.bos === undefined)
+    missing('tokenizer.ggml.bos_token_id', 'wanted by tokenizer.ggml.add_bos_token');
   if (addEos && special.eos === undefined) missing('tokenizer.ggml.eos_token_id', 'wanted by tokenizer.ggml.add_eos_token');
   if (model === 'bert' && special.sep === undefined) missing('tokenizer.ggml.seperator_token_id', 'which ends every text');
   setStripping(metadata, tokens, attrs, idOf);
@@ -127,7 +136,18 @@ export function readVocab(metadata: TokenizerMetadata): Vocab {
   const lowercase = flag(metadata, 'normalizer.lowercase', true);
   const charsmap = numbers(metadata, 'precompiled_charsmap', 0);
   return {
-    model, pre, tokens, attrs, merges, special, eog, addBos, addEos, warnings, idOf, lowercase,
+    model,
+    pre,
+    tokens,
+    attrs,
+    merges,
+    special,
+    eog,
+    addBos,
+    addEos,
+    warnings,
+    idOf,
+    lowercase,
     scores: numbers(metadata, 'scores', tokens.length),
     addSpacePrefix: flag(metadata, 'add_space_prefix', usual.addSpacePrefix),
     escapeSpaces: usual.escapeSpaces || pre.escapeSpaces === true,

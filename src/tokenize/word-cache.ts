@@ -5,7 +5,8 @@ export interface WordCache {
 }
 
 // 32768 words cover a megabyte of prose; longer "words" are data that will not come again.
-const maxWords = 32768, maxLength = 48;
+const maxWords = 32768;
+const maxLength = 48;
 
 export function createWordCache(): WordCache {
   let words = new Map<string, readonly number[]>();

@@ -8,7 +8,8 @@ const whiteSpace = /\p{White_Space}/u;
 const dropped = /[\0\ufffd\p{Cc}\p{Cf}\p{Co}\p{Cs}]/u;
 const accent = /\p{M}/u;
 /** Characters that are words of their own: punctuation, ASCII symbols, ideographs (the blocks BERT lists, with the gap its Rust code has). */
-const alone = /[\p{P}$+<=>^`|~\u4e00-\u9fff\u3400-\u4dbf\u{20000}-\u{2a6df}\u{2a700}-\u{2b73f}\u{2b740}-\u{2b81f}\u{2b920}-\u{2ceaf}\uf900-\ufaff\u{2f800}-\u{2fa1f}]/u;
+const alone =
+  /[\p{P}$+<=>^`|~\u4e00-\u9fff\u3400-\u4dbf\u{20000}-\u{2a6df}\u{2a700}-\u{2b73f}\u{2b740}-\u{2b81f}\u{2b920}-\u{2ceaf}\uf900-\ufaff\u{2f800}-\u{2fa1f}]/u;
 
 /** Characters or words between two places where the work may pause. */
 const STRIDE = 1024;
@@ -30,7 +31,10 @@ export function* bertWords(text: string, lowercase: boolean, stripAccents: boole
     if (++n % STRIDE === 0) yield;
     const ascii = char < '\x80';
     const base = stripAccents && !ascii ? firstOf(char.normalize('NFD')) : char;
-    if (whiteSpace.test(base)) { finish(); continue; }
+    if (whiteSpace.test(base)) {
+      finish();
+      continue;
+    }
     if (dropped.test(base) || (stripAccents && !ascii && accent.test(base))) continue;
     const lower = lowercase ? firstOf(base.toLowerCase()) : base;
     if (alone.test(base)) {
@@ -56,7 +60,8 @@ export function createWpm(vocab: Vocab): EncodeText {
   function* encodeWord(word: string): Work<number[]> {
     const ids: number[] = [];
     for (let from = 0; from < word.length;) {
-      let to = Math.min(word.length, from + longest), id = -1;
+      let to = Math.min(word.length, from + longest);
+      let id = -1;
       for (; to > from; to--) {
         id = idOf(word.slice(from, to));
         if (id >= 0) break;

@@ -1,17 +1,24 @@
-/** The typed face of assembly/index.ts. Contracts (sizes, alignment, types) are the callers'; addresses above 2 GiB come back signed. */
+/** The types of what assembly/index.ts exports. Kernels check nothing: sizes, alignment and types are up to the callers. Addresses above 2 GiB come back signed. */
 export interface Kernels {
   heap_base(): number;
   /** Scratch bytes a thread needs for attention with these padded head_dims of K and V. */
   attention_scratch(hdK: number, hdV: number): number;
   /** Bytes of a column of activations for the packed kernels, of a type of theirs. */
   act_row_size(type: number, ne00: number): number;
-  /** Whether weights of this type can be packed, the rows of a group, and what multiplying by them needs of each thread's scratch. */
+  /** Not 0 for types whose blocks can be packed. */
   is_packable(type: number): number;
-  /** What they take activations as when they are packed: f32, or a type of the kernels' own (src/graph/layout.ts). */
+  /** The type of activations that packed weights of this type are multiplied by: f32, or one of the kernels' own (TYPE_ACT in src/graph/layout.ts). */
   packed_act_type(type: number): number;
   /** The loop that computes column c of a product of ncols: an index of LOOPS (src/graph/layout.ts). */
   packed_loop(type: number, c: number, ncols: number): number;
+  /** Rows of a packed group: packed matrices have whole groups of them. */
   packed_rows(): number;
+  /**
+   * Packs row blocks [from, to) of the ne1 x ne00 tensor at w in place; scratch: the bytes of packed_rows() plain rows.
+   * How many packed blocks have a scale that is Inf or NaN.
+   */
+  repack(type: number, w: number, ne00: number, ne1: number, from: number, to: number, scratch: number): number;
+  /** Scratch bytes a thread needs for a packed product. */
   mul_mat_packed_scratch(): number;
   /** k elements of block data at x -> f32 at y. */
   dequantize_row(type: number, x: number, y: number, k: number): void;

@@ -1,4 +1,5 @@
-/** Which build runs here, and how a compiled one becomes kernels. The only file that knows @assemblyscript/loader. */
+/** Which build runs here, and how a compiled module becomes kernels. The only file that knows @assemblyscript/loader. */
+import type { WasmMemory, WasmModule } from '../globals.ts';
 import { instantiateSync } from '@assemblyscript/loader';
 import { QuantletError } from '../errors.ts';
 import type { Kernels } from './abi.ts';
@@ -11,8 +12,12 @@ export const isThreaded = (build: Build): boolean => build.endsWith('-threads');
 export const isRelaxed = (build: Build): boolean => !build.startsWith('simd');
 
 /** A module with one function of type () -> v128 and the given body. */
+// prettier-ignore
 const probe = (...body: number[]): Uint8Array<ArrayBuffer> =>
-  new Uint8Array([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 5, 1, 0x60, 0, 1, 0x7b, 3, 2, 1, 0, 10, body.length + 4, 1, body.length + 2, 0, ...body, 0x0b]);
+  new Uint8Array([
+    0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 5, 1, 0x60, 0, 1, 0x7b, 3, 2, 1, 0,
+    10, body.length + 4, 1, body.length + 2, 0, ...body, 0x0b,
+  ]);
 
 const SPLAT = [0x41, 0, 0xfd, 0x0f]; // i32.const 0, i8x16.splat
 
@@ -39,7 +44,7 @@ export function detectFeatures(): Features {
 }
 
 /**
- * What a relaxed dot is made of shows in what it does with operands outside its 7 bits: 127 . -1, twice in i16 and four times in i32.
+ * Which instructions a relaxed dot is compiled to shows in its results for operands outside its 7 bits: 127 * -1, summed twice in i16 and four times in i32.
  * arm64 takes both as signed (sdot where the core has it; the fallback costs what the i16 way does), AVX-VNNI's vpdpbusd takes 255 whole,
  * and the five operations of plain AVX2 saturate on the way, as the i16 dot does there: 32767 and 65534 (Node 22 to 26, Deno, Bun). Node 20
  * says 131068, and is wrong for operands in range too once registers are few.
@@ -47,7 +52,11 @@ export function detectFeatures(): Features {
 function dotAdd(): Features['dotAdd'] {
   const dot = (...op: number[]): number => {
     const body = [0, 0x20, 0, 0xfd, 0x0f, 0x20, 1, 0xfd, 0x0f, ...op, 0, 0x0b]; // local.get 0, i8x16.splat, local.get 1, i8x16.splat, op, lane 0
-    const bytes = new Uint8Array([0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 7, 1, 0x60, 2, 0x7f, 0x7f, 1, 0x7f, 3, 2, 1, 0, 7, 5, 1, 1, 0x66, 0, 0, 10, body.length + 2, 1, body.length, ...body]);
+    // prettier-ignore
+    const bytes = new Uint8Array([
+      0, 0x61, 0x73, 0x6d, 1, 0, 0, 0, 1, 7, 1, 0x60, 2, 0x7f, 0x7f, 1, 0x7f, 3, 2, 1, 0, 7, 5, 1, 1, 0x66, 0, 0,
+      10, body.length + 2, 1, body.length, ...body,
+    ]);
     return (new WebAssembly.Instance(new WebAssembly.Module(bytes)).exports as { f: (a: number, b: number) => number }).f(127, -1);
   };
   try {
@@ -62,7 +71,10 @@ function dotAdd(): Features['dotAdd'] {
 
 function sharedMemory(): boolean {
   try {
-    return typeof SharedArrayBuffer === 'function' && new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true }).buffer instanceof SharedArrayBuffer;
+    return (
+      typeof SharedArrayBuffer === 'function' &&
+      new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true }).buffer instanceof SharedArrayBuffer
+    );
   } catch {
     return false;
   }
@@ -73,23 +85,38 @@ function sharedMemory(): boolean {
  * @throws ERR_NO_SIMD where nothing runs, ERR_BUILD_UNAVAILABLE where the wanted one does not
  */
 export function pickBuild(features: Features, wanted: string | undefined): Build {
-  if (!features.simd) throw new QuantletError('ERR_NO_SIMD', 'this runtime has no WebAssembly SIMD; quantlet needs Node >= 16.4, Chrome >= 91, Firefox >= 89 or Safari >= 16.4');
+  if (!features.simd)
+    throw new QuantletError(
+      'ERR_NO_SIMD',
+      'this runtime has no WebAssembly SIMD; quantlet needs Node >= 20.19, Chrome >= 91, Firefox >= 89 or Safari >= 16.4',
+    );
   if (wanted !== undefined && wanted !== '') {
     const build = BUILDS.find((b) => b === wanted);
     if (!build) throw new QuantletError('ERR_INVALID_ARGUMENT', `there is no build "${wanted}"; expected one of ${BUILDS.join(', ')}`);
-    const lacks = isRelaxed(build) && !features.relaxed ? 'relaxed SIMD' : build.startsWith('dotadd') && features.dotAdd === 'wrong' ? 'a relaxed dot-add that is right' : isThreaded(build) && !features.threads ? 'shared memory' : '';
-    if (lacks) throw new QuantletError('ERR_BUILD_UNAVAILABLE', `the build "${build}" needs ${lacks}, which this runtime does not offer; leave the build to quantlet or choose another`);
+    const lacks =
+      isRelaxed(build) && !features.relaxed
+        ? 'relaxed SIMD'
+        : build.startsWith('dotadd') && features.dotAdd === 'wrong'
+          ? 'a relaxed dot-add that is right'
+          : isThreaded(build) && !features.threads
+            ? 'shared memory'
+            : '';
+    if (lacks)
+      throw new QuantletError(
+        'ERR_BUILD_UNAVAILABLE',
+        `the build "${build}" needs ${lacks}, which this runtime does not offer; leave the build to quantlet or choose another`,
+      );
     return build;
   }
   const name = features.dotAdd === 'fast' ? 'dotadd' : features.relaxed ? 'relaxed' : 'simd';
   return features.threads ? `${name}-threads` : name;
 }
 
-/** Also a module of another realm, as Next's edge sandbox hands out: instanceof and with it the loader do not know those. */
+/** Also true for modules of another realm, as in Next's edge sandbox, for which instanceof (and so the loader) says no. */
 export const isModule = (value: unknown): boolean => Object.prototype.toString.call(value) === '[object WebAssembly.Module]';
 
 /** An instance of the kernels over `memory`; every thread has its own. @throws ERR_OUT_OF_MEMORY */
-export function instantiate(module: WebAssembly.Module, memory: WebAssembly.Memory): Kernels {
+export function instantiate(module: WasmModule, memory: WasmMemory): Kernels {
   const imports = { env: { memory } };
   try {
     const { exports } = module instanceof WebAssembly.Module ? instantiateSync(module, imports) : new WebAssembly.Instance(module, imports);
@@ -102,6 +129,9 @@ export function instantiate(module: WebAssembly.Module, memory: WebAssembly.Memo
 /**
  * Kernels over a memory of their own, for asking about sizes before the real memory is made. Nothing may be computed with them. @throws ERR_OUT_OF_MEMORY
  */
-export function kernelFacts(module: WebAssembly.Module, shared: boolean): Kernels {
-  return instantiate(module, createMemory(ARENA_BASE, shared, { what: 'asking the kernels for their sizes', remedy: 'end other programs' }));
+export function kernelFacts(module: WasmModule, shared: boolean): Kernels {
+  return instantiate(
+    module,
+    createMemory(ARENA_BASE, shared, { what: 'asking the kernels for their sizes', remedy: 'end other programs' }),
+  );
 }

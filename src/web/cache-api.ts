@@ -1,5 +1,5 @@
 /** Models in the Cache API, in parts: for pages that have no worker or no OPFS. */
-import { checkedBytes, type Bytes } from '../source.ts';
+import { checkedBytes, type Bytes } from '../io/source.ts';
 import type { Entry, Meta, Shelf } from './cached.ts';
 
 const PART = 8 << 20;
@@ -18,13 +18,15 @@ export async function cacheShelf(name = 'quantlet'): Promise<Shelf | undefined> 
     const response = await cache.match(address(key, part));
     return response && new Uint8Array(await response.arrayBuffer());
   };
-  const meta = async (key: string): Promise<Meta | undefined> => (await cache.match(address(key, 'meta')))?.json() as Promise<Meta> | undefined;
+  const meta = async (key: string): Promise<Meta | undefined> =>
+    (await cache.match(address(key, 'meta')))?.json() as Promise<Meta> | undefined;
   const reader = (key: string, tail: () => { start: number; bytes: Uint8Array } | undefined): Bytes['read'] => {
     let last: { part: number; bytes: Uint8Array } | undefined;
     return async (start, end) => {
       const out = new Uint8Array(end - start);
-      for (let at = start; at < end; ) {
-        const part = Math.floor(at / PART), pending = tail();
+      for (let at = start; at < end;) {
+        const part = Math.floor(at / PART);
+        const pending = tail();
         const bytes = pending && pending.start === part * PART ? pending.bytes : last?.part === part ? last.bytes : await get(key, part);
         if (!bytes) return out.slice(0, at - start);
         if (bytes !== pending?.bytes) last = { part, bytes };
@@ -40,14 +42,28 @@ export async function cacheShelf(name = 'quantlet'): Promise<Shelf | undefined> 
   return {
     meta,
     async list() {
-      const keys = (await cache.keys()).map((r) => r.url).filter((url) => url.endsWith('/meta')).map((url) => url.slice(base.length, -5));
+      const keys = (await cache.keys())
+        .map((r) => r.url)
+        .filter((url) => url.endsWith('/meta'))
+        .map((url) => url.slice(base.length, -5));
       return Promise.all(keys.map(async (key) => [key, Number((await (await cache.match(address(key, 'used')))?.text()) ?? 0)] as const));
+    },
+    async sizeOf(key) {
+      let size = 0;
+      for (let part = 0; ; part++) {
+        const response = await cache.match(address(key, part));
+        if (!response) return size;
+        size += Number(response.headers.get('content-length'));
+      }
     },
     touch: (key) => cache.put(address(key, 'used'), new Response(String(Date.now()))),
     setMeta: (key, about) => cache.put(address(key, 'meta'), Response.json(about)),
     async open(key, size) {
       for (let part = 0; part * PART < size; part++) if (!(await cache.match(address(key, part)))) return undefined;
-      return checkedBytes(size, reader(key, () => undefined));
+      return checkedBytes(
+        size,
+        reader(key, () => undefined),
+      );
     },
     async write(key) {
       const about = await meta(key);
@@ -62,7 +78,9 @@ export async function cacheShelf(name = 'quantlet'): Promise<Shelf | undefined> 
   };
 
   function entry(key: string, parts: number): Entry {
-    let pending = new Uint8Array(0), filled = 0, stored = parts;
+    let pending = new Uint8Array(0);
+    let filled = 0;
+    let stored = parts;
     const put = async (): Promise<boolean> => {
       try {
         await cache.put(address(key, stored), new Response(pending.slice(0, filled), { headers: { 'content-length': String(filled) } }));
@@ -80,7 +98,7 @@ export async function cacheShelf(name = 'quantlet'): Promise<Shelf | undefined> 
       async append(chunk) {
         if (pending.length === 0) pending = new Uint8Array(PART);
         const before = { stored, filled };
-        for (let at = 0; at < chunk.length; ) {
+        for (let at = 0; at < chunk.length;) {
           const n = Math.min(chunk.length - at, PART - filled);
           pending.set(chunk.subarray(at, at + n), filled);
           filled += n;

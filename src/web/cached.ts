@@ -1,7 +1,7 @@
 /** A URL as Bytes: out of the cache, or downloaded and kept on the way. Runs in a worker (OPFS) or in the page (Cache API). */
-import { checkedBytes, type Bytes } from '../source.ts';
-import { openHttp, type HttpFile, type HttpOptions } from './http.ts';
-import { createReadThrough, type Store } from './read-through.ts';
+import { checkedBytes, type Bytes } from '../io/source.ts';
+import { openHttp, type HttpFile, type HttpOptions } from '../io/http.ts';
+import { createReadThrough, type Store } from '../io/read-through.ts';
 
 /** What is known of a kept file; complete only when all of it is there. */
 export interface Meta {
@@ -24,6 +24,8 @@ export interface Shelf {
   /** Notes that a file is being loaded. Not in its Meta: whoever reads that at the same moment would find it half written. */
   touch(key: string): Promise<void>;
   meta(key: string): Promise<Meta | undefined>;
+  /** Bytes of a file that are there. */
+  sizeOf(key: string): Promise<number>;
   setMeta(key: string, meta: Meta): Promise<void>;
   /** A file that is complete; undefined where it does not have `size` bytes. */
   open(key: string, size: number): Promise<Bytes | undefined>;
@@ -54,14 +56,16 @@ export async function keyOf(url: string): Promise<string> {
 }
 
 /** Holds a lock until the returned function is called; undefined where another tab holds it. Without Web Locks the file's own lock must do. */
-async function lock(key: string, mode: LockMode): Promise<(() => void) | undefined> {
+export async function lock(key: string, mode: LockMode): Promise<(() => void) | undefined> {
   const locks = globalThis.navigator?.locks;
   if (!locks) return () => {};
   return new Promise((resolve, reject) => {
-    locks.request(`quantlet:${key}`, { mode, ifAvailable: true }, (held) => {
-      if (!held) return resolve(undefined);
-      return new Promise<void>((release) => resolve(release));
-    }).catch(reject);
+    locks
+      .request(`quantlet:${key}`, { mode, ifAvailable: true }, (held) => {
+        if (!held) return resolve(undefined);
+        return new Promise<void>((release) => resolve(release));
+      })
+      .catch(reject);
   });
 }
 
@@ -70,7 +74,10 @@ export async function openCached(url: string, shelf: Shelf | undefined, options:
   if (shelf) {
     try {
       const key = await keyOf(url);
-      const cached = await patiently(async () => (options.reload ? undefined : await readKept(url, key, shelf)) ?? (await claim(url, key, shelf, options)), options.signal);
+      const cached = await patiently(
+        async () => (options.reload ? undefined : await readKept(url, key, shelf)) ?? (await claim(url, key, shelf, options)),
+        options.signal,
+      );
       if (cached) return cached;
     } catch (error) {
       options.signal?.throwIfAborted();
@@ -83,7 +90,8 @@ export async function openCached(url: string, shelf: Shelf | undefined, options:
 }
 
 /** Milliseconds until the second try; each further one comes after twice as long, the last after 0.64 s. */
-const FIRST_WAIT = 10, TRIES = 8;
+const FIRST_WAIT = 10;
+const TRIES = 8;
 
 /** What another load holds is often let go of a moment later: its tab was just closed, or it has just ended. Whoever goes on holding it is not waited for. */
 async function patiently<T>(attempt: () => Promise<T | undefined>, signal: AbortSignal | undefined): Promise<T | undefined> {
@@ -125,7 +133,14 @@ async function readKept(url: string, key: string, shelf: Shelf): Promise<Cached 
   return { bytes: checkedBytes(byteLength, read), how: 'kept', close: async () => release() };
 }
 
-async function download(url: string, key: string, shelf: Shelf, entry: Entry, release: () => void, options: CachedOptions): Promise<Cached> {
+async function download(
+  url: string,
+  key: string,
+  shelf: Shelf,
+  entry: Entry,
+  release: () => void,
+  options: CachedOptions,
+): Promise<Cached> {
   let file: HttpFile | undefined;
   try {
     const before = options.reload ? undefined : await shelf.meta(key);

@@ -1,15 +1,17 @@
 /** Edge functions and whatever else has one thread and kernels compiled beforehand. */
-import { loadModelOn, type LoadOptions, type Model } from '../model.ts';
-import type { ModelSource } from '../model-files.ts';
-import type { Platform } from '../platform.ts';
-import { toBytes } from '../source.ts';
+import type { LoadOptions } from '../load-options.ts';
+import { loadModelOn, type Model } from '../model.ts';
+import { isPlain } from '../options.ts';
+import type { ModelSource } from '../io/model-files.ts';
+import type { Platform } from '../engine/platform.ts';
+import { toBytes } from '../io/source.ts';
 import type { Executor } from '../threads/executor.ts';
 import { createSingle } from '../threads/single.ts';
 import { detectFeatures } from '../wasm/load.ts';
 import { createMemory } from '../wasm/memory.ts';
 import { QuantletError } from '../errors.ts';
-import { openHttp } from './http.ts';
-import { createReadThrough } from './read-through.ts';
+import { hubFor, locate } from '../hub/repository.ts';
+import { openUrl } from '../io/open-url.ts';
 import { buildOf, compileWasm } from './wasm.ts';
 
 /** Timers, not microtasks: without one between tokens a response that is streamed arrives in one piece. */
@@ -28,31 +30,48 @@ function createStepwise(module: WebAssembly.Module, memoryBytes: number, sync: n
 }
 
 /** Everything is read before loading ends: other requests may use the model, but not a response that belongs to this one. */
-export async function createEdgePlatform(own: WebAssembly.Module | undefined, options: LoadOptions): Promise<Platform> {
+export async function createEdgePlatform(
+  own: WebAssembly.Module | undefined,
+  options: Pick<LoadOptions, 'wasm' | 'build' | 'hub' | 'headers'>,
+): Promise<Platform> {
   const module = options.wasm === undefined ? own : await compileWasm(options.wasm);
-  if (!module) throw new QuantletError('ERR_INVALID_ARGUMENT', 'quantlet/core loads no kernels by itself; pass { wasm }: one of the package\'s dist/wasm/*.wasm as a WebAssembly.Module, its bytes, a Response or a URL');
+  if (!module)
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      "quantlet/core loads no kernels by itself; pass { wasm }: one of the package's dist/wasm/*.wasm as a WebAssembly.Module, its bytes, a Response or a URL",
+    );
   const build = buildOf(module, options.build);
   return {
     async open(source, signal) {
       if (typeof source !== 'string' && !(source instanceof URL)) return { bytes: toBytes(source), close: async () => {} };
-      if (!URL.canParse(source)) throw new QuantletError('ERR_SOURCE', `"${String(source)}" is no absolute URL; expected one, or a Blob, an ArrayBuffer or { byteLength, slice(start, end) }`);
-      const url = new URL(source);
-      const { bytes, close } = await createReadThrough(await openHttp(url.href, 0, { headers: options.headers, signal }));
-      return { bytes, name: url.origin + url.pathname, sibling: (part) => Object.assign(new URL(part), { search: url.search }), close };
+      if (!URL.canParse(source))
+        throw new QuantletError(
+          'ERR_SOURCE',
+          `"${String(source)}" is not an absolute URL; expected one, or hf:OWNER/REPO, or a Blob, an ArrayBuffer or { byteLength, slice(start, end) }`,
+        );
+      const { url, headers } = await locate(hubFor({ ...options, signal }), source);
+      return openUrl(url, { headers, signal });
     },
     features: () => ({ ...detectFeatures(), threads: false }),
     forcedBuild: () => build,
     module: async () => module,
     defaultThreads: () => 1,
-    createCrew() {
-      throw new QuantletError('ERR_BUILD_UNAVAILABLE', `the build "${build}" needs threads, which this entry has not; use simd or relaxed`);
+    createThreadPool() {
+      throw new QuantletError(
+        'ERR_BUILD_UNAVAILABLE',
+        `the build "${build}" needs threads, which this entry does not have; use simd or relaxed`,
+      );
     },
     createExecutor: async (module, memoryBytes, sync) => createStepwise(module, memoryBytes, sync),
   };
 }
 
 /** What the edge entries make their loadModel of, each with the kernels that it brings. */
-export async function loadModelOnEdge(own: WebAssembly.Module | undefined, source: ModelSource | readonly ModelSource[], options: LoadOptions): Promise<Model> {
+export async function loadModelOnEdge(
+  own: WebAssembly.Module | undefined,
+  source: ModelSource | readonly ModelSource[],
+  options: LoadOptions | undefined,
+): Promise<Model> {
   // Warming up is for machines that stay, and waits for a clock that may stand still here.
-  return loadModelOn(await createEdgePlatform(own, options), source, { ...options, warmUp: false });
+  return loadModelOn((checked) => createEdgePlatform(own, checked), source, isPlain(options) ? { ...options, warmUp: false } : options);
 }

@@ -1,5 +1,5 @@
 /** Models in the origin private file system, through sync access handles: only workers have them, and what they wrote stays when the tab closes. */
-import { toBytes } from '../source.ts';
+import { toBytes } from '../io/source.ts';
 import type { Entry, Meta, Shelf } from './cached.ts';
 
 /** Missing in TypeScript's page types: these exist in workers only. */
@@ -18,18 +18,60 @@ const missing = (error: unknown): undefined => {
   throw error;
 };
 
-/** Undefined where this thread has no OPFS (pages, private windows, old browsers). */
-export async function opfsShelf(folderName = 'quantlet'): Promise<Shelf | undefined> {
+const FOLDER = 'quantlet';
+
+const folderNamed = async (name: string): Promise<FileSystemDirectoryHandle> =>
+  (await navigator.storage.getDirectory()).getDirectoryHandle(name, { create: true });
+
+const fileIn = (folder: FileSystemDirectoryHandle, name: string, create = false): Promise<SyncFile | undefined> =>
+  folder.getFileHandle(name, { create }).catch(missing) as Promise<SyncFile | undefined>;
+
+const textIn = async (folder: FileSystemDirectoryHandle, name: string): Promise<string | undefined> =>
+  (await (await fileIn(folder, name))?.getFile())?.text();
+
+type KeptShelf = Pick<Shelf, 'list' | 'meta' | 'sizeOf' | 'remove'>;
+
+/** What pages can do too: see what is kept, and remove it. Undefined where there is no OPFS (private windows, old browsers). */
+export async function opfsKept(folderName = FOLDER): Promise<KeptShelf | undefined> {
+  const folder = await folderNamed(folderName).catch(() => undefined);
+  return folder && kept(folder);
+}
+
+function kept(folder: FileSystemDirectoryHandle): KeptShelf {
+  return {
+    async meta(key) {
+      try {
+        return JSON.parse((await textIn(folder, `${key}.json`)) ?? '') as Meta;
+      } catch {
+        return undefined; // not there, or cut off by a closed tab
+      }
+    },
+    async list() {
+      const found: [string, number][] = [];
+      for await (const name of (folder as FileSystemDirectoryHandle & { keys(): AsyncIterable<string> }).keys()) {
+        const key = name.endsWith('.json') ? name.slice(0, -5) : undefined;
+        if (key) found.push([key, Number((await textIn(folder, `${key}.used`)) ?? 0)]);
+      }
+      return found;
+    },
+    sizeOf: async (key) => (await (await fileIn(folder, `${key}.gguf`))?.getFile())?.size ?? 0,
+    async remove(key) {
+      for (const name of [`${key}.json`, `${key}.used`, `${key}.gguf`]) await folder.removeEntry(name).catch(missing);
+    },
+  };
+}
+
+/** Undefined where this thread has no OPFS to write to (pages, private windows, old browsers). */
+export async function opfsShelf(folderName = FOLDER): Promise<Shelf | undefined> {
   let folder: FileSystemDirectoryHandle;
   try {
     if (typeof FileSystemFileHandle !== 'function' || !('createSyncAccessHandle' in FileSystemFileHandle.prototype)) return undefined;
-    folder = await (await navigator.storage.getDirectory()).getDirectoryHandle(folderName, { create: true });
+    folder = await folderNamed(folderName);
   } catch {
     return undefined;
   }
-  const file = (name: string, create = false): Promise<SyncFile | undefined> => folder.getFileHandle(name, { create }).catch(missing) as Promise<SyncFile | undefined>;
+  const file = (name: string, create = false): Promise<SyncFile | undefined> => fileIn(folder, name, create);
 
-  const text = async (name: string): Promise<string | undefined> => (await (await file(name))?.getFile())?.text();
   const put = async (name: string, text: string): Promise<void> => {
     const handle = await (await file(name, true))!.createSyncAccessHandle();
     try {
@@ -40,23 +82,8 @@ export async function opfsShelf(folderName = 'quantlet'): Promise<Shelf | undefi
     }
   };
 
-  const meta = async (key: string): Promise<Meta | undefined> => {
-    try {
-      return JSON.parse((await text(`${key}.json`)) ?? '') as Meta;
-    } catch {
-      return undefined; // not there, or cut off by a closed tab
-    }
-  };
   return {
-    meta,
-    async list() {
-      const found: [string, number][] = [];
-      for await (const name of (folder as FileSystemDirectoryHandle & { keys(): AsyncIterable<string> }).keys()) {
-        const key = name.endsWith('.json') ? name.slice(0, -5) : undefined;
-        if (key) found.push([key, Number((await text(`${key}.used`)) ?? 0)]);
-      }
-      return found;
-    },
+    ...kept(folder),
     touch: (key) => put(`${key}.used`, String(Date.now())),
     setMeta: (key, about) => put(`${key}.json`, JSON.stringify(about)),
     async open(key, size) {
@@ -67,12 +94,10 @@ export async function opfsShelf(folderName = 'quantlet'): Promise<Shelf | undefi
       try {
         return entry(await (await file(`${key}.gguf`, true))!.createSyncAccessHandle());
       } catch (error) {
-        if (error instanceof DOMException && (error.name === 'NoModificationAllowedError' || error.name === 'InvalidStateError')) return undefined;
+        if (error instanceof DOMException && (error.name === 'NoModificationAllowedError' || error.name === 'InvalidStateError'))
+          return undefined;
         throw error;
       }
-    },
-    async remove(key) {
-      for (const name of [`${key}.json`, `${key}.used`, `${key}.gguf`]) await folder.removeEntry(name).catch(missing);
     },
   };
 }

@@ -1,9 +1,9 @@
 /** A page as a Platform: which workers can be had decides which build runs. */
-import type { LoadOptions } from '../model.ts';
-import type { Platform } from '../platform.ts';
+import type { LoadOptions } from '../load-options.ts';
+import type { Platform } from '../engine/platform.ts';
 import { createRemote } from '../threads/remote.ts';
 import { createSingle } from '../threads/single.ts';
-import { createCrew } from '../threads/web.ts';
+import { createThreadPool } from '../threads/web.ts';
 import { detectFeatures, pickBuild } from '../wasm/load.ts';
 import { createMemory } from '../wasm/memory.ts';
 import type { Channel } from './rpc.ts';
@@ -14,7 +14,7 @@ import { startWorker } from './workers.ts';
 /** More threads than this do not pay on the machines that report more, and every one costs memory. */
 const MOST_THREADS = 16;
 
-export async function createWebPlatform(options: LoadOptions): Promise<{ platform: Platform; release(): void }> {
+export async function createWebPlatform(options: LoadOptions): Promise<Platform> {
   const given = options.wasm === undefined ? undefined : await compileWasm(options.wasm);
   const givenBuild = given && buildOf(given, options.build);
   const features = detectFeatures();
@@ -28,7 +28,9 @@ export async function createWebPlatform(options: LoadOptions): Promise<{ platfor
     spare = await startWorker(options.createWorker);
   } catch (error) {
     features.threads = false;
-    console.warn(`quantlet: the model will compute on the page's own thread, in slices: ${error instanceof Error ? error.message : String(error)}`);
+    console.warn(
+      `quantlet: the model will compute on the page's own thread, in slices: ${error instanceof Error ? error.message : String(error)}`,
+    );
   }
   const hasWorkers = spare !== undefined;
   const start = async (): Promise<Channel> => {
@@ -37,13 +39,14 @@ export async function createWebPlatform(options: LoadOptions): Promise<{ platfor
     return taken;
   };
 
-  const platform: Platform = {
-    open: (source, signal) => openSource(source, { ...options, signal, start: hasWorkers ? () => startWorker(options.createWorker) : undefined }),
+  return {
+    open: (source, signal) =>
+      openSource(source, { ...options, signal, start: hasWorkers ? () => startWorker(options.createWorker) : undefined }),
     features: () => features,
     forcedBuild: () => givenBuild,
     module: async (build) => given ?? inlinedModule(build),
     defaultThreads: () => Math.min(globalThis.navigator?.hardwareConcurrency || 4, MOST_THREADS),
-    createCrew: (module, memory, nth) => createCrew(start, module, memory, nth),
+    createThreadPool: (module, memory, nth) => createThreadPool(start, module, memory, nth),
     createExecutor: async (module, memoryBytes, sync) => {
       if (!hasWorkers) return createSingle(module, createMemory(memoryBytes, false), sync);
       const channel = await start();
@@ -54,7 +57,6 @@ export async function createWebPlatform(options: LoadOptions): Promise<{ platfor
         throw error;
       }
     },
+    loaded: () => spare?.close(),
   };
-  return { platform, release: () => spare?.close() };
 }
-

@@ -3,7 +3,7 @@ import { QuantletError, type QuantletErrorCode } from '../errors.ts';
 
 /** What quantlet uses of a Worker. */
 export interface WorkerLike {
-  postMessage(message: unknown, transfer?: Transferable[]): void;
+  postMessage(message: unknown, transfer?: unknown[]): void;
   addEventListener(type: string, listener: (event: Event) => void): void;
   terminate(): void;
 }
@@ -11,15 +11,28 @@ export interface WorkerLike {
 /** The first thing a worker posts: its script has been loaded and runs. */
 export const READY = 'quantlet worker ready';
 
-interface Request { readonly id: number; readonly request: unknown }
-interface Cancel { readonly cancel: number }
-interface Answer { readonly id: number; readonly value?: unknown; readonly error?: PlainError }
+interface Request {
+  readonly id: number;
+  readonly request: unknown;
+}
+interface Cancel {
+  readonly cancel: number;
+}
+interface Answer {
+  readonly id: number;
+  readonly value?: unknown;
+  readonly error?: PlainError;
+}
 /** Errors lose their class and code on the way through structured cloning. */
-interface PlainError { readonly name: string; readonly message: string; readonly code?: QuantletErrorCode }
+interface PlainError {
+  readonly name: string;
+  readonly message: string;
+  readonly code?: QuantletErrorCode;
+}
 
 export interface Channel {
   /** The answer to a request. An abort is told to the worker, which ends the call; the rejection is signal.reason. */
-  call<T>(request: unknown, options?: { transfer?: Transferable[]; signal?: AbortSignal | undefined }): Promise<T>;
+  call<T>(request: unknown, options?: { transfer?: unknown[]; signal?: AbortSignal | undefined }): Promise<T>;
   /** Why the worker is gone; undefined while it lives. */
   readonly lost: QuantletError | undefined;
   close(): void;
@@ -42,13 +55,18 @@ export function openChannel(worker: WorkerLike): Channel {
     if (data.error) call.reject(revive(data.error));
     else call.resolve(data.value);
   });
-  worker.addEventListener('error', (event) => lose(`a worker of quantlet ended: ${(event as ErrorEvent).message || 'the browser does not say why'}; load the model again`));
+  worker.addEventListener('error', (event) =>
+    lose(`a worker of quantlet ended: ${(event as ErrorEvent).message || 'the browser does not say why'}; load the model again`),
+  );
   worker.addEventListener('messageerror', () => lose('a worker of quantlet sent what cannot be read; load the model again'));
   return {
     get lost() {
       return lost;
     },
-    async call<T>(request: unknown, { transfer = [], signal }: { transfer?: Transferable[]; signal?: AbortSignal | undefined } = {}): Promise<T> {
+    async call<T>(
+      request: unknown,
+      { transfer = [], signal }: { transfer?: unknown[]; signal?: AbortSignal | undefined } = {},
+    ): Promise<T> {
       if (lost) throw lost;
       signal?.throwIfAborted();
       const id = ++calls;
@@ -77,11 +95,12 @@ const plain = (error: unknown): PlainError => {
   return error instanceof Error ? { name: error.name, message: error.message } : { name: 'Error', message: String(error) };
 };
 
-const revive = ({ name, message, code }: PlainError): Error => (code ? new QuantletError(code, message) : Object.assign(new Error(message), { name }));
+const revive = ({ name, message, code }: PlainError): Error =>
+  code ? new QuantletError(code, message) : Object.assign(new Error(message), { name });
 
 /** What quantlet uses of a worker's own global scope. */
 export interface WorkerScope {
-  postMessage(message: unknown, transfer?: Transferable[]): void;
+  postMessage(message: unknown, transfer?: unknown[]): void;
   onmessage: ((event: MessageEvent) => void) | null;
 }
 
@@ -95,7 +114,10 @@ export function answerCalls(scope: WorkerScope, handle: (request: never, signal:
     running.set(id, controller);
     try {
       const value = await handle(request as never, controller.signal);
-      const transfer = value instanceof Uint8Array && value.buffer instanceof ArrayBuffer && value.byteLength === value.buffer.byteLength ? [value.buffer] : [];
+      const transfer =
+        value instanceof Uint8Array && value.buffer instanceof ArrayBuffer && value.byteLength === value.buffer.byteLength
+          ? [value.buffer]
+          : [];
       scope.postMessage({ id, value } satisfies Answer, transfer);
     } catch (error) {
       scope.postMessage({ id, error: plain(error) } satisfies Answer);

@@ -1,9 +1,12 @@
-/** What a page loads models from: URLs through the cache's worker, everything else as it is. */
+/** What a page loads models from: URLs through the cache's worker (both sides are here), everything else as it is. */
 import { QuantletError } from '../errors.ts';
-import type { OpenedFile } from '../platform.ts';
-import { checkedBytes, toBytes, type SourceLike } from '../source.ts';
+import type { OpenedFile } from '../engine/platform.ts';
+import type { HubOptions } from '../hub/options.ts';
+import { hubFor, locate } from '../hub/repository.ts';
+import { namesOfUrl } from '../io/open-url.ts';
+import { checkedBytes, toBytes, type SourceLike } from '../io/source.ts';
 import { cacheShelf } from './cache-api.ts';
-import { openCached, type Cached } from './cached.ts';
+import { openCached, type Cached, type Shelf } from './cached.ts';
 import type { WebOptions } from './options.ts';
 import type { Channel } from './rpc.ts';
 
@@ -14,10 +17,15 @@ export interface OpenInit {
   readonly cache: boolean;
   readonly reload: boolean;
 }
-export interface Opened { readonly byteLength: number; readonly how: Cached['how'] }
-export type OpenRequest = { readonly start: number; readonly end: number } | { readonly close: true };
+export interface Opened {
+  readonly byteLength: number;
+  readonly how: Cached['how'];
+}
+/** `now`: as Cached.close has it. */
+export type OpenRequest = { readonly start: number; readonly end: number } | { readonly close: true; readonly now: boolean };
 
 export interface OpenOptions extends Pick<WebOptions, 'headers' | 'cache'> {
+  readonly hub?: HubOptions;
   readonly signal: AbortSignal | undefined;
   /** Starts a worker; undefined where there is none to be had: then the page itself downloads. */
   readonly start: (() => Promise<Channel>) | undefined;
@@ -26,19 +34,29 @@ export interface OpenOptions extends Pick<WebOptions, 'headers' | 'cache'> {
 /** @throws ERR_SOURCE, ERR_DOWNLOAD, ERR_INVALID_ARGUMENT, or signal.reason */
 export async function openSource(source: string | URL | SourceLike, options: OpenOptions): Promise<OpenedFile> {
   if (typeof source !== 'string' && !(source instanceof URL)) {
-    return { bytes: toBytes(source), name: typeof File === 'function' && source instanceof File ? source.name : undefined, close: async () => {} };
+    return {
+      bytes: toBytes(source),
+      name: typeof File === 'function' && source instanceof File ? source.name : undefined,
+      close: async () => {},
+    };
   }
-  const url = absolute(source);
-  const name = { name: url.origin + url.pathname, sibling: (part: string) => Object.assign(new URL(part), { search: url.search }) };
-  if (url.protocol === 'blob:' || url.protocol === 'data:') return { bytes: toBytes(await fetchBlob(url.href)), close: async () => {} };
-  return { ...(await openUrl(url.href, options)), ...name };
+  const given = absolute(source);
+  if (given.protocol === 'blob:' || given.protocol === 'data:')
+    return { bytes: toBytes(await fetchBlob(given.href)), close: async () => {} };
+  const { url, headers } = await locate(hubFor(options), given);
+  return { ...(await openUrl(url.href, { ...options, headers })), ...namesOfUrl(url) };
 }
 
-function absolute(source: string | URL): URL {
+/** A URL, relative to the page. @throws ERR_SOURCE */
+export function absolute(source: string | URL): URL {
   try {
     return new URL(source, globalThis.location?.href);
   } catch (cause) {
-    throw new QuantletError('ERR_SOURCE', `"${String(source)}" is no URL that this page can load from; expected an absolute URL, or one relative to the page`, { cause });
+    throw new QuantletError(
+      'ERR_SOURCE',
+      `"${String(source)}" is not a URL that this page can load from; expected an absolute URL, or one relative to the page`,
+      { cause },
+    );
   }
 }
 
@@ -46,12 +64,15 @@ async function fetchBlob(url: string): Promise<Blob> {
   try {
     return await (await fetch(url)).blob();
   } catch (cause) {
-    throw new QuantletError('ERR_SOURCE', `cannot read ${url.slice(0, 80)}: it was revoked, or the page's policy does not allow it`, { cause });
+    throw new QuantletError('ERR_SOURCE', `cannot read ${url.slice(0, 80)}: it was revoked, or the page's policy does not allow it`, {
+      cause,
+    });
   }
 }
 
 async function openUrl(url: string, { headers, cache = true, signal, start }: OpenOptions): Promise<OpenedFile> {
-  const reload = cache === 'reload', keep = cache !== false;
+  const reload = cache === 'reload';
+  const keep = cache !== false;
   const worker = await start?.().catch(() => undefined);
   if (!worker) {
     const shelf = keep ? await cacheShelf() : undefined;
@@ -62,7 +83,8 @@ async function openUrl(url: string, { headers, cache = true, signal, start }: Op
     return {
       bytes: checkedBytes(byteLength, (from, end, signal) => worker.call({ start: from, end } satisfies OpenRequest, { signal })),
       async close() {
-        await worker.call({ close: true } satisfies OpenRequest).catch(() => {});
+        // Said here: the worker hears of an abort only where it ends a read, and most come between two.
+        await worker.call({ close: true, now: signal?.aborted ?? false } satisfies OpenRequest).catch(() => {});
         worker.close();
       },
     };
@@ -70,4 +92,17 @@ async function openUrl(url: string, { headers, cache = true, signal, start }: Op
     worker.close();
     throw error;
   }
+}
+
+/** The worker's side: opens a page's URL, then answers its requests. @throws ERR_DOWNLOAD, or signal.reason */
+export async function serveSource({ url, headers, reload }: OpenInit, shelf: Shelf | undefined, signal: AbortSignal) {
+  const { bytes, how, close } = await openCached(url, shelf, { headers, reload, signal });
+  return {
+    answer: { byteLength: bytes.byteLength, how } satisfies Opened,
+    async handler(request: OpenRequest, signal: AbortSignal): Promise<Uint8Array | void> {
+      if ('close' in request) return close(request);
+      const left = new Promise<never>((_, reject) => signal.addEventListener('abort', () => reject(signal.reason), { once: true }));
+      return Promise.race([bytes.read(request.start, request.end), left]);
+    },
+  };
 }

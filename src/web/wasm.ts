@@ -1,9 +1,10 @@
 /** Kernels in a page: the chosen build out of its own chunk, or the ones the caller brings. */
+import type { WasmModule } from '../globals.ts';
 import { QuantletError } from '../errors.ts';
 import { BUILDS, isModule, isThreaded, type Build } from '../wasm/load.ts';
 
 /** Compiled kernels, their bytes, or where they can be fetched. */
-export type WasmSource = WebAssembly.Module | ArrayBuffer | ArrayBufferView | Response | URL | string;
+export type WasmSource = WasmModule | ArrayBuffer | ArrayBufferView | Response | URL | string;
 
 type Kind = 'simd' | 'relaxed' | 'dotadd';
 
@@ -14,9 +15,9 @@ const CHUNKS: { readonly [K in Kind]: () => Promise<{ readonly deflated: string;
   dotadd: () => import('../inline/dotadd.js'),
 };
 
-const modules = new Map<Build, Promise<WebAssembly.Module>>();
+const modules = new Map<Build, Promise<WasmModule>>();
 
-async function inflate(build: Build): Promise<WebAssembly.Module> {
+async function inflate(build: Build): Promise<WasmModule> {
   const { deflated, memoryFlags } = await CHUNKS[build.replace('-threads', '') as Kind]();
   const bytes = Uint8Array.from(atob(deflated), (c) => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
@@ -25,12 +26,16 @@ async function inflate(build: Build): Promise<WebAssembly.Module> {
   try {
     return await WebAssembly.compile(kernels);
   } catch (cause) {
-    throw new QuantletError('ERR_BUILD_UNAVAILABLE', `the kernels cannot be compiled here (${cause instanceof Error ? cause.message : String(cause)}); where the page has a content security policy, its script-src must allow 'wasm-unsafe-eval'`, { cause });
+    throw new QuantletError(
+      'ERR_BUILD_UNAVAILABLE',
+      `the kernels cannot be compiled here (${cause instanceof Error ? cause.message : String(cause)}); where the page has a content security policy, its script-src must allow 'wasm-unsafe-eval'`,
+      { cause },
+    );
   }
 }
 
 /** The build that comes with the package, compiled once for all models of the page. @throws ERR_BUILD_UNAVAILABLE */
-export function inlinedModule(build: Build): Promise<WebAssembly.Module> {
+export function inlinedModule(build: Build): Promise<WasmModule> {
   const known = modules.get(build) ?? inflate(build);
   modules.set(build, known);
   known.catch(() => modules.delete(build));
@@ -38,21 +43,37 @@ export function inlinedModule(build: Build): Promise<WebAssembly.Module> {
 }
 
 /** @throws ERR_DOWNLOAD, ERR_INVALID_ARGUMENT */
-export async function compileWasm(source: WasmSource): Promise<WebAssembly.Module> {
-  if (isModule(source)) return source as WebAssembly.Module;
-  const bytes = source instanceof Response || source instanceof URL || typeof source === 'string' ? await fetched(source) : (source as BufferSource);
+export async function compileWasm(source: WasmSource): Promise<WasmModule> {
+  if (isModule(source)) return source as WasmModule;
+  const bytes =
+    source instanceof Response || source instanceof URL || typeof source === 'string' ? await fetched(source) : (source as BufferSource);
   try {
     return await WebAssembly.compile(bytes);
   } catch (cause) {
-    throw new QuantletError('ERR_INVALID_ARGUMENT', `the option wasm cannot be compiled here (${cause instanceof Error ? cause.message : String(cause)}); expected one of the package's dist/wasm/*.wasm that this runtime supports`, { cause });
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `the option wasm cannot be compiled here (${cause instanceof Error ? cause.message : String(cause)}); expected one of the package's dist/wasm/*.wasm that this runtime supports`,
+      { cause },
+    );
   }
 }
 
 async function fetched(source: Response | URL | string): Promise<ArrayBuffer> {
-  const response = source instanceof Response ? source : await fetch(source).catch((cause: unknown) => {
-    throw new QuantletError('ERR_DOWNLOAD', `the kernels at ${String(source)} cannot be fetched (${cause instanceof Error ? cause.message : String(cause)}); expected the absolute URL of one of the package's dist/wasm/*.wasm`, { cause });
-  });
-  if (!response.ok) throw new QuantletError('ERR_DOWNLOAD', `the kernels at ${response.url} answered ${response.status} ${response.statusText}; expected the package's dist/wasm/*.wasm there`);
+  const response =
+    source instanceof Response
+      ? source
+      : await fetch(source).catch((cause: unknown) => {
+          throw new QuantletError(
+            'ERR_DOWNLOAD',
+            `the kernels at ${String(source)} cannot be fetched (${cause instanceof Error ? cause.message : String(cause)}); expected the absolute URL of one of the package's dist/wasm/*.wasm`,
+            { cause },
+          );
+        });
+  if (!response.ok)
+    throw new QuantletError(
+      'ERR_DOWNLOAD',
+      `the kernels at ${response.url} answered ${response.status} ${response.statusText}; expected the package's dist/wasm/*.wasm there`,
+    );
   return response.arrayBuffer();
 }
 
@@ -60,11 +81,19 @@ async function fetched(source: Response | URL | string): Promise<ArrayBuffer> {
  * Which build a module is: scripts/build.mjs writes its name into a custom section.
  * @throws ERR_INVALID_ARGUMENT where it is none, or not the wanted one
  */
-export function buildOf(module: WebAssembly.Module, wanted?: string): Build {
+export function buildOf(module: WasmModule, wanted?: string): Build {
   const [section] = WebAssembly.Module.customSections(module, 'quantlet');
   const name = section ? new TextDecoder().decode(section) : wanted;
   const build = BUILDS.find((b) => b === name);
-  if (build && wanted && build !== wanted) throw new QuantletError('ERR_INVALID_ARGUMENT', `the option wasm is the build "${build}", the option build asks for "${wanted}"; give one of the two`);
-  if (!build) throw new QuantletError('ERR_INVALID_ARGUMENT', `the option wasm is not one of the package's dist/wasm/*.wasm (${name ? `it says "${name}"` : 'it does not say which build it is'}); expected one of ${BUILDS.join(', ')}`);
+  if (build && wanted && build !== wanted)
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `the option wasm is the build "${build}", but the option build asks for "${wanted}"; give only one of them`,
+    );
+  if (!build)
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `the option wasm is not one of the package's dist/wasm/*.wasm (${name ? `it says "${name}"` : 'it does not say which build it is'}); expected one of ${BUILDS.join(', ')}`,
+    );
   return build;
 }

@@ -20,7 +20,7 @@ async function blobWorker(): Promise<WorkerLike> {
 
 /** webpack and Vite see this literal and emit a file of their own; needs no `blob:`. */
 function fileWorker(): WorkerLike {
-  return new Worker(new URL('../worker/web.js', import.meta.url), { type: 'module' });
+  return new Worker(new URL('../../dist/worker/web.js', import.meta.url), { type: 'module' });
 }
 
 /** The way that worked in this page, tried first from then on. */
@@ -35,9 +35,17 @@ async function ready(create: CreateWorker): Promise<Channel> {
       worker.addEventListener('message', (event) => void ((event as MessageEvent).data === READY && resolve()));
       worker.addEventListener('error', (event) => {
         event.preventDefault();
-        reject(new QuantletError('ERR_WORKER_LOST', `the worker's script did not start: ${(event as ErrorEvent).message || 'it was not found or a policy blocks it'}`));
+        reject(
+          new QuantletError(
+            'ERR_WORKER_LOST',
+            `the worker's script did not start: ${(event as ErrorEvent).message || 'it was not found or a policy blocks it'}`,
+          ),
+        );
       });
-      timer = setTimeout(() => reject(new QuantletError('ERR_WORKER_LOST', `the worker's script did not start within ${START_MS / 1000} s`)), START_MS);
+      timer = setTimeout(
+        () => reject(new QuantletError('ERR_WORKER_LOST', `the worker's script did not start within ${START_MS / 1000} s`)),
+        START_MS,
+      );
     });
   } catch (error) {
     worker.terminate();
@@ -66,5 +74,9 @@ export async function startWorker(createWorker?: CreateWorker): Promise<Channel>
     }
   }
   const why = reasons.map((r) => (r instanceof Error ? r.message : String(r))).join('; ');
-  throw new QuantletError('ERR_WORKER_LOST', `no worker could be started: ${why}; allow blob: or the package's worker file in the policy's worker-src, or pass createWorker`, { cause: reasons[0] });
+  throw new QuantletError(
+    'ERR_WORKER_LOST',
+    `no worker could be started: ${why}; allow blob: or the package's worker file in the policy's worker-src, or pass createWorker`,
+    { cause: reasons[0] },
+  );
 }

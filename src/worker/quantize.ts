@@ -3,19 +3,23 @@ import { move, workerData } from 'piscina';
 import type { RowsTask } from '../threads/rows-node.ts';
 import { TYPE } from '../type-traits.ts';
 import { instantiate } from '../wasm/load.ts';
-import { ARENA_BASE, createLayout } from '../wasm/memory.ts';
+import { createAllocator } from '../wasm/allocator.ts';
+import { ARENA_BASE } from '../wasm/memory.ts';
 
 const { module } = workerData as { module: WebAssembly.Module };
 const PAGE = 65536;
 const memory = new WebAssembly.Memory({ initial: ARENA_BASE / PAGE });
 const kernels = instantiate(module, memory);
 
-/** The task's contract is checked by rows-node.ts. Nothing but this worker sees the memory, so it may grow. */
+/** threads/rows-node.ts has checked the task. Nothing else sees this worker's memory, so it may grow. */
 export function quantize({ from, to, ne0, nrows, data, targetBytes, imatrix }: RowsTask): unknown {
-  const layout = createLayout();
-  const source = layout.reserve(data.length), floats = from === 'f32' ? source : layout.reserve(4 * ne0 * nrows);
-  const target = layout.reserve(targetBytes), weights = imatrix ? layout.reserve(4 * ne0) : 0, work = layout.reserve(kernels.quantize_work_size());
-  const more = layout.byteLength - memory.buffer.byteLength;
+  const arena = createAllocator(ARENA_BASE);
+  const source = arena.take(data.length);
+  const floats = from === 'f32' ? source : arena.take(4 * ne0 * nrows);
+  const target = arena.take(targetBytes);
+  const weights = imatrix ? arena.take(4 * ne0) : 0;
+  const work = arena.take(kernels.quantize_work_size());
+  const more = arena.end - memory.buffer.byteLength;
   if (more > 0) memory.grow(Math.ceil(more / PAGE));
   new Uint8Array(memory.buffer).set(data, source);
   if (imatrix) new Float32Array(memory.buffer).set(imatrix, weights / 4);

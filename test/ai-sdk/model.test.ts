@@ -8,7 +8,10 @@ import { shippedModel } from '../support.ts';
 
 const plain = "{% for m in messages %}{{ m.role[0] + ':' + m.content + '\\n' }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}";
 let model: Model;
-beforeAll(async () => void (model = await loadModel(shippedModel, { threads: 2, parallel: 2, warmUp: false, contextLength: 1024, chatTemplate: plain })));
+beforeAll(
+  async () =>
+    void (model = await loadModel(shippedModel, { threads: 2, parallel: 2, warmUp: false, contextLength: 1024, chatTemplate: plain })),
+);
 afterAll(() => model.dispose());
 
 const settings = { prompt: 'Tell me about a dog.', temperature: 0, maxOutputTokens: 24 };
@@ -25,10 +28,19 @@ it('generates and streams the same text, with usage', async () => {
 
 it('calls tools with arguments of their schema, and goes on with the results', async () => {
   const cities: string[] = [];
-  const inputSchema = jsonSchema<{ city: string }>({ type: 'object', properties: { city: { enum: ['Oslo', 'Rome'] } }, required: ['city'], additionalProperties: false });
+  const inputSchema = jsonSchema<{ city: string }>({
+    type: 'object',
+    properties: { city: { enum: ['Oslo', 'Rome'] } },
+    required: ['city'],
+    additionalProperties: false,
+  });
   const weather = tool({ description: 'Weather', inputSchema, execute: ({ city }) => (cities.push(city), { sky: 'snow' }) });
   const result = await generateText({
-    model: languageModel(model), ...settings, maxOutputTokens: 150, tools: { weather }, stopWhen: stepCountIs(2),
+    model: languageModel(model),
+    ...settings,
+    maxOutputTokens: 150,
+    tools: { weather },
+    stopWhen: stepCountIs(2),
     prepareStep: ({ stepNumber }) => ({ toolChoice: stepNumber === 0 ? 'required' : 'none' }),
   });
   expect(result.steps).toHaveLength(2);
@@ -37,7 +49,12 @@ it('calls tools with arguments of their schema, and goes on with the results', a
 });
 
 it('makes objects of a schema', async () => {
-  const schema = jsonSchema<{ name: string; age: number }>({ type: 'object', properties: { name: { type: 'string', minLength: 1, maxLength: 8 }, age: { type: 'integer', minimum: 0, maximum: 99 } }, required: ['name', 'age'], additionalProperties: false });
+  const schema = jsonSchema<{ name: string; age: number }>({
+    type: 'object',
+    properties: { name: { type: 'string', minLength: 1, maxLength: 8 }, age: { type: 'integer', minimum: 0, maximum: 99 } },
+    required: ['name', 'age'],
+    additionalProperties: false,
+  });
   const { object } = await generateObject({ model: languageModel(model), ...settings, maxOutputTokens: 100, schema });
   expect([typeof object.name, Number.isInteger(object.age), object.age < 100]).toEqual(['string', true, true]);
 });
@@ -51,7 +68,7 @@ it('an abort ends the stream and frees the place; a model of texts makes no vect
     ended = part.type;
   }
   expect(ended).toBe('abort');
-  for (let i = 0; i < 200 && model.state.scheduler.active > 0; i++) await new Promise((resolve) => setTimeout(resolve, 5));
-  expect(model.state.scheduler.active).toBe(0);
+  for (let i = 0; i < 200 && model.internals.slots.active > 0; i++) await new Promise((resolve) => setTimeout(resolve, 5));
+  expect(model.internals.slots.active).toBe(0);
   await expect(embeddingModel(model).doEmbed({ values: ['a'] })).rejects.toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
 });

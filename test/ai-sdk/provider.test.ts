@@ -9,17 +9,36 @@ import { scriptedBackend, type Script } from '../openai/backend.ts';
 Object.assign(globalThis, { AI_SDK_LOG_WARNINGS: false });
 
 const call = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>';
-const city = jsonSchema<{ city: string }>({ type: 'object', properties: { city: { type: 'string' } }, required: ['city'], additionalProperties: false });
+const city = jsonSchema<{ city: string }>({
+  type: 'object',
+  properties: { city: { type: 'string' } },
+  required: ['city'],
+  additionalProperties: false,
+});
 const weather = () => {
   const asked: string[] = [];
-  return { asked, tools: { get_weather: tool({ description: 'Weather', inputSchema: city, execute: ({ city: name }) => (asked.push(name), { sky: 'snow' }) }) } };
+  return {
+    asked,
+    tools: {
+      get_weather: tool({ description: 'Weather', inputSchema: city, execute: ({ city: name }) => (asked.push(name), { sky: 'snow' }) }),
+    },
+  };
 };
 const withTools: Script = (prompt) => (prompt.includes('<tool_response>') ? 'Snow in Oslo.' : `One moment.${call}`);
 
 describe('languageModel', () => {
   it('generates text with usage and settings', async () => {
     const backend = scriptedBackend(() => 'Hello, Grüße');
-    const result = await generateText({ model: languageModel(backend), system: 'Be kind.', prompt: 'Hi', temperature: 0, seed: 3, stopSequences: ['ü'], maxOutputTokens: 30, providerOptions: { quantlet: { minP: 0.1, nonsense: 1 } } });
+    const result = await generateText({
+      model: languageModel(backend),
+      system: 'Be kind.',
+      prompt: 'Hi',
+      temperature: 0,
+      seed: 3,
+      stopSequences: ['ü'],
+      maxOutputTokens: 30,
+      providerOptions: { quantlet: { minP: 0.1, nonsense: 1 } },
+    });
     expect(result.text).toBe('Hello, Gr');
     expect(result.finishReason).toBe('stop');
     expect(result.usage).toMatchObject({ outputTokens: 11 });
@@ -28,7 +47,10 @@ describe('languageModel', () => {
   });
 
   it('streams text and reasoning', async () => {
-    const result = streamText({ model: languageModel(scriptedBackend(() => 'Hm.\n</think>\n\nYes, 👋', { template: ownTemplates.thinking })), prompt: 'Hi' });
+    const result = streamText({
+      model: languageModel(scriptedBackend(() => 'Hm.\n</think>\n\nYes, 👋', { template: ownTemplates.thinking })),
+      prompt: 'Hi',
+    });
     const pieces: string[] = [];
     for await (const piece of result.textStream) pieces.push(piece);
     expect(pieces.join('')).toBe('Yes, 👋');
@@ -38,10 +60,20 @@ describe('languageModel', () => {
 
   it('calls tools and goes on with their results, whole and streamed', async () => {
     const whole = weather();
-    const result = await generateText({ model: languageModel(scriptedBackend(withTools)), prompt: 'Weather?', tools: whole.tools, stopWhen: stepCountIs(3) });
+    const result = await generateText({
+      model: languageModel(scriptedBackend(withTools)),
+      prompt: 'Weather?',
+      tools: whole.tools,
+      stopWhen: stepCountIs(3),
+    });
     expect([result.text, whole.asked, result.steps.length]).toEqual(['Snow in Oslo.', ['Oslo'], 2]);
     const streamed = weather();
-    const stream = streamText({ model: languageModel(scriptedBackend(withTools)), prompt: 'Weather?', tools: streamed.tools, stopWhen: stepCountIs(3) });
+    const stream = streamText({
+      model: languageModel(scriptedBackend(withTools)),
+      prompt: 'Weather?',
+      tools: streamed.tools,
+      stopWhen: stepCountIs(3),
+    });
     expect(await stream.text).toBe('Snow in Oslo.');
     expect(streamed.asked).toEqual(['Oslo']);
   });
@@ -49,7 +81,9 @@ describe('languageModel', () => {
   it('makes objects through a schema', async () => {
     const backend = scriptedBackend((_, { responseFormat }) => (responseFormat?.type === 'json_schema' ? '{"city": "Oslo"}' : 'no'));
     expect((await generateObject({ model: languageModel(backend), schema: city, prompt: 'Where?' })).object).toEqual({ city: 'Oslo' });
-    expect((await generateText({ model: languageModel(backend), output: Output.object({ schema: city }), prompt: 'Where?' })).output).toEqual({ city: 'Oslo' });
+    expect(
+      (await generateText({ model: languageModel(backend), output: Output.object({ schema: city }), prompt: 'Where?' })).output,
+    ).toEqual({ city: 'Oslo' });
     expect(backend.seen.options[0].responseFormat).toMatchObject({ type: 'json_schema', schema: { required: ['city'] } });
   });
 

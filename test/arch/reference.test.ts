@@ -27,7 +27,7 @@ const values = new Float32Array(raw.buffer.slice(raw.byteOffset, raw.byteOffset 
 const typeOf = (tensors: Iterable<{ type: number }>) => [...tensors].reduce((a, t) => Math.max(a, t.type), 0);
 
 /** Of the largest |logit|. The reference rounds where ggml rounds, so that only f32 against f64 is left (below 2e-6); where a value lies
- * on the border between two f16 or q8_0 values the two may still part, by what one such step does (ground rule 9's figures). */
+ * on the border between two f16 or q8_0 values the two may still part, by what one such step does (TOLERANCE in test/support.ts). */
 const tolerances: Record<number, number> = { 0: 1e-5, 1: 2e-3, 8: 3e-2 };
 /** gelu's table has f16 arguments and values, whatever the weights' type. */
 const geluTolerance = 2e-3;
@@ -36,9 +36,11 @@ const gelus = /gemma|starcoder|bert/;
 describe('the scalar reference against native llama.cpp', () => {
   for (const c of golden.cases.filter((one) => !one.lora)) {
     it(`${c.model}${c.pooling ? ` ${c.pooling}` : ''} n_ctx ${c.n_ctx}`, () => {
-      const gguf = readGguf(readFileSync(new URL(c.model, folder))), model = reference(gguf);
+      const gguf = readGguf(readFileSync(new URL(c.model, folder)));
+      const model = reference(gguf);
       const tolerance = Math.max(tolerances[typeOf(gguf.tensors.values())], gelus.test(c.model) ? geluTolerance : 0);
-      let got: number[], worst = { difference: 0, index: -1 };
+      let got: number[];
+      let worst = { difference: 0, index: -1 };
       if (c.pooling) got = [...model.embed(c.ids, c.n_ctx, c.pooling)];
       else {
         const all = model.logits([...c.ids, ...c.greedy!.slice(0, -1)], c.n_ctx);
@@ -46,36 +48,79 @@ describe('the scalar reference against native llama.cpp', () => {
         const best = all.slice(c.ids.length - 1).map((l) => l.reduce((a, v, i) => (v > l[a] ? i : a), 0));
         expect(best, `${c.model}: greedy ids, margins ${c.margins}`).toEqual(c.greedy);
       }
-      const want = values.subarray(c.offset, c.offset + got.length), largest = want.reduce((a, v) => Math.max(a, Math.abs(v)), 0);
-      got.forEach((v, i) => { const d = Math.abs(v - want[i]) / largest; if (!(d <= worst.difference)) worst = { difference: d, index: i }; });
+      const want = values.subarray(c.offset, c.offset + got.length);
+      const largest = want.reduce((a, v) => Math.max(a, Math.abs(v)), 0);
+      got.forEach((v, i) => {
+        const d = Math.abs(v - want[i]) / largest;
+        if (!(d <= worst.difference)) worst = { difference: d, index: i };
+      });
       if (process.env['SHOW_DIFFERENCES']) console.log(`${c.model} ${c.pooling ?? ''} ${worst.difference.toExponential(2)}`);
-      expect(worst.difference, `${c.model}: index ${worst.index}, got ${got[worst.index]}, want ${want[worst.index]}`).toBeLessThanOrEqual(tolerance);
+      expect(worst.difference, `${c.model}: index ${worst.index}, got ${got[worst.index]}, want ${want[worst.index]}`).toBeLessThanOrEqual(
+        tolerance,
+      );
     });
   }
 });
 
 /** Metadata that must matter: model, key, another value. A golden file that does not notice a rule proves nothing about it. */
 const rules: [model: string, key: string, value: MetaValue][] = [
-  ['llama', 'rope.freq_base', 5000], ['llama', 'attention.layer_norm_rms_epsilon', 0.1], ['smollm3', 'rope.freq_base', 5000],
-  ['qwen2', 'rope.freq_base', 10000], ['qwen2-yarn', 'rope.scaling.type', 'linear'], ['qwen2-yarn', 'rope.scaling.type', 'none'], ['qwen2-yarn', 'rope.scaling.factor', 2], ['qwen2-yarn', 'rope.scaling.original_context_length', 512],
-  ['gemma2', 'attention.sliding_window', 9], ['gemma2', 'attention.sliding_window_pattern', 3], ['gemma2', 'attn_logit_softcapping', 50], ['gemma2', 'final_logit_softcapping', 30],
-  ['gemma3', 'attention.sliding_window', 9], ['gemma3', 'attention.sliding_window_pattern', [true, false, true, true, true, false]], ['gemma3', 'rope.scaling.factor', 4], ['gemma3', 'rope.freq_base', 10000], ['gemma3', 'rope.freq_base_swa', 1e6],
-  ['phi3-longrope', 'rope.scaling.attn_factor', 1], ['phi3-longrope', 'rope.scaling.original_context_length', 128],
-  ['granite', 'embedding_scale', 1], ['granite', 'residual_scale', 1], ['granite', 'attention.scale', 0], ['granite', 'logit_scale', 1], ['granite', 'rope.scaling.finetuned', false],
-  ['stablelm', 'rope.dimension_count', 8], ['starcoder2', 'rope.freq_base', 5000],
+  ['llama', 'rope.freq_base', 5000],
+  ['llama', 'attention.layer_norm_rms_epsilon', 0.1],
+  ['smollm3', 'rope.freq_base', 5000],
+  ['qwen2', 'rope.freq_base', 10000],
+  ['qwen2-yarn', 'rope.scaling.type', 'linear'],
+  ['qwen2-yarn', 'rope.scaling.type', 'none'],
+  ['qwen2-yarn', 'rope.scaling.factor', 2],
+  ['qwen2-yarn', 'rope.scaling.original_context_length', 512],
+  ['gemma2', 'attention.sliding_window', 9],
+  ['gemma2', 'attention.sliding_window_pattern', 3],
+  ['gemma2', 'attn_logit_softcapping', 50],
+  ['gemma2', 'final_logit_softcapping', 30],
+  ['gemma3', 'attention.sliding_window', 9],
+  ['gemma3', 'attention.sliding_window_pattern', [true, false, true, true, true, false]],
+  ['gemma3', 'rope.scaling.factor', 4],
+  ['gemma3', 'rope.freq_base', 10000],
+  ['gemma3', 'rope.freq_base_swa', 1e6],
+  ['phi3-longrope', 'rope.scaling.attn_factor', 1],
+  ['phi3-longrope', 'rope.scaling.original_context_length', 128],
+  ['granite', 'embedding_scale', 1],
+  ['granite', 'residual_scale', 1],
+  ['granite', 'attention.scale', 0],
+  ['granite', 'logit_scale', 1],
+  ['granite', 'rope.scaling.finetuned', false],
+  ['stablelm', 'rope.dimension_count', 8],
+  ['starcoder2', 'rope.freq_base', 5000],
 ];
 /** Tensors that must matter beyond those without which nothing runs: model, tensor to leave out. */
 const optional: [model: string, tensor: string][] = [
-  ['llama-rope-freqs', 'rope_freqs.weight'], ['qwen2', 'blk.0.attn_q.bias'], ['qwen2', 'blk.1.attn_v.bias'], ['qwen3', 'blk.0.attn_q_norm.weight'], ['qwen3', 'blk.0.attn_k_norm.weight'], ['gemma2', 'blk.0.post_attention_norm.weight'], ['gemma3', 'blk.5.post_ffw_norm.weight'],
-  ['gemma3', 'blk.0.attn_q_norm.weight'], ['phi3-longrope', 'rope_factors_short.weight'], ['starcoder2', 'blk.0.ffn_up.bias'], ['starcoder2', 'blk.0.attn_output.bias'], ['starcoder2', 'output_norm.bias'], ['stablelm-parallel', 'blk.0.attn_k_norm.weight'],
+  ['llama-rope-freqs', 'rope_freqs.weight'],
+  ['qwen2', 'blk.0.attn_q.bias'],
+  ['qwen2', 'blk.1.attn_v.bias'],
+  ['qwen3', 'blk.0.attn_q_norm.weight'],
+  ['qwen3', 'blk.0.attn_k_norm.weight'],
+  ['gemma2', 'blk.0.post_attention_norm.weight'],
+  ['gemma3', 'blk.5.post_ffw_norm.weight'],
+  ['gemma3', 'blk.0.attn_q_norm.weight'],
+  ['phi3-longrope', 'rope_factors_short.weight'],
+  ['starcoder2', 'blk.0.ffn_up.bias'],
+  ['starcoder2', 'blk.0.attn_output.bias'],
+  ['starcoder2', 'output_norm.bias'],
+  ['stablelm-parallel', 'blk.0.attn_k_norm.weight'],
 ];
 
 describe('the golden models notice every rule', () => {
-  const ids = golden.cases[0].ids, load = (name: string) => readGguf(readFileSync(new URL(`${name}.gguf`, folder)));
+  const ids = golden.cases[0].ids;
+  const load = (name: string) => readGguf(readFileSync(new URL(`${name}.gguf`, folder)));
   function change(name: string, alter: (g: { meta: Map<string, MetaValue>; tensors: Map<string, never> }) => void): number {
-    const gguf = load(name), before = reference(gguf).logits(ids, 256).flatMap((l) => [...l]);
+    const gguf = load(name);
+    const before = reference(gguf)
+      .logits(ids, 256)
+      .flatMap((l) => [...l]);
     alter(gguf as never);
-    const after = reference(gguf).logits(ids, 256).flatMap((l) => [...l]), largest = before.reduce((a, v) => Math.max(a, Math.abs(v)), 0);
+    const after = reference(gguf)
+      .logits(ids, 256)
+      .flatMap((l) => [...l]);
+    const largest = before.reduce((a, v) => Math.max(a, Math.abs(v)), 0);
     return before.reduce((a, v, i) => Math.max(a, Math.abs(v - after[i])), 0) / largest;
   }
   /** Five times what F16 models are allowed to differ by. */
@@ -90,8 +135,15 @@ describe('the golden models notice every rule', () => {
 
 it('the generator writes the committed models', async () => {
   const { write } = (await import(new URL('gguf.mjs', folder).href)) as { write: (model: unknown) => Uint8Array };
-  const { models, adapters } = (await import(new URL('models.mjs', folder).href)) as { models: Record<string, () => unknown>; adapters: Record<string, { make: () => unknown }> };
-  for (const [name, make] of [...Object.entries(models), ...Object.entries(adapters).map(([name, { make }]) => [name, make] as const)]) {
+  const { models, contexts, adapters } = (await import(new URL('models.mjs', folder).href)) as {
+    models: Record<string, () => unknown>;
+    contexts: Record<string, () => unknown>;
+    adapters: Record<string, { make: () => unknown }>;
+  };
+  for (const [name, make] of [
+    ...Object.entries({ ...models, ...contexts }),
+    ...Object.entries(adapters).map(([name, { make }]) => [name, make] as const),
+  ]) {
     const file = readFileSync(new URL(`${name}.gguf`, folder));
     expect(Buffer.compare(write(make()), file), `${name}.gguf: node test/golden/arch/make.mjs`).toBe(0);
   }

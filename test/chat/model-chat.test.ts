@@ -1,16 +1,21 @@
 /** model.chat() with the model that ships: it knows nothing but stories, yet renders, streams, calls tools by grammar and reuses its cache. */
-import { loadModel, type ChatEvent, type ChatMessage, type Model } from 'quantlet';
+import { loadModel, type ChatEvent, type ChatMessage, type Model, type ModelChatOptions } from 'quantlet';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { failure, shippedModel } from '../support.ts';
 
 /** Of few tokens, and it writes contents as they are. The context is longer than the model was trained for: the tools' prompt needs it. */
 const plain = "{% for m in messages %}{{ m.role[0] + ':' + m.content + '\\n' }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}";
 let model: Model;
-beforeAll(async () => void (model = await loadModel(shippedModel, { threads: 2, warmUp: false, contextLength: 1024, chatTemplate: plain })));
+beforeAll(
+  async () => void (model = await loadModel(shippedModel, { threads: 2, warmUp: false, contextLength: 1024, chatTemplate: plain })),
+);
 afterAll(() => model.dispose());
 
 const greedy = { temperature: 0, maxTokens: 24 } as const;
-const first: ChatMessage[] = [{ role: 'system', content: 'You tell stories.' }, { role: 'user', content: 'Tell me about a little dog.' }];
+const first: ChatMessage[] = [
+  { role: 'system', content: 'You tell stories.' },
+  { role: 'user', content: 'Tell me about a little dog.' },
+];
 
 it('streams events whose sum is the result', async () => {
   const chat = model.chat(first, greedy);
@@ -22,6 +27,40 @@ it('streams events whose sum is the result', async () => {
   expect(result).toMatchObject({ reasoning: '', toolCalls: [], finishReason: 'length', timings: { predictedTokens: 24 } });
   expect(result.ids).toHaveLength(24);
   expect(model.detokenize(result.promptIds.slice(1))).toContain('u:Tell me about a little dog.\na:');
+});
+
+describe('a budget of reasoning', () => {
+  let thinker: Model;
+  const chatTemplate = `${plain.replace('a:', 'a:<think>')}{# </think> #}`;
+  const speculation = { type: ['ngram-simple'], ngramSimple: { sizeN: 1, minHits: 1 } } as const;
+  beforeAll(
+    async () =>
+      void (thinker = await loadModel(shippedModel, { threads: 2, warmUp: false, contextLength: 1024, chatTemplate, speculation })),
+  );
+  afterAll(() => thinker.dispose());
+  const ask = (options: ModelChatOptions) => thinker.chat(first, { ...greedy, maxTokens: 40, ...options }).result();
+
+  it.each([1, 7])('of %i tokens ends it, and the answer goes on', async (reasoningBudget) => {
+    const free = await ask({});
+    expect([free.content, free.reasoning === '']).toEqual(['', false]);
+    const { ids, reasoning, content } = await ask({ reasoningBudget });
+    const closing = model.tokenize('</think>', { addSpecial: false });
+    expect(ids.slice(0, reasoningBudget)).toEqual(free.ids.slice(0, reasoningBudget));
+    expect(ids.slice(reasoningBudget, reasoningBudget + closing.length)).toEqual(closing);
+    expect(model.detokenize(ids.slice(0, reasoningBudget)).trim()).toBe(reasoning);
+    expect(content.length).toBeGreaterThan(10);
+    expect(await ask({ reasoningBudget, speculation: false }).then((r) => r.ids)).toEqual(ids);
+  });
+
+  it('of none: nothing is reasoned; a last thought may stand there', async () => {
+    expect((await ask({ reasoningBudget: 0 })).reasoning).toBe('');
+    const told = await ask({ reasoningBudget: 3, reasoningBudgetMessage: ' That is enough.' });
+    expect(told.reasoning).toMatch(/ That is enough\.$/);
+  });
+
+  it.each([-2, 0.5, 'x'])('%j is refused', async (reasoningBudget) => {
+    expect((await failure(ask({ reasoningBudget } as never))).message).toMatch(/reasoningBudget is .*; expected a whole number from -1/);
+  });
 });
 
 it('a next turn computes its new tokens only, and answers as a fresh model does, bit for bit', async () => {
@@ -42,7 +81,10 @@ it('a next turn computes its new tokens only, and answers as a fresh model does,
 });
 
 describe('tools', () => {
-  const tool = (name: string, properties: object) => ({ type: 'function' as const, function: { name, parameters: { type: 'object', properties, required: Object.keys(properties), additionalProperties: false } } });
+  const tool = (name: string, properties: object) => ({
+    type: 'function' as const,
+    function: { name, parameters: { type: 'object', properties, required: Object.keys(properties), additionalProperties: false } },
+  });
   const tools = [tool('weather', { city: { enum: ['Oslo', 'Rome'] } }), tool('add', { a: { type: 'integer', minimum: 0, maximum: 99 } })];
 
   it.each(['required', { name: 'add' }] as const)('toolChoice %j makes a call that fits its schema', async (toolChoice) => {
@@ -58,13 +100,29 @@ describe('tools', () => {
   });
 
   it('one call at most: the answer ends after it, with its tokens and timings', async () => {
-    const { toolCalls, timings, ids } = await model.chat(first, { ...greedy, maxTokens: 100, tools, toolChoice: 'required', parallelToolCalls: false }).result();
+    const { toolCalls, timings, ids } = await model
+      .chat(first, { ...greedy, maxTokens: 100, tools, toolChoice: 'required', parallelToolCalls: false })
+      .result();
     expect(toolCalls).toHaveLength(1);
     expect(timings.predictedTokens).toBe(ids.length);
   });
 
   it('responseFormat: the content is JSON of the schema', async () => {
-    const { content } = await model.chat(first, { ...greedy, maxTokens: 60, responseFormat: { type: 'json_schema', schema: { type: 'object', properties: { n: { type: 'integer', maximum: 9, minimum: 0 } }, required: ['n'], additionalProperties: false } } }).result();
+    const { content } = await model
+      .chat(first, {
+        ...greedy,
+        maxTokens: 60,
+        responseFormat: {
+          type: 'json_schema',
+          schema: {
+            type: 'object',
+            properties: { n: { type: 'integer', maximum: 9, minimum: 0 } },
+            required: ['n'],
+            additionalProperties: false,
+          },
+        },
+      })
+      .result();
     expect(JSON.parse(content)).toEqual({ n: expect.any(Number) as number });
   });
 });
@@ -72,16 +130,30 @@ describe('tools', () => {
 describe('what is wrong has a code, and the model goes on', () => {
   it.each<[string, () => Promise<unknown>, string]>([
     ['a template that does not parse', async () => model.chat(first, { chatTemplate: '{% if %}' }).result(), 'ERR_CHAT_TEMPLATE'],
-    ['a template that throws', async () => model.chat(first, { chatTemplate: "{% if 'little dog' in messages[-1].content %}{{ raise_exception('no dogs') }}{% endif %}{{ messages[-1].content }}" }).result(), 'ERR_CHAT_TEMPLATE'],
+    [
+      'a template that throws',
+      async () =>
+        model
+          .chat(first, {
+            chatTemplate:
+              "{% if 'little dog' in messages[-1].content %}{{ raise_exception('no dogs') }}{% endif %}{{ messages[-1].content }}",
+          })
+          .result(),
+      'ERR_CHAT_TEMPLATE',
+    ],
     ['a text in place of messages', async () => model.chat('hello' as never).result(), 'ERR_INVALID_ARGUMENT'],
     ['no message in the list', async () => model.chat([null] as never).result(), 'ERR_INVALID_ARGUMENT'],
     ['a message without a role', async () => model.chat([{ content: 'x' }] as never).result(), 'ERR_INVALID_ARGUMENT'],
     ['content that is a number', async () => model.chat([{ role: 'user', content: 5 }] as never).result(), 'ERR_INVALID_ARGUMENT'],
-    ['tools that are no list', async () => model.chat(first, { tools: {} as never }).result(), 'ERR_INVALID_ARGUMENT'],
+    ['tools that are none', async () => model.chat(first, { tools: 5 as never }).result(), 'ERR_INVALID_ARGUMENT'],
     ['a tool without a name', async () => model.chat(first, { tools: [{ type: 'function' }] as never }).result(), 'ERR_INVALID_ARGUMENT'],
     ['an image', async () => model.chat([{ role: 'user', content: [{ type: 'image_url' }] }]).result(), 'ERR_INVALID_ARGUMENT'],
     ['a tool that is not there', async () => model.chat(first, { toolChoice: { name: 'x' } }).result(), 'ERR_INVALID_ARGUMENT'],
-    ['a conversation longer than the context', async () => model.chat([{ role: 'user', content: 'the dog '.repeat(1000) }]).result(), 'ERR_CONTEXT_FULL'],
+    [
+      'a conversation longer than the context',
+      async () => model.chat([{ role: 'user', content: 'the dog '.repeat(1000) }]).result(),
+      'ERR_CONTEXT_FULL',
+    ],
     ['a bad grammar', async () => model.chat(first, { grammar: 'root ::= "' }).result(), 'ERR_GRAMMAR'],
   ])('%s', async (_, run, code) => {
     expect((await failure(run)).code).toBe(code);
@@ -92,7 +164,13 @@ describe('what is wrong has a code, and the model goes on', () => {
     const controller = new AbortController();
     const chat = model.chat(first, { ...greedy, maxTokens: 200, ignoreEos: true, signal: controller.signal });
     const reason = new Error('enough');
-    expect((await failure(async () => { for await (const _ of chat) controller.abort(reason); })).error).toBe(reason);
+    expect(
+      (
+        await failure(async () => {
+          for await (const _ of chat) controller.abort(reason);
+        })
+      ).error,
+    ).toBe(reason);
     for await (const _ of model.chat(first, greedy)) break;
     expect((await model.chat(first, greedy).result()).ids).toHaveLength(24);
   });
@@ -100,14 +178,128 @@ describe('what is wrong has a code, and the model goes on', () => {
   it('iterating twice', async () => {
     const chat = model.chat(first, greedy);
     await chat.result();
-    expect((await failure(async () => { for await (const _ of chat); })).code).toBe('ERR_INVALID_ARGUMENT');
+    expect(
+      (
+        await failure(async () => {
+          for await (const _ of chat);
+        })
+      ).code,
+    ).toBe('ERR_INVALID_ARGUMENT');
   });
 });
 
 it('the model tells what backends ask: name, template, texts of its special tokens', async () => {
   expect([model.bos, model.eos, model.parallel, model.chatTemplate.source]).toEqual(['<s>', '</s>', 1, plain]);
-  expect(new TextDecoder().decode(model.tokenBytes(model.state.tokenizer.special.bos!))).toBe('<s>');
+  expect(new TextDecoder().decode(model.tokenBytes(model.internals.tokenizer.special.bos!))).toBe('<s>');
   const other = await loadModel(shippedModel, { warmUp: false, threads: 1, name: 'mine' });
   expect([other.name, other.chatTemplate.warnings.length]).toEqual(['mine', 1]);
   await other.dispose();
+});
+
+describe('tools that are called', () => {
+  const parameters = {
+    type: 'object',
+    properties: { a: { type: 'integer', minimum: 0, maximum: 99 } },
+    required: ['a'],
+    additionalProperties: false,
+  };
+  const options = { ...greedy, maxTokens: 60, toolChoice: 'required' } as const;
+  const calledWith: unknown[] = [];
+  const add = {
+    description: 'Adds one.',
+    parameters,
+    execute: ({ a }: { a: number }, { id, name }: { id: string; name: string }) => {
+      calledWith.push([a, typeof id, name]);
+      return { sum: a + 1 };
+    },
+  };
+
+  it('the model gets the result and goes on; events, messages and timings tell', async () => {
+    calledWith.length = 0;
+    const chat = model.chat(first, { ...options, tools: { add } });
+    const events: ChatEvent[] = [];
+    for await (const event of chat) events.push(event);
+    const result = await chat.result();
+    const call = events.find((e) => e.type === 'toolCall')!.call;
+    const done = events.find((e) => e.type === 'toolResult')!;
+    const { a } = JSON.parse(call.arguments) as { a: number };
+    expect(calledWith).toEqual([[a, 'string', 'add']]);
+    expect(done).toEqual({ type: 'toolResult', call, text: JSON.stringify({ sum: a + 1 }), failed: false });
+    expect([result.steps, result.toolCalls, result.finishReason]).toEqual([2, [], expect.stringMatching(/^(stop|length)$/)]);
+    expect(result.messages).toEqual([
+      {
+        role: 'assistant',
+        content: '',
+        tool_calls: [{ id: call.id, type: 'function', function: { name: 'add', arguments: call.arguments } }],
+      },
+      { role: 'tool', tool_call_id: call.id, name: 'add', content: JSON.stringify({ sum: a + 1 }) },
+      { role: 'assistant', content: result.content },
+    ]);
+    expect(model.detokenize(result.promptIds.slice(1))).toContain(`{"sum":${a + 1}}`);
+    expect(result.timings.predictedTokens).toBeGreaterThan(result.ids.length);
+    const next = await model.chat([...first, ...result.messages, { role: 'user', content: 'And then?' }], greedy).result();
+    expect(next.messages).toHaveLength(1);
+  });
+
+  it('what a tool throws is told to the model; an abort is not', async () => {
+    const broken = { ...add, execute: () => Promise.reject(new Error('no such number')) };
+    const { messages } = await model.chat(first, { ...options, tools: { broken } }).result();
+    expect(messages[1].content).toBe('Error: no such number');
+    const stopping = new AbortController();
+    const reason = new Error('enough');
+    const tools = { add: { ...add, execute: () => stopping.abort(reason) } };
+    expect((await failure(model.chat(first, { ...options, tools, signal: stopping.signal }).result())).error).toBe(reason);
+  });
+
+  it('maxSteps, and a tool without a function, end with the calls', async () => {
+    calledWith.length = 0;
+    const { execute: _, ...told } = add;
+    for (const more of [{ tools: { add }, maxSteps: 1 }, { tools: { told } }] as ModelChatOptions[]) {
+      const { finishReason, toolCalls, steps } = await model.chat(first, { ...options, ...more }).result();
+      expect([finishReason, toolCalls.length, steps, toolCalls[0].id.length]).toEqual(['tool_calls', 1, 1, 9]);
+    }
+    expect(calledWith).toEqual([]);
+  });
+
+  it.each<[object, RegExp]>([
+    [{ tools: { add: 5 } }, /the tool "add" is 5/],
+    [{ tools: { add: { execute: 'x' } } }, /execute of the tool "add" is "x"; expected a function/],
+    [{ tools: { add: { parameters: 'x' } } }, /parameters of the tool "add"/],
+    [{ tools: 5 }, /tools is 5/],
+    [{ tool: {} }, /there is no option "tool"; did you mean tools\?/],
+    [{ maxSteps: 0 }, /maxSteps is 0/],
+    [{ reasoning: 'no' }, /reasoning is "no"/],
+    [{ signal: {} }, /signal is an object/],
+    [{ max_tokens: 5 }, /did you mean maxTokens\?/],
+  ])('%j is refused', async (wrong, says) => {
+    const { code, message } = await failure(model.chat(first, wrong).result());
+    expect([code, message]).toEqual(['ERR_INVALID_ARGUMENT', expect.stringMatching(says)]);
+  });
+});
+
+describe('a conversation that outgrows the context', () => {
+  const turn = (i: number): ChatMessage[] => [
+    { role: 'user', content: `Question ${i}: ${'why the dog and the cat and the bird? '.repeat(6)}` },
+    { role: 'assistant', content: `Answer ${i}.` },
+  ];
+  const long = [first[0], ...Array.from({ length: 40 }, (_, i) => turn(i)).flat(), { role: 'user', content: 'The last question.' }];
+
+  it('is refused, or loses as few turns as will do: the oldest, or those behind the first', async () => {
+    expect((await failure(model.chat(long, greedy).result())).code).toBe('ERR_CONTEXT_FULL');
+    for (const onContextFull of ['shift', 'truncate-middle'] as const) {
+      const { promptIds, leftOut, finishReason } = await model.chat(long, { ...greedy, onContextFull }).result();
+      const prompt = model.detokenize(promptIds.slice(1));
+      expect([leftOut % 2, finishReason]).toEqual([0, 'length']);
+      expect(prompt).toContain('You tell stories.');
+      expect(prompt).toContain('The last question.');
+      expect(prompt.includes('Question 0:')).toBe(onContextFull === 'truncate-middle');
+      const kept = [...prompt.matchAll(/Question (\d+)/g)].map(([, n]) => Number(n)).filter((n) => n > 0);
+      expect(kept, 'the newest ones, without a gap').toEqual(Array.from({ length: kept.length }, (_, i) => 40 - kept.length + i));
+      expect(promptIds.length).toBeLessThanOrEqual(1024 - 24);
+      const perTurn = model.tokenize(`u:${turn(39)[0].content as string}\na:Answer 39.\n`).length + 8;
+      expect(promptIds.length, 'no room for one more').toBeGreaterThan(1024 - 24 - perTurn);
+    }
+    const none = await model.chat(first, { ...greedy, onContextFull: 'shift' }).result();
+    expect(none.leftOut).toBe(0);
+  });
 });

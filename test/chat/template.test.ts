@@ -7,14 +7,20 @@ import { createChatTemplate } from '../../src/chat/template.ts';
 import { ownTemplates } from './templates.ts';
 
 const folder = new URL('../../../shared/vocab/templates/', import.meta.url);
-const hasShared = existsSync(folder);
+const real = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith('.jinja')) : [];
+/** Short ones of our own, and those of real models where ../shared has them. */
+const templates = [...Object.entries(ownTemplates), ...real.map((name) => [name, readFileSync(new URL(name, folder), 'utf8')] as const)];
 
 const weather: ChatTool = {
   type: 'function',
   function: {
     name: 'get_weather',
     description: 'Weather of a city',
-    parameters: { type: 'object', properties: { city: { type: 'string', description: 'Name' }, days: { type: 'integer', description: 'How many' } }, required: ['city'] },
+    parameters: {
+      type: 'object',
+      properties: { city: { type: 'string', description: 'Name' }, days: { type: 'integer', description: 'How many' } },
+      required: ['city'],
+    },
   },
 };
 const turns: readonly ChatMessage[] = [
@@ -23,7 +29,11 @@ const turns: readonly ChatMessage[] = [
   { role: 'assistant', content: 'First-ANSWER' },
   { role: 'user', content: 'Second-QUESTION' },
 ];
-const call = (id: string, city: string) => ({ id, type: 'function' as const, function: { name: 'get_weather', arguments: `{"city": "${city}", "days": 3}` } });
+const call = (id: string, city: string) => ({
+  id,
+  type: 'function' as const,
+  function: { name: 'get_weather', arguments: `{"city": "${city}", "days": 3}` },
+});
 const withCalls: readonly ChatMessage[] = [
   { role: 'user', content: 'First-QUESTION' },
   { role: 'assistant', content: null, tool_calls: [call('call_abc1', 'Oslo'), call('call_abc2', 'Bergen')] },
@@ -53,12 +63,23 @@ function rendersConversations(source: string, label: string): void {
   for (const word of ['Oslo', 'snow-RESULT', 'Bergen', 'rain-RESULT']) expect(called, label).toContain(word);
 }
 
-describe('own templates', () => {
-  it.each(Object.entries(ownTemplates))('%s renders conversations with and without tools', (name, source) => rendersConversations(source, name));
+describe('templates', () => {
+  it.each(templates)('%s renders conversations with and without tools', (name, source) => rendersConversations(source, name));
 
   it('finds out what they support', () => {
     const of = (name: string) => createChatTemplate(ownTemplates[name], tokens).capabilities;
-    expect(of('hermes')).toEqual({ systemRole: true, tools: true, toolCalls: true, parallelToolCalls: true, toolResults: true, objectArguments: true, nullContent: false, typedContent: false, alternates: false, noTools: 'undefined' });
+    expect(of('hermes')).toEqual({
+      systemRole: true,
+      tools: true,
+      toolCalls: true,
+      parallelToolCalls: true,
+      toolResults: true,
+      objectArguments: true,
+      nullContent: false,
+      typedContent: false,
+      alternates: false,
+      noTools: 'undefined',
+    });
     expect(of('llama3')).toMatchObject({ toolCalls: true, parallelToolCalls: false, objectArguments: true });
     expect(of('mistral')).toMatchObject({ tools: true, toolCalls: true, parallelToolCalls: true, objectArguments: false });
     expect(of('gemma')).toMatchObject({ systemRole: false, tools: false, toolCalls: false, toolResults: false, alternates: true });
@@ -69,9 +90,19 @@ describe('own templates', () => {
     expect(createChatTemplate(ownTemplates.gemma, tokens).render({ messages: turns })).toBe(
       '<BOS><start_of_turn>user\nBe brief-SYSTEM.\n\nFirst-QUESTION<end_of_turn>\n<start_of_turn>model\nFirst-ANSWER<end_of_turn>\n<start_of_turn>user\nSecond-QUESTION<end_of_turn>\n<start_of_turn>model\n',
     );
-    const parts = [{ role: 'user', content: [{ type: 'text', text: 'a' }, { type: 'text', text: 'b' }] }];
+    const parts = [
+      {
+        role: 'user',
+        content: [
+          { type: 'text', text: 'a' },
+          { type: 'text', text: 'b' },
+        ],
+      },
+    ];
     expect(createChatTemplate(ownTemplates.typed).render({ messages: parts })).toBe('<user>a\nb</user>');
-    expect(createChatTemplate(ownTemplates.thinking).render({ messages: [{ role: 'assistant', content: '<think>x</think>\n\n y' }] })).toBe('<|assistant|> y<|assistant|><think>\n');
+    expect(createChatTemplate(ownTemplates.thinking).render({ messages: [{ role: 'assistant', content: '<think>x</think>\n\n y' }] })).toBe(
+      '<|assistant|> y<|assistant|><think>\n',
+    );
   });
 
   it('gives Mistral ids of nine characters, the same for call and result', () => {
@@ -90,44 +121,66 @@ describe('own templates', () => {
 
 describe('bad input', () => {
   it('gives the words of a template that throws', () => {
-    const template = createChatTemplate("{% if messages[0].content == 'no' %}{{ raise_exception('I do not like this') }}{% endif %}{{ messages[0].content }}");
+    const template = createChatTemplate(
+      "{% if messages[0].content == 'no' %}{{ raise_exception('I do not like this') }}{% endif %}{{ messages[0].content }}",
+    );
     expect(template.render({ messages: [{ role: 'user', content: 'yes' }] })).toBe('yes');
-    expect(() => template.render({ messages: [{ role: 'user', content: 'no' }] })).toThrow(expect.objectContaining({ code: 'ERR_CHAT_TEMPLATE', message: expect.stringContaining('I do not like this') as unknown }));
+    expect(() => template.render({ messages: [{ role: 'user', content: 'no' }] })).toThrow(
+      expect.objectContaining({ code: 'ERR_CHAT_TEMPLATE', message: expect.stringContaining('I do not like this') as unknown }),
+    );
   });
 
   it('refuses what is no template, no conversation, no text, or a flood', () => {
     expect(() => createChatTemplate('{% if %}')).toThrow(expect.objectContaining({ code: 'ERR_CHAT_TEMPLATE' }));
     const template = createChatTemplate(ownTemplates.hermes);
     expect(() => template.render({ messages: [] })).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
-    expect(() => template.render({ messages: [{ role: 'user', content: [{ type: 'image_url' }] }] })).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
-    const flood = createChatTemplate('{% for i in range(2000000000) %}x{% endfor %}');
+    expect(() => template.render({ messages: [{ role: 'user', content: [{ type: 'image_url' }] }] })).toThrow(
+      expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }),
+    );
+    const flood = createChatTemplate('{% for i in range(2000000000) %}x{% endfor %}{{ messages }}');
     expect(() => flood.render({ messages: turns })).toThrow(expect.objectContaining({ code: 'ERR_CHAT_TEMPLATE' }));
   });
 
   const endless = {
     'loops in loops': '{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}',
     'a macro that calls itself twice': '{% macro m(n) %}{{ m(n + 1) }}{{ m(n + 1) }}{% endmacro %}{{ m(0) }}',
-    'loops in a macro': '{% macro m() %}{% for a in range(100000) %}{% for b in range(100000) %}{% endfor %}{% endfor %}{% endmacro %}{{ m() }}',
-    'a text doubled again and again': "{% set ns = namespace(s='ab') %}{% for i in range(40) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}{{ ns.s }}",
+    'loops in a macro':
+      '{% macro m() %}{% for a in range(100000) %}{% for b in range(100000) %}{% break %}{% endfor %}{% endfor %}{% endmacro %}{{ m() }}',
+    'a text doubled again and again':
+      "{% set ns = namespace(s='ab') %}{% for i in range(40) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}{{ ns.s }}",
     'a list doubled again and again': '{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = ns.l + ns.l %}{% endfor %}',
-    'a list that holds itself twice, written': '{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l | tojson }}',
-    'the same by the output itself': '{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l }}',
-    'a search in a long text, over and over': "{% set ns = namespace(s='ab') %}{% for i in range(18) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}{% for i in range(100000) %}{% if 'c' in ns.s %}x{% endif %}{% endfor %}",
+    'a list that holds itself twice, written':
+      '{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l | tojson }}',
+    'the same by the output itself':
+      '{% set ns = namespace(l=[1]) %}{% for i in range(60) %}{% set ns.l = [ns.l, ns.l] %}{% endfor %}{{ ns.l }}',
+    'a search in a long text, over and over':
+      "{% set ns = namespace(s='ab') %}{% for i in range(18) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}{% for i in range(100000) %}{% if 'c' in ns.s %}x{% endif %}{% endfor %}",
   };
   it.each(Object.entries(endless))('a template without an end: %s', (_, source) => {
     const isChatTemplateError = expect.objectContaining({ code: 'ERR_CHAT_TEMPLATE' }) as unknown;
     // One message comes here; the probes with which a template is known do not.
-    expect(() => createChatTemplate(`{% if messages[0].content == 'go' %}${source}{% endif %}`).render({ messages: [{ role: 'user', content: 'go' }] })).toThrow(isChatTemplateError);
+    expect(() =>
+      createChatTemplate(`{% if messages[0].content == 'go' %}${source}{% endif %}`).render({
+        messages: [{ role: 'user', content: 'go' }],
+      }),
+    ).toThrow(isChatTemplateError);
   });
 
   it('a template that never ends is told of when it is made, and probed once', () => {
-    expect(() => createChatTemplate(endless['a list doubled again and again'])).toThrow(expect.objectContaining({ code: 'ERR_CHAT_TEMPLATE', message: expect.stringContaining('never ends') as unknown }));
+    expect(() => createChatTemplate(endless['a list doubled again and again'])).toThrow(
+      expect.objectContaining({ code: 'ERR_CHAT_TEMPLATE', message: expect.stringContaining('never ends') as unknown }),
+    );
   });
 
   it('a template of blanks: no time quadratic in them, which for these would be minutes', () => {
     const blanks = ' '.repeat(2_000_000);
-    for (const source of [`${blanks}x`, `x{{ 1 }}${'\n \t'.repeat(500_000)}{{ 2 }}`, `{{${blanks}1 }}`]) expect(() => createChatTemplate(source)).toThrow(expect.objectContaining({ code: 'ERR_CHAT_TEMPLATE' }));
-    expect(createChatTemplate(`${' '.repeat(1000)}{{ messages[0].content }}`).render({ messages: [{ role: 'user', content: 'x' }] }).trim()).toBe('x');
+    for (const source of [`${blanks}x`, `x{{ 1 }}${'\n \t'.repeat(500_000)}{{ 2 }}`, `{{${blanks}1 }}`])
+      expect(() => createChatTemplate(source)).toThrow(expect.objectContaining({ code: 'ERR_CHAT_TEMPLATE' }));
+    expect(
+      createChatTemplate(`${' '.repeat(1000)}{{ messages[0].content }}`)
+        .render({ messages: [{ role: 'user', content: 'x' }] })
+        .trim(),
+    ).toBe('x');
   });
 
   it('a conversation of many messages is no endless one, and pauses after each', () => {
@@ -143,7 +196,9 @@ describe('bad input', () => {
   it('falls back to ChatML with a warning', () => {
     const template = createChatTemplate(undefined);
     expect(template.warnings).toHaveLength(1);
-    expect(template.render({ messages: turns.slice(0, 2) })).toBe('<|im_start|>system\nBe brief-SYSTEM.<|im_end|>\n<|im_start|>user\nFirst-QUESTION<|im_end|>\n<|im_start|>assistant\n');
+    expect(template.render({ messages: turns.slice(0, 2) })).toBe(
+      '<|im_start|>system\nBe brief-SYSTEM.<|im_end|>\n<|im_start|>user\nFirst-QUESTION<|im_end|>\n<|im_start|>assistant\n',
+    );
     rendersConversations(template.source, 'chatml');
   });
 });
@@ -153,10 +208,13 @@ describe('Python in templates', () => {
     ["{{ '\\n\\n a'.lstrip('\\n') }}", ' a'],
     ["{{ '  a '.strip() }}|{{ 'xxaxx'.strip('x') }}|{{ 'a\\n'.rstrip('\\n') }}", 'a|a|a'],
     ["{{ '<{}:{x}>{{}}'.format(1, x='b') }}", '<1:b>{}'],
-    ["{% set l = [] %}{% set _ = l.append(2) %}{% set _ = l.append(1) %}{{ l | min }}{{ l | max }}{{ l | sum }}{{ l.pop(0) }}{{ l | length }}", '12321'],
+    [
+      '{% set l = [] %}{% set _ = l.append(2) %}{% set _ = l.append(1) %}{{ l | min }}{{ l | max }}{{ l | sum }}{{ l.pop(0) }}{{ l | length }}',
+      '12321',
+    ],
     ["{{ {'a': [1, true, none, \"it's\"]} | string }}", `{'a': [1, True, None, "it's"]}`],
     ["{% set d = {512: 'b', 16: 'a'} %}{% for k, v in d | dictsort %}{{ k + 1 }}{{ v }} {% endfor %}{{ d[512] }}", '17a 513b b'],
-    ["{{ ('{\"a\": [1, 2]}' | from_json).a[1] }}", '2'],
+    ['{{ (\'{"a": [1, 2]}\' | from_json).a[1] }}', '2'],
     ["{% for a, b in [('x', 1), ('y', 2)] %}{{ a }}{{ b }}{% endfor %}", 'x1y2'],
     ["{{ {'b': 1, 'a': 'é<'} | tojson }}", '{"b": 1, "a": "é<"}'],
     ["{{ 'ab'.removeprefix('a') }}{{ 'ab'.removesuffix('b') }}{{ ','.join(['p', 'q']) }}", 'bap,q'],
@@ -170,24 +228,26 @@ describe('Python in templates', () => {
   });
 });
 
-describe.runIf(hasShared)('templates of real models', () => {
-  const names = hasShared ? readdirSync(folder).filter((name) => name.endsWith('.jinja')) : [];
-  const read = (name: string): string => readFileSync(new URL(name, folder), 'utf8');
-
-  it.each(names)('%s renders conversations with and without tools', (name) => rendersConversations(read(name), name));
-
+describe('calls', () => {
   // What a model must write is what its template writes for an assistant's turn: the parser reads it back.
   // MiniMax M3 nests elements per argument; Kimi K3 writes JSON text as one element: their calls stay content.
-  it.each(names.filter((name) => !/MiniMax-M3|Kimi-K3/.test(name)))('%s: a call as its template writes it is parsed', (name) => {
-    const template = createChatTemplate(read(name), tokens);
+  it.each(templates.filter(([name]) => !/MiniMax-M3|Kimi-K3/.test(name)))('%s: a call as its template writes it is parsed', (_, source) => {
+    const template = createChatTemplate(source, tokens);
     const user: ChatMessage = { role: 'user', content: 'Question' };
     const prompt = template.render({ messages: [user], tools: [weather] });
-    const whole = template.render({ messages: [user, { role: 'assistant', content: '', tool_calls: [call('abcdefgh1', 'Oslo')] }], tools: [weather], addGenerationPrompt: false });
+    const whole = template.render({
+      messages: [user, { role: 'assistant', content: '', tool_calls: [call('abcdefgh1', 'Oslo')] }],
+      tools: [weather],
+      addGenerationPrompt: false,
+    });
     let at = 0;
     while (at < prompt.length && prompt[at] === whole[at]) at++;
     const open = whole.lastIndexOf('<', at);
     if (open >= 0 && !whole.slice(open, at).includes('>')) at = open;
     const { toolCalls } = parseAnswer(template.format, whole.slice(at), { tools: [weather], prompt: whole.slice(0, at) });
-    expect(toolCalls.map(({ name: tool, arguments: args }) => [tool, JSON.parse(args)]), JSON.stringify(whole.slice(at))).toEqual([['get_weather', { city: 'Oslo', days: 3 }]]);
+    expect(
+      toolCalls.map(({ name: tool, arguments: args }) => [tool, JSON.parse(args)]),
+      JSON.stringify(whole.slice(at)),
+    ).toEqual([['get_weather', { city: 'Oslo', days: 3 }]]);
   });
 });

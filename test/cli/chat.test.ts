@@ -6,18 +6,26 @@ import { describe, expect, it } from 'vitest';
 import { cliPath, llamaModel, runCli, shippedModel, temporaryFolder, writeTo } from '../support.ts';
 
 const folder = temporaryFolder();
-const template = writeTo(folder, 'template.jinja', "{% for m in messages %}{{ m.role[0] + ':' + m.content + '\\n' }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}");
-const chat = (args: readonly (string | number)[], input = '') => runCli(['chat', '-m', shippedModel, '--chat-template-file', template, '--no-warmup', '-t', 1, '--temp', 0, '-n', 12, ...args], { input });
+const template = writeTo(
+  folder,
+  'template.jinja',
+  "{% for m in messages %}{{ m.role[0] + ':' + m.content + '\\n' }}{% endfor %}{% if add_generation_prompt %}a:{% endif %}",
+);
+const chat = (args: readonly (string | number)[], input = '') =>
+  runCli(['chat', '-m', shippedModel, '--chat-template-file', template, '--no-warmup', '-t', 1, '--temp', 0, '-n', 12, ...args], { input });
 
 it('answers line after line, as a library user would be answered; \\ joins lines; commands are none of the conversation', async () => {
   const file = join(folder, 'chat.json');
-  const { code, stdout, stderr } = await chat(['-sys', 'Be kind.'], `Tell me\\\na story\n\n/help\nMore\n/save ${file}\n/nonsense\n/exit\nnever read\n`);
+  const { code, stdout, stderr } = await chat(
+    ['-sys', 'Be kind.'],
+    `Tell me\\\na story\n\n/help\nMore\n/save ${file}\n/nonsense\n/exit\nnever read\n`,
+  );
   expect([code, stderr]).toEqual([0, '']);
   const messages = JSON.parse(readFileSync(file, 'utf8')) as { role: string; content: string }[];
   expect(messages.map((m) => m.role)).toEqual(['system', 'user', 'assistant', 'user', 'assistant']);
   expect(messages[1].content).toBe('Tell me\na story');
   for (const { content } of messages.filter((m) => m.role === 'assistant')) expect(stdout).toContain(content);
-  expect(stdout).toMatch(/\/regen .*answer the last message anew/);
+  expect(stdout).toMatch(/\/regen .*answer the last message again/);
   expect(stdout).toContain('There is no command /nonsense');
 });
 
@@ -25,7 +33,8 @@ it('/clear keeps the system message, /system replaces all, /regen answers anew w
   const file = join(folder, 'clear.json');
   const input = `One\n/clear\n/save ${file}.1\nTwo\n/regen\n/save ${file}.2\n/system Other\n/save ${file}.3\n`;
   expect((await chat(['-sys', 'Be kind.', '--temp', 1, '-s', 7], input)).code).toBe(0);
-  const saved = (n: number): { role: string; content: string }[] => JSON.parse(readFileSync(`${file}.${n}`, 'utf8')) as { role: string; content: string }[];
+  const saved = (n: number): { role: string; content: string }[] =>
+    JSON.parse(readFileSync(`${file}.${n}`, 'utf8')) as { role: string; content: string }[];
   expect(saved(1)).toEqual([{ role: 'system', content: 'Be kind.' }]);
   expect(saved(2).map((m) => m.role)).toEqual(['system', 'user', 'assistant']);
   expect(saved(3)).toEqual([{ role: 'system', content: 'Other' }]);
@@ -35,43 +44,73 @@ describe('one answer', () => {
   it('-p: the answer alone on stdout; --json: one object', async () => {
     const { code, stdout, stderr } = await chat(['-p', 'Tell me a story']);
     expect([code, stderr]).toEqual([0, '']);
-    const report = JSON.parse((await chat(['-p', 'Tell me a story', '--json'])).stdout) as { content: string; ids: number[]; stop_reason: string };
+    const report = JSON.parse((await chat(['-p', 'Tell me a story', '--json'])).stdout) as {
+      content: string;
+      ids: number[];
+      stop_reason: string;
+    };
     expect([report.content.trim(), report.ids.length, report.stop_reason]).toEqual([stdout.trim(), 12, 'length']);
   });
 
   it('a schema holds; a bad one, an unknown flag, --json without a message are refused', async () => {
-    const schema = '{"type":"object","properties":{"n":{"type":"integer","minimum":0,"maximum":9}},"required":["n"],"additionalProperties":false}';
+    const schema =
+      '{"type":"object","properties":{"n":{"type":"integer","minimum":0,"maximum":9}},"required":["n"],"additionalProperties":false}';
     expect(JSON.parse((await chat(['-p', 'x', '-n', 60, '-j', schema])).stdout)).toEqual({ n: expect.any(Number) as number });
     expect((await chat(['-p', 'x', '-j', '{'])).code).toBe(2);
     expect((await chat(['-p', 'x', '--grammar', 'root ::= ('])).code).toBe(1);
     expect((await chat(['--port', 5])).code).toBe(2);
-    expect(await chat(['-m', llamaModel.replace('llama.gguf', 'bert.gguf')], 'Hello\n')).toMatchObject({ code: 2, stdout: '', stderr: expect.stringContaining('quantlet embed') as string });
-    expect(await chat(['-p', 'x', '--chat-template-file', writeTo(folder, 'throws.jinja', "{{ raise_exception('only cats') }}")])).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(/only cats.*ERR_CHAT_TEMPLATE/) as string });
+    expect(await chat(['-m', llamaModel.replace('llama.gguf', 'bert.gguf')], 'Hello\n')).toMatchObject({
+      code: 2,
+      stdout: '',
+      stderr: expect.stringContaining('quantlet embed') as string,
+    });
+    expect(
+      await chat([
+        '-p',
+        'x',
+        '--chat-template-file',
+        writeTo(folder, 'throws.jinja', "{% if messages %}{{ raise_exception('only cats') }}{% endif %}"),
+      ]),
+    ).toMatchObject({ code: 1, stdout: '', stderr: expect.stringMatching(/only cats.*ERR_CHAT_TEMPLATE/) as string });
     expect((await chat(['--json'])).code).toBe(2);
   });
 });
 
 const hasTerminal = /util-linux/.test(spawnSync('script', ['--version'], { encoding: 'utf8' }).stdout ?? '');
 
-describe.runIf(hasTerminal)('in a terminal', () => {
-  it('Ctrl-C stops the answer, then clears the line; the up key brings messages back; Ctrl-D leaves', async () => {
-    // Long enough to be stopped in the middle.
-    const command = [process.execPath, cliPath, 'chat', '-m', shippedModel, '--chat-template-file', template, '--no-warmup', '-t', '1', '-c', '4096', '--grammar', '"root ::= [a-z ]{4000}"'].join(' ');
-    const child = spawn('script', ['-qfec', command, '/dev/null'], { env: { ...process.env, TERM: 'xterm' } });
-    let seen = '', read = 0;
-    child.stdout.on('data', (bytes: Buffer) => (seen += bytes.toString()));
-    const ended = new Promise<number | null>((resolve) => child.on('close', resolve));
+/** A terminal with a command in it, typed into key by key. */
+function inTerminal(command: string, env: Record<string, string> = {}) {
+  const child = spawn('script', ['-qfec', command, '/dev/null'], { env: { ...process.env, TERM: 'xterm', QUANTLET_HISTORY: '', ...env } });
+  let seen = '';
+  let read = 0;
+  child.stdout.on('data', (bytes: Buffer) => (seen += bytes.toString()));
+  const ended = new Promise<number | null>((resolve) => child.on('close', resolve));
+  return {
     /** Types, and waits for what comes after everything that was waited for before. */
-    const type = async (keys: string, until: RegExp): Promise<void> => {
+    async type(keys: string, until: RegExp): Promise<void> {
       child.stdin.write(keys);
-      for (const end = Date.now() + 30_000; ; ) {
+      for (const end = Date.now() + 30_000; ;) {
         const found = until.exec(seen.slice(read));
         if (found) return void (read += found.index + found[0].length);
         if (Date.now() > end) throw new Error(`after ${JSON.stringify(keys)}: no ${until} in ${JSON.stringify(seen.slice(read))}`);
         await new Promise((resolve) => setTimeout(resolve, 20));
       }
-    };
-    const prompt = /> \x1b\[3G/;
+    },
+    async end(keys: string): Promise<void> {
+      child.stdin.write(keys);
+      expect(await ended, seen).toBe(0);
+    },
+    seen: () => seen,
+  };
+}
+const chatCommand = (...args: readonly (string | number)[]): string =>
+  [process.execPath, cliPath, 'chat', '-m', shippedModel, '--chat-template-file', template, '--no-warmup', '-t', 1, ...args].join(' ');
+const prompt = /> \x1b\[3G/;
+
+describe.runIf(hasTerminal)('in a terminal', () => {
+  it('Ctrl-C stops the answer, then clears the line; the up key brings messages back; Ctrl-D leaves', async () => {
+    // Long enough to be stopped in the middle.
+    const { type, end } = inTerminal(chatCommand('-c', 4096, '--grammar', '"root ::= [a-z ]{4000}"'));
     await type('', prompt);
     await type('Tell me a story\r', /story[^]*[a-z ]{20}/);
     await type('\x03', /\[stopped\]/);
@@ -81,7 +120,71 @@ describe.runIf(hasTerminal)('in a terminal', () => {
     await type('/nothing\r', /There is no command \/nothing;/);
     await type('\x1b[A\x1b[A', /> Tell me a story/);
     await type('\x03', prompt);
-    child.stdin.write('\x04');
-    expect(await ended, seen).toBe(0);
+    await end('\x04');
   });
+
+  it('what is pasted is one message, Alt-Enter begins a line, Tab completes commands and paths, what was typed is kept', async () => {
+    const saved = join(folder, 'typed.json');
+    const history = join(folder, 'history');
+    const { type, end } = inTerminal(chatCommand('-n', 2), { QUANTLET_HISTORY: history });
+    await type('', prompt);
+    await type('\x1b[200~one\rtwo\rthree\x1b[201~ four\r', /\[cut: -n\][^]*> \x1b\[3G/);
+    await type('five\x1b\r', /\. \x1b\[3G/);
+    await type('six\r', /\[cut: -n\][^]*> \x1b\[3G/);
+    await type(`/save ${saved}\r`, /Written to/);
+    const messages = JSON.parse(readFileSync(saved, 'utf8')) as { role: string; content: string }[];
+    expect(messages.filter((m) => m.role === 'user').map((m) => m.content)).toEqual(['one\ntwo\nthree four', 'five\nsix']);
+    await type('/und', /\/und/);
+    await type('\t', /o/);
+    await type('\r', /Taken back: five/);
+    await type(`/load ${saved.slice(0, -4)}`, /typed\./);
+    await type('\t', /json/);
+    await type('\r', /Read 4 messages/);
+    await type('/speed\r', /tokens\/s[^]* of \d+ tokens of context/);
+    await type('/image x.png\r', /There is no image here/);
+    await end('/exit\r');
+    expect(readFileSync(history, 'utf8')).toMatch(/^\/exit\n\/image x.png\n/);
+    const again = inTerminal(chatCommand('-n', 2), { QUANTLET_HISTORY: history });
+    await again.type('', prompt);
+    await again.type('\x1b[A\x1b[A', /> \/image x\.png/);
+    await again.type('\x03', prompt);
+    await again.end('\x04');
+  });
+
+  it('Ctrl-Z and fg', async () => {
+    const { type, end } = inTerminal('bash --norc -i', { PS1: '$ ' });
+    await type(`${chatCommand('-n', 2)}\r`, prompt);
+    await type('\x1a', /Stopped/);
+    await type('fg\r', prompt);
+    await type('Hello\r', /\[cut: -n\][^]*> \x1b\[3G/);
+    await type('/exit\r', /\$ |# /);
+    await type('echo "code $?"\r', /code 0\r?\n/);
+    await end('exit\r');
+  });
+
+  it('bare chat says what the model is that ships, and names others', async () => {
+    const { type, end } = inTerminal([process.execPath, cliPath, 'chat', '--no-warmup', '-t', 1].join(' '));
+    await type('', /continues stories[^]*-hf [^]*-hf [^]*-hf [^]*> \x1b\[3G/);
+    await end('/exit\r');
+  });
+});
+
+it('/undo, /file, /load and /speed', async () => {
+  const file = join(folder, 'commands.json');
+  const note = writeTo(folder, 'note.txt', 'A note.\n');
+  const saved = (): { role: string; content: string }[] => JSON.parse(readFileSync(file, 'utf8')) as { role: string; content: string }[];
+  const first = await chat(
+    [],
+    `One\nTwo\n/undo\n/file ${note}\nThree\n/speed\n/save ${file}\n/file ${join(folder, 'none')}\n/load ${note}\n`,
+  );
+  expect([first.code, first.stderr]).toEqual([
+    0,
+    expect.stringMatching(
+      /^quantlet: cannot file .*none: there is no such file\nquantlet: .*note\.txt holds no conversation: .*\n$/,
+    ) as string,
+  ]);
+  expect(saved().map((m) => m.content)).toEqual(['One', expect.any(String), 'A note.\n\nThree', expect.any(String)]);
+  expect(first.stdout).toMatch(/Taken back: Two\n[^]*of \d+ tokens of context/);
+  await chat([], `/load ${file}\n/undo\n/save ${file}\n`);
+  expect(saved()).toHaveLength(2);
 });

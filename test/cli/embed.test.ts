@@ -2,18 +2,22 @@
 import { spawnSync } from 'node:child_process';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
-import { cosine, embeddingOutput, normalized, rankOutput } from '../../src/cli/embed-output.ts';
+import { cosine, embeddingOutput, rankOutput } from '../../src/cli/embed-output.ts';
+import { normalized } from '../../src/generate/embed.ts';
 import { failure, llamaModel, root, runCli, temporaryFolder, writeTo } from '../support.ts';
-import type * as EmbedCommand from '../../src/cli/embed.ts';
+import { embed as command } from '../../src/cli/embed.ts';
 
 const folder = temporaryFolder();
 const golden = (name: string): string => fileURLToPath(new URL(`test/golden/arch/${name}`, root));
-const { embed: command } = (await import(new URL('dist/cli/embed.js', root).href)) as typeof EmbedCommand;
 const run = (...args: string[]) => runCli(['embed', '--no-warmup', ...args]);
 
 describe('embed', () => {
   const texts = 'the cat sat\na hat';
-  const json = async (...args: string[]) => JSON.parse((await run('-m', golden('bert.gguf'), ...args, '--embd-output-format', 'json+')).stdout) as { data: { index: number; embedding: number[] }[]; cosineSimilarity?: number[][] };
+  const json = async (...args: string[]) =>
+    JSON.parse((await run('-m', golden('bert.gguf'), ...args, '--embd-output-format', 'json+')).stdout) as {
+      data: { index: number; embedding: number[] }[];
+      cosineSimilarity?: number[][];
+    };
 
   it('json+: a vector of length one for each line, and their cosines', async () => {
     const { data, cosineSimilarity } = await json('-p', texts);
@@ -31,8 +35,13 @@ describe('embed', () => {
   });
 
   it('--pooling none is a row for each token, whose mean is that of --pooling mean', async () => {
-    const raw = async (...args: string[]) => (await run('-m', golden('bert.gguf'), '-p', 'the cat sat', '--embd-output-format', 'raw', '--embd-normalize', '-1', ...args)).stdout.trim().split('\n').map((line) => line.split(' ').map(Number));
-    const rows = await raw('--pooling', 'none'), [mean] = await raw('--pooling', 'mean');
+    const raw = async (...args: string[]) =>
+      (await run('-m', golden('bert.gguf'), '-p', 'the cat sat', '--embd-output-format', 'raw', '--embd-normalize', '-1', ...args)).stdout
+        .trim()
+        .split('\n')
+        .map((line) => line.split(' ').map(Number));
+    const rows = await raw('--pooling', 'none');
+    const [mean] = await raw('--pooling', 'mean');
     expect(rows.length).toBe(5); // [CLS] the cat sat [SEP]
     mean.forEach((x, i) => expect(rows.reduce((sum, row) => sum + row[i], 0) / rows.length).toBeCloseTo(x, 5));
   });
@@ -46,19 +55,23 @@ describe('embed', () => {
 
   it.each<[string, string[], string]>([
     ['no text', ['-m', golden('bert.gguf')], 'ERR_USAGE'],
-    ['two texts', ['-m', golden('bert.gguf'), '-p', 'a', '-f', 'b'], 'ERR_USAGE'],
+    ['a file that is not there, though a text was given before', ['-m', golden('bert.gguf'), '-p', 'a', '-f', 'b'], 'ERR_SOURCE'],
     ['an unknown pooling', ['-p', 'a', '--pooling', 'sum'], 'ERR_USAGE'],
     ['an unknown format', ['-p', 'a', '--embd-output-format', 'xml'], 'ERR_USAGE'],
     ['an unknown norm', ['-p', 'a', '--embd-normalize', '-2'], 'ERR_USAGE'],
     ['an empty separator', ['-p', 'a', '--embd-separator', ''], 'ERR_USAGE'],
-    ['ranks of a model that is no reranker', ['-m', llamaModel, '-p', 'a', '--pooling', 'rank'], 'ERR_INVALID_ARGUMENT'],
+    ['ranks of a model that is not a reranker', ['-m', llamaModel, '-p', 'a', '--pooling', 'rank'], 'ERR_INVALID_ARGUMENT'],
     ['a text that is too long', ['-m', golden('bert.gguf'), '-p', 'cat '.repeat(600)], 'ERR_CONTEXT_FULL'],
   ])('refuses %s', async (_, args, code) => {
     expect((await failure(() => command.run(args, new AbortController().signal))).code).toBe(code);
   });
 
   it('the example sorts texts by their cosine', () => {
-    const { status, stdout, stderr } = spawnSync(process.execPath, [fileURLToPath(new URL('examples/embed.mjs', root)), golden('bert.gguf'), 'the cat', 'the cat sat', 'red sun', 'the cat'], { encoding: 'utf8' });
+    const { status, stdout, stderr } = spawnSync(
+      process.execPath,
+      [fileURLToPath(new URL('examples/embed.mjs', root)), golden('bert.gguf'), 'the cat', 'the cat sat', 'red sun', 'the cat'],
+      { encoding: 'utf8' },
+    );
     expect(status, stderr).toBe(0);
     const lines = stdout.trim().split('\n');
     expect(lines[0]).toBe('1.000 the cat');
@@ -69,7 +82,10 @@ describe('embed', () => {
 describe('what is printed', () => {
   const rows = [Float32Array.of(0.6, -0.8), Float32Array.of(0.6, 0.8)];
   it.each([
-    ['', '\nembedding 0:  0.600000 -0.800000 \nembedding 1:  0.600000  0.800000 \n\ncosine similarity matrix:\n\n   cat a long \n  1.00  -0.28 cat\n -0.28   1.00 a longer t\n\n'],
+    [
+      '',
+      '\nembedding 0:  0.600000 -0.800000 \nembedding 1:  0.600000  0.800000 \n\ncosine similarity matrix:\n\n   cat a long \n  1.00  -0.28 cat\n -0.28   1.00 a longer t\n\n',
+    ],
     ['raw', '0.6000000 -0.8000000\n0.6000000 0.8000000\n\n'],
     ['array', '[[0.6000000,-0.8000000],[0.6000000,0.8000000]]\n\n'],
   ] as const)('format "%s"', (format, want) => {
@@ -89,6 +105,8 @@ describe('what is printed', () => {
   });
   it('scores', () => {
     expect(rankOutput([Float32Array.of(-1.5)], [], '')).toBe('\nrerank score 0:   -1.500\n\n');
-    expect(rankOutput([Float32Array.of(0.25, 0.75)], ['yes'], '')).toBe('\nrerank score 0:    0.250 [yes]\nrerank score 0:    0.750 [1]\n\n');
+    expect(rankOutput([Float32Array.of(0.25, 0.75)], ['yes'], '')).toBe(
+      '\nrerank score 0:    0.250 [yes]\nrerank score 0:    0.750 [1]\n\n',
+    );
   });
 });

@@ -9,17 +9,41 @@ import { failure, llamaModel, logitsOf, runCli, shippedModel, temporaryFolder, w
 const folder = temporaryFolder();
 const perplexity = (...args: (string | number)[]): Promise<Exit> => runCli(['perplexity', '-m', llamaModel, ...args]);
 
-interface Uncertain { mean: number; err: number }
-interface Kl { kld: Uncertain; dp: Uncertain; same_top: Uncertain; base_ppl: Uncertain; ln_ppl_ratio: Uncertain; kld_percentiles: Record<string, number> }
-interface Result { ppl: number; nll: number; tokens: number; ppl_stderr: number; chunks: number; n_ctx: number; kl?: Kl }
+interface Uncertain {
+  mean: number;
+  err: number;
+}
+interface Kl {
+  kld: Uncertain;
+  dp: Uncertain;
+  same_top: Uncertain;
+  base_ppl: Uncertain;
+  ln_ppl_ratio: Uncertain;
+  kld_percentiles: Record<string, number>;
+}
+interface Result {
+  ppl: number;
+  nll: number;
+  tokens: number;
+  ppl_stderr: number;
+  chunks: number;
+  n_ctx: number;
+  kl?: Kl;
+}
 const result = async (...args: (string | number)[]): Promise<Result> => {
   const { code, stdout, stderr } = await perplexity('--json', ...args);
   expect([code, stderr]).toEqual([0, '']);
   return JSON.parse(stdout) as Result;
 };
 
-const N_CTX = 24, FIRST = 12, COUNTED = 11;
-const text = writeTo(folder, 'text.txt', 'the cat sat on the mat and the dog saw a bird that sang in the old tree by the water where the children played all day long\n'.repeat(6));
+const N_CTX = 24;
+const FIRST = 12;
+const COUNTED = 11;
+const text = writeTo(
+  folder,
+  'text.txt',
+  'the cat sat on the mat and the dog saw a bird that sang in the old tree by the water where the children played all day long\n'.repeat(6),
+);
 const base = join(folder, 'base.kld');
 /** exp_f32x4 against Math.exp, in a logarithm. */
 const NLL_TOLERANCE = 1e-5;
@@ -30,11 +54,16 @@ let want: { ids: readonly number[]; nVocab: number; nChunk: number; nll: number[
 beforeAll(async () => {
   const model = await loadModel(llamaModel, { threads: 1, warmUp: false, maxOutputs: N_CTX });
   try {
-    const ids = model.tokenize(readFileSync(text, 'utf8')), nChunk = Math.floor(ids.length / N_CTX), nll: number[] = [], logProbs: Float64Array[] = [];
+    const ids = model.tokenize(readFileSync(text, 'utf8'));
+    const nChunk = Math.floor(ids.length / N_CTX);
+    const nll: number[] = [];
+    const logProbs: Float64Array[] = [];
     for (let chunk = 0; chunk < nChunk; chunk++) {
-      const window = [1, ...ids.slice(chunk * N_CTX + 1, (chunk + 1) * N_CTX)], rows = await logitsOf(model, window);
+      const window = [1, ...ids.slice(chunk * N_CTX + 1, (chunk + 1) * N_CTX)];
+      const rows = await logitsOf(model, window);
       for (let i = FIRST; i < N_CTX - 1; i++) {
-        const max = Math.max(...rows[i]), norm = max + Math.log(rows[i].reduce((s, x) => s + Math.exp(x - max), 0));
+        const max = Math.max(...rows[i]);
+        const norm = max + Math.log(rows[i].reduce((s, x) => s + Math.exp(x - max), 0));
         logProbs.push(Float64Array.from(rows[i], (x) => x - norm));
         nll.push(norm - rows[i][window[i + 1]]);
       }
@@ -70,21 +99,26 @@ describe('the value', () => {
 });
 
 describe('--kl-divergence-base', () => {
-  it('is llama-perplexity\'s file, byte by byte', async () => {
+  it("is llama-perplexity's file, byte by byte", async () => {
     const { tokens } = await result('-f', text, '-c', N_CTX, '--kl-divergence-base', base);
     expect(readdirSync(folder).filter((name) => name.startsWith('base'))).toEqual(['base.kld']);
-    const { buffer } = Uint8Array.from(readFileSync(base)), { ids, nVocab, nChunk, logProbs } = want;
+    const { buffer } = Uint8Array.from(readFileSync(base));
+    const { ids, nVocab, nChunk, logProbs } = want;
     expect(new TextDecoder().decode(buffer.slice(0, 8))).toBe('_logits_');
     expect([...new Int32Array(buffer.slice(8, 20 + 4 * nChunk * N_CTX))]).toEqual([N_CTX, nVocab, nChunk, ...ids.slice(0, nChunk * N_CTX)]);
-    const words = 2 * Math.ceil(nVocab / 2) + 4, rows = buffer.slice(20 + 4 * nChunk * N_CTX);
+    const words = 2 * Math.ceil(nVocab / 2) + 4;
+    const rows = buffer.slice(20 + 4 * nChunk * N_CTX);
     expect(rows.byteLength).toBe(2 * words * tokens);
     for (const [k, log] of logProbs.entries()) {
-      const [scale, floor] = new Float32Array(rows, 2 * words * k, 2), steps = new Uint16Array(rows, 2 * words * k + 8, nVocab);
+      const [scale, floor] = new Float32Array(rows, 2 * words * k, 2);
+      const steps = new Uint16Array(rows, 2 * words * k + 8, nVocab);
       const lowest = Math.max(Math.min(...log), Math.max(...log) - 16);
       expect(scale).toBeCloseTo((Math.max(...log) - lowest) / 65535, 8);
       expect(floor).toBeCloseTo(lowest, 4);
       // Half a step, and the rounding of f32.
-      log.forEach((l, i) => expect(Math.abs(scale * steps[i] + floor - Math.max(l, lowest)), `row ${k}, id ${i}`).toBeLessThan(0.5 * scale + NLL_TOLERANCE));
+      log.forEach((l, i) =>
+        expect(Math.abs(scale * steps[i] + floor - Math.max(l, lowest)), `row ${k}, id ${i}`).toBeLessThan(0.5 * scale + NLL_TOLERANCE),
+      );
     }
   });
 
@@ -101,9 +135,21 @@ describe('--kl-divergence-base', () => {
   it('--kl-divergence of a quantised copy tells how much it lost', async () => {
     const small = join(folder, 'q4_0.gguf');
     expect((await runCli(['quantize', '--pure', llamaModel, small, 'Q4_0'])).code).toBe(0);
-    const { code, stdout, stderr } = await runCli(['perplexity', '-m', small, '--kl-divergence-base', base, '--kl-divergence', '--chunks', 3]);
+    const { code, stdout, stderr } = await runCli([
+      'perplexity',
+      '-m',
+      small,
+      '--kl-divergence-base',
+      base,
+      '--kl-divergence',
+      '--chunks',
+      3,
+    ]);
     expect([code, stderr]).toEqual([0, '']);
-    expect(stdout.split('\n').slice(0, 4)).toEqual([expect.stringMatching(/^chunk +PPL/), ...[1, 2, 3].map((n) => expect.stringMatching(new RegExp(`^ {3}${n} ( +[\\d.-]+ ± +[\\d.]+( %)?){5}$`)) as string)]);
+    expect(stdout.split('\n').slice(0, 4)).toEqual([
+      expect.stringMatching(/^chunk +PPL/),
+      ...[1, 2, 3].map((n) => expect.stringMatching(new RegExp(`^ {3}${n} ( +[\\d.-]+ ± +[\\d.]+( %)?){5}$`)) as string),
+    ]);
     const number = (name: string): number => Number(new RegExp(`^${name} *: *(-?[\\d.]+)`, 'm').exec(stdout)?.[1]);
     expect(number('Mean    KLD'), stdout).toBeGreaterThan(1e-4);
     expect(number('Mean    KLD')).toBeLessThan(1);
@@ -123,15 +169,35 @@ describe('what goes wrong', () => {
   };
 
   it.each<[string, () => (string | number)[], number, RegExp]>([
-    ['a text that is too short', () => ['-p', 'the cat', '-c', 64], 2, /the text has \d+ tokens; expected at least one window of 64: give a longer text or a smaller -c/],
+    [
+      'a text that is too short',
+      () => ['-p', 'the cat', '-c', 64],
+      2,
+      /the text has \d+ tokens; expected at least one window of 64: give a longer text or a smaller -c/,
+    ],
     ['no text', () => [], 2, /give the text to measure with -f FILE/],
     ['no such text', () => ['-f', join(folder, 'none.txt')], 1, /cannot read the text .*none\.txt: there is no such file/],
     ['no windows at all', () => ['-f', text, '--chunks', 0], 2, /--chunks is 0; expected at least 1/],
-    ['a model that makes vectors', () => ['-m', llamaModel.replace('llama.gguf', 'bert.gguf'), '-f', text, '-c', 16], 2, /this bert model makes embeddings and predicts no text/],
+    [
+      'a model that makes vectors',
+      () => ['-m', llamaModel.replace('llama.gguf', 'bert.gguf'), '-f', text, '-c', 16],
+      2,
+      /this bert model makes embeddings and does not predict text/,
+    ],
     ['a window of 3', () => ['-f', text, '-c', 3], 2, /-c is 3; a window needs at least 4 tokens/],
     ['--kl-divergence alone', () => ['-f', text, '--kl-divergence'], 2, /needs --kl-divergence-base FILE/],
-    ['a base of another vocabulary', () => ['-m', shippedModel, '--kl-divergence', '--kl-divergence-base', base], 2, /the base has a vocabulary of \d+ tokens, the model one of \d+/],
-    ['a base that is a model', () => ['--kl-divergence', '--kl-divergence-base', llamaModel], 1, /begins with "GGUF.*", expected "_logits_"/],
+    [
+      'a base of another vocabulary',
+      () => ['-m', shippedModel, '--kl-divergence', '--kl-divergence-base', base],
+      2,
+      /the base has a vocabulary of \d+ tokens, the model one of \d+/,
+    ],
+    [
+      'a base that is a model',
+      () => ['--kl-divergence', '--kl-divergence-base', llamaModel],
+      1,
+      /begins with "GGUF.*", expected "_logits_"/,
+    ],
   ])('%s', async (_, args, code, message) => {
     const got = await perplexity(...args());
     expect(got.stderr).toMatch(message);
@@ -141,7 +207,11 @@ describe('what goes wrong', () => {
   it.each<[string, () => string, RegExp]>([
     ['none', () => join(folder, 'none.kld'), /cannot read .*none\.kld: .*; make it with --kl-divergence-base first/],
     ['an empty one', () => writeTo(folder, 'empty.kld', ''), /begins with "", expected/],
-    ['one cut short', () => writeTo(folder, 'cut.kld', readFileSync(base).subarray(0, -1)), /has \d+ bytes, expected \d+ for \d+ windows of 24 tokens .*: it was not written to its end/],
+    [
+      'one cut short',
+      () => writeTo(folder, 'cut.kld', readFileSync(base).subarray(0, -1)),
+      /has \d+ bytes, expected \d+ for \d+ windows of 24 tokens .*: it was not written to its end/,
+    ],
     ['one cut in its header', () => writeTo(folder, 'head.kld', readFileSync(base).subarray(0, 18)), /ends at byte 18, expected 2 more/],
     ['absurd counts', () => file('absurd.kld', (b) => b.writeInt32LE(2 ** 30, 16)), /expected \d+ for 1073741824 windows/],
     ['less than none', () => file('negative.kld', (b) => b.writeInt32LE(-1, 16)), /says -1 windows .*: it is damaged/],
@@ -151,7 +221,10 @@ describe('what goes wrong', () => {
   });
 
   it('a base that cannot be written leaves nothing', async () => {
-    expect(await failure(createKlBase(join(folder, 'none', 'b.kld'), 4, 4, 1, [1, 2, 3, 4]))).toMatchObject({ code: 'ERR_IO', message: expect.stringMatching(/cannot write .*ENOENT/) as string });
+    expect(await failure(createKlBase(join(folder, 'none', 'b.kld'), 4, 4, 1, [1, 2, 3, 4]))).toMatchObject({
+      code: 'ERR_IO',
+      message: expect.stringMatching(/cannot write .*ENOENT/) as string,
+    });
     const writer = await createKlBase(join(folder, 'stopped.kld'), 4, 4, 1, [1, 2, 3, 4]);
     await writer.close();
     expect(readdirSync(folder).filter((name) => name.startsWith('stopped'))).toEqual([]);

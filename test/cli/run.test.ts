@@ -2,33 +2,77 @@
 import { spawn } from 'node:child_process';
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { cliPath, failure, llamaModel, patchedLlama, root, runCli, shippedModel, temporaryFolder, writeTo, type Exit } from '../support.ts';
-import type * as RunCommand from '../../src/cli/run.ts';
+import {
+  cliPath,
+  failure,
+  llamaModel,
+  patchedLlama,
+  root,
+  runCli,
+  runProgram,
+  shippedModel,
+  temporaryFolder,
+  writeTo,
+  type Exit,
+} from '../support.ts';
+import { invoke, never, type Args, type Said } from './commands.ts';
+import { run as runCommand } from '../../src/cli/run.ts';
 
-const { run: command } = (await import(new URL('dist/cli/run.js', root).href)) as typeof RunCommand;
 const folder = temporaryFolder();
-const run = (...args: (string | number)[]): Promise<Exit> => runCli(['run', '-m', llamaModel, '--temp', 0, '--no-warmup', '--ignore-eos', ...args]);
-interface Report { prompt_ids: number[]; ids: number[]; text: string; stop_reason: string; build: string; threads: number; timings: Record<string, number> }
-const report = async (...args: (string | number)[]): Promise<Report> => JSON.parse((await run('--json', ...args)).stdout) as Report;
+const BASE: Args = ['-m', llamaModel, '--temp', 0, '--no-warmup', '--ignore-eos'];
+/** As a shell sees it. */
+const shell = (...args: Args): Promise<Exit> => runCli(['run', ...BASE, ...args]);
+const run = (...args: Args): Promise<Said> => invoke(runCommand, [...BASE, ...args]);
+interface Report {
+  prompt_ids: number[];
+  ids: number[];
+  text: string;
+  stop_reason: string;
+  build: string;
+  threads: number;
+  timings: Record<string, number>;
+}
+const report = async (...args: Args): Promise<Report> => JSON.parse((await run('--json', ...args)).stdout) as Report;
 
 describe('run', () => {
   it('stdout is the text, stderr one line of numbers, no colours, no progress bar', async () => {
-    const { code, stdout, stderr } = await run('-p', 'the cat', '-n', 12, '-t', 2, '--build', 'simd-threads');
+    const { code, stdout, stderr } = await shell('-p', 'the cat', '-n', 12, '-t', 2, '--build', 'simd-threads');
     expect(code, stderr).toBe(0);
     expect(stdout.startsWith('the cat')).toBe(true);
     expect(stdout.endsWith('\n')).toBe(true);
-    expect(stderr.trim()).toMatch(/^prompt \d+ tokens, [\d.]+ tokens\/s \| generation 12 tokens, [\d.]+ tokens\/s \| build simd-threads, 2 threads$/);
+    expect(stderr.trim()).toMatch(
+      /^prompt \d+ tokens, [\d.]+ tokens\/s \| generation 12 tokens, [\d.]+ tokens\/s \| build simd-threads( with turbo)?, 2 threads$/,
+    );
     expect(stderr).not.toMatch(/[\u001b█\r]/);
   });
 
   it('--json has the documented fields and nothing on stderr', async () => {
-    const { code, stdout, stderr } = await run('-p', 'the cat', '-n', 12, '-t', 2, '--json', '--build', 'simd-threads');
+    const { code, stdout, stderr } = await shell('-p', 'the cat', '-n', 12, '-t', 2, '--json', '--build', 'simd-threads');
     expect([code, stderr]).toEqual([0, '']);
     const got = JSON.parse(stdout) as Report;
-    expect(Object.keys(got)).toEqual(['prompt_ids', 'ids', 'text', 'stop_reason', 'build', 'threads', 'timings']);
-    expect(Object.keys(got.timings)).toEqual(['load_ms', 'warmup_ms', 'prompt_n', 'prompt_ms', 'prompt_per_second', 'predicted_n', 'predicted_ms', 'predicted_per_second']);
-    expect(Object.values(got.timings).every((n) => Number.isFinite(n) && n >= 0), JSON.stringify(got.timings)).toBe(true);
-    expect([got.stop_reason, got.build, got.threads, got.ids.length, got.timings.prompt_n, got.timings.predicted_n]).toEqual(['length', 'simd-threads', 2, 12, got.prompt_ids.length, 12]);
+    expect(Object.keys(got)).toEqual(['prompt_ids', 'ids', 'text', 'stop_reason', 'build', 'turbo', 'threads', 'timings']);
+    expect(Object.keys(got.timings)).toEqual([
+      'load_ms',
+      'warmup_ms',
+      'prompt_n',
+      'prompt_ms',
+      'prompt_per_second',
+      'predicted_n',
+      'predicted_ms',
+      'predicted_per_second',
+    ]);
+    expect(
+      Object.values(got.timings).every((n) => Number.isFinite(n) && n >= 0),
+      JSON.stringify(got.timings),
+    ).toBe(true);
+    expect([got.stop_reason, got.build, got.threads, got.ids.length, got.timings.prompt_n, got.timings.predicted_n]).toEqual([
+      'length',
+      'simd-threads',
+      2,
+      12,
+      got.prompt_ids.length,
+      12,
+    ]);
     expect(got.prompt_ids[0], 'the beginning-of-text token comes first').toBe(1);
   });
 
@@ -36,26 +80,53 @@ describe('run', () => {
     const { prompt_ids, text } = await report('-p', '', '-n', 20);
     expect(prompt_ids).toEqual([1]);
     expect((await run('-p', '', '-n', 20)).stdout).toBe(`${text.replace(/^ /, '')}\n`);
-    expect((await report('-n', 20)).text).toBe(text);
+    expect((JSON.parse((await shell('--json', '-n', 20)).stdout) as Report).text).toBe(text);
   });
 
-  it.each<[string, (string | number)[], number]>([
-    ['-n -1 goes on to the end of the context', ['-p', 'x', '-n', -1, '-c', 32], 0],
-    ['--seed -1', ['-p', 'x', '-n', 2, '--seed', -1], 0],
-    ['-p "-5 + 3"', ['-p', '-5 + 3', '-n', 2], 0],
-    ['-p --json is a text', ['-p', '--json', '-n', 2], 0],
-    ['--temp=0 and --n-predict', ['-p', 'x', '--n-predict', 2, '--temp=0'], 0],
-    ['the sampling flags', ['-p', 'x', '-n', 2, '--temp', 0.7, '--top-k', 5, '--top-p', 0.9, '--min-p', 0.01, '--repeat-penalty', 1.1, '--repeat-last-n', 32, '--seed', 3], 0],
-    ['an unknown flag', ['--no-such-flag'], 2],
-    ['a value that cannot be', ['-p', 'x', '-t', 0], 2],
-  ])('%s', async (_, args, want) => {
+  it.each<[string, Args]>([
+    ['-n -1 goes on to the end of the context', ['-p', 'x', '-n', -1, '-c', 32]],
+    ['--seed -1', ['-p', 'x', '-n', 2, '--seed', -1]],
+    ['-p "-5 + 3"', ['-p', '-5 + 3', '-n', 2]],
+    ['-p --json is a text', ['-p', '--json', '-n', 2]],
+    ['--temp=0 and --n-predict', ['-p', 'x', '--n-predict', 2, '--temp=0']],
+    [
+      'the sampling flags',
+      [
+        '-p',
+        'x',
+        '-n',
+        2,
+        '--temp',
+        0.7,
+        '--top-k',
+        5,
+        '--top-p',
+        0.9,
+        '--min-p',
+        0.01,
+        '--repeat-penalty',
+        1.1,
+        '--repeat-last-n',
+        32,
+        '--seed',
+        3,
+      ],
+    ],
+  ])('%s', async (_, args) => {
     const { code, stdout, stderr } = await run(...args);
-    expect(code, stderr).toBe(want);
-    if (want === 0) expect(stdout).not.toBe('');
-    else expect(stderr).toMatch(/^quantlet: [^\n]+\n$/);
+    expect(code, stderr).toBe(0);
+    expect(stdout).not.toBe('');
   });
 
-  // The command itself, in this process: cli.ts gives both codes the exit code 2, as the two cases above show.
+  it.each<[string, Args]>([
+    ['an unknown flag', ['--no-such-flag']],
+    ['a value that cannot be', ['-p', 'x', '-t', 0]],
+  ])('%s: one line, exit 2', async (_, args) => {
+    const { code, stderr } = await shell(...args);
+    expect([code, stderr]).toEqual([2, expect.stringMatching(/^quantlet: [^\n]+\n$/)]);
+  });
+
+  // cli.ts gives both codes the exit code 2, as the two cases above show.
   it.each<[string, string[], string]>([
     ['a flag of another command', ['-p', 'x', '--port', '5'], 'ERR_USAGE'],
     ['a bias without a sign', ['-l', '15'], 'ERR_USAGE'],
@@ -72,45 +143,53 @@ describe('run', () => {
     ['-c -1', ['-c', '-1'], 'ERR_INVALID_ARGUMENT'],
     ['an unknown build', ['--build', 'avx2'], 'ERR_INVALID_ARGUMENT'],
   ])('bad usage: %s', async (_, args, want) => {
-    const { code, message } = await failure(command.run(['-m', llamaModel, ...args], new AbortController().signal));
+    const { code, message } = await failure(runCommand.run(['-m', llamaModel, ...args], never));
     expect(code, message).toBe(want);
   });
 
-  it.each([['--temprature', '--temperature'], ['--predic', '--predict'], ['--ctxsize', '--ctx-size']])('a flag that was misspelled: %s', async (given, meant) => {
-    const { message } = await failure(command.run([given, '1'], new AbortController().signal));
+  it.each([
+    ['--temprature', '--temperature'],
+    ['--predic', '--predict'],
+    ['--ctxsize', '--ctx-size'],
+  ])('a flag that was misspelled: %s', async (given, meant) => {
+    const { message } = await failure(runCommand.run([given, '1'], never));
     expect(message).toBe(`unknown flag ${given}; did you mean ${meant}? --help lists those of this command`);
   });
 
   it('what goes wrong behind the prompt has a line of its own', async () => {
-    const late = await run('-p', 'a prompt that is too long', '-c', 4);
-    expect([late.code, late.stdout]).toEqual([1, 'a prompt that is too long\n']);
-    const cut = await run('-p', 'the', '-n', 60, '-c', 32, '--temp', 0, '--ignore-eos');
-    expect([cut.code, cut.stdout.startsWith('the'), cut.stdout.endsWith('\n')]).toEqual([1, true, true]);
+    const { code, stdout } = await shell('-p', 'the cat', '--top-p', 5);
+    expect([code, stdout]).toEqual([2, 'the cat\n']);
   });
 
   it('escapes in -p are read, unless --no-escape; -f reads a file', async () => {
     const ids = async (...args: string[]): Promise<number[]> => (await report(...args, '-n', 1)).prompt_ids;
-    const real = await ids('-p', 'a\nb'), asIs = await ids('-p', 'a\\nb', '--no-escape');
+    const real = await ids('-p', 'a\nb');
+    const asIs = await ids('-p', 'a\\nb', '--no-escape');
     expect(await ids('-p', 'a\\nb')).toEqual(real);
     expect(asIs).not.toEqual(real);
     expect(await ids('-f', writeTo(folder, 'prompt.txt', 'a\nb\n'))).toEqual(real);
-    expect((await run('-f', `${folder}/none.txt`)).code).toBe(1);
+    expect((await shell('-f', `${folder}/none.txt`)).code).toBe(1);
   });
 
   it('-r ends the text where it comes up and is not shown; --no-display-prompt shows the rest alone', async () => {
     const { text } = await report('-p', 'the cat', '-n', 30);
-    const stop = text.slice(6, 8), shown = text.slice(0, text.indexOf(stop));
+    const stop = text.slice(6, 8);
+    const shown = text.slice(0, text.indexOf(stop));
     expect((await run('-p', 'the cat', '-n', 30, '-r', stop, '-r', 'never to be seen')).stdout).toBe(`the cat${shown}\n`);
     expect((await report('-p', 'the cat', '-n', 30, '-r', stop)).stop_reason).toBe('stop');
     expect((await run('-p', 'the cat', '-n', 30, '--no-display-prompt')).stdout).toBe(`${text}\n`);
   });
 
   it('-l bans a token or makes it likely; --dry-sequence-breaker ends what DRY calls a repetition', async () => {
-    const ids = async (...args: (string | number)[]): Promise<number[]> => (await report('-p', 'the cat', '-n', 6, '--temp', 0, '--ignore-eos', ...args)).ids;
-    const [first] = await ids(), letter = (await report('-p', 'the cat', '-n', 1)).prompt_ids.at(-1)!, likely = ['-l', `${letter}+1000`] as const;
+    const ids = async (...args: Args): Promise<number[]> =>
+      (await report('-p', 'the cat', '-n', 6, '--temp', 0, '--ignore-eos', ...args)).ids;
+    const [first] = await ids();
+    const letter = (await report('-p', 'the cat', '-n', 1)).prompt_ids.at(-1)!;
+    const likely = ['-l', `${letter}+1000`] as const;
     expect(await ids('-l', `${first}-inf`)).not.toContain(first);
     expect(await ids(...likely, '--logit-bias', `${first}-0.5`)).toEqual(Array(6).fill(letter));
-    const dry = [...likely, '--dry-multiplier', 2000, '--dry-allowed-length', 1] as const, { text } = await report('-p', 'the cat', '-n', 1, '--temp', 0, ...likely);
+    const dry = [...likely, '--dry-multiplier', 2000, '--dry-allowed-length', 1] as const;
+    const { text } = await report('-p', 'the cat', '-n', 1, '--temp', 0, ...likely);
     expect(await ids(...dry, '--dry-sequence-breaker', 'none')).not.toEqual(Array(6).fill(letter));
     expect(await ids(...dry, '--dry-sequence-breaker', text), text).toEqual(Array(6).fill(letter));
   });
@@ -128,7 +207,8 @@ describe('run', () => {
   });
 
   it('the same seed gives the same text for any number of threads, another seed another', async () => {
-    const text = async (seed: number, threads: number): Promise<string> => (await report('-p', 'the', '-n', 40, '--temp', 1, '--seed', seed, '-t', threads)).text;
+    const text = async (seed: number, threads: number): Promise<string> =>
+      (await report('-p', 'the', '-n', 40, '--temp', 1, '--seed', seed, '-t', threads)).text;
     const want = await text(7, 1);
     expect([await text(7, 2), await text(7, 3)]).toEqual([want, want]);
     expect(await text(8, 1)).not.toBe(want);
@@ -140,19 +220,24 @@ describe('processes', () => {
     // Thousands of tokens to come when the signal does.
     const long = writeTo(folder, 'long.gguf', await patchedLlama({ metadata: { 'llama.context_length': 16384 } }));
     let sent = false;
-    const { code, stdout, stderr, ms } = await runCli(['run', '-m', long, '-p', 'the', '-n', -1, '--ignore-eos', '--temp', 0, '--build', build, '-t', 2], {
-      onStdout: (text, kill) => {
-        if (!sent && text.length > 3) kill('SIGINT');
-        sent ||= text.length > 3;
+    const { code, stdout, stderr, ms } = await runCli(
+      ['run', '-m', long, '-p', 'the', '-n', -1, '--ignore-eos', '--temp', 0, '--build', build, '-t', 2],
+      {
+        onStdout: (text, kill) => {
+          if (!sent && text.length > 3) kill('SIGINT');
+          sent ||= text.length > 3;
+        },
       },
-    });
+    );
     expect([code, stderr]).toEqual([130, '']);
     expect(stdout.startsWith('the')).toBe(true);
     expect(ms).toBeLessThan(10_000);
   });
 
   it('a reader that goes away is no error', async () => {
-    const child = spawn(process.execPath, [cliPath, 'run', '-m', llamaModel, '-p', 'the', '-n', '400', '--ignore-eos', '--temp', '0'], { stdio: ['ignore', 'pipe', 'pipe'] });
+    const child = spawn(process.execPath, [cliPath, 'run', '-m', llamaModel, '-p', 'the', '-n', '400', '--ignore-eos', '--temp', '0'], {
+      stdio: ['ignore', 'pipe', 'pipe'],
+    });
     let stderr = '';
     child.stderr.setEncoding('utf8').on('data', (text: string) => (stderr += text));
     child.stdout.once('data', () => child.stdout.destroy());
@@ -191,19 +276,78 @@ describe('inspect', () => {
   it('lists metadata and tensors', async () => {
     const { code, stdout, stderr } = await runCli(['inspect', llamaModel]);
     expect([code, stderr]).toEqual([0, '']);
-    for (const text of ['llama.block_count', 'general.architecture', 'blk.0.attn_q.weight', '[32, 32]', 'f32']) expect(stdout).toContain(text);
+    for (const text of ['llama.block_count', 'general.architecture', 'blk.0.attn_q.weight', '[32, 32]', 'f32'])
+      expect(stdout).toContain(text);
   });
 
   it('--json is one object', async () => {
     const { stdout } = await runCli(['inspect', shippedModel, '--json']);
-    const all = JSON.parse(stdout) as { architecture: string; tensors: { name: string; type: string }[]; metadata: Record<string, unknown> };
+    const all = JSON.parse(stdout) as {
+      architecture: string;
+      tensors: { name: string; type: string }[];
+      metadata: Record<string, unknown>;
+    };
     expect(all.architecture).toBe('llama');
     expect(all.tensors.find((t) => t.name === 'blk.0.attn_q.weight')?.type).toBe('q4_0');
     expect(all.metadata['general.architecture']).toBe('llama');
   });
 
-  it.each<[string, string[], number]>([['no file', [], 2], ['two files', ['a', 'b'], 2], ['a file that is not there', ['none.gguf'], 1], ['an unknown flag', ['--all'], 2]])('%s', async (_, args, want) => {
+  it.each<[string, string[], number]>([
+    ['two files', ['a', 'b'], 2],
+    ['a file that is not there', ['none.gguf'], 1],
+    ['an unknown flag', ['--all'], 2],
+  ])('%s', async (_, args, want) => {
     const { code, stderr } = await runCli(['inspect', ...args]);
     expect([code, stderr.split('\n').length], stderr).toEqual([want, 2]);
   });
+});
+
+describe('standard input and output', () => {
+  const line = (text: string): Promise<Exit> =>
+    runProgram('sh', [
+      '-c',
+      text.replaceAll('RUN', `'${process.execPath}' '${cliPath}' run -m '${llamaModel}' --no-warmup --build simd -n 3 --temp 0`),
+    ]);
+
+  it('a text that is piped in is the prompt, -f - too; -p goes before it', async () => {
+    const { stdout } = await shell('-p', 'the cat', '-n', 3, '--build', 'simd');
+    expect((await line('printf "the cat\n" | RUN')).stdout).toBe(stdout);
+    expect((await line('printf "the cat\n" | RUN -f -')).stdout).toBe(stdout);
+    expect((await line('printf "a dog" | RUN -p "the cat"')).stdout).toBe(stdout);
+  });
+
+  it('what cannot be written ends with one line', async () => {
+    const { code, stderr } = await line('RUN -p x > /dev/full');
+    expect([code, stderr.match(/quantlet: .*/)?.[0]]).toEqual([1, 'quantlet: cannot write the output: there is no space left (ERR_IO)']);
+  });
+
+  it('a prompt that does not fit is refused before anything is printed, and named by its flags', async () => {
+    const file = writeTo(folder, 'long.txt', 'the cat '.repeat(100));
+    const { code, stdout, stderr } = await shell('-f', file, '-c', 16);
+    expect([code, stdout]).toEqual([1, '']);
+    expect(stderr).toMatch(
+      /^quantlet: the prompt has \d+ tokens, the context 16; shorten the prompt or give a larger -c \(ERR_CONTEXT_FULL\)\n$/,
+    );
+  });
+
+  it('a full context ends the text, as llama-completion does', async () => {
+    const { code, stdout, stderr } = await shell('-p', 'the cat', '-c', 20, '-n', 64);
+    expect(code, stderr).toBe(0);
+    expect(stdout).toMatch(/^the cat/);
+    expect(stderr).toContain('the context of 20 tokens is full');
+  });
+
+  it('messages about options name the flags that set them', async () => {
+    expect((await shell('-p', 'x', '--top-p', 5)).stderr).toMatch(/^quantlet: --top-p is 5: /);
+    expect((await shell('-p', 'x', '-n', -7)).stderr).toMatch(/^quantlet: --predict is -7; /);
+    expect((await shell('-p', 'x', '-t', 0)).stderr).toMatch(/^quantlet: --threads is 0; /);
+  });
+});
+
+it('help COMMAND is COMMAND --help; every command says its version', async () => {
+  const { stdout } = await runCli(['run', '--help']);
+  expect((await runCli(['help', 'run'])).stdout).toBe(stdout);
+  expect((await runCli(['help'])).stdout).toBe((await runCli(['--help'])).stdout);
+  expect((await runCli(['help', 'rnu'])).code).toBe(2);
+  expect((await runCli(['llama-completion', '--version'])).stdout).toBe((await runCli(['--version'])).stdout);
 });

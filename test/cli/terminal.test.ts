@@ -16,7 +16,8 @@ afterEach(() => {
 
 it('messages of errors', () => {
   const error = new QuantletError('ERR_GGUF_INVALID', `tensor "${EVIL}" is odd`);
-  for (const text of [error.message, error.stack!.split('\n')[0]]) expect(text).toContain('tensor "a\\u001b[2J\\u009b31m\\u0007\\u202egood\\u000dall is well\\nquantlet: done" is odd');
+  for (const text of [error.message, error.stack!.split('\n')[0]])
+    expect(text).toContain('tensor "a\\u001b[2J\\u009b31m\\u0007\\u202egood\\u000dall is well\\nquantlet: done" is odd');
   expect(error.message).not.toMatch(CONTROL);
   expect(new QuantletError('ERR_IO', 'Überfluß, 数, 👩‍👩‍👧, عربى').message).toBe('Überfluß, 数, 👩‍👩‍👧, عربى');
 });
@@ -25,8 +26,22 @@ describe('commands', () => {
   it.each<[string, Parameters<typeof patchedLlama>[0], string[]]>([
     ['an architecture', { metadata: { 'general.architecture': EVIL } }, ['run', '-p', 'x', '-n', '1']],
     ['a tokenizer', { metadata: { 'tokenizer.ggml.model': EVIL } }, ['tokenize', '-p', 'x']],
-    ['a pre-tokenizer, in a warning', { metadata: { 'tokenizer.ggml.model': 'gpt2', 'tokenizer.ggml.pre': EVIL, 'tokenizer.ggml.merges': { type: 'arr[str]', value: ['a b'] } } }, ['tokenize', '-p', 'x']],
-    ['a key of the wrong type', { metadata: { 'llama.block_count': { type: 'str', value: EVIL.slice(0, 20) } } }, ['run', '-p', 'x', '-n', '1']],
+    [
+      'a pre-tokenizer, in a warning',
+      {
+        metadata: {
+          'tokenizer.ggml.model': 'gpt2',
+          'tokenizer.ggml.pre': EVIL,
+          'tokenizer.ggml.merges': { type: 'arr[str]', value: ['a b'] },
+        },
+      },
+      ['tokenize', '-p', 'x'],
+    ],
+    [
+      'a key of the wrong type',
+      { metadata: { 'llama.block_count': { type: 'str', value: EVIL.slice(0, 20) } } },
+      ['run', '-p', 'x', '-n', '1'],
+    ],
     ['a tensor that nothing asks for', { tensors: { [EVIL]: { type: TYPE.f32, ne: [1] } } }, ['inspect']],
   ])('%s', async (name, patch, [command, ...args]) => {
     const tensors = Object.keys(patch?.tensors ?? {}).length > 0;

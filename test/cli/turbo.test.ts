@@ -1,83 +1,184 @@
-/** Turbo is state of a process, so every case runs in one of its own: accepted everywhere, silent where it means nothing, late with a coded warning. */
-import { readFileSync } from 'node:fs';
+/** Turbo sets V8's flags for a moment, so every case runs in a process of its own: on by itself on the command line, where asked for elsewhere, with a reason where it is off. */
+import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
+import { TURBO_FLAGS } from '../../src/turbo/compile.ts';
 import { newSeed, told, type CampaignResult } from '../fuzz/campaign.ts';
-import { BUILDS, greedyFault, hasShared, llamaModel, root, runCli, runNode, runScript, shared, shippedModel, TOLERANCE, type Greedy } from '../support.ts';
+import {
+  BUILDS,
+  greedyFault,
+  hasShared,
+  llamaModel,
+  root,
+  runCli,
+  runNode,
+  runScript,
+  shared,
+  shippedModel,
+  temporaryFolder,
+  TOLERANCE,
+  type Greedy,
+} from '../support.ts';
 
 const hasRevectoriser = process.arch === 'x64' && Number.parseInt(process.versions.node) >= 24;
 
 /** The committed quantised llama; its margins count from twice the tolerance on (test/golden/arch/README.md). */
 const golden = new URL('test/golden/arch/', root);
-const { cases } = JSON.parse(readFileSync(new URL('golden.json', golden), 'utf8')) as { cases: { model: string; ids: number[]; greedy: number[]; margins: number[]; largest: number }[] };
+const { cases } = JSON.parse(readFileSync(new URL('golden.json', golden), 'utf8')) as {
+  cases: { model: string; ids: number[]; greedy: number[]; margins: number[]; largest: number }[];
+};
 const committed = cases.find((c) => c.model === 'llama-q4_0.gguf')!;
-const want: Greedy = { prompt_ids: committed.ids, ids: committed.greedy, margins: committed.margins, noise: TOLERANCE.quantised * committed.largest };
+const want: Greedy = {
+  prompt_ids: committed.ids,
+  ids: committed.greedy,
+  margins: committed.margins,
+  noise: TOLERANCE.quantised * committed.largest,
+};
 
-/** Greedy ids of a model in a process of its own; fails where that process says anything but them. */
+/** Greedy ids of a model in a process of its own, which says no word. */
 async function idsOf(path: string, { prompt_ids, ids }: Greedy, options: object): Promise<number[]> {
   const { code, stdout, stderr } = await runScript(`
-    const model = await loadModel(${JSON.stringify(path)}, ${JSON.stringify(options)});
+    const model = await loadModel(${JSON.stringify(path)}, ${JSON.stringify({ ...options, turbo: 'auto' })});
     const { ids } = await model.generate(${JSON.stringify(prompt_ids)}, { temperature: 0, maxTokens: ${ids.length}, ignoreEos: true }).result();
-    console.log(JSON.stringify(ids));
+    console.log(JSON.stringify({ turbo: model.turbo, ids }));
     await model.dispose();`);
   expect([code, stderr]).toEqual([0, '']);
-  return JSON.parse(stdout) as number[];
+  const said = JSON.parse(stdout) as { turbo: boolean; ids: number[] };
+  expect(said.turbo).toBe(hasRevectoriser);
+  return said.ids;
 }
 
-describe.runIf(hasRevectoriser)('the revectoriser', () => {
-  // All code from the optimising compiler at once: as a model has it that has run for a while.
-  const flags = ['--experimental-wasm-revectorize', '--no-liftoff', '--import', 'tsx'];
+if (hasRevectoriser) {
+  describe('the revectoriser', () => {
+    const flags = [...TURBO_FLAGS, '--import', 'tsx'];
 
-  it.each(BUILDS.filter((build) => !build.endsWith('-threads')))('kernels of %s: random cases give what f64 gives', async (build) => {
-    const seed = newSeed(), { code, stdout, stderr } = await runNode([...flags, '--input-type=module', '-e', `
+    it.each(BUILDS.filter((build) => !build.endsWith('-threads')))('kernels of %s: random cases give what f64 gives', async (build) => {
+      const seed = newSeed();
+      const { code, stdout, stderr } = await runNode(
+        [
+          ...flags,
+          '--input-type=module',
+          '-e',
+          `
       import { campaign } from ${JSON.stringify(new URL('test/fuzz/kernels.ts', root).href)};
-      console.log(JSON.stringify(await campaign({ build: ${JSON.stringify(build)}, threads: 1, seed: ${seed}, seconds: 60, cases: 150 })));`], { timeout: 60_000 });
-    expect([code, stderr], `QUANTLET_FUZZ_SEED=${seed}`).toEqual([0, '']);
-    expect(told(`kernels of ${build} with turbo`, JSON.parse(stdout) as CampaignResult)).toBe('');
+      console.log(JSON.stringify(await campaign({ build: ${JSON.stringify(build)}, threads: 1, seed: ${seed}, seconds: 60, cases: 150 })));`,
+        ],
+        { timeout: 60_000 },
+      );
+      expect([code, stderr], `QUANTLET_FUZZ_SEED=${seed}`).toEqual([0, '']);
+      expect(told(`kernels of ${build} with turbo`, JSON.parse(stdout) as CampaignResult)).toBe('');
+    });
   });
-});
+}
 
-describe('{ turbo: true }', () => {
-  it.each(['simd', 'relaxed', 'simd-threads', 'relaxed-threads'] as const)('%s: ids as native gives them, and not a word', async (build) => {
-    const ids = await idsOf(new URL('llama-q4_0.gguf', golden).pathname, want, { turbo: true, build });
-    expect(greedyFault(ids, want)).toBe('');
-  });
+describe('loadModel', () => {
+  it.each(['simd', 'relaxed', 'simd-threads', 'relaxed-threads'] as const)(
+    "%s, turbo: 'auto': ids as native gives them, and not a word",
+    async (build) => {
+      const ids = await idsOf(new URL('llama-q4_0.gguf', golden).pathname, want, { build });
+      expect(greedyFault(ids, want)).toBe('');
+    },
+  );
 
-  it('a second load with it is as good as the first', async () => {
-    const { code, stderr } = await runScript('for (let i = 0; i < 2; i++) await (await loadModel(llama, { turbo: true })).dispose();');
-    expect([code, stderr]).toEqual([0, '']);
-  });
-
-  it('after a load without it: a coded warning where it would have meant something, and a model that works', async () => {
+  it('off unless asked for; on beside models without, and before and after it the flags of the process are the same', async () => {
     const { code, stdout, stderr } = await runScript(`
-      process.on('warning', ({ name, code }) => console.log(name, code));
-      await (await loadModel(llama)).dispose();
-      const model = await loadModel(llama, { turbo: true });
-      console.log((await model.generate([1, 2, 3], { maxTokens: 4, ignoreEos: true }).result()).ids.length);
-      await model.dispose();`);
-    expect(code, stderr).toBe(0);
-    expect(stdout.split('\n').filter(Boolean).sort()).toEqual(['4', ...(hasRevectoriser ? ['QuantletWarning QUANTLET_TURBO_TOO_LATE'] : [])]);
-    expect(stderr === '').toBe(!hasRevectoriser);
-  });
-});
-
-describe('--turbo', () => {
-  it('run takes it, and tells the same beginning', async () => {
-    const args = ['run', '-m', shippedModel, '-p', 'Once upon a time', '-n', 8, '--temp', 0, '--json'];
-    const [plain, turbo] = await Promise.all([runCli(args), runCli([...args, '--turbo'])]);
-    expect([turbo.code, turbo.stderr]).toEqual([0, '']);
-    expect((JSON.parse(turbo.stdout) as { ids: number[] }).ids.slice(0, 4)).toEqual((JSON.parse(plain.stdout) as { ids: number[] }).ids.slice(0, 4));
-  });
-
-  it('bench takes it', async () => {
-    const { code, stdout, stderr } = await runCli(['bench', '-m', llamaModel, '-p', 8, '-n', 2, '-t', 1, '-r', 1, '-o', 'json', '--turbo']);
+      import { cachedDataVersionTag } from 'node:v8'; // a number made of V8's flags, among other things
+      const flags = cachedDataVersionTag(), seen = [], logits = [];
+      for (const turbo of [undefined, 'auto', false, 'auto']) {
+        const model = await loadModel(llama, turbo === undefined ? {} : { turbo });
+        seen.push(model.turbo);
+        logits.push((await model.generate([1, 2, 3], { temperature: 0, maxTokens: 8, ignoreEos: true, logprobs: 5 }).result()).logprobs);
+        await model.dispose();
+      }
+      console.log(JSON.stringify({ seen, sameFlags: cachedDataVersionTag() === flags, sameBits: new Set(logits.map((l) => JSON.stringify(l))).size === 1 }));`);
     expect([code, stderr]).toEqual([0, '']);
-    expect((JSON.parse(stdout) as { avg_ts: number }[]).every((row) => row.avg_ts > 0)).toBe(true);
+    expect(JSON.parse(stdout)).toEqual({ seen: [false, hasRevectoriser, false, hasRevectoriser], sameFlags: true, sameBits: true });
+  });
+
+  it('true: a coded warning where it is not to be had', async () => {
+    const { code, stdout, stderr } = await runScript(`
+      process.removeAllListeners('warning').on('warning', (w) => console.log(w.name, w.code, w.message));
+      const model = await loadModel(llama, { turbo: true });
+      await model.dispose();`);
+    expect([code, stderr]).toEqual([0, '']);
+    expect(stdout).toMatch(hasRevectoriser ? /^$/ : /^QuantletWarning QUANTLET_TURBO_OFF turbo is off: it needs .*\n$/);
+  });
+
+  it('anything else is refused', async () => {
+    const { code, stderr } = await runScript("await loadModel(llama, { turbo: 'on' });");
+    expect([code, stderr.includes('turbo is "on"; expected "auto", true or false')]).toEqual([1, true]);
   });
 });
 
-describe.runIf(hasShared)('stories260K of ../shared with turbo', () => {
-  it.each(['-Q4_0', '-Q8_0', ''])('stories260K%s: ids as native gives them', async (format) => {
-    const { greedy } = JSON.parse(readFileSync(shared(`golden/stories260K${format}.json`), 'utf8')) as { greedy: Greedy };
-    expect(greedyFault(await idsOf(shared(`models/stories260K/stories260K${format}.gguf`), greedy, { turbo: true }), greedy)).toBe('');
+describe('createEngine', () => {
+  it('the same option', async () => {
+    const { code, stdout, stderr } = await runNode([
+      '--input-type=module',
+      '-e',
+      `
+      const { createEngine } = await import(${JSON.stringify(new URL('dist/entry/core-node.js', root).href)});
+      for (const turbo of [undefined, 'auto']) {
+        const engine = await createEngine({ turbo });
+        console.log(engine.turbo);
+        await engine.dispose();
+      }`,
+    ]);
+    expect([code, stderr, stdout]).toEqual([0, '', `false\n${hasRevectoriser}\n`]);
   });
 });
+
+describe('the command line', () => {
+  const args = ['run', '-m', shippedModel, '-p', 'Once upon a time', '-n', 8, '--temp', 0, '--ignore-eos', '--json'];
+  const answer = (stdout: string): { turbo: boolean; ids: number[] } => JSON.parse(stdout) as { turbo: boolean; ids: number[] };
+
+  it('on by itself, the same text without; --verbose says which', async () => {
+    const [on, off] = [await runCli([...args, '--verbose']), await runCli([...args, '-v', '--no-turbo'])];
+    expect([on.code, off.code]).toEqual([0, 0]);
+    expect(answer(on.stdout).turbo).toBe(hasRevectoriser);
+    expect(on.stderr).toMatch(hasRevectoriser ? /^quantlet: turbo is on\n$/ : /^quantlet: turbo is off: it needs .*\n$/);
+    expect([answer(off.stdout).turbo, off.stderr]).toEqual([false, 'quantlet: turbo is off: it was turned off\n']);
+    expect(answer(on.stdout).ids).toEqual(answer(off.stdout).ids);
+    // Asked for in vain: one line, without --verbose too.
+    expect((await runCli([...args, '--turbo'])).stderr).toBe(hasRevectoriser ? '' : on.stderr);
+  });
+
+  it('bench says whether it is on', async () => {
+    const rows = await Promise.all(
+      [[], ['--no-turbo']].map(async (flags) => {
+        const { code, stdout } = await runCli(['bench', '-m', llamaModel, '-p', 8, '-n', 2, '-t', 1, '-r', 1, '-o', 'json', ...flags]);
+        expect(code).toBe(0);
+        return (JSON.parse(stdout) as { turbo: boolean }[]).map(({ turbo }) => turbo);
+      }),
+    );
+    expect(rows).toEqual([
+      [hasRevectoriser, hasRevectoriser],
+      [false, false],
+    ]);
+  });
+
+  if (hasRevectoriser) {
+    it('what the self-test said is kept, and followed', async () => {
+      const cache = temporaryFolder();
+      const folder = join(cache, 'turbo');
+      expect(answer((await runCli(args, { env: { QUANTLET_CACHE: cache } })).stdout).turbo).toBe(true);
+      const [file, ...others] = readdirSync(folder);
+      expect(others).toEqual([]);
+      writeFileSync(join(folder, file), '{ "why": "its self-test gave different bits for packed q4_0" }');
+      const { code, stdout, stderr } = await runCli([...args, '--verbose'], { env: { QUANTLET_CACHE: cache } });
+      expect([code, answer(stdout).turbo, stderr]).toEqual([
+        0,
+        false,
+        'quantlet: turbo is off: its self-test gave different bits for packed q4_0\n',
+      ]);
+    });
+  }
+});
+
+if (hasShared) {
+  describe('stories260K of ../shared with turbo', () => {
+    it.each(['-Q4_0', '-Q8_0', ''])('stories260K%s: ids as native gives them', async (format) => {
+      const { greedy } = JSON.parse(readFileSync(shared(`golden/stories260K${format}.json`), 'utf8')) as { greedy: Greedy };
+      expect(greedyFault(await idsOf(shared(`models/stories260K/stories260K${format}.gguf`), greedy, {}), greedy)).toBe('');
+    });
+  });
+}

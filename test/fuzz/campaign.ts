@@ -19,14 +19,20 @@ export interface CampaignOptions {
 export interface CampaignResult {
   readonly cases: number;
   readonly failures: readonly { readonly seed: number; readonly message: string }[];
+  /** What else was measured, for people. */
+  readonly measured?: string;
 }
 
 /** A campaign that only ever fails need not go on. */
 export const MOST_FAILURES = 5;
 
 /** Calls `one` with seed after seed; what it throws is a failure of that seed. */
-export async function runCases({ seed, seconds, cases }: CampaignOptions, one: (seed: number) => void | Promise<void>): Promise<CampaignResult> {
-  const end = performance.now() + seconds * 1000, failures: { seed: number; message: string }[] = [];
+export async function runCases(
+  { seed, seconds, cases }: CampaignOptions,
+  one: (seed: number) => void | Promise<void>,
+): Promise<CampaignResult> {
+  const end = performance.now() + seconds * 1000;
+  const failures: { seed: number; message: string }[] = [];
   let done = 0;
   for (; done < cases && (done === 0 || performance.now() < end) && failures.length < MOST_FAILURES; done++) {
     try {

@@ -10,13 +10,16 @@ import type { AddressInfo } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { download } from '../../src/cli/download.ts';
+import { download } from '../../src/hub/download.ts';
 import { resolveModel } from '../../src/cli/hub.ts';
 import { randomBytes, seeded } from '../web/server.ts';
 import { runCases, type CampaignOptions, type CampaignResult } from './campaign.ts';
 import { below, mutate, pick, type Random } from './mutate.ts';
 
-const SIZE = 20_000, LIMIT_MS = 120_000, STALL_MS = 100, REASON = new Error('the user stopped it');
+const SIZE = 20_000;
+const LIMIT_MS = 120_000;
+const STALL_MS = 100;
+const REASON = new Error('the user stopped it');
 const versionOf = (n: number): Uint8Array => {
   const bytes = randomBytes(SIZE, n);
   bytes.set(Buffer.from('GGUF'));
@@ -36,11 +39,15 @@ function send(next: Random, response: ServerResponse, bytes: Uint8Array): void {
 /** Right about ranges and versions; breaks off, is busy, knows no ranges, and gets another version of the file now and then. */
 function honest(next: Random): Answer {
   let version = 0;
-  const validator = below(next, 2), ranges = next() < 0.8, lengths = next() < 0.9;
+  const validator = below(next, 2);
+  const ranges = next() < 0.8;
+  const lengths = next() < 0.9;
   return (request, response) => {
     if (next() < 0.15) version = below(next, VERSIONS.length);
     if (next() < 0.1) return void response.writeHead(pick(next, [500, 503, 429, 408])).end();
-    const bytes = VERSIONS[version], asked = ranges ? /^bytes=(\d+)-$/.exec(request.headers.range ?? '') : null, start = asked ? Number(asked[1]) : 0;
+    const bytes = VERSIONS[version];
+    const asked = ranges ? /^bytes=(\d+)-$/.exec(request.headers.range ?? '') : null;
+    const start = asked ? Number(asked[1]) : 0;
     if (start >= bytes.length) return void response.writeHead(416).end();
     response.writeHead(asked ? 206 : 200, {
       ...(validator === 0 ? { etag: `"${version}"` } : { 'last-modified': new Date(1e12 + 1e6 * version).toUTCString() }),
@@ -54,11 +61,22 @@ function honest(next: Random): Answer {
 /** Right about nothing; `stalls`: nor about lengths, so that a client waits for more. */
 function lying(next: Random, stalls = true): Answer {
   return (request, response) => {
-    const start = Number(/\d+/.exec(request.headers.range ?? '')?.[0] ?? 0), bytes = pick(next, [VERSIONS[0], VERSIONS[0], VERSIONS[1], mutate(next, VERSIONS[0]), new Uint8Array(0), Buffer.from('<html>')]);
-    const from = next() < 0.7 ? Math.min(start, bytes.length) : below(next, bytes.length + 1), part = bytes.subarray(from);
+    const start = Number(/\d+/.exec(request.headers.range ?? '')?.[0] ?? 0);
+    const bytes = pick(next, [VERSIONS[0], VERSIONS[0], VERSIONS[1], mutate(next, VERSIONS[0]), new Uint8Array(0), Buffer.from('<html>')]);
+    const from = next() < 0.7 ? Math.min(start, bytes.length) : below(next, bytes.length + 1);
+    const part = bytes.subarray(from);
     const headers: Record<string, string | number> = {};
     if (next() < 0.5) headers.etag = pick(next, ['"a"', '"b"', '', 'W/"a"', '\u00ff']);
-    if (next() < 0.6) headers['content-range'] = pick(next, [`bytes ${from}-${bytes.length - 1}/${bytes.length}`, `bytes ${start}-${SIZE - 1}/${SIZE}`, 'bytes 0-0/1', `bytes */${SIZE}`, 'bytes 99999999999999999999-1/0', 'x', `bytes ${start}-${SIZE - 1}/${next() < 0.5 ? '*' : 2 ** 53}`]);
+    if (next() < 0.6)
+      headers['content-range'] = pick(next, [
+        `bytes ${from}-${bytes.length - 1}/${bytes.length}`,
+        `bytes ${start}-${SIZE - 1}/${SIZE}`,
+        'bytes 0-0/1',
+        `bytes */${SIZE}`,
+        'bytes 99999999999999999999-1/0',
+        'x',
+        `bytes ${start}-${SIZE - 1}/${next() < 0.5 ? '*' : 2 ** 53}`,
+      ]);
     if (next() < 0.2) headers['content-encoding'] = pick(next, ['gzip', 'identity', 'br', 'deflate', 'x']);
     const body = headers['content-encoding'] === 'gzip' && next() < 0.7 ? gzipSync(part) : part;
     if (next() < 0.7) headers['content-length'] = !stalls || next() < 0.8 ? body.length : pick(next, [0, 1, SIZE, SIZE + 1, 2 ** 40]);
@@ -72,7 +90,19 @@ function lying(next: Random, stalls = true): Answer {
   };
 }
 
-const JUNK: readonly unknown[] = [null, 7, 'x', [], {}, { type: 'file' }, { type: 'file', path: '../../x.gguf', size: 1 }, { type: 'file', path: 'a.gguf', size: -1 }, { type: 'file', path: 'm\u0000.gguf', size: 3 }, { type: 'file', path: 'x-00001-of-99999.gguf', size: 9 }, { type: 'file', path: '__proto__', size: {} }];
+const JUNK: readonly unknown[] = [
+  null,
+  7,
+  'x',
+  [],
+  {},
+  { type: 'file' },
+  { type: 'file', path: '../../x.gguf', size: 1 },
+  { type: 'file', path: 'a.gguf', size: -1 },
+  { type: 'file', path: 'm\u0000.gguf', size: 3 },
+  { type: 'file', path: 'x-00001-of-99999.gguf', size: 9 },
+  { type: 'file', path: '__proto__', size: {} },
+];
 
 /** A hub whose lists are junk in part or whole, and whose files are the lying server's. */
 function hub(next: Random): Answer {
@@ -80,10 +110,24 @@ function hub(next: Random): Answer {
   let pages = 0;
   return (request, response) => {
     if (!request.url!.startsWith('/api/')) return bytes(request, response);
-    const good = { type: 'file', path: 'm.gguf', size: SIZE, ...(next() < 0.9 ? { lfs: { oid: next() < 0.8 ? sha256(VERSIONS[0]) : pick(next, JUNK) } } : {}) };
-    const list = JSON.stringify(next() < 0.1 ? pick(next, JUNK) : [...Array.from({ length: below(next, 4) }, () => pick(next, JUNK)), ...(next() < 0.7 ? [good] : [])]);
-    const link = pages++ < 5 && next() < 0.3 ? { link: `<${pick(next, [request.url!, 'http://', '?cursor=2', 'data:application/json,[]', 'file:///etc/passwd'])}>; rel="next"` } : {};
-    response.writeHead(next() < 0.9 ? 200 : pick(next, [401, 403, 404, 500]), link).end(next() < 0.9 ? list : Buffer.from(mutate(next, Buffer.from(list))));
+    const good = {
+      type: 'file',
+      path: 'm.gguf',
+      size: SIZE,
+      ...(next() < 0.9 ? { lfs: { oid: next() < 0.8 ? sha256(VERSIONS[0]) : pick(next, JUNK) } } : {}),
+    };
+    const list = JSON.stringify(
+      next() < 0.1
+        ? pick(next, JUNK)
+        : [...Array.from({ length: below(next, 4) }, () => pick(next, JUNK)), ...(next() < 0.7 ? [good] : [])],
+    );
+    const link =
+      pages++ < 5 && next() < 0.3
+        ? { link: `<${pick(next, [request.url!, 'http://', '?cursor=2', 'data:application/json,[]', 'file:///etc/passwd'])}>; rel="next"` }
+        : {};
+    response
+      .writeHead(next() < 0.9 ? 200 : pick(next, [401, 403, 404, 500]), link)
+      .end(next() < 0.9 ? list : Buffer.from(mutate(next, Buffer.from(list))));
   };
 }
 
@@ -101,9 +145,11 @@ export async function campaign(options: CampaignOptions): Promise<CampaignResult
   const inode = (path: string): number => statSync(path, { throwIfNoEntry: false })?.ino ?? 0;
   /** Whether a file is there that may be: `right` says which may. `renewed`: it came just now, and took what was left of other versions with it. */
   const check = (folder: string, arrived: boolean, renewed: boolean, right: readonly Uint8Array[]): void => {
-    const left = readdirSync(folder), file = left.includes('m.gguf') ? readFileSync(join(folder, 'm.gguf')) : undefined;
+    const left = readdirSync(folder);
+    const file = left.includes('m.gguf') ? readFileSync(join(folder, 'm.gguf')) : undefined;
     if (arrived && !file) throw new Error('it said that the file is there, and it is not');
-    if (file && !right.some((bytes) => Buffer.compare(bytes, file) === 0)) throw new Error(`a file of ${file.length} bytes was kept that no server had (or that has another hash)`);
+    if (file && !right.some((bytes) => Buffer.compare(bytes, file) === 0))
+      throw new Error(`a file of ${file.length} bytes was kept that no server had (or that has another hash)`);
     const odd = left.filter((name) => !['m.gguf', 'm.gguf.json', 'list.json'].includes(name) && (renewed || !name.endsWith('.part')));
     if (odd.length > 0) throw new Error(`${odd.join(', ')} ${odd.length > 1 ? 'were' : 'was'} left behind`);
   };
@@ -111,17 +157,27 @@ export async function campaign(options: CampaignOptions): Promise<CampaignResult
   process.stderr.write = () => true; // resolveModel tells of every download
   try {
     return await runCases(options, async (seed) => {
-      const next = seeded(seed), kind = pick(next, [0, 0, 0, 0, 1, 1, 1, 1, 2]), folder = join(root, String(seed)), to = join(folder, 'm.gguf');
+      const next = seeded(seed);
+      const kind = pick(next, [0, 0, 0, 0, 1, 1, 1, 1, 2]);
+      const folder = join(root, String(seed));
+      const to = join(folder, 'm.gguf');
       mkdirSync(folder);
       answer = [honest, lying, hub][kind](next);
       const hash = kind === 0 && next() < 0.5 ? {} : { sha256: sha256(VERSIONS[0]), size: SIZE };
       for (let run = 0; run < 3; run++) {
-        const before = inode(to), stopping = new AbortController(), stop = next() < 0.2 ? setTimeout(() => stopping.abort(REASON), below(next, 20)) : undefined;
+        const before = inode(to);
+        const stopping = new AbortController();
+        const stop = next() < 0.2 ? setTimeout(() => stopping.abort(REASON), below(next, 20)) : undefined;
         const late = setTimeout(() => stopping.abort(new Error(`run ${run} took longer than ${LIMIT_MS} ms`)), LIMIT_MS);
         let error: unknown;
         try {
-          if (kind === 2) await resolveModel({ hf: 'org/repo' }, stopping.signal, { MODEL_ENDPOINT: origin, QUANTLET_CACHE: root, XDG_CACHE_HOME: root });
-          else await download({ url: `${origin}/m.gguf`, to, headers: {}, ...hash }, { signal: stopping.signal, progress: quiet, retryMs: 1, stallMs: STALL_MS });
+          if (kind === 2)
+            await resolveModel({ hf: 'org/repo' }, stopping.signal, { MODEL_ENDPOINT: origin, QUANTLET_CACHE: root, XDG_CACHE_HOME: root });
+          else
+            await download(
+              { url: `${origin}/m.gguf`, to, headers: {}, ...hash },
+              { signal: stopping.signal, progress: quiet, retryMs: 1, stallMs: STALL_MS },
+            );
         } catch (thrown) {
           error = thrown;
         } finally {
@@ -129,8 +185,10 @@ export async function campaign(options: CampaignOptions): Promise<CampaignResult
           clearTimeout(late);
         }
         const { name, code } = (error ?? {}) as { name?: string; code?: string };
-        if (error !== undefined && error !== REASON && (name !== 'QuantletError' || (code !== 'ERR_DOWNLOAD' && code !== 'ERR_IO'))) throw error;
-        if (kind !== 2) check(folder, error === undefined, error === undefined && inode(to) !== before, 'sha256' in hash ? [VERSIONS[0]] : VERSIONS);
+        if (error !== undefined && error !== REASON && (name !== 'QuantletError' || (code !== 'ERR_DOWNLOAD' && code !== 'ERR_IO')))
+          throw error;
+        if (kind !== 2)
+          check(folder, error === undefined, error === undefined && inode(to) !== before, 'sha256' in hash ? [VERSIONS[0]] : VERSIONS);
       }
       rmSync(folder, { recursive: true });
       rmSync(join(root, 'org'), { recursive: true, force: true });

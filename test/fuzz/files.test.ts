@@ -1,15 +1,27 @@
-/** A few seconds of new seeds of what strangers send: GGUF files, state files, downloads (npm run fuzz goes on for longer). */
+/** A few seconds of new seeds of what strangers send: GGUF files, state files, downloads, grammars and schemas, templates (npm run fuzz goes on for longer). */
 import { expect, it } from 'vitest';
 import { newSeed, told, type CampaignOptions } from './campaign.ts';
 import * as downloads from './downloads.ts';
 import * as gguf from './gguf.ts';
+import * as grammars from './grammars.ts';
 import * as state from './state.ts';
+import * as templates from './templates.ts';
 
-const SECONDS = 4;
+const SECONDS = 3;
 const options: CampaignOptions = { build: 'simd', threads: 1, seed: newSeed(), seconds: SECONDS, cases: Infinity };
 
-it.each([['gguf', gguf], ['state', state], ['downloads', downloads]] as const)('%s', async (name, { campaign }) => {
-  const result = await campaign(options);
-  expect(told(name, result)).toBe('');
-  expect(result.cases).toBeGreaterThan(0);
-}, 300_000);
+it.each([
+  ['gguf', gguf],
+  ['state', state],
+  ['downloads', downloads],
+  ['grammars', grammars],
+  ['templates', templates],
+] as const)(
+  '%s',
+  async (name, { campaign }) => {
+    const result = await campaign(options);
+    expect(told(name, result)).toBe('');
+    expect(result.cases).toBeGreaterThan(0);
+  },
+  300_000,
+);

@@ -15,7 +15,9 @@ export interface HostileRequest {
   readonly body?: readonly Piece[];
 }
 
-export const hostileRequests = JSON.parse(readFileSync(new URL('hostile-requests.json', import.meta.url), 'utf8')) as readonly HostileRequest[];
+export const hostileRequests = JSON.parse(
+  readFileSync(new URL('hostile-requests.json', import.meta.url), 'utf8'),
+) as readonly HostileRequest[];
 
 /** Pieces as the text they stand for. */
 export function textOf(pieces: string | readonly Piece[]): string {

@@ -4,9 +4,9 @@
  * between f32 and blocks.
  */
 import { vecDotType } from '../../src/graph/vec-dot-type.ts';
-import { TYPE, rowSize } from '../../src/type-traits.ts';
+import { TYPE, namesOf, rowSize, typesWith } from '../../src/type-traits.ts';
 import type { TypeName } from '../../src/type-traits.ts';
-import { randomBlocks } from '../golden/formats-rows.mjs';
+import { randomBlocks } from '../golden/formats-rows.ts';
 import { instantiate, random, type Kernels } from '../kernel/harness.ts';
 import { CASES, ROUNDINGS, type Case } from '../kernel/packed-blocks.ts';
 import { pack, quantize } from '../kernel/packed-ways.ts';
@@ -27,10 +27,14 @@ const ROUNDING = 2 * 2 ** -24;
 const LARGEST = 2 ** 120;
 
 const FLOATS = ['f32', 'f16', 'bf16'] as const;
-const BLOCKS = Object.values(TYPE).filter((t) => dequantize[t.name] && t.blckSize > 1).map((t) => t.name as TypeName);
-const PLAIN = Object.values(TYPE).filter((t) => vecDotType(t)).map((t) => t.name as TypeName);
+const BLOCKS = Object.values(TYPE)
+  .filter((t) => dequantize[t.name] && t.blckSize > 1)
+  .map((t) => t.name as TypeName);
+const PLAIN = Object.values(TYPE)
+  .filter((t) => vecDotType(t))
+  .map((t) => t.name as TypeName);
 /** Types that rows are quantised to, some of them by a search that wants a work area. */
-const QUANTIZED: readonly TypeName[] = ['f16', 'bf16', 'q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'q8_1', 'q8_K', 'q2_K', 'q3_K', 'q4_K', 'q5_K', 'q6_K', 'iq4_nl', 'iq4_xs', 'mxfp4', 'tq1_0', 'tq2_0'];
+const QUANTIZED = namesOf(typesWith((k, { name }) => k.quantizer && name !== 'f32'));
 
 export interface Dice {
   /** Uniform in [0, 1). */
@@ -41,16 +45,20 @@ export interface Dice {
 }
 
 export function dice(seed: number): Dice {
-  const next = random(seed), int = (from: number, to: number): number => from + Math.floor(next() * (to - from + 1));
+  const next = random(seed);
+  const int = (from: number, to: number): number => from + Math.floor(next() * (to - from + 1));
   next(); // the first numbers of neighbouring seeds are alike
   return { next, int, pick: (list) => list[int(0, list.length - 1)] };
 }
 
 /** Numbers as activations have them, and as they should not: of one size, of all sizes, of one sign, zeros, tiny, large. */
 function numbers(d: Dice, n: number): Float32Array {
-  const style = d.int(0, 7), size = style === 0 ? 2 ** d.int(-140, 100) : 2 ** d.int(-8, 8), out = new Float32Array(n);
+  const style = d.int(0, 7);
+  const size = style === 0 ? 2 ** d.int(-140, 100) : 2 ** d.int(-8, 8);
+  const out = new Float32Array(n);
   for (let i = 0; i < n; i++) {
-    const u = d.next() - 0.5, x = u * 2 * size;
+    const u = d.next() - 0.5;
+    const x = u * 2 * size;
     if (style === 1) out[i] = d.next() < 0.9 ? 0 : x;
     else if (style === 2) out[i] = Math.abs(x);
     else if (style === 3) out[i] = x * 2 ** d.int(-30, 30);
@@ -69,12 +77,15 @@ function bytes(d: Dice, n: number): Uint8Array<ArrayBuffer> {
 
 /** Blocks with scales of every size that is finite, or of ordinary ones; codes random or all one byte. */
 function blocks(d: Dice, { type, f16, exponent }: Case, n: number): Uint8Array {
-  const { blckSize, typeSize } = TYPE[type], style = d.int(0, 4), fill = d.int(0, 255);
+  const { blckSize, typeSize } = TYPE[type];
+  const style = d.int(0, 4);
+  const fill = d.int(0, 255);
   const out = style === 0 ? new Uint8Array((n / blckSize) * typeSize).fill(fill) : bytes(d, (n / blckSize) * typeSize);
   for (let p = 0; p < out.length; p += typeSize) {
     for (const at of f16) {
       // Exponent 31 is Inf and NaN, which packing reports.
-      const h = style === 1 ? d.int(0, 0x7bff) | (d.int(0, 1) << 15) : style === 2 && d.next() < 0.3 ? 0 : numberToF16((d.next() - 0.3) * 0.05);
+      const h =
+        style === 1 ? d.int(0, 0x7bff) | (d.int(0, 1) << 15) : style === 2 && d.next() < 0.3 ? 0 : numberToF16((d.next() - 0.3) * 0.05);
       out[p + at] = h & 255;
       out[p + at + 1] = h >> 8;
     }
@@ -85,7 +96,8 @@ function blocks(d: Dice, { type, f16, exponent }: Case, n: number): Uint8Array {
 
 /** Where two rows of bits differ first, or -1. */
 const differs = (a: Float32Array, b: Float32Array): number => {
-  const x = new Uint32Array(a.buffer, a.byteOffset, a.length), y = new Uint32Array(b.buffer, b.byteOffset, b.length);
+  const x = new Uint32Array(a.buffer, a.byteOffset, a.length);
+  const y = new Uint32Array(b.buffer, b.byteOffset, b.length);
   // (A NaN is a NaN: which bits it has is the processor's choice.)
   for (let i = 0; i < x.length; i++) if (x[i] !== y[i] && !(Number.isNaN(a[i]) && Number.isNaN(b[i]))) return i;
   return -1;
@@ -105,10 +117,20 @@ interface Product {
 }
 
 /** Rows [row0, row1) by `columns` columns; dst rows lie `gap` floats apart, which must stay as they were. */
-function multiply({ k, type, w, ne00 }: Product, row0: number, row1: number, { act, stride }: { readonly act: number; readonly stride: number }, columns: number, gap: number, scratch: number): Float32Array[] {
-  const n = row1 - row0, dst = k.arena.alloc((n + gap) * columns * 4, 4);
+function multiply(
+  { k, type, w, ne00 }: Product,
+  row0: number,
+  row1: number,
+  { act, stride }: { readonly act: number; readonly stride: number },
+  columns: number,
+  gap: number,
+  scratch: number,
+): Float32Array[] {
+  const n = row1 - row0;
+  const dst = k.arena.alloc((n + gap) * columns * 4, 4);
   k.call('mul_mat_packed', TYPE[type].id, w, ne00, row0, row1, act, stride, columns, dst - row0 * 4, (n + gap) * 4, scratch);
-  const all = k.arena.readF32(dst, (n + gap) * columns), raw = new Uint8Array(all.buffer);
+  const all = k.arena.readF32(dst, (n + gap) * columns);
+  const raw = new Uint8Array(all.buffer);
   for (let c = 0; c < columns; c++) {
     const odd = raw.subarray(((n + gap) * c + n) * 4, (n + gap) * (c + 1) * 4).findIndex((b) => b !== 0xa5);
     if (odd >= 0) throw new Error(`${odd} bytes behind column ${c} of ${columns}, rows ${row0} to ${row1}, something was written`);
@@ -118,7 +140,10 @@ function multiply({ k, type, w, ne00 }: Product, row0: number, row1: number, { a
 
 /** All columns together are each column alone, group of rows by group of rows, and any range of rows is part of all. */
 function oneProductForAll(d: Dice, p: Product, nrows: number, columns: number): Float32Array[] {
-  const { k } = p, R = k.call('packed_rows'), scratch = k.arena.alloc(k.call('mul_mat_packed_scratch')), gap = d.int(0, 3);
+  const { k } = p;
+  const R = k.call('packed_rows');
+  const scratch = k.arena.alloc(k.call('mul_mat_packed_scratch'));
+  const gap = d.int(0, 3);
   const together = multiply(p, 0, nrows, p.columns(0, columns), columns, gap, scratch);
   const same = (got: Float32Array, want: Float32Array, what: string): void => {
     const at = differs(got, want);
@@ -126,12 +151,22 @@ function oneProductForAll(d: Dice, p: Product, nrows: number, columns: number): 
   };
   k.arena.checkGuards();
   for (let c = 0; c < columns; c++) {
-    const group = d.int(1, 3) * R, alone = p.columns(c, 1);
-    for (let row = 0; row < nrows; row += group) same(multiply(p, row, Math.min(row + group, nrows), alone, 1, 0, scratch)[0], together[c].subarray(row, row + group), `column ${c} of ${columns} alone`);
+    const group = d.int(1, 3) * R;
+    const alone = p.columns(c, 1);
+    for (let row = 0; row < nrows; row += group)
+      same(
+        multiply(p, row, Math.min(row + group, nrows), alone, 1, 0, scratch)[0],
+        together[c].subarray(row, row + group),
+        `column ${c} of ${columns} alone`,
+      );
   }
-  const from = d.int(0, columns - 1), few = d.int(1, columns - from), row0 = d.int(0, Math.floor((nrows - 1) / R)) * R, row1 = Math.min(nrows, row0 + d.int(1, 3) * R);
+  const from = d.int(0, columns - 1);
+  const few = d.int(1, columns - from);
+  const row0 = d.int(0, Math.floor((nrows - 1) / R)) * R;
+  const row1 = Math.min(nrows, row0 + d.int(1, 3) * R);
   const part = multiply(p, row0, row1, p.columns(from, few), few, gap, scratch);
-  for (let c = 0; c < few; c++) same(part[c], together[from + c].subarray(row0, row1), `rows ${row0} to ${row1}, column ${c} of ${few} from ${from}`);
+  for (let c = 0; c < few; c++)
+    same(part[c], together[from + c].subarray(row0, row1), `rows ${row0} to ${row1}, column ${c} of ${few} from ${from}`);
   k.arena.checkGuards();
   return together;
 }
@@ -140,17 +175,30 @@ function oneProductForAll(d: Dice, p: Product, nrows: number, columns: number): 
 const JUDGED = 8;
 
 function packedProduct(k: Kernels, d: Dice): void {
-  const c = d.pick(CASES), { blckSize } = TYPE[c.type], most = d.next() < 0.01 ? 18 * 1024 : 1280;
-  const ne00 = d.int(1, Math.ceil((most / blckSize) * d.next())) * blckSize, nrows = d.int(1, most > 1280 ? 17 : 70), columns = d.int(1, most > 1280 ? 5 : 40);
+  const c = d.pick(CASES);
+  const { blckSize } = TYPE[c.type];
+  const most = d.next() < 0.01 ? 18 * 1024 : 1280;
+  const ne00 = d.int(1, Math.ceil((most / blckSize) * d.next())) * blckSize;
+  const nrows = d.int(1, most > 1280 ? 17 : 70);
+  const columns = d.int(1, most > 1280 ? 5 : 40);
   const where = `${c.type}, ne00 ${ne00}, ${nrows} rows, ${columns} columns`;
-  const plain = blocks(d, c, ne00 * nrows), x = Array.from({ length: columns }, () => numbers(d, ne00)), odd = d.next() < 0.1 ? d.int(0, columns - 1) : -1;
+  const plain = blocks(d, c, ne00 * nrows);
+  const x = Array.from({ length: columns }, () => numbers(d, ne00));
+  const odd = d.next() < 0.1 ? d.int(0, columns - 1) : -1;
   if (odd >= 0) x[odd][d.int(0, ne00 - 1)] = d.pick([NaN, Infinity, -Infinity]);
   const { w, bad } = pack(k, c.type, plain, ne00, nrows);
   if (bad) throw new Error(`${where}: ${bad} blocks are said to have scales that are not finite`);
-  const got = named(where, () => oneProductForAll(d, { k, type: c.type, w, ne00, columns: (from, n) => quantize(k, c.type, x.slice(from, from + n)) }, nrows, columns));
-  const stride = rowSize(TYPE[c.type], ne00), row = d.int(0, nrows - 1), y = k.arena.alloc(ne00 * 4, 4), weights = (r: number): Float64Array => dequantize[c.type](plain.subarray(r * stride, (r + 1) * stride), ne00);
+  const got = named(where, () =>
+    oneProductForAll(d, { k, type: c.type, w, ne00, columns: (from, n) => quantize(k, c.type, x.slice(from, from + n)) }, nrows, columns),
+  );
+  const stride = rowSize(TYPE[c.type], ne00);
+  const row = d.int(0, nrows - 1);
+  const y = k.arena.alloc(ne00 * 4, 4);
+  const weights = (r: number): Float64Array => dequantize[c.type](plain.subarray(r * stride, (r + 1) * stride), ne00);
   for (let i = 0; i < Math.min(JUDGED, nrows * columns); i++) {
-    const r = d.int(0, nrows - 1), column = d.int(0, columns - 1), at = `${where}, row ${r}, column ${column}`;
+    const r = d.int(0, nrows - 1);
+    const column = d.int(0, columns - 1);
+    const at = `${where}, row ${r}, column ${column}`;
     if (column === odd) {
       if (!Number.isNaN(got[column][r])) throw new Error(`${at}: got ${got[column][r]} of activations that are not finite`);
       continue;
@@ -165,23 +213,61 @@ function packedProduct(k: Kernels, d: Dice): void {
 }
 
 function packedFloats(k: Kernels, d: Dice): void {
-  const type = d.pick(FLOATS), ne00 = d.int(1, d.pick([8, 70, 600])), nrows = d.int(1, 40), columns = d.int(1, 20), where = `${type}, ne00 ${ne00}, ${nrows} rows, ${columns} columns`;
-  const values = Float32Array.from({ length: ne00 * nrows }, () => d.next() - 0.5), bits = new Uint32Array(values.buffer), plain = type === 'f32' ? new Uint8Array(values.buffer) : new Uint8Array(Uint16Array.from(values, (v, i) => (type === 'f16' ? numberToF16(v) : bits[i] >>> 16)).buffer);
-  const x = Array.from({ length: columns }, () => Float32Array.from({ length: ne00 }, () => d.next() - 0.5)), { w } = pack(k, type, plain, ne00, nrows), act = k.arena.f32(x.flatMap((row) => [...row]), d.int(0, 3) * 4);
-  const got = named(where, () => oneProductForAll(d, { k, type, w, ne00, columns: (from) => ({ act: act + from * ne00 * 4, stride: ne00 * 4 }) }, nrows, columns)), r = d.int(0, nrows - 1), c = d.int(0, columns - 1);
+  const type = d.pick(FLOATS);
+  const ne00 = d.int(1, d.pick([8, 70, 600]));
+  const nrows = d.int(1, 40);
+  const columns = d.int(1, 20);
+  const where = `${type}, ne00 ${ne00}, ${nrows} rows, ${columns} columns`;
+  const values = Float32Array.from({ length: ne00 * nrows }, () => d.next() - 0.5);
+  const bits = new Uint32Array(values.buffer);
+  const plain =
+    type === 'f32'
+      ? new Uint8Array(values.buffer)
+      : new Uint8Array(Uint16Array.from(values, (v, i) => (type === 'f16' ? numberToF16(v) : bits[i] >>> 16)).buffer);
+  const x = Array.from({ length: columns }, () => Float32Array.from({ length: ne00 }, () => d.next() - 0.5));
+  const { w } = pack(k, type, plain, ne00, nrows);
+  const act = k.arena.f32(
+    x.flatMap((row) => [...row]),
+    d.int(0, 3) * 4,
+  );
+  const got = named(where, () =>
+    oneProductForAll(d, { k, type, w, ne00, columns: (from) => ({ act: act + from * ne00 * 4, stride: ne00 * 4 }) }, nrows, columns),
+  );
+  const r = d.int(0, nrows - 1);
+  const c = d.int(0, columns - 1);
   const row = dequantize[type](plain.subarray((r * plain.length) / nrows, ((r + 1) * plain.length) / nrows), ne00);
   const abs = row.reduce((s, v, i) => s + Math.abs(v * x[c][i]), 0);
-  near(got[c][r], row.reduce((s, v, i) => s + v * x[c][i], 0), ROUNDING * ne00 * abs, `${where}, row ${r}, column ${c}`);
+  near(
+    got[c][r],
+    row.reduce((s, v, i) => s + v * x[c][i], 0),
+    ROUNDING * ne00 * abs,
+    `${where}, row ${r}, column ${c}`,
+  );
 }
 
 /** f32 sums of partial sums in any order, of the sum of magnitudes: each rounding is 2^-24. */
 const SUM_ORDER = 64 * 2 ** -24;
 
 function plainProduct(k: Kernels, d: Dice): void {
-  const type = d.pick(PLAIN), act = vecDotType(TYPE[type])!, step = Math.max(TYPE[type].blckSize, act.blckSize), n = step === 1 ? d.int(1, 600) : step * d.int(1, 1 + Math.floor(1024 / step)), where = `vec_dot of ${type}, n ${n}`;
-  const a = FLOATS.includes(type as 'f32') ? bytesOf(k, type, Float32Array.from({ length: n }, () => d.next() - 0.5)) : randomBlocks(type, TYPE[type].typeSize, n / TYPE[type].blckSize, d.int(0, 2 ** 31));
-  const b = bytesOf(k, act.name as TypeName, Float32Array.from({ length: n }, () => (d.next() - 0.5) * 4));
-  const got = k.call('vec_dot', TYPE[type].id, n, k.arena.bytes(a, d.int(0, 15)), k.arena.bytes(b, d.int(0, 15))), { dot, abs } = vecDot(type, a, act.name, b, n);
+  const type = d.pick(PLAIN);
+  const act = vecDotType(TYPE[type])!;
+  const step = Math.max(TYPE[type].blckSize, act.blckSize);
+  const n = step === 1 ? d.int(1, 600) : step * d.int(1, 1 + Math.floor(1024 / step));
+  const where = `vec_dot of ${type}, n ${n}`;
+  const a = FLOATS.includes(type as 'f32')
+    ? bytesOf(
+        k,
+        type,
+        Float32Array.from({ length: n }, () => d.next() - 0.5),
+      )
+    : randomBlocks(type, TYPE[type].typeSize, n / TYPE[type].blckSize, d.int(0, 2 ** 31));
+  const b = bytesOf(
+    k,
+    act.name as TypeName,
+    Float32Array.from({ length: n }, () => (d.next() - 0.5) * 4),
+  );
+  const got = k.call('vec_dot', TYPE[type].id, n, k.arena.bytes(a, d.int(0, 15)), k.arena.bytes(b, d.int(0, 15)));
+  const { dot, abs } = vecDot(type, a, act.name, b, n);
   k.arena.checkGuards();
   near(got, dot, SUM_ORDER * abs, where);
 }
@@ -197,15 +283,25 @@ function bytesOf(k: Kernels, type: TypeName, x: Float32Array): Uint8Array {
 
 /** From blocks to f32, wherever they lie, what f64 says; and from f32 to blocks the same bytes wherever all lies, whatever the work area holds. */
 function blocksAndRows(k: Kernels, d: Dice): void {
-  const type = d.pick(BLOCKS), n = TYPE[type].blckSize * d.int(1, 6), a = randomBlocks(type, TYPE[type].typeSize, n / TYPE[type].blckSize, d.int(0, 2 ** 31)), y = k.arena.alloc(n * 4, d.int(0, 15));
+  const type = d.pick(BLOCKS);
+  const n = TYPE[type].blckSize * d.int(1, 6);
+  const a = randomBlocks(type, TYPE[type].typeSize, n / TYPE[type].blckSize, d.int(0, 2 ** 31));
+  const y = k.arena.alloc(n * 4, d.int(0, 15));
   k.call('dequantize_row', TYPE[type].id, k.arena.bytes(a, d.int(0, 15)), y, n);
   k.arena.checkGuards();
-  const want = dequantize[type](a, n), largest = want.reduce((m, v) => Math.max(m, Math.abs(v)), 0);
+  const want = dequantize[type](a, n);
+  const largest = want.reduce((m, v) => Math.max(m, Math.abs(v)), 0);
   k.arena.readF32(y, n).forEach((v, i) => near(v, want[i], 2 ** -23 * largest, `dequantize_row of ${type}, element ${i} of ${n}`));
 
-  const to = d.pick(QUANTIZED), m = TYPE[to].blckSize * d.int(1, 3), nrows = d.int(1, 3), x = numbers(d, m * nrows), weights = d.next() < 0.5 ? Float32Array.from({ length: m }, () => d.next() + 0.01) : undefined, size = rowSize(TYPE[to], m) * nrows;
+  const to = d.pick(QUANTIZED);
+  const m = TYPE[to].blckSize * d.int(1, 3);
+  const nrows = d.int(1, 3);
+  const x = numbers(d, m * nrows);
+  const weights = d.next() < 0.5 ? Float32Array.from({ length: m }, () => d.next() + 0.01) : undefined;
+  const size = rowSize(TYPE[to], m) * nrows;
   const made = [0, 1].map(() => {
-    const out = k.arena.alloc(size, d.int(0, 15)), work = k.arena.bytes(bytes(d, k.call('quantize_work_size')));
+    const out = k.arena.alloc(size, d.int(0, 15));
+    const work = k.arena.bytes(bytes(d, k.call('quantize_work_size')));
     k.call('quantize_chunk', TYPE[to].id, k.arena.f32(x, d.int(0, 15)), out, nrows, m, weights ? k.arena.f32(weights) : 0, work);
     k.arena.checkGuards();
     return k.arena.readBytes(out, size);
@@ -225,7 +321,8 @@ function named<T>(where: string, work: () => T): T {
 export function campaign(options: CampaignOptions): Promise<CampaignResult> {
   const k = instantiate(options.build, 256);
   return runCases(options, (seed) => {
-    const d = dice(seed), of = d.next();
+    const d = dice(seed);
+    const of = d.next();
     k.arena.reset();
     if (of < 0.55) packedProduct(k, d);
     else if (of < 0.65) packedFloats(k, d);

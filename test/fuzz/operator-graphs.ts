@@ -9,7 +9,20 @@ import { random } from '../kernel/harness.ts';
 import { build } from '../ops/graph.ts';
 import { numberToF16 } from '../reference/f16.ts';
 import { decode } from '../reference/golden-ops.ts';
-import { blckSize, createBuffer, denseNb, execute, isExact, places, product, wholeOf, type Buffer, type Four, type Step, type Window } from '../reference/memory.ts';
+import {
+  blckSize,
+  createBuffer,
+  denseNb,
+  execute,
+  isExact,
+  places,
+  product,
+  wholeOf,
+  type Buffer,
+  type Four,
+  type Step,
+  type Window,
+} from '../reference/memory.ts';
 import { FOLLOWERS, OPS, type OpRow } from './operator-table.ts';
 
 export interface Operand {
@@ -72,16 +85,26 @@ function encode(type: TypeName, values: Float64Array): Uint8Array {
 }
 
 /** Last block of a window and one more. */
-const spanOf = ({ ne, nb, buffer }: Window): number => 1 + (ne[0] / blckSize(buffer.type) - 1) * nb[0] + (ne[1] - 1) * nb[1] + (ne[2] - 1) * nb[2] + (ne[3] - 1) * nb[3];
+const spanOf = ({ ne, nb, buffer }: Window): number =>
+  1 + (ne[0] / blckSize(buffer.type) - 1) * nb[0] + (ne[1] - 1) * nb[1] + (ne[2] - 1) * nb[2] + (ne[3] - 1) * nb[3];
 const isDense = ({ ne, nb, buffer }: Window): boolean => denseNb(buffer.type, ne).every((n, i) => n === nb[i] || ne[i] === 1);
 const equal = (a: Four, b: Four): boolean => a.every((n, i) => n === b[i]);
 
 export function createGraph(seed: number, primary: Engine): Graph {
-  const next = random(seed), leaves: Operand[] = [], steps: MadeStep[] = [], buffers = new Set<Buffer>(), pool: Operand[] = [], made = new Map<Engine, Map<Operand, Tensor>>();
+  const next = random(seed);
+  const leaves: Operand[] = [];
+  const steps: MadeStep[] = [];
+  const buffers = new Set<Buffer>();
+  const pool: Operand[] = [];
+  const made = new Map<Engine, Map<Operand, Tensor>>();
   const on = (engine: Engine, o: Operand): Tensor => {
     if (!made.has(engine)) made.set(engine, new Map());
     const tensors = made.get(engine)!;
-    if (!tensors.has(o)) tensors.set(o, o.make(engine, (x) => on(engine, x)));
+    if (!tensors.has(o))
+      tensors.set(
+        o,
+        o.make(engine, (x) => on(engine, x)),
+      );
     return tensors.get(o)!;
   };
   const int = (from: number, to: number): number => from + Math.floor(next() * (to - from + 1));
@@ -97,9 +120,15 @@ export function createGraph(seed: number, primary: Engine): Graph {
   };
   /** Numbers to compute with. */
   const bytesOf = (type: TypeName, n: number): Uint8Array => {
-    if (type !== 'q8_0' && type !== 'q4_0') return encode(type, Float64Array.from({ length: n }, () => (type.startsWith('i') ? int(0, 99) : chance(0.03) ? 0 : 4 * next() - 2)));
+    if (type !== 'q8_0' && type !== 'q4_0')
+      return encode(
+        type,
+        Float64Array.from({ length: n }, () => (type.startsWith('i') ? int(0, 99) : chance(0.03) ? 0 : 4 * next() - 2)),
+      );
     // As the quantiser writes them: the largest has the last code, so that numbers quantised again stay as they are.
-    const { typeSize } = TYPE[type], bytes = Uint8Array.from({ length: (n / 32) * typeSize }, () => 256 * next()), view = new DataView(bytes.buffer);
+    const { typeSize } = TYPE[type];
+    const bytes = Uint8Array.from({ length: (n / 32) * typeSize }, () => 256 * next());
+    const view = new DataView(bytes.buffer);
     for (let at = 0; at < bytes.length; at += typeSize) {
       if (type === 'q4_0') bytes[at + int(2, typeSize - 1)] &= 0xf0;
       else {
@@ -111,7 +140,12 @@ export function createGraph(seed: number, primary: Engine): Graph {
     return bytes;
   };
   const leaf = (type: TypeName, ne: Four, bytes: Uint8Array, packed = false): Operand => {
-    const o: Operand = { window: wholeOf(bufferOf(type, product(ne), decode(type, bytes)), ne), make: (engine) => engine.tensor(type, ne, bytes), bytes, packed };
+    const o: Operand = {
+      window: wholeOf(bufferOf(type, product(ne), decode(type, bytes)), ne),
+      make: (engine) => engine.tensor(type, ne, bytes),
+      bytes,
+      packed,
+    };
     leaves.push(o);
     if (!packed) pool.push(o);
     return o;
@@ -119,29 +153,50 @@ export function createGraph(seed: number, primary: Engine): Graph {
 
   /** Strides of ne as a view has them before a permutation, and that permutation; `inside`: blocks there are. */
   function layout(type: TypeName, ne: Four, writable: boolean, inside: number): { axes: number[]; m: Four; nb: Four; span: number } {
-    const block = blckSize(type), axes = [0, 1, 2, 3];
-    if (chance(0.5)) for (let i = 3; i > (block > 1 ? 1 : 0); i--) {
-      const j = int(block > 1 ? 1 : 0, i);
-      [axes[i], axes[j]] = [axes[j], axes[i]];
-    }
-    const m = axes.map((to) => ne[to]) as unknown as Four, nb = [1, 0, 0, 0];
+    const block = blckSize(type);
+    const axes = [0, 1, 2, 3];
+    if (chance(0.5))
+      for (let i = 3; i > (block > 1 ? 1 : 0); i--) {
+        const j = int(block > 1 ? 1 : 0, i);
+        [axes[i], axes[j]] = [axes[j], axes[i]];
+      }
+    const m = axes.map((to) => ne[to]) as unknown as Four;
+    const nb = [1, 0, 0, 0];
     let end = m[0] / block;
     for (let i = 1; i < 4; i++) {
       const left = Math.floor(inside / product(m.slice(i) as number[]));
-      nb[i] = writable ? end + (chance(0.3) ? int(0, 3) : 0) : pick([end, end, end + int(1, 3), 0, int(0, end), Math.max(0, Math.min(end, left))]);
+      nb[i] = writable
+        ? end + (chance(0.3) ? int(0, 3) : 0)
+        : pick([end, end, end + int(1, 3), 0, int(0, end), Math.max(0, Math.min(end, left))]);
       end = writable ? nb[i] * (m[i] - 1) + end : Math.max(end, nb[i] * (m[i] - 1) + end);
     }
-    return { axes, m, nb: nb as unknown as Four, span: 1 + (m[0] / block - 1) + (m[1] - 1) * nb[1] + (m[2] - 1) * nb[2] + (m[3] - 1) * nb[3] };
+    return {
+      axes,
+      m,
+      nb: nb as unknown as Four,
+      span: 1 + (m[0] / block - 1) + (m[1] - 1) * nb[1] + (m[2] - 1) * nb[2] + (m[3] - 1) * nb[3],
+    };
   }
   /** A window of that layout in the memory of another. */
   function windowOf(of: Operand, { axes, m, nb }: ReturnType<typeof layout>, offset: number): Operand {
-    const size = TYPE[of.window.buffer.type].typeSize, ne = [0, 0, 0, 0], strides = [0, 0, 0, 0];
+    const size = TYPE[of.window.buffer.type].typeSize;
+    const ne = [0, 0, 0, 0];
+    const strides = [0, 0, 0, 0];
     axes.forEach((to, i) => ([ne[to], strides[to]] = [m[i], nb[i]]));
-    const turned = axes.some((to, i) => to !== i), reshaped = !turned && offset === 0 && isDense(of.window) && isDense({ ...of.window, ne: m, nb }) && product(m) === product(of.window.ne) && chance(0.5);
+    const turned = axes.some((to, i) => to !== i);
+    const reshaped =
+      !turned &&
+      offset === 0 &&
+      isDense(of.window) &&
+      isDense({ ...of.window, ne: m, nb }) &&
+      product(m) === product(of.window.ne) &&
+      chance(0.5);
     const o: Operand = {
       window: { buffer: of.window.buffer, ne: ne as unknown as Four, nb: strides as unknown as Four, offset: of.window.offset + offset },
       make(_, tensor) {
-        const v = reshaped ? core.reshape(tensor(of), m) : core.view(tensor(of), m, { nb: nb.slice(1).map((n) => n * size), offset: offset * size });
+        const v = reshaped
+          ? core.reshape(tensor(of), m)
+          : core.view(tensor(of), m, { nb: nb.slice(1).map((n) => n * size), offset: offset * size });
         return turned ? core.permute(v, ...(axes as [number, number, number, number])) : v;
       },
     };
@@ -150,7 +205,10 @@ export function createGraph(seed: number, primary: Engine): Graph {
   }
   /** A new tensor of which ne is a window, or all; the numbers of the window if they matter. */
   function fresh(type: TypeName, ne: Four, writable: boolean, values?: Float64Array): Operand {
-    const block = blckSize(type), lay = layout(type, ne, writable || values !== undefined, Infinity), whole = chance(0.25), before = whole ? 0 : int(0, 3);
+    const block = blckSize(type);
+    const lay = layout(type, ne, writable || values !== undefined, Infinity);
+    const whole = chance(0.25);
+    const before = whole ? 0 : int(0, 3);
     const n = whole ? product(ne) : (before + lay.span + int(0, 3)) * block;
     const flat: Four = whole ? ne : [n, 1, 1, 1];
     if (!values) {
@@ -161,10 +219,13 @@ export function createGraph(seed: number, primary: Engine): Graph {
     if (whole) return leaf(type, flat, encode(type, values));
     const strides = [0, 0, 0, 0];
     lay.axes.forEach((to, i) => (strides[to] = lay.nb[i]));
-    places({ buffer: { type } as Buffer, ne, nb: strides as unknown as Four, offset: before }).forEach((at, i) => (numbers[at] = values[i]));
+    places({ buffer: { type } as Buffer, ne, nb: strides as unknown as Four, offset: before }).forEach(
+      (at, i) => (numbers[at] = values[i]),
+    );
     return windowOf(leaf(type, flat, encode(type, numbers)), lay, before);
   }
-  const usable = (o: Operand, types: readonly TypeName[]): boolean => types.includes(o.window.buffer.type) && places(o.window).every((i) => Math.abs(o.window.buffer.value[i]) < LARGEST);
+  const usable = (o: Operand, types: readonly TypeName[]): boolean =>
+    types.includes(o.window.buffer.type) && places(o.window).every((i) => Math.abs(o.window.buffer.value[i]) < LARGEST);
   /** One of the pool, the later the likelier. */
   function known(types: readonly TypeName[], fits: (o: Operand) => boolean = () => true): Operand | undefined {
     for (let tries = 0; tries < 4 && pool.length; tries++) {
@@ -179,7 +240,8 @@ export function createGraph(seed: number, primary: Engine): Graph {
       const o = known(types, fits);
       if (!o || ne[0] % blckSize(o.window.buffer.type) !== 0) continue;
       if (!writable && equal(o.window.ne, ne) && chance(0.7)) return o;
-      const inside = spanOf(o.window), lay = layout(o.window.buffer.type, ne, writable, inside);
+      const inside = spanOf(o.window);
+      const lay = layout(o.window.buffer.type, ne, writable, inside);
       if (lay.span <= inside) return windowOf(o, lay, int(0, inside - lay.span));
     }
     return undefined;
@@ -187,7 +249,10 @@ export function createGraph(seed: number, primary: Engine): Graph {
   const typeFor = (ne: Four, types: readonly TypeName[]): TypeName => pick(types.filter((t) => ne[0] % blckSize(t) === 0));
   let forced: Operand | undefined;
   const g: Generator = {
-    int, chance, pick, shape,
+    int,
+    chance,
+    pick,
+    shape,
     any(types) {
       const o = forced;
       forced = undefined;
@@ -195,16 +260,26 @@ export function createGraph(seed: number, primary: Engine): Graph {
       return (chance(0.4) ? known(types) : undefined) ?? g.of(types.every((t) => blckSize(t) > 1) ? wide() : shape(), types);
     },
     exact: (types) => g.of(shape(), types, { exact: true }),
-    of: (ne, types, { exact } = {}) => (chance(0.5) ? shared(ne, types, false, (o) => !exact || isExact(o.window)) : undefined) ?? fresh(typeFor(ne, types), ne, false),
+    of: (ne, types, { exact } = {}) =>
+      (chance(0.5) ? shared(ne, types, false, (o) => !exact || isExact(o.window)) : undefined) ?? fresh(typeFor(ne, types), ne, false),
     writable: (ne, types) => (chance(0.6) ? shared(ne, types, true) : undefined) ?? fresh(typeFor(ne, types), ne, true),
     packed: (ne, type) => leaf(type, ne, bytesOf(type, product(ne)), true),
     mask(ne) {
-      const rows = ne[1] * ne[2] * ne[3], blind = Array.from({ length: rows }, () => chance(0.15));
-      return fresh(pick(['f32', 'f16']), ne, false, Float64Array.from({ length: product(ne) }, (_, i) => (blind[Math.floor(i / ne[0])] || chance(0.3) ? -Infinity : -3 * next())));
+      const rows = ne[1] * ne[2] * ne[3];
+      const blind = Array.from({ length: rows }, () => chance(0.15));
+      return fresh(
+        pick(['f32', 'f16']),
+        ne,
+        false,
+        Float64Array.from({ length: product(ne) }, (_, i) => (blind[Math.floor(i / ne[0])] || chance(0.3) ? -Infinity : -3 * next())),
+      );
     },
     ints: (ne, values) => fresh('i32', ne, false, Float64Array.from(values)),
     ids(ne, limit, { i64 = false, below = false, outside = [-1, limit, 1 << 30] } = {}) {
-      const computed = chance(0.4), values = Float64Array.from({ length: product(ne) }, () => (computed && chance(0.15) ? pick(outside) : int(below ? 1 - limit : 0, limit - 1)));
+      const computed = chance(0.4);
+      const values = Float64Array.from({ length: product(ne) }, () =>
+        computed && chance(0.15) ? pick(outside) : int(below ? 1 - limit : 0, limit - 1),
+      );
       const o = fresh(i64 && chance(0.5) ? 'i64' : 'i32', ne, false, values);
       return computed ? step('cont', { src: [o], noise: 0 }) : o;
     },
@@ -214,17 +289,31 @@ export function createGraph(seed: number, primary: Engine): Graph {
 
   /** A result: some are views of what the op computed. */
   function windowOn(t: Tensor): Window {
-    const type = t.type.name as TypeName, size = t.type.typeSize, w = { ne: t.ne, nb: t.nb.map((n) => n / size) as unknown as Four, offset: t.viewOffset / size };
+    const type = t.type.name as TypeName;
+    const size = t.type.typeSize;
+    const w = { ne: t.ne, nb: t.nb.map((n) => n / size) as unknown as Four, offset: t.viewOffset / size };
     const span = spanOf({ ...w, buffer: { type } as Buffer });
     return { ...w, buffer: bufferOf(type, (w.offset + span) * t.type.blckSize) };
   }
   function step(op: string, { src, params = {}, into, noise }: ReturnType<OpRow['take']> & object): Operand {
-    const make = (tensor: (o: Operand) => Tensor): Tensor => build({ op, params, src: [] }, src.map((s) => s ? tensor(s) : undefined));
+    const make = (tensor: (o: Operand) => Tensor): Tensor =>
+      build(
+        { op, params, src: [] },
+        src.map((s) => (s ? tensor(s) : undefined)),
+      );
     const t = make((o) => on(primary, o));
     const window = into === undefined ? windowOn(t) : src[into]!.window;
     const result: Operand = { window, make: (_, tensor) => make(tensor) };
     made.get(primary)!.set(result, t);
-    const s: MadeStep = { op, params, dst: window, noise: noise ?? 2 ** -16, src: src.map((o) => (o && !o.shapeOnly ? o.window : null)), result, operands: src };
+    const s: MadeStep = {
+      op,
+      params,
+      dst: window,
+      noise: noise ?? 2 ** -16,
+      src: src.map((o) => (o && !o.shapeOnly ? o.window : null)),
+      result,
+      operands: src,
+    };
     execute(s, next);
     steps.push(s);
     pool.push(result);
@@ -232,9 +321,11 @@ export function createGraph(seed: number, primary: Engine): Graph {
   }
 
   for (let left = int(1, 5), last: MadeStep | undefined; left > 0; left--) {
-    const followers = last ? FOLLOWERS[last.op] : undefined, follow = followers && chance(0.7) ? pick(followers) : undefined;
+    const followers = last ? FOLLOWERS[last.op] : undefined;
+    const follow = followers && chance(0.7) ? pick(followers) : undefined;
     if (last && (follow || chance(0.3))) forced = last.result;
-    const row = follow ? OPS.find((r) => r.op === follow)! : pick(OPS), taken = row.take(g);
+    const row = follow ? OPS.find((r) => r.op === follow)! : pick(OPS);
+    const taken = row.take(g);
     forced = undefined;
     if (!taken) continue;
     step(row.op, { noise: row.noise, ...taken });
@@ -249,5 +340,7 @@ const words = ({ buffer, ne, nb, offset }: Window): string => `${buffer.type} [$
 export function describe({ steps, buffers }: Graph): string {
   const names = new Map([...buffers].map((b, i) => [b, `#${i}`]));
   const operand = (w: Window | null): string => (w ? `${names.get(w.buffer)} ${words(w)}` : '-');
-  return steps.map(({ op, params, src, dst }) => `  ${op} ${JSON.stringify(params)} (${src.map(operand).join('; ')}) -> ${operand(dst)}`).join('\n');
+  return steps
+    .map(({ op, params, src, dst }) => `  ${op} ${JSON.stringify(params)} (${src.map(operand).join('; ')}) -> ${operand(dst)}`)
+    .join('\n');
 }

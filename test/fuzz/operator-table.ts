@@ -30,109 +30,338 @@ const PRODUCT: { readonly [type: string]: number } = { f32: F32, f16: F32, bf16:
 /** Exponentials of attention's own. */
 const SCORES = 2 ** -12;
 
-const one = (op: string, params: Taken['params'] = {}, noise = F32): OpRow => ({ op, noise, take: (g) => ({ src: [g.any(FLOATS)], params }) });
+const one = (op: string, params: Taken['params'] = {}, noise = F32): OpRow => ({
+  op,
+  noise,
+  take: (g) => ({ src: [g.any(FLOATS)], params }),
+});
 /** Where a number a little off would have another answer altogether. */
 const exact = (op: string, noise = F32): OpRow => ({ op, noise, take: (g) => ({ src: [g.exact(FLOATS)] }) });
 const row1 = (g: Generator, n: number): Operand | null => (g.chance(0.7) ? g.of([n, 1, 1, 1], FLOATS) : null);
-const dividing = (g: Generator, ne: Four): Four => ne.map((n) => (g.chance(0.4) ? (n % 2 || g.chance(0.5) ? 1 : n / 2) : n)) as unknown as Four;
+const dividing = (g: Generator, ne: Four): Four =>
+  ne.map((n) => (g.chance(0.4) ? (n % 2 || g.chance(0.5) ? 1 : n / 2) : n)) as unknown as Four;
 const matrix = (g: Generator): Operand => {
-  const a = g.any(FLOATS), [n0, n1, n2, n3] = a.window.ne;
+  const a = g.any(FLOATS);
+  const [n0, n1, n2, n3] = a.window.ne;
   return n2 * n3 === 1 ? a : g.of([n0, n1, 1, 1], FLOATS);
 };
 const binary = (op: string): OpRow[] => [
-  { op, noise: 0, take: (g) => { const a = g.any(FLOATS); return { src: [a, g.of(dividing(g, a.window.ne), FLOATS)] }; } },
-  { op: `${op}_inplace`, noise: 0, take: (g) => { const a = g.writable(g.shape(), ['f32']); return { src: [a, g.of(dividing(g, a.window.ne), FLOATS)], into: 0 }; } },
+  {
+    op,
+    noise: 0,
+    take: (g) => {
+      const a = g.any(FLOATS);
+      return { src: [a, g.of(dividing(g, a.window.ne), FLOATS)] };
+    },
+  },
+  {
+    op: `${op}_inplace`,
+    noise: 0,
+    take: (g) => {
+      const a = g.writable(g.shape(), ['f32']);
+      return { src: [a, g.of(dividing(g, a.window.ne), FLOATS)], into: 0 };
+    },
+  },
 ];
 const glu = (op: string): OpRow[] => [
-  { op, take: (g) => { const [n0, n1, n2, n3] = g.shape(); return { src: [g.of([2 * n0, n1, n2, n3], FLOATS)] }; } },
-  { op: `${op}_split`, take: (g) => { const a = g.any(FLOATS); return { src: [a, g.of(a.window.ne, FLOATS)] }; } },
+  {
+    op,
+    take: (g) => {
+      const [n0, n1, n2, n3] = g.shape();
+      return { src: [g.of([2 * n0, n1, n2, n3], FLOATS)] };
+    },
+  },
+  {
+    op: `${op}_split`,
+    take: (g) => {
+      const a = g.any(FLOATS);
+      return { src: [a, g.of(a.window.ne, FLOATS)] };
+    },
+  },
 ];
 
 /** A kernel of some size and what it moves over. */
 function convolution(g: Generator, flat: boolean): Taken {
-  const [w, h, channels, n] = [g.int(3, 20), g.int(3, 6), g.int(1, 3), g.int(1, 2)], [kw, kh, out] = [g.int(1, 3), g.int(1, 3), g.int(1, 3)];
-  const moves = { s0: g.int(1, 3), p0: g.int(0, 2), d0: w > 2 * kw ? g.int(1, 2) : 1, ...(flat ? {} : { s1: g.int(1, 2), p1: g.int(0, 2), d1: 1 }) };
-  const kernel = g.of(flat ? [kw, channels, out, 1] : [kw, kh, channels, out], FLOATS), x = g.of(flat ? [w, channels, n, 1] : [w, h, channels, n], FLOATS);
+  const [w, h, channels, n] = [g.int(3, 20), g.int(3, 6), g.int(1, 3), g.int(1, 2)];
+  const [kw, kh, out] = [g.int(1, 3), g.int(1, 3), g.int(1, 3)];
+  const moves = {
+    s0: g.int(1, 3),
+    p0: g.int(0, 2),
+    d0: w > 2 * kw ? g.int(1, 2) : 1,
+    ...(flat ? {} : { s1: g.int(1, 2), p1: g.int(0, 2), d1: 1 }),
+  };
+  const kernel = g.of(flat ? [kw, channels, out, 1] : [kw, kh, channels, out], FLOATS);
+  const x = g.of(flat ? [w, channels, n, 1] : [w, h, channels, n], FLOATS);
   return { src: [kernel, x], params: { ...moves, type: g.int(0, 1), is_2D: flat ? 0 : 1 } };
 }
 /** Columns of f16, one rounding of which falls the other way. */
 const COLUMNS = 2 ** -9;
 
 /** A sum of two of one shape, which a norm behind it makes on its way. */
-const SUM: OpRow = { op: 'add', noise: 0, take: (g) => { const a = g.any(['f32']); return { src: [a, g.of(a.window.ne, ['f32'])] }; } };
+const SUM: OpRow = {
+  op: 'add',
+  noise: 0,
+  take: (g) => {
+    const a = g.any(['f32']);
+    return { src: [a, g.of(a.window.ne, ['f32'])] };
+  },
+};
 
 export const OPS: readonly OpRow[] = [
-  SUM, SUM, SUM,
+  SUM,
+  SUM,
+  SUM,
   ...['silu', 'tanh', 'sigmoid', 'gelu', 'gelu_quick', 'gelu_erf'].map((op) => one(op)),
   { op: 'exp', take: (g) => ({ src: [g.of(g.shape(), FLOATS)] }) },
-  one('relu', {}, 0), one('sqr', {}, 0), one('neg', {}, 0), one('abs', {}, 0), one('sum'),
-  exact('step', 0), exact('sqrt', 0), exact('log'),
-  { op: 'pad_ext', noise: 0, take: (g) => ({ src: [g.any([...FLOATS, 'i32'])], params: Object.fromEntries([0, 1, 2, 3].flatMap((i) => [[`lp${i}`, g.int(0, 2)], [`rp${i}`, g.int(0, 2)]])) }) },
+  one('relu', {}, 0),
+  one('sqr', {}, 0),
+  one('neg', {}, 0),
+  one('abs', {}, 0),
+  one('sum'),
+  exact('step', 0),
+  exact('sqrt', 0),
+  exact('log'),
+  {
+    op: 'pad_ext',
+    noise: 0,
+    take: (g) => ({
+      src: [g.any([...FLOATS, 'i32'])],
+      params: Object.fromEntries(
+        [0, 1, 2, 3].flatMap((i) => [
+          [`lp${i}`, g.int(0, 2)],
+          [`rp${i}`, g.int(0, 2)],
+        ]),
+      ),
+    }),
+  },
   { op: 'group_norm', noise: SHIFTED, take: (g) => ({ src: [g.any(FLOATS)], params: { groups: g.int(1, 4), eps: 1e-3 } }) },
   { op: 'im2col', noise: 0, take: (g) => convolution(g, g.chance(0.5)) },
   { op: 'conv_1d', noise: COLUMNS, take: (g) => convolution(g, true) },
   { op: 'conv_2d', noise: COLUMNS, take: (g) => convolution(g, false) },
-  one('scale', { s: -1.3, b: 0.25 }), one('clamp', { min: -1, max: 0.5 }, 0), one('soft_cap', { cap: 1.5 }),
-  ...binary('add'), ...binary('sub'), ...binary('mul'), ...binary('div'),
-  ...glu('swiglu'), ...glu('geglu'), ...glu('geglu_quick'), ...glu('geglu_erf'), ...glu('reglu'),
-  { op: 'rms_norm', take: (g) => { const a = g.any(FLOATS); return { src: [a, row1(g, a.window.ne[0])], params: { eps: 1e-3 } }; } },
-  { op: 'norm', noise: SHIFTED, take: (g) => { const a = g.any(FLOATS), n = a.window.ne[0]; return { src: [a, row1(g, n), row1(g, n)], params: { eps: 1e-3 } }; } },
-  one('l2_norm', { eps: 1e-3 }), one('sum_rows'), one('mean'),
+  one('scale', { s: -1.3, b: 0.25 }),
+  one('clamp', { min: -1, max: 0.5 }, 0),
+  one('soft_cap', { cap: 1.5 }),
+  ...binary('add'),
+  ...binary('sub'),
+  ...binary('mul'),
+  ...binary('div'),
+  ...glu('swiglu'),
+  ...glu('geglu'),
+  ...glu('geglu_quick'),
+  ...glu('geglu_erf'),
+  ...glu('reglu'),
+  {
+    op: 'rms_norm',
+    take: (g) => {
+      const a = g.any(FLOATS);
+      return { src: [a, row1(g, a.window.ne[0])], params: { eps: 1e-3 } };
+    },
+  },
+  {
+    op: 'norm',
+    noise: SHIFTED,
+    take: (g) => {
+      const a = g.any(FLOATS);
+      const n = a.window.ne[0];
+      return { src: [a, row1(g, n), row1(g, n)], params: { eps: 1e-3 } };
+    },
+  },
+  one('l2_norm', { eps: 1e-3 }),
+  one('sum_rows'),
+  one('mean'),
   { op: 'diag_mask_inf', noise: 0, take: (g) => ({ src: [g.any(FLOATS)], params: { n_past: g.int(-1, 4) } }) },
-  { op: 'soft_max_ext', take(g) {
-    const a = g.any(FLOATS), [n0, n1, n2, n3] = a.window.ne, [, , d2, d3] = dividing(g, a.window.ne), mask = g.chance(0.6) ? g.mask([n0, n1 + g.int(0, 2), d2, d3]) : null;
-    return { src: [a, mask], params: { scale: 0.7, max_bias: mask && g.chance(0.4) && n2 > 0 && n3 > 0 ? 8 : 0 } };
-  } },
+  {
+    op: 'soft_max_ext',
+    take(g) {
+      const a = g.any(FLOATS);
+      const [n0, n1, n2, n3] = a.window.ne;
+      const [, , d2, d3] = dividing(g, a.window.ne);
+      const mask = g.chance(0.6) ? g.mask([n0, n1 + g.int(0, 2), d2, d3]) : null;
+      return { src: [a, mask], params: { scale: 0.7, max_bias: mask && g.chance(0.4) && n2 > 0 && n3 > 0 ? 8 : 0 } };
+    },
+  },
   { op: 'argsort', noise: 0, take: (g) => ({ src: [g.exact(FLOATS)], params: { order: g.int(0, 1) } }) },
-  { op: 'top_k', noise: 0, take: (g) => { const a = g.exact(FLOATS); return { src: [a], params: { k: g.int(1, a.window.ne[0]) } }; } },
-  { op: 'argmax', noise: 0, take: (g) => { const [n0, n1] = g.shape(); return { src: [g.of([n0, n1, 1, 1], FLOATS, { exact: true })] }; } },
-  { op: 'pool_1d', take: (g) => { const a = g.any(FLOATS); return { src: [a], params: { kind: g.int(0, 1), k0: g.int(1, a.window.ne[0]), s0: g.int(1, 3), p0: 0 } }; } },
-  { op: 'mean_of_rows', take(g) {
-    const a = matrix(g), rows = a.window.ne[1], k = g.int(1, 4), from = Array.from({ length: k }, () => g.int(0, rows - 1));
-    return { src: [a, g.ints([k, 1, 1, 1], from), g.ints([k, 1, 1, 1], from.map((f) => g.int(0, rows - f)))] };
-  } },
-  { op: 'repeat', noise: 0, take: (g) => { const ne = g.shape(); return { src: [g.of(dividing(g, ne), FLOATS), g.like(ne)] }; } },
-  { op: 'concat', noise: 0, take(g) {
-    const a = g.any([...FLOATS, 'i32']), dim = g.int(0, 3), ne = a.window.ne.map((n, i) => (i === dim ? g.int(1, 4) : n)) as unknown as Four;
-    return { src: [a, g.of(ne, [a.window.buffer.type])], params: { dim } };
-  } },
+  {
+    op: 'top_k',
+    noise: 0,
+    take: (g) => {
+      const a = g.exact(FLOATS);
+      return { src: [a], params: { k: g.int(1, a.window.ne[0]) } };
+    },
+  },
+  {
+    op: 'argmax',
+    noise: 0,
+    take: (g) => {
+      const [n0, n1] = g.shape();
+      return { src: [g.of([n0, n1, 1, 1], FLOATS, { exact: true })] };
+    },
+  },
+  {
+    op: 'pool_1d',
+    take: (g) => {
+      const a = g.any(FLOATS);
+      return { src: [a], params: { kind: g.int(0, 1), k0: g.int(1, a.window.ne[0]), s0: g.int(1, 3), p0: 0 } };
+    },
+  },
+  {
+    op: 'mean_of_rows',
+    take(g) {
+      const a = matrix(g);
+      const rows = a.window.ne[1];
+      const k = g.int(1, 4);
+      const from = Array.from({ length: k }, () => g.int(0, rows - 1));
+      return {
+        src: [
+          a,
+          g.ints([k, 1, 1, 1], from),
+          g.ints(
+            [k, 1, 1, 1],
+            from.map((f) => g.int(0, rows - f)),
+          ),
+        ],
+      };
+    },
+  },
+  {
+    op: 'repeat',
+    noise: 0,
+    take: (g) => {
+      const ne = g.shape();
+      return { src: [g.of(dividing(g, ne), FLOATS), g.like(ne)] };
+    },
+  },
+  {
+    op: 'concat',
+    noise: 0,
+    take(g) {
+      const a = g.any([...FLOATS, 'i32']);
+      const dim = g.int(0, 3);
+      const ne = a.window.ne.map((n, i) => (i === dim ? g.int(1, 4) : n)) as unknown as Four;
+      return { src: [a, g.of(ne, [a.window.buffer.type])], params: { dim } };
+    },
+  },
   { op: 'cont', noise: 0, take: (g) => ({ src: [g.any([...SIDES, 'i32'])] }) },
-  { op: 'cast', noise: 0, take: (g) => { const a = g.any(SIDES); return { src: [a], params: { type: g.int(0, a.window.ne[0] % 32 === 0 ? 4 : 2) } }; } },
-  { op: 'cpy', noise: 0, take(g) {
-    const a = g.any([...SIDES, 'i32']), type = a.window.buffer.type, ne = g.chance(0.3) ? g.reordered(a.window.ne) : a.window.ne;
-    const to: readonly TypeName[] = type === 'i32' ? ['i32'] : ne[0] % 32 === 0 ? [...SIDES, type] : FLOATS;
-    return type.startsWith('q') && ne[0] % 32 !== 0 ? undefined : { src: [a, g.writable(ne, to)], into: 1 };
-  } },
-  { op: 'get_rows', noise: 0, take(g) {
-    const a = g.any(SIDES), [, rows, n2, n3] = a.window.ne;
-    return { src: [a, g.ids([g.int(1, 5), n2, n3, 1], rows)] };
-  } },
-  { op: 'set_rows', noise: 0, take(g) {
-    const [n0, n1, n2, n3] = g.shape(), a = g.writable([n0, n1, n2, n3], n0 % 32 === 0 ? SIDES : FLOATS), k = g.int(1, 6);
-    return { src: [a, g.of([n0, k, n2, n3], FLOATS), g.ids([k, g.chance(0.5) ? 1 : n2, g.chance(0.5) ? 1 : n3, 1], n1, { i64: true })], into: 0 };
-  } },
-  { op: 'mul_mat', take(g) {
-    const blocks = g.chance(0.2), b = g.any(blocks ? ['q8_0'] : FLOATS), [k, , n2, n3] = b.window.ne, type = g.pick<TypeName>(k % 32 ? FLOATS : blocks || g.chance(0.5) ? ['q8_0', 'q4_0'] : SIDES);
-    const packed = g.chance(0.6) && (type === 'f32' || k % 32 === 0), batches: Four = packed ? [k, g.int(1, 40), 1, 1] : [k, g.int(1, 20), g.chance(0.5) ? n2 : 1, g.chance(0.5) ? n3 : 1];
-    return { src: [packed ? g.packed(batches, type) : g.of(batches, [type]), b], noise: PRODUCT[type] };
-  } },
-  { op: 'rope_ext', noise: 2 ** -13, take(g) {
-    const [n0, n1, n2, n3] = g.shape(), width = n0 + (n0 % 2), turned = 2 * g.int(1, width / 2);
-    const params = { n_dims: turned, mode: g.chance(0.5) ? 2 : 0, n_ctx_orig: 64, freq_base: 1000, freq_scale: 0.5, ext_factor: g.int(0, 1), attn_factor: 1, beta_fast: 32, beta_slow: 1, n_ctx: 256 };
-    return { src: [g.of([width, n1, n2, n3], FLOATS), g.ids([n2, 1, 1, 1], 200, { outside: [256, -256, 1 << 30, -(2 ** 31)], below: true }), null], params };
-  } },
-  { op: 'flash_attn_ext', take(g) {
-    const type = g.pick<TypeName>(['f32', 'f16', 'bf16', 'q8_0', 'q4_0']), blocks = type.startsWith('q'), d = blocks ? 32 : g.pick([4, 5, 16, 20, 32]), dv = g.chance(0.3) ? 32 : d;
-    const nKv = g.chance(0.04) ? g.int(250, 300) : g.int(1, 24), tokens = g.int(1, 6), kvHeads = g.int(1, 2), heads = kvHeads * g.int(1, 3), batches = g.chance(0.3) ? 2 : 1, causal = nKv >= tokens && g.chance(0.4);
-    const mask = g.chance(0.6) ? g.mask([nKv, tokens + g.int(0, 2), g.chance(0.5) ? heads : 1, g.chance(0.5) ? batches : 1]) : null;
-    const q = g.of([d, tokens, heads, batches], FLOATS), k = g.of([d, nKv, kvHeads, batches], [type]), v = g.of([dv, nKv, kvHeads, batches], [type]);
-    const params = { scale: 0.3, max_bias: mask && g.chance(0.3) ? 8 : 0, logit_softcap: g.chance(0.3) ? 5 : 0, causal: causal ? 1 : 0, window: causal && g.chance(0.5) ? g.int(1, 40) : 0 };
-    return { src: [q, k, v, mask, null], params, noise: blocks ? 2 ** -4 : SCORES };
-  } },
+  {
+    op: 'cast',
+    noise: 0,
+    take: (g) => {
+      const a = g.any(SIDES);
+      return { src: [a], params: { type: g.int(0, a.window.ne[0] % 32 === 0 ? 4 : 2) } };
+    },
+  },
+  {
+    op: 'cpy',
+    noise: 0,
+    take(g) {
+      const a = g.any([...SIDES, 'i32']);
+      const type = a.window.buffer.type;
+      const ne = g.chance(0.3) ? g.reordered(a.window.ne) : a.window.ne;
+      const to: readonly TypeName[] = type === 'i32' ? ['i32'] : ne[0] % 32 === 0 ? [...SIDES, type] : FLOATS;
+      return type.startsWith('q') && ne[0] % 32 !== 0 ? undefined : { src: [a, g.writable(ne, to)], into: 1 };
+    },
+  },
+  {
+    op: 'get_rows',
+    noise: 0,
+    take(g) {
+      const a = g.any(SIDES);
+      const [, rows, n2, n3] = a.window.ne;
+      return { src: [a, g.ids([g.int(1, 5), n2, n3, 1], rows)] };
+    },
+  },
+  {
+    op: 'set_rows',
+    noise: 0,
+    take(g) {
+      const [n0, n1, n2, n3] = g.shape();
+      const a = g.writable([n0, n1, n2, n3], n0 % 32 === 0 ? SIDES : FLOATS);
+      const k = g.int(1, 6);
+      return {
+        src: [a, g.of([n0, k, n2, n3], FLOATS), g.ids([k, g.chance(0.5) ? 1 : n2, g.chance(0.5) ? 1 : n3, 1], n1, { i64: true })],
+        into: 0,
+      };
+    },
+  },
+  {
+    op: 'mul_mat',
+    take(g) {
+      const blocks = g.chance(0.2);
+      const b = g.any(blocks ? ['q8_0'] : FLOATS);
+      const [k, , n2, n3] = b.window.ne;
+      const type = g.pick<TypeName>(k % 32 ? FLOATS : blocks || g.chance(0.5) ? ['q8_0', 'q4_0'] : SIDES);
+      const packed = g.chance(0.6) && (type === 'f32' || k % 32 === 0);
+      const batches: Four = packed ? [k, g.int(1, 40), 1, 1] : [k, g.int(1, 20), g.chance(0.5) ? n2 : 1, g.chance(0.5) ? n3 : 1];
+      return { src: [packed ? g.packed(batches, type) : g.of(batches, [type]), b], noise: PRODUCT[type] };
+    },
+  },
+  {
+    op: 'rope_ext',
+    noise: 2 ** -13,
+    take(g) {
+      const [n0, n1, n2, n3] = g.shape();
+      const width = n0 + (n0 % 2);
+      const turned = 2 * g.int(1, width / 2);
+      const params = {
+        n_dims: turned,
+        mode: g.chance(0.5) ? 2 : 0,
+        n_ctx_orig: 64,
+        freq_base: 1000,
+        freq_scale: 0.5,
+        ext_factor: g.int(0, 1),
+        attn_factor: 1,
+        beta_fast: 32,
+        beta_slow: 1,
+        n_ctx: 256,
+      };
+      return {
+        src: [
+          g.of([width, n1, n2, n3], FLOATS),
+          g.ids([n2, 1, 1, 1], 200, { outside: [256, -256, 1 << 30, -(2 ** 31)], below: true }),
+          null,
+        ],
+        params,
+      };
+    },
+  },
+  {
+    op: 'flash_attn_ext',
+    take(g) {
+      const type = g.pick<TypeName>(['f32', 'f16', 'bf16', 'q8_0', 'q4_0']);
+      const blocks = type.startsWith('q');
+      const d = blocks ? 32 : g.pick([4, 5, 16, 20, 32]);
+      const dv = g.chance(0.3) ? 32 : d;
+      const nKv = g.chance(0.04) ? g.int(250, 300) : g.int(1, 24);
+      const tokens = g.int(1, 6);
+      const kvHeads = g.int(1, 2);
+      const heads = kvHeads * g.int(1, 3);
+      const batches = g.chance(0.3) ? 2 : 1;
+      const causal = nKv >= tokens && g.chance(0.4);
+      const mask = g.chance(0.6) ? g.mask([nKv, tokens + g.int(0, 2), g.chance(0.5) ? heads : 1, g.chance(0.5) ? batches : 1]) : null;
+      const q = g.of([d, tokens, heads, batches], FLOATS);
+      const k = g.of([d, nKv, kvHeads, batches], [type]);
+      const v = g.of([dv, nKv, kvHeads, batches], [type]);
+      const params = {
+        scale: 0.3,
+        max_bias: mask && g.chance(0.3) ? 8 : 0,
+        logit_softcap: g.chance(0.3) ? 5 : 0,
+        causal: causal ? 1 : 0,
+        window: causal && g.chance(0.5) ? g.int(1, 40) : 0,
+      };
+      return { src: [q, k, v, mask, null], params, noise: blocks ? 2 ** -4 : SCORES };
+    },
+  },
 ];
 
 /** What a step fuses with, and is then made from its very result. */
 export const FOLLOWERS: { readonly [op: string]: readonly string[] } = {
-  add: ['rms_norm'], add_inplace: ['rms_norm'],
-  rms_norm: ['mul_mat'], norm: ['mul_mat'], silu: ['mul_mat'], swiglu: ['mul_mat'], swiglu_split: ['mul_mat'], scale: ['mul_mat', 'add'], cast: ['mul_mat', 'get_rows'],
+  add: ['rms_norm'],
+  add_inplace: ['rms_norm'],
+  rms_norm: ['mul_mat'],
+  norm: ['mul_mat'],
+  silu: ['mul_mat'],
+  swiglu: ['mul_mat'],
+  swiglu_split: ['mul_mat'],
+  scale: ['mul_mat', 'add'],
+  cast: ['mul_mat', 'get_rows'],
 };

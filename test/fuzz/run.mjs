@@ -7,53 +7,68 @@ import { fork } from 'node:child_process';
 import { readFileSync, readdirSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { parseArgs } from 'node:util';
-import { BUILDS, detectFeatures, isThreaded, pickBuild } from '../../dist/wasm/load.js';
+import { BUILDS, isThreaded } from '../../src/wasm/load.ts';
 
-const self = fileURLToPath(import.meta.url);
+const child = fileURLToPath(new URL('child.mjs', import.meta.url));
 /** Node 20 decodes relaxed SIMD only behind this flag; newer versions refuse the flag. */
 const flags = process.versions.node.startsWith('20.') ? ['--experimental-wasm-relaxed-simd'] : [];
 
-async function child({ name, ...options }) {
-  try {
-    pickBuild(detectFeatures(), options.build);
-  } catch ({ message }) {
-    return { skipped: message };
-  }
-  return (await import(`./${name}.ts`)).campaign(options);
-}
-
 /** What the campaign's process says, or how it ended without. */
-const start = (task) => new Promise((resolve) => {
-  const process = fork(self, ['--child', JSON.stringify(task)], { execArgv: [...flags, '--import', 'tsx'] });
-  process.once('message', resolve);
-  process.once('exit', (code, signal) => resolve({ cases: 0, failures: [{ seed: task.seed, message: `its process ended with ${signal ?? code}` }] }));
-});
+const start = (task) =>
+  new Promise((resolve) => {
+    const process = fork(child, [JSON.stringify(task)], { execArgv: flags });
+    process.once('message', resolve);
+    process.once('exit', (code, signal) =>
+      resolve({ cases: 0, failures: [{ seed: task.seed, message: `its process ended with ${signal ?? code}` }] }),
+    );
+  });
 
 async function main() {
-  const { values } = parseArgs({ options: Object.fromEntries(['seconds', 'cases', 'seed', 'only', 'build', 'threads'].map((name) => [name, { type: 'string' }])) });
+  const { values } = parseArgs({
+    options: Object.fromEntries(['seconds', 'cases', 'seed', 'only', 'build', 'threads'].map((name) => [name, { type: 'string' }])),
+  });
   const number = (name, otherwise) => {
     const n = Number(values[name] ?? otherwise);
     if (!(n > 0)) throw new Error(`--${name} is "${values[name]}"; expected a number above 0`);
     return n;
   };
-  const cases = number('cases', Infinity), seconds = number('seconds', values.cases ? Infinity : 60), seed = number('seed', Date.now() % 2 ** 31), threads = number('threads', 3);
-  const here = new URL('./', import.meta.url), isCampaign = (file) => /^export (async )?function campaign\b/m.test(readFileSync(new URL(file, here), 'utf8'));
-  const names = readdirSync(here).filter((file) => file.endsWith('.ts') && isCampaign(file)).map((file) => file.slice(0, -3));
-  const wanted = names.filter((name) => !values.only || name === values.only), builds = BUILDS.filter((build) => !values.build || build === values.build);
-  if (!wanted.length || !builds.length) throw new Error(`nothing to run: campaigns are ${names.join(', ')}; builds are ${BUILDS.join(', ')}`);
-  let passed = 0, failed = 0;
+  const cases = number('cases', Infinity);
+  const seconds = number('seconds', values.cases ? Infinity : 60);
+  const seed = number('seed', Date.now() % 2 ** 31);
+  const threads = number('threads', 3);
+  const here = new URL('./', import.meta.url);
+  const isCampaign = (file) => /^export (async )?function campaign\b/m.test(readFileSync(new URL(file, here), 'utf8'));
+  const names = readdirSync(here)
+    .filter((file) => file.endsWith('.ts') && isCampaign(file))
+    .map((file) => file.slice(0, -3));
+  const wanted = names.filter((name) => !values.only || name === values.only);
+  const builds = BUILDS.filter((build) => !values.build || build === values.build);
+  if (!wanted.length || !builds.length)
+    throw new Error(`nothing to run: campaigns are ${names.join(', ')}; builds are ${BUILDS.join(', ')}`);
+  let passed = 0;
+  let failed = 0;
   for (const name of wanted) {
     for (const build of builds) {
       const from = performance.now();
       // (JSON has no Infinity.)
-      const result = await start({ name, build, threads: isThreaded(build) ? threads : 1, seed, seconds: Math.min(seconds, 1e9), cases: Math.min(cases, 1e12) });
+      const result = await start({
+        name,
+        build,
+        threads: isThreaded(build) ? threads : 1,
+        seed,
+        seconds: Math.min(seconds, 1e9),
+        cases: Math.min(cases, 1e12),
+      });
       const where = `${name} on ${build}, Node ${process.versions.node}`;
       if (result.skipped) {
         console.log(`${where}: not run, ${result.skipped}`);
         continue;
       }
-      console.log(`${where}: ${result.cases} cases from seed ${seed} in ${((performance.now() - from) / 1000).toFixed(0)} s, ${result.failures.length} failed`);
-      for (const failure of result.failures) console.log(`  --only ${name} --build ${build} --cases 1 --seed ${failure.seed}: ${failure.message}`);
+      console.log(
+        `${where}: ${result.cases} cases from seed ${seed} in ${((performance.now() - from) / 1000).toFixed(0)} s, ${result.failures.length} failed${result.measured ? `; ${result.measured}` : ''}`,
+      );
+      for (const failure of result.failures)
+        console.log(`  --only ${name} --build ${build} --cases 1 --seed ${failure.seed}: ${failure.message}`);
       if (result.failures.length) failed++;
       else passed++;
     }
@@ -62,9 +77,4 @@ async function main() {
   process.exitCode = failed ? 1 : 0;
 }
 
-if (process.argv[2] === '--child') {
-  process.send(await child(JSON.parse(process.argv[3])));
-  process.disconnect();
-} else {
-  await main();
-}
+await main();

@@ -4,7 +4,7 @@
  */
 import { readFileSync } from 'node:fs';
 import type * as Entry from '../../src/entry/node.ts';
-import { createFingerprint } from '../../src/fingerprint.ts';
+import { createFingerprint } from '../../src/engine/fingerprint.ts';
 import type { Model } from '../../src/model.ts';
 import { isThreaded } from '../../src/wasm/load.ts';
 import { entryUrl, llamaModel, randomIds } from '../support.ts';
@@ -17,9 +17,27 @@ export function campaign(options: CampaignOptions): Promise<CampaignResult> {
   return runWatched(import.meta.url, options);
 }
 
-/** Magic, version, length of the header (src/state.ts). */
+/** Magic, version, length of the header (src/generate/saved-sequence.ts). */
 const PREFIX = 16;
-const VALUES: readonly unknown[] = [null, 0, -1, 1.5, 1e308, 2 ** 31, 2 ** 53, '', 'x', 'f16', 'q4_0', [], {}, true, '__proto__', '\u001b[2J', 'a'.repeat(5000)];
+const VALUES: readonly unknown[] = [
+  null,
+  0,
+  -1,
+  1.5,
+  1e308,
+  2 ** 31,
+  2 ** 53,
+  '',
+  'x',
+  'f16',
+  'q4_0',
+  [],
+  {},
+  true,
+  '__proto__',
+  '\u001b[2J',
+  'a'.repeat(5000),
+];
 
 /** Another header, and the sum of the body that follows if it is to be right. */
 function reheaded(next: Random, state: Uint8Array): Uint8Array {
@@ -33,7 +51,9 @@ function reheaded(next: Random, state: Uint8Array): Uint8Array {
     else header[key] = key === 'tokens' && next() < 0.5 ? below(next, 40) : pick(next, VALUES);
   }
   if (next() < 0.8) header.sum = createFingerprint().add(body).hex();
-  const text = new TextEncoder().encode(next() < 0.05 ? pick(next, ['null', '[]', '7', '{', '"x"', '{"__proto__":{"tokens":3}}']) : JSON.stringify(header));
+  const text = new TextEncoder().encode(
+    next() < 0.05 ? pick(next, ['null', '[]', '7', '{', '"x"', '{"__proto__":{"tokens":3}}']) : JSON.stringify(header),
+  );
   const bytes = new Uint8Array(PREFIX + text.length + body.length);
   bytes.set(state.subarray(0, PREFIX));
   new DataView(bytes.buffer).setUint32(12, text.length, true);
@@ -44,27 +64,42 @@ function reheaded(next: Random, state: Uint8Array): Uint8Array {
 
 await serveWatched(async ({ build, threads }) => {
   const { loadModel } = (await import(entryUrl)) as typeof Entry;
-  const prompt = randomIds(12, 272, 5), greedy = { temperature: 0, maxTokens: 4, ignoreEos: true } as const;
-  const saved: Uint8Array[] = [], models: { model: Model; want: string }[] = [];
+  const prompt = randomIds(12, 272, 5);
+  const greedy = { temperature: 0, maxTokens: 4, ignoreEos: true } as const;
+  const saved: Uint8Array[] = [];
+  const models: { model: Model; want: string }[] = [];
   const ids = async (model: Model): Promise<string> => {
-    model.state.slots[0].tokens.length = 0;
+    model.internals.slots.all[0].truncate(0);
     return (await model.generate(prompt, greedy).result()).ids.join(' ');
   };
   for (const type of ['f16', 'q4_0', 'f32'] as const) {
-    const model = await loadModel(new Uint8Array(readFileSync(llamaModel)), { build, threads: isThreaded(build) ? threads : 1, warmUp: false, contextLength: 64, cacheTypeK: type, cacheTypeV: type });
+    const model = await loadModel(new Uint8Array(readFileSync(llamaModel)), {
+      build,
+      threads: isThreaded(build) ? threads : 1,
+      warmUp: false,
+      contextLength: 64,
+      cacheTypeK: type,
+      cacheTypeV: type,
+    });
     models.push({ model, want: await ids(model) });
     saved.push(await model.saveState(), await model.saveState({ prompt: prompt.slice(0, 5) }));
   }
   return async (seed) => {
-    const next = seeded(seed), { model, want } = pick(next, models), state = pick(next, saved);
+    const next = seeded(seed);
+    const { model, want } = pick(next, models);
+    const state = pick(next, saved);
     const bytes = next() < 0.4 ? mutate(next, state, next() < 0.7 ? 600 : state.length) : reheaded(next, state);
     try {
       const loaded = await model.loadState(bytes);
-      if (loaded.some((id) => !Number.isInteger(id) || id < 0 || id >= model.state.tokenizer.nVocab)) throw new Error(`tokens outside the vocabulary: ${loaded.join(' ')}`);
+      if (loaded.some((id) => !Number.isInteger(id) || id < 0 || id >= model.internals.tokenizer.nVocab))
+        throw new Error(`tokens outside the vocabulary: ${loaded.join(' ')}`);
       // Keys and values may be any numbers now: what comes of them is text, or a coded error.
-      await model.generate([...loaded.slice(0, 40), 7], greedy).result().catch((error: { name?: string }) => {
-        if (error.name !== 'QuantletError') throw error;
-      });
+      await model
+        .generate([...loaded.slice(0, 40), 7], greedy)
+        .result()
+        .catch((error: { name?: string }) => {
+          if (error.name !== 'QuantletError') throw error;
+        });
     } catch (error) {
       const { name, code, message } = error as { name?: string; code?: string; message?: string };
       if (name !== 'QuantletError' || (code !== 'ERR_STATE' && code !== 'ERR_CONTEXT_FULL')) throw error;

@@ -15,7 +15,8 @@ import { runCases, type CampaignOptions, type CampaignResult } from './campaign.
 /** Far more than a new pool takes, on a machine that others use too and at the lowest priority: a model that is wedged waits for ever. */
 const LIMIT_MS = 120_000;
 /** Blows of a case, and milliseconds between two: a new worker takes 20 to 50 until it is ready. */
-const MOST_BLOWS = 4, MOST_GAP_MS = 60;
+const MOST_BLOWS = 4;
+const MOST_GAP_MS = 60;
 const pause = (ms: number): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 export async function campaign(options: CampaignOptions): Promise<CampaignResult> {
@@ -29,9 +30,10 @@ export async function campaign(options: CampaignOptions): Promise<CampaignResult
   diagnostics.subscribe('worker_threads', collect);
   // The workers are files of dist/.
   const { loadModel } = (await import(entryUrl)) as typeof Entry;
-  const file = await patchedLlama({ metadata: { 'llama.context_length': 512 } }), prompt = randomIds(200, 272, 3);
+  const file = await patchedLlama({ metadata: { 'llama.context_length': 512 } });
+  const prompt = randomIds(200, 272, 3);
   const ids = async (model: Model): Promise<string> => {
-    model.state.slots[0].tokens.length = 0; // the whole prompt again, not its cached part
+    model.internals.slots.all[0].truncate(0); // the whole prompt again, not its cached part
     return (await model.generate(prompt, { temperature: 0, maxTokens: 24, ignoreEos: true }).result()).ids.join(' ');
   };
   const models: { model: Model; want: string }[] = [];
@@ -39,20 +41,42 @@ export async function campaign(options: CampaignOptions): Promise<CampaignResult
     const model = await loadModel(file, { build: options.build, threads, warmUp: false });
     models.push({ model, want: await ids(model) });
   }
+  const killed = new WeakSet<Worker>();
+  let kills = 0;
+  const kill = (worker: Worker): void => {
+    if (!killed.has(worker)) kills++;
+    killed.add(worker);
+    void worker.terminate();
+  };
   try {
-    return await runCases(options, async (seed) => {
-      const next = seeded(seed), { model, want } = models[Math.floor(next() * models.length)];
-      const running = ids(model).then((got) => (got === want ? 'whole' : `other ids: ${got}`), (error: { code?: string; message: string }) => error.code ?? error.message);
-      for (let blow = 1 + Math.floor(next() * MOST_BLOWS); blow > 0; blow--) {
+    const result = await runCases(options, async (seed) => {
+      const next = seeded(seed);
+      // All models at once, or one alone: a blow may hit several of them, and a pool that is made anew competes with others.
+      const hit = next() < 0.5 ? models : [models[Math.floor(next() * models.length)]];
+      const running = hit.map(({ model, want }) =>
+        ids(model).then(
+          (got) => (got === want ? 'whole' : `other ids: ${got}`),
+          (error: { code?: string; message: string }) => error.code ?? error.message,
+        ),
+      );
+      for (let blow = 1 + Math.floor(next() * MOST_BLOWS * hit.length); blow > 0; blow--) {
         await pause(next() < 0.5 ? next() * 5 : next() * MOST_GAP_MS);
-        for (let n = next() < 0.2 ? workers.length : 1; n > 0 && workers.length > 0; n--) void workers[Math.floor(next() * workers.length)].terminate();
+        for (let n = next() < 0.2 ? workers.length : 1; n > 0 && workers.length > 0; n--)
+          kill(workers[Math.floor(next() * workers.length)]);
       }
-      const end = await inTime(LIMIT_MS, 'the generation whose workers were killed', running);
-      if (end !== 'whole' && end !== 'ERR_WORKER_LOST') throw new Error(`the generation ended with ${end}`);
+      for (const end of await inTime(LIMIT_MS, 'the generations whose workers were killed', Promise.all(running)))
+        if (end !== 'whole' && end !== 'ERR_WORKER_LOST') throw new Error(`a generation ended with ${end}`);
       // What was killed last may not have been noticed yet: one generation may still be lost, and no second, as nobody is killed any more.
-      const after = await inTime(LIMIT_MS, 'the generation after it', ids(model).catch(() => inTime(LIMIT_MS, 'the second generation after it', ids(model))));
-      if (after !== want) throw new Error(`the generation after it gave ${after}, expected ${want}`);
+      for (const { model, want } of hit) {
+        const after = await inTime(
+          LIMIT_MS,
+          'the generation after it',
+          ids(model).catch(() => inTime(LIMIT_MS, 'the second generation after it', ids(model))),
+        );
+        if (after !== want) throw new Error(`the generation after it gave ${after}, expected ${want}`);
+      }
     });
+    return { ...result, measured: `${kills} workers ended` };
   } finally {
     for (const { model } of models) await model.dispose();
     diagnostics.unsubscribe('worker_threads', collect);

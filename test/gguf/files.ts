@@ -4,8 +4,8 @@ import { fileURLToPath } from 'node:url';
 import { QuantletError } from '../../src/errors.ts';
 import type { WriteTensor, WriteValue } from '../../src/gguf/write.ts';
 import { writeGGUF } from '../../src/gguf/write.ts';
-import type { Bytes } from '../../src/source.ts';
-import { checkedBytes } from '../../src/source.ts';
+import type { Bytes } from '../../src/io/source.ts';
+import { checkedBytes } from '../../src/io/source.ts';
 import { TYPE } from '../../src/type-traits.ts';
 
 const root = new URL('../../', import.meta.url);
@@ -18,7 +18,11 @@ export const hasShared = existsSync(sharedFolder);
 /** Paths of the .gguf files in a folder of ../shared; none without it. */
 export const sharedFiles = (folder: string): string[] => {
   const at = new URL(folder, sharedFolder);
-  return existsSync(at) ? readdirSync(at).filter((name) => name.endsWith('.gguf')).map((name) => fileURLToPath(new URL(name, at))) : [];
+  return existsSync(at)
+    ? readdirSync(at)
+        .filter((name) => name.endsWith('.gguf'))
+        .map((name) => fileURLToPath(new URL(name, at)))
+    : [];
 };
 
 export interface CountedFile extends Bytes, AsyncDisposable {
@@ -39,20 +43,26 @@ export const openFile = async (path: string): Promise<CountedFile> => {
   return {
     byteLength: bytes.byteLength,
     read: bytes.read,
-    get bytesRead() { return bytesRead; },
+    get bytesRead() {
+      return bytesRead;
+    },
     [Symbol.asyncDispose]: () => file.close(),
   };
 };
 
 /** The QuantletError a promise rejects with; anything else fails the test. */
 export const quantletError = async (promise: Promise<unknown>): Promise<QuantletError> => {
-  const error = await promise.then(() => new Error('it did not reject'), (e: unknown) => e);
+  const error = await promise.then(
+    () => new Error('it did not reject'),
+    (e: unknown) => e,
+  );
   if (error instanceof QuantletError) return error;
   throw error;
 };
 
 export const u32 = (n: number): number[] => [n & 255, (n >>> 8) & 255, (n >>> 16) & 255, n >>> 24];
-export const u64 = (n: bigint | number): number[] => Array.from({ length: 8 }, (_, i) => Number((BigInt.asUintN(64, BigInt(n)) >> BigInt(8 * i)) & 255n));
+export const u64 = (n: bigint | number): number[] =>
+  Array.from({ length: 8 }, (_, i) => Number((BigInt.asUintN(64, BigInt(n)) >> BigInt(8 * i)) & 255n));
 export const str = (text: string): number[] => {
   const bytes = new TextEncoder().encode(text);
   return [...u64(bytes.length), ...bytes];
@@ -61,8 +71,24 @@ export const str = (text: string): number[] => {
 export const MAGIC = [0x47, 0x47, 0x55, 0x46];
 
 /** A file from its parts, with as many zero bytes of data as asked for. */
-export const assemble = (parts: { version?: number; tensors?: number[][]; nTensors?: number | bigint; metadata?: number[][]; nMetadata?: number | bigint; data?: number; alignment?: number }): Uint8Array => {
-  const { version = 3, tensors = [], metadata = [], nTensors = tensors.length, nMetadata = metadata.length, data = 0, alignment = 32 } = parts;
+export const assemble = (parts: {
+  version?: number;
+  tensors?: number[][];
+  nTensors?: number | bigint;
+  metadata?: number[][];
+  nMetadata?: number | bigint;
+  data?: number;
+  alignment?: number;
+}): Uint8Array => {
+  const {
+    version = 3,
+    tensors = [],
+    metadata = [],
+    nTensors = tensors.length,
+    nMetadata = metadata.length,
+    data = 0,
+    alignment = 32,
+  } = parts;
   const header = [...MAGIC, ...u32(version), ...u64(nTensors), ...u64(nMetadata), ...metadata.flat(), ...tensors.flat()];
   const start = data > 0 ? Math.ceil(header.length / alignment) * alignment : header.length;
   const file = new Uint8Array(start + data);
@@ -71,8 +97,13 @@ export const assemble = (parts: { version?: number; tensors?: number[][]; nTenso
 };
 
 /** One entry of the tensor table. */
-export const tensor = (name: string, ne: readonly (number | bigint)[], type = 0, offset: number | bigint = 0): number[] =>
-  [...str(name), ...u32(ne.length), ...ne.flatMap(u64), ...u32(type), ...u64(offset)];
+export const tensor = (name: string, ne: readonly (number | bigint)[], type = 0, offset: number | bigint = 0): number[] => [
+  ...str(name),
+  ...u32(ne.length),
+  ...ne.flatMap(u64),
+  ...u32(type),
+  ...u64(offset),
+];
 
 /** A small valid model: some metadata of every type and two tensors. */
 export const smallFile = (): Uint8Array => {

@@ -2,7 +2,7 @@ import { expect, test } from 'vitest';
 import { inspect, inspectToJson } from '../../src/cli/inspect.ts';
 import { readGGUF } from '../../src/gguf/read.ts';
 import { writeGGUF } from '../../src/gguf/write.ts';
-import { toBytes } from '../../src/source.ts';
+import { toBytes } from '../../src/io/source.ts';
 import { openFile, shippedModel } from './files.ts';
 
 test('the shipped model as lines', async () => {
@@ -25,16 +25,23 @@ test('the shipped model as JSON', async () => {
 });
 
 test('odd values: nothing reaches the terminal raw, JSON stays JSON', async () => {
-  const gguf = await readGGUF(toBytes(writeGGUF(new Map([
-    ['a\u001b[31mkey', { type: 'str', value: 'clear\u001b[2J\u009b1m\u202e' }],
-    ['long', { type: 'str', value: 'x'.repeat(500) }],
-    ['big', { type: 'u64', value: 2n ** 63n }],
-    ['nan', { type: 'f32', value: NaN }],
-    ['bigs', { type: 'arr[u64]', value: BigUint64Array.of(1n) }],
-    ['flags', { type: 'arr[bool]', value: Uint8Array.of(1, 0) }],
-    ['nested flags', { type: 'arr[arr[bool]]', value: [Uint8Array.of(0), Uint8Array.of()] }],
-    ['nested', { type: 'arr[arr[u8]]', value: [Uint8Array.of(1, 2, 3, 4, 5)] }],
-  ]), [])));
+  const gguf = await readGGUF(
+    toBytes(
+      writeGGUF(
+        new Map([
+          ['a\u001b[31mkey', { type: 'str', value: 'clear\u001b[2J\u009b1m\u202e' }],
+          ['long', { type: 'str', value: 'x'.repeat(500) }],
+          ['big', { type: 'u64', value: 2n ** 63n }],
+          ['nan', { type: 'f32', value: NaN }],
+          ['bigs', { type: 'arr[u64]', value: BigUint64Array.of(1n) }],
+          ['flags', { type: 'arr[bool]', value: Uint8Array.of(1, 0) }],
+          ['nested flags', { type: 'arr[arr[bool]]', value: [Uint8Array.of(0), Uint8Array.of()] }],
+          ['nested', { type: 'arr[arr[u8]]', value: [Uint8Array.of(1, 2, 3, 4, 5)] }],
+        ]),
+        [],
+      ),
+    ),
+  );
   const text = inspect(gguf).join('');
   expect(text).not.toMatch(/[\u0000-\u001f\u007f-\u009f\u202e]/);
   expect(text).toContain('(500 characters)');
@@ -43,6 +50,15 @@ test('odd values: nothing reaches the terminal raw, JSON stays JSON', async () =
   expect(text).toContain('[[false], []]');
   expect(text).toContain('no architecture');
   expect(JSON.parse(JSON.stringify(inspectToJson(gguf)))).toMatchObject({
-    architecture: null, bits_per_weight: null, metadata: { big: '9223372036854775808', nan: 'NaN', bigs: ['1'], flags: [true, false], 'nested flags': [[false], []], nested: [[1, 2, 3, 4, 5]] },
+    architecture: null,
+    bits_per_weight: null,
+    metadata: {
+      big: '9223372036854775808',
+      nan: 'NaN',
+      bigs: ['1'],
+      flags: [true, false],
+      'nested flags': [[false], []],
+      nested: [[1, 2, 3, 4, 5]],
+    },
   });
 });

@@ -1,9 +1,11 @@
-/** Headers made to use up memory: what reading one takes, or refusing it, stays below its size + 200 MB. */
+/** Headers made to exhaust memory: what reading one takes, or refusing it, stays below its size + 200 MB. */
 import { expect, it } from 'vitest';
 import { root, runNode } from '../support.ts';
 import { assemble, str, u32, u64 } from './files.ts';
 
-const MB = 1e6, ALLOWED = 200 * MB, NEARLY_ALL = 31 << 20;
+const MB = 1e6;
+const ALLOWED = 200 * MB;
+const NEARLY_ALL = 31 << 20;
 const [BOOL, STR, ARR] = [7, 8, 9];
 const array = (key: string, type: number, n: number): number[] => [...str(key), ...u32(ARR), ...u32(type), ...u64(n)];
 const letters = (n: number): number[] => str('abcdefghijklmnopqrstuvwxyz'.slice(0, n));
@@ -12,8 +14,15 @@ const many = (item: number[]): number => Math.floor(NEARLY_ALL / item.length);
 /** What is repeated behind what beginning, how often. */
 const HEADERS: readonly (readonly [name: string, start: Uint8Array, item: number[], times: number])[] = [
   ['bools', assemble({ metadata: [array('a', BOOL, NEARLY_ALL)] }), [1], NEARLY_ALL],
-  ['empty arrays in an array', assemble({ metadata: [array('a', ARR, many([...u32(BOOL), ...u64(0)]))] }), [...u32(BOOL), ...u64(0)], many([...u32(BOOL), ...u64(0)])],
-  ...[2, 12, 24].map((n) => [`strings of ${n} letters`, assemble({ metadata: [array('a', STR, many(letters(n)))] }), letters(n), many(letters(n))] as const),
+  [
+    'empty arrays in an array',
+    assemble({ metadata: [array('a', ARR, many([...u32(BOOL), ...u64(0)]))] }),
+    [...u32(BOOL), ...u64(0)],
+    many([...u32(BOOL), ...u64(0)]),
+  ],
+  ...[2, 12, 24].map(
+    (n) => [`strings of ${n} letters`, assemble({ metadata: [array('a', STR, many(letters(n)))] }), letters(n), many(letters(n))] as const,
+  ),
   ['one long string', assemble({ metadata: [[...str('a'), ...u32(STR), ...u64(NEARLY_ALL)]] }), [0xc3, 0xa4], NEARLY_ALL / 2],
   ['tensors by the million', assemble({ nTensors: 2_000_000 }), [...letters(8), ...u32(1), ...u64(1), ...u32(0), ...u64(0)], 2_000_000],
 ];
@@ -25,8 +34,8 @@ const fiveKeys = (() => {
 })();
 
 const script = `
-import { readGGUF } from ${JSON.stringify(new URL('dist/gguf/read.js', root).href)};
-import { toBytes } from ${JSON.stringify(new URL('dist/source.js', root).href)};
+import { readGGUF } from ${JSON.stringify(new URL('src/gguf/read.ts', root).href)};
+import { toBytes } from ${JSON.stringify(new URL('src/io/source.ts', root).href)};
 let input = '';
 for await (const chunk of process.stdin) input += chunk;
 const { pieces } = JSON.parse(input);
@@ -49,10 +58,30 @@ console.log(JSON.stringify({ end, byteLength, took: (process.resourceUsage().max
 `;
 
 it.each([
-  ...HEADERS.map(([name, start, item, times]) => [name, [{ bytes: [...start], times: 1 }, { bytes: item, times }]] as const),
-  ['five long arrays', [{ bytes: [...fiveKeys.start], times: 1 }, ...[1, 2, 3, 4, 5].flatMap((n) => [{ bytes: array(`a${n}`, STR, fiveKeys.times), times: 1 }, { bytes: fiveKeys.item, times: fiveKeys.times }])]] as const,
+  ...HEADERS.map(
+    ([name, start, item, times]) =>
+      [
+        name,
+        [
+          { bytes: [...start], times: 1 },
+          { bytes: item, times },
+        ],
+      ] as const,
+  ),
+  [
+    'five long arrays',
+    [
+      { bytes: [...fiveKeys.start], times: 1 },
+      ...[1, 2, 3, 4, 5].flatMap((n) => [
+        { bytes: array(`a${n}`, STR, fiveKeys.times), times: 1 },
+        { bytes: fiveKeys.item, times: fiveKeys.times },
+      ]),
+    ],
+  ] as const,
 ])('%s', async (_, pieces) => {
-  const { code, stdout, stderr } = await runNode(['--input-type=module', '-e', script], { input: JSON.stringify({ pieces }) });
+  const { code, stdout, stderr } = await runNode(['--import', 'tsx', '--input-type=module', '-e', script], {
+    input: JSON.stringify({ pieces }),
+  });
   expect(code, stderr).toBe(0);
   const { end, byteLength, took } = JSON.parse(stdout) as { end: string; byteLength: number; took: number };
   expect(end).toMatch(/^(read 1|ERR_GGUF_INVALID)$/);

@@ -1,12 +1,29 @@
 import { describe, expect, test } from 'vitest';
-import { getArchitecture, getBool, getCount, getNumber, getNumberPerLayer, getNumbers, getString, getStrings } from '../../src/gguf/metadata.ts';
+import {
+  getArchitecture,
+  getBool,
+  getCount,
+  getNumber,
+  getNumberPerLayer,
+  getNumbers,
+  getString,
+  getStrings,
+} from '../../src/gguf/metadata.ts';
 import type { GGUFValue } from '../../src/gguf/types.ts';
 
 const gguf = {
   metadata: new Map<string, GGUFValue>([
     ['general.architecture', 'llama'],
-    ['n', 7], ['x', 0.5], ['big', 2n ** 63n], ['flag', false], ['empty', ''],
-    ['tokens', ['a', 'b']], ['flags', Uint8Array.of(1, 0)], ['scores', Float32Array.of(1, 2)], ['ids', BigInt64Array.of(-1n, 2n)], ['huge', BigUint64Array.of(2n ** 60n)],
+    ['n', 7],
+    ['x', 0.5],
+    ['big', 2n ** 63n],
+    ['flag', false],
+    ['empty', ''],
+    ['tokens', ['a', 'b']],
+    ['flags', Uint8Array.of(1, 0)],
+    ['scores', Float32Array.of(1, 2)],
+    ['ids', BigInt64Array.of(-1n, 2n)],
+    ['huge', BigUint64Array.of(2n ** 60n)],
     ['heads', Uint32Array.of(8, 4, 2)],
   ]),
 };
@@ -44,7 +61,12 @@ describe('errors', () => {
     ['text for a number', () => getNumber(gguf, 'general.architecture'), 'ERR_GGUF_INVALID', /is "llama", expected a number/],
     ['beyond 2^53', () => getNumber(gguf, 'big'), 'ERR_GGUF_INVALID', /is the bigint 9223372036854775808, expected a number/],
     ['fraction for a count', () => getCount(gguf, 'x'), 'ERR_GGUF_INVALID', /is the number 0.5, expected a whole number from 0/],
-    ['count out of range', () => getCount(gguf, 'n', undefined, 8, 9), 'ERR_GGUF_INVALID', /is the number 7, expected a whole number from 8 to 9/],
+    [
+      'count out of range',
+      () => getCount(gguf, 'n', undefined, 8, 9),
+      'ERR_GGUF_INVALID',
+      /is the number 7, expected a whole number from 8 to 9/,
+    ],
     ['number for a bool', () => getBool(gguf, 'n', true), 'ERR_GGUF_INVALID', /is the number 7, expected a bool/],
     ['array for text', () => getString(gguf, 'tokens'), 'ERR_GGUF_INVALID', /is an array of 2, expected a string/],
     ['numbers for strings', () => getStrings(gguf, 'scores'), 'ERR_GGUF_INVALID', /is an array of 2, expected an array of strings/],

@@ -1,12 +1,14 @@
 import fc from 'fast-check';
-import { readFileSync } from 'node:fs';
+import { readdirSync, readFileSync } from 'node:fs';
 import { basename } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { describe, expect, test } from 'vitest';
 import { QuantletError } from '../../src/errors.ts';
 import { readGGUF } from '../../src/gguf/read.ts';
 import { writeGGUF } from '../../src/gguf/write.ts';
-import { toBytes } from '../../src/source.ts';
-import { hasShared, openFile, sharedFiles, shippedModel, smallFile } from './files.ts';
+import { toBytes } from '../../src/io/source.ts';
+import { openFile, sharedFiles, shippedModel, smallFile } from './files.ts';
+import { TYPE } from '../../src/type-traits.ts';
 
 describe('the model that ships', () => {
   test('header, tensors and their places', async () => {
@@ -42,21 +44,24 @@ describe('the model that ships', () => {
   });
 });
 
-describe.runIf(hasShared)('files of ../shared', () => {
-  const models = [...sharedFiles('models/stories260K/'), ...sharedFiles('models/tiny-stories/')];
-  test.each(models.map((path) => [basename(path), path]))('%s', async (_, path) => {
-    await using file = await openFile(path);
-    const gguf = await readGGUF(file);
-    expect(gguf.metadata.get('general.architecture')).toBe('llama');
-    expect(gguf.tensors.has('token_embd.weight')).toBe(true);
-    // No gap but alignment: the sum of all tensors is the data section.
-    const bytes = [...gguf.tensors.values()].reduce((sum, t) => sum + Math.ceil(t.byteLength / 32) * 32, 0);
-    expect(gguf.dataOffset + bytes).toBe(gguf.byteLength);
-  });
+/** The models of the tests, the one that ships, and those of ../shared where they are. */
+const golden = new URL('../golden/arch/', import.meta.url);
+const committed = readdirSync(golden)
+  .filter((name) => name.endsWith('.gguf'))
+  .map((name) => fileURLToPath(new URL(name, golden)));
+const models = [
+  shippedModel,
+  ...committed,
+  ...sharedFiles('models/stories260K/'),
+  ...sharedFiles('models/tiny-stories/'),
+  ...sharedFiles('quant-golden/'),
+];
 
-  test.each(sharedFiles('quant-golden/').map((path) => [basename(path), path]))('%s: the sizes of all types leave no gap', async (_, path) => {
+describe('files of llama.cpp and of its converters', () => {
+  test.each(models.map((path) => [basename(path), path]))('%s: the sizes of all tensors leave no gap but alignment', async (_, path) => {
     await using file = await openFile(path);
     const gguf = await readGGUF(file);
+    expect(gguf.tensors.size).toBeGreaterThan(0);
     let end = gguf.dataOffset;
     for (const t of gguf.tensors.values()) {
       expect([t.name, t.offset]).toEqual([t.name, end]);
@@ -65,34 +70,54 @@ describe.runIf(hasShared)('files of ../shared', () => {
     expect(end).toBe(gguf.byteLength);
   });
 
-  test.each(sharedFiles('vocab/').map((path) => [basename(path), path]))('%s: a vocabulary without tensors', async (_, path) => {
-    await using file = await openFile(path);
-    const gguf = await readGGUF(file);
-    expect(gguf.tensors.size).toBe(0);
-    expect((gguf.metadata.get('tokenizer.ggml.tokens') as string[]).length).toBeGreaterThan(20_000);
+  test('a tensor of every type: its size, and no gap behind it', async () => {
+    const all = Object.values(TYPE).map((type) => ({
+      name: type.name,
+      type,
+      ne: [256, 3],
+      data: new Uint8Array((3 * 256 * type.typeSize) / type.blckSize).fill(7),
+    }));
+    const gguf = await readGGUF(toBytes(writeGGUF(new Map(), all)));
+    let end = gguf.dataOffset;
+    for (const { name, type, data } of all) {
+      expect(gguf.tensors.get(name)).toMatchObject({ name, type, offset: end, byteLength: data.length });
+      end += Math.ceil(data.length / 32) * 32;
+    }
+    expect(all.length).toBeGreaterThan(20);
+    expect(gguf.byteLength).toBe(end);
   });
 
-  test('strings are those of a plain decoder, short and long ones', async () => {
-    for (const path of sharedFiles('vocab/').filter((p) => /llama-bpe|llama-spm|qwen2/.test(p))) {
+  const vocabularies = sharedFiles('vocab/');
+  test.each([shippedModel, ...vocabularies].map((path) => [basename(path), path]))(
+    '%s: a vocabulary whose strings are those of a plain decoder',
+    async (_, path) => {
       const file = readFileSync(path);
       const gguf = await readGGUF(toBytes(file));
+      expect(gguf.tensors.size === 0).toBe(path !== shippedModel);
       const [start] = gguf.metadataRanges.get('tokenizer.ggml.tokens') as readonly [number, number];
       const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
       let at = start + 16;
       for (const token of gguf.metadata.get('tokenizer.ggml.tokens') as string[]) {
         const length = Number(file.readBigUInt64LE(at));
-        if (token !== decoder.decode(file.subarray(at + 8, at + 8 + length))) throw new Error(`${basename(path)}: token at ${at} reads ${JSON.stringify(token)}`);
+        if (token !== decoder.decode(file.subarray(at + 8, at + 8 + length)))
+          throw new Error(`${basename(path)}: token at ${at} reads ${JSON.stringify(token)}`);
         at += 8 + length;
       }
-    }
-  });
+    },
+  );
 });
 
 describe('a large vocabulary', () => {
   test('128k tokens and 280k merges are read through windows', async () => {
     const tokens = Array.from({ length: 128_000 }, (_, i) => `Ġtoken${i}`);
     const merges = Array.from({ length: 280_000 }, (_, i) => `Ġt${i} oken${i}`);
-    const file = writeGGUF(new Map([['tokens', { type: 'arr[str]', value: tokens }], ['merges', { type: 'arr[str]', value: merges }]]), []);
+    const file = writeGGUF(
+      new Map([
+        ['tokens', { type: 'arr[str]', value: tokens }],
+        ['merges', { type: 'arr[str]', value: merges }],
+      ]),
+      [],
+    );
     const start = performance.now();
     const gguf = await readGGUF(toBytes(file));
     // Measured at 0.1 to 0.2 s; the limit only catches something quadratic.
@@ -106,10 +131,13 @@ describe('fuzz', () => {
   /** Rejects with nothing but a QuantletError, and reads no more than the file has. */
   const survives = async (file: Uint8Array): Promise<void> => {
     let bytesRead = 0;
-    const bytes = toBytes({ byteLength: file.byteLength, slice: (start: number, end: number) => {
-      bytesRead += end - start;
-      return file.subarray(start, end);
-    } });
+    const bytes = toBytes({
+      byteLength: file.byteLength,
+      slice: (start: number, end: number) => {
+        bytesRead += end - start;
+        return file.subarray(start, end);
+      },
+    });
     try {
       await readGGUF(bytes);
     } catch (error) {
@@ -125,16 +153,22 @@ describe('fuzz', () => {
     const length = await headerLength();
     // Most bytes are a vocabulary: half of the flips go to the fields before and after it.
     const place = fc.oneof(fc.nat(length - 1), fc.nat(1200), fc.integer({ min: length - 2600, max: length - 1 }));
-    await fc.assert(fc.asyncProperty(fc.array(fc.tuple(place, fc.nat(255)), { minLength: 1, maxLength: 4 }), async (flips) => {
-      const file = shipped.slice();
-      for (const [at, byte] of flips) file[at] = byte;
-      await survives(file);
-    }), { seed: 9, numRuns: 300 });
+    await fc.assert(
+      fc.asyncProperty(fc.array(fc.tuple(place, fc.nat(255)), { minLength: 1, maxLength: 4 }), async (flips) => {
+        const file = shipped.slice();
+        for (const [at, byte] of flips) file[at] = byte;
+        await survives(file);
+      }),
+      { seed: 9, numRuns: 300 },
+    );
   });
 
   test('truncations of the shipped file', async () => {
     const length = await headerLength();
-    await fc.assert(fc.asyncProperty(fc.oneof(fc.nat(length), fc.nat(shipped.length)), async (cut) => survives(shipped.subarray(0, cut))), { seed: 9, numRuns: 200 });
+    await fc.assert(
+      fc.asyncProperty(fc.oneof(fc.nat(length), fc.nat(shipped.length)), async (cut) => survives(shipped.subarray(0, cut))),
+      { seed: 9, numRuns: 200 },
+    );
   });
 
   test('flipped bits and every truncation of a small file', async () => {
@@ -148,8 +182,11 @@ describe('fuzz', () => {
   });
 
   test('random bytes after a good start', async () => {
-    await fc.assert(fc.asyncProperty(fc.uint8Array({ maxLength: 300 }), async (rest) => {
-      await survives(Uint8Array.of(0x47, 0x47, 0x55, 0x46, 3, 0, 0, 0, ...rest));
-    }), { seed: 9, numRuns: 500 });
+    await fc.assert(
+      fc.asyncProperty(fc.uint8Array({ maxLength: 300 }), async (rest) => {
+        await survives(Uint8Array.of(0x47, 0x47, 0x55, 0x46, 3, 0, 0, 0, ...rest));
+      }),
+      { seed: 9, numRuns: 500 },
+    );
   });
 });

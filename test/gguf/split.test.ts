@@ -5,8 +5,8 @@ import { openSplitGGUF, readSplitGGUF, splitNames } from '../../src/gguf/split.t
 import type { GGUF } from '../../src/gguf/types.ts';
 import type { WriteValue } from '../../src/gguf/write.ts';
 import { writeGGUF } from '../../src/gguf/write.ts';
-import type { Bytes } from '../../src/source.ts';
-import { toBytes } from '../../src/source.ts';
+import type { Bytes } from '../../src/io/source.ts';
+import { toBytes } from '../../src/io/source.ts';
 import { quantletError, shippedModel } from './files.ts';
 
 const shipped = new Uint8Array(readFileSync(shippedModel));
@@ -22,7 +22,9 @@ interface Overrides {
 /** Part `i` of the shipped model cut into `count` files, as gguf-split does it: the first part holds the model's metadata. */
 const cut = (i: number, count: number, overrides: Overrides = {}): Uint8Array => {
   const { no = i, count: said = count, total = whole.tensors.size, extra = new Map<string, WriteValue>() } = overrides;
-  const metadata = new Map<string, WriteValue>(i === 0 ? Array.from(whole.metadataRanges, ([key, [start, end]]) => [key, { raw: shipped.subarray(start, end) }]) : []);
+  const metadata = new Map<string, WriteValue>(
+    i === 0 ? Array.from(whole.metadataRanges, ([key, [start, end]]) => [key, { raw: shipped.subarray(start, end) }]) : [],
+  );
   metadata.set('split.no', { type: 'u16', value: no });
   metadata.set('split.count', { type: 'u16', value: said });
   metadata.set('split.tensors.count', { type: 'i32', value: total });
@@ -30,13 +32,18 @@ const cut = (i: number, count: number, overrides: Overrides = {}): Uint8Array =>
   const infos = [...whole.tensors.values()];
   const from = Math.floor((infos.length * i) / count);
   const to = Math.floor((infos.length * (i + 1)) / count);
-  return writeGGUF(metadata, infos.slice(from, to).map((t) => ({ ...t, ne: t.ne.slice(0, t.nDims), data: shipped.subarray(t.offset, t.offset + t.byteLength) })));
+  return writeGGUF(
+    metadata,
+    infos.slice(from, to).map((t) => ({ ...t, ne: t.ne.slice(0, t.nDims), data: shipped.subarray(t.offset, t.offset + t.byteLength) })),
+  );
 };
 
 const parts = (count: number): Bytes[] => Array.from({ length: count }, (_, i) => toBytes(cut(i, count)));
 
 test('names', () => {
-  expect(splitNames('dir-00009-of-00009/a b-00001-of-00003.gguf')).toEqual([1, 2, 3].map((i) => `dir-00009-of-00009/a b-0000${i}-of-00003.gguf`));
+  expect(splitNames('dir-00009-of-00009/a b-00001-of-00003.gguf')).toEqual(
+    [1, 2, 3].map((i) => `dir-00009-of-00009/a b-0000${i}-of-00003.gguf`),
+  );
   expect(splitNames('x-00002-of-00002.gguf')?.[0]).toBe('x-00001-of-00002.gguf');
   expect(splitNames('x.gguf')).toBeUndefined();
   expect(splitNames('x-1-of-3.gguf')).toBeUndefined();
@@ -86,12 +93,32 @@ describe('parts that do not fit', () => {
     ['the first not first', () => of(cut(1, 2), cut(0, 2)), 'ERR_GGUF_INVALID', /file 1 is part 2 of 2, expected part 1/],
     ['twice the same', () => of(cut(0, 2), cut(0, 2)), 'ERR_GGUF_INVALID', /file 2 is part 1 of 2, expected part 2/],
     ['not split', () => of(cut(0, 2), shipped), 'ERR_GGUF_INVALID', /file 2 says that its model has 1 parts, the first file says 2/],
-    ['of a model in more parts', () => of(cut(0, 2), cut(1, 2, { count: 5 })), 'ERR_GGUF_INVALID', /has 5 parts, the first file says 2: it is a part of another model/],
-    ['of a model of other size', () => of(cut(0, 2), cut(1, 2, { total: 77 })), 'ERR_GGUF_INVALID', /model of 77 tensors, the first file to one of 38/],
-    ['of another architecture', () => of(cut(0, 2), cut(1, 2, { extra: new Map([['general.architecture', { type: 'str', value: 'gemma' }]]) })), 'ERR_GGUF_INVALID', /architecture gemma, the first file of llama/],
+    [
+      'of a model in more parts',
+      () => of(cut(0, 2), cut(1, 2, { count: 5 })),
+      'ERR_GGUF_INVALID',
+      /has 5 parts, the first file says 2: it is a part of another model/,
+    ],
+    [
+      'of a model of other size',
+      () => of(cut(0, 2), cut(1, 2, { total: 77 })),
+      'ERR_GGUF_INVALID',
+      /model of 77 tensors, the first file to one of 38/,
+    ],
+    [
+      'of another architecture',
+      () => of(cut(0, 2), cut(1, 2, { extra: new Map([['general.architecture', { type: 'str', value: 'gemma' }]]) })),
+      'ERR_GGUF_INVALID',
+      /architecture gemma, the first file of llama/,
+    ],
     ['the same tensors again', () => of(cut(0, 2), cut(0, 2, { no: 1 })), 'ERR_GGUF_INVALID', /tensor ".*" is in file 1 and in file 2/],
     ['tensors missing', () => of(cut(0, 2), cut(2, 3, { no: 1, count: 2 })), 'ERR_GGUF_INVALID', /hold 32 tensors, expected 38/],
-    ['a count that is no number', () => of(cut(0, 2, { extra: new Map([['split.count', { type: 'str', value: '2' }]]) }), cut(1, 2)), 'ERR_GGUF_INVALID', /"split.count" is "2", expected a whole number/],
+    [
+      'a count that is no number',
+      () => of(cut(0, 2, { extra: new Map([['split.count', { type: 'str', value: '2' }]]) }), cut(1, 2)),
+      'ERR_GGUF_INVALID',
+      /"split.count" is "2", expected a whole number/,
+    ],
     ['truncated', () => of(cut(0, 2), cut(1, 2).subarray(0, 2000)), 'ERR_GGUF_TRUNCATED', /missing|needed/],
   ])('%s', async (_, read, code, message) => {
     const error = await quantletError(read());
@@ -99,12 +126,17 @@ describe('parts that do not fit', () => {
     expect(error.code).toBe(code);
   });
 
-  const open = (file: Uint8Array, name: string): Promise<unknown> => openSplitGGUF(toBytes(file), name, () => Promise.reject(new Error('no such file')));
+  const open = (file: Uint8Array, name: string): Promise<unknown> =>
+    openSplitGGUF(toBytes(file), name, () => Promise.reject(new Error('no such file')));
   test.each<[string, () => Promise<unknown>, RegExp]>([
     ['a later part was given', () => open(cut(1, 2), 'x-00002-of-00002.gguf'), /part 2 of 2 .* give x-00001-of-00002.gguf/],
     ['renamed', () => open(cut(0, 2), 'renamed.gguf'), /first of 2 parts .* expected NAME-00001-of-00002.gguf/],
     ['a name of another count', () => open(cut(0, 2), 'x-00001-of-00003.gguf'), /first of 2 parts/],
-    ['a part is not there', () => open(cut(0, 2), 'x-00001-of-00002.gguf'), /part 2 of 2 of the model, "x-00002-of-00002.gguf", cannot be opened: no such file/],
+    [
+      'a part is not there',
+      () => open(cut(0, 2), 'x-00001-of-00002.gguf'),
+      /part 2 of 2 of the model, "x-00002-of-00002.gguf", cannot be opened: no such file/,
+    ],
   ])('by name: %s', async (_, read, message) => {
     const error = await quantletError(read());
     expect(error.message).toMatch(message);

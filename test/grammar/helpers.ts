@@ -2,11 +2,20 @@ import type { GrammarVocabulary } from '../../src/grammar/grammar.ts';
 import type { Expression, Rule } from '../../src/grammar/parse.ts';
 
 /** 256 single bytes, then the given pieces, then the end token. */
-export function byteVocabulary(pieces: readonly (string | Uint8Array)[] = []): GrammarVocabulary & { readonly eog: number; find(text: string): number } {
+export function byteVocabulary(
+  pieces: readonly (string | Uint8Array)[] = [],
+): GrammarVocabulary & { readonly eog: number; find(text: string): number } {
   const encode = (piece: string | Uint8Array): Uint8Array => (typeof piece === 'string' ? new TextEncoder().encode(piece) : piece);
   const all = [...Array.from({ length: 256 }, (_, byte) => Uint8Array.of(byte)), ...pieces.map(encode), new Uint8Array()];
   const eog = all.length - 1;
-  return { nVocab: all.length, eog, pieceBytes: (id) => all[id], isEog: (id) => id === eog, tokenId: (text) => find(text), find: (text) => find(text)! };
+  return {
+    nVocab: all.length,
+    eog,
+    pieceBytes: (id) => all[id],
+    isEog: (id) => id === eog,
+    tokenId: (text) => find(text),
+    find: (text) => find(text)!,
+  };
   function find(text: string): number | undefined {
     const index = pieces.indexOf(text);
     return index < 0 ? undefined : 256 + index;
@@ -26,18 +35,22 @@ export function matches(rules: ReadonlyMap<string, Rule>, text: string): boolean
       }
       case 'chars': {
         const code = chars[from];
-        for (let i = 0; i < expression.ranges.length; i += 2) if (code >= expression.ranges[i] && code <= expression.ranges[i + 1]) return new Set([from + 1]);
+        for (let i = 0; i < expression.ranges.length; i += 2)
+          if (code >= expression.ranges[i] && code <= expression.ranges[i + 1]) return new Set([from + 1]);
         return new Set();
       }
-      case 'token': throw new Error('tokens are no text');
+      case 'token':
+        throw new Error('tokens are no text');
       case 'rule': {
         const key = `${expression.name} ${from}`;
         let result = known.get(key);
         if (!result) known.set(key, (result = ends(rules.get(expression.name)!.body, from)));
         return result;
       }
-      case 'sequence': return expression.items.reduce((at, item) => new Set([...at].flatMap((p) => [...ends(item, p)])), new Set([from]));
-      case 'choice': return new Set(expression.options.flatMap((option) => [...ends(option, from)]));
+      case 'sequence':
+        return expression.items.reduce((at, item) => new Set([...at].flatMap((p) => [...ends(item, p)])), new Set([from]));
+      case 'choice':
+        return new Set(expression.options.flatMap((option) => [...ends(option, from)]));
       case 'repeat': {
         let at = new Set([from]);
         const all = new Set<number>(expression.min === 0 ? at : []);

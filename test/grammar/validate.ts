@@ -17,11 +17,20 @@ function isDate(text: string): boolean {
 
 function isTime(text: string): boolean {
   const parts = /^(\d\d):(\d\d):(\d\d)(\.\d+)?(Z|[+-](\d\d):(\d\d))$/.exec(text);
-  return parts !== null && Number(parts[1]) < 24 && Number(parts[2]) < 60 && Number(parts[3]) < 60 && Number(parts[6] ?? 0) < 24 && Number(parts[7] ?? 0) < 60;
+  return (
+    parts !== null &&
+    Number(parts[1]) < 24 &&
+    Number(parts[2]) < 60 &&
+    Number(parts[3]) < 60 &&
+    Number(parts[6] ?? 0) < 24 &&
+    Number(parts[7] ?? 0) < 60
+  );
 }
 
-const canonical = (value: unknown): string => JSON.stringify(value, (_, part: unknown) => (
-  typeof part === 'object' && part !== null && !Array.isArray(part) ? Object.fromEntries(Object.entries(part).sort()) : part));
+const canonical = (value: unknown): string =>
+  JSON.stringify(value, (_, part: unknown) =>
+    typeof part === 'object' && part !== null && !Array.isArray(part) ? Object.fromEntries(Object.entries(part).sort()) : part,
+  );
 
 /** @returns what is wrong, or undefined */
 export function validate(document: Schema, value: unknown, schema: Schema = document, path = '$'): string | undefined {
@@ -33,7 +42,8 @@ export function validate(document: Schema, value: unknown, schema: Schema = docu
 
   if (typeof schema.$ref === 'string') {
     let target: unknown = document;
-    for (const part of schema.$ref.split('/').slice(1)) target = (target as Record<string, unknown>)[part.replaceAll('~1', '/').replaceAll('~0', '~')];
+    for (const part of schema.$ref.split('/').slice(1))
+      target = (target as Record<string, unknown>)[part.replaceAll('~1', '/').replaceAll('~0', '~')];
     const wrong = sub(value, target as Schema, path);
     if (wrong) return wrong;
   }
@@ -45,15 +55,24 @@ export function validate(document: Schema, value: unknown, schema: Schema = docu
   }
   if ('const' in schema && canonical(schema.const) !== canonical(value)) return bad('const');
   if (schema.enum && !list('enum').some((option) => canonical(option) === canonical(value))) return bad('enum');
-  for (const part of list('allOf')) { const wrong = sub(value, part, path); if (wrong) return wrong; }
+  for (const part of list('allOf')) {
+    const wrong = sub(value, part, path);
+    if (wrong) return wrong;
+  }
   for (const keyword of ['anyOf', 'oneOf']) {
     if (!schema[keyword]) continue;
     const fits = list(keyword).filter((part) => sub(value, part, path) === undefined).length;
     if (fits === 0 || (keyword === 'oneOf' && fits > 1)) return bad(keyword);
   }
-  const limit = (keyword: string, holds: (bound: number) => boolean): string | undefined => (schema[keyword] !== undefined && !holds(schema[keyword] as number) ? bad(keyword) : undefined);
+  const limit = (keyword: string, holds: (bound: number) => boolean): string | undefined =>
+    schema[keyword] !== undefined && !holds(schema[keyword] as number) ? bad(keyword) : undefined;
   if (typeof value === 'number') {
-    return limit('minimum', (b) => value >= b) ?? limit('maximum', (b) => value <= b) ?? limit('exclusiveMinimum', (b) => value > b) ?? limit('exclusiveMaximum', (b) => value < b);
+    return (
+      limit('minimum', (b) => value >= b) ??
+      limit('maximum', (b) => value <= b) ??
+      limit('exclusiveMinimum', (b) => value > b) ??
+      limit('exclusiveMaximum', (b) => value < b)
+    );
   }
   if (typeof value === 'string') {
     const length = [...value].length;
@@ -64,7 +83,7 @@ export function validate(document: Schema, value: unknown, schema: Schema = docu
   if (Array.isArray(value)) {
     const prefix = list('prefixItems');
     for (const [i, item] of value.entries()) {
-      const wrong = sub(item, i < prefix.length ? prefix[i] : (schema.items ?? true) as Schema, `${path}[${i}]`);
+      const wrong = sub(item, i < prefix.length ? prefix[i] : ((schema.items ?? true) as Schema), `${path}[${i}]`);
       if (wrong) return wrong;
     }
     return limit('minItems', (b) => value.length >= b) ?? limit('maxItems', (b) => value.length <= b);
@@ -73,7 +92,11 @@ export function validate(document: Schema, value: unknown, schema: Schema = docu
     const properties = (schema.properties ?? {}) as Record<string, Schema>;
     for (const name of list('required') as unknown as string[]) if (!Object.hasOwn(value, name)) return bad('required');
     for (const [name, part] of Object.entries(value)) {
-      const wrong = sub(part, Object.hasOwn(properties, name) ? properties[name] : (schema.additionalProperties ?? true) as Schema, `${path}.${name}`);
+      const wrong = sub(
+        part,
+        Object.hasOwn(properties, name) ? properties[name] : ((schema.additionalProperties ?? true) as Schema),
+        `${path}.${name}`,
+      );
       if (wrong) return wrong;
     }
   }

@@ -16,11 +16,13 @@ export function walk(grammar: Grammar, vocabulary: GrammarVocabulary, random: ()
   const single = new Map<string, number[]>();
   for (let id = 0; id < vocabulary.nVocab; id++) {
     const piece = vocabulary.pieceBytes(id);
-    if (piece.length === 1 && !vocabulary.isEog(id)) single.set(String.fromCharCode(piece[0]), [...(single.get(String.fromCharCode(piece[0])) ?? []), id]);
+    if (piece.length === 1 && !vocabulary.isEog(id))
+      single.set(String.fromCharCode(piece[0]), [...(single.get(String.fromCharCode(piece[0])) ?? []), id]);
   }
   for (let step = 0; step < 200 * long; step++) {
     const closing = step > long;
-    if (grammar.isComplete() && (closing || grammar.isFinished() || random() < 0.4)) return { text: new TextDecoder('utf-8', { fatal: true }).decode(Uint8Array.from(bytes)), tokens: step };
+    if (grammar.isComplete() && (closing || grammar.isFinished() || random() < 0.4))
+      return { text: new TextDecoder('utf-8', { fatal: true }).decode(Uint8Array.from(bytes)), tokens: step };
     logits.fill(0);
     grammar.mask(logits);
     const allowed = Array.from(logits.keys()).filter((id) => logits[id] === 0 && !vocabulary.isEog(id));

@@ -1,7 +1,43 @@
 /** src/graph/layout.ts is the mirror of what the kernels read: compared with their source text, and with the modules themselves. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { ATTENTION_PART, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, K_CELLS, BINARY, CLOSED, CODE, COPY_CHUNK, KV_STORE_SCRATCH, LAYOUT, LOOPS, MAX_SRC, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, REACHED_STRIDE, SYNC, SYNC_SIZE, TENSOR, TENSOR_SIZE, TYPE_ACT, UNARY } from '../../src/graph/layout.ts';
+import {
+  ATTENTION_PARAMS,
+  ACT_BLOCK,
+  ACT_COLUMNS,
+  ACT_64,
+  ACT_64_BLOCK,
+  ACT_K,
+  ACT_K_BLOCK,
+  KV_SPLIT,
+  ATTENTION_SPLIT_TOKENS,
+  ATTENTION_STATE,
+  BINARY,
+  CLOSED,
+  COPY,
+  COPY_CHUNK,
+  COPY_SCRATCH,
+  KV_STORE_SCRATCH,
+  K_CELLS,
+  LAYOUT,
+  LOOPS,
+  MAX_SRC,
+  OP,
+  OP_BARRIER,
+  OP_SIZE,
+  PLAN,
+  PLAN_SIZE,
+  RANGES,
+  REACHED_STRIDE,
+  STEP_THREAD_BITS,
+  SYNC,
+  SYNC_SIZE,
+  TENSOR,
+  TENSOR_SIZE,
+  TYPE_ACT,
+  UNARY,
+  UNARY_SCRATCH,
+} from '../../src/graph/layout.ts';
 import { vecDotType } from '../../src/graph/vec-dot-type.ts';
 import { TYPE, rowSize, typeById } from '../../src/type-traits.ts';
 import { MAX_THREADS } from '../../src/threads/executor.ts';
@@ -16,12 +52,12 @@ const constants = (name: string): Record<string, number> =>
   Object.fromEntries([...source(name).matchAll(/^(?:export )?const (\w+): \w+ = (-?\w+);/gm)].map((m) => [m[1], Number(m[2])]));
 
 /** Fields of an unmanaged class, in order; each is four bytes. */
-function fields(className: string): string[] {
-  const body = new RegExp(`export class ${className} \\{([^]*?)\\n\\}`).exec(source('tensor'))![1];
-  return [...body.matchAll(/^ {2}(\w+): (u32|i32|usize|Tensor);/gm)].map((m) => m[1]);
+function fields(className: string, file = 'runtime/tensor'): string[] {
+  const body = new RegExp(`export class ${className} \\{([^]*?)\\n\\}`).exec(source(file))![1];
+  return [...body.matchAll(/^ {2}(\w+): (u32|i32|f32|usize|Tensor);/gm)].map((m) => m[1]);
 }
 
-describe('assembly/tensor.ts', () => {
+describe('assembly/runtime/tensor.ts', () => {
   const at = (className: string, names: Record<string, string>): Record<string, number> =>
     Object.fromEntries(Object.entries(names).map(([ours, theirs]) => [ours, fields(className).indexOf(theirs)]));
   it('Tensor', () => {
@@ -29,70 +65,122 @@ describe('assembly/tensor.ts', () => {
     expect(fields('Tensor').length * 4).toBe(TENSOR_SIZE);
   });
   it('Op', () => {
-    expect(at('Op', { code: 'code', flags: 'flags', dst: 'dst', src: 'src0', also: 'also', cursor: 'cursor', params: 'p0' })).toEqual(OP);
+    expect(at('Op', { code: 'code', flags: 'flags', dst: 'dst', src: 'src0', casts: 'casts', cursor: 'cursor', params: 'p0' })).toEqual(OP);
     expect(fields('Op').filter((f) => /^src\d/.test(f))).toHaveLength(MAX_SRC);
     expect(fields('Op').length * 4, 'the record has room for its fields').toBeLessThanOrEqual(OP_SIZE);
-    expect(constants('tensor').OP_SIZE).toBe(OP_SIZE);
+    expect(constants('runtime/tensor').OP_SIZE).toBe(OP_SIZE);
   });
   it('Plan', () => {
-    expect(at('Plan', { nOps: 'n_ops', ops: 'ops', nDims: 'n_dims', dims: 'dims', cursorBytes: 'cursor_bytes', cursors: 'cursors', scratch: 'scratch', scratchSize: 'scratch_size' })).toEqual(PLAN);
+    expect(
+      at('Plan', {
+        nOps: 'n_ops',
+        ops: 'ops',
+        nDims: 'n_dims',
+        dims: 'dims',
+        cursorBytes: 'cursor_bytes',
+        cursors: 'cursors',
+        scratch: 'scratch',
+        scratchSize: 'scratch_size',
+      }),
+    ).toEqual(PLAN);
     expect(fields('Plan').length * 4).toBe(PLAN_SIZE);
   });
   it('flags and layouts', () => {
-    const { OP_BARRIER: barrier, LAYOUT_PLAIN, LAYOUT_PACKED } = constants('tensor');
+    const { OP_BARRIER: barrier, LAYOUT_PLAIN, LAYOUT_PACKED } = constants('runtime/tensor');
     expect([barrier, LAYOUT_PLAIN, LAYOUT_PACKED]).toEqual([OP_BARRIER, LAYOUT.plain, LAYOUT.packed]);
   });
 });
 
-it('assembly/compute.ts: the op codes, each with a kernel', () => {
-  expect(constants('compute')).toEqual(CODE);
-  for (const name of Object.keys(CODE)) expect(source('compute'), name).toMatch(new RegExp(`case ${name}:`));
-});
-
 it('assembly/ops: what BINARY, UNARY and CPY do', () => {
-  const kinds = (name: string): string[] => [...source(name).matchAll(/^@unmanaged class (\w+) \{ \/\* (\d+) \*\//gm)].map((m) => `${m[2]} ${m[1].toLowerCase()}`);
-  const listed = (kinds: Readonly<Record<string, number>>): string[] => Object.entries(kinds).map(([name, code]) => `${code} ${name.replace('_', '')}`);
+  const kinds = (name: string): string[] =>
+    [...source(name).matchAll(/^@unmanaged\s+class (\w+) \{\s+\/\* (\d+) \*\//gm)].map((m) => `${m[2]} ${m[1].toLowerCase()}`);
+  const listed = (kinds: Readonly<Record<string, number>>): string[] =>
+    Object.entries(kinds).map(([name, code]) => `${code} ${name.replace('_', '')}`);
   expect(kinds('ops/unary')).toEqual(listed(UNARY));
   expect(kinds('ops/binary').slice(0, 4)).toEqual(listed(BINARY).slice(0, 4));
-  expect(constants('ops/copy').CHUNK).toBe(COPY_CHUNK);
+  const { CHUNK, WORK } = constants('ops/copy');
+  expect([CHUNK, WORK]).toEqual([COPY_CHUNK, COPY_SCRATCH]);
+  const modes = [...source('ops/copy').matchAll(/^ \*   (\d)  /gm)].map((m) => Number(m[1]));
+  expect(modes, 'the modes that cpy documents').toEqual(Object.values(COPY));
 });
 
-it('assembly/sync.ts: the words of the sync block', () => {
-  const { STEP, DONE, ARRIVED, PHASE, POISON, CANCEL, PLAN: plan, REACHED, CLOSED: closed } = constants('sync');
+it('assembly/runtime/sync.ts: the words of the sync block', () => {
+  const { STEP, DONE, ARRIVED, PHASE, POISON, CANCEL, PLAN: plan, REACHED, CLOSED: closed } = constants('runtime/sync');
   const { spin, ...words } = SYNC;
-  expect({ step: STEP / 4, done: DONE / 4, arrived: ARRIVED / 4, phase: PHASE / 4, poison: POISON / 4, cancel: CANCEL / 4, plan: plan / 4, reached: REACHED / 4 }).toEqual(words);
+  expect({
+    step: STEP / 4,
+    done: DONE / 4,
+    arrived: ARRIVED / 4,
+    phase: PHASE / 4,
+    poison: POISON / 4,
+    cancel: CANCEL / 4,
+    plan: plan / 4,
+    reached: REACHED / 4,
+  }).toEqual(words);
   expect(closed).toBe(CLOSED);
-  const behindPlan = [...source('sync').matchAll(/load<\w+>\(sync \+ PLAN(?:, (\d+))?\)/g)].map((m) => Number(m[1] ?? 0));
+  const behindPlan = [...source('runtime/sync').matchAll(/load<\w+>\(sync \+ PLAN(?:, (\d+))?\)/g)].map((m) => Number(m[1] ?? 0));
   expect(Math.max(...behindPlan)).toBe((spin - SYNC.plan) * 4);
-  expect(source('sync')).toContain(`<usize>ith << ${Math.log2(4 * REACHED_STRIDE)}`);
+  expect(source('runtime/sync')).toContain(`<usize>ith << ${Math.log2(4 * REACHED_STRIDE)}`);
   expect(spin).toBeLessThan(words.reached);
   expect(SYNC_SIZE).toBe(REACHED + 4 * REACHED_STRIDE * MAX_THREADS);
 });
 
-it('assembly/loops.ts: the loops of packed products', () => {
-  const numbers = Object.entries(constants('loops'));
+it('assembly/ops/unary.ts: the scratch of UNARY and GLU has room for what they copy there', () => {
+  const offsets = [...source('ops/unary').matchAll(/copy_few\([^;]*\bscratch(?: \+ (\d+))?, left\)/g)].map((m) => Number(m[1] ?? 0));
+  expect(Math.max(...offsets) + 16).toBe(UNARY_SCRATCH);
+});
+
+it('assembly/runtime/sync.ts: the bits of a step that count its threads', () => {
+  expect(source('runtime/sync')).toContain(`return step & ${2 ** STEP_THREAD_BITS - 1};`);
+  expect(MAX_THREADS).toBeLessThan(2 ** STEP_THREAD_BITS);
+});
+
+it('assembly/matmul/act.ts: ids and blocks of activations', () => {
+  const { TYPE_ACT: least, ACT_K: k, ACT_64: few, COLS } = constants('matmul/act');
+  expect([least, k, few, COLS]).toEqual([TYPE_ACT, ACT_K, ACT_64, ACT_COLUMNS]);
+  expect(source('matmul/act')).toContain(`return type & ACT_K ? ${ACT_K_BLOCK} : type & ACT_64 ? ${ACT_64_BLOCK} : ${ACT_BLOCK};`);
+  expect(typeById(TYPE_ACT), "the id is none of ggml's").toBeUndefined();
+});
+
+it('assembly/matmul/loops.ts: the loops of packed products', () => {
+  const numbers = Object.entries(constants('matmul/loops'));
   expect(numbers.map(([name]) => name.toLowerCase())).toEqual(LOOPS.map((name) => name.toLowerCase()));
   expect(numbers.map(([, i]) => i)).toEqual(LOOPS.map((_, i) => i));
 });
 
-it('assembly/ops/kv_cache.ts: the scratch of KV_STORE has room for a block and 32 values', () => {
+it('assembly/ops/kv_cache.ts: the scratch of KV_STORE has room for a block, 32 values and the work of a quantiser', () => {
   const { VALUES } = constants('ops/kv_cache');
-  expect(VALUES + 32 * 4).toBe(KV_STORE_SCRATCH);
+  const { LANES } = constants('type/block/work');
+  expect(VALUES + 32 * 4 + LANES + (32 + 8) * 16).toBe(KV_STORE_SCRATCH);
   for (const type of [TYPE.q8_0, TYPE.q4_0]) expect(rowSize(type, 32), type.name).toBeLessThanOrEqual(VALUES);
 });
 
-it('assembly/ops/attention.ts and act.ts: sizes of what lies in the arena', () => {
-  const { PART, K_CELLS: cells } = constants('ops/kv_cache'), { SPLIT_TOKENS } = constants('ops/attention'), { STATE } = constants('ops/attention_part');
-  expect([PART, cells, SPLIT_TOKENS, STATE]).toEqual([ATTENTION_PART, K_CELLS, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE]);
-  expect(constants('act').TYPE_ACT).toBe(TYPE_ACT);
-  expect(typeById(TYPE_ACT), 'the id is none of ggml\'s').toBeUndefined();
+it('assembly/ops/attention_params.ts: the parameters of attention', () => {
+  expect(fields('AttentionParams', 'ops/attention_params')).toEqual([...ATTENTION_PARAMS]);
+  expect(source('ops/attention_params')).toContain("offsetof<Op>('p0')");
+});
+
+it('assembly/ops/attention.ts: sizes of what lies in the arena', () => {
+  const { KV_SPLIT: split, K_CELLS: cells } = constants('ops/kv_cache');
+  const { SPLIT_TOKENS } = constants('ops/attention');
+  const { STATE } = constants('ops/attention_split');
+  expect([split, cells, SPLIT_TOKENS, STATE]).toEqual([KV_SPLIT, K_CELLS, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE]);
 });
 
 describe.each(BUILDS)('%s', (build) => {
   const { exports } = instantiate(build, 2);
   it('its static data ends below the arena', () => expect(exports.heap_base()).toBeLessThanOrEqual(ARENA_BASE));
 
-  it('the type of activations is the kernels\' for every type', () => {
+  it('activations of weights in super-blocks have one scale for all of a super-block, and of formats of 1 and 2 bits for 64', () => {
+    const packable = Object.values(TYPE).filter(({ id }) => exports.is_packable(id));
+    expect(packable.length).toBeGreaterThan(10);
+    for (const type of packable)
+      expect(exports.packed_act_type(type.id) & (ACT_K | ACT_64), type.name).toBe(
+        ['q1_0', 'q2_0', 'tq2_0'].includes(type.name) ? ACT_64 : type.blckSize === ACT_K_BLOCK ? ACT_K : 0,
+      );
+  });
+
+  it("the type of activations is the kernels' for every type", () => {
     for (const type of Object.values(TYPE)) {
       const want = exports.vec_dot_type(type.id) >>> 0;
       const got = vecDotType(type)?.id ?? 0xffffffff;
@@ -103,9 +191,11 @@ describe.each(BUILDS)('%s', (build) => {
   it('begin() writes the dimensions that follow the batch, and takes all chunks back', () => {
     const k = instantiate(build, 4);
     k.arena.reset();
-    const at = k.arena.alloc(512, 0), w = new Int32Array(k.memory.buffer, at, 128);
+    const at = k.arena.alloc(512, 0);
+    const w = new Int32Array(k.memory.buffer, at, 128);
     w.fill(77);
-    const dims = at + 128, cursors = at + 192;
+    const dims = at + 128;
+    const cursors = at + 192;
     w[PLAN.nDims] = 2;
     w[PLAN.dims] = dims;
     w[PLAN.cursorBytes] = 3 * 4;

@@ -3,29 +3,42 @@ import { describe, expect, it } from 'vitest';
 import { OP, PLAN, RANGES } from '../../src/graph/layout.ts';
 import { lower } from '../../src/graph/lower.ts';
 import { mul_mat } from '../../src/graph/ops.ts';
-import { createPlan, encodePlan, place } from '../../src/graph/plan.ts';
+import { createGraphPlan, encodePlan, place } from '../../src/graph/plan.ts';
 import { leaf } from '../../src/graph/tensor.ts';
 import { TYPE } from '../../src/type-traits.ts';
 import { BUILDS, instantiate, type Build } from '../kernel/harness.ts';
 
-const K = 32, UNTOUCHED = -1;
+const K = 32;
+const UNTOUCHED = -1;
 
 /** A plan of one packed product of ones, so that every row that is computed is K. */
 function product(build: Build, rows: number) {
   const k = instantiate(build, 24);
   k.arena.reset();
-  const w = leaf('w', TYPE.f32, [K, rows, 1, 1]), x = leaf('x', TYPE.f32, [K, 1, 1, 1]);
+  const w = leaf('w', TYPE.f32, [K, rows, 1, 1]);
+  const x = leaf('x', TYPE.f32, [K, 1, 1, 1]);
   w.layout = 'packed';
-  const y = mul_mat(w, x), facts = { act_row_size: (type: number, n: number) => k.call('act_row_size', type, n), attention_scratch: () => 0, mul_mat_packed_scratch: () => k.call('mul_mat_packed_scratch'), packed_act_type: (type: number) => k.call('packed_act_type', type), packed_loop: (type: number, c: number, n: number) => k.call('packed_loop', type, c, n), quantize_work_size: () => 0 };
-  const plan = createPlan(lower([w, x, y], facts), [y]);
+  const y = mul_mat(w, x);
+  const facts = {
+    act_row_size: (type: number, n: number) => k.call('act_row_size', type, n),
+    attention_scratch: () => 0,
+    mul_mat_packed_scratch: () => k.call('mul_mat_packed_scratch'),
+    packed_act_type: (type: number) => k.call('packed_act_type', type),
+    packed_loop: (type: number, c: number, n: number) => k.call('packed_loop', type, c, n),
+    quantize_work_size: () => 0,
+  };
+  const plan = createGraphPlan(lower([w, x, y], facts), [y]);
   // Packed rows come in whole groups.
   w.data = k.arena.f32(new Float32Array(K * Math.ceil(rows / k.call('packed_rows')) * k.call('packed_rows')).fill(1));
   x.data = k.arena.f32(new Float32Array(K).fill(1));
   place(plan, k.arena.alloc(plan.computeBytes, 0));
-  const scratch = k.arena.alloc(plan.scratchSize, 0), at = k.arena.alloc(plan.byteLength, 0);
+  const scratch = k.arena.alloc(plan.scratchSize, 0);
+  const at = k.arena.alloc(plan.byteLength, 0);
   new Uint8Array(k.memory.buffer).set(encodePlan(plan, at, scratch), at);
-  const words = new Uint32Array(k.memory.buffer), out = new Float32Array(k.memory.buffer, y.data, rows);
-  const cursor = words[words[at / 4 + PLAN.ops] / 4 + OP.cursor] / 4, step = words[at / 4 + PLAN.cursorBytes] / 4;
+  const words = new Uint32Array(k.memory.buffer);
+  const out = new Float32Array(k.memory.buffer, y.data, rows);
+  const cursor = words[words[at / 4 + PLAN.ops] / 4 + OP.cursor] / 4;
+  const step = words[at / 4 + PLAN.cursorBytes] / 4;
   return {
     out,
     begin() {
@@ -43,33 +56,60 @@ function product(build: Build, rows: number) {
 }
 
 describe.each(BUILDS)('%s', (build) => {
-  for (const [rows, nth] of [[16, 1], [16, 4], [200, 1], [200, 2], [1000, 3], [1008, RANGES + 5], [5000, 2]] as const) {
+  for (const [rows, nth] of [
+    [16, 1],
+    [16, 4],
+    [200, 1],
+    [200, 2],
+    [1000, 3],
+    [1008, RANGES + 5],
+    [5000, 2],
+  ] as const) {
     it(`${rows} rows, ${nth} threads: whoever comes first leaves nothing undone`, () => {
       const p = product(build, rows);
       for (const first of [0, nth - 1]) {
         p.begin();
         p.run(first, nth);
-        expect([...p.out].findIndex((v) => v !== K), `first row that thread ${first} left`).toBe(-1);
+        expect(
+          [...p.out].findIndex((v) => v !== K),
+          `first row that thread ${first} left`,
+        ).toBe(-1);
         p.out.fill(UNTOUCHED);
         for (let ith = 0; ith < nth; ith++) p.run(ith, nth);
-        expect([...p.out].findIndex((v) => v !== UNTOUCHED), 'first row computed a second time').toBe(-1);
+        expect(
+          [...p.out].findIndex((v) => v !== UNTOUCHED),
+          'first row computed a second time',
+        ).toBe(-1);
       }
       p.check();
     });
   }
 
   it('chunks that another thread has are left to it, in front and behind', () => {
-    const rows = 1024, nth = 2, chunk = 32, half = rows / nth;
+    const rows = 1024;
+    const nth = 2;
+    const chunk = 32;
+    const half = rows / nth;
     const p = product(build, rows);
-    for (const [front, back] of [[3, 0], [0, 2], [5, 4], [16, 0], [9, 7], [17, 3]] as const) {
+    for (const [front, back] of [
+      [3, 0],
+      [0, 2],
+      [5, 4],
+      [16, 0],
+      [9, 7],
+      [17, 3],
+    ] as const) {
       for (const owner of [0, 1]) {
         for (const ith of [0, 1]) {
           p.begin();
           p.taken(owner, front, back);
           p.run(ith, nth);
-          const free = (row: number): boolean => Math.trunc(row / half) !== owner || (row % half >= front * chunk && row % half < half - back * chunk);
+          const free = (row: number): boolean =>
+            Math.trunc(row / half) !== owner || (row % half >= front * chunk && row % half < half - back * chunk);
           const wrong = [...p.out].findIndex((v, row) => v !== (free(row) ? K : UNTOUCHED));
-          expect(wrong, `first wrong row where range ${owner} had ${front} chunks taken in front and ${back} behind, thread ${ith}`).toBe(-1);
+          expect(wrong, `first wrong row where range ${owner} had ${front} chunks taken in front and ${back} behind, thread ${ith}`).toBe(
+            -1,
+          );
         }
       }
     }

@@ -8,7 +8,8 @@ import { BUILDS, gaussian, instantiate } from './harness.ts';
 import { CASES, ROUNDINGS, weights } from './packed-blocks.ts';
 import { pack, product } from './packed-ways.ts';
 
-const N = 512, ROWS = 21;
+const N = 512;
+const ROWS = 21;
 /** Whole products of one, of few, of tiles, and of tiles and some left over. */
 const COLUMNS = [1, 2, 3, 5, 8, 16, 17, 21];
 /** At each of these places, and at two at once. */
@@ -20,7 +21,8 @@ describe.each(BUILDS)('activations on %s', (build) => {
 
   it.each(CASES)('$type packed: NaN or Inf makes every output of its column NaN, and no other', (c) => {
     // The first row's weights are 0: what they multiply must show even so.
-    const plain = weights(c, N, ROWS, 31), zero = rowSize(TYPE[c.type], N);
+    const plain = weights(c, N, ROWS, 31);
+    const zero = rowSize(TYPE[c.type], N);
     plain.fill(0, 0, zero);
     const bad = Array.from({ length: 21 }, (_, i) => {
       const x = gaussian(N, 300 + i);
@@ -30,7 +32,8 @@ describe.each(BUILDS)('activations on %s', (build) => {
     });
     for (const n of COLUMNS) {
       k.arena.reset();
-      const p = pack(k, c.type, plain, N, ROWS), got = product(k, p, bad.slice(0, n));
+      const p = pack(k, c.type, plain, N, ROWS);
+      const got = product(k, p, bad.slice(0, n));
       for (let i = 0; i < n; i++) {
         const alone = product(k, p, [bad[i]]);
         for (let r = 0; r < ROWS; r++) {
@@ -42,13 +45,21 @@ describe.each(BUILDS)('activations on %s', (build) => {
     }
   });
 
-  const plainTypes = Object.values(TYPE).filter((t) => t.blckSize > 1 && vecDotType(t)).map((t) => t.name as TypeName);
+  const plainTypes = Object.values(TYPE)
+    .filter((t) => t.blckSize > 1 && vecDotType(t))
+    .map((t) => t.name as TypeName);
   it.each(plainTypes)('%s plain: NaN or Inf makes every output NaN; finite activations are the bytes that ggml makes', (name) => {
-    const type = TYPE[name], act = vecDotType(type)!, bytes = rowSize(act, N), places = [0, 31, 255, 256, N - 1];
+    const type = TYPE[name];
+    const act = vecDotType(type)!;
+    const bytes = rowSize(act, N);
+    const places = [0, 31, 255, 256, N - 1];
     const c = CASES.find(({ type }) => type === name);
     k.arena.reset();
     // (Ternary blocks have their scale last; zeros are as good.)
-    const w = k.arena.bytes(c ? weights(c, N, 2, 41) : new Uint8Array(2 * rowSize(type, N))), y = k.arena.alloc(bytes, 1), other = k.arena.alloc(bytes, 1), x = gaussian(N, 51, 3);
+    const w = k.arena.bytes(c ? weights(c, N, 2, 41) : new Uint8Array(2 * rowSize(type, N)));
+    const y = k.arena.alloc(bytes, 1);
+    const other = k.arena.alloc(bytes, 1);
+    const x = gaussian(N, 51, 3);
     k.call('quantize_activations', act.id, k.arena.f32(x), y, N);
     k.call('quantize_row', act.id, k.arena.f32(x), other, N);
     k.arena.checkGuards();
@@ -59,7 +70,8 @@ describe.each(BUILDS)('activations on %s', (build) => {
         odd[at] = value;
         k.call('quantize_activations', act.id, k.arena.f32(odd), y, N);
         k.arena.checkGuards();
-        for (const row of [0, 1]) expect(k.call('vec_dot', type.id, N, w + row * rowSize(type, N), y), `${value} at ${at}, row ${row}`).toBeNaN();
+        for (const row of [0, 1])
+          expect(k.call('vec_dot', type.id, N, w + row * rowSize(type, N), y), `${value} at ${at}, row ${row}`).toBeNaN();
       }
     }
   });
@@ -69,14 +81,20 @@ describe.each(BUILDS)('activations on %s', (build) => {
     for (const largest of [1e30, 1e34, 1e36, 1e37, 1e38, 3.4e38]) {
       for (const scale of [2 ** -24, 2 ** -14, 2 ** -6, 1, 2 ** 10]) {
         k.arena.reset();
-        const plain = weights(c, N, ROWS, 61, scale), p = pack(k, c.type, plain, N, ROWS), rows = dequantizeRows(c.type, plain, N, ROWS);
+        const plain = weights(c, N, ROWS, 61, scale);
+        const p = pack(k, c.type, plain, N, ROWS);
+        const rows = dequantizeRows(c.type, plain, N, ROWS);
         // Of one sign, where sums are largest, and of both.
-        const x = [1, 2, 3, 4].map((i) => gaussian(N, 70 + i).map((v) => Math.min(1, Math.max(-1, i & 1 ? v / 6 : 1 - Math.abs(v) / 100)) * largest));
+        const x = [1, 2, 3, 4].map((i) =>
+          gaussian(N, 70 + i).map((v) => Math.min(1, Math.max(-1, i & 1 ? v / 6 : 1 - Math.abs(v) / 100)) * largest),
+        );
         const together = product(k, p, x);
         for (const [i, column] of x.entries()) {
-          const q = quantizeAct(column, c.type), alone = product(k, p, [column]);
+          const q = quantizeAct(column, c.type);
+          const alone = product(k, p, [column]);
           for (let r = 0; r < ROWS; r++) {
-            const want = dotPacked(rows[r], q), where = `activations up to ${largest}, scale ${scale}, column ${i}, row ${r}: ${together[i * ROWS + r]}, want ${want.dot}`;
+            const want = dotPacked(rows[r], q);
+            const where = `activations up to ${largest}, scale ${scale}, column ${i}, row ${r}: ${together[i * ROWS + r]}, want ${want.dot}`;
             expect(together[i * ROWS + r], where).toBe(alone[r]);
             if (want.abs >= 2 ** 127) continue;
             judged++;

@@ -1,14 +1,14 @@
 /**
  * Every quantiser and dequantiser against the hashes that native ggml's results left in test/golden/formats.json: ordinary rows,
  * rows that end in zero scales, and rows that no model should have (NaN, infinities, subnormals). How they were made, and how to
- * see the bytes behind a hash: test/golden/formats.mjs.
+ * see the bytes behind a hash: test/golden/formats.ts.
  */
 import { createHash } from 'node:crypto';
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { TYPE, rowSize } from '../../src/type-traits.ts';
 import type { TypeName } from '../../src/type-traits.ts';
-import { BELOW_POWERS, IMATRIX, N, ROWS, SCALES_F16, oneNaN, randomBlocks, scaledBlocks } from '../golden/formats-rows.mjs';
+import { BELOW_POWERS, IMATRIX, N, ROWS, SCALES_F16, oneNaN, randomBlocks, scaledBlocks } from '../golden/formats-rows.ts';
 import { dequantize, vecDot } from '../reference/blocks.ts';
 import { BUILDS, instantiate } from './harness.ts';
 
@@ -37,11 +37,13 @@ const SUM_ORDER = 64 * 2 ** -24;
 const F32_MAX = (2 - 2 ** -23) * 2 ** 127;
 
 /** The largest finite magnitude of a row. */
-const largest = (type: TypeName, bytes: Uint8Array, n: number): number => dequantize[type](bytes, n).reduce((m, v) => (Math.abs(v) < Infinity ? Math.max(m, Math.abs(v)) : m), 0);
+const largest = (type: TypeName, bytes: Uint8Array, n: number): number =>
+  dequantize[type](bytes, n).reduce((m, v) => (Math.abs(v) < Infinity ? Math.max(m, Math.abs(v)) : m), 0);
 
 const SEED = 1000;
 const ELEMENTS = 1024;
-const blocksOf = (type: TypeName): Uint8Array => randomBlocks(type, TYPE[type].typeSize, ELEMENTS / TYPE[type].blckSize, SEED + TYPE[type].id);
+const blocksOf = (type: TypeName): Uint8Array =>
+  randomBlocks(type, TYPE[type].typeSize, ELEMENTS / TYPE[type].blckSize, SEED + TYPE[type].id);
 
 describe.each(BUILDS)("native ggml's results on %s", (build) => {
   const k = instantiate(build);
@@ -117,7 +119,8 @@ describe.each(BUILDS)("native ggml's results on %s", (build) => {
   };
 
   it.each(Object.keys(golden.hostile) as TypeName[])('hostile rows of %s: dequantize_row, and vec_dot on either side', (type) => {
-    const other = dotTypeOf(type), [w1, x1] = [type, other].map((t) => quantizeRow(t, ROWS['gaussian 1']));
+    const other = dotTypeOf(type);
+    const [w1, x1] = [type, other].map((t) => quantizeRow(t, ROWS['gaussian 1']));
     for (const [name, [bytes, asWeights, asActivations, withItself]] of Object.entries(golden.hostile[type])) {
       const [w, x] = [type, other].map((t) => quantizeRow(t, ROWS[name]));
       expect(hash(dequantizeRow(type, w, N)), name).toBe(bytes);
@@ -128,9 +131,11 @@ describe.each(BUILDS)("native ggml's results on %s", (build) => {
   });
 
   it.each(Object.keys(golden.scaled) as TypeName[])('awkward scales of %s: dequantize_row and vec_dot', (type) => {
-    const { blckSize, typeSize, id } = TYPE[type], ordinary = ROWS['gaussian 1'].slice(0, 256);
+    const { blckSize, typeSize, id } = TYPE[type];
+    const ordinary = ROWS['gaussian 1'].slice(0, 256);
     scaledBlocks(type, typeSize, SEED + id).forEach((x, i) => {
-      const where = `scale 0x${SCALES_F16[i].toString(16)}`, [bytes, want] = golden.scaled[type][i];
+      const where = `scale 0x${SCALES_F16[i].toString(16)}`;
+      const [bytes, want] = golden.scaled[type][i];
       expect(hash(dequantizeRow(type, x, blckSize)), where).toBe(bytes);
       if (want !== undefined) expectDot(type, x, quantizeRow(dotTypeOf(type), ordinary), blckSize, want, where);
     });
@@ -141,7 +146,9 @@ describe.each(BUILDS)("native ggml's results on %s", (build) => {
     const blocks = Uint8Array.from({ length: 256 * 17 }, (_, i) => (i % 17 === 0 ? i / 17 : ((i * 29) % 251) + 1));
     const y = k.arena.alloc(4 * 256 * 32);
     k.call('dequantize_row_mxfp4', k.arena.bytes(blocks), y, 256 * 32);
-    expect([...k.arena.readF32(y, 256 * 32)].map((v) => v + 0)).toEqual([...dequantize.mxfp4(blocks, 256 * 32)].map((v) => Math.fround(v) + 0));
+    expect([...k.arena.readF32(y, 256 * 32)].map((v) => v + 0)).toEqual(
+      [...dequantize.mxfp4(blocks, 256 * 32)].map((v) => Math.fround(v) + 0),
+    );
   });
 
   it.each(Object.keys(golden.vec_dot) as TypeName[])('vec_dot of random %s blocks', (type) => {

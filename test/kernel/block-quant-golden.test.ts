@@ -1,69 +1,111 @@
 /**
- * llama.cpp's own bytes: ../shared/quant-golden/quant-golden.gguf holds eight rows of 512 (weights, Gaussian, cosine, zeros with
- * outliers, ramp), each type's ggml_quantize_chunk of them, and to_float of those bytes. Where the folder is not there,
- * block-golden.test.ts checks the same kernels against the results committed with the tests.
+ * Several rows in one call. A call's bytes are those of the rows one by one, which block-golden.test.ts holds to llama.cpp's; and, where
+ * ../shared is, they are llama.cpp's own: quant-golden.gguf holds eight rows of 512 (weights, Gaussian, cosine, zeros with outliers, ramp),
+ * each type's ggml_quantize_chunk of them, and to_float of those bytes; quant-golden-lowbit.gguf sixteen rows, with two imatrices, and
+ * blocks that no quantiser made (.rnd).
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { readGGUF } from '../../src/gguf/read.ts';
-import { toBytes } from '../../src/source.ts';
-import { TYPE, rowSize } from '../../src/type-traits.ts';
-import type { TypeName } from '../../src/type-traits.ts';
+import { toBytes } from '../../src/io/source.ts';
+import { TYPE, namesOf, rowSize, typesWith } from '../../src/type-traits.ts';
+import type { Kernels, TypeName } from '../../src/type-traits.ts';
+import { IMATRIX, N, ROWS as KINDS } from '../golden/formats-rows.ts';
 import { BUILDS, instantiate } from './harness.ts';
 
-const ROWS = 8;
 const NE0 = 512;
-const path = fileURLToPath(new URL('../../../shared/quant-golden/quant-golden.gguf', import.meta.url));
-const hasShared = existsSync(path);
-const file = hasShared ? new Uint8Array(readFileSync(path)) : new Uint8Array(0);
-const gguf = hasShared ? await readGGUF(toBytes(file)) : undefined;
-
-const tensor = (name: string): Uint8Array | undefined => {
-  const t = gguf?.tensors.get(name);
-  return t && file.slice(t.offset, t.offset + t.byteLength);
-};
-
-const TYPES: readonly TypeName[] = [
-  'f16', 'bf16', 'q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'q2_K', 'q3_K', 'q4_K', 'q5_K', 'q6_K', 'iq4_nl', 'iq4_xs', 'tq1_0', 'tq2_0', 'mxfp4',
-];
-
-/** Only read: their quantisers are no part of quantlet. */
-const READ_ONLY: readonly TypeName[] = ['iq1_s', 'iq1_m', 'iq2_xxs', 'iq2_xs', 'iq2_s', 'iq3_xxs', 'iq3_s'];
+const FILES = ['quant-golden.gguf', 'quant-golden-lowbit.gguf']
+  .map((name) => ({ name, path: fileURLToPath(new URL(`../../../shared/quant-golden/${name}`, import.meta.url)) }))
+  .filter(({ path }) => existsSync(path));
+const FILES_BY_BUILD = await Promise.all(
+  FILES.flatMap(({ name, path }) => {
+    const file = new Uint8Array(readFileSync(path));
+    return BUILDS.map(async (build) => ({ name, build, file, gguf: await readGGUF(toBytes(file)) }));
+  }),
+);
+/** What stands behind a type's name: the importance weights that its bytes were made with, or .rnd. */
+const VARIANTS = ['', '.imat', '.imat2', '.rnd'] as const;
 
 const firstDifference = (got: Uint8Array, want: Uint8Array): string => {
   const i = want.findIndex((w, j) => got[j] !== w);
   return i < 0 ? 'equal' : `byte ${i} of ${want.length}: got ${got[i]}, want ${want[i]}`;
 };
 
-describe.runIf(hasShared).each(BUILDS)('quant-golden.gguf on %s', (build) => {
+describe.each(BUILDS)('rows of one call are the rows alone, on %s', (build) => {
+  const k = instantiate(build);
+  const rows = Object.values(KINDS).filter((row) => row.every(Number.isFinite));
+
+  /** quantize_chunk of rows, and dequantize_row of its bytes. */
+  const both = (type: TypeName, of: readonly Float32Array[], imatrix: boolean): [Uint8Array, Uint8Array] => {
+    k.arena.reset();
+    const source = k.arena.f32(Float32Array.from(of.flatMap((row) => [...row])));
+    const size = of.length * rowSize(TYPE[type], N);
+    const chunk = k.arena.alloc(size, 1);
+    k.call(
+      'quantize_chunk',
+      TYPE[type].id,
+      source,
+      chunk,
+      of.length,
+      N,
+      imatrix ? k.arena.f32(IMATRIX) : 0,
+      k.arena.alloc(k.call('quantize_work_size')),
+    );
+    const floats = k.arena.alloc(4 * of.length * N, 3);
+    k.call('dequantize_row', TYPE[type].id, chunk, floats, of.length * N);
+    k.arena.checkGuards();
+    return [k.arena.readBytes(chunk, size), k.arena.readBytes(floats, 4 * of.length * N)];
+  };
+
+  it.each(namesOf(typesWith((k) => k.quantizer)))('%s, without and with an imatrix', (type) => {
+    for (const imatrix of [false, true]) {
+      const alone = rows.map((row) => both(type, [row], imatrix));
+      both(type, rows, imatrix).forEach((got, what) => {
+        const want = Uint8Array.from(alone.flatMap((pair) => [...pair[what]]));
+        expect(firstDifference(got, want), `${['quantize_chunk', 'dequantize_row'][what]}, imatrix ${imatrix}`).toBe('equal');
+      });
+    }
+  });
+});
+
+describe.each(FILES_BY_BUILD)('$name on $build', ({ build, file, gguf }) => {
   const k = instantiate(build);
 
-  it.each(TYPES)('quantize_chunk of %s, without and with an imatrix', (type) => {
-    for (const variant of ['', '.imat']) {
+  const tensor = (name: string): Uint8Array | undefined => {
+    const t = gguf.tensors.get(name);
+    return t && file.slice(t.offset, t.offset + t.byteLength);
+  };
+  /** Those that the file has. */
+  const typesOf = (is: (kernels: Kernels) => unknown): readonly TypeName[] =>
+    namesOf(typesWith((k, { name }) => is(k) && [...gguf.tensors.keys()].some((key) => key.split('.')[0] === name)));
+
+  it.each(typesOf((k) => k.quantizer))('quantize_chunk of %s, without and with an imatrix', (type) => {
+    for (const variant of VARIANTS.filter((v) => v !== '.rnd')) {
       const want = tensor(type + variant);
       if (!want) continue;
       k.arena.reset();
+      const nrows = want.length / rowSize(TYPE[type], NE0);
       const src = k.arena.bytes(tensor('src')!, 4);
       const dst = k.arena.alloc(want.length, 1);
-      const imatrix = variant ? k.arena.bytes(tensor('imatrix')!, 4) : 0;
+      const imatrix = variant ? k.arena.bytes(tensor(variant.replace('.imat', 'imatrix'))!, 4) : 0;
       const work = k.arena.alloc(k.call('quantize_work_size'));
-      k.call('quantize_chunk', TYPE[type].id, src, dst, ROWS, NE0, imatrix, work);
+      k.call('quantize_chunk', TYPE[type].id, src, dst, nrows, NE0, imatrix, work);
       k.arena.checkGuards();
-      expect(want.length).toBe(ROWS * rowSize(TYPE[type], NE0));
+      expect(nrows).toBe(gguf.tensors.get('src')!.ne[1]);
       expect(firstDifference(k.arena.readBytes(dst, want.length), want), type + variant).toBe('equal');
     }
   });
 
-  it.each([...TYPES, ...READ_ONLY])('dequantize_row of %s', (type) => {
-    for (const variant of ['', '.imat']) {
+  it.each(typesOf(() => true))('dequantize_row of %s', (type) => {
+    for (const variant of VARIANTS) {
       const bytes = tensor(type + variant);
       if (!bytes) continue;
       k.arena.reset();
       const want = tensor(`${type}${variant}.deq`)!;
       const x = k.arena.bytes(bytes, 1);
       const y = k.arena.alloc(want.length, 3);
-      k.call('dequantize_row', TYPE[type].id, x, y, ROWS * NE0);
+      k.call('dequantize_row', TYPE[type].id, x, y, want.length / 4);
       k.arena.checkGuards();
       expect(firstDifference(k.arena.readBytes(y, want.length), want), type + variant).toBe('equal');
     }

@@ -1,50 +1,42 @@
 /** The wasm side's table of types against the host's, and the ways by type id against the kernels themselves. */
 import { describe, expect, it } from 'vitest';
-import { TYPE, rowSize, typeById } from '../../src/type-traits.ts';
+import { TYPE, namesOf, rowSize, typeById, typesWith } from '../../src/type-traits.ts';
 import type { TypeName } from '../../src/type-traits.ts';
-import { randomBlocks } from '../golden/formats-rows.mjs';
+import { randomBlocks } from '../golden/formats-rows.ts';
 import { BUILDS, gaussian, instantiate } from './harness.ts';
 
-const VEC_DOT_TYPE: Readonly<Partial<Record<TypeName, TypeName>>> = {
-  f32: 'f32', f16: 'f32', bf16: 'f32',
-  q4_0: 'q8_0', q5_0: 'q8_0', q8_0: 'q8_0', iq4_nl: 'q8_0', mxfp4: 'q8_0',
-  q4_1: 'q8_1', q5_1: 'q8_1',
-  q2_K: 'q8_K', q3_K: 'q8_K', q4_K: 'q8_K', q5_K: 'q8_K', q6_K: 'q8_K', iq4_xs: 'q8_K', tq1_0: 'q8_K', tq2_0: 'q8_K',
-};
-const READ_ONLY: readonly TypeName[] = ['iq1_s', 'iq1_m', 'iq2_xxs', 'iq2_xs', 'iq2_s', 'iq3_xxs', 'iq3_s'];
-const SUPPORTED: readonly TypeName[] = [...(Object.keys(VEC_DOT_TYPE) as TypeName[]), 'q8_1', 'q8_K', ...READ_ONLY];
+const READ_ONLY = namesOf(typesWith((k) => !k.vecDotType && !k.quantizer));
 
 describe.each(BUILDS)('traits on %s', (build) => {
   const k = instantiate(build);
 
-  it('block sizes are those of src/type-traits.ts, and 0 for every other id', () => {
+  it('block sizes and vec_dot_type are those of src/type-traits.ts, and none for every other id', () => {
     for (let id = 0; id < 64; id++) {
       const type = typeById(id);
-      const supported = type && SUPPORTED.includes(type.name as TypeName);
-      expect([k.call('blck_size', id), k.call('type_size', id)], `type ${id}`).toEqual(supported ? [type.blckSize, type.typeSize] : [0, 0]);
+      const { vecDotType } = type?.kernels ?? {};
+      expect([k.call('blck_size', id), k.call('type_size', id)], `type ${id}`).toEqual(
+        type?.kernels ? [type.blckSize, type.typeSize] : [0, 0],
+      );
+      expect(k.call('vec_dot_type', id) >>> 0, `type ${id}`).toBe(vecDotType ? TYPE[vecDotType].id : 0xffffffff);
     }
   });
 
-  it('vec_dot_type', () => {
-    for (const name of SUPPORTED) {
-      const want = VEC_DOT_TYPE[name];
-      expect(k.call('vec_dot_type', TYPE[name].id) >>> 0, name).toBe(want ? TYPE[want].id : 0xffffffff);
-    }
-  });
-
-  it.each(Object.entries(VEC_DOT_TYPE))('vec_dot of %s is the kernel for %s', (x, y) => {
-    const n = 512;
-    k.arena.reset();
-    const quantized = (type: TypeName, seed: number): number => {
-      const p = k.arena.alloc(rowSize(TYPE[type], n), 2);
-      k.call('quantize_chunk', TYPE[type].id, k.arena.f32(gaussian(n, seed)), p, 1, n, 0, k.arena.alloc(k.call('quantize_work_size')));
-      return p;
-    };
-    const a = quantized(x as TypeName, 1);
-    const b = quantized(y, 2);
-    const kernel = x === 'f32' ? 'vec_dot_f32' : `vec_dot_${x}_${y}`;
-    expect(Object.is(k.call('vec_dot', TYPE[x as TypeName].id, n, a, b), k.call(kernel, n, a, b))).toBe(true);
-  });
+  it.each(typesWith((t) => t.vecDotType).map((t) => [t.name, t.kernels!.vecDotType!] as const))(
+    'vec_dot of %s is the kernel for %s',
+    (x, y) => {
+      const n = 512;
+      k.arena.reset();
+      const quantized = (type: TypeName, seed: number): number => {
+        const p = k.arena.alloc(rowSize(TYPE[type], n), 2);
+        k.call('quantize_chunk', TYPE[type].id, k.arena.f32(gaussian(n, seed)), p, 1, n, 0, k.arena.alloc(k.call('quantize_work_size')));
+        return p;
+      };
+      const a = quantized(x, 1);
+      const b = quantized(y, 2);
+      const kernel = x === 'f32' ? 'vec_dot_f32' : `vec_dot_${x}_${y}`;
+      expect(Object.is(k.call('vec_dot', TYPE[x].id, n, a, b), k.call(kernel, n, a, b))).toBe(true);
+    },
+  );
 
   it.each([...READ_ONLY, 'q4_K', 'q8_0'] as const)('vec_dot_dequantized of %s is the product of its dequantised row', (type) => {
     const n = 1024;
@@ -72,7 +64,7 @@ describe.each(BUILDS)('traits on %s', (build) => {
     const values = gaussian(n * rows, 9);
     const imatrix = k.arena.f32(gaussian(n, 10).map((v) => v * v));
     const work = k.arena.alloc(k.call('quantize_work_size'));
-    for (const type of ['q4_0', 'q5_1', 'q3_K', 'q4_K', 'iq4_xs'] as const) {
+    for (const type of namesOf(typesWith((t) => t.quantizer !== undefined && t.quantizer !== 'row'))) {
       const bytes = rowSize(TYPE[type], n);
       const all = k.arena.alloc(rows * bytes);
       const one = k.arena.alloc(bytes);

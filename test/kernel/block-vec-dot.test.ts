@@ -1,6 +1,6 @@
 /** vec_dot of every format against the scalar reference: exact in its integer part, and within ggml's own thresholds as a whole. */
 import { describe, expect, it } from 'vitest';
-import { TYPE, rowSize } from '../../src/type-traits.ts';
+import { TYPE, rowSize, typesWith } from '../../src/type-traits.ts';
 import type { TypeName } from '../../src/type-traits.ts';
 import { vecDot } from '../reference/blocks.ts';
 import { numberToF16 } from '../reference/f16.ts';
@@ -10,44 +10,40 @@ interface Case {
   readonly kernel: string;
   readonly x: TypeName;
   readonly y: TypeName;
-  /** Where a block of x holds f16 scales: set to 1 for the exact test (mxfp4's only byte of scale is set apart). */
+  /** Where a block of x holds f16 scales: set to 1 for the exact test (bytes of scale, which mxfp4 and nvfp4 have, are set apart). */
   readonly scales?: readonly number[];
 }
 
 const CASES: readonly Case[] = [
-  { kernel: 'vec_dot_f32', x: 'f32', y: 'f32' },
   { kernel: 'vec_dot_f16', x: 'f16', y: 'f16' },
-  { kernel: 'vec_dot_f16_f32', x: 'f16', y: 'f32' },
   { kernel: 'vec_dot_bf16', x: 'bf16', y: 'bf16' },
-  { kernel: 'vec_dot_bf16_f32', x: 'bf16', y: 'f32' },
-  { kernel: 'vec_dot_q8_0_q8_0', x: 'q8_0', y: 'q8_0', scales: [0] },
-  { kernel: 'vec_dot_q4_0_q8_0', x: 'q4_0', y: 'q8_0', scales: [0] },
-  { kernel: 'vec_dot_q4_1_q8_1', x: 'q4_1', y: 'q8_1', scales: [0, 2] },
-  { kernel: 'vec_dot_q5_0_q8_0', x: 'q5_0', y: 'q8_0', scales: [0] },
-  { kernel: 'vec_dot_q5_1_q8_1', x: 'q5_1', y: 'q8_1', scales: [0, 2] },
-  { kernel: 'vec_dot_q2_K_q8_K', x: 'q2_K', y: 'q8_K', scales: [80, 82] },
-  { kernel: 'vec_dot_q3_K_q8_K', x: 'q3_K', y: 'q8_K', scales: [108] },
-  { kernel: 'vec_dot_q4_K_q8_K', x: 'q4_K', y: 'q8_K', scales: [0, 2] },
-  { kernel: 'vec_dot_q5_K_q8_K', x: 'q5_K', y: 'q8_K', scales: [0, 2] },
-  { kernel: 'vec_dot_q6_K_q8_K', x: 'q6_K', y: 'q8_K', scales: [208] },
-  { kernel: 'vec_dot_iq4_nl_q8_0', x: 'iq4_nl', y: 'q8_0', scales: [0] },
-  { kernel: 'vec_dot_iq4_xs_q8_K', x: 'iq4_xs', y: 'q8_K', scales: [0] },
-  { kernel: 'vec_dot_tq1_0_q8_K', x: 'tq1_0', y: 'q8_K', scales: [52] },
-  { kernel: 'vec_dot_tq2_0_q8_K', x: 'tq2_0', y: 'q8_K', scales: [64] },
-  { kernel: 'vec_dot_mxfp4_q8_0', x: 'mxfp4', y: 'q8_0', scales: [] },
+  ...typesWith((k) => k.vecDotType).map(({ name, blckSize, kernels }): Case => {
+    const { vecDotType: y, scales } = kernels!;
+    return {
+      kernel: name === 'f32' ? 'vec_dot_f32' : `vec_dot_${name}_${y}`,
+      x: name,
+      y: y!,
+      ...(blckSize > 1 && { scales: Array.isArray(scales) ? (scales as readonly number[]) : [] }),
+    };
+  }),
 ];
 
 /** f32 sums of at most a few hundred partial sums in any order, of the sum of magnitudes: each rounding is 2^-24. */
 const SUM_ORDER = 64 * 2 ** -24;
 
-/** ggml's test-quantize-fns: |dot - dot of the f32 rows| / n for its cosine rows of 4096; looser for 2 and 3 bits, and for trits. */
+/** ggml's test-quantize-fns: |dot - dot of the f32 rows| / n for its cosine rows of 4096; looser for 2 and 3 bits, for trits, nvfp4 and signs. */
 const MAX_DOT_PRODUCT_ERROR = 0.02;
 const MAX_DOT_PRODUCT_ERROR_LOWBIT = 0.04;
 const MAX_DOT_PRODUCT_ERROR_TERNARY = 0.15;
+const MAX_DOT_PRODUCT_ERROR_FP4 = 0.03;
+const MAX_DOT_PRODUCT_ERROR_BINARY = 0.4;
 
 const maxDotProductError = (type: TypeName): number => {
-  if (type.startsWith('tq')) return MAX_DOT_PRODUCT_ERROR_TERNARY;
-  return type === 'q2_K' || type === 'q3_K' ? MAX_DOT_PRODUCT_ERROR_LOWBIT : MAX_DOT_PRODUCT_ERROR;
+  if (type === 'q1_0') return MAX_DOT_PRODUCT_ERROR_BINARY;
+  if (type === 'nvfp4') return MAX_DOT_PRODUCT_ERROR_FP4;
+  if (type.startsWith('tq') || type === 'q2_0') return MAX_DOT_PRODUCT_ERROR_TERNARY;
+  const { typeSize, blckSize } = TYPE[type];
+  return (8 * typeSize) / blckSize < 4 ? MAX_DOT_PRODUCT_ERROR_LOWBIT : MAX_DOT_PRODUCT_ERROR;
 };
 
 const ONE = [0x00, 0x3c];
@@ -106,22 +102,32 @@ describe.each(BUILDS)('vec_dot on %s', (build) => {
     }
   });
 
-  it.each(CASES.filter((c) => c.scales))('$kernel: any bytes, -128 and 127 too, give the exact integer with scales of 1', ({ kernel, x, y, scales }) => {
-    const r = random(7);
-    const fills: readonly [string, () => number][] = [['random', () => r() * 256], ['0x80', () => 0x80], ['0x7f', () => 0x7f], ['0xff', () => 0xff], ['0', () => 0]];
-    const n = TYPE[x].blckSize;
-    for (const [fillX, byteX] of fills) {
-      for (const [fillY, byteY] of fills) {
-        k.arena.reset();
-        const a = Uint8Array.from({ length: TYPE[x].typeSize }, byteX);
-        for (const offset of scales!) a.set(ONE, offset);
-        if (x === 'mxfp4') a[0] = 127;
-        const b = unitActivations(y, n, byteY);
-        const got = k.call(kernel, n, k.arena.bytes(a, 1), k.arena.bytes(b, 1));
-        expect(got, `x of ${fillX}, y of ${fillY}`).toBe(Math.fround(vecDot(x, a, y, b, n).dot));
+  it.each(CASES.filter((c) => c.scales))(
+    '$kernel: any bytes, -128 and 127 too, give the exact integer with scales of 1',
+    ({ kernel, x, y, scales }) => {
+      const r = random(7);
+      const fills: readonly [string, () => number][] = [
+        ['random', () => r() * 256],
+        ['0x80', () => 0x80],
+        ['0x7f', () => 0x7f],
+        ['0xff', () => 0xff],
+        ['0', () => 0],
+      ];
+      const n = TYPE[x].blckSize;
+      for (const [fillX, byteX] of fills) {
+        for (const [fillY, byteY] of fills) {
+          k.arena.reset();
+          const a = Uint8Array.from({ length: TYPE[x].typeSize }, byteX);
+          for (const offset of scales!) a.set(ONE, offset);
+          if (x === 'mxfp4') a[0] = 127;
+          if (x === 'nvfp4') a.fill(0x38, 0, 4);
+          const b = unitActivations(y, n, byteY);
+          const got = k.call(kernel, n, k.arena.bytes(a, 1), k.arena.bytes(b, 1));
+          expect(got, `x of ${fillX}, y of ${fillY}`).toBe(Math.fround(vecDot(x, a, y, b, n).dot));
+        }
       }
-    }
-  });
+    },
+  );
 
   it.each(CASES)("$kernel: ggml's threshold on its cosine rows", ({ kernel, x, y }) => {
     const n = 4096;

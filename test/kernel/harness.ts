@@ -89,7 +89,9 @@ function createArena(memory: WebAssembly.Memory, base: number): Arena {
         for (let q = from; q < a.p; q++) {
           if (u8[q] !== GUARD_BYTE) {
             const before = allocations[i - 1];
-            throw new Error(`guard byte at ${q} is ${u8[q]}: ${before ? `${q - before.p - before.bytes} bytes after the end of allocation ${i - 1}, ` : ''}${a.p - q} bytes before allocation ${i}`);
+            throw new Error(
+              `guard byte at ${q} is ${u8[q]}: ${before ? `${q - before.p - before.bytes} bytes after the end of allocation ${i - 1}, ` : ''}${a.p - q} bytes before allocation ${i}`,
+            );
           }
         }
         from = a.p + a.bytes;
@@ -102,10 +104,15 @@ function createArena(memory: WebAssembly.Memory, base: number): Arena {
 export function instantiate(build: Build, pages = 64): Kernels {
   const path = fileURLToPath(new URL(`../../dist/wasm/${build}.wasm`, import.meta.url));
   if (!existsSync(path)) throw new Error(`${path} is missing: run "npm run build" first`);
+  return over(new WebAssembly.Module(readFileSync(path)), build, pages);
+}
+
+/** The same of kernels that were compiled otherwise, as the build is. */
+export function over(module: WebAssembly.Module, build: Build, pages = 64): Kernels {
   const shared = build.endsWith('-threads');
   // The imported maximum of a shared memory may not be above the module's (asconfig.json: 65536 pages).
   const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared });
-  const instance = new WebAssembly.Instance(new WebAssembly.Module(readFileSync(path)), { env: { memory } });
+  const instance = new WebAssembly.Instance(module, { env: { memory } });
   const exports = instance.exports as Record<string, (...args: number[]) => number>;
   const arena = createArena(memory, exports.heap_base());
   new Uint8Array(memory.buffer).fill(GUARD_BYTE, exports.heap_base());

@@ -13,14 +13,16 @@ describe.each(BUILDS)('log_softmax on %s', (build) => {
   const doubles = (p: number, n: number): Float64Array => new Float64Array(k.arena.readBytes(p, 8 * n).buffer);
   const sumExp = (x: Float32Array, offset = 0): Float64Array => {
     k.arena.reset();
-    const p = k.arena.f32(x, offset), out = k.arena.alloc(32);
+    const p = k.arena.f32(x, offset);
+    const out = k.arena.alloc(32);
     k.call('sum_exp', p, x.length, out);
     k.arena.checkGuards();
     return doubles(out, 4);
   };
 
   it.each(SIZES)('sum_exp of %i', (n) => {
-    const seed = 100 + n, x = gaussian(n, seed, 4);
+    const seed = 100 + n;
+    const x = gaussian(n, seed, 4);
     const [max, min, sum, top] = sumExp(x, n % 4);
     expect([max, min, top], `seed ${seed}`).toEqual([Math.max(...x), Math.min(...x), x.indexOf(Math.max(...x))]);
     const want = x.reduce((s, v) => s + Math.exp(v - max), 0);
@@ -34,30 +36,44 @@ describe.each(BUILDS)('log_softmax on %s', (build) => {
   });
 
   it.each(SIZES)('pack_log_probs of %i', (n) => {
-    const seed = 200 + n, x = gaussian(n, seed, 4), max = Math.max(...x), floor = Math.fround(Math.max(Math.min(...x), max - 16));
+    const seed = 200 + n;
+    const x = gaussian(n, seed, 4);
+    const max = Math.max(...x);
+    const floor = Math.fround(Math.max(Math.min(...x), max - 16));
     const inverse = Math.fround(1 / Math.max(Math.fround(Math.fround(max - floor) / 65535), 1e-9));
     k.arena.reset();
-    const p = k.arena.f32(x, 1), y = k.arena.alloc(2 * n, 2);
+    const p = k.arena.f32(x, 1);
+    const y = k.arena.alloc(2 * n, 2);
     k.call('pack_log_probs', p, n, y, floor, inverse);
     k.arena.checkGuards();
     const got = new Uint16Array(k.arena.readBytes(y, 2 * n).buffer);
     for (const [i, v] of x.entries()) {
-      const steps = Math.fround(inverse * Math.fround(v - floor)), below = Math.floor(steps), rest = steps - below;
+      const steps = Math.fround(inverse * Math.fround(v - floor));
+      const below = Math.floor(steps);
+      const rest = steps - below;
       const want = v > floor ? Math.min(65535, rest > 0.5 || (rest === 0.5 && below % 2 === 1) ? below + 1 : below) : 0;
       expect(got[i], `seed ${seed}, index ${i}`).toBe(want);
     }
   });
 
   it.each(SIZES)('kl_divergence of %i', (n) => {
-    const seed = 300 + n, r = random(seed), x = gaussian(n, seed, 2), scale = Math.fround(20 / 65535), floor = Math.fround(-20 - Math.log(n));
+    const seed = 300 + n;
+    const r = random(seed);
+    const x = gaussian(n, seed, 2);
+    const scale = Math.fround(20 / 65535);
+    const floor = Math.fround(-20 - Math.log(n));
     const base = Uint16Array.from({ length: n }, () => 65535 * r());
     k.arena.reset();
-    const p = k.arena.f32(x, 3), b = k.arena.bytes(new Uint8Array(base.buffer), 2), out = k.arena.alloc(8);
+    const p = k.arena.f32(x, 3);
+    const b = k.arena.bytes(new Uint8Array(base.buffer), 2);
+    const out = k.arena.alloc(8);
     const got = k.call('kl_divergence', p, n, 1.5, b, scale, floor, out);
     k.arena.checkGuards();
-    let want = 0, size = 0;
+    let want = 0;
+    let size = 0;
     for (const [i, q] of base.entries()) {
-      const log = Math.fround(Math.fround(scale * q) + floor), term = log > -16 ? Math.exp(log) * (log - x[i] + 1.5) : 0;
+      const log = Math.fround(Math.fround(scale * q) + floor);
+      const term = log > -16 ? Math.exp(log) * (log - x[i] + 1.5) : 0;
       want += term;
       size += Math.abs(term);
     }

@@ -1,9 +1,27 @@
-/** exp and friends against f64: the errors stated in assembly/math.ts and assembly/ops/attention_part.ts, through the graph's unary ops and the exported 2^x. */
+/** exp and friends against f64: the errors stated in assembly/math.ts and assembly/ops/attention_split.ts, through the graph's unary ops and the exported 2^x. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { abs, createEngine, exp, gelu, gelu_erf, gelu_quick, log, neg, sigmoid, silu, sqr, sqrt, step, tanh, type Engine, type Tensor } from 'quantlet/core';
+import {
+  abs,
+  createEngine,
+  exp,
+  gelu,
+  gelu_erf,
+  gelu_quick,
+  log,
+  neg,
+  sigmoid,
+  silu,
+  sqr,
+  sqrt,
+  step,
+  tanh,
+  type Engine,
+  type Tensor,
+} from 'quantlet/core';
 import { BUILDS, instantiate } from './harness.ts';
 
-const bits = new Uint32Array(1), value = new Float32Array(bits.buffer);
+const bits = new Uint32Array(1);
+const value = new Float32Array(bits.buffer);
 /** Size of the last place of an f32 at this magnitude. */
 function ulpOf(x: number): number {
   value[0] = Math.abs(x);
@@ -12,7 +30,8 @@ function ulpOf(x: number): number {
 
 /** Every step-th f32 from -Inf's neighbour to Inf's, NaN and Inf left out. */
 function allFloats(step: number): Float32Array {
-  const half = Math.floor(0x7f800000 / step), u = new Uint32Array(2 * half);
+  const half = Math.floor(0x7f800000 / step);
+  const u = new Uint32Array(2 * half);
   for (let i = 0; i < half; i++) {
     u[2 * i] = i * step;
     u[2 * i + 1] = (i * step + 0x80000000) >>> 0;
@@ -20,11 +39,13 @@ function allFloats(step: number): Float32Array {
   return new Float32Array(u.buffer);
 }
 
-const erf = (x: number): number => { // series near 0, continued fraction beyond
+const erf = (x: number): number => {
+  // series near 0, continued fraction beyond
   const a = Math.abs(x);
   if (a > 6) return Math.sign(x);
   if (a < 2.5) {
-    let term = x, sum = x;
+    let term = x;
+    let sum = x;
     for (let n = 1; n < 80; n++) {
       term *= (-x * x) / n;
       sum += term / (2 * n + 1);
@@ -59,18 +80,28 @@ describe.each(BUILDS)('%s', (build) => {
 
   it.each(FUNCTIONS)('%s', async (name, op, want, limit) => {
     // A prime step over all bit patterns, and a dense sweep where the function is not flat.
-    const sweep = Float32Array.from({ length: 200_000 }, (_, i) => (i / 100_000 - 1) * 20), xs = allFloats(20011);
+    const sweep = Float32Array.from({ length: 200_000 }, (_, i) => (i / 100_000 - 1) * 20);
+    const xs = allFloats(20011);
     const all = new Float32Array(sweep.length + xs.length);
     all.set(sweep);
     all.set(xs, sweep.length);
-    const x = engine.tensor('f32', [all.length], all), y = op(x), plan = engine.plan(y);
+    const x = engine.tensor('f32', [all.length], all);
+    const y = op(x);
+    const plan = engine.plan(y);
     await engine.compute(plan);
     const got = engine.read(y) as Float32Array;
-    let worst = 0, at = 0;
+    let worst = 0;
+    let at = 0;
     for (let i = 0; i < all.length; i++) {
-      const w = want(all[i]), f = Math.fround(w);
+      const w = want(all[i]);
+      const f = Math.fround(w);
       if (f === got[i] || (Number.isNaN(f) && Number.isNaN(got[i]))) continue;
-      const error = Math.abs(w) < FLUSHED && Math.abs(got[i]) < FLUSHED ? 0 : limit.ulp ? Math.abs(w - got[i]) / ulpOf(f) : Math.abs(w - got[i]) / Math.max(1, Math.abs(w));
+      const error =
+        Math.abs(w) < FLUSHED && Math.abs(got[i]) < FLUSHED
+          ? 0
+          : limit.ulp
+            ? Math.abs(w - got[i]) / ulpOf(f)
+            : Math.abs(w - got[i]) / Math.max(1, Math.abs(w));
       if (!(error <= worst)) [worst, at] = [Number.isNaN(error) ? Infinity : error, i];
     }
     if (process.env['SHOW_DIFFERENCES']) console.log(`${build} ${name}: ${worst} at ${all[at]}`);
@@ -98,11 +129,13 @@ describe.each(BUILDS)('%s', (build) => {
   });
 
   it('2^x of attention: 2 ulp from -126 to 126, 1 exactly at 0, NaN stays', () => {
-    const k = instantiate(build), n = 40_000;
+    const k = instantiate(build);
+    const n = 40_000;
     k.arena.reset();
     const xs = Float32Array.from({ length: n }, (_, i) => (i / (n / 2) - 1) * 126);
     xs.set([0, -0, NaN, -1e30], 0);
-    const x = k.arena.f32(xs), y = k.arena.alloc(4 * n);
+    const x = k.arena.f32(xs);
+    const y = k.arena.alloc(4 * n);
     k.call('exp2_row', x, y, n);
     k.arena.checkGuards();
     const got = k.arena.readF32(y, n);

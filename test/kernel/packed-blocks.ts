@@ -1,5 +1,5 @@
 /** Random blocks of every format that can be packed. */
-import { TYPE, rowSize } from '../../src/type-traits.ts';
+import { TYPE, rowSize, typesWith } from '../../src/type-traits.ts';
 import type { TypeName } from '../../src/type-traits.ts';
 import { numberToF16 } from '../reference/f16.ts';
 import { random } from './harness.ts';
@@ -12,21 +12,10 @@ export interface Case {
   readonly exponent?: number;
 }
 
-export const CASES: readonly Case[] = [
-  { type: 'q4_0', f16: [0] },
-  { type: 'q4_1', f16: [0, 2] },
-  { type: 'q5_0', f16: [0] },
-  { type: 'q5_1', f16: [0, 2] },
-  { type: 'q8_0', f16: [0] },
-  { type: 'q2_K', f16: [80, 82] },
-  { type: 'q3_K', f16: [108] },
-  { type: 'q4_K', f16: [0, 2] },
-  { type: 'q5_K', f16: [0, 2] },
-  { type: 'q6_K', f16: [208] },
-  { type: 'iq4_nl', f16: [0] },
-  { type: 'iq4_xs', f16: [0] },
-  { type: 'mxfp4', f16: [], exponent: 0 },
-];
+export const CASES: readonly Case[] = typesWith((k, { blckSize }) => k.packed && blckSize > 1).map(({ name, kernels }) => {
+  const { scales } = kernels!;
+  return Array.isArray(scales) ? { type: name, f16: scales as readonly number[] } : { type: name, f16: [], exponent: 0 };
+});
 
 /** One f32 rounding per block and operation (product of scales, sum), a few hundred blocks at most: of the sum of magnitudes. */
 export const ROUNDINGS = 4 * 2 ** -24;

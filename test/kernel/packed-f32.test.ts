@@ -22,7 +22,12 @@ describe.each(BUILDS)('packed f32, f16 and bf16 products on %s', (build) => {
   const k = instantiate(build, 128);
 
   it.each(TYPES)('%s: any number of columns gives the bits of one, near the f64 reference; rows read back exactly', (type) => {
-    for (const [ne00, nrows] of [[1, 5], [7, 16], [33, 20], [300, 37]]) {
+    for (const [ne00, nrows] of [
+      [1, 5],
+      [7, 16],
+      [33, 20],
+      [300, 37],
+    ]) {
       k.arena.reset();
       const plain = toBytes(type, gaussian(ne00 * nrows, 7, 0.1));
       const { w, bad } = pack(k, type, plain, ne00, nrows);
@@ -33,7 +38,20 @@ describe.each(BUILDS)('packed f32, f16 and bf16 products on %s', (build) => {
       const product = (from: number, ncols: number, row0 = 0, row1 = nrows): Float32Array => {
         const n = row1 - row0;
         const dst = k.arena.alloc(n * ncols * 4, 4);
-        k.call('mul_mat_packed', TYPE[type].id, w, ne00, row0, row1, act + from * ne00 * 4, ne00 * 4, ncols, dst - row0 * 4, n * 4, scratch);
+        k.call(
+          'mul_mat_packed',
+          TYPE[type].id,
+          w,
+          ne00,
+          row0,
+          row1,
+          act + from * ne00 * 4,
+          ne00 * 4,
+          ncols,
+          dst - row0 * 4,
+          n * 4,
+          scratch,
+        );
         k.arena.checkGuards();
         return k.arena.readF32(dst, n * ncols);
       };
@@ -43,12 +61,16 @@ describe.each(BUILDS)('packed f32, f16 and bf16 products on %s', (build) => {
         for (const [r, row] of rows.entries()) {
           const want = row.reduce((s, v, j) => s + v * column[j], 0);
           const limit = ROUNDING * ne00 * row.reduce((s, v, j) => s + Math.abs(v * column[j]), 0);
-          if (!(Math.abs(single[i][r] - want) <= limit)) expect.fail(`ne00 ${ne00}, row ${r}, column ${i}: got ${single[i][r]}, want ${want}`);
+          if (!(Math.abs(single[i][r] - want) <= limit))
+            expect.fail(`ne00 ${ne00}, row ${r}, column ${i}: got ${single[i][r]}, want ${want}`);
         }
       }
       for (let ncols = 2; ncols <= 7; ncols++) {
         const got = new Uint32Array(product(0, ncols).buffer);
-        for (let i = 0; i < ncols; i++) expect(got.subarray(i * nrows, (i + 1) * nrows), `ne00 ${ne00}, ncols ${ncols}, column ${i}`).toEqual(new Uint32Array(single[i].buffer));
+        for (let i = 0; i < ncols; i++)
+          expect(got.subarray(i * nrows, (i + 1) * nrows), `ne00 ${ne00}, ncols ${ncols}, column ${i}`).toEqual(
+            new Uint32Array(single[i].buffer),
+          );
       }
       if (nrows > 16) expect(product(0, 1, 16, nrows)).toEqual(single[0].subarray(16));
       const y = k.arena.alloc(ne00 * 4, 4);

@@ -3,17 +3,20 @@ import { describe, expect, it } from 'vitest';
 import { firstInvalidBlock } from '../../src/quantize/validate.ts';
 import { TYPE, rowSize } from '../../src/type-traits.ts';
 import type { TypeName } from '../../src/type-traits.ts';
-import { HOSTILE, N, ROWS, SCALES_F16, scaledBlocks } from '../golden/formats-rows.mjs';
+import { HOSTILE, N, ROWS, SCALES_F16, scaledBlocks } from '../golden/formats-rows.ts';
 import { dequantizeRows, dotPacked, quantizeAct } from '../reference/packed.ts';
 import { BUILDS, instantiate, type Kernels } from './harness.ts';
+import { CASES } from './packed-blocks.ts';
 import { pack, product, type Packed } from './packed-ways.ts';
 
-const TYPES: readonly TypeName[] = ['q4_0', 'q4_1', 'q5_0', 'q5_1', 'q8_0', 'q2_K', 'q3_K', 'q4_K', 'q5_K', 'q6_K', 'iq4_nl', 'iq4_xs', 'mxfp4'];
+const TYPES = CASES.map(({ type }) => type);
 /** Of the sum of magnitudes, a block: product of scales, sum. Below the normal numbers a rounding is a step of 2^-149. */
-const ROUNDINGS = 4 * 2 ** -24, STEP = 2 ** -149;
+const ROUNDINGS = 4 * 2 ** -24;
+const STEP = 2 ** -149;
 /** Beyond it, sums of 32 codes of up to 7 bits times a scale leave f32: the result may be no number then. */
 const LARGEST = 2 ** (128 - 12);
-const largest = (x: ArrayLike<number>): number => Array.prototype.reduce.call(x, (m, v) => Math.max(m as number, Math.abs(v as number)), 0) as number;
+const largest = (x: ArrayLike<number>): number =>
+  Array.prototype.reduce.call(x, (m, v) => Math.max(m as number, Math.abs(v as number)), 0) as number;
 const ACTIVATIONS = ['gaussian 1', ...HOSTILE.filter((name) => ROWS[name].every(Number.isFinite))];
 
 const join = (parts: readonly Uint8Array[]): Uint8Array<ArrayBuffer> => Uint8Array.from(parts.flatMap((p) => [...p]));
@@ -31,23 +34,36 @@ describe.each(BUILDS)('%s', (build) => {
   /** Every row by every activation: one by one as in generation, together as in prompts, against f64. */
   const expectProducts = (type: TypeName, plain: Uint8Array, ne00: number, names: readonly string[]): void => {
     k.arena.reset();
-    const packed: Packed = pack(k, type, plain, ne00, names.length), x = ACTIVATIONS.map((name) => ROWS[name].slice(0, ne00));
-    const together = product(k, packed, x), rows = dequantizeRows(type, plain, ne00, names.length);
+    const packed: Packed = pack(k, type, plain, ne00, names.length);
+    const x = ACTIVATIONS.map((name) => ROWS[name].slice(0, ne00));
+    const together = product(k, packed, x);
+    const rows = dequantizeRows(type, plain, ne00, names.length);
     for (const [i, row] of x.entries()) {
-      const alone = product(k, packed, [row]), q = quantizeAct(row, type);
+      const alone = product(k, packed, [row]);
+      const q = quantizeAct(row, type);
       names.forEach((name, r) => {
-        const want = dotPacked(rows[r], q), where = `${name} by ${ACTIVATIONS[i]}: got ${alone[r]}, want ${want.dot}`;
+        const want = dotPacked(rows[r], q);
+        const where = `${name} by ${ACTIVATIONS[i]}: got ${alone[r]}, want ${want.dot}`;
         expect(together[i * names.length + r], where).toBe(alone[r]);
-        const w = largest(rows[r]), a = largest(row);
-        if (a < LARGEST && w < LARGEST && a * w < LARGEST) expect(Math.abs(alone[r] - want.dot) <= (ne00 / 32) * (ROUNDINGS * want.abs + STEP), where).toBe(true);
+        const w = largest(rows[r]);
+        const a = largest(row);
+        if (a < LARGEST && w < LARGEST && a * w < LARGEST)
+          expect(Math.abs(alone[r] - want.dot) <= (ne00 / 32) * (ROUNDINGS * want.abs + STEP), where).toBe(true);
       });
     }
   };
 
   it.each(TYPES)('%s: rows', (type) => {
-    const rows = HOSTILE.map((name) => ({ name, bytes: quantizeRow(type, ROWS[name]) })).filter(({ bytes }) => firstInvalidBlock(TYPE[type], bytes) < 0);
+    const rows = HOSTILE.map((name) => ({ name, bytes: quantizeRow(type, ROWS[name]) })).filter(
+      ({ bytes }) => firstInvalidBlock(TYPE[type], bytes) < 0,
+    );
     expect(rows.length).toBeGreaterThan(8);
-    expectProducts(type, join(rows.map((r) => r.bytes)), N, rows.map((r) => r.name));
+    expectProducts(
+      type,
+      join(rows.map((r) => r.bytes)),
+      N,
+      rows.map((r) => r.name),
+    );
   });
 
   it.each(TYPES)('%s: repack tells scales that are not finite, as the check of files does', (type) => {
@@ -57,11 +73,18 @@ describe.each(BUILDS)('%s', (build) => {
     }
   });
 
-  it.each(TYPES.filter((type) => type !== 'mxfp4'))('%s: awkward scales', (type) => {
-    const { blckSize, typeSize } = TYPE[type], blocks = scaledBlocks(type, typeSize, 7);
-    const names = SCALES_F16.map((scale) => `scale 0x${scale.toString(16)}`), finite = SCALES_F16.map((scale) => (scale & 0x7c00) !== 0x7c00);
+  it.each(CASES.filter(({ f16 }) => f16.length > 0).map(({ type }) => type))('%s: awkward scales', (type) => {
+    const { blckSize, typeSize } = TYPE[type];
+    const blocks = scaledBlocks(type, typeSize, 7);
+    const names = SCALES_F16.map((scale) => `scale 0x${scale.toString(16)}`);
+    const finite = SCALES_F16.map((scale) => (scale & 0x7c00) !== 0x7c00);
     blocks.forEach((bytes, i) => expect(told(k, type, bytes), names[i]).toBe(!finite[i]));
-    expectProducts(type, join(blocks.filter((_, i) => finite[i])), blckSize, names.filter((_, i) => finite[i]));
+    expectProducts(
+      type,
+      join(blocks.filter((_, i) => finite[i])),
+      blckSize,
+      names.filter((_, i) => finite[i]),
+    );
   });
 });
 
@@ -70,5 +93,16 @@ function told(k: Kernels, type: TypeName, bytes: Uint8Array): boolean {
   k.arena.reset();
   const w = k.arena.alloc(bytes.length * k.call('packed_rows'));
   new Uint8Array(k.memory.buffer).set(bytes, w);
-  return k.call('repack', TYPE[type].id, w, (bytes.length / TYPE[type].typeSize) * TYPE[type].blckSize, 1, 0, 1, k.arena.alloc(bytes.length * k.call('packed_rows'))) > 0;
+  return (
+    k.call(
+      'repack',
+      TYPE[type].id,
+      w,
+      (bytes.length / TYPE[type].typeSize) * TYPE[type].blckSize,
+      1,
+      0,
+      1,
+      k.arena.alloc(bytes.length * k.call('packed_rows')),
+    ) > 0
+  );
 }

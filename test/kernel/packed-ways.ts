@@ -28,7 +28,8 @@ export function pack(k: Kernels, type: TypeName, plain: Uint8Array, ne00: number
 
 /** The rows as columns of activations of a product by weights of the type: how they lie depends on how many there are. */
 export function quantize(k: Kernels, type: TypeName, rows: readonly Float32Array[]): { act: number; stride: number } {
-  const actType = k.call('packed_act_type', TYPE[type].id), stride = k.call('act_row_size', actType, rows[0].length);
+  const actType = k.call('packed_act_type', TYPE[type].id);
+  const stride = k.call('act_row_size', actType, rows[0].length);
   // From four columns on there is room for a multiple of four.
   const act = k.arena.alloc(stride * (rows.length < 4 ? rows.length : (rows.length + 3) & ~3));
   for (const [i, row] of rows.entries()) k.call('quantize_act', actType, k.arena.f32(row), 0, row.length, act, stride, i, rows.length);
@@ -36,10 +37,33 @@ export function quantize(k: Kernels, type: TypeName, rows: readonly Float32Array
 }
 
 /** Columns x (row1 - row0) results, column after column; computed `chunk` rows at a time. */
-export function product(k: Kernels, p: Packed, columns: readonly Float32Array[], row0 = 0, row1 = p.nrows, chunk = row1 - row0): Float32Array {
-  const n = row1 - row0, { act, stride } = quantize(k, p.type, columns);
-  const dst = k.arena.alloc(n * columns.length * 4, 4), scratch = k.arena.alloc(k.call('mul_mat_packed_scratch'));
-  for (let row = row0; row < row1; row += chunk) k.call('mul_mat_packed', TYPE[p.type].id, p.w, p.ne00, row, Math.min(row + chunk, row1), act, stride, columns.length, dst - row0 * 4, n * 4, scratch);
+export function product(
+  k: Kernels,
+  p: Packed,
+  columns: readonly Float32Array[],
+  row0 = 0,
+  row1 = p.nrows,
+  chunk = row1 - row0,
+): Float32Array {
+  const n = row1 - row0;
+  const { act, stride } = quantize(k, p.type, columns);
+  const dst = k.arena.alloc(n * columns.length * 4, 4);
+  const scratch = k.arena.alloc(k.call('mul_mat_packed_scratch'));
+  for (let row = row0; row < row1; row += chunk)
+    k.call(
+      'mul_mat_packed',
+      TYPE[p.type].id,
+      p.w,
+      p.ne00,
+      row,
+      Math.min(row + chunk, row1),
+      act,
+      stride,
+      columns.length,
+      dst - row0 * 4,
+      n * 4,
+      scratch,
+    );
   k.arena.checkGuards();
   return k.arena.readF32(dst, n * columns.length);
 }

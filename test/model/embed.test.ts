@@ -6,7 +6,9 @@ import { bitDifference, failure, llamaModel } from '../support.ts';
 const golden = (name: string): string => llamaModel.replace('llama.gguf', name);
 const WORDS = ['the', 'cat', 'hat', 'sat', 'on', 'a', 'mat', 'red', 'sun', '.'];
 /** 30 texts of 1 to 40 words. */
-const TEXTS = Array.from({ length: 30 }, (_, i) => Array.from({ length: 1 + ((i * 17) % 40) }, (_, k) => WORDS[(i * k + i + k) % WORDS.length]).join(' '));
+const TEXTS = Array.from({ length: 30 }, (_, i) =>
+  Array.from({ length: 1 + ((i * 17) % 40) }, (_, k) => WORDS[(i * k + i + k) % WORDS.length]).join(' '),
+);
 
 describe.each(['bert', 'nomic-bert', 'jina-bert-v2'])('%s', (name) => {
   let model: Model;
@@ -23,7 +25,8 @@ describe.each(['bert', 'nomic-bert', 'jina-bert-v2'])('%s', (name) => {
   });
 
   it('vectors have length one unless normalize is false; ids are taken as they are; no texts, no vectors', async () => {
-    const [unit] = await model.embed([TEXTS[3]]), [plain] = await model.embed([TEXTS[3]], { normalize: false });
+    const [unit] = await model.embed([TEXTS[3]]);
+    const [plain] = await model.embed([TEXTS[3]], { normalize: false });
     expect(Math.hypot(...unit)).toBeCloseTo(1, 6);
     expect(Math.hypot(...plain)).not.toBeCloseTo(1, 2);
     expect(bitDifference(await model.embed([model.tokenize(TEXTS[3])]), [unit])).toBe('');
@@ -31,18 +34,41 @@ describe.each(['bert', 'nomic-bert', 'jina-bert-v2'])('%s', (name) => {
   });
 
   it('poolings differ, and last is that of the last token', async () => {
-    const vectors = await Promise.all((['mean', 'cls', 'last'] as const).map(async (pooling) => (await model.embed([TEXTS[5]], { pooling }))[0]));
-    for (const [i, j] of [[0, 1], [0, 2], [1, 2]]) expect(bitDifference([vectors[i]], [vectors[j]])).not.toBe('');
+    const vectors = await Promise.all(
+      (['mean', 'cls', 'last'] as const).map(async (pooling) => (await model.embed([TEXTS[5]], { pooling }))[0]),
+    );
+    for (const [i, j] of [
+      [0, 1],
+      [0, 2],
+      [1, 2],
+    ])
+      expect(bitDifference([vectors[i]], [vectors[j]])).not.toBe('');
   });
 
   it('a text that is too long is named; an abort has its reason; the model goes on', async () => {
-    const long = 'cat '.repeat(100), want = await model.embed(TEXTS.slice(0, 2));
-    expect(await failure(model.embed(['cat', long]))).toMatchObject({ code: 'ERR_CONTEXT_FULL', message: expect.stringContaining('text 2 of 2') });
+    const long = 'cat '.repeat(100);
+    const want = await model.embed(TEXTS.slice(0, 2));
+    expect(await failure(model.embed(['cat', long]))).toMatchObject({
+      code: 'ERR_CONTEXT_FULL',
+      message: expect.stringContaining('text 2 of 2'),
+    });
     expect(await failure(model.rank('cat', ['hat']))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
-    for (const [texts, says] of [['cat', /texts is string/], [undefined, /texts is undefined/], [[5], /text 1 of 1 is number/], [['cat', [1, 272]], /text 2 of 2 has the id 272 at 1/], [[[1.5]], /id 1\.5/]] as const) {
-      expect(await failure(model.embed(texts as never))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(says) as string });
+    for (const [texts, says] of [
+      ['cat', /texts is string/],
+      [undefined, /texts is undefined/],
+      [[5], /text 1 of 1 is number/],
+      [['cat', [1, 272]], /text 2 of 2 has the id 272 at 1/],
+      [[[1.5]], /id 1\.5/],
+    ] as const) {
+      expect(await failure(model.embed(texts as never))).toMatchObject({
+        code: 'ERR_INVALID_ARGUMENT',
+        message: expect.stringMatching(says) as string,
+      });
     }
-    expect(await failure(model.embed(['cat'], { pooling: 'sum' as never }))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringContaining('"sum"') as string });
+    expect(await failure(model.embed(['cat'], { pooling: 'sum' as never }))).toMatchObject({
+      code: 'ERR_INVALID_ARGUMENT',
+      message: expect.stringContaining('"sum"') as string,
+    });
     expect(await failure(() => Promise.resolve(model.tokenize(5 as never)))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
     expect(await failure(() => Promise.resolve(model.generate('cat')))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
     const reason = new Error('enough');
@@ -54,11 +80,17 @@ describe.each(['bert', 'nomic-bert', 'jina-bert-v2'])('%s', (name) => {
 it.each(['xlm-roberta-rank', 'qwen3-rank'])('%s: a score for each document, whatever stands beside it', async (name) => {
   const model = await loadModel(golden(`${name}.gguf`), { threads: 2, warmUp: false });
   try {
-    const documents = TEXTS.slice(0, 12), scores = await model.rank('the cat', documents);
+    const documents = TEXTS.slice(0, 12);
+    const scores = await model.rank('the cat', documents);
     expect(scores).toHaveLength(12);
     for (const [i, document] of documents.entries()) expect(await model.rank('the cat', [document]), document).toEqual([scores[i]]);
     expect(new Set(scores).size).toBeGreaterThan(6);
-    for (const [query, of] of [['cat', 'hat'], ['cat', [5]], [5, ['hat']]]) expect((await failure(model.rank(query as never, of as never))).code).toBe('ERR_INVALID_ARGUMENT');
+    for (const [query, of] of [
+      ['cat', 'hat'],
+      ['cat', [5]],
+      [5, ['hat']],
+    ])
+      expect((await failure(model.rank(query as never, of as never))).code).toBe('ERR_INVALID_ARGUMENT');
     expect(await failure(model.embed(['cat']))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringContaining('rank(') });
   } finally {
     await model.dispose();
@@ -66,11 +98,17 @@ it.each(['xlm-roberta-rank', 'qwen3-rank'])('%s: a score for each document, what
 });
 
 it('a model that generates gives vectors when it is loaded for them', async () => {
-  expect(await failure(loadModel(golden('bert.gguf'), { embeddings: false })), 'an encoder').toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringContaining('bert models make vectors') });
+  expect(await failure(loadModel(golden('bert.gguf'), { embeddings: false })), 'an encoder').toMatchObject({
+    code: 'ERR_INVALID_ARGUMENT',
+    message: expect.stringContaining('bert models make vectors'),
+  });
   const model = await loadModel(llamaModel, { embeddings: true, threads: 2, warmUp: false });
   expect((await model.embed(['the cat', 'a hat'])).map((v) => v.length)).toEqual([32, 32]);
   await model.dispose();
   const other = await loadModel(llamaModel, { warmUp: false });
-  expect(await failure(other.embed(['cat']))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringContaining('embeddings: true') });
+  expect(await failure(other.embed(['cat']))).toMatchObject({
+    code: 'ERR_INVALID_ARGUMENT',
+    message: expect.stringContaining('embeddings: true'),
+  });
   await other.dispose();
 });

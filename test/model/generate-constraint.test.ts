@@ -19,7 +19,7 @@ describe('grammar', () => {
     for (const options of [{}, { temperature: 1.2, seed: 4, topK: 0 }, { temperature: 2, seed: 5, mirostat: 2 }]) {
       const { text, finishReason } = await generate({ ...options, grammar, maxTokens: 60 });
       expect(text).toMatch(/^ the (cat|dog|été)[a-z ]{3,20}\.$/);
-      expect(finishReason).toBe('eog');
+      expect(finishReason).toBe('stop');
     }
   });
 
@@ -42,10 +42,18 @@ describe('grammar', () => {
     ['a grammar that is none', { grammar: 'root ::= (' }, 'ERR_GRAMMAR'],
     ['a grammar without root', { grammar: 'other ::= "a"' }, 'ERR_GRAMMAR'],
     ['both at once', { grammar: 'root ::= "a"', responseFormat: { type: 'json_object' } }, 'ERR_INVALID_ARGUMENT'],
-    ['a schema that nothing fits', { responseFormat: { type: 'json_schema', schema: { type: 'integer', minimum: 5, maximum: 4 } } }, 'ERR_GRAMMAR'],
+    [
+      'a schema that nothing fits',
+      { responseFormat: { type: 'json_schema', schema: { type: 'integer', minimum: 5, maximum: 4 } } },
+      'ERR_GRAMMAR',
+    ],
     ['a schema that is no object', { responseFormat: { type: 'json_schema', schema: 'string' as unknown as object } }, 'ERR_GRAMMAR'],
     ['no schema', { responseFormat: { type: 'json_schema' } as unknown as NonNullable<GenerateOptions['responseFormat']> }, 'ERR_GRAMMAR'],
-    ['an unknown format', { responseFormat: { type: 'yaml' } as unknown as NonNullable<GenerateOptions['responseFormat']> }, 'ERR_INVALID_ARGUMENT'],
+    [
+      'an unknown format',
+      { responseFormat: { type: 'yaml' } as unknown as NonNullable<GenerateOptions['responseFormat']> },
+      'ERR_INVALID_ARGUMENT',
+    ],
     ['a grammar that is no text', { grammar: 7 as unknown as string }, 'ERR_INVALID_ARGUMENT'],
     ['negative logprobs', { logprobs: -2 }, 'ERR_INVALID_ARGUMENT'],
     ['an empty stop text', { stop: '' }, 'ERR_INVALID_ARGUMENT'],
@@ -57,7 +65,11 @@ describe('grammar', () => {
 
 const schema = {
   type: 'object',
-  properties: { name: { type: 'string', minLength: 1, maxLength: 12 }, age: { type: 'integer', minimum: 0, maximum: 150 }, kind: { enum: ['cat', 'dog'] } },
+  properties: {
+    name: { type: 'string', minLength: 1, maxLength: 12 },
+    age: { type: 'integer', minimum: 0, maximum: 150 },
+    kind: { enum: ['cat', 'dog'] },
+  },
   required: ['name', 'age', 'kind'],
   additionalProperties: false,
 };
@@ -73,15 +85,20 @@ describe('logprobs', () => {
   it('are those of the logits, for each token, in order', async () => {
     const parts = [];
     for await (const part of model.generate(prompt, { ...greedy, maxTokens: 6, logprobs: 3 })) if (part.id >= 0) parts.push(part);
-    const promptIds = model.tokenize(prompt), ids = parts.map((p) => p.id);
+    const promptIds = model.tokenize(prompt);
+    const ids = parts.map((p) => p.id);
     const rows = await logitsOf(model, [...promptIds, ...ids.slice(0, -1)], [1]);
     expect(parts.map((p) => p.logprobs)).toEqual(ids.map((id, i) => logprobs(rows[promptIds.length - 1 + i], id, 3)));
-    expect(parts.every((p) => p.logprobs!.top[0].id === p.id && p.logprobs!.top.length === 3), 'greedy takes the most probable token').toBe(true);
+    expect(
+      parts.every((p) => p.logprobs!.top[0].id === p.id && p.logprobs!.top.length === 3),
+      'greedy takes the most probable token',
+    ).toBe(true);
   });
 
-  it('without the option there are none; 0 gives the chosen one alone; with a grammar they are the model\'s own', async () => {
+  it("without the option there are none; 0 gives the chosen one alone; with a grammar they are the model's own", async () => {
     for await (const part of model.generate(prompt, { ...greedy, maxTokens: 2 })) expect('logprobs' in part).toBe(false);
-    for await (const part of model.generate(prompt, { ...greedy, maxTokens: 2, logprobs: 0 })) if (part.id >= 0) expect(part.logprobs).toMatchObject({ id: part.id, top: [] });
+    for await (const part of model.generate(prompt, { ...greedy, maxTokens: 2, logprobs: 0 }))
+      if (part.id >= 0) expect(part.logprobs).toMatchObject({ id: part.id, top: [] });
     for await (const part of model.generate(prompt, { ...greedy, maxTokens: 1, logprobs: 1, grammar: 'root ::= "7"' })) {
       if (part.id >= 0) expect(part.logprobs!.top[0].logprob).toBeGreaterThan(part.logprobs!.logprob);
     }
@@ -91,14 +108,24 @@ describe('logprobs', () => {
 it('stopText names the text that ended it; undefined options are defaults', async () => {
   const { text } = await generate({});
   const word = text.slice(10, 14);
-  const cut = await generate({ stop: ['never there', word], signal: undefined, logprobs: undefined, grammar: undefined, responseFormat: undefined, special: undefined, ignoreEos: undefined, parseSpecial: undefined, topK: undefined });
+  const cut = await generate({
+    stop: ['never there', word],
+    signal: undefined,
+    logprobs: undefined,
+    grammar: undefined,
+    responseFormat: undefined,
+    special: undefined,
+    ignoreEos: undefined,
+    parseSpecial: undefined,
+    topK: undefined,
+  });
   expect(cut).toMatchObject({ finishReason: 'stop', stopText: word, text: text.slice(0, text.indexOf(word)) });
   expect((await generate({ stop: undefined })).text).toBe(text);
   expect('stopText' in (await generate({}))).toBe(false);
 });
 
 it('special shows control tokens, but not the one that ends the text', async () => {
-  const { bos } = model.state.tokenizer.special;
+  const { bos } = model.internals.tokenizer.special;
   const grammar = `root ::= "a" <[${bos}]> "b"`;
   expect((await generate({ grammar, special: true })).text).toBe('a<s>b');
   expect((await generate({ grammar })).text).toBe('ab');
@@ -112,6 +139,8 @@ it('of several free slots the one that knows most of the prompt is taken; strang
   await Promise.all(stories.map(computed));
   for (const story of [...stories, ...stories.toReversed()]) expect(await computed(`${story} today`), story).toBeLessThan(5);
   // Three new conversations push all three out, each once.
-  for (const story of ['Max had a red ball and', 'Sue found an old box under', 'Ben was sad because his']) expect(await computed(story)).toBeGreaterThan(3);
-  for (const story of ['Max had a red ball and', 'Sue found an old box under', 'Ben was sad because his']) expect(await computed(story)).toBe(1);
+  for (const story of ['Max had a red ball and', 'Sue found an old box under', 'Ben was sad because his'])
+    expect(await computed(story)).toBeGreaterThan(3);
+  for (const story of ['Max had a red ball and', 'Sue found an old box under', 'Ben was sad because his'])
+    expect(await computed(story)).toBe(1);
 });

@@ -4,18 +4,31 @@ import { loadModel, type LoadOptions } from 'quantlet';
 import { expect, it } from 'vitest';
 import { readGGUF } from '../../src/gguf/read.ts';
 import { writeGGUF, type WriteValue } from '../../src/gguf/write.ts';
-import { toBytes } from '../../src/source.ts';
+import { toBytes } from '../../src/io/source.ts';
 import { failure, llamaModel, runCli, temporaryFolder, writeTo } from '../support.ts';
 
-const folder = temporaryFolder(), COUNT = 3;
+const folder = temporaryFolder();
+const COUNT = 3;
 
 /** The file's parts NAME-0000N-of-00003.gguf, as gguf-split writes them: metadata in the first, tensors in order. */
 async function split(path: string, name: string): Promise<string[]> {
-  const file = readFileSync(path), gguf = await readGGUF(toBytes(file)), tensors = [...gguf.tensors.values()], each = Math.ceil(tensors.length / COUNT);
+  const file = readFileSync(path);
+  const gguf = await readGGUF(toBytes(file));
+  const tensors = [...gguf.tensors.values()];
+  const each = Math.ceil(tensors.length / COUNT);
   return Array.from({ length: COUNT }, (_, i) => {
-    const metadata = new Map<string, WriteValue>(i > 0 ? [] : [...gguf.metadataRanges].map(([key, [start, end]]) => [key, { raw: file.subarray(start, end) }]));
-    for (const [key, type, value] of [['split.no', 'u16', i], ['split.count', 'u16', COUNT], ['split.tensors.count', 'i32', tensors.length]] as const) metadata.set(key, { type, value });
-    const mine = tensors.slice(i * each, (i + 1) * each).map((t) => ({ ...t, ne: t.ne.slice(0, t.nDims), data: file.subarray(t.offset, t.offset + t.byteLength) }));
+    const metadata = new Map<string, WriteValue>(
+      i > 0 ? [] : [...gguf.metadataRanges].map(([key, [start, end]]) => [key, { raw: file.subarray(start, end) }]),
+    );
+    for (const [key, type, value] of [
+      ['split.no', 'u16', i],
+      ['split.count', 'u16', COUNT],
+      ['split.tensors.count', 'i32', tensors.length],
+    ] as const)
+      metadata.set(key, { type, value });
+    const mine = tensors
+      .slice(i * each, (i + 1) * each)
+      .map((t) => ({ ...t, ne: t.ne.slice(0, t.nDims), data: file.subarray(t.offset, t.offset + t.byteLength) }));
     return writeTo(folder, `${name}-0000${i + 1}-of-0000${COUNT}.gguf`, writeGGUF(metadata, mine));
   });
 }
@@ -29,7 +42,9 @@ async function idsOf(source: string | string[]): Promise<readonly number[]> {
   }
 }
 const OPTIONS: LoadOptions = { warmUp: false, build: 'simd' };
-const parts = await split(llamaModel, 'whole'), strangers = await split(llamaModel.replace('llama.gguf', 'qwen2.gguf'), 'stranger'), [first, second, third] = parts;
+const parts = await split(llamaModel, 'whole');
+const strangers = await split(llamaModel.replace('llama.gguf', 'qwen2.gguf'), 'stranger');
+const [first, second, third] = parts;
 
 it('its first file, or the list of all, is the whole model', async () => {
   const want = await idsOf(llamaModel);
@@ -52,8 +67,14 @@ it.each<[string, string | string[], string, RegExp]>([
 it('one missing on the disk: named, also by the command line; with it back the model loads', async () => {
   const bytes = readFileSync(second);
   rmSync(second);
-  expect(await failure(() => loadModel(first, OPTIONS))).toMatchObject({ code: 'ERR_SOURCE', message: expect.stringContaining('whole-00002-of-00003.gguf') });
-  expect(await runCli(['run', '-m', first, '-p', 'x'])).toMatchObject({ code: 1, stderr: expect.stringMatching(/00002-of-00003.*ERR_SOURCE/) });
+  expect(await failure(() => loadModel(first, OPTIONS))).toMatchObject({
+    code: 'ERR_SOURCE',
+    message: expect.stringContaining('whole-00002-of-00003.gguf'),
+  });
+  expect(await runCli(['run', '-m', first, '-p', 'x'])).toMatchObject({
+    code: 1,
+    stderr: expect.stringMatching(/00002-of-00003.*ERR_SOURCE/),
+  });
   writeTo(folder, 'whole-00002-of-00003.gguf', bytes);
   expect(await idsOf(first)).toHaveLength(8);
 });

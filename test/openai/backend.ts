@@ -1,8 +1,8 @@
-import type { Generation, GenerateOptions, GenerationPart, GenerationResult } from '../../src/generate.ts';
+import type { Generation, GenerateOptions, GenerationPart, GenerationResult } from '../../src/generate/generate.ts';
 import { createChatTemplate } from '../../src/chat/template.ts';
 import { QuantletError } from '../../src/errors.ts';
 import type { Backend } from '../../src/openai/backend.ts';
-import { createStopMatcher } from '../../src/stop.ts';
+import { createStopMatcher } from '../../src/generate/stop.ts';
 import { ownTemplates } from '../chat/templates.ts';
 
 /** What the scripted model says to a prompt. */
@@ -20,17 +20,24 @@ const encoder = new TextEncoder();
  * A model for tests of the protocol alone: one token is one byte, its answer is written in a script. It keeps the
  * contract of generate(): parts, stop strings, limits, abort, log probabilities.
  */
-export function scriptedBackend(script: Script, options: { contextLength?: number; parallel?: number; template?: string; msPerToken?: number } = {}): ScriptedBackend {
+export function scriptedBackend(
+  script: Script,
+  options: { contextLength?: number; parallel?: number; template?: string; msPerToken?: number } = {},
+): ScriptedBackend {
   const { contextLength = 4096, parallel = 4, msPerToken = 0 } = options;
   const seen: ScriptedBackend['seen'] = { now: 0, most: 0, aborted: 0, options: [] };
   const text = (ids: Iterable<number>): string => new TextDecoder().decode(Uint8Array.from([...ids].filter((id) => id < bos)));
 
-  async function* run(ids: readonly number[], given: GenerateOptions, settle: (result: GenerationResult) => void): AsyncGenerator<GenerationPart, void> {
+  async function* run(
+    ids: readonly number[],
+    given: GenerateOptions,
+    settle: (result: GenerationResult) => void,
+  ): AsyncGenerator<GenerationPart, void> {
     seen.options.push(given);
     seen.most = Math.max(seen.most, ++seen.now);
     const done: number[] = [];
     let said = '';
-    let finishReason: GenerationResult['finishReason'] = 'eog';
+    let finishReason: GenerationResult['finishReason'] = 'stop';
     let stopText: string | undefined;
     let complete = false;
     try {
@@ -49,7 +56,11 @@ export function scriptedBackend(script: Script, options: { contextLength?: numbe
         const shown = stop.push(decoder.decode(Uint8Array.of(id), { stream: true }));
         said += shown.text;
         const top = [id, (id + 1) % 256, (id + 2) % 256].map((other, i) => ({ id: other, logprob: -(i + 1) / 4 }));
-        yield { id, text: shown.text, ...(given.logprobs === undefined ? {} : { logprobs: { id, logprob: -0.25, top: top.slice(0, given.logprobs) } }) };
+        yield {
+          id,
+          text: shown.text,
+          ...(given.logprobs === undefined ? {} : { logprobs: { id, logprob: -0.25, top: top.slice(0, given.logprobs) } }),
+        };
         if (shown.stopped !== undefined) {
           [finishReason, stopText] = ['stop', shown.stopped];
           break;
@@ -59,7 +70,14 @@ export function scriptedBackend(script: Script, options: { contextLength?: numbe
       said += rest;
       if (rest !== '') yield { id: -1, text: rest };
       complete = true;
-      settle({ promptIds: ids, ids: done, text: said, finishReason, ...(stopText === undefined ? {} : { stopText }), timings: { promptTokens: ids.length - 1, promptMs: 1, predictedTokens: done.length, predictedMs: 2 } });
+      settle({
+        promptIds: ids,
+        ids: done,
+        text: said,
+        finishReason,
+        ...(stopText === undefined ? {} : { stopText }),
+        timings: { promptTokens: ids.length - 1, promptMs: 1, predictedTokens: done.length, predictedMs: 2 },
+      });
     } finally {
       seen.now--;
       if (!complete) seen.aborted++;
@@ -82,7 +100,21 @@ export function scriptedBackend(script: Script, options: { contextLength?: numbe
       const result = new Promise<GenerationResult>((resolve) => (settle = resolve));
       return { [Symbol.asyncIterator]: () => run(ids, given, settle), result: () => result };
     },
-    embed: (inputs) => Promise.resolve(inputs.map((input) => Float32Array.of(typeof input === 'string' ? input.length : input[0], 3, 4, 0.1))),
-    rank: (query, documents) => Promise.resolve(documents.map((document) => (document.includes(query) ? document.length : -document.length))),
+    embed: (inputs) =>
+      Promise.resolve(inputs.map((input) => Float32Array.of(typeof input === 'string' ? input.length : input[0], 3, 4, 0.1))),
+    rank: (query, documents) =>
+      Promise.resolve(documents.map((document) => (document.includes(query) ? document.length : -document.length))),
   };
 }
+
+/** The same model, but its answers break off after their first part, with an error that no client may see. */
+export const breaking = (backend: Backend): Backend => ({
+  ...backend,
+  generate: () => ({
+    result: () => Promise.reject(new Error('secret')),
+    async *[Symbol.asyncIterator]() {
+      yield { id: 1, text: 'a' };
+      throw new Error('secret');
+    },
+  }),
+});

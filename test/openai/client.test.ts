@@ -11,7 +11,8 @@ const backend = scriptedBackend((prompt, { responseFormat }) => {
   return prompt.includes('weather') && !prompt.includes('<tool_response>') ? `Let me see. ${call}` : 'Hello, Grüße';
 });
 const handler = createHandler(backend, { apiKey: 'key' });
-const clientWith = (apiKey: string): OpenAI => new OpenAI({ apiKey, baseURL: 'http://server/v1', maxRetries: 0, fetch: (url, init) => handler(new Request(url, init)) });
+const clientWith = (apiKey: string): OpenAI =>
+  new OpenAI({ apiKey, baseURL: 'http://server/v1', maxRetries: 0, fetch: (url, init) => handler(new Request(url, init)) });
 const client = clientWith('key');
 const model = 'scripted';
 const user = (content: string) => [{ role: 'user' as const, content }];
@@ -23,7 +24,12 @@ describe('the openai client', () => {
     expect(whole.choices[0].message.content).toBe('Hello, Grüße');
     let text = '';
     let tokens = 0;
-    for await (const chunk of await client.chat.completions.create({ model, messages: user('hi'), stream: true, stream_options: { include_usage: true } })) {
+    for await (const chunk of await client.chat.completions.create({
+      model,
+      messages: user('hi'),
+      stream: true,
+      stream_options: { include_usage: true },
+    })) {
       text += chunk.choices[0]?.delta.content ?? '';
       tokens = chunk.usage?.completion_tokens ?? tokens;
     }
@@ -33,12 +39,26 @@ describe('the openai client', () => {
   it('calls tools: streamed, and run to the end by its helper', async () => {
     const tools = [{ type: 'function' as const, function: { name: 'get_weather', parameters } }];
     const { choices } = await client.chat.completions.stream({ model, messages: user('weather'), tools }).finalChatCompletion();
-    expect(choices[0]).toMatchObject({ finish_reason: 'tool_calls', message: { content: 'Let me see. ', tool_calls: [{ function: { name: 'get_weather', arguments: '{"city": "Oslo"}' } }] } });
+    expect(choices[0]).toMatchObject({
+      finish_reason: 'tool_calls',
+      message: { content: 'Let me see. ', tool_calls: [{ function: { name: 'get_weather', arguments: '{"city": "Oslo"}' } }] },
+    });
     const cities: string[] = [];
     const runner = client.chat.completions.runTools({
       model,
       messages: user('weather'),
-      tools: [{ type: 'function', function: { name: 'get_weather', description: '', parameters, parse: (text: string) => JSON.parse(text) as { city: string }, function: ({ city }: { city: string }) => (cities.push(city), 'snow') } }],
+      tools: [
+        {
+          type: 'function',
+          function: {
+            name: 'get_weather',
+            description: '',
+            parameters,
+            parse: (text: string) => JSON.parse(text) as { city: string },
+            function: ({ city }: { city: string }) => (cities.push(city), 'snow'),
+          },
+        },
+      ],
     });
     expect(await runner.finalContent()).toBe('Hello, Grüße');
     expect(cities).toEqual(['Oslo']);
@@ -49,13 +69,20 @@ describe('the openai client', () => {
     // The client asks for base64 and decodes it.
     expect((await client.embeddings.create({ model, input: ['ab', 'abc'] })).data.map(({ embedding }) => embedding[0])).toEqual([2, 3]);
     expect((await client.models.list()).data.map(({ id }) => id)).toEqual([model]);
-    const json = await client.chat.completions.create({ model, messages: user('hi'), response_format: { type: 'json_schema', json_schema: { name: 'a', schema: parameters } } });
+    const json = await client.chat.completions.create({
+      model,
+      messages: user('hi'),
+      response_format: { type: 'json_schema', json_schema: { name: 'a', schema: parameters } },
+    });
     expect(json.choices[0].message.content).toBe('{"a": 1}');
   });
 
   it('gets errors of the right kind', async () => {
     await expect(clientWith('no').models.list()).rejects.toBeInstanceOf(OpenAI.AuthenticationError);
-    await expect(client.completions.create({ model, prompt: 'a'.repeat(6000) })).rejects.toMatchObject({ status: 400, code: 'context_length_exceeded' });
+    await expect(client.completions.create({ model, prompt: 'a'.repeat(6000) })).rejects.toMatchObject({
+      status: 400,
+      code: 'context_length_exceeded',
+    });
     await expect(client.chat.completions.create({ model, messages: [] })).rejects.toMatchObject({ status: 400, param: 'messages' });
     await expect(client.chat.completions.create({ model: 'm', messages: user('a'), n: 99 })).rejects.toBeInstanceOf(OpenAI.BadRequestError);
   });

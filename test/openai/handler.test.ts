@@ -1,7 +1,11 @@
+import { createHash } from 'node:crypto';
+import { Script as Code } from 'node:vm';
 import fc from 'fast-check';
+import { parseHTML } from 'linkedom';
 import { describe, expect, it } from 'vitest';
-import type { GenerationPart } from '../../src/generate.ts';
-import { createHandler, type HandlerOptions } from '../../src/openai/handler.ts';
+import type { GenerationPart } from '../../src/generate/generate.ts';
+import { createHandler } from '../../src/openai/handler.ts';
+import type { HandlerOptions } from '../../src/openai/options.ts';
 import { chatPage } from '../../src/openai/page.ts';
 import { sameSecret } from '../../src/openai/request.ts';
 import { ownTemplates } from '../chat/templates.ts';
@@ -16,7 +20,13 @@ function serve(script: Script, options: HandlerOptions & Parameters<typeof scrip
   const backend = scriptedBackend(script, options);
   const handler = createHandler(backend, options);
   const send = (path: string, body?: unknown, init: RequestInit = {}): Promise<Response> =>
-    handler(new Request(`http://server${path}`, { ...(body === undefined ? {} : { method: 'POST', body: typeof body === 'string' ? body : JSON.stringify(body) }), ...init, headers: { ...(body === undefined ? {} : asJson), ...(init.headers as Record<string, string>) } }));
+    handler(
+      new Request(`http://server${path}`, {
+        ...(body === undefined ? {} : { method: 'POST', body: typeof body === 'string' ? body : JSON.stringify(body) }),
+        ...init,
+        headers: { ...(body === undefined ? {} : asJson), ...(init.headers as Record<string, string>) },
+      }),
+    );
   const json = async (path: string, body?: unknown, init?: RequestInit): Promise<{ status: number; body: Json }> => {
     const response = await send(path, body, init);
     return { status: response.status, body: (await response.json()) as Json };
@@ -30,8 +40,16 @@ async function events(response: Response): Promise<Json[]> {
   return lines.filter((line) => line !== 'data: [DONE]').map((line) => JSON.parse(line.slice(6)) as Json);
 }
 
-const messages = [{ role: 'system', content: 'Be kind.' }, { role: 'user', content: 'Hi' }];
-const tools = [{ type: 'function', function: { name: 'get_weather', parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } } }];
+const messages = [
+  { role: 'system', content: 'Be kind.' },
+  { role: 'user', content: 'Hi' },
+];
+const tools = [
+  {
+    type: 'function',
+    function: { name: 'get_weather', parameters: { type: 'object', properties: { city: { type: 'string' } }, required: ['city'] } },
+  },
+];
 const call = '<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>';
 const until = async (holds: () => boolean): Promise<void> => {
   for (let i = 0; i < 400 && !holds(); i++) await new Promise((resolve) => setTimeout(resolve, 5));
@@ -45,9 +63,18 @@ describe('/v1/chat/completions', () => {
     const { status, body } = await json('/v1/chat/completions', { messages, temperature: 0, seed: 7, max_tokens: 50 });
     expect(seen).toBe('<|im_start|>system\nBe kind.<|im_end|>\n<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n');
     expect(status).toBe(200);
-    expect(body).toMatchObject({ object: 'chat.completion', model: 'scripted', choices: [{ index: 0, finish_reason: 'stop', logprobs: null, message: { role: 'assistant', content: 'Grüße 👋' } }] });
+    expect(body).toMatchObject({
+      object: 'chat.completion',
+      model: 'scripted',
+      choices: [{ index: 0, finish_reason: 'stop', logprobs: null, message: { role: 'assistant', content: 'Grüße 👋' } }],
+    });
     expect(body.id).toMatch(/^chatcmpl-\w{24}$/);
-    expect(body.usage).toEqual({ prompt_tokens: seen.length + 1, completion_tokens: 12, total_tokens: seen.length + 13, prompt_tokens_details: { cached_tokens: 1 } });
+    expect(body.usage).toEqual({
+      prompt_tokens: seen.length + 1,
+      completion_tokens: 12,
+      total_tokens: seen.length + 13,
+      prompt_tokens_details: { cached_tokens: 1 },
+    });
   });
 
   it('streams the same text in chunks, with usage when asked', async () => {
@@ -57,11 +84,43 @@ describe('/v1/chat/completions', () => {
     const text = await response.clone().text();
     expect(text.endsWith('data: [DONE]\n\n')).toBe(true);
     const chunks = await events(response);
-    expect(chunks[0]).toMatchObject({ object: 'chat.completion.chunk', usage: null, choices: [{ delta: { role: 'assistant', content: '' }, finish_reason: null }] });
+    expect(chunks[0]).toMatchObject({
+      object: 'chat.completion.chunk',
+      usage: null,
+      choices: [{ delta: { role: 'assistant', content: '' }, finish_reason: null }],
+    });
     expect(chunks.map((chunk) => chunk.choices[0]?.delta.content ?? '').join('')).toBe('Grüße 👋');
     expect(chunks.at(-2)).toMatchObject({ choices: [{ delta: {}, finish_reason: 'stop' }] });
     expect(chunks.at(-1)).toMatchObject({ choices: [], usage: { completion_tokens: 12 } });
     expect(new Set(chunks.map((chunk) => chunk.id)).size).toBe(1);
+  });
+
+  it('goes on with an answer that has begun, in its content or its reasoning', async () => {
+    let seen = '';
+    let says = ' end.';
+    const { json } = serve((prompt) => ((seen = prompt), says));
+    const prompt = '<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n';
+    const goOn = async (last: object): Promise<Json> => {
+      const { status, body } = await json('/v1/chat/completions', {
+        messages: [{ role: 'user', content: 'Hi' }, last],
+        continue_final_message: true,
+      });
+      return status === 200 ? body.choices[0].message : body.error;
+    };
+    expect(await goOn({ role: 'assistant', content: 'To the' })).toMatchObject({ content: ' end.' });
+    expect(seen).toBe(`${prompt}To the`);
+    expect(await goOn({ role: 'assistant', content: 'So', reasoning_content: 'Hm.' })).toMatchObject({ content: ' end.' });
+    expect(seen).toBe(`${prompt}<think>\nHm.\n</think>\n\nSo`);
+    says = ' or not.</think>Yes.';
+    expect(await goOn({ role: 'assistant', content: '', reasoning_content: 'To be' })).toMatchObject({
+      content: 'Yes.',
+      reasoning_content: 'or not.',
+    });
+    expect(seen).toBe(`${prompt}<think>\nTo be`);
+    expect((await goOn({ role: 'user', content: 'And?' })).message).toMatch(/of the role user; expected one of the assistant/);
+    expect((await goOn({ role: 'assistant', content: null, tool_calls: [{ function: { name: 'f', arguments: '{}' } }] })).message).toMatch(
+      /calls tools/,
+    );
   });
 
   it('gives tool calls and reasoning apart, streamed and whole', async () => {
@@ -69,42 +128,74 @@ describe('/v1/chat/completions', () => {
     const request = { messages, tools };
     const { body } = await json('/v1/chat/completions', request);
     const message = body.choices[0].message;
-    expect(message).toMatchObject({ content: 'One moment. ', reasoning_content: 'Weather.', tool_calls: [{ type: 'function', function: { name: 'get_weather', arguments: '{"city": "Oslo"}' } }] });
+    expect(message).toMatchObject({
+      content: 'One moment. ',
+      reasoning_content: 'Weather.',
+      tool_calls: [{ type: 'function', function: { name: 'get_weather', arguments: '{"city": "Oslo"}' } }],
+    });
     expect(message.tool_calls[0].id).toMatch(/^\w{9}$/);
     expect(body.choices[0].finish_reason).toBe('tool_calls');
-    const deltas = (await events(await send('/v1/chat/completions', { ...request, stream: true }))).map((chunk) => chunk.choices[0]);
+    const chunks = await events(await send('/v1/chat/completions', { ...request, stream: true }));
+    expect(chunks.at(-1).timings).toMatchObject({ prompt_ms: 1, predicted_ms: 2 });
+    const deltas = chunks.map((chunk) => chunk.choices[0]);
     expect(deltas.map(({ delta }) => delta.content ?? '').join('')).toBe('One moment. ');
     expect(deltas.map(({ delta }) => delta.reasoning_content ?? '').join('')).toBe('Weather.');
-    expect(deltas.flatMap(({ delta }) => delta.tool_calls ?? [])).toMatchObject([{ index: 0, type: 'function', function: { name: 'get_weather', arguments: '{"city": "Oslo"}' } }]);
+    expect(deltas.flatMap(({ delta }) => delta.tool_calls ?? [])).toMatchObject([
+      { index: 0, type: 'function', function: { name: 'get_weather', arguments: '{"city": "Oslo"}' } },
+    ]);
     expect(deltas.at(-1)?.finish_reason).toBe('tool_calls');
 
     const thinking = serve(() => 'Hm.\n</think>\n\nYes', { template: ownTemplates.thinking });
-    expect((await thinking.json('/v1/chat/completions', { messages: [messages[1]] })).body.choices[0].message).toMatchObject({ content: 'Yes', reasoning_content: 'Hm.' });
+    expect((await thinking.json('/v1/chat/completions', { messages: [messages[1]] })).body.choices[0].message).toMatchObject({
+      content: 'Yes',
+      reasoning_content: 'Hm.',
+    });
   });
 
   it('writes a conversation with tool results into the prompt', async () => {
     let seen = '';
     const { json } = serve((prompt) => ((seen = prompt), 'Snow.'));
-    const history = [messages[1], { role: 'assistant', content: null, tool_calls: [{ id: 'x', type: 'function', function: { name: 'get_weather', arguments: '{"city":"Oslo"}' } }] }, { role: 'tool', tool_call_id: 'x', content: [{ type: 'text', text: 'snow' }] }];
+    const history = [
+      messages[1],
+      {
+        role: 'assistant',
+        content: null,
+        tool_calls: [{ id: 'x', type: 'function', function: { name: 'get_weather', arguments: '{"city":"Oslo"}' } }],
+      },
+      { role: 'tool', tool_call_id: 'x', content: [{ type: 'text', text: 'snow' }] },
+    ];
     expect((await json('/v1/chat/completions', { messages: history, tools })).status).toBe(200);
     expect(seen).toContain('<tool_call>\n{"name": "get_weather", "arguments": {"city": "Oslo"}}\n</tool_call>');
     expect(seen).toContain('<tool_response>\nsnow\n</tool_response>');
   });
 
   it('honours tool_choice, response_format and parallel_tool_calls', async () => {
-    const { json, backend } = serve((_, { responseFormat }) => (responseFormat?.type === 'json_schema' ? '{"name": "get_weather", "arguments": {"city": "Oslo"}}' : `${call}${call}`));
+    const { json, backend } = serve((_, { responseFormat }) =>
+      responseFormat?.type === 'json_schema' ? '{"name": "get_weather", "arguments": {"city": "Oslo"}}' : `${call}${call}`,
+    );
     const ask = async (more: object) => (await json('/v1/chat/completions', { messages, tools, ...more })).body.choices[0];
     expect((await ask({ tool_choice: 'none' })).message.content).toBe(`${call}${call}`);
     expect((await ask({})).message.tool_calls).toHaveLength(2);
     expect((await ask({ parallel_tool_calls: false })).message.tool_calls).toHaveLength(1);
     const forced = await ask({ tool_choice: { type: 'function', function: { name: 'get_weather' } } });
-    expect(forced).toMatchObject({ finish_reason: 'tool_calls', message: { content: null, tool_calls: [{ function: { name: 'get_weather', arguments: '{"city": "Oslo"}' } }] } });
-    expect(backend.seen.options.at(-1)?.responseFormat).toMatchObject({ type: 'json_schema', schema: { properties: { name: { const: 'get_weather' } } } });
+    expect(forced).toMatchObject({
+      finish_reason: 'tool_calls',
+      message: { content: null, tool_calls: [{ function: { name: 'get_weather', arguments: '{"city": "Oslo"}' } }] },
+    });
+    expect(backend.seen.options.at(-1)?.responseFormat).toMatchObject({
+      type: 'json_schema',
+      schema: { properties: { name: { const: 'get_weather' } } },
+    });
     const schema = { type: 'object', properties: { a: { $ref: '#/$defs/n' } }, $defs: { n: { type: 'integer' } } };
     await json('/v1/chat/completions', { messages, response_format: { type: 'json_schema', json_schema: { name: 's', schema } } });
     expect(backend.seen.options.at(-1)?.responseFormat).toEqual({ type: 'json_schema', schema });
     await ask({ response_format: { type: 'json_schema', json_schema: { name: 's', schema } } });
-    expect(backend.seen.options.at(-1)?.responseFormat).toMatchObject({ schema: { anyOf: [{ properties: { name: { const: 'get_weather' } } }, { $ref: '#/$defs/answer' }], $defs: { answer: { properties: { a: { $ref: '#/$defs/answer/$defs/n' } } } } } });
+    expect(backend.seen.options.at(-1)?.responseFormat).toMatchObject({
+      schema: {
+        anyOf: [{ properties: { name: { const: 'get_weather' } } }, { $ref: '#/$defs/answer' }],
+        $defs: { answer: { properties: { a: { $ref: '#/$defs/answer/$defs/n' } } } },
+      },
+    });
     await json('/v1/chat/completions', { messages, response_format: { type: 'json_object' } });
     expect(backend.seen.options.at(-1)?.responseFormat).toEqual({ type: 'json_object' });
   });
@@ -112,21 +203,47 @@ describe('/v1/chat/completions', () => {
   it('gives n answers, log probabilities, stops and limits', async () => {
     const { json, send, backend } = serve((_, { seed }) => `answer ${seed}`);
     const { body } = await json('/v1/chat/completions', { messages, n: 3, seed: 5, logprobs: true, top_logprobs: 2, stop: 'r' });
-    expect(body.choices.map((choice: Json) => [choice.index, choice.message.content, choice.finish_reason])).toEqual([[0, 'answe', 'stop'], [1, 'answe', 'stop'], [2, 'answe', 'stop']]);
+    expect(body.choices.map((choice: Json) => [choice.index, choice.message.content, choice.finish_reason])).toEqual([
+      [0, 'answe', 'stop'],
+      [1, 'answe', 'stop'],
+      [2, 'answe', 'stop'],
+    ]);
     expect(backend.seen.options.map(({ seed }) => seed)).toEqual([5, 6, 7]);
     const content = body.choices[0].logprobs.content;
     expect(content).toHaveLength(6);
-    expect(content[0]).toEqual({ token: 'a', logprob: -0.25, bytes: [97], top_logprobs: [{ token: 'a', logprob: -0.25, bytes: [97] }, { token: 'b', logprob: -0.5, bytes: [98] }] });
+    expect(content[0]).toEqual({
+      token: 'a',
+      logprob: -0.25,
+      bytes: [97],
+      top_logprobs: [
+        { token: 'a', logprob: -0.25, bytes: [97] },
+        { token: 'b', logprob: -0.5, bytes: [98] },
+      ],
+    });
     const short = (await json('/v1/chat/completions', { messages, max_completion_tokens: 3 })).body.choices[0];
     expect(short).toMatchObject({ finish_reason: 'length', message: { content: 'ans' } });
     const chunks = await events(await send('/v1/chat/completions', { messages, n: 2, stream: true, logprobs: true }));
-    expect([0, 1].map((index) => chunks.filter((chunk) => chunk.choices[0].index === index && chunk.choices[0].finish_reason !== null).length)).toEqual([1, 1]);
+    expect(
+      [0, 1].map((index) => chunks.filter((chunk) => chunk.choices[0].index === index && chunk.choices[0].finish_reason !== null).length),
+    ).toEqual([1, 1]);
     expect(chunks.flatMap((chunk) => chunk.choices[0].logprobs?.content ?? [])).toHaveLength(2 * 'answer undefined'.length);
   });
 
   it('keeps stop texts at -1 seeds and null fields out of the way', async () => {
     const { json, backend } = serve(() => 'x');
-    expect((await json('/v1/chat/completions', { messages, seed: -1, stop: null, temperature: null, tools: null, n: null, logit_bias: { 5: -100, 6: 2 } })).status).toBe(200);
+    expect(
+      (
+        await json('/v1/chat/completions', {
+          messages,
+          seed: -1,
+          stop: null,
+          temperature: null,
+          tools: null,
+          n: null,
+          logit_bias: { 5: -100, 6: 2 },
+        })
+      ).status,
+    ).toBe(200);
     expect(backend.seen.options[0].seed).toBeUndefined();
     expect(backend.seen.options[0].logitBias).toEqual({ 5: -Infinity, 6: 2 });
   });
@@ -135,21 +252,43 @@ describe('/v1/chat/completions', () => {
 describe('/v1/completions', () => {
   it('completes, echoes, takes several prompts and ids', async () => {
     const { json, send } = serve((prompt) => `${prompt.length}!`);
-    expect((await json('/v1/completions', { prompt: 'abc' })).body).toMatchObject({ object: 'text_completion', choices: [{ index: 0, text: '3!', finish_reason: 'stop' }], usage: { prompt_tokens: 4, completion_tokens: 2 } });
+    expect((await json('/v1/completions', { prompt: 'abc' })).body).toMatchObject({
+      object: 'text_completion',
+      choices: [{ index: 0, text: '3!', finish_reason: 'stop' }],
+      usage: { prompt_tokens: 4, completion_tokens: 2 },
+    });
     const many = (await json('/v1/completions', { prompt: ['a', 'bcd'], n: 2, echo: true })).body;
-    expect(many.choices.map((choice: Json) => [choice.index, choice.text])).toEqual([[0, 'a1!'], [1, 'a1!'], [2, 'bcd3!'], [3, 'bcd3!']]);
+    expect(many.choices.map((choice: Json) => [choice.index, choice.text])).toEqual([
+      [0, 'a1!'],
+      [1, 'a1!'],
+      [2, 'bcd3!'],
+      [3, 'bcd3!'],
+    ]);
     // The prompts are counted once each, whatever n; so is what of them was cached.
-    expect(many.usage).toMatchObject({ prompt_tokens: 2 + 4, completion_tokens: 8, total_tokens: 14, prompt_tokens_details: { cached_tokens: 2 } });
+    expect(many.usage).toMatchObject({
+      prompt_tokens: 2 + 4,
+      completion_tokens: 8,
+      total_tokens: 14,
+      prompt_tokens_details: { cached_tokens: 2 },
+    });
     expect((await json('/v1/completions', { prompt: [104, 105] })).body.choices[0].text).toBe('2!');
     const chunks = await events(await send('/v1/completions', { prompt: 'abc', stream: true, echo: true }));
     expect(chunks.map((chunk) => chunk.choices[0].text).join('')).toBe('abc3!');
     expect(chunks.at(-1)?.choices[0].finish_reason).toBe('stop');
-    expect((await json('/v1/completions', { prompt: 'abc', max_tokens: 0 })).body.choices[0]).toMatchObject({ text: '', finish_reason: 'length' });
+    expect((await json('/v1/completions', { prompt: 'abc', max_tokens: 0 })).body.choices[0]).toMatchObject({
+      text: '',
+      finish_reason: 'length',
+    });
   });
 
   it('lists log probabilities side by side', async () => {
     const { json } = serve(() => 'ab');
-    expect((await json('/v1/completions', { prompt: 'x', logprobs: 1 })).body.choices[0].logprobs).toEqual({ tokens: ['a', 'b'], token_logprobs: [-0.25, -0.25], top_logprobs: [{ a: -0.25 }, { b: -0.25 }], text_offset: [0, 1] });
+    expect((await json('/v1/completions', { prompt: 'x', logprobs: 1 })).body.choices[0].logprobs).toEqual({
+      tokens: ['a', 'b'],
+      token_logprobs: [-0.25, -0.25],
+      top_logprobs: [{ a: -0.25 }, { b: -0.25 }],
+      text_offset: [0, 1],
+    });
   });
 });
 
@@ -157,7 +296,11 @@ describe('/v1/embeddings and /v1/rerank', () => {
   const { json } = serve(() => '');
   it('gives vectors as numbers and as base64', async () => {
     const { body } = await json('/v1/embeddings', { input: ['ab', 'abc'] });
-    expect(body).toMatchObject({ object: 'list', usage: { prompt_tokens: 7, total_tokens: 7 }, data: [{ index: 0, object: 'embedding' }, { index: 1 }] });
+    expect(body).toMatchObject({
+      object: 'list',
+      usage: { prompt_tokens: 7, total_tokens: 7 },
+      data: [{ index: 0, object: 'embedding' }, { index: 1 }],
+    });
     expect(body.data[1].embedding).toEqual([...Float32Array.of(3, 3, 4, 0.1)]);
     const packed = (await json('/v1/embeddings', { input: 'ab', encoding_format: 'base64' })).body.data[0].embedding;
     expect(new Float32Array(Uint8Array.from(atob(packed), (char) => char.charCodeAt(0)).buffer)).toEqual(Float32Array.of(2, 3, 4, 0.1));
@@ -169,13 +312,19 @@ describe('/v1/embeddings and /v1/rerank', () => {
 
   it('ranks documents, best first', async () => {
     const { body } = await json('/v1/rerank', { query: 'a', documents: ['b', { text: 'aaa' }, 'ab'], top_n: 2, return_documents: true });
-    expect(body.results).toEqual([{ index: 1, relevance_score: 3, document: { text: 'aaa' } }, { index: 2, relevance_score: 2, document: { text: 'ab' } }]);
+    expect(body.results).toEqual([
+      { index: 1, relevance_score: 3, document: { text: 'aaa' } },
+      { index: 2, relevance_score: 2, document: { text: 'ab' } },
+    ]);
   });
 
   it('says so where the model cannot', async () => {
     const backend = scriptedBackend(() => '');
     const handler = createHandler({ ...backend, embed: undefined, rank: undefined });
-    for (const [path, body] of [['/v1/embeddings', { input: 'a' }], ['/v1/rerank', { query: 'a', documents: ['b'] }]] as const) {
+    for (const [path, body] of [
+      ['/v1/embeddings', { input: 'a' }],
+      ['/v1/rerank', { query: 'a', documents: ['b'] }],
+    ] as const) {
       const response = await handler(new Request(`http://server${path}`, { method: 'POST', headers: asJson, body: JSON.stringify(body) }));
       expect(response.status).toBe(501);
     }
@@ -186,7 +335,15 @@ describe("llama-server's endpoints", () => {
   it('/completion', async () => {
     const { json, send } = serve(() => 'one two three');
     const { body } = await json('/completion', { prompt: 'p', n_predict: 20, n_probs: 1, stop: [' three'], return_tokens: true });
-    expect(body).toMatchObject({ content: 'one two', stop: true, stop_type: 'word', stopping_word: ' three', tokens_predicted: 13, tokens_evaluated: 2, timings: { predicted_n: 13 } });
+    expect(body).toMatchObject({
+      content: 'one two',
+      stop: true,
+      stop_type: 'word',
+      stopping_word: ' three',
+      tokens_predicted: 13,
+      tokens_evaluated: 2,
+      timings: { predicted_n: 13 },
+    });
     expect(body.completion_probabilities[0]).toMatchObject({ id: 111, token: 'o', top_logprobs: [{ token: 'o' }] });
     expect(body.tokens).toHaveLength(13);
     expect((await json('/completion', { prompt: 'p', n_predict: 3 })).body).toMatchObject({ content: 'one', stop_type: 'limit' });
@@ -199,21 +356,58 @@ describe("llama-server's endpoints", () => {
   it('/tokenize, /detokenize, /apply-template, /props, /health, /v1/models', async () => {
     const { json } = serve(() => '');
     expect((await json('/tokenize', { content: 'hé' })).body).toEqual({ tokens: [104, 195, 169] });
-    expect((await json('/tokenize', { content: 'hé', add_special: true, with_pieces: true })).body.tokens).toEqual([{ id: 256, piece: '<s>' }, { id: 104, piece: 'h' }, { id: 195, piece: [195] }, { id: 169, piece: [169] }]);
+    expect((await json('/tokenize', { content: 'hé', add_special: true, with_pieces: true })).body.tokens).toEqual([
+      { id: 256, piece: '<s>' },
+      { id: 104, piece: 'h' },
+      { id: 195, piece: [195] },
+      { id: 169, piece: [169] },
+    ]);
     expect((await json('/detokenize', { tokens: [104, 195, 169] })).body).toEqual({ content: 'hé' });
     expect((await json('/apply-template', { messages })).body.prompt).toContain('<|im_start|>user\nHi<|im_end|>\n<|im_start|>assistant\n');
-    expect((await json('/props')).body).toMatchObject({ total_slots: 4, default_generation_settings: { n_ctx: 4096 }, bos_token: '<s>' });
+    expect((await json('/props')).body).toMatchObject({
+      chat_template_warnings: [],
+      total_slots: 4,
+      default_generation_settings: { n_ctx: 4096 },
+      bos_token: '<s>',
+    });
     expect((await json('/health')).body).toEqual({ status: 'ok' });
     expect((await json('/v1/models')).body.data[0]).toMatchObject({ id: 'scripted', object: 'model' });
   });
 
-  it('a page at / where one is given: script and markup that parse, nothing from elsewhere', async () => {
+  it('a page at / where one is given: with a policy that allows its own script and style alone', async () => {
     expect((await serve(() => '').send('/')).status).toBe(404);
     const page = await (await serve(() => '', { page: chatPage, apiKey: 'k' }).send('/')).text();
-    const script = /<script type="module">([\s\S]*)<\/script>/.exec(page)?.[1] ?? '';
-    expect(() => new Function(script)).not.toThrow();
-    expect(script.length).toBeGreaterThan(1000);
-    expect(page).not.toMatch(/https?:|innerHTML/);
+    const { document } = parseHTML(page);
+    const policy = document.querySelector('meta[http-equiv=content-security-policy]')?.getAttribute('content') ?? '';
+    expect(policy).toMatch(/^default-src 'none'; .*connect-src 'self'/);
+    // The policy allows the script and the style by their hashes, and nothing is loaded from anywhere.
+    for (const kind of ['script', 'style']) {
+      const [text, ...more] = [...page.matchAll(new RegExp(`<${kind}[^>]*>([\\s\\S]*?)</${kind}>`, 'g'))].map(([, inside]) => inside);
+      expect(more, kind).toEqual([]);
+      expect(text.length, kind).toBeGreaterThan(1000);
+      expect(policy).toContain(`${kind}-src 'sha256-${createHash('sha256').update(text).digest('base64')}'`);
+    }
+    const addresses = [...document.querySelectorAll('[src], [href]')].map((e) => e.getAttribute('src') ?? e.getAttribute('href'));
+    expect(addresses.filter((address) => !address?.startsWith('data:'))).toEqual(['./manifest.webmanifest']);
+    // What makes it an app is served beside it, for everyone.
+    const { send } = serve(() => '', { page: chatPage, apiKey: 'k' });
+    const file = async (name: string): Promise<readonly [type: string | null, body: string]> => {
+      const answer = await send(`/${name}`);
+      expect(answer.status, name).toBe(200);
+      return [answer.headers.get('content-type'), await answer.text()];
+    };
+    const [type, manifest] = await file('manifest.webmanifest');
+    const { name, icons } = JSON.parse(manifest) as { name: string; icons: { src: string; type: string }[] };
+    expect([type, name]).toEqual(['application/manifest+json', 'quantlet']);
+    for (const icon of icons) expect((await file(icon.src.replace('./', '')))[0]).toBe(icon.type);
+    const [script, worker] = await file('service-worker.js');
+    expect(script).toMatch(/^text\/javascript/);
+    expect(() => new Code(worker)).not.toThrow();
+    // It knows the page as its own.
+    const mark = /includes\('([^']+)'\)/.exec(worker)![1];
+    expect(page).toContain(mark);
+    // A page of one's own has files of its own.
+    expect((await serve(() => '', { page: '<p>mine' }).send('/manifest.webmanifest')).status).toBe(404);
   });
 
   it('/metrics counts', async () => {
@@ -239,20 +433,75 @@ describe('bad requests', () => {
     ['fraction of a token', '/v1/completions', { prompt: 'a', max_tokens: 1.5 }, 400, 'invalid_value', 'max_tokens'],
     ['temperature as text', '/v1/chat/completions', { messages, temperature: 'hot' }, 400, 'invalid_value', 'temperature'],
     ['too long', '/v1/completions', { prompt: 'word '.repeat(5000) }, 400, 'context_length_exceeded'],
-    ['too long a chat', '/v1/chat/completions', { messages: [{ role: 'user', content: 'word '.repeat(5000) }] }, 400, 'context_length_exceeded'],
+    [
+      'too long a chat',
+      '/v1/chat/completions',
+      { messages: [{ role: 'user', content: 'word '.repeat(5000) }] },
+      400,
+      'context_length_exceeded',
+    ],
     ['no messages', '/v1/chat/completions', { messages: [] }, 400, 'invalid_value', 'messages'],
-    ['a role that is none', '/v1/chat/completions', { messages: [{ role: 'king', content: 'a' }] }, 400, 'invalid_value', 'messages[0].role'],
-    ['content that is a number', '/v1/chat/completions', { messages: [{ role: 'user', content: 3 }] }, 400, 'invalid_value', 'messages[0].content'],
-    ['an image', '/v1/chat/completions', { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'x' } }] }] }, 400, 'invalid_value'],
+    [
+      'a role that is none',
+      '/v1/chat/completions',
+      { messages: [{ role: 'king', content: 'a' }] },
+      400,
+      'invalid_value',
+      'messages[0].role',
+    ],
+    [
+      'content that is a number',
+      '/v1/chat/completions',
+      { messages: [{ role: 'user', content: 3 }] },
+      400,
+      'invalid_value',
+      'messages[0].content',
+    ],
+    [
+      'an image',
+      '/v1/chat/completions',
+      { messages: [{ role: 'user', content: [{ type: 'image_url', image_url: { url: 'x' } }] }] },
+      400,
+      'invalid_value',
+    ],
     ['a bad grammar', '/completion', { prompt: 'a', grammar: 'bad' }, 400, 'invalid_grammar'],
     ['a bad grammar in a stream', '/completion', { prompt: 'a', grammar: 'bad', stream: true }, 400, 'invalid_grammar'],
-    ['a schema that is missing', '/v1/chat/completions', { messages, response_format: { type: 'json_schema' } }, 400, 'invalid_value', 'response_format'],
-    ['a format that is none', '/v1/chat/completions', { messages, response_format: { type: 'xml' } }, 400, 'invalid_value', 'response_format'],
+    [
+      'a schema that is missing',
+      '/v1/chat/completions',
+      { messages, response_format: { type: 'json_schema' } },
+      400,
+      'invalid_value',
+      'response_format',
+    ],
+    [
+      'a format that is none',
+      '/v1/chat/completions',
+      { messages, response_format: { type: 'xml' } },
+      400,
+      'invalid_value',
+      'response_format',
+    ],
     ['tools that are none', '/v1/chat/completions', { messages, tools: [{ type: 'function' }] }, 400, 'invalid_value', 'tools'],
-    ['a tool that is not offered', '/v1/chat/completions', { messages, tools, tool_choice: { type: 'function', function: { name: 'other' } } }, 400, 'invalid_value'],
+    [
+      'a tool that is not offered',
+      '/v1/chat/completions',
+      { messages, tools, tool_choice: { type: 'function', function: { name: 'other' } } },
+      400,
+      'invalid_value',
+    ],
     ['a suffix', '/v1/completions', { prompt: 'a', suffix: 'b' }, 400, 'unsupported_parameter', 'suffix'],
     ['an empty stop', '/v1/completions', { prompt: 'a', stop: [''] }, 400, 'invalid_value', 'stop'],
     ['top_logprobs alone', '/v1/chat/completions', { messages, top_logprobs: 2 }, 400, 'invalid_value', 'top_logprobs'],
+    ['a stop of a thousand and one', '/v1/completions', { prompt: 'a', stop: ['x'.repeat(1001)] }, 400, 'invalid_value', 'stop'],
+    [
+      'a bias whose id is an object',
+      '/v1/completions',
+      { prompt: 'a', logit_bias: [[{ toString: 1 }, 5]] },
+      400,
+      'invalid_value',
+      'logit_bias',
+    ],
     ['ids as text', '/detokenize', { tokens: ['a'] }, 400, 'invalid_value', 'tokens'],
     ['an unknown path', '/v1/nothing', {}, 404, 'not_found'],
     ['a path in disguise', '/%2e%2e/etc/passwd', {}, 404, 'not_found'],
@@ -264,12 +513,19 @@ describe('bad requests', () => {
     const { json } = serve(() => 'x', { checkModel: true, maxBodyBytes: 65_536 });
     const got = await json(path, body);
     expect(got.status).toBe(status);
-    expect(got.body.error).toMatchObject({ message: expect.any(String) as string, type: expect.any(String) as string, code, param: param ?? null });
+    expect(got.body.error).toMatchObject({
+      message: expect.any(String) as string,
+      type: expect.any(String) as string,
+      code,
+      param: param ?? null,
+    });
     expect((await json('/health')).status).toBe(200);
   });
 
   it('a template that throws: its own words', async () => {
-    const { json } = serve(() => '', { template: "{% if messages | length > 2 %}{{ raise_exception('Only one turn') }}{% endif %}{{ messages[-1].content }}" });
+    const { json } = serve(() => '', {
+      template: "{% if messages | length > 2 %}{{ raise_exception('Only one turn') }}{% endif %}{{ messages[-1].content }}",
+    });
     const got = await json('/v1/chat/completions', { messages: [...messages, ...messages] });
     expect([got.status, got.body.error.code]).toEqual([400, 'invalid_chat']);
     expect(got.body.error.message).toContain('Only one turn');
@@ -277,9 +533,44 @@ describe('bad requests', () => {
 
   it('any JSON at all: an answer or a 400, never a failure', async () => {
     const { send } = serve(() => 'ok');
-    const paths = ['/v1/chat/completions', '/v1/completions', '/completion', '/v1/embeddings', '/v1/rerank', '/tokenize', '/detokenize', '/apply-template'];
-    const fields = ['messages', 'prompt', 'content', 'tokens', 'input', 'query', 'documents', 'stream', 'max_tokens', 'n_predict', 'stop', 'seed', 'logprobs', 'n_probs', 'tools', 'tool_choice', 'response_format', 'logit_bias', 'json_schema', 'chat_template_kwargs'];
-    const value = fc.oneof(fc.jsonValue({ maxDepth: 2 }), fc.constantFrom<unknown>('a', ['a'], [1, 2], messages, tools, 'required', { type: 'json_object' }, [{ role: 'assistant', tool_calls: [{ function: { name: 'x', arguments: '{' } }] }]));
+    const paths = [
+      '/v1/chat/completions',
+      '/v1/completions',
+      '/completion',
+      '/v1/embeddings',
+      '/v1/rerank',
+      '/tokenize',
+      '/detokenize',
+      '/apply-template',
+    ];
+    const fields = [
+      'messages',
+      'prompt',
+      'content',
+      'tokens',
+      'input',
+      'query',
+      'documents',
+      'stream',
+      'max_tokens',
+      'n_predict',
+      'stop',
+      'seed',
+      'logprobs',
+      'n_probs',
+      'tools',
+      'tool_choice',
+      'response_format',
+      'logit_bias',
+      'json_schema',
+      'chat_template_kwargs',
+    ];
+    const value = fc.oneof(
+      fc.jsonValue({ maxDepth: 2 }),
+      fc.constantFrom<unknown>('a', ['a'], [1, 2], messages, tools, 'required', { type: 'json_object' }, [
+        { role: 'assistant', tool_calls: [{ function: { name: 'x', arguments: '{' } }] },
+      ]),
+    );
     await fc.assert(
       fc.asyncProperty(fc.constantFrom(...paths), fc.dictionary(fc.constantFrom(...fields), value, { maxKeys: 6 }), async (path, body) => {
         const response = await send(path, { messages, prompt: 'p', ...body });
@@ -314,14 +605,21 @@ describe('bad requests', () => {
       };
       return new ReadableStream({ pull, cancel: () => void (gone = true) });
     };
-    const send = (body: ReadableStream) => handler(new Request('http://server/v1/completions', { method: 'POST', headers: asJson, body, duplex: 'half' } as RequestInit));
+    const send = (body: ReadableStream) =>
+      handler(new Request('http://server/v1/completions', { method: 'POST', headers: asJson, body, duplex: 'half' } as RequestInit));
     expect((await send(endless(0))).status).toBe(413);
     expect((await send(endless(300))).status).toBe(408);
   });
 
   it('JSON that is deep, or of very many parts: refused before it is parsed', async () => {
     const { json } = serve(() => 'x');
-    for (const body of ['['.repeat(2_000_000), `{"a":${'{"a":'.repeat(300)}1${'}'.repeat(301)}`, `{"prompt": [${'{},'.repeat(60_000)}{}]}`, `{"prompt": [${'"x",'.repeat(60_000)}"x"]}`, `{"prompt": [${'1,'.repeat(600_000)}1]}`]) {
+    for (const body of [
+      '['.repeat(2_000_000),
+      `{"a":${'{"a":'.repeat(300)}1${'}'.repeat(301)}`,
+      `{"prompt": [${'{},'.repeat(60_000)}{}]}`,
+      `{"prompt": [${'"x",'.repeat(60_000)}"x"]}`,
+      `{"prompt": [${'1,'.repeat(600_000)}1]}`,
+    ]) {
       const got = await json('/v1/completions', body);
       expect([got.status, got.body.error.code]).toEqual([413, 'body_too_complex']);
     }
@@ -334,12 +632,16 @@ describe('bad requests', () => {
   });
 
   it('many messages, much text, many bytes of all requests together', async () => {
-    const { json, send } = serve(() => 'x', { maxMessages: 10, maxTextChars: 2000, maxBufferedBytes: 5000, msPerToken: 50 });
+    const { json } = serve(() => 'x', { maxMessages: 10, maxTextChars: 2000 });
     const code = async (body: object): Promise<unknown> => (await json('/v1/chat/completions', body)).body.error?.code;
     expect(await code({ messages: Array.from({ length: 11 }, () => messages[1]) })).toBe('too_many_messages');
     expect(await code({ messages: [{ role: 'user', content: 'x'.repeat(2000) }] })).toBe('text_too_large');
-    expect(await code({ messages, tools: [{ type: 'function', function: { name: 'f', description: 'x'.repeat(2000) } }] })).toBe('text_too_large');
+    expect(await code({ messages, tools: [{ type: 'function', function: { name: 'f', description: 'x'.repeat(2000) } }] })).toBe(
+      'text_too_large',
+    );
     expect(await code({ messages })).toBeUndefined();
+    // 1850 bytes each, and 64 for each of 44 elements: as many as have begun when the first two are read.
+    const { send } = serve(() => 'x', { maxBufferedBytes: 13_100, msPerToken: 50 });
     const large = { prompt: 'x', max_tokens: 1, user: ' '.repeat(1800) };
     const all = await Promise.all(Array.from({ length: 4 }, () => send('/v1/completions', large)));
     expect(all.map(({ status }) => status).sort()).toEqual([200, 200, 503, 503]);
@@ -350,7 +652,11 @@ describe('bad requests', () => {
   it('hosts other than those allowed', async () => {
     const { send } = serve(() => '', { allowedHosts: ['Mine.example', '[::1]'] });
     const status = async (host: string): Promise<number> => (await send('/health', undefined, { headers: { host } })).status;
-    expect(await Promise.all(['mine.example', 'mine.example:80', '[::1]:8080', 'evil.example', 'mine.example.evil.example', 'xmine.example', ''].map(status))).toEqual([200, 200, 200, 403, 403, 403, 403]);
+    expect(
+      await Promise.all(
+        ['mine.example', 'mine.example:80', '[::1]:8080', 'evil.example', 'mine.example.evil.example', 'xmine.example', ''].map(status),
+      ),
+    ).toEqual([200, 200, 200, 403, 403, 403, 403]);
   });
 
   it('a path of slashes: no time quadratic in its length, which for this one would be minutes', async () => {
@@ -359,15 +665,27 @@ describe('bad requests', () => {
   });
 
   it('options that make no sense', () => {
-    expect(() => createHandler(scriptedBackend(() => ''), { apiKey: '' })).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
-    expect(() => createHandler(scriptedBackend(() => ''), { maxQueue: -1 })).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
+    expect(() =>
+      createHandler(
+        scriptedBackend(() => ''),
+        { apiKey: '' },
+      ),
+    ).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
+    for (const wrong of [{ maxQueue: -1 }, { contextShift: true as never }, { contextShift: { keep: -2 } }, { embdNormalize: 0.5 }])
+      expect(() =>
+        createHandler(
+          scriptedBackend(() => ''),
+          wrong,
+        ),
+      ).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
   });
 });
 
 describe('keys and origins', () => {
   it('lets only known keys in, health excepted', async () => {
     const { json } = serve(() => 'x', { apiKey: ['one', 'two'] });
-    const withKey = (key?: string) => json('/v1/completions', { prompt: 'a' }, key === undefined ? {} : { headers: { authorization: `Bearer ${key}` } });
+    const withKey = (key?: string) =>
+      json('/v1/completions', { prompt: 'a' }, key === undefined ? {} : { headers: { authorization: `Bearer ${key}` } });
     expect((await withKey('two')).status).toBe(200);
     for (const key of [undefined, '', 'on', 'one1', 'TWO']) {
       const got = await withKey(key);
@@ -381,7 +699,13 @@ describe('keys and origins', () => {
   it('answers other origins only when told to', async () => {
     const ask = async (cors: HandlerOptions['cors'], method = 'POST') => {
       const { handler } = serve(() => 'x', { ...(cors === undefined ? {} : { cors }) });
-      return handler(new Request('http://server/v1/completions', { method, headers: { ...asJson, origin: 'https://a.example' }, ...(method === 'POST' ? { body: '{"prompt": "a"}' } : {}) }));
+      return handler(
+        new Request('http://server/v1/completions', {
+          method,
+          headers: { ...asJson, origin: 'https://a.example' },
+          ...(method === 'POST' ? { body: '{"prompt": "a"}' } : {}),
+        }),
+      );
     };
     expect((await ask(undefined)).headers.get('access-control-allow-origin')).toBeNull();
     expect((await ask(true)).headers.get('access-control-allow-origin')).toBe('*');
@@ -389,6 +713,12 @@ describe('keys and origins', () => {
     expect((await ask(['https://b.example'])).headers.get('access-control-allow-origin')).toBeNull();
     const pre = await ask(true, 'OPTIONS');
     expect([pre.status, pre.headers.get('access-control-allow-methods')]).toEqual([204, 'GET, POST, OPTIONS']);
+    // What the official clients send in pages may be sent.
+    const { handler } = serve(() => 'x', { cors: true });
+    const names = 'anthropic-version,content-type,x-api-key,x-stainless-os';
+    const headers = { origin: 'https://a.example', 'access-control-request-headers': names };
+    const asked = await handler(new Request('http://server/v1/messages', { method: 'OPTIONS', headers }));
+    expect(asked.headers.get('access-control-allow-headers')).toBe(names);
   });
 });
 
@@ -405,7 +735,8 @@ describe('many clients', () => {
   });
 
   it('ends a generation whose first token comes with the end of its client', async () => {
-    const { backend } = serve(() => 'abc'), client = new AbortController();
+    const { backend } = serve(() => 'abc');
+    const client = new AbortController();
     async function* late(parts: AsyncIterable<GenerationPart>): AsyncGenerator<GenerationPart, void> {
       for await (const part of parts) {
         client.abort();
@@ -419,7 +750,14 @@ describe('many clients', () => {
         return { result: () => generation.result(), [Symbol.asyncIterator]: () => late(generation) };
       },
     });
-    const response = await handler(new Request('http://server/v1/completions', { method: 'POST', headers: asJson, body: JSON.stringify({ prompt: 'a', stream: true }), signal: client.signal }));
+    const response = await handler(
+      new Request('http://server/v1/completions', {
+        method: 'POST',
+        headers: asJson,
+        body: JSON.stringify({ prompt: 'a', stream: true }),
+        signal: client.signal,
+      }),
+    );
     expect(response.status).toBe(499);
     await until(() => backend.seen.now === 0 && backend.seen.aborted === 1);
   });
@@ -448,11 +786,21 @@ describe('many clients', () => {
   it("keeps a worker's request alive until nothing is computed for it, whole, streamed, given up", async () => {
     const { handler, backend } = serve(() => 'x'.repeat(300), { parallel: 1, msPerToken: 1 });
     let resting = true;
-    const beside = { waitUntil: (work: Promise<unknown>): void => {
-      resting = false;
-      void work.then(() => (resting = true));
-    } };
-    const ask = (body: object, given: object = beside) => handler(new Request('http://server/v1/completions', { method: 'POST', headers: asJson, body: JSON.stringify({ prompt: 'a', max_tokens: 20, ...body }) }), given);
+    const beside = {
+      waitUntil: (work: Promise<unknown>): void => {
+        resting = false;
+        void work.then(() => (resting = true));
+      },
+    };
+    const ask = (body: object, given: object = beside) =>
+      handler(
+        new Request('http://server/v1/completions', {
+          method: 'POST',
+          headers: asJson,
+          body: JSON.stringify({ prompt: 'a', max_tokens: 20, ...body }),
+        }),
+        given,
+      );
     await (await ask({})).text();
     await until(() => resting);
     const stream = await ask({ stream: true });
@@ -472,16 +820,27 @@ describe('many clients', () => {
   it('long texts are tokenized in turns of their own; whoever has gone is not waited for', async () => {
     const backend = scriptedBackend(() => 'x', { contextLength: 20_000 });
     let steps = 0;
-    const handler = createHandler({ ...backend, *encodeWork(text, options) {
-      // Each step takes longer than a slice.
-      for (let i = 0; i < 20; i++) {
-        for (const end = performance.now() + 3; performance.now() < end;);
-        steps++;
-        yield;
-      }
-      return backend.tokenize(text, options);
-    } });
-    const ask = (signal?: AbortSignal) => handler(new Request('http://server/v1/completions', { method: 'POST', headers: asJson, body: '{"prompt": "some words", "max_tokens": 1}', ...(signal ? { signal } : {}) }));
+    const handler = createHandler({
+      ...backend,
+      *encodeWork(text, options) {
+        // Each step takes longer than a slice.
+        for (let i = 0; i < 20; i++) {
+          for (const end = performance.now() + 3; performance.now() < end;);
+          steps++;
+          yield;
+        }
+        return backend.tokenize(text, options);
+      },
+    });
+    const ask = (signal?: AbortSignal) =>
+      handler(
+        new Request('http://server/v1/completions', {
+          method: 'POST',
+          headers: asJson,
+          body: '{"prompt": "some words", "max_tokens": 1}',
+          ...(signal ? { signal } : {}),
+        }),
+      );
     let turns = 0;
     const ticking = setInterval(() => turns++, 0);
     expect((await ask()).status).toBe(200);
@@ -494,19 +853,29 @@ describe('many clients', () => {
   });
 
   it("builds the tokenizer's tables before the first request", () => {
-    const backend = scriptedBackend(() => ''), texts: string[] = [];
+    const backend = scriptedBackend(() => '');
+    const texts: string[] = [];
     createHandler({ ...backend, tokenize: (text, options) => (texts.push(text), backend.tokenize(text, options)) });
     expect(texts).toHaveLength(1);
   });
 
   it('gives a place up when the time is over, also to a reader that does not read', async () => {
     const lines: unknown[] = [];
-    const { send, backend } = serve(() => 'x'.repeat(100_000), { parallel: 1, timeoutMs: 150, msPerToken: 1, contextLength: 200_000, onAccess: ({ path, status }) => lines.push([path, status]) });
+    const { send, backend } = serve(() => 'x'.repeat(100_000), {
+      parallel: 1,
+      timeoutMs: 150,
+      msPerToken: 1,
+      contextLength: 200_000,
+      onAccess: ({ path, status }) => lines.push([path, status]),
+    });
     expect((await send('/v1/completions', { prompt: 'a' })).status).toBe(504);
     const unread = await send('/v1/completions', { prompt: 'a', stream: true });
     await until(() => backend.seen.now === 0);
     expect(await unread.text()).toContain('"code":"timeout"');
-    expect(lines).toEqual([['/v1/completions', 504], ['/v1/completions', 504]]);
+    expect(lines).toEqual([
+      ['/v1/completions', 504],
+      ['/v1/completions', 504],
+    ]);
   });
 
   it('a time limit longer than timers go does not end a request at once', async () => {
@@ -517,16 +886,24 @@ describe('many clients', () => {
   it('pauses a generation whose reader is slow', async () => {
     const { send, backend } = serve(() => 'x'.repeat(20_000), { contextLength: 100_000 });
     let tokens = 0;
-    const counting = { ...backend, generate: (ids: readonly number[], options: object) => {
-      const generation = backend.generate(ids, options);
-      return { result: () => generation.result(), async *[Symbol.asyncIterator]() {
-        for await (const part of generation) {
-          tokens++;
-          yield part;
-        }
-      } };
-    } };
-    const response = await createHandler(counting)(new Request('http://server/v1/completions', { method: 'POST', headers: asJson, body: JSON.stringify({ prompt: 'a', stream: true }) }));
+    const counting = {
+      ...backend,
+      generate: (ids: readonly number[], options: object) => {
+        const generation = backend.generate(ids, options);
+        return {
+          result: () => generation.result(),
+          async *[Symbol.asyncIterator]() {
+            for await (const part of generation) {
+              tokens++;
+              yield part;
+            }
+          },
+        };
+      },
+    };
+    const response = await createHandler(counting)(
+      new Request('http://server/v1/completions', { method: 'POST', headers: asJson, body: JSON.stringify({ prompt: 'a', stream: true }) }),
+    );
     await new Promise((resolve) => setTimeout(resolve, 400));
     // 256 KiB of waiting events, each longer than 100 bytes.
     expect(tokens).toBeLessThan(2622);

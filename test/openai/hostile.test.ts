@@ -19,12 +19,16 @@ describe('hostile requests', () => {
       const fault = wrong(hostile, await send(server.url, hostile));
       expect(fault, hostile.name).toBeUndefined();
     }
-    const served = await send(server.url, { name: 'a harmless one', path: '/v1/completions', body: ['{"prompt": "Once", "max_tokens": 3}'] });
+    const served = await send(server.url, {
+      name: 'a harmless one',
+      path: '/v1/completions',
+      body: ['{"prompt": "Once", "max_tokens": 3}'],
+    });
     expect(served.status).toBe(200);
     expect(server.stderr().split('\n').slice(1).join('')).toBe('');
     server.kill('SIGTERM');
     expect(await server.exit).toBe(0);
-  });
+  }, 300_000);
 
   it('made at random are answered too', async () => {
     // How long others wait says nothing where other tests run beside.

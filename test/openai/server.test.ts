@@ -1,5 +1,6 @@
 /** `quantlet serve` with the model that ships, over real sockets: the official client, many at once, everything that can be wrong. */
 import { createServer, connect } from 'node:net';
+import Anthropic from '@anthropic-ai/sdk';
 import OpenAI from 'openai';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { runCli, shippedModel, temporaryFolder, writeTo } from '../support.ts';
@@ -11,7 +12,29 @@ const folder = temporaryFolder();
 let server: Served, client: OpenAI;
 beforeAll(async () => {
   const template = writeTo(folder, 'template.jinja', plain);
-  server = await startServer(['-m', shippedModel, '-c', 1024, '-np', 4, '-t', 2, '--api-key', 'key', '--api-key', 'other', '--cors', 'https://page.example', '--max-body', 100_000, '--max-queue', 20, '--access-log', '--chat-template-file', template]);
+  server = await startServer([
+    '-m',
+    shippedModel,
+    '-c',
+    1024,
+    '-np',
+    4,
+    '-t',
+    2,
+    '--api-key',
+    'key',
+    '--api-key',
+    'other',
+    '--cors',
+    'https://page.example',
+    '--max-body',
+    100_000,
+    '--max-queue',
+    20,
+    '--access-log',
+    '--chat-template-file',
+    template,
+  ]);
   client = new OpenAI({ apiKey: 'key', baseURL: `${server.url}/v1`, maxRetries: 0 });
 });
 afterAll(async () => {
@@ -21,11 +44,81 @@ afterAll(async () => {
 
 const auth = { authorization: 'Bearer other' };
 const post = (path: string, body: unknown, init: RequestInit = {}): Promise<Response> =>
-  fetch(server.url + path, { method: 'POST', headers: { ...auth, 'content-type': 'application/json' }, body: typeof body === 'string' ? body : JSON.stringify(body), ...init });
+  fetch(server.url + path, {
+    method: 'POST',
+    headers: { ...auth, 'content-type': 'application/json' },
+    body: typeof body === 'string' ? body : JSON.stringify(body),
+    ...init,
+  });
 const idle = (): Promise<boolean> => until(async () => (await metric(server.url, 'llamacpp:requests_processing', auth)) === 0);
 const model = 'tiny-stories-q4_0';
 const greedy = { model, temperature: 0, prompt: 'Once upon a time', max_tokens: 32 };
 const messages = [{ role: 'user' as const, content: 'Tell me about a dog.' }];
+
+describe('responses and messages, by the official clients', () => {
+  const tokens = 24;
+  const chat = (content: string) =>
+    client.chat.completions.create({ model, messages: [{ role: 'user', content }], temperature: 0, max_tokens: tokens });
+
+  it('say what a chat completion says, whole and streamed, of texts in parts too', async () => {
+    const { content } = (await chat('Tell me about a dog.')).choices[0].message;
+    const ask = { model, temperature: 0, max_output_tokens: tokens };
+    const input = [{ role: 'user' as const, content: [{ type: 'input_text' as const, text: 'Tell me about a dog.' }] }];
+    expect((await client.responses.create({ ...ask, input })).output_text).toBe(content);
+    expect((await client.responses.stream({ ...ask, input: 'Tell me about a dog.' }).finalResponse()).output_text).toBe(content);
+    const anthropic = new Anthropic({ apiKey: 'key', baseURL: server.url, maxRetries: 0 });
+    const request = { model, temperature: 0, max_tokens: tokens, messages };
+    const message = await anthropic.messages.create(request);
+    expect(message.content).toMatchObject([{ type: 'text', text: content }]);
+    const parts = [{ role: 'user' as const, content: [{ type: 'text' as const, text: 'Tell me about a dog.' }] }];
+    const streamed = await anthropic.messages.stream({ ...request, messages: parts }).finalMessage();
+    expect(streamed).toMatchObject({ content: [{ text: content }], stop_reason: 'max_tokens' });
+    // The prompt of the second was in the cache, but for its last token.
+    expect(streamed.usage.cache_read_input_tokens).toBeGreaterThan(5);
+    expect((await anthropic.messages.countTokens({ model, messages })).input_tokens).toBe(
+      streamed.usage.input_tokens + streamed.usage.cache_read_input_tokens!,
+    );
+  });
+
+  it('call tools whose arguments fit their schema', async () => {
+    const schema = {
+      type: 'object' as const,
+      properties: { city: { enum: ['Oslo', 'Rome'] } },
+      required: ['city'],
+      additionalProperties: false,
+    };
+    const sampling = { model, temperature: 0.8, seed: 1 };
+    const response = await client.responses.create({
+      ...sampling,
+      max_output_tokens: 100,
+      input: 'Weather?',
+      tools: [{ type: 'function', name: 'weather', parameters: schema, strict: true }],
+      tool_choice: 'required',
+    } as OpenAI.Responses.ResponseCreateParamsNonStreaming);
+    const [call] = response.output;
+    expect(call.type === 'function_call' && ['Oslo', 'Rome'].includes((JSON.parse(call.arguments) as { city: string }).city)).toBe(true);
+    const anthropic = new Anthropic({ apiKey: 'key', baseURL: server.url, maxRetries: 0 });
+    const { content } = await anthropic.messages.create({
+      ...sampling,
+      max_tokens: 100,
+      messages,
+      tools: [{ name: 'weather', input_schema: schema }],
+      tool_choice: { type: 'any' },
+    } as Anthropic.MessageCreateParamsNonStreaming);
+    expect(content[0].type === 'tool_use' && ['Oslo', 'Rome'].includes((content[0].input as { city: string }).city)).toBe(true);
+  });
+
+  it('end when their clients go', async () => {
+    const anthropic = new Anthropic({ apiKey: 'key', baseURL: server.url, maxRetries: 0 });
+    const stream = await anthropic.messages.create({ model, max_tokens: 900, messages, stream: true });
+    let events = 0;
+    for await (const _ of stream) if (++events === 6) stream.controller.abort();
+    const other = await client.responses.create({ model, input: 'Once', max_output_tokens: 900, stream: true });
+    events = 0;
+    for await (const _ of other) if (++events === 6) other.controller.abort();
+    expect(await idle()).toBe(true);
+  });
+});
 
 describe('the openai client', () => {
   it('lists the model, completes, streams the same, stops, echoes', async () => {
@@ -40,7 +133,9 @@ describe('the openai client', () => {
     const word = text.slice(12, 16);
     const stopped = await client.completions.create({ ...greedy, stop: [word] });
     expect(stopped.choices[0]).toMatchObject({ text: text.slice(0, text.indexOf(word)), finish_reason: 'stop' });
-    const own = await (await post('/completion', { prompt: greedy.prompt, n_predict: 32, temperature: 0, stop: [word], n_probs: 2 })).json() as { stopping_word: string; completion_probabilities: { top_logprobs: unknown[] }[] };
+    const own = (await (
+      await post('/completion', { prompt: greedy.prompt, n_predict: 32, temperature: 0, stop: [word], n_probs: 2 })
+    ).json()) as { stopping_word: string; completion_probabilities: { top_logprobs: unknown[] }[] };
     expect(own).toMatchObject({ content: text.slice(0, text.indexOf(word)), stop_type: 'word', stopping_word: word });
     expect(own.completion_probabilities.every((p) => p.top_logprobs.length === 2)).toBe(true);
   });
@@ -53,16 +148,28 @@ describe('the openai client', () => {
     expect(choices[0].logprobs!.content!.map((entry) => entry.token).join('')).toBe(content);
     expect(choices[0].logprobs!.content!.every((entry) => entry.top_logprobs.length === 2)).toBe(true);
     let streamed = '';
-    for await (const chunk of await client.chat.completions.create({ ...chat, stream: true })) streamed += chunk.choices[0]?.delta.content ?? '';
+    for await (const chunk of await client.chat.completions.create({ ...chat, stream: true }))
+      streamed += chunk.choices[0]?.delta.content ?? '';
     expect(streamed).toBe(content);
-    const next = await client.chat.completions.create({ ...chat, messages: [...messages, { role: 'assistant', content }, { role: 'user', content: 'And then?' }] });
+    const next = await client.chat.completions.create({
+      ...chat,
+      messages: [...messages, { role: 'assistant', content }, { role: 'user', content: 'And then?' }],
+    });
     expect(next.usage!.prompt_tokens_details!.cached_tokens!).toBeGreaterThan(30);
     const several = await client.chat.completions.create({ ...chat, temperature: 1, seed: 5, n: 3 });
     expect(new Set(several.choices.map((c) => c.message.content)).size).toBe(3);
   });
 
   it('makes a required tool call that fits its schema, and JSON of a schema', async () => {
-    const tools = [{ type: 'function' as const, function: { name: 'weather', parameters: { type: 'object', properties: { city: { enum: ['Oslo', 'Rome'] } }, required: ['city'], additionalProperties: false } } }];
+    const tools = [
+      {
+        type: 'function' as const,
+        function: {
+          name: 'weather',
+          parameters: { type: 'object', properties: { city: { enum: ['Oslo', 'Rome'] } }, required: ['city'], additionalProperties: false },
+        },
+      },
+    ];
     const asked = { model, messages, tools, tool_choice: 'required' as const, temperature: 0.8, seed: 1, max_tokens: 100 };
     const { choices } = await client.chat.completions.create(asked);
     expect(choices[0].finish_reason).toBe('tool_calls');
@@ -73,16 +180,33 @@ describe('the openai client', () => {
       expect(call.function.name).toBe('weather');
       expect(['Oslo', 'Rome']).toContain((JSON.parse(call.function.arguments) as { city: string }).city);
     }
-    const schema = { type: 'object', properties: { n: { type: 'integer', minimum: 0, maximum: 99 } }, required: ['n'], additionalProperties: false };
-    const json = await client.chat.completions.create({ model, messages, temperature: 0, max_tokens: 60, response_format: { type: 'json_schema', json_schema: { name: 'n', schema } } });
+    const schema = {
+      type: 'object',
+      properties: { n: { type: 'integer', minimum: 0, maximum: 99 } },
+      required: ['n'],
+      additionalProperties: false,
+    };
+    const json = await client.chat.completions.create({
+      model,
+      messages,
+      temperature: 0,
+      max_tokens: 60,
+      response_format: { type: 'json_schema', json_schema: { name: 'n', schema } },
+    });
     expect(Object.keys(JSON.parse(json.choices[0].message.content!) as object)).toEqual(['n']);
   });
 
   it('is told of errors: wrong key, no embeddings, too long, bad requests', async () => {
     const stranger = new OpenAI({ apiKey: 'wrong', baseURL: `${server.url}/v1`, maxRetries: 0 });
     await expect(stranger.models.list()).rejects.toBeInstanceOf(OpenAI.AuthenticationError);
-    await expect(client.embeddings.create({ model, input: 'x' })).rejects.toMatchObject({ status: 400, message: expect.stringMatching(/embeddings/) as string });
-    await expect(client.completions.create({ ...greedy, prompt: 'word '.repeat(3000) })).rejects.toMatchObject({ status: 400, code: 'context_length_exceeded' });
+    await expect(client.embeddings.create({ model, input: 'x' })).rejects.toMatchObject({
+      status: 400,
+      message: expect.stringMatching(/embeddings/) as string,
+    });
+    await expect(client.completions.create({ ...greedy, prompt: 'word '.repeat(3000) })).rejects.toMatchObject({
+      status: 400,
+      code: 'context_length_exceeded',
+    });
     await expect(client.completions.create({ ...greedy, max_tokens: -5 })).rejects.toBeInstanceOf(OpenAI.BadRequestError);
   });
 
@@ -123,9 +247,11 @@ it('clients that hang up, waiting or streaming, free their places', async () => 
   expect((await post('/v1/completions', greedy)).status).toBe(200);
 });
 
-interface Failure { error: { message: string; type: string; code: string | null } }
+interface Failure {
+  error: { message: string; type: string; code: string | null };
+}
 
-describe('bad input has its status and an error in OpenAI\'s shape, and the server stays up', () => {
+describe("bad input has its status and an error in OpenAI's shape, and the server stays up", () => {
   const chat = { messages, max_tokens: 4 };
   it.each<[string, string, unknown, number]>([
     ['malformed JSON', '/v1/completions', '{"prompt": ', 400],
@@ -138,7 +264,12 @@ describe('bad input has its status and an error in OpenAI\'s shape, and the serv
     ['a bad grammar', '/v1/completions', { ...greedy, grammar: 'root ::= (' }, 400],
     ['a bad grammar, streamed', '/v1/completions', { ...greedy, grammar: 'root ::= (', stream: true }, 400],
     ['a bad grammar, chat, streamed', '/v1/chat/completions', { ...chat, grammar: 'root ::= (', stream: true }, 400],
-    ['a schema that nothing fits', '/v1/chat/completions', { ...chat, response_format: { type: 'json_schema', json_schema: { name: 'x', schema: { enum: [] } } } }, 400],
+    [
+      'a schema that nothing fits',
+      '/v1/chat/completions',
+      { ...chat, response_format: { type: 'json_schema', json_schema: { name: 'x', schema: { enum: [] } } } },
+      400,
+    ],
     ['a grammar and a format', '/v1/chat/completions', { ...chat, grammar: 'root ::= "a"', response_format: { type: 'json_object' } }, 400],
     ['a bias for no token', '/v1/completions', { ...greedy, logit_bias: { 99999: 1 } }, 400],
     ['a top_p out of range', '/v1/completions', { ...greedy, top_p: 2 }, 400],
@@ -154,25 +285,47 @@ describe('bad input has its status and an error in OpenAI\'s shape, and the serv
     expect((await fetch(`${server.url}/health`)).status).toBe(200);
   });
 
-  it.each([['no key', {}], ['a wrong key', { authorization: 'Bearer kex' }], ['a beginning of the key', { authorization: 'Bearer ke' }], ['an empty key', { authorization: 'Bearer ' }]])('%s: 401', async (_, headers) => {
+  it.each([
+    ['no key', {}],
+    ['a wrong key', { authorization: 'Bearer kex' }],
+    ['a beginning of the key', { authorization: 'Bearer ke' }],
+    ['an empty key', { authorization: 'Bearer ' }],
+  ])('%s: 401', async (_, headers) => {
     expect((await fetch(`${server.url}/v1/models`, { headers: headers as Record<string, string> })).status).toBe(401);
   });
 
   /** What a raw connection is answered. */
-  const raw = (text: string): Promise<string> => new Promise((resolve, reject) => {
-    const { hostname, port } = new URL(server.url);
-    const socket = connect(Number(port), hostname, () => socket.write(text));
-    let got = '';
-    socket.setEncoding('utf8').on('data', (chunk: string) => (got += chunk)).on('close', () => resolve(got)).on('error', (e: NodeJS.ErrnoException) => (e.code === 'ECONNRESET' || e.code === 'EPIPE' ? resolve(got) : reject(e)));
-  });
+  const raw = (text: string): Promise<string> =>
+    new Promise((resolve, reject) => {
+      const { hostname, port } = new URL(server.url);
+      const socket = connect(Number(port), hostname, () => socket.write(text));
+      let got = '';
+      socket
+        .setEncoding('utf8')
+        .on('data', (chunk: string) => (got += chunk))
+        .on('close', () => resolve(got))
+        .on('error', (e: NodeJS.ErrnoException) => (e.code === 'ECONNRESET' || e.code === 'EPIPE' ? resolve(got) : reject(e)));
+    });
   it.each<[string, string, RegExp]>([
-    ['a header flood', `GET /health HTTP/1.1\r\nhost: a\r\n${Array.from({ length: 3000 }, (_, i) => `x-${i}: ${'y'.repeat(20)}\r\n`).join('')}\r\n`, /^HTTP\/1\.1 431 [^]*"error"/],
+    [
+      'a header flood',
+      `GET /health HTTP/1.1\r\nhost: a\r\n${Array.from({ length: 3000 }, (_, i) => `x-${i}: ${'y'.repeat(20)}\r\n`).join('')}\r\n`,
+      /^HTTP\/1\.1 431 [^]*"error"/,
+    ],
     ['no HTTP at all', 'hello\r\n\r\n', /^HTTP\/1\.1 400 [^]*"error"/],
     ['a method that fetch forbids', 'TRACE /health HTTP/1.1\r\nhost: a\r\nconnection: close\r\n\r\n', /^HTTP\/1\.1 400 /],
     ['a strange host', 'GET /health HTTP/1.1\r\nhost: [::not a host\r\nconnection: close\r\n\r\n', /^HTTP\/1\.1 403 [^]*host_not_allowed/],
-    ['a name that was made to lead here', 'GET /v1/models HTTP/1.1\r\nhost: evil.example:8080\r\nauthorization: Bearer key\r\nconnection: close\r\n\r\n', /^HTTP\/1\.1 403 [^]*host_not_allowed/],
+    [
+      'a name that was made to lead here',
+      'GET /v1/models HTTP/1.1\r\nhost: evil.example:8080\r\nauthorization: Bearer key\r\nconnection: close\r\n\r\n',
+      /^HTTP\/1\.1 403 [^]*host_not_allowed/,
+    ],
     ['what this machine calls itself', 'GET /health HTTP/1.1\r\nhost: LOCALHOST:1\r\nconnection: close\r\n\r\n', /^HTTP\/1\.1 200 /],
-    ['an absolute URL', 'GET http://elsewhere/etc/passwd HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n', /^HTTP\/1\.1 (404|401) /],
+    [
+      'an absolute URL',
+      'GET http://elsewhere/etc/passwd HTTP/1.1\r\nhost: localhost\r\nconnection: close\r\n\r\n',
+      /^HTTP\/1\.1 (404|401) /,
+    ],
     ['HEAD', 'HEAD /health HTTP/1.1\r\nhost: 127.0.0.1:80\r\nconnection: close\r\n\r\n', /^HTTP\/1\.1 200 [^]*\r\n\r\n$/],
   ])('%s', async (_, text, want) => {
     expect(await raw(text)).toMatch(want);
@@ -180,8 +333,17 @@ describe('bad input has its status and an error in OpenAI\'s shape, and the serv
   });
 
   it('plain text and forms, which pages of any origin may post without asking', async () => {
-    for (const type of ['text/plain', 'application/x-www-form-urlencoded', 'multipart/form-data; boundary=x', 'text/plain; x=application/json', '']) {
-      const response = await post('/v1/completions', Buffer.from(JSON.stringify(greedy)), { body: new Blob([JSON.stringify(greedy)]), headers: { ...auth, ...(type === '' ? {} : { 'content-type': type }) } });
+    for (const type of [
+      'text/plain',
+      'application/x-www-form-urlencoded',
+      'multipart/form-data; boundary=x',
+      'text/plain; x=application/json',
+      '',
+    ]) {
+      const response = await post('/v1/completions', Buffer.from(JSON.stringify(greedy)), {
+        body: new Blob([JSON.stringify(greedy)]),
+        headers: { ...auth, ...(type === '' ? {} : { 'content-type': type }) },
+      });
       expect([response.status, ((await response.json()) as Failure).error.code]).toEqual([415, 'unsupported_media_type']);
     }
   });
@@ -191,9 +353,17 @@ describe('bad input has its status and an error in OpenAI\'s shape, and the serv
     const { hostname, port } = new URL(own.url);
     const closed = await new Promise<string>((resolve) => {
       let got = '';
-      const socket = connect(Number(port), hostname, () => socket.write('POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n{"prompt": "'));
+      const socket = connect(Number(port), hostname, () =>
+        socket.write(
+          'POST /v1/completions HTTP/1.1\r\nhost: localhost\r\ncontent-type: application/json\r\ncontent-length: 100000\r\n\r\n{"prompt": "',
+        ),
+      );
       const dripping = setInterval(() => socket.write('x'), 100);
-      socket.setEncoding('utf8').on('data', (chunk: string) => (got += chunk)).on('error', () => undefined).on('close', () => (clearInterval(dripping), resolve(got)));
+      socket
+        .setEncoding('utf8')
+        .on('data', (chunk: string) => (got += chunk))
+        .on('error', () => undefined)
+        .on('close', () => (clearInterval(dripping), resolve(got)));
     });
     expect(closed).toMatch(/^HTTP\/1\.1 408 /);
     own.kill('SIGTERM');
@@ -201,8 +371,14 @@ describe('bad input has its status and an error in OpenAI\'s shape, and the serv
   });
 
   it('an upload whose client vanishes is no failure of the server', async () => {
-    const { hostname, port } = new URL(server.url), before = server.stderr().length;
-    const socket = connect(Number(port), hostname, () => socket.write('POST /v1/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer key\r\ncontent-type: application/json\r\ncontent-length: 5000\r\n\r\n{"prompt": "', () => setTimeout(() => socket.destroy(), 100)));
+    const { hostname, port } = new URL(server.url);
+    const before = server.stderr().length;
+    const socket = connect(Number(port), hostname, () =>
+      socket.write(
+        'POST /v1/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer key\r\ncontent-type: application/json\r\ncontent-length: 5000\r\n\r\n{"prompt": "',
+        () => setTimeout(() => socket.destroy(), 100),
+      ),
+    );
     socket.on('error', () => undefined);
     expect(await until(() => /POST \/v1\/completions 499 /.test(server.stderr().slice(before)))).toBe(true);
     expect(server.stderr().slice(before)).not.toMatch(/Error|at /);
@@ -219,7 +395,8 @@ describe('bad input has its status and an error in OpenAI\'s shape, and the serv
 });
 
 it('pages of allowed origins alone may read; the page at / is served; requests are logged', async () => {
-  const from = async (origin: string): Promise<string | null> => (await fetch(`${server.url}/health`, { headers: { origin } })).headers.get('access-control-allow-origin');
+  const from = async (origin: string): Promise<string | null> =>
+    (await fetch(`${server.url}/health`, { headers: { origin } })).headers.get('access-control-allow-origin');
   expect([await from('https://page.example'), await from('https://evil.example')]).toEqual(['https://page.example', null]);
   const page = await fetch(server.url);
   expect([page.status, page.headers.get('content-type')]).toEqual([200, 'text/html; charset=utf-8']);
@@ -229,7 +406,11 @@ it('pages of allowed origins alone may read; the page at / is served; requests a
 describe('the process', () => {
   it('SIGTERM lets an answer end, then exits 0', async () => {
     const own = await startServer(['-m', shippedModel, '--no-warmup', '-t', 2]);
-    const response = await fetch(`${own.url}/v1/completions`, { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify({ ...greedy, max_tokens: 100, stream: true }) });
+    const response = await fetch(`${own.url}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ ...greedy, max_tokens: 100, stream: true }),
+    });
     own.kill('SIGTERM');
     expect((await response.text()).endsWith('data: [DONE]\n\n')).toBe(true);
     expect(await own.exit).toBe(0);
@@ -240,7 +421,11 @@ describe('the process', () => {
     expect((await fetch(`${own.url}/v1/models`)).status).toBe(401);
     const { hostname, port } = new URL(own.url);
     const body = JSON.stringify({ ...greedy, max_tokens: 200, ignore_eos: true, stream: true });
-    const socket = connect(Number(port), hostname, () => socket.write(`POST /v1/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer secret\r\ncontent-type: application/json\r\ncontent-length: 9999\r\n\r\n${body}`));
+    const socket = connect(Number(port), hostname, () =>
+      socket.write(
+        `POST /v1/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer secret\r\ncontent-type: application/json\r\ncontent-length: 9999\r\n\r\n${body}`,
+      ),
+    );
     socket.on('error', () => {}).pause();
     await until(async () => (await fetch(`${own.url}/health`)).ok);
     const began = Date.now();
@@ -252,11 +437,29 @@ describe('the process', () => {
 
   it('on an address that others reach: a warning without a key, and any host is served unless some are named', async () => {
     const open = await startServer(['-m', shippedModel, '--no-warmup', '-t', 1, '--host', '0.0.0.0']);
-    const status = async (served: Served, host: string): Promise<number> => (await send(served.url, { name: host, method: 'GET', path: '/health', headers: { host } })).status;
+    const status = async (served: Served, host: string): Promise<number> =>
+      (await send(served.url, { name: host, method: 'GET', path: '/health', headers: { host } })).status;
     expect([open.stderr().includes('open to everybody'), await status(open, 'some.example')]).toEqual([true, 200]);
     open.kill('SIGTERM');
-    const named = await startServer(['-m', shippedModel, '--no-warmup', '-t', 1, '--host', '0.0.0.0', '--api-key', 'x', '--allowed-hosts', 'some.example']);
-    expect([named.stderr().includes('open to everybody'), await status(named, 'some.example'), await status(named, 'localhost'), await status(named, 'other.example')]).toEqual([false, 200, 200, 403]);
+    const named = await startServer([
+      '-m',
+      shippedModel,
+      '--no-warmup',
+      '-t',
+      1,
+      '--host',
+      '0.0.0.0',
+      '--api-key',
+      'x',
+      '--allowed-hosts',
+      'some.example',
+    ]);
+    expect([
+      named.stderr().includes('open to everybody'),
+      await status(named, 'some.example'),
+      await status(named, 'localhost'),
+      await status(named, 'other.example'),
+    ]).toEqual([false, 200, 200, 403]);
     named.kill('SIGTERM');
     expect([await open.exit, await named.exit]).toEqual([0, 0]);
   });
@@ -266,7 +469,10 @@ describe('the process', () => {
     await new Promise((resolve) => other.once('listening', resolve));
     const { port } = other.address() as { port: number };
     const taken = await runCli(['serve', '-m', shippedModel, '--port', port]);
-    expect([taken.code, taken.stderr]).toEqual([1, expect.stringMatching(/^quantlet: cannot listen on 127\.0\.0\.1:\d+: the port is in use; [^\n]*\n$/)]);
+    expect([taken.code, taken.stderr]).toEqual([
+      1,
+      expect.stringMatching(/^quantlet: cannot listen on 127\.0\.0\.1:\d+: the port is in use; [^\n]*\n$/),
+    ]);
     await new Promise((resolve) => other.close(resolve));
     expect((await runCli(['serve', '-m', shippedModel, '--port', 70000])).code).toBe(2);
     expect((await runCli(['serve', '-m', 'no-such.gguf', '--port', 0])).code).toBe(1);

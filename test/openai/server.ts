@@ -13,7 +13,10 @@ export interface Served {
 /** `quantlet serve` on a free port, up when this resolves. */
 export function startServer(args: readonly (string | number)[], env: NodeJS.ProcessEnv = {}): Promise<Served> {
   const { NODE_OPTIONS: _, QUANTLET_BUILD: __, LLAMA_API_KEY: ___, ...clean } = process.env;
-  const child = spawn(process.execPath, [cliPath, 'serve', '--port', '0', ...args.map(String)], { env: { ...clean, ...env }, stdio: ['ignore', 'ignore', 'pipe'] });
+  const child = spawn(process.execPath, [cliPath, 'serve', '--port', '0', ...args.map(String)], {
+    env: { ...clean, ...env },
+    stdio: ['ignore', 'ignore', 'pipe'],
+  });
   let stderr = '';
   const exit = new Promise<number | NodeJS.Signals | null>((resolve) => child.on('close', (code, signal) => resolve(code ?? signal)));
   return new Promise((resolve, reject) => {
@@ -29,11 +32,17 @@ export function startServer(args: readonly (string | number)[], env: NodeJS.Proc
 /** A value of the server's metrics. */
 export async function metric(url: string, name: string, headers: Record<string, string> = {}): Promise<number> {
   const text = await (await fetch(`${url}/metrics`, { headers })).text();
-  return Number(text.split('\n').find((line) => line.startsWith(`${name} `))?.split(' ')[1]);
+  return Number(
+    text
+      .split('\n')
+      .find((line) => line.startsWith(`${name} `))
+      ?.split(' ')[1],
+  );
 }
 
 /** Waits until something holds, for some seconds at most. */
 export async function until(holds: () => boolean | Promise<boolean>, ms = 10_000): Promise<boolean> {
-  for (const end = Date.now() + ms; Date.now() < end; await new Promise((resolve) => setTimeout(resolve, 20))) if (await holds()) return true;
+  for (const end = Date.now() + ms; Date.now() < end; await new Promise((resolve) => setTimeout(resolve, 20)))
+    if (await holds()) return true;
   return holds();
 }

@@ -1,14 +1,32 @@
 /** flash_attn_ext with each part's own maximum (FlashDecoding) and with a unified one (FlashDecoding++); the same bits alone and among others. */
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
-import { cpy, createEngine, flash_attn_ext, permute, view, type Engine, type FlashAttnOptions, type TypeName } from 'quantlet/core';
+import {
+  cpy,
+  createEngine,
+  flash_attn_ext,
+  permute,
+  view,
+  type Engine,
+  type FlashAttnOptions,
+  type Tensor,
+  type TypeName,
+} from '../../src/entry/core-node.ts';
+import { attention, FLASH_TYPES, KV_TYPES, kv_store } from '../../src/graph/attention-ops.ts';
 import { gaussian } from '../kernel/harness.ts';
 import { RUNS } from '../support.ts';
 
 /** Two parts, the second one short; 9 tokens are computed as prompts are, one as in generation. */
-const HEAD = 32, HEADS = 4, KV_HEADS = 2, N_KV = 300, TOKENS = 9, ROW = HEAD * HEADS;
+const HEAD = 32;
+const HEADS = 4;
+const KV_HEADS = 2;
+const N_KV = 300;
+const TOKENS = 9;
+const ROW = HEAD * HEADS;
 /** Of f32: two ways to scale the same sums. In blocks a weight is rounded to 16 bits of a part's largest, and may be rounded to its neighbour: 2^-16 of values up to 4. */
 const TOLERANCE = { f32: 2e-6, f16: 2e-6, q8_0: 6e-5, q4_0: 6e-5 } as const;
-const q = gaussian(ROW * TOKENS, 1), k = gaussian(HEAD * KV_HEADS * N_KV, 2), v = gaussian(HEAD * KV_HEADS * N_KV, 3);
+const q = gaussian(ROW * TOKENS, 1);
+const k = gaussian(HEAD * KV_HEADS * N_KV, 2);
+const v = gaussian(HEAD * KV_HEADS * N_KV, 3);
 /** Query heads of token 4, whose scores are spread over hundreds. */
 const LOUD = 4;
 for (let i = LOUD * ROW; i < (LOUD + 1) * ROW; i++) q[i] *= 60;
@@ -20,18 +38,25 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
 
   /** All tokens' results together, or of one token computed alone. */
   async function attend(type: TypeName, params: FlashAttnOptions, token?: number): Promise<Float32Array> {
-    const [qs, ks, vs] = [engine.tensor('f32', [HEAD, HEADS, TOKENS], q), engine.tensor('f32', [HEAD, KV_HEADS, N_KV], k), engine.tensor('f32', [HEAD, KV_HEADS, N_KV], v)];
+    const [qs, ks, vs] = [
+      engine.tensor('f32', [HEAD, HEADS, TOKENS], q),
+      engine.tensor('f32', [HEAD, KV_HEADS, N_KV], k),
+      engine.tensor('f32', [HEAD, KV_HEADS, N_KV], v),
+    ];
     const some = token === undefined ? qs : view(qs, [HEAD, HEADS, 1, 1], { offset: token * ROW * 4 });
-    const cached = await Promise.all([ks, vs].map(async (x) => {
-      if (type === 'f32') return x;
-      const y = engine.tensor(type, x.ne);
-      const plan = engine.plan(cpy(x, y));
-      await engine.compute(plan);
-      plan.dispose();
-      return y;
-    }));
+    const cached = await Promise.all(
+      [ks, vs].map(async (x) => {
+        if (type === 'f32') return x;
+        const y = engine.tensor(type, x.ne);
+        const plan = engine.plan(cpy(x, y));
+        await engine.compute(plan);
+        plan.dispose();
+        return y;
+      }),
+    );
     const [kc, vc] = cached.map((x) => permute(x, 0, 2, 1, 3));
-    const y = flash_attn_ext(permute(some, 0, 2, 1, 3), kc, vc, params), plan = engine.plan(y);
+    const y = flash_attn_ext(permute(some, 0, 2, 1, 3), kc, vc, params);
+    const plan = engine.plan(y);
     await engine.compute(plan);
     const result = engine.read(y) as Float32Array;
     plan.dispose();
@@ -40,9 +65,15 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
   }
 
   it.each(['f16', 'f32', 'q8_0', 'q4_0'] as const)('%s: a unified maximum', async (type) => {
-    const own = await attend(type, {}), unified = await attend(type, { unifiedMax: 1 }), far = await attend(type, { unifiedMax: 5000 });
+    const own = await attend(type, {});
+    const unified = await attend(type, { unifiedMax: 1 });
+    const far = await attend(type, { unifiedMax: 5000 });
     expect(far, 'out of range everywhere: the safe way').toEqual(own);
-    own.forEach((x, i) => expect(Math.abs(unified[i] - x), `index ${i}: got ${unified[i]}, want ${x}`).toBeLessThanOrEqual(TOLERANCE[type] * Math.max(1, Math.abs(x))));
+    own.forEach((x, i) =>
+      expect(Math.abs(unified[i] - x), `index ${i}: got ${unified[i]}, want ${x}`).toBeLessThanOrEqual(
+        TOLERANCE[type] * Math.max(1, Math.abs(x)),
+      ),
+    );
     expect(unified, 'in range the sums are scaled by phi').not.toEqual(own);
     const row = (x: Float32Array): Float32Array => x.subarray(LOUD * ROW, (LOUD + 1) * ROW);
     expect(row(unified), 'one token leaves the range').toEqual(row(own));
@@ -51,7 +82,52 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
   it.each<TypeName>(['f16', 'f32', 'q8_0', 'q4_0'])('%s: a token alone as among others', async (type) => {
     for (const params of [{}, { unifiedMax: 1 }, { logitSoftcap: 3 }]) {
       const all = await attend(type, params);
-      for (const t of [0, LOUD, TOKENS - 1]) expect(await attend(type, params, t), `token ${t}, ${JSON.stringify(params)}`).toEqual(all.subarray(t * ROW, (t + 1) * ROW));
+      for (const t of [0, LOUD, TOKENS - 1])
+        expect(await attend(type, params, t), `token ${t}, ${JSON.stringify(params)}`).toEqual(all.subarray(t * ROW, (t + 1) * ROW));
     }
   });
+
+  /** Types that a cache keeps as rows, which attention widens a part at a time; with 48 rows of queries as with one. */
+  it.each(KV_TYPES.filter((type) => !(FLASH_TYPES as readonly string[]).includes(type)))(
+    '%s: over a cache of rows as over f32 of what they stand for, bit for bit',
+    async (type) => {
+      const CELLS = 512;
+      const ints = (values: number[]) => engine.tensor('i32', [TOKENS], Int32Array.from(values));
+      const qs = engine.tensor('f32', [HEAD, HEADS, TOKENS], q);
+      const first = ints(new Array<number>(TOKENS).fill(0));
+      const visible = ints(Array.from({ length: TOKENS }, (_, t) => [1, 17, 256, 257, 40, 299, 300, 3, N_KV][t]));
+      const owned = [qs, first, visible];
+      const made = <T extends TypeName>(of: T, ne: readonly number[], data?: Float32Array) => {
+        const t = data ? engine.tensor(of, ne, data as never) : engine.tensor(of, ne);
+        owned.push(t as never);
+        return t;
+      };
+      const run = async (node: Parameters<Engine['plan']>[0]): Promise<void> => {
+        const plan = engine.plan(node);
+        await engine.compute(plan);
+        plan.dispose();
+      };
+      const rounded = async (x: Float32Array) => {
+        const ne = [HEAD, KV_HEADS, N_KV];
+        const [given, kept, back] = [made('f32', ne, x), made(type, ne), made('f32', ne)];
+        await run(cpy(given, kept));
+        await run(cpy(kept, back));
+        return { given, back };
+      };
+      const over = async (of: TypeName, ks: Tensor, vs: Tensor): Promise<Float32Array> => {
+        const cache = (x: Tensor, order: 'k' | 'v') => kv_store(made(of, [HEAD, CELLS, KV_HEADS]) as never, x as never, undefined, order);
+        const y = attention(qs as never, cache(ks, 'k'), cache(vs, 'v'), first as never, visible as never, { scale: 0.2, window: 200 });
+        const plan = engine.plan(y as never);
+        await engine.compute(plan);
+        const result = engine.read(y as never) as Float32Array;
+        plan.dispose();
+        return result;
+      };
+      const [ks, vs] = [await rounded(k), await rounded(v)];
+      const got = await over(type, ks.given, vs.given);
+      expect(got).toEqual(await over('f32', ks.back, vs.back));
+      expect(got, 'the type rounds').not.toEqual(await over('f32', ks.given, vs.given));
+      for (const t of owned) engine.free(t);
+    },
+  );
 });

@@ -16,17 +16,23 @@ const limitOf = (c: OpCase) => (c.op === 'flash_attn_ext' && c.src[2]!.type === 
 describe('scalar operators against native ggml', () => {
   for (const c of golden.cases) {
     it(`${c.op}: ${c.name}`, () => {
-      const want = decode(c.dst.type, bytes.subarray(c.offset, c.offset + c.bytes)), got = stored(c.dst.type, evaluate(c));
+      const want = decode(c.dst.type, bytes.subarray(c.offset, c.offset + c.bytes));
+      const got = stored(c.dst.type, evaluate(c));
       expect(got.length).toBe(want.length);
-      let error = 0, power = 0;
+      let error = 0;
+      let power = 0;
       want.forEach((w, i) => {
         if (!Number.isFinite(w) || !Number.isFinite(got[i])) return expect(got[i], `index ${i}`).toBe(w);
         error += (w - got[i]) ** 2;
         power += w * w;
       });
-      const nmse = error ? error / power : 0, limit = limitOf(c);
+      const nmse = error ? error / power : 0;
+      const limit = limitOf(c);
       if (process.env['SHOW_DIFFERENCES']) console.log(`NMSE ${nmse.toExponential(1)} ${c.op}: ${c.name}`);
-      expect(nmse, JSON.stringify({ src: c.src, params: c.params, got: [...got.slice(0, 4)], want: [...want.slice(0, 4)] })).toBeLessThanOrEqual(limit);
+      expect(
+        nmse,
+        JSON.stringify({ src: c.src, params: c.params, got: [...got.slice(0, 4)], want: [...want.slice(0, 4)] }),
+      ).toBeLessThanOrEqual(limit);
     });
   }
 });

@@ -21,7 +21,8 @@ const FLASH_F16_NMSE = 2e-5;
 
 const types = (c: OpCase): string[] => c.src.map((s) => s?.type ?? '');
 function limit(c: OpCase): number {
-  if (c.op === 'mul_mat') return types(c)[0] === 'f32' ? F32_NMSE : types(c)[0] === 'bf16' ? 1e-5 : types(c)[0] === 'f16' ? HALF_NMSE : QUANTISED_NMSE;
+  if (c.op === 'mul_mat')
+    return types(c)[0] === 'f32' ? F32_NMSE : types(c)[0] === 'bf16' ? 1e-5 : types(c)[0] === 'f16' ? HALF_NMSE : QUANTISED_NMSE;
   if (c.op === 'flash_attn_ext') return types(c)[1] === 'f32' ? F32_NMSE : types(c)[1] === 'q8_0' ? QUANTISED_NMSE : FLASH_F16_NMSE;
   if (c.op.startsWith('conv_')) return HALF_NMSE; // native rounds a kernel of f32 to f16
   if (c.op.startsWith('gelu') || c.op.startsWith('geglu')) return HALF_NMSE;
@@ -37,7 +38,8 @@ describe.each(RUNS)('%s, %i threads', (name, threads) => {
     it(`${c.op}: ${c.name}`, async () => {
       const src = [];
       for (const s of c.src) src.push(s ? await source(engine, s) : undefined);
-      const result = build(c, src), plan = engine.plan(result);
+      const result = build(c, src);
+      const plan = engine.plan(result);
       await engine.compute(plan);
       const got = numbers(engine, result);
       plan.dispose();
@@ -46,7 +48,8 @@ describe.each(RUNS)('%s, %i threads', (name, threads) => {
       const want = decode(c.dst.type, bytes.subarray(c.offset, c.offset + c.bytes));
       expect([result.type.name, ...result.ne]).toEqual([c.dst.type, ...[...c.dst.ne, 1, 1, 1].slice(0, 4)]);
       const error = (to: Float64Array): number => {
-        let diff = 0, power = 0;
+        let diff = 0;
+        let power = 0;
         to.forEach((w, i) => {
           if (!Number.isFinite(w) || !Number.isFinite(got[i])) return void expect(got[i], `index ${i}`).toBe(w);
           diff += (w - got[i]) ** 2;
@@ -54,9 +57,19 @@ describe.each(RUNS)('%s, %i threads', (name, threads) => {
         });
         return diff && diff / power;
       };
-      const native = error(want), exact = error(stored(c.dst.type, evaluate(c)));
-      if (process.env['SHOW_DIFFERENCES']) console.log(`NMSE ${native.toExponential(1)} (to f64 ${exact.toExponential(1)}) ${c.op}: ${c.name}`);
-      expect(native, JSON.stringify({ seed: c.src.map((s) => s?.seed), ne: c.src.map((s) => s?.ne), got: [...got.slice(0, 4)], want: [...want.slice(0, 4)] })).toBeLessThanOrEqual(limit(c));
+      const native = error(want);
+      const exact = error(stored(c.dst.type, evaluate(c)));
+      if (process.env['SHOW_DIFFERENCES'])
+        console.log(`NMSE ${native.toExponential(1)} (to f64 ${exact.toExponential(1)}) ${c.op}: ${c.name}`);
+      expect(
+        native,
+        JSON.stringify({
+          seed: c.src.map((s) => s?.seed),
+          ne: c.src.map((s) => s?.ne),
+          got: [...got.slice(0, 4)],
+          want: [...want.slice(0, 4)],
+        }),
+      ).toBeLessThanOrEqual(limit(c));
     });
   }
 });

@@ -6,11 +6,13 @@ import * as core from 'quantlet/core';
 import { createEngine, type Engine } from 'quantlet/core';
 import { readGGUF } from '../../src/gguf/read.ts';
 import type { GGUF } from '../../src/gguf/types.ts';
-import { toBytes } from '../../src/source.ts';
+import { toBytes } from '../../src/io/source.ts';
 import { decode } from '../reference/golden-ops.ts';
 
-const path = fileURLToPath(new URL('../../models/tiny-stories-q4_0.gguf', import.meta.url)), file = readFileSync(path);
-const NORM = 'blk.2.ffn_norm.weight', MATRIX = 'blk.1.attn_q.weight';
+const path = fileURLToPath(new URL('../../models/tiny-stories-q4_0.gguf', import.meta.url));
+const file = readFileSync(path);
+const NORM = 'blk.2.ffn_norm.weight';
+const MATRIX = 'blk.1.attn_q.weight';
 
 let engine: Engine, gguf: GGUF;
 beforeAll(async () => void ([engine, gguf] = [await createEngine({ threads: 2 }), await readGGUF(toBytes(file))]));
@@ -23,10 +25,15 @@ const bytesOf = (name: string): Uint8Array => {
 
 describe('sources', () => {
   it.each<[string, () => Parameters<Engine['load']>[0]]>([
-    ['a path', () => path], ['a URL', () => pathToFileURL(path)], ['a Uint8Array', () => file], ['a Blob', () => new Blob([file])], ['a list of one part', () => [file]],
+    ['a path', () => path],
+    ['a URL', () => pathToFileURL(path)],
+    ['a Uint8Array', () => file],
+    ['a Blob', () => new Blob([file])],
+    ['a list of one part', () => [file]],
     ['an object with slice()', () => ({ byteLength: file.length, slice: (a: number, b: number) => Promise.resolve(file.subarray(a, b)) })],
   ])('%s', async (_, source) => {
-    const free = engine.freeBytes, t = await engine.load(source(), MATRIX);
+    const free = engine.freeBytes;
+    const t = await engine.load(source(), MATRIX);
     expect([t.name, t.type.name, ...t.ne]).toEqual([MATRIX, 'q4_0', 256, 256, 1, 1]);
     expect(engine.read(t)).toEqual(bytesOf(MATRIX));
     engine.free(t);
@@ -34,23 +41,35 @@ describe('sources', () => {
   });
 
   it('several names at once; they are tensors like others', async () => {
-    const [norm, matrix] = await engine.load(path, [NORM, MATRIX]), x = Float32Array.from({ length: 256 }, (_, i) => Math.sin(i));
+    const [norm, matrix] = await engine.load(path, [NORM, MATRIX]);
+    const x = Float32Array.from({ length: 256 }, (_, i) => Math.sin(i));
     expect(engine.read(norm)).toEqual(new Float32Array(bytesOf(NORM).buffer));
-    const y = core.mul_mat(matrix, core.rms_norm(engine.tensor('f32', [256], x), { weight: norm, eps: 1e-5 }), { precision: 'f32' }), plan = engine.plan(y);
+    const y = core.mul_mat(matrix, core.rms_norm(engine.tensor('f32', [256], x), { weight: norm, eps: 1e-5 }), { precision: 'f32' });
+    const plan = engine.plan(y);
     await engine.compute(plan);
-    const rms = Math.sqrt(x.reduce((sum, v) => sum + v * v, 0) / 256 + 1e-5), w = decode('q4_0', bytesOf(MATRIX)), scale = engine.read(norm, { as: 'f32' });
-    engine.read(y).forEach((v, i) => expect(v).toBeCloseTo(x.reduce((sum, xi, k) => sum + w[i * 256 + k] * scale[k] * (xi / rms), 0), 3));
+    const rms = Math.sqrt(x.reduce((sum, v) => sum + v * v, 0) / 256 + 1e-5);
+    const w = decode('q4_0', bytesOf(MATRIX));
+    const scale = engine.read(norm, { as: 'f32' });
+    engine.read(y).forEach((v, i) =>
+      expect(v).toBeCloseTo(
+        x.reduce((sum, xi, k) => sum + w[i * 256 + k] * scale[k] * (xi / rms), 0),
+        3,
+      ),
+    );
     plan.dispose();
     expect(await engine.pack(matrix)).toBe(true);
   });
 });
 
 it("reads the header and the tensor's range, nothing else", async () => {
-  const ranges: [number, number][] = [], source = { byteLength: file.length, slice: (a: number, b: number) => (ranges.push([a, b]), file.subarray(a, b)) };
+  const ranges: [number, number][] = [];
+  const source = { byteLength: file.length, slice: (a: number, b: number) => (ranges.push([a, b]), file.subarray(a, b)) };
   await engine.load(source, MATRIX);
-  const { offset, byteLength } = gguf.tensors.get(MATRIX)!, window = 64 * 1024;
+  const { offset, byteLength } = gguf.tensors.get(MATRIX)!;
+  const window = 64 * 1024;
   // The header is read through a window, which reaches into what lies behind it.
-  const header = ranges.filter(([, b]) => b <= gguf.dataOffset + window), rest = ranges.slice(header.length);
+  const header = ranges.filter(([, b]) => b <= gguf.dataOffset + window);
+  const rest = ranges.slice(header.length);
   expect(rest).toEqual([[offset, offset + byteLength]]);
   expect(offset).toBeGreaterThan(gguf.dataOffset + window);
 });
@@ -63,9 +82,17 @@ describe('what cannot be loaded', () => {
   };
 
   it('a name that is not there, told with those like it', async () => {
-    await refused(engine.load(path, 'blk.1.atn_q.weight'), 'ERR_MISSING_TENSOR', /no tensor "blk\.1\.atn_q\.weight"; those most like it are blk\.1\.attn_q\.weight/);
+    await refused(
+      engine.load(path, 'blk.1.atn_q.weight'),
+      'ERR_MISSING_TENSOR',
+      /no tensor "blk\.1\.atn_q\.weight"; those most like it are blk\.1\.attn_q\.weight/,
+    );
     await refused(engine.load(path, 'token_embd'), 'ERR_MISSING_TENSOR', /most like it are token_embd\.weight/);
-    await refused(engine.load(path, 'something.else.entirely'), 'ERR_MISSING_TENSOR', /it has 38, output_norm\.weight, token_embd\.weight, .* \.\.\./);
+    await refused(
+      engine.load(path, 'something.else.entirely'),
+      'ERR_MISSING_TENSOR',
+      /it has 38, output_norm\.weight, token_embd\.weight, .* \.\.\./,
+    );
     await refused(engine.load(path, [NORM, 'x']), 'ERR_MISSING_TENSOR', /no tensor "x"/);
   });
 
@@ -81,15 +108,22 @@ describe('what cannot be loaded', () => {
   it('more than fits, a source that fails in the middle, an aborted one', async () => {
     await using small = await createEngine({ build: 'simd', memoryBytes: 100_000 });
     const free = small.freeBytes;
-    await expect(small.load(path, [NORM, 'token_embd.weight'])).rejects.toMatchObject({ code: 'ERR_OUT_OF_MEMORY', message: expect.stringMatching(/token_embd\.weight.*memoryBytes/) });
+    await expect(small.load(path, [NORM, 'token_embd.weight'])).rejects.toMatchObject({
+      code: 'ERR_OUT_OF_MEMORY',
+      message: expect.stringMatching(/token_embd\.weight.*memoryBytes/),
+    });
     expect(small.freeBytes).toBe(free);
-    const failing = { byteLength: file.length, slice: (a: number, b: number) => (a > gguf.dataOffset ? Promise.reject(new Error('the bucket is closed')) : file.subarray(a, b)) };
+    const failing = {
+      byteLength: file.length,
+      slice: (a: number, b: number) => (a > gguf.dataOffset ? Promise.reject(new Error('the bucket is closed')) : file.subarray(a, b)),
+    };
     await refused(engine.load(failing, MATRIX), 'ERR_SOURCE', /the bucket is closed/);
     await expect(engine.load(path, NORM, { signal: AbortSignal.abort(new Error('enough')) })).rejects.toMatchObject({ message: 'enough' });
   });
 
   it('into an engine that is disposed of meanwhile', async () => {
-    const gone = await createEngine({ build: 'simd' }), loading = gone.load(path, NORM);
+    const gone = await createEngine({ build: 'simd' });
+    const loading = gone.load(path, NORM);
     await gone.dispose();
     await expect(loading).rejects.toMatchObject({ code: 'ERR_DISPOSED' });
     await expect(gone.load(path, NORM)).rejects.toMatchObject({ code: 'ERR_DISPOSED' });

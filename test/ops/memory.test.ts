@@ -10,19 +10,33 @@ let engine: Engine;
 beforeAll(async () => void (engine = await createEngine({ threads: 2 })));
 afterAll(() => engine.dispose());
 
-const code = (work: () => unknown): Promise<string | undefined> => Promise.resolve().then(work).then(() => undefined, (e: { code?: string }) => e.code);
+const code = (work: () => unknown): Promise<string | undefined> =>
+  Promise.resolve()
+    .then(work)
+    .then(
+      () => undefined,
+      (e: { code?: string }) => e.code,
+    );
 
 describe('pack', () => {
-  const [k, n] = [64, 3], x = gaussian(k, 2);
+  const [k, n] = [64, 3];
+  const x = gaussian(k, 2);
   /** Rows come in groups of 16, so this matrix grows and has to move; what it leaves behind is too little for the plan that moves it. */
   const grown = 16 * k * 4;
 
-  it.each([['neither room for the matrix', grown - 64], ['room for the matrix, none for the plan', grown]])('%s: nothing has changed', async (_, left) => {
+  it.each([
+    ['neither room for the matrix', grown - 64],
+    ['room for the matrix, none for the plan', grown],
+  ])('%s: nothing has changed', async (_, left) => {
     await using small = await createEngine({ build: 'simd', memoryBytes: 1 << 20 });
-    const weights = gaussian(k * n, 1), w = small.tensor('f32', [k, n], weights), y = core.mul_mat(w, x), plan = small.plan(y);
+    const weights = gaussian(k * n, 1);
+    const w = small.tensor('f32', [k, n], weights);
+    const y = core.mul_mat(w, x);
+    const plan = small.plan(y);
     await small.compute(plan);
     const before = small.read(y);
-    const rest = small.tensor('i8', [small.freeBytes - left]), free = small.freeBytes;
+    const rest = small.tensor('i8', [small.freeBytes - left]);
+    const free = small.freeBytes;
     expect(free).toBe(left);
     expect(await code(() => small.pack(w))).toBe('ERR_OUT_OF_MEMORY');
     expect(small.freeBytes).toBe(free);
@@ -42,7 +56,11 @@ describe('pack', () => {
 
 describe('results', () => {
   it('are read from the newest living plan that has them', async () => {
-    const x = engine.tensor('f32', [2], [1, 2]), y = core.scale(x, 10), z = core.add(y, 1), first = engine.plan(y), second = engine.plan(y, z);
+    const x = engine.tensor('f32', [2], [1, 2]);
+    const y = core.scale(x, 10);
+    const z = core.add(y, 1);
+    const first = engine.plan(y);
+    const second = engine.plan(y, z);
     await engine.compute(first);
     engine.write(x, [3, 4]);
     await engine.compute(second);
@@ -60,7 +78,10 @@ describe('results', () => {
   });
 
   it('have views that can be read, made before the plan or after', async () => {
-    const x = engine.tensor('f32', [3, 2], [1, 2, 3, 4, 5, 6]), y = core.scale(x, 2), early = core.transpose(y), plan = engine.plan(y);
+    const x = engine.tensor('f32', [3, 2], [1, 2, 3, 4, 5, 6]);
+    const y = core.scale(x, 2);
+    const early = core.transpose(y);
+    const plan = engine.plan(y);
     await engine.compute(plan);
     expect([...engine.read(early)]).toEqual([2, 8, 4, 10, 6, 12]);
     expect([...engine.read(core.reshape(y, [6]))]).toEqual([2, 4, 6, 8, 10, 12]);
@@ -70,7 +91,9 @@ describe('results', () => {
   });
 
   it('of views alone keep what the views look at', async () => {
-    const x = engine.tensor('f32', [3, 2], [1, 2, 3, 4, 5, 6]), turned = core.transpose(core.scale(x, 2)), plan = engine.plan(turned, core.silu(turned));
+    const x = engine.tensor('f32', [3, 2], [1, 2, 3, 4, 5, 6]);
+    const turned = core.transpose(core.scale(x, 2));
+    const plan = engine.plan(turned, core.silu(turned));
     await engine.compute(plan);
     expect([...engine.read(turned)]).toEqual([2, 8, 4, 10, 6, 12]);
     plan.dispose();
@@ -79,10 +102,17 @@ describe('results', () => {
 
 describe('constants', () => {
   it('a rope table lies in memory once for all calls with its parameters, and is given back with the last plan', async () => {
-    const x = engine.tensor('f32', [64, 2, 3], gaussian(384, 3)), table = 64 * 4096 * 4, free = engine.freeBytes;
-    const one = engine.plan(core.rope_ext(x, [0, 1, 2])), alone = free - engine.freeBytes;
+    const x = engine.tensor('f32', [64, 2, 3], gaussian(384, 3));
+    const table = 64 * 4096 * 4;
+    const free = engine.freeBytes;
+    const one = engine.plan(core.rope_ext(x, [0, 1, 2]));
+    const alone = free - engine.freeBytes;
     expect(alone).toBeGreaterThan(table);
-    const many = engine.plan(core.rope_ext(x, [0, 1, 2]), core.rope_ext(x, [5, 6, 7], { freqBase: 10000, nCtx: 4096 }), core.rope_ext(core.silu(x), [1, 1, 1], { mode: 'neox', freqScale: undefined }));
+    const many = engine.plan(
+      core.rope_ext(x, [0, 1, 2]),
+      core.rope_ext(x, [5, 6, 7], { freqBase: 10000, nCtx: 4096 }),
+      core.rope_ext(core.silu(x), [1, 1, 1], { mode: 'neox', freqScale: undefined }),
+    );
     expect(free - engine.freeBytes).toBeLessThan(alone + table / 2);
     const other = engine.plan(core.rope_ext(x, [0, 1, 2], { freqBase: 500 }));
     expect(free - engine.freeBytes, 'other angles').toBeGreaterThan(2 * table);
@@ -97,9 +127,12 @@ describe('constants', () => {
 
   it('the same angles whoever brought them', async () => {
     await using other = await createEngine({ build: 'simd' });
-    const values = gaussian(24, 4), want: Float32Array[] = [];
+    const values = gaussian(24, 4);
+    const want: Float32Array[] = [];
     for (const e of [engine, other, engine]) {
-      const x = e.tensor('f32', [8, 1, 3], values), y = core.rope_ext(x, [7, 8, 9], { factors: [1, 2, 3, 4], nCtx: 64 }), plan = e.plan(y);
+      const x = e.tensor('f32', [8, 1, 3], values);
+      const y = core.rope_ext(x, [7, 8, 9], { factors: [1, 2, 3, 4], nCtx: 64 });
+      const plan = e.plan(y);
       await e.compute(plan);
       want.push(e.read(y));
       plan.dispose();
@@ -110,7 +143,14 @@ describe('constants', () => {
   });
 
   it('views of numbers, and numbers in several plans', async () => {
-    const x = engine.tensor('f32', [2, 3], [1, 2, 3, 4, 5, 6]), free = engine.freeBytes, sum = core.add(x, [[1, 2], [3, 4], [5, 6]]), plans = [engine.plan(sum), engine.plan(core.silu(sum)), engine.plan(sum)];
+    const x = engine.tensor('f32', [2, 3], [1, 2, 3, 4, 5, 6]);
+    const free = engine.freeBytes;
+    const sum = core.add(x, [
+      [1, 2],
+      [3, 4],
+      [5, 6],
+    ]);
+    const plans = [engine.plan(sum), engine.plan(core.silu(sum)), engine.plan(sum)];
     for (const plan of plans) await engine.compute(plan);
     expect([...engine.read(sum)]).toEqual([2, 4, 6, 8, 10, 12]);
     plans[0].dispose();
@@ -122,7 +162,8 @@ describe('constants', () => {
 
   it('no room for a table: nothing is taken', async () => {
     await using small = await createEngine({ build: 'simd', memoryBytes: 1 << 20 });
-    const x = small.tensor('f32', [64, 2, 3]), free = small.freeBytes;
+    const x = small.tensor('f32', [64, 2, 3]);
+    const free = small.freeBytes;
     expect(await code(() => small.plan(core.rope_ext(x, [0, 1, 2])))).toBe('ERR_OUT_OF_MEMORY');
     expect(small.freeBytes).toBe(free);
   });

@@ -2,18 +2,23 @@
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { cast, createEngine, mul_mat, permute, silu, type Engine, type Tensor, type TypeName } from 'quantlet/core';
 import { TYPE } from '../../src/type-traits.ts';
-import { randomBlocks } from '../golden/formats-rows.mjs';
+import { randomBlocks } from '../golden/formats-rows.ts';
 import { gaussian } from '../kernel/harness.ts';
 import { RUNS } from '../support.ts';
 
-const NE0 = 512, ROWS = 21, TOKENS = 5;
+const NE0 = 512;
+const ROWS = 21;
+const TOKENS = 5;
 const TYPES: readonly TypeName[] = ['q4_0', 'q5_1', 'q8_0', 'q4_K', 'q6_K', 'mxfp4'];
 
 describe.each(RUNS)('%s, %i threads', (build, threads) => {
   let engine: Engine, plain: Tensor[], packed: Tensor[];
   beforeAll(async () => {
     engine = await createEngine({ build, threads });
-    const weights = (): Tensor[] => TYPES.map((type, i) => engine.tensor(type, [NE0, ROWS], randomBlocks(type, TYPE[type].typeSize, (NE0 * ROWS) / TYPE[type].blckSize, i)));
+    const weights = (): Tensor[] =>
+      TYPES.map((type, i) =>
+        engine.tensor(type, [NE0, ROWS], randomBlocks(type, TYPE[type].typeSize, (NE0 * ROWS) / TYPE[type].blckSize, i)),
+      );
     plain = weights();
     packed = weights();
     for (const w of packed) expect(await engine.pack(w)).toBe(true);
@@ -22,18 +27,29 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
 
   // Quantised from a tensor, where an op makes it, by way of f32, element by element.
   const ways: { readonly [name: string]: (x: Tensor, transposed: Tensor) => Tensor } = {
-    leaf: (x) => x, silu: (x) => silu(x), f16: (x) => cast(x, 'f16'), permuted: (_, transposed) => permute(transposed, 1, 0, 2, 3),
+    leaf: (x) => x,
+    silu: (x) => silu(x),
+    f16: (x) => cast(x, 'f16'),
+    permuted: (_, transposed) => permute(transposed, 1, 0, 2, 3),
   };
   it.each(Object.keys(ways))('%s', async (name) => {
-    const values = gaussian(NE0 * TOKENS, 7), at = (token: number, i: number): number => token * NE0 + i;
+    const values = gaussian(NE0 * TOKENS, 7);
+    const at = (token: number, i: number): number => token * NE0 + i;
     values[at(1, 3)] = NaN;
     values[at(3, NE0 - 1)] = Infinity;
     const x = engine.tensor('f32', [NE0, TOKENS], values);
-    const transposed = engine.tensor('f32', [TOKENS, NE0], values.map((_, i) => values[at(i % TOKENS, Math.floor(i / TOKENS))]));
-    const y = ways[name](x, transposed), products = [...plain, ...packed].map((w) => mul_mat(w, y)), plan = engine.plan(...products);
+    const transposed = engine.tensor(
+      'f32',
+      [TOKENS, NE0],
+      values.map((_, i) => values[at(i % TOKENS, Math.floor(i / TOKENS))]),
+    );
+    const y = ways[name](x, transposed);
+    const products = [...plain, ...packed].map((w) => mul_mat(w, y));
+    const plan = engine.plan(...products);
     await engine.compute(plan);
     for (const [i, product] of products.entries()) {
-      const got = engine.read(product) as Float32Array, where = `${TYPES[i % TYPES.length]}, ${i < TYPES.length ? 'plain' : 'packed'}`;
+      const got = engine.read(product) as Float32Array;
+      const where = `${TYPES[i % TYPES.length]}, ${i < TYPES.length ? 'plain' : 'packed'}`;
       for (let token = 0; token < TOKENS; token++) {
         const rows = [...got.subarray(token * ROWS, (token + 1) * ROWS)];
         if (token === 1 || token === 3) expect(rows.every(Number.isNaN), `${where}, token ${token}: ${rows.join(' ')}`).toBe(true);

@@ -4,12 +4,14 @@ import { readFileSync } from 'node:fs';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { cast, cont, cpy, createEngine, mul_mat, set_rows, transpose, view, type Engine, type Tensor, type TypeName } from 'quantlet/core';
 import { TYPE, rowSize } from '../../src/type-traits.ts';
-import { N, ROWS } from '../golden/formats-rows.mjs';
+import { N, ROWS } from '../golden/formats-rows.ts';
 import { gaussian } from '../kernel/harness.ts';
 import { RUNS } from '../support.ts';
 
 type Hashes = Readonly<Record<string, string>>;
-const golden = JSON.parse(readFileSync(new URL('../golden/formats.json', import.meta.url), 'utf8')) as { ref: Readonly<Record<string, Hashes>> };
+const golden = JSON.parse(readFileSync(new URL('../golden/formats.json', import.meta.url), 'utf8')) as {
+  ref: Readonly<Record<string, Hashes>>;
+};
 const hash = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex').slice(0, 16);
 
 describe.each(RUNS)('%s, %i threads', (name, threads) => {
@@ -27,17 +29,30 @@ describe.each(RUNS)('%s, %i threads', (name, threads) => {
   const filled = (ne: readonly number[], values: Float32Array): Tensor => engine.tensor('f32', ne, values);
 
   it.each(Object.keys(golden.ref) as TypeName[])("%s: native's bytes, rows that no one should have among them", async (type) => {
-    const names = Object.keys(golden.ref[type]), size = rowSize(TYPE[type], N), values = new Float32Array(names.length * N), turned = new Float32Array(names.length * N);
-    names.forEach((row, r) => ROWS[row].forEach((v, i) => {
-      values[r * N + i] = v;
-      turned[i * names.length + r] = v;
-    }));
-    const x = filled([N, names.length], values), columns = filled([names.length, N], turned);
-    const backwards = engine.tensor('i32', [names.length], Int32Array.from(names, (_, r) => names.length - 1 - r));
+    const names = Object.keys(golden.ref[type]);
+    const size = rowSize(TYPE[type], N);
+    const values = new Float32Array(names.length * N);
+    const turned = new Float32Array(names.length * N);
+    names.forEach((row, r) =>
+      ROWS[row].forEach((v, i) => {
+        values[r * N + i] = v;
+        turned[i * names.length + r] = v;
+      }),
+    );
+    const x = filled([N, names.length], values);
+    const columns = filled([names.length, N], turned);
+    const backwards = engine.tensor(
+      'i32',
+      [names.length],
+      Int32Array.from(names, (_, r) => names.length - 1 - r),
+    );
     const into = (ne: readonly number[]): Tensor => engine.tensor(type, ne);
     const check = (bytes: Uint8Array, what: string, at = (r: number): number => r): void =>
-      names.forEach((row, r) => expect(hash(bytes.subarray(at(r) * size, (at(r) + 1) * size)), `${what}, row "${row}"`).toBe(golden.ref[type][row]));
-    const target = into([N, names.length]), other = into([N, names.length]);
+      names.forEach((row, r) =>
+        expect(hash(bytes.subarray(at(r) * size, (at(r) + 1) * size)), `${what}, row "${row}"`).toBe(golden.ref[type][row]),
+      );
+    const target = into([N, names.length]);
+    const other = into([N, names.length]);
     check(await bytesOf(cpy(x, target)), 'cpy');
     check(await bytesOf(cast(transpose(columns), type)), 'cast of a transposed tensor');
     check(await bytesOf(set_rows(other, x, backwards)), 'set_rows', (r) => names.length - 1 - r);
@@ -45,9 +60,12 @@ describe.each(RUNS)('%s, %i threads', (name, threads) => {
   });
 
   it.each(Object.keys(golden.ref) as TypeName[])('%s from f16 and from q8_0, and its products', async (type) => {
-    const [k, n] = [1024, 5], x = filled([k, n], gaussian(k * n, 31)), y = filled([k, 3], gaussian(k * 3, 32));
+    const [k, n] = [1024, 5];
+    const x = filled([k, n], gaussian(k * n, 31));
+    const y = filled([k, 3], gaussian(k * 3, 32));
     for (const from of ['f16', 'q8_0'] as const) {
-      const there = cast(x, from), bytes = await bytesOf(cast(there, type));
+      const there = cast(x, from);
+      const bytes = await bytesOf(cast(there, type));
       expect(hash(bytes), from).toBe(hash(await bytesOf(cast(cast(cast(x, from), 'f32'), type))));
       expect(bytes.length).toBe(n * rowSize(TYPE[type], k));
     }
@@ -60,8 +78,14 @@ describe.each(RUNS)('%s, %i threads', (name, threads) => {
   });
 
   it('a copy of columns into blocks by way of a view', async () => {
-    const wide = gaussian(600 * 4, 33), x = filled([600, 4], wide), window = cont(x), type = 'q6_K', rows = new Float32Array(512 * 4);
+    const wide = gaussian(600 * 4, 33);
+    const x = filled([600, 4], wide);
+    const window = cont(x);
+    const type = 'q6_K';
+    const rows = new Float32Array(512 * 4);
     for (let r = 0; r < 4; r++) rows.set(wide.subarray(r * 600 + 40, r * 600 + 552), r * 512);
-    expect(hash(await bytesOf(cast(view(window, [512, 4], { nb: [2400], offset: 160 }), type)))).toBe(hash(await bytesOf(cast(filled([512, 4], rows), type))));
+    expect(hash(await bytesOf(cast(view(window, [512, 4], { nb: [2400], offset: 160 }), type)))).toBe(
+      hash(await bytesOf(cast(filled([512, 4], rows), type))),
+    );
   });
 });

@@ -5,7 +5,8 @@ import { campaign } from '../fuzz/operators.ts';
 import { BUILDS } from '../builds.ts';
 import { isThreaded } from '../../src/wasm/load.ts';
 
-const SECONDS = 10, seed = newSeed();
+const SECONDS = 10;
+const seed = newSeed();
 
 it.each(BUILDS)('%s', async (build) => {
   const result = await campaign({ build, threads: isThreaded(build) ? 3 : 1, seed, seconds: SECONDS / BUILDS.length, cases: Infinity });

@@ -19,18 +19,26 @@ describe.each(RUNS)('%s, %i threads', (name, threads) => {
   const states = (): Tensor => engine.tensor('f32', [HEAD, HEADS, TOKENS], values);
   const positions = (...list: number[]): Tensor => engine.tensor('i32', [list.length], Int32Array.from(list));
 
-  it.each<[string, RopeExtOptions]>([['adjacent', {}], ['neox', { mode: 'neox' }], ['neox, 10 of 14 dims', { mode: 'neox', nDims: 10 }]])('%s: -p turns back what p has turned', async (_, options) => {
-    const there = [0, 1, 7, 63, 30, 12], p = { ...options, nCtx: 64 };
-    const turned = await run(rope_ext(states(), positions(...there), p)), back = await run(rope_ext(rope_ext(states(), positions(...there), p), positions(...there.map((v) => -v)), p));
+  it.each<[string, RopeExtOptions]>([
+    ['adjacent', {}],
+    ['neox', { mode: 'neox' }],
+    ['neox, 10 of 14 dims', { mode: 'neox', nDims: 10 }],
+  ])('%s: -p turns back what p has turned', async (_, options) => {
+    const there = [0, 1, 7, 63, 30, 12];
+    const p = { ...options, nCtx: 64 };
+    const turned = await run(rope_ext(states(), positions(...there), p));
+    const back = await run(rope_ext(rope_ext(states(), positions(...there), p), positions(...there.map((v) => -v)), p));
     values.forEach((v, i) => expect(Math.abs(back[i] - v), `index ${i}`).toBeLessThan(1e-6 * (1 + Math.abs(v))));
     expect(turned.slice(0, HEAD * HEADS), 'position 0 turns nothing').toEqual(values.slice(0, HEAD * HEADS));
     expect(turned.slice(HEAD * HEADS)).not.toEqual(values.slice(HEAD * HEADS));
   });
 
   it.each([-64, 64, -2147483648])('position %i of a table of 64', async (outside) => {
-    const list = [-63, 63, outside, 5, outside, -5], ok = await run(rope_ext(states(), positions(-63, 63, 0, 5, 0, -5), { nCtx: 64 }));
+    const list = [-63, 63, outside, 5, outside, -5];
+    const ok = await run(rope_ext(states(), positions(-63, 63, 0, 5, 0, -5), { nCtx: 64 }));
     await expect(engine.compute(engine.plan(rope_ext(states(), positions(...list), { nCtx: 64 })))).rejects.toMatchObject({
-      code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(new RegExp(`rope: .*element 2 is ${outside}; expected -63 to 63`)) as string,
+      code: 'ERR_INVALID_ARGUMENT',
+      message: expect.stringMatching(new RegExp(`rope: .*element 2 is ${outside}; expected -63 to 63`)) as string,
     });
     const got = await run(rope_ext(states(), cont(positions(...list)), { nCtx: 64 }));
     got.forEach((v, i) => expect(v, `index ${i}`).toBe(list[Math.floor(i / (HEAD * HEADS))] === outside ? NaN : ok[i]));

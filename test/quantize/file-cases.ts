@@ -14,7 +14,11 @@ export interface FileCase {
   readonly imatrix?: true;
 }
 
-const spec = (like: string, more: Partial<MixModelSpec>): MixModelSpec => ({ ...MIX_MODELS.find((m) => m.name === like)!, nLayer: 2, ...more });
+const spec = (like: string, more: Partial<MixModelSpec>): MixModelSpec => ({
+  ...MIX_MODELS.find((m) => m.name === like)!,
+  nLayer: 2,
+  ...more,
+});
 
 /** Rows of whole blocks of 256 everywhere, and experts whose rows of 96 make types fall back. */
 const MODELS: Readonly<Record<string, MixModelSpec>> = {
@@ -26,7 +30,9 @@ const seedOf = (name: string): number => [...name].reduce((h, c) => Math.imul(h,
 
 /** Weights as they are, some far out, some rows of zeros, some of one value, some tiny. */
 const weights = (name: string, n: number): Float32Array => {
-  const x = gaussian(n, seedOf(name), 0.02), kind = seedOf(name) % 5, half = n >> 1;
+  const x = gaussian(n, seedOf(name), 0.02);
+  const kind = seedOf(name) % 5;
+  const half = n >> 1;
   if (kind === 1) for (let i = 5; i < n; i += 71) x[i] *= 40;
   if (kind === 2) x.fill(0, half);
   if (kind === 3) x.fill(-0.25, 0, 64);
@@ -44,22 +50,78 @@ export const modelFile = (name: string): Uint8Array => mixModelFile(MODELS[name]
 
 /** Importance of every matrix of a model but of the norms and of what only looks up. */
 export const imatrixOf = (tensors: Iterable<{ readonly name: string; readonly ne: readonly number[] }>): Imatrix['values'] =>
-  new Map(Array.from(tensors).filter(({ name }) => !name.includes('norm') && !name.startsWith('token_embd')).map(({ name, ne }) => [name, importance(name, ne[0] * ne[2])]));
+  new Map(
+    Array.from(tensors)
+      .filter(({ name }) => !name.includes('norm') && !name.startsWith('token_embd'))
+      .map(({ name, ne }) => [name, importance(name, ne[0] * ne[2])]),
+  );
 
-const EVERY = ['Q4_0', 'Q4_1', 'Q5_0', 'Q5_1', 'Q8_0', 'Q2_K', 'Q3_K_S', 'Q3_K_M', 'Q3_K_L', 'Q4_K_S', 'Q4_K_M', 'Q5_K_S', 'Q5_K_M', 'Q6_K', 'IQ4_NL', 'IQ4_XS', 'MXFP4_MOE', 'TQ1_0', 'TQ2_0', 'F16', 'BF16', 'F32'];
+const EVERY = [
+  'Q4_0',
+  'Q4_1',
+  'Q5_0',
+  'Q5_1',
+  'Q8_0',
+  'Q2_K',
+  'Q3_K_S',
+  'Q3_K_M',
+  'Q3_K_L',
+  'Q4_K_S',
+  'Q4_K_M',
+  'Q5_K_S',
+  'Q5_K_M',
+  'Q6_K',
+  'IQ4_NL',
+  'IQ4_XS',
+  'MXFP4_MOE',
+  'TQ1_0',
+  'TQ2_0',
+  'Q1_0',
+  'Q2_0',
+  'F16',
+  'BF16',
+  'F32',
+];
 const AGAIN: readonly (readonly [from: string, to: string])[] = [
-  ['Q8_0', 'Q4_K_M'], ['Q8_0', 'Q8_0'], ['Q4_0', 'Q8_0'], ['Q4_K_M', 'Q5_0'], ['Q6_K', 'F32'], ['IQ4_XS', 'F16'], ['Q5_1', 'Q2_K'], ['Q3_K_M', 'IQ4_NL'], ['MXFP4_MOE', 'Q4_0'], ['TQ2_0', 'BF16'],
-  ['F16', 'Q4_K_M'], ['BF16', 'Q5_K_M'], ['BF16', 'F16'],
+  ['Q8_0', 'Q4_K_M'],
+  ['Q8_0', 'Q8_0'],
+  ['Q4_0', 'Q8_0'],
+  ['Q4_K_M', 'Q5_0'],
+  ['Q6_K', 'F32'],
+  ['IQ4_XS', 'F16'],
+  ['Q5_1', 'Q2_K'],
+  ['Q3_K_M', 'IQ4_NL'],
+  ['MXFP4_MOE', 'Q4_0'],
+  ['TQ2_0', 'BF16'],
+  ['F16', 'Q4_K_M'],
+  ['BF16', 'Q5_K_M'],
+  ['BF16', 'F16'],
 ];
 
+/** Nothing stands in for Q1_0, so rows of 96 are refused (pick-types.test.ts). */
+const everyOf = (model: string): readonly string[] => EVERY.filter((ftype) => model !== 'experts' || ftype !== 'Q1_0');
+
 export const FILE_CASES: readonly FileCase[] = Object.keys(MODELS).flatMap((model) => [
-  ...EVERY.map((ftype) => ({ model, ftype })),
-  ...['Q4_0', 'Q8_0', 'Q2_K', 'Q3_K_M', 'Q4_K_M', 'Q5_K_S', 'Q6_K', 'IQ4_NL', 'IQ4_XS', 'TQ2_0', 'F16'].map((ftype) => ({ model, ftype, pure: true as const })),
-  ...EVERY.filter((ftype) => !/F16|F32/.test(ftype)).concat('Q2_K_S').map((ftype) => ({ model, ftype, imatrix: true as const })),
+  ...everyOf(model).map((ftype) => ({ model, ftype })),
+  ...['Q4_0', 'Q8_0', 'Q2_K', 'Q3_K_M', 'Q4_K_M', 'Q5_K_S', 'Q6_K', 'IQ4_NL', 'IQ4_XS', 'TQ2_0', 'F16'].map((ftype) => ({
+    model,
+    ftype,
+    pure: true as const,
+  })),
+  ...everyOf(model)
+    .filter((ftype) => !/F16|F32/.test(ftype))
+    .concat('Q2_K_S')
+    .map((ftype) => ({ model, ftype, imatrix: true as const })),
   ...AGAIN.map(([from, ftype]) => ({ model, ftype, from })),
   { model, ftype: 'Q4_K_M', from: 'Q8_0', imatrix: true as const, pure: true as const },
 ]);
 
-export const caseName = ({ model, ftype, from, pure, imatrix }: FileCase): string => [model, ...(from ? [`${from} to`] : []), ftype, ...(pure ? ['--pure'] : []), ...(imatrix ? ['--imatrix'] : [])].join(' ');
+export const caseName = ({ model, ftype, from, pure, imatrix }: FileCase): string =>
+  [model, ...(from ? [`${from} to`] : []), ftype, ...(pure ? ['--pure'] : []), ...(imatrix ? ['--imatrix'] : [])].join(' ');
 
-export const hashOf = (file: Uint8Array, { type, offset, byteLength }: TensorInfo): string => createHash('sha256').update(type.name).update(file.subarray(offset, offset + byteLength)).digest('hex').slice(0, 6);
+export const hashOf = (file: Uint8Array, { type, offset, byteLength }: TensorInfo): string =>
+  createHash('sha256')
+    .update(type.name)
+    .update(file.subarray(offset, offset + byteLength))
+    .digest('hex')
+    .slice(0, 6);

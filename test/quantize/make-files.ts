@@ -9,7 +9,7 @@ import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { readGGUF } from '../../src/gguf/read.ts';
 import { parseFtype } from '../../src/quantize/ftype.ts';
-import { toBytes } from '../../src/source.ts';
+import { toBytes } from '../../src/io/source.ts';
 import { caseName, FILE_CASES, hashOf, imatrixOf, modelFile } from './file-cases.ts';
 import { loadNative, type Params } from './native.ts';
 
@@ -17,9 +17,23 @@ const native = loadNative(process.argv[2]);
 const folder = mkdtempSync(join(tmpdir(), 'quantlet-files-'));
 const [first, again, output] = ['a', 'b', 'c'].map((name) => join(folder, `${name}.gguf`));
 
-const quantize = async (input: string, to: string, ftype: string, options: { pure?: true; imatrix?: true; allow_requantize?: boolean }): Promise<boolean> => {
-  const params: Params = { ...native.defaults(), ftype: parseFtype(ftype).id, nthread: 1, allow_requantize: options.allow_requantize ?? false, pure: options.pure ?? false };
-  if (options.imatrix) params.imatrix = native.imatrix(Array.from(imatrixOf((await readGGUF(toBytes(readFileSync(input)))).tensors.values()), ([name, data]) => ({ name, data })));
+const quantize = async (
+  input: string,
+  to: string,
+  ftype: string,
+  options: { pure?: true; imatrix?: true; allow_requantize?: boolean },
+): Promise<boolean> => {
+  const params: Params = {
+    ...native.defaults(),
+    ftype: parseFtype(ftype).id,
+    nthread: 1,
+    allow_requantize: options.allow_requantize ?? false,
+    pure: options.pure ?? false,
+  };
+  if (options.imatrix)
+    params.imatrix = native.imatrix(
+      Array.from(imatrixOf((await readGGUF(toBytes(readFileSync(input)))).tensors.values()), ([name, data]) => ({ name, data })),
+    );
   return native.quantize(input, to, params) === 0;
 };
 
@@ -27,9 +41,14 @@ const golden: Record<string, string> = {};
 for (const c of FILE_CASES) {
   writeFileSync(first, modelFile(c.model));
   if (c.from && !(await quantize(first, again, c.from, {}))) throw new Error(`${caseName(c)}: ${c.from} failed`);
-  const ok = await quantize(c.from ? again : first, output, c.ftype, { pure: c.pure, imatrix: c.imatrix, allow_requantize: c.from !== undefined });
+  const ok = await quantize(c.from ? again : first, output, c.ftype, {
+    pure: c.pure,
+    imatrix: c.imatrix,
+    allow_requantize: c.from !== undefined,
+  });
   if (!ok) throw new Error(`${caseName(c)} failed`);
-  const file = readFileSync(output), { tensors } = await readGGUF(toBytes(file));
+  const file = readFileSync(output);
+  const { tensors } = await readGGUF(toBytes(file));
   golden[caseName(c)] = Array.from(tensors.values(), (t) => hashOf(file, t)).join(' ');
 }
 rmSync(folder, { recursive: true });

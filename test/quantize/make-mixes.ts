@@ -11,13 +11,18 @@ import { join } from 'node:path';
 import { readGGUF } from '../../src/gguf/read.ts';
 import { inLayerOrder } from '../../src/quantize/pick-types.ts';
 import { parseFtype } from '../../src/quantize/ftype.ts';
-import { toBytes } from '../../src/source.ts';
+import { toBytes } from '../../src/io/source.ts';
 import { TYPE } from '../../src/type-traits.ts';
 import type { MixCase } from './mix-models.ts';
 import { caseName, MIX_CASES, MIX_MODELS, mixModelFile, summarise } from './mix-models.ts';
 import { loadNative, type Native } from './native.ts';
 
-const nativeTypes = async (native: Native, input: string, output: string, { ftype, options }: MixCase): Promise<Record<string, string> | 'error'> => {
+const nativeTypes = async (
+  native: Native,
+  input: string,
+  output: string,
+  { ftype, options }: MixCase,
+): Promise<Record<string, string> | 'error'> => {
   const params = native.defaults();
   params.ftype = parseFtype(ftype).id;
   params.nthread = 1;
@@ -26,10 +31,16 @@ const nativeTypes = async (native: Native, input: string, output: string, { ftyp
   if (options === 'leave-output') params.quantize_output_tensor = false;
   if (options === 'output-q5_0') params.output_tensor_type = TYPE.q5_0.id;
   if (options === 'embedding-q5_1') params.token_embedding_type = TYPE.q5_1.id;
-  if (options === 'imatrix') params.imatrix = native.imatrix(Array.from(source.tensors.values(), ({ name, ne }) => ({ name, data: new Float32Array(ne[0] * ne[2]).fill(1) })));
+  if (options === 'imatrix')
+    params.imatrix = native.imatrix(
+      Array.from(source.tensors.values(), ({ name, ne }) => ({ name, data: new Float32Array(ne[0] * ne[2]).fill(1) })),
+    );
   if (native.quantize(input, output, params) !== 0) return 'error';
   const result = await readGGUF(toBytes(readFileSync(output)));
-  return summarise(inLayerOrder(result.tensors.values()).map(({ name, type }) => [name, type]), parseFtype(ftype).type);
+  return summarise(
+    inLayerOrder(result.tensors.values()).map(({ name, type }) => [name, type]),
+    parseFtype(ftype).type,
+  );
 };
 
 const native = loadNative(process.argv[2]);

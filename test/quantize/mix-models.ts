@@ -22,12 +22,42 @@ export interface MixModelSpec {
 }
 
 const LLAMA_BLOCK = ['attn_norm', 'attn_q', 'attn_k', 'attn_v', 'attn_output', 'ffn_norm', 'ffn_gate', 'ffn_up', 'ffn_down'];
-const EXPERT_BLOCK = ['attn_norm', 'attn_q', 'attn_k', 'attn_v', 'attn_output', 'ffn_norm', 'ffn_gate_inp', 'ffn_gate_exps', 'ffn_up_exps', 'ffn_down_exps'];
+const EXPERT_BLOCK = [
+  'attn_norm',
+  'attn_q',
+  'attn_k',
+  'attn_v',
+  'attn_output',
+  'ffn_norm',
+  'ffn_gate_inp',
+  'ffn_gate_exps',
+  'ffn_up_exps',
+  'ffn_down_exps',
+];
 const FUSED_BLOCK = ['attn_norm', 'attn_qkv', 'attn_output', 'ffn_up', 'ffn_down'];
 const OUTSIDE = ['token_embd', 'output_norm'];
 
-const spec = (name: string, arch: string, nLayer: number, nHead: number, nHeadKv: number, more: Partial<MixModelSpec> = {}): MixModelSpec =>
-  ({ name, arch, nLayer, nHead, nHeadKv, nExpert: 0, tied: false, nEmbd: 256, nFf: 256, block: LLAMA_BLOCK, outside: OUTSIDE, ...more });
+const spec = (
+  name: string,
+  arch: string,
+  nLayer: number,
+  nHead: number,
+  nHeadKv: number,
+  more: Partial<MixModelSpec> = {},
+): MixModelSpec => ({
+  name,
+  arch,
+  nLayer,
+  nHead,
+  nHeadKv,
+  nExpert: 0,
+  tied: false,
+  nEmbd: 256,
+  nFf: 256,
+  block: LLAMA_BLOCK,
+  outside: OUTSIDE,
+  ...more,
+});
 
 export const MIX_MODELS: readonly MixModelSpec[] = [
   spec('llama-32', 'llama', 32, 32, 8),
@@ -41,14 +71,21 @@ export const MIX_MODELS: readonly MixModelSpec[] = [
   spec('falcon', 'falcon', 32, 8, 1, { block: FUSED_BLOCK }),
   spec('phi3', 'phi3', 32, 32, 32, { block: FUSED_BLOCK }),
   spec('gemma2', 'gemma2', 26, 8, 4, { tied: true }),
-  spec('bert', 'bert', 12, 12, 12, { tied: true, block: ['attn_q', 'attn_k', 'attn_v', 'attn_output', 'ffn_up', 'ffn_down', 'layer_output_norm'], outside: ['token_embd', 'position_embd', 'token_types', 'token_embd_norm'] }),
+  spec('bert', 'bert', 12, 12, 12, {
+    tied: true,
+    block: ['attn_q', 'attn_k', 'attn_v', 'attn_output', 'ffn_up', 'ffn_down', 'layer_output_norm'],
+    outside: ['token_embd', 'position_embd', 'token_types', 'token_embd_norm'],
+  }),
   spec('rows-of-96', 'llama', 9, 4, 2, { nEmbd: 96, nFf: 96 }),
   spec('rows-of-172', 'llama', 4, 4, 2, { nFf: 172 }),
 ];
 
 const scalar = (type: GGUFType, value: GGUFValue): WriteValue => ({ type, value });
 
-export const mixModelFile = (s: MixModelSpec, weights: (name: string, n: number) => Float32Array = (_, n) => new Float32Array(n)): Uint8Array => {
+export const mixModelFile = (
+  s: MixModelSpec,
+  weights: (name: string, n: number) => Float32Array = (_, n) => new Float32Array(n),
+): Uint8Array => {
   const key = (name: string): string => `${s.arch}.${name}`;
   const metadata = new Map<string, WriteValue>([
     ['general.architecture', scalar('str', s.arch)],
@@ -70,12 +107,29 @@ export const mixModelFile = (s: MixModelSpec, weights: (name: string, n: number)
     metadata.set(key('expert_used_count'), scalar('u32', 2));
     metadata.set(key('expert_feed_forward_length'), scalar('u32', s.nFf));
   }
-  const names = [...s.outside, ...(s.tied ? [] : ['output']), ...Array.from({ length: s.nLayer }, (_, i) => s.block.map((part) => `blk.${i}.${part}`)).flat()];
-  return writeGGUF(metadata, names.map((name) => {
-    const ne0 = name.includes('ffn_down') ? s.nFf : s.nEmbd;
-    const ne = name.endsWith('norm') ? [ne0] : name.endsWith('_exps') ? [ne0, 2, s.nExpert] : [ne0, 2];
-    return { name: `${name}.weight`, type: TYPE.f32, ne, data: new Uint8Array(weights(`${name}.weight`, ne.reduce((a, b) => a * b, 1)).buffer) };
-  }));
+  const names = [
+    ...s.outside,
+    ...(s.tied ? [] : ['output']),
+    ...Array.from({ length: s.nLayer }, (_, i) => s.block.map((part) => `blk.${i}.${part}`)).flat(),
+  ];
+  return writeGGUF(
+    metadata,
+    names.map((name) => {
+      const ne0 = name.includes('ffn_down') ? s.nFf : s.nEmbd;
+      const ne = name.endsWith('norm') ? [ne0] : name.endsWith('_exps') ? [ne0, 2, s.nExpert] : [ne0, 2];
+      return {
+        name: `${name}.weight`,
+        type: TYPE.f32,
+        ne,
+        data: new Uint8Array(
+          weights(
+            `${name}.weight`,
+            ne.reduce((a, b) => a * b, 1),
+          ).buffer,
+        ),
+      };
+    }),
+  );
 };
 
 export interface MixCase {
@@ -83,7 +137,32 @@ export interface MixCase {
   readonly options?: 'pure' | 'leave-output' | 'imatrix' | 'output-q5_0' | 'embedding-q5_1';
 }
 
-const EVERY = ['Q4_0', 'Q4_1', 'Q5_0', 'Q5_1', 'Q8_0', 'Q2_K', 'Q3_K_S', 'Q3_K_M', 'Q3_K_L', 'Q4_K_S', 'Q4_K_M', 'Q5_K_S', 'Q5_K_M', 'Q6_K', 'IQ4_NL', 'IQ4_XS', 'MXFP4_MOE', 'TQ1_0', 'TQ2_0', 'F16', 'BF16', 'F32'];
+const EVERY = [
+  'Q4_0',
+  'Q4_1',
+  'Q5_0',
+  'Q5_1',
+  'Q8_0',
+  'Q2_K',
+  'Q3_K_S',
+  'Q3_K_M',
+  'Q3_K_L',
+  'Q4_K_S',
+  'Q4_K_M',
+  'Q5_K_S',
+  'Q5_K_M',
+  'Q6_K',
+  'IQ4_NL',
+  'IQ4_XS',
+  'MXFP4_MOE',
+  'TQ1_0',
+  'TQ2_0',
+  'Q1_0',
+  'Q2_0',
+  'F16',
+  'BF16',
+  'F32',
+];
 
 export const MIX_CASES: readonly MixCase[] = [
   ...EVERY.map((ftype) => ({ ftype })),
@@ -115,6 +194,12 @@ export const summarise = (tensors: Iterable<readonly [name: string, type: TypeTr
     }
     return runs.map(([type, n]) => (n > 1 ? `${type}*${n}` : type)).join(' ');
   };
-  const plain = (name: string, list: readonly string[]): boolean => list.every((type) => type === (name.endsWith('norm') ? 'f32' : own.name));
-  return Object.fromEntries([...lists].filter(([name, list]) => !plain(name, list)).sort(([a], [b]) => (a < b ? -1 : 1)).map(([name, list]) => [name, short(list)]));
+  const plain = (name: string, list: readonly string[]): boolean =>
+    list.every((type) => type === (name.endsWith('norm') ? 'f32' : own.name));
+  return Object.fromEntries(
+    [...lists]
+      .filter(([name, list]) => !plain(name, list))
+      .sort(([a], [b]) => (a < b ? -1 : 1))
+      .map(([name, list]) => [name, short(list)]),
+  );
 };

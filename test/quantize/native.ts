@@ -21,9 +21,20 @@ export const loadNative = (folder: string): Native => {
   const llama = koffi.load(join(bins, 'libllama.v0.5.0.so'));
   // Fields in the order of llama.h of v0.5.0.
   koffi.struct('quantize_params', {
-    nthread: 'int', ftype: 'int', output_tensor_type: 'int', token_embedding_type: 'int',
-    allow_requantize: 'bool', quantize_output_tensor: 'bool', only_copy: 'bool', pure: 'bool', keep_split: 'bool', dry_run: 'bool',
-    imatrix: 'void *', kv_overrides: 'void *', tt_overrides: 'void *', prune_layers: 'void *',
+    nthread: 'int',
+    ftype: 'int',
+    output_tensor_type: 'int',
+    token_embedding_type: 'int',
+    allow_requantize: 'bool',
+    quantize_output_tensor: 'bool',
+    only_copy: 'bool',
+    pure: 'bool',
+    keep_split: 'bool',
+    dry_run: 'bool',
+    imatrix: 'void *',
+    kv_overrides: 'void *',
+    tt_overrides: 'void *',
+    prune_layers: 'void *',
   });
   koffi.struct('imatrix_data', { name: 'const char *', data: 'float *', size: 'size_t' });
   return {

@@ -3,14 +3,15 @@ import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
 import type { QuantizeFileOptions, QuantizeProgress, QuantizeRows } from '../../src/cli/quantize.ts';
-import { quantizeFile, temporaryName } from '../../src/cli/quantize.ts';
+import { temporaryName } from '../../src/cli/new-file.ts';
+import { quantizeFile } from '../../src/cli/quantize.ts';
 import { readGGUF } from '../../src/gguf/read.ts';
 import { readSplitGGUF } from '../../src/gguf/split.ts';
 import type { GGUFValue } from '../../src/gguf/types.ts';
 import type { WriteTensor, WriteValue } from '../../src/gguf/write.ts';
 import { writeGGUF } from '../../src/gguf/write.ts';
 import { parseFtype } from '../../src/quantize/ftype.ts';
-import { toBytes } from '../../src/source.ts';
+import { toBytes } from '../../src/io/source.ts';
 import type { TypeTraits } from '../../src/type-traits.ts';
 import { TYPE } from '../../src/type-traits.ts';
 import { hasShared, quantletError, sharedFiles, shippedModel } from '../gguf/files.ts';
@@ -46,7 +47,10 @@ const model = ({ weight, type = TYPE.f32, metadata = [] }: Extra = {}): Uint8Arr
   const scalar = (t: 'u32' | 'str', value: GGUFValue): WriteValue => ({ type: t, value });
   const tensors: (WriteTensor & { data: Uint8Array })[] = [];
   const add = (name: string, ne: number[]): void => {
-    const x = numbers(ne.reduce((a, b) => a * b, 1), name.length);
+    const x = numbers(
+      ne.reduce((a, b) => a * b, 1),
+      name.length,
+    );
     if (name === 'blk.1.ffn_up.weight') weight?.(x);
     const own = ne.length > 1 && name === 'blk.1.ffn_up.weight' ? type : TYPE.f32;
     const data = own === TYPE.f32 ? new Uint8Array(x.buffer) : new Uint8Array((x.length / own.blckSize) * own.typeSize);
@@ -59,18 +63,29 @@ const model = ({ weight, type = TYPE.f32, metadata = [] }: Extra = {}): Uint8Arr
   }
   add('token_embd.weight', [512, 2100]);
   add('output.weight', [64, 40]);
-  return writeGGUF(new Map<string, WriteValue>([
-    ['general.architecture', scalar('str', 'llama')],
-    ['general.file_type', scalar('u32', 0)],
-    ['llama.block_count', scalar('u32', 2)],
-    ['tokenizer.bytes', { raw: Uint8Array.of(8, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xc3) }],
-    ...metadata,
-  ]), tensors);
+  return writeGGUF(
+    new Map<string, WriteValue>([
+      ['general.architecture', scalar('str', 'llama')],
+      ['general.file_type', scalar('u32', 0)],
+      ['llama.block_count', scalar('u32', 2)],
+      ['tokenizer.bytes', { raw: Uint8Array.of(8, 0, 0, 0, 2, 0, 0, 0, 0, 0, 0, 0, 0xff, 0xc3) }],
+      ...metadata,
+    ]),
+    tensors,
+  );
 };
 
 const optionsFor = async (file: Uint8Array, more: Partial<QuantizeFileOptions> = {}): Promise<QuantizeFileOptions> => {
   const bytes = toBytes(file);
-  return { model: { gguf: await readGGUF(bytes), parts: [bytes] }, inputs: [], output, ftype: parseFtype('Q8_0'), quantizeRows, nthreads: 3, ...more };
+  return {
+    model: { gguf: await readGGUF(bytes), parts: [bytes] },
+    inputs: [],
+    output,
+    ftype: parseFtype('Q8_0'),
+    quantizeRows,
+    nthreads: 3,
+    ...more,
+  };
 };
 
 describe('a quantised copy', () => {
@@ -81,7 +96,13 @@ describe('a quantised copy', () => {
     expect(left()).toEqual(['model.gguf']);
     const written = new Uint8Array(readFileSync(output));
     const [before, after] = [await readGGUF(toBytes(file)), await readGGUF(toBytes(written))];
-    expect([...after.metadata.keys()]).toEqual(['general.architecture', 'llama.block_count', 'tokenizer.bytes', 'general.quantization_version', 'general.file_type']);
+    expect([...after.metadata.keys()]).toEqual([
+      'general.architecture',
+      'llama.block_count',
+      'tokenizer.bytes',
+      'general.quantization_version',
+      'general.file_type',
+    ]);
     expect(after.metadata.get('general.file_type')).toBe(7);
     const [start, end] = after.metadataRanges.get('tokenizer.bytes') as readonly [number, number];
     expect([...written.subarray(start + 12, end)]).toEqual([0xff, 0xc3]);
@@ -117,23 +138,42 @@ describe('a quantised copy', () => {
       running--;
       return quantizeRows(job);
     };
-    const imatrix = { values: new Map([['blk.0.ffn_down_exps.weight', importance], ['token_embd.weight', numbers(7, 1)]]), datasets: ['some text', 'more'], chunkCount: 12 };
+    const imatrix = {
+      values: new Map([
+        ['blk.0.ffn_down_exps.weight', importance],
+        ['token_embd.weight', numbers(7, 1)],
+      ]),
+      datasets: ['some text', 'more'],
+      chunkCount: 12,
+    };
     await quantizeFile(await optionsFor(model(), { quantizeRows: rows, imatrix, imatrixName: 'x.imatrix.gguf' }));
     expect(most).toBe(3);
-    expect(experts.filter((e) => e).map((e) => [...(e as Float32Array)])).toEqual([0, 1, 2].map((i) => [...importance.subarray(i * 32, i * 32 + 32)]));
+    expect(experts.filter((e) => e).map((e) => [...(e as Float32Array)])).toEqual(
+      [0, 1, 2].map((i) => [...importance.subarray(i * 32, i * 32 + 32)]),
+    );
     expect(experts.length).toBe(6);
     const { metadata } = await readGGUF(toBytes(readFileSync(output)));
     expect(Object.fromEntries([...metadata].filter(([key]) => key.startsWith('quantize.')))).toEqual({
-      'quantize.imatrix.file': 'x.imatrix.gguf', 'quantize.imatrix.dataset': 'some text', 'quantize.imatrix.entries_count': 2, 'quantize.imatrix.chunks_count': 12,
+      'quantize.imatrix.file': 'x.imatrix.gguf',
+      'quantize.imatrix.dataset': 'some text',
+      'quantize.imatrix.entries_count': 2,
+      'quantize.imatrix.chunks_count': 12,
     });
   });
 
   test('of a split model is one file', async () => {
     const scalar = (type: 'u16' | 'i32' | 'str' | 'u32', value: GGUFValue): WriteValue => ({ type, value });
-    const part = (no: number): Uint8Array => writeGGUF(new Map<string, WriteValue>([
-      ['general.architecture', scalar('str', 'llama')], ['llama.block_count', scalar('u32', 2)],
-      ['split.no', scalar('u16', no)], ['split.count', scalar('u16', 2)], ['split.tensors.count', scalar('i32', 2)],
-    ]), [{ name: `blk.${1 - no}.ffn_up.weight`, type: TYPE.f32, ne: [32, 2], data: new Uint8Array(numbers(64, no).buffer) }]);
+    const part = (no: number): Uint8Array =>
+      writeGGUF(
+        new Map<string, WriteValue>([
+          ['general.architecture', scalar('str', 'llama')],
+          ['llama.block_count', scalar('u32', 2)],
+          ['split.no', scalar('u16', no)],
+          ['split.count', scalar('u16', 2)],
+          ['split.tensors.count', scalar('i32', 2)],
+        ]),
+        [{ name: `blk.${1 - no}.ffn_up.weight`, type: TYPE.f32, ne: [32, 2], data: new Uint8Array(numbers(64, no).buffer) }],
+      );
     const parts = [toBytes(part(0)), toBytes(part(1))];
     const gguf = await readSplitGGUF(parts);
     await quantizeFile({ model: { gguf, parts }, inputs: [], output, ftype: parseFtype('F32'), quantizeRows, nthreads: 1 });
@@ -146,24 +186,68 @@ describe('a quantised copy', () => {
     }
   });
 
-  test.runIf(hasShared)('of stories260K as Q8_0 and F16 is llama-quantize\'s, byte for byte', async () => {
-    const files = new Map(sharedFiles('models/stories260K/').map((path) => [basename(path), path]));
-    for (const type of ['Q8_0', 'F16']) {
-      const source = new Uint8Array(readFileSync(files.get('stories260K.gguf') ?? ''));
-      await quantizeFile(await optionsFor(source, { ftype: parseFtype(type) }));
-      expect(Buffer.compare(readFileSync(output), readFileSync(files.get(`stories260K-${type}.gguf`) ?? '')), type).toBe(0);
-    }
-  });
+  if (hasShared) {
+    test("of stories260K as Q8_0 and F16 is llama-quantize's, byte for byte", async () => {
+      const files = new Map(sharedFiles('models/stories260K/').map((path) => [basename(path), path]));
+      for (const type of ['Q8_0', 'F16']) {
+        const source = new Uint8Array(readFileSync(files.get('stories260K.gguf') ?? ''));
+        await quantizeFile(await optionsFor(source, { ftype: parseFtype(type) }));
+        expect(Buffer.compare(readFileSync(output), readFileSync(files.get(`stories260K-${type}.gguf`) ?? '')), type).toBe(0);
+      }
+    });
+  }
 });
 
 describe('what goes wrong leaves nothing behind', () => {
   test.each<[string, Extra, Partial<QuantizeFileOptions>, string, RegExp]>([
-    ['NaN in a weight', { weight: (x) => { x[100] = NaN; } }, {}, 'ERR_GGUF_INVALID', /"blk.1.ffn_up.weight" has NaN or infinity in its data, row 1 of the 7/],
-    ['infinity in a weight', { weight: (x) => { x[0] = -Infinity; } }, {}, 'ERR_GGUF_INVALID', /row 0/],
-    ['a weight too large for f16', { weight: (x) => { x[447] = 1e6; } }, { ftype: parseFtype('F16') }, 'ERR_GGUF_INVALID', /quantised data, row 6/],
-    ['quantised before', { type: TYPE.q4_0 }, {}, 'ERR_INVALID_ARGUMENT', /"blk.1.ffn_up.weight" is q4_0 already, expected f32, f16 or bf16: .*--allow-requantize/],
+    [
+      'NaN in a weight',
+      {
+        weight: (x) => {
+          x[100] = NaN;
+        },
+      },
+      {},
+      'ERR_GGUF_INVALID',
+      /"blk.1.ffn_up.weight" has NaN or infinity in its data, row 1 of the 7/,
+    ],
+    [
+      'infinity in a weight',
+      {
+        weight: (x) => {
+          x[0] = -Infinity;
+        },
+      },
+      {},
+      'ERR_GGUF_INVALID',
+      /row 0/,
+    ],
+    [
+      'a weight too large for f16',
+      {
+        weight: (x) => {
+          x[447] = 1e6;
+        },
+      },
+      { ftype: parseFtype('F16') },
+      'ERR_GGUF_INVALID',
+      /quantised data, row 6/,
+    ],
+    [
+      'quantised before',
+      { type: TYPE.q4_0 },
+      {},
+      'ERR_INVALID_ARGUMENT',
+      /"blk.1.ffn_up.weight" is q4_0 already, expected f32, f16 or bf16: .*--allow-requantize/,
+    ],
     ['integers', { type: TYPE.i32 }, { allowRequantize: true }, 'ERR_INVALID_ARGUMENT', /is of type i32, expected f32/],
-    ['importance of another model', {}, { imatrix: { values: new Map([['blk.0.ffn_up.weight', numbers(65, 1)]]), datasets: [], chunkCount: 0 } }, 'ERR_INVALID_ARGUMENT', /has 65 values for tensor "blk.0.ffn_up.weight", expected 64/],
+    [
+      'importance of another model',
+      {},
+      { imatrix: { values: new Map([['blk.0.ffn_up.weight', numbers(65, 1)]]), datasets: [], chunkCount: 0 } },
+      'ERR_INVALID_ARGUMENT',
+      /has 65 values for tensor "blk.0.ffn_up.weight", expected 64/,
+    ],
     ['no such folder', {}, { output: join(folder, 'none', 'x.gguf') }, 'ERR_IO', /opening .*none.* failed \(ENOENT/],
   ])('%s', async (_, extra, more, code, message) => {
     const error = await quantletError(quantizeFile(await optionsFor(model(extra), more)));
@@ -174,7 +258,10 @@ describe('what goes wrong leaves nothing behind', () => {
 
   test('Q2_K_S without importance weights', async () => {
     const error = await quantletError(quantizeFile(await optionsFor(mixModelFile(MIX_MODELS[0]), { ftype: parseFtype('Q2_K_S') })));
-    expect(error).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(/Q2_K_S needs importance weights, .* give --imatrix, or make Q2_K/) });
+    expect(error).toMatchObject({
+      code: 'ERR_INVALID_ARGUMENT',
+      message: expect.stringMatching(/Q2_K_S needs importance weights, .* give --imatrix, or make Q2_K/),
+    });
   });
 
   test('a shipped model that is quantised already', async () => {

@@ -5,7 +5,9 @@ import { rowSize, TYPE, type TypeName } from '../../src/type-traits.ts';
 import { instantiate, random } from '../kernel/harness.ts';
 import { logitsOf, patchedLlama, TOLERANCE } from '../support.ts';
 
-const N_EMBD = 32, N_FF = 256, IDS = [1, 5, 9, 2, 30, 17, 4, 8];
+const N_EMBD = 32;
+const N_FF = 256;
+const IDS = [1, 5, 9, 2, 30, 17, 4, 8];
 const kernels = instantiate('simd');
 
 /** Where the blocks keep their f16 scale; iq1_m's is spread over the high nibbles of its last four u16. */
@@ -14,7 +16,9 @@ const SCALE_AT: Partial<Record<TypeName, number>> = { iq2_xxs: 0, iq2_xs: 0, iq2
 const SCALE = 0x1c00;
 
 function blocks(type: TypeName, seed: number): Uint8Array {
-  const r = random(seed), size = TYPE[type].typeSize, data = Uint8Array.from({ length: N_EMBD * rowSize(TYPE[type], N_FF) }, () => 256 * r());
+  const r = random(seed);
+  const size = TYPE[type].typeSize;
+  const data = Uint8Array.from({ length: N_EMBD * rowSize(TYPE[type], N_FF) }, () => 256 * r());
   const view = new DataView(data.buffer);
   for (let at = 0; at < data.length; at += size) {
     const scaleAt = SCALE_AT[type];
@@ -26,7 +30,8 @@ function blocks(type: TypeName, seed: number): Uint8Array {
 
 const f32 = (data: Uint8Array, type: TypeName): Uint8Array => {
   kernels.arena.reset();
-  const x = kernels.arena.bytes(data), y = kernels.arena.alloc(4 * N_FF * N_EMBD);
+  const x = kernels.arena.bytes(data);
+  const y = kernels.arena.alloc(4 * N_FF * N_EMBD);
   kernels.call('dequantize_row', TYPE[type].id, x, y, N_FF * N_EMBD);
   return kernels.arena.readBytes(y, 4 * N_FF * N_EMBD);
 };
@@ -35,11 +40,21 @@ const f32 = (data: Uint8Array, type: TypeName): Uint8Array => {
 async function logits(type: TypeName, data: Uint8Array): Promise<Float32Array> {
   const wide = (seed: number): { type: typeof TYPE.f32; ne: number[]; data: Uint8Array } => {
     const r = random(seed);
-    return { type: TYPE.f32, ne: [N_EMBD, N_FF], data: new Uint8Array(Float32Array.from({ length: N_EMBD * N_FF }, () => r() - 0.5).buffer) };
+    return {
+      type: TYPE.f32,
+      ne: [N_EMBD, N_FF],
+      data: new Uint8Array(Float32Array.from({ length: N_EMBD * N_FF }, () => r() - 0.5).buffer),
+    };
   };
   const file = await patchedLlama({
     metadata: { 'llama.feed_forward_length': N_FF },
-    tensors: Object.fromEntries([0, 1].flatMap((i) => [[`blk.${i}.ffn_gate.weight`, wide(i)], [`blk.${i}.ffn_up.weight`, wide(9 + i)], [`blk.${i}.ffn_down.weight`, { type: TYPE[type], ne: [N_FF, N_EMBD], data }]])),
+    tensors: Object.fromEntries(
+      [0, 1].flatMap((i) => [
+        [`blk.${i}.ffn_gate.weight`, wide(i)],
+        [`blk.${i}.ffn_up.weight`, wide(9 + i)],
+        [`blk.${i}.ffn_down.weight`, { type: TYPE[type], ne: [N_FF, N_EMBD], data }],
+      ]),
+    ),
   });
   const model = await loadModel(file, { build: 'simd', warmUp: false, maxOutputs: IDS.length });
   try {
@@ -51,9 +66,13 @@ async function logits(type: TypeName, data: Uint8Array): Promise<Float32Array> {
 
 describe.each<TypeName>(['iq1_s', 'iq1_m', 'iq2_xxs', 'iq2_xs', 'iq2_s', 'iq3_xxs', 'iq3_s'])('%s', (type) => {
   it('runs', async () => {
-    const seed = TYPE[type].id, data = blocks(type, seed);
-    const got = await logits(type, data), want = await logits('f32', f32(data, type)), zero = await logits('f32', new Uint8Array(4 * N_FF * N_EMBD));
-    const largest = Math.max(...want.map(Math.abs)), differ = (a: Float32Array): number => Math.max(...a.map((x, i) => Math.abs(x - want[i])));
+    const seed = TYPE[type].id;
+    const data = blocks(type, seed);
+    const got = await logits(type, data);
+    const want = await logits('f32', f32(data, type));
+    const zero = await logits('f32', new Uint8Array(4 * N_FF * N_EMBD));
+    const largest = Math.max(...want.map(Math.abs));
+    const differ = (a: Float32Array): number => Math.max(...a.map((x, i) => Math.abs(x - want[i])));
     expect(got.every(Number.isFinite)).toBe(true);
     expect(differ(got) / largest, `seed ${seed}`).toBeLessThan(TOLERANCE.f32);
     expect(differ(zero) / largest, 'and it makes a difference').toBeGreaterThan(10 * TOLERANCE.f32);

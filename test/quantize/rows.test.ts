@@ -3,7 +3,14 @@ import { checkRows, type Rows } from '../../src/threads/rows-node.ts';
 import { TYPE } from '../../src/type-traits.ts';
 
 /** Two rows of 256 f32 to q4_K. */
-const rows = (more: Partial<Rows> = {}): Rows => ({ from: TYPE.f32, to: TYPE.q4_K, ne0: 256, nrows: 2, data: new Uint8Array(2048), ...more });
+const rows = (more: Partial<Rows> = {}): Rows => ({
+  from: TYPE.f32,
+  to: TYPE.q4_K,
+  ne0: 256,
+  nrows: 2,
+  data: new Uint8Array(2048),
+  ...more,
+});
 
 test('rows that are whole blocks pass', () => {
   expect(() => checkRows(rows())).not.toThrow();
@@ -12,8 +19,16 @@ test('rows that are whole blocks pass', () => {
 });
 
 test.each<[string, Partial<Rows>, RegExp]>([
-  ['rows of no whole blocks of the new type', { ne0: 128, nrows: 4 }, /rows have 128 elements, expected a multiple of 256: q4_K is made of blocks of 256/],
-  ['rows of no whole blocks of the old type', { from: TYPE.q8_0, to: TYPE.f16, ne0: 48, data: new Uint8Array(102) }, /rows have 48 elements, expected a multiple of 32: q8_0/],
+  [
+    'rows of no whole blocks of the new type',
+    { ne0: 128, nrows: 4 },
+    /rows have 128 elements, expected a multiple of 256: q4_K is made of blocks of 256/,
+  ],
+  [
+    'rows of no whole blocks of the old type',
+    { from: TYPE.q8_0, to: TYPE.f16, ne0: 48, data: new Uint8Array(102) },
+    /rows have 48 elements, expected a multiple of 32: q8_0/,
+  ],
   ['one byte too few', { data: new Uint8Array(2047) }, /came as 2047 bytes, expected 2048 of f32/],
   ['weights for another length', { imatrix: new Float32Array(255) }, /there are 255 importance weights for rows of 256/],
   ['a type without a quantiser', { to: TYPE.iq2_xs }, /cannot be quantised to iq2_xs; expected one of f32/],
@@ -21,5 +36,7 @@ test.each<[string, Partial<Rows>, RegExp]>([
   ['half an element', { ne0: 0.5 }, /rows of 0.5 elements/],
   ['less than no rows', { nrows: -1 }, /-1 rows/],
 ])('%s is told before any kernel runs', (_, more, message) => {
-  expect(() => checkRows(rows(more))).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(message) }));
+  expect(() => checkRows(rows(more))).toThrow(
+    expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(message) }),
+  );
 });

@@ -5,10 +5,31 @@ import { TYPE } from '../../src/type-traits.ts';
 
 /** Where each format keeps numbers that can fail to be finite, and bytes that make them so. */
 const CASES: readonly (readonly [type: TypeName, at: number, bytes: readonly number[]])[] = [
-  ['f32', 0, [0, 0, 0x80, 0x7f]], ['f32', 0, [1, 0, 0xc0, 0xff]], ['f16', 0, [0, 0x7c]], ['f16', 0, [0, 0xfe]], ['bf16', 0, [0x80, 0xff]],
-  ['q4_0', 0, [0, 0x7c]], ['q4_1', 0, [0, 0xfc]], ['q4_1', 2, [0, 0x7c]], ['q5_0', 0, [1, 0x7c]], ['q5_1', 2, [0, 0x7e]], ['q8_0', 0, [0, 0x7c]],
-  ['q2_K', 80, [0, 0x7c]], ['q2_K', 82, [0, 0x7c]], ['q3_K', 108, [0, 0x7c]], ['q4_K', 0, [0, 0x7c]], ['q4_K', 2, [0, 0x7c]], ['q5_K', 2, [0, 0x7c]], ['q6_K', 208, [0, 0x7c]],
-  ['iq4_nl', 0, [0, 0x7c]], ['iq4_xs', 0, [0, 0x7c]], ['tq1_0', 52, [0, 0x7c]], ['tq2_0', 64, [0, 0x7c]], ['mxfp4', 0, [255]], ['iq1_m', 52, [0, 0xc0, 0, 0x70]], ['iq2_xxs', 0, [0, 0x7c]],
+  ['f32', 0, [0, 0, 0x80, 0x7f]],
+  ['f32', 0, [1, 0, 0xc0, 0xff]],
+  ['f16', 0, [0, 0x7c]],
+  ['f16', 0, [0, 0xfe]],
+  ['bf16', 0, [0x80, 0xff]],
+  ['q4_0', 0, [0, 0x7c]],
+  ['q4_1', 0, [0, 0xfc]],
+  ['q4_1', 2, [0, 0x7c]],
+  ['q5_0', 0, [1, 0x7c]],
+  ['q5_1', 2, [0, 0x7e]],
+  ['q8_0', 0, [0, 0x7c]],
+  ['q2_K', 80, [0, 0x7c]],
+  ['q2_K', 82, [0, 0x7c]],
+  ['q3_K', 108, [0, 0x7c]],
+  ['q4_K', 0, [0, 0x7c]],
+  ['q4_K', 2, [0, 0x7c]],
+  ['q5_K', 2, [0, 0x7c]],
+  ['q6_K', 208, [0, 0x7c]],
+  ['iq4_nl', 0, [0, 0x7c]],
+  ['iq4_xs', 0, [0, 0x7c]],
+  ['tq1_0', 52, [0, 0x7c]],
+  ['tq2_0', 64, [0, 0x7c]],
+  ['mxfp4', 0, [255]],
+  ['iq1_m', 52, [0, 0xc0, 0, 0x70]],
+  ['iq2_xxs', 0, [0, 0x7c]],
 ];
 
 describe('blocks whose scales are not finite are found', () => {

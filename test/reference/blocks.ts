@@ -12,8 +12,10 @@ const i8 = (b: Uint8Array, p: number): number => (b[p] << 24) >> 24;
 const f32 = (b: Uint8Array, p: number): number => new DataView(b.buffer, b.byteOffset).getFloat32(p, true);
 
 /** A format from the value of element `j` of the block that starts at byte `p`. */
-const format = (elements: number, bytes: number, value: (b: Uint8Array, p: number, j: number) => number): Dequantize => (b, k) =>
-  Float64Array.from({ length: k }, (_, i) => value(b, Math.floor(i / elements) * bytes, i % elements));
+const format =
+  (elements: number, bytes: number, value: (b: Uint8Array, p: number, j: number) => number): Dequantize =>
+  (b, k) =>
+    Float64Array.from({ length: k }, (_, i) => value(b, Math.floor(i / elements) * bytes, i % elements));
 
 const nibble = (b: Uint8Array, p: number, j: number): number => (j < 16 ? b[p + j] & 15 : b[p + j - 16] >> 4);
 const bit = (b: Uint8Array, p: number, j: number): number => (b[p + (j >> 3)] >> (j & 7)) & 1;
@@ -24,7 +26,9 @@ const nibble64 = (b: Uint8Array, p: number, j: number): number => (b[p + (j >> 6
 
 /** 6-bit scale and offset of sub-block s in the 12 bytes of q4_K and q5_K. */
 const scaleMin = (b: Uint8Array, p: number, s: number): [number, number] =>
-  s < 4 ? [b[p + s] & 63, b[p + s + 4] & 63] : [(b[p + s + 4] & 15) | ((b[p + s - 4] >> 6) << 4), (b[p + s + 4] >> 4) | ((b[p + s] >> 6) << 4)];
+  s < 4
+    ? [b[p + s] & 63, b[p + s + 4] & 63]
+    : [(b[p + s + 4] & 15) | ((b[p + s - 4] >> 6) << 4), (b[p + s + 4] >> 4) | ((b[p + s] >> 6) << 4)];
 
 /** 6-bit scale of sub-block s in the 12 bytes of q3_K. */
 const scale3 = (b: Uint8Array, p: number, s: number): number =>
@@ -32,6 +36,13 @@ const scale3 = (b: Uint8Array, p: number, s: number): number =>
 
 const IQ4 = [-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113];
 const E2M1 = [0, 0.5, 1, 1.5, 2, 3, 4, 6, -0, -0.5, -1, -1.5, -2, -3, -4, -6];
+
+/** A number of 4 bits of exponent and 3 of mantissa; ggml reads 0x7f as 0. */
+const ue4m3 = (x: number): number => {
+  const exponent = (x >> 3) & 15;
+  if (x === 0x7f) return 0;
+  return exponent === 0 ? (x & 7) * 2 ** -9 : (1 + (x & 7) / 8) * 2 ** (exponent - 7);
+};
 
 /** Trit n of byte q: q is a fraction of 256, in base 3. */
 const trit = (q: number, n: number): number => Math.floor((((q * 3 ** n) % 256) * 3) / 256);
@@ -52,8 +63,16 @@ export const dequantize: Readonly<Record<string, Dequantize>> = {
   q5_1: format(32, 24, (b, p, j) => f16(b, p) * (nibble(b, p + 8, j) + 16 * bit(b, p + 4, j)) + f16(b, p + 2)),
   q8_0: format(32, 34, (b, p, j) => f16(b, p) * i8(b, p + 2 + j)),
   q8_1: format(32, 36, (b, p, j) => f16(b, p) * i8(b, p + 4 + j)),
-  q2_K: format(256, 84, (b, p, j) => f16(b, p + 80) * (b[p + (j >> 4)] & 15) * pair(b, p + 16, j) - f16(b, p + 82) * (b[p + (j >> 4)] >> 4)),
-  q3_K: format(256, 110, (b, p, j) => f16(b, p + 108) * scale3(b, p + 96, j >> 4) * (pair(b, p + 32, j) + 4 * ((b[p + (j & 31)] >> (j >> 5)) & 1) - 4)),
+  q2_K: format(
+    256,
+    84,
+    (b, p, j) => f16(b, p + 80) * (b[p + (j >> 4)] & 15) * pair(b, p + 16, j) - f16(b, p + 82) * (b[p + (j >> 4)] >> 4),
+  ),
+  q3_K: format(
+    256,
+    110,
+    (b, p, j) => f16(b, p + 108) * scale3(b, p + 96, j >> 4) * (pair(b, p + 32, j) + 4 * ((b[p + (j & 31)] >> (j >> 5)) & 1) - 4),
+  ),
   q4_K: format(256, 144, (b, p, j) => {
     const [scale, min] = scaleMin(b, p + 4, j >> 5);
     return f16(b, p) * scale * nibble64(b, p + 16, j) - f16(b, p + 2) * min;
@@ -75,11 +94,17 @@ export const dequantize: Readonly<Record<string, Dequantize>> = {
   }),
   tq1_0: format(256, 54, (b, p, j) => f16(b, p + 52) * (tq1(b, p, j) - 1)),
   tq2_0: format(256, 66, (b, p, j) => f16(b, p + 64) * (pair(b, p, j) - 1)),
+  q1_0: format(128, 18, (b, p, j) => f16(b, p) * (2 * bit(b, p + 2, j) - 1)),
+  q2_0: format(64, 18, (b, p, j) => f16(b, p) * (((b[p + 2 + (j >> 2)] >> (2 * (j & 3))) & 3) - 1)),
+  nvfp4: format(64, 36, (b, p, j) => ue4m3(b[p + (j >> 4)]) * E2M1[(b[p + 4 + 8 * (j >> 4) + (j & 7)] >> (j & 8 ? 4 : 0)) & 15]),
   mxfp4: format(32, 17, (b, p, j) => 2 ** (b[p] - 127) * E2M1[nibble(b, p + 1, j)]),
 };
 
 /** q4_1 and q5_1: where the offset of a block lies, after its scale. */
-const OFFSET_AT: Readonly<Record<string, { readonly bytes: number; readonly at: number }>> = { q4_1: { bytes: 20, at: 2 }, q5_1: { bytes: 24, at: 2 } };
+const OFFSET_AT: Readonly<Record<string, { readonly bytes: number; readonly at: number }>> = {
+  q4_1: { bytes: 20, at: 2 },
+  q5_1: { bytes: 24, at: 2 },
+};
 
 /**
  * x . y of two rows of block data, and the sum of |x y| that bounds its rounding error.

@@ -16,7 +16,9 @@ export interface RefGguf {
 
 /** The value of f16 bits. */
 export function fromHalf(h: number): number {
-  const e = (h >> 10) & 31, m = h & 1023, sign = h & 0x8000 ? -1 : 1;
+  const e = (h >> 10) & 31;
+  const m = h & 1023;
+  const sign = h & 0x8000 ? -1 : 1;
   if (e === 31) return m ? NaN : sign * Infinity;
   return sign * (e ? 2 ** (e - 15) * (1 + m / 1024) : 2 ** -24 * m);
 }
@@ -26,7 +28,9 @@ export function roundHalf(x: number): number {
   const a = Math.abs(x);
   if (a === 0 || !Number.isFinite(x)) return x;
   if (a >= 65520) return Math.sign(x) * Infinity;
-  const step = 2 ** (Math.max(Math.floor(Math.log2(a)), -14) - 10), down = Math.floor(a / step), rest = a / step - down;
+  const step = 2 ** (Math.max(Math.floor(Math.log2(a)), -14) - 10);
+  const down = Math.floor(a / step);
+  const rest = a / step - down;
   return Math.sign(x) * (rest > 0.5 || (rest === 0.5 && down % 2 === 1) ? down + 1 : down) * step;
 }
 
@@ -46,10 +50,15 @@ function dequantize(type: number, view: DataView, at: number, out: Float64Array,
 
 /** Reads a whole file; trusts it. */
 export function readGguf(bytes: Uint8Array): RefGguf {
-  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength), utf8 = new TextDecoder();
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.byteLength);
+  const utf8 = new TextDecoder();
   let at = 8;
-  const u32 = () => view.getUint32((at += 4) - 4, true), u64 = () => Number(view.getBigUint64((at += 8) - 8, true));
-  const text = () => { const n = u64(); return utf8.decode(bytes.subarray(at, (at += n))); };
+  const u32 = () => view.getUint32((at += 4) - 4, true);
+  const u64 = () => Number(view.getBigUint64((at += 8) - 8, true));
+  const text = () => {
+    const n = u64();
+    return utf8.decode(bytes.subarray(at, (at += n)));
+  };
   const value = (kind: number): MetaValue => {
     if (kind === 4) return u32();
     if (kind === 5) return view.getInt32((at += 4) - 4, true);
@@ -57,18 +66,27 @@ export function readGguf(bytes: Uint8Array): RefGguf {
     if (kind === 7) return view.getUint8(at++) !== 0;
     if (kind === 8) return text();
     if (kind !== 9) throw new Error(`metadata kind ${kind} does not occur in the golden models`);
-    const inner = u32(), n = u64();
+    const inner = u32();
+    const n = u64();
     return Array.from({ length: n }, () => value(inner));
   };
-  const nTensors = u64(), nMeta = u64(), meta = new Map<string, MetaValue>();
-  for (let i = 0; i < nMeta; i++) { const key = text(); meta.set(key, value(u32())); }
+  const nTensors = u64();
+  const nMeta = u64();
+  const meta = new Map<string, MetaValue>();
+  for (let i = 0; i < nMeta; i++) {
+    const key = text();
+    meta.set(key, value(u32()));
+  }
   const infos = Array.from({ length: nTensors }, () => {
-    const name = text(), ne = Array.from({ length: u32() }, u64);
+    const name = text();
+    const ne = Array.from({ length: u32() }, u64);
     return { name, ne, type: u32(), offset: u64() };
   });
-  const start = Math.ceil(at / 32) * 32, tensors = new Map<string, RefTensor>();
+  const start = Math.ceil(at / 32) * 32;
+  const tensors = new Map<string, RefTensor>();
   for (const { name, ne, type, offset } of infos) {
-    const [length, size] = blockOf[type], n = ne[0] / length;
+    const [length, size] = blockOf[type];
+    const n = ne[0] / length;
     const row = (i: number) => {
       const out = new Float64Array(ne[0]);
       for (let b = 0; b < n; b++) dequantize(type, view, start + offset + (i * n + b) * size, out, b * length);

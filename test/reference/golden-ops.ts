@@ -22,7 +22,10 @@ export interface View {
 }
 
 const f = Math.fround;
-const roundf = (x: number) => { const t = Math.trunc(x); return Math.abs(x - t) >= 0.5 ? t + Math.sign(x) : t; };
+const roundf = (x: number) => {
+  const t = Math.trunc(x);
+  return Math.abs(x - t) >= 0.5 ? t + Math.sign(x) : t;
+};
 /** f32 to bf16: nearest, ties to even. */
 export function roundBrain(x: number): number {
   const view = new DataView(new ArrayBuffer(4));
@@ -32,11 +35,13 @@ export function roundBrain(x: number): number {
   return view.getFloat32(0);
 }
 function q8_0(x: readonly number[]): number[] {
-  const d = f(x.reduce((a, v) => Math.max(a, Math.abs(v)), 0) / 127), id = d ? f(1 / d) : 0;
+  const d = f(x.reduce((a, v) => Math.max(a, Math.abs(v)), 0) / 127);
+  const id = d ? f(1 / d) : 0;
   return x.map((v) => roundf(f(v * id)) * roundHalf(d));
 }
 function q4_0(x: readonly number[]): number[] {
-  const d = f(x.reduce((a, v) => (Math.abs(v) > Math.abs(a) ? v : a), 0) / -8), id = d ? f(1 / d) : 0;
+  const d = f(x.reduce((a, v) => (Math.abs(v) > Math.abs(a) ? v : a), 0) / -8);
+  const id = d ? f(1 / d) : 0;
   return x.map((v) => (Math.min(15, Math.trunc(f(f(v * id) + 8.5))) - 8) * roundHalf(d));
 }
 const sizes: Record<string, number> = { f32: 4, f16: 2, bf16: 2, i32: 4, i64: 8 };
@@ -56,10 +61,16 @@ export function decode(type: string, bytes: Uint8Array): Float64Array {
   if (type === 'i32') return Float64Array.from({ length: bytes.length / 4 }, (_, i) => view.getInt32(4 * i, true));
   if (type === 'i64') return Float64Array.from({ length: bytes.length / 8 }, (_, i) => Number(view.getBigInt64(8 * i, true)));
   if (type === 'f16') return Float64Array.from({ length: bytes.length / 2 }, (_, i) => fromHalf(view.getUint16(2 * i, true)));
-  if (type === 'bf16') return Float64Array.from({ length: bytes.length / 2 }, (_, i) => new DataView(Uint32Array.of(view.getUint16(2 * i, true) << 16).buffer).getFloat32(0, true));
-  const size = type === 'q8_0' ? 34 : 18, out = new Float64Array((bytes.length / size) * 32);
+  if (type === 'bf16')
+    return Float64Array.from({ length: bytes.length / 2 }, (_, i) =>
+      new DataView(Uint32Array.of(view.getUint16(2 * i, true) << 16).buffer).getFloat32(0, true),
+    );
+  const size = type === 'q8_0' ? 34 : 18;
+  const out = new Float64Array((bytes.length / size) * 32);
   out.forEach((_, i) => {
-    const at = Math.floor(i / 32) * size, k = i % 32, d = fromHalf(view.getUint16(at, true));
+    const at = Math.floor(i / 32) * size;
+    const k = i % 32;
+    const d = fromHalf(view.getUint16(at, true));
     out[i] = d * (type === 'q8_0' ? view.getInt8(at + 2 + k) : ((view.getUint8(at + 2 + (k & 15)) >> (k < 16 ? 0 : 4)) & 15) - 8);
   });
   return out;
@@ -67,11 +78,15 @@ export function decode(type: string, bytes: Uint8Array): Float64Array {
 
 const four = (ne: readonly number[]) => [...ne, 1, 1, 1].slice(0, 4);
 function open(src: Source): View {
-  const data = stored(src.type, fill(src)), plain = four(src.ne), size = sizes[src.type];
-  let ne = src.view ? [...src.view.ne] : plain, nb = [1, plain[0], plain[0] * plain[1], plain[0] * plain[1] * plain[2]];
+  const data = stored(src.type, fill(src));
+  const plain = four(src.ne);
+  const size = sizes[src.type];
+  let ne = src.view ? [...src.view.ne] : plain;
+  let nb = [1, plain[0], plain[0] * plain[1], plain[0] * plain[1] * plain[2]];
   const start = (src.view?.offset ?? 0) / (size ?? 1);
   if (src.view) nb = [1, ...src.view.nb.map((b) => b / size)];
-  if (src.permute) { // dimension i becomes dimension permute[i]
+  if (src.permute) {
+    // dimension i becomes dimension permute[i]
     const from = src.permute.map((_, to) => src.permute!.indexOf(to));
     [ne, nb] = [from.map((i) => ne[i]), from.map((i) => nb[i])];
   }
@@ -79,9 +94,11 @@ function open(src: Source): View {
 }
 /** All elements of ne in order. */
 function each(ne: readonly number[], value: (...i: Index) => number): Float64Array {
-  const [n0, n1, n2, n3] = four(ne), out = new Float64Array(n0 * n1 * n2 * n3);
+  const [n0, n1, n2, n3] = four(ne);
+  const out = new Float64Array(n0 * n1 * n2 * n3);
   let at = 0;
-  for (let i3 = 0; i3 < n3; i3++) for (let i2 = 0; i2 < n2; i2++) for (let i1 = 0; i1 < n1; i1++) for (let i0 = 0; i0 < n0; i0++) out[at++] = value(i0, i1, i2, i3);
+  for (let i3 = 0; i3 < n3; i3++)
+    for (let i2 = 0; i2 < n2; i2++) for (let i1 = 0; i1 < n1; i1++) for (let i0 = 0; i0 < n0; i0++) out[at++] = value(i0, i1, i2, i3);
   return out;
 }
 const rowOf = (t: View, i1: number, i2: number, i3: number) => Float64Array.from({ length: t.ne[0] }, (_, i) => t.at(i, i1, i2, i3));
@@ -89,18 +106,26 @@ const rowOf = (t: View, i1: number, i2: number, i3: number) => Float64Array.from
 function rows(t: View, n0: number, map: (x: Float64Array) => ArrayLike<number>): Float64Array {
   const out = new Float64Array(n0 * t.ne[1] * t.ne[2] * t.ne[3]);
   let at = 0;
-  each([1, ...t.ne.slice(1)], (_, i1, i2, i3) => { out.set(map(rowOf(t, i1, i2, i3)), at); at += n0; return 0; });
+  each([1, ...t.ne.slice(1)], (_, i1, i2, i3) => {
+    out.set(map(rowOf(t, i1, i2, i3)), at);
+    at += n0;
+    return 0;
+  });
   return out;
 }
 const sum = (x: ArrayLike<number>) => Array.prototype.reduce.call(x, (a, v) => (a as number) + (v as number), 0) as number;
 const vecDotType: Record<string, string> = { f32: 'f32', f16: 'f16', bf16: 'bf16', q4_0: 'q8_0', q8_0: 'q8_0' };
 
 function mulMat(a: View, b: View): Float64Array {
-  const r2 = b.ne[2] / a.ne[2], r3 = b.ne[3] / a.ne[3];
-  const left = new Map<string, Float64Array>(), right = new Map<string, Float64Array>();
+  const r2 = b.ne[2] / a.ne[2];
+  const r3 = b.ne[3] / a.ne[3];
+  const left = new Map<string, Float64Array>();
+  const right = new Map<string, Float64Array>();
   const cached = (m: typeof left, key: string, make: () => Float64Array) => m.get(key) ?? m.set(key, make()).get(key)!;
   return each([a.ne[1], b.ne[1], b.ne[2], b.ne[3]], (i0, i1, i2, i3) => {
-    const w = cached(left, `${i0} ${Math.floor(i2 / r2)} ${Math.floor(i3 / r3)}`, () => rowOf(a, i0, Math.floor(i2 / r2), Math.floor(i3 / r3)));
+    const w = cached(left, `${i0} ${Math.floor(i2 / r2)} ${Math.floor(i3 / r3)}`, () =>
+      rowOf(a, i0, Math.floor(i2 / r2), Math.floor(i3 / r3)),
+    );
     const x = cached(right, `${i1} ${i2} ${i3}`, () => stored(vecDotType[a.type], rowOf(b, i1, i2, i3)));
     return w.reduce((s, v, k) => s + v * x[k], 0);
   });
@@ -111,42 +136,63 @@ const slope = (h: number, n_head: number, max_bias: number) => {
 };
 /** Largest first, or smallest first; equal ones keep their order, NaNs come last. */
 const sorted = (x: Float64Array, descending: boolean): number[] =>
-  [...x.keys()].sort((i, j) => Number(Number.isNaN(x[i])) - Number(Number.isNaN(x[j])) || (Number.isNaN(x[i]) || x[i] === x[j] ? i - j : descending === x[i] > x[j] ? -1 : 1));
+  [...x.keys()].sort(
+    (i, j) =>
+      Number(Number.isNaN(x[i])) - Number(Number.isNaN(x[j])) ||
+      (Number.isNaN(x[i]) || x[i] === x[j] ? i - j : descending === x[i] > x[j] ? -1 : 1),
+  );
 /** Whether rows [i, i + n) are all there. */
 const within = (i: number, n: number, rows: number): boolean => i >= 0 && n >= 0 && i + n <= rows;
 function softMax(x: Float64Array): Float64Array {
-  const top = x.reduce((a, v) => Math.max(a, v), -Infinity), e = x.map((v) => Math.exp(v - top));
+  const top = x.reduce((a, v) => Math.max(a, v), -Infinity);
+  const e = x.map((v) => Math.exp(v - top));
   return e.map((v) => v / sum(e));
 }
 const maskAt = (m: View | null, i0: number, i1: number, i2: number, i3: number) => (m ? m.at(i0, i1, i2 % m.ne[2], i3 % m.ne[3]) : 0);
 
 function rope(x: View, pos: View, factors: View | null, p: Readonly<Record<string, number>>): Float64Array {
   const dim = (turns: number) => (p.n_dims * Math.log(p.n_ctx_orig / (turns * 2 * Math.PI))) / (2 * Math.log(p.freq_base));
-  const low = Math.max(0, Math.floor(dim(p.beta_fast))), high = Math.min(p.n_dims - 1, Math.ceil(dim(p.beta_slow)));
+  const low = Math.max(0, Math.floor(dim(p.beta_fast)));
+  const high = Math.min(p.n_dims - 1, Math.ceil(dim(p.beta_slow)));
   return each(x.ne, (i0, i1, i2, i3) => {
     if (p.n_ctx && Math.abs(pos.at(i2, 0, 0, 0)) >= p.n_ctx) return NaN;
     if (i0 >= p.n_dims) return x.at(i0, i1, i2, i3);
-    const half = p.n_dims / 2, pair = p.mode === 0 ? i0 >> 1 : i0 % half, second = p.mode === 0 ? i0 % 2 === 1 : i0 >= half;
-    const [a, b] = p.mode === 0 ? [2 * pair, 2 * pair + 1] : [pair, pair + half], u = x.at(a, i1, i2, i3), v = x.at(b, i1, i2, i3);
+    const half = p.n_dims / 2;
+    const pair = p.mode === 0 ? i0 >> 1 : i0 % half;
+    const second = p.mode === 0 ? i0 % 2 === 1 : i0 >= half;
+    const [a, b] = p.mode === 0 ? [2 * pair, 2 * pair + 1] : [pair, pair + half];
+    const u = x.at(a, i1, i2, i3);
+    const v = x.at(b, i1, i2, i3);
     const own = (pos.at(i2, 0, 0, 0) * p.freq_base ** ((-2 * pair) / p.n_dims)) / (factors ? factors.at(pair, 0, 0, 0) : 1);
     const keep = p.ext_factor * (1 - Math.min(1, Math.max(0, (pair - low) / Math.max(0.001, high - low))));
-    const theta = own * p.freq_scale * (1 - keep) + own * keep, size = p.attn_factor * (p.ext_factor ? 1 + 0.1 * Math.log(1 / p.freq_scale) : 1);
+    const theta = own * p.freq_scale * (1 - keep) + own * keep;
+    const size = p.attn_factor * (p.ext_factor ? 1 + 0.1 * Math.log(1 / p.freq_scale) : 1);
     return (second ? u * Math.sin(theta) + v * Math.cos(theta) : u * Math.cos(theta) - v * Math.sin(theta)) * size;
   });
 }
 function flash(q: View, k: View, v: View, mask: View | null, p: Readonly<Record<string, number>>): Float64Array {
-  const [, tokens, n_head, batches] = q.ne, group = n_head / k.ne[2], out: number[] = [];
-  for (let b = 0; b < batches; b++) for (let t = 0; t < tokens; t++) for (let h = 0; h < n_head; h++) {
-    const g = Math.floor(h / group), x = stored(vecDotType[k.type], rowOf(q, t, h, b));
-    const scores = softMax(Float64Array.from({ length: k.ne[1] }, (_, j) => {
-      const last = k.ne[1] - tokens + t;
-      if (p.causal && (j > last || (p.window && j <= last - p.window))) return -Infinity;
-      const s = x.reduce((a, e, i) => a + e * k.at(i, j, g, b), 0) * p.scale;
-      return (p.logit_softcap ? p.logit_softcap * Math.tanh(s / p.logit_softcap) : s) + slope(h, n_head, p.max_bias) * maskAt(mask, j, t, h, b);
-    }));
-    // A row that sees nothing is 0.
-    for (let i = 0; i < v.ne[0]; i++) out.push(scores.reduce((a, s, j) => a + (s > 0 ? s * v.at(i, j, g, b) : 0), 0));
-  }
+  const [, tokens, n_head, batches] = q.ne;
+  const group = n_head / k.ne[2];
+  const out: number[] = [];
+  for (let b = 0; b < batches; b++)
+    for (let t = 0; t < tokens; t++)
+      for (let h = 0; h < n_head; h++) {
+        const g = Math.floor(h / group);
+        const x = stored(vecDotType[k.type], rowOf(q, t, h, b));
+        const scores = softMax(
+          Float64Array.from({ length: k.ne[1] }, (_, j) => {
+            const last = k.ne[1] - tokens + t;
+            if (p.causal && (j > last || (p.window && j <= last - p.window))) return -Infinity;
+            const s = x.reduce((a, e, i) => a + e * k.at(i, j, g, b), 0) * p.scale;
+            return (
+              (p.logit_softcap ? p.logit_softcap * Math.tanh(s / p.logit_softcap) : s) +
+              slope(h, n_head, p.max_bias) * maskAt(mask, j, t, h, b)
+            );
+          }),
+        );
+        // A row that sees nothing is 0.
+        for (let i = 0; i < v.ne[0]; i++) out.push(scores.reduce((a, s, j) => a + (s > 0 ? s * v.at(i, j, g, b) : 0), 0));
+      }
   return Float64Array.from(out);
 }
 /** One dimension as two: the second is one element high. */
@@ -154,43 +200,96 @@ const upright = (t: View): View => ({ type: t.type, ne: [t.ne[0], 1, t.ne[1], t.
 const LINE = { s1: 1, p1: 0, d1: 1 };
 /** What element k of a kernel meets at a place. */
 function met(kernel: View, x: View, p: Readonly<Record<string, number>>, k: number, ow: number, oh: number, n: number): number {
-  const [kw, kh] = kernel.ne, w = ow * p.s0 + (k % kw) * p.d0 - p.p0, h = oh * p.s1 + (Math.floor(k / kw) % kh) * p.d1 - p.p1;
+  const [kw, kh] = kernel.ne;
+  const w = ow * p.s0 + (k % kw) * p.d0 - p.p0;
+  const h = oh * p.s1 + (Math.floor(k / kw) % kh) * p.d1 - p.p1;
   return w < 0 || w >= x.ne[0] || h < 0 || h >= x.ne[1] ? 0 : x.at(w, h, Math.floor(k / kw / kh), n);
 }
 /** Columns and kernels are rounded to f16 as ggml does, or not at all for kernels of bf16 and with p.type 0. */
 function conv(kernel: View, x: View, p: Readonly<Record<string, number>>, where: (i: Index) => Index, ne: readonly number[]): Float64Array {
-  const [kw, kh, channels] = kernel.ne, size = kw * kh * channels, type = kernel.type === 'bf16' || p.type === 0 ? 'f32' : 'f16';
+  const [kw, kh, channels] = kernel.ne;
+  const size = kw * kh * channels;
+  const type = kernel.type === 'bf16' || p.type === 0 ? 'f32' : 'f16';
   return each(ne, (...i) => {
-    const [ow, oh, oc, n] = where(i), at = Array.from({ length: size }, (_, k) => k);
-    const cols = stored(type, Float64Array.from(at, (k) => met(kernel, x, p, k, ow, oh, n)));
-    return sum(stored(type, Float64Array.from(at, (k) => kernel.at(k % kw, Math.floor(k / kw) % kh, Math.floor(k / kw / kh), oc))).map((w, k) => w * cols[k]));
+    const [ow, oh, oc, n] = where(i);
+    const at = Array.from({ length: size }, (_, k) => k);
+    const cols = stored(
+      type,
+      Float64Array.from(at, (k) => met(kernel, x, p, k, ow, oh, n)),
+    );
+    return sum(
+      stored(
+        type,
+        Float64Array.from(at, (k) => kernel.at(k % kw, Math.floor(k / kw) % kh, Math.floor(k / kw / kh), oc)),
+      ).map((w, k) => w * cols[k]),
+    );
   });
 }
-function erf(x: number): number { // series; arguments stay small enough
+function erf(x: number): number {
+  // series; arguments stay small enough
   if (Math.abs(x) > 5) return Math.sign(x);
-  let term = x, total = x;
-  for (let n = 1; n < 200; n++) { term *= (-x * x) / n; total += term / (2 * n + 1); }
+  let term = x;
+  let total = x;
+  for (let n = 1; n < 200; n++) {
+    term *= (-x * x) / n;
+    total += term / (2 * n + 1);
+  }
   return (2 / Math.sqrt(Math.PI)) * total;
 }
 const table = (g: (x: number) => number) => (v: number) => roundHalf(g(roundHalf(v)));
-const tanhOf = (x: number) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * x * (1 + 0.044715 * x * x))), quickOf = (x: number) => x / (1 + Math.exp(-1.702 * x));
+const tanhOf = (x: number) => 0.5 * x * (1 + Math.tanh(Math.sqrt(2 / Math.PI) * x * (1 + 0.044715 * x * x)));
+const quickOf = (x: number) => x / (1 + Math.exp(-1.702 * x));
 const tanhGelu = table(tanhOf);
 const unary: Record<string, (x: number) => number> = {
-  gelu: (x) => (x <= -10 ? 0 : x >= 10 ? x : tanhGelu(x)), gelu_quick: table(quickOf), gelu_erf: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)),
-  silu: (x) => x / (1 + Math.exp(-x)), relu: (x) => Math.max(0, x), tanh: Math.tanh, sigmoid: (x) => 1 / (1 + Math.exp(-x)), exp: Math.exp,
-  sqr: (x) => x * x, sqrt: Math.sqrt, log: Math.log, neg: (x) => -x, abs: Math.abs, step: (x) => (x > 0 ? 1 : 0),
+  gelu: (x) => (x <= -10 ? 0 : x >= 10 ? x : tanhGelu(x)),
+  gelu_quick: table(quickOf),
+  gelu_erf: (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)),
+  silu: (x) => x / (1 + Math.exp(-x)),
+  relu: (x) => Math.max(0, x),
+  tanh: Math.tanh,
+  sigmoid: (x) => 1 / (1 + Math.exp(-x)),
+  exp: Math.exp,
+  sqr: (x) => x * x,
+  sqrt: Math.sqrt,
+  log: Math.log,
+  neg: (x) => -x,
+  abs: Math.abs,
+  step: (x) => (x > 0 ? 1 : 0),
 };
 /** Without the tables. */
 const precise: Record<string, (x: number) => number> = { gelu: tanhOf, gelu_quick: quickOf, geglu: tanhOf, geglu_quick: quickOf };
-const gates: Record<string, (x: number) => number> = { swiglu: unary.silu, geglu: unary.gelu, geglu_quick: unary.gelu_quick, geglu_erf: unary.gelu_erf, reglu: unary.relu };
-const binary: Record<string, (a: number, b: number) => number> = { add: (a, b) => a + b, sub: (a, b) => a - b, mul: (a, b) => a * b, div: (a, b) => a / b };
+const gates: Record<string, (x: number) => number> = {
+  swiglu: unary.silu,
+  geglu: unary.gelu,
+  geglu_quick: unary.gelu_quick,
+  geglu_erf: unary.gelu_erf,
+  reglu: unary.relu,
+};
+const binary: Record<string, (a: number, b: number) => number> = {
+  add: (a, b) => a + b,
+  sub: (a, b) => a - b,
+  mul: (a, b) => a * b,
+  div: (a, b) => a / b,
+};
 
 /** The result of a case as numbers in the order of dst, before they are stored as dst's type. */
-export const evaluate = (c: OpCase): Float64Array => evaluateOn(c.op, c.src.map((s) => (s ? open(s) : null)), c.params ?? {}, c.dst.ne);
+export const evaluate = (c: OpCase): Float64Array =>
+  evaluateOn(
+    c.op,
+    c.src.map((s) => (s ? open(s) : null)),
+    c.params ?? {},
+    c.dst.ne,
+  );
 
 /** The same of sources wherever they are; ne: dst's. p.precise: gelu and gelu_quick without ggml's tables of f16. */
-export function evaluateOn(op: string, src: readonly (View | null)[], p: Readonly<Record<string, number>>, ne: readonly number[]): Float64Array {
-  const [a, b, m, k] = src as [View, View, View | null, View | null], all = (g: (...i: Index) => number) => each(ne, g);
+export function evaluateOn(
+  op: string,
+  src: readonly (View | null)[],
+  p: Readonly<Record<string, number>>,
+  ne: readonly number[],
+): Float64Array {
+  const [a, b, m, k] = src as [View, View, View | null, View | null];
+  const all = (g: (...i: Index) => number) => each(ne, g);
   const of = (table: Record<string, (x: number) => number>, name: string) => (p.precise ? precise[name] : undefined) ?? table[name];
   if (op in unary) return all((...i) => of(unary, op)(a.at(...i)));
   const pair = binary[op.replace('_inplace', '')];
@@ -198,36 +297,77 @@ export function evaluateOn(op: string, src: readonly (View | null)[], p: Readonl
   if (op in gates) return all((i0, ...i) => of(gates, op)(a.at(i0, ...i)) * a.at(i0 + a.ne[0] / 2, ...i));
   if (op.endsWith('_split')) return all((...i) => of(gates, op.slice(0, -6))(a.at(...i)) * b.at(...i));
   switch (op) {
-    case 'mul_mat': return mulMat(a, b);
-    case 'rope_ext': return rope(a, b, m, p);
+    case 'mul_mat':
+      return mulMat(a, b);
+    case 'rope_ext':
+      return rope(a, b, m, p);
     case 'soft_max_ext': {
-      const [n0, n1, n2] = a.ne; let r = 0;
+      const [n0, n1, n2] = a.ne;
+      let r = 0;
       return rows(a, n0, (x) => {
-        const i1 = r % n1, i2 = Math.floor(r / n1) % n2, i3 = Math.floor(r++ / n1 / n2);
+        const i1 = r % n1;
+        const i2 = Math.floor(r / n1) % n2;
+        const i3 = Math.floor(r++ / n1 / n2);
         return softMax(x.map((v, i) => v * p.scale + slope(i2, n2, p.max_bias) * maskAt(b, i, i1, i2, i3)));
       });
     }
-    case 'flash_attn_ext': return flash(a, b, m!, k, p);
-    case 'norm': return rows(a, a.ne[0], (x) => { const mean = sum(x) / x.length, s = Math.sqrt(sum(x.map((v) => (v - mean) ** 2)) / x.length + p.eps); return x.map((v, i) => ((v - mean) / s) * (b ? b.at(i, 0, 0, 0) : 1) + (m ? m.at(i, 0, 0, 0) : 0)); });
-    case 'rms_norm': return rows(a, a.ne[0], (x) => { const s = Math.sqrt(sum(x.map((v) => v * v)) / x.length + p.eps); return x.map((v, i) => (v / s) * (b ? b.at(i, 0, 0, 0) : 1)); });
-    case 'l2_norm': return rows(a, a.ne[0], (x) => { const s = Math.max(Math.sqrt(sum(x.map((v) => v * v))), p.eps); return x.map((v) => v / s); });
-    case 'sum_rows': return rows(a, 1, (x) => [sum(x)]);
-    case 'mean': return rows(a, 1, (x) => [sum(x) / x.length]);
-    case 'argmax': return rows(a, 1, (x) => sorted(x, true).slice(0, 1));
-    case 'argsort': return rows(a, a.ne[0], (x) => sorted(x, p.order === 1));
-    case 'top_k': return rows(a, p.k, (x) => sorted(x, true).slice(0, p.k));
-    case 'mean_of_rows': return all((i0, i1) => {
-      const first = b.at(i1, 0, 0, 0), count = m!.at(i1, 0, 0, 0);
-      return within(first, count, a.ne[1]) ? sum(Float64Array.from({ length: count }, (_, r) => a.at(i0, first + r, 0, 0))) / Math.max(1, count) : NaN;
-    });
-    case 'pool_1d': return rows(a, ne[0], (x) => Array.from({ length: ne[0] }, (_, i) => { const part = x.subarray(i * p.s0, i * p.s0 + p.k0); return p.kind ? sum(part) / p.k0 : Math.max(...part); }));
-    case 'repeat': return all((...i) => a.at(...(i.map((v, d) => v % a.ne[d]) as Index)));
-    case 'concat': return all((...i) => (i[p.dim] < a.ne[p.dim] ? a.at(...i) : b.at(...(i.map((v, d) => (d === p.dim ? v - a.ne[d] : v)) as Index))));
-    case 'scale': return all((...i) => a.at(...i) * p.s + (p.b ?? 0));
-    case 'soft_cap': return all((...i) => p.cap * Math.tanh(a.at(...i) / p.cap));
-    case 'clamp': return all((...i) => Math.min(p.max, Math.max(p.min, a.at(...i))));
-    case 'diag_mask_inf': return all((...i) => (i[0] > i[1] + p.n_past ? -Infinity : a.at(...i)));
-    case 'get_rows': return all((i0, i1, i2, i3) => (within(b.at(i1, i2, i3, 0), 1, a.ne[1]) ? a.at(i0, b.at(i1, i2, i3, 0), i2, i3) : NaN));
+    case 'flash_attn_ext':
+      return flash(a, b, m!, k, p);
+    case 'norm':
+      return rows(a, a.ne[0], (x) => {
+        const mean = sum(x) / x.length;
+        const s = Math.sqrt(sum(x.map((v) => (v - mean) ** 2)) / x.length + p.eps);
+        return x.map((v, i) => ((v - mean) / s) * (b ? b.at(i, 0, 0, 0) : 1) + (m ? m.at(i, 0, 0, 0) : 0));
+      });
+    case 'rms_norm':
+      return rows(a, a.ne[0], (x) => {
+        const s = Math.sqrt(sum(x.map((v) => v * v)) / x.length + p.eps);
+        return x.map((v, i) => (v / s) * (b ? b.at(i, 0, 0, 0) : 1));
+      });
+    case 'l2_norm':
+      return rows(a, a.ne[0], (x) => {
+        const s = Math.max(Math.sqrt(sum(x.map((v) => v * v))), p.eps);
+        return x.map((v) => v / s);
+      });
+    case 'sum_rows':
+      return rows(a, 1, (x) => [sum(x)]);
+    case 'mean':
+      return rows(a, 1, (x) => [sum(x) / x.length]);
+    case 'argmax':
+      return rows(a, 1, (x) => sorted(x, true).slice(0, 1));
+    case 'argsort':
+      return rows(a, a.ne[0], (x) => sorted(x, p.order === 1));
+    case 'top_k':
+      return rows(a, p.k, (x) => sorted(x, true).slice(0, p.k));
+    case 'mean_of_rows':
+      return all((i0, i1) => {
+        const first = b.at(i1, 0, 0, 0);
+        const count = m!.at(i1, 0, 0, 0);
+        return within(first, count, a.ne[1])
+          ? sum(Float64Array.from({ length: count }, (_, r) => a.at(i0, first + r, 0, 0))) / Math.max(1, count)
+          : NaN;
+      });
+    case 'pool_1d':
+      return rows(a, ne[0], (x) =>
+        Array.from({ length: ne[0] }, (_, i) => {
+          const part = x.subarray(i * p.s0, i * p.s0 + p.k0);
+          return p.kind ? sum(part) / p.k0 : Math.max(...part);
+        }),
+      );
+    case 'repeat':
+      return all((...i) => a.at(...(i.map((v, d) => v % a.ne[d]) as Index)));
+    case 'concat':
+      return all((...i) => (i[p.dim] < a.ne[p.dim] ? a.at(...i) : b.at(...(i.map((v, d) => (d === p.dim ? v - a.ne[d] : v)) as Index))));
+    case 'scale':
+      return all((...i) => a.at(...i) * p.s + (p.b ?? 0));
+    case 'soft_cap':
+      return all((...i) => p.cap * Math.tanh(a.at(...i) / p.cap));
+    case 'clamp':
+      return all((...i) => Math.min(p.max, Math.max(p.min, a.at(...i))));
+    case 'diag_mask_inf':
+      return all((...i) => (i[0] > i[1] + p.n_past ? -Infinity : a.at(...i)));
+    case 'get_rows':
+      return all((i0, i1, i2, i3) => (within(b.at(i1, i2, i3, 0), 1, a.ne[1]) ? a.at(i0, b.at(i1, i2, i3, 0), i2, i3) : NaN));
     case 'set_rows': {
       const where = (i2: number, i3: number) => Array.from({ length: m!.ne[0] }, (_, i) => m!.at(i, i2 % m!.ne[1], i3 % m!.ne[2], 0));
       return all((i0, i1, i2, i3) => {
@@ -235,27 +375,42 @@ export function evaluateOn(op: string, src: readonly (View | null)[], p: Readonl
         return from >= 0 ? b.at(i0, from, i2, i3) : a.at(i0, i1, i2, i3);
       });
     }
-    case 'sum': return Float64Array.of(sum(each(a.ne, a.at)));
-    case 'pad_ext': return all((...i) => {
-      const from = i.map((v, d) => v - p[`lp${d}`]);
-      return from.every((v, d) => v >= 0 && v < a.ne[d]) ? a.at(...(from as Index)) : 0;
-    });
+    case 'sum':
+      return Float64Array.of(sum(each(a.ne, a.at)));
+    case 'pad_ext':
+      return all((...i) => {
+        const from = i.map((v, d) => v - p[`lp${d}`]);
+        return from.every((v, d) => v >= 0 && v < a.ne[d]) ? a.at(...(from as Index)) : 0;
+      });
     case 'group_norm': {
-      const size = Math.ceil(a.ne[2] / p.groups), groups = new Map<string, { mean: number; s: number }>();
+      const size = Math.ceil(a.ne[2] / p.groups);
+      const groups = new Map<string, { mean: number; s: number }>();
       const of = (i2: number, i3: number) => {
-        const g = Math.floor(i2 / size), key = `${g} ${i3}`, to = Math.min(a.ne[2], (g + 1) * size);
+        const g = Math.floor(i2 / size);
+        const key = `${g} ${i3}`;
+        const to = Math.min(a.ne[2], (g + 1) * size);
         if (!groups.has(key)) {
-          const x = each([a.ne[0], a.ne[1], to - g * size, 1], (i0, i1, c) => a.at(i0, i1, g * size + c, i3)), mean = sum(x) / x.length;
+          const x = each([a.ne[0], a.ne[1], to - g * size, 1], (i0, i1, c) => a.at(i0, i1, g * size + c, i3));
+          const mean = sum(x) / x.length;
           groups.set(key, { mean, s: Math.sqrt(sum(x.map((v) => (v - mean) ** 2)) / x.length + p.eps) });
         }
         return groups.get(key)!;
       };
       return all((i0, i1, i2, i3) => (a.at(i0, i1, i2, i3) - of(i2, i3).mean) / of(i2, i3).s);
     }
-    case 'im2col': return p.is_2D ? all((k, ow, oh, n) => met(a, b, p, k, ow, oh, n)) : all((k, ow, n) => met(upright(a), upright(b), { ...p, ...LINE }, k, ow, 0, n));
-    case 'conv_1d': return conv(upright(a), upright(b), { ...p, ...LINE }, ([ow, oc, n]) => [ow, 0, oc, n], ne);
-    case 'conv_2d': return conv(a, b, p, (i) => i, ne);
-    case 'cpy': case 'cont': case 'cast': return each(a.ne, a.at);
-    default: throw new Error(`no reference for ${op}`);
+    case 'im2col':
+      return p.is_2D
+        ? all((k, ow, oh, n) => met(a, b, p, k, ow, oh, n))
+        : all((k, ow, n) => met(upright(a), upright(b), { ...p, ...LINE }, k, ow, 0, n));
+    case 'conv_1d':
+      return conv(upright(a), upright(b), { ...p, ...LINE }, ([ow, oc, n]) => [ow, 0, oc, n], ne);
+    case 'conv_2d':
+      return conv(a, b, p, (i) => i, ne);
+    case 'cpy':
+    case 'cont':
+    case 'cast':
+      return each(a.ne, a.at);
+    default:
+      throw new Error(`no reference for ${op}`);
   }
 }

@@ -20,10 +20,20 @@ interface Traits {
   readonly alibi?: number;
 }
 const traits: Record<string, Traits> = {
-  'llama': { rope: 'norm' }, 'smollm3': { rope: 'norm', ropeless: 4 }, 'granite': { rope: 'norm' },
-  'qwen2': { rope: 'neox' }, 'qwen3': { rope: 'neox' }, 'phi3': { rope: 'neox' }, 'stablelm': { rope: 'neox' }, 'starcoder2': { rope: 'neox', gelu: true },
-  'gemma2': { rope: 'neox', gelu: true, scaled: true }, 'gemma3': { rope: 'neox', gelu: true, scaled: true },
-  'bert': { encoder: true, gelu: true }, 'nomic-bert': { encoder: true, rope: 'neox' }, 'jina-bert-v2': { encoder: true, gelu: true, alibi: 8 }, 'jina-bert-v3': { encoder: true, rope: 'neox', gelu: true },
+  llama: { rope: 'norm' },
+  smollm3: { rope: 'norm', ropeless: 4 },
+  granite: { rope: 'norm' },
+  qwen2: { rope: 'neox' },
+  qwen3: { rope: 'neox' },
+  phi3: { rope: 'neox' },
+  stablelm: { rope: 'neox' },
+  starcoder2: { rope: 'neox', gelu: true },
+  gemma2: { rope: 'neox', gelu: true, scaled: true },
+  gemma3: { rope: 'neox', gelu: true, scaled: true },
+  bert: { encoder: true, gelu: true },
+  'nomic-bert': { encoder: true, rope: 'neox' },
+  'jina-bert-v2': { encoder: true, gelu: true, alibi: 8 },
+  'jina-bert-v3': { encoder: true, rope: 'neox', gelu: true },
 };
 
 const silu = (x: number) => x / (1 + Math.exp(-x));
@@ -42,8 +52,11 @@ function toVecDotType(x: Vec, type: number): Vec {
   if (type === 1) return x.map(roundHalf);
   const out = new Float64Array(x.length);
   for (let b = 0; b < x.length; b += 32) {
-    const block = x.subarray(b, b + 32), d = block.reduce((a, v) => Math.max(a, Math.abs(v)), 0) / 127;
-    block.forEach((v, i) => { out[b + i] = d ? roundHalf(d) * Math.sign(v) * Math.floor(Math.abs(v) / d + 0.5) : 0; });
+    const block = x.subarray(b, b + 32);
+    const d = block.reduce((a, v) => Math.max(a, Math.abs(v)), 0) / 127;
+    block.forEach((v, i) => {
+      out[b + i] = d ? roundHalf(d) * Math.sign(v) * Math.floor(Math.abs(v) / d + 0.5) : 0;
+    });
   }
   return out;
 }
@@ -62,17 +75,29 @@ export function reference(gguf: RefGguf) {
     if (!t) throw new Error(`no tensor ${name}`);
     return rowsOf(t);
   };
-  const vector = (name: string) => { const t = optional(name); return t && rowsOf(t)[0]; };
-  const arch = gguf.meta.get('general.architecture') as string, is = traits[arch];
+  const vector = (name: string) => {
+    const t = optional(name);
+    return t && rowsOf(t)[0];
+  };
+  const arch = gguf.meta.get('general.architecture') as string;
+  const is = traits[arch];
   if (!is) throw new Error(`no reference for ${arch}`);
   const raw = (key: string): MetaValue | undefined => gguf.meta.get(`${arch}.${key}`);
   const num = (key: string, otherwise: number) => (raw(key) as number | undefined) ?? otherwise;
 
-  const n_embd = num('embedding_length', 0), n_layer = num('block_count', 0), n_head = num('attention.head_count', 0), n_head_kv = num('attention.head_count_kv', n_head);
-  const head = num('attention.key_length', n_embd / n_head), n_rot = num('rope.dimension_count', head), n_ff = num('feed_forward_length', 0);
-  const eps = num('attention.layer_norm_rms_epsilon', num('attention.layer_norm_epsilon', 0)), rms = raw('attention.layer_norm_rms_epsilon') !== undefined;
-  const causal = (raw('attention.causal') as boolean | undefined) ?? true, act = is.gelu ? gelu : silu;
-  const attnCap = arch === 'gemma2' ? num('attn_logit_softcapping', 50) : 0, finalCap = num('final_logit_softcapping', arch === 'gemma2' ? 30 : 0);
+  const n_embd = num('embedding_length', 0);
+  const n_layer = num('block_count', 0);
+  const n_head = num('attention.head_count', 0);
+  const n_head_kv = num('attention.head_count_kv', n_head);
+  const head = num('attention.key_length', n_embd / n_head);
+  const n_rot = num('rope.dimension_count', head);
+  const n_ff = num('feed_forward_length', 0);
+  const eps = num('attention.layer_norm_rms_epsilon', num('attention.layer_norm_epsilon', 0));
+  const rms = raw('attention.layer_norm_rms_epsilon') !== undefined;
+  const causal = (raw('attention.causal') as boolean | undefined) ?? true;
+  const act = is.gelu ? gelu : silu;
+  const attnCap = arch === 'gemma2' ? num('attn_logit_softcapping', 50) : 0;
+  const finalCap = num('final_logit_softcapping', arch === 'gemma2' ? 30 : 0);
   // the two 27B models of the gemma family scale by the width per head instead of the head's own size
   const wide = (arch === 'gemma2' && n_layer === 46) || (arch === 'gemma3' && n_layer === 62);
   const attnScale = (arch === 'granite' && num('attention.scale', 0)) || 1 / Math.sqrt(wide ? n_embd / n_head : head);
@@ -80,20 +105,30 @@ export function reference(gguf: RefGguf) {
   // Only the gemma family has windows here: llama and phi3 files may carry the key, and native ignores it.
   const window = arch === 'gemma2' ? num('attention.sliding_window', 4096) : arch === 'gemma3' ? num('attention.sliding_window', 0) : 0;
   const pattern = raw('attention.sliding_window_pattern') ?? (arch === 'gemma2' ? 2 : 6);
-  const isSwa = (il: number) => window > 0 && (Array.isArray(pattern) ? Boolean(pattern[il]) : pattern === 0 || il % (pattern as number) < (pattern as number) - 1);
+  const isSwa = (il: number) =>
+    window > 0 && (Array.isArray(pattern) ? Boolean(pattern[il]) : pattern === 0 || il % (pattern as number) < (pattern as number) - 1);
 
   /** cos and sin of each pair at one position. */
   function angles(pos: number, il: number, n_ctx: number): [number, number][] {
-    const type = raw('rope.scaling.type') ?? 'linear', orig = num('rope.scaling.original_context_length', num('context_length', 0));
+    const type = raw('rope.scaling.type') ?? 'linear';
+    const orig = num('rope.scaling.original_context_length', num('context_length', 0));
     const factor = type === 'none' ? 1 : num('rope.scaling.factor', num('rope.scale_linear', 0)) || 1;
-    const trained = num('rope.freq_base', 10000), local = isSwa(il);
-    const base = local ? num('rope.freq_base_swa', arch === 'gemma2' ? trained : 10000) : trained, freqScale = local && arch === 'gemma3' ? 1 : 1 / factor;
+    const trained = num('rope.freq_base', 10000);
+    const local = isSwa(il);
+    const base = local ? num('rope.freq_base_swa', arch === 'gemma2' ? trained : 10000) : trained;
+    const freqScale = local && arch === 'gemma3' ? 1 : 1 / factor;
     const factors = vector('rope_freqs.weight') ?? vector(n_ctx > orig ? 'rope_factors_long.weight' : 'rope_factors_short.weight');
-    const yarn = type === 'yarn', dim = (turns: number) => (n_rot * Math.log(orig / (turns * 2 * Math.PI))) / (2 * Math.log(base));
-    const low = Math.max(0, Math.floor(dim(32))), high = Math.min(n_rot - 1, Math.ceil(dim(1)));
-    const size = num('rope.scaling.attn_factor', 1) * (yarn ? 1 + 0.1 * Math.log(1 / freqScale) : 1);
+    const yarn = type === 'yarn';
+    const dim = (turns: number) => (n_rot * Math.log(orig / (turns * 2 * Math.PI))) / (2 * Math.log(base));
+    const mix = num('rope.scaling.yarn_ext_factor', yarn ? 1 : 0);
+    const low = Math.max(0, Math.floor(dim(num('rope.scaling.yarn_beta_fast', 32))));
+    const high = Math.min(n_rot - 1, Math.ceil(dim(num('rope.scaling.yarn_beta_slow', 1))));
+    // llama_context and rope_yarn together: the logarithm where the context grows, the factor of the file where nothing is mixed
+    const grown = mix === 0 ? num('rope.scaling.yarn_attn_factor', 1) : freqScale < 1 ? 1 + 0.1 * Math.log(1 / freqScale) : 1;
+    const size = num('rope.scaling.attn_factor', 1) * grown;
     return Array.from({ length: n_rot / 2 }, (_, i) => {
-      const own = (pos * base ** ((-2 * i) / n_rot)) / (factors ? factors[i] : 1), keep = yarn ? 1 - Math.min(1, Math.max(0, (i - low) / Math.max(0.001, high - low))) : 0;
+      const own = (pos * base ** ((-2 * i) / n_rot)) / (factors ? factors[i] : 1);
+      const keep = mix * (1 - Math.min(1, Math.max(0, (i - low) / Math.max(0.001, high - low))));
       const theta = own * freqScale * (1 - keep) + own * keep;
       return [Math.cos(theta) * size, Math.sin(theta) * size];
     });
@@ -111,43 +146,61 @@ export function reference(gguf: RefGguf) {
   }
 
   function normed(x: Vec, kind: 'rms' | 'layer', weight?: Vec, bias?: Vec): Vec {
-    const mean = kind === 'rms' ? 0 : x.reduce((a, v) => a + v, 0) / x.length, spread = Math.sqrt(x.reduce((a, v) => a + (v - mean) ** 2, 0) / x.length + eps);
+    const mean = kind === 'rms' ? 0 : x.reduce((a, v) => a + v, 0) / x.length;
+    const spread = Math.sqrt(x.reduce((a, v) => a + (v - mean) ** 2, 0) / x.length + eps);
     return x.map((v, i) => ((v - mean) / spread) * (weight ? weight[i] : 1) + (bias ? bias[i] : 0));
   }
   const norm = (x: Vec, name: string) => normed(x, rms ? 'rms' : 'layer', rows(`${name}.weight`)[0], vector(`${name}.bias`));
   function linear(x: Vec, name: string): Vec {
-    const t = optional(`${name}.weight`)!, y = toVecDotType(x, t?.type ?? 0), bias = vector(`${name}.bias`);
-    return Float64Array.from(rows(`${name}.weight`), (w, i) => w.reduce((a, v, j) => a + v * y[j], bias ? bias[i] : 0));
+    const t = optional(`${name}.weight`)!;
+    const y = toVecDotType(x, t?.type ?? 0);
+    const bias = vector(`${name}.bias`);
+    const scale = vector(`${name}.scale`)?.[0] ?? 1;
+    return Float64Array.from(rows(`${name}.weight`), (w, i) => w.reduce((a, v, j) => a + v * y[j], 0) * scale + (bias ? bias[i] : 0));
   }
   /** q/k norms: one weight row for all heads (qwen3, gemma3: rms), one row a head (stablelm), or the whole vector with bias (jina-bert-v2). */
   function headNorm(x: Vec, name: string): Vec {
     const t = optional(`${name}.weight`);
     if (!t) return x;
-    const w = rowsOf(t), width = t.ne[0], out = new Float64Array(x.length);
-    for (let h = 0; h < x.length; h += width) out.set(normed(x.subarray(h, h + width), rms ? 'rms' : 'layer', w[(h / width) % w.length], vector(`${name}.bias`)), h);
+    const w = rowsOf(t);
+    const width = t.ne[0];
+    const out = new Float64Array(x.length);
+    for (let h = 0; h < x.length; h += width)
+      out.set(normed(x.subarray(h, h + width), rms ? 'rms' : 'layer', w[(h / width) % w.length], vector(`${name}.bias`)), h);
     return out;
   }
 
   function attention(xs: Vec[], il: number, n_ctx: number): Vec[] {
-    const b = `blk.${il}.`, nq = n_head * head, nk = n_head_kv * head, roped = is.rope && !(is.ropeless && (il + 1) % is.ropeless === 0) && (arch !== 'granite' || raw('rope.scaling.finetuned') !== false);
+    const b = `blk.${il}.`;
+    const nq = n_head * head;
+    const nk = n_head_kv * head;
+    const roped =
+      is.rope && !(is.ropeless && (il + 1) % is.ropeless === 0) && (arch !== 'granite' || raw('rope.scaling.finetuned') !== false);
     const qkv = xs.map((x, pos) => {
       const all = optional(`${b}attn_qkv.weight`) && linear(x, `${b}attn_qkv`);
-      const [q, k, v] = all ? [all.slice(0, nq), all.slice(nq, nq + nk), all.slice(nq + nk)] : ['q', 'k', 'v'].map((t) => linear(x, `${b}attn_${t}`));
+      const [q, k, v] = all
+        ? [all.slice(0, nq), all.slice(nq, nq + nk), all.slice(nq + nk)]
+        : ['q', 'k', 'v'].map((t) => linear(x, `${b}attn_${t}`));
       const turn = (t: Vec) => (roped ? rope(t, angles(pos, il, n_ctx)) : t);
       return { q: turn(headNorm(q, `${b}attn_q_norm`)), k: turn(headNorm(k, `${b}attn_k_norm`)), v };
     });
     return qkv.map(({ q }, pos) => {
       const out = new Float64Array(nq);
       for (let h = 0; h < n_head; h++) {
-        const g = Math.floor(h / (n_head / n_head_kv)) * head, slope = is.alibi ? alibi(h) : 0;
+        const g = Math.floor(h / (n_head / n_head_kv)) * head;
+        const slope = is.alibi ? alibi(h) : 0;
         const scores = qkv.map(({ k }, other) => {
           if ((causal && other > pos) || (isSwa(il) && pos - other >= window)) return -Infinity;
           let dot = 0;
           for (let i = 0; i < head; i++) dot += q[h * head + i] * k[g + i];
           return softCap(dot * attnScale, attnCap) - slope * Math.abs(pos - other);
         });
-        const top = Math.max(...scores), e = scores.map((s) => Math.exp(s - top)), sum = e.reduce((a, v) => a + v, 0);
-        e.forEach((p, other) => { for (let i = 0; i < head; i++) out[h * head + i] += (p / sum) * qkv[other].v[g + i]; });
+        const top = Math.max(...scores);
+        const e = scores.map((s) => Math.exp(s - top));
+        const sum = e.reduce((a, v) => a + v, 0);
+        e.forEach((p, other) => {
+          for (let i = 0; i < head; i++) out[h * head + i] += (p / sum) * qkv[other].v[g + i];
+        });
       }
       return linear(out, `${b}attn_output`);
     });
@@ -157,13 +210,20 @@ export function reference(gguf: RefGguf) {
     return h < n ? 2 ** ((-is.alibi! / n) * (h + 1)) : 2 ** ((-is.alibi! / 2 / n) * (2 * (h - n) + 1));
   }
   function feedForward(x: Vec, b: string): Vec {
-    const up = linear(x, `${b}ffn_up`), gate = optional(`${b}ffn_gate.weight`) && linear(x, `${b}ffn_gate`);
-    const mid = gate ? gate.map((g, i) => act(g) * up[i]) : up.length === 2 * n_ff ? up.slice(0, n_ff).map((g, i) => act(g) * up[n_ff + i]) : up.map(act);
+    const up = linear(x, `${b}ffn_up`);
+    const gate = optional(`${b}ffn_gate.weight`) && linear(x, `${b}ffn_gate`);
+    const mid = gate
+      ? gate.map((g, i) => act(g) * up[i])
+      : up.length === 2 * n_ff
+        ? up.slice(0, n_ff).map((g, i) => act(g) * up[n_ff + i])
+        : up.map(act);
     return linear(mid, `${b}ffn_down`);
   }
 
   function decoderLayer(xs: Vec[], il: number, n_ctx: number): Vec[] {
-    const b = `blk.${il}.`, ns = xs.map((x) => norm(x, `${b}attn_norm`)), residual = arch === 'granite' ? num('residual_scale', 1) || 1 : 1;
+    const b = `blk.${il}.`;
+    const ns = xs.map((x) => norm(x, `${b}attn_norm`));
+    const residual = arch === 'granite' ? num('residual_scale', 1) || 1 : 1;
     const post = (x: Vec, name: string) => scale(optional(`${name}.weight`) ? norm(x, name) : x, residual);
     return attention(ns, il, n_ctx).map((o, i) => {
       const x = add(xs[i], post(o, `${b}post_attention_norm`));
@@ -182,7 +242,9 @@ export function reference(gguf: RefGguf) {
 
   /** Hidden states of all positions behind the last norm. n_ctx decides between phi3's long and short rope factors. */
   function hidden(ids: readonly number[], n_ctx: number): Vec[] {
-    const table = rows('token_embd.weight'), types = vector('token_types.weight'), positions = is.encoder && arch === 'bert' ? rows('position_embd.weight') : undefined;
+    const table = rows('token_embd.weight');
+    const types = vector('token_types.weight');
+    const positions = is.encoder && arch === 'bert' ? rows('position_embd.weight') : undefined;
     const factor = is.scaled ? Math.sqrt(n_embd) : (arch === 'granite' && num('embedding_scale', 0)) || 1;
     let xs = ids.map((id, pos) => {
       let x = scale(table[id], factor);
@@ -195,12 +257,17 @@ export function reference(gguf: RefGguf) {
   }
   /** Logits of every position. */
   function logits(ids: readonly number[], n_ctx: number): Vec[] {
-    const tied = !optional('output.weight'), divisor = arch === 'granite' ? num('logit_scale', 1) : 1, bias = tied && vector('output.bias');
-    return hidden(ids, n_ctx).map((x) => linear(x, tied ? 'token_embd' : 'output').map((v, i) => softCap((v + (bias ? bias[i] : 0)) / divisor, finalCap)));
+    const tied = !optional('output.weight');
+    const divisor = arch === 'granite' ? num('logit_scale', 1) : 1;
+    const bias = tied && vector('output.bias');
+    return hidden(ids, n_ctx).map((x) =>
+      linear(x, tied ? 'token_embd' : 'output').map((v, i) => softCap((v + (bias ? bias[i] : 0)) / divisor, finalCap)),
+    );
   }
   /** The pooled vector of length one; for 'rank' the scores of the head. */
   function embed(ids: readonly number[], n_ctx: number, pooling: Pooling): Vec {
-    const xs = hidden(ids, n_ctx), last = pooling === 'last' || (pooling === 'rank' && arch === 'qwen3');
+    const xs = hidden(ids, n_ctx);
+    const last = pooling === 'last' || (pooling === 'rank' && arch === 'qwen3');
     let x = pooling === 'mean' ? scale(xs.reduce(add), 1 / xs.length) : xs[last ? xs.length - 1 : 0];
     if (pooling !== 'rank') return scale(x, 1 / Math.hypot(...x));
     if (optional('cls.weight')) x = linear(x, 'cls').map(Math.tanh);

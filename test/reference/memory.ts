@@ -48,7 +48,13 @@ export const denseNb = (type: TypeName, ne: Four): Four => {
 };
 
 export function createBuffer(type: TypeName, elements: number, init?: Float64Array): Buffer {
-  return { type, init, value: Float64Array.from(init ?? { length: elements }), other: Float64Array.from(init ?? { length: elements }), inexact: new Uint8Array(elements) };
+  return {
+    type,
+    init,
+    value: Float64Array.from(init ?? { length: elements }),
+    other: Float64Array.from(init ?? { length: elements }),
+    inexact: new Uint8Array(elements),
+  };
 }
 
 export const wholeOf = (buffer: Buffer, ne: Four): Window => ({ buffer, ne, nb: denseNb(buffer.type, ne), offset: 0 });
@@ -61,9 +67,11 @@ function placeOf({ buffer, nb, offset }: Window, i0: number, i1: number, i2: num
 
 /** Places of all elements, in ne order. */
 export function places(w: Window): Int32Array {
-  const [n0, n1, n2, n3] = w.ne, out = new Int32Array(product(w.ne));
+  const [n0, n1, n2, n3] = w.ne;
+  const out = new Int32Array(product(w.ne));
   let at = 0;
-  for (let i3 = 0; i3 < n3; i3++) for (let i2 = 0; i2 < n2; i2++) for (let i1 = 0; i1 < n1; i1++) for (let i0 = 0; i0 < n0; i0++) out[at++] = placeOf(w, i0, i1, i2, i3);
+  for (let i3 = 0; i3 < n3; i3++)
+    for (let i2 = 0; i2 < n2; i2++) for (let i1 = 0; i1 < n1; i1++) for (let i0 = 0; i0 < n0; i0++) out[at++] = placeOf(w, i0, i1, i2, i3);
   return out;
 }
 
@@ -89,20 +97,34 @@ function sizeOf([a, b]: readonly (Window | null)[]): number {
 
 /** Runs a step; `random` in [0, 1) says which way the other numbers go. */
 export function execute({ op, src, params, dst, noise }: Step, random: () => number): void {
-  const { buffer } = dst, at = places(dst), exact = noise === 0 && src.every((s, i) => !s || (op === 'set_rows' && i === 0) || isExact(s));
-  const view = (s: Window | null, of: 'value' | 'other'): View | null => s && { type: wide(s.buffer.type) ? 'f32' : s.buffer.type, ne: s.ne, at: (...i) => s.buffer[of][placeOf(s, ...i)] };
+  const { buffer } = dst;
+  const at = places(dst);
+  const exact = noise === 0 && src.every((s, i) => !s || (op === 'set_rows' && i === 0) || isExact(s));
+  const view = (s: Window | null, of: 'value' | 'other'): View | null =>
+    s && { type: wide(s.buffer.type) ? 'f32' : s.buffer.type, ne: s.ne, at: (...i) => s.buffer[of][placeOf(s, ...i)] };
   // ggml rounds what meets weights of f16 and bf16 to their type, and takes gelu from tables; here neither is done.
   const wide = (type: TypeName): boolean => ['mul_mat', 'flash_attn_ext'].includes(op) && (type === 'f16' || type === 'bf16');
   // Rows that are not set stay as they are: they are asked for as NaN.
-  const sets = op === 'set_rows', left = (i: number): boolean => sets && Number.isNaN(value[i]);
-  const run = (of: 'value' | 'other'): Float64Array => evaluateOn(op, src.map((s, i) => (sets && i === 0 ? { ...view(s, of)!, at: () => NaN } : view(s, of))), { ...params, precise: 1 }, dst.ne);
+  const sets = op === 'set_rows';
+  const left = (i: number): boolean => sets && Number.isNaN(value[i]);
+  const run = (of: 'value' | 'other'): Float64Array =>
+    evaluateOn(
+      op,
+      src.map((s, i) => (sets && i === 0 ? { ...view(s, of)!, at: () => NaN } : view(s, of))),
+      { ...params, precise: 1 },
+      dst.ne,
+    );
   // Copies of one type move the bits: what is quantised already is not quantised again.
   const moves = src[0]?.buffer.type === buffer.type && ['cont', 'cast', 'cpy'].includes(op);
   const store = (x: Float64Array): Float64Array => (moves ? x : stored(buffer.type, buffer.type.startsWith('i') ? x : x.map(Math.fround)));
-  const value = store(run('value')), other = exact ? value : store(run('other'));
+  const value = store(run('value'));
+  const other = exact ? value : store(run('other'));
   if (!exact) {
-    const rms = rmsOf(value), most = Math.max(noise, STORE_NOISE[buffer.type] ?? 0), lost = noise * CANCELLED * sizeOf(src);
-    for (let i = 0; i < other.length; i++) other[i] += (most * (Math.abs(other[i]) + rms) + lost) * (random() < 0.5 ? -0.5 - random() / 2 : 0.5 + random() / 2);
+    const rms = rmsOf(value);
+    const most = Math.max(noise, STORE_NOISE[buffer.type] ?? 0);
+    const lost = noise * CANCELLED * sizeOf(src);
+    for (let i = 0; i < other.length; i++)
+      other[i] += (most * (Math.abs(other[i]) + rms) + lost) * (random() < 0.5 ? -0.5 - random() / 2 : 0.5 + random() / 2);
   }
   for (let i = 0; i < at.length; i++) {
     if (left(i)) continue;
@@ -123,16 +145,19 @@ export function reset(buffers: Iterable<Buffer>): void {
 }
 
 /** Least part of a number that single roundings of f32 may move it by, and how many times the noise it may be away. */
-const LEAST = 1e-5, NOISES = 6;
+const LEAST = 1e-5;
+const NOISES = 6;
 
 /** The first element of `got` (in ne order) that is not what it should be, in words, or ''. */
 export function difference(w: Window, got: Float64Array): string {
-  const { value, other, inexact } = w.buffer, at = places(w);
+  const { value, other, inexact } = w.buffer;
+  const at = places(w);
   let power = 0;
   for (const i of at) if (Number.isFinite(value[i] - other[i])) power += (value[i] - other[i]) ** 2;
   const noise = Math.sqrt(power / at.length);
   for (let k = 0; k < at.length; k++) {
-    const i = at[k], want = value[i];
+    const i = at[k];
+    const want = value[i];
     if (got[k] === want || (Number.isNaN(got[k]) && Number.isNaN(want))) continue;
     if (inexact[i] && !Number.isFinite(other[i] - want)) continue; // on the border of what the type can say
     if (inexact[i] && Math.abs(got[k] - want) <= NOISES * Math.max(noise, Math.abs(want - other[i])) + LEAST * Math.abs(want)) continue;

@@ -13,9 +13,12 @@ export interface Act {
 /** C's roundf: half away from zero. */
 const roundf = (x: number): number => Math.sign(x) * Math.floor(Math.abs(x) + 0.5);
 
+/** Formats of 1 and 2 bits without integer scales, whose activations have a scale for 64. */
+const IN_64: readonly TypeName[] = ['q1_0', 'q2_0', 'tq2_0'];
+
 /** ggml's quantize_row_q8_0_ref, but d stays f32, and is 0 where it would be subnormal. For weights in super-blocks (`type`) of 256, not 32. */
 export function quantizeAct(x: Float32Array, type: TypeName): Act {
-  const size = Math.max(32, TYPE[type].blckSize);
+  const size = IN_64.includes(type) ? 64 : Math.max(32, TYPE[type].blckSize);
   const q = new Int8Array(x.length);
   const d = new Float32Array(x.length / size);
   for (let b = 0; b < d.length; b++) {

@@ -12,21 +12,37 @@ import { edges } from './checks/edges.mjs';
 import { faults } from './checks/faults.mjs';
 import { openai } from './checks/openai.mjs';
 import { manifest } from './checks/manifest.mjs';
+import { pages } from './checks/page.mjs';
 import { servers } from './checks/servers.mjs';
 import { ROW_MS, WHOLE_MS, within } from './lib/wait.mjs';
 
-const only = process.argv.find((a) => a.startsWith('--only='))?.slice(7).toLowerCase();
+const only = process.argv
+  .find((a) => a.startsWith('--only='))
+  ?.slice(7)
+  .toLowerCase();
 const begin = Date.now();
 
 function install() {
   installPackages();
-  const packages = { chromium: '/usr/bin/chromium', 'firefox-esr': '/usr/bin/firefox-esr', 'webkit2gtk-driver': '/usr/bin/WebKitWebDriver', xvfb: '/usr/bin/Xvfb' };
+  const packages = {
+    chromium: '/usr/bin/chromium',
+    'firefox-esr': '/usr/bin/firefox-esr',
+    'webkit2gtk-driver': '/usr/bin/WebKitWebDriver',
+    xvfb: '/usr/bin/Xvfb',
+  };
   const missing = Object.keys(packages).filter((name) => !existsSync(packages[name]));
   if (missing.length === 0) return;
   console.log(`installing ${missing.join(', ')} ...`);
   for (const args of [['update'], ['install', '-y', '--no-install-recommends', ...missing]]) {
-    const { status, error } = spawnSync('apt-get', args, { stdio: ['ignore', 'ignore', 'inherit'], timeout: ROW_MS, env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' } });
-    if (status !== 0) return console.error(`apt-get ${args[0]} ${error ? `cannot run: ${error.message}` : `ended with ${status}`}; the rows of ${missing.join(', ')} will fail`);
+    const { status, error } = spawnSync('apt-get', args, {
+      stdio: ['ignore', 'ignore', 'inherit'],
+      timeout: ROW_MS,
+      env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' },
+    });
+    if (status !== 0)
+      return console.error(
+        `apt-get ${args[0]} ${error ? `cannot run: ${error.message}` : `ended with ${status}`}; the rows of ${missing.join(', ')} will fail`,
+      );
   }
 }
 
@@ -53,11 +69,16 @@ async function check({ name, run, isReference }) {
 
 install();
 const packed = await makeConsumer();
-const rows = [...servers, ...edges, ...browsers, ...openai, ...faults, ...bundles, ...manifest(packed)];
+const rows = [...servers, ...edges, ...browsers, ...openai, ...faults, ...bundles, ...pages, ...manifest(packed)];
 for (const row of rows) if (!only || row.isReference || row.name.toLowerCase().includes(only)) await check(row);
 
 const head = { name: 'runtime', version: 'version', relaxed: 'relaxed SIMD', threads: 'threads', checked: 'checked', result: 'result' };
-const lines = [head, ...cells].map((c) => `| ${Object.keys(head).map((k) => String(c[k])).join(' | ')} |`);
+const lines = [head, ...cells].map(
+  (c) =>
+    `| ${Object.keys(head)
+      .map((k) => String(c[k]))
+      .join(' | ')} |`,
+);
 lines.splice(1, 0, `|${'---|'.repeat(Object.keys(head).length)}`);
 writeFileSync(join(work, 'matrix.md'), lines.join('\n') + '\n');
 const failed = cells.filter((c) => c.result !== 'passed').length;

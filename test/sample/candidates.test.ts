@@ -11,7 +11,9 @@ function someLogits(n: number, steps: number): Float32Array {
 }
 
 function referenceTop(logits: Float32Array, k: number): number[] {
-  return Array.from(logits.keys()).sort((a, b) => logits[b] - logits[a] || a - b).slice(0, k);
+  return Array.from(logits.keys())
+    .sort((a, b) => logits[b] - logits[a] || a - b)
+    .slice(0, k);
 }
 
 describe('candidates', () => {
@@ -55,7 +57,9 @@ describe('candidates', () => {
       for (const at of [0, 3, 5]) {
         const broken = new Float32Array(6);
         broken[at] = bad;
-        expect(() => loadCandidates(c, broken), `${bad} at ${at}`).toThrow(expect.objectContaining({ code: 'ERR_LOGITS', message: expect.stringContaining(`token ${at} is ${bad}`) }));
+        expect(() => loadCandidates(c, broken), `${bad} at ${at}`).toThrow(
+          expect.objectContaining({ code: 'ERR_LOGITS', message: expect.stringContaining(`token ${at} is ${bad}`) }),
+        );
       }
     }
     loadCandidates(c, new Float32Array(6).fill(-Infinity));

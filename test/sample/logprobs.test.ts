@@ -18,9 +18,14 @@ test('the n most probable tokens against a sort, ties by id', () => {
   const random = createRandom(31);
   for (const n of [1, 5, 20, 100, 5000]) {
     const logits = Float32Array.from({ length: 3000 }, () => Math.round(random.next() * 200) / 8);
-    const tokens = Array.from(logits, (logit, id) => ({ id, logit })), p = probabilities(tokens);
+    const tokens = Array.from(logits, (logit, id) => ({ id, logit }));
+    const p = probabilities(tokens);
     const got = logprobs(logits, 17, n);
-    expect(got.top.map((t) => t.id)).toEqual(byLogit(tokens).slice(0, n).map((t) => t.id));
+    expect(got.top.map((t) => t.id)).toEqual(
+      byLogit(tokens)
+        .slice(0, n)
+        .map((t) => t.id),
+    );
     for (const { id, logprob } of got.top) expect(logprob).toBeCloseTo(Math.log(p[id]), 9);
   }
 });
@@ -28,5 +33,11 @@ test('the n most probable tokens against a sort, ties by id', () => {
 test('refusals', () => {
   expect(() => logprobs(new Float32Array([0, NaN]), 0, 1)).toThrow(expect.objectContaining({ code: 'ERR_LOGITS' }));
   expect(() => logprobs(new Float32Array(2).fill(-Infinity), 0, 1)).toThrow(expect.objectContaining({ code: 'ERR_LOGITS' }));
-  for (const [id, n] of [[2, 1], [-1, 1], [0, -1], [0, 1.5]]) expect(() => logprobs(new Float32Array(2), id, n)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
+  for (const [id, n] of [
+    [2, 1],
+    [-1, 1],
+    [0, -1],
+    [0, 1.5],
+  ])
+    expect(() => logprobs(new Float32Array(2), id, n)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
 });

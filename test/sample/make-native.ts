@@ -17,10 +17,18 @@ const llama = koffi.load(join(bins, 'libllama.v0.5.0.so'));
 koffi.struct('token_data_array', { data: 'void *', size: 'size_t', selected: 'int64', sorted: 'bool' });
 const init = (name: string, types: string): ((...args: number[]) => unknown) => llama.func(`void *llama_sampler_init_${name}(${types})`);
 const [penalties, topNSigma, topK, typical, topP, minP, xtc, temp, mirostat] = [
-  init('penalties', 'int, int, float, float, float'), init('top_n_sigma', 'float'), init('top_k', 'int'), init('typical', 'float, size_t'), init('top_p', 'float, size_t'),
-  init('min_p', 'float, size_t'), init('xtc', 'float, float, size_t, uint32'), init('temp_ext', 'float, float, float'), init('mirostat_v2', 'uint32, float, float'),
+  init('penalties', 'int, int, float, float, float'),
+  init('top_n_sigma', 'float'),
+  init('top_k', 'int'),
+  init('typical', 'float, size_t'),
+  init('top_p', 'float, size_t'),
+  init('min_p', 'float, size_t'),
+  init('xtc', 'float, float, size_t, uint32'),
+  init('temp_ext', 'float, float, float'),
+  init('mirostat_v2', 'uint32, float, float'),
 ];
-const accept = llama.func('void llama_sampler_accept(void *, int)'), apply = llama.func('void llama_sampler_apply(void *, _Inout_ token_data_array *)');
+const accept = llama.func('void llama_sampler_accept(void *, int)');
+const apply = llama.func('void llama_sampler_apply(void *, _Inout_ token_data_array *)');
 
 /** A token is { int32 id; float logit; float p }. */
 const TOKEN = 12;
@@ -29,19 +37,34 @@ const golden = CASES.map((c) => {
   const o = { ...OFF, ...c };
   return LOGITS.map((logits) => {
     // common_sampler_init's order.
-    const chain = o.mirostat ? [temp(o.temperature, 0, 1), mirostat(1, o.mirostatTau, 0.1)] : [
-      penalties(N_VOCAB, o.repeatLastN, o.repeatPenalty, o.frequencyPenalty, o.presencePenalty), topNSigma(o.topNSigma), topK(o.topK), typical(o.typicalP, o.minKeep), topP(o.topP, o.minKeep),
-      minP(o.minP, o.minKeep), xtc(o.xtcProbability, o.xtcThreshold, o.minKeep, 1), temp(o.temperature, o.dynatempRange, o.dynatempExponent),
-    ];
+    const chain = o.mirostat
+      ? [temp(o.temperature, 0, 1), mirostat(1, o.mirostatTau, 0.1)]
+      : [
+          penalties(N_VOCAB, o.repeatLastN, o.repeatPenalty, o.frequencyPenalty, o.presencePenalty),
+          topNSigma(o.topNSigma),
+          topK(o.topK),
+          typical(o.typicalP, o.minKeep),
+          topP(o.topP, o.minKeep),
+          minP(o.minP, o.minKeep),
+          xtc(o.xtcProbability, o.xtcThreshold, o.minKeep, 1),
+          temp(o.temperature, o.dynatempRange, o.dynatempExponent),
+        ];
     for (const id of HISTORY) accept(chain[0], id);
-    const memory = Buffer.alloc(TOKEN * N_VOCAB), tokens = { data: memory as unknown, size: N_VOCAB as number | bigint, selected: -1, sorted: false };
+    const memory = Buffer.alloc(TOKEN * N_VOCAB);
+    const tokens = { data: memory as unknown, size: N_VOCAB as number | bigint, selected: -1, sorted: false };
     logits.forEach((logit, id) => memory.writeFloatLE(logit, memory.writeInt32LE(id, TOKEN * id)));
     for (const sampler of chain) apply(sampler, tokens);
     const left = Buffer.from(koffi.decode(tokens.data, koffi.array('uint8', TOKEN * Number(tokens.size))));
-    const kept = Array.from({ length: Number(tokens.size) }, (_, i) => ({ id: left.readInt32LE(TOKEN * i), logit: left.readFloatLE(TOKEN * i + 4) })).filter(({ logit }) => logit > -Infinity);
-    const largest = Math.max(...kept.map(({ logit }) => logit)), sum = kept.reduce((s, { logit }) => s + Math.exp(logit - largest), 0);
+    const kept = Array.from({ length: Number(tokens.size) }, (_, i) => ({
+      id: left.readInt32LE(TOKEN * i),
+      logit: left.readFloatLE(TOKEN * i + 4),
+    })).filter(({ logit }) => logit > -Infinity);
+    const largest = Math.max(...kept.map(({ logit }) => logit));
+    const sum = kept.reduce((s, { logit }) => s + Math.exp(logit - largest), 0);
     memory.fill(0); // it lives until here
-    return Object.fromEntries(kept.sort((a, b) => a.id - b.id).map(({ id, logit }) => [id, Number((Math.exp(logit - largest) / sum).toPrecision(4))]));
+    return Object.fromEntries(
+      kept.sort((a, b) => a.id - b.id).map(({ id, logit }) => [id, Number((Math.exp(logit - largest) / sum).toPrecision(4))]),
+    );
   });
 });
 writeFileSync(new URL('native.json', import.meta.url), `${JSON.stringify(golden).replaceAll('],[', '],\n[')}\n`);

@@ -14,7 +14,9 @@ describe('exp and log', () => {
       const e = exp(x);
       expect(Math.abs(e / Math.exp(x) - 1), `seed ${seed}, exp(${x}) = ${e}`).toBeLessThan(TWO_ULP);
       const y = Math.exp((random.next() - 0.5) * 2 ** (i % 11));
-      expect(Math.abs(log(y) - Math.log(y)), `seed ${seed}, log(${y}) = ${log(y)}`).toBeLessThanOrEqual(TWO_ULP * Math.max(Math.abs(Math.log(y)), 0.25));
+      expect(Math.abs(log(y) - Math.log(y)), `seed ${seed}, log(${y}) = ${log(y)}`).toBeLessThanOrEqual(
+        TWO_ULP * Math.max(Math.abs(Math.log(y)), 0.25),
+      );
     }
   });
 
@@ -57,7 +59,12 @@ describe('createRandom', () => {
     const next32 = (): bigint => {
       const result = (rotl((s[1] * 5n) & mask, 7n) * 9n) & mask;
       const t = (s[1] << 9n) & mask;
-      s[2] ^= s[0]; s[3] ^= s[1]; s[1] ^= s[2]; s[0] ^= s[3]; s[2] ^= t; s[3] = rotl(s[3], 11n);
+      s[2] ^= s[0];
+      s[3] ^= s[1];
+      s[1] ^= s[2];
+      s[0] ^= s[3];
+      s[2] ^= t;
+      s[3] = rotl(s[3], 11n);
       return result;
     };
     const random = createRandom(42);
@@ -77,7 +84,8 @@ describe('createRandom', () => {
     random.reset();
     expect(Array.from({ length: 100 }, () => random.next())).toEqual(first.slice(0, 100));
     expect(createRandom(-1).seed).not.toBe(createRandom().seed);
-    for (const bad of [0.5, NaN, -2, 2 ** 32]) expect(() => createRandom(bad)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
+    for (const bad of [0.5, NaN, -2, 2 ** 32])
+      expect(() => createRandom(bad)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
   });
 });
 

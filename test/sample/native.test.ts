@@ -5,7 +5,8 @@ import { createSampler } from '../../src/sample/sampler.ts';
 import { CASES, HISTORY, LOGITS, N_VOCAB, OFF } from './native-cases.ts';
 
 const golden = JSON.parse(readFileSync(new URL('native.json', import.meta.url), 'utf8')) as Readonly<Record<string, number>>[][];
-const DRAWS = 3000, SEED = 5;
+const DRAWS = 3000;
+const SEED = 5;
 
 test.each(CASES.map((c, i) => [JSON.stringify(c), c, golden[i]] as const))('%s', (_, options, rows) => {
   rows.forEach((want, row) => {
@@ -21,11 +22,17 @@ test.each(CASES.map((c, i) => [JSON.stringify(c), c, golden[i]] as const))('%s',
       const id = options.mirostat ? draw(i)() : shared();
       drawn.set(id, (drawn.get(id) ?? 0) + 1);
     }
-    expect([...drawn.keys()].filter((id) => !(id in want)), `row ${row}: drawn, but native leaves them out`).toEqual([]);
+    expect(
+      [...drawn.keys()].filter((id) => !(id in want)),
+      `row ${row}: drawn, but native leaves them out`,
+    ).toEqual([]);
     for (const [id, p] of Object.entries(want)) {
       // Five standard deviations of a binomial, and one draw for what is next to impossible.
       const off = Math.abs((drawn.get(Number(id)) ?? 0) - DRAWS * p);
-      expect(off, `row ${row}, id ${id}: drawn ${drawn.get(Number(id)) ?? 0} times of ${DRAWS}, native's probability ${p}`).toBeLessThanOrEqual(5 * Math.sqrt(DRAWS * p * (1 - p)) + 1);
+      expect(
+        off,
+        `row ${row}, id ${id}: drawn ${drawn.get(Number(id)) ?? 0} times of ${DRAWS}, native's probability ${p}`,
+      ).toBeLessThanOrEqual(5 * Math.sqrt(DRAWS * p * (1 - p)) + 1);
     }
   });
 });

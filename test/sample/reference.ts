@@ -1,5 +1,8 @@
 /** Slow, obvious samplers over arrays of objects, straight from the papers; src/sample is compared with these. */
-export interface Token { id: number; logit: number }
+export interface Token {
+  id: number;
+  logit: number;
+}
 
 export const byLogit = (tokens: Token[]): Token[] => [...tokens].sort((a, b) => b.logit - a.logit || a.id - b.id);
 
@@ -17,7 +20,8 @@ export function entropy(p: number[]): number {
 export const topK = (tokens: Token[], k: number): Token[] => byLogit(tokens).slice(0, k);
 
 export function topP(tokens: Token[], p: number, minKeep = 0): Token[] {
-  const sorted = byLogit(tokens), share = probabilities(sorted);
+  const sorted = byLogit(tokens);
+  const share = probabilities(sorted);
   for (let n = 1; n < sorted.length; n++) {
     if (n >= minKeep && share.slice(0, n).reduce((a, b) => a + b, 0) >= p) return sorted.slice(0, n);
   }
@@ -25,7 +29,8 @@ export function topP(tokens: Token[], p: number, minKeep = 0): Token[] {
 }
 
 export function minP(tokens: Token[], least: number, minKeep = 0): Token[] {
-  const sorted = byLogit(tokens), share = probabilities(sorted);
+  const sorted = byLogit(tokens);
+  const share = probabilities(sorted);
   return sorted.filter((_, i) => i < minKeep || share[i] >= least * share[0]);
 }
 
@@ -37,8 +42,11 @@ export function topNSigma(tokens: Token[], n: number): Token[] {
 }
 
 export function typical(tokens: Token[], p: number, minKeep = 0): Token[] {
-  const share = probabilities(tokens), expected = entropy(share);
-  const order = tokens.map((token, i) => ({ token, p: share[i], distance: Math.abs(-Math.log(share[i]) - expected) })).sort((a, b) => a.distance - b.distance);
+  const share = probabilities(tokens);
+  const expected = entropy(share);
+  const order = tokens
+    .map((token, i) => ({ token, p: share[i], distance: Math.abs(-Math.log(share[i]) - expected) }))
+    .sort((a, b) => a.distance - b.distance);
   for (let n = 1; n < order.length; n++) {
     if (n >= minKeep && order.slice(0, n).reduce((sum, o) => sum + o.p, 0) > p) return order.slice(0, n).map((o) => o.token);
   }
@@ -46,7 +54,8 @@ export function typical(tokens: Token[], p: number, minKeep = 0): Token[] {
 }
 
 export function xtc(tokens: Token[], threshold: number): Token[] {
-  const sorted = byLogit(tokens), share = probabilities(sorted);
+  const sorted = byLogit(tokens);
+  const share = probabilities(sorted);
   const likely = share.filter((p) => p >= threshold).length;
   return likely > 1 ? sorted.slice(likely - 1) : sorted;
 }
@@ -59,7 +68,13 @@ export function dynamicTemperature(tokens: Token[], t: number, range: number, ex
 }
 
 /** DRY by looking at every suffix and every earlier place. `breaks[i]`: a sequence breaker ends in token i. */
-export function dryPenalties(history: number[], breaks: boolean[], multiplier: number, base: number, allowedLength: number): Map<number, number> {
+export function dryPenalties(
+  history: number[],
+  breaks: boolean[],
+  multiplier: number,
+  base: number,
+  allowedLength: number,
+): Map<number, number> {
   const penalties = new Map<number, number>();
   const last = breaks.lastIndexOf(true);
   const longest = history.length - 1 - last;
@@ -67,7 +82,8 @@ export function dryPenalties(history: number[], breaks: boolean[], multiplier: n
     let n = 0;
     while (n < longest && n <= end && history[end - n] === history[history.length - 1 - n]) n++;
     if (n === 0 || n < allowedLength) continue;
-    const next = history[end + 1], penalty = multiplier * base ** (n - allowedLength);
+    const next = history[end + 1];
+    const penalty = multiplier * base ** (n - allowedLength);
     penalties.set(next, Math.max(penalties.get(next) ?? 0, penalty));
   }
   return penalties;

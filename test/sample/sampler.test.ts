@@ -35,12 +35,18 @@ describe('createSampler', () => {
   test('draws follow the distribution', () => {
     const n = 20000;
     expectShares(shares({}, logitsOf(0.5, 0.3, 0.15, 0.05), n), [0.5, 0.3, 0.15, 0.05], n);
-    const sharp = [0.5, 0.3, 0.15, 0.05].map((p) => p ** 2), sum = sharp.reduce((a, b) => a + b);
-    expectShares(shares({ temperature: 0.5 }, logitsOf(0.5, 0.3, 0.15, 0.05), n), sharp.map((p) => p / sum), n);
+    const sharp = [0.5, 0.3, 0.15, 0.05].map((p) => p ** 2);
+    const sum = sharp.reduce((a, b) => a + b);
+    expectShares(
+      shares({ temperature: 0.5 }, logitsOf(0.5, 0.3, 0.15, 0.05), n),
+      sharp.map((p) => p / sum),
+      n,
+    );
   });
 
   test('top_k, top_p, min_p by hand', () => {
-    const n = 4000, logits = logitsOf(0.1, 0.4, 0.2, 0.3);
+    const n = 4000;
+    const logits = logitsOf(0.1, 0.4, 0.2, 0.3);
     expectShares(shares({ topK: 2 }, logits, n), [0, 4 / 7, 0, 3 / 7], n);
     expectShares(shares({ topP: 0.65 }, logits, n), [0, 4 / 7, 0, 3 / 7], n);
     expectShares(shares({ topP: 0.75 }, logits, n), [0, 4 / 9, 2 / 9, 3 / 9], n);
@@ -57,14 +63,24 @@ describe('createSampler', () => {
     const steps = Array.from({ length: 64 }, () => Float32Array.from({ length: 300 }, () => random.next() * 4));
     const run = (options: SamplerOptions): number[] => {
       const sampler = createSampler(options, 300);
-      return steps.map((logits) => { const id = sampler.sample(logits); sampler.accept(id); return id; });
+      return steps.map((logits) => {
+        const id = sampler.sample(logits);
+        sampler.accept(id);
+        return id;
+      });
     };
     const first = run({ seed: 9, repeatPenalty: 1.3 });
     expect(run({ seed: 9, repeatPenalty: 1.3 })).toEqual(first);
     expect(run({ seed: 10, repeatPenalty: 1.3 })).not.toEqual(first);
     const sampler = createSampler({ seed: 9, repeatPenalty: 1.3 }, 300);
     for (let round = 0; round < 2; round++) {
-      expect(steps.map((logits) => { const id = sampler.sample(logits); sampler.accept(id); return id; })).toEqual(first);
+      expect(
+        steps.map((logits) => {
+          const id = sampler.sample(logits);
+          sampler.accept(id);
+          return id;
+        }),
+      ).toEqual(first);
       sampler.reset();
     }
     const unseeded = createSampler({}, 300);
@@ -114,7 +130,10 @@ describe('createSampler', () => {
         expect(history.length).toBe(last.length);
         expect(last.map((_, i) => history.back(last.length - 1 - i))).toEqual(last);
         for (let id = 0; id < 20; id++) expect(history.count(id), `n ${n}, id ${id}`).toBe(last.filter((v) => v === id).length);
-        const visited = last.map((_, i) => i).filter((i) => history.isNewest(i)).map((i) => history.back(i));
+        const visited = last
+          .map((_, i) => i)
+          .filter((i) => history.isNewest(i))
+          .map((i) => history.back(i));
         expect(visited.sort((a, b) => a - b)).toEqual([...new Set(last)].sort((a, b) => a - b));
       }
     }
@@ -126,19 +145,40 @@ describe('createSampler', () => {
     expect(() => sampler.sample(new Float32Array(3).fill(-Infinity))).toThrow(expect.objectContaining({ code: 'ERR_LOGITS' }));
     expect(sampler.sample(new Float32Array([0, 9, 0]))).toBe(1);
     const bad: Record<string, unknown>[] = [
-      { temperature: NaN }, { temperature: '0.8' }, { topK: -2 }, { topK: 1.5 }, { topK: NaN }, { topP: -0.1 }, { topP: 1.1 }, { topP: NaN }, { minP: -1 }, { minP: 2 },
-      { repeatPenalty: 0 }, { repeatPenalty: -1 }, { repeatPenalty: NaN }, { repeatLastN: -2 }, { repeatLastN: 0.5 }, { frequencyPenalty: NaN }, { presencePenalty: Infinity }, { seed: 0.1 }, { seed: -2 }, { seed: 2 ** 32 },
+      { temperature: NaN },
+      { temperature: '0.8' },
+      { topK: -2 },
+      { topK: 1.5 },
+      { topK: NaN },
+      { topP: -0.1 },
+      { topP: 1.1 },
+      { topP: NaN },
+      { minP: -1 },
+      { minP: 2 },
+      { repeatPenalty: 0 },
+      { repeatPenalty: -1 },
+      { repeatPenalty: NaN },
+      { repeatLastN: -2 },
+      { repeatLastN: 0.5 },
+      { frequencyPenalty: NaN },
+      { presencePenalty: Infinity },
+      { seed: 0.1 },
+      { seed: -2 },
+      { seed: 2 ** 32 },
     ];
     for (const options of bad) {
       const name = Object.keys(options)[0];
-      expect(() => createSampler(options, 3), JSON.stringify(options)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringContaining(name) }));
+      expect(() => createSampler(options, 3), JSON.stringify(options)).toThrow(
+        expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringContaining(name) }),
+      );
     }
     expect(createSampler({ temperature: undefined }, 3).sample(new Float32Array([0, 99, 0]))).toBe(1);
     expect(SAMPLER_DEFAULTS).toMatchObject({ temperature: 0.8, topK: 40, topP: 0.95, minP: 0.05, repeatPenalty: 1, repeatLastN: 64 });
   });
 
   test('every option reaches the chain', () => {
-    const n = 3000, logits = logitsOf(0.4, 0.3, 0.2, 0.1);
+    const n = 3000;
+    const logits = logitsOf(0.4, 0.3, 0.2, 0.1);
     expectShares(shares({ typicalP: 0.31 }, logits, n), [0, 3 / 5, 2 / 5, 0], n);
     expectShares(shares({ topNSigma: 0.9 }, logits, n), [4 / 7, 3 / 7, 0, 0], n);
     expectShares(shares({ xtcProbability: 1, xtcThreshold: 0.15 }, logits, n), [0, 0, 2 / 3, 1 / 3], n);
@@ -156,21 +196,50 @@ describe('createSampler', () => {
     expectShares(shares({ topK: 1, presencePenalty: 9 }, logits, n, [0]), [0, 1, 0, 0], n);
     const banAll = createSampler({ logitBias: { 0: -Infinity, 1: -Infinity } }, 2);
     expect(() => banAll.sample(new Float32Array(2))).toThrow(expect.objectContaining({ code: 'ERR_LOGITS' }));
-    const bad: SamplerOptions[] = [{ logitBias: { 4: 1 } }, { logitBias: { [-1]: 1 } }, { logitBias: { 0: NaN } }, { logitBias: { 0: Infinity } }, { drySequenceBreakers: [''] }, { dryMultiplier: 1 }, { mirostat: 3 }, { xtcProbability: 1.5 }, { typicalP: -1 }, { dryBase: 0.5 }, { minKeep: 0.5 }];
-    for (const options of bad) expect(() => createSampler(options, 4), JSON.stringify(options)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
+    const bad: SamplerOptions[] = [
+      { logitBias: { 4: 1 } },
+      { logitBias: { [-1]: 1 } },
+      { logitBias: { 0: NaN } },
+      { logitBias: { 0: Infinity } },
+      { drySequenceBreakers: [''] },
+      { dryMultiplier: 1 },
+      { mirostat: 3 },
+      { xtcProbability: 1.5 },
+      { typicalP: -1 },
+      { dryBase: 0.5 },
+      { minKeep: 0.5 },
+    ];
+    for (const options of bad)
+      expect(() => createSampler(options, 4), JSON.stringify(options)).toThrow(expect.objectContaining({ code: 'ERR_INVALID_ARGUMENT' }));
   });
 
   test('a constraint: the sampled token first, a mask only where it is refused', () => {
     const calls = { allows: 0, mask: 0, accepted: [] as number[], resets: 0 };
     const odd = {
-      allows: (id: number) => { calls.allows++; return id % 2 === 1; },
-      mask: (logits: Float32Array) => { calls.mask++; for (let id = 0; id < logits.length; id += 2) logits[id] = -Infinity; },
-      accept: (id: number) => { calls.accepted.push(id); },
-      reset: () => { calls.resets++; },
+      allows: (id: number) => {
+        calls.allows++;
+        return id % 2 === 1;
+      },
+      mask: (logits: Float32Array) => {
+        calls.mask++;
+        for (let id = 0; id < logits.length; id += 2) logits[id] = -Infinity;
+      },
+      accept: (id: number) => {
+        calls.accepted.push(id);
+      },
+      reset: () => {
+        calls.resets++;
+      },
     };
-    const n = 6000, sampler = createSampler(off, 4, { grammar: odd }), counts = [0, 0, 0, 0];
+    const n = 6000;
+    const sampler = createSampler(off, 4, { grammar: odd });
+    const counts = [0, 0, 0, 0];
     for (let i = 0; i < n; i++) counts[sampler.sample(logitsOf(0.4, 0.3, 0.2, 0.1))]++;
-    expectShares(counts.map((c) => c / n), [0, 0.75, 0, 0.25], n);
+    expectShares(
+      counts.map((c) => c / n),
+      [0, 0.75, 0, 0.25],
+      n,
+    );
     expect(calls.allows).toBe(n);
     expect(Math.abs(calls.mask / n - 0.6)).toBeLessThan(spread(0.6, n));
     sampler.accept(1);

@@ -32,9 +32,15 @@ function wanted(tokens: Token[]): [id: number, p: number][] {
 }
 
 function expectSame(c: Candidates, tokens: Token[], label: string): void {
-  const got = left(c), want = wanted(tokens);
-  expect(got.map(([id]) => id), label).toEqual(want.map(([id]) => id));
-  got.forEach(([id, p], i) => expect(Math.abs(p - want[i][1]), `${label}: id ${id} got ${p}, want ${want[i][1]}`).toBeLessThan(FLOAT_LOGITS));
+  const got = left(c);
+  const want = wanted(tokens);
+  expect(
+    got.map(([id]) => id),
+    label,
+  ).toEqual(want.map(([id]) => id));
+  got.forEach(([id, p], i) =>
+    expect(Math.abs(p - want[i][1]), `${label}: id ${id} got ${p}, want ${want[i][1]}`).toBeLessThan(FLOAT_LOGITS),
+  );
 }
 
 describe('each step against its slow reference', () => {
@@ -51,14 +57,19 @@ describe('each step against its slow reference', () => {
     ['typical 0.1, min_keep 3', typicalStep(0.1, 3, 2000), (t) => reference.typical(t, 0.1, 3)],
     ['xtc 0.1', xtcStep(1, 0.1, 0, always), (t) => reference.xtc(t, 0.1)],
     ['temperature 0.7', temperatureStep(0.7), (t) => t.map(({ id, logit }) => ({ id, logit: logit / 0.7 }))],
-    ['dynamic temperature 0.8 +- 0.5, exponent 1.3', dynamicTemperatureStep(0.8, 0.5, 1.3), (t) => reference.dynamicTemperature(t, 0.8, 0.5, 1.3)],
+    [
+      'dynamic temperature 0.8 +- 0.5, exponent 1.3',
+      dynamicTemperatureStep(0.8, 0.5, 1.3),
+      (t) => reference.dynamicTemperature(t, 0.8, 0.5, 1.3),
+    ],
     ['dynamic temperature 0.3 +- 0.5', dynamicTemperatureStep(0.3, 0.5, 1), (t) => reference.dynamicTemperature(t, 0.3, 0.5, 1)],
   ];
   for (const [name, step, want] of cases) {
     test(name, () => {
       const random = createRandom(seed);
       for (let round = 0; round < 60; round++) {
-        const n = 2 + Math.floor(random.next() * (round % 10 === 0 ? 1900 : 60)), scale = 1 + random.next() * 12;
+        const n = 2 + Math.floor(random.next() * (round % 10 === 0 ? 1900 : 60));
+        const scale = 1 + random.next() * 12;
         const logits = Float32Array.from({ length: n }, () => (random.next() - 0.5) * scale);
         const tokens = Array.from(logits, (logit, id) => ({ id, logit }));
         const fresh = load(logits);
@@ -104,13 +115,21 @@ describe('small vectors by hand', () => {
   });
   test('top_n_sigma', () => {
     // logits 0, 1, 2, 3: deviation 1.118
-    const c = (n: number): number => { const k = load([0, 1, 2, 3]); topNSigmaStep(n)(k); return k.size; };
+    const c = (n: number): number => {
+      const k = load([0, 1, 2, 3]);
+      topNSigmaStep(n)(k);
+      return k.size;
+    };
     expect([c(0.5), c(0.9), c(1.8), c(2.7)]).toEqual([1, 2, 3, 4]);
   });
 });
 
 test('top_p of equal logits, more than fit the quick path', () => {
-  for (const [p, want] of [[0, 1], [0.25, 250], [0.9995, 1000]]) {
+  for (const [p, want] of [
+    [0, 1],
+    [0.25, 250],
+    [0.9995, 1000],
+  ]) {
     const c = load(new Float32Array(1000));
     topPStep(p, 0)(c);
     expect(Math.abs(c.size - want), `p ${p}: ${c.size}`).toBeLessThanOrEqual(1);
@@ -120,8 +139,22 @@ test('top_p of equal logits, more than fit the quick path', () => {
 
 describe('DRY', () => {
   const bytes = (text: string): Uint8Array => new TextEncoder().encode(text);
-  const penaltiesOf = (history: number[], pieces: string[], options: { allowedLength: number; lastN?: number; breakers?: string[] }): Map<number, number> => {
-    const dry = createDry({ multiplier: 0.8, base: 1.75, lastN: options.lastN ?? -1, allowedLength: options.allowedLength, sequenceBreakers: options.breakers ?? [] }, pieces.length, (id) => bytes(pieces[id]));
+  const penaltiesOf = (
+    history: number[],
+    pieces: string[],
+    options: { allowedLength: number; lastN?: number; breakers?: string[] },
+  ): Map<number, number> => {
+    const dry = createDry(
+      {
+        multiplier: 0.8,
+        base: 1.75,
+        lastN: options.lastN ?? -1,
+        allowedLength: options.allowedLength,
+        sequenceBreakers: options.breakers ?? [],
+      },
+      pieces.length,
+      (id) => bytes(pieces[id]),
+    );
     for (const id of history) dry.accept(id);
     const c = load(new Float32Array(pieces.length));
     dry.step(c);
@@ -153,11 +186,19 @@ describe('DRY', () => {
   test('against every suffix and every place', () => {
     const random = createRandom(seed);
     for (let round = 0; round < 150; round++) {
-      const length = Math.floor(random.next() * 70), kinds = 2 + Math.floor(random.next() * 4), lastN = round % 3 === 0 ? 20 : -1;
+      const length = Math.floor(random.next() * 70);
+      const kinds = 2 + Math.floor(random.next() * 4);
+      const lastN = round % 3 === 0 ? 20 : -1;
       const history = Array.from({ length }, () => (random.next() < 0.05 ? 5 : Math.floor(random.next() * kinds)));
       const allowedLength = Math.floor(random.next() * 4);
       const seen = lastN === -1 ? history : history.slice(-lastN);
-      const want = reference.dryPenalties(seen, seen.map((id) => id === 5), 0.8, 1.75, allowedLength);
+      const want = reference.dryPenalties(
+        seen,
+        seen.map((id) => id === 5),
+        0.8,
+        1.75,
+        allowedLength,
+      );
       want.delete(5);
       const got = penaltiesOf(history, letters, { allowedLength, lastN, breakers: ['\n'] });
       expect([...got.keys()].sort(), `seed ${seed}, round ${round}, ${history}`).toEqual([...want.keys()].sort());
@@ -169,7 +210,9 @@ describe('DRY', () => {
 describe('Mirostat', () => {
   for (const version of [1, 2]) {
     test(`version ${version} holds the surprise near tau`, () => {
-      const n = 2000, tau = 4, logits = Array.from({ length: n }, (_, i) => -1.1 * Math.log(i + 1));
+      const n = 2000;
+      const tau = 4;
+      const logits = Array.from({ length: n }, (_, i) => -1.1 * Math.log(i + 1));
       const mirostat = createMirostat(version, tau, 0.1, n, createRandom(seed));
       const p = reference.probabilities(logits.map((logit, id) => ({ id, logit })));
       let surprise = 0;
@@ -183,11 +226,17 @@ describe('Mirostat', () => {
     });
 
     test(`version ${version}: one candidate, equal ones, and a reset`, () => {
-      const draws = (m: ReturnType<typeof createMirostat>): number[] => Array.from({ length: 20 }, () => { const c = load(new Float32Array(10)); return c.ids[m.draw(c)]; });
+      const draws = (m: ReturnType<typeof createMirostat>): number[] =>
+        Array.from({ length: 20 }, () => {
+          const c = load(new Float32Array(10));
+          return c.ids[m.draw(c)];
+        });
       const mirostat = createMirostat(version, 5, 0.1, 10, createRandom(1));
       expect(mirostat.draw(load([3]))).toBe(0);
       for (const id of draws(mirostat)) expect(id).toBeLessThan(10);
-      const random = createRandom(2), again = createMirostat(version, 3, 0.1, 10, random), first = draws(again);
+      const random = createRandom(2);
+      const again = createMirostat(version, 3, 0.1, 10, random);
+      const first = draws(again);
       random.reset();
       again.reset();
       expect(draws(again)).toEqual(first);

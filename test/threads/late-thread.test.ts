@@ -1,26 +1,31 @@
 /** A thread that a busy machine holds up: the step waits for it, whatever the others do meanwhile, and nobody waits for ever. */
 import type { Build } from 'quantlet';
 import { describe, expect, it } from 'vitest';
-import type * as Entry from '../../src/entry/node-platform.ts';
+import { platform } from '../../src/entry/node-platform.ts';
 import { PLAN_SIZE, SYNC_SIZE } from '../../src/graph/layout.ts';
-import { createShared, IDLE_MS, type Crew } from '../../src/threads/shared.ts';
+import { createShared, IDLE_MS, type ThreadPool } from '../../src/threads/shared.ts';
 import type { Executor } from '../../src/threads/executor.ts';
-import { createLayout, createMemory } from '../../src/wasm/memory.ts';
-import { root } from '../support.ts';
-
-// The workers are files of dist/.
-const { platform } = (await import(new URL('dist/entry/node-platform.js', root).href)) as typeof Entry;
+import { createAllocator } from '../../src/wasm/allocator.ts';
+import { ARENA_BASE, createMemory } from '../../src/wasm/memory.ts';
 
 /** Longer than the others wait for work before they close. */
 const LATE_MS = 2.5 * IDLE_MS;
 const late = (): Promise<void> => new Promise((resolve) => setTimeout(resolve, LATE_MS));
 
 /** An executor of `nth` threads over an empty plan; thread `slow` begins late. */
-async function withSlow(build: Build, nth: number, slow: number, use: (executor: Executor, step: (threads: number) => Promise<void>) => Promise<void>): Promise<void> {
-  const layout = createLayout(), sync = layout.reserve(SYNC_SIZE), plan = layout.reserve(PLAN_SIZE);
-  const module = await platform.module(build), memory = createMemory(layout.byteLength, true);
-  const crew = await platform.createCrew(module, memory, nth);
-  const held: Crew = { ...crew, start: async (task) => (task.ith === slow ? late().then(() => crew.start(task)) : crew.start(task)) };
+async function withSlow(
+  build: Build,
+  nth: number,
+  slow: number,
+  use: (executor: Executor, step: (threads: number) => Promise<void>) => Promise<void>,
+): Promise<void> {
+  const arena = createAllocator(ARENA_BASE);
+  const sync = arena.take(SYNC_SIZE);
+  const plan = arena.take(PLAN_SIZE);
+  const module = await platform.module(build);
+  const memory = createMemory(arena.end, true);
+  const pool = platform.spawnThreads!(nth).attach(module, memory);
+  const held: ThreadPool = { ...pool, start: async (task) => (task.ith === slow ? late().then(() => pool.start(task)) : pool.start(task)) };
   const executor = createShared(module, memory, sync, held, nth);
   try {
     await use(executor, (threads) => executor.run({ plan, nTokens: 1, nOutputs: 1, from: 0, to: 0, threads }));
@@ -30,18 +35,25 @@ async function withSlow(build: Build, nth: number, slow: number, use: (executor:
 }
 
 describe.each(['simd-threads', 'relaxed-threads'] as const)('%s', (build) => {
-  it.each([[2, 1, 0], [3, 2, 0], [3, 2, 1], [3, 3, 2]])('%i threads, %i in the step, thread %i late: those without work do not close the shop', (nth, threads, slow) =>
+  it.each([
+    [2, 1, 0],
+    [3, 2, 0],
+    [3, 2, 1],
+    [3, 3, 2],
+  ])('%i threads, %i in the step, thread %i late: those without work do not close the shop', (nth, threads, slow) =>
     withSlow(build, nth, slow, async (_, step) => {
       const start = performance.now();
       await step(threads);
       expect(performance.now() - start).toBeGreaterThan(LATE_MS - IDLE_MS);
       await step(nth);
-    }));
+    }),
+  );
 
-  it('a rest in the middle of a step changes nothing', () => withSlow(build, 2, 1, async (executor, step) => {
-    const running = step(2);
-    executor.rest();
-    await running;
-    await step(1);
-  }));
+  it('a rest in the middle of a step changes nothing', () =>
+    withSlow(build, 2, 1, async (executor, step) => {
+      const running = step(2);
+      executor.rest();
+      await running;
+      await step(1);
+    }));
 });

@@ -9,42 +9,93 @@ import { tinyBpe } from './tiny.ts';
 
 const golden = (name: string): Promise<TokenizerMetadata> => readMetadata(new URL(`../golden/arch/${name}.gguf`, import.meta.url));
 const kinds: readonly (readonly [name: string, metadata: TokenizerMetadata])[] = [
-  ['SentencePiece', await golden('llama')], ['WordPiece', await golden('bert')], ['Unigram', await golden('xlm-roberta-rank')], ['byte-pair encoding', tinyBpe('gpt-2')],
+  ['SentencePiece', await golden('llama')],
+  ['WordPiece', await golden('bert')],
+  ['Unigram', await golden('xlm-roberta-rank')],
+  ['byte-pair encoding', tinyBpe('gpt-2')],
 ];
 const TEXT = 'the cat sat, <s>é😀\n\t12  [MASK]';
 const SEED = 31;
 
 /** What a key may hold instead: nothing, another type, too few, too many, numbers out of range, texts that repeat or are empty. */
 const wrong = fc.oneof(
-  fc.constantFrom<unknown>(undefined, null, true, false, '', 'x', 'gpt2', 'llama', 'bert', 't5', 'default', 'constructor', '__proto__', 'toString', 0, -1, 1.5, NaN, 2 ** 31, 2n ** 60n, [], [[]], [null], [''], ['a', 7], [1, 2], new Uint8Array(), new Uint8Array(300).fill(255)),
+  fc.constantFrom<unknown>(
+    undefined,
+    null,
+    true,
+    false,
+    '',
+    'x',
+    'gpt2',
+    'llama',
+    'bert',
+    't5',
+    'default',
+    'constructor',
+    '__proto__',
+    'toString',
+    0,
+    -1,
+    1.5,
+    NaN,
+    2 ** 31,
+    2n ** 60n,
+    [],
+    [[]],
+    [null],
+    [''],
+    ['a', 7],
+    [1, 2],
+    new Uint8Array(),
+    new Uint8Array(300).fill(255),
+  ),
   fc.integer({ min: -5, max: 400 }),
   fc.array(fc.string({ maxLength: 4 }), { maxLength: 300 }),
   fc.array(fc.integer({ min: -9, max: 400 }), { maxLength: 300 }).map((a) => Int32Array.from(a)),
   fc.array(fc.float(), { minLength: 32, maxLength: 300 }).map((a) => Float32Array.from(a)),
 );
 
-it.each(['constructor', '__proto__', 'toString', 'hasOwnProperty', 'valueOf'])('tokenizer.ggml.model and .pre that every object has: %s', (name) => {
-  const of = (key: string): TokenizerMetadata => new Map([...tinyBpe('gpt-2'), [`tokenizer.ggml.${key}`, name]]);
-  expect(() => createTokenizer(of('model'))).toThrow(expect.objectContaining({ code: 'ERR_UNSUPPORTED_TOKENIZER' }));
-  const { warnings, encode } = createTokenizer(of('pre'));
-  expect(warnings.join()).toContain(`unknown pre-tokenizer '${name}'`);
-  expect(encode('the').length).toBeGreaterThan(0);
-});
+it.each(['constructor', '__proto__', 'toString', 'hasOwnProperty', 'valueOf'])(
+  'tokenizer.ggml.model and .pre that every object has: %s',
+  (name) => {
+    const of = (key: string): TokenizerMetadata => new Map([...tinyBpe('gpt-2'), [`tokenizer.ggml.${key}`, name]]);
+    expect(() => createTokenizer(of('model'))).toThrow(expect.objectContaining({ code: 'ERR_UNSUPPORTED_TOKENIZER' }));
+    const { warnings, encode } = createTokenizer(of('pre'));
+    expect(warnings.join()).toContain(`unknown pre-tokenizer '${name}'`);
+    expect(encode('the').length).toBeGreaterThan(0);
+  },
+);
 
 describe.each(kinds)('%s', (_, metadata) => {
-  const keys = [...new Set([...[...metadata.keys()].filter((key) => key.startsWith('tokenizer.')), ...['merges', 'pre', 'precompiled_charsmap', 'add_sep_token', 'remove_extra_whitespaces', 'eot_token_id', 'scores', 'token_type'].map((k) => `tokenizer.ggml.${k}`)])];
+  const keys = [
+    ...new Set([
+      ...[...metadata.keys()].filter((key) => key.startsWith('tokenizer.')),
+      ...['merges', 'pre', 'precompiled_charsmap', 'add_sep_token', 'remove_extra_whitespaces', 'eot_token_id', 'scores', 'token_type'].map(
+        (k) => `tokenizer.ggml.${k}`,
+      ),
+    ]),
+  ];
   it('one or two keys changed', { timeout: 60_000 }, () => {
-    fc.assert(fc.property(fc.array(fc.tuple(fc.constantFrom(...keys), wrong), { minLength: 1, maxLength: 2 }), (changes) => {
-      const changed = new Map<string, unknown>(metadata);
-      for (const [key, value] of changes) if (value === undefined) changed.delete(key); else changed.set(key, value);
-      try {
-        const tokenizer = createTokenizer(changed), ids = tokenizer.encode(TEXT);
-        expect(ids.every((id) => Number.isInteger(id) && id >= 0 && id < tokenizer.nVocab), `ids ${ids}`).toBe(true);
-        tokenizer.decode(ids);
-      } catch (error) {
-        if (!(error instanceof QuantletError)) throw error;
-        expect(error.code).toMatch(/^ERR_(GGUF_INVALID|MISSING_METADATA|UNSUPPORTED_TOKENIZER|INVALID_ARGUMENT)$/);
-      }
-    }), { numRuns: 600, seed: SEED });
+    fc.assert(
+      fc.property(fc.array(fc.tuple(fc.constantFrom(...keys), wrong), { minLength: 1, maxLength: 2 }), (changes) => {
+        const changed = new Map<string, unknown>(metadata);
+        for (const [key, value] of changes)
+          if (value === undefined) changed.delete(key);
+          else changed.set(key, value);
+        try {
+          const tokenizer = createTokenizer(changed);
+          const ids = tokenizer.encode(TEXT);
+          expect(
+            ids.every((id) => Number.isInteger(id) && id >= 0 && id < tokenizer.nVocab),
+            `ids ${ids}`,
+          ).toBe(true);
+          tokenizer.decode(ids);
+        } catch (error) {
+          if (!(error instanceof QuantletError)) throw error;
+          expect(error.code).toMatch(/^ERR_(GGUF_INVALID|MISSING_METADATA|UNSUPPORTED_TOKENIZER|INVALID_ARGUMENT)$/);
+        }
+      }),
+      { numRuns: 600, seed: SEED },
+    );
   });
 });

@@ -23,7 +23,31 @@ describe('byte-pair encoding (tokenizer.ggml.model = gpt2)', () => {
 
   it('loses no text, whatever the pre-tokenizer', () => {
     const { pick } = random(5);
-    const atoms = [' ', '  ', '\n', '\r\n', '\t', '\u00a0', '\u3000', "'s", '12', '1234567', '½', 'aB', 'É', '我', '한', '\u0301', '🦙', '~', '$', '.', '<sentinel:1>', 'IMGIMGABZ', '\u200b'];
+    const atoms = [
+      ' ',
+      '  ',
+      '\n',
+      '\r\n',
+      '\t',
+      '\u00a0',
+      '\u3000',
+      "'s",
+      '12',
+      '1234567',
+      '½',
+      'aB',
+      'É',
+      '我',
+      '한',
+      '\u0301',
+      '🦙',
+      '~',
+      '$',
+      '.',
+      '<sentinel:1>',
+      'IMGIMGABZ',
+      '\u200b',
+    ];
     for (const name of [...golden.bpe.groups.flatMap(({ names }) => names), 'gemma4', 'sarvam-moe']) {
       const split = createSplitter(preTokenizer(name, []));
       for (let n = 0; n < 50; n++) {
@@ -36,7 +60,9 @@ describe('byte-pair encoding (tokenizer.ggml.model = gpt2)', () => {
   it('special tokens: parsed or not, user-defined ones always, bos where wanted, ignore_merges', () => {
     for (const { pre, texts, ids, ...options } of golden.special) {
       const tokenizer = createTokenizer(tinyBpe(pre));
-      texts.forEach((text, i) => expect({ pre, text, options, ids: tokenizer.encode(text, options) }).toEqual({ pre, text, options, ids: ids[i] }));
+      texts.forEach((text, i) =>
+        expect({ pre, text, options, ids: tokenizer.encode(text, options) }).toEqual({ pre, text, options, ids: ids[i] }),
+      );
     }
   });
 
@@ -50,7 +76,9 @@ describe('byte-pair encoding (tokenizer.ggml.model = gpt2)', () => {
 
   it('knows ends of generation by name, also where the file marks them as text', () => {
     const tokenizer = createTokenizer(tinyBpe('gpt-2'));
-    const eog = Array.from({ length: tokenizer.nVocab }, (_, id) => id).filter((id) => tokenizer.isEog(id)).map((id) => tokenizer.tokenText(id));
+    const eog = Array.from({ length: tokenizer.nVocab }, (_, id) => id)
+      .filter((id) => tokenizer.isEog(id))
+      .map((id) => tokenizer.tokenText(id));
     expect(eog.sort()).toEqual(['<|endoftext|>', '<|im_end|>']);
     expect(tokenizer.special.eot).toBe(tokenizer.tokenId('<|im_end|>'));
   });
@@ -72,20 +100,32 @@ describe('byte-pair encoding (tokenizer.ggml.model = gpt2)', () => {
       expect(tokenizer.warnings).toHaveLength(1);
       expect(tokenizer.encode(golden.bpe.texts[0])).toEqual(createTokenizer(tinyBpe('default')).encode(golden.bpe.texts[0]));
     }
-    expect(() => createTokenizer(tinyBpe('gpt-2', { merges: undefined }))).toThrowError(expect.objectContaining({ code: 'ERR_MISSING_METADATA' }));
+    expect(() => createTokenizer(tinyBpe('gpt-2', { merges: undefined }))).toThrowError(
+      expect.objectContaining({ code: 'ERR_MISSING_METADATA' }),
+    );
     expect(() => createTokenizer(tinyBpe('gpt-2', { add_bos_token: true, bos_token_id: undefined }))).not.toThrow(); // 11 is assumed
   });
 
   it('long texts without a space take less than quadratic time', () => {
     const tokenizer = createTokenizer(tinyBpe('llama-bpe'));
-    for (const text of ['abAB'.repeat(25_000), ' '.repeat(100_000), '12'.repeat(50_000), '\n'.repeat(100_000), '我é'.repeat(20_000), '<'.repeat(100_000), '~$'.repeat(50_000)]) {
+    for (const text of [
+      'abAB'.repeat(25_000),
+      ' '.repeat(100_000),
+      '12'.repeat(50_000),
+      '\n'.repeat(100_000),
+      '我é'.repeat(20_000),
+      '<'.repeat(100_000),
+      '~$'.repeat(50_000),
+    ]) {
       const start = performance.now();
       const ids = tokenizer.encode(text, { parseSpecial: true });
       // Under 150 ms each where this was written; a quadratic loop takes minutes.
       expect(performance.now() - start).toBeLessThan(5000);
       expect(tokenizer.decode(ids)).toBe(text);
     }
-    for (const { names: [name] } of golden.bpe.groups) {
+    for (const {
+      names: [name],
+    } of golden.bpe.groups) {
       const start = performance.now();
       createTokenizer(tinyBpe(name)).encode(`${'1'.repeat(30_000)}x${' '.repeat(30_000)}y${'A'.repeat(30_000)}`);
       expect({ name, quick: performance.now() - start < 5000 }).toEqual({ name, quick: true });
@@ -97,10 +137,14 @@ describe('merging', () => {
   /** The definition: look at all pairs, merge the best leftmost one, again. */
   const slow = (symbols: number[], rules: MergeRules): number[] => {
     for (;;) {
-      let at = -1, best = Infinity;
+      let at = -1;
+      let best = Infinity;
       for (let i = 0; i + 1 < symbols.length; i++) {
         const merge = rules.find(symbols[i], symbols[i + 1]);
-        if (merge >= 0 && rules.priority(merge) < best) { best = rules.priority(merge); at = i; }
+        if (merge >= 0 && rules.priority(merge) < best) {
+          best = rules.priority(merge);
+          at = i;
+        }
       }
       if (at < 0) return symbols;
       symbols.splice(at, 2, rules.result(rules.find(symbols[at], symbols[at + 1])));
@@ -113,10 +157,16 @@ describe('merging', () => {
       const table = createPairTable(16);
       const merges: { priority: number; result: number }[] = [];
       for (let i = 0; i < 60; i++) {
-        const left = Math.floor(next() * 20), right = Math.floor(next() * 20);
-        if (table.get(left, right) === undefined) table.set(left, right, merges.push({ priority: Math.floor(next() * 8), result: Math.floor(next() * 20) }) - 1);
+        const left = Math.floor(next() * 20);
+        const right = Math.floor(next() * 20);
+        if (table.get(left, right) === undefined)
+          table.set(left, right, merges.push({ priority: Math.floor(next() * 8), result: Math.floor(next() * 20) }) - 1);
       }
-      const rules: MergeRules = { find: (a, b) => table.get(a, b) ?? -1, priority: (m) => merges[m].priority, result: (m) => merges[m].result };
+      const rules: MergeRules = {
+        find: (a, b) => table.get(a, b) ?? -1,
+        priority: (m) => merges[m].priority,
+        result: (m) => merges[m].result,
+      };
       for (const n of [0, 1, 2, 5, 24, 25, 200]) {
         const symbols = Array.from({ length: n }, () => Math.floor(next() * 20));
         const got = [...symbols];
@@ -127,9 +177,12 @@ describe('merging', () => {
   });
 
   it('the pair table grows and forgets nothing', () => {
-    const table = createPairTable(1), { next } = random(9), map = new Map<string, number>();
+    const table = createPairTable(1);
+    const { next } = random(9);
+    const map = new Map<string, number>();
     for (let i = 0; i < 20_000; i++) {
-      const a = Math.floor(next() * 500), b = Math.floor(next() * 500);
+      const a = Math.floor(next() * 500);
+      const b = Math.floor(next() * 500);
       table.set(a, b, i);
       map.set(`${a} ${b}`, i);
     }

@@ -15,7 +15,9 @@ describe('quantlet tokenize', () => {
   it('prints ids and their number', () => {
     const ids = shipped.encode('Once upon');
     expect(tokenizeOutput(shipped, 'Once upon', { ids: true })).toBe(`[${ids.join(', ')}]\n`);
-    expect(tokenizeOutput(shipped, 'Once upon', { ids: true, noBos: true, showCount: true })).toBe(`[${ids.slice(1).join(', ')}]\nTotal number of tokens: ${ids.length - 1}\n`);
+    expect(tokenizeOutput(shipped, 'Once upon', { ids: true, noBos: true, showCount: true })).toBe(
+      `[${ids.slice(1).join(', ')}]\nTotal number of tokens: ${ids.length - 1}\n`,
+    );
     expect(tokenizeOutput(shipped, '', { ids: true, noBos: true })).toBe('[]\n');
   });
 

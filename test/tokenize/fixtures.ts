@@ -1,6 +1,6 @@
 import { existsSync, readdirSync, readFileSync } from 'node:fs';
 import { readGGUF } from '../../src/gguf/read.ts';
-import { toBytes } from '../../src/source.ts';
+import { toBytes } from '../../src/io/source.ts';
 import type { TokenizerMetadata } from '../../src/tokenize/vocab.ts';
 
 const root = new URL('../../', import.meta.url);
@@ -10,16 +10,26 @@ export const vocabDir = new URL('../shared/vocab/', root);
 export const hasShared = existsSync(vocabDir);
 
 /** A vocabulary with its vectors: inputs, and the ids llama.cpp gives without bos and eos. */
-export interface Vectors { name: string; file: URL; inputs: string[]; outputs: number[][] }
+export interface Vectors {
+  name: string;
+  file: URL;
+  inputs: string[];
+  outputs: number[][];
+}
 
 export function sharedVectors(): Vectors[] {
   if (!hasShared) return [];
-  return readdirSync(vocabDir).filter((f) => f.endsWith('.gguf')).map((f) => {
-    const inputs = readFileSync(new URL(`${f}.inp`, vocabDir), 'utf8').split('\n__ggml_vocab_test__\n');
-    const outputs = readFileSync(new URL(`${f}.out`, vocabDir), 'utf8').split('\n').map((line) => (line.match(/\d+/g) ?? []).map(Number));
-    inputs.pop(); // the separator ends the last input too
-    return { name: f.replace(/^ggml-vocab-|\.gguf$/g, ''), file: new URL(f, vocabDir), inputs, outputs };
-  });
+  return readdirSync(vocabDir)
+    .filter((f) => f.endsWith('.gguf'))
+    .map((f) => {
+      const inputs = readFileSync(new URL(`${f}.inp`, vocabDir), 'utf8').split('\n__ggml_vocab_test__\n');
+      const outputs = readFileSync(new URL(`${f}.out`, vocabDir), 'utf8')
+        .split('\n')
+        .slice(0, -1)
+        .map((line) => (line.match(/\d+/g) ?? []).map(Number));
+      inputs.pop(); // the separator ends the last input too
+      return { name: f.replace(/^ggml-vocab-|\.gguf$/g, ''), file: new URL(f, vocabDir), inputs, outputs };
+    });
 }
 
 export const readMetadata = async (file: URL): Promise<TokenizerMetadata> => (await readGGUF(toBytes(readFileSync(file)))).metadata;

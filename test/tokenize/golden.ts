@@ -1,6 +1,11 @@
 import { readFileSync } from 'node:fs';
 
-interface Case { texts: string[]; ids: number[][]; addSpecial: boolean; parseSpecial: boolean }
+interface Case {
+  texts: string[];
+  ids: number[][];
+  addSpecial: boolean;
+  parseSpecial: boolean;
+}
 
 interface Golden {
   bpe: { texts: string[]; groups: { names: string[]; ids: number[][] }[] };

@@ -9,8 +9,10 @@ const shipped = createTokenizer(metadata);
 describe('SentencePiece BPE (tokenizer.ggml.model = llama)', () => {
   it('gives the ids that native llama.cpp gave for a prompt of the shipped model', () => {
     // From a run of native llama.cpp over this file.
-    const ids = [1, 417, 353, 974, 262, 380, 432, 506, 384, 575, 262, 808, 304, 318, 314, 787, 967, 321, 681, 307, 282, 283, 565, 971, 464, 966, 962, 954,
-      271, 369, 347, 307, 785, 307, 282, 392, 290, 970, 967, 384, 448, 271, 392, 878, 266, 808, 304, 347];
+    const ids = [
+      1, 417, 353, 974, 262, 380, 432, 506, 384, 575, 262, 808, 304, 318, 314, 787, 967, 321, 681, 307, 282, 283, 565, 971, 464, 966, 962,
+      954, 271, 369, 347, 307, 785, 307, 282, 392, 290, 970, 967, 384, 448, 271, 392, 878, 266, 808, 304, 347,
+    ];
     expect(shipped.encode(shipped.decode(ids.slice(1)))).toEqual(ids);
   });
 
@@ -65,7 +67,11 @@ describe('SentencePiece BPE (tokenizer.ggml.model = llama)', () => {
 
   it('bad metadata is a coded error', () => {
     const code = (m: [string, unknown][]): string => {
-      try { createTokenizer(new Map([...metadata, ...m])); } catch (e) { return (e as { code: string }).code; }
+      try {
+        createTokenizer(new Map([...metadata, ...m]));
+      } catch (e) {
+        return (e as { code: string }).code;
+      }
       return 'none';
     };
     expect(code([['tokenizer.ggml.model', 'rwkv']])).toBe('ERR_UNSUPPORTED_TOKENIZER');
@@ -77,7 +83,9 @@ describe('SentencePiece BPE (tokenizer.ggml.model = llama)', () => {
   });
 
   it('an id that is no id is a warning, and none without a value is not', () => {
-    const odd = createTokenizer(new Map([...metadata, ['tokenizer.ggml.eos_token_id', 5000], ['tokenizer.ggml.padding_token_id', 0xffffffff]]));
+    const odd = createTokenizer(
+      new Map([...metadata, ['tokenizer.ggml.eos_token_id', 5000], ['tokenizer.ggml.padding_token_id', 0xffffffff]]),
+    );
     expect(odd.special.eos).toBe(2);
     expect(odd.special.pad).toBeUndefined();
     expect(odd.warnings).toHaveLength(1);
@@ -87,7 +95,15 @@ describe('SentencePiece BPE (tokenizer.ggml.model = llama)', () => {
 describe('streaming detokenizer', () => {
   it('never gives half a character, whatever the bytes, and adds up to TextDecoder of all of them', () => {
     const byte = (b: number): number => shipped.tokenId(`<0x${b.toString(16).toUpperCase().padStart(2, '0')}>`)!;
-    const cases = [[...new TextEncoder().encode('a🦙é我')], [0xf0, 0x9f, 0xa6], [0xff, 0x41, 0xc3], [0xe2, 0x28, 0xa1], [0xf0, 0x9f, 0x41], [0xed, 0xa0, 0x80], [0xef, 0xbb, 0xbf, 0x41]];
+    const cases = [
+      [...new TextEncoder().encode('a🦙é我')],
+      [0xf0, 0x9f, 0xa6],
+      [0xff, 0x41, 0xc3],
+      [0xe2, 0x28, 0xa1],
+      [0xf0, 0x9f, 0x41],
+      [0xed, 0xa0, 0x80],
+      [0xef, 0xbb, 0xbf, 0x41],
+    ];
     for (const bytes of cases) {
       const stream = createDetokenizer(shipped);
       const parts = bytes.map((b) => stream.push(byte(b)));

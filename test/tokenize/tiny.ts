@@ -19,9 +19,13 @@ export function tinyBpe(pre: string, rest: Record<string, unknown> = {}): Tokeni
   merges.push('he ll', 'h e', 'l l', 'hell o', `${spell(' ')} w`);
   const tokens = [...new Set([...letterOfByte, ...merges.map((merge) => merge.replace(' ', ''))])];
   const types = tokens.map(() => 1);
-  const add = (text: string, type: number): number => { types.push(type); return tokens.push(text) - 1; };
+  const add = (text: string, type: number): number => {
+    types.push(type);
+    return tokens.push(text) - 1;
+  };
   add(spell(' hello'), 1); // no merge leads here: reached with ignore_merges only
-  const bos = add('<s>', 3), eos = add('<|endoftext|>', 3);
+  const bos = add('<s>', 3);
+  const eos = add('<|endoftext|>', 3);
   add('<|im_start|>', 3);
   add('<|im_end|>', 1); // marked as text by mistake, as some files do
   add('USER', 4);
@@ -35,29 +39,63 @@ export function tinyWpm(): TokenizerMetadata {
   const tokens = ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', ...words.map((word) => `\u2581${word}`), ...pieces];
   return metadataOf('bert', tokens, {
     token_type: Int32Array.from(tokens, (_, id) => (id < 5 ? 3 : 1)),
-    unknown_token_id: 1, bos_token_id: 2, seperator_token_id: 3, padding_token_id: 0, mask_token_id: 4,
+    unknown_token_id: 1,
+    bos_token_id: 2,
+    seperator_token_id: 3,
+    padding_token_id: 0,
+    mask_token_id: 4,
   });
 }
 
 export const unigramPieces: readonly (readonly [string, number])[] = [
-  ['\u2581', -2], ['a', -3], ['b', -3.5], ['ab', -4], ['abc', -9], ['bc', -4.5], ['c', -3.25], ['\u2581a', -3.5], ['\u2581ab', -5], ['fi', -4], ['f', -5], ['i', -5],
-  ['A', -6], ['\u2581\u2581', -3], ['🦙', -7], ['é', -6.5],
+  ['\u2581', -2],
+  ['a', -3],
+  ['b', -3.5],
+  ['ab', -4],
+  ['abc', -9],
+  ['bc', -4.5],
+  ['c', -3.25],
+  ['\u2581a', -3.5],
+  ['\u2581ab', -5],
+  ['fi', -4],
+  ['f', -5],
+  ['i', -5],
+  ['A', -6],
+  ['\u2581\u2581', -3],
+  ['🦙', -7],
+  ['é', -6.5],
 ];
 
 export function tinyUgm(rest: Record<string, unknown> = {}): TokenizerMetadata {
   const tokens = ['<pad>', '</s>', '<unk>', ...unigramPieces.map(([text]) => text), '<extra>', 'never'];
-  const charsmap = buildCharsmap([['\uff21', 'A'], ['\ufb01', 'fi'], ['\t', ' '], ['\u3000', ' '], ['\u200b', ''], ['e\u0301', 'é']]);
+  const charsmap = buildCharsmap([
+    ['\uff21', 'A'],
+    ['\ufb01', 'fi'],
+    ['\t', ' '],
+    ['\u3000', ' '],
+    ['\u200b', ''],
+    ['e\u0301', 'é'],
+  ]);
   return metadataOf('t5', tokens, {
     scores: Float32Array.from([0, 0, 0, ...unigramPieces.map(([, score]) => score), 0, -1]),
     token_type: Int32Array.from([3, 3, 2, ...unigramPieces.map(() => 1), 4, 5]),
-    eos_token_id: 1, unknown_token_id: 2, padding_token_id: 0, precompiled_charsmap: charsmap, ...rest,
+    eos_token_id: 1,
+    unknown_token_id: 2,
+    padding_token_id: 0,
+    precompiled_charsmap: charsmap,
+    ...rest,
   });
 }
 
 /** SentencePiece's precompiled_charsmap for a few rules: see src/tokenize/charsmap.ts for its picture. */
 export function buildCharsmap(rules: readonly (readonly [string, string])[]): Uint8Array {
-  interface Node { children: Map<number, Node>; value?: number }
-  const encoder = new TextEncoder(), root: Node = { children: new Map() }, replacements: number[] = [];
+  interface Node {
+    children: Map<number, Node>;
+    value?: number;
+  }
+  const encoder = new TextEncoder();
+  const root: Node = { children: new Map() };
+  const replacements: number[] = [];
   for (const [key, replacement] of rules) {
     let node = root;
     for (const byte of encoder.encode(key)) {
@@ -67,7 +105,8 @@ export function buildCharsmap(rules: readonly (readonly [string, string])[]): Ui
     node.value = replacements.length;
     replacements.push(...encoder.encode(replacement), 0);
   }
-  const entries = new Uint32Array(4096), taken = new Set([0]);
+  const entries = new Uint32Array(4096);
+  const taken = new Set([0]);
   const place = (node: Node, at: number): void => {
     const needed = [...node.children.keys(), ...(node.value === undefined ? [] : [0])];
     let offset = 1;

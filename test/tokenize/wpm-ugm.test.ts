@@ -38,7 +38,9 @@ describe('Unigram (tokenizer.ggml.model = t5)', () => {
   it('gives native ids: character map, spaces, unknown runs, user-defined and unused tokens', () => {
     for (const { rest, texts, ids, ...options } of golden.ugm) {
       const tokenizer = createTokenizer(tinyUgm(rest));
-      texts.forEach((text, i) => expect({ rest, text, options, ids: tokenizer.encode(text, options) }).toEqual({ rest, text, options, ids: ids[i] }));
+      texts.forEach((text, i) =>
+        expect({ rest, text, options, ids: tokenizer.encode(text, options) }).toEqual({ rest, text, options, ids: ids[i] }),
+      );
     }
   });
 

@@ -3,8 +3,11 @@ import type { AddressInfo } from 'node:net';
 import { describe, expect, it } from 'vitest';
 import { QuantletError } from '../../src/errors.ts';
 import { openCached, type Entry, type Meta, type Shelf } from '../../src/web/cached.ts';
-import { openHttp } from '../../src/web/http.ts';
-import { createReadThrough, type Store } from '../../src/web/read-through.ts';
+import { openHttp } from '../../src/io/http.ts';
+import { createReadThrough, type Store } from '../../src/io/read-through.ts';
+import { answerCalls, openChannel } from '../../src/web/rpc.ts';
+import { openSource, serveSource, type OpenInit, type OpenRequest } from '../../src/web/source.ts';
+import { pair } from './pair.ts';
 import { randomBytes, seeded, serveBytes } from './server.ts';
 
 const FAST = { retryMs: 1 };
@@ -28,7 +31,9 @@ function firstDifference(got: Uint8Array, want: Uint8Array): number {
 
 /** A shelf in memory that has `room` bytes. */
 function memoryShelf(room = Infinity) {
-  const files = new Map<string, Uint8Array[]>(), metas = new Map<string, Meta>(), used = new Map<string, number>();
+  const files = new Map<string, Uint8Array[]>();
+  const metas = new Map<string, Meta>();
+  const used = new Map<string, number>();
   const open = new Set<string>();
   let clock = 0;
   const size = (key: string): number => (files.get(key) ?? []).reduce((n, c) => n + c.length, 0);
@@ -37,6 +42,7 @@ function memoryShelf(room = Infinity) {
   const shelf: Shelf = {
     list: async () => [...metas.keys()].map((k) => [k, used.get(k) ?? 0] as const),
     meta: async (key) => metas.get(key),
+    sizeOf: async (key) => size(key),
     setMeta: async (key, meta) => void metas.set(key, meta),
     touch: async (key) => void used.set(key, ++clock),
     open: async (key, n) => (size(key) === n ? { byteLength: n, read: async (a, b) => bytesOf(key).subarray(a, b) } : undefined),
@@ -87,12 +93,16 @@ describe('openHttp', () => {
     for (const noRange of [false, true]) {
       const { url } = await serveBytes(truth, { cut: 200_000, headers, noRange });
       const error = await whole(url).catch((e) => e);
-      expect([codeOf(error), String(error)]).toEqual(['ERR_DOWNLOAD', expect.stringMatching(/its version was .* and now is .*changed while it was being read/)]);
+      expect([codeOf(error), String(error)]).toEqual([
+        'ERR_DOWNLOAD',
+        expect.stringMatching(/its version was .* and now is .*changed while it was being read/),
+      ]);
     }
   });
   it('a connection over which nothing comes any more counts as broken', async () => {
     const { url, ranges, faults } = await serveBytes(truth, { stall: 100_000 });
-    const file = await openHttp(url, 0, { ...FAST, stallMs: 100 }), out: Uint8Array[] = [];
+    const file = await openHttp(url, 0, { ...FAST, stallMs: 100 });
+    const out: Uint8Array[] = [];
     for await (const chunk of file.chunks(0)) {
       out.push(chunk);
       if (ranges.length > 1) delete faults.stall;
@@ -101,7 +111,9 @@ describe('openHttp', () => {
     expect(ranges.length).toBeGreaterThan(2);
     const silent = createServer(() => {}); // takes a request and never answers
     await new Promise<void>((resolve) => void silent.listen(0, '127.0.0.1', resolve));
-    const error = await openHttp(`http://127.0.0.1:${(silent.address() as AddressInfo).port}/`, 0, { ...FAST, stallMs: 30 }).catch((e) => e);
+    const error = await openHttp(`http://127.0.0.1:${(silent.address() as AddressInfo).port}/`, 0, { ...FAST, stallMs: 30 }).catch(
+      (e) => e,
+    );
     silent.closeAllConnections();
     silent.close();
     expect([codeOf(error), String(error)]).toEqual(['ERR_DOWNLOAD', expect.stringMatching(/nothing came for 0\.03 s.*5 times/)]);
@@ -157,25 +169,38 @@ describe('createReadThrough', () => {
     const kept = store(Infinity);
     let failing = true;
     const { url } = await serveBytes(truth);
-    const through = await createReadThrough(await openHttp(url, 0, FAST), { ...kept, get size() { return kept.size; }, append(chunk) {
-      if (failing && kept.size > 0) throw new TypeError('the handle was closed');
-      return kept.append(chunk);
-    } });
+    const through = await createReadThrough(await openHttp(url, 0, FAST), {
+      ...kept,
+      get size() {
+        return kept.size;
+      },
+      append(chunk) {
+        if (failing && kept.size > 0) throw new TypeError('the handle was closed');
+        return kept.append(chunk);
+      },
+    });
     await expect(through.bytes.read(0, truth.length)).rejects.toThrow('the handle was closed');
     failing = false;
     expect(firstDifference(await through.bytes.read(0, truth.length), truth)).toBe(-1);
     expect([kept.size, firstDifference(await kept.read(0, kept.size), truth)]).toEqual([truth.length, -1]);
     await through.close();
   });
-  it.each([['no store', undefined], ['a store', Infinity], ['a store that fills up', 100_000]] as const)('reads anywhere: %s', async (_, room) => {
+  it.each([
+    ['no store', undefined],
+    ['a store', Infinity],
+    ['a store that fills up', 100_000],
+  ] as const)('reads anywhere: %s', async (_, room) => {
     for (const faults of [{}, { noRange: true }, { noRange: true, noLength: true }, { cut: 90_000 }]) {
       const { url } = await serveBytes(truth, faults);
       const through = await createReadThrough(await openHttp(url, 0, FAST), room === undefined ? undefined : store(room));
       const next = seeded(11);
       for (let i = 0; i < 25; i++) {
-        const start = Math.floor(next() * truth.length), end = Math.min(truth.length, start + Math.floor(next() * 50_000));
+        const start = Math.floor(next() * truth.length);
+        const end = Math.min(truth.length, start + Math.floor(next() * 50_000));
         const got = await through.bytes.read(start, end);
-        expect(firstDifference(got, truth.subarray(start, end)), `seed 11, read ${i}: ${start} to ${end}, ${JSON.stringify(faults)}`).toBe(-1);
+        expect(firstDifference(got, truth.subarray(start, end)), `seed 11, read ${i}: ${start} to ${end}, ${JSON.stringify(faults)}`).toBe(
+          -1,
+        );
       }
       await through.close();
     }
@@ -264,6 +289,31 @@ describe('openCached', () => {
     delete faults.stall;
     expect(await readAll(url, shelf)).toBe('stored');
     expect(sizes()).toEqual([truth.length]);
+  });
+  it('a load that was aborted between two reads ends at once, and the next one goes on where it was', async () => {
+    const { url, ranges, faults } = await serveBytes(truth, { stall: 100_000, etag: '"a"' });
+    const { shelf, sizes } = memoryShelf();
+    const start = async () => {
+      const { worker, scope } = pair();
+      let serve: Awaited<ReturnType<typeof serveSource>>['handler'] | undefined;
+      answerCalls(scope, async (request: OpenInit & OpenRequest, signal) => {
+        if (serve) return serve(request, signal);
+        const { handler, answer } = await serveSource(request, shelf, signal);
+        serve = handler;
+        return answer;
+      });
+      return openChannel(worker);
+    };
+    const controller = new AbortController();
+    const { bytes, close } = await openSource(url, { headers: undefined, cache: true, signal: controller.signal, start });
+    await bytes.read(0, 50_000);
+    controller.abort();
+    await close();
+    delete faults.stall;
+    const [kept] = sizes();
+    expect(kept).toBeGreaterThanOrEqual(50_000);
+    expect(await readAll(url, shelf)).toBe('stored');
+    expect(ranges).toEqual(['bytes=0-', `bytes=${kept}-`]);
   });
   it('works without a cache', async () => {
     const { url } = await serveBytes(truth, { noLength: true, noRange: true });

@@ -29,5 +29,12 @@ export function pair(): Pair {
   };
   const scope: WorkerScope = { postMessage: (message, transfer) => port2.postMessage(message, transfer as ArrayBuffer[]), onmessage: null };
   port2.on('message', (data) => scope.onmessage?.({ data } as MessageEvent));
-  return { worker, scope, fail: (message) => errors.forEach((e) => e({ message } as ErrorEvent)), get terminated() { return terminated; } };
+  return {
+    worker,
+    scope,
+    fail: (message) => errors.forEach((e) => e({ message } as ErrorEvent)),
+    get terminated() {
+      return terminated;
+    },
+  };
 }

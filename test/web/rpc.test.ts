@@ -1,9 +1,9 @@
-/** Calls between a page and its worker, the executor and the crew over them, and kernels that a page brings. */
+/** Calls between a page and its worker, the executor and the pool over them, and kernels that a page brings. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { QuantletError } from '../../src/errors.ts';
 import { createRemote, type RemoteRequest } from '../../src/threads/remote.ts';
-import { createCrew } from '../../src/threads/web.ts';
+import { createThreadPool } from '../../src/threads/web.ts';
 import { answerCalls, openChannel, type Channel } from '../../src/web/rpc.ts';
 import { BUILDS } from '../../src/wasm/load.ts';
 import { buildOf, compileWasm } from '../../src/web/wasm.ts';
@@ -29,7 +29,10 @@ describe('calls between a page and its worker', () => {
   it('tells the worker of an abort and rejects with its reason', async () => {
     const { worker, scope } = pair();
     const channel = openChannel(worker);
-    answerCalls(scope, (_: number, signal) => new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason))));
+    answerCalls(
+      scope,
+      (_: number, signal) => new Promise((_resolve, reject) => signal.addEventListener('abort', () => reject(signal.reason))),
+    );
     const controller = new AbortController();
     const call = channel.call(1, { signal: controller.signal });
     setTimeout(() => controller.abort(new Error('stop')), 5);
@@ -50,10 +53,12 @@ const bytesOf = (build: string) => readFileSync(new URL(`dist/wasm/${build}.wasm
 
 describe('an executor in one worker', () => {
   it('a step that is aborted before it is sent takes nothing of what was written', async () => {
-    const { worker, scope } = pair(), seen: RemoteRequest[] = [];
+    const { worker, scope } = pair();
+    const seen: RemoteRequest[] = [];
     answerCalls(scope, (request: RemoteRequest) => void seen.push(request));
     const executor = await createRemote(openChannel(worker), new WebAssembly.Module(bytesOf('simd')), 65536, 0);
-    const step = { plan: 0, nTokens: 1, nOutputs: 1, from: 0, to: 1 }, bytes = Uint8Array.of(1, 2, 3);
+    const step = { plan: 0, nTokens: 1, nOutputs: 1, from: 0, to: 1 };
+    const bytes = Uint8Array.of(1, 2, 3);
     await executor.write(64, bytes);
     await expect(executor.run(step, AbortSignal.abort(new Error('stop')))).rejects.toThrow('stop');
     await executor.run(step);
@@ -62,8 +67,9 @@ describe('an executor in one worker', () => {
   });
 });
 
-describe('a crew of workers', () => {
-  const module = new WebAssembly.Module(bytesOf('simd-threads')), memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });
+describe('a pool of workers', () => {
+  const module = new WebAssembly.Module(bytesOf('simd-threads'));
+  const memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });
   /** Starts workers that answer their first requests as the list says. */
   const starting = (...answers: ((request: { role?: string }) => unknown)[]): { pairs: Pair[]; start: () => Promise<Channel> } => {
     const pairs: Pair[] = [];
@@ -77,10 +83,15 @@ describe('a crew of workers', () => {
   };
 
   it('a worker that cannot take its place is ended, the others serve', async () => {
-    const { pairs, start } = starting(() => undefined, () => { throw new Error('no memory'); });
-    const crew = await createCrew(start, module, memory, 2);
-    expect([crew.nth, ...pairs.map((p) => p.terminated)]).toEqual([1, false, true]);
-    await crew.dispose();
+    const { pairs, start } = starting(
+      () => undefined,
+      () => {
+        throw new Error('no memory');
+      },
+    );
+    const pool = await createThreadPool(start, module, memory, 2);
+    expect([pool.nth, ...pairs.map((p) => p.terminated)]).toEqual([1, false, true]);
+    await pool.dispose();
   });
 
   it('without Atomics.waitAsync a watcher that was lost is replaced', async () => {
@@ -88,12 +99,12 @@ describe('a crew of workers', () => {
     Reflect.deleteProperty(Atomics, 'waitAsync');
     try {
       const { pairs, start } = starting();
-      const crew = await createCrew(start, module, memory, 1);
-      await crew.changed!(0, 0);
+      const pool = await createThreadPool(start, module, memory, 1);
+      await pool.changed!(0, 0);
       pairs[1].fail('out of memory');
-      await crew.changed!(0, 0);
+      await pool.changed!(0, 0);
       expect(pairs).toHaveLength(3);
-      await crew.dispose();
+      await pool.dispose();
     } finally {
       Object.assign(Atomics, { waitAsync });
     }

@@ -25,7 +25,10 @@ export const randomBytes = (n: number, seed: number): Uint8Array<ArrayBuffer> =>
   return Uint8Array.from({ length: n }, () => next() * 256);
 };
 
-export async function serveBytes(bytes: Uint8Array, faults: Faults = {}): Promise<{ url: string; ranges: (string | undefined)[]; faults: Faults }> {
+export async function serveBytes(
+  bytes: Uint8Array,
+  faults: Faults = {},
+): Promise<{ url: string; ranges: (string | undefined)[]; faults: Faults }> {
   const ranges: (string | undefined)[] = [];
   let refused = 0;
   const server = createServer((req: IncomingMessage, res: ServerResponse) => {

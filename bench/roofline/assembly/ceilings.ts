@@ -8,7 +8,10 @@
 
 /** Reads [from, to) `times` times; the result depends on every byte. Sizes are multiples of 128. */
 export function read(from: usize, to: usize, times: i32): i32 {
-  let s0 = i64x2.splat(0), s1 = s0, s2 = s0, s3 = s0;
+  let s0 = i64x2.splat(0);
+  let s1 = s0;
+  let s2 = s0;
+  let s3 = s0;
   for (; times > 0; times--) {
     for (let p = from; p != to; p += 128) {
       s0 = v128.xor(s0, v128.load(p));
@@ -27,11 +30,16 @@ export function read(from: usize, to: usize, times: i32): i32 {
 
 /** The same as four streams, a quarter of the bytes each: more requests to memory under way at a time, where the processor's prefetcher allows it. */
 export function read_streams(from: usize, to: usize, times: i32): i32 {
-  let s0 = i64x2.splat(0), s1 = s0, s2 = s0, s3 = s0;
+  let s0 = i64x2.splat(0);
+  let s1 = s0;
+  let s2 = s0;
+  let s3 = s0;
   const quarter = (to - from) >> 2;
   for (; times > 0; times--) {
     for (let p = from, end = from + quarter; p != end; p += 32) {
-      const p1 = p + quarter, p2 = p1 + quarter, p3 = p2 + quarter;
+      const p1 = p + quarter;
+      const p2 = p1 + quarter;
+      const p3 = p2 + quarter;
       s0 = v128.xor(s0, v128.load(p));
       s1 = v128.xor(s1, v128.load(p1));
       s2 = v128.xor(s2, v128.load(p2));
@@ -54,7 +62,6 @@ const A: usize = 1024;
 /** 4 f32 products: fused where there is relaxed SIMD. */
 @unmanaged
 class F32 {
-  // @ts-ignore: decorator
   @inline
   mac(s: v128, a: v128, w: v128): v128 {
     if (ASC_FEATURE_RELAXED_SIMD) return f32x4.relaxed_madd(a, w, s);
@@ -65,7 +72,6 @@ class F32 {
 /** Products of 8 bits with sums of 16 (16 products), or without relaxed SIMD of 16 bits with sums of 32 (8 products). */
 @unmanaged
 class Dot {
-  // @ts-ignore: decorator
   @inline
   mac(s: v128, a: v128, w: v128): v128 {
     if (ASC_FEATURE_RELAXED_SIMD) return i16x8.add(s, i16x8.relaxed_dot_i8x16_i7x16_s(a, w));
@@ -76,7 +82,6 @@ class Dot {
 /** 16 products of 8 bits with sums of 32: one instruction where V8 finds a dot product (ARM, AVX-VNNI), five elsewhere. */
 @unmanaged
 class DotAdd {
-  // @ts-ignore: decorator
   @inline
   mac(s: v128, a: v128, w: v128): v128 {
     if (ASC_FEATURE_RELAXED_SIMD) return i32x4.relaxed_dot_i8x16_i7x16_add_s(a, w, s);
@@ -88,8 +93,16 @@ class DotAdd {
 @inline
 function peak<M>(a: usize, w: usize, out: usize, times: i32): void {
   const m = changetype<M>(0);
-  const w0 = v128.load(w), w1 = v128.load(w, 16);
-  let s00 = i64x2.splat(0), s01 = s00, s10 = s00, s11 = s00, s20 = s00, s21 = s00, s30 = s00, s31 = s00;
+  const w0 = v128.load(w);
+  const w1 = v128.load(w, 16);
+  let s00 = i64x2.splat(0);
+  let s01 = s00;
+  let s10 = s00;
+  let s11 = s00;
+  let s20 = s00;
+  let s21 = s00;
+  let s30 = s00;
+  let s31 = s00;
   // One loop: V8's revectoriser does not see through two.
   for (let n = times * <i32>(A / 16); n > 0; n--) {
     const p = a + (<usize>(n & (A / 16 - 1)) << 4);

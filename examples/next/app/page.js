@@ -10,7 +10,7 @@ export default function Page() {
     setServer('');
     const response = await fetch('/api/story?n=60');
     const reader = response.body.pipeThrough(new TextDecoderStream()).getReader();
-    for (let part; !(part = await reader.read()).done; ) setServer((text) => text + part.value);
+    for (let part; !(part = await reader.read()).done;) setServer((text) => text + part.value);
   }
 
   async function inBrowser() {
@@ -25,9 +25,13 @@ export default function Page() {
     <main>
       <h1>Stories</h1>
       <button onClick={onServer}>Tell one on the server</button>
-      <p id="server" aria-live="polite">{server}</p>
+      <p id="server" aria-live="polite">
+        {server}
+      </p>
       <button onClick={inBrowser}>Tell one in this browser</button>
-      <p id="browser" aria-live="polite">{browser}</p>
+      <p id="browser" aria-live="polite">
+        {browser}
+      </p>
     </main>
   );
 }

@@ -7,7 +7,8 @@ import { join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { adapters, models } from './models.mjs';
 
-const native = resolve(process.argv[2]), text = 'the cat sat at a hat, the mats';
+const native = resolve(process.argv[2]);
+const text = 'the cat sat at a hat, the mats';
 const poolings = { mean: 1, cls: 2, last: 3, rank: 4 };
 /** Positions whose logits are kept: around the window of 8, and the ends. */
 const rows = [0, 1, 6, 7, 8, 9, 15, 23];
@@ -16,29 +17,80 @@ const some = (n, first, size) => Array.from({ length: n }, (_, i) => first + ((i
 
 /** What is asked of each model: [pooling or 'logits', n_ctx]. */
 const asked = {
-  'phi3-longrope': [['logits', 256], ['logits', 512]], 'qwen3-rank': [['rank', 256], ['last', 256]], 'bert': [['cls', 256], ['mean', 256], ['last', 256]],
-  'xlm-roberta-rank': [['rank', 256], ['cls', 256]], 'nomic-bert': [['mean', 256]], 'jina-bert-v2': [['mean', 256]], 'jina-bert-v2-code': [['mean', 256]], 'jina-bert-v3': [['mean', 256]],
+  'phi3-longrope': [
+    ['logits', 256],
+    ['logits', 512],
+  ],
+  'qwen3-rank': [
+    ['rank', 256],
+    ['last', 256],
+  ],
+  bert: [
+    ['cls', 256],
+    ['mean', 256],
+    ['last', 256],
+  ],
+  'xlm-roberta-rank': [
+    ['rank', 256],
+    ['cls', 256],
+  ],
+  'nomic-bert': [['mean', 256]],
+  'jina-bert-v2': [['mean', 256]],
+  'jina-bert-v2-code': [['mean', 256]],
+  'jina-bert-v3': [['mean', 256]],
 };
 
 /** Native built for these CPUs adds in different orders: a folder each, holding only that backend. The first one gives the golden numbers. */
 const backends = ['haswell', 'sandybridge', 'x64'].map((cpu) => {
-  const folder = mkdtempSync(join(tmpdir(), 'backend-')), file = `libggml-cpu-${cpu}.so`;
+  const folder = mkdtempSync(join(tmpdir(), 'backend-'));
+  const file = `libggml-cpu-${cpu}.so`;
   symlinkSync(resolve(process.argv[3], file), join(folder, file));
   return folder;
 });
 const file = (name) => fileURLToPath(new URL(name, import.meta.url));
-const ask = ({ model, lora }, n_ctx, want, ids, cache, backend = backends[0]) => JSON.parse(execFileSync(native, [file(model), n_ctx, want === 'logits' ? want : poolings[want], ids.join(), text, cache, ...(lora ? [file(lora.file), lora.scale] : [])], {
-  env: { ...process.env, BACKENDS: backend }, maxBuffer: 1 << 28, stdio: ['ignore', 'pipe', process.env.SHOW_LOG ? 'inherit' : 'ignore'],
-}));
+const ask = ({ model, lora }, n_ctx, want, ids, cache, backend = backends[0]) =>
+  JSON.parse(
+    execFileSync(
+      native,
+      [
+        file(model),
+        n_ctx,
+        want === 'logits' ? want : poolings[want],
+        ids.join(),
+        text,
+        cache,
+        ...(lora ? [file(lora.file), lora.scale] : []),
+      ],
+      {
+        env: { ...process.env, BACKENDS: backend },
+        maxBuffer: 1 << 28,
+        stdio: ['ignore', 'pipe', process.env.SHOW_LOG ? 'inherit' : 'ignore'],
+      },
+    ),
+  );
 const apart = (a, b) => a.flat().reduce((worst, x, i) => Math.max(worst, Math.abs(x - b[i])), 0);
 
-const cases = [], values = [];
+const cases = [];
+const values = [];
 let kept = 0;
-const keep = (list) => { const at = kept; values.push(Float32Array.from(list)); kept += list.length; return at; };
+const keep = (list) => {
+  const at = kept;
+  values.push(Float32Array.from(list));
+  kept += list.length;
+  return at;
+};
 /** Every model by itself, then those with adapters. */
-const runs = [...Object.keys(models).map((name) => ({ name, files: { model: `${name}.gguf` } })), ...Object.entries(adapters).map(([lora, { model, scale }]) => ({ name: model, files: { model: `${model}.gguf`, lora: { file: `${lora}.gguf`, scale } } }))];
+const runs = [
+  ...Object.keys(models).map((name) => ({ name, files: { model: `${name}.gguf` } })),
+  ...Object.entries(adapters).map(([lora, { model, scale }]) => ({
+    name: model,
+    files: { model: `${model}.gguf`, lora: { file: `${lora}.gguf`, scale } },
+  })),
+];
 for (const { name, files } of runs) {
-  const { kv } = models[name](), size = kv['tokenizer.ggml.tokens'][1].length, kind = kv['tokenizer.ggml.model'][1];
+  const { kv } = models[name]();
+  const size = kv['tokenizer.ggml.tokens'][1].length;
+  const kind = kv['tokenizer.ggml.model'][1];
   const ids = kind === 'llama' ? [1, ...some(23, 3, size)] : kind === 'bert' ? [2, ...some(19, 5, size), 3] : [0, ...some(19, 4, size), 2];
   const wants = asked[name] ?? [['logits', 256]];
   for (const [want, n_ctx] of files.lora ? wants.slice(0, 1) : wants) {
@@ -50,15 +102,35 @@ for (const { name, files } of runs) {
       cases.push({ ...common, pooling: want, count: answer.embedding.length, offset: keep(answer.embedding.map((x) => x / length)) });
       continue;
     }
-    const flat = answer.batch.flat(), largest = flat.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
-    const noise = Math.max(apart(answer.single, flat), ...backends.slice(1).map((b) => apart(ask(files, n_ctx, want, ids, 'f32', b).batch, flat)));
-    const noiseF16 = apart(ask(files, n_ctx, want, ids, 'f16').batch, flat);
-    cases.push({ ...common, rows, n_vocab: size, offset: keep(rows.flatMap((r) => answer.batch[r])), largest, noise: +noise.toPrecision(3), noiseF16: +noiseF16.toPrecision(3), greedy: answer.greedy, margins: answer.margins.map((m) => +m.toPrecision(4)) });
-    console.log(`${name} ${files.lora?.file ?? ''} n_ctx ${n_ctx}: largest ${largest.toFixed(2)}, noise ${noise.toExponential(1)}, with an F16 cache ${noiseF16.toExponential(1)}, smallest margin ${Math.min(...answer.margins).toFixed(4)}, ${new Set(answer.greedy).size} different ids, ends ${answer.greedy.some((id) => id < 3)}`);
+    const flat = answer.batch.flat();
+    const largest = flat.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
+    const noise = Math.max(
+      apart(answer.single, flat),
+      ...backends.slice(1).map((b) => apart(ask(files, n_ctx, want, ids, 'f32', b).batch, flat)),
+    );
+    const noiseF16 = apart(ask(files, n_ctx, want, ids, 'f16/f16').batch, flat);
+    cases.push({
+      ...common,
+      rows,
+      n_vocab: size,
+      offset: keep(rows.flatMap((r) => answer.batch[r])),
+      largest,
+      noise: +noise.toPrecision(3),
+      noiseF16: +noiseF16.toPrecision(3),
+      greedy: answer.greedy,
+      margins: answer.margins.map((m) => +m.toPrecision(4)),
+    });
+    console.log(
+      `${name} ${files.lora?.file ?? ''} n_ctx ${n_ctx}: largest ${largest.toFixed(2)}, noise ${noise.toExponential(1)}, with an F16 cache ${noiseF16.toExponential(1)}, smallest margin ${Math.min(...answer.margins).toFixed(4)}, ${new Set(answer.greedy).size} different ids, ends ${answer.greedy.some((id) => id < 3)}`,
+    );
   }
 }
 const flat = new Float32Array(kept);
 values.reduce((at, list) => (flat.set(list, at), at + list.length), 0);
 writeFileSync(new URL('golden.f32', import.meta.url), new Uint8Array(flat.buffer));
-const note = 'native llama.cpp v0.5.0, one thread, F32 KV cache, flash attention off, no repacking; AVX2; logits from one batch; noise: the largest difference to token by token and to the builds for AVX and SSE2; noiseF16: to an F16 cache with flash attention';
-writeFileSync(new URL('golden.json', import.meta.url), `{\n "engine": ${JSON.stringify(note)},\n "cases": [\n${cases.map((c) => '  ' + JSON.stringify(c)).join(',\n')}\n ]\n}\n`);
+const note =
+  'native llama.cpp v0.5.0, one thread, F32 KV cache, flash attention off, no repacking; AVX2; logits from one batch; noise: the largest difference to token by token and to the builds for AVX and SSE2; noiseF16: to an F16 cache with flash attention';
+writeFileSync(
+  new URL('golden.json', import.meta.url),
+  `{\n "engine": ${JSON.stringify(note)},\n "cases": [\n${cases.map((c) => '  ' + JSON.stringify(c)).join(',\n')}\n ]\n}\n`,
+);

@@ -3,62 +3,122 @@ import { normal } from './gguf.mjs';
 
 const words = ['▁', 'e', 't', 'a', 'h', 's', 'c', '▁t', 'he', '▁the', '▁a', 'at', '▁s'];
 const spm = {
-  'tokenizer.ggml.model': ['str', 'llama'], 'tokenizer.ggml.pre': ['str', 'default'],
-  'tokenizer.ggml.tokens': ['str', ['<unk>', '<s>', '</s>', ...Array.from({ length: 256 }, (_, i) => `<0x${i.toString(16).toUpperCase().padStart(2, '0')}>`), ...words]],
+  'tokenizer.ggml.model': ['str', 'llama'],
+  'tokenizer.ggml.pre': ['str', 'default'],
+  'tokenizer.ggml.tokens': [
+    'str',
+    ['<unk>', '<s>', '</s>', ...Array.from({ length: 256 }, (_, i) => `<0x${i.toString(16).toUpperCase().padStart(2, '0')}>`), ...words],
+  ],
   'tokenizer.ggml.scores': ['f32', [...new Array(259).fill(0), ...words.map((_, i) => i - 13)]],
   'tokenizer.ggml.token_type': ['i32', [2, 3, 3, ...new Array(256).fill(6), ...words.map(() => 1)]],
-  'tokenizer.ggml.bos_token_id': ['u32', 1], 'tokenizer.ggml.eos_token_id': ['u32', 2], 'tokenizer.ggml.unknown_token_id': ['u32', 0],
-  'tokenizer.ggml.add_bos_token': ['bool', true], 'tokenizer.ggml.add_eos_token': ['bool', false],
+  'tokenizer.ggml.bos_token_id': ['u32', 1],
+  'tokenizer.ggml.eos_token_id': ['u32', 2],
+  'tokenizer.ggml.unknown_token_id': ['u32', 0],
+  'tokenizer.ggml.add_bos_token': ['bool', true],
+  'tokenizer.ggml.add_eos_token': ['bool', false],
 };
-const pieces = ['the', 'cat', 'hat', 'sat', 'on', 'a', 'mat', 'and', 'ran', 'to', 'see', 'red', 'sun', '.', ',', '?'], tails = ['s', 'ed', 'ing', 'er', 'ly', 'c', 'h', 'm', 'r', 't', 'n'];
+const pieces = ['the', 'cat', 'hat', 'sat', 'on', 'a', 'mat', 'and', 'ran', 'to', 'see', 'red', 'sun', '.', ',', '?'];
+const tails = ['s', 'ed', 'ing', 'er', 'ly', 'c', 'h', 'm', 'r', 't', 'n'];
 const wordpiece = {
-  'tokenizer.ggml.model': ['str', 'bert'], 'tokenizer.ggml.pre': ['str', 'default'], 'tokenizer.ggml.token_type_count': ['u32', 2],
+  'tokenizer.ggml.model': ['str', 'bert'],
+  'tokenizer.ggml.pre': ['str', 'default'],
+  'tokenizer.ggml.token_type_count': ['u32', 2],
   'tokenizer.ggml.tokens': ['str', ['[PAD]', '[UNK]', '[CLS]', '[SEP]', '[MASK]', ...pieces.map((p) => '▁' + p), ...tails]],
   'tokenizer.ggml.token_type': ['i32', [3, 2, 3, 3, 3, ...pieces.map(() => 1), ...tails.map(() => 1)]],
-  'tokenizer.ggml.padding_token_id': ['u32', 0], 'tokenizer.ggml.unknown_token_id': ['u32', 1], 'tokenizer.ggml.bos_token_id': ['u32', 2], 'tokenizer.ggml.cls_token_id': ['u32', 2],
-  'tokenizer.ggml.eos_token_id': ['u32', 3], 'tokenizer.ggml.seperator_token_id': ['u32', 3], 'tokenizer.ggml.mask_token_id': ['u32', 4],
+  'tokenizer.ggml.padding_token_id': ['u32', 0],
+  'tokenizer.ggml.unknown_token_id': ['u32', 1],
+  'tokenizer.ggml.bos_token_id': ['u32', 2],
+  'tokenizer.ggml.cls_token_id': ['u32', 2],
+  'tokenizer.ggml.eos_token_id': ['u32', 3],
+  'tokenizer.ggml.seperator_token_id': ['u32', 3],
+  'tokenizer.ggml.mask_token_id': ['u32', 4],
 };
-const unigram = { // XLM-RoBERTa's order of specials
-  'tokenizer.ggml.model': ['str', 't5'], 'tokenizer.ggml.pre': ['str', 'default'], 'tokenizer.ggml.token_type_count': ['u32', 1],
+const unigram = {
+  // XLM-RoBERTa's order of specials
+  'tokenizer.ggml.model': ['str', 't5'],
+  'tokenizer.ggml.pre': ['str', 'default'],
+  'tokenizer.ggml.token_type_count': ['u32', 1],
   'tokenizer.ggml.tokens': ['str', ['<s>', '<pad>', '</s>', '<unk>', '▁', ...pieces.map((p) => '▁' + p), ...tails]],
   'tokenizer.ggml.scores': ['f32', [0, 0, 0, 0, -3, ...pieces.map((_, i) => -4 - i / 8), ...tails.map((_, i) => -7 - i / 8)]],
   'tokenizer.ggml.token_type': ['i32', [3, 3, 3, 2, 1, ...pieces.map(() => 1), ...tails.map(() => 1)]],
-  'tokenizer.ggml.bos_token_id': ['u32', 0], 'tokenizer.ggml.padding_token_id': ['u32', 1], 'tokenizer.ggml.eos_token_id': ['u32', 2], 'tokenizer.ggml.seperator_token_id': ['u32', 2],
-  'tokenizer.ggml.unknown_token_id': ['u32', 3], 'tokenizer.ggml.add_bos_token': ['bool', true], 'tokenizer.ggml.add_eos_token': ['bool', true], 'tokenizer.ggml.add_space_prefix': ['bool', true],
+  'tokenizer.ggml.bos_token_id': ['u32', 0],
+  'tokenizer.ggml.padding_token_id': ['u32', 1],
+  'tokenizer.ggml.eos_token_id': ['u32', 2],
+  'tokenizer.ggml.seperator_token_id': ['u32', 2],
+  'tokenizer.ggml.unknown_token_id': ['u32', 3],
+  'tokenizer.ggml.add_bos_token': ['bool', true],
+  'tokenizer.ggml.add_eos_token': ['bool', true],
+  'tokenizer.ggml.add_space_prefix': ['bool', true],
 };
 
 /** A list of tensors in the making: matrices get `type`, vectors stay f32 as converters write them. */
 function maker(seed, type) {
-  const next = normal(seed), tensors = [];
-  const put = (name, ne, values, kind) => tensors.push({ name, ne, type: kind, data: Array.from({ length: ne.reduce((a, b) => a * b) }, values) });
+  const next = normal(seed);
+  const tensors = [];
+  const put = (name, ne, values, kind) =>
+    tensors.push({ name, ne, type: kind, data: Array.from({ length: ne.reduce((a, b) => a * b) }, values) });
   return {
     tensors,
     /** y = W x keeps the deviation of x times gain */
     matrix: (name, inputs, outputs, gain = 1, kind = type) => put(name, [inputs, outputs], () => (next() * gain) / Math.sqrt(inputs), kind),
     /** specials (ids below `quiet`) get small rows, so that greedy text never ends early */
-    table: (name, width, rows, deviation, quiet = 0, kind = type) => put(name, [width, rows], (_, i) => next() * deviation * (i < quiet * width ? 0.1 : 1), kind),
+    table: (name, width, rows, deviation, quiet = 0, kind = type) =>
+      put(name, [width, rows], (_, i) => next() * deviation * (i < quiet * width ? 0.1 : 1), kind),
     vector: (name, n, centre, deviation) => put(name, [n], () => centre + next() * deviation, 'f32'),
     values: (name, list) => put(name, [list.length], (_, i) => list[i], 'f32'),
   };
 }
 
-const name = (arch, type, extra) => ({ 'general.architecture': ['str', arch], 'general.name': ['str', 'golden model'], 'general.file_type': ['u32', { f32: 0, f16: 1, q4_0: 2 }[type]], 'general.quantization_version': ['u32', 2], ...extra });
+const name = (arch, type, extra) => ({
+  'general.architecture': ['str', arch],
+  'general.name': ['str', 'golden model'],
+  'general.file_type': ['u32', { f32: 0, f16: 1, q4_0: 2 }[type]],
+  'general.quantization_version': ['u32', 2],
+  ...extra,
+});
 const prefix = (arch, list) => Object.fromEntries(Object.entries(list).map(([k, v]) => [`${arch}.${k}`, v]));
 
 /** A causal model. Options: sizes; norm 'rms' | 'layer'; flags for biases, fused and optional tensors; kv adds metadata, extra adds tensors. */
 function decoder(arch, o) {
-  const { type = 'f32', seed, n_embd = 32, n_layer = 2, n_head = 4, n_head_kv = 2, head = n_embd / n_head, n_ff = 40, layer: layered = false } = o;
-  const vocab = spm['tokenizer.ggml.tokens'][1].length, m = maker(seed, type), q = n_head * head, k = n_head_kv * head;
+  const {
+    type = 'f32',
+    seed,
+    n_embd = 32,
+    n_layer = 2,
+    n_head = 4,
+    n_head_kv = 2,
+    head = n_embd / n_head,
+    n_ff = 40,
+    layer: layered = false,
+  } = o;
+  const vocab = spm['tokenizer.ggml.tokens'][1].length;
+  const m = maker(seed, type);
+  const q = n_head * head;
+  const k = n_head_kv * head;
   const kv = name(arch, type, {
     ...prefix(arch, {
-      context_length: ['u32', 512], embedding_length: ['u32', n_embd], block_count: ['u32', n_layer], feed_forward_length: ['u32', n_ff], 'attention.head_count': ['u32', n_head], 'attention.head_count_kv': ['u32', n_head_kv],
+      context_length: ['u32', 512],
+      embedding_length: ['u32', n_embd],
+      block_count: ['u32', n_layer],
+      feed_forward_length: ['u32', n_ff],
+      'attention.head_count': ['u32', n_head],
+      'attention.head_count_kv': ['u32', n_head_kv],
       ...(layered ? { 'attention.layer_norm_epsilon': ['f32', 1e-5] } : { 'attention.layer_norm_rms_epsilon': ['f32', 1e-5] }),
       ...(head === n_embd / n_head ? {} : { 'attention.key_length': ['u32', head], 'attention.value_length': ['u32', head] }),
-      'rope.dimension_count': ['u32', head], 'rope.freq_base': ['f32', 10000], ...o.kv,
-    }), ...spm,
+      'rope.dimension_count': ['u32', head],
+      'rope.freq_base': ['f32', 10000],
+      ...o.kv,
+    }),
+    ...spm,
   });
-  const norm = (at, centre = 1, n = n_embd, bias = layered) => { m.vector(`${at}.weight`, n, centre, 0.2 * centre); if (bias) m.vector(`${at}.bias`, n, 0, 0.2); };
-  const linear = (at, i, out, bias, gain) => { m.matrix(`${at}.weight`, i, out, gain); if (bias) m.vector(`${at}.bias`, out, 0, 0.3); };
+  const norm = (at, centre = 1, n = n_embd, bias = layered) => {
+    m.vector(`${at}.weight`, n, centre, 0.2 * centre);
+    if (bias) m.vector(`${at}.bias`, n, 0, 0.2);
+  };
+  const linear = (at, i, out, bias, gain) => {
+    m.matrix(`${at}.weight`, i, out, gain);
+    if (bias) m.vector(`${at}.bias`, out, 0, 0.3);
+  };
   // a tied table is small beside what the blocks add (or every token would predict itself); the last norm brings the logits back to size
   const embed = o.embed ?? (o.tied ? 0.2 : 1);
   m.table('token_embd.weight', n_embd, vocab, embed, o.tied ? 3 : 0);
@@ -66,9 +126,23 @@ function decoder(arch, o) {
     const b = `blk.${i}.`;
     norm(b + 'attn_norm');
     if (o.fused) linear(b + 'attn_qkv', n_embd, q + 2 * k, o.qkvBias, 1.3);
-    else for (const [t, out] of [['q', q], ['k', k], ['v', k]]) linear(`${b}attn_${t}`, n_embd, out, o.qkvBias, t === 'v' ? 1.2 : o.qkGain ?? 1.3);
+    else
+      for (const [t, out] of [
+        ['q', q],
+        ['k', k],
+        ['v', k],
+      ])
+        linear(`${b}attn_${t}`, n_embd, out, o.qkvBias, t === 'v' ? 1.2 : (o.qkGain ?? 1.3));
     for (const t of o.qkNorm ? ['q', 'k'] : []) m.vector(`${b}attn_${t}_norm.weight`, head, 1.2, 0.2);
-    for (const [t, h] of o.headNorm ? [['q', n_head], ['k', n_head_kv]] : []) { m.table(`${b}attn_${t}_norm.weight`, head, h, 0.2, 0, 'f32'); m.tensors.at(-1).data = m.tensors.at(-1).data.map((v) => v + 1.2); }
+    for (const [t, h] of o.headNorm
+      ? [
+          ['q', n_head],
+          ['k', n_head_kv],
+        ]
+      : []) {
+      m.table(`${b}attn_${t}_norm.weight`, head, h, 0.2, 0, 'f32');
+      m.tensors.at(-1).data = m.tensors.at(-1).data.map((v) => v + 1.2);
+    }
     linear(b + 'attn_output', q, n_embd, o.outBias);
     if (o.postNorm) norm(b + 'post_attention_norm');
     if (!o.parallel) norm(b + 'ffn_norm');
@@ -87,15 +161,31 @@ function decoder(arch, o) {
 /** A bidirectional encoder of the BERT family. */
 function encoder(arch, o) {
   const { type = 'f32', seed, tokenizer = wordpiece, n_embd = 32, n_layer = 2, n_head = 4, n_ff = 64 } = o;
-  const vocab = tokenizer['tokenizer.ggml.tokens'][1].length, m = maker(seed, type), context = 64;
+  const vocab = tokenizer['tokenizer.ggml.tokens'][1].length;
+  const m = maker(seed, type);
+  const context = 64;
   const kv = name(arch, type, {
     ...prefix(arch, {
-      context_length: ['u32', context], embedding_length: ['u32', n_embd], block_count: ['u32', n_layer], feed_forward_length: ['u32', n_ff], 'attention.head_count': ['u32', n_head],
-      'attention.layer_norm_epsilon': ['f32', 1e-12], 'attention.causal': ['bool', false], pooling_type: ['u32', o.pooling], ...o.kv,
-    }), ...tokenizer,
+      context_length: ['u32', context],
+      embedding_length: ['u32', n_embd],
+      block_count: ['u32', n_layer],
+      feed_forward_length: ['u32', n_ff],
+      'attention.head_count': ['u32', n_head],
+      'attention.layer_norm_epsilon': ['f32', 1e-12],
+      'attention.causal': ['bool', false],
+      pooling_type: ['u32', o.pooling],
+      ...o.kv,
+    }),
+    ...tokenizer,
   });
-  const norm = (at) => { m.vector(`${at}.weight`, n_embd, 1, 0.2); m.vector(`${at}.bias`, n_embd, 0, 0.2); };
-  const linear = (at, i, out, bias, gain) => { m.matrix(`${at}.weight`, i, out, gain); if (bias) m.vector(`${at}.bias`, out, 0, 0.3); };
+  const norm = (at) => {
+    m.vector(`${at}.weight`, n_embd, 1, 0.2);
+    m.vector(`${at}.bias`, n_embd, 0, 0.2);
+  };
+  const linear = (at, i, out, bias, gain) => {
+    m.matrix(`${at}.weight`, i, out, gain);
+    if (bias) m.vector(`${at}.bias`, out, 0, 0.3);
+  };
   m.table('token_embd.weight', n_embd, vocab, 1);
   if (o.types) m.table('token_types.weight', n_embd, o.types, 0.5, 0, 'f32');
   if (o.positions) m.table('position_embd.weight', n_embd, context, 0.7, 0, 'f32');
@@ -113,38 +203,181 @@ function encoder(arch, o) {
     linear(b + 'ffn_down', n_ff, n_embd, o.downBias, 1.3);
     norm(b + 'layer_output_norm');
   }
-  if (o.head) { linear('cls', n_embd, n_embd, true); linear('cls.output', n_embd, 1, true); }
+  if (o.head) {
+    linear('cls', n_embd, n_embd, true);
+    linear('cls.output', n_embd, 1, true);
+  }
   return { kv, tensors: m.tensors };
 }
 
 const ramp = (n, from, to) => Array.from({ length: n }, (_, i) => Math.fround(from + ((to - from) * i) / (n - 1)));
-const rank = { extra: (m) => m.matrix('cls.output.weight', 32, 2, 1.5), kv: { pooling_type: ['u32', 4], 'classifier.output_labels': ['str', ['yes', 'no']] } };
+const rank = {
+  extra: (m) => m.matrix('cls.output.weight', 32, 2, 1.5),
+  kv: { pooling_type: ['u32', 4], 'classifier.output_labels': ['str', ['yes', 'no']] },
+};
+
+/** What context.mjs asks about: heads as wide as a block of a quantised cache. */
+export const contexts = {
+  'llama-head32': (seed = 41) => decoder('llama', { seed, head: 32, n_head: 2, n_head_kv: 1, tied: true }),
+};
 
 /** name -> (seed) => { kv, tensors }. The seeds are chosen so that greedy margins stay clear of the tolerance. */
 export const models = {
-  'llama': (seed = 11) => decoder('llama', { seed }),
-  'llama-rope-freqs': (seed = 112) => decoder('llama', { seed, type: 'f16', tied: true, extra: (m) => m.values('rope_freqs.weight', [1, 1, 3.5, 8]), kv: { 'rope.freq_base': ['f32', 500], 'attention.sliding_window': ['u32', 8] } }),
+  llama: (seed = 11) => decoder('llama', { seed }),
+  'llama-rope-freqs': (seed = 112) =>
+    decoder('llama', {
+      seed,
+      type: 'f16',
+      tied: true,
+      extra: (m) => m.values('rope_freqs.weight', [1, 1, 3.5, 8]),
+      kv: { 'rope.freq_base': ['f32', 500], 'attention.sliding_window': ['u32', 8] },
+    }),
   'llama-q4_0': (seed = 8314) => decoder('llama', { seed, type: 'q4_0', n_embd: 64, n_ff: 64 }),
-  'smollm3': (seed = 215) => decoder('smollm3', { seed, type: 'f16', n_layer: 4, n_ff: 24, tied: true }),
-  'qwen2': (seed = 216) => decoder('qwen2', { seed, tied: true, qkvBias: true, kv: { 'rope.freq_base': ['f32', 1e6] } }),
-  'qwen2-yarn': (seed = 817) => decoder('qwen2', { seed, type: 'f16', qkvBias: true, tied: true, kv: { 'rope.freq_base': ['f32', 50], 'rope.scaling.type': ['str', 'yarn'], 'rope.scaling.factor': ['f32', 4], 'rope.scaling.original_context_length': ['u32', 64] } }),
-  'qwen3': (seed = 1018) => decoder('qwen3', { seed, type: 'f16', head: 16, n_head: 4, tied: true, qkNorm: true, kv: { 'rope.freq_base': ['f32', 1e6] } }),
-  'gemma2': (seed = 119) => decoder('gemma2', { seed, head: 16, n_head: 2, n_head_kv: 1, n_layer: 3, type: 'f16', tied: true, embed: 0.08, postNorm: true, qkGain: 2, kv: { 'attention.sliding_window': ['u32', 8], attn_logit_softcapping: ['f32', 4], final_logit_softcapping: ['f32', 8] } }),
-  'gemma3': (seed = 1520) => decoder('gemma3', { seed, type: 'f16', head: 16, n_head: 2, n_head_kv: 1, n_layer: 6, n_ff: 24, tied: true, embed: 0.08, postNorm: true, qkNorm: true, kv: { 'attention.sliding_window': ['u32', 8], 'rope.freq_base': ['f32', 1e6], 'rope.scaling.type': ['str', 'linear'], 'rope.scaling.factor': ['f32', 8] } }),
-  'phi3': (seed = 621) => decoder('phi3', { seed, n_head_kv: 4, fused: true, type: 'f16', kv: { 'attention.sliding_window': ['u32', 8] } }),
-  'phi3-longrope': (seed = 3322) => decoder('phi3', { seed, type: 'f16', tied: true, fused: true, extra: (m) => { m.values('rope_factors_long.weight', ramp(4, 1.1, 24)); m.values('rope_factors_short.weight', ramp(4, 1, 2.5)); },
-    kv: { context_length: ['u32', 1024], 'rope.freq_base': ['f32', 100], 'rope.scaling.original_context_length': ['u32', 256], 'rope.scaling.attn_factor': ['f32', 1.19] } }),
-  'granite': (seed = 723) => decoder('granite', { seed, type: 'f16', tied: true, embed: 0.06, kv: { embedding_scale: ['f32', 6], residual_scale: ['f32', 0.8], 'attention.scale': ['f32', 0.5], logit_scale: ['f32', 1.5] } }),
-  'starcoder2': (seed = 2124) => decoder('starcoder2', { seed, layer: true, qkvBias: true, outBias: true, ffnBias: true, gateless: true, tied: true, n_ff: 48 }),
-  'stablelm': (seed = 25) => decoder('stablelm', { seed, type: 'f16', layer: true, n_head_kv: 4, qkvBias: true, kv: { 'rope.dimension_count': ['u32', 4] } }),
-  'stablelm-parallel': (seed = 1626) => decoder('stablelm', { seed, type: 'f16', layer: true, headNorm: true, parallel: true, kv: { 'rope.dimension_count': ['u32', 4], use_parallel_residual: ['bool', true] } }),
+  smollm3: (seed = 215) => decoder('smollm3', { seed, type: 'f16', n_layer: 4, n_ff: 24, tied: true }),
+  qwen2: (seed = 216) => decoder('qwen2', { seed, tied: true, qkvBias: true, kv: { 'rope.freq_base': ['f32', 1e6] } }),
+  'qwen2-yarn': (seed = 817) =>
+    decoder('qwen2', {
+      seed,
+      type: 'f16',
+      qkvBias: true,
+      tied: true,
+      kv: {
+        'rope.freq_base': ['f32', 50],
+        'rope.scaling.type': ['str', 'yarn'],
+        'rope.scaling.factor': ['f32', 4],
+        'rope.scaling.original_context_length': ['u32', 64],
+      },
+    }),
+  qwen3: (seed = 1018) =>
+    decoder('qwen3', { seed, type: 'f16', head: 16, n_head: 4, tied: true, qkNorm: true, kv: { 'rope.freq_base': ['f32', 1e6] } }),
+  gemma2: (seed = 119) =>
+    decoder('gemma2', {
+      seed,
+      head: 16,
+      n_head: 2,
+      n_head_kv: 1,
+      n_layer: 3,
+      type: 'f16',
+      tied: true,
+      embed: 0.08,
+      postNorm: true,
+      qkGain: 2,
+      kv: { 'attention.sliding_window': ['u32', 8], attn_logit_softcapping: ['f32', 4], final_logit_softcapping: ['f32', 8] },
+    }),
+  gemma3: (seed = 1520) =>
+    decoder('gemma3', {
+      seed,
+      type: 'f16',
+      head: 16,
+      n_head: 2,
+      n_head_kv: 1,
+      n_layer: 6,
+      n_ff: 24,
+      tied: true,
+      embed: 0.08,
+      postNorm: true,
+      qkNorm: true,
+      kv: {
+        'attention.sliding_window': ['u32', 8],
+        'rope.freq_base': ['f32', 1e6],
+        'rope.scaling.type': ['str', 'linear'],
+        'rope.scaling.factor': ['f32', 8],
+      },
+    }),
+  phi3: (seed = 621) => decoder('phi3', { seed, n_head_kv: 4, fused: true, type: 'f16', kv: { 'attention.sliding_window': ['u32', 8] } }),
+  'phi3-longrope': (seed = 3322) =>
+    decoder('phi3', {
+      seed,
+      type: 'f16',
+      tied: true,
+      fused: true,
+      extra: (m) => {
+        m.values('rope_factors_long.weight', ramp(4, 1.1, 24));
+        m.values('rope_factors_short.weight', ramp(4, 1, 2.5));
+      },
+      kv: {
+        context_length: ['u32', 1024],
+        'rope.freq_base': ['f32', 100],
+        'rope.scaling.original_context_length': ['u32', 256],
+        'rope.scaling.attn_factor': ['f32', 1.19],
+      },
+    }),
+  granite: (seed = 723) =>
+    decoder('granite', {
+      seed,
+      type: 'f16',
+      tied: true,
+      embed: 0.06,
+      kv: { embedding_scale: ['f32', 6], residual_scale: ['f32', 0.8], 'attention.scale': ['f32', 0.5], logit_scale: ['f32', 1.5] },
+    }),
+  starcoder2: (seed = 2124) =>
+    decoder('starcoder2', { seed, layer: true, qkvBias: true, outBias: true, ffnBias: true, gateless: true, tied: true, n_ff: 48 }),
+  stablelm: (seed = 25) =>
+    decoder('stablelm', { seed, type: 'f16', layer: true, n_head_kv: 4, qkvBias: true, kv: { 'rope.dimension_count': ['u32', 4] } }),
+  'stablelm-parallel': (seed = 1626) =>
+    decoder('stablelm', {
+      seed,
+      type: 'f16',
+      layer: true,
+      headNorm: true,
+      parallel: true,
+      kv: { 'rope.dimension_count': ['u32', 4], use_parallel_residual: ['bool', true] },
+    }),
   'qwen3-rank': (seed = 27) => decoder('qwen3', { seed, type: 'f16', n_ff: 24, tied: true, qkNorm: true, ...rank }),
-  'bert': (seed = 31) => encoder('bert', { seed, pooling: 2, types: 2, positions: true, bias: true, upBias: true, downBias: true }),
-  'xlm-roberta-rank': (seed = 32) => encoder('bert', { seed, type: 'f16', tokenizer: unigram, pooling: 4, types: 1, positions: true, bias: true, upBias: true, downBias: true, head: true }),
-  'nomic-bert': (seed = 33) => encoder('nomic-bert', { seed, type: 'f16', pooling: 1, types: 2, fused: true, gate: true, n_ff: 48, kv: { 'rope.freq_base': ['f32', 1000] } }),
-  'jina-bert-v2': (seed = 34) => encoder('jina-bert-v2', { seed, type: 'f16', pooling: 1, types: 2, bias: true, gate: true, downBias: true, n_ff: 48 }),
-  'jina-bert-v2-code': (seed = 35) => encoder('jina-bert-v2', { seed, type: 'f16', pooling: 1, types: 2, bias: true, qkNorm: true, secondNorm: true, fusedGate: true, downBias: true, n_ff: 48, n_head: 2 }),
-  'jina-bert-v3': (seed = 36) => encoder('jina-bert-v3', { seed, type: 'f16', tokenizer: unigram, pooling: 1, types: 1, fused: true, bias: true, upBias: true, downBias: true, kv: { 'rope.freq_base': ['f32', 20000] } }),
+  bert: (seed = 31) => encoder('bert', { seed, pooling: 2, types: 2, positions: true, bias: true, upBias: true, downBias: true }),
+  'xlm-roberta-rank': (seed = 32) =>
+    encoder('bert', {
+      seed,
+      type: 'f16',
+      tokenizer: unigram,
+      pooling: 4,
+      types: 1,
+      positions: true,
+      bias: true,
+      upBias: true,
+      downBias: true,
+      head: true,
+    }),
+  'nomic-bert': (seed = 33) =>
+    encoder('nomic-bert', {
+      seed,
+      type: 'f16',
+      pooling: 1,
+      types: 2,
+      fused: true,
+      gate: true,
+      n_ff: 48,
+      kv: { 'rope.freq_base': ['f32', 1000] },
+    }),
+  'jina-bert-v2': (seed = 34) =>
+    encoder('jina-bert-v2', { seed, type: 'f16', pooling: 1, types: 2, bias: true, gate: true, downBias: true, n_ff: 48 }),
+  'jina-bert-v2-code': (seed = 35) =>
+    encoder('jina-bert-v2', {
+      seed,
+      type: 'f16',
+      pooling: 1,
+      types: 2,
+      bias: true,
+      qkNorm: true,
+      secondNorm: true,
+      fusedGate: true,
+      downBias: true,
+      n_ff: 48,
+      n_head: 2,
+    }),
+  'jina-bert-v3': (seed = 36) =>
+    encoder('jina-bert-v3', {
+      seed,
+      type: 'f16',
+      tokenizer: unigram,
+      pooling: 1,
+      types: 1,
+      fused: true,
+      bias: true,
+      upBias: true,
+      downBias: true,
+      kv: { 'rope.freq_base': ['f32', 20000] },
+    }),
 };
 
 /** A LoRA adapter as convert_lora_to_gguf.py writes it. `weights`: [name, inputs, outputs] of the matrices it adapts; those of token_embd are [name, rows, width]. */
@@ -155,13 +388,59 @@ function adapter(arch, { type = 'f32', seed, rank, alpha, weights }) {
     else m.matrix(`${at}.weight.lora_a`, n_in, rank);
     m.matrix(`${at}.weight.lora_b`, rank, n_out);
   }
-  const kv = { 'general.type': ['str', 'adapter'], 'general.architecture': ['str', arch], 'general.name': ['str', 'golden adapter'], 'adapter.type': ['str', 'lora'], ...(alpha ? { 'adapter.lora.alpha': ['f32', alpha] } : {}) };
+  const kv = {
+    'general.type': ['str', 'adapter'],
+    'general.architecture': ['str', arch],
+    'general.name': ['str', 'golden adapter'],
+    'adapter.type': ['str', 'lora'],
+    ...(alpha ? { 'adapter.lora.alpha': ['f32', alpha] } : {}),
+  };
   return { kv, tensors: m.tensors };
 }
 
 /** name -> { model: the file it belongs to, scale, make(seed) }. */
 export const adapters = {
-  'llama-lora': { model: 'llama', scale: 0.75, make: (seed = 604) => adapter('llama', { seed, rank: 4, alpha: 2, weights: [['token_embd', 272, 32], ['blk.0.attn_q', 32, 32], ['blk.0.attn_v', 32, 16], ['blk.1.ffn_down', 40, 32], ['output', 32, 272]] }) },
-  'llama-q4_0-lora': { model: 'llama-q4_0', scale: -0.5, make: (seed = 560) => adapter('llama', { seed, type: 'f16', rank: 8, weights: ['attn_k', 'attn_output', 'ffn_gate', 'ffn_up'].map((w) => [`blk.1.${w}`, 64, w === 'attn_k' ? 32 : 64]) }) },
-  'bert-lora': { model: 'bert', scale: 1, make: (seed = 53) => adapter('bert', { seed, type: 'f16', rank: 2, alpha: 1, weights: [['blk.0.attn_v', 32, 32], ['blk.1.ffn_up', 32, 64]] }) },
+  'llama-lora': {
+    model: 'llama',
+    scale: 0.75,
+    make: (seed = 604) =>
+      adapter('llama', {
+        seed,
+        rank: 4,
+        alpha: 2,
+        weights: [
+          ['token_embd', 272, 32],
+          ['blk.0.attn_q', 32, 32],
+          ['blk.0.attn_v', 32, 16],
+          ['blk.1.ffn_down', 40, 32],
+          ['output', 32, 272],
+        ],
+      }),
+  },
+  'llama-q4_0-lora': {
+    model: 'llama-q4_0',
+    scale: -0.5,
+    make: (seed = 560) =>
+      adapter('llama', {
+        seed,
+        type: 'f16',
+        rank: 8,
+        weights: ['attn_k', 'attn_output', 'ffn_gate', 'ffn_up'].map((w) => [`blk.1.${w}`, 64, w === 'attn_k' ? 32 : 64]),
+      }),
+  },
+  'bert-lora': {
+    model: 'bert',
+    scale: 1,
+    make: (seed = 53) =>
+      adapter('bert', {
+        seed,
+        type: 'f16',
+        rank: 2,
+        alpha: 1,
+        weights: [
+          ['blk.0.attn_v', 32, 32],
+          ['blk.1.ffn_up', 32, 64],
+        ],
+      }),
+  },
 };

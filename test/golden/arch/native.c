@@ -2,7 +2,8 @@
 //   native MODEL N_CTX logits IDS TEXT CACHE     IDS: comma separated; logits of every position (one batch, and token by token), 32 greedy tokens
 //   native MODEL N_CTX POOLING IDS TEXT CACHE    POOLING: llama.h's number (1 mean, 2 cls, 3 last, 4 rank); the pooled output, not normalised
 //   ... CACHE ADAPTER SCALE                      the same with a LoRA adapter applied
-// CACHE f32: F32 KV cache, no flash attention; f16: F16 KV cache and flash attention. One thread, no repacking, full-size window cache. BACKENDS=folder with libggml-cpu-*.so
+// CACHE f32: F32 KV cache, no flash attention; K/V: a KV cache of these types (f16/f16, q5_1/iq4_nl) and flash attention. YARN=ext,attn,fast,slow: as the
+// --yarn-* flags, negative: the model's. One thread, no repacking, full-size window cache. BACKENDS=folder with libggml-cpu-*.so
 #include "ggml-backend.h"
 #include "llama.h"
 #include <stdio.h>
@@ -20,6 +21,10 @@ static void feed(struct llama_context *x, const llama_token *t, int n, int at) {
   if (llama_decode(x, b)) fail("llama_decode");
   llama_batch_free(b);
 }
+static enum ggml_type type_of(const char *name, size_t n) {
+  for (int i = 0; i < GGML_TYPE_COUNT; i++) { const char *is = ggml_type_name(i); if (is && strlen(is) == n && !strncmp(is, name, n)) return i; }
+  fail("finding the cache's type"); return 0;
+}
 int main(int c, char **v) {
   if (c != 7 && c != 9) fail("reading the arguments");
   int pooling = strcmp(v[3], "logits") ? atoi(v[3]) : 0, n = 0;
@@ -33,8 +38,10 @@ int main(int c, char **v) {
   const struct llama_vocab *vocab = llama_model_get_vocab(m);
   struct llama_context_params cp = llama_context_default_params();
   cp.n_ctx = atoi(v[2]); cp.n_batch = cp.n_ubatch = MAX; cp.n_threads = cp.n_threads_batch = 1; cp.swa_full = true;
-  int f32 = !strcmp(v[6], "f32");
-  cp.type_k = cp.type_v = f32 ? GGML_TYPE_F32 : GGML_TYPE_F16; cp.flash_attn_type = f32 ? LLAMA_FLASH_ATTN_TYPE_DISABLED : LLAMA_FLASH_ATTN_TYPE_ENABLED;
+  const char *slash = strchr(v[6], '/');
+  cp.type_k = type_of(v[6], slash ? (size_t)(slash - v[6]) : strlen(v[6])); cp.type_v = slash ? type_of(slash + 1, strlen(slash + 1)) : cp.type_k;
+  cp.flash_attn_type = slash ? LLAMA_FLASH_ATTN_TYPE_ENABLED : LLAMA_FLASH_ATTN_TYPE_DISABLED;
+  if (getenv("YARN") && sscanf(getenv("YARN"), "%f,%f,%f,%f", &cp.yarn_ext_factor, &cp.yarn_attn_factor, &cp.yarn_beta_fast, &cp.yarn_beta_slow) != 4) fail("reading YARN");
   if (pooling) { cp.embeddings = true; cp.pooling_type = pooling; }
   struct llama_context *x = llama_init_from_model(m, cp);
   if (!x) fail("making the context");

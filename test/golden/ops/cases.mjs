@@ -4,7 +4,8 @@
 
 let seed = 1000;
 const t = (type, ne, more = {}) => ({ type, ne, seed: seed++, scale: 1, ...more });
-const f32 = (ne, more) => t('f32', ne, more), f16 = (ne, more) => t('f16', ne, more);
+const f32 = (ne, more) => t('f32', ne, more);
+const f16 = (ne, more) => t('f16', ne, more);
 const ints = (list, type = 'i32') => ({ type, ne: [list.length], values: list });
 const heads = [0, 2, 1, 3];
 const list = [];
@@ -21,20 +22,52 @@ add('f32 odd K', 'mul_mat', [f32([37, 5]), f32([37, 3])]);
 add('f16 odd K', 'mul_mat', [f16([37, 5]), f32([37, 3])]);
 add('f16 weights, f16 activations', 'mul_mat', [f16([40, 5]), f16([40, 3])]);
 add('f32 permuted weights', 'mul_mat', [f32([24, 2, 6], { permute: heads }), f32([24, 4, 5], { permute: heads })]);
-add('K*Q: f16 cache [head, heads, n_kv] permuted, grouped queries', 'mul_mat', [f16([16, 2, 13], { permute: heads }), f32([16, 6, 5], { permute: heads })]);
+add('K*Q: f16 cache [head, heads, n_kv] permuted, grouped queries', 'mul_mat', [
+  f16([16, 2, 13], { permute: heads }),
+  f32([16, 6, 5], { permute: heads }),
+]);
 add('V*P: f16 cache [n_kv, head, heads], probabilities', 'mul_mat', [f16([24, 16, 2]), f32([24, 5, 6], { plus: 1 })]);
-add('f16 view into a longer cache', 'mul_mat', [f16([16, 2, 32], { view: { ne: [16, 7, 2, 1], nb: [64, 32, 2048], offset: 128 } }), f32([16, 3, 4])]);
-add('q8_0 rows of a view', 'mul_mat', [t('q8_0', [64, 12]), f32([64, 8], { view: { ne: [64, 3, 1, 1], nb: [512, 2048, 2048], offset: 256 } })]);
+add('f16 view into a longer cache', 'mul_mat', [
+  f16([16, 2, 32], { view: { ne: [16, 7, 2, 1], nb: [64, 32, 2048], offset: 128 } }),
+  f32([16, 3, 4]),
+]);
+add('q8_0 rows of a view', 'mul_mat', [
+  t('q8_0', [64, 12]),
+  f32([64, 8], { view: { ne: [64, 3, 1, 1], nb: [512, 2048, 2048], offset: 256 } }),
+]);
 
 // rope: [head, heads, tokens] and positions
-const rope = (name, more = {}, src = f32([16, 3, 4]), factors = null, pos = [0, 1, 7, 130]) => add(name, 'rope_ext', [src, ints(pos), factors],
-  { n_dims: 16, mode: 0, n_ctx_orig: 64, freq_base: 10000, freq_scale: 1, ext_factor: 0, attn_factor: 1, beta_fast: 32, beta_slow: 1, ...more });
-for (const [mode, kind] of [[0, 'adjacent'], [2, 'neox']]) {
+const rope = (name, more = {}, src = f32([16, 3, 4]), factors = null, pos = [0, 1, 7, 130]) =>
+  add(name, 'rope_ext', [src, ints(pos), factors], {
+    n_dims: 16,
+    mode: 0,
+    n_ctx_orig: 64,
+    freq_base: 10000,
+    freq_scale: 1,
+    ext_factor: 0,
+    attn_factor: 1,
+    beta_fast: 32,
+    beta_slow: 1,
+    ...more,
+  });
+for (const [mode, kind] of [
+  [0, 'adjacent'],
+  [2, 'neox'],
+]) {
   rope(kind, { mode });
   rope(`${kind} first 8 dims`, { mode, n_dims: 8 });
   rope(`${kind} freq_scale, attn_factor`, { mode, freq_scale: 0.25, attn_factor: 1.19 });
   rope(`${kind} YaRN`, { mode, freq_base: 50, freq_scale: 0.25, ext_factor: 1 });
-  rope(`${kind} YaRN half mixed, other betas`, { mode, freq_base: 1000, freq_scale: 0.125, ext_factor: 0.5, attn_factor: 0.9, beta_fast: 8, beta_slow: 2, n_ctx_orig: 256 });
+  rope(`${kind} YaRN half mixed, other betas`, {
+    mode,
+    freq_base: 1000,
+    freq_scale: 0.125,
+    ext_factor: 0.5,
+    attn_factor: 0.9,
+    beta_fast: 8,
+    beta_slow: 2,
+    n_ctx_orig: 256,
+  });
   rope(`${kind} frequency factors`, { mode, freq_base: 500 }, f32([16, 3, 4]), f32([8], { plus: 3, scale: 2 }));
   rope(`${kind} f16`, { mode }, f16([16, 3, 4]));
   rope(`${kind} heads inside a fused row`, { mode }, f32([64, 4], { view: { ne: [16, 2, 4, 1], nb: [64, 256, 1024], offset: 64 } }));
@@ -53,9 +86,22 @@ soft('ALiBi, 6 heads (no power of two)', f32([13, 4, 6], { scale: 3 }), { type: 
 soft('long row', f32([517, 2, 1], { scale: 8 }), null, 1);
 
 // flash_attn_ext: q [head, tokens, heads], k and v [head, n_kv, kv heads], mask f16 [n_kv, tokens]
-function flash(name, { type = 'f16', d = 32, dv = d, n_kv = 24, tokens = 4, n_head = 4, n_kv_head = 2, past = n_kv - tokens, mask, ...params } = {}) {
+function flash(
+  name,
+  { type = 'f16', d = 32, dv = d, n_kv = 24, tokens = 4, n_head = 4, n_kv_head = 2, past = n_kv - tokens, mask, ...params } = {},
+) {
   const cache = (width) => t(type, [width, n_kv_head, n_kv], { permute: heads });
-  add(name, 'flash_attn_ext', [f32([d, n_head, tokens], { permute: heads, scale: 2 }), cache(d), cache(dv), mask === null ? null : mask ?? { type: 'f16', ne: [n_kv, tokens], causal: past }], { scale: 1 / 4, max_bias: 0, logit_softcap: 0, ...params });
+  add(
+    name,
+    'flash_attn_ext',
+    [
+      f32([d, n_head, tokens], { permute: heads, scale: 2 }),
+      cache(d),
+      cache(dv),
+      mask === null ? null : (mask ?? { type: 'f16', ne: [n_kv, tokens], causal: past }),
+    ],
+    { scale: 1 / 4, max_bias: 0, logit_softcap: 0, ...params },
+  );
 }
 for (const type of ['f16', 'f32', 'q8_0']) {
   flash(`${type} causal, grouped queries`, { type });
@@ -78,7 +124,8 @@ for (const op of ['norm', 'rms_norm', 'l2_norm']) {
 }
 
 // activations
-for (const op of ['gelu', 'gelu_quick', 'gelu_erf', 'silu', 'relu', 'tanh', 'sigmoid', 'exp']) add('rows', op, [f32([67, 3], { scale: op === 'exp' ? 4 : 12 })]);
+for (const op of ['gelu', 'gelu_quick', 'gelu_erf', 'silu', 'relu', 'tanh', 'sigmoid', 'exp'])
+  add('rows', op, [f32([67, 3], { scale: op === 'exp' ? 4 : 12 })]);
 for (const op of ['swiglu', 'geglu', 'reglu']) add('gate first in one row', op, [f32([70, 3], { scale: 6 })]);
 for (const op of ['swiglu_split', 'geglu_split', 'reglu_split']) add('gate and up apart', op, [f32([35, 3], { scale: 6 }), f32([35, 3])]);
 
@@ -101,7 +148,8 @@ add('f16 and f32', 'add', [f16([24, 3]), f32([24, 3])]);
 add('f16 and f16', 'mul', [f16([24, 3]), f16([24])]);
 add('transposed src1', 'mul', [f32([9, 5]), f32([5, 9], { permute: [1, 0, 2, 3] })]);
 add('to a multiple', 'repeat', [f32([3, 2, 1, 2]), f32([9, 4, 5, 2])]);
-for (const dim of [0, 1, 2]) add(`dimension ${dim}`, 'concat', [f32([6, 3, 2]), f32([6, 3, 2].map((n, i) => (i === dim ? 4 : n)))], { dim });
+for (const dim of [0, 1, 2])
+  add(`dimension ${dim}`, 'concat', [f32([6, 3, 2]), f32([6, 3, 2].map((n, i) => (i === dim ? 4 : n)))], { dim });
 
 // one source
 add('rows', 'scale', [f32([21, 3])], { s: -1.7 });
@@ -111,7 +159,8 @@ add('n_past 2', 'diag_mask_inf', [f32([9, 5, 2])], { n_past: 2 });
 // rows by index
 for (const type of ['f32', 'f16', 'q4_0', 'q8_0']) add(type, 'get_rows', [t(type, [64, 9]), ints([3, 0, 8, 3])]);
 add('by batch', 'get_rows', [f32([16, 5, 3]), { type: 'i32', ne: [4, 3], seed: seed++, modulo: 5 }]);
-for (const type of ['f32', 'f16', 'q8_0', 'q4_0']) add(`into ${type}`, 'set_rows', [t(type, [32, 6]), f32([32, 3]), ints([4, 1, 5], 'i64')]);
+for (const type of ['f32', 'f16', 'q8_0', 'q4_0'])
+  add(`into ${type}`, 'set_rows', [t(type, [32, 6]), f32([32, 3]), ints([4, 1, 5], 'i64')]);
 
 // copies: src0 into the type and shape of src1, element by element in order
 for (const type of ['f32', 'f16', 'bf16', 'q8_0', 'q4_0']) add(`f32 to ${type}`, 'cpy', [f32([64, 3]), t(type, [64, 3])]);
@@ -121,12 +170,16 @@ add('f32 transposed to f32', 'cpy', [f32([7, 5], { permute: [1, 0, 2, 3] }), f32
 add('f32 permuted to q8_0', 'cpy', [f32([32, 3, 4], { permute: heads }), t('q8_0', [32, 4, 3])]);
 add('f32 to f16, other shape', 'cpy', [f32([6, 10]), f16([15, 4])]);
 add('f16 transposed to bf16', 'cpy', [f16([7, 5], { permute: [1, 0, 2, 3] }), t('bf16', [5, 7])]);
-add('f32 with rounding cases', 'cpy', [{ type: 'f32', ne: [12], values: [0, -0, 1e-8, 6e-8, 65504, 65519, 65520, 2049, 2051, -1e30, 0.1, 3.0517578125e-5] }, f16([12])]);
+add('f32 with rounding cases', 'cpy', [
+  { type: 'f32', ne: [12], values: [0, -0, 1e-8, 6e-8, 65504, 65519, 65520, 2049, 2051, -1e30, 0.1, 3.0517578125e-5] },
+  f16([12]),
+]);
 add('permuted', 'cont', [f32([6, 4, 3], { permute: [2, 0, 1, 3] })]);
 add('f16 transposed', 'cont', [f16([6, 5], { permute: [1, 0, 2, 3] })]);
 
 // element by element, and what becomes of all elements
-for (const op of ['sqr', 'neg', 'abs', 'step']) add('rows', op, [{ type: 'f32', ne: [6, 2], values: [0, 3e38, 1.5, -2.5, 1e30, -1e-30, 3, -4, 1e-40, 7.25, -0.1, 65504] }]);
+for (const op of ['sqr', 'neg', 'abs', 'step'])
+  add('rows', op, [{ type: 'f32', ne: [6, 2], values: [0, 3e38, 1.5, -2.5, 1e30, -1e-30, 3, -4, 1e-40, 7.25, -0.1, 65504] }]);
 for (const op of ['sqrt', 'log']) add('rows above 0', op, [f32([67, 3], { scale: 3, plus: 3.0001 })]);
 add('far numbers', 'log', [{ type: 'f32', ne: [9], values: [1e-45, 1e-38, 1e-7, 0.9999999, 1, 1.0000001, 2.718281828, 1e38, 0] }]);
 add('all elements', 'sum', [f32([37, 3, 2, 2], { plus: 0.5 })]);
@@ -144,22 +197,57 @@ add('groups of two channels', 'group_norm', [f32([7, 5, 6, 2], { plus: 3 })], { 
 add('a smaller last group', 'group_norm', [f32([4, 3, 5])], { groups: 3, eps: 1e-5 });
 
 // convolutions: kernel, data
-const line = { s0: 1, p0: 0, d0: 1 }, square = { s0: 1, s1: 1, p0: 0, p1: 0, d0: 1, d1: 1 };
+const line = { s0: 1, p0: 0, d0: 1 };
+const square = { s0: 1, s1: 1, p0: 0, p1: 0, d0: 1, d1: 1 };
 add('one dimension', 'im2col', [f16([3, 4, 2]), f32([9, 4, 2])], { ...line, s1: 0, p1: 0, d1: 0, p0: 1, is_2D: 0, type: 1 });
-add('one dimension, stride and dilation, f32', 'im2col', [f32([3, 2, 1]), f32([17, 2])], { s0: 2, s1: 0, p0: 2, p1: 0, d0: 3, d1: 0, is_2D: 0, type: 0 });
+add('one dimension, stride and dilation, f32', 'im2col', [f32([3, 2, 1]), f32([17, 2])], {
+  s0: 2,
+  s1: 0,
+  p0: 2,
+  p1: 0,
+  d0: 3,
+  d1: 0,
+  is_2D: 0,
+  type: 0,
+});
 add('two dimensions', 'im2col', [f16([3, 3, 2, 1]), f32([6, 5, 2, 2])], { ...square, p0: 1, p1: 1, is_2D: 1, type: 1 });
-add('two dimensions, all numbers different, f32', 'im2col', [f32([3, 2, 2, 1]), f32([11, 9, 2, 2])], { s0: 2, s1: 1, p0: 1, p1: 2, d0: 2, d1: 3, is_2D: 1, type: 0 });
+add('two dimensions, all numbers different, f32', 'im2col', [f32([3, 2, 2, 1]), f32([11, 9, 2, 2])], {
+  s0: 2,
+  s1: 1,
+  p0: 1,
+  p1: 2,
+  d0: 2,
+  d1: 3,
+  is_2D: 1,
+  type: 0,
+});
 for (const type of ['f16', 'f32']) {
   add(`${type}`, 'conv_1d', [t(type, [3, 4, 5]), f32([19, 4])], { s0: 2, p0: 1, d0: 1 });
   add(`${type}, dilation`, 'conv_1d', [t(type, [2, 3, 4]), f32([11, 3])], { s0: 1, p0: 0, d0: 3 });
   add(`${type}`, 'conv_2d', [t(type, [3, 3, 4, 5]), f32([8, 7, 4])], { ...square, p0: 1, p1: 1 });
-  add(`${type}, two images, all numbers different`, 'conv_2d', [t(type, [3, 2, 2, 3]), f32([9, 8, 2, 2])], { s0: 2, s1: 1, p0: 1, p1: 2, d0: 1, d1: 2 });
+  add(`${type}, two images, all numbers different`, 'conv_2d', [t(type, [3, 2, 2, 3]), f32([9, 8, 2, 2])], {
+    s0: 2,
+    s1: 1,
+    p0: 1,
+    p1: 2,
+    d0: 1,
+    d1: 2,
+  });
 }
 
 // rope at positions below 0
-for (const [mode, kind] of [[0, 'adjacent'], [2, 'neox']]) {
+for (const [mode, kind] of [
+  [0, 'adjacent'],
+  [2, 'neox'],
+]) {
   rope(`${kind} below 0`, { mode }, f32([16, 3, 4]), null, [-1, -130, 5, 0]);
-  rope(`${kind} below 0, first 6 dims, YaRN`, { mode, n_dims: 6, freq_base: 50, freq_scale: 0.25, ext_factor: 1 }, f32([16, 2, 4]), null, [-3, 3, -200, -7]);
+  rope(
+    `${kind} below 0, first 6 dims, YaRN`,
+    { mode, n_dims: 6, freq_base: 50, freq_scale: 0.25, ext_factor: 1 },
+    f32([16, 2, 4]),
+    null,
+    [-3, 3, -200, -7],
+  );
   rope(`${kind} below 0, f16`, { mode }, f16([16, 3, 4]), null, [-1, -9, -64, 2]);
 }
 

@@ -4,7 +4,8 @@
 
 /** n values of a source in storage order, as f32 (or integers); -inf stays -inf. */
 export function fill(src) {
-  const n = src.ne.reduce((a, b) => a * b), out = new Float64Array(n);
+  const n = src.ne.reduce((a, b) => a * b);
+  const out = new Float64Array(n);
   if (src.values) return out.map((_, i) => src.values[i]);
   if (src.causal !== undefined) return out.map((_, i) => (i % src.ne[0] <= Math.floor(i / src.ne[0]) + src.causal ? 0 : -Infinity));
   if (src.distance !== undefined) return out.map((_, i) => -Math.abs(Math.floor(i / src.ne[0]) + src.distance - (i % src.ne[0])));

@@ -5,7 +5,7 @@ import { build } from 'esbuild';
 import { app, golden, here, project, run, start, tool } from '../lib/consumer.mjs';
 import { judge } from '../lib/judge.mjs';
 import { greedyFault } from '../lib/portable.mjs';
-import { freePort, until } from '../lib/wait.mjs';
+import { freePort, STEP_MS, until } from '../lib/wait.mjs';
 
 export const workerd = () => tool('@cloudflare/workerd-linux-64/bin/workerd');
 export const version = async () => (await run(workerd(), ['--version'])).stdout.trim().replace(/^workerd /, '');
@@ -48,7 +48,9 @@ const everyBuild = {
     const folder = join(app, 'workerd-test');
     mkdirSync(folder, { recursive: true });
     copyFileSync(join(here, 'lib/portable.mjs'), join(folder, 'portable.src.mjs'));
-    writeFileSync(join(folder, 'main.src.mjs'), `
+    writeFileSync(
+      join(folder, 'main.src.mjs'),
+      `
       import { loadModel } from 'quantlet';
       import simd from 'quantlet/wasm/simd.wasm';
       import relaxed from 'quantlet/wasm/relaxed.wasm';
@@ -61,8 +63,17 @@ const everyBuild = {
           out.memoryBytes = model.stats.memoryBytes;
           console.log('RESULT ' + JSON.stringify(out));
         },
-      };`);
-    await build({ entryPoints: { main: join(folder, 'main.src.mjs') }, bundle: true, format: 'esm', outdir: folder, conditions: ['workerd', 'worker', 'browser'], plugins: [modules(folder)], logLevel: 'error' });
+      };`,
+    );
+    await build({
+      entryPoints: { main: join(folder, 'main.src.mjs') },
+      bundle: true,
+      format: 'esm',
+      outdir: folder,
+      conditions: ['workerd', 'worker', 'browser'],
+      plugins: [modules(folder)],
+      logLevel: 'error',
+    });
     configure(folder, 'main.js');
     const { stdout, stderr } = await run(workerd(), ['test', 'config.capnp'], { cwd: folder });
     const out = JSON.parse(/RESULT (.*)/.exec(stdout + stderr)[1]);
@@ -75,32 +86,56 @@ const everyBuild = {
 const wrangled = {
   name: 'wrangler (dry run), its bundle in workerd, streaming',
   async run() {
-    const folder = project('cloudflare-worker'), out = join(folder, 'out');
+    const folder = project('cloudflare-worker');
+    const out = join(folder, 'out');
     // wrangler needs a newer Node than this may be.
-    await run(tool('node-24/bin/node'), [tool('wrangler/bin/wrangler.js'), 'deploy', '--dry-run', '--outdir', out], { cwd: folder, env: { WRANGLER_SEND_METRICS: 'false', CI: '1' } });
+    await run(tool('node-24/bin/node'), [tool('wrangler/bin/wrangler.js'), 'deploy', '--dry-run', '--outdir', out], {
+      cwd: folder,
+      env: { WRANGLER_SEND_METRICS: 'false', CI: '1' },
+    });
     const port = await freePort();
     configure(out, 'index.js', port);
     const server = await start(workerd(), ['serve', '--verbose', 'config.capnp'], /listening|started|/, { cwd: out });
     try {
       const faults = [];
       const url = `http://127.0.0.1:${port}/?prompt=&temperature=0&n=${golden.ids.length}`;
-      const response = await until('workerd to listen', () => fetch(url));
-      const reader = response.body.getReader(), decoder = new TextDecoder();
-      let text = '', reads = 0, first = 0, last = 0;
+      const response = await until('workerd to listen', () => fetch(url, { signal: AbortSignal.timeout(STEP_MS) }));
+      const reader = response.body.getReader();
+      const decoder = new TextDecoder();
+      let text = '';
+      let reads = 0;
+      let first = 0;
+      let last = 0;
       for (let part; !(part = await reader.read()).done; reads++) {
         text += decoder.decode(part.value, { stream: true });
         last = performance.now();
         first ||= last;
       }
-      const events = text.split('\n\n').filter(Boolean).map((e) => e.replace(/^data: /, ''));
+      const events = text
+        .split('\n\n')
+        .filter(Boolean)
+        .map((e) => e.replace(/^data: /, ''));
       if (events.at(-1) !== '[DONE]') faults.push(`the stream ended with ${JSON.stringify(events.at(-1))}`);
-      const ids = events.slice(0, -1).map((e) => JSON.parse(e).id).filter((id) => id >= 0);
-      if (ids.length < events.length - 2) faults.push(`${events.length} events for ${ids.length} tokens: expected one a token, the end, and what a cut character left`);
+      const ids = events
+        .slice(0, -1)
+        .map((e) => JSON.parse(e).id)
+        .filter((id) => id >= 0);
+      if (ids.length < events.length - 2)
+        faults.push(`${events.length} events for ${ids.length} tokens: expected one a token, the end, and what a cut character left`);
       const fault = greedyFault(ids, { ...golden, ids: golden.ids.slice(0, ids.length) });
       if (fault || ids.length < 20) faults.push(`${ids.length} ids; ${fault}`);
       // A slow reader finds several events in a piece; what does not stream comes in one piece, or in one and the end.
-      if (reads < 4 || last - first < 1) faults.push(`${ids.length} tokens came in ${reads} pieces within ${(last - first).toFixed(1)} ms: not streamed (pieces may hold a few events, where the reader is slower)`);
-      return { faults, version: await version(), relaxed: 'yes', threads: 'no', checked: `${ids.length} events in ${reads} pieces over ${(last - first).toFixed(0)} ms` };
+      if (reads < 4 || last - first < 1)
+        faults.push(
+          `${ids.length} tokens came in ${reads} pieces within ${(last - first).toFixed(1)} ms: not streamed (pieces may hold a few events, where the reader is slower)`,
+        );
+      return {
+        faults,
+        version: await version(),
+        relaxed: 'yes',
+        threads: 'no',
+        checked: `${ids.length} events in ${reads} pieces over ${(last - first).toFixed(0)} ms`,
+      };
     } finally {
       await server.stop();
     }

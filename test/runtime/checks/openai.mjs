@@ -4,11 +4,12 @@ import { join } from 'node:path';
 import { build } from 'esbuild';
 import { app, here, model, run, start, tool } from '../lib/consumer.mjs';
 import { checkServer } from '../lib/openai-suite.mjs';
-import { freePort, until } from '../lib/wait.mjs';
+import { freePort, STEP_MS, until } from '../lib/wait.mjs';
 import { configure, modules, version as workerdVersion, workerd } from './edges.mjs';
 
 const LISTENS = /listens at (http:\S+)/;
-const imports = "import { loadModel } from 'quantlet';\nimport { createHandler, nodeListener } from 'quantlet/openai';\nimport { createApp } from './openai-app.mjs';\n";
+const imports =
+  "import { loadModel } from 'quantlet';\nimport { createHandler, nodeListener } from 'quantlet/openai';\nimport { createApp } from './openai-app.mjs';\n";
 const SERVE = {
   node: `import { createServer } from 'node:http';\nconst server = createServer(nodeListener(handler)).listen(0, '127.0.0.1', () => console.log('listens at http://127.0.0.1:' + server.address().port));`,
   deno: `Deno.serve({ port: 0, hostname: '127.0.0.1', onListen: ({ port }) => console.log('listens at http://127.0.0.1:' + port) }, handler);`,
@@ -19,7 +20,7 @@ const SERVE = {
 async function judge(server, url, version) {
   try {
     const { faults, count } = await checkServer(url);
-    return { faults, version, checked: `${count} of the openai client's checks` };
+    return { faults, version, checked: `${count} of the official clients' checks` };
   } finally {
     await server.stop();
   }
@@ -40,16 +41,33 @@ const row = (name, kind, command, before) => ({
 const edge = {
   name: 'quantlet/openai in workerd',
   async run() {
-    const folder = join(app, 'workerd-openai'), port = await freePort();
+    const folder = join(app, 'workerd-openai');
+    const port = await freePort();
     mkdirSync(folder, { recursive: true });
     copyFileSync(join(here, 'lib/openai-app.mjs'), join(folder, 'openai-app.mjs'));
     // Nothing may be computed before the first request.
-    writeFileSync(join(folder, 'main.src.mjs'), `${imports}import bytes from 'quantlet/models/tiny-stories-q4_0.bin';\nlet app;\nexport default {\n  async fetch(request, env, ctx) {\n    return (await (app ??= createApp(loadModel, createHandler, bytes, 1)))(request, ctx);\n  },\n};\n`);
-    await build({ entryPoints: { main: join(folder, 'main.src.mjs') }, bundle: true, format: 'esm', outdir: folder, conditions: ['workerd', 'worker', 'browser'], plugins: [modules(folder)], logLevel: 'error' });
+    writeFileSync(
+      join(folder, 'main.src.mjs'),
+      `${imports}import bytes from 'quantlet/models/tiny-stories-q4_0.bin';\nlet app;\nexport default {\n  async fetch(request, env, ctx) {\n    return (await (app ??= createApp(loadModel, createHandler, bytes, 1)))(request, ctx);\n  },\n};\n`,
+    );
+    await build({
+      entryPoints: { main: join(folder, 'main.src.mjs') },
+      bundle: true,
+      format: 'esm',
+      outdir: folder,
+      conditions: ['workerd', 'worker', 'browser'],
+      plugins: [modules(folder)],
+      logLevel: 'error',
+    });
     configure(folder, 'main.js', port);
     const server = await start(workerd(), ['serve', '--verbose', 'config.capnp'], /listening|started|/, { cwd: folder });
     const url = `http://127.0.0.1:${port}`;
-    await until('workerd to listen', async () => (await fetch(`${url}/health`)).ok).catch(async (error) => { await server.stop(); throw error; });
+    await until('workerd to listen', async () => (await fetch(`${url}/health`, { signal: AbortSignal.timeout(STEP_MS) })).ok).catch(
+      async (error) => {
+        await server.stop();
+        throw error;
+      },
+    );
     return judge(server, url, await workerdVersion());
   },
 };

@@ -8,13 +8,15 @@ import { runAll, runModel } from './portable.mjs';
 const golden = JSON.parse(readFileSync(new URL('./golden.json', import.meta.url), 'utf8'));
 const source = process.argv[2];
 const first = await runModel(loadModel, source, golden);
-const runs = [], modules = {};
+const runs = [];
+const modules = {};
 for (const build of ['simd', 'relaxed', 'dotadd', 'simd-threads', 'relaxed-threads', 'dotadd-threads']) {
   for (const threads of build.endsWith('-threads') ? [2, 3] : [1]) runs.push({ build, threads });
 }
 // Asking for a relaxed build sets Node 20's flag, so one is loaded before the kernels of relaxed builds are compiled.
 await runModel(loadModel, source, golden, { build: 'relaxed', threads: 1 });
-for (const { build } of runs) modules[build] ??= await WebAssembly.compile(readFileSync(fileURLToPath(import.meta.resolve(`quantlet/wasm/${build}.wasm`))));
+for (const { build } of runs)
+  modules[build] ??= await WebAssembly.compile(readFileSync(fileURLToPath(import.meta.resolve(`quantlet/wasm/${build}.wasm`))));
 const out = await runAll({ loadModel, source, golden, modules, runs });
 out.models.push({ ...first, build: 'default' });
 console.log(JSON.stringify(out));

@@ -7,7 +7,7 @@ import { judge } from '../lib/judge.mjs';
 function prepare() {
   copyFileSync(join(here, 'lib/portable.mjs'), join(app, 'portable.mjs'));
   copyFileSync(join(here, 'golden.json'), join(app, 'golden.json'));
-  copyFileSync(join(here, 'checks/server-side.mjs'), join(app, 'server-side.mjs'));
+  for (const file of ['server-side.mjs', 'hub-side.mjs']) copyFileSync(join(here, 'checks', file), join(app, file));
 }
 
 const story = /^Once upon a time, there was/;
@@ -22,6 +22,8 @@ const row = (name, command, before, extra, facts) => ({
     prepare();
     const { stdout } = await run(command(), [...before, join(app, 'server-side.mjs'), model]);
     const result = judge(JSON.parse(stdout.trim().split('\n').at(-1)), reference);
+    const { stdout: hub } = await run(command(), [...before, join(app, 'hub-side.mjs'), model]);
+    if (!hub.endsWith('all right\n')) result.faults.push(`quantlet/hub: ${hub.trim()}`);
     await extra?.();
     const { stdout: version } = await run(command(), ['--version']);
     return { ...result, ...facts, version: /\d+\.\d+\.\d+/.exec(version)[0] };
@@ -36,8 +38,19 @@ const manual = ['--node-modules-dir=manual', '--no-lock'];
 
 export const servers = [
   // The machine's own Node is the reference for the others' kernels, so it comes first.
-  { ...row(`Node ${machine} (the machine's)`, () => process.execPath, [], () => example('node', process.execPath, ['index.mjs']), machine === '20' ? { relaxed: 'by flag' } : {}), isReference: true },
+  {
+    ...row(
+      `Node ${machine} (the machine's)`,
+      () => process.execPath,
+      [],
+      () => example('node', process.execPath, ['index.mjs']),
+      machine === '20' ? { relaxed: 'by flag' } : {},
+    ),
+    isReference: true,
+  },
   ...[22, 24, 26].map((major) => row(`Node ${major}`, node(major), [])),
-  row('Deno', deno, ['run', '-A', ...manual], () => example('deno', deno(), ['run', ...manual, '--allow-read', '--allow-env', '--allow-sys', 'main.ts'])),
+  row('Deno', deno, ['run', '-A', ...manual], () =>
+    example('deno', deno(), ['run', ...manual, '--allow-read', '--allow-env', '--allow-sys', 'main.ts']),
+  ),
   row('Bun', bun, ['run'], () => example('bun', bun(), ['run', 'index.ts'])),
 ];

@@ -13,11 +13,17 @@ export async function ask(server, url, what, { ms = STEP_MS, broken } = {}) {
   try {
     const response = await fetch(url, { signal });
     headers = true;
-    return { response, text: await (broken ? response.text().catch((error) => (signal.aborted ? Promise.reject(error) : broken(error))) : response.text()) };
+    return {
+      response,
+      text: await (broken ? response.text().catch((error) => (signal.aborted ? Promise.reject(error) : broken(error))) : response.text()),
+    };
   } catch (error) {
     if (!signal.aborted) throw new Error(`${what} (GET ${url}) failed: ${error.cause?.message ?? error.message}`, { cause: error });
     server.signal('SIGUSR2');
     await new Promise((resolve) => setTimeout(resolve, 1000));
-    throw new Error(`${what} (GET ${url}) waited ${ms / 1000} s for the ${headers ? 'rest of the answer' : 'answer'}; the server said: ${server.output().slice(-4000)}`, { cause: error });
+    throw new Error(
+      `${what} (GET ${url}) waited ${ms / 1000} s for the ${headers ? 'rest of the answer' : 'answer'}; the server said: ${server.output().slice(-4000)}`,
+      { cause: error },
+    );
   }
 }

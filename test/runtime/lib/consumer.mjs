@@ -24,7 +24,8 @@ export function run(command, args, { cwd = app, env = {}, timeout = STEP_MS } = 
     const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'] });
     const stop = () => child.kill('SIGKILL');
     running.add(stop);
-    let stdout = '', stderr = '';
+    let stdout = '';
+    let stderr = '';
     child.stdout.on('data', (d) => (stdout += d));
     child.stderr.on('data', (d) => (stderr += d));
     let late = '';
@@ -34,7 +35,13 @@ export function run(command, args, { cwd = app, env = {}, timeout = STEP_MS } = 
       clearTimeout(timer);
       running.delete(stop);
       if (code === 0) resolve({ stdout, stderr });
-      else reject(Object.assign(new Error(`${command} ${args[0] ?? ''} ended with ${signal ?? code}${late}: ${(stderr + stdout).trim().slice(-1500)}`), { stdout, stderr, code }));
+      else
+        reject(
+          Object.assign(
+            new Error(`${command} ${args[0] ?? ''} ended with ${signal ?? code}${late}: ${(stderr + stdout).trim().slice(-1500)}`),
+            { stdout, stderr, code },
+          ),
+        );
     });
   });
 }
@@ -44,16 +51,20 @@ export function start(command, args, ready, { cwd = app, env = {}, timeout = STE
   return new Promise((resolve, reject) => {
     const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'pipe', 'pipe'], detached: true });
     let output = '';
-    const stop = () => new Promise((done) => {
-      if (child.exitCode !== null) return done();
-      child.on('close', done);
-      try {
-        process.kill(-child.pid, 'SIGKILL');
-      } catch {
-        done();
-      }
-    });
-    const timer = setTimeout(() => (void stop(), reject(new Error(`${command} ${args[0]} was not ready in ${timeout} ms: ${output.slice(-1500)}`))), timeout);
+    const stop = () =>
+      new Promise((done) => {
+        if (child.exitCode !== null) return done();
+        child.on('close', done);
+        try {
+          process.kill(-child.pid, 'SIGKILL');
+        } catch {
+          done();
+        }
+      });
+    const timer = setTimeout(
+      () => (void stop(), reject(new Error(`${command} ${args[0]} was not ready in ${timeout} ms: ${output.slice(-1500)}`))),
+      timeout,
+    );
     const look = (data) => {
       output += data;
       const found = ready.exec(output);
@@ -61,7 +72,10 @@ export function start(command, args, ready, { cwd = app, env = {}, timeout = STE
     };
     child.stdout.on('data', look);
     child.stderr.on('data', look);
-    child.on('close', (code) => (clearTimeout(timer), reject(new Error(`${command} ${args[0]} ended with ${code}: ${output.slice(-1500)}`))));
+    child.on(
+      'close',
+      (code) => (clearTimeout(timer), reject(new Error(`${command} ${args[0]} ended with ${code}: ${output.slice(-1500)}`))),
+    );
     running.add(stop);
     child.on('close', () => running.delete(stop));
   });
@@ -100,6 +114,7 @@ export function project(name, example = name) {
 /** A file of a package of test/runtime (its binaries are not linked: one of them is called node). */
 export const tool = (path) => {
   const file = join(here, 'node_modules', path);
-  if (!existsSync(file)) throw new Error(`test/runtime/node_modules/${path} is missing: npm ci in test/runtime failed, or this is not Linux on x64`);
+  if (!existsSync(file))
+    throw new Error(`test/runtime/node_modules/${path} is missing: npm ci in test/runtime failed, or this is not Linux on x64`);
   return file;
 };

@@ -11,7 +11,12 @@ const need = (path, name) => {
 
 export async function launchChromium(options = {}) {
   const { chromium } = await import('playwright-core');
-  const browser = await chromium.launch({ executablePath: need('/usr/bin/chromium', 'chromium'), args: ['--no-sandbox', '--disable-dev-shm-usage'], timeout: STEP_MS, ...options });
+  const browser = await chromium.launch({
+    executablePath: need('/usr/bin/chromium', 'chromium'),
+    args: ['--no-sandbox', '--disable-dev-shm-usage'],
+    timeout: STEP_MS,
+    ...options,
+  });
   const newContext = async (of) => {
     const context = await browser.newContext(of);
     context.setDefaultTimeout(STEP_MS);
@@ -28,18 +33,33 @@ export async function launchChromium(options = {}) {
       page.on('pageerror', (e) => errors.push(e.message));
       if (before) await page.addInitScript(before);
       await page.goto(url);
-      await page.waitForFunction(() => document.title === 'ready').catch((e) => { throw new Error(`${url} did not get ready: ${errors.join('; ') || e.message}`); });
-      return { page, errors, call: (name, argument) => page.evaluate(([n, a]) => globalThis[n](a), [name, argument]), close: () => page.close() };
+      await page
+        .waitForFunction(() => document.title === 'ready')
+        .catch((e) => {
+          throw new Error(`${url} did not get ready: ${errors.join('; ') || e.message}`);
+        });
+      return {
+        page,
+        errors,
+        call: (name, argument) => page.evaluate(([n, a]) => globalThis[n](a), [name, argument]),
+        close: () => page.close(),
+      };
     },
     close: () => browser.close(),
   };
 }
 
 /** Chromium whose tabs hide each other and are slowed down then, as a user's are: Playwright keeps all of them in front. */
-export const launchTabs = () => launchPuppeteer({
-  executablePath: need('/usr/bin/chromium', 'chromium'), args: ['--no-sandbox', '--disable-dev-shm-usage'],
-  ignoreDefaultArgs: ['--disable-background-timer-throttling', '--disable-backgrounding-occluded-windows', '--disable-renderer-backgrounding'],
-});
+export const launchTabs = () =>
+  launchPuppeteer({
+    executablePath: need('/usr/bin/chromium', 'chromium'),
+    args: ['--no-sandbox', '--disable-dev-shm-usage'],
+    ignoreDefaultArgs: [
+      '--disable-background-timer-throttling',
+      '--disable-backgrounding-occluded-windows',
+      '--disable-renderer-backgrounding',
+    ],
+  });
 
 export const launchFirefox = () => launchPuppeteer({ browser: 'firefox', executablePath: need('/usr/bin/firefox-esr', 'firefox-esr') });
 
@@ -55,6 +75,12 @@ async function launchPuppeteer(options) {
       await page.waitForFunction('document.title === "ready"');
       return { page, call: (name, argument) => page.evaluate((n, a) => globalThis[n](a), name, argument), close: () => page.close() };
     },
+    /** A blank tab that shares nothing with others. */
+    async fresh() {
+      const page = await (await browser.createBrowserContext()).newPage();
+      page.setDefaultTimeout(STEP_MS);
+      return page;
+    },
     close: () => browser.close(),
   };
 }
@@ -67,18 +93,29 @@ export async function launchWebKit() {
   // Xvfb chooses a free display and says which: the last one's may not be free yet.
   const children = [spawn('Xvfb', ['-displayfd', '3', '-screen', '0', '1280x800x24'], { stdio: ['ignore', 'ignore', 'ignore', 'pipe'] })];
   const display = `:${String((await once(children[0].stdio[3], 'data'))[0]).trim()}`;
-  children.push(spawn(driver, [`--port=${port}`], { stdio: 'ignore', env: { ...process.env, DISPLAY: display, WEBKIT_DISABLE_SANDBOX_THIS_IS_DANGEROUS: '1', WEBKIT_DISABLE_COMPOSITING_MODE: '1' } }));
+  children.push(
+    spawn(driver, [`--port=${port}`], {
+      stdio: 'ignore',
+      env: { ...process.env, DISPLAY: display, WEBKIT_DISABLE_SANDBOX_THIS_IS_DANGEROUS: '1', WEBKIT_DISABLE_COMPOSITING_MODE: '1' },
+    }),
+  );
   const stop = () => children.forEach((c) => c.kill('SIGKILL'));
   process.on('exit', stop);
   const request = async (method, path, body) => {
-    const response = await fetch(`http://127.0.0.1:${port}${path}`, { method, signal: AbortSignal.timeout(STEP_MS + 10_000), ...(body && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }) });
+    const response = await fetch(`http://127.0.0.1:${port}${path}`, {
+      method,
+      signal: AbortSignal.timeout(STEP_MS + 10_000),
+      ...(body && { body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+    });
     const { value } = await response.json();
     if (!response.ok) throw new Error(`WebDriver ${method} ${path}: ${value?.error}: ${value?.message}`);
     return value;
   };
   try {
     await until('WebKitWebDriver to answer', () => request('GET', '/status'));
-    const { sessionId, capabilities } = await request('POST', '/session', { capabilities: { alwaysMatch: { timeouts: { script: STEP_MS, pageLoad: STEP_MS } } } });
+    const { sessionId, capabilities } = await request('POST', '/session', {
+      capabilities: { alwaysMatch: { timeouts: { script: STEP_MS, pageLoad: STEP_MS } } },
+    });
     const session = `/session/${sessionId}`;
     return {
       version: capabilities.browserVersion,
@@ -87,8 +124,11 @@ export async function launchWebKit() {
         await until(`${url} to get ready in WebKit`, async () => (await request('GET', `${session}/title`)) === 'ready');
         return {
           async call(name, argument) {
-            const script = 'const done = arguments[2]; Promise.resolve(globalThis[arguments[0]](JSON.parse(arguments[1]))).then((v) => done(JSON.stringify({ v })), (e) => done(JSON.stringify({ e: `${e.code ?? e.name}: ${e.message}` })))';
-            const { v, e } = JSON.parse(await request('POST', `${session}/execute/async`, { script, args: [name, JSON.stringify(argument)] }));
+            const script =
+              'const done = arguments[2]; Promise.resolve(globalThis[arguments[0]](JSON.parse(arguments[1]))).then((v) => done(JSON.stringify({ v })), (e) => done(JSON.stringify({ e: `${e.code ?? e.name}: ${e.message}` })))';
+            const { v, e } = JSON.parse(
+              await request('POST', `${session}/execute/async`, { script, args: [name, JSON.stringify(argument)] }),
+            );
             if (e) throw new Error(e);
             return v;
           },

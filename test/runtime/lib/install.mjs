@@ -7,12 +7,17 @@ import { ROW_MS } from './wait.mjs';
 
 /** Installs them where they are not there as the lock says; throws where that fails. */
 export function installPackages() {
-  const stamp = join(here, 'node_modules/.installed'), wanted = readFileSync(join(here, 'package-lock.json'), 'utf8');
+  const stamp = join(here, 'node_modules/.installed');
+  const wanted = readFileSync(join(here, 'package-lock.json'), 'utf8');
   if (existsSync(stamp) && readFileSync(stamp, 'utf8') === wanted) return;
   console.log('installing the runtimes of test/runtime ...');
   // No links to binaries: one of them would be called node. No scripts: every package ships what it needs.
   // Not npm ci: it insists on other systems' optional packages, which a mirror need not have. Versions are pinned all the same.
-  const { status, stdout, stderr } = spawnSync('npm', ['install', '--no-save', '--ignore-scripts', '--no-bin-links', '--no-audit', '--no-fund'], { cwd: here, encoding: 'utf8', timeout: ROW_MS });
+  const { status, stdout, stderr } = spawnSync(
+    'npm',
+    ['install', '--no-save', '--ignore-scripts', '--no-bin-links', '--no-audit', '--no-fund'],
+    { cwd: here, encoding: 'utf8', timeout: ROW_MS },
+  );
   if (status !== 0) throw new Error(`npm install in test/runtime ended with ${status}: ${(stderr + stdout).slice(-3000)}`);
   writeFileSync(stamp, wanted);
 }

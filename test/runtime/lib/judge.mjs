@@ -20,9 +20,13 @@ export function judge(out, reference) {
   const against = reference ?? out.kernels.simd;
   for (const [build, { hashes, dots }] of Object.entries(out.kernels)) {
     if (Object.keys(hashes).length < 10) faults.push(`${build}: only ${Object.keys(hashes).length} kernels ran`);
-    for (const [name, hash] of Object.entries(hashes)) if (against.hashes[name] !== hash) faults.push(`${build} ${name}: bytes hash to ${hash}, in the reference to ${against.hashes[name]}`);
+    for (const [name, hash] of Object.entries(hashes))
+      if (against.hashes[name] !== hash)
+        faults.push(`${build} ${name}: bytes hash to ${hash}, in the reference to ${against.hashes[name]}`);
     const scale = Math.max(...Object.values(against.dots).map(Math.abs));
-    for (const [name, value] of Object.entries(dots)) if (!(Math.abs(value - against.dots[name]) <= DOT_TOLERANCE * scale)) faults.push(`${build} ${name}: ${value}, in the reference ${against.dots[name]}`);
+    for (const [name, value] of Object.entries(dots))
+      if (!(Math.abs(value - against.dots[name]) <= DOT_TOLERANCE * scale))
+        faults.push(`${build} ${name}: ${value}, in the reference ${against.dots[name]}`);
   }
   const builds = [...new Set(out.models.map((m) => m.build))];
   const threads = Math.max(...out.models.map((m) => m.threads));

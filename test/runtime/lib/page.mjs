@@ -1,5 +1,6 @@
 // What the test page runs, bundled like any page: window.quantletCheck(options) and the entry's loadModel for single cases.
 import { loadModel } from 'quantlet';
+import { download, list, remove } from 'quantlet/hub';
 import { greedyFault, runAll, runModel } from './portable.mjs';
 
 /** `runs`: options of loadModel; `worker`: URL for createWorker; `wasm`: a build to bring from its URL; `builds`: whose kernels to run. */
@@ -8,7 +9,8 @@ async function quantletCheck({ golden, source, runs, builds, without = [] }) {
   const modules = {};
   for (const build of builds) {
     const bytes = await (await fetch(`/wasm/${build}.wasm`)).arrayBuffer();
-    if (WebAssembly.validate(bytes) && !(build.endsWith('-threads') && typeof SharedArrayBuffer !== 'function')) modules[build] = await WebAssembly.compile(bytes);
+    if (WebAssembly.validate(bytes) && !(build.endsWith('-threads') && typeof SharedArrayBuffer !== 'function'))
+      modules[build] = await WebAssembly.compile(bytes);
   }
   const options = runs
     .filter(({ build }) => !build || modules[build])
@@ -27,7 +29,12 @@ async function tryLoad({ source, golden, options = {}, worker, abortAt = Infinit
     if (loaded >= abortAt) controller.abort(new Error('the test wants no more'));
   };
   try {
-    const { fault, build } = await runModel(loadModel, source, golden, { ...options, ...(worker && { createWorker: () => new Worker(worker) }), onProgress, signal: controller.signal });
+    const { fault, build } = await runModel(loadModel, source, golden, {
+      ...options,
+      ...(worker && { createWorker: () => new Worker(worker) }),
+      onProgress,
+      signal: controller.signal,
+    });
     return { fault, build };
   } catch (error) {
     return { code: error.code ?? error.name, message: error.message };
@@ -41,8 +48,22 @@ const tryTwice = (request) => Promise.all([tryLoad(request), tryLoad(request)]);
 async function kept() {
   const folder = await (await navigator.storage.getDirectory()).getDirectoryHandle('quantlet', { create: true });
   const files = {};
-  for await (const [name, handle] of folder.entries()) files[name.slice(-4)] = [...(files[name.slice(-4)] ?? []), (await handle.getFile()).size];
+  for await (const [name, handle] of folder.entries())
+    files[name.slice(-4)] = [...(files[name.slice(-4)] ?? []), (await handle.getFile()).size];
   return files;
+}
+
+/** What quantlet/hub says and does about a model: downloaded twice, loaded, listed, removed. `endpoint`: the hub's address. */
+async function hubTrip({ source, endpoint, golden }) {
+  const hub = endpoint ? { endpoint } : {};
+  const told = [];
+  const address = await download(source, { ...hub, onProgress: (progress) => told.push(progress) });
+  const [model] = await list(hub);
+  const { length } = told;
+  await download(source, { ...hub, onProgress: (progress) => told.push(progress) });
+  const again = told.length - length;
+  const loaded = await tryLoad({ source: address, golden });
+  return { address, model, last: told[length - 1], again, loaded, freed: await remove(source, hub), left: (await list()).length };
 }
 
 const loadedSoFar = () => globalThis.loaded ?? 0;
@@ -53,6 +74,6 @@ for (const type of ['freeze', 'resume']) document.addEventListener(type, () => e
 document.addEventListener('visibilitychange', () => events.push(document.visibilityState));
 const lifecycle = () => events;
 
-Object.assign(globalThis, { tryLoad, tryTwice, kept, loadedSoFar, lifecycle });
+Object.assign(globalThis, { hubRemove: remove, hubTrip, tryLoad, tryTwice, kept, loadedSoFar, lifecycle });
 Object.assign(globalThis, { quantletCheck, loadModel, greedyFault });
 document.title = 'ready';

@@ -26,12 +26,26 @@ const fnv = (bytes) => bytes.reduce((h, b) => Math.imul(h ^ b, 16777619) >>> 0, 
 export function runKernels(module, shared, seed = 1) {
   const pages = 16;
   const memory = new WebAssembly.Memory({ initial: pages, maximum: pages, shared });
-  const kernels = new WebAssembly.Instance(module, { env: { memory, abort() { throw new Error('abort'); } } }).exports;
-  const base = 8 * 65536, n = 1024, x = base, y = base + 65536, back = base + 2 * 65536, work = base + 4 * 65536;
+  const kernels = new WebAssembly.Instance(module, {
+    env: {
+      memory,
+      abort() {
+        throw new Error('abort');
+      },
+    },
+  }).exports;
+  const base = 8 * 65536;
+  const n = 1024;
+  const x = base;
+  const y = base + 65536;
+  const back = base + 2 * 65536;
+  const work = base + 4 * 65536;
   const bytes = new Uint8Array(memory.buffer);
   const floats = (at) => new Float32Array(memory.buffer, at, n);
-  const row = (at, state) => floats(at).forEach((_, i, row) => (row[i] = ((state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 31 - 1) * (1 + (i >> 8))));
-  const hashes = {}, dots = {};
+  const row = (at, state) =>
+    floats(at).forEach((_, i, row) => (row[i] = ((state = (Math.imul(state, 1664525) + 1013904223) >>> 0) / 2 ** 31 - 1) * (1 + (i >> 8))));
+  const hashes = {};
+  const dots = {};
   const names = Object.keys(kernels).sort();
   for (const name of names) {
     const type = /^quantize_row_(.*)$/.exec(name)?.[1];
@@ -60,7 +74,8 @@ export function runKernels(module, shared, seed = 1) {
  * where a relaxed dot-add does what they need, which quantlet finds out: those that it refuses are left out.
  */
 export async function runAll({ loadModel, source, golden, modules = {}, runs }) {
-  const models = [], refused = new Set();
+  const models = [];
+  const refused = new Set();
   for (const options of runs) {
     try {
       models.push(await runModel(loadModel, source, golden, options));
@@ -70,6 +85,7 @@ export async function runAll({ loadModel, source, golden, modules = {}, runs }) 
     }
   }
   const kernels = {};
-  for (const [build, module] of Object.entries(modules)) if (!refused.has(build)) kernels[build] = runKernels(module, build.endsWith('-threads'));
+  for (const [build, module] of Object.entries(modules))
+    if (!refused.has(build)) kernels[build] = runKernels(module, build.endsWith('-threads'));
   return { kernels, models };
 }

@@ -6,7 +6,18 @@ import { createServer } from 'node:http';
 import { extname, join, normalize, sep } from 'node:path';
 import { gzipSync } from 'node:zlib';
 
-const TYPES = { '.html': 'text/html', '.js': 'text/javascript', '.mjs': 'text/javascript', '.json': 'application/json', '.wasm': 'application/wasm', '.css': 'text/css', '.svg': 'image/svg+xml' };
+/** What was written before a connection is cut has reached the page by then: a body that fails takes along what nobody had read of it. */
+const ARRIVE_MS = 500;
+
+const TYPES = {
+  '.html': 'text/html',
+  '.js': 'text/javascript',
+  '.mjs': 'text/javascript',
+  '.json': 'application/json',
+  '.wasm': 'application/wasm',
+  '.css': 'text/css',
+  '.svg': 'image/svg+xml',
+};
 
 /**
  * Serves `mounts` (url prefix -> folder). Query parameters of a request change the answer:
@@ -20,12 +31,20 @@ export async function serve(mounts, routes = {}) {
   const cutBefore = new Set();
   const server = createServer(async (req, res) => {
     const url = new URL(req.url, 'http://x');
-    const q = new URLSearchParams([...url.searchParams, ...(url.pathname.startsWith('/model/') ? new URLSearchParams(state.conditions) : [])]);
+    const q = new URLSearchParams([
+      ...url.searchParams,
+      ...(url.pathname.startsWith('/model/') ? new URLSearchParams(state.conditions) : []),
+    ]);
     requests.push({ path: url.pathname, query: url.search, range: req.headers.range, method: req.method });
     try {
       const headers = { 'cache-control': 'no-store', ...(!q.has('nocors') && { 'access-control-allow-origin': '*' }) };
       // Scripts and workers of an isolated page need the headers too.
-      if (q.has('coi') || (req.headers.referer ?? '').includes('coi=1')) Object.assign(headers, { 'cross-origin-opener-policy': 'same-origin', 'cross-origin-embedder-policy': 'require-corp', 'cross-origin-resource-policy': 'cross-origin' });
+      if (q.has('coi') || (req.headers.referer ?? '').includes('coi=1'))
+        Object.assign(headers, {
+          'cross-origin-opener-policy': 'same-origin',
+          'cross-origin-embedder-policy': 'require-corp',
+          'cross-origin-resource-policy': 'cross-origin',
+        });
       if (q.has('csp')) headers['content-security-policy'] = q.get('csp');
       if (q.has('status')) return void res.writeHead(Number(q.get('status')), headers).end('refused');
       const route = routes[url.pathname];
@@ -33,9 +52,12 @@ export async function serve(mounts, routes = {}) {
         const { type, body } = await route(url);
         return void res.writeHead(200, { ...headers, 'content-type': type }).end(body);
       }
-      const prefix = Object.keys(mounts).filter((p) => url.pathname.startsWith(p)).sort((a, b) => b.length - a.length)[0];
+      const prefix = Object.keys(mounts)
+        .filter((p) => url.pathname.startsWith(p))
+        .sort((a, b) => b.length - a.length)[0];
       const path = prefix && normalize(join(mounts[prefix], decodeURIComponent(url.pathname.slice(prefix.length)) || 'index.html'));
-      if (!path?.startsWith(normalize(mounts[prefix]).replace(/[\\/]$/, '') + sep)) return void res.writeHead(404, headers).end('not found');
+      if (!path?.startsWith(normalize(mounts[prefix]).replace(/[\\/]$/, '') + sep))
+        return void res.writeHead(404, headers).end('not found');
       const file = path.endsWith(sep) ? path + 'index.html' : path;
       headers['content-type'] = TYPES[extname(file)] ?? 'application/octet-stream';
       const { size, mtimeMs } = await stat(file);
@@ -45,7 +67,8 @@ export async function serve(mounts, routes = {}) {
         return void res.writeHead(200, { ...headers, 'content-encoding': 'gzip', 'content-length': body.length }).end(body);
       }
       const range = q.has('norange') ? null : /^bytes=(\d+)-(\d*)$/.exec(req.headers.range ?? '');
-      const start = range ? Number(range[1]) : 0, end = range?.[2] ? Number(range[2]) + 1 : size;
+      const start = range ? Number(range[1]) : 0;
+      const end = range?.[2] ? Number(range[2]) + 1 : size;
       if (range && start >= size) return void res.writeHead(416, { ...headers, 'content-range': `bytes */${size}` }).end();
       if (!q.has('norange')) headers['accept-ranges'] = 'bytes';
       if (range) headers['content-range'] = `bytes ${start}-${end - 1}/${size}`;
@@ -58,7 +81,8 @@ export async function serve(mounts, routes = {}) {
       let sent = 0;
       const closed = once(res, 'close');
       for await (const chunk of createReadStream(file, { start, end: end - 1, highWaterMark: 64 * 1024 })) {
-        if (sent + chunk.length > cut) return void res.write(chunk.subarray(0, cut - sent), () => setTimeout(() => res.destroy(), 100)); // time to arrive
+        if (sent + chunk.length > cut)
+          return void res.write(chunk.subarray(0, cut - sent), () => setTimeout(() => res.destroy(), ARRIVE_MS));
         if (!res.write(chunk)) await Promise.race([once(res, 'drain'), closed]);
         if (res.destroyed) return;
         sent += chunk.length;
@@ -71,5 +95,10 @@ export async function serve(mounts, routes = {}) {
     }
   });
   await new Promise((resolve) => server.listen(0, '127.0.0.1', resolve));
-  return { state, origin: `http://127.0.0.1:${server.address().port}`, requests, close: () => new Promise((resolve) => (server.closeAllConnections(), server.close(resolve))) };
+  return {
+    state,
+    origin: `http://127.0.0.1:${server.address().port}`,
+    requests,
+    close: () => new Promise((resolve) => (server.closeAllConnections(), server.close(resolve))),
+  };
 }

@@ -1,8 +1,9 @@
 // The page that browsers are tested with: bundled by esbuild with splitting, served with and without isolation.
-import { copyFileSync, mkdirSync } from 'node:fs';
+import { copyFileSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { build } from 'esbuild';
-import { app, golden, here, root } from './consumer.mjs';
+import { app, golden, here, model, root } from './consumer.mjs';
+import { hub } from './page-visits.mjs';
 import { serve } from './server.mjs';
 
 export const modelUrl = '/model/' + golden.model.split('/').at(-1);
@@ -14,7 +15,16 @@ async function bundle() {
   mkdirSync(source, { recursive: true });
   for (const file of ['page.mjs', 'portable.mjs']) copyFileSync(join(here, 'lib', file), join(source, file));
   const out = join(source, 'out');
-  await build({ entryPoints: { page: join(source, 'page.mjs') }, bundle: true, splitting: true, format: 'esm', minify: true, outdir: out, absWorkingDir: app, logLevel: 'error' });
+  await build({
+    entryPoints: { page: join(source, 'page.mjs') },
+    bundle: true,
+    splitting: true,
+    format: 'esm',
+    minify: true,
+    outdir: out,
+    absWorkingDir: app,
+    logLevel: 'error',
+  });
   return out;
 }
 
@@ -22,5 +32,12 @@ export async function site() {
   const out = await (bundled ??= bundle());
   const dist = join(app, 'node_modules/quantlet/dist');
   const models = join(root, golden.model, '..');
-  return serve({ '/app/': out, '/wasm/': join(dist, 'wasm'), '/worker/': join(dist, 'worker'), '/model/': models }, { '/page': () => ({ type: 'text/html', body: html }) });
+  return serve(
+    { '/app/': out, '/wasm/': join(dist, 'wasm'), '/worker/': join(dist, 'worker'), '/model/': models },
+    {
+      '/page': () => ({ type: 'text/html', body: html }),
+      ...hub(statSync(model).size),
+      '/hub/tester/tiny-GGUF/resolve/main/tiny-Q4_0.gguf': () => ({ type: 'application/octet-stream', body: readFileSync(model) }),
+    },
+  );
 }

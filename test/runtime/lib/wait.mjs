@@ -2,7 +2,8 @@
 import { createServer } from 'node:net';
 
 /** The whole matrix, and any one row of it. */
-export const WHOLE_MS = 15 * 60_000, ROW_MS = 5 * 60_000;
+export const WHOLE_MS = 15 * 60_000;
+export const ROW_MS = 5 * 60_000;
 /** One thing that a row waits for: a page to load, a child process to end. */
 export const STEP_MS = 150_000;
 
@@ -24,7 +25,9 @@ export async function until(what, look, ms = STEP_MS) {
 /** What `promise` gives, or an error once `ms` have passed: nothing may hold the rest up. */
 export async function within(ms, what, promise) {
   let timer;
-  const late = new Promise((_, reject) => (timer = setTimeout(() => reject(new Error(`${what} took longer than ${(ms / 1000).toFixed(0)} s`)), ms)));
+  const late = new Promise(
+    (_, reject) => (timer = setTimeout(() => reject(new Error(`${what} took longer than ${(ms / 1000).toFixed(0)} s`)), ms)),
+  );
   try {
     return await Promise.race([promise, late]);
   } finally {
@@ -33,9 +36,10 @@ export async function within(ms, what, promise) {
 }
 
 /** A port of 127.0.0.1 that nobody listens to. */
-export const freePort = () => new Promise((resolve) => {
-  const server = createServer().listen(0, '127.0.0.1', () => {
-    const { port } = server.address();
-    server.close(() => resolve(port));
+export const freePort = () =>
+  new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address();
+      server.close(() => resolve(port));
+    });
   });
-});

@@ -1,0 +1,39 @@
+/**
+ * What formats of 1 and 2 bits without integer scales share (q2_0, q1_0, tq2_0): weight = d * (code - 1), one d for 64 weights or a multiple, which
+ * loops take 64 at a time (gemv_16x1_bits.ts, gemm_8x4_bits.ts). Codes of 2 bits are 0..3, the one bit of q1_0 is a code of 0 or 2.
+ *
+ * Four quads lie in the bytes of a vector, two of either half of a sub-block, and vectors come in pairs: vector i of a sub-block and a group has
+ *
+ *   bits 0, 1: quad 2i of the first half | 2, 3: quad 2i of the second | 4, 5: quad 2i + 1 of the first | 6, 7: quad 2i + 1 of the second
+ *
+ * Codes of the second half are multiplied where they are, four times too large.
+ */
+import { weight_order } from '../dot';
+
+/** Codes of quad t of a half out of vector t / 2 of a sub-block; m and m2 are the masks of the first half's codes and the second's. */
+// @ts-ignore: decorator
+@inline
+export function codes_of(v: v128, half: i32, t: i32, m: v128, m2: v128): v128 {
+  v = i16x8.shr_u(v, (t & 1) << 2);
+  return half == 0 ? v128.and(v, m) : i16x8.shr_u(v128.and(v, m2), 2);
+}
+
+/**
+ * One row's words of both vectors of a sub-block, in lanes 0 and 2, out of its 32 codes: those of the first half in bits 0 and 1 of 16 bytes, those of the
+ * second in bits 2 and 3.
+ */
+// @ts-ignore: decorator
+@inline
+export function words_of(codes: v128): v128 {
+  return v128.or(codes, i16x8.shl(i32x4.shuffle(codes, codes, 1, 1, 3, 3), 4));
+}
+
+/** Packs the codes of a block of each of 16 rows: what F.row_codes(row, sub) gives, as F.store_row has it. */
+export function pack_few_bits<F>(src: usize, stride: usize, w: usize): void {
+  const f = changetype<F>(0);
+  for (let sub = 0; sub < f.subs(); sub++) {
+    let q = f.codes_at(w, sub);
+    for (let r: usize = 0; r < 16; r++) f.store_row(q + (r << 2), f.row_codes(src + r * stride, sub));
+    for (const end = f.codes_at(w, sub + 1); q < end; q += 16) v128.store(q, weight_order(v128.load(q)));
+  }
+}

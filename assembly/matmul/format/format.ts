@@ -1,0 +1,358 @@
+/**
+ * The words in which loops ask a packed format F, a class in format/<type>.ts, about its weights. A format states facts of its layout and nothing about
+ * loops (loops.ts chooses them), and only those in which it differs from the defaults here. Everything is static and inlined.
+ * (There is no base class with the defaults: AssemblyScript does not inline a method that some class overrides.)
+ *
+ *   weight = d * sc * (code - centre) + dmin * mn        sc and mn are integers, which only super-blocks have
+ *
+ * A sub-block is 32 consecutive weights of a row: a block has one, a super-block eight, and with few_bits as many as it states. Its halves are 16 weights
+ * each, in four quads of 4: quad t of half h is k = 16h + 4t .. + 3. Codes come as weight vectors (dot.ts): one quad of a group's four rows.
+ *
+ * What every format states: bytes() of a packed block, as many as of 16 plain ones, because rows are packed where they are; width() of a code in bits (8:
+ * signed, less: unsigned); codes_at(w, sub) the address of a sub-block's codes; pack(src, stride, w) how a block of each of 16 plain rows is packed; with s16,
+ * scale_bits() of the largest |sc|. What it may state: the facts below that ask isDefined (fields super_block, s16, two_bits, one_bit and has_min: that they
+ * are there is all they say), and before_pack(from, to), which changes 16 plain rows first. w: address of a packed block, here and below; sub: 0..7.
+ *
+ * A packed block begins with its f16: d of the 16 rows, and then dmin. How codes lie is stated in one of two ways: as vectors of a quad's codes of both
+ * halves, nibbles as in q4_0 unless first and second say otherwise; or, where that is no layout for them, by half_codes alone.
+ */
+import { d_of_large, scales_i8, scales_i8_large, scales_u6 } from '../dot';
+import { bytes_0x10, low_nibbles } from './constants';
+import { load_scales } from './group';
+import { fourth_quad } from './s16';
+import { scales_s6 } from './six_bits';
+
+// ---- Facts ----
+
+/** A block is 8 sub-blocks with integer scales (the K formats and iq4_xs): their integer products are one sum. */
+// @ts-ignore: decorator
+@inline
+export function super_block<F>(): bool {
+  return isDefined(changetype<F>(0).super_block);
+}
+
+/** Codes are of 2 bits, without integer scales (few_bits.ts); subs() is stated. */
+// @ts-ignore: decorator
+@inline
+export function two_bits<F>(): bool {
+  return isDefined(changetype<F>(0).two_bits);
+}
+
+/** The same, or codes of one bit. */
+// @ts-ignore: decorator
+@inline
+export function few_bits<F>(): bool {
+  return two_bits<F>() || isDefined(changetype<F>(0).one_bit);
+}
+
+/** Sub-blocks of a block. */
+// @ts-ignore: decorator
+@inline
+export function subs<F>(): i32 {
+  if (isDefined(changetype<F>(0).subs)) return changetype<F>(0).subs();
+  return super_block<F>() ? 8 : 1;
+}
+
+/** Weights of one row's block. */
+// @ts-ignore: decorator
+@inline
+export function weights<F>(): i32 {
+  return subs<F>() << 5;
+}
+
+/** Super-blocks: each half of a sub-block has a scale, and a minimum, of its own. */
+// @ts-ignore: decorator
+@inline
+export function s16<F>(): bool {
+  return isDefined(changetype<F>(0).s16);
+}
+
+/** Bits of a code. With s16, codes of up to 4 bits share a byte with their counterparts of the other half (s16.ts). */
+// @ts-ignore: decorator
+@inline
+export function width<F>(): i32 {
+  return changetype<F>(0).width();
+}
+
+/** Codes are signed and have 8 bits: too wide for the operand of the relaxed dot that other codes are (dot_signed.ts). */
+// @ts-ignore: decorator
+@inline
+export function eight_bits<F>(): bool {
+  return width<F>() == 8;
+}
+
+/** The largest code. */
+// @ts-ignore: decorator
+@inline
+export function largest<F>(): i32 {
+  if (isDefined(changetype<F>(0).largest)) return changetype<F>(0).largest();
+  return (1 << width<F>()) - 1;
+}
+
+/** What is taken off every code. */
+// @ts-ignore: decorator
+@inline
+export function centre<F>(): i32 {
+  if (isDefined(changetype<F>(0).centre)) return changetype<F>(0).centre();
+  return 0;
+}
+
+/** Weights have a minimum. */
+// @ts-ignore: decorator
+@inline
+export function has_min<F>(): bool {
+  return isDefined(changetype<F>(0).has_min);
+}
+
+/** f32 scales of group G's rows. */
+// @ts-ignore: decorator
+@inline
+export function d<F, G>(w: usize): v128 {
+  if (isDefined(changetype<F>(0).d)) return changetype<F>(0).d<G>(w);
+  return load_scales<G>(w);
+}
+
+/** f32 that mn is multiplied by, sign included; without super-blocks, what is added to every weight. */
+// @ts-ignore: decorator
+@inline
+export function dmin<F, G>(w: usize): v128 {
+  if (!has_min<F>()) return f32x4.splat(0);
+  return super_block<F>() ? f32x4.neg(load_scales<G>(w + 32)) : load_scales<G>(w + 32);
+}
+
+/** Vectors of 16 f16 (d, dmin) at the start of a packed block, all of which must be finite. */
+// @ts-ignore: decorator
+@inline
+export function f16_vectors<F>(): i32 {
+  if (isDefined(changetype<F>(0).f16_vectors)) return changetype<F>(0).f16_vectors();
+  return has_min<F>() ? 2 : 1;
+}
+
+// ---- What follows from them ----
+
+/**
+ * What is taken off every code while products are summed, so that i16 sums have room (dot.ts): the centre, or half of what the codes reach,
+ * where they need it and have no centre.
+ */
+// @ts-ignore: decorator
+@inline
+export function taken_off<F>(): i32 {
+  return centre<F>() != 0 || s16<F>() || eight_bits<F>() || width<F>() <= 4 ? centre<F>() : (1 << width<F>()) >> 1;
+}
+
+/** More than the centre is taken off: what is too much is added to the i32 sums again. */
+// @ts-ignore: decorator
+@inline
+export function biased<F>(): bool {
+  return taken_off<F>() != centre<F>();
+}
+
+/** Whether i16 has room for the products of a lane: 16 of a sub-block, or with s16 the 8 of a half. (8-bit codes have i32 sums.) */
+// @ts-ignore: decorator
+@inline
+export function fits_i16<F>(): bool {
+  const below = taken_off<F>();
+  const above = largest<F>() - below;
+  const most = below > above ? below : above;
+  return most * (s16<F>() ? 8 << second_shift<F>() : 16) * 127 <= 32767;
+}
+
+/** taken_off times lane_sums, in i16. */
+// @ts-ignore: decorator
+@inline
+export function offset<F>(lane_sums: v128): v128 {
+  if (taken_off<F>() == 0) return i32x4.splat(0);
+  if (popcnt(taken_off<F>()) == 1) return i16x8.shl(lane_sums, ctz(taken_off<F>()));
+  if (taken_off<F>() != 12) ERROR('a centre that is no power of two wants a line here');
+  return i16x8.add(i16x8.shl(lane_sums, 3), i16x8.shl(lane_sums, 2));
+}
+
+/** With s16: codes of the second half, which lie above those of the first, are multiplied where they are: how many bits too far left that is. */
+// @ts-ignore: decorator
+@inline
+export function second_shift<F>(): i32 {
+  return width<F>() <= 4 ? width<F>() : 0;
+}
+
+/** With s16: a super-block's integer sum has room for scales of scales_i8_large: 256 weights x code x 127 x scale x 256 < 2^31. */
+// @ts-ignore: decorator
+@inline
+function has_room<F>(): bool {
+  const code_bits = centre<F>() != 0 ? width<F>() - 1 : width<F>();
+  return 8 + code_bits + 7 + changetype<F>(0).scale_bits() + 8 < 31;
+}
+
+// ---- Codes ----
+
+/** Two vectors that stay in registers, for first and second (with s16: masks of the codes of the first and the second half; mask2 of fifth bits). */
+// @ts-ignore: decorator
+@inline
+export function mask<F>(): v128 {
+  if (isDefined(changetype<F>(0).mask)) return changetype<F>(0).mask();
+  return low_nibbles();
+}
+
+// @ts-ignore: decorator
+@inline
+export function mask2<F>(): v128 {
+  if (isDefined(changetype<F>(0).mask2)) return changetype<F>(0).mask2();
+  return has_fifth_bits<F>() ? bytes_0x10() : i32x4.splat(0);
+}
+
+/** Bytes from one quad of both halves to the next. */
+// @ts-ignore: decorator
+@inline
+export function quad_bytes<F>(): usize {
+  if (by_halves<F>()) return 0;
+  if (isDefined(changetype<F>(0).quad_bytes)) return changetype<F>(0).quad_bytes();
+  return 64;
+}
+
+/** What holds group G's codes of the first half in quad t at q, which is codes_at and t times quad_bytes. */
+// @ts-ignore: decorator
+@inline
+export function load_first<F, G>(q: usize, t: i32): v128 {
+  return by_halves<F>() ? half_codes<F, G>(q, 0, t) : v128.load(q, offsetof<G>());
+}
+
+/** What holds those of the second half: v, which is load_first, unless they are apart. */
+// @ts-ignore: decorator
+@inline
+export function load_second<F, G>(q: usize, t: i32, v: v128): v128 {
+  if (by_halves<F>()) return half_codes<F, G>(q, 1, t);
+  if (isDefined(changetype<F>(0).load_second)) return changetype<F>(0).load_second<G>(q);
+  return v;
+}
+
+/** The codes' fifth bits are apart (fifth_bits.ts): fifth_bits_at is defined. */
+// @ts-ignore: decorator
+@inline
+function has_fifth_bits<F>(): bool {
+  return isDefined(changetype<F>(0).fifth_bits_at);
+}
+
+/** Address of a sub-block's fifth bits. */
+// @ts-ignore: decorator
+@inline
+export function fifth_bits_at<F>(w: usize, sub: i32): usize {
+  if (isDefined(changetype<F>(0).fifth_bits_at)) return changetype<F>(0).fifth_bits_at(w, sub);
+  return 0;
+}
+
+/** Those of quad t as first and second take them; h: fifth_bits_at. */
+// @ts-ignore: decorator
+@inline
+export function fifth_bits<F, G>(h: usize, t: i32): v128 {
+  return has_fifth_bits<F>() ? i16x8.shr_u(v128.load(h, offsetof<G>()), t) : i32x4.splat(0);
+}
+
+/** Those of the quad behind the one that has b. */
+// @ts-ignore: decorator
+@inline
+export function next_fifth_bits<F>(b: v128): v128 {
+  return has_fifth_bits<F>() ? i16x8.shr_u(b, 1) : b;
+}
+
+/** Codes of the first half's quad, out of v (load_first) and fifth bits b; m, m2: mask and mask2. */
+// @ts-ignore: decorator
+@inline
+export function first<F>(v: v128, b: v128, m: v128, m2: v128): v128 {
+  if (by_halves<F>()) return v;
+  if (isDefined(changetype<F>(0).first)) return changetype<F>(0).first(v, m, m2);
+  if (has_fifth_bits<F>()) return v128.or(v128.and(v, m), v128.and(i16x8.shl(b, 4), m2));
+  return v128.and(v, m);
+}
+
+/** Codes of the second half's quad, out of v (load_second). */
+// @ts-ignore: decorator
+@inline
+export function second<F>(v: v128, b: v128, m: v128, m2: v128): v128 {
+  if (by_halves<F>()) return v;
+  if (isDefined(changetype<F>(0).second)) return changetype<F>(0).second(v, m, m2);
+  if (has_fifth_bits<F>()) return v128.or(v128.and(i16x8.shr_u(v, 4), m), v128.and(b, m2));
+  return v128.and(i16x8.shr_u(v, 4), m);
+}
+
+/** The codes lie in a way of the format's own: half_codes is defined. */
+// @ts-ignore: decorator
+@inline
+function by_halves<F>(): bool {
+  return isDefined(changetype<F>(0).half_codes);
+}
+
+/** Codes of quad t of a half (0 or 1), stated by the format; with s16 there is a default, too. q: codes_at. */
+// @ts-ignore: decorator
+@inline
+export function half_codes<F, G>(q: usize, half: i32, t: i32): v128 {
+  const f = changetype<F>(0);
+  if (isDefined(f.half_codes)) return f.half_codes<G>(q, half, t);
+  if (width<F>() != 3 && width<F>() != 6) ERROR('three vectors of six bits hold codes of 3 bits or 6: others want half_codes of their own');
+  if (width<F>() == 6) q += <usize>half * 192;
+  const v = t < 3 ? v128.load(q + (<usize>t << 6), offsetof<G>()) : fourth_quad<G>(q);
+  return half == 0 ? v128.and(v, mask<F>()) : i16x8.shr_u(v128.and(v, mask2<F>()), second_shift<F>());
+}
+
+// ---- Super-blocks: their integer scales and minima ----
+
+/** Scales of sub-block i as `scale` takes them; with s16 those of half i (0..15), one signed byte a row. */
+// @ts-ignore: decorator
+@inline
+export function sc<F>(w: usize, i: i32): v128 {
+  if (isDefined(changetype<F>(0).sc)) return changetype<F>(0).sc(w, i);
+  return i32x4.splat(0);
+}
+
+/** Those of group G as `scaled` (dot.ts) takes them; of 8-bit codes as i32. */
+// @ts-ignore: decorator
+@inline
+export function scale<F, G>(v: v128): v128 {
+  if (s16<F>()) return has_room<F>() ? scales_i8_large<G>(v) : scales_i8<G>(v);
+  return eight_bits<F>() ? scales_s6<G>(v) : scales_u6<G>(v);
+}
+
+/** Minima: with s16 of half i, one byte a row; else vector i of k_scales.ts. */
+// @ts-ignore: decorator
+@inline
+export function mn<F>(w: usize, i: i32): v128 {
+  if (isDefined(changetype<F>(0).mn)) return changetype<F>(0).mn(w, i);
+  return i32x4.splat(0);
+}
+
+/** d of group G for integer sums with scales as `scale` makes them. */
+// @ts-ignore: decorator
+@inline
+export function block_d<F, G>(w: usize): v128 {
+  return s16<F>() && has_room<F>() ? d_of_large(d<F, G>(w)) : d<F, G>(w);
+}
+
+/** dmin of group G for integer sums of minima as minima_of_group (k_scales.ts) or, with s16, minima_of_halves makes them. */
+// @ts-ignore: decorator
+@inline
+export function block_dmin<F, G>(w: usize): v128 {
+  const m = dmin<F, G>(w);
+  return super_block<F>() && !s16<F>() && (offsetof<G>() & 16) != 0 ? f32x4.mul(m, f32x4.splat(1.0 / 256)) : m;
+}
+
+/** The scale of one row's sub-block i (with s16: of its half i) in all lanes; 1 without super-blocks. row: 0..15. */
+// @ts-ignore: decorator
+@inline
+export function scale_of_row<F>(w: usize, i: i32, row: usize): v128 {
+  if (!super_block<F>()) return f32x4.splat(1);
+  if (s16<F>()) return f32x4.splat(<f32>byte_of(changetype<F>(0).sc(w, i), row));
+  return f32x4.splat(<f32>changetype<F>(0).scale_of(w, i, row));
+}
+
+/** Its minimum in all lanes; 1 without super-blocks. */
+// @ts-ignore: decorator
+@inline
+export function min_of_row<F>(w: usize, i: i32, row: usize): v128 {
+  if (!super_block<F>() || !has_min<F>()) return f32x4.splat(1);
+  if (s16<F>()) return f32x4.splat(<f32>byte_of(changetype<F>(0).mn(w, i), row));
+  return f32x4.splat(<f32>changetype<F>(0).min_of(w, i, row));
+}
+
+// @ts-ignore: decorator
+@inline
+function byte_of(v: v128, i: usize): i32 {
+  return i8x16.extract_lane_s(i8x16.swizzle(v, i8x16.splat(<i8>i)), 0);
+}

@@ -1,0 +1,141 @@
+/**
+ * How packed weights lie: 16 rows side by side (a row block: four groups of 4 rows), quantisation block after quantisation block along k, so that
+ * a GEMV reads one sequential stream.
+ *
+ * 16 rows, because from memory four groups stream 2 to 3 GMAC/s faster than one (24-25 against 22, measured on Zen 3), because the scales of 16 rows
+ * fill one vector of bytes, and because two pairs of neighbouring groups are what V8's revectoriser joins into 256-bit code.
+ */
+import { weight_order } from '../dot';
+import { f16_bits, f16_factor } from './constants';
+
+/** Rows of a row block. */
+export const ROWS: i32 = 16;
+/**
+ * Rows that a thread takes at a time: a product with one column, 1024 wide, takes a microsecond for them, the longest that one thread waits for another at
+ * the end. Prompts gained nothing from 64 or 128 (0.99 to 1.01 of 32's speed, Node 24): activations are laid out before the product.
+ */
+export const CHUNK_ROWS: i32 = 32;
+/** Bytes of one column's f32 sums of a row block. */
+export const ACC: usize = 64;
+
+/** Stores four groups' f32 (or i32) sums of one column. */
+// @ts-ignore: decorator
+@inline
+export function store_sums(y: usize, y0: v128, y1: v128, y2: v128, y3: v128): void {
+  v128.store(y, y0);
+  v128.store(y, y1, 16);
+  v128.store(y, y2, 32);
+  v128.store(y, y3, 48);
+}
+
+/** The four groups as types: offsetof<G>() is 16 * g, a constant that can stand in the immediate offset of a load. */
+@unmanaged
+export class G0 {}
+
+@unmanaged
+export class G1 {
+  a: u64;
+  b: u64;
+}
+
+@unmanaged
+export class G2 {
+  a: u64;
+  b: u64;
+  c: u64;
+  d: u64;
+}
+
+@unmanaged
+export class G3 {
+  a: u64;
+  b: u64;
+  c: u64;
+  d: u64;
+  e: u64;
+  f: u64;
+}
+
+/** Four sign-extended f16 as f32x4, in three operations. For finite values: Inf and NaN come out as large numbers (repack.ts counts them). */
+// @ts-ignore: decorator
+@inline
+export function f16x4_finite(h: v128): v128 {
+  return f32x4.mul(v128.and(i32x4.shl(h, 13), f16_bits()), f16_factor());
+}
+
+/** The scales of group G's rows as f32, out of sixteen f16 at p. */
+// @ts-ignore: decorator
+@inline
+export function load_scales<G>(p: usize): v128 {
+  return f16x4_finite(v128.load16x4_s(p, offsetof<G>() >> 1));
+}
+
+/** Those of group G's rows as i32, out of sixteen unsigned bytes. */
+// @ts-ignore: decorator
+@inline
+export function group_u8<G>(v: v128): v128 {
+  const rows = offsetof<G>() >= 32 ? i16x8.extend_high_i8x16_u(v) : i16x8.extend_low_i8x16_u(v);
+  return (offsetof<G>() & 16) != 0 ? i32x4.extend_high_i16x8_u(rows) : i32x4.extend_low_i16x8_u(rows);
+}
+
+// ---- Packing: sixteen plain rows are `stride` bytes apart at `src` ----
+
+/** Stores 16 bytes of each row of a group as four weight vectors: word t of all four rows at q + t * step. */
+// @ts-ignore: decorator
+@inline
+export function store_quads(q: usize, r0: v128, r1: v128, r2: v128, r3: v128, step: usize): void {
+  const a = i32x4.shuffle(r0, r1, 0, 4, 1, 5);
+  const b = i32x4.shuffle(r2, r3, 0, 4, 1, 5);
+  const c = i32x4.shuffle(r0, r1, 2, 6, 3, 7);
+  const d = i32x4.shuffle(r2, r3, 2, 6, 3, 7);
+  v128.store(q, weight_order(i64x2.shuffle(a, b, 0, 2)));
+  v128.store(q + step, weight_order(i64x2.shuffle(a, b, 1, 3)));
+  v128.store(q + step * 2, weight_order(i64x2.shuffle(c, d, 0, 2)));
+  v128.store(q + step * 3, weight_order(i64x2.shuffle(c, d, 1, 3)));
+}
+
+/** The same of 16 bytes of four bits each: words 0 and 1 share a weight vector, low and high nibbles, and so do 2 and 3, at q + 64. */
+// @ts-ignore: decorator
+@inline
+export function store_quads_as_nibbles(q: usize, r0: v128, r1: v128, r2: v128, r3: v128): void {
+  const a = i32x4.shuffle(r0, r1, 0, 4, 1, 5);
+  const b = i32x4.shuffle(r2, r3, 0, 4, 1, 5);
+  const c = i32x4.shuffle(r0, r1, 2, 6, 3, 7);
+  const d = i32x4.shuffle(r2, r3, 2, 6, 3, 7);
+  v128.store(q, weight_order(v128.or(i64x2.shuffle(a, b, 0, 2), i16x8.shl(i64x2.shuffle(a, b, 1, 3), 4))));
+  v128.store(q, weight_order(v128.or(i64x2.shuffle(c, d, 0, 2), i16x8.shl(i64x2.shuffle(c, d, 1, 3), 4))), 64);
+}
+
+/** Packs the codes of a super-block: what F.row_codes(row, sub) gives of four rows, as F.store_codes lays them out for a group. */
+export function pack_codes<F>(src: usize, stride: usize, w: usize): void {
+  const f = changetype<F>(0);
+  for (let sub = 0; sub < 8; sub++) {
+    for (let g: usize = 0; g < 4; g++) {
+      const p = src + g * 4 * stride;
+      const r0 = f.row_codes(p, sub);
+      const r1 = f.row_codes(p + stride, sub);
+      const r2 = f.row_codes(p + stride * 2, sub);
+      f.store_codes(f.codes_at(w, sub) + (g << 4), r0, r1, r2, f.row_codes(p + stride * 3, sub));
+    }
+  }
+}
+
+/** Packs one f16 of each row: sixteen f16 at w. */
+export function pack_f16(src: usize, stride: usize, w: usize): void {
+  for (let r: usize = 0; r < 16; r++) store<u16>(w + (r << 1), load<u16>(src + r * stride));
+}
+
+/** Packs n bytes of each row: byte i of every row becomes vector i at w. */
+export function pack_bytes(src: usize, stride: usize, n: usize, w: usize): void {
+  for (let r: usize = 0; r < 16; r++) {
+    for (let i: usize = 0; i < n; i++) store<u8>(w + (i << 4) + r, load<u8>(src + r * stride + i));
+  }
+}
+
+/** Packs 16 bytes of nibbles of each row, k = i in the low nibble of byte i and k = 16 + i in the high one, to the quads at q. */
+export function pack_nibbles(src: usize, stride: usize, q: usize): void {
+  for (let g: usize = 0; g < 4; g++) {
+    store_quads(q + (g << 4), v128.load(src), v128.load(src + stride), v128.load(src + stride * 2), v128.load(src + stride * 3), 64);
+    src += stride << 2;
+  }
+}

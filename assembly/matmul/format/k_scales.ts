@@ -1,0 +1,86 @@
+/**
+ * What q4_K and q5_K share: eight scales and eight minima of 6 bits, 12 bytes a row (packed: 96 bytes of scales, then 96 of minima, six_bits.ts),
+ * and the order of nibbles.
+ *
+ * Minima lie ready for i16 products with the activations' sums of two sub-blocks: vector 2p + h is of sub-blocks 2p and 2p + 1 and of groups 2h and
+ * 2h + 1. The low byte of an i16 is of the even group, the high one of the odd group, whose minima are multiplied where they are, 256 times too large.
+ */
+import { low_nibbles, words_0x003f, words_0x3f00 } from './constants';
+import { pack_f16 } from './group';
+import { get_six, put_six, scale_byte, six_bits } from './six_bits';
+
+/** Where a packed block has its scales and minima: behind d and dmin. */
+const SCALES: usize = 64;
+const MINIMA: usize = SCALES + 96;
+
+/** Base class of the formats. (Nothing here may be overridden: AssemblyScript would not inline it.) */
+@unmanaged
+export class KScales {
+  super_block: bool;
+  has_min: bool;
+
+  @inline sc(w: usize, i: i32): v128 {
+    return six_bits(w + SCALES, i, true);
+  }
+  @inline mn(w: usize, i: i32): v128 {
+    return six_bits(w + MINIMA, i, false);
+  }
+  @inline scale_of(w: usize, i: i32, row: usize): u32 {
+    return get_six(w + SCALES, i, scale_byte(row));
+  }
+  @inline min_of(w: usize, i: i32, row: usize): u32 {
+    return get_six(w + MINIMA, minima_vector(i, row), minima_byte(i, row));
+  }
+}
+
+/** Minima of group G in such a vector: two i16 in every i32 lane, one for each of two sub-blocks; 256 times too large in groups 1 and 3. */
+// @ts-ignore: decorator
+@inline
+export function minima_of_group<G>(v: v128): v128 {
+  return v128.and(v, (offsetof<G>() & 16) != 0 ? words_0x3f00() : words_0x003f());
+}
+
+// @ts-ignore: decorator
+@inline
+function minima_vector(s: usize, row: usize): usize {
+  return ((s >> 1) << 1) | (row >> 3);
+}
+
+// @ts-ignore: decorator
+@inline
+function minima_byte(s: usize, row: usize): usize {
+  return ((row & 3) << 2) | ((s & 1) << 1) | ((row >> 2) & 1);
+}
+
+/**
+ * Packs the 16 bytes with which blocks of 16 rows begin, `stride` bytes apart at src: d, dmin and 12 bytes. Of these, bytes 0..3 hold scales 0..3 and
+ * bytes 4..7 minima 0..3 in six bits; bytes 8..11 hold the low nibbles of scales (low) and minima (high) 4..7, whose top bits are bits 6 and 7 of
+ * bytes 0..3 and 4..7.
+ */
+export function pack_k_scales(src: usize, stride: usize, w: usize): void {
+  pack_f16(src, stride, w);
+  pack_f16(src + 2, stride, w + 32);
+  for (let s: usize = 0; s < 8; s++) {
+    for (let r: usize = 0; r < 16; r++) {
+      const row = src + r * stride + 4 + (s & 3);
+      const a = <u32>load<u8>(row);
+      const b = <u32>load<u8>(row, 4);
+      const c = <u32>load<u8>(row, 8);
+      put_six(w + SCALES, s, scale_byte(r), s < 4 ? a & 63 : (c & 15) | ((a >> 6) << 4));
+      put_six(w + MINIMA, minima_vector(s, r), minima_byte(s, r), s < 4 ? b & 63 : (c >> 4) | ((b >> 6) << 4));
+    }
+  }
+}
+
+/**
+ * The 16 bytes of nibbles of one row's sub-block as q4_0 has them, k 0..15 low and k 16..31 high: of the 128 bytes at qs,
+ * sub-block `sub` (0..7) has the low (even) or high nibbles (odd) of bytes 32 * (sub / 2) .. + 31.
+ */
+// @ts-ignore: decorator
+@inline
+export function k_nibbles(qs: usize, sub: i32): v128 {
+  const p = qs + (<usize>(sub >> 1) << 5);
+  const shift = (sub & 1) << 2;
+  const m = low_nibbles();
+  return v128.or(v128.and(i16x8.shr_u(v128.load(p), shift), m), i16x8.shl(v128.and(i16x8.shr_u(v128.load(p, 16), shift), m), 4));
+}

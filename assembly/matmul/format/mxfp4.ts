@@ -1,0 +1,71 @@
+/**
+ * mxfp4x16: 16 rows of mxfp4 side by side, 272 bytes for 16 x 32 weights; weight = 2^(e - 128) * (code - 12).
+ *
+ *   | e of rows 0..15, u8 (16) | quad 0: rows 0..3, 4..7, 8..11, 12..15 (4 x 16) | quad 1 (64) | quad 2 (64) | quad 3 (64) |
+ *
+ * A nibble is an index into ggml's values, which are doubled: -12..12. Codes are 12 more, so that they are unsigned.
+ */
+import { lookup16 } from '../../simd';
+import { group_u8, pack_bytes, pack_nibbles } from './group';
+
+/** Bytes of a block of one row: e, 16 bytes of nibbles. */
+const BYTES: usize = 17;
+
+/** ggml's kvalues_mxfp4 + 12, then 2^23 and 2^21. */
+const VALUES: usize = memory.data<u32>(
+  [
+    0x0f0e0d0c, 0x18141210, 0x090a0b0c, 0x00040608, 0x00800000, 0x00800000, 0x00800000, 0x00800000, 0x00200000, 0x00200000, 0x00200000,
+    0x00200000,
+  ],
+  16,
+);
+
+@unmanaged
+export class MXFP4 {
+  @inline bytes(): usize {
+    return 16 * BYTES;
+  }
+  @inline f16_vectors(): i32 {
+    return 0;
+  }
+  @inline width(): i32 {
+    return 5;
+  }
+  @inline largest(): i32 {
+    return 24;
+  }
+  @inline centre(): i32 {
+    return 12;
+  }
+  @inline codes_at(w: usize, sub: i32): usize {
+    return w + 16;
+  }
+  @inline mask2(): v128 {
+    return v128.load(VALUES);
+  }
+  @inline first(v: v128, m: v128, m2: v128): v128 {
+    return lookup16(m2, v128.and(v, m));
+  }
+  @inline second(v: v128, m: v128, m2: v128): v128 {
+    return lookup16(m2, v128.and(i16x8.shr_u(v, 4), m));
+  }
+
+  /** 2^(e - 128): bits (e - 1) << 23, or where that is less (e < 2, subnormal numbers) (e + 1) << 21; the greater of the two as integers. */
+  @inline d<G>(w: usize): v128 {
+    const e = group_u8<G>(v128.load(w));
+    return i32x4.max_s(i32x4.sub(i32x4.shl(e, 23), v128.load(VALUES, 16)), i32x4.add(i32x4.shl(e, 21), v128.load(VALUES, 32)));
+  }
+
+  /**
+   * E8M0 scales reach the end of f32, and ggml's quantiser gives such a scale to a block of subnormal numbers, whose codes are all 0 or -0.
+   * Times the sums that unsigned codes need it would be Inf - Inf: such blocks get the least scale.
+   */
+  before_pack(from: usize, to: usize): void {
+    for (let p = from; p < to; p += BYTES) if (!v128.any_true(v128.and(v128.load(p, 1), i8x16.splat(0x77)))) store<u8>(p, 0);
+  }
+
+  pack(src: usize, stride: usize, w: usize): void {
+    pack_bytes(src, stride, 1, w);
+    pack_nibbles(src + 1, stride, w + 16);
+  }
+}

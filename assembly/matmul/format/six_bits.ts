@@ -1,0 +1,61 @@
+/**
+ * Numbers of six bits, eight for each of 16 rows (scales and minima of q4_K and q5_K, scales of iq4_xs), as six vectors of bytes:
+ *
+ *   byte of vector i < 6: | bits 0..5: of number i | bits 6, 7: two bits of number 6 (i < 3) or 7, the lowest two in the first of the three |
+ *
+ * Which row has which byte is chosen so that the loops need few operations: for scales, row r of group g has byte 4r + g, and one shuffle,
+ * or two shifts, make the factors of a group. Minima are multiplied for two sub-blocks at once (k_scales.ts).
+ */
+import { bytes_0x3f, bytes_0xc0 } from './constants';
+
+/** Vector i (0..7) of the six-bit numbers at p. clean: bits 6 and 7 of its bytes are 0; else they may be anything. */
+// @ts-ignore: decorator
+@inline
+export function six_bits(p: usize, i: i32, clean: bool): v128 {
+  if (i < 6) {
+    const v = v128.load(p + (<usize>i << 4));
+    return clean ? v128.and(v, bytes_0x3f()) : v;
+  }
+  if (i > 6) p += 48;
+  const m = bytes_0xc0();
+  const a = v128.and(v128.load(p), m);
+  const b = v128.and(v128.load(p, 16), m);
+  const c = v128.and(v128.load(p, 32), m);
+  return v128.or(v128.or(i16x8.shr_u(a, 6), i16x8.shr_u(b, 4)), i16x8.shr_u(c, 2));
+}
+
+/** Signed six-bit scales of group G as i32. (Unsigned ones: scales_u6 in dot.ts.) */
+// @ts-ignore: decorator
+@inline
+export function scales_s6<G>(v: v128): v128 {
+  return i32x4.shr_s(i32x4.shl(v, 26 - <i32>(offsetof<G>() >> 1)), 26);
+}
+
+/** The byte in which row `row` (0..15) has its scales. */
+// @ts-ignore: decorator
+@inline
+export function scale_byte(row: usize): usize {
+  return ((row & 3) << 2) | (row >> 2);
+}
+
+/** Writes number x as byte `at` of vector i of those at p; i must ascend. */
+export function put_six(p: usize, i: usize, at: usize, x: u32): void {
+  p += at;
+  if (i < 6) {
+    store<u8>(p + (i << 4), x);
+    return;
+  }
+  if (i > 6) p += 48;
+  for (let part = 0; part < 3; part++) {
+    store<u8>(p, load<u8>(p) | (((x >> (part << 1)) & 3) << 6));
+    p += 16;
+  }
+}
+
+/** Reads the number that put_six wrote. */
+export function get_six(p: usize, i: usize, at: usize): u32 {
+  p += at;
+  if (i < 6) return load<u8>(p + (i << 4)) & 63;
+  if (i > 6) p += 48;
+  return (<u32>load<u8>(p) >> 6) | ((<u32>load<u8>(p, 16) >> 6) << 2) | ((<u32>load<u8>(p, 32) >> 6) << 4);
+}

@@ -1,0 +1,204 @@
+/**
+ * A step of several clients spends its time here: 2 to MOST_16XN columns of activations times packed weights. Too few columns to pay for a panel
+ * (gemm_8x4.ts): the codes of 8 rows x 16 weights are unpacked into eight registers, and all columns run over them.
+ *
+ *   for 16 rows              one sequential stream of weights, as in gemv_16x1.ts
+ *     for a sub-block
+ *       for 8 rows           two groups share what is loaded of a column
+ *         for 2 quads        of both halves: four weight vectors of each group
+ *           for each column  eight dots; the first pass leaves its integer sums in L1, the second takes the f32 step
+ *
+ * The same operations in the same order as gemv_16x1.ts and gemm_8x4.ts, output by output: the same bits.
+ * Instructions per dot are what counts (see gemm_8x4.ts): 8 columns of q4_0 from memory have 46 GMAC/s (Zen 4, Node 24). Not kept: one group at a time
+ * and all four quads in registers (41), a panel for 8 columns (34; equal where weights are in cache).
+ */
+import { ACT_D, ACT_SUB, MOST_16XN } from './act';
+import * as dot from './dot';
+import { add_block, add_minima, add_scaled, end_block, lane_sums, start } from './epilogue';
+import * as fmt from './format/format';
+import { ACC, G0, G1, G2, G3 } from './format/group';
+import { minima_of_group } from './format/k_scales';
+import { held_ones } from '../simd';
+
+/** Bytes of one column's integer sums of 8 rows between the passes. */
+const PART: usize = 32;
+/** Bytes of a sub-block's factors: d of 16 rows, or their integer scales. */
+const FACTORS: usize = 64;
+/** Bytes of scratch, with the sums that are its result before it. */
+export const SCRATCH_16XN: usize = FACTORS + <usize>MOST_16XN * (ACC + PART + ACC);
+
+/**
+ * acc[column][0..15] += 16 packed rows at w . the columns of activations at a, `stride` bytes apart; n blocks. acc: f32 sums, ACC bytes for each column.
+ * scratch: | factors | integer sums between the passes, PART bytes for each column | a super-block's integer sums, ACC bytes for each column |
+ */
+export function gemm_16xn<F>(w: usize, n: i32, a: usize, stride: usize, ncols: i32, acc: usize, scratch: usize): void {
+  if (fmt.s16<F>() || fmt.eight_bits<F>() || (fmt.has_min<F>() && !fmt.super_block<F>()))
+    ERROR('not for scales of 16 weights, 8-bit codes or f32 minima');
+  const f = changetype<F>(0);
+  const end = acc + <usize>ncols * ACC;
+  const parts = scratch + FACTORS;
+  const sums = parts + <usize>ncols * PART;
+  for (; n > 0; n--) {
+    if (fmt.super_block<F>()) memory.fill(sums, 0, <usize>ncols * ACC);
+    for (let sub = 0; sub < fmt.subs<F>(); sub++) {
+      const sc = fmt.sc<F>(w, sub);
+      store_factors<F, G0>(w, sc, scratch);
+      store_factors<F, G1>(w, sc, scratch + 16);
+      store_factors<F, G2>(w, sc, scratch + 32);
+      store_factors<F, G3>(w, sc, scratch + 48);
+      const q = f.codes_at(w, sub);
+      const h = fmt.fifth_bits_at<F>(w, sub);
+      for (let g: usize = 0; g < 64; g += 32) {
+        first_pass<F>(q + g, h + g, a, stride, acc + g, end, parts);
+        second_pass<F>(q + g, h + g, a, stride, acc + g, end, parts, scratch + g, sums - acc);
+      }
+      a += ACT_SUB;
+    }
+    if (fmt.super_block<F>()) end_super_block<F>(w, a - 8 * ACT_SUB, stride, acc, end, sums);
+    w += f.bytes();
+  }
+}
+
+/** The super-block at w ends, column after column: integer sums at `sums` to the f32 sums at y. a: its activations. */
+function end_super_block<F>(w: usize, a: usize, stride: usize, y: usize, end: usize, sums: usize): void {
+  const zero = i32x4.splat(0);
+  for (; y < end; y += ACC, a += stride, sums += ACC) {
+    let n0 = zero;
+    let n1 = zero;
+    let n2 = zero;
+    let n3 = zero;
+    let p = a + ACT_SUB + ACT_D;
+    for (let i = 0; i < 8; i += 2) {
+      const x = v128.load32_splat(p);
+      const v = fmt.mn<F>(w, i);
+      const z = fmt.mn<F>(w, i + 1);
+      n0 = add_minima(n0, minima_of_group<G0>(v), x);
+      n1 = add_minima(n1, minima_of_group<G1>(v), x);
+      n2 = add_minima(n2, minima_of_group<G2>(z), x);
+      n3 = add_minima(n3, minima_of_group<G3>(z), x);
+      p += 2 * ACT_SUB;
+    }
+    const da = v128.load32_splat(a, ACT_D);
+    v128.store(y, end_block<F, G0>(v128.load(y), v128.load(sums), n0, w, da));
+    v128.store(y, end_block<F, G1>(v128.load(y, 16), v128.load(sums, 16), n1, w, da), 16);
+    v128.store(y, end_block<F, G2>(v128.load(y, 32), v128.load(sums, 32), n2, w, da), 32);
+    v128.store(y, end_block<F, G3>(v128.load(y, 48), v128.load(sums, 48), n3, w, da), 48);
+  }
+}
+
+/** Integer sums of quads 0 and 1 of both halves for 8 rows, column after column, to part. q, h: codes and fifth bits (format.ts) of the first group. */
+// @ts-ignore: decorator
+@inline
+function first_pass<F>(q: usize, h: usize, a: usize, stride: usize, y: usize, end: usize, part: usize): void {
+  const m = fmt.mask<F>();
+  const m2 = fmt.mask2<F>();
+  const next = q + fmt.quad_bytes<F>();
+  const x0 = first<F, G0>(q, h, 0, m, m2);
+  const x1 = first<F, G0>(next, h, 1, m, m2);
+  const x2 = second<F, G0>(q, h, 0, m, m2);
+  const x3 = second<F, G0>(next, h, 1, m, m2);
+  const z0 = first<F, G1>(q, h, 0, m, m2);
+  const z1 = first<F, G1>(next, h, 1, m, m2);
+  const z2 = second<F, G1>(q, h, 0, m, m2);
+  const z3 = second<F, G1>(next, h, 1, m, m2);
+  for (; y < end; y += ACC, a += stride, part += PART) {
+    let s = start<F>(lane_sums<F>(a));
+    let t = s;
+    let k = v128.load32_splat(a);
+    s = dot.mac(s, k, x0);
+    t = dot.mac(t, k, z0);
+    k = v128.load32_splat(a, 4);
+    s = dot.mac(s, k, x1);
+    t = dot.mac(t, k, z1);
+    k = v128.load32_splat(a, 16);
+    s = dot.mac(s, k, x2);
+    t = dot.mac(t, k, z2);
+    k = v128.load32_splat(a, 20);
+    s = dot.mac(s, k, x3);
+    t = dot.mac(t, k, z3);
+    v128.store(part, s);
+    v128.store(part, t, 16);
+  }
+}
+
+/** Quads 2 and 3 onto them, and the sub-block's f32 step; in super-blocks onto the integer sums, which lie `behind` bytes behind y. */
+// @ts-ignore: decorator
+@inline
+function second_pass<F>(
+  q: usize,
+  h: usize,
+  a: usize,
+  stride: usize,
+  y: usize,
+  end: usize,
+  part: usize,
+  factors: usize,
+  behind: usize,
+): void {
+  const m = fmt.mask<F>();
+  const m2 = fmt.mask2<F>();
+  const ones = held_ones();
+  q += 2 * fmt.quad_bytes<F>();
+  const next = q + fmt.quad_bytes<F>();
+  const x0 = first<F, G0>(q, h, 2, m, m2);
+  const x1 = first<F, G0>(next, h, 3, m, m2);
+  const x2 = second<F, G0>(q, h, 2, m, m2);
+  const x3 = second<F, G0>(next, h, 3, m, m2);
+  const z0 = first<F, G1>(q, h, 2, m, m2);
+  const z1 = first<F, G1>(next, h, 3, m, m2);
+  const z2 = second<F, G1>(q, h, 2, m, m2);
+  const z3 = second<F, G1>(next, h, 3, m, m2);
+  for (; y < end; y += ACC, a += stride, part += PART) {
+    let s = v128.load(part);
+    let t = v128.load(part, 16);
+    let k = v128.load32_splat(a, 8);
+    s = dot.mac(s, k, x0);
+    t = dot.mac(t, k, z0);
+    k = v128.load32_splat(a, 12);
+    s = dot.mac(s, k, x1);
+    t = dot.mac(t, k, z1);
+    k = v128.load32_splat(a, 24);
+    s = dot.mac(s, k, x2);
+    t = dot.mac(t, k, z2);
+    k = v128.load32_splat(a, 28);
+    s = dot.mac(s, k, x3);
+    t = dot.mac(t, k, z3);
+    if (fmt.super_block<F>()) {
+      const p = y + behind;
+      const from = fmt.biased<F>() ? start<F>(lane_sums<F>(a)) : ones;
+      s = add_scaled<F>(v128.load(p), s, from, v128.load(factors));
+      t = add_scaled<F>(v128.load(p, 16), t, from, v128.load(factors, 16));
+      v128.store(p, s);
+      v128.store(p, t, 16);
+      continue;
+    }
+    s = dot.row_sums(s, ones);
+    t = dot.row_sums(t, ones);
+    const da = v128.load32_splat(a, ACT_D);
+    const u = add_block<F>(v128.load(y), s, v128.load(factors), da);
+    const v = add_block<F>(v128.load(y, 16), t, v128.load(factors, 16), da);
+    v128.store(y, u);
+    v128.store(y, v, 16);
+  }
+}
+
+/** Group G's codes of quad t of the first half, whose vector is in the quad at q; h: fifth bits. */
+// @ts-ignore: decorator
+@inline
+function first<F, G>(q: usize, h: usize, t: i32, m: v128, m2: v128): v128 {
+  return fmt.first<F>(fmt.load_first<F, G>(q, t), fmt.fifth_bits<F, G>(h, t), m, m2);
+}
+
+/** Those of the second half. */
+// @ts-ignore: decorator
+@inline
+function second<F, G>(q: usize, h: usize, t: i32, m: v128, m2: v128): v128 {
+  return fmt.second<F>(fmt.load_second<F, G>(q, t, fmt.load_first<F, G>(q, t)), fmt.fifth_bits<F, G>(h, t), m, m2);
+}
+
+/** Stores the factors of group G's rows in a sub-block; sc: its scales. */
+// @ts-ignore: decorator
+@inline
+function store_factors<F, G>(w: usize, sc: v128, p: usize): void {
+  v128.store(p, fmt.super_block<F>() ? fmt.scale<F, G>(sc) : fmt.d<F, G>(w));
+}

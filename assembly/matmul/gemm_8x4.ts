@@ -1,0 +1,128 @@
+/**
+ * Prompts spend their time here: start reading here. Many columns of activations times packed weights of any format.
+ *
+ * Sixteen rows x KC weights are unpacked once into two panels (L1) of plain 7-bit codes and f32 scales, then all columns run over them, four at a time:
+ * what a format costs to unpack is shared by all columns, and one inner loop, gemm_8x4, serves every format.
+ *
+ *   for 64 columns, 32 rows   their f32 sums stay in L1
+ *     for KC weights          the activations of 64 columns, in column blocks (act.ts lays them out, once for all products), in L2
+ *       for 16 rows           two panels of 8 rows
+ *         for 4 columns       their quants stay in L1 for both panels
+ *           gemm_8x4          8 rows x 4 columns
+ *
+ * On x64 the loop is bound by the six operations a cycle that a core takes in, so what counts is how many there are: of 25 for 128 products,
+ * 16 multiply and add. With a pointer for each column it had 28, and 50 GMAC/s where it now has 58 (Node 24; Node 20: 44 and 52; turbo: 66 and 85).
+ * Laying activations out once, as they are quantised, instead of by every thread for every 32 rows made all formats 4 to 6 % faster (Node 24).
+ */
+import { COLS_REST, lane_sums_ahead, lane_sums_behind, quant_sums, scales, splat } from './columns';
+import * as dot from './dot';
+import { add_scaled, bias, end_column_min, end_super_block, start, unbiased } from './epilogue';
+import * as fmt from './format/format';
+import { G0, G1, G2, G3 } from './format/group';
+import { CODES, factor_bytes, minima_bytes } from './panel_size';
+import { held_ones } from '../simd';
+
+/**
+ * Adds 8 rows x 4 columns of products, n blocks of them, to the f32 sums in memory (L1); eight i16 sums stay in registers.
+ * w: a panel (panel.ts), read from one end to the other. a: a column block (columns.ts), read likewise.
+ * acc: the first column's sum of the panel's first row; rows are 4 bytes apart, columns ACC bytes.
+ */
+export function gemm_8x4<F>(w: usize, a: usize, acc: usize, n: i32): void {
+  const zero = i32x4.splat(0);
+  const ones = held_ones();
+  for (; n > 0; n--) {
+    let i00 = zero;
+    let i10 = zero;
+    let i01 = zero;
+    let i11 = zero;
+    let i02 = zero;
+    let i12 = zero;
+    let i03 = zero;
+    let i13 = zero;
+    // Runs of codes with one scale: sub-blocks, or their halves, of which those with an odd number of runs left are the second ones.
+    let left = fmt.s16<F>() ? 2 * fmt.subs<F>() : fmt.subs<F>();
+    do {
+      const first = start<F>(lane_sums_ahead<F>(a, left & 1));
+      let s00 = splat<G0>(first);
+      let s10 = s00;
+      let s01 = splat<G1>(first);
+      let s11 = s01;
+      let s02 = splat<G2>(first);
+      let s12 = s02;
+      let s03 = splat<G3>(first);
+      let s13 = s03;
+      // Not unrolled: V8 makes an address of every splat's offset, and keeps it for the next round only in loops this small (52 GMAC/s by two, 44 by eight).
+      for (const end = w + (fmt.s16<F>() ? CODES >> 1 : CODES); w != end; w += 32) {
+        const w0 = v128.load(w);
+        const w1 = v128.load(w, 16);
+        let x = v128.load32_splat(a);
+        s00 = dot.mac(s00, x, w0);
+        s10 = dot.mac(s10, x, w1);
+        x = v128.load32_splat(a, 4);
+        s01 = dot.mac(s01, x, w0);
+        s11 = dot.mac(s11, x, w1);
+        x = v128.load32_splat(a, 8);
+        s02 = dot.mac(s02, x, w0);
+        s12 = dot.mac(s12, x, w1);
+        x = v128.load32_splat(a, 12);
+        s03 = dot.mac(s03, x, w0);
+        s13 = dot.mac(s13, x, w1);
+        a += 16;
+      }
+      if (fmt.super_block<F>()) {
+        const sc0 = v128.load(w);
+        const sc1 = v128.load(w, 16);
+        i00 = add_scaled<F>(i00, s00, splat<G0>(first), sc0);
+        i10 = add_scaled<F>(i10, s10, splat<G0>(first), sc1);
+        i01 = add_scaled<F>(i01, s01, splat<G1>(first), sc0);
+        i11 = add_scaled<F>(i11, s11, splat<G1>(first), sc1);
+        i02 = add_scaled<F>(i02, s02, splat<G2>(first), sc0);
+        i12 = add_scaled<F>(i12, s12, splat<G2>(first), sc1);
+        i03 = add_scaled<F>(i03, s03, splat<G3>(first), sc0);
+        i13 = add_scaled<F>(i13, s13, splat<G3>(first), sc1);
+        w += 32;
+      } else {
+        i00 = dot.row_sums(s00, ones);
+        i10 = dot.row_sums(s10, ones);
+        i01 = dot.row_sums(s01, ones);
+        i11 = dot.row_sums(s11, ones);
+        i02 = dot.row_sums(s02, ones);
+        i12 = dot.row_sums(s12, ones);
+        i03 = dot.row_sums(s03, ones);
+        i13 = dot.row_sums(s13, ones);
+      }
+      if (!fmt.s16<F>() || (left & 1) != 0) a += COLS_REST;
+    } while (fmt.super_block<F>() && --left > 0);
+    if (fmt.super_block<F>()) {
+      w += minima_bytes<F>();
+      end_super_block<F>(w, a, acc, i00, i10, i01, i11, i02, i12, i03, i13);
+      w += factor_bytes<F>();
+      continue;
+    }
+    const rest = a - COLS_REST;
+    const d0 = v128.load(w);
+    const d1 = v128.load(w, 16);
+    const da = scales(rest);
+    const back = fmt.biased<F>() ? bias<F>(lane_sums_behind(rest)) : zero;
+    i00 = unbiased<F>(i00, splat<G0>(back));
+    i10 = unbiased<F>(i10, splat<G0>(back));
+    i01 = unbiased<F>(i01, splat<G1>(back));
+    i11 = unbiased<F>(i11, splat<G1>(back));
+    i02 = unbiased<F>(i02, splat<G2>(back));
+    i12 = unbiased<F>(i12, splat<G2>(back));
+    i03 = unbiased<F>(i03, splat<G3>(back));
+    i13 = unbiased<F>(i13, splat<G3>(back));
+    const m0 = fmt.has_min<F>() ? v128.load(w, 32) : zero;
+    const m1 = fmt.has_min<F>() ? v128.load(w, 48) : zero;
+    const sum = quant_sums<F>(rest);
+    const n0 = splat<G0>(sum);
+    const n1 = splat<G1>(sum);
+    const n2 = splat<G2>(sum);
+    const n3 = splat<G3>(sum);
+    end_column_min<F, G0>(acc, splat<G0>(da), i00, d0, n0, m0, i10, d1, n0, m1);
+    end_column_min<F, G1>(acc, splat<G1>(da), i01, d0, n1, m0, i11, d1, n1, m1);
+    end_column_min<F, G2>(acc, splat<G2>(da), i02, d0, n2, m0, i12, d1, n2, m1);
+    end_column_min<F, G3>(acc, splat<G3>(da), i03, d0, n3, m0, i13, d1, n3, m1);
+    w += factor_bytes<F>();
+  }
+}

@@ -1,0 +1,123 @@
+/**
+ * Generation spends its time here: start reading here. One column of activations times 16 packed rows (a row block) of any format.
+ * Weights stream once from memory, in order; the activations of a sub-block are shared by the four groups of rows.
+ * (Formats with a scale for every 16 weights: gemv_16x1_s16.ts; with 8-bit codes, where there is relaxed SIMD: gemv_16x1_signs.ts.)
+ *
+ * For each output, one step of f32 a block, ascending (end_block in epilogue.ts), of the integer sum of 32 products or of a super-block's 256.
+ * gemm_8x4.ts does the same operations in the same order, so a token's numbers do not depend on the batch it is in.
+ *
+ * What loops keep in registers are their locals, and a function returns one value: so the GEMVs (gemv_16x1_*.ts) begin and end with the same lines, and
+ * take minima with the same ones.
+ *
+ * On x64 what counts is operations of the vector unit, not instructions (Zen 4, Node 24, weights in cache). Not kept: one group after the other with the
+ * activations in registers (an eighth fewer instructions; q4_0 10 % and iq4_nl 14 % slower, from long chains of additions).
+ */
+import { ACT_D, ACT_SUB, ACT_SUM } from './act';
+import * as dot from './dot';
+import { QUANT_BYTES } from './dot';
+import { add_minima, add_scaled, bias, end_block, lane_sums, start, unbiased } from './epilogue';
+import * as fmt from './format/format';
+import { G0, G1, G2, G3, store_sums } from './format/group';
+import { minima_of_group } from './format/k_scales';
+import { held_ones } from '../simd';
+
+/** y[0..15] = 16 packed rows at w . the column of activations at a; n blocks. */
+export function gemv_16x1<F>(w: usize, n: i32, a: usize, y: usize): void {
+  if (fmt.s16<F>()) ERROR('a format with a scale for every 16 weights takes another loop');
+  const f = changetype<F>(0);
+  const m = fmt.mask<F>();
+  const m2 = fmt.mask2<F>();
+  const ones = held_ones();
+  const zero = i32x4.splat(0);
+  let y0 = f32x4.splat(0);
+  let y1 = y0;
+  let y2 = y0;
+  let y3 = y0;
+  for (; n > 0; n--) {
+    const block = a;
+    let sub = 0;
+    let i0 = zero;
+    let i1 = zero;
+    let i2 = zero;
+    let i3 = zero;
+    do {
+      const h = fmt.fifth_bits_at<F>(w, sub);
+      const end = a + ACT_SUB;
+      const sums = lane_sums<F>(a);
+      const first = start<F>(sums);
+      let s0 = first;
+      let s1 = first;
+      let s2 = first;
+      let s3 = first;
+      let b0 = fmt.fifth_bits<F, G0>(h, 0);
+      let b1 = fmt.fifth_bits<F, G1>(h, 0);
+      let b2 = fmt.fifth_bits<F, G2>(h, 0);
+      let b3 = fmt.fifth_bits<F, G3>(h, 0);
+      let q = f.codes_at(w, sub);
+      for (let t = 0; t < 4; t++) {
+        const x0 = dot.first_quants(a);
+        const x1 = dot.last_quants(a, x0);
+        const z0 = dot.first_quants(a + 16 * QUANT_BYTES);
+        const z1 = dot.last_quants(a + 16 * QUANT_BYTES, z0);
+        s0 = quad<F, G0>(s0, q, t, b0, x0, x1, z0, z1, m, m2);
+        b0 = fmt.next_fifth_bits<F>(b0);
+        s1 = quad<F, G1>(s1, q, t, b1, x0, x1, z0, z1, m, m2);
+        b1 = fmt.next_fifth_bits<F>(b1);
+        s2 = quad<F, G2>(s2, q, t, b2, x0, x1, z0, z1, m, m2);
+        b2 = fmt.next_fifth_bits<F>(b2);
+        s3 = quad<F, G3>(s3, q, t, b3, x0, x1, z0, z1, m, m2);
+        b3 = fmt.next_fifth_bits<F>(b3);
+        q += fmt.quad_bytes<F>();
+        a += 4 * QUANT_BYTES;
+      }
+      a = end;
+      if (fmt.super_block<F>()) {
+        const sc = fmt.sc<F>(w, sub);
+        i0 = add_scaled<F>(i0, s0, first, fmt.scale<F, G0>(sc));
+        i1 = add_scaled<F>(i1, s1, first, fmt.scale<F, G1>(sc));
+        i2 = add_scaled<F>(i2, s2, first, fmt.scale<F, G2>(sc));
+        i3 = add_scaled<F>(i3, s3, first, fmt.scale<F, G3>(sc));
+      } else {
+        const back = bias<F>(sums);
+        i0 = unbiased<F>(dot.row_sums(s0, ones), back);
+        i1 = unbiased<F>(dot.row_sums(s1, ones), back);
+        i2 = unbiased<F>(dot.row_sums(s2, ones), back);
+        i3 = unbiased<F>(dot.row_sums(s3, ones), back);
+      }
+    } while (fmt.super_block<F>() && ++sub < fmt.subs<F>());
+    let n0 = zero;
+    let n1 = zero;
+    let n2 = zero;
+    let n3 = zero;
+    if (fmt.has_min<F>() && fmt.super_block<F>()) {
+      sub = 0;
+      for (let p = block + ACT_SUB + ACT_D; sub < 8; p += 2 * ACT_SUB) {
+        const sums = v128.load32_splat(p);
+        const v = fmt.mn<F>(w, sub);
+        const z = fmt.mn<F>(w, sub + 1);
+        n0 = add_minima(n0, minima_of_group<G0>(v), sums);
+        n1 = add_minima(n1, minima_of_group<G1>(v), sums);
+        n2 = add_minima(n2, minima_of_group<G2>(z), sums);
+        n3 = add_minima(n3, minima_of_group<G3>(z), sums);
+        sub += 2;
+      }
+    } else if (fmt.has_min<F>()) {
+      n0 = n1 = n2 = n3 = v128.load32_splat(block, ACT_SUM);
+    }
+    const da = v128.load32_splat(block, ACT_D);
+    y0 = end_block<F, G0>(y0, i0, n0, w, da);
+    y1 = end_block<F, G1>(y1, i1, n1, w, da);
+    y2 = end_block<F, G2>(y2, i2, n2, w, da);
+    y3 = end_block<F, G3>(y3, i3, n3, w, da);
+    w += f.bytes();
+  }
+  store_sums(y, y0, y1, y2, y3);
+}
+
+/** Group G's sums plus quad t of both halves: x0, x1 the first half's activations (dot.ts), z0, z1 the second's. */
+// @ts-ignore: decorator
+@inline
+function quad<F, G>(s: v128, q: usize, t: i32, b: v128, x0: v128, x1: v128, z0: v128, z1: v128, m: v128, m2: v128): v128 {
+  const v = fmt.load_first<F, G>(q, t);
+  return dot.mac_quad(dot.mac_quad(s, x0, x1, fmt.first<F>(v, b, m, m2)), z0, z1, fmt.second<F>(fmt.load_second<F, G>(q, t, v), b, m, m2));
+}

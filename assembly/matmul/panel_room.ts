@@ -1,0 +1,34 @@
+// Generated from src/type-traits.ts by `npm run generate`: edit that table and run it again.
+import { Q4_0 } from './format/q4_0';
+import { Q4_1 } from './format/q4_1';
+import { Q5_0 } from './format/q5_0';
+import { Q5_1 } from './format/q5_1';
+import { Q8_0 } from './format/q8_0';
+import { Q2_K } from './format/q2_K';
+import { Q3_K } from './format/q3_K';
+import { Q4_K } from './format/q4_K';
+import { Q5_K } from './format/q5_K';
+import { Q6_K } from './format/q6_K';
+import { IQ4_NL } from './format/iq4_nl';
+import { IQ4_XS } from './format/iq4_xs';
+import { TQ2_0 } from './format/tq2_0';
+import { MXFP4 } from './format/mxfp4';
+import { Q1_0 } from './format/q1_0';
+import { Q2_0 } from './format/q2_0';
+import { most, panel_bytes } from './panel_size';
+
+/** Bytes of a panel: the most that any format needs. */
+// @ts-ignore: decorator
+@inline
+export function PANEL(): usize {
+  return most(
+    most(
+      most(most(panel_bytes<Q4_0>(), panel_bytes<Q4_1>()), most(panel_bytes<Q5_0>(), panel_bytes<Q5_1>())),
+      most(most(panel_bytes<Q8_0>(), panel_bytes<Q2_K>()), most(panel_bytes<Q3_K>(), panel_bytes<Q4_K>())),
+    ),
+    most(
+      most(most(panel_bytes<Q5_K>(), panel_bytes<Q6_K>()), most(panel_bytes<IQ4_NL>(), panel_bytes<IQ4_XS>())),
+      most(most(panel_bytes<TQ2_0>(), panel_bytes<MXFP4>()), most(panel_bytes<Q1_0>(), panel_bytes<Q2_0>())),
+    ),
+  );
+}

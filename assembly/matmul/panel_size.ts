@@ -1,0 +1,60 @@
+/** How many weights of a format are unpacked to a panel at a time, and the bytes of a panel's fields (panel.ts). */
+import { QUANT_BYTES } from './dot';
+import { I16_CODES, SIGNED_CODES } from './dot_signed';
+import * as fmt from './format/format';
+
+/** Weights of a row unpacked at a time. */
+export const KC: i32 = 512;
+
+/** Bytes of the codes of a sub-block of 8 rows (8-bit codes: SIGNED_CODES). */
+export const CODES: usize = 256 * QUANT_BYTES;
+
+/** The larger one, where it must be known at compile time: of max() the compiler does not know it. */
+// @ts-ignore: decorator
+@inline
+export function most(a: usize, b: usize): usize {
+  return a > b ? a : b;
+}
+
+/** Bytes that KC weights of 8 rows of format F take. */
+// @ts-ignore: decorator
+@inline
+export function panel_bytes<F>(): usize {
+  if (fmt.few_bits<F>()) return <usize>(KC / 64) * (2 * CODES + factor_bytes<F>());
+  return <usize>(KC / 32 / fmt.subs<F>()) * (<usize>fmt.subs<F>() * sub_bytes<F>() + minima_bytes<F>() + factor_bytes<F>());
+}
+
+/** Whether the integer scales are in the codes. */
+// @ts-ignore: decorator
+@inline
+export function scaled_codes<F>(): bool {
+  return I16_CODES && fmt.eight_bits<F>() && fmt.super_block<F>();
+}
+
+/** Vectors of one group's minima in a super-block. */
+// @ts-ignore: decorator
+@inline
+export function minima_vectors<F>(): i32 {
+  return fmt.super_block<F>() && fmt.has_min<F>() ? (fmt.s16<F>() ? 8 : 4) : 0;
+}
+
+/** Bytes of both groups' minima. */
+// @ts-ignore: decorator
+@inline
+export function minima_bytes<F>(): usize {
+  return <usize>minima_vectors<F>() << 5;
+}
+
+/** Bytes of both groups' d and dmin. */
+// @ts-ignore: decorator
+@inline
+export function factor_bytes<F>(): usize {
+  return fmt.has_min<F>() ? 64 : 32;
+}
+
+/** Bytes of a sub-block's codes and integer scales in a panel. */
+// @ts-ignore: decorator
+@inline
+export function sub_bytes<F>(): usize {
+  return (fmt.eight_bits<F>() ? SIGNED_CODES : CODES) + (!fmt.super_block<F>() || scaled_codes<F>() ? 0 : fmt.s16<F>() ? 64 : 32);
+}

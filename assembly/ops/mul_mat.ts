@@ -1,0 +1,56 @@
+/**
+ * The general matrix product, ggml_compute_forward_mul_mat: dst[i0, i1, i2, i3] = src0[:, i0, i2 / r2, i3 / r3] . src1[:, i1, i2, i3], row by row by
+ * vec_dot. Any strides (elements within a row are contiguous), any weight type; src0 is repeated over dimensions 2 and 3.
+ * src1 has src0's vec_dot_type already: where needed the plan has a QUANTIZE op before (ggml's INIT phase).
+ */
+import { Op, row_of } from '../runtime/tensor';
+import { chunk_cols, chunk_rows } from '../runtime/schedule';
+import { take } from '../runtime/sync';
+import { vec_dot } from '../type/traits';
+
+/** Both sides are walked in tiles of 16 x 16 rows, which stay in L1 (ggml's blck_0, blck_1). */
+const TILE: i32 = 16;
+
+export function mul_mat(op: Op, nth: i32): void {
+  const src0 = op.src0;
+  const src1 = op.src1;
+  const nr0 = src0.ne1;
+  const nr1 = src1.ne1 * src1.ne2 * src1.ne3;
+  if (nr1 == 0) return;
+  const dr0 = chunk_rows(nr0, nr1, nth, 1);
+  const dr1 = chunk_cols(nr0, nr1, nth);
+  const nchunk0 = (nr0 + dr0 - 1) / dr0;
+  const nchunks = nchunk0 * ((nr1 + dr1 - 1) / dr1);
+  for (let chunk = take(op.cursor); chunk < nchunks; chunk = take(op.cursor)) {
+    const i0 = (chunk % nchunk0) * dr0;
+    const i1 = (chunk / nchunk0) * dr1;
+    one_chunk(op, i0, min(i0 + dr0, nr0), i1, min(i1 + dr1, nr1));
+  }
+}
+
+function one_chunk(op: Op, from0: i32, to0: i32, from1: i32, to1: i32): void {
+  const src0 = op.src0;
+  const src1 = op.src1;
+  const dst = op.dst;
+  const n = src0.ne0;
+  const r2 = src1.ne2 / src0.ne2;
+  const r3 = src1.ne3 / src0.ne3;
+  const per3 = src1.ne1 * src1.ne2;
+  for (let b1 = from1; b1 < to1; b1 += TILE) {
+    for (let b0 = from0; b0 < to0; b0 += TILE) {
+      const end1 = min(b1 + TILE, to1);
+      const end0 = min(b0 + TILE, to0);
+      for (let i = b1; i < end1; i++) {
+        const i13 = i / per3;
+        const i12 = (i % per3) / src1.ne1;
+        const i11 = i % src1.ne1;
+        const y = row_of(src1, i11, i12, i13);
+        const d = row_of(dst, i11, i12, i13);
+        const w = row_of(src0, 0, i12 / r2, i13 / r3);
+        for (let r = b0; r < end0; r++) {
+          store<f32>(d + (<usize>r << 2), vec_dot(src0.type, n, w + <usize>r * src0.nb1, y));
+        }
+      }
+    }
+  }
+}

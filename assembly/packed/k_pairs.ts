@@ -1,6 +1,0 @@
-/** Where q2_K, q3_K and q6_K have their fields of two bits: run `sub` of 8 in bits 2 (sub % 4).. of bytes 32 (sub / 4) .. + 31; half: 16 of them. */
-// @ts-ignore: decorator
-@inline
-export function two_bits(p: usize, sub: i32, half: usize): v128 {
-  return v128.and(i16x8.shr_u(v128.load(p + (<usize>(sub >> 2) << 5) + (half << 4)), (sub & 3) << 1), i8x16.splat(3));
-}

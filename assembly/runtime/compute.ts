@@ -1,0 +1,54 @@
+/**
+ * ggml_graph_compute: the plan's interpreter, which every thread runs over the same op records. Start reading the engine here.
+ * A step is begin() once and then compute() on all threads. serve() is the main loop of a worker thread: step after step until the threads shut down.
+ */
+import { run } from './dispatch';
+import { GO_ON, LOST, NO_STEP, await_step, barrier, finish_step, reached, step_from, step_plan, step_threads, step_to } from './sync';
+import { OP_BARRIER, OP_SIZE, Op, Plan, RANGES } from './tensor';
+
+/** Prepares a step: sets the dimensions that follow the batch, and all chunk cursors to zero. No thread may be computing. */
+export function begin(plan: usize, n_tokens: i32, n_outputs: i32): void {
+  const p = changetype<Plan>(plan);
+  for (let i = 0; i < p.n_dims; i++) {
+    const dim = p.dims + (<usize>i << 3);
+    store<i32>(load<usize>(dim), load<i32>(dim, 4) == 0 ? n_tokens : n_outputs);
+  }
+  memory.fill(p.cursors, 0, <usize>p.cursor_bytes * RANGES);
+}
+
+/** Runs op records [from, to) of the plan as thread ith of nth. Returns GO_ON, CANCELLED or LOST (sync.ts). */
+export function compute(plan: usize, sync: usize, ith: i32, nth: i32, from: i32, to: i32): i32 {
+  const p = changetype<Plan>(plan);
+  const scratch = p.scratch + <usize>ith * p.scratch_size;
+  for (let i = from; i < to; i++) {
+    const op = changetype<Op>(p.ops + <usize>i * OP_SIZE);
+    if (op.flags & OP_BARRIER) {
+      reached(sync, ith, i << 1);
+      const met = barrier(sync, nth);
+      if (met != GO_ON) return met;
+    }
+    reached(sync, ith, (i << 1) | 1);
+    run(op, ith, nth, p.cursor_bytes, scratch);
+  }
+  return GO_ON;
+}
+
+/**
+ * The main loop of thread ith: waits for steps and computes them. Returns when the threads shut down (after idle_ns without work: the first one to time out
+ * does it for all) or when a worker was lost. last: the STEP word of the last step before. The host posts steps through the sync block (sync.ts).
+ */
+export function serve(sync: usize, ith: i32, last: i32, idle_ns: i64): void {
+  for (;;) {
+    reached(sync, ith, NO_STEP);
+    const step = await_step(sync, last, idle_ns);
+    if (step == 0) return;
+    last = step;
+    const nth = step_threads(step);
+    if (ith >= nth) continue;
+    const to = step_to(sync);
+    if (compute(step_plan(sync), sync, ith, nth, step_from(sync), to) == LOST) return;
+    reached(sync, ith, to << 1);
+    if (barrier(sync, nth) == LOST) return;
+    if (ith == 0) finish_step(sync, step);
+  }
+}

@@ -1,0 +1,74 @@
+// Generated from src/graph/kernels.ts by `npm run generate`: edit that table and run it again.
+/** Which kernel a record's code means. */
+import { attention, attention_merge } from '../ops/attention';
+import { binary } from '../ops/binary';
+import { cpy, get_rows, quantize, set_rows } from '../ops/copy';
+import { im2col } from '../ops/im2col';
+import { kv_store } from '../ops/kv_cache';
+import { mul_mat } from '../ops/mul_mat';
+import { mul_mat_packed_op, repack_op } from '../ops/mul_mat_packed';
+import { l2_norm, norm, rms_norm } from '../ops/norm';
+import { argmax, mean_of_rows, pool_1d, sum_rows, top_k } from '../ops/reduce';
+import { rope } from '../ops/rope';
+import { diag_mask_inf, soft_max } from '../ops/soft_max';
+import { glu, unary } from '../ops/unary';
+import { Op } from './tensor';
+
+const GET_ROWS: u32 = 1;
+const QUANTIZE: u32 = 2;
+const MUL_MAT: u32 = 3;
+const MUL_MAT_PACKED: u32 = 4;
+const REPACK: u32 = 5;
+const RMS_NORM: u32 = 6;
+const NORM: u32 = 7;
+const L2_NORM: u32 = 8;
+const ROPE: u32 = 9;
+const KV_STORE: u32 = 10;
+const ATTENTION: u32 = 11;
+const ATTENTION_MERGE: u32 = 12;
+const BINARY: u32 = 13;
+const UNARY: u32 = 14;
+const GLU: u32 = 15;
+const CPY: u32 = 16;
+const SET_ROWS: u32 = 17;
+const SOFT_MAX: u32 = 18;
+const DIAG_MASK_INF: u32 = 19;
+const SUM_ROWS: u32 = 20;
+const ARGMAX: u32 = 21;
+const TOP_K: u32 = 22;
+const POOL_1D: u32 = 23;
+const MEAN_OF_ROWS: u32 = 24;
+const IM2COL: u32 = 25;
+
+/** Runs a record as thread ith of nth, with this thread's scratch; cursor_bytes lie from one range's cursor of an op to the next one's. */
+export function run(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
+  // prettier-ignore
+  switch (op.code) {
+    case GET_ROWS: get_rows(op, ith, nth); break;
+    case QUANTIZE: quantize(op, ith, nth, scratch); break;
+    case MUL_MAT: mul_mat(op, nth); break;
+    case MUL_MAT_PACKED: mul_mat_packed_op(op, ith, nth, cursor_bytes, scratch); break;
+    case REPACK: repack_op(op, scratch); break;
+    case RMS_NORM: rms_norm(op, ith, nth); break;
+    case NORM: norm(op, ith, nth); break;
+    case L2_NORM: l2_norm(op, ith, nth); break;
+    case ROPE: rope(op, ith, nth); break;
+    case KV_STORE: kv_store(op, ith, nth, scratch); break;
+    case ATTENTION: attention(op, ith, nth, cursor_bytes, scratch); break;
+    case ATTENTION_MERGE: attention_merge(op, ith, nth, scratch); break;
+    case BINARY: binary(op, ith, nth); break;
+    case UNARY: unary(op, ith, nth, scratch); break;
+    case GLU: glu(op, ith, nth, scratch); break;
+    case CPY: cpy(op, ith, nth, scratch); break;
+    case SET_ROWS: set_rows(op, ith, nth, scratch); break;
+    case SOFT_MAX: soft_max(op, ith, nth); break;
+    case DIAG_MASK_INF: diag_mask_inf(op, ith, nth); break;
+    case SUM_ROWS: sum_rows(op, ith, nth); break;
+    case ARGMAX: argmax(op, ith, nth); break;
+    case TOP_K: top_k(op, ith, nth); break;
+    case POOL_1D: pool_1d(op, ith, nth); break;
+    case MEAN_OF_ROWS: mean_of_rows(op, ith, nth); break;
+    case IM2COL: im2col(op, ith, nth); break;
+    default: unreachable();
+  }
+}

@@ -1,0 +1,88 @@
+/**
+ * nvfp4: 64 elements in 36 bytes (E2M1 with a UE4M3 scale for 16 of them), x = d[s] / 2 * KVALUES[q]: the values of mxfp4, which are doubled.
+ *
+ *   0                        4                                                        36
+ *   | d: u8 of each sixteen  | 4 x 8 bytes, low nibble j, high j + 8 of its sixteen   |
+ *
+ * A file may have a tensor `<name>.scale` of one f32 besides, by which products are multiplied.
+ */
+import { dot_i8, f16_to_f32, held, hsum_f32, lookup16, madd } from '../../simd';
+import { kvalues_mxfp4, nearest16 } from './mxfp4';
+import { store_i8_scaled } from './words';
+
+// @ts-ignore: decorator
+@inline
+const QK: i32 = 64;
+// @ts-ignore: decorator
+@inline
+const BYTES: usize = 36;
+
+/** Half of a UE4M3 number: 4 bits of exponent (bias 7) and 3 of mantissa. 0x7f is 0, and the top bit is passed over, but for that. */
+export function ue4m3_to_f32_half(x: u32): f32 {
+  if (x == 0x7f) return 0;
+  const exponent = (x >> 3) & 15;
+  if (exponent == 0) return <f32>(x & 7) * reinterpret<f32>(0x3a800000); // 2^-10
+  return reinterpret<f32>(((exponent + 119) << 23) | ((x & 7) << 20));
+}
+
+/** The nearest UE4M3 number as ggml finds it: half a step is rounded up, and 256 and more are the largest, 448. */
+function f32_to_ue4m3(x: f32): u32 {
+  if (!(x > 0)) return 0;
+  if (x >= 256) return 0x7e;
+  const bits = reinterpret<u32>(x);
+  const exponent = <i32>(bits >> 23) - 120;
+  if (exponent <= 0) return min<u32>(<u32>(x * 512 + 0.5), 7);
+  // The bit below the mantissa rounds; a mantissa that overflows raises the exponent.
+  const rounded = (<u32>exponent << 3) + ((bits >> 20) & 7) + ((bits >> 19) & 1);
+  return rounded < 0x78 ? rounded : 0x7e;
+}
+
+/** The values of sixteen elements, out of their eight bytes. mask: of low nibbles. */
+// @ts-ignore: decorator
+@inline
+function values(p: usize, table: v128, mask: v128): v128 {
+  const v = v128.load64_zero(p);
+  return lookup16(table, v128.and(i64x2.shuffle(v, i16x8.shr_u(v, 4), 0, 2), mask));
+}
+
+export function dequantize_row_nvfp4(x: usize, y: usize, k: i32): void {
+  const table = kvalues_mxfp4();
+  const mask = held(15);
+  for (const end = y + (<usize>k << 2); y < end; x += BYTES) {
+    for (let s: usize = 0; s < 4; s++, y += 64)
+      store_i8_scaled(y, values(x + 4 + 8 * s, table, mask), f32x4.splat(ue4m3_to_f32_half(load<u8>(x + s))));
+  }
+}
+
+export function quantize_row_nvfp4(x: usize, y: usize, k: i32): void {
+  for (const end = x + (<usize>k << 2); x < end; y += BYTES) {
+    for (let s: usize = 0; s < 4; s++, x += 64) {
+      let amax: f32 = 0;
+      for (let i: usize = 0; i < 64; i += 4) {
+        const v = abs(load<f32>(x + i));
+        if (amax < v) amax = v;
+      }
+      const scale = f32_to_ue4m3(amax / 6);
+      store<u8>(y + s, <u8>scale);
+      const d = f32x4.splat(ue4m3_to_f32_half(scale));
+      const q = nearest16(x, d);
+      store<u64>(y + 8 * s, i64x2.extract_lane(q, 0) | (i64x2.extract_lane(q, 1) << 4), 4);
+    }
+  }
+}
+
+export function vec_dot_nvfp4_q8_0(n: i32, x: usize, y: usize): f32 {
+  const table = kvalues_mxfp4();
+  const mask = held(15);
+  let acc = f32x4.splat(0);
+  for (const end = x + <usize>(n / QK) * BYTES; x < end; x += BYTES) {
+    for (let s: usize = 0; s < 4; s += 2, y += 34) {
+      const dy = f16_to_f32(load<u16>(y));
+      const s0 = dot_i8(values(x + 4 + 8 * s, table, mask), v128.load(y, 2));
+      const s1 = dot_i8(values(x + 12 + 8 * s, table, mask), v128.load(y, 18));
+      acc = madd(f32x4.convert_i32x4_s(s0), f32x4.splat(ue4m3_to_f32_half(load<u8>(x + s)) * dy), acc);
+      acc = madd(f32x4.convert_i32x4_s(s1), f32x4.splat(ue4m3_to_f32_half(load<u8>(x + s, 1)) * dy), acc);
+    }
+  }
+  return hsum_f32(acc);
+}

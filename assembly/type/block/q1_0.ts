@@ -1,0 +1,60 @@
+/**
+ * q1_0: 128 elements in 18 bytes, x = d where the element's bit is set, -d elsewhere.
+ *
+ *   0        2                                                  18
+ *   | d: f16 | qs: 16 bytes, bit i of byte j is element 8j + i  |
+ */
+import { dot_i8, f16_to_f32, f32_to_f16, held, hsum_f32, madd } from '../../simd';
+import { negate_where, store_i8_scaled } from './words';
+
+// @ts-ignore: decorator
+@inline
+const QK: i32 = 128;
+// @ts-ignore: decorator
+@inline
+const BYTES: usize = 18;
+
+/** Sixteen elements as 1 and -1. one: in every byte. */
+// @ts-ignore: decorator
+@inline
+function signs(p: usize, one: v128): v128 {
+  return negate_where(one, ~<u32>load<u16>(p));
+}
+
+export function dequantize_row_q1_0(x: usize, y: usize, k: i32): void {
+  const one = held(1);
+  for (const end = y + (<usize>k << 2); y < end; x += BYTES) {
+    const d = f32x4.splat(f16_to_f32(load<u16>(x)));
+    for (let j: usize = 0; j < 16; j += 2, y += 64) store_i8_scaled(y, signs(x + 2 + j, one), d);
+  }
+}
+
+/** d is the mean of |x|, summed in order; a zero of either sign counts as positive, a NaN as negative. */
+export function quantize_row_q1_0(x: usize, y: usize, k: i32): void {
+  for (const end = x + (<usize>k << 2); x < end; y += BYTES) {
+    let sum: f32 = 0;
+    for (let j: usize = 0; j < 16; j++) {
+      let bits = 0;
+      for (let i = 0; i < 8; i++, x += 4) {
+        const v = load<f32>(x);
+        sum += abs(v);
+        if (v >= 0) bits |= 1 << i;
+      }
+      store<u8>(y + j, <u8>bits, 2);
+    }
+    store<u16>(y, <u16>f32_to_f16(sum / <f32>QK));
+  }
+}
+
+export function vec_dot_q1_0_q8_0(n: i32, x: usize, y: usize): f32 {
+  const one = held(1);
+  let acc = f32x4.splat(0);
+  for (const end = x + <usize>(n / QK) * BYTES; x < end; x += BYTES) {
+    const d = f16_to_f32(load<u16>(x));
+    for (let j: usize = 0; j < 16; j += 4, y += 34) {
+      const s = i32x4.add(dot_i8(signs(x + 2 + j, one), v128.load(y, 2)), dot_i8(signs(x + 4 + j, one), v128.load(y, 18)));
+      acc = madd(f32x4.convert_i32x4_s(s), f32x4.splat(d * f16_to_f32(load<u16>(y))), acc);
+    }
+  }
+  return hsum_f32(acc);
+}

@@ -1,0 +1,94 @@
+/**
+ * q4_0: 32 elements in 18 bytes, x = d * (q - 8).
+ *
+ *   0        2                                            18
+ *   | d: f16 | qs: 16 bytes, low nibble j, high j + 16    |
+ */
+import { dot2_u6_offset, f16_to_f32, f32_to_f16, held, hsum_f32, madd } from '../../simd';
+import { make_qx_quants, sum_squares, weigh } from './search_qx';
+import { L, WEIGHT } from './work';
+import { low_bytes, store_i8_scaled, trunc_i32x4 } from './words';
+
+// @ts-ignore: decorator
+@inline
+const QK: i32 = 32;
+// @ts-ignore: decorator
+@inline
+const BYTES: usize = 18;
+
+export function dequantize_row_q4_0(x: usize, y: usize, k: i32): void {
+  const mask = i8x16.splat(15);
+  const eight = i8x16.splat(8);
+  for (const end = y + (<usize>k << 2); y < end; x += BYTES, y += 128) {
+    const d = f32x4.splat(f16_to_f32(load<u16>(x)));
+    const q = v128.load(x, 2);
+    store_i8_scaled(y, i8x16.sub(v128.and(q, mask), eight), d);
+    store_i8_scaled(y + 64, i8x16.sub(v128.and(i16x8.shr_u(q, 4), mask), eight), d);
+  }
+}
+
+/** The element of largest magnitude, the first of equals; NaNs are passed over. */
+// @ts-ignore: decorator
+@inline
+export function block32_signed_max(x: usize): f32 {
+  let amax: f32 = 0;
+  let max: f32 = 0;
+  for (let j: usize = 0; j < 128; j += 4) {
+    const v = load<f32>(x + j);
+    if (amax < abs(v)) {
+      amax = abs(v);
+      max = v;
+    }
+  }
+  return max;
+}
+
+/** min(15, (i8)(x * id + 8.5)) of four f32. */
+// @ts-ignore: decorator
+@inline
+function quant4(x: usize, id: v128): v128 {
+  return trunc_i32x4(f32x4.add(f32x4.mul(v128.load(x), id), f32x4.splat(8.5)));
+}
+
+// @ts-ignore: decorator
+@inline
+function quant16(x: usize, id: v128): v128 {
+  return i8x16.min_s(i8x16.splat(15), low_bytes(quant4(x, id), quant4(x + 16, id), quant4(x + 32, id), quant4(x + 48, id)));
+}
+
+export function quantize_row_q4_0(x: usize, y: usize, k: i32): void {
+  for (const end = x + (<usize>k << 2); x < end; x += 128, y += BYTES) {
+    const d = block32_signed_max(x) / -8;
+    const id = f32x4.splat(d != 0 ? 1 / d : 0);
+    store<u16>(y, <u16>f32_to_f16(d));
+    v128.store(y, v128.or(quant16(x, id), i8x16.shl(quant16(x + 64, id), 4)), 2);
+  }
+}
+
+/** One row with importance weights, as quantize_q4_0 of ggml with an imatrix. */
+export function quantize_imatrix_q4_0(x: usize, y: usize, k: i32, imatrix: usize, work: usize): void {
+  const sigma2 = sum_squares(x, k) / <f32>k;
+  for (const end = x + (<usize>k << 2); x < end; x += 128, y += BYTES, imatrix += 128) {
+    weigh(work + WEIGHT, x, imatrix, sigma2, 32);
+    const d = make_qx_quants(32, 8, x, work + L, work + WEIGHT, work);
+    store<u16>(y, <u16>f32_to_f16(d));
+    v128.store(y, v128.or(v128.load(work + L), i8x16.shl(v128.load(work + L, 16), 4)), 2);
+  }
+}
+
+/**
+ * The vec_dot functions of all block formats go over the blocks in the same lines: what a loop sums is held in locals, and a function returns one value.
+ * q8_0 blocks of activations are 34 bytes.
+ */
+export function vec_dot_q4_0_q8_0(n: i32, x: usize, y: usize): f32 {
+  const mask = held(15);
+  const eight = held(8);
+  let acc = f32x4.splat(0);
+  for (const end = x + <usize>(n / QK) * BYTES; x < end; x += BYTES, y += 34) {
+    const d = f16_to_f32(load<u16>(x)) * f16_to_f32(load<u16>(y));
+    const q = v128.load(x, 2);
+    const s = dot2_u6_offset(v128.and(q, mask), v128.load(y, 2), v128.and(i16x8.shr_u(q, 4), mask), v128.load(y, 18), eight);
+    acc = madd(f32x4.convert_i32x4_s(s), f32x4.splat(d), acc);
+  }
+  return hsum_f32(acc);
+}

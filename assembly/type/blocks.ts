@@ -1,0 +1,32 @@
+// Generated from src/type-traits.ts by `npm run generate`: edit that table and run it again.
+/** The kernels of every type by their own names. */
+export { dequantize_row_f32, quantize_row_f32, vec_dot_f32 } from './block/f32';
+export { dequantize_row_f16, quantize_row_f16, vec_dot_f16_f32 } from './block/f16';
+export { dequantize_row_q4_0, quantize_row_q4_0, vec_dot_q4_0_q8_0 } from './block/q4_0';
+export { dequantize_row_q4_1, quantize_row_q4_1, vec_dot_q4_1_q8_1 } from './block/q4_1';
+export { dequantize_row_q5_0, quantize_row_q5_0, vec_dot_q5_0_q8_0 } from './block/q5_0';
+export { dequantize_row_q5_1, quantize_row_q5_1, vec_dot_q5_1_q8_1 } from './block/q5_1';
+export { dequantize_row_q8_0, quantize_row_q8_0, vec_dot_q8_0_q8_0 } from './block/q8_0';
+export { dequantize_row_q8_1, quantize_row_q8_1 } from './block/q8_1';
+export { dequantize_row_q2_K, quantize_row_q2_K, vec_dot_q2_K_q8_K } from './block/q2_K';
+export { dequantize_row_q3_K, quantize_row_q3_K, vec_dot_q3_K_q8_K } from './block/q3_K';
+export { dequantize_row_q4_K, quantize_row_q4_K, vec_dot_q4_K_q8_K } from './block/q4_K';
+export { dequantize_row_q5_K, quantize_row_q5_K, vec_dot_q5_K_q8_K } from './block/q5_K';
+export { dequantize_row_q6_K, quantize_row_q6_K, vec_dot_q6_K_q8_K } from './block/q6_K';
+export { dequantize_row_q8_K, quantize_row_q8_K } from './block/q8_K';
+export { dequantize_row_iq2_xxs } from './block/iq2_xxs';
+export { dequantize_row_iq2_xs } from './block/iq2_xs';
+export { dequantize_row_iq3_xxs } from './block/iq3_xxs';
+export { dequantize_row_iq1_s } from './block/iq1_s';
+export { dequantize_row_iq4_nl, quantize_row_iq4_nl, vec_dot_iq4_nl_q8_0 } from './block/iq4_nl';
+export { dequantize_row_iq3_s } from './block/iq3_s';
+export { dequantize_row_iq2_s } from './block/iq2_s';
+export { dequantize_row_iq4_xs, quantize_row_iq4_xs, vec_dot_iq4_xs_q8_K } from './block/iq4_xs';
+export { dequantize_row_iq1_m } from './block/iq1_m';
+export { dequantize_row_bf16, quantize_row_bf16, vec_dot_bf16_f32 } from './block/bf16';
+export { dequantize_row_tq1_0, quantize_row_tq1_0, vec_dot_tq1_0_q8_K } from './block/tq1_0';
+export { dequantize_row_tq2_0, quantize_row_tq2_0, vec_dot_tq2_0_q8_K } from './block/tq2_0';
+export { dequantize_row_mxfp4, quantize_row_mxfp4, vec_dot_mxfp4_q8_0 } from './block/mxfp4';
+export { dequantize_row_nvfp4, quantize_row_nvfp4, vec_dot_nvfp4_q8_0 } from './block/nvfp4';
+export { dequantize_row_q1_0, quantize_row_q1_0, vec_dot_q1_0_q8_0 } from './block/q1_0';
+export { dequantize_row_q2_0, quantize_row_q2_0, vec_dot_q2_0_q8_0 } from './block/q2_0';

@@ -1,0 +1,38 @@
+/** From f32 to block data: rows of activations, and the chunks of llama-quantize. */
+import { WORK_BYTES } from './block/work';
+import { Q8_0, Q8_1, Q8_K, blck_size, type_size } from './ids';
+import { quantize_imatrix_row, quantize_row } from './traits';
+
+/**
+ * quantize_row for what an integer product reads: a block with a NaN or an Inf gets the scale NaN, as in matmul/act.ts. ggml's own quantisers, whose
+ * bytes files have, ignore a NaN, and the product would be a finite number that is wrong. (An activation beyond 8.3 million leaves q8_0's f16 scale: Inf, as in ggml.)
+ */
+export function quantize_activations(type: u32, x: usize, y: usize, k: i32): void {
+  quantize_row(type, x, y, k);
+  if (type != Q8_0 && type != Q8_1 && type != Q8_K) return;
+  const block = <usize>blck_size(type) << 2;
+  const bytes = type_size(type);
+  const infinity = i32x4.splat(0x7f800000);
+  for (const row = x + (<usize>k << 2); x != row; y += bytes) {
+    let odd = i32x4.splat(0);
+    for (const end = x + block; x != end; x += 16) odd = v128.or(odd, i32x4.eq(v128.and(v128.load(x), infinity), infinity));
+    if (!v128.any_true(odd)) continue;
+    if (type == Q8_K) store<f32>(y, NaN);
+    else store<u16>(y, 0x7e00);
+    if (type == Q8_1) store<u16>(y, 0x7e00, 2); // of d * sum, too
+  }
+}
+
+/** Bytes of the work area that quantize_chunk needs, for each thread. */
+export function quantize_work_size(): usize {
+  return WORK_BYTES;
+}
+
+/**
+ * ggml_quantize_chunk: nrows rows of n_per_row f32 at src -> block data at dst, as llama-quantize writes it.
+ * imatrix: n_per_row weights, the same for every row, or 0. work: quantize_work_size() bytes, this thread's own.
+ */
+export function quantize_chunk(type: u32, src: usize, dst: usize, nrows: i32, n_per_row: i32, imatrix: usize, work: usize): void {
+  const row_size = <usize>(n_per_row / blck_size(type)) * type_size(type);
+  for (; nrows > 0; nrows--, src += <usize>n_per_row << 2, dst += row_size) quantize_imatrix_row(type, src, dst, n_per_row, imatrix, work);
+}

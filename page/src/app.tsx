@@ -1,0 +1,194 @@
+/** The page: the list of conversations, the one that is open, and where to write. */
+import { effect, signal, useComputed, useSignalEffect } from '@preact/signals';
+import { render, type ComponentChildren, type ComponentType } from 'preact';
+import { useEffect, useRef } from 'preact/hooks';
+import type { Backend } from './backend.ts';
+import { Composer, attach } from './composer.tsx';
+import { current, openStore, setSettings, type Conversation } from './conversations.ts';
+import { MessageView } from './message.tsx';
+import { newConversation, startRoute } from './route.ts';
+import { SettingsDialog } from './settings-view.tsx';
+import { Sidebar } from './sidebar.tsx';
+import { status } from './status.ts';
+import { IconButton, Problem, settingsOpen, sidebarOpen } from './ui.tsx';
+import './style.css';
+
+/** What the two builds of the page have of their own. */
+export interface Parts {
+  readonly backend: Backend;
+  /** In place of the list of models: how one gets a model here. */
+  readonly ModelChooser: ComponentType<{ conversation: Conversation }>;
+  /** Above the settings of a conversation. */
+  readonly Settings?: ComponentType;
+  /** What an empty conversation shows. */
+  readonly Welcome: ComponentType<{ conversation: Conversation }>;
+  /** At the end of the list of conversations. */
+  readonly Footer?: ComponentType;
+  /** Dialogs of its own. */
+  readonly Dialogs?: ComponentType;
+  /** Files that were dropped and are no texts to attach; true: taken. */
+  readonly takeFiles?: (files: readonly File[]) => boolean;
+}
+
+/** Whether the end of the conversation is to stay in sight while an answer grows: until somebody scrolls up. */
+const atEnd = signal(true);
+
+function Log({ backend, conversation, children }: { backend: Backend; conversation: Conversation; children: ComponentChildren }) {
+  const log = useRef<HTMLDivElement>(null);
+  const messages = conversation.messages.value;
+  const top = useRef(0);
+  const toEnd = (behavior: ScrollBehavior = 'instant'): void => log.current?.scrollTo({ top: log.current.scrollHeight, behavior });
+  useEffect(() => {
+    atEnd.value = true;
+    toEnd();
+    // Whatever makes the log longer: a word, a picture of code, a window that becomes narrow.
+    const grown = new ResizeObserver(() => atEnd.peek() && toEnd());
+    grown.observe(log.current!.firstElementChild!);
+    grown.observe(log.current!);
+    return () => grown.disconnect();
+  }, [conversation]);
+  useEffect(() => toEnd(), [messages.length]);
+  return (
+    <div class="log-frame">
+      <div
+        class="log"
+        ref={log}
+        tabindex={0}
+        role="region"
+        aria-label="Conversation"
+        onScroll={({ currentTarget: { scrollHeight, scrollTop, clientHeight } }) => {
+          // Words that came since then have moved the end away, which is not to be taken for scrolling.
+          if (scrollHeight - scrollTop - clientHeight < 40) atEnd.value = true;
+          else if (scrollTop < top.current) atEnd.value = false;
+          top.current = scrollTop;
+        }}
+      >
+        <div class="messages">
+          {messages.length === 0
+            ? children
+            : messages.map((message, i) => (
+                <MessageView
+                  key={message.value.id}
+                  backend={backend}
+                  conversation={conversation}
+                  message={message}
+                  last={i === messages.length - 1}
+                />
+              ))}
+        </div>
+      </div>
+      {!atEnd.value && <IconButton icon="down" label="To the end" class="to-end" onClick={() => toEnd('smooth')} />}
+    </div>
+  );
+}
+
+/** Files dropped anywhere. */
+function useDrop(takeFiles: Parts['takeFiles']): void {
+  useEffect(() => {
+    const has = (event: DragEvent): boolean => event.dataTransfer?.types.includes('Files') ?? false;
+    const over = (event: DragEvent): void => {
+      if (!has(event)) return;
+      event.preventDefault();
+      document.body.classList.add('dropping');
+    };
+    const leave = (event: DragEvent): void => void (event.relatedTarget ?? document.body.classList.remove('dropping'));
+    const drop = (event: DragEvent): void => {
+      document.body.classList.remove('dropping');
+      if (!has(event)) return;
+      event.preventDefault();
+      const files = [...event.dataTransfer!.files];
+      if (!takeFiles?.(files)) void attach(files);
+    };
+    for (const type of ['dragenter', 'dragover'] as const) document.addEventListener(type, over);
+    document.addEventListener('dragleave', leave);
+    document.addEventListener('drop', drop);
+  }, []);
+}
+
+function App({ backend, ModelChooser, Settings, Welcome, Footer, Dialogs, takeFiles }: Parts) {
+  const conversation = current.value!;
+  const title = useComputed(() => current.value?.info.value.title || 'New chat');
+  useSignalEffect(() => void (document.title = `${title.value} · quantlet`));
+  useDrop(takeFiles);
+  useEffect(() => {
+    addEventListener('keydown', (event) => {
+      if (event.key === 'Escape' && !document.querySelector('dialog[open]')) {
+        if (sidebarOpen.value) sidebarOpen.value = false;
+        else current.value?.running.value?.abort();
+      }
+      if (event.key.toLowerCase() === 'o' && event.shiftKey && (event.ctrlKey || event.metaKey)) {
+        event.preventDefault();
+        newConversation();
+      }
+    });
+  }, []);
+  // What is typed but not sent belongs to its conversation: another one has a composer of its own.
+  const { id } = conversation.info.value;
+  return (
+    <>
+      <Sidebar>{Footer && <Footer />}</Sidebar>
+      {sidebarOpen.value && <div class="veil" onClick={() => (sidebarOpen.value = false)} />}
+      <div class="chat">
+        <header class="bar">
+          <IconButton
+            icon="menu"
+            label="Conversations"
+            class="narrow-only"
+            aria-expanded={sidebarOpen.value}
+            aria-controls="sidebar"
+            onClick={() => (sidebarOpen.value = true)}
+          />
+          <h1>{title}</h1>
+          <ModelChooser conversation={conversation} />
+          <IconButton icon="settings" label="Settings" onClick={() => (settingsOpen.value = true)} />
+        </header>
+        <main class={conversation.info.value.settings.mode}>
+          <Log key={`log-${id}`} backend={backend} conversation={conversation}>
+            <Welcome conversation={conversation} />
+          </Log>
+          <Problem failure={backend.problem.value} />
+          <Composer key={`composer-${id}`} backend={backend} conversation={conversation} />
+        </main>
+      </div>
+      <SettingsDialog conversation={conversation}>{Settings && <Settings />}</SettingsDialog>
+      {Dialogs && <Dialogs />}
+      <p class="visually-hidden" role="status">
+        {status}
+      </p>
+    </>
+  );
+}
+
+/** A list of models to choose from; with one there is nothing to choose. */
+export function ModelSelect({ backend, conversation }: { backend: Backend; conversation: Conversation }) {
+  const models = backend.models.value;
+  if (models.length < 2) return <span class="model-name">{models[0]?.id}</span>;
+  return (
+    <select
+      class="model-select"
+      aria-label="Model"
+      value={conversation.info.value.settings.model ?? models[0].id}
+      onChange={(event) => setSettings(conversation, { model: event.currentTarget.value })}
+    >
+      {models.map(({ id }) => (
+        <option key={id} value={id}>
+          {id}
+        </option>
+      ))}
+    </select>
+  );
+}
+
+export async function start(parts: Parts): Promise<void> {
+  await openStore();
+  await startRoute();
+  // An empty conversation becomes of the kind that the model is made for.
+  effect(() => {
+    const [model] = parts.backend.models.value;
+    const conversation = current.value;
+    if (!model || !conversation || conversation.messages.value.length > 0) return;
+    const mode = model.chat ? 'chat' : 'text';
+    if (conversation.info.peek().settings.mode !== mode) setSettings(conversation, { mode });
+  });
+  render(<App {...parts} />, document.body);
+}

@@ -1,0 +1,4 @@
+declare module '*.gguf?url' {
+  const url: string;
+  export { url as default };
+}

@@ -1,0 +1,142 @@
+/** The backend of a page that runs the model itself. */
+import { batch, computed, signal } from '@preact/signals';
+import type { LoadOptions, Model, ModelSource } from 'quantlet';
+import {
+  PageError,
+  failureOf,
+  type AnswerEnd,
+  type AnswerPart,
+  type AnswerRequest,
+  type Backend,
+  type Failure,
+  type ModelInfo,
+} from '../backend.ts';
+import { newId } from '../conversations.ts';
+import { say } from '../status.ts';
+
+/** What a model is loaded from: an address, or the files that somebody chose (several: the parts of a split model). */
+export type ModelFiles = string | readonly File[];
+
+export interface Loaded {
+  readonly model: Model;
+  readonly files: ModelFiles;
+  readonly name: string;
+}
+
+export interface Loading {
+  readonly name: string;
+  readonly loaded: number;
+  /** 0: not known yet. */
+  readonly total: number;
+  readonly stop: () => void;
+}
+
+export const loaded = signal<Loaded | undefined>(undefined);
+export const loading = signal<Loading | undefined>(undefined);
+/** Why the last load failed. */
+export const loadFailure = signal<Failure | undefined>(undefined);
+/** Tokens of a conversation at most, for the next load; undefined: the model's own, at most 4096. */
+export const contextLength = signal<number | undefined>(undefined);
+
+/** Files as loadModel takes them. */
+const sourceOf = (files: ModelFiles): ModelSource | readonly ModelSource[] =>
+  typeof files !== 'string' && files.length === 1 ? files[0] : files;
+
+/** The engine comes with the first model: the page is there sooner without. */
+export async function openFiles(files: ModelFiles, options: LoadOptions): Promise<Model> {
+  const { loadModel } = await import('quantlet');
+  return loadModel(sourceOf(files), { ...(contextLength.value === undefined ? {} : { contextLength: contextLength.value }), ...options });
+}
+
+/** The last address that was loaded, so that the next visit can begin with it. */
+export const lastAddress = {
+  get: (): { url: string; name: string } | undefined => {
+    try {
+      return (JSON.parse(localStorage.getItem('model') ?? 'null') as { url: string; name: string } | null) ?? undefined;
+    } catch {
+      return undefined;
+    }
+  },
+  set(url: string, name: string): void {
+    try {
+      localStorage.setItem('model', JSON.stringify({ url, name }));
+    } catch {
+      // Without storage the next visit begins without a model.
+    }
+  },
+};
+
+/** Loads a model. The one before it stays and can be used until the new one is ready; a load that is under way gives way. */
+export async function load(files: ModelFiles, name: string): Promise<void> {
+  loading.value?.stop();
+  const controller = new AbortController();
+  const mine: Loading = { name, loaded: 0, total: 0, stop: () => controller.abort(new DOMException('stopped', 'AbortError')) };
+  loading.value = mine;
+  loadFailure.value = undefined;
+  const isMine = (): boolean => loading.value?.stop === mine.stop;
+  say(`Loading ${name}.`);
+  try {
+    const model = await openFiles(files, {
+      signal: controller.signal,
+      onProgress: (progress) => isMine() && (loading.value = { ...mine, ...progress }),
+    });
+    if (!isMine()) return void model.dispose();
+    const before = loaded.value;
+    batch(() => {
+      loaded.value = { model, files, name };
+      loading.value = undefined;
+    });
+    if (typeof files === 'string') lastAddress.set(files, name);
+    say(`${name} is loaded.`);
+    await before?.model.dispose();
+  } catch (error) {
+    if (!isMine()) return;
+    loading.value = undefined;
+    if (!controller.signal.aborted) loadFailure.value = failureOf(error);
+    else say('Loading was stopped.');
+  }
+}
+
+async function* answer({ task, options, signal }: AnswerRequest): AsyncGenerator<AnswerPart, AnswerEnd> {
+  if (!loaded.value) throw new PageError('No model is loaded yet. Choose one above.');
+  const { model } = loaded.value;
+  if ('prompt' in task) {
+    const { tools: _, toolChoice: __, templateVariables: ___, ...sampling } = options;
+    const generation = model.generate(task.prompt, { ...sampling, signal });
+    for await (const { text } of generation) if (text !== '') yield { type: 'content', delta: text };
+    const { finishReason, promptIds, ids, timings } = await generation.result();
+    return end(finishReason, promptIds, ids, timings);
+  }
+  const chat = model.chat(task.messages, { ...options, ...(task.continues ? { continueFinalMessage: true } : {}), signal });
+  for await (const event of chat) {
+    // Nothing here runs tools: people write what a call gave.
+    if (event.type === 'toolResult') continue;
+    if (event.type !== 'toolCall') yield event;
+    else yield { type: 'toolCall', call: { id: event.call.id ?? newId(), name: event.call.name, arguments: event.call.arguments } };
+  }
+  const { finishReason, promptIds, ids, timings } = await chat.result();
+  return end(finishReason, promptIds, ids, timings);
+}
+
+const end = (
+  finishReason: string,
+  { length }: readonly number[],
+  ids: readonly number[],
+  { promptTokens, promptMs, predictedMs }: { promptTokens: number; promptMs: number; predictedMs: number },
+): AnswerEnd => ({ finishReason, promptTokens: length, cachedTokens: length - promptTokens, tokens: ids.length, promptMs, predictedMs });
+
+export const backend: Backend = {
+  models: computed<readonly ModelInfo[]>(() =>
+    loaded.value
+      ? [
+          {
+            id: loaded.value.name,
+            contextLength: loaded.value.model.contextLength,
+            chat: loaded.value.model.metadata.has('tokenizer.chat_template'),
+          },
+        ]
+      : [],
+  ),
+  problem: signal(undefined),
+  answer,
+};

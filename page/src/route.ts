@@ -1,0 +1,29 @@
+/** Which conversation is shown: its id is the address's fragment, so that going back, reloading and bookmarks work. */
+import { effect } from '@preact/signals';
+import { create, current, load } from './conversations.ts';
+import { sidebarOpen } from './ui.tsx';
+
+/** Shows the conversation that the address names, or a new one. */
+export async function goTo(id: string): Promise<void> {
+  const known = id ? await load(id) : undefined;
+  if (known) current.value = known;
+  else if (!current.value || current.value.messages.value.length > 0) current.value = create();
+}
+
+export function newConversation(): void {
+  sidebarOpen.value = false;
+  history.pushState(null, '', location.pathname + location.search);
+  current.value = create();
+}
+
+export async function startRoute(): Promise<void> {
+  addEventListener('hashchange', () => void goTo(location.hash.slice(1)));
+  addEventListener('popstate', () => void goTo(location.hash.slice(1)));
+  await goTo(location.hash.slice(1));
+  // A new conversation has an address from its first message on.
+  effect(() => {
+    const { info, messages } = current.value!;
+    const address = `#${info.value.id}`;
+    if (messages.value.length > 0 && location.hash !== address) history.replaceState(null, '', address);
+  });
+}

@@ -1,0 +1,41 @@
+/** The page that a server serves. */
+import { ModelSelect, start } from './app.tsx';
+import { nameOnPage } from './backend.ts';
+import { apiKey, createServedBackend } from './served.ts';
+import { Field } from './ui.tsx';
+
+const backend = createServedBackend();
+nameOnPage({ contextLength: 'context (-c of quantlet serve)' });
+
+// The page opens, with its conversations, while the server is away. The development server has no such file.
+if (isSecureContext && document.querySelector('link[rel=manifest]'))
+  void navigator.serviceWorker?.register('./service-worker.js').catch(() => {});
+
+void backend.refresh();
+void start({
+  backend,
+  ModelChooser: ({ conversation }) => <ModelSelect backend={backend} conversation={conversation} />,
+  Settings: () => (
+    <fieldset>
+      <legend>Server</legend>
+      <Field label="API key" hint="If the server needs one. It is kept until this tab is closed.">
+        <input
+          type="password"
+          autocomplete="off"
+          value={apiKey.value}
+          onChange={(event) => {
+            apiKey.value = event.currentTarget.value;
+            void backend.refresh();
+          }}
+        />
+      </Field>
+    </fieldset>
+  ),
+  Welcome: ({ conversation }) => (
+    <div class="welcome">
+      <h2>{conversation.info.value.settings.mode === 'text' ? 'How does the text begin?' : 'What would you like to talk about?'}</h2>
+      {backend.models.value[0]?.chat === false && <p>This model has no chat template: it continues what you begin.</p>}
+      <p>The model runs on the server that this page came from. Conversations are kept in this browser only.</p>
+    </div>
+  ),
+});

@@ -1,0 +1,161 @@
+/** The backend of a page that `quantlet serve` serves: the server's own endpoints, beside the page. */
+import { effect, signal } from '@preact/signals';
+import {
+  PageError,
+  failureOf,
+  type AnswerEnd,
+  type AnswerPart,
+  type AnswerRequest,
+  type Backend,
+  type Failure,
+  type ModelInfo,
+} from './backend.ts';
+import type { GenerationOptions } from './settings.ts';
+
+/** The server's key, kept for as long as the tab is open. */
+export const apiKey = signal(sessionStorage.getItem('key') ?? '');
+effect(() => sessionStorage.setItem('key', apiKey.value));
+
+const headers = (): Record<string, string> => ({
+  'content-type': 'application/json',
+  ...(apiKey.value ? { authorization: `Bearer ${apiKey.value}` } : {}),
+});
+
+/** @throws PageError in words for people; signal.reason */
+async function request(path: string, init: RequestInit = {}): Promise<Response> {
+  let response: Response;
+  try {
+    response = await fetch(path, { ...init, headers: headers() });
+  } catch (error) {
+    init.signal?.throwIfAborted();
+    throw new PageError(`The server cannot be reached (${(error as Error).message}). Is quantlet serve still running?`);
+  }
+  if (response.ok) return response;
+  const { error } = (await response.json().catch(() => ({}))) as { error?: { message?: string; code?: string } };
+  if (response.status === 401)
+    throw new PageError('The server needs an API key, or a different one. Enter it in the settings and try again.', 'unauthorized');
+  throw new PageError(error?.message ?? `The server answered with status ${response.status}.`, error?.code);
+}
+
+/** Between two questions to a server that did not answer. */
+const RETRY_MS = 3000;
+
+const snake = (name: string): string => name.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+
+/** Options as fields of a request. */
+function fieldsOf({ responseFormat, templateVariables, ...options }: GenerationOptions): Record<string, unknown> {
+  const format =
+    responseFormat?.type === 'json_schema'
+      ? { type: 'json_schema', json_schema: { name: 'answer', schema: responseFormat.schema } }
+      : responseFormat;
+  return {
+    ...Object.fromEntries(Object.entries(options).map(([name, value]) => [snake(name), value])),
+    ...(format ? { response_format: format } : {}),
+    ...(templateVariables ? { chat_template_kwargs: templateVariables } : {}),
+  };
+}
+
+interface Chunk {
+  readonly error?: { readonly message?: string; readonly code?: string };
+  readonly choices?: readonly {
+    readonly text?: string;
+    readonly delta?: {
+      readonly content?: string;
+      readonly reasoning_content?: string;
+      readonly tool_calls?: readonly { id?: string; function: { name: string; arguments: string } }[];
+    };
+    readonly finish_reason?: string | null;
+  }[];
+  /** With the last part of an answer. */
+  readonly timings?: { readonly prompt_ms: number; readonly predicted_ms: number };
+  readonly usage?: {
+    readonly prompt_tokens: number;
+    readonly completion_tokens: number;
+    readonly prompt_tokens_details?: { readonly cached_tokens?: number };
+  } | null;
+}
+
+/** The events of a stream, as their JSON. @throws PageError where the server reports an error in the middle */
+async function* chunks(response: Response): AsyncGenerator<Chunk> {
+  let held = '';
+  for await (const text of response.body!.pipeThrough(new TextDecoderStream())) {
+    const events = (held + text).split('\n\n');
+    held = events.pop()!;
+    for (const event of events) {
+      if (!event.startsWith('data: ') || event === 'data: [DONE]') continue;
+      const chunk = JSON.parse(event.slice(6)) as Chunk;
+      if (chunk.error) throw new PageError(chunk.error.message ?? 'The server stopped answering.', chunk.error.code);
+      yield chunk;
+    }
+  }
+}
+
+async function* answer({ model, task, options, signal }: AnswerRequest): AsyncGenerator<AnswerPart, AnswerEnd> {
+  const body = {
+    ...(model ? { model } : {}),
+    ...fieldsOf(options),
+    ...('prompt' in task ? { prompt: task.prompt } : { messages: task.messages }),
+    ...('messages' in task && task.continues ? { continue_final_message: true } : {}),
+    stream: true,
+    stream_options: { include_usage: true },
+  };
+  const path = 'prompt' in task ? 'v1/completions' : 'v1/chat/completions';
+  const response = await request(path, { method: 'POST', body: JSON.stringify(body), signal });
+  let finishReason = '';
+  let usage: Chunk['usage'];
+  let timings: Chunk['timings'];
+  for await (const chunk of chunks(response)) {
+    usage = chunk.usage ?? usage;
+    timings = chunk.timings ?? timings;
+    for (const { text, delta, finish_reason } of chunk.choices ?? []) {
+      finishReason = finish_reason ?? finishReason;
+      if (delta?.reasoning_content) yield { type: 'reasoning', delta: delta.reasoning_content };
+      const content = text ?? delta?.content;
+      if (content) yield { type: 'content', delta: content };
+      for (const call of delta?.tool_calls ?? [])
+        yield {
+          type: 'toolCall',
+          call: { id: call.id ?? call.function.name, name: call.function.name, arguments: call.function.arguments },
+        };
+    }
+  }
+  signal.throwIfAborted();
+  if (!finishReason) throw new PageError('The connection broke before the answer was complete.');
+  return {
+    finishReason,
+    promptTokens: usage?.prompt_tokens ?? 0,
+    cachedTokens: usage?.prompt_tokens_details?.cached_tokens ?? 0,
+    tokens: usage?.completion_tokens ?? 0,
+    ...(timings ? { promptMs: timings.prompt_ms, predictedMs: timings.predicted_ms } : {}),
+  };
+}
+
+export interface ServedBackend extends Backend {
+  /** Asks the server again which models it has. */
+  refresh(): Promise<void>;
+}
+
+export function createServedBackend(): ServedBackend {
+  const models = signal<readonly ModelInfo[]>([]);
+  const problem = signal<Failure | undefined>(undefined);
+  return {
+    models,
+    problem,
+    answer,
+    async refresh() {
+      try {
+        const { data } = (await (await request('v1/models')).json()) as { data: { id: string; meta?: { n_ctx?: number } }[] };
+        // What is known of a template is that of a server's only model.
+        const { chat_template_warnings: warnings = [] } =
+          data.length === 1 ? ((await (await request('props')).json()) as { chat_template_warnings?: string[] }) : {};
+        models.value = data.map(({ id, meta }) => ({ id, contextLength: meta?.n_ctx, chat: warnings.length === 0 }));
+        problem.value = undefined;
+      } catch (error) {
+        models.value = [];
+        problem.value = failureOf(error);
+        // The server may be loading its model, or be started again. A key that is missing has to be given first.
+        if (problem.value.code !== 'unauthorized') setTimeout(() => void this.refresh(), RETRY_MS);
+      }
+    },
+  };
+}

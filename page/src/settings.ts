@@ -1,0 +1,186 @@
+/** What people can set for a conversation, and what becomes of it in a request. */
+import { SAMPLER_NUMBERS, type SamplerOptions } from '../../src/sample/options.ts';
+import { PageError, nameOnPage } from './backend.ts';
+
+export type NumberName = keyof typeof SAMPLER_NUMBERS;
+
+export interface Settings {
+  /** `text`: no roles and no template, the model continues what is written. */
+  readonly mode: 'chat' | 'text';
+  /** Undefined: the first there is. */
+  readonly model?: string | undefined;
+  readonly system: string;
+  /** Values as they were typed; what is empty keeps its default. */
+  readonly numbers: Readonly<Partial<Record<NumberName | 'maxTokens', number>>>;
+  /** One a line. */
+  readonly stop: string;
+  readonly drySequenceBreakers: string;
+  /** JSON: an object of token id to number. */
+  readonly logitBias: string;
+  readonly format: 'text' | 'json_object' | 'json_schema' | 'grammar';
+  readonly schema: string;
+  readonly grammar: string;
+  /** JSON: a list of tools in OpenAI's spelling. */
+  readonly tools: string;
+  readonly toolChoice: 'auto' | 'none' | 'required';
+  /** `enable_thinking` of the templates that know it. */
+  readonly thinking: 'default' | 'on' | 'off';
+}
+
+export const DEFAULT_SETTINGS: Settings = {
+  mode: 'chat',
+  system: '',
+  numbers: {},
+  stop: '',
+  drySequenceBreakers: '',
+  logitBias: '',
+  format: 'text',
+  schema: '',
+  grammar: '',
+  tools: '',
+  toolChoice: 'auto',
+  thinking: 'default',
+};
+
+interface Tool {
+  readonly type: 'function';
+  readonly function: { readonly name: string; readonly description?: string; readonly parameters?: object };
+}
+
+/** Options by the names of model.chat(); the server's are the same in snake case. */
+export interface GenerationOptions extends Omit<SamplerOptions, 'drySequenceBreakers' | 'logitBias'> {
+  drySequenceBreakers?: string[];
+  logitBias?: Record<number, number>;
+  maxTokens?: number;
+  stop?: string[];
+  grammar?: string;
+  responseFormat?: { type: 'json_object' } | { type: 'json_schema'; schema: object };
+  tools?: Tool[];
+  toolChoice?: Settings['toolChoice'];
+  templateVariables?: Record<string, unknown>;
+}
+
+const lines = (text: string): string[] => text.split('\n').filter((line) => line !== '');
+/** `\n` and `\t` as people write them into a line of their own. */
+const unescaped = (text: string): string => text.replace(/\\([nt\\])/g, (_, c: string) => ({ n: '\n', t: '\t', '\\': '\\' })[c]!);
+
+/** @throws PageError naming the setting whose JSON cannot be used */
+function json(what: string, text: string, wanted: string, fits: (value: unknown) => boolean): unknown {
+  let value: unknown;
+  try {
+    value = JSON.parse(text);
+  } catch (error) {
+    throw new PageError(`${what} in the settings is not JSON: ${(error as Error).message}. Expected ${wanted}.`);
+  }
+  if (!fits(value)) throw new PageError(`${what} in the settings is JSON of another kind; expected ${wanted}.`);
+  return value;
+}
+const isObject = (value: unknown): value is Record<string, unknown> => typeof value === 'object' && value !== null && !Array.isArray(value);
+
+/** The tools as a list: people paste one function, one tool or a list of them. @throws PageError */
+export function toolsOf(text: string): Tool[] {
+  if (text.trim() === '') return [];
+  const named = (value: unknown): boolean => isObject(value) && typeof value.name === 'string';
+  const fits = (value: unknown): boolean => isObject(value) && (named(value) || named(value.function));
+  const value = json('Tools', text, 'a list of {"type": "function", "function": {"name", "description", "parameters"}}', (value) =>
+    Array.isArray(value) ? value.every(fits) : fits(value),
+  );
+  return (Array.isArray(value) ? value : [value]).map((tool: Tool | Tool['function']) =>
+    'function' in tool ? { ...tool, type: 'function' } : { type: 'function', function: tool },
+  );
+}
+
+/** @throws PageError where a setting that is written in JSON is none */
+export function optionsOf(settings: Settings): GenerationOptions {
+  const options: GenerationOptions = { ...settings.numbers };
+  const stop = lines(settings.stop).map(unescaped);
+  if (stop.length > 0) options.stop = stop;
+  const breakers = lines(settings.drySequenceBreakers).map(unescaped);
+  if (breakers.length > 0) options.drySequenceBreakers = breakers;
+  if (settings.logitBias.trim())
+    options.logitBias = json(
+      'Logit bias',
+      settings.logitBias,
+      'an object of token id to number',
+      (value) => isObject(value) && Object.values(value).every((bias) => typeof bias === 'number'),
+    ) as Record<number, number>;
+  if (settings.format === 'grammar' && settings.grammar.trim()) options.grammar = settings.grammar;
+  if (settings.format === 'json_object') options.responseFormat = { type: 'json_object' };
+  if (settings.format === 'json_schema')
+    options.responseFormat = { type: 'json_schema', schema: json('The JSON schema', settings.schema, 'an object', isObject) as object };
+  if (settings.mode === 'text') return options;
+  const tools = toolsOf(settings.tools);
+  if (tools.length > 0) Object.assign(options, { tools, toolChoice: settings.toolChoice });
+  if (settings.thinking !== 'default') options.templateVariables = { enable_thinking: settings.thinking === 'on' };
+  return options;
+}
+
+export interface NumberField {
+  readonly name: NumberName | 'maxTokens';
+  readonly label: string;
+  readonly hint: string;
+}
+
+/** All options of the sampler that are numbers, in the groups that the settings show. */
+export const NUMBER_FIELDS: readonly { readonly title: string; readonly fields: readonly NumberField[] }[] = [
+  {
+    title: 'Length and chance',
+    fields: [
+      { name: 'maxTokens', label: 'New tokens at most', hint: 'Empty: until the model ends, or the context is full.' },
+      { name: 'temperature', label: 'Temperature', hint: '0 always takes the likeliest token.' },
+      { name: 'seed', label: 'Seed', hint: 'The same seed gives the same text; -1 draws one.' },
+    ],
+  },
+  {
+    title: 'Which tokens are considered',
+    fields: [
+      { name: 'topK', label: 'Top k', hint: 'The k likeliest; 0: all.' },
+      { name: 'topP', label: 'Top p', hint: 'The likeliest whose probabilities add up to p; 1: all.' },
+      { name: 'minP', label: 'Min p', hint: 'At least this part of the likeliest one’s probability; 0: all.' },
+      { name: 'typicalP', label: 'Typical p', hint: 'Those whose surprise is nearest to the expected one; 1: off.' },
+      { name: 'topNSigma', label: 'Top n sigma', hint: 'Logits within n standard deviations of the largest; -1: all.' },
+      { name: 'minKeep', label: 'Keep at least', hint: 'The limits above leave at least this many tokens.' },
+      { name: 'xtcProbability', label: 'XTC probability', hint: 'How often the likeliest of several likely tokens are left out; 0: off.' },
+      { name: 'xtcThreshold', label: 'XTC threshold', hint: 'A token is likely from this probability on.' },
+    ],
+  },
+  {
+    title: 'Against repetition',
+    fields: [
+      { name: 'repeatPenalty', label: 'Repeat penalty', hint: 'Divides the logits of recent tokens; 1: off.' },
+      { name: 'frequencyPenalty', label: 'Frequency penalty', hint: 'Subtracted once for every time a token came; 0: off.' },
+      { name: 'presencePenalty', label: 'Presence penalty', hint: 'Subtracted once if a token came; 0: off.' },
+      { name: 'repeatLastN', label: 'Recent tokens', hint: 'How many of the last tokens the penalties look at; -1: all.' },
+      { name: 'dryMultiplier', label: 'DRY multiplier', hint: 'Against repeated sequences; 0: off.' },
+      { name: 'dryBase', label: 'DRY base', hint: 'How fast its penalty grows with the length of the repetition.' },
+      { name: 'dryAllowedLength', label: 'DRY allowed length', hint: 'Repetitions up to this many tokens cost nothing.' },
+      { name: 'dryPenaltyLastN', label: 'DRY recent tokens', hint: 'How many of the last tokens are searched; -1: all.' },
+    ],
+  },
+  {
+    title: 'Temperature by certainty, Mirostat',
+    fields: [
+      { name: 'dynatempRange', label: 'Dynamic temperature range', hint: 'Temperature ± this, by how certain the model is; 0: off.' },
+      { name: 'dynatempExponent', label: 'Dynamic temperature exponent', hint: 'Shapes the curve between the two.' },
+      { name: 'mirostat', label: 'Mirostat', hint: '1 or 2: Mirostat in place of the limits above; 0: off.' },
+      { name: 'mirostatTau', label: 'Mirostat tau', hint: 'The surprise it aims at, in bits.' },
+      { name: 'mirostatEta', label: 'Mirostat eta', hint: 'How fast it gets there.' },
+    ],
+  },
+];
+
+/** What the settings call the options that errors name. */
+nameOnPage({
+  ...Object.fromEntries(NUMBER_FIELDS.flatMap(({ fields }) => fields.map(({ name, label }) => [name, `“${label}”`]))),
+  stop: '“Stop at”',
+  logitBias: '“Logit bias”',
+  drySequenceBreakers: '“DRY sequence breakers”',
+  responseFormat: '“The answer is”',
+  toolChoice: '“Calls”',
+  tools: '“Tools”',
+  grammar: '“Grammar”',
+});
+
+/** Bounds and default of a field, as the sampler has them. */
+export const rowOf = (name: NumberField['name']): { standard?: number; least: number; most: number; integer?: boolean } =>
+  name === 'maxTokens' ? { least: 1, most: 2 ** 31 - 1, integer: true } : SAMPLER_NUMBERS[name];

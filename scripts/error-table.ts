@@ -1,0 +1,26 @@
+/** The error codes of docs/troubleshooting.md, from the comments on them in src/errors.ts. */
+
+/** What stands between these two lines is generated; the rest of the page is written by hand. */
+const BEGIN = '<!-- Generated from src/errors.ts by `npm run generate`: edit the comments there and run it again. -->';
+const END = '<!-- End of what is generated. -->';
+
+/** Every code with the comment on it. @throws Error for a code that has none */
+export function errorCodes(source: string): readonly (readonly [code: string, meaning: string])[] {
+  const union = /export type QuantletErrorCode =\n([^;]*);/.exec(
+    source.replaceAll(/\/\*\*(.*?)\*\//g, (comment) => comment.replaceAll(';', '\0')),
+  );
+  if (!union) throw new Error('src/errors.ts has no type QuantletErrorCode');
+  return [...union[1].matchAll(/(?:\/\*\* (.*?) \*\/\s*)?\| '(\w+)'/g)].map(([, meaning, code]) => {
+    if (meaning === undefined) throw new Error(`${code} has no comment in src/errors.ts that says what it means and what to do`);
+    return [code, meaning.replaceAll('\0', ';')] as const;
+  });
+}
+
+/** The page with its table as it ought to be. */
+export function withErrorTable(page: string, source: string): string {
+  const [before, rest] = page.split(BEGIN);
+  const after = rest?.split(END)[1];
+  if (after === undefined) throw new Error(`docs/troubleshooting.md lacks the lines ${BEGIN} and ${END}`);
+  const rows = errorCodes(source).map(([code, meaning]) => `| \`${code}\` | ${meaning.replaceAll('|', '\\|')} |`);
+  return `${before}${BEGIN}\n\n| Code | What it means, and what to do |\n| --- | --- |\n${rows.join('\n')}\n\n${END}${after}`;
+}

@@ -1,0 +1,94 @@
+/** docs/flags.md: what becomes of every flag of llama.cpp's tools (test/golden/flags), from the tables of src/cli. */
+import { readFileSync } from 'node:fs';
+import { allCommands } from '../src/cli/commands.ts';
+import { FLAGS, spellingsOf } from '../src/cli/flags.ts';
+import { llamaFlag } from '../src/cli/parse-flags.ts';
+import { LLAMA_TOOLS } from '../src/cli/llama-flags.ts';
+import { NAMED_TEMPLATES } from '../src/chat/named-templates.ts';
+
+/** A flag of llama.cpp's: what it is called, how many values follow, and which tools have it. */
+export interface LlamaRow {
+  readonly spellings: readonly string[];
+  readonly values: number;
+  readonly tools: readonly string[];
+}
+
+export const LLAMA_ROWS = JSON.parse(
+  readFileSync(new URL('../test/golden/flags/llama-flags.json', import.meta.url), 'utf8'),
+) as readonly LlamaRow[];
+
+const commands = await allCommands();
+const commandOf = (tool: string): (typeof commands)[number] | undefined => commands.find(({ llama }) => llama === tool);
+
+export interface Way {
+  readonly way: 'works' | 'ignored' | 'refused';
+  readonly why: string;
+  /** Values that are read behind it. */
+  readonly values: number;
+}
+
+/** What becomes of a flag on the command that stands for a tool; undefined: nobody knows it. */
+export function wayOf(spelling: string, tool: string): Way | undefined {
+  const command = commandOf(tool);
+  if (!command) return tool in LLAMA_TOOLS ? { way: 'refused', why: LLAMA_TOOLS[tool], values: 0 } : undefined;
+  if (['--version', '-h', '--help', '--usage'].includes(spelling)) return { way: 'works', why: '', values: 0 };
+  const flag = command.flags.map((key) => FLAGS[key]).find((f) => spellingsOf(f).includes(spelling));
+  if (flag) return { way: 'works', why: '', values: flag.type === 'boolean' ? 0 : 1 };
+  const other = llamaFlag(spelling, command.name);
+  return other && { way: other.way, why: other.why, values: other.values.length };
+}
+
+const cell = (text: string): string => text.replaceAll('|', '\\|');
+
+/** A flag has a line for each thing that becomes of it. */
+function lines({ spellings, tools }: LlamaRow): string[] {
+  const shown = tools.filter((tool) => !(tool in LLAMA_TOOLS));
+  const groups = new Map<string, { spellings: Set<string>; tools: Set<string> }>();
+  for (const tool of shown) {
+    for (const spelling of spellings) {
+      const { way, why } = wayOf(spelling, tool)!;
+      const here = way === 'works' ? 'works' : `${way === 'ignored' ? 'no effect' : 'not supported'}: ${why}`;
+      const group = groups.get(here) ?? { spellings: new Set(), tools: new Set() };
+      group.spellings.add(spelling);
+      group.tools.add(tool.replace('llama-', ''));
+      groups.set(here, group);
+    }
+  }
+  return [...groups].map(
+    ([here, group]) => `| ${[...group.spellings].map((s) => `\`${s}\``).join(' ')} | ${[...group.tools].join(', ')} | ${cell(here)} |`,
+  );
+}
+
+export function flagTable(): string {
+  const tools = [...new Set(LLAMA_ROWS.flatMap((row) => row.tools))];
+  return `# The flags of llama.cpp's tools
+
+Every flag of ${tools.length} tools of llama.cpp v0.5.0, and what quantlet does with it. \`npm run generate\` writes this page from the tables in
+\`src/cli\`, and a test holds it complete.
+
+- **works**: it does here what it does there.
+- **no effect**: it is accepted, so that a command line needs no change; \`--verbose\` says why it means nothing.
+- **not supported**: the command ends with exit code 2 and says what to do instead.
+
+A command can be called by its tool's name: \`quantlet llama-cli -m model.gguf\` is \`quantlet chat -m model.gguf\`.
+
+| llama.cpp | quantlet |
+| --- | --- |
+${tools.map((tool) => `| ${tool} | ${commandOf(tool) ? `\`quantlet ${commandOf(tool)!.name}\`` : LLAMA_TOOLS[tool]} |`).join('\n')}
+
+\`quantlet run\` continues a text, as \`llama-completion -no-cnv\` does. With a flag that only a conversation has (\`-cnv\`, \`-i\`, \`-st\`, \`-sys\`,
+\`--chat-template\` ...) it does what \`quantlet chat\` does.
+
+| flag | of llama- | here |
+| --- | --- | --- |
+${LLAMA_ROWS.flatMap(lines).join('\n')}
+
+## Chat templates by name
+
+\`--chat-template NAME\`, and \`chatTemplate\` of the library, take these names of llama.cpp's built-in templates, which write what llama.cpp writes:
+${Object.keys(NAMED_TEMPLATES)
+  .sort()
+  .map((name) => `\`${name}\``)
+  .join(', ')}.
+`;
+}

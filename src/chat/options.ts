@@ -1,0 +1,74 @@
+/** What a conversation takes: of the model, and of whoever asks. */
+import { GENERATE_OPTIONS, type GenerateOptions, type Generation } from '../generate/generate.ts';
+import { internal, KIND, whole, type Kinds } from '../options.ts';
+import type { Work } from '../slices.ts';
+import type { BreaksIn } from '../tokenize/breaks.ts';
+import type { EncodeOptions } from '../tokenize/tokenizer.ts';
+import type { ChatTool } from './messages.ts';
+import type { ChatTemplate } from './template.ts';
+
+/** What chat needs of a model. */
+export interface ChatBackend {
+  /** Tokens of prompt and answer together. */
+  readonly contextLength: number;
+  /** @throws QuantletError ERR_CHAT_TEMPLATE where the model's template does not parse */
+  readonly chatTemplate: ChatTemplate;
+  /** Text of the beginning-of-sequence token, '' where the model has none. */
+  readonly bos: string;
+  tokenize(text: string, options?: EncodeOptions): number[];
+  /** The same as work that pauses. Absent: long texts hold up the event loop. */
+  encodeWork?(text: string, options?: EncodeOptions): Work<number[]>;
+  /** Absent: what people say in a conversation can forge control tokens, the ends of turns among them. */
+  breaksIn?: BreaksIn;
+  generate(prompt: readonly number[], options: GenerateOptions): Generation;
+}
+
+export interface ChatOptions extends Omit<GenerateOptions, 'special' | 'parseSpecial' | 'onContextFull' | 'keep' | 'spanBudget'> {
+  /**
+   * Where a conversation leaves no room for an answer (of maxTokens, a quarter of the context at most). `error` (default): ERR_CONTEXT_FULL where none at all is left.
+   * `shift`: the oldest turns behind the system message are left out, as few as will do. `truncate-middle`: those behind the first turn. The last turn stays.
+   */
+  onContextFull?: GenerateOptions['onContextFull'];
+  tools?: readonly ChatTool[];
+  /** `auto`: the model decides; `none`: no calls; `required`: a call; a name: a call of that tool. */
+  toolChoice?: 'auto' | 'none' | 'required' | { readonly name: string };
+  /** False: the answer ends after its first call. */
+  parallelToolCalls?: boolean;
+  /** False leaves reasoning and its markers in the content. */
+  reasoning?: boolean;
+  /**
+   * Tokens of reasoning at most: then its end is written in place of what the model would go on with, as llama.cpp's --reasoning-budget does.
+   * 0: none, and templates that know `enable_thinking` are told so; -1 (default): no limit. Answers that a grammar or a format holds do not reason.
+   */
+  reasoningBudget?: number;
+  /** What is written before that end: a last thought in the model's place. Default ''. */
+  reasoningBudgetMessage?: string;
+  /**
+   * Read the text of control tokens (`<|im_end|>`) in messages, tools and variables as those tokens, as llama-server does: whoever writes a
+   * message can then write turns of others. Default false: they stay text.
+   */
+  parseSpecial?: boolean;
+  /** Further variables of the template, `enable_thinking` for instance. */
+  templateVariables?: Readonly<Record<string, unknown>>;
+  /** An answer that fills the context goes on, behind so many tokens of its prompt: what servers are asked for. @internal */
+  answerShift?: { readonly keep: number };
+  /** The last message, the assistant's, is how the answer begins: what comes goes on from there (vLLM's and transformers' name). Default false. */
+  continueFinalMessage?: boolean;
+}
+
+const { special: _, keep: __, spanBudget: ___, ...TEXT_OPTIONS } = GENERATE_OPTIONS;
+
+/** Every option of a chat; tools are looked into where they are offered. */
+export const CHAT_OPTIONS = {
+  ...TEXT_OPTIONS,
+  tools: KIND.any,
+  toolChoice: KIND.any,
+  parallelToolCalls: KIND.boolean,
+  reasoning: KIND.boolean,
+  reasoningBudget: whole(-1),
+  reasoningBudgetMessage: KIND.string,
+  parseSpecial: KIND.boolean,
+  continueFinalMessage: KIND.boolean,
+  templateVariables: KIND.object,
+  answerShift: internal(KIND.object),
+} satisfies Kinds<ChatOptions>;

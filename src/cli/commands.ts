@@ -1,0 +1,27 @@
+/** All commands, in the order in which help lists them. Each is imported when it is asked for: a command line starts sooner without the others. */
+import type { Command } from './command.ts';
+
+const LOADERS: Readonly<Record<string, () => Promise<Command>>> = {
+  run: async () => (await import('./run.ts')).run,
+  chat: async () => (await import('./chat.ts')).chat,
+  serve: async () => (await import('./serve.ts')).serve,
+  embed: async () => (await import('./embed.ts')).embed,
+  bench: async () => (await import('./bench.ts')).bench,
+  perplexity: async () => (await import('./perplexity.ts')).perplexity,
+  quantize: async () => (await import('./quantize-command.ts')).quantize,
+  tokenize: async () => (await import('./tokenize.ts')).tokenize,
+  inspect: async () => (await import('./inspect-command.ts')).inspectCommand,
+  'gguf-split': async () => (await import('./gguf-split.ts')).ggufSplit,
+  'gguf-hash': async () => (await import('./gguf-hash.ts')).ggufHash,
+  completion: async () => (await import('./completion.ts')).completionOf(allCommands),
+};
+
+export const COMMAND_NAMES: readonly string[] = Object.keys(LOADERS);
+
+export const allCommands = (): Promise<readonly Command[]> => Promise.all(Object.values(LOADERS).map((load) => load()));
+
+/** A command by its name, or by that of the tool of llama.cpp that it stands for; undefined where there is none. */
+export async function loadCommand(name: string): Promise<Command | undefined> {
+  if (Object.hasOwn(LOADERS, name)) return LOADERS[name]();
+  return (await allCommands()).find(({ llama }) => llama === name);
+}

@@ -1,0 +1,163 @@
+/** Messages as people type, paste and pipe them: readline with bracketed paste, messages of several lines, a history that outlives the program, Tab. */
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { dirname, join } from 'node:path';
+import { createInterface, type Interface, type Key } from 'node:readline';
+import { cacheFolder } from '../hub/cache-folder.ts';
+
+export interface MessageInput {
+  /** Whether a person sits there. */
+  readonly terminal: boolean;
+  /** Asks for the next message; undefined where the input has ended. Lines typed meanwhile are kept. */
+  next(): Promise<string | undefined>;
+  /** Forgets what is typed and not sent. */
+  clear(): void;
+  close(): void;
+}
+
+export interface MessageInputOptions {
+  /** Commands that begin with a slash, for Tab, and those of them whose argument is a path. */
+  readonly commands: readonly string[];
+  readonly pathCommands: readonly string[];
+  /** Ctrl-C while the terminal is read. */
+  readonly onInterrupt: () => void;
+}
+
+const HISTORY_LINES = 1000;
+/** A terminal brackets what is pasted in two control sequences once it was asked to (xterm's mode 2004). */
+const PASTE_ON = '\x1b[?2004h';
+const PASTE_OFF = '\x1b[?2004l';
+
+/** QUANTLET_HISTORY names the file of what was typed; empty: none is kept. */
+const historyFile = (): string => process.env.QUANTLET_HISTORY ?? join(cacheFolder(process.env), 'chat-history');
+
+function readHistory(file: string): string[] {
+  try {
+    return readFileSync(file, 'utf8').split('\n').filter(Boolean).slice(0, HISTORY_LINES);
+  } catch {
+    return []; // there is none yet
+  }
+}
+
+function writeHistory(file: string, lines: readonly string[]): void {
+  try {
+    mkdirSync(dirname(file), { recursive: true });
+    writeFileSync(file, `${lines.join('\n')}\n`, { mode: 0o600 });
+  } catch {
+    // A history that cannot be kept is no reason to lose a conversation.
+  }
+}
+
+/** What Tab offers behind a line: commands, or paths behind those that take one. */
+function completions(line: string, { commands, pathCommands }: MessageInputOptions): [string[], string] {
+  const [, command, path] = /^\/(\S+) +(.*)$/.exec(line) ?? [];
+  if (command === undefined) return [line.startsWith('/') ? commands.map((c) => `/${c}`).filter((c) => c.startsWith(line)) : [], line];
+  if (!pathCommands.includes(command)) return [[], line];
+  const [, folder, begun] = /^(.*\/)?([^/]*)$/.exec(path)!;
+  try {
+    const found = readdirSync(folder ?? '.', { withFileTypes: true }).filter(
+      ({ name }) => name.startsWith(begun) && (begun !== '' || !name.startsWith('.')),
+    );
+    return [found.map((entry) => `${folder ?? ''}${entry.name}${entry.isDirectory() ? '/' : ''}`), path];
+  } catch {
+    return [[], path];
+  }
+}
+
+export function createMessageInput(options: MessageInputOptions): MessageInput {
+  const { stdin, stdout } = process;
+  const terminal = stdin.isTTY === true && stdout.isTTY === true;
+  const file = terminal ? historyFile() : '';
+  const input: Interface = createInterface({
+    input: stdin,
+    output: terminal ? stdout : undefined,
+    terminal,
+    historySize: HISTORY_LINES,
+    history: file ? readHistory(file) : [],
+    removeHistoryDuplicates: true,
+    completer: (line: string) => completions(line, options),
+  });
+  const messages: string[] = [];
+  let waiting: ((message: string | undefined) => void) | undefined;
+  let ended = false;
+  let pasting = false;
+  /** Lines of a message that goes on. */
+  let pending = '';
+
+  const show = (): void => {
+    if (!terminal) return;
+    input.setPrompt(pending === '' ? '> ' : '. ');
+    input.prompt(true); // what was typed while an answer came stays, the cursor behind it
+  };
+  /** Ctrl-E, to the end of the line, and Ctrl-U, which deletes everything before it. */
+  const clearLine = (): void => {
+    input.write(null, { ctrl: true, name: 'e' });
+    input.write(null, { ctrl: true, name: 'u' });
+  };
+  const send = (message: string): void => {
+    if (!waiting) return void messages.push(message);
+    const resolve = waiting;
+    waiting = undefined;
+    resolve(message);
+  };
+  input.on('line', (line) => {
+    if (pasting || line.endsWith('\\')) {
+      pending += `${pasting ? line : line.slice(0, -1)}\n`;
+      if (waiting) show();
+    } else {
+      const message = pending + line;
+      pending = '';
+      send(message);
+    }
+  });
+  input.on('close', () => {
+    ended = true;
+    if (pending !== '') send(pending);
+    waiting?.(undefined);
+    waiting = undefined;
+  });
+  input.on('SIGINT', options.onInterrupt);
+  // Back from Ctrl-Z (fg): readline has paused, and the program would end for want of anything to wait for.
+  input.on('SIGCONT', () => {
+    if (terminal) stdout.write(PASTE_ON);
+    input.resume();
+    if (waiting) show();
+  });
+  if (file) input.on('history', (lines) => writeHistory(file, lines));
+  const onKey = (_: string | undefined, key: Key): void => {
+    if (key.name === 'paste-start') pasting = true;
+    else if (key.name === 'paste-end') pasting = false;
+    else if (key.name === 'return' && key.meta) {
+      // Alt-Enter: the message goes on in the next line.
+      pending += `${input.line}\n`;
+      stdout.write('\n');
+      clearLine();
+      show();
+    }
+  };
+  if (terminal) {
+    stdin.on('keypress', onKey);
+    stdout.write(PASTE_ON);
+  }
+  return {
+    terminal,
+    next() {
+      const message = messages.shift();
+      if (message !== undefined || ended) return Promise.resolve(message);
+      show();
+      return new Promise((resolve) => (waiting = resolve));
+    },
+    clear() {
+      pending = '';
+      if (!terminal) return;
+      clearLine();
+      show();
+    },
+    close() {
+      if (terminal) {
+        stdin.off('keypress', onKey);
+        stdout.write(PASTE_OFF);
+      }
+      input.close();
+    },
+  };
+}

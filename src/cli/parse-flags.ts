@@ -1,0 +1,153 @@
+/**
+ * Command lines read by the table of flags. node:util's parseArgs would refuse `-n -1` and `-p "-5 + 3"`, and read `-np 4` as `-n p 4`.
+ */
+import { QuantletError } from '../errors.ts';
+import { nearest } from '../nearest.ts';
+import { FLAGS, METADATA_FLAGS, spellingsOf, TEXT_FLAGS, type Flag, type FlagKey, type Values } from './flags.ts';
+import { LLAMA_FLAGS, SWITCH_WORDS, type LlamaFlag } from './llama-flags.ts';
+
+const usage = (message: string): QuantletError => new QuantletError('ERR_USAGE', message);
+
+/** Flags that llama.cpp's tools of one parser (common/arg.cpp) all take, whatever they do. */
+const COMMON_FLAGS: readonly FlagKey[] = [
+  ...TEXT_FLAGS,
+  'threads',
+  'threadsBatch',
+  'ctx',
+  'batch',
+  'parallel',
+  'cacheTypeK',
+  'cacheTypeV',
+  'draftCacheTypeK',
+  'draftCacheTypeV',
+  'lora',
+  'loraScaled',
+  ...METADATA_FLAGS,
+  'escape',
+  'warmup',
+  'contextShift',
+  'keep',
+  'quiet',
+  'perf',
+  'verbose',
+];
+const COMMON_COMMANDS = ['run', 'chat', 'serve', 'embed', 'perplexity', 'tokenize'];
+
+/** A flag of llama.cpp that a command does nothing for: what follows it, and how it is answered. Undefined: it has no such flag. */
+export function llamaFlag(spelling: string, command: string): LlamaFlag | undefined {
+  const found = LLAMA_FLAGS.filter((f) => f.spellings.includes(spelling) && (f.commands?.includes(command) ?? true));
+  if (found.length > 0) return found.find((f) => f.commands) ?? found[0];
+  if (!COMMON_COMMANDS.includes(command)) return undefined;
+  const key = COMMON_FLAGS.find((k) => spellingsOf(FLAGS[k]).includes(spelling));
+  if (key === undefined) return undefined;
+  const { value }: Flag = FLAGS[key];
+  return {
+    spellings: spellingsOf(FLAGS[key]),
+    values: value === undefined ? [] : [value],
+    way: 'ignored',
+    why: `quantlet ${command} does not use it`,
+  };
+}
+
+export interface Parsed<K extends FlagKey> {
+  values: Values<K>;
+  positionals: string[];
+}
+
+/**
+ * Arguments of a command that takes these flags, and its positional ones. Where the command stands for a tool of llama.cpp, that tool's flags
+ * without a meaning here are passed over, with a note on stderr where --verbose is among the flags.
+ * @throws ERR_USAGE naming the flag and what was expected
+ */
+export function parseFlags<K extends FlagKey>(argv: readonly string[], keys: readonly K[], command?: string): Parsed<K> {
+  const bySpelling = new Map(keys.flatMap((key) => spellingsOf(FLAGS[key]).map((spelling) => [spelling, key] as const)));
+  const values: Record<string, unknown> = {};
+  const positionals: string[] = [];
+  const notes: string[] = [];
+  for (let i = 0; i < argv.length; i++) {
+    const arg = argv[i];
+    if (arg === '--') {
+      positionals.push(...argv.slice(i + 1));
+      break;
+    }
+    if (!arg.startsWith('-') || arg === '-') {
+      positionals.push(arg);
+      continue;
+    }
+    const equals = arg.startsWith('--') ? arg.indexOf('=') : -1;
+    const written = equals < 0 ? arg : arg.slice(0, equals);
+    const spelling = written.startsWith('--') ? written.replaceAll('_', '-') : written; // as llama.cpp reads them
+    /** The value behind it; undefined where it may be, and is, left out. */
+    const value = (name: string, help = ''): string | undefined => {
+      if (equals >= 0) return arg.slice(equals + 1);
+      if (name.startsWith('[') && !Object.hasOwn(SWITCH_WORDS, argv[i + 1] ?? '')) return undefined;
+      if (i + 1 >= argv.length) throw usage(`${spelling} needs a value: ${name}${help && `, ${help}`}`);
+      return argv[++i];
+    };
+    const key = bySpelling.get(spelling);
+    if (key === undefined) {
+      const other = command === undefined ? undefined : llamaFlag(spelling, command);
+      if (!other) throw usage(`unknown flag ${spelling}; ${alike(spelling, [...bySpelling.keys()])}--help lists those of this command`);
+      if (other.way === 'refused') throw usage(`${spelling} is not supported here: ${other.why}`);
+      for (const name of other.values) value(name);
+      notes.push(`${spelling} has no effect here: ${other.why}`);
+      continue;
+    }
+    const f: Flag = FLAGS[key];
+    const before = values[key];
+    delete values[key]; // what was said last comes last
+    if (f.type === 'boolean') {
+      if (equals >= 0) throw usage(`${spelling} takes no value`);
+      values[key] = !f.off?.includes(spelling);
+      continue;
+    }
+    const given = value(f.value!, f.help) ?? 'on';
+    const text = f.value!.startsWith('[') ? (Object.hasOwn(SWITCH_WORDS, given) ? SWITCH_WORDS[given] : given) : given;
+    if (f.type === 'strings') values[key] = [...((before as string[] | undefined) ?? []), text];
+    else if (f.type === 'integers')
+      values[key] = [...((before as number[] | undefined) ?? []), ...text.split(',').flatMap((n) => range(f, n))];
+    else values[key] = convert(f, text);
+  }
+  if (values.verbose) for (const note of notes) process.stderr.write(`quantlet: ${note}\n`);
+  return { values: values as Values<K>, positionals };
+}
+
+/** The flags of a command that takes nothing else. @throws ERR_USAGE for a word too many, `how` telling where words go */
+export function parseOnlyFlags<K extends FlagKey>(argv: readonly string[], keys: readonly K[], how: string, command?: string): Values<K> {
+  const { values, positionals } = parseFlags(argv, keys, command);
+  if (positionals.length > 0) throw usage(`"${positionals[0]}" is not a flag; ${how}`);
+  return values;
+}
+
+/** `did you mean X? ` where a long flag was misspelled or not finished. */
+function alike(spelling: string, known: readonly string[]): string {
+  if (spelling.length < 5) return '';
+  const [best] = nearest(
+    spelling,
+    known.filter((k) => k.length >= 5),
+    spelling.length < 8 ? 1 : 2,
+  );
+  return best ? `did you mean ${best}? ` : '';
+}
+
+/** `5`, or as llama-bench has them `4-16`, `4-16+4` and `4-16*2`. */
+function range(f: Flag, text: string): number[] {
+  const [, first, last, sign, by] = /^(\d+)-(\d+)(?:([+*])(\d+))?$/.exec(text) ?? [];
+  if (first === undefined) return [convert(f, text) as number];
+  const [from, to, step] = [first, last, by ?? '1'].map(Number);
+  const next = (n: number): number => (sign === '*' ? n * step : n + step);
+  if (to < from || next(from) <= from || (to - from) / (sign === '*' ? 1 : step) > MOST_OF_A_RANGE)
+    throw usage(`--${f.name} is "${text}"; expected a rising range, like 4-16, 4-16+4 or 4-16*2, of ${MOST_OF_A_RANGE} numbers at most`);
+  const all: number[] = [];
+  for (let n = from; n <= to; n = next(n)) all.push(n);
+  return all;
+}
+const MOST_OF_A_RANGE = 10_000;
+
+function convert(f: Flag, value: string): string | number {
+  if (f.type === 'string') return value;
+  const n = value.trim() === '' ? NaN : Number(value);
+  if (Number.isNaN(n) || (f.type !== 'number' && !Number.isInteger(n)))
+    throw usage(`--${f.name} is "${value}"; expected ${f.type === 'number' ? 'a number' : 'a whole number'}`);
+  return n;
+}

@@ -1,0 +1,103 @@
+/** What `quantlet serve` reads and writes in folders: models, files for pages, saved slots. */
+import { createReadStream } from 'node:fs';
+import { mkdir, readdir, readFile, realpath, rename, stat, unlink, writeFile } from 'node:fs/promises';
+import { basename, extname, join, sep } from 'node:path';
+import { Readable } from 'node:stream';
+import { QuantletError } from '../errors.ts';
+import { HttpError } from '../openai/http-error.ts';
+import type { SlotStore } from '../openai/options.ts';
+import { unreadable } from './command.ts';
+
+/** A model's name: its file's, without what says that it is a GGUF file or the first of several. */
+export const modelName = (path: string): string => basename(path).replace(/(?:-00001-of-\d{5})?\.gguf$/i, '');
+
+/** The models of a folder by their names. Of a split one the first file stands for all; projectors of images are no models. */
+export async function modelsIn(folder: string): Promise<string[]> {
+  const names = await readdir(folder).catch(unreadable('the folder of --models-dir', folder));
+  const models = names.filter((name) => /\.gguf$/i.test(name) && !/^mmproj/i.test(name) && !/-(?!00001)\d{5}-of-\d{5}\.gguf$/i.test(name));
+  if (models.length === 0) throw new QuantletError('ERR_USAGE', `--models-dir ${folder} has no .gguf file; expected at least one model`);
+  return models.sort().map((name) => join(folder, name));
+}
+
+/** Content types by a name's ending; all else is bytes. */
+const TYPES: Readonly<Record<string, string>> = {
+  '.css': 'text/css; charset=utf-8',
+  '.gif': 'image/gif',
+  '.html': 'text/html; charset=utf-8',
+  '.ico': 'image/x-icon',
+  '.jpeg': 'image/jpeg',
+  '.jpg': 'image/jpeg',
+  '.js': 'text/javascript; charset=utf-8',
+  '.json': 'application/json',
+  '.map': 'application/json',
+  '.md': 'text/markdown; charset=utf-8',
+  '.mjs': 'text/javascript; charset=utf-8',
+  '.png': 'image/png',
+  '.svg': 'image/svg+xml',
+  '.txt': 'text/plain; charset=utf-8',
+  '.wasm': 'application/wasm',
+  '.webmanifest': 'application/manifest+json',
+  '.webp': 'image/webp',
+  '.woff2': 'font/woff2',
+};
+
+/** The files of a folder for createHandler's `files`. Nothing outside it is served, whatever a path or a link says, and no name that begins with a dot. */
+export async function folderFiles(folder: string): Promise<(path: string) => Promise<Response | undefined>> {
+  const root = await realpath(folder).catch(unreadable('the folder of --path', folder));
+  return async (path) => {
+    const parts = path.split('/').filter((part) => part !== '');
+    if (parts.some((part) => part.startsWith('.') || /[\\\0:]/.test(part))) return undefined;
+    const file = await realpath(join(root, ...parts)).catch(() => undefined);
+    if (file === undefined || (file !== root && !file.startsWith(root + sep))) return undefined;
+    const info = await stat(file);
+    if (info.isDirectory()) return path.endsWith('index.html') ? undefined : fileResponse(join(file, 'index.html'));
+    return fileResponse(file);
+  };
+}
+
+async function fileResponse(file: string): Promise<Response | undefined> {
+  const info = await stat(file).catch(() => undefined);
+  if (!info?.isFile()) return undefined;
+  const body = Readable.toWeb(createReadStream(file)) as unknown as ReadableStream<Uint8Array>;
+  return new Response(body, {
+    headers: {
+      'content-type': TYPES[extname(file).toLowerCase()] ?? 'application/octet-stream',
+      'content-length': String(info.size),
+      'x-content-type-options': 'nosniff',
+    },
+  });
+}
+
+/** Saved slots in a folder; more than these are refused, because every one may be as large as the cache. */
+const MOST_SLOTS = 64;
+const ENDING = '.slot';
+
+/** A folder as createHandler's `slotStore`. It is made where it is not there. */
+export async function folderSlots(folder: string): Promise<SlotStore> {
+  await mkdir(folder, { recursive: true }).catch(unreadable('the folder of --slot-save-path', folder));
+  const pathOf = (name: string): string => join(folder, name + ENDING);
+  return {
+    async write(name, state) {
+      const saved = (await readdir(folder)).filter((file) => file.endsWith(ENDING));
+      if (saved.length >= MOST_SLOTS && !saved.includes(name + ENDING))
+        throw new HttpError(409, `${MOST_SLOTS} slots are saved already; save over one of them.`, {
+          param: 'filename',
+          code: 'too_many_saved',
+        });
+      // Whole or not at all: what is half written would be read as damaged.
+      const part = `${pathOf(name)}.part`;
+      try {
+        await writeFile(part, state);
+        await rename(part, pathOf(name));
+      } catch (error) {
+        await unlink(part).catch(() => undefined);
+        throw error;
+      }
+    },
+    read: (name) =>
+      readFile(pathOf(name)).catch((error: NodeJS.ErrnoException) => {
+        if (error.code === 'ENOENT') return undefined;
+        throw error;
+      }),
+  };
+}

@@ -1,0 +1,98 @@
+/** An answer on stdout as it comes, its reasoning told apart; and what it took. */
+import type { ModelChatEvent } from '../chat/generation.ts';
+import type { ChatEvent } from '../chat/parser.ts';
+import { QuantletError } from '../errors.ts';
+import type { Timings } from '../generate/generate.ts';
+import type { Model } from '../model.ts';
+import { forTerminal } from './command.ts';
+import type { Values } from './flags.ts';
+
+export interface AnswerStyle {
+  /** Whether reasoning is dimmed. */
+  readonly color: boolean;
+  /** False: reasoning is left out. */
+  readonly reasoning: boolean;
+}
+
+const COLOR = ['on', 'off', 'auto'] as const;
+const DIM = '\x1b[2m';
+const PLAIN = '\x1b[0m';
+
+/** @throws ERR_USAGE for other words than on, off and auto */
+export function styleOf({ color = 'auto', reasoningFormat }: Values<'color' | 'reasoningFormat'>): AnswerStyle {
+  if (!COLOR.includes(color as (typeof COLOR)[number]))
+    throw new QuantletError('ERR_USAGE', `--color is "${color}"; expected ${COLOR.join(', ')}`);
+  // https://no-color.org: set to anything but nothing.
+  const auto = process.stdout.isTTY === true && !process.env.NO_COLOR && process.env.TERM !== 'dumb';
+  return { color: color === 'on' || (color === 'auto' && auto), reasoning: reasoningFormat !== 'hidden' };
+}
+
+/** Prints an answer as it comes, and tells of its text. */
+export async function showAnswer(
+  answer: AsyncIterable<ChatEvent | ModelChatEvent>,
+  style: AnswerStyle,
+  onText = (_text: string): void => {},
+): Promise<void> {
+  const { stdout } = process;
+  let reasoning = false;
+  let begun = false;
+  const paint = (code: string): void => void (style.color && stdout.write(code));
+  try {
+    for await (const event of answer) {
+      if (!('delta' in event) || (event.type === 'reasoning' && !style.reasoning)) continue;
+      if (event.type === 'reasoning') {
+        if (!reasoning) {
+          paint(DIM);
+          stdout.write('[reasoning]\n');
+        }
+        reasoning = true;
+        stdout.write(forTerminal(event.delta));
+        continue;
+      }
+      if (reasoning) {
+        stdout.write('\n[answer]');
+        paint(PLAIN);
+        stdout.write('\n');
+      }
+      reasoning = false;
+      onText(event.delta);
+      const text: string = begun ? event.delta : event.delta.trimStart();
+      begun ||= text !== '';
+      stdout.write(forTerminal(text));
+    }
+  } finally {
+    if (reasoning) paint(PLAIN);
+  }
+}
+
+/** How often the terminal is told how much of a prompt is read, and after how long for the first time: short prompts need no word. */
+const EVERY_MS = 250;
+const FIRST_MS = 1000;
+
+/** A line on a terminal that counts the tokens of a long prompt until something else comes. */
+export function readingPrompt(model: Model): { end(): void } {
+  const { stderr } = process;
+  if (!stderr.isTTY) return { end() {} };
+  const began = performance.now();
+  let shown = false;
+  const timer = setInterval(() => {
+    if (performance.now() - began < FIRST_MS) return;
+    shown = true;
+    stderr.write(`\r\x1b[Kreading: ${model.internals.slots.all[0].tokens.length} tokens`);
+  }, EVERY_MS);
+  timer.unref();
+  return {
+    end() {
+      clearInterval(timer);
+      if (shown) stderr.write('\r\x1b[K');
+      shown = false;
+    },
+  };
+}
+
+export const perSecond = (n: number, ms: number): number => (ms > 0 ? (n * 1000) / ms : 0);
+
+/** Tokens per second of prompt and generation, for people. */
+export const speeds = (t: Timings): string =>
+  `prompt ${t.promptTokens} tokens, ${perSecond(t.promptTokens, t.promptMs).toFixed(1)} tokens/s | generation ${t.predictedTokens} tokens, ${perSecond(t.predictedTokens, t.predictedMs).toFixed(1)} tokens/s` +
+  (t.draft ? ` | ${t.draft.accepted} of ${t.draft.tokens} drafted tokens accepted` : '');

@@ -1,0 +1,67 @@
+/** What computes, for models and for the tensors of quantlet/core alike: a build of the kernels, and threads over one memory. */
+import type { WasmMemory, WasmModule } from '../globals.ts';
+import type { Executor } from '../threads/executor.ts';
+import { createShared } from '../threads/shared.ts';
+import { createSingle } from '../threads/single.ts';
+import type { Kernels } from '../wasm/abi.ts';
+import { isThreaded, kernelFacts, pickBuild, type Build } from '../wasm/load.ts';
+import { createMemory, type MemoryUse } from '../wasm/memory.ts';
+import type { Platform, Turbo } from './platform.ts';
+
+export interface CpuBackendOptions {
+  build: string | undefined;
+  threads: number | undefined;
+  turbo: Turbo | undefined;
+}
+
+export interface CpuBackend {
+  readonly build: Build;
+  /** Whether the kernels have 256-bit code. */
+  readonly turbo: boolean;
+  readonly module: WasmModule;
+  readonly threads: number;
+  /** The kernels, for asking about sizes: they have no memory to compute in. */
+  readonly facts: Kernels;
+  /**
+   * Makes a memory of so many bytes, and what computes over it. Where the platform says so the memory is out of this thread's reach.
+   * @param sync address of SYNC_SIZE bytes
+   * @throws ERR_OUT_OF_MEMORY
+   */
+  start(bytes: number, sync: number): Promise<Executor>;
+  /** The same with a memory that this thread reads and writes too. */
+  startHere(bytes: number, sync: number, use: MemoryUse): Promise<{ memory: WasmMemory; executor: Executor }>;
+  /** For when nothing is started: what was begun ahead is given up. */
+  close(): Promise<void>;
+}
+
+/** @throws ERR_NO_SIMD, ERR_BUILD_UNAVAILABLE, ERR_INVALID_ARGUMENT */
+export async function createCpuBackend(
+  platform: Platform,
+  { threads: given, build: named, turbo }: CpuBackendOptions,
+): Promise<CpuBackend> {
+  const build = pickBuild(platform.features(), named || platform.forcedBuild());
+  const shared = isThreaded(build);
+  const threads = shared ? (given ?? platform.defaultThreads()) : 1;
+  const module = await platform.module(build, turbo);
+  const facts = kernelFacts(module, shared);
+  const spawned = shared ? platform.spawnThreads?.(threads) : undefined;
+  const over = async (memory: WasmMemory, sync: number): Promise<Executor> => {
+    if (!shared) return createSingle(module, memory, sync);
+    const pool = spawned?.attach(module, memory) ?? (await platform.createThreadPool!(module, memory, threads));
+    return createShared(module, memory, sync, pool, platform.defaultThreads());
+  };
+  return {
+    build,
+    turbo: platform.isTurbo?.(module) ?? false,
+    module,
+    threads,
+    facts,
+    start: async (bytes, sync) =>
+      !shared && platform.createExecutor ? platform.createExecutor(module, bytes, sync) : over(createMemory(bytes, shared), sync),
+    async startHere(bytes, sync, use) {
+      const memory = createMemory(bytes, shared, use);
+      return { memory, executor: await over(memory, sync) };
+    },
+    close: async () => spawned?.dispose(),
+  };
+}

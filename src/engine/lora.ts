@@ -1,0 +1,137 @@
+/**
+ * LoRA adapters (arXiv 2106.09685) as llama.cpp's convert_lora_to_gguf.py writes them: beside a weight W of the model a pair NAME.lora_a, NAME.lora_b of
+ * small matrices, so that W x becomes W x + s B (A x). They are applied as the model runs: its weights stay packed as they are, a product gains two thin ones.
+ */
+import { QuantletError } from '../errors.ts';
+import { getNumber, getString } from '../gguf/metadata.ts';
+import type { GGUF, TensorInfo } from '../gguf/types.ts';
+import { openModelFiles, type ModelSource } from '../io/model-files.ts';
+import type { Platform } from './platform.ts';
+import type { Bytes } from '../io/source.ts';
+
+export interface LoraAdapter {
+  source: ModelSource;
+  /** How much of the adapter is added; 1: as it was trained. Default 1. */
+  scale?: number;
+}
+
+/** An adapter that a model was loaded with. */
+export interface AppliedAdapter {
+  /** Its file's name, or `adapter 1` and so on where it came from elsewhere. */
+  readonly name: string;
+  readonly scale: number;
+}
+
+export const appliedAdapters = (adapters: readonly LoraAdapter[]): readonly AppliedAdapter[] =>
+  adapters.map(({ source, scale = 1 }, i) => ({
+    name: typeof source === 'string' ? source.replace(/^.*[\\/]/, '') : `adapter ${i + 1}`,
+    scale,
+  }));
+
+/** What an adapter adds to the product with one weight. */
+export interface LoraPair {
+  /** [n_in, rank]; for token_embd [rank, n_vocab], a row for each token. */
+  readonly a: TensorInfo;
+  /** [rank, n_out]. */
+  readonly b: TensorInfo;
+  /** The caller's scale times alpha / rank. */
+  readonly scale: number;
+}
+
+/** By the name of the weight; pairs of several adapters add up, in the order they were given. */
+export type Loras = ReadonlyMap<string, readonly LoraPair[]>;
+
+export interface OpenedLoras {
+  readonly loras: Loras;
+  /** The adapters' files, behind those of the model: what `part` of their tensors counts. */
+  readonly parts: readonly Bytes[];
+  close(): Promise<void>;
+}
+
+/** @throws ERR_ADAPTER where an adapter does not fit the model, naming tensor and shapes; what opening a model throws */
+export async function openLoras(
+  platform: Platform,
+  adapters: readonly LoraAdapter[],
+  model: GGUF,
+  modelParts: readonly Bytes[],
+  signal?: AbortSignal,
+): Promise<OpenedLoras> {
+  const loras = new Map<string, LoraPair[]>();
+  const parts = [...modelParts];
+  const closing: (() => Promise<void>)[] = [];
+  const close = async (): Promise<void> => {
+    await Promise.all(closing.map((one) => one()));
+  };
+  try {
+    if (!Array.isArray(adapters))
+      throw new QuantletError('ERR_INVALID_ARGUMENT', `lora is ${typeof adapters}; expected a list of { source, scale }`);
+    for (const [i, adapter] of (adapters as readonly LoraAdapter[]).entries()) {
+      if (!adapter?.source) throw new QuantletError('ERR_INVALID_ARGUMENT', `lora has no source at ${i}; expected { source, scale }`);
+      const { source, scale = 1 } = adapter;
+      const what = typeof source === 'string' ? `the adapter ${source}` : `adapter ${i + 1} of ${adapters.length}`;
+      if (!Number.isFinite(scale))
+        throw new QuantletError('ERR_INVALID_ARGUMENT', `the scale of ${what} is ${scale}; expected a finite number`);
+      const files = await openModelFiles(platform, source, signal);
+      closing.push(files.close);
+      for (const [name, { a, b, rank }] of readPairs(files.gguf, model, what)) {
+        const alpha = getNumber(files.gguf, 'adapter.lora.alpha', 0);
+        const moved = (t: TensorInfo): TensorInfo => ({ ...t, part: t.part + parts.length });
+        loras.set(name, [...(loras.get(name) ?? []), { a: moved(a), b: moved(b), scale: scale * (alpha ? alpha / rank : 1) }]);
+      }
+      parts.push(...files.parts);
+    }
+    return { loras, parts, close };
+  } catch (error) {
+    await close();
+    throw error;
+  }
+}
+
+const shape = (t: TensorInfo): string => `[${t.ne.slice(0, t.nDims).join(', ')}]`;
+
+/** The pairs of a checked adapter by the names of their weights. Norms that came along are left out, as llama.cpp leaves them out. */
+function readPairs(adapter: GGUF, model: GGUF, what: string): Map<string, { a: TensorInfo; b: TensorInfo; rank: number }> {
+  const refuse = (why: string): never => {
+    throw new QuantletError('ERR_ADAPTER', `${what} ${why}`);
+  };
+  const must = (key: string, want: string, hint: string): void => {
+    const found = getString(adapter, key, '');
+    if (found !== want) refuse(`has ${key} "${found}", expected "${want}": ${hint}`);
+  };
+  must('general.type', 'adapter', "it is not an adapter in GGUF; convert one with llama.cpp's convert_lora_to_gguf.py");
+  must('adapter.type', 'lora', 'only LoRA adapters can be applied');
+  must('general.architecture', getString(model, 'general.architecture'), 'it was made for another model');
+  if (adapter.metadata.has('adapter.alora.invocation_tokens'))
+    refuse('is an activated LoRA, which begins in the middle of a text; quantlet runs plain ones only');
+
+  const pairs = new Map<string, { a: TensorInfo; b: TensorInfo; rank: number }>();
+  for (const tensor of adapter.tensors.values()) {
+    const [, name, half] = /^(.*)\.lora_([ab])$/s.exec(tensor.name) ?? [];
+    if (name === undefined) {
+      if (!tensor.name.endsWith('_norm.weight')) refuse(`has a tensor "${tensor.name}"; expected names that end in .lora_a or .lora_b`);
+      continue;
+    }
+    const other = adapter.tensors.get(`${name}.lora_${half === 'a' ? 'b' : 'a'}`);
+    if (!other)
+      refuse(`has "${tensor.name}" ${shape(tensor)} without its other half "${name}.lora_${half === 'a' ? 'b' : 'a'}": it is incomplete`);
+    if (half === 'b') continue;
+    const a = tensor;
+    const b = other!;
+    const weight = model.tensors.get(name);
+    if (!weight) refuse(`adapts "${name}", which the model does not have: it was made for another model`);
+    const rank = b.ne[0];
+    const rows = name === 'token_embd.weight';
+    const fits = rows
+      ? a.ne[0] === rank && a.ne[1] === weight!.ne[1] && b.ne[1] === weight!.ne[0]
+      : a.ne[0] === weight!.ne[0] && a.ne[1] === rank && b.ne[1] === weight!.ne[1];
+    if (!fits || [a, b, weight!].some((t) => t.nDims !== 2)) {
+      const want = rows ? `[rank, ${weight!.ne[1]}] and [rank, ${weight!.ne[0]}]` : `[${weight!.ne[0]}, rank] and [rank, ${weight!.ne[1]}]`;
+      refuse(
+        `has lora_a ${shape(a)} and lora_b ${shape(b)} for "${name}", expected ${want} beside a weight of ${shape(weight!)}: it was made for another model`,
+      );
+    }
+    pairs.set(name, { a, b, rank });
+  }
+  if (pairs.size === 0) refuse('has no pair of lora_a and lora_b');
+  return pairs;
+}

@@ -1,0 +1,196 @@
+/** Makes a model runnable: plans its graph, makes the memory once, starts the threads and streams the weights into their places. */
+import type { Wants } from '../arch/architecture.ts';
+import { readHParams, type HParams } from '../arch/hparams.ts';
+import { findArchitecture } from '../arch/registry.ts';
+import { ropeTable } from '../arch/rope-table.ts';
+import { QuantletError } from '../errors.ts';
+import { getArchitecture } from '../gguf/metadata.ts';
+import type { OpenedGGUF } from '../gguf/split.ts';
+import { KV_SPLIT } from '../graph/layout.ts';
+import type { GraphPlan } from '../graph/plan.ts';
+import { createCpuBackend } from './cpu-backend.ts';
+import type { Loras } from './lora.ts';
+import { planModel, type KvCache, type ModelPlan, type RopeTable } from './model-plan.ts';
+import type { Platform } from './platform.ts';
+import { readWeights } from './read-weights.ts';
+import type { Batch } from './scheduler.ts';
+import type { Bytes } from '../io/source.ts';
+import type { ResolvedLoadOptions } from '../load-options.ts';
+import type { Executor } from '../threads/executor.ts';
+import type { Build } from '../wasm/load.ts';
+import { MEMORY_LIMIT } from '../wasm/memory.ts';
+
+/** Of what loadModel was told, and what the files said. */
+export interface ModelEngineOptions extends Pick<
+  ResolvedLoadOptions,
+  | 'embeddings'
+  | 'threads'
+  | 'build'
+  | 'turbo'
+  | 'contextLength'
+  | 'parallel'
+  | 'batchSize'
+  | 'cacheTypeK'
+  | 'cacheTypeV'
+  | 'unifiedMax'
+  | 'signal'
+  | 'onProgress'
+> {
+  /** Tokens of the vocabulary, as the tokenizer counted them. */
+  readonly nVocab: number;
+  /** What this thread can do while others read the weights. */
+  readonly meanwhile: () => void;
+  /** Logits of one step at most. */
+  readonly maxOutputs: number;
+  /** LoRA adapters. `part` of their tensors counts the adapters' files after those of the model. */
+  readonly loras: Loras;
+}
+
+/** Caches grow with the context: a model trained for 128k tokens would take gigabytes that few conversations use. */
+const DEFAULT_CONTEXT = 4096;
+/** Sequences at once for models that make vectors, by default: texts are short, and one step reads all weights for however many of them. */
+const ENCODER_PARALLEL = 8;
+/** Steps of at most this many tokens are bound by reading the weights (or, in small models, by barriers): generationThreads compute them. */
+const FEW_TOKENS = 4;
+
+export interface ModelEngine {
+  readonly executor: Executor;
+  readonly build: Build;
+  /** Whether the kernels have 256-bit code. */
+  readonly turbo: boolean;
+  readonly hparams: HParams;
+  readonly contextLength: number;
+  /** Cells of a slot: the context rounded up to whole KV splits. */
+  readonly slotCells: number;
+  readonly batchSize: number;
+  readonly maxOutputs: number;
+  readonly memoryBytes: number;
+  readonly parallel: number;
+  readonly caches: readonly KvCache[];
+  /** Distinguishes these weights from others of the same shapes. */
+  readonly fingerprint: string;
+  /** What a step gives for each of its outputs. */
+  readonly wants: Wants;
+  /** The plan and its address, for benches that time single records. */
+  readonly plan: GraphPlan;
+  readonly planAt: number;
+  /** Threads for steps of at most FEW_TOKENS; warmUp() sets it to what is fastest for this model on this machine. */
+  generationThreads: number;
+  step(batch: Batch, signal?: AbortSignal): Promise<(i: number) => Float32Array>;
+}
+
+export async function createModelEngine(
+  platform: Platform,
+  { gguf, parts }: OpenedGGUF,
+  options: ModelEngineOptions,
+): Promise<ModelEngine> {
+  const architecture = findArchitecture(getArchitecture(gguf));
+  const hparams = readHParams(gguf);
+  if (hparams.nVocab !== options.nVocab)
+    throw new QuantletError(
+      'ERR_GGUF_INVALID',
+      `the metadata says that the vocabulary has ${hparams.nVocab} tokens, but it lists ${options.nVocab}: the file is damaged`,
+    );
+  const wants: Wants = wantsOf(hparams, options.embeddings);
+  const parallel = options.parallel ?? (wants === 'logits' ? 1 : ENCODER_PARALLEL);
+  const backend = await createCpuBackend(platform, options);
+  const { build, turbo, threads, facts } = backend;
+  const wanted = options.contextLength || (options.contextLength === 0 ? hparams.nCtxTrain : Math.min(hparams.nCtxTrain, DEFAULT_CONTEXT));
+  // In an encoder every token sees the whole text, so a step has to hold a whole sequence.
+  const batchFor = (contextLength: number): number => (hparams.causal ? options.batchSize : Math.max(options.batchSize, contextLength));
+  const planFor = (contextLength: number): ModelPlan => {
+    const batchSize = batchFor(contextLength);
+    return planModel(gguf, architecture, hparams, facts, {
+      wants,
+      parallel,
+      contextLength,
+      batchSize,
+      maxOutputs: wants === 'logits' ? options.maxOutputs : batchSize,
+      threads,
+      cacheTypeK: options.cacheTypeK,
+      cacheTypeV: options.cacheTypeV,
+      unifiedMax: options.unifiedMax,
+      loras: options.loras,
+    });
+  };
+  let model: ModelPlan;
+  let executor: Executor;
+  try {
+    options.signal?.throwIfAborted();
+    // A context nobody asked for shrinks to what fits; one that was asked for must fit.
+    model = planFor(wanted);
+    for (let n = wanted; !options.contextLength && model.memoryBytes > MEMORY_LIMIT && n > 2 * KV_SPLIT;) model = planFor((n = n >> 1));
+    executor = await backend.start(model.memoryBytes, model.syncAt);
+  } catch (error) {
+    await backend.close();
+    throw error;
+  }
+  const reading = readWeights(executor, facts, parts, model, options);
+  reading.catch(() => {}); // awaited below
+  let fingerprint: string;
+  try {
+    // What this thread has to do takes about as long as the other threads read.
+    for (const { data, values } of model.plan.constants) await executor.write(data, values!());
+    for (const table of model.tables) await executor.write(table.tensor.data, new Uint8Array((await angles(table, parts)).buffer));
+    options.meanwhile();
+    fingerprint = await reading;
+    await executor.write(model.placed.at, model.placed.encode());
+  } catch (error) {
+    await executor.dispose();
+    await Promise.allSettled([reading]); // reads the files until then
+    throw error;
+  }
+  const engine: ModelEngine = {
+    executor,
+    build,
+    turbo,
+    hparams,
+    contextLength: model.contextLength,
+    slotCells: model.slotCells,
+    batchSize: model.batchSize,
+    maxOutputs: model.maxOutputs,
+    memoryBytes: model.memoryBytes,
+    parallel,
+    caches: model.caches,
+    fingerprint,
+    wants,
+    plan: model.plan,
+    planAt: model.placed.at,
+    generationThreads: threads,
+    step,
+  };
+  return engine;
+
+  async function step(batch: Batch, signal?: AbortSignal): Promise<(i: number) => Float32Array> {
+    const { inputs, result, plan, placed } = model;
+    const { nTokens, nOutputs } = batch;
+    for (const name of ['ids', 'pos', 'cells', 'first', 'visible', 'outputs'] as const) {
+      const values = batch[name];
+      await executor.write(
+        inputs[name].data,
+        new Uint8Array(values.buffer, values.byteOffset, 4 * (name === 'outputs' ? nOutputs : nTokens)),
+      );
+    }
+    const threads = nTokens <= FEW_TOKENS ? engine.generationThreads : executor.threads;
+    const width = result.ne[0];
+    const reads = { at: result.data, length: 4 * width * nOutputs };
+    await executor.run({ plan: placed.at, nTokens, nOutputs, from: 0, to: plan.records.length, threads, reads }, signal);
+    const rows = await executor.read(reads.at, reads.length);
+    return (i) => new Float32Array(rows.buffer, rows.byteOffset + 4 * width * i, width);
+  }
+}
+
+/** What the model is to give: what its file is made for, unless the caller says otherwise. */
+function wantsOf({ arch, causal, pooling }: HParams, embeddings: boolean | undefined): Wants {
+  if (embeddings === false && !causal)
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `embeddings is false, but ${arch} models make vectors and no text; leave it out`);
+  if (embeddings !== undefined) return embeddings ? 'embeddings' : 'logits';
+  return pooling === 'rank' ? 'ranks' : !causal || pooling !== 'none' ? 'embeddings' : 'logits';
+}
+
+/** The angles of a rope table, with the file's frequency factors where it has some. */
+async function angles({ params, factors, tensor }: RopeTable, parts: readonly Bytes[]): Promise<Float32Array> {
+  if (!factors) return ropeTable(params, tensor.ne[1]);
+  const bytes = await parts[factors.part].read(factors.offset, factors.offset + factors.byteLength);
+  return ropeTable({ ...params, factors: new Float32Array(bytes.slice().buffer) }, tensor.ne[1]);
+}

@@ -1,0 +1,20 @@
+/** What a loaded model consists of, for all that works with it: generation, vectors, saved sequences, the command line, benches. Not part of the public API. */
+import type { ConstraintOptions } from '../grammar/constraint.ts';
+import type { Grammar } from '../grammar/grammar.ts';
+import type { Speculation } from '../generate/draft/drafter.ts';
+import type { Tokenizer } from '../tokenize/tokenizer.ts';
+import type { ModelEngine } from './model-engine.ts';
+import type { Scheduler } from './scheduler.ts';
+import type { Slots } from './slots.ts';
+
+export interface ModelInternals {
+  readonly engine: ModelEngine;
+  readonly tokenizer: Tokenizer;
+  readonly slots: Slots;
+  readonly scheduler: Scheduler;
+  readonly speculation: Speculation;
+  /** The grammar that a generation's options ask for. */
+  constraint(options: ConstraintOptions, signal?: AbortSignal): Promise<Grammar> | undefined;
+  /** @throws ERR_DISPOSED */
+  assertUsable(): void;
+}

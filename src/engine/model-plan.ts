@@ -1,0 +1,212 @@
+/** A model's graph, its plan, and the address of everything in the arena, for one context length. Nothing is loaded yet. */
+import type { Architecture, GraphInputs, Wants } from '../arch/architecture.ts';
+import type { HParams } from '../arch/hparams.ts';
+import type { RopeParams } from '../arch/rope-table.ts';
+import { QuantletError } from '../errors.ts';
+import { alignUp, type GGUF, type TensorInfo } from '../gguf/types.ts';
+import { paddedHeadDim, type KvType } from '../graph/attention-ops.ts';
+import { KV_SPLIT, SYNC_SIZE } from '../graph/layout.ts';
+import { lower } from '../graph/lower.ts';
+import { packedBytes, packWeights, repackRecord } from '../graph/packing.ts';
+import { createGraphPlan, expand, placePlan, planBytes, type PlacedPlan, type GraphPlan } from '../graph/plan.ts';
+import { leaf, nbytes, type Ne, type Tensor } from '../graph/tensor.ts';
+import { view } from '../graph/views.ts';
+import type { Loras } from './lora.ts';
+import { TYPE } from '../type-traits.ts';
+import type { Kernels } from '../wasm/abi.ts';
+import { createAllocator } from '../wasm/allocator.ts';
+import { ARENA_BASE } from '../wasm/memory.ts';
+
+export interface ModelPlanOptions {
+  readonly wants: Wants;
+  readonly contextLength: number;
+  /** Sequences at once. */
+  readonly parallel: number;
+  /** Tokens and outputs of one step at most. */
+  readonly batchSize: number;
+  readonly maxOutputs: number;
+  readonly threads: number;
+  readonly cacheTypeK: KvType;
+  readonly cacheTypeV: KvType;
+  readonly unifiedMax?: number | undefined;
+  readonly loras: Loras;
+}
+
+/** The angles for one set of parameters, and the tensor of frequency factors that go into them, if any. */
+export interface RopeTable {
+  readonly params: RopeParams;
+  readonly factors: TensorInfo | undefined;
+  readonly tensor: Tensor;
+}
+
+/** Keys and values of one layer: [padded head_dim, cells of all slots, n_head_kv] in the order of assembly/ops/kv_cache.ts. */
+export interface KvCache {
+  readonly k: Tensor;
+  readonly v: Tensor;
+}
+
+/** A plan of one record for each matrix that is packed when it has been read. */
+export interface Packing {
+  readonly matrices: readonly Tensor[];
+  /** i32 [matrices]: after packing not 0 for those with an Inf or NaN among their scales. */
+  readonly broken: Tensor;
+  readonly plan: GraphPlan;
+  readonly placed: PlacedPlan;
+}
+
+export interface ModelPlan {
+  readonly contextLength: number;
+  /** Cells of a slot: the context rounded up to whole KV splits. */
+  readonly slotCells: number;
+  readonly batchSize: number;
+  readonly maxOutputs: number;
+  readonly inputs: GraphInputs;
+  /** f32 [n_vocab or n_embd; n_outputs]. */
+  readonly result: Tensor;
+  readonly weights: ReadonlyMap<TensorInfo, Tensor>;
+  readonly tables: readonly RopeTable[];
+  /** One for each layer with attention, in order; one in all for encoders. */
+  readonly caches: readonly KvCache[];
+  readonly plan: GraphPlan;
+  /** Its place in the arena, where the packing plan lies until all weights are loaded. */
+  readonly placed: PlacedPlan;
+  /** Runs once, record by record as weights are read. */
+  readonly packing: Packing;
+  readonly syncAt: number;
+  readonly memoryBytes: number;
+}
+
+/** @throws ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE */
+export function planModel(gguf: GGUF, architecture: Architecture, hparams: HParams, facts: Kernels, options: ModelPlanOptions): ModelPlan {
+  const { contextLength, threads, wants } = options;
+  const slotCells = alignUp(contextLength, KV_SPLIT);
+  const cells = slotCells * options.parallel;
+  const batchSize = Math.min(options.batchSize, slotCells);
+  const maxOutputs = Math.min(Math.max(options.maxOutputs, options.parallel), batchSize);
+  const memory = createAllocator(ARENA_BASE);
+  const syncAt = memory.take(SYNC_SIZE);
+
+  const weights = new Map<TensorInfo, Tensor>();
+  const adapted = new Set<string>();
+  const cacheOf: KvCache[] = [];
+  const tables: RopeTable[] = [];
+  const roots: Tensor[] = [];
+  const input = (name: string, by: 'tokens' | 'outputs', n: number): Tensor => leaf(name, TYPE.i32, [n, 1, 1, 1], { dim: 0, by });
+  const inputs: GraphInputs = {
+    ids: input('ids', 'tokens', batchSize),
+    pos: input('pos', 'tokens', batchSize),
+    cells: input('cells', 'tokens', batchSize),
+    first: input('first', 'tokens', batchSize),
+    visible: input('visible', 'tokens', batchSize),
+    outputs: input('outputs', 'outputs', maxOutputs),
+  };
+  const weightOf = (info: TensorInfo): Tensor => {
+    const tensor = weights.get(info) ?? leaf(info.name, info.type, info.ne as Ne);
+    weights.set(info, tensor);
+    return tensor;
+  };
+  const optional = (name: string, ne: readonly number[]): Tensor | undefined => {
+    const info = gguf.tensors.get(name);
+    if (!info) return undefined;
+    const want = [...ne, 1, 1, 1].slice(0, 4);
+    if (want.some((n, i) => n !== info.ne[i])) {
+      throw new QuantletError(
+        'ERR_TENSOR_SHAPE',
+        `tensor "${name}" is [${info.ne.join(', ')}], but the metadata asks for [${want.join(', ')}]: the file is damaged or of another variant of the architecture`,
+      );
+    }
+    return weightOf(info);
+  };
+
+  const result = architecture.build(hparams, {
+    gguf,
+    inputs,
+    wants,
+    contextLength,
+    unifiedMax: options.unifiedMax,
+    optional,
+    has: (name) => gguf.tensors.has(name),
+    shapeOf: (name) => gguf.tensors.get(name)?.ne,
+    weight(name, ne) {
+      const tensor = optional(name, ne);
+      if (!tensor)
+        throw new QuantletError(
+          'ERR_MISSING_TENSOR',
+          `the file has no tensor "${name}", which ${architecture.name} models need; it is incomplete or of another architecture`,
+        );
+      return tensor;
+    },
+    loras(name) {
+      adapted.add(name);
+      return (options.loras.get(name) ?? []).map(({ a, b, scale }) => ({ a: weightOf(a), b: weightOf(b), scale }));
+    },
+    cache(layer) {
+      const cache = (name: string, type: KvType): Tensor =>
+        leaf(`cache_${name}.${layer}`, TYPE[type], [paddedHeadDim(type, hparams.headDim), cells, hparams.nHeadKv, 1]);
+      // An encoder reads keys and values only in the step and layer that wrote them, so one cache serves all its layers.
+      return (cacheOf[hparams.causal ? layer : 0] ??= { k: cache('k', options.cacheTypeK), v: cache('v', options.cacheTypeV) });
+    },
+    ropeTable(params, factorsName) {
+      if (params.nDims % 2 !== 0)
+        throw new QuantletError(
+          'ERR_GGUF_INVALID',
+          `rope rotates pairs, but ${hparams.arch}.rope.dimension_count (or the head) is ${params.nDims}; expected an even number`,
+        );
+      const factors = factorsName === undefined ? undefined : gguf.tensors.get(factorsName);
+      const found = tables.find((t) => t.params === params && t.factors === factors);
+      if (found) return found.tensor;
+      if (factors && (factors.type !== TYPE.f32 || factors.ne[0] !== params.nDims / 2)) {
+        throw new QuantletError(
+          'ERR_TENSOR_SHAPE',
+          `tensor "${factors.name}" is ${factors.type.name} [${factors.ne.join(', ')}]; expected f32 [${params.nDims / 2}], a factor for each pair`,
+        );
+      }
+      const tensor = leaf('rope angles', TYPE.f32, [params.nDims, slotCells, 1, 1]);
+      tables.push({ params, factors, tensor });
+      return tensor;
+    },
+    expand: (...nodes) => void roots.push(...nodes),
+  });
+
+  const idle = [...options.loras.keys()].find((name) => !adapted.has(name));
+  if (idle !== undefined)
+    throw new QuantletError(
+      'ERR_ADAPTER',
+      `an adapter adapts "${idle}", which no product here uses; expected matrices of the ${architecture.name} layers`,
+    );
+
+  const caches = cacheOf.filter(Boolean); // a layer without attention has none
+  const nodes = expand([...roots, result]);
+  const matrices = packWeights(nodes, facts);
+  const broken = leaf('broken matrices', TYPE.i32, [matrices.length, 1, 1, 1]);
+  const plan = createGraphPlan(lower(nodes, facts), [result]);
+  const packing = createGraphPlan(matrices.map((m, i) => repackRecord(m, facts, view(broken, [1], { offset: 4 * i }))));
+  for (const l of [
+    ...Object.values(inputs),
+    ...weights.values(),
+    ...tables.map((t) => t.tensor),
+    ...caches.flatMap((c) => [c.k, c.v]),
+    broken,
+    ...plan.constants,
+  ]) {
+    l.data = memory.take(l.layout === 'packed' ? packedBytes(l, facts) : nbytes(l));
+  }
+  // Both plans have the same place: the last matrix is packed before the first step.
+  const at = memory.take(Math.max(planBytes(plan, threads), planBytes(packing, threads)));
+  return {
+    contextLength,
+    slotCells,
+    batchSize,
+    maxOutputs,
+    inputs,
+    result,
+    weights,
+    tables,
+    caches,
+    plan,
+    syncAt,
+    placed: placePlan(plan, at, threads),
+    packing: { matrices, broken, plan: packing, placed: placePlan(packing, at, threads) },
+    memoryBytes: memory.end,
+  };
+}

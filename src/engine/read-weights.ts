@@ -1,0 +1,157 @@
+/** Weights from a model's files to their places, packed: by the threads themselves where they can open the files, else by the host. */
+import { QuantletError } from '../errors.ts';
+import { nbytes, type Tensor } from '../graph/tensor.ts';
+import type { TensorInfo } from '../gguf/types.ts';
+import type { Bytes, FileIdentity } from '../io/source.ts';
+import type { ResolvedLoadOptions } from '../load-options.ts';
+import type { Executor } from '../threads/executor.ts';
+import { PIECE, PIECE_SIZE } from '../threads/loading.ts';
+import type { Kernels } from '../wasm/abi.ts';
+import { createFingerprint, type Fingerprint } from './fingerprint.ts';
+import type { Loras } from './lora.ts';
+import type { ModelPlan, Packing } from './model-plan.ts';
+
+export interface ReadOptions {
+  readonly loras: Loras;
+  readonly signal: AbortSignal | undefined;
+  readonly onProgress: ResolvedLoadOptions['onProgress'];
+}
+
+/** Bytes that the host reads at once: large enough for disks and HTTP, small enough to report progress and stop soon. */
+const READ_BYTES = 8 << 20;
+
+/** Bytes that a thread reads at once: few enough that they are in L2 when it packs them. */
+const PIECE_BYTES = 256 << 10;
+
+/** Bytes of each tensor that go into the fingerprint. All of them would take longer than packing, and training changes every tensor. */
+const FINGERPRINT_BYTES = 4096;
+
+type Weight = readonly [TensorInfo, Tensor];
+
+const utf8 = new TextEncoder();
+
+/** Reads all weights, in the order of the files. Returns the weights' fingerprint. @throws ERR_GGUF_INVALID for Inf or NaN, what reading throws */
+export async function readWeights(
+  executor: Executor,
+  facts: Kernels,
+  parts: readonly Bytes[],
+  { weights, tables, packing }: ModelPlan,
+  options: ReadOptions,
+): Promise<string> {
+  // Rope angles can depend on the context a model is loaded with (Phi 3), and adapters have a scale: a saved sequence fits only the same of both.
+  const settings = [
+    tables.map(({ params, factors }) => [params, factors?.name]),
+    [...options.loras.values()].flat().map(({ scale }) => scale),
+  ];
+  const fingerprint = createFingerprint().add(utf8.encode(JSON.stringify(settings)));
+  const inOrder = [...weights].sort(([a], [b]) => a.part - b.part || a.offset - b.offset);
+  const files = parts.flatMap(({ file }) => file ?? []);
+  if (executor.load && files.length === parts.length) {
+    const reading = byThreads(executor, files, inOrder, packing, facts.packed_rows(), options);
+    // Both are waited for whatever happens: nobody may write to the memory, or read the files, once they are given back.
+    const [read, heads] = await Promise.allSettled([reading, headsOf(parts, inOrder, fingerprint)]);
+    for (const end of [read, heads]) if (end.status === 'rejected') throw end.reason;
+  } else await byHost(executor, parts, inOrder, packing, options, fingerprint);
+  await refuseBroken(executor, packing);
+  return fingerprint.hex();
+}
+
+const addHead = (fingerprint: Fingerprint, { name, type, ne }: TensorInfo, bytes: Uint8Array): void =>
+  void fingerprint.add(utf8.encode(`${name} ${type.name} ${ne.join(' ')}`)).add(bytes.subarray(0, FINGERPRINT_BYTES));
+
+async function headsOf(parts: readonly Bytes[], inOrder: readonly Weight[], fingerprint: Fingerprint): Promise<void> {
+  for (const [info] of inOrder) {
+    const end = info.offset + Math.min(info.byteLength, FINGERPRINT_BYTES);
+    addHead(fingerprint, info, await parts[info.part].read(info.offset, end));
+  }
+}
+
+/** The numbers of all pieces (threads/loading.ts): whole row blocks where a matrix is packed, else any bytes. */
+function piecesOf(inOrder: readonly Weight[], { matrices, broken }: Packing, blockRows: number): number[][] {
+  const numberOf = new Map(matrices.map((m, i) => [m, i]));
+  return inOrder.flatMap(([info, tensor]) => {
+    const number = numberOf.get(tensor);
+    const blockBytes = number === undefined ? 1 : blockRows * tensor.nb[1];
+    const most = Math.max(1, Math.floor(PIECE_BYTES / blockBytes)) * blockBytes;
+    return Array.from({ length: Math.ceil(info.byteLength / most) }, (_, i) => {
+      const from = i * most;
+      const to = Math.min(from + most, info.byteLength);
+      const bytes = [info.part, info.offset + from, to - from, tensor.data + from];
+      if (number === undefined) return [...bytes, -1, 0, 0, 0, 0, 0, 0];
+      const blocks = [from / blockBytes, Math.ceil(to / blockBytes)];
+      return [...bytes, tensor.type.id, tensor.data, tensor.ne[0], tensor.ne[1], ...blocks, broken.data + 4 * number];
+    });
+  });
+}
+
+async function byThreads(
+  executor: Executor,
+  files: readonly FileIdentity[],
+  inOrder: readonly Weight[],
+  packing: Packing,
+  blockRows: number,
+  { signal, onProgress }: ReadOptions,
+): Promise<void> {
+  const rows = piecesOf(inOrder, packing, blockRows);
+  const pieces = new Float64Array(new SharedArrayBuffer(8 * PIECE_SIZE * rows.length));
+  pieces.set(rows.flat());
+  // Pieces are taken in order, so that the first ones are done.
+  let total = 0;
+  const ends = rows.map((row) => (total += row[PIECE.bytes]));
+  let told = 0;
+  const { scratchAt: scratch } = packing.placed;
+  const onDone = (n: number): void => {
+    if (n > told) onProgress?.({ phase: 'load', loaded: ends[n - 1], total });
+    told = n;
+  };
+  await executor.load!({ files, pieces, scratch, scratchBytes: packing.plan.scratchSize }, onDone, signal);
+}
+
+/** A matrix is packed while the next one is read. */
+async function byHost(
+  executor: Executor,
+  parts: readonly Bytes[],
+  inOrder: readonly Weight[],
+  packing: Packing,
+  { signal, onProgress }: ReadOptions,
+  fingerprint: Fingerprint,
+): Promise<void> {
+  const total = inOrder.reduce((n, [info]) => n + info.byteLength, 0);
+  const packingOf = new Map(packing.matrices.map((m, i) => [m, i]));
+  await executor.write(packing.placed.at, packing.placed.encode());
+  let loaded = 0;
+  let packed: Promise<void> = Promise.resolve();
+  for (const [info, tensor] of inOrder) {
+    const bytes = parts[info.part];
+    for (let at = 0; at < info.byteLength; at += READ_BYTES) {
+      signal?.throwIfAborted();
+      const n = Math.min(READ_BYTES, info.byteLength - at);
+      const from = info.offset + at;
+      const target = bytes.readInto && executor.view(tensor.data + at, n);
+      const chunk = target ?? (await bytes.read(from, from + n, signal));
+      if (target) await bytes.readInto!(target, from, signal);
+      else await executor.write(tensor.data + at, chunk);
+      if (at === 0) addHead(fingerprint, info, chunk);
+      loaded += n;
+      onProgress?.({ phase: 'load', loaded, total });
+    }
+    const record = packingOf.get(tensor);
+    if (record === undefined) continue;
+    await packed;
+    packed = executor.run({ plan: packing.placed.at, nTokens: 0, nOutputs: 0, from: record, to: record + 1 }, signal);
+    packed.catch(() => {}); // thrown by the next await
+  }
+  await packed;
+}
+
+/** @throws ERR_GGUF_INVALID where a matrix holds an Inf or NaN among its scales: no product by it would be right */
+async function refuseBroken(executor: Executor, { matrices, broken }: Packing): Promise<void> {
+  const flags = await executor.read(broken.data, nbytes(broken));
+  const at = flags.findIndex((byte) => byte !== 0) >> 2;
+  if (at < 0) return;
+  const { name, type } = matrices[at];
+  throw new QuantletError(
+    'ERR_GGUF_INVALID',
+    `tensor "${name}" (${type.name}) holds Inf or NaN; expected finite numbers: the file is damaged`,
+  );
+}

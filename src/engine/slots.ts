@@ -1,0 +1,120 @@
+/**
+ * The slots of the KV cache: how many sequences a model computes at the same time. A slot knows which tokens its cells hold, and everything
+ * that happens to a sequence is one of its operations; steps (scheduler.ts) and restored sequences (generate/saved-sequence.ts) fill the cells.
+ */
+
+/** The place of one sequence in the KV cache: a run of cells, and the tokens whose keys and values the first of them hold. */
+export interface Slot {
+  readonly index: number;
+  /** The cell of the sequence's first token; position i lies in cell `firstCell + i`. */
+  readonly firstCell: number;
+  /** Tokens that fit. */
+  readonly capacity: number;
+  /** In the order of their positions. They stay when the sequence has ended: a later prompt may begin with them. */
+  readonly tokens: readonly number[];
+  /** How many of a prompt's first tokens need not be computed here. The last one always does: its logits are wanted. */
+  reusable(prompt: readonly number[]): number;
+  /** Begins a prompt: keeps what is reusable of it, forgets everything else. Returns how many tokens were kept; the rest is to be submitted. */
+  begin(prompt: readonly number[]): number;
+  /** Forgets all tokens from this position on. */
+  truncate(length: number): void;
+  /** Forgets the last n tokens: the next ones take their positions and cells. */
+  rollBack(n: number): void;
+  /** Takes note of tokens (of the first n) whose keys and values now lie in the next cells. For the scheduler and restored sequences: nobody else fills cells. */
+  append(tokens: ArrayLike<number>, n?: number): void;
+}
+
+function createSlot(index: number, capacity: number): Slot {
+  const tokens: number[] = [];
+  const reusable = (prompt: readonly number[]): number => Math.min(sharedLength(tokens, prompt), prompt.length - 1);
+  const truncate = (length: number): void => {
+    if (length < tokens.length) tokens.length = length;
+  };
+  return {
+    index,
+    firstCell: index * capacity,
+    capacity,
+    tokens,
+    reusable,
+    begin(prompt) {
+      truncate(reusable(prompt));
+      return tokens.length;
+    },
+    truncate,
+    rollBack: (n) => truncate(Math.max(0, tokens.length - n)),
+    append(more, n = more.length) {
+      for (let i = 0; i < n; i++) tokens.push(more[i]);
+    },
+  };
+}
+
+/** How many first tokens two sequences share. */
+export function sharedLength(a: readonly number[], b: readonly number[]): number {
+  let n = 0;
+  while (n < a.length && n < b.length && a[n] === b[n]) n++;
+  return n;
+}
+
+/** All slots of a model, and who waits for one. */
+export interface Slots {
+  readonly all: readonly Slot[];
+  /**
+   * A slot, first come first served; where several are free, `choose` picks one of them. They are listed from the one that
+   * was free longest. With `only`, this slot and no other.
+   */
+  acquire(signal?: AbortSignal, choose?: (free: readonly Slot[]) => Slot, only?: Slot): Promise<Slot>;
+  /** Gives a slot back. What it holds stays until another sequence takes it. */
+  release(slot: Slot): void;
+  /** Slots that are taken. */
+  readonly active: number;
+  isActive(slot: Slot): boolean;
+  /** Ends everything that waits, and refuses all that comes later, with this error. */
+  close(error: Error): void;
+}
+
+/** @param capacity cells of a slot */
+export function createSlots(n: number, capacity: number): Slots {
+  const all = Array.from({ length: n }, (_, i) => createSlot(i, capacity));
+  const free = [...all];
+  const waiting: { readonly only: Slot | undefined; resolve(slot: Slot): void; reject(reason: unknown): void }[] = [];
+  let closed: Error | undefined;
+  return {
+    all,
+    acquire(signal, choose, only) {
+      if (closed) return Promise.reject(closed);
+      if (only ? free.includes(only) : free.length > 0) {
+        const slot = only ?? (choose ? choose(free) : free[0]);
+        free.splice(free.indexOf(slot), 1);
+        return Promise.resolve(slot);
+      }
+      if (signal?.aborted) return Promise.reject(signal.reason);
+      return new Promise((resolve, reject) => {
+        const giveUp = (): void => {
+          waiting.splice(waiting.indexOf(entry), 1);
+          reject(signal!.reason);
+        };
+        const settled = (): void => signal?.removeEventListener('abort', giveUp);
+        const entry = {
+          only,
+          resolve: (slot: Slot): void => (settled(), resolve(slot)),
+          reject: (reason: unknown): void => (settled(), reject(reason)),
+        };
+        waiting.push(entry);
+        signal?.addEventListener('abort', giveUp, { once: true });
+      });
+    },
+    release(slot) {
+      const next = waiting.findIndex(({ only }) => only === undefined || only === slot);
+      if (next >= 0) waiting.splice(next, 1)[0].resolve(slot);
+      else free.push(slot);
+    },
+    get active() {
+      return n - free.length;
+    },
+    isActive: (slot) => !free.includes(slot),
+    close(error) {
+      closed = error;
+      for (const entry of waiting.splice(0)) entry.reject(error);
+    },
+  };
+}

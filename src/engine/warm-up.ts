@@ -1,0 +1,78 @@
+/** The first steps of a model, before anybody waits for one. */
+import type { ModelEngine } from './model-engine.ts';
+import type { Batch } from './scheduler.ts';
+
+/** V8 starts kernels unoptimised and replaces them in the background while they are used. */
+const CAP_MS = 400;
+/** A step that is this much faster than the best so far means that V8 is not done. */
+const FALLING = 0.9;
+/** Steps without getting faster after which it is done; short steps are over before the optimiser is, so time counts too. */
+const STEADY_STEPS = 4;
+const STEADY_MS = 40;
+
+/** Only steps shorter than this are tried with fewer threads: meeting at some 40 barriers costs tens of microseconds, longer steps gain by every thread. */
+const SHORT_MS = 3;
+/** Fewer threads must be clearly faster: the user asked for more. */
+const CLEARLY = 0.8;
+
+/**
+ * Runs steps of one token and of a short prompt until their time stops falling, and finds out how many threads generate fastest:
+ * a small model's token takes less time than its threads need to meet. Results are thrown away: the cells they write are written
+ * again before anything reads them. With turbo kernels are optimised when they are first called: where steps are too long to ask about threads,
+ * two are enough. Returns the milliseconds it took.
+ */
+export async function warmUp(engine: ModelEngine, signal?: AbortSignal): Promise<number> {
+  const start = performance.now();
+  const { threads } = engine.executor;
+  if (engine.turbo) {
+    const times = [await steadyTime(engine, 1, start, signal), await steadyTime(engine, 1, start, signal)];
+    if (Math.min(...times) >= SHORT_MS) {
+      engine.executor.rest();
+      return performance.now() - start;
+    }
+  } else await steadyTime(engine, Math.min(16, engine.batchSize), start + CAP_MS / 2, signal);
+  let best = await steadyTime(engine, 1, start + CAP_MS, signal);
+  for (let n = threads >> 1, fastest = threads; n >= 1 && best < SHORT_MS; n >>= 1) {
+    engine.generationThreads = n;
+    const ms = await steadyTime(engine, 1, start + CAP_MS, signal);
+    if (ms < best * CLEARLY) [best, fastest] = [ms, n];
+    else engine.generationThreads = fastest;
+  }
+  engine.executor.rest();
+  return performance.now() - start;
+}
+
+/** Median of the last steps when their time no longer falls, or when it is time to stop. */
+async function steadyTime(engine: ModelEngine, nTokens: number, until: number, signal: AbortSignal | undefined): Promise<number> {
+  const batch = dummyBatch(nTokens);
+  const times: number[] = [];
+  let best = Infinity;
+  let steady = 0;
+  let steadySince = performance.now();
+  while (steady < STEADY_STEPS || performance.now() - steadySince < STEADY_MS) {
+    const before = performance.now();
+    await engine.step(batch, signal);
+    const now = performance.now();
+    const ms = now - before;
+    times.push(ms);
+    if (ms < best * FALLING) [steady, steadySince] = [0, now];
+    else steady++;
+    best = Math.min(best, ms);
+    if (now > until) break;
+  }
+  return times.slice(-9).sort((a, b) => a - b)[Math.min(9, times.length) >> 1];
+}
+
+function dummyBatch(n: number): Batch {
+  const count = Int32Array.from({ length: n }, (_, i) => i);
+  return {
+    ids: new Int32Array(n),
+    pos: count,
+    cells: count,
+    first: new Int32Array(n),
+    visible: count.map((i) => i + 1),
+    outputs: new Int32Array([n - 1]),
+    nTokens: n,
+    nOutputs: 1,
+  };
+}

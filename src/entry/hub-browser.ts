@@ -1,0 +1,130 @@
+/** quantlet/hub for pages: the models that the browser keeps. */
+import { QuantletError } from '../errors.ts';
+import type { DownloadOptions, KeptModel, RemoveOptions } from '../hub/options.ts';
+import { choose, hubFor, locate, partsOf, remoteOf, type RemoteModel } from '../hub/repository.ts';
+import { namesOfUrl } from '../io/open-url.ts';
+import { keptFiles, removeFile, type KeptFile } from '../web/kept.ts';
+import { absolute, openSource } from '../web/source.ts';
+import { startWorker } from '../web/workers.ts';
+
+export type { LoadProgress } from '../engine/platform.ts';
+export type { DownloadOptions, HubOptions, KeptModel, RemoveOptions } from '../hub/options.ts';
+
+/** Bytes that are asked for at once. */
+const PIECE = 4 << 20;
+
+/** The addresses of a model's files, from that of any of them. */
+function partsOfUrl(url: URL): readonly URL[] {
+  const at = url.pathname.lastIndexOf('/') + 1;
+  const names = partsOf(decodeURIComponent(url.pathname.slice(at)));
+  return names.map((name) => Object.assign(new URL(url), { pathname: url.pathname.slice(0, at) + encodeURIComponent(name) }));
+}
+
+/**
+ * Brings a model, as loadModel does while it reads it, unless it is there already; taken up where an earlier download broke off.
+ * @param source `hf:OWNER/REPO[:QUANT]` or `hf:OWNER/REPO/FILE.gguf`, or a URL, taken relative to the page
+ * @returns the address of its file, of a split model of the first
+ * @throws QuantletError ERR_DOWNLOAD, ERR_IO where the browser keeps nothing, ERR_INVALID_ARGUMENT, or signal.reason
+ */
+export async function download(
+  source: string | URL,
+  { reload = false, headers, signal, onProgress, createWorker, ...hub }: DownloadOptions = {},
+): Promise<string> {
+  const { url, headers: all } = await locate(hubFor({ hub, ...(headers ? { headers } : {}), signal }), absolute(source));
+  const parts = partsOfUrl(url);
+  for (const part of parts) {
+    const { name: file } = namesOfUrl(part);
+    if (!reload && (await keptFiles()).some((kept) => kept.url === part.href && kept.complete)) continue;
+    const { bytes, close } = await openSource(part, {
+      headers: all,
+      cache: reload ? 'reload' : true,
+      signal,
+      start: () => startWorker(createWorker),
+    });
+    try {
+      const { byteLength: total } = bytes;
+      for (let loaded = 0; loaded < total;) {
+        const to = Math.min(total, loaded + PIECE);
+        await bytes.read(loaded, to, signal);
+        loaded = to;
+        onProgress?.({ phase: 'download', loaded, total, file: decodeURIComponent(file.slice(file.lastIndexOf('/') + 1)) });
+      }
+    } finally {
+      await close();
+    }
+  }
+  const kept = new Set((await keptFiles()).filter(({ complete }) => complete).map((one) => one.url));
+  const missing = parts.find(({ href }) => !kept.has(href));
+  if (missing)
+    throw new QuantletError(
+      'ERR_IO',
+      `${missing.href} was downloaded, but this browser does not keep it: there is no room, storage is turned off, or another tab is loading it`,
+    );
+  return parts[0].href;
+}
+
+/** A model as its files are kept, by the address of the first. */
+interface Group {
+  readonly first: URL;
+  readonly files: readonly KeptFile[];
+  readonly count: number;
+}
+
+async function groups(): Promise<Group[]> {
+  const byFirst = new Map<string, { first: URL; count: number; files: KeptFile[] }>();
+  for (const file of await keptFiles()) {
+    const parts = partsOfUrl(new URL(file.url));
+    const group = byFirst.get(parts[0].href) ?? { first: parts[0], count: parts.length, files: [] };
+    group.files.push(file);
+    byFirst.set(parts[0].href, group);
+  }
+  return [...byFirst.values()];
+}
+
+/** The models that are kept, those included whose download broke off. */
+export async function list({ endpoint }: Pick<DownloadOptions, 'endpoint'> = {}): Promise<KeptModel[]> {
+  const hub = hubFor(endpoint === undefined ? {} : { hub: { endpoint } });
+  return (await groups()).map(({ first, files, count }) => {
+    const remote = remoteOf(first, hub, 'the source');
+    const ofHub = 'repo' in remote && remote.repo.revision === 'main' && 'file' in remote.wanted;
+    return {
+      source: ofHub ? `hf:${remote.repo.name}/${(remote.wanted as { file: string }).file}` : first.href,
+      size: files.reduce((sum, { there }) => sum + there, 0),
+      complete: new Set(files.filter(({ complete }) => complete).map(({ url }) => url)).size === count,
+    };
+  });
+}
+
+/**
+ * Removes a model that is kept, all its parts and what is there of a broken download.
+ * @param source what it was downloaded by, or its `source` in list()
+ * @returns bytes that this freed; 0 where it was not there
+ * @throws QuantletError ERR_BUSY where it is being loaded, ERR_INVALID_ARGUMENT
+ */
+export async function remove(source: string | URL, { endpoint }: RemoveOptions = {}): Promise<number> {
+  const hub = hubFor(endpoint === undefined ? {} : { hub: { endpoint } });
+  const wanted = remoteOf(absolute(source), hub, 'the source');
+  const all = (await groups()).map((group) => ({ ...group, remote: remoteOf(group.first, hub, 'the source') }));
+  const found = 'repo' in wanted ? ofRepo(all, wanted) : all.find(({ first }) => first.href === partsOfUrl(wanted.url)[0].href);
+  let freed = 0;
+  for (const file of found?.files ?? []) {
+    if (!(await removeFile(file)))
+      throw new QuantletError('ERR_BUSY', `${file.url} is being loaded, here or in another tab; remove it when that is over`);
+    freed += file.there;
+  }
+  return freed;
+}
+
+/** The kept model that is meant by a repository's name, quant or file. */
+function ofRepo<G extends { readonly remote: RemoteModel }>(
+  all: readonly G[],
+  { repo, wanted }: Extract<RemoteModel, { repo: unknown }>,
+): G | undefined {
+  const same = all.flatMap((group) => {
+    const { remote } = group;
+    return 'repo' in remote && 'file' in remote.wanted && remote.repo.name === repo.name && remote.repo.revision === repo.revision
+      ? [{ group, path: remote.wanted.file }]
+      : [];
+  });
+  return choose(same, 'file' in wanted ? { file: partsOf(wanted.file)[0] } : wanted)?.group;
+}

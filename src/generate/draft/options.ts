@@ -1,0 +1,178 @@
+/** What may be said about speculation, when a model is loaded and for one generation. */
+import { QuantletError, tell } from '../../errors.ts';
+import type { KvType } from '../../graph/attention-ops.ts';
+import type { ModelSource } from '../../io/model-files.ts';
+import { checkOptions, KIND, type Kind, type Kinds } from '../../options.ts';
+
+export interface DraftSimpleOptions {
+  /** Tokens drafted at most. Default 3. */
+  nMax?: number;
+  /** A draft that is shorter is not used. Default 0. */
+  nMin?: number;
+  /** A token that the draft model gives a smaller probability is not drafted, and none behind it. Default 0. */
+  pMin?: number;
+}
+
+export interface NgramSimpleOptions {
+  /** Last tokens of the sequence that must have been there before. Default 12. */
+  sizeN?: number;
+  /** Tokens drafted at most: those that came behind them. Default 48. */
+  sizeM?: number;
+  /** How often they must have been there. Default 1. */
+  minHits?: number;
+}
+
+export interface NgramModOptions {
+  /** Last tokens of the sequence that are looked up. Default 24. */
+  nMatch?: number;
+  /** A draft that could not be this long is not used. Default 48. */
+  nMin?: number;
+  /** Tokens drafted at most. Default 64. */
+  nMax?: number;
+}
+
+/** In llama.cpp's order: where several are given, the first that has a draft is used. */
+export const SPECULATION_TYPES = ['ngram-simple', 'ngram-mod', 'draft-simple'] as const;
+export type SpeculationType = (typeof SPECULATION_TYPES)[number];
+
+/** What one generation may narrow: fewer types, shorter drafts. */
+export interface GenerateSpeculation {
+  /** `none`, or one or several of `ngram-simple`, `ngram-mod`, `draft-simple`. */
+  type?: SpeculationType | 'none' | readonly (SpeculationType | 'none')[];
+  draft?: DraftSimpleOptions;
+  ngramSimple?: NgramSimpleOptions;
+  ngramMod?: Pick<NgramModOptions, 'nMin' | 'nMax'>;
+}
+
+export interface DraftModelOptions extends DraftSimpleOptions {
+  /** The draft model (GGUF): a small one with the model's vocabulary. With it the type is `draft-simple` where none is given. */
+  model?: ModelSource | readonly ModelSource[];
+  /** Threads of the draft model; default: those of the model. */
+  threads?: number;
+  /** What the draft model's cache is kept as. Default `f16`. */
+  cacheTypeK?: KvType;
+  cacheTypeV?: KvType;
+}
+
+/** Speculation as a model is loaded with it: every generation speculates so, unless it says otherwise. */
+export interface SpeculationOptions extends GenerateSpeculation {
+  draft?: DraftModelOptions;
+  ngramMod?: NgramModOptions;
+}
+
+/** Everything decided. */
+export interface SpeculationLimits {
+  readonly types: readonly SpeculationType[];
+  readonly draft: Required<DraftSimpleOptions>;
+  readonly ngramSimple: Required<NgramSimpleOptions>;
+  readonly ngramMod: Required<NgramModOptions>;
+}
+
+/** llama.cpp's. */
+const DEFAULTS: SpeculationLimits = {
+  types: [],
+  draft: { nMax: 3, nMin: 0, pMin: 0 },
+  ngramSimple: { sizeN: 12, sizeM: 48, minHits: 1 },
+  ngramMod: { nMatch: 24, nMin: 48, nMax: 64 },
+};
+
+/** Tokens of a draft, and of an n-gram, at most. */
+const MOST = 1024;
+const wholeFrom = (least: number): Kind => ({
+  is: (v) => Number.isInteger(v) && (v as number) >= least && (v as number) <= MOST,
+  expected: `a whole number from ${least} to ${MOST}`,
+});
+const probability: Kind = { is: (v) => typeof v === 'number' && v >= 0 && v <= 1, expected: 'a number from 0 to 1' };
+const kindsOfDraft: Kinds<DraftSimpleOptions> = { nMax: wholeFrom(0), nMin: wholeFrom(0), pMin: probability };
+const kindsOfModel: Kinds<DraftModelOptions> = {
+  ...kindsOfDraft,
+  model: KIND.any,
+  threads: KIND.any,
+  cacheTypeK: KIND.any,
+  cacheTypeV: KIND.any,
+};
+const kindsOfSimple: Kinds<NgramSimpleOptions> = { sizeN: wholeFrom(1), sizeM: wholeFrom(1), minHits: wholeFrom(1) };
+const kindsOfMod: Kinds<Pick<NgramModOptions, 'nMin' | 'nMax'>> = { nMin: wholeFrom(0), nMax: wholeFrom(0) };
+const kinds: Kinds<GenerateSpeculation> = { type: KIND.any, draft: KIND.any, ngramSimple: KIND.any, ngramMod: KIND.any };
+
+function typesOf(type: unknown): SpeculationType[] {
+  const given: readonly unknown[] = Array.isArray(type) ? type : [type];
+  const known: readonly unknown[] = SPECULATION_TYPES;
+  const unknown = given.findIndex((one) => one !== 'none' && !known.includes(one));
+  if (unknown >= 0)
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `speculation: type is ${tell(given[unknown])}; expected none, or one or several of ${SPECULATION_TYPES.join(', ')}`,
+    );
+  return SPECULATION_TYPES.filter((one) => given.includes(one));
+}
+
+/** What is set of the options, over what holds else. */
+const over = <T extends object>(base: T, options: Partial<T> | undefined): T => ({
+  ...base,
+  ...Object.fromEntries(Object.entries(options ?? {}).filter(([key, value]) => key in base && value !== undefined)),
+});
+
+/**
+ * What a model is loaded with.
+ * @throws ERR_INVALID_ARGUMENT for an option that is none, a type that does not exist, or draft-simple without a draft model
+ */
+export function loadLimits(options: SpeculationOptions | undefined): SpeculationLimits {
+  const { type, draft, ngramSimple, ngramMod } = checkOptions('speculation', options, kinds) as SpeculationOptions;
+  checkOptions('speculation.draft', draft, kindsOfModel);
+  checkOptions('speculation.ngramSimple', ngramSimple, kindsOfSimple);
+  checkOptions('speculation.ngramMod', ngramMod, { ...kindsOfMod, nMatch: wholeFrom(1) });
+  const types = typesOf(type ?? (draft?.model === undefined ? 'none' : 'draft-simple'));
+  if (types.includes('draft-simple') && draft?.model === undefined)
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      'speculation: draft-simple needs a draft model; give a small model of the same vocabulary as draft.model (--model-draft)',
+    );
+  return {
+    types,
+    draft: over(DEFAULTS.draft, draft),
+    ngramSimple: over(DEFAULTS.ngramSimple, ngramSimple),
+    ngramMod: over(DEFAULTS.ngramMod, ngramMod),
+  };
+}
+
+/**
+ * What one generation makes of what its model was loaded with.
+ * @throws ERR_INVALID_ARGUMENT for what the model was not loaded for
+ */
+export function generateLimits(loaded: SpeculationLimits | undefined, options: GenerateSpeculation | false | undefined): SpeculationLimits {
+  const base = loaded ?? DEFAULTS;
+  if (options === undefined) return base;
+  if (options === false) return DEFAULTS;
+  const { type, draft, ngramSimple, ngramMod } = checkOptions('speculation', options, kinds);
+  checkOptions('speculation.draft', draft, kindsOfDraft);
+  checkOptions('speculation.ngramSimple', ngramSimple, kindsOfSimple);
+  checkOptions('speculation.ngramMod', ngramMod, kindsOfMod);
+  const types = type === undefined ? base.types : typesOf(type);
+  const other = types.find((one) => !base.types.includes(one));
+  if (other !== undefined)
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `speculation: the model was loaded ${base.types.length === 0 ? 'without speculation' : `for ${base.types.join(' and ')}`}; give ${other} to loadModel`,
+    );
+  const limits = {
+    types,
+    draft: over(base.draft, draft),
+    ngramSimple: over(base.ngramSimple, ngramSimple),
+    ngramMod: over(base.ngramMod, ngramMod),
+  };
+  if (longestDraft(limits) > longestDraft(base))
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `speculation: a draft would have ${longestDraft(limits)} tokens, the model was loaded for ${longestDraft(base)} at most; ask for fewer or load it for more`,
+    );
+  return limits;
+}
+
+/** Tokens of a draft at most. */
+export function longestDraft({ types, draft, ngramSimple, ngramMod }: SpeculationLimits): number {
+  return Math.max(
+    0,
+    ...types.map((type) => ({ 'draft-simple': draft.nMax, 'ngram-simple': ngramSimple.sizeM, 'ngram-mod': ngramMod.nMax })[type]),
+  );
+}

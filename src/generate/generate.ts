@@ -1,0 +1,355 @@
+/** Prompt in, text out: the loop of sampling and decoding around the scheduler. */
+import { QuantletError, typeName } from '../errors.ts';
+import type { ConstraintOptions } from '../grammar/constraint.ts';
+import type { ModelInternals } from '../engine/model-internals.ts';
+import type { Slot } from '../engine/slots.ts';
+import type { GenerateSpeculation } from './draft/options.ts';
+import { logprobs, type Logprobs } from '../sample/logprobs.ts';
+import { internal, KIND, oneOf, or, resolveOptions, type Kind, type Kinds } from '../options.ts';
+import { SAMPLER_DEFAULTS, type SamplerOptions } from '../sample/options.ts';
+import { createSampler, type TokenConstraint } from '../sample/sampler.ts';
+import { createSpanBudget, type SpanBudget } from '../sample/span-budget.ts';
+import { createStopMatcher } from './stop.ts';
+import { createStream, type Stream } from './stream.ts';
+import { createDetokenizer } from '../tokenize/stream.ts';
+
+export interface GenerateOptions extends SamplerOptions, ConstraintOptions {
+  /** New tokens at most; undefined or -1: until the model ends the text or the context is full. */
+  maxTokens?: number;
+  /** Texts that end the generation; they are not part of its text. */
+  stop?: string | readonly string[];
+  /** Ends the generation with signal.reason; the model is usable again. */
+  signal?: AbortSignal;
+  /** Read the text of control tokens (`<|im_start|>`) in the prompt as those tokens, as llama-completion does. Default true. */
+  parseSpecial?: boolean;
+  /** Go on after end-of-generation tokens. Default false. */
+  ignoreEos?: boolean;
+  /** Give each part the log probability of its token and of this many most probable ones. Undefined: none. */
+  logprobs?: number;
+  /** Control tokens come out as text, except those that end it. Default false. */
+  special?: boolean;
+  /**
+   * Where prompt and text together outgrow the context. `error` (default): a prompt that does not fit, and a text that fills the context before maxTokens,
+   * end with ERR_CONTEXT_FULL. `shift`: the oldest half behind the first `keep` tokens is forgotten, the rest computed again, and the text goes on.
+   * `truncate-middle`: a prompt that is too long loses its middle, and the text ends where the context is full.
+   */
+  onContextFull?: 'error' | 'shift' | 'truncate-middle';
+  /** With `shift`: tokens of the prompt's beginning that are never forgotten, besides the one that begins a sequence; -1: all. Half of the context at most. Default 0. */
+  keep?: number;
+  /** Draft with fewer types or shorter than the model was loaded for, or not at all (false). Nothing but the speed depends on it. */
+  speculation?: GenerateSpeculation | false;
+  /** What chat makes of its reasoningBudget; not together with a grammar. @internal */
+  spanBudget?: SpanBudget;
+}
+
+const countOr = (what: string): Kind => ({
+  is: (v) => v === Infinity || v === -1 || (Number.isSafeInteger(v) && (v as number) >= 0),
+  expected: `a whole number from 0, or -1 for ${what}`,
+});
+/** Every option of generate; those of the sampler, of grammars and of speculation are looked into where they are used. */
+export const GENERATE_OPTIONS = {
+  ...(Object.fromEntries<Kind>(Object.keys(SAMPLER_DEFAULTS).map((name) => [name, KIND.any])) as Record<keyof SamplerOptions, Kind>),
+  grammar: KIND.any,
+  responseFormat: KIND.any,
+  maxTokens: or(countOr('no limit'), Infinity),
+  stop: or(KIND.any, [] as readonly string[]),
+  signal: KIND.signal,
+  parseSpecial: or(KIND.boolean, true),
+  ignoreEos: or(KIND.boolean, false),
+  logprobs: or(countOr('none'), -1),
+  special: or(KIND.boolean, false),
+  onContextFull: or(oneOf('error', 'shift', 'truncate-middle'), 'error'),
+  keep: or(countOr('all'), 0),
+  speculation: KIND.any,
+  spanBudget: internal(KIND.object),
+} satisfies Kinds<GenerateOptions>;
+
+/** Why a text or an answer ended: by itself (its model, its grammar, or a text of `stop`), cut by maxTokens or the context, or in calls of tools. */
+export type FinishReason = 'stop' | 'length' | 'tool_calls';
+
+export interface GenerationPart {
+  /** The token; -1 for the last part where only held-back text is left. */
+  readonly id: number;
+  /** Text that became complete with it, maybe ''. */
+  readonly text: string;
+  /** Where options.logprobs asked for them. */
+  readonly logprobs?: Logprobs;
+}
+
+export interface Timings {
+  /** Prompt tokens that were computed; those that the cache still held are not among them. */
+  readonly promptTokens: number;
+  readonly promptMs: number;
+  readonly predictedTokens: number;
+  readonly predictedMs: number;
+  /** Where something was drafted. */
+  readonly draft?: DraftCounts;
+}
+
+/** What became of a generation's drafts. */
+export interface DraftCounts {
+  /** Tokens that were drafted and computed. */
+  readonly tokens: number;
+  /** Those of them that are part of the text. */
+  readonly accepted: number;
+  /** Steps that verified a draft. */
+  readonly steps: number;
+  /** How many drafts were right up to their first token, their second, and so on. */
+  readonly acceptedAt: readonly number[];
+}
+
+/** The same by llama-server's names, for its `timings`. */
+export const draftTimings = ({ draft }: Timings): { draft_n?: number; draft_n_accepted?: number } =>
+  draft ? { draft_n: draft.tokens, draft_n_accepted: draft.accepted } : {};
+
+export interface GenerationResult {
+  readonly promptIds: readonly number[];
+  readonly ids: readonly number[];
+  readonly text: string;
+  /** `stop`: the model ended it, its grammar, or a text of `stop` (stopText); `length`: maxTokens, or the context is full. */
+  readonly finishReason: Exclude<FinishReason, 'tool_calls'>;
+  /** The text of `stop` that ended it. */
+  readonly stopText?: string;
+  readonly timings: Timings;
+}
+
+export type Generation = Stream<GenerationPart, GenerationResult>;
+
+export function createGeneration(
+  model: ModelInternals,
+  prompt: string | readonly number[],
+  options: GenerateOptions | undefined,
+): Generation {
+  return createStream('generation', () => run(model, prompt, options));
+}
+
+async function* run(
+  model: ModelInternals,
+  prompt: string | readonly number[],
+  asked: GenerateOptions | undefined,
+): AsyncGenerator<GenerationPart, GenerationResult> {
+  const { engine, tokenizer, scheduler, slots } = model;
+  const options = resolveOptions<GenerateOptions, typeof GENERATE_OPTIONS>('generate', asked, GENERATE_OPTIONS);
+  const { signal } = options;
+  const { contextLength } = engine;
+  const ids: number[] = [];
+  let text = '';
+  let slot: Slot | undefined;
+  /** Parts given out, of how long a prompt, and whether that was all. */
+  let given = 0;
+  let nPrompt = 0;
+  let whole = false;
+  /** Tokens of prompt and text that the slot no longer holds. */
+  let forgotten = 0;
+  try {
+    model.assertUsable();
+    signal?.throwIfAborted();
+    const allIds =
+      typeof prompt === 'string'
+        ? tokenizer.encode(prompt, { parseSpecial: options.parseSpecial })
+        : checkIds('the prompt', prompt, tokenizer.nVocab);
+    if (allIds.length === 0)
+      throw new QuantletError('ERR_INVALID_ARGUMENT', 'the prompt has no tokens and the model adds none; give at least one');
+    const maxTokens = options.maxTokens === -1 ? Infinity : options.maxTokens;
+    const nLogprobs = options.logprobs === Infinity ? -1 : options.logprobs;
+    const shifts = options.onContextFull === 'shift';
+    const begun = Number(allIds[0] === tokenizer.special.bos);
+    const keep = Math.min(options.keep === -1 ? allIds.length : options.keep + begun, contextLength >> 1);
+    const most = contextLength - reserved(maxTokens, contextLength);
+    const fits = options.onContextFull === 'error' || allIds.length <= (shifts ? contextLength : most);
+    const promptIds = fits ? allIds : withoutMiddle(allIds, shifts ? keep : most >> 1, most);
+    nPrompt = promptIds.length;
+    if (nPrompt > contextLength)
+      throw new QuantletError(
+        'ERR_CONTEXT_FULL',
+        `the prompt has ${nPrompt} tokens, the context ${contextLength}; shorten the prompt or load the model with a larger contextLength (it was trained for ${engine.hparams.nCtxTrain})`,
+      );
+    const constraint = model.constraint(options, signal);
+    const grammar = constraint && (await constraint);
+    const rules: TokenConstraint | undefined =
+      grammar ?? (options.spanBudget && createSpanBudget(options.spanBudget, (id) => tokenizer.pieceBytes(id, true)));
+    const sampler = createSampler(options, engine.hparams.nVocab, {
+      ...(rules ? { grammar: rules } : {}),
+      pieceBytes: (id) => tokenizer.pieceBytes(id),
+    });
+    const detokenizer = createDetokenizer(tokenizer, { special: options.special });
+    const stop = createStopMatcher(typeof options.stop === 'string' ? [options.stop] : options.stop);
+
+    slot = await slots.acquire(signal, (free) => placeFor(promptIds, free));
+    let drafting = model.speculation.start(options.speculation, slot, signal);
+    const reused = maxTokens > 0 ? slot.begin(promptIds) : slot.reusable(promptIds);
+    // Which tokens may come first is found out while the prompt is computed, in case the model's own choice is refused.
+    const firstMask = maxTokens > 0 ? grammar?.prepare() : undefined;
+    firstMask?.catch(() => {}); // thrown where the mask is awaited
+
+    let finishReason = (maxTokens > 0 ? undefined : 'length') as GenerationResult['finishReason'] | undefined;
+    let stopText: string | undefined;
+    /** Tokens of the text that were not given out yet: a step that verifies a draft brings several. */
+    const parts: GenerationPart[] = [];
+    /** Whether the last token has no place any more. */
+    const isFull = (): boolean => nPrompt + ids.length - forgotten > contextLength;
+    /** Takes a chosen token into the text; false: the text is over. */
+    const take = (id: number, logits: Float32Array): boolean => {
+      const ends = tokenizer.isEog(id);
+      if (ends && !options.ignoreEos) {
+        finishReason = 'stop';
+        return false;
+      }
+      ids.push(id);
+      sampler.accept(id);
+      const shown = stop.push(ends ? '' : detokenizer.push(id));
+      text += shown.text;
+      stopText = shown.stopped;
+      parts.push({ id, text: shown.text, ...(nLogprobs >= 0 ? { logprobs: logprobs(logits, id, nLogprobs) } : {}) });
+      if (stopText !== undefined || grammar?.isFinished()) finishReason = 'stop';
+      else if (ids.length >= maxTokens || (isFull() && !shifts)) finishReason = 'length';
+      return finishReason === undefined;
+    };
+
+    /** What the next step computes: the prompt, later the last token, and a draft behind it; from `last` on logits are wanted. */
+    const tokens = promptIds.slice(reused);
+    let last = tokens.length - 1;
+    let refused: Float32Array | undefined, failed: { readonly error: unknown } | undefined;
+    let drafted = 0;
+    let draftSteps = 0;
+    const acceptedAt: number[] = [];
+    /** Chooses what comes behind tokens[index]. Where it is what was drafted, the next logits are those of the text, too. */
+    const choose = (logits: Float32Array, index: number): boolean => {
+      try {
+        const id = sampler.sampleFreely(logits);
+        if (id < 0) {
+          refused = logits.slice();
+          return false;
+        }
+        const n = ids.length;
+        const goesOn = take(id, logits);
+        const right = tokens[index + 1] === id;
+        if (right && ids.length > n) acceptedAt[index - last] = (acceptedAt[index - last] ?? 0) + 1;
+        return goesOn && right;
+      } catch (error) {
+        if (parts.length === 0) throw error;
+        failed = { error }; // what came before it is given out first
+        return false;
+      }
+    };
+
+    const begin = performance.now();
+    let promptMs = 0;
+    if (maxTokens > 0) for (const id of promptIds) sampler.accept(id, false);
+    let sequence = drafting ? promptIds.slice() : [];
+    for (;;) {
+      if (parts.length > 0 || finishReason !== undefined) promptMs ||= performance.now() - begin;
+      for (let i = 0; i < parts.length; i++) {
+        if (i > 0) signal?.throwIfAborted();
+        given++;
+        yield parts[i];
+      }
+      parts.length = 0;
+      if (failed) throw failed.error;
+      if (refused) {
+        // The rules allow something else. What a grammar allows may take a while to find out: meanwhile others go on.
+        await (ids.length === 0 ? firstMask : grammar?.prepare());
+        signal?.throwIfAborted();
+        const logits = refused;
+        refused = undefined;
+        take(sampler.sampleMasked(logits), logits);
+        continue;
+      }
+      if (finishReason !== undefined) break;
+      let begins = ids.length === 0;
+      if (!begins) {
+        tokens.length = last = 0;
+        tokens.push(ids[ids.length - 1]);
+      }
+      if (isFull()) {
+        // The rest of the sequence moves up: its keys depend on positions, so that it is computed again.
+        const all = [...slot.tokens, ids[ids.length - 1]];
+        sequence = withoutMiddle(all, keep, keep + ((all.length - keep) >> 1));
+        forgotten += all.length - sequence.length;
+        tokens.length = 0;
+        for (let i = slot.begin(sequence); i < sequence.length; i++) tokens.push(sequence[i]);
+        last = tokens.length - 1;
+        drafting &&= model.speculation.start(options.speculation, slot, signal);
+        begins = true;
+      }
+      if (drafting) {
+        while (sequence.length + forgotten < nPrompt + ids.length) sequence.push(ids[sequence.length + forgotten - nPrompt]);
+        const n = tokens.length;
+        const most = Math.min(maxTokens - ids.length, contextLength + 1 - sequence.length, engine.maxOutputs) - 1;
+        const asked = drafting.propose(sequence, most, tokens);
+        if (asked) await asked;
+        drafted += tokens.length - n;
+        if (tokens.length > n) draftSteps++;
+      }
+      try {
+        await scheduler.submit(slot, tokens, last, choose, signal);
+      } catch (error) {
+        if (parts.length === 0) throw error;
+        failed = { error }; // what a first part of the draft brought is given out
+      }
+      if (begins && drafting && !finishReason && !failed) await drafting.begin(sequence);
+    }
+    if (finishReason === 'length' && options.onContextFull === 'error' && maxTokens !== Infinity && ids.length < maxTokens)
+      throw new QuantletError(
+        'ERR_CONTEXT_FULL',
+        `the context of ${contextLength} tokens is full after ${ids.length} of ${maxTokens} new tokens; load the model with a larger contextLength or ask for fewer`,
+      );
+    whole = true;
+    const predictedMs = performance.now() - begin - promptMs;
+    const rest = stopText !== undefined ? '' : stop.push(detokenizer.end()).text + stop.end();
+    text += rest;
+    if (rest) yield { id: -1, text: rest };
+    const draft: DraftCounts = { tokens: drafted, accepted: acceptedAt.reduce((a, b) => a + b, 0), steps: draftSteps, acceptedAt };
+    return {
+      promptIds,
+      ids,
+      text,
+      finishReason,
+      ...(stopText === undefined ? {} : { stopText }),
+      timings: { promptTokens: nPrompt - reused, promptMs, predictedTokens: ids.length, predictedMs, ...(drafted > 0 ? { draft } : {}) },
+    };
+  } finally {
+    if (slot) {
+      // Whoever leaves early finds the slot as if nothing had been computed ahead.
+      if (!whole) slot.truncate(nPrompt + Math.max(given - 1, 0) - forgotten);
+      slots.release(slot);
+    }
+    if (slots.active === 0) {
+      engine.executor.rest();
+      model.speculation.rest();
+    }
+  }
+}
+
+/** Less than this part of a prompt in common (its bos, a system prompt's first words) is not worth another conversation's cache. */
+const WORTH_SHARING = 0.1;
+
+/** The free slot that has most of the prompt already; if none has much, the one that was free longest. */
+function placeFor(promptIds: readonly number[], free: readonly Slot[]): Slot {
+  let best = free[0];
+  let most = promptIds.length * WORTH_SHARING;
+  for (const slot of free) {
+    const n = slot.reusable(promptIds);
+    if (n > most) [best, most] = [slot, n];
+  }
+  return best;
+}
+
+/** @throws ERR_INVALID_ARGUMENT where `what` is no list of token ids of the vocabulary */
+export function checkIds(what: string, ids: readonly number[], nVocab: number): readonly number[] {
+  if (!Array.isArray(ids))
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} is ${typeName(ids)}; expected a text or an array of token ids`);
+  const bad = ids.findIndex((id) => !Number.isInteger(id) || id < 0 || id >= nVocab);
+  if (bad >= 0)
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} has the id ${ids[bad]} at ${bad}, outside the vocabulary of ${nVocab}`);
+  return ids;
+}
+
+/** Tokens that a text has room for where its prompt is cut: as many as are asked for, a quarter of the context at most. */
+export const reserved = (maxTokens: number, contextLength: number): number => Math.max(1, Math.min(maxTokens, contextLength >> 2));
+
+/** The first `keep` tokens and the last ones, so that `n` are left. */
+const withoutMiddle = (ids: readonly number[], keep: number, n: number): number[] => [
+  ...ids.slice(0, keep),
+  ...ids.slice(ids.length - (n - keep)),
+];

@@ -1,0 +1,239 @@
+/**
+ * A sequence as bytes: its tokens, keys and values, to go on with in another process or on another day.
+ *
+ *   | "qltstate" | version u32 | header length u32 | header, JSON | tokens i32 | for each layer and head: K, V, as they lie in the cache (cache-runs.ts) |
+ *
+ * The header names the model and how its cache is kept; `tokens` counts them, `sum` is the fingerprint of all that follows it.
+ * Numbers are little-endian. What a state holds does not depend on the slot, the context or the number of sequences it came from.
+ */
+import type { OwnBytes } from '../globals.ts';
+import { cacheRuns } from '../engine/cache-runs.ts';
+import { QuantletError, typeName } from '../errors.ts';
+import { createFingerprint } from '../engine/fingerprint.ts';
+import type { GGUFValue } from '../gguf/types.ts';
+import type { ModelInternals } from '../engine/model-internals.ts';
+import { sharedLength, type Slot, type Slots } from '../engine/slots.ts';
+import { inSlices } from '../slices.ts';
+
+export interface SaveStateOptions {
+  /** Save the part of this prompt that is in the cache, of the sequence that has most of it. Default: the whole sequence that was computed last. */
+  prompt?: string | readonly number[];
+  signal?: AbortSignal;
+}
+
+/** A slot by its number, in place of any. */
+interface OfSlot {
+  slot?: number;
+}
+
+const encoder = new TextEncoder();
+const MAGIC = encoder.encode('qltstate');
+const VERSION = 4;
+/** Bytes before the header. */
+const PREFIX = MAGIC.length + 8;
+/** Bytes of a header at most, far more than one needs. */
+const MOST_HEADER = 4096;
+
+/** What must be equal for a state to fit a model. */
+interface Identity {
+  readonly architecture: string;
+  readonly layers: number;
+  readonly kvHeads: number;
+  readonly headDim: number;
+  readonly cacheTypeK: string;
+  readonly cacheTypeV: string;
+  readonly weights: string;
+  readonly tokenizer: string;
+}
+
+interface Header extends Identity {
+  readonly tokens: number;
+  readonly sum: string;
+}
+
+/** @throws ERR_STATE where no sequence was computed (or none begins like the prompt) */
+export async function saveState(
+  model: ModelInternals,
+  metadata: ReadonlyMap<string, GGUFValue>,
+  { prompt, slot: number, signal }: SaveStateOptions & OfSlot,
+): Promise<{ state: OwnBytes; tokens: number }> {
+  const { engine, slots } = model;
+  const identity = identityOf(model, metadata);
+  const ids = typeof prompt === 'string' ? model.tokenizer.encode(prompt, { parseSpecial: true }) : prompt;
+  const has = (slot: Slot): number => (ids ? sharedLength(slot.tokens, ids) : slot.tokens.length);
+  // Free slots are listed from the one free longest: the last is the one computed last.
+  const slot = await slots.acquire(
+    signal,
+    (free) => (ids ? free.reduce((best, s) => (has(s) > has(best) ? s : best)) : free.at(-1)!),
+    slotOf(slots, number),
+  );
+  try {
+    const tokens = Int32Array.from(slot.tokens.slice(0, has(slot)));
+    if (tokens.length === 0)
+      throw new QuantletError(
+        'ERR_STATE',
+        `there is nothing to save: no sequence ${ids ? 'that begins with this prompt' : ''} was computed; generate first`,
+      );
+    // The sum is known at the end, and takes as many characters whatever it is: all is written in its place at once.
+    const headerOf = (sum: string): Uint8Array =>
+      encoder.encode(JSON.stringify({ ...identity, tokens: tokens.length, sum } satisfies Header));
+    const at0 = PREFIX + headerOf(createFingerprint().hex()).length;
+    const bytes = new Uint8Array(at0 + bodyLength(model, tokens.length));
+    const body = bytes.subarray(at0);
+    body.set(new Uint8Array(tokens.buffer));
+    let at = tokens.byteLength;
+    for (const run of cacheRuns(engine, slot, tokens.length)) {
+      signal?.throwIfAborted();
+      body.set(await engine.executor.read(run.at, run.length), at);
+      run.saved?.(body.subarray(at, at + run.length));
+      at += run.length;
+    }
+    const view = new DataView(bytes.buffer);
+    bytes.set(MAGIC);
+    view.setUint32(MAGIC.length, VERSION, true);
+    view.setUint32(MAGIC.length + 4, at0 - PREFIX, true);
+    bytes.set(headerOf(await sumOf(body, signal)), PREFIX);
+    return { state: bytes, tokens: tokens.length };
+  } finally {
+    slots.release(slot);
+  }
+}
+
+/**
+ * Puts a saved sequence into the cache and returns its tokens.
+ * @throws ERR_STATE where the bytes are no state, damaged, or of another model; ERR_CONTEXT_FULL
+ */
+export async function loadState(
+  model: ModelInternals,
+  metadata: ReadonlyMap<string, GGUFValue>,
+  bytes: Uint8Array,
+  { slot: number, signal }: OfSlot & { signal?: AbortSignal } = {},
+): Promise<number[]> {
+  const { engine, slots } = model;
+  const { header, body } = parse(bytes);
+  checkIdentity(header, identityOf(model, metadata));
+  const n = header.tokens;
+  if (n > engine.contextLength)
+    throw new QuantletError(
+      'ERR_CONTEXT_FULL',
+      `the state has ${n} tokens, the context ${engine.contextLength}; load the model with a larger contextLength`,
+    );
+  if (body.length !== bodyLength(model, n))
+    throw new QuantletError(
+      'ERR_STATE',
+      `the state has ${body.length} bytes behind its header; expected ${bodyLength(model, n)} for ${n} tokens: it is ${body.length < bodyLength(model, n) ? 'truncated' : 'too long'}`,
+    );
+  if ((await sumOf(body, signal)) !== header.sum)
+    throw new QuantletError('ERR_STATE', 'the state is damaged: its bytes do not give the sum in its header; save it anew');
+  const ids = Array.from({ length: n }, (_, i) => new DataView(body.buffer, body.byteOffset).getInt32(4 * i, true));
+  const bad = ids.findIndex((id) => id < 0 || id >= engine.hparams.nVocab);
+  if (bad >= 0)
+    throw new QuantletError('ERR_STATE', `token ${bad} of the state is ${ids[bad]}, outside the vocabulary of ${engine.hparams.nVocab}`);
+
+  const slot = await slots.acquire(signal, undefined, slotOf(slots, number));
+  try {
+    slot.truncate(0); // until all is there, the slot holds nothing
+    let at = 4 * n;
+    for (const run of cacheRuns(engine, slot, n)) {
+      const saved = body.subarray(at, at + run.length);
+      const bytes = run.loaded ? saved.slice() : saved;
+      run.loaded?.(bytes);
+      await engine.executor.write(run.at, bytes);
+      at += run.length;
+    }
+    slot.append(ids);
+  } finally {
+    slots.release(slot);
+  }
+  return ids;
+}
+
+/**
+ * Forgets the sequence of a slot, when it is free.
+ * @returns how many tokens it had
+ */
+export async function eraseSlot({ slots }: ModelInternals, number: number, signal?: AbortSignal): Promise<number> {
+  const slot = await slots.acquire(signal, undefined, slotOf(slots, number));
+  const n = slot.tokens.length;
+  slot.truncate(0);
+  slots.release(slot);
+  return n;
+}
+
+/** @throws ERR_INVALID_ARGUMENT */
+function slotOf({ all }: Slots, number: number | undefined): Slot | undefined {
+  if (number === undefined || all[number]) return number === undefined ? undefined : all[number];
+  throw new QuantletError('ERR_INVALID_ARGUMENT', `there is no slot ${number}; expected 0 to ${all.length - 1}`);
+}
+
+async function sumOf(body: Uint8Array, signal: AbortSignal | undefined): Promise<string> {
+  const fingerprint = createFingerprint();
+  await inSlices(fingerprint.addWork(body), signal);
+  return fingerprint.hex();
+}
+
+function identityOf({ engine }: ModelInternals, metadata: ReadonlyMap<string, GGUFValue>): Identity {
+  const { caches, hparams } = engine;
+  if (engine.wants !== 'logits')
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `this ${hparams.arch} model was loaded to make ${engine.wants}: it keeps no sequences`);
+  const words = ['tokenizer.ggml.model', 'tokenizer.ggml.pre', 'tokenizer.ggml.tokens'].map((key) => String(metadata.get(key)));
+  return {
+    architecture: hparams.arch,
+    layers: caches.length,
+    kvHeads: hparams.nHeadKv,
+    headDim: hparams.headDim,
+    cacheTypeK: caches[0].k.type.name,
+    cacheTypeV: caches[0].v.type.name,
+    weights: engine.fingerprint,
+    tokenizer: createFingerprint()
+      .add(encoder.encode(words.join('\n')))
+      .hex(),
+  };
+}
+
+function checkIdentity(got: Header, want: Identity): void {
+  const key = (Object.keys(want) as (keyof Identity)[]).find((k) => got[k] !== want[k]);
+  if (key === undefined) return;
+  const cache = key === 'cacheTypeK' || key === 'cacheTypeV';
+  throw new QuantletError(
+    'ERR_STATE',
+    `the state ${cache ? `keeps its cache as another type` : `is of another model`}: its ${key} is ${JSON.stringify(got[key])}, expected ${JSON.stringify(want[key])}; ${cache ? `load the model with ${key} ${JSON.stringify(got[key])}` : 'load it into the model that saved it'}`,
+  );
+}
+
+function parse(bytes: Uint8Array): { header: Header; body: Uint8Array } {
+  if (!(bytes instanceof Uint8Array))
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `the state is ${typeName(bytes)}; expected the Uint8Array that saveState() gave`);
+  if (MAGIC.some((byte, i) => bytes[i] !== byte))
+    throw new QuantletError(
+      'ERR_STATE',
+      `${bytes.length < MAGIC.length ? `${bytes.length} bytes are` : 'this is'} not a saved state: expected it to begin with "qltstate"`,
+    );
+  if (bytes.length < PREFIX) throw new QuantletError('ERR_STATE', `the state is truncated: ${bytes.length} bytes, expected a header`);
+  const view = new DataView(bytes.buffer, bytes.byteOffset, bytes.length);
+  const version = view.getUint32(MAGIC.length, true);
+  const length = view.getUint32(MAGIC.length + 4, true);
+  if (version !== VERSION)
+    throw new QuantletError('ERR_STATE', `the state has version ${version}; this quantlet reads version ${VERSION}: save it anew`);
+  if (length <= MOST_HEADER && bytes.length < PREFIX + length)
+    throw new QuantletError('ERR_STATE', `the state is truncated: ${bytes.length} bytes, expected a header of ${length}`);
+  const header = length <= MOST_HEADER ? readHeader(bytes.subarray(PREFIX, PREFIX + length)) : undefined;
+  if (!header || !Number.isInteger(header.tokens) || header.tokens < 1)
+    throw new QuantletError('ERR_STATE', 'the header of the state is damaged; save it anew');
+  return { header, body: bytes.subarray(PREFIX + length) };
+}
+
+function readHeader(text: Uint8Array): Header | undefined {
+  try {
+    const header = JSON.parse(new TextDecoder().decode(text)) as Header | null;
+    return typeof header === 'object' && header !== null ? header : undefined;
+  } catch {
+    return undefined;
+  }
+}
+
+function bodyLength({ engine, slots }: ModelInternals, n: number): number {
+  let length = 4 * n;
+  for (const run of cacheRuns(engine, slots.all[0], n)) length += run.length;
+  return length;
+}

@@ -1,0 +1,76 @@
+/** Stop strings in a text that arrives in pieces. */
+import { QuantletError } from '../errors.ts';
+
+/** What a push lets through: `text` may be shown; `stopped` names the stop string that ended the text, if one did. */
+export interface StopResult {
+  readonly text: string;
+  readonly stopped: string | undefined;
+}
+
+/** One text's search for stop strings; see {@link createStopMatcher}. */
+export interface StopMatcher {
+  /** Takes the next piece. After a stop every further piece is swallowed. */
+  push(text: string): StopResult;
+  /** The text is over: returns what was held back and can no longer become a stop string. */
+  end(): string;
+}
+
+/**
+ * Finds the first stop string in a text that arrives in pieces.
+ *
+ * The string whose last character comes first wins; of those that end together, the longest. This depends on the text
+ * alone, so any chunking gives the same answer. Held back is only the longest tail that is still a prefix of a stop string.
+ *
+ * @param stops strings that end the text; they are not part of it. None: everything passes.
+ * @throws QuantletError ERR_INVALID_ARGUMENT for an empty stop string, which would end every text before it starts.
+ */
+export function createStopMatcher(stops: readonly string[]): StopMatcher {
+  if (!Array.isArray(stops) || stops.some((stop) => typeof stop !== 'string')) {
+    throw new QuantletError('ERR_INVALID_ARGUMENT', 'A stop string is not a string; expected a text or an array of texts.');
+  }
+  if (stops.some((stop) => stop === '')) {
+    throw new QuantletError('ERR_INVALID_ARGUMENT', 'A stop string is empty; expected at least one character. Remove it from the list.');
+  }
+  let held = '';
+  let stopped: string | undefined;
+  return {
+    push(text) {
+      if (stopped !== undefined) return { text: '', stopped };
+      if (stops.length === 0) return { text, stopped };
+      held += text;
+      const match = firstMatch(held, stops);
+      const keep = match ? match.start : held.length - tailLength(held, stops);
+      const passed = held.slice(0, keep);
+      held = match ? '' : held.slice(keep);
+      stopped = match?.stop;
+      return { text: passed, stopped };
+    },
+    end() {
+      const rest = held;
+      held = '';
+      return rest;
+    },
+  };
+}
+
+function firstMatch(text: string, stops: readonly string[]): { start: number; stop: string } | undefined {
+  let best: { start: number; stop: string } | undefined;
+  for (const stop of stops) {
+    const start = text.indexOf(stop);
+    if (start < 0) continue;
+    const later = best === undefined ? -1 : start + stop.length - (best.start + best.stop.length);
+    if (best === undefined || later < 0 || (later === 0 && start < best.start)) best = { start, stop };
+  }
+  return best;
+}
+
+/** Length of the longest tail of `text` that is a proper prefix of one of `words`. */
+export function tailLength(text: string, words: readonly string[]): number {
+  let longest = 0;
+  for (const word of words) {
+    for (let n = Math.min(word.length - 1, text.length); n > longest; n--) {
+      if (text.endsWith(word.slice(0, n))) longest = n;
+    }
+  }
+  return longest;
+}

@@ -1,0 +1,65 @@
+/**
+ * The kernels that records are made of, one row each; a record's code is the row's place, counted from 1. `npm run generate` writes the dispatch
+ * (assembly/runtime/dispatch.ts): the kernel of NAME is the function `name` (or `name_op`) of assembly/ops/ that takes an Op.
+ */
+import { UNARY_SCRATCH } from './layout.ts';
+
+/** 'any': all four strides are looked at; 'rows': a row's elements lie side by side, rows lie anywhere; 'dense': no gaps, in order. */
+export type Strides = 'any' | 'rows' | 'dense';
+
+/** What a kernel takes its operands as: the strides it looks at, and the sources that its result may replace. Records are held against it (strides.ts). */
+export interface Operands {
+  readonly dst: Strides;
+  readonly src: readonly Strides[];
+  /** Sources that may be dst itself: each element is read by the thread that writes it, before it does. All others keep clear of what is written. */
+  readonly inPlace?: readonly number[];
+  /** Sources that the kernel writes beside dst (the record's writtenSrc). */
+  readonly written?: readonly number[];
+}
+
+export interface Kernel extends Operands {
+  /** It can cast its f32 result to further types while that is in the processor's cache (assembly/ops/casts.ts). */
+  readonly writesMore?: true;
+  /**
+   * Where a node of the kernel's name (in lower case) is one record of it, of f32 sources and with an f32 or i32 result: the node's parameters that
+   * become p0, p1 ..., `f` those that are f32. Nodes of kernels without it are lowered by hand (lower.ts).
+   */
+  readonly params?: readonly (string | { readonly f: string })[];
+  /** With params: scratch bytes a thread needs. */
+  readonly scratch?: number;
+}
+
+const kernels = <C extends string>(rows: { readonly [K in C]: Kernel }): { readonly [K in C]: Kernel } => rows;
+
+const ATTENTION: Kernel = { dst: 'rows', src: ['rows', 'dense', 'dense', 'dense', 'dense', 'dense', 'rows', 'dense'], written: [5] };
+
+export const KERNELS = kernels({
+  GET_ROWS: { dst: 'rows', src: ['rows', 'any'] },
+  QUANTIZE: { dst: 'rows', src: ['rows'] },
+  MUL_MAT: { dst: 'rows', src: ['rows', 'rows'] },
+  MUL_MAT_PACKED: { dst: 'rows', src: ['dense', 'rows'] },
+  REPACK: { dst: 'dense', src: ['dense'], written: [0] },
+  RMS_NORM: { dst: 'rows', src: ['rows', 'rows', 'rows', 'rows'], written: [3], writesMore: true, params: [{ f: 'eps' }] },
+  NORM: { dst: 'rows', src: ['rows', 'rows', 'rows'], writesMore: true, params: [{ f: 'eps' }] },
+  L2_NORM: { dst: 'rows', src: ['rows'], params: [{ f: 'eps' }] },
+  ROPE: { dst: 'rows', src: ['rows', 'any', 'dense'] },
+  KV_STORE: { dst: 'dense', src: ['rows', 'dense'] },
+  ATTENTION,
+  ATTENTION_MERGE: { ...ATTENTION, writesMore: true },
+  BINARY: { dst: 'any', src: ['any', 'any'], inPlace: [0, 1] },
+  UNARY: { dst: 'rows', src: ['rows'], writesMore: true, params: ['kind', { f: 'a' }, { f: 'b' }], scratch: UNARY_SCRATCH },
+  GLU: { dst: 'rows', src: ['rows', 'rows'], writesMore: true, params: ['kind', 'swapped'], scratch: UNARY_SCRATCH },
+  CPY: { dst: 'any', src: ['any'] }, // the widest of its ways (strides.ts COPIES)
+  SET_ROWS: { dst: 'any', src: ['rows', 'any'] },
+  SOFT_MAX: { dst: 'rows', src: ['rows', 'rows', 'dense'] },
+  DIAG_MASK_INF: { dst: 'rows', src: ['rows'], params: ['n_past'] },
+  SUM_ROWS: { dst: 'rows', src: ['rows'], params: [{ f: 'scale' }] },
+  ARGMAX: { dst: 'any', src: ['rows'], params: [] },
+  TOP_K: { dst: 'rows', src: ['rows'], params: ['ascending'] },
+  POOL_1D: { dst: 'rows', src: ['rows'], params: ['avg', 'k', 's'] },
+  MEAN_OF_ROWS: { dst: 'rows', src: ['rows', 'any', 'any'] },
+  IM2COL: { dst: 'rows', src: ['any'] },
+});
+export type OpCode = keyof typeof KERNELS;
+
+export const CODE = Object.fromEntries(Object.keys(KERNELS).map((name, i) => [name, i + 1])) as { readonly [K in OpCode]: number };

@@ -1,0 +1,41 @@
+/** Which matrices are packed for the packed GEMM and GEMV (assembly/matmul/), who can read them then, and the record that packs one. */
+import { alignUp } from '../gguf/types.ts';
+import { TYPE } from '../type-traits.ts';
+import type { Kernels } from '../wasm/abi.ts';
+import { ACT_BLOCK } from './layout.ts';
+import type { OpRecord } from './record.ts';
+import type { Tensor } from './tensor.ts';
+
+export type PackingFacts = Pick<Kernels, 'is_packable' | 'packed_act_type' | 'packed_rows'>;
+
+/** Whether there are packed kernels for a tensor's type and shape: one matrix, of rows that are whole blocks of 32, or floats. */
+export function canPack({ type, ne }: Tensor, facts: PackingFacts): boolean {
+  if (ne[2] * ne[3] !== 1) return false;
+  return (facts.is_packable(type.id) !== 0 && ne[0] % ACT_BLOCK === 0) || facts.packed_act_type(type.id) === TYPE.f32.id;
+}
+
+/** What a packed matrix takes: its last group of rows is filled up with zeros. */
+export const packedBytes = ({ ne, nb }: Tensor, facts: PackingFacts): number => alignUp(ne[1], facts.packed_rows()) * nb[1];
+
+/** Whether a node can read its source i where that is packed. */
+export const readsPacked = (node: Tensor, i: number): boolean => i === 0 && (node.op === 'mul_mat' || node.op === 'get_rows');
+
+/** Packs `dst` in place. `broken`: i32 [1], becomes 1 where a scale in it is Inf or NaN. */
+export const repackRecord = (dst: Tensor, facts: PackingFacts, broken?: Tensor): OpRecord => ({
+  code: 'REPACK',
+  dst,
+  src: [broken],
+  params: [],
+  ...(broken && { writtenSrc: [broken] }),
+  scratch: facts.packed_rows() * dst.nb[1],
+});
+
+/** Marks the weights of a graph that only products and look-ups of rows read as packed, and returns them. */
+export function packWeights(nodes: readonly Tensor[], facts: PackingFacts): Tensor[] {
+  const exact = (n: Tensor): boolean => n.op === 'mul_mat' && n.params.f32 === 1;
+  const products = nodes.filter((n) => n.op === 'mul_mat' && !exact(n));
+  const packed = new Set(products.map((n) => n.src[0]!).filter((w) => w.op === 'leaf' && canPack(w, facts)));
+  for (const n of nodes) n.src.forEach((s, i) => s && (exact(n) || !readsPacked(n, i)) && packed.delete(s));
+  for (const w of packed) w.layout = 'packed';
+  return [...packed];
+}

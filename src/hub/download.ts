@@ -1,0 +1,229 @@
+/**
+ * One file from a server into a folder: whole and checked, or not there. A download that was cut goes on where it ended, in this run
+ * or the next; processes that want the same file at once wait for the one that is at it.
+ *
+ * Bytes go to NAME.TAG.part, TAG telling the version, at the places they will have: should two processes ever write the same part
+ * they write the same bytes. The part is renamed once size and hash are right; NAME.json then says which version NAME is.
+ */
+import { createHash, randomUUID, type Hash } from 'node:crypto';
+import { mkdir, open, readdir, readFile, rename, rm, stat, statfs, writeFile, type FileHandle } from 'node:fs/promises';
+import { basename, dirname, join } from 'node:path';
+import { bytesText } from '../bytes-text.ts';
+import { QuantletError } from '../errors.ts';
+import { openHttp, type HttpOptions } from '../io/http.ts';
+import { lock } from './lock.ts';
+
+export interface Remote {
+  readonly url: string;
+  /** The path it gets. */
+  readonly to: string;
+  readonly headers: Readonly<Record<string, string>>;
+  /** What somebody other than the server of the bytes says of them. */
+  readonly size?: number | undefined;
+  /** Lower-case hex. */
+  readonly sha256?: string | undefined;
+}
+
+/** What a download tells of itself. */
+export interface DownloadProgress {
+  /** Bytes that are here, of how many; `total` is undefined where the server does not say. */
+  set(loaded: number, total: number | undefined): void;
+  /** Another process is at it. */
+  waiting(): void;
+  end(): void;
+}
+
+/** What NAME.json says of NAME. */
+export interface Known {
+  readonly url: string;
+  readonly size: number;
+  /** SHA-256, ETag or modification date; null where the server gave none of them. */
+  readonly version: string | null;
+}
+
+export interface DownloadOptions {
+  readonly signal: AbortSignal;
+  readonly progress: DownloadProgress;
+  readonly advice?: HttpOptions['advice'];
+  /** Get it again even if it is there. */
+  readonly reload?: boolean | undefined;
+  /** As openHttp. */
+  readonly retryMs?: number | undefined;
+  readonly stallMs?: number | undefined;
+}
+
+const failed = (url: string, why: string): QuantletError => new QuantletError('ERR_DOWNLOAD', `cannot get ${url}: ${why}`);
+const sizeOf = (path: string): Promise<number | undefined> =>
+  stat(path).then(
+    (s) => s.size,
+    () => undefined,
+  );
+const http = ({ headers }: Remote, { signal, advice, retryMs, stallMs }: DownloadOptions): HttpOptions =>
+  // A compressed answer cannot be resumed, and its length says nothing about the file's.
+  ({ headers: { ...headers, 'accept-encoding': 'identity' }, signal, advice, retryMs, stallMs });
+
+/** What is known of a file that was downloaded; undefined where nothing is. */
+export const knownOf = (path: string): Promise<Known | undefined> =>
+  readFile(`${path}.json`, 'utf8').then(
+    (text) => JSON.parse(text) as Known,
+    () => undefined,
+  );
+
+/** Whether the file is here and still the one that the server has. */
+async function isCurrent(remote: Remote, options: DownloadOptions): Promise<boolean> {
+  const { to, url, sha256 } = remote;
+  const size = await sizeOf(to);
+  const known = size === undefined ? undefined : await knownOf(to);
+  if (!known || known.size !== size || known.url !== url) return false;
+  if (sha256 !== undefined) return known.version === sha256;
+  if (remote.size !== undefined) return remote.size === size;
+  const file = await openHttp(url, Math.max(0, size - 1), http(remote, options));
+  file.close();
+  return (file.byteLength ?? size) === size && (file.version ?? null) === known.version;
+}
+
+/**
+ * Brings the file to `remote.to`, unless it is there already.
+ * @throws ERR_DOWNLOAD for what the server or the connection does, ERR_IO for what the disk does, or signal.reason
+ */
+export async function download(remote: Remote, options: DownloadOptions): Promise<void> {
+  const { to } = remote;
+  const { signal, progress, reload = false } = options;
+  if (!reload && (await isCurrent(remote, options))) return;
+  let release: (() => Promise<void>) | undefined;
+  try {
+    await mkdir(dirname(to), { recursive: true });
+    release = await lock(`${to}.lock`, signal, progress.waiting);
+    if (!reload && (await isCurrent(remote, options))) return; // the process that had the lock has brought it
+    const resumed = await fetchTo(remote, options);
+    // What an older run left may be damaged, by a crash of the machine say: once more from the beginning.
+    if (resumed === 'damaged') await fetchTo(remote, options);
+  } catch (error) {
+    signal.throwIfAborted();
+    throw isDiskError(error) ? diskError(to, error) : error; // a caller's progress may throw what it likes
+  } finally {
+    progress.end();
+    await release?.();
+  }
+}
+
+const isDiskError = (error: unknown): error is NodeJS.ErrnoException =>
+  error instanceof Error && !(error instanceof QuantletError) && 'code' in error && typeof error.code === 'string';
+
+function diskError(to: string, cause: NodeJS.ErrnoException): QuantletError {
+  const why =
+    cause.code === 'ENOSPC' || cause.code === 'EDQUOT'
+      ? 'there is no space left; free some, or set QUANTLET_CACHE to a folder that has space. What was downloaded is kept, and the next run resumes'
+      : cause.code === 'EACCES' || cause.code === 'EPERM' || cause.code === 'EROFS'
+        ? `it cannot be written (${cause.code}); set QUANTLET_CACHE to a folder that can`
+        : cause.message;
+  return new QuantletError('ERR_IO', `cannot write ${to}: ${why}`, { cause });
+}
+
+async function longestPart(to: string): Promise<{ path: string; size: number } | undefined> {
+  const prefix = `${basename(to)}.`;
+  const folder = dirname(to);
+  const names = (await readdir(folder)).filter((name) => name.startsWith(prefix) && name.endsWith('.part'));
+  const parts = await Promise.all(names.map(async (name) => ({ path: join(folder, name), size: (await sizeOf(join(folder, name))) ?? 0 })));
+  return parts.sort((a, b) => b.size - a.size)[0];
+}
+
+const partOf = (to: string, version: string): string => `${to}.${createHash('sha256').update(version).digest('hex').slice(0, 8)}.part`;
+
+/** 'damaged': what was resumed is not a beginning of the file, and is gone. */
+async function fetchTo(remote: Remote, options: DownloadOptions): Promise<'done' | 'damaged'> {
+  const { url, to, sha256 } = remote;
+  const begun = sha256 === undefined ? await longestPart(to) : { path: partOf(to, sha256), size: (await sizeOf(partOf(to, sha256))) ?? 0 };
+  // The last byte comes again: a server has no answer to a range that begins at the end.
+  const from = Math.max(0, (begun?.size ?? 0) - 1);
+  const file = await openHttp(url, from, http(remote, options));
+  let handle: FileHandle | undefined, worthless: string | undefined;
+  try {
+    const { byteLength } = file;
+    const size = remote.size ?? byteLength;
+    if (byteLength !== undefined && byteLength !== size)
+      throw failed(url, `the server sends ${byteLength} bytes, the list of files says ${size}; try again later`);
+    const version = sha256 ?? file.version ?? null;
+    // Nothing tells the version: what is there cannot be trusted to be a part of it.
+    const part = partOf(to, version === null ? randomUUID() : `${version} ${size ?? ''}`.trim());
+    const path = sha256 === undefined ? part : partOf(to, sha256);
+    const at = begun?.path === path && (size === undefined || from < size) ? from : 0;
+    await checkSpace(dirname(to), size === undefined ? 0 : size - at);
+    handle = await open(path, at > 0 ? 'r+' : 'w+');
+    if (version === null) worthless = path;
+    const hash = sha256 === undefined ? undefined : createHash('sha256');
+    if (hash) await hashStart(handle, at, hash, options.signal);
+    let end = at;
+    let checked = false;
+    options.progress.set(end, size);
+    for await (const chunk of file.chunks(at)) {
+      await writeAt(handle, chunk, end);
+      hash?.update(chunk);
+      end += chunk.length;
+      if (!checked && end >= 4) {
+        const start = await firstBytes(handle);
+        checked = start === 'GGUF';
+        if (!checked) worthless = path;
+        if (!checked && at > 0) return 'damaged';
+        if (!checked)
+          throw failed(
+            url,
+            `it begins with ${JSON.stringify(start)}, a model with "GGUF": this is a different file, or a web page about it`,
+          );
+      }
+      options.progress.set(end, size);
+    }
+    if (size !== undefined && end !== size) throw failed(url, `${end} bytes came, ${size} were announced; try again`);
+    if (!checked) throw failed(url, `it has ${end} bytes: no model`);
+    if (hash && hash.digest('hex') !== sha256) {
+      worthless = path;
+      if (at > 0) return 'damaged';
+      throw failed(
+        url,
+        `its SHA-256 is not ${sha256}, as the list of files says: it was damaged on the way, or changed in the meantime; try again`,
+      );
+    }
+    await handle.sync();
+    // In this order, so that a crash in between is harmless: a file without its .json is of unknown version and is downloaded again.
+    await rm(`${to}.json`, { force: true });
+    await rename(path, to);
+    await writeFile(`${path}.json`, JSON.stringify({ url, size: end, version } satisfies Known));
+    await rename(`${path}.json`, `${to}.json`);
+    for (let old; (old = await longestPart(to));) await rm(old.path, { force: true });
+    return 'done';
+  } finally {
+    file.close();
+    await handle?.close();
+    if (worthless !== undefined) await rm(worthless, { force: true });
+  }
+}
+
+async function checkSpace(folder: string, need: number): Promise<void> {
+  const free = await statfs(folder).then(
+    (s) => s.bavail * s.bsize,
+    () => Infinity,
+  );
+  if (need > free)
+    throw new QuantletError(
+      'ERR_IO',
+      `no space for the model: ${bytesText(need)} are needed, ${folder} has ${bytesText(free)}; free some, or set QUANTLET_CACHE to a folder with more`,
+    );
+}
+
+const firstBytes = async (handle: FileHandle): Promise<string> =>
+  new TextDecoder('latin1').decode((await handle.read(new Uint8Array(4), 0, 4, 0)).buffer);
+
+async function hashStart(handle: FileHandle, end: number, hash: Hash, signal: AbortSignal): Promise<void> {
+  const chunk = new Uint8Array(1 << 20);
+  for (let at = 0; at < end;) {
+    signal.throwIfAborted();
+    const { bytesRead } = await handle.read(chunk, 0, Math.min(chunk.length, end - at), at);
+    if (bytesRead === 0) break; // somebody cut it: the hash will tell
+    hash.update(chunk.subarray(0, bytesRead));
+    at += bytesRead;
+  }
+}
+
+async function writeAt(handle: FileHandle, chunk: Uint8Array, position: number): Promise<void> {
+  for (let done = 0; done < chunk.length;) done += (await handle.write(chunk, done, chunk.length - done, position + done)).bytesWritten;
+}

@@ -1,0 +1,44 @@
+/** Options about where models come from. */
+import type { LoadProgress } from '../engine/platform.ts';
+import { KIND, type Kinds } from '../options.ts';
+import type { CreateWorker } from '../web/workers.ts';
+
+/** Where models of the Hugging Face hub come from, and where what is downloaded is kept. */
+export interface HubOptions {
+  /** Access token of the hub, for repositories that are private or gated; it is sent to the hub alone. Node, Deno and Bun: by default HF_TOKEN. */
+  token?: string;
+  /** The hub's address. Default `https://huggingface.co`; Node, Deno and Bun: MODEL_ENDPOINT or HF_ENDPOINT. */
+  endpoint?: string;
+  /** Node, Deno and Bun: where models are kept. Default: QUANTLET_CACHE, else `quantlet` in the system's cache folder. */
+  folder?: string;
+  /** Node, Deno and Bun: use what was downloaded before, and ask nobody. */
+  offline?: boolean;
+}
+
+export interface DownloadOptions extends HubOptions {
+  /** Get it again even if it is there. */
+  reload?: boolean;
+  /** Headers of the requests. */
+  headers?: Readonly<Record<string, string>>;
+  /** Ends the download with signal.reason; what came is kept, and the next download goes on. */
+  signal?: AbortSignal;
+  onProgress?: (progress: LoadProgress) => void;
+  /** Browsers: as loadModel has it. */
+  createWorker?: CreateWorker;
+}
+
+export type RemoveOptions = Pick<HubOptions, 'folder' | 'endpoint'> & { signal?: AbortSignal };
+
+/** A model that is kept, whole or not. */
+export interface KeptModel {
+  /** What loadModel, download and remove take for it. */
+  readonly source: string;
+  /** Node, Deno and Bun: the path of its file, of a split model of the first. */
+  readonly path?: string;
+  /** Bytes of what is there. */
+  readonly size: number;
+  /** Whether all of it is there; a download that was broken off is taken up again by the next. */
+  readonly complete: boolean;
+}
+
+export const HUB_OPTIONS: Kinds<HubOptions> = { token: KIND.string, endpoint: KIND.string, folder: KIND.string, offline: KIND.boolean };

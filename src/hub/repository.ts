@@ -1,0 +1,302 @@
+/**
+ * The Hugging Face hub, or another that speaks as it does: what a model is called there, which file of a repository is meant, and where its bytes are.
+ * Nothing here knows a file system.
+ */
+import { QuantletError } from '../errors.ts';
+import type { HubOptions } from './options.ts';
+import { splitName, splitNames } from '../gguf/split.ts';
+
+/** A repository, at a revision. */
+export interface Repo {
+  /** OWNER/REPO */
+  readonly name: string;
+  readonly revision: string;
+}
+
+/** Which of a repository's models: the file of this name, or one of this quant (undefined: Q4_K_M, else the first). */
+export type Wanted = { readonly file: string } | { readonly quant: string | undefined };
+
+/** A file as the hub lists it. */
+export interface HubFile {
+  readonly path: string;
+  readonly size: number;
+  /** Lower-case hex. */
+  readonly sha256?: string | undefined;
+}
+
+/** How the hub is asked. */
+export interface Hub {
+  /** Its address without a slash at its end. */
+  readonly endpoint: string;
+  readonly token: string | undefined;
+  /** Sent with every request. */
+  readonly headers: Readonly<Record<string, string>>;
+  readonly signal: AbortSignal | undefined;
+  /** How messages call what the caller can set: options, flags, variables of the environment. */
+  readonly names: { readonly token?: string; readonly offline?: string };
+}
+
+export const HUB = 'https://huggingface.co';
+export const withoutSlash = (address: string): string => address.replace(/\/+$/, '');
+/** Where neither a quant nor a file is asked for. */
+const QUANT = 'Q4_K_M';
+/** A page of a list of files takes so long at most, and all pages together. */
+const PAGE_MS = 30_000;
+const LIST_MS = 120_000;
+/** The hub gives 1000 files a page, each some 300 bytes of JSON. */
+const MOST_PAGES = 100;
+const MOST_LIST_BYTES = 32 << 20;
+
+export const failed = (message: string, cause?: unknown): QuantletError => new QuantletError('ERR_DOWNLOAD', message, { cause });
+const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
+
+/** The name of a file and of all it is split in; none of none. */
+export function partsOf(path: string | undefined): readonly string[] {
+  if (path === undefined) return [];
+  const folder = path.slice(0, path.length - nameOf(path).length);
+  return splitNames(nameOf(path))?.map((name) => folder + name) ?? [path];
+}
+
+/** A name from outside becomes a path of this machine: nothing in it may lead elsewhere. @throws ERR_DOWNLOAD */
+export function checkedPath(path: string): string {
+  const bad = path.split('/').some((part) => part === '' || part === '.' || part === '..') || /[\\:\p{Cc}]/u.test(path);
+  if (bad) throw failed(`"${path}" is not the name of a file in a repository; expected folders and a name, separated by /`);
+  return path;
+}
+
+const isRepo = (name: string): boolean => /^[\w.-]+\/[\w.-]+$/.test(name) && !name.split('/').some((part) => /^\.+$/.test(part));
+
+/**
+ * `OWNER/REPO`, `OWNER/REPO:QUANT` or `OWNER/REPO/FILE.gguf`.
+ * @param what how a message calls the text
+ * @throws ERR_INVALID_ARGUMENT, or ERR_DOWNLOAD for a file's name that leads out of its repository
+ */
+export function parseRepo(text: string, what: string): { readonly repo: Repo; readonly wanted: Wanted } {
+  const [, name, file, quant] = /^([^/:]+\/[^/:]+)(?:\/(.+\.gguf)|:(.*))?$/is.exec(text) ?? [];
+  if (name === undefined || !isRepo(name))
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} is "${text}"; expected OWNER/REPO, OWNER/REPO:QUANT or OWNER/REPO/FILE.gguf`);
+  if (quant === '')
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} is "${text}"; expected a quant behind the colon, Q4_K_M for instance`);
+  return { repo: { name, revision: 'main' }, wanted: file === undefined ? { quant } : { file: checkedPath(file) } };
+}
+
+const decoded = (path: string): string | undefined => {
+  try {
+    return decodeURIComponent(path);
+  } catch {
+    return undefined;
+  }
+};
+
+/** The file that a URL names. @throws ERR_INVALID_ARGUMENT where it names none */
+function pathOf(url: URL, what: string): string {
+  const path = decoded(url.pathname);
+  if (path && !path.endsWith('/')) return path;
+  throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} is "${url.href}"; expected the address of a file`);
+}
+
+/** The file of a repository that is meant by one of the hub's own addresses; undefined for other servers, and other pages of the hub. */
+function repoOf(url: URL, endpoint: string): { readonly repo: Repo; readonly wanted: { readonly file: string } } | undefined {
+  const base = new URL(`${endpoint}/`);
+  const path = decoded(url.pathname);
+  if (url.origin !== base.origin || !path?.startsWith(base.pathname)) return undefined;
+  const [, name, revision, file] = /^([^/]+\/[^/]+)\/(?:resolve|blob|raw)\/([^/]+)\/(.+)$/.exec(path.slice(base.pathname.length)) ?? [];
+  return name !== undefined && isRepo(name) ? { repo: { name, revision }, wanted: { file: checkedPath(file) } } : undefined;
+}
+
+/** The hub as loadModel's options say, where there is neither an environment nor a folder. */
+export const hubFor = (options: {
+  readonly hub?: HubOptions;
+  readonly headers?: Readonly<Record<string, string>>;
+  readonly signal?: AbortSignal | undefined;
+}): Hub => ({
+  endpoint: withoutSlash(options.hub?.endpoint ?? HUB),
+  token: options.hub?.token,
+  headers: options.headers ?? {},
+  signal: options.signal,
+  names: { token: 'the option hub.token' },
+});
+
+/** What a source names on the net. */
+export type RemoteModel = { readonly repo: Repo; readonly wanted: Wanted } | { readonly url: URL; readonly path: string };
+
+/** Whether a source names something on the net: `hf:...`, or an http address. */
+export const isRemote = (source: unknown): source is string | URL =>
+  (typeof source === 'string' || source instanceof URL) && /^(hf:|https?:\/\/)/i.test(String(source));
+
+/**
+ * What a source names; of the hub's own addresses the repository, whose list tells size and hash.
+ * @param what how messages call the source
+ * @throws ERR_INVALID_ARGUMENT where it names nothing on the net, or no file there
+ */
+export function remoteOf(source: string | URL, { endpoint }: Pick<Hub, 'endpoint'>, what: string): RemoteModel {
+  const text = String(source);
+  if (/^hf:/i.test(text)) return parseRepo(text.slice(3), what);
+  if (!isRemote(text) || !URL.canParse(text))
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `${what} is "${text}"; expected an https URL, or hf:OWNER/REPO with :QUANT or /FILE.gguf behind it`,
+    );
+  const url = new URL(text);
+  return repoOf(url, endpoint) ?? { url, path: pathOf(url, what) };
+}
+
+/** Where the bytes of a repository's file are. */
+export const fileUrl = ({ endpoint }: Hub, { name, revision }: Repo, path: string): string =>
+  `${endpoint}/${name}/resolve/${encodeURIComponent(revision)}/${path.split('/').map(encodeURIComponent).join('/')}`;
+
+/** The models among the files of a repository, a split one by its first part. Projectors of images and importance matrices are no models. */
+export const modelsAmong = <F extends { readonly path: string }>(files: readonly F[]): readonly F[] =>
+  files.filter(({ path }) => {
+    const name = nameOf(path).toLowerCase();
+    return name.endsWith('.gguf') && !name.includes('mmproj') && !name.includes('imatrix') && (splitName(nameOf(path))?.no ?? 1) === 1;
+  });
+
+/**
+ * The file to use where a repository has several: the quant's, the first part where it is split. As llama.cpp chooses: a quant that was
+ * asked for must be there; without one Q4_K_M, else the first model.
+ */
+export function chooseFile<F extends { readonly path: string }>(files: readonly F[], quant?: string): F | undefined {
+  const models = modelsAmong(files);
+  const wanted = (quant ?? QUANT).toLowerCase();
+  // The quant ends at a dot or a dash, and does not begin inside a word: Q4_0 is not the end of IQ4_0.
+  const named = models.find(({ path }) => {
+    const text = path.toLowerCase();
+    for (let at = text.indexOf(wanted); at >= 0; at = text.indexOf(wanted, at + 1))
+      if (/[-.]/.test(text[at + wanted.length] ?? '') && !/[a-z0-9]/.test(text[at - 1] ?? '-')) return true;
+    return false;
+  });
+  return named ?? (quant === undefined ? models[0] : undefined);
+}
+
+/** The file that is wanted of those; of a split model the first. */
+export const choose = <F extends { readonly path: string }>(files: readonly F[], wanted: Wanted): F | undefined =>
+  'file' in wanted ? files.find(({ path }) => path === wanted.file) : chooseFile(files, wanted.quant);
+
+/** What is wanted, for messages. */
+export const wantedText = (wanted: Wanted): string =>
+  'file' in wanted ? wanted.file : `GGUF model${wanted.quant === undefined ? '' : ` ${wanted.quant}`}`;
+
+/** Headers of a request: the hub's token is for the hub alone. */
+export const headersFor = ({ token, endpoint, headers }: Hub, url: string): Record<string, string> => ({
+  ...headers,
+  ...(token && new URL(url).origin === new URL(endpoint).origin ? { authorization: `Bearer ${token}` } : {}),
+});
+
+/** What to do about a status, or about no connection. */
+export function advice({ token, names }: Hub, status: number | undefined): string {
+  if (status === undefined)
+    return names.offline === undefined ? 'no connection' : `no connection; ${names.offline} uses what was downloaded before`;
+  const tokenAdvice = names.token === undefined ? '' : `: give a token of the hub with ${names.token}`;
+  if (status === 401)
+    return token ? 'the token is not valid, or there is no such repository' : `it is private, gated or does not exist${tokenAdvice}`;
+  if (status === 403)
+    return token
+      ? 'the token gives no access: accept the terms of the repository on its page, or use another token'
+      : `it needs a token${tokenAdvice}`;
+  return status === 404 ? 'there is no such repository or file: check its name' : 'check the address';
+}
+
+/** An answer's bytes, if they are not too many. */
+async function bytesOf(response: Response, most: number): Promise<Uint8Array | undefined> {
+  const chunks: Uint8Array<ArrayBuffer>[] = [];
+  let length = 0;
+  const reader = response.body?.getReader();
+  for (let read; reader && !(read = await reader.read()).done;) {
+    length += read.value.length;
+    if (length > most) {
+      void reader.cancel().catch(() => {});
+      return undefined;
+    }
+    chunks.push(read.value);
+  }
+  return new Uint8Array(await new Blob(chunks).arrayBuffer());
+}
+
+const isObject = (value: unknown): value is Readonly<Record<string, unknown>> => typeof value === 'object' && value !== null;
+
+/** The entries of a list that name files, whatever else is in it. */
+export const entriesOf = (list: unknown): { readonly path: string }[] =>
+  (Array.isArray(list) ? list : []).filter((entry): entry is { path: string } => isObject(entry) && typeof entry.path === 'string');
+
+/** An entry of the hub's list; undefined where it is a folder or no entry at all. */
+function hubFile(entry: unknown): HubFile | undefined {
+  if (!isObject(entry)) return undefined;
+  const { type, path, size, lfs } = entry;
+  if (type !== 'file' || typeof path !== 'string' || !Number.isSafeInteger(size) || (size as number) < 0) return undefined;
+  return { path, size: size as number, sha256: /^[0-9a-f]{64}$/.exec(String(isObject(lfs) ? lfs.oid : ''))?.[0] };
+}
+
+/** JSON; undefined where it is none. */
+export function parsed(text: string): unknown {
+  try {
+    return JSON.parse(text);
+  } catch {
+    return undefined;
+  }
+}
+
+/** All files of a repository, as the hub lists them in pages. @throws ERR_DOWNLOAD, or signal.reason */
+export async function listRepo(hub: Hub, { name, revision }: Repo): Promise<HubFile[]> {
+  const files: HubFile[] = [];
+  const problem = (why: string, cause?: unknown): QuantletError =>
+    failed(`cannot list the files of ${name} at ${hub.endpoint}: ${why}`, cause);
+  const whole = AbortSignal.any([...(hub.signal ? [hub.signal] : []), AbortSignal.timeout(LIST_MS)]);
+  let url: string | undefined = `${hub.endpoint}/api/models/${name}/tree/${encodeURIComponent(revision)}?recursive=true`;
+  for (let pages = 0, left = MOST_LIST_BYTES; url !== undefined; pages++) {
+    if (pages === MOST_PAGES)
+      throw problem(`its list goes on after ${MOST_PAGES} pages (${files.length} files); give the file's address instead`);
+    const broken = (cause: Error): never => {
+      hub.signal?.throwIfAborted();
+      throw problem(
+        `${cause.cause instanceof Error && cause.cause.message !== '' ? cause.cause.message : cause.message} (${advice(hub, undefined)})`,
+        cause,
+      );
+    };
+    const response: Response = await fetch(url, {
+      headers: headersFor(hub, url),
+      signal: AbortSignal.any([whole, AbortSignal.timeout(PAGE_MS)]),
+    }).catch(broken);
+    if (!response.ok) {
+      void response.body?.cancel().catch(() => {});
+      throw problem(`it answered ${response.status}; ${advice(hub, response.status)}`);
+    }
+    const bytes = await bytesOf(response, left).catch(broken);
+    if (bytes === undefined)
+      throw problem(`its list has more than ${MOST_LIST_BYTES} bytes; give the file's address instead, or is ${hub.endpoint} no hub?`);
+    left -= bytes.length;
+    const page = parsed(new TextDecoder().decode(bytes));
+    if (!Array.isArray(page)) throw problem(`its answer is not ${page === undefined ? 'JSON' : 'a list'}; is ${hub.endpoint} a hub?`);
+    for (const file of page.map(hubFile)) if (file) files.push(file);
+    const next: string | undefined = /<([^>]+)>;\s*rel="next"/.exec(response.headers.get('link') ?? '')?.[1];
+    if (next !== undefined && !URL.canParse(next, url))
+      throw problem(`it names ${JSON.stringify(next)} as the next page of its list, expected an address`);
+    url = next === undefined ? undefined : new URL(next, url).href;
+  }
+  return files;
+}
+
+/** The wanted model of a repository with all its parts. @throws ERR_DOWNLOAD where it is not there, or not whole */
+export function filesOf(files: readonly HubFile[], { name }: Repo, wanted: Wanted): readonly HubFile[] {
+  const names = partsOf(choose(files, wanted)?.path);
+  const models = files.map(({ path }) => path).filter((path) => /\.gguf$/i.test(path));
+  if (names.length === 0)
+    throw failed(
+      `${name} has no ${wantedText(wanted)}; ${models.length > 0 ? `it has ${models.slice(0, 20).join(', ')}${models.length > 20 ? ', ...' : ''}` : 'expected a repository with .gguf files'}`,
+    );
+  const byPath = new Map(files.map((file) => [file.path, file]));
+  const missing = names.find((path) => !byPath.has(path));
+  if (missing !== undefined) throw failed(`${name} has no ${missing}, a part of ${names[0]}: the repository is not complete`);
+  return names.map((path) => byPath.get(checkedPath(path))!);
+}
+
+/** Where a model is (of a split one its first file), and what is sent to ask for it. @throws ERR_INVALID_ARGUMENT, ERR_DOWNLOAD, or signal.reason */
+export async function locate(hub: Hub, source: string | URL): Promise<{ readonly url: URL; readonly headers: Record<string, string> }> {
+  const text = String(source);
+  let url = text;
+  if (/^hf:/i.test(text)) {
+    const { repo, wanted } = parseRepo(text.slice(3), 'the source');
+    url = fileUrl(hub, repo, filesOf(await listRepo(hub, repo), repo, wanted)[0].path);
+  }
+  return { url: new URL(url), headers: headersFor(hub, url) };
+}

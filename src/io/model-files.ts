@@ -1,0 +1,57 @@
+/** A model's files opened and their header checked: one file, a split model told by its first file, or a list of parts. */
+import { QuantletError } from '../errors.ts';
+import { openSplitGGUF, readSplitGGUF, type OpenedGGUF } from '../gguf/split.ts';
+import type { OpenedFile, Platform } from '../engine/platform.ts';
+import { printable } from '../printable.ts';
+import type { SourceLike } from './source.ts';
+import { outOfMemory } from '../wasm/memory.ts';
+
+export type ModelSource = string | URL | SourceLike;
+
+export interface ModelFiles extends OpenedGGUF {
+  close(): Promise<void>;
+}
+
+/** @throws QuantletError for files that cannot be opened or read, or signal.reason; everything opened is closed again */
+export async function openModelFiles(
+  platform: Platform,
+  source: ModelSource | readonly ModelSource[],
+  signal?: AbortSignal,
+): Promise<ModelFiles> {
+  const opened: OpenedFile[] = [];
+  const close = async (): Promise<void> => {
+    await Promise.all(opened.map((f) => f.close()));
+  };
+  const open = async (one: ModelSource) => {
+    const file = await platform.open(one, signal);
+    opened.push(file);
+    return file;
+  };
+  const options = signal ? { signal } : {};
+  try {
+    if (Array.isArray(source)) {
+      if (source.length === 0) throw new QuantletError('ERR_INVALID_ARGUMENT', 'the list of model files is empty; expected at least one');
+      const parts = [];
+      for (const one of source as readonly ModelSource[]) parts.push((await open(one)).bytes);
+      return { gguf: await readSplitGGUF(parts, options), parts, close };
+    }
+    const first = await open(source as ModelSource);
+    const files = await openSplitGGUF(
+      first.bytes,
+      first.name ?? '',
+      async (name) => (await open(first.sibling?.(name) ?? name)).bytes,
+      options,
+    );
+    return { ...files, close };
+  } catch (error) {
+    await close();
+    throw outOfMemory('opening the model', withName(error, opened[0]?.name));
+  }
+}
+
+/** What is wrong with a file's header says which file it is, where it has a name. */
+function withName(error: unknown, name: string | undefined): unknown {
+  if (!(error instanceof QuantletError) || !error.code.startsWith('ERR_GGUF_') || !name || error.message.includes(printable(name)))
+    return error;
+  return new QuantletError(error.code, `${name}: ${error.message}`, { cause: error });
+}

@@ -1,0 +1,104 @@
+/** What loadModel can be told: each option's meaning, its kind, its default. */
+import type { LoraAdapter } from './engine/lora.ts';
+import type { LoadProgress, Turbo } from './engine/platform.ts';
+import type { SpeculationOptions } from './generate/draft/options.ts';
+import { KV_TYPES, type KvType } from './graph/attention-ops.ts';
+import type { GGUFValue } from './gguf/types.ts';
+import { HUB_OPTIONS, type HubOptions } from './hub/options.ts';
+import { internal, KIND, nested, oneOf, or, resolveOptions, whole, type Kinds, type Resolved } from './options.ts';
+import { THREADS } from './threads/executor.ts';
+import type { Build } from './wasm/load.ts';
+import type { WebOptions } from './web/options.ts';
+
+export interface LoadOptions extends WebOptions {
+  /** Threads that compute; default: the cores this process may use. 1 where the build has no threads. */
+  threads?: number;
+  /** Tokens of a sequence at most. 0: what the model was trained for. Default: that, at most 4096. */
+  contextLength?: number;
+  /** `simd`, `relaxed` or `dotadd` (relaxed SIMD with i32 dots, for CPUs with sdot or AVX-VNNI), each also with `-threads`; default: the best that runs here. */
+  build?: Build;
+  /** Make vectors (model.embed) with a model that could also generate. Default: what the file is made for. */
+  embeddings?: boolean;
+  /** Sequences that may be computed at the same time; each has a cache of contextLength. Default 1, for models that make vectors 8. */
+  parallel?: number;
+  /**
+   * What the cache keeps keys and values as: `f16`, `f32`, `q8_0` (half the memory of f16) or `q4_0` (a quarter; visibly less exact); `bf16`, `q5_1`,
+   * `q5_0`, `q4_1` and `iq4_nl` lie between, and are unpacked anew for every token, which takes time where contexts are long. Heads are padded to
+   * whole blocks. Default `f16`.
+   */
+  cacheTypeK?: KvType;
+  cacheTypeV?: KvType;
+  /**
+   * FlashDecoding++: the largest score every part of attention is taken to have, for this model (bench/unified-max.ts finds it); parts with
+   * scores far from it are computed again the safe way. Default: each part its own, which is as fast here.
+   */
+  unifiedMax?: number;
+  /** LoRA adapters (GGUF) that are applied as the model runs, with their scales; several add up. */
+  lora?: readonly LoraAdapter[];
+  /** Prompt tokens of one step at most. Default 512. */
+  batchSize?: number;
+  /** Positions of one step whose logits can be read; more than `parallel` only for measuring texts. Default: `parallel`. @internal */
+  maxOutputs?: number;
+  /**
+   * Speculative decoding: several tokens are guessed and computed in one step, those that come anyway are kept. Ids, text and log probabilities are
+   * the same without it. Each of the `parallel` sequences needs memory for the logits of its longest draft: n_vocab * 4 bytes a token, 12 MB for
+   * 48 tokens of 64000. Default: none.
+   */
+  speculation?: SpeculationOptions;
+  /** Metadata in place of the file's, by its keys, as llama.cpp's --override-kv has it: `{ 'llama.rope.freq_base': 500000 }`. */
+  overrideKv?: Readonly<Record<string, GGUFValue>>;
+  /** How the model is called in lists and answers; default: general.name of the file, else its architecture. */
+  name?: string;
+  /** The chat template in place of the file's tokenizer.chat_template: Jinja source, or the name of one of llama.cpp's (`chatml`, `llama3` ...). */
+  chatTemplate?: string;
+  /** Run a few steps after loading until V8 has optimised the kernels. Default true. */
+  warmUp?: boolean;
+  /**
+   * 256-bit code by V8's revectoriser, an experiment of V8 that makes prompts some 1.4 times as fast: Node 24 and newer on x64 with AVX2. The results are the same bits. 'auto': where it can be
+   * had; true: the same, with a warning (QUANTLET_TURBO_OFF) that says why where it cannot; false: not. Before the first use a process of its own
+   * tests the kernels, once for this Node, CPU and build (the result is kept in quantlet's cache folder); they are then compiled at once on the
+   * calling thread, some 0.2 s in which V8's flags are other ones for the whole process. Default false: whoever has a process should know of both.
+   */
+  turbo?: Turbo;
+  /** Ends loading with signal.reason; what was read so far is given back. */
+  signal?: AbortSignal;
+  /** Told how far loading is. */
+  onProgress?: (progress: LoadProgress) => void;
+  /** Where models of the Hugging Face hub come from, and where they are kept. */
+  hub?: HubOptions;
+}
+
+/** Every option and what it may be. Builds, adapters and speculation are looked into where they are used. */
+const LOAD_OPTIONS = {
+  threads: THREADS,
+  contextLength: whole(0),
+  build: KIND.string,
+  embeddings: KIND.boolean,
+  parallel: whole(1),
+  cacheTypeK: or(oneOf(...KV_TYPES), 'f16'),
+  cacheTypeV: or(oneOf(...KV_TYPES), 'f16'),
+  unifiedMax: KIND.finite,
+  lora: or(KIND.list, []),
+  batchSize: or(whole(1), 512),
+  maxOutputs: internal(or(whole(1), 1)),
+  speculation: KIND.any,
+  overrideKv: KIND.object,
+  name: KIND.string,
+  chatTemplate: KIND.string,
+  warmUp: or(KIND.boolean, true),
+  turbo: or(KIND.turbo, false),
+  hub: nested(HUB_OPTIONS),
+  cache: or({ is: (v) => typeof v === 'boolean' || v === 'reload', expected: 'true, false or "reload"' }, true),
+  headers: KIND.strings,
+  wasm: KIND.any,
+  createWorker: KIND.function,
+  signal: KIND.signal,
+  onProgress: KIND.function,
+} satisfies Kinds<LoadOptions>;
+
+/** Options of loadModel with their defaults. */
+export type ResolvedLoadOptions = Resolved<LoadOptions, typeof LOAD_OPTIONS>;
+
+/** @throws ERR_INVALID_ARGUMENT naming the option, what it was, and what was expected or meant */
+export const resolveLoadOptions = (options: LoadOptions | undefined): ResolvedLoadOptions =>
+  resolveOptions<LoadOptions, typeof LOAD_OPTIONS>('loadModel', options, LOAD_OPTIONS);

@@ -1,0 +1,235 @@
+/** POST /v1/messages and /v1/messages/count_tokens: Anthropic's interface. */
+import { isRecord, parseJson } from '../chat/json.ts';
+import type { ChatMessage, ChatPart, ChatTool, ChatToolCall } from '../chat/messages.ts';
+import type { ChatOptions } from '../chat/options.ts';
+import type { ChatOutcome } from '../chat/run.ts';
+import { createBlocks, type Block, type BlockWriter } from './blocks.ts';
+import { countPrompt, functionTools, prepared, runChoice, conversationOptions, type ChatRequest } from './chat.ts';
+import { answer, answerId, createUsage, drained, mapped, type Context } from './context.ts';
+import { booleanField, invalid, numberField, recordField, stringField, type Body } from './fields.ts';
+import type { HttpError } from './http-error.ts';
+import { formatOf, setFormat, textOptions } from './sampling.ts';
+
+/** POST /v1/messages. */
+export async function messages(context: Context, body: Body): Promise<Response> {
+  const stream = booleanField(body, 'stream') ?? false;
+  const chat = await prepared(context, messagesRequest(context, body));
+  const usage = createUsage(context.metrics);
+  const head = { id: answerId('msg_'), type: 'message', role: 'assistant', model: context.backend.name };
+  const counts = (): object => {
+    const { prompt_tokens, completion_tokens, prompt_tokens_details } = usage.total();
+    const cached = prompt_tokens_details.cached_tokens;
+    return {
+      input_tokens: prompt_tokens - cached,
+      cache_creation_input_tokens: 0,
+      cache_read_input_tokens: cached,
+      output_tokens: completion_tokens,
+    };
+  };
+
+  async function* events(): AsyncGenerator<object, void> {
+    const blocks = createBlocks(blockWriter);
+    let begun = false;
+    const begin = (): object[] => {
+      if (begun) return [];
+      begun = true;
+      // What of the prompt the cache had is known at the end: message_delta says it.
+      const first = { input_tokens: chat.promptIds.length, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 0 };
+      return [{ type: 'message_start', message: { ...head, content: [], stop_reason: null, stop_sequence: null, usage: first } }];
+    };
+    // Until the first token a failure can still be answered with its own HTTP status.
+    const outcome = yield* mapped(runChoice(context, usage, chat), (step) => [
+      ...begin(),
+      ...step.events.flatMap((event) => blocks.push(event)),
+    ]);
+    yield* begin();
+    yield* blocks.end();
+    yield { type: 'message_delta', delta: stopOf(outcome), usage: counts() };
+    yield { type: 'message_stop' };
+  }
+
+  async function whole(): Promise<object> {
+    const blocks = createBlocks();
+    const outcome = await drained(runChoice(context, usage, chat), ({ events }) => {
+      for (const event of events) blocks.push(event);
+    });
+    return { ...head, content: blocks.all.map(contentBlock), ...stopOf(outcome), usage: counts() };
+  }
+
+  return answer(context, stream, events, whole);
+}
+
+/** POST /v1/messages/count_tokens. */
+export async function countMessageTokens(context: Context, body: Body): Promise<Response> {
+  return Response.json({ input_tokens: await countPrompt(context, messagesRequest(context, body)) });
+}
+
+function stopOf({ finishReason, result }: ChatOutcome): { stop_reason: string; stop_sequence: string | null } {
+  const stopText = result?.stopText;
+  if (stopText !== undefined) return { stop_reason: 'stop_sequence', stop_sequence: stopText };
+  const reasons = { stop: 'end_turn', length: 'max_tokens', tool_calls: 'tool_use' } as const;
+  return { stop_reason: reasons[finishReason], stop_sequence: null };
+}
+
+/** A block of an answer. Only Anthropic can sign reasoning; clients send the signature back, empty. */
+function contentBlock({ type, text, call }: Block): object {
+  if (type === 'toolCall') return { type: 'tool_use', id: call!.id, name: call!.name, input: parseJson(text) ?? {} };
+  return type === 'reasoning' ? { type: 'thinking', thinking: text, signature: '' } : { type: 'text', text, citations: null };
+}
+
+const blockWriter: BlockWriter<object> = {
+  open: (block) => [{ type: 'content_block_start', index: block.index, content_block: contentBlock({ ...block, text: '' }) }],
+  delta({ type, index }, text) {
+    const delta =
+      type === 'toolCall'
+        ? { type: 'input_json_delta', partial_json: text }
+        : type === 'reasoning'
+          ? { type: 'thinking_delta', thinking: text }
+          : { type: 'text_delta', text };
+    return [{ type: 'content_block_delta', index, delta }];
+  },
+  close({ type, index }) {
+    const stop = { type: 'content_block_stop', index };
+    if (type !== 'reasoning') return [stop];
+    return [{ type: 'content_block_delta', index, delta: { type: 'signature_delta', signature: '' } }, stop];
+  },
+};
+
+const errorTypes: Readonly<Record<number, string>> = {
+  401: 'authentication_error',
+  403: 'permission_error',
+  404: 'not_found_error',
+  413: 'request_too_large',
+  429: 'rate_limit_error',
+  503: 'overloaded_error',
+  504: 'timeout_error',
+};
+
+/** A failure as Anthropic writes it; `param` and `code` are OpenAI's, and say more. */
+export function messagesError({ status, message, param, code }: HttpError): object {
+  return {
+    type: 'error',
+    error: { type: errorTypes[status] ?? (status >= 500 ? 'api_error' : 'invalid_request_error'), message, param, code },
+    request_id: null,
+  };
+}
+
+function messagesRequest(context: Context, body: Body): ChatRequest {
+  const choice = recordField(body, 'tool_choice') ?? {};
+  const options: ChatOptions = { ...textOptions(context, body, 'stop_sequences'), tools: toolsOf(body), toolChoice: toolChoice(choice) };
+  const maxTokens = numberField(body, 'max_tokens', { least: 0, integer: true });
+  if (maxTokens !== undefined) options.maxTokens = maxTokens;
+  if (booleanField(choice, 'disable_parallel_tool_use')) options.parallelToolCalls = false;
+  const output = recordField(body, 'output_config') ?? {};
+  setFormat(options, body, formatOf(recordField(output, 'format'), 'output_config.format'));
+  const thinking = recordField(body, 'thinking') ?? {};
+  const type = stringField(thinking, 'type');
+  const reasoning = {
+    effort: stringField(output, 'effort'),
+    thinks: type === undefined ? undefined : type !== 'disabled',
+    budget: numberField(thinking, 'budget_tokens', { least: 0, most: 2 ** 31 - 1, integer: true }),
+  };
+  Object.assign(options, conversationOptions(context, body, reasoning));
+  return { messages: [...systemOf(body), ...conversation(body)], options };
+}
+
+function systemOf(body: Body): ChatMessage[] {
+  const system = body.system ?? undefined;
+  if (system === undefined) return [];
+  const parts = textParts(system, 'system');
+  return [{ role: 'system', content: parts.map((part) => ({ ...part, text: steady(part.text!) })) }];
+}
+
+/**
+ * Claude Code begins its system prompt with a line in which a checksum of the conversation stands; as that is another one with every turn, nothing of
+ * the conversation would be found in the cache.
+ */
+const steady = (text: string): string => text.replace(/^(x-anthropic-billing-header:[^\n]*?\bcch=)\w+/, '$1');
+
+/** A block of text, or a list of blocks that are text. */
+function textParts(content: unknown, at: string): ChatPart[] {
+  if (typeof content === 'string') return [{ type: 'text', text: content }];
+  if (!Array.isArray(content)) throw invalid(at, 'a string or a list of blocks', content);
+  return content.map((block: unknown, i) => textPart(block, `${at}[${i}]`));
+}
+
+function textPart(block: unknown, at: string): ChatPart {
+  if (isRecord(block) && block.type === 'text' && typeof block.text === 'string') return { type: 'text', text: block.text };
+  throw invalid(at, '{"type": "text", "text"}: images and documents are not read here', block);
+}
+
+/** A message's blocks in their order: results of tools are messages of their own, which is how templates want them. */
+function conversation(body: Body): ChatMessage[] {
+  const { messages } = body;
+  if (!Array.isArray(messages) || messages.length === 0) throw invalid('messages', 'a list of at least one message', messages);
+  return messages.flatMap((message: unknown, i): ChatMessage[] => {
+    const at = `messages[${i}]`;
+    if (!isRecord(message)) throw invalid(at, 'an object', message);
+    const { role, content } = message;
+    if (role !== 'user' && role !== 'assistant' && role !== 'system') throw invalid(`${at}.role`, '"user" or "assistant"', role);
+    if (typeof content === 'string') return [{ role, content }];
+    if (!Array.isArray(content)) throw invalid(`${at}.content`, 'a string or a list of blocks', content);
+    return role === 'assistant' ? [assistantMessage(content, `${at}.content`)] : userMessages(role, content, `${at}.content`);
+  });
+}
+
+function assistantMessage(content: readonly unknown[], at: string): ChatMessage {
+  const parts: ChatPart[] = [];
+  const reasoning: string[] = [];
+  const calls: ChatToolCall[] = [];
+  content.forEach((block, i) => {
+    const type = isRecord(block) ? block.type : undefined;
+    if (type === 'redacted_thinking') return;
+    if (type === 'thinking') reasoning.push(stringField(block as Body, 'thinking') ?? '');
+    else if (type === 'tool_use') {
+      const { id, name, input } = block as Body;
+      if (typeof id !== 'string' || typeof name !== 'string' || !isRecord(input))
+        throw invalid(`${at}[${i}]`, '{"type": "tool_use", "id", "name", "input"}, the input an object', block);
+      calls.push({ id, type: 'function', function: { name, arguments: JSON.stringify(input) } });
+    } else parts.push(textPart(block, `${at}[${i}]`));
+  });
+  return {
+    role: 'assistant',
+    content: parts.length > 0 ? parts : '',
+    ...(reasoning.length > 0 ? { reasoning_content: reasoning.join('\n') } : {}),
+    ...(calls.length > 0 ? { tool_calls: calls } : {}),
+  };
+}
+
+function userMessages(role: string, content: readonly unknown[], at: string): ChatMessage[] {
+  const messages: ChatMessage[] = [];
+  let parts: ChatPart[] = [];
+  const flush = (): void => {
+    if (parts.length > 0) messages.push({ role, content: parts });
+    parts = [];
+  };
+  content.forEach((block, i) => {
+    if (!isRecord(block) || block.type !== 'tool_result') return void parts.push(textPart(block, `${at}[${i}]`));
+    if (typeof block.tool_use_id !== 'string') throw invalid(`${at}[${i}].tool_use_id`, 'a string', block.tool_use_id);
+    flush();
+    messages.push({ role: 'tool', tool_call_id: block.tool_use_id, content: textParts(block.content ?? '', `${at}[${i}].content`) });
+  });
+  flush();
+  return messages;
+}
+
+/** Tools that Anthropic defines (web search, bash, editors) are left out: they have no schema, and their models alone know them. */
+function toolsOf(body: Body): ChatTool[] {
+  const tools = body.tools ?? [];
+  const shape = '{"name", "description", "input_schema"}';
+  if (!Array.isArray(tools) || !tools.every(isRecord)) throw invalid('tools', `a list of ${shape}`, tools);
+  const own = tools.filter(({ type }) => (type ?? 'custom') === 'custom');
+  const functions = own.map(({ name, description, input_schema: parameters }) => ({
+    type: 'function',
+    function: { name, ...(description === undefined ? {} : { description }), ...(parameters === undefined ? {} : { parameters }) },
+  }));
+  return functionTools(functions, tools, shape);
+}
+
+function toolChoice(choice: Body): NonNullable<ChatOptions['toolChoice']> {
+  const { type = 'auto', name } = choice;
+  if (type === 'auto' || type === 'none') return type;
+  if (type === 'any') return 'required';
+  if (type === 'tool' && typeof name === 'string') return { name };
+  throw invalid('tool_choice', '{"type": "auto" | "any" | "none"} or {"type": "tool", "name"}', choice);
+}

@@ -1,0 +1,65 @@
+/** An answer as blocks, one after the other: text, reasoning, a call. Responses and messages have them, where a chat completion has one message. */
+import { newCallId } from '../chat/messages.ts';
+import type { ChatEvent } from '../chat/parser.ts';
+
+export interface Block {
+  readonly index: number;
+  readonly type: ChatEvent['type'];
+  /** What there is of it so far; of a call, its arguments as JSON. */
+  text: string;
+  /** Of a call. */
+  readonly call?: { readonly id: string; readonly name: string };
+}
+
+/** What a protocol sends while a block is written. */
+export interface BlockWriter<Sent> {
+  open(block: Block): readonly Sent[];
+  delta(block: Block, delta: string): readonly Sent[];
+  close(block: Block): readonly Sent[];
+}
+
+export interface Blocks<Sent> {
+  readonly all: readonly Block[];
+  /** The block that goes on with the next event of its type. */
+  readonly current: Block | undefined;
+  push(event: ChatEvent): Sent[];
+  /** The answer is over. */
+  end(): Sent[];
+}
+
+/** For answers that are sent whole. */
+const silent: BlockWriter<never> = { open: () => [], delta: () => [], close: () => [] };
+
+export function createBlocks<Sent = never>(writer: BlockWriter<Sent> = silent): Blocks<Sent> {
+  const all: Block[] = [];
+  let current: Block | undefined;
+  const end = (): Sent[] => {
+    const sent = current ? writer.close(current) : [];
+    current = undefined;
+    return [...sent];
+  };
+  const open = (type: Block['type'], call?: Block['call']): Sent[] => {
+    const sent = end();
+    current = { index: all.length, type, text: '', ...(call ? { call } : {}) };
+    all.push(current);
+    return [...sent, ...writer.open(current)];
+  };
+  const write = (delta: string): readonly Sent[] => {
+    current!.text += delta;
+    return writer.delta(current!, delta);
+  };
+  return {
+    all,
+    get current() {
+      return current;
+    },
+    push(event) {
+      if (event.type === 'toolCall') {
+        const { id = newCallId(), name, arguments: text } = event.call;
+        return [...open('toolCall', { id, name }), ...write(text), ...end()];
+      }
+      return [...(current?.type === event.type ? [] : open(event.type)), ...write(event.delta)];
+    },
+    end,
+  };
+}

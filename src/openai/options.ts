@@ -1,0 +1,115 @@
+/** Options of createHandler. */
+import { QuantletError } from '../errors.ts';
+import type { ChatOptions } from '../chat/options.ts';
+import type { EmbedOptions } from '../generate/embed.ts';
+import type { GenerateOptions } from '../generate/generate.ts';
+import type { SamplerOptions } from '../sample/options.ts';
+
+export interface HandlerOptions {
+  /** Keys that clients must send as a bearer token; none: everyone may. */
+  apiKey?: string | readonly string[];
+  /** Origins whose pages may read answers; true: all. Default false. */
+  cors?: boolean | readonly string[];
+  /** Hosts (names or addresses, without a port) that requests may be for; others get 403. Default: any. For servers that only this machine reaches: LOOPBACK_HOSTS. */
+  allowedHosts?: readonly string[];
+  /** Read the text of control tokens (`<|im_end|>`) in messages as those tokens, as llama-server does. Default false: they stay text. */
+  parseSpecial?: boolean;
+  /** Bytes of a request body at most. Default 10 MiB. */
+  maxBodyBytes?: number;
+  /** Bytes of all requests together: bodies that are not yet answered, and answers that are not yet read. More get 503. Default 64 MiB. */
+  maxBufferedBytes?: number;
+  /** Characters of all strings of a request together, names of fields among them; more get 413. Default 2^20. */
+  maxTextChars?: number;
+  /** Messages of a conversation; more get 413. Default 4096. */
+  maxMessages?: number;
+  /** Milliseconds for a request body to arrive. Default 30 s. Timers end at 2^31 - 1 (25 days): more means that, here and below. */
+  bodyTimeoutMs?: number;
+  /** Milliseconds for an answer, waiting included; 0 for no limit. Default 10 min. */
+  timeoutMs?: number;
+  /** Requests that wait for a place at most; more get 429. Default 64. */
+  maxQueue?: number;
+  /** Refuse (404) requests that name another model. Default false: one model is served, whatever its name. */
+  checkModel?: boolean;
+  /** What requests leave out: options of the sampler, `maxTokens`, `stop`, `special` (of texts without turns), a grammar or a format. */
+  defaults?: RequestDefaults;
+  /** The same of conversations: variables of the template, and what becomes of reasoning. */
+  chatDefaults?: ChatDefaults;
+  /**
+   * An answer that fills the context goes on, as with llama-server's --context-shift: behind the first `keep` tokens of its prompt the older half is forgotten.
+   * Only maxTokens, the model and `timeoutMs` end it then. Default: it ends there.
+   */
+  contextShift?: { readonly keep: number };
+  /** How /v1/embeddings makes a vector of the vectors of tokens. Default: as the model's file says. */
+  pooling?: NonNullable<EmbedOptions['pooling']>;
+  /** What the vectors of /v1/embeddings are divided by, as llama-server's --embd-normalize says: -1 nothing, 0 so that the largest number is 32760, p their p-norm. Default 2. */
+  embdNormalize?: number;
+  /** /infill puts the suffix before the prefix, which some models for code want. Default false. */
+  spmInfill?: boolean;
+  /** Where /slots/{id} saves sequences and finds them again; without it these requests get 501. */
+  slotStore?: SlotStore;
+  /** Serve GET /slots. Default true. */
+  slots?: boolean;
+  /** Answer POST /props, which has nothing to set. Default false. */
+  props?: boolean;
+  /** Serve GET /metrics. Default true. */
+  metrics?: boolean;
+  /** Path before all others: with `/api`, /v1/models is at /api/v1/models. Default none. */
+  apiPrefix?: string;
+  /** An HTML page to serve at /. */
+  page?: string;
+  /** What is served to GET where no endpoint is, by its path (decoded, from a slash on); undefined: nothing there. No key is needed, as for `page`. */
+  files?: (path: string) => Promise<Response | undefined>;
+  /** Called once per request, when its answer is complete or given up. */
+  onAccess?: (access: Access) => void;
+  /** Called with failures of the server itself (status 500 and above), which clients are told little about. */
+  onError?: (error: unknown) => void;
+}
+
+/** A line of the access log. */
+export interface Access {
+  readonly method: string;
+  readonly path: string;
+  readonly status: number;
+  readonly ms: number;
+}
+
+export type RequestDefaults = SamplerOptions &
+  Pick<GenerateOptions, 'maxTokens' | 'stop' | 'ignoreEos' | 'special' | 'grammar' | 'responseFormat'>;
+export type ChatDefaults = Pick<ChatOptions, 'templateVariables' | 'reasoning' | 'reasoningBudget' | 'reasoningBudgetMessage'>;
+
+/** Saved sequences by their names: letters, digits, `.`, `_` and `-`, at most 128 of them, no `.` first. */
+export interface SlotStore {
+  write(name: string, state: Uint8Array): Promise<void>;
+  /** Undefined where there is none of this name. */
+  read(name: string): Promise<Uint8Array | undefined>;
+}
+
+/** The longest time that setTimeout takes: anything above ends at once. */
+const MOST_MS = 2 ** 31 - 1;
+
+const LIMITS = {
+  maxBodyBytes: 10 * 2 ** 20,
+  maxBufferedBytes: 64 * 2 ** 20,
+  maxTextChars: 2 ** 20,
+  maxMessages: 4096,
+  bodyTimeoutMs: 30_000,
+  timeoutMs: 600_000,
+  maxQueue: 64,
+};
+
+/** The limits that the options set, and the defaults of the others. @throws ERR_INVALID_ARGUMENT where a number makes no sense, of a limit or another option */
+export function limitsOf(options: HandlerOptions): typeof LIMITS {
+  const check = (name: string, value: unknown, least: 0 | -1): void => {
+    if (!Number.isInteger(value) || (value as number) < least)
+      throw new QuantletError('ERR_INVALID_ARGUMENT', `${name} is ${String(value)}; expected a whole number from ${least} on.`);
+  };
+  if (options.contextShift) check('contextShift.keep', options.contextShift.keep, -1);
+  if (options.embdNormalize !== undefined) check('embdNormalize', options.embdNormalize, -1);
+  const limits = { ...LIMITS };
+  for (const name of Object.keys(limits) as (keyof typeof limits)[]) {
+    const value = options[name] ?? limits[name];
+    check(name, value, 0);
+    limits[name] = name.endsWith('Ms') ? Math.min(value, MOST_MS) : value;
+  }
+  return limits;
+}

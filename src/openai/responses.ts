@@ -1,0 +1,279 @@
+/** POST /v1/responses: OpenAI's interface for agents. Nothing is stored: a conversation comes whole with every request. */
+import { isRecord } from '../chat/json.ts';
+import type { ChatMessage, ChatPart, ChatTool, ChatToolCall } from '../chat/messages.ts';
+import type { ChatOptions } from '../chat/options.ts';
+import type { ChatOutcome, ChatStep } from '../chat/run.ts';
+import { createBlocks, type Block, type Blocks, type BlockWriter } from './blocks.ts';
+import { countPrompt, functionTools, prepared, conversationOptions, runChoice, type ChatRequest } from './chat.ts';
+import { answer, answerId, createUsage, drained, mapped, type Context } from './context.ts';
+import { booleanField, invalid, numberField, recordField, stringField, type Body } from './fields.ts';
+import { errorBody, HttpError } from './http-error.ts';
+import { formatOf, setFormat, textOptions } from './sampling.ts';
+
+/** POST /v1/responses. */
+export async function responses(context: Context, body: Body): Promise<Response> {
+  refuseUnsupported(body);
+  const stream = booleanField(body, 'stream') ?? false;
+  const request = responseRequest(context, body);
+  const chat = await prepared(context, request, 'input');
+  const usage = createUsage(context.metrics);
+  // Of what was asked, only what is short is said again: a client knows its tools, and a megabyte of them would go out with several events.
+  const head = {
+    id: answerId('resp_'),
+    object: 'response',
+    created_at: context.created,
+    model: context.backend.name,
+    error: null,
+    instructions: null,
+    max_output_tokens: body.max_output_tokens ?? null,
+    metadata: metadataOf(body),
+    parallel_tool_calls: request.options.parallelToolCalls ?? true,
+    previous_response_id: null,
+    store: false,
+    temperature: body.temperature ?? null,
+    tool_choice: body.tool_choice ?? 'auto',
+    tools: [],
+    top_p: body.top_p ?? null,
+    truncation: 'disabled',
+  };
+  let reasoningTokens = 0;
+  const take = <Sent>(blocks: Blocks<Sent>, { events, part }: ChatStep): Sent[] => {
+    const sent = events.flatMap((event) => blocks.push(event));
+    if ((part?.id ?? -1) >= 0 && blocks.current?.type === 'reasoning') reasoningTokens++;
+    return sent;
+  };
+  const ended = (output: readonly object[], { finishReason }: ChatOutcome): object => {
+    const { prompt_tokens, completion_tokens, total_tokens, prompt_tokens_details } = usage.total();
+    const cut = finishReason === 'length';
+    return {
+      ...head,
+      status: cut ? 'incomplete' : 'completed',
+      incomplete_details: cut ? { reason: 'max_output_tokens' } : null,
+      completed_at: cut ? null : Math.floor(Date.now() / 1000),
+      output,
+      usage: {
+        input_tokens: prompt_tokens,
+        input_tokens_details: { ...prompt_tokens_details, cache_write_tokens: 0 },
+        output_tokens: completion_tokens,
+        output_tokens_details: { reasoning_tokens: reasoningTokens },
+        total_tokens,
+      },
+    };
+  };
+
+  let sequence = 0;
+  const event = (type: string, fields: object): object => ({ type, sequence_number: sequence++, ...fields });
+
+  async function* events(): AsyncGenerator<object, void> {
+    const items = createItems();
+    const blocks = createBlocks(itemWriter(items, event));
+    let begun = false;
+    const begin = (): object[] => {
+      if (begun) return [];
+      begun = true;
+      const response = { ...head, status: 'in_progress', incomplete_details: null, output: [], usage: null };
+      return ['response.created', 'response.in_progress'].map((type) => event(type, { response }));
+    };
+    // Until the first token a failure can still be answered with its own HTTP status.
+    const outcome = yield* mapped(runChoice(context, usage, chat), (step) => [...begin(), ...take(blocks, step)]);
+    yield* begin();
+    yield* blocks.end();
+    const cut = outcome.finishReason === 'length';
+    yield event(cut ? 'response.incomplete' : 'response.completed', { response: ended(blocks.all.map(items), outcome) });
+  }
+
+  async function whole(): Promise<object> {
+    const blocks = createBlocks();
+    const outcome = await drained(runChoice(context, usage, chat), (step) => void take(blocks, step));
+    return ended(blocks.all.map(createItems()), outcome);
+  }
+
+  // Clients look for `error`, the documentation has its fields beside the type.
+  const failed = (failure: HttpError): object => {
+    const { error } = errorBody(failure);
+    return { ...event('error', { code: error.code, message: error.message, param: error.param }), error };
+  };
+  return answer(context, stream, events, whole, failed);
+}
+
+/** POST /v1/responses/input_tokens. */
+export async function responseInputTokens(context: Context, body: Body): Promise<Response> {
+  refuseUnsupported(body);
+  return Response.json({
+    object: 'response.input_tokens',
+    input_tokens: await countPrompt(context, responseRequest(context, body), 'input'),
+  });
+}
+
+/** A block as an item of a response's output; the same one has the same id every time. */
+type Items = (block: Block) => object;
+
+function createItems(): Items {
+  const ids = new Map<Block, string>();
+  const id = (block: Block, prefix: 'rs_' | 'msg_' | 'fc_'): string => {
+    const known = ids.get(block) ?? answerId(prefix);
+    ids.set(block, known);
+    return known;
+  };
+  return (block) => {
+    const { type, text, call } = block;
+    const status = 'completed';
+    if (type === 'toolCall')
+      return { type: 'function_call', id: id(block, 'fc_'), call_id: call!.id, name: call!.name, arguments: text, status };
+    const content = [partOf(block)];
+    if (type === 'reasoning') return { type, id: id(block, 'rs_'), summary: [], content, status };
+    return { type: 'message', id: id(block, 'msg_'), role: 'assistant', content, status };
+  };
+}
+
+const partOf = ({ type, text }: Block): object =>
+  type === 'reasoning' ? { type: 'reasoning_text', text } : { type: 'output_text', annotations: [], logprobs: [], text };
+
+/** The events of each item: it is added, written, done. */
+function itemWriter(items: Items, event: (type: string, fields: object) => object): BlockWriter<object> {
+  const names = { content: 'response.output_text', reasoning: 'response.reasoning_text', toolCall: 'response.function_call_arguments' };
+  const at = (block: Block): { output_index: number; item_id: string; content_index?: number } => ({
+    output_index: block.index,
+    item_id: (items(block) as { id: string }).id,
+    ...(block.type === 'toolCall' ? {} : { content_index: 0 }),
+  });
+  const logprobs = ({ type }: Block): object => (type === 'content' ? { logprobs: [] } : {});
+  return {
+    open(block) {
+      const item = { ...items(block), status: 'in_progress', ...(block.type === 'toolCall' ? {} : { content: [] }) };
+      const added = event('response.output_item.added', { output_index: block.index, item });
+      if (block.type === 'toolCall') return [added];
+      return [added, event('response.content_part.added', { ...at(block), part: partOf(block) })];
+    },
+    delta: (block, delta) => [event(`${names[block.type]}.delta`, { ...at(block), delta, ...logprobs(block) })],
+    close(block) {
+      const { type, text, call } = block;
+      const written = type === 'toolCall' ? { name: call!.name, arguments: text } : { text, ...logprobs(block) };
+      return [
+        event(`${names[type]}.done`, { ...at(block), ...written }),
+        ...(type === 'toolCall' ? [] : [event('response.content_part.done', { ...at(block), part: partOf(block) })]),
+        event('response.output_item.done', { output_index: block.index, item: items(block) }),
+      ];
+    },
+  };
+}
+
+/** OpenAI's bounds: 16 texts of 512 characters, with names of 64. */
+function metadataOf(body: Body): object {
+  const metadata = recordField(body, 'metadata') ?? {};
+  const entries = Object.entries(metadata);
+  const fits = entries.every(([name, value]) => name.length <= 64 && typeof value === 'string' && value.length <= 512);
+  if (entries.length > 16 || !fits)
+    throw invalid('metadata', 'an object of at most 16 texts of 512 characters, with names of 64 characters', metadata);
+  return metadata;
+}
+
+/** What would need a store, or a second model. */
+function refuseUnsupported(body: Body): void {
+  for (const name of ['previous_response_id', 'conversation', 'prompt'])
+    if ((body[name] ?? undefined) !== undefined)
+      throw unsupported(name, `'${name}' is not supported: responses are not stored here. Send the whole conversation as 'input'.`);
+  if (booleanField(body, 'background'))
+    throw unsupported('background', "'background' is not supported: responses are not stored here. Leave it out.");
+  if ((stringField(body, 'truncation') ?? 'disabled') !== 'disabled')
+    throw unsupported('truncation', `'truncation' is ${JSON.stringify(body.truncation)}; expected "disabled". Leave out the oldest items.`);
+  if (numberField(body, 'top_logprobs'))
+    throw unsupported('top_logprobs', "'top_logprobs' is not supported here; ask /v1/chat/completions for log probabilities.");
+}
+
+const unsupported = (param: string, message: string): HttpError => new HttpError(400, message, { param, code: 'unsupported_parameter' });
+
+function responseRequest(context: Context, body: Body): ChatRequest {
+  const options: ChatOptions = { ...textOptions(context, body), tools: toolsOf(body), toolChoice: toolChoice(body) };
+  const maxTokens = numberField(body, 'max_output_tokens', { least: 0, integer: true });
+  if (maxTokens !== undefined) options.maxTokens = maxTokens;
+  setFormat(options, body, formatOf(recordField(recordField(body, 'text') ?? {}, 'format'), 'text.format'));
+  if (booleanField(body, 'parallel_tool_calls') === false) options.parallelToolCalls = false;
+  const effort = stringField(recordField(body, 'reasoning') ?? {}, 'effort');
+  Object.assign(options, conversationOptions(context, body, { effort, thinks: effort === undefined ? undefined : effort !== 'none' }));
+  const instructions = stringField(body, 'instructions');
+  const messages = inputMessages(body);
+  return { messages: instructions === undefined ? messages : [{ role: 'system', content: instructions }, ...messages], options };
+}
+
+/** Tools that OpenAI runs itself (web search and the like) are left out, as llama-server leaves them out: clients offer them to every server. */
+function toolsOf(body: Body): ChatTool[] {
+  const tools = body.tools ?? [];
+  if (!Array.isArray(tools) || !tools.every(isRecord))
+    throw invalid('tools', 'a list of {"type": "function", "name", "parameters"}', tools);
+  const functions = tools.filter(({ type }) => type === 'function').map(({ type, ...rest }) => ({ type, function: rest }));
+  return functionTools(functions, tools, '{"type": "function", "name", "parameters"}');
+}
+
+function toolChoice(body: Body): NonNullable<ChatOptions['toolChoice']> {
+  const choice = body.tool_choice ?? 'auto';
+  if (choice === 'auto' || choice === 'none' || choice === 'required') return choice;
+  if (isRecord(choice) && choice.type === 'function' && typeof choice.name === 'string') return { name: choice.name };
+  throw invalid('tool_choice', '"auto", "none", "required" or {"type": "function", "name"}', choice);
+}
+
+/** Neighbouring items that the assistant made (reasoning, text, calls) are one message. */
+function inputMessages(body: Body): ChatMessage[] {
+  const { input } = body;
+  if (typeof input === 'string') return [{ role: 'user', content: input }];
+  if (!Array.isArray(input) || input.length === 0) throw invalid('input', 'a string or a list of at least one item', input);
+  const messages: ChatMessage[] = [];
+  let parts: ChatPart[] = [];
+  let calls: ChatToolCall[] = [];
+  let reasoning: string[] = [];
+  const flush = (): void => {
+    if (parts.length + calls.length + reasoning.length === 0) return;
+    messages.push({
+      role: 'assistant',
+      content: parts.length > 0 ? parts : '',
+      ...(reasoning.length > 0 ? { reasoning_content: reasoning.join('\n') } : {}),
+      ...(calls.length > 0 ? { tool_calls: calls } : {}),
+    });
+    [parts, calls, reasoning] = [[], [], []];
+  };
+  const add = (message: ChatMessage): void => {
+    flush();
+    messages.push(message);
+  };
+  input.forEach((item: unknown, i) => {
+    const at = `input[${i}]`;
+    if (!isRecord(item)) throw invalid(at, 'an object', item);
+    const type = item.type ?? 'message';
+    if (type === 'message') {
+      const { role } = item;
+      if (!['user', 'system', 'developer', 'assistant'].includes(role as string))
+        throw invalid(`${at}.role`, 'one of user, system, developer, assistant', role);
+      const content = contentOf(item.content, `${at}.content`);
+      if (role !== 'assistant') add({ role: role as string, content });
+      else if (typeof content === 'string') parts.push({ type: 'text', text: content });
+      else for (const part of content) parts.push(part);
+    } else if (type === 'function_call') {
+      const { call_id: id, name, arguments: text } = item;
+      if (typeof id !== 'string' || typeof name !== 'string' || typeof text !== 'string')
+        throw invalid(at, '{"type": "function_call", "call_id", "name", "arguments"}, all strings', item);
+      calls.push({ id, type: 'function', function: { name, arguments: text } });
+    } else if (type === 'function_call_output') {
+      if (typeof item.call_id !== 'string') throw invalid(`${at}.call_id`, 'a string', item.call_id);
+      add({ role: 'tool', tool_call_id: item.call_id, content: contentOf(item.output, `${at}.output`) });
+    } else if (type === 'reasoning') {
+      const content = item.content ?? [];
+      if (!Array.isArray(content)) throw invalid(`${at}.content`, 'a list of {"type": "reasoning_text", "text"}', content);
+      const text = content.map((part) => (isRecord(part) && typeof part.text === 'string' ? part.text : '')).join('\n');
+      if (text !== '') reasoning.push(text);
+    } else throw invalid(`${at}.type`, 'one of message, function_call, function_call_output, reasoning', type);
+  });
+  flush();
+  return messages;
+}
+
+/** A text, or parts of text: what else there may be (images, files) is refused by its type where the template wants the text. */
+function contentOf(content: unknown, at: string): NonNullable<ChatMessage['content']> {
+  if (typeof content === 'string') return content;
+  if (!Array.isArray(content)) throw invalid(at, 'a string or a list of parts', content);
+  return content.map((part: unknown, i) => {
+    if (!isRecord(part) || typeof part.type !== 'string') throw invalid(`${at}[${i}]`, 'an object with a type', part);
+    if (!/^(?:input_text|output_text|text)$/.test(part.type)) return { type: part.type };
+    if (typeof part.text !== 'string') throw invalid(`${at}[${i}].text`, 'a string', part.text);
+    return { type: 'text', text: part.text };
+  });
+}

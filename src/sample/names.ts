@@ -1,0 +1,34 @@
+/** Samplers by the words and letters that llama.cpp takes for them. */
+import { SAMPLER_NAMES, type SamplerName } from './options.ts';
+
+/** Other names that llama.cpp takes for samplers, and their letters in --sampler-seq. */
+const ALIASES: { readonly [name: string]: SamplerName } = {
+  'top-k': 'top_k',
+  'top-p': 'top_p',
+  nucleus: 'top_p',
+  'top-n-sigma': 'top_n_sigma',
+  'min-p': 'min_p',
+  typ: 'typ_p',
+  'typ-p': 'typ_p',
+  typical: 'typ_p',
+  'typical-p': 'typ_p',
+  typical_p: 'typ_p',
+  temp: 'temperature',
+};
+const LETTERS: { readonly [letter: string]: SamplerName } = {
+  e: 'penalties',
+  d: 'dry',
+  s: 'top_n_sigma',
+  k: 'top_k',
+  y: 'typ_p',
+  p: 'top_p',
+  m: 'min_p',
+  x: 'xtc',
+  t: 'temperature',
+};
+
+/** @returns undefined for a word that means none */
+export const samplerOfWord = (word: string): SamplerName | undefined =>
+  (SAMPLER_NAMES as readonly string[]).includes(word) ? (word as SamplerName) : Object.hasOwn(ALIASES, word) ? ALIASES[word] : undefined;
+export const samplerOfLetter = (letter: string): SamplerName | undefined => (Object.hasOwn(LETTERS, letter) ? LETTERS[letter] : undefined);
+export const SAMPLER_LETTERS = Object.keys(LETTERS).join('');

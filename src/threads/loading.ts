@@ -1,0 +1,77 @@
+/**
+ * Loading by the threads themselves: pieces of files, each read to its place in the shared memory and packed while it is in the cache. The host
+ * (engine/read-weights.ts) says which pieces there are; workers take them in turns. Reading and packing at once, on every thread, takes little longer
+ * than reading alone; read by the host and packed behind it, weights go to DRAM and back in between, and took twice as long.
+ */
+import { QuantletError, type QuantletErrorCode } from '../errors.ts';
+import { workerLost, type LoadWork } from './executor.ts';
+
+/**
+ * A piece is PIECE_SIZE numbers, in this order: `bytes` bytes of file number `file` from `offset` on go to the address `at`. Where `type` (a ggml type's id) is not
+ * negative they are whole row blocks [from, to) of the packed [ne0, ne1] matrix at `matrix`, and the i32 at `broken` becomes 1 where a scale is Inf or NaN.
+ */
+export const PIECE = { file: 0, offset: 1, bytes: 2, at: 3, type: 4, matrix: 5, ne0: 6, ne1: 7, from: 8, to: 9, broken: 10 } as const;
+export const PIECE_SIZE = 11;
+
+/** Words that host and workers share: the next piece to be taken, not 0 where no more are to be taken, and how many are done. */
+export const LOADING = { next: 0, stop: 1, done: 2 } as const;
+export const LOADING_WORDS = 3;
+
+/** What one worker is sent. `scratch` is its own. */
+export interface LoadTask extends Omit<LoadWork, 'scratchBytes'> {
+  readonly words: Int32Array;
+}
+
+/** Why a worker did not go on, as code and message: errors lose their codes on the way to another thread. */
+export type LoadFailure = readonly [code: QuantletErrorCode, message: string];
+
+/** How often progress is told. */
+const PROGRESS_MS = 20;
+
+/**
+ * Has `nth` workers do the work, each by a call of `start`.
+ * @param onDone told how many pieces are done, while they are; what it throws ends the work
+ * @throws ERR_WORKER_LOST, the workers' failures, or signal.reason; not before every worker has ended
+ */
+export async function loadPieces(
+  nth: number,
+  start: (task: LoadTask) => Promise<LoadFailure | undefined>,
+  { scratchBytes, ...work }: LoadWork,
+  onDone: (pieces: number) => void,
+  signal?: AbortSignal,
+): Promise<void> {
+  signal?.throwIfAborted();
+  const words = new Int32Array(new SharedArrayBuffer(4 * LOADING_WORDS));
+  const stop = (): void => void Atomics.store(words, LOADING.stop, 1);
+  let refusal: { reason: unknown } | undefined;
+  const tell = (): void => {
+    try {
+      onDone(Atomics.load(words, LOADING.done));
+    } catch (reason) {
+      refusal ??= { reason };
+      stop();
+    }
+  };
+  const timer = setInterval(tell, PROGRESS_MS);
+  signal?.addEventListener('abort', stop, { once: true });
+  try {
+    const ends = await Promise.allSettled(
+      Array.from({ length: nth }, (_, ith) =>
+        start({ ...work, words, scratch: work.scratch + ith * scratchBytes }).catch((cause: unknown) => {
+          stop();
+          throw cause;
+        }),
+      ),
+    );
+    tell();
+    signal?.throwIfAborted();
+    if (refusal) throw refusal.reason;
+    for (const end of ends) {
+      if (end.status === 'fulfilled' && end.value) throw new QuantletError(...end.value);
+      if (end.status === 'rejected') throw workerLost('weights were read', 'load the model again', end.reason);
+    }
+  } finally {
+    clearInterval(timer);
+    signal?.removeEventListener('abort', stop);
+  }
+}

@@ -1,0 +1,220 @@
+/**
+ * What the kernels compute for numbers that are always the same, as one checksum for each kernel: packed products of every format by every loop,
+ * plain products, attention, and the other ops of a model. bits.ts has the checksums of ordinary code; code that V8 made in another way must give them too.
+ */
+import {
+  attention,
+  flash_attn_ext,
+  kv_store,
+  FLASH_TYPES,
+  KV_TYPES,
+  paddedHeadDim,
+  type FlashAttnOptions,
+  type KvType,
+} from '../graph/attention-ops.ts';
+import {
+  add,
+  clamp,
+  exp,
+  gelu,
+  gelu_erf,
+  gelu_quick,
+  geglu,
+  mul,
+  reglu,
+  repeat,
+  scale,
+  sigmoid,
+  silu,
+  sqr,
+  sub,
+  swiglu,
+  tanh,
+} from '../graph/elementwise-ops.ts';
+import { SYNC_SIZE } from '../graph/layout.ts';
+import { lower, type OpRecord } from '../graph/lower.ts';
+import { cast, cpy, get_rows, mul_mat } from '../graph/ops.ts';
+import { packedBytes, repackRecord } from '../graph/packing.ts';
+import { createGraphPlan, expand, placePlan, planBytes, type GraphPlan, type PlacedPlan } from '../graph/plan.ts';
+import { argmax, l2_norm, mean, norm, rms_norm, soft_max, top_k } from '../graph/row-ops.ts';
+import { rope } from '../graph/rope.ts';
+import { constant, leaf, nbytes, type Ne, type Tensor } from '../graph/tensor.ts';
+import { view } from '../graph/views.ts';
+import { TYPE, rowSize, typesWith, type TypeName, type TypeTraits } from '../type-traits.ts';
+import { instantiate, kernelFacts } from '../wasm/load.ts';
+import { createAllocator } from '../wasm/allocator.ts';
+import { ARENA_BASE, createMemory } from '../wasm/memory.ts';
+
+/** One panel of 512 weights and half of another; two groups of 16 rows and half of a third. */
+const NE0 = 768;
+const ROWS = 40;
+/** Every way a number of columns goes: alone, in pairs and threes, all widths of the narrow loop's kind, in fours, and each number left over behind fours. */
+const COLUMNS = [1, 2, 3, 4, 5, 6, 7, 8, 13, 16, 17, 18, 19] as const;
+const MOST_COLUMNS = Math.max(...COLUMNS);
+
+/** f32 of [-1, 1), the same on every machine: a linear congruential generator. */
+const POOL = new Float32Array(1 << 17);
+for (let i = 0, state = 1; i < POOL.length; i++) {
+  state = (Math.imul(state, 1664525) + 1013904223) | 0;
+  POOL[i] = (state >> 8) / 2 ** 23;
+}
+
+/** Numbers of [-1, 1); other ones for another seed. */
+function floats(name: string, ne: Ne, seed: number): Tensor<'f32'> {
+  const at = seed * 997;
+  return constant(name, TYPE.f32, ne, () => new Uint8Array(POOL.buffer, at * 4, ne[0] * ne[1] * ne[2] * ne[3] * 4));
+}
+const integers = (name: string, values: readonly number[]): Tensor<'i32'> =>
+  constant(name, TYPE.i32, [values.length, 1, 1, 1], () => new Uint8Array(Int32Array.from(values).buffer));
+
+/** A kernel's name and what of it is summed up. */
+type Cases = { [name: string]: Tensor[] };
+
+/** Any blocks. Bytes lack bit 5: no f16 among them, wherever it lies, is Inf or NaN. */
+const blocks = (type: TypeTraits<TypeName>, ne: Ne): Tensor =>
+  constant(type.name, type, ne, () => Uint8Array.from({ length: rowSize(type, ne[0]) * ne[1] }, (_, i) => (POOL[i] * 2 ** 15) & 0x5f));
+
+function productCases(packed: readonly Tensor[]): Cases {
+  const x = floats('x', [NE0, MOST_COLUMNS, 1, 1], 1);
+  const rows = floats('rows', [NE0, 16, 1, 1], 2);
+  const columns = COLUMNS.map((m) => view(x, [NE0, m, 1, 1], {}));
+  const few = columns[2];
+  const ids = integers('ids', [15, 0, 7]);
+  const read = (w: Tensor): Tensor[] => [mul_mat(w, few), get_rows(w, ids)];
+  return Object.fromEntries([
+    ...packed.map((w) => [`packed ${w.type.name}`, [...columns.map((y) => mul_mat(w, y)), get_rows(w, ids)]]),
+    ...typesWith((k) => k.vecDotType).map((type) => [`plain ${type.name}`, read(cast(rows, type.name))]),
+    ...typesWith((k) => !k.vecDotType && !k.quantizer).map((type) => [`plain ${type.name}`, read(blocks(type, [NE0, 16, 1, 1]))]),
+  ]);
+}
+
+/** 2 kv heads; two parts of 256 cells, the second one short. */
+const HEAD = 64;
+const KV_HEADS = 2;
+const N_KV = 300;
+
+function attentionCases(): Cases {
+  const sources = new Map([HEAD, 80].map((hd) => [hd, [4, 5].map((seed) => floats('kv', [hd, N_KV, KV_HEADS, 1], seed))]));
+  const kept = new Map(
+    [...sources].flatMap(([hd, kv]) =>
+      FLASH_TYPES.filter((type) => hd % TYPE[type].blckSize === 0).map((type) => [`${type} ${hd}`, kv.map((x) => cast(x, type))]),
+    ),
+  );
+  const flash = (type: KvType, tokens: number, heads: number, options: FlashAttnOptions = {}, hd = HEAD): Tensor => {
+    const [k, v] = kept.get(`${type} ${hd}`)!;
+    return flash_attn_ext(floats('q', [hd, tokens, heads, 1], 3), k, v, { scale: 0.5, ...options });
+  };
+  const mask = floats('mask', [N_KV, 13, 1, 1], 6);
+  return {
+    // 1, 2 and 3 rows of a kv head, as in generation; 7 and 8 rows; 13 * 4 rows, as in a prompt.
+    ...Object.fromEntries(
+      FLASH_TYPES.map((type) => [
+        `attention ${type}`,
+        [
+          [1, 2],
+          [1, 4],
+          [1, 6],
+          [7, 2],
+          [4, 4],
+          [13, 8],
+        ].map(([tokens, heads]) => flash(type, tokens, heads, { causal: true })),
+      ]),
+    ),
+    'attention of a head of 80': (['f16', 'f32'] as const).flatMap((type) => [flash(type, 1, 4, {}, 80), flash(type, 5, 4, {}, 80)]),
+    'attention with a mask': [flash('f16', 13, 4, { mask, maxBias: 8 }), flash('q8_0', 13, 4, { mask })],
+    'attention with a cap': [flash('f16', 1, 4, { logitSoftcap: 2 }), flash('f32', 13, 4, { logitSoftcap: 2, causal: true, window: 40 })],
+    'attention with one maximum': [flash('f16', 1, 4, { unifiedMax: 1 }), flash('q8_0', 13, 8, { unifiedMax: 1 })],
+    ...cacheCase(),
+  };
+}
+
+/** As models have it: tokens stored in cells of a cache one by one, and attention over two sequences in it. */
+function cacheCase(): Cases {
+  const cells = 512;
+  const tokens = 2;
+  const q = floats('q', [HEAD, 4, tokens, 1], 7);
+  const cached = (type: KvType, order: 'k' | 'v', seed: number): Tensor => {
+    const cache = floats('cache', [paddedHeadDim(type, HEAD), cells, KV_HEADS, 1], seed);
+    const kept = cast(cache, type);
+    return kv_store(kept, floats('new', [HEAD, KV_HEADS, 3, 1], seed + 1), integers('cells', [290, 3, 511]), order);
+  };
+  return {
+    'attention over a cache': KV_TYPES.filter((type) => type !== 'q8_0' && type !== 'q4_0').map((type) =>
+      attention(q, cached(type, 'k', 8), cached(type, 'v', 10), integers('first', [0, 256]), integers('visible', [291, 256]), {
+        scale: 0.125,
+      }),
+    ),
+  };
+}
+
+function otherCases(): Cases {
+  const x = scale(floats('x', [NE0 + 5, 7, 1, 1], 12), 3);
+  const y = floats('y', [NE0 + 5, 7, 1, 1], 13);
+  const row = floats('row', [NE0 + 5, 1, 1, 1], 14);
+  const heads = floats('heads', [HEAD, 4, 5, 1], 15);
+  const table = floats('table', [HEAD, 16, 1, 1], 16);
+  const pos = integers('pos', [0, 3, 15, 4, 5]);
+  return {
+    norms: [
+      rms_norm(x, { eps: 1e-5, weight: row }),
+      rms_norm(add(x, y), { eps: 1e-5 }),
+      norm(x, { eps: 1e-5, weight: row, bias: row }),
+      l2_norm(x, { eps: 1e-5 }),
+    ],
+    rope: [rope(heads, pos, table), rope(heads, pos, table, { mode: 'neox' })],
+    soft_max: [soft_max(x, {}), soft_max(x, { mask: floats('mask', [NE0 + 5, 7, 1, 1], 17), scale: 0.5 })],
+    activations: [silu(x), gelu(x), gelu_erf(x), gelu_quick(x), sigmoid(x), tanh(x), exp(x), sqr(x), clamp(x, -1, 1)],
+    'gated units': [swiglu(x, y), geglu(x, y), reglu(x, y)],
+    elements: [add(x, row), mul(x, y), sub(x, y), scale(x, 0.3), repeat(row, [NE0 + 5, 3])],
+    reductions: [mean(x), argmax(x), top_k(x, 9)],
+  };
+}
+
+/** FNV-1a over 32-bit words. */
+function checksum(words: Uint32Array, seed: number): number {
+  let h = seed;
+  for (const word of words) h = Math.imul(h ^ word, 0x01000193);
+  return h >>> 0;
+}
+
+/** Runs everything once on the calling thread. @returns a checksum in hexadecimal for each kernel's name */
+export function selfTest(module: WebAssembly.Module, shared: boolean): { [name: string]: string } {
+  const facts = kernelFacts(module, shared);
+  const arena = createAllocator(ARENA_BASE);
+  const sync = arena.take(SYNC_SIZE);
+  const source = floats('source', [NE0, ROWS, 1, 1], 18);
+  const weights = typesWith((k) => k.packed).map((type) => leaf(type.name, type, [NE0, ROWS, 1, 1]));
+  for (const w of weights) w.data = arena.take(packedBytes(w, facts));
+
+  const packing = lower(expand(weights.map((w) => cpy(source, w))), facts);
+  packing.push(...weights.map((w) => repackRecord({ ...w }, facts)));
+  for (const w of weights) w.layout = 'packed';
+  const cases = {
+    ...productCases(weights),
+    ...attentionCases(),
+    ...otherCases(),
+  };
+  const results = Object.values(cases).flat();
+  const plans = [planned(packing, []), planned(lower(expand(results), facts), results)];
+
+  const memory = createMemory(arena.end, shared);
+  const kernels = instantiate(module, memory);
+  for (const { plan, at, encode } of plans) {
+    for (const c of plan.constants) new Uint8Array(memory.buffer).set(c.values!(), c.data);
+    new Uint8Array(memory.buffer).set(encode(), at);
+    kernels.begin(at, 0, 0);
+    kernels.compute(at, sync, 0, 1, 0, plan.records.length);
+  }
+  return Object.fromEntries(
+    Object.entries(cases).map(([name, tensors]) => {
+      const sum = tensors.reduce((h, t) => checksum(new Uint32Array(memory.buffer, t.data, nbytes(t) >> 2), h), 0x811c9dc5);
+      return [name, sum.toString(16).padStart(8, '0')];
+    }),
+  );
+
+  function planned(records: readonly OpRecord[], keep: readonly Tensor[]): PlacedPlan & { plan: GraphPlan } {
+    const plan = createGraphPlan(records, keep);
+    for (const c of plan.constants) c.data = arena.take(nbytes(c));
+    return { plan, ...placePlan(plan, arena.take(planBytes(plan, 1)), 1) };
+  }
+}

@@ -1,0 +1,136 @@
+/**
+ * Whether turbo may be used: where it can be had, its self-test runs once in a process of its own (V8's revectoriser is an experiment, whose defects
+ * give wrong bits or end the process), and what came out is kept in quantlet's cache folder for this V8, CPU and build.
+ */
+import { execFile, type ExecFileException } from 'node:child_process';
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
+import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { cpus } from 'node:os';
+import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { printable } from '../printable.ts';
+import type { Build } from '../wasm/load.ts';
+import { TURBO_FLAGS } from './compile.ts';
+
+const PROGRAM = new URL('../../dist/worker/turbo.js', import.meta.url);
+/** It takes half a second; more where a machine is busy. */
+const LONGEST_MS = 60_000;
+/** Exit code of Node for a flag that it does not know. */
+const BAD_OPTION = 9;
+
+export interface SelfTestRun {
+  readonly flags?: readonly string[];
+  readonly program?: string;
+  readonly longestMs?: number;
+}
+
+/** '' where turbo is right, else why it is not used. `kept`: the same thing would come out again. */
+interface Outcome {
+  readonly why: string;
+  readonly kept: boolean;
+}
+
+/** CPU flags as the kernel tells them; elsewhere than on Linux nobody does. */
+function cpuFlags(): string {
+  try {
+    return /^flags\s*:\s*(.*)$/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[1] ?? '';
+  } catch {
+    return '';
+  }
+}
+
+/** Why there is no turbo here whatever its self-test would say; '' where there may be. */
+export function unavailable({ versions, arch }: Pick<NodeJS.Process, 'versions' | 'arch'> = process, flags = cpuFlags()): string {
+  const { node, bun, deno, electron } = versions as { node: string; bun?: string; deno?: string; electron?: string };
+  if (bun !== undefined || deno !== undefined) return `it needs Node, this is ${bun === undefined ? 'Deno' : 'Bun'}`;
+  if (electron !== undefined) return 'it needs Node, this is Electron';
+  if (arch !== 'x64') return `it needs an x64 CPU, this is ${arch}`;
+  if (Number.parseInt(node) < 24) return `it needs Node 24 or newer, this is ${node}`;
+  if (flags !== '' && !flags.split(' ').includes('avx2')) return 'it needs a CPU with AVX2';
+  return isPackedProgram() ? 'it needs Node as a program of its own, but this one is packed with a script' : '';
+}
+
+/** A single executable application: starting its program again would start the application. */
+function isPackedProgram(): boolean {
+  const { isSea } = (process.getBuiltinModule?.('node:sea') ?? {}) as { isSea?: () => boolean };
+  return isSea?.() ?? false;
+}
+
+/** Runs the self-test of a file of kernels. Never rejects. */
+export function runSelfTest(
+  kernels: string,
+  build: Build,
+  { flags = TURBO_FLAGS, program = fileURLToPath(PROGRAM), longestMs = LONGEST_MS }: SelfTestRun = {},
+): Promise<Outcome> {
+  // Not the parent's NODE_OPTIONS: it may be told to wait for a debugger.
+  const { NODE_OPTIONS: _, ...env } = process.env;
+  return new Promise((resolve) => {
+    const ended = (error: ExecFileException | null, stdout: string, stderr: string): void =>
+      resolve(outcomeOf(error, stdout, stderr, longestMs));
+    try {
+      execFile(
+        process.execPath,
+        [...flags, program, kernels, build],
+        { env, timeout: longestMs, killSignal: 'SIGKILL', windowsHide: true },
+        ended,
+      );
+    } catch (error) {
+      ended(error as ExecFileException, '', ''); // Node's permission model refuses at once
+    }
+  });
+}
+
+function outcomeOf(error: ExecFileException | null, stdout: string, stderr: string, longestMs: number): Outcome {
+  if (!error) {
+    const differ = answerOf(stdout)?.differ;
+    if (!differ) return { why: 'its self-test gave no answer', kept: false };
+    return { why: differ.length === 0 ? '' : `its self-test gave different bits for ${differ.join(', ')}`, kept: true };
+  }
+  if (error.code === BAD_OPTION) return { why: `this V8 has lost a flag (${printable(stderr.trim())})`, kept: true };
+  if (error.killed) return { why: `its self-test did not end within ${longestMs / 1000} s`, kept: false };
+  if (error.signal)
+    return { why: `its self-test ended with ${error.signal}`, kept: error.signal !== 'SIGKILL' && error.signal !== 'SIGTERM' };
+  const [said] = /^\w*Error.*$/m.exec(stderr) ?? (stderr || error.message).trim().split('\n');
+  return { why: `its self-test could not be run: ${printable(said)}`, kept: false };
+}
+
+function answerOf(text: string): { differ?: string[]; why?: string } | undefined {
+  try {
+    return JSON.parse(text) as { differ?: string[]; why?: string };
+  } catch {
+    return undefined;
+  }
+}
+
+/** Everything that the code V8 makes depends on. */
+const keyOf = (bytes: Uint8Array): string =>
+  createHash('sha256')
+    .update(JSON.stringify([process.version, process.versions.v8, process.arch, cpus()[0]?.model, cpuFlags(), TURBO_FLAGS]))
+    .update(bytes)
+    .digest('hex')
+    .slice(0, 32);
+
+/**
+ * Why turbo is not used for a build, '' where it is right. Never rejects; a folder that cannot be written means a self-test in every process.
+ * @param folder quantlet's cache folder
+ * @param kernels the path of the build's file
+ * @param bytes what is in it
+ */
+export async function turboVerdict(folder: string, kernels: string, build: Build, bytes: Uint8Array, run?: SelfTestRun): Promise<string> {
+  const file = join(folder, 'turbo', `${keyOf(bytes)}.json`);
+  const known = answerOf(await readFile(file, 'utf8').catch(() => ''))?.why;
+  if (typeof known === 'string') return known;
+  const { why, kept } = await runSelfTest(kernels, build, run);
+  if (kept) await keep(file, { why, build, node: process.versions.node, v8: process.versions.v8, cpu: cpus()[0]?.model });
+  return why;
+}
+
+/** In one piece: another process may read it at this moment. */
+async function keep(file: string, contents: object): Promise<void> {
+  const part = `${file}.${process.pid}.part`;
+  await mkdir(join(file, '..'), { recursive: true })
+    .then(() => writeFile(part, `${JSON.stringify(contents, null, 2)}\n`))
+    .then(() => rename(part, file))
+    .catch(() => {});
+}

@@ -1,0 +1,63 @@
+/** Which bytes of a memory are taken: for what a model needs in all, for the intermediate results of a plan, and for the tensors of quantlet/core. */
+import { alignUp } from '../gguf/types.ts';
+
+/** A cache line: threads never write one line of two tensors. */
+export const ALIGN = 64;
+
+export interface Allocator {
+  /** Whether there is a free range of so many bytes. */
+  fits(bytes: number): boolean;
+  /** Address, a multiple of ALIGN, of that many bytes: from the smallest free range that has them (best fit). @throws RangeError where none has */
+  take(bytes: number): number;
+  /** Gives back what take() gave for so many bytes. */
+  give(at: number, bytes: number): void;
+  readonly freeBytes: number;
+  /** Behind the highest byte that was ever taken. */
+  readonly end: number;
+}
+
+const up = (n: number): number => alignUp(n, ALIGN);
+
+/** Addresses from `from` up to `to`, by default without a limit. */
+export function createAllocator(from: number, to = Infinity): Allocator {
+  /** In ascending order, with gaps between them. */
+  let free = [{ at: up(from), end: to }];
+  let end = up(from);
+  const find = (size: number): (typeof free)[number] | undefined => {
+    let best: (typeof free)[number] | undefined;
+    for (const range of free) {
+      const bytes = range.end - range.at;
+      if (bytes >= size && (best === undefined || bytes < best.end - best.at)) best = range;
+    }
+    return best;
+  };
+  return {
+    fits: (bytes) => find(up(bytes)) !== undefined,
+    take(bytes) {
+      const size = up(bytes);
+      const range = find(size);
+      if (!range) throw new RangeError(`there is no free range of ${size} bytes`);
+      const { at } = range;
+      range.at += size;
+      if (range.at === range.end) free = free.filter((r) => r !== range);
+      end = Math.max(end, range.at);
+      return at;
+    },
+    give(at, bytes) {
+      free.push({ at, end: at + up(bytes) });
+      free.sort((a, b) => a.at - b.at);
+      free = free.reduce<typeof free>((list, r) => {
+        const before = list.at(-1);
+        if (before?.end === r.at) before.end = r.end;
+        else list.push(r);
+        return list;
+      }, []);
+    },
+    get freeBytes() {
+      return free.reduce((sum, r) => sum + r.end - r.at, 0);
+    },
+    get end() {
+      return end;
+    },
+  };
+}

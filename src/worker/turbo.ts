@@ -1,0 +1,12 @@
+/** A process of its own, since V8 may end it: runs the self-test on kernels with turbo (node turbo.js KERNELS BUILD) and prints the names of those that gave other bits. */
+import { readFileSync } from 'node:fs';
+import { EXPECTED } from '../turbo/bits.ts';
+import { compileTurbo } from '../turbo/compile.ts';
+import { selfTest } from '../turbo/self-test.ts';
+import { isRelaxed, isThreaded, type Build } from '../wasm/load.ts';
+
+const [path, name] = process.argv.slice(2);
+const build = name as Build;
+const got = selfTest(compileTurbo(readFileSync(path)), isThreaded(build));
+const want = EXPECTED[isRelaxed(build) ? 'relaxed' : 'simd'];
+process.stdout.write(JSON.stringify({ differ: Object.keys({ ...want, ...got }).filter((kernel) => got[kernel] !== want[kernel]) }));

@@ -1,0 +1,35 @@
+/** The commands run in this process: what they write, without the second that a process takes. */
+import { vi } from 'vitest';
+import type { Command } from '../../src/cli/command.ts';
+
+export type Args = readonly (string | number)[];
+
+export interface Said {
+  readonly code: number;
+  readonly stdout: string;
+  readonly stderr: string;
+}
+
+/** What is written to stdout and stderr meanwhile. */
+export async function listening<T>(work: (said: () => Omit<Said, 'code'>) => Promise<T>): Promise<T> {
+  let stdout = '';
+  let stderr = '';
+  const spies = [
+    vi.spyOn(process.stdout, 'write').mockImplementation((chunk) => ((stdout += String(chunk)), true)),
+    vi.spyOn(process.stderr, 'write').mockImplementation((chunk) => ((stderr += String(chunk)), true)),
+  ];
+  try {
+    return await work(() => ({ stdout, stderr }));
+  } finally {
+    for (const spy of spies) spy.mockRestore();
+  }
+}
+
+export const never = new AbortController().signal;
+
+/** @throws what cli.ts would turn into a line of stderr and an exit code */
+export const invoke = (c: Command, args: Args): Promise<Said> =>
+  listening(async (said) => {
+    const code = await c.run(args.map(String), never);
+    return { code, ...said() };
+  });

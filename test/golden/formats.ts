@@ -1,0 +1,152 @@
+/**
+ * Asks native ggml for the bytes of formats.json. Developers run it when a format is added; users, tests and CI do not need it.
+ *
+ *   mkdir oracle && cd oracle && npm init -y
+ *   npm install --ignore-scripts @node-llama-cpp/linux-x64@3.22.1 koffi     (koffi's prebuilt binary comes as its optional dependency)
+ *   npx tsx test/golden/formats.ts oracle                                  writes test/golden/formats.json
+ *   npx tsx test/golden/formats.ts oracle --show ref q4_K "one NaN"           prints the bytes behind one hash
+ *
+ * Hashes, not bytes, are kept: the first 16 hex digits of SHA-256. ggml's reference quantisers and to_float are in libggml-base
+ * (built without FMA); the products are the scalar `_generic` ones of libggml-cpu.
+ */
+import { createHash } from 'node:crypto';
+import { writeFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join, resolve } from 'node:path';
+import { TYPE, namesOf, rowSize, typesWith, type TypeName } from '../../src/type-traits.ts';
+import { BELOW_POWERS, HOSTILE, IMATRIX, N, ROWS, oneNaN, randomBlocks, scaledBlocks } from './formats-rows.ts';
+
+const [folder, option, ...wanted] = process.argv.slice(2);
+if (!folder) {
+  console.error('usage: npx tsx test/golden/formats.ts FOLDER [--show ref|imatrix|dequantize TYPE [ROW]]; see the head of this file');
+  process.exit(2);
+}
+const require = createRequire(join(resolve(folder), 'package.json'));
+const koffi = require('koffi');
+const bins = join(dirname(require.resolve('@node-llama-cpp/linux-x64')), '..', 'bins', 'linux-x64');
+const base = koffi.load(join(bins, 'libggml-base.so'));
+const cpu = koffi.load(join(bins, 'libggml-cpu-haswell.so'));
+cpu.func('void ggml_cpu_init()')();
+const quantizeChunk = base.func(
+  'size_t ggml_quantize_chunk(int type, const void *src, void *dst, int64_t start, int64_t nrows, int64_t n_per_row, const void *imatrix)',
+);
+
+/** Types with a quantiser, and those that are only read. */
+const TYPES = namesOf(typesWith((k, { blckSize }) => k.quantizer && blckSize > 1));
+const READ_ONLY = namesOf(typesWith((k) => !k.quantizer));
+const dotType = (type: TypeName): TypeName | undefined => TYPE[type].kernels!.vecDotType;
+
+const hash = (bytes: Uint8Array): string => createHash('sha256').update(bytes).digest('hex').slice(0, 16);
+const view = (a: Float32Array): Buffer => Buffer.from(a.buffer, a.byteOffset, a.byteLength);
+
+function quantizeRef(type: TypeName, x: Float32Array): Buffer {
+  const out = Buffer.alloc(rowSize(TYPE[type], x.length));
+  base.func(`void quantize_row_${type}_ref(const void *x, void *y, int64_t k)`)(view(x), out, x.length);
+  return out;
+}
+
+/** iq4_nl's _ref of this version packs codes it never set where 32 elements are below 1e-15: nothing to compare with (their scale is 0). */
+const hasZeroBlock = (x: Float32Array): boolean =>
+  Array.from({ length: x.length / 32 }, (_, b) => x.subarray(32 * b, 32 * b + 32)).some(
+    (block) => !block.some((v) => Math.abs(v) >= 1e-15),
+  );
+
+function quantizeImatrix(type: TypeName, x: Float32Array): Buffer {
+  const out = Buffer.alloc(rowSize(TYPE[type], x.length));
+  quantizeChunk(TYPE[type].id, view(x), out, 0, 1, x.length, view(IMATRIX));
+  return out;
+}
+
+const SEED = 1000;
+const ELEMENTS = 1024;
+const blocksOf = (type: TypeName): Uint8Array =>
+  randomBlocks(type, TYPE[type].typeSize, ELEMENTS / TYPE[type].blckSize, SEED + TYPE[type].id);
+
+function toFloat(type: TypeName, x: Uint8Array, n: number): Buffer {
+  const out = Buffer.alloc(4 * n);
+  base.func(`void dequantize_row_${type}(const void *x, void *y, int64_t k)`)(Buffer.from(x), out, n);
+  return out;
+}
+const dequantize = (type: TypeName): Buffer => toFloat(type, blocksOf(type), ELEMENTS);
+
+function dot(type: TypeName, x: Uint8Array, y: Uint8Array, n: number): number {
+  const out = Buffer.alloc(4);
+  const declared = (name: string): string =>
+    `void ${name}(int n, void *s, size_t bs, const void *x, size_t bx, const void *y, size_t by, int nrc)`;
+  const name = `ggml_vec_dot_${type}_${dotType(type)}`;
+  // Where no processor has a product of its own, the scalar one has the plain name.
+  const kernel = type === 'q2_0' ? cpu.func(declared(name)) : cpu.func(declared(`${name}_generic`));
+  kernel(n, out, 0, Buffer.from(x), 0, Buffer.from(y), 0, 1);
+  return out.readFloatLE(0);
+}
+
+/** JSON has neither NaN nor infinities. */
+const number = (x: number): number | string => (Number.isFinite(x) ? Number(x.toPrecision(9)) : String(x));
+
+const rowsOf = (type: TypeName, names: readonly string[]): string[] =>
+  names.filter((name) => type !== 'iq4_nl' || !hasZeroBlock(ROWS[name]));
+
+/** Of hostile rows: their dequantised bytes, and their products as weights, as activations, and with themselves. */
+function hostile(type: TypeName): unknown {
+  const other = dotType(type)!;
+  const plain = ROWS['gaussian 1'];
+  return Object.fromEntries(
+    rowsOf(type, HOSTILE).map((name) => {
+      const [w, x] = [quantizeRef(type, ROWS[name]), quantizeRef(other, ROWS[name])];
+      const [w1, x1] = [quantizeRef(type, plain), quantizeRef(other, plain)];
+      return [
+        name,
+        [hash(oneNaN(toFloat(type, w, N))), number(dot(type, w, x1, N)), number(dot(type, w1, x, N)), number(dot(type, w, x, N))],
+      ];
+    }),
+  );
+}
+
+/** Of blocks with awkward scales: the same, products with an ordinary row. */
+function scaled(type: TypeName): unknown[] {
+  const { id, blckSize, typeSize } = TYPE[type];
+  const other = dotType(type);
+  const y = other && quantizeRef(other, ROWS['gaussian 1'].slice(0, 256));
+  return scaledBlocks(type, typeSize, SEED + id).map((x) => [
+    hash(oneNaN(toFloat(type, x, blckSize))),
+    ...(y ? [number(dot(type, x, y, blckSize))] : []),
+  ]);
+}
+
+const show: Record<string, (type: TypeName, row: string) => Buffer> = {
+  ref: (type, row) => quantizeRef(type, ROWS[row]),
+  imatrix: (type, row) => quantizeImatrix(type, ROWS[row]),
+  dequantize,
+};
+if (option === '--show') {
+  console.log(
+    show[wanted[0]](wanted[1] as TypeName, wanted[2])
+      .toString('hex')
+      .replace(/(.{64})/g, '$1\n'),
+  );
+  process.exit(0);
+}
+
+const each = <T>(types: readonly TypeName[], of: (type: TypeName) => T): Record<string, T> =>
+  Object.fromEntries(types.map((type) => [type, of(type)]));
+const weights = TYPES.filter(dotType);
+const searching = TYPES.filter((type) => TYPE[type].kernels!.quantizer !== 'row');
+const readable = [...TYPES.filter((type) => type !== 'q8_1'), ...READ_ONLY];
+const golden = {
+  source: '@node-llama-cpp/linux-x64 3.22.1',
+  n: N,
+  ref: each(TYPES, (type) =>
+    Object.fromEntries(rowsOf(type, Object.keys(ROWS)).map((name) => [name, hash(quantizeRef(type, ROWS[name]))])),
+  ),
+  imatrix: each(searching, (type) => Object.fromEntries(Object.entries(ROWS).map(([name, x]) => [name, hash(quantizeImatrix(type, x))]))),
+  below_powers: hash(quantizeRef('mxfp4', BELOW_POWERS)),
+  dequantize: each(readable, (type) => hash(dequantize(type))),
+  vec_dot: each(weights, (type) => dot(type, blocksOf(type), blocksOf(dotType(type)!), ELEMENTS)),
+  hostile: each(weights, hostile),
+  scaled: Object.fromEntries(Object.entries(each(readable, scaled)).filter(([, blocks]) => blocks.length > 0)),
+};
+// A line for each list, so that a difference can be read.
+writeFileSync(
+  new URL('./formats.json', import.meta.url),
+  JSON.stringify(golden, null, 1).replace(/\[[^\][]*\]/g, (list) => list.replace(/\s+/g, ' ')) + '\n',
+);

@@ -1,0 +1,251 @@
+/** `-m` and `-hf`: which file is meant, what is asked of the hub, what is kept. */
+import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { cacheFolder } from '../../src/hub/cache-folder.ts';
+import { resolveModel, type HubFlags } from '../../src/cli/hub.ts';
+import { chooseFile } from '../../src/hub/repository.ts';
+import { writeGGUF, type WriteValue } from '../../src/gguf/write.ts';
+import { failure, llamaModel, runCli, temporaryFolder } from '../support.ts';
+import { startHub } from './server.ts';
+
+const { signal } = new AbortController();
+const root = temporaryFolder();
+let folders = 0;
+beforeAll(() => void vi.spyOn(process.stderr, 'write').mockReturnValue(true)); // a line for every download
+afterAll(() => vi.restoreAllMocks());
+const bytes = (text: string): Uint8Array => Buffer.from(`GGUF${text}`);
+
+/** A hub, and what a command with these flags would open; each has a cache of its own. */
+async function repository(files: Record<string, Uint8Array>) {
+  const hub = await startHub(files);
+  const cache = join(root, String(folders++));
+  const env = { MODEL_ENDPOINT: hub.url, QUANTLET_CACHE: cache };
+  return {
+    hub,
+    cache,
+    env,
+    open: (flags: HubFlags, more: Record<string, string> = {}) => resolveModel(flags, signal, { ...env, ...more }),
+  };
+}
+
+/** Part `no` of a model in `count` files, as gguf-split writes it; `said`: how many its header counts. */
+const part = (no: number, count: number, said = count): Uint8Array =>
+  writeGGUF(
+    new Map<string, WriteValue>([
+      ['split.no', { type: 'u16', value: no - 1 }],
+      ['split.count', { type: 'u16', value: said }],
+      ['split.tensors.count', { type: 'i32', value: 0 }],
+      ['name', { type: 'str', value: `part ${no}` }],
+    ]),
+    [],
+  );
+
+const names = (...paths: string[]) => paths.map((path) => ({ path }));
+
+it.each<[string, string[], string | undefined, string | undefined]>([
+  ['Q4_K_M by itself', ['README.md', 'm-F16.gguf', 'm-Q4_K_M.gguf'], undefined, 'm-Q4_K_M.gguf'],
+  ['else the first model', ['README.md', 'mmproj-m-f16.gguf', 'imatrix.gguf', 'm-Q8_0.gguf', 'm-F16.gguf'], undefined, 'm-Q8_0.gguf'],
+  ['a quant in any case', ['m-Q8_0.gguf', 'm.q5_k_m.gguf'], 'Q5_K_M', 'm.q5_k_m.gguf'],
+  ['a quant is a whole word', ['m-IQ4_XS.gguf', 'm-UD-Q4_K_XL.gguf', 'm-BF16.gguf', 'm-Q4_K_M.gguf', 'm-F16.gguf'], 'f16', 'm-F16.gguf'],
+  ['a quant that is not there', ['m-Q8_0.gguf'], 'Q4_0', undefined],
+  [
+    'the first part of a split model',
+    ['Q8_0/m-Q8_0-00002-of-00002.gguf', 'Q8_0/m-Q8_0-00001-of-00002.gguf'],
+    'q8_0',
+    'Q8_0/m-Q8_0-00001-of-00002.gguf',
+  ],
+  ['no model', ['README.md', 'mmproj.gguf'], undefined, undefined],
+])('of several files: %s', (_, paths, quant, want) => {
+  expect(chooseFile(names(...paths), quant)?.path).toBe(want);
+});
+
+it('the cache folder is QUANTLET_CACHE, else where the system keeps such things', () => {
+  expect(cacheFolder({ QUANTLET_CACHE: '/a', XDG_CACHE_HOME: '/b' }, 'linux')).toBe('/a');
+  expect(cacheFolder({ XDG_CACHE_HOME: '/b' }, 'linux')).toBe(join('/b', 'quantlet'));
+  expect(cacheFolder({}, 'linux')).toMatch(/\.cache[\\/]quantlet$/);
+  expect(cacheFolder({}, 'darwin')).toMatch(/Library[\\/]Caches[\\/]quantlet$/);
+  expect(cacheFolder({ LOCALAPPDATA: 'L' }, 'win32')).toBe(join('L', 'quantlet'));
+});
+
+it('a path is a path; two names of a model, half of one, or an odd one are refused', async () => {
+  const { open } = await repository({});
+  expect(await open({ model: 'C:\\models\\m.gguf' })).toBe('C:\\models\\m.gguf');
+  expect(await open({})).toBeUndefined();
+  for (const flags of [{ model: 'a.gguf', hf: 'org/repo' }, { hfFile: 'a.gguf' }])
+    expect((await failure(open(flags))).code, JSON.stringify(flags)).toBe('ERR_USAGE');
+  for (const flags of [
+    { hf: 'repo' },
+    { hf: 'org/..' },
+    { hf: 'org/repo:' },
+    { hf: 'org/repo/x' },
+    { model: 'https://host/' },
+    { model: 'hf:repo' },
+  ]) {
+    const { code, message } = await failure(open(flags));
+    expect([code, message], JSON.stringify(flags)).toEqual([
+      'ERR_INVALID_ARGUMENT',
+      expect.stringMatching('hf' in flags ? /^-hf is / : /^-m is /),
+    ]);
+  }
+  for (const hfFile of ['../m.gguf', '/m.gguf', 'a\\b.gguf', 'c:m.gguf'])
+    expect((await failure(open({ hf: 'org/repo', hfFile }))).message).toMatch(/not the name of a file/);
+});
+
+it('gets the file of a repository once, checked; anew when it changed there', async () => {
+  const { hub, cache, open } = await repository({ 'README.md': bytes('r'), 'm-F16.gguf': bytes('f16'), 'm-Q4_K_M.gguf': bytes('one') });
+  const path = await open({ hf: 'org/repo' });
+  expect(path).toBe(join(cache, 'org', 'repo', 'm-Q4_K_M.gguf'));
+  expect(readFileSync(path!, 'utf8')).toBe('GGUFone');
+  expect(hub.log).toEqual(['list', 'list', 'resolve m-Q4_K_M.gguf', 'bytes m-Q4_K_M.gguf bytes=0-']);
+  hub.log.length = 0;
+  await open({ hf: 'org/repo:q4_k_m' });
+  expect(hub.log, 'the list tells that it is still the same').toEqual(['list', 'list']);
+  hub.files.set('m-Q4_K_M.gguf', bytes('two'));
+  expect(readFileSync((await open({ hf: 'org/repo' }))!, 'utf8')).toBe('GGUFtwo');
+  expect(readdirSync(join(cache, 'org', 'repo')).sort(), 'nothing else is left').toEqual([
+    'list.json',
+    'm-Q4_K_M.gguf',
+    'm-Q4_K_M.gguf.json',
+  ]);
+});
+
+it('--offline and a hub that is away use what is there', async () => {
+  const { hub, open } = await repository({ 'm-Q8_0.gguf': bytes('x') });
+  const none = await failure(open({ hf: 'org/repo', offline: true }));
+  expect([none.code, none.message]).toEqual(['ERR_DOWNLOAD', expect.stringContaining('--offline')]);
+  const path = await open({ hf: 'org/repo' });
+  hub.log.length = 0;
+  expect(await open({ hf: 'org/repo', offline: true })).toBe(path);
+  expect(hub.log).toEqual([]);
+  hub.refuse = () => 500;
+  expect(await open({ hf: 'org/repo' })).toBe(path);
+  expect(String(vi.mocked(process.stderr.write).mock.calls.at(-1)?.[0])).toMatch(/answered 500.*downloaded before/);
+  expect((await failure(open({ hf: 'org/repo:Q4_0' }))).message).toContain('500');
+  const away = await failure(open({ hf: 'org/repo:Q4_0' }, { MODEL_ENDPOINT: 'http://127.0.0.1:9' }));
+  expect([away.code, away.message]).toEqual(['ERR_DOWNLOAD', expect.stringMatching(/no connection; --offline/)]);
+});
+
+it('a file by its name, a split model with all its parts', async () => {
+  const pathOf = (i: number): string => `sub dir/m-0000${i}-of-00003.gguf`;
+  const { hub, cache, open } = await repository({
+    [pathOf(1)]: part(1, 3),
+    [pathOf(2)]: part(2, 3),
+    [pathOf(3)]: part(3, 3),
+    'other.gguf': bytes('o'),
+  });
+  expect(await open({ hf: 'org/repo', hfFile: 'other.gguf' })).toBe(join(cache, 'org', 'repo', 'other.gguf'));
+  const path = await open({ hf: 'org/repo' });
+  expect(path).toBe(join(cache, 'org', 'repo', 'sub dir', 'm-00001-of-00003.gguf'));
+  expect([1, 2, 3].map((i) => Buffer.compare(readFileSync(join(cache, 'org', 'repo', pathOf(i))), part(i, 3)))).toEqual([0, 0, 0]);
+  expect(await open({ hf: 'org/repo', offline: true })).toBe(path);
+  const missing = await failure(open({ hf: 'org/repo', hfFile: 'none.gguf' }));
+  expect(missing.message).toMatch(/no none\.gguf; it has .*other\.gguf/);
+  hub.files.delete(pathOf(2));
+  const incomplete = await repository(Object.fromEntries(hub.files));
+  expect((await failure(incomplete.open({ hf: 'org/repo' }))).message).toMatch(/00002-of-00003.*not complete/);
+  expect(incomplete.hub.log, 'nothing of it is downloaded').toEqual(['list', 'list']);
+});
+
+it('a name that promises more parts than the header of the first: nothing else is asked for', async () => {
+  const all = Object.fromEntries(Array.from({ length: 4 }, (_, i) => [`m-0000${i + 1}-of-99999.gguf`, part(i + 1, 4)]));
+  const { hub, open } = await repository(all);
+  const url = `${hub.url}/org/repo/resolve/main/m-00001-of-99999.gguf`;
+  const { code, message } = await failure(open({ model: url }, { MODEL_ENDPOINT: 'http://127.0.0.1:9' }));
+  expect([code, message]).toEqual([
+    'ERR_DOWNLOAD',
+    expect.stringMatching(/m-00001-of-99999\.gguf says that its model has 4 parts, its name 99999/),
+  ]);
+  expect(hub.log).toEqual(['resolve m-00001-of-99999.gguf', 'bytes m-00001-of-99999.gguf bytes=0-']);
+  hub.log.length = 0;
+  expect((await failure(open({ hf: 'org/repo' }))).message).toMatch(/has no m-00005-of-99999\.gguf.*not complete/);
+  expect(hub.log).toEqual(['list', 'list']);
+  const three = await repository({ 'm-00001-of-00002.gguf': part(1, 2, 3), 'm-00002-of-00002.gguf': part(2, 2, 3) });
+  expect((await failure(three.open({ hf: 'org/repo' }))).message).toMatch(/has 3 parts, its name 2/);
+  expect(three.hub.log.filter((line) => line.startsWith('resolve'))).toEqual(['resolve m-00001-of-00002.gguf']);
+});
+
+it('choosing among thousands of names that promise thousands of parts takes no time', () => {
+  const paths = Array.from({ length: 20_000 }, (_, i) => `m${i}-00002-of-99999.gguf`);
+  expect(chooseFile(names(...paths, 'm-00001-of-99999.gguf'))?.path).toBe('m-00001-of-99999.gguf');
+});
+
+it('a list that is none, without end, or too long is refused; what is no file in it is passed over', async () => {
+  const { hub, cache, open } = await repository({ 'm.gguf': bytes('x') });
+  const listed = (path: string): string => JSON.stringify({ type: 'file', path, size: 5 });
+  const answers = async (page: NonNullable<typeof hub.page>): Promise<string> => {
+    hub.page = page;
+    const { code, message } = await failure(open({ hf: 'org/repo' }));
+    return `${code} ${message}`;
+  };
+  expect(await answers(() => ({ body: 'null' }))).toMatch(/^ERR_DOWNLOAD .*not a list/);
+  expect(await answers(() => ({ body: '[null' }))).toMatch(/^ERR_DOWNLOAD .*not JSON/);
+  expect(
+    await answers(() => ({
+      body: `[null, 7, "x", [], {"type":"file"}, {"type":"file","path":"a.gguf","size":1e999}, {"type":"file","path":"b.gguf","size":-1}, ${listed('c.bin')}]`,
+    })),
+  ).toMatch(/^ERR_DOWNLOAD .*no GGUF model/);
+  hub.log.length = 0;
+  expect(await answers((cursor) => ({ body: `[${listed(`${cursor}.gguf`)}]`, next: `?cursor=${Number(cursor) + 1}` }))).toMatch(
+    /^ERR_DOWNLOAD .*goes on after 100 pages \(100 files\)/,
+  );
+  expect(hub.log.length).toBe(100);
+  expect(await answers(() => ({ body: '[]', next: 'http://' }))).toMatch(/^ERR_DOWNLOAD .*names "http:\/\/" as the next page/);
+  expect(await answers((cursor) => ({ body: `[${listed('x'.repeat(5 << 20))}]`, next: `?cursor=${Number(cursor) + 1}` }))).toMatch(
+    /^ERR_DOWNLOAD .*more than 33554432 bytes/,
+  );
+  expect(await answers(() => ({ body: `[${listed('a\u001b[2J.gguf')}]` }))).toMatch(/^ERR_DOWNLOAD .*not the name of a file/);
+
+  delete hub.page;
+  const path = await open({ hf: 'org/repo' });
+  for (const list of ['null', '[null, {}, 3]', '{', '{"path":1}']) {
+    writeFileSync(join(cache, 'org', 'repo', 'list.json'), list);
+    expect(await open({ hf: 'org/repo', offline: true }), list).toBe(path);
+  }
+});
+
+it('the token goes to the hub and nowhere else; 401, 403 and 404 say what to do', async () => {
+  const { hub, open } = await repository({ 'm.gguf': bytes('x') });
+  hub.refuse = (token) => (token === undefined ? 401 : token === 'bad' ? 403 : undefined);
+  const none = await failure(open({ hf: 'org/repo' }));
+  expect([none.code, none.message]).toEqual(['ERR_DOWNLOAD', expect.stringMatching(/401.*--hf-token or HF_TOKEN/)]);
+  expect((await failure(open({ hf: 'org/repo', hfToken: 'bad' }))).message).toMatch(/403.*terms/);
+  expect(await open({ hf: 'org/repo' }, { HF_TOKEN: 'good' })).toBeDefined();
+  expect(hub.leaked).toEqual([undefined]);
+  expect((await failure(open({ hf: 'org/none', hfToken: 'good' }))).message).toMatch(/404.*check its name/);
+});
+
+it("an address of the hub is its file; another server's has a folder of its own", async () => {
+  const { hub, cache, env, open } = await repository({
+    'm.gguf': bytes('x'),
+    's-00001-of-00002.gguf': part(1, 2),
+    's-00002-of-00002.gguf': part(2, 2),
+  });
+  for (const kind of ['resolve', 'blob'])
+    expect(await open({ model: `${hub.url}/org/repo/${kind}/main/m.gguf?download=true` })).toBe(join(cache, 'org', 'repo', 'm.gguf'));
+  const elsewhere = { ...env, MODEL_ENDPOINT: 'http://127.0.0.1:9' };
+  const path = await resolveModel(
+    { model: `${hub.url}/org/repo/resolve/main/s-00001-of-00002.gguf`, hfToken: 'secret' },
+    signal,
+    elsewhere,
+  );
+  expect(Buffer.compare(readFileSync(path!), part(1, 2))).toBe(0);
+  expect(Buffer.compare(readFileSync(path!.replace('00001-of', '00002-of')), part(2, 2))).toBe(0);
+  expect(hub.leaked.every((token) => token === undefined)).toBe(true);
+  expect(await resolveModel({ model: `${hub.url}/org/repo/resolve/main/s-00001-of-00002.gguf`, offline: true }, signal, elsewhere)).toBe(
+    path,
+  );
+});
+
+it('commands take them: run, inspect and tokenize with a model of the hub', async () => {
+  const { hub, env, cache } = await repository({ 'm.gguf': readFileSync(llamaModel) });
+  const run = await runCli(['run', '-hf', 'org/repo', '-p', 'x', '-n', 2, '--temp', 0, '--no-warmup'], { env });
+  expect(run.code, run.stderr).toBe(0);
+  expect(run.stderr).toMatch(/^quantlet: downloading m\.gguf: [\d.]+ kB\n/);
+  const inspect = await runCli(['inspect', '-m', `${hub.url}/org/repo/resolve/main/m.gguf`, '--json'], { env });
+  expect([inspect.code, inspect.stderr]).toEqual([0, '']);
+  const offline = { ...env, MODEL_ENDPOINT: 'http://127.0.0.1:9' };
+  expect((await runCli(['tokenize', '-hf', 'org/repo', '--offline', '-p', 'the cat', '--ids'], { env: offline })).code).toBe(0);
+  expect((await runCli(['tokenize', '-hf', 'org/repo', '-hff', 'none.gguf', '--offline', '-p', 'x'], { env: offline })).code).toBe(1);
+  expect(existsSync(join(cache, 'org', 'repo', 'm.gguf.lock'))).toBe(false);
+});

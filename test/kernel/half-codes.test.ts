@@ -1,0 +1,107 @@
+/**
+ * A format may state how its codes lie in either of two ways (assembly/matmul/format/format.ts), and most state vectors of nibbles or bytes. Here formats of
+ * the package state the same bytes by half_codes, and every loop that takes them gives the same bits as for the package's own.
+ */
+import { readFileSync } from 'node:fs';
+import asc from 'assemblyscript/asc';
+import { beforeAll, describe, expect, it } from 'vitest';
+import { TYPE, type TypeName } from '../../src/type-traits.ts';
+import { BUILDS, gaussian, instantiate, over, type Kernels } from './harness.ts';
+import { CASES, weights } from './packed-blocks.ts';
+import { pack, product } from './packed-ways.ts';
+
+/** half_codes of formats for blocks of 32 and of 256, of codes below 8 bits and of 8. */
+const HALF_CODES = {
+  q4_0: `const v = v128.load(q + (<usize>t << 6), offsetof<G>());
+    return v128.and(half == 0 ? v : i16x8.shr_u(v, 4), i8x16.splat(15));`,
+  q8_0: 'return v128.load(q + (<usize>t << 7) + (<usize>half << 6), offsetof<G>());',
+  q5_K: `const v = v128.load(q + (<usize>t << 6), offsetof<G>());
+    const b = i16x8.shr_u(v128.load(q - 64, offsetof<G>()), half == 0 ? t : t + 4);
+    return v128.or(
+      v128.and(half == 0 ? v : i16x8.shr_u(v, 4), i8x16.splat(15)),
+      i16x8.shl(v128.and(b, i8x16.splat(1)), 4),
+    );`,
+};
+const TYPES = Object.keys(HALF_CODES) as (keyof typeof HALF_CODES & TypeName)[];
+
+/** What test/kernel/packed-ways.ts calls, for these formats alone. */
+const ways = (name: string, params: string, result: string): string => {
+  const names = params.replaceAll(/: \w+/g, '');
+  const calls = TYPES.map((type) => `if (type == ${TYPE[type].id}) return packed.${name}_as<${type.toUpperCase()}>(${names});`);
+  return `export function ${name}(${['type: u32', params].filter(Boolean).join(', ')}): ${result} {\n${calls.join('\n')}\nunreachable();\n${result === 'void' ? '' : 'return 0;'}\n}`;
+};
+const SOURCE = `
+import * as packed from './matmul/packed';
+export { act_row_size, quantize_act } from './matmul/act';
+export { mul_mat_packed_scratch, packed_rows } from './matmul/packed';
+${TYPES.map(
+  (type) => `import { ${type.toUpperCase()} as Own_${type} } from './matmul/format/${type}';
+@unmanaged
+class ${type.toUpperCase()} extends Own_${type} {
+  @inline half_codes<G>(q: usize, half: i32, t: i32): v128 {
+    ${HALF_CODES[type]}
+  }
+}`,
+).join('\n')}
+export function heap_base(): usize {
+  return __heap_base;
+}
+${ways('packed_act_type', '', 'u32')}
+${ways('repack', 'w: usize, ne00: i32, nrows: i32, from: i32, to: i32, scratch: usize', 'i32')}
+${ways('packed_row', 'w: usize, ne00: i32, row: i32, y: usize', 'void')}
+${ways('mul_mat_packed', 'w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize', 'void')}
+`;
+
+async function compile(build: string): Promise<WebAssembly.Module> {
+  let binary: Uint8Array<ArrayBuffer> | undefined;
+  const { error, stderr } = await asc.main(
+    ['assembly/half_codes.ts', '--config', 'asconfig.json', '--target', build, '--optimizeLevel', '1'],
+    {
+      readFile(name) {
+        if (name === 'assembly/half_codes.ts') return SOURCE;
+        try {
+          return readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
+        } catch {
+          return null;
+        }
+      },
+      writeFile(name, contents) {
+        if (name.endsWith('.wasm')) binary = contents as Uint8Array<ArrayBuffer>;
+      },
+    },
+  );
+  if (error || !binary) throw new Error(stderr.toString(), { cause: error });
+  return new WebAssembly.Module(binary);
+}
+
+describe.each(BUILDS.filter((build) => !build.endsWith('-threads')))('%s', (build) => {
+  const own = instantiate(build);
+  let twins: Kernels;
+  beforeAll(async () => {
+    twins = over(await compile(build), build);
+  }, 120_000);
+
+  it.each(TYPES)('%s: rows read back and products have the same bits', (type) => {
+    const [ne00, nrows] = [512 + 256, 40];
+    const plain = weights(
+      CASES.find((c) => c.type === type)!,
+      ne00,
+      nrows,
+      3,
+    );
+    const columns = Array.from({ length: 13 }, (_, i) => gaussian(ne00, 20 + i));
+    const [want, got] = [own, twins].map((k) => {
+      k.arena.reset();
+      const p = pack(k, type, plain, ne00, nrows);
+      const y = k.arena.alloc(ne00 * 4);
+      const rows = [0, 21, 39].map((row) => {
+        k.call('packed_row', TYPE[type].id, p.w, ne00, row, y);
+        return k.arena.readBytes(y, ne00 * 4);
+      });
+      // Alone, few, in fours over a panel with one left over, and more.
+      const products = [1, 3, 6, 13].map((n) => new Uint8Array(product(k, p, columns.slice(0, n)).buffer));
+      return { packed: k.arena.readBytes(p.w, plain.length), rows, products };
+    });
+    expect(got).toEqual(want);
+  });
+});

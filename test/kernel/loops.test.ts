@@ -1,0 +1,78 @@
+/** Which loop computes each column of a packed product, as explain() says it: every format on every build, by 1 to 40 columns. */
+import { describe, expect, it } from 'vitest';
+import { LOOPS } from '../../src/graph/layout.ts';
+import { lower } from '../../src/graph/lower.ts';
+import { mul_mat } from '../../src/graph/ops.ts';
+import { leaf } from '../../src/graph/tensor.ts';
+import { TYPE, type TypeName } from '../../src/type-traits.ts';
+import { BUILDS, instantiate, type Build } from './harness.ts';
+import { CASES } from './packed-blocks.ts';
+
+type Loop = (typeof LOOPS)[number];
+
+const FLOATS: readonly TypeName[] = ['f32', 'f16', 'bf16'];
+/** Formats whose codes are signed and have 8 bits. */
+const EIGHT_BITS: readonly TypeName[] = ['q8_0', 'iq4_nl', 'iq4_xs'];
+/** Formats with a loop for 2 to 16 columns, where there is relaxed SIMD. */
+const FEW_COLUMNS: readonly TypeName[] = ['q4_0', 'q4_K', 'q5_K'];
+
+/** Formats of 1 and 2 bits without integer scales. */
+const FEW_BITS: readonly TypeName[] = ['q1_0', 'q2_0', 'tq2_0'];
+
+/** The loop for a column that is computed alone. */
+function alone(build: Build, type: TypeName): Loop {
+  const isRelaxed = build.startsWith('relaxed');
+  const isDotAdd = build.startsWith('dotadd');
+  if (FEW_BITS.includes(type)) return 'gemv_16x1_bits';
+  if (EIGHT_BITS.includes(type)) return isRelaxed || isDotAdd ? 'gemv_16x1_signs' : 'gemv_16x1';
+  if (type === 'q6_K') return 'gemv_16x1_q6_K';
+  if (type === 'q2_K') return isRelaxed ? 'gemv_16x1_q2_K' : 'gemv_16x1_s16';
+  return type === 'q3_K' ? 'gemv_16x1_s16' : 'gemv_16x1';
+}
+
+/** The loops of n columns, in order. */
+function expected(build: Build, type: TypeName, n: number): Loop[] {
+  const columns = (blocked: number, tile: Loop, one: Loop): Loop[] => Array.from({ length: n }, (_, c) => (c < blocked ? tile : one));
+  if (FLOATS.includes(type)) return columns(n % 4 === 1 ? n - 1 : n, 'gemm_f32_8x4', 'gemv_f32_16x1');
+  if (!build.startsWith('simd') && FEW_COLUMNS.includes(type) && n > 1 && n <= 16) return columns(n, 'gemm_16xn', 'gemm_16xn');
+  const nibbles = build.startsWith('dotadd') ? 'gemm_8x4_nibbles' : 'gemm_8x4_i16';
+  const tile = FEW_BITS.includes(type) ? 'gemm_8x4_bits' : EIGHT_BITS.includes(type) ? nibbles : 'gemm_8x4';
+  // One or two columns beyond a multiple of four are left over, and three alone.
+  return columns(n % 4 === 3 && n > 3 ? n : n - (n % 4), tile, alone(build, type));
+}
+
+/** "gemm_8x4 for 4 columns, gemv_16x1 for 2 columns", or one name alone. */
+function inWords(loops: readonly Loop[]): string {
+  const names = [...new Set(loops)];
+  if (names.length === 1) return names[0];
+  const count = (name: Loop): number => loops.filter((loop) => loop === name).length;
+  return names.map((name) => `${name} for ${count(name)} column${count(name) === 1 ? '' : 's'}`).join(', ');
+}
+
+describe.each(BUILDS)('%s', (build) => {
+  const k = instantiate(build);
+  const facts = {
+    act_row_size: (type: number, n: number) => k.call('act_row_size', type, n),
+    attention_scratch: () => 0,
+    mul_mat_packed_scratch: () => k.call('mul_mat_packed_scratch'),
+    packed_act_type: (type: number) => k.call('packed_act_type', type),
+    packed_loop: (type: number, c: number, n: number) => k.call('packed_loop', type, c, n),
+    quantize_work_size: () => 0,
+  };
+
+  it.each([...FLOATS, ...CASES.map(({ type }) => type)])('%s', (type) => {
+    for (let n = 1; n <= 40; n++) {
+      const loops = Array.from({ length: n }, (_, c) => LOOPS[k.call('packed_loop', TYPE[type].id, c, n)]);
+      expect(loops, `${n} columns`).toEqual(expected(build, type, n));
+
+      const w = leaf('w', TYPE[type], [256, 16, 1, 1]);
+      const x = leaf('x', TYPE.f32, [256, n, 1, 1]);
+      w.layout = 'packed';
+      const y = mul_mat(w, x);
+      const product = lower([w, x, y], facts).find(({ code }) => code === 'MUL_MAT_PACKED')!;
+      expect((product.how as () => string)(), `${n} columns`).toContain(
+        `: packed, ${inWords(expected(build, type, n))}, ${n === 1 ? 'one column' : `${n} columns`}`,
+      );
+    }
+  });
+});

@@ -1,0 +1,131 @@
+/** The self-test of turbo: ordinary code gives the checksums that it is held against, and code that is wrong, ends the process or cannot be made is told. */
+import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
+import { describe, expect, it } from 'vitest';
+import { EXPECTED } from '../../src/turbo/bits.ts';
+import { selfTest } from '../../src/turbo/self-test.ts';
+import { runSelfTest, turboVerdict, unavailable } from '../../src/turbo/verdict.ts';
+import { isRelaxed, isThreaded } from '../../src/wasm/load.ts';
+import { BUILDS, root, temporaryFolder, writeTo } from '../support.ts';
+
+const hasRevectoriser = process.arch === 'x64' && Number.parseInt(process.versions.node) >= 24;
+/** The package's own program; sources have none. */
+const program = fileURLToPath(new URL('dist/worker/turbo.js', root));
+const kernelsOf = (build: string): URL => new URL(`dist/wasm/${build}.wasm`, root);
+
+// Where this fails after a change of kernels that is meant: scripts/turbo-bits.mjs.
+it.each(BUILDS)('%s: ordinary code gives the stored checksums', (build) => {
+  expect(selfTest(new WebAssembly.Module(readFileSync(kernelsOf(build))), isThreaded(build))).toEqual(
+    EXPECTED[isRelaxed(build) ? 'relaxed' : 'simd'],
+  );
+});
+
+if (hasRevectoriser) {
+  it.each(BUILDS)('%s: turbo gives them too', async (build) => {
+    expect(await runSelfTest(fileURLToPath(kernelsOf(build)), build, { program })).toEqual({ why: '', kept: true });
+  });
+}
+
+/** Kernels one number of which is another: the second-last bit of the first constant log2(e). */
+function damaged(): string {
+  const bytes = readFileSync(kernelsOf('simd'));
+  const f32 = Buffer.from(Float32Array.of(Math.LOG2E).buffer);
+  const at = bytes.indexOf(f32);
+  expect(at).toBeGreaterThan(0);
+  bytes[at] ^= 2;
+  return writeTo(temporaryFolder(), 'damaged.wasm', bytes);
+}
+
+describe('what is wrong is said', () => {
+  const simd = fileURLToPath(kernelsOf('simd'));
+  const folder = temporaryFolder();
+  const other = (name: string, text: string): string => writeTo(folder, name, text);
+
+  it('other bits', async () => {
+    const { why, kept } = await runSelfTest(damaged(), 'simd', { flags: [], program });
+    expect(why).toBe('its self-test gave different bits for attention with a cap');
+    expect(kept).toBe(true);
+  });
+
+  it.each([
+    [
+      'a flag that V8 does not know',
+      { flags: ['--experimental-wasm-no-such-thing'] },
+      /^this V8 has lost a flag \(.*--experimental-wasm-no-such-thing\)$/,
+      true,
+    ],
+    [
+      'a crash',
+      { flags: [], program: other('crash.cjs', "process.kill(process.pid, 'SIGSEGV'); setTimeout(() => {}, 60000);") },
+      /^its self-test ended with SIGSEGV$/,
+      true,
+    ],
+    ['an abort of V8', { flags: [], program: other('abort.cjs', 'process.abort();') }, /^its self-test ended with SIGABRT$/, true],
+    [
+      'no end',
+      { flags: [], program: other('endless.cjs', 'setTimeout(() => {}, 60000);'), longestMs: 500 },
+      /^its self-test did not end within 0.5 s$/,
+      false,
+    ],
+    ['no answer', { flags: [], program: other('silent.cjs', '') }, /^its self-test gave no answer$/, false],
+    [
+      'an error',
+      { flags: [], program: other('error.cjs', "process.stderr.write('out of luck\\n'); process.exit(1);") },
+      /^its self-test could not be run: out of luck$/,
+      false,
+    ],
+    [
+      'no program',
+      { flags: [], program: other('gone.cjs', "require('./nowhere.cjs');") },
+      /^its self-test could not be run: Error: Cannot find module '.\/nowhere.cjs'$/,
+      false,
+    ],
+  ])('%s', async (_, run, message, kept) => {
+    const outcome = await runSelfTest(simd, 'simd', run);
+    expect(outcome.why).toMatch(message);
+    expect(outcome.kept).toBe(kept);
+  });
+});
+
+describe('what was said is kept', () => {
+  const path = fileURLToPath(kernelsOf('simd'));
+  const bytes = readFileSync(path);
+  const gone = { flags: ['--experimental-wasm-no-such-thing'] };
+  const endless = { flags: [], program: '/nowhere/turbo.js' };
+
+  it('for these kernels and this machine', async () => {
+    const cache = temporaryFolder();
+    const first = await turboVerdict(cache, path, 'simd', bytes, gone);
+    expect(first).toMatch(/lost a flag/);
+    expect(await turboVerdict(cache, path, 'simd', bytes, endless)).toBe(first);
+    expect(await turboVerdict(cache, path, 'simd', bytes.subarray(1), endless)).toMatch(/could not be run/);
+  });
+
+  it('not where it may come out otherwise, or where nothing can be written', async () => {
+    const cache = temporaryFolder();
+    expect(await turboVerdict(cache, path, 'simd', bytes, endless)).toMatch(/could not be run/);
+    expect(await turboVerdict(cache, path, 'simd', bytes, gone)).toMatch(/lost a flag/);
+    const file = writeTo(cache, 'file', '');
+    expect(await turboVerdict(file, path, 'simd', bytes, gone)).toMatch(/lost a flag/);
+  });
+
+  it('where it is right', async () => {
+    const cache = temporaryFolder();
+    // (Without its flags on the child's command line V8 says of those it lacks that it lacks them, and goes on: any version can run it.)
+    expect(await turboVerdict(cache, path, 'simd', bytes, { program, flags: [] })).toBe('');
+    expect(await turboVerdict(cache, path, 'simd', bytes, endless)).toBe('');
+  });
+});
+
+it.each([
+  [{ node: '24.1.0' }, 'x64', 'fpu avx2 fma', ''],
+  [{ node: '24.1.0' }, 'x64', '', ''],
+  [{ node: '24.1.0' }, 'x64', 'fpu avx avx2_other', 'it needs a CPU with AVX2'],
+  [{ node: '24.1.0' }, 'arm64', '', 'it needs an x64 CPU, this is arm64'],
+  [{ node: '22.9.0' }, 'x64', 'avx2', 'it needs Node 24 or newer, this is 22.9.0'],
+  [{ node: '24.1.0', bun: '1.3.0' }, 'x64', 'avx2', 'it needs Node, this is Bun'],
+  [{ node: '24.1.0', deno: '2.9.0' }, 'x64', 'avx2', 'it needs Node, this is Deno'],
+  [{ node: '24.1.0', electron: '40.0.0' }, 'x64', 'avx2', 'it needs Node, this is Electron'],
+])('%j on %s with %j', (versions, arch, flags, why) => {
+  expect(unavailable({ versions: versions as never, arch: arch as NodeJS.Architecture }, flags)).toBe(why);
+});

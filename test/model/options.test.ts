@@ -1,0 +1,131 @@
+/** Options that there are not, and options of the wrong kind: refused by name, with the one that may be meant, before anything is read. */
+import { loadModel, type GenerateOptions, type Model } from 'quantlet';
+import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { failure, llamaModel } from '../support.ts';
+
+describe('loadModel', () => {
+  it.each<[object, RegExp]>([
+    [{ thread: 2 }, /there is no option "thread"; did you mean threads\?$/],
+    [{ context_length: 512 }, /"context_length"; did you mean contextLength\?$/],
+    [{ nonsense: 1 }, /"nonsense"; expected threads, contextLength, .*onProgress$/],
+    [{ signal: {} }, /signal is an object; expected an AbortSignal/],
+    [{ onProgress: 5 }, /onProgress is 5; expected a function/],
+    [{ contextLength: null }, /contextLength is null; expected a whole number from 0 to/],
+    [{ threads: '2' }, /threads is "2"; expected a whole number from 1 to 512/],
+    [{ cacheTypeK: 'f8' }, /cacheTypeK is "f8"; expected "f16" or /],
+    [{ unifiedMax: Infinity }, /unifiedMax is Infinity/],
+    [{ warmUp: 'no' }, /warmUp is "no"; expected true or false/],
+    [{ embeddings: 1 }, /embeddings is 1/],
+    [{ name: 5 }, /name is 5; expected a string/],
+    [{ chatTemplate: {} }, /chatTemplate is an object/],
+    [{ build: 7 }, /build is 7; expected a string/],
+    [{ turbo: 'yes' }, /turbo is "yes"/],
+    [{ lora: 'style.gguf' }, /lora is "style.gguf"; expected a list/],
+    [{ speculation: 'ngram-simple' }, /speculation: the options are "ngram-simple"; expected an object/],
+    [{ cache: 'no' }, /cache is "no"; expected true, false or "reload"/],
+    [{ headers: { authorization: 5 } }, /headers is an object; expected an object of strings/],
+    [{ hub: 'https://hub' }, /hub is "https:\/\/hub"; expected an object/],
+    [{ hub: { tokens: 'x' } }, /hub: there is no option "tokens"; did you mean token\? There are token, endpoint, folder, offline/],
+    [{ hub: { offline: 'yes' } }, /hub: offline is "yes"/],
+    [{ createWorker: true }, /createWorker is true; expected a function/],
+  ])('%j', async (options, says) => {
+    const { code, message } = await failure(loadModel(llamaModel, options));
+    expect([code, message]).toEqual(['ERR_INVALID_ARGUMENT', expect.stringMatching(says)]);
+    expect(message, 'what is for our own use is not offered').not.toContain('maxOutputs');
+  });
+
+  it.each([null, 'fast', [], 5])('options that are %j', async (options) => {
+    const { code, message } = await failure(loadModel(llamaModel, options as never));
+    expect([code, message]).toEqual(['ERR_INVALID_ARGUMENT', expect.stringMatching(/the options are .*; expected an object/)]);
+  });
+});
+
+describe('the methods of a model', () => {
+  let model: Model;
+  beforeAll(async () => void (model = await loadModel(llamaModel, { build: 'simd', warmUp: false, contextLength: 64 })));
+  afterAll(() => model.dispose());
+
+  it.each<[object | null, RegExp]>([
+    [{ maxtokens: 5 }, /generate: there is no option "maxtokens"; did you mean maxTokens\?/],
+    [{ top_k: 5 }, /did you mean topK\?/],
+    [{ signal: {} }, /signal is an object; expected an AbortSignal/],
+    [{ maxTokens: null }, /maxTokens is null; expected a whole number from 0, or -1 for no limit/],
+    [{ ignoreEos: 1 }, /ignoreEos is 1/],
+    [{ onContextFull: 'slide' }, /onContextFull is "slide"; expected "error" or "shift" or "truncate-middle"/],
+    [{ keep: -2 }, /keep is -2; expected .* -1 for all/],
+    [null, /the options are null; expected an object/],
+  ])('generate with %j', async (options, says) => {
+    const { code, message } = await failure(async () => model.generate('x', options as GenerateOptions).result());
+    expect([code, message]).toEqual(['ERR_INVALID_ARGUMENT', expect.stringMatching(says)]);
+  });
+
+  it('chat, embed, rank, saveState and loadState', async () => {
+    const calls: (() => Promise<unknown>)[] = [
+      () => model.chat([], null as never).result(),
+      () => model.embed(['x'], { normalise: true } as never),
+      () => model.embed(['x'], null as never),
+      () => model.rank('x', ['y'], { signal: 5 } as never),
+      () => model.saveState({ promt: 'x' } as never),
+      () => model.loadState(new Uint8Array(8), null as never),
+    ];
+    for (const call of calls) expect((await failure(call)).code, String(call)).toBe('ERR_INVALID_ARGUMENT');
+  });
+
+  const ids = (n: number): number[] => Array.from({ length: n }, (_, i) => 3 + i);
+  const greedy = { temperature: 0, ignoreEos: true } as const;
+
+  it('shift: the text goes on, and every token is what the shortened sequence gives by itself', async () => {
+    const prompt = ids(50);
+    const { ids: text, finishReason } = await model
+      .generate(prompt, { ...greedy, maxTokens: 100, onContextFull: 'shift', keep: 8 })
+      .result();
+    expect([text.length, finishReason]).toEqual([100, 'length']);
+    // The same by hand: where 65 tokens are there, those behind the first 8 lose their older half.
+    const sequence = [...prompt];
+    const expected: number[] = [];
+    while (expected.length < 100) {
+      if (sequence.length > 64) sequence.splice(8, 65 - 8 - ((65 - 8) >> 1));
+      const [id] = (await model.generate(sequence, { ...greedy, maxTokens: 1 }).result()).ids;
+      expected.push(id);
+      sequence.push(id);
+    }
+    expect(text).toEqual(expected);
+    for (const type of ['ngram-simple', 'ngram-mod'] as const) {
+      const drafting = await loadModel(llamaModel, {
+        build: 'simd',
+        warmUp: false,
+        contextLength: 64,
+        speculation: { type, ngramSimple: { sizeN: 2 }, ngramMod: { nMatch: 2, nMin: 1 } },
+      });
+      const same = await drafting.generate(prompt, { ...greedy, maxTokens: 100, onContextFull: 'shift', keep: 8 }).result();
+      await drafting.dispose();
+      expect(same.ids, type).toEqual(text);
+    }
+  });
+
+  it('shift and truncate-middle: a prompt that is too long is cut, and what follows is right', async () => {
+    const prompt = ids(200);
+    for (const [options, kept] of [
+      [{ onContextFull: 'shift' }, prompt.slice(-48)],
+      [{ onContextFull: 'shift', keep: 5 }, [...prompt.slice(0, 5), ...prompt.slice(-43)]],
+      [{ onContextFull: 'truncate-middle' }, [...prompt.slice(0, 24), ...prompt.slice(-24)]],
+    ] as const) {
+      const { promptIds, ids: text } = await model.generate(prompt, { ...greedy, ...options, maxTokens: 16 }).result();
+      expect(promptIds, JSON.stringify(options)).toEqual(kept);
+      expect(text).toEqual((await model.generate(kept, { ...greedy, maxTokens: 16 }).result()).ids);
+    }
+    const full = await model.generate(prompt, { ...greedy, onContextFull: 'truncate-middle', maxTokens: 1000 }).result();
+    expect([full.ids.length, full.finishReason]).toEqual([17, 'length']);
+  });
+
+  it('leaving a text that was shifted leaves a slot that is right', async () => {
+    const prompt = ids(50);
+    for await (const part of model.generate(prompt, { ...greedy, maxTokens: 100, onContextFull: 'shift' })) if (part.id < 0) break;
+    let n = 0;
+    for await (const _ of model.generate(prompt, { ...greedy, maxTokens: 100, onContextFull: 'shift' })) if (++n === 40) break;
+    const again = await model.generate(prompt, { ...greedy, maxTokens: 8 }).result();
+    const other = await loadModel(llamaModel, { build: 'simd', warmUp: false, contextLength: 64 });
+    expect(again.ids).toEqual((await other.generate(prompt, { ...greedy, maxTokens: 8 }).result()).ids);
+    await other.dispose();
+  });
+});

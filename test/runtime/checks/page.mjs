@@ -1,0 +1,400 @@
+// The page for people, in Chromium and Firefox, as a visitor uses it: the one that servers serve, over scripted answers, and the one that runs the
+// model itself, from a plain static host. axe-core looks at every state, pictures of all are kept.
+import { cpSync, mkdirSync, readFileSync, readdirSync, statSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { join } from 'node:path';
+import { gzipSync } from 'node:zlib';
+import { app, here, model, root, run, start, tool, work } from '../lib/consumer.mjs';
+import { launchFirefox, launchTabs } from '../lib/drivers.mjs';
+import { serve } from '../lib/server.mjs';
+import { hub, useAway, useFiles, useFormulas, useHub, useLong, useUpdates } from '../lib/page-visits.mjs';
+import { STEP_MS, until } from '../lib/wait.mjs';
+
+/** Read when it is asked for: the matrix installs its packages first. */
+let axeText;
+const axe = () => (axeText ??= readFileSync(createRequire(join(here, 'package.json')).resolve('axe-core/axe.min.js'), 'utf8'));
+const shots = join(work, 'screenshots');
+
+const WIDE = { width: 1280, height: 860 };
+const PHONE = { width: 390, height: 780, isMobile: true, hasTouch: true };
+const VISITORS = {
+  light: { viewport: WIDE, scheme: 'light' },
+  dark: { viewport: WIDE, scheme: 'dark' },
+  phone: { viewport: PHONE, scheme: 'light' },
+  'phone-dark': { viewport: PHONE, scheme: 'dark' },
+};
+
+/**
+ * What Firefox reports now and then, without an address, of a request that a service worker was answering when its document was left (pages are reloaded
+ * here). Whatever a page shows is checked for itself.
+ */
+const LEFT_BEHIND = /^Failed to load ‘’\. A ServiceWorker intercepted the request/;
+
+/** A visitor's hands and eyes on a page. */
+function visitor(page, name, faults, origin) {
+  const fault = (what) => faults.push(`${name}: ${what}`);
+  page.on('pageerror', (error) => {
+    if (!LEFT_BEHIND.test(error.message)) fault(error.message);
+  });
+  page.on('request', (request) => {
+    const url = request.url();
+    if (!/^(data|blob|about):/.test(url) && !url.startsWith(origin)) fault(`a request to ${url}`);
+  });
+  const see = (what, look, ...given) => until(`${name}: ${what}`, () => page.evaluate(look, ...given), 30_000);
+  /** An element that stands still, in sight and enabled, is clicked; a picture tells why there was none. */
+  const click = async (selector) => {
+    try {
+      await page.locator(selector).setTimeout(STEP_MS).click();
+    } catch (error) {
+      await page.screenshot({ path: join(shots, `${name}-fault.png`) });
+      throw new Error(`${name}: a click on ${selector}: ${error.message}`, { cause: error });
+    }
+  };
+  const press = (label) => click(`::-p-aria([name="${label}"][role="button"])`);
+  const type = async (selector, text) => {
+    await click(selector);
+    await page.$eval(selector, (field) => field.select());
+    await page.keyboard.type(text);
+  };
+  const busy = () => document.querySelector('[aria-busy=true]') !== null;
+  return {
+    page,
+    fault,
+    see,
+    click,
+    press,
+    type,
+    idle: () => see('no answer under way', () => document.querySelector('[aria-busy=true]') === null),
+    busy: () => see('an answer under way', busy),
+    async say(text) {
+      await type('.composer textarea', text);
+      await page.keyboard.press('Enter');
+    },
+    /** The text of the last answer. */
+    last: () => page.evaluate(() => [...document.querySelectorAll('.message.assistant')].at(-1)?.textContent ?? ''),
+    /** Whoever looks where the action was sees it: it is on the screen, and nothing lies over it. */
+    async inSight(selector, what) {
+      const seen = await page.$eval(selector, (element) => {
+        const { left, top, width, height } = element.getBoundingClientRect();
+        return element.contains(document.elementFromPoint(left + width / 2, top + height / 2));
+      });
+      if (!seen) fault(`${what} is out of sight`);
+    },
+    /** A picture, what axe finds, and whether anything sticks out. */
+    async look(state) {
+      await page.screenshot({ path: join(shots, `${name}-${state}.png`) });
+      if (!(await page.evaluate(() => 'axe' in globalThis))) await page.evaluate(`${axe()}; undefined`);
+      const violations = await page.evaluate(async () =>
+        (await globalThis.axe.run(document)).violations.map(
+          ({ id, nodes }) => `${id}: ${nodes.map((node) => `${node.target} ${node.any[0]?.message ?? ''}`).join(', ')}`,
+        ),
+      );
+      for (const violation of violations) fault(`${state}: axe ${violation.slice(0, 400)}`);
+      const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
+      if (wide > 0) fault(`${state}: the page is ${wide} pixels wider than its window`);
+    },
+  };
+}
+
+const TOOLS = '{"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}';
+
+/** Everything that a conversation with a server can come to. */
+async function useServed({ page, fault, see, click, press, type, idle, busy, say, last, look }) {
+  const expectLast = async (what, pattern) => {
+    const text = await last();
+    if (!pattern.test(text)) fault(`${what}: the answer is ${JSON.stringify(text.slice(0, 200))}, expected ${pattern}`);
+  };
+  await see('the name of the model', () => document.querySelector('.model-name')?.textContent === 'scripted');
+  await look('empty');
+
+  await say('table');
+  await see('a table of four rows', () => document.querySelectorAll('tbody tr').length === 4);
+  await idle();
+  await expectLast('speed', /[\d.]+ tokens\/s · .*context [\d,]+ of 32,768/);
+  await look('table');
+  await say('code');
+  await idle();
+  if (!(await page.$('.code .hljs-keyword'))) fault('code is not coloured');
+  await look('code');
+
+  await say('formulas');
+  await idle();
+  // This page has nothing to typeset them with: they stay as they were written, and Markdown leaves them alone.
+  const formulas = await page.$$eval('.message.assistant .tex', (all) => all.map(({ textContent }) => textContent));
+  if (formulas.length !== 2 || !formulas[1].includes('\\frac{-b \\pm \\sqrt{b^2 - 4ac}}{2a}'))
+    fault(`formulas: ${JSON.stringify(formulas)}`);
+  await look('formulas');
+
+  await say('think');
+  await see(
+    'open thoughts',
+    () => document.querySelector('.reasoning')?.open && document.querySelector('.reasoning').textContent.length > 60,
+  );
+  await look('reasoning');
+  await idle();
+  if (await page.$eval('.reasoning', (details) => details.open)) fault('thoughts stay open after the answer');
+  await expectLast('reasoning', /I thought about it: yes\./);
+
+  await press('Settings');
+  await page.evaluate(() => document.querySelectorAll('dialog details').forEach((details) => (details.open = true)));
+  await page.$$eval('dialog textarea', (areas) =>
+    areas.find((area) => area.placeholder.includes('get_weather')).setAttribute('data-test', 'tools'),
+  );
+  await type('[data-test=tools]', '{nothing');
+  await see('an error in the settings', () => document.querySelector('dialog [role=alert]')?.textContent.includes('not JSON'));
+  await look('settings-error');
+  await type('[data-test=tools]', TOOLS);
+  await see('no error in the settings', () => !document.querySelector('dialog [role=alert]'));
+  await look('settings');
+  await press('Close');
+  await say('weather');
+  await see('a call', () => document.querySelector('.call')?.textContent.includes('get_weather'));
+  await idle();
+  await look('tool-call');
+  await type('.results textarea', '21 degrees');
+  await press('Go on with the result');
+  await idle();
+  await expectLast('a tool’s result', /It is 21 degrees in Berlin\./);
+
+  await say('fail');
+  await see('the failure', () => document.querySelector('.message [role=alert]')?.textContent.includes('Try again'));
+  await look('error');
+  await press('Try again');
+  await idle();
+  await expectLast('after a failure', /You said: fail/);
+
+  await say('evil');
+  await idle();
+  await look('evil');
+  const evil = await page.evaluate(() => {
+    const answer = [...document.querySelectorAll('.message.assistant')].at(-1);
+    return {
+      elements: [...answer.querySelectorAll('img, script, iframe, style, b, .markdown svg')].map((element) => element.outerHTML),
+      links: [...answer.querySelectorAll('a')].map((link) => link.href),
+      title: document.title,
+    };
+  });
+  if (evil.elements.length > 0 || evil.links.some((link) => !/^(https?:.*|)$/.test(link)) || /^evil/.test(evil.title))
+    fault(`what the model writes got into the page: ${JSON.stringify(evil)}`);
+
+  await say('long');
+  await busy();
+  await see('some sentences', () => [...document.querySelectorAll('.message.assistant')].at(-1).textContent.length > 600);
+  await look('streaming');
+  await page.keyboard.press('Escape');
+  await idle();
+  await expectLast('stopped', /Stopped/);
+  await look('stopped');
+  await press('Continue');
+  await idle();
+  await expectLast('gone on with', /Here it went on\./);
+
+  // What was said is changed: what followed it goes.
+  const said = await page.$$eval('.message', (messages) => messages.length);
+  await page.$$eval('.message.user', (messages) => messages.at(-1).querySelector('[aria-label=Edit]').click());
+  await type('.editor textarea', 'all');
+  await press('Send');
+  await see('the end of a long answer', () =>
+    [...document.querySelectorAll('.message.assistant')].at(-1).textContent.includes('Sentence 120'),
+  );
+  await idle();
+  if ((await page.$$eval('.message', (messages) => messages.length)) !== said)
+    fault('editing has left messages behind, or taken some away');
+  await look('long');
+  if (!(await page.$eval('.log', (log) => log.scrollHeight - log.scrollTop - log.clientHeight < 50)))
+    fault('the end of a long answer is out of sight');
+
+  await page.reload();
+  await see('the conversation after loading the page again', () => document.querySelectorAll('.message').length > 10);
+  const narrow = await page.evaluate(() => innerWidth < 800);
+  if (narrow) await press('Conversations');
+  await look('list');
+  await click('.conversations .menu summary');
+  await press('Rename');
+  await type('.conversations input', 'planets and more');
+  await page.keyboard.press('Enter');
+  await see('the new name', () => document.querySelector('.conversations a')?.textContent.includes('planets and more'));
+  await click('.conversations .menu summary');
+  await press('Delete');
+  await look('delete');
+  await press('Delete');
+  await see('no conversation', () => document.querySelectorAll('.conversations li').length === 0);
+}
+
+/** The page that runs the model: loads the one that ships, writes, stops, measures. */
+async function useInPage(hands, origin) {
+  const { page, fault, see, click, press, type, say, last, inSight, look } = hands;
+  await see('isolation', () => crossOriginIsolated && document.querySelector('.welcome') !== null);
+  await look('start');
+  await press('Choose a model');
+  await look('models');
+  await type('dialog input[type=url]', `${origin}/nowhere.gguf`);
+  await page.keyboard.press('Enter');
+  await see('the error of a download', () => document.querySelector('dialog [role=alert]')?.textContent.includes('ERR_DOWNLOAD'));
+  await inSight('dialog [role=alert]', 'the error of a download');
+  await look('load-error');
+  await type('dialog input[type=url]', `${origin}/slow/model.gguf?slow=500`);
+  await page.keyboard.press('Enter');
+  await see('progress', () => document.querySelector('dialog progress')?.value > 0);
+  await inSight('dialog progress', 'the progress of a download');
+  await look('loading');
+  await press('Stop');
+  await see('no progress', () => !document.querySelector('progress'));
+  await press('Load tiny stories');
+  await see(
+    'the model',
+    () => document.querySelector('.model-button').textContent.includes('tiny stories') && !document.querySelector('dialog[open]'),
+  );
+  await look('ready');
+
+  await press('Settings');
+  await type('dialog input[placeholder="0.8"]', '0');
+  await type('dialog input[placeholder="no limit"]', '120');
+  await page.keyboard.press('Tab');
+  await press('Close');
+  await say('Once upon a time');
+  await see('its speed', () => /tokens\/s/.test([...document.querySelectorAll('.message.assistant')].at(-1)?.textContent));
+  const text = await last();
+  if (!/^, there was/.test(text)) fault(`it wrote ${JSON.stringify(text.slice(0, 100))}`);
+  if (!/120 tokens · [\d.,]+ tokens\/s/.test(text)) fault(`its speed is not shown: ${JSON.stringify(text.slice(-100))}`);
+  await look('text');
+  await useFormulas(hands);
+
+  await click('.model-button');
+  await click('#tab-device');
+  await see('what is kept', () => /of .* that the browser allows/.test(document.querySelector('#panel-device').textContent));
+  await look('device');
+  await click('#tab-bench');
+  await see('the fields of the bench', () => document.querySelectorAll('#panel-bench input').length === 3);
+  for (const [i, value] of ['32', '16', '1'].entries()) {
+    await page.$$eval('#panel-bench input', (inputs, i) => inputs[i].setAttribute('data-test', 'now'), i);
+    await type('[data-test=now]', value);
+    await page.$eval('[data-test=now]', (input) => input.removeAttribute('data-test'));
+  }
+  await press('Run');
+  await see('the end of the bench', () => document.querySelector('#panel-bench [role=status]').textContent.startsWith('Done'));
+  await look('bench');
+  await press('Close');
+}
+
+/** Without the host the page opens all the same, with its model. */
+async function useOffline({ page, fault, see, press, say, last, look }, origin, closeHost) {
+  await page.reload(); // what was loaded before the service worker was there has been kept by now
+  await see('the page', () => document.querySelector('.welcome, .message') !== null);
+  await see('what the page is made of in the cache', async () => {
+    const names = (await caches.keys()).filter((name) => name.startsWith('quantlet page'));
+    const kept = (await Promise.all(names.map(async (name) => (await caches.open(name)).keys()))).flat();
+    return ['.css', '.js', '/'].every((end) => kept.some(({ url }) => new URL(url).pathname.endsWith(end)));
+  });
+  // Engine and kernels come with the first model, and what older pages had of them has gone.
+  const model = () => document.querySelector('.model-button').textContent.includes('tiny stories');
+  await page.goto(`${origin}/`);
+  await press('Try the small one, 1.6 MB');
+  await see('the model, from its host', model);
+  await closeHost();
+  await page.goto(`${origin}/`);
+  await see('the page without its host', () => document.querySelector('.welcome') !== null);
+  await press('Try the small one, 1.6 MB');
+  await see('the model, without its host', model);
+  await say('The dog');
+  await see('its speed', () => /tokens\/s/.test([...document.querySelectorAll('.message.assistant')].at(-1)?.textContent));
+  if ((await last()).length < 50) fault('without its host the page writes nothing');
+  await look('offline');
+}
+
+/** @param tour what is done on the page @param more what one visitor alone does afterwards; gives what there is to say of it */
+async function visit(launch, name, origin, tour, more) {
+  const faults = [];
+  mkdirSync(shots, { recursive: true });
+  const browser = await launch();
+  let measured;
+  try {
+    const kinds = name.endsWith('Chromium') ? Object.entries(VISITORS) : [['light', VISITORS.light]];
+    for (const [kind, { viewport, scheme }] of kinds) {
+      const page = await browser.fresh();
+      await page.setViewport(viewport);
+      if (name.endsWith('Chromium')) await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
+      const hands = visitor(page, `${name.replaceAll(/\W+/g, '-').toLowerCase()}-${kind}`, faults, origin);
+      await page.goto(`${origin}/`);
+      await tour(hands);
+      if (kind === kinds.at(-1)[0]) measured = await more?.(hands);
+      await page.close();
+    }
+    return {
+      faults,
+      version: browser.version,
+      checked: `${kinds.map(([kind]) => kind).join(', ')}; axe-core on ${readdirSync(shots).length} pictures so far${measured ? `; ${measured}` : ''}`,
+    };
+  } finally {
+    await browser.close();
+  }
+}
+
+const BROWSERS = { Chromium: launchTabs, Firefox: launchFirefox };
+
+const served = Object.entries(BROWSERS).map(([browser, launch]) => ({
+  name: `the page of quantlet serve, ${browser}`,
+  async run() {
+    cpSync(join(here, 'lib/scripted-server.mjs'), join(app, 'scripted-server.mjs'));
+    const server = await start(process.execPath, [join(app, 'scripted-server.mjs'), model], /port (\d+)/);
+    try {
+      const origin = `http://127.0.0.1:${server.found[1]}`;
+      const tour = async (hands) => {
+        await useServed(hands);
+        await useFiles(hands);
+      };
+      return await visit(launch, `served ${browser}`, origin, tour, async (hands) => {
+        const measured = await useLong(hands);
+        await useAway(hands, origin, server.stop);
+        return measured;
+      });
+    } finally {
+      await server.stop();
+    }
+  },
+}));
+
+/** Bytes that a first visit loads, gzipped, without the engine and kernels, which come with the first model. */
+const FIRST_LOAD = 200_000;
+
+/** The example as it lies in a clone, with the package as users get it: the consumer's project has its node_modules one folder up. */
+async function buildExample() {
+  const clone = join(app, 'clone');
+  for (const path of ['page', 'examples/browser', 'src', 'tsconfig.json'])
+    cpSync(join(root, path), join(clone, path), { recursive: true, filter: (path) => !/node_modules|[\\/]dist$/.test(path) });
+  const folder = join(clone, 'examples/browser');
+  await run(process.execPath, [tool('vite/bin/vite.js'), 'build', '--logLevel', 'error'], { cwd: folder });
+  return join(folder, 'dist');
+}
+let built;
+
+const inPage = Object.entries(BROWSERS).map(([browser, launch]) => ({
+  name: `examples/browser (Vite), ${browser}`,
+  async run() {
+    const folder = await (built ??= buildExample());
+    const slow = join(folder, 'slow');
+    mkdirSync(slow, { recursive: true });
+    for (const name of ['model.gguf', 'tiny-Q4_0.gguf']) cpSync(model, join(slow, name));
+    const mounts = { '/': folder, '/slow/': slow, '/hub/tester/tiny-GGUF/resolve/main/': slow };
+    const server = await serve(mounts, hub(statSync(model).size));
+    const tour = async (hands) => {
+      await useInPage(hands, server.origin);
+      await useHub(hands, server.origin);
+    };
+    try {
+      const result = await visit(launch, `in-page ${browser}`, server.origin, tour, async (hands) => {
+        await useUpdates(hands, join(folder, 'index.html'));
+        await useOffline(hands, server.origin, server.close);
+      });
+      const html = readFileSync(join(folder, 'index.html'), 'utf8');
+      const first = ['index.html', ...[...html.matchAll(/(?:src|href)="\.\/([^"]+\.(?:js|css))"/g)].map(([, file]) => file)];
+      const size = first.reduce((sum, file) => sum + gzipSync(readFileSync(join(folder, file)), { level: 9 }).length, 0);
+      if (size > FIRST_LOAD) result.faults.push(`the first load is ${size} bytes gzipped, the budget ${FIRST_LOAD}`);
+      return { ...result, relaxed: 'yes', threads: 'yes', checked: `${result.checked}; ${(size / 1000).toFixed(0)} KB gzipped first` };
+    } finally {
+      await server.close().catch(() => {});
+    }
+  },
+}));
+
+export const pages = [...served, ...inPage];

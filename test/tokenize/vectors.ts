@@ -1,0 +1,106 @@
+import { readFileSync } from 'node:fs';
+import type { TokenizerMetadata } from '../../src/tokenize/vocab.ts';
+import { readMetadata, shippedModel } from './fixtures.ts';
+import { tinyBpe, tinyUgm, tinyWpm } from './tiny.ts';
+
+/** What people and programs write: each text is one that some pre-tokenizer, normaliser or byte fallback treats in a way of its own. */
+export const TEXTS: readonly string[] = [
+  '',
+  ' ',
+  '  ',
+  '   ',
+  '\t',
+  '\n',
+  '\n\n',
+  '\r\n\r\n',
+  '\t\n',
+  ' \n \n  \n',
+  '\u00a0',
+  '\u3000x',
+  'a\u200bb',
+  '\u0000',
+  'a\u0000b',
+  'Once upon a time, there was a little girl named Lily.',
+  ' Once upon a time',
+  'once  upon   a    time',
+  'ONCE UPON A TIME',
+  'the end.\n\nThe end!\n',
+  "\"Hi,\" said Tom. \"I'm here; we'll go, they've gone, she'd know, it's OK.\"",
+  "I'M HERE; WE'LL GO, THEY'VE GONE, IT'S OK",
+  "can't won't n't 's 't 're 'S 'Re",
+  "''''''```````\"\"\"\"......!!!!!!??????",
+  '0',
+  '12',
+  '123',
+  '1234',
+  '12345678901234567890',
+  '3.14159 and -2.5e10',
+  '1,000,000',
+  '1st 2nd 33rd',
+  'x1y22z333',
+  '½ ² Ⅷ ٣ ९',
+  'hello',
+  'Hello World',
+  'helloWorld',
+  'HELLOworld HelloWORLD',
+  'hello, world! hello.world',
+  'abABabAB',
+  'un able 12 ~$~$',
+  'USER hello<unused12>',
+  '<s>',
+  '</s> <|im_start|>x<|im_end|>',
+  '<unk><pad>',
+  'café naïve Ångström',
+  'cafe\u0301 e\u0301\u0301 \u0301',
+  'ÀÉÎÕÜ ß ﬁ ﬂ Ａ',
+  'Ελλάδα Россия ישראל مرحبا',
+  'हिन्दी ไทย မြန်မာ',
+  '我想在北京吃饭。',
+  'こんにちは、カタカナ',
+  '한국어 ᄒ\u1161ᆫ',
+  '🦙',
+  '👩‍👩‍👧‍👦 🏳️‍🌈 🇳🇴',
+  'a🦙b 🦙🦙',
+  '\ufeffx',
+  '\u2581',
+  '▁▁a ▁b',
+  'for (let i = 0; i < n; i++) {\n    a[i] += b[i] * 2; // sum\n}\n',
+  'def f(x):\n\treturn x**2  # x\n',
+  'http://example.com/a?b=c&d=%20#e',
+  'user.name+tag@example.co.uk',
+  '{"key": [1, 2.0, null, "v\\n"]}',
+  'C:\\path\\to\\file.txt',
+  '#include <stdio.h>',
+  '$ ls -la | grep "x" > /dev/null 2>&1',
+  'aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa',
+  '~~~~~~~~$$$$$$$$',
+  '\u0001\u0002\u001b[0m\u007f',
+  '= == === ==== =====',
+  '-- --- ----',
+  '(a) [b] {c} <d>',
+  ' .',
+  ' ,a',
+  '. .. ... ....',
+];
+
+export interface Vocabulary {
+  readonly name: string;
+  readonly metadata: TokenizerMetadata;
+  /** Whether texts come back from their ids as they were. */
+  readonly lossless: boolean;
+}
+
+export const VOCABULARIES: readonly Vocabulary[] = [
+  { name: 'the model that ships: SentencePiece, 1024 tokens', metadata: await readMetadata(shippedModel), lossless: true },
+  ...['llama-bpe', 'gpt-2', 'qwen2', 'deepseek-llm', 'gpt-4o', 'tekken', 'falcon'].map((pre) => ({
+    name: `byte-pair encoding, ${pre}`,
+    metadata: tinyBpe(pre),
+    lossless: true,
+  })),
+  { name: 'WordPiece', metadata: tinyWpm(), lossless: false },
+  { name: 'Unigram', metadata: tinyUgm(), lossless: false },
+];
+
+/** Native llama.cpp's ids of every text, without bos and eos, control tokens read as text; of every vocabulary by its name. */
+export const golden = (): Readonly<Record<string, readonly (readonly number[])[]>> =>
+  JSON.parse(readFileSync(new URL('vectors.json', import.meta.url), 'utf8')) as Record<string, number[][]>;
