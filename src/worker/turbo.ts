@@ -1,12 +1,15 @@
-/** A process of its own, since V8 may end it: runs the self-test on kernels with turbo (node turbo.js KERNELS BUILD) and prints the names of those that gave other bits. */
+/**
+ * A process of its own, since V8 may end it: runs the self-test on kernels with turbo (node turbo.js KERNELS BUILD FLAGS...) and prints the names of those
+ * that gave other bits. The flags are set as compileTurbo() sets them, at run time: V8 derives other flags from those that it is started with.
+ */
 import { readFileSync } from 'node:fs';
 import { EXPECTED } from '../turbo/bits.ts';
 import { compileTurbo } from '../turbo/compile.ts';
 import { selfTest } from '../turbo/self-test.ts';
 import { isRelaxed, isThreaded, type Build } from '../wasm/load.ts';
 
-const [path, name] = process.argv.slice(2);
+const [path, name, ...flags] = process.argv.slice(2);
 const build = name as Build;
-const got = selfTest(compileTurbo(readFileSync(path)), isThreaded(build));
+const got = selfTest(compileTurbo(readFileSync(path), flags), isThreaded(build));
 const want = EXPECTED[isRelaxed(build) ? 'relaxed' : 'simd'];
 process.stdout.write(JSON.stringify({ differ: Object.keys({ ...want, ...got }).filter((kernel) => got[kernel] !== want[kernel]) }));

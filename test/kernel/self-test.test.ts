@@ -50,7 +50,7 @@ describe('what is wrong is said', () => {
   it.each([
     [
       'a flag that V8 does not know',
-      { flags: ['--experimental-wasm-no-such-thing'] },
+      { flags: ['--experimental-wasm-no-such-thing'], program },
       /^this V8 has lost a flag \(.*--experimental-wasm-no-such-thing\)$/,
       true,
     ],
@@ -90,7 +90,7 @@ describe('what is wrong is said', () => {
 describe('what was said is kept', () => {
   const path = fileURLToPath(kernelsOf('simd'));
   const bytes = readFileSync(path);
-  const gone = { flags: ['--experimental-wasm-no-such-thing'] };
+  const gone = { flags: ['--experimental-wasm-no-such-thing'], program };
   const endless = { flags: [], program: '/nowhere/turbo.js' };
 
   it('for these kernels and this machine', async () => {
