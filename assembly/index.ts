@@ -1,4 +1,6 @@
 /** The ABI: everything that the host may call. Arguments are numbers and pointers; src/wasm/abi.ts says and checks what they must be. */
+import { grids_end } from './type/block/iq_grids';
+
 export { begin, compute, serve } from './runtime/compute';
 export { exp2_row } from './ops/attention_split';
 export { attention_scratch } from './ops/attention_walk';
@@ -6,9 +8,9 @@ export { act_row_size, quantize_act } from './matmul/act';
 export { is_packable, mul_mat_packed, packed_act_type, packed_loop, packed_row, repack } from './matmul/by_type';
 export { mul_mat_packed_scratch, packed_rows } from './matmul/packed';
 
-/** First byte the host may use: everything below belongs to this instance's static data. */
+/** First byte the host may use: everything below belongs to this instance's static data and what is expanded from it. */
 export function heap_base(): usize {
-  return __heap_base;
+  return grids_end();
 }
 
 export * from './type/blocks';

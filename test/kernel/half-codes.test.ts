@@ -32,6 +32,7 @@ const ways = (name: string, params: string, result: string): string => {
 };
 const SOURCE = `
 import * as packed from './matmul/packed';
+import { grids_end } from './type/block/iq_grids';
 export { act_row_size, quantize_act } from './matmul/act';
 export { mul_mat_packed_scratch, packed_rows } from './matmul/packed';
 ${TYPES.map(
@@ -44,7 +45,7 @@ class ${type.toUpperCase()} extends Own_${type} {
 }`,
 ).join('\n')}
 export function heap_base(): usize {
-  return __heap_base;
+  return grids_end();
 }
 ${ways('packed_act_type', '', 'u32')}
 ${ways('repack', 'w: usize, ne00: i32, nrows: i32, from: i32, to: i32, scratch: usize', 'i32')}

@@ -4,8 +4,8 @@
  *   0                                  32                                              48                                              56
  *   | 32 x u8: grid index, low 8 bits  | qh: 32 x 4 bits: 3 index, 1 minus an eighth   | 4 x u16: 4 x 3 bits scale, 4 bits of d (f16)  |
  */
-import { f16_to_f32, lookup16 } from '../../simd';
-import { grid2, iq1_levels, iq1s_grid } from './iq_grids';
+import { f16_to_f32 } from '../../simd';
+import { grid2, iq1s_grid } from './iq_grids';
 import { store_i8_scaled } from './words';
 
 // @ts-ignore: decorator
@@ -13,7 +13,6 @@ import { store_i8_scaled } from './words';
 const BYTES: usize = 56;
 
 export function dequantize_row_iq1_m(x: usize, y: usize, k: i32): void {
-  const levels = iq1_levels();
   for (const end = y + (<usize>k << 2); y < end; x += BYTES) {
     const top = (load<u64>(x, 48) >> 12) & 0x000f000f000f000f; // one nibble of d in each u16
     const d = f16_to_f32(<u32>(top | (top >> 12) | (top >> 24) | (top >> 36)) & 0xffff);
@@ -28,7 +27,7 @@ export function dequantize_row_iq1_m(x: usize, y: usize, k: i32): void {
       );
       const scale = (<u32>load<u16>(x + 2 * (j >> 2), 48) >> (3 * <u32>(j & 3))) & 7;
       const dl = d * <f32>((scale << 1) | 1);
-      store_i8_scaled(y, i8x16.add(lookup16(levels, grid2(iq1s_grid, a, b)), eighth), f32x4.splat(dl * <f32>0.125));
+      store_i8_scaled(y, i8x16.add(i8x16.shl(grid2(iq1s_grid(), a, b), 3), eighth), f32x4.splat(dl * <f32>0.125));
     }
   }
 }

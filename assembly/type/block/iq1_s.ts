@@ -4,8 +4,8 @@
  *   0        2                                  34                                                                      50
  *   | d: f16 | 32 x u8: grid index, low 8 bits  | 8 x u16: 4 x 3 bits index, 3 bits scale, top bit: minus an eighth     |
  */
-import { f16_to_f32, lookup16 } from '../../simd';
-import { grid2, iq1_levels, iq1s_grid } from './iq_grids';
+import { f16_to_f32 } from '../../simd';
+import { grid2, iq1s_grid } from './iq_grids';
 import { store_i8_scaled } from './words';
 
 // @ts-ignore: decorator
@@ -13,7 +13,6 @@ import { store_i8_scaled } from './words';
 const BYTES: usize = 50;
 
 export function dequantize_row_iq1_s(x: usize, y: usize, k: i32): void {
-  const levels = iq1_levels();
   for (const end = y + (<usize>k << 2); y < end; x += BYTES) {
     const d = f16_to_f32(load<u16>(x));
     for (let j: usize = 0; j < 16; j++, y += 64) {
@@ -23,7 +22,7 @@ export function dequantize_row_iq1_s(x: usize, y: usize, k: i32): void {
       const b = <u32>load<u8>(x + 2 * j, 3) | ((high & 56) << 5);
       const eighth = i8x16.splat(qh & 0x8000 ? -1 : 1);
       const dl = d * <f32>(((qh >> 11) & 14) | 1);
-      store_i8_scaled(y, i8x16.add(lookup16(levels, grid2(iq1s_grid, a, b)), eighth), f32x4.splat(dl * <f32>0.125));
+      store_i8_scaled(y, i8x16.add(i8x16.shl(grid2(iq1s_grid(), a, b), 3), eighth), f32x4.splat(dl * <f32>0.125));
     }
   }
 }

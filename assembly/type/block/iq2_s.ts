@@ -4,8 +4,8 @@
  *   0        2                                  34                   66                                       74                       82
  *   | d: f16 | 32 x u8: grid index, low 8 bits  | 32 x 8 sign bits   | qh: 32 x 2 bits: index, high bits      | 16 scales of 4 bits    |
  */
-import { f16_to_f32, lookup16 } from '../../simd';
-import { grid2, iq2_levels, iq2s_grid } from './iq_grids';
+import { f16_to_f32 } from '../../simd';
+import { grid2, iq2s_grid } from './iq_grids';
 import { negate_where, store_i8_scaled } from './words';
 
 // @ts-ignore: decorator
@@ -13,7 +13,6 @@ import { negate_where, store_i8_scaled } from './words';
 const BYTES: usize = 82;
 
 export function dequantize_row_iq2_s(x: usize, y: usize, k: i32): void {
-  const levels = iq2_levels();
   for (const end = y + (<usize>k << 2); y < end; x += BYTES) {
     const d = f16_to_f32(load<u16>(x));
     for (let j: usize = 0; j < 16; j++, y += 64) {
@@ -21,7 +20,7 @@ export function dequantize_row_iq2_s(x: usize, y: usize, k: i32): void {
       const a = <u32>load<u8>(x + 2 * j, 2) | ((high & 3) << 8);
       const b = <u32>load<u8>(x + 2 * j, 3) | ((high & 12) << 6);
       const scale = (<u32>load<u8>(x + (j >> 1), 74) >> (4 * <u32>(j & 1))) & 15;
-      const q = lookup16(levels, grid2(iq2s_grid, a, b));
+      const q = grid2(iq2s_grid(), a, b);
       store_i8_scaled(y, negate_where(q, load<u16>(x + 2 * j, 34)), f32x4.splat(d * (<f32>0.5 + <f32>scale) * <f32>0.25));
     }
   }

@@ -4,8 +4,8 @@
  *   0        2                                                            66                       74
  *   | d: f16 | 32 x u16: 9 bits grid index, 7 sign bits (eighth by parity) | 16 scales of 4 bits   |
  */
-import { f16_to_f32, lookup16 } from '../../simd';
-import { even_signs, grid2, iq2_levels, iq2xs_grid } from './iq_grids';
+import { f16_to_f32 } from '../../simd';
+import { even_signs, grid2, iq2xs_grid } from './iq_grids';
 import { negate_where, store_i8_scaled } from './words';
 
 // @ts-ignore: decorator
@@ -13,14 +13,13 @@ import { negate_where, store_i8_scaled } from './words';
 const BYTES: usize = 74;
 
 export function dequantize_row_iq2_xs(x: usize, y: usize, k: i32): void {
-  const levels = iq2_levels();
   for (const end = y + (<usize>k << 2); y < end; x += BYTES) {
     const d = f16_to_f32(load<u16>(x));
     for (let j: usize = 0; j < 16; j++, y += 64) {
       const a = <u32>load<u16>(x + 4 * j, 2);
       const b = <u32>load<u16>(x + 4 * j, 4);
       const scale = (<u32>load<u8>(x + (j >> 1), 66) >> (4 * <u32>(j & 1))) & 15;
-      const q = lookup16(levels, grid2(iq2xs_grid, a & 511, b & 511));
+      const q = grid2(iq2xs_grid(), a & 511, b & 511);
       store_i8_scaled(
         y,
         negate_where(q, even_signs(a >> 9) | (even_signs(b >> 9) << 8)),

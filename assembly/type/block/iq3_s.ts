@@ -4,7 +4,7 @@
  *   0        2                                 66                             74                  106                   110
  *   | d: f16 | 64 x u8: grid index, low 8 bits | qh: 64 x 1 bit: ninth bits   | 32 x 8 sign bits  | 8 scales of 4 bits  |
  */
-import { f16_to_f32, lookup16 } from '../../simd';
+import { f16_to_f32 } from '../../simd';
 import { grid4, iq3s_grid } from './iq_grids';
 import { negate_where, store_i8_scaled } from './words';
 
@@ -13,7 +13,6 @@ import { negate_where, store_i8_scaled } from './words';
 const BYTES: usize = 110;
 
 export function dequantize_row_iq3_s(x: usize, y: usize, k: i32): void {
-  const levels = i8x16(1, 3, 5, 7, 9, 11, 13, 15, 0, 0, 0, 0, 0, 0, 0, 0);
   for (const end = y + (<usize>k << 2); y < end; x += BYTES) {
     const d = f16_to_f32(load<u16>(x));
     for (let j: usize = 0; j < 16; j++, y += 64) {
@@ -24,7 +23,7 @@ export function dequantize_row_iq3_s(x: usize, y: usize, k: i32): void {
       const c = <u32>load<u8>(p, 4) | ((high & 4) << 6);
       const e = <u32>load<u8>(p, 5) | ((high & 8) << 5);
       const scale = (<u32>load<u8>(x + (j >> 2), 106) >> (2 * <u32>(j & 2))) & 15;
-      const q = lookup16(levels, grid4(iq3s_grid, a, b, c, e));
+      const q = grid4(iq3s_grid(), a, b, c, e);
       store_i8_scaled(y, negate_where(q, load<u16>(x + 2 * j, 74)), f32x4.splat(d * <f32>((scale << 1) | 1)));
     }
   }
