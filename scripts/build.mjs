@@ -1,5 +1,5 @@
 #!/usr/bin/env node
-// One build step for everything under dist/: six wasm builds through the asc API, then the TypeScript, then both as text for browsers, then
+// One build step for everything under dist/: six wasm builds and the quantisers' module through the asc API, then the TypeScript, then both as text for browsers, then
 // the page that servers have at /.
 // Stamped with a hash of its inputs, so that prepare, prestart and pretest may all call it and only the first works.
 //
@@ -25,7 +25,10 @@ const { values: flags } = parseArgs({
 const { force = false } = flags;
 process.argv.length = 2; // asc reads the command line by itself, and has a --wasm of its own
 
-const TARGETS = Object.keys(JSON.parse(readFileSync('asconfig.json', 'utf8')).targets);
+/** The builds of the kernels, and a module of its own that is built as the one that runs everywhere. */
+const BUILDS = Object.keys(JSON.parse(readFileSync('asconfig.json', 'utf8')).targets);
+const QUANTIZE = 'quantize';
+const TARGETS = [...BUILDS, QUANTIZE];
 const targets = flags.only?.split(',') ?? TARGETS;
 const unknown = targets.find((target) => !TARGETS.includes(target));
 if (unknown !== undefined) {
@@ -67,7 +70,11 @@ async function buildWasm() {
     rmSync(join('dist', old));
   for (const target of targets) {
     const out = `dist/wasm/${target}.wasm`;
-    const { error, stderr } = await asc.main(['assembly/index.ts', '--config', 'asconfig.json', '--target', target]);
+    const what =
+      target === QUANTIZE
+        ? ['assembly/quantize/index.ts', '--target', 'simd', '--outFile', out]
+        : ['assembly/index.ts', '--target', target];
+    const { error, stderr } = await asc.main([...what, '--config', 'asconfig.json']);
     if (error || !existsSync(out)) {
       // asc reports errors in its result and does not throw
       console.error(stderr.toString());

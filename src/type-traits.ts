@@ -27,6 +27,8 @@ export interface Kernels {
    * - `search`: scales are searched for with and without weights: quantize_row_<name>(x, y, k, work), and quantize_imatrix_<name>, whose imatrix may be 0.
    */
   readonly quantizer?: 'row' | 'weighted' | 'search';
+  /** quantize.wasm quantises rows of f32 to this type (assembly/quantize/): with importance weights, and `plain` without, too (ggml_quantize_requires_imatrix). */
+  readonly gridQuantizer?: 'plain' | 'imatrix';
   /** Products have packed loops: assembly/matmul/format/<name>.ts has the class <NAME> (of f32, f16 and bf16: float.ts). */
   readonly packed?: true;
   /** Byte offsets of a block's f16 scales and minimums, or what else its scale is: f32, E8M0 in the first byte, UE4M3 in the first four, or iq1_m's bits in four places. */
@@ -61,20 +63,20 @@ export const TYPE = {
   q5_K: row(13, 'q5_K', QK_K, 176, { vecDotType: 'q8_K', quantizer: 'search', packed: true, scales: [0, 2] }),
   q6_K: row(14, 'q6_K', QK_K, 210, { vecDotType: 'q8_K', quantizer: 'search', packed: true, scales: [208], ftype: 18 }),
   q8_K: row(15, 'q8_K', QK_K, 292, { quantizer: 'row', scales: 'f32' }),
-  iq2_xxs: row(16, 'iq2_xxs', QK_K, 66, { scales: [0] }),
-  iq2_xs: row(17, 'iq2_xs', QK_K, 74, { scales: [0] }),
-  iq3_xxs: row(18, 'iq3_xxs', QK_K, 98, { scales: [0] }),
-  iq1_s: row(19, 'iq1_s', QK_K, 50, { scales: [0] }),
+  iq2_xxs: row(16, 'iq2_xxs', QK_K, 66, { gridQuantizer: 'imatrix', scales: [0] }),
+  iq2_xs: row(17, 'iq2_xs', QK_K, 74, { gridQuantizer: 'imatrix', scales: [0] }),
+  iq3_xxs: row(18, 'iq3_xxs', QK_K, 98, { gridQuantizer: 'plain', scales: [0] }),
+  iq1_s: row(19, 'iq1_s', QK_K, 50, { gridQuantizer: 'imatrix', scales: [0] }),
   iq4_nl: row(20, 'iq4_nl', 32, 18, { vecDotType: 'q8_0', quantizer: 'search', packed: true, scales: [0], ftype: 25 }),
-  iq3_s: row(21, 'iq3_s', QK_K, 110, { scales: [0] }),
-  iq2_s: row(22, 'iq2_s', QK_K, 82, { scales: [0] }),
+  iq3_s: row(21, 'iq3_s', QK_K, 110, { gridQuantizer: 'plain', scales: [0] }),
+  iq2_s: row(22, 'iq2_s', QK_K, 82, { gridQuantizer: 'plain', scales: [0] }),
   iq4_xs: row(23, 'iq4_xs', QK_K, 136, { vecDotType: 'q8_K', quantizer: 'search', packed: true, scales: [0], ftype: 30 }),
   i8: row(24, 'i8', 1, 1),
   i16: row(25, 'i16', 1, 2),
   i32: row(26, 'i32', 1, 4),
   i64: row(27, 'i64', 1, 8),
   f64: row(28, 'f64', 1, 8),
-  iq1_m: row(29, 'iq1_m', QK_K, 56, { scales: 'iq1_m' }),
+  iq1_m: row(29, 'iq1_m', QK_K, 56, { gridQuantizer: 'plain', scales: 'iq1_m' }),
   bf16: row(30, 'bf16', 1, 2, { vecDotType: 'f32', quantizer: 'row', packed: true, ftype: 32 }),
   tq1_0: row(34, 'tq1_0', QK_K, 54, { vecDotType: 'q8_K', quantizer: 'row', scales: [52], ftype: 36 }),
   tq2_0: row(35, 'tq2_0', QK_K, 66, { vecDotType: 'q8_K', quantizer: 'row', packed: true, scales: [64], ftype: 37 }),

@@ -65,11 +65,23 @@ const checkRows = (type: TypeTraits, data: Uint8Array, job: RowsJob, what: strin
   );
 };
 
+/** Says of which tensor the rows were that cannot be quantised. */
+const ofTensor = (job: RowsJob, cause: unknown): unknown =>
+  cause instanceof QuantletError && cause.code === 'ERR_INVALID_ARGUMENT'
+    ? new QuantletError(cause.code, `tensor "${job.tensor.name}", rows from byte ${job.start} on: ${cause.message}`, { cause })
+    : cause;
+
 const runJob = async (job: RowsJob, write: WriteAt, options: QuantizeFileOptions, signal: AbortSignal): Promise<void> => {
   const { from, to, ne0, nrows, imatrix } = job;
   const data = await options.model.parts[job.tensor.part].read(job.start, job.end, signal);
   checkRows(from, data, job, 'its data');
-  const rows = from === to ? data : await options.quantizeRows({ from, to, ne0, nrows, data, imatrix });
+  const quantised = async (): Promise<Uint8Array> => options.quantizeRows({ from, to, ne0, nrows, data, imatrix });
+  const rows =
+    from === to
+      ? data
+      : await quantised().catch((error: unknown) => {
+          throw ofTensor(job, error);
+        });
   signal.throwIfAborted();
   if (rows.length !== job.targetBytes)
     throw new Error(`${nrows} rows of ${ne0} as ${to.name} came as ${rows.length} bytes, expected ${job.targetBytes}`);

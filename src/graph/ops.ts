@@ -63,7 +63,7 @@ export function set_rows<T extends string>(a: Tensor<T>, rows: Operand, to: Oper
 
 /**
  * ggml_cpy: the elements of a in order become those of b, in b's type; the result is b. Any strides, any two shapes with as many elements; b has no repeats, a may overlap it.
- * a of any type, b of the same or one that has a quantiser: all but IQ1, IQ2 and IQ3, which want an importance matrix. q2_K to q6_K, iq4_nl and iq4_xs search for
+ * a of any type, b of the same or one that has a quantiser: all but IQ1, IQ2 and IQ3, which `quantlet quantize` alone makes. q2_K to q6_K, iq4_nl and iq4_xs search for
  * their scales and take much longer than the others.
  */
 export function cpy<T extends string>(from: Operand, b: Tensor<T>): Tensor<T> {

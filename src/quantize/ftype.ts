@@ -53,6 +53,16 @@ const MIXES: readonly Ftype[] = [
   mix('Q4_K_M', 15, 'q4_K', '4.5 bits, 6.6 for half of the values and ffn_down (alias Q4_K)'),
   mix('Q5_K_S', 16, 'q5_K', '5.5 bits throughout'),
   mix('Q5_K_M', 17, 'q5_K', '5.5 bits, 6.6 for half of the values and ffn_down (alias Q5_K)'),
+  mix('IQ1_S', 24, 'iq1_s', '1.6 bits and more for delicate tensors; needs --imatrix'),
+  mix('IQ1_M', 31, 'iq1_m', '1.8 bits and more; needs --imatrix'),
+  mix('IQ2_XXS', 19, 'iq2_xxs', '2.1 bits and more; needs --imatrix'),
+  mix('IQ2_XS', 20, 'iq2_xs', '2.3 bits and more; needs --imatrix'),
+  mix('IQ2_S', 28, 'iq2_xs', '2.3 bits, 3.4 for delicate tensors; needs --imatrix'),
+  mix('IQ2_M', 29, 'iq2_s', '2.6 bits, 3.4 for delicate tensors; needs --imatrix'),
+  mix('IQ3_XXS', 23, 'iq3_xxs', '3.1 bits, 2.6 for queries and keys; needs --imatrix'),
+  mix('IQ3_XS', 22, 'iq3_s', '3.4 bits, 3.1 for queries, keys and most of ffn_gate and ffn_up; needs --imatrix'),
+  mix('IQ3_S', 26, 'iq3_s', '3.4 bits'),
+  mix('IQ3_M', 27, 'iq3_s', '3.4 bits, 4.5 for values, attention outputs and the first ffn_down'),
   mix('MXFP4_MOE', 38, 'mxfp4', '4.25 bits for expert tensors, Q8_0 for the rest'),
   // Not llama.cpp's: every matrix as mxfp4, where MXFP4_MOE gives it to expert tensors only and q8_0 to the rest.
   mix('MXFP4', 38, 'mxfp4', '4.25 bits for all matrices (not in llama.cpp)'),
@@ -85,7 +95,7 @@ export const parseFtype = (text: string): Ftype => {
 };
 
 /** Types of weights that rows can be quantised to. */
-export const QUANTIZERS: readonly TypeTraits<TypeName>[] = typesWith((k) => k.quantizer && k.vecDotType);
+export const QUANTIZERS: readonly TypeTraits<TypeName>[] = typesWith((k) => (k.quantizer && k.vecDotType) || k.gridQuantizer);
 
 /**
  * The tensor type that `--output-tensor-type` and its like mean, a ggml name in any case.

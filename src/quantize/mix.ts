@@ -65,12 +65,29 @@ const moreBits = (place: Place): boolean => {
   return first(place, 8) || i >= Math.floor((7 * n) / 8) || (i - Math.floor(n / 8)) % 3 === 2;
 };
 
+/** What the kinds of files with the fewest bits (IQ1 and IQ2) give to tensors that need more. */
+const TINY: ReadonlyMap<string, TypeTraits> = new Map<string, TypeTraits>([
+  ['IQ1_S', TYPE.q2_K],
+  ['IQ1_M', TYPE.q2_K],
+  ['IQ2_XXS', TYPE.q2_K],
+  ['IQ2_XS', TYPE.q2_K],
+  ['IQ2_S', TYPE.iq3_s],
+  ['IQ2_M', TYPE.iq3_s],
+]);
+
+/** Whether the mix of a kind of file counts ffn_down tensors as they come, whatever layer their names say. */
+export const countsTensors = (ftype: string): boolean => TINY.has(ftype);
+
 const values = (ftype: string, type: TypeTraits, model: MixModel, place: Place): TypeTraits => {
   const wide = model.nGqa >= 4;
   // prettier-ignore
   switch (ftype) {
     case 'Q2_K': return wide ? TYPE.q4_K : TYPE.q3_K;
     case 'Q2_K_S': return wide ? TYPE.q4_K : type;
+    case 'IQ3_XXS': return wide ? TYPE.q4_K : model.hasImatrix ? TYPE.iq3_xxs : TYPE.iq3_s;
+    case 'IQ3_XS':
+    case 'IQ3_S': return wide ? TYPE.q4_K : type;
+    case 'IQ3_M': return TYPE.q4_K;
     case 'Q3_K_M': return place.i < 2 ? TYPE.q5_K : TYPE.q4_K;
     case 'Q3_K_L': return TYPE.q5_K;
     case 'IQ4_NL':
@@ -84,14 +101,37 @@ const values = (ftype: string, type: TypeTraits, model: MixModel, place: Place):
 
 /** Values after the mix: a model whose values are few (70B) or that has 8 experts can afford more bits. */
 export const attnVType = (ftype: string, type: TypeTraits, model: MixModel, place: Place): TypeTraits => {
+  const tiny = TINY.get(ftype);
+  if (tiny) return model.nGqa >= 4 || model.nExpert >= 4 ? TYPE.q4_K : tiny;
   if (model.nExpert === 8) return TYPE.q8_0;
   const mixed = values(ftype, type, model, place);
   return model.is70B && (mixed === TYPE.q3_K || mixed === TYPE.q4_K) ? TYPE.q5_K : mixed;
 };
 
+export const attnKType = (ftype: string, type: TypeTraits, model: MixModel): TypeTraits => {
+  if (model.nExpert === 8) return TINY.has(ftype) ? TYPE.q4_K : TYPE.q8_0;
+  return attnQType(ftype, type);
+};
+
+export const attnQType = (ftype: string, type: TypeTraits): TypeTraits =>
+  ftype === 'IQ3_XS' ? TYPE.iq3_xxs : ftype === 'IQ3_XXS' ? TYPE.iq2_s : type;
+
+/** ffn_gate and ffn_up. */
+export const ffnUpType = (ftype: string, type: TypeTraits, place: Place): TypeTraits => {
+  const { i, n } = place;
+  return ftype === 'IQ3_XS' && !first(place, 8) && i < Math.floor((7 * n) / 8) ? TYPE.iq3_xxs : type;
+};
+
 export const ffnDownType = (ftype: string, type: TypeTraits, model: MixModel, place: Place): TypeTraits => {
   const falcon = model.arch === 'falcon';
+  const tiny = TINY.get(ftype);
+  if (tiny) return first(place, 8) ? tiny : type;
   switch (ftype) {
+    case 'IQ3_XXS':
+      if (model.hasImatrix) return type;
+      return first(place, 8) ? TYPE.q4_K : TYPE.q3_K;
+    case 'IQ3_M':
+      return first(place, 8) || (model.nExpert === 8 && moreBits(place)) ? TYPE.q4_K : type;
     case 'Q2_K':
       return TYPE.q3_K;
     case 'Q2_K_S':
@@ -122,15 +162,25 @@ export const ffnDownType = (ftype: string, type: TypeTraits, model: MixModel, pl
   }
 };
 
-const EIGHT_EXPERTS_Q5_K: ReadonlySet<string> = new Set(['Q2_K', 'Q3_K_S', 'Q3_K_M', 'IQ4_NL', 'Q4_K_S', 'Q4_K_M', 'IQ4_XS']);
+const EIGHT_EXPERTS_Q5_K: ReadonlySet<string> = new Set([
+  ...['Q2_K', 'Q3_K_S', 'Q3_K_M', 'IQ4_NL', 'Q4_K_S', 'Q4_K_M', 'IQ4_XS'],
+  ...['IQ3_XXS', 'IQ3_XS', 'IQ3_S', 'IQ3_M'],
+]);
 
 export const attnOutputType = (ftype: string, type: TypeTraits, model: MixModel): TypeTraits => {
+  if (TINY.has(ftype)) {
+    if (model.nExpert === 8) return TYPE.q5_K;
+    return ftype.startsWith('IQ1') ? TYPE.iq2_xxs : ftype === 'IQ2_S' || ftype === 'IQ2_M' ? TYPE.iq3_s : type;
+  }
   if (model.arch === 'falcon') return ftype === 'Q3_K_L' ? TYPE.q4_K : type;
   if (model.nExpert === 8) return EIGHT_EXPERTS_Q5_K.has(ftype) ? TYPE.q5_K : type;
   switch (ftype) {
     case 'Q2_K':
       return TYPE.q3_K;
+    case 'IQ3_XXS':
+      return TYPE.iq3_s;
     case 'Q3_K_M':
+    case 'IQ3_M':
       return TYPE.q4_K;
     case 'Q3_K_L':
       return TYPE.q5_K;
@@ -139,8 +189,18 @@ export const attnOutputType = (ftype: string, type: TypeTraits, model: MixModel)
   }
 };
 
+/** Kinds of files whose token embeddings get 4 bits. */
+const TERNARY: ReadonlySet<string> = new Set(['TQ1_0', 'TQ2_0', 'Q2_0']);
+
+/** Token embeddings that are only looked up. */
+export const tokenEmbeddingType = (ftype: string, type: TypeTraits): TypeTraits => {
+  if (TERNARY.has(ftype)) return TYPE.q4_K;
+  return ftype === 'IQ3_XXS' ? TYPE.iq3_s : (TINY.get(ftype) ?? type);
+};
+
 /** The output matrix, or token embeddings that double as it. */
 export const outputType = (ftype: string, type: TypeTraits, model: MixModel, ne0: number): TypeTraits => {
   if (ftype === 'MXFP4_MOE' || model.arch === 'falcon' || ne0 % type.blckSize !== 0) return TYPE.q8_0;
+  if (TINY.has(ftype) || ftype === 'IQ3_XXS') return TYPE.q5_K;
   return type === TYPE.q8_0 ? type : TYPE.q6_K;
 };

@@ -7,7 +7,19 @@ import { TYPE } from '../type-traits.ts';
 import type { Ftype } from './ftype.ts';
 import { isPlain } from './ftype.ts';
 import type { Category, MixModel, Place } from './mix.ts';
-import { attnOutputType, attnVType, categoryOf, ffnDownType, isValues, outputType } from './mix.ts';
+import {
+  attnKType,
+  attnOutputType,
+  attnQType,
+  attnVType,
+  categoryOf,
+  countsTensors,
+  ffnDownType,
+  ffnUpType,
+  isValues,
+  outputType,
+  tokenEmbeddingType,
+} from './mix.ts';
 
 /** llama-quantize's options that decide about types. */
 export interface PickOptions {
@@ -91,6 +103,13 @@ const modelOf = (gguf: GGUF, hasImatrix: boolean): MixModel => {
 };
 
 const FALLBACK: ReadonlyMap<TypeTraits, TypeTraits> = new Map<TypeTraits, TypeTraits>([
+  [TYPE.iq1_s, TYPE.iq4_nl],
+  [TYPE.iq1_m, TYPE.iq4_nl],
+  [TYPE.iq2_xxs, TYPE.iq4_nl],
+  [TYPE.iq2_xs, TYPE.iq4_nl],
+  [TYPE.iq2_s, TYPE.iq4_nl],
+  [TYPE.iq3_xxs, TYPE.iq4_nl],
+  [TYPE.iq3_s, TYPE.iq4_nl],
   [TYPE.iq4_xs, TYPE.iq4_nl],
   [TYPE.q2_K, TYPE.q4_0],
   [TYPE.q3_K, TYPE.q4_0],
@@ -115,13 +134,12 @@ const fitting = (type: TypeTraits, { name, ne: [ne0] }: TensorInfo): TypeTraits 
   return ne0 % smaller.blckSize === 0 ? smaller : TYPE.f16;
 };
 
-/** Kinds of files whose token embeddings get 4 bits. */
-const TERNARY: ReadonlySet<string> = new Set(['TQ1_0', 'TQ2_0', 'Q2_0']);
-
 /** Counts tensors of a category as they come by, as the mixes' places do. */
 interface Counters {
   values: number;
-  ffnDown: number;
+  ffn_down: number;
+  ffn_gate: number;
+  ffn_up: number;
 }
 
 const mixedType = (
@@ -137,18 +155,19 @@ const mixedType = (
   const { name, type } = ftype;
   if (category === 'output' || (tied && category === 'token_embd'))
     return options.outputTensorType ?? outputType(name, type, model, info.ne[0]);
-  if (name === 'MXFP4_MOE') return info.ne[2] > 1 ? TYPE.mxfp4 : TYPE.q8_0;
-  if (category === 'token_embd') return TERNARY.has(name) ? TYPE.q4_K : type;
+  const isFfn = category === 'ffn_down' || category === 'ffn_gate' || category === 'ffn_up';
+  // Projections of bailingmoe3's attention have three dimensions, too.
+  if (name === 'MXFP4_MOE') return info.ne[2] > 1 && (isFfn || model.arch !== 'bailingmoe3') ? TYPE.mxfp4 : TYPE.q8_0;
+  if (category === 'token_embd') return tokenEmbeddingType(name, type);
   if (isValues(category)) return attnVType(name, type, model, { i: counters.values++, n: nValues });
-  if (category === 'attn_k') return model.nExpert === 8 ? TYPE.q8_0 : type;
+  if (category === 'attn_k') return attnKType(name, type, model);
+  if (category === 'attn_q') return attnQType(name, type);
   if (category === 'attn_output') return attnOutputType(name, type, model);
-  if (category === 'ffn_down') {
-    const i = counters.ffnDown++;
-    // A layer of experts may have several such tensors, in any order: there the name says which layer it is.
-    const place: Place = { i: model.nExpert > 1 ? layerOf(info.name) : i, n: model.nLayer };
-    return ffnDownType(name, type, model, place);
-  }
-  return type;
+  if (!isFfn) return type;
+  const i = counters[category]++;
+  // A layer of experts may have several such tensors, in any order: there the name says which layer it is.
+  const place: Place = { i: model.nExpert > 1 && !countsTensors(name) ? layerOf(info.name) : i, n: model.nLayer };
+  return category === 'ffn_down' ? ffnDownType(name, type, model, place) : ffnUpType(name, type, place);
 };
 
 /**
@@ -164,15 +183,17 @@ export const pickTypes = (gguf: GGUF, ftype: Ftype, options: PickOptions = {}): 
   const infos = inLayerOrder(gguf.tensors.values());
   const tied = !gguf.tensors.has('output.weight');
   const nValues = infos.filter((info) => isValues(categoryOf(info.name))).length;
-  const counters: Counters = { values: 0, ffnDown: 0 };
+  const counters: Counters = { values: 0, ffn_down: 0, ffn_gate: 0, ffn_up: 0 };
   const pure = options.pure || ftype.name === 'MXFP4';
 
   const wanted = (info: TensorInfo): TypeTraits => {
     const category = categoryOf(info.name);
-    if (options.tokenEmbeddingType && category === 'token_embd') return options.tokenEmbeddingType;
+    const manual = options.tensorTypes?.find(([pattern]) => pattern.test(info.name));
+    // The embeddings of each layer are a large table of their own, which --tensor-type may name.
+    const named = manual && info.name === 'per_layer_token_embd.weight';
+    if (options.tokenEmbeddingType && category === 'token_embd' && !named) return options.tokenEmbeddingType;
     if (options.outputTensorType && category === 'output') return options.outputTensorType;
     if (isPlain(ftype.type)) return ftype.type;
-    const manual = options.tensorTypes?.find(([pattern]) => pattern.test(info.name));
     if (manual) return manual[1];
     return pure ? ftype.type : mixedType(info, category, ftype, model, options, tied, nValues, counters);
   };

@@ -63,6 +63,16 @@ export interface QuantizePlan {
 
 const bad = (message: string): QuantletError => new QuantletError('ERR_INVALID_ARGUMENT', message);
 
+const isLookup = (name: string): boolean => name === 'token_embd.weight' || name === 'per_layer_token_embd.weight';
+
+/** Types that llama-quantize does not make without importance weights, but of the output and of what is only looked up (tensor_requires_imatrix). */
+const NEED_IMPORTANCE: ReadonlySet<TypeTraits> = new Set([TYPE.iq1_s, TYPE.iq1_m, TYPE.iq2_xxs, TYPE.iq2_xs, TYPE.iq2_s, TYPE.iq3_xxs]);
+const needsImportance = (name: string, type: TypeTraits, ftype: Ftype): boolean => {
+  if (type.kernels?.gridQuantizer === 'imatrix') return true;
+  if (isLookup(name) || name === 'output.weight') return false;
+  return NEED_IMPORTANCE.has(type) || (ftype.name === 'Q2_K_S' && type === TYPE.q2_K);
+};
+
 const checkTensor = ({ info, type }: PickedType, ftype: Ftype, options: QuantizeOptions): void => {
   if (type === info.type) return;
   const floats = info.type === TYPE.f32 || info.type === TYPE.f16 || info.type === TYPE.bf16;
@@ -73,10 +83,11 @@ const checkTensor = ({ info, type }: PickedType, ftype: Ftype, options: Quantize
       `tensor "${info.name}" is ${info.type.name} already, expected f32, f16 or bf16: quantising it again to ${type.name} loses quality; start from the original model, or say --allow-requantize`,
     );
   }
-  const plainName = info.name === 'token_embd.weight' || info.name === 'per_layer_token_embd.weight' || info.name === 'output.weight';
-  if (ftype.name === 'Q2_K_S' && type === TYPE.q2_K && !plainName && !options.imatrix?.values.has(info.name)) {
-    throw bad(`Q2_K_S needs importance weights, and there are none for tensor "${info.name}": give --imatrix, or make Q2_K`);
-  }
+  if (importance(info, options) || !needsImportance(info.name, type, ftype)) return;
+  const advice = isLookup(info.name)
+    ? 'an imatrix has none for what is only looked up; choose a larger type with --token-embedding-type, q4_K, say'
+    : `give them with --imatrix, or choose a larger type, ${type.name.startsWith('iq3') ? 'IQ3_S' : 'Q2_K'}, say`;
+  throw bad(`tensor "${info.name}" would be ${type.name}, which needs importance weights, and there are none for it: ${advice}`);
 };
 
 const importance = (info: TensorInfo, options: QuantizeOptions): Float32Array | undefined => {
@@ -84,7 +95,7 @@ const importance = (info: TensorInfo, options: QuantizeOptions): Float32Array | 
   const expected = info.ne[0] * info.ne[2];
   if (!values || values.length === expected) return values;
   // Token embeddings are looked up, not multiplied: weights of another length are not meant for them.
-  if (info.name === 'token_embd.weight' || info.name === 'per_layer_token_embd.weight') return undefined;
+  if (isLookup(info.name)) return undefined;
   throw bad(`the imatrix has ${values.length} values for tensor "${info.name}", expected ${expected}: it was made with another model`);
 };
 

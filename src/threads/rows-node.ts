@@ -30,7 +30,8 @@ export interface Rows {
 export interface RowsPool {
   /**
    * Any readable type to any that quantlet makes, bit for bit as ggml_quantize_chunk; many at the same time.
-   * @throws ERR_INVALID_ARGUMENT for rows that are not whole blocks of both types, data or weights of another length, a type without a quantiser; ERR_WORKER_LOST
+   * @throws ERR_INVALID_ARGUMENT for rows that are not whole blocks of both types, data or weights of another length, a type without a quantiser, numbers too large for
+   * the searches of IQ1, IQ2 and IQ3; ERR_WORKER_LOST
    */
   quantizeRows(rows: Rows): Promise<Uint8Array>;
   dispose(): Promise<void>;
@@ -60,6 +61,8 @@ export function checkRows({ from, to, ne0, nrows, data, imatrix }: Rows): void {
   }
   if (data.length !== nrows * rowSize(from, ne0))
     throw bad(`${nrows} rows of ${ne0} elements came as ${data.length} bytes, expected ${nrows * rowSize(from, ne0)} of ${from.name}`);
+  if (to.kernels?.gridQuantizer === 'imatrix' && !imatrix)
+    throw bad(`rows are to become ${to.name}, expected importance weights with them`);
   if (imatrix && imatrix.length !== ne0)
     throw bad(`there are ${imatrix.length} importance weights for rows of ${ne0} elements, expected one for each`);
 }
@@ -80,9 +83,13 @@ export function createRowsPool(module: WebAssembly.Module, nthreads: number): Ro
         targetBytes: nrows * rowSize(to, ne0),
         imatrix,
       };
-      return (pool.run(task) as Promise<Uint8Array>).catch((cause: Error) => {
+      const quantised = await (pool.run(task) as Promise<Uint8Array | number>).catch((cause: Error) => {
         throw new QuantletError('ERR_WORKER_LOST', `a thread ended while it quantised: ${cause.message}`, { cause });
       });
+      if (typeof quantised !== 'number') return quantised;
+      throw bad(
+        `row ${quantised} of ${nrows} cannot become ${to.name}: its numbers or importance weights are too large, expected ones whose products are finite in f32; choose another type`,
+      );
     },
     dispose: () => pool.destroy(),
   };

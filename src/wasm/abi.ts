@@ -35,3 +35,11 @@ export interface Kernels {
   compute(plan: number, sync: number, ith: number, nth: number, from: number, to: number): number;
   serve(sync: number, ith: number, last: number, idleNs: bigint): void;
 }
+
+/** The types of what assembly/quantize/index.ts exports: quantize.wasm, a module of its own. */
+export interface QuantizerExports {
+  /** Makes the tables of a type where they are missing. The first byte behind all tables, 0 where memory ran out. */
+  prepare(type: number): number;
+  /** f32 rows -> block data as llama-quantize writes it; imatrix: nPerRow f32 or 0. How many rows were quantised: fewer where one's numbers are too large. */
+  quantize_chunk(type: number, src: number, dst: number, nrows: number, nPerRow: number, imatrix: number): number;
+}

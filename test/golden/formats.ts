@@ -6,19 +6,23 @@
  *   npx tsx test/golden/formats.ts oracle                                  writes test/golden/formats.json
  *   npx tsx test/golden/formats.ts oracle --show ref q4_K "one NaN"           prints the bytes behind one hash
  *
+ * The grid quantisers (IQ1, IQ2, IQ3) end the process for some rows, so each of the odd rows has a process: this takes some minutes.
+ *
  * Hashes, not bytes, are kept: the first 16 hex digits of SHA-256. ggml's reference quantisers and to_float are in libggml-base
  * (built without FMA); the products are the scalar `_generic` ones of libggml-cpu.
  */
+import { spawnSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { TYPE, namesOf, rowSize, typesWith, type TypeName } from '../../src/type-traits.ts';
 import { BELOW_POWERS, HOSTILE, IMATRIX, N, ROWS, oneNaN, randomBlocks, scaledBlocks } from './formats-rows.ts';
 
 const [folder, option, ...wanted] = process.argv.slice(2);
 if (!folder) {
-  console.error('usage: npx tsx test/golden/formats.ts FOLDER [--show ref|imatrix|dequantize TYPE [ROW]]; see the head of this file');
+  console.error('usage: npx tsx test/golden/formats.ts FOLDER [--show ref|imatrix|plain|dequantize TYPE [ROW]]; see the head of this file');
   process.exit(2);
 }
 const require = createRequire(join(resolve(folder), 'package.json'));
@@ -51,10 +55,24 @@ const hasZeroBlock = (x: Float32Array): boolean =>
     (block) => !block.some((v) => Math.abs(v) >= 1e-15),
   );
 
-function quantizeImatrix(type: TypeName, x: Float32Array): Buffer {
+function quantizeImatrix(type: TypeName, x: Float32Array, imatrix: Buffer | null = view(IMATRIX)): Buffer {
   const out = Buffer.alloc(rowSize(TYPE[type], x.length));
-  quantizeChunk(TYPE[type].id, view(x), out, 0, 1, x.length, view(IMATRIX));
+  quantizeChunk(TYPE[type].id, view(x), out, 0, 1, x.length, imatrix);
   return out;
+}
+
+/** The grid quantisers end the process where no entry is near enough, so hostile rows have a process of their own: null where it ended. */
+function gridQuantized(type: TypeName, row: string, how: 'plain' | 'imatrix'): string | null {
+  if (!HOSTILE.includes(row)) return hash(show[how](type, row));
+  const args = ['--import', 'tsx', fileURLToPath(import.meta.url), folder, '--show', how, type, row];
+  const { status, signal, stdout } = spawnSync(process.execPath, args, {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+    env: { ...process.env, GGML_NO_BACKTRACE: '1' },
+  });
+  if (status === 0) return hash(Buffer.from(stdout.replaceAll('\n', ''), 'hex'));
+  if (signal !== 'SIGABRT') throw new Error(`${type} of "${row}" (${how}): ${signal ?? status}`);
+  return null;
 }
 
 const SEED = 1000;
@@ -116,6 +134,7 @@ function scaled(type: TypeName): unknown[] {
 const show: Record<string, (type: TypeName, row: string) => Buffer> = {
   ref: (type, row) => quantizeRef(type, ROWS[row]),
   imatrix: (type, row) => quantizeImatrix(type, ROWS[row]),
+  plain: (type, row) => quantizeImatrix(type, ROWS[row], null),
   dequantize,
 };
 if (option === '--show') {
@@ -139,6 +158,14 @@ const golden = {
     Object.fromEntries(rowsOf(type, Object.keys(ROWS)).map((name) => [name, hash(quantizeRef(type, ROWS[name]))])),
   ),
   imatrix: each(searching, (type) => Object.fromEntries(Object.entries(ROWS).map(([name, x]) => [name, hash(quantizeImatrix(type, x))]))),
+  grid: each(namesOf(typesWith((k) => k.gridQuantizer)), (type) =>
+    Object.fromEntries(
+      (TYPE[type].kernels!.gridQuantizer === 'plain' ? (['plain', 'imatrix'] as const) : (['imatrix'] as const)).map((how) => [
+        how,
+        Object.fromEntries(Object.keys(ROWS).map((name) => [name, gridQuantized(type, name, how)])),
+      ]),
+    ),
+  ),
   below_powers: hash(quantizeRef('mxfp4', BELOW_POWERS)),
   dequantize: each(readable, (type) => hash(dequantize(type))),
   vec_dot: each(weights, (type) => dot(type, blocksOf(type), blocksOf(dotType(type)!), ELEMENTS)),

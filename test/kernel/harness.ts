@@ -100,6 +100,9 @@ function createArena(memory: WebAssembly.Memory, base: number): Arena {
   };
 }
 
+/** The quantisers of IQ1, IQ2 and IQ3. */
+export const quantizerModule = new WebAssembly.Module(readFileSync(new URL('../../dist/wasm/quantize.wasm', import.meta.url)));
+
 /** One build over its own memory of `pages` x 64 KiB. */
 export function instantiate(build: Build, pages = 64): Kernels {
   const path = fileURLToPath(new URL(`../../dist/wasm/${build}.wasm`, import.meta.url));

@@ -71,6 +71,8 @@ const EVERY = [
   'Q5_K_S',
   'Q5_K_M',
   'Q6_K',
+  'IQ3_S',
+  'IQ3_M',
   'IQ4_NL',
   'IQ4_XS',
   'MXFP4_MOE',
@@ -82,6 +84,8 @@ const EVERY = [
   'BF16',
   'F32',
 ];
+/** Kinds that need an imatrix. */
+const IMATRIX = ['Q2_K_S', 'IQ1_S', 'IQ1_M', 'IQ2_XXS', 'IQ2_XS', 'IQ2_S', 'IQ2_M', 'IQ3_XXS', 'IQ3_XS'];
 const AGAIN: readonly (readonly [from: string, to: string])[] = [
   ['Q8_0', 'Q4_K_M'],
   ['Q8_0', 'Q8_0'],
@@ -93,6 +97,8 @@ const AGAIN: readonly (readonly [from: string, to: string])[] = [
   ['Q3_K_M', 'IQ4_NL'],
   ['MXFP4_MOE', 'Q4_0'],
   ['TQ2_0', 'BF16'],
+  ['IQ3_S', 'Q4_K_M'],
+  ['Q8_0', 'IQ3_M'],
   ['F16', 'Q4_K_M'],
   ['BF16', 'Q5_K_M'],
   ['BF16', 'F16'],
@@ -110,9 +116,11 @@ export const FILE_CASES: readonly FileCase[] = Object.keys(MODELS).flatMap((mode
   })),
   ...everyOf(model)
     .filter((ftype) => !/F16|F32/.test(ftype))
-    .concat('Q2_K_S')
+    .concat(IMATRIX)
     .map((ftype) => ({ model, ftype, imatrix: true as const })),
   ...AGAIN.map(([from, ftype]) => ({ model, ftype, from })),
+  // Token embeddings have no importance weights, and iq1_s, iq2_xxs and iq2_xs none without.
+  ...['IQ1_M', 'IQ2_M', 'IQ3_XXS', 'IQ3_S'].map((ftype) => ({ model, ftype, imatrix: true as const, pure: true as const })),
   { model, ftype: 'Q4_K_M', from: 'Q8_0', imatrix: true as const, pure: true as const },
 ]);
 

@@ -1,34 +1,20 @@
 /** Whole files against native llama.cpp's quantiser, tensor for tensor: every type, --pure, --imatrix, --allow-requantize (files.json, made by make-files.ts). */
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, test } from 'vitest';
-import { quantizeFile, type QuantizeRows } from '../../src/cli/quantize.ts';
+import { quantizeFile } from '../../src/cli/quantize.ts';
 import { readGGUF } from '../../src/gguf/read.ts';
 import { writeGGUF, type WriteTensor, type WriteValue } from '../../src/gguf/write.ts';
 import { parseFtype } from '../../src/quantize/ftype.ts';
 import { toBytes } from '../../src/io/source.ts';
-import { rowSize, TYPE } from '../../src/type-traits.ts';
-import { instantiate } from '../kernel/harness.ts';
+import { TYPE } from '../../src/type-traits.ts';
 import { runCli, temporaryFolder, writeTo } from '../support.ts';
+import { MIX_MODELS, mixModelFile } from './mix-models.ts';
+import { byKernels } from './by-kernels.ts';
 import { caseName, FILE_CASES, hashOf, imatrixOf, modelFile, type FileCase } from './file-cases.ts';
 
 const golden = JSON.parse(readFileSync(new URL('files.json', import.meta.url), 'utf8')) as Record<string, string>;
 const folder = temporaryFolder();
-const kernels = instantiate('simd', 64);
-
-/** The kernels alone, without threads. */
-const quantizeRows: QuantizeRows = ({ from, to, ne0, nrows, data, imatrix }) => {
-  const { arena, call } = kernels;
-  const bytes = nrows * rowSize(to, ne0);
-  arena.reset();
-  const floats = arena.alloc(4 * ne0 * nrows);
-  const target = arena.alloc(bytes);
-  call('dequantize_row', from.id, arena.bytes(data), floats, ne0 * nrows);
-  call('quantize_chunk', to.id, floats, target, nrows, ne0, imatrix ? arena.f32(imatrix) : 0, arena.alloc(call('quantize_work_size')));
-  arena.checkGuards();
-  return arena.readBytes(target, bytes);
-};
-
 async function quantized(file: Uint8Array, { ftype, pure, imatrix, from }: Omit<FileCase, 'model'>): Promise<Uint8Array> {
   const bytes = toBytes(file);
   const gguf = await readGGUF(bytes);
@@ -39,7 +25,7 @@ async function quantized(file: Uint8Array, { ftype, pure, imatrix, from }: Omit<
     inputs: [],
     output,
     ftype: parseFtype(ftype),
-    quantizeRows,
+    quantizeRows: byKernels,
     nthreads: 1,
     pure,
     allowRequantize: from !== undefined,
@@ -70,6 +56,16 @@ test.each([...new Set(FILE_CASES.map((c) => c.ftype))])('%s', async (ftype) => {
   }
 });
 
+test('weights too large for the search in a grid', async () => {
+  const spec = { ...MIX_MODELS.find((m) => m.name === 'llama-5')!, nLayer: 1 };
+  const huge = mixModelFile(spec, (name, n) => new Float32Array(n).map((_, i) => (name.includes('ffn_up') ? 1e30 : 1) * (i % 7)));
+  const out = join(folder, 'huge.gguf');
+  const { code, stderr } = await runCli(['quantize', writeTo(folder, 'huge-in.gguf', huge), out, 'IQ3_S', 2]);
+  expect(stderr).toMatch(/^quantlet: tensor "blk.0.ffn_up.weight", .* row 0 of 2 cannot become iq3_s: .* too large, .*choose another type/);
+  expect(code).toBe(2);
+  expect(existsSync(out)).toBe(false);
+});
+
 describe('the command line, on two threads', () => {
   const imatrixFile = async (model: string): Promise<Uint8Array> => {
     const floats = (x: Float32Array): Uint8Array => new Uint8Array(x.buffer, x.byteOffset, x.byteLength);
@@ -90,6 +86,8 @@ describe('the command line, on two threads', () => {
     { model: 'llama', ftype: 'Q3_K_M', pure: true },
     { model: 'llama', ftype: 'Q4_K_M', imatrix: true },
     { model: 'experts', ftype: 'IQ4_XS', imatrix: true },
+    { model: 'llama', ftype: 'IQ2_M', imatrix: true },
+    { model: 'llama', ftype: 'IQ3_S' },
     { model: 'experts', ftype: 'Q8_0', from: 'Q4_0' },
     { model: 'llama', ftype: 'Q4_K_M', from: 'Q8_0', pure: true, imatrix: true },
   ])('$model $from $ftype', async (c) => {

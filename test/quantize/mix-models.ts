@@ -152,6 +152,8 @@ const EVERY = [
   'Q5_K_S',
   'Q5_K_M',
   'Q6_K',
+  'IQ3_S',
+  'IQ3_M',
   'IQ4_NL',
   'IQ4_XS',
   'MXFP4_MOE',
@@ -164,9 +166,12 @@ const EVERY = [
   'F32',
 ];
 
+/** Kinds that need an imatrix, and those whose mix might depend on it. */
+const IQ = ['IQ1_S', 'IQ1_M', 'IQ2_XXS', 'IQ2_XS', 'IQ2_S', 'IQ2_M', 'IQ3_XXS', 'IQ3_XS', 'IQ3_S', 'IQ3_M'];
+
 export const MIX_CASES: readonly MixCase[] = [
   ...EVERY.map((ftype) => ({ ftype })),
-  ...['Q2_K_S', 'Q4_0', 'Q5_0', 'IQ4_NL', 'IQ4_XS', 'Q4_K_M'].map((ftype) => ({ ftype, options: 'imatrix' as const })),
+  ...['Q2_K_S', 'Q4_0', 'Q5_0', 'IQ4_NL', 'IQ4_XS', 'Q4_K_M', ...IQ].map((ftype) => ({ ftype, options: 'imatrix' as const })),
   ...(['pure', 'leave-output', 'output-q5_0', 'embedding-q5_1'] as const).map((options) => ({ ftype: 'Q4_K_M', options })),
   { ftype: 'F16', options: 'output-q5_0' },
 ];

@@ -100,6 +100,27 @@ describe('options and names', () => {
     expect(count('MXFP4')).toBe(32 * 7 + 2);
   });
 
+  test('MXFP4_MOE of bailingmoe3: its projections of three dimensions are no experts', async () => {
+    const gguf = await read(mixModelFile({ ...MIX_MODELS.find((m) => m.name === 'mixtral')!, arch: 'bailingmoe3' }));
+    const k = gguf.tensors.get('blk.0.attn_k.weight')!;
+    const projection = { ...k, name: 'blk.0.attn_k_b.weight', ne: [k.ne[0], 2, 4, 1] as const };
+    const picked = pickTypes({ ...gguf, tensors: new Map([...gguf.tensors, [projection.name, projection]]) }, parseFtype('MXFP4_MOE'));
+    expect(picked.find((p) => p.info === projection)?.type).toBe(TYPE.q8_0);
+    expect(picked.filter((p) => p.type === TYPE.mxfp4).length).toBe(32 * 3);
+  });
+
+  test('per_layer_token_embd follows --token-embedding-type unless --tensor-type names it', async () => {
+    const gguf = await model('llama-5');
+    const own = { ...gguf.tensors.get('token_embd.weight')!, name: 'per_layer_token_embd.weight' };
+    const typeOf = (tensorTypes: PickOptions['tensorTypes']): unknown =>
+      pickTypes({ ...gguf, tensors: new Map([...gguf.tensors, [own.name, own]]) }, parseFtype('Q4_0'), {
+        tokenEmbeddingType: TYPE.q5_1,
+        tensorTypes,
+      }).find((p) => p.info === own)?.type;
+    expect(typeOf([])).toBe(TYPE.q5_1);
+    expect(typeOf([[/token_embd/, TYPE.q6_K]])).toBe(TYPE.q6_K);
+  });
+
   test('a fallback names what it stands in for', async () => {
     const picked = pickTypes(await model('rows-of-172'), parseFtype('Q4_0'));
     expect(picked.find((p) => p.info.name === 'blk.0.ffn_down.weight')).toMatchObject({ type: TYPE.f16, insteadOf: TYPE.q4_0 });
@@ -128,6 +149,8 @@ describe('options and names', () => {
       expect.objectContaining({ code: 'ERR_USAGE', message: expect.stringMatching(/"Q9" is not a type .* Q4_0, .*Q4_1, /) }),
     );
     expect(parseTensorType('Q6_k')).toBe(TYPE.q6_K);
-    expect(() => parseTensorType('iq2_xs')).toThrow(expect.objectContaining({ code: 'ERR_USAGE' }));
+    expect(parseTensorType('IQ2_xs')).toBe(TYPE.iq2_xs);
+    expect(parseFtype('28')).toMatchObject({ name: 'IQ2_S', type: TYPE.iq2_xs });
+    expect(() => parseTensorType('q8_1')).toThrow(expect.objectContaining({ code: 'ERR_USAGE' }));
   });
 });

@@ -260,7 +260,49 @@ describe('what goes wrong leaves nothing behind', () => {
     const error = await quantletError(quantizeFile(await optionsFor(mixModelFile(MIX_MODELS[0]), { ftype: parseFtype('Q2_K_S') })));
     expect(error).toMatchObject({
       code: 'ERR_INVALID_ARGUMENT',
-      message: expect.stringMatching(/Q2_K_S needs importance weights, .* give --imatrix, or make Q2_K/),
+      message: expect.stringMatching(
+        /would be q2_K, which needs importance weights, .* give them with --imatrix, or choose a larger type, Q2_K, say/,
+      ),
+    });
+  });
+
+  const refusal = async (ftype: string, more: Partial<QuantizeFileOptions> = {}): Promise<unknown> =>
+    quantletError(quantizeFile(await optionsFor(mixModelFile(MIX_MODELS[0]), { ftype: parseFtype(ftype), ...more })));
+  const imatrixOf = (names: RegExp): Pick<QuantizeFileOptions, 'imatrix'> => ({
+    imatrix: {
+      values: new Map(
+        ['output', ...[...Array(32).keys()].flatMap((i) => MIX_MODELS[0].block.map((part) => `blk.${i}.${part}`))]
+          .map((part) => `${part}.weight`)
+          .filter((name) => names.test(name))
+          .map((name) => [name, new Float32Array(256).fill(1)]),
+      ),
+      datasets: [],
+      chunkCount: 0,
+    },
+  });
+
+  test.each(['IQ1_S', 'IQ1_M', 'IQ2_XXS', 'IQ2_XS', 'IQ2_S', 'IQ2_M', 'IQ3_XXS', 'IQ3_XS'])(
+    '%s without importance weights, or without those of one tensor',
+    async (ftype) => {
+      const message = (tensor: string): object => ({
+        code: 'ERR_INVALID_ARGUMENT',
+        message: expect.stringMatching(
+          new RegExp(
+            `^tensor "blk\\.${tensor}\\.[^"]*" would be iq\\w+, which needs importance weights.*--imatrix, or choose a larger type, (IQ3_S|Q2_K), say$`,
+          ),
+        ),
+      });
+      expect(await refusal(ftype)).toMatchObject(message('0'));
+      expect(await refusal(ftype, imatrixOf(/^(?!blk\.4\.)/))).toMatchObject(message('4'));
+    },
+  );
+
+  test.each(['IQ1_S', 'IQ2_XXS', 'IQ2_XS'])('%s for token embeddings, which have no importance weights', async (ftype) => {
+    expect(await refusal(ftype, { pure: true, ...imatrixOf(/./) })).toMatchObject({
+      code: 'ERR_INVALID_ARGUMENT',
+      message: expect.stringMatching(
+        /^tensor "token_embd.weight" would be iq.*needs importance weights.*--token-embedding-type, q4_K, say$/,
+      ),
     });
   });
 

@@ -15,6 +15,8 @@ const rows = (more: Partial<Rows> = {}): Rows => ({
 test('rows that are whole blocks pass', () => {
   expect(() => checkRows(rows())).not.toThrow();
   expect(() => checkRows(rows({ nrows: 0, data: new Uint8Array(0) }))).not.toThrow();
+  expect(() => checkRows(rows({ to: TYPE.iq2_xs, imatrix: new Float32Array(256) }))).not.toThrow();
+  expect(() => checkRows(rows({ to: TYPE.iq3_s }))).not.toThrow();
   expect(() => checkRows(rows({ from: TYPE.iq2_xs, data: new Uint8Array(148), imatrix: new Float32Array(256) }))).not.toThrow();
 });
 
@@ -31,7 +33,8 @@ test.each<[string, Partial<Rows>, RegExp]>([
   ],
   ['one byte too few', { data: new Uint8Array(2047) }, /came as 2047 bytes, expected 2048 of f32/],
   ['weights for another length', { imatrix: new Float32Array(255) }, /there are 255 importance weights for rows of 256/],
-  ['a type without a quantiser', { to: TYPE.iq2_xs }, /cannot be quantised to iq2_xs; expected one of f32/],
+  ['a type without a quantiser', { to: TYPE.i8 }, /cannot be quantised to i8; expected one of f32/],
+  ['none where they are needed', { to: TYPE.iq2_xs }, /are to become iq2_xs, expected importance weights with them/],
   ['a type nobody reads', { from: TYPE.i32 }, /of type i32 cannot be read; expected one of f32/],
   ['half an element', { ne0: 0.5 }, /rows of 0.5 elements/],
   ['less than no rows', { nrows: -1 }, /-1 rows/],

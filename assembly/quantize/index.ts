@@ -1,0 +1,46 @@
+/**
+ * The module quantize.wasm: the quantisers of IQ1, IQ2 and IQ3, which search in grids. They are many bytes and only ever wanted by whoever quantises a
+ * model, so they are not in the six builds. An instance has a memory of its own, which it may grow. src/wasm/abi.ts has the types of what is here.
+ */
+import { IQ1_M, IQ1_S, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS, type_size } from '../type/ids';
+import { Grid, grid_of } from './grid';
+import { quantize_iq1_m, quantize_iq1_s } from './iq1';
+import { quantize_iq2_s, quantize_iq2_xs, quantize_iq2_xxs } from './iq2';
+import { quantize_iq3_s, quantize_iq3_xxs } from './iq3';
+import { begin } from './work';
+
+export { prepare } from './grid';
+
+function quantize_block(type: u32, grid: Grid, x: usize, y: usize, imatrix: usize): bool {
+  // prettier-ignore
+  switch (type) {
+    case IQ2_XXS: return quantize_iq2_xxs(grid, x, y, imatrix);
+    case IQ2_XS: return quantize_iq2_xs(grid, x, y, imatrix);
+    case IQ2_S: return quantize_iq2_s(grid, x, y, imatrix);
+    case IQ1_S: return quantize_iq1_s(grid, x, y, imatrix);
+    case IQ1_M: return quantize_iq1_m(grid, x, y, imatrix);
+    case IQ3_XXS: return quantize_iq3_xxs(grid, x, y, imatrix);
+    case IQ3_S: return quantize_iq3_s(grid, x, y, imatrix);
+    default: unreachable();
+  }
+  return false;
+}
+
+/**
+ * ggml_quantize_chunk: nrows rows of n_per_row f32 at src -> block data at dst, as llama-quantize writes it; prepare(type) was called before.
+ * imatrix: n_per_row weights, the same for every row, or 0, which iq2_xxs, iq2_xs and iq1_s do not take. Returns how many rows were quantised: fewer where
+ * ggml would end the process, because the numbers or the weights of the next one are too large for sums in f32.
+ */
+export function quantize_chunk(type: u32, src: usize, dst: usize, nrows: i32, n_per_row: i32, imatrix: usize): i32 {
+  const grid = grid_of(type);
+  const bytes = type_size(type);
+  begin();
+  for (let row = 0; row < nrows; row++) {
+    let weights = imatrix;
+    for (const end = src + (<usize>n_per_row << 2); src < end; src += 1024, dst += bytes) {
+      if (!quantize_block(type, grid, src, dst, weights)) return row;
+      if (imatrix) weights += 1024;
+    }
+  }
+  return nrows;
+}

@@ -1,0 +1,43 @@
+/** The quantisers of IQ1, IQ2 and IQ3 (quantize.wasm, assembly/quantize/), over a memory of their own. */
+import { QuantletError } from '../errors.ts';
+import type { TypeTraits } from '../type-traits.ts';
+import { rowSize } from '../type-traits.ts';
+import type { QuantizerExports } from './abi.ts';
+import { createAllocator } from './allocator.ts';
+
+const PAGE = 65536;
+/** Static data ends in the first page. */
+const INITIAL_PAGES = 1;
+
+export interface Quantizer {
+  /**
+   * Rows of ne0 f32 as ggml_quantize_chunk writes them, of a type that has `gridQuantizer`; ne0 is a multiple of 256, imatrix has ne0 weights. A number where
+   * ggml ends the process, because what a row holds is too large: that row.
+   * @throws ERR_OUT_OF_MEMORY
+   */
+  quantize(type: TypeTraits, floats: Float32Array, ne0: number, imatrix?: Float32Array): Uint8Array<ArrayBuffer> | number;
+}
+
+export function createQuantizer(module: WebAssembly.Module): Quantizer {
+  const memory = new WebAssembly.Memory({ initial: INITIAL_PAGES });
+  const kernels = new WebAssembly.Instance(module, { env: { memory } }).exports as unknown as QuantizerExports;
+  return {
+    quantize(type, floats, ne0, imatrix) {
+      const nrows = floats.length / ne0;
+      const bytes = nrows * rowSize(type, ne0);
+      const tables = kernels.prepare(type.id) >>> 0;
+      if (tables === 0)
+        throw new QuantletError('ERR_OUT_OF_MEMORY', `the tables for ${type.name} take a few MiB, which there are not; free some memory`);
+      const arena = createAllocator(tables);
+      const source = arena.take(4 * floats.length);
+      const target = arena.take(bytes);
+      const weights = imatrix ? arena.take(4 * ne0) : 0;
+      const more = arena.end - memory.buffer.byteLength;
+      if (more > 0) memory.grow(Math.ceil(more / PAGE));
+      new Float32Array(memory.buffer).set(floats, source / 4);
+      if (imatrix) new Float32Array(memory.buffer).set(imatrix, weights / 4);
+      const done = kernels.quantize_chunk(type.id, source, target, nrows, ne0, weights);
+      return done === nrows ? new Uint8Array(memory.buffer, target, bytes).slice() : done;
+    },
+  };
+}
