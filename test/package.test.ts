@@ -79,7 +79,14 @@ describe('the manifest', () => {
 
   it('files exist, and hold the model that ships, the licence and the documents', () => {
     for (const file of manifest.files) if (!file.startsWith('!')) expect(existsSync(at(file)), file).toBe(true);
-    for (const file of ['models/tiny-stories-q4_0.gguf', 'models/README.md', 'LICENSE', 'README.md', 'dist/worker/node.js'])
+    for (const file of [
+      'models/tiny-stories-q4_0.gguf',
+      'models/README.md',
+      'LICENSE',
+      'README.md',
+      'dist/worker/node.js',
+      'dist/wasm/quantize.wasm',
+    ])
       expect(has(file), file).toBe(true);
   });
 

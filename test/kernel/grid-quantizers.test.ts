@@ -12,7 +12,7 @@ import { TYPE, namesOf, rowSize, typesWith, type TypeName } from '../../src/type
 import type { QuantizerExports } from '../../src/wasm/abi.ts';
 import { createQuantizer } from '../../src/wasm/quantizer.ts';
 import { IMATRIX, N, ROWS } from '../golden/formats-rows.ts';
-import { gaussian, quantizerModule } from './harness.ts';
+import { gaussian, quantizerModule, random } from './harness.ts';
 
 /** Hashes by type, by whether there are importance weights, by row; null where native ggml ends the process. */
 type Golden = Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, string | null>>>>>>;
@@ -59,6 +59,17 @@ describe('of several rows', () => {
     some.set(ROWS[refused], 2 * N);
     expect(quantizer.quantize(TYPE[type], some, N, IMATRIX), refused).toBe(2);
     expect(typeof quantizer.quantize(TYPE[type], floats, N, IMATRIX)).toBe('object');
+  });
+
+  it.each(TYPES)('%s of random bits, NaN and infinities among them, ends well', (type) => {
+    const r = random(TYPE[type].id);
+    const bits = (): Float32Array => new Float32Array(Uint32Array.from({ length: 512 }, () => r() * 2 ** 32).buffer);
+    // Exponents about 1, so that some rows are quantised.
+    const numbers = (): Float32Array => new Float32Array(Uint32Array.from({ length: 512 }, () => 0x3c000000 + r() * 2 ** 27).buffer);
+    for (let i = 0; i < 40; i++) {
+      const result = quantizer.quantize(TYPE[type], i % 2 ? bits() : numbers(), 512, i % 4 < 2 ? bits() : numbers());
+      expect(typeof result === 'number' ? result : result.length).toBe(typeof result === 'number' ? 0 : rowSize(TYPE[type], 512));
+    }
   });
 
   it.each(TYPES)('%s writes nothing but its rows', (type) => {
