@@ -3,7 +3,6 @@ import { readFileSync } from 'node:fs';
 import { allCommands } from '../src/cli/commands.ts';
 import { FLAGS, spellingsOf } from '../src/cli/flags.ts';
 import { llamaFlag } from '../src/cli/parse-flags.ts';
-import { LLAMA_TOOLS } from '../src/cli/llama-flags.ts';
 import { NAMED_TEMPLATES } from '../src/chat/named-templates.ts';
 
 /** A flag of llama.cpp's: what it is called, how many values follow, and which tools have it. */
@@ -30,7 +29,7 @@ export interface Way {
 /** What becomes of a flag on the command that stands for a tool; undefined: nobody knows it. */
 export function wayOf(spelling: string, tool: string): Way | undefined {
   const command = commandOf(tool);
-  if (!command) return tool in LLAMA_TOOLS ? { way: 'refused', why: LLAMA_TOOLS[tool], values: 0 } : undefined;
+  if (!command) return undefined;
   if (['--version', '-h', '--help', '--usage'].includes(spelling)) return { way: 'works', why: '', values: 0 };
   const flag = command.flags.map((key) => FLAGS[key]).find((f) => spellingsOf(f).includes(spelling));
   if (flag) return { way: 'works', why: '', values: flag.type === 'boolean' ? 0 : 1 };
@@ -42,9 +41,8 @@ const cell = (text: string): string => text.replaceAll('|', '\\|');
 
 /** A flag has a line for each thing that becomes of it. */
 function lines({ spellings, tools }: LlamaRow): string[] {
-  const shown = tools.filter((tool) => !(tool in LLAMA_TOOLS));
   const groups = new Map<string, { spellings: Set<string>; tools: Set<string> }>();
-  for (const tool of shown) {
+  for (const tool of tools) {
     for (const spelling of spellings) {
       const { way, why } = wayOf(spelling, tool)!;
       const here = way === 'works' ? 'works' : `${way === 'ignored' ? 'no effect' : 'not supported'}: ${why}`;
@@ -74,7 +72,7 @@ A command can be called by its tool's name: \`quantlet llama-cli -m model.gguf\`
 
 | llama.cpp | quantlet |
 | --- | --- |
-${tools.map((tool) => `| ${tool} | ${commandOf(tool) ? `\`quantlet ${commandOf(tool)!.name}\`` : LLAMA_TOOLS[tool]} |`).join('\n')}
+${tools.map((tool) => `| ${tool} | \`quantlet ${commandOf(tool)!.name}\` |`).join('\n')}
 
 \`quantlet run\` continues a text, as \`llama-completion -no-cnv\` does. With a flag that only a conversation has (\`-cnv\`, \`-i\`, \`-st\`, \`-sys\`,
 \`--chat-template\` ...) it does what \`quantlet chat\` does.

@@ -4,7 +4,6 @@ import { createRequire } from 'node:module';
 import type { Command } from './cli/command.ts';
 import { allCommands, COMMAND_NAMES, loadCommand } from './cli/commands.ts';
 import { flagHelp, flagNames } from './cli/flags.ts';
-import { LLAMA_TOOLS } from './cli/llama-flags.ts';
 import { enableRelaxedSimd, takeProcess } from './entry/node-platform.ts';
 import { QuantletError } from './errors.ts';
 import { nearest } from './nearest.ts';
@@ -20,7 +19,6 @@ const help = (c: Command): string =>
 async function commandOf(name: string): Promise<Command> {
   const command = await loadCommand(name);
   if (command) return command;
-  if (Object.hasOwn(LLAMA_TOOLS, name)) throw new QuantletError('ERR_USAGE', `${name} is not supported here: ${LLAMA_TOOLS[name]}`);
   const [near] = nearest(name, COMMAND_NAMES, 2);
   throw new QuantletError(
     'ERR_USAGE',

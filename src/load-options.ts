@@ -40,6 +40,11 @@ export interface LoadOptions extends WebOptions {
   /** Positions of one step whose logits can be read; more than `parallel` only for measuring texts. Default: `parallel`. @internal */
   maxOutputs?: number;
   /**
+   * Matrices whose inputs are to be measured, by their names: every step (a warm-up too) adds the squares of what they multiply, column by column,
+   * to sums that are 0 at first. Default: none. @internal
+   */
+  inputSums?: (matrix: string) => boolean;
+  /**
    * Speculative decoding: several tokens are guessed and computed in one step, those that come anyway are kept. Ids, text and log probabilities are
    * the same without it. Each of the `parallel` sequences needs memory for the logits of its longest draft: n_vocab * 4 bytes a token, 12 MB for
    * 48 tokens of 64000. Default: none.
@@ -81,6 +86,7 @@ const LOAD_OPTIONS = {
   lora: or(KIND.list, []),
   batchSize: or(whole(1), 512),
   maxOutputs: internal(or(whole(1), 1)),
+  inputSums: internal(KIND.function),
   speculation: KIND.any,
   overrideKv: KIND.object,
   name: KIND.string,

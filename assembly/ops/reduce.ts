@@ -1,4 +1,4 @@
-/** Reductions of rows: sum_rows, mean, argmax, argsort and top_k, pooling. Elements of a row are contiguous f32; a row belongs to one thread. */
+/** Reductions: sum_rows, mean, argmax, argsort and top_k, pooling, where a row belongs to one thread; in_sum2, where a column does. Elements of a row are contiguous f32. */
 import { sum_row } from './norm';
 import { range_start, range_end } from '../runtime/schedule';
 import { Op, fill_nan, nrows, row_at, row_of } from '../runtime/tensor';
@@ -141,6 +141,34 @@ export function mean_of_rows(op: Op, ith: i32, nth: i32): void {
           store<f32>(y + e, sum * scale);
         }
       }
+    }
+  }
+}
+
+/**
+ * dst f32 [ne0] += the squares of src0's rows, column by column: llama-imatrix's in_sum2. Each row is added to the sums in memory before the next, so
+ * that the bits are the same for any batch. A thread has whole cache lines of columns.
+ */
+export function in_sum2(op: Op, ith: i32, nth: i32): void {
+  const src0 = op.src0;
+  const sums = op.dst.data;
+  const n = src0.ne0;
+  const rows = nrows(src0);
+  const lines = (n + 15) >> 4;
+  const from = range_start(lines, ith, nth) << 4;
+  const to = min(range_end(lines, ith, nth) << 4, n);
+  const to4 = to & ~3;
+  for (let r = 0; r < rows; r++) {
+    const x = row_at(src0, r);
+    for (let i = from; i < to4; i += 4) {
+      const o = <usize>i << 2;
+      const v = v128.load(x + o);
+      v128.store(sums + o, f32x4.add(v128.load(sums + o), f32x4.mul(v, v)));
+    }
+    for (let i = max(from, to4); i < to; i++) {
+      const o = <usize>i << 2;
+      const v = load<f32>(x + o);
+      store<f32>(sums + o, load<f32>(sums + o) + v * v);
     }
   }
 }

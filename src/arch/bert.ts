@@ -32,7 +32,7 @@ const encoder = (name: string, { turns = false, maxBias = 0, gate }: Variant): A
     for (let il = 0; il < hp.nLayer; il++) {
       let a = norm(g, hp, add(selfAttention(g, hp, il, x, { angles, maxBias }), x), `blk.${il}.attn_output_norm`);
       if (g.has(`blk.${il}.attn_norm_2.weight`)) a = norm(g, hp, add(a, x), `blk.${il}.attn_norm_2`);
-      const f = gate ? gatedFeedForward(g, hp, il, a, gate) : plainFeedForward(g, hp, il, a);
+      const f = gate ? gatedFeedForward(g, hp, il, a, { act: gate }) : plainFeedForward(g, hp, il, a);
       x = norm(g, hp, add(f, a), `blk.${il}.layer_output_norm`);
     }
     return rankHead(g, hp, get_rows(x, g.inputs.outputs));

@@ -69,6 +69,8 @@ export interface AttentionOptions {
   readonly logitSoftcap?: number;
   /** ALiBi's max_bias (arXiv 2108.12409): positions are told by how far apart tokens are. */
   readonly maxBias?: number;
+  /** A norm of its own, `attn_sub_norm`, before the output product. */
+  readonly subNorm?: boolean;
 }
 
 /** q, k, v, rotation, cache, attention and the output product of layer il over the normed states h. */
@@ -77,7 +79,15 @@ export function selfAttention(
   hp: HParams,
   il: number,
   h: Tensor,
-  { angles, mode = 'neox', scale = 1 / Math.sqrt(hp.headDim), window = 0, logitSoftcap = 0, maxBias = 0 }: AttentionOptions,
+  {
+    angles,
+    mode = 'neox',
+    scale = 1 / Math.sqrt(hp.headDim),
+    window = 0,
+    logitSoftcap = 0,
+    maxBias = 0,
+    subNorm = false,
+  }: AttentionOptions,
 ): Tensor {
   const { nHead, headDim } = hp;
   const { pos, cells, first, visible } = g.inputs;
@@ -93,7 +103,8 @@ export function selfAttention(
   const cache = g.cache(il);
   g.expand(kv_store(cache.k, kr, cells, 'k'), kv_store(cache.v, v, cells, 'v'));
   const out = attention(qr, cache.k, cache.v, first, visible, { scale, window, logitSoftcap, maxBias, pos, unifiedMax: g.unifiedMax });
-  return linear(g, reshape(out, [nHead * headDim, h.ne[1], 1, 1], { dim: 1, by: 'tokens' }), name('attn_output'), hp.nEmbd);
+  const joined = reshape(out, [nHead * headDim, h.ne[1], 1, 1], { dim: 1, by: 'tokens' });
+  return linear(g, subNorm ? norm(g, hp, joined, name('attn_sub_norm')) : joined, name('attn_output'), hp.nEmbd);
 }
 
 /** q [head_dim, n_head, n_tokens], k and v [head_dim, n_head_kv, n_tokens]: from three products or from a fused one. */
@@ -135,16 +146,37 @@ function headNorm(g: GraphContext, hp: HParams, x: Tensor, name: string): Tensor
   return mul(layer_norm(x, { eps: hp.eps }), reshape(g.weight(`${name}.weight`, [headDim, n]), [headDim, n, 1, 1]));
 }
 
+export interface FeedForwardOptions {
+  /** What the gate goes through. Default 'silu'. */
+  readonly act?: 'silu' | 'gelu';
+  /** A norm of its own, `ffn_sub_norm`, before the last product. */
+  readonly subNorm?: boolean;
+}
+
 /** down(act(gate(x)) * up(x)); gate and up may be one product, the gate first. */
-export function gatedFeedForward(g: GraphContext, { nFf, nEmbd }: HParams, il: number, x: Tensor, act: 'silu' | 'gelu' = 'silu'): Tensor {
+export function gatedFeedForward(
+  g: GraphContext,
+  hp: HParams,
+  il: number,
+  x: Tensor,
+  { act = 'silu', subNorm = false }: FeedForwardOptions = {},
+): Tensor {
+  const { nFf, nEmbd } = hp;
   const name = (part: string): string => `blk.${il}.ffn_${part}`;
   const glu = act === 'silu' ? swiglu : geglu;
-  if (!g.has(`${name('gate')}.weight`)) return linear(g, glu(linear(g, x, name('up'), 2 * nFf)), name('down'), nEmbd);
-  const [gate, up] = linears(g, x, [
-    [name('gate'), nFf],
-    [name('up'), nFf],
-  ]);
-  return linear(g, glu(gate, up), name('down'), nEmbd);
+  const one = !g.has(`${name('gate')}.weight`);
+  const [gate, up] = linears(
+    g,
+    x,
+    one
+      ? [[name('up'), 2 * nFf]]
+      : [
+          [name('gate'), nFf],
+          [name('up'), nFf],
+        ],
+  );
+  const gated = one ? glu(gate) : glu(gate, up);
+  return linear(g, subNorm ? norm(g, hp, gated, name('sub_norm')) : gated, name('down'), nEmbd);
 }
 
 /** down(gelu(up(x))). */

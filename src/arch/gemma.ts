@@ -47,7 +47,7 @@ const gemma = (name: string, variant: Variant): Architecture => ({
       const options = { angles: local ? localAngles : globalAngles, scale: attnScale, window: local ? window : 0, logitSoftcap: attnCap };
       const attn = selfAttention(g, hp, il, norm(g, hp, x, `blk.${il}.attn_norm`), options);
       x = add(norm(g, hp, attn, `blk.${il}.post_attention_norm`), x);
-      const ffn = gatedFeedForward(g, hp, il, norm(g, hp, x, `blk.${il}.ffn_norm`), 'gelu');
+      const ffn = gatedFeedForward(g, hp, il, norm(g, hp, x, `blk.${il}.ffn_norm`), { act: 'gelu' });
       x = add(norm(g, hp, ffn, `blk.${il}.post_ffw_norm`), x);
     }
     const out = decoderOutput(g, hp, x);

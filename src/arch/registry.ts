@@ -2,6 +2,7 @@
 import { QuantletError } from '../errors.ts';
 import type { Architecture } from './architecture.ts';
 import { bert, jinaBertV2, jinaBertV3, nomicBert } from './bert.ts';
+import { bitnet } from './bitnet.ts';
 import { gemma2, gemma3 } from './gemma.ts';
 import { granite } from './granite.ts';
 import { llama, smollm3 } from './llama.ts';
@@ -21,6 +22,7 @@ export const ARCHITECTURES: readonly Architecture[] = [
   granite,
   starcoder2,
   stablelm,
+  bitnet,
   bert,
   nomicBert,
   jinaBertV2,

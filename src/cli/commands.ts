@@ -8,6 +8,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Command>>> = {
   embed: async () => (await import('./embed.ts')).embed,
   bench: async () => (await import('./bench.ts')).bench,
   perplexity: async () => (await import('./perplexity.ts')).perplexity,
+  imatrix: async () => (await import('./imatrix.ts')).imatrix,
   quantize: async () => (await import('./quantize-command.ts')).quantize,
   tokenize: async () => (await import('./tokenize.ts')).tokenize,
   inspect: async () => (await import('./inspect-command.ts')).inspectCommand,

@@ -243,6 +243,7 @@ export const LLAMA_FLAGS: readonly LlamaFlag[] = [
     '--ppl-stride N',
     '--ppl-output-type 0|1',
   ),
+  ...refused('llama-imatrix --show-statistics --in-file FILE reads the files that quantlet writes', 'imatrix: --show-statistics'),
   ...refused('bench times models that generate text', 'bench: -embd --embeddings 0|1'),
   ...refused('redirect the output; -o chooses its format', 'bench: -oe --output-err FORMAT'),
   ...refused('delete the parts once the model is whole', 'gguf-split: --delete-splits'),
@@ -277,8 +278,3 @@ export const LLAMA_FLAGS: readonly LlamaFlag[] = [
   ...refused('leave it out: chat shows text only', 'chat: -sp --special'),
   ...refused('start a server for each model', '--models-preset FILE', '--sleep-idle-seconds N'),
 ];
-
-/** Tools of llama.cpp that have no command here, and what to do instead. */
-export const LLAMA_TOOLS: { readonly [tool: string]: string } = {
-  'llama-imatrix': 'make the file with llama-imatrix; quantlet quantize --imatrix reads it',
-};

@@ -31,7 +31,7 @@ const COMMON_FLAGS: readonly FlagKey[] = [
   'perf',
   'verbose',
 ];
-const COMMON_COMMANDS = ['run', 'chat', 'serve', 'embed', 'perplexity', 'tokenize'];
+const COMMON_COMMANDS = ['run', 'chat', 'serve', 'embed', 'perplexity', 'imatrix', 'tokenize'];
 
 /** A flag of llama.cpp that a command does nothing for: what follows it, and how it is answered. Undefined: it has no such flag. */
 export function llamaFlag(spelling: string, command: string): LlamaFlag | undefined {

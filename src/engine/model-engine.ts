@@ -8,6 +8,7 @@ import { getArchitecture } from '../gguf/metadata.ts';
 import type { OpenedGGUF } from '../gguf/split.ts';
 import { KV_SPLIT } from '../graph/layout.ts';
 import type { GraphPlan } from '../graph/plan.ts';
+import type { Tensor } from '../graph/tensor.ts';
 import { createCpuBackend } from './cpu-backend.ts';
 import type { Loras } from './lora.ts';
 import { planModel, type KvCache, type ModelPlan, type RopeTable } from './model-plan.ts';
@@ -42,6 +43,8 @@ export interface ModelEngineOptions extends Pick<
   readonly meanwhile: () => void;
   /** Logits of one step at most. */
   readonly maxOutputs: number;
+  /** Which matrices' inputs are measured, by their names. */
+  readonly inputSums: ((matrix: string) => boolean) | undefined;
   /** LoRA adapters. `part` of their tensors counts the adapters' files after those of the model. */
   readonly loras: Loras;
 }
@@ -67,6 +70,8 @@ export interface ModelEngine {
   readonly memoryBytes: number;
   readonly parallel: number;
   readonly caches: readonly KvCache[];
+  /** For each matrix whose inputs are measured: f32 [ne0], to which every step adds the squares of its inputs, column by column. */
+  readonly inputSums: ReadonlyMap<string, Tensor>;
   /** Distinguishes these weights from others of the same shapes. */
   readonly fingerprint: string;
   /** What a step gives for each of its outputs. */
@@ -111,6 +116,7 @@ export async function createModelEngine(
       cacheTypeV: options.cacheTypeV,
       unifiedMax: options.unifiedMax,
       loras: options.loras,
+      inputSums: options.inputSums,
     });
   };
   let model: ModelPlan;
@@ -152,6 +158,7 @@ export async function createModelEngine(
     memoryBytes: model.memoryBytes,
     parallel,
     caches: model.caches,
+    inputSums: model.inputSums,
     fingerprint,
     wants,
     plan: model.plan,

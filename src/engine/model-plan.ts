@@ -5,6 +5,7 @@ import type { RopeParams } from '../arch/rope-table.ts';
 import { QuantletError } from '../errors.ts';
 import { alignUp, type GGUF, type TensorInfo } from '../gguf/types.ts';
 import { paddedHeadDim, type KvType } from '../graph/attention-ops.ts';
+import { withInputSums } from '../graph/input-sums.ts';
 import { KV_SPLIT, SYNC_SIZE } from '../graph/layout.ts';
 import { lower } from '../graph/lower.ts';
 import { packedBytes, packWeights, repackRecord } from '../graph/packing.ts';
@@ -30,6 +31,8 @@ export interface ModelPlanOptions {
   readonly cacheTypeV: KvType;
   readonly unifiedMax?: number | undefined;
   readonly loras: Loras;
+  /** Which matrices' inputs are measured, by their names. */
+  readonly inputSums: ((matrix: string) => boolean) | undefined;
 }
 
 /** The angles for one set of parameters, and the tensor of frequency factors that go into them, if any. */
@@ -65,6 +68,8 @@ export interface ModelPlan {
   readonly result: Tensor;
   readonly weights: ReadonlyMap<TensorInfo, Tensor>;
   readonly tables: readonly RopeTable[];
+  /** Of those, the sums: f32 [ne0]. */
+  readonly inputSums: ReadonlyMap<string, Tensor>;
   /** One for each layer with attention, in order; one in all for encoders. */
   readonly caches: readonly KvCache[];
   readonly plan: GraphPlan;
@@ -176,7 +181,10 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     );
 
   const caches = cacheOf.filter(Boolean); // a layer without attention has none
-  const nodes = expand([...roots, result]);
+  const { nodes, sums: inputSums } = withInputSums(
+    expand([...roots, result]),
+    (name) => gguf.tensors.has(name) && (options.inputSums?.(name) ?? false),
+  );
   const matrices = packWeights(nodes, facts);
   const broken = leaf('broken matrices', TYPE.i32, [matrices.length, 1, 1, 1]);
   const plan = createGraphPlan(lower(nodes, facts), [result]);
@@ -186,6 +194,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     ...weights.values(),
     ...tables.map((t) => t.tensor),
     ...caches.flatMap((c) => [c.k, c.v]),
+    ...new Set(inputSums.values()),
     broken,
     ...plan.constants,
   ]) {
@@ -202,6 +211,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     result,
     weights,
     tables,
+    inputSums,
     caches,
     plan,
     syncAt,

@@ -59,6 +59,7 @@ export const KERNELS = kernels({
   POOL_1D: { dst: 'rows', src: ['rows'], params: ['avg', 'k', 's'] },
   MEAN_OF_ROWS: { dst: 'rows', src: ['rows', 'any', 'any'] },
   IM2COL: { dst: 'rows', src: ['any'] },
+  IN_SUM2: { dst: 'dense', src: ['rows'] },
 });
 export type OpCode = keyof typeof KERNELS;
 

@@ -31,6 +31,7 @@ import {
   swiglu,
   tanh,
 } from '../graph/elementwise-ops.ts';
+import { in_sum2 } from '../graph/input-sums.ts';
 import { SYNC_SIZE } from '../graph/layout.ts';
 import { lower, type OpRecord } from '../graph/lower.ts';
 import { cast, cpy, get_rows, mul_mat } from '../graph/ops.ts';
@@ -166,7 +167,7 @@ function otherCases(): Cases {
     activations: [silu(x), gelu(x), gelu_erf(x), gelu_quick(x), sigmoid(x), tanh(x), exp(x), sqr(x), clamp(x, -1, 1)],
     'gated units': [swiglu(x, y), geglu(x, y), reglu(x, y)],
     elements: [add(x, row), mul(x, y), sub(x, y), scale(x, 0.3), repeat(row, [NE0 + 5, 3])],
-    reductions: [mean(x), argmax(x), top_k(x, 9)],
+    reductions: [mean(x), argmax(x), top_k(x, 9), in_sum2(x, floats('sums', [NE0 + 5, 1, 1, 1], 19))],
   };
 }
 

@@ -90,6 +90,7 @@ const rules: [model: string, key: string, value: MetaValue][] = [
   ['granite', 'rope.scaling.finetuned', false],
   ['stablelm', 'rope.dimension_count', 8],
   ['starcoder2', 'rope.freq_base', 5000],
+  ['bitnet', 'rope.freq_base', 5000],
 ];
 /** Tensors that must matter beyond those without which nothing runs: model, tensor to leave out. */
 const optional: [model: string, tensor: string][] = [
@@ -106,6 +107,12 @@ const optional: [model: string, tensor: string][] = [
   ['starcoder2', 'blk.0.attn_output.bias'],
   ['starcoder2', 'output_norm.bias'],
   ['stablelm-parallel', 'blk.0.attn_k_norm.weight'],
+  // The norms before the last products take the scales of v and up out again.
+  ['bitnet', 'blk.1.attn_q.scale'],
+  ['bitnet', 'blk.1.attn_k.scale'],
+  ['bitnet', 'blk.1.attn_output.scale'],
+  ['bitnet', 'blk.1.ffn_gate.scale'],
+  ['bitnet', 'blk.1.ffn_down.scale'],
 ];
 
 describe('the golden models notice every rule', () => {

@@ -4,7 +4,7 @@
  */
 import { createHash } from 'node:crypto';
 import { subscribe, unsubscribe } from 'node:diagnostics_channel';
-import { mkdirSync, readFileSync, writeFileSync } from 'node:fs';
+import { mkdirSync, readdirSync, readFileSync, writeFileSync } from 'node:fs';
 import { request, type Server } from 'node:http';
 import { request as secureRequest } from 'node:https';
 import { createServer, connect, type AddressInfo } from 'node:net';
@@ -15,6 +15,7 @@ import { parseFlags } from '../../src/cli/parse-flags.ts';
 import { readGGUF } from '../../src/gguf/read.ts';
 import { writeGGUF, type WriteValue } from '../../src/gguf/write.ts';
 import { toBytes } from '../../src/io/source.ts';
+import { readImatrixSums, type ImatrixSums } from '../../src/quantize/imatrix.ts';
 import { TYPE } from '../../src/type-traits.ts';
 import { failure, llamaModel, patchedLlama, runCli, shippedModel, temporaryFolder, writeTo } from '../support.ts';
 import { invoke, listening, never, type Args, type Said } from './commands.ts';
@@ -29,6 +30,7 @@ import { serve } from '../../src/cli/serve.ts';
 import { embed } from '../../src/cli/embed.ts';
 import { bench } from '../../src/cli/bench.ts';
 import { perplexity } from '../../src/cli/perplexity.ts';
+import { imatrix } from '../../src/cli/imatrix.ts';
 import { quantize } from '../../src/cli/quantize-command.ts';
 import { tokenize } from '../../src/cli/tokenize.ts';
 import { inspectCommand as inspect } from '../../src/cli/inspect-command.ts';
@@ -54,6 +56,7 @@ const BASE: Readonly<Record<string, Args>> = {
   embed: ['-m', llamaModel, '-p', 'the cat', '--build', 'simd', '--no-warmup', '--embd-output-format', 'json'],
   bench: ['-m', llamaModel, '-p', 4, '-n', 2, '-r', 1, '-o', 'json', '-t', 1, '--build', 'simd', '--no-warmup'],
   perplexity: ['-m', llamaModel, '-f', text, '-c', 24, '--build', 'simd', '--json'],
+  imatrix: ['-m', llamaModel, '-f', text, '-c', 24, '--build', 'simd', '--json', '-o', join(folder, 'imatrix.gguf')],
   tokenize: ['-m', llamaModel, '-p', 'the cat', '--ids'],
   inspect: ['-m', llamaModel, '--json'],
 };
@@ -194,7 +197,7 @@ describe('--help', async () => {
   }
 });
 
-const LOADERS = [run, chat, serve, embed, bench, perplexity];
+const LOADERS = [run, chat, serve, embed, bench, perplexity, imatrix];
 
 describe('what loadModel is given', () => {
   /** The options of every model that the command loads. */
@@ -738,6 +741,52 @@ describe('perplexity', () => {
     expect((await measured('-m', golden('llama-q4_0.gguf'), '--kl-divergence-base', file, '--kl-divergence')).kl!.kld.mean).toBeGreaterThan(
       0.001,
     );
+  });
+});
+
+describe('imatrix', () => {
+  const measured = (...args: Args): Promise<{ ppl?: number; chunks: number; matrices: number }> => json(imatrix, ...args);
+  const written = (name = 'imatrix.gguf'): Promise<ImatrixSums> => readImatrixSums(toBytes(readFileSync(join(folder, name))));
+  effect(imatrix, ['file', 'prompt', 'chunks', 'fromChunk', 'ppl', 'json'], 'which text, how much of it', async () => {
+    const all = await measured();
+    expect((await written()).datasets).toEqual([text]);
+    expect(all).toMatchObject({ ppl: expect.any(Number) as number });
+    expect(all.chunks).toBeGreaterThan(4);
+    expect(await measured('--no-ppl')).not.toHaveProperty('ppl');
+    const said = await invoke(imatrix, [...without(BASE.imatrix, '--json', 1), '--chunk', 1, '--chunks', 3]);
+    expect(said.stdout).toMatch(/^\[1\][\d.]+,.*\[3\][\d.]+,\nFinal estimate: PPL = .*\nwrote .*: 14 matrices, 3 windows of 24 tokens\n$/);
+    expect(await measured('-p', readFileSync(text, 'utf8'))).toEqual(all);
+    expect((await written()).datasets).toEqual([]);
+  });
+  effect(imatrix, ['imatrixFile', 'outputFormat'], 'where it is written, and how', async () => {
+    await measured('-o', join(folder, 'named.dat'), '--output-format', 'dat');
+    expect(readFileSync(join(folder, 'named.dat')).readInt32LE()).toBe(14);
+  });
+  effect(imatrix, ['processOutput'], 'the output matrix is measured too', async () => {
+    expect([(await measured()).matrices, (await measured('--process-output')).matrices]).toEqual([14, 15]);
+    expect((await written()).entries.get('output.weight')!.counts).toEqual((await written()).entries.get('blk.0.attn_q.weight')!.counts);
+  });
+  effect(imatrix, ['parseText'], 'control tokens are read', async () => {
+    const control: Args = ['-p', '</s>'.repeat(30)];
+    expect((await measured(...control)).chunks).toBeGreaterThan((await measured(...control, '--parse-special')).chunks);
+  });
+  effect(imatrix, ['inFile'], 'what was measured before is added', async () => {
+    const before = join(folder, 'before.gguf');
+    expect((await measured('-o', before, '--chunks', 2)).chunks).toBe(2);
+    expect((await measured('--in-file', before, '--in-file', before, '--chunks', 1)).chunks).toBe(5);
+  });
+  effect(imatrix, ['outputFrequency', 'saveFrequency'], 'how often it is written, and copied', async () => {
+    const kept = (): string[] => readdirSync(folder).filter((name) => name.startsWith('often'));
+    await measured('-b', 24, '-o', join(folder, 'often.gguf'), '--save-frequency', 2, '--output-frequency', 100, '--chunks', 5);
+    expect(kept()).toEqual(['often.gguf', 'often.gguf.at_2', 'often.gguf.at_4']);
+    const stop = new AbortController();
+    const args = [...without(BASE.imatrix, '--json', 1), '-b', 24, '-o', join(folder, 'early.gguf'), '--output-frequency', 2];
+    const stdout = vi
+      .spyOn(process.stdout, 'write')
+      .mockImplementation((chunk) => (String(chunk).startsWith('[3]') && stop.abort(new Error('enough')), true));
+    expect((await failure(() => imatrix.run(args.map(String), stop.signal))).message).toBe('enough');
+    stdout.mockRestore();
+    expect((await written('early.gguf')).chunkCount).toBe(2);
   });
 });
 
@@ -1423,6 +1472,12 @@ describe('values that make no sense', () => {
     repetitions: [['0', /-r is 0/]],
     output: [['xml', /-o is "xml"/]],
     chunks: [['0', /chunks|window/]],
+    imatrixFile: [[join(missing, 'x'), /none/]],
+    outputFormat: [['xml', /--output-format is "xml"/]],
+    fromChunk: [['-1', /--chunk is -1/]],
+    inFile: [[missing, /none/]],
+    outputFrequency: [['0', /--output-frequency is 0/]],
+    saveFrequency: [['-1', /--save-frequency is -1/]],
     klBase: [[join(missing, 'x'), /none/]],
     specType: [
       ['ngram-simpel', /"ngram-simpel"/],

@@ -57,7 +57,6 @@ describe('every flag of the ten tools', () => {
     expect(parseFlags(['--ctx_size', '64', '--n_gpu_layers', '3'], run.flags, 'run').values).toEqual({ ctx: 64 });
     const { message } = await failure(() => Promise.resolve(parseFlags(['-ngl', '3'], ['json'])));
     expect(message).toMatch(/unknown flag -ngl/);
-    expect((await runCli(['llama-imatrix', '-m', llamaModel])).stderr).toMatch(/llama-imatrix is not supported here: .*--imatrix reads it/);
   });
 
   it('suggestions are near', async () => {
@@ -121,6 +120,10 @@ const LINES: readonly (readonly [line: string, want?: RegExp])[] = [
   ['llama-perplexity --file TEXT -ngl 999 --model MODEL -c 32 --chunks 1', /Final estimate/],
   ['llama-perplexity -m MODEL -f TEXT -c 32 --kl-divergence-base out/new.kld --chunks 2', /Final estimate/],
   ['llama-perplexity -m MODEL -c 32 --kl-divergence-base base.kld --kl-divergence', /Mean/],
+  // tools/imatrix/README.md
+  ['llama-imatrix -m MODEL -f TEXT -c 32 -ngl 99', /Final estimate: PPL = .*\nwrote imatrix\.gguf/],
+  ['llama-imatrix -m MODEL -f TEXT -c 32 --no-ppl -o out/one.dat --output-format dat --chunk 2 --chunks 3', /^wrote out\/one\.dat/],
+  ['llama-imatrix -m MODEL -f TEXT -c 32 --process-output --save-frequency 2 --output-frequency 2 -o out/b.gguf --parse-special', /PPL/],
   // tools/quantize/README.md
   ['llama-quantize MODEL q8_0 2', /as Q8_0/],
   ['llama-quantize --leave-output-tensor --pure MODEL out/pure.gguf q4_0', /as Q4_0/],

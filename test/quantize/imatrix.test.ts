@@ -2,7 +2,16 @@ import { describe, expect, test } from 'vitest';
 import type { WriteTensor, WriteValue } from '../../src/gguf/write.ts';
 import { writeGGUF } from '../../src/gguf/write.ts';
 import type { Imatrix } from '../../src/quantize/imatrix.ts';
-import { readImatrix } from '../../src/quantize/imatrix.ts';
+import {
+  joinImatrices,
+  readImatrix,
+  readImatrixSums,
+  writeImatrix,
+  writeImatrixDat,
+  type ImatrixSums,
+  type InputSums,
+} from '../../src/quantize/imatrix.ts';
+import { failure } from '../support.ts';
 import { toBytes } from '../../src/io/source.ts';
 import type { TypeTraits } from '../../src/type-traits.ts';
 import { rowSize, TYPE } from '../../src/type-traits.ts';
@@ -69,6 +78,7 @@ describe('what is no importance matrix is refused', () => {
       'ERR_GGUF_INVALID',
       /has NaN for input 0 of "w"/,
     ],
+    ['a count that is none', () => read([sums, floats('w.counts', [1], [NaN])]), 'ERR_GGUF_INVALID', /has NaN for count 0 of "w"/],
     [
       'another type',
       () => read([floats('w.in_sum2', [2], [], TYPE.f16), floats('w.counts', [1], [1])]),
@@ -85,5 +95,50 @@ describe('what is no importance matrix is refused', () => {
     const error = await quantletError(make());
     expect(error.message).toMatch(message);
     expect(error.code).toBe(code);
+  });
+});
+
+const entry = (sums: number[], counts: number[]): InputSums => ({ sums: Float32Array.from(sums), counts: Float32Array.from(counts) });
+const imatrixOf = (entries: Record<string, InputSums>, datasets: string[] = []): ImatrixSums => ({
+  entries: new Map(Object.entries(entries)),
+  datasets,
+  chunkCount: 2,
+});
+
+test('what is written is read again, experts and all, in the order of the names', async () => {
+  const written = imatrixOf({ b: entry([1, 2, 3, 4, 5, 6], [8, 0, 4]), a: entry([0.5], [8]) }, ['one', 'two']);
+  const got = await readImatrixSums(toBytes(writeImatrix(written, 4)));
+  expect(got).toEqual(written);
+  expect([...got.entries.keys()]).toEqual(['a', 'b']);
+});
+
+test('the old format: mean squares times windows, without tensors that nothing used', () => {
+  const file = writeImatrixDat(imatrixOf({ b: entry([1, 2, 3, 4], [5, 0]), a: entry([1], [0]) }, ['one', 'two']), 4);
+  // 5 inputs are 2 windows of 4, the second not full; 1 is what unused experts weigh.
+  const want = [Int32Array.of(1, 1), 'b', Int32Array.of(2, 4), Float32Array.of(0.4, 0.8, 2, 2), Int32Array.of(2, 3), 'two'];
+  expect(Buffer.from(file)).toEqual(
+    Buffer.concat(want.map((part) => (typeof part === 'string' ? Buffer.from(part) : Buffer.from(part.buffer)))),
+  );
+});
+
+describe('several matrices joined', () => {
+  test('sums and counts add up, texts follow each other, windows are counted anew', () => {
+    const joined = joinImatrices(
+      [imatrixOf({ a: entry([1, 2], [4]), b: entry([1], [4]) }, ['x']), imatrixOf({ a: entry([3, 5], [7]) }, ['y'])],
+      4,
+    );
+    expect(joined).toEqual(imatrixOf({ a: entry([4, 7], [11]), b: entry([1], [4]) }, ['x', 'y']));
+  });
+
+  test.each<[string, InputSums, InputSums, RegExp]>([
+    ['of another width', entry([1, 2], [1]), entry([1], [1]), /2 and 1 sums, 1 and 1 counts for "a"; expected as many/],
+    ['of other experts', entry([1, 2], [1]), entry([1, 2], [1, 1]), /2 and 2 sums, 1 and 2 counts/],
+    ['too large together', entry([3e38], [1]), entry([3e38], [1]), /has Infinity for input 0 of "a"/],
+  ])('%s: refused', async (_, a, b, message) => {
+    const got = await failure(() => Promise.resolve(joinImatrices([imatrixOf({ a }), imatrixOf({ a: b })], 4)));
+    expect([got.code, got.message]).toEqual([
+      expect.stringMatching(/^ERR_(INVALID_ARGUMENT|GGUF_INVALID)$/),
+      expect.stringMatching(message),
+    ]);
   });
 });

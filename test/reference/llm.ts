@@ -18,6 +18,8 @@ interface Traits {
   /** every n-th layer has no rope */
   readonly ropeless?: number;
   readonly alibi?: number;
+  /** a norm before the last product of each branch */
+  readonly subNorms?: boolean;
 }
 const traits: Record<string, Traits> = {
   llama: { rope: 'norm' },
@@ -27,6 +29,7 @@ const traits: Record<string, Traits> = {
   qwen3: { rope: 'neox' },
   phi3: { rope: 'neox' },
   stablelm: { rope: 'neox' },
+  bitnet: { rope: 'neox', subNorms: true },
   starcoder2: { rope: 'neox', gelu: true },
   gemma2: { rope: 'neox', gelu: true, scaled: true },
   gemma3: { rope: 'neox', gelu: true, scaled: true },
@@ -202,7 +205,7 @@ export function reference(gguf: RefGguf) {
           for (let i = 0; i < head; i++) out[h * head + i] += (p / sum) * qkv[other].v[g + i];
         });
       }
-      return linear(out, `${b}attn_output`);
+      return linear(is.subNorms ? norm(out, `${b}attn_sub_norm`) : out, `${b}attn_output`);
     });
   }
   function alibi(h: number): number {
@@ -217,7 +220,7 @@ export function reference(gguf: RefGguf) {
       : up.length === 2 * n_ff
         ? up.slice(0, n_ff).map((g, i) => act(g) * up[n_ff + i])
         : up.map(act);
-    return linear(mid, `${b}ffn_down`);
+    return linear(is.subNorms ? norm(mid, `${b}ffn_sub_norm`) : mid, `${b}ffn_down`);
   }
 
   function decoderLayer(xs: Vec[], il: number, n_ctx: number): Vec[] {

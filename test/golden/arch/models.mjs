@@ -143,12 +143,14 @@ function decoder(arch, o) {
       m.table(`${b}attn_${t}_norm.weight`, head, h, 0.2, 0, 'f32');
       m.tensors.at(-1).data = m.tensors.at(-1).data.map((v) => v + 1.2);
     }
+    if (o.subNorm) norm(b + 'attn_sub_norm', 1, q);
     linear(b + 'attn_output', q, n_embd, o.outBias);
     if (o.postNorm) norm(b + 'post_attention_norm');
     if (!o.parallel) norm(b + 'ffn_norm');
     if (o.gateless) linear(b + 'ffn_up', n_embd, n_ff, o.ffnBias, 1.3);
     else if (o.fused) linear(b + 'ffn_up', n_embd, 2 * n_ff, false, 1.3);
     else for (const t of ['gate', 'up']) linear(`${b}ffn_${t}`, n_embd, n_ff, o.ffnBias, 1.3);
+    if (o.subNorm) norm(b + 'ffn_sub_norm', 1, n_ff);
     linear(b + 'ffn_down', n_ff, n_embd, o.ffnBias, 1.3);
     if (o.postNorm) norm(b + 'post_ffw_norm');
   }
@@ -215,6 +217,16 @@ const rank = {
   extra: (m) => m.matrix('cls.output.weight', 32, 2, 1.5),
   kv: { pooling_type: ['u32', 4], 'classifier.output_labels': ['str', ['yes', 'no']] },
 };
+
+const bitnetScales = [
+  ['attn_q', 0.7],
+  ['attn_k', 1.4],
+  ['attn_v', 1.7],
+  ['attn_output', 0.6],
+  ['ffn_gate', 1.5],
+  ['ffn_up', 0.8],
+  ['ffn_down', 1.6],
+];
 
 /** What context.mjs asks about: heads as wide as a block of a quantised cache. */
 export const contexts = {
@@ -322,6 +334,15 @@ export const models = {
       headNorm: true,
       parallel: true,
       kv: { 'rope.dimension_count': ['u32', 4], use_parallel_residual: ['bool', true] },
+    }),
+  // Factors of products are optional: the first layer has none.
+  bitnet: (seed = 2228) =>
+    decoder('bitnet', {
+      seed,
+      type: 'f16',
+      tied: true,
+      subNorm: true,
+      extra: (m) => bitnetScales.forEach(([t, factor]) => m.values(`blk.1.${t}.scale`, [factor])),
     }),
   'qwen3-rank': (seed = 27) => decoder('qwen3', { seed, type: 'f16', n_ff: 24, tied: true, qkNorm: true, ...rank }),
   bert: (seed = 31) => encoder('bert', { seed, pooling: 2, types: 2, positions: true, bias: true, upBias: true, downBias: true }),

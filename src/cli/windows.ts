@@ -1,0 +1,151 @@
+/** A text measured as llama-perplexity does it: in windows of nCtx tokens, the first replaced by BOS, of which the second half is counted. */
+import { QuantletError } from '../errors.ts';
+import { alignUp } from '../gguf/types.ts';
+import { KV_SPLIT } from '../graph/layout.ts';
+import type { Model } from '../model.ts';
+import { readText } from './command.ts';
+import { lastOf, type Values } from './flags.ts';
+import type { Scorer } from './score.ts';
+
+/** Cells of the cache that windows computed at the same time may take: more would cost memory and gain nothing. */
+const MOST_CELLS = 4096;
+
+/** @throws ERR_USAGE where the flags give no text, or windows that cannot be */
+export function checkWindows({ ctx, batch, chunks }: Values<'ctx' | 'batch' | 'chunks'>): void {
+  const usage = (message: string): never => {
+    throw new QuantletError('ERR_USAGE', message);
+  };
+  if (ctx !== undefined && ctx < 4) usage(`-c is ${ctx}; a window needs at least 4 tokens`);
+  if (batch !== undefined && batch < 1) usage(`-b is ${batch}; expected at least 1`);
+  if (chunks === 0) usage('--chunks is 0; expected at least 1, or -1 for all');
+}
+
+/** The text of -f or -p, whichever was given last; undefined where there is none. */
+export async function textOf(values: Values<'file' | 'prompt'>): Promise<string | undefined> {
+  const { file, prompt } = values;
+  return lastOf(values, 'file', 'prompt') === 'file' ? readText(file!, 'the text') : prompt;
+}
+
+/** How many windows are computed at the same time: as many as make a whole batch, since small ones would leave the products narrow. */
+export const windowsAtOnce = (nCtx: number, batch: number): number =>
+  Math.max(1, Math.min(Math.floor(batch / nCtx), Math.floor(MOST_CELLS / alignUp(nCtx, KV_SPLIT))));
+
+/** @throws ERR_INVALID_ARGUMENT where the model does not predict text */
+export function mustPredict(model: Model): void {
+  const { wants } = model.internals.engine;
+  if (wants !== 'logits')
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `this ${model.architecture} model makes ${wants} and does not predict text; expected a model that generates it`,
+    );
+}
+
+/** How many windows a text of nTokens has, at most `most`. @throws ERR_INVALID_ARGUMENT where it has none */
+export function windowCount(nTokens: number, nCtx: number, most: number): number {
+  const n = Math.min(most, Math.floor(nTokens / nCtx));
+  if (n < 1)
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `the text has ${nTokens} tokens; expected at least one window of ${nCtx}: give a longer text or a smaller -c`,
+    );
+  return n;
+}
+
+export interface WindowOptions {
+  readonly ids: readonly number[];
+  readonly nCtx: number;
+  readonly nChunk: number;
+  readonly parallel: number;
+  /** Tokens of a window that are computed, and the first of them whose logits are wanted. */
+  readonly computed: number;
+  readonly outputsFrom: number;
+  readonly signal: AbortSignal;
+}
+
+/** What is made of a window: told the logits of its tokens in order, it gives a result in the end. */
+export interface WindowReader<T> {
+  onLogits(logits: Float32Array, i: number): void;
+  readonly result: T;
+}
+
+/** The results of all windows in the order of the text, those that are computed at the same time as one list. */
+export async function* overWindows<T>(
+  model: Model,
+  { ids, nCtx, nChunk, parallel, computed, outputsFrom, signal }: WindowOptions,
+  read: (window: readonly number[], chunk: number) => WindowReader<T> | Promise<WindowReader<T>>,
+): AsyncGenerator<readonly T[]> {
+  const { scheduler, tokenizer, engine, slots } = model.internals;
+  const bos = tokenizer.addBos ? tokenizer.special.bos : undefined;
+  const one = async (chunk: number): Promise<T> => {
+    const window = ids.slice(chunk * nCtx, (chunk + 1) * nCtx);
+    window[0] = bos ?? window[0];
+    const reader = await read(window, chunk);
+    const slot = await slots.acquire(signal);
+    try {
+      slot.truncate(0);
+      await scheduler.submit(slot, window.slice(0, computed), outputsFrom, (logits, i) => reader.onLogits(logits, i), signal);
+    } finally {
+      slots.release(slot);
+    }
+    return reader.result;
+  };
+  try {
+    for (let chunk = 0; chunk < nChunk; chunk += parallel)
+      yield await Promise.all(Array.from({ length: Math.min(parallel, nChunk - chunk) }, (_, i) => one(chunk + i)));
+  } finally {
+    engine.executor.rest();
+  }
+}
+
+/** -ln p of the token that follows token i of a window, whose logits the scorer has. @throws ERR_LOGITS where they are not finite */
+export function nllOf(scorer: Scorer, window: readonly number[], i: number, chunk: number): number {
+  const nll = -scorer.logProb(window[i + 1]);
+  if (!Number.isFinite(nll))
+    throw new QuantletError(
+      'ERR_LOGITS',
+      `the logits after token ${i} of window ${chunk + 1} are not finite; the model's weights are damaged or overflow`,
+    );
+  return nll;
+}
+
+/** The perplexity of what was counted so far. */
+export interface Estimate {
+  add(nll: number): void;
+  readonly tokens: number;
+  readonly nll: number;
+  readonly ppl: number;
+  /** Standard error of ppl. */
+  readonly stderr: number;
+}
+
+export function createEstimate(): Estimate {
+  let tokens = 0;
+  let sum = 0;
+  let sumOfSquares = 0;
+  return {
+    add(x) {
+      tokens++;
+      sum += x;
+      sumOfSquares += x * x;
+    },
+    get tokens() {
+      return tokens;
+    },
+    get nll() {
+      return sum / tokens;
+    },
+    get ppl() {
+      return Math.exp(this.nll);
+    },
+    get stderr() {
+      return this.ppl * Math.sqrt(Math.max(0, sumOfSquares / tokens - this.nll ** 2) / Math.max(1, tokens - 1));
+    },
+  };
+}
+
+/** Shows the value of a window that is done; on a terminal each has a line, above the bar. */
+export const showRunning = (chunk: number, ppl: number): void =>
+  void process.stdout.write(`[${chunk + 1}]${ppl.toFixed(4)},${process.stdout.isTTY ? '\n' : ''}`);
+
+export const finalLine = ({ ppl, stderr }: Pick<Estimate, 'ppl' | 'stderr'>): string =>
+  `Final estimate: PPL = ${ppl.toFixed(4)} +/- ${stderr.toFixed(5)}`;
