@@ -16,8 +16,9 @@ import { dotPacked, quantizeAct } from '../reference/packed.ts';
 import { runCases, type CampaignOptions, type CampaignResult } from './campaign.ts';
 
 /**
- * Below the normal numbers a rounding is half a step of 2^-149. In blocks of 32 the product of two scales may be one of those, and an integer
- * sum of up to 32 * 127 * 128 multiplies what it lost, as in ggml; in super-blocks only the result may be.
+ * Below the normal numbers a rounding is half a step of 2^-149. In blocks of 32, and in formats of 1 and 2 bits, whose activations have a scale for
+ * 64, the product of two scales may be one of those, and an integer sum of up to 32 * 127 * 128 multiplies what it lost, as in ggml; in super-blocks,
+ * with activations' scales for 256, only the result may be.
  */
 const STEP = 2 ** -149;
 const SCALES_STEP = 32 * 127 * 128 * 2 ** -150;
@@ -203,8 +204,9 @@ function packedProduct(k: Kernels, d: Dice): void {
       if (!Number.isNaN(got[column][r])) throw new Error(`${at}: got ${got[column][r]} of activations that are not finite`);
       continue;
     }
-    const { dot, abs } = dotPacked(weights(r), quantizeAct(x[column], c.type));
-    if (abs < LARGEST) near(got[column][r], dot, (ne00 / 32) * (ROUNDINGS * abs + (blckSize > 32 ? STEP : SCALES_STEP)), at);
+    const act = quantizeAct(x[column], c.type);
+    const { dot, abs } = dotPacked(weights(r), act);
+    if (abs < LARGEST) near(got[column][r], dot, (ne00 / 32) * (ROUNDINGS * abs + (act.block === 256 ? STEP : SCALES_STEP)), at);
   }
   k.call('packed_row', TYPE[c.type].id, w, ne00, row, y);
   k.arena.checkGuards();
