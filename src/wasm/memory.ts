@@ -3,7 +3,7 @@ import { QuantletError } from '../errors.ts';
 
 /** wasm32 without memory64. */
 export const MEMORY_LIMIT = 2 ** 32;
-const PAGE = 65536;
+export const PAGE = 65536;
 /** Behind every build's static data (kernels.heap_base(), a test compares). */
 export const ARENA_BASE = 2 * PAGE;
 
@@ -48,4 +48,10 @@ export function createMemory(bytes: number, shared: boolean, { what, remedy } = 
       { cause },
     );
   }
+}
+
+/** Grows a memory that nobody else sees where it ends before `end`. */
+export function reach(memory: WebAssembly.Memory, end: number): void {
+  const more = end - memory.buffer.byteLength;
+  if (more > 0) memory.grow(Math.ceil(more / PAGE));
 }

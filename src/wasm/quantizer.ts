@@ -4,8 +4,8 @@ import type { TypeTraits } from '../type-traits.ts';
 import { rowSize } from '../type-traits.ts';
 import type { QuantizerExports } from './abi.ts';
 import { createAllocator } from './allocator.ts';
+import { reach } from './memory.ts';
 
-const PAGE = 65536;
 /** Static data ends in the first page. */
 const INITIAL_PAGES = 1;
 
@@ -32,8 +32,7 @@ export function createQuantizer(module: WebAssembly.Module): Quantizer {
       const source = arena.take(4 * floats.length);
       const target = arena.take(bytes);
       const weights = imatrix ? arena.take(4 * ne0) : 0;
-      const more = arena.end - memory.buffer.byteLength;
-      if (more > 0) memory.grow(Math.ceil(more / PAGE));
+      reach(memory, arena.end);
       new Float32Array(memory.buffer).set(floats, source / 4);
       if (imatrix) new Float32Array(memory.buffer).set(imatrix, weights / 4);
       const done = kernels.quantize_chunk(type.id, source, target, nrows, ne0, weights);

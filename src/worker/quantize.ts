@@ -5,11 +5,10 @@ import type { RowsTask } from '../threads/rows-node.ts';
 import { TYPE, type TypeTraits } from '../type-traits.ts';
 import { instantiate } from '../wasm/load.ts';
 import { createAllocator } from '../wasm/allocator.ts';
-import { ARENA_BASE } from '../wasm/memory.ts';
+import { ARENA_BASE, PAGE, reach } from '../wasm/memory.ts';
 import { createQuantizer, type Quantizer } from '../wasm/quantizer.ts';
 
 const { module } = workerData as { module: WebAssembly.Module };
-const PAGE = 65536;
 const memory = new WebAssembly.Memory({ initial: ARENA_BASE / PAGE });
 const kernels = instantiate(module, memory);
 
@@ -27,8 +26,7 @@ export function quantize({ from, to, ne0, nrows, data, targetBytes, imatrix }: R
   const rows = arena.take(inGrid ? 0 : targetBytes);
   const weights = imatrix ? arena.take(4 * ne0) : 0;
   const work = arena.take(kernels.quantize_work_size());
-  const more = arena.end - memory.buffer.byteLength;
-  if (more > 0) memory.grow(Math.ceil(more / PAGE));
+  reach(memory, arena.end);
   new Uint8Array(memory.buffer).set(data, source);
   if (floats !== source) kernels.dequantize_row(TYPE[from].id, source, floats, ne0 * nrows);
   if (inGrid) {

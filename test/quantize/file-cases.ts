@@ -3,7 +3,7 @@ import { createHash } from 'node:crypto';
 import type { TensorInfo } from '../../src/gguf/types.ts';
 import type { Imatrix } from '../../src/quantize/imatrix.ts';
 import { gaussian, random } from '../kernel/harness.ts';
-import { mixModelFile, MIX_MODELS, type MixModelSpec } from './mix-models.ts';
+import { EVERY, mixModelFile, MIX_MODELS, type MixModelSpec } from './mix-models.ts';
 
 export interface FileCase {
   readonly model: string;
@@ -56,34 +56,6 @@ export const imatrixOf = (tensors: Iterable<{ readonly name: string; readonly ne
       .map(({ name, ne }) => [name, importance(name, ne[0] * ne[2])]),
   );
 
-const EVERY = [
-  'Q4_0',
-  'Q4_1',
-  'Q5_0',
-  'Q5_1',
-  'Q8_0',
-  'Q2_K',
-  'Q3_K_S',
-  'Q3_K_M',
-  'Q3_K_L',
-  'Q4_K_S',
-  'Q4_K_M',
-  'Q5_K_S',
-  'Q5_K_M',
-  'Q6_K',
-  'IQ3_S',
-  'IQ3_M',
-  'IQ4_NL',
-  'IQ4_XS',
-  'MXFP4_MOE',
-  'TQ1_0',
-  'TQ2_0',
-  'Q1_0',
-  'Q2_0',
-  'F16',
-  'BF16',
-  'F32',
-];
 /** Kinds that need an imatrix. */
 const IMATRIX = ['Q2_K_S', 'IQ1_S', 'IQ1_M', 'IQ2_XXS', 'IQ2_XS', 'IQ2_S', 'IQ2_M', 'IQ3_XXS', 'IQ3_XS'];
 const AGAIN: readonly (readonly [from: string, to: string])[] = [

@@ -137,7 +137,8 @@ export interface MixCase {
   readonly options?: 'pure' | 'leave-output' | 'imatrix' | 'output-q5_0' | 'embedding-q5_1';
 }
 
-const EVERY = [
+/** File types that are made without an imatrix too. */
+export const EVERY: readonly string[] = [
   'Q4_0',
   'Q4_1',
   'Q5_0',
