@@ -65,6 +65,7 @@ export const UNARY = {
   neg: 14,
   abs: 15,
   step: 16,
+  xielu: 17,
 } as const;
 /** Scratch bytes of UNARY and GLU: four f32 of each of up to two sources. */
 export const UNARY_SCRATCH = 32;
