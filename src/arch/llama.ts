@@ -4,7 +4,16 @@ import { add } from '../graph/elementwise-ops.ts';
 import type { RopeMode } from '../graph/rope.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import type { Architecture, GraphContext } from './architecture.ts';
-import { decoderOutput, embed, gatedFeedForward, norm, selfAttention, times, type AttentionOptions, type FeedForwardOptions } from './blocks.ts';
+import {
+  decoderOutput,
+  embed,
+  gatedFeedForward,
+  norm,
+  selfAttention,
+  times,
+  type AttentionOptions,
+  type FeedForwardOptions,
+} from './blocks.ts';
 import type { HParams } from './hparams.ts';
 import { sectionFactors } from './rope-table.ts';
 
@@ -27,8 +36,7 @@ export interface LayerOptions extends AttentionOptions {
 export function llamaLayer(g: GraphContext, hp: HParams, il: number, x: Tensor, options: LayerOptions): Tensor {
   const { norms = 'before', ffnNorm = 'ffn_norm', parallel = false, residualScale = 1, act, feedForward } = options;
   const before = (t: Tensor, name: string): Tensor => (norms === 'behind' ? t : norm(g, hp, t, `blk.${il}.${name}`));
-  const behind = (t: Tensor, name: string): Tensor =>
-    times(norms === 'before' ? t : norm(g, hp, t, `blk.${il}.${name}`), residualScale);
+  const behind = (t: Tensor, name: string): Tensor => times(norms === 'before' ? t : norm(g, hp, t, `blk.${il}.${name}`), residualScale);
   const h = before(x, 'attn_norm');
   const y = add(behind(selfAttention(g, hp, il, h, options), 'post_attention_norm'), x);
   const f = parallel ? h : before(y, ffnNorm);
