@@ -10,7 +10,7 @@ export const granite = decoder('granite', (hp, g) => {
   const table = getBool(g.gguf, 'granite.rope.scaling.finetuned', true) ? g.ropeTable(hp.rope) : undefined;
   const logitScale = getNumber(g.gguf, 'granite.logit_scale');
   return {
-    embeddingScale: factor('embedding_scale'),
+    embeddings: (t) => times(t, factor('embedding_scale')),
     layer: () => ({ angles: table, mode: 'normal', scale, residualScale: factor('residual_scale') }),
     logits: (t) => times(t, 1 / logitScale),
   };
