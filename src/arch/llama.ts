@@ -1,4 +1,5 @@
 /** Llama 1 to 3, what ships under its name (Mistral, SmolLM, TinyLlama), and the layer that most decoders vary. */
+import { QuantletError } from '../errors.ts';
 import { getNumbers } from '../gguf/metadata.ts';
 import { add } from '../graph/elementwise-ops.ts';
 import type { RopeMode } from '../graph/rope.ts';
@@ -81,7 +82,10 @@ export function angles(hp: HParams, g: GraphContext): Tensor {
 
 /** M-RoPE's angles where the file has sections of dimensions, as the vision models' do: with text alone they are those of ordinary rope, save for pairs that do not turn. */
 export function multimodalAngles(hp: HParams, g: GraphContext, interleaved = false): Tensor | undefined {
-  const sections = getNumbers(g.gguf, `${hp.arch}.rope.dimension_sections`, []);
+  const key = `${hp.arch}.rope.dimension_sections`;
+  const sections = Array.from(getNumbers(g.gguf, key, []));
+  if (sections.some((n) => !Number.isInteger(n) || n < 0))
+    throw new QuantletError('ERR_GGUF_INVALID', `metadata "${key}" is [${sections.join(', ')}]; expected numbers of pairs, 0 or more`);
   if (!(sections[0] > 0 && sections[1] > 0)) return undefined;
   return g.ropeTable({ ...hp.rope, factors: sectionFactors(sections, hp.rope.nDims / 2, interleaved) });
 }
