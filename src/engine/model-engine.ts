@@ -7,11 +7,11 @@ import { QuantletError } from '../errors.ts';
 import { getArchitecture } from '../gguf/metadata.ts';
 import type { OpenedGGUF } from '../gguf/split.ts';
 import { KV_SPLIT } from '../graph/layout.ts';
-import type { GraphPlan } from '../graph/plan.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import { createCpuBackend } from './cpu-backend.ts';
 import type { Loras } from './lora.ts';
-import { planModel, type KvCache, type ModelPlan, type RopeTable } from './model-plan.ts';
+import { bytesInStep } from './links.ts';
+import { planModel, type KvCache, type ModelPlan, type Placed, type RopeTable } from './model-plan.ts';
 import type { Platform } from './platform.ts';
 import { readWeights } from './read-weights.ts';
 import type { Batch } from './scheduler.ts';
@@ -34,6 +34,7 @@ export interface ModelEngineOptions extends Pick<
   | 'cacheTypeK'
   | 'cacheTypeV'
   | 'unifiedMax'
+  | 'links'
   | 'signal'
   | 'onProgress'
 > {
@@ -76,9 +77,8 @@ export interface ModelEngine {
   readonly fingerprint: string;
   /** What a step gives for each of its outputs. */
   readonly wants: Wants;
-  /** The plan and its address, for benches that time single records. */
-  readonly plan: GraphPlan;
-  readonly planAt: number;
+  /** What a step computes, pass by pass: for benches that time single records. */
+  readonly passes: readonly Placed[];
   /** Threads for steps of at most FEW_TOKENS; warmUp() sets it to what is fastest for this model on this machine. */
   generationThreads: number;
   step(batch: Batch, signal?: AbortSignal): Promise<(i: number) => Float32Array>;
@@ -103,9 +103,10 @@ export async function createModelEngine(
   const wanted = options.contextLength || (options.contextLength === 0 ? hparams.nCtxTrain : Math.min(hparams.nCtxTrain, DEFAULT_CONTEXT));
   // In an encoder every token sees the whole text, so a step has to hold a whole sequence.
   const batchFor = (contextLength: number): number => (hparams.causal ? options.batchSize : Math.max(options.batchSize, contextLength));
-  const planFor = (contextLength: number): ModelPlan => {
+  const planWith = (contextLength: number, links: number): ModelPlan => {
     const batchSize = batchFor(contextLength);
     return planModel(gguf, architecture, hparams, facts, {
+      links,
       wants,
       parallel,
       contextLength,
@@ -119,14 +120,24 @@ export async function createModelEngine(
       inputSums: options.inputSums,
     });
   };
+  const fits = ({ memories }: ModelPlan): boolean => memories.every((bytes) => bytes <= MEMORY_LIMIT);
+  /** With as few links as do. Where more of them are not asked for or do not help, because one layer is too large, the plan does not fit. */
+  const planFor = (contextLength: number): ModelPlan => {
+    let model = planWith(contextLength, options.links);
+    for (let n = options.links; !fits(model) && model.memories.length === n;) {
+      n = Math.max(n + 1, Math.ceil(sum(model.memories) / MEMORY_LIMIT));
+      model = planWith(contextLength, n);
+    }
+    return model;
+  };
   let model: ModelPlan;
   let executor: Executor;
   try {
     options.signal?.throwIfAborted();
     // A context nobody asked for shrinks to what fits; one that was asked for must fit.
     model = planFor(wanted);
-    for (let n = wanted; !options.contextLength && model.memoryBytes > MEMORY_LIMIT && n > 2 * KV_SPLIT;) model = planFor((n = n >> 1));
-    executor = await backend.start(model.memoryBytes, model.syncAt);
+    for (let n = wanted; !options.contextLength && !fits(model) && n > 2 * KV_SPLIT;) model = planFor((n = n >> 1));
+    executor = await backend.start(model.memories);
   } catch (error) {
     await backend.close();
     throw error;
@@ -136,11 +147,16 @@ export async function createModelEngine(
   let fingerprint: string;
   try {
     // What this thread has to do takes about as long as the other threads read.
-    for (const { data, values } of model.plan.constants) await executor.write(data, values!());
-    for (const table of model.tables) await executor.write(table.tensor.data, new Uint8Array((await angles(table, parts)).buffer));
+    for (const { plan, placed } of model.passes) {
+      await executor.write(placed.at, placed.encode());
+      for (const { data, values } of plan.constants) await executor.write(data, values!());
+    }
+    for (const table of model.tables) {
+      const bytes = new Uint8Array((await angles(table, parts)).buffer);
+      for (const { data } of table.tensors) await executor.write(data, bytes);
+    }
     options.meanwhile();
     fingerprint = await reading;
-    await executor.write(model.placed.at, model.placed.encode());
   } catch (error) {
     await executor.dispose();
     await Promise.allSettled([reading]); // reads the files until then
@@ -155,37 +171,42 @@ export async function createModelEngine(
     slotCells: model.slotCells,
     batchSize: model.batchSize,
     maxOutputs: model.maxOutputs,
-    memoryBytes: model.memoryBytes,
+    memoryBytes: sum(model.memories),
     parallel,
     caches: model.caches,
     inputSums: model.inputSums,
     fingerprint,
     wants,
-    plan: model.plan,
-    planAt: model.placed.at,
+    passes: model.passes,
     generationThreads: threads,
     step,
   };
   return engine;
 
   async function step(batch: Batch, signal?: AbortSignal): Promise<(i: number) => Float32Array> {
-    const { inputs, result, plan, placed } = model;
+    const { inputs, result, passes } = model;
     const { nTokens, nOutputs } = batch;
     for (const name of ['ids', 'pos', 'cells', 'first', 'visible', 'outputs'] as const) {
       const values = batch[name];
-      await executor.write(
-        inputs[name].data,
-        new Uint8Array(values.buffer, values.byteOffset, 4 * (name === 'outputs' ? nOutputs : nTokens)),
-      );
+      const bytes = new Uint8Array(values.buffer, values.byteOffset, 4 * (name === 'outputs' ? nOutputs : nTokens));
+      for (const { data } of inputs[name]) await executor.write(data, bytes);
     }
     const threads = nTokens <= FEW_TOKENS ? engine.generationThreads : executor.threads;
     const width = result.ne[0];
     const reads = { at: result.data, length: 4 * width * nOutputs };
-    await executor.run({ plan: placed.at, nTokens, nOutputs, from: 0, to: plan.records.length, threads, reads }, signal);
+    const step = passes.map(({ plan, placed, crossings }) => ({
+      plan: placed.at,
+      from: 0,
+      to: plan.records.length,
+      carries: crossings.map(({ from, to }) => ({ from: from.data, to: to.data, length: bytesInStep(from, nTokens, nOutputs) })),
+    }));
+    await executor.run({ passes: step, nTokens, nOutputs, threads, reads }, signal);
     const rows = await executor.read(reads.at, reads.length);
     return (i) => new Float32Array(rows.buffer, rows.byteOffset + 4 * width * i, width);
   }
 }
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((all, n) => all + n, 0);
 
 /** What the model is to give: what its file is made for, unless the caller says otherwise. */
 function wantsOf({ arch, causal, pooling }: HParams, embeddings: boolean | undefined): Wants {
@@ -196,7 +217,7 @@ function wantsOf({ arch, causal, pooling }: HParams, embeddings: boolean | undef
 }
 
 /** The angles of a rope table, with the file's frequency factors where it has some. */
-async function angles({ params, factors, tensor }: RopeTable, parts: readonly Bytes[]): Promise<Float32Array> {
+async function angles({ params, factors, tensors: [tensor] }: RopeTable, parts: readonly Bytes[]): Promise<Float32Array> {
   if (!factors) return ropeTable(params, tensor.ne[1]);
   const bytes = await parts[factors.part].read(factors.offset, factors.offset + factors.byteLength);
   return ropeTable({ ...params, factors: new Float32Array(bytes.slice().buffer) }, tensor.ne[1]);
