@@ -95,6 +95,7 @@ export function createPool(worker: URL, name: string, n: number, workerData: obj
 export function spawnThreads(nth: number): SpawnedThreads {
   const pool = createPool(WORKER, 'serve', nth, {});
   return {
+    started: Promise.allSettled(Array.from({ length: nth }, () => pool.run(undefined, 'start'))),
     attach(compute) {
       const run = (task: object, name?: string): Promise<unknown> =>
         pool.run({ ...task, compute }, name).catch((error: NodeJS.ErrnoException) => {

@@ -30,6 +30,8 @@ export interface ThreadPool {
 
 /** Workers that were started before there is anything to compute with. */
 export interface SpawnedThreads {
+  /** Resolves when workers have started, or could not: then their first tasks say why. */
+  readonly started: Promise<unknown>;
   attach(compute: Compute): ThreadPool;
   /** Where there is nothing to attach. */
   dispose(): Promise<void>;

@@ -11,6 +11,9 @@ import { bytesIn, memoryOf } from '../wasm/memory.ts';
 let made: readonly Kernels[] | undefined;
 const kernelsOf = ({ module, memories }: Compute): readonly Kernels[] => (made ??= memories.map((memory) => instantiate(module, memory)));
 
+/** A task that says no more than that this worker takes tasks. */
+export function start(): void {}
+
 /** `compute` is sent with every task; the first one needs it. */
 export function serve({ compute, ...task }: ServeTask & { compute: Compute }): void {
   serveSteps(kernelsOf(compute), compute, task);
