@@ -11,6 +11,7 @@ import type { Tensor } from '../graph/tensor.ts';
 import { createCpuBackend } from './cpu-backend.ts';
 import type { Loras } from './lora.ts';
 import { bytesInStep } from './links.ts';
+import { memorySum, notEnough, type MemoryParts } from './memory-use.ts';
 import { planModel, type KvCache, type ModelPlan, type Placed, type RopeTable } from './model-plan.ts';
 import type { Platform } from './platform.ts';
 import { readWeights } from './read-weights.ts';
@@ -68,9 +69,7 @@ export interface ModelEngine {
   readonly slotCells: number;
   readonly batchSize: number;
   readonly maxOutputs: number;
-  readonly memoryBytes: number;
-  /** Of these, the weights. */
-  readonly weightBytes: number;
+  readonly memory: MemoryParts;
   readonly parallel: number;
   readonly caches: readonly KvCache[];
   /** For each matrix whose inputs are measured: f32 [ne0], to which every step adds the squares of its inputs, column by column. */
@@ -122,12 +121,14 @@ export async function createModelEngine(
       inputSums: options.inputSums,
     });
   };
-  const fits = ({ memories }: ModelPlan): boolean => memories.every((bytes) => bytes <= MEMORY_LIMIT);
-  /** With as few links as do. Where more of them are not asked for or do not help, because one layer is too large, the plan does not fit. */
+  const free = platform.freeMemory?.() ?? Infinity;
+  const inMemories = ({ memories }: ModelPlan): boolean => memories.every((bytes) => bytes <= MEMORY_LIMIT);
+  const fits = (plan: ModelPlan): boolean => inMemories(plan) && memorySum(plan.memory) <= free;
+  /** With as few links as do. Where there are no more, because one layer is too large for a memory, the plan does not fit. */
   const planFor = (contextLength: number): ModelPlan => {
     let model = planWith(contextLength, options.links);
-    for (let n = options.links; !fits(model) && model.memories.length === n;) {
-      n = Math.max(n + 1, Math.ceil(sum(model.memories) / MEMORY_LIMIT));
+    for (let n = options.links; !inMemories(model) && model.memories.length === n;) {
+      n = Math.max(n + 1, Math.ceil(memorySum(model.memory) / MEMORY_LIMIT));
       model = planWith(contextLength, n);
     }
     return model;
@@ -140,6 +141,7 @@ export async function createModelEngine(
     // A context nobody asked for shrinks to what fits; one that was asked for must fit.
     model = planFor(wanted);
     for (let n = wanted; !options.contextLength && !fits(model) && n > 2 * KV_SPLIT;) model = planFor((n = n >> 1));
+    if (inMemories(model) && !fits(model)) throw notEnough(model.memory, free, model.contextLength);
     ({ executor, turbo } = await backend.start(model.memories));
   } catch (error) {
     await backend.close();
@@ -175,8 +177,7 @@ export async function createModelEngine(
     slotCells: model.slotCells,
     batchSize: model.batchSize,
     maxOutputs: model.maxOutputs,
-    memoryBytes: sum(model.memories),
-    weightBytes: sum(model.weights.map(([{ byteLength }]) => byteLength)),
+    memory: model.memory,
     parallel,
     caches: model.caches,
     inputSums: model.inputSums,
@@ -210,8 +211,6 @@ export async function createModelEngine(
     return (i) => new Float32Array(rows.buffer, rows.byteOffset + 4 * width * i, width);
   }
 }
-
-const sum = (numbers: readonly number[]): number => numbers.reduce((all, n) => all + n, 0);
 
 /** What the model is to give: what its file is made for, unless the caller says otherwise. */
 function wantsOf({ arch, causal, pooling }: HParams, embeddings: boolean | undefined): Wants {

@@ -13,6 +13,7 @@ import { createGraphPlan, expand, placePlan, workBytes, type PlacedPlan, type Gr
 import { leaf, nbytes, type Ne, type Tensor } from '../graph/tensor.ts';
 import { view } from '../graph/views.ts';
 import { cutIntoLinks, type Crossing } from './links.ts';
+import type { MemoryParts } from './memory-use.ts';
 import type { Loras } from './lora.ts';
 import { TYPE } from '../type-traits.ts';
 import type { Kernels } from '../wasm/abi.ts';
@@ -90,8 +91,9 @@ export interface ModelPlan {
   readonly passes: readonly ModelPass[];
   /** For each memory: runs once, record by record as weights are read. */
   readonly packings: readonly Packing[];
-  /** Bytes of each memory. */
+  /** Bytes of each memory, and what all of them are for. */
   readonly memories: readonly number[];
+  readonly memory: MemoryParts;
 }
 
 /** @throws ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE */
@@ -226,6 +228,10 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     const placed = new Map(inLink.map((plan) => [plan, place(plan)]));
     return { placed, packing: { matrices, broken, plan: packing, placed: place(packing) }, bytes: memory.end - link * MEMORY_SPACE };
   });
+  const sum = (numbers: readonly number[]): number => numbers.reduce((all, n) => all + n, 0);
+  const weightBytes = sum(loaded.map(([, tensor]) => bytesOf(tensor)));
+  const cacheBytes = sum(caches.flatMap(({ k, v }) => [...tensorsOf(k), ...tensorsOf(v)].map(bytesOf)));
+  const all = sum(memories.map(({ bytes }) => bytes));
   return {
     contextLength,
     slotCells,
@@ -247,5 +253,6 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     passes: links.passes.map(({ link, crossings }, i) => ({ plan: plans[i], placed: memories[link].placed.get(plans[i])!, crossings })),
     packings: memories.map(({ packing }) => packing),
     memories: memories.map(({ bytes }) => bytes),
+    memory: { weights: weightBytes, cache: cacheBytes, compute: all - weightBytes - cacheBytes },
   };
 }

@@ -46,6 +46,8 @@ export interface Platform {
   /** Threads over memories; spawnThreads() instead where they can be started before there are any. */
   createThreadPool?(compute: Compute, nth: number): Promise<ThreadPool>;
   spawnThreads?(nth: number): SpawnedThreads;
+  /** Bytes of memory that this process can still have, where the system says so. */
+  freeMemory?(): number | undefined;
   /** A model was loaded, or was not: what was only kept ready for it goes. */
   loaded?(): void;
   /** For builds without threads, where another thread is to compute, or this one in a way of its own; by default this one computes (threads/single.ts). */

@@ -48,7 +48,7 @@ export function createMemory(bytes: number, shared: boolean, { what, remedy } = 
   if (bytes > MEMORY_LIMIT) {
     throw new QuantletError(
       'ERR_OUT_OF_MEMORY',
-      `${what} needs ${mebibytes(bytes)}, but one WebAssembly memory has at most 4096 MiB; ${remedy}`,
+      `${what} needs ${mebibytes(all)}${all > bytes ? `, and ${mebibytes(bytes)} of them in one place` : ''}, but one WebAssembly memory has at most 4096 MiB; ${remedy}`,
     );
   }
   const pages = Math.ceil(bytes / PAGE);
