@@ -35,7 +35,6 @@ export interface ModelEngineOptions extends Pick<
   | 'cacheTypeK'
   | 'cacheTypeV'
   | 'unifiedMax'
-  | 'links'
   | 'signal'
   | 'onProgress'
 > {
@@ -45,6 +44,8 @@ export interface ModelEngineOptions extends Pick<
   readonly meanwhile: () => void;
   /** Logits of one step at most. */
   readonly maxOutputs: number;
+  /** Memories that layers are divided into at least, where there are so many layers. */
+  readonly links: number;
   /** Which matrices' inputs are measured, by their names. */
   readonly inputSums: ((matrix: string) => boolean) | undefined;
   /** LoRA adapters. `part` of their tensors counts the adapters' files after those of the model. */
