@@ -60,6 +60,8 @@ export const KERNELS = kernels({
   MEAN_OF_ROWS: { dst: 'rows', src: ['rows', 'any', 'any'] },
   IM2COL: { dst: 'rows', src: ['any'] },
   IN_SUM2: { dst: 'dense', src: ['rows'] },
+  GROUP_LIST: { dst: 'dense', src: ['any'] },
+  MUL_MAT_PARTS: { dst: 'rows', src: ['rows', 'rows', 'dense'] },
   GROUP_IDS: { dst: 'dense', src: ['any'] },
   QUANTIZE_GROUPS: { dst: 'rows', src: ['rows', 'dense'] },
   ADD_ID: { dst: 'rows', src: ['any', 'any', 'any'], inPlace: [0] },
