@@ -85,7 +85,7 @@ function piecesOf(inOrder: readonly Weight[], packings: readonly Packing[], bloc
       const { record, of } = packed;
       const blocks = [from / blockBytes, Math.ceil(to / blockBytes)];
       const words = [of.broken.data + 4 * record, of.placed.scratchAt, of.plan.scratchSize];
-      return [...bytes, tensor.type.id, tensor.data, tensor.ne[0], tensor.ne[1], ...blocks, ...words];
+      return [...bytes, tensor.type.id, tensor.data, tensor.ne[0], tensor.ne[1] * tensor.ne[2], ...blocks, ...words];
     });
   });
 }

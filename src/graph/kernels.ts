@@ -36,8 +36,8 @@ const ATTENTION: Kernel = { dst: 'rows', src: ['rows', 'dense', 'dense', 'dense'
 export const KERNELS = kernels({
   GET_ROWS: { dst: 'rows', src: ['rows', 'any'] },
   QUANTIZE: { dst: 'rows', src: ['rows'] },
-  MUL_MAT: { dst: 'rows', src: ['rows', 'rows'] },
-  MUL_MAT_PACKED: { dst: 'rows', src: ['dense', 'rows'] },
+  MUL_MAT: { dst: 'rows', src: ['rows', 'rows', 'dense'] },
+  MUL_MAT_PACKED: { dst: 'rows', src: ['dense', 'rows', 'dense'] },
   REPACK: { dst: 'dense', src: ['dense'], written: [0] },
   RMS_NORM: { dst: 'rows', src: ['rows', 'rows', 'rows', 'rows'], written: [3], writesMore: true, params: [{ f: 'eps' }] },
   NORM: { dst: 'rows', src: ['rows', 'rows', 'rows'], writesMore: true, params: [{ f: 'eps' }] },
@@ -66,6 +66,11 @@ export const KERNELS = kernels({
   MEAN_OF_ROWS: { dst: 'rows', src: ['rows', 'any', 'any'] },
   IM2COL: { dst: 'rows', src: ['any'] },
   IN_SUM2: { dst: 'dense', src: ['rows'] },
+  GROUP_LIST: { dst: 'dense', src: ['any'] },
+  MUL_MAT_PARTS: { dst: 'rows', src: ['rows', 'rows', 'dense'] },
+  GROUP_IDS: { dst: 'dense', src: ['any'] },
+  QUANTIZE_GROUPS: { dst: 'rows', src: ['rows', 'dense'] },
+  ADD_ID: { dst: 'rows', src: ['any', 'any', 'any'], inPlace: [0] },
 });
 export type OpCode = keyof typeof KERNELS;
 

@@ -17,6 +17,9 @@ import {
   COPY,
   COPY_CHUNK,
   COPY_SCRATCH,
+  GROUP_COLUMNS,
+  GROUP_LIST,
+  GROUP_TILES,
   KV_STORE_SCRATCH,
   K_CELLS,
   LAYOUT,
@@ -35,6 +38,7 @@ import {
   SYNC_SIZE,
   TENSOR,
   TENSOR_SIZE,
+  TILE_ROWS,
   TYPE_ACT,
   UNARY,
   UNARY_SCRATCH,
@@ -134,6 +138,13 @@ it('assembly/runtime/sync.ts: how steps end', () => {
 
 it('the bits of a step that count its threads', () => {
   expect(MAX_THREADS).toBeLessThanOrEqual(STEP_THREADS);
+});
+
+it('assembly/ops/groups.ts and mul_mat_packed.ts: groups and their tiles', () => {
+  const { GROUP_COLUMNS: columns, OFFSETS, SPARSE } = constants('ops/groups');
+  const { ROWS, CHUNK_ROWS } = constants('matmul/format/group');
+  expect([columns, OFFSETS, SPARSE]).toEqual([GROUP_COLUMNS, GROUP_LIST.offset, GROUP_LIST.sparse]);
+  expect([ROWS, CHUNK_ROWS, constants('ops/mul_mat_packed').FEW_CHUNKS_OF_GROUPS]).toEqual([TILE_ROWS.small, TILE_ROWS.large, GROUP_TILES]);
 });
 
 it('assembly/matmul/act.ts: ids and blocks of activations', () => {

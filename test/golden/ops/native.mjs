@@ -70,6 +70,8 @@ const signatures = {
   ...unary,
   ...binary,
   set_rows: ['TTT'],
+  mul_mat_id: ['TTT'],
+  add_id: ['TTT'],
   norm: ['Tf', 'eps'],
   rms_norm: ['Tf', 'eps'],
   l2_norm: ['Tf', 'eps'],
