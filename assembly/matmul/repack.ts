@@ -5,7 +5,9 @@
 import { row_codes } from './dot';
 import { packed_codes } from './dot_signed';
 import * as fmt from './format/format';
+import { Eights, SignedEights, SignedFours } from './format/grid';
 import { G0, ROWS } from './format/group';
+import { row_of_grid } from './panel_grid';
 
 // ---- What packing calls by its place in the function table (product.ts) ----
 
@@ -13,6 +15,13 @@ import { G0, ROWS } from './format/group';
 @inline
 function pack_index<F>(): u32 {
   return load<u32>(changetype<usize>((src: usize, stride: usize, w: usize): void => changetype<F>(0).pack(src, stride, w)));
+}
+
+/** Formats of grids. */
+// @ts-ignore: decorator
+@inline
+export function open_index<F>(): u32 {
+  return load<u32>(changetype<usize>((w: usize, from: i32, to: i32, o: usize): void => changetype<F>(0).open(w, from, to, o)));
 }
 
 /** 0 where the format has none. */
@@ -86,8 +95,26 @@ export function copy_rows(rows: usize, stride: usize, left: i32, scratch: usize)
   memory.fill(scratch + <usize>n * stride, 0, <usize>(ROWS - n) * stride);
 }
 
-/** Unpacks row `row` of the packed tensor at w to ne00 f32 at y: the bits of dequantize_row. */
-export function row_of<F>(w: usize, ne00: i32, row: i32, y: usize): void {
+/** Unpacks row `row` of the packed tensor at w to ne00 f32 at y: the bits of dequantize_row. scratch: OPENED bytes (format/grid.ts). */
+// @ts-ignore: decorator
+@inline
+export function row_of<F>(w: usize, ne00: i32, row: i32, y: usize, scratch: usize): void {
+  if (fmt.fours<F>()) grid_row<F, SignedFours>(w, ne00, row, y, scratch);
+  else if (fmt.grid<F>() && fmt.has_signs<F>()) grid_row<F, SignedEights>(w, ne00, row, y, scratch);
+  else if (fmt.grid<F>()) grid_row<F, Eights>(w, ne00, row, y, scratch);
+  else row_of_codes<F>(w, ne00, row, y);
+}
+
+/** The same of formats of grids, whose entries are those of K. */
+// @ts-ignore: decorator
+@inline
+function grid_row<F, K>(w: usize, ne00: i32, row: i32, y: usize, scratch: usize): void {
+  const f = changetype<F>(0);
+  row_of_grid<K>(w, ne00 / fmt.weights<F>(), row, y, scratch, f.bytes(), f.factor(), open_index<F>());
+}
+
+/** The same of formats whose codes lie as format.ts says. */
+function row_of_codes<F>(w: usize, ne00: i32, row: i32, y: usize): void {
   const f = changetype<F>(0);
   const blocks = ne00 / fmt.weights<F>();
   const m = fmt.mask<F>();

@@ -208,7 +208,7 @@ function packedProduct(k: Kernels, d: Dice): void {
     const { dot, abs } = dotPacked(weights(r), act);
     if (abs < LARGEST) near(got[column][r], dot, (ne00 / 32) * (ROUNDINGS * abs + (act.block === 256 ? STEP : SCALES_STEP)), at);
   }
-  k.call('packed_row', TYPE[c.type].id, w, ne00, row, y);
+  k.call('packed_row', TYPE[c.type].id, w, ne00, row, y, scratch);
   k.arena.checkGuards();
   const want = weights(row);
   k.arena.readF32(y, ne00).forEach((v, i) => near(v, Math.fround(want[i]), 0, `${where}, element ${i} of row ${row}`));

@@ -28,7 +28,7 @@ import { scales_s6 } from './six_bits';
 // @ts-ignore: decorator
 @inline
 export function super_block<F>(): bool {
-  return isDefined(changetype<F>(0).super_block);
+  return isDefined(changetype<F>(0).super_block) || grid<F>();
 }
 
 /** Codes are of 2 bits, without integer scales (few_bits.ts); subs() is stated. */
@@ -43,6 +43,27 @@ export function two_bits<F>(): bool {
 @inline
 export function few_bits<F>(): bool {
   return two_bits<F>() || isDefined(changetype<F>(0).one_bit);
+}
+
+/** Codes are entries of a grid (grid.ts): super-blocks, about which nothing else that stands here is asked. */
+// @ts-ignore: decorator
+@inline
+export function grid<F>(): bool {
+  return isDefined(changetype<F>(0).grid);
+}
+
+/** Entries of a grid are of four values, not eight. */
+// @ts-ignore: decorator
+@inline
+export function fours<F>(): bool {
+  return isDefined(changetype<F>(0).fours);
+}
+
+/** Entries of a grid get signs. */
+// @ts-ignore: decorator
+@inline
+export function has_signs<F>(): bool {
+  return isDefined(changetype<F>(0).has_signs);
 }
 
 /** Sub-blocks of a block. */
