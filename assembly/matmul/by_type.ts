@@ -170,7 +170,7 @@ export function repack(type: u32, w: usize, ne00: i32, nrows: i32, from: i32, to
 
 /**
  * Unpacks row `row` of the packed tensor at w to ne00 f32 at y (get_rows of a tied token_embd): the bits of dequantize_row.
- * scratch: packed_row_scratch() bytes of this thread's own.
+ * scratch: as for mul_mat_packed.
  */
 export function packed_row(type: u32, w: usize, ne00: i32, row: i32, y: usize, scratch: usize): void {
   // prettier-ignore

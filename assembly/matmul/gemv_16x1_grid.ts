@@ -9,18 +9,7 @@ import { ACT_D, ACT_SUB, ACT_SUM } from './act';
 import { PAIR_SUMS, QUANT_BYTES } from './dot';
 import { add_block } from './epilogue';
 import * as fmt from './format/format';
-import {
-  Codes8,
-  OPENED,
-  OPENED_ENTRIES,
-  OPENED_SCALES,
-  both_rows,
-  codes,
-  negated,
-  next_step,
-  signed_codes,
-  steps,
-} from './format/grid';
+import { Codes8, OPENED, OPENED_ENTRIES, OPENED_SCALES, both_rows, codes, negated, next_step, signed_codes, steps } from './format/grid';
 import { G0, G1, G2, G3, load_scales, store_sums } from './format/group';
 import { HAS_DOT_ADD, HAS_RELAXED_DOT, lookup16 } from '../simd';
 
@@ -46,7 +35,7 @@ export function gemv_16x1_grid<F>(w: usize, n: i32, a: usize, y: usize, scratch:
   let y2 = y0;
   let y3 = y0;
   for (; n > 0; n--) {
-    call_indirect<void>(open_at, w, 0, 8, scratch);
+    call_indirect<void>(open_at, w, scratch);
     for (let o = scratch, p = sums; o != sums; o += OPENED, p += 16) v128.store(p, pair<F>(o, a));
     const da = v128.load32_splat(a, ACT_D);
     const e = f32x4.splat(factor);

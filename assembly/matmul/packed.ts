@@ -7,7 +7,8 @@ import { ROWS } from './format/group';
 import { GEMM_F32_SCRATCH, in_tiles, mul_mat_f32, repack_f32, row_of_f32 } from './gemm_f32';
 import { most } from './panel_size';
 import { gemm_scratch, mul_mat_of } from './product';
-import { repack_of, row_of } from './repack';
+import { repack_of } from './repack';
+import { row_of } from './row';
 import { F32 } from '../type/ids';
 
 /** Rows of a row block: nrows of a packed tensor is padded to a multiple of it, and ranges of rows start at one. */

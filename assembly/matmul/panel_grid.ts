@@ -1,6 +1,6 @@
 /**
- * Weights whose codes are entries of a grid (format/grid.ts), read for other loops than gemv_16x1_grid.ts: as the panel of the GEMM, which is that of
- * 8-bit codes (panel.ts) or, in dotadd builds, of codes of 7 bits with a scale for 16; and as a row of f32.
+ * Weights whose codes are entries of a grid (format/grid.ts), as the panel of the GEMM, which is that of
+ * 8-bit codes (panel.ts) or, in dotadd builds, of codes of 7 bits with a scale for 16.
  */
 import { weight_order } from './dot';
 import { EVEN_ODD, I16_CODES, SIGNED_CODES, even_bytes, odd_bytes } from './dot_signed';
@@ -9,13 +9,12 @@ import { OPENED, OPENED_ENTRIES, OPENED_SCALES, both_rows, next_step, signed_cod
 import { G0, G1, G2, G3, load_scales } from './format/group';
 import { PANEL } from './panel_room';
 import { CODES } from './panel_size';
-import { f16_to_f32 } from '../simd';
 
 /** Unpacks n blocks of `bytes` of 16 packed rows at w to the panels of 8 rows each. opened: scratch of 8 * OPENED bytes. */
 export function unpack_grid<F>(w: usize, n: i32, panel: usize, opened: usize, bytes: usize, factor: f32, open_at: u32): void {
   const e = f32x4.splat(factor);
   for (; n > 0; n--) {
-    call_indirect<void>(open_at, w, 0, 8, opened);
+    call_indirect<void>(open_at, w, opened);
     for (let g: usize = 0; g < 4; g++) group<F>(opened + 2 * g * OPENED, panel + (g & 1) * 16 + (g >> 1) * PANEL());
     panel += 8 * SUB;
     v128.store(panel, f32x4.mul(load_scales<G0>(w), e));
@@ -84,40 +83,4 @@ function store_words(p: usize, codes: v128, scale: v128): void {
   const v = weight_order(codes);
   v128.store(p, i16x8.mul(EVEN_ODD ? even_bytes(v) : i16x8.extend_low_i8x16_s(v), scale));
   v128.store(p, i16x8.mul(EVEN_ODD ? odd_bytes(v) : i16x8.extend_high_i8x16_s(v), scale), 32);
-}
-
-/** Unpacks row `row` of the packed tensor at w, blocks of `bytes`, to f32 at y: the bits of dequantize_row. scratch: OPENED bytes. */
-export function row_of_grid<F>(
-  w: usize,
-  blocks: i32,
-  row: i32,
-  y: usize,
-  scratch: usize,
-  bytes: usize,
-  factor: f32,
-  open_at: u32,
-): void {
-  const rows = both_rows();
-  const i = row & 15;
-  w += <usize>(row >> 4) * blocks * bytes;
-  for (; blocks > 0; blocks--) {
-    call_indirect<void>(open_at, w, i >> 1, (i >> 1) + 1, scratch);
-    const d = f16_to_f32(load<u16>(w + (i << 1))) * factor;
-    let e = scratch + OPENED_ENTRIES;
-    for (let sub: usize = 0; sub < 8; sub++) {
-      let s = steps<F>(scratch + (sub << 4));
-      for (let t: usize = 0; t < 4; t++, y += 32) {
-        const v = signed_codes<F>(e, t, s, rows);
-        const scale = load<u8>(scratch + (sub << 2) + (t & 2) + (i & 1), OPENED_SCALES);
-        const of_row = (i & 1) != 0 ? i8x16.shuffle(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 8, 9, 10, 11, 12, 13, 14, 15) : v;
-        const x = i16x8.extend_low_i8x16_s(of_row);
-        const f = f32x4.splat(d * <f32>scale);
-        v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(x)), f));
-        v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(i32x4.extend_high_i16x8_s(x)), f), 16);
-        s = next_step<F>(s);
-      }
-      e += fmt.fours<F>() ? 32 : 16;
-    }
-    w += bytes;
-  }
 }

@@ -35,7 +35,6 @@ import {
   takes_16xn,
   tile_loop,
 } from './loops';
-import { open_index } from './repack';
 import { unpack } from './panel';
 import { unpack_grid } from './panel_grid';
 import { PANEL } from './panel_room';
@@ -116,6 +115,12 @@ function column<F>(w: usize, n: i32, a: usize, y: usize, scratch: usize): void {
 
 // @ts-ignore: decorator
 @inline
+function open_index<F>(): u32 {
+  return load<u32>(changetype<usize>((w: usize, o: usize): void => changetype<F>(0).open(w, o)));
+}
+
+// @ts-ignore: decorator
+@inline
 function grid_to_panel<F>(w: usize, n: i32, panel: usize): void {
   const f = changetype<F>(0);
   const opened = panel + 2 * PANEL();
@@ -137,7 +142,7 @@ function grid_column<F>(w: usize, n: i32, a: usize, y: usize, scratch: usize): v
 
 // @ts-ignore: decorator
 @inline
-function unpack_index<F>(): u32 {
+export function unpack_index<F>(): u32 {
   return load<u32>(changetype<usize>((w: usize, n: i32, panel: usize): void => to_panel<F>(w, n, panel)));
 }
 

@@ -59,7 +59,7 @@ const tq1 = (b: Uint8Array, p: number, j: number): number => {
 const scale4 = (b: Uint8Array, p: number, i: number): number => (b[p + (i >> 1)] >> (4 * (i & 1))) & 15;
 /** Minus one where bit i of eight is set; of seven bits, the eighth makes the number of those set even. */
 const sign = (bits: number, i: number): number => ((bits >> i) & 1 ? -1 : 1);
-const even = (seven: number): number => seven | ([...seven.toString(2)].filter((b) => b === '1').length % 2) << 7;
+const even = (seven: number): number => seven | (([...seven.toString(2)].filter((b) => b === '1').length % 2) << 7);
 /** Seven sign bits in a u32 that has those of four times eight elements. */
 const evenOf = (word: number, i: number): number => even(Math.floor(word / 128 ** i) % 128);
 /** The f16 in the high nibbles of the four u16 at p. */

@@ -26,14 +26,14 @@ export class IQ1_M extends Eights {
     return 0.125;
   }
 
-  /** Opens pairs [from, to) of the packed block at w to o. */
-  open(w: usize, from: i32, to: i32, o: usize): void {
+  /** Opens the pairs of the packed block at w to o. */
+  open(w: usize, o: usize): void {
     const one = held(1);
     const three = held(3);
     const four = held(4);
     const bits = v128.load(TOP);
-    const end = w + PAIRS + <usize>to * PAIR;
-    for (let p = w + PAIRS + <usize>from * PAIR; p != end; p += PAIR, o += OPENED) {
+    const end = w + PAIRS + 8 * PAIR;
+    for (let p = w + PAIRS; p != end; p += PAIR, o += OPENED) {
       const a = plane(p + 64);
       const b = plane(p + 72);
       const c = plane(p + 80);

@@ -21,11 +21,11 @@ export class IQ1_S extends Eights {
     return 0.125;
   }
 
-  /** Opens pairs [from, to) of the packed block at w to o. */
-  open(w: usize, from: i32, to: i32, o: usize): void {
+  /** Opens the pairs of the packed block at w to o. */
+  open(w: usize, o: usize): void {
     const one = held(1);
-    const end = w + PAIRS + <usize>to * PAIR;
-    for (let p = w + PAIRS + <usize>from * PAIR; p != end; p += PAIR, o += OPENED) {
+    const end = w + PAIRS + 8 * PAIR;
+    for (let p = w + PAIRS; p != end; p += PAIR, o += OPENED) {
       const a = plane(p + 64);
       const b = plane(p + 72);
       const c = plane(p + 80);
@@ -35,16 +35,14 @@ export class IQ1_S extends Eights {
         const high = v128.or(v128.or(plane_bits(a, <i32>v, 0), plane_bits(b, <i32>v, 1)), plane_bits(c, <i32>v, 2));
         store_addresses(o, v, v128.load(p + (v << 4)), high, iq1s_grid(), 3);
       }
-      const low = i16x8.shuffle(plus, plus, 0, 0, 1, 1, 2, 2, 3, 3);
-      const top = i16x8.shuffle(plus, plus, 4, 4, 5, 5, 6, 6, 7, 7);
-      store_deltas(o, 0, i32x4.shuffle(low, low, 0, 0, 1, 1));
-      store_deltas(o, 1, i32x4.shuffle(low, low, 1, 1, 1, 1));
-      store_deltas(o, 2, i32x4.shuffle(low, low, 2, 2, 2, 2));
-      store_deltas(o, 3, i32x4.shuffle(low, low, 3, 3, 3, 3));
-      store_deltas(o, 4, i32x4.shuffle(top, top, 0, 0, 1, 1));
-      store_deltas(o, 5, i32x4.shuffle(top, top, 1, 1, 1, 1));
-      store_deltas(o, 6, i32x4.shuffle(top, top, 2, 2, 2, 2));
-      store_deltas(o, 7, i32x4.shuffle(top, top, 3, 3, 3, 3));
+      // Sub-block s has two bytes, of either row: eight times for its four steps.
+      const once = i16x8.shuffle(plus, plus, 0, 0, 1, 1, 2, 2, 3, 3);
+      const later = i16x8.shuffle(plus, plus, 4, 4, 5, 5, 6, 6, 7, 7);
+      for (let sub: usize = 0; sub < 4; sub++) {
+        const lane = i8x16.add(i32x4.splat(0x03020100), i8x16.splat(<i8>(sub << 2)));
+        store_deltas(o, sub, i8x16.swizzle(once, lane));
+        store_deltas(o, sub + 4, i8x16.swizzle(later, lane));
+      }
       store_sub_scales(o, v128.and(nibbles, held(7)));
     }
   }

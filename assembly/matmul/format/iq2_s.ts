@@ -20,10 +20,10 @@ export class IQ2_S extends SignedEights {
     return 0.125;
   }
 
-  /** Opens pairs [from, to) of the packed block at w to o. */
-  open(w: usize, from: i32, to: i32, o: usize): void {
-    const end = w + PAIRS + <usize>to * PAIR;
-    for (let p = w + PAIRS + <usize>from * PAIR; p != end; p += PAIR, o += OPENED) {
+  /** Opens the pairs of the packed block at w to o. */
+  open(w: usize, o: usize): void {
+    const end = w + PAIRS + 8 * PAIR;
+    for (let p = w + PAIRS; p != end; p += PAIR, o += OPENED) {
       const a = plane(p + 128);
       const b = plane(p + 136);
       for (let v: usize = 0; v < 4; v++) {

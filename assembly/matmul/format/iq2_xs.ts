@@ -4,7 +4,18 @@
  *   pair: | indices (64) | signs, 7 bytes a row: 4 x 14 | a plane: their ninth bits (8) | scales of halves, a nibble a row: 16 |
  */
 import { iq2xs_grid } from '../../type/block/iq_grids';
-import { OPENED, PAIRS, SignedEights, open_half_scales, pack_grid, plane, plane_bits, seven_signs, store_addresses, store_signs } from './grid';
+import {
+  OPENED,
+  PAIRS,
+  SignedEights,
+  open_half_scales,
+  pack_grid,
+  plane,
+  plane_bits,
+  seven_signs,
+  store_addresses,
+  store_signs,
+} from './grid';
 import { pack_f16 } from './group';
 
 /** Bytes of a block of one row: f16 d, 32 u16 of index and signs, 16 nibbles of scales. */
@@ -20,10 +31,10 @@ export class IQ2_XS extends SignedEights {
     return 0.125;
   }
 
-  /** Opens pairs [from, to) of the packed block at w to o. */
-  open(w: usize, from: i32, to: i32, o: usize): void {
-    const end = w + PAIRS + <usize>to * PAIR;
-    for (let p = w + PAIRS + <usize>from * PAIR; p != end; p += PAIR, o += OPENED) {
+  /** Opens the pairs of the packed block at w to o. */
+  open(w: usize, o: usize): void {
+    const end = w + PAIRS + 8 * PAIR;
+    for (let p = w + PAIRS; p != end; p += PAIR, o += OPENED) {
       const ninth = plane(p + 120);
       for (let v: usize = 0; v < 4; v++) {
         store_addresses(o, v, v128.load(p + (v << 4)), plane_bits(ninth, <i32>v, 0), iq2xs_grid(), 3);

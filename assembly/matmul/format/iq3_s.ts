@@ -21,11 +21,11 @@ export class IQ3_S extends SignedFours {
     return 1;
   }
 
-  /** Opens pairs [from, to) of the packed block at w to o. */
-  open(w: usize, from: i32, to: i32, o: usize): void {
+  /** Opens the pairs of the packed block at w to o. */
+  open(w: usize, o: usize): void {
     const one = held(1);
-    const end = w + PAIRS + <usize>to * PAIR;
-    for (let p = w + PAIRS + <usize>from * PAIR; p != end; p += PAIR, o += OPENED) {
+    const end = w + PAIRS + 8 * PAIR;
+    for (let p = w + PAIRS; p != end; p += PAIR, o += OPENED) {
       const ninth = v128.load(p, 192);
       for (let v: usize = 0; v < 8; v++)
         store_addresses(o, v, v128.load(p + (v << 4)), v128.and(i16x8.shr_u(ninth, <i32>v), one), iq3s_grid(), 2);

@@ -20,10 +20,10 @@ export class IQ3_XXS extends SignedFours {
     return 0.25;
   }
 
-  /** Opens pairs [from, to) of the packed block at w to o. */
-  open(w: usize, from: i32, to: i32, o: usize): void {
-    const end = w + PAIRS + <usize>to * PAIR;
-    for (let p = w + PAIRS + <usize>from * PAIR; p != end; p += PAIR, o += OPENED) {
+  /** Opens the pairs of the packed block at w to o. */
+  open(w: usize, o: usize): void {
+    const end = w + PAIRS + 8 * PAIR;
+    for (let p = w + PAIRS; p != end; p += PAIR, o += OPENED) {
       for (let v: usize = 0; v < 8; v++) store_addresses(o, v, v128.load(p + (v << 4)), i32x4.splat(0), iq3xxs_grid(), 2);
       for (let v: usize = 0; v < 4; v++) store_signs(o, v, seven_signs(p + 128 + v * 14));
       store_sub_scales(o, sub_nibbles(p + 184));
