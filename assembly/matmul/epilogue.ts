@@ -22,11 +22,15 @@ export function lane_sums<F>(a: usize): v128 {
   return i16x8.add(v128.load32_splat(a, ACT_LANE_SUMS0), v128.load32_splat(a, ACT_LANE_SUMS1));
 }
 
-/** What sums start at (dot.ts), out of lane sums. 8-bit codes come + 128 to the loops that say this word (dot_signed.ts), with i32 sums. */
+/**
+ * What sums start at (dot.ts), out of lane sums. 8-bit codes come + 128 to the loops that say this word (dot_signed.ts), with i32 sums; what is taken off
+ * codes of 7 bits is too large for i16, too.
+ */
 // @ts-ignore: decorator
 @inline
 export function start<F>(lanes: v128): v128 {
   if (fmt.eight_bits<F>()) return i32x4.shl(dot.start_at(lanes), 7);
+  if (fmt.width<F>() == 7) return i32x4.shl(dot.start_at(lanes), ctz(fmt.taken_off<F>()));
   return fmt.taken_off<F>() == 0 ? i32x4.splat(0) : dot.start_at(fmt.offset<F>(lanes));
 }
 

@@ -7,7 +7,8 @@ import { ROWS } from './format/group';
 import { GEMM_F32_SCRATCH, in_tiles, mul_mat_f32, repack_f32, row_of_f32 } from './gemm_f32';
 import { most } from './panel_size';
 import { gemm_scratch, mul_mat_of } from './product';
-import { repack_of, row_of } from './repack';
+import { repack_of } from './repack';
+import { row_of } from './row';
 import { F32 } from '../type/ids';
 
 /** Rows of a row block: nrows of a packed tensor is padded to a multiple of it, and ranges of rows start at one. */
@@ -59,12 +60,15 @@ export function repack_as<F>(w: usize, ne00: i32, nrows: i32, from: i32, to: i32
   return is_float<F>() ? repack_f32<F>(w, ne00, nrows, from, to, scratch) : repack_of<F>(w, ne00, nrows, from, to, scratch);
 }
 
-/** Unpacks row `row` of the packed tensor at w to ne00 f32 at y (get_rows of a tied token_embd): the bits of dequantize_row. */
+/**
+ * Unpacks row `row` of the packed tensor at w to ne00 f32 at y (get_rows of a tied token_embd): the bits of dequantize_row.
+ * scratch: as for mul_mat_packed.
+ */
 // @ts-ignore: decorator
 @inline
-export function packed_row_as<F>(w: usize, ne00: i32, row: i32, y: usize): void {
+export function packed_row_as<F>(w: usize, ne00: i32, row: i32, y: usize, scratch: usize): void {
   if (is_float<F>()) row_of_f32<F>(w, ne00, row, y);
-  else row_of<F>(w, ne00, row, y);
+  else row_of<F>(w, ne00, row, y, scratch);
 }
 
 /**

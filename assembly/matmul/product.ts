@@ -6,13 +6,16 @@
 import { COLS, MOST_16XN, blocked_columns, cols_sub_of } from './act';
 import * as fmt from './format/format';
 import { ACC, CHUNK_ROWS, ROWS } from './format/group';
+import { Codes7, Codes8, Eights, OPENED, SignedEights, SignedFours } from './format/grid';
 import { TwoBits } from './format/q2_0';
 import { SCRATCH_16XN, gemm_16xn } from './gemm_16xn';
+import { I16_CODES } from './dot_signed';
 import { gemm_8x4 } from './gemm_8x4';
 import { gemm_8x4_bits, unpack_bits } from './gemm_8x4_bits';
 import { gemm_8x4_i16, gemm_8x4_nibbles } from './gemm_8x4_i16';
 import { gemv_16x1 } from './gemv_16x1';
 import { gemv_16x1_bits } from './gemv_16x1_bits';
+import { SCRATCH_GRID, gemv_16x1_grid } from './gemv_16x1_grid';
 import { gemv_16x1_q2_K } from './gemv_16x1_q2_K';
 import { SUMS, gemv_16x1_q6_K } from './gemv_16x1_q6_K';
 import { gemv_16x1_s16 } from './gemv_16x1_s16';
@@ -22,6 +25,7 @@ import {
   GEMM_8X4_BITS,
   GEMM_8X4_I16,
   GEMV_16X1_BITS,
+  GEMV_16X1_GRID,
   GEMV_16X1_Q2_K,
   GEMV_16X1_Q6_K,
   GEMV_16X1_S16,
@@ -32,6 +36,7 @@ import {
   tile_loop,
 } from './loops';
 import { unpack } from './panel';
+import { unpack_grid } from './panel_grid';
 import { PANEL } from './panel_room';
 import { KC, most } from './panel_size';
 import { column_of, put } from './result';
@@ -43,11 +48,18 @@ const MC: i32 = CHUNK_ROWS;
 /** Bytes of those sums, ACC for each column of a row block; the panels follow. */
 const TILE_SUMS: usize = <usize>NC * ACC * (MC / ROWS);
 
+/** Where the scratch has opened rows (format/grid.ts) while they are unpacked: behind the panels. */
+// @ts-ignore: decorator
+@inline
+function OPENED_AT(): usize {
+  return TILE_SUMS + 2 * PANEL();
+}
+
 /** Where the scratch has ACC bytes for a row block's 16 outputs of which only some exist: behind what the loops want. */
 // @ts-ignore: decorator
 @inline
 function SPARE(): usize {
-  return most(TILE_SUMS + 2 * PANEL(), most(SCRATCH_16XN, SUMS));
+  return most(OPENED_AT() + 8 * OPENED, most(most(SCRATCH_16XN, SUMS), SCRATCH_GRID));
 }
 
 /** Bytes of scratch. */
@@ -68,6 +80,7 @@ function pairs<F>(): i32 {
 // @ts-ignore: decorator
 @inline
 function to_panel<F>(w: usize, n: i32, panel: usize): void {
+  if (fmt.grid<F>()) return grid_to_panel<F>(w, n, panel);
   if (fmt.two_bits<F>()) unpack_bits<TwoBits>(w, n, pairs<F>(), panel);
   else if (fmt.few_bits<F>()) unpack_bits<F>(w, n, pairs<F>(), panel);
   else unpack<F>(w, n, panel);
@@ -77,6 +90,8 @@ function to_panel<F>(w: usize, n: i32, panel: usize): void {
 // @ts-ignore: decorator
 @inline
 function tile<F>(w: usize, a: usize, acc: usize, n: i32): void {
+  if (fmt.grid<F>() && I16_CODES) return gemm_8x4_i16<Codes8>(w, a, acc, n);
+  if (fmt.grid<F>()) return gemm_8x4<Codes7>(w, a, acc, n);
   if (tile_loop<F>() == GEMM_8X4_BITS) gemm_8x4_bits(w, a, acc, n * pairs<F>());
   else if (tile_loop<F>() == GEMM_8X4) gemm_8x4<F>(w, a, acc, n);
   else if (tile_loop<F>() == GEMM_8X4_I16) gemm_8x4_i16<F>(w, a, acc, n);
@@ -87,6 +102,7 @@ function tile<F>(w: usize, a: usize, acc: usize, n: i32): void {
 // @ts-ignore: decorator
 @inline
 function column<F>(w: usize, n: i32, a: usize, y: usize, scratch: usize): void {
+  if (fmt.grid<F>()) return grid_column<F>(w, n, a, y, scratch);
   if (column_loop<F>() == GEMV_16X1_BITS && fmt.two_bits<F>()) gemv_16x1_bits<TwoBits>(w, n, pairs<F>(), a, y);
   else if (column_loop<F>() == GEMV_16X1_BITS) gemv_16x1_bits<F>(w, n, pairs<F>(), a, y);
   else if (column_loop<F>() == GEMV_16X1_Q6_K) gemv_16x1_q6_K<F>(w, n, a, y, scratch);
@@ -96,11 +112,38 @@ function column<F>(w: usize, n: i32, a: usize, y: usize, scratch: usize): void {
   else gemv_16x1<F>(w, n, a, y);
 }
 
+// ---- Formats of grids: one function does for all whose entries are alike ----
+
+// @ts-ignore: decorator
+@inline
+function open_index<F>(): u32 {
+  return load<u32>(changetype<usize>((w: usize, o: usize): void => changetype<F>(0).open(w, o)));
+}
+
+// @ts-ignore: decorator
+@inline
+function grid_to_panel<F>(w: usize, n: i32, panel: usize): void {
+  const f = changetype<F>(0);
+  const opened = panel + 2 * PANEL();
+  if (fmt.fours<F>()) unpack_grid<SignedFours>(w, n, panel, opened, f.bytes(), f.factor(), open_index<F>());
+  else if (fmt.has_signs<F>()) unpack_grid<SignedEights>(w, n, panel, opened, f.bytes(), f.factor(), open_index<F>());
+  else unpack_grid<Eights>(w, n, panel, opened, f.bytes(), f.factor(), open_index<F>());
+}
+
+// @ts-ignore: decorator
+@inline
+function grid_column<F>(w: usize, n: i32, a: usize, y: usize, scratch: usize): void {
+  const f = changetype<F>(0);
+  if (fmt.fours<F>()) gemv_16x1_grid<SignedFours>(w, n, a, y, scratch, f.bytes(), f.factor(), open_index<F>());
+  else if (fmt.has_signs<F>()) gemv_16x1_grid<SignedEights>(w, n, a, y, scratch, f.bytes(), f.factor(), open_index<F>());
+  else gemv_16x1_grid<Eights>(w, n, a, y, scratch, f.bytes(), f.factor(), open_index<F>());
+}
+
 // ---- A format's loops by their places in the function table, which the compiler writes behind the address of a function ----
 
 // @ts-ignore: decorator
 @inline
-function unpack_index<F>(): u32 {
+export function unpack_index<F>(): u32 {
   return load<u32>(changetype<usize>((w: usize, n: i32, panel: usize): void => to_panel<F>(w, n, panel)));
 }
 
@@ -128,6 +171,13 @@ function few_index<F>(): u32 {
   );
 }
 
+// @ts-ignore: decorator
+@inline
+function must_fit<F>(): void {
+  if (!fmt.eight_bits<F>() && !fmt.fits_i16<F>())
+    ERROR('i16 has no room for the sums of such codes: give them as signed ones of 8 bits (dot_signed.ts)');
+}
+
 /** Rows [row0, row1) x ncols columns; contracts, and the same parameters, in mul_mat_packed (packed.ts): a record of them would be read from memory. */
 // @ts-ignore: decorator
 @inline
@@ -144,8 +194,7 @@ export function mul_mat_of<F>(
   scratch: usize,
   places: usize,
 ): void {
-  if (!fmt.eight_bits<F>() && !fmt.fits_i16<F>())
-    ERROR('i16 has no room for the sums of such codes: give them as signed ones of 8 bits (dot_signed.ts)');
+  if (!fmt.grid<F>()) must_fit<F>();
   const bytes = changetype<F>(0).bytes();
   const few = few_index<F>();
   // prettier-ignore

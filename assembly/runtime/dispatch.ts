@@ -51,7 +51,7 @@ const ADD_ID: u32 = 31;
 export function run(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
   // prettier-ignore
   switch (op.code) {
-    case GET_ROWS: get_rows(op, ith, nth); break;
+    case GET_ROWS: get_rows(op, ith, nth, scratch); break;
     case QUANTIZE: quantize(op, ith, nth, scratch); break;
     case MUL_MAT: mul_mat(op, nth); break;
     case MUL_MAT_PACKED: mul_mat_packed_op(op, ith, nth, cursor_bytes, scratch); break;

@@ -50,6 +50,7 @@ export const LOOPS = [
   'gemm_f32_8x4',
   'gemv_16x1_bits',
   'gemm_8x4_bits',
+  'gemv_16x1_grid',
 ] as const;
 
 /** Operations of BINARY (assembly/ops/binary.ts): its p0. */

@@ -174,7 +174,7 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): OpRecord[] 
     const p = t.params;
     switch (t.op) {
       case 'get_rows':
-        push({ code: 'GET_ROWS', dst: t, src: [a, b], params: [] });
+        push({ code: 'GET_ROWS', dst: t, src: [a, b], params: [], scratch: a.layout === 'packed' ? facts.mul_mat_packed_scratch() : 0 });
         break;
       case 'set_rows':
         push({ code: 'SET_ROWS', dst: t, src: [f32(a), b], params: [], scratch: work });

@@ -181,7 +181,10 @@ it('assembly/ops/attention.ts: sizes of what lies in the arena', () => {
 
 describe.each(BUILDS)('%s', (build) => {
   const { exports } = instantiate(build, 2);
-  it('its static data ends below the arena', () => expect(exports.heap_base()).toBeLessThanOrEqual(ARENA_BASE));
+  it('its static data ends below the arena, and the grids at its end below 64 KiB, since opened pairs have their addresses as u16', () => {
+    expect(exports.heap_base()).toBeLessThanOrEqual(65536);
+    expect(exports.heap_base()).toBeLessThanOrEqual(ARENA_BASE);
+  });
 
   it('activations of weights in super-blocks have one scale for all of a super-block, and of formats of 1 and 2 bits for 64', () => {
     const packable = Object.values(TYPE).filter(({ id }) => exports.is_packable(id));

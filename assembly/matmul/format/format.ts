@@ -28,7 +28,7 @@ import { scales_s6 } from './six_bits';
 // @ts-ignore: decorator
 @inline
 export function super_block<F>(): bool {
-  return isDefined(changetype<F>(0).super_block);
+  return isDefined(changetype<F>(0).super_block) || grid<F>();
 }
 
 /** Codes are of 2 bits, without integer scales (few_bits.ts); subs() is stated. */
@@ -43,6 +43,27 @@ export function two_bits<F>(): bool {
 @inline
 export function few_bits<F>(): bool {
   return two_bits<F>() || isDefined(changetype<F>(0).one_bit);
+}
+
+/** Codes are entries of a grid (grid.ts): super-blocks, about which nothing else that stands here is asked. */
+// @ts-ignore: decorator
+@inline
+export function grid<F>(): bool {
+  return isDefined(changetype<F>(0).grid);
+}
+
+/** Entries of a grid are of four values, not eight. */
+// @ts-ignore: decorator
+@inline
+export function fours<F>(): bool {
+  return isDefined(changetype<F>(0).fours);
+}
+
+/** Entries of a grid get signs. */
+// @ts-ignore: decorator
+@inline
+export function has_signs<F>(): bool {
+  return isDefined(changetype<F>(0).has_signs);
 }
 
 /** Sub-blocks of a block. */
@@ -331,28 +352,4 @@ export function block_d<F, G>(w: usize): v128 {
 export function block_dmin<F, G>(w: usize): v128 {
   const m = dmin<F, G>(w);
   return super_block<F>() && !s16<F>() && (offsetof<G>() & 16) != 0 ? f32x4.mul(m, f32x4.splat(1.0 / 256)) : m;
-}
-
-/** The scale of one row's sub-block i (with s16: of its half i) in all lanes; 1 without super-blocks. row: 0..15. */
-// @ts-ignore: decorator
-@inline
-export function scale_of_row<F>(w: usize, i: i32, row: usize): v128 {
-  if (!super_block<F>()) return f32x4.splat(1);
-  if (s16<F>()) return f32x4.splat(<f32>byte_of(changetype<F>(0).sc(w, i), row));
-  return f32x4.splat(<f32>changetype<F>(0).scale_of(w, i, row));
-}
-
-/** Its minimum in all lanes; 1 without super-blocks. */
-// @ts-ignore: decorator
-@inline
-export function min_of_row<F>(w: usize, i: i32, row: usize): v128 {
-  if (!super_block<F>() || !has_min<F>()) return f32x4.splat(1);
-  if (s16<F>()) return f32x4.splat(<f32>byte_of(changetype<F>(0).mn(w, i), row));
-  return f32x4.splat(<f32>changetype<F>(0).min_of(w, i, row));
-}
-
-// @ts-ignore: decorator
-@inline
-function byte_of(v: v128, i: usize): i32 {
-  return i8x16.extract_lane_s(i8x16.swizzle(v, i8x16.splat(<i8>i)), 0);
 }

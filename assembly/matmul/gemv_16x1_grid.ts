@@ -1,0 +1,150 @@
+/**
+ * gemv_16x1.ts for codes that are entries of a grid (format/grid.ts): one column of activations times 16 packed rows, two rows at a time.
+ *
+ * A super-block of all rows is opened first, which makes addresses, signs and scales for 16 weights at a time. Then each vector of eight codes of both rows
+ * is two loads (four in iq3_*) from the grid, which lies in L1. Signs go to the activations (x ^ m - m), so codes stay unsigned. i16 has room for the
+ * products of 16 weights (4 * 62 * 127), which one product with their scale brings to i32; a pair's sums, two i32 lanes for each row, stay in a register.
+ */
+import { ACT_D, ACT_SUB, ACT_SUM } from './act';
+import { PAIR_SUMS, QUANT_BYTES } from './dot';
+import { add_block } from './epilogue';
+import * as fmt from './format/format';
+import { Codes8, OPENED, OPENED_ENTRIES, OPENED_SCALES, both_rows, codes, negated, next_step, signed_codes, steps } from './format/grid';
+import { G0, G1, G2, G3, load_scales, store_sums } from './format/group';
+import { HAS_DOT_ADD, HAS_RELAXED_DOT, lookup16 } from '../simd';
+
+/** Bytes of scratch: opened pairs, and their integer sums. */
+export const SCRATCH_GRID: usize = 8 * OPENED + 8 * 16;
+
+/** Bytes of 8 quants. */
+const STEP: usize = 8 * QUANT_BYTES;
+
+/** For lookup16: scales of both rows to four i16 each, or in dotadd builds to two i32. */
+const SCALES_I16 = memory.data<u8>([0, 128, 0, 128, 0, 128, 0, 128, 1, 128, 1, 128, 1, 128, 1, 128], 16);
+const SCALES_I32 = memory.data<u8>([0, 128, 128, 128, 0, 128, 128, 128, 1, 128, 128, 128, 1, 128, 128, 128], 16);
+
+/** What the sums of halves of the activations are multiplied by (minus DELTA_CENTRE), which lie side by side: of either half, and one lane of each row. */
+const CENTRE0 = memory.data<i16>([-9, 0, 0, 0, -9, 0, 0, 0], 16);
+const CENTRE1 = memory.data<i16>([0, -9, 0, 0, 0, -9, 0, 0], 16);
+
+/** y[0..15] = 16 packed rows at w . the column of activations at a; n super-blocks of `bytes`; open_at: place of F.open in the function table. */
+export function gemv_16x1_grid<F>(w: usize, n: i32, a: usize, y: usize, scratch: usize, bytes: usize, factor: f32, open_at: u32): void {
+  const sums = scratch + 8 * OPENED;
+  let y0 = f32x4.splat(0);
+  let y1 = y0;
+  let y2 = y0;
+  let y3 = y0;
+  for (; n > 0; n--) {
+    call_indirect<void>(open_at, w, scratch);
+    for (let o = scratch, p = sums; o != sums; o += OPENED, p += 16) v128.store(p, pair<F>(o, a));
+    const da = v128.load32_splat(a, ACT_D);
+    const e = f32x4.splat(factor);
+    y0 = add_block<Codes8>(y0, group_sums<G0>(sums), f32x4.mul(load_scales<G0>(w), e), da);
+    y1 = add_block<Codes8>(y1, group_sums<G1>(sums), f32x4.mul(load_scales<G1>(w), e), da);
+    y2 = add_block<Codes8>(y2, group_sums<G2>(sums), f32x4.mul(load_scales<G2>(w), e), da);
+    y3 = add_block<Codes8>(y3, group_sums<G3>(sums), f32x4.mul(load_scales<G3>(w), e), da);
+    a += 8 * ACT_SUB;
+    w += bytes;
+  }
+  store_sums(y, y0, y1, y2, y3);
+}
+
+/** Sums of group G's rows out of those of its pairs. */
+// @ts-ignore: decorator
+@inline
+function group_sums<G>(sums: usize): v128 {
+  const v = v128.load(sums, 2 * offsetof<G>());
+  const z = v128.load(sums, 2 * offsetof<G>() + 16);
+  return i32x4.add(i32x4.shuffle(v, z, 0, 2, 4, 6), i32x4.shuffle(v, z, 1, 3, 5, 7));
+}
+
+/** Integer sums of the opened pair at o times a super-block of activations: two lanes for each row. */
+// @ts-ignore: decorator
+@inline
+function pair<F>(o: usize, a: usize): v128 {
+  const rows = both_rows();
+  const scales = v128.load(HAS_DOT_ADD ? SCALES_I32 : SCALES_I16);
+  let i = i32x4.splat(0);
+  let z = i; // the second row's, in the simd build
+  let e = o + OPENED_ENTRIES;
+  let sc = o + OPENED_SCALES;
+  for (const end = a + 8 * ACT_SUB; a != end; a += ACT_SUB) {
+    const s0 = steps<F>(o);
+    const s1 = next_step<F>(s0);
+    const s2 = next_step<F>(s1);
+    const s3 = next_step<F>(s2);
+    if (HAS_RELAXED_DOT) {
+      const h0 = half<F>(
+        centre<F>(a, CENTRE0),
+        quants<F>(a, s0),
+        codes<F>(e, 0, s0, rows),
+        quants<F>(a + STEP, s1),
+        codes<F>(e, 1, s1, rows),
+      );
+      const h1 = half<F>(
+        centre<F>(a, CENTRE1),
+        quants<F>(a + 2 * STEP, s2),
+        codes<F>(e, 2, s2, rows),
+        quants<F>(a + 3 * STEP, s3),
+        codes<F>(e, 3, s3, rows),
+      );
+      i = add_half(i, h0, lookup16(v128.load16_splat(sc), scales));
+      i = add_half(i, h1, lookup16(v128.load16_splat(sc, 2), scales));
+    } else {
+      const c0 = signed_codes<F>(e, 0, s0, rows);
+      const c1 = signed_codes<F>(e, 1, s1, rows);
+      const c2 = signed_codes<F>(e, 2, s2, rows);
+      const c3 = signed_codes<F>(e, 3, s3, rows);
+      let d = i16x8.splat(load<u8>(sc));
+      i = i32x4.add(i, i32x4.dot_i16x8_s(v128.load(a), i16x8.mul(i16x8.extend_low_i8x16_s(c0), d)));
+      i = i32x4.add(i, i32x4.dot_i16x8_s(v128.load(a, STEP), i16x8.mul(i16x8.extend_low_i8x16_s(c1), d)));
+      d = i16x8.splat(load<u8>(sc, 1));
+      z = i32x4.add(z, i32x4.dot_i16x8_s(v128.load(a), i16x8.mul(i16x8.extend_high_i8x16_s(c0), d)));
+      z = i32x4.add(z, i32x4.dot_i16x8_s(v128.load(a, STEP), i16x8.mul(i16x8.extend_high_i8x16_s(c1), d)));
+      d = i16x8.splat(load<u8>(sc, 2));
+      i = i32x4.add(i, i32x4.dot_i16x8_s(v128.load(a, 2 * STEP), i16x8.mul(i16x8.extend_low_i8x16_s(c2), d)));
+      i = i32x4.add(i, i32x4.dot_i16x8_s(v128.load(a, 3 * STEP), i16x8.mul(i16x8.extend_low_i8x16_s(c3), d)));
+      d = i16x8.splat(load<u8>(sc, 3));
+      z = i32x4.add(z, i32x4.dot_i16x8_s(v128.load(a, 2 * STEP), i16x8.mul(i16x8.extend_high_i8x16_s(c2), d)));
+      z = i32x4.add(z, i32x4.dot_i16x8_s(v128.load(a, 3 * STEP), i16x8.mul(i16x8.extend_high_i8x16_s(c3), d)));
+    }
+    o += 16;
+    sc += 4;
+    e += fmt.fours<F>() ? 32 : 16;
+  }
+  if (HAS_RELAXED_DOT) return i;
+  return i32x4.add(i32x4.shuffle(i, z, 0, 1, 4, 5), i32x4.shuffle(i, z, 2, 3, 6, 7));
+}
+
+/** What a half's products of 8 k of both rows start at: what the centre of its codes gives. */
+// @ts-ignore: decorator
+@inline
+function centre<F>(a: usize, factors: usize): v128 {
+  if (fmt.has_signs<F>()) return i32x4.splat(0);
+  const sums = v128.load32_splat(a, ACT_SUM);
+  return PAIR_SUMS ? i16x8.mul(sums, v128.load(factors)) : i32x4.dot_i16x8_s(sums, v128.load(factors));
+}
+
+/** Eight activations for both rows, with the signs of the codes. */
+// @ts-ignore: decorator
+@inline
+function quants<F>(a: usize, s: v128): v128 {
+  const x = v128.load64_splat(a);
+  return fmt.has_signs<F>() ? negated(x, s) : x;
+}
+
+/** A half's two steps. */
+// @ts-ignore: decorator
+@inline
+function half<F>(start: v128, x: v128, u: v128, z: v128, v: v128): v128 {
+  if (HAS_DOT_ADD) return i32x4.relaxed_dot_i8x16_i7x16_add_s(z, v, i32x4.relaxed_dot_i8x16_i7x16_add_s(x, u, start));
+  const s = i16x8.add(i16x8.relaxed_dot_i8x16_i7x16_s(x, u), i16x8.relaxed_dot_i8x16_i7x16_s(z, v));
+  return fmt.has_signs<F>() ? s : i16x8.add(s, start);
+}
+
+/** A half's sums, times their scales, onto i. */
+// @ts-ignore: decorator
+@inline
+function add_half(i: v128, s: v128, scale: v128): v128 {
+  return i32x4.add(i, PAIR_SUMS ? i32x4.dot_i16x8_s(s, scale) : i32x4.mul(s, scale));
+}
