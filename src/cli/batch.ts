@@ -97,12 +97,10 @@ export const batch: Command = {
       };
       const out = await sink(output);
       const errors = errorsFile === undefined || errorsFile === output ? out : await sink(errorsFile);
-      const model = await openModel(values, leaving.signal, {
-        parallel,
-        contextLength: values.ctx ?? undefined,
-        ...(await templateOf(values)),
-      });
+      const template = await templateOf(values);
+      const model = await openModel(values, leaving.signal, { parallel, contextLength: values.ctx ?? undefined, ...template });
       try {
+        if (template.chatTemplate !== undefined) void model.chatTemplate; // one that does not parse is told now, not of every line
         for (const { begin } of sinks) await begin();
         const tally = createTally(done, bytes === undefined ? undefined : bytes / shard.count);
         const handler = createHandler(model, {

@@ -166,14 +166,15 @@ async function answerOf(line: BatchLine, ask: Ask, signal: AbortSignal): Promise
   // A stream has no place in a file; OpenAI refuses it too.
   if (line.body.stream === true)
     return refused(line, new HttpError(400, "'stream' is true; expected false in a batch.", { param: 'stream', code: 'invalid_value' }));
-  for (let tries = 1; ; tries++) {
+  for (let failures = 0; ;) {
     const response = await ask(line.url, line.body, signal);
     const text = await response.text().catch(() => undefined);
     if (signal.aborted) return undefined;
     const { status } = response;
     // 499: the place went to somebody who waits; 429: too many wait for the model. Neither is the line's fault; what else fails here may be.
-    const again = text === undefined || status === 499 || status === 429 || (status >= 500 && status !== 501 && tries < TRIES);
-    if (!again) return answerRecord(line, status, JSON.parse(text));
+    const waits = text === undefined || status === 499 || status === 429;
+    const fails = !waits && status >= 500 && status !== 501 && ++failures < TRIES;
+    if (!waits && !fails) return answerRecord(line, status, JSON.parse(text));
     if (status !== 499) await pause(PAUSE_MS, signal);
   }
 }

@@ -1,6 +1,7 @@
 /** The files and batches of a server, kept in a store: what stands there is all that a new start needs. */
 import { newId } from '../chat/messages.ts';
 import { QuantletError } from '../errors.ts';
+import { checkValue, whole } from '../options.ts';
 import {
   BadLine,
   badRecord,
@@ -49,8 +50,7 @@ export interface FileObject {
   readonly status: 'processed';
 }
 
-const STATUSES = ['validating', 'failed', 'in_progress', 'finalizing', 'completed', 'expired', 'cancelling', 'cancelled'] as const;
-type Status = (typeof STATUSES)[number];
+type Status = 'validating' | 'failed' | 'in_progress' | 'finalizing' | 'completed' | 'expired' | 'cancelling' | 'cancelled';
 
 /** A batch, as OpenAI's clients see it. Times are seconds since 1970. */
 export interface BatchObject {
@@ -157,10 +157,12 @@ interface Job {
 
 /**
  * Opens what a store holds: half lines are cut off, and files whose upload never ended are removed.
- * @throws QuantletError ERR_STATE for what cannot be read; what the store throws
+ * @throws QuantletError ERR_INVALID_ARGUMENT, ERR_STATE for what cannot be read; what the store throws
  */
 export async function openBatches(store: BatchStore, options: BatchesOptions = {}): Promise<Batches> {
   const { maxFileBytes = 200 * 2 ** 20, maxStoredBytes = 10 * 2 ** 30 } = options;
+  for (const [name, value] of Object.entries({ maxFileBytes, maxStoredBytes }))
+    checkValue('openBatches', name, value, whole(0, Number.MAX_SAFE_INTEGER));
   const files = new Map<string, StoredFile>();
   const batches = new Map<string, StoredBatch>();
   const dones = new Map<string, Done>();
@@ -202,12 +204,12 @@ export async function openBatches(store: BatchStore, options: BatchesOptions = {
   async function recover({ batch }: StoredBatch): Promise<void> {
     const done: Done = { answered: new Set(), told: new Set() };
     for (const name of [outputOf(batch), errorsOf(batch)]) {
-      const whole = await readRecords(store.read(name), done).catch((error: unknown) => {
+      const size = await readRecords(store.read(name), done).catch((error: unknown) => {
         throw error instanceof BadLine
           ? new QuantletError('ERR_STATE', `${name}: ${error.message}; remove the file, or what is wrong`)
           : error;
       });
-      if (whole < (await store.size(name))) await store.truncate(name, whole);
+      if (size < (await store.size(name))) await store.truncate(name, size);
     }
     dones.set(batch.id, done);
     batch.request_counts.completed = done.answered.size;
@@ -323,9 +325,9 @@ export async function openBatches(store: BatchStore, options: BatchesOptions = {
     }
     if (batch.status !== 'validating') return true; // it is cancelled
     if (signal.aborted) return false;
-    const whole = (code: string, message: string): void => void errors.push({ code, line: null, message, param: null });
-    if (total > MAX_LINES) whole('too_many_lines', `The file has more than ${MAX_LINES} lines; send it as several batches.`);
-    if (total === 0 && errors.length === 0) whole('empty_file', 'The file has no lines; expected one for each request.');
+    const wrong = (code: string, message: string): void => void errors.push({ code, line: null, message, param: null });
+    if (total > MAX_LINES) wrong('too_many_lines', `The file has more than ${MAX_LINES} lines; send it as several batches.`);
+    if (total === 0 && errors.length === 0) wrong('empty_file', 'The file has no lines; expected one for each request.');
     batch.request_counts.total = total;
     batch.status = errors.length > 0 ? 'failed' : 'in_progress';
     batch[errors.length > 0 ? 'failed_at' : 'in_progress_at'] = seconds();
