@@ -2,22 +2,19 @@
 import { open, stat } from 'node:fs/promises';
 import { QuantletError } from '../errors.ts';
 import { printable } from '../printable.ts';
-import { isRecord } from '../chat/json.ts';
 import {
   BadLine,
   BATCH_ENDPOINTS,
-  createLineReader,
   isDone,
-  MAX_LINE,
+  readBatch,
   readRecords,
-  recordLine,
+  recordBytes,
   type BatchLine,
   type BatchRecord,
   type Done,
 } from '../openai/batch-line.ts';
 import { runBatch } from '../openai/batch-run.ts';
 import { createHandler } from '../openai/handler.ts';
-import { readLines } from '../openai/lines.ts';
 import { jsonRequest } from '../openai/request.ts';
 import { CACHE_FLAGS, DRAIN_MS, MODEL_FLAGS, openModel, SPECULATION_FLAGS, templateOf, unreadable, type Command } from './command.ts';
 import type { FlagKey } from './flags.ts';
@@ -113,7 +110,7 @@ export const batch: Command = {
           ask: (path, body, abort) => handler(jsonRequest(path, body, abort)),
           parallel,
           write: async (record, { size }) => {
-            await (record.error ? errors : out).write(recordLine(record));
+            await (record.error ? errors : out).write(recordBytes(record));
             tally.add(record, size);
           },
           stop: leaving.signal,
@@ -173,12 +170,11 @@ async function* linesOf(
   done: Done,
   skip: (bytes: number) => void,
 ): AsyncGenerator<BatchLine | BadLine, void> {
-  const read = createLineReader();
-  for await (const raw of readLines(input === '-' ? process.stdin : inputBytes(input), MAX_LINE)) {
-    const line = read(raw); // of other shards too: a custom_id may be there twice
-    if ((raw.number - 1) % count !== index) continue;
-    if (line && !isDone(line, done)) yield line;
-    else skip(raw.size);
+  // Lines of other shards are read too: a custom_id may be there twice.
+  for await (const line of readBatch(input === '-' ? process.stdin : inputBytes(input))) {
+    if ((line.line - 1) % count !== index) continue;
+    if (isDone(line, done)) skip(line.size);
+    else yield line;
   }
 }
 
@@ -243,7 +239,7 @@ async function openSink(path: string, done: Done | undefined): Promise<Sink> {
   }
 }
 
-const count = (value: unknown): number => (typeof value === 'number' ? value : 0);
+type Usage = { prompt_tokens?: number; completion_tokens?: number; prompt_tokens_details?: { cached_tokens?: number } };
 
 /** Counts what is done, and shows it on a terminal. */
 function createTally(
@@ -274,16 +270,14 @@ function createTally(
     skip(size) {
       skipped += size;
     },
-    add({ response, error }, size) {
+    add({ error, text }, size) {
       if (error) errors++;
       else answered++;
       finished += size;
-      const { usage } = isRecord(response?.body) ? response.body : {};
-      if (isRecord(usage)) {
-        prompt += count(usage.prompt_tokens);
-        completion += count(usage.completion_tokens);
-        if (isRecord(usage.prompt_tokens_details)) cached += count(usage.prompt_tokens_details.cached_tokens);
-      }
+      const { usage } = (JSON.parse(text) as { response?: { body: { usage?: Usage } } | null }).response?.body ?? {};
+      prompt += usage?.prompt_tokens ?? 0;
+      cached += usage?.prompt_tokens_details?.cached_tokens ?? 0;
+      completion += usage?.completion_tokens ?? 0;
       show();
     },
     say(message) {

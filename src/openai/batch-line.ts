@@ -5,6 +5,7 @@ import type { Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { createJsonGauge } from './json-body.ts';
 import { readLines, type Line } from './lines.ts';
+import { inSlices, ownTurn, type Work } from '../slices.ts';
 
 /** What the lines of a batch may ask. */
 export const BATCH_ENDPOINTS: readonly string[] = ['/v1/chat/completions', '/v1/completions', '/v1/embeddings', '/v1/rerank'];
@@ -24,11 +25,11 @@ export interface BatchLine {
 
 /** One line of an output or error file. */
 export interface BatchRecord {
-  readonly id: string;
-  readonly custom_id: string | null;
-  readonly response: { readonly status_code: number; readonly request_id: string; readonly body: unknown } | null;
+  readonly customId: string | null;
   /** `line` counts from 1 in the input. */
   readonly error: { readonly code: string; readonly message: string; readonly line: number } | null;
+  /** All of it, as JSON without a line feed. */
+  readonly text: string;
 }
 
 /** What is wrong with a line's form. */
@@ -54,51 +55,71 @@ const utf8 = new TextDecoder('utf-8', { fatal: true });
 /** Is there nothing in the line but blanks? */
 const isEmpty = (bytes: Uint8Array): boolean => bytes.every((byte) => byte === 0x20 || byte === 0x09 || byte === 0x0d);
 
+/** Bytes of a line that are looked at between two pauses. */
+const BLOCK = 64 * 1024;
+
 /**
- * Reads the lines of a file one after the other: a custom_id that was there before is wrong in a later line.
+ * The lines of a file; empty ones are none, and a custom_id that was there before is wrong in a later line. Large lines and many leave others their turn.
  * @param endpoint the one that all lines are for; default: any of BATCH_ENDPOINTS
- * @returns a function of a line: undefined where it is empty
+ * @param most lines, empty ones too: one more is a BadLine, and the last
  */
-export function createLineReader(endpoint?: string): (line: Line) => BatchLine | BadLine | undefined {
+export async function* readBatch(
+  source: AsyncIterable<Uint8Array>,
+  { endpoint, most = Infinity }: { endpoint?: string; most?: number } = {},
+): AsyncGenerator<BatchLine | BadLine, void> {
   const seen = new Set<string>();
-  const read = ({ number, bytes, size }: Line): BatchLine | undefined => {
-    let customId: string | null = null;
-    const bad = (code: string, message: string): BadLine => new BadLine(code, message, number, customId, size);
-    if (!bytes) throw bad('line_too_large', `The line has ${size} bytes; expected at most ${MAX_LINE}.`);
-    if (isEmpty(bytes)) return undefined;
-    let value: unknown;
-    try {
-      createJsonGauge(Infinity)(bytes);
-      value = JSON.parse(utf8.decode(bytes));
-    } catch (error) {
-      throw error instanceof HttpError
-        ? bad(error.code!, error.message)
-        : bad('invalid_json', `The line is not JSON: ${error instanceof Error ? error.message : 'cannot be read'}.`);
+  let began = performance.now();
+  for await (const raw of readLines(source, MAX_LINE)) {
+    if (raw.number > most) {
+      yield new BadLine('too_many_lines', `The file has more than ${most} lines; send it as several.`, raw.number, null);
+      return;
     }
-    if (!isRecord(value)) throw bad('invalid_json', 'The line is JSON, but no object; expected {"custom_id", "method", "url", "body"}.');
-    const { custom_id: id, method, url, body } = value;
-    if (typeof id !== 'string') throw bad('missing_custom_id', `custom_id is ${shortJson(id)}; expected a text that no other line has.`);
-    customId = id;
-    if (seen.has(id)) throw bad('duplicate_custom_id', `An earlier line has the custom_id ${shortJson(id)}; expected one of its own.`);
-    seen.add(id);
-    if (method !== 'POST') throw bad('invalid_method', `method is ${shortJson(method)}; expected "POST".`);
-    const expected = endpoint === undefined ? BATCH_ENDPOINTS : [endpoint];
-    if (typeof url !== 'string' || !expected.includes(url))
-      throw bad(
-        endpoint === undefined ? 'invalid_url' : 'mismatched_endpoint',
-        `url is ${shortJson(url)}; expected ${expected.join(', ')}.`,
-      );
-    if (!isRecord(body)) throw bad('invalid_body', `body is ${shortJson(body)}; expected an object.`);
-    return { line: number, customId: id, url, body, size };
-  };
-  return (line) => {
-    try {
-      return read(line);
-    } catch (error) {
-      if (error instanceof BadLine) return error;
-      throw error;
+    if (performance.now() - began > 2) {
+      await ownTurn();
+      began = performance.now();
     }
-  };
+    let line: BatchLine | BadLine | undefined;
+    try {
+      line = await inSlices(parsed(raw, endpoint === undefined ? BATCH_ENDPOINTS : [endpoint], seen));
+    } catch (error) {
+      if (!(error instanceof BadLine)) throw error;
+      line = error;
+    }
+    if (line) yield line;
+  }
+}
+
+/** @throws BadLine */
+function* parsed({ number, bytes, size }: Line, endpoints: readonly string[], seen: Set<string>): Work<BatchLine | undefined> {
+  let customId: string | null = null;
+  const bad = (code: string, message: string): BadLine => new BadLine(code, message, number, customId, size);
+  if (!bytes) throw bad('line_too_large', `The line has ${size} bytes; expected at most ${MAX_LINE}.`);
+  if (isEmpty(bytes)) return undefined;
+  let value: unknown;
+  try {
+    const gauge = createJsonGauge(Infinity);
+    for (let at = 0; at < bytes.length; at += BLOCK) {
+      gauge(bytes.subarray(at, at + BLOCK));
+      yield;
+    }
+    value = JSON.parse(utf8.decode(bytes));
+  } catch (error) {
+    throw error instanceof HttpError
+      ? bad(error.code!, error.message)
+      : bad('invalid_json', `The line is not JSON: ${error instanceof Error ? error.message : 'cannot be read'}.`);
+  }
+  yield;
+  if (!isRecord(value)) throw bad('invalid_json', 'The line is JSON, but no object; expected {"custom_id", "method", "url", "body"}.');
+  const { custom_id: id, method, url, body } = value;
+  if (typeof id !== 'string') throw bad('missing_custom_id', `custom_id is ${shortJson(id)}; expected a text that no other line has.`);
+  customId = id;
+  if (seen.has(id)) throw bad('duplicate_custom_id', `An earlier line has the custom_id ${shortJson(id)}; expected one of its own.`);
+  seen.add(id);
+  if (method !== 'POST') throw bad('invalid_method', `method is ${shortJson(method)}; expected "POST".`);
+  if (typeof url !== 'string' || !endpoints.includes(url))
+    throw bad(endpoints.length > 1 ? 'invalid_url' : 'mismatched_endpoint', `url is ${shortJson(url)}; expected ${endpoints.join(', ')}.`);
+  if (!isRecord(body)) throw bad('invalid_body', `body is ${shortJson(body)}; expected an object.`);
+  return { line: number, customId: id, url, body, size };
 }
 
 /** Is a record of the line there already? */
@@ -114,27 +135,23 @@ export function prefixKey({ url, body }: BatchLine): string {
   return JSON.stringify([url, model, tools, messages ?? prompt ?? query ?? input]).slice(0, 65_536);
 }
 
-const recordId = (): string => newId('batch_req_', 24);
-
-export const badRecord = ({ code, message, line, customId }: BadLine): BatchRecord => ({
-  id: recordId(),
-  custom_id: customId,
-  response: null,
-  error: { code, message, line },
-});
-
-/** What the server said to a line; a refusal is told as an error beside. */
-export function answerRecord({ line, customId }: BatchLine, status: number, body: unknown): BatchRecord {
-  const refusal = isRecord(body) && isRecord(body.error) ? body.error : {};
-  return {
-    id: recordId(),
-    custom_id: customId,
-    response: { status_code: status, request_id: newId('req_', 24), body },
-    error: status < 400 ? null : { code: String(refusal.code ?? 'failed'), message: String(refusal.message ?? `status ${status}`), line },
-  };
+/** @param response its JSON, '' for none */
+function recordOf(customId: string | null, response: string, error: BatchRecord['error']): BatchRecord {
+  const [id, name, wrong] = [newId('batch_req_', 24), customId, error].map((value) => JSON.stringify(value));
+  return { customId, error, text: `{"id":${id},"custom_id":${name},"response":${response || 'null'},"error":${wrong}}` };
 }
 
-export const recordLine = (record: BatchRecord): Uint8Array => new TextEncoder().encode(`${JSON.stringify(record)}\n`);
+export const badRecord = ({ code, message, line, customId }: BadLine): BatchRecord => recordOf(customId, '', { code, message, line });
+
+/** What the server said to a line, as JSON text, which may be long and stays as it is; a refusal is told as an error beside. */
+export function answerRecord({ line, customId }: BatchLine, status: number, body: string): BatchRecord {
+  const response = `{"status_code":${status},"request_id":"${newId('req_', 24)}","body":${body}}`;
+  if (status < 400) return recordOf(customId, response, null);
+  const { error } = JSON.parse(body) as { error?: { code?: string | null; message?: string } };
+  return recordOf(customId, response, { code: error?.code ?? 'failed', message: error?.message ?? `status ${status}`, line });
+}
+
+export const recordBytes = ({ text }: BatchRecord): Uint8Array => new TextEncoder().encode(`${text}\n`);
 
 /** What the records of an output or error file say is done. */
 export interface Done {
@@ -156,7 +173,7 @@ export async function readRecords(source: AsyncIterable<Uint8Array>, done: Done)
   let size = 0;
   for await (const line of readLines(source, MAX_RECORD)) {
     if (!line.whole) break;
-    const { custom_id: id, error } = recordOf(line) ?? {};
+    const { custom_id: id, error } = parsedRecord(line) ?? {};
     if (isRecord(error) && Number.isInteger(error.line)) done.told.add(error.line as number);
     else if (typeof id === 'string' && !error) done.answered.add(id);
     else throw new BadLine('invalid_record', `line ${line.number} is no record of a batch`, line.number, null);
@@ -165,7 +182,7 @@ export async function readRecords(source: AsyncIterable<Uint8Array>, done: Done)
   return size;
 }
 
-function recordOf({ bytes }: Line): Readonly<Record<string, unknown>> | undefined {
+function parsedRecord({ bytes }: Line): Readonly<Record<string, unknown>> | undefined {
   try {
     const value: unknown = JSON.parse(utf8.decode(bytes));
     return isRecord(value) ? value : undefined;

@@ -174,12 +174,12 @@ async function answerOf(line: BatchLine, ask: Ask, signal: AbortSignal): Promise
     // 499: the place went to somebody who waits; 429: too many wait for the model. Neither is the line's fault; what else fails here may be.
     const waits = text === undefined || status === 499 || status === 429;
     const fails = !waits && status >= 500 && status !== 501 && ++failures < TRIES;
-    if (!waits && !fails) return answerRecord(line, status, JSON.parse(text));
+    if (!waits && !fails) return answerRecord(line, status, text);
     if (status !== 499) await pause(PAUSE_MS, signal);
   }
 }
 
-const refused = (line: BatchLine, error: HttpError): BatchRecord => answerRecord(line, error.status, errorBody(error));
+const refused = (line: BatchLine, error: HttpError): BatchRecord => answerRecord(line, error.status, JSON.stringify(errorBody(error)));
 
 /** Waits so long, or until the signal aborts. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {

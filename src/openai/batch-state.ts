@@ -5,18 +5,16 @@ import { checkValue, whole } from '../options.ts';
 import {
   BadLine,
   badRecord,
-  createLineReader,
   isDone,
-  MAX_LINE,
+  readBatch,
   readRecords,
-  recordLine,
+  recordBytes,
   type BatchLine,
   type BatchRecord,
   type Done,
 } from './batch-line.ts';
 import { pause, runBatch, type Ask, type BatchRun } from './batch-run.ts';
 import { HttpError } from './http-error.ts';
-import { readLines } from './lines.ts';
 
 /** Where bytes are kept, under names of letters, digits, `_`, `-` and `.`, no `.` first. */
 export interface BatchStore {
@@ -297,37 +295,30 @@ export async function openBatches(store: BatchStore, options: BatchesOptions = {
 
   /** The lines that have no record yet. */
   async function* left(batch: BatchObject, done: Done): AsyncGenerator<BatchLine | BadLine, void> {
-    const read = createLineReader(batch.endpoint);
-    for await (const raw of readLines(store.read(batch.input_file_id), MAX_LINE)) {
-      const line = read(raw);
-      if (line && !isDone(line, done)) yield line;
-    }
+    for await (const line of readBatch(store.read(batch.input_file_id), batch)) if (!isDone(line, done)) yield line;
   }
 
   async function write(batch: BatchObject, done: Done, record: BatchRecord): Promise<void> {
-    await append(record.error ? errorsOf(batch) : outputOf(batch), recordLine(record));
+    await append(record.error ? errorsOf(batch) : outputOf(batch), recordBytes(record));
     if (record.error) done.told.add(record.error.line);
-    else done.answered.add(record.custom_id!);
+    else done.answered.add(record.customId!);
     batch.request_counts[record.error ? 'failed' : 'completed']++;
   }
 
   /** Is the form of all lines right? Where it is not, the batch has failed. */
   async function validate(entry: StoredBatch, signal: AbortSignal): Promise<boolean> {
     const { batch } = entry;
-    const read = createLineReader(batch.endpoint);
     const errors: { code: string; line: number | null; message: string; param: null }[] = [];
     let total = 0;
-    for await (const raw of readLines(store.read(batch.input_file_id), MAX_LINE)) {
-      if (signal.aborted || errors.length === MAX_ERRORS || total > MAX_LINES) break;
-      const line = read(raw);
+    for await (const line of readBatch(store.read(batch.input_file_id), { endpoint: batch.endpoint, most: MAX_LINES })) {
+      if (signal.aborted || errors.length === MAX_ERRORS) break;
       if (line instanceof BadLine) errors.push({ code: line.code, line: line.line, message: line.message, param: null });
-      else if (line) total++;
+      else total++;
     }
     if (batch.status !== 'validating') return true; // it is cancelled
     if (signal.aborted) return false;
-    const wrong = (code: string, message: string): void => void errors.push({ code, line: null, message, param: null });
-    if (total > MAX_LINES) wrong('too_many_lines', `The file has more than ${MAX_LINES} lines; send it as several batches.`);
-    if (total === 0 && errors.length === 0) wrong('empty_file', 'The file has no lines; expected one for each request.');
+    if (total === 0 && errors.length === 0)
+      errors.push({ code: 'empty_file', line: null, message: 'The file has no lines; expected one for each request.', param: null });
     batch.request_counts.total = total;
     batch.status = errors.length > 0 ? 'failed' : 'in_progress';
     batch[errors.length > 0 ? 'failed_at' : 'in_progress_at'] = seconds();

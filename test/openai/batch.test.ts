@@ -2,7 +2,7 @@
 import fc from 'fast-check';
 import OpenAI, { toFile } from 'openai';
 import { describe, expect, it, vi } from 'vitest';
-import { answerRecord, BadLine, createLineReader, readRecords, recordLine, type BatchLine } from '../../src/openai/batch-line.ts';
+import { answerRecord, BadLine, readBatch, readRecords, recordBytes, type BatchLine } from '../../src/openai/batch-line.ts';
 import { createWindow, runBatch, type BatchRun } from '../../src/openai/batch-run.ts';
 import { openBatches, type BatchObject, type BatchStore } from '../../src/openai/batch-state.ts';
 import { createHandler } from '../../src/openai/handler.ts';
@@ -31,9 +31,16 @@ const collect = async <T>(source: AsyncIterable<T>): Promise<T[]> => {
 const never = new AbortController().signal;
 const requestLine = (id: string, prompt = id, more: object = {}): string =>
   JSON.stringify({ custom_id: id, method: 'POST', url: '/v1/completions', body: { prompt, max_tokens: 8, ...more } });
-const read = createLineReader;
-const parsed = (text: string, number = 1, reader = read()): BatchLine | BadLine | undefined =>
-  reader({ number, bytes: bytes(text), size: text.length, whole: true });
+/** What lines are read as. */
+const batchOf = async (text: string | Uint8Array, options?: Parameters<typeof readBatch>[1]): Promise<(BatchLine | BadLine)[]> =>
+  collect(readBatch(pieces(typeof text === 'string' ? bytes(text) : text), options));
+const lineOf = (id: string, line: number, prompt = id, more: object = {}): BatchLine => ({
+  line,
+  customId: id,
+  url: '/v1/completions',
+  body: { prompt, ...more },
+  size: 1,
+});
 
 describe('lines', () => {
   it('end at a line feed and nowhere else, however they arrive', async () => {
@@ -62,49 +69,57 @@ describe('lines', () => {
     ]);
   });
 
-  it('that are wrong say what is wrong with which; empty ones are none', () => {
-    const code = (text: string): unknown => {
-      const line = parsed(text, 7);
-      return line instanceof BadLine ? [line.code, line.line, line.customId] : line;
-    };
+  it('that are wrong say what is wrong with which; empty ones are none', async () => {
+    const told = async (text: string | Uint8Array, options?: Parameters<typeof readBatch>[1]): Promise<unknown[]> =>
+      (await batchOf(text, options)).map((line) => (line instanceof BadLine ? [line.code, line.line, line.customId] : line.customId));
     const whole = { custom_id: 'a', method: 'POST', url: '/v1/completions', body: {} };
-    expect(parsed(requestLine('a'))).toMatchObject({ line: 1, customId: 'a', url: '/v1/completions', body: { prompt: 'a' } });
-    expect(parsed(`\uFEFF${requestLine('a')}\r`)).toMatchObject({ customId: 'a' });
-    expect(['', ' \t\r'].map((text) => code(text))).toEqual([undefined, undefined]);
-    for (const text of ['{', '[1]', '5', 'null', '"x"', '{"custom_id": "a"} x'])
-      expect(code(text), text).toEqual(['invalid_json', 7, null]);
-    for (const id of [undefined, 5, null, ['a']])
-      expect(code(JSON.stringify({ ...whole, custom_id: id }))).toEqual(['missing_custom_id', 7, null]);
-    expect(code(JSON.stringify({ ...whole, method: 'GET' }))).toEqual(['invalid_method', 7, 'a']);
-    for (const url of ['/v1/nothing', 'http://x/v1/completions', '/v1/completions/', 5])
-      expect(code(JSON.stringify({ ...whole, url }))).toEqual(['invalid_url', 7, 'a']);
-    for (const body of [undefined, null, 'x', [1]]) expect(code(JSON.stringify({ ...whole, body }))).toEqual(['invalid_body', 7, 'a']);
-    expect(code('['.repeat(300))).toEqual(['body_too_complex', 7, null]);
-    expect(read()({ number: 7, bytes: undefined, size: 2 ** 30, whole: true })).toMatchObject({ code: 'line_too_large' });
-    expect(read()({ number: 7, bytes: Uint8Array.of(0x22, 0xff, 0x22), size: 3, whole: true })).toMatchObject({ code: 'invalid_json' });
-    expect(parsed(JSON.stringify(whole), 1, read('/v1/embeddings'))).toMatchObject({ code: 'mismatched_endpoint' });
-    const reader = read();
-    expect(['__proto__', 'a', '__proto__', 'a'].map((id, i) => parsed(requestLine(id), i + 1, reader) instanceof BadLine)).toEqual([
-      false,
-      false,
-      true,
-      true,
+    expect(await batchOf(`\n\uFEFF${requestLine('a')}\r\n \t\r\n\n`)).toMatchObject([
+      { line: 2, customId: 'a', url: '/v1/completions', body: { prompt: 'a' } },
     ]);
+    for (const text of ['{', '[1]', '5', 'null', '"x"', '{"custom_id": "a"} x'])
+      expect(await told(text), text).toEqual([['invalid_json', 1, null]]);
+    expect(await told(Uint8Array.of(0x22, 0xff, 0x22))).toEqual([['invalid_json', 1, null]]);
+    const without = async (more: object): Promise<unknown> => (await told(JSON.stringify({ ...whole, ...more })))[0];
+    for (const id of [undefined, 5, null, ['a']]) expect(await without({ custom_id: id })).toEqual(['missing_custom_id', 1, null]);
+    expect(await without({ method: 'GET' })).toEqual(['invalid_method', 1, 'a']);
+    for (const url of ['/v1/nothing', 'http://x/v1/completions', '/v1/completions/', 5])
+      expect(await without({ url })).toEqual(['invalid_url', 1, 'a']);
+    for (const body of [undefined, null, 'x', [1]]) expect(await without({ body })).toEqual(['invalid_body', 1, 'a']);
+    expect(await told('['.repeat(300))).toEqual([['body_too_complex', 1, null]]);
+    expect(await told(`"${'x'.repeat(17 * 2 ** 20)}"\n${requestLine('b')}`)).toEqual([['line_too_large', 1, null], 'b']);
+    expect(await told(requestLine('a'), { endpoint: '/v1/embeddings' })).toEqual([['mismatched_endpoint', 1, 'a']]);
+    const ids = ['__proto__', 'a', '__proto__', 'a'];
+    expect(await told(ids.map((id) => requestLine(id)).join('\n'))).toEqual([
+      '__proto__',
+      'a',
+      ['duplicate_custom_id', 3, '__proto__'],
+      ['duplicate_custom_id', 4, 'a'],
+    ]);
+    expect(await told(`${requestLine('a')}\n\n\n${requestLine('b')}`, { most: 2 })).toEqual(['a', ['too_many_lines', 3, null]]);
+  });
+
+  it('large and many leave others their turn', async () => {
+    let turns = 0;
+    const timer = setInterval(() => void turns++);
+    await batchOf('\n'.repeat(300_000));
+    await batchOf(`"${'x'.repeat(15 * 2 ** 20)}"`);
+    clearInterval(timer);
+    expect(turns).toBeGreaterThan(10);
   });
 
   it('that were answered are known again, but for half a last one', async () => {
-    const line = parsed(requestLine('ü "x"\n')) as BatchLine;
+    const line = lineOf('ü "x"\n', 1);
     const records = [
-      answerRecord(line, 200, { choices: [] }),
-      answerRecord({ ...line, line: 9 }, 400, { error: { code: 'c', message: 'm' } }),
+      answerRecord(line, 200, '{"choices":[]}'),
+      answerRecord({ ...line, line: 9 }, 400, '{"error":{"code":"c","message":"m"}}'),
     ];
-    const whole = Buffer.concat(records.map(recordLine));
+    const whole = Buffer.concat(records.map(recordBytes));
     const done = () => ({ answered: new Set<string>(), told: new Set<number>() });
     const all = done();
     expect(await readRecords(pieces(whole, 5), all)).toBe(whole.length);
     expect(all).toEqual({ answered: new Set(['ü "x"\n']), told: new Set([9]) });
     const half = done();
-    expect(await readRecords(pieces(whole.subarray(0, -3)), half)).toBe(recordLine(records[0]).length);
+    expect(await readRecords(pieces(whole.subarray(0, -3)), half)).toBe(recordBytes(records[0]).length);
     expect(half.told.size).toBe(0);
     await expect(readRecords(pieces(bytes('{"custom_id": "a"\n')), done())).rejects.toMatchObject({ code: 'invalid_record' });
     await expect(readRecords(pieces(bytes('{"text": 1}\n')), done())).rejects.toMatchObject({ code: 'invalid_record' });
@@ -173,16 +188,16 @@ describe('what runs them', () => {
   const lines = async function* (n: number): AsyncGenerator<BatchLine, void> {
     for (let i = 1; i <= n; i++) {
       await Promise.resolve();
-      yield parsed(requestLine(`id${i}`), i) as BatchLine;
+      yield lineOf(`id${i}`, i);
     }
   };
   const run = async (more: Partial<BatchRun>) => {
-    const got: (readonly [string | null, number | undefined])[] = [];
+    const got: (readonly [string | null, string | undefined])[] = [];
     const all = await runBatch({
       lines: lines(6),
       ask: () => Promise.resolve(Response.json({})),
       parallel: 2,
-      write: (record) => Promise.resolve(void got.push([record.custom_id, record.response?.status_code])),
+      write: (record) => Promise.resolve(void got.push([record.customId, /"status_code":(\d+)/.exec(record.text)?.[1]])),
       stop: never,
       abort: never,
       ...more,
@@ -222,7 +237,7 @@ describe('what runs them', () => {
       const running = run({
         lines: (async function* () {
           yield* lines(5);
-          yield parsed(requestLine('s', 'x', { stream: true }), 6) as BatchLine;
+          yield lineOf('s', 6, 'x', { stream: true });
         })(),
         ask(_, body) {
           const { prompt } = body as { prompt: string };
@@ -232,7 +247,7 @@ describe('what runs them', () => {
       });
       for (let i = 0; i < 20; i++) await vi.advanceTimersByTimeAsync(1000);
       const { got } = await running;
-      expect(Object.fromEntries(got)).toEqual({ id1: 400, id2: 200, id3: 500, id4: 501, id5: 200, s: 400 });
+      expect(Object.fromEntries(got)).toEqual({ id1: '400', id2: '200', id3: '500', id4: '501', id5: '200', s: '400' });
       expect(tried).toEqual({ id1: 1, id2: 5, id3: 3, id4: 1, id5: 2 });
     } finally {
       vi.useRealTimers();
