@@ -17,7 +17,7 @@ import { readWeights } from './read-weights.ts';
 import type { Batch } from './scheduler.ts';
 import type { Bytes } from '../io/source.ts';
 import type { ResolvedLoadOptions } from '../load-options.ts';
-import type { Executor } from '../threads/executor.ts';
+import { yieldToEventLoop, type Executor } from '../threads/executor.ts';
 import type { Build } from '../wasm/load.ts';
 import { MEMORY_LIMIT } from '../wasm/memory.ts';
 
@@ -68,6 +68,8 @@ export interface ModelEngine {
   readonly batchSize: number;
   readonly maxOutputs: number;
   readonly memoryBytes: number;
+  /** Of these, the weights. */
+  readonly weightBytes: number;
   readonly parallel: number;
   readonly caches: readonly KvCache[];
   /** For each matrix whose inputs are measured: f32 [ne0], to which every step adds the squares of its inputs, column by column. */
@@ -135,7 +137,8 @@ export async function createModelEngine(
   reading.catch(() => {}); // awaited below
   let fingerprint: string;
   try {
-    // What this thread has to do takes about as long as the other threads read.
+    // What this thread has to do takes about as long as the other threads read: they are told to first.
+    await yieldToEventLoop();
     for (const { data, values } of model.plan.constants) await executor.write(data, values!());
     for (const table of model.tables) await executor.write(table.tensor.data, new Uint8Array((await angles(table, parts)).buffer));
     options.meanwhile();
@@ -156,6 +159,7 @@ export async function createModelEngine(
     batchSize: model.batchSize,
     maxOutputs: model.maxOutputs,
     memoryBytes: model.memoryBytes,
+    weightBytes: [...model.weights.keys()].reduce((n, { byteLength }) => n + byteLength, 0),
     parallel,
     caches: model.caches,
     inputSums: model.inputSums,
