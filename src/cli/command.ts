@@ -35,6 +35,9 @@ export interface Command {
   run(argv: readonly string[], signal: AbortSignal): Promise<number>;
 }
 
+/** Answers under way may end by themselves for so long after SIGTERM. */
+export const DRAIN_MS = 5000;
+
 /** The model that ships with the package. */
 export const SHIPPED_MODEL = fileURLToPath(new URL('../../models/tiny-stories-q4_0.gguf', import.meta.url));
 

@@ -36,6 +36,7 @@ import { tokenize } from '../../src/cli/tokenize.ts';
 import { inspectCommand as inspect } from '../../src/cli/inspect-command.ts';
 import { ggufSplit } from '../../src/cli/gguf-split.ts';
 import { ggufHash } from '../../src/cli/gguf-hash.ts';
+import { batch } from '../../src/cli/batch.ts';
 
 // Calls go through; what the commands ask of the library is recorded.
 vi.mock('../../src/entry/node.ts', { spy: true });
@@ -47,12 +48,17 @@ const golden = (name: string): string => llamaModel.replace('llama.gguf', name);
 /** What stands before, behind, and between messages shows which template was used. */
 const template = (mark: string): string => `{% for m in messages %}${mark}{{ m.role[0] }}{{ m.content }}{% endfor %}`;
 const text = writeTo(folder, 'text.txt', 'the cat sat on the mat\n'.repeat(12));
+/** A batch line. */
+const asked = (url: string, body: object, id = 'a'): string => `${JSON.stringify({ custom_id: id, method: 'POST', url, body })}\n`;
+const lines = writeTo(folder, 'lines.jsonl', asked('/v1/completions', { prompt: 'the cat', max_tokens: 3 }));
+const answers = join(folder, 'answers.jsonl');
 
 /** Arguments with which a command does its work, quickly. */
 const BASE: Readonly<Record<string, Args>> = {
   run: ['-m', llamaModel, '-p', 'the cat', '-n', 3, '--build', 'simd', '--no-warmup', '--json'],
   chat: ['-m', llamaModel, '-p', 'the cat', '-n', 3, '--build', 'simd', '--no-warmup', '--json', '--chat-template', template('')],
   serve: ['-m', llamaModel, '--port', 0, '--build', 'simd', '--no-warmup', '--chat-template', template('')],
+  batch: ['-m', llamaModel, '-i', lines, '-o', answers, '--build', 'simd', '--no-warmup'],
   embed: ['-m', llamaModel, '-p', 'the cat', '--build', 'simd', '--no-warmup', '--embd-output-format', 'json'],
   bench: ['-m', llamaModel, '-p', 4, '-n', 2, '-r', 1, '-o', 'json', '-t', 1, '--build', 'simd', '--no-warmup'],
   perplexity: ['-m', llamaModel, '-f', text, '-c', 24, '--build', 'simd', '--json'],
@@ -197,7 +203,7 @@ describe('--help', async () => {
   }
 });
 
-const LOADERS = [run, chat, serve, embed, bench, perplexity, imatrix];
+const LOADERS = [run, chat, serve, batch, embed, bench, perplexity, imatrix];
 
 describe('what loadModel is given', () => {
   /** The options of every model that the command loads. */
@@ -1356,6 +1362,67 @@ describe('serve', () => {
   });
 });
 
+describe('batches', () => {
+  const records = (
+    file = answers,
+  ): { custom_id: string | null; response: { status_code: number; body: object } | null; error: object | null }[] =>
+    readFileSync(file, 'utf8')
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => JSON.parse(line) as never);
+  const batched = async (content: string, ...args: Args): Promise<ReturnType<typeof records>> => {
+    await invoke(batch, [...BASE.batch, '-i', writeTo(folder, 'in.jsonl', content), ...args]);
+    return records();
+  };
+  const three = ['a', 'b', 'c'].map((id) => asked('/v1/completions', { prompt: id, max_tokens: 2 }, id)).join('');
+
+  effect(batch, ['batchInput', 'batchOutput', 'errorsFile'], 'lines, answers, and what is wrong, apart or among them', async () => {
+    expect((await batched(`${three}x\n`)).map((record) => record.custom_id).sort()).toEqual(['a', 'b', 'c', null]);
+    const errors = join(folder, 'errors.jsonl');
+    expect((await batched(`${three}x\n`, '--errors', errors)).map((record) => record.custom_id).sort()).toEqual(['a', 'b', 'c']);
+    expect(records(errors)).toMatchObject([{ custom_id: null, error: { code: 'invalid_json', line: 4 } }]);
+  });
+  effect(batch, ['shard', 'resume'], 'some of the lines, and the rest', async () => {
+    expect((await batched(three, '--shard', '1/3')).map((record) => record.custom_id)).toEqual(['b']);
+    expect((await batched(three, '--resume')).map((record) => record.custom_id).sort()).toEqual(['a', 'b', 'c']);
+    expect(await batched(three, '--shard', '0/3')).toHaveLength(1);
+  });
+  effect(batch, ['embeddings'], 'vectors of a model that could generate', async () => {
+    const line = asked('/v1/embeddings', { input: 'the cat' });
+    expect((await batched(line, '--embeddings'))[0]).toMatchObject({ response: { status_code: 200 }, error: null });
+    expect((await batched(line))[0].error).toMatchObject({ message: expect.stringContaining('--embeddings') as string });
+  });
+  effect(batch, ['chatTemplate', 'chatTemplateFile'], 'how messages are written', async () => {
+    const line = asked('/v1/chat/completions', { messages: [{ role: 'user', content: 'x' }], max_tokens: 1 });
+    const tokens = async (...args: Args): Promise<unknown> => (await batched(line, ...args))[0].response!.body;
+    const short = { usage: { prompt_tokens: await tokenCount(template('#')) } };
+    expect(await tokens('--chat-template', template('#'))).toMatchObject(short);
+    expect(await tokens('--chat-template-file', writeTo(folder, 'c.jinja', template('#')))).toMatchObject(short);
+    expect(await tokens('--chat-template', template('# # # #'))).not.toMatchObject(short);
+  });
+  /** Tokens of the message "x" in a template. */
+  const tokenCount = async (source: string): Promise<number> => {
+    const model = await loadModel(llamaModel, { build: 'simd', warmUp: false, chatTemplate: source });
+    const { promptIds } = await model.chat([{ role: 'user', content: 'x' }], { maxTokens: 1 }).result();
+    await model.dispose();
+    return promptIds.length;
+  };
+  effect(serve, ['batchDir', 'maxFile', 'maxFiles'], 'files and batches', async () => {
+    const dir = join(folder, 'batches');
+    const upload = (url: string, size: number): Promise<Response> => {
+      const form = new FormData();
+      form.set('purpose', 'batch');
+      form.set('file', new Blob(['x'.repeat(size)]), 'in.jsonl');
+      return fetch(`${url}/v1/files`, { method: 'POST', body: form });
+    };
+    const statuses = (...args: Args): Promise<number[]> =>
+      served(args, async (url) => [(await upload(url, 100)).status, (await upload(url, 50)).status, (await upload(url, 50)).status]);
+    expect(await statuses('--batch-dir', dir, '--max-file', 60, '--max-files', 90)).toEqual([413, 200, 507]);
+    expect(await statuses('--batch-dir', dir)).toEqual([200, 200, 200]);
+    expect(await statuses()).toEqual([501, 501, 501]);
+  });
+});
+
 describe('values that make no sense', () => {
   const missing = join(folder, 'none');
   const range = (name: string) => new RegExp(`${name}.* is .*expected`);
@@ -1371,6 +1438,13 @@ describe('values that make no sense', () => {
     sslKeyFile: [[missing, /both/]],
     sslCertFile: [[missing, /both/]],
     slotSavePath: [[join(text, 'x'), /--slot-save-path/]],
+    batchDir: [[join(text, 'x'), /--batch-dir/]],
+    maxFile: [['-1', range('maxFileBytes')]],
+    maxFiles: [['-1', range('maxStoredBytes')]],
+    batchInput: [[missing, /the lines .*none/]],
+    batchOutput: [[join(text, 'x'), /text.txt/]],
+    errorsFile: [[join(text, 'x'), /text.txt/]],
+    shard: [['2/2', /--shard is "2\/2"/]],
     hf: [['repo', /repo/]],
     hfFile: [['../x.gguf', /-hf|takes one file/]],
     file: [[missing, /none/]],
@@ -1557,6 +1631,7 @@ describe('values that make no sense', () => {
     if (c === quantize || c === ggufSplit || c === ggufHash) return [];
     // What is said of a draft model is for one that is there.
     if (/^draft(?!Model|Hf)/.test(key)) return [...BASE[c.name], '-md', llamaModel];
+    if (/^maxFiles?$/.test(key)) return [...BASE[c.name], '--batch-dir', join(folder, 'batches')];
     // Of bounds for several models, more than one.
     if (/^models(Max|Memory)$/.test(key)) return [...BASE[c.name], '-m', shippedModel];
     return without(
