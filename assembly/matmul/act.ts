@@ -8,7 +8,7 @@
  * addition. (It took the GEMV of q4_K from 0.82 to 1.01 of q4_0's speed, of q6_K from 0.91 to 1.06, of q5_K from 0.67 to 0.75, of q2_K from 0.50 to
  * 0.61, and the GEMM of q4_K from 0.89 to 1.04 and of q2_K from 0.63 to 0.86: Node 24, one thread, from memory.)
  *
- * With ACT_64, for formats of 1 and 2 bits (format/few_bits.ts), one d for 2 sub-blocks, so that one f32 step does for 64 weights.
+ * With ACT_64, for formats of 1 and 2 bits (format/few_bits.ts) and for nvfp4, one d for 2 sub-blocks, so that one f32 step does for 64 weights.
  *
  * The layout, in which a sub-block is one of these (in the simd build quants are i16):
  *

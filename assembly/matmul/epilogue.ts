@@ -10,7 +10,7 @@ import * as dot from './dot';
 import * as fmt from './format/format';
 import { ACC, G0, G1, G2, G3 } from './format/group';
 import { minima_bytes } from './panel_size';
-import { madd } from '../simd';
+import { held_ones, madd } from '../simd';
 
 // ---- Integer sums ----
 
@@ -34,10 +34,11 @@ export function start<F>(lanes: v128): v128 {
   return fmt.taken_off<F>() == 0 ? i32x4.splat(0) : dot.start_at(fmt.offset<F>(lanes));
 }
 
-/** Super-blocks: sums s times their rows' scales onto i. first: what they began at, of which formats that are `biased` get back what the centre is not. */
+/** Super-blocks: sums s times their rows' scales onto i, which with f32_scales is f32. first: what they began at, of which formats that are `biased` get back what the centre is not. */
 // @ts-ignore: decorator
 @inline
 export function add_scaled<F>(i: v128, s: v128, first: v128, scale: v128): v128 {
+  if (fmt.f32_scales<F>()) return madd(f32x4.convert_i32x4_s(dot.row_sums(s, held_ones())), scale, i);
   i = i32x4.add(i, dot.scaled(s, scale));
   return fmt.biased<F>() ? i32x4.sub(i, dot.scaled(first, scale)) : i;
 }
@@ -76,6 +77,7 @@ export function add_minima(n: v128, minima: v128, sums: v128): v128 {
 // @ts-ignore: decorator
 @inline
 export function add_block<F>(y: v128, i: v128, d: v128, da: v128): v128 {
+  if (fmt.f32_scales<F>()) return madd(i, da, y);
   if (!fmt.super_block<F>()) return madd(f32x4.convert_i32x4_s(i), f32x4.mul(d, da), y);
   return madd(f32x4.mul(f32x4.convert_i32x4_s(i), d), da, y); // d stays a normal number where it is scaled, d * da might not
 }

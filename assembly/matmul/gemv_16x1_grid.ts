@@ -4,17 +4,20 @@
  * A super-block of all rows is opened first, which makes addresses, signs and scales for 16 weights at a time. Then each vector of eight codes of both rows
  * is two loads (four in iq3_*) from the grid, which lies in L1. Signs go to the activations (x ^ m - m), so codes stay unsigned. i16 has room for the
  * products of 16 weights (4 * 62 * 127), which one product with their scale brings to i32; a pair's sums, two i32 lanes for each row, stay in a register.
+ * Deltas of iq1_* are taken off the sums: times those of eight activations.
  */
-import { ACT_D, ACT_SUB, ACT_SUM } from './act';
+import { ACT_D, ACT_SUB } from './act';
 import { PAIR_SUMS, QUANT_BYTES } from './dot';
 import { add_block } from './epilogue';
 import * as fmt from './format/format';
 import { Codes8, OPENED, OPENED_ENTRIES, OPENED_SCALES, both_rows, codes, negated, next_step, signed_codes, steps } from './format/grid';
 import { G0, G1, G2, G3, load_scales, store_sums } from './format/group';
-import { HAS_DOT_ADD, HAS_RELAXED_DOT, lookup16 } from '../simd';
+import { HAS_DOT_ADD, HAS_RELAXED_DOT, held_ones, lookup16 } from '../simd';
 
-/** Bytes of scratch: opened pairs, and their integer sums. */
-export const SCRATCH_GRID: usize = 8 * OPENED + 8 * 16;
+/** Bytes of the sums of 8 activations of a super-block. */
+const STEP_SUMS: usize = 32 * 2;
+/** Bytes of scratch: opened pairs, their integer sums, and those of activations. */
+export const SCRATCH_GRID: usize = 8 * OPENED + 8 * 16 + STEP_SUMS;
 
 /** Bytes of 8 quants. */
 const STEP: usize = 8 * QUANT_BYTES;
@@ -23,9 +26,8 @@ const STEP: usize = 8 * QUANT_BYTES;
 const SCALES_I16 = memory.data<u8>([0, 128, 0, 128, 0, 128, 0, 128, 1, 128, 1, 128, 1, 128, 1, 128], 16);
 const SCALES_I32 = memory.data<u8>([0, 128, 128, 128, 0, 128, 128, 128, 1, 128, 128, 128, 1, 128, 128, 128], 16);
 
-/** What the sums of halves of the activations are multiplied by (minus DELTA_CENTRE), which lie side by side: of either half, and one lane of each row. */
-const CENTRE0 = memory.data<i16>([-9, 0, 0, 0, -9, 0, 0, 0], 16);
-const CENTRE1 = memory.data<i16>([0, -9, 0, 0, 0, -9, 0, 0], 16);
+/** For lookup16: a half's deltas, step by step of both rows, to two i16 of each row. */
+const DELTAS = memory.data<u8>([0, 128, 2, 128, 128, 128, 128, 128, 1, 128, 3, 128, 128, 128, 128, 128], 16);
 
 /** y[0..15] = 16 packed rows at w . the column of activations at a; n super-blocks of `bytes`; open_at: place of F.open in the function table. */
 export function gemv_16x1_grid<F>(w: usize, n: i32, a: usize, y: usize, scratch: usize, bytes: usize, factor: f32, open_at: u32): void {
@@ -36,7 +38,8 @@ export function gemv_16x1_grid<F>(w: usize, n: i32, a: usize, y: usize, scratch:
   let y3 = y0;
   for (; n > 0; n--) {
     call_indirect<void>(open_at, w, scratch);
-    for (let o = scratch, p = sums; o != sums; o += OPENED, p += 16) v128.store(p, pair<F>(o, a));
+    if (HAS_RELAXED_DOT && !fmt.has_signs<F>()) store_step_sums(a, sums + 8 * 16);
+    for (let o = scratch, p = sums; o != sums; o += OPENED, p += 16) v128.store(p, pair<F>(o, a, sums + 8 * 16));
     const da = v128.load32_splat(a, ACT_D);
     const e = f32x4.splat(factor);
     y0 = add_block<Codes8>(y0, group_sums<G0>(sums), f32x4.mul(load_scales<G0>(w), e), da);
@@ -58,10 +61,10 @@ function group_sums<G>(sums: usize): v128 {
   return i32x4.add(i32x4.shuffle(v, z, 0, 2, 4, 6), i32x4.shuffle(v, z, 1, 3, 5, 7));
 }
 
-/** Integer sums of the opened pair at o times a super-block of activations: two lanes for each row. */
+/** Integer sums of the opened pair at o times a super-block of activations: two lanes for each row. step_sums: store_step_sums, where there are deltas. */
 // @ts-ignore: decorator
 @inline
-function pair<F>(o: usize, a: usize): v128 {
+function pair<F>(o: usize, a: usize, step_sums: usize): v128 {
   const rows = both_rows();
   const scales = v128.load(HAS_DOT_ADD ? SCALES_I32 : SCALES_I16);
   let i = i32x4.splat(0);
@@ -74,20 +77,17 @@ function pair<F>(o: usize, a: usize): v128 {
     const s2 = next_step<F>(s1);
     const s3 = next_step<F>(s2);
     if (HAS_RELAXED_DOT) {
-      const h0 = half<F>(
-        centre<F>(a, CENTRE0),
-        quants<F>(a, s0),
-        codes<F>(e, 0, s0, rows),
-        quants<F>(a + STEP, s1),
-        codes<F>(e, 1, s1, rows),
-      );
-      const h1 = half<F>(
-        centre<F>(a, CENTRE1),
-        quants<F>(a + 2 * STEP, s2),
-        codes<F>(e, 2, s2, rows),
-        quants<F>(a + 3 * STEP, s3),
-        codes<F>(e, 3, s3, rows),
-      );
+      const x0 = quants<F>(a, s0);
+      const x1 = quants<F>(a + STEP, s1);
+      const x2 = quants<F>(a + 2 * STEP, s2);
+      const x3 = quants<F>(a + 3 * STEP, s3);
+      let h0 = half(x0, codes<F>(e, 0), x1, codes<F>(e, 1));
+      let h1 = half(x2, codes<F>(e, 2), x3, codes<F>(e, 3));
+      if (!fmt.has_signs<F>()) {
+        h0 = less_deltas(h0, v128.load32_splat(step_sums), v128.load32_splat(o));
+        h1 = less_deltas(h1, v128.load32_splat(step_sums, 4), v128.load32_splat(o, 4));
+        step_sums += 8;
+      }
       i = add_half(i, h0, lookup16(v128.load16_splat(sc), scales));
       i = add_half(i, h1, lookup16(v128.load16_splat(sc, 2), scales));
     } else {
@@ -95,18 +95,8 @@ function pair<F>(o: usize, a: usize): v128 {
       const c1 = signed_codes<F>(e, 1, s1, rows);
       const c2 = signed_codes<F>(e, 2, s2, rows);
       const c3 = signed_codes<F>(e, 3, s3, rows);
-      let d = i16x8.splat(load<u8>(sc));
-      i = i32x4.add(i, i32x4.dot_i16x8_s(v128.load(a), i16x8.mul(i16x8.extend_low_i8x16_s(c0), d)));
-      i = i32x4.add(i, i32x4.dot_i16x8_s(v128.load(a, STEP), i16x8.mul(i16x8.extend_low_i8x16_s(c1), d)));
-      d = i16x8.splat(load<u8>(sc, 1));
-      z = i32x4.add(z, i32x4.dot_i16x8_s(v128.load(a), i16x8.mul(i16x8.extend_high_i8x16_s(c0), d)));
-      z = i32x4.add(z, i32x4.dot_i16x8_s(v128.load(a, STEP), i16x8.mul(i16x8.extend_high_i8x16_s(c1), d)));
-      d = i16x8.splat(load<u8>(sc, 2));
-      i = i32x4.add(i, i32x4.dot_i16x8_s(v128.load(a, 2 * STEP), i16x8.mul(i16x8.extend_low_i8x16_s(c2), d)));
-      i = i32x4.add(i, i32x4.dot_i16x8_s(v128.load(a, 3 * STEP), i16x8.mul(i16x8.extend_low_i8x16_s(c3), d)));
-      d = i16x8.splat(load<u8>(sc, 3));
-      z = i32x4.add(z, i32x4.dot_i16x8_s(v128.load(a, 2 * STEP), i16x8.mul(i16x8.extend_high_i8x16_s(c2), d)));
-      z = i32x4.add(z, i32x4.dot_i16x8_s(v128.load(a, 3 * STEP), i16x8.mul(i16x8.extend_high_i8x16_s(c3), d)));
+      i = add_row<G0>(add_row<G0>(i, a, c0, c1, sc), a + 2 * STEP, c2, c3, sc + 2);
+      z = add_row<G1>(add_row<G1>(z, a, c0, c1, sc + 1), a + 2 * STEP, c2, c3, sc + 3);
     }
     o += 16;
     sc += 4;
@@ -116,13 +106,36 @@ function pair<F>(o: usize, a: usize): v128 {
   return i32x4.add(i32x4.shuffle(i, z, 0, 1, 4, 5), i32x4.shuffle(i, z, 2, 3, 6, 7));
 }
 
-/** What a half's products of 8 k of both rows start at: what the centre of its codes gives. */
+/** A half's products of the first row (G0) or the second onto i: i16 activations at a, codes of two steps, and the row's scale. */
 // @ts-ignore: decorator
 @inline
-function centre<F>(a: usize, factors: usize): v128 {
-  if (fmt.has_signs<F>()) return i32x4.splat(0);
-  const sums = v128.load32_splat(a, ACT_SUM);
-  return PAIR_SUMS ? i16x8.mul(sums, v128.load(factors)) : i32x4.dot_i16x8_s(sums, v128.load(factors));
+function add_row<G>(i: v128, a: usize, c: v128, e: v128, sc: usize): v128 {
+  const d = i16x8.splat(load<u8>(sc));
+  const u = offsetof<G>() == 0 ? i16x8.extend_low_i8x16_s(c) : i16x8.extend_high_i8x16_s(c);
+  const v = offsetof<G>() == 0 ? i16x8.extend_low_i8x16_s(e) : i16x8.extend_high_i8x16_s(e);
+  i = i32x4.add(i, i32x4.dot_i16x8_s(v128.load(a), i16x8.mul(u, d)));
+  return i32x4.add(i, i32x4.dot_i16x8_s(v128.load(a, STEP), i16x8.mul(v, d)));
+}
+
+/** Stores the sums of each 8 activations of a super-block as i16. */
+// @ts-ignore: decorator
+@inline
+function store_step_sums(a: usize, p: usize): void {
+  const ones = held_ones();
+  for (const end = p + STEP_SUMS; p != end; p += 8, a += ACT_SUB) {
+    const x = i32x4.extadd_pairwise_i16x8_s(i16x8.extadd_pairwise_i8x16_s(v128.load(a)));
+    const z = i32x4.extadd_pairwise_i16x8_s(i16x8.extadd_pairwise_i8x16_s(v128.load(a, 2 * STEP)));
+    const v = i32x4.dot_i16x8_s(i16x8.narrow_i32x4_s(x, z), ones);
+    v128.store64_lane(p, i16x8.narrow_i32x4_s(v, v), 0);
+  }
+}
+
+/** A half's sums without what its deltas (in every lane) would have taken off its codes; step_sums: of its two steps, likewise. */
+// @ts-ignore: decorator
+@inline
+function less_deltas(s: v128, step_sums: v128, deltas: v128): v128 {
+  const v = lookup16(deltas, v128.load(DELTAS));
+  return PAIR_SUMS ? i16x8.sub(s, i16x8.mul(step_sums, v)) : i32x4.sub(s, i32x4.dot_i16x8_s(step_sums, v));
 }
 
 /** Eight activations for both rows, with the signs of the codes. */
@@ -136,10 +149,9 @@ function quants<F>(a: usize, s: v128): v128 {
 /** A half's two steps. */
 // @ts-ignore: decorator
 @inline
-function half<F>(start: v128, x: v128, u: v128, z: v128, v: v128): v128 {
-  if (HAS_DOT_ADD) return i32x4.relaxed_dot_i8x16_i7x16_add_s(z, v, i32x4.relaxed_dot_i8x16_i7x16_add_s(x, u, start));
-  const s = i16x8.add(i16x8.relaxed_dot_i8x16_i7x16_s(x, u), i16x8.relaxed_dot_i8x16_i7x16_s(z, v));
-  return fmt.has_signs<F>() ? s : i16x8.add(s, start);
+function half(x: v128, u: v128, z: v128, v: v128): v128 {
+  if (HAS_DOT_ADD) return i32x4.relaxed_dot_i8x16_i7x16_add_s(z, v, i32x4.relaxed_dot_i8x16_i7x16_add_s(x, u, i32x4.splat(0)));
+  return i16x8.add(i16x8.relaxed_dot_i8x16_i7x16_s(x, u), i16x8.relaxed_dot_i8x16_i7x16_s(z, v));
 }
 
 /** A half's sums, times their scales, onto i. */

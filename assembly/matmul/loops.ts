@@ -4,7 +4,7 @@
  *
  * A loop is named for the rows x columns of sums that it keeps, and for what it is made for: formats with a scale for every 16 weights (s16), signs
  * of activations moved to 8-bit codes (signs), codes as i16 or as two nibbles, formats of 2 bits like q2_K and of 6 bits like q6_K, codes of 1 and 2
- * bits without integer scales (bits), codes that are entries of a grid (grid).
+ * bits without integer scales (bits), codes of base 3 (trits), codes that are entries of a grid (grid), f32 scales for 16 weights (nvfp4).
  */
 import { ACT_16XN, ACT_64, ACT_I16, ACT_K, ACT_PAIR_ORDER, ACT_SIGNS, MOST_16XN, TYPE_ACT, blocked_columns } from './act';
 import { I16_CODES } from './dot_signed';
@@ -26,13 +26,17 @@ export const GEMM_F32_8X4: i32 = 10;
 export const GEMV_16X1_BITS: i32 = 11;
 export const GEMM_8X4_BITS: i32 = 12;
 export const GEMV_16X1_GRID: i32 = 13;
+export const GEMV_16X1_TRITS: i32 = 14;
+export const GEMV_16X1_NVFP4: i32 = 15;
 
 /** For one column. */
 // @ts-ignore: decorator
 @inline
 export function column_loop<F>(): i32 {
   if (fmt.grid<F>()) return GEMV_16X1_GRID;
+  if (fmt.trits<F>()) return GEMV_16X1_TRITS;
   if (fmt.few_bits<F>()) return GEMV_16X1_BITS;
+  if (fmt.f32_scales<F>()) return GEMV_16X1_NVFP4;
   if (fmt.eight_bits<F>()) return HAS_RELAXED_DOT ? GEMV_16X1_SIGNS : GEMV_16X1;
   if (!fmt.s16<F>()) return GEMV_16X1;
   if (fmt.width<F>() > 4) return GEMV_16X1_Q6_K;
@@ -71,6 +75,7 @@ export function is_16xn<F>(ncols: i32): bool {
 // @ts-ignore: decorator
 @inline
 export function act_type<F>(): u32 {
+  if (fmt.f32_scales<F>()) return TYPE_ACT + ACT_64;
   const type: u32 = fmt.super_block<F>() ? TYPE_ACT + ACT_K : TYPE_ACT;
   if (fmt.grid<F>()) return I16_CODES ? type + ACT_I16 : type;
   if (fmt.few_bits<F>()) return type + ACT_64;

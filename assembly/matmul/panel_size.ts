@@ -51,6 +51,7 @@ export function minima_bytes<F>(): usize {
 // @ts-ignore: decorator
 @inline
 export function factor_bytes<F>(): usize {
+  if (fmt.f32_scales<F>()) return 0;
   return fmt.has_min<F>() ? 64 : 32;
 }
 

@@ -16,20 +16,23 @@ import { gemm_8x4_i16, gemm_8x4_nibbles } from './gemm_8x4_i16';
 import { gemv_16x1 } from './gemv_16x1';
 import { gemv_16x1_bits } from './gemv_16x1_bits';
 import { SCRATCH_GRID, gemv_16x1_grid } from './gemv_16x1_grid';
+import { gemv_16x1_nvfp4 } from './gemv_16x1_nvfp4';
 import { gemv_16x1_q2_K } from './gemv_16x1_q2_K';
 import { SUMS, gemv_16x1_q6_K } from './gemv_16x1_q6_K';
 import { gemv_16x1_s16 } from './gemv_16x1_s16';
 import { gemv_16x1_signs } from './gemv_16x1_signs';
+import { gemv_16x1_trits, unpack_trits } from './gemv_16x1_trits';
 import {
   GEMM_8X4,
   GEMM_8X4_BITS,
   GEMM_8X4_I16,
   GEMV_16X1_BITS,
-  GEMV_16X1_GRID,
+  GEMV_16X1_NVFP4,
   GEMV_16X1_Q2_K,
   GEMV_16X1_Q6_K,
   GEMV_16X1_S16,
   GEMV_16X1_SIGNS,
+  GEMV_16X1_TRITS,
   act_type,
   column_loop,
   takes_16xn,
@@ -82,6 +85,7 @@ function pairs<F>(): i32 {
 function to_panel<F>(w: usize, n: i32, panel: usize): void {
   if (fmt.grid<F>()) return grid_to_panel<F>(w, n, panel);
   if (fmt.two_bits<F>()) unpack_bits<TwoBits>(w, n, pairs<F>(), panel);
+  else if (fmt.trits<F>()) unpack_trits(w, n, panel);
   else if (fmt.few_bits<F>()) unpack_bits<F>(w, n, pairs<F>(), panel);
   else unpack<F>(w, n, panel);
 }
@@ -103,7 +107,9 @@ function tile<F>(w: usize, a: usize, acc: usize, n: i32): void {
 @inline
 function column<F>(w: usize, n: i32, a: usize, y: usize, scratch: usize): void {
   if (fmt.grid<F>()) return grid_column<F>(w, n, a, y, scratch);
-  if (column_loop<F>() == GEMV_16X1_BITS && fmt.two_bits<F>()) gemv_16x1_bits<TwoBits>(w, n, pairs<F>(), a, y);
+  if (column_loop<F>() == GEMV_16X1_TRITS) gemv_16x1_trits(w, n, a, y);
+  else if (column_loop<F>() == GEMV_16X1_NVFP4) gemv_16x1_nvfp4<F>(w, n, a, y);
+  else if (column_loop<F>() == GEMV_16X1_BITS && fmt.two_bits<F>()) gemv_16x1_bits<TwoBits>(w, n, pairs<F>(), a, y);
   else if (column_loop<F>() == GEMV_16X1_BITS) gemv_16x1_bits<F>(w, n, pairs<F>(), a, y);
   else if (column_loop<F>() == GEMV_16X1_Q6_K) gemv_16x1_q6_K<F>(w, n, a, y, scratch);
   else if (column_loop<F>() == GEMV_16X1_Q2_K) gemv_16x1_q2_K<F>(w, n, a, y);

@@ -9,7 +9,8 @@ import * as fmt from './format/format';
 import { Codes7, Codes8 } from './format/grid';
 import { ROWS } from './format/group';
 import { PANEL } from './panel_room';
-import { CODES, factor_bytes, minima_bytes, scaled_codes, sub_bytes } from './panel_size';
+import * as size from './panel_size';
+import { CODES } from './panel_size';
 import { unpack_index } from './product';
 
 /** Unpacks row `row` of the packed tensor at w to ne00 f32 at y: the bits of dequantize_row. panel: scratch of gemm_scratch() bytes. */
@@ -29,18 +30,19 @@ export function row_of<F>(w: usize, ne00: i32, row: i32, y: usize, panel: usize)
 function row_of_panels<F>(w: usize, blocks: i32, row: i32, y: usize, panel: usize, bytes: usize, unpack_at: u32): void {
   const subs = fmt.few_bits<F>() ? 2 : fmt.subs<F>();
   const runs = fmt.few_bits<F>() ? fmt.subs<F>() >> 1 : 1;
-  const scales = !fmt.super_block<F>() || scaled_codes<F>() ? 0 : fmt.s16<F>() ? 2 : 1;
+  const scales = !fmt.super_block<F>() || size.scaled_codes<F>() ? 0 : fmt.f32_scales<F>() ? 3 : fmt.s16<F>() ? 2 : 1;
   const minima = !fmt.has_min<F>() ? 0 : !fmt.super_block<F>() ? 1 : fmt.s16<F>() ? 3 : 2;
-  const sub: usize = fmt.few_bits<F>() ? CODES : sub_bytes<F>();
+  const sub: usize = fmt.few_bits<F>() ? CODES : size.sub_bytes<F>();
   // prettier-ignore
   row_of_panel(
     w, blocks, row, y, panel, bytes, unpack_at, runs, subs, sub, fmt.eight_bits<F>(), <f32>fmt.centre<F>(), scales, minima,
-    minima_bytes<F>(), factor_bytes<F>(),
+    size.minima_bytes<F>(), size.factor_bytes<F>(),
   );
 }
 
 /**
- * A block has `runs` runs of `subs` sub-blocks with a d. scales: how many integer scales a sub-block has behind its codes (its halves). minima: 0 none, 1 an
+ * A block has `runs` runs of `subs` sub-blocks with a d. scales: how many integer scales a sub-block has behind its codes (its halves); 3: two
+ * that are f32, and no d. minima: 0 none, 1 an
  * f32, 2 an integer for each sub-block, 3 for each half.
  */
 function row_of_panel(
@@ -64,7 +66,7 @@ function row_of_panel(
   const taken_off = f32x4.splat(centre);
   const codes: usize = eight_bits ? SIGNED_CODES : CODES;
   const half: usize = codes >> 1;
-  const second: usize = scales == 2 ? half + 32 : half;
+  const second: usize = scales > 1 ? half + 32 : half;
   // Where the row is in what 8 rows have.
   const in_panel = panel + ((row & 8) != 0 ? PANEL() : 0) + <usize>((row & 7) << 2);
   w += <usize>(row / ROWS) * blocks * bytes;
@@ -73,11 +75,11 @@ function row_of_panel(
     let p = in_panel;
     for (let run = 0; run < runs; run++) {
       const behind = p + <usize>subs * sub_bytes;
-      const d = load<f32>(behind + minima_bytes);
+      const d: f32 = scales == 3 ? 1 : load<f32>(behind + minima_bytes);
       const dmin = minima == 0 ? <f32>-0.0 : load<f32>(behind + minima_bytes, 32);
       for (let i = 0; i < 2 * subs; i++, y += 64) {
         const q = (i & 1) != 0 ? p + second : p;
-        const scale: f32 = scales == 0 ? 1 : scale_at(q + (scales == 2 || (i & 1) != 0 ? half : codes));
+        const scale: f32 = scales == 0 ? 1 : scale_at(q + (scales > 1 || (i & 1) != 0 ? half : codes), scales == 3);
         // Two integers side by side: of two sub-blocks, or of both halves of one.
         const m = minima < 2 ? <f32>1 : <f32>load<i16>(behind + (minima == 2 ? ((i >> 2) << 5) | (i & 2) : ((i >> 1) << 5) | ((i & 1) << 1)));
         const x = f32x4.splat(d * scale);
@@ -91,10 +93,11 @@ function row_of_panel(
   }
 }
 
-/** A row's integer scale (dot.ts). */
+/** A row's scale, an integer (dot.ts) or f32. */
 // @ts-ignore: decorator
 @inline
-function scale_at(p: usize): f32 {
+function scale_at(p: usize, is_f32: bool): f32 {
+  if (is_f32) return load<f32>(p);
   return PAIR_SUMS ? <f32>load<i16>(p) : <f32>load<i32>(p);
 }
 

@@ -51,6 +51,8 @@ export const LOOPS = [
   'gemv_16x1_bits',
   'gemm_8x4_bits',
   'gemv_16x1_grid',
+  'gemv_16x1_trits',
+  'gemv_16x1_nvfp4',
 ] as const;
 
 /** Operations of BINARY (assembly/ops/binary.ts): its p0. */

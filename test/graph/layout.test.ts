@@ -186,12 +186,12 @@ describe.each(BUILDS)('%s', (build) => {
     expect(exports.heap_base()).toBeLessThanOrEqual(ARENA_BASE);
   });
 
-  it('activations of weights in super-blocks have one scale for all of a super-block, and of formats of 1 and 2 bits for 64', () => {
+  it('activations of weights in super-blocks have one scale for all of a super-block, and of formats of 1 and 2 bits and nvfp4 for 64', () => {
     const packable = Object.values(TYPE).filter(({ id }) => exports.is_packable(id));
     expect(packable.length).toBeGreaterThan(10);
     for (const type of packable)
       expect(exports.packed_act_type(type.id) & (ACT_K | ACT_64), type.name).toBe(
-        ['q1_0', 'q2_0', 'tq2_0'].includes(type.name) ? ACT_64 : type.blckSize === ACT_K_BLOCK ? ACT_K : 0,
+        ['q1_0', 'q2_0', 'tq1_0', 'tq2_0', 'nvfp4'].includes(type.name) ? ACT_64 : type.blckSize === ACT_K_BLOCK ? ACT_K : 0,
       );
   });
 

@@ -17,7 +17,7 @@ const EIGHT_BITS: readonly TypeName[] = ['q8_0', 'iq4_nl', 'iq4_xs'];
 const FEW_COLUMNS: readonly TypeName[] = ['q4_0', 'q4_K', 'q5_K'];
 
 /** Formats of 1 and 2 bits without integer scales. */
-const FEW_BITS: readonly TypeName[] = ['q1_0', 'q2_0', 'tq2_0'];
+const FEW_BITS: readonly TypeName[] = ['q1_0', 'q2_0', 'tq1_0', 'tq2_0'];
 
 /** Formats whose codes are entries of a grid: 8 bits with their signs. */
 const GRIDS = namesOf(typesWith((k) => k.gridQuantizer));
@@ -26,6 +26,8 @@ const GRIDS = namesOf(typesWith((k) => k.gridQuantizer));
 function alone(build: Build, type: TypeName): Loop {
   const isRelaxed = build.startsWith('relaxed');
   const isDotAdd = build.startsWith('dotadd');
+  if (type === 'tq1_0') return 'gemv_16x1_trits';
+  if (type === 'nvfp4') return 'gemv_16x1_nvfp4';
   if (GRIDS.includes(type)) return 'gemv_16x1_grid';
   if (FEW_BITS.includes(type)) return 'gemv_16x1_bits';
   if (EIGHT_BITS.includes(type)) return isRelaxed || isDotAdd ? 'gemv_16x1_signs' : 'gemv_16x1';

@@ -38,11 +38,18 @@ export function two_bits<F>(): bool {
   return isDefined(changetype<F>(0).two_bits);
 }
 
-/** The same, or codes of one bit. */
+/** Codes are digits of base 3, five in a byte (tq1_0.ts). */
+// @ts-ignore: decorator
+@inline
+export function trits<F>(): bool {
+  return isDefined(changetype<F>(0).trits);
+}
+
+/** Either, or codes of one bit. */
 // @ts-ignore: decorator
 @inline
 export function few_bits<F>(): bool {
-  return two_bits<F>() || isDefined(changetype<F>(0).one_bit);
+  return two_bits<F>() || trits<F>() || isDefined(changetype<F>(0).one_bit);
 }
 
 /** Codes are entries of a grid (grid.ts): super-blocks, about which nothing else that stands here is asked. */
@@ -86,6 +93,13 @@ export function weights<F>(): i32 {
 @inline
 export function s16<F>(): bool {
   return isDefined(changetype<F>(0).s16);
+}
+
+/** The same, with scales that are f32 (nvfp4): a block's sums are f32, too, and it has no d. */
+// @ts-ignore: decorator
+@inline
+export function f32_scales<F>(): bool {
+  return isDefined(changetype<F>(0).f32_scales);
 }
 
 /** Bits of a code. With s16, codes of up to 4 bits share a byte with their counterparts of the other half (s16.ts). */
@@ -327,6 +341,7 @@ export function sc<F>(w: usize, i: i32): v128 {
 // @ts-ignore: decorator
 @inline
 export function scale<F, G>(v: v128): v128 {
+  if (f32_scales<F>()) return changetype<F>(0).scale<G>(v);
   if (s16<F>()) return has_room<F>() ? scales_i8_large<G>(v) : scales_i8<G>(v);
   return eight_bits<F>() ? scales_s6<G>(v) : scales_u6<G>(v);
 }

@@ -1,7 +1,7 @@
 /**
  * What formats share whose codes are entries of a grid (iq2_*, iq3_*, iq1_*): an index stands for eight weights, or in iq3_* for four.
  *
- *   weight = d * factor * (2 * scale + 1) * code       code: an entry's value with a sign; in iq1_*, an entry's value + 0 or 2 - 9
+ *   weight = d * factor * (2 * scale + 1) * code       code: an entry's value with a sign; in iq1_*, an entry's value - 9 or - 7
  *
  * A loop takes two rows at a time (a pair): eight codes of each are a vector, one load of 8 bytes for each row (two of 4 in iq3_*). So a packed block is
  *
@@ -19,7 +19,7 @@
  *
  * Sign bits of a step are the top bits of 16 bytes, eight k of both rows; those of the next step one bit lower. Deltas are a byte for each row and step.
  */
-import { HAS_RELAXED_DOT, held, lookup16 } from '../../simd';
+import { held, lookup16 } from '../../simd';
 import * as fmt from './format';
 
 /** Rows of a block's pairs begin behind its d. */
@@ -44,14 +44,11 @@ export class SignedFours {
   fours: bool;
 }
 
-/** Entries of eight values 0, 8 and 16; to each step's 0 or 2 is added, and 9 taken off. */
+/** Entries of eight values 0, 8 and 16, of which 9 or 7 is taken off in each step (a delta): a unit, less or more an eighth. */
 @unmanaged
 export class Eights {
   grid: bool;
 }
-
-/** What is taken off the codes of Eights. */
-export const DELTA_CENTRE: i32 = 9;
 
 // ---- Opening ----
 
@@ -135,13 +132,11 @@ export function store_sub_scales(o: usize, v: v128): void {
   v128.store(o, i16x8.shuffle(v, v, 4, 4, 5, 5, 6, 6, 7, 7), OPENED_SCALES + 16);
 }
 
-/** Four steps' deltas of both rows, out of bytes of 0 or 1. In the simd build the centre is in them. */
+/** Four steps' deltas of both rows, out of bytes of 0 (9) or 1 (7). */
 // @ts-ignore: decorator
 @inline
 export function store_deltas(o: usize, sub: usize, v: v128): void {
-  v = i8x16.add(v, v);
-  if (!HAS_RELAXED_DOT) v = i8x16.sub(v, i8x16.splat(<i8>DELTA_CENTRE));
-  v128.store64_lane(o + (sub << 4), v, 0);
+  v128.store64_lane(o + (sub << 4), i8x16.sub(i8x16.splat(9), i8x16.add(v, v)), 0);
 }
 
 /** A plane: one bit for each of 64 indices, bit b of byte i that of index 8b + i. As a vector whose bits 2v are of indices 16v ... */
@@ -155,8 +150,8 @@ export function plane(p: usize): v128 {
 /** Bit `to` of the high bytes of indices 16v .. 16v + 15, out of a plane. */
 // @ts-ignore: decorator
 @inline
-export function plane_bits(plane: v128, v: i32, to: i32): v128 {
-  return i16x8.shl(v128.and(i16x8.shr_u(plane, v << 1), held(1)), to);
+export function plane_bits(bits: v128, v: i32, to: i32): v128 {
+  return i16x8.shl(v128.and(i16x8.shr_u(bits, v << 1), held(1)), to);
 }
 
 // ---- What loops read ----
@@ -192,27 +187,25 @@ export function negated(x: v128, s: v128): v128 {
   return i8x16.sub(v128.xor(x, m), m);
 }
 
-/** Unsigned codes of step t (0..3) of the sub-block whose addresses are at e: without signs, and with deltas. rows: both_rows(). */
+/** Unsigned codes of step t (0..3) of the sub-block whose addresses are at e: without signs and deltas. */
 // @ts-ignore: decorator
 @inline
-export function codes<F>(e: usize, t: usize, s: v128, rows: v128): v128 {
+export function codes<F>(e: usize, t: usize): v128 {
   if (fmt.fours<F>()) {
     e += t << 3;
     const v = v128.load32_lane(load<u16>(e, 2), v128.load32_zero(load<u16>(e)), 1);
     return v128.load32_lane(load<u16>(e, 6), v128.load32_lane(load<u16>(e, 4), v, 2), 3);
   }
   e += t << 2;
-  const v = v128.load64_lane(load<u16>(e, 2), v128.load64_zero(load<u16>(e)), 1);
-  return fmt.has_signs<F>() ? v : i8x16.add(v, lookup16(s, rows));
+  return v128.load64_lane(load<u16>(e, 2), v128.load64_zero(load<u16>(e)), 1);
 }
 
-/** Signed codes; of Eights in the simd build, whose deltas have the centre. */
+/** Signed codes. s: what the step's signs or deltas are in, as next_step has them; rows: both_rows(). */
 // @ts-ignore: decorator
 @inline
 export function signed_codes<F>(e: usize, t: usize, s: v128, rows: v128): v128 {
-  const v = codes<F>(e, t, s, rows);
-  if (fmt.has_signs<F>()) return negated(v, s);
-  return HAS_RELAXED_DOT ? i8x16.sub(v, held(<usize>DELTA_CENTRE)) : v;
+  const v = codes<F>(e, t);
+  return fmt.has_signs<F>() ? negated(v, s) : i8x16.sub(v, lookup16(s, rows));
 }
 
 // ---- Packing ----
@@ -237,7 +230,6 @@ export function pack_grid(
   scales: i32,
   scale_at: u32,
 ): void {
-  const per_plane: usize = fours ? 16 : 8;
   for (const end = w + 8 * bytes; w != end; w += bytes, src += 2 * stride) {
     memory.fill(w, 0, bytes);
     for (let r: usize = 0; r < 2; r++) {
