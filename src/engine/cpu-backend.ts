@@ -15,16 +15,11 @@ export interface CpuBackendOptions {
   turbo: Turbo | undefined;
 }
 
-/** Threads over a memory, and the module that they run. */
-export interface StartedBackend {
-  readonly executor: Executor;
-  readonly module: WasmModule;
-  /** Whether the kernels have 256-bit code. */
-  readonly turbo: boolean;
-}
-
 export interface CpuBackend {
   readonly build: Build;
+  /** Whether the kernels have 256-bit code. */
+  readonly turbo: boolean;
+  readonly module: WasmModule;
   readonly threads: number;
   /** The kernels, for asking about sizes: they have no memory to compute in. */
   readonly facts: Kernels;
@@ -33,9 +28,9 @@ export interface CpuBackend {
    * they are out of this thread's reach.
    * @throws ERR_OUT_OF_MEMORY
    */
-  start(bytes: readonly number[]): Promise<StartedBackend>;
+  start(bytes: readonly number[]): Promise<Executor>;
   /** The same with one memory, that this thread reads and writes too. */
-  startHere(bytes: number, use: MemoryUse): Promise<StartedBackend & { readonly memory: WasmMemory }>;
+  startHere(bytes: number, use: MemoryUse): Promise<{ memory: WasmMemory; executor: Executor }>;
   /** For when nothing is started: what was begun ahead is given up. */
   close(): Promise<void>;
 }
@@ -48,41 +43,30 @@ export async function createCpuBackend(
   const build = pickBuild(platform.features(), named || platform.forcedBuild());
   const shared = isThreaded(build);
   const threads = shared ? (given ?? platform.defaultThreads()) : 1;
-  // Workers start while the kernels are compiled and the caller finds out what they will compute.
   const spawned = shared ? platform.spawnThreads?.(threads) : undefined;
   const close = async (): Promise<void> => spawned?.dispose();
-  const compiling = platform.module(build, turbo, spawned?.started);
-  compiling.catch(() => {}); // awaited when there is a memory
-  const facts = await platform
-    .module(build)
-    .then((module) => kernelFacts(module, shared))
-    .catch(async (error: unknown) => {
-      await close();
-      throw error;
-    });
-  const started = (module: WasmModule, executor: Executor): StartedBackend => ({
-    executor,
-    module,
-    turbo: platform.isTurbo?.(module) ?? false,
+  const module = await platform.module(build, turbo, spawned?.started).catch(async (error: unknown) => {
+    await close();
+    throw error;
   });
-  const over = async (module: WasmModule, ...memories: readonly WasmMemory[]): Promise<StartedBackend> => {
-    if (!shared) return started(module, createSingle(module, memories));
+  const facts = kernelFacts(module, shared);
+  const over = async (...memories: readonly WasmMemory[]): Promise<Executor> => {
+    if (!shared) return createSingle(module, memories);
     const compute = computeWith(module, ...memories);
     const pool = spawned?.attach(compute) ?? (await platform.createThreadPool!(compute, threads));
-    return started(module, createShared(compute, pool, platform.defaultThreads()));
+    return createShared(compute, pool, platform.defaultThreads());
   };
   return {
     build,
+    turbo: platform.isTurbo?.(module) ?? false,
+    module,
     threads,
     facts,
-    async start(bytes) {
-      const module = await compiling;
-      if (!shared && platform.createExecutor) return started(module, await platform.createExecutor(module, bytes));
-      return over(module, ...createMemories(bytes, shared));
-    },
+    start: async (bytes) =>
+      !shared && platform.createExecutor ? platform.createExecutor(module, bytes) : over(...createMemories(bytes, shared)),
     async startHere(bytes, use) {
       const memory = createMemory(bytes, shared, use);
-      return { memory, ...(await over(await compiling, memory)) };
+      return { memory, executor: await over(memory) };
     },
     close,
   };
