@@ -78,12 +78,12 @@ export const TYPE = {
   f64: row(28, 'f64', 1, 8),
   iq1_m: row(29, 'iq1_m', QK_K, 56, { gridQuantizer: 'plain', packed: true, scales: 'iq1_m' }),
   bf16: row(30, 'bf16', 1, 2, { vecDotType: 'f32', quantizer: 'row', packed: true, ftype: 32 }),
-  tq1_0: row(34, 'tq1_0', QK_K, 54, { vecDotType: 'q8_K', quantizer: 'row', packed: true, scales: [52], ftype: 36 }),
-  tq2_0: row(35, 'tq2_0', QK_K, 66, { vecDotType: 'q8_K', quantizer: 'row', packed: true, scales: [64], ftype: 37 }),
-  mxfp4: row(39, 'mxfp4', 32, 17, { vecDotType: 'q8_0', quantizer: 'row', packed: true, scales: 'e8m0' }),
-  nvfp4: row(40, 'nvfp4', 64, 36, { vecDotType: 'q8_0', quantizer: 'row', packed: true, scales: 'ue4m3' }),
-  q1_0: row(41, 'q1_0', 128, 18, { vecDotType: 'q8_0', quantizer: 'row', packed: true, scales: [0], ftype: 40 }),
-  q2_0: row(42, 'q2_0', 64, 18, { vecDotType: 'q8_0', quantizer: 'row', packed: true, scales: [0], ftype: 41 }),
+  tq1_0: row(34, 'tq1_0', QK_K, 54, { quantizer: 'row', packed: true, scales: [52], ftype: 36 }),
+  tq2_0: row(35, 'tq2_0', QK_K, 66, { quantizer: 'row', packed: true, scales: [64], ftype: 37 }),
+  mxfp4: row(39, 'mxfp4', 32, 17, { quantizer: 'row', packed: true, scales: 'e8m0' }),
+  nvfp4: row(40, 'nvfp4', 64, 36, { quantizer: 'row', packed: true, scales: 'ue4m3' }),
+  q1_0: row(41, 'q1_0', 128, 18, { quantizer: 'row', packed: true, scales: [0], ftype: 40 }),
+  q2_0: row(42, 'q2_0', 64, 18, { quantizer: 'row', packed: true, scales: [0], ftype: 41 }),
 } as const satisfies Record<string, TypeTraits>;
 
 export type TypeName = keyof typeof TYPE;

@@ -86,7 +86,7 @@ function productCases(packed: readonly Tensor[]): Cases {
   return Object.fromEntries([
     ...packed.map((w) => [`packed ${w.type.name}`, [...columns.map((y) => mul_mat(w, y)), get_rows(w, ids)]]),
     ...typesWith((k) => k.vecDotType).map((type) => [`plain ${type.name}`, read(cast(rows, type.name))]),
-    ...typesWith((k) => !k.vecDotType && !k.quantizer).map((type) => [`plain ${type.name}`, read(blocks(type, [NE0, 16, 1, 1]))]),
+    ...typesWith((k) => !k.vecDotType && k.packed).map((type) => [`plain ${type.name}`, read(blocks(type, [NE0, 16, 1, 1]))]),
   ]);
 }
 

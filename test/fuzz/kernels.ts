@@ -7,7 +7,7 @@ import { vecDotType } from '../../src/graph/vec-dot-type.ts';
 import { TYPE, namesOf, rowSize, typesWith } from '../../src/type-traits.ts';
 import type { TypeName } from '../../src/type-traits.ts';
 import { randomBlocks } from '../golden/formats-rows.ts';
-import { instantiate, random, type Kernels } from '../kernel/harness.ts';
+import { instantiate, quantized, random, type Kernels } from '../kernel/harness.ts';
 import { CASES, ROUNDINGS, setScales, type Case } from '../kernel/packed-blocks.ts';
 import { pack, quantize } from '../kernel/packed-ways.ts';
 import { dequantize, vecDot } from '../reference/blocks.ts';
@@ -297,16 +297,13 @@ function blocksAndRows(k: Kernels, d: Dice): void {
   const nrows = d.int(1, 3);
   const x = numbers(d, m * nrows);
   const weights = d.next() < 0.5 ? Float32Array.from({ length: m }, () => d.next() + 0.01) : undefined;
-  const size = rowSize(TYPE[to], m) * nrows;
-  const made = [0, 1].map(() => {
-    const out = k.arena.alloc(size, d.int(0, 15));
-    const work = k.arena.bytes(bytes(d, k.call('quantize_work_size')));
-    k.call('quantize_chunk', TYPE[to].id, k.arena.f32(x, d.int(0, 15)), out, nrows, m, weights ? k.arena.f32(weights) : 0, work);
-    k.arena.checkGuards();
-    return k.arena.readBytes(out, size);
+  // Once more after rows of another type, which leave other bytes in the work area.
+  const made = [d.pick(QUANTIZED), to].map((before) => {
+    quantized(before, numbers(d, TYPE[before].blckSize), TYPE[before].blckSize);
+    return quantized(to, x, m, weights);
   });
   const at = made[0].findIndex((b, i) => b !== made[1][i]);
-  if (at >= 0) throw new Error(`quantize_chunk to ${to}, ${nrows} rows of ${m}: byte ${at} is ${made[0][at]} and then ${made[1][at]}`);
+  if (at >= 0) throw new Error(`quantized to ${to}, ${nrows} rows of ${m}: byte ${at} is ${made[0][at]} and then ${made[1][at]}`);
 }
 
 function named<T>(where: string, work: () => T): T {
