@@ -31,7 +31,11 @@ export interface Kernel extends Operands {
 
 const kernels = <C extends string>(rows: { readonly [K in C]: Kernel }): { readonly [K in C]: Kernel } => rows;
 
-const ATTENTION: Kernel = { dst: 'rows', src: ['rows', 'dense', 'dense', 'dense', 'dense', 'dense', 'rows', 'dense'], written: [5] };
+const ATTENTION: Kernel = {
+  dst: 'rows',
+  src: ['rows', 'dense', 'dense', 'dense', 'dense', 'dense', 'rows', 'dense', 'dense'],
+  written: [5],
+};
 
 export const KERNELS = kernels({
   GET_ROWS: { dst: 'rows', src: ['rows', 'any'] },

@@ -222,8 +222,8 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): OpRecord[] 
         push({ code: 'IN_SUM2', dst: t, src: [rowsOf(a, TYPE.f32)], params: [] });
         break;
       case 'attention': {
-        const [q, k, v, first, visible, bias, slopes] = t.src as readonly Tensor[];
-        attentionRecords({ q: rowsOf(q, TYPE.f32), k, v, first, visible, bias, slopes }, p, t, facts).forEach(push);
+        const [q, k, v, first, visible, bias, slopes, sinks] = t.src as readonly Tensor[];
+        attentionRecords({ q: rowsOf(q, TYPE.f32), k, v, first, visible, bias, slopes, sinks }, p, t, facts).forEach(push);
         break;
       }
       case 'flash_attn_ext':

@@ -209,7 +209,7 @@ const CALLS = (): { readonly [name: string]: readonly unknown[] } => {
       [`${op}_inplace`, [x, row]],
     ]),
   );
-  const gates = Object.fromEntries(['swiglu', 'geglu', 'geglu_quick', 'geglu_erf', 'reglu'].map((op) => [op, [x, x, {}]]));
+  const gates = Object.fromEntries(['swiglu', 'geglu', 'geglu_quick', 'geglu_erf', 'reglu', 'swiglu_oai'].map((op) => [op, [x, x, {}]]));
   return {
     ...plain,
     ...pairs,
