@@ -65,6 +65,7 @@ export const UNARY = {
   neg: 14,
   abs: 15,
   step: 16,
+  xielu: 17,
 } as const;
 /** Gated units of GLU: its p0. The first are UNARY's functions of the gate. */
 export const GLU = { silu: 0, gelu: 1, gelu_quick: 2, gelu_erf: 3, relu: 4, swiglu_oai: 5 } as const;
