@@ -1,4 +1,4 @@
-/** Reductions: sum_rows, mean, argmax, argsort and top_k, pooling, where a row belongs to one thread; in_sum2, where a column does. Elements of a row are contiguous f32. */
+/** Reductions: sum_rows, mean, weighted_sum, argmax, argsort and top_k, pooling, where a row belongs to one thread; in_sum2, where a column does. Elements of a row are contiguous f32. */
 import { sum_row } from './norm';
 import { range_start, range_end } from '../runtime/schedule';
 import { Op, fill_nan, nrows, row_at, row_of } from '../runtime/tensor';
@@ -143,6 +143,56 @@ export function mean_of_rows(op: Op, ith: i32, nth: i32): void {
       }
     }
   }
+}
+
+/**
+ * dst[:, t, s] = src0[:, 0, t, s] * w_0 + src0[:, 1, t, s] * w_1 ... with w_i = src1[0, i, t, s]; products and sums are rounded one by one, in this order.
+ * Threads divide the rows, and a row's cache lines: the only row of a single token is work for all of them.
+ */
+export function weighted_sum(op: Op, ith: i32, nth: i32): void {
+  const src0 = op.src0;
+  const src1 = op.src1;
+  const dst = op.dst;
+  const n = dst.ne0;
+  const per_row = (n + COLUMNS - 1) / COLUMNS;
+  const units = per_row * nrows(dst);
+  const to = range_end(units, ith, nth);
+  for (let u = range_start(units, ith, nth); u < to; u++) {
+    const row = u / per_row;
+    const i2 = row % dst.ne1;
+    const i3 = row / dst.ne1;
+    const from = (u % per_row) * COLUMNS;
+    const end = min(n, from + COLUMNS);
+    const x = row_of(src0, 0, i2, i3);
+    const w = row_of(src1, 0, i2, i3);
+    const y = row_of(dst, i2, i3, 0);
+    for (let c = from; c < end; c += 4) {
+      // The last columns of a row that are no four are read one by one.
+      const left = end - c;
+      let sum = f32x4.splat(0);
+      for (let i = 0; i < src0.ne1; i++) {
+        const at = x + <usize>i * src0.nb1 + (<usize>c << 2);
+        const v = left >= 4 ? v128.load(at) : load_few(at, left);
+        const product = f32x4.mul(v, v128.load32_splat(w + <usize>i * src1.nb1));
+        sum = i ? f32x4.add(sum, product) : product;
+      }
+      if (left >= 4) v128.store(y + (<usize>c << 2), sum);
+      else store_few(y + (<usize>c << 2), sum, left);
+    }
+  }
+}
+
+/** One to three f32. */
+function load_few(x: usize, n: i32): v128 {
+  let v = v128.load32_zero(x);
+  if (n > 1) v = v128.load32_lane(x, v, 1, 4);
+  if (n > 2) v = v128.load32_lane(x, v, 2, 8);
+  return v;
+}
+function store_few(y: usize, v: v128, n: i32): void {
+  v128.store32_lane(y, v, 0);
+  if (n > 1) v128.store32_lane(y, v, 1, 4);
+  if (n > 2) v128.store32_lane(y, v, 2, 8);
 }
 
 /**

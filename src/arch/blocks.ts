@@ -74,6 +74,8 @@ export interface AttentionOptions {
   readonly logitSoftcap?: number;
   /** ALiBi's max_bias (arXiv 2108.12409): positions are told by how far apart tokens are. */
   readonly maxBias?: number;
+  /** f32 [n_head]: a score for each head that takes its part of the softmax and has no value. */
+  readonly sinks?: Tensor | undefined;
   /** A norm of its own, `attn_sub_norm`, before the output product. */
   readonly subNorm?: boolean;
 }
@@ -93,6 +95,7 @@ export function selfAttention(
     window = 0,
     logitSoftcap = 0,
     maxBias = 0,
+    sinks,
     subNorm = false,
   }: AttentionOptions,
 ): Tensor {
@@ -109,7 +112,15 @@ export function selfAttention(
   g.expand(qr, kr);
   const cache = g.cache(il);
   g.expand(kv_store(cache.k, kr, cells, 'k'), kv_store(cache.v, v, cells, 'v'));
-  const out = attention(qr, cache.k, cache.v, first, visible, { scale, window, logitSoftcap, maxBias, pos, unifiedMax: g.unifiedMax });
+  const out = attention(qr, cache.k, cache.v, first, visible, {
+    scale,
+    window,
+    logitSoftcap,
+    maxBias,
+    sinks,
+    pos,
+    unifiedMax: g.unifiedMax,
+  });
   const joined = reshape(out, [nHead * headDim, h.ne[1], 1, 1], { dim: 1, by: 'tokens' });
   return linear(g, subNorm ? norm(g, hp, joined, name('attn_sub_norm')) : joined, name('attn_output'), hp.nEmbd);
 }
@@ -159,6 +170,10 @@ export interface FeedForwardOptions {
   readonly act?: 'silu' | 'gelu';
   /** A norm of its own, `ffn_sub_norm`, before the last product. */
   readonly subNorm?: boolean;
+  /** Behind the names of the three weights: `_shexp` for shared experts. */
+  readonly suffix?: string;
+  /** Default: the file's feed_forward_length. */
+  readonly nFf?: number;
 }
 
 /** down(act(gate(x)) * up(x)); gate and up may be one product, the gate first. */
@@ -167,10 +182,10 @@ export function gatedFeedForward(
   hp: HParams,
   il: number,
   x: Tensor,
-  { act = 'silu', subNorm = false }: FeedForwardOptions = {},
+  { act = 'silu', subNorm = false, suffix = '', nFf = hp.nFf }: FeedForwardOptions = {},
 ): Tensor {
-  const { nFf, nEmbd } = hp;
-  const name = (part: string): string => `blk.${il}.ffn_${part}`;
+  const { nEmbd } = hp;
+  const name = (part: string): string => `blk.${il}.ffn_${part}${suffix}`;
   const glu = act === 'silu' ? swiglu : geglu;
   const one = !g.has(`${name('gate')}.weight`);
   const [gate, up] = linears(
@@ -184,7 +199,7 @@ export function gatedFeedForward(
         ],
   );
   const gated = one ? glu(gate) : glu(gate, up);
-  return linear(g, subNorm ? norm(g, hp, gated, name('sub_norm')) : gated, name('down'), nEmbd);
+  return linear(g, subNorm ? norm(g, hp, gated, `blk.${il}.ffn_sub_norm`) : gated, name('down'), nEmbd);
 }
 
 /** down(gelu(up(x))). */

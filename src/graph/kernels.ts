@@ -62,6 +62,7 @@ export const KERNELS = kernels({
   TOP_K: { dst: 'rows', src: ['rows'], params: ['ascending'] },
   POOL_1D: { dst: 'rows', src: ['rows'], params: ['avg', 'k', 's'] },
   MEAN_OF_ROWS: { dst: 'rows', src: ['rows', 'any', 'any'] },
+  WEIGHTED_SUM: { dst: 'rows', src: ['rows', 'rows'], params: [] },
   IM2COL: { dst: 'rows', src: ['any'] },
   IN_SUM2: { dst: 'dense', src: ['rows'] },
 });
