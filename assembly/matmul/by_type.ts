@@ -161,9 +161,9 @@ export function packed_row(type: u32, w: usize, ne00: i32, row: i32, y: usize): 
 }
 
 /**
- * dst[col * dst_stride + row * 4] = weights' row `row` . column `col` of activations, for rows [row0, row1) and ncols columns; strides are in bytes.
+ * dst[places[col] * dst_stride + row * 4] = weights' row `row` . column `col` of activations, for rows [row0, row1) and ncols columns; strides are in bytes.
  * w: the packed tensor, rows of ne00. row0 is a multiple of 16, row1 one too or the tensor's number of rows. act: ncols columns of packed_act_type.
- * dst: f32. scratch: mul_mat_packed_scratch() bytes of this thread's own.
+ * dst: f32. scratch: mul_mat_packed_scratch() bytes of this thread's own. places: an i32 for each column, or 0 where column col's place is col.
  * Each output has the same bits for any ncols, row0 and row1.
  */
 export function mul_mat_packed(
@@ -178,28 +178,29 @@ export function mul_mat_packed(
   dst: usize,
   dst_stride: usize,
   scratch: usize,
+  places: usize,
 ): void {
   // prettier-ignore
   switch (type) {
-    case id.F32: mul_mat_packed_as<F32>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch); return;
-    case id.F16: mul_mat_packed_as<F16>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch); return;
-    case id.Q4_0: mul_mat_packed_as<Q4_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch); return;
-    case id.Q4_1: mul_mat_packed_as<Q4_1>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch); return;
-    case id.Q5_0: mul_mat_packed_as<Q5_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch); return;
-    case id.Q5_1: mul_mat_packed_as<Q5_1>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch); return;
-    case id.Q8_0: mul_mat_packed_as<Q8_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch); return;
-    case id.Q2_K: mul_mat_packed_as<Q2_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch); return;
-    case id.Q3_K: mul_mat_packed_as<Q3_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch); return;
-    case id.Q4_K: mul_mat_packed_as<Q4_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch); return;
-    case id.Q5_K: mul_mat_packed_as<Q5_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch); return;
-    case id.Q6_K: mul_mat_packed_as<Q6_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch); return;
-    case id.IQ4_NL: mul_mat_packed_as<IQ4_NL>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch); return;
-    case id.IQ4_XS: mul_mat_packed_as<IQ4_XS>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch); return;
-    case id.BF16: mul_mat_packed_as<BF16>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch); return;
-    case id.TQ2_0: mul_mat_packed_as<TQ2_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch); return;
-    case id.MXFP4: mul_mat_packed_as<MXFP4>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch); return;
-    case id.Q1_0: mul_mat_packed_as<Q1_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch); return;
-    case id.Q2_0: mul_mat_packed_as<Q2_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch); return;
+    case id.F32: mul_mat_packed_as<F32>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places); return;
+    case id.F16: mul_mat_packed_as<F16>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places); return;
+    case id.Q4_0: mul_mat_packed_as<Q4_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places); return;
+    case id.Q4_1: mul_mat_packed_as<Q4_1>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places); return;
+    case id.Q5_0: mul_mat_packed_as<Q5_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places); return;
+    case id.Q5_1: mul_mat_packed_as<Q5_1>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places); return;
+    case id.Q8_0: mul_mat_packed_as<Q8_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places); return;
+    case id.Q2_K: mul_mat_packed_as<Q2_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places); return;
+    case id.Q3_K: mul_mat_packed_as<Q3_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places); return;
+    case id.Q4_K: mul_mat_packed_as<Q4_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places); return;
+    case id.Q5_K: mul_mat_packed_as<Q5_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places); return;
+    case id.Q6_K: mul_mat_packed_as<Q6_K>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places); return;
+    case id.IQ4_NL: mul_mat_packed_as<IQ4_NL>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places); return;
+    case id.IQ4_XS: mul_mat_packed_as<IQ4_XS>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places); return;
+    case id.BF16: mul_mat_packed_as<BF16>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places); return;
+    case id.TQ2_0: mul_mat_packed_as<TQ2_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places); return;
+    case id.MXFP4: mul_mat_packed_as<MXFP4>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places); return;
+    case id.Q1_0: mul_mat_packed_as<Q1_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places); return;
+    case id.Q2_0: mul_mat_packed_as<Q2_0>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places); return;
     default: unreachable();
   }
 }

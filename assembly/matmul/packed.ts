@@ -68,9 +68,9 @@ export function packed_row_as<F>(w: usize, ne00: i32, row: i32, y: usize): void 
 }
 
 /**
- * dst[col * dst_stride + row * 4] = weights' row `row` . column `col` of activations, for rows [row0, row1) and ncols columns; strides are in bytes.
+ * dst[places[col] * dst_stride + row * 4] = weights' row `row` . column `col` of activations, for rows [row0, row1) and ncols columns; strides are in bytes.
  * w: the packed tensor, rows of ne00. row0 is a multiple of 16, row1 one too or the tensor's number of rows. act: ncols columns of packed_act_type.
- * dst: f32. scratch: mul_mat_packed_scratch() bytes of this thread's own.
+ * dst: f32. scratch: mul_mat_packed_scratch() bytes of this thread's own. places: an i32 for each column, or 0 where column col's place is col.
  * Each output has the same bits for any ncols, row0 and row1.
  */
 // @ts-ignore: decorator
@@ -86,7 +86,8 @@ export function mul_mat_packed_as<F>(
   dst: usize,
   dst_stride: usize,
   scratch: usize,
+  places: usize,
 ): void {
-  if (is_float<F>()) mul_mat_f32<F>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else mul_mat_of<F>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  if (is_float<F>()) mul_mat_f32<F>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places);
+  else mul_mat_of<F>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places);
 }

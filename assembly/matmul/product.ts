@@ -34,6 +34,7 @@ import {
 import { unpack } from './panel';
 import { PANEL } from './panel_room';
 import { KC, most } from './panel_size';
+import { column_of, put } from './result';
 
 /** Columns, and rows, whose f32 sums are kept at a time: as many rows as a thread takes. */
 const NC: i32 = 64;
@@ -141,6 +142,7 @@ export function mul_mat_of<F>(
   dst: usize,
   dst_stride: usize,
   scratch: usize,
+  places: usize,
 ): void {
   if (!fmt.eight_bits<F>() && !fmt.fits_i16<F>())
     ERROR('i16 has no room for the sums of such codes: give them as signed ones of 8 bits (dot_signed.ts)');
@@ -148,7 +150,7 @@ export function mul_mat_of<F>(
   const few = few_index<F>();
   // prettier-ignore
   mul_mat(
-    w, ne00 / fmt.weights<F>(), row0, row1, act, act_stride, ncols, dst, dst_stride, scratch,
+    w, ne00 / fmt.weights<F>(), row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places,
     bytes, fmt.subs<F>(), act_type<F>(), few, unpack_index<F>(), tile_index<F>(), column_index<F>(),
   );
 }
@@ -168,6 +170,7 @@ function mul_mat(
   dst: usize,
   dst_stride: usize,
   scratch: usize,
+  places: usize,
   bytes: usize,
   subs: i32,
   type: u32,
@@ -182,7 +185,7 @@ function mul_mat(
     for (let row = row0; row < row1; row += ROWS, rows += stride) {
       memory.fill(scratch, 0, <usize>ncols * ACC);
       call_indirect<void>(few_at, rows, blocks, act, act_stride, ncols, scratch, scratch + <usize>ncols * ACC);
-      for (let c = 0; c < ncols; c++) put(dst + <usize>c * dst_stride, row, row1, scratch + <usize>c * ACC);
+      for (let c = 0; c < ncols; c++) put(column_of(dst, dst_stride, places, c), row, row1, scratch + <usize>c * ACC);
     }
     return;
   }
@@ -206,7 +209,7 @@ function mul_mat(
         }
       }
       for (let row = m0, acc = scratch; row < m1; row += ROWS, acc += sums) {
-        for (let c = 0; c < nc; c++) put(dst + <usize>(c0 + c) * dst_stride, row, row1, acc + <usize>c * ACC);
+        for (let c = 0; c < nc; c++) put(column_of(dst, dst_stride, places, c0 + c), row, row1, acc + <usize>c * ACC);
       }
     }
   }
@@ -214,7 +217,7 @@ function mul_mat(
   for (let row = row0; row < row1; row += ROWS, rows += stride) {
     for (let c = blocked; c < ncols; c++) {
       const a = act + <usize>c * act_stride;
-      const y = dst + <usize>c * dst_stride;
+      const y = column_of(dst, dst_stride, places, c);
       if (row1 - row >= ROWS) {
         call_indirect<void>(column_at, rows, blocks, a, y + (<usize>row << 2), scratch);
       } else {
@@ -223,11 +226,4 @@ function mul_mat(
       }
     }
   }
-}
-
-/** Copies the sums of rows [row, min(row + 16, row1)) to their place in the column of dst at y. */
-// @ts-ignore: decorator
-@inline
-function put(y: usize, row: i32, row1: i32, sums: usize): void {
-  memory.copy(y + (<usize>row << 2), sums, <usize>min(ROWS, row1 - row) << 2);
 }

@@ -1,8 +1,9 @@
 // Generated from src/graph/kernels.ts by `npm run generate`: edit that table and run it again.
 /** Which kernel a record's code means. */
 import { attention, attention_merge } from '../ops/attention';
-import { binary } from '../ops/binary';
+import { add_id, binary } from '../ops/binary';
 import { cpy, get_rows, quantize, set_rows } from '../ops/copy';
+import { group_ids, quantize_groups } from '../ops/groups';
 import { im2col } from '../ops/im2col';
 import { kv_store } from '../ops/kv_cache';
 import { mul_mat } from '../ops/mul_mat';
@@ -40,6 +41,9 @@ const POOL_1D: u32 = 23;
 const MEAN_OF_ROWS: u32 = 24;
 const IM2COL: u32 = 25;
 const IN_SUM2: u32 = 26;
+const GROUP_IDS: u32 = 27;
+const QUANTIZE_GROUPS: u32 = 28;
+const ADD_ID: u32 = 29;
 
 /** Runs a record as thread ith of nth, with this thread's scratch; cursor_bytes lie from one range's cursor of an op to the next one's. */
 export function run(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
@@ -71,6 +75,9 @@ export function run(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: us
     case MEAN_OF_ROWS: mean_of_rows(op, ith, nth); break;
     case IM2COL: im2col(op, ith, nth); break;
     case IN_SUM2: in_sum2(op, ith, nth); break;
+    case GROUP_IDS: group_ids(op, ith, scratch); break;
+    case QUANTIZE_GROUPS: quantize_groups(op, ith, nth); break;
+    case ADD_ID: add_id(op, ith, nth); break;
     default: unreachable();
   }
 }

@@ -28,6 +28,7 @@ import { checkIndices, indexChecks, type IndexCheck } from './indices.ts';
 import { loadTensors } from './load.ts';
 
 const DEFAULT_BYTES = 64 << 20;
+const PACKED = 'is packed; only mul_mat and get_rows read it (mul_mat_id where there are several matrices)';
 
 interface Made {
   readonly graph: GraphPlan;
@@ -68,9 +69,9 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
     turbo: wish,
   });
   const end = ARENA_BASE + SYNC_SIZE + ALIGN + bytes;
-  const { build, turbo, module, threads, facts } = backend;
+  const { build, threads, facts } = backend;
   const use = { what: `an engine with memoryBytes ${bytes}`, remedy: 'choose fewer memoryBytes' };
-  const { memory, executor } = await backend.startHere(end, ARENA_BASE, use).catch(async (error: unknown) => {
+  const { memory, executor, module, turbo } = await backend.startHere(end, ARENA_BASE, use).catch(async (error: unknown) => {
     await backend.close();
     throw error;
   });
@@ -110,7 +111,7 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
   };
   const addressOf = (what: string, t: Tensor): number => {
     const base = baseOf(t);
-    if (base.layout === 'packed') refuse(what, 'is packed; only mul_mat and get_rows read it', base);
+    if (base.layout === 'packed') refuse(what, PACKED, base);
     if (base.op === 'leaf') return base.data + t.viewOffset;
     const at = [...made.values()].findLast((m) => m.results.has(base))?.results.get(base);
     if (at === undefined)
@@ -286,7 +287,7 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
     },
     async pack(t) {
       bytesOf('pack', t);
-      if (t.op !== 'leaf' || t.values || t.ne[2] * t.ne[3] !== 1) refuse('pack', 'only whole matrices are packed', t);
+      if (t.op !== 'leaf' || t.values) refuse('pack', 'only whole matrices are packed', t);
       if (!canPack(t, facts)) return false;
       idle('pack');
       // The packed kernels take scales apart as finite numbers; the plain ones give what ggml gives.
@@ -327,9 +328,7 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
       const nodes = expand(wanted);
       for (const t of nodes) {
         own('plan', t);
-        t.src.forEach(
-          (s, i) => s?.layout === 'packed' && !readsPacked(t, i) && refuse(t.op, 'is packed; only mul_mat and get_rows read it', s),
-        );
+        t.src.forEach((s, i) => s?.layout === 'packed' && !readsPacked(t, i) && refuse(t.op, PACKED, s));
       }
       const parts = encoded(lower(nodes, facts), wanted);
       const { graph } = parts;

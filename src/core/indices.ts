@@ -23,6 +23,8 @@ export function indexChecks(nodes: readonly Tensor[]): IndexCheck[] {
     if (n.op === 'get_rows') return [{ op: 'get_rows', indices: b, table: a, limit: a.ne[1] }];
     if (n.op === 'set_rows') return [{ op: 'set_rows', indices: b, table: c, limit: c.ne[1] }];
     if (n.op === 'mean_of_rows') return [{ op: 'mean_of_rows', indices: b, table: a, limit: a.ne[1], counts: c }];
+    if (n.op === 'mul_mat_id') return [{ op: 'mul_mat_id', indices: c, table: a, limit: a.ne[2] }];
+    if (n.op === 'add_id') return [{ op: 'add_id', indices: c, table: b, limit: b.ne[1] }];
     return n.op === 'rope' ? [{ op: 'rope', indices: b, table: c, limit: c.ne[1], from: 1 - c.ne[1] }] : [];
   });
   return checks.filter(({ indices, counts }) => isReadable(indices) && (!counts || isReadable(counts)));

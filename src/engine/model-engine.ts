@@ -17,7 +17,7 @@ import { readWeights } from './read-weights.ts';
 import type { Batch } from './scheduler.ts';
 import type { Bytes } from '../io/source.ts';
 import type { ResolvedLoadOptions } from '../load-options.ts';
-import type { Executor } from '../threads/executor.ts';
+import { yieldToEventLoop, type Executor } from '../threads/executor.ts';
 import type { Build } from '../wasm/load.ts';
 import { MEMORY_LIMIT } from '../wasm/memory.ts';
 
@@ -68,6 +68,8 @@ export interface ModelEngine {
   readonly batchSize: number;
   readonly maxOutputs: number;
   readonly memoryBytes: number;
+  /** Of these, the weights. */
+  readonly weightBytes: number;
   readonly parallel: number;
   readonly caches: readonly KvCache[];
   /** For each matrix whose inputs are measured: f32 [ne0], to which every step adds the squares of its inputs, column by column. */
@@ -99,7 +101,7 @@ export async function createModelEngine(
   const wants: Wants = wantsOf(hparams, options.embeddings);
   const parallel = options.parallel ?? (wants === 'logits' ? 1 : ENCODER_PARALLEL);
   const backend = await createCpuBackend(platform, options);
-  const { build, turbo, threads, facts } = backend;
+  const { build, threads, facts } = backend;
   const wanted = options.contextLength || (options.contextLength === 0 ? hparams.nCtxTrain : Math.min(hparams.nCtxTrain, DEFAULT_CONTEXT));
   // In an encoder every token sees the whole text, so a step has to hold a whole sequence.
   const batchFor = (contextLength: number): number => (hparams.causal ? options.batchSize : Math.max(options.batchSize, contextLength));
@@ -121,12 +123,13 @@ export async function createModelEngine(
   };
   let model: ModelPlan;
   let executor: Executor;
+  let turbo: boolean;
   try {
     options.signal?.throwIfAborted();
     // A context nobody asked for shrinks to what fits; one that was asked for must fit.
     model = planFor(wanted);
     for (let n = wanted; !options.contextLength && model.memoryBytes > MEMORY_LIMIT && n > 2 * KV_SPLIT;) model = planFor((n = n >> 1));
-    executor = await backend.start(model.memoryBytes, model.syncAt);
+    ({ executor, turbo } = await backend.start(model.memoryBytes, model.syncAt));
   } catch (error) {
     await backend.close();
     throw error;
@@ -135,7 +138,8 @@ export async function createModelEngine(
   reading.catch(() => {}); // awaited below
   let fingerprint: string;
   try {
-    // What this thread has to do takes about as long as the other threads read.
+    // What this thread has to do takes about as long as the other threads read: they are told to first.
+    await yieldToEventLoop();
     for (const { data, values } of model.plan.constants) await executor.write(data, values!());
     for (const table of model.tables) await executor.write(table.tensor.data, new Uint8Array((await angles(table, parts)).buffer));
     options.meanwhile();
@@ -156,6 +160,7 @@ export async function createModelEngine(
     batchSize: model.batchSize,
     maxOutputs: model.maxOutputs,
     memoryBytes: model.memoryBytes,
+    weightBytes: [...model.weights.keys()].reduce((n, { byteLength }) => n + byteLength, 0),
     parallel,
     caches: model.caches,
     inputSums: model.inputSums,

@@ -79,7 +79,7 @@ function piecesOf(inOrder: readonly Weight[], { matrices, broken }: Packing, blo
       const bytes = [info.part, info.offset + from, to - from, tensor.data + from];
       if (number === undefined) return [...bytes, -1, 0, 0, 0, 0, 0, 0];
       const blocks = [from / blockBytes, Math.ceil(to / blockBytes)];
-      return [...bytes, tensor.type.id, tensor.data, tensor.ne[0], tensor.ne[1], ...blocks, broken.data + 4 * number];
+      return [...bytes, tensor.type.id, tensor.data, tensor.ne[0], tensor.ne[1] * tensor.ne[2], ...blocks, broken.data + 4 * number];
     });
   });
 }

@@ -40,8 +40,8 @@ const ATTENTION: Kernel = {
 export const KERNELS = kernels({
   GET_ROWS: { dst: 'rows', src: ['rows', 'any'] },
   QUANTIZE: { dst: 'rows', src: ['rows'] },
-  MUL_MAT: { dst: 'rows', src: ['rows', 'rows'] },
-  MUL_MAT_PACKED: { dst: 'rows', src: ['dense', 'rows'] },
+  MUL_MAT: { dst: 'rows', src: ['rows', 'rows', 'dense'] },
+  MUL_MAT_PACKED: { dst: 'rows', src: ['dense', 'rows', 'dense'] },
   REPACK: { dst: 'dense', src: ['dense'], written: [0] },
   RMS_NORM: { dst: 'rows', src: ['rows', 'rows', 'rows', 'rows'], written: [3], writesMore: true, params: [{ f: 'eps' }] },
   NORM: { dst: 'rows', src: ['rows', 'rows', 'rows'], writesMore: true, params: [{ f: 'eps' }] },
@@ -65,6 +65,9 @@ export const KERNELS = kernels({
   WEIGHTED_SUM: { dst: 'rows', src: ['rows', 'rows'], params: [] },
   IM2COL: { dst: 'rows', src: ['any'] },
   IN_SUM2: { dst: 'dense', src: ['rows'] },
+  GROUP_IDS: { dst: 'dense', src: ['any'] },
+  QUANTIZE_GROUPS: { dst: 'rows', src: ['rows', 'dense'] },
+  ADD_ID: { dst: 'rows', src: ['any', 'any', 'any'], inPlace: [0] },
 });
 export type OpCode = keyof typeof KERNELS;
 

@@ -27,6 +27,9 @@ export const ACT_K_BLOCK = 256;
 /** Columns of activations in a column block, where there are so many (assembly/matmul/act.ts COLS). */
 export const ACT_COLUMNS = 4;
 
+/** Columns of a group of a product by several matrices at most (assembly/ops/groups.ts). */
+export const GROUP_COLUMNS = 64;
+
 /** The loops of packed products (assembly/matmul/loops.ts), as explain() names them. */
 export const LOOPS = [
   'gemv_16x1',

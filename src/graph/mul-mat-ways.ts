@@ -1,6 +1,7 @@
 /** Which kernel computes a mul_mat, in one table (as in ggml_cuda_mul_mat): the first row that fits is taken, and explain() prints its name. */
 import { TYPE, type TypeTraits } from '../type-traits.ts';
-import { hasContiguousRows, isContiguous, type Tensor } from './tensor.ts';
+import { GROUP_COLUMNS } from './layout.ts';
+import { hasContiguousRows, isContiguous, nelements, type Tensor } from './tensor.ts';
 import { vecDotType } from './vec-dot-type.ts';
 
 export interface MulMatWay {
@@ -76,19 +77,22 @@ function loopsUpTo(weights: TypeTraits, n: number, facts: PackedFacts): string {
   return `${ranges.map((r) => `${r.loop} up to ${r.to} column${r.to === 1 ? '' : 's'}`).join(', ')}${rest.size > 0 ? ` (left over: ${[...rest].join(', ')})` : ''}`;
 }
 
-/** `f32`: weights are dequantised and activations stay f32. */
-export function chooseMulMat(a: Tensor, b: Tensor, f32: boolean, facts: PackedFacts): MulMatWay {
+/** `f32`: weights are dequantised and activations stay f32. `ids`: those of mul_mat_id, which say what each column multiplies. */
+export function chooseMulMat(a: Tensor, b: Tensor, f32: boolean, facts: PackedFacts, ids?: Tensor): MulMatWay {
   const row = WAYS.find((w) => w.fits(a, b, f32))!;
   const [src0, src1] = row.types(a, b, facts);
-  return { code: row.code, src0, src1, how: () => `${a.type.name} x ${src1.name}: ${row.name}, ${notesOn(a, b, src1, facts)}` };
+  return { code: row.code, src0, src1, how: () => `${a.type.name} x ${src1.name}: ${row.name}, ${notesOn(a, b, src1, facts, ids)}` };
 }
 
-function notesOn(a: Tensor, b: Tensor, src1: TypeTraits, facts: PackedFacts): string {
-  const columns = b.ne[1] * b.ne[2] * b.ne[3];
+function notesOn(a: Tensor, b: Tensor, src1: TypeTraits, facts: PackedFacts, ids: Tensor | undefined): string {
+  const columns = ids ? nelements(ids) : b.ne[1] * b.ne[2] * b.ne[3];
+  const loops = b.batch || ids ? loopsUpTo : loopsOf;
+  const repeats = !ids && (a.ne[2] !== b.ne[2] || a.ne[3] !== b.ne[3]);
   const notes = [
-    ...(packed(a) ? [(b.batch ? loopsUpTo : loopsOf)(a.type, b.ne[1], facts)] : []),
+    ...(packed(a) ? [loops(a.type, ids ? Math.min(columns, GROUP_COLUMNS) : b.ne[1], facts)] : []),
     b.batch ? `up to ${columns} columns` : columns === 1 ? 'one column' : `${columns} columns`,
-    ...(a.ne[2] !== b.ne[2] || a.ne[3] !== b.ne[3] ? [`src0 repeated ${b.ne[2] / a.ne[2]} x ${b.ne[3] / a.ne[3]}`] : []),
+    ...(ids ? [`each by one of ${a.ne[2]} matrices, in groups of up to ${GROUP_COLUMNS}`] : []),
+    ...(repeats ? [`src0 repeated ${b.ne[2] / a.ne[2]} x ${b.ne[3] / a.ne[3]}`] : []),
     ...(hasContiguousRows(a) ? (isContiguous(a) ? [] : ['src0 strided']) : ['src0 made contiguous']),
     ...(hasContiguousRows(b) ? (isContiguous(b) ? [] : ['src1 strided']) : ['src1 made contiguous']),
     ...(src1 === b.type ? [] : [`src1 ${b.type.name} to ${src1.name}`]),

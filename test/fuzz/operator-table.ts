@@ -304,6 +304,30 @@ export const OPS: readonly OpRow[] = [
     },
   },
   {
+    op: 'mul_mat_id',
+    take(g) {
+      const b = g.of(
+        [g.chance(0.5) ? 32 * g.int(1, 3) : g.int(1, 40), g.int(1, 3), g.chance(0.1) ? g.int(60, 80) : g.int(1, 9), 1],
+        FLOATS,
+      );
+      const [k, n1, tokens] = b.window.ne;
+      const type = g.pick<TypeName>(k % 32 ? FLOATS : SIDES);
+      const packed = g.chance(0.6) && (type === 'f32' || k % 32 === 0);
+      const as: Four = [k, packed ? 16 * g.int(1, 2) : g.int(1, 20), g.int(1, 5), 1];
+      const ids = g.ids([n1 * g.int(1, 2), tokens, 1, 1], as[2], { i64: false });
+      return { src: [packed ? g.packed(as, type) : g.of(as, [type]), b, ids], noise: PRODUCT[type] };
+    },
+  },
+  {
+    op: 'add_id',
+    noise: 0,
+    take(g) {
+      const [n, used, tokens] = g.shape();
+      const rows = g.int(1, 5);
+      return { src: [g.of([n, used, tokens, 1], FLOATS), g.of([n, rows, 1, 1], FLOATS), g.ids([used, tokens, 1, 1], rows)] };
+    },
+  },
+  {
     op: 'rope_ext',
     noise: 2 ** -13,
     take(g) {

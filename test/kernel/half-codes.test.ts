@@ -50,7 +50,7 @@ export function heap_base(): usize {
 ${ways('packed_act_type', '', 'u32')}
 ${ways('repack', 'w: usize, ne00: i32, nrows: i32, from: i32, to: i32, scratch: usize', 'i32')}
 ${ways('packed_row', 'w: usize, ne00: i32, row: i32, y: usize', 'void')}
-${ways('mul_mat_packed', 'w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize', 'void')}
+${ways('mul_mat_packed', 'w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize, places: usize', 'void')}
 `;
 
 async function compile(build: string): Promise<WebAssembly.Module> {

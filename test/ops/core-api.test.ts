@@ -226,6 +226,8 @@ const CALLS = (): { readonly [name: string]: readonly unknown[] } => {
     get_rows: [x, ids],
     set_rows: [x, x, ids],
     mul_mat: [x, row, {}],
+    mul_mat_id: [cube, row, [[0, 1]]],
+    add_id: [x, row, [[0, 0]]],
     rms_norm: [x, { ...some, weight: row }],
     norm: [x, { ...some, weight: row, bias: row }],
     l2_norm: [x, some],

@@ -130,6 +130,18 @@ function mulMat(a: View, b: View): Float64Array {
     return w.reduce((s, v, k) => s + v * x[k], 0);
   });
 }
+/** Result column (u, t) is matrix ids[u, t] times column (u mod b.ne1, t). */
+function mulMatId(as: View, b: View, ids: View): Float64Array {
+  const matrix = (u: number, t: number) => ids.at(u, t, 0, 0);
+  const column = (u: number, t: number): View => ({ type: b.type, ne: [b.ne[0], 1, 1, 1], at: (k) => b.at(k, u % b.ne[1], t, 0) });
+  const of = (e: number): View => ({ type: as.type, ne: [as.ne[0], as.ne[1], 1, 1], at: (k, r) => as.at(k, r, e, 0) });
+  const out = new Float64Array(as.ne[1] * ids.ne[0] * ids.ne[1]).fill(NaN);
+  each([1, ids.ne[0], ids.ne[1], 1], (_, u, t) => {
+    if (within(matrix(u, t), 1, as.ne[2])) out.set(mulMat(of(matrix(u, t)), column(u, t)), (t * ids.ne[0] + u) * as.ne[1]);
+    return 0;
+  });
+  return out;
+}
 const slope = (h: number, n_head: number, max_bias: number) => {
   const n = 2 ** Math.floor(Math.log2(n_head));
   return max_bias === 0 ? 1 : h < n ? 2 ** ((-max_bias / n) * (h + 1)) : 2 ** ((-max_bias / 2 / n) * (2 * (h - n) + 1));
@@ -307,6 +319,10 @@ export function evaluateOn(
       });
     case 'mul_mat':
       return mulMat(a, b);
+    case 'mul_mat_id':
+      return mulMatId(a, b, m!);
+    case 'add_id':
+      return all((i0, u, t) => a.at(i0, u, t, 0) + (within(m!.at(u, t, 0, 0), 1, b.ne[1]) ? b.at(i0, m!.at(u, t, 0, 0), 0, 0) : NaN));
     case 'rope_ext':
       return rope(a, b, m, p);
     case 'soft_max_ext': {

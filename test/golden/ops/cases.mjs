@@ -252,6 +252,22 @@ for (const [mode, kind] of [
   rope(`${kind} below 0, f16`, { mode }, f16([16, 3, 4]), null, [-1, -9, -64, 2]);
 }
 
+// mul_mat_id: matrices [K, R, E], activations [K, 1 or U, T], ids [U, T]; add_id: [R, U, T], biases [R, E], ids
+const ids = (used, tokens, matrices) => t('i32', [used, tokens], { modulo: matrices });
+for (const type of ['f32', 'f16', 'bf16', 'q4_0', 'q8_0']) {
+  add(`${type} one token, one activation for all`, 'mul_mat_id', [t(type, [64, 16, 6]), f32([64, 1, 1]), ids(3, 1, 6)]);
+  add(`${type} one activation for all`, 'mul_mat_id', [t(type, [96, 16, 4]), f32([96, 1, 9]), ids(2, 9, 4)]);
+  add(`${type} an activation each, odd rows`, 'mul_mat_id', [t(type, [32, 7, 5]), f32([32, 3, 6]), ids(3, 6, 5)]);
+}
+add('ids of a longer list', 'mul_mat_id', [
+  f32([24, 5, 6]),
+  f32([24, 1, 4]),
+  t('i32', [6, 4], { modulo: 6, view: { ne: [2, 4, 1, 1], nb: [24, 96, 96], offset: 0 } }),
+]);
+add('many of one matrix', 'mul_mat_id', [f32([17, 18, 2]), f32([17, 1, 80]), ids(1, 80, 2)]);
+add('one token', 'add_id', [f32([13, 3, 1]), f32([13, 5]), ids(3, 1, 5)]);
+add('many tokens', 'add_id', [f32([32, 2, 7]), f32([32, 4]), ids(2, 7, 4)]);
+
 // gpt-oss: limits of 7, and heads with sinks: far below all scores, among them, far above
 const limits = { alpha: 1.702, limit: 7 };
 add('gate and up apart', 'swiglu_oai', [f32([35, 3], { scale: 12 }), f32([35, 3], { scale: 12 })], limits);

@@ -71,6 +71,8 @@ const signatures = {
   ...unary,
   ...binary,
   set_rows: ['TTT'],
+  mul_mat_id: ['TTT'],
+  add_id: ['TTT'],
   swiglu_oai: ['TTff', 'alpha', 'limit'],
   norm: ['Tf', 'eps'],
   rms_norm: ['Tf', 'eps'],
