@@ -413,7 +413,7 @@ export const models = {
       extra: (m) => bitnetScales.forEach(([t, factor]) => m.values(`blk.1.${t}.scale`, [factor])),
     }),
   // Mixtures, each once in F32 and once quantised, where another rule changes with it.
-  'llama-moe': (seed = 51) =>
+  'llama-moe': (seed = 251) =>
     decoder('llama', {
       seed,
       tied: true,
@@ -424,7 +424,7 @@ export const models = {
     }),
   'llama-moe-q4_0': (seed = 52) =>
     decoder('llama', { seed, type: 'q4_0', n_embd: 64, n_ff: 32, mixture: { count: 4, used: 2, width: 32 } }),
-  qwen2moe: (seed = 53) =>
+  qwen2moe: (seed = 853) =>
     decoder('qwen2moe', {
       seed,
       qkvBias: true,
@@ -440,7 +440,7 @@ export const models = {
       n_ff: 64,
       mixture: { count: 4, used: 2, width: 32, shared: 64, sharedGate: true },
     }),
-  qwen3moe: (seed = 55) =>
+  qwen3moe: (seed = 455) =>
     decoder('qwen3moe', {
       seed,
       head: 16,
@@ -459,7 +459,7 @@ export const models = {
       mixture: { count: 8, used: 3, width: 32 },
       kv: { expert_feed_forward_length: ['u32', 32], expert_group_count: ['u32', 4], expert_group_used_count: ['u32', 2] },
     }),
-  olmoe: (seed = 57) =>
+  olmoe: (seed = 257) =>
     decoder('olmoe', { seed, n_head_kv: 4, tied: false, qkNorm: 'together', n_ff: 16, mixture: { count: 6, used: 3, width: 16 } }),
   'olmoe-q4_0': (seed = 58) =>
     decoder('olmoe', {
@@ -471,7 +471,7 @@ export const models = {
       n_ff: 32,
       mixture: { count: 4, used: 2, width: 32 },
     }),
-  granitemoe: (seed = 59) =>
+  granitemoe: (seed = 259) =>
     decoder('granitemoe', {
       seed,
       tied: true,
@@ -490,7 +490,7 @@ export const models = {
       mixture: { count: 5, used: 2, width: 32 },
       kv: graniteFactors,
     }),
-  'gpt-oss': (seed = 61) =>
+  'gpt-oss': (seed = 361) =>
     decoder('gpt-oss', {
       ...ossRules,
       seed,
