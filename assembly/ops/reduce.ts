@@ -198,27 +198,42 @@ function store_few(y: usize, v: v128, n: i32): void {
 /**
  * dst f32 [ne0] += the squares of src0's rows, column by column: llama-imatrix's in_sum2. Each row is added to the sums in memory before the next, so
  * that the bits are the same for any batch. A thread has whole cache lines of columns.
+ * With src1, the experts i32 [n_used, n_tokens] that rows [ne0, 1 or n_used, n_tokens] go to, dst has a row for each, and src2 f32 [n_expert] counts them.
  */
 export function in_sum2(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0;
-  const sums = op.dst.data;
-  const n = src0.ne0;
-  const rows = nrows(src0);
-  const lines = (n + 15) >> 4;
+  const ids = op.src1;
+  const dst = op.dst;
+  const lines = (src0.ne0 + 15) >> 4;
   const from = range_start(lines, ith, nth) << 4;
-  const to = min(range_end(lines, ith, nth) << 4, n);
+  const to = min(range_end(lines, ith, nth) << 4, src0.ne0);
+  if (!changetype<usize>(ids)) {
+    const rows = nrows(src0);
+    for (let r = 0; r < rows; r++) add_squares(row_at(src0, r), dst.data, from, to);
+    return;
+  }
+  for (let t = 0; t < ids.ne1; t++) {
+    for (let u = 0; u < ids.ne0; u++) {
+      const e = load<i32>(row_of(ids, t, 0, 0) + (<usize>u << 2));
+      if (<u32>e >= <u32>dst.ne1) continue;
+      add_squares(row_of(src0, u % src0.ne1, t, 0), row_of(dst, e, 0, 0), from, to);
+      const count = op.src2.data + (<usize>e << 2);
+      if (ith == 0) store<f32>(count, load<f32>(count) + 1);
+    }
+  }
+}
+
+/** sums += x * x for columns [from, to), from a multiple of 4. */
+function add_squares(x: usize, sums: usize, from: i32, to: i32): void {
   const to4 = to & ~3;
-  for (let r = 0; r < rows; r++) {
-    const x = row_at(src0, r);
-    for (let i = from; i < to4; i += 4) {
-      const o = <usize>i << 2;
-      const v = v128.load(x + o);
-      v128.store(sums + o, f32x4.add(v128.load(sums + o), f32x4.mul(v, v)));
-    }
-    for (let i = max(from, to4); i < to; i++) {
-      const o = <usize>i << 2;
-      const v = load<f32>(x + o);
-      store<f32>(sums + o, load<f32>(sums + o) + v * v);
-    }
+  for (let i = from; i < to4; i += 4) {
+    const o = <usize>i << 2;
+    const v = v128.load(x + o);
+    v128.store(sums + o, f32x4.add(v128.load(sums + o), f32x4.mul(v, v)));
+  }
+  for (let i = max(from, to4); i < to; i++) {
+    const o = <usize>i << 2;
+    const v = load<f32>(x + o);
+    store<f32>(sums + o, load<f32>(sums + o) + v * v);
   }
 }

@@ -5,7 +5,7 @@ import type { RopeParams } from '../arch/rope-table.ts';
 import { QuantletError } from '../errors.ts';
 import { alignUp, type GGUF, type TensorInfo } from '../gguf/types.ts';
 import { paddedHeadDim, type KvType } from '../graph/attention-ops.ts';
-import { withInputSums } from '../graph/input-sums.ts';
+import { withInputSums, type InputSumTensors } from '../graph/input-sums.ts';
 import { KV_SPLIT, SYNC_SIZE } from '../graph/layout.ts';
 import { lower } from '../graph/lower.ts';
 import { packedBytes, packWeights, repackRecord } from '../graph/packing.ts';
@@ -68,8 +68,8 @@ export interface ModelPlan {
   readonly result: Tensor;
   readonly weights: ReadonlyMap<TensorInfo, Tensor>;
   readonly tables: readonly RopeTable[];
-  /** Of those, the sums: f32 [ne0]. */
-  readonly inputSums: ReadonlyMap<string, Tensor>;
+  /** Of those, the sums. */
+  readonly inputSums: ReadonlyMap<string, InputSumTensors>;
   /** One for each layer with attention, in order; one in all for encoders. */
   readonly caches: readonly KvCache[];
   readonly plan: GraphPlan;
@@ -194,7 +194,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     ...weights.values(),
     ...tables.map((t) => t.tensor),
     ...caches.flatMap((c) => [c.k, c.v]),
-    ...new Set(inputSums.values()),
+    ...new Set([...inputSums.values()].flatMap(({ sums, counts }) => (counts ? [sums, counts] : [sums]))),
     broken,
     ...plan.constants,
   ]) {

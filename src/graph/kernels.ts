@@ -51,7 +51,13 @@ export const KERNELS = kernels({
   ATTENTION,
   ATTENTION_MERGE: { ...ATTENTION, writesMore: true },
   BINARY: { dst: 'any', src: ['any', 'any'], inPlace: [0, 1] },
-  UNARY: { dst: 'rows', src: ['rows'], writesMore: true, params: ['kind', { f: 'a' }, { f: 'b' }, { f: 'c' }, { f: 'd' }], scratch: UNARY_SCRATCH },
+  UNARY: {
+    dst: 'rows',
+    src: ['rows'],
+    writesMore: true,
+    params: ['kind', { f: 'a' }, { f: 'b' }, { f: 'c' }, { f: 'd' }],
+    scratch: UNARY_SCRATCH,
+  },
   GLU: { dst: 'rows', src: ['rows', 'rows'], writesMore: true, params: ['kind', 'swapped'], scratch: UNARY_SCRATCH },
   CPY: { dst: 'any', src: ['any'] }, // the widest of its ways (strides.ts COPIES)
   SET_ROWS: { dst: 'any', src: ['rows', 'any'] },
@@ -64,7 +70,7 @@ export const KERNELS = kernels({
   MEAN_OF_ROWS: { dst: 'rows', src: ['rows', 'any', 'any'] },
   WEIGHTED_SUM: { dst: 'rows', src: ['rows', 'rows'], params: [] },
   IM2COL: { dst: 'rows', src: ['any'] },
-  IN_SUM2: { dst: 'dense', src: ['rows'] },
+  IN_SUM2: { dst: 'dense', src: ['rows', 'rows', 'dense'], written: [2] },
   GROUP_IDS: { dst: 'dense', src: ['any'] },
   QUANTIZE_GROUPS: { dst: 'rows', src: ['rows', 'dense'] },
   ADD_ID: { dst: 'rows', src: ['any', 'any', 'any'], inPlace: [0] },

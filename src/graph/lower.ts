@@ -266,7 +266,7 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): OpRecord[] 
         push({ code: 'KV_STORE', dst: c, src: [rowsOf(a, TYPE.f32), b], params: [c.ne[0], c.ne[1], p.v], scratch: KV_STORE_SCRATCH });
         break;
       case 'in_sum2':
-        push({ code: 'IN_SUM2', dst: t, src: [rowsOf(a, TYPE.f32)], params: [] });
+        push({ code: 'IN_SUM2', dst: t, src: [rowsOf(a, TYPE.f32), b, c], params: [], ...(c && { writtenSrc: [c] }) });
         break;
       case 'attention': {
         const [q, k, v, first, visible, bias, slopes, sinks] = t.src as readonly Tensor[];

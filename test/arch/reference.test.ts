@@ -91,6 +91,17 @@ const rules: [model: string, key: string, value: MetaValue][] = [
   ['stablelm', 'rope.dimension_count', 8],
   ['starcoder2', 'rope.freq_base', 5000],
   ['bitnet', 'rope.freq_base', 5000],
+  ['llama-moe', 'expert_used_count', 1],
+  ['qwen3moe', 'expert_used_count', 3],
+  ['smallthinker', 'expert_gating_func', 1],
+  ['smallthinker', 'expert_group_used_count', 3],
+  ['smallthinker', 'attention.sliding_window', 0],
+  ['smallthinker', 'rope.freq_base_swa', 1e6],
+  ['granitemoe', 'residual_scale', 1],
+  ['granitemoe', 'attention.scale', 0],
+  ['gpt-oss', 'attention.sliding_window', 9],
+  ['gpt-oss', 'attention.sliding_window_pattern', 3],
+  ['gpt-oss', 'rope.freq_base_swa', 50],
 ];
 /** Tensors that must matter beyond those without which nothing runs: model, tensor to leave out. */
 const optional: [model: string, tensor: string][] = [
@@ -113,6 +124,20 @@ const optional: [model: string, tensor: string][] = [
   ['bitnet', 'blk.1.attn_output.scale'],
   ['bitnet', 'blk.1.ffn_gate.scale'],
   ['bitnet', 'blk.1.ffn_down.scale'],
+  ['llama-moe', 'blk.1.ffn_gate_exps.scale'],
+  ['llama-moe', 'blk.1.ffn_up_exps.scale'],
+  ['llama-moe', 'blk.1.ffn_down_exps.scale'],
+  ['qwen2moe', 'blk.0.ffn_gate_inp_shexp.weight'],
+  ['qwen2moe', 'blk.0.ffn_up_shexp.weight'],
+  ['granitemoe', 'blk.0.ffn_up_shexp.weight'],
+  ['qwen3moe', 'blk.0.attn_q_norm.weight'],
+  ['olmoe', 'blk.0.attn_k_norm.weight'],
+  ['gpt-oss', 'blk.0.attn_sinks.weight'],
+  ['gpt-oss', 'blk.1.attn_output.bias'],
+  ['gpt-oss', 'blk.0.ffn_gate_inp.bias'],
+  ['gpt-oss', 'blk.0.ffn_gate_exps.bias'],
+  ['gpt-oss', 'blk.0.ffn_up_exps.bias'],
+  ['gpt-oss', 'blk.0.ffn_down_exps.bias'],
 ];
 
 describe('the golden models notice every rule', () => {

@@ -213,6 +213,14 @@ export const OPS: readonly OpRow[] = [
     },
   },
   {
+    op: 'weighted_sum',
+    take: (g) => {
+      const a = g.any(FLOATS);
+      const [, n1, n2, n3] = a.window.ne;
+      return { src: [a, g.of([1, n1, n2, n3], FLOATS)] };
+    },
+  },
+  {
     op: 'mean_of_rows',
     take(g) {
       const a = matrix(g);

@@ -363,6 +363,8 @@ export function evaluateOn(
       return rows(a, a.ne[0], (x) => sorted(x, p.order === 1));
     case 'top_k':
       return rows(a, p.k, (x) => sorted(x, true).slice(0, p.k));
+    case 'weighted_sum':
+      return all((i0, i1, i2) => sum(Float64Array.from({ length: a.ne[1] }, (_, r) => a.at(i0, r, i1, i2) * b.at(0, r, i1, i2))));
     case 'mean_of_rows':
       return all((i0, i1) => {
         const first = b.at(i1, 0, 0, 0);

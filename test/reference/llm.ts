@@ -246,6 +246,8 @@ export function reference(gguf: RefGguf) {
     const n = 2 ** Math.floor(Math.log2(n_head));
     return h < n ? 2 ** ((-is.alibi! / n) * (h + 1)) : 2 ** ((-is.alibi! / 2 / n) * (2 * (h - n) + 1));
   }
+  /** Who wants to know which experts a token goes through. */
+  let told: ((layer: string, chosen: readonly number[], of: number) => void) | undefined;
   /** The experts of one token; the router looks at `seen`. */
   function mixture(x: Vec, seen: Vec, b: string): Vec {
     const used = num('expert_used_count', 0);
@@ -258,17 +260,19 @@ export function reference(gguf: RefGguf) {
     const probs = gating === 1 ? softmax([...raws]) : gating === 2 ? [...raws].map((s) => 1 / (1 + Math.exp(-s))) : [...raws];
     const best = (of: readonly number[], n: number) => [...of.keys()].sort((i, j) => of[j] - of[i] || i - j).slice(0, n);
     const groups = num('expert_group_count', 0);
-    let open = probs;
+    const bias = vector(`${b}exp_probs_b.bias`);
+    let open = bias ? probs.map((p, i) => p + bias[i]) : probs;
     if (groups > 1) {
       const size = probs.length / groups;
       const worth = Array.from({ length: groups }, (_, i) => {
-        const group = probs.slice(i * size, (i + 1) * size).sort((p, q) => q - p);
+        const group = open.slice(i * size, (i + 1) * size).sort((p, q) => q - p);
         return group[0] + group[1];
       });
       const kept = best(worth, num('expert_group_used_count', 0));
-      open = probs.map((p, i) => (kept.includes(Math.floor(i / size)) ? p : -Infinity));
+      open = open.map((p, i) => (kept.includes(Math.floor(i / size)) ? p : -Infinity));
     }
     const chosen = best(open, used);
+    told?.(b, chosen, raws.length);
     let weights = chosen.map((e) => probs[e]);
     if (gating === 3) weights = softmax(weights);
     if (is.weightsToOne)
@@ -373,5 +377,17 @@ export function reference(gguf: RefGguf) {
     const e = x.map((v) => Math.exp(v - Math.max(...x)));
     return scale(e, 1 / e.reduce((a, v) => a + v, 0));
   }
-  return { hidden, logits, embed };
+  /** How many tokens go through each expert, layer by layer. */
+  function expertUse(ids: readonly number[], n_ctx: number): number[][] {
+    const layers = new Map<string, number[]>();
+    told = (layer, chosen, of) => {
+      const counts = layers.get(layer) ?? new Array<number>(of).fill(0);
+      layers.set(layer, counts);
+      for (const e of chosen) counts[e]++;
+    };
+    hidden(ids, n_ctx);
+    told = undefined;
+    return [...layers.values()];
+  }
+  return { hidden, logits, embed, expertUse };
 }

@@ -294,7 +294,7 @@ const ossKeys = (width) => ({
   'attention.sliding_window': ['u32', 8],
   expert_feed_forward_length: ['u32', width],
 });
-const nomicMoe = { pooling: 1, types: 1, fused: true, bias: true, upBias: true, downBias: true, kv: { 'rope.freq_base': ['f32', 1000] } };
+const nomicMoe = { pooling: 1, types: 2, fused: true, bias: true, upBias: true, downBias: true, kv: { 'rope.freq_base': ['f32', 1000] } };
 
 /** What context.mjs asks about: heads as wide as a block of a quantised cache. */
 export const contexts = {
@@ -422,7 +422,7 @@ export const models = {
       // NVFP4 files have a factor for each expert; the first layer has none.
       extra: (m) => ['gate', 'up', 'down'].forEach((t, i) => m.values(`blk.1.ffn_${t}_exps.scale`, ramp(5, 0.6 + 0.1 * i, 1.6))),
     }),
-  'llama-moe-q4_0': (seed = 52) =>
+  'llama-moe-q4_0': (seed = 1652) =>
     decoder('llama', { seed, type: 'q4_0', n_embd: 64, n_ff: 32, mixture: { count: 4, used: 2, width: 32 } }),
   qwen2moe: (seed = 853) =>
     decoder('qwen2moe', {
@@ -432,7 +432,7 @@ export const models = {
       mixture: { count: 6, used: 3, width: 16, shared: 24, sharedGate: true },
       kv: { 'rope.freq_base': ['f32', 1e6], expert_feed_forward_length: ['u32', 16], expert_shared_feed_forward_length: ['u32', 24] },
     }),
-  'qwen2moe-q8_0': (seed = 54) =>
+  'qwen2moe-q8_0': (seed = 1754) =>
     decoder('qwen2moe', {
       seed,
       type: 'q8_0',
@@ -449,7 +449,7 @@ export const models = {
       mixture: { count: 8, used: 2, width: 16 },
       kv: { 'rope.freq_base': ['f32', 1e6], expert_feed_forward_length: ['u32', 16] },
     }),
-  'qwen3moe-groups-q8_0': (seed = 56) =>
+  'qwen3moe-q8_0': (seed = 256) =>
     decoder('qwen3moe', {
       seed,
       type: 'q8_0',
@@ -457,11 +457,11 @@ export const models = {
       tied: true,
       qkNorm: true,
       mixture: { count: 8, used: 3, width: 32 },
-      kv: { expert_feed_forward_length: ['u32', 32], expert_group_count: ['u32', 4], expert_group_used_count: ['u32', 2] },
+      kv: { expert_feed_forward_length: ['u32', 32] },
     }),
   olmoe: (seed = 257) =>
     decoder('olmoe', { seed, n_head_kv: 4, tied: false, qkNorm: 'together', n_ff: 16, mixture: { count: 6, used: 3, width: 16 } }),
-  'olmoe-q4_0': (seed = 58) =>
+  'olmoe-q4_0': (seed = 158) =>
     decoder('olmoe', {
       seed,
       type: 'q4_0',
@@ -480,7 +480,7 @@ export const models = {
       mixture: { count: 6, used: 2, width: 16, shared: 24 },
       kv: { ...graniteFactors, expert_shared_feed_forward_length: ['u32', 24] },
     }),
-  'granitemoe-q8_0': (seed = 60) =>
+  'granitemoe-q8_0': (seed = 2660) =>
     decoder('granitemoe', {
       seed,
       type: 'q8_0',
@@ -497,7 +497,7 @@ export const models = {
       mixture: { count: 5, used: 2, width: 24, bias: true },
       kv: { ...ossKeys(24), 'rope.freq_base_swa': ['f32', 500] },
     }),
-  'gpt-oss-mxfp4': (seed = 62) =>
+  'gpt-oss-mxfp4': (seed = 1763) =>
     decoder('gpt-oss', {
       ...ossRules,
       seed,
@@ -505,22 +505,24 @@ export const models = {
       mixture: { count: 6, used: 3, width: 32, bias: true, kind: 'mxfp4' },
       kv: ossKeys(32),
     }),
-  smallthinker: (seed = 63) =>
+  smallthinker: (seed = 763) =>
     decoder('smallthinker', {
       seed,
       tied: true,
       n_layer: 5,
-      mixture: { count: 4, used: 2, width: 16 },
+      mixture: { count: 8, used: 3, width: 8 },
       // The window is always of 4096: what shows are the layers that go without rope.
       kv: {
         'rope.freq_base': ['f32', 1e6],
-        expert_feed_forward_length: ['u32', 16],
+        expert_feed_forward_length: ['u32', 8],
         expert_gating_func: ['u32', 2],
+        expert_group_count: ['u32', 4],
+        expert_group_used_count: ['u32', 2],
         'attention.sliding_window': ['u32', 8],
         'rope.freq_base_swa': ['f32', 100],
       },
     }),
-  'smallthinker-q8_0': (seed = 64) =>
+  'smallthinker-q8_0': (seed = 2664) =>
     decoder('smallthinker', {
       seed,
       type: 'q8_0',
