@@ -505,7 +505,7 @@ export const models = {
       mixture: { count: 6, used: 3, width: 32, bias: true, kind: 'mxfp4' },
       kv: ossKeys(32),
     }),
-  smallthinker: (seed = 763) =>
+  smallthinker: (seed = 1363) =>
     decoder('smallthinker', {
       seed,
       tied: true,
