@@ -69,9 +69,9 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
     turbo: wish,
   });
   const end = ARENA_BASE + SYNC_SIZE + ALIGN + bytes;
-  const { build, threads, facts } = backend;
+  const { build, turbo, module, threads, facts } = backend;
   const use = { what: `an engine with memoryBytes ${bytes}`, remedy: 'choose fewer memoryBytes' };
-  const { memory, executor, module, turbo } = await backend.startHere(end, ARENA_BASE, use).catch(async (error: unknown) => {
+  const { memory, executor } = await backend.startHere(end, ARENA_BASE, use).catch(async (error: unknown) => {
     await backend.close();
     throw error;
   });

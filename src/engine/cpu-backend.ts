@@ -14,16 +14,11 @@ export interface CpuBackendOptions {
   turbo: Turbo | undefined;
 }
 
-/** Threads over a memory, and the module that they run. */
-export interface StartedBackend {
-  readonly executor: Executor;
-  readonly module: WasmModule;
-  /** Whether the kernels have 256-bit code. */
-  readonly turbo: boolean;
-}
-
 export interface CpuBackend {
   readonly build: Build;
+  /** Whether the kernels have 256-bit code. */
+  readonly turbo: boolean;
+  readonly module: WasmModule;
   readonly threads: number;
   /** The kernels, for asking about sizes: they have no memory to compute in. */
   readonly facts: Kernels;
@@ -32,9 +27,9 @@ export interface CpuBackend {
    * @param sync address of SYNC_SIZE bytes
    * @throws ERR_OUT_OF_MEMORY
    */
-  start(bytes: number, sync: number): Promise<StartedBackend>;
+  start(bytes: number, sync: number): Promise<Executor>;
   /** The same with a memory that this thread reads and writes too. */
-  startHere(bytes: number, sync: number, use: MemoryUse): Promise<StartedBackend & { readonly memory: WasmMemory }>;
+  startHere(bytes: number, sync: number, use: MemoryUse): Promise<{ memory: WasmMemory; executor: Executor }>;
   /** For when nothing is started: what was begun ahead is given up. */
   close(): Promise<void>;
 }
@@ -47,40 +42,29 @@ export async function createCpuBackend(
   const build = pickBuild(platform.features(), named || platform.forcedBuild());
   const shared = isThreaded(build);
   const threads = shared ? (given ?? platform.defaultThreads()) : 1;
-  // Workers start while the kernels are compiled and the caller finds out what they will compute.
   const spawned = shared ? platform.spawnThreads?.(threads) : undefined;
   const close = async (): Promise<void> => spawned?.dispose();
-  const compiling = platform.module(build, turbo, spawned?.started);
-  compiling.catch(() => {}); // awaited when there is a memory
-  const facts = await platform
-    .module(build)
-    .then((module) => kernelFacts(module, shared))
-    .catch(async (error: unknown) => {
-      await close();
-      throw error;
-    });
-  const started = (module: WasmModule, executor: Executor): StartedBackend => ({
-    executor,
-    module,
-    turbo: platform.isTurbo?.(module) ?? false,
+  const module = await platform.module(build, turbo, spawned?.started).catch(async (error: unknown) => {
+    await close();
+    throw error;
   });
-  const over = async (module: WasmModule, memory: WasmMemory, sync: number): Promise<StartedBackend> => {
-    if (!shared) return started(module, createSingle(module, memory, sync));
+  const facts = kernelFacts(module, shared);
+  const over = async (memory: WasmMemory, sync: number): Promise<Executor> => {
+    if (!shared) return createSingle(module, memory, sync);
     const pool = spawned?.attach(module, memory) ?? (await platform.createThreadPool!(module, memory, threads));
-    return started(module, createShared(module, memory, sync, pool, platform.defaultThreads()));
+    return createShared(module, memory, sync, pool, platform.defaultThreads());
   };
   return {
     build,
+    turbo: platform.isTurbo?.(module) ?? false,
+    module,
     threads,
     facts,
-    async start(bytes, sync) {
-      const module = await compiling;
-      if (!shared && platform.createExecutor) return started(module, await platform.createExecutor(module, bytes, sync));
-      return over(module, createMemory(bytes, shared), sync);
-    },
+    start: async (bytes, sync) =>
+      !shared && platform.createExecutor ? platform.createExecutor(module, bytes, sync) : over(createMemory(bytes, shared), sync),
     async startHere(bytes, sync, use) {
       const memory = createMemory(bytes, shared, use);
-      return { memory, ...(await over(await compiling, memory, sync)) };
+      return { memory, executor: await over(memory, sync) };
     },
     close,
   };

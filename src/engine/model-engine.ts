@@ -101,7 +101,7 @@ export async function createModelEngine(
   const wants: Wants = wantsOf(hparams, options.embeddings);
   const parallel = options.parallel ?? (wants === 'logits' ? 1 : ENCODER_PARALLEL);
   const backend = await createCpuBackend(platform, options);
-  const { build, threads, facts } = backend;
+  const { build, turbo, threads, facts } = backend;
   const wanted = options.contextLength || (options.contextLength === 0 ? hparams.nCtxTrain : Math.min(hparams.nCtxTrain, DEFAULT_CONTEXT));
   // In an encoder every token sees the whole text, so a step has to hold a whole sequence.
   const batchFor = (contextLength: number): number => (hparams.causal ? options.batchSize : Math.max(options.batchSize, contextLength));
@@ -123,13 +123,12 @@ export async function createModelEngine(
   };
   let model: ModelPlan;
   let executor: Executor;
-  let turbo: boolean;
   try {
     options.signal?.throwIfAborted();
     // A context nobody asked for shrinks to what fits; one that was asked for must fit.
     model = planFor(wanted);
     for (let n = wanted; !options.contextLength && model.memoryBytes > MEMORY_LIMIT && n > 2 * KV_SPLIT;) model = planFor((n = n >> 1));
-    ({ executor, turbo } = await backend.start(model.memoryBytes, model.syncAt));
+    executor = await backend.start(model.memoryBytes, model.syncAt);
   } catch (error) {
     await backend.close();
     throw error;

@@ -36,7 +36,7 @@ export interface Platform {
   forcedBuild(): string | undefined;
   /**
    * `turbo`: false unless given; most platforms have none. It changes V8's flags, after which Node's own code is compiled again in the next worker to
-   * start (55 ms in place of 27): not before `workers` have started.
+   * start (55 ms in place of 27): so not before `workers` have started. (Kernels that were compiled before must not run afterwards: Node 24 ended the process.)
    */
   module(build: Build, turbo?: Turbo, workers?: Promise<unknown>): Promise<WasmModule>;
   /** Whether a module has turbo. */
