@@ -90,6 +90,41 @@ function counter(ids: Tensor, u: i32, t: i32, matrices: i32, counts: usize): usi
   return counts + (<usize>(<u32>id < <u32>matrices ? id + 1 : 0) << 2);
 }
 
+/** Kinds of lists: src/graph/layout.ts GROUP_LIST. */
+const OFFSETS: i32 = 0;
+const SPARSE: i32 = 2;
+
+/**
+ * What a list of groups, src0 i32, says of p2 columns (or elements of a row), which groups take one after the other. p0: its kind: where each group ends, how
+ * many each has, or [2, named] pairs of a group and how many it has. p1: groups. p3 = 0: dst [1, p2] = the group of each, -1 where there is none;
+ * p3 > 0: dst [2, p1] = the first of each group and the one behind its last, multiples of p3. Wrong lists do no harm: what they say is cut off.
+ */
+export function group_list(op: Op, ith: i32): void {
+  if (ith != 0) return;
+  const list = op.src0;
+  const sparse = op.p0 == SPARSE;
+  const limit = op.p2;
+  const unit = op.p3;
+  const y = op.dst.data;
+  const named = sparse ? list.ne1 : list.ne0;
+  if (unit > 0) memory.fill(y, 0, <usize>op.p1 << 3);
+  else memory.fill(y, 0xff, <usize>limit << 2);
+  for (let i = 0, from = 0; i < named; i++) {
+    const at = list.data + <usize>i * (sparse ? list.nb1 : list.nb0);
+    const group = sparse ? load<i32>(at) : i;
+    const given = load<i32>(at + (sparse ? list.nb0 : 0));
+    const n = min(max(op.p0 == OFFSETS ? given - from : given, 0), limit - from);
+    const to = unit > 0 ? from + n - (n % unit) : from + n;
+    if (<u32>group < <u32>op.p1 && unit > 0) {
+      store<i32>(y + (<usize>group << 3), from);
+      store<i32>(y + (<usize>group << 3), to, 4);
+    } else if (<u32>group < <u32>op.p1) {
+      for (let c = from; c < to; c++) store<i32>(y + (<usize>c << 2), group);
+    }
+    from = to;
+  }
+}
+
 /** Row of src1, activations [k, a divisor of used, tokens], that result column `column` is made from. */
 export function row_of_column(src1: Tensor, column: i32, used: i32): usize {
   return row_of(src1, (column % used) % src1.ne1, column / used, 0);

@@ -7,6 +7,7 @@
 import { Op, row_of } from '../runtime/tensor';
 import { chunk_cols, chunk_rows } from '../runtime/schedule';
 import { take } from '../runtime/sync';
+import { blck_size } from '../type/ids';
 import { vec_dot } from '../type/traits';
 import { columns_from, fill_group_nan, group_at, group_count, row_of_column } from './groups';
 
@@ -54,6 +55,34 @@ function one_chunk(op: Op, from0: i32, to0: i32, from1: i32, to1: i32): void {
           store<f32>(d + (<usize>r << 2), vec_dot(src0.type, n, w + <usize>r * src0.nb1, y));
         }
       }
+    }
+  }
+}
+
+/**
+ * dst [n, m, groups]: rows of src0 [k, n] times columns of src1 [k, m], as above, but of each group's part of them alone: elements [src2[0, g], src2[1, g]),
+ * whole blocks of both. A group without elements gives 0.
+ */
+export function mul_mat_parts(op: Op): void {
+  const src0 = op.src0;
+  const src1 = op.src1;
+  const dst = op.dst;
+  const n = src0.ne1;
+  const tiles = (n + TILE - 1) / TILE;
+  const all = tiles * dst.ne2;
+  for (let i = take(op.cursor); i < all; i = take(op.cursor)) {
+    const g = i / tiles;
+    const from = (i % tiles) * TILE;
+    const to = min(from + TILE, n);
+    const part = op.src2.data + (<usize>g << 3);
+    const k0 = load<i32>(part);
+    const k = load<i32>(part, 4) - k0;
+    const w = src0.data + <usize>(<u32>k0 / blck_size(src0.type)) * src0.nb0;
+    const x = src1.data + <usize>(<u32>k0 / blck_size(src1.type)) * src1.nb0;
+    for (let c = 0; c < dst.ne1; c++) {
+      const y = x + <usize>c * src1.nb1;
+      const d = row_of(dst, c, g, 0);
+      for (let r = from; r < to; r++) store<f32>(d + (<usize>r << 2), vec_dot(src0.type, k, w + <usize>r * src0.nb1, y));
     }
   }
 }

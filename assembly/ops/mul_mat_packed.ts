@@ -7,10 +7,12 @@ import { MOST_CHUNKS, take, take_of } from '../runtime/sync';
 import { Op, RANGES, nrows, row_of } from '../runtime/tensor';
 import { columns_from, fill_group_nan, group_at, group_count } from './groups';
 
-/** Rows of a chunk of n: CHUNK_ROWS, or one row block where those would leave threads without work. */
-function chunk_size(n: i32, nth: i32): i32 {
-  return n < CHUNK_ROWS * 4 * nth ? packed_rows() : CHUNK_ROWS;
-}
+/**
+ * Chunks of CHUNK_ROWS rows for each thread, below which a chunk is one row block: all columns of a product are in a chunk, and a group has a few at most.
+ * The last chunk of groups is the longest that one thread waits for another (bench/grouped.ts prints how long).
+ */
+const FEW_CHUNKS: i32 = 4;
+const FEW_CHUNKS_OF_GROUPS: i32 = 32;
 
 /**
  * dst [n, m, ne2, ne3] f32 = src0 packed [k, n] times src1 [k, m, ne2, ne3] (activations of quantize_act, with room for a multiple of four columns).
@@ -26,7 +28,8 @@ export function mul_mat_packed_op(op: Op, ith: i32, nth: i32, cursor_bytes: usiz
   const grouped = changetype<usize>(groups) != 0;
   if (op.dst.ne1 == 0) return;
   const products = grouped ? group_count(groups) : op.src1.ne2 * op.src1.ne3;
-  const size = chunk_size(grouped ? n * products : n, nth);
+  const few = CHUNK_ROWS * (grouped ? FEW_CHUNKS_OF_GROUPS : FEW_CHUNKS) * nth;
+  const size = (grouped ? n * products : n) < few ? packed_rows() : CHUNK_ROWS;
   const row_chunks = (n + size - 1) / size;
   const all = row_chunks * products;
   // A cursor counts up to MOST_CHUNKS: a product with more takes several chunks at a time.

@@ -3,10 +3,10 @@
 import { attention, attention_merge } from '../ops/attention';
 import { add_id, binary } from '../ops/binary';
 import { cpy, get_rows, quantize, set_rows } from '../ops/copy';
-import { group_ids, quantize_groups } from '../ops/groups';
+import { group_ids, group_list, quantize_groups } from '../ops/groups';
 import { im2col } from '../ops/im2col';
 import { kv_store } from '../ops/kv_cache';
-import { mul_mat } from '../ops/mul_mat';
+import { mul_mat, mul_mat_parts } from '../ops/mul_mat';
 import { mul_mat_packed_op, repack_op } from '../ops/mul_mat_packed';
 import { l2_norm, norm, rms_norm } from '../ops/norm';
 import { argmax, in_sum2, mean_of_rows, pool_1d, sum_rows, top_k, weighted_sum } from '../ops/reduce';
@@ -42,9 +42,11 @@ const MEAN_OF_ROWS: u32 = 24;
 const WEIGHTED_SUM: u32 = 25;
 const IM2COL: u32 = 26;
 const IN_SUM2: u32 = 27;
-const GROUP_IDS: u32 = 28;
-const QUANTIZE_GROUPS: u32 = 29;
-const ADD_ID: u32 = 30;
+const GROUP_LIST: u32 = 28;
+const MUL_MAT_PARTS: u32 = 29;
+const GROUP_IDS: u32 = 30;
+const QUANTIZE_GROUPS: u32 = 31;
+const ADD_ID: u32 = 32;
 
 /** Runs a record as thread ith of nth, with this thread's scratch; cursor_bytes lie from one range's cursor of an op to the next one's. */
 export function run(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
@@ -77,6 +79,8 @@ export function run(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: us
     case WEIGHTED_SUM: weighted_sum(op, ith, nth); break;
     case IM2COL: im2col(op, ith, nth); break;
     case IN_SUM2: in_sum2(op, ith, nth); break;
+    case GROUP_LIST: group_list(op, ith); break;
+    case MUL_MAT_PARTS: mul_mat_parts(op); break;
     case GROUP_IDS: group_ids(op, ith, scratch); break;
     case QUANTIZE_GROUPS: quantize_groups(op, ith, nth); break;
     case ADD_ID: add_id(op, ith, nth); break;

@@ -333,7 +333,7 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
       const parts = encoded(lower(nodes, facts), wanted);
       const { graph } = parts;
       const plan: Plan = {
-        explain: () => explainPlan(graph),
+        explain: () => explainPlan(graph, threads),
         dispose() {
           const known = made.get(plan);
           if (disposed || !known) return;

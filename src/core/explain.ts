@@ -2,12 +2,12 @@
 import { barriers, type GraphPlan } from '../graph/plan.ts';
 import { shape, type Tensor } from '../graph/tensor.ts';
 
-export function explainPlan(plan: GraphPlan): string {
+export function explainPlan(plan: GraphPlan, threads: number): string {
   const meet = barriers(plan.records);
   return plan.records
     .map((r, i) => {
       const sources = r.src.filter((t): t is Tensor => t !== undefined).map(shape);
-      return `${meet[i] ? 'meet ' : '     '}${r.code}${r.how ? ` (${typeof r.how === 'function' ? r.how() : r.how})` : ''}: ${sources.join(', ')} -> ${[r.dst, ...(r.casts ?? [])].map(shape).join(' and ')}`;
+      return `${meet[i] ? 'meet ' : '     '}${r.code}${r.how ? ` (${typeof r.how === 'function' ? r.how(threads) : r.how})` : ''}: ${sources.join(', ')} -> ${[r.dst, ...(r.casts ?? [])].map(shape).join(' and ')}`;
     })
     .join('\n');
 }

@@ -71,6 +71,8 @@ export const KERNELS = kernels({
   WEIGHTED_SUM: { dst: 'rows', src: ['rows', 'rows'], params: [] },
   IM2COL: { dst: 'rows', src: ['any'] },
   IN_SUM2: { dst: 'dense', src: ['rows', 'rows', 'dense'], written: [2] },
+  GROUP_LIST: { dst: 'dense', src: ['any'] },
+  MUL_MAT_PARTS: { dst: 'rows', src: ['rows', 'rows', 'dense'] },
   GROUP_IDS: { dst: 'dense', src: ['any'] },
   QUANTIZE_GROUPS: { dst: 'rows', src: ['rows', 'dense'] },
   ADD_ID: { dst: 'rows', src: ['any', 'any', 'any'], inPlace: [0] },

@@ -29,6 +29,11 @@ export const ACT_COLUMNS = 4;
 
 /** Columns of a group of a product by several matrices at most (assembly/ops/groups.ts). */
 export const GROUP_COLUMNS = 64;
+/** Rows of a tile of such a product, and how many large ones each thread must have for them to be taken (assembly/ops/mul_mat_packed.ts FEW_CHUNKS_OF_GROUPS). */
+export const TILE_ROWS = { small: 16, large: 32 } as const;
+export const GROUP_TILES = 32;
+/** Kinds of lists of groups: GROUP_LIST's p0 (assembly/ops/groups.ts). */
+export const GROUP_LIST = { offset: 0, length: 1, sparse: 2 } as const;
 
 /** The loops of packed products (assembly/matmul/loops.ts), as explain() names them. */
 export const LOOPS = [

@@ -16,11 +16,11 @@ import {
   COPY,
   COPY_CHUNK,
   COPY_SCRATCH,
-  GROUP_COLUMNS,
   KV_STORE_SCRATCH,
   LOOPS,
   TYPE_ACT,
 } from './layout.ts';
+import { mostGroups } from './groups.ts';
 import { KERNELS, type OpCode } from './kernels.ts';
 import { attentionRecords, flashAttnRecords } from './lower-attention.ts';
 import { chooseMulMat, type PackedFacts } from './mul-mat-ways.ts';
@@ -214,6 +214,14 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): OpRecord[] 
         });
         break;
       }
+      case 'group_list':
+        push({ code: 'GROUP_LIST', dst: t, src: [a], params: [p.kind, p.groups, p.limit, p.unit] });
+        break;
+      case 'mul_mat_parts': {
+        const way = chooseMulMat(a, b, false, packedFacts);
+        push({ code: 'MUL_MAT_PARTS', dst: t, src: [rowsOf(a, way.src0), rowsOf(b, way.src1), c], params: [], how: way.how });
+        break;
+      }
       case 'add_id':
         push({ code: 'ADD_ID', dst: t, src: [anyStrides(a), anyStrides(b), c], params: [BINARY.add] });
         break;
@@ -282,10 +290,6 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): OpRecord[] 
   }
   return records;
 }
-
-/** Groups that columns are sorted into at most: a matrix has a further one for every GROUP_COLUMNS, and each column of a single token its own. */
-const mostGroups = (ids: Tensor, matrices: number): number =>
-  Math.max(ids.ne[0], Math.min(matrices + 1, nelements(ids)) + Math.floor(nelements(ids) / GROUP_COLUMNS));
 
 /** Room for activations: from so many columns on they lie in column blocks (assembly/matmul/act.ts blocked_columns). */
 const inColumnBlocks = ([ne0, ne1, ne2, ne3]: Ne): Ne => [ne0, ne1 < ACT_COLUMNS ? ne1 : alignUp(ne1, ACT_COLUMNS), ne2, ne3];

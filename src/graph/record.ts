@@ -16,8 +16,8 @@ export interface OpRecord {
   readonly writtenSrc?: readonly Tensor[];
   /** Scratch bytes a thread needs. */
   readonly scratch?: number;
-  /** What was chosen and why, as explain() prints it. */
-  readonly how?: string | (() => string);
+  /** What was chosen and why, as explain() prints it for so many threads. */
+  readonly how?: string | ((threads: number) => string);
 }
 
 /** Sizes that the kernels know. */

@@ -32,6 +32,7 @@ import {
   swiglu,
   tanh,
 } from '../graph/elementwise-ops.ts';
+import { add_id, grouped_matmul, mul_mat_id } from '../graph/grouped-ops.ts';
 import { in_sum2 } from '../graph/input-sums.ts';
 import { SYNC_SIZE } from '../graph/layout.ts';
 import { lower, type OpRecord } from '../graph/lower.ts';
@@ -41,7 +42,7 @@ import { createGraphPlan, expand, placePlan, planBytes, type GraphPlan, type Pla
 import { argmax, l2_norm, mean, norm, rms_norm, soft_max, top_k } from '../graph/row-ops.ts';
 import { rope } from '../graph/rope.ts';
 import { constant, leaf, nbytes, type Ne, type Tensor } from '../graph/tensor.ts';
-import { view } from '../graph/views.ts';
+import { reshape, view } from '../graph/views.ts';
 import { TYPE, rowSize, typesWith, type TypeName, type TypeTraits } from '../type-traits.ts';
 import { instantiate, kernelFacts } from '../wasm/load.ts';
 import { createAllocator } from '../wasm/allocator.ts';
@@ -88,6 +89,23 @@ function productCases(packed: readonly Tensor[]): Cases {
     ...typesWith((k) => k.vecDotType).map((type) => [`plain ${type.name}`, read(cast(rows, type.name))]),
     ...typesWith((k) => !k.vecDotType && !k.quantizer).map((type) => [`plain ${type.name}`, read(blocks(type, [NE0, 16, 1, 1]))]),
   ]);
+}
+
+/** Three matrices, nine tokens of which each takes two. */
+function groupCases(packed: readonly Tensor[]): Cases {
+  const x = floats('x', [NE0, 1, 9, 1], 20);
+  const ids = reshape(integers('ids', [0, 2, 0, 1, 2, 0, 0, 1, 0, 2, 0, 0, 0, 1, 2, 0, 0, 1]), [2, 9]);
+  const bias = floats('bias', [16, 3, 1, 1], 21);
+  const matrices = floats('matrices', [NE0, 16, 3, 1], 22);
+  const by = (w: Tensor): Tensor[] => [
+    add_id(mul_mat_id(w, x, ids), bias, ids),
+    mul_mat_id(w, view(x, [NE0, 1, 1], {}), view(ids, [2, 1], {})),
+    grouped_matmul(view(x, [NE0, 9], {}), w, [2, 2, 9]),
+  ];
+  return {
+    'products by many matrices': [...packed, matrices, cast(matrices, 'q8_0')].flatMap(by),
+    'products of parts': [grouped_matmul(view(x, [NE0, 9], {}), view(matrices, [NE0, 16], {}), [256, 256, NE0], { split: 'k', bias })],
+  };
 }
 
 /** 2 kv heads; two parts of 256 cells, the second one short. */
@@ -186,14 +204,18 @@ export function selfTest(module: WebAssembly.Module, shared: boolean): { [name: 
   const arena = createAllocator(ARENA_BASE);
   const sync = arena.take(SYNC_SIZE);
   const source = floats('source', [NE0, ROWS, 1, 1], 18);
+  const sources = floats('sources', [NE0, 16, 3, 1], 23);
   const weights = typesWith((k) => k.packed).map((type) => leaf(type.name, type, [NE0, ROWS, 1, 1]));
-  for (const w of weights) w.data = arena.take(packedBytes(w, facts));
+  const matrices = [TYPE.f32, TYPE.q4_0, TYPE.q6_K].map((type) => leaf(`matrices ${type.name}`, type as TypeTraits, [NE0, 16, 3, 1]));
+  const all: readonly Tensor[] = [...weights, ...matrices];
+  for (const w of all) w.data = arena.take(packedBytes(w, facts));
 
-  const packing = lower(expand(weights.map((w) => cpy(source, w))), facts);
-  packing.push(...weights.map((w) => repackRecord({ ...w }, facts)));
-  for (const w of weights) w.layout = 'packed';
+  const packing = lower(expand([...weights.map((w) => cpy(source, w)), ...matrices.map((w) => cpy(sources, w))]), facts);
+  packing.push(...all.map((w) => repackRecord({ ...w }, facts)));
+  for (const w of all) w.layout = 'packed';
   const cases = {
     ...productCases(weights),
+    ...groupCases(matrices),
     ...attentionCases(),
     ...otherCases(),
   };

@@ -18,6 +18,9 @@ import {
   COPY_CHUNK,
   COPY_SCRATCH,
   GLU,
+  GROUP_COLUMNS,
+  GROUP_LIST,
+  GROUP_TILES,
   KV_STORE_SCRATCH,
   K_CELLS,
   LAYOUT,
@@ -35,6 +38,7 @@ import {
   SYNC_SIZE,
   TENSOR,
   TENSOR_SIZE,
+  TILE_ROWS,
   TYPE_ACT,
   UNARY,
   UNARY_SCRATCH,
@@ -135,6 +139,13 @@ it('assembly/ops/unary.ts: the scratch of UNARY and GLU has room for what they c
 it('assembly/runtime/sync.ts: the bits of a step that count its threads', () => {
   expect(source('runtime/sync')).toContain(`return step & ${2 ** STEP_THREAD_BITS - 1};`);
   expect(MAX_THREADS).toBeLessThan(2 ** STEP_THREAD_BITS);
+});
+
+it('assembly/ops/groups.ts and mul_mat_packed.ts: groups and their tiles', () => {
+  const { GROUP_COLUMNS: columns, OFFSETS, SPARSE } = constants('ops/groups');
+  const { ROWS, CHUNK_ROWS } = constants('matmul/format/group');
+  expect([columns, OFFSETS, SPARSE]).toEqual([GROUP_COLUMNS, GROUP_LIST.offset, GROUP_LIST.sparse]);
+  expect([ROWS, CHUNK_ROWS, constants('ops/mul_mat_packed').FEW_CHUNKS_OF_GROUPS]).toEqual([TILE_ROWS.small, TILE_ROWS.large, GROUP_TILES]);
 });
 
 it('assembly/matmul/act.ts: ids and blocks of activations', () => {

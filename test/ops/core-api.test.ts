@@ -228,6 +228,7 @@ const CALLS = (): { readonly [name: string]: readonly unknown[] } => {
     mul_mat: [x, row, {}],
     mul_mat_id: [cube, row, [[0, 1]]],
     add_id: [x, row, [[0, 0]]],
+    grouped_matmul: [x, row, [2], {}],
     rms_norm: [x, { ...some, weight: row }],
     norm: [x, { ...some, weight: row, bias: row }],
     l2_norm: [x, some],
