@@ -71,6 +71,8 @@ export interface AttentionOptions {
   readonly mode?: RopeMode;
   readonly scale?: number;
   readonly window?: number;
+  /** @see AttentionParams.reach */
+  readonly reach?: number | undefined;
   readonly logitSoftcap?: number;
   /** ALiBi's max_bias (arXiv 2108.12409): positions are told by how far apart tokens are. */
   readonly maxBias?: number;
@@ -93,6 +95,7 @@ export function selfAttention(
     mode = 'neox',
     scale = 1 / Math.sqrt(hp.headDim),
     window = 0,
+    reach,
     logitSoftcap = 0,
     maxBias = 0,
     sinks,
@@ -115,6 +118,7 @@ export function selfAttention(
   const out = attention(qr, cache.k, cache.v, first, visible, {
     scale,
     window,
+    reach,
     logitSoftcap,
     maxBias,
     sinks,
@@ -208,8 +212,8 @@ export function plainFeedForward(g: GraphContext, { nFf, nEmbd }: HParams, il: n
 }
 
 /** The end of a decoder: only the tokens asked for go through the last norm and the largest product. Vectors stop before the product. */
-export function decoderOutput(g: GraphContext, hp: HParams, x: Tensor): Tensor {
-  const last = norm(g, hp, get_rows(x, g.inputs.outputs), 'output_norm');
+export function decoderOutput(g: GraphContext, hp: HParams, x: Tensor, outputNorm = 'output_norm'): Tensor {
+  const last = norm(g, hp, get_rows(x, g.inputs.outputs), outputNorm);
   if (g.wants !== 'logits') return rankHead(g, hp, last);
   if (g.has('output.weight')) return linear(g, last, 'output', hp.nVocab);
   // No output matrix: the embeddings serve as one. Adapters of the embeddings change only what is looked up.

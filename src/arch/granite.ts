@@ -20,7 +20,7 @@ const graniteLike = (name: string): Architecture =>
       return nFfShared > 0 ? add(routed, sharedExpert(g, hp, il, h, nFfShared)) : routed;
     };
     return {
-      embeddingScale: factor('embedding_scale'),
+      embeddings: (t) => times(t, factor('embedding_scale')),
       layer: (il) => ({
         angles: table,
         mode: 'normal',

@@ -6,13 +6,14 @@ import { bert, jinaBertV2, jinaBertV3, nomicBert, nomicBertMoe } from './bert.ts
 import { bitnet } from './bitnet.ts';
 import { cohere2, commandR } from './cohere.ts';
 import { exaone4 } from './exaone.ts';
-import { gemma2, gemma3 } from './gemma.ts';
+import { gemma2, gemma3, gemmaEmbedding } from './gemma.ts';
 import { glm4 } from './glm.ts';
 import { gptOss } from './gpt-oss.ts';
 import { granite, graniteMoe } from './granite.ts';
 import { hunyuanDense } from './hunyuan.ts';
 import { ernie4_5, internlm2, llama, phi3, smollm3 } from './llama.ts';
 import { mistral3 } from './mistral.ts';
+import { euroBert, modernBert, neoBert } from './modern-bert.ts';
 import { olmo2, olmoe } from './olmo.ts';
 import { qwen2, qwen2moe, qwen2vl, qwen3, qwen3moe, qwen3vl } from './qwen.ts';
 import { seedOss } from './seed-oss.ts';
@@ -56,6 +57,10 @@ export const ARCHITECTURES: readonly Architecture[] = [
   nomicBertMoe,
   jinaBertV2,
   jinaBertV3,
+  modernBert,
+  neoBert,
+  euroBert,
+  gemmaEmbedding,
 ];
 
 /** @throws ERR_UNSUPPORTED_ARCH naming those that run */
