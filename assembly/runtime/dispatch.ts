@@ -9,7 +9,7 @@ import { kv_store } from '../ops/kv_cache';
 import { mul_mat, mul_mat_parts } from '../ops/mul_mat';
 import { mul_mat_packed_op, repack_op } from '../ops/mul_mat_packed';
 import { l2_norm, norm, rms_norm } from '../ops/norm';
-import { argmax, in_sum2, mean_of_rows, pool_1d, sum_rows, top_k } from '../ops/reduce';
+import { argmax, in_sum2, mean_of_rows, pool_1d, sum_rows, top_k, weighted_sum } from '../ops/reduce';
 import { rope } from '../ops/rope';
 import { diag_mask_inf, soft_max } from '../ops/soft_max';
 import { glu, unary } from '../ops/unary';
@@ -39,13 +39,14 @@ const ARGMAX: u32 = 21;
 const TOP_K: u32 = 22;
 const POOL_1D: u32 = 23;
 const MEAN_OF_ROWS: u32 = 24;
-const IM2COL: u32 = 25;
-const IN_SUM2: u32 = 26;
-const GROUP_LIST: u32 = 27;
-const MUL_MAT_PARTS: u32 = 28;
-const GROUP_IDS: u32 = 29;
-const QUANTIZE_GROUPS: u32 = 30;
-const ADD_ID: u32 = 31;
+const WEIGHTED_SUM: u32 = 25;
+const IM2COL: u32 = 26;
+const IN_SUM2: u32 = 27;
+const GROUP_LIST: u32 = 28;
+const MUL_MAT_PARTS: u32 = 29;
+const GROUP_IDS: u32 = 30;
+const QUANTIZE_GROUPS: u32 = 31;
+const ADD_ID: u32 = 32;
 
 /** Runs a record as thread ith of nth, with this thread's scratch; cursor_bytes lie from one range's cursor of an op to the next one's. */
 export function run(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
@@ -75,6 +76,7 @@ export function run(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: us
     case TOP_K: top_k(op, ith, nth); break;
     case POOL_1D: pool_1d(op, ith, nth); break;
     case MEAN_OF_ROWS: mean_of_rows(op, ith, nth); break;
+    case WEIGHTED_SUM: weighted_sum(op, ith, nth); break;
     case IM2COL: im2col(op, ith, nth); break;
     case IN_SUM2: in_sum2(op, ith, nth); break;
     case GROUP_LIST: group_list(op, ith); break;

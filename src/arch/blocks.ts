@@ -76,6 +76,8 @@ export interface AttentionOptions {
   readonly logitSoftcap?: number;
   /** ALiBi's max_bias (arXiv 2108.12409): positions are told by how far apart tokens are. */
   readonly maxBias?: number;
+  /** f32 [n_head]: a score for each head that takes its part of the softmax and has no value. */
+  readonly sinks?: Tensor | undefined;
   /** A norm of its own, `attn_sub_norm`, before the output product. */
   readonly subNorm?: boolean;
 }
@@ -96,6 +98,7 @@ export function selfAttention(
     reach,
     logitSoftcap = 0,
     maxBias = 0,
+    sinks,
     subNorm = false,
   }: AttentionOptions,
 ): Tensor {
@@ -118,6 +121,7 @@ export function selfAttention(
     reach,
     logitSoftcap,
     maxBias,
+    sinks,
     pos,
     unifiedMax: g.unifiedMax,
   });
@@ -170,6 +174,10 @@ export interface FeedForwardOptions {
   readonly act?: 'silu' | 'gelu';
   /** A norm of its own, `ffn_sub_norm`, before the last product. */
   readonly subNorm?: boolean;
+  /** Behind the names of the three weights: `_shexp` for shared experts. */
+  readonly suffix?: string;
+  /** Default: the file's feed_forward_length. */
+  readonly nFf?: number;
 }
 
 /** down(act(gate(x)) * up(x)); gate and up may be one product, the gate first. */
@@ -178,10 +186,10 @@ export function gatedFeedForward(
   hp: HParams,
   il: number,
   x: Tensor,
-  { act = 'silu', subNorm = false }: FeedForwardOptions = {},
+  { act = 'silu', subNorm = false, suffix = '', nFf = hp.nFf }: FeedForwardOptions = {},
 ): Tensor {
-  const { nFf, nEmbd } = hp;
-  const name = (part: string): string => `blk.${il}.ffn_${part}`;
+  const { nEmbd } = hp;
+  const name = (part: string): string => `blk.${il}.ffn_${part}${suffix}`;
   const glu = act === 'silu' ? swiglu : geglu;
   const one = !g.has(`${name('gate')}.weight`);
   const [gate, up] = linears(
@@ -195,7 +203,7 @@ export function gatedFeedForward(
         ],
   );
   const gated = one ? glu(gate) : glu(gate, up);
-  return linear(g, subNorm ? norm(g, hp, gated, name('sub_norm')) : gated, name('down'), nEmbd);
+  return linear(g, subNorm ? norm(g, hp, gated, `blk.${il}.ffn_sub_norm`) : gated, name('down'), nEmbd);
 }
 
 /** down(gelu(up(x))). */

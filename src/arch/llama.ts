@@ -15,6 +15,7 @@ import {
   type AttentionOptions,
   type FeedForwardOptions,
 } from './blocks.ts';
+import { experts } from './experts.ts';
 import type { HParams } from './hparams.ts';
 import { sectionFactors } from './rope-table.ts';
 
@@ -31,7 +32,7 @@ export interface LayerOptions extends AttentionOptions {
   /** What the gate goes through. */
   readonly act?: FeedForwardOptions['act'];
   /** Another feed-forward than the gated one. */
-  readonly feedForward?: (h: Tensor) => Tensor;
+  readonly feedForward?: (h: Tensor, layerInput: Tensor) => Tensor;
 }
 
 /** The common decoder layer: x += attention(norm(x)), x += gated(norm(x)). */
@@ -42,7 +43,7 @@ export function llamaLayer(g: GraphContext, hp: HParams, il: number, x: Tensor, 
   const h = attnNorm === null ? x : before(x, attnNorm);
   const y = add(behind(selfAttention(g, hp, il, h, options), 'post_attention_norm'), x);
   const f = parallel ? h : before(y, ffnNorm);
-  return add(behind(feedForward ? feedForward(f) : gatedFeedForward(g, hp, il, f, { act }), 'post_ffw_norm'), y);
+  return add(behind(feedForward ? feedForward(f, x) : gatedFeedForward(g, hp, il, f, { act }), 'post_ffw_norm'), y);
 }
 
 export interface DecoderOptions {
@@ -97,7 +98,17 @@ export const llamaLike = (name: string, mode: RopeMode, ropeInLayer: (il: number
     return { layer: (il) => ({ angles: ropeInLayer(il) ? table : undefined, mode }) };
   });
 
-export const llama = llamaLike('llama', 'normal');
+/** With experts, as Mixtral, where a layer has a router. */
+export const llama = decoder('llama', (hp, g) => {
+  const table = angles(hp, g);
+  return {
+    layer: (il) => ({
+      angles: table,
+      mode: 'normal',
+      ...(g.has(`blk.${il}.ffn_gate_inp.weight`) && { feedForward: (h) => experts(g, hp, il, h, { normalised: true, nFf: hp.nFf }) }),
+    }),
+  };
+});
 export const internlm2 = llamaLike('internlm2', 'normal');
 export const ernie4_5 = llamaLike('ernie4_5', 'normal');
 

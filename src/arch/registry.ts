@@ -2,20 +2,22 @@
 import { QuantletError } from '../errors.ts';
 import type { Architecture } from './architecture.ts';
 import { apertus } from './apertus.ts';
-import { bert, jinaBertV2, jinaBertV3, nomicBert } from './bert.ts';
+import { bert, jinaBertV2, jinaBertV3, nomicBert, nomicBertMoe } from './bert.ts';
 import { bitnet } from './bitnet.ts';
 import { cohere2, commandR } from './cohere.ts';
 import { exaone4 } from './exaone.ts';
 import { gemma2, gemma3, gemmaEmbedding } from './gemma.ts';
 import { glm4 } from './glm.ts';
-import { granite } from './granite.ts';
+import { gptOss } from './gpt-oss.ts';
+import { granite, graniteMoe } from './granite.ts';
 import { hunyuanDense } from './hunyuan.ts';
 import { ernie4_5, internlm2, llama, phi3, smollm3 } from './llama.ts';
 import { mistral3 } from './mistral.ts';
 import { euroBert, modernBert, neoBert } from './modern-bert.ts';
-import { olmo2 } from './olmo.ts';
-import { qwen2, qwen2vl, qwen3, qwen3vl } from './qwen.ts';
+import { olmo2, olmoe } from './olmo.ts';
+import { qwen2, qwen2moe, qwen2vl, qwen3, qwen3moe, qwen3vl } from './qwen.ts';
 import { seedOss } from './seed-oss.ts';
+import { smallthinker } from './smallthinker.ts';
 import { stablelm } from './stablelm.ts';
 import { starcoder2 } from './starcoder2.ts';
 
@@ -30,10 +32,14 @@ export const ARCHITECTURES: readonly Architecture[] = [
   qwen3,
   qwen2vl,
   qwen3vl,
+  qwen2moe,
+  qwen3moe,
+  gptOss,
   gemma2,
   gemma3,
   phi3,
   olmo2,
+  olmoe,
   exaone4,
   glm4,
   hunyuanDense,
@@ -41,11 +47,14 @@ export const ARCHITECTURES: readonly Architecture[] = [
   cohere2,
   apertus,
   granite,
+  graniteMoe,
+  smallthinker,
   starcoder2,
   stablelm,
   bitnet,
   bert,
   nomicBert,
+  nomicBertMoe,
   jinaBertV2,
   jinaBertV3,
   modernBert,

@@ -7,7 +7,7 @@ import { QuantletError } from '../errors.ts';
 import { getArchitecture } from '../gguf/metadata.ts';
 import type { OpenedGGUF } from '../gguf/split.ts';
 import { KV_SPLIT } from '../graph/layout.ts';
-import type { Tensor } from '../graph/tensor.ts';
+import type { InputSumTensors } from '../graph/input-sums.ts';
 import { createCpuBackend } from './cpu-backend.ts';
 import type { Loras } from './lora.ts';
 import { bytesInStep } from './links.ts';
@@ -73,8 +73,8 @@ export interface ModelEngine {
   readonly memory: MemoryParts;
   readonly parallel: number;
   readonly caches: readonly KvCache[];
-  /** For each matrix whose inputs are measured: f32 [ne0], to which every step adds the squares of its inputs, column by column. */
-  readonly inputSums: ReadonlyMap<string, Tensor>;
+  /** For each matrix whose inputs are measured: where every step adds the squares of its inputs, column by column. */
+  readonly inputSums: ReadonlyMap<string, InputSumTensors>;
   /** Distinguishes these weights from others of the same shapes. */
   readonly fingerprint: string;
   /** What a step gives for each of its outputs. */

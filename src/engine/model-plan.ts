@@ -5,7 +5,7 @@ import type { RopeParams } from '../arch/rope-table.ts';
 import { QuantletError } from '../errors.ts';
 import { alignUp, type GGUF, type TensorInfo } from '../gguf/types.ts';
 import { paddedHeadDim, type KvType } from '../graph/attention-ops.ts';
-import { withInputSums } from '../graph/input-sums.ts';
+import { withInputSums, type InputSumTensors } from '../graph/input-sums.ts';
 import { KV_SPLIT, SYNC_SIZE } from '../graph/layout.ts';
 import { lower } from '../graph/lower.ts';
 import { packedBytes, packWeights, repackRecord } from '../graph/packing.ts';
@@ -83,8 +83,8 @@ export interface ModelPlan {
   readonly result: Tensor;
   readonly weights: readonly (readonly [TensorInfo, Tensor])[];
   readonly tables: readonly RopeTable[];
-  /** Of those, the sums: f32 [ne0]. */
-  readonly inputSums: ReadonlyMap<string, Tensor>;
+  /** Of those, the sums. */
+  readonly inputSums: ReadonlyMap<string, InputSumTensors>;
   /** One for each layer with attention, in order; one in all for encoders. */
   readonly caches: readonly KvCache[];
   /** What a step computes, in this order. */

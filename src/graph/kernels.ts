@@ -31,7 +31,11 @@ export interface Kernel extends Operands {
 
 const kernels = <C extends string>(rows: { readonly [K in C]: Kernel }): { readonly [K in C]: Kernel } => rows;
 
-const ATTENTION: Kernel = { dst: 'rows', src: ['rows', 'dense', 'dense', 'dense', 'dense', 'dense', 'rows', 'dense'], written: [5] };
+const ATTENTION: Kernel = {
+  dst: 'rows',
+  src: ['rows', 'dense', 'dense', 'dense', 'dense', 'dense', 'rows', 'dense', 'dense'],
+  written: [5],
+};
 
 export const KERNELS = kernels({
   GET_ROWS: { dst: 'rows', src: ['rows', 'any'] },
@@ -64,8 +68,9 @@ export const KERNELS = kernels({
   TOP_K: { dst: 'rows', src: ['rows'], params: ['ascending'] },
   POOL_1D: { dst: 'rows', src: ['rows'], params: ['avg', 'k', 's'] },
   MEAN_OF_ROWS: { dst: 'rows', src: ['rows', 'any', 'any'] },
+  WEIGHTED_SUM: { dst: 'rows', src: ['rows', 'rows'], params: [] },
   IM2COL: { dst: 'rows', src: ['any'] },
-  IN_SUM2: { dst: 'dense', src: ['rows'] },
+  IN_SUM2: { dst: 'dense', src: ['rows', 'rows', 'dense'], written: [2] },
   GROUP_LIST: { dst: 'dense', src: ['any'] },
   MUL_MAT_PARTS: { dst: 'rows', src: ['rows', 'rows', 'dense'] },
   GROUP_IDS: { dst: 'dense', src: ['any'] },

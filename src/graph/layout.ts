@@ -3,11 +3,11 @@
 export const TENSOR_SIZE = 48;
 export const OP_SIZE = 128;
 export const PLAN_SIZE = 32;
-export const MAX_SRC = 8;
+export const MAX_SRC = 9;
 
 /** Offsets in 32-bit words. */
 export const TENSOR = { type: 0, layout: 1, ne: 2, nb: 6, data: 10, next: 11 } as const;
-export const OP = { code: 0, flags: 1, dst: 2, src: 3, casts: 11, cursor: 12, params: 13 } as const;
+export const OP = { code: 0, flags: 1, dst: 2, src: 3, casts: 12, cursor: 13, params: 14 } as const;
 export const PLAN = { nOps: 0, ops: 1, nDims: 2, dims: 3, cursorBytes: 4, cursors: 5, scratch: 6, scratchSize: 7 } as const;
 
 export const OP_BARRIER = 1;
@@ -57,7 +57,7 @@ export const LOOPS = [
 
 /** Operations of BINARY (assembly/ops/binary.ts): its p0. */
 export const BINARY = { add: 0, sub: 1, mul: 2, div: 3, repeat: 4 } as const;
-/** Functions of UNARY (assembly/ops/unary.ts): its p0, and GLU's for the gate. */
+/** Functions of UNARY (assembly/ops/unary.ts): its p0. */
 export const UNARY = {
   silu: 0,
   gelu: 1,
@@ -78,6 +78,8 @@ export const UNARY = {
   step: 16,
   xielu: 17,
 } as const;
+/** Gated units of GLU: its p0. The first are UNARY's functions of the gate. */
+export const GLU = { silu: 0, gelu: 1, gelu_quick: 2, gelu_erf: 3, relu: 4, swiglu_oai: 5 } as const;
 /** Scratch bytes of UNARY and GLU: four f32 of each of up to two sources. */
 export const UNARY_SCRATCH = 32;
 /** Modes of CPY (assembly/ops/copy.ts): its p0. */

@@ -274,11 +274,11 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): OpRecord[] 
         push({ code: 'KV_STORE', dst: c, src: [rowsOf(a, TYPE.f32), b], params: [c.ne[0], c.ne[1], p.v], scratch: KV_STORE_SCRATCH });
         break;
       case 'in_sum2':
-        push({ code: 'IN_SUM2', dst: t, src: [rowsOf(a, TYPE.f32)], params: [] });
+        push({ code: 'IN_SUM2', dst: t, src: [rowsOf(a, TYPE.f32), b, c], params: [], ...(c && { writtenSrc: [c] }) });
         break;
       case 'attention': {
-        const [q, k, v, first, visible, bias, slopes] = t.src as readonly Tensor[];
-        attentionRecords({ q: rowsOf(q, TYPE.f32), k, v, first, visible, bias, slopes }, p, t, facts).forEach(push);
+        const [q, k, v, first, visible, bias, slopes, sinks] = t.src as readonly Tensor[];
+        attentionRecords({ q: rowsOf(q, TYPE.f32), k, v, first, visible, bias, slopes, sinks }, p, t, facts).forEach(push);
         break;
       }
       case 'flash_attn_ext':

@@ -28,6 +28,7 @@ import {
   silu,
   sqr,
   sub,
+  swiglu_oai,
   swiglu,
   tanh,
 } from '../graph/elementwise-ops.ts';
@@ -142,6 +143,7 @@ function attentionCases(): Cases {
     'attention of a head of 80': (['f16', 'f32'] as const).flatMap((type) => [flash(type, 1, 4, {}, 80), flash(type, 5, 4, {}, 80)]),
     'attention with a mask': [flash('f16', 13, 4, { mask, maxBias: 8 }), flash('q8_0', 13, 4, { mask })],
     'attention with a cap': [flash('f16', 1, 4, { logitSoftcap: 2 }), flash('f32', 13, 4, { logitSoftcap: 2, causal: true, window: 40 })],
+    'attention with sinks': [flash('f16', 1, 4, { sinks: [0, 1, -9, 9] }), flash('q8_0', 13, 4, { sinks: [0, 1, -9, 9] })],
     'attention with one maximum': [flash('f16', 1, 4, { unifiedMax: 1 }), flash('q8_0', 13, 8, { unifiedMax: 1 })],
     ...cacheCase(),
   };
@@ -183,7 +185,7 @@ function otherCases(): Cases {
     rope: [rope(heads, pos, table), rope(heads, pos, table, { mode: 'neox' })],
     soft_max: [soft_max(x, {}), soft_max(x, { mask: floats('mask', [NE0 + 5, 7, 1, 1], 17), scale: 0.5 })],
     activations: [silu(x), gelu(x), gelu_erf(x), gelu_quick(x), sigmoid(x), tanh(x), exp(x), sqr(x), clamp(x, -1, 1)],
-    'gated units': [swiglu(x, y), geglu(x, y), reglu(x, y)],
+    'gated units': [swiglu(x, y), geglu(x, y), reglu(x, y), swiglu_oai(x, y)],
     elements: [add(x, row), mul(x, y), sub(x, y), scale(x, 0.3), repeat(row, [NE0 + 5, 3])],
     reductions: [mean(x), argmax(x), top_k(x, 9), in_sum2(x, floats('sums', [NE0 + 5, 1, 1, 1], 19))],
   };

@@ -72,7 +72,7 @@ describe.each(BUILDS)('%s', (build) => {
           expect(off, `${c.model}: largest difference`).toBeLessThan(c.pooling === 'rank' ? TOLERANCE_RANK : ofVector);
           return;
         }
-        const tolerance = c.model.includes('q4_0') ? TOLERANCE_QUANTISED : TOLERANCE;
+        const tolerance = /q4_0|q8_0|mxfp4/.test(c.model) ? TOLERANCE_QUANTISED : TOLERANCE;
         // The engine's cache is f16: native's own difference with such a cache is allowed on top.
         const allowed = tolerance * c.largest + c.noiseF16;
         const rows = await logitsOf(model, c.ids);

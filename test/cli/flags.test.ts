@@ -919,6 +919,14 @@ describe('tokenize and inspect', () => {
     const { code, stdout } = await runCli(['tokenize', '-m', llamaModel, '--ids', '--stdin'], { input: 'a\nb' });
     expect([code, JSON.parse(stdout)]).toEqual([0, await ids('-p', 'a\nb')]);
   });
+  effect(inspect, ['experts', 'file', 'prompt', 'ctx', 'chunks', 'threads'], 'how often experts are used, over which text', async () => {
+    const use = async (...args: Args): Promise<{ tokens: number; layers: { tokens: number[] }[] }> =>
+      JSON.parse((await invoke(inspect, ['--experts', '--json', '-m', golden('llama-moe.gguf'), ...args])).stdout) as never;
+    const whole = await use('-f', text, '-t', 1);
+    expect(whole.layers.map(({ tokens }) => tokens.reduce((a, n) => a + n))).toEqual([2 * whole.tokens, 2 * whole.tokens]);
+    expect((await use('-p', 'the cat')).tokens).toBeLessThan(whole.tokens);
+    expect((await use('-f', text, '-c', 8, '--chunks', 2)).tokens).toBe(16);
+  });
   effect(inspect, ['json'], 'one object', async () => {
     expect(await json(inspect)).toMatchObject({ architecture: 'llama' });
     expect((await invoke(inspect, [llamaModel])).stdout).toMatch(/^(?!\{)/);

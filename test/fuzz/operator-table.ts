@@ -152,6 +152,13 @@ export const OPS: readonly OpRow[] = [
   ...glu('geglu_erf'),
   ...glu('reglu'),
   {
+    op: 'swiglu_oai',
+    take: (g) => {
+      const a = g.any(FLOATS);
+      return { src: [a, g.of(a.window.ne, FLOATS)], params: { alpha: 1.702, limit: 7 } };
+    },
+  },
+  {
     op: 'rms_norm',
     take: (g) => {
       const a = g.any(FLOATS);
@@ -203,6 +210,14 @@ export const OPS: readonly OpRow[] = [
     take: (g) => {
       const a = g.any(FLOATS);
       return { src: [a], params: { kind: g.int(0, 1), k0: g.int(1, a.window.ne[0]), s0: g.int(1, 3), p0: 0 } };
+    },
+  },
+  {
+    op: 'weighted_sum',
+    take: (g) => {
+      const a = g.any(FLOATS);
+      const [, n1, n2, n3] = a.window.ne;
+      return { src: [a, g.of([1, n1, n2, n3], FLOATS)] };
     },
   },
   {
@@ -373,7 +388,8 @@ export const OPS: readonly OpRow[] = [
         causal: causal ? 1 : 0,
         window: causal && g.chance(0.5) ? g.int(1, 40) : 0,
       };
-      return { src: [q, k, v, mask, null], params, noise: blocks ? 2 ** -4 : SCORES };
+      const sinks = g.chance(0.3) ? g.of([heads, 1, 1, 1], FLOATS) : null;
+      return { src: [q, k, v, mask, sinks], params, noise: blocks ? 2 ** -4 : SCORES };
     },
   },
 ];

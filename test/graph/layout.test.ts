@@ -17,6 +17,7 @@ import {
   COPY,
   COPY_CHUNK,
   COPY_SCRATCH,
+  GLU,
   GROUP_COLUMNS,
   GROUP_LIST,
   GROUP_TILES,
@@ -102,6 +103,7 @@ it('assembly/ops: what BINARY, UNARY and CPY do', () => {
   const listed = (kinds: Readonly<Record<string, number>>): string[] =>
     Object.entries(kinds).map(([name, code]) => `${code} ${name.replace('_', '')}`);
   expect(kinds('ops/unary')).toEqual(listed(UNARY));
+  expect(UNARY).toMatchObject(Object.fromEntries(Object.entries(GLU).filter(([unit]) => unit !== 'swiglu_oai')));
   expect(kinds('ops/binary').slice(0, 4)).toEqual(listed(BINARY).slice(0, 4));
   const { CHUNK, WORK } = constants('ops/copy');
   expect([CHUNK, WORK]).toEqual([COPY_CHUNK, COPY_SCRATCH]);

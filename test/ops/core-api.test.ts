@@ -209,7 +209,7 @@ const CALLS = (): { readonly [name: string]: readonly unknown[] } => {
       [`${op}_inplace`, [x, row]],
     ]),
   );
-  const gates = Object.fromEntries(['swiglu', 'geglu', 'geglu_quick', 'geglu_erf', 'reglu'].map((op) => [op, [x, x, {}]]));
+  const gates = Object.fromEntries(['swiglu', 'geglu', 'geglu_quick', 'geglu_erf', 'reglu', 'swiglu_oai'].map((op) => [op, [x, x, {}]]));
   return {
     ...plain,
     ...pairs,
@@ -237,6 +237,7 @@ const CALLS = (): { readonly [name: string]: readonly unknown[] } => {
     top_k: [x, 1],
     pool_1d: [x, { kind: 'max', k: 2, s: 1 }],
     mean_of_rows: [x, ids, ids],
+    weighted_sum: [x, engine.tensor('f32', [1, 2], 1)],
     rope_ext: [cube, ids, {}],
     flash_attn_ext: [cube, cube, cube, {}],
     reshape: [x, [8]],

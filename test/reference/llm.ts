@@ -20,6 +20,10 @@ interface Traits {
   readonly alibi?: number;
   /** a norm before the last product of each branch */
   readonly subNorms?: boolean;
+  /** what experts' gates go through, where it is not silu; 'none': they have no gate, and gelu behind up */
+  readonly unit?: 'relu' | 'oai' | 'none';
+  /** the weights of a token's experts add up to 1 */
+  readonly weightsToOne?: boolean;
   /** windows: the last (or first) of so many layers sees everything, unless the file has a pattern; their size where the file has none */
   readonly windows?: { readonly pattern: number; readonly size?: number; readonly first?: boolean; readonly around?: boolean };
   /** layers that see everything have no rope */
@@ -34,7 +38,7 @@ interface Traits {
   readonly parallel?: boolean;
 }
 const traits: Record<string, Traits> = {
-  llama: { rope: 'norm' },
+  llama: { rope: 'norm', weightsToOne: true },
   internlm2: { rope: 'norm' },
   ernie4_5: { rope: 'norm' },
   mistral3: { rope: 'norm' },
@@ -50,8 +54,14 @@ const traits: Record<string, Traits> = {
   qwen3vl: { rope: 'neox', interleaved: true },
   smollm3: { rope: 'norm', ropeless: 4 },
   granite: { rope: 'norm' },
+  granitemoe: { rope: 'norm', weightsToOne: true },
   qwen2: { rope: 'neox' },
   qwen3: { rope: 'neox' },
+  qwen2moe: { rope: 'neox' },
+  qwen3moe: { rope: 'neox', weightsToOne: true },
+  olmoe: { rope: 'neox' },
+  'gpt-oss': { rope: 'neox', unit: 'oai', windows: { pattern: 2 } },
+  smallthinker: { rope: 'neox', unit: 'relu', weightsToOne: true, windows: { pattern: 4, first: true } },
   phi3: { rope: 'neox' },
   stablelm: { rope: 'neox' },
   bitnet: { rope: 'neox', subNorms: true },
@@ -64,6 +74,7 @@ const traits: Record<string, Traits> = {
   eurobert: { rope: 'neox' },
   bert: { encoder: true, gelu: true },
   'nomic-bert': { encoder: true, rope: 'neox' },
+  'nomic-bert-moe': { encoder: true, rope: 'neox', gelu: true, unit: 'none' },
   'jina-bert-v2': { encoder: true, gelu: true, alibi: 8 },
   'jina-bert-v3': { encoder: true, rope: 'neox', gelu: true },
 };
@@ -97,7 +108,7 @@ function toVecDotType(x: Vec, type: number): Vec {
 export function reference(gguf: RefGguf) {
   const cache = new Map<RefTensor, Vec[]>();
   const rowsOf = (t: RefTensor) => {
-    const known = cache.get(t) ?? Array.from({ length: t.ne[1] ?? 1 }, (_, i) => t.row(i));
+    const known = cache.get(t) ?? Array.from({ length: t.ne.slice(1).reduce((a, n) => a * n, 1) }, (_, i) => t.row(i));
     cache.set(t, known);
     return known;
   };
@@ -132,10 +143,13 @@ export function reference(gguf: RefGguf) {
   const finalCap = num('final_logit_softcapping', arch === 'gemma2' ? 30 : 0);
   // the two 27B models of the gemma family scale by the width per head instead of the head's own size
   const wide = (arch === 'gemma2' && n_layer === 46) || (arch === 'gemma3' && n_layer === 62);
-  const attnScale = (arch === 'granite' && num('attention.scale', 0)) || 1 / Math.sqrt(wide ? n_embd / n_head : head);
+  const isGranite = arch.startsWith('granite');
+  const attnScale = (isGranite && num('attention.scale', 0)) || 1 / Math.sqrt(wide ? n_embd / n_head : head);
 
   // llama and phi3 files may carry the key, and native ignores it.
-  const window = is.windows ? num('attention.sliding_window', is.windows.size ?? 0) : 0;
+  const given = is.windows ? num('attention.sliding_window', is.windows.size ?? 0) : 0;
+  // smallthinker's windows are of 4096 whatever the key says
+  const window = arch === 'smallthinker' && given > 0 ? 4096 : given;
   const pattern = raw('attention.sliding_window_pattern') ?? is.windows?.pattern;
   const isGlobal = (il: number) =>
     Array.isArray(pattern) ? !pattern[il] : pattern !== 0 && il % (pattern as number) === (is.windows?.first ? 0 : (pattern as number) - 1);
@@ -195,12 +209,18 @@ export function reference(gguf: RefGguf) {
     return x.map((v, i) => ((v - mean) / spread) * (weight ? weight[i] : 1) + (bias ? bias[i] : 0));
   }
   const norm = (x: Vec, name: string) => normed(x, rms ? 'rms' : 'layer', rows(`${name}.weight`)[0], vector(`${name}.bias`));
-  function linear(x: Vec, name: string): Vec {
-    const t = optional(`${name}.weight`)!;
-    const y = toVecDotType(x, t?.type ?? 0);
-    const bias = vector(`${name}.bias`);
-    const scale = vector(`${name}.scale`)?.[0] ?? 1;
-    return Float64Array.from(rows(`${name}.weight`), (w, i) => w.reduce((a, v, j) => a + v * y[j], 0) * scale + (bias ? bias[i] : 0));
+  /** e: of a stack of matrices that one, with its bias and scale. */
+  function linear(x: Vec, name: string, e = 0): Vec {
+    const t = optional(`${name}.weight`);
+    const all = rows(`${name}.weight`);
+    const y = toVecDotType(x, t!.type);
+    const n = t!.ne[1] ?? 1;
+    const bias = optional(`${name}.bias`) && rows(`${name}.bias`)[e];
+    const scale = vector(`${name}.scale`)?.[e] ?? 1;
+    return Float64Array.from(
+      all.slice(e * n, (e + 1) * n),
+      (w, i) => w.reduce((a, v, j) => a + v * y[j], 0) * scale + (bias ? bias[i] : 0),
+    );
   }
   /** q/k norms: one weight row for all heads (qwen3, gemma3: rms), one row a head (stablelm), or the whole vector with bias (jina-bert-v2). */
   function headNorm(x: Vec, name: string): Vec {
@@ -218,11 +238,13 @@ export function reference(gguf: RefGguf) {
     const b = `blk.${il}.`;
     const nq = n_head * head;
     const nk = n_head_kv * head;
+    const sinks = vector(`${b}attn_sinks.weight`);
     const roped =
       is.rope &&
       !(is.ropeless_globally && !isSwa(il)) &&
       !(is.ropeless && (il + 1) % is.ropeless === 0) &&
-      (arch !== 'granite' || raw('rope.scaling.finetuned') !== false);
+      !(arch === 'smallthinker' && window > 0 && il % 4 === 0) &&
+      (!isGranite || raw('rope.scaling.finetuned') !== false);
     const qkv = xs.map((x, pos) => {
       const all = optional(`${b}attn_qkv.weight`) && linear(x, `${b}attn_qkv`);
       const [q, k, v] = all
@@ -244,9 +266,10 @@ export function reference(gguf: RefGguf) {
           for (let i = 0; i < head; i++) dot += q[h * head + i] * k[g + i];
           return softCap(dot * attnScale, attnCap) - slope * Math.abs(pos - other);
         });
-        const top = Math.max(...scores);
+        const sink = sinks ? sinks[h] : -Infinity;
+        const top = Math.max(sink, ...scores);
         const e = scores.map((s) => Math.exp(s - top));
-        const sum = e.reduce((a, v) => a + v, 0);
+        const sum = e.reduce((a, v) => a + v, Math.exp(sink - top));
         e.forEach((p, other) => {
           for (let i = 0; i < head; i++) out[h * head + i] += (p / sum) * qkv[other].v[g + i];
         });
@@ -258,7 +281,67 @@ export function reference(gguf: RefGguf) {
     const n = 2 ** Math.floor(Math.log2(n_head));
     return h < n ? 2 ** ((-is.alibi! / n) * (h + 1)) : 2 ** ((-is.alibi! / 2 / n) * (2 * (h - n) + 1));
   }
-  function feedForward(x: Vec, b: string): Vec {
+  /** Who wants to know which experts a token goes through. */
+  let told: ((layer: string, chosen: readonly number[], of: number) => void) | undefined;
+  /** The experts of one token; the router looks at `seen`. */
+  function mixture(x: Vec, seen: Vec, b: string): Vec {
+    const used = num('expert_used_count', 0);
+    const raws = linear(seen, `${b}ffn_gate_inp`);
+    const gating = arch === 'gpt-oss' ? 3 : arch === 'smallthinker' ? num('expert_gating_func', 0) : 1;
+    const softmax = (v: readonly number[]) => {
+      const e = v.map((s) => Math.exp(s - Math.max(...v)));
+      return e.map((one) => one / e.reduce((a, n) => a + n, 0));
+    };
+    const probs = gating === 1 ? softmax([...raws]) : gating === 2 ? [...raws].map((s) => 1 / (1 + Math.exp(-s))) : [...raws];
+    const best = (of: readonly number[], n: number) => [...of.keys()].sort((i, j) => of[j] - of[i] || i - j).slice(0, n);
+    const groups = num('expert_group_count', 0);
+    const bias = vector(`${b}exp_probs_b.bias`);
+    let open = bias ? probs.map((p, i) => p + bias[i]) : probs;
+    if (groups > 1) {
+      const size = probs.length / groups;
+      const worth = Array.from({ length: groups }, (_, i) => {
+        const group = open.slice(i * size, (i + 1) * size).sort((p, q) => q - p);
+        return group[0] + group[1];
+      });
+      const kept = best(worth, num('expert_group_used_count', 0));
+      open = open.map((p, i) => (kept.includes(Math.floor(i / size)) ? p : -Infinity));
+    }
+    const chosen = best(open, used);
+    told?.(b, chosen, raws.length);
+    let weights = chosen.map((e) => probs[e]);
+    if (gating === 3) weights = softmax(weights);
+    if (is.weightsToOne)
+      weights = weights.map(
+        (w) =>
+          w /
+          Math.max(
+            2 ** -14,
+            weights.reduce((p, q) => p + q),
+          ),
+      );
+    const unit = (gate: number, up: number) => {
+      if (is.unit === 'relu') return Math.max(0, gate) * up;
+      if (is.unit !== 'oai') return silu(gate) * up;
+      const low = Math.min(gate, 7);
+      return (low / (1 + Math.exp(-1.702 * low))) * (Math.min(7, Math.max(-7, up)) + 1);
+    };
+    const parts = chosen.map((e, i) => {
+      const up = linear(x, `${b}ffn_up_exps`, e);
+      const mid = is.unit === 'none' ? up.map(gelu) : linear(x, `${b}ffn_gate_exps`, e).map((g, j) => unit(g, up[j]));
+      return scale(linear(mid, `${b}ffn_down_exps`, e), weights[i]);
+    });
+    const sum = parts.reduce(add);
+    if (!optional(`${b}ffn_up_shexp.weight`)) return sum;
+    const sharedUp = linear(x, `${b}ffn_up_shexp`);
+    const shared = linear(
+      linear(x, `${b}ffn_gate_shexp`).map((g, j) => silu(g) * sharedUp[j]),
+      `${b}ffn_down_shexp`,
+    );
+    const door = optional(`${b}ffn_gate_inp_shexp.weight`) ? linear(x, `${b}ffn_gate_inp_shexp`)[0] : Infinity;
+    return add(sum, scale(shared, 1 / (1 + Math.exp(-door))));
+  }
+  function feedForward(x: Vec, b: string, layerInput: Vec): Vec {
+    if (optional(`${b}ffn_gate_inp.weight`)) return mixture(x, arch === 'smallthinker' ? layerInput : x, b);
     const up = linear(x, `${b}ffn_up`);
     if (arch === 'apertus') return linear(xielu(up, Number(b.split('.')[1])), `${b}ffn_down`);
     const gate = optional(`${b}ffn_gate.weight`) && linear(x, `${b}ffn_gate`);
@@ -280,17 +363,17 @@ export function reference(gguf: RefGguf) {
     const b = `blk.${il}.`;
     const before = (x: Vec, name: string) => (optional(`${name}.weight`) ? norm(x, name) : x);
     const ns = xs.map((x) => before(x, `${b}attn_norm`));
-    const residual = arch === 'granite' ? num('residual_scale', 1) || 1 : 1;
+    const residual = isGranite ? num('residual_scale', 1) || 1 : 1;
     const post = (x: Vec, name: string) => scale(before(x, name), residual);
     return attention(ns, il, n_ctx).map((o, i) => {
-      if (arch === 'seed_oss') {
+      if (arch === 'seed_oss' || arch === 'gpt-oss') {
         const x = add(xs[i], o);
-        return add(x, feedForward(norm(x, `${b}post_attention_norm`), b));
+        return add(x, feedForward(norm(x, `${b}post_attention_norm`), b, xs[i]));
       }
       const x = add(xs[i], post(o, `${b}post_attention_norm`));
       const parallel = is.parallel || (arch === 'stablelm' && !optional(`${b}ffn_norm.weight`));
       const n = parallel ? ns[i] : before(x, `${b}ffn_norm`);
-      return add(x, post(feedForward(n, b), `${b}post_ffw_norm`));
+      return add(x, post(feedForward(n, b, xs[i]), `${b}post_ffw_norm`));
     });
   }
   function encoderLayer(xs: Vec[], il: number, n_ctx: number): Vec[] {
@@ -298,7 +381,7 @@ export function reference(gguf: RefGguf) {
     return attention(xs, il, n_ctx).map((o, i) => {
       let x = norm(add(o, xs[i]), `${b}attn_output_norm`);
       if (optional(`${b}attn_norm_2.weight`)) x = norm(add(x, xs[i]), `${b}attn_norm_2`);
-      return norm(add(feedForward(x, b), x), `${b}layer_output_norm`);
+      return norm(add(feedForward(x, b, x), x), `${b}layer_output_norm`);
     });
   }
 
@@ -307,7 +390,7 @@ export function reference(gguf: RefGguf) {
     const table = rows('token_embd.weight');
     const types = vector('token_types.weight');
     const positions = is.encoder && arch === 'bert' ? rows('position_embd.weight') : undefined;
-    const factor = is.scaled ? Math.sqrt(n_embd) : (arch === 'granite' && num('embedding_scale', 0)) || 1;
+    const factor = is.scaled ? Math.sqrt(n_embd) : (isGranite && num('embedding_scale', 0)) || 1;
     let xs = ids.map((id, pos) => {
       let x = scale(table[id], factor);
       if (types) x = add(x, types);
@@ -320,7 +403,7 @@ export function reference(gguf: RefGguf) {
   /** Logits of every position. */
   function logits(ids: readonly number[], n_ctx: number): Vec[] {
     const tied = !optional('output.weight');
-    const divisor = arch === 'granite' ? num('logit_scale', 1) : 1 / num('logit_scale', 1);
+    const divisor = isGranite ? num('logit_scale', 1) : 1 / num('logit_scale', 1);
     const bias = tied && vector('output.bias');
     return hidden(ids, n_ctx).map((x) =>
       linear(x, tied ? 'token_embd' : 'output').map((v, i) => softCap((v + (bias ? bias[i] : 0)) / divisor, finalCap)),
@@ -339,5 +422,17 @@ export function reference(gguf: RefGguf) {
     const e = x.map((v) => Math.exp(v - Math.max(...x)));
     return scale(e, 1 / e.reduce((a, v) => a + v, 0));
   }
-  return { hidden, logits, embed };
+  /** How many tokens go through each expert, layer by layer. */
+  function expertUse(ids: readonly number[], n_ctx: number): number[][] {
+    const layers = new Map<string, number[]>();
+    told = (layer, chosen, of) => {
+      const counts = layers.get(layer) ?? new Array<number>(of).fill(0);
+      layers.set(layer, counts);
+      for (const e of chosen) counts[e]++;
+    };
+    hidden(ids, n_ctx);
+    told = undefined;
+    return [...layers.values()];
+  }
+  return { hidden, logits, embed, expertUse };
 }
