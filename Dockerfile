@@ -4,11 +4,11 @@
 FROM node:24-bookworm-slim AS build
 WORKDIR /src
 COPY . .
-RUN npm ci --no-audit --no-fund && npm pack --pack-destination /tmp
+RUN npm ci --no-audit --no-fund && npm pack --pack-destination /opt
 
 FROM node:24-bookworm-slim
-COPY --from=build /tmp/quantlet-*.tgz /tmp/
-RUN npm install --global --omit=dev --no-audit --no-fund /tmp/quantlet-*.tgz && rm -rf /tmp/quantlet-*.tgz /root/.npm
+COPY --from=build /opt/quantlet-*.tgz /opt/
+RUN npm install --global --omit=dev --no-audit --no-fund /opt/quantlet-*.tgz && npm cache clean --force && rm /opt/quantlet-*.tgz
 USER node
 WORKDIR /data
 ENTRYPOINT ["quantlet"]
