@@ -81,7 +81,8 @@ function row_of_panel(
         const q = (i & 1) != 0 ? p + second : p;
         const scale: f32 = scales == 0 ? 1 : scale_at(q + (scales > 1 || (i & 1) != 0 ? half : codes), scales == 3);
         // Two integers side by side: of two sub-blocks, or of both halves of one.
-        const m = minima < 2 ? <f32>1 : <f32>load<i16>(behind + (minima == 2 ? ((i >> 2) << 5) | (i & 2) : ((i >> 1) << 5) | ((i & 1) << 1)));
+        const m =
+          minima < 2 ? <f32>1 : <f32>load<i16>(behind + (minima == 2 ? ((i >> 2) << 5) | (i & 2) : ((i >> 1) << 5) | ((i & 1) << 1)));
         const x = f32x4.splat(d * scale);
         const z = f32x4.splat(minima == 0 ? dmin : dmin * m);
         for (let t: usize = 0; t < 4; t++)
@@ -105,7 +106,8 @@ function scale_at(p: usize, is_f32: bool): f32 {
 // @ts-ignore: decorator
 @inline
 function quad(p: usize, t: usize, eight_bits: bool): v128 {
-  if (HAS_RELAXED_DOT && !eight_bits) return f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_u(i16x8.extend_low_i8x16_u(v128.load32_zero(p + (t << 5)))));
+  if (HAS_RELAXED_DOT && !eight_bits)
+    return f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_u(i16x8.extend_low_i8x16_u(v128.load32_zero(p + (t << 5)))));
   p += t << 6;
   if (!I16_CODES) {
     const v = v128.or(v128.load32_zero(p), i16x8.shl(v128.load32_zero(p, 32), 4));
