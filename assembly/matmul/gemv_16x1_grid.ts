@@ -72,17 +72,17 @@ function pair<F>(o: usize, a: usize, step_sums: usize): v128 {
   let e = o + OPENED_ENTRIES;
   let sc = o + OPENED_SCALES;
   for (const end = a + 8 * ACT_SUB; a != end; a += ACT_SUB) {
-    const s0 = steps<F>(o);
-    const s1 = next_step<F>(s0);
-    const s2 = next_step<F>(s1);
-    const s3 = next_step<F>(s2);
+    const s0 = steps(fmt.has_signs<F>(), o);
+    const s1 = next_step(fmt.has_signs<F>(), s0);
+    const s2 = next_step(fmt.has_signs<F>(), s1);
+    const s3 = next_step(fmt.has_signs<F>(), s2);
     if (HAS_RELAXED_DOT) {
       const x0 = quants<F>(a, s0);
       const x1 = quants<F>(a + STEP, s1);
       const x2 = quants<F>(a + 2 * STEP, s2);
       const x3 = quants<F>(a + 3 * STEP, s3);
-      let h0 = half(x0, codes<F>(e, 0), x1, codes<F>(e, 1));
-      let h1 = half(x2, codes<F>(e, 2), x3, codes<F>(e, 3));
+      let h0 = half(x0, codes(fmt.fours<F>(), e, 0), x1, codes(fmt.fours<F>(), e, 1));
+      let h1 = half(x2, codes(fmt.fours<F>(), e, 2), x3, codes(fmt.fours<F>(), e, 3));
       if (!fmt.has_signs<F>()) {
         h0 = less_deltas(h0, v128.load32_splat(step_sums), v128.load32_splat(o));
         h1 = less_deltas(h1, v128.load32_splat(step_sums, 4), v128.load32_splat(o, 4));
@@ -91,10 +91,10 @@ function pair<F>(o: usize, a: usize, step_sums: usize): v128 {
       i = add_half(i, h0, lookup16(v128.load16_splat(sc), scales));
       i = add_half(i, h1, lookup16(v128.load16_splat(sc, 2), scales));
     } else {
-      const c0 = signed_codes<F>(e, 0, s0, rows);
-      const c1 = signed_codes<F>(e, 1, s1, rows);
-      const c2 = signed_codes<F>(e, 2, s2, rows);
-      const c3 = signed_codes<F>(e, 3, s3, rows);
+      const c0 = signed_codes(fmt.fours<F>(), fmt.has_signs<F>(), e, 0, s0, rows);
+      const c1 = signed_codes(fmt.fours<F>(), fmt.has_signs<F>(), e, 1, s1, rows);
+      const c2 = signed_codes(fmt.fours<F>(), fmt.has_signs<F>(), e, 2, s2, rows);
+      const c3 = signed_codes(fmt.fours<F>(), fmt.has_signs<F>(), e, 3, s3, rows);
       i = add_row<G0>(add_row<G0>(i, a, c0, c1, sc), a + 2 * STEP, c2, c3, sc + 2);
       z = add_row<G1>(add_row<G1>(z, a, c0, c1, sc + 1), a + 2 * STEP, c2, c3, sc + 3);
     }

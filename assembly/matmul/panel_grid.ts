@@ -4,18 +4,27 @@
  */
 import { weight_order } from './dot';
 import { EVEN_ODD, I16_CODES, SIGNED_CODES, even_bytes, odd_bytes } from './dot_signed';
-import * as fmt from './format/format';
 import { OPENED, OPENED_ENTRIES, OPENED_SCALES, both_rows, next_step, signed_codes, steps } from './format/grid';
 import { G0, G1, G2, G3, load_scales } from './format/group';
 import { PANEL } from './panel_room';
 import { CODES } from './panel_size';
 
 /** Unpacks n blocks of `bytes` of 16 packed rows at w to the panels of 8 rows each. opened: scratch of 8 * OPENED bytes. */
-export function unpack_grid<F>(w: usize, n: i32, panel: usize, opened: usize, bytes: usize, factor: f32, open_at: u32): void {
+export function unpack_grid(
+  w: usize,
+  n: i32,
+  panel: usize,
+  opened: usize,
+  bytes: usize,
+  factor: f32,
+  open_at: u32,
+  fours: bool,
+  has_signs: bool,
+): void {
   const e = f32x4.splat(factor);
   for (; n > 0; n--) {
     call_indirect<void>(open_at, w, opened);
-    for (let g: usize = 0; g < 4; g++) group<F>(opened + 2 * g * OPENED, panel + (g & 1) * 16 + (g >> 1) * PANEL());
+    for (let g: usize = 0; g < 4; g++) group(opened + 2 * g * OPENED, panel + (g & 1) * 16 + (g >> 1) * PANEL(), fours, has_signs);
     panel += 8 * SUB;
     v128.store(panel, f32x4.mul(load_scales<G0>(w), e));
     v128.store(panel, f32x4.mul(load_scales<G1>(w), e), 16);
@@ -32,22 +41,22 @@ const SUB: usize = I16_CODES ? SIGNED_CODES : CODES + 64;
 /** A group's super-block, out of the two opened pairs at o. */
 // @ts-ignore: decorator
 @inline
-function group<F>(o: usize, panel: usize): void {
+function group(o: usize, panel: usize, fours: bool, has_signs: bool): void {
   const rows = both_rows();
   let e = o + OPENED_ENTRIES;
   for (let sub: usize = 0; sub < 8; sub++) {
-    let s = steps<F>(o + (sub << 4));
-    let z = steps<F>(o + (sub << 4) + OPENED);
+    let s = steps(has_signs, o + (sub << 4));
+    let z = steps(has_signs, o + (sub << 4) + OPENED);
     for (let t: usize = 0; t < 4; t++) {
-      const v = signed_codes<F>(e, t, s, rows);
-      const u = signed_codes<F>(e + OPENED, t, z, rows);
+      const v = signed_codes(fours, has_signs, e, t, s, rows);
+      const u = signed_codes(fours, has_signs, e + OPENED, t, z, rows);
       const sc = o + (sub << 2) + (t & 2);
       store_step(panel, t, i32x4.shuffle(v, u, 0, 2, 4, 6), i32x4.shuffle(v, u, 1, 3, 5, 7), scales(sc));
-      s = next_step<F>(s);
-      z = next_step<F>(z);
+      s = next_step(has_signs, s);
+      z = next_step(has_signs, z);
     }
     panel += SUB;
-    e += fmt.fours<F>() ? 32 : 16;
+    e += fours ? 32 : 16;
   }
 }
 

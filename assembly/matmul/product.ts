@@ -131,9 +131,7 @@ function open_index<F>(): u32 {
 function grid_to_panel<F>(w: usize, n: i32, panel: usize): void {
   const f = changetype<F>(0);
   const opened = panel + 2 * PANEL();
-  if (fmt.fours<F>()) unpack_grid<SignedFours>(w, n, panel, opened, f.bytes(), f.factor(), open_index<F>());
-  else if (fmt.has_signs<F>()) unpack_grid<SignedEights>(w, n, panel, opened, f.bytes(), f.factor(), open_index<F>());
-  else unpack_grid<Eights>(w, n, panel, opened, f.bytes(), f.factor(), open_index<F>());
+  unpack_grid(w, n, panel, opened, f.bytes(), f.factor(), open_index<F>(), fmt.fours<F>(), fmt.has_signs<F>());
 }
 
 // @ts-ignore: decorator

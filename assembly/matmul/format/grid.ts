@@ -20,7 +20,6 @@
  * Sign bits of a step are the top bits of 16 bytes, eight k of both rows; those of the next step one bit lower. Deltas are a byte for each row and step.
  */
 import { held, lookup16 } from '../../simd';
-import * as fmt from './format';
 
 /** Rows of a block's pairs begin behind its d. */
 export const PAIRS: usize = 32;
@@ -68,31 +67,73 @@ function zip_high(a: v128, b: v128): v128 {
 /** Addresses of entries 16v .. 16v + 15 of a pair: low and high bytes of their indices; size: log2 of an entry's bytes. (Grids end below 64 KiB.) */
 // @ts-ignore: decorator
 @inline
-export function store_addresses(o: usize, v: usize, low: v128, high: v128, grid: usize, size: i32): void {
+function store_addresses(o: usize, v: usize, low: v128, high: v128, grid: v128, size: i32): void {
+  v128.store(o + (v << 5), i16x8.add(grid, i16x8.shl(zip_low(low, high), size)), OPENED_ENTRIES);
+  v128.store(o + (v << 5), i16x8.add(grid, i16x8.shl(zip_high(low, high), size)), OPENED_ENTRIES + 16);
+}
+
+// What follows is for the 8 pairs of a block: what is at p in the first one, `pair` bytes apart, to the opened pairs at o.
+
+/** Addresses in a grid of eights whose indices have bits in `planes` planes at `high`. */
+export function open_eights(p: usize, o: usize, pair: usize, grid: usize, planes: i32, high: usize): void {
   const base = i16x8.splat(<i16>grid);
-  v128.store(o + (v << 5), i16x8.add(base, i16x8.shl(zip_low(low, high), size)), OPENED_ENTRIES);
-  v128.store(o + (v << 5), i16x8.add(base, i16x8.shl(zip_high(low, high), size)), OPENED_ENTRIES + 16);
+  const one = held(1);
+  for (const end = p + 8 * pair; p != end; p += pair, o += OPENED) {
+    const a = plane(p + high);
+    const b = plane(p + high + 8);
+    const c = plane(p + high + 16);
+    for (let v: usize = 0; v < 4; v++) {
+      let bits = i32x4.splat(0);
+      if (planes > 0) bits = v128.and(i16x8.shr_u(a, <i32>v << 1), one);
+      if (planes > 1) bits = v128.or(bits, i16x8.shl(v128.and(i16x8.shr_u(b, <i32>v << 1), one), 1));
+      if (planes > 2) bits = v128.or(bits, i16x8.shl(v128.and(i16x8.shr_u(c, <i32>v << 1), one), 2));
+      store_addresses(o, v, v128.load(p + (v << 4)), bits, base, 3);
+    }
+  }
+}
+
+/** Addresses in a grid of fours whose indices have a ninth bit in a plane at `high`, or where that is 0 none. */
+export function open_fours(p: usize, o: usize, pair: usize, grid: usize, high: usize): void {
+  const base = i16x8.splat(<i16>grid);
+  const mask = high != 0 ? held(1) : i32x4.splat(0);
+  for (const end = p + 8 * pair; p != end; p += pair, o += OPENED) {
+    let ninth = v128.load(p + high);
+    for (let v: usize = 0; v < 8; v++) {
+      store_addresses(o, v, v128.load(p + (v << 4)), v128.and(ninth, mask), base, 2);
+      ninth = i16x8.shr_u(ninth, 1);
+    }
+  }
 }
 
 /** Sign bits of 8 steps, the v-th of four. */
 // @ts-ignore: decorator
 @inline
-export function store_signs(o: usize, v: usize, signs: v128): void {
+function store_signs(o: usize, v: usize, signs: v128): void {
   v128.store(o + (v << 5), signs);
   v128.store(o + (v << 5), i16x8.shl(signs, 4), 16);
+}
+
+/** Sign bits, 16 bytes for 8 steps. */
+export function open_signs(p: usize, o: usize, pair: usize): void {
+  for (const end = p + 8 * pair; p != end; p += pair, o += OPENED) {
+    for (let v: usize = 0; v < 4; v++) store_signs(o, v, v128.load(p + (v << 4)));
+  }
 }
 
 /** Bytes 0..6 to where they are, 7..13 one further. */
 const SEVEN = memory.data<u8>([0, 1, 2, 3, 4, 5, 6, 128, 7, 8, 9, 10, 11, 12, 13, 128], 16);
 
-/** Sign bits of which seven bytes for each row are at p: the eighth makes the number of minus signs even. (Reads two bytes more.) */
-// @ts-ignore: decorator
-@inline
-export function seven_signs(p: usize): v128 {
-  const s = lookup16(v128.load(p), v128.load(SEVEN));
-  let x = v128.xor(s, i64x2.shr_u(s, 32));
-  x = v128.xor(x, i64x2.shr_u(x, 16));
-  return v128.or(s, i64x2.shl(v128.xor(x, i64x2.shr_u(x, 8)), 56));
+/** Sign bits of which seven bytes for each row are there: the eighth makes the number of minus signs even. (Reads two bytes more.) */
+export function open_seven_signs(p: usize, o: usize, pair: usize): void {
+  const seven = v128.load(SEVEN);
+  for (const end = p + 8 * pair; p != end; p += pair, o += OPENED) {
+    for (let v: usize = 0; v < 4; v++) {
+      const s = lookup16(v128.load(p + 14 * v), seven);
+      let x = v128.xor(s, i64x2.shr_u(s, 32));
+      x = v128.xor(x, i64x2.shr_u(x, 16));
+      store_signs(o, v, v128.or(s, i64x2.shl(v128.xor(x, i64x2.shr_u(x, 8)), 56)));
+    }
+  }
 }
 
 /** Scales of 16 halves of both rows, without doubling and one. */
@@ -106,30 +147,36 @@ export function store_half_scales(o: usize, a: v128, b: v128): void {
   v128.store(o, zip_high(a, b), OPENED_SCALES + 16);
 }
 
-/** The same of the nibbles of 16 bytes at p: low ones of the first row, high ones of the second. */
-// @ts-ignore: decorator
-@inline
-export function open_half_scales(o: usize, p: usize): void {
-  const v = v128.load(p);
+/** The same of the nibbles of 16 bytes: low ones of the first row, high ones of the second. */
+export function open_half_scales(p: usize, o: usize, pair: usize): void {
   const m = held(15);
-  store_half_scales(o, v128.and(v, m), v128.and(i16x8.shr_u(v, 4), m));
+  for (const end = p + 8 * pair; p != end; p += pair, o += OPENED) {
+    const v = v128.load(p);
+    store_half_scales(o, v128.and(v, m), v128.and(i16x8.shr_u(v, 4), m));
+  }
 }
 
-/** Nibbles of 8 bytes at p, one of either row for each sub-block: the low one is of the first row. Byte 2s + r of the result is of sub-block s and row r. */
-// @ts-ignore: decorator
-@inline
-export function sub_nibbles(p: usize): v128 {
-  const v = v128.load64_zero(p);
-  return v128.and(zip_low(v, i16x8.shr_u(v, 4)), held(15));
-}
-
-/** Scales of 8 sub-blocks of both rows, as sub_nibbles gives them, without doubling and one. */
-// @ts-ignore: decorator
-@inline
-export function store_sub_scales(o: usize, v: v128): void {
-  v = v128.or(i8x16.add(v, v), held(1));
-  v128.store(o, i16x8.shuffle(v, v, 0, 0, 1, 1, 2, 2, 3, 3), OPENED_SCALES);
-  v128.store(o, i16x8.shuffle(v, v, 4, 4, 5, 5, 6, 6, 7, 7), OPENED_SCALES + 16);
+/**
+ * Scales of sub-blocks, nibbles of 8 bytes: the low one of the first row, the high one of the second. With deltas, the fourth bit of a nibble is that of the
+ * sub-block's steps.
+ */
+export function open_sub_scales(p: usize, o: usize, pair: usize, deltas: bool): void {
+  const m = deltas ? held(7) : held(15);
+  const one = held(1);
+  for (const end = p + 8 * pair; p != end; p += pair, o += OPENED) {
+    const v = v128.load64_zero(p);
+    // Byte 2s + r is of sub-block s and row r.
+    const z = zip_low(v, i16x8.shr_u(v, 4));
+    const sc = v128.and(z, m);
+    const d = v128.or(i8x16.add(sc, sc), one);
+    v128.store(o, i16x8.shuffle(d, d, 0, 0, 1, 1, 2, 2, 3, 3), OPENED_SCALES);
+    v128.store(o, i16x8.shuffle(d, d, 4, 4, 5, 5, 6, 6, 7, 7), OPENED_SCALES + 16);
+    if (!deltas) continue;
+    // Their bytes lie where no sub-block's deltas are: of 16 bytes these take 8.
+    v128.store64_lane(o + 8, v128.and(i16x8.shr_u(z, 3), one), 0);
+    v128.store64_lane(o + 24, v128.and(i16x8.shr_u(z, 3), one), 1);
+    for (let sub: usize = 0; sub < 8; sub++) store_deltas(o, sub, v128.load16_splat(o + ((sub & 3) << 1) + ((sub & 4) << 2), 8));
+  }
 }
 
 /** Four steps' deltas of both rows, out of bytes of 0 (9) or 1 (7). */
@@ -142,16 +189,9 @@ export function store_deltas(o: usize, sub: usize, v: v128): void {
 /** A plane: one bit for each of 64 indices, bit b of byte i that of index 8b + i. As a vector whose bits 2v are of indices 16v ... */
 // @ts-ignore: decorator
 @inline
-export function plane(p: usize): v128 {
+function plane(p: usize): v128 {
   const v = v128.load64_splat(p);
   return i64x2.shuffle(v, i16x8.shr_u(v, 1), 0, 3);
-}
-
-/** Bit `to` of the high bytes of indices 16v .. 16v + 15, out of a plane. */
-// @ts-ignore: decorator
-@inline
-export function plane_bits(bits: v128, v: i32, to: i32): v128 {
-  return i16x8.shl(v128.and(i16x8.shr_u(bits, v << 1), held(1)), to);
 }
 
 // ---- What loops read ----
@@ -168,15 +208,15 @@ export function both_rows(): v128 {
 /** Sign bits or deltas of an opened sub-block, the first step's first. */
 // @ts-ignore: decorator
 @inline
-export function steps<F>(o: usize): v128 {
-  return fmt.has_signs<F>() ? v128.load(o) : v128.load64_splat(o);
+export function steps(has_signs: bool, o: usize): v128 {
+  return has_signs ? v128.load(o) : v128.load64_splat(o);
 }
 
 /** Those of the next step first. */
 // @ts-ignore: decorator
 @inline
-export function next_step<F>(s: v128): v128 {
-  return fmt.has_signs<F>() ? i8x16.add(s, s) : i64x2.shr_u(s, 16);
+export function next_step(has_signs: bool, s: v128): v128 {
+  return has_signs ? i8x16.add(s, s) : i64x2.shr_u(s, 16);
 }
 
 /** x with the sign changed where sign bits are set. */
@@ -190,8 +230,8 @@ export function negated(x: v128, s: v128): v128 {
 /** Unsigned codes of step t (0..3) of the sub-block whose addresses are at e: without signs and deltas. */
 // @ts-ignore: decorator
 @inline
-export function codes<F>(e: usize, t: usize): v128 {
-  if (fmt.fours<F>()) {
+export function codes(fours: bool, e: usize, t: usize): v128 {
+  if (fours) {
     e += t << 3;
     const v = v128.load32_lane(load<u16>(e, 2), v128.load32_zero(load<u16>(e)), 1);
     return v128.load32_lane(load<u16>(e, 6), v128.load32_lane(load<u16>(e, 4), v, 2), 3);
@@ -203,9 +243,9 @@ export function codes<F>(e: usize, t: usize): v128 {
 /** Signed codes. s: what the step's signs or deltas are in, as next_step has them; rows: both_rows(). */
 // @ts-ignore: decorator
 @inline
-export function signed_codes<F>(e: usize, t: usize, s: v128, rows: v128): v128 {
-  const v = codes<F>(e, t);
-  return fmt.has_signs<F>() ? negated(v, s) : i8x16.sub(v, lookup16(s, rows));
+export function signed_codes(fours: bool, has_signs: bool, e: usize, t: usize, s: v128, rows: v128): v128 {
+  const v = codes(fours, e, t);
+  return has_signs ? negated(v, s) : i8x16.sub(v, lookup16(s, rows));
 }
 
 // ---- Packing ----

@@ -8,7 +8,7 @@
  */
 import { held } from '../../simd';
 import { iq1s_grid } from '../../type/block/iq_grids';
-import { Eights, OPENED, PAIRS, pack_grid, plane, plane_bits, store_addresses, store_deltas, store_half_scales } from './grid';
+import { Eights, OPENED, PAIRS, open_eights, pack_grid, store_deltas, store_half_scales } from './grid';
 
 /** Bytes of a block of one row: 32 indices, 32 nibbles of indices and eighth, four u16 of four scales of 3 bits and of a nibble of d. */
 const BYTES: usize = 56;
@@ -32,15 +32,9 @@ export class IQ1_M extends Eights {
     const three = held(3);
     const four = held(4);
     const bits = v128.load(TOP);
+    open_eights(w + PAIRS, o, PAIR, iq1s_grid(), 3, 64);
     const end = w + PAIRS + 8 * PAIR;
     for (let p = w + PAIRS; p != end; p += PAIR, o += OPENED) {
-      const a = plane(p + 64);
-      const b = plane(p + 72);
-      const c = plane(p + 80);
-      for (let v: usize = 0; v < 4; v++) {
-        const high = v128.or(v128.or(plane_bits(a, <i32>v, 0), plane_bits(b, <i32>v, 1)), plane_bits(c, <i32>v, 2));
-        store_addresses(o, v, v128.load(p + (v << 4)), high, iq1s_grid(), 3);
-      }
       const plus = v128.load64_zero(p, 88);
       for (let sub: usize = 0; sub < 8; sub++) store_deltas(o, sub, v128.and(i16x8.shr_u(plus, <i32>sub), one));
       const q = v128.load64_splat(p, 96);

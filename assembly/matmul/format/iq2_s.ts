@@ -4,7 +4,7 @@
  *   pair: | indices (64) | signs, 8 bytes a row: 4 x 16 | two planes: bits 8 and 9 of indices (16) | scales of halves, a nibble a row: 16 |
  */
 import { iq2s_grid } from '../../type/block/iq_grids';
-import { OPENED, PAIRS, SignedEights, open_half_scales, pack_grid, plane, plane_bits, store_addresses, store_signs } from './grid';
+import { PAIRS, SignedEights, open_eights, open_half_scales, open_signs, pack_grid } from './grid';
 import { pack_f16 } from './group';
 
 /** Bytes of a block of one row: f16 d, 32 indices, 32 signs, 32 x 2 bits of indices, 16 nibbles of scales. */
@@ -22,17 +22,9 @@ export class IQ2_S extends SignedEights {
 
   /** Opens the pairs of the packed block at w to o. */
   open(w: usize, o: usize): void {
-    const end = w + PAIRS + 8 * PAIR;
-    for (let p = w + PAIRS; p != end; p += PAIR, o += OPENED) {
-      const a = plane(p + 128);
-      const b = plane(p + 136);
-      for (let v: usize = 0; v < 4; v++) {
-        const high = v128.or(plane_bits(a, <i32>v, 0), plane_bits(b, <i32>v, 1));
-        store_addresses(o, v, v128.load(p + (v << 4)), high, iq2s_grid(), 3);
-        store_signs(o, v, v128.load(p + (v << 4), 64));
-      }
-      open_half_scales(o, p + 144);
-    }
+    open_eights(w + PAIRS, o, PAIR, iq2s_grid(), 2, 128);
+    open_signs(w + PAIRS + 64, o, PAIR);
+    open_half_scales(w + PAIRS + 144, o, PAIR);
   }
 
   pack(src: usize, stride: usize, w: usize): void {

@@ -4,18 +4,7 @@
  *   pair: | indices (64) | signs, 7 bytes a row: 4 x 14 | a plane: their ninth bits (8) | scales of halves, a nibble a row: 16 |
  */
 import { iq2xs_grid } from '../../type/block/iq_grids';
-import {
-  OPENED,
-  PAIRS,
-  SignedEights,
-  open_half_scales,
-  pack_grid,
-  plane,
-  plane_bits,
-  seven_signs,
-  store_addresses,
-  store_signs,
-} from './grid';
+import { PAIRS, SignedEights, open_eights, open_half_scales, open_seven_signs, pack_grid } from './grid';
 import { pack_f16 } from './group';
 
 /** Bytes of a block of one row: f16 d, 32 u16 of index and signs, 16 nibbles of scales. */
@@ -33,15 +22,9 @@ export class IQ2_XS extends SignedEights {
 
   /** Opens the pairs of the packed block at w to o. */
   open(w: usize, o: usize): void {
-    const end = w + PAIRS + 8 * PAIR;
-    for (let p = w + PAIRS; p != end; p += PAIR, o += OPENED) {
-      const ninth = plane(p + 120);
-      for (let v: usize = 0; v < 4; v++) {
-        store_addresses(o, v, v128.load(p + (v << 4)), plane_bits(ninth, <i32>v, 0), iq2xs_grid(), 3);
-        store_signs(o, v, seven_signs(p + 64 + v * 14));
-      }
-      open_half_scales(o, p + 128);
-    }
+    open_eights(w + PAIRS, o, PAIR, iq2xs_grid(), 1, 120);
+    open_seven_signs(w + PAIRS + 64, o, PAIR);
+    open_half_scales(w + PAIRS + 128, o, PAIR);
   }
 
   pack(src: usize, stride: usize, w: usize): void {

@@ -4,7 +4,7 @@
  *   pair: | indices (64) | signs, 7 bytes a row: 4 x 14 | scales, a nibble a row: 8 |
  */
 import { iq2xxs_grid } from '../../type/block/iq_grids';
-import { OPENED, PAIRS, SignedEights, pack_grid, seven_signs, store_addresses, store_signs, store_sub_scales, sub_nibbles } from './grid';
+import { PAIRS, SignedEights, open_eights, open_seven_signs, open_sub_scales, pack_grid } from './grid';
 import { pack_f16 } from './group';
 
 /** Bytes of a block of one row: f16 d, eight of 4 indices and u32 of signs and scale. */
@@ -22,14 +22,9 @@ export class IQ2_XXS extends SignedEights {
 
   /** Opens the pairs of the packed block at w to o. */
   open(w: usize, o: usize): void {
-    const end = w + PAIRS + 8 * PAIR;
-    for (let p = w + PAIRS; p != end; p += PAIR, o += OPENED) {
-      for (let v: usize = 0; v < 4; v++) {
-        store_addresses(o, v, v128.load(p + (v << 4)), i32x4.splat(0), iq2xxs_grid(), 3);
-        store_signs(o, v, seven_signs(p + 64 + v * 14));
-      }
-      store_sub_scales(o, sub_nibbles(p + 120));
-    }
+    open_eights(w + PAIRS, o, PAIR, iq2xxs_grid(), 0, 0);
+    open_seven_signs(w + PAIRS + 64, o, PAIR);
+    open_sub_scales(w + PAIRS + 120, o, PAIR, false);
   }
 
   pack(src: usize, stride: usize, w: usize): void {

@@ -3,9 +3,8 @@
  *
  *   pair: | indices (128) | signs, 8 bytes a row: 4 x 16 | a plane: their ninth bits (16) | scales, a nibble a row: 8 |
  */
-import { held } from '../../simd';
 import { iq3s_grid } from '../../type/block/iq_grids';
-import { OPENED, PAIRS, SignedFours, pack_grid, store_addresses, store_signs, store_sub_scales, sub_nibbles } from './grid';
+import { PAIRS, SignedFours, open_fours, open_signs, open_sub_scales, pack_grid } from './grid';
 import { pack_f16 } from './group';
 
 /** Bytes of a block of one row: f16 d, 64 indices, 64 ninth bits, 32 signs, 8 nibbles of scales. */
@@ -23,15 +22,9 @@ export class IQ3_S extends SignedFours {
 
   /** Opens the pairs of the packed block at w to o. */
   open(w: usize, o: usize): void {
-    const one = held(1);
-    const end = w + PAIRS + 8 * PAIR;
-    for (let p = w + PAIRS; p != end; p += PAIR, o += OPENED) {
-      const ninth = v128.load(p, 192);
-      for (let v: usize = 0; v < 8; v++)
-        store_addresses(o, v, v128.load(p + (v << 4)), v128.and(i16x8.shr_u(ninth, <i32>v), one), iq3s_grid(), 2);
-      for (let v: usize = 0; v < 4; v++) store_signs(o, v, v128.load(p + (v << 4), 128));
-      store_sub_scales(o, sub_nibbles(p + 208));
-    }
+    open_fours(w + PAIRS, o, PAIR, iq3s_grid(), 192);
+    open_signs(w + PAIRS + 128, o, PAIR);
+    open_sub_scales(w + PAIRS + 208, o, PAIR, false);
   }
 
   pack(src: usize, stride: usize, w: usize): void {

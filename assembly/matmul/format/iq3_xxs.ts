@@ -4,7 +4,7 @@
  *   pair: | indices (128) | signs, 7 bytes a row: 4 x 14 | scales, a nibble a row: 8 |
  */
 import { iq3xxs_grid } from '../../type/block/iq_grids';
-import { OPENED, PAIRS, SignedFours, pack_grid, seven_signs, store_addresses, store_signs, store_sub_scales, sub_nibbles } from './grid';
+import { PAIRS, SignedFours, open_fours, open_seven_signs, open_sub_scales, pack_grid } from './grid';
 import { pack_f16 } from './group';
 
 /** Bytes of a block of one row: f16 d, 64 indices, eight u32 of signs and scale. */
@@ -22,12 +22,9 @@ export class IQ3_XXS extends SignedFours {
 
   /** Opens the pairs of the packed block at w to o. */
   open(w: usize, o: usize): void {
-    const end = w + PAIRS + 8 * PAIR;
-    for (let p = w + PAIRS; p != end; p += PAIR, o += OPENED) {
-      for (let v: usize = 0; v < 8; v++) store_addresses(o, v, v128.load(p + (v << 4)), i32x4.splat(0), iq3xxs_grid(), 2);
-      for (let v: usize = 0; v < 4; v++) store_signs(o, v, seven_signs(p + 128 + v * 14));
-      store_sub_scales(o, sub_nibbles(p + 184));
-    }
+    open_fours(w + PAIRS, o, PAIR, iq3xxs_grid(), 0);
+    open_seven_signs(w + PAIRS + 128, o, PAIR);
+    open_sub_scales(w + PAIRS + 184, o, PAIR, false);
   }
 
   pack(src: usize, stride: usize, w: usize): void {
