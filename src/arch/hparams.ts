@@ -21,6 +21,7 @@ export interface HParams {
   readonly nHeadKv: number;
   /** Dimensions of a query, key and value head. */
   readonly headDim: number;
+  /** Of the first layer, where they differ. */
   readonly nFf: number;
   /** rms_norm or layer norm: which epsilon the file has tells. */
   readonly norm: 'rms' | 'layer';
@@ -91,7 +92,7 @@ export function readHParams(gguf: GGUF): HParams {
     nHeadKv,
     headDim,
     nVocab: getCount(gguf, key('vocab_size'), getStrings(gguf, 'tokenizer.ggml.tokens', []).length, 1),
-    nFf: count('feed_forward_length'),
+    nFf: getNumberPerLayer(gguf, key('feed_forward_length'), nLayer)[0],
     norm: rms ? 'rms' : 'layer',
     eps: getNumber(gguf, key(rms ? 'attention.layer_norm_rms_epsilon' : 'attention.layer_norm_epsilon')),
     rope: {

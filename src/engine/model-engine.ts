@@ -50,7 +50,7 @@ export interface ModelEngineOptions extends Pick<
 }
 
 /** Caches grow with the context: a model trained for 128k tokens would take gigabytes that few conversations use. */
-const DEFAULT_CONTEXT = 4096;
+export const DEFAULT_CONTEXT = 4096;
 /** Sequences at once for models that make vectors, by default: texts are short, and one step reads all weights for however many of them. */
 const ENCODER_PARALLEL = 8;
 /** Steps of at most this many tokens are bound by reading the weights (or, in small models, by barriers): generationThreads compute them. */
@@ -192,7 +192,7 @@ export async function createModelEngine(
 }
 
 /** What the model is to give: what its file is made for, unless the caller says otherwise. */
-function wantsOf({ arch, causal, pooling }: HParams, embeddings: boolean | undefined): Wants {
+export function wantsOf({ arch, causal, pooling }: HParams, embeddings: boolean | undefined): Wants {
   if (embeddings === false && !causal)
     throw new QuantletError('ERR_INVALID_ARGUMENT', `embeddings is false, but ${arch} models make vectors and no text; leave it out`);
   if (embeddings !== undefined) return embeddings ? 'embeddings' : 'logits';
