@@ -28,14 +28,14 @@ function perLayerEmbeddings(g: GraphContext, { nLayer, nEmbd, nVocab, eps }: HPa
 
 export const gemma4 = decoder('gemma4', (hp, g) => {
   const key = (k: string): string => `gemma4.${k}`;
-  const count = (k: string, fallback?: number): number => getCount(g.gguf, key(k), fallback);
+  const count = (k: string, fallback?: number, least = 0): number => getCount(g.gguf, key(k), fallback, least);
   if (count('expert_count', 0) > 0)
     throw new QuantletError(
       'ERR_UNSUPPORTED_ARCH',
       'this gemma4 model is a mixture of experts, which quantlet does not run yet; take E2B or E4B',
     );
   const window = slidingWindows(g.gguf, 'gemma4', { pattern: 6 });
-  const localDim = count('attention.key_length_swa');
+  const localDim = count('attention.key_length_swa', undefined, 1);
   const ownKeys = hp.nLayer - count('attention.shared_kv_layers', 0);
   if (ownKeys < 2)
     throw new QuantletError(
