@@ -80,6 +80,12 @@ export interface AttentionOptions {
   readonly sinks?: Tensor | undefined;
   /** A norm of its own, `attn_sub_norm`, before the output product. */
   readonly subNorm?: boolean;
+  /** Dimensions of a head, where they are not all layers'. */
+  readonly headDim?: number;
+  /** The layer whose keys and values these queries meet, where a layer has none of its own. */
+  readonly keysOf?: number | undefined;
+  /** An rms norm without weights over each head of v. Default false. */
+  readonly valueNorm?: boolean;
 }
 
 /** q, k, v, rotation, cache, attention and the output product of layer il over the normed states h. */
@@ -93,28 +99,34 @@ export function selfAttention(
     queryAngles = angles,
     normAfterRope = false,
     mode = 'neox',
-    scale = 1 / Math.sqrt(hp.headDim),
+    headDim = hp.headDim,
+    scale = 1 / Math.sqrt(headDim),
     window = 0,
     reach,
     logitSoftcap = 0,
     maxBias = 0,
     sinks,
     subNorm = false,
+    keysOf,
+    valueNorm = false,
   }: AttentionOptions,
 ): Tensor {
-  const { nHead, headDim } = hp;
+  const { nHead } = hp;
   const { pos, cells, first, visible } = g.inputs;
   const name = (part: string): string => `blk.${il}.${part}`;
-  const [q, k, v] = projections(g, hp, il, h);
+  const [q, k, v] = projections(g, { ...hp, headDim }, il, h, keysOf !== undefined);
   const turn = (t: Tensor, part: string, table: Tensor | undefined): Tensor => {
     const rotate = (a: Tensor): Tensor => (table ? rope(a, pos, table, { mode }) : a);
     return normAfterRope ? headNorm(g, hp, rotate(t), name(part)) : rotate(headNorm(g, hp, t, name(part)));
   };
   const qr = turn(q, 'attn_q_norm', queryAngles);
-  const kr = turn(k, 'attn_k_norm', angles);
-  g.expand(qr, kr);
-  const cache = g.cache(il);
-  g.expand(kv_store(cache.k, kr, cells, 'k'), kv_store(cache.v, v, cells, 'v'));
+  const cache = g.cache(keysOf ?? il, headDim);
+  if (k && v) {
+    const kr = turn(k, 'attn_k_norm', angles);
+    const vn = valueNorm ? rms_norm(v, { eps: hp.eps }) : v;
+    g.expand(qr, kr, vn);
+    g.expand(kv_store(cache.k, kr, cells, 'k'), kv_store(cache.v, vn, cells, 'v'));
+  }
   const out = attention(qr, cache.k, cache.v, first, visible, {
     scale,
     window,
@@ -129,13 +141,20 @@ export function selfAttention(
   return linear(g, subNorm ? norm(g, hp, joined, name('attn_sub_norm')) : joined, name('attn_output'), hp.nEmbd);
 }
 
-/** q [head_dim, n_head, n_tokens], k and v [head_dim, n_head_kv, n_tokens]: from three products or from a fused one. */
-function projections(g: GraphContext, { nHead, nHeadKv, headDim }: HParams, il: number, h: Tensor): [Tensor, Tensor, Tensor] {
+/** q [head_dim, n_head, n_tokens], k and v [head_dim, n_head_kv, n_tokens]: from three products or from a fused one; or q alone. */
+function projections(
+  g: GraphContext,
+  { nHead, nHeadKv, headDim }: HParams,
+  il: number,
+  h: Tensor,
+  qAlone: boolean,
+): [q: Tensor, k?: Tensor, v?: Tensor] {
   const nTokens = h.ne[1];
   const nq = nHead * headDim;
   const nk = nHeadKv * headDim;
   const heads = (x: Tensor, n: number): Tensor => reshape(x, [headDim, n, nTokens, 1], TOKENS_OF_HEADS);
   const fused = `blk.${il}.attn_qkv`;
+  if (qAlone) return [heads(linear(g, h, `blk.${il}.attn_q`, nq), nHead)];
   if (!g.has(`${fused}.weight`)) {
     const [q, k, v] = linears(
       g,

@@ -21,6 +21,7 @@ export interface HParams {
   readonly nHeadKv: number;
   /** Dimensions of a query, key and value head. */
   readonly headDim: number;
+  /** Of the first layer, where they differ. */
   readonly nFf: number;
   /** Experts of a layer; 0: there are none. */
   readonly nExpert: number;
@@ -80,7 +81,7 @@ export function readHParams(gguf: GGUF): HParams {
       'ERR_GGUF_INVALID',
       `${key('rope.dimension_count')} is ${nDims}; expected an even number up to the head's ${headDim}`,
     );
-  const nFf = count('feed_forward_length');
+  const nFf = getNumberPerLayer(gguf, key('feed_forward_length'), nLayer)[0];
   const rms = gguf.metadata.has(key('attention.layer_norm_rms_epsilon'));
   const scaling = getString(gguf, key('rope.scaling.type'), 'linear');
   const factor = scaling === 'none' ? 1 : getNumber(gguf, key('rope.scaling.factor'), getNumber(gguf, key('rope.scale_linear'), 1)) || 1;

@@ -31,19 +31,32 @@ export interface LayerOptions extends AttentionOptions {
   readonly residualScale?: number;
   /** What the gate goes through. */
   readonly act?: FeedForwardOptions['act'];
+  /** What becomes of the states behind both branches. */
+  readonly result?: (t: Tensor) => Tensor;
   /** Another feed-forward than the gated one. */
   readonly feedForward?: (h: Tensor, layerInput: Tensor) => Tensor;
 }
 
+const same = (t: Tensor): Tensor => t;
+
 /** The common decoder layer: x += attention(norm(x)), x += gated(norm(x)). */
 export function llamaLayer(g: GraphContext, hp: HParams, il: number, x: Tensor, options: LayerOptions): Tensor {
-  const { norms = 'before', attnNorm = 'attn_norm', ffnNorm = 'ffn_norm', parallel = false, residualScale = 1, act, feedForward } = options;
+  const {
+    norms = 'before',
+    attnNorm = 'attn_norm',
+    ffnNorm = 'ffn_norm',
+    parallel = false,
+    residualScale = 1,
+    act,
+    feedForward,
+    result = same,
+  } = options;
   const before = (t: Tensor, name: string): Tensor => (norms === 'behind' ? t : norm(g, hp, t, `blk.${il}.${name}`));
   const behind = (t: Tensor, name: string): Tensor => times(norms === 'before' ? t : norm(g, hp, t, `blk.${il}.${name}`), residualScale);
   const h = attnNorm === null ? x : before(x, attnNorm);
   const y = add(behind(selfAttention(g, hp, il, h, options), 'post_attention_norm'), x);
   const f = parallel ? h : before(y, ffnNorm);
-  return add(behind(feedForward ? feedForward(f, x) : gatedFeedForward(g, hp, il, f, { act }), 'post_ffw_norm'), y);
+  return result(add(behind(feedForward ? feedForward(f, x) : gatedFeedForward(g, hp, il, f, { act }), 'post_ffw_norm'), y));
 }
 
 export interface DecoderOptions {
@@ -57,8 +70,6 @@ export interface DecoderOptions {
   readonly logits?: (t: Tensor) => Tensor;
   readonly vectors?: (t: Tensor) => Tensor;
 }
-
-const same = (t: Tensor): Tensor => t;
 
 /** A model of such layers, one after the other: a decoder, or an encoder where hp.causal is false. */
 export function decoder(name: string, describe: (hp: HParams, g: GraphContext) => DecoderOptions): Architecture {

@@ -1,5 +1,6 @@
 /** The architectures that run. A new one is a file of its own and a name in this list. */
 import { QuantletError } from '../errors.ts';
+import { nearest } from '../nearest.ts';
 import type { Architecture } from './architecture.ts';
 import { apertus } from './apertus.ts';
 import { bert, jinaBertV2, jinaBertV3, nomicBert, nomicBertMoe } from './bert.ts';
@@ -7,6 +8,7 @@ import { bitnet } from './bitnet.ts';
 import { cohere2, commandR } from './cohere.ts';
 import { exaone4 } from './exaone.ts';
 import { gemma2, gemma3, gemmaEmbedding } from './gemma.ts';
+import { gemma4 } from './gemma4.ts';
 import { glm4 } from './glm.ts';
 import { gptOss } from './gpt-oss.ts';
 import { granite, graniteMoe } from './granite.ts';
@@ -37,6 +39,7 @@ export const ARCHITECTURES: readonly Architecture[] = [
   gptOss,
   gemma2,
   gemma3,
+  gemma4,
   phi3,
   olmo2,
   olmoe,
@@ -63,13 +66,25 @@ export const ARCHITECTURES: readonly Architecture[] = [
   gemmaEmbedding,
 ];
 
-/** @throws ERR_UNSUPPORTED_ARCH naming those that run */
+/** The running architecture of the same family ("qwen" of "qwen3moe", "granite" of "granitehybrid") whose name is nearest. */
+function nearestTo(name: string): string | undefined {
+  const family = (of: string): string => /^[a-z]*/.exec(of)![0];
+  const mine = family(name);
+  const related = ARCHITECTURES.map((a) => a.name).filter(
+    (other) => mine.startsWith(family(other)) || (mine && family(other).startsWith(mine)),
+  );
+  return nearest(name, related, Infinity)[0];
+}
+
+/** @throws ERR_UNSUPPORTED_ARCH naming the nearest that runs, and all others */
 export function findArchitecture(name: string): Architecture {
   const found = ARCHITECTURES.find((a) => a.name === name);
-  if (!found)
+  if (!found) {
+    const near = nearestTo(name);
     throw new QuantletError(
       'ERR_UNSUPPORTED_ARCH',
-      `the model's architecture is "${name}"; quantlet runs ${ARCHITECTURES.map((a) => a.name).join(', ')}`,
+      `the model's architecture is "${name}", which quantlet does not run; ${near ? `the nearest that it runs is ${near}, all are` : 'it runs'} ${ARCHITECTURES.map((a) => a.name).join(', ')}`,
     );
+  }
   return found;
 }

@@ -1,5 +1,8 @@
-/** quantlet inspect: the header of a GGUF file, or how its experts are used. */
+/** quantlet inspect: the header of a GGUF file, whether it runs, and how its experts are used. */
+import { canRun } from '../engine/can-run.ts';
+import { platform } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
+import { kernelFacts, pickBuild } from '../wasm/load.ts';
 import { FILE_FLAGS, located, openHeader, type Command } from './command.ts';
 import { expertLines, expertUse } from './experts.ts';
 import { parseFlags } from './parse-flags.ts';
@@ -10,7 +13,7 @@ const KEYS = [...FILE_FLAGS, 'experts', 'file', 'prompt', 'ctx', 'chunks', 'thre
 export const inspectCommand: Command = {
   name: 'inspect',
   synopsis: '[FILE|URL] [--json] [--experts -f TEXT]',
-  summary: 'list the metadata and tensors of a GGUF file, or how often its experts are used',
+  summary: 'list the metadata and tensors of a GGUF file, say whether it runs, or how often its experts are used',
   flags: KEYS,
   examples: [
     'quantlet inspect model.gguf',
@@ -27,7 +30,9 @@ export const inspectCommand: Command = {
       return 0;
     }
     const gguf = await openHeader((await located({ ...values, ...(model === undefined ? {} : { model }) }, signal)).model);
-    process.stdout.write(values.json ? `${JSON.stringify(inspectToJson(gguf))}\n` : `${inspect(gguf).join('\n')}\n`);
+    const verdict = canRun(gguf, kernelFacts(await platform.module(pickBuild(platform.features(), 'simd')), false));
+    const shown = values.json ? JSON.stringify({ ...inspectToJson(gguf), verdict }) : inspect(gguf, verdict).join('\n');
+    process.stdout.write(`${shown}\n`);
     return 0;
   },
 };

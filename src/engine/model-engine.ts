@@ -12,7 +12,7 @@ import { createCpuBackend } from './cpu-backend.ts';
 import type { Loras } from './lora.ts';
 import { bytesInStep } from './links.ts';
 import { memorySum, notEnough, type MemoryParts } from './memory-use.ts';
-import { planModel, type KvCache, type ModelPlan, type Placed, type RopeTable } from './model-plan.ts';
+import { inMemories, planInMemories, planModel, type KvCache, type ModelPlan, type Placed, type RopeTable } from './model-plan.ts';
 import type { Platform } from './platform.ts';
 import { readWeights } from './read-weights.ts';
 import type { Batch } from './scheduler.ts';
@@ -20,7 +20,6 @@ import type { Bytes } from '../io/source.ts';
 import type { ResolvedLoadOptions } from '../load-options.ts';
 import { yieldToEventLoop, type Executor } from '../threads/executor.ts';
 import type { Build } from '../wasm/load.ts';
-import { MEMORY_LIMIT } from '../wasm/memory.ts';
 
 /** Of what loadModel was told, and what the files said. */
 export interface ModelEngineOptions extends Pick<
@@ -53,7 +52,7 @@ export interface ModelEngineOptions extends Pick<
 }
 
 /** Caches grow with the context: a model trained for 128k tokens would take gigabytes that few conversations use. */
-const DEFAULT_CONTEXT = 4096;
+export const DEFAULT_CONTEXT = 4096;
 /** Sequences at once for models that make vectors, by default: texts are short, and one step reads all weights for however many of them. */
 const ENCODER_PARALLEL = 8;
 /** Steps of at most this many tokens are bound by reading the weights (or, in small models, by barriers): generationThreads compute them. */
@@ -123,17 +122,8 @@ export async function createModelEngine(
     });
   };
   const free = platform.freeMemory?.() ?? Infinity;
-  const inMemories = ({ memories }: ModelPlan): boolean => memories.every((bytes) => bytes <= MEMORY_LIMIT);
   const fits = (plan: ModelPlan): boolean => inMemories(plan) && memorySum(plan.memory) <= free;
-  /** With as few links as do. Where there are no more, because one layer is too large for a memory, the plan does not fit. */
-  const planFor = (contextLength: number): ModelPlan => {
-    let model = planWith(contextLength, options.links);
-    for (let n = options.links; !inMemories(model) && model.memories.length === n;) {
-      n = Math.max(n + 1, Math.ceil(memorySum(model.memory) / MEMORY_LIMIT));
-      model = planWith(contextLength, n);
-    }
-    return model;
-  };
+  const planFor = (contextLength: number): ModelPlan => planInMemories((links) => planWith(contextLength, links), options.links);
   let model: ModelPlan;
   let executor: Executor;
   try {
@@ -213,7 +203,7 @@ export async function createModelEngine(
 }
 
 /** What the model is to give: what its file is made for, unless the caller says otherwise. */
-function wantsOf({ arch, causal, pooling }: HParams, embeddings: boolean | undefined): Wants {
+export function wantsOf({ arch, causal, pooling }: HParams, embeddings: boolean | undefined): Wants {
   if (embeddings === false && !causal)
     throw new QuantletError('ERR_INVALID_ARGUMENT', `embeddings is false, but ${arch} models make vectors and no text; leave it out`);
   if (embeddings !== undefined) return embeddings ? 'embeddings' : 'logits';

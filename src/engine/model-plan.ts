@@ -13,12 +13,12 @@ import { createGraphPlan, expand, placePlan, workBytes, type PlacedPlan, type Gr
 import { leaf, nbytes, type Ne, type Tensor } from '../graph/tensor.ts';
 import { view } from '../graph/views.ts';
 import { cutIntoLinks, type Crossing } from './links.ts';
-import type { MemoryParts } from './memory-use.ts';
+import { memorySum, type MemoryParts } from './memory-use.ts';
 import type { Loras } from './lora.ts';
 import { TYPE } from '../type-traits.ts';
 import type { Kernels } from '../wasm/abi.ts';
 import { createAllocator } from '../wasm/allocator.ts';
-import { ARENA_BASE, MEMORY_SPACE } from '../wasm/memory.ts';
+import { ARENA_BASE, MEMORY_LIMIT, MEMORY_SPACE } from '../wasm/memory.ts';
 
 export interface ModelPlanOptions {
   /** Memories at most. */
@@ -158,9 +158,9 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
       adapted.add(name);
       return (options.loras.get(name) ?? []).map(({ a, b, scale }) => ({ a: weightOf(a), b: weightOf(b), scale }));
     },
-    cache(layer) {
+    cache(layer, headDim = hparams.headDim) {
       const cache = (name: string, type: KvType): Tensor =>
-        leaf(`cache_${name}.${layer}`, TYPE[type], [paddedHeadDim(type, hparams.headDim), cells, hparams.nHeadKv, 1]);
+        leaf(`cache_${name}.${layer}`, TYPE[type], [paddedHeadDim(type, headDim), cells, hparams.nHeadKv, 1]);
       // An encoder reads keys and values only in the step and layer that wrote them, so one cache serves all its layers.
       return (cacheOf[hparams.causal ? layer : 0] ??= { k: cache('k', options.cacheTypeK), v: cache('v', options.cacheTypeV) });
     },
@@ -255,4 +255,17 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     memories: memories.map(({ bytes }) => bytes),
     memory: { weights: weightBytes, cache: cacheBytes, compute: all - weightBytes - cacheBytes },
   };
+}
+
+/** Whether each of its memories can be made. */
+export const inMemories = ({ memories }: ModelPlan): boolean => memories.every((bytes) => bytes <= MEMORY_LIMIT);
+
+/** A plan with as few links as do, `links` at least. Where there are no more, because one layer is too large for a memory, the plan does not fit. */
+export function planInMemories(planWith: (links: number) => ModelPlan, links: number): ModelPlan {
+  let model = planWith(links);
+  for (let n = links; !inMemories(model) && model.memories.length === n;) {
+    n = Math.max(n + 1, Math.ceil(memorySum(model.memory) / MEMORY_LIMIT));
+    model = planWith(n);
+  }
+  return model;
 }

@@ -120,6 +120,27 @@ test.each([
   for (const [i, row] of got.entries()) expect(off(row, want[i]), `position ${i}`).toBeLessThan(TOLERANCE + noiseF16 / trained);
 });
 
+test.each(['simd', 'simd-threads'] as const)(
+  '%s: layers that read the keys of others, a prompt in pieces and a state that was saved',
+  async (build) => {
+    const { ids } = cases.find((c) => c.model === 'gemma4')!;
+    const options = { build, contextLength: 256, maxOutputs: 64, warmUp: false };
+    const greedy = { maxTokens: 4, temperature: 0, ignoreEos: true };
+    const [model, other] = [await loadModel(goldenModel('gemma4'), options), await loadModel(goldenModel('gemma4'), options)];
+    try {
+      expect(model.internals.engine.caches).toHaveLength(4);
+      expect(await logitsOf(model, ids, [5, 1, 7])).toEqual(await logitsOf(model, ids));
+      const want = await model.generate(ids, greedy).result();
+      const state = await model.saveState();
+      await other.loadState(state);
+      expect((await other.generate(ids, greedy).result()).ids).toEqual(want.ids);
+    } finally {
+      await model.dispose();
+      await other.dispose();
+    }
+  },
+);
+
 test('an encoder keeps keys and values of one layer, a decoder of all', async () => {
   for (const [name, caches] of [
     ['bert', 1],

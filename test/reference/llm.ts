@@ -68,6 +68,7 @@ const traits: Record<string, Traits> = {
   starcoder2: { rope: 'neox', gelu: true },
   gemma2: { rope: 'neox', gelu: true, scaled: true, windows: { pattern: 2, size: 4096 } },
   gemma3: { rope: 'neox', gelu: true, scaled: true, windows: { pattern: 6 }, local: { base: 10000, plain: true } },
+  gemma4: { rope: 'neox', gelu: true, scaled: true, windows: { pattern: 6 }, local: { base: 10000, plain: true } },
   'gemma-embedding': { rope: 'neox', gelu: true, scaled: true, windows: { pattern: 6, around: true }, local: { base: 10000, plain: true } },
   'modern-bert': { rope: 'neox', gelu: true, windows: { pattern: 3, first: true, around: true }, local: { base: 10000, plain: true } },
   'neo-bert': { rope: 'norm' },
@@ -133,7 +134,7 @@ export function reference(gguf: RefGguf) {
   const n_head = num('attention.head_count', 0);
   const n_head_kv = num('attention.head_count_kv', n_head);
   const head = num('attention.key_length', n_embd / n_head);
-  const n_rot = num('rope.dimension_count', head);
+  const n_rot_global = num('rope.dimension_count', head);
   const n_ff = num('feed_forward_length', 0);
   const eps = num('attention.layer_norm_rms_epsilon', num('attention.layer_norm_epsilon', 0));
   const rms = raw('attention.layer_norm_rms_epsilon') !== undefined;
@@ -144,7 +145,8 @@ export function reference(gguf: RefGguf) {
   // the two 27B models of the gemma family scale by the width per head instead of the head's own size
   const wide = (arch === 'gemma2' && n_layer === 46) || (arch === 'gemma3' && n_layer === 62);
   const isGranite = arch.startsWith('granite');
-  const attnScale = (isGranite && num('attention.scale', 0)) || 1 / Math.sqrt(wide ? n_embd / n_head : head);
+  const attnScale =
+    (isGranite && num('attention.scale', 0)) || (arch === 'gemma4' && 1) || 1 / Math.sqrt(wide ? n_embd / n_head : head);
 
   // llama and phi3 files may carry the key, and native ignores it.
   const given = is.windows ? num('attention.sliding_window', is.windows.size ?? 0) : 0;
@@ -156,8 +158,15 @@ export function reference(gguf: RefGguf) {
   const isNear = (back: number) => (is.windows?.around ? Math.abs(back) <= Math.floor(window / 2) : back < window);
   const isSwa = (il: number) => window > 0 && !isGlobal(il);
 
+  /** gemma4: local layers have heads of another size; the last layers read the keys and values of others. */
+  const headOf = (il: number) => (isSwa(il) ? num('attention.key_length_swa', head) : head);
+  const own = n_layer - num('attention.shared_kv_layers', 0);
+  const keysOf = (il: number) => (il < own ? il : own - (isSwa(il) ? 2 : 1));
+  const kept = new Map<number, { k: Vec; v: Vec }[]>();
+
   /** cos and sin of each pair at one position. */
   function angles(pos: number, il: number, n_ctx: number): [number, number][] {
+    const n_rot = isSwa(il) ? num('rope.dimension_count_swa', n_rot_global) : n_rot_global;
     const type = raw('rope.scaling.type') ?? 'linear';
     const orig = num('rope.scaling.original_context_length', num('context_length', 0));
     const factor = type === 'none' ? 1 : num('rope.scaling.factor', num('rope.scale_linear', 0)) || 1;
@@ -165,7 +174,9 @@ export function reference(gguf: RefGguf) {
     const local = isSwa(il);
     const base = local && arch !== 'olmo2' && arch !== 'cohere2' ? num('rope.freq_base_swa', is.local?.base ?? trained) : trained;
     const freqScale = local && is.local?.plain ? 1 : 1 / factor;
-    const factors = vector('rope_freqs.weight') ?? vector(n_ctx > orig ? 'rope_factors_long.weight' : 'rope_factors_short.weight');
+    const factors =
+      (arch === 'gemma4' && local ? undefined : vector('rope_freqs.weight')) ??
+      vector(n_ctx > orig ? 'rope_factors_long.weight' : 'rope_factors_short.weight');
     const yarn = type === 'yarn';
     const dim = (turns: number) => (n_rot * Math.log(orig / (turns * 2 * Math.PI))) / (2 * Math.log(base));
     const mix = arch === 'olmo2' && local ? 0 : num('rope.scaling.yarn_ext_factor', yarn ? 1 : 0);
@@ -191,8 +202,9 @@ export function reference(gguf: RefGguf) {
     if (!is.interleaved) return at < t + h + w;
     return (at % 3 === 0 && at < 3 * t) || (at % 3 === 1 && at < 3 * h) || (at % 3 === 2 && at < 3 * w);
   }
-  function rope(x: Vec, pairs: [number, number][]): Vec {
+  function rope(x: Vec, pairs: [number, number][], head: number): Vec {
     const out = x.slice();
+    const n_rot = 2 * pairs.length;
     for (let h = 0; h < x.length; h += head) {
       pairs.forEach(([cos, sin], i) => {
         const [a, b] = is.rope === 'norm' && !raw('rope.dimension_sections') ? [h + 2 * i, h + 2 * i + 1] : [h + i, h + i + n_rot / 2];
@@ -234,8 +246,15 @@ export function reference(gguf: RefGguf) {
     return out;
   }
 
+  function normedHeads(x: Vec, width: number): Vec {
+    const out = new Float64Array(x.length);
+    for (let h = 0; h < x.length; h += width) out.set(normed(x.subarray(h, h + width), 'rms'), h);
+    return out;
+  }
+
   function attention(xs: Vec[], il: number, n_ctx: number): Vec[] {
     const b = `blk.${il}.`;
+    const head = headOf(il);
     const nq = n_head * head;
     const nk = n_head_kv * head;
     const sinks = vector(`${b}attn_sinks.weight`);
@@ -249,18 +268,24 @@ export function reference(gguf: RefGguf) {
       const all = optional(`${b}attn_qkv.weight`) && linear(x, `${b}attn_qkv`);
       const [q, k, v] = all
         ? [all.slice(0, nq), all.slice(nq, nq + nk), all.slice(nq + nk)]
-        : ['q', 'k', 'v'].map((t) => linear(x, `${b}attn_${t}`));
-      const turn = (t: Vec) => (roped ? rope(t, angles(pos, il, n_ctx)) : t);
+        : ['q', 'k', 'v'].map((t) => (t === 'q' || il < own ? linear(x, `${b}attn_${t}`) : new Float64Array(nk)));
+      const turn = (t: Vec) => (roped ? rope(t, angles(pos, il, n_ctx), head) : t);
       const ready = (t: Vec, name: string) => (is.turnsFirst ? headNorm(turn(t), b + name) : turn(headNorm(t, b + name)));
       const heat = num('attention.temperature_scale', 0) * Math.log(Math.floor(pos / num('rope.scaling.original_context_length', 1)) + 1);
-      return { q: scale(ready(q, 'attn_q_norm'), arch === 'mistral3' ? 1 + heat : 1), k: ready(k, 'attn_k_norm'), v };
+      return {
+        q: scale(ready(q, 'attn_q_norm'), arch === 'mistral3' ? 1 + heat : 1),
+        k: ready(k, 'attn_k_norm'),
+        v: arch === 'gemma4' ? normedHeads(v, head) : v,
+      };
     });
+    kept.set(il, qkv);
+    const kv = kept.get(keysOf(il))!;
     return qkv.map(({ q }, pos) => {
       const out = new Float64Array(nq);
       for (let h = 0; h < n_head; h++) {
         const g = Math.floor(h / (n_head / n_head_kv)) * head;
         const slope = is.alibi ? alibi(h) : 0;
-        const scores = qkv.map(({ k }, other) => {
+        const scores = kv.map(({ k }, other) => {
           if ((causal && other > pos) || (isSwa(il) && !isNear(pos - other))) return -Infinity;
           let dot = 0;
           for (let i = 0; i < head; i++) dot += q[h * head + i] * k[g + i];
@@ -271,7 +296,7 @@ export function reference(gguf: RefGguf) {
         const e = scores.map((s) => Math.exp(s - top));
         const sum = e.reduce((a, v) => a + v, Math.exp(sink - top));
         e.forEach((p, other) => {
-          for (let i = 0; i < head; i++) out[h * head + i] += (p / sum) * qkv[other].v[g + i];
+          for (let i = 0; i < head; i++) out[h * head + i] += (p / sum) * kv[other].v[g + i];
         });
       }
       return linear(is.subNorms ? norm(out, `${b}attn_sub_norm`) : out, `${b}attn_output`);
@@ -353,6 +378,8 @@ export function reference(gguf: RefGguf) {
     return linear(is.subNorms ? norm(mid, `${b}ffn_sub_norm`) : mid, `${b}ffn_down`);
   }
 
+  const n_per_layer = num('embedding_length_per_layer_input', 0);
+  let perLayer: Vec[] | undefined;
   function xielu(x: Vec, il: number): Vec {
     const [an, ap, beta, eps] = ['alpha_n', 'alpha_p', 'beta', 'eps'].map((k) => (gguf.meta.get(`xielu.${k}`) as number[])[il]);
     const softplus = (v: number) => Math.log(1 + Math.exp(v));
@@ -365,6 +392,13 @@ export function reference(gguf: RefGguf) {
     const ns = xs.map((x) => before(x, `${b}attn_norm`));
     const residual = isGranite ? num('residual_scale', 1) || 1 : 1;
     const post = (x: Vec, name: string) => scale(before(x, name), residual);
+    /** gemma4: what the token's embedding of this layer adds, and the layer's factor. */
+    const behind = (x: Vec, i: number) => {
+      if (!perLayer) return x;
+      const inp = perLayer[i].subarray(il * n_per_layer, (il + 1) * n_per_layer);
+      const gated = linear(x, `${b}inp_gate`).map((v, j) => gelu(v) * inp[j]);
+      return scale(add(x, norm(linear(gated, `${b}proj`), `${b}post_norm`)), vector(`${b}layer_output_scale.weight`)?.[0] ?? 1);
+    };
     return attention(ns, il, n_ctx).map((o, i) => {
       if (arch === 'seed_oss' || arch === 'gpt-oss') {
         const x = add(xs[i], o);
@@ -373,7 +407,7 @@ export function reference(gguf: RefGguf) {
       const x = add(xs[i], post(o, `${b}post_attention_norm`));
       const parallel = is.parallel || (arch === 'stablelm' && !optional(`${b}ffn_norm.weight`));
       const n = parallel ? ns[i] : before(x, `${b}ffn_norm`);
-      return add(x, post(feedForward(n, b, xs[i]), `${b}post_ffw_norm`));
+      return behind(add(x, post(feedForward(n, b, xs[i]), `${b}post_ffw_norm`)), i);
     });
   }
   function encoderLayer(xs: Vec[], il: number, n_ctx: number): Vec[] {
@@ -397,6 +431,16 @@ export function reference(gguf: RefGguf) {
       if (positions) x = add(x, positions[pos]);
       return optional('token_embd_norm.weight') ? norm(x, 'token_embd_norm') : x;
     });
+    if (n_per_layer > 0) {
+      const own = rows('per_layer_token_embd.weight');
+      perLayer = xs.map((x, pos) => {
+        const projected = scale(linear(x, 'per_layer_model_proj'), 1 / Math.sqrt(n_embd));
+        const out = new Float64Array(projected.length);
+        for (let at = 0; at < out.length; at += n_per_layer)
+          out.set(norm(projected.subarray(at, at + n_per_layer), 'per_layer_proj_norm'), at);
+        return out.map((v, i) => (v + own[ids[pos]][i] * Math.sqrt(n_per_layer)) / Math.SQRT2);
+      });
+    }
     for (let il = 0; il < n_layer; il++) xs = is.encoder ? encoderLayer(xs, il, n_ctx) : decoderLayer(xs, il, n_ctx);
     return is.encoder ? xs : xs.map((x) => norm(x, arch === 'neo-bert' ? 'enc.output_norm' : 'output_norm'));
   }

@@ -105,8 +105,6 @@ function decoder(arch, o) {
   } = o;
   const vocab = spm['tokenizer.ggml.tokens'][1].length;
   const m = maker(seed, type);
-  const q = n_head * head;
-  const k = n_head_kv * head;
   const kv = name(arch, type, {
     ...prefix(arch, {
       context_length: ['u32', 512],
@@ -125,6 +123,11 @@ function decoder(arch, o) {
     ...o.meta,
     ...spm,
   });
+  /** What may differ from layer to layer. */
+  const ofLayer = (i) => {
+    const { head: width = head, n_ff: wide = n_ff, keys = true } = o.ofLayer?.(i) ?? {};
+    return { head: width, q: n_head * width, k: n_head_kv * width, n_ff: wide, keys };
+  };
   const norm = (at, centre = 1, n = n_embd, bias = layered && !o.biasless) => {
     m.vector(`${at}.weight`, n, centre, 0.2 * centre);
     if (bias) m.vector(`${at}.bias`, n, 0, 0.2);
@@ -139,6 +142,7 @@ function decoder(arch, o) {
   if (o.embedNorm) norm('token_embd_norm');
   for (let i = 0; i < n_layer; i++) {
     const b = `blk.${i}.`;
+    const { head, q, k, n_ff, keys } = ofLayer(i);
     if (!o.behind && !(o.embedNorm && i === 0)) norm(b + 'attn_norm');
     if (o.fused) linear(b + 'attn_qkv', n_embd, q + 2 * k, o.qkvBias, 1.3);
     else
@@ -146,9 +150,9 @@ function decoder(arch, o) {
         ['q', q],
         ['k', k],
         ['v', k],
-      ])
+      ].slice(0, keys ? 3 : 1))
         linear(`${b}attn_${t}`, n_embd, out, o.qkvBias, t === 'v' ? 1.2 : (o.qkGain ?? 1.3));
-    for (const t of o.qkNorm ? ['q', 'k'] : []) m.vector(`${b}attn_${t}_norm.weight`, head, 1.2, 0.2);
+    for (const t of o.qkNorm ? ['q', 'k'].slice(0, keys ? 2 : 1) : []) m.vector(`${b}attn_${t}_norm.weight`, head, o.qkCentre ?? 1.2, 0.2);
     if (o.sinks) m.vector(`${b}attn_sinks.weight`, n_head, 0.5, 1);
     if (o.wideNorm) m.vector(`${b}attn_q_norm.weight`, q, 1.2, 0.2);
     if (o.wideNorm) m.vector(`${b}attn_k_norm.weight`, k, 1.2, 0.2);
@@ -175,6 +179,7 @@ function decoder(arch, o) {
     if (o.subNorm) norm(b + 'ffn_sub_norm', 1, n_ff);
     linear(b + 'ffn_down', n_ff, n_embd, o.ffnBias, 1.3);
     if (o.postNorm) norm(b + 'post_ffw_norm');
+    o.layerExtra?.(m, b);
   }
   norm(o.outputNorm ?? 'output_norm', o.tied ? 3 / embed / Math.sqrt(n_embd) : 1);
   if (!o.tied) m.table('output.weight', n_embd, vocab, 3 / Math.sqrt(n_embd), 3, type === 'q4_0' ? 'q8_0' : type);
@@ -630,6 +635,46 @@ export const families = {
       }),
     1,
     1,
+  ),
+  gemma4: family(
+    (type, seed) =>
+      decoder('gemma4', {
+        ...small,
+        type,
+        seed,
+        n_layer: 6,
+        head: 16,
+        postNorm: true,
+        qkNorm: true,
+        qkCentre: 0.4,
+        ofLayer: (i) => ({ head: i % 2 ? 16 : 8, keys: i < 4, n_ff: i < 3 ? 32 : 64 }),
+        layerExtra(m, b) {
+          m.matrix(`${b}inp_gate.weight`, 32, 32, 1.3);
+          m.matrix(`${b}proj.weight`, 32, 32, 1.3);
+          m.vector(`${b}post_norm.weight`, 32, 1, 0.2);
+          m.vector(`${b}layer_output_scale.weight`, 1, 0.8, 0.2);
+        },
+        extra(m) {
+          m.table('per_layer_token_embd.weight', 32 * 6, 272, 0.2);
+          m.matrix('per_layer_model_proj.weight', 32, 32 * 6);
+          m.vector('per_layer_proj_norm.weight', 32, 1, 0.2);
+          m.values('rope_freqs.weight', [1, 1, 2, 1, 1e30, 1e30, 1e30, 1e30]);
+        },
+        kv: {
+          ...window(8, ['bool', [0, 1, 2, 3, 4, 5].map((i) => i % 2 === 0)]),
+          feed_forward_length: ['u32', [32, 32, 32, 64, 64, 64]],
+          'attention.shared_kv_layers': ['u32', 2],
+          'attention.key_length_swa': ['u32', 8],
+          'attention.value_length_swa': ['u32', 8],
+          'rope.dimension_count_swa': ['u32', 8],
+          'rope.freq_base': ['f32', 500],
+          'rope.freq_base_swa': ['f32', 50],
+          embedding_length_per_layer_input: ['u32', 32],
+          final_logit_softcapping: ['f32', 8],
+        },
+      }),
+    5,
+    12,
   ),
   'modern-bert': family(
     (type, seed) =>
