@@ -93,7 +93,7 @@ const LOAD_OPTIONS = {
   cacheTypeK: or(oneOf(...KV_TYPES), 'f16'),
   cacheTypeV: or(oneOf(...KV_TYPES), 'f16'),
   unifiedMax: KIND.finite,
-  weightsMemory: whole(1),
+  weightsMemory: KIND.size,
   lora: or(KIND.list, []),
   batchSize: or(whole(1), 512),
   maxOutputs: internal(or(whole(1), 1)),
