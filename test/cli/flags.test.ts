@@ -214,7 +214,7 @@ describe('what loadModel is given', () => {
     batch: [['-b', 33], { batchSize: 33 }],
     cacheTypeK: [['-ctk', 'q8_0'], { cacheTypeK: 'q8_0' }],
     cacheTypeV: [['-ctv', 'q4_0'], { cacheTypeV: 'q4_0' }],
-    weightsMemory: [['--weights-memory', '1.5G'], { weightsMemory: 1.5 * 2 ** 30 }],
+    weightsMemory: [['--weights-memory', '2.5G'], { weightsMemory: 2.5 * 2 ** 30 }],
     build: [['--build', 'simd-threads'], { build: 'simd-threads' }],
     threadsBatch: [['-tb', 2], { threads: 2 }],
     warmup: [['--no-warmup'], { warmUp: false }],
