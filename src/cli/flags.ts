@@ -121,6 +121,13 @@ export const FLAGS = {
     'cacheTypeV',
     flag('cache-type-v', '-ctv', 'string', 'TYPE', 'values of the cache, the same types (f16)', CACHE_TYPES),
   ),
+  weightsMemory: flag(
+    'weights-memory',
+    '',
+    'string',
+    'SIZE',
+    'at most so much memory for weights, 2G say; layers that do not fit are read from the file again for every step',
+  ),
   specType: flag(
     'spec-type',
     '',

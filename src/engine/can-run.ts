@@ -50,6 +50,8 @@ export function canRun(gguf: GGUF, facts: Kernels): Verdict {
     const planWith = (links: number): ModelPlan =>
       planModel(gguf, architecture, hparams, facts, {
         links,
+        weightsMemory: Infinity,
+        readers: 0,
         wants,
         contextLength,
         parallel: 1,

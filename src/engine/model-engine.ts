@@ -12,9 +12,20 @@ import { createCpuBackend } from './cpu-backend.ts';
 import type { Loras } from './lora.ts';
 import { bytesInStep } from './links.ts';
 import { memorySum, notEnough, type MemoryParts } from './memory-use.ts';
-import { inMemories, planInMemories, planModel, type KvCache, type ModelPlan, type Placed, type RopeTable } from './model-plan.ts';
+import {
+  inMemories,
+  planInMemories,
+  planModel,
+  type KvCache,
+  type ModelPass,
+  type ModelPlan,
+  type Placed,
+  type RopeTable,
+  type Streams,
+} from './model-plan.ts';
 import type { Platform } from './platform.ts';
-import { readWeights } from './read-weights.ts';
+import { fillingOf, readWeights } from './read-weights.ts';
+import { createWeightStream, type Streamed } from './stream-weights.ts';
 import type { Batch } from './scheduler.ts';
 import type { Bytes } from '../io/source.ts';
 import type { ResolvedLoadOptions } from '../load-options.ts';
@@ -28,6 +39,7 @@ export interface ModelEngineOptions extends Pick<
   | 'threads'
   | 'build'
   | 'turbo'
+  | 'weightsMemory'
   | 'contextLength'
   | 'parallel'
   | 'batchSize'
@@ -51,6 +63,8 @@ export interface ModelEngineOptions extends Pick<
   readonly loras: Loras;
 }
 
+/** Threads that read weights while the others compute: one reads while the other packs what it has read. */
+const READERS = 2;
 /** Caches grow with the context: a model trained for 128k tokens would take gigabytes that few conversations use. */
 export const DEFAULT_CONTEXT = 4096;
 /** Sequences at once for models that make vectors, by default: texts are short, and one step reads all weights for however many of them. */
@@ -78,11 +92,15 @@ export interface ModelEngine {
   readonly fingerprint: string;
   /** What a step gives for each of its outputs. */
   readonly wants: Wants;
+  /** Whether weights are read for every step: the files have to stay open. */
+  readonly streams: boolean;
   /** What a step computes, pass by pass: for benches that time single records. */
   readonly passes: readonly Placed[];
   /** Threads for steps of at most FEW_TOKENS; warmUp() sets it to what is fastest for this model on this machine. */
   generationThreads: number;
   step(batch: Batch, signal?: AbortSignal): Promise<(i: number) => Float32Array>;
+  /** Frees memory and threads. Afterwards nothing reads the files. */
+  dispose(): Promise<void>;
 }
 
 export async function createModelEngine(
@@ -108,6 +126,8 @@ export async function createModelEngine(
     const batchSize = batchFor(contextLength);
     return planModel(gguf, architecture, hparams, facts, {
       links,
+      weightsMemory: options.weightsMemory ?? Infinity,
+      readers: READERS,
       wants,
       parallel,
       contextLength,
@@ -132,7 +152,7 @@ export async function createModelEngine(
     model = planFor(wanted);
     for (let n = wanted; !options.contextLength && !fits(model) && n > 2 * KV_SPLIT;) model = planFor((n = n >> 1));
     if (inMemories(model) && !fits(model)) throw notEnough(model.memory, free, model.contextLength);
-    executor = await backend.start(model.memories);
+    executor = await backend.start(model.memories, model.resident.length < model.weights.length ? READERS : 0);
   } catch (error) {
     await backend.close();
     throw error;
@@ -158,8 +178,16 @@ export async function createModelEngine(
     await Promise.allSettled([reading]); // reads the files until then
     throw error;
   }
+  const { passes } = model;
+  const streamed = new Map<Streams, Streamed>();
+  for (const { streams } of passes)
+    if (streams && !streamed.has(streams))
+      streamed.set(streams, { window: streams.window, filling: fillingOf(executor, facts, parts, streams.weights, model.packings) });
+  const stream = createWeightStream([...streamed.values()]);
+  const streamOf = ({ streams }: ModelPass): Streamed | undefined => streams && streamed.get(streams);
   const engine: ModelEngine = {
     executor,
+    streams: streamed.size > 0,
     build,
     turbo,
     hparams,
@@ -176,11 +204,15 @@ export async function createModelEngine(
     passes: model.passes,
     generationThreads: threads,
     step,
+    async dispose() {
+      await executor.dispose();
+      await stream.close();
+    },
   };
   return engine;
 
   async function step(batch: Batch, signal?: AbortSignal): Promise<(i: number) => Float32Array> {
-    const { inputs, result, passes } = model;
+    const { inputs, result } = model;
     const { nTokens, nOutputs } = batch;
     for (const name of ['ids', 'pos', 'cells', 'first', 'visible', 'outputs'] as const) {
       const values = batch[name];
@@ -196,7 +228,16 @@ export async function createModelEngine(
       to: plan.records.length,
       carries: crossings.map(({ from, to }) => ({ from: from.data, to: to.data, length: bytesInStep(from, nTokens, nOutputs) })),
     }));
-    await executor.run({ passes: step, nTokens, nOutputs, threads, reads }, signal);
+    // Passes go together up to the next one whose weights have to be waited for.
+    for (let from = 0; from < step.length;) {
+      const waitsFor = streamOf(passes[from]);
+      const more = passes.slice(from + 1).findIndex(streamOf);
+      const to = waitsFor ? from + 1 : more < 0 ? step.length : from + 1 + more;
+      if (waitsFor) await stream.ready(waitsFor, signal);
+      await executor.run({ passes: step.slice(from, to), nTokens, nOutputs, threads, ...(to === step.length && { reads }) }, signal);
+      if (waitsFor && !passes.slice(to).some((pass) => streamOf(pass) === waitsFor)) stream.done(waitsFor);
+      from = to;
+    }
     const rows = await executor.read(reads.at, reads.length);
     return (i) => new Float32Array(rows.buffer, rows.byteOffset + 4 * width * i, width);
   }

@@ -220,6 +220,7 @@ describe('what loadModel is given', () => {
     batch: [['-b', 33], { batchSize: 33 }],
     cacheTypeK: [['-ctk', 'q8_0'], { cacheTypeK: 'q8_0' }],
     cacheTypeV: [['-ctv', 'q4_0'], { cacheTypeV: 'q4_0' }],
+    weightsMemory: [['--weights-memory', '2.5G'], { weightsMemory: 2.5 * 2 ** 30 }],
     build: [['--build', 'simd-threads'], { build: 'simd-threads' }],
     threadsBatch: [['-tb', 2], { threads: 2 }],
     warmup: [['--no-warmup'], { warmUp: false }],
@@ -1467,6 +1468,11 @@ describe('values that make no sense', () => {
     ],
     cacheTypeK: [['q5_K', /cacheTypeK is "q5_K"/]],
     cacheTypeV: [['x', /cacheTypeV is "x"/]],
+    weightsMemory: [
+      ['2Q', /--weights-memory is "2Q".*512M/],
+      ['0', /--weights-memory is "0"/],
+      ['9', /weightsMemory is 9 .*at least \d+/],
+    ],
     build: [['avx2', /"avx2"/]],
     lora: [[missing, /none/]],
     loraScaled: [
