@@ -172,6 +172,19 @@ describe('wrong operands', () => {
     });
   });
 
+  it('gate and up share what is sorted and quantised, and no thread waits between them', async () => {
+    const [gate, up] = [zeros('q4_0', [32, 16, 4]), zeros('q4_0', [32, 16, 4])];
+    expect([await engine.pack(gate), await engine.pack(up)]).toEqual([true, true]);
+    const [x, ids] = [zeros('f32', [32, 1, 3]), zeros('i32', [2, 3])];
+    const said = explain(engine.plan(mul_mat_id(gate, x, ids), mul_mat_id(up, x, ids)));
+    expect(said.split('\n').map((line) => /^(meet|    ) (\w+)/.exec(line)!.slice(1).join(' ').trim())).toEqual([
+      'GROUP_IDS',
+      'meet QUANTIZE_GROUPS',
+      'meet MUL_MAT_PACKED',
+      'MUL_MAT_PACKED',
+    ]);
+  });
+
   it('packed matrices are read by mul_mat_id alone', async () => {
     const as = zeros('q8_0', [32, 16, 2]);
     expect(await engine.pack(as)).toBe(true);
