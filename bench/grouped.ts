@@ -2,7 +2,7 @@
  * Products by many matrices (mul_mat_id) against one dense product of the same multiply-adds, quantising activations included, and how long threads idle
  * at the end of one:
  *
- *   node --import tsx bench/grouped.ts [--types q4_0,q4_K,mxfp4] [--build relaxed-threads] [--threads 1,2] [--rounds 7]
+ *   node --import tsx bench/grouped.ts [--types q4_0,q4_K,mxfp4] [--build relaxed-threads] [--threads 1,2] [--rounds 7] [--write]
  *
  * Matrices are those of a Qwen3-30B-A3B's experts, [2048, 768]. Products take turns in rounds, and a figure is the median of the rounds' ratios. Idle time
  * is simulated for any number of threads: the walk of assembly/ops/mul_mat_packed.ts over tiles that cost what a group's tile was measured to cost here.
@@ -12,13 +12,14 @@ import { columnGroups, tilesOf } from '../src/graph/groups.ts';
 import { RANGES } from '../src/graph/layout.ts';
 import { TYPE, type TypeName } from '../src/type-traits.ts';
 import type { Build } from '../src/wasm/load.ts';
-import { describeMachine, flags, machine, median, numbers, table, warnIfBusy } from './support.ts';
+import { describeMachine, flags, machine, machineName, median, numbers, table, warnIfBusy, writeResult } from './support.ts';
 
 const options = flags('products by many matrices against one dense product', {
   types: 'q4_0,q4_K,mxfp4',
   build: '',
   threads: '1,2',
   rounds: '7',
+  write: false,
 });
 const K = 2048;
 const R = 768;
@@ -114,14 +115,21 @@ function costs(sizes: readonly number[], nth: number, cost: (columns: number) =>
 }
 
 const m = machine();
-console.log(`${describeMachine(m)}\n`);
+const said = [`# Products by many matrices\n\n${describeMachine(m)}`];
+const say = (text: string): void => {
+  console.log(`${text}\n`);
+  said.push(text);
+};
+console.log(`${said[0]}\n`);
 warnIfBusy(m);
 for (const type of options.types.split(',') as TypeName[]) {
   if (!(type in TYPE)) throw new Error(`there is no type ${type}`);
   const rows: string[][] = [];
+  let build = '';
   let cost: ((columns: number) => number) | undefined;
   for (const threads of numbers(options.threads)) {
     const engine = await createEngine({ build: (options.build || undefined) as Build | undefined, threads, memoryBytes: 800 << 20 });
+    build = engine.build;
     const as = await weights(engine, type, 128);
     const alone = await weights(engine, type, 1);
     const x = engine.tensor(
@@ -160,21 +168,22 @@ for (const type of options.types.split(',') as TypeName[]) {
     }
     const ratio = (i: number): number => median(times[0].map((s, round) => s / times[i][round]));
     const speed = (i: number): string => ((K * R * COLUMNS) / median(times[i]) / 1e9).toFixed(1);
-    rows.push([`${threads}`, 'dense, 4096 columns', speed(0), '', '']);
-    CASES.forEach((c, i) => rows.push([`${threads}`, c.name, speed(i + 1), ratio(i + 1).toFixed(3), c.least.toFixed(2)]));
+    rows.push(['dense, 4096 columns', `${threads}`, speed(0), '', '']);
+    CASES.forEach((c, i) => rows.push([c.name, `${threads}`, speed(i + 1), ratio(i + 1).toFixed(3), c.least.toFixed(2)]));
     rows.push([
-      `${threads}`,
       `128 uneven groups, ${USED} for each of ${TOKENS} activations`,
+      `${threads}`,
       speed(CASES.length + 1),
       ratio(CASES.length + 1).toFixed(3),
       '',
     ]);
     await engine.dispose();
   }
-  console.log(`${type}\n${table(['threads', 'product', 'GMAC/s', 'of dense', 'goal'], rows)}\n`);
+  say(`## ${type}, ${build}\n\n${table(['product', 'threads', 'GMAC/s', 'of dense', 'goal'], rows)}`);
   const simulated = CASES.map((c) => [
     c.name,
     ...[2, 16, 64].map((nth) => `${(100 * idle(costs(c.sizes, nth, cost!), nth)).toFixed(2)} %`),
   ]);
-  console.log(`${type}: idle time\n${table(['product', '2 threads', '16', '64'], simulated)}\n`);
+  say(`Idle time, simulated\n\n${table(['product', '2 threads', '16', '64'], simulated)}`);
 }
+if (options.write) console.log(writeResult(`grouped-${machineName(m)}-node${Number.parseInt(m.node)}.md`, said.join('\n\n')));

@@ -8,6 +8,9 @@
  *
  * Groups are in the order of their matrices, columns of a group in their own, so that a matrix is read once, and activations where they lie. With one
  * row of ids each column is a group of its own, and there is nothing to sort.
+ *
+ * An activation is quantised for each group that it is in, by whichever thread has that column: with 8 of 128 matrices that is 2 % of the product of a prompt
+ * (q4_0, [2048, 768], one thread), and there is no pass between quantised columns and column blocks.
  */
 import { TYPE_ACT, quantize_act } from '../matmul/act';
 import { range_end, range_start } from '../runtime/schedule';

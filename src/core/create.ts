@@ -127,6 +127,13 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
     const values = baseOf(t).values?.();
     return values ? values.subarray(t.viewOffset, t.viewOffset + nbytes(t)) : new Uint8Array(buffer, addressOf(what, t), nbytes(t));
   };
+  /** i32 of a leaf that lies without gaps, while it is there. */
+  const readableNow = (t: Tensor): Int32Array | undefined => {
+    const base = baseOf(t);
+    if (base.op !== 'leaf' || !isContiguous(t) || (!base.values && (disposed || !sizes.has(base)))) return undefined;
+    const bytes = base.values?.() ?? new Uint8Array(buffer, base.data, nbytes(base));
+    return new Int32Array(bytes.slice(t.viewOffset, t.viewOffset + nbytes(t)).buffer);
+  };
   const idle = (what: string): void => {
     if (running > 0) throw new QuantletError('ERR_BUSY', `${what}: a plan is running; await compute() first`);
   };
@@ -333,7 +340,7 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
       const parts = encoded(lower(nodes, facts), wanted);
       const { graph } = parts;
       const plan: Plan = {
-        explain: () => explainPlan(graph, threads),
+        explain: () => explainPlan(graph, { threads, ints: readableNow }),
         dispose() {
           const known = made.get(plan);
           if (disposed || !known) return;

@@ -2,6 +2,7 @@
 import { TYPE, type TypeTraits } from '../type-traits.ts';
 import { describeGroups } from './groups.ts';
 import { GROUP_COLUMNS } from './layout.ts';
+import type { Explained } from './record.ts';
 import { hasContiguousRows, isContiguous, nelements, type Tensor } from './tensor.ts';
 import { vecDotType } from './vec-dot-type.ts';
 
@@ -11,7 +12,7 @@ export interface MulMatWay {
   readonly src0: TypeTraits;
   readonly src1: TypeTraits;
   /** For explain(): asks the kernels about every number of columns, which takes longer than planning a model. */
-  readonly how: (threads: number) => string;
+  readonly how: (of: Explained) => string;
 }
 
 /** What the kernels say about packed products by weights of a type: the type of activations they take, and the loop that computes column c of ncols. */
@@ -86,18 +87,18 @@ export function chooseMulMat(a: Tensor, b: Tensor, f32: boolean, facts: PackedFa
     code: row.code,
     src0,
     src1,
-    how: (threads) => `${a.type.name} x ${src1.name}: ${row.name}, ${notesOn(a, b, src1, facts, threads, ids)}`,
+    how: (of) => `${a.type.name} x ${src1.name}: ${row.name}, ${notesOn(a, b, src1, facts, of, ids)}`,
   };
 }
 
-function notesOn(a: Tensor, b: Tensor, src1: TypeTraits, facts: PackedFacts, threads: number, ids: Tensor | undefined): string {
+function notesOn(a: Tensor, b: Tensor, src1: TypeTraits, facts: PackedFacts, of: Explained, ids: Tensor | undefined): string {
   const columns = ids ? nelements(ids) : b.ne[1] * b.ne[2] * b.ne[3];
   const loops = b.batch || ids ? loopsUpTo : loopsOf;
   const repeats = !ids && (a.ne[2] !== b.ne[2] || a.ne[3] !== b.ne[3]);
   const notes = [
     ...(packed(a) ? [loops(a.type, ids ? Math.min(columns, GROUP_COLUMNS) : b.ne[1], facts)] : []),
     b.batch ? `up to ${columns} columns` : columns === 1 ? 'one column' : `${columns} columns`,
-    ...(ids ? [describeGroups(ids, a.ne[2], a.ne[1], packed(a), threads)] : []),
+    ...(ids ? [describeGroups(ids, a.ne[2], a.ne[1], packed(a), of)] : []),
     ...(repeats ? [`src0 repeated ${b.ne[2] / a.ne[2]} x ${b.ne[3] / a.ne[3]}`] : []),
     ...(hasContiguousRows(a) ? (isContiguous(a) ? [] : ['src0 strided']) : ['src0 made contiguous']),
     ...(hasContiguousRows(b) ? (isContiguous(b) ? [] : ['src1 strided']) : ['src1 made contiguous']),

@@ -4,6 +4,13 @@ import type { Kernels } from '../wasm/abi.ts';
 import type { OpCode } from './kernels.ts';
 import { contiguousNb, leaf, type Ne, type Tensor } from './tensor.ts';
 
+/** What explain() knows of an engine. */
+export interface Explained {
+  readonly threads: number;
+  /** The elements of a tensor that the host can read before the graph runs. */
+  ints(t: Tensor): ArrayLike<number> | undefined;
+}
+
 export interface OpRecord {
   readonly code: OpCode;
   readonly dst: Tensor;
@@ -16,8 +23,8 @@ export interface OpRecord {
   readonly writtenSrc?: readonly Tensor[];
   /** Scratch bytes a thread needs. */
   readonly scratch?: number;
-  /** What was chosen and why, as explain() prints it for so many threads. */
-  readonly how?: string | ((threads: number) => string);
+  /** What was chosen and why, as explain() prints it. */
+  readonly how?: string | ((of: Explained) => string);
 }
 
 /** Sizes that the kernels know. */

@@ -261,6 +261,10 @@ describe('bad lists and shapes', () => {
     expect(await engine.pack(b)).toBe(true);
     const say = (list: Parameters<typeof grouped_matmul>[2]): string => explain(engine.plan(grouped_matmul(zeros([32, 200]), b, list)));
     expect(say([100, 100, 103, 200])).toContain('by 3 of 4 matrices, in 5 groups of 3 to 64 columns, 15 tiles of 16 rows, a tail of 1');
-    expect(say(engine.tensor('i32', [4]))).toContain('each by one of 4 matrices, in groups of up to 64');
+    expect(say(engine.tensor('i32', [4], [0, 0, 0, 70]))).toContain(
+      'by 1 of 4 matrices, 130 by none, in 5 groups of 2 to 64 columns, 15 tiles',
+    );
+    expect(say(cont(engine.tensor('i32', [4])))).toContain('each by one of 4 matrices, in groups of up to 64');
+    expect(say([9, 5, 6, 7]), 'a wrong list').toContain('each by one of 4 matrices');
   });
 });

@@ -10,6 +10,8 @@ import { gaussian } from '../kernel/harness.ts';
 import { RUNS } from '../support.ts';
 
 const MATRICES = 5;
+/** Those that have columns. */
+const NAMED = 4;
 const USED = 2;
 const TOKENS = 45;
 /** Groups of 64 and 6 columns of one matrix, of 11, of 8 and of one, none of the last matrix, and one matrix twice for a token. */
@@ -26,6 +28,10 @@ function bytesOf(type: TypeName, n: number): Uint8Array {
   if (blckSize === 1) return new Uint8Array(Uint16Array.from(gaussian(n, 6), (v) => (v * 2 ** 14) & 0xbfff).buffer);
   return randomBlocks(type, typeSize, n / blckSize, 7);
 }
+
+/** Where the bits of two results differ; -1 where they do not. */
+const differs = (a: Float32Array, b: Float32Array): number =>
+  a.length === b.length ? a.findIndex((v, i) => !Object.is(v, b[i])) : a.length;
 
 /** Results of the first run that had them: of a build, any number of threads gives the same bits. */
 const first = new Map<string, Float32Array>();
@@ -45,9 +51,9 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
 
   it.each(TYPES)('%s', async (type) => {
     const k = widthOf(type);
-    // 21 rows are no whole row blocks: plain products.
+    // 5 rows are no whole row blocks: plain products.
     const isPacked = TYPE[type].kernels!.packed === true;
-    for (const rows of !isPacked ? [21] : type === 'q4_0' ? [32, 21] : [32]) {
+    for (const rows of !isPacked ? [5] : type === 'q4_0' ? [32, 5] : [32]) {
       const bytes = bytesOf(type, k * rows * MATRICES);
       const as = engine.tensor(type, [k, rows, MATRICES], bytes);
       const alone = Array.from({ length: MATRICES }, (_, e) =>
@@ -64,13 +70,13 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
         expect(explain(plan)).toMatch(packed ? /QUANTIZE_GROUPS[^]*MUL_MAT_PACKED/ : /GROUP_IDS[^]*MUL_MAT /);
         plan.dispose();
         const got = await run(y);
-        const each = await Promise.all(alone.map((w) => run(mul_mat(w, view(x, [k, width * TOKENS])))));
+        const each = await Promise.all(alone.slice(0, NAMED).map((w) => run(mul_mat(w, view(x, [k, width * TOKENS])))));
+        const want = new Float32Array(got.length);
         IDS.forEach((e, i) => {
           const column = width === 1 ? Math.floor(i / USED) : i;
-          expect(got.subarray(i * rows, (i + 1) * rows), `column ${i}, matrix ${e}`).toEqual(
-            each[e].subarray(column * rows, (column + 1) * rows),
-          );
+          want.set(each[e].subarray(column * rows, (column + 1) * rows), i * rows);
         });
+        expect(differs(got, want), 'the first element that differs').toBe(-1);
         // One token alone, and in the company of three.
         for (const [t, n] of [
           [7, 1],
@@ -81,10 +87,10 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
             view(x, [k, width, n], { offset: t * width * k * 4 }),
             view(ids, [USED, n], { offset: t * USED * 4 }),
           );
-          expect(await run(part)).toEqual(got.subarray(t * USED * rows, (t + n) * USED * rows));
+          expect(differs(await run(part), got.subarray(t * USED * rows, (t + n) * USED * rows))).toBe(-1);
         }
         const known = `${build} ${type} ${rows} ${width}`;
-        if (first.has(known)) expect(got).toEqual(first.get(known));
+        expect(differs(got, first.get(known) ?? got)).toBe(-1);
         first.set(known, got);
         engine.free(x);
       }
@@ -170,6 +176,19 @@ describe('wrong operands', () => {
       code: 'ERR_INVALID_ARGUMENT',
       message: expect.stringMatching(/mul_mat_id: .*element 0 is 3; expected 0 to 2/),
     });
+  });
+
+  it('gate and up share what is sorted and quantised, and no thread waits between them', async () => {
+    const [gate, up] = [zeros('q4_0', [32, 16, 4]), zeros('q4_0', [32, 16, 4])];
+    expect([await engine.pack(gate), await engine.pack(up)]).toEqual([true, true]);
+    const [x, ids] = [zeros('f32', [32, 1, 3]), zeros('i32', [2, 3])];
+    const said = explain(engine.plan(mul_mat_id(gate, x, ids), mul_mat_id(up, x, ids)));
+    expect(said.split('\n').map((line) => /^(meet|    ) (\w+)/.exec(line)!.slice(1).join(' ').trim())).toEqual([
+      'GROUP_IDS',
+      'meet QUANTIZE_GROUPS',
+      'meet MUL_MAT_PACKED',
+      'MUL_MAT_PACKED',
+    ]);
   });
 
   it('packed matrices are read by mul_mat_id alone', async () => {
