@@ -41,7 +41,18 @@ export const queue = [
       };
       const env = { REDIS_URL: `redis://127.0.0.1:${port}` };
       try {
-        start('/usr/bin/redis-server', ['--port', String(port), '--bind', '127.0.0.1', '--dir', folder, '--save', '', '--appendonly', 'yes']);
+        start('/usr/bin/redis-server', [
+          '--port',
+          String(port),
+          '--bind',
+          '127.0.0.1',
+          '--dir',
+          folder,
+          '--save',
+          '',
+          '--appendonly',
+          'yes',
+        ]);
         writeFileSync(join(folder, 'in.jsonl'), `${lines.join('\n')}\n`);
         await run(process.execPath, ['producer.mjs', join(folder, 'in.jsonl')], { cwd, env });
         const workers = [0, 1].map(() => start(process.execPath, ['worker.mjs'], env));
