@@ -3,7 +3,7 @@ import { QuantletError } from '../errors.ts';
 import { nbytes } from '../graph/tensor.ts';
 import { openModel } from './command.ts';
 import type { Values } from './flags.ts';
-import { overWindows, textOf, windowCount, windowsAtOnce } from './windows.ts';
+import { checkWindows, overWindows, textOf, windowCount, windowsAtOnce } from './windows.ts';
 
 const DOWN = /^blk\.(\d+)\.ffn_down_exps\.weight$/;
 /** Experts of a line. */
@@ -33,6 +33,7 @@ type Flags = Values<'model' | 'hf' | 'hfFile' | 'hfToken' | 'offline' | 'file' |
  */
 export async function expertUse(values: Flags, signal: AbortSignal): Promise<ExpertUse> {
   const { ctx = 512, chunks = -1 } = values;
+  checkWindows(values);
   const text = await textOf(values);
   if (text === undefined) throw new QuantletError('ERR_USAGE', '--experts counts over a text; give it with -f FILE or -p TEXT');
   const parallel = windowsAtOnce(ctx, BATCH);

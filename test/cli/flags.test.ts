@@ -64,7 +64,7 @@ const BASE: Readonly<Record<string, Args>> = {
   perplexity: ['-m', llamaModel, '-f', text, '-c', 24, '--build', 'simd', '--json'],
   imatrix: ['-m', llamaModel, '-f', text, '-c', 24, '--build', 'simd', '--json', '-o', join(folder, 'imatrix.gguf')],
   tokenize: ['-m', llamaModel, '-p', 'the cat', '--ids'],
-  inspect: ['-m', llamaModel, '--json'],
+  inspect: ['-m', golden('llama-moe.gguf'), '--experts', '-f', text, '--json'],
 };
 
 /** Runs a server with these arguments behind the usual ones, and stops it. */
@@ -298,7 +298,9 @@ describe('what loadModel is given', () => {
 });
 
 describe('which file', async () => {
-  const files = { 'a-Q4_K_M.gguf': readFileSync(llamaModel), 'b.gguf': readFileSync(llamaModel) };
+  // A mixture, so that inspect --experts has something to count.
+  const mixture = readFileSync(golden('llama-moe.gguf'));
+  const files = { 'a-Q4_K_M.gguf': mixture, 'b.gguf': mixture };
   const hub = await startHub(files);
   beforeAll(() => void vi.stubEnv('MODEL_ENDPOINT', hub.url));
   afterAll(() => void vi.unstubAllEnvs());
@@ -929,7 +931,7 @@ describe('tokenize and inspect', () => {
     expect((await use('-f', text, '-c', 8, '--chunks', 2)).tokens).toBe(16);
   });
   effect(inspect, ['json'], 'one object', async () => {
-    expect(await json(inspect)).toMatchObject({ architecture: 'llama' });
+    expect(JSON.parse((await invoke(inspect, [llamaModel, '--json'])).stdout)).toMatchObject({ architecture: 'llama' });
     expect((await invoke(inspect, [llamaModel])).stdout).toMatch(/^(?!\{)/);
     expect((await invoke(inspect, [])).stdout).toBe((await invoke(inspect, [shippedModel])).stdout);
   });
