@@ -4,12 +4,11 @@
  * A super-block of all rows is opened first, which makes addresses, signs and scales for 16 weights at a time. Then each vector of eight codes of both rows
  * is two loads (four in iq3_*) from the grid, which lies in L1. Signs go to the activations (x ^ m - m), so codes stay unsigned. i16 has room for the
  * products of 16 weights (4 * 62 * 127), which one product with their scale brings to i32; a pair's sums, two i32 lanes for each row, stay in a register.
- * Deltas of iq1_* are taken off the sums: times those of eight activations.
+ * Deltas of iq1_* are taken off the sums: times those of eight activations. (One function for all: as three it was 2 KB larger in every build.)
  */
 import { ACT_D, ACT_SUB } from './act';
 import { PAIR_SUMS, QUANT_BYTES } from './dot';
 import { add_block } from './epilogue';
-import * as fmt from './format/format';
 import { Codes8, OPENED, OPENED_ENTRIES, OPENED_SCALES, both_rows, codes, negated, next_step, signed_codes, steps } from './format/grid';
 import { G0, G1, G2, G3, load_scales, store_sums } from './format/group';
 import { HAS_DOT_ADD, HAS_RELAXED_DOT, held_ones, lookup16 } from '../simd';
@@ -30,7 +29,18 @@ const SCALES_I32 = memory.data<u8>([0, 128, 128, 128, 0, 128, 128, 128, 1, 128, 
 const DELTAS = memory.data<u8>([0, 128, 2, 128, 128, 128, 128, 128, 1, 128, 3, 128, 128, 128, 128, 128], 16);
 
 /** y[0..15] = 16 packed rows at w . the column of activations at a; n super-blocks of `bytes`; open_at: place of F.open in the function table. */
-export function gemv_16x1_grid<F>(w: usize, n: i32, a: usize, y: usize, scratch: usize, bytes: usize, factor: f32, open_at: u32): void {
+export function gemv_16x1_grid(
+  w: usize,
+  n: i32,
+  a: usize,
+  y: usize,
+  scratch: usize,
+  bytes: usize,
+  factor: f32,
+  open_at: u32,
+  fours: bool,
+  has_signs: bool,
+): void {
   const sums = scratch + 8 * OPENED;
   let y0 = f32x4.splat(0);
   let y1 = y0;
@@ -38,8 +48,8 @@ export function gemv_16x1_grid<F>(w: usize, n: i32, a: usize, y: usize, scratch:
   let y3 = y0;
   for (; n > 0; n--) {
     call_indirect<void>(open_at, w, scratch);
-    if (HAS_RELAXED_DOT && !fmt.has_signs<F>()) store_step_sums(a, sums + 8 * 16);
-    for (let o = scratch, p = sums; o != sums; o += OPENED, p += 16) v128.store(p, pair<F>(o, a, sums + 8 * 16));
+    if (HAS_RELAXED_DOT && !has_signs) store_step_sums(a, sums + 8 * 16);
+    for (let o = scratch, p = sums; o != sums; o += OPENED, p += 16) v128.store(p, pair(o, a, sums + 8 * 16, fours, has_signs));
     const da = v128.load32_splat(a, ACT_D);
     const e = f32x4.splat(factor);
     y0 = add_block<Codes8>(y0, group_sums<G0>(sums), f32x4.mul(load_scales<G0>(w), e), da);
@@ -64,7 +74,7 @@ function group_sums<G>(sums: usize): v128 {
 /** Integer sums of the opened pair at o times a super-block of activations: two lanes for each row. step_sums: store_step_sums, where there are deltas. */
 // @ts-ignore: decorator
 @inline
-function pair<F>(o: usize, a: usize, step_sums: usize): v128 {
+function pair(o: usize, a: usize, step_sums: usize, fours: bool, has_signs: bool): v128 {
   const rows = both_rows();
   const scales = v128.load(HAS_DOT_ADD ? SCALES_I32 : SCALES_I16);
   let i = i32x4.splat(0);
@@ -72,18 +82,18 @@ function pair<F>(o: usize, a: usize, step_sums: usize): v128 {
   let e = o + OPENED_ENTRIES;
   let sc = o + OPENED_SCALES;
   for (const end = a + 8 * ACT_SUB; a != end; a += ACT_SUB) {
-    const s0 = steps(fmt.has_signs<F>(), o);
-    const s1 = next_step(fmt.has_signs<F>(), s0);
-    const s2 = next_step(fmt.has_signs<F>(), s1);
-    const s3 = next_step(fmt.has_signs<F>(), s2);
+    const s0 = steps(has_signs, o);
+    const s1 = next_step(has_signs, s0);
+    const s2 = next_step(has_signs, s1);
+    const s3 = next_step(has_signs, s2);
     if (HAS_RELAXED_DOT) {
-      const x0 = quants<F>(a, s0);
-      const x1 = quants<F>(a + STEP, s1);
-      const x2 = quants<F>(a + 2 * STEP, s2);
-      const x3 = quants<F>(a + 3 * STEP, s3);
-      let h0 = half(x0, codes(fmt.fours<F>(), e, 0), x1, codes(fmt.fours<F>(), e, 1));
-      let h1 = half(x2, codes(fmt.fours<F>(), e, 2), x3, codes(fmt.fours<F>(), e, 3));
-      if (!fmt.has_signs<F>()) {
+      const x0 = quants(has_signs, a, s0);
+      const x1 = quants(has_signs, a + STEP, s1);
+      const x2 = quants(has_signs, a + 2 * STEP, s2);
+      const x3 = quants(has_signs, a + 3 * STEP, s3);
+      let h0 = half(x0, codes(fours, e, 0), x1, codes(fours, e, 1));
+      let h1 = half(x2, codes(fours, e, 2), x3, codes(fours, e, 3));
+      if (!has_signs) {
         h0 = less_deltas(h0, v128.load32_splat(step_sums), v128.load32_splat(o));
         h1 = less_deltas(h1, v128.load32_splat(step_sums, 4), v128.load32_splat(o, 4));
         step_sums += 8;
@@ -91,16 +101,16 @@ function pair<F>(o: usize, a: usize, step_sums: usize): v128 {
       i = add_half(i, h0, lookup16(v128.load16_splat(sc), scales));
       i = add_half(i, h1, lookup16(v128.load16_splat(sc, 2), scales));
     } else {
-      const c0 = signed_codes(fmt.fours<F>(), fmt.has_signs<F>(), e, 0, s0, rows);
-      const c1 = signed_codes(fmt.fours<F>(), fmt.has_signs<F>(), e, 1, s1, rows);
-      const c2 = signed_codes(fmt.fours<F>(), fmt.has_signs<F>(), e, 2, s2, rows);
-      const c3 = signed_codes(fmt.fours<F>(), fmt.has_signs<F>(), e, 3, s3, rows);
+      const c0 = signed_codes(fours, has_signs, e, 0, s0, rows);
+      const c1 = signed_codes(fours, has_signs, e, 1, s1, rows);
+      const c2 = signed_codes(fours, has_signs, e, 2, s2, rows);
+      const c3 = signed_codes(fours, has_signs, e, 3, s3, rows);
       i = add_row<G0>(add_row<G0>(i, a, c0, c1, sc), a + 2 * STEP, c2, c3, sc + 2);
       z = add_row<G1>(add_row<G1>(z, a, c0, c1, sc + 1), a + 2 * STEP, c2, c3, sc + 3);
     }
     o += 16;
     sc += 4;
-    e += fmt.fours<F>() ? 32 : 16;
+    e += fours ? 32 : 16;
   }
   if (HAS_RELAXED_DOT) return i;
   return i32x4.add(i32x4.shuffle(i, z, 0, 1, 4, 5), i32x4.shuffle(i, z, 2, 3, 6, 7));
@@ -141,9 +151,9 @@ function less_deltas(s: v128, step_sums: v128, deltas: v128): v128 {
 /** Eight activations for both rows, with the signs of the codes. */
 // @ts-ignore: decorator
 @inline
-function quants<F>(a: usize, s: v128): v128 {
+function quants(has_signs: bool, a: usize, s: v128): v128 {
   const x = v128.load64_splat(a);
-  return fmt.has_signs<F>() ? negated(x, s) : x;
+  return has_signs ? negated(x, s) : x;
 }
 
 /** A half's two steps. */

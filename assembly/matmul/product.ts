@@ -6,7 +6,7 @@
 import { COLS, MOST_16XN, blocked_columns, cols_sub_of } from './act';
 import * as fmt from './format/format';
 import { ACC, CHUNK_ROWS, ROWS } from './format/group';
-import { Codes7, Codes8, Eights, OPENED, SignedEights, SignedFours } from './format/grid';
+import { Codes7, Codes8, OPENED } from './format/grid';
 import { TwoBits } from './format/q2_0';
 import { SCRATCH_16XN, gemm_16xn } from './gemm_16xn';
 import { I16_CODES } from './dot_signed';
@@ -118,7 +118,7 @@ function column<F>(w: usize, n: i32, a: usize, y: usize, scratch: usize): void {
   else gemv_16x1<F>(w, n, a, y);
 }
 
-// ---- Formats of grids: one function does for all whose entries are alike ----
+// ---- Formats of grids: one function does for all ----
 
 // @ts-ignore: decorator
 @inline
@@ -138,9 +138,7 @@ function grid_to_panel<F>(w: usize, n: i32, panel: usize): void {
 @inline
 function grid_column<F>(w: usize, n: i32, a: usize, y: usize, scratch: usize): void {
   const f = changetype<F>(0);
-  if (fmt.fours<F>()) gemv_16x1_grid<SignedFours>(w, n, a, y, scratch, f.bytes(), f.factor(), open_index<F>());
-  else if (fmt.has_signs<F>()) gemv_16x1_grid<SignedEights>(w, n, a, y, scratch, f.bytes(), f.factor(), open_index<F>());
-  else gemv_16x1_grid<Eights>(w, n, a, y, scratch, f.bytes(), f.factor(), open_index<F>());
+  gemv_16x1_grid(w, n, a, y, scratch, f.bytes(), f.factor(), open_index<F>(), fmt.fours<F>(), fmt.has_signs<F>());
 }
 
 // ---- A format's loops by their places in the function table, which the compiler writes behind the address of a function ----
