@@ -4,10 +4,11 @@ import {
   gelu_erf_f32x4,
   gelu_f32x4,
   gelu_quick_f32x4,
-  log_f32x4,
+  log_of,
   sigmoid_f32x4,
   silu_f32x4,
   soft_cap_f32x4,
+  softplus_f32x4,
   tanh_f32x4,
 } from '../math';
 import { range_start, range_end } from '../runtime/schedule';
@@ -99,7 +100,7 @@ class Sqrt {
 @unmanaged
 class Log {
   /* 13 */ @inline f(x: v128, a: v128, b: v128): v128 {
-    return log_f32x4(x);
+    return log_of(x);
   }
 }
 @unmanaged
@@ -119,6 +120,13 @@ class Abs {
 class Step {
   /* 16 */ @inline f(x: v128, a: v128, b: v128): v128 {
     return v128.and(f32x4.gt(x, f32x4.splat(0)), f32x4.splat(1));
+  }
+}
+/** ln(1 + e^x) */
+@unmanaged
+class Softplus {
+  /* 17 */ @inline f(x: v128, a: v128, b: v128): v128 {
+    return softplus_f32x4(x);
   }
 }
 
@@ -181,6 +189,7 @@ function unary_vectors(op: Op, x: usize, y: usize, bytes: usize): void {
     case 14: return map<Neg>(x, y, bytes, a, b);
     case 15: return map<Abs>(x, y, bytes, a, b);
     case 16: return map<Step>(x, y, bytes, a, b);
+    case 17: return map<Softplus>(x, y, bytes, a, b);
     default: unreachable();
   }
 }

@@ -8,6 +8,7 @@ import { kv_store } from '../ops/kv_cache';
 import { mul_mat } from '../ops/mul_mat';
 import { mul_mat_packed_op, repack_op } from '../ops/mul_mat_packed';
 import { l2_norm, norm, rms_norm } from '../ops/norm';
+import { gated_delta_net, ssm_conv, ssm_scan } from '../ops/recurrent';
 import { argmax, in_sum2, mean_of_rows, pool_1d, sum_rows, top_k } from '../ops/reduce';
 import { rope } from '../ops/rope';
 import { diag_mask_inf, soft_max } from '../ops/soft_max';
@@ -39,7 +40,10 @@ const TOP_K: u32 = 22;
 const POOL_1D: u32 = 23;
 const MEAN_OF_ROWS: u32 = 24;
 const IM2COL: u32 = 25;
-const IN_SUM2: u32 = 26;
+const SSM_CONV: u32 = 26;
+const SSM_SCAN: u32 = 27;
+const GATED_DELTA_NET: u32 = 28;
+const IN_SUM2: u32 = 29;
 
 /** Runs a record as thread ith of nth, with this thread's scratch; cursor_bytes lie from one range's cursor of an op to the next one's. */
 export function run(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
@@ -70,6 +74,9 @@ export function run(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: us
     case POOL_1D: pool_1d(op, ith, nth); break;
     case MEAN_OF_ROWS: mean_of_rows(op, ith, nth); break;
     case IM2COL: im2col(op, ith, nth); break;
+    case SSM_CONV: ssm_conv(op, ith, nth, scratch); break;
+    case SSM_SCAN: ssm_scan(op, ith, nth); break;
+    case GATED_DELTA_NET: gated_delta_net(op, ith, nth, scratch); break;
     case IN_SUM2: in_sum2(op, ith, nth); break;
     default: unreachable();
   }

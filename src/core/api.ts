@@ -14,6 +14,7 @@ export { permute, reshape, set_name, transpose, view, type ViewOptions } from '.
 export * from '../graph/ops.ts';
 export * from '../graph/elementwise-ops.ts';
 export * from '../graph/image-ops.ts';
+export * from '../graph/recurrent-ops.ts';
 export * from '../graph/row-ops.ts';
 
 /** The kernels a plan takes, in words: one line a record. */

@@ -107,6 +107,8 @@ export const relu = (a: Tensor): Tensor<'f32'> => unary('relu', a);
 export const tanh = (a: Tensor): Tensor<'f32'> => unary('tanh', a);
 /** ggml_sigmoid: 1 / (1 + e^-x), within 3 ulp. */
 export const sigmoid = (a: Tensor): Tensor<'f32'> => unary('sigmoid', a);
+/** ggml_softplus: ln(1 + e^x), within 4 ulp where e^x is no subnormal. */
+export const softplus = (a: Tensor): Tensor<'f32'> => unary('softplus', a);
 /** ggml_exp, within 1 ulp; subnormal results are 0. */
 export const exp = (a: Tensor): Tensor<'f32'> => unary('exp', a);
 /** ggml_sqr: x * x. */

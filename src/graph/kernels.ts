@@ -59,6 +59,9 @@ export const KERNELS = kernels({
   POOL_1D: { dst: 'rows', src: ['rows'], params: ['avg', 'k', 's'] },
   MEAN_OF_ROWS: { dst: 'rows', src: ['rows', 'any', 'any'] },
   IM2COL: { dst: 'rows', src: ['any'] },
+  SSM_CONV: { dst: 'rows', src: ['rows', 'rows', 'rows', 'rows', 'dense', 'dense'], written: [3, 5] },
+  SSM_SCAN: { dst: 'rows', src: ['rows', 'rows', 'rows', 'rows', 'rows', 'dense', 'dense', 'dense'], written: [5, 7] },
+  GATED_DELTA_NET: { dst: 'rows', src: ['rows', 'rows', 'rows', 'rows', 'rows', 'dense', 'dense', 'dense'], written: [5, 7] },
   IN_SUM2: { dst: 'dense', src: ['rows'] },
 });
 export type OpCode = keyof typeof KERNELS;

@@ -65,6 +65,7 @@ export const UNARY = {
   neg: 14,
   abs: 15,
   step: 16,
+  softplus: 17,
 } as const;
 /** Scratch bytes of UNARY and GLU: four f32 of each of up to two sources. */
 export const UNARY_SCRATCH = 32;
@@ -112,3 +113,5 @@ export const ATTENTION_SPLIT_TOKENS = 4;
 export const ATTENTION_STATE = 4;
 /** Scratch bytes of KV_STORE (assembly/ops/kv_cache.ts). */
 export const KV_STORE_SCRATCH = 192 + 1280;
+/** Tokens that the delta rule prepares at once in a thread's scratch (assembly/ops/recurrent.ts CHUNK). */
+export const RECURRENT_CHUNK = 8;
