@@ -125,7 +125,7 @@ class Step {
 /** ln(1 + e^x) */
 @unmanaged
 class Softplus {
-  /* 17 */ @inline f(x: v128, a: v128, b: v128): v128 {
+  /* 18 */ @inline f(x: v128, a: v128, b: v128): v128 {
     return softplus_f32x4(x);
   }
 }
@@ -189,13 +189,26 @@ function unary_vectors(op: Op, x: usize, y: usize, bytes: usize): void {
     case 14: return map<Neg>(x, y, bytes, a, b);
     case 15: return map<Abs>(x, y, bytes, a, b);
     case 16: return map<Step>(x, y, bytes, a, b);
-    case 17: return map<Softplus>(x, y, bytes, a, b);
+    case 17: return xielu(x, y, bytes, a, b, f32x4.splat(reinterpret<f32>(op.p3)), f32x4.splat(reinterpret<f32>(op.p4)));
+    case 18: return map<Softplus>(x, y, bytes, a, b);
     default: unreachable();
   }
 }
 
 function map<F>(x: usize, y: usize, bytes: usize, a: v128, b: v128): void {
   for (let o: usize = 0; o < bytes; o += 16) v128.store(y + o, changetype<F>(0).f(v128.load(x + o), a, b));
+}
+
+/** xIELU (arXiv 2411.13010) with its factors ready: a for the negative side, b for the positive, and the linear one. At 0 the negative side's is used. */
+function xielu(x: usize, y: usize, bytes: usize, a: v128, b: v128, beta: v128, eps: v128): void {
+  const one = f32x4.splat(1);
+  for (let o: usize = 0; o < bytes; o += 16) {
+    const v = v128.load(x + o);
+    const negative = f32x4.mul(f32x4.sub(f32x4.sub(exp_f32x4(f32x4.pmin(v, eps)), one), v), a);
+    const positive = f32x4.mul(f32x4.mul(v, v), b);
+    const bent = v128.bitselect(positive, negative, f32x4.gt(v, f32x4.splat(0)));
+    v128.store(y + o, f32x4.add(bent, f32x4.mul(v, beta)));
+  }
 }
 
 /**

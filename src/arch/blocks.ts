@@ -31,6 +31,7 @@ export function linears(g: GraphContext, x: Tensor, weights: readonly (readonly 
   step(...ys, ...down);
   weights.forEach(([name], i) => (ys[i] = timesScale(g, ys[i], name)));
   step(...ys);
+  // What an adapter's first half gives is scaled, where rows are short.
   const scaled = step(...down.map((d, j) => times(d, pairs[j].scale)));
   const deltas = step(...scaled.map((d, j) => mul_mat(pairs[j].b, d)));
   pairs.forEach(({ i }, j) => (ys[i] = add(ys[i], deltas[j])));
@@ -38,8 +39,8 @@ export function linears(g: GraphContext, x: Tensor, weights: readonly (readonly 
   return step(...ys.map((y, i) => plusBias(g, y, weights[i][0])));
 }
 
-/** What an adapter's first half gives is scaled, where rows are short. */
-const times = (x: Tensor, s: number): Tensor => (s === 1 ? x : scale(x, s));
+/** x times a factor that may be 1. */
+export const times = (x: Tensor, s: number): Tensor => (s === 1 ? x : scale(x, s));
 
 /** NVFP4 weights (and others) may come with one f32 for the whole matrix, `<name>.scale`, that multiplies the product. */
 function timesScale(g: GraphContext, y: Tensor<'f32'>, name: string): Tensor<'f32'> {
@@ -62,6 +63,10 @@ export function embed(g: GraphContext, { nEmbd, nVocab }: HParams): Tensor {
 export interface AttentionOptions {
   /** Angles; none: no rotation. */
   readonly angles?: Tensor | undefined;
+  /** Angles of queries, where they are not those of keys. */
+  readonly queryAngles?: Tensor | undefined;
+  /** Norms of q and k come behind the rotation, not before it. Default false. */
+  readonly normAfterRope?: boolean;
   /** Which pairs turn. Default 'neox'. */
   readonly mode?: RopeMode;
   readonly scale?: number;
@@ -81,6 +86,8 @@ export function selfAttention(
   h: Tensor,
   {
     angles,
+    queryAngles = angles,
+    normAfterRope = false,
     mode = 'neox',
     scale = 1 / Math.sqrt(hp.headDim),
     window = 0,
@@ -93,12 +100,12 @@ export function selfAttention(
   const { pos, cells, first, visible } = g.inputs;
   const name = (part: string): string => `blk.${il}.${part}`;
   const [q, k, v] = projections(g, hp, il, h);
-  const turn = (t: Tensor, part: string): Tensor => {
-    const n = headNorm(g, hp, t, name(part));
-    return angles ? rope(n, pos, angles, { mode }) : n;
+  const turn = (t: Tensor, part: string, table: Tensor | undefined): Tensor => {
+    const rotate = (a: Tensor): Tensor => (table ? rope(a, pos, table, { mode }) : a);
+    return normAfterRope ? headNorm(g, hp, rotate(t), name(part)) : rotate(headNorm(g, hp, t, name(part)));
   };
-  const qr = turn(q, 'attn_q_norm');
-  const kr = turn(k, 'attn_k_norm');
+  const qr = turn(q, 'attn_q_norm', queryAngles);
+  const kr = turn(k, 'attn_k_norm', angles);
   g.expand(qr, kr);
   const cache = g.cache(il);
   g.expand(kv_store(cache.k, kr, cells, 'k'), kv_store(cache.v, v, cells, 'v'));
@@ -140,10 +147,11 @@ function headNorm(g: GraphContext, hp: HParams, x: Tensor, name: string): Tensor
   const shape = g.shapeOf(`${name}.weight`);
   const [headDim, n, nTokens] = x.ne;
   if (!shape) return x;
-  if (hp.norm === 'rms') return rms_norm(x, { weight: g.weight(`${name}.weight`, [headDim]), eps: hp.eps });
-  if (shape[1] === 1 && n > 1)
-    return reshape(norm(g, hp, reshape(x, [headDim * n, nTokens, 1, 1], { dim: 1, by: 'tokens' }), name), x.ne, TOKENS_OF_HEADS);
-  return mul(layer_norm(x, { eps: hp.eps }), reshape(g.weight(`${name}.weight`, [headDim, n]), [headDim, n, 1, 1]));
+  if (hp.norm === 'layer' && shape[1] > 1)
+    return mul(layer_norm(x, { eps: hp.eps }), reshape(g.weight(`${name}.weight`, [headDim, n]), [headDim, n, 1, 1]));
+  if (shape[0] === headDim) return norm(g, hp, x, name);
+  const together = view(x, [headDim * n, nTokens, 1, 1], { nb: [x.nb[2]] }, { dim: 1, by: 'tokens' });
+  return reshape(norm(g, hp, together, name), x.ne, TOKENS_OF_HEADS);
 }
 
 export interface FeedForwardOptions {

@@ -73,9 +73,13 @@ export function readHParams(gguf: GGUF): HParams {
   const scaling = getString(gguf, key('rope.scaling.type'), 'linear');
   const factor = scaling === 'none' ? 1 : getNumber(gguf, key('rope.scaling.factor'), getNumber(gguf, key('rope.scale_linear'), 1)) || 1;
   const extFactor = getNumber(gguf, key('rope.scaling.yarn_ext_factor'), scaling === 'yarn' ? 1 : 0);
-  // Where YaRN mixes, ropeTable() makes the magnitude larger by the factor; llama_context takes that back where the factor makes the context no longer.
+  const magnitude = (logMul: number): number => (factor <= 1 ? 1 : 1 + 0.1 * logMul * Math.log(factor));
+  // Where YaRN mixes, ropeTable() makes the magnitude larger by the factor; llama_context takes that back where the factor makes the context no longer,
+  // or where the file says that scores are larger already.
   const size =
-    extFactor === 0 ? getNumber(gguf, key('rope.scaling.yarn_attn_factor'), 1) : factor < 1 ? 1 / (1 + 0.1 * Math.log(factor)) : 1;
+    extFactor === 0
+      ? getNumber(gguf, key('rope.scaling.yarn_attn_factor'), 1)
+      : magnitude(1) / magnitude(getNumber(gguf, key('rope.scaling.yarn_log_multiplier'), 0)) / (1 + 0.1 * Math.log(factor));
   return {
     arch,
     nCtxTrain,

@@ -1,31 +1,98 @@
-/** Llama 1 to 3 and everything that ships under its name (Mistral, SmolLM, TinyLlama); SmolLM3 leaves rope out in every fourth layer. */
+/** Llama 1 to 3, what ships under its name (Mistral, SmolLM, TinyLlama), and the layer that most decoders vary. */
+import { getNumbers } from '../gguf/metadata.ts';
 import { add } from '../graph/elementwise-ops.ts';
 import type { RopeMode } from '../graph/rope.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import type { Architecture, GraphContext } from './architecture.ts';
-import { decoderOutput, embed, gatedFeedForward, norm, selfAttention, type AttentionOptions } from './blocks.ts';
+import {
+  decoderOutput,
+  embed,
+  gatedFeedForward,
+  norm,
+  selfAttention,
+  times,
+  type AttentionOptions,
+  type FeedForwardOptions,
+} from './blocks.ts';
 import type { HParams } from './hparams.ts';
+import { sectionFactors } from './rope-table.ts';
 
-/** The common decoder layer: x += attention(norm(x)), x += gated(norm(x)). */
-export function llamaLayer(g: GraphContext, hp: HParams, il: number, x: Tensor, options: AttentionOptions): Tensor {
-  const y = add(selfAttention(g, hp, il, norm(g, hp, x, `blk.${il}.attn_norm`), options), x);
-  return add(gatedFeedForward(g, hp, il, norm(g, hp, y, `blk.${il}.ffn_norm`)), y);
+export interface LayerOptions extends AttentionOptions {
+  /** Where branches are normed: before their first product (default), behind their last (OLMo 2), or both (Gemma). */
+  readonly norms?: 'before' | 'behind' | 'both';
+  /** The norm before the feed-forward. Default 'ffn_norm'. */
+  readonly ffnNorm?: string;
+  /** The feed-forward reads the same normed states as attention. Default false. */
+  readonly parallel?: boolean;
+  /** A factor of both branches. Default 1. */
+  readonly residualScale?: number;
+  /** What the gate goes through. */
+  readonly act?: FeedForwardOptions['act'];
+  /** Another feed-forward than the gated one. */
+  readonly feedForward?: (h: Tensor) => Tensor;
 }
 
-/** A decoder of such layers; `mode`: which pairs of a head rope turns. */
-export function llamaLike(name: string, mode: RopeMode, ropeInLayer: (il: number) => boolean = () => true): Architecture {
+/** The common decoder layer: x += attention(norm(x)), x += gated(norm(x)). */
+export function llamaLayer(g: GraphContext, hp: HParams, il: number, x: Tensor, options: LayerOptions): Tensor {
+  const { norms = 'before', ffnNorm = 'ffn_norm', parallel = false, residualScale = 1, act, feedForward } = options;
+  const before = (t: Tensor, name: string): Tensor => (norms === 'behind' ? t : norm(g, hp, t, `blk.${il}.${name}`));
+  const behind = (t: Tensor, name: string): Tensor => times(norms === 'before' ? t : norm(g, hp, t, `blk.${il}.${name}`), residualScale);
+  const h = before(x, 'attn_norm');
+  const y = add(behind(selfAttention(g, hp, il, h, options), 'post_attention_norm'), x);
+  const f = parallel ? h : before(y, ffnNorm);
+  return add(behind(feedForward ? feedForward(f) : gatedFeedForward(g, hp, il, f, { act }), 'post_ffw_norm'), y);
+}
+
+export interface DecoderOptions {
+  /** How each layer differs from Llama's. */
+  readonly layer?: (il: number) => LayerOptions;
+  /** A factor of the embeddings. Default 1. */
+  readonly embeddingScale?: number;
+  /** What becomes of the last product. */
+  readonly logits?: (t: Tensor) => Tensor;
+}
+
+/** A decoder of such layers, one after the other. */
+export function decoder(name: string, describe: (hp: HParams, g: GraphContext) => DecoderOptions): Architecture {
   return {
     name,
     build(hp, g) {
-      const angles = g.ropeTable(hp.rope, 'rope_freqs.weight');
-      let x = embed(g, hp);
-      for (let il = 0; il < hp.nLayer; il++) x = llamaLayer(g, hp, il, x, { angles: ropeInLayer(il) ? angles : undefined, mode });
-      return decoderOutput(g, hp, x);
+      const { layer = () => ({}), embeddingScale = 1, logits = (t) => t } = describe(hp, g);
+      let x = times(embed(g, hp), embeddingScale);
+      for (let il = 0; il < hp.nLayer; il++) x = llamaLayer(g, hp, il, x, layer(il));
+      const out = decoderOutput(g, hp, x);
+      return g.wants === 'logits' ? logits(out) : out;
     },
   };
 }
 
+/** The angles of a file: with a divisor of each frequency where it has them (Llama 3), or one set up to the original context and another beyond (longrope). */
+export function angles(hp: HParams, g: GraphContext): Tensor {
+  // The context that the model is loaded with decides, for all positions: keys turned by one set are of no use beside those of the other.
+  const longrope = g.contextLength > hp.rope.nCtxOrig ? 'rope_factors_long.weight' : 'rope_factors_short.weight';
+  return g.ropeTable(hp.rope, g.has('rope_freqs.weight') ? 'rope_freqs.weight' : longrope);
+}
+
+/** M-RoPE's angles where the file has sections of dimensions, as the vision models' do: with text alone they are those of ordinary rope, save for pairs that do not turn. */
+export function multimodalAngles(hp: HParams, g: GraphContext, interleaved = false): Tensor | undefined {
+  const sections = getNumbers(g.gguf, `${hp.arch}.rope.dimension_sections`, []);
+  if (!(sections[0] > 0 && sections[1] > 0)) return undefined;
+  return g.ropeTable({ ...hp.rope, factors: sectionFactors(sections, hp.rope.nDims / 2, interleaved) });
+}
+
+/** A decoder whose layers differ from Llama's in nothing but which pairs of a head turn, and in which layers. */
+export const llamaLike = (name: string, mode: RopeMode, ropeInLayer: (il: number) => boolean = () => true): Architecture =>
+  decoder(name, (hp, g) => {
+    const table = angles(hp, g);
+    return { layer: (il) => ({ angles: ropeInLayer(il) ? table : undefined, mode }) };
+  });
+
 export const llama = llamaLike('llama', 'normal');
+export const internlm2 = llamaLike('internlm2', 'normal');
+export const ernie4_5 = llamaLike('ernie4_5', 'normal');
 
 /** No key says which layers go without: it is every fourth. */
 export const smollm3 = llamaLike('smollm3', 'normal', (il) => (il + 1) % 4 !== 0);
+
+/** Phi 3, 3.5 and 4: fused products, and mostly longrope. */
+export const phi3 = llamaLike('phi3', 'neox');

@@ -1,13 +1,22 @@
-/** Qwen 2 and 2.5 (biases on q, k, v) and Qwen 3 (norms of q and k heads): the file's tensors make the difference. */
+/** Qwen 2 and 2.5 (biases on q, k, v), Qwen 3 (norms of q and k heads: the file's tensors make the difference), and both as the language half of vision models. */
 import { soft_max } from '../graph/row-ops.ts';
 import type { Architecture } from './architecture.ts';
-import { llamaLike } from './llama.ts';
+import { angles, decoder, llamaLike, multimodalAngles } from './llama.ts';
 
 export const qwen2 = llamaLike('qwen2', 'neox');
 
-const decoder = llamaLike('qwen3', 'neox');
+const plain = llamaLike('qwen3', 'neox');
 /** As a reranker its labels' scores become probabilities; the first is that of "yes". */
 export const qwen3: Architecture = {
   name: 'qwen3',
-  build: (hp, g) => (g.wants === 'ranks' ? soft_max(decoder.build(hp, g)) : decoder.build(hp, g)),
+  build: (hp, g) => (g.wants === 'ranks' ? soft_max(plain.build(hp, g)) : plain.build(hp, g)),
 };
+
+const vision = (name: string, interleaved: boolean): Architecture =>
+  decoder(name, (hp, g) => {
+    const table = multimodalAngles(hp, g, interleaved) ?? angles(hp, g);
+    return { layer: () => ({ angles: table }) };
+  });
+
+export const qwen2vl = vision('qwen2vl', false);
+export const qwen3vl = vision('qwen3vl', true);

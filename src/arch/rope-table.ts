@@ -14,9 +14,26 @@ export interface RopeParams {
   nCtxOrig: number;
   /** Divisor of each pair's frequency, [nDims / 2] (Llama 3's rope_freqs.weight, Phi 3's long and short factors). */
   factors?: ArrayLike<number> | undefined;
+  /** For queries (Mistral 3, Llama 4): position p makes them 1 + scale ln(1 + floor(p / length)) times as large. */
+  temperature?: { readonly scale: number; readonly length: number } | undefined;
 }
 
 export const ROPE_DEFAULTS = { freqScale: 1, extFactor: 0, attnFactor: 1, betaFast: 32, betaSlow: 1, nCtxOrig: 0 } as const;
+
+/**
+ * M-RoPE (ggml_rope_multi) as text sees it. Each pair belongs to a section of `rope.dimension_sections` (time, height, width, extra), one after the other
+ * or by turns (`interleaved`). A token of text has its position for the first three and 0 for the fourth, so the fourth's pairs do not turn: as factors
+ * of frequency, Infinity. undefined: all pairs turn.
+ */
+export function sectionFactors(sections: ArrayLike<number>, nPairs: number, interleaved: boolean): number[] | undefined {
+  const [time, height, width, extra] = Array.from({ length: 4 }, (_, i) => sections[i] ?? 0);
+  const turns = (i: number): boolean => {
+    const sector = i % (time + height + width + extra);
+    return interleaved ? sector < 3 * [time, height, width][sector % 3] : sector < time + height + width;
+  };
+  const factors = Array.from({ length: nPairs }, (_, i) => (turns(i) ? 1 : Infinity));
+  return factors.includes(Infinity) ? factors : undefined;
+}
 
 /** cos and sin by turns, f32 [nDims, nPositions] (ne order): pair i of position p is at p * nDims + 2 i. Source: ggml_rope_ext's rope_yarn. */
 export function ropeTable(p: RopeParams, nPositions: number): Float32Array {
@@ -35,8 +52,9 @@ export function ropeTable(p: RopeParams, nPositions: number): Float32Array {
     for (let pos = 0; pos < nPositions; pos++) {
       const angle = pos * frequency;
       const at = pos * p.nDims + 2 * i;
-      table[at] = Math.cos(angle) * scale;
-      table[at + 1] = Math.sin(angle) * scale;
+      const size = p.temperature ? scale * (1 + p.temperature.scale * Math.log(1 + Math.floor(pos / p.temperature.length))) : scale;
+      table[at] = Math.cos(angle) * size;
+      table[at + 1] = Math.sin(angle) * size;
     }
   }
   return table;

@@ -89,8 +89,8 @@ export function repeat(a: Tensor, to: readonly number[]): Tensor<'f32'> {
 const unary = (name: keyof typeof UNARY, a: Tensor, params: { readonly [name: string]: number } = {}): Tensor<'f32'> => {
   mustBeRows(name, a);
   for (const [p, value] of Object.entries(params)) checkValue(name, p, value, KIND.number);
-  const [p1 = 0, p2 = 0] = Object.values(params);
-  return node('unary', a.ne, { name, src: [a], params: { kind: UNARY[name], a: p1, b: p2 }, batch: a.batch });
+  const [p1 = 0, p2 = 0, p3 = 0, p4 = 0] = Object.values(params);
+  return node('unary', a.ne, { name, src: [a], params: { kind: UNARY[name], a: p1, b: p2, c: p3, d: p4 }, batch: a.batch });
 };
 
 /** ggml_silu: x / (1 + e^-x), within 3 ulp. This and the next: element by element, f32, f16 or bf16 -> f32 of the same shape; errors are stated for f32. */
@@ -138,6 +138,17 @@ export function scale(a: Tensor, s: number, options?: ScaleOptions): Tensor<'f32
 export const clamp = (a: Tensor, min: number, max: number): Tensor<'f32'> => unary('clamp', a, { min, max });
 /** cap * tanh(a / cap): ggml's scale, tanh, scale in one pass. */
 export const soft_cap = (a: Tensor, cap: number): Tensor<'f32'> => unary('soft_cap', a, { cap });
+
+const softplus = (x: number): number => (x > 20 ? x : Math.log1p(Math.exp(x)));
+
+/**
+ * ggml_xielu (arXiv 2411.13010): beta x + softplus(alphaP) x^2 where x > 0, else beta x + (beta + softplus(alphaN)) (e^min(x, eps) - 1 - x).
+ * Within 5e-7 of max(1, |value|) for factors around 1.
+ */
+export const xielu = (a: Tensor, alphaN: number, alphaP: number, beta: number, eps: number): Tensor<'f32'> => {
+  for (const [name, value] of Object.entries({ alphaN, alphaP, beta, eps })) checkValue('xielu', name, value, KIND.number);
+  return unary('xielu', a, { n: beta + softplus(alphaN), p: softplus(alphaP), beta, eps });
+};
 
 type Gate = 'silu' | 'gelu' | 'gelu_quick' | 'gelu_erf' | 'relu';
 

@@ -47,7 +47,13 @@ export const KERNELS = kernels({
   ATTENTION,
   ATTENTION_MERGE: { ...ATTENTION, writesMore: true },
   BINARY: { dst: 'any', src: ['any', 'any'], inPlace: [0, 1] },
-  UNARY: { dst: 'rows', src: ['rows'], writesMore: true, params: ['kind', { f: 'a' }, { f: 'b' }], scratch: UNARY_SCRATCH },
+  UNARY: {
+    dst: 'rows',
+    src: ['rows'],
+    writesMore: true,
+    params: ['kind', { f: 'a' }, { f: 'b' }, { f: 'c' }, { f: 'd' }],
+    scratch: UNARY_SCRATCH,
+  },
   GLU: { dst: 'rows', src: ['rows', 'rows'], writesMore: true, params: ['kind', 'swapped'], scratch: UNARY_SCRATCH },
   CPY: { dst: 'any', src: ['any'] }, // the widest of its ways (strides.ts COPIES)
   SET_ROWS: { dst: 'any', src: ['rows', 'any'] },

@@ -65,7 +65,8 @@ export const UNARY = {
   neg: 14,
   abs: 15,
   step: 16,
-  softplus: 17,
+  xielu: 17,
+  softplus: 18,
 } as const;
 /** Scratch bytes of UNARY and GLU: four f32 of each of up to two sources. */
 export const UNARY_SCRATCH = 32;

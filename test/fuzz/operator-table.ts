@@ -142,6 +142,7 @@ export const OPS: readonly OpRow[] = [
   one('scale', { s: -1.3, b: 0.25 }),
   one('clamp', { min: -1, max: 0.5 }, 0),
   one('soft_cap', { cap: 1.5 }),
+  one('xielu', { alphaN: 0.3, alphaP: -0.4, beta: 0.5, eps: -1e-6 }),
   ...binary('add'),
   ...binary('sub'),
   ...binary('mul'),

@@ -219,6 +219,7 @@ const CALLS = (): { readonly [name: string]: readonly unknown[] } => {
     scale: [x, 2, {}],
     clamp: [x, 0, 1],
     soft_cap: [x, 2],
+    xielu: [x, 0.3, -0.4, 0.5, -1e-6],
     repeat: [x, [4, 4]],
     cpy: [x, x],
     cast: [x, 'f16'],

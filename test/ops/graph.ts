@@ -90,6 +90,8 @@ export function build(c: Pick<OpCase, 'op' | 'params' | 'src'>, src: readonly (T
       return core.scale(a, p.s, { bias: p.b });
     case 'soft_cap':
       return core.soft_cap(a, p.cap);
+    case 'xielu':
+      return core.xielu(a, p.alphaN, p.alphaP, p.beta, p.eps);
     case 'clamp':
       return core.clamp(a, p.min, p.max);
     case 'diag_mask_inf':

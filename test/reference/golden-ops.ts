@@ -411,6 +411,12 @@ export function evaluateOn(
       return all((...i) => a.at(...i) * p.s + (p.b ?? 0));
     case 'soft_cap':
       return all((...i) => p.cap * Math.tanh(a.at(...i) / p.cap));
+    case 'xielu': {
+      const softplus = (x: number) => Math.log(1 + Math.exp(x));
+      const side = (x: number) =>
+        x > 0 ? softplus(p.alphaP) * x * x : (p.beta + softplus(p.alphaN)) * (Math.expm1(Math.min(x, p.eps)) - x);
+      return all((...i) => side(a.at(...i)) + p.beta * a.at(...i));
+    }
     case 'clamp':
       return all((...i) => Math.min(p.max, Math.max(p.min, a.at(...i))));
     case 'diag_mask_inf':

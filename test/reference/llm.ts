@@ -20,9 +20,34 @@ interface Traits {
   readonly alibi?: number;
   /** a norm before the last product of each branch */
   readonly subNorms?: boolean;
+  /** windows: the last (or first) of so many layers sees everything, unless the file has a pattern; their size where the file has none */
+  readonly windows?: { readonly pattern: number; readonly size?: number; readonly first?: boolean; readonly around?: boolean };
+  /** layers that see everything have no rope */
+  readonly ropeless_globally?: boolean;
+  /** local layers: rope without scaling, with this base where the file has none */
+  readonly local?: { readonly base?: number; readonly plain?: boolean };
+  /** q and k turn before their norms */
+  readonly turnsFirst?: boolean;
+  /** the pairs of M-RoPE's sections come by turns */
+  readonly interleaved?: boolean;
+  /** attention and feed-forward read the same states */
+  readonly parallel?: boolean;
 }
 const traits: Record<string, Traits> = {
   llama: { rope: 'norm' },
+  internlm2: { rope: 'norm' },
+  ernie4_5: { rope: 'norm' },
+  mistral3: { rope: 'norm' },
+  olmo2: { rope: 'neox', windows: { pattern: 4 }, local: { plain: true } },
+  'command-r': { rope: 'norm', parallel: true },
+  cohere2: { rope: 'norm', parallel: true, windows: { pattern: 4 }, ropeless_globally: true },
+  exaone4: { rope: 'neox' },
+  glm4: { rope: 'norm' },
+  'hunyuan-dense': { rope: 'neox', turnsFirst: true },
+  seed_oss: { rope: 'neox' },
+  apertus: { rope: 'neox' },
+  qwen2vl: { rope: 'neox' },
+  qwen3vl: { rope: 'neox', interleaved: true },
   smollm3: { rope: 'norm', ropeless: 4 },
   granite: { rope: 'norm' },
   qwen2: { rope: 'neox' },
@@ -31,8 +56,8 @@ const traits: Record<string, Traits> = {
   stablelm: { rope: 'neox' },
   bitnet: { rope: 'neox', subNorms: true },
   starcoder2: { rope: 'neox', gelu: true },
-  gemma2: { rope: 'neox', gelu: true, scaled: true },
-  gemma3: { rope: 'neox', gelu: true, scaled: true },
+  gemma2: { rope: 'neox', gelu: true, scaled: true, windows: { pattern: 2, size: 4096 } },
+  gemma3: { rope: 'neox', gelu: true, scaled: true, windows: { pattern: 6 }, local: { base: 10000, plain: true } },
   bert: { encoder: true, gelu: true },
   'nomic-bert': { encoder: true, rope: 'neox' },
   'jina-bert-v2': { encoder: true, gelu: true, alibi: 8 },
@@ -105,11 +130,12 @@ export function reference(gguf: RefGguf) {
   const wide = (arch === 'gemma2' && n_layer === 46) || (arch === 'gemma3' && n_layer === 62);
   const attnScale = (arch === 'granite' && num('attention.scale', 0)) || 1 / Math.sqrt(wide ? n_embd / n_head : head);
 
-  // Only the gemma family has windows here: llama and phi3 files may carry the key, and native ignores it.
-  const window = arch === 'gemma2' ? num('attention.sliding_window', 4096) : arch === 'gemma3' ? num('attention.sliding_window', 0) : 0;
-  const pattern = raw('attention.sliding_window_pattern') ?? (arch === 'gemma2' ? 2 : 6);
-  const isSwa = (il: number) =>
-    window > 0 && (Array.isArray(pattern) ? Boolean(pattern[il]) : pattern === 0 || il % (pattern as number) < (pattern as number) - 1);
+  // llama and phi3 files may carry the key, and native ignores it.
+  const window = is.windows ? num('attention.sliding_window', is.windows.size ?? 0) : 0;
+  const pattern = raw('attention.sliding_window_pattern') ?? is.windows?.pattern;
+  const isGlobal = (il: number) =>
+    Array.isArray(pattern) ? !pattern[il] : pattern !== 0 && il % (pattern as number) === (is.windows?.first ? 0 : (pattern as number) - 1);
+  const isSwa = (il: number) => window > 0 && !isGlobal(il);
 
   /** cos and sin of each pair at one position. */
   function angles(pos: number, il: number, n_ctx: number): [number, number][] {
@@ -118,29 +144,39 @@ export function reference(gguf: RefGguf) {
     const factor = type === 'none' ? 1 : num('rope.scaling.factor', num('rope.scale_linear', 0)) || 1;
     const trained = num('rope.freq_base', 10000);
     const local = isSwa(il);
-    const base = local ? num('rope.freq_base_swa', arch === 'gemma2' ? trained : 10000) : trained;
-    const freqScale = local && arch === 'gemma3' ? 1 : 1 / factor;
+    const base = local && arch !== 'olmo2' && arch !== 'cohere2' ? num('rope.freq_base_swa', is.local?.base ?? trained) : trained;
+    const freqScale = local && is.local?.plain ? 1 : 1 / factor;
     const factors = vector('rope_freqs.weight') ?? vector(n_ctx > orig ? 'rope_factors_long.weight' : 'rope_factors_short.weight');
     const yarn = type === 'yarn';
     const dim = (turns: number) => (n_rot * Math.log(orig / (turns * 2 * Math.PI))) / (2 * Math.log(base));
-    const mix = num('rope.scaling.yarn_ext_factor', yarn ? 1 : 0);
+    const mix = arch === 'olmo2' && local ? 0 : num('rope.scaling.yarn_ext_factor', yarn ? 1 : 0);
     const low = Math.max(0, Math.floor(dim(num('rope.scaling.yarn_beta_fast', 32))));
     const high = Math.min(n_rot - 1, Math.ceil(dim(num('rope.scaling.yarn_beta_slow', 1))));
     // llama_context and rope_yarn together: the logarithm where the context grows, the factor of the file where nothing is mixed
-    const grown = mix === 0 ? num('rope.scaling.yarn_attn_factor', 1) : freqScale < 1 ? 1 + 0.1 * Math.log(1 / freqScale) : 1;
+    const logMul = num('rope.scaling.yarn_log_multiplier', 0);
+    const magnitude = (m: number) => 1 + 0.1 * m * Math.log(Math.max(1, factor));
+    const grown = mix === 0 ? num('rope.scaling.yarn_attn_factor', 1) : magnitude(1) / magnitude(logMul);
     const size = num('rope.scaling.attn_factor', 1) * grown;
+    const sections = raw('rope.dimension_sections') as number[] | undefined;
     return Array.from({ length: n_rot / 2 }, (_, i) => {
+      if (sections && !isText(i, sections)) return [size, 0];
       const own = (pos * base ** ((-2 * i) / n_rot)) / (factors ? factors[i] : 1);
       const keep = mix * (1 - Math.min(1, Math.max(0, (i - low) / Math.max(0.001, high - low))));
       const theta = own * freqScale * (1 - keep) + own * keep;
       return [Math.cos(theta) * size, Math.sin(theta) * size];
     });
   }
+  /** M-RoPE: whether a pair turns by time, height or width, which are all a token's position; the fourth is 0. */
+  function isText(pair: number, [t, h, w, e]: number[]): boolean {
+    const at = pair % (t + h + w + e);
+    if (!is.interleaved) return at < t + h + w;
+    return (at % 3 === 0 && at < 3 * t) || (at % 3 === 1 && at < 3 * h) || (at % 3 === 2 && at < 3 * w);
+  }
   function rope(x: Vec, pairs: [number, number][]): Vec {
     const out = x.slice();
     for (let h = 0; h < x.length; h += head) {
       pairs.forEach(([cos, sin], i) => {
-        const [a, b] = is.rope === 'norm' ? [h + 2 * i, h + 2 * i + 1] : [h + i, h + i + n_rot / 2];
+        const [a, b] = is.rope === 'norm' && !raw('rope.dimension_sections') ? [h + 2 * i, h + 2 * i + 1] : [h + i, h + i + n_rot / 2];
         out[a] = x[a] * cos - x[b] * sin;
         out[b] = x[a] * sin + x[b] * cos;
       });
@@ -178,14 +214,19 @@ export function reference(gguf: RefGguf) {
     const nq = n_head * head;
     const nk = n_head_kv * head;
     const roped =
-      is.rope && !(is.ropeless && (il + 1) % is.ropeless === 0) && (arch !== 'granite' || raw('rope.scaling.finetuned') !== false);
+      is.rope &&
+      !(is.ropeless_globally && !isSwa(il)) &&
+      !(is.ropeless && (il + 1) % is.ropeless === 0) &&
+      (arch !== 'granite' || raw('rope.scaling.finetuned') !== false);
     const qkv = xs.map((x, pos) => {
       const all = optional(`${b}attn_qkv.weight`) && linear(x, `${b}attn_qkv`);
       const [q, k, v] = all
         ? [all.slice(0, nq), all.slice(nq, nq + nk), all.slice(nq + nk)]
         : ['q', 'k', 'v'].map((t) => linear(x, `${b}attn_${t}`));
       const turn = (t: Vec) => (roped ? rope(t, angles(pos, il, n_ctx)) : t);
-      return { q: turn(headNorm(q, `${b}attn_q_norm`)), k: turn(headNorm(k, `${b}attn_k_norm`)), v };
+      const ready = (t: Vec, name: string) => (is.turnsFirst ? headNorm(turn(t), b + name) : turn(headNorm(t, b + name)));
+      const heat = num('attention.temperature_scale', 0) * Math.log(Math.floor(pos / num('rope.scaling.original_context_length', 1)) + 1);
+      return { q: scale(ready(q, 'attn_q_norm'), arch === 'mistral3' ? 1 + heat : 1), k: ready(k, 'attn_k_norm'), v };
     });
     return qkv.map(({ q }, pos) => {
       const out = new Float64Array(nq);
@@ -214,6 +255,7 @@ export function reference(gguf: RefGguf) {
   }
   function feedForward(x: Vec, b: string): Vec {
     const up = linear(x, `${b}ffn_up`);
+    if (arch === 'apertus') return linear(xielu(up, Number(b.split('.')[1])), `${b}ffn_down`);
     const gate = optional(`${b}ffn_gate.weight`) && linear(x, `${b}ffn_gate`);
     const mid = gate
       ? gate.map((g, i) => act(g) * up[i])
@@ -223,14 +265,26 @@ export function reference(gguf: RefGguf) {
     return linear(is.subNorms ? norm(mid, `${b}ffn_sub_norm`) : mid, `${b}ffn_down`);
   }
 
+  function xielu(x: Vec, il: number): Vec {
+    const [an, ap, beta, eps] = ['alpha_n', 'alpha_p', 'beta', 'eps'].map((k) => (gguf.meta.get(`xielu.${k}`) as number[])[il]);
+    const softplus = (v: number) => Math.log(1 + Math.exp(v));
+    return x.map((v) => beta * v + (v > 0 ? softplus(ap) * v * v : (beta + softplus(an)) * (Math.exp(Math.min(v, eps)) - 1 - v)));
+  }
+
   function decoderLayer(xs: Vec[], il: number, n_ctx: number): Vec[] {
     const b = `blk.${il}.`;
-    const ns = xs.map((x) => norm(x, `${b}attn_norm`));
+    const before = (x: Vec, name: string) => (optional(`${name}.weight`) ? norm(x, name) : x);
+    const ns = xs.map((x) => before(x, `${b}attn_norm`));
     const residual = arch === 'granite' ? num('residual_scale', 1) || 1 : 1;
-    const post = (x: Vec, name: string) => scale(optional(`${name}.weight`) ? norm(x, name) : x, residual);
+    const post = (x: Vec, name: string) => scale(before(x, name), residual);
     return attention(ns, il, n_ctx).map((o, i) => {
+      if (arch === 'seed_oss') {
+        const x = add(xs[i], o);
+        return add(x, feedForward(norm(x, `${b}post_attention_norm`), b));
+      }
       const x = add(xs[i], post(o, `${b}post_attention_norm`));
-      const n = optional(`${b}ffn_norm.weight`) ? norm(x, `${b}ffn_norm`) : ns[i];
+      const parallel = is.parallel || (arch === 'stablelm' && !optional(`${b}ffn_norm.weight`));
+      const n = parallel ? ns[i] : before(x, `${b}ffn_norm`);
       return add(x, post(feedForward(n, b), `${b}post_ffw_norm`));
     });
   }
@@ -261,7 +315,7 @@ export function reference(gguf: RefGguf) {
   /** Logits of every position. */
   function logits(ids: readonly number[], n_ctx: number): Vec[] {
     const tied = !optional('output.weight');
-    const divisor = arch === 'granite' ? num('logit_scale', 1) : 1;
+    const divisor = arch === 'granite' ? num('logit_scale', 1) : 1 / num('logit_scale', 1);
     const bias = tied && vector('output.bias');
     return hidden(ids, n_ctx).map((x) =>
       linear(x, tied ? 'token_embd' : 'output').map((v, i) => softCap((v + (bias ? bias[i] : 0)) / divisor, finalCap)),

@@ -109,9 +109,10 @@ function decoder(arch, o) {
       'rope.freq_base': ['f32', 10000],
       ...o.kv,
     }),
+    ...o.meta,
     ...spm,
   });
-  const norm = (at, centre = 1, n = n_embd, bias = layered) => {
+  const norm = (at, centre = 1, n = n_embd, bias = layered && !o.biasless) => {
     m.vector(`${at}.weight`, n, centre, 0.2 * centre);
     if (bias) m.vector(`${at}.bias`, n, 0, 0.2);
   };
@@ -124,7 +125,7 @@ function decoder(arch, o) {
   m.table('token_embd.weight', n_embd, vocab, embed, o.tied ? 3 : 0);
   for (let i = 0; i < n_layer; i++) {
     const b = `blk.${i}.`;
-    norm(b + 'attn_norm');
+    if (!o.behind) norm(b + 'attn_norm');
     if (o.fused) linear(b + 'attn_qkv', n_embd, q + 2 * k, o.qkvBias, 1.3);
     else
       for (const [t, out] of [
@@ -134,6 +135,8 @@ function decoder(arch, o) {
       ])
         linear(`${b}attn_${t}`, n_embd, out, o.qkvBias, t === 'v' ? 1.2 : (o.qkGain ?? 1.3));
     for (const t of o.qkNorm ? ['q', 'k'] : []) m.vector(`${b}attn_${t}_norm.weight`, head, 1.2, 0.2);
+    if (o.wideNorm) m.vector(`${b}attn_q_norm.weight`, q, 1.2, 0.2);
+    if (o.wideNorm) m.vector(`${b}attn_k_norm.weight`, k, 1.2, 0.2);
     for (const [t, h] of o.headNorm
       ? [
           ['q', n_head],
@@ -146,9 +149,9 @@ function decoder(arch, o) {
     if (o.subNorm) norm(b + 'attn_sub_norm', 1, q);
     linear(b + 'attn_output', q, n_embd, o.outBias);
     if (o.postNorm) norm(b + 'post_attention_norm');
-    if (!o.parallel) norm(b + 'ffn_norm');
+    if (!o.parallel && !o.behind) norm(b + (o.ffnNorm ?? 'ffn_norm'));
     if (o.gateless) linear(b + 'ffn_up', n_embd, n_ff, o.ffnBias, 1.3);
-    else if (o.fused) linear(b + 'ffn_up', n_embd, 2 * n_ff, false, 1.3);
+    else if (o.fused || o.fusedUp) linear(b + 'ffn_up', n_embd, 2 * n_ff, false, 1.3);
     else for (const t of ['gate', 'up']) linear(`${b}ffn_${t}`, n_embd, n_ff, o.ffnBias, 1.3);
     if (o.subNorm) norm(b + 'ffn_sub_norm', 1, n_ff);
     linear(b + 'ffn_down', n_ff, n_embd, o.ffnBias, 1.3);
@@ -400,6 +403,179 @@ export const models = {
       kv: { 'rope.freq_base': ['f32', 20000] },
     }),
 };
+
+const window = (size, pattern) => ({
+  'attention.sliding_window': ['u32', size],
+  ...(pattern ? { 'attention.sliding_window_pattern': pattern } : {}),
+});
+/** Of one family each: what is made from a type of weights and a seed. Rows are a multiple of 32, so that q4_0 fits. */
+const family = (make, f32, q4_0) => ({ make, seeds: { f32, q4_0 } });
+const small = { n_ff: 32, tied: true };
+
+/**
+ * Models that are not committed: tests make them when they need them, as F32 and (`-q4_0`) quantised.
+ * name -> { make(type, seed), seeds: by type }. The seeds are chosen as above.
+ */
+export const families = {
+  olmo2: family(
+    (type, seed) =>
+      decoder('olmo2', {
+        ...small,
+        tied: false,
+        type,
+        seed,
+        n_layer: 4,
+        behind: true,
+        postNorm: true,
+        wideNorm: true,
+        kv: { ...window(8), 'rope.scaling.type': ['str', 'linear'], 'rope.scaling.factor': ['f32', 4] },
+      }),
+    3,
+    138,
+  ),
+  'command-r': family(
+    (type, seed) =>
+      decoder('command-r', { ...small, type, seed, layer: true, biasless: true, parallel: true, kv: { logit_scale: ['f32', 0.7] } }),
+    2,
+    19,
+  ),
+  cohere2: family(
+    (type, seed) =>
+      decoder('cohere2', {
+        ...small,
+        type,
+        seed,
+        n_layer: 3,
+        layer: true,
+        biasless: true,
+        parallel: true,
+        kv: { ...window(8, ['bool', [true, false, true]]), logit_scale: ['f32', 0.7] },
+      }),
+    24,
+    3,
+  ),
+  exaone4: family(
+    (type, seed) =>
+      decoder('exaone4', {
+        ...small,
+        type,
+        seed,
+        behind: true,
+        postNorm: true,
+        qkNorm: true,
+        extra: (m) => m.values('rope_freqs.weight', [1, 1, 3.5, 8]),
+      }),
+    5,
+    2,
+  ),
+  glm4: family(
+    (type, seed) =>
+      decoder('glm4', { ...small, type, seed, postNorm: true, fusedUp: true, qkvBias: true, kv: { 'rope.dimension_count': ['u32', 4] } }),
+    11,
+    4,
+  ),
+  'glm4-vision': family(
+    (type, seed) =>
+      decoder('glm4', {
+        ...small,
+        type,
+        seed,
+        postNorm: true,
+        fusedUp: true,
+        kv: { 'rope.dimension_sections': ['i32', [1, 1, 1, 1]], 'rope.freq_base': ['f32', 50] },
+      }),
+    2,
+    144,
+  ),
+  internlm2: family((type, seed) => decoder('internlm2', { ...small, tied: false, type, seed }), 5, 30),
+  ernie4_5: family((type, seed) => decoder('ernie4_5', { ...small, type, seed, head: 16, n_head: 4 }), 2, 20),
+  'hunyuan-dense': family((type, seed) => decoder('hunyuan-dense', { ...small, type, seed, qkNorm: true }), 3, 9),
+  seed_oss: family((type, seed) => decoder('seed_oss', { ...small, type, seed, qkvBias: true, ffnNorm: 'post_attention_norm' }), 1, 41),
+  apertus: family(
+    (type, seed) =>
+      decoder('apertus', {
+        ...small,
+        tied: false,
+        type,
+        seed,
+        gateless: true,
+        qkNorm: true,
+        extra: (m) => m.values('rope_freqs.weight', [1, 1, 3.5, 8]),
+        meta: {
+          'xielu.alpha_n': ['f32', [0.4, 0.1]],
+          'xielu.alpha_p': ['f32', [-0.6, 0.3]],
+          'xielu.beta': ['f32', [0.5, 0.7]],
+          'xielu.eps': ['f32', [-1e-6, -0.2]],
+        },
+      }),
+    5,
+    4,
+  ),
+  mistral3: family(
+    (type, seed) =>
+      decoder('mistral3', {
+        ...small,
+        type,
+        seed,
+        kv: {
+          'rope.freq_base': ['f32', 50],
+          'rope.scaling.type': ['str', 'yarn'],
+          'rope.scaling.factor': ['f32', 16],
+          'rope.scaling.original_context_length': ['u32', 7],
+          'rope.scaling.yarn_log_multiplier': ['f32', 0.6],
+          'rope.scaling.yarn_beta_fast': ['f32', 2],
+          'rope.scaling.yarn_beta_slow': ['f32', 0.2],
+          'attention.temperature_scale': ['f32', 0.4],
+        },
+      }),
+    2,
+    15,
+  ),
+  'phi4-mini': family(
+    (type, seed) => decoder('phi3', { ...small, type, seed, fused: true, kv: { 'rope.dimension_count': ['u32', 6] } }),
+    12,
+    9,
+  ),
+  qwen2vl: family(
+    (type, seed) =>
+      decoder('qwen2vl', {
+        ...small,
+        type,
+        seed,
+        qkvBias: true,
+        // Native does not read the epsilon of this architecture and takes 0.
+        kv: {
+          'rope.dimension_sections': ['i32', [1, 1, 1, 1]],
+          'rope.freq_base': ['f32', 50],
+          'attention.layer_norm_rms_epsilon': ['f32', 1e-12],
+        },
+      }),
+    3,
+    137,
+  ),
+  qwen3vl: family(
+    (type, seed) =>
+      decoder('qwen3vl', {
+        ...small,
+        type,
+        seed,
+        head: 16,
+        n_head: 4,
+        qkNorm: true,
+        kv: { 'rope.dimension_sections': ['i32', [3, 2, 2, 1]], 'rope.freq_base': ['f32', 3] },
+      }),
+    7,
+    178,
+  ),
+};
+
+/** name -> () => { kv, tensors } of all of them. */
+export const made = Object.fromEntries(
+  Object.entries(families).flatMap(([name, { make, seeds }]) => [
+    [name, () => make('f32', seeds.f32)],
+    [`${name}-q4_0`, () => make('q4_0', seeds.q4_0)],
+  ]),
+);
 
 /** A LoRA adapter as convert_lora_to_gguf.py writes it. `weights`: [name, inputs, outputs] of the matrices it adapts; those of token_embd are [name, rows, width]. */
 function adapter(arch, { type = 'f32', seed, rank, alpha, weights }) {

@@ -1,0 +1,11 @@
+/** OLMo 2 and 3: norms behind the branches, and over all heads of q and k together. OLMo 3 has windows, whose layers take no rope scaling. */
+import { angles, decoder } from './llama.ts';
+import { ROPE_DEFAULTS } from './rope-table.ts';
+import { slidingWindows } from './windows.ts';
+
+export const olmo2 = decoder('olmo2', (hp, g) => {
+  const window = slidingWindows(g.gguf, 'olmo2', { pattern: 4 });
+  const all = angles(hp, g);
+  const local = g.ropeTable({ ...ROPE_DEFAULTS, nDims: hp.rope.nDims, freqBase: hp.rope.freqBase });
+  return { layer: (il) => ({ angles: window(il) ? local : all, window: window(il), norms: 'behind' }) };
+});

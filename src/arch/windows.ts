@@ -1,0 +1,26 @@
+/** Which layers of a model see a window of the last tokens ("local"), and how large it is. */
+import { getCount } from '../gguf/metadata.ts';
+import type { GGUF } from '../gguf/types.ts';
+
+export interface WindowDefaults {
+  /** Keys a token of a local layer sees, itself included, where the file does not say; 0: there are no windows. */
+  readonly window?: number;
+  /** One layer of so many is global. */
+  readonly pattern: number;
+  /** The global layer is the first of each `pattern`, not the last. */
+  readonly globalFirst?: boolean;
+}
+
+/** The window of each layer, 0 where it sees everything. Keys: `attention.sliding_window` and its `_pattern`, a number or a list with true for local layers. */
+export function slidingWindows(
+  gguf: GGUF,
+  arch: string,
+  { window = 0, pattern, globalFirst = false }: WindowDefaults,
+): (il: number) => number {
+  const size = getCount(gguf, `${arch}.attention.sliding_window`, window);
+  const key = `${arch}.attention.sliding_window_pattern`;
+  const list = gguf.metadata.get(key);
+  if (Array.isArray(list) || ArrayBuffer.isView(list)) return (il) => ((list as ArrayLike<unknown>)[il] ? size : 0);
+  const n = getCount(gguf, key, pattern);
+  return (il) => (n === 0 || il % n !== (globalFirst ? 0 : n - 1) ? size : 0);
+}

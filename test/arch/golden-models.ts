@@ -1,0 +1,18 @@
+/** The golden models' bytes: those that are committed, and those that are made here from what test/golden/arch/models.mjs says of them. */
+import { readFileSync } from 'node:fs';
+
+export const folder = new URL('../golden/arch/', import.meta.url);
+
+const { write } = (await import(new URL('gguf.mjs', folder).href)) as { write: (model: unknown) => Uint8Array };
+/** name (without an ending) -> what is in it. */
+export const { made: MADE } = (await import(new URL('models.mjs', folder).href)) as { made: Readonly<Record<string, () => unknown>> };
+
+const written = new Map<string, Uint8Array>();
+
+/** @param name a file of the folder, or of a model that is made */
+export function goldenModel(name: string): Uint8Array {
+  if (!(name in MADE)) return readFileSync(new URL(name, folder));
+  const bytes = written.get(name) ?? write(MADE[name]());
+  written.set(name, bytes);
+  return bytes;
+}
