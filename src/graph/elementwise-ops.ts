@@ -139,7 +139,7 @@ export const clamp = (a: Tensor, min: number, max: number): Tensor<'f32'> => una
 /** cap * tanh(a / cap): ggml's scale, tanh, scale in one pass. */
 export const soft_cap = (a: Tensor, cap: number): Tensor<'f32'> => unary('soft_cap', a, { cap });
 
-const softplus = (x: number): number => (x > 20 ? x : Math.log1p(Math.exp(x)));
+const softplusOf = (x: number): number => (x > 20 ? x : Math.log1p(Math.exp(x)));
 
 /**
  * ggml_xielu (arXiv 2411.13010): beta x + softplus(alphaP) x^2 where x > 0, else beta x + (beta + softplus(alphaN)) (e^min(x, eps) - 1 - x).
@@ -147,7 +147,7 @@ const softplus = (x: number): number => (x > 20 ? x : Math.log1p(Math.exp(x)));
  */
 export const xielu = (a: Tensor, alphaN: number, alphaP: number, beta: number, eps: number): Tensor<'f32'> => {
   for (const [name, value] of Object.entries({ alphaN, alphaP, beta, eps })) checkValue('xielu', name, value, KIND.number);
-  return unary('xielu', a, { n: beta + softplus(alphaN), p: softplus(alphaP), beta, eps });
+  return unary('xielu', a, { n: beta + softplusOf(alphaN), p: softplusOf(alphaP), beta, eps });
 };
 
 type Gate = 'silu' | 'gelu' | 'gelu_quick' | 'gelu_erf' | 'relu';

@@ -233,7 +233,8 @@ function scan([s, x, dt, A, B, C, ids]: readonly View[]): Float64Array {
   const states: number[] = [];
   const at = (i: number, h: number, t: number, q: number) => i + dim * (h + heads * (t + tokens * q));
   each([dim, heads, sequences], (i, h, q) => {
-    const state = Array.from({ length: dState }, (_, j) => s.at(j, i, h, ids.at(q, 0, 0, 0)));
+    const cell = ids.at(q, 0, 0, 0);
+    const state = Array.from({ length: dState }, (_, j) => (within(cell, 1, s.ne[3]) ? s.at(j, i, h, cell) : NaN));
     const g = Math.floor(h / (heads / groups));
     for (let t = 0; t < tokens; t++) {
       const step = unary.softplus(dt.at(h, t, q, 0));
