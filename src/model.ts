@@ -94,7 +94,7 @@ export class Model {
     const assertUsable = (): void => {
       if (this.#disposed) throw disposedError();
     };
-    const slots = createSlots(engine.parallel, engine.slotCells);
+    const slots = createSlots(engine.parallel, engine.slotCells, (index) => engine.statesOf(index));
     const scheduler = createScheduler({
       nBatch: engine.batchSize,
       slots,

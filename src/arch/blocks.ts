@@ -1,6 +1,6 @@
 /** What transformers are put together from. Each block takes its weights by their GGUF names and keeps to what the file has (biases, fused products, norms of heads). */
 import { attention, kv_store } from '../graph/attention-ops.ts';
-import { add, geglu, gelu, mul, scale, swiglu, tanh } from '../graph/elementwise-ops.ts';
+import { add, geglu, gelu, mul, scale, sigmoid, swiglu, tanh } from '../graph/elementwise-ops.ts';
 import { get_rows, mul_mat } from '../graph/ops.ts';
 import { rope, type RopeMode } from '../graph/rope.ts';
 import { norm as layer_norm, rms_norm } from '../graph/row-ops.ts';
@@ -14,7 +14,7 @@ const TOKENS_OF_HEADS = { dim: 2, by: 'tokens' } as const;
 /** rms or layer norm with the weight and, if there is one, the bias of this name. */
 export function norm(g: GraphContext, hp: HParams, x: Tensor, name: string): Tensor {
   const n = x.ne[0];
-  const weight = g.weight(`${name}.weight`, [n]);
+  const weight = g.optional(name, [n]) ?? g.weight(`${name}.weight`, [n]); // files of Falcon H1 name one without its ending
   if (hp.norm === 'layer') return layer_norm(x, { weight, bias: g.optional(`${name}.bias`, [n]), eps: hp.eps });
   return rms_norm(x, { weight, eps: hp.eps });
 }
@@ -76,6 +76,8 @@ export interface AttentionOptions {
   readonly maxBias?: number;
   /** A norm of its own, `attn_sub_norm`, before the output product. */
   readonly subNorm?: boolean;
+  /** The product of q has a gate behind each head, whose sigmoid multiplies what attention gives. Default false. */
+  readonly outputGate?: boolean;
 }
 
 /** q, k, v, rotation, cache, attention and the output product of layer il over the normed states h. */
@@ -94,12 +96,13 @@ export function selfAttention(
     logitSoftcap = 0,
     maxBias = 0,
     subNorm = false,
+    outputGate = false,
   }: AttentionOptions,
 ): Tensor {
   const { nHead, headDim } = hp;
   const { pos, cells, first, visible } = g.inputs;
   const name = (part: string): string => `blk.${il}.${part}`;
-  const [q, k, v] = projections(g, hp, il, h);
+  const [q, k, v, gate] = projections(g, hp, il, h, outputGate);
   const turn = (t: Tensor, part: string, table: Tensor | undefined): Tensor => {
     const rotate = (a: Tensor): Tensor => (table ? rope(a, pos, table, { mode }) : a);
     return normAfterRope ? headNorm(g, hp, rotate(t), name(part)) : rotate(headNorm(g, hp, t, name(part)));
@@ -110,36 +113,43 @@ export function selfAttention(
   const cache = g.cache(il);
   g.expand(kv_store(cache.k, kr, cells, 'k'), kv_store(cache.v, v, cells, 'v'));
   const out = attention(qr, cache.k, cache.v, first, visible, { scale, window, logitSoftcap, maxBias, pos, unifiedMax: g.unifiedMax });
-  const joined = reshape(out, [nHead * headDim, h.ne[1], 1, 1], { dim: 1, by: 'tokens' });
+  const gated = gate ? mul(reshape(out, gate.ne, gate.batch), sigmoid(gate)) : out;
+  const joined = reshape(gated, [nHead * headDim, h.ne[1], 1, 1], { dim: 1, by: 'tokens' });
   return linear(g, subNorm ? norm(g, hp, joined, name('attn_sub_norm')) : joined, name('attn_output'), hp.nEmbd);
 }
 
-/** q [head_dim, n_head, n_tokens], k and v [head_dim, n_head_kv, n_tokens]: from three products or from a fused one. */
-function projections(g: GraphContext, { nHead, nHeadKv, headDim }: HParams, il: number, h: Tensor): [Tensor, Tensor, Tensor] {
+/** q [head_dim, n_head, n_tokens], k and v [head_dim, n_head_kv, n_tokens], and a gate as q, where there is one: from three products or from a fused one. */
+function projections(
+  g: GraphContext,
+  { nHead, nHeadKv, headDim }: HParams,
+  il: number,
+  h: Tensor,
+  gated: boolean,
+): [Tensor, Tensor, Tensor, Tensor | undefined] {
   const nTokens = h.ne[1];
-  const nq = nHead * headDim;
+  const headQ = gated ? 2 * headDim : headDim;
+  const nq = nHead * headQ;
   const nk = nHeadKv * headDim;
-  const heads = (x: Tensor, n: number): Tensor => reshape(x, [headDim, n, nTokens, 1], TOKENS_OF_HEADS);
-  const fused = `blk.${il}.attn_qkv`;
-  if (!g.has(`${fused}.weight`)) {
-    const [q, k, v] = linears(
-      g,
-      h,
-      (
-        [
-          ['q', nq],
-          ['k', nk],
-          ['v', nk],
-        ] as const
-      ).map(([part, n]) => [`blk.${il}.attn_${part}`, n]),
-    );
-    return [heads(q, nHead), heads(k, nHeadKv), heads(v, nHeadKv)];
+  // n heads of a product's rows, from an element on, `step` elements apart.
+  const heads = (x: Tensor, n: number, from = 0, step = headDim): Tensor =>
+    view(x, [headDim, n, nTokens, 1], { nb: [4 * step, x.nb[1]], offset: 4 * from }, TOKENS_OF_HEADS);
+  const split = (q: Tensor, [k, fromK]: [Tensor, number], [v, fromV]: [Tensor, number]): ReturnType<typeof projections> => [
+    heads(q, nHead, 0, headQ),
+    heads(k, nHeadKv, fromK),
+    heads(v, nHeadKv, fromV),
+    gated ? heads(q, nHead, headDim, headQ) : undefined,
+  ];
+  const name = (part: string): string => `blk.${il}.attn_${part}`;
+  if (g.has(`${name('qkv')}.weight`)) {
+    const all = linear(g, h, name('qkv'), nq + 2 * nk);
+    return split(all, [all, nq], [all, nq + nk]);
   }
-  const all = linear(g, h, fused, nq + 2 * nk);
-  const size = all.type.typeSize;
-  const part = (from: number, n: number): Tensor =>
-    view(all, [headDim, n, nTokens, 1], { nb: [headDim * size, all.nb[1]], offset: from * size }, TOKENS_OF_HEADS);
-  return [part(0, nHead), part(nq, nHeadKv), part(nq + nk, nHeadKv)];
+  const [q, k, v] = linears(g, h, [
+    [name('q'), nq],
+    [name('k'), nk],
+    [name('v'), nk],
+  ]);
+  return split(q, [k, 0], [v, 0]);
 }
 
 /** Norms of q or k where the file has them: one weight for all heads, a row for each, or one norm over all heads together. */
@@ -193,8 +203,8 @@ export function plainFeedForward(g: GraphContext, { nFf, nEmbd }: HParams, il: n
 }
 
 /** The end of a decoder: only the tokens asked for go through the last norm and the largest product. Vectors stop before the product. */
-export function decoderOutput(g: GraphContext, hp: HParams, x: Tensor): Tensor {
-  const last = norm(g, hp, get_rows(x, g.inputs.outputs), 'output_norm');
+export function decoderOutput(g: GraphContext, hp: HParams, x: Tensor, outputNorm = 'output_norm'): Tensor {
+  const last = norm(g, hp, get_rows(x, g.inputs.outputs), outputNorm);
   if (g.wants !== 'logits') return rankHead(g, hp, last);
   if (g.has('output.weight')) return linear(g, last, 'output', hp.nVocab);
   // No output matrix: the embeddings serve as one. Adapters of the embeddings change only what is looked up.

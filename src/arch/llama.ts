@@ -28,17 +28,19 @@ export interface LayerOptions extends AttentionOptions {
   readonly residualScale?: number;
   /** What the gate goes through. */
   readonly act?: FeedForwardOptions['act'];
+  /** Another first branch than attention: a recurrent one, say. */
+  readonly mixer?: (h: Tensor) => Tensor;
   /** Another feed-forward than the gated one. */
   readonly feedForward?: (h: Tensor) => Tensor;
 }
 
 /** The common decoder layer: x += attention(norm(x)), x += gated(norm(x)). */
 export function llamaLayer(g: GraphContext, hp: HParams, il: number, x: Tensor, options: LayerOptions): Tensor {
-  const { norms = 'before', ffnNorm = 'ffn_norm', parallel = false, residualScale = 1, act, feedForward } = options;
+  const { norms = 'before', ffnNorm = 'ffn_norm', parallel = false, residualScale = 1, act, mixer, feedForward } = options;
   const before = (t: Tensor, name: string): Tensor => (norms === 'behind' ? t : norm(g, hp, t, `blk.${il}.${name}`));
   const behind = (t: Tensor, name: string): Tensor => times(norms === 'before' ? t : norm(g, hp, t, `blk.${il}.${name}`), residualScale);
   const h = before(x, 'attn_norm');
-  const y = add(behind(selfAttention(g, hp, il, h, options), 'post_attention_norm'), x);
+  const y = add(behind(mixer ? mixer(h) : selfAttention(g, hp, il, h, options), 'post_attention_norm'), x);
   const f = parallel ? h : before(y, ffnNorm);
   return add(behind(feedForward ? feedForward(f) : gatedFeedForward(g, hp, il, f, { act }), 'post_ffw_norm'), y);
 }
@@ -48,6 +50,10 @@ export interface DecoderOptions {
   readonly layer?: (il: number) => LayerOptions;
   /** A factor of the embeddings. Default 1. */
   readonly embeddingScale?: number;
+  /** Layers that are computed, where the file has others behind them. */
+  readonly nLayer?: number;
+  /** The norm before the last product. Default 'output_norm'. */
+  readonly outputNorm?: string;
   /** What becomes of the last product. */
   readonly logits?: (t: Tensor) => Tensor;
 }
@@ -57,10 +63,10 @@ export function decoder(name: string, describe: (hp: HParams, g: GraphContext) =
   return {
     name,
     build(hp, g) {
-      const { layer = () => ({}), embeddingScale = 1, logits = (t) => t } = describe(hp, g);
+      const { layer = () => ({}), embeddingScale = 1, nLayer = hp.nLayer, outputNorm, logits = (t) => t } = describe(hp, g);
       let x = times(embed(g, hp), embeddingScale);
-      for (let il = 0; il < hp.nLayer; il++) x = llamaLayer(g, hp, il, x, layer(il));
-      const out = decoderOutput(g, hp, x);
+      for (let il = 0; il < nLayer; il++) x = llamaLayer(g, hp, il, x, layer(il));
+      const out = decoderOutput(g, hp, x, outputNorm);
       return g.wants === 'logits' ? logits(out) : out;
     },
   };

@@ -8,11 +8,15 @@ import { cohere2, commandR } from './cohere.ts';
 import { exaone4 } from './exaone.ts';
 import { gemma2, gemma3 } from './gemma.ts';
 import { glm4 } from './glm.ts';
-import { granite } from './granite.ts';
+import { granite, graniteHybrid } from './granite.ts';
 import { hunyuanDense } from './hunyuan.ts';
 import { ernie4_5, internlm2, llama, phi3, smollm3 } from './llama.ts';
 import { mistral3 } from './mistral.ts';
 import { olmo2 } from './olmo.ts';
+import { falconH1 } from './falcon-h1.ts';
+import { lfm2 } from './lfm2.ts';
+import { mamba, mamba2 } from './mamba.ts';
+import { qwen35 } from './qwen35.ts';
 import { qwen2, qwen2vl, qwen3, qwen3vl } from './qwen.ts';
 import { seedOss } from './seed-oss.ts';
 import { stablelm } from './stablelm.ts';
@@ -43,6 +47,12 @@ export const ARCHITECTURES: readonly Architecture[] = [
   starcoder2,
   stablelm,
   bitnet,
+  lfm2,
+  mamba,
+  mamba2,
+  qwen35,
+  graniteHybrid,
+  falconH1,
   bert,
   nomicBert,
   jinaBertV2,

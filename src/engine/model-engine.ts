@@ -8,6 +8,7 @@ import { getArchitecture } from '../gguf/metadata.ts';
 import type { OpenedGGUF } from '../gguf/split.ts';
 import { KV_SPLIT } from '../graph/layout.ts';
 import type { GraphPlan } from '../graph/plan.ts';
+import { RUN_WORDS } from '../graph/recurrent.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import { createCpuBackend } from './cpu-backend.ts';
 import type { Loras } from './lora.ts';
@@ -15,6 +16,7 @@ import { planModel, type KvCache, type ModelPlan, type RopeTable } from './model
 import type { Platform } from './platform.ts';
 import { readWeights } from './read-weights.ts';
 import type { Batch } from './scheduler.ts';
+import { createStateCells, type StateCells } from './state-cells.ts';
 import type { Bytes } from '../io/source.ts';
 import type { ResolvedLoadOptions } from '../load-options.ts';
 import type { Executor } from '../threads/executor.ts';
@@ -31,6 +33,8 @@ export interface ModelEngineOptions extends Pick<
   | 'contextLength'
   | 'parallel'
   | 'batchSize'
+  | 'ctxCheckpoints'
+  | 'checkpointMinStep'
   | 'cacheTypeK'
   | 'cacheTypeV'
   | 'unifiedMax'
@@ -70,6 +74,10 @@ export interface ModelEngine {
   readonly memoryBytes: number;
   readonly parallel: number;
   readonly caches: readonly KvCache[];
+  /** States of recurrent layers, f32 [..., cells of all slots]. */
+  readonly states: readonly Tensor[];
+  /** The cells of a slot in them; none where there are no such layers. */
+  statesOf(index: number): StateCells | undefined;
   /** For each matrix whose inputs are measured: f32 [ne0], to which every step adds the squares of its inputs, column by column. */
   readonly inputSums: ReadonlyMap<string, Tensor>;
   /** Distinguishes these weights from others of the same shapes. */
@@ -103,11 +111,20 @@ export async function createModelEngine(
   const wanted = options.contextLength || (options.contextLength === 0 ? hparams.nCtxTrain : Math.min(hparams.nCtxTrain, DEFAULT_CONTEXT));
   // In an encoder every token sees the whole text, so a step has to hold a whole sequence.
   const batchFor = (contextLength: number): number => (hparams.causal ? options.batchSize : Math.max(options.batchSize, contextLength));
+  // Only what generates takes tokens back: drafts, which are computed together, and a conversation's end that was changed.
+  const generates = wants === 'logits';
+  const cells = {
+    working: generates && options.maxOutputs > parallel ? 2 : 1,
+    checkpoints: generates ? options.ctxCheckpoints : 0,
+    step: options.checkpointMinStep,
+  };
+  const stateCells = cells.working + cells.checkpoints;
   const planFor = (contextLength: number): ModelPlan => {
     const batchSize = batchFor(contextLength);
     return planModel(gguf, architecture, hparams, facts, {
       wants,
       parallel,
+      stateCells,
       contextLength,
       batchSize,
       maxOutputs: wants === 'logits' ? options.maxOutputs : batchSize,
@@ -158,6 +175,8 @@ export async function createModelEngine(
     memoryBytes: model.memoryBytes,
     parallel,
     caches: model.caches,
+    states: model.states,
+    statesOf: (index) => (model.states.length > 0 ? createStateCells({ ...cells, first: index * stateCells }) : undefined),
     inputSums: model.inputSums,
     fingerprint,
     wants,
@@ -178,6 +197,8 @@ export async function createModelEngine(
         new Uint8Array(values.buffer, values.byteOffset, 4 * (name === 'outputs' ? nOutputs : nTokens)),
       );
     }
+    if (model.states.length > 0)
+      await executor.write(inputs.runs.data, new Uint8Array(batch.runs.buffer, batch.runs.byteOffset, 4 * RUN_WORDS * batch.nRuns));
     const threads = nTokens <= FEW_TOKENS ? engine.generationThreads : executor.threads;
     const width = result.ne[0];
     const reads = { at: result.data, length: 4 * width * nOutputs };

@@ -10,6 +10,7 @@ import { KV_SPLIT, SYNC_SIZE } from '../graph/layout.ts';
 import { lower } from '../graph/lower.ts';
 import { packedBytes, packWeights, repackRecord } from '../graph/packing.ts';
 import { createGraphPlan, expand, placePlan, planBytes, type PlacedPlan, type GraphPlan } from '../graph/plan.ts';
+import { RUN_WORDS } from '../graph/recurrent.ts';
 import { leaf, nbytes, type Ne, type Tensor } from '../graph/tensor.ts';
 import { view } from '../graph/views.ts';
 import type { Loras } from './lora.ts';
@@ -23,6 +24,8 @@ export interface ModelPlanOptions {
   readonly contextLength: number;
   /** Sequences at once. */
   readonly parallel: number;
+  /** Cells for recurrent states that each of them has. */
+  readonly stateCells: number;
   /** Tokens and outputs of one step at most. */
   readonly batchSize: number;
   readonly maxOutputs: number;
@@ -72,6 +75,8 @@ export interface ModelPlan {
   readonly inputSums: ReadonlyMap<string, Tensor>;
   /** One for each layer with attention, in order; one in all for encoders. */
   readonly caches: readonly KvCache[];
+  /** States of recurrent layers, f32 [..., cells of all slots]. */
+  readonly states: readonly Tensor[];
   readonly plan: GraphPlan;
   /** Its place in the arena, where the packing plan lies until all weights are loaded. */
   readonly placed: PlacedPlan;
@@ -104,7 +109,9 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     first: input('first', 'tokens', batchSize),
     visible: input('visible', 'tokens', batchSize),
     outputs: input('outputs', 'outputs', maxOutputs),
+    runs: leaf('runs', TYPE.i32, [RUN_WORDS, batchSize, 1, 1]),
   };
+  const states = new Map<string, Tensor>();
   const weightOf = (info: TensorInfo): Tensor => {
     const tensor = weights.get(info) ?? leaf(info.name, info.type, info.ne as Ne);
     weights.set(info, tensor);
@@ -151,6 +158,16 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
       // An encoder reads keys and values only in the step and layer that wrote them, so one cache serves all its layers.
       return (cacheOf[hparams.causal ? layer : 0] ??= { k: cache('k', options.cacheTypeK), v: cache('v', options.cacheTypeV) });
     },
+    states(name, ne) {
+      if (!hparams.causal)
+        throw new QuantletError(
+          'ERR_UNSUPPORTED_ARCH',
+          `this ${hparams.arch} model has recurrent layers that look both ways (${hparams.arch}.attention.causal is false), which quantlet does not run yet`,
+        );
+      const tensor = states.get(name) ?? leaf(`states of ${name}`, TYPE.f32, [ne[0], ne[1], ne[2], options.stateCells * options.parallel]);
+      states.set(name, tensor);
+      return { from: tensor, to: tensor, runs: inputs.runs };
+    },
     ropeTable(params, factorsName) {
       if (params.nDims % 2 !== 0)
         throw new QuantletError(
@@ -194,6 +211,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     ...weights.values(),
     ...tables.map((t) => t.tensor),
     ...caches.flatMap((c) => [c.k, c.v]),
+    ...states.values(),
     ...new Set(inputSums.values()),
     broken,
     ...plan.constants,
@@ -213,6 +231,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     tables,
     inputSums,
     caches,
+    states: [...states.values()],
     plan,
     syncAt,
     placed: placePlan(plan, at, threads),

@@ -2,6 +2,7 @@
 // src/arch/ is tested against, and is itself tested against native llama.cpp (test/golden/arch). Rounding that ggml does on purpose is kept:
 // activations take the weights' vec_dot_type (f16, q8_0) before a product, and gelu goes through a table of f16 values.
 import { roundHalf } from './gguf.ts';
+import { mixerOf } from './mixers.ts';
 import type { MetaValue, RefGguf, RefTensor } from './gguf.ts';
 
 type Vec = Float64Array;
@@ -34,6 +35,12 @@ interface Traits {
   readonly parallel?: boolean;
 }
 const traits: Record<string, Traits> = {
+  lfm2: { rope: 'neox' },
+  mamba: {},
+  mamba2: {},
+  qwen35: { rope: 'neox', interleaved: true },
+  granitehybrid: { rope: 'norm' },
+  'falcon-h1': { rope: 'neox' },
   llama: { rope: 'norm' },
   internlm2: { rope: 'norm' },
   ernie4_5: { rope: 'norm' },
@@ -116,7 +123,9 @@ export function reference(gguf: RefGguf) {
   const n_embd = num('embedding_length', 0);
   const n_layer = num('block_count', 0);
   const n_head = num('attention.head_count', 0);
-  const n_head_kv = num('attention.head_count_kv', n_head);
+  const headsKv = raw('attention.head_count_kv') ?? n_head;
+  const n_head_kv =
+    Array.isArray(headsKv) || ArrayBuffer.isView(headsKv) ? Math.max(...(headsKv as ArrayLike<number> as number[])) : (headsKv as number);
   const head = num('attention.key_length', n_embd / n_head);
   const n_rot = num('rope.dimension_count', head);
   const n_ff = num('feed_forward_length', 0);
@@ -128,7 +137,7 @@ export function reference(gguf: RefGguf) {
   const finalCap = num('final_logit_softcapping', arch === 'gemma2' ? 30 : 0);
   // the two 27B models of the gemma family scale by the width per head instead of the head's own size
   const wide = (arch === 'gemma2' && n_layer === 46) || (arch === 'gemma3' && n_layer === 62);
-  const attnScale = (arch === 'granite' && num('attention.scale', 0)) || 1 / Math.sqrt(wide ? n_embd / n_head : head);
+  const attnScale = (arch.startsWith('granite') && num('attention.scale', 0)) || 1 / Math.sqrt(wide ? n_embd / n_head : head);
 
   // llama and phi3 files may carry the key, and native ignores it.
   const window = is.windows ? num('attention.sliding_window', is.windows.size ?? 0) : 0;
@@ -189,7 +198,8 @@ export function reference(gguf: RefGguf) {
     const spread = Math.sqrt(x.reduce((a, v) => a + (v - mean) ** 2, 0) / x.length + eps);
     return x.map((v, i) => ((v - mean) / spread) * (weight ? weight[i] : 1) + (bias ? bias[i] : 0));
   }
-  const norm = (x: Vec, name: string) => normed(x, rms ? 'rms' : 'layer', rows(`${name}.weight`)[0], vector(`${name}.bias`));
+  const norm = (x: Vec, name: string) =>
+    normed(x, rms ? 'rms' : 'layer', vector(name) ?? rows(`${name}.weight`)[0], vector(`${name}.bias`));
   function linear(x: Vec, name: string): Vec {
     const t = optional(`${name}.weight`)!;
     const y = toVecDotType(x, t?.type ?? 0);
@@ -217,18 +227,26 @@ export function reference(gguf: RefGguf) {
       is.rope &&
       !(is.ropeless_globally && !isSwa(il)) &&
       !(is.ropeless && (il + 1) % is.ropeless === 0) &&
-      (arch !== 'granite' || raw('rope.scaling.finetuned') !== false);
+      (!arch.startsWith('granite') || raw('rope.scaling.finetuned') !== false);
     const qkv = xs.map((x, pos) => {
       const all = optional(`${b}attn_qkv.weight`) && linear(x, `${b}attn_qkv`);
       const [q, k, v] = all
         ? [all.slice(0, nq), all.slice(nq, nq + nk), all.slice(nq + nk)]
         : ['q', 'k', 'v'].map((t) => linear(x, `${b}attn_${t}`));
+      // a gate behind each head's query
+      const gated = q.length === 2 * nq;
+      const half = (from: number) => Float64Array.from({ length: nq }, (_, i) => q[2 * head * Math.floor(i / head) + from + (i % head)]);
       const turn = (t: Vec) => (roped ? rope(t, angles(pos, il, n_ctx)) : t);
       const ready = (t: Vec, name: string) => (is.turnsFirst ? headNorm(turn(t), b + name) : turn(headNorm(t, b + name)));
       const heat = num('attention.temperature_scale', 0) * Math.log(Math.floor(pos / num('rope.scaling.original_context_length', 1)) + 1);
-      return { q: scale(ready(q, 'attn_q_norm'), arch === 'mistral3' ? 1 + heat : 1), k: ready(k, 'attn_k_norm'), v };
+      return {
+        gate: gated ? half(head) : undefined,
+        q: scale(ready(gated ? half(0) : q, 'attn_q_norm'), arch === 'mistral3' ? 1 + heat : 1),
+        k: ready(k, 'attn_k_norm'),
+        v,
+      };
     });
-    return qkv.map(({ q }, pos) => {
+    return qkv.map(({ q, gate }, pos) => {
       const out = new Float64Array(nq);
       for (let h = 0; h < n_head; h++) {
         const g = Math.floor(h / (n_head / n_head_kv)) * head;
@@ -246,7 +264,8 @@ export function reference(gguf: RefGguf) {
           for (let i = 0; i < head; i++) out[h * head + i] += (p / sum) * qkv[other].v[g + i];
         });
       }
-      return linear(is.subNorms ? norm(out, `${b}attn_sub_norm`) : out, `${b}attn_output`);
+      const open = gate ? out.map((v, i) => v / (1 + Math.exp(-gate[i]))) : out;
+      return linear(is.subNorms ? norm(open, `${b}attn_sub_norm`) : open, `${b}attn_output`);
     });
   }
   function alibi(h: number): number {
@@ -273,12 +292,17 @@ export function reference(gguf: RefGguf) {
 
   function decoderLayer(xs: Vec[], il: number, n_ctx: number): Vec[] {
     const b = `blk.${il}.`;
-    const before = (x: Vec, name: string) => (optional(`${name}.weight`) ? norm(x, name) : x);
+    const before = (x: Vec, name: string) => ((optional(`${name}.weight`) ?? optional(name)) ? norm(x, name) : x);
     const ns = xs.map((x) => before(x, `${b}attn_norm`));
-    const residual = arch === 'granite' ? num('residual_scale', 1) || 1 : 1;
+    const residual = arch.startsWith('granite') ? num('residual_scale', 1) || 1 : 1;
     const post = (x: Vec, name: string) => scale(before(x, name), residual);
-    return attention(ns, il, n_ctx).map((o, i) => {
-      if (arch === 'seed_oss') {
+    const mixer = mixerOf({ linear, rows, vector, num, raw, rms: (x, w) => normed(x, 'rms', w), eps }, (name) => gguf.tensors.has(name), b);
+    const mixed = mixer?.(ns);
+    const attended = mixed && !optional(`${b}attn_q.weight`) ? mixed : attention(ns, il, n_ctx);
+    return attended.map((a, i) => {
+      const o = mixed && mixed !== attended ? add(a, mixed[i]) : a;
+      if (n_ff === 0) return add(xs[i], o);
+      if (arch === 'seed_oss' || arch === 'qwen35') {
         const x = add(xs[i], o);
         return add(x, feedForward(norm(x, `${b}post_attention_norm`), b));
       }
@@ -302,7 +326,7 @@ export function reference(gguf: RefGguf) {
     const table = rows('token_embd.weight');
     const types = vector('token_types.weight');
     const positions = is.encoder && arch === 'bert' ? rows('position_embd.weight') : undefined;
-    const factor = is.scaled ? Math.sqrt(n_embd) : (arch === 'granite' && num('embedding_scale', 0)) || 1;
+    const factor = is.scaled ? Math.sqrt(n_embd) : (arch.startsWith('granite') && num('embedding_scale', 0)) || 1;
     let xs = ids.map((id, pos) => {
       let x = scale(table[id], factor);
       if (types) x = add(x, types);
@@ -310,12 +334,12 @@ export function reference(gguf: RefGguf) {
       return is.encoder ? norm(x, 'token_embd_norm') : x;
     });
     for (let il = 0; il < n_layer; il++) xs = is.encoder ? encoderLayer(xs, il, n_ctx) : decoderLayer(xs, il, n_ctx);
-    return is.encoder ? xs : xs.map((x) => norm(x, 'output_norm'));
+    return is.encoder ? xs : xs.map((x) => norm(x, arch === 'lfm2' ? 'token_embd_norm' : 'output_norm'));
   }
   /** Logits of every position. */
   function logits(ids: readonly number[], n_ctx: number): Vec[] {
     const tied = !optional('output.weight');
-    const divisor = arch === 'granite' ? num('logit_scale', 1) : 1 / num('logit_scale', 1);
+    const divisor = arch.startsWith('granite') ? num('logit_scale', 1) : 1 / num('logit_scale', 1);
     const bias = tied && vector('output.bias');
     return hidden(ids, n_ctx).map((x) =>
       linear(x, tied ? 'token_embd' : 'output').map((v, i) => softCap((v + (bias ? bias[i] : 0)) / divisor, finalCap)),
