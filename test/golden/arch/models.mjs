@@ -634,15 +634,15 @@ const shortConv = (m, b) => {
   m.table(`${b}shortconv.conv.weight`, 3, 64, 0.8, 0, 'f32');
   m.matrix(`${b}shortconv.out_proj.weight`, 64, 64, 1.5);
 };
-const convolution = (m, b, n, bias) => {
-  m.table(`${b}ssm_conv1d.weight`, 4, n, 0.7, 0, 'f32');
+const convolution = (m, b, n, bias, gain = 0.7) => {
+  m.table(`${b}ssm_conv1d.weight`, 4, n, gain, 0, 'f32');
   if (bias) m.vector(`${b}ssm_conv1d.bias`, n, 0, 0.3);
 };
 /** A state of 16 for each of 128 channels. */
 const mixer1 = (m, b) => {
-  m.matrix(`${b}ssm_in.weight`, 64, 256, 1.3);
+  m.matrix(`${b}ssm_in.weight`, 64, 256, 1);
   convolution(m, b, 128, true);
-  m.matrix(`${b}ssm_x.weight`, 128, 4 + 32, 1.5);
+  m.matrix(`${b}ssm_x.weight`, 128, 4 + 32, 0.7);
   m.matrix(`${b}ssm_dt.weight`, 4, 128, 1, 'f32');
   m.vector(`${b}ssm_dt.bias`, 128, -1, 0.7);
   m.tensor(`${b}ssm_a`, [16, 128], (x) => -Math.exp(0.7 * x));
@@ -659,16 +659,17 @@ const mixer2 = (m, b) => {
   m.tensor(`${b}ssm_norm.weight`, [64, 2], (x) => 1 + 0.2 * x);
   m.matrix(`${b}ssm_out.weight`, 128, 64);
 };
-/** 4 heads of 16 x 16, whose keys two of them share. */
+/** 4 heads of 32 x 32, whose keys two of them share. */
 const deltaNet = (m, b) => {
-  m.matrix(`${b}attn_qkv.weight`, 64, 2 * 32 + 64, 1.3);
-  m.matrix(`${b}attn_gate.weight`, 64, 64, 1.3);
-  convolution(m, b, 128, false);
-  for (const t of ['alpha', 'beta']) m.matrix(`${b}ssm_${t}.weight`, 64, 4, 1.3);
+  m.matrix(`${b}attn_qkv.weight`, 64, 2 * 64 + 128);
+  m.matrix(`${b}attn_gate.weight`, 64, 128);
+  // Keys and queries of large values have angles that silu makes acute: of what is nearly 0 the norm behind would make anything.
+  convolution(m, b, 256, false, 2);
+  for (const t of ['alpha', 'beta']) m.matrix(`${b}ssm_${t}.weight`, 64, 4, 0.5);
   m.vector(`${b}ssm_dt.bias`, 4, -1, 0.7);
   m.tensor(`${b}ssm_a`, [4], (x) => -Math.exp(0.7 * x));
-  m.vector(`${b}ssm_norm.weight`, 16, 1, 0.2);
-  m.matrix(`${b}ssm_out.weight`, 64, 64);
+  m.vector(`${b}ssm_norm.weight`, 32, 0.5, 0.1);
+  m.matrix(`${b}ssm_out.weight`, 128, 64);
 };
 const every = (n, mixer) => (il) => [(il + 1) % n ? mixer : 'attention'];
 
@@ -688,8 +689,8 @@ Object.assign(families, {
   ),
   mamba: family(
     (type, seed) => recurrent('mamba', { type, seed, n_layer: 2, n_ff: 0, mixers: () => [mixer1], kv: ssm(16, 128, 4) }),
-    3,
-    60,
+    8,
+    10,
   ),
   'mamba-falcon': family(
     (type, seed) =>
@@ -701,8 +702,8 @@ Object.assign(families, {
         mixers: () => [mixer1],
         kv: { ...ssm(16, 128, 4), 'ssm.dt_b_c_rms': ['bool', true] },
       }),
-    1,
-    44,
+    4,
+    39,
   ),
   mamba2: family(
     (type, seed) => recurrent('mamba2', { type, seed, n_layer: 2, n_ff: 0, mixers: () => [mixer2], kv: ssm(16, 128, 8, 2) }),
@@ -714,21 +715,21 @@ Object.assign(families, {
       recurrent('qwen35', {
         type,
         seed,
-        n_layer: 4,
+        n_layer: 2,
         mixers: every(2, deltaNet),
         heads: ['u32', 2],
         qkNorm: true,
         outputGate: true,
         ffnNorm: 'post_attention_norm.weight',
         kv: {
-          ...ssm(16, 64, 4, 2),
+          ...ssm(32, 128, 4, 2),
           full_attention_interval: ['u32', 2],
           'rope.dimension_count': ['u32', 8],
           'rope.dimension_sections': ['i32', [2, 1, 1, 0]],
         },
       }),
-    1,
-    18,
+    15,
+    15,
   ),
   granitehybrid: family(
     (type, seed) =>
