@@ -121,6 +121,14 @@ export const FLAGS = {
     'cacheTypeV',
     flag('cache-type-v', '-ctv', 'string', 'TYPE', 'values of the cache, the same types (f16)', CACHE_TYPES),
   ),
+  ctxCheckpoints: loading(
+    'ctxCheckpoints',
+    flag('ctx-checkpoints', '-ctxcp --swa-checkpoints', 'integer', 'N', 'states of recurrent layers that a conversation can go back to (8)'),
+  ),
+  checkpointMinStep: loading(
+    'checkpointMinStep',
+    flag('checkpoint-min-step', '-cms', 'integer', 'N', 'tokens from one of them to the next (64)'),
+  ),
   specType: flag(
     'spec-type',
     '',

@@ -14,6 +14,7 @@ import { LOOPBACK_HOSTS } from '../openai/request.ts';
 import { createSampler } from '../sample/sampler.ts';
 import {
   CACHE_FLAGS,
+  CHECKPOINT_FLAGS,
   MODEL_FLAGS,
   located,
   openModel,
@@ -40,6 +41,7 @@ const KEYS = [
   'modelsMemory',
   ...MODEL_FLAGS.filter((key): key is ModelFlag => key !== 'model'),
   ...CACHE_FLAGS,
+  ...CHECKPOINT_FLAGS,
   ...SPECULATION_FLAGS,
   'host',
   'port',

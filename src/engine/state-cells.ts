@@ -45,29 +45,29 @@ export interface StateCellsOptions {
 const NOTHING = -1;
 
 export function createStateCells({ first, working, checkpoints, step }: StateCellsOptions): StateCells {
-  /** How many tokens the state of each cell is behind. */
+  /** How many tokens the state of each cell is behind; and what they will be behind when the runs planned last were computed. */
   const lengths = new Array<number>(working + checkpoints).fill(NOTHING);
-  let planned: { cell: number; length: number }[] = [];
+  let planned: number[] | undefined;
   let prompt = 0;
 
-  const reach = (length: number): number => lengths.reduce((most, n) => (n <= length && n > most ? n : most), 0);
+  const most = (of: readonly number[], limit: number): number => of.reduce((best, n) => (n <= limit && n > best ? n : best), 0);
+  const reach = (length: number): number => most(lengths, length);
   const indexOf = (length: number): number => (length === 0 ? NOTHING : lengths.indexOf(length));
 
   /**
-   * The checkpoint that is given up for one behind `length` tokens: that which leaves the smallest gap in proportion to how far back the gap begins, so
-   * that checkpoints lie the closer the nearer they are to the end. Not one that these runs need.
+   * The cell for a checkpoint behind `length` tokens: one that holds nothing, else that whose state leaves the smallest gap in proportion to how far back
+   * the gap begins, so that checkpoints lie the closer the nearer they are to the end.
    */
-  const place = (length: number, source: number): number => {
-    const anchor = reach(prompt - 1);
+  const place = (of: readonly number[], length: number, reserved: number): number => {
+    const anchor = most(of.slice(working), prompt - 1);
     let best = NOTHING;
     let least = Infinity;
-    for (let cell = working; cell < lengths.length; cell++) {
-      if (cell === source || planned.some((p) => p.cell === cell)) continue;
-      const at = lengths[cell];
+    for (let cell = working; cell < of.length; cell++) {
+      const at = of[cell];
+      if (cell === reserved || (at === anchor && at > 0)) continue;
       if (at === NOTHING) return cell;
-      if (at === anchor) continue;
-      const before = reach(at - 1);
-      const behind = lengths.reduce((next, n) => (n > at && n < next ? n : next), length);
+      const before = most(of, at - 1);
+      const behind = of.reduce((next, n) => (n > at && n < next ? n : next), length);
       const gap = (behind - before) / (length - before);
       if (gap < least) [best, least] = [cell, gap];
     }
@@ -78,30 +78,31 @@ export function createStateCells({ first, working, checkpoints, step }: StateCel
     reach,
     cellOf: (length) => (length === 0 ? NOTHING : first + indexOf(length)),
     plan(from, to, keep) {
-      planned = [];
       const runs: Run[] = [];
       const source = indexOf(from);
-      let cell = source;
-      for (let at = from; at < to;) {
+      const live = source < 0 || source >= working ? 0 : keep ? (source + 1) % working : source;
+      const after = lengths.slice();
+      for (let at = from, cell = source; at < to;) {
         const border = (Math.floor(at / step) + 1) * step;
         const end = Math.min(to, border);
-        const checkpoint = end === border ? place(end, source) : NOTHING;
-        const live = keep && source < working ? (source + 1) % working : Math.max(source < working ? source : 0, 0);
+        const checkpoint = end === border ? place(after, end, keep ? source : NOTHING) : NOTHING;
         const target = checkpoint === NOTHING ? live : checkpoint;
         runs.push({ n: end - at, from: cell === NOTHING ? NOTHING : first + cell, to: first + target });
-        planned = [...planned.filter((p) => p.cell !== target), { cell: target, length: end }];
+        after[target] = end;
         lengths[target] = NOTHING;
         cell = target;
         at = end;
       }
+      planned = after;
       return runs;
     },
     commit() {
-      for (const p of planned) lengths[p.cell] = p.length;
-      planned = [];
+      planned?.forEach((n, cell) => (lengths[cell] = n));
+      planned = undefined;
     },
     truncate(length) {
       lengths.forEach((n, i) => n > length && (lengths[i] = NOTHING));
+      planned = undefined;
     },
     begin: (promptLength) => void (prompt = promptLength),
     restore(length) {
