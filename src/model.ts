@@ -325,7 +325,7 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
           'ERR_INVALID_ARGUMENT',
           `speculation is for models that generate text; this ${engine.hparams.arch} model makes ${engine.wants}`,
         );
-      const warmupMs = options.warmUp ? await warmUp(engine, signal) : 0;
+      const warmupMs = await warmUp(engine, options.warmUp, signal);
       return new Model(
         gguf.metadata,
         engine,

@@ -71,7 +71,8 @@ export const run: Command = {
     if (values.conversation ?? CONVERSATION_FLAGS.some((key) => values[key] !== undefined)) return chat.run(argv, signal);
     const prompt = await readPrompt(values);
     const options = await generateOptions(values);
-    const model = await openModel(values, signal);
+    // The prompt is computed at once: what it needs is optimised then.
+    const model = await openModel(values, signal, { warmUp: values.warmup === false ? false : 'short' });
     try {
       const generation = generate(model, prompt, { ...options, ...(values.special ? { special: true } : {}), signal }, values);
       await readPromptCache(model, values, signal);

@@ -42,9 +42,13 @@ export async function createCpuBackend(
   const build = pickBuild(platform.features(), named || platform.forcedBuild());
   const shared = isThreaded(build);
   const threads = shared ? (given ?? platform.defaultThreads()) : 1;
-  const module = await platform.module(build, turbo);
-  const facts = kernelFacts(module, shared);
   const spawned = shared ? platform.spawnThreads?.(threads) : undefined;
+  const close = async (): Promise<void> => spawned?.dispose();
+  const module = await platform.module(build, turbo, spawned?.started).catch(async (error: unknown) => {
+    await close();
+    throw error;
+  });
+  const facts = kernelFacts(module, shared);
   const over = async (memory: WasmMemory, sync: number): Promise<Executor> => {
     if (!shared) return createSingle(module, memory, sync);
     const pool = spawned?.attach(module, memory) ?? (await platform.createThreadPool!(module, memory, threads));
@@ -62,6 +66,6 @@ export async function createCpuBackend(
       const memory = createMemory(bytes, shared, use);
       return { memory, executor: await over(memory, sync) };
     },
-    close: async () => spawned?.dispose(),
+    close,
   };
 }

@@ -19,7 +19,7 @@ import type { Batch } from './scheduler.ts';
 import { createStateCells, type StateCells } from './state-cells.ts';
 import type { Bytes } from '../io/source.ts';
 import type { ResolvedLoadOptions } from '../load-options.ts';
-import type { Executor } from '../threads/executor.ts';
+import { yieldToEventLoop, type Executor } from '../threads/executor.ts';
 import type { Build } from '../wasm/load.ts';
 import { MEMORY_LIMIT } from '../wasm/memory.ts';
 
@@ -72,6 +72,8 @@ export interface ModelEngine {
   readonly batchSize: number;
   readonly maxOutputs: number;
   readonly memoryBytes: number;
+  /** Of these, the weights. */
+  readonly weightBytes: number;
   readonly parallel: number;
   readonly caches: readonly KvCache[];
   /** States of recurrent layers, f32 [..., cells of all slots]. */
@@ -152,7 +154,8 @@ export async function createModelEngine(
   reading.catch(() => {}); // awaited below
   let fingerprint: string;
   try {
-    // What this thread has to do takes about as long as the other threads read.
+    // What this thread has to do takes about as long as the other threads read: they are told to first.
+    await yieldToEventLoop();
     for (const { data, values } of model.plan.constants) await executor.write(data, values!());
     for (const table of model.tables) await executor.write(table.tensor.data, new Uint8Array((await angles(table, parts)).buffer));
     options.meanwhile();
@@ -173,6 +176,7 @@ export async function createModelEngine(
     batchSize: model.batchSize,
     maxOutputs: model.maxOutputs,
     memoryBytes: model.memoryBytes,
+    weightBytes: [...model.weights.keys()].reduce((n, { byteLength }) => n + byteLength, 0),
     parallel,
     caches: model.caches,
     states: model.states,

@@ -34,8 +34,11 @@ export interface Platform {
   features(): Features;
   /** A build the environment asks for (QUANTLET_BUILD), or undefined. */
   forcedBuild(): string | undefined;
-  /** `turbo`: false unless given; most platforms have none. */
-  module(build: Build, turbo?: Turbo): Promise<WasmModule>;
+  /**
+   * `turbo`: false unless given; most platforms have none. It changes V8's flags, after which Node's own code is compiled again in the next worker to
+   * start (55 ms in place of 27): so not before `workers` have started. (Kernels that were compiled before must not run afterwards: Node 24 ended the process.)
+   */
+  module(build: Build, turbo?: Turbo, workers?: Promise<unknown>): Promise<WasmModule>;
   /** Whether a module has turbo. */
   isTurbo?(module: WasmModule): boolean;
   defaultThreads(): number;

@@ -12,6 +12,8 @@ const STEADY_MS = 40;
 
 /** Only steps shorter than this are tried with fewer threads: meeting at some 40 barriers costs tens of microseconds, longer steps gain by every thread. */
 const SHORT_MS = 3;
+/** Bytes of weights that a thread cannot read in SHORT_MS, at 12 GB/s. */
+const LONG_BYTES = 36 << 20;
 /** Fewer threads must be clearly faster: the user asked for more. */
 const CLEARLY = 0.8;
 
@@ -20,10 +22,12 @@ const CLEARLY = 0.8;
  * a small model's token takes less time than its threads need to meet. Results are thrown away: the cells they write are written
  * again before anything reads them. With turbo kernels are optimised when they are first called: where steps are too long to ask about threads,
  * two are enough. Returns the milliseconds it took.
+ * @param when 'short': not where the weights alone say that steps are too long for that
  */
-export async function warmUp(engine: ModelEngine, signal?: AbortSignal): Promise<number> {
+export async function warmUp(engine: ModelEngine, when: boolean | 'short', signal?: AbortSignal): Promise<number> {
   const start = performance.now();
   const { threads } = engine.executor;
+  if (when === false || (when === 'short' && engine.weightBytes > threads * LONG_BYTES)) return 0;
   if (engine.turbo) {
     const times = [await steadyTime(engine, 1, start, signal), await steadyTime(engine, 1, start, signal)];
     if (Math.min(...times) >= SHORT_MS) {

@@ -88,19 +88,20 @@ let turboOff: string | undefined;
 export const whyNoTurbo = (): string | undefined => turboOff;
 
 /** The build with turbo where that is right here, else without. */
-async function compileWithTurbo(build: Build): Promise<WebAssembly.Module> {
+async function compileWithTurbo(build: Build, workers: Promise<unknown> | undefined): Promise<WebAssembly.Module> {
   turboOff = unavailable();
   if (turboOff === '') {
     const path = fileURLToPath(WASM[build]);
     const bytes = await bytesOf(path);
     turboOff = await turboVerdict(cacheFolder(process.env), path, build, bytes);
+    await workers;
     if (turboOff === '') return (ownProcess ? compileTurboLazily : compileTurbo)(bytes);
   }
   return platform.module(build);
 }
 
-async function turboModule(build: Build, wanted: Turbo): Promise<WebAssembly.Module> {
-  const module = await once(`${build} with turbo`, () => compileWithTurbo(build));
+async function turboModule(build: Build, wanted: Turbo, workers: Promise<unknown> | undefined): Promise<WebAssembly.Module> {
+  const module = await once(`${build} with turbo`, () => compileWithTurbo(build, workers));
   // The command line has lines of its own.
   if (wanted === true && !isTurbo(module) && !ownProcess)
     process.emitWarning(`turbo is off: ${turboOff}`, { type: 'QuantletWarning', code: 'QUANTLET_TURBO_OFF' });
@@ -150,7 +151,7 @@ export const platform: Platform = {
   },
   features: featuresOnce,
   forcedBuild: () => process.env.QUANTLET_BUILD,
-  module: (build, turbo = false) => (turbo ? turboModule(build, turbo) : once(build, () => compile(build))),
+  module: (build, turbo = false, workers) => (turbo ? turboModule(build, turbo, workers) : once(build, () => compile(build))),
   isTurbo,
   defaultThreads,
   spawnThreads,

@@ -2,7 +2,7 @@
 import { homedir } from 'node:os';
 import { join } from 'node:path';
 
-/** The folder of downloaded models, and of what turbo's self-tests said. */
+/** The folder of downloaded models, of what turbo's self-tests said, and of V8's code for the command line. */
 export function cacheFolder(env: Readonly<NodeJS.ProcessEnv>, platform: NodeJS.Platform = process.platform): string {
   if (env.QUANTLET_CACHE) return env.QUANTLET_CACHE;
   if (env.XDG_CACHE_HOME) return join(env.XDG_CACHE_HOME, 'quantlet');

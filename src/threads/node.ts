@@ -101,6 +101,7 @@ export function createPool(worker: URL, name: string, n: number, workerData: obj
 export function spawnThreads(nth: number): SpawnedThreads {
   const pool = createPool(WORKER, 'serve', nth, {});
   return {
+    started: Promise.allSettled(Array.from({ length: nth }, () => pool.run(undefined, 'start'))),
     attach(module, memory) {
       const compute: Compute = { module, memory };
       const run = (task: object, name?: string): Promise<unknown> =>

@@ -38,6 +38,8 @@ export interface ThreadPool {
 
 /** Workers that were started before there is a memory. */
 export interface SpawnedThreads {
+  /** Resolves when workers have started, or could not: then their first tasks say why. */
+  readonly started: Promise<unknown>;
   attach(module: WasmModule, memory: WasmMemory): ThreadPool;
   /** Where there is nothing to attach. */
   dispose(): Promise<void>;

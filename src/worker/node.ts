@@ -11,6 +11,9 @@ import { instantiate } from '../wasm/load.ts';
 let made: Kernels | undefined;
 const kernelsOf = ({ module, memory }: Compute): Kernels => (made ??= instantiate(module, memory));
 
+/** A task that says no more than that this worker takes tasks. */
+export function start(): void {}
+
 export function serve({ sync, ith, last, idleMs, compute }: ServeTask & { compute: Compute }): void {
   kernelsOf(compute).serve(sync, ith, last, BigInt(idleMs) * 1_000_000n);
 }

@@ -1,6 +1,7 @@
 /** Options that there are not, and options of the wrong kind: refused by name, with the one that may be meant, before anything is read. */
 import { loadModel, type GenerateOptions, type Model } from 'quantlet';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { warmUp } from '../../src/engine/warm-up.ts';
 import { failure, llamaModel } from '../support.ts';
 
 describe('loadModel', () => {
@@ -14,7 +15,7 @@ describe('loadModel', () => {
     [{ threads: '2' }, /threads is "2"; expected a whole number from 1 to 512/],
     [{ cacheTypeK: 'f8' }, /cacheTypeK is "f8"; expected "f16" or /],
     [{ unifiedMax: Infinity }, /unifiedMax is Infinity/],
-    [{ warmUp: 'no' }, /warmUp is "no"; expected true or false/],
+    [{ warmUp: 'no' }, /warmUp is "no"; expected "short", true or false/],
     [{ embeddings: 1 }, /embeddings is 1/],
     [{ name: 5 }, /name is 5; expected a string/],
     [{ chatTemplate: {} }, /chatTemplate is an object/],
@@ -38,6 +39,19 @@ describe('loadModel', () => {
     const { code, message } = await failure(loadModel(llamaModel, options as never));
     expect([code, message]).toEqual(['ERR_INVALID_ARGUMENT', expect.stringMatching(/the options are .*; expected an object/)]);
   });
+});
+
+it('a warm-up: always, where steps may be so short that fewer threads are faster, or never', async () => {
+  const model = await loadModel(llamaModel, { build: 'simd-threads', threads: 2, warmUp: 'short', contextLength: 64 });
+  try {
+    expect(model.stats.warmupMs).toBeGreaterThan(0);
+    const { engine } = model.internals;
+    const large = { ...engine, weightBytes: 1e8 };
+    expect([await warmUp(large, 'short'), await warmUp(engine, false)]).toEqual([0, 0]);
+    expect(await warmUp(large, true)).toBeGreaterThan(0);
+  } finally {
+    await model.dispose();
+  }
 });
 
 describe('the methods of a model', () => {
