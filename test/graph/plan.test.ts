@@ -187,6 +187,7 @@ describe('llama', () => {
       first: input('first', 'tokens', nTokens),
       visible: input('visible', 'tokens', nTokens),
       outputs: input('outputs', 'outputs', 2),
+      runs: leaf('runs', TYPE.i32, [3, nTokens, 1, 1]),
     };
     const roots: Tensor[] = [];
     const caches = new Map<string, Tensor>();
@@ -204,6 +205,9 @@ describe('llama', () => {
       optional: () => undefined,
       loras: () => [],
       cache: (layer) => ({ k: cache(`k${layer}`), v: cache(`v${layer}`) }),
+      states: () => {
+        throw new Error('llama has no recurrent layers');
+      },
       ropeTable: () => leaf('angles', TYPE.f32, [16, 256, 1, 1]),
       expand: (...nodes) => void roots.push(...nodes),
     });

@@ -97,7 +97,7 @@ describe.each(['mamba2', 'qwen35', 'lfm2'])('%s', (name) => {
     const model = await kept(name, { parallel: 2 });
     const abort = new AbortController();
     const other = [...prompt.slice(0, 30), ...randomIds(300, 272, 12)];
-    let broken: Promise<Error> | undefined;
+    let broken: ReturnType<typeof failure> | undefined;
     // Beside a text that goes on, a prompt is computed in pieces.
     let parts = 0;
     for await (const _ of model.generate(prompt.slice(0, 40), { ...greedy, maxTokens: 8 })) {

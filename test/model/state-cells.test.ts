@@ -88,7 +88,7 @@ describe('state cells', () => {
     s.states.begin(320);
     s.compute(Array.from({ length: 320 }, (_, i) => i));
     for (let i = 0; i < 2005; i++) s.compute([i]);
-    const reached = [];
+    const reached: number[] = [];
     for (let n = s.states.reach(2325 - 1); n > 0; n = s.states.reach(n - 1)) reached.push(n);
     expect(reached).toHaveLength(6);
     expect(reached).toContain(304);
