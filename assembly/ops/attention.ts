@@ -23,7 +23,7 @@ import { Op, RANGES } from '../runtime/tensor';
 export const SPLIT_TOKENS: i32 = 4;
 /**
  * src0 q [head_dim, n_head, n_tokens] f32, src1 K, src2 V (kv_cache.ts), src3 first cell i32 [n_tokens], src4 number of visible cells i32 [n_tokens],
- * src5 split states f32 for generation, src6 mask f16 or f32 [n_kv, n_tokens, n_head or 1], or i32 [n_tokens]: positions for ALiBi, or none; src7 slopes f32 [n_head] or none.
+ * src5 split states f32 for generation, src6 mask f16 or f32 [n_kv, n_tokens, n_head or 1], or i32 [n_tokens]: positions for ALiBi and for windows to both sides, or none; src7 slopes f32 [n_head] or none.
  * The parameters are those of attention_params.ts.
  * dst [hd_out * n_head, n_tokens] f32.
  */
@@ -73,7 +73,7 @@ function generate(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usiz
         const split = (i / n_tokens) % splits;
         const kvh = i / n_tokens / splits;
         const n_kv = visible(op, t);
-        if (split * KV_SPLIT >= n_kv || (split + 1) * KV_SPLIT <= window_start(op, n_kv)) continue;
+        if (split * KV_SPLIT >= n_kv || (split + 1) * KV_SPLIT <= window_start(op, t)) continue;
         // A thread's next split is mostly one for the same queries, which are still in its scratch if one walk took them all.
         const group = kvh * n_tokens + t;
         const again = group == loaded;
@@ -101,7 +101,7 @@ export function attention_merge(op: Op, ith: i32, nth: i32, scratch: usize): voi
       const t = head / n_head;
       const n_kv = visible(op, t);
       state_clear(scratch, hd);
-      for (let split = window_start(op, n_kv) / KV_SPLIT; split * KV_SPLIT < n_kv; split++)
+      for (let split = window_start(op, t) / KV_SPLIT; split * KV_SPLIT < n_kv; split++)
         state_merge(scratch, op.src5.data + <usize>(head * p.splits + split) * state_bytes, hd);
       store_output(op, scratch, head % n_head, t);
     }

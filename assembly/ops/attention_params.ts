@@ -10,7 +10,7 @@ export class AttentionParams {
   /** Cells of the cache. */
   cells: i32;
   n_head_kv: i32;
-  /** Keys that a token sees at most, itself included; 0: all. */
+  /** Keys that a token sees at most, itself included; 0: all; below 0: -window - 1 on each side of itself. */
   window: i32;
   /** Scores become cap * tanh(score / cap); 0: none. */
   soft_cap: f32;

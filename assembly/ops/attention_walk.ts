@@ -51,11 +51,19 @@ function v_at(hd_k: i32, hd_v: i32): i32 {
   return k_at(hd_k, hd_v) + max(KV_SPLIT * hd_k * 4, block_scores_scratch());
 }
 
-/** How many cells token t sees. */
+/** How many cells token t sees, counted from its sequence's first: up to its own, or to the end of a window to both sides. */
 // @ts-ignore: decorator
 @inline
 export function visible(op: Op, t: i32): i32 {
-  return load<i32>(op.src4.data + (<usize>t << 2));
+  const n = load<i32>(op.src4.data + (<usize>t << 2));
+  const window = params_of(op).window;
+  return window < 0 ? min(n, position(op, t) - window) : n;
+}
+/** Where token t stands in its sequence, for ALiBi and for windows to both sides. */
+// @ts-ignore: decorator
+@inline
+function position(op: Op, t: i32): i32 {
+  return load<i32>(op.src6.data + (<usize>t << 2));
 }
 /** The first cell of token t's sequence. */
 // @ts-ignore: decorator
@@ -63,12 +71,12 @@ export function visible(op: Op, t: i32): i32 {
 export function first_cell(op: Op, t: i32): i32 {
   return load<i32>(op.src3.data + (<usize>t << 2));
 }
-/** The first key that a token with n_kv visible ones may see: 0, or where the window begins. */
+/** The first key that token t sees: 0, or where its window begins. */
 // @ts-ignore: decorator
 @inline
-export function window_start(op: Op, n_kv: i32): i32 {
+export function window_start(op: Op, t: i32): i32 {
   const window = params_of(op).window;
-  return window > 0 ? max(0, n_kv - window) : 0;
+  return max(0, window < 0 ? position(op, t) + window + 1 : window > 0 ? visible(op, t) - window : 0);
 }
 /** What makes up for f16 values or scales that arrive times 2^-112 (kv_widen.ts). */
 // @ts-ignore: decorator
@@ -100,7 +108,7 @@ export function walk(op: Op, kvh: i32, from: i32, to: i32, only_split: i32, load
   let n_max = 0;
   for (let t = from / rep; t <= (to - 1) / rep; t++) {
     n_max = max(n_max, visible(op, t));
-    start = min(start, window_start(op, visible(op, t)));
+    start = min(start, window_start(op, t));
   }
   if (only_split < 0) for (let r = 0; r < rows; r++) state_clear(merged + <usize>r * state_bytes, hd_v);
   const split_end = only_split < 0 ? (n_max + KV_SPLIT - 1) / KV_SPLIT : only_split + 1;
@@ -133,7 +141,7 @@ export function walk(op: Op, kvh: i32, from: i32, to: i32, only_split: i32, load
         const t = (r + i) / rep;
         const n_kv = visible(op, t);
         const state = scratch + states_at(hd_k) + <usize>i * state_bytes;
-        if (split * KV_SPLIT >= n_kv || (split + 1) * KV_SPLIT <= window_start(op, n_kv)) continue;
+        if (split * KV_SPLIT >= n_kv || (split + 1) * KV_SPLIT <= window_start(op, t)) continue;
         if (only_split < 0) state_merge(merged + <usize>(r + i - from) * state_bytes, state, hd_v);
         else
           memory.copy(
@@ -262,14 +270,14 @@ function softmax(op: Op, kvh: i32, split: i32, r: i32, s: usize, width: i32, sta
   const h = kvh * rep + (r % rep);
   const n_kv = visible(op, t);
   const key = split * KV_SPLIT;
-  const lo = min(width, max(0, window_start(op, n_kv) - key));
+  const lo = min(width, max(0, window_start(op, t) - key));
   const hi = max(lo, min(width, n_kv - key));
   if (p.soft_cap > 0) cap_row(s, width, p.soft_cap);
   if (changetype<usize>(op.src6)) {
     const slope = changetype<usize>(op.src7) ? load<f32>(op.src7.data + (<usize>h << 2)) : <f32>1;
     const bias = op.src6;
     if (bias.type == F16 || bias.type == F32) mask_row(s, hi, row_of(bias, t, h % bias.ne2, 0) + <usize>key * bias.nb0, bias.type, slope);
-    else alibi_row(s, hi, load<i32>(bias.data + (<usize>t << 2)), key, slope);
+    else if (changetype<usize>(op.src7)) alibi_row(s, hi, position(op, t), key, slope);
   }
   return softmax_row(s, width, lo, hi, state, unified, phi);
 }

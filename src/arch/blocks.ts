@@ -71,6 +71,8 @@ export interface AttentionOptions {
   readonly mode?: RopeMode;
   readonly scale?: number;
   readonly window?: number;
+  /** @see AttentionParams.reach */
+  readonly reach?: number | undefined;
   readonly logitSoftcap?: number;
   /** ALiBi's max_bias (arXiv 2108.12409): positions are told by how far apart tokens are. */
   readonly maxBias?: number;
@@ -93,6 +95,7 @@ export function selfAttention(
     mode = 'neox',
     scale = 1 / Math.sqrt(hp.headDim),
     window = 0,
+    reach,
     logitSoftcap = 0,
     maxBias = 0,
     subNorm = false,
@@ -112,7 +115,15 @@ export function selfAttention(
   g.expand(qr, kr);
   const cache = g.cache(il);
   g.expand(kv_store(cache.k, kr, cells, 'k'), kv_store(cache.v, v, cells, 'v'));
-  const out = attention(qr, cache.k, cache.v, first, visible, { scale, window, logitSoftcap, maxBias, pos, unifiedMax: g.unifiedMax });
+  const out = attention(qr, cache.k, cache.v, first, visible, {
+    scale,
+    window,
+    reach,
+    logitSoftcap,
+    maxBias,
+    pos,
+    unifiedMax: g.unifiedMax,
+  });
   const gated = gate ? mul(reshape(out, gate.ne, gate.batch), sigmoid(gate)) : out;
   const joined = reshape(gated, [nHead * headDim, h.ne[1], 1, 1], { dim: 1, by: 'tokens' });
   return linear(g, subNorm ? norm(g, hp, joined, name('attn_sub_norm')) : joined, name('attn_output'), hp.nEmbd);

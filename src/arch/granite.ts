@@ -14,7 +14,7 @@ const graniteLike = (name: string, logitScale?: number): ReturnType<typeof decod
     const branch = (il: number): LayerOptions =>
       hp.isRecurrent(il) ? { mixer: (h) => mamba2Mixer(g, hp, il, h) } : { angles: table, mode: 'normal', scale };
     return {
-      embeddingScale: factor('embedding_scale'),
+      embeddings: (t) => times(t, factor('embedding_scale')),
       layer: (il) => ({ ...branch(il), residualScale: factor('residual_scale') }),
       logits: (t) => times(t, 1 / divisor),
     };

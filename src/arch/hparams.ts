@@ -6,6 +6,8 @@ import { ROPE_DEFAULTS, type RopeParams } from './rope-table.ts';
 
 /** How a text becomes one vector: llama.cpp's pooling types. */
 export type Pooling = 'none' | 'mean' | 'cls' | 'last' | 'rank';
+/** Architectures that are encoders whether their files say so or not. */
+const ENCODERS: ReadonlySet<string> = new Set(['gemma-embedding', 't5encoder']);
 const POOLING: readonly Pooling[] = ['none', 'mean', 'cls', 'last', 'rank'];
 
 /** Numbers every transformer has, from the model's metadata. */
@@ -110,7 +112,7 @@ export function readHParams(gguf: GGUF): HParams {
       betaSlow: getNumber(gguf, key('rope.scaling.yarn_beta_slow'), ROPE_DEFAULTS.betaSlow),
       nCtxOrig: count('rope.scaling.original_context_length', nCtxTrain),
     },
-    causal: getBool(gguf, key('attention.causal'), true),
+    causal: !ENCODERS.has(arch) && getBool(gguf, key('attention.causal'), true),
     pooling: POOLING[getCount(gguf, key('pooling_type'), 0, 0, POOLING.length - 1)],
   };
 }

@@ -1,4 +1,5 @@
 /** Llama 1 to 3, what ships under its name (Mistral, SmolLM, TinyLlama), and the layer that most decoders vary. */
+import { QuantletError } from '../errors.ts';
 import { getNumbers } from '../gguf/metadata.ts';
 import { add } from '../graph/elementwise-ops.ts';
 import type { RopeMode } from '../graph/rope.ts';
@@ -20,7 +21,8 @@ import { sectionFactors } from './rope-table.ts';
 export interface LayerOptions extends AttentionOptions {
   /** Where branches are normed: before their first product (default), behind their last (OLMo 2), or both (Gemma). */
   readonly norms?: 'before' | 'behind' | 'both';
-  /** The norm before the feed-forward. Default 'ffn_norm'. */
+  /** The norms before the two branches. Default 'attn_norm' and 'ffn_norm'; null: attention reads the states as they are. */
+  readonly attnNorm?: string | null;
   readonly ffnNorm?: string;
   /** The feed-forward reads the same normed states as attention. Default false. */
   readonly parallel?: boolean;
@@ -36,10 +38,19 @@ export interface LayerOptions extends AttentionOptions {
 
 /** The common decoder layer: x += attention(norm(x)), x += gated(norm(x)). */
 export function llamaLayer(g: GraphContext, hp: HParams, il: number, x: Tensor, options: LayerOptions): Tensor {
-  const { norms = 'before', ffnNorm = 'ffn_norm', parallel = false, residualScale = 1, act, mixer, feedForward } = options;
+  const {
+    norms = 'before',
+    attnNorm = 'attn_norm',
+    ffnNorm = 'ffn_norm',
+    parallel = false,
+    residualScale = 1,
+    act,
+    mixer,
+    feedForward,
+  } = options;
   const before = (t: Tensor, name: string): Tensor => (norms === 'behind' ? t : norm(g, hp, t, `blk.${il}.${name}`));
   const behind = (t: Tensor, name: string): Tensor => times(norms === 'before' ? t : norm(g, hp, t, `blk.${il}.${name}`), residualScale);
-  const h = before(x, 'attn_norm');
+  const h = attnNorm === null ? x : before(x, attnNorm);
   const y = add(behind(mixer ? mixer(h) : selfAttention(g, hp, il, h, options), 'post_attention_norm'), x);
   const f = parallel ? h : before(y, ffnNorm);
   return add(behind(feedForward ? feedForward(f) : gatedFeedForward(g, hp, il, f, { act }), 'post_ffw_norm'), y);
@@ -48,26 +59,29 @@ export function llamaLayer(g: GraphContext, hp: HParams, il: number, x: Tensor, 
 export interface DecoderOptions {
   /** How each layer differs from Llama's. */
   readonly layer?: (il: number) => LayerOptions;
-  /** A factor of the embeddings. Default 1. */
-  readonly embeddingScale?: number;
   /** Layers that are computed, where the file has others behind them. */
   readonly nLayer?: number;
-  /** The norm before the last product. Default 'output_norm'. */
+  /** What becomes of the embeddings before the first layer. */
+  readonly embeddings?: (t: Tensor) => Tensor;
+  /** The norm behind the last layer. Default 'output_norm'. */
   readonly outputNorm?: string;
-  /** What becomes of the last product. */
+  /** What becomes of the last product, and of the hidden states where vectors are wanted. */
   readonly logits?: (t: Tensor) => Tensor;
+  readonly vectors?: (t: Tensor) => Tensor;
 }
 
-/** A decoder of such layers, one after the other. */
+const same = (t: Tensor): Tensor => t;
+
+/** A model of such layers, one after the other: a decoder, or an encoder where hp.causal is false. */
 export function decoder(name: string, describe: (hp: HParams, g: GraphContext) => DecoderOptions): Architecture {
   return {
     name,
     build(hp, g) {
-      const { layer = () => ({}), embeddingScale = 1, nLayer = hp.nLayer, outputNorm, logits = (t) => t } = describe(hp, g);
-      let x = times(embed(g, hp), embeddingScale);
+      const { layer = () => ({}), embeddings = same, nLayer = hp.nLayer, outputNorm, logits = same, vectors = same } = describe(hp, g);
+      let x = embeddings(embed(g, hp));
       for (let il = 0; il < nLayer; il++) x = llamaLayer(g, hp, il, x, layer(il));
       const out = decoderOutput(g, hp, x, outputNorm);
-      return g.wants === 'logits' ? logits(out) : out;
+      return g.wants === 'logits' ? logits(out) : g.wants === 'embeddings' ? vectors(out) : out;
     },
   };
 }
@@ -81,7 +95,10 @@ export function angles(hp: HParams, g: GraphContext): Tensor {
 
 /** M-RoPE's angles where the file has sections of dimensions, as the vision models' do: with text alone they are those of ordinary rope, save for pairs that do not turn. */
 export function multimodalAngles(hp: HParams, g: GraphContext, interleaved = false): Tensor | undefined {
-  const sections = getNumbers(g.gguf, `${hp.arch}.rope.dimension_sections`, []);
+  const key = `${hp.arch}.rope.dimension_sections`;
+  const sections = Array.from(getNumbers(g.gguf, key, []));
+  if (sections.some((n) => !Number.isInteger(n) || n < 0))
+    throw new QuantletError('ERR_GGUF_INVALID', `metadata "${key}" is [${sections.join(', ')}]; expected numbers of pairs, 0 or more`);
   if (!(sections[0] > 0 && sections[1] > 0)) return undefined;
   return g.ropeTable({ ...hp.rope, factors: sectionFactors(sections, hp.rope.nDims / 2, interleaved) });
 }

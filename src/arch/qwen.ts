@@ -5,12 +5,13 @@ import { angles, decoder, llamaLike, multimodalAngles } from './llama.ts';
 
 export const qwen2 = llamaLike('qwen2', 'neox');
 
-const plain = llamaLike('qwen3', 'neox');
-/** As a reranker its labels' scores become probabilities; the first is that of "yes". */
-export const qwen3: Architecture = {
-  name: 'qwen3',
-  build: (hp, g) => (g.wants === 'ranks' ? soft_max(plain.build(hp, g)) : plain.build(hp, g)),
-};
+/** As a reranker Qwen 3 makes its labels' scores probabilities; the first is that of "yes". */
+const reranker = ({ name, build }: Architecture): Architecture => ({
+  name,
+  build: (hp, g) => (g.wants === 'ranks' ? soft_max(build(hp, g)) : build(hp, g)),
+});
+
+export const qwen3 = reranker(llamaLike('qwen3', 'neox'));
 
 const vision = (name: string, interleaved: boolean): Architecture =>
   decoder(name, (hp, g) => {
@@ -19,4 +20,4 @@ const vision = (name: string, interleaved: boolean): Architecture =>
   });
 
 export const qwen2vl = vision('qwen2vl', false);
-export const qwen3vl = vision('qwen3vl', true);
+export const qwen3vl = reranker(vision('qwen3vl', true));

@@ -6,12 +6,13 @@ import { bert, jinaBertV2, jinaBertV3, nomicBert } from './bert.ts';
 import { bitnet } from './bitnet.ts';
 import { cohere2, commandR } from './cohere.ts';
 import { exaone4 } from './exaone.ts';
-import { gemma2, gemma3 } from './gemma.ts';
+import { gemma2, gemma3, gemmaEmbedding } from './gemma.ts';
 import { glm4 } from './glm.ts';
 import { granite, graniteHybrid } from './granite.ts';
 import { hunyuanDense } from './hunyuan.ts';
 import { ernie4_5, internlm2, llama, phi3, smollm3 } from './llama.ts';
 import { mistral3 } from './mistral.ts';
+import { euroBert, modernBert, neoBert } from './modern-bert.ts';
 import { olmo2 } from './olmo.ts';
 import { falconH1 } from './falcon-h1.ts';
 import { lfm2 } from './lfm2.ts';
@@ -57,6 +58,10 @@ export const ARCHITECTURES: readonly Architecture[] = [
   nomicBert,
   jinaBertV2,
   jinaBertV3,
+  modernBert,
+  neoBert,
+  euroBert,
+  gemmaEmbedding,
 ];
 
 /** @throws ERR_UNSUPPORTED_ARCH naming those that run */

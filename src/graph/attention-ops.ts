@@ -34,11 +34,13 @@ export interface AttentionParams {
   scale: number;
   /** Keys a token sees at most, itself included; 0: all. */
   window?: number;
+  /** Keys a token sees at most on each side of itself (needs `pos`), of those that `visible` has; undefined: all. Instead of a window. */
+  reach?: number | undefined;
   /** Scores become cap * tanh(score / cap); 0: none. */
   logitSoftcap?: number;
   /** Slopes of ALiBi (arXiv 2108.12409); needs `pos`. 0: none. */
   maxBias?: number;
-  /** Position of each token among the cells of its sequence, i32 [n_tokens]: ALiBi's distances are |pos - cell|. */
+  /** Position of each token among the cells of its sequence, i32 [n_tokens]: distances are |pos - cell|. */
   pos?: Tensor | undefined;
   /** FlashDecoding++: parts take their maximum to be this, where scores stay within 40 binary orders of it. Default: each part its own. */
   unifiedMax?: number | undefined;
@@ -57,11 +59,18 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, first: Tensor, visibl
     k,
     v,
   );
-  must(!p.maxBias || p.pos !== undefined, 'attention', 'ALiBi needs positions', q, k);
+  const needsPos = Boolean(p.maxBias) || p.reach !== undefined;
+  must(!needsPos || p.pos !== undefined, 'attention', 'ALiBi and windows to both sides need positions', q, k);
   const slopes = p.maxBias ? slopesOf(q.ne[1], p.maxBias) : undefined;
   return node('attention', [q.ne[0] * q.ne[1], q.ne[2], 1, 1], {
-    src: [q, k, v, first, visible, slopes && p.pos, slopes],
-    params: { scale: p.scale, window: p.window ?? 0, soft_cap: p.logitSoftcap ?? 0, hd_out: q.ne[0], ...unified(p.unifiedMax) },
+    src: [q, k, v, first, visible, needsPos ? p.pos : undefined, slopes],
+    params: {
+      scale: p.scale,
+      window: p.reach === undefined ? (p.window ?? 0) : -p.reach - 1,
+      soft_cap: p.logitSoftcap ?? 0,
+      hd_out: q.ne[0],
+      ...unified(p.unifiedMax),
+    },
     batch: q.batch && { dim: 1, by: q.batch.by },
   });
 }

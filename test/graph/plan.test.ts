@@ -171,6 +171,7 @@ describe('llama', () => {
     nEmbd: 64,
     nLayer: 3,
     nHead: 4,
+    isRecurrent: () => false,
     nHeadKv: 2,
     headDim: 16,
     nFf: 96,

@@ -24,6 +24,8 @@ const TOKENS = 9;
 const ROW = HEAD * HEADS;
 /** Of f32: two ways to scale the same sums. In blocks a weight is rounded to 16 bits of a part's largest, and may be rounded to its neighbour: 2^-16 of values up to 4. */
 const TOLERANCE = { f32: 2e-6, f16: 2e-6, q8_0: 6e-5, q4_0: 6e-5 } as const;
+/** f32 sums of up to 300 terms of size 1 against f64. */
+const TOLERANCE_SUM = 1e-5;
 const q = gaussian(ROW * TOKENS, 1);
 const k = gaussian(HEAD * KV_HEADS * N_KV, 2);
 const v = gaussian(HEAD * KV_HEADS * N_KV, 3);
@@ -85,6 +87,50 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
       for (const t of [0, LOUD, TOKENS - 1])
         expect(await attend(type, params, t), `token ${t}, ${JSON.stringify(params)}`).toEqual(all.subarray(t * ROW, (t + 1) * ROW));
     }
+  });
+
+  /** A window to both sides, over two KV splits: for many tokens at once and for one. */
+  it.each([0, 3, 150])('up to %i keys on each side', async (reach) => {
+    const places = [0, 1, 120, 254, 255, 256, 257, 290, 299];
+    const owned: Tensor[] = [];
+    const own = <T extends Tensor>(t: T): T => (owned.push(t), t);
+    const ints = (values: readonly number[]) => own(engine.tensor('i32', [values.length], Int32Array.from(values)));
+    const caches = ([k, v] as const).map((x, i) => {
+      const given = own(engine.tensor('f32', [HEAD, KV_HEADS, N_KV], x));
+      return kv_store(own(engine.tensor('f32', [HEAD, 512, KV_HEADS])) as never, given as never, undefined, i === 0 ? 'k' : 'v');
+    });
+    const over = async (tokens: readonly number[]): Promise<Float32Array> => {
+      const qs = own(
+        engine.tensor(
+          'f32',
+          [HEAD, HEADS, tokens.length],
+          tokens.flatMap((t) => [...q.subarray(t * ROW, (t + 1) * ROW)]),
+        ),
+      );
+      const [first, visible, pos] = [tokens.map(() => 0), tokens.map(() => N_KV), tokens.map((t) => places[t])].map(ints);
+      const y = attention(qs as never, caches[0], caches[1], first as never, visible as never, { scale: 0.2, reach, pos: pos as never });
+      const plan = engine.plan(y as never);
+      await engine.compute(plan);
+      const result = engine.read(y as never) as Float32Array;
+      plan.dispose();
+      return result;
+    };
+    const got = await over(places.map((_, t) => t));
+    for (const t of [0, 4, 8]) expect(await over([t]), `token ${t} alone`).toEqual(got.subarray(t * ROW, (t + 1) * ROW));
+    for (const [t, place] of places.entries())
+      for (let h = 0; h < HEADS; h++) {
+        const seen = Array.from({ length: N_KV }, (_, i) => i).filter((i) => Math.abs(i - place) <= reach);
+        const row = (x: Float32Array, i: number) => x.subarray((i * KV_HEADS + (h >> 1)) * HEAD, (i * KV_HEADS + (h >> 1) + 1) * HEAD);
+        const query = q.subarray(t * ROW + h * HEAD, t * ROW + (h + 1) * HEAD);
+        const scores = seen.map((i) => 0.2 * row(k, i).reduce((sum, x, d) => sum + x * query[d], 0));
+        const top = Math.max(...scores);
+        const sum = scores.reduce((total, s) => total + Math.exp(s - top), 0);
+        for (let d = 0; d < HEAD; d++) {
+          const want = seen.reduce((total, i, j) => total + (Math.exp(scores[j] - top) / sum) * row(v, i)[d], 0);
+          expect(Math.abs(got[t * ROW + h * HEAD + d] - want), `token ${t}, head ${h}`).toBeLessThanOrEqual(TOLERANCE_SUM);
+        }
+      }
+    for (const t of owned) engine.free(t as never);
   });
 
   /** Types that a cache keeps as rows, which attention widens a part at a time; with 48 rows of queries as with one. */

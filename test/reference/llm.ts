@@ -65,11 +65,18 @@ const traits: Record<string, Traits> = {
   starcoder2: { rope: 'neox', gelu: true },
   gemma2: { rope: 'neox', gelu: true, scaled: true, windows: { pattern: 2, size: 4096 } },
   gemma3: { rope: 'neox', gelu: true, scaled: true, windows: { pattern: 6 }, local: { base: 10000, plain: true } },
+  'gemma-embedding': { rope: 'neox', gelu: true, scaled: true, windows: { pattern: 6, around: true }, local: { base: 10000, plain: true } },
+  'modern-bert': { rope: 'neox', gelu: true, windows: { pattern: 3, first: true, around: true }, local: { base: 10000, plain: true } },
+  'neo-bert': { rope: 'norm' },
+  eurobert: { rope: 'neox' },
   bert: { encoder: true, gelu: true },
   'nomic-bert': { encoder: true, rope: 'neox' },
   'jina-bert-v2': { encoder: true, gelu: true, alibi: 8 },
   'jina-bert-v3': { encoder: true, rope: 'neox', gelu: true },
 };
+
+/** Norms behind the last layer by other names. */
+const OUTPUT_NORMS: Record<string, string> = { 'neo-bert': 'enc.output_norm', lfm2: 'token_embd_norm' };
 
 const silu = (x: number) => x / (1 + Math.exp(-x));
 const gelu = (v: number) => {
@@ -144,6 +151,7 @@ export function reference(gguf: RefGguf) {
   const pattern = raw('attention.sliding_window_pattern') ?? is.windows?.pattern;
   const isGlobal = (il: number) =>
     Array.isArray(pattern) ? !pattern[il] : pattern !== 0 && il % (pattern as number) === (is.windows?.first ? 0 : (pattern as number) - 1);
+  const isNear = (back: number) => (is.windows?.around ? Math.abs(back) <= Math.floor(window / 2) : back < window);
   const isSwa = (il: number) => window > 0 && !isGlobal(il);
 
   /** cos and sin of each pair at one position. */
@@ -252,7 +260,7 @@ export function reference(gguf: RefGguf) {
         const g = Math.floor(h / (n_head / n_head_kv)) * head;
         const slope = is.alibi ? alibi(h) : 0;
         const scores = qkv.map(({ k }, other) => {
-          if ((causal && other > pos) || (isSwa(il) && pos - other >= window)) return -Infinity;
+          if ((causal && other > pos) || (isSwa(il) && !isNear(pos - other))) return -Infinity;
           let dot = 0;
           for (let i = 0; i < head; i++) dot += q[h * head + i] * k[g + i];
           return softCap(dot * attnScale, attnCap) - slope * Math.abs(pos - other);
@@ -331,10 +339,10 @@ export function reference(gguf: RefGguf) {
       let x = scale(table[id], factor);
       if (types) x = add(x, types);
       if (positions) x = add(x, positions[pos]);
-      return is.encoder ? norm(x, 'token_embd_norm') : x;
+      return optional('token_embd_norm.weight') && arch !== 'lfm2' ? norm(x, 'token_embd_norm') : x;
     });
     for (let il = 0; il < n_layer; il++) xs = is.encoder ? encoderLayer(xs, il, n_ctx) : decoderLayer(xs, il, n_ctx);
-    return is.encoder ? xs : xs.map((x) => norm(x, arch === 'lfm2' ? 'token_embd_norm' : 'output_norm'));
+    return is.encoder ? xs : xs.map((x) => norm(x, OUTPUT_NORMS[arch] ?? 'output_norm'));
   }
   /** Logits of every position. */
   function logits(ids: readonly number[], n_ctx: number): Vec[] {
@@ -350,6 +358,7 @@ export function reference(gguf: RefGguf) {
     const xs = hidden(ids, n_ctx);
     const last = pooling === 'last' || (pooling === 'rank' && arch === 'qwen3');
     let x = pooling === 'mean' ? scale(xs.reduce(add), 1 / xs.length) : xs[last ? xs.length - 1 : 0];
+    for (const name of pooling === 'rank' ? [] : ['dense_2', 'dense_3']) if (optional(`${name}.weight`)) x = linear(x, name);
     if (pooling !== 'rank') return scale(x, 1 / Math.hypot(...x));
     if (optional('cls.weight')) x = linear(x, 'cls').map(Math.tanh);
     if (optional('cls.output.weight')) x = linear(x, 'cls.output');

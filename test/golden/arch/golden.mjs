@@ -41,6 +41,10 @@ const asked = {
   'jina-bert-v2': [['mean', 256]],
   'jina-bert-v2-code': [['mean', 256]],
   'jina-bert-v3': [['mean', 256]],
+  'gemma-embedding': [['mean', 256]],
+  'modern-bert': [['mean', 256]],
+  'neo-bert': [['mean', 256]],
+  eurobert: [['last', 256]],
 };
 
 /** Native built for these CPUs adds in different orders: a folder each, holding only that backend. The first one gives the golden numbers. */

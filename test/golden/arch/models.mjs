@@ -125,9 +125,10 @@ function decoder(arch, o) {
   // a tied table is small beside what the blocks add (or every token would predict itself); the last norm brings the logits back to size
   const embed = o.embed ?? (o.tied ? 0.2 : 1);
   m.table('token_embd.weight', n_embd, vocab, embed, o.tied ? 3 : 0);
+  if (o.embedNorm) norm('token_embd_norm');
   for (let i = 0; i < n_layer; i++) {
     const b = `blk.${i}.`;
-    if (!o.behind) norm(b + 'attn_norm');
+    if (!o.behind && !(o.embedNorm && i === 0)) norm(b + 'attn_norm');
     if (o.fused) linear(b + 'attn_qkv', n_embd, q + 2 * k, o.qkvBias, 1.3);
     else
       for (const [t, out] of [
@@ -159,7 +160,7 @@ function decoder(arch, o) {
     linear(b + 'ffn_down', n_ff, n_embd, o.ffnBias, 1.3);
     if (o.postNorm) norm(b + 'post_ffw_norm');
   }
-  norm('output_norm', o.tied ? 3 / embed / Math.sqrt(n_embd) : 1);
+  norm(o.outputNorm ?? 'output_norm', o.tied ? 3 / embed / Math.sqrt(n_embd) : 1);
   if (!o.tied) m.table('output.weight', n_embd, vocab, 3 / Math.sqrt(n_embd), 3, type === 'q4_0' ? 'q8_0' : type);
   o.extra?.(m);
   return { kv, tensors: m.tensors };
@@ -410,6 +411,7 @@ const window = (size, pattern) => ({
   'attention.sliding_window': ['u32', size],
   ...(pattern ? { 'attention.sliding_window_pattern': pattern } : {}),
 });
+const vectors = { pooling_type: ['u32', 1], 'attention.causal': ['bool', false] };
 /** Of one family each: what is made from a type of weights and a seed. Rows are a multiple of 32, so that q4_0 fits. */
 const family = (make, f32, q4_0) => ({ make, seeds: { f32, q4_0 } });
 const small = { n_ff: 32, tied: true };
@@ -419,6 +421,58 @@ const small = { n_ff: 32, tied: true };
  * name -> { make(type, seed), seeds: by type }. The seeds are chosen as above.
  */
 export const families = {
+  'gemma-embedding': family(
+    (type, seed) =>
+      decoder('gemma-embedding', {
+        ...small,
+        type,
+        seed,
+        n_layer: 3,
+        head: 16,
+        n_head: 2,
+        n_head_kv: 1,
+        postNorm: true,
+        qkNorm: true,
+        extra(m) {
+          m.matrix('dense_2.weight', 32, 64);
+          m.matrix('dense_3.weight', 64, 32);
+        },
+        kv: {
+          ...window(8, ['u32', 3]),
+          ...vectors,
+          'rope.freq_base': ['f32', 1e6],
+          dense_2_feat_in: ['u32', 32],
+          dense_2_feat_out: ['u32', 64],
+          dense_3_feat_in: ['u32', 64],
+          dense_3_feat_out: ['u32', 32],
+        },
+      }),
+    1,
+    1,
+  ),
+  'modern-bert': family(
+    (type, seed) =>
+      decoder('modern-bert', {
+        ...small,
+        type,
+        seed,
+        n_layer: 3,
+        n_head_kv: 4,
+        layer: true,
+        biasless: true,
+        fused: true,
+        embedNorm: true,
+        kv: { ...window(8), ...vectors, 'rope.freq_base': ['f32', 500], 'rope.freq_base_swa': ['f32', 50] },
+      }),
+    1,
+    1,
+  ),
+  'neo-bert': family(
+    (type, seed) => decoder('neo-bert', { ...small, type, seed, n_head_kv: 4, fused: true, outputNorm: 'enc.output_norm', kv: vectors }),
+    1,
+    1,
+  ),
+  eurobert: family((type, seed) => decoder('eurobert', { ...small, type, seed, kv: { ...vectors, pooling_type: ['u32', 3] } }), 1, 1),
   olmo2: family(
     (type, seed) =>
       decoder('olmo2', {
