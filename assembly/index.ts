@@ -1,7 +1,8 @@
 /** The ABI: everything that the host may call. Arguments are numbers and pointers; src/wasm/abi.ts says and checks what they must be. */
 import { grids_end } from './type/block/iq_grids';
 
-export { begin, compute, serve } from './runtime/compute';
+export { begin, compute } from './runtime/compute';
+export { await_step, finish_step, meet } from './runtime/sync';
 export { exp2_row } from './ops/attention_split';
 export { attention_scratch } from './ops/attention_walk';
 export { act_row_size, quantize_act } from './matmul/act';

@@ -15,7 +15,7 @@ const {
     all: [slot],
   },
 } = model.internals;
-const { executor, plan, planAt } = engine;
+const { executor, passes } = engine;
 const ids = (n: number): number[] => Array.from({ length: n }, (_, i) => (i * 7 + 3) % engine.hparams.nVocab);
 if (nDepth > 0) await scheduler.submit(slot, ids(nDepth), nDepth - 1, () => {});
 for (let i = 0; i < 3; i++) {
@@ -27,11 +27,11 @@ const sums = new Map<string, { ms: number; n: number }>();
 let total = 0;
 const REPEAT = nTokens === 1 ? 20 : 3;
 for (let r = 0; r < REPEAT; r++) {
-  for (const [i, record] of plan.records.entries()) {
+  for (const { placed, i, record } of passes.flatMap((p) => p.plan.records.map((record, i) => ({ ...p, i, record })))) {
     const w = record.src[0];
     const name = record.code.startsWith('MUL_MAT') ? `${record.code} ${w!.type.name} ${w!.ne[0]}x${w!.ne[1]}` : record.code;
     const start = performance.now();
-    await executor.run({ plan: planAt, nTokens, nOutputs: 1, from: i, to: i + 1 });
+    await executor.run({ passes: [{ plan: placed.at, from: i, to: i + 1 }], nTokens, nOutputs: 1 });
     const ms = performance.now() - start;
     total += ms;
     const s = sums.get(name) ?? { ms: 0, n: 0 };

@@ -31,10 +31,11 @@ const id = await fill(own);
 for (let i = 0; i < 10; i++) await token(own, id);
 
 // A step again, record by record: behind each ATTENTION lie its parts' states, the maximum (log2) first.
-const { executor, plan, planAt } = own.internals.engine;
+const { executor, passes } = own.internals.engine;
+const [{ plan, placed }] = passes;
 const maxima: number[] = [];
 for (const [i, record] of plan.records.entries()) {
-  await executor.run({ plan: planAt, nTokens: 1, nOutputs: 1, from: i, to: i + 1 });
+  await executor.run({ passes: [{ plan: placed.at, from: i, to: i + 1 }], nTokens: 1, nOutputs: 1 });
   if (record.code !== 'ATTENTION') continue;
   const [states] = record.writtenSrc!;
   const parts = Math.ceil((nDepth + 1) / 256);

@@ -25,7 +25,7 @@ export type QuantletErrorCode =
   | 'ERR_MISSING_TENSOR'
   /** The shapes of two tensors do not fit together. In a program that uses quantlet/core, check the `ne` in the message; in a model file, convert the model again. */
   | 'ERR_TENSOR_SHAPE'
-  /** The memory that is needed exceeds what one WebAssembly memory can hold (4 GiB) or what the machine will give. Take a smaller model or quantisation, a shorter context, fewer parallel sequences or a smaller type for the cache. */
+  /** The memory that is needed exceeds what the machine will give, or one layer what a WebAssembly memory can hold (4 GiB). Take a smaller model or quantisation, a shorter context, fewer parallel sequences or a smaller type for the cache. */
   | 'ERR_OUT_OF_MEMORY'
   /** The prompt, or the prompt and its answer, does not fit the context. Shorten it, load the model with a larger contextLength (`-c`), or set onContextFull (`--context-shift`). */
   | 'ERR_CONTEXT_FULL'

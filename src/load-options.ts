@@ -46,6 +46,8 @@ export interface LoadOptions extends WebOptions {
   batchSize?: number;
   /** Positions of one step whose logits can be read; more than `parallel` only for measuring texts. Default: `parallel`. @internal */
   maxOutputs?: number;
+  /** Memories that the model's layers are divided into, at most one for each layer; more where it needs them (engine/links.ts). Default 1. @internal */
+  links?: number;
   /**
    * Matrices whose inputs are to be measured, by their names: every step (a warm-up too) adds the squares of what they multiply, column by column,
    * to sums that are 0 at first. Default: none. @internal
@@ -98,6 +100,7 @@ const LOAD_OPTIONS = {
   lora: or(KIND.list, []),
   batchSize: or(whole(1), 512),
   maxOutputs: internal(or(whole(1), 1)),
+  links: internal(or(whole(1), 1)),
   inputSums: internal(KIND.function),
   speculation: KIND.any,
   overrideKv: KIND.object,

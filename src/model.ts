@@ -5,6 +5,7 @@ import { createChat, type Chat, type ModelChatOptions } from './chat/generation.
 import type { ChatMessage } from './chat/messages.ts';
 import { createChatTemplate, type ChatTemplate } from './chat/template.ts';
 import { embed, EMBED_OPTIONS, rank, type EmbedOptions } from './generate/embed.ts';
+import { memorySum, type MemoryParts } from './engine/memory-use.ts';
 import { createModelEngine, type ModelEngine } from './engine/model-engine.ts';
 import { QuantletError } from './errors.ts';
 import { createGeneration, type GenerateOptions, type Generation } from './generate/generate.ts';
@@ -52,8 +53,8 @@ export class Model {
   readonly eos: string;
   /** The file's key-values. */
   readonly metadata: ReadonlyMap<string, GGUFValue>;
-  /** Milliseconds of loading and of warming up, bytes of memory reserved. */
-  readonly stats: { readonly loadMs: number; readonly warmupMs: number; readonly memoryBytes: number };
+  /** Milliseconds of loading and of warming up; bytes of memory reserved, a draft model's included, and the model's own by what they are for. */
+  readonly stats: { readonly loadMs: number; readonly warmupMs: number; readonly memoryBytes: number; readonly memory: MemoryParts };
   /** The sequences in the KV cache, one by one: for servers. Undefined where the model makes vectors. */
   readonly slots: ModelSlots | undefined;
   /** The LoRA adapters that it was loaded with. */
@@ -330,7 +331,7 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
         gguf.metadata,
         engine,
         tokenizer,
-        { loadMs, warmupMs, memoryBytes: engine.memoryBytes + (draftModel?.stats.memoryBytes ?? 0) },
+        { loadMs, warmupMs, memoryBytes: memorySum(engine.memory) + (draftModel?.stats.memoryBytes ?? 0), memory: engine.memory },
         options,
         limits,
         draftModel,

@@ -1,9 +1,9 @@
 /**
  * ggml_graph_compute: the plan's interpreter, which every thread runs over the same op records. Start reading the engine here.
- * A step is begin() once and then compute() on all threads. serve() is the main loop of a worker thread: step after step until the threads shut down.
+ * A step is begin() once and then compute() on all threads; the main loop of a thread is serve() of src/threads/serve.ts.
  */
 import { run } from './dispatch';
-import { GO_ON, LOST, NO_STEP, await_step, barrier, finish_step, reached, step_from, step_plan, step_threads, step_to } from './sync';
+import { GO_ON, barrier, reached } from './sync';
 import { OP_BARRIER, OP_SIZE, Op, Plan, RANGES } from './tensor';
 
 /** Prepares a step: sets the dimensions that follow the batch, and all chunk cursors to zero. No thread may be computing. */
@@ -31,24 +31,4 @@ export function compute(plan: usize, sync: usize, ith: i32, nth: i32, from: i32,
     run(op, ith, nth, p.cursor_bytes, scratch);
   }
   return GO_ON;
-}
-
-/**
- * The main loop of thread ith: waits for steps and computes them. Returns when the threads shut down (after idle_ns without work: the first one to time out
- * does it for all) or when a worker was lost. last: the STEP word of the last step before. The host posts steps through the sync block (sync.ts).
- */
-export function serve(sync: usize, ith: i32, last: i32, idle_ns: i64): void {
-  for (;;) {
-    reached(sync, ith, NO_STEP);
-    const step = await_step(sync, last, idle_ns);
-    if (step == 0) return;
-    last = step;
-    const nth = step_threads(step);
-    if (ith >= nth) continue;
-    const to = step_to(sync);
-    if (compute(step_plan(sync), sync, ith, nth, step_from(sync), to) == LOST) return;
-    reached(sync, ith, to << 1);
-    if (barrier(sync, nth) == LOST) return;
-    if (ith == 0) finish_step(sync, step);
-  }
 }

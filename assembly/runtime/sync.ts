@@ -1,14 +1,16 @@
 /**
  * All communication between threads: the only file with atomics. In builds without threads it compiles to almost nothing.
  *
- * Sync block (each word has a cache line of 64 bytes, so that spinning on one does not slow down writers of another):
- *   STEP    number of the step to run, times 1024, plus how many threads take part in it; CLOSED when the threads shut down (never during a step)
+ * Every memory of a model has a sync block. Threads meet in the one of the memory that they compute in; all of them wait for steps in the first memory's.
+ * Each word has a cache line of 64 bytes, so that spinning on one does not slow down writers of another:
+ *   STEP    number of the step to run, times 1024, plus how many threads take part in it, those from 0 on (few threads finish a small step sooner); CLOSED
+ *           when the threads shut down, never during a step
  *   DONE    number of the last finished step
  *   ARRIVED threads that reached the current barrier
  *   PHASE   barriers passed
  *   POISON  not 0 once a worker was lost: every wait ends, and every barrier returns LOST
  *   CANCEL  [0] set by the host: stop this step; [1] set for all threads, at a barrier, by the one that arrives last and sees [0]
- *   PLAN    plan, from, to of the step (not atomic: STEP publishes them), then how often a thread polls before it sleeps
+ *   SPIN    how often a thread polls before it sleeps
  *   REACHED a line for each thread: how far it has come (`reached`), for whoever asks why a step does not end
  */
 const STEP: usize = 0;
@@ -17,7 +19,7 @@ const ARRIVED: usize = 128;
 const PHASE: usize = 192;
 const POISON: usize = 256;
 const CANCEL: usize = 320;
-const PLAN: usize = 384;
+const SPIN: usize = 384;
 const REACHED: usize = 448;
 
 const CLOSED: i32 = -1;
@@ -97,8 +99,9 @@ export function barrier(sync: usize, nth: i32): i32 {
   return atomic.load<i32>(sync + CANCEL + 4) != 0 ? CANCELLED : GO_ON;
 }
 
-/** What reached() notes for a thread that waits for a step. */
-export const NO_STEP: i32 = -1;
+/** What reached() notes for a thread that waits for a step, and for one behind the last record. */
+const NO_STEP: i32 = -1;
+const BEHIND_ALL: i32 = i32.MAX_VALUE - 1;
 
 /** Notes where thread ith is: 2 * i while it waits at the barrier before record i, 2 * i + 1 while it computes that record. Nothing reads it during a step. */
 // @ts-ignore: decorator
@@ -107,11 +110,18 @@ export function reached(sync: usize, ith: i32, where: i32): void {
   if (ASC_FEATURE_THREADS) store<i32>(sync + REACHED + (<usize>ith << 6), where);
 }
 
+/** The barrier behind the last record that the nth threads compute in this memory. Returns what barrier() does. */
+export function meet(sync: usize, ith: i32, nth: i32): i32 {
+  reached(sync, ith, BEHIND_ALL);
+  return barrier(sync, nth);
+}
+
 /**
- * Waits for a step after `last` and returns its STEP word, or 0 if the threads shut down (because another one timed out, or this
+ * Thread ith waits for a step after `last` and returns its STEP word, or 0 if the threads shut down (because another one timed out, or this
  * one after idle_ns) or a worker was lost.
  */
-export function await_step(sync: usize, last: i32, idle_ns: i64): i32 {
+export function await_step(sync: usize, ith: i32, last: i32, idle_ns: i64): i32 {
+  reached(sync, ith, NO_STEP);
   let step = 0;
   if (ASC_FEATURE_THREADS) {
     for (let polls = spin(sync); (step = atomic.load<i32>(sync + STEP)) == last && atomic.load<i32>(sync + POISON) == 0;) {
@@ -146,31 +156,5 @@ export function finish_step(sync: usize, step: i32): void {
 // @ts-ignore: decorator
 @inline
 function spin(sync: usize): i32 {
-  return load<i32>(sync + PLAN, 12);
-}
-
-/** What the host wrote for the step: the plan, and records [from, to) of it. */
-// @ts-ignore: decorator
-@inline
-export function step_plan(sync: usize): usize {
-  return load<usize>(sync + PLAN);
-}
-// @ts-ignore: decorator
-@inline
-export function step_from(sync: usize): i32 {
-  return load<i32>(sync + PLAN, 4);
-}
-// @ts-ignore: decorator
-@inline
-export function step_to(sync: usize): i32 {
-  return load<i32>(sync + PLAN, 8);
-}
-/**
- * How many threads compute the step: those from 0 on; the others wait for the next one. Results are the same, and few threads finish a small step sooner.
- * It is part of the STEP word because the host may write the next step's plan while a thread that takes no part is only now waking up for this one.
- */
-// @ts-ignore: decorator
-@inline
-export function step_threads(step: i32): i32 {
-  return step & 1023;
+  return load<i32>(sync + SPIN);
 }

@@ -70,7 +70,7 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
   const end = ARENA_BASE + SYNC_SIZE + ALIGN + bytes;
   const { build, turbo, module, threads, facts } = backend;
   const use = { what: `an engine with memoryBytes ${bytes}`, remedy: 'choose fewer memoryBytes' };
-  const { memory, executor } = await backend.startHere(end, ARENA_BASE, use).catch(async (error: unknown) => {
+  const { memory, executor } = await backend.startHere(end, use).catch(async (error: unknown) => {
     await backend.close();
     throw error;
   });
@@ -306,7 +306,7 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
       if (moves) new Uint8Array(buffer).copyWithin(to, from, from + had).fill(0, to + had, to + need);
       let done = false;
       try {
-        await inTurn(() => executor.run({ plan: parts.planAt, nTokens: 0, nOutputs: 0, from: 0, to: 1 }));
+        await inTurn(() => executor.run({ passes: [{ plan: parts.planAt, from: 0, to: 1 }], nTokens: 0, nOutputs: 0 }));
         done = true;
       } finally {
         if (!disposed) {
@@ -379,7 +379,7 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
         }
         const valuesOf = (t: Tensor): TensorData => arrayOver(t, bytesOf('compute', t));
         for (const check of known.checks) checkIndices(check, valuesOf(check.indices), check.counts && valuesOf(check.counts));
-        await executor.run({ plan: known.planAt, nTokens: 0, nOutputs: 0, from: 0, to: known.graph.records.length }, signal);
+        await executor.run({ passes: [{ plan: known.planAt, from: 0, to: known.graph.records.length }], nTokens: 0, nOutputs: 0 }, signal);
       }).finally(() => known.computing--);
     },
     async dispose() {

@@ -1,11 +1,12 @@
 /** What computes, for models and for the tensors of quantlet/core alike: a build of the kernels, and threads over one memory. */
 import type { WasmMemory, WasmModule } from '../globals.ts';
 import type { Executor } from '../threads/executor.ts';
+import { computeWith } from '../threads/serve.ts';
 import { createShared } from '../threads/shared.ts';
 import { createSingle } from '../threads/single.ts';
 import type { Kernels } from '../wasm/abi.ts';
 import { isThreaded, kernelFacts, pickBuild, type Build } from '../wasm/load.ts';
-import { createMemory, type MemoryUse } from '../wasm/memory.ts';
+import { createMemories, createMemory, type MemoryUse } from '../wasm/memory.ts';
 import type { Platform, Turbo } from './platform.ts';
 
 export interface CpuBackendOptions {
@@ -23,13 +24,13 @@ export interface CpuBackend {
   /** The kernels, for asking about sizes: they have no memory to compute in. */
   readonly facts: Kernels;
   /**
-   * Makes a memory of so many bytes, and what computes over it. Where the platform says so the memory is out of this thread's reach.
-   * @param sync address of SYNC_SIZE bytes
+   * Makes memories of so many bytes, and what computes over them: their first SYNC_SIZE bytes from ARENA_BASE on are its own. Where the platform says so
+   * they are out of this thread's reach.
    * @throws ERR_OUT_OF_MEMORY
    */
-  start(bytes: number, sync: number): Promise<Executor>;
-  /** The same with a memory that this thread reads and writes too. */
-  startHere(bytes: number, sync: number, use: MemoryUse): Promise<{ memory: WasmMemory; executor: Executor }>;
+  start(bytes: readonly number[]): Promise<Executor>;
+  /** The same with one memory, that this thread reads and writes too. */
+  startHere(bytes: number, use: MemoryUse): Promise<{ memory: WasmMemory; executor: Executor }>;
   /** For when nothing is started: what was begun ahead is given up. */
   close(): Promise<void>;
 }
@@ -49,10 +50,11 @@ export async function createCpuBackend(
     throw error;
   });
   const facts = kernelFacts(module, shared);
-  const over = async (memory: WasmMemory, sync: number): Promise<Executor> => {
-    if (!shared) return createSingle(module, memory, sync);
-    const pool = spawned?.attach(module, memory) ?? (await platform.createThreadPool!(module, memory, threads));
-    return createShared(module, memory, sync, pool, platform.defaultThreads());
+  const over = async (...memories: readonly WasmMemory[]): Promise<Executor> => {
+    if (!shared) return createSingle(module, memories);
+    const compute = computeWith(module, ...memories);
+    const pool = spawned?.attach(compute) ?? (await platform.createThreadPool!(compute, threads));
+    return createShared(compute, pool, platform.defaultThreads());
   };
   return {
     build,
@@ -60,11 +62,11 @@ export async function createCpuBackend(
     module,
     threads,
     facts,
-    start: async (bytes, sync) =>
-      !shared && platform.createExecutor ? platform.createExecutor(module, bytes, sync) : over(createMemory(bytes, shared), sync),
-    async startHere(bytes, sync, use) {
+    start: async (bytes) =>
+      !shared && platform.createExecutor ? platform.createExecutor(module, bytes) : over(...createMemories(bytes, shared)),
+    async startHere(bytes, use) {
       const memory = createMemory(bytes, shared, use);
-      return { memory, executor: await over(memory, sync) };
+      return { memory, executor: await over(memory) };
     },
     close,
   };

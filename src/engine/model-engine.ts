@@ -7,12 +7,13 @@ import { QuantletError } from '../errors.ts';
 import { getArchitecture } from '../gguf/metadata.ts';
 import type { OpenedGGUF } from '../gguf/split.ts';
 import { KV_SPLIT } from '../graph/layout.ts';
-import type { GraphPlan } from '../graph/plan.ts';
 import { RUN_WORDS } from '../graph/recurrent.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import { createCpuBackend } from './cpu-backend.ts';
 import type { Loras } from './lora.ts';
-import { planModel, type KvCache, type ModelPlan, type RopeTable } from './model-plan.ts';
+import { bytesInStep } from './links.ts';
+import { memorySum, notEnough, type MemoryParts } from './memory-use.ts';
+import { planModel, type KvCache, type ModelPlan, type Placed, type RopeTable } from './model-plan.ts';
 import type { Platform } from './platform.ts';
 import { readWeights } from './read-weights.ts';
 import type { Batch } from './scheduler.ts';
@@ -47,6 +48,8 @@ export interface ModelEngineOptions extends Pick<
   readonly meanwhile: () => void;
   /** Logits of one step at most. */
   readonly maxOutputs: number;
+  /** Memories that layers are divided into at least, where there are so many layers. */
+  readonly links: number;
   /** Which matrices' inputs are measured, by their names. */
   readonly inputSums: ((matrix: string) => boolean) | undefined;
   /** LoRA adapters. `part` of their tensors counts the adapters' files after those of the model. */
@@ -71,9 +74,7 @@ export interface ModelEngine {
   readonly slotCells: number;
   readonly batchSize: number;
   readonly maxOutputs: number;
-  readonly memoryBytes: number;
-  /** Of these, the weights. */
-  readonly weightBytes: number;
+  readonly memory: MemoryParts;
   readonly parallel: number;
   readonly caches: readonly KvCache[];
   /** States of recurrent layers, f32 [..., cells of all slots]. */
@@ -86,9 +87,8 @@ export interface ModelEngine {
   readonly fingerprint: string;
   /** What a step gives for each of its outputs. */
   readonly wants: Wants;
-  /** The plan and its address, for benches that time single records. */
-  readonly plan: GraphPlan;
-  readonly planAt: number;
+  /** What a step computes, pass by pass: for benches that time single records. */
+  readonly passes: readonly Placed[];
   /** Threads for steps of at most FEW_TOKENS; warmUp() sets it to what is fastest for this model on this machine. */
   generationThreads: number;
   step(batch: Batch, signal?: AbortSignal): Promise<(i: number) => Float32Array>;
@@ -121,9 +121,10 @@ export async function createModelEngine(
     step: options.checkpointMinStep,
   };
   const stateCells = cells.working + cells.checkpoints;
-  const planFor = (contextLength: number): ModelPlan => {
+  const planWith = (contextLength: number, links: number): ModelPlan => {
     const batchSize = batchFor(contextLength);
     return planModel(gguf, architecture, hparams, facts, {
+      links,
       wants,
       parallel,
       stateCells,
@@ -138,14 +139,27 @@ export async function createModelEngine(
       inputSums: options.inputSums,
     });
   };
+  const free = platform.freeMemory?.() ?? Infinity;
+  const inMemories = ({ memories }: ModelPlan): boolean => memories.every((bytes) => bytes <= MEMORY_LIMIT);
+  const fits = (plan: ModelPlan): boolean => inMemories(plan) && memorySum(plan.memory) <= free;
+  /** With as few links as do. Where there are no more, because one layer is too large for a memory, the plan does not fit. */
+  const planFor = (contextLength: number): ModelPlan => {
+    let model = planWith(contextLength, options.links);
+    for (let n = options.links; !inMemories(model) && model.memories.length === n;) {
+      n = Math.max(n + 1, Math.ceil(memorySum(model.memory) / MEMORY_LIMIT));
+      model = planWith(contextLength, n);
+    }
+    return model;
+  };
   let model: ModelPlan;
   let executor: Executor;
   try {
     options.signal?.throwIfAborted();
     // A context nobody asked for shrinks to what fits; one that was asked for must fit.
     model = planFor(wanted);
-    for (let n = wanted; !options.contextLength && model.memoryBytes > MEMORY_LIMIT && n > 2 * KV_SPLIT;) model = planFor((n = n >> 1));
-    executor = await backend.start(model.memoryBytes, model.syncAt);
+    for (let n = wanted; !options.contextLength && !fits(model) && n > 2 * KV_SPLIT;) model = planFor((n = n >> 1));
+    if (inMemories(model) && !fits(model)) throw notEnough(model.memory, free, model.contextLength);
+    executor = await backend.start(model.memories);
   } catch (error) {
     await backend.close();
     throw error;
@@ -156,11 +170,16 @@ export async function createModelEngine(
   try {
     // What this thread has to do takes about as long as the other threads read: they are told to first.
     await yieldToEventLoop();
-    for (const { data, values } of model.plan.constants) await executor.write(data, values!());
-    for (const table of model.tables) await executor.write(table.tensor.data, new Uint8Array((await angles(table, parts)).buffer));
+    for (const { plan, placed } of model.passes) {
+      await executor.write(placed.at, placed.encode());
+      for (const { data, values } of plan.constants) await executor.write(data, values!());
+    }
+    for (const table of model.tables) {
+      const bytes = new Uint8Array((await angles(table, parts)).buffer);
+      for (const { data } of table.tensors) await executor.write(data, bytes);
+    }
     options.meanwhile();
     fingerprint = await reading;
-    await executor.write(model.placed.at, model.placed.encode());
   } catch (error) {
     await executor.dispose();
     await Promise.allSettled([reading]); // reads the files until then
@@ -175,8 +194,7 @@ export async function createModelEngine(
     slotCells: model.slotCells,
     batchSize: model.batchSize,
     maxOutputs: model.maxOutputs,
-    memoryBytes: model.memoryBytes,
-    weightBytes: [...model.weights.keys()].reduce((n, { byteLength }) => n + byteLength, 0),
+    memory: model.memory,
     parallel,
     caches: model.caches,
     states: model.states,
@@ -184,29 +202,32 @@ export async function createModelEngine(
     inputSums: model.inputSums,
     fingerprint,
     wants,
-    plan: model.plan,
-    planAt: model.placed.at,
+    passes: model.passes,
     generationThreads: threads,
     step,
   };
   return engine;
 
   async function step(batch: Batch, signal?: AbortSignal): Promise<(i: number) => Float32Array> {
-    const { inputs, result, plan, placed } = model;
+    const { inputs, result, passes } = model;
     const { nTokens, nOutputs } = batch;
     for (const name of ['ids', 'pos', 'cells', 'first', 'visible', 'outputs'] as const) {
       const values = batch[name];
-      await executor.write(
-        inputs[name].data,
-        new Uint8Array(values.buffer, values.byteOffset, 4 * (name === 'outputs' ? nOutputs : nTokens)),
-      );
+      const bytes = new Uint8Array(values.buffer, values.byteOffset, 4 * (name === 'outputs' ? nOutputs : nTokens));
+      for (const { data } of inputs[name]) await executor.write(data, bytes);
     }
-    if (model.states.length > 0)
-      await executor.write(inputs.runs.data, new Uint8Array(batch.runs.buffer, batch.runs.byteOffset, 4 * RUN_WORDS * batch.nRuns));
+    const runs = new Uint8Array(batch.runs.buffer, batch.runs.byteOffset, 4 * RUN_WORDS * batch.nRuns);
+    for (const { data } of inputs.runs) await executor.write(data, runs);
     const threads = nTokens <= FEW_TOKENS ? engine.generationThreads : executor.threads;
     const width = result.ne[0];
     const reads = { at: result.data, length: 4 * width * nOutputs };
-    await executor.run({ plan: placed.at, nTokens, nOutputs, from: 0, to: plan.records.length, threads, reads }, signal);
+    const step = passes.map(({ plan, placed, crossings }) => ({
+      plan: placed.at,
+      from: 0,
+      to: plan.records.length,
+      carries: crossings.map(({ from, to }) => ({ from: from.data, to: to.data, length: bytesInStep(from, nTokens, nOutputs) })),
+    }));
+    await executor.run({ passes: step, nTokens, nOutputs, threads, reads }, signal);
     const rows = await executor.read(reads.at, reads.length);
     return (i) => new Float32Array(rows.buffer, rows.byteOffset + 4 * width * i, width);
   }
@@ -221,7 +242,7 @@ function wantsOf({ arch, causal, pooling }: HParams, embeddings: boolean | undef
 }
 
 /** The angles of a rope table, with the file's frequency factors where it has some. */
-async function angles({ params, factors, tensor }: RopeTable, parts: readonly Bytes[]): Promise<Float32Array> {
+async function angles({ params, factors, tensors: [tensor] }: RopeTable, parts: readonly Bytes[]): Promise<Float32Array> {
   if (!factors) return ropeTable(params, tensor.ne[1]);
   const bytes = await parts[factors.part].read(factors.offset, factors.offset + factors.byteLength);
   return ropeTable({ ...params, factors: new Float32Array(bytes.slice().buffer) }, tensor.ne[1]);

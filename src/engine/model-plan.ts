@@ -1,4 +1,4 @@
-/** A model's graph, its plan, and the address of everything in the arena, for one context length. Nothing is loaded yet. */
+/** A model's graph, its plans, and the address of everything in the memories, for one context length. Nothing is loaded yet. */
 import type { Architecture, GraphInputs, Wants } from '../arch/architecture.ts';
 import type { HParams } from '../arch/hparams.ts';
 import type { RopeParams } from '../arch/rope-table.ts';
@@ -9,17 +9,21 @@ import { withInputSums } from '../graph/input-sums.ts';
 import { KV_SPLIT, SYNC_SIZE } from '../graph/layout.ts';
 import { lower } from '../graph/lower.ts';
 import { packedBytes, packWeights, repackRecord } from '../graph/packing.ts';
-import { createGraphPlan, expand, placePlan, planBytes, type PlacedPlan, type GraphPlan } from '../graph/plan.ts';
+import { createGraphPlan, expand, placePlan, workBytes, type PlacedPlan, type GraphPlan } from '../graph/plan.ts';
 import { RUN_WORDS } from '../graph/recurrent.ts';
 import { leaf, nbytes, type Ne, type Tensor } from '../graph/tensor.ts';
 import { view } from '../graph/views.ts';
+import { cutIntoLinks, type Crossing } from './links.ts';
+import type { MemoryParts } from './memory-use.ts';
 import type { Loras } from './lora.ts';
 import { TYPE } from '../type-traits.ts';
 import type { Kernels } from '../wasm/abi.ts';
 import { createAllocator } from '../wasm/allocator.ts';
-import { ARENA_BASE } from '../wasm/memory.ts';
+import { ARENA_BASE, MEMORY_SPACE } from '../wasm/memory.ts';
 
 export interface ModelPlanOptions {
+  /** Memories at most. */
+  readonly links: number;
   readonly wants: Wants;
   readonly contextLength: number;
   /** Sequences at once. */
@@ -42,7 +46,8 @@ export interface ModelPlanOptions {
 export interface RopeTable {
   readonly params: RopeParams;
   readonly factors: TensorInfo | undefined;
-  readonly tensor: Tensor;
+  /** One in each memory where angles are read. */
+  readonly tensors: readonly Tensor[];
 }
 
 /** Keys and values of one layer: [padded head_dim, cells of all slots, n_head_kv] in the order of assembly/ops/kv_cache.ts. */
@@ -51,13 +56,22 @@ export interface KvCache {
   readonly v: Tensor;
 }
 
-/** A plan of one record for each matrix that is packed when it has been read. */
-export interface Packing {
+/** A plan and its place. */
+export interface Placed {
+  readonly plan: GraphPlan;
+  readonly placed: PlacedPlan;
+}
+
+/** What is computed in one memory without a stop. */
+export interface ModelPass extends Placed {
+  readonly crossings: readonly Crossing[];
+}
+
+/** A plan of one record for each matrix of a memory that is packed when it has been read. */
+export interface Packing extends Placed {
   readonly matrices: readonly Tensor[];
   /** i32 [matrices]: after packing not 0 for those with an Inf or NaN among their scales. */
   readonly broken: Tensor;
-  readonly plan: GraphPlan;
-  readonly placed: PlacedPlan;
 }
 
 export interface ModelPlan {
@@ -66,10 +80,11 @@ export interface ModelPlan {
   readonly slotCells: number;
   readonly batchSize: number;
   readonly maxOutputs: number;
-  readonly inputs: GraphInputs;
+  /** Each in every memory where it is read. */
+  readonly inputs: { readonly [K in keyof GraphInputs]: readonly Tensor[] };
   /** f32 [n_vocab or n_embd; n_outputs]. */
   readonly result: Tensor;
-  readonly weights: ReadonlyMap<TensorInfo, Tensor>;
+  readonly weights: readonly (readonly [TensorInfo, Tensor])[];
   readonly tables: readonly RopeTable[];
   /** Of those, the sums: f32 [ne0]. */
   readonly inputSums: ReadonlyMap<string, Tensor>;
@@ -77,13 +92,13 @@ export interface ModelPlan {
   readonly caches: readonly KvCache[];
   /** States of recurrent layers, f32 [..., cells of all slots]. */
   readonly states: readonly Tensor[];
-  readonly plan: GraphPlan;
-  /** Its place in the arena, where the packing plan lies until all weights are loaded. */
-  readonly placed: PlacedPlan;
-  /** Runs once, record by record as weights are read. */
-  readonly packing: Packing;
-  readonly syncAt: number;
-  readonly memoryBytes: number;
+  /** What a step computes, in this order. */
+  readonly passes: readonly ModelPass[];
+  /** For each memory: runs once, record by record as weights are read. */
+  readonly packings: readonly Packing[];
+  /** Bytes of each memory, and what all of them are for. */
+  readonly memories: readonly number[];
+  readonly memory: MemoryParts;
 }
 
 /** @throws ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE */
@@ -93,13 +108,11 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
   const cells = slotCells * options.parallel;
   const batchSize = Math.min(options.batchSize, slotCells);
   const maxOutputs = Math.min(Math.max(options.maxOutputs, options.parallel), batchSize);
-  const memory = createAllocator(ARENA_BASE);
-  const syncAt = memory.take(SYNC_SIZE);
 
   const weights = new Map<TensorInfo, Tensor>();
   const adapted = new Set<string>();
   const cacheOf: KvCache[] = [];
-  const tables: RopeTable[] = [];
+  const tables: (Omit<RopeTable, 'tensors'> & { readonly tensor: Tensor })[] = [];
   const roots: Tensor[] = [];
   const input = (name: string, by: 'tokens' | 'outputs', n: number): Tensor => leaf(name, TYPE.i32, [n, 1, 1, 1], { dim: 0, by });
   const inputs: GraphInputs = {
@@ -202,40 +215,63 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     expand([...roots, result]),
     (name) => gguf.tensors.has(name) && (options.inputSums?.(name) ?? false),
   );
-  const matrices = packWeights(nodes, facts);
-  const broken = leaf('broken matrices', TYPE.i32, [matrices.length, 1, 1, 1]);
-  const plan = createGraphPlan(lower(nodes, facts), [result]);
-  const packing = createGraphPlan(matrices.map((m, i) => repackRecord(m, facts, view(broken, [1], { offset: 4 * i }))));
-  for (const l of [
+  packWeights(nodes, facts);
+  const bytesOf = (l: Tensor): number => (l.layout === 'packed' ? packedBytes(l, facts) : nbytes(l));
+  // What is small, or the same for all layers, may be in several memories. Everything else has one place, caches among it.
+  const copied = new Set([
     ...Object.values(inputs),
-    ...weights.values(),
-    ...tables.map((t) => t.tensor),
-    ...caches.flatMap((c) => [c.k, c.v]),
-    ...states.values(),
-    ...new Set(inputSums.values()),
-    broken,
-    ...plan.constants,
-  ]) {
-    l.data = memory.take(l.layout === 'packed' ? packedBytes(l, facts) : nbytes(l));
-  }
-  // Both plans have the same place: the last matrix is packed before the first step.
-  const at = memory.take(Math.max(planBytes(plan, threads), planBytes(packing, threads)));
+    ...tables.map(({ tensor }) => tensor),
+    ...[...weights.values()].filter(({ ne }) => ne[1] === 1),
+    ...(hparams.causal ? [] : caches.flatMap(({ k, v }) => [k, v])),
+  ]);
+  const links = cutIntoLinks(nodes, { count: options.links, bytesOf, stays: (l) => !l.values && !copied.has(l) });
+  const tensorsOf = (l: Tensor): Tensor[] => (links.places.get(l) ?? []).map(({ tensor }) => tensor);
+  const loaded = [...weights].flatMap(([info, l]) => tensorsOf(l).map((tensor) => [info, tensor] as const));
+
+  const plans = links.passes.map(({ nodes, crossings }) =>
+    createGraphPlan(lower(nodes, facts), [links.computed(result), ...crossings.map(({ from }) => from)]),
+  );
+  const memories = links.memories.map((leaves, link) => {
+    const memory = createAllocator(link * MEMORY_SPACE + ARENA_BASE);
+    memory.take(SYNC_SIZE);
+    const inLink = plans.filter((_, i) => links.passes[i].link === link);
+    const matrices = loaded.map(([, tensor]) => tensor).filter((t) => t.layout === 'packed' && leaves.has(t));
+    const broken = leaf('broken matrices', TYPE.i32, [matrices.length, 1, 1, 1]);
+    const packing = createGraphPlan(matrices.map((m, i) => repackRecord(m, facts, view(broken, [1], { offset: 4 * i }))));
+    for (const l of new Set([...leaves, broken, ...inLink.flatMap(({ constants }) => constants)])) l.data = memory.take(bytesOf(l));
+    // One plan runs at a time, so all work in the same place.
+    const work = memory.take(Math.max(...[...inLink, packing].map((plan) => workBytes(plan, threads))));
+    const place = (plan: GraphPlan): PlacedPlan => placePlan(plan, work, threads, memory.take(plan.byteLength));
+    const placed = new Map(inLink.map((plan) => [plan, place(plan)]));
+    return { placed, packing: { matrices, broken, plan: packing, placed: place(packing) }, bytes: memory.end - link * MEMORY_SPACE };
+  });
+  const sum = (numbers: readonly number[]): number => numbers.reduce((all, n) => all + n, 0);
+  const weightBytes = sum(loaded.map(([, tensor]) => bytesOf(tensor)));
+  const cacheBytes = sum([...states.values(), ...caches.flatMap(({ k, v }) => [k, v])].flatMap((l) => tensorsOf(l).map(bytesOf)));
+  const all = sum(memories.map(({ bytes }) => bytes));
   return {
     contextLength,
     slotCells,
     batchSize,
     maxOutputs,
-    inputs,
-    result,
-    weights,
-    tables,
+    inputs: {
+      ids: tensorsOf(inputs.ids),
+      pos: tensorsOf(inputs.pos),
+      cells: tensorsOf(inputs.cells),
+      first: tensorsOf(inputs.first),
+      visible: tensorsOf(inputs.visible),
+      outputs: tensorsOf(inputs.outputs),
+      runs: tensorsOf(inputs.runs),
+    },
+    result: links.computed(result),
+    weights: loaded,
+    tables: tables.map(({ params, factors, tensor }) => ({ params, factors, tensors: tensorsOf(tensor) })),
     inputSums,
     caches,
     states: [...states.values()],
-    plan,
-    syncAt,
-    placed: placePlan(plan, at, threads),
-    packing: { matrices, broken, plan: packing, placed: placePlan(packing, at, threads) },
-    memoryBytes: memory.end,
+    passes: links.passes.map(({ link, crossings }, i) => ({ plan: plans[i], placed: memories[link].placed.get(plans[i])!, crossings })),
+    packings: memories.map(({ packing }) => packing),
+    memories: memories.map(({ bytes }) => bytes),
+    memory: { weights: weightBytes, cache: cacheBytes, compute: all - weightBytes - cacheBytes },
   };
 }

@@ -1,7 +1,8 @@
 /** The interface between src/ and the runtime it runs in. */
-import type { WasmMemory, WasmModule } from '../globals.ts';
+import type { WasmModule } from '../globals.ts';
 import type { Bytes, SourceLike } from '../io/source.ts';
 import type { Executor } from '../threads/executor.ts';
+import type { Compute } from '../threads/serve.ts';
 import type { SpawnedThreads, ThreadPool } from '../threads/shared.ts';
 import type { Build, Features } from '../wasm/load.ts';
 
@@ -42,11 +43,13 @@ export interface Platform {
   /** Whether a module has turbo. */
   isTurbo?(module: WasmModule): boolean;
   defaultThreads(): number;
-  /** Threads over a memory; spawnThreads() instead where they can be started before there is one. */
-  createThreadPool?(module: WasmModule, memory: WasmMemory, nth: number): Promise<ThreadPool>;
+  /** Threads over memories; spawnThreads() instead where they can be started before there are any. */
+  createThreadPool?(compute: Compute, nth: number): Promise<ThreadPool>;
   spawnThreads?(nth: number): SpawnedThreads;
+  /** Bytes of memory that this process can still have, where the system says so. */
+  freeMemory?(): number | undefined;
   /** A model was loaded, or was not: what was only kept ready for it goes. */
   loaded?(): void;
   /** For builds without threads, where another thread is to compute, or this one in a way of its own; by default this one computes (threads/single.ts). */
-  createExecutor?(module: WasmModule, memoryBytes: number, sync: number): Promise<Executor>;
+  createExecutor?(module: WasmModule, memoryBytes: readonly number[]): Promise<Executor>;
 }

@@ -35,7 +35,7 @@ export async function readWeights(
   executor: Executor,
   facts: Kernels,
   parts: readonly Bytes[],
-  { weights, tables, packing }: ModelPlan,
+  { weights, tables, packings }: ModelPlan,
   options: ReadOptions,
 ): Promise<string> {
   // Rope angles can depend on the context a model is loaded with (Phi 3), and adapters have a scale: a saved sequence fits only the same of both.
@@ -47,12 +47,12 @@ export async function readWeights(
   const inOrder = [...weights].sort(([a], [b]) => a.part - b.part || a.offset - b.offset);
   const files = parts.flatMap(({ file }) => file ?? []);
   if (executor.load && files.length === parts.length) {
-    const reading = byThreads(executor, files, inOrder, packing, facts.packed_rows(), options);
+    const reading = byThreads(executor, files, inOrder, packings, facts.packed_rows(), options);
     // Both are waited for whatever happens: nobody may write to the memory, or read the files, once they are given back.
     const [read, heads] = await Promise.allSettled([reading, headsOf(parts, inOrder, fingerprint)]);
     for (const end of [read, heads]) if (end.status === 'rejected') throw end.reason;
-  } else await byHost(executor, parts, inOrder, packing, options, fingerprint);
-  await refuseBroken(executor, packing);
+  } else await byHost(executor, parts, inOrder, packings, options, fingerprint);
+  for (const packing of packings) await refuseBroken(executor, packing);
   return fingerprint.hex();
 }
 
@@ -60,26 +60,32 @@ const addHead = (fingerprint: Fingerprint, { name, type, ne }: TensorInfo, bytes
   void fingerprint.add(utf8.encode(`${name} ${type.name} ${ne.join(' ')}`)).add(bytes.subarray(0, FINGERPRINT_BYTES));
 
 async function headsOf(parts: readonly Bytes[], inOrder: readonly Weight[], fingerprint: Fingerprint): Promise<void> {
-  for (const [info] of inOrder) {
+  for (const info of new Set(inOrder.map(([info]) => info))) {
     const end = info.offset + Math.min(info.byteLength, FINGERPRINT_BYTES);
     addHead(fingerprint, info, await parts[info.part].read(info.offset, end));
   }
 }
 
+/** For each matrix that is packed: its record, and of which plan. */
+const packingOf = (packings: readonly Packing[]): ReadonlyMap<Tensor, { readonly record: number; readonly of: Packing }> =>
+  new Map(packings.flatMap((of) => of.matrices.map((matrix, record) => [matrix, { record, of }] as const)));
+
 /** The numbers of all pieces (threads/loading.ts): whole row blocks where a matrix is packed, else any bytes. */
-function piecesOf(inOrder: readonly Weight[], { matrices, broken }: Packing, blockRows: number): number[][] {
-  const numberOf = new Map(matrices.map((m, i) => [m, i]));
+function piecesOf(inOrder: readonly Weight[], packings: readonly Packing[], blockRows: number): number[][] {
+  const packing = packingOf(packings);
   return inOrder.flatMap(([info, tensor]) => {
-    const number = numberOf.get(tensor);
-    const blockBytes = number === undefined ? 1 : blockRows * tensor.nb[1];
+    const packed = packing.get(tensor);
+    const blockBytes = packed ? blockRows * tensor.nb[1] : 1;
     const most = Math.max(1, Math.floor(PIECE_BYTES / blockBytes)) * blockBytes;
     return Array.from({ length: Math.ceil(info.byteLength / most) }, (_, i) => {
       const from = i * most;
       const to = Math.min(from + most, info.byteLength);
       const bytes = [info.part, info.offset + from, to - from, tensor.data + from];
-      if (number === undefined) return [...bytes, -1, 0, 0, 0, 0, 0, 0];
+      if (!packed) return [...bytes, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+      const { record, of } = packed;
       const blocks = [from / blockBytes, Math.ceil(to / blockBytes)];
-      return [...bytes, tensor.type.id, tensor.data, tensor.ne[0], tensor.ne[1], ...blocks, broken.data + 4 * number];
+      const words = [of.broken.data + 4 * record, of.placed.scratchAt, of.plan.scratchSize];
+      return [...bytes, tensor.type.id, tensor.data, tensor.ne[0], tensor.ne[1], ...blocks, ...words];
     });
   });
 }
@@ -88,23 +94,22 @@ async function byThreads(
   executor: Executor,
   files: readonly FileIdentity[],
   inOrder: readonly Weight[],
-  packing: Packing,
+  packings: readonly Packing[],
   blockRows: number,
   { signal, onProgress }: ReadOptions,
 ): Promise<void> {
-  const rows = piecesOf(inOrder, packing, blockRows);
+  const rows = piecesOf(inOrder, packings, blockRows);
   const pieces = new Float64Array(new SharedArrayBuffer(8 * PIECE_SIZE * rows.length));
   pieces.set(rows.flat());
   // Pieces are taken in order, so that the first ones are done.
   let total = 0;
   const ends = rows.map((row) => (total += row[PIECE.bytes]));
   let told = 0;
-  const { scratchAt: scratch } = packing.placed;
   const onDone = (n: number): void => {
     if (n > told) onProgress?.({ phase: 'load', loaded: ends[n - 1], total });
     told = n;
   };
-  await executor.load!({ files, pieces, scratch, scratchBytes: packing.plan.scratchSize }, onDone, signal);
+  await executor.load!({ files, pieces }, onDone, signal);
 }
 
 /** A matrix is packed while the next one is read. */
@@ -112,14 +117,15 @@ async function byHost(
   executor: Executor,
   parts: readonly Bytes[],
   inOrder: readonly Weight[],
-  packing: Packing,
+  packings: readonly Packing[],
   { signal, onProgress }: ReadOptions,
   fingerprint: Fingerprint,
 ): Promise<void> {
   const total = inOrder.reduce((n, [info]) => n + info.byteLength, 0);
-  const packingOf = new Map(packing.matrices.map((m, i) => [m, i]));
-  await executor.write(packing.placed.at, packing.placed.encode());
+  const packing = packingOf(packings);
+  for (const { placed } of packings) await executor.write(placed.at, placed.encode());
   let loaded = 0;
+  let known: TensorInfo | undefined;
   let packed: Promise<void> = Promise.resolve();
   for (const [info, tensor] of inOrder) {
     const bytes = parts[info.part];
@@ -131,14 +137,16 @@ async function byHost(
       const chunk = target ?? (await bytes.read(from, from + n, signal));
       if (target) await bytes.readInto!(target, from, signal);
       else await executor.write(tensor.data + at, chunk);
-      if (at === 0) addHead(fingerprint, info, chunk);
+      if (info !== known) addHead(fingerprint, (known = info), chunk);
       loaded += n;
       onProgress?.({ phase: 'load', loaded, total });
     }
-    const record = packingOf.get(tensor);
-    if (record === undefined) continue;
+    const found = packing.get(tensor);
+    if (!found) continue;
     await packed;
-    packed = executor.run({ plan: packing.placed.at, nTokens: 0, nOutputs: 0, from: record, to: record + 1 }, signal);
+    const { record, of } = found;
+    const pass = { plan: of.placed.at, from: record, to: record + 1 };
+    packed = executor.run({ passes: [pass], nTokens: 0, nOutputs: 0 }, signal);
     packed.catch(() => {}); // thrown by the next await
   }
   await packed;

@@ -1,4 +1,5 @@
 /** Node, Deno and Bun as a Platform: files, kernels from the package's folder, flags of V8. Not exported from the package: its own command line uses it too. */
+import { readFileSync } from 'node:fs';
 import { open, readFile, stat } from 'node:fs/promises';
 import { resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -137,6 +138,25 @@ async function openFile(path: string): Promise<OpenedFile> {
   return { bytes: { ...checkedBytes(size, read), readInto, file: identity }, name: path, close: () => file.close() };
 }
 
+/**
+ * What Linux can give without ending a process: memory that is free or holds what can be read again, and swap, within the container's limit. Other systems'
+ * figures leave out memory that they would give.
+ */
+function freeMemory(): number | undefined {
+  const read = (path: string, find: RegExp): number => {
+    try {
+      return Number(find.exec(readFileSync(path, 'utf8'))?.[1] ?? NaN);
+    } catch {
+      return NaN;
+    }
+  };
+  const kib = (name: string): number => 1024 * read('/proc/meminfo', new RegExp(`^${name}:\\s+(\\d+) kB`, 'm'));
+  const machine = kib('MemAvailable') + kib('SwapFree');
+  const limit = read('/sys/fs/cgroup/memory.max', /^(\d+)$/m) - (read('/sys/fs/cgroup/memory.current', /^(\d+)$/m) - read('/sys/fs/cgroup/memory.stat', /^file (\d+)$/m)); // prettier-ignore
+  const least = Math.min(...[machine, limit].filter((n) => !Number.isNaN(n)));
+  return Number.isFinite(least) ? least : undefined;
+}
+
 export const platform: Platform = {
   open: async (source) => {
     if (typeof source !== 'string' && !(source instanceof URL)) return { bytes: toBytes(source), close: async () => {} };
@@ -155,6 +175,7 @@ export const platform: Platform = {
   isTurbo,
   defaultThreads,
   spawnThreads,
+  freeMemory,
 };
 
 type NetOptions = Pick<LoadOptions, 'hub' | 'headers' | 'cache' | 'signal' | 'onProgress'>;

@@ -80,13 +80,16 @@ export const LAYOUT = { plain: 0, packed: 1 } as const;
 export type Layout = keyof typeof LAYOUT;
 
 /** The sync block: one 64-byte line a word; offsets in 32-bit words. */
-export const SYNC = { step: 0, done: 16, arrived: 32, phase: 48, poison: 64, cancel: 80, plan: 96, spin: 99, reached: 112 } as const;
+export const SYNC = { step: 0, done: 16, arrived: 32, phase: 48, poison: 64, cancel: 80, spin: 96, reached: 112 } as const;
 /** Words from one thread's `reached` to the next. */
 export const REACHED_STRIDE = 16;
 /** Bytes of the sync block: a line for each thread that there can be (threads/executor.ts MAX_THREADS) after the words. */
 export const SYNC_SIZE = 4 * (SYNC.reached + REACHED_STRIDE * 512);
-/** Low bits of a step's number: how many threads take part in it (assembly/runtime/sync.ts step_threads). */
+/** Low bits of a step's number: how many threads take part in it (assembly/runtime/sync.ts STEP). */
 export const STEP_THREAD_BITS = 10;
+export const STEP_THREADS = 2 ** STEP_THREAD_BITS - 1;
+/** How a barrier or a step ends (assembly/runtime/sync.ts). */
+export const ENDS = { goOn: 0, cancelled: 1, lost: -1 } as const;
 /** SYNC.step's value when the threads are to return. */
 export const CLOSED = -1;
 

@@ -106,8 +106,11 @@ export function place(plan: GraphPlan, computeAt: number): void {
   plan.tensors.forEach((t) => t.viewOf && (t.data = t.viewOf.data + t.viewOffset));
 }
 
-/** Bytes of the arena that a plan takes, with the scratch of nth threads. */
-export const planBytes = (plan: GraphPlan, nth: number): number => up(plan.computeBytes) + plan.scratchSize * nth + plan.byteLength;
+/** Bytes that a plan works in: its intermediate results, and the scratch of nth threads. Plans that run one after the other can share them. */
+export const workBytes = (plan: GraphPlan, nth: number): number => up(plan.computeBytes) + plan.scratchSize * nth;
+
+/** Bytes of the arena that a plan takes in all. */
+export const planBytes = (plan: GraphPlan, nth: number): number => workBytes(plan, nth) + plan.byteLength;
 
 export interface PlacedPlan {
   /** Address of the plan's bytes: what a step is told to run. */
@@ -118,12 +121,14 @@ export interface PlacedPlan {
   encode(): Uint8Array;
 }
 
-/** Gives a plan planBytes() bytes of the arena from `at` on: intermediate results, scratch and the plan itself. Leaves must have their addresses by now. */
-export function placePlan(plan: GraphPlan, at: number, nth: number): PlacedPlan {
-  place(plan, at);
-  const scratchAt = at + up(plan.computeBytes);
-  const planAt = scratchAt + plan.scratchSize * nth;
-  return { at: planAt, scratchAt, encode: () => encodePlan(plan, planAt, scratchAt) };
+/**
+ * Gives a plan workBytes() bytes of the arena from `workAt` on, and for itself those from `at` on, by default behind them. Leaves must have their addresses
+ * by now.
+ */
+export function placePlan(plan: GraphPlan, workAt: number, nth: number, at = workAt + workBytes(plan, nth)): PlacedPlan {
+  place(plan, workAt);
+  const scratchAt = workAt + up(plan.computeBytes);
+  return { at, scratchAt, encode: () => encodePlan(plan, at, scratchAt) };
 }
 
 /** Which records need a barrier before them: those that touch bytes that a record since the last barrier wrote, or write bytes that it read. */

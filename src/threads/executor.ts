@@ -1,4 +1,4 @@
-/** What runs steps: the arena, and the threads that compute in it. The rest of the host knows threads and memories by this interface alone. */
+/** What runs steps: memories, and the threads that compute in them. The rest of the host knows threads and memories by this interface alone. */
 import { QuantletError } from '../errors.ts';
 import type { FileIdentity } from '../io/source.ts';
 import { whole } from '../options.ts';
@@ -8,13 +8,29 @@ export interface ByteRange {
   readonly length: number;
 }
 
-export interface Step {
-  /** Address of the plan. */
-  readonly plan: number;
-  readonly nTokens: number;
-  readonly nOutputs: number;
+/** Bytes that go from one memory to another (wasm/memory.ts has what addresses mean). */
+export interface Carry {
   readonly from: number;
   readonly to: number;
+  readonly length: number;
+}
+
+/** What is computed in one memory. */
+export interface Pass {
+  /** Address of the plan. */
+  readonly plan: number;
+  /** Its records [from, to). */
+  readonly from: number;
+  readonly to: number;
+  /** Copied when the pass is done. */
+  readonly carries?: readonly Carry[];
+}
+
+export interface Step {
+  /** One after the other. */
+  readonly passes: readonly Pass[];
+  readonly nTokens: number;
+  readonly nOutputs: number;
   /** How many of the threads take part; default: all. The result is the same. */
   readonly threads?: number;
   /** What will be read after the step. Where another thread has the memory, these bytes come with its answer. */
@@ -26,21 +42,18 @@ export interface LoadWork {
   readonly files: readonly FileIdentity[];
   /** Numbers of all pieces, in shared memory. (Typed arrays have no type parameter before TypeScript 5.7.) */
   readonly pieces: Float64Array;
-  /** Address of scratch for packing, `scratchBytes` for each thread. */
-  readonly scratch: number;
-  readonly scratchBytes: number;
 }
 
 export interface Executor {
   readonly threads: number;
-  /** Copies bytes into the arena; not while a step that reads them runs. */
+  /** Copies bytes into a memory; not while a step that reads them runs. */
   write(at: number, bytes: Uint8Array): void | Promise<void>;
-  /** Bytes of the arena, valid until the next step. */
+  /** Bytes of a memory, valid until the next step. */
   read(at: number, length: number): Uint8Array | Promise<Uint8Array>;
-  /** A view of the arena to write into directly, where this thread has one. */
+  /** A view of a memory to write into directly, where this thread has one. */
   view(at: number, length: number): Uint8Array | undefined;
   /**
-   * Runs records [from, to) of the plan on all threads.
+   * Runs the passes of a step, each on all threads.
    * @throws ERR_WORKER_LOST (usable again afterwards), ERR_DISPOSED, or signal.reason
    */
   run(step: Step, signal?: AbortSignal): Promise<void>;

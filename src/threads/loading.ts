@@ -8,17 +8,20 @@ import { workerLost, type LoadWork } from './executor.ts';
 
 /**
  * A piece is PIECE_SIZE numbers, in this order: `bytes` bytes of file number `file` from `offset` on go to the address `at`. Where `type` (a ggml type's id) is not
- * negative they are whole row blocks [from, to) of the packed [ne0, ne1] matrix at `matrix`, and the i32 at `broken` becomes 1 where a scale is Inf or NaN.
+ * negative they are whole row blocks [from, to) of the packed [ne0, ne1] matrix at `matrix`, the i32 at `broken` becomes 1 where a scale is Inf or NaN,
+ * and each thread has `scratchBytes` bytes for it, one behind the other from the address `scratch` on.
  */
-export const PIECE = { file: 0, offset: 1, bytes: 2, at: 3, type: 4, matrix: 5, ne0: 6, ne1: 7, from: 8, to: 9, broken: 10 } as const;
-export const PIECE_SIZE = 11;
+// prettier-ignore
+export const PIECE = { file: 0, offset: 1, bytes: 2, at: 3, type: 4, matrix: 5, ne0: 6, ne1: 7, from: 8, to: 9, broken: 10, scratch: 11, scratchBytes: 12 } as const;
+export const PIECE_SIZE = 13;
 
 /** Words that host and workers share: the next piece to be taken, not 0 where no more are to be taken, and how many are done. */
 export const LOADING = { next: 0, stop: 1, done: 2 } as const;
 export const LOADING_WORDS = 3;
 
-/** What one worker is sent. `scratch` is its own. */
-export interface LoadTask extends Omit<LoadWork, 'scratchBytes'> {
+/** What worker ith is sent. */
+export interface LoadTask extends LoadWork {
+  readonly ith: number;
   readonly words: Int32Array;
 }
 
@@ -36,7 +39,7 @@ const PROGRESS_MS = 20;
 export async function loadPieces(
   nth: number,
   start: (task: LoadTask) => Promise<LoadFailure | undefined>,
-  { scratchBytes, ...work }: LoadWork,
+  work: LoadWork,
   onDone: (pieces: number) => void,
   signal?: AbortSignal,
 ): Promise<void> {
@@ -57,7 +60,7 @@ export async function loadPieces(
   try {
     const ends = await Promise.allSettled(
       Array.from({ length: nth }, (_, ith) =>
-        start({ ...work, words, scratch: work.scratch + ith * scratchBytes }).catch((cause: unknown) => {
+        start({ ...work, ith, words }).catch((cause: unknown) => {
           stop();
           throw cause;
         }),

@@ -9,12 +9,6 @@ import type { SpawnedThreads } from './shared.ts';
 
 const WORKER = new URL('../../dist/worker/node.js', import.meta.url);
 
-/** What a worker computes with: sent with every task, the first of which needs it. */
-export interface Compute {
-  readonly module: WebAssembly.Module;
-  readonly memory: WebAssembly.Memory;
-}
-
 /** The error where files of the package are not where they should be. */
 export const bundledError = (missing: string, cause?: unknown): QuantletError =>
   new QuantletError(
@@ -102,8 +96,7 @@ export function spawnThreads(nth: number): SpawnedThreads {
   const pool = createPool(WORKER, 'serve', nth, {});
   return {
     started: Promise.allSettled(Array.from({ length: nth }, () => pool.run(undefined, 'start'))),
-    attach(module, memory) {
-      const compute: Compute = { module, memory };
+    attach(compute) {
       const run = (task: object, name?: string): Promise<unknown> =>
         pool.run({ ...task, compute }, name).catch((error: NodeJS.ErrnoException) => {
           throw /MODULE_NOT_FOUND$/.test(error.code ?? '') ? bundledError(error.message, error) : error;

@@ -1,4 +1,4 @@
-/** Without shared memory: one worker has the memory and the kernels and computes; this thread sends it messages and stays responsive. */
+/** Without shared memory: one worker has the memories and the kernels and computes; this thread sends it messages and stays responsive. */
 import { QuantletError } from '../errors.ts';
 import type { Channel } from '../web/rpc.ts';
 import { disposedError, type Executor, type ByteRange, type Step } from './executor.ts';
@@ -7,8 +7,8 @@ import { makeKnown } from './where.ts';
 export interface RemoteInit {
   readonly role: 'remote';
   readonly module: WebAssembly.Module;
-  readonly memoryBytes: number;
-  readonly sync: number;
+  /** Of each memory. */
+  readonly memoryBytes: readonly number[];
 }
 
 /** One message: first the writes, then the step, then what is read (the step's own `reads` where none is asked for). */
@@ -21,9 +21,9 @@ export interface RemoteRequest {
 /** Writes up to this size go with the next request; larger ones (weights) at once, and the writer waits until they have arrived. */
 const SMALL_WRITE = 64 * 1024;
 
-/** @throws ERR_OUT_OF_MEMORY where the worker cannot make the memory */
-export async function createRemote(channel: Channel, module: WebAssembly.Module, memoryBytes: number, sync: number): Promise<Executor> {
-  await channel.call({ role: 'remote', module, memoryBytes, sync } satisfies RemoteInit);
+/** @throws ERR_OUT_OF_MEMORY where the worker cannot make the memories */
+export async function createRemote(channel: Channel, module: WebAssembly.Module, memoryBytes: readonly number[]): Promise<Executor> {
+  await channel.call({ role: 'remote', module, memoryBytes } satisfies RemoteInit);
   let writes: { at: number; bytes: Uint8Array }[] = [];
   /** The bytes that came with the last step's answer. */
   let brought: (ByteRange & { bytes: Uint8Array }) | undefined;

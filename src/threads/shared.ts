@@ -1,46 +1,38 @@
 /**
- * Threads over one shared memory. A platform only says how a task is started on worker ith (Piscina, Web Workers). Posting a step, waiting for
+ * Threads over shared memories. A platform only says how a task is started on worker ith (Piscina, Web Workers). Posting a step, waiting for
  * its end, cancelling it and losing a worker are handled here, through the words of the sync block (assembly/runtime/sync.ts).
  *
  * Threads serve while there are steps: run() starts a task on every worker where none is running, and the tasks return by themselves after
  * IDLE_MS without a step.
  */
-import type { WasmMemory, WasmModule } from '../globals.ts';
 import { CLOSED, STEP_THREAD_BITS, SYNC, SYNC_SIZE } from '../graph/layout.ts';
 import { instantiate } from '../wasm/load.ts';
-import { disposedError, workerLost, type Executor, type Step } from './executor.ts';
+import { ARENA_BASE, bytesIn, memoryOf } from '../wasm/memory.ts';
+import { disposedError, workerLost, type Executor, type Pass, type Step } from './executor.ts';
 import { loadPieces, type LoadFailure, type LoadTask } from './loading.ts';
+import { writeProgram, type Compute, type ServeTask } from './serve.ts';
 import { makeKnown, whereThreadsStand } from './where.ts';
 
-/** What a worker needs to serve as thread ith: the arguments of kernels.serve(). */
-export interface ServeTask {
-  readonly sync: number;
-  readonly ith: number;
-  /** STEP's value when the task was started: the thread waits for another one. */
-  readonly last: number;
-  readonly idleMs: number;
-}
-
-/** Workers over the engine's memory, one for each thread. */
+/** Workers over an engine's memories, one for each thread. */
 export interface ThreadPool {
   /** How many threads there are. */
   readonly nth: number;
-  /** Runs kernels.serve on worker ith; settles when it returns, rejects when the worker is lost. */
+  /** Runs serveSteps on worker ith; settles when it returns, rejects when the worker is lost. */
   start(task: ServeTask): Promise<void>;
   /** Has a worker read and pack pieces until there are none left; rejects when the worker is lost. Where workers can open files. */
   load?(task: LoadTask): Promise<LoadFailure | undefined>;
   /** The state of the workers, in words (Executor.where). */
   where?(): string;
-  /** Where there is no Atomics.waitAsync: resolves once the 32-bit word at this address is no longer `value`. */
+  /** Where there is no Atomics.waitAsync: resolves once the 32-bit word at this address of the first memory is no longer `value`. */
   changed?(at: number, value: number): Promise<void>;
   dispose(): Promise<void>;
 }
 
-/** Workers that were started before there is a memory. */
+/** Workers that were started before there is anything to compute with. */
 export interface SpawnedThreads {
   /** Resolves when workers have started, or could not: then their first tasks say why. */
   readonly started: Promise<unknown>;
-  attach(module: WasmModule, memory: WasmMemory): ThreadPool;
+  attach(compute: Compute): ThreadPool;
   /** Where there is nothing to attach. */
   dispose(): Promise<void>;
 }
@@ -65,12 +57,16 @@ const LOOK_AGAIN_MS = 4;
 /** The largest number that leaves the bits of STEP a positive i32; the first step comes after it. */
 const LAST_STEP = 0x1ffffe;
 
-export function createShared(module: WasmModule, memory: WasmMemory, sync: number, pool: ThreadPool, cores: number): Executor {
-  const words = new Int32Array(memory.buffer, sync, SYNC_SIZE / 4);
-  const kernels = instantiate(module, memory);
+export function createShared(compute: Compute, pool: ThreadPool, cores: number): Executor {
+  const { module, memories, program } = compute;
+  /** The sync block of each memory. Steps are posted in the first one, and their end is told there. */
+  const blocks = memories.map(({ buffer }) => new Int32Array(buffer, ARENA_BASE, SYNC_SIZE / 4));
+  const [words] = blocks;
+  const kernels = memories.map((memory) => instantiate(module, memory));
   const { nth } = pool;
   /** Number of the last step posted, with its threads in the low bits (assembly/runtime/sync.ts STEP). */
   let posted = 0;
+  let passes: readonly Pass[] = [];
   /** Settles when all tasks have returned; undefined while no thread serves. */
   let serving: Promise<void> | undefined;
   let lost: unknown;
@@ -79,20 +75,24 @@ export function createShared(module: WasmModule, memory: WasmMemory, sync: numbe
   /** A lost worker leaves the others in a barrier and the host waiting for DONE: every word that anyone waits on is changed, and all are woken. */
   const poison = (reason: unknown): void => {
     lost ??= reason ?? new Error('worker ended');
-    Atomics.store(words, SYNC.poison, 1);
-    for (const word of [SYNC.step, SYNC.phase, SYNC.done]) {
-      Atomics.add(words, word, 1);
-      Atomics.notify(words, word);
+    for (const block of blocks) {
+      Atomics.store(block, SYNC.poison, 1);
+      for (const word of [SYNC.step, SYNC.phase, SYNC.done]) {
+        Atomics.add(block, word, 1);
+        Atomics.notify(block, word);
+      }
     }
   };
 
   const startServing = (): void => {
-    for (const word of [SYNC.poison, SYNC.arrived, SYNC.cancel, SYNC.cancel + 1]) Atomics.store(words, word, 0);
-    Atomics.store(words, SYNC.spin, nth > cores ? SPIN_CROWDED : SPIN);
+    for (const block of blocks) {
+      for (const word of [SYNC.poison, SYNC.arrived, SYNC.cancel, SYNC.cancel + 1]) Atomics.store(block, word, 0);
+      Atomics.store(block, SYNC.spin, nth > cores ? SPIN_CROWDED : SPIN);
+    }
     Atomics.store(words, SYNC.step, posted);
     Atomics.store(words, SYNC.done, posted);
     lost = undefined;
-    const tasks = Array.from({ length: nth }, (_, ith) => pool.start({ sync, ith, last: posted, idleMs: IDLE_MS }).catch(poison));
+    const tasks = Array.from({ length: nth }, (_, ith) => pool.start({ ith, last: posted, idleMs: IDLE_MS }).catch(poison));
     const all = Promise.all(tasks).then(() => {
       if (serving === all) serving = undefined;
     });
@@ -106,8 +106,8 @@ export function createShared(module: WasmModule, memory: WasmMemory, sync: numbe
     Atomics.notify(words, SYNC.step);
   };
 
-  const post = async ({ plan, from, to, threads = nth }: Step): Promise<void> => {
-    words.set([plan, from, to], SYNC.plan);
+  const post = async ({ threads = nth, ...step }: Step): Promise<void> => {
+    writeProgram(program, (passes = step.passes));
     for (;;) {
       if (!serving) startServing();
       const next = (((posted >> STEP_THREAD_BITS) % LAST_STEP) + 1) * 2 ** STEP_THREAD_BITS + threads;
@@ -133,7 +133,7 @@ export function createShared(module: WasmModule, memory: WasmMemory, sync: numbe
       if (done === posted) return;
       // The worker that watches may be lost in the middle of a step, which goes on all the same: then DONE is read again a little later.
       if (pool.changed)
-        await pool.changed(sync + 4 * SYNC.done, done).catch(() => new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS)));
+        await pool.changed(ARENA_BASE + 4 * SYNC.done, done).catch(() => new Promise((resolve) => setTimeout(resolve, LOOK_AGAIN_MS)));
       else {
         const wait = Atomics.waitAsync(words, SYNC.done, done);
         if (wait.async) await wait.value;
@@ -144,25 +144,24 @@ export function createShared(module: WasmModule, memory: WasmMemory, sync: numbe
   return makeKnown({
     threads: nth,
     where: () =>
-      `${whereThreadsStand(memory, sync, nth)}; the host posted step ${posted >> STEP_THREAD_BITS}, ${serving ? 'threads serve' : 'no thread serves'}${lost === undefined ? '' : ', a worker was lost'}${pool.where ? `; ${pool.where()}` : ''}`,
-    write: (at, bytes) => new Uint8Array(memory.buffer, at, bytes.length).set(bytes),
-    read: (at, length) => new Uint8Array(memory.buffer, at, length),
-    view: (at, length) => new Uint8Array(memory.buffer, at, length),
+      `${whereThreadsStand(memories, passes, nth)}; the host posted step ${posted >> STEP_THREAD_BITS}, ${serving ? 'threads serve' : 'no thread serves'}${lost === undefined ? '' : ', a worker was lost'}${pool.where ? `; ${pool.where()}` : ''}`,
+    write: (at, bytes) => bytesIn(memories, at, bytes.length).set(bytes),
+    read: (at, length) => bytesIn(memories, at, length),
+    view: (at, length) => bytesIn(memories, at, length),
     async run(step, signal) {
       if (disposed) throw disposedError();
       signal?.throwIfAborted();
-      kernels.begin(step.plan, step.nTokens, step.nOutputs);
-      Atomics.store(words, SYNC.cancel, 0);
-      Atomics.store(words, SYNC.cancel + 1, 0);
+      for (const { plan } of step.passes) kernels[memoryOf(plan)].begin(plan, step.nTokens, step.nOutputs);
+      for (const block of blocks) for (const word of [SYNC.cancel, SYNC.cancel + 1]) Atomics.store(block, word, 0);
       await post(step);
-      const cancel = (): void => void Atomics.store(words, SYNC.cancel, 1);
+      const cancel = (): void => blocks.forEach((block) => void Atomics.store(block, SYNC.cancel, 1));
       signal?.addEventListener('abort', cancel, { once: true });
       try {
         await finished();
       } finally {
         signal?.removeEventListener('abort', cancel);
       }
-      if (Atomics.load(words, SYNC.cancel + 1) !== 0) signal?.throwIfAborted();
+      if (blocks.some((block) => Atomics.load(block, SYNC.cancel + 1) !== 0)) signal?.throwIfAborted();
     },
     ...(pool.load && {
       async load(work, onDone, signal) {

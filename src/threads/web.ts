@@ -1,15 +1,11 @@
-/** Browsers' threads: Web Workers over one shared memory. */
+/** Browsers' threads: Web Workers over shared memories. */
 import type { Channel } from '../web/rpc.ts';
 import type { ThreadInit, WatchInit } from '../worker/web.ts';
-import type { ThreadPool, ServeTask } from './shared.ts';
+import type { Compute, ServeTask } from './serve.ts';
+import type { ThreadPool } from './shared.ts';
 
 /** As many threads as could be started, at least one; a lost worker is replaced when the next task is started on it. */
-export async function createThreadPool(
-  start: () => Promise<Channel>,
-  module: WebAssembly.Module,
-  memory: WebAssembly.Memory,
-  nth: number,
-): Promise<ThreadPool> {
+export async function createThreadPool(start: () => Promise<Channel>, compute: Compute, nth: number): Promise<ThreadPool> {
   /** Starts a worker and gives it its role; a worker that cannot take it is ended. */
   const hire = async (init: ThreadInit | WatchInit): Promise<Channel> => {
     const channel = await start();
@@ -21,7 +17,7 @@ export async function createThreadPool(
       throw error;
     }
   };
-  const thread: ThreadInit = { role: 'thread', module, memory };
+  const thread: ThreadInit = { role: 'thread', ...compute };
   const hired = await Promise.allSettled(Array.from({ length: nth }, () => hire(thread)));
   const workers = hired.flatMap((h) => (h.status === 'fulfilled' ? [h.value] : []));
   const refused = hired.find((h) => h.status === 'rejected');
@@ -29,7 +25,7 @@ export async function createThreadPool(
 
   let watcher: Channel | undefined;
   const changed = async (at: number, value: number): Promise<void> => {
-    if (!watcher || watcher.lost) watcher = await hire({ role: 'watch', memory });
+    if (!watcher || watcher.lost) watcher = await hire({ role: 'watch', memory: compute.memories[0] });
     await watcher.call({ at, value });
   };
   return {

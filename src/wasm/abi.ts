@@ -31,9 +31,13 @@ export interface Kernels {
   /** KL divergence of f32 at x from u16 at base; the index of base's largest as f64 at out. */
   kl_divergence(x: number, n: number, norm: number, base: number, scale: number, floor: number, out: number): number;
   begin(plan: number, nTokens: number, nOutputs: number): void;
-  /** 0: done, 1: cancelled, -1: a worker was lost. */
+  /** 0: done, 1: cancelled, -1: a worker was lost (ENDS in src/graph/layout.ts). */
   compute(plan: number, sync: number, ith: number, nth: number, from: number, to: number): number;
-  serve(sync: number, ith: number, last: number, idleNs: bigint): void;
+  /** Waits for the next step: its STEP word, or 0 where the threads are to return. */
+  await_step(sync: number, ith: number, last: number, idleNs: bigint): number;
+  /** The barrier behind what nth threads compute in a memory; gives what compute() gives. */
+  meet(sync: number, ith: number, nth: number): number;
+  finish_step(sync: number, step: number): void;
 }
 
 /** The types of what assembly/quantize/index.ts exports: quantize.wasm, a module of its own. */

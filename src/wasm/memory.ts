@@ -1,11 +1,24 @@
-/** The one memory of an engine: sizes are added up first, then the memory is made once and never grown. */
+/**
+ * The memories of an engine: sizes are added up first, then each is made once and never grown. One holds 4 GiB at most, and a model has as many as it
+ * needs. To the host all are one row of addresses, memory after memory: address `a` is byte `a mod 2^32` of memory number `a / 2^32`. (Whatever takes an
+ * address as 32 bits, the kernels and the words of a plan, takes it modulo 2^32, and so as one of its own memory.)
+ */
 import { QuantletError } from '../errors.ts';
 
-/** wasm32 without memory64. */
-export const MEMORY_LIMIT = 2 ** 32;
 export const PAGE = 65536;
-/** Behind every build's static data (kernels.heap_base(), a test compares). */
+/** wasm32 without memory64: from one memory's first address to the next one's. */
+export const MEMORY_SPACE = 2 ** 32;
+/** Bytes of one memory at most. */
+export const MEMORY_LIMIT = MEMORY_SPACE - PAGE;
+/** Behind every build's static data (kernels.heap_base(), a test compares). Here every memory that threads compute in has its sync block. */
 export const ARENA_BASE = 2 * PAGE;
+
+/** The number of the memory that an address lies in. */
+export const memoryOf = (at: number): number => Math.floor(at / MEMORY_SPACE);
+
+/** What these addresses hold, in memories that this thread sees. */
+export const bytesIn = (memories: readonly WebAssembly.Memory[], at: number, length: number): Uint8Array =>
+  new Uint8Array(memories[memoryOf(at)].buffer, at % MEMORY_SPACE, length);
 
 export const mebibytes = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(bytes < 2 ** 24 ? 1 : 0)} MiB`;
 
@@ -30,12 +43,12 @@ export interface MemoryUse {
 
 const MODEL: MemoryUse = { what: 'the model with its context', remedy: 'choose a smaller contextLength or a smaller quantisation' };
 
-/** @throws ERR_OUT_OF_MEMORY naming the size needed */
-export function createMemory(bytes: number, shared: boolean, { what, remedy } = MODEL): WebAssembly.Memory {
-  if (bytes > MEMORY_LIMIT - PAGE) {
+/** @param all bytes that are needed with those of other memories. @throws ERR_OUT_OF_MEMORY naming the size needed */
+export function createMemory(bytes: number, shared: boolean, { what, remedy } = MODEL, all = bytes): WebAssembly.Memory {
+  if (bytes > MEMORY_LIMIT) {
     throw new QuantletError(
       'ERR_OUT_OF_MEMORY',
-      `${what} needs ${mebibytes(bytes)}, but one WebAssembly memory has at most 4096 MiB; ${remedy}`,
+      `${what} needs ${mebibytes(all)}${all > bytes ? `, and ${mebibytes(bytes)} of them in one place` : ''}, but one WebAssembly memory has at most 4096 MiB; ${remedy}`,
     );
   }
   const pages = Math.ceil(bytes / PAGE);
@@ -44,10 +57,16 @@ export function createMemory(bytes: number, shared: boolean, { what, remedy } = 
   } catch (cause) {
     throw new QuantletError(
       'ERR_OUT_OF_MEMORY',
-      `${what} needs ${mebibytes(bytes)}, which this machine cannot provide; free memory, ${remedy}${addressSpace()}`,
+      `${what} needs ${mebibytes(all)}, which this machine cannot provide; free memory, ${remedy}${addressSpace()}`,
       { cause },
     );
   }
+}
+
+/** The memories of a model. @throws ERR_OUT_OF_MEMORY naming the size of all of them */
+export function createMemories(bytes: readonly number[], shared: boolean): WebAssembly.Memory[] {
+  const all = bytes.reduce((sum, n) => sum + n, 0);
+  return bytes.map((n) => createMemory(n, shared, MODEL, all));
 }
 
 /** Grows a memory that nobody else sees where it ends before `end`. */

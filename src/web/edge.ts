@@ -8,7 +8,7 @@ import { toBytes } from '../io/source.ts';
 import type { Executor } from '../threads/executor.ts';
 import { createSingle } from '../threads/single.ts';
 import { detectFeatures } from '../wasm/load.ts';
-import { createMemory } from '../wasm/memory.ts';
+import { createMemories } from '../wasm/memory.ts';
 import { QuantletError } from '../errors.ts';
 import { hubFor, locate } from '../hub/repository.ts';
 import { openUrl } from '../io/open-url.ts';
@@ -18,8 +18,8 @@ import { buildOf, compileWasm } from './wasm.ts';
 const macrotask = (): Promise<void> => new Promise((resolve) => void setTimeout(resolve, 0));
 
 /** The clock may stand still while computing (workerd), so this does not slice by time: every step ends in a turn of the event loop. */
-function createStepwise(module: WebAssembly.Module, memoryBytes: number, sync: number): Executor {
-  const single = createSingle(module, createMemory(memoryBytes, false), sync, macrotask); // Next's edge sandbox has a setImmediate that throws
+function createStepwise(module: WebAssembly.Module, memoryBytes: readonly number[]): Executor {
+  const single = createSingle(module, createMemories(memoryBytes, false), macrotask); // Next's edge sandbox has a setImmediate that throws
   return {
     ...single,
     async run(step, signal) {
@@ -62,7 +62,7 @@ export async function createEdgePlatform(
         `the build "${build}" needs threads, which this entry does not have; use simd or relaxed`,
       );
     },
-    createExecutor: async (module, memoryBytes, sync) => createStepwise(module, memoryBytes, sync),
+    createExecutor: async (module, memoryBytes) => createStepwise(module, memoryBytes),
   };
 }
 

@@ -5,7 +5,7 @@ import { createRemote } from '../threads/remote.ts';
 import { createSingle } from '../threads/single.ts';
 import { createThreadPool } from '../threads/web.ts';
 import { detectFeatures, pickBuild } from '../wasm/load.ts';
-import { createMemory } from '../wasm/memory.ts';
+import { createMemories } from '../wasm/memory.ts';
 import type { Channel } from './rpc.ts';
 import { openSource } from './source.ts';
 import { buildOf, compileWasm, inlinedModule } from './wasm.ts';
@@ -46,12 +46,12 @@ export async function createWebPlatform(options: LoadOptions): Promise<Platform>
     forcedBuild: () => givenBuild,
     module: async (build) => given ?? inlinedModule(build),
     defaultThreads: () => Math.min(globalThis.navigator?.hardwareConcurrency || 4, MOST_THREADS),
-    createThreadPool: (module, memory, nth) => createThreadPool(start, module, memory, nth),
-    createExecutor: async (module, memoryBytes, sync) => {
-      if (!hasWorkers) return createSingle(module, createMemory(memoryBytes, false), sync);
+    createThreadPool: (compute, nth) => createThreadPool(start, compute, nth),
+    createExecutor: async (module, memoryBytes) => {
+      if (!hasWorkers) return createSingle(module, createMemories(memoryBytes, false));
       const channel = await start();
       try {
-        return await createRemote(channel, module, memoryBytes, sync);
+        return await createRemote(channel, module, memoryBytes);
       } catch (error) {
         channel.close();
         throw error;

@@ -1,21 +1,22 @@
-/** What a Piscina worker runs: a task serves as one thread until no more steps come (threads/shared.ts), or reads weights (threads/loading.ts). */
+/** What a Piscina worker runs: a task serves as one thread until no more steps come (threads/serve.ts), or reads weights (threads/loading.ts). */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { QuantletError } from '../errors.ts';
 import { cutWhileRead, type FileIdentity } from '../io/source.ts';
 import { LOADING, PIECE_SIZE, type LoadFailure, type LoadTask } from '../threads/loading.ts';
-import type { Compute } from '../threads/node.ts';
-import type { ServeTask } from '../threads/shared.ts';
+import { serveSteps, type Compute, type ServeTask } from '../threads/serve.ts';
 import type { Kernels } from '../wasm/abi.ts';
 import { instantiate } from '../wasm/load.ts';
+import { bytesIn, memoryOf } from '../wasm/memory.ts';
 
-let made: Kernels | undefined;
-const kernelsOf = ({ module, memory }: Compute): Kernels => (made ??= instantiate(module, memory));
+let made: readonly Kernels[] | undefined;
+const kernelsOf = ({ module, memories }: Compute): readonly Kernels[] => (made ??= memories.map((memory) => instantiate(module, memory)));
 
 /** A task that says no more than that this worker takes tasks. */
 export function start(): void {}
 
-export function serve({ sync, ith, last, idleMs, compute }: ServeTask & { compute: Compute }): void {
-  kernelsOf(compute).serve(sync, ith, last, BigInt(idleMs) * 1_000_000n);
+/** `compute` is sent with every task; the first one needs it. */
+export function serve({ compute, ...task }: ServeTask & { compute: Compute }): void {
+  serveSteps(kernelsOf(compute), compute, task);
 }
 
 /** @throws ERR_SOURCE where it is not the file that the host has opened, or what node:fs throws */
@@ -28,25 +29,26 @@ function openAgain({ path, ino, byteLength }: FileIdentity): number {
 }
 
 /** Takes pieces until there are no more, or one cannot be read: then the other workers stop too. */
-export function load({ files, pieces, words, scratch, compute }: LoadTask & { compute: Compute }): LoadFailure | undefined {
-  const { buffer } = compute.memory;
+export function load({ files, pieces, words, ith, compute }: LoadTask & { compute: Compute }): LoadFailure | undefined {
+  const { memories } = compute;
   const kernels = kernelsOf(compute);
   const opened: number[] = [];
   const count = pieces.length / PIECE_SIZE;
   let path = '';
   try {
     for (let i; Atomics.load(words, LOADING.stop) === 0 && (i = Atomics.add(words, LOADING.next, 1)) < count;) {
-      const [number, offset, bytes, at, type, matrix, ne0, ne1, from, to, broken] = pieces.subarray(i * PIECE_SIZE, (i + 1) * PIECE_SIZE);
+      const piece = pieces.subarray(i * PIECE_SIZE, (i + 1) * PIECE_SIZE);
+      const [number, offset, bytes, at, type, matrix, ne0, ne1, from, to, broken, scratch, scratchBytes] = piece;
       ({ path } = files[number]);
       const fd = (opened[number] ??= openAgain(files[number]));
-      const target = new Uint8Array(buffer, at, bytes);
+      const target = bytesIn(memories, at, bytes);
       for (let done = 0; done < bytes;) {
         const n = readSync(fd, target, done, bytes - done, offset + done);
         if (n === 0) throw cutWhileRead(path, offset + done, bytes - done);
         done += n;
       }
-      if (type >= 0 && kernels.repack(type, matrix, ne0, ne1, from, to, scratch) !== 0)
-        Atomics.store(new Int32Array(buffer), broken >> 2, 1);
+      if (type >= 0 && kernels[memoryOf(at)].repack(type, matrix, ne0, ne1, from, to, scratch + ith * scratchBytes) !== 0)
+        bytesIn(memories, broken, 1)[0] = 1;
       Atomics.add(words, LOADING.done, 1);
     }
     return undefined;

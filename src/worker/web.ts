@@ -4,19 +4,17 @@
  */
 import { createSingle } from '../threads/single.ts';
 import type { RemoteInit, RemoteRequest } from '../threads/remote.ts';
-import type { ServeTask } from '../threads/shared.ts';
+import { serveSteps, type Compute, type ServeTask } from '../threads/serve.ts';
 import { cacheShelf } from '../web/cache-api.ts';
 import { opfsShelf } from '../web/opfs.ts';
 import { answerCalls, type WorkerScope } from '../web/rpc.ts';
 import { serveSource, type OpenInit } from '../web/source.ts';
 import { instantiate } from '../wasm/load.ts';
-import { createMemory } from '../wasm/memory.ts';
+import { createMemories } from '../wasm/memory.ts';
 
-/** One of nth threads over shared memory. */
-export interface ThreadInit {
+/** One of nth threads over shared memories. */
+export interface ThreadInit extends Compute {
   readonly role: 'thread';
-  readonly module: WebAssembly.Module;
-  readonly memory: WebAssembly.Memory;
 }
 /** Waits for words of shared memory on behalf of a page that has no Atomics.waitAsync. */
 export interface WatchInit {
@@ -31,8 +29,8 @@ type Handler = (request: never, signal: AbortSignal) => unknown;
 async function become(init: Init, signal: AbortSignal): Promise<{ handler: Handler; answer?: unknown }> {
   switch (init.role) {
     case 'thread': {
-      const kernels = instantiate(init.module, init.memory);
-      return { handler: ({ sync, ith, last, idleMs }: ServeTask) => kernels.serve(sync, ith, last, BigInt(idleMs) * 1_000_000n) };
+      const kernels = init.memories.map((memory) => instantiate(init.module, memory));
+      return { handler: (task: ServeTask) => serveSteps(kernels, init, task) };
     }
     case 'watch': {
       const { memory } = init;
@@ -47,8 +45,8 @@ async function become(init: Init, signal: AbortSignal): Promise<{ handler: Handl
   }
 }
 
-function remote({ module, memoryBytes, sync }: RemoteInit): Handler {
-  const executor = createSingle(module, createMemory(memoryBytes, false), sync);
+function remote({ module, memoryBytes }: RemoteInit): Handler {
+  const executor = createSingle(module, createMemories(memoryBytes, false));
   return async ({ writes, step, reads }: RemoteRequest, signal: AbortSignal) => {
     for (const { at, bytes } of writes) executor.write(at, bytes);
     if (step) await executor.run(step, signal);

@@ -38,7 +38,7 @@ export async function campaign(options: CampaignOptions): Promise<CampaignResult
   };
   const models: { model: Model; want: string }[] = [];
   for (let threads = 1; threads <= options.threads; threads++) {
-    const model = await loadModel(file, { build: options.build, threads, warmUp: false });
+    const model = await loadModel(file, { build: options.build, threads, links: 1 + (threads % 2), warmUp: false }); // one link or two
     models.push({ model, want: await ids(model) });
   }
   const killed = new WeakSet<Worker>();

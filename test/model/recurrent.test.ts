@@ -139,3 +139,11 @@ it('vectors of a causal model', async () => {
   const together = await model.embed(texts);
   for (const [i, text] of texts.entries()) expect(bitDifference([(await model.embed([text]))[0]], [together[i]])).toBe('');
 });
+
+it('states lie in the memory of their layers, where a model has several', async () => {
+  const ids = prompt.slice(0, 100);
+  for (const name of ['qwen35', 'mamba2']) {
+    const links = await kept(name, { links: 2 });
+    expect(await idsOf(links, ids), name).toEqual(await fresh(name, ids));
+  }
+});

@@ -3,6 +3,7 @@ import type { Build } from 'quantlet';
 import { describe, expect, it } from 'vitest';
 import { platform } from '../../src/entry/node-platform.ts';
 import { PLAN_SIZE, SYNC_SIZE } from '../../src/graph/layout.ts';
+import { computeWith } from '../../src/threads/serve.ts';
 import { createShared, IDLE_MS, type ThreadPool } from '../../src/threads/shared.ts';
 import type { Executor } from '../../src/threads/executor.ts';
 import { createAllocator } from '../../src/wasm/allocator.ts';
@@ -20,15 +21,16 @@ async function withSlow(
   use: (executor: Executor, step: (threads: number) => Promise<void>) => Promise<void>,
 ): Promise<void> {
   const arena = createAllocator(ARENA_BASE);
-  const sync = arena.take(SYNC_SIZE);
+  arena.take(SYNC_SIZE);
   const plan = arena.take(PLAN_SIZE);
   const module = await platform.module(build);
   const memory = createMemory(arena.end, true);
-  const pool = platform.spawnThreads!(nth).attach(module, memory);
+  const compute = computeWith(module, memory);
+  const pool = platform.spawnThreads!(nth).attach(compute);
   const held: ThreadPool = { ...pool, start: async (task) => (task.ith === slow ? late().then(() => pool.start(task)) : pool.start(task)) };
-  const executor = createShared(module, memory, sync, held, nth);
+  const executor = createShared(compute, held, nth);
   try {
-    await use(executor, (threads) => executor.run({ plan, nTokens: 1, nOutputs: 1, from: 0, to: 0, threads }));
+    await use(executor, (threads) => executor.run({ passes: [{ plan, from: 0, to: 0 }], nTokens: 1, nOutputs: 1, threads }));
   } finally {
     await executor.dispose();
   }

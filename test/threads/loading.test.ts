@@ -10,6 +10,7 @@ import { SYNC_SIZE } from '../../src/graph/layout.ts';
 import { platform } from '../../src/entry/node-platform.ts';
 import type { Executor } from '../../src/threads/executor.ts';
 import { PIECE, PIECE_SIZE } from '../../src/threads/loading.ts';
+import { computeWith } from '../../src/threads/serve.ts';
 import { createShared } from '../../src/threads/shared.ts';
 import { createAllocator } from '../../src/wasm/allocator.ts';
 import { ARENA_BASE, createMemory } from '../../src/wasm/memory.ts';
@@ -80,11 +81,12 @@ describe('pieces that go wrong', () => {
     use: (executor: Executor, pieces: (count: number, offset?: number) => Float64Array<SharedArrayBuffer>, at: number) => Promise<void>,
   ): Promise<void> {
     const arena = createAllocator(ARENA_BASE);
-    const sync = arena.take(SYNC_SIZE);
+    arena.take(SYNC_SIZE);
     const at = arena.take(BYTES);
     const memory = createMemory(arena.end, true);
     const module = await platform.module(build);
-    const executor = createShared(module, memory, sync, platform.spawnThreads!(2).attach(module, memory), 2);
+    const compute = computeWith(module, memory);
+    const executor = createShared(compute, platform.spawnThreads!(2).attach(compute), 2);
     const pieces = (count: number, offset = 0): Float64Array<SharedArrayBuffer> => {
       const numbers = new Float64Array(new SharedArrayBuffer(8 * PIECE_SIZE * count));
       for (let i = 0; i < count; i++) {
@@ -98,7 +100,7 @@ describe('pieces that go wrong', () => {
       await executor.dispose();
     }
   }
-  const work = { files: [identity], scratch: 0, scratchBytes: 0 };
+  const work = { files: [identity] };
   const MANY = 1_000_000;
 
   it('a file that was replaced, cut, or is gone', () =>

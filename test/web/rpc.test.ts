@@ -2,6 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { QuantletError } from '../../src/errors.ts';
+import { computeWith } from '../../src/threads/serve.ts';
 import { createRemote, type RemoteRequest } from '../../src/threads/remote.ts';
 import { createThreadPool } from '../../src/threads/web.ts';
 import { answerCalls, openChannel, type Channel } from '../../src/web/rpc.ts';
@@ -56,8 +57,8 @@ describe('an executor in one worker', () => {
     const { worker, scope } = pair();
     const seen: RemoteRequest[] = [];
     answerCalls(scope, (request: RemoteRequest) => void seen.push(request));
-    const executor = await createRemote(openChannel(worker), new WebAssembly.Module(bytesOf('simd')), 65536, 0);
-    const step = { plan: 0, nTokens: 1, nOutputs: 1, from: 0, to: 1 };
+    const executor = await createRemote(openChannel(worker), new WebAssembly.Module(bytesOf('simd')), [65536]);
+    const step = { passes: [{ plan: 0, from: 0, to: 1 }], nTokens: 1, nOutputs: 1 };
     const bytes = Uint8Array.of(1, 2, 3);
     await executor.write(64, bytes);
     await expect(executor.run(step, AbortSignal.abort(new Error('stop')))).rejects.toThrow('stop');
@@ -69,7 +70,7 @@ describe('an executor in one worker', () => {
 
 describe('a pool of workers', () => {
   const module = new WebAssembly.Module(bytesOf('simd-threads'));
-  const memory = new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true });
+  const compute = computeWith(module, new WebAssembly.Memory({ initial: 1, maximum: 1, shared: true }));
   /** Starts workers that answer their first requests as the list says. */
   const starting = (...answers: ((request: { role?: string }) => unknown)[]): { pairs: Pair[]; start: () => Promise<Channel> } => {
     const pairs: Pair[] = [];
@@ -89,7 +90,7 @@ describe('a pool of workers', () => {
         throw new Error('no memory');
       },
     );
-    const pool = await createThreadPool(start, module, memory, 2);
+    const pool = await createThreadPool(start, compute, 2);
     expect([pool.nth, ...pairs.map((p) => p.terminated)]).toEqual([1, false, true]);
     await pool.dispose();
   });
@@ -99,7 +100,7 @@ describe('a pool of workers', () => {
     Reflect.deleteProperty(Atomics, 'waitAsync');
     try {
       const { pairs, start } = starting();
-      const pool = await createThreadPool(start, module, memory, 1);
+      const pool = await createThreadPool(start, compute, 1);
       await pool.changed!(0, 0);
       pairs[1].fail('out of memory');
       await pool.changed!(0, 0);

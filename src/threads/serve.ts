@@ -1,0 +1,93 @@
+/**
+ * What a thread does with the memories of a model: it waits for a step in the first one's sync block, computes the step's passes, each in its memory, and
+ * carries on what the next ones read of them (the residual stream, between two ranges of layers). Threads meet in the memory that they compute in, so
+ * nobody is ahead by more than a barrier; the host is told in the first memory when all is done.
+ */
+import type { WasmMemory, WasmModule } from '../globals.ts';
+import { ENDS, STEP_THREADS } from '../graph/layout.ts';
+import type { Kernels } from '../wasm/abi.ts';
+import { ARENA_BASE, bytesIn, memoryOf } from '../wasm/memory.ts';
+import type { Carry, Pass } from './executor.ts';
+
+/** What threads compute with, the same for all of them. */
+export interface Compute {
+  readonly module: WasmModule;
+  /** Shared. */
+  readonly memories: readonly WasmMemory[];
+  /** The passes of the step, as numbers, in memory that is shared. */
+  readonly program: Float64Array;
+}
+
+/** Numbers of a program at most. A pass takes 4, and 3 for each carry. */
+const PROGRAM_SIZE = 8192;
+
+export const computeWith = (module: WasmModule, ...memories: readonly WasmMemory[]): Compute => ({
+  module,
+  memories,
+  program: new Float64Array(new SharedArrayBuffer(8 * PROGRAM_SIZE)),
+});
+
+/** What thread ith is started with. */
+export interface ServeTask {
+  readonly ith: number;
+  /** STEP's value when the task was started: the thread waits for another one. */
+  readonly last: number;
+  readonly idleMs: number;
+}
+
+/** Writes the passes of a step where the threads find them; posting the step publishes them. */
+export function writeProgram(program: Float64Array, passes: readonly Pass[]): void {
+  let at = 0;
+  const put = (...numbers: number[]): void => numbers.forEach((n) => (program[at++] = n));
+  put(passes.length);
+  for (const { plan, from, to, carries = [] } of passes) {
+    put(plan, from, to, carries.length);
+    for (const carry of carries) put(carry.from, carry.to, carry.length);
+  }
+  if (at > program.length) throw new RangeError(`the program of a step has ${at} numbers; expected at most ${program.length}`);
+}
+
+function readProgram(program: Float64Array): Pass[] {
+  let at = 0;
+  const next = (): number => program[at++];
+  const list = <T>(item: () => T): T[] => Array.from({ length: next() }, item);
+  return list(() => ({
+    plan: next(),
+    from: next(),
+    to: next(),
+    carries: list(() => ({ from: next(), to: next(), length: next() })),
+  }));
+}
+
+/** Copies the ith of nth parts. */
+export function carryOn(memories: readonly WasmMemory[], { from, to, length }: Carry, ith = 0, nth = 1): void {
+  const begin = Math.floor((length * ith) / nth);
+  const n = Math.floor((length * (ith + 1)) / nth) - begin;
+  bytesIn(memories, to + begin, n).set(bytesIn(memories, from + begin, n));
+}
+
+/** Runs until the threads shut down or a worker is lost. @param kernels one instance for each memory */
+export function serveSteps(kernels: readonly Kernels[], { memories, program }: Compute, { ith, last, idleMs }: ServeTask): void {
+  /** Gives what ended the step, as kernels.compute() does. */
+  const compute = (nth: number): number => {
+    for (const { plan, from, to, carries = [] } of readProgram(program)) {
+      const here = kernels[memoryOf(plan)];
+      let end = here.compute(plan, ARENA_BASE, ith, nth, from, to);
+      if (carries.length > 0) {
+        end ||= here.meet(ARENA_BASE, ith, nth);
+        if (end === ENDS.goOn) for (const carry of carries) carryOn(memories, carry, ith, nth);
+        end ||= here.meet(ARENA_BASE, ith, nth);
+      }
+      if (end !== ENDS.goOn) return end;
+    }
+    return ENDS.goOn;
+  };
+  const [first] = kernels;
+  const idleNs = BigInt(idleMs) * 1_000_000n;
+  for (let step = last; (step = first.await_step(ARENA_BASE, ith, step, idleNs)) !== 0;) {
+    const nth = step & STEP_THREADS;
+    if (ith >= nth) continue;
+    if (compute(nth) === ENDS.lost || first.meet(ARENA_BASE, ith, nth) === ENDS.lost) return;
+    if (ith === 0) first.finish_step(ARENA_BASE, step);
+  }
+}
