@@ -123,7 +123,13 @@ export const FLAGS = {
   ),
   ctxCheckpoints: loading(
     'ctxCheckpoints',
-    flag('ctx-checkpoints', '-ctxcp --swa-checkpoints', 'integer', 'N', 'states of recurrent layers that a conversation can go back to (8)'),
+    flag(
+      'ctx-checkpoints',
+      '-ctxcp --swa-checkpoints',
+      'integer',
+      'N',
+      'states of recurrent layers that a conversation can go back to (8)',
+    ),
   ),
   checkpointMinStep: loading(
     'checkpointMinStep',
