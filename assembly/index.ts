@@ -15,10 +15,8 @@ export function heap_base(): usize {
 }
 
 export * from './type/blocks';
-export { vec_dot_f16 } from './type/block/f16';
-export { vec_dot_bf16 } from './type/block/bf16';
 export { blck_size, type_size, vec_dot_type } from './type/ids';
 export { dequantize_row, quantize_row, vec_dot } from './type/traits';
-export { quantize_activations, quantize_chunk, quantize_work_size } from './type/quantize';
+export { quantize_activations, quantize_work_size } from './type/quantize';
 export { vec_dot_dequantized } from './type/vec_dot_dequantized';
 export { kl_divergence, pack_log_probs, sum_exp } from './log_softmax';

@@ -15,6 +15,7 @@ import { readGGUF } from '../src/gguf/read.ts';
 import { layoutGGUF, tensorBytes, type WriteTensor, type WriteValue } from '../src/gguf/write.ts';
 import { toBytes } from '../src/io/source.ts';
 import { TYPE, rowSize, type TypeName } from '../src/type-traits.ts';
+import { createQuantizer, type Quantizer } from '../src/wasm/quantizer.ts';
 
 export interface Shape {
   readonly type: TypeName;
@@ -176,13 +177,10 @@ export async function writeBenchModel(path: string, some: Partial<Shape> = {}): 
       vocab_size: nVocab,
       'attention.head_count': heads,
       ...family.keys(shape),
-    }).map(
-      ([key, value]) =>
-        [
-          `${arch}.${key}`,
-          typeof value === 'number' ? { type: 'u32', value } : { type: 'arr[i32]', value: Int32Array.from(value) },
-        ] as const,
-    ),
+    }).map(([key, value]): [string, WriteValue] => [
+      `${arch}.${key}`,
+      typeof value === 'number' ? { type: 'u32', value } : { type: 'arr[i32]', value: Int32Array.from(value) },
+    ]),
   ]);
   for (const [key, [from, to]] of gguf.metadataRanges)
     if (key.startsWith('tokenizer.')) metadata.set(key, { raw: tokenizer.subarray(from, to) });
@@ -198,7 +196,7 @@ export async function writeBenchModel(path: string, some: Partial<Shape> = {}): 
     for (const [name, ...ne] of vectors) tensors.push({ name: `blk.${i}.${name}`, type: TYPE.f32, ne });
   }
   const layout = layoutGGUF(metadata, tensors);
-  const rows = quantizer(Math.max(...tensors.map(({ ne }) => ne[0])));
+  const rows = quantizer();
   const random = uniform(shape.seed);
   const fd = openSync(`${path}.part`, 'w');
   try {
@@ -211,9 +209,9 @@ export async function writeBenchModel(path: string, some: Partial<Shape> = {}): 
       const middle = tensor.name.endsWith('ssm_a') ? -1 : tensor.ne.length === 1 ? 1 : 0; // states decay
       for (let row = 0; row < n; row += ROWS) {
         const count = Math.min(ROWS, n - row);
-        const x = rows.floats;
-        for (let j = 0; j < count * ne0; j++) x[j] = middle + spread * random();
-        writeSync(fd, rows.quantize(tensor.type.id, count, ne0, count * size), 0, count * size, layout.tensors[i].offset + row * size);
+        const x = new Float32Array(count * ne0);
+        for (let j = 0; j < x.length; j++) x[j] = middle + spread * random();
+        writeSync(fd, rows.quantize(tensor.type, x, ne0) as Uint8Array, 0, count * size, layout.tensors[i].offset + row * size);
       }
     });
     ftruncateSync(fd, layout.byteLength);
@@ -227,28 +225,9 @@ export async function writeBenchModel(path: string, some: Partial<Shape> = {}): 
   };
 }
 
-/** The package's own quantising kernels over one buffer of rows. */
-function quantizer(width: number): { floats: Float32Array; quantize(type: number, nrows: number, ne0: number, bytes: number): Uint8Array } {
-  const rowBytes = ROWS * width * 4;
-  const memory = new WebAssembly.Memory({ initial: Math.ceil((rowBytes * 2 + 2 ** 20) / 65536) + 4 });
-  const wasm = readFileSync(new URL('../dist/wasm/simd.wasm', import.meta.url));
-  const k = new WebAssembly.Instance(new WebAssembly.Module(wasm), { env: { memory } }).exports as Record<
-    string,
-    (...a: number[]) => number
-  >;
-  const from = (k.heap_base() + 63) & ~63;
-  const to = from + rowBytes;
-  const work = to + rowBytes;
-  const missing = work + k.quantize_work_size() - memory.buffer.byteLength;
-  if (missing > 0) memory.grow(Math.ceil(missing / 65536));
-  return {
-    floats: new Float32Array(memory.buffer, from, ROWS * width),
-    quantize(type, nrows, ne0, bytes) {
-      k.quantize_chunk(type, from, to, nrows, ne0, 0, work);
-      return new Uint8Array(memory.buffer, to, bytes);
-    },
-  };
-}
+/** The package's own quantisers. */
+const quantizer = (): Quantizer =>
+  createQuantizer(new WebAssembly.Module(readFileSync(new URL('../dist/wasm/quantize.wasm', import.meta.url))));
 
 /** Numbers in [-1, 1) from Marsaglia's xorshift32. */
 function uniform(seed: number): () => number {

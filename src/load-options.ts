@@ -40,6 +40,11 @@ export interface LoadOptions extends WebOptions {
    * scores far from it are computed again the safe way. Default: each part its own, which is as fast here.
    */
   unifiedMax?: number;
+  /**
+   * Bytes of weights that are in memory at most: layers that do not fit are read from the file again for every step, while others are computed. A step then takes
+   * as long as reading them. Default: all of them.
+   */
+  weightsMemory?: number;
   /** LoRA adapters (GGUF) that are applied as the model runs, with their scales; several add up. */
   lora?: readonly LoraAdapter[];
   /** Prompt tokens of one step at most. Default 512. */
@@ -97,6 +102,7 @@ const LOAD_OPTIONS = {
   cacheTypeK: or(oneOf(...KV_TYPES), 'f16'),
   cacheTypeV: or(oneOf(...KV_TYPES), 'f16'),
   unifiedMax: KIND.finite,
+  weightsMemory: KIND.size,
   lora: or(KIND.list, []),
   batchSize: or(whole(1), 512),
   maxOutputs: internal(or(whole(1), 1)),

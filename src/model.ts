@@ -64,6 +64,7 @@ export class Model {
   /** For quantlet's own command line, tests and benches. @internal */
   readonly internals: ModelInternals;
   readonly #templateSource: string | undefined;
+  readonly #closeFiles: () => Promise<unknown>;
   #template: ChatTemplate | undefined;
   #disposed: Promise<void> | undefined;
 
@@ -76,7 +77,9 @@ export class Model {
     options: Pick<LoadOptions, 'name' | 'chatTemplate' | 'lora'>,
     limits: SpeculationLimits,
     draftModel: Model | undefined,
+    closeFiles: () => Promise<unknown>,
   ) {
+    this.#closeFiles = closeFiles;
     const text = (id: number | undefined): string => (id === undefined ? '' : tokenizer.tokenText(id));
     this.architecture = String(metadata.get('general.architecture'));
     const named = metadata.get('general.name');
@@ -235,7 +238,8 @@ export class Model {
       const disposed = disposedError();
       this.internals.scheduler.close(disposed);
       this.internals.slots.close(disposed);
-      await Promise.all([this.internals.engine.executor.dispose(), this.internals.speculation.dispose()]);
+      await Promise.all([this.internals.engine.dispose(), this.internals.speculation.dispose()]);
+      await this.#closeFiles();
     })();
     return this.#disposed;
   }
@@ -302,6 +306,8 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
   const { gguf: file, parts: modelParts, close } = await openModelFiles(platform, source, signal);
   const gguf = withMetadata(file, options.overrideKv);
   let adapters: OpenedLoras | undefined, draftModel: Model | undefined;
+  const closeFiles = (): Promise<unknown> => Promise.all([close(), adapters?.close()]);
+  let keepsFiles = false;
   try {
     refuseAdapter(gguf);
     adapters = await openLoras(platform, options.lora, gguf, modelParts, signal);
@@ -326,6 +332,7 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
           'ERR_INVALID_ARGUMENT',
           `speculation is for models that generate text; this ${engine.hparams.arch} model makes ${engine.wants}`,
         );
+      keepsFiles = engine.streams;
       const warmupMs = await warmUp(engine, options.warmUp, signal);
       return new Model(
         gguf.metadata,
@@ -335,15 +342,17 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
         options,
         limits,
         draftModel,
+        keepsFiles ? closeFiles : async () => {},
       );
     } catch (error) {
-      await engine.executor.dispose();
+      keepsFiles = false;
+      await engine.dispose();
       throw error;
     }
   } catch (error) {
     await draftModel?.dispose();
     throw outOfMemory('loading the model', error);
   } finally {
-    await Promise.all([close(), adapters?.close()]);
+    if (!keepsFiles) await closeFiles();
   }
 }

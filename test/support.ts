@@ -132,11 +132,12 @@ export interface Patch {
   readonly version?: number;
 }
 
-/** The golden llama with other metadata or tensors; new tensors are zeros unless data is given. */
-export async function patchedLlama({ metadata: keys = {}, tensors: shapes = {}, version = 3 }: Patch = {}): Promise<
-  Uint8Array<ArrayBuffer>
-> {
-  const file = readFileSync(llamaModel);
+/** The golden llama, or another file, with other metadata or tensors; new tensors are zeros unless data is given. */
+export async function patchedLlama(
+  { metadata: keys = {}, tensors: shapes = {}, version = 3 }: Patch = {},
+  path: string = llamaModel,
+): Promise<Uint8Array<ArrayBuffer>> {
+  const file = readFileSync(path);
   const gguf = await readGGUF(toBytes(file));
   const metadata = new Map<string, WriteValue>();
   const typed = (type: GGUFType, value: GGUFValue): WriteValue => ({ type, value });

@@ -8,7 +8,7 @@
  * addition. (It took the GEMV of q4_K from 0.82 to 1.01 of q4_0's speed, of q6_K from 0.91 to 1.06, of q5_K from 0.67 to 0.75, of q2_K from 0.50 to
  * 0.61, and the GEMM of q4_K from 0.89 to 1.04 and of q2_K from 0.63 to 0.86: Node 24, one thread, from memory.)
  *
- * With ACT_64, for formats of 1 and 2 bits (format/few_bits.ts), one d for 2 sub-blocks, so that one f32 step does for 64 weights.
+ * With ACT_64, for formats of 1 and 2 bits (format/few_bits.ts) and for nvfp4, one d for 2 sub-blocks, so that one f32 step does for 64 weights.
  *
  * The layout, in which a sub-block is one of these (in the simd build quants are i16):
  *
@@ -22,6 +22,7 @@
  *   ACT_SIGNS       for 8-bit codes. One column, for gemv_16x1_signs.ts:
  *                   | |quants| of k 0..3, 16..19, 4..7, 20..23, ... | their signs, 255 where negative | d f32 | sum of |negative quants| i32 |
  *                   Column blocks have i16 quants where the GEMM takes codes as i16 (dot_signed.ts)
+ *   ACT_I16         column blocks as with ACT_SIGNS, columns as without
  *   ACT_PAIR_ORDER  one column, for gemv_16x1_q2_K.ts: | word w (0..7): quants 2w and 2w + 1 of either half | (the rest as above) |
  *
  * Lane sums are minus the partial sums that the two i16 lanes of a row's dot see: of k % 4 in {0, 1} and of k % 4 in {2, 3}.
@@ -39,7 +40,8 @@ export const ACT_16XN: u32 = 2;
 export const ACT_SIGNS: u32 = 4;
 export const ACT_PAIR_ORDER: u32 = 6;
 export const ACT_64: u32 = 8;
-/** The bits of a type that say the layout: none or one of the last three. */
+export const ACT_I16: u32 = 16;
+/** The bits of a type that say the layout of columns: none, ACT_16XN, ACT_SIGNS or ACT_PAIR_ORDER. */
 const ACT_LAYOUT: u32 = 6;
 
 /** Columns that gemm_16xn takes at most: beyond them a panel is as fast, where it is not faster. */
@@ -68,11 +70,18 @@ export const SIGNS_SUB: usize = 72;
 export const COLS_SUB: usize = COLS * ACT_SUB;
 export const COLS_SUB_SIGNED: usize = EVEN_ODD ? COLS * (ACT_SUB + 32) : COLS_SUB;
 
+/** Whether column blocks are for 8-bit codes. */
+// @ts-ignore: decorator
+@inline
+function is_signed(type: u32): bool {
+  return (type & ACT_LAYOUT) == ACT_SIGNS || (type & ACT_I16) != 0;
+}
+
 /** Bytes of a sub-block of a column block. */
 // @ts-ignore: decorator
 @inline
 export function cols_sub_of(type: u32): usize {
-  return (type & ACT_LAYOUT) == ACT_SIGNS ? COLS_SUB_SIGNED : COLS_SUB;
+  return is_signed(type) ? COLS_SUB_SIGNED : COLS_SUB;
 }
 
 /** Elements that share a d. */
@@ -82,7 +91,7 @@ export function act_block(type: u32): i32 {
 
 /** Bytes from one column of ne00 elements (a multiple of 32) to the next; a column block has COLS times as many. */
 export function act_row_size(type: u32, ne00: i32): usize {
-  return <usize>(ne00 >> 5) * ((type & ACT_LAYOUT) == ACT_SIGNS ? max(SIGNS_SUB, COLS_SUB_SIGNED / COLS) : ACT_SUB);
+  return <usize>(ne00 >> 5) * (is_signed(type) ? max(SIGNS_SUB, COLS_SUB_SIGNED / COLS) : ACT_SUB);
 }
 
 /**
@@ -152,8 +161,8 @@ export function quantize_act(type: u32, x: usize, i: i32, n: i32, act: usize, st
   const layout = type & ACT_LAYOUT;
   const blocked = blocked_columns(type, ncols);
   const in_block = c < blocked;
-  const signed = layout == ACT_SIGNS;
-  const bytes = in_block ? cols_sub_of(type) : signed ? SIGNS_SUB : ACT_SUB;
+  const signs = layout == ACT_SIGNS;
+  const bytes = in_block ? cols_sub_of(type) : signs ? SIGNS_SUB : ACT_SUB;
   // The third column of a block that has only three is its fourth, too.
   const doubled = c == blocked - 1 && (c & 3) == 2;
   let dst = act + (in_block ? <usize>(c >> 2) * COLS * stride + (<usize>(c & 3) << 2) : <usize>c * stride) + <usize>(i >> 5) * bytes;
@@ -182,8 +191,8 @@ export function quantize_act(type: u32, x: usize, i: i32, n: i32, act: usize, st
       const sums = type & ACT_K ? (first & 0xffff) | (second << 16) : reinterpret<i32>(<f32>sum);
       if (in_block) {
         for (let to = dst, stop = dst + (doubled ? 8 : 4); to != stop; to += 4)
-          store_in_block(signed, to, q0, q1, q2, q3, scale, sums, l0, l1);
-      } else if (I8_QUANTS && signed) {
+          store_in_block(is_signed(type), to, q0, q1, q2, q3, scale, sums, l0, l1);
+      } else if (I8_QUANTS && signs) {
         store_signs(dst, i8x16.narrow_i16x8_s(q0, q1), i8x16.narrow_i16x8_s(q2, q3), d);
       } else {
         store_quants(layout, dst, q0, q1, q2, q3);

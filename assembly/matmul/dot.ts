@@ -32,14 +32,6 @@ export function weight_order(v: v128): v128 {
   return i8x16.shuffle(v, v, 0, 1, 4, 5, 8, 9, 12, 13, 2, 3, 6, 7, 10, 11, 14, 15);
 }
 
-/** The four bytes of row `r` (0..3) of a weight vector, in every i32 lane. */
-// @ts-ignore: decorator
-@inline
-export function row_codes(v: v128, r: i32): v128 {
-  if (HAS_RELAXED_DOT) return i8x16.swizzle(v, i8x16.add(i8x16.splat(<i8>(r << 2)), i32x4.splat(0x03020100)));
-  return i8x16.swizzle(v, i8x16.add(i8x16.splat(<i8>(r << 1)), i32x4.splat(0x09080100)));
-}
-
 /** Byte offset of k (0..3) of row r (0..3) in a weight vector. */
 export function code_offset(r: i32, k: i32): usize {
   return <usize>(HAS_RELAXED_DOT ? (r << 2) | k : ((k & 2) << 2) | (r << 1) | (k & 1));

@@ -10,7 +10,7 @@ import * as dot from './dot';
 import * as fmt from './format/format';
 import { ACC, G0, G1, G2, G3 } from './format/group';
 import { minima_bytes } from './panel_size';
-import { madd } from '../simd';
+import { held_ones, madd } from '../simd';
 
 // ---- Integer sums ----
 
@@ -22,18 +22,23 @@ export function lane_sums<F>(a: usize): v128 {
   return i16x8.add(v128.load32_splat(a, ACT_LANE_SUMS0), v128.load32_splat(a, ACT_LANE_SUMS1));
 }
 
-/** What sums start at (dot.ts), out of lane sums. 8-bit codes come + 128 to the loops that say this word (dot_signed.ts), with i32 sums. */
+/**
+ * What sums start at (dot.ts), out of lane sums. 8-bit codes come + 128 to the loops that say this word (dot_signed.ts), with i32 sums; what is taken off
+ * codes of 7 bits is too large for i16, too.
+ */
 // @ts-ignore: decorator
 @inline
 export function start<F>(lanes: v128): v128 {
   if (fmt.eight_bits<F>()) return i32x4.shl(dot.start_at(lanes), 7);
+  if (fmt.width<F>() == 7) return i32x4.shl(dot.start_at(lanes), ctz(fmt.taken_off<F>()));
   return fmt.taken_off<F>() == 0 ? i32x4.splat(0) : dot.start_at(fmt.offset<F>(lanes));
 }
 
-/** Super-blocks: sums s times their rows' scales onto i. first: what they began at, of which formats that are `biased` get back what the centre is not. */
+/** Super-blocks: sums s times their rows' scales onto i, which with f32_scales is f32. first: what they began at, of which formats that are `biased` get back what the centre is not. */
 // @ts-ignore: decorator
 @inline
 export function add_scaled<F>(i: v128, s: v128, first: v128, scale: v128): v128 {
+  if (fmt.f32_scales<F>()) return madd(f32x4.convert_i32x4_s(dot.row_sums(s, held_ones())), scale, i);
   i = i32x4.add(i, dot.scaled(s, scale));
   return fmt.biased<F>() ? i32x4.sub(i, dot.scaled(first, scale)) : i;
 }
@@ -72,6 +77,7 @@ export function add_minima(n: v128, minima: v128, sums: v128): v128 {
 // @ts-ignore: decorator
 @inline
 export function add_block<F>(y: v128, i: v128, d: v128, da: v128): v128 {
+  if (fmt.f32_scales<F>()) return madd(i, da, y);
   if (!fmt.super_block<F>()) return madd(f32x4.convert_i32x4_s(i), f32x4.mul(d, da), y);
   return madd(f32x4.mul(f32x4.convert_i32x4_s(i), d), da, y); // d stays a normal number where it is scaled, d * da might not
 }

@@ -4,6 +4,7 @@
  */
 import { ACC, G0, G1, G2, G3, ROWS } from './format/group';
 import { copy_rows } from './repack';
+import { column_of, put } from './result';
 import { madd } from '../simd';
 
 /** Weights of a row that are unpacked at a time: 16 KB for 16 rows. */
@@ -109,6 +110,7 @@ export function mul_mat_f32<F>(
   dst: usize,
   dst_stride: usize,
   scratch: usize,
+  places: usize,
 ): void {
   const f = changetype<F>(0);
   const block = <usize>ne00 * (f.bytes() << 4);
@@ -131,20 +133,19 @@ export function mul_mat_f32<F>(
           gemm_f32_8x4(scratch + PANELS + PANEL, x0, x1, x2, x3, acc + 32, n);
         }
       }
-      const bytes = <usize>min(ROWS, row1 - row) << 2;
-      for (let c = 0; c < nc; c++) memory.copy(dst + <usize>(c0 + c) * dst_stride + (<usize>row << 2), scratch + <usize>c * ACC, bytes);
+      for (let c = 0; c < nc; c++) put(column_of(dst, dst_stride, places, c0 + c), row, row1, scratch + <usize>c * ACC);
     }
   }
   if (tiled == ncols) return;
   for (let row = row0; row < row1; row += ROWS) {
     const rows = w + <usize>(row / ROWS) * block;
     const a = x + <usize>tiled * x_stride;
-    const y = dst + <usize>tiled * dst_stride + (<usize>row << 2);
+    const y = column_of(dst, dst_stride, places, tiled);
     if (row1 - row >= ROWS) {
-      gemv_f32_16x1<F>(rows, ne00, a, y);
+      gemv_f32_16x1<F>(rows, ne00, a, y + (<usize>row << 2));
     } else {
       gemv_f32_16x1<F>(rows, ne00, a, scratch + SPARE);
-      memory.copy(y, scratch + SPARE, <usize>(row1 - row) << 2);
+      put(y, row, row1, scratch + SPARE);
     }
   }
 }

@@ -31,7 +31,7 @@ export function gemv_16x1_bits<F>(w: usize, n: i32, pairs: i32, a: usize, y: usi
     let q = f.codes_at(w, 0);
     for (let left = pairs; left > 0; left--) {
       const da = v128.load32_splat(a, ACT_D);
-      let s0 = dot.start_at(i16x8.add(lane_sums(a), lane_sums(a + ACT_SUB)));
+      let s0 = dot.start_at(lane_sums_of_run(a));
       let s1 = s0;
       let s2 = s0;
       let s3 = s0;
@@ -82,6 +82,13 @@ export function gemv_16x1_bits<F>(w: usize, n: i32, pairs: i32, a: usize, y: usi
     w = q;
   }
   store_sums(y, y0, y1, y2, y3);
+}
+
+/** Lane sums of 64 quants, whose sub-blocks begin at a. */
+// @ts-ignore: decorator
+@inline
+export function lane_sums_of_run(a: usize): v128 {
+  return i16x8.add(lane_sums(a), lane_sums(a + ACT_SUB));
 }
 
 /** Lane sums of the 32 quants at a. */

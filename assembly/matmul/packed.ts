@@ -7,7 +7,8 @@ import { ROWS } from './format/group';
 import { GEMM_F32_SCRATCH, in_tiles, mul_mat_f32, repack_f32, row_of_f32 } from './gemm_f32';
 import { most } from './panel_size';
 import { gemm_scratch, mul_mat_of } from './product';
-import { repack_of, row_of } from './repack';
+import { repack_of } from './repack';
+import { row_of } from './row';
 import { F32 } from '../type/ids';
 
 /** Rows of a row block: nrows of a packed tensor is padded to a multiple of it, and ranges of rows start at one. */
@@ -59,18 +60,21 @@ export function repack_as<F>(w: usize, ne00: i32, nrows: i32, from: i32, to: i32
   return is_float<F>() ? repack_f32<F>(w, ne00, nrows, from, to, scratch) : repack_of<F>(w, ne00, nrows, from, to, scratch);
 }
 
-/** Unpacks row `row` of the packed tensor at w to ne00 f32 at y (get_rows of a tied token_embd): the bits of dequantize_row. */
+/**
+ * Unpacks row `row` of the packed tensor at w to ne00 f32 at y (get_rows of a tied token_embd): the bits of dequantize_row.
+ * scratch: as for mul_mat_packed.
+ */
 // @ts-ignore: decorator
 @inline
-export function packed_row_as<F>(w: usize, ne00: i32, row: i32, y: usize): void {
+export function packed_row_as<F>(w: usize, ne00: i32, row: i32, y: usize, scratch: usize): void {
   if (is_float<F>()) row_of_f32<F>(w, ne00, row, y);
-  else row_of<F>(w, ne00, row, y);
+  else row_of<F>(w, ne00, row, y, scratch);
 }
 
 /**
- * dst[col * dst_stride + row * 4] = weights' row `row` . column `col` of activations, for rows [row0, row1) and ncols columns; strides are in bytes.
+ * dst[places[col] * dst_stride + row * 4] = weights' row `row` . column `col` of activations, for rows [row0, row1) and ncols columns; strides are in bytes.
  * w: the packed tensor, rows of ne00. row0 is a multiple of 16, row1 one too or the tensor's number of rows. act: ncols columns of packed_act_type.
- * dst: f32. scratch: mul_mat_packed_scratch() bytes of this thread's own.
+ * dst: f32. scratch: mul_mat_packed_scratch() bytes of this thread's own. places: an i32 for each column, or 0 where column col's place is col.
  * Each output has the same bits for any ncols, row0 and row1.
  */
 // @ts-ignore: decorator
@@ -86,7 +90,8 @@ export function mul_mat_packed_as<F>(
   dst: usize,
   dst_stride: usize,
   scratch: usize,
+  places: usize,
 ): void {
-  if (is_float<F>()) mul_mat_f32<F>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
-  else mul_mat_of<F>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch);
+  if (is_float<F>()) mul_mat_f32<F>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places);
+  else mul_mat_of<F>(w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places);
 }

@@ -8,7 +8,7 @@
  *
  *   | minima as i16, of two sub-blocks, with s16 of the two halves of one (4 or 8 times 2 x 16) | d (2 x 16) | dmin (2 x 16) |
  *
- * 8-bit codes as i16 have the scales multiplied in already (level * sc fits i16). dmin and minima: only in formats that have them.
+ * Scales that are f32 are so, and leave no d. 8-bit codes as i16 have the scales multiplied in already (level * sc fits i16). dmin and minima: only in formats that have them.
  */
 import { store_quad } from './dot';
 import { SIGNED_CODES, nibble_mask, store_signed_quad } from './dot_signed';
@@ -112,6 +112,7 @@ function unpack_scales<F, G>(sc: v128, tc: v128, panel: usize): void {
 // @ts-ignore: decorator
 @inline
 function unpack_factors<F, G>(w: usize, p: usize): void {
+  if (fmt.f32_scales<F>()) return;
   v128.store(p, fmt.block_d<F, G>(w));
   if (fmt.has_min<F>()) v128.store(p, fmt.block_dmin<F, G>(w), 32);
 }

@@ -2,6 +2,7 @@
 import { QUANT_BYTES } from './dot';
 import { I16_CODES, SIGNED_CODES } from './dot_signed';
 import * as fmt from './format/format';
+import { Codes7, Codes8 } from './format/grid';
 
 /** Weights of a row unpacked at a time. */
 export const KC: i32 = 512;
@@ -20,6 +21,7 @@ export function most(a: usize, b: usize): usize {
 // @ts-ignore: decorator
 @inline
 export function panel_bytes<F>(): usize {
+  if (fmt.grid<F>()) return I16_CODES ? panel_bytes<Codes8>() : panel_bytes<Codes7>();
   if (fmt.few_bits<F>()) return <usize>(KC / 64) * (2 * CODES + factor_bytes<F>());
   return <usize>(KC / 32 / fmt.subs<F>()) * (<usize>fmt.subs<F>() * sub_bytes<F>() + minima_bytes<F>() + factor_bytes<F>());
 }
@@ -49,6 +51,7 @@ export function minima_bytes<F>(): usize {
 // @ts-ignore: decorator
 @inline
 export function factor_bytes<F>(): usize {
+  if (fmt.f32_scales<F>()) return 0;
   return fmt.has_min<F>() ? 64 : 32;
 }
 

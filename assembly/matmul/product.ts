@@ -6,34 +6,43 @@
 import { COLS, MOST_16XN, blocked_columns, cols_sub_of } from './act';
 import * as fmt from './format/format';
 import { ACC, CHUNK_ROWS, ROWS } from './format/group';
+import { Codes7, Codes8, OPENED } from './format/grid';
 import { TwoBits } from './format/q2_0';
 import { SCRATCH_16XN, gemm_16xn } from './gemm_16xn';
+import { I16_CODES } from './dot_signed';
 import { gemm_8x4 } from './gemm_8x4';
 import { gemm_8x4_bits, unpack_bits } from './gemm_8x4_bits';
 import { gemm_8x4_i16, gemm_8x4_nibbles } from './gemm_8x4_i16';
 import { gemv_16x1 } from './gemv_16x1';
 import { gemv_16x1_bits } from './gemv_16x1_bits';
+import { SCRATCH_GRID, gemv_16x1_grid } from './gemv_16x1_grid';
+import { gemv_16x1_nvfp4 } from './gemv_16x1_nvfp4';
 import { gemv_16x1_q2_K } from './gemv_16x1_q2_K';
 import { SUMS, gemv_16x1_q6_K } from './gemv_16x1_q6_K';
 import { gemv_16x1_s16 } from './gemv_16x1_s16';
 import { gemv_16x1_signs } from './gemv_16x1_signs';
+import { gemv_16x1_trits, unpack_trits } from './gemv_16x1_trits';
 import {
   GEMM_8X4,
   GEMM_8X4_BITS,
   GEMM_8X4_I16,
   GEMV_16X1_BITS,
+  GEMV_16X1_NVFP4,
   GEMV_16X1_Q2_K,
   GEMV_16X1_Q6_K,
   GEMV_16X1_S16,
   GEMV_16X1_SIGNS,
+  GEMV_16X1_TRITS,
   act_type,
   column_loop,
   takes_16xn,
   tile_loop,
 } from './loops';
 import { unpack } from './panel';
+import { unpack_grid } from './panel_grid';
 import { PANEL } from './panel_room';
 import { KC, most } from './panel_size';
+import { column_of, put } from './result';
 
 /** Columns, and rows, whose f32 sums are kept at a time: as many rows as a thread takes. */
 const NC: i32 = 64;
@@ -42,11 +51,18 @@ const MC: i32 = CHUNK_ROWS;
 /** Bytes of those sums, ACC for each column of a row block; the panels follow. */
 const TILE_SUMS: usize = <usize>NC * ACC * (MC / ROWS);
 
+/** Where the scratch has opened rows (format/grid.ts) while they are unpacked: behind the panels. */
+// @ts-ignore: decorator
+@inline
+function OPENED_AT(): usize {
+  return TILE_SUMS + 2 * PANEL();
+}
+
 /** Where the scratch has ACC bytes for a row block's 16 outputs of which only some exist: behind what the loops want. */
 // @ts-ignore: decorator
 @inline
 function SPARE(): usize {
-  return most(TILE_SUMS + 2 * PANEL(), most(SCRATCH_16XN, SUMS));
+  return most(OPENED_AT() + 8 * OPENED, most(most(SCRATCH_16XN, SUMS), SCRATCH_GRID));
 }
 
 /** Bytes of scratch. */
@@ -67,7 +83,9 @@ function pairs<F>(): i32 {
 // @ts-ignore: decorator
 @inline
 function to_panel<F>(w: usize, n: i32, panel: usize): void {
+  if (fmt.grid<F>()) return grid_to_panel<F>(w, n, panel);
   if (fmt.two_bits<F>()) unpack_bits<TwoBits>(w, n, pairs<F>(), panel);
+  else if (fmt.trits<F>()) unpack_trits(w, n, panel);
   else if (fmt.few_bits<F>()) unpack_bits<F>(w, n, pairs<F>(), panel);
   else unpack<F>(w, n, panel);
 }
@@ -76,6 +94,8 @@ function to_panel<F>(w: usize, n: i32, panel: usize): void {
 // @ts-ignore: decorator
 @inline
 function tile<F>(w: usize, a: usize, acc: usize, n: i32): void {
+  if (fmt.grid<F>() && I16_CODES) return gemm_8x4_i16<Codes8>(w, a, acc, n);
+  if (fmt.grid<F>()) return gemm_8x4<Codes7>(w, a, acc, n);
   if (tile_loop<F>() == GEMM_8X4_BITS) gemm_8x4_bits(w, a, acc, n * pairs<F>());
   else if (tile_loop<F>() == GEMM_8X4) gemm_8x4<F>(w, a, acc, n);
   else if (tile_loop<F>() == GEMM_8X4_I16) gemm_8x4_i16<F>(w, a, acc, n);
@@ -86,7 +106,10 @@ function tile<F>(w: usize, a: usize, acc: usize, n: i32): void {
 // @ts-ignore: decorator
 @inline
 function column<F>(w: usize, n: i32, a: usize, y: usize, scratch: usize): void {
-  if (column_loop<F>() == GEMV_16X1_BITS && fmt.two_bits<F>()) gemv_16x1_bits<TwoBits>(w, n, pairs<F>(), a, y);
+  if (fmt.grid<F>()) return grid_column<F>(w, n, a, y, scratch);
+  if (column_loop<F>() == GEMV_16X1_TRITS) gemv_16x1_trits(w, n, a, y);
+  else if (column_loop<F>() == GEMV_16X1_NVFP4) gemv_16x1_nvfp4<F>(w, n, a, y);
+  else if (column_loop<F>() == GEMV_16X1_BITS && fmt.two_bits<F>()) gemv_16x1_bits<TwoBits>(w, n, pairs<F>(), a, y);
   else if (column_loop<F>() == GEMV_16X1_BITS) gemv_16x1_bits<F>(w, n, pairs<F>(), a, y);
   else if (column_loop<F>() == GEMV_16X1_Q6_K) gemv_16x1_q6_K<F>(w, n, a, y, scratch);
   else if (column_loop<F>() == GEMV_16X1_Q2_K) gemv_16x1_q2_K<F>(w, n, a, y);
@@ -95,11 +118,34 @@ function column<F>(w: usize, n: i32, a: usize, y: usize, scratch: usize): void {
   else gemv_16x1<F>(w, n, a, y);
 }
 
+// ---- Formats of grids: one function does for all ----
+
+// @ts-ignore: decorator
+@inline
+function open_index<F>(): u32 {
+  return load<u32>(changetype<usize>((w: usize, o: usize): void => changetype<F>(0).open(w, o)));
+}
+
+// @ts-ignore: decorator
+@inline
+function grid_to_panel<F>(w: usize, n: i32, panel: usize): void {
+  const f = changetype<F>(0);
+  const opened = panel + 2 * PANEL();
+  unpack_grid(w, n, panel, opened, f.bytes(), f.factor(), open_index<F>(), fmt.fours<F>(), fmt.has_signs<F>());
+}
+
+// @ts-ignore: decorator
+@inline
+function grid_column<F>(w: usize, n: i32, a: usize, y: usize, scratch: usize): void {
+  const f = changetype<F>(0);
+  gemv_16x1_grid(w, n, a, y, scratch, f.bytes(), f.factor(), open_index<F>(), fmt.fours<F>(), fmt.has_signs<F>());
+}
+
 // ---- A format's loops by their places in the function table, which the compiler writes behind the address of a function ----
 
 // @ts-ignore: decorator
 @inline
-function unpack_index<F>(): u32 {
+export function unpack_index<F>(): u32 {
   return load<u32>(changetype<usize>((w: usize, n: i32, panel: usize): void => to_panel<F>(w, n, panel)));
 }
 
@@ -127,6 +173,13 @@ function few_index<F>(): u32 {
   );
 }
 
+// @ts-ignore: decorator
+@inline
+function must_fit<F>(): void {
+  if (!fmt.eight_bits<F>() && !fmt.fits_i16<F>())
+    ERROR('i16 has no room for the sums of such codes: give them as signed ones of 8 bits (dot_signed.ts)');
+}
+
 /** Rows [row0, row1) x ncols columns; contracts, and the same parameters, in mul_mat_packed (packed.ts): a record of them would be read from memory. */
 // @ts-ignore: decorator
 @inline
@@ -141,14 +194,14 @@ export function mul_mat_of<F>(
   dst: usize,
   dst_stride: usize,
   scratch: usize,
+  places: usize,
 ): void {
-  if (!fmt.eight_bits<F>() && !fmt.fits_i16<F>())
-    ERROR('i16 has no room for the sums of such codes: give them as signed ones of 8 bits (dot_signed.ts)');
+  if (!fmt.grid<F>()) must_fit<F>();
   const bytes = changetype<F>(0).bytes();
   const few = few_index<F>();
   // prettier-ignore
   mul_mat(
-    w, ne00 / fmt.weights<F>(), row0, row1, act, act_stride, ncols, dst, dst_stride, scratch,
+    w, ne00 / fmt.weights<F>(), row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places,
     bytes, fmt.subs<F>(), act_type<F>(), few, unpack_index<F>(), tile_index<F>(), column_index<F>(),
   );
 }
@@ -168,6 +221,7 @@ function mul_mat(
   dst: usize,
   dst_stride: usize,
   scratch: usize,
+  places: usize,
   bytes: usize,
   subs: i32,
   type: u32,
@@ -182,7 +236,7 @@ function mul_mat(
     for (let row = row0; row < row1; row += ROWS, rows += stride) {
       memory.fill(scratch, 0, <usize>ncols * ACC);
       call_indirect<void>(few_at, rows, blocks, act, act_stride, ncols, scratch, scratch + <usize>ncols * ACC);
-      for (let c = 0; c < ncols; c++) put(dst + <usize>c * dst_stride, row, row1, scratch + <usize>c * ACC);
+      for (let c = 0; c < ncols; c++) put(column_of(dst, dst_stride, places, c), row, row1, scratch + <usize>c * ACC);
     }
     return;
   }
@@ -206,7 +260,7 @@ function mul_mat(
         }
       }
       for (let row = m0, acc = scratch; row < m1; row += ROWS, acc += sums) {
-        for (let c = 0; c < nc; c++) put(dst + <usize>(c0 + c) * dst_stride, row, row1, acc + <usize>c * ACC);
+        for (let c = 0; c < nc; c++) put(column_of(dst, dst_stride, places, c0 + c), row, row1, acc + <usize>c * ACC);
       }
     }
   }
@@ -214,7 +268,7 @@ function mul_mat(
   for (let row = row0; row < row1; row += ROWS, rows += stride) {
     for (let c = blocked; c < ncols; c++) {
       const a = act + <usize>c * act_stride;
-      const y = dst + <usize>c * dst_stride;
+      const y = column_of(dst, dst_stride, places, c);
       if (row1 - row >= ROWS) {
         call_indirect<void>(column_at, rows, blocks, a, y + (<usize>row << 2), scratch);
       } else {
@@ -223,11 +277,4 @@ function mul_mat(
       }
     }
   }
-}
-
-/** Copies the sums of rows [row, min(row + 16, row1)) to their place in the column of dst at y. */
-// @ts-ignore: decorator
-@inline
-function put(y: usize, row: i32, row1: i32, sums: usize): void {
-  memory.copy(y + (<usize>row << 2), sums, <usize>min(ROWS, row1 - row) << 2);
 }

@@ -2,10 +2,8 @@
  * Plain rows of blocks, as GGUF has them, to row blocks of 16 rows and back, in place: 16 rows take the same bytes either way.
  * The rows that the last row block misses become zero rows: a packed tensor of nrows rows has room for ceil(nrows / 16) * 16.
  */
-import { row_codes } from './dot';
-import { packed_codes } from './dot_signed';
 import * as fmt from './format/format';
-import { G0, ROWS } from './format/group';
+import { ROWS } from './format/group';
 
 // ---- What packing calls by its place in the function table (product.ts) ----
 
@@ -84,67 +82,4 @@ export function copy_rows(rows: usize, stride: usize, left: i32, scratch: usize)
   const n = min(ROWS, left);
   memory.copy(scratch, rows, <usize>n * stride);
   memory.fill(scratch + <usize>n * stride, 0, <usize>(ROWS - n) * stride);
-}
-
-/** Unpacks row `row` of the packed tensor at w to ne00 f32 at y: the bits of dequantize_row. */
-export function row_of<F>(w: usize, ne00: i32, row: i32, y: usize): void {
-  const f = changetype<F>(0);
-  const blocks = ne00 / fmt.weights<F>();
-  const m = fmt.mask<F>();
-  const m2 = fmt.mask2<F>();
-  const none = f32x4.splat(-0.0);
-  const centre = f32x4.splat(<f32>fmt.centre<F>());
-  const in_block: usize = row & 15;
-  const lane = row & 3;
-  const group: usize = (row >> 2) & 3;
-  const scales: usize = group * (fmt.f16_vectors<F>() == 0 ? 4 : 8); // where the group's begin: bytes, or f16
-  let p = w + <usize>(row / ROWS) * blocks * f.bytes();
-  for (let b = 0; b < blocks; b++) {
-    const d = lane_f32(fmt.d<F, G0>(p + scales), lane);
-    const dmin = lane_f32(fmt.dmin<F, G0>(p + scales), lane);
-    for (let sub = 0; sub < fmt.subs<F>(); sub++) {
-      let q = f.codes_at(p, sub) + (group << 4);
-      const h = fmt.fifth_bits_at<F>(p, sub) + (group << 4);
-      const i = fmt.s16<F>() ? sub << 1 : sub;
-      const x = f32x4.mul(d, fmt.scale_of_row<F>(p, i, in_block));
-      const z = fmt.has_min<F>() ? f32x4.mul(dmin, fmt.min_of_row<F>(p, i, in_block)) : none;
-      const x1 = fmt.s16<F>() ? f32x4.mul(d, fmt.scale_of_row<F>(p, i + 1, in_block)) : x;
-      const z1 = fmt.s16<F>() && fmt.has_min<F>() ? f32x4.mul(dmin, fmt.min_of_row<F>(p, i + 1, in_block)) : z;
-      for (let t = 0; t < 4; t++) {
-        let first: v128, second: v128;
-        if (fmt.s16<F>()) {
-          first = fmt.half_codes<F, G0>(q, 0, t);
-          second = fmt.half_codes<F, G0>(q, 1, t);
-        } else {
-          const v = fmt.load_first<F, G0>(q, t);
-          const bits = fmt.fifth_bits<F, G0>(h, t);
-          first = fmt.first<F>(v, bits, m, m2);
-          second = fmt.second<F>(fmt.load_second<F, G0>(q, t, v), bits, m, m2);
-          q += fmt.quad_bytes<F>();
-        }
-        if (fmt.eight_bits<F>()) {
-          first = packed_codes(first);
-          second = packed_codes(second);
-        }
-        store_values(y, row_codes(first, lane), centre, x, z);
-        store_values(y + 64, row_codes(second, lane), centre, x1, z1);
-        y += 16;
-      }
-      y += 64;
-    }
-    p += f.bytes();
-  }
-}
-
-/** Stores four codes (i8 in the first four lanes) as (code - centre) * d + min; a min of -0 changes nothing. Not inlined: it is used by all formats. */
-function store_values(y: usize, codes: v128, centre: v128, d: v128, min: v128): void {
-  const x = f32x4.convert_i32x4_s(i32x4.extend_low_i16x8_s(i16x8.extend_low_i8x16_s(codes)));
-  v128.store(y, f32x4.add(f32x4.mul(f32x4.sub(x, centre), d), min));
-}
-
-/** Lane i of v in all lanes. */
-// @ts-ignore: decorator
-@inline
-function lane_f32(v: v128, i: i32): v128 {
-  return i8x16.swizzle(v, i8x16.add(i8x16.splat(<i8>(i << 2)), i32x4.splat(0x03020100)));
 }

@@ -31,7 +31,7 @@ export function quantize_query(type: u32, x: usize, hd: i32, q: usize, q_stride:
 export function block_scores(type: u32, k: usize, hd: i32, n: i32, q: usize, q_stride: usize, rows: i32, s: usize, scratch: usize): void {
   const most = rows < 4 ? 1 : rows;
   for (let r = 0; r < rows; r += most)
-    mul_mat_packed(type, k, hd, 0, n, q + <usize>r * q_stride, q_stride, most, s + <usize>((r * KV_SPLIT) << 2), KV_SPLIT << 2, scratch);
+    mul_mat_packed(type, k, hd, 0, n, q + <usize>r * q_stride, q_stride, most, s + <usize>((r * KV_SPLIT) << 2), KV_SPLIT << 2, scratch, 0);
 }
 
 export function block_scores_scratch(): i32 {

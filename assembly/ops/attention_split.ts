@@ -15,6 +15,7 @@ export const STATE: i32 = 4;
  * With a unified maximum, scores may be up to RANGE above it: 256 keys of 2^(P_SHIFT + RANGE) times f16's largest 2^16 stay finite.
  */
 const P_SHIFT: f32 = 60;
+const SHIFT: f32 = 1152921504606846976; // 2^P_SHIFT
 const RANGE: f32 = 40;
 
 // For 2^x, four lanes each: the least x, the magic number 1.5 * 2^23, the polynomial's coefficients c6 .. c0, and the magic number plus P_SHIFT.
@@ -200,6 +201,13 @@ export function state_merge(state: usize, split: usize, hd: i32): void {
   for (let i: usize = STATE << 2; i < <usize>(hd + STATE) << 2; i += 16) {
     v128.store(state + i, f32x4.add(f32x4.mul(v128.load(state + i), aa), f32x4.mul(v128.load(split + i), bb)));
   }
+}
+
+/** One more score, which has no value: it joins the sum. What is further above the row's maximum than 2^66 leaves nothing of the outputs. */
+export function state_join_sink(state: usize, sink: f32): void {
+  const d = min<f32>(sink * LOG2E - load<f32>(state), 66);
+  const e = f32x4.extract_lane(exp2_f32x4(f32x4.splat(d)), 0);
+  store<f32>(state, load<f32>(state, 4) + e * SHIFT, 4);
 }
 
 /** y[0..n) = outputs * scale / sum, or 0 where all keys are masked, as in ggml. scale: the power of two by which the outputs are too small. */

@@ -5,7 +5,18 @@
 import { F16, F32 } from '../type/ids';
 import { Op, row_of } from '../runtime/tensor';
 import { params_of } from './attention_params';
-import { LOG2E, STATE, alibi_row, cap_row, mask_row, softmax_row, state_clear, state_merge, state_output } from './attention_split';
+import {
+  LOG2E,
+  STATE,
+  alibi_row,
+  cap_row,
+  mask_row,
+  softmax_row,
+  state_clear,
+  state_join_sink,
+  state_merge,
+  state_output,
+} from './attention_split';
 import { BLOCK_ROWS, block_scores, block_scores_scratch, block_values, block_values_scratch, quantize_query } from './attention_blocks';
 import { FromF16, FromF32, score_row, score_tile, tile_rows, value_tile } from './attention_tile';
 import { K_CELLS, KV_SPLIT, has_blocks, has_rows, k_group, v_cell, v_plane, v_scales } from './kv_cache';
@@ -282,10 +293,11 @@ function softmax(op: Op, kvh: i32, split: i32, r: i32, s: usize, width: i32, sta
   return softmax_row(s, width, lo, hi, state, unified, phi);
 }
 
-/** Stores the outputs of a state to dst. */
+/** Stores the outputs of a row whose splits are all merged to dst; the head's sink comes last. */
 // @ts-ignore: decorator
 @inline
 export function store_output(op: Op, state: usize, head: i32, t: i32): void {
   const hd = params_of(op).hd_out;
+  if (changetype<usize>(op.src8)) state_join_sink(state, load<f32>(op.src8.data + (<usize>head << 2)));
   state_output(state, row_of(op.dst, t, 0, 0) + (<usize>(head * hd) << 2), hd, factor(op.src2.type == F16 || has_blocks(op.src2.type)));
 }

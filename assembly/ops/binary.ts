@@ -3,7 +3,7 @@
  * Leading dimensions that are contiguous in all three tensors, and not repeated, are walked as one.
  */
 import { range_start, range_end } from '../runtime/schedule';
-import { Op, joins } from '../runtime/tensor';
+import { Op, fill_nan, joins, row_of } from '../runtime/tensor';
 
 // Codes: src/graph/layout.ts BINARY.
 @unmanaged
@@ -79,6 +79,24 @@ export function binary(op: Op, ith: i32, nth: i32): void {
     const x = src0.data + <usize>i1 * src0.nb1 + <usize>i2 * src0.nb2 + <usize>i3 * src0.nb3;
     const y = src1.data + <usize>(i1 % src1.ne1) * src1.nb1 + <usize>(i2 % src1.ne2) * src1.nb2 + <usize>(i3 % src1.ne3) * src1.nb3;
     row(op, x, y, dst.data + <usize>i1 * dst.nb1 + <usize>i2 * dst.nb2 + <usize>i3 * dst.nb3, n, m);
+  }
+}
+
+/** dst [n, used, tokens] = src0 + row src2[u, t] of src1 [n, rows]; src2: i32 [used, tokens]. An id outside gives a row of NaN. dst may be src0. */
+export function add_id(op: Op, ith: i32, nth: i32): void {
+  const src0 = op.src0;
+  const src1 = op.src1;
+  const ids = op.src2;
+  const dst = op.dst;
+  const rows = dst.ne1 * dst.ne2;
+  const to = range_end(rows, ith, nth);
+  for (let r = range_start(rows, ith, nth); r < to; r++) {
+    const u = r % dst.ne1;
+    const t = r / dst.ne1;
+    const id = load<i32>(ids.data + <usize>u * ids.nb0 + <usize>t * ids.nb1);
+    const y = row_of(dst, u, t, 0);
+    if (<u32>id < <u32>src1.ne1) row(op, row_of(src0, u, t, 0), row_of(src1, id, 0, 0), y, dst.ne0, dst.ne0);
+    else fill_nan(y, dst.ne0);
   }
 }
 

@@ -15,7 +15,7 @@ const CHUNK: i32 = 256;
 const WORK: usize = 1024;
 
 /** dst[:, i1, i2, i3] = row src1[i1, i2, i3] of src0[.., i2, i3] as f32. src0 any type [n, m, ne2, ne3], src1 i32. An index outside gives a row of NaN. */
-export function get_rows(op: Op, ith: i32, nth: i32): void {
+export function get_rows(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const src0 = op.src0;
   const src1 = op.src1;
   const dst = op.dst;
@@ -27,7 +27,7 @@ export function get_rows(op: Op, ith: i32, nth: i32): void {
     const i3 = r / (dst.ne1 * dst.ne2);
     const i = load<i32>(src1.data + <usize>i1 * src1.nb0 + <usize>i2 * src1.nb1 + <usize>i3 * src1.nb2);
     const y = row_of(dst, i1, i2, i3);
-    if (<u32>i < <u32>src0.ne1 && src0.layout == LAYOUT_PACKED) packed_row(src0.type, src0.data, src0.ne0, i, y);
+    if (<u32>i < <u32>src0.ne1 && src0.layout == LAYOUT_PACKED) packed_row(src0.type, src0.data, src0.ne0, i, y, scratch);
     else if (<u32>i < <u32>src0.ne1) dequantize_row(src0.type, row_of(src0, i, i2, i3), y, src0.ne0);
     else fill_nan(y, dst.ne0);
   }

@@ -4,26 +4,34 @@ import { CHUNK_ROWS } from '../matmul/format/group';
 import { packed_rows } from '../matmul/packed';
 import { range_start, range_end } from '../runtime/schedule';
 import { MOST_CHUNKS, take, take_of } from '../runtime/sync';
-import { Op, RANGES, row_of } from '../runtime/tensor';
+import { Op, RANGES, nrows, row_of } from '../runtime/tensor';
+import { columns_from, fill_group_nan, group_at, group_count } from './groups';
 
-/** Rows of a chunk: CHUNK_ROWS, or one row block where those would leave threads without work. */
-function chunk_size(nrows: i32, nth: i32): i32 {
-  return nrows < CHUNK_ROWS * 4 * nth ? packed_rows() : CHUNK_ROWS;
-}
+/**
+ * Chunks of CHUNK_ROWS rows for each thread, below which a chunk is one row block: all columns of a product are in a chunk, and a group has a few at most.
+ * The last chunk of groups is the longest that one thread waits for another (bench/grouped.ts prints how long).
+ */
+const FEW_CHUNKS: i32 = 4;
+const FEW_CHUNKS_OF_GROUPS: i32 = 32;
 
 /**
  * dst [n, m, ne2, ne3] f32 = src0 packed [k, n] times src1 [k, m, ne2, ne3] (activations of quantize_act, with room for a multiple of four columns).
  * Each thread has a range of rows of its own and helps with those of others when it is done. Two threads that read a stream each get 43 GB/s from DRAM;
  * with rows dealt out in turns they get 32, because each one's prefetcher loads rows of the other.
+ * With src2, the groups of groups.ts: dst [n, used, tokens] = for each group its columns of src1 (of quantize_groups) by matrix src0[.., .., matrix],
+ * whose rows are whole row blocks. p0: dimension 1 of what src1 was made from.
  * Not kept: touching the pages of the next chunk ahead of the GEMV (a load that misses holds up all behind it: 10 to 30 % slower).
  */
 export function mul_mat_packed_op(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
   const n = op.src0.ne1;
-  const m = op.dst.ne1;
-  if (m == 0) return;
-  const size = chunk_size(n, nth);
+  const groups = op.src2;
+  const grouped = changetype<usize>(groups) != 0;
+  if (op.dst.ne1 == 0) return;
+  const products = grouped ? group_count(groups) : op.src1.ne2 * op.src1.ne3;
+  const few = CHUNK_ROWS * (grouped ? FEW_CHUNKS_OF_GROUPS : FEW_CHUNKS) * nth;
+  const size = (grouped ? n * products : n) < few ? packed_rows() : CHUNK_ROWS;
   const row_chunks = (n + size - 1) / size;
-  const all = row_chunks * op.src1.ne2 * op.src1.ne3;
+  const all = row_chunks * products;
   // A cursor counts up to MOST_CHUNKS: a product with more takes several chunks at a time.
   const per = all / MOST_CHUNKS + 1;
   const chunks = (all + per - 1) / per;
@@ -36,7 +44,9 @@ export function mul_mat_packed_op(op: Op, ith: i32, nth: i32, cursor_bytes: usiz
     for (let i = take_of(cursor, count, r > 0); i >= 0; i = take_of(cursor, count, r > 0)) {
       for (let c = (from + i) * per, end = min(c + per, all); c < end; c++) {
         const row0 = (c % row_chunks) * size;
-        rows(op, row0, min(row0 + size, n), c / row_chunks, scratch);
+        const row1 = min(row0 + size, n);
+        if (grouped) group_rows(op, row0, row1, c / row_chunks, scratch);
+        else rows(op, row0, row1, c / row_chunks, scratch);
       }
     }
   }
@@ -63,6 +73,33 @@ function rows(op: Op, row0: i32, row1: i32, batch: i32, scratch: usize): void {
     row_of(dst, 0, i2, i3),
     dst.nb1,
     scratch,
+    0,
+  );
+}
+
+/** Rows [row0, row1) of the columns of group i. */
+// @ts-ignore: decorator
+@inline
+function group_rows(op: Op, row0: i32, row1: i32, i: i32, scratch: usize): void {
+  const src0 = op.src0;
+  const src1 = op.src1;
+  const dst = op.dst;
+  const g = group_at(op.src2, i);
+  if (g.matrix < 0) return fill_group_nan(dst, op.src2, g, row0, row1);
+  const shared = op.p0 == 1 && dst.ne2 == 1;
+  mul_mat_packed(
+    src0.type,
+    src0.data + <usize>g.matrix * src0.nb2,
+    src0.ne0,
+    row0,
+    row1,
+    src1.data + (shared ? 0 : <usize>g.place * src1.nb1),
+    src1.nb1,
+    g.columns,
+    dst.data,
+    dst.nb1,
+    scratch,
+    columns_from(op.src2, g.first),
   );
 }
 
@@ -73,9 +110,11 @@ function rows(op: Op, row0: i32, row1: i32, batch: i32, scratch: usize): void {
 export function repack_op(op: Op, scratch: usize): void {
   const t = op.dst;
   const broken = op.src0;
-  const groups = (t.ne1 + packed_rows() - 1) / packed_rows();
+  // Several matrices have whole row blocks, and are packed as one.
+  const n = nrows(t);
+  const groups = (n + packed_rows() - 1) / packed_rows();
   for (let g = take(op.cursor); g < groups; g = take(op.cursor)) {
-    const bad = repack(t.type, t.data, t.ne0, t.ne1, g, g + 1, scratch);
+    const bad = repack(t.type, t.data, t.ne0, n, g, g + 1, scratch);
     if (bad != 0 && changetype<usize>(broken)) store<i32>(broken.data, 1);
   }
 }

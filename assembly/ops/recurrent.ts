@@ -54,7 +54,6 @@ export function ssm_conv(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const to = min(n, range_end(lines, ith, nth) * LINE);
   if (from >= to) return;
   const width = <usize>(to - from) << 2;
-  const keep = <usize>(taps - 1) * width;
   // Scratch: where each tap's row lies; the weights by taps; the state's rows.
   const weights = scratch + 64;
   const history = weights + <usize>taps * width;

@@ -1,4 +1,4 @@
-/** Reductions: sum_rows, mean, argmax, argsort and top_k, pooling, where a row belongs to one thread; in_sum2, where a column does. Elements of a row are contiguous f32. */
+/** Reductions: sum_rows, mean, weighted_sum, argmax, argsort and top_k, pooling, where a row belongs to one thread; in_sum2, where a column does. Elements of a row are contiguous f32. */
 import { sum_row } from './norm';
 import { range_start, range_end } from '../runtime/schedule';
 import { Op, fill_nan, nrows, row_at, row_of } from '../runtime/tensor';
@@ -146,29 +146,94 @@ export function mean_of_rows(op: Op, ith: i32, nth: i32): void {
 }
 
 /**
+ * dst[:, t, s] = src0[:, 0, t, s] * w_0 + src0[:, 1, t, s] * w_1 ... with w_i = src1[0, i, t, s]; products and sums are rounded one by one, in this order.
+ * Threads divide the rows, and a row's cache lines: the only row of a single token is work for all of them.
+ */
+export function weighted_sum(op: Op, ith: i32, nth: i32): void {
+  const src0 = op.src0;
+  const src1 = op.src1;
+  const dst = op.dst;
+  const n = dst.ne0;
+  const per_row = (n + COLUMNS - 1) / COLUMNS;
+  const units = per_row * nrows(dst);
+  const to = range_end(units, ith, nth);
+  for (let u = range_start(units, ith, nth); u < to; u++) {
+    const row = u / per_row;
+    const i2 = row % dst.ne1;
+    const i3 = row / dst.ne1;
+    const from = (u % per_row) * COLUMNS;
+    const end = min(n, from + COLUMNS);
+    const x = row_of(src0, 0, i2, i3);
+    const w = row_of(src1, 0, i2, i3);
+    const y = row_of(dst, i2, i3, 0);
+    for (let c = from; c < end; c += 4) {
+      // The last columns of a row that are no four are read one by one.
+      const left = end - c;
+      let sum = f32x4.splat(0);
+      for (let i = 0; i < src0.ne1; i++) {
+        const at = x + <usize>i * src0.nb1 + (<usize>c << 2);
+        const v = left >= 4 ? v128.load(at) : load_few(at, left);
+        const product = f32x4.mul(v, v128.load32_splat(w + <usize>i * src1.nb1));
+        sum = i ? f32x4.add(sum, product) : product;
+      }
+      if (left >= 4) v128.store(y + (<usize>c << 2), sum);
+      else store_few(y + (<usize>c << 2), sum, left);
+    }
+  }
+}
+
+/** One to three f32. */
+function load_few(x: usize, n: i32): v128 {
+  let v = v128.load32_zero(x);
+  if (n > 1) v = v128.load32_lane(x, v, 1, 4);
+  if (n > 2) v = v128.load32_lane(x, v, 2, 8);
+  return v;
+}
+function store_few(y: usize, v: v128, n: i32): void {
+  v128.store32_lane(y, v, 0);
+  if (n > 1) v128.store32_lane(y, v, 1, 4);
+  if (n > 2) v128.store32_lane(y, v, 2, 8);
+}
+
+/**
  * dst f32 [ne0] += the squares of src0's rows, column by column: llama-imatrix's in_sum2. Each row is added to the sums in memory before the next, so
  * that the bits are the same for any batch. A thread has whole cache lines of columns.
+ * With src1, the experts i32 [n_used, n_tokens] that rows [ne0, 1 or n_used, n_tokens] go to, dst has a row for each, and src2 f32 [n_expert] counts them.
  */
 export function in_sum2(op: Op, ith: i32, nth: i32): void {
   const src0 = op.src0;
-  const sums = op.dst.data;
-  const n = src0.ne0;
-  const rows = nrows(src0);
-  const lines = (n + 15) >> 4;
+  const ids = op.src1;
+  const dst = op.dst;
+  const lines = (src0.ne0 + 15) >> 4;
   const from = range_start(lines, ith, nth) << 4;
-  const to = min(range_end(lines, ith, nth) << 4, n);
+  const to = min(range_end(lines, ith, nth) << 4, src0.ne0);
+  if (!changetype<usize>(ids)) {
+    const rows = nrows(src0);
+    for (let r = 0; r < rows; r++) add_squares(row_at(src0, r), dst.data, from, to);
+    return;
+  }
+  for (let t = 0; t < ids.ne1; t++) {
+    for (let u = 0; u < ids.ne0; u++) {
+      const e = load<i32>(row_of(ids, t, 0, 0) + (<usize>u << 2));
+      if (<u32>e >= <u32>dst.ne1) continue;
+      add_squares(row_of(src0, u % src0.ne1, t, 0), row_of(dst, e, 0, 0), from, to);
+      const count = op.src2.data + (<usize>e << 2);
+      if (ith == 0) store<f32>(count, load<f32>(count) + 1);
+    }
+  }
+}
+
+/** sums += x * x for columns [from, to), from a multiple of 4. */
+function add_squares(x: usize, sums: usize, from: i32, to: i32): void {
   const to4 = to & ~3;
-  for (let r = 0; r < rows; r++) {
-    const x = row_at(src0, r);
-    for (let i = from; i < to4; i += 4) {
-      const o = <usize>i << 2;
-      const v = v128.load(x + o);
-      v128.store(sums + o, f32x4.add(v128.load(sums + o), f32x4.mul(v, v)));
-    }
-    for (let i = max(from, to4); i < to; i++) {
-      const o = <usize>i << 2;
-      const v = load<f32>(x + o);
-      store<f32>(sums + o, load<f32>(sums + o) + v * v);
-    }
+  for (let i = from; i < to4; i += 4) {
+    const o = <usize>i << 2;
+    const v = v128.load(x + o);
+    v128.store(sums + o, f32x4.add(v128.load(sums + o), f32x4.mul(v, v)));
+  }
+  for (let i = max(from, to4); i < to; i++) {
+    const o = <usize>i << 2;
+    const v = load<f32>(x + o);
+    store<f32>(sums + o, load<f32>(sums + o) + v * v);
   }
 }

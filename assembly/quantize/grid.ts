@@ -126,6 +126,11 @@ function make(grid: Grid, bits: usize, n: u32, eight: bool, nwant: i32): bool {
   return true;
 }
 
+/** Whether rows of this type are found in a grid. */
+export function in_grid(type: u32): bool {
+  return type == IQ2_XXS || type == IQ2_XS || type == IQ2_S || type == IQ1_S || type == IQ1_M || type == IQ3_XXS || type == IQ3_S;
+}
+
 /** The grid of a type; without entries until prepare() was called for it. */
 export function grid_of(type: u32): Grid {
   // prettier-ignore
@@ -144,6 +149,7 @@ export function grid_of(type: u32): Grid {
 /** Makes the tables of a type where they are missing. The first byte behind all tables, or 0 where memory ran out. */
 export function prepare(type: u32): usize {
   if (end == 0) end = __heap_base;
+  if (!in_grid(type)) return end;
   const grid = grid_of(type);
   if (grid.entries != 0) return end;
   let made: bool = false;

@@ -1,15 +1,21 @@
 /**
- * The module quantize.wasm: the quantisers of IQ1, IQ2 and IQ3, which search in grids. They are many bytes and only ever wanted by whoever quantises a
- * model, so they are not in the six builds. An instance has a memory of its own, which it may grow. src/wasm/abi.ts has the types of what is here.
+ * The module quantize.wasm: what llama-quantize writes, of every type: with importance weights, and of IQ1, IQ2 and IQ3, which search in grids. It is many
+ * bytes and only ever wanted by whoever quantises a model, so it is not in the six builds. An instance has a memory of its own, which it may grow.
+ * src/wasm/abi.ts has the types of what is here.
  */
-import { IQ1_M, IQ1_S, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS, type_size } from '../type/ids';
-import { Grid, grid_of } from './grid';
+import { WORK_BYTES } from '../type/block/work';
+import { IQ1_M, IQ1_S, IQ2_S, IQ2_XS, IQ2_XXS, IQ3_S, IQ3_XXS, blck_size, type_size } from '../type/ids';
+import { quantize_imatrix_row } from '../type/traits';
+import { Grid, grid_of, in_grid } from './grid';
 import { quantize_iq1_m, quantize_iq1_s } from './iq1';
 import { quantize_iq2_s, quantize_iq2_xs, quantize_iq2_xxs } from './iq2';
 import { quantize_iq3_s, quantize_iq3_xxs } from './iq3';
 import { begin } from './work';
 
 export { prepare } from './grid';
+
+/** Of the quantisers that search for scales. */
+const WORK = memory.data(<i32>WORK_BYTES, 16);
 
 function quantize_block(type: u32, grid: Grid, x: usize, y: usize, imatrix: usize): bool {
   // prettier-ignore
@@ -32,6 +38,12 @@ function quantize_block(type: u32, grid: Grid, x: usize, y: usize, imatrix: usiz
  * ggml would end the process, because the numbers or the weights of the next one are too large for sums in f32.
  */
 export function quantize_chunk(type: u32, src: usize, dst: usize, nrows: i32, n_per_row: i32, imatrix: usize): i32 {
+  if (!in_grid(type)) {
+    const row_size = <usize>(n_per_row / blck_size(type)) * type_size(type);
+    for (let row = 0; row < nrows; row++, src += <usize>n_per_row << 2, dst += row_size)
+      quantize_imatrix_row(type, src, dst, n_per_row, imatrix, WORK);
+    return nrows;
+  }
   const grid = grid_of(type);
   const bytes = type_size(type);
   begin();

@@ -1,15 +1,16 @@
 // Generated from src/graph/kernels.ts by `npm run generate`: edit that table and run it again.
 /** Which kernel a record's code means. */
 import { attention, attention_merge } from '../ops/attention';
-import { binary } from '../ops/binary';
+import { add_id, binary } from '../ops/binary';
 import { cpy, get_rows, quantize, set_rows } from '../ops/copy';
+import { group_ids, group_list, quantize_groups } from '../ops/groups';
 import { im2col } from '../ops/im2col';
 import { kv_store } from '../ops/kv_cache';
-import { mul_mat } from '../ops/mul_mat';
+import { mul_mat, mul_mat_parts } from '../ops/mul_mat';
 import { mul_mat_packed_op, repack_op } from '../ops/mul_mat_packed';
 import { l2_norm, norm, rms_norm } from '../ops/norm';
 import { gated_delta_net, ssm_conv, ssm_scan } from '../ops/recurrent';
-import { argmax, in_sum2, mean_of_rows, pool_1d, sum_rows, top_k } from '../ops/reduce';
+import { argmax, in_sum2, mean_of_rows, pool_1d, sum_rows, top_k, weighted_sum } from '../ops/reduce';
 import { rope } from '../ops/rope';
 import { diag_mask_inf, soft_max } from '../ops/soft_max';
 import { glu, unary } from '../ops/unary';
@@ -39,17 +40,23 @@ const ARGMAX: u32 = 21;
 const TOP_K: u32 = 22;
 const POOL_1D: u32 = 23;
 const MEAN_OF_ROWS: u32 = 24;
-const IM2COL: u32 = 25;
-const SSM_CONV: u32 = 26;
-const SSM_SCAN: u32 = 27;
-const GATED_DELTA_NET: u32 = 28;
-const IN_SUM2: u32 = 29;
+const WEIGHTED_SUM: u32 = 25;
+const IM2COL: u32 = 26;
+const SSM_CONV: u32 = 27;
+const SSM_SCAN: u32 = 28;
+const GATED_DELTA_NET: u32 = 29;
+const IN_SUM2: u32 = 30;
+const GROUP_LIST: u32 = 31;
+const MUL_MAT_PARTS: u32 = 32;
+const GROUP_IDS: u32 = 33;
+const QUANTIZE_GROUPS: u32 = 34;
+const ADD_ID: u32 = 35;
 
 /** Runs a record as thread ith of nth, with this thread's scratch; cursor_bytes lie from one range's cursor of an op to the next one's. */
 export function run(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
   // prettier-ignore
   switch (op.code) {
-    case GET_ROWS: get_rows(op, ith, nth); break;
+    case GET_ROWS: get_rows(op, ith, nth, scratch); break;
     case QUANTIZE: quantize(op, ith, nth, scratch); break;
     case MUL_MAT: mul_mat(op, nth); break;
     case MUL_MAT_PACKED: mul_mat_packed_op(op, ith, nth, cursor_bytes, scratch); break;
@@ -73,11 +80,17 @@ export function run(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: us
     case TOP_K: top_k(op, ith, nth); break;
     case POOL_1D: pool_1d(op, ith, nth); break;
     case MEAN_OF_ROWS: mean_of_rows(op, ith, nth); break;
+    case WEIGHTED_SUM: weighted_sum(op, ith, nth); break;
     case IM2COL: im2col(op, ith, nth); break;
     case SSM_CONV: ssm_conv(op, ith, nth, scratch); break;
     case SSM_SCAN: ssm_scan(op, ith, nth); break;
     case GATED_DELTA_NET: gated_delta_net(op, ith, nth, scratch); break;
     case IN_SUM2: in_sum2(op, ith, nth); break;
+    case GROUP_LIST: group_list(op, ith); break;
+    case MUL_MAT_PARTS: mul_mat_parts(op); break;
+    case GROUP_IDS: group_ids(op, ith, scratch); break;
+    case QUANTIZE_GROUPS: quantize_groups(op, ith, nth); break;
+    case ADD_ID: add_id(op, ith, nth); break;
     default: unreachable();
   }
 }

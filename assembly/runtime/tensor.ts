@@ -3,7 +3,7 @@
  * The byte layout is mirrored by src/graph/layout.ts; a test compares the two.
  *
  *   Tensor  48 bytes | type layout | ne0 ne1 ne2 ne3 | nb0 nb1 nb2 nb3 | data | next |
- *   Op     128 bytes | code flags | dst | src0..src7 | casts | cursor | p0..p18 |
+ *   Op     128 bytes | code flags | dst | src0..src8 | casts | cursor | p0..p17 |
  *   Plan    32 bytes | n_ops ops | n_dims dims | cursor_bytes cursors | scratch scratch_size |
  */
 
@@ -46,6 +46,7 @@ export class Op {
   src5: Tensor;
   src6: Tensor;
   src7: Tensor;
+  src8: Tensor;
   /** dst in other types, written with it: the first of a list linked by `next`, or 0 (ops/casts.ts). */
   casts: Tensor;
   /** This op's counter of chunks taken (sync.ts), zeroed by begin(); those of its further ranges follow, cursor_bytes apart. */

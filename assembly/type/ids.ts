@@ -85,9 +85,9 @@ export function vec_dot_type(type: u32): u32 {
   // prettier-ignore
   switch (type) {
     case F32: case F16: case BF16: return F32;
-    case Q4_0: case Q5_0: case Q8_0: case IQ4_NL: case MXFP4: case NVFP4: case Q1_0: case Q2_0: return Q8_0;
+    case Q4_0: case Q5_0: case Q8_0: case IQ4_NL: return Q8_0;
     case Q4_1: case Q5_1: return Q8_1;
-    case Q2_K: case Q3_K: case Q4_K: case Q5_K: case Q6_K: case IQ4_XS: case TQ1_0: case TQ2_0: return Q8_K;
+    case Q2_K: case Q3_K: case Q4_K: case Q5_K: case Q6_K: case IQ4_XS: return Q8_K;
     default: return 0xffffffff;
   }
 }

@@ -1,7 +1,7 @@
-/** From f32 to block data: rows of activations, and the chunks of llama-quantize. */
+/** From f32 to block data: rows of activations. (What files hold is made by quantize.wasm, assembly/quantize/.) */
 import { WORK_BYTES } from './block/work';
 import { Q8_0, Q8_1, Q8_K, blck_size, type_size } from './ids';
-import { quantize_imatrix_row, quantize_row } from './traits';
+import { quantize_row } from './traits';
 
 /**
  * quantize_row for what an integer product reads: a block with a NaN or an Inf gets the scale NaN, as in matmul/act.ts. ggml's own quantisers, whose
@@ -23,16 +23,7 @@ export function quantize_activations(type: u32, x: usize, y: usize, k: i32): voi
   }
 }
 
-/** Bytes of the work area that quantize_chunk needs, for each thread. */
+/** Bytes of the work area that the searches of quantize_row need, for each thread. */
 export function quantize_work_size(): usize {
   return WORK_BYTES;
-}
-
-/**
- * ggml_quantize_chunk: nrows rows of n_per_row f32 at src -> block data at dst, as llama-quantize writes it.
- * imatrix: n_per_row weights, the same for every row, or 0. work: quantize_work_size() bytes, this thread's own.
- */
-export function quantize_chunk(type: u32, src: usize, dst: usize, nrows: i32, n_per_row: i32, imatrix: usize, work: usize): void {
-  const row_size = <usize>(n_per_row / blck_size(type)) * type_size(type);
-  for (; nrows > 0; nrows--, src += <usize>n_per_row << 2, dst += row_size) quantize_imatrix_row(type, src, dst, n_per_row, imatrix, work);
 }

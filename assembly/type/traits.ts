@@ -24,12 +24,12 @@ import { dequantize_row_iq2_s } from './block/iq2_s';
 import { dequantize_row_iq4_xs, quantize_imatrix_iq4_xs, quantize_row_iq4_xs, vec_dot_iq4_xs_q8_K } from './block/iq4_xs';
 import { dequantize_row_iq1_m } from './block/iq1_m';
 import { dequantize_row_bf16, quantize_row_bf16, vec_dot_bf16_f32 } from './block/bf16';
-import { dequantize_row_tq1_0, quantize_row_tq1_0, vec_dot_tq1_0_q8_K } from './block/tq1_0';
-import { dequantize_row_tq2_0, quantize_row_tq2_0, vec_dot_tq2_0_q8_K } from './block/tq2_0';
-import { dequantize_row_mxfp4, quantize_row_mxfp4, vec_dot_mxfp4_q8_0 } from './block/mxfp4';
-import { dequantize_row_nvfp4, quantize_row_nvfp4, vec_dot_nvfp4_q8_0 } from './block/nvfp4';
-import { dequantize_row_q1_0, quantize_row_q1_0, vec_dot_q1_0_q8_0 } from './block/q1_0';
-import { dequantize_row_q2_0, quantize_row_q2_0, vec_dot_q2_0_q8_0 } from './block/q2_0';
+import { dequantize_row_tq1_0, quantize_row_tq1_0 } from './block/tq1_0';
+import { dequantize_row_tq2_0, quantize_row_tq2_0 } from './block/tq2_0';
+import { dequantize_row_mxfp4, quantize_row_mxfp4 } from './block/mxfp4';
+import { dequantize_row_nvfp4, quantize_row_nvfp4 } from './block/nvfp4';
+import { dequantize_row_q1_0, quantize_row_q1_0 } from './block/q1_0';
+import { dequantize_row_q2_0, quantize_row_q2_0 } from './block/q2_0';
 import {
   BF16,
   F16,
@@ -82,12 +82,6 @@ export function vec_dot(type: u32, n: i32, x: usize, y: usize): f32 {
     case IQ4_NL: return vec_dot_iq4_nl_q8_0(n, x, y);
     case IQ4_XS: return vec_dot_iq4_xs_q8_K(n, x, y);
     case BF16: return vec_dot_bf16_f32(n, x, y);
-    case TQ1_0: return vec_dot_tq1_0_q8_K(n, x, y);
-    case TQ2_0: return vec_dot_tq2_0_q8_K(n, x, y);
-    case MXFP4: return vec_dot_mxfp4_q8_0(n, x, y);
-    case NVFP4: return vec_dot_nvfp4_q8_0(n, x, y);
-    case Q1_0: return vec_dot_q1_0_q8_0(n, x, y);
-    case Q2_0: return vec_dot_q2_0_q8_0(n, x, y);
     default: unreachable();
   }
   return 0;

@@ -1,10 +1,12 @@
-/** Encoders that make vectors: BERT (also XLM-RoBERTa, whose converter renames it so), nomic-bert, jina-bert-v2 and -v3. Each branch is added first and normed after. */
+/** Encoders that make vectors: BERT (also XLM-RoBERTa, whose converter renames it so), nomic-bert, without and with experts, jina-bert-v2 and -v3. Each branch is added first and normed after. */
+import { getCount } from '../gguf/metadata.ts';
 import { add } from '../graph/elementwise-ops.ts';
 import { get_rows } from '../graph/ops.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import { view } from '../graph/views.ts';
 import type { Architecture, GraphContext } from './architecture.ts';
 import { embed, gatedFeedForward, norm, plainFeedForward, rankHead, selfAttention } from './blocks.ts';
+import { experts } from './experts.ts';
 import type { HParams } from './hparams.ts';
 
 /** Token embeddings, the first token type's, learnt positions where the file has them. */
@@ -22,17 +24,25 @@ interface Variant {
   readonly maxBias?: number;
   /** A gate in the feed-forward, with this activation. */
   readonly gate?: 'silu' | 'gelu';
+  /** One of so many layers has experts, the second first: `moe_every_n_layers`. */
+  readonly mixture?: boolean;
 }
 
-const encoder = (name: string, { turns = false, maxBias = 0, gate }: Variant): Architecture => ({
+const encoder = (name: string, { turns = false, maxBias = 0, gate, mixture = false }: Variant): Architecture => ({
   name,
   build(hp, g) {
+    const every = mixture ? getCount(g.gguf, `${name}.moe_every_n_layers`, 0) : 0;
     const angles = turns ? g.ropeTable(hp.rope) : undefined;
     let x = embeddings(g, hp);
     for (let il = 0; il < hp.nLayer; il++) {
       let a = norm(g, hp, add(selfAttention(g, hp, il, x, { angles, maxBias }), x), `blk.${il}.attn_output_norm`);
       if (g.has(`blk.${il}.attn_norm_2.weight`)) a = norm(g, hp, add(a, x), `blk.${il}.attn_norm_2`);
-      const f = gate ? gatedFeedForward(g, hp, il, a, { act: gate }) : plainFeedForward(g, hp, il, a);
+      const f =
+        every > 0 && il % every === 1
+          ? experts(g, hp, il, a, { act: 'gelu', nFf: hp.nFf })
+          : gate
+            ? gatedFeedForward(g, hp, il, a, { act: gate })
+            : plainFeedForward(g, hp, il, a);
       x = norm(g, hp, add(f, a), `blk.${il}.layer_output_norm`);
     }
     return rankHead(g, hp, get_rows(x, g.inputs.outputs));
@@ -41,5 +51,6 @@ const encoder = (name: string, { turns = false, maxBias = 0, gate }: Variant): A
 
 export const bert = encoder('bert', {});
 export const nomicBert = encoder('nomic-bert', { turns: true, gate: 'silu' });
+export const nomicBertMoe = encoder('nomic-bert-moe', { turns: true, mixture: true });
 export const jinaBertV2 = encoder('jina-bert-v2', { maxBias: 8, gate: 'gelu' });
 export const jinaBertV3 = encoder('jina-bert-v3', { turns: true });

@@ -76,10 +76,18 @@ export interface AttentionOptions {
   readonly logitSoftcap?: number;
   /** ALiBi's max_bias (arXiv 2108.12409): positions are told by how far apart tokens are. */
   readonly maxBias?: number;
+  /** f32 [n_head]: a score for each head that takes its part of the softmax and has no value. */
+  readonly sinks?: Tensor | undefined;
   /** A norm of its own, `attn_sub_norm`, before the output product. */
   readonly subNorm?: boolean;
   /** The product of q has a gate behind each head, whose sigmoid multiplies what attention gives. Default false. */
   readonly outputGate?: boolean;
+  /** Dimensions of a head, where they are not all layers'. */
+  readonly headDim?: number;
+  /** The layer whose keys and values these queries meet, where a layer has none of its own. */
+  readonly keysOf?: number | undefined;
+  /** An rms norm without weights over each head of v. Default false. */
+  readonly valueNorm?: boolean;
 }
 
 /** q, k, v, rotation, cache, attention and the output product of layer il over the normed states h. */
@@ -93,34 +101,42 @@ export function selfAttention(
     queryAngles = angles,
     normAfterRope = false,
     mode = 'neox',
-    scale = 1 / Math.sqrt(hp.headDim),
+    headDim = hp.headDim,
+    scale = 1 / Math.sqrt(headDim),
     window = 0,
     reach,
     logitSoftcap = 0,
     maxBias = 0,
+    sinks,
     subNorm = false,
     outputGate = false,
+    keysOf,
+    valueNorm = false,
   }: AttentionOptions,
 ): Tensor {
-  const { nHead, headDim } = hp;
+  const { nHead } = hp;
   const { pos, cells, first, visible } = g.inputs;
   const name = (part: string): string => `blk.${il}.${part}`;
-  const [q, k, v, gate] = projections(g, hp, il, h, outputGate);
+  const { q, k, v, gate } = projections(g, { ...hp, headDim }, il, h, { gated: outputGate, qAlone: keysOf !== undefined });
   const turn = (t: Tensor, part: string, table: Tensor | undefined): Tensor => {
     const rotate = (a: Tensor): Tensor => (table ? rope(a, pos, table, { mode }) : a);
     return normAfterRope ? headNorm(g, hp, rotate(t), name(part)) : rotate(headNorm(g, hp, t, name(part)));
   };
   const qr = turn(q, 'attn_q_norm', queryAngles);
-  const kr = turn(k, 'attn_k_norm', angles);
-  g.expand(qr, kr);
-  const cache = g.cache(il);
-  g.expand(kv_store(cache.k, kr, cells, 'k'), kv_store(cache.v, v, cells, 'v'));
+  const cache = g.cache(keysOf ?? il, headDim);
+  if (k && v) {
+    const kr = turn(k, 'attn_k_norm', angles);
+    const vn = valueNorm ? rms_norm(v, { eps: hp.eps }) : v;
+    g.expand(qr, kr, vn);
+    g.expand(kv_store(cache.k, kr, cells, 'k'), kv_store(cache.v, vn, cells, 'v'));
+  }
   const out = attention(qr, cache.k, cache.v, first, visible, {
     scale,
     window,
     reach,
     logitSoftcap,
     maxBias,
+    sinks,
     pos,
     unifiedMax: g.unifiedMax,
   });
@@ -129,14 +145,25 @@ export function selfAttention(
   return linear(g, subNorm ? norm(g, hp, joined, name('attn_sub_norm')) : joined, name('attn_output'), hp.nEmbd);
 }
 
-/** q [head_dim, n_head, n_tokens], k and v [head_dim, n_head_kv, n_tokens], and a gate as q, where there is one: from three products or from a fused one. */
+/** Heads of a layer over its tokens. */
+interface Projections {
+  /** f32 [head_dim, n_head, n_tokens] */
+  readonly q: Tensor;
+  /** f32 [head_dim, n_head_kv, n_tokens] */
+  readonly k?: Tensor;
+  readonly v?: Tensor;
+  /** As q. */
+  readonly gate?: Tensor | undefined;
+}
+
+/** q, k and v: from three products or from a fused one; or q alone. A gate comes with q. */
 function projections(
   g: GraphContext,
   { nHead, nHeadKv, headDim }: HParams,
   il: number,
   h: Tensor,
-  gated: boolean,
-): [Tensor, Tensor, Tensor, Tensor | undefined] {
+  { gated, qAlone }: { readonly gated: boolean; readonly qAlone: boolean },
+): Projections {
   const nTokens = h.ne[1];
   const headQ = gated ? 2 * headDim : headDim;
   const nq = nHead * headQ;
@@ -144,23 +171,22 @@ function projections(
   // n heads of a product's rows, from an element on, `step` elements apart.
   const heads = (x: Tensor, n: number, from = 0, step = headDim): Tensor =>
     view(x, [headDim, n, nTokens, 1], { nb: [4 * step, x.nb[1]], offset: 4 * from }, TOKENS_OF_HEADS);
-  const split = (q: Tensor, [k, fromK]: [Tensor, number], [v, fromV]: [Tensor, number]): ReturnType<typeof projections> => [
-    heads(q, nHead, 0, headQ),
-    heads(k, nHeadKv, fromK),
-    heads(v, nHeadKv, fromV),
-    gated ? heads(q, nHead, headDim, headQ) : undefined,
-  ];
+  const queries = (x: Tensor): Projections => ({
+    q: heads(x, nHead, 0, headQ),
+    gate: gated ? heads(x, nHead, headDim, headQ) : undefined,
+  });
   const name = (part: string): string => `blk.${il}.attn_${part}`;
+  if (qAlone) return queries(linear(g, h, name('q'), nq));
   if (g.has(`${name('qkv')}.weight`)) {
     const all = linear(g, h, name('qkv'), nq + 2 * nk);
-    return split(all, [all, nq], [all, nq + nk]);
+    return { ...queries(all), k: heads(all, nHeadKv, nq), v: heads(all, nHeadKv, nq + nk) };
   }
   const [q, k, v] = linears(g, h, [
     [name('q'), nq],
     [name('k'), nk],
     [name('v'), nk],
   ]);
-  return split(q, [k, 0], [v, 0]);
+  return { ...queries(q), k: heads(k, nHeadKv), v: heads(v, nHeadKv) };
 }
 
 /** Norms of q or k where the file has them: one weight for all heads, a row for each, or one norm over all heads together. */
@@ -180,6 +206,10 @@ export interface FeedForwardOptions {
   readonly act?: 'silu' | 'gelu';
   /** A norm of its own, `ffn_sub_norm`, before the last product. */
   readonly subNorm?: boolean;
+  /** Behind the names of the three weights: `_shexp` for shared experts. */
+  readonly suffix?: string;
+  /** Default: the file's feed_forward_length. */
+  readonly nFf?: number;
 }
 
 /** down(act(gate(x)) * up(x)); gate and up may be one product, the gate first. */
@@ -188,10 +218,10 @@ export function gatedFeedForward(
   hp: HParams,
   il: number,
   x: Tensor,
-  { act = 'silu', subNorm = false }: FeedForwardOptions = {},
+  { act = 'silu', subNorm = false, suffix = '', nFf = hp.nFf }: FeedForwardOptions = {},
 ): Tensor {
-  const { nFf, nEmbd } = hp;
-  const name = (part: string): string => `blk.${il}.ffn_${part}`;
+  const { nEmbd } = hp;
+  const name = (part: string): string => `blk.${il}.ffn_${part}${suffix}`;
   const glu = act === 'silu' ? swiglu : geglu;
   const one = !g.has(`${name('gate')}.weight`);
   const [gate, up] = linears(
@@ -205,7 +235,7 @@ export function gatedFeedForward(
         ],
   );
   const gated = one ? glu(gate) : glu(gate, up);
-  return linear(g, subNorm ? norm(g, hp, gated, name('sub_norm')) : gated, name('down'), nEmbd);
+  return linear(g, subNorm ? norm(g, hp, gated, `blk.${il}.ffn_sub_norm`) : gated, name('down'), nEmbd);
 }
 
 /** down(gelu(up(x))). */

@@ -24,7 +24,17 @@ export interface HParams {
   isRecurrent(il: number): boolean;
   /** Dimensions of a query, key and value head. */
   readonly headDim: number;
+  /** Of the first layer, where they differ. */
   readonly nFf: number;
+  /** Experts of a layer; 0: there are none. */
+  readonly nExpert: number;
+  /** Through how many of them a token goes, layer by layer. */
+  readonly nExpertUsed: readonly number[];
+  /** In how many groups they come, and of how many groups a token's experts are; 0 or 1: no groups. */
+  readonly nExpertGroups: number;
+  readonly nExpertGroupsUsed: number;
+  /** How wide an expert is. */
+  readonly nFfExpert: number;
   /** rms_norm or layer norm: which epsilon the file has tells. */
   readonly norm: 'rms' | 'layer';
   readonly eps: number;
@@ -77,6 +87,7 @@ export function readHParams(gguf: GGUF): HParams {
       'ERR_GGUF_INVALID',
       `${key('rope.dimension_count')} is ${nDims}; expected an even number up to the head's ${headDim}`,
     );
+  const nFf = getNumberPerLayer(gguf, key('feed_forward_length'), nLayer)[0];
   const rms = gguf.metadata.has(key('attention.layer_norm_rms_epsilon'));
   const scaling = getString(gguf, key('rope.scaling.type'), 'linear');
   const factor = scaling === 'none' ? 1 : getNumber(gguf, key('rope.scaling.factor'), getNumber(gguf, key('rope.scale_linear'), 1)) || 1;
@@ -98,7 +109,8 @@ export function readHParams(gguf: GGUF): HParams {
     isRecurrent: (il) => headsKv[il] === 0,
     headDim,
     nVocab: getCount(gguf, key('vocab_size'), getStrings(gguf, 'tokenizer.ggml.tokens', []).length, 1),
-    nFf: count('feed_forward_length', undefined, isRecurrent ? 0 : 1),
+    nFf,
+    ...readExperts(gguf, arch, nLayer, nFf),
     norm: rms ? 'rms' : 'layer',
     eps: getNumber(gguf, key(rms ? 'attention.layer_norm_rms_epsilon' : 'attention.layer_norm_epsilon')),
     rope: {
@@ -115,4 +127,38 @@ export function readHParams(gguf: GGUF): HParams {
     causal: !ENCODERS.has(arch) && getBool(gguf, key('attention.causal'), true),
     pooling: POOLING[getCount(gguf, key('pooling_type'), 0, 0, POOLING.length - 1)],
   };
+}
+
+type ExpertParams = Pick<HParams, 'nExpert' | 'nExpertUsed' | 'nExpertGroups' | 'nExpertGroupsUsed' | 'nFfExpert'>;
+
+/** @throws ERR_GGUF_INVALID where a token would go through none of the experts, or through more than there are */
+function readExperts(gguf: GGUF, arch: string, nLayer: number, nFf: number): ExpertParams {
+  const key = (name: string): string => `${arch}.${name}`;
+  const refuse = (name: string, found: number, expected: string): never => {
+    throw new QuantletError(
+      'ERR_GGUF_INVALID',
+      `${key(name)} is ${found}; expected ${expected}: the file is damaged, or its metadata was changed`,
+    );
+  };
+  const nExpert = getCount(gguf, key('expert_count'), 0);
+  const nExpertUsed = getNumberPerLayer(gguf, key('expert_used_count'), nLayer, 0);
+  const nExpertGroups = getCount(gguf, key('expert_group_count'), 0);
+  const nExpertGroupsUsed = getCount(gguf, key('expert_group_used_count'), 0);
+  if (nExpert > 0) {
+    const wrong = nExpertUsed.find((n) => !Number.isInteger(n) || n < 1 || n > nExpert);
+    if (wrong !== undefined) refuse('expert_used_count', wrong, `1 to ${nExpert}, the number of experts`);
+    if (nExpertGroups > 1) {
+      const size = nExpert / nExpertGroups;
+      if (!Number.isInteger(size) || size < 2)
+        refuse('expert_group_count', nExpertGroups, `a divisor of the ${nExpert} experts that leaves at least 2 in a group`);
+      const least = Math.ceil(Math.max(...nExpertUsed) / size);
+      if (nExpertGroupsUsed < least || nExpertGroupsUsed > nExpertGroups)
+        refuse(
+          'expert_group_used_count',
+          nExpertGroupsUsed,
+          `${least} to ${nExpertGroups}, as ${nExpertUsed[0]} experts are used of ${nExpertGroups} groups of ${size}`,
+        );
+    }
+  }
+  return { nExpert, nExpertUsed, nExpertGroups, nExpertGroupsUsed, nFfExpert: getCount(gguf, key('expert_feed_forward_length'), nFf, 1) };
 }

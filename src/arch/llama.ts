@@ -15,6 +15,7 @@ import {
   type AttentionOptions,
   type FeedForwardOptions,
 } from './blocks.ts';
+import { experts } from './experts.ts';
 import type { HParams } from './hparams.ts';
 import { sectionFactors } from './rope-table.ts';
 
@@ -32,9 +33,13 @@ export interface LayerOptions extends AttentionOptions {
   readonly act?: FeedForwardOptions['act'];
   /** Another first branch than attention: a recurrent one, say. */
   readonly mixer?: (h: Tensor) => Tensor;
+  /** What becomes of the states behind both branches. */
+  readonly result?: (t: Tensor) => Tensor;
   /** Another feed-forward than the gated one. */
-  readonly feedForward?: (h: Tensor) => Tensor;
+  readonly feedForward?: (h: Tensor, layerInput: Tensor) => Tensor;
 }
+
+const same = (t: Tensor): Tensor => t;
 
 /** The common decoder layer: x += attention(norm(x)), x += gated(norm(x)). */
 export function llamaLayer(g: GraphContext, hp: HParams, il: number, x: Tensor, options: LayerOptions): Tensor {
@@ -47,13 +52,14 @@ export function llamaLayer(g: GraphContext, hp: HParams, il: number, x: Tensor, 
     act,
     mixer,
     feedForward,
+    result = same,
   } = options;
   const before = (t: Tensor, name: string): Tensor => (norms === 'behind' ? t : norm(g, hp, t, `blk.${il}.${name}`));
   const behind = (t: Tensor, name: string): Tensor => times(norms === 'before' ? t : norm(g, hp, t, `blk.${il}.${name}`), residualScale);
   const h = attnNorm === null ? x : before(x, attnNorm);
   const y = add(behind(mixer ? mixer(h) : selfAttention(g, hp, il, h, options), 'post_attention_norm'), x);
   const f = parallel ? h : before(y, ffnNorm);
-  return add(behind(feedForward ? feedForward(f) : gatedFeedForward(g, hp, il, f, { act }), 'post_ffw_norm'), y);
+  return result(add(behind(feedForward ? feedForward(f, x) : gatedFeedForward(g, hp, il, f, { act }), 'post_ffw_norm'), y));
 }
 
 export interface DecoderOptions {
@@ -69,8 +75,6 @@ export interface DecoderOptions {
   readonly logits?: (t: Tensor) => Tensor;
   readonly vectors?: (t: Tensor) => Tensor;
 }
-
-const same = (t: Tensor): Tensor => t;
 
 /** A model of such layers, one after the other: a decoder, or an encoder where hp.causal is false. */
 export function decoder(name: string, describe: (hp: HParams, g: GraphContext) => DecoderOptions): Architecture {
@@ -110,7 +114,17 @@ export const llamaLike = (name: string, mode: RopeMode, ropeInLayer: (il: number
     return { layer: (il) => ({ angles: ropeInLayer(il) ? table : undefined, mode }) };
   });
 
-export const llama = llamaLike('llama', 'normal');
+/** With experts, as Mixtral, where a layer has a router. */
+export const llama = decoder('llama', (hp, g) => {
+  const table = angles(hp, g);
+  return {
+    layer: (il) => ({
+      angles: table,
+      mode: 'normal',
+      ...(g.has(`blk.${il}.ffn_gate_inp.weight`) && { feedForward: (h) => experts(g, hp, il, h, { normalised: true, nFf: hp.nFf }) }),
+    }),
+  };
+});
 export const internlm2 = llamaLike('internlm2', 'normal');
 export const ernie4_5 = llamaLike('ernie4_5', 'normal');
 

@@ -1,4 +1,5 @@
-/** OLMo 2 and 3: norms behind the branches, and over all heads of q and k together. OLMo 3 has windows, whose layers take no rope scaling. */
+/** OLMo 2 and 3: norms behind the branches, and over all heads of q and k together. OLMo 3 has windows, whose layers take no rope scaling; OLMoE has experts. */
+import { experts } from './experts.ts';
 import { angles, decoder } from './llama.ts';
 import { ROPE_DEFAULTS } from './rope-table.ts';
 import { slidingWindows } from './windows.ts';
@@ -8,4 +9,9 @@ export const olmo2 = decoder('olmo2', (hp, g) => {
   const all = angles(hp, g);
   const local = g.ropeTable({ ...ROPE_DEFAULTS, nDims: hp.rope.nDims, freqBase: hp.rope.freqBase });
   return { layer: (il) => ({ angles: window(il) ? local : all, window: window(il), norms: 'behind' }) };
+});
+
+export const olmoe = decoder('olmoe', (hp, g) => {
+  const table = angles(hp, g);
+  return { layer: (il) => ({ angles: table, feedForward: (h) => experts(g, hp, il, h, { nFf: hp.nFf }) }) };
 });

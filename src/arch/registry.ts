@@ -1,25 +1,29 @@
 /** The architectures that run. A new one is a file of its own and a name in this list. */
 import { QuantletError } from '../errors.ts';
+import { nearest } from '../nearest.ts';
 import type { Architecture } from './architecture.ts';
 import { apertus } from './apertus.ts';
-import { bert, jinaBertV2, jinaBertV3, nomicBert } from './bert.ts';
+import { bert, jinaBertV2, jinaBertV3, nomicBert, nomicBertMoe } from './bert.ts';
 import { bitnet } from './bitnet.ts';
 import { cohere2, commandR } from './cohere.ts';
 import { exaone4 } from './exaone.ts';
 import { gemma2, gemma3, gemmaEmbedding } from './gemma.ts';
+import { gemma4 } from './gemma4.ts';
 import { glm4 } from './glm.ts';
-import { granite, graniteHybrid } from './granite.ts';
+import { gptOss } from './gpt-oss.ts';
+import { granite, graniteHybrid, graniteMoe } from './granite.ts';
 import { hunyuanDense } from './hunyuan.ts';
 import { ernie4_5, internlm2, llama, phi3, smollm3 } from './llama.ts';
 import { mistral3 } from './mistral.ts';
 import { euroBert, modernBert, neoBert } from './modern-bert.ts';
-import { olmo2 } from './olmo.ts';
+import { olmo2, olmoe } from './olmo.ts';
 import { falconH1 } from './falcon-h1.ts';
 import { lfm2 } from './lfm2.ts';
 import { mamba, mamba2 } from './mamba.ts';
 import { qwen35 } from './qwen35.ts';
-import { qwen2, qwen2vl, qwen3, qwen3vl } from './qwen.ts';
+import { qwen2, qwen2moe, qwen2vl, qwen3, qwen3moe, qwen3vl } from './qwen.ts';
 import { seedOss } from './seed-oss.ts';
+import { smallthinker } from './smallthinker.ts';
 import { stablelm } from './stablelm.ts';
 import { starcoder2 } from './starcoder2.ts';
 
@@ -34,10 +38,15 @@ export const ARCHITECTURES: readonly Architecture[] = [
   qwen3,
   qwen2vl,
   qwen3vl,
+  qwen2moe,
+  qwen3moe,
+  gptOss,
   gemma2,
   gemma3,
+  gemma4,
   phi3,
   olmo2,
+  olmoe,
   exaone4,
   glm4,
   hunyuanDense,
@@ -45,6 +54,8 @@ export const ARCHITECTURES: readonly Architecture[] = [
   cohere2,
   apertus,
   granite,
+  graniteMoe,
+  smallthinker,
   starcoder2,
   stablelm,
   bitnet,
@@ -56,6 +67,7 @@ export const ARCHITECTURES: readonly Architecture[] = [
   falconH1,
   bert,
   nomicBert,
+  nomicBertMoe,
   jinaBertV2,
   jinaBertV3,
   modernBert,
@@ -64,13 +76,25 @@ export const ARCHITECTURES: readonly Architecture[] = [
   gemmaEmbedding,
 ];
 
-/** @throws ERR_UNSUPPORTED_ARCH naming those that run */
+/** The running architecture of the same family ("qwen" of "qwen3moe", "granite" of "granitehybrid") whose name is nearest. */
+function nearestTo(name: string): string | undefined {
+  const family = (of: string): string => /^[a-z]*/.exec(of)![0];
+  const mine = family(name);
+  const related = ARCHITECTURES.map((a) => a.name).filter(
+    (other) => mine.startsWith(family(other)) || (mine && family(other).startsWith(mine)),
+  );
+  return nearest(name, related, Infinity)[0];
+}
+
+/** @throws ERR_UNSUPPORTED_ARCH naming the nearest that runs, and all others */
 export function findArchitecture(name: string): Architecture {
   const found = ARCHITECTURES.find((a) => a.name === name);
-  if (!found)
+  if (!found) {
+    const near = nearestTo(name);
     throw new QuantletError(
       'ERR_UNSUPPORTED_ARCH',
-      `the model's architecture is "${name}"; quantlet runs ${ARCHITECTURES.map((a) => a.name).join(', ')}`,
+      `the model's architecture is "${name}", which quantlet does not run; ${near ? `the nearest that it runs is ${near}, all are` : 'it runs'} ${ARCHITECTURES.map((a) => a.name).join(', ')}`,
     );
+  }
   return found;
 }

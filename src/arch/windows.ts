@@ -1,6 +1,9 @@
 /** Which layers of a model see a window of the last tokens ("local"), and how large it is. */
-import { getCount } from '../gguf/metadata.ts';
+import { getCount, getNumber } from '../gguf/metadata.ts';
 import type { GGUF } from '../gguf/types.ts';
+import type { Tensor } from '../graph/tensor.ts';
+import type { GraphContext } from './architecture.ts';
+import type { HParams } from './hparams.ts';
 
 export interface WindowDefaults {
   /** Keys a token of a local layer sees, itself included, where the file does not say; 0: there are no windows. */
@@ -23,4 +26,10 @@ export function slidingWindows(
   if (Array.isArray(list) || ArrayBuffer.isView(list)) return (il) => ((list as ArrayLike<unknown>)[il] ? size : 0);
   const n = getCount(gguf, key, pattern);
   return (il) => (n === 0 || il % n !== (globalFirst ? 0 : n - 1) ? size : 0);
+}
+
+/** The angles of local layers: everybody's, or with a frequency base of their own (`rope.freq_base_swa`). */
+export function localAngles(hp: HParams, g: GraphContext): Tensor {
+  const freqBase = getNumber(g.gguf, `${hp.arch}.rope.freq_base_swa`, hp.rope.freqBase);
+  return g.ropeTable(freqBase === hp.rope.freqBase ? hp.rope : { ...hp.rope, freqBase });
 }

@@ -35,13 +35,27 @@ export interface Command {
   run(argv: readonly string[], signal: AbortSignal): Promise<number>;
 }
 
+/** Answers under way may end by themselves for so long after SIGTERM. */
+export const DRAIN_MS = 5000;
+
 /** The model that ships with the package. */
 export const SHIPPED_MODEL = fileURLToPath(new URL('../../models/tiny-stories-q4_0.gguf', import.meta.url));
 
 interface ModelFlags
   extends HubFlags, LoadValues, Values<(typeof SPECULATION_FLAGS)[number] | (typeof METADATA_FLAGS)[number] | 'lora' | 'loraScaled'> {
   threadsBatch?: number;
+  weightsMemory?: string;
   verbose?: boolean;
+}
+
+const UNITS = { '': 1, K: 2 ** 10, M: 2 ** 20, G: 2 ** 30, T: 2 ** 40 } as const;
+
+/** Bytes of `2G`, `512M` and the like. @throws ERR_USAGE */
+function sizeOf(flag: string, text: string): number {
+  const [, digits, unit = ''] = /^(\d+(?:\.\d+)?)([KMGT]?)$/i.exec(text) ?? [];
+  const bytes = Math.floor(Number(digits) * UNITS[unit.toUpperCase() as keyof typeof UNITS]);
+  if (bytes >= 1) return bytes;
+  throw new QuantletError('ERR_USAGE', `${flag} is ${JSON.stringify(text)}; expected a size above 0: bytes, or 512M, 2G and the like`);
 }
 
 /** Flags that say which file: a path, a URL, or one of a repository of the hub. */
@@ -53,8 +67,8 @@ export const READING_FLAGS = ['lora', 'loraScaled', ...METADATA_FLAGS] as const 
 /** Flags that say which model. */
 export const MODEL_FLAGS = [...FILE_FLAGS, ...READING_FLAGS] as const satisfies readonly FlagKey[];
 
-/** Flags that say what its cache is. */
-export const CACHE_FLAGS = ['cacheTypeK', 'cacheTypeV'] as const satisfies readonly FlagKey[];
+/** Flags that say how its memory is used. */
+export const CACHE_FLAGS = ['cacheTypeK', 'cacheTypeV', 'weightsMemory'] as const satisfies readonly FlagKey[];
 
 /** Flags that say which of its states conversations can go back to. */
 export const CHECKPOINT_FLAGS = ['ctxCheckpoints', 'checkpointMinStep'] as const satisfies readonly FlagKey[];
@@ -97,6 +111,7 @@ export async function openModel(values: ModelFlags, signal: AbortSignal, more: L
       turbo: 'auto',
       ...(values.threadsBatch === undefined ? {} : { threads: values.threadsBatch }),
       ...loadValues(values),
+      ...(values.weightsMemory === undefined ? {} : { weightsMemory: sizeOf('--weights-memory', values.weightsMemory) }),
       lora: lorasOf(values),
       ...(await metadataOf(values, async () => getString(await openHeader(path), 'general.architecture'))),
       ...(speculation ? { speculation } : {}),

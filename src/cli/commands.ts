@@ -5,6 +5,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Command>>> = {
   run: async () => (await import('./run.ts')).run,
   chat: async () => (await import('./chat.ts')).chat,
   serve: async () => (await import('./serve.ts')).serve,
+  batch: async () => (await import('./batch.ts')).batch,
   embed: async () => (await import('./embed.ts')).embed,
   bench: async () => (await import('./bench.ts')).bench,
   perplexity: async () => (await import('./perplexity.ts')).perplexity,

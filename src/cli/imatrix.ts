@@ -2,6 +2,7 @@
 import { platform } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
 import { splitNames } from '../gguf/split.ts';
+import { nbytes, type Tensor } from '../graph/tensor.ts';
 import type { Model } from '../model.ts';
 import { joinImatrices, readImatrixSums, writeImatrix, writeImatrixDat, type ImatrixSums, type InputSums } from '../quantize/imatrix.ts';
 import { pickBuild } from '../wasm/load.ts';
@@ -190,14 +191,15 @@ async function measure(
 async function sumsOf(model: Model, nTokens: number): Promise<Map<string, InputSums>> {
   const { inputSums, executor } = model.internals.engine;
   const entries = new Map<string, InputSums>();
-  for (const [name, { data, ne }] of inputSums) {
-    const sums = new Float32Array((await executor.read(data, 4 * ne[0])).slice().buffer);
+  const read = async (t: Tensor): Promise<Float32Array> => new Float32Array((await executor.read(t.data, nbytes(t))).slice().buffer);
+  for (const [name, into] of inputSums) {
+    const sums = await read(into.sums);
     if (!sums.every(Number.isFinite))
       throw new QuantletError(
         'ERR_LOGITS',
         `what "${name}" multiplies adds up to no finite number; the model's weights are damaged or overflow`,
       );
-    entries.set(name, { sums, counts: Float32Array.of(nTokens) });
+    entries.set(name, { sums, counts: into.counts ? await read(into.counts) : Float32Array.of(nTokens) });
   }
   return entries;
 }

@@ -1,4 +1,6 @@
 /** A GGUF's header as lines for people, and as JSON. */
+import type { Wants } from '../arch/architecture.ts';
+import type { Verdict } from '../engine/can-run.ts';
 import type { GGUF, GGUFValue } from '../gguf/types.ts';
 import { printable } from '../printable.ts';
 
@@ -124,8 +126,16 @@ const table = (rows: readonly (readonly string[])[], right: ReadonlySet<number>)
   );
 };
 
-/** A GGUF's header as lines for people: what it is, its metadata (long arrays shortened), its tensors, totals. */
-export const inspect = (gguf: GGUF): string[] => {
+const MAKES: Readonly<Record<Wants, string>> = { logits: 'text', embeddings: 'vectors', ranks: 'ranks' };
+
+/** What canRun says, as a line. */
+const sentence = (verdict: Verdict): string =>
+  verdict.runs
+    ? `runs: makes ${MAKES[verdict.makes]}, and takes ${size(verdict.memory_bytes)} of memory with ${verdict.context_length} tokens of context`
+    : `does not run: ${printable(verdict.reason)} (${verdict.code})`;
+
+/** A GGUF's header as lines for people: what it is, its metadata (long arrays shortened), its tensors, totals, and whether it runs where that is known. */
+export const inspect = (gguf: GGUF, verdict?: Verdict): string[] => {
   const all = inspectToJson(gguf);
   const architecture = all.architecture === null ? 'no architecture' : bare(all.architecture);
   const lines = [`GGUF version ${all.version}, ${architecture}, ${size(all.file_bytes)}`, '', `metadata (${gguf.metadata.size})`];
@@ -154,5 +164,6 @@ export const inspect = (gguf: GGUF): string[] => {
     `${count(all.parameters)} parameters (${all.parameters}), ${size(all.tensor_bytes)} of tensors${types ? `: ${types}` : ''}`,
   );
   if (all.bits_per_weight !== null) lines.push(`${all.bits_per_weight.toFixed(2)} bits per weight`);
+  if (verdict) lines.push(sentence(verdict));
   return lines;
 };

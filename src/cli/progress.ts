@@ -9,6 +9,35 @@ const bar = (part: number): string => {
   return '█'.repeat(full) + '░'.repeat(WIDTH - full);
 };
 
+/** Milliseconds between two pictures on a terminal. */
+const REDRAW_MS = 100;
+
+/** A line on stderr that says how far something is; nothing where stderr is no terminal. */
+export function progressLine(): { set(text: string): void; end(): void } {
+  const { stderr } = process;
+  if (!stderr.isTTY) return { set() {}, end() {} };
+  let shown = -Infinity;
+  return {
+    set(text) {
+      if (performance.now() - shown < REDRAW_MS) return;
+      shown = performance.now();
+      stderr.write(`\r\x1b[K${text}`);
+    },
+    end() {
+      if (shown > -Infinity) stderr.write('\r\x1b[K');
+      shown = -Infinity;
+    },
+  };
+}
+
+/** 3725 seconds as 1:02:05. */
+export function timeText(seconds: number): string {
+  const whole = Math.ceil(seconds);
+  const [h, m, s] = [Math.floor(whole / 3600), Math.floor(whole / 60) % 60, whole % 60];
+  const two = (n: number): string => String(n).padStart(2, '0');
+  return h > 0 ? `${h}:${two(m)}:${two(s)}` : `${m}:${two(s)}`;
+}
+
 /** A line on stderr that shows how far something is; nothing where stderr is no terminal. */
 export function progressBar(what: string): { set(part: number): void; end(): void } {
   const { stderr } = process;
@@ -28,8 +57,7 @@ export function progressBar(what: string): { set(part: number): void; end(): voi
   };
 }
 
-/** Milliseconds between two pictures on a terminal, and between two lines elsewhere (a log). */
-const REDRAW_MS = 100;
+/** Milliseconds between two lines where stderr is no terminal (a log). */
 const LINE_MS = 10_000;
 
 /** Shows a download: bytes, part, speed since it began. */

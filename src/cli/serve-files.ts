@@ -1,10 +1,11 @@
 /** What `quantlet serve` reads and writes in folders: models, files for pages, saved slots. */
 import { createReadStream } from 'node:fs';
-import { mkdir, readdir, readFile, realpath, rename, stat, unlink, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, readdir, readFile, realpath, rename, rm, stat, truncate, unlink, writeFile } from 'node:fs/promises';
 import { basename, extname, join, sep } from 'node:path';
 import { Readable } from 'node:stream';
 import { QuantletError } from '../errors.ts';
 import { HttpError } from '../openai/http-error.ts';
+import type { BatchStore } from '../openai/batch-state.ts';
 import type { SlotStore } from '../openai/options.ts';
 import { unreadable } from './command.ts';
 
@@ -84,20 +85,52 @@ export async function folderSlots(folder: string): Promise<SlotStore> {
           param: 'filename',
           code: 'too_many_saved',
         });
-      // Whole or not at all: what is half written would be read as damaged.
-      const part = `${pathOf(name)}.part`;
-      try {
-        await writeFile(part, state);
-        await rename(part, pathOf(name));
-      } catch (error) {
-        await unlink(part).catch(() => undefined);
-        throw error;
-      }
+      await replaceFile(pathOf(name), state);
     },
     read: (name) =>
       readFile(pathOf(name)).catch((error: NodeJS.ErrnoException) => {
         if (error.code === 'ENOENT') return undefined;
         throw error;
       }),
+  };
+}
+
+/** Whole or not at all: what is half written would be read as damaged. */
+async function replaceFile(path: string, bytes: Uint8Array): Promise<void> {
+  const part = `${path}.part`;
+  try {
+    await writeFile(part, bytes, { flush: true });
+    await rename(part, path);
+  } catch (error) {
+    await unlink(part).catch(() => undefined);
+    throw error;
+  }
+}
+
+/** The pieces of a file; none of one that is not there. */
+export async function* fileBytes(path: string): AsyncGenerator<Uint8Array, void> {
+  try {
+    for await (const piece of createReadStream(path, { highWaterMark: 2 ** 20 })) yield piece as Uint8Array;
+  } catch (error) {
+    if ((error as NodeJS.ErrnoException).code !== 'ENOENT') throw error;
+  }
+}
+
+/** A folder as openBatches' store. It is made where it is not there. */
+export async function folderBatches(folder: string): Promise<BatchStore> {
+  await mkdir(folder, { recursive: true }).catch(unreadable('the folder of --batch-dir', folder));
+  const pathOf = (name: string): string => join(folder, name);
+  return {
+    list: () => readdir(folder),
+    read: (name) => fileBytes(pathOf(name)),
+    size: (name) =>
+      stat(pathOf(name)).then(
+        ({ size }) => size,
+        () => 0,
+      ),
+    put: (name, bytes) => replaceFile(pathOf(name), bytes),
+    append: (name, bytes) => appendFile(pathOf(name), bytes),
+    truncate: (name, size) => truncate(pathOf(name), size),
+    remove: (name) => rm(pathOf(name), { force: true }),
   };
 }

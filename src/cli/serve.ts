@@ -5,6 +5,7 @@ import { createServer as createSecureServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
 import { QuantletError } from '../errors.ts';
 import type { Model } from '../model.ts';
+import { openBatches } from '../openai/batch-state.ts';
 import { createHandler } from '../openai/handler.ts';
 import { errorBody, errorResponse, HttpError } from '../openai/http-error.ts';
 import { nodeListener } from '../openai/node-listener.ts';
@@ -15,6 +16,7 @@ import { createSampler } from '../sample/sampler.ts';
 import {
   CACHE_FLAGS,
   CHECKPOINT_FLAGS,
+  DRAIN_MS,
   MODEL_FLAGS,
   located,
   openModel,
@@ -26,7 +28,7 @@ import {
 } from './command.ts';
 import { checkedNorm } from './embed-output.ts';
 import { checkKeep, GENERATE_FLAGS, generateOptions } from './generate-options.ts';
-import { folderFiles, folderSlots, modelName, modelsIn } from './serve-files.ts';
+import { folderBatches, folderFiles, folderSlots, modelName, modelsIn } from './serve-files.ts';
 import { printable, printableLines } from '../printable.ts';
 import type { FlagKey, Values } from './flags.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
@@ -75,6 +77,9 @@ const KEYS = [
   'noSlots',
   'props',
   'slotSavePath',
+  'batchDir',
+  'maxFile',
+  'maxFiles',
   'spmInfill',
   'embeddings',
   'pooling',
@@ -94,8 +99,8 @@ const KEYS = [
 type Flags = Values<(typeof KEYS)[number]>;
 
 const POOLINGS = ['mean', 'cls', 'last', 'rank'];
-/** Answers under way may end by themselves for so long after SIGTERM. */
-const DRAIN_MS = 5000;
+/** Files may take longer to arrive than requests: the handler ends them where nothing comes. */
+const UPLOAD_SECONDS = 3600;
 /** A context nobody asked for: each of the parallel answers has one, and caches grow with it. */
 const CONTEXT = 4096;
 
@@ -151,7 +156,9 @@ export const serve: Command = {
           stopping.signal.aborted ? resolve() : stopping.signal.addEventListener('abort', () => resolve(), { once: true }),
         );
         server.close();
+        const drained = options.batches?.close(DRAIN_MS);
         for (const end = Date.now() + DRAIN_MS; active > 0 && Date.now() < end;) await new Promise((resolve) => setTimeout(resolve, 20));
+        await drained;
         server.closeAllConnections();
       } finally {
         await models.dispose();
@@ -220,11 +227,11 @@ async function modelsOf(
 }
 
 /** Slow or endless headers and bodies end here; the size of bodies and the time of answers are the handler's. */
-async function serverOf({ sslKeyFile, sslCertFile, bodyTimeout = 0 }: Flags, listener: RequestListener): Promise<Server> {
+async function serverOf({ sslKeyFile, sslCertFile, bodyTimeout = 0, batchDir }: Flags, listener: RequestListener): Promise<Server> {
   const options = {
     maxHeaderSize: 16 * 1024,
     headersTimeout: 10_000,
-    requestTimeout: (bodyTimeout + 60) * 1000,
+    requestTimeout: (bodyTimeout + (batchDir === undefined ? 60 : UPLOAD_SECONDS)) * 1000,
     keepAliveTimeout: 5000,
     connectionsCheckingInterval: 1000,
   };
@@ -282,6 +289,14 @@ async function handlerOptions(values: Flags): Promise<HandlerOptions> {
     ...(values.props ? { props: true } : {}),
     ...(values.spmInfill ? { spmInfill: true } : {}),
     ...(values.slotSavePath !== undefined ? { slotStore: await folderSlots(values.slotSavePath) } : {}),
+    ...(values.batchDir !== undefined
+      ? {
+          batches: await openBatches(await folderBatches(values.batchDir), {
+            ...(values.maxFile === undefined ? {} : { maxFileBytes: values.maxFile }),
+            ...(values.maxFiles === undefined ? {} : { maxStoredBytes: values.maxFiles }),
+          }),
+        }
+      : {}),
     ...(values.apiPrefix !== undefined ? { apiPrefix: values.apiPrefix } : {}),
     ...(values.path !== undefined ? { files: await folderFiles(values.path) } : {}),
     ...(keys.length > 0 ? { apiKey: keys } : {}),

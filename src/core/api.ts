@@ -13,6 +13,7 @@ export { flash_attn_ext, type FlashAttnOptions } from '../graph/attention-ops.ts
 export { permute, reshape, set_name, transpose, view, type ViewOptions } from '../graph/views.ts';
 export * from '../graph/ops.ts';
 export * from '../graph/elementwise-ops.ts';
+export * from '../graph/grouped-ops.ts';
 export * from '../graph/image-ops.ts';
 export * from '../graph/recurrent-ops.ts';
 export * from '../graph/row-ops.ts';

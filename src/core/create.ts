@@ -28,6 +28,7 @@ import { checkIndices, indexChecks, type IndexCheck } from './indices.ts';
 import { loadTensors } from './load.ts';
 
 const DEFAULT_BYTES = 64 << 20;
+const PACKED = 'is packed; only mul_mat and get_rows read it (mul_mat_id where there are several matrices)';
 
 interface Made {
   readonly graph: GraphPlan;
@@ -110,7 +111,7 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
   };
   const addressOf = (what: string, t: Tensor): number => {
     const base = baseOf(t);
-    if (base.layout === 'packed') refuse(what, 'is packed; only mul_mat and get_rows read it', base);
+    if (base.layout === 'packed') refuse(what, PACKED, base);
     if (base.op === 'leaf') return base.data + t.viewOffset;
     const at = [...made.values()].findLast((m) => m.results.has(base))?.results.get(base);
     if (at === undefined)
@@ -125,6 +126,13 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
     own(what, t);
     const values = baseOf(t).values?.();
     return values ? values.subarray(t.viewOffset, t.viewOffset + nbytes(t)) : new Uint8Array(buffer, addressOf(what, t), nbytes(t));
+  };
+  /** i32 of a leaf that lies without gaps, while it is there. */
+  const readableNow = (t: Tensor): Int32Array | undefined => {
+    const base = baseOf(t);
+    if (base.op !== 'leaf' || !isContiguous(t) || (!base.values && (disposed || !sizes.has(base)))) return undefined;
+    const bytes = base.values?.() ?? new Uint8Array(buffer, base.data, nbytes(base));
+    return new Int32Array(bytes.slice(t.viewOffset, t.viewOffset + nbytes(t)).buffer);
   };
   const idle = (what: string): void => {
     if (running > 0) throw new QuantletError('ERR_BUSY', `${what}: a plan is running; await compute() first`);
@@ -286,7 +294,7 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
     },
     async pack(t) {
       bytesOf('pack', t);
-      if (t.op !== 'leaf' || t.values || t.ne[2] * t.ne[3] !== 1) refuse('pack', 'only whole matrices are packed', t);
+      if (t.op !== 'leaf' || t.values) refuse('pack', 'only whole matrices are packed', t);
       if (!canPack(t, facts)) return false;
       idle('pack');
       // The packed kernels take scales apart as finite numbers; the plain ones give what ggml gives.
@@ -327,14 +335,12 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
       const nodes = expand(wanted);
       for (const t of nodes) {
         own('plan', t);
-        t.src.forEach(
-          (s, i) => s?.layout === 'packed' && !readsPacked(t, i) && refuse(t.op, 'is packed; only mul_mat and get_rows read it', s),
-        );
+        t.src.forEach((s, i) => s?.layout === 'packed' && !readsPacked(t, i) && refuse(t.op, PACKED, s));
       }
       const parts = encoded(lower(nodes, facts), wanted);
       const { graph } = parts;
       const plan: Plan = {
-        explain: () => explainPlan(graph),
+        explain: () => explainPlan(graph, { threads, ints: readableNow }),
         dispose() {
           const known = made.get(plan);
           if (disposed || !known) return;

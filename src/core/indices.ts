@@ -1,6 +1,7 @@
 /** Indices that the host can read are checked before a plan runs. For others, kernels only make sure that wrong ones do no harm. */
 import { QuantletError } from '../errors.ts';
 import { isContiguous, nelements, shape, type Tensor } from '../graph/tensor.ts';
+import { readGroupList } from '../graph/group-list.ts';
 import type { TensorData } from './data.ts';
 
 export interface IndexCheck {
@@ -23,6 +24,9 @@ export function indexChecks(nodes: readonly Tensor[]): IndexCheck[] {
     if (n.op === 'get_rows') return [{ op: 'get_rows', indices: b, table: a, limit: a.ne[1] }];
     if (n.op === 'set_rows') return [{ op: 'set_rows', indices: b, table: c, limit: c.ne[1] }];
     if (n.op === 'mean_of_rows') return [{ op: 'mean_of_rows', indices: b, table: a, limit: a.ne[1], counts: c }];
+    if (n.op === 'group_list') return [{ op: n.op, indices: a, table: n, limit: n.params.limit }];
+    if (n.op === 'mul_mat_id') return [{ op: 'mul_mat_id', indices: c, table: a, limit: a.ne[2] }];
+    if (n.op === 'add_id') return [{ op: 'add_id', indices: c, table: b, limit: b.ne[1] }];
     return n.op === 'rope' ? [{ op: 'rope', indices: b, table: c, limit: c.ne[1], from: 1 - c.ne[1] }] : [];
   });
   return checks.filter(({ indices, counts }) => isReadable(indices) && (!counts || isReadable(counts)));
@@ -30,6 +34,7 @@ export function indexChecks(nodes: readonly Tensor[]): IndexCheck[] {
 
 /** @throws ERR_INVALID_ARGUMENT for the first index outside */
 export function checkIndices({ op, indices, table, limit, from = 0 }: IndexCheck, values: TensorData, counts?: TensorData): void {
+  if (op === 'group_list') return void readGroupList(table, values);
   for (let i = 0; i < nelements(indices); i++) {
     const v = Number(values[i]);
     const n = counts ? Number(counts[i]) : 1;

@@ -26,9 +26,10 @@ export interface CpuBackend {
   /**
    * Makes memories of so many bytes, and what computes over them: their first SYNC_SIZE bytes from ARENA_BASE on are its own. Where the platform says so
    * they are out of this thread's reach.
+   * @param readers threads that read weights while others compute, where threads can
    * @throws ERR_OUT_OF_MEMORY
    */
-  start(bytes: readonly number[]): Promise<Executor>;
+  start(bytes: readonly number[], readers?: number): Promise<Executor>;
   /** The same with one memory, that this thread reads and writes too. */
   startHere(bytes: number, use: MemoryUse): Promise<{ memory: WasmMemory; executor: Executor }>;
   /** For when nothing is started: what was begun ahead is given up. */
@@ -45,16 +46,20 @@ export async function createCpuBackend(
   const threads = shared ? (given ?? platform.defaultThreads()) : 1;
   const spawned = shared ? platform.spawnThreads?.(threads) : undefined;
   const close = async (): Promise<void> => spawned?.dispose();
-  const module = await platform.module(build, turbo, spawned?.started).catch(async (error: unknown) => {
+  const kernels = async (): Promise<{ module: WasmModule; facts: Kernels }> => {
+    const module = await platform.module(build, turbo, spawned?.started);
+    return { module, facts: kernelFacts(module, shared) };
+  };
+  const { module, facts } = await kernels().catch(async (error: unknown) => {
     await close();
     throw error;
   });
-  const facts = kernelFacts(module, shared);
-  const over = async (...memories: readonly WasmMemory[]): Promise<Executor> => {
+  const over = async (memories: readonly WasmMemory[], readers = 0): Promise<Executor> => {
     if (!shared) return createSingle(module, memories);
     const compute = computeWith(module, ...memories);
     const pool = spawned?.attach(compute) ?? (await platform.createThreadPool!(compute, threads));
-    return createShared(compute, pool, platform.defaultThreads());
+    const reading = readers > 0 ? platform.spawnThreads?.(readers).attach(compute) : undefined;
+    return createShared(compute, pool, platform.defaultThreads(), reading);
   };
   return {
     build,
@@ -62,11 +67,11 @@ export async function createCpuBackend(
     module,
     threads,
     facts,
-    start: async (bytes) =>
-      !shared && platform.createExecutor ? platform.createExecutor(module, bytes) : over(...createMemories(bytes, shared)),
+    start: async (bytes, readers) =>
+      !shared && platform.createExecutor ? platform.createExecutor(module, bytes) : over(createMemories(bytes, shared), readers),
     async startHere(bytes, use) {
       const memory = createMemory(bytes, shared, use);
-      return { memory, executor: await over(memory) };
+      return { memory, executor: await over([memory]) };
     },
     close,
   };

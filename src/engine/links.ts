@@ -19,6 +19,8 @@ export interface Place {
 
 export interface PassGraph {
   readonly link: number;
+  /** Where the pass is one layer whose weights come and go: that layer. */
+  readonly streams: number | undefined;
   readonly nodes: readonly Tensor[];
   readonly crossings: readonly Crossing[];
 }
@@ -38,6 +40,8 @@ export interface CutOptions {
   /** Links at most; there are no more of them than layers. */
   readonly count: number;
   bytesOf(leaf: Tensor): number;
+  /** Layers that have a pass of their own, because their weights are there only while it runs. */
+  streams(layer: number): boolean;
   /** Whether a leaf has one place, so that what reads it a second time has to be computed there. Others have a copy in each link that reads them. */
   stays(leaf: Tensor): boolean;
 }
@@ -46,10 +50,10 @@ const baseOf = (t: Tensor): Tensor => t.viewOf ?? t;
 const leavesOf = ({ src, viewOf }: Tensor): Tensor[] => [...src, viewOf].flatMap((t) => (t && baseOf(t).op === 'leaf' ? [baseOf(t)] : []));
 
 /** The layer that a leaf belongs to, by its name: -1 for those of no layer. */
-const layerOf = ({ name }: Tensor): number => Number(/^blk\.(\d+)\./.exec(name)?.[1] ?? -1);
+export const layerOf = ({ name }: Tensor): number => Number(/^blk\.(\d+)\./.exec(name)?.[1] ?? -1);
 
 /** @param nodes of the whole graph, each after its sources */
-export function cutIntoLinks(nodes: readonly Tensor[], { count, bytesOf, stays }: CutOptions): Links {
+export function cutIntoLinks(nodes: readonly Tensor[], { count, bytesOf, stays, streams }: CutOptions): Links {
   const steps = nodes.filter((t) => t.op !== 'leaf' && t.op !== 'view');
   // A layer begins with the first node that reads one of its weights, and has all up to the next layer. What comes before all layers is in the first.
   const layers: number[] = [];
@@ -114,7 +118,10 @@ export function cutIntoLinks(nodes: readonly Tensor[], { count, bytesOf, stays }
     if (layers[i] !== layers[i - 1] || leaves.some((leaf) => layerOf(leaf) === layers[i])) link = linkOfLayer[layers[i]];
     // A look-up or product goes where its matrix is, attention where the cache is.
     link = leaves.filter(stays).flatMap((leaf) => places.get(leaf) ?? [])[0]?.link ?? link;
-    if (passes.at(-1)?.link !== link) passes.push({ link, nodes: [], crossings: [], own: new Map() });
+    const streamed = link === linkOfLayer[layers[i]] && streams(layers[i]) ? layers[i] : undefined;
+    const last = passes.at(-1);
+    if (last?.link !== link || last.streams !== streamed)
+      passes.push({ link, streams: streamed, nodes: [], crossings: [], own: new Map() });
     const pass = passes.at(-1)!;
     const own = rebased(t, pass);
     pass.nodes.push(own);

@@ -119,6 +119,10 @@ function readPairs(adapter: GGUF, model: GGUF, what: string): Map<string, { a: T
     const b = other!;
     const weight = model.tensors.get(name);
     if (!weight) refuse(`adapts "${name}", which the model does not have: it was made for another model`);
+    if (weight!.ne[2] > 1)
+      refuse(
+        `adapts the experts "${name}", and only adapters of plain matrices are applied as a model runs: merge it into the model before it is converted`,
+      );
     const rank = b.ne[0];
     const rows = name === 'token_embd.weight';
     const fits = rows

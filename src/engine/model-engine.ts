@@ -8,21 +8,32 @@ import { getArchitecture } from '../gguf/metadata.ts';
 import type { OpenedGGUF } from '../gguf/split.ts';
 import { KV_SPLIT } from '../graph/layout.ts';
 import { RUN_WORDS } from '../graph/recurrent.ts';
+import type { InputSumTensors } from '../graph/input-sums.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import { createCpuBackend } from './cpu-backend.ts';
 import type { Loras } from './lora.ts';
 import { bytesInStep } from './links.ts';
 import { memorySum, notEnough, type MemoryParts } from './memory-use.ts';
-import { planModel, type KvCache, type ModelPlan, type Placed, type RopeTable } from './model-plan.ts';
+import {
+  inMemories,
+  planInMemories,
+  planModel,
+  type KvCache,
+  type ModelPass,
+  type ModelPlan,
+  type Placed,
+  type RopeTable,
+  type Streams,
+} from './model-plan.ts';
 import type { Platform } from './platform.ts';
-import { readWeights } from './read-weights.ts';
+import { fillingOf, readWeights } from './read-weights.ts';
+import { createWeightStream, type Streamed } from './stream-weights.ts';
 import type { Batch } from './scheduler.ts';
 import { createStateCells, type StateCells } from './state-cells.ts';
 import type { Bytes } from '../io/source.ts';
 import type { ResolvedLoadOptions } from '../load-options.ts';
 import { yieldToEventLoop, type Executor } from '../threads/executor.ts';
 import type { Build } from '../wasm/load.ts';
-import { MEMORY_LIMIT } from '../wasm/memory.ts';
 
 /** Of what loadModel was told, and what the files said. */
 export interface ModelEngineOptions extends Pick<
@@ -31,6 +42,7 @@ export interface ModelEngineOptions extends Pick<
   | 'threads'
   | 'build'
   | 'turbo'
+  | 'weightsMemory'
   | 'contextLength'
   | 'parallel'
   | 'batchSize'
@@ -56,8 +68,10 @@ export interface ModelEngineOptions extends Pick<
   readonly loras: Loras;
 }
 
+/** Threads that read weights while the others compute: one reads while the other packs what it has read. */
+const READERS = 2;
 /** Caches grow with the context: a model trained for 128k tokens would take gigabytes that few conversations use. */
-const DEFAULT_CONTEXT = 4096;
+export const DEFAULT_CONTEXT = 4096;
 /** Sequences at once for models that make vectors, by default: texts are short, and one step reads all weights for however many of them. */
 const ENCODER_PARALLEL = 8;
 /** Steps of at most this many tokens are bound by reading the weights (or, in small models, by barriers): generationThreads compute them. */
@@ -81,17 +95,21 @@ export interface ModelEngine {
   readonly states: readonly Tensor[];
   /** The cells of a slot in them; none where there are no such layers. */
   statesOf(index: number): StateCells | undefined;
-  /** For each matrix whose inputs are measured: f32 [ne0], to which every step adds the squares of its inputs, column by column. */
-  readonly inputSums: ReadonlyMap<string, Tensor>;
+  /** For each matrix whose inputs are measured: where every step adds the squares of its inputs, column by column. */
+  readonly inputSums: ReadonlyMap<string, InputSumTensors>;
   /** Distinguishes these weights from others of the same shapes. */
   readonly fingerprint: string;
   /** What a step gives for each of its outputs. */
   readonly wants: Wants;
+  /** Whether weights are read for every step: the files have to stay open. */
+  readonly streams: boolean;
   /** What a step computes, pass by pass: for benches that time single records. */
   readonly passes: readonly Placed[];
   /** Threads for steps of at most FEW_TOKENS; warmUp() sets it to what is fastest for this model on this machine. */
   generationThreads: number;
   step(batch: Batch, signal?: AbortSignal): Promise<(i: number) => Float32Array>;
+  /** Frees memory and threads. Afterwards nothing reads the files. */
+  dispose(): Promise<void>;
 }
 
 export async function createModelEngine(
@@ -125,6 +143,8 @@ export async function createModelEngine(
     const batchSize = batchFor(contextLength);
     return planModel(gguf, architecture, hparams, facts, {
       links,
+      weightsMemory: options.weightsMemory ?? Infinity,
+      readers: READERS,
       wants,
       parallel,
       stateCells,
@@ -140,17 +160,8 @@ export async function createModelEngine(
     });
   };
   const free = platform.freeMemory?.() ?? Infinity;
-  const inMemories = ({ memories }: ModelPlan): boolean => memories.every((bytes) => bytes <= MEMORY_LIMIT);
   const fits = (plan: ModelPlan): boolean => inMemories(plan) && memorySum(plan.memory) <= free;
-  /** With as few links as do. Where there are no more, because one layer is too large for a memory, the plan does not fit. */
-  const planFor = (contextLength: number): ModelPlan => {
-    let model = planWith(contextLength, options.links);
-    for (let n = options.links; !inMemories(model) && model.memories.length === n;) {
-      n = Math.max(n + 1, Math.ceil(memorySum(model.memory) / MEMORY_LIMIT));
-      model = planWith(contextLength, n);
-    }
-    return model;
-  };
+  const planFor = (contextLength: number): ModelPlan => planInMemories((links) => planWith(contextLength, links), options.links);
   let model: ModelPlan;
   let executor: Executor;
   try {
@@ -159,7 +170,7 @@ export async function createModelEngine(
     model = planFor(wanted);
     for (let n = wanted; !options.contextLength && !fits(model) && n > 2 * KV_SPLIT;) model = planFor((n = n >> 1));
     if (inMemories(model) && !fits(model)) throw notEnough(model.memory, free, model.contextLength);
-    executor = await backend.start(model.memories);
+    executor = await backend.start(model.memories, model.resident.length < model.weights.length ? READERS : 0);
   } catch (error) {
     await backend.close();
     throw error;
@@ -185,8 +196,16 @@ export async function createModelEngine(
     await Promise.allSettled([reading]); // reads the files until then
     throw error;
   }
+  const { passes } = model;
+  const streamed = new Map<Streams, Streamed>();
+  for (const { streams } of passes)
+    if (streams && !streamed.has(streams))
+      streamed.set(streams, { window: streams.window, filling: fillingOf(executor, facts, parts, streams.weights, model.packings) });
+  const stream = createWeightStream([...streamed.values()]);
+  const streamOf = ({ streams }: ModelPass): Streamed | undefined => streams && streamed.get(streams);
   const engine: ModelEngine = {
     executor,
+    streams: streamed.size > 0,
     build,
     turbo,
     hparams,
@@ -205,11 +224,15 @@ export async function createModelEngine(
     passes: model.passes,
     generationThreads: threads,
     step,
+    async dispose() {
+      await executor.dispose();
+      await stream.close();
+    },
   };
   return engine;
 
   async function step(batch: Batch, signal?: AbortSignal): Promise<(i: number) => Float32Array> {
-    const { inputs, result, passes } = model;
+    const { inputs, result } = model;
     const { nTokens, nOutputs } = batch;
     for (const name of ['ids', 'pos', 'cells', 'first', 'visible', 'outputs'] as const) {
       const values = batch[name];
@@ -227,14 +250,23 @@ export async function createModelEngine(
       to: plan.records.length,
       carries: crossings.map(({ from, to }) => ({ from: from.data, to: to.data, length: bytesInStep(from, nTokens, nOutputs) })),
     }));
-    await executor.run({ passes: step, nTokens, nOutputs, threads, reads }, signal);
+    // Passes go together up to the next one whose weights have to be waited for.
+    for (let from = 0; from < step.length;) {
+      const waitsFor = streamOf(passes[from]);
+      const more = passes.slice(from + 1).findIndex(streamOf);
+      const to = waitsFor ? from + 1 : more < 0 ? step.length : from + 1 + more;
+      if (waitsFor) await stream.ready(waitsFor, signal);
+      await executor.run({ passes: step.slice(from, to), nTokens, nOutputs, threads, ...(to === step.length && { reads }) }, signal);
+      if (waitsFor && !passes.slice(to).some((pass) => streamOf(pass) === waitsFor)) stream.done(waitsFor);
+      from = to;
+    }
     const rows = await executor.read(reads.at, reads.length);
     return (i) => new Float32Array(rows.buffer, rows.byteOffset + 4 * width * i, width);
   }
 }
 
 /** What the model is to give: what its file is made for, unless the caller says otherwise. */
-function wantsOf({ arch, causal, pooling }: HParams, embeddings: boolean | undefined): Wants {
+export function wantsOf({ arch, causal, pooling }: HParams, embeddings: boolean | undefined): Wants {
   if (embeddings === false && !causal)
     throw new QuantletError('ERR_INVALID_ARGUMENT', `embeddings is false, but ${arch} models make vectors and no text; leave it out`);
   if (embeddings !== undefined) return embeddings ? 'embeddings' : 'logits';

@@ -5,7 +5,7 @@ import type { RopeParams } from '../arch/rope-table.ts';
 import { QuantletError } from '../errors.ts';
 import { alignUp, type GGUF, type TensorInfo } from '../gguf/types.ts';
 import { paddedHeadDim, type KvType } from '../graph/attention-ops.ts';
-import { withInputSums } from '../graph/input-sums.ts';
+import { withInputSums, type InputSumTensors } from '../graph/input-sums.ts';
 import { KV_SPLIT, SYNC_SIZE } from '../graph/layout.ts';
 import { lower } from '../graph/lower.ts';
 import { packedBytes, packWeights, repackRecord } from '../graph/packing.ts';
@@ -13,15 +13,20 @@ import { createGraphPlan, expand, placePlan, workBytes, type PlacedPlan, type Gr
 import { RUN_WORDS } from '../graph/recurrent.ts';
 import { leaf, nbytes, type Ne, type Tensor } from '../graph/tensor.ts';
 import { view } from '../graph/views.ts';
-import { cutIntoLinks, type Crossing } from './links.ts';
-import type { MemoryParts } from './memory-use.ts';
+import { cutIntoLinks, layerOf, type Crossing, type Links } from './links.ts';
+import { memorySum, type MemoryParts } from './memory-use.ts';
+import { streamedLayers, WINDOWS } from './windows.ts';
 import type { Loras } from './lora.ts';
 import { TYPE } from '../type-traits.ts';
 import type { Kernels } from '../wasm/abi.ts';
-import { createAllocator } from '../wasm/allocator.ts';
-import { ARENA_BASE, MEMORY_SPACE } from '../wasm/memory.ts';
+import { ALIGN, createAllocator, type Allocator } from '../wasm/allocator.ts';
+import { ARENA_BASE, MEMORY_LIMIT, MEMORY_SPACE } from '../wasm/memory.ts';
 
 export interface ModelPlanOptions {
+  /** Bytes of weights at most that are in memory. */
+  readonly weightsMemory: number;
+  /** Threads that read weights while others compute. */
+  readonly readers: number;
   /** Memories at most. */
   readonly links: number;
   readonly wants: Wants;
@@ -62,9 +67,16 @@ export interface Placed {
   readonly placed: PlacedPlan;
 }
 
+/** Weights of a layer that have to be read before its passes run, in the order of the files. Those with the same `window` lie in one place. */
+export interface Streams {
+  readonly window: number;
+  readonly weights: readonly (readonly [TensorInfo, Tensor])[];
+}
+
 /** What is computed in one memory without a stop. */
 export interface ModelPass extends Placed {
   readonly crossings: readonly Crossing[];
+  readonly streams: Streams | undefined;
 }
 
 /** A plan of one record for each matrix of a memory that is packed when it has been read. */
@@ -72,6 +84,8 @@ export interface Packing extends Placed {
   readonly matrices: readonly Tensor[];
   /** i32 [matrices]: after packing not 0 for those with an Inf or NaN among their scales. */
   readonly broken: Tensor;
+  /** Address of the first thread's scratch for packing beside a step: the next one's is the plan's scratchSize bytes further on. */
+  readonly scratchAt: number;
 }
 
 export interface ModelPlan {
@@ -85,9 +99,11 @@ export interface ModelPlan {
   /** f32 [n_vocab or n_embd; n_outputs]. */
   readonly result: Tensor;
   readonly weights: readonly (readonly [TensorInfo, Tensor])[];
+  /** Of these, the ones that stay. */
+  readonly resident: readonly (readonly [TensorInfo, Tensor])[];
   readonly tables: readonly RopeTable[];
-  /** Of those, the sums: f32 [ne0]. */
-  readonly inputSums: ReadonlyMap<string, Tensor>;
+  /** Of those, the sums. */
+  readonly inputSums: ReadonlyMap<string, InputSumTensors>;
   /** One for each layer with attention, in order; one in all for encoders. */
   readonly caches: readonly KvCache[];
   /** States of recurrent layers, f32 [..., cells of all slots]. */
@@ -165,9 +181,9 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
       adapted.add(name);
       return (options.loras.get(name) ?? []).map(({ a, b, scale }) => ({ a: weightOf(a), b: weightOf(b), scale }));
     },
-    cache(layer) {
+    cache(layer, headDim = hparams.headDim) {
       const cache = (name: string, type: KvType): Tensor =>
-        leaf(`cache_${name}.${layer}`, TYPE[type], [paddedHeadDim(type, hparams.headDim), cells, hparams.nHeadKv, 1]);
+        leaf(`cache_${name}.${layer}`, TYPE[type], [paddedHeadDim(type, headDim), cells, hparams.nHeadKv, 1]);
       // An encoder reads keys and values only in the step and layer that wrote them, so one cache serves all its layers.
       return (cacheOf[hparams.causal ? layer : 0] ??= { k: cache('k', options.cacheTypeK), v: cache('v', options.cacheTypeV) });
     },
@@ -224,7 +240,19 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     ...[...weights.values()].filter(({ ne }) => ne[1] === 1),
     ...(hparams.causal ? [] : caches.flatMap(({ k, v }) => [k, v])),
   ]);
-  const links = cutIntoLinks(nodes, { count: options.links, bytesOf, stays: (l) => !l.values && !copied.has(l) });
+  const inLayers: Tensor[][] = [];
+  for (const l of weights.values()) if (!copied.has(l) && layerOf(l) >= 0) (inLayers[layerOf(l)] ??= []).push(l);
+  const layers = Array.from(inLayers, (l = []) => sum(l.map(bytesOf)));
+  const others = sum([...weights.values()].map(bytesOf)) - sum(layers);
+  const streamed = streamedLayers(layers, others, options.weightsMemory, options.links);
+  const streams = (l: Tensor): boolean => !copied.has(l) && streamed.has(layerOf(l)) && weightLeaves.has(l);
+  const weightLeaves = new Set(weights.values());
+  const links = cutIntoLinks(nodes, {
+    count: options.links,
+    bytesOf: (l) => (streams(l) ? 0 : bytesOf(l)),
+    stays: (l) => !l.values && !copied.has(l),
+    streams: (layer) => streamed.has(layer),
+  });
   const tensorsOf = (l: Tensor): Tensor[] => (links.places.get(l) ?? []).map(({ tensor }) => tensor);
   const loaded = [...weights].flatMap(([info, l]) => tensorsOf(l).map((tensor) => [info, tensor] as const));
 
@@ -238,15 +266,37 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     const matrices = loaded.map(([, tensor]) => tensor).filter((t) => t.layout === 'packed' && leaves.has(t));
     const broken = leaf('broken matrices', TYPE.i32, [matrices.length, 1, 1, 1]);
     const packing = createGraphPlan(matrices.map((m, i) => repackRecord(m, facts, view(broken, [1], { offset: 4 * i }))));
-    for (const l of new Set([...leaves, broken, ...inLink.flatMap(({ constants }) => constants)])) l.data = memory.take(bytesOf(l));
+    const crossed = new Set(links.passes.flatMap(({ crossings }) => crossings.map(({ to }) => to)));
+    const own = new Set([...leaves, broken, ...inLink.flatMap(({ constants }) => constants)]);
+    for (const l of own) if (!streams(l) && !crossed.has(l)) l.data = memory.take(bytesOf(l));
+    takeCrossings(links, plans, link, memory);
+    // One window is read while a pass computes with what the other has.
+    const ofLayer = [
+      ...new Set(links.passes.flatMap((pass) => (pass.link === link && pass.streams !== undefined ? [pass.streams] : []))),
+    ].map((layer) => ({ layer, weights: inFileOrder(loaded.filter(([, t]) => streams(t) && layerOf(t) === layer)) }));
+    const windowBytes = Math.max(0, ...ofLayer.map(({ weights }) => sum(weights.map(([, t]) => alignUp(bytesOf(t), ALIGN)))));
+    const windows = ofLayer.slice(0, WINDOWS).map(() => memory.take(windowBytes));
+    const streamsOf = new Map<number, Streams>();
+    for (const [i, { layer, weights }] of ofLayer.entries()) {
+      let at = windows[i % WINDOWS];
+      for (const [, t] of weights) [t.data, at] = [at, at + alignUp(bytesOf(t), ALIGN)];
+      streamsOf.set(layer, { window: link * WINDOWS + (i % WINDOWS), weights });
+    }
+    const scratchAt = windows.length > 0 ? memory.take(packing.scratchSize * options.readers) : 0;
     // One plan runs at a time, so all work in the same place.
     const work = memory.take(Math.max(...[...inLink, packing].map((plan) => workBytes(plan, threads))));
     const place = (plan: GraphPlan): PlacedPlan => placePlan(plan, work, threads, memory.take(plan.byteLength));
     const placed = new Map(inLink.map((plan) => [plan, place(plan)]));
-    return { placed, packing: { matrices, broken, plan: packing, placed: place(packing) }, bytes: memory.end - link * MEMORY_SPACE };
+    return {
+      placed,
+      packing: { matrices, broken, plan: packing, placed: place(packing), scratchAt },
+      streamsOf,
+      /** Of the weights, those that have no bytes of their own. */
+      streamedBytes: sum(ofLayer.flatMap(({ weights }) => weights.map(([, t]) => bytesOf(t)))) - windowBytes * windows.length,
+      bytes: memory.end - link * MEMORY_SPACE,
+    };
   });
-  const sum = (numbers: readonly number[]): number => numbers.reduce((all, n) => all + n, 0);
-  const weightBytes = sum(loaded.map(([, tensor]) => bytesOf(tensor)));
+  const weightBytes = sum(loaded.map(([, tensor]) => bytesOf(tensor))) - sum(memories.map(({ streamedBytes }) => streamedBytes));
   const cacheBytes = sum([...states.values(), ...caches.flatMap(({ k, v }) => [k, v])].flatMap((l) => tensorsOf(l).map(bytesOf)));
   const all = sum(memories.map(({ bytes }) => bytes));
   return {
@@ -265,13 +315,51 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     },
     result: links.computed(result),
     weights: loaded,
+    resident: loaded.filter(([, tensor]) => !streams(tensor)),
     tables: tables.map(({ params, factors, tensor }) => ({ params, factors, tensors: tensorsOf(tensor) })),
     inputSums,
     caches,
     states: [...states.values()],
-    passes: links.passes.map(({ link, crossings }, i) => ({ plan: plans[i], placed: memories[link].placed.get(plans[i])!, crossings })),
+    passes: links.passes.map(({ link, crossings, streams }, i) => ({
+      plan: plans[i],
+      placed: memories[link].placed.get(plans[i])!,
+      crossings,
+      streams: streams === undefined ? undefined : memories[link].streamsOf.get(streams),
+    })),
     packings: memories.map(({ packing }) => packing),
     memories: memories.map(({ bytes }) => bytes),
     memory: { weights: weightBytes, cache: cacheBytes, compute: all - weightBytes - cacheBytes },
   };
+}
+
+/** Whether each of its memories can be made. */
+export const inMemories = ({ memories }: ModelPlan): boolean => memories.every((bytes) => bytes <= MEMORY_LIMIT);
+
+/** A plan with as few links as do, `links` at least. Where there are no more, because one layer is too large for a memory, the plan does not fit. */
+export function planInMemories(planWith: (links: number) => ModelPlan, links: number): ModelPlan {
+  let model = planWith(links);
+  for (let n = links; !inMemories(model) && model.memories.length === n;) {
+    n = Math.max(n + 1, Math.ceil(memorySum(model.memory) / MEMORY_LIMIT));
+    model = planWith(n);
+  }
+  return model;
+}
+
+const sum = (numbers: readonly number[]): number => numbers.reduce((all, n) => all + n, 0);
+
+/** As reading goes through the files. */
+export const inFileOrder = <T>(weights: readonly (readonly [TensorInfo, T])[]): (readonly [TensorInfo, T])[] =>
+  [...weights].sort(([a], [b]) => a.part - b.part || a.offset - b.offset);
+
+/** Gives memory to what crosses into a link: from the end of the pass that leaves it to the end of the one that reads it. */
+function takeCrossings({ passes, memories }: Links, plans: readonly GraphPlan[], link: number, memory: Allocator): void {
+  const from = memory.end;
+  const room = createAllocator(from);
+  passes.forEach(({ crossings }, i) => {
+    for (const { to } of crossings) if (memories[link].has(to)) to.data = room.take(nbytes(to));
+    const over = passes.slice(0, i).flatMap((pass) => pass.crossings.map(({ to }) => to));
+    for (const to of over)
+      if (memories[link].has(to) && plans[i].tensors.some((t) => (t.viewOf ?? t) === to)) room.give(to.data, nbytes(to));
+  });
+  memory.take(room.end - from);
 }

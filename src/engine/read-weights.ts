@@ -9,7 +9,7 @@ import { PIECE, PIECE_SIZE } from '../threads/loading.ts';
 import type { Kernels } from '../wasm/abi.ts';
 import { createFingerprint, type Fingerprint } from './fingerprint.ts';
 import type { Loras } from './lora.ts';
-import type { ModelPlan, Packing } from './model-plan.ts';
+import { inFileOrder, type ModelPlan, type Packing } from './model-plan.ts';
 
 export interface ReadOptions {
   readonly loras: Loras;
@@ -35,7 +35,7 @@ export async function readWeights(
   executor: Executor,
   facts: Kernels,
   parts: readonly Bytes[],
-  { weights, tables, packings }: ModelPlan,
+  { weights, resident, tables, packings }: ModelPlan,
   options: ReadOptions,
 ): Promise<string> {
   // Rope angles can depend on the context a model is loaded with (Phi 3), and adapters have a scale: a saved sequence fits only the same of both.
@@ -44,14 +44,19 @@ export async function readWeights(
     [...options.loras.values()].flat().map(({ scale }) => scale),
   ];
   const fingerprint = createFingerprint().add(utf8.encode(JSON.stringify(settings)));
-  const inOrder = [...weights].sort(([a], [b]) => a.part - b.part || a.offset - b.offset);
+  const inOrder = inFileOrder(resident);
   const files = parts.flatMap(({ file }) => file ?? []);
   if (executor.load && files.length === parts.length) {
     const reading = byThreads(executor, files, inOrder, packings, facts.packed_rows(), options);
     // Both are waited for whatever happens: nobody may write to the memory, or read the files, once they are given back.
-    const [read, heads] = await Promise.allSettled([reading, headsOf(parts, inOrder, fingerprint)]);
+    const [read, heads] = await Promise.allSettled([reading, headsOf(parts, weights, fingerprint)]);
     for (const end of [read, heads]) if (end.status === 'rejected') throw end.reason;
-  } else await byHost(executor, parts, inOrder, packings, options, fingerprint);
+  } else {
+    // Where all weights are read the fingerprint is made on the way: over a net each read is a request.
+    const all = resident.length === weights.length;
+    if (!all) await headsOf(parts, weights, fingerprint);
+    await byHost(executor, parts, inOrder, packings, options, all ? fingerprint : undefined);
+  }
   for (const packing of packings) await refuseBroken(executor, packing);
   return fingerprint.hex();
 }
@@ -59,8 +64,8 @@ export async function readWeights(
 const addHead = (fingerprint: Fingerprint, { name, type, ne }: TensorInfo, bytes: Uint8Array): void =>
   void fingerprint.add(utf8.encode(`${name} ${type.name} ${ne.join(' ')}`)).add(bytes.subarray(0, FINGERPRINT_BYTES));
 
-async function headsOf(parts: readonly Bytes[], inOrder: readonly Weight[], fingerprint: Fingerprint): Promise<void> {
-  for (const info of new Set(inOrder.map(([info]) => info))) {
+async function headsOf(parts: readonly Bytes[], weights: readonly Weight[], fingerprint: Fingerprint): Promise<void> {
+  for (const info of new Set(inFileOrder(weights).map(([info]) => info))) {
     const end = info.offset + Math.min(info.byteLength, FINGERPRINT_BYTES);
     addHead(fingerprint, info, await parts[info.part].read(info.offset, end));
   }
@@ -71,7 +76,7 @@ const packingOf = (packings: readonly Packing[]): ReadonlyMap<Tensor, { readonly
   new Map(packings.flatMap((of) => of.matrices.map((matrix, record) => [matrix, { record, of }] as const)));
 
 /** The numbers of all pieces (threads/loading.ts): whole row blocks where a matrix is packed, else any bytes. */
-function piecesOf(inOrder: readonly Weight[], packings: readonly Packing[], blockRows: number): number[][] {
+function piecesOf(inOrder: readonly Weight[], packings: readonly Packing[], blockRows: number, beside = false): number[][] {
   const packing = packingOf(packings);
   return inOrder.flatMap(([info, tensor]) => {
     const packed = packing.get(tensor);
@@ -84,10 +89,16 @@ function piecesOf(inOrder: readonly Weight[], packings: readonly Packing[], bloc
       if (!packed) return [...bytes, -1, 0, 0, 0, 0, 0, 0, 0, 0];
       const { record, of } = packed;
       const blocks = [from / blockBytes, Math.ceil(to / blockBytes)];
-      const words = [of.broken.data + 4 * record, of.placed.scratchAt, of.plan.scratchSize];
-      return [...bytes, tensor.type.id, tensor.data, tensor.ne[0], tensor.ne[1], ...blocks, ...words];
+      const words = [of.broken.data + 4 * record, beside ? of.scratchAt : of.placed.scratchAt, of.plan.scratchSize];
+      return [...bytes, tensor.type.id, tensor.data, tensor.ne[0], tensor.ne[1] * tensor.ne[2], ...blocks, ...words];
     });
   });
+}
+
+function sharedPieces(rows: readonly (readonly number[])[]): Float64Array {
+  const pieces = new Float64Array(new SharedArrayBuffer(8 * PIECE_SIZE * rows.length));
+  pieces.set(rows.flat());
+  return pieces;
 }
 
 async function byThreads(
@@ -99,8 +110,7 @@ async function byThreads(
   { signal, onProgress }: ReadOptions,
 ): Promise<void> {
   const rows = piecesOf(inOrder, packings, blockRows);
-  const pieces = new Float64Array(new SharedArrayBuffer(8 * PIECE_SIZE * rows.length));
-  pieces.set(rows.flat());
+  const pieces = sharedPieces(rows);
   // Pieces are taken in order, so that the first ones are done.
   let total = 0;
   const ends = rows.map((row) => (total += row[PIECE.bytes]));
@@ -112,6 +122,52 @@ async function byThreads(
   await executor.load!({ files, pieces }, onDone, signal);
 }
 
+/** How some weights get to their places while steps run. */
+export interface Filling {
+  /** Reads them; nothing computes with what was there. */
+  read(): Promise<void>;
+  /** What is to be done before they are used, while no step runs. */
+  finish(): Promise<void>;
+}
+
+/** By threads beside those that compute, where there are any, which pack at once; else the host reads and the threads pack between two steps. */
+export function fillingOf(
+  executor: Executor,
+  facts: Kernels,
+  parts: readonly Bytes[],
+  weights: readonly Weight[],
+  packings: readonly Packing[],
+): Filling {
+  const files = parts.flatMap(({ file }) => file ?? []);
+  const own = packings.filter(({ matrices }) => weights.some(([, tensor]) => matrices.includes(tensor)));
+  const check = async (): Promise<void> => {
+    for (const packing of own) await refuseBroken(executor, packing);
+  };
+  if (executor.loadBeside && files.length === parts.length) {
+    const pieces = sharedPieces(piecesOf(weights, packings, facts.packed_rows(), true));
+    return { read: () => executor.loadBeside!({ files, pieces }, () => {}), finish: check };
+  }
+  const packing = packingOf(packings);
+  return {
+    async read() {
+      for (const [{ part, offset, byteLength }, { data }] of weights)
+        for (let at = 0; at < byteLength; at += READ_BYTES) {
+          const end = Math.min(byteLength, at + READ_BYTES);
+          await executor.write(data + at, await parts[part].read(offset + at, offset + end));
+        }
+    },
+    async finish() {
+      for (const [, tensor] of weights) {
+        const found = packing.get(tensor);
+        if (!found) continue;
+        const { record, of } = found;
+        await executor.run({ passes: [{ plan: of.placed.at, from: record, to: record + 1 }], nTokens: 0, nOutputs: 0 });
+      }
+      await check();
+    },
+  };
+}
+
 /** A matrix is packed while the next one is read. */
 async function byHost(
   executor: Executor,
@@ -119,7 +175,7 @@ async function byHost(
   inOrder: readonly Weight[],
   packings: readonly Packing[],
   { signal, onProgress }: ReadOptions,
-  fingerprint: Fingerprint,
+  fingerprint: Fingerprint | undefined,
 ): Promise<void> {
   const total = inOrder.reduce((n, [info]) => n + info.byteLength, 0);
   const packing = packingOf(packings);
@@ -137,7 +193,7 @@ async function byHost(
       const chunk = target ?? (await bytes.read(from, from + n, signal));
       if (target) await bytes.readInto!(target, from, signal);
       else await executor.write(tensor.data + at, chunk);
-      if (info !== known) addHead(fingerprint, (known = info), chunk);
+      if (fingerprint && info !== known) addHead(fingerprint, (known = info), chunk);
       loaded += n;
       onProgress?.({ phase: 'load', loaded, total });
     }

@@ -27,7 +27,7 @@ const CLEARLY = 0.8;
 export async function warmUp(engine: ModelEngine, when: boolean | 'short', signal?: AbortSignal): Promise<number> {
   const start = performance.now();
   const { threads } = engine.executor;
-  if (when === false || (when === 'short' && engine.memory.weights > threads * LONG_BYTES)) return 0;
+  if (when === false || engine.streams || (when === 'short' && engine.memory.weights > threads * LONG_BYTES)) return 0;
   if (engine.turbo) {
     const times = [await steadyTime(engine, 1, start, signal), await steadyTime(engine, 1, start, signal)];
     if (Math.min(...times) >= SHORT_MS) {

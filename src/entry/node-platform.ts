@@ -120,7 +120,7 @@ async function openFile(path: string): Promise<OpenedFile> {
   // A folder can be opened, but not read.
   await stat(path).then((s) => s.isDirectory() && problem(Object.assign(new Error(), { code: 'EISDIR' })), problem);
   const file = await open(path).catch(problem);
-  const { size, ino } = await file.stat().catch(problem);
+  const { size, ino, mtimeMs } = await file.stat().catch(problem);
   const readInto = async (target: Uint8Array, start: number, signal?: AbortSignal): Promise<void> => {
     for (let at = 0; at < target.length;) {
       signal?.throwIfAborted();
@@ -134,7 +134,7 @@ async function openFile(path: string): Promise<OpenedFile> {
     await readInto(chunk, start);
     return chunk;
   };
-  const identity = { path: resolve(path), ino, byteLength: size };
+  const identity = { path: resolve(path), ino, byteLength: size, mtimeMs };
   return { bytes: { ...checkedBytes(size, read), readInto, file: identity }, name: path, close: () => file.close() };
 }
 

@@ -1,5 +1,6 @@
 /** quantlet/openai: OpenAI's HTTP interface, Anthropic's and llama-server's over models, for every runtime that has Request and Response. */
 export type { Backend } from '../openai/backend.ts';
+export { openBatches, type Batches, type BatchesOptions, type BatchStore } from '../openai/batch-state.ts';
 export { createHandler, type Beside, type Lifetime } from '../openai/handler.ts';
 export {
   createModels,

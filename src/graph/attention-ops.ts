@@ -2,7 +2,7 @@
 import { alignUp } from '../gguf/types.ts';
 import { TYPE } from '../type-traits.ts';
 import { checkOptions, KIND, type Kinds } from '../options.ts';
-import { mustBe, mustBeRows, mustBeTensor, OPERAND, optional, type Operand } from './operands.ts';
+import { isFloat, mustBe, mustBeRows, mustBeTensor, OPERAND, optional, ROW, type Operand } from './operands.ts';
 import { slopesOf } from './alibi.ts';
 import { constant, must, nelements, node, type Tensor } from './tensor.ts';
 import { mustBeReadable } from './vec-dot-type.ts';
@@ -44,6 +44,8 @@ export interface AttentionParams {
   pos?: Tensor | undefined;
   /** FlashDecoding++: parts take their maximum to be this, where scores stay within 40 binary orders of it. Default: each part its own. */
   unifiedMax?: number | undefined;
+  /** f32 [n_head]: a score for each head that joins the softmax and has no value (gpt-oss). */
+  sinks?: Tensor | undefined;
 }
 
 /**
@@ -61,9 +63,10 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, first: Tensor, visibl
   );
   const needsPos = Boolean(p.maxBias) || p.reach !== undefined;
   must(!needsPos || p.pos !== undefined, 'attention', 'ALiBi and windows to both sides need positions', q, k);
+  must(!p.sinks || nelements(p.sinks) === q.ne[1], 'attention', 'there is one sink for each head', q, p.sinks);
   const slopes = p.maxBias ? slopesOf(q.ne[1], p.maxBias) : undefined;
   return node('attention', [q.ne[0] * q.ne[1], q.ne[2], 1, 1], {
-    src: [q, k, v, first, visible, needsPos ? p.pos : undefined, slopes],
+    src: [q, k, v, first, visible, needsPos ? p.pos : undefined, slopes, p.sinks],
     params: {
       scale: p.scale,
       window: p.reach === undefined ? (p.window ?? 0) : -p.reach - 1,
@@ -92,6 +95,8 @@ export interface FlashAttnOptions {
   window?: number | undefined;
   /** @see AttentionParams.unifiedMax */
   unifiedMax?: number | undefined;
+  /** ggml_flash_attn_ext_add_sinks: [n_head], a score for each head that takes its part of the softmax and has no value; neither scaled nor masked. */
+  sinks?: Operand | undefined;
 }
 
 const FLASH_ATTN_OPTIONS: Kinds<FlashAttnOptions> = {
@@ -102,6 +107,7 @@ const FLASH_ATTN_OPTIONS: Kinds<FlashAttnOptions> = {
   causal: KIND.boolean,
   window: KIND.count,
   unifiedMax: KIND.number,
+  sinks: ROW,
 };
 
 const cells = (name: string, values: Int32Array): Tensor =>
@@ -116,6 +122,7 @@ export function flash_attn_ext(q: Tensor, k: Tensor, v: Tensor, options?: FlashA
   const name = 'flash_attn_ext';
   const p = checkOptions<FlashAttnOptions>(name, options, FLASH_ATTN_OPTIONS);
   const mask = optional(name, 'mask', p.mask);
+  const sinks = optional(name, 'sinks', p.sinks);
   mustBeRows(name, q, 'q');
   mustBeTensor(name, 'k', k);
   mustBeTensor(name, 'v', v);
@@ -143,6 +150,10 @@ export function flash_attn_ext(q: Tensor, k: Tensor, v: Tensor, options?: FlashA
       mask,
     );
   }
+  if (sinks) {
+    mustBe(name, isFloat(sinks), 'sinks of f32, f16 or bf16', q, sinks);
+    must(sinks.ne[0] === nHead && nelements(sinks) === nHead, name, 'there is one sink for each head of q', q, sinks);
+  }
   must(!p.maxBias || mask !== undefined, name, 'maxBias scales a mask, and there is none', q, k);
   must(!p.window || p.causal === true, name, 'a window ends at the token itself, so it needs causal', q, k);
   must(!p.causal || nKv >= nTokens, name, 'causal: the keys of the tokens are the last ones', q, k);
@@ -153,7 +164,7 @@ export function flash_attn_ext(q: Tensor, k: Tensor, v: Tensor, options?: FlashA
   );
   const slopes = p.maxBias ? slopesOf(nHead, p.maxBias) : undefined;
   return node('flash_attn_ext', [v.ne[0], nHead, nTokens, n3], {
-    src: [q, k, v, first, visible, mask, slopes],
+    src: [q, k, v, first, visible, mask, slopes, sinks],
     params: {
       scale: p.scale ?? 1 / Math.sqrt(q.ne[0]),
       window: p.window ?? 0,

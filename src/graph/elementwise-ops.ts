@@ -1,7 +1,7 @@
 /** Ops element by element: sums and products with broadcasting, activations, gated units. @see ops.ts */
 import { checkOptions, checkValue, isPlain, KIND } from '../options.ts';
 import { TYPE } from '../type-traits.ts';
-import { BINARY, UNARY } from './layout.ts';
+import { BINARY, GLU, UNARY } from './layout.ts';
 import { isFloat, isTensor, mustBe, mustBeRows, mustBeTensor, mustBeWritable, operand, type Numbers, type Operand } from './operands.ts';
 import { fourDims, must, node, sameShape, type Ne, type Tensor } from './tensor.ts';
 
@@ -150,8 +150,6 @@ export const xielu = (a: Tensor, alphaN: number, alphaP: number, beta: number, e
   return unary('xielu', a, { n: beta + softplusOf(alphaN), p: softplusOf(alphaP), beta, eps });
 };
 
-type Gate = 'silu' | 'gelu' | 'gelu_quick' | 'gelu_erf' | 'relu';
-
 export interface GluOptions {
   /** The gate is the second half of a row, where gate and up are one tensor. Default false. */
   swapped?: boolean | undefined;
@@ -164,7 +162,7 @@ export interface Glu {
 }
 
 const glu =
-  (name: string, gate: Gate): Glu =>
+  (name: string, kind: keyof typeof GLU): Glu =>
   (a: Tensor, second?: Operand | GluOptions, third?: GluOptions): Tensor<'f32'> => {
     const alone = second === undefined || (third === undefined && isPlain(second));
     const { swapped = false } = checkOptions<GluOptions>(name, (alone ? (second ?? third) : third) as GluOptions | undefined, {
@@ -178,7 +176,7 @@ const glu =
       must(!swapped, name, 'swapped is for gate and up in one tensor; here they are two', a, b);
     } else must(a.ne[0] % 2 === 0, name, 'a row must hold gate and up, so ne0 is even', a);
     const ne: Ne = b ? a.ne : [a.ne[0] / 2, a.ne[1], a.ne[2], a.ne[3]];
-    return node('glu', ne, { name, src: b ? [a, b] : [a], params: { kind: UNARY[gate], swapped: swapped ? 1 : 0 }, batch: a.batch });
+    return node('glu', ne, { name, src: b ? [a, b] : [a], params: { kind: GLU[kind], swapped: swapped ? 1 : 0 }, batch: a.batch });
   };
 
 /**
@@ -194,3 +192,8 @@ export const geglu_quick = glu('geglu_quick', 'gelu_quick');
 export const geglu_erf = glu('geglu_erf', 'gelu_erf');
 /** ggml_reglu_split and ggml_reglu: relu(gate) * up, as swiglu. */
 export const reglu = glu('reglu', 'relu');
+/**
+ * ggml_swiglu_oai with alpha 1.702 and limit 7, as gpt-oss has it, and as swiglu: with x = min(gate, 7), x / (1 + e^(-1.702 x)) * (clamp(up, -7, 7) + 1).
+ * Its error is gelu_quick's, times up + 1.
+ */
+export const swiglu_oai = glu('swiglu_oai', 'swiglu_oai');

@@ -31,13 +31,17 @@ export interface Kernel extends Operands {
 
 const kernels = <C extends string>(rows: { readonly [K in C]: Kernel }): { readonly [K in C]: Kernel } => rows;
 
-const ATTENTION: Kernel = { dst: 'rows', src: ['rows', 'dense', 'dense', 'dense', 'dense', 'dense', 'rows', 'dense'], written: [5] };
+const ATTENTION: Kernel = {
+  dst: 'rows',
+  src: ['rows', 'dense', 'dense', 'dense', 'dense', 'dense', 'rows', 'dense', 'dense'],
+  written: [5],
+};
 
 export const KERNELS = kernels({
   GET_ROWS: { dst: 'rows', src: ['rows', 'any'] },
   QUANTIZE: { dst: 'rows', src: ['rows'] },
-  MUL_MAT: { dst: 'rows', src: ['rows', 'rows'] },
-  MUL_MAT_PACKED: { dst: 'rows', src: ['dense', 'rows'] },
+  MUL_MAT: { dst: 'rows', src: ['rows', 'rows', 'dense'] },
+  MUL_MAT_PACKED: { dst: 'rows', src: ['dense', 'rows', 'dense'] },
   REPACK: { dst: 'dense', src: ['dense'], written: [0] },
   RMS_NORM: { dst: 'rows', src: ['rows', 'rows', 'rows', 'rows'], written: [3], writesMore: true, params: [{ f: 'eps' }] },
   NORM: { dst: 'rows', src: ['rows', 'rows', 'rows'], writesMore: true, params: [{ f: 'eps' }] },
@@ -64,11 +68,17 @@ export const KERNELS = kernels({
   TOP_K: { dst: 'rows', src: ['rows'], params: ['ascending'] },
   POOL_1D: { dst: 'rows', src: ['rows'], params: ['avg', 'k', 's'] },
   MEAN_OF_ROWS: { dst: 'rows', src: ['rows', 'any', 'any'] },
+  WEIGHTED_SUM: { dst: 'rows', src: ['rows', 'rows'], params: [] },
   IM2COL: { dst: 'rows', src: ['any'] },
   SSM_CONV: { dst: 'rows', src: ['rows', 'rows', 'rows', 'rows', 'dense', 'dense'], written: [3, 5] },
   SSM_SCAN: { dst: 'rows', src: ['rows', 'rows', 'rows', 'rows', 'rows', 'dense', 'dense', 'dense'], written: [5, 7] },
   GATED_DELTA_NET: { dst: 'rows', src: ['rows', 'rows', 'rows', 'rows', 'rows', 'dense', 'dense', 'dense'], written: [5, 7] },
-  IN_SUM2: { dst: 'dense', src: ['rows'] },
+  IN_SUM2: { dst: 'dense', src: ['rows', 'rows', 'dense'], written: [2] },
+  GROUP_LIST: { dst: 'dense', src: ['any'] },
+  MUL_MAT_PARTS: { dst: 'rows', src: ['rows', 'rows', 'dense'] },
+  GROUP_IDS: { dst: 'dense', src: ['any'] },
+  QUANTIZE_GROUPS: { dst: 'rows', src: ['rows', 'dense'] },
+  ADD_ID: { dst: 'rows', src: ['any', 'any', 'any'], inPlace: [0] },
 });
 export type OpCode = keyof typeof KERNELS;
 

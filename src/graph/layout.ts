@@ -3,11 +3,11 @@
 export const TENSOR_SIZE = 48;
 export const OP_SIZE = 128;
 export const PLAN_SIZE = 32;
-export const MAX_SRC = 8;
+export const MAX_SRC = 9;
 
 /** Offsets in 32-bit words. */
 export const TENSOR = { type: 0, layout: 1, ne: 2, nb: 6, data: 10, next: 11 } as const;
-export const OP = { code: 0, flags: 1, dst: 2, src: 3, casts: 11, cursor: 12, params: 13 } as const;
+export const OP = { code: 0, flags: 1, dst: 2, src: 3, casts: 12, cursor: 13, params: 14 } as const;
 export const PLAN = { nOps: 0, ops: 1, nDims: 2, dims: 3, cursorBytes: 4, cursors: 5, scratch: 6, scratchSize: 7 } as const;
 
 export const OP_BARRIER = 1;
@@ -27,6 +27,14 @@ export const ACT_K_BLOCK = 256;
 /** Columns of activations in a column block, where there are so many (assembly/matmul/act.ts COLS). */
 export const ACT_COLUMNS = 4;
 
+/** Columns of a group of a product by several matrices at most (assembly/ops/groups.ts). */
+export const GROUP_COLUMNS = 64;
+/** Rows of a tile of such a product, and how many large ones each thread must have for them to be taken (assembly/ops/mul_mat_packed.ts FEW_CHUNKS_OF_GROUPS). */
+export const TILE_ROWS = { small: 16, large: 32 } as const;
+export const GROUP_TILES = 32;
+/** Kinds of lists of groups: GROUP_LIST's p0 (assembly/ops/groups.ts). */
+export const GROUP_LIST = { offset: 0, length: 1, sparse: 2 } as const;
+
 /** The loops of packed products (assembly/matmul/loops.ts), as explain() names them. */
 export const LOOPS = [
   'gemv_16x1',
@@ -42,11 +50,14 @@ export const LOOPS = [
   'gemm_f32_8x4',
   'gemv_16x1_bits',
   'gemm_8x4_bits',
+  'gemv_16x1_grid',
+  'gemv_16x1_trits',
+  'gemv_16x1_nvfp4',
 ] as const;
 
 /** Operations of BINARY (assembly/ops/binary.ts): its p0. */
 export const BINARY = { add: 0, sub: 1, mul: 2, div: 3, repeat: 4 } as const;
-/** Functions of UNARY (assembly/ops/unary.ts): its p0, and GLU's for the gate. */
+/** Functions of UNARY (assembly/ops/unary.ts): its p0. */
 export const UNARY = {
   silu: 0,
   gelu: 1,
@@ -68,6 +79,8 @@ export const UNARY = {
   xielu: 17,
   softplus: 18,
 } as const;
+/** Gated units of GLU: its p0. The first are UNARY's functions of the gate. */
+export const GLU = { silu: 0, gelu: 1, gelu_quick: 2, gelu_erf: 3, relu: 4, swiglu_oai: 5 } as const;
 /** Scratch bytes of UNARY and GLU: four f32 of each of up to two sources. */
 export const UNARY_SCRATCH = 32;
 /** Modes of CPY (assembly/ops/copy.ts): its p0. */

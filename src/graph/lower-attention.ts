@@ -16,11 +16,13 @@ interface Sources {
   /** A mask, or positions for ALiBi. */
   readonly bias: Tensor | undefined;
   readonly slopes: Tensor | undefined;
+  /** f32 [n_head]. */
+  readonly sinks: Tensor | undefined;
 }
 
 /** q [head_dim, n_head, n_tokens] over K and V in cache order, to dst [hd_out * n_head, n_tokens]. */
 export function attentionRecords(
-  { q, k, v, first, visible, bias, slopes }: Sources,
+  { q, k, v, first, visible, bias, slopes, sinks }: Sources,
   p: Readonly<{ [name: string]: number }>,
   dst: Tensor,
   facts: KernelFacts,
@@ -45,7 +47,7 @@ export function attentionRecords(
     phi: { f: p.phi },
   };
   const params = ATTENTION_PARAMS.map((name) => values[name]);
-  const src = [q, k, v, first, visible, states, bias, slopes];
+  const src = [q, k, v, first, visible, states, bias, slopes, sinks];
   const scratch = facts.attention_scratch(k.ne[0], v.ne[0]);
   const how = `${k.type.name} keys, ${v.type.name} values, KV splits of ${KV_SPLIT}${p.unified ? `, unified maximum ${p.phi}` : ''}`;
   return [
@@ -65,7 +67,7 @@ export function flashAttnRecords(
   rowsOf: (x: Tensor, type: TypeTraits) => Tensor,
   push: (record: OpRecord) => void,
 ): void {
-  const [q, k, v, first, visible, given, slopes] = t.src as readonly Tensor[];
+  const [q, k, v, first, visible, given, slopes, sinks] = t.src as readonly Tensor[];
   const mask = given && rowsOf(given, given.type);
   const f32 = (x: Tensor): Tensor => rowsOf(x, TYPE.f32);
   const kept = (x: Tensor): KvType => FLASH_TYPES.find((name) => name === x.type.name) ?? (x.type.blckSize > 1 ? 'q8_0' : 'f32');
@@ -96,6 +98,7 @@ export function flashAttnRecords(
       visible,
       bias,
       slopes,
+      sinks: sinks && f32(sinks),
     };
     attentionRecords(sources, t.params, dst, facts).forEach(push);
   }

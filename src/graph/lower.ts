@@ -20,13 +20,14 @@ import {
   LOOPS,
   TYPE_ACT,
 } from './layout.ts';
+import { mostGroups } from './groups.ts';
 import { KERNELS, type OpCode } from './kernels.ts';
 import { attentionRecords, flashAttnRecords } from './lower-attention.ts';
 import { recurrentRecord } from './lower-recurrent.ts';
 import { chooseMulMat, type PackedFacts } from './mul-mat-ways.ts';
 import { baseOf, fits, mustFit } from './strides.ts';
 import { temporary, type KernelFacts, type OpRecord } from './record.ts';
-import { hasContiguousRows, isContiguous, nbytes, node, sameShape, shape, type Ne, type Tensor } from './tensor.ts';
+import { hasContiguousRows, isContiguous, nbytes, nelements, node, sameShape, shape, type Ne, type Tensor } from './tensor.ts';
 
 export type { OpRecord } from './record.ts';
 
@@ -60,8 +61,15 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): OpRecord[] 
   const packedFacts: PackedFacts = { act: actType, loop: (weights, c, n) => LOOPS[facts.packed_loop(weights.id, c, n)] };
   const records: OpRecord[] = [];
   const work = facts.quantize_work_size();
-  /** Conversions made so far: each is made once, however many ops read it. */
-  const converted = new Map<Tensor, Tensor[]>();
+  /** What has been made of a tensor so far, each once however many ops read it: conversions to a type, and of `groups`; groups for so many matrices. */
+  const made = new Map<Tensor, { readonly to: TypeTraits | number; readonly groups: Tensor | undefined; readonly t: Tensor }[]>();
+  const once = (x: Tensor, to: TypeTraits | number, groups: Tensor | undefined, make: () => Tensor): Tensor => {
+    const known = made.get(x)?.find((m) => m.to === to && m.groups === groups);
+    if (known) return known.t;
+    const t = make();
+    made.set(x, [...(made.get(x) ?? []), { to, groups, t }]);
+    return t;
+  };
 
   /** Adds a record. Every record comes through here: sources whose strides its kernel does not take (strides.ts) are copied first. */
   const push = (wanted: OpRecord): void => {
@@ -70,7 +78,7 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): OpRecord[] 
     records.push(record);
     // Conversions of memory that this record writes are out of date.
     for (const w of [record.dst, ...(record.writtenSrc ?? [])]) {
-      if (w.op === 'leaf' || w.viewOf) for (const t of converted.keys()) if (baseOf(t) === baseOf(w)) converted.delete(t);
+      if (w.op === 'leaf' || w.viewOf) for (const t of made.keys()) if (baseOf(t) === baseOf(w)) made.delete(t);
     }
   };
 
@@ -105,20 +113,43 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): OpRecord[] 
       });
   };
 
-  const converting = (x: Tensor, type: TypeTraits): Tensor => {
-    const known = converted.get(x)?.find((t) => t.type === type);
-    if (known) return known;
-    const t = temporary(`${x.name || x.op} as ${type.name}`, type, x, type.id >= TYPE_ACT ? inColumnBlocks(x.ne) : x.ne, x.batch);
-    const made = records.findLastIndex((r) => baseOf(r.dst) === baseOf(x));
-    if (made >= 0 && writesMore(records[made], x)) records[made] = { ...records[made], casts: [...(records[made].casts ?? []), t] };
-    else copy(x, t, Number(type.blckSize > 1));
-    converted.set(x, [...(converted.get(x) ?? []), t]);
-    return t;
-  };
+  const converting = (x: Tensor, type: TypeTraits): Tensor =>
+    once(x, type, undefined, () => {
+      const t = temporary(`${x.name || x.op} as ${type.name}`, type, x, type.id >= TYPE_ACT ? inColumnBlocks(x.ne) : x.ne, x.batch);
+      const maker = records.findLastIndex((r) => baseOf(r.dst) === baseOf(x));
+      if (maker >= 0 && writesMore(records[maker], x)) records[maker] = { ...records[maker], casts: [...(records[maker].casts ?? []), t] };
+      else copy(x, t, Number(type.blckSize > 1));
+      return t;
+    });
 
   /** x itself where its rows are contiguous and of this type, else a conversion. */
   const rowsOf = (x: Tensor, type: TypeTraits): Tensor => (x.type === type && hasContiguousRows(x) ? x : converting(x, type));
   const f32 = (x: Tensor | undefined): Tensor | undefined => x && rowsOf(x, TYPE.f32);
+  const anyStrides = (x: Tensor): Tensor => (x.type === TYPE.f32 ? x : converting(x, TYPE.f32));
+
+  /** The columns of a product by `matrices` matrices, sorted by these (assembly/ops/groups.ts). */
+  const groupsOf = (ids: Tensor, matrices: number): Tensor =>
+    once(ids, matrices, undefined, () => {
+      const t = temporary(`groups of ${ids.name || ids.op}`, TYPE.i32, ids, [
+        4 * (1 + mostGroups(ids, matrices)) + nelements(ids),
+        1,
+        1,
+        1,
+      ]);
+      push({ code: 'GROUP_IDS', dst: t, src: [ids], params: [matrices], scratch: 4 * (matrices + 1) });
+      return t;
+    });
+  /** Activations as the packed products of groups read them. */
+  const inGroups = (b: Tensor, type: TypeTraits, ids: Tensor, matrices: number): Tensor => {
+    const groups = groupsOf(ids, matrices);
+    const x = rowsOf(b, TYPE.f32);
+    return once(x, type, groups, () => {
+      const columns = nelements(ids) + (ACT_COLUMNS - 1) * mostGroups(ids, matrices);
+      const t = temporary(`${b.name || b.op} as ${type.name} in groups`, type, b, [b.ne[0], columns, 1, 1]);
+      push({ code: 'QUANTIZE_GROUPS', dst: t, src: [x, groups], params: [ids.ne[0]] });
+      return t;
+    });
+  };
 
   /** Most kernels write contiguous rows of f32: a node that is anything else is written to such a temporary, and copied. */
   const into = (t: Tensor, write: (dst: Tensor) => void): void => {
@@ -144,7 +175,7 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): OpRecord[] 
     const p = t.params;
     switch (t.op) {
       case 'get_rows':
-        push({ code: 'GET_ROWS', dst: t, src: [a, b], params: [] });
+        push({ code: 'GET_ROWS', dst: t, src: [a, b], params: [], scratch: a.layout === 'packed' ? facts.mul_mat_packed_scratch() : 0 });
         break;
       case 'set_rows':
         push({ code: 'SET_ROWS', dst: t, src: [f32(a), b], params: [], scratch: work });
@@ -170,10 +201,34 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): OpRecord[] 
         });
         break;
       }
+      case 'mul_mat_id': {
+        const way = chooseMulMat(a, b, false, packedFacts, c);
+        const packed = way.code === 'MUL_MAT_PACKED';
+        const x = packed ? inGroups(b, way.src1, c, a.ne[2]) : rowsOf(b, way.src1);
+        push({
+          code: way.code,
+          dst: t,
+          src: [rowsOf(a, way.src0), x, groupsOf(c, a.ne[2])],
+          params: [b.ne[1]],
+          how: way.how,
+          scratch: packed ? facts.mul_mat_packed_scratch() : 0,
+        });
+        break;
+      }
+      case 'group_list':
+        push({ code: 'GROUP_LIST', dst: t, src: [a], params: [p.kind, p.groups, p.limit, p.unit] });
+        break;
+      case 'mul_mat_parts': {
+        const way = chooseMulMat(a, b, false, packedFacts);
+        push({ code: 'MUL_MAT_PARTS', dst: t, src: [rowsOf(a, way.src0), rowsOf(b, way.src1), c], params: [], how: way.how });
+        break;
+      }
+      case 'add_id':
+        push({ code: 'ADD_ID', dst: t, src: [anyStrides(a), anyStrides(b), c], params: [BINARY.add] });
+        break;
       case 'binary': {
         // A sum whose norm comes next is computed by RMS_NORM, in the same pass over memory.
         if (fusesWithNorm(t, steps[i + 1])) break;
-        const anyStrides = (x: Tensor): Tensor => (x.type === TYPE.f32 ? x : converting(x, TYPE.f32));
         if (t.type === TYPE.f32)
           push({ code: 'BINARY', dst: t, src: [p.kind === BINARY.repeat ? t : anyStrides(a), anyStrides(b)], params: [p.kind] });
         else into(t, (dst) => push({ code: 'BINARY', dst, src: [anyStrides(a), anyStrides(b)], params: [p.kind] }));
@@ -225,11 +280,11 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): OpRecord[] 
         push(recurrentRecord(t, f32));
         break;
       case 'in_sum2':
-        push({ code: 'IN_SUM2', dst: t, src: [rowsOf(a, TYPE.f32)], params: [] });
+        push({ code: 'IN_SUM2', dst: t, src: [rowsOf(a, TYPE.f32), b, c], params: [], ...(c && { writtenSrc: [c] }) });
         break;
       case 'attention': {
-        const [q, k, v, first, visible, bias, slopes] = t.src as readonly Tensor[];
-        attentionRecords({ q: rowsOf(q, TYPE.f32), k, v, first, visible, bias, slopes }, p, t, facts).forEach(push);
+        const [q, k, v, first, visible, bias, slopes, sinks] = t.src as readonly Tensor[];
+        attentionRecords({ q: rowsOf(q, TYPE.f32), k, v, first, visible, bias, slopes, sinks }, p, t, facts).forEach(push);
         break;
       }
       case 'flash_attn_ext':

@@ -1,6 +1,9 @@
 /** Which kernel computes a mul_mat, in one table (as in ggml_cuda_mul_mat): the first row that fits is taken, and explain() prints its name. */
 import { TYPE, type TypeTraits } from '../type-traits.ts';
-import { hasContiguousRows, isContiguous, type Tensor } from './tensor.ts';
+import { describeGroups } from './groups.ts';
+import { GROUP_COLUMNS } from './layout.ts';
+import type { Explained } from './record.ts';
+import { hasContiguousRows, isContiguous, nelements, type Tensor } from './tensor.ts';
 import { vecDotType } from './vec-dot-type.ts';
 
 export interface MulMatWay {
@@ -9,7 +12,7 @@ export interface MulMatWay {
   readonly src0: TypeTraits;
   readonly src1: TypeTraits;
   /** For explain(): asks the kernels about every number of columns, which takes longer than planning a model. */
-  readonly how: () => string;
+  readonly how: (of: Explained) => string;
 }
 
 /** What the kernels say about packed products by weights of a type: the type of activations they take, and the loop that computes column c of ncols. */
@@ -76,19 +79,27 @@ function loopsUpTo(weights: TypeTraits, n: number, facts: PackedFacts): string {
   return `${ranges.map((r) => `${r.loop} up to ${r.to} column${r.to === 1 ? '' : 's'}`).join(', ')}${rest.size > 0 ? ` (left over: ${[...rest].join(', ')})` : ''}`;
 }
 
-/** `f32`: weights are dequantised and activations stay f32. */
-export function chooseMulMat(a: Tensor, b: Tensor, f32: boolean, facts: PackedFacts): MulMatWay {
+/** `f32`: weights are dequantised and activations stay f32. `ids`: those of mul_mat_id, which say what each column multiplies. */
+export function chooseMulMat(a: Tensor, b: Tensor, f32: boolean, facts: PackedFacts, ids?: Tensor): MulMatWay {
   const row = WAYS.find((w) => w.fits(a, b, f32))!;
   const [src0, src1] = row.types(a, b, facts);
-  return { code: row.code, src0, src1, how: () => `${a.type.name} x ${src1.name}: ${row.name}, ${notesOn(a, b, src1, facts)}` };
+  return {
+    code: row.code,
+    src0,
+    src1,
+    how: (of) => `${a.type.name} x ${src1.name}: ${row.name}, ${notesOn(a, b, src1, facts, of, ids)}`,
+  };
 }
 
-function notesOn(a: Tensor, b: Tensor, src1: TypeTraits, facts: PackedFacts): string {
-  const columns = b.ne[1] * b.ne[2] * b.ne[3];
+function notesOn(a: Tensor, b: Tensor, src1: TypeTraits, facts: PackedFacts, of: Explained, ids: Tensor | undefined): string {
+  const columns = ids ? nelements(ids) : b.ne[1] * b.ne[2] * b.ne[3];
+  const loops = b.batch || ids ? loopsUpTo : loopsOf;
+  const repeats = !ids && (a.ne[2] !== b.ne[2] || a.ne[3] !== b.ne[3]);
   const notes = [
-    ...(packed(a) ? [(b.batch ? loopsUpTo : loopsOf)(a.type, b.ne[1], facts)] : []),
+    ...(packed(a) ? [loops(a.type, ids ? Math.min(columns, GROUP_COLUMNS) : b.ne[1], facts)] : []),
     b.batch ? `up to ${columns} columns` : columns === 1 ? 'one column' : `${columns} columns`,
-    ...(a.ne[2] !== b.ne[2] || a.ne[3] !== b.ne[3] ? [`src0 repeated ${b.ne[2] / a.ne[2]} x ${b.ne[3] / a.ne[3]}`] : []),
+    ...(ids ? [describeGroups(ids, a.ne[2], a.ne[1], packed(a), of)] : []),
+    ...(repeats ? [`src0 repeated ${b.ne[2] / a.ne[2]} x ${b.ne[3] / a.ne[3]}`] : []),
     ...(hasContiguousRows(a) ? (isContiguous(a) ? [] : ['src0 strided']) : ['src0 made contiguous']),
     ...(hasContiguousRows(b) ? (isContiguous(b) ? [] : ['src1 strided']) : ['src1 made contiguous']),
     ...(src1 === b.type ? [] : [`src1 ${b.type.name} to ${src1.name}`]),

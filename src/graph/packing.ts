@@ -8,17 +8,21 @@ import type { Tensor } from './tensor.ts';
 
 export type PackingFacts = Pick<Kernels, 'is_packable' | 'packed_act_type' | 'packed_rows'>;
 
-/** Whether there are packed kernels for a tensor's type and shape: one matrix, of rows that are whole blocks of 32, or floats. */
+/**
+ * Whether there are packed kernels for a tensor's type and shape: rows that are whole blocks of 32, or floats, of one matrix, or of several that are whole
+ * groups of rows each. These are packed as one, and mul_mat_id reads them.
+ */
 export function canPack({ type, ne }: Tensor, facts: PackingFacts): boolean {
-  if (ne[2] * ne[3] !== 1) return false;
+  if (ne[3] !== 1 || (ne[2] !== 1 && ne[1] % facts.packed_rows() !== 0)) return false;
   return (facts.is_packable(type.id) !== 0 && ne[0] % ACT_BLOCK === 0) || facts.packed_act_type(type.id) === TYPE.f32.id;
 }
 
-/** What a packed matrix takes: its last group of rows is filled up with zeros. */
-export const packedBytes = ({ ne, nb }: Tensor, facts: PackingFacts): number => alignUp(ne[1], facts.packed_rows()) * nb[1];
+/** What packed matrices take: the last group of rows is filled up with zeros. */
+export const packedBytes = ({ ne, nb }: Tensor, facts: PackingFacts): number => alignUp(ne[1] * ne[2], facts.packed_rows()) * nb[1];
 
 /** Whether a node can read its source i where that is packed. */
-export const readsPacked = (node: Tensor, i: number): boolean => i === 0 && (node.op === 'mul_mat' || node.op === 'get_rows');
+export const readsPacked = ({ op, src }: Tensor, i: number): boolean =>
+  i === 0 && (op === 'mul_mat_id' || ((op === 'mul_mat' || op === 'get_rows') && src[0]?.ne[2] === 1));
 
 /** Packs `dst` in place. `broken`: i32 [1], becomes 1 where a scale in it is Inf or NaN. */
 export const repackRecord = (dst: Tensor, facts: PackingFacts, broken?: Tensor): OpRecord => ({
@@ -33,7 +37,7 @@ export const repackRecord = (dst: Tensor, facts: PackingFacts, broken?: Tensor):
 /** Marks the weights of a graph that only products and look-ups of rows read as packed, and returns them. */
 export function packWeights(nodes: readonly Tensor[], facts: PackingFacts): Tensor[] {
   const exact = (n: Tensor): boolean => n.op === 'mul_mat' && n.params.f32 === 1;
-  const products = nodes.filter((n) => n.op === 'mul_mat' && !exact(n));
+  const products = nodes.filter((n) => (n.op === 'mul_mat' && !exact(n)) || n.op === 'mul_mat_id');
   const packed = new Set(products.map((n) => n.src[0]!).filter((w) => w.op === 'leaf' && canPack(w, facts)));
   for (const n of nodes) n.src.forEach((s, i) => s && (exact(n) || !readsPacked(n, i)) && packed.delete(s));
   for (const w of packed) w.layout = 'packed';

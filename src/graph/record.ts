@@ -4,6 +4,13 @@ import type { Kernels } from '../wasm/abi.ts';
 import type { OpCode } from './kernels.ts';
 import { contiguousNb, leaf, type Ne, type Tensor } from './tensor.ts';
 
+/** What explain() knows of an engine. */
+export interface Explained {
+  readonly threads: number;
+  /** The elements of a tensor that the host can read before the graph runs. */
+  ints(t: Tensor): ArrayLike<number> | undefined;
+}
+
 export interface OpRecord {
   readonly code: OpCode;
   readonly dst: Tensor;
@@ -17,7 +24,7 @@ export interface OpRecord {
   /** Scratch bytes a thread needs. */
   readonly scratch?: number;
   /** What was chosen and why, as explain() prints it. */
-  readonly how?: string | (() => string);
+  readonly how?: string | ((of: Explained) => string);
 }
 
 /** Sizes that the kernels know. */

@@ -2,8 +2,8 @@
 import { checkOptions, checkValue, KIND, oneOf, required, type Kinds } from '../options.ts';
 import { TYPE, type TypeTraits } from '../type-traits.ts';
 import { slopesOf } from './alibi.ts';
-import { EPS, ints, isFloat, mustBe, mustBeRows, OPERAND, optional, ROW, type Operand } from './operands.ts';
-import { must, nelements, node, sameShape, type Tensor } from './tensor.ts';
+import { EPS, ints, isFloat, mustBe, mustBeRows, operand, OPERAND, optional, ROW, type Operand } from './operands.ts';
+import { must, nelements, node, sameShape, type BatchDim, type Tensor } from './tensor.ts';
 import { reshape } from './views.ts';
 
 export interface L2NormOptions {
@@ -178,4 +178,25 @@ export function mean_of_rows(a: Tensor, first: Operand, counts: Operand): Tensor
     count,
   );
   return node('mean_of_rows', [a.ne[0], from.ne[0], 1, 1], { src: [a, from, count], batch: from.batch && { dim: 1, by: from.batch.by } });
+}
+
+/**
+ * Rows added up by weights, as the experts of a token are: a [n, k, m, ne3] and weights [1, k, m, ne3] of f32, f16 or bf16 -> f32 [n, m, ne3]:
+ * (a_0 w_0 + a_1 w_1) + a_2 w_2 and so on, each product and sum rounded, as ggml_mul and ggml_add round them.
+ */
+export function weighted_sum(a: Tensor, by: Operand): Tensor<'f32'> {
+  mustBeRows('weighted_sum', a);
+  const weights = operand('weighted_sum', 'weights', by);
+  mustBe('weighted_sum', isFloat(weights), 'f32, f16 or bf16', a, weights);
+  must(
+    weights.ne.every((n, i) => n === (i === 0 ? 1 : a.ne[i])),
+    'weighted_sum',
+    'there is one weight for each row',
+    a,
+    weights,
+  );
+  return node('weighted_sum', [a.ne[0], a.ne[2], a.ne[3], 1], {
+    src: [a, weights],
+    batch: a.batch && { dim: (a.batch.dim - 1) as BatchDim['dim'], by: a.batch.by },
+  });
 }

@@ -16,7 +16,7 @@ export interface BatchDim {
 }
 
 /** What makes a node: a kernel by its name, or what is lowered to several; leaves and views need none. */
-export type NodeOp = 'leaf' | 'view' | 'concat' | 'pad' | 'flash_attn_ext' | Lowercase<OpCode>;
+export type NodeOp = 'leaf' | 'view' | 'concat' | 'pad' | 'mul_mat_id' | 'flash_attn_ext' | Lowercase<OpCode>;
 
 /**
  * ggml_tensor: `ne` elements and `nb` byte strides per dimension, dimension 0 fastest. Made by leaf(), views and ops, never by hand.

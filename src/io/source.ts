@@ -26,6 +26,8 @@ export interface FileIdentity {
   readonly path: string;
   readonly ino: number;
   readonly byteLength: number;
+  /** When it was written last. */
+  readonly mtimeMs: number;
 }
 
 /** @returns ERR_GGUF_TRUNCATED for a file that has become shorter since it was opened */

@@ -7,12 +7,14 @@ import { toHttpError, type HttpError } from './http-error.ts';
 import { jsonPieces } from './json-pieces.ts';
 import type { Metrics } from './metrics.ts';
 import type { Models } from './models.ts';
-import type { HandlerOptions } from './options.ts';
+import type { HandlerOptions, Limits } from './options.ts';
 import type { Queue } from './queue.ts';
 
 /** One request on its way. */
 export interface Context {
   readonly options: HandlerOptions;
+  readonly limits: Limits;
+  readonly request: Request;
   /** What the path has behind the endpoint's own, and what follows the question mark. */
   readonly rest: string;
   readonly query: URLSearchParams;

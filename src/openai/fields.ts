@@ -64,3 +64,13 @@ export function inputsField(body: Body, name: string, most: number): (string | n
     return value as (string | number[])[];
   throw invalid(name, `a string, a list of token ids, or a list of 1 to ${most} of these`, value);
 }
+
+/** OpenAI's `metadata`, within its bounds: 16 texts of 512 characters, with names of 64. */
+export function metadataField(body: Body): Record<string, unknown> {
+  const metadata = recordField(body, 'metadata') ?? {};
+  const entries = Object.entries(metadata);
+  const fits = entries.every(([name, value]) => name.length <= 64 && typeof value === 'string' && value.length <= 512);
+  if (entries.length > 16 || !fits)
+    throw invalid('metadata', 'an object of at most 16 texts of 512 characters, with names of 64 characters', metadata);
+  return metadata;
+}

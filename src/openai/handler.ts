@@ -2,6 +2,7 @@
 import { QuantletError } from '../errors.ts';
 import { countMessageTokens, messages, messagesError } from './anthropic.ts';
 import type { Backend } from './backend.ts';
+import { batch, batchFile, cancelBatch, createBatch, deleteFile, listBatches, listFiles, uploadFile } from './batches.ts';
 import { chatCompletions, chatInputTokens } from './chat.ts';
 import { completions } from './completions.ts';
 import type { Context } from './context.ts';
@@ -27,7 +28,7 @@ import {
 import { limitsOf, type HandlerOptions } from './options.ts';
 import { PAGE_FILES } from './page-files.ts';
 import { createQueue, type Queue } from './queue.ts';
-import { checkHost, checkKey, corsHeaders, preflight, readBody } from './request.ts';
+import { checkHost, checkKey, corsHeaders, jsonRequest, preflight, readBody } from './request.ts';
 import { responseInputTokens, responses } from './responses.ts';
 import { listSlots, slotAction } from './slots.ts';
 import { inSlices, type Work } from '../slices.ts';
@@ -44,7 +45,7 @@ function withoutEndSlashes(path: string): string {
 const LARGE = 64 * 1024;
 
 interface Endpoint {
-  readonly method: 'GET' | 'POST';
+  readonly method: 'GET' | 'POST' | 'DELETE';
   readonly run: (context: Context, body: Body) => Response | Promise<Response>;
   /** For everyone, without a key. */
   readonly open?: boolean;
@@ -52,13 +53,20 @@ interface Endpoint {
   readonly modelless?: boolean;
   /** Its body is a list, which comes as `items`. */
   readonly list?: boolean;
+  /** It reads its body itself, or has none. */
+  readonly raw?: boolean;
   /** Failures as the endpoint's protocol writes them, where that is not OpenAI's. */
   readonly errorBody?: Context['errorBody'];
 }
 
-type How = Pick<Endpoint, 'open' | 'modelless' | 'list' | 'errorBody'>;
+type How = Pick<Endpoint, 'open' | 'modelless' | 'list' | 'raw' | 'errorBody'>;
 const post = (run: Endpoint['run'], how: How = {}): Endpoint => ({ method: 'POST', run, ...how });
-const get = (run: (context: Context) => Response | Promise<Response>, how: How = {}): Endpoint => ({ method: 'GET', run, ...how });
+const get = (run: (context: Context) => Response | Promise<Response>, how: How = {}): Endpoint => ({
+  method: 'GET',
+  run,
+  raw: true,
+  ...how,
+});
 
 /** What a path leads to, by method. `*` at its end stands for whatever follows. llama-server answers most of OpenAI's paths without /v1 too; its /completion alone is not OpenAI's. */
 function endpoints(options: HandlerOptions): ReadonlyMap<string, readonly Endpoint[]> {
@@ -97,6 +105,10 @@ function endpoints(options: HandlerOptions): ReadonlyMap<string, readonly Endpoi
   add('/lora-adapters', get(loraAdapters), post(setLoraAdapters, { list: true }));
   add('/models/load', post(loadModel, modelless));
   add('/models/unload', post(unloadModel, modelless));
+  add('/v1/files', get(listFiles, modelless), post(uploadFile, { modelless: true, raw: true }));
+  add('/v1/files/*', get(batchFile, modelless), { method: 'DELETE', run: deleteFile, modelless: true, raw: true });
+  add('/v1/batches', get(listBatches, modelless), post(createBatch, modelless));
+  add('/v1/batches/*', get(batch, modelless), post(cancelBatch, { modelless: true, raw: true }));
   if (options.metrics !== false) add('/metrics', get(metricsText, modelless));
   const { page } = options;
   if (page !== undefined)
@@ -163,8 +175,11 @@ export function createHandler(
   let buffered = 0;
   // The first text builds the tokenizer's tables, which for 100 thousand tokens and more takes a good part of a second: now, not in a request.
   for (const { backend } of models.list()) backend?.tokenize('a');
+  /** What makes each request of a batch give up, so that its place or its model is free for others. */
+  const giveWays = new Set<() => void>();
 
-  return async (request, beside) => {
+  /** @param background it is a request of a batch: it needs no key and has no limit of time, and comes after all others */
+  const handle = async (request: Request, beside?: Beside, background = false): Promise<Response> => {
     const start = performance.now();
     const url = new URL(request.url);
     const path = withoutEndSlashes(url.pathname);
@@ -172,8 +187,9 @@ export function createHandler(
     const endpoint = route?.endpoints.find(({ method }) => method === (request.method === 'HEAD' ? 'GET' : request.method));
     const controller = new AbortController();
     const gone = (): void => controller.abort(new DOMException('The client closed the request.', 'AbortError'));
+    if (background) giveWays.add(gone);
     const timer =
-      limits.timeoutMs > 0
+      limits.timeoutMs > 0 && !background
         ? setTimeout(() => controller.abort(new DOMException('The time is up.', 'TimeoutError')), limits.timeoutMs)
         : undefined;
     let finished = false;
@@ -188,17 +204,18 @@ export function createHandler(
     const finish = (status = 200): void => {
       if (finished) return;
       finished = true;
+      giveWays.delete(gone);
       buffered -= bytes;
       clearTimeout(timer);
       request.signal.removeEventListener('abort', gone);
       metrics.request(route?.path ?? 'other', status);
-      options.onAccess?.({ method: request.method, path, status, ms: performance.now() - start });
+      if (!background) options.onAccess?.({ method: request.method, path, status, ms: performance.now() - start });
     };
     const hold = (more: number): void => {
       if (finished) return;
       bytes += more;
       buffered += more;
-      if (buffered > limits.maxBufferedBytes)
+      if (buffered > limits.maxBufferedBytes && !background)
         throw new HttpError(
           503,
           `More than ${limits.maxBufferedBytes} bytes of requests and answers are waiting already. Try again in 1 s.`,
@@ -220,6 +237,8 @@ export function createHandler(
     const chosen = (): Backend => lease!.backend;
     const context: Context = {
       options,
+      request,
+      limits,
       rest: route?.rest ?? '',
       query: url.searchParams,
       models,
@@ -227,7 +246,8 @@ export function createHandler(
         return chosen();
       },
       get queue() {
-        return queueOf(chosen());
+        const queue = queueOf(chosen());
+        return background ? { ...queue, enter: (signal: AbortSignal) => queue.enter(signal, gone) } : queue;
       },
       hold,
       work,
@@ -248,8 +268,12 @@ export function createHandler(
     try {
       if (request.signal.aborted) gone();
       else request.signal.addEventListener('abort', gone, { once: true });
-      response = await respond(request, path, route, endpoint, context, async (name) => {
-        lease = await models.use(name, controller.signal);
+      if (!background) checkHost(request, hosts);
+      response = await respond(request, path, route, endpoint, background || endpoint?.open === true, context, async (name) => {
+        const leased = models.use(name, controller.signal);
+        const wanted = models.list().find(({ id }) => id === (name ?? id));
+        if (!background && wanted && !wanted.backend) for (const giveWay of giveWays) giveWay();
+        lease = await leased;
       });
     } catch (error) {
       const failure = toHttpError(error);
@@ -264,6 +288,13 @@ export function createHandler(
     }
     return response;
   };
+
+  options.batches?.start({
+    ask: (path, body, signal) => handle(jsonRequest(apiPrefix + path, body, signal), undefined, true),
+    parallel: () => Math.max(1, ...models.list().map(({ backend }) => backend?.parallel ?? 1)),
+    onError: (error) => options.onError?.(error),
+  });
+  return (request, beside) => handle(request, beside);
 
   function routeOf(path: string): Route | undefined {
     if (!path.startsWith(apiPrefix)) return undefined;
@@ -284,10 +315,10 @@ export function createHandler(
     path: string,
     route: Route | undefined,
     endpoint: Endpoint | undefined,
+    open: boolean,
     context: Context,
     choose: (model: string | undefined) => Promise<void>,
   ): Promise<Response> {
-    checkHost(request, hosts);
     if (request.method === 'OPTIONS' && cors !== false) return preflight(request, cors);
     if (!route) {
       const file = ['GET', 'HEAD'].includes(request.method) && path.startsWith(apiPrefix) ? await fileAt(path) : undefined;
@@ -303,8 +334,8 @@ export function createHandler(
         headers: { allow: methods },
       });
     }
-    if (!endpoint.open) checkKey(request, keys);
-    const body = endpoint.method === 'GET' ? {} : await readBody(request, { ...limits, hold: context.hold }, endpoint.list);
+    if (!open) checkKey(request, keys);
+    const body = endpoint.raw ? {} : await readBody(request, { ...limits, hold: context.hold }, endpoint.list);
     if (!endpoint.modelless)
       await choose(endpoint.method === 'GET' ? (context.query.get('model') ?? undefined) : stringField(body, 'model'));
     return endpoint.run(context, body);

@@ -4,6 +4,7 @@ import type { ChatOptions } from '../chat/options.ts';
 import type { EmbedOptions } from '../generate/embed.ts';
 import type { GenerateOptions } from '../generate/generate.ts';
 import type { SamplerOptions } from '../sample/options.ts';
+import type { Batches } from './batch-state.ts';
 
 export interface HandlerOptions {
   /** Keys that clients must send as a bearer token; none: everyone may. */
@@ -47,6 +48,8 @@ export interface HandlerOptions {
   spmInfill?: boolean;
   /** Where /slots/{id} saves sequences and finds them again; without it these requests get 501. */
   slotStore?: SlotStore;
+  /** Files and batches (openBatches); without them /v1/files and /v1/batches get 501. */
+  batches?: Batches;
   /** Serve GET /slots. Default true. */
   slots?: boolean;
   /** Answer POST /props, which has nothing to set. Default false. */
@@ -97,8 +100,10 @@ const LIMITS = {
   maxQueue: 64,
 };
 
+export type Limits = Readonly<typeof LIMITS>;
+
 /** The limits that the options set, and the defaults of the others. @throws ERR_INVALID_ARGUMENT where a number makes no sense, of a limit or another option */
-export function limitsOf(options: HandlerOptions): typeof LIMITS {
+export function limitsOf(options: HandlerOptions): Limits {
   const check = (name: string, value: unknown, least: 0 | -1): void => {
     if (!Number.isInteger(value) || (value as number) < least)
       throw new QuantletError('ERR_INVALID_ARGUMENT', `${name} is ${String(value)}; expected a whole number from ${least} on.`);

@@ -5,20 +5,33 @@ import { HttpError } from './http-error.ts';
 export interface Queue {
   readonly running: number;
   readonly waiting: number;
-  /** Waits for a place; call the result once when done. @throws HttpError 429 where too many wait already; the signal's reason */
-  enter(signal: AbortSignal): Promise<() => void>;
+  /**
+   * Waits for a place; call the result once when done.
+   * @param giveWay work that nobody waits for: it comes after all that has none, and this is called when its place is wanted
+   * @throws HttpError 429 where too many wait already; the signal's reason
+   */
+  enter(signal: AbortSignal, giveWay?: () => void): Promise<() => void>;
 }
 
 export function createQueue(parallel: number, maxWaiting: number): Queue {
   let running = 0;
-  const waiting: { admit: () => void }[] = [];
-  const leave = (): (() => void) => {
+  const waiting: (() => void)[] = [];
+  /** What nobody waits for. */
+  const behind: (() => void)[] = [];
+  /** Of what has a place and would give it up, the last one last: it has the least to lose. */
+  const giveWays: (() => void)[] = [];
+  const remove = (list: (() => void)[], item: () => void): void => {
+    if (list.includes(item)) list.splice(list.indexOf(item), 1);
+  };
+  const take = (giveWay: (() => void) | undefined): (() => void) => {
+    if (giveWay) giveWays.push(giveWay);
     let left = false;
     return () => {
       if (left) return;
       left = true;
-      const next = waiting.shift();
-      if (next) next.admit();
+      if (giveWay) remove(giveWays, giveWay);
+      const next = waiting.shift() ?? behind.shift();
+      if (next) next();
       else running--;
     };
   };
@@ -27,15 +40,15 @@ export function createQueue(parallel: number, maxWaiting: number): Queue {
       return running;
     },
     get waiting() {
-      return waiting.length;
+      return waiting.length + behind.length;
     },
-    async enter(signal) {
+    async enter(signal, giveWay) {
       signal.throwIfAborted();
       if (running < parallel) {
         running++;
-        return leave();
+        return take(giveWay);
       }
-      if (waiting.length >= maxWaiting) {
+      if (!giveWay && waiting.length >= maxWaiting) {
         const seconds = String(Math.min(60, 1 + Math.ceil(waiting.length / parallel)));
         throw new HttpError(
           429,
@@ -46,16 +59,20 @@ export function createQueue(parallel: number, maxWaiting: number): Queue {
           },
         );
       }
-      await new Promise<void>((resolve, reject) => {
-        const entry = { admit: () => (signal.removeEventListener('abort', abort), resolve()) };
+      const list = giveWay ? behind : waiting;
+      return new Promise((resolve, reject) => {
+        const admit = (): void => {
+          signal.removeEventListener('abort', abort);
+          resolve(take(giveWay));
+        };
         const abort = (): void => {
-          waiting.splice(waiting.indexOf(entry), 1);
+          remove(list, admit);
           reject(signal.reason as Error);
         };
         signal.addEventListener('abort', abort, { once: true });
-        waiting.push(entry);
+        list.push(admit);
+        if (!giveWay) giveWays.pop()?.();
       });
-      return leave();
     },
   };
 }

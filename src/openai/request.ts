@@ -118,6 +118,15 @@ function decode(decoder: TextDecoder, bytes?: Uint8Array): string {
   }
 }
 
+/** A request as a program makes it that posts JSON to a path. */
+export const jsonRequest = (path: string, body: object, signal: AbortSignal): Request =>
+  new Request(`http://localhost${path}`, {
+    method: 'POST',
+    headers: { 'content-type': 'application/json' },
+    body: JSON.stringify(body),
+    signal,
+  });
+
 /** Names by which a machine calls itself. */
 export const LOOPBACK_HOSTS: readonly string[] = ['localhost', '127.0.0.1', '[::1]'];
 
@@ -148,10 +157,14 @@ export function sameSecret(given: string, secret: string): boolean {
   return difference === 0;
 }
 
+/** The key that a request brings, as a bearer token or as x-api-key; '' without one. */
+export const givenKey = ({ headers }: Request): string =>
+  /^Bearer\s+(.*)$/i.exec(headers.get('authorization') ?? '')?.[1] ?? headers.get('x-api-key') ?? '';
+
 /** @throws HttpError 401 without one of the keys as a bearer token (or x-api-key) */
 export function checkKey(request: Request, keys: readonly string[]): void {
   if (keys.length === 0) return;
-  const given = /^Bearer\s+(.*)$/i.exec(request.headers.get('authorization') ?? '')?.[1] ?? request.headers.get('x-api-key') ?? '';
+  const given = givenKey(request);
   let known = false;
   // Every key is compared, so that the time does not say which one was close.
   for (const key of keys) known = sameSecret(given, key) || known;
@@ -180,7 +193,7 @@ export function preflight(request: Request, allowed: boolean | readonly string[]
     status: 204,
     headers: {
       ...corsHeaders(request, allowed),
-      'access-control-allow-methods': 'GET, POST, OPTIONS',
+      'access-control-allow-methods': 'GET, POST, DELETE, OPTIONS',
       'access-control-allow-headers': asked !== '' && asked.length <= MAX_ASKED ? asked : 'authorization, content-type, x-api-key',
       'access-control-max-age': '86400',
     },

@@ -6,7 +6,7 @@ import type { ChatOutcome, ChatStep } from '../chat/run.ts';
 import { createBlocks, type Block, type Blocks, type BlockWriter } from './blocks.ts';
 import { countPrompt, functionTools, prepared, conversationOptions, runChoice, type ChatRequest } from './chat.ts';
 import { answer, answerId, createUsage, drained, mapped, type Context } from './context.ts';
-import { booleanField, invalid, numberField, recordField, stringField, type Body } from './fields.ts';
+import { booleanField, invalid, metadataField, numberField, recordField, stringField, type Body } from './fields.ts';
 import { errorBody, HttpError } from './http-error.ts';
 import { formatOf, setFormat, textOptions } from './sampling.ts';
 
@@ -26,7 +26,7 @@ export async function responses(context: Context, body: Body): Promise<Response>
     error: null,
     instructions: null,
     max_output_tokens: body.max_output_tokens ?? null,
-    metadata: metadataOf(body),
+    metadata: metadataField(body),
     parallel_tool_calls: request.options.parallelToolCalls ?? true,
     previous_response_id: null,
     store: false,
@@ -156,16 +156,6 @@ function itemWriter(items: Items, event: (type: string, fields: object) => objec
       ];
     },
   };
-}
-
-/** OpenAI's bounds: 16 texts of 512 characters, with names of 64. */
-function metadataOf(body: Body): object {
-  const metadata = recordField(body, 'metadata') ?? {};
-  const entries = Object.entries(metadata);
-  const fits = entries.every(([name, value]) => name.length <= 64 && typeof value === 'string' && value.length <= 512);
-  if (entries.length > 16 || !fits)
-    throw invalid('metadata', 'an object of at most 16 texts of 512 characters, with names of 64 characters', metadata);
-  return metadata;
 }
 
 /** What would need a store, or a second model. */

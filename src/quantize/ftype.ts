@@ -95,7 +95,7 @@ export const parseFtype = (text: string): Ftype => {
 };
 
 /** Types of weights that rows can be quantised to. */
-export const QUANTIZERS: readonly TypeTraits<TypeName>[] = typesWith((k) => (k.quantizer && k.vecDotType) || k.gridQuantizer);
+export const QUANTIZERS: readonly TypeTraits<TypeName>[] = typesWith((k) => (k.quantizer && k.packed) || k.gridQuantizer);
 
 /**
  * The tensor type that `--output-tensor-type` and its like mean, a ggml name in any case.

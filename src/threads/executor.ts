@@ -63,6 +63,8 @@ export interface Executor {
    * @throws ERR_WORKER_LOST, ERR_SOURCE, ERR_GGUF_TRUNCATED, ERR_DISPOSED, what onDone throws, or signal.reason
    */
   load?(work: LoadWork, onDone: (pieces: number) => void, signal?: AbortSignal): Promise<void>;
+  /** The same by threads that do nothing else, while steps run: where the executor was started with such readers. */
+  loadBeside?: Executor['load'];
   /** How far the step and every thread have come, in words: for steps that do not end. */
   where(): string;
   /** No step is expected soon: threads return, so that they neither occupy cores nor keep the process alive. */

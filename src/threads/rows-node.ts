@@ -13,7 +13,6 @@ export interface RowsTask {
   readonly ne0: number;
   readonly nrows: number;
   readonly data: Uint8Array;
-  readonly targetBytes: number;
   readonly imatrix: Float32Array | undefined;
 }
 
@@ -80,7 +79,6 @@ export function createRowsPool(module: WebAssembly.Module, nthreads: number): Ro
         ne0,
         nrows,
         data,
-        targetBytes: nrows * rowSize(to, ne0),
         imatrix,
       };
       const quantised = await (pool.run(task) as Promise<Uint8Array | number>).catch((cause: Error) => {

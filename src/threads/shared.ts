@@ -57,7 +57,8 @@ const LOOK_AGAIN_MS = 4;
 /** The largest number that leaves the bits of STEP a positive i32; the first step comes after it. */
 const LAST_STEP = 0x1ffffe;
 
-export function createShared(compute: Compute, pool: ThreadPool, cores: number): Executor {
+/** @param readers workers that read weights while the others compute */
+export function createShared(compute: Compute, pool: ThreadPool, cores: number, readers?: ThreadPool): Executor {
   const { module, memories, program } = compute;
   /** The sync block of each memory. Steps are posted in the first one, and their end is told there. */
   const blocks = memories.map(({ buffer }) => new Int32Array(buffer, ARENA_BASE, SYNC_SIZE / 4));
@@ -170,13 +171,19 @@ export function createShared(compute: Compute, pool: ThreadPool, cores: number):
         await loadPieces(nth, pool.load!, work, onDone, signal);
       },
     }),
+    ...(readers?.load && {
+      async loadBeside(work, onDone, signal) {
+        if (disposed) throw disposedError();
+        await loadPieces(readers.nth, readers.load!, work, onDone, signal);
+      },
+    }),
     rest: () => {
       if (serving) close();
     },
     async dispose() {
       disposed = true;
       close();
-      await pool.dispose();
+      await Promise.all([pool.dispose(), readers?.dispose()]);
       await serving;
     },
   });

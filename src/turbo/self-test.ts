@@ -29,9 +29,11 @@ import {
   softplus,
   sqr,
   sub,
+  swiglu_oai,
   swiglu,
   tanh,
 } from '../graph/elementwise-ops.ts';
+import { add_id, grouped_matmul, mul_mat_id } from '../graph/grouped-ops.ts';
 import { in_sum2 } from '../graph/input-sums.ts';
 import { SYNC_SIZE } from '../graph/layout.ts';
 import { lower, type OpRecord } from '../graph/lower.ts';
@@ -42,7 +44,7 @@ import { gated_delta_net, ssm_conv, ssm_scan } from '../graph/recurrent-ops.ts';
 import { argmax, l2_norm, mean, norm, rms_norm, soft_max, top_k } from '../graph/row-ops.ts';
 import { rope } from '../graph/rope.ts';
 import { constant, leaf, nbytes, type Ne, type Tensor } from '../graph/tensor.ts';
-import { view } from '../graph/views.ts';
+import { reshape, view } from '../graph/views.ts';
 import { TYPE, rowSize, typesWith, type TypeName, type TypeTraits } from '../type-traits.ts';
 import { instantiate, kernelFacts } from '../wasm/load.ts';
 import { createAllocator } from '../wasm/allocator.ts';
@@ -87,8 +89,25 @@ function productCases(packed: readonly Tensor[]): Cases {
   return Object.fromEntries([
     ...packed.map((w) => [`packed ${w.type.name}`, [...columns.map((y) => mul_mat(w, y)), get_rows(w, ids)]]),
     ...typesWith((k) => k.vecDotType).map((type) => [`plain ${type.name}`, read(cast(rows, type.name))]),
-    ...typesWith((k) => !k.vecDotType && !k.quantizer).map((type) => [`plain ${type.name}`, read(blocks(type, [NE0, 16, 1, 1]))]),
+    ...typesWith((k) => !k.vecDotType && k.packed).map((type) => [`plain ${type.name}`, read(blocks(type, [NE0, 16, 1, 1]))]),
   ]);
+}
+
+/** Three matrices, nine tokens of which each takes two. */
+function groupCases(packed: readonly Tensor[]): Cases {
+  const x = floats('x', [NE0, 1, 9, 1], 20);
+  const ids = reshape(integers('ids', [0, 2, 0, 1, 2, 0, 0, 1, 0, 2, 0, 0, 0, 1, 2, 0, 0, 1]), [2, 9]);
+  const bias = floats('bias', [16, 3, 1, 1], 21);
+  const matrices = floats('matrices', [NE0, 16, 3, 1], 22);
+  const by = (w: Tensor): Tensor[] => [
+    add_id(mul_mat_id(w, x, ids), bias, ids),
+    mul_mat_id(w, view(x, [NE0, 1, 1], {}), view(ids, [2, 1], {})),
+    grouped_matmul(view(x, [NE0, 9], {}), w, [2, 2, 9]),
+  ];
+  return {
+    'products by many matrices': [...packed, matrices, cast(matrices, 'q8_0')].flatMap(by),
+    'products of parts': [grouped_matmul(view(x, [NE0, 9], {}), view(matrices, [NE0, 16], {}), [256, 256, NE0], { split: 'k', bias })],
+  };
 }
 
 /** 2 kv heads; two parts of 256 cells, the second one short. */
@@ -126,6 +145,7 @@ function attentionCases(): Cases {
     'attention of a head of 80': (['f16', 'f32'] as const).flatMap((type) => [flash(type, 1, 4, {}, 80), flash(type, 5, 4, {}, 80)]),
     'attention with a mask': [flash('f16', 13, 4, { mask, maxBias: 8 }), flash('q8_0', 13, 4, { mask })],
     'attention with a cap': [flash('f16', 1, 4, { logitSoftcap: 2 }), flash('f32', 13, 4, { logitSoftcap: 2, causal: true, window: 40 })],
+    'attention with sinks': [flash('f16', 1, 4, { sinks: [0, 1, -9, 9] }), flash('q8_0', 13, 4, { sinks: [0, 1, -9, 9] })],
     'attention with one maximum': [flash('f16', 1, 4, { unifiedMax: 1 }), flash('q8_0', 13, 8, { unifiedMax: 1 })],
     ...cacheCase(),
   };
@@ -170,7 +190,7 @@ function otherCases(): Cases {
     rope: [rope(heads, pos, table), rope(heads, pos, table, { mode: 'neox' })],
     soft_max: [soft_max(x, {}), soft_max(x, { mask: floats('mask', [NE0 + 5, 7, 1, 1], 17), scale: 0.5 })],
     activations: [silu(x), gelu(x), gelu_erf(x), gelu_quick(x), sigmoid(x), tanh(x), softplus(x), exp(x), sqr(x), clamp(x, -1, 1)],
-    'gated units': [swiglu(x, y), geglu(x, y), reglu(x, y)],
+    'gated units': [swiglu(x, y), geglu(x, y), reglu(x, y), swiglu_oai(x, y)],
     elements: [add(x, row), mul(x, y), sub(x, y), scale(x, 0.3), repeat(row, [NE0 + 5, 3])],
     'recurrent layers': [
       ssm_conv(floats('sx', [14, 41, 1, 1], 20), floats('kernel', [4, 41, 1, 1], 21)),
@@ -196,14 +216,23 @@ export function selfTest(module: WebAssembly.Module, shared: boolean): { [name: 
   const arena = createAllocator(ARENA_BASE);
   const sync = arena.take(SYNC_SIZE);
   const source = floats('source', [NE0, ROWS, 1, 1], 18);
+  const sources = floats('sources', [NE0, 16, 3, 1], 23);
   const weights = typesWith((k) => k.packed).map((type) => leaf(type.name, type, [NE0, ROWS, 1, 1]));
-  for (const w of weights) w.data = arena.take(packedBytes(w, facts));
+  const matrices = [TYPE.f32, TYPE.q4_0, TYPE.q6_K].map((type) => leaf(`matrices ${type.name}`, type as TypeTraits, [NE0, 16, 3, 1]));
+  const all: readonly Tensor[] = [...weights, ...matrices];
+  for (const w of all) w.data = arena.take(packedBytes(w, facts));
 
-  const packing = lower(expand(weights.map((w) => cpy(source, w))), facts);
-  packing.push(...weights.map((w) => repackRecord({ ...w }, facts)));
-  for (const w of weights) w.layout = 'packed';
+  // Types of grids are quantised by a module of their own: of those there are any blocks.
+  const values = [
+    ...weights.map((w) => cpy(w.type.kernels?.quantizer ? source : blocks(w.type, [...w.ne]), w)),
+    ...matrices.map((w) => cpy(sources, w)),
+  ];
+  const packing = lower(expand(values), facts);
+  packing.push(...all.map((w) => repackRecord({ ...w }, facts)));
+  for (const w of all) w.layout = 'packed';
   const cases = {
     ...productCases(weights),
+    ...groupCases(matrices),
     ...attentionCases(),
     ...otherCases(),
   };

@@ -22,8 +22,6 @@ export interface Kernels {
   mul_mat_packed_scratch(): number;
   /** k elements of block data at x -> f32 at y. */
   dequantize_row(type: number, x: number, y: number, k: number): void;
-  /** f32 rows -> block data as llama-quantize writes it; imatrix: nPerRow f32 or 0, work: quantize_work_size() bytes. */
-  quantize_chunk(type: number, src: number, dst: number, nrows: number, nPerRow: number, imatrix: number, work: number): void;
   quantize_work_size(): number;
   /** n f32 at x -> f64 at out: the largest, the smallest, the sum of e^(x - largest), the index of the largest. */
   sum_exp(x: number, n: number, out: number): void;

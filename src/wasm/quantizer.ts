@@ -1,4 +1,4 @@
-/** The quantisers of IQ1, IQ2 and IQ3 (quantize.wasm, assembly/quantize/), over a memory of their own. */
+/** What llama-quantize writes of every type (quantize.wasm, assembly/quantize/), made in a memory of its own. */
 import { QuantletError } from '../errors.ts';
 import type { TypeTraits } from '../type-traits.ts';
 import { rowSize } from '../type-traits.ts';
@@ -11,7 +11,7 @@ const INITIAL_PAGES = 1;
 
 export interface Quantizer {
   /**
-   * Rows of ne0 f32 as ggml_quantize_chunk writes them, of a type that has `gridQuantizer`; ne0 is a multiple of 256, imatrix has ne0 weights. A number where
+   * Rows of ne0 f32 as ggml_quantize_chunk writes them, of a type that has a quantizer; ne0 is a multiple of its block, imatrix has ne0 weights. A number where
    * ggml ends the process, because what a row holds is too large: that row.
    * @throws ERR_OUT_OF_MEMORY
    */

@@ -19,13 +19,23 @@ export function serve({ compute, ...task }: ServeTask & { compute: Compute }): v
   serveSteps(kernelsOf(compute), compute, task);
 }
 
-/** @throws ERR_SOURCE where it is not the file that the host has opened, or what node:fs throws */
-function openAgain({ path, ino, byteLength }: FileIdentity): number {
-  const fd = openSync(path, 'r');
+/** @throws ERR_SOURCE where it is not the file that the host has opened, or no longer as it was */
+function mustBeSame(fd: number, { path, ino, byteLength, mtimeMs }: FileIdentity): void {
   const now = fstatSync(fd);
-  if (now.ino === ino && now.size === byteLength) return fd;
-  closeSync(fd);
-  throw new QuantletError('ERR_SOURCE', `${path} was replaced by another file while it was read; load the model again`);
+  if (now.ino !== ino || now.size !== byteLength || now.mtimeMs !== mtimeMs)
+    throw new QuantletError('ERR_SOURCE', `${path} was replaced or written to while it was read; load the model again`);
+}
+
+/** @throws ERR_SOURCE, or what node:fs throws */
+function openAgain(file: FileIdentity): number {
+  const fd = openSync(file.path, 'r');
+  try {
+    mustBeSame(fd, file);
+    return fd;
+  } catch (error) {
+    closeSync(fd);
+    throw error;
+  }
 }
 
 /** Takes pieces until there are no more, or one cannot be read: then the other workers stop too. */
@@ -51,6 +61,7 @@ export function load({ files, pieces, words, ith, compute }: LoadTask & { comput
         bytesIn(memories, broken, 1)[0] = 1;
       Atomics.add(words, LOADING.done, 1);
     }
+    opened.forEach((fd, number) => mustBeSame(fd, files[number]));
     return undefined;
   } catch (error) {
     Atomics.store(words, LOADING.stop, 1);

@@ -2,38 +2,26 @@
 import { readFileSync } from 'node:fs';
 import { move, workerData } from 'piscina';
 import type { RowsTask } from '../threads/rows-node.ts';
-import { TYPE, type TypeTraits } from '../type-traits.ts';
+import { TYPE } from '../type-traits.ts';
 import { instantiate } from '../wasm/load.ts';
 import { createAllocator } from '../wasm/allocator.ts';
 import { ARENA_BASE, PAGE, reach } from '../wasm/memory.ts';
-import { createQuantizer, type Quantizer } from '../wasm/quantizer.ts';
+import { createQuantizer } from '../wasm/quantizer.ts';
 
 const { module } = workerData as { module: WebAssembly.Module };
 const memory = new WebAssembly.Memory({ initial: ARENA_BASE / PAGE });
 const kernels = instantiate(module, memory);
 
-let quantizer: Quantizer | undefined;
-const gridQuantizer = (): Quantizer =>
-  (quantizer ??= createQuantizer(new WebAssembly.Module(readFileSync(new URL('../../dist/wasm/quantize.wasm', import.meta.url)))));
+const quantizer = createQuantizer(new WebAssembly.Module(readFileSync(new URL('../../dist/wasm/quantize.wasm', import.meta.url))));
 
 /** threads/rows-node.ts has checked the task. Nothing else sees this worker's memory, so it may grow. A number is the row that cannot be quantised. */
-export function quantize({ from, to, ne0, nrows, data, targetBytes, imatrix }: RowsTask): unknown {
-  const target: TypeTraits = TYPE[to];
-  const inGrid = target.kernels?.gridQuantizer !== undefined;
+export function quantize({ from, to, ne0, nrows, data, imatrix }: RowsTask): unknown {
   const arena = createAllocator(ARENA_BASE);
   const source = arena.take(data.length);
   const floats = from === 'f32' ? source : arena.take(4 * ne0 * nrows);
-  const rows = arena.take(inGrid ? 0 : targetBytes);
-  const weights = imatrix ? arena.take(4 * ne0) : 0;
-  const work = arena.take(kernels.quantize_work_size());
   reach(memory, arena.end);
   new Uint8Array(memory.buffer).set(data, source);
   if (floats !== source) kernels.dequantize_row(TYPE[from].id, source, floats, ne0 * nrows);
-  if (inGrid) {
-    const result = gridQuantizer().quantize(target, new Float32Array(memory.buffer, floats, ne0 * nrows), ne0, imatrix);
-    return typeof result === 'number' ? result : move(result);
-  }
-  if (imatrix) new Float32Array(memory.buffer).set(imatrix, weights / 4);
-  kernels.quantize_chunk(target.id, floats, rows, nrows, ne0, weights, work);
-  return move(new Uint8Array(memory.buffer, rows, targetBytes).slice());
+  const result = quantizer.quantize(TYPE[to], new Float32Array(memory.buffer, floats, ne0 * nrows), ne0, imatrix);
+  return typeof result === 'number' ? result : move(result);
 }

@@ -36,6 +36,7 @@ import { tokenize } from '../../src/cli/tokenize.ts';
 import { inspectCommand as inspect } from '../../src/cli/inspect-command.ts';
 import { ggufSplit } from '../../src/cli/gguf-split.ts';
 import { ggufHash } from '../../src/cli/gguf-hash.ts';
+import { batch } from '../../src/cli/batch.ts';
 
 // Calls go through; what the commands ask of the library is recorded.
 vi.mock('../../src/entry/node.ts', { spy: true });
@@ -47,18 +48,23 @@ const golden = (name: string): string => llamaModel.replace('llama.gguf', name);
 /** What stands before, behind, and between messages shows which template was used. */
 const template = (mark: string): string => `{% for m in messages %}${mark}{{ m.role[0] }}{{ m.content }}{% endfor %}`;
 const text = writeTo(folder, 'text.txt', 'the cat sat on the mat\n'.repeat(12));
+/** A batch line. */
+const asked = (url: string, body: object, id = 'a'): string => `${JSON.stringify({ custom_id: id, method: 'POST', url, body })}\n`;
+const lines = writeTo(folder, 'lines.jsonl', asked('/v1/completions', { prompt: 'the cat', max_tokens: 3 }));
+const answers = join(folder, 'answers.jsonl');
 
 /** Arguments with which a command does its work, quickly. */
 const BASE: Readonly<Record<string, Args>> = {
   run: ['-m', llamaModel, '-p', 'the cat', '-n', 3, '--build', 'simd', '--no-warmup', '--json'],
   chat: ['-m', llamaModel, '-p', 'the cat', '-n', 3, '--build', 'simd', '--no-warmup', '--json', '--chat-template', template('')],
   serve: ['-m', llamaModel, '--port', 0, '--build', 'simd', '--no-warmup', '--chat-template', template('')],
+  batch: ['-m', llamaModel, '-i', lines, '-o', answers, '--build', 'simd', '--no-warmup'],
   embed: ['-m', llamaModel, '-p', 'the cat', '--build', 'simd', '--no-warmup', '--embd-output-format', 'json'],
   bench: ['-m', llamaModel, '-p', 4, '-n', 2, '-r', 1, '-o', 'json', '-t', 1, '--build', 'simd', '--no-warmup'],
   perplexity: ['-m', llamaModel, '-f', text, '-c', 24, '--build', 'simd', '--json'],
   imatrix: ['-m', llamaModel, '-f', text, '-c', 24, '--build', 'simd', '--json', '-o', join(folder, 'imatrix.gguf')],
   tokenize: ['-m', llamaModel, '-p', 'the cat', '--ids'],
-  inspect: ['-m', llamaModel, '--json'],
+  inspect: ['-m', golden('llama-moe.gguf'), '--experts', '-f', text, '--json'],
 };
 
 /** Runs a server with these arguments behind the usual ones, and stops it. */
@@ -197,7 +203,7 @@ describe('--help', async () => {
   }
 });
 
-const LOADERS = [run, chat, serve, embed, bench, perplexity, imatrix];
+const LOADERS = [run, chat, serve, batch, embed, bench, perplexity, imatrix];
 
 describe('what loadModel is given', () => {
   /** The options of every model that the command loads. */
@@ -216,6 +222,7 @@ describe('what loadModel is given', () => {
     checkpointMinStep: [['-cms', 32], { checkpointMinStep: 32 }],
     cacheTypeK: [['-ctk', 'q8_0'], { cacheTypeK: 'q8_0' }],
     cacheTypeV: [['-ctv', 'q4_0'], { cacheTypeV: 'q4_0' }],
+    weightsMemory: [['--weights-memory', '2.5G'], { weightsMemory: 2.5 * 2 ** 30 }],
     build: [['--build', 'simd-threads'], { build: 'simd-threads' }],
     threadsBatch: [['-tb', 2], { threads: 2 }],
     warmup: [['--no-warmup'], { warmUp: false }],
@@ -293,7 +300,9 @@ describe('what loadModel is given', () => {
 });
 
 describe('which file', async () => {
-  const files = { 'a-Q4_K_M.gguf': readFileSync(llamaModel), 'b.gguf': readFileSync(llamaModel) };
+  // A mixture, so that inspect --experts has something to count.
+  const mixture = readFileSync(golden('llama-moe.gguf'));
+  const files = { 'a-Q4_K_M.gguf': mixture, 'b.gguf': mixture };
   const hub = await startHub(files);
   beforeAll(() => void vi.stubEnv('MODEL_ENDPOINT', hub.url));
   afterAll(() => void vi.unstubAllEnvs());
@@ -915,8 +924,16 @@ describe('tokenize and inspect', () => {
     const { code, stdout } = await runCli(['tokenize', '-m', llamaModel, '--ids', '--stdin'], { input: 'a\nb' });
     expect([code, JSON.parse(stdout)]).toEqual([0, await ids('-p', 'a\nb')]);
   });
+  effect(inspect, ['experts', 'file', 'prompt', 'ctx', 'chunks', 'threads'], 'how often experts are used, over which text', async () => {
+    const use = async (...args: Args): Promise<{ tokens: number; layers: { tokens: number[] }[] }> =>
+      JSON.parse((await invoke(inspect, ['--experts', '--json', '-m', golden('llama-moe.gguf'), ...args])).stdout) as never;
+    const whole = await use('-f', text, '-t', 1);
+    expect(whole.layers.map(({ tokens }) => tokens.reduce((a, n) => a + n))).toEqual([2 * whole.tokens, 2 * whole.tokens]);
+    expect((await use('-p', 'the cat')).tokens).toBeLessThan(whole.tokens);
+    expect((await use('-f', text, '-c', 8, '--chunks', 2)).tokens).toBe(16);
+  });
   effect(inspect, ['json'], 'one object', async () => {
-    expect(await json(inspect)).toMatchObject({ architecture: 'llama' });
+    expect(JSON.parse((await invoke(inspect, [llamaModel, '--json'])).stdout)).toMatchObject({ architecture: 'llama' });
     expect((await invoke(inspect, [llamaModel])).stdout).toMatch(/^(?!\{)/);
     expect((await invoke(inspect, [])).stdout).toBe((await invoke(inspect, [shippedModel])).stdout);
   });
@@ -1358,6 +1375,67 @@ describe('serve', () => {
   });
 });
 
+describe('batches', () => {
+  const records = (
+    file = answers,
+  ): { custom_id: string | null; response: { status_code: number; body: object } | null; error: object | null }[] =>
+    readFileSync(file, 'utf8')
+      .split('\n')
+      .filter(Boolean)
+      .map((line) => JSON.parse(line) as never);
+  const batched = async (content: string, ...args: Args): Promise<ReturnType<typeof records>> => {
+    await invoke(batch, [...BASE.batch, '-i', writeTo(folder, 'in.jsonl', content), ...args]);
+    return records();
+  };
+  const three = ['a', 'b', 'c'].map((id) => asked('/v1/completions', { prompt: id, max_tokens: 2 }, id)).join('');
+
+  effect(batch, ['batchInput', 'batchOutput', 'errorsFile'], 'lines, answers, and what is wrong, apart or among them', async () => {
+    expect((await batched(`${three}x\n`)).map((record) => record.custom_id).sort()).toEqual(['a', 'b', 'c', null]);
+    const errors = join(folder, 'errors.jsonl');
+    expect((await batched(`${three}x\n`, '--errors', errors)).map((record) => record.custom_id).sort()).toEqual(['a', 'b', 'c']);
+    expect(records(errors)).toMatchObject([{ custom_id: null, error: { code: 'invalid_json', line: 4 } }]);
+  });
+  effect(batch, ['shard', 'resume'], 'some of the lines, and the rest', async () => {
+    expect((await batched(three, '--shard', '1/3')).map((record) => record.custom_id)).toEqual(['b']);
+    expect((await batched(three, '--resume')).map((record) => record.custom_id).sort()).toEqual(['a', 'b', 'c']);
+    expect(await batched(three, '--shard', '0/3')).toHaveLength(1);
+  });
+  effect(batch, ['embeddings'], 'vectors of a model that could generate', async () => {
+    const line = asked('/v1/embeddings', { input: 'the cat' });
+    expect((await batched(line, '--embeddings'))[0]).toMatchObject({ response: { status_code: 200 }, error: null });
+    expect((await batched(line))[0].error).toMatchObject({ message: expect.stringContaining('--embeddings') as string });
+  });
+  effect(batch, ['chatTemplate', 'chatTemplateFile'], 'how messages are written', async () => {
+    const line = asked('/v1/chat/completions', { messages: [{ role: 'user', content: 'x' }], max_tokens: 1 });
+    const tokens = async (...args: Args): Promise<unknown> => (await batched(line, ...args))[0].response!.body;
+    const short = { usage: { prompt_tokens: await tokenCount(template('#')) } };
+    expect(await tokens('--chat-template', template('#'))).toMatchObject(short);
+    expect(await tokens('--chat-template-file', writeTo(folder, 'c.jinja', template('#')))).toMatchObject(short);
+    expect(await tokens('--chat-template', template('# # # #'))).not.toMatchObject(short);
+  });
+  /** Tokens of the message "x" in a template. */
+  const tokenCount = async (source: string): Promise<number> => {
+    const model = await loadModel(llamaModel, { build: 'simd', warmUp: false, chatTemplate: source });
+    const { promptIds } = await model.chat([{ role: 'user', content: 'x' }], { maxTokens: 1 }).result();
+    await model.dispose();
+    return promptIds.length;
+  };
+  effect(serve, ['batchDir', 'maxFile', 'maxFiles'], 'files and batches', async () => {
+    const dir = join(folder, 'batches');
+    const upload = (url: string, size: number): Promise<Response> => {
+      const form = new FormData();
+      form.set('purpose', 'batch');
+      form.set('file', new Blob(['x'.repeat(size)]), 'in.jsonl');
+      return fetch(`${url}/v1/files`, { method: 'POST', body: form });
+    };
+    const statuses = (...args: Args): Promise<number[]> =>
+      served(args, async (url) => [(await upload(url, 100)).status, (await upload(url, 50)).status, (await upload(url, 50)).status]);
+    expect(await statuses('--batch-dir', dir, '--max-file', 60, '--max-files', 90)).toEqual([413, 200, 507]);
+    expect(await statuses('--batch-dir', dir)).toEqual([200, 200, 200]);
+    expect(await statuses()).toEqual([501, 501, 501]);
+  });
+});
+
 describe('values that make no sense', () => {
   const missing = join(folder, 'none');
   const range = (name: string) => new RegExp(`${name}.* is .*expected`);
@@ -1373,6 +1451,13 @@ describe('values that make no sense', () => {
     sslKeyFile: [[missing, /both/]],
     sslCertFile: [[missing, /both/]],
     slotSavePath: [[join(text, 'x'), /--slot-save-path/]],
+    batchDir: [[join(text, 'x'), /--batch-dir/]],
+    maxFile: [['-1', range('maxFileBytes')]],
+    maxFiles: [['-1', range('maxStoredBytes')]],
+    batchInput: [[missing, /the lines .*none/]],
+    batchOutput: [[join(text, 'x'), /text.txt/]],
+    errorsFile: [[join(text, 'x'), /text.txt/]],
+    shard: [['2/2', /--shard is "2\/2"/]],
     hf: [['repo', /repo/]],
     hfFile: [['../x.gguf', /-hf|takes one file/]],
     file: [[missing, /none/]],
@@ -1389,6 +1474,11 @@ describe('values that make no sense', () => {
     checkpointMinStep: [['0', /(checkpointMinStep|-cms) is 0/]],
     cacheTypeK: [['q5_K', /cacheTypeK is "q5_K"/]],
     cacheTypeV: [['x', /cacheTypeV is "x"/]],
+    weightsMemory: [
+      ['2Q', /--weights-memory is "2Q".*512M/],
+      ['0', /--weights-memory is "0"/],
+      ['9', /weightsMemory is 9 .*at least \d+/],
+    ],
     build: [['avx2', /"avx2"/]],
     lora: [[missing, /none/]],
     loraScaled: [
@@ -1561,6 +1651,7 @@ describe('values that make no sense', () => {
     if (c === quantize || c === ggufSplit || c === ggufHash) return [];
     // What is said of a draft model is for one that is there.
     if (/^draft(?!Model|Hf)/.test(key)) return [...BASE[c.name], '-md', llamaModel];
+    if (/^maxFiles?$/.test(key)) return [...BASE[c.name], '--batch-dir', join(folder, 'batches')];
     // Of bounds for several models, more than one.
     if (/^models(Max|Memory)$/.test(key)) return [...BASE[c.name], '-m', shippedModel];
     return without(

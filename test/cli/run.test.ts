@@ -276,7 +276,7 @@ describe('inspect', () => {
   it('lists metadata and tensors', async () => {
     const { code, stdout, stderr } = await runCli(['inspect', llamaModel]);
     expect([code, stderr]).toEqual([0, '']);
-    for (const text of ['llama.block_count', 'general.architecture', 'blk.0.attn_q.weight', '[32, 32]', 'f32'])
+    for (const text of ['llama.block_count', 'general.architecture', 'blk.0.attn_q.weight', '[32, 32]', 'f32', '\nruns: makes text'])
       expect(stdout).toContain(text);
   });
 
@@ -284,10 +284,12 @@ describe('inspect', () => {
     const { stdout } = await runCli(['inspect', shippedModel, '--json']);
     const all = JSON.parse(stdout) as {
       architecture: string;
+      verdict: { runs: boolean };
       tensors: { name: string; type: string }[];
       metadata: Record<string, unknown>;
     };
     expect(all.architecture).toBe('llama');
+    expect(all.verdict.runs).toBe(true);
     expect(all.tensors.find((t) => t.name === 'blk.0.attn_q.weight')?.type).toBe('q4_0');
     expect(all.metadata['general.architecture']).toBe('llama');
   });

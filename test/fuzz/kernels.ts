@@ -7,8 +7,8 @@ import { vecDotType } from '../../src/graph/vec-dot-type.ts';
 import { TYPE, namesOf, rowSize, typesWith } from '../../src/type-traits.ts';
 import type { TypeName } from '../../src/type-traits.ts';
 import { randomBlocks } from '../golden/formats-rows.ts';
-import { instantiate, random, type Kernels } from '../kernel/harness.ts';
-import { CASES, ROUNDINGS, type Case } from '../kernel/packed-blocks.ts';
+import { instantiate, quantized, random, type Kernels } from '../kernel/harness.ts';
+import { CASES, ROUNDINGS, setScales, type Case } from '../kernel/packed-blocks.ts';
 import { pack, quantize } from '../kernel/packed-ways.ts';
 import { dequantize, vecDot } from '../reference/blocks.ts';
 import { numberToF16 } from '../reference/f16.ts';
@@ -77,21 +77,18 @@ function bytes(d: Dice, n: number): Uint8Array<ArrayBuffer> {
 }
 
 /** Blocks with scales of every size that is finite, or of ordinary ones; codes random or all one byte. */
-function blocks(d: Dice, { type, f16, exponent }: Case, n: number): Uint8Array {
-  const { blckSize, typeSize } = TYPE[type];
+function blocks(d: Dice, c: Case, n: number): Uint8Array {
+  const { blckSize, typeSize } = TYPE[c.type];
   const style = d.int(0, 4);
   const fill = d.int(0, 255);
   const out = style === 0 ? new Uint8Array((n / blckSize) * typeSize).fill(fill) : bytes(d, (n / blckSize) * typeSize);
-  for (let p = 0; p < out.length; p += typeSize) {
-    for (const at of f16) {
-      // Exponent 31 is Inf and NaN, which packing reports.
-      const h =
-        style === 1 ? d.int(0, 0x7bff) | (d.int(0, 1) << 15) : style === 2 && d.next() < 0.3 ? 0 : numberToF16((d.next() - 0.3) * 0.05);
-      out[p + at] = h & 255;
-      out[p + at + 1] = h >> 8;
-    }
-    if (exponent !== undefined) out[p + exponent] = style === 1 ? d.int(60, 190) : d.int(118, 124);
-  }
+  setScales(c, out, {
+    // Exponent 31 is Inf and NaN, which packing reports.
+    f16: () =>
+      style === 1 ? d.int(0, 0x7bff) | (d.int(0, 1) << 15) : style === 2 && d.next() < 0.3 ? 0 : numberToF16((d.next() - 0.3) * 0.05),
+    e8m0: () => (style === 1 ? d.int(60, 190) : d.int(118, 124)),
+    ue4m3: () => (style === 1 ? d.int(0, 255) : d.int(1, 30)),
+  });
   return out;
 }
 
@@ -208,7 +205,7 @@ function packedProduct(k: Kernels, d: Dice): void {
     const { dot, abs } = dotPacked(weights(r), act);
     if (abs < LARGEST) near(got[column][r], dot, (ne00 / 32) * (ROUNDINGS * abs + (act.block === 256 ? STEP : SCALES_STEP)), at);
   }
-  k.call('packed_row', TYPE[c.type].id, w, ne00, row, y);
+  k.call('packed_row', TYPE[c.type].id, w, ne00, row, y, k.arena.alloc(k.call('mul_mat_packed_scratch')));
   k.arena.checkGuards();
   const want = weights(row);
   k.arena.readF32(y, ne00).forEach((v, i) => near(v, Math.fround(want[i]), 0, `${where}, element ${i} of row ${row}`));
@@ -300,16 +297,13 @@ function blocksAndRows(k: Kernels, d: Dice): void {
   const nrows = d.int(1, 3);
   const x = numbers(d, m * nrows);
   const weights = d.next() < 0.5 ? Float32Array.from({ length: m }, () => d.next() + 0.01) : undefined;
-  const size = rowSize(TYPE[to], m) * nrows;
-  const made = [0, 1].map(() => {
-    const out = k.arena.alloc(size, d.int(0, 15));
-    const work = k.arena.bytes(bytes(d, k.call('quantize_work_size')));
-    k.call('quantize_chunk', TYPE[to].id, k.arena.f32(x, d.int(0, 15)), out, nrows, m, weights ? k.arena.f32(weights) : 0, work);
-    k.arena.checkGuards();
-    return k.arena.readBytes(out, size);
+  // Once more after rows of another type, which leave other bytes in the work area.
+  const made = [d.pick(QUANTIZED), to].map((before) => {
+    quantized(before, numbers(d, TYPE[before].blckSize), TYPE[before].blckSize);
+    return quantized(to, x, m, weights);
   });
   const at = made[0].findIndex((b, i) => b !== made[1][i]);
-  if (at >= 0) throw new Error(`quantize_chunk to ${to}, ${nrows} rows of ${m}: byte ${at} is ${made[0][at]} and then ${made[1][at]}`);
+  if (at >= 0) throw new Error(`quantized to ${to}, ${nrows} rows of ${m}: byte ${at} is ${made[0][at]} and then ${made[1][at]}`);
 }
 
 function named<T>(where: string, work: () => T): T {

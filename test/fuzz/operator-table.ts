@@ -153,6 +153,13 @@ export const OPS: readonly OpRow[] = [
   ...glu('geglu_erf'),
   ...glu('reglu'),
   {
+    op: 'swiglu_oai',
+    take: (g) => {
+      const a = g.any(FLOATS);
+      return { src: [a, g.of(a.window.ne, FLOATS)], params: { alpha: 1.702, limit: 7 } };
+    },
+  },
+  {
     op: 'rms_norm',
     take: (g) => {
       const a = g.any(FLOATS);
@@ -204,6 +211,14 @@ export const OPS: readonly OpRow[] = [
     take: (g) => {
       const a = g.any(FLOATS);
       return { src: [a], params: { kind: g.int(0, 1), k0: g.int(1, a.window.ne[0]), s0: g.int(1, 3), p0: 0 } };
+    },
+  },
+  {
+    op: 'weighted_sum',
+    take: (g) => {
+      const a = g.any(FLOATS);
+      const [, n1, n2, n3] = a.window.ne;
+      return { src: [a, g.of([1, n1, n2, n3], FLOATS)] };
     },
   },
   {
@@ -295,6 +310,30 @@ export const OPS: readonly OpRow[] = [
       const packed = g.chance(0.6) && (type === 'f32' || k % 32 === 0);
       const batches: Four = packed ? [k, g.int(1, 40), 1, 1] : [k, g.int(1, 20), g.chance(0.5) ? n2 : 1, g.chance(0.5) ? n3 : 1];
       return { src: [packed ? g.packed(batches, type) : g.of(batches, [type]), b], noise: PRODUCT[type] };
+    },
+  },
+  {
+    op: 'mul_mat_id',
+    take(g) {
+      const b = g.of(
+        [g.chance(0.5) ? 32 * g.int(1, 3) : g.int(1, 40), g.int(1, 3), g.chance(0.1) ? g.int(60, 80) : g.int(1, 9), 1],
+        FLOATS,
+      );
+      const [k, n1, tokens] = b.window.ne;
+      const type = g.pick<TypeName>(k % 32 ? FLOATS : SIDES);
+      const packed = g.chance(0.6) && (type === 'f32' || k % 32 === 0);
+      const as: Four = [k, packed ? 16 * g.int(1, 2) : g.int(1, 20), g.int(1, 5), 1];
+      const ids = g.ids([n1 * g.int(1, 2), tokens, 1, 1], as[2], { i64: false });
+      return { src: [packed ? g.packed(as, type) : g.of(as, [type]), b, ids], noise: PRODUCT[type] };
+    },
+  },
+  {
+    op: 'add_id',
+    noise: 0,
+    take(g) {
+      const [n, used, tokens] = g.shape();
+      const rows = g.int(1, 5);
+      return { src: [g.of([n, used, tokens, 1], FLOATS), g.of([n, rows, 1, 1], FLOATS), g.ids([used, tokens, 1, 1], rows)] };
     },
   },
   {
@@ -402,7 +441,8 @@ export const OPS: readonly OpRow[] = [
         causal: causal ? 1 : 0,
         window: causal && g.chance(0.5) ? g.int(1, 40) : 0,
       };
-      return { src: [q, k, v, mask, null], params, noise: blocks ? 2 ** -4 : SCORES };
+      const sinks = g.chance(0.3) ? g.of([heads, 1, 1, 1], FLOATS) : null;
+      return { src: [q, k, v, mask, sinks], params, noise: blocks ? 2 ** -4 : SCORES };
     },
   },
 ];

@@ -146,6 +146,8 @@ export const hostileServer = (
     60,
     '--slot-save-path',
     mkdtempSync(join(tmpdir(), 'quantlet-slots-')),
+    '--batch-dir',
+    mkdtempSync(join(tmpdir(), 'quantlet-batches-')),
   ];
   return startServer([...args, ...flags], env);
 };
@@ -195,6 +197,12 @@ const seeds: readonly (readonly [path: string, body: string])[] = [
     '/v1/responses',
     '{"input":[{"role":"user","content":[{"type":"input_text","text":"a"}]},{"type":"reasoning","summary":[],"content":[{"type":"reasoning_text","text":"b"}]},{"type":"function_call","call_id":"1","name":"f","arguments":"{}"},{"type":"function_call_output","call_id":"1","output":"c"}],"instructions":"d","tools":[{"type":"function","name":"f","parameters":{"type":"object","properties":{"a":{"enum":[1,"x"]}}}}],"tool_choice":"auto","text":{"format":{"type":"text"}},"max_output_tokens":3,"metadata":{"a":"b"},"reasoning":{"effort":"low"},"stream":true}',
   ],
+  [
+    '/v1/batches',
+    '{"input_file_id":"file-x","endpoint":"/v1/completions","completion_window":"24h","metadata":{"a":"b"},"output_expires_after":{"anchor":"created_at","seconds":3600}}',
+  ],
+  ['/v1/batches/batch_x/cancel', '{}'],
+  ['/v1/files', '{"file":"x","purpose":"batch"}'],
   [
     '/v1/messages',
     '{"system":[{"type":"text","text":"a"}],"messages":[{"role":"user","content":[{"type":"text","text":"b"}]},{"role":"assistant","content":[{"type":"thinking","thinking":"c","signature":""},{"type":"tool_use","id":"1","name":"f","input":{"a":1}}]},{"role":"user","content":[{"type":"tool_result","tool_use_id":"1","content":"d"}]}],"tools":[{"name":"f","description":"g","input_schema":{"type":"object","properties":{"a":{"type":"integer"}}}}],"tool_choice":{"type":"auto","disable_parallel_tool_use":true},"max_tokens":3,"stop_sequences":["x"],"thinking":{"type":"disabled"},"output_config":{"effort":"low"},"stream":false}',

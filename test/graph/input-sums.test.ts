@@ -54,6 +54,36 @@ describe.each(BUILDS)('%s', (build) => {
     }
   });
 
+  it.each([1, 2])('rows of experts go to sums of their own, which count them (%i activations a token)', (activations) => {
+    const [n, used, tokens, experts] = [21, 2, 5, 4];
+    const k = instantiate(build, 32);
+    const rows = gaussian(n * activations * tokens, 3);
+    const which = Int32Array.of(0, 3, 3, 1, 1, 0, 0, 3, -1, 4); // the last two are none
+    const x = leaf('x', TYPE.f32, [n, activations, tokens, 1]);
+    const ids = leaf('ids', TYPE.i32, [used, tokens, 1, 1]);
+    const [sums, counts] = [f32('sums', n, experts), f32('counts', experts, 1)];
+    x.data = k.arena.f32(rows);
+    ids.data = k.arena.alloc(4 * which.length);
+    new Int32Array(k.memory.buffer).set(which, ids.data / 4);
+    sums.data = k.arena.f32(new Float32Array(n * experts));
+    counts.data = k.arena.f32(new Float32Array(experts));
+    const plan = createGraphPlan(lower(expand([in_sum2(x, sums, { ids, counts })]), k.exports as unknown as KernelFacts));
+    place(plan, 0);
+    const at = k.arena.alloc(plan.byteLength);
+    new Uint8Array(k.memory.buffer).set(encodePlan(plan, at, 0), at);
+    k.call('begin', at, 1, 1);
+    for (let ith = 0; ith < 2; ith++) k.call('compute', at, 0, ith, 2, 0, 1);
+    const want = new Float32Array(n * experts);
+    which.forEach((e, i) => {
+      if (e < 0 || e >= experts) return;
+      const from = n * (Math.floor(i / used) * activations + (i % activations));
+      for (let c = 0; c < n; c++) want[e * n + c] = Math.fround(want[e * n + c] + Math.fround(rows[from + c] ** 2));
+    });
+    k.arena.checkGuards();
+    expect(k.arena.readF32(sums.data, n * experts)).toEqual(want);
+    expect([...k.arena.readF32(counts.data, experts)]).toEqual([3, 2, 0, 3]);
+  });
+
   it('what is none stays none, and no other column takes it', () => {
     const rows = Float32Array.of(1, NaN, 3, Infinity, 1e30, -0);
     expect([...sumsOf(build, 6, 0, rows, new Float32Array(6), 2)]).toEqual([1, NaN, 9, Infinity, Infinity, 0]);
@@ -68,10 +98,20 @@ describe('a graph with sums', () => {
 
   it('has them once for each input, before the first product that reads it', () => {
     const { nodes: got, sums } = withInputSums(nodes, (name) => name !== 'none');
-    expect([...sums].map(([name, { ne }]) => [name, ne[0]])).toEqual([
-      ['q', 8],
-      ['k', 8],
-      ['up', 4],
+    expect(
+      [...sums].map(
+        ([
+          name,
+          {
+            sums: { ne },
+            counts,
+          },
+        ]) => [name, ne[0], counts],
+      ),
+    ).toEqual([
+      ['q', 8, undefined],
+      ['k', 8, undefined],
+      ['up', 4, undefined],
     ]);
     expect(sums.get('q')).toBe(sums.get('k'));
     const ops = got.filter(({ op }) => op !== 'leaf').map(({ op }) => op);

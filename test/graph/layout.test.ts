@@ -17,6 +17,10 @@ import {
   COPY,
   COPY_CHUNK,
   COPY_SCRATCH,
+  GLU,
+  GROUP_COLUMNS,
+  GROUP_LIST,
+  GROUP_TILES,
   KV_STORE_SCRATCH,
   K_CELLS,
   LAYOUT,
@@ -35,6 +39,7 @@ import {
   SYNC_SIZE,
   TENSOR,
   TENSOR_SIZE,
+  TILE_ROWS,
   TYPE_ACT,
   UNARY,
   UNARY_SCRATCH,
@@ -97,9 +102,17 @@ it('assembly/ops: what BINARY, UNARY and CPY do', () => {
     [...source(name).matchAll(/^@unmanaged\s+class (\w+) \{\s+\/\* (\d+) \*\//gm)].map((m) => `${m[2]} ${m[1].toLowerCase()}`);
   const listed = (kinds: Readonly<Record<string, number>>): string[] =>
     Object.entries(kinds).map(([name, code]) => `${code} ${name.replace('_', '')}`);
-  const cases = [...source('ops/unary').matchAll(/case (\d+): return (?:map<)?(\w+)[>(]/g)].map((m) => `${m[1]} ${m[2].toLowerCase()}`);
-  expect(cases).toEqual(listed(UNARY));
-  expect(cases).toEqual(expect.arrayContaining(kinds('ops/unary')));
+  /** What a function's switch calls: a class, or a function of the unit's name. */
+  const cases = (name: string, of: string): string[] => {
+    const [body] = source(name).split(`function ${of}(`)[1].split('default:');
+    return [...body.matchAll(/case (\d+): return (?:\w+<(\w+)>|(\w+)\()/g)].map(
+      (m) => `${m[1]} ${(m[2] ?? m[3]).toLowerCase().replace('_', '')}`,
+    );
+  };
+  expect(cases('ops/unary', 'unary_vectors')).toEqual(listed(UNARY));
+  expect(cases('ops/unary', 'glu_vectors')).toEqual(listed(GLU));
+  const classes = kinds('ops/unary');
+  expect(classes).toEqual(listed(UNARY).slice(0, classes.length));
   expect(kinds('ops/binary').slice(0, 4)).toEqual(listed(BINARY).slice(0, 4));
   const { CHUNK, WORK } = constants('ops/copy');
   expect([CHUNK, WORK]).toEqual([COPY_CHUNK, COPY_SCRATCH]);
@@ -138,6 +151,13 @@ it('the bits of a step that count its threads', () => {
   expect(MAX_THREADS).toBeLessThanOrEqual(STEP_THREADS);
 });
 
+it('assembly/ops/groups.ts and mul_mat_packed.ts: groups and their tiles', () => {
+  const { GROUP_COLUMNS: columns, OFFSETS, SPARSE } = constants('ops/groups');
+  const { ROWS, CHUNK_ROWS } = constants('matmul/format/group');
+  expect([columns, OFFSETS, SPARSE]).toEqual([GROUP_COLUMNS, GROUP_LIST.offset, GROUP_LIST.sparse]);
+  expect([ROWS, CHUNK_ROWS, constants('ops/mul_mat_packed').FEW_CHUNKS_OF_GROUPS]).toEqual([TILE_ROWS.small, TILE_ROWS.large, GROUP_TILES]);
+});
+
 it('assembly/matmul/act.ts: ids and blocks of activations', () => {
   const { TYPE_ACT: least, ACT_K: k, ACT_64: few, COLS } = constants('matmul/act');
   expect([least, k, few, COLS]).toEqual([TYPE_ACT, ACT_K, ACT_64, ACT_COLUMNS]);
@@ -172,14 +192,17 @@ it('assembly/ops/attention.ts: sizes of what lies in the arena', () => {
 
 describe.each(BUILDS)('%s', (build) => {
   const { exports } = instantiate(build, 2);
-  it('its static data ends below the arena', () => expect(exports.heap_base()).toBeLessThanOrEqual(ARENA_BASE));
+  it('its static data ends below the arena, and the grids at its end below 64 KiB, since opened pairs have their addresses as u16', () => {
+    expect(exports.heap_base()).toBeLessThanOrEqual(65536);
+    expect(exports.heap_base()).toBeLessThanOrEqual(ARENA_BASE);
+  });
 
-  it('activations of weights in super-blocks have one scale for all of a super-block, and of formats of 1 and 2 bits for 64', () => {
+  it('activations of weights in super-blocks have one scale for all of a super-block, and of formats of 1 and 2 bits and nvfp4 for 64', () => {
     const packable = Object.values(TYPE).filter(({ id }) => exports.is_packable(id));
     expect(packable.length).toBeGreaterThan(10);
     for (const type of packable)
       expect(exports.packed_act_type(type.id) & (ACT_K | ACT_64), type.name).toBe(
-        ['q1_0', 'q2_0', 'tq2_0'].includes(type.name) ? ACT_64 : type.blckSize === ACT_K_BLOCK ? ACT_K : 0,
+        ['q1_0', 'q2_0', 'tq1_0', 'tq2_0', 'nvfp4'].includes(type.name) ? ACT_64 : type.blckSize === ACT_K_BLOCK ? ACT_K : 0,
       );
   });
 

@@ -175,6 +175,11 @@ describe('llama', () => {
     nHeadKv: 2,
     headDim: 16,
     nFf: 96,
+    nExpert: 0,
+    nExpertUsed: [0, 0, 0],
+    nExpertGroups: 0,
+    nExpertGroupsUsed: 0,
+    nFfExpert: 0,
     eps: 1e-5,
     rope: { ...ROPE_DEFAULTS, nDims: 16, freqBase: 10000, nCtxOrig: 512 },
   };

@@ -10,7 +10,7 @@ import { TYPE, rowSize } from '../../src/type-traits.ts';
 import type { TypeName } from '../../src/type-traits.ts';
 import { BELOW_POWERS, IMATRIX, N, ROWS, SCALES_F16, oneNaN, randomBlocks, scaledBlocks } from '../golden/formats-rows.ts';
 import { dequantize, vecDot } from '../reference/blocks.ts';
-import { BUILDS, instantiate } from './harness.ts';
+import { BUILDS, instantiate, quantized } from './harness.ts';
 
 /** JSON has neither NaN nor infinities. */
 type GoldenNumber = number | 'NaN' | 'Infinity' | '-Infinity';
@@ -62,12 +62,7 @@ describe.each(BUILDS)("native ggml's results on %s", (build) => {
 
   it.each(Object.keys(golden.imatrix) as TypeName[])('quantize_chunk of %s with an imatrix', (type) => {
     for (const [name, want] of Object.entries(golden.imatrix[type])) {
-      k.arena.reset();
-      const x = k.arena.f32(ROWS[name], 1);
-      const y = k.arena.alloc(rowSize(TYPE[type], N), 1);
-      k.call('quantize_chunk', TYPE[type].id, x, y, 1, N, k.arena.f32(IMATRIX, 2), k.arena.alloc(k.call('quantize_work_size')));
-      k.arena.checkGuards();
-      const got = k.arena.readBytes(y, rowSize(TYPE[type], N));
+      const got = quantized(type, ROWS[name], N, IMATRIX);
       expect(hash(got), `row "${name}", got ${hex(got)}`).toBe(want);
     }
   });

@@ -12,7 +12,7 @@ import { toBytes } from '../../src/io/source.ts';
 import { TYPE, namesOf, rowSize, typesWith } from '../../src/type-traits.ts';
 import type { Kernels, TypeName } from '../../src/type-traits.ts';
 import { IMATRIX, N, ROWS as KINDS } from '../golden/formats-rows.ts';
-import { BUILDS, instantiate } from './harness.ts';
+import { BUILDS, instantiate, quantized } from './harness.ts';
 
 const NE0 = 512;
 const FILES = ['quant-golden.gguf', 'quant-golden-lowbit.gguf']
@@ -39,23 +39,12 @@ describe.each(BUILDS)('rows of one call are the rows alone, on %s', (build) => {
   /** quantize_chunk of rows, and dequantize_row of its bytes. */
   const both = (type: TypeName, of: readonly Float32Array[], imatrix: boolean): [Uint8Array, Uint8Array] => {
     k.arena.reset();
-    const source = k.arena.f32(Float32Array.from(of.flatMap((row) => [...row])));
-    const size = of.length * rowSize(TYPE[type], N);
-    const chunk = k.arena.alloc(size, 1);
-    k.call(
-      'quantize_chunk',
-      TYPE[type].id,
-      source,
-      chunk,
-      of.length,
-      N,
-      imatrix ? k.arena.f32(IMATRIX) : 0,
-      k.arena.alloc(k.call('quantize_work_size')),
-    );
+    const bytes = quantized(type, Float32Array.from(of.flatMap((row) => [...row])), N, imatrix ? IMATRIX : undefined);
+    const chunk = k.arena.bytes(bytes, 1);
     const floats = k.arena.alloc(4 * of.length * N, 3);
     k.call('dequantize_row', TYPE[type].id, chunk, floats, of.length * N);
     k.arena.checkGuards();
-    return [k.arena.readBytes(chunk, size), k.arena.readBytes(floats, 4 * of.length * N)];
+    return [bytes, k.arena.readBytes(floats, 4 * of.length * N)];
   };
 
   it.each(namesOf(typesWith((k) => k.quantizer)))('%s, without and with an imatrix', (type) => {
@@ -84,16 +73,10 @@ describe.each(FILES_BY_BUILD)('$name on $build', ({ build, file, gguf }) => {
     for (const variant of VARIANTS.filter((v) => v !== '.rnd')) {
       const want = tensor(type + variant);
       if (!want) continue;
-      k.arena.reset();
-      const nrows = want.length / rowSize(TYPE[type], NE0);
-      const src = k.arena.bytes(tensor('src')!, 4);
-      const dst = k.arena.alloc(want.length, 1);
-      const imatrix = variant ? k.arena.bytes(tensor(variant.replace('.imat', 'imatrix'))!, 4) : 0;
-      const work = k.arena.alloc(k.call('quantize_work_size'));
-      k.call('quantize_chunk', TYPE[type].id, src, dst, nrows, NE0, imatrix, work);
-      k.arena.checkGuards();
-      expect(nrows).toBe(gguf.tensors.get('src')!.ne[1]);
-      expect(firstDifference(k.arena.readBytes(dst, want.length), want), type + variant).toBe('equal');
+      const floats = (name: string): Float32Array => new Float32Array(tensor(name)!.slice().buffer);
+      const got = quantized(type, floats('src'), NE0, variant ? floats(variant.replace('.imat', 'imatrix')) : undefined);
+      expect(got.length).toBe(gguf.tensors.get('src')!.ne[1] * rowSize(TYPE[type], NE0));
+      expect(firstDifference(got, want), type + variant).toBe('equal');
     }
   });
 

@@ -1,9 +1,8 @@
 /** The wasm side's table of types against the host's, and the ways by type id against the kernels themselves. */
 import { describe, expect, it } from 'vitest';
 import { TYPE, namesOf, rowSize, typeById, typesWith } from '../../src/type-traits.ts';
-import type { TypeName } from '../../src/type-traits.ts';
 import { randomBlocks } from '../golden/formats-rows.ts';
-import { BUILDS, gaussian, instantiate } from './harness.ts';
+import { BUILDS, gaussian, instantiate, quantized } from './harness.ts';
 
 const READ_ONLY = namesOf(typesWith((k) => !k.vecDotType && !k.quantizer));
 
@@ -26,13 +25,8 @@ describe.each(BUILDS)('traits on %s', (build) => {
     (x, y) => {
       const n = 512;
       k.arena.reset();
-      const quantized = (type: TypeName, seed: number): number => {
-        const p = k.arena.alloc(rowSize(TYPE[type], n), 2);
-        k.call('quantize_chunk', TYPE[type].id, k.arena.f32(gaussian(n, seed)), p, 1, n, 0, k.arena.alloc(k.call('quantize_work_size')));
-        return p;
-      };
-      const a = quantized(x, 1);
-      const b = quantized(y, 2);
+      const a = k.arena.bytes(quantized(x, gaussian(n, 1), n), 2);
+      const b = k.arena.bytes(quantized(y, gaussian(n, 2), n), 2);
       const kernel = x === 'f32' ? 'vec_dot_f32' : `vec_dot_${x}_${y}`;
       expect(Object.is(k.call('vec_dot', TYPE[x].id, n, a, b), k.call(kernel, n, a, b))).toBe(true);
     },
@@ -58,23 +52,17 @@ describe.each(BUILDS)('traits on %s', (build) => {
     expect(Math.abs(got - want) <= 64 * 2 ** -24 * abs, `got ${got}, want ${want}`).toBe(true);
   });
 
-  it('quantize_chunk takes rows one by one: many rows are the bytes of each', () => {
+  it('rows of files are made one by one: many rows are the bytes of each', () => {
     const [n, rows] = [512, 3];
-    k.arena.reset();
     const values = gaussian(n * rows, 9);
-    const imatrix = k.arena.f32(gaussian(n, 10).map((v) => v * v));
-    const work = k.arena.alloc(k.call('quantize_work_size'));
+    const imatrix = gaussian(n, 10).map((v) => v * v);
     for (const type of namesOf(typesWith((t) => t.quantizer !== undefined && t.quantizer !== 'row'))) {
       const bytes = rowSize(TYPE[type], n);
-      const all = k.arena.alloc(rows * bytes);
-      const one = k.arena.alloc(bytes);
-      const src = k.arena.f32(values);
-      k.call('quantize_chunk', TYPE[type].id, src, all, rows, n, imatrix, work);
-      for (let r = 0; r < rows; r++) {
-        k.call('quantize_chunk', TYPE[type].id, src + 4 * n * r, one, 1, n, imatrix, work);
-        expect(k.arena.readBytes(all + r * bytes, bytes), `${type}, row ${r}`).toEqual(k.arena.readBytes(one, bytes));
-      }
+      const all = quantized(type, values, n, imatrix);
+      for (let r = 0; r < rows; r++)
+        expect(all.subarray(r * bytes, (r + 1) * bytes), `${type}, row ${r}`).toEqual(
+          quantized(type, values.subarray(r * n, (r + 1) * n), n, imatrix),
+        );
     }
-    k.arena.checkGuards();
   });
 });

@@ -15,8 +15,6 @@ interface Case {
 }
 
 const CASES: readonly Case[] = [
-  { kernel: 'vec_dot_f16', x: 'f16', y: 'f16' },
-  { kernel: 'vec_dot_bf16', x: 'bf16', y: 'bf16' },
   ...typesWith((k) => k.vecDotType).map(({ name, blckSize, kernels }): Case => {
     const { vecDotType: y, scales } = kernels!;
     return {

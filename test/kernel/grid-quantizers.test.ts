@@ -8,11 +8,11 @@ import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { readGGUF } from '../../src/gguf/read.ts';
 import { toBytes } from '../../src/io/source.ts';
-import { TYPE, namesOf, rowSize, typesWith, type TypeName } from '../../src/type-traits.ts';
+import { TYPE, namesOf, rowSize, typesWith } from '../../src/type-traits.ts';
 import type { QuantizerExports } from '../../src/wasm/abi.ts';
 import { createQuantizer } from '../../src/wasm/quantizer.ts';
 import { IMATRIX, N, ROWS } from '../golden/formats-rows.ts';
-import { gaussian, quantizerModule, random } from './harness.ts';
+import { gaussian, quantized, quantizerModule, random } from './harness.ts';
 
 /** Hashes by type, by whether there are importance weights, by row; null where native ggml ends the process. */
 type Golden = Readonly<Record<string, Readonly<Record<string, Readonly<Record<string, string | null>>>>>>;
@@ -21,12 +21,6 @@ const hash = (bytes: Uint8Array): string => createHash('sha256').update(bytes).d
 
 const TYPES = namesOf(typesWith((k) => k.gridQuantizer));
 const quantizer = createQuantizer(quantizerModule);
-const quantized = (type: TypeName, floats: Float32Array, ne0: number, imatrix?: Float32Array): Uint8Array => {
-  const result = quantizer.quantize(TYPE[type], floats, ne0, imatrix);
-  if (typeof result === 'number') throw new Error(`${type}: row ${result} was refused`);
-  return result;
-};
-
 it.each(TYPES)("native ggml's bytes of %s, and no bytes where it ends the process", (type) => {
   const ways = golden[type];
   expect(Object.keys(ways)).toEqual(TYPE[type].kernels!.gridQuantizer === 'plain' ? ['plain', 'imatrix'] : ['imatrix']);

@@ -49,8 +49,8 @@ export function heap_base(): usize {
 }
 ${ways('packed_act_type', '', 'u32')}
 ${ways('repack', 'w: usize, ne00: i32, nrows: i32, from: i32, to: i32, scratch: usize', 'i32')}
-${ways('packed_row', 'w: usize, ne00: i32, row: i32, y: usize', 'void')}
-${ways('mul_mat_packed', 'w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize', 'void')}
+${ways('packed_row', 'w: usize, ne00: i32, row: i32, y: usize, scratch: usize', 'void')}
+${ways('mul_mat_packed', 'w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize, places: usize', 'void')}
 `;
 
 async function compile(build: string): Promise<WebAssembly.Module> {
@@ -95,8 +95,9 @@ describe.each(BUILDS.filter((build) => !build.endsWith('-threads')))('%s', (buil
       k.arena.reset();
       const p = pack(k, type, plain, ne00, nrows);
       const y = k.arena.alloc(ne00 * 4);
+      const scratch = k.arena.alloc(k.call('mul_mat_packed_scratch'));
       const rows = [0, 21, 39].map((row) => {
-        k.call('packed_row', TYPE[type].id, p.w, ne00, row, y);
+        k.call('packed_row', TYPE[type].id, p.w, ne00, row, y, scratch);
         return k.arena.readBytes(y, ne00 * 4);
       });
       // Alone, few, in fours over a panel with one left over, and more.

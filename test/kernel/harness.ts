@@ -15,7 +15,9 @@
  */
 import { existsSync, readFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
+import { TYPE, type TypeName } from '../../src/type-traits.ts';
 import type { Build } from '../../src/wasm/load.ts';
+import { createQuantizer } from '../../src/wasm/quantizer.ts';
 
 export type { Build };
 export { BUILDS } from '../builds.ts';
@@ -100,8 +102,17 @@ function createArena(memory: WebAssembly.Memory, base: number): Arena {
   };
 }
 
-/** The quantisers of IQ1, IQ2 and IQ3. */
+/** What makes the rows of files. */
 export const quantizerModule = new WebAssembly.Module(readFileSync(new URL('../../dist/wasm/quantize.wasm', import.meta.url)));
+
+const quantizer = createQuantizer(quantizerModule);
+
+/** Rows of ne0 f32 as files have them. */
+export function quantized(type: TypeName, floats: Float32Array, ne0: number, imatrix?: Float32Array): Uint8Array<ArrayBuffer> {
+  const result = quantizer.quantize(TYPE[type], floats, ne0, imatrix);
+  if (typeof result === 'number') throw new Error(`${type}: row ${result} was refused`);
+  return result;
+}
 
 /** One build over its own memory of `pages` x 64 KiB. */
 export function instantiate(build: Build, pages = 64): Kernels {

@@ -4,7 +4,7 @@ import { LOOPS } from '../../src/graph/layout.ts';
 import { lower } from '../../src/graph/lower.ts';
 import { mul_mat } from '../../src/graph/ops.ts';
 import { leaf } from '../../src/graph/tensor.ts';
-import { TYPE, type TypeName } from '../../src/type-traits.ts';
+import { TYPE, namesOf, typesWith, type TypeName } from '../../src/type-traits.ts';
 import { BUILDS, instantiate, type Build } from './harness.ts';
 import { CASES } from './packed-blocks.ts';
 
@@ -17,12 +17,18 @@ const EIGHT_BITS: readonly TypeName[] = ['q8_0', 'iq4_nl', 'iq4_xs'];
 const FEW_COLUMNS: readonly TypeName[] = ['q4_0', 'q4_K', 'q5_K'];
 
 /** Formats of 1 and 2 bits without integer scales. */
-const FEW_BITS: readonly TypeName[] = ['q1_0', 'q2_0', 'tq2_0'];
+const FEW_BITS: readonly TypeName[] = ['q1_0', 'q2_0', 'tq1_0', 'tq2_0'];
+
+/** Formats whose codes are entries of a grid: 8 bits with their signs. */
+const GRIDS = namesOf(typesWith((k) => k.gridQuantizer));
 
 /** The loop for a column that is computed alone. */
 function alone(build: Build, type: TypeName): Loop {
   const isRelaxed = build.startsWith('relaxed');
   const isDotAdd = build.startsWith('dotadd');
+  if (type === 'tq1_0') return 'gemv_16x1_trits';
+  if (type === 'nvfp4') return 'gemv_16x1_nvfp4';
+  if (GRIDS.includes(type)) return 'gemv_16x1_grid';
   if (FEW_BITS.includes(type)) return 'gemv_16x1_bits';
   if (EIGHT_BITS.includes(type)) return isRelaxed || isDotAdd ? 'gemv_16x1_signs' : 'gemv_16x1';
   if (type === 'q6_K') return 'gemv_16x1_q6_K';
@@ -35,8 +41,10 @@ function expected(build: Build, type: TypeName, n: number): Loop[] {
   const columns = (blocked: number, tile: Loop, one: Loop): Loop[] => Array.from({ length: n }, (_, c) => (c < blocked ? tile : one));
   if (FLOATS.includes(type)) return columns(n % 4 === 1 ? n - 1 : n, 'gemm_f32_8x4', 'gemv_f32_16x1');
   if (!build.startsWith('simd') && FEW_COLUMNS.includes(type) && n > 1 && n <= 16) return columns(n, 'gemm_16xn', 'gemm_16xn');
-  const nibbles = build.startsWith('dotadd') ? 'gemm_8x4_nibbles' : 'gemm_8x4_i16';
-  const tile = FEW_BITS.includes(type) ? 'gemm_8x4_bits' : EIGHT_BITS.includes(type) ? nibbles : 'gemm_8x4';
+  const isDotAdd = build.startsWith('dotadd');
+  const signed = isDotAdd ? 'gemm_8x4_nibbles' : 'gemm_8x4_i16';
+  const ofGrid = isDotAdd ? 'gemm_8x4' : 'gemm_8x4_i16';
+  const tile = FEW_BITS.includes(type) ? 'gemm_8x4_bits' : GRIDS.includes(type) ? ofGrid : EIGHT_BITS.includes(type) ? signed : 'gemm_8x4';
   // One or two columns beyond a multiple of four are left over, and three alone.
   return columns(n % 4 === 3 && n > 3 ? n : n - (n % 4), tile, alone(build, type));
 }
@@ -70,7 +78,7 @@ describe.each(BUILDS)('%s', (build) => {
       w.layout = 'packed';
       const y = mul_mat(w, x);
       const product = lower([w, x, y], facts).find(({ code }) => code === 'MUL_MAT_PACKED')!;
-      expect((product.how as () => string)(), `${n} columns`).toContain(
+      expect((product.how as (of: object) => string)({}), `${n} columns`).toContain(
         `: packed, ${inWords(expected(build, type, n))}, ${n === 1 ? 'one column' : `${n} columns`}`,
       );
     }

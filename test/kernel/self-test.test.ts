@@ -43,7 +43,7 @@ describe('what is wrong is said', () => {
 
   it('other bits', async () => {
     const { why, kept } = await runSelfTest(damaged(), 'simd', { flags: [], program });
-    expect(why).toBe('its self-test gave different bits for attention with a cap');
+    expect(why).toBe('its self-test gave different bits for attention with sinks');
     expect(kept).toBe(true);
   });
 

@@ -46,7 +46,7 @@ it('a warm-up: always, where steps may be so short that fewer threads are faster
   try {
     expect(model.stats.warmupMs).toBeGreaterThan(0);
     const { engine } = model.internals;
-    const large = { ...engine, weightBytes: 1e8 };
+    const large = { ...engine, memory: { ...engine.memory, weights: 1e8 } };
     expect([await warmUp(large, 'short'), await warmUp(engine, false)]).toEqual([0, 0]);
     expect(await warmUp(large, true)).toBeGreaterThan(0);
   } finally {

@@ -712,7 +712,7 @@ describe('keys and origins', () => {
     expect((await ask(['https://a.example'])).headers.get('access-control-allow-origin')).toBe('https://a.example');
     expect((await ask(['https://b.example'])).headers.get('access-control-allow-origin')).toBeNull();
     const pre = await ask(true, 'OPTIONS');
-    expect([pre.status, pre.headers.get('access-control-allow-methods')]).toEqual([204, 'GET, POST, OPTIONS']);
+    expect([pre.status, pre.headers.get('access-control-allow-methods')]).toEqual([204, 'GET, POST, DELETE, OPTIONS']);
     // What the official clients send in pages may be sent.
     const { handler } = serve(() => 'x', { cors: true });
     const names = 'anthropic-version,content-type,x-api-key,x-stainless-os';

@@ -82,7 +82,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
   });
 
   it.each<TypeName>(['f16', 'f32', 'q8_0', 'q4_0'])('%s: a token alone as among others', async (type) => {
-    for (const params of [{}, { unifiedMax: 1 }, { logitSoftcap: 3 }]) {
+    for (const params of [{}, { unifiedMax: 1 }, { logitSoftcap: 3 }, { sinks: [-9, 0, 1, 40] }, { unifiedMax: 1, sinks: [1, 2, 3, 4] }]) {
       const all = await attend(type, params);
       for (const t of [0, LOUD, TOKENS - 1])
         expect(await attend(type, params, t), `token ${t}, ${JSON.stringify(params)}`).toEqual(all.subarray(t * ROW, (t + 1) * ROW));

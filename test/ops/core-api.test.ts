@@ -210,7 +210,7 @@ const CALLS = (): { readonly [name: string]: readonly unknown[] } => {
       [`${op}_inplace`, [x, row]],
     ]),
   );
-  const gates = Object.fromEntries(['swiglu', 'geglu', 'geglu_quick', 'geglu_erf', 'reglu'].map((op) => [op, [x, x, {}]]));
+  const gates = Object.fromEntries(['swiglu', 'geglu', 'geglu_quick', 'geglu_erf', 'reglu', 'swiglu_oai'].map((op) => [op, [x, x, {}]]));
   return {
     ...plain,
     ...pairs,
@@ -227,6 +227,9 @@ const CALLS = (): { readonly [name: string]: readonly unknown[] } => {
     get_rows: [x, ids],
     set_rows: [x, x, ids],
     mul_mat: [x, row, {}],
+    mul_mat_id: [cube, row, [[0, 1]]],
+    add_id: [x, row, [[0, 0]]],
+    grouped_matmul: [x, row, [2], {}],
     rms_norm: [x, { ...some, weight: row }],
     norm: [x, { ...some, weight: row, bias: row }],
     l2_norm: [x, some],
@@ -235,6 +238,7 @@ const CALLS = (): { readonly [name: string]: readonly unknown[] } => {
     top_k: [x, 1],
     pool_1d: [x, { kind: 'max', k: 2, s: 1 }],
     mean_of_rows: [x, ids, ids],
+    weighted_sum: [x, engine.tensor('f32', [1, 2], 1)],
     rope_ext: [cube, ids, {}],
     flash_attn_ext: [cube, cube, cube, {}],
     ssm_conv: [x, engine.tensor('f32', [2, 2], 1)],

@@ -21,7 +21,7 @@ const FLASH_F16_NMSE = 2e-5;
 
 const types = (c: OpCase): string[] => c.src.map((s) => s?.type ?? '');
 function limit(c: OpCase): number {
-  if (c.op === 'mul_mat')
+  if (c.op === 'mul_mat' || c.op === 'mul_mat_id')
     return types(c)[0] === 'f32' ? F32_NMSE : types(c)[0] === 'bf16' ? 1e-5 : types(c)[0] === 'f16' ? HALF_NMSE : QUANTISED_NMSE;
   if (c.op === 'flash_attn_ext') return types(c)[1] === 'f32' ? F32_NMSE : types(c)[1] === 'q8_0' ? QUANTISED_NMSE : FLASH_F16_NMSE;
   if (c.op.startsWith('conv_')) return HALF_NMSE; // native rounds a kernel of f32 to f16

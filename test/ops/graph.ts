@@ -58,6 +58,8 @@ export function build(c: Pick<OpCase, 'op' | 'params' | 'src'>, src: readonly (T
       return core.geglu_erf(a, b);
     case 'reglu_split':
       return core.reglu(a, b);
+    case 'swiglu_oai':
+      return core.swiglu_oai(a, b);
     case 'norm':
       return core.norm(a, { weight: b, bias: m, eps: p.eps });
     case 'rms_norm':
@@ -130,6 +132,7 @@ export function build(c: Pick<OpCase, 'op' | 'params' | 'src'>, src: readonly (T
         logitSoftcap: p.logit_softcap,
         causal: p.causal === 1,
         window: p.window,
+        sinks: src[4],
       });
     // Ops whose name and arguments are the golden cases' own: tensors, then what they call their parameters as options.
     default: {

@@ -77,6 +77,18 @@ describe('shapes and types', () => {
       /flash_attn_ext: .*i32/,
     ],
     [
+      'weighted_sum: a weight too few',
+      () => core.weighted_sum(f32(8, 4, 2), f32(1, 3, 2)),
+      'ERR_TENSOR_SHAPE',
+      /weighted_sum: .*one weight for each row/,
+    ],
+    [
+      'flash_attn_ext: sinks',
+      () => core.flash_attn_ext(f32(8, 4, 2), f32(8, 9, 2), f32(8, 9, 2), { sinks: [1, 2, 3] }),
+      'ERR_TENSOR_SHAPE',
+      /flash_attn_ext: .*one sink for each head/,
+    ],
+    [
       'flash_attn_ext: window without causal',
       () => core.flash_attn_ext(f32(8, 4, 2), f32(8, 9, 2), f32(8, 9, 2), { window: 3 }),
       'ERR_TENSOR_SHAPE',

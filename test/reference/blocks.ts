@@ -3,10 +3,12 @@
  * Rows of `k` elements in a Uint8Array, as in a GGUF file.
  */
 import { f16ToNumber } from './f16.ts';
+import * as grids from './grids.ts';
 
 export type Dequantize = (bytes: Uint8Array, k: number) => Float64Array;
 
 const u16 = (b: Uint8Array, p: number): number => b[p] | (b[p + 1] << 8);
+const u32 = (b: Uint8Array, p: number): number => u16(b, p) + u16(b, p + 2) * 65536;
 const f16 = (b: Uint8Array, p: number): number => f16ToNumber(u16(b, p));
 const i8 = (b: Uint8Array, p: number): number => (b[p] << 24) >> 24;
 const f32 = (b: Uint8Array, p: number): number => new DataView(b.buffer, b.byteOffset).getFloat32(p, true);
@@ -53,6 +55,17 @@ const tq1 = (b: Uint8Array, p: number, j: number): number => {
   return trit(b[p + 48 + ((j - 240) & 3)], (j - 240) >> 2);
 };
 
+/** A nibble by its number: two in a byte, the low one first. */
+const scale4 = (b: Uint8Array, p: number, i: number): number => (b[p + (i >> 1)] >> (4 * (i & 1))) & 15;
+/** Minus one where bit i of eight is set; of seven bits, the eighth makes the number of those set even. */
+const sign = (bits: number, i: number): number => ((bits >> i) & 1 ? -1 : 1);
+const even = (seven: number): number => seven | (([...seven.toString(2)].filter((b) => b === '1').length % 2) << 7);
+/** Seven sign bits in a u32 that has those of four times eight elements. */
+const evenOf = (word: number, i: number): number => even(Math.floor(word / 128 ** i) % 128);
+/** The f16 in the high nibbles of the four u16 at p. */
+const spread16 = (b: Uint8Array, p: number): number =>
+  f16ToNumber([0, 1, 2, 3].reduce((h, i) => h | ((b[p + 2 * i + 1] >> 4) << (4 * i)), 0));
+
 export const dequantize: Readonly<Record<string, Dequantize>> = {
   f32: format(1, 4, (b, p) => f32(b, p)),
   f16: format(1, 2, (b, p) => f16(b, p)),
@@ -91,6 +104,40 @@ export const dequantize: Readonly<Record<string, Dequantize>> = {
     const s = j >> 5;
     const scale = ((b[p + 4 + (s >> 1)] >> (s & 1 ? 4 : 0)) & 15) | (((u16(b, p + 2) >> (2 * s)) & 3) << 4);
     return f16(b, p) * (scale - 32) * IQ4[nibble(b, p + 8 + 16 * s, j & 31)];
+  }),
+  iq2_xxs: format(256, 66, (b, p, j) => {
+    const group = p + 2 + 8 * (j >> 5);
+    const word = u32(b, group + 4);
+    const value = grids.iq2xxs[b[group + ((j >> 3) & 3)]][j & 7];
+    return f16(b, p) * (Math.floor(word / 2 ** 28) + 0.5) * 0.25 * value * sign(evenOf(word, (j >> 3) & 3), j & 7);
+  }),
+  iq2_xs: format(256, 74, (b, p, j) => {
+    const word = u16(b, p + 2 + 2 * (j >> 3));
+    return f16(b, p) * (scale4(b, p + 66, j >> 4) + 0.5) * 0.25 * grids.iq2xs[word & 511][j & 7] * sign(even(word >> 9), j & 7);
+  }),
+  iq2_s: format(256, 82, (b, p, j) => {
+    const i = j >> 3;
+    const index = b[p + 2 + i] | (((b[p + 66 + (i >> 2)] >> (2 * (i & 3))) & 3) << 8);
+    return f16(b, p) * (scale4(b, p + 74, j >> 4) + 0.5) * 0.25 * grids.iq2s[index][j & 7] * sign(b[p + 34 + i], j & 7);
+  }),
+  iq3_xxs: format(256, 98, (b, p, j) => {
+    const word = u32(b, p + 66 + 4 * (j >> 5));
+    const value = grids.iq3xxs[b[p + 2 + (j >> 2)]][j & 3];
+    return f16(b, p) * (Math.floor(word / 2 ** 28) + 0.5) * 0.5 * value * sign(evenOf(word, (j >> 3) & 3), j & 7);
+  }),
+  iq3_s: format(256, 110, (b, p, j) => {
+    const index = b[p + 2 + (j >> 2)] | (bit(b, p + 66, j >> 2) << 8);
+    return f16(b, p) * (2 * scale4(b, p + 106, j >> 5) + 1) * grids.iq3s[index][j & 3] * sign(b[p + 74 + (j >> 3)], j & 7);
+  }),
+  iq1_s: format(256, 50, (b, p, j) => {
+    const word = u16(b, p + 34 + 2 * (j >> 5));
+    const index = b[p + 2 + (j >> 3)] | (((word >> (3 * ((j >> 3) & 3))) & 7) << 8);
+    return f16(b, p) * (2 * ((word >> 12) & 7) + 1) * (grids.iq1s[index][j & 7] + (word & 0x8000 ? -0.125 : 0.125));
+  }),
+  iq1_m: format(256, 56, (b, p, j) => {
+    const high = scale4(b, p + 32, j >> 3);
+    const scale = (u16(b, p + 48 + 2 * (j >> 6)) >> (3 * ((j >> 4) & 3))) & 7;
+    return spread16(b, p + 48) * (2 * scale + 1) * (grids.iq1s[b[p + (j >> 3)] | ((high & 7) << 8)][j & 7] + (high & 8 ? -0.125 : 0.125));
   }),
   tq1_0: format(256, 54, (b, p, j) => f16(b, p + 52) * (tq1(b, p, j) - 1)),
   tq2_0: format(256, 66, (b, p, j) => f16(b, p + 64) * (pair(b, p, j) - 1)),

@@ -4,7 +4,7 @@ export type MetaValue = number | boolean | string | MetaValue[];
 export interface RefTensor {
   readonly name: string;
   readonly ne: readonly number[];
-  /** ggml's type number: 0 f32, 1 f16, 2 q4_0, 8 q8_0 */
+  /** ggml's type number: 0 f32, 1 f16, 2 q4_0, 8 q8_0, 39 mxfp4 */
   readonly type: number;
   /** Row i (over all higher dimensions), dequantised. */
   row(i: number): Float64Array;
@@ -34,12 +34,19 @@ export function roundHalf(x: number): number {
   return Math.sign(x) * (rest > 0.5 || (rest === 0.5 && down % 2 === 1) ? down + 1 : down) * step;
 }
 
-const blockOf: Record<number, readonly [length: number, bytes: number]> = { 0: [1, 4], 1: [1, 2], 2: [32, 18], 8: [32, 34] };
+const blockOf: Record<number, readonly [length: number, bytes: number]> = { 0: [1, 4], 1: [1, 2], 2: [32, 18], 8: [32, 34], 39: [32, 17] };
+/** Twice the values of FP4 (E2M1). */
+const fp4 = [0, 1, 2, 3, 4, 6, 8, 12];
 
 function dequantize(type: number, view: DataView, at: number, out: Float64Array, to: number): void {
   if (type === 0) out[to] = view.getFloat32(at, true);
   else if (type === 1) out[to] = fromHalf(view.getUint16(at, true));
-  else {
+  else if (type === 39) {
+    for (let i = 0; i < 32; i++) {
+      const code = (view.getUint8(at + 1 + (i & 15)) >> (i < 16 ? 0 : 4)) & 15;
+      out[to + i] = 2 ** (view.getUint8(at) - 128) * fp4[code & 7] * (code & 8 ? -1 : 1);
+    }
+  } else {
     const d = fromHalf(view.getUint16(at, true));
     for (let i = 0; i < 32; i++) {
       if (type === 8) out[to + i] = d * view.getInt8(at + 2 + i);

@@ -130,6 +130,18 @@ function mulMat(a: View, b: View): Float64Array {
     return w.reduce((s, v, k) => s + v * x[k], 0);
   });
 }
+/** Result column (u, t) is matrix ids[u, t] times column (u mod b.ne1, t). */
+function mulMatId(as: View, b: View, ids: View): Float64Array {
+  const matrix = (u: number, t: number) => ids.at(u, t, 0, 0);
+  const column = (u: number, t: number): View => ({ type: b.type, ne: [b.ne[0], 1, 1, 1], at: (k) => b.at(k, u % b.ne[1], t, 0) });
+  const of = (e: number): View => ({ type: as.type, ne: [as.ne[0], as.ne[1], 1, 1], at: (k, r) => as.at(k, r, e, 0) });
+  const out = new Float64Array(as.ne[1] * ids.ne[0] * ids.ne[1]).fill(NaN);
+  each([1, ids.ne[0], ids.ne[1], 1], (_, u, t) => {
+    if (within(matrix(u, t), 1, as.ne[2])) out.set(mulMat(of(matrix(u, t)), column(u, t)), (t * ids.ne[0] + u) * as.ne[1]);
+    return 0;
+  });
+  return out;
+}
 const slope = (h: number, n_head: number, max_bias: number) => {
   const n = 2 ** Math.floor(Math.log2(n_head));
   return max_bias === 0 ? 1 : h < n ? 2 ** ((-max_bias / n) * (h + 1)) : 2 ** ((-max_bias / 2 / n) * (2 * (h - n) + 1));
@@ -143,10 +155,12 @@ const sorted = (x: Float64Array, descending: boolean): number[] =>
   );
 /** Whether rows [i, i + n) are all there. */
 const within = (i: number, n: number, rows: number): boolean => i >= 0 && n >= 0 && i + n <= rows;
-function softMax(x: Float64Array): Float64Array {
-  const top = x.reduce((a, v) => Math.max(a, v), -Infinity);
+/** sink: one more score, whose part of the sum goes nowhere. */
+function softMax(x: Float64Array, sink = -Infinity): Float64Array {
+  const top = x.reduce((a, v) => Math.max(a, v), sink);
   const e = x.map((v) => Math.exp(v - top));
-  return e.map((v) => v / sum(e));
+  const all = sum(e) + (sink === -Infinity ? 0 : Math.exp(sink - top));
+  return e.map((v) => v / all);
 }
 const maskAt = (m: View | null, i0: number, i1: number, i2: number, i3: number) => (m ? m.at(i0, i1, i2 % m.ne[2], i3 % m.ne[3]) : 0);
 
@@ -170,7 +184,7 @@ function rope(x: View, pos: View, factors: View | null, p: Readonly<Record<strin
     return (second ? u * Math.sin(theta) + v * Math.cos(theta) : u * Math.cos(theta) - v * Math.sin(theta)) * size;
   });
 }
-function flash(q: View, k: View, v: View, mask: View | null, p: Readonly<Record<string, number>>): Float64Array {
+function flash(q: View, k: View, v: View, mask: View | null, sinks: View | null, p: Readonly<Record<string, number>>): Float64Array {
   const [, tokens, n_head, batches] = q.ne;
   const group = n_head / k.ne[2];
   const out: number[] = [];
@@ -189,6 +203,7 @@ function flash(q: View, k: View, v: View, mask: View | null, p: Readonly<Record<
               slope(h, n_head, p.max_bias) * maskAt(mask, j, t, h, b)
             );
           }),
+          sinks?.at(h, 0, 0, 0),
         );
         // A row that sees nothing is 0.
         for (let i = 0; i < v.ne[0]; i++) out.push(scores.reduce((a, s, j) => a + (s > 0 ? s * v.at(i, j, g, b) : 0), 0));
@@ -341,8 +356,17 @@ export function evaluateOn(
   if (op in gates) return all((i0, ...i) => of(gates, op)(a.at(i0, ...i)) * a.at(i0 + a.ne[0] / 2, ...i));
   if (op.endsWith('_split')) return all((...i) => of(gates, op.slice(0, -6))(a.at(...i)) * b.at(...i));
   switch (op) {
+    case 'swiglu_oai':
+      return all((...i) => {
+        const gate = Math.min(a.at(...i), p.limit);
+        return (gate / (1 + Math.exp(-p.alpha * gate))) * (Math.min(Math.max(b.at(...i), -p.limit), p.limit) + 1);
+      });
     case 'mul_mat':
       return mulMat(a, b);
+    case 'mul_mat_id':
+      return mulMatId(a, b, m!);
+    case 'add_id':
+      return all((i0, u, t) => a.at(i0, u, t, 0) + (within(m!.at(u, t, 0, 0), 1, b.ne[1]) ? b.at(i0, m!.at(u, t, 0, 0), 0, 0) : NaN));
     case 'rope_ext':
       return rope(a, b, m, p);
     case 'soft_max_ext': {
@@ -356,7 +380,7 @@ export function evaluateOn(
       });
     }
     case 'flash_attn_ext':
-      return flash(a, b, m!, k, p);
+      return flash(a, b, m!, k, src[4] ?? null, p);
     case 'ssm_conv':
       return all((i0, i1, i2) => sum(Array.from({ length: b.ne[0] }, (_, tap) => b.at(tap, i0, 0, 0) * a.at(i1 + tap, i0, i2, 0))));
     case 'ssm_scan':
@@ -389,6 +413,8 @@ export function evaluateOn(
       return rows(a, a.ne[0], (x) => sorted(x, p.order === 1));
     case 'top_k':
       return rows(a, p.k, (x) => sorted(x, true).slice(0, p.k));
+    case 'weighted_sum':
+      return all((i0, i1, i2) => sum(Float64Array.from({ length: a.ne[1] }, (_, r) => a.at(i0, r, i1, i2) * b.at(0, r, i1, i2))));
     case 'mean_of_rows':
       return all((i0, i1) => {
         const first = b.at(i1, 0, 0, 0);

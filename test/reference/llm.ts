@@ -21,6 +21,10 @@ interface Traits {
   readonly alibi?: number;
   /** a norm before the last product of each branch */
   readonly subNorms?: boolean;
+  /** what experts' gates go through, where it is not silu; 'none': they have no gate, and gelu behind up */
+  readonly unit?: 'relu' | 'oai' | 'none';
+  /** the weights of a token's experts add up to 1 */
+  readonly weightsToOne?: boolean;
   /** windows: the last (or first) of so many layers sees everything, unless the file has a pattern; their size where the file has none */
   readonly windows?: { readonly pattern: number; readonly size?: number; readonly first?: boolean; readonly around?: boolean };
   /** layers that see everything have no rope */
@@ -39,9 +43,9 @@ const traits: Record<string, Traits> = {
   mamba: {},
   mamba2: {},
   qwen35: { rope: 'neox', interleaved: true },
-  granitehybrid: { rope: 'norm' },
+  granitehybrid: { rope: 'norm', weightsToOne: true },
   'falcon-h1': { rope: 'neox' },
-  llama: { rope: 'norm' },
+  llama: { rope: 'norm', weightsToOne: true },
   internlm2: { rope: 'norm' },
   ernie4_5: { rope: 'norm' },
   mistral3: { rope: 'norm' },
@@ -57,20 +61,28 @@ const traits: Record<string, Traits> = {
   qwen3vl: { rope: 'neox', interleaved: true },
   smollm3: { rope: 'norm', ropeless: 4 },
   granite: { rope: 'norm' },
+  granitemoe: { rope: 'norm', weightsToOne: true },
   qwen2: { rope: 'neox' },
   qwen3: { rope: 'neox' },
+  qwen2moe: { rope: 'neox' },
+  qwen3moe: { rope: 'neox', weightsToOne: true },
+  olmoe: { rope: 'neox' },
+  'gpt-oss': { rope: 'neox', unit: 'oai', windows: { pattern: 2 } },
+  smallthinker: { rope: 'neox', unit: 'relu', weightsToOne: true, windows: { pattern: 4, first: true } },
   phi3: { rope: 'neox' },
   stablelm: { rope: 'neox' },
   bitnet: { rope: 'neox', subNorms: true },
   starcoder2: { rope: 'neox', gelu: true },
   gemma2: { rope: 'neox', gelu: true, scaled: true, windows: { pattern: 2, size: 4096 } },
   gemma3: { rope: 'neox', gelu: true, scaled: true, windows: { pattern: 6 }, local: { base: 10000, plain: true } },
+  gemma4: { rope: 'neox', gelu: true, scaled: true, windows: { pattern: 6 }, local: { base: 10000, plain: true } },
   'gemma-embedding': { rope: 'neox', gelu: true, scaled: true, windows: { pattern: 6, around: true }, local: { base: 10000, plain: true } },
   'modern-bert': { rope: 'neox', gelu: true, windows: { pattern: 3, first: true, around: true }, local: { base: 10000, plain: true } },
   'neo-bert': { rope: 'norm' },
   eurobert: { rope: 'neox' },
   bert: { encoder: true, gelu: true },
   'nomic-bert': { encoder: true, rope: 'neox' },
+  'nomic-bert-moe': { encoder: true, rope: 'neox', gelu: true, unit: 'none' },
   'jina-bert-v2': { encoder: true, gelu: true, alibi: 8 },
   'jina-bert-v3': { encoder: true, rope: 'neox', gelu: true },
 };
@@ -107,7 +119,7 @@ function toVecDotType(x: Vec, type: number): Vec {
 export function reference(gguf: RefGguf) {
   const cache = new Map<RefTensor, Vec[]>();
   const rowsOf = (t: RefTensor) => {
-    const known = cache.get(t) ?? Array.from({ length: t.ne[1] ?? 1 }, (_, i) => t.row(i));
+    const known = cache.get(t) ?? Array.from({ length: t.ne.slice(1).reduce((a, n) => a * n, 1) }, (_, i) => t.row(i));
     cache.set(t, known);
     return known;
   };
@@ -134,7 +146,7 @@ export function reference(gguf: RefGguf) {
   const n_head_kv =
     Array.isArray(headsKv) || ArrayBuffer.isView(headsKv) ? Math.max(...(headsKv as ArrayLike<number> as number[])) : (headsKv as number);
   const head = num('attention.key_length', n_embd / n_head);
-  const n_rot = num('rope.dimension_count', head);
+  const n_rot_global = num('rope.dimension_count', head);
   const n_ff = num('feed_forward_length', 0);
   const eps = num('attention.layer_norm_rms_epsilon', num('attention.layer_norm_epsilon', 0));
   const rms = raw('attention.layer_norm_rms_epsilon') !== undefined;
@@ -144,18 +156,28 @@ export function reference(gguf: RefGguf) {
   const finalCap = num('final_logit_softcapping', arch === 'gemma2' ? 30 : 0);
   // the two 27B models of the gemma family scale by the width per head instead of the head's own size
   const wide = (arch === 'gemma2' && n_layer === 46) || (arch === 'gemma3' && n_layer === 62);
-  const attnScale = (arch.startsWith('granite') && num('attention.scale', 0)) || 1 / Math.sqrt(wide ? n_embd / n_head : head);
+  const isGranite = arch.startsWith('granite');
+  const attnScale = (isGranite && num('attention.scale', 0)) || (arch === 'gemma4' && 1) || 1 / Math.sqrt(wide ? n_embd / n_head : head);
 
   // llama and phi3 files may carry the key, and native ignores it.
-  const window = is.windows ? num('attention.sliding_window', is.windows.size ?? 0) : 0;
+  const given = is.windows ? num('attention.sliding_window', is.windows.size ?? 0) : 0;
+  // smallthinker's windows are of 4096 whatever the key says
+  const window = arch === 'smallthinker' && given > 0 ? 4096 : given;
   const pattern = raw('attention.sliding_window_pattern') ?? is.windows?.pattern;
   const isGlobal = (il: number) =>
     Array.isArray(pattern) ? !pattern[il] : pattern !== 0 && il % (pattern as number) === (is.windows?.first ? 0 : (pattern as number) - 1);
   const isNear = (back: number) => (is.windows?.around ? Math.abs(back) <= Math.floor(window / 2) : back < window);
   const isSwa = (il: number) => window > 0 && !isGlobal(il);
 
+  /** gemma4: local layers have heads of another size; the last layers read the keys and values of others. */
+  const headOf = (il: number) => (isSwa(il) ? num('attention.key_length_swa', head) : head);
+  const own = n_layer - num('attention.shared_kv_layers', 0);
+  const keysOf = (il: number) => (il < own ? il : own - (isSwa(il) ? 2 : 1));
+  const kept = new Map<number, { k: Vec; v: Vec }[]>();
+
   /** cos and sin of each pair at one position. */
   function angles(pos: number, il: number, n_ctx: number): [number, number][] {
+    const n_rot = isSwa(il) ? num('rope.dimension_count_swa', n_rot_global) : n_rot_global;
     const type = raw('rope.scaling.type') ?? 'linear';
     const orig = num('rope.scaling.original_context_length', num('context_length', 0));
     const factor = type === 'none' ? 1 : num('rope.scaling.factor', num('rope.scale_linear', 0)) || 1;
@@ -163,7 +185,9 @@ export function reference(gguf: RefGguf) {
     const local = isSwa(il);
     const base = local && arch !== 'olmo2' && arch !== 'cohere2' ? num('rope.freq_base_swa', is.local?.base ?? trained) : trained;
     const freqScale = local && is.local?.plain ? 1 : 1 / factor;
-    const factors = vector('rope_freqs.weight') ?? vector(n_ctx > orig ? 'rope_factors_long.weight' : 'rope_factors_short.weight');
+    const factors =
+      (arch === 'gemma4' && local ? undefined : vector('rope_freqs.weight')) ??
+      vector(n_ctx > orig ? 'rope_factors_long.weight' : 'rope_factors_short.weight');
     const yarn = type === 'yarn';
     const dim = (turns: number) => (n_rot * Math.log(orig / (turns * 2 * Math.PI))) / (2 * Math.log(base));
     const mix = arch === 'olmo2' && local ? 0 : num('rope.scaling.yarn_ext_factor', yarn ? 1 : 0);
@@ -189,8 +213,9 @@ export function reference(gguf: RefGguf) {
     if (!is.interleaved) return at < t + h + w;
     return (at % 3 === 0 && at < 3 * t) || (at % 3 === 1 && at < 3 * h) || (at % 3 === 2 && at < 3 * w);
   }
-  function rope(x: Vec, pairs: [number, number][]): Vec {
+  function rope(x: Vec, pairs: [number, number][], head: number): Vec {
     const out = x.slice();
+    const n_rot = 2 * pairs.length;
     for (let h = 0; h < x.length; h += head) {
       pairs.forEach(([cos, sin], i) => {
         const [a, b] = is.rope === 'norm' && !raw('rope.dimension_sections') ? [h + 2 * i, h + 2 * i + 1] : [h + i, h + i + n_rot / 2];
@@ -208,12 +233,18 @@ export function reference(gguf: RefGguf) {
   }
   const norm = (x: Vec, name: string) =>
     normed(x, rms ? 'rms' : 'layer', vector(name) ?? rows(`${name}.weight`)[0], vector(`${name}.bias`));
-  function linear(x: Vec, name: string): Vec {
-    const t = optional(`${name}.weight`)!;
-    const y = toVecDotType(x, t?.type ?? 0);
-    const bias = vector(`${name}.bias`);
-    const scale = vector(`${name}.scale`)?.[0] ?? 1;
-    return Float64Array.from(rows(`${name}.weight`), (w, i) => w.reduce((a, v, j) => a + v * y[j], 0) * scale + (bias ? bias[i] : 0));
+  /** e: of a stack of matrices that one, with its bias and scale. */
+  function linear(x: Vec, name: string, e = 0): Vec {
+    const t = optional(`${name}.weight`);
+    const all = rows(`${name}.weight`);
+    const y = toVecDotType(x, t!.type);
+    const n = t!.ne[1] ?? 1;
+    const bias = optional(`${name}.bias`) && rows(`${name}.bias`)[e];
+    const scale = vector(`${name}.scale`)?.[e] ?? 1;
+    return Float64Array.from(
+      all.slice(e * n, (e + 1) * n),
+      (w, i) => w.reduce((a, v, j) => a + v * y[j], 0) * scale + (bias ? bias[i] : 0),
+    );
   }
   /** q/k norms: one weight row for all heads (qwen3, gemma3: rms), one row a head (stablelm), or the whole vector with bias (jina-bert-v2). */
   function headNorm(x: Vec, name: string): Vec {
@@ -227,49 +258,61 @@ export function reference(gguf: RefGguf) {
     return out;
   }
 
+  function normedHeads(x: Vec, width: number): Vec {
+    const out = new Float64Array(x.length);
+    for (let h = 0; h < x.length; h += width) out.set(normed(x.subarray(h, h + width), 'rms'), h);
+    return out;
+  }
+
   function attention(xs: Vec[], il: number, n_ctx: number): Vec[] {
     const b = `blk.${il}.`;
+    const head = headOf(il);
     const nq = n_head * head;
     const nk = n_head_kv * head;
+    const sinks = vector(`${b}attn_sinks.weight`);
     const roped =
       is.rope &&
       !(is.ropeless_globally && !isSwa(il)) &&
       !(is.ropeless && (il + 1) % is.ropeless === 0) &&
-      (!arch.startsWith('granite') || raw('rope.scaling.finetuned') !== false);
+      !(arch === 'smallthinker' && window > 0 && il % 4 === 0) &&
+      (!isGranite || raw('rope.scaling.finetuned') !== false);
     const qkv = xs.map((x, pos) => {
       const all = optional(`${b}attn_qkv.weight`) && linear(x, `${b}attn_qkv`);
       const [q, k, v] = all
         ? [all.slice(0, nq), all.slice(nq, nq + nk), all.slice(nq + nk)]
-        : ['q', 'k', 'v'].map((t) => linear(x, `${b}attn_${t}`));
+        : ['q', 'k', 'v'].map((t) => (t === 'q' || il < own ? linear(x, `${b}attn_${t}`) : new Float64Array(nk)));
       // a gate behind each head's query
       const gated = q.length === 2 * nq;
       const half = (from: number) => Float64Array.from({ length: nq }, (_, i) => q[2 * head * Math.floor(i / head) + from + (i % head)]);
-      const turn = (t: Vec) => (roped ? rope(t, angles(pos, il, n_ctx)) : t);
+      const turn = (t: Vec) => (roped ? rope(t, angles(pos, il, n_ctx), head) : t);
       const ready = (t: Vec, name: string) => (is.turnsFirst ? headNorm(turn(t), b + name) : turn(headNorm(t, b + name)));
       const heat = num('attention.temperature_scale', 0) * Math.log(Math.floor(pos / num('rope.scaling.original_context_length', 1)) + 1);
       return {
         gate: gated ? half(head) : undefined,
         q: scale(ready(gated ? half(0) : q, 'attn_q_norm'), arch === 'mistral3' ? 1 + heat : 1),
         k: ready(k, 'attn_k_norm'),
-        v,
+        v: arch === 'gemma4' ? normedHeads(v, head) : v,
       };
     });
+    kept.set(il, qkv);
+    const kv = kept.get(keysOf(il))!;
     return qkv.map(({ q, gate }, pos) => {
       const out = new Float64Array(nq);
       for (let h = 0; h < n_head; h++) {
         const g = Math.floor(h / (n_head / n_head_kv)) * head;
         const slope = is.alibi ? alibi(h) : 0;
-        const scores = qkv.map(({ k }, other) => {
+        const scores = kv.map(({ k }, other) => {
           if ((causal && other > pos) || (isSwa(il) && !isNear(pos - other))) return -Infinity;
           let dot = 0;
           for (let i = 0; i < head; i++) dot += q[h * head + i] * k[g + i];
           return softCap(dot * attnScale, attnCap) - slope * Math.abs(pos - other);
         });
-        const top = Math.max(...scores);
+        const sink = sinks ? sinks[h] : -Infinity;
+        const top = Math.max(sink, ...scores);
         const e = scores.map((s) => Math.exp(s - top));
-        const sum = e.reduce((a, v) => a + v, 0);
+        const sum = e.reduce((a, v) => a + v, Math.exp(sink - top));
         e.forEach((p, other) => {
-          for (let i = 0; i < head; i++) out[h * head + i] += (p / sum) * qkv[other].v[g + i];
+          for (let i = 0; i < head; i++) out[h * head + i] += (p / sum) * kv[other].v[g + i];
         });
       }
       const open = gate ? out.map((v, i) => v / (1 + Math.exp(-gate[i]))) : out;
@@ -280,7 +323,67 @@ export function reference(gguf: RefGguf) {
     const n = 2 ** Math.floor(Math.log2(n_head));
     return h < n ? 2 ** ((-is.alibi! / n) * (h + 1)) : 2 ** ((-is.alibi! / 2 / n) * (2 * (h - n) + 1));
   }
-  function feedForward(x: Vec, b: string): Vec {
+  /** Who wants to know which experts a token goes through. */
+  let told: ((layer: string, chosen: readonly number[], of: number) => void) | undefined;
+  /** The experts of one token; the router looks at `seen`. */
+  function mixture(x: Vec, seen: Vec, b: string): Vec {
+    const used = num('expert_used_count', 0);
+    const raws = linear(seen, `${b}ffn_gate_inp`);
+    const gating = arch === 'gpt-oss' ? 3 : arch === 'smallthinker' ? num('expert_gating_func', 0) : 1;
+    const softmax = (v: readonly number[]) => {
+      const e = v.map((s) => Math.exp(s - Math.max(...v)));
+      return e.map((one) => one / e.reduce((a, n) => a + n, 0));
+    };
+    const probs = gating === 1 ? softmax([...raws]) : gating === 2 ? [...raws].map((s) => 1 / (1 + Math.exp(-s))) : [...raws];
+    const best = (of: readonly number[], n: number) => [...of.keys()].sort((i, j) => of[j] - of[i] || i - j).slice(0, n);
+    const groups = num('expert_group_count', 0);
+    const bias = vector(`${b}exp_probs_b.bias`);
+    let open = bias ? probs.map((p, i) => p + bias[i]) : probs;
+    if (groups > 1) {
+      const size = probs.length / groups;
+      const worth = Array.from({ length: groups }, (_, i) => {
+        const group = open.slice(i * size, (i + 1) * size).sort((p, q) => q - p);
+        return group[0] + group[1];
+      });
+      const kept = best(worth, num('expert_group_used_count', 0));
+      open = open.map((p, i) => (kept.includes(Math.floor(i / size)) ? p : -Infinity));
+    }
+    const chosen = best(open, used);
+    told?.(b, chosen, raws.length);
+    let weights = chosen.map((e) => probs[e]);
+    if (gating === 3) weights = softmax(weights);
+    if (is.weightsToOne)
+      weights = weights.map(
+        (w) =>
+          w /
+          Math.max(
+            2 ** -14,
+            weights.reduce((p, q) => p + q),
+          ),
+      );
+    const unit = (gate: number, up: number) => {
+      if (is.unit === 'relu') return Math.max(0, gate) * up;
+      if (is.unit !== 'oai') return silu(gate) * up;
+      const low = Math.min(gate, 7);
+      return (low / (1 + Math.exp(-1.702 * low))) * (Math.min(7, Math.max(-7, up)) + 1);
+    };
+    const parts = chosen.map((e, i) => {
+      const up = linear(x, `${b}ffn_up_exps`, e);
+      const mid = is.unit === 'none' ? up.map(gelu) : linear(x, `${b}ffn_gate_exps`, e).map((g, j) => unit(g, up[j]));
+      return scale(linear(mid, `${b}ffn_down_exps`, e), weights[i]);
+    });
+    const sum = parts.reduce(add);
+    if (!optional(`${b}ffn_up_shexp.weight`)) return sum;
+    const sharedUp = linear(x, `${b}ffn_up_shexp`);
+    const shared = linear(
+      linear(x, `${b}ffn_gate_shexp`).map((g, j) => silu(g) * sharedUp[j]),
+      `${b}ffn_down_shexp`,
+    );
+    const door = optional(`${b}ffn_gate_inp_shexp.weight`) ? linear(x, `${b}ffn_gate_inp_shexp`)[0] : Infinity;
+    return add(sum, scale(shared, 1 / (1 + Math.exp(-door))));
+  }
+  function feedForward(x: Vec, b: string, layerInput: Vec): Vec {
+    if (optional(`${b}ffn_gate_inp.weight`)) return mixture(x, arch === 'smallthinker' ? layerInput : x, b);
     const up = linear(x, `${b}ffn_up`);
     if (arch === 'apertus') return linear(xielu(up, Number(b.split('.')[1])), `${b}ffn_down`);
     const gate = optional(`${b}ffn_gate.weight`) && linear(x, `${b}ffn_gate`);
@@ -292,6 +395,8 @@ export function reference(gguf: RefGguf) {
     return linear(is.subNorms ? norm(mid, `${b}ffn_sub_norm`) : mid, `${b}ffn_down`);
   }
 
+  const n_per_layer = num('embedding_length_per_layer_input', 0);
+  let perLayer: Vec[] | undefined;
   function xielu(x: Vec, il: number): Vec {
     const [an, ap, beta, eps] = ['alpha_n', 'alpha_p', 'beta', 'eps'].map((k) => (gguf.meta.get(`xielu.${k}`) as number[])[il]);
     const softplus = (v: number) => Math.log(1 + Math.exp(v));
@@ -302,22 +407,29 @@ export function reference(gguf: RefGguf) {
     const b = `blk.${il}.`;
     const before = (x: Vec, name: string) => ((optional(`${name}.weight`) ?? optional(name)) ? norm(x, name) : x);
     const ns = xs.map((x) => before(x, `${b}attn_norm`));
-    const residual = arch.startsWith('granite') ? num('residual_scale', 1) || 1 : 1;
+    const residual = isGranite ? num('residual_scale', 1) || 1 : 1;
     const post = (x: Vec, name: string) => scale(before(x, name), residual);
+    /** gemma4: what the token's embedding of this layer adds, and the layer's factor. */
+    const behind = (x: Vec, i: number) => {
+      if (!perLayer) return x;
+      const inp = perLayer[i].subarray(il * n_per_layer, (il + 1) * n_per_layer);
+      const gated = linear(x, `${b}inp_gate`).map((v, j) => gelu(v) * inp[j]);
+      return scale(add(x, norm(linear(gated, `${b}proj`), `${b}post_norm`)), vector(`${b}layer_output_scale.weight`)?.[0] ?? 1);
+    };
     const mixer = mixerOf({ linear, rows, vector, num, raw, rms: (x, w) => normed(x, 'rms', w), eps }, (name) => gguf.tensors.has(name), b);
     const mixed = mixer?.(ns);
     const attended = mixed && !optional(`${b}attn_q.weight`) ? mixed : attention(ns, il, n_ctx);
     return attended.map((a, i) => {
       const o = mixed && mixed !== attended ? add(a, mixed[i]) : a;
       if (n_ff === 0) return add(xs[i], o);
-      if (arch === 'seed_oss' || arch === 'qwen35') {
+      if (arch === 'seed_oss' || arch === 'qwen35' || arch === 'gpt-oss') {
         const x = add(xs[i], o);
-        return add(x, feedForward(norm(x, `${b}post_attention_norm`), b));
+        return add(x, feedForward(norm(x, `${b}post_attention_norm`), b, xs[i]));
       }
       const x = add(xs[i], post(o, `${b}post_attention_norm`));
       const parallel = is.parallel || (arch === 'stablelm' && !optional(`${b}ffn_norm.weight`));
       const n = parallel ? ns[i] : before(x, `${b}ffn_norm`);
-      return add(x, post(feedForward(n, b), `${b}post_ffw_norm`));
+      return behind(add(x, post(feedForward(n, b, xs[i]), `${b}post_ffw_norm`)), i);
     });
   }
   function encoderLayer(xs: Vec[], il: number, n_ctx: number): Vec[] {
@@ -325,7 +437,7 @@ export function reference(gguf: RefGguf) {
     return attention(xs, il, n_ctx).map((o, i) => {
       let x = norm(add(o, xs[i]), `${b}attn_output_norm`);
       if (optional(`${b}attn_norm_2.weight`)) x = norm(add(x, xs[i]), `${b}attn_norm_2`);
-      return norm(add(feedForward(x, b), x), `${b}layer_output_norm`);
+      return norm(add(feedForward(x, b, x), x), `${b}layer_output_norm`);
     });
   }
 
@@ -334,20 +446,30 @@ export function reference(gguf: RefGguf) {
     const table = rows('token_embd.weight');
     const types = vector('token_types.weight');
     const positions = is.encoder && arch === 'bert' ? rows('position_embd.weight') : undefined;
-    const factor = is.scaled ? Math.sqrt(n_embd) : (arch.startsWith('granite') && num('embedding_scale', 0)) || 1;
+    const factor = is.scaled ? Math.sqrt(n_embd) : (isGranite && num('embedding_scale', 0)) || 1;
     let xs = ids.map((id, pos) => {
       let x = scale(table[id], factor);
       if (types) x = add(x, types);
       if (positions) x = add(x, positions[pos]);
       return optional('token_embd_norm.weight') && arch !== 'lfm2' ? norm(x, 'token_embd_norm') : x;
     });
+    if (n_per_layer > 0) {
+      const own = rows('per_layer_token_embd.weight');
+      perLayer = xs.map((x, pos) => {
+        const projected = scale(linear(x, 'per_layer_model_proj'), 1 / Math.sqrt(n_embd));
+        const out = new Float64Array(projected.length);
+        for (let at = 0; at < out.length; at += n_per_layer)
+          out.set(norm(projected.subarray(at, at + n_per_layer), 'per_layer_proj_norm'), at);
+        return out.map((v, i) => (v + own[ids[pos]][i] * Math.sqrt(n_per_layer)) / Math.SQRT2);
+      });
+    }
     for (let il = 0; il < n_layer; il++) xs = is.encoder ? encoderLayer(xs, il, n_ctx) : decoderLayer(xs, il, n_ctx);
     return is.encoder ? xs : xs.map((x) => norm(x, OUTPUT_NORMS[arch] ?? 'output_norm'));
   }
   /** Logits of every position. */
   function logits(ids: readonly number[], n_ctx: number): Vec[] {
     const tied = !optional('output.weight');
-    const divisor = arch.startsWith('granite') ? num('logit_scale', 1) : 1 / num('logit_scale', 1);
+    const divisor = isGranite ? num('logit_scale', 1) : 1 / num('logit_scale', 1);
     const bias = tied && vector('output.bias');
     return hidden(ids, n_ctx).map((x) =>
       linear(x, tied ? 'token_embd' : 'output').map((v, i) => softCap((v + (bias ? bias[i] : 0)) / divisor, finalCap)),
@@ -366,5 +488,17 @@ export function reference(gguf: RefGguf) {
     const e = x.map((v) => Math.exp(v - Math.max(...x)));
     return scale(e, 1 / e.reduce((a, v) => a + v, 0));
   }
-  return { hidden, logits, embed };
+  /** How many tokens go through each expert, layer by layer. */
+  function expertUse(ids: readonly number[], n_ctx: number): number[][] {
+    const layers = new Map<string, number[]>();
+    told = (layer, chosen, of) => {
+      const counts = layers.get(layer) ?? new Array<number>(of).fill(0);
+      layers.set(layer, counts);
+      for (const e of chosen) counts[e]++;
+    };
+    hidden(ids, n_ctx);
+    told = undefined;
+    return [...layers.values()];
+  }
+  return { hidden, logits, embed, expertUse };
 }

@@ -13,8 +13,8 @@ export interface Act {
 /** C's roundf: half away from zero. */
 const roundf = (x: number): number => Math.sign(x) * Math.floor(Math.abs(x) + 0.5);
 
-/** Formats of 1 and 2 bits without integer scales, whose activations have a scale for 64. */
-const IN_64: readonly TypeName[] = ['q1_0', 'q2_0', 'tq2_0'];
+/** Formats whose activations have a scale for 64: of 1 and 2 bits without integer scales, and nvfp4. */
+const IN_64: readonly TypeName[] = ['q1_0', 'q2_0', 'tq1_0', 'tq2_0', 'nvfp4'];
 
 /** ggml's quantize_row_q8_0_ref, but d stays f32, and is 0 where it would be subnormal. For weights in super-blocks (`type`) of 256, not 32. */
 export function quantizeAct(x: Float32Array, type: TypeName): Act {

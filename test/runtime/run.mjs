@@ -13,6 +13,7 @@ import { faults } from './checks/faults.mjs';
 import { openai } from './checks/openai.mjs';
 import { manifest } from './checks/manifest.mjs';
 import { pages } from './checks/page.mjs';
+import { queue } from './checks/queue.mjs';
 import { servers } from './checks/servers.mjs';
 import { ROW_MS, WHOLE_MS, within } from './lib/wait.mjs';
 
@@ -29,6 +30,7 @@ function install() {
     'firefox-esr': '/usr/bin/firefox-esr',
     'webkit2gtk-driver': '/usr/bin/WebKitWebDriver',
     xvfb: '/usr/bin/Xvfb',
+    'redis-server': '/usr/bin/redis-server',
   };
   const missing = Object.keys(packages).filter((name) => !existsSync(packages[name]));
   if (missing.length === 0) return;
@@ -69,7 +71,7 @@ async function check({ name, run, isReference }) {
 
 install();
 const packed = await makeConsumer();
-const rows = [...servers, ...edges, ...browsers, ...openai, ...faults, ...bundles, ...pages, ...manifest(packed)];
+const rows = [...servers, ...queue, ...edges, ...browsers, ...openai, ...faults, ...bundles, ...pages, ...manifest(packed)];
 for (const row of rows) if (!only || row.isReference || row.name.toLowerCase().includes(only)) await check(row);
 
 const head = { name: 'runtime', version: 'version', relaxed: 'relaxed SIMD', threads: 'threads', checked: 'checked', result: 'result' };

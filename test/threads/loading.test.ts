@@ -74,7 +74,8 @@ describe('pieces that go wrong', () => {
   const path = join(folder, 'pieces.bin');
   const BYTES = 1 << 16;
   writeFileSync(path, new Uint8Array(BYTES).fill(7));
-  const identity = { path, ino: statSync(path).ino, byteLength: BYTES };
+  const { ino, mtimeMs } = statSync(path);
+  const identity = { path, ino, byteLength: BYTES, mtimeMs };
 
   /** An executor over memory for one piece, and so many pieces that all of the file is read into it again and again. */
   async function withExecutor(
@@ -109,6 +110,7 @@ describe('pieces that go wrong', () => {
         (await failure(load!({ ...work, files, pieces: pieces(4, offset) }, () => {}))).code;
       expect(await wrong([{ ...identity, ino: identity.ino + 1 }])).toBe('ERR_SOURCE');
       expect(await wrong([{ ...identity, byteLength: BYTES + 1 }])).toBe('ERR_SOURCE');
+      expect(await wrong([{ ...identity, mtimeMs: mtimeMs - 1 }])).toBe('ERR_SOURCE');
       expect(await wrong([{ ...identity, path: `${path}.gone` }])).toBe('ERR_SOURCE');
       expect(await wrong([identity], 1)).toBe('ERR_GGUF_TRUNCATED');
       let done = 0;

@@ -28,7 +28,7 @@ import { scales_s6 } from './six_bits';
 // @ts-ignore: decorator
 @inline
 export function super_block<F>(): bool {
-  return isDefined(changetype<F>(0).super_block);
+  return isDefined(changetype<F>(0).super_block) || grid<F>();
 }
 
 /** Codes are of 2 bits, without integer scales (few_bits.ts); subs() is stated. */
@@ -38,11 +38,39 @@ export function two_bits<F>(): bool {
   return isDefined(changetype<F>(0).two_bits);
 }
 
-/** The same, or codes of one bit. */
+/** Codes are digits of base 3, five in a byte (tq1_0.ts). */
+// @ts-ignore: decorator
+@inline
+export function trits<F>(): bool {
+  return isDefined(changetype<F>(0).trits);
+}
+
+/** Either, or codes of one bit. */
 // @ts-ignore: decorator
 @inline
 export function few_bits<F>(): bool {
-  return two_bits<F>() || isDefined(changetype<F>(0).one_bit);
+  return two_bits<F>() || trits<F>() || isDefined(changetype<F>(0).one_bit);
+}
+
+/** Codes are entries of a grid (grid.ts): super-blocks, about which nothing else that stands here is asked. */
+// @ts-ignore: decorator
+@inline
+export function grid<F>(): bool {
+  return isDefined(changetype<F>(0).grid);
+}
+
+/** Entries of a grid are of four values, not eight. */
+// @ts-ignore: decorator
+@inline
+export function fours<F>(): bool {
+  return isDefined(changetype<F>(0).fours);
+}
+
+/** Entries of a grid get signs. */
+// @ts-ignore: decorator
+@inline
+export function has_signs<F>(): bool {
+  return isDefined(changetype<F>(0).has_signs);
 }
 
 /** Sub-blocks of a block. */
@@ -65,6 +93,13 @@ export function weights<F>(): i32 {
 @inline
 export function s16<F>(): bool {
   return isDefined(changetype<F>(0).s16);
+}
+
+/** The same, with scales that are f32 (nvfp4): a block's sums are f32, too, and it has no d. */
+// @ts-ignore: decorator
+@inline
+export function f32_scales<F>(): bool {
+  return isDefined(changetype<F>(0).f32_scales);
 }
 
 /** Bits of a code. With s16, codes of up to 4 bits share a byte with their counterparts of the other half (s16.ts). */
@@ -306,6 +341,7 @@ export function sc<F>(w: usize, i: i32): v128 {
 // @ts-ignore: decorator
 @inline
 export function scale<F, G>(v: v128): v128 {
+  if (f32_scales<F>()) return changetype<F>(0).scale<G>(v);
   if (s16<F>()) return has_room<F>() ? scales_i8_large<G>(v) : scales_i8<G>(v);
   return eight_bits<F>() ? scales_s6<G>(v) : scales_u6<G>(v);
 }
@@ -331,28 +367,4 @@ export function block_d<F, G>(w: usize): v128 {
 export function block_dmin<F, G>(w: usize): v128 {
   const m = dmin<F, G>(w);
   return super_block<F>() && !s16<F>() && (offsetof<G>() & 16) != 0 ? f32x4.mul(m, f32x4.splat(1.0 / 256)) : m;
-}
-
-/** The scale of one row's sub-block i (with s16: of its half i) in all lanes; 1 without super-blocks. row: 0..15. */
-// @ts-ignore: decorator
-@inline
-export function scale_of_row<F>(w: usize, i: i32, row: usize): v128 {
-  if (!super_block<F>()) return f32x4.splat(1);
-  if (s16<F>()) return f32x4.splat(<f32>byte_of(changetype<F>(0).sc(w, i), row));
-  return f32x4.splat(<f32>changetype<F>(0).scale_of(w, i, row));
-}
-
-/** Its minimum in all lanes; 1 without super-blocks. */
-// @ts-ignore: decorator
-@inline
-export function min_of_row<F>(w: usize, i: i32, row: usize): v128 {
-  if (!super_block<F>() || !has_min<F>()) return f32x4.splat(1);
-  if (s16<F>()) return f32x4.splat(<f32>byte_of(changetype<F>(0).mn(w, i), row));
-  return f32x4.splat(<f32>changetype<F>(0).min_of(w, i, row));
-}
-
-// @ts-ignore: decorator
-@inline
-function byte_of(v: v128, i: usize): i32 {
-  return i8x16.extract_lane_s(i8x16.swizzle(v, i8x16.splat(<i8>i)), 0);
 }

@@ -5,7 +5,7 @@
  */
 import { pack_f16, pack_nibbles } from './group';
 import { Levels } from './iq4_nl';
-import { get_six, put_six, scale_byte, six_bits } from './six_bits';
+import { put_six, scale_byte, six_bits } from './six_bits';
 
 /** Bytes of a block of one row: f16 d, top bits of scales u16, nibbles of scales 4, nibbles 128. */
 const BYTES: usize = 136;
@@ -22,9 +22,6 @@ export class IQ4_XS extends Levels {
   }
   @inline sc(w: usize, i: i32): v128 {
     return six_bits(w + 32, i, false);
-  }
-  @inline scale_of(w: usize, i: i32, row: usize): i32 {
-    return (<i32>get_six(w + 32, i, scale_byte(row)) << 26) >> 26;
   }
 
   pack(src: usize, stride: usize, w: usize): void {

@@ -7,7 +7,7 @@
  */
 import { low_nibbles, words_0x003f, words_0x3f00 } from './constants';
 import { pack_f16 } from './group';
-import { get_six, put_six, scale_byte, six_bits } from './six_bits';
+import { put_six, scale_byte, six_bits } from './six_bits';
 
 /** Where a packed block has its scales and minima: behind d and dmin. */
 const SCALES: usize = 64;
@@ -24,12 +24,6 @@ export class KScales {
   }
   @inline mn(w: usize, i: i32): v128 {
     return six_bits(w + MINIMA, i, false);
-  }
-  @inline scale_of(w: usize, i: i32, row: usize): u32 {
-    return get_six(w + SCALES, i, scale_byte(row));
-  }
-  @inline min_of(w: usize, i: i32, row: usize): u32 {
-    return get_six(w + MINIMA, minima_vector(i, row), minima_byte(i, row));
   }
 }
 

@@ -20,6 +20,13 @@ const VALUES: usize = memory.data<u32>(
   16,
 );
 
+/** Codes by nibbles. */
+// @ts-ignore: decorator
+@inline
+export function e2m1_codes(): v128 {
+  return v128.load(VALUES);
+}
+
 @unmanaged
 export class MXFP4 {
   @inline bytes(): usize {
@@ -41,7 +48,7 @@ export class MXFP4 {
     return w + 16;
   }
   @inline mask2(): v128 {
-    return v128.load(VALUES);
+    return e2m1_codes();
   }
   @inline first(v: v128, m: v128, m2: v128): v128 {
     return lookup16(m2, v128.and(v, m));

@@ -51,11 +51,3 @@ export function put_six(p: usize, i: usize, at: usize, x: u32): void {
     p += 16;
   }
 }
-
-/** Reads the number that put_six wrote. */
-export function get_six(p: usize, i: usize, at: usize): u32 {
-  p += at;
-  if (i < 6) return load<u8>(p + (i << 4)) & 63;
-  if (i > 6) p += 48;
-  return (<u32>load<u8>(p) >> 6) | ((<u32>load<u8>(p, 16) >> 6) << 2) | ((<u32>load<u8>(p, 32) >> 6) << 4);
-}

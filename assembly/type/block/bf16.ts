@@ -35,21 +35,6 @@ export function quantize_row_bf16(x: usize, y: usize, k: i32): void {
   }
 }
 
-/** bf16 . bf16, summed in f32. Order as in vec_dot_f32. */
-export function vec_dot_bf16(n: i32, x: usize, y: usize): f32 {
-  let s0 = f32x4.splat(0);
-  let s1 = f32x4.splat(0);
-  const end8 = x + (<usize>(n & ~7) << 1);
-  const end = x + (<usize>n << 1);
-  for (; x < end8; x += 16, y += 16) {
-    s0 = madd(load_bf16x4(x), load_bf16x4(y), s0);
-    s1 = madd(load_bf16x4(x + 8), load_bf16x4(y + 8), s1);
-  }
-  let sum = hsum_f32(f32x4.add(s0, s1));
-  for (; x < end; x += 2, y += 2) sum += load_bf16(x) * load_bf16(y);
-  return sum;
-}
-
 /**
  * bf16 weights . f32 activations. Four sums, as in all products of floats. A function returns one value, so that what a loop holds in locals
  * is written where the loop is.

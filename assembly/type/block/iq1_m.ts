@@ -20,14 +20,15 @@ export function dequantize_row_iq1_m(x: usize, y: usize, k: i32): void {
       const qh = <u32>load<u8>(x + j, 32);
       const a = <u32>load<u8>(x + 2 * j) | ((qh & 0x07) << 8);
       const b = <u32>load<u8>(x + 2 * j, 1) | ((qh & 0x70) << 4);
+      // The grid's 8 is in it.
       // prettier-ignore
       const eighth = i8x16.shuffle(
-        i8x16.splat(qh & 0x08 ? -1 : 1), i8x16.splat(qh & 0x80 ? -1 : 1),
+        i8x16.splat(qh & 0x08 ? -9 : -7), i8x16.splat(qh & 0x80 ? -9 : -7),
         0, 0, 0, 0, 0, 0, 0, 0, 16, 16, 16, 16, 16, 16, 16, 16,
       );
       const scale = (<u32>load<u16>(x + 2 * (j >> 2), 48) >> (3 * <u32>(j & 3))) & 7;
       const dl = d * <f32>((scale << 1) | 1);
-      store_i8_scaled(y, i8x16.add(i8x16.shl(grid2(iq1s_grid(), a, b), 3), eighth), f32x4.splat(dl * <f32>0.125));
+      store_i8_scaled(y, i8x16.add(grid2(iq1s_grid(), a, b), eighth), f32x4.splat(dl * <f32>0.125));
     }
   }
 }

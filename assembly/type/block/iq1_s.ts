@@ -20,9 +20,9 @@ export function dequantize_row_iq1_s(x: usize, y: usize, k: i32): void {
       const high = qh >> (6 * <u32>(j & 1));
       const a = <u32>load<u8>(x + 2 * j, 2) | ((high & 7) << 8);
       const b = <u32>load<u8>(x + 2 * j, 3) | ((high & 56) << 5);
-      const eighth = i8x16.splat(qh & 0x8000 ? -1 : 1);
+      const eighth = i8x16.splat(qh & 0x8000 ? -9 : -7); // and the 8 of the grid
       const dl = d * <f32>(((qh >> 11) & 14) | 1);
-      store_i8_scaled(y, i8x16.add(i8x16.shl(grid2(iq1s_grid(), a, b), 3), eighth), f32x4.splat(dl * <f32>0.125));
+      store_i8_scaled(y, i8x16.add(grid2(iq1s_grid(), a, b), eighth), f32x4.splat(dl * <f32>0.125));
     }
   }
 }

@@ -3,6 +3,7 @@
  * the first in the lowest.
  * A module's start writes them behind its static data. Where threads share a memory each instance does so, maybe while another reads: the bytes are the
  * same every time.
+ * They end below 64 KiB: packed products have the addresses of entries as u16 (matmul/format/grid.ts; test/graph/layout.test.ts).
  */
 import { IQ1S_BITS, IQ2S_BITS, IQ2XS_BITS, IQ2XXS_BITS, IQ3S_BITS, IQ3XXS_BITS, expand_grid } from './iq_grid_bits';
 
@@ -14,53 +15,60 @@ const IQ1S: usize = 8 * 2048;
 const IQ3XXS: usize = 4 * 256;
 const IQ3S: usize = 4 * 512;
 
+/** Where they begin: an entry of eight bytes lies in one line of the cache. */
+// @ts-ignore: decorator
+@inline
+function grids(): usize {
+  return (__heap_base + 7) & -8;
+}
+
 /** 256 entries of eight values among 8, 25 and 43. */
 // @ts-ignore: decorator
 @inline
 export function iq2xxs_grid(): usize {
-  return __heap_base;
+  return grids();
 }
 
 /** 512 entries of eight, as iq2xxs_grid. */
 // @ts-ignore: decorator
 @inline
 export function iq2xs_grid(): usize {
-  return __heap_base + IQ2XXS;
+  return grids() + IQ2XXS;
 }
 
 /** 1024 entries of eight, as iq2xxs_grid. */
 // @ts-ignore: decorator
 @inline
 export function iq2s_grid(): usize {
-  return __heap_base + (IQ2XXS + IQ2XS);
+  return grids() + (IQ2XXS + IQ2XS);
 }
 
-/** 2048 entries of eight values among -1, 0 and 1, to which an eighth is added or taken off. */
+/** 2048 entries of eight values among 0, 8 and 16: eight times -1, 0 and 1, and 8 more. */
 // @ts-ignore: decorator
 @inline
 export function iq1s_grid(): usize {
-  return __heap_base + (IQ2XXS + IQ2XS + IQ2S);
+  return grids() + (IQ2XXS + IQ2XS + IQ2S);
 }
 
 /** 256 entries of four values among 4, 12, 20, 28, 36, 44, 52 and 62. */
 // @ts-ignore: decorator
 @inline
 export function iq3xxs_grid(): usize {
-  return __heap_base + (IQ2XXS + IQ2XS + IQ2S + IQ1S);
+  return grids() + (IQ2XXS + IQ2XS + IQ2S + IQ1S);
 }
 
 /** 512 entries of four odd values from 1 to 15. */
 // @ts-ignore: decorator
 @inline
 export function iq3s_grid(): usize {
-  return __heap_base + (IQ2XXS + IQ2XS + IQ2S + IQ1S + IQ3XXS);
+  return grids() + (IQ2XXS + IQ2XS + IQ2S + IQ1S + IQ3XXS);
 }
 
 /** Where the heap of a module with grids begins. */
 // @ts-ignore: decorator
 @inline
 export function grids_end(): usize {
-  return __heap_base + (IQ2XXS + IQ2XS + IQ2S + IQ1S + IQ3XXS + IQ3S);
+  return grids() + (IQ2XXS + IQ2XS + IQ2S + IQ1S + IQ3XXS + IQ3S);
 }
 
 /** Two entries of eight. */
@@ -90,6 +98,6 @@ const IQ2_LEVELS: u64 = 0x2b1908;
 expand_grid(IQ2XXS_BITS, iq2xxs_grid(), 8, 3, IQ2_LEVELS);
 expand_grid(IQ2XS_BITS, iq2xs_grid(), 8, 3, IQ2_LEVELS);
 expand_grid(IQ2S_BITS, iq2s_grid(), 8, 3, IQ2_LEVELS);
-expand_grid(IQ1S_BITS, iq1s_grid(), 8, 3, 0x0100ff);
+expand_grid(IQ1S_BITS, iq1s_grid(), 8, 3, 0x100800);
 expand_grid(IQ3XXS_BITS, iq3xxs_grid(), 4, 8, 0x3e342c241c140c04);
 expand_grid(IQ3S_BITS, iq3s_grid(), 4, 8, 0x0f0d0b0907050301);

@@ -5,12 +5,9 @@
  *   0       1                                            17
  *   | e: u8 | qs: 16 bytes, low nibble j, high j + 16    |
  */
-import { dot2_u6_offset, f16_to_f32, held, hsum_f32, lookup16, madd } from '../../simd';
+import { lookup16 } from '../../simd';
 import { low_bytes, store_i8_scaled } from './words';
 
-// @ts-ignore: decorator
-@inline
-const QK: i32 = 32;
 // @ts-ignore: decorator
 @inline
 const BYTES: usize = 17;
@@ -90,25 +87,4 @@ export function quantize_row_mxfp4(x: usize, y: usize, k: i32): void {
     store<u8>(y, <u8>e);
     v128.store(y, v128.or(nearest16(x, d), i8x16.shl(nearest16(x + 64, d), 4)), 1);
   }
-}
-
-/** The values are shifted by 12 to 0..24 for the relaxed dot. */
-export function vec_dot_mxfp4_q8_0(n: i32, x: usize, y: usize): f32 {
-  const offset = held(12);
-  const table = i8x16.add(kvalues_mxfp4(), offset);
-  const mask = held(15);
-  let acc = f32x4.splat(0);
-  for (const end = x + <usize>(n / QK) * BYTES; x < end; x += BYTES, y += 34) {
-    const d = e8m0_to_f32_half(load<u8>(x)) * f16_to_f32(load<u16>(y));
-    const q = v128.load(x, 1);
-    const s = dot2_u6_offset(
-      lookup16(table, v128.and(q, mask)),
-      v128.load(y, 2),
-      lookup16(table, v128.and(i16x8.shr_u(q, 4), mask)),
-      v128.load(y, 18),
-      offset,
-    );
-    acc = madd(f32x4.convert_i32x4_s(s), f32x4.splat(d), acc);
-  }
-  return hsum_f32(acc);
 }

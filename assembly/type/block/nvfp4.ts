@@ -6,13 +6,10 @@
  *
  * A file may have a tensor `<name>.scale` of one f32 besides, by which products are multiplied.
  */
-import { dot_i8, f16_to_f32, held, hsum_f32, lookup16, madd } from '../../simd';
+import { held, lookup16 } from '../../simd';
 import { kvalues_mxfp4, nearest16 } from './mxfp4';
 import { store_i8_scaled } from './words';
 
-// @ts-ignore: decorator
-@inline
-const QK: i32 = 64;
 // @ts-ignore: decorator
 @inline
 const BYTES: usize = 36;
@@ -69,20 +66,4 @@ export function quantize_row_nvfp4(x: usize, y: usize, k: i32): void {
       store<u64>(y + 8 * s, i64x2.extract_lane(q, 0) | (i64x2.extract_lane(q, 1) << 4), 4);
     }
   }
-}
-
-export function vec_dot_nvfp4_q8_0(n: i32, x: usize, y: usize): f32 {
-  const table = kvalues_mxfp4();
-  const mask = held(15);
-  let acc = f32x4.splat(0);
-  for (const end = x + <usize>(n / QK) * BYTES; x < end; x += BYTES) {
-    for (let s: usize = 0; s < 4; s += 2, y += 34) {
-      const dy = f16_to_f32(load<u16>(y));
-      const s0 = dot_i8(values(x + 4 + 8 * s, table, mask), v128.load(y, 2));
-      const s1 = dot_i8(values(x + 12 + 8 * s, table, mask), v128.load(y, 18));
-      acc = madd(f32x4.convert_i32x4_s(s0), f32x4.splat(ue4m3_to_f32_half(load<u8>(x + s)) * dy), acc);
-      acc = madd(f32x4.convert_i32x4_s(s1), f32x4.splat(ue4m3_to_f32_half(load<u8>(x + s, 1)) * dy), acc);
-    }
-  }
-  return hsum_f32(acc);
 }

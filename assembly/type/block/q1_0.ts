@@ -4,7 +4,7 @@
  *   0        2                                                  18
  *   | d: f16 | qs: 16 bytes, bit i of byte j is element 8j + i  |
  */
-import { dot_i8, f16_to_f32, f32_to_f16, held, hsum_f32, madd } from '../../simd';
+import { f16_to_f32, f32_to_f16, held } from '../../simd';
 import { negate_where, store_i8_scaled } from './words';
 
 // @ts-ignore: decorator
@@ -44,17 +44,4 @@ export function quantize_row_q1_0(x: usize, y: usize, k: i32): void {
     }
     store<u16>(y, <u16>f32_to_f16(sum / <f32>QK));
   }
-}
-
-export function vec_dot_q1_0_q8_0(n: i32, x: usize, y: usize): f32 {
-  const one = held(1);
-  let acc = f32x4.splat(0);
-  for (const end = x + <usize>(n / QK) * BYTES; x < end; x += BYTES) {
-    const d = f16_to_f32(load<u16>(x));
-    for (let j: usize = 0; j < 16; j += 4, y += 34) {
-      const s = i32x4.add(dot_i8(signs(x + 2 + j, one), v128.load(y, 2)), dot_i8(signs(x + 4 + j, one), v128.load(y, 18)));
-      acc = madd(f32x4.convert_i32x4_s(s), f32x4.splat(d * f16_to_f32(load<u16>(y))), acc);
-    }
-  }
-  return hsum_f32(acc);
 }

@@ -4,12 +4,9 @@
  *   0        2                                                             18
  *   | d: f16 | qs: 16 bytes, bits 2i..2i+1 of byte j are element 4j + i    |
  */
-import { dot2_u6_offset, f16_to_f32, f32_to_f16, held, hsum_f32, madd, round_f32x4 } from '../../simd';
+import { f16_to_f32, f32_to_f16, held, round_f32x4 } from '../../simd';
 import { store_i8_scaled } from './words';
 
-// @ts-ignore: decorator
-@inline
-const QK: i32 = 64;
 // @ts-ignore: decorator
 @inline
 const BYTES: usize = 18;
@@ -55,17 +52,4 @@ export function quantize_row_q2_0(x: usize, y: usize, k: i32): void {
       store<u8>(y + j, <u8>b, 2);
     }
   }
-}
-
-export function vec_dot_q2_0_q8_0(n: i32, x: usize, y: usize): f32 {
-  const one = held(1);
-  let acc = f32x4.splat(0);
-  for (const end = x + <usize>(n / QK) * BYTES; x < end; x += BYTES) {
-    const d = f16_to_f32(load<u16>(x));
-    for (let j: usize = 0; j < 16; j += 8, y += 34) {
-      const s = dot2_u6_offset(codes_q2_0(x + 2 + j), v128.load(y, 2), codes_q2_0(x + 6 + j), v128.load(y, 18), one);
-      acc = madd(f32x4.convert_i32x4_s(s), f32x4.splat(d * f16_to_f32(load<u16>(y))), acc);
-    }
-  }
-  return hsum_f32(acc);
 }

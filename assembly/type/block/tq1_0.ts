@@ -7,7 +7,7 @@
  *
  * The first trit is the top: t = 3q / 256, and multiplying q by 3 (mod 256) brings up the next.
  */
-import { dot2_u6, f16_to_f32, f32_to_f16, held, hsum_f32, madd } from '../../simd';
+import { f16_to_f32, f32_to_f16, held } from '../../simd';
 import { amax_row, ternary } from './tq2_0';
 import { store_i8_scaled } from './words';
 
@@ -74,35 +74,4 @@ export function quantize_row_tq1_0(x: usize, y: usize, k: i32): void {
     for (let j: usize = 0; j < 4; j++) store<u8>(y + j, pack_trits(x + 4 * j + 960, 4, 4, id), 48);
     store<u16>(y, <u16>f32_to_f16(d), 52);
   }
-}
-
-/** Trits stay 0..2; the sum of the activations is taken off through q8_K's bsums. */
-export function vec_dot_tq1_0_q8_K(n: i32, x: usize, y: usize): f32 {
-  const one = held(1);
-  const three = held(3);
-  const ones = i16x8.splat(1);
-  let acc = f32x4.splat(0);
-  for (const end = x + <usize>(n >> 8) * BYTES; x < end; x += BYTES, y += 292) {
-    const d = f16_to_f32(load<u16>(x, 52)) * load<f32>(y);
-    let q0 = v128.load(x);
-    let q1 = v128.load(x, 16);
-    let q2 = v128.load(x, 32);
-    let s = i32x4.neg(i32x4.add(i32x4.dot_i16x8_s(v128.load(y, 260), ones), i32x4.dot_i16x8_s(v128.load(y, 276), ones)));
-    let last = top_trit(tail(x), one, three);
-    let p = y + 244; // the third sixteen's partners: the tail, then its own trits in pairs
-    for (let i: usize = 0; i < 5; i++) {
-      s = i32x4.add(s, dot2_u6(top_trit(q0, one, three), v128.load(y + 32 * i, 4), top_trit(q1, one, three), v128.load(y + 32 * i, 20)));
-      const t = top_trit(q2, one, three);
-      const r = y + 16 * i + 164;
-      if (i & 1) {
-        last = t;
-        p = r;
-      } else s = i32x4.add(s, dot2_u6(last, v128.load(p), t, v128.load(r)));
-      q0 = times3(q0);
-      q1 = times3(q1);
-      q2 = times3(q2);
-    }
-    acc = madd(f32x4.convert_i32x4_s(s), f32x4.splat(d), acc);
-  }
-  return hsum_f32(acc);
 }

@@ -5,7 +5,7 @@
  *   | qs: 2 x 32 bytes, bits 2i..2i+1 of byte j of half h:  | d: f16 |
  *     element 128h + 32i + j
  */
-import { dot2_u6_offset, f16_to_f32, f32_to_f16, held, hsum_f32, madd } from '../../simd';
+import { f16_to_f32, f32_to_f16 } from '../../simd';
 import { store_i8_scaled } from './words';
 
 // @ts-ignore: decorator
@@ -54,25 +54,4 @@ export function quantize_row_tq2_0(x: usize, y: usize, k: i32): void {
       store<u8>(y + j, <u8>q);
     }
   }
-}
-
-export function vec_dot_tq2_0_q8_K(n: i32, x: usize, y: usize): f32 {
-  const mask = held(3);
-  const one = held(1);
-  let acc = f32x4.splat(0);
-  for (const end = x + <usize>(n >> 8) * BYTES; x < end; x += BYTES, y += 292) {
-    const d = f16_to_f32(load<u16>(x, 64)) * load<f32>(y);
-    let s = i32x4.splat(0);
-    for (let half: usize = 0; half < 2; half++) {
-      let q0 = v128.load(x + 32 * half);
-      let q1 = v128.load(x + 32 * half, 16);
-      for (let p = y + 128 * half, p_end = p + 128; p < p_end; p += 32) {
-        s = i32x4.add(s, dot2_u6_offset(v128.and(q0, mask), v128.load(p, 4), v128.and(q1, mask), v128.load(p, 20), one));
-        q0 = i16x8.shr_u(q0, 2);
-        q1 = i16x8.shr_u(q1, 2);
-      }
-    }
-    acc = madd(f32x4.convert_i32x4_s(s), f32x4.splat(d), acc);
-  }
-  return hsum_f32(acc);
 }

@@ -35,6 +35,8 @@ const half = (bytes, at, x) => {
 };
 const trunc = (x) => Math.trunc(x + 0.5);
 
+/** Twice the values of FP4 (E2M1). */
+const FP4 = [0, 1, 2, 3, 4, 6, 8, 12];
 /** type -> id in the file, block length, block bytes, and how one block of values is written. */
 const types = {
   f32: { id: 0, block: 1, bytes: 4, put: (out, at, x) => new DataView(out.buffer).setFloat32(at, x[0], true) },
@@ -60,6 +62,24 @@ const types = {
       const d = x.reduce((a, b) => Math.max(a, Math.abs(b)), 0) / 127;
       half(out, at, d);
       for (let i = 0; i < 32; i++) out[at + 2 + i] = (d ? Math.sign(x[i]) * trunc(Math.abs(x[i]) / d) : 0) & 255;
+    },
+  },
+  mxfp4: {
+    id: 39,
+    block: 32,
+    bytes: 17,
+    put(out, at, x) {
+      // the least power of two by which the largest value is no more than 12
+      const m = x.reduce((a, b) => Math.max(a, Math.abs(b)), 0);
+      let e = 0;
+      while (m > 12 * 2 ** (e - 128)) e++;
+      const codes = x.map((v) => {
+        const a = Math.abs(v) / 2 ** (e - 128);
+        const near = FP4.reduce((best, f, i) => (Math.abs(f - a) < Math.abs(FP4[best] - a) ? i : best), 0);
+        return near + (v < 0 ? 8 : 0);
+      });
+      out[at] = e;
+      for (let i = 0; i < 16; i++) out[at + 1 + i] = codes[i] | (codes[i + 16] << 4);
     },
   },
 };

@@ -38,6 +38,8 @@ const asked = {
     ['cls', 256],
   ],
   'nomic-bert': [['mean', 256]],
+  'nomic-bert-moe': [['mean', 256]],
+  'nomic-bert-moe-q8_0': [['mean', 256]],
   'jina-bert-v2': [['mean', 256]],
   'jina-bert-v2-code': [['mean', 256]],
   'jina-bert-v3': [['mean', 256]],

@@ -67,6 +67,17 @@ function maker(seed, type) {
     vector: (name, n, centre, deviation) => put(name, [n], () => centre + next() * deviation, 'f32'),
     /** any values, in the order of ne */
     tensor: (name, ne, value) => put(name, ne, () => value(next()), 'f32'),
+    /** a matrix for each expert */
+    matrices: (name, inputs, outputs, count, gain = 1, kind = type) =>
+      put(name, [inputs, outputs, count], () => (next() * gain) / Math.sqrt(inputs), kind),
+    /** a router: some experts are asked often, some hardly ever */
+    router: (name, inputs, count) =>
+      put(
+        name,
+        [inputs, count],
+        (_, i) => (next() * (0.6 + (1.8 * ((5 * Math.floor(i / inputs)) % count)) / count)) / Math.sqrt(inputs),
+        'f32',
+      ),
     values: (name, list) => put(name, [list.length], (_, i) => list[i], 'f32'),
   };
 }
@@ -74,7 +85,7 @@ function maker(seed, type) {
 const name = (arch, type, extra) => ({
   'general.architecture': ['str', arch],
   'general.name': ['str', 'golden model'],
-  'general.file_type': ['u32', { f32: 0, f16: 1, q4_0: 2 }[type]],
+  'general.file_type': ['u32', { f32: 0, f16: 1, q4_0: 2, q8_0: 7 }[type]],
   'general.quantization_version': ['u32', 2],
   ...extra,
 });
@@ -92,11 +103,10 @@ function decoder(arch, o) {
     head = n_embd / n_head,
     n_ff = 40,
     layer: layered = false,
+    mixture,
   } = o;
   const vocab = spm['tokenizer.ggml.tokens'][1].length;
   const m = maker(seed, type);
-  const q = n_head * head;
-  const k = n_head_kv * head;
   const kv = name(arch, type, {
     ...prefix(arch, {
       context_length: ['u32', 512],
@@ -109,11 +119,17 @@ function decoder(arch, o) {
       ...(head === n_embd / n_head ? {} : { 'attention.key_length': ['u32', head], 'attention.value_length': ['u32', head] }),
       'rope.dimension_count': ['u32', head],
       'rope.freq_base': ['f32', 10000],
+      ...(mixture ? { expert_count: ['u32', mixture.count], expert_used_count: ['u32', mixture.used] } : {}),
       ...o.kv,
     }),
     ...o.meta,
     ...spm,
   });
+  /** What may differ from layer to layer. */
+  const ofLayer = (i) => {
+    const { head: width = head, n_ff: wide = n_ff, keys = true } = o.ofLayer?.(i) ?? {};
+    return { head: width, q: n_head * width, k: n_head_kv * width, n_ff: wide, keys };
+  };
   const norm = (at, centre = 1, n = n_embd, bias = layered && !o.biasless) => {
     m.vector(`${at}.weight`, n, centre, 0.2 * centre);
     if (bias) m.vector(`${at}.bias`, n, 0, 0.2);
@@ -128,6 +144,7 @@ function decoder(arch, o) {
   if (o.embedNorm) norm('token_embd_norm');
   for (let i = 0; i < n_layer; i++) {
     const b = `blk.${i}.`;
+    const { head, q, k, n_ff, keys } = ofLayer(i);
     if (!o.behind && !(o.embedNorm && i === 0)) norm(b + 'attn_norm');
     if (o.fused) linear(b + 'attn_qkv', n_embd, q + 2 * k, o.qkvBias, 1.3);
     else
@@ -135,9 +152,10 @@ function decoder(arch, o) {
         ['q', q],
         ['k', k],
         ['v', k],
-      ])
+      ].slice(0, keys ? 3 : 1))
         linear(`${b}attn_${t}`, n_embd, out, o.qkvBias, t === 'v' ? 1.2 : (o.qkGain ?? 1.3));
-    for (const t of o.qkNorm ? ['q', 'k'] : []) m.vector(`${b}attn_${t}_norm.weight`, head, 1.2, 0.2);
+    for (const t of o.qkNorm ? ['q', 'k'].slice(0, keys ? 2 : 1) : []) m.vector(`${b}attn_${t}_norm.weight`, head, o.qkCentre ?? 1.2, 0.2);
+    if (o.sinks) m.vector(`${b}attn_sinks.weight`, n_head, 0.5, 1);
     if (o.wideNorm) m.vector(`${b}attn_q_norm.weight`, q, 1.2, 0.2);
     if (o.wideNorm) m.vector(`${b}attn_k_norm.weight`, k, 1.2, 0.2);
     for (const [t, h] of o.headNorm
@@ -153,17 +171,42 @@ function decoder(arch, o) {
     linear(b + 'attn_output', q, n_embd, o.outBias);
     if (o.postNorm) norm(b + 'post_attention_norm');
     if (!o.parallel && !o.behind) norm(b + (o.ffnNorm ?? 'ffn_norm'));
+    if (mixture) {
+      experts(m, b, n_embd, mixture);
+      continue;
+    }
     if (o.gateless) linear(b + 'ffn_up', n_embd, n_ff, o.ffnBias, 1.3);
     else if (o.fused || o.fusedUp) linear(b + 'ffn_up', n_embd, 2 * n_ff, false, 1.3);
     else for (const t of ['gate', 'up']) linear(`${b}ffn_${t}`, n_embd, n_ff, o.ffnBias, 1.3);
     if (o.subNorm) norm(b + 'ffn_sub_norm', 1, n_ff);
     linear(b + 'ffn_down', n_ff, n_embd, o.ffnBias, 1.3);
     if (o.postNorm) norm(b + 'post_ffw_norm');
+    o.layerExtra?.(m, b);
   }
   norm(o.outputNorm ?? 'output_norm', o.tied ? 3 / embed / Math.sqrt(n_embd) : 1);
   if (!o.tied) m.table('output.weight', n_embd, vocab, 3 / Math.sqrt(n_embd), 3, type === 'q4_0' ? 'q8_0' : type);
   o.extra?.(m);
   return { kv, tensors: m.tensors };
+}
+
+/** The experts of a layer. Options: count, width; gate, bias, shared (the width of the expert that all share), sharedGate; kind: the matrices' type. */
+function experts(m, b, n_embd, { count, width, gate = true, bias = false, shared = 0, sharedGate = false, kind }) {
+  m.router(b + 'ffn_gate_inp.weight', n_embd, count);
+  if (bias) m.vector(b + 'ffn_gate_inp.bias', count, 0, 0.5);
+  for (const t of gate ? ['gate', 'up'] : ['up']) m.matrices(`${b}ffn_${t}_exps.weight`, n_embd, width, count, 1.5, kind);
+  m.matrices(b + 'ffn_down_exps.weight', width, n_embd, count, 2, kind);
+  for (const [t, n] of bias
+    ? [
+        ['gate', width],
+        ['up', width],
+        ['down', n_embd],
+      ]
+    : [])
+    m.table(`${b}ffn_${t}_exps.bias`, n, count, 0.4, 0, 'f32');
+  if (!shared) return;
+  for (const t of ['gate', 'up']) m.matrix(`${b}ffn_${t}_shexp.weight`, n_embd, shared, 1.3);
+  m.matrix(b + 'ffn_down_shexp.weight', shared, n_embd);
+  if (sharedGate) m.vector(b + 'ffn_gate_inp_shexp.weight', n_embd, 0, 0.4);
 }
 
 /** A bidirectional encoder of the BERT family. */
@@ -181,6 +224,9 @@ function encoder(arch, o) {
       'attention.head_count': ['u32', n_head],
       'attention.layer_norm_epsilon': ['f32', 1e-12],
       'attention.causal': ['bool', false],
+      ...(o.mixture
+        ? { expert_count: ['u32', o.mixture.count], expert_used_count: ['u32', o.mixture.used], moe_every_n_layers: ['u32', 2] }
+        : {}),
       pooling_type: ['u32', o.pooling],
       ...o.kv,
     }),
@@ -206,9 +252,12 @@ function encoder(arch, o) {
     linear(b + 'attn_output', n_embd, n_embd, o.bias);
     norm(b + 'attn_output_norm');
     if (o.secondNorm) norm(b + 'attn_norm_2');
-    if (o.gate) linear(b + 'ffn_gate', n_embd, n_ff, false, 1.3);
-    linear(b + 'ffn_up', n_embd, o.fusedGate ? 2 * n_ff : n_ff, o.upBias, 1.3);
-    linear(b + 'ffn_down', n_ff, n_embd, o.downBias, 1.3);
+    if (o.mixture && i % 2 === 1) experts(m, b, n_embd, { ...o.mixture, width: n_ff, gate: false });
+    else {
+      if (o.gate) linear(b + 'ffn_gate', n_embd, n_ff, false, 1.3);
+      linear(b + 'ffn_up', n_embd, o.fusedGate ? 2 * n_ff : n_ff, o.upBias, 1.3);
+      linear(b + 'ffn_down', n_ff, n_embd, o.downBias, 1.3);
+    }
     norm(b + 'layer_output_norm');
   }
   if (o.head) {
@@ -233,6 +282,24 @@ const bitnetScales = [
   ['ffn_up', 0.8],
   ['ffn_down', 1.6],
 ];
+
+const graniteFactors = {
+  embedding_scale: ['f32', 6],
+  residual_scale: ['f32', 0.8],
+  'attention.scale': ['f32', 0.5],
+  logit_scale: ['f32', 1.5],
+};
+/** gpt-oss: biases everywhere, sinks, windows that are shorter than the prompt. */
+const ossRules = { head: 16, n_head: 4, qkvBias: true, outBias: true, sinks: true, ffnNorm: 'post_attention_norm', n_layer: 3 };
+const ossKeys = (width) => ({
+  'rope.freq_base': ['f32', 50],
+  'rope.scaling.type': ['str', 'yarn'],
+  'rope.scaling.factor': ['f32', 4],
+  'rope.scaling.original_context_length': ['u32', 64],
+  'attention.sliding_window': ['u32', 8],
+  expert_feed_forward_length: ['u32', width],
+});
+const nomicMoe = { pooling: 1, types: 2, fused: true, bias: true, upBias: true, downBias: true, kv: { 'rope.freq_base': ['f32', 1000] } };
 
 /** What context.mjs asks about: heads as wide as a block of a quantised cache. */
 export const contexts = {
@@ -350,6 +417,127 @@ export const models = {
       subNorm: true,
       extra: (m) => bitnetScales.forEach(([t, factor]) => m.values(`blk.1.${t}.scale`, [factor])),
     }),
+  // Mixtures, each once in F32 and once quantised, where another rule changes with it.
+  'llama-moe': (seed = 251) =>
+    decoder('llama', {
+      seed,
+      tied: true,
+      mixture: { count: 5, used: 2, width: 24 },
+      n_ff: 24,
+      // NVFP4 files have a factor for each expert; the first layer has none.
+      extra: (m) => ['gate', 'up', 'down'].forEach((t, i) => m.values(`blk.1.ffn_${t}_exps.scale`, ramp(5, 0.6 + 0.1 * i, 1.6))),
+    }),
+  'llama-moe-q4_0': (seed = 1652) =>
+    decoder('llama', { seed, type: 'q4_0', n_embd: 64, n_ff: 32, mixture: { count: 4, used: 2, width: 32 } }),
+  qwen2moe: (seed = 853) =>
+    decoder('qwen2moe', {
+      seed,
+      qkvBias: true,
+      n_ff: 40,
+      mixture: { count: 6, used: 3, width: 16, shared: 24, sharedGate: true },
+      kv: { 'rope.freq_base': ['f32', 1e6], expert_feed_forward_length: ['u32', 16], expert_shared_feed_forward_length: ['u32', 24] },
+    }),
+  'qwen2moe-q8_0': (seed = 1754) =>
+    decoder('qwen2moe', {
+      seed,
+      type: 'q8_0',
+      qkvBias: true,
+      n_ff: 64,
+      mixture: { count: 4, used: 2, width: 32, shared: 64, sharedGate: true },
+    }),
+  qwen3moe: (seed = 455) =>
+    decoder('qwen3moe', {
+      seed,
+      head: 16,
+      tied: true,
+      qkNorm: true,
+      mixture: { count: 8, used: 2, width: 16 },
+      kv: { 'rope.freq_base': ['f32', 1e6], expert_feed_forward_length: ['u32', 16] },
+    }),
+  'qwen3moe-q8_0': (seed = 256) =>
+    decoder('qwen3moe', {
+      seed,
+      type: 'q8_0',
+      head: 16,
+      tied: true,
+      qkNorm: true,
+      mixture: { count: 8, used: 3, width: 32 },
+      kv: { expert_feed_forward_length: ['u32', 32] },
+    }),
+  olmoe: (seed = 257) =>
+    decoder('olmoe', { seed, n_head_kv: 4, tied: false, wideNorm: true, n_ff: 16, mixture: { count: 6, used: 3, width: 16 } }),
+  'olmoe-q4_0': (seed = 158) =>
+    decoder('olmoe', {
+      seed,
+      type: 'q4_0',
+      n_embd: 64,
+      n_head_kv: 4,
+      wideNorm: true,
+      n_ff: 32,
+      mixture: { count: 4, used: 2, width: 32 },
+    }),
+  granitemoe: (seed = 259) =>
+    decoder('granitemoe', {
+      seed,
+      tied: true,
+      embed: 0.06,
+      n_ff: 16,
+      mixture: { count: 6, used: 2, width: 16, shared: 24 },
+      kv: { ...graniteFactors, expert_shared_feed_forward_length: ['u32', 24] },
+    }),
+  'granitemoe-q8_0': (seed = 2660) =>
+    decoder('granitemoe', {
+      seed,
+      type: 'q8_0',
+      tied: true,
+      embed: 0.06,
+      n_ff: 32,
+      mixture: { count: 5, used: 2, width: 32 },
+      kv: graniteFactors,
+    }),
+  'gpt-oss': (seed = 361) =>
+    decoder('gpt-oss', {
+      ...ossRules,
+      seed,
+      mixture: { count: 5, used: 2, width: 24, bias: true },
+      kv: { ...ossKeys(24), 'rope.freq_base_swa': ['f32', 500] },
+    }),
+  'gpt-oss-mxfp4': (seed = 1763) =>
+    decoder('gpt-oss', {
+      ...ossRules,
+      seed,
+      type: 'q8_0',
+      mixture: { count: 6, used: 3, width: 32, bias: true, kind: 'mxfp4' },
+      kv: ossKeys(32),
+    }),
+  smallthinker: (seed = 1363) =>
+    decoder('smallthinker', {
+      seed,
+      tied: true,
+      n_layer: 5,
+      mixture: { count: 8, used: 3, width: 8 },
+      // The window is always of 4096: what shows are the layers that go without rope.
+      kv: {
+        'rope.freq_base': ['f32', 1e6],
+        expert_feed_forward_length: ['u32', 8],
+        expert_gating_func: ['u32', 2],
+        expert_group_count: ['u32', 4],
+        expert_group_used_count: ['u32', 2],
+        'attention.sliding_window': ['u32', 8],
+        'rope.freq_base_swa': ['f32', 100],
+      },
+    }),
+  'smallthinker-q8_0': (seed = 2664) =>
+    decoder('smallthinker', {
+      seed,
+      type: 'q8_0',
+      tied: true,
+      mixture: { count: 6, used: 3, width: 32 },
+      kv: { expert_feed_forward_length: ['u32', 32], expert_gating_func: ['u32', 1] },
+    }),
+  'nomic-bert-moe': (seed = 65) => encoder('nomic-bert-moe', { ...nomicMoe, seed, n_ff: 24, mixture: { count: 5, used: 2 } }),
+  'nomic-bert-moe-q8_0': (seed = 66) =>
+    encoder('nomic-bert-moe', { ...nomicMoe, seed, type: 'q8_0', n_ff: 32, mixture: { count: 4, used: 2 } }),
   'qwen3-rank': (seed = 27) => decoder('qwen3', { seed, type: 'f16', n_ff: 24, tied: true, qkNorm: true, ...rank }),
   bert: (seed = 31) => encoder('bert', { seed, pooling: 2, types: 2, positions: true, bias: true, upBias: true, downBias: true }),
   'xlm-roberta-rank': (seed = 32) =>
@@ -449,6 +637,46 @@ export const families = {
       }),
     1,
     1,
+  ),
+  gemma4: family(
+    (type, seed) =>
+      decoder('gemma4', {
+        ...small,
+        type,
+        seed,
+        n_layer: 6,
+        head: 16,
+        postNorm: true,
+        qkNorm: true,
+        qkCentre: 0.4,
+        ofLayer: (i) => ({ head: i % 2 ? 16 : 8, keys: i < 4, n_ff: i < 3 ? 32 : 64 }),
+        layerExtra(m, b) {
+          m.matrix(`${b}inp_gate.weight`, 32, 32, 1.3);
+          m.matrix(`${b}proj.weight`, 32, 32, 1.3);
+          m.vector(`${b}post_norm.weight`, 32, 1, 0.2);
+          m.vector(`${b}layer_output_scale.weight`, 1, 0.8, 0.2);
+        },
+        extra(m) {
+          m.table('per_layer_token_embd.weight', 32 * 6, 272, 0.2);
+          m.matrix('per_layer_model_proj.weight', 32, 32 * 6);
+          m.vector('per_layer_proj_norm.weight', 32, 1, 0.2);
+          m.values('rope_freqs.weight', [1, 1, 2, 1, 1e30, 1e30, 1e30, 1e30]);
+        },
+        kv: {
+          ...window(8, ['bool', [0, 1, 2, 3, 4, 5].map((i) => i % 2 === 0)]),
+          feed_forward_length: ['u32', [32, 32, 32, 64, 64, 64]],
+          'attention.shared_kv_layers': ['u32', 2],
+          'attention.key_length_swa': ['u32', 8],
+          'attention.value_length_swa': ['u32', 8],
+          'rope.dimension_count_swa': ['u32', 8],
+          'rope.freq_base': ['f32', 500],
+          'rope.freq_base_swa': ['f32', 50],
+          embedding_length_per_layer_input: ['u32', 32],
+          final_logit_softcapping: ['f32', 8],
+        },
+      }),
+    5,
+    12,
   ),
   'modern-bert': family(
     (type, seed) =>

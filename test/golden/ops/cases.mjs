@@ -88,7 +88,7 @@ soft('long row', f32([517, 2, 1], { scale: 8 }), null, 1);
 // flash_attn_ext: q [head, tokens, heads], k and v [head, n_kv, kv heads], mask f16 [n_kv, tokens]
 function flash(
   name,
-  { type = 'f16', d = 32, dv = d, n_kv = 24, tokens = 4, n_head = 4, n_kv_head = 2, past = n_kv - tokens, mask, ...params } = {},
+  { type = 'f16', d = 32, dv = d, n_kv = 24, tokens = 4, n_head = 4, n_kv_head = 2, past = n_kv - tokens, mask, sinks, ...params } = {},
 ) {
   const cache = (width) => t(type, [width, n_kv_head, n_kv], { permute: heads });
   add(
@@ -99,6 +99,7 @@ function flash(
       cache(d),
       cache(dv),
       mask === null ? null : (mask ?? { type: 'f16', ne: [n_kv, tokens], causal: past }),
+      ...(sinks ? [{ type: 'f32', ne: [n_head], values: sinks }] : []),
     ],
     { scale: 1 / 4, max_bias: 0, logit_softcap: 0, ...params },
   );
@@ -293,5 +294,39 @@ delta('a decay for each head', 32, 4, 4, 13, 1, 1);
 delta('heads share keys', 16, 2, 6, 5, 1, 1);
 delta('a decay for each row', 16, 3, 3, 9, 2, 16);
 delta('one token', 20, 2, 4, 1, 3, 1);
+
+// mul_mat_id: matrices [K, R, E], activations [K, 1 or U, T], ids [U, T]; add_id: [R, U, T], biases [R, E], ids
+const ids = (used, tokens, matrices) => t('i32', [used, tokens], { modulo: matrices });
+for (const type of ['f32', 'f16', 'bf16', 'q4_0', 'q8_0']) {
+  add(`${type} one token, one activation for all`, 'mul_mat_id', [t(type, [64, 16, 6]), f32([64, 1, 1]), ids(3, 1, 6)]);
+  add(`${type} one activation for all`, 'mul_mat_id', [t(type, [96, 16, 4]), f32([96, 1, 9]), ids(2, 9, 4)]);
+  add(`${type} an activation each, odd rows`, 'mul_mat_id', [t(type, [32, 7, 5]), f32([32, 3, 6]), ids(3, 6, 5)]);
+}
+add('ids of a longer list', 'mul_mat_id', [
+  f32([24, 5, 6]),
+  f32([24, 1, 4]),
+  t('i32', [6, 4], { modulo: 6, view: { ne: [2, 4, 1, 1], nb: [24, 96, 96], offset: 0 } }),
+]);
+add('many of one matrix', 'mul_mat_id', [f32([17, 18, 2]), f32([17, 1, 80]), ids(1, 80, 2)]);
+add('one token', 'add_id', [f32([13, 3, 1]), f32([13, 5]), ids(3, 1, 5)]);
+add('many tokens', 'add_id', [f32([32, 2, 7]), f32([32, 4]), ids(2, 7, 4)]);
+
+// gpt-oss: limits of 7, and heads with sinks: far below all scores, among them, far above
+const limits = { alpha: 1.702, limit: 7 };
+add('gate and up apart', 'swiglu_oai', [f32([35, 3], { scale: 12 }), f32([35, 3], { scale: 12 })], limits);
+add(
+  'limits',
+  'swiglu_oai',
+  [
+    { type: 'f32', ne: [8], values: [7, 7.0001, 300, -7, -300, 0, -0, 1e-3] },
+    { type: 'f32', ne: [8], values: [7, -7, -300, 7.5, 300, -1, 0, -7.5] },
+  ],
+  limits,
+);
+const sinks = [-90, 0.5, 2, 60];
+for (const type of ['f32', 'q8_0']) flash(`${type} with sinks`, { type, sinks });
+flash('f32 one token with sinks, across 256 keys', { type: 'f32', tokens: 1, n_kv: 300, sinks });
+flash('f32 soft cap and sinks', { type: 'f32', logit_softcap: 2, sinks });
+flash('f32 ALiBi and sinks', { type: 'f32', max_bias: 8, mask: { type: 'f16', ne: [24, 4], distance: 20 }, sinks });
 
 export const cases = list;

@@ -31,6 +31,7 @@ const ggml = {
   view: op('view_4d', 'Tllllzzzz'),
   permute: op('permute', 'Tiiii'),
   start: fn(cpu, 'void', 'ggml_cpu_init', []),
+  addSinks: fn(base, 'void', 'ggml_flash_attn_ext_add_sinks', ['void *', 'void *']),
   compute: fn(cpu, 'int', 'ggml_graph_compute_with_ctx', ['void *', 'void *', 'int']),
 };
 const unary = Object.fromEntries(
@@ -71,6 +72,9 @@ const signatures = {
   ...unary,
   ...binary,
   set_rows: ['TTT'],
+  mul_mat_id: ['TTT'],
+  add_id: ['TTT'],
+  swiglu_oai: ['TTff', 'alpha', 'limit'],
   norm: ['Tf', 'eps'],
   rms_norm: ['Tf', 'eps'],
   l2_norm: ['Tf', 'eps'],
@@ -137,7 +141,9 @@ for (const { name, op: opName, src, params } of cases) {
   const context = ggml.init({ mem_size: 64 << 20, mem_buffer: null, no_alloc: false });
   const tensors = src.map((s) => source(context, s));
   const [args, ...names] = signatures[opName];
-  const result = op(opName, args)(context, ...tensors, ...names.map((n) => params[n]));
+  const n = [...args].filter((letter) => letter === 'T').length;
+  const result = op(opName, args)(context, ...tensors.slice(0, n), ...names.map((key) => params[key]));
+  if (opName === 'flash_attn_ext' && tensors.length > n) ggml.addSinks(result, tensors[n]);
   const graph = ggml.graph(context);
   ggml.expand(graph, result);
   if (ggml.compute(context, graph, 1)) throw new Error(`${opName} ${name}`);

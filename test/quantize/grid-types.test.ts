@@ -1,4 +1,4 @@
-/** Weights of the types that are only dequantised (IQ1, IQ2, IQ3): a model with them says what its copy with f32 weights says. */
+/** Weights of the types whose codes are entries of grids (IQ1, IQ2, IQ3): a model with them says what its copy with f32 weights says. */
 import { loadModel } from 'quantlet';
 import { describe, expect, it } from 'vitest';
 import { rowSize, TYPE, type TypeName } from '../../src/type-traits.ts';
@@ -7,6 +7,8 @@ import { logitsOf, patchedLlama, TOLERANCE } from '../support.ts';
 
 const N_EMBD = 32;
 const N_FF = 256;
+/** Activations of packed products are rounded to 8 bits, with one scale for 256: how far that moves logits, of how far the weights do. */
+const ROUNDED = 0.1;
 const IDS = [1, 5, 9, 2, 30, 17, 4, 8];
 const kernels = instantiate('simd');
 
@@ -74,7 +76,7 @@ describe.each<TypeName>(['iq1_s', 'iq1_m', 'iq2_xxs', 'iq2_xs', 'iq2_s', 'iq3_xx
     const largest = Math.max(...want.map(Math.abs));
     const differ = (a: Float32Array): number => Math.max(...a.map((x, i) => Math.abs(x - want[i])));
     expect(got.every(Number.isFinite)).toBe(true);
-    expect(differ(got) / largest, `seed ${seed}`).toBeLessThan(TOLERANCE.f32);
+    expect(differ(got) / differ(zero), `seed ${seed}`).toBeLessThan(ROUNDED);
     expect(differ(zero) / largest, 'and it makes a difference').toBeGreaterThan(10 * TOLERANCE.f32);
   });
 });

@@ -1,0 +1,343 @@
+/**
+ * What formats share whose codes are entries of a grid (iq2_*, iq3_*, iq1_*): an index stands for eight weights, or in iq3_* for four.
+ *
+ *   weight = d * factor * (2 * scale + 1) * code       code: an entry's value with a sign; in iq1_*, an entry's value - 9 or - 7
+ *
+ * A loop takes two rows at a time (a pair): eight codes of each are a vector, one load of 8 bytes for each row (two of 4 in iq3_*). So a packed block is
+ *
+ *   | d of rows 0..15, f16 (32) | 8 pairs: rows 0 and 1, 2 and 3 ... |
+ *
+ * and a pair lies as is best for making addresses, signs and scales out of it, for 16 or more weights an operation: F.open writes those of a super-block
+ * to scratch, where loops read them (gemv_16x1_grid.ts, panel_grid.ts). A step is eight consecutive k of both rows, a sub-block has four.
+ *
+ *   pair:  | low 8 bits of indices (64, iq3_*: 128) | their other bits, signs, scales: as the format says |
+ *   index: of step t 2t for the first row, 2t + 1 for the second; in iq3_* two for each
+ *
+ * An opened pair (OPENED bytes; sub-blocks in their order):
+ *
+ *   | 8 x 16: sign bits, or deltas | 8 x 2 halves x 2 rows: scales, u8 | 8 x 4 steps: addresses of entries, u16 |
+ *
+ * Sign bits of a step are the top bits of 16 bytes, eight k of both rows; those of the next step one bit lower. Deltas are a byte for each row and step.
+ */
+import { held, lookup16 } from '../../simd';
+
+/** Rows of a block's pairs begin behind its d. */
+export const PAIRS: usize = 32;
+/** Where an opened pair has its scales and addresses, and its size. */
+export const OPENED_SCALES: usize = 128;
+export const OPENED_ENTRIES: usize = 160;
+export const OPENED: usize = OPENED_ENTRIES + 256;
+
+/** Entries of eight values that get signs. (Nothing in these classes may be overridden: AssemblyScript would not inline it.) */
+@unmanaged
+export class SignedEights {
+  grid: bool;
+  has_signs: bool;
+}
+
+/** Entries of four values that get signs. */
+@unmanaged
+export class SignedFours {
+  grid: bool;
+  has_signs: bool;
+  fours: bool;
+}
+
+/** Entries of eight values 0, 8 and 16, of which 9 or 7 is taken off in each step (a delta): a unit, less or more an eighth. */
+@unmanaged
+export class Eights {
+  grid: bool;
+}
+
+// ---- Opening ----
+
+/** Low and high bytes of lanes 0..7 of two vectors side by side, and of lanes 8..15. */
+// @ts-ignore: decorator
+@inline
+function zip_low(a: v128, b: v128): v128 {
+  return i8x16.shuffle(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+}
+
+// @ts-ignore: decorator
+@inline
+function zip_high(a: v128, b: v128): v128 {
+  return i8x16.shuffle(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
+}
+
+/** Addresses of entries 16v .. 16v + 15 of a pair: low and high bytes of their indices; size: log2 of an entry's bytes. (Grids end below 64 KiB.) */
+// @ts-ignore: decorator
+@inline
+function store_addresses(o: usize, v: usize, low: v128, high: v128, grid: v128, size: i32): void {
+  v128.store(o + (v << 5), i16x8.add(grid, i16x8.shl(zip_low(low, high), size)), OPENED_ENTRIES);
+  v128.store(o + (v << 5), i16x8.add(grid, i16x8.shl(zip_high(low, high), size)), OPENED_ENTRIES + 16);
+}
+
+// What follows is for the 8 pairs of a block: what is at p in the first one, `pair` bytes apart, to the opened pairs at o.
+
+/** Addresses in a grid of eights whose indices have bits in `planes` planes at `high`. */
+export function open_eights(p: usize, o: usize, pair: usize, grid: usize, planes: i32, high: usize): void {
+  const base = i16x8.splat(<i16>grid);
+  const one = held(1);
+  for (const end = p + 8 * pair; p != end; p += pair, o += OPENED) {
+    const a = plane(p + high);
+    const b = plane(p + high + 8);
+    const c = plane(p + high + 16);
+    for (let v: usize = 0; v < 4; v++) {
+      let bits = i32x4.splat(0);
+      if (planes > 0) bits = v128.and(i16x8.shr_u(a, <i32>v << 1), one);
+      if (planes > 1) bits = v128.or(bits, i16x8.shl(v128.and(i16x8.shr_u(b, <i32>v << 1), one), 1));
+      if (planes > 2) bits = v128.or(bits, i16x8.shl(v128.and(i16x8.shr_u(c, <i32>v << 1), one), 2));
+      store_addresses(o, v, v128.load(p + (v << 4)), bits, base, 3);
+    }
+  }
+}
+
+/** Addresses in a grid of fours whose indices have a ninth bit in a plane at `high`, or where that is 0 none. */
+export function open_fours(p: usize, o: usize, pair: usize, grid: usize, high: usize): void {
+  const base = i16x8.splat(<i16>grid);
+  const mask = high != 0 ? held(1) : i32x4.splat(0);
+  for (const end = p + 8 * pair; p != end; p += pair, o += OPENED) {
+    let ninth = v128.load(p + high);
+    for (let v: usize = 0; v < 8; v++) {
+      store_addresses(o, v, v128.load(p + (v << 4)), v128.and(ninth, mask), base, 2);
+      ninth = i16x8.shr_u(ninth, 1);
+    }
+  }
+}
+
+/** Sign bits of 8 steps, the v-th of four. */
+// @ts-ignore: decorator
+@inline
+function store_signs(o: usize, v: usize, signs: v128): void {
+  v128.store(o + (v << 5), signs);
+  v128.store(o + (v << 5), i16x8.shl(signs, 4), 16);
+}
+
+/** Sign bits, 16 bytes for 8 steps. */
+export function open_signs(p: usize, o: usize, pair: usize): void {
+  for (const end = p + 8 * pair; p != end; p += pair, o += OPENED) {
+    for (let v: usize = 0; v < 4; v++) store_signs(o, v, v128.load(p + (v << 4)));
+  }
+}
+
+/** Bytes 0..6 to where they are, 7..13 one further. */
+const SEVEN = memory.data<u8>([0, 1, 2, 3, 4, 5, 6, 128, 7, 8, 9, 10, 11, 12, 13, 128], 16);
+
+/** Sign bits of which seven bytes for each row are there: the eighth makes the number of minus signs even. (Reads two bytes more.) */
+export function open_seven_signs(p: usize, o: usize, pair: usize): void {
+  const seven = v128.load(SEVEN);
+  for (const end = p + 8 * pair; p != end; p += pair, o += OPENED) {
+    for (let v: usize = 0; v < 4; v++) {
+      const s = lookup16(v128.load(p + 14 * v), seven);
+      let x = v128.xor(s, i64x2.shr_u(s, 32));
+      x = v128.xor(x, i64x2.shr_u(x, 16));
+      store_signs(o, v, v128.or(s, i64x2.shl(v128.xor(x, i64x2.shr_u(x, 8)), 56)));
+    }
+  }
+}
+
+/** Scales of 16 halves of both rows, without doubling and one. */
+// @ts-ignore: decorator
+@inline
+export function store_half_scales(o: usize, a: v128, b: v128): void {
+  const one = held(1);
+  a = v128.or(i8x16.add(a, a), one);
+  b = v128.or(i8x16.add(b, b), one);
+  v128.store(o, zip_low(a, b), OPENED_SCALES);
+  v128.store(o, zip_high(a, b), OPENED_SCALES + 16);
+}
+
+/** The same of the nibbles of 16 bytes: low ones of the first row, high ones of the second. */
+export function open_half_scales(p: usize, o: usize, pair: usize): void {
+  const m = held(15);
+  for (const end = p + 8 * pair; p != end; p += pair, o += OPENED) {
+    const v = v128.load(p);
+    store_half_scales(o, v128.and(v, m), v128.and(i16x8.shr_u(v, 4), m));
+  }
+}
+
+/**
+ * Scales of sub-blocks, nibbles of 8 bytes: the low one of the first row, the high one of the second. With deltas, the fourth bit of a nibble is that of the
+ * sub-block's steps.
+ */
+export function open_sub_scales(p: usize, o: usize, pair: usize, deltas: bool): void {
+  const m = deltas ? held(7) : held(15);
+  const one = held(1);
+  for (const end = p + 8 * pair; p != end; p += pair, o += OPENED) {
+    const v = v128.load64_zero(p);
+    // Byte 2s + r is of sub-block s and row r.
+    const z = zip_low(v, i16x8.shr_u(v, 4));
+    const sc = v128.and(z, m);
+    const d = v128.or(i8x16.add(sc, sc), one);
+    v128.store(o, i16x8.shuffle(d, d, 0, 0, 1, 1, 2, 2, 3, 3), OPENED_SCALES);
+    v128.store(o, i16x8.shuffle(d, d, 4, 4, 5, 5, 6, 6, 7, 7), OPENED_SCALES + 16);
+    if (!deltas) continue;
+    // Their bytes lie where no sub-block's deltas are: of 16 bytes these take 8.
+    v128.store64_lane(o + 8, v128.and(i16x8.shr_u(z, 3), one), 0);
+    v128.store64_lane(o + 24, v128.and(i16x8.shr_u(z, 3), one), 1);
+    for (let sub: usize = 0; sub < 8; sub++) store_deltas(o, sub, v128.load16_splat(o + ((sub & 3) << 1) + ((sub & 4) << 2), 8));
+  }
+}
+
+/** Four steps' deltas of both rows, out of bytes of 0 (9) or 1 (7). */
+// @ts-ignore: decorator
+@inline
+export function store_deltas(o: usize, sub: usize, v: v128): void {
+  v128.store64_lane(o + (sub << 4), i8x16.sub(i8x16.splat(9), i8x16.add(v, v)), 0);
+}
+
+/** A plane: one bit for each of 64 indices, bit b of byte i that of index 8b + i. As a vector whose bits 2v are of indices 16v ... */
+// @ts-ignore: decorator
+@inline
+function plane(p: usize): v128 {
+  const v = v128.load64_splat(p);
+  return i64x2.shuffle(v, i16x8.shr_u(v, 1), 0, 3);
+}
+
+// ---- What loops read ----
+
+/** For lookup16: byte 0 to the eight of the first row, byte 1 to those of the second. */
+const ROWS = memory.data<u8>([0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1], 16);
+
+// @ts-ignore: decorator
+@inline
+export function both_rows(): v128 {
+  return v128.load(ROWS);
+}
+
+/** Sign bits or deltas of an opened sub-block, the first step's first. */
+// @ts-ignore: decorator
+@inline
+export function steps(has_signs: bool, o: usize): v128 {
+  return has_signs ? v128.load(o) : v128.load64_splat(o);
+}
+
+/** Those of the next step first. */
+// @ts-ignore: decorator
+@inline
+export function next_step(has_signs: bool, s: v128): v128 {
+  return has_signs ? i8x16.add(s, s) : i64x2.shr_u(s, 16);
+}
+
+/** x with the sign changed where sign bits are set. */
+// @ts-ignore: decorator
+@inline
+export function negated(x: v128, s: v128): v128 {
+  const m = i8x16.lt_s(s, i32x4.splat(0));
+  return i8x16.sub(v128.xor(x, m), m);
+}
+
+/** Unsigned codes of step t (0..3) of the sub-block whose addresses are at e: without signs and deltas. */
+// @ts-ignore: decorator
+@inline
+export function codes(fours: bool, e: usize, t: usize): v128 {
+  if (fours) {
+    e += t << 3;
+    const v = v128.load32_lane(load<u16>(e, 2), v128.load32_zero(load<u16>(e)), 1);
+    return v128.load32_lane(load<u16>(e, 6), v128.load32_lane(load<u16>(e, 4), v, 2), 3);
+  }
+  e += t << 2;
+  return v128.load64_lane(load<u16>(e, 2), v128.load64_zero(load<u16>(e)), 1);
+}
+
+/** Signed codes. s: what the step's signs or deltas are in, as next_step has them; rows: both_rows(). */
+// @ts-ignore: decorator
+@inline
+export function signed_codes(fours: bool, has_signs: bool, e: usize, t: usize, s: v128, rows: v128): v128 {
+  const v = codes(fours, e, t);
+  return has_signs ? negated(v, s) : i8x16.sub(v, lookup16(s, rows));
+}
+
+// ---- Packing ----
+
+/**
+ * Packs 16 rows of blocks. entry_at(row, t): the place in the function table of what gives step t of a plain row: bits 0..11 its index, 12..23 in iq3_* the
+ * second one, 24..31 the signs. planes: bits of indices beyond 8, each a plane at `high` in the pair (of 128 indices 16 bytes, bit b of byte i that of index
+ * 16b + i). signs: where they are, `lanes` bytes for each row and 8 steps, 0 without. scale_at(row, i): one of `scales` nibbles, which are the pair's last
+ * bytes.
+ */
+export function pack_grid(
+  src: usize,
+  stride: usize,
+  w: usize,
+  bytes: usize,
+  fours: bool,
+  planes: usize,
+  high: usize,
+  signs: usize,
+  lanes: usize,
+  entry_at: u32,
+  scales: i32,
+  scale_at: u32,
+): void {
+  for (const end = w + 8 * bytes; w != end; w += bytes, src += 2 * stride) {
+    memory.fill(w, 0, bytes);
+    for (let r: usize = 0; r < 2; r++) {
+      const row = src + r * stride;
+      let bits: u64 = 0;
+      for (let t: usize = 0; t < 32; t++) {
+        const entry = call_indirect<u32>(entry_at, row, <i32>t);
+        if (fours) {
+          put_index(w, 4 * t + 2 * r, entry & 0xfff, high, planes, 4);
+          put_index(w, 4 * t + 2 * r + 1, (entry >> 12) & 0xfff, high, planes, 4);
+        } else {
+          put_index(w, 2 * t + r, entry & 0xfff, high, planes, 3);
+        }
+        bits = (bits << 8) | (entry >> 24);
+        if (lanes != 0 && (t & 7) == 7) put_signs(w + signs + ((t >> 3) * 2 + r) * lanes, bits, lanes);
+      }
+      for (let i = 0; i < scales; i++) {
+        const p = w + bytes - scales + i;
+        store<u8>(p, load<u8>(p) | (call_indirect<u32>(scale_at, row, i) << (<u32>r << 2)));
+      }
+    }
+  }
+}
+
+/** Index `at` of a pair; size: log2 of a plane's bytes. */
+// @ts-ignore: decorator
+@inline
+function put_index(w: usize, at: usize, index: u32, high: usize, planes: usize, size: usize): void {
+  store<u8>(w + at, index);
+  for (let i: usize = 0; i < planes; i++) {
+    const p = w + high + (i << size) + (at & ((1 << size) - 1));
+    store<u8>(p, load<u8>(p) | (((index >> (8 + <u32>i)) & 1) << <u32>(at >> size)));
+  }
+}
+
+/** Eight steps' sign bits of a row, the first step's in the top byte: byte k gets those of k, the first step's as its top bit. */
+// @ts-ignore: decorator
+@inline
+function put_signs(p: usize, bits: u64, lanes: usize): void {
+  const v = i64x2.splat(<i64>bits);
+  for (let k: usize = 0; k < lanes; k++) store<u8>(p + k, i8x16.bitmask(i16x8.shl(v, 7 - <i32>k)));
+}
+
+// ---- What codes are in the GEMM's panel: formats of which no weights are packed ----
+
+/** Signed codes of 8 bits, as i16 times their scales (gemm_8x4_i16.ts). */
+@unmanaged
+export class Codes8 {
+  super_block: bool;
+
+  @inline width(): i32 {
+    return 8;
+  }
+}
+
+/** Codes + 64 with a scale for every 16, where sums are i32 (dotadd builds, gemm_8x4.ts). */
+@unmanaged
+export class Codes7 {
+  super_block: bool;
+  s16: bool;
+
+  @inline width(): i32 {
+    return 7;
+  }
+  @inline centre(): i32 {
+    return 64;
+  }
+  @inline scale_bits(): i32 {
+    return 5;
+  }
+}

@@ -1,0 +1,44 @@
+/**
+ * iq1_sx16: 16 rows of iq1_s side by side, 800 bytes for 16 x 256 weights (grid.ts).
+ *
+ *   pair: | indices (64) | three planes: bits 8, 9 and 10 of indices (24) | scales of 3 bits and, as the fourth, plus an eighth, a nibble a row: 8 |
+ */
+import { iq1s_grid } from '../../type/block/iq_grids';
+import { Eights, PAIRS, open_eights, open_sub_scales, pack_grid } from './grid';
+import { pack_f16 } from './group';
+
+/** Bytes of a block of one row: f16 d, 32 indices, eight u16 of four times 3 bits of indices and of scale and eighth. */
+const BYTES: usize = 50;
+const PAIR: usize = 2 * (BYTES - 2);
+
+@unmanaged
+export class IQ1_S extends Eights {
+  @inline bytes(): usize {
+    return 16 * BYTES;
+  }
+  @inline factor(): f32 {
+    return 0.125;
+  }
+
+  /** Opens the pairs of the packed block at w to o. */
+  open(w: usize, o: usize): void {
+    open_eights(w + PAIRS, o, PAIR, iq1s_grid(), 3, 64);
+    open_sub_scales(w + PAIRS + 88, o, PAIR, true);
+  }
+
+  pack(src: usize, stride: usize, w: usize): void {
+    pack_f16(src, stride, w);
+    // prettier-ignore
+    pack_grid(src + 2, stride, w + PAIRS, PAIR, false, 3, 64, 0, 0, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
+  }
+}
+
+function entry(row: usize, t: i32): u32 {
+  const high = (<u32>load<u16>(row + (<usize>(t >> 2) << 1), 32) >> (3 * (t & 3))) & 7;
+  return <u32>load<u8>(row + t) | (high << 8);
+}
+
+/** The top bit of a plain scale says minus. */
+function scale(row: usize, sub: i32): u32 {
+  return (<u32>load<u16>(row + (<usize>sub << 1), 32) >> 12) ^ 8;
+}

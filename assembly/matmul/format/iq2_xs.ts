@@ -1,0 +1,44 @@
+/**
+ * iq2_xsx16: 16 rows of iq2_xs side by side, 1184 bytes for 16 x 256 weights (grid.ts).
+ *
+ *   pair: | indices (64) | signs, 7 bytes a row: 4 x 14 | a plane: their ninth bits (8) | scales of halves, a nibble a row: 16 |
+ */
+import { iq2xs_grid } from '../../type/block/iq_grids';
+import { PAIRS, SignedEights, open_eights, open_half_scales, open_seven_signs, pack_grid } from './grid';
+import { pack_f16 } from './group';
+
+/** Bytes of a block of one row: f16 d, 32 u16 of index and signs, 16 nibbles of scales. */
+const BYTES: usize = 74;
+const PAIR: usize = 2 * (BYTES - 2);
+
+@unmanaged
+export class IQ2_XS extends SignedEights {
+  @inline bytes(): usize {
+    return 16 * BYTES;
+  }
+  @inline factor(): f32 {
+    return 0.125;
+  }
+
+  /** Opens the pairs of the packed block at w to o. */
+  open(w: usize, o: usize): void {
+    open_eights(w + PAIRS, o, PAIR, iq2xs_grid(), 1, 120);
+    open_seven_signs(w + PAIRS + 64, o, PAIR);
+    open_half_scales(w + PAIRS + 128, o, PAIR);
+  }
+
+  pack(src: usize, stride: usize, w: usize): void {
+    pack_f16(src, stride, w);
+    // prettier-ignore
+    pack_grid(src + 2, stride, w + PAIRS, PAIR, false, 1, 120, 64, 7, load<u32>(changetype<usize>(entry)), 16, load<u32>(changetype<usize>(scale)));
+  }
+}
+
+function entry(row: usize, t: i32): u32 {
+  const x = <u32>load<u16>(row + (<usize>t << 1));
+  return (x & 511) | ((x >> 9) << 24);
+}
+
+function scale(row: usize, half: i32): u32 {
+  return (<u32>load<u8>(row + (half >> 1), 64) >> (<u32>(half & 1) << 2)) & 15;
+}

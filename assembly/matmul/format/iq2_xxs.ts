@@ -1,0 +1,44 @@
+/**
+ * iq2_xxsx16: 16 rows of iq2_xxs side by side, 1056 bytes for 16 x 256 weights (grid.ts).
+ *
+ *   pair: | indices (64) | signs, 7 bytes a row: 4 x 14 | scales, a nibble a row: 8 |
+ */
+import { iq2xxs_grid } from '../../type/block/iq_grids';
+import { PAIRS, SignedEights, open_eights, open_seven_signs, open_sub_scales, pack_grid } from './grid';
+import { pack_f16 } from './group';
+
+/** Bytes of a block of one row: f16 d, eight of 4 indices and u32 of signs and scale. */
+const BYTES: usize = 66;
+const PAIR: usize = 2 * (BYTES - 2);
+
+@unmanaged
+export class IQ2_XXS extends SignedEights {
+  @inline bytes(): usize {
+    return 16 * BYTES;
+  }
+  @inline factor(): f32 {
+    return 0.125;
+  }
+
+  /** Opens the pairs of the packed block at w to o. */
+  open(w: usize, o: usize): void {
+    open_eights(w + PAIRS, o, PAIR, iq2xxs_grid(), 0, 0);
+    open_seven_signs(w + PAIRS + 64, o, PAIR);
+    open_sub_scales(w + PAIRS + 120, o, PAIR, false);
+  }
+
+  pack(src: usize, stride: usize, w: usize): void {
+    pack_f16(src, stride, w);
+    // prettier-ignore
+    pack_grid(src + 2, stride, w + PAIRS, PAIR, false, 0, 0, 64, 7, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
+  }
+}
+
+function entry(row: usize, t: i32): u32 {
+  const p = row + (<usize>(t >> 2) << 3);
+  return <u32>load<u8>(p + (t & 3)) | ((load<u32>(p, 4) >> (7 * (t & 3))) << 24);
+}
+
+function scale(row: usize, sub: i32): u32 {
+  return load<u32>(row + (<usize>sub << 3), 4) >> 28;
+}

@@ -1,0 +1,172 @@
+/**
+ * gemv_16x1.ts for codes that are entries of a grid (format/grid.ts): one column of activations times 16 packed rows, two rows at a time.
+ *
+ * A super-block of all rows is opened first, which makes addresses, signs and scales for 16 weights at a time. Then each vector of eight codes of both rows
+ * is two loads (four in iq3_*) from the grid, which lies in L1. Signs go to the activations (x ^ m - m), so codes stay unsigned. i16 has room for the
+ * products of 16 weights (4 * 62 * 127), which one product with their scale brings to i32; a pair's sums, two i32 lanes for each row, stay in a register.
+ * Deltas of iq1_* are taken off the sums: times those of eight activations. (One function for all: as three it was 2 KB larger in every build.)
+ */
+import { ACT_D, ACT_SUB } from './act';
+import { PAIR_SUMS, QUANT_BYTES } from './dot';
+import { add_block } from './epilogue';
+import { Codes8, OPENED, OPENED_ENTRIES, OPENED_SCALES, both_rows, codes, negated, next_step, signed_codes, steps } from './format/grid';
+import { G0, G1, G2, G3, load_scales, store_sums } from './format/group';
+import { HAS_DOT_ADD, HAS_RELAXED_DOT, held_ones, lookup16 } from '../simd';
+
+/** Bytes of the sums of 8 activations of a super-block. */
+const STEP_SUMS: usize = 32 * 2;
+/** Bytes of scratch: opened pairs, their integer sums, and those of activations. */
+export const SCRATCH_GRID: usize = 8 * OPENED + 8 * 16 + STEP_SUMS;
+
+/** Bytes of 8 quants. */
+const STEP: usize = 8 * QUANT_BYTES;
+
+/** For lookup16: scales of both rows to four i16 each, or in dotadd builds to two i32. */
+const SCALES_I16 = memory.data<u8>([0, 128, 0, 128, 0, 128, 0, 128, 1, 128, 1, 128, 1, 128, 1, 128], 16);
+const SCALES_I32 = memory.data<u8>([0, 128, 128, 128, 0, 128, 128, 128, 1, 128, 128, 128, 1, 128, 128, 128], 16);
+
+/** For lookup16: a half's deltas, step by step of both rows, to two i16 of each row. */
+const DELTAS = memory.data<u8>([0, 128, 2, 128, 128, 128, 128, 128, 1, 128, 3, 128, 128, 128, 128, 128], 16);
+
+/** y[0..15] = 16 packed rows at w . the column of activations at a; n super-blocks of `bytes`; open_at: place of F.open in the function table. */
+export function gemv_16x1_grid(
+  w: usize,
+  n: i32,
+  a: usize,
+  y: usize,
+  scratch: usize,
+  bytes: usize,
+  factor: f32,
+  open_at: u32,
+  fours: bool,
+  has_signs: bool,
+): void {
+  const sums = scratch + 8 * OPENED;
+  let y0 = f32x4.splat(0);
+  let y1 = y0;
+  let y2 = y0;
+  let y3 = y0;
+  for (; n > 0; n--) {
+    call_indirect<void>(open_at, w, scratch);
+    if (HAS_RELAXED_DOT && !has_signs) store_step_sums(a, sums + 8 * 16);
+    for (let o = scratch, p = sums; o != sums; o += OPENED, p += 16) v128.store(p, pair(o, a, sums + 8 * 16, fours, has_signs));
+    const da = v128.load32_splat(a, ACT_D);
+    const e = f32x4.splat(factor);
+    y0 = add_block<Codes8>(y0, group_sums<G0>(sums), f32x4.mul(load_scales<G0>(w), e), da);
+    y1 = add_block<Codes8>(y1, group_sums<G1>(sums), f32x4.mul(load_scales<G1>(w), e), da);
+    y2 = add_block<Codes8>(y2, group_sums<G2>(sums), f32x4.mul(load_scales<G2>(w), e), da);
+    y3 = add_block<Codes8>(y3, group_sums<G3>(sums), f32x4.mul(load_scales<G3>(w), e), da);
+    a += 8 * ACT_SUB;
+    w += bytes;
+  }
+  store_sums(y, y0, y1, y2, y3);
+}
+
+/** Sums of group G's rows out of those of its pairs. */
+// @ts-ignore: decorator
+@inline
+function group_sums<G>(sums: usize): v128 {
+  const v = v128.load(sums, 2 * offsetof<G>());
+  const z = v128.load(sums, 2 * offsetof<G>() + 16);
+  return i32x4.add(i32x4.shuffle(v, z, 0, 2, 4, 6), i32x4.shuffle(v, z, 1, 3, 5, 7));
+}
+
+/** Integer sums of the opened pair at o times a super-block of activations: two lanes for each row. step_sums: store_step_sums, where there are deltas. */
+// @ts-ignore: decorator
+@inline
+function pair(o: usize, a: usize, step_sums: usize, fours: bool, has_signs: bool): v128 {
+  const rows = both_rows();
+  const scales = v128.load(HAS_DOT_ADD ? SCALES_I32 : SCALES_I16);
+  let i = i32x4.splat(0);
+  let z = i; // the second row's, in the simd build
+  let e = o + OPENED_ENTRIES;
+  let sc = o + OPENED_SCALES;
+  for (const end = a + 8 * ACT_SUB; a != end; a += ACT_SUB) {
+    const s0 = steps(has_signs, o);
+    const s1 = next_step(has_signs, s0);
+    const s2 = next_step(has_signs, s1);
+    const s3 = next_step(has_signs, s2);
+    if (HAS_RELAXED_DOT) {
+      const x0 = quants(has_signs, a, s0);
+      const x1 = quants(has_signs, a + STEP, s1);
+      const x2 = quants(has_signs, a + 2 * STEP, s2);
+      const x3 = quants(has_signs, a + 3 * STEP, s3);
+      let h0 = half(x0, codes(fours, e, 0), x1, codes(fours, e, 1));
+      let h1 = half(x2, codes(fours, e, 2), x3, codes(fours, e, 3));
+      if (!has_signs) {
+        h0 = less_deltas(h0, v128.load32_splat(step_sums), v128.load32_splat(o));
+        h1 = less_deltas(h1, v128.load32_splat(step_sums, 4), v128.load32_splat(o, 4));
+        step_sums += 8;
+      }
+      i = add_half(i, h0, lookup16(v128.load16_splat(sc), scales));
+      i = add_half(i, h1, lookup16(v128.load16_splat(sc, 2), scales));
+    } else {
+      const c0 = signed_codes(fours, has_signs, e, 0, s0, rows);
+      const c1 = signed_codes(fours, has_signs, e, 1, s1, rows);
+      const c2 = signed_codes(fours, has_signs, e, 2, s2, rows);
+      const c3 = signed_codes(fours, has_signs, e, 3, s3, rows);
+      i = add_row<G0>(add_row<G0>(i, a, c0, c1, sc), a + 2 * STEP, c2, c3, sc + 2);
+      z = add_row<G1>(add_row<G1>(z, a, c0, c1, sc + 1), a + 2 * STEP, c2, c3, sc + 3);
+    }
+    o += 16;
+    sc += 4;
+    e += fours ? 32 : 16;
+  }
+  if (HAS_RELAXED_DOT) return i;
+  return i32x4.add(i32x4.shuffle(i, z, 0, 1, 4, 5), i32x4.shuffle(i, z, 2, 3, 6, 7));
+}
+
+/** A half's products of the first row (G0) or the second onto i: i16 activations at a, codes of two steps, and the row's scale. */
+// @ts-ignore: decorator
+@inline
+function add_row<G>(i: v128, a: usize, c: v128, e: v128, sc: usize): v128 {
+  const d = i16x8.splat(load<u8>(sc));
+  const u = offsetof<G>() == 0 ? i16x8.extend_low_i8x16_s(c) : i16x8.extend_high_i8x16_s(c);
+  const v = offsetof<G>() == 0 ? i16x8.extend_low_i8x16_s(e) : i16x8.extend_high_i8x16_s(e);
+  i = i32x4.add(i, i32x4.dot_i16x8_s(v128.load(a), i16x8.mul(u, d)));
+  return i32x4.add(i, i32x4.dot_i16x8_s(v128.load(a, STEP), i16x8.mul(v, d)));
+}
+
+/** Stores the sums of each 8 activations of a super-block as i16. */
+// @ts-ignore: decorator
+@inline
+function store_step_sums(a: usize, p: usize): void {
+  const ones = held_ones();
+  for (const end = p + STEP_SUMS; p != end; p += 8, a += ACT_SUB) {
+    const x = i32x4.extadd_pairwise_i16x8_s(i16x8.extadd_pairwise_i8x16_s(v128.load(a)));
+    const z = i32x4.extadd_pairwise_i16x8_s(i16x8.extadd_pairwise_i8x16_s(v128.load(a, 2 * STEP)));
+    const v = i32x4.dot_i16x8_s(i16x8.narrow_i32x4_s(x, z), ones);
+    v128.store64_lane(p, i16x8.narrow_i32x4_s(v, v), 0);
+  }
+}
+
+/** A half's sums without what its deltas (in every lane) would have taken off its codes; step_sums: of its two steps, likewise. */
+// @ts-ignore: decorator
+@inline
+function less_deltas(s: v128, step_sums: v128, deltas: v128): v128 {
+  const v = lookup16(deltas, v128.load(DELTAS));
+  return PAIR_SUMS ? i16x8.sub(s, i16x8.mul(step_sums, v)) : i32x4.sub(s, i32x4.dot_i16x8_s(step_sums, v));
+}
+
+/** Eight activations for both rows, with the signs of the codes. */
+// @ts-ignore: decorator
+@inline
+function quants(has_signs: bool, a: usize, s: v128): v128 {
+  const x = v128.load64_splat(a);
+  return has_signs ? negated(x, s) : x;
+}
+
+/** A half's two steps. */
+// @ts-ignore: decorator
+@inline
+function half(x: v128, u: v128, z: v128, v: v128): v128 {
+  if (HAS_DOT_ADD) return i32x4.relaxed_dot_i8x16_i7x16_add_s(z, v, i32x4.relaxed_dot_i8x16_i7x16_add_s(x, u, i32x4.splat(0)));
+  return i16x8.add(i16x8.relaxed_dot_i8x16_i7x16_s(x, u), i16x8.relaxed_dot_i8x16_i7x16_s(z, v));
+}
+
+/** A half's sums, times their scales, onto i. */
+// @ts-ignore: decorator
+@inline
+function add_half(i: v128, s: v128, scale: v128): v128 {
+  return i32x4.add(i, PAIR_SUMS ? i32x4.dot_i16x8_s(s, scale) : i32x4.mul(s, scale));
+}

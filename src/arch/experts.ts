@@ -1,0 +1,153 @@
+/** Mixtures of experts: of a layer's feed-forwards a router chooses some for each token, and weighs what they give. Source: llama.cpp's build_moe_ffn. */
+import { getCount } from '../gguf/metadata.ts';
+import { QuantletError } from '../errors.ts';
+import { add, clamp, div, gelu, mul, reglu, scale as scaled, sigmoid, swiglu, swiglu_oai } from '../graph/elementwise-ops.ts';
+import { add_id, mul_mat_id } from '../graph/grouped-ops.ts';
+import { get_rows, set_rows } from '../graph/ops.ts';
+import { soft_max, sum_rows, top_k, weighted_sum } from '../graph/row-ops.ts';
+import type { BatchDim, Tensor } from '../graph/tensor.ts';
+import { reshape, view } from '../graph/views.ts';
+import type { GraphContext } from './architecture.ts';
+import { gatedFeedForward, linear } from './blocks.ts';
+import type { HParams } from './hparams.ts';
+
+/** What makes weights of the router's scores: a softmax over all experts, a sigmoid of each, or a softmax over the chosen ones. */
+export type Gating = 'softmax' | 'sigmoid' | 'softmaxOfChosen';
+
+/** Gatings by their numbers in `expert_gating_func`. */
+const GATINGS: readonly (Gating | undefined)[] = [undefined, 'softmax', 'sigmoid', 'softmaxOfChosen'];
+
+const UNITS = { silu: swiglu, relu: reglu, swiglu_oai } as const;
+
+export interface ExpertOptions {
+  /** Default 'softmax'. */
+  readonly gating?: Gating;
+  /** Weights of the chosen are divided by their sum. Default false. */
+  readonly normalised?: boolean;
+  /** What the gate goes through; 'gelu' is for experts without one, whose up it is. Default 'silu'. */
+  readonly act?: keyof typeof UNITS | 'gelu';
+  /** How wide an expert is. Default: the file's expert_feed_forward_length, or feed_forward_length. */
+  readonly nFf?: number;
+  /** The router's scores [n_expert, n_tokens], where it does not look at x. */
+  readonly scores?: Tensor;
+}
+
+/** What a sum of weights is at least: the smallest normal f16. */
+const LEAST_SUM = 2 ** -14;
+const byTokens = (dim: BatchDim['dim']): BatchDim => ({ dim, by: 'tokens' });
+
+/** @throws ERR_GGUF_INVALID for a number that names no gating */
+export function gatingOf({ gguf }: GraphContext, arch: string, fallback: Gating): Gating {
+  const key = `${arch}.expert_gating_func`;
+  const number = getCount(gguf, key, 0);
+  if (number === 0) return fallback;
+  const found = GATINGS[number];
+  if (!found)
+    throw new QuantletError('ERR_GGUF_INVALID', `${key} is ${number}; expected 1 (softmax), 2 (sigmoid) or 3 (softmax of the chosen)`);
+  return found;
+}
+
+/** The router's scores of a layer's experts for the states x: [n_expert, n_tokens]. */
+export const routerScores = (g: GraphContext, hp: HParams, il: number, x: Tensor): Tensor =>
+  linear(g, x, `blk.${il}.ffn_gate_inp`, hp.nExpert);
+
+/** The experts' part of layer il for the normed states x [n_embd, n_tokens], added up from the most probable expert on. */
+export function experts(g: GraphContext, hp: HParams, il: number, x: Tensor, options: ExpertOptions = {}): Tensor {
+  const { nEmbd, nExpert } = hp;
+  if (nExpert === 0)
+    throw new QuantletError(
+      'ERR_GGUF_INVALID',
+      `${hp.arch}.expert_count is 0 or missing, and layer ${il} is one of experts; expected how many it has`,
+    );
+  const { act = 'silu', nFf = hp.nFfExpert, scores = routerScores(g, hp, il, x) } = options;
+  const { ids, weights } = route(g, hp, il, scores, options);
+  const name = (part: string): string => `blk.${il}.ffn_${part}_exps`;
+  const each = reshape(x, [nEmbd, 1, x.ne[1], 1], byTokens(2));
+  const products = (b: Tensor, ...parts: readonly (readonly [part: string, nOut: number])[]): Tensor[] =>
+    productsById(
+      g,
+      hp,
+      b,
+      ids,
+      parts.map(([part, nOut]) => [name(part), nOut]),
+    );
+  const hidden = (): Tensor => {
+    if (act === 'gelu') return gelu(products(each, ['up', nFf])[0]);
+    if (g.has(`${name('gate_up')}.weight`)) {
+      const [both] = products(each, ['gate_up', 2 * nFf]);
+      return UNITS[act](both);
+    }
+    const [gate, up] = products(each, ['gate', nFf], ['up', nFf]);
+    return UNITS[act](gate, up);
+  };
+  const [down] = products(hidden(), ['down', nEmbd]);
+  return weighted_sum(down, weights);
+}
+
+/** Products of one input with matrices of the chosen experts, step by step as in `linears`: times each expert's scale, plus its bias, where there are any. */
+function productsById(
+  g: GraphContext,
+  hp: HParams,
+  b: Tensor,
+  ids: Tensor,
+  weights: readonly (readonly [name: string, nOut: number])[],
+): Tensor[] {
+  const { nExpert } = hp;
+  const step = (nodes: Tensor[]): Tensor[] => (g.expand(...nodes), nodes);
+  const ys = step(weights.map(([name, nOut]) => mul_mat_id(g.weight(`${name}.weight`, [b.ne[0], nOut, nExpert]), b, ids)));
+  const ofChosen = (factors: Tensor): Tensor => get_rows(view(factors, [1, nExpert, ids.ne[1], 1], { nb: [4, 0] }, byTokens(2)), ids);
+  const timed = step(
+    weights.map(([name], i) => {
+      const factors = g.optional(`${name}.scale`, [nExpert]);
+      return factors ? mul(ys[i], ofChosen(factors)) : ys[i];
+    }),
+  );
+  return step(
+    weights.map(([name, nOut], i) => {
+      const bias = g.optional(`${name}.bias`, [nOut, nExpert]);
+      return bias ? add_id(timed[i], bias, ids) : timed[i];
+    }),
+  );
+}
+
+/** Which experts a token goes through, i32 [n_used, n_tokens], the most probable first (of equals the first), and their weights [1, n_used, n_tokens]. */
+function route(
+  g: GraphContext,
+  hp: HParams,
+  il: number,
+  scores: Tensor,
+  { gating = 'softmax', normalised = false }: ExpertOptions,
+): { readonly ids: Tensor; readonly weights: Tensor } {
+  const { nExpert } = hp;
+  const nTokens = scores.ne[1];
+  const nUsed = hp.nExpertUsed[il];
+  const probs = gating === 'softmax' ? soft_max(scores) : gating === 'sigmoid' ? sigmoid(scores) : scores;
+  // The bias chooses, and never weighs.
+  const bias = g.optional(`blk.${il}.exp_probs_b.bias`, [nExpert]);
+  const ids = top_k(inBestGroups(hp, bias ? add(probs, bias) : probs), nUsed);
+  const chosen = get_rows(reshape(probs, [1, nExpert, nTokens, 1], byTokens(2)), ids);
+  let weights: Tensor = reshape(chosen, [nUsed, nTokens, 1, 1], byTokens(1));
+  if (gating === 'softmaxOfChosen') weights = soft_max(weights);
+  if (normalised) weights = div(weights, clamp(sum_rows(weights), LEAST_SUM, Infinity));
+  return { ids, weights: reshape(weights, [1, nUsed, nTokens, 1], byTokens(2)) };
+}
+
+/** Where experts come in groups, only those of the best groups can be chosen: a group is as good as its two best experts together (arXiv 2412.19437). */
+function inBestGroups({ nExpert, nExpertGroups, nExpertGroupsUsed }: HParams, probs: Tensor): Tensor {
+  if (nExpertGroups < 2) return probs;
+  const nTokens = probs.ne[1];
+  const size = nExpert / nExpertGroups;
+  const groups = reshape(probs, [size, nExpertGroups, nTokens, 1], byTokens(2));
+  const two = get_rows(reshape(groups, [1, size, nExpertGroups, nTokens], byTokens(3)), top_k(groups, 2));
+  const sums = sum_rows(reshape(two, [2, nExpertGroups, nTokens, 1], byTokens(2)));
+  const best = top_k(reshape(sums, [nExpertGroups, nTokens, 1, 1], byTokens(1)), nExpertGroupsUsed);
+  const none = scaled(groups, 0, { bias: -Infinity });
+  return reshape(set_rows(none, get_rows(groups, best), best), [nExpert, nTokens, 1, 1], byTokens(1));
+}
+
+/** The expert that every token goes through besides those it is sent to; where the file has a gate for it, times that gate's sigmoid. */
+export function sharedExpert(g: GraphContext, hp: HParams, il: number, x: Tensor, nFf: number): Tensor {
+  const y = gatedFeedForward(g, hp, il, x, { suffix: '_shexp', nFf });
+  const gate = `blk.${il}.ffn_gate_inp_shexp`;
+  return g.has(`${gate}.weight`) ? mul(y, sigmoid(linear(g, x, gate, 1))) : y;
+}

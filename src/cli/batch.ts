@@ -1,0 +1,302 @@
+/** quantlet batch: answers the lines of a file, as OpenAI's Batch API does. */
+import { open, stat } from 'node:fs/promises';
+import { QuantletError } from '../errors.ts';
+import { printable } from '../printable.ts';
+import {
+  BadLine,
+  BATCH_ENDPOINTS,
+  isDone,
+  readBatch,
+  readRecords,
+  recordBytes,
+  type BatchLine,
+  type BatchRecord,
+  type Done,
+} from '../openai/batch-line.ts';
+import { runBatch } from '../openai/batch-run.ts';
+import { createHandler } from '../openai/handler.ts';
+import { jsonRequest } from '../openai/request.ts';
+import { CACHE_FLAGS, DRAIN_MS, MODEL_FLAGS, openModel, SPECULATION_FLAGS, templateOf, unreadable, type Command } from './command.ts';
+import type { FlagKey } from './flags.ts';
+import { checkOutput } from './new-file.ts';
+import { parseOnlyFlags } from './parse-flags.ts';
+import { progressLine, timeText } from './progress.ts';
+import { fileBytes } from './serve-files.ts';
+
+const KEYS = [
+  'batchInput',
+  'batchOutput',
+  'errorsFile',
+  'shard',
+  'resume',
+  ...MODEL_FLAGS,
+  ...CACHE_FLAGS,
+  ...SPECULATION_FLAGS,
+  'parallel',
+  'ctx',
+  'batch',
+  'threads',
+  'threadsBatch',
+  'embeddings',
+  'chatTemplate',
+  'chatTemplateFile',
+  'warmup',
+  'turbo',
+  'verbose',
+  'build',
+  'help',
+] as const satisfies readonly FlagKey[];
+
+export const batch: Command = {
+  name: 'batch',
+  synopsis: '-i FILE -o FILE [--errors FILE] [--shard I/N] [--resume] [flags]',
+  summary: "answer a file of requests, OpenAI's batch lines",
+  flags: KEYS,
+  notes: `Lines are {"custom_id", "method": "POST", "url", "body"} for ${BATCH_ENDPOINTS.join(', ')}. Answers come in the order in which they are done, and depend on their bodies alone where these have temperature 0 or a seed. SIGTERM and Ctrl-C give lines under way ${DRAIN_MS / 1000} s and exit with 143 or 130 where lines are left; --resume goes on, after SIGKILL too.`,
+  examples: [
+    'quantlet batch -m model.gguf -i in.jsonl -o out.jsonl --errors errors.jsonl --resume',
+    'quantlet batch -m model.gguf -i in.jsonl -o out-0.jsonl --shard 0/4 --parallel 8',
+    'cat in.jsonl | quantlet batch -i - -o - > out.jsonl',
+  ],
+  async run(argv, signal) {
+    const values = parseOnlyFlags(argv, KEYS, 'give the lines with -i', 'batch');
+    const { batchInput: input, batchOutput: output, errorsFile, resume = false, parallel = 4 } = values;
+    if (input === undefined) throw new QuantletError('ERR_USAGE', 'give the lines to answer with -i FILE, or -i - for standard input');
+    if (output === undefined)
+      throw new QuantletError('ERR_USAGE', 'give the file for the answers with -o FILE, or -o - for standard output');
+    if (resume && output === '-')
+      throw new QuantletError('ERR_USAGE', '--resume reads what the output has, and standard output cannot be read: give a file with -o');
+    const shard = shardOf(values.shard, process.env);
+    for (const file of [output, errorsFile]) if (file !== undefined && file !== '-') await checkOutput(file, [input]);
+    const bytes = input === '-' ? undefined : await sizeOf(input);
+
+    const leaving = new AbortController();
+    const giveUp = new AbortController();
+    let code = 0;
+    let drain: ReturnType<typeof setTimeout> | undefined;
+    const leave = (exit: number) => (): void => {
+      if (code !== 0) process.exit(exit); // who asks twice does not wait
+      code = exit;
+      leaving.abort(new DOMException('stopped', 'AbortError'));
+      drain = setTimeout(() => giveUp.abort(new DOMException('stopped', 'AbortError')), DRAIN_MS);
+    };
+    const terminated = leave(143);
+    const interrupted = leave(130);
+    process.on('SIGTERM', terminated);
+    signal.addEventListener('abort', interrupted, { once: true });
+    const sinks: Sink[] = [];
+    try {
+      const done: Done = { answered: new Set(), told: new Set() };
+      const sink = async (path: string): Promise<Sink> => {
+        const opened = path === '-' ? stdoutSink : await openSink(path, resume ? done : undefined);
+        sinks.push(opened);
+        return opened;
+      };
+      const out = await sink(output);
+      const errors = errorsFile === undefined || errorsFile === output ? out : await sink(errorsFile);
+      const template = await templateOf(values);
+      const model = await openModel(values, leaving.signal, { parallel, contextLength: values.ctx ?? undefined, ...template });
+      try {
+        if (template.chatTemplate !== undefined) void model.chatTemplate; // one that does not parse is told now, not of every line
+        for (const { begin } of sinks) await begin();
+        const tally = createTally(done, bytes === undefined ? undefined : bytes / shard.count);
+        const handler = createHandler(model, {
+          timeoutMs: 0,
+          maxBufferedBytes: Number.MAX_SAFE_INTEGER,
+          onError: (error) => tally.say(error instanceof Error ? error.message : String(error)),
+        });
+        const all = await runBatch({
+          lines: linesOf(input, shard, done, tally.skip),
+          ask: (path, body, abort) => handler(jsonRequest(path, body, abort)),
+          parallel,
+          write: async (record, { size }) => {
+            await (record.error ? errors : out).write(recordBytes(record));
+            tally.add(record, size);
+          },
+          stop: leaving.signal,
+          abort: giveUp.signal,
+        });
+        (output === '-' ? process.stderr : process.stdout).write(`${JSON.stringify(tally.end())}\n`);
+        return all ? (tally.failed() ? 1 : 0) : code;
+      } finally {
+        await model.dispose();
+      }
+    } catch (error) {
+      if (leaving.signal.aborted && error === leaving.signal.reason) return code;
+      throw error;
+    } finally {
+      clearTimeout(drain);
+      process.off('SIGTERM', terminated);
+      signal.removeEventListener('abort', interrupted);
+      for (const { close } of sinks) await close();
+      if (input === '-') process.stdin.destroy();
+    }
+  },
+};
+
+/** Which lines are this process's: those whose number, counted from 0, is `index` modulo `count`. */
+interface Shard {
+  readonly index: number;
+  readonly count: number;
+}
+
+/** Whole numbers only: a Kubernetes Job or a Slurm array says which task this is, Slurm also of how many. @throws ERR_USAGE */
+function shardOf(given: string | undefined, env: Readonly<Record<string, string | undefined>>): Shard {
+  const {
+    JOB_COMPLETION_INDEX: job,
+    SLURM_ARRAY_TASK_ID: task,
+    SLURM_ARRAY_TASK_MIN: first = '0',
+    SLURM_ARRAY_TASK_STEP: step = '1',
+  } = env;
+  const own = job ?? (task === undefined ? undefined : String((Number(task) - Number(first)) / Number(step)));
+  if (given === undefined && job !== undefined)
+    throw new QuantletError(
+      'ERR_USAGE',
+      'JOB_COMPLETION_INDEX says which task of a Job this is; give --shard /N with the number of its completions',
+    );
+  const text = given ?? (task === undefined ? '0/1' : `/${env.SLURM_ARRAY_TASK_COUNT}`);
+  const [, i = own, n] = /^(\d{1,9})?\/(\d{1,9})$/.exec(text) ?? [];
+  const [index, count] = [Number(i), Number(n)];
+  if (Number.isInteger(index) && index >= 0 && index < count) return { index, count };
+  throw new QuantletError(
+    'ERR_USAGE',
+    `--shard is "${text}"${given?.startsWith('/') ? ` and the task ${own ?? 'not in the environment'}` : ''}; expected I/N with I from 0 to N - 1, like 0/4, or /N in a Kubernetes Job or a Slurm array`,
+  );
+}
+
+async function* linesOf(
+  input: string,
+  { index, count }: Shard,
+  done: Done,
+  skip: (bytes: number) => void,
+): AsyncGenerator<BatchLine | BadLine, void> {
+  // Lines of other shards are read too: a custom_id may be there twice.
+  for await (const line of readBatch(input === '-' ? process.stdin : inputBytes(input))) {
+    if ((line.line - 1) % count !== index) continue;
+    if (isDone(line, done)) skip(line.size);
+    else yield line;
+  }
+}
+
+/** Bytes of the lines; undefined where that is not known, of a pipe. */
+async function sizeOf(path: string): Promise<number | undefined> {
+  const info = await stat(path).catch(unreadable('the lines', path));
+  if (info.isDirectory()) unreadable('the lines', path)(Object.assign(new Error(), { code: 'EISDIR' }));
+  return info.isFile() ? info.size : undefined;
+}
+
+async function* inputBytes(path: string): AsyncGenerator<Uint8Array, void> {
+  try {
+    yield* fileBytes(path);
+  } catch (error) {
+    unreadable('the lines', path)(error as NodeJS.ErrnoException);
+  }
+}
+
+/** Where records go, a whole line at a time. */
+interface Sink {
+  /** Cuts off what is not kept. */
+  begin(): Promise<void>;
+  write(line: Uint8Array): Promise<void>;
+  close(): Promise<void>;
+}
+
+const stdoutSink: Sink = {
+  begin: () => Promise.resolve(),
+  write: (line) => new Promise((resolve, reject) => process.stdout.write(line, (error) => (error ? reject(error) : resolve()))),
+  close: () => Promise.resolve(),
+};
+
+/**
+ * Opens a file to write behind its records, or in their place. Until begin() it stays as it is.
+ * @param done what the file has is added to it; without, nothing is kept
+ * @throws ERR_IO
+ */
+async function openSink(path: string, done: Done | undefined): Promise<Sink> {
+  const failed =
+    (what: string) =>
+    (cause: unknown): never => {
+      throw new QuantletError('ERR_IO', `cannot ${what} ${path}: ${(cause as Error).message}`, { cause });
+    };
+  const file = await open(path, 'a').catch(failed('open'));
+  try {
+    const regular = (await file.stat()).isFile();
+    const kept = done && regular ? await readRecords(fileBytes(path), done) : 0;
+    return {
+      begin: async () => (regular ? file.truncate(kept) : undefined),
+      write: (line) => file.appendFile(line).catch(failed('write')),
+      close: () => file.close(),
+    };
+  } catch (cause) {
+    await file.close();
+    if (cause instanceof BadLine)
+      throw new QuantletError(
+        'ERR_IO',
+        `${path}: ${cause.message}; expected what an earlier run has written, give another file or remove the line`,
+        { cause },
+      );
+    return failed('read')(cause);
+  }
+}
+
+type Usage = { prompt_tokens?: number; completion_tokens?: number; prompt_tokens_details?: { cached_tokens?: number } };
+
+/** Counts what is done, and shows it on a terminal. */
+function createTally(
+  { answered: before, told }: Done,
+  bytes: number | undefined,
+): {
+  skip(bytes: number): void;
+  add(record: BatchRecord, bytes: number): void;
+  say(message: string): void;
+  /** Was there something to do, and nothing of it possible? */
+  failed(): boolean;
+  end(): object;
+} {
+  const start = performance.now();
+  const progress = progressLine();
+  let [answered, errors, finished, skipped] = [0, 0, 0, 0];
+  let [prompt, cached, completion] = [0, 0, 0];
+  const seconds = (): number => (performance.now() - start) / 1000;
+  const rate = (): number => Math.round((10 * (prompt - cached + completion)) / seconds()) / 10;
+  const show = (): void => {
+    const left = bytes === undefined || finished === 0 ? 0 : (seconds() * Math.max(0, bytes - skipped - finished)) / finished;
+    progress.set(
+      `${before.size + answered} answers, ${told.size + errors} errors, ${rate()} tokens/s${left > 0 ? `, ${timeText(left)} left` : ''}`,
+    );
+  };
+  show();
+  return {
+    skip(size) {
+      skipped += size;
+    },
+    add({ error, text }, size) {
+      if (error) errors++;
+      else answered++;
+      finished += size;
+      const { usage } = (JSON.parse(text) as { response?: { body: { usage?: Usage } } | null }).response?.body ?? {};
+      prompt += usage?.prompt_tokens ?? 0;
+      cached += usage?.prompt_tokens_details?.cached_tokens ?? 0;
+      completion += usage?.completion_tokens ?? 0;
+      show();
+    },
+    say(message) {
+      progress.end();
+      process.stderr.write(`quantlet: ${printable(message)}\n`);
+    },
+    failed: () => errors > 0 && before.size + answered === 0,
+    end() {
+      progress.end();
+      return {
+        answered: before.size + answered,
+        errors: told.size + errors,
+        resumed: before.size + told.size,
+        prompt_tokens: prompt,
+        cached_tokens: cached,
+        completion_tokens: completion,
+        seconds: Math.round(seconds() * 1000) / 1000,
+        tokens_per_second: rate(),
+      };
+    },
+  };
+}

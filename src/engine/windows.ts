@@ -1,0 +1,29 @@
+/**
+ * Which layers' weights stay in memory where not all may, after "LLM in a flash" (arXiv 2312.11514): the others are read again for every step, one layer while
+ * the one before is computed. Every link that has such layers has two windows for them, as large as the largest layer.
+ */
+import { QuantletError } from '../errors.ts';
+import { mebibytes } from '../wasm/memory.ts';
+
+export const WINDOWS = 2;
+
+/**
+ * The layers that do not stay: as few bytes as can be, and evenly among the others, so that reading does not wait for computing.
+ * @param layers bytes of each layer's matrices
+ * @param others bytes of weights that stay whatever happens
+ * @throws ERR_OUT_OF_MEMORY where the windows alone are more
+ */
+export function streamedLayers(layers: readonly number[], others: number, most: number, links: number): ReadonlySet<number> {
+  const all = layers.reduce((sum, n) => sum + n, 0);
+  if (others + all <= most) return new Set();
+  const windows = WINDOWS * links * Math.max(...layers);
+  for (let n = 1; n <= layers.length; n++) {
+    const streamed = layers.map((_, i) => Math.floor(((i + 1) * n) / layers.length) > Math.floor((i * n) / layers.length));
+    const stay = layers.reduce((sum, bytes, i) => sum + (streamed[i] ? 0 : bytes), 0);
+    if (others + windows + stay <= most) return new Set(layers.flatMap((_, i) => (streamed[i] ? [i] : [])));
+  }
+  throw new QuantletError(
+    'ERR_OUT_OF_MEMORY',
+    `weightsMemory is ${most} (${mebibytes(most)}), but the model takes at least ${others + windows} (${mebibytes(others + windows)}): ${WINDOWS} layers at a time, and what is in no layer; choose that or more`,
+  );
+}

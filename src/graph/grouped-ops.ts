@@ -1,0 +1,114 @@
+/**
+ * Products of many matrices at once, each by columns of its own: the experts of a mixture. As in ops.ts, shapes and types are checked before anything
+ * runs: ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE, ERR_INVALID_ARGUMENT.
+ */
+import { checkOptions, oneOf, type Kinds } from '../options.ts';
+import { TYPE } from '../type-traits.ts';
+import { add } from './elementwise-ops.ts';
+import { groupList, type GroupListKind } from './group-list.ts';
+import { GROUP_LIST } from './layout.ts';
+import { ROW, ints, isFloat, mustBe, mustBeRows, mustBeTensor, operand, optional, type Operand } from './operands.ts';
+import { must, nelements, node, type Tensor } from './tensor.ts';
+import { mustBeReadable, vecDotType } from './vec-dot-type.ts';
+import { permute, reshape } from './views.ts';
+
+/** Which matrix each column takes: i32 [used, tokens]. */
+function idsOf(op: string, given: Operand, like: Tensor, tokens: number): Tensor {
+  const ids = ints(op, 'ids', given);
+  mustBe(op, ids.type === TYPE.i32, 'i32 ids', like, ids);
+  must(ids.ne[1] === tokens && ids.ne[2] * ids.ne[3] === 1, op, `the ids must be [used, ${tokens}]`, like, ids);
+  return ids;
+}
+
+/**
+ * ggml_mul_mat_id: as [k, n, matrices] of any type, b [k, 1 or a divisor of used, tokens], ids i32 [used, tokens] -> f32 [n, used, tokens], whose column (u, t)
+ * is as[.., .., ids[u, t]] times column (u mod b.ne1, t) of b. An id outside gives NaN. Columns of one matrix are one product, whichever tokens they are of.
+ */
+export function mul_mat_id(as: Tensor, activations: Operand, ids: Operand): Tensor<'f32'> {
+  mustBeTensor('mul_mat_id', 'as', as);
+  const b = operand('mul_mat_id', 'b', activations);
+  const which = idsOf('mul_mat_id', ids, b, b.ne[2]);
+  must(as.ne[0] === b.ne[0], 'mul_mat_id', `ne0 must agree: ${as.ne[0]} and ${b.ne[0]}`, as, b);
+  must(as.ne[3] * b.ne[3] === 1, 'mul_mat_id', 'there must be three dimensions', as, b);
+  must(which.ne[0] % b.ne[1] === 0, 'mul_mat_id', 'dimension 1 of the activations must divide that of the result', b, which);
+  mustBeReadable('mul_mat_id', as, b);
+  const want = vecDotType(as.type) ?? TYPE.f32;
+  mustBe('mul_mat_id', isFloat(b) || b.type === want, `activations of f32, f16, bf16 or ${want.name}`, as, b);
+  return node('mul_mat_id', [as.ne[1], which.ne[0], b.ne[2], 1], { src: [as, b, which], batch: b.batch });
+}
+
+/** ggml_add_id: a [n, used, tokens] plus row ids[u, t] of bias [n, rows], f32, f16 or bf16; ids i32 [used, tokens] -> f32. An id outside gives NaN. */
+export function add_id(a: Tensor, bias: Operand, ids: Operand): Tensor<'f32'> {
+  mustBeRows('add_id', a);
+  const rows = operand('add_id', 'bias', bias);
+  mustBeRows('add_id', rows, 'bias');
+  const which = idsOf('add_id', ids, a, a.ne[2]);
+  must(
+    a.ne[3] === 1 && which.ne[0] === a.ne[1] && rows.ne[0] === a.ne[0] && rows.ne[2] * rows.ne[3] === 1,
+    'add_id',
+    'there must be an id for each row, and biases as long as it',
+    a,
+    rows,
+    which,
+  );
+  return node('add_id', a.ne, { src: [a, rows, which], batch: a.batch });
+}
+
+export interface GroupedMatmulOptions {
+  /** What the list says of each group, in order: where it ends ('offset', the default), how many it has ('length'); or pairs [group, how many] ('sparse'). */
+  list?: GroupListKind | undefined;
+  /** Which dimension the groups divide: 'm', columns of a (the default), or 'k', what is summed over. */
+  split?: 'm' | 'k' | undefined;
+  /** f32, f16 or bf16 [n, groups], added to each group's columns. */
+  bias?: Operand | undefined;
+}
+
+const GROUPED_MATMUL_OPTIONS: Kinds<GroupedMatmulOptions> = { list: oneOf(...Object.keys(GROUP_LIST)), split: oneOf('m', 'k'), bias: ROW };
+
+/**
+ * One product of many groups, each of its own size (GroupedMatmul of CANN, grouped GEMM of CUTLASS). group_list: i32 [groups], or [2, named] of pairs; groups lie
+ * one behind the other, may be empty, and need not be all.
+ *
+ * split 'm': a f32 [k, m] of which each group has some columns, b [k, n, groups] of any type -> f32 [n, m]; columns of no group are NaN. b may be packed.
+ * split 'k': a f32 [k, m], b [k, n] of any type, of which each group has some of k, whole blocks of b -> f32 [n, m, groups]; groups without any give 0.
+ *
+ * @throws ERR_INVALID_ARGUMENT from compute(), before a kernel runs, for a list that goes down, beyond what there is, names a group twice or none that
+ * there is, or cuts a block. (What a graph computes as a list is cut off where it is wrong.)
+ */
+export function grouped_matmul(a: Tensor, b: Tensor, group_list: Operand, options?: GroupedMatmulOptions): Tensor<'f32'> {
+  const op = 'grouped_matmul';
+  mustBeRows(op, a);
+  mustBeTensor(op, 'b', b);
+  const { list: kind = 'offset', split = 'm', bias } = checkOptions(op, options, GROUPED_MATMUL_OPTIONS);
+  const given = ints(op, 'group_list', group_list);
+  mustBe(op, given.type === TYPE.i32, 'an i32 list', given);
+  const [k, m] = a.ne;
+  const byM = split === 'm';
+  must(a.ne[2] * a.ne[3] === 1 && b.ne[0] === k && b.ne[3] === 1, op, `a must be a matrix with the ne0 of b: ${k} and ${b.ne[0]}`, a, b);
+  must(byM || b.ne[2] === 1, op, "with split 'k', b is one matrix", a, b);
+  mustBeReadable(op, b, a);
+  const groups = byM ? b.ne[2] : given.ne[0];
+  if (kind === 'sparse') {
+    must(byM, op, "a sparse list divides columns; with split 'k' give lengths, 0 for groups that have none", given);
+    must(given.ne[0] === 2 && nelements(given) === 2 * given.ne[1], op, 'a sparse list is [2, named]', given);
+  } else must(nelements(given) === groups && given.ne[0] === groups, op, `a list has an element for each of ${groups} groups`, given, b);
+  const rows = optional(op, 'bias', bias);
+  if (rows) mustBeRows(op, rows, 'bias');
+  must(
+    !rows || (rows.ne[0] === b.ne[1] && rows.ne[1] === groups && nelements(rows) === b.ne[1] * groups),
+    op,
+    `a bias is [${b.ne[1]}, ${groups}]`,
+    b,
+    rows,
+  );
+  if (byM) {
+    const ids = groupList(given, kind, groups, m, 0);
+    const y = mul_mat_id(b, permute(a, 0, 2, 1, 3), ids);
+    return reshape(rows ? add_id(y, rows, ids) : y, [b.ne[1], m]);
+  }
+  // Types without vec_dot are dequantised.
+  const unit = vecDotType(b.type) ? Math.max(b.type.blckSize, vecDotType(b.type)!.blckSize) : 1;
+  must(k % unit === 0, op, `rows of ${k} are no whole blocks of ${unit}`, a, b);
+  const y = node('mul_mat_parts', [b.ne[1], m, groups, 1], { src: [b, a, groupList(given, kind, groups, k, unit)] });
+  return rows ? add(y, reshape(rows, [b.ne[1], 1, groups])) : y;
+}
