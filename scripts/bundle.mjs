@@ -22,7 +22,16 @@ const entries = [
  * so that addresses like ../../dist/wasm/ hold in both.
  */
 export async function bundleModules({ build }) {
-  const shared = { bundle: true, format: 'esm', target: 'esnext', packages: 'external', write: false, legalComments: 'none' };
+  const shared = {
+    bundle: true,
+    format: 'esm',
+    target: 'esnext',
+    packages: 'external',
+    write: false,
+    legalComments: 'none',
+    minifyWhitespace: true,
+    lineLimit: 160,
+  };
   const { outputFiles } = await build({
     ...shared,
     entryPoints: Object.fromEntries(entries.map((name) => [name, `dist/${name}.js`])),

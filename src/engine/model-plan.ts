@@ -316,7 +316,10 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     result: links.computed(result),
     weights: loaded,
     resident: loaded.filter(([, tensor]) => !streams(tensor)),
-    tables: tables.map(({ params, factors, tensor }) => ({ params, factors, tensors: tensorsOf(tensor) })),
+    // A table that no layer reads has no place.
+    tables: tables
+      .map(({ params, factors, tensor }) => ({ params, factors, tensors: tensorsOf(tensor) }))
+      .filter(({ tensors }) => tensors.length > 0),
     inputSums,
     caches,
     states: [...states.values()],
