@@ -79,6 +79,25 @@ export function log_f32x4(x: v128): v128 {
   return v128.or(p, f32x4.lt(x, f32x4.splat(0)));
 }
 
+/** exp_f32x4 and log_f32x4 as functions of their own, where calls cost less than code. */
+export function exp_of(x: v128): v128 {
+  return exp_f32x4(x);
+}
+export function log_of(x: v128): v128 {
+  return log_f32x4(x);
+}
+
+/** ln(1 + e^x); what 1 + e^x loses of a small e^x is added to the logarithm again. Above 20 it is x, as in ggml. */
+// @ts-ignore: decorator
+@inline
+export function softplus_f32x4(x: v128): v128 {
+  const e = exp_of(x);
+  const one = f32x4.splat(1);
+  const u = f32x4.add(one, e);
+  const y = f32x4.add(log_of(u), f32x4.div(f32x4.sub(e, f32x4.sub(u, one)), u));
+  return v128.bitselect(x, y, f32x4.gt(x, f32x4.splat(20)));
+}
+
 /** 1 / (1 + e^-x). */
 // @ts-ignore: decorator
 @inline

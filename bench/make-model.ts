@@ -1,10 +1,12 @@
 /**
- * A llama with random weights for measuring: real shapes, a real tokenizer (of the model that ships), no meaning.
+ * A llama (or another family) with random weights for measuring: real shapes, a real tokenizer (of the model that ships), no meaning.
  *
- *   node --import tsx bench/make-model.ts OUT.gguf [--type q4_0] [--embd-type q4_0] [--dim 1024] [--layers 16] [--ffn 2816] [--heads 16] [--kv 8] [--ctx 2048] [--seed 1]
+ *   node --import tsx bench/make-model.ts OUT.gguf [--type q4_0] [--embd-type q4_0] [--dim 1024] [--layers 16] [--ffn 2816] [--heads 16] [--kv 8] [--ctx 2048] [--seed 1] [--arch llama]
  *
  * Matrices are of --type (f32, f16, bf16 or any that quantlet quantises to), token_embd, tied to the output, of --embd-type, norms f32.
- * The same arguments give the same bytes.
+ * The same arguments give the same bytes. The shapes of LFM2 350M and Qwen 3.5 0.8B:
+ *   --arch lfm2 --dim 1024 --layers 16 --ffn 4608 --heads 16 --kv 8
+ *   --arch qwen35 --dim 1024 --layers 24 --ffn 3584 --heads 8 --kv 2
  */
 import { closeSync, ftruncateSync, openSync, readFileSync, renameSync, writeSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
@@ -25,16 +27,128 @@ export interface Shape {
   readonly kv: number;
   readonly ctx: number;
   readonly seed: number;
+  /** Default llama. */
+  readonly arch: string;
 }
 
-const DEFAULTS: Omit<Shape, 'embdType'> = { type: 'q4_0', dim: 1024, layers: 16, ffn: 2816, heads: 16, kv: 8, ctx: 2048, seed: 1 };
+const DEFAULTS: Omit<Shape, 'embdType'> = {
+  type: 'q4_0',
+  dim: 1024,
+  layers: 16,
+  ffn: 2816,
+  heads: 16,
+  kv: 8,
+  ctx: 2048,
+  seed: 1,
+  arch: 'llama',
+};
 const complete = (some: Partial<Shape>): Shape => ({ ...DEFAULTS, embdType: some.type ?? DEFAULTS.type, ...some });
 
 /** A file name that tells the shape. */
 export function modelName(some: Partial<Shape> = {}): string {
-  const { type, embdType, dim, layers, ffn, heads, kv, ctx, seed } = complete(some);
-  return `bench-d${dim}-l${layers}-f${ffn}-h${heads}x${kv}-c${ctx}-${type}${embdType === type ? '' : `-${embdType}`}${seed === 1 ? '' : `-s${seed}`}.gguf`;
+  const { type, embdType, dim, layers, ffn, heads, kv, ctx, seed, arch } = complete(some);
+  return `bench-${arch === 'llama' ? '' : `${arch}-`}d${dim}-l${layers}-f${ffn}-h${heads}x${kv}-c${ctx}-${type}${embdType === type ? '' : `-${embdType}`}${seed === 1 ? '' : `-s${seed}`}.gguf`;
 }
+
+type Matrices = readonly (readonly [name: string, ...ne: number[]])[];
+
+/** What a family has beside or instead of llama's. */
+interface Family {
+  readonly keys: (shape: Shape) => { readonly [key: string]: number | readonly number[] };
+  /** Matrices of layer i, then what is f32 in it. */
+  readonly layer: (shape: Shape, i: number) => readonly [matrices: Matrices, vectors: Matrices];
+  readonly outputNorm?: string;
+}
+
+const feedForward = ({ dim, ffn }: Shape): Matrices => [
+  ['ffn_gate', dim, ffn],
+  ['ffn_up', dim, ffn],
+  ['ffn_down', ffn, dim],
+];
+const attention = (dim: number, q: number, kv: number, out: number): Matrices => [
+  ['attn_q', dim, q],
+  ['attn_k', dim, kv],
+  ['attn_v', dim, kv],
+  ['attn_output', out, dim],
+];
+const norms = (dim: number, ...names: string[]): Matrices => names.map((name) => [name, dim] as const);
+
+/** LFM2's layers with attention, of 16. */
+const LFM2_ATTENTION = [2, 5, 8, 10, 12, 14];
+/** Of Qwen 3.5 0.8B: heads of attention are wider than dim / heads, its delta nets have 16 heads of 128 x 128. */
+const QWEN35 = { head: 256, state: 128, rank: 16, inner: 2048 };
+
+const FAMILIES: { readonly [arch: string]: Family } = {
+  llama: {
+    keys: ({ kv, dim, heads }) => ({ 'attention.head_count_kv': kv, 'rope.dimension_count': dim / heads }),
+    layer: (s) => [
+      [...attention(s.dim, s.dim, (s.dim / s.heads) * s.kv, s.dim), ...feedForward(s)],
+      norms(s.dim, 'attn_norm.weight', 'ffn_norm.weight'),
+    ],
+  },
+  lfm2: {
+    keys: ({ kv, layers }) => ({
+      'attention.head_count_kv': Array.from({ length: layers }, (_, i) => (LFM2_ATTENTION.includes(i) ? kv : 0)),
+      'shortconv.l_cache': 3,
+    }),
+    outputNorm: 'token_embd_norm',
+    layer: (s, i) => {
+      const both = norms(s.dim, 'attn_norm.weight', 'ffn_norm.weight');
+      if (!LFM2_ATTENTION.includes(i))
+        return [
+          [['shortconv.in_proj', s.dim, 3 * s.dim], ['shortconv.out_proj', s.dim, s.dim], ...feedForward(s)],
+          [...both, ['shortconv.conv.weight', 3, s.dim]],
+        ];
+      const head = s.dim / s.heads;
+      return [
+        [...attention(s.dim, s.dim, head * s.kv, s.dim), ...feedForward(s)],
+        [...both, ...norms(head, 'attn_q_norm.weight', 'attn_k_norm.weight')],
+      ];
+    },
+  },
+  qwen35: {
+    keys: ({ kv }) => ({
+      'attention.head_count_kv': kv,
+      'attention.key_length': QWEN35.head,
+      'attention.value_length': QWEN35.head,
+      'rope.dimension_count': 64,
+      'rope.dimension_sections': [11, 11, 10, 0],
+      'ssm.conv_kernel': 4,
+      'ssm.state_size': QWEN35.state,
+      'ssm.group_count': QWEN35.rank,
+      'ssm.time_step_rank': QWEN35.rank,
+      'ssm.inner_size': QWEN35.inner,
+    }),
+    layer: (s, i) => {
+      const both = norms(s.dim, 'attn_norm.weight', 'post_attention_norm.weight');
+      const { head, inner, rank, state } = QWEN35;
+      if ((i + 1) % 4 === 0) {
+        const q = head * s.heads;
+        return [
+          [...attention(s.dim, 2 * q, head * s.kv, q), ...feedForward(s)],
+          [...both, ...norms(head, 'attn_q_norm.weight', 'attn_k_norm.weight')],
+        ];
+      }
+      const mixer: Matrices = [
+        ['attn_qkv', s.dim, 3 * inner],
+        ['attn_gate', s.dim, inner],
+        ['ssm_alpha', s.dim, rank],
+        ['ssm_beta', s.dim, rank],
+        ['ssm_out', inner, s.dim],
+      ];
+      const small: Matrices = [
+        ['ssm_conv1d.weight', 4, 3 * inner],
+        ['ssm_dt.bias', rank],
+        ['ssm_a', rank],
+        ['ssm_norm.weight', state],
+      ];
+      return [
+        [...mixer, ...feedForward(s)],
+        [...both, ...small],
+      ];
+    },
+  },
+};
 
 /** llama.cpp's general.file_type of files that are all one type; 1024 is its "guessed". */
 const FTYPE: { readonly [type: string]: number } = { f32: 0, f16: 1, q4_0: 2, q4_1: 3, q8_0: 7, q5_0: 8, q5_1: 9, q6_K: 18, bf16: 32 };
@@ -44,15 +158,17 @@ const ROWS = 64;
 
 export async function writeBenchModel(path: string, some: Partial<Shape> = {}): Promise<{ parameters: number; bytes: number }> {
   const shape = complete(some);
-  const { dim, layers, ffn, heads, kv } = shape;
+  const { dim, layers, ffn, heads, arch } = shape;
+  const family = FAMILIES[arch];
+  if (!family) throw new Error(`there is no family "${arch}"; expected one of ${Object.keys(FAMILIES).join(', ')}`);
   const tokenizer = readFileSync(new URL('../models/tiny-stories-q4_0.gguf', import.meta.url));
   const gguf = await readGGUF(toBytes(tokenizer));
   const nVocab = (gguf.metadata.get('tokenizer.ggml.tokens') as readonly string[]).length;
   const metadata = new Map<string, WriteValue>([
-    ['general.architecture', { type: 'str', value: 'llama' }],
+    ['general.architecture', { type: 'str', value: arch }],
     ['general.name', { type: 'str', value: `random ${dim} x ${layers} ${shape.type}` }],
     ['general.file_type', { type: 'u32', value: FTYPE[shape.type] ?? 1024 }],
-    ['llama.attention.layer_norm_rms_epsilon', { type: 'f32', value: 1e-5 }],
+    [`${arch}.attention.layer_norm_rms_epsilon`, { type: 'f32', value: 1e-5 }],
     ...Object.entries({
       context_length: shape.ctx,
       embedding_length: dim,
@@ -60,32 +176,24 @@ export async function writeBenchModel(path: string, some: Partial<Shape> = {}): 
       feed_forward_length: ffn,
       vocab_size: nVocab,
       'attention.head_count': heads,
-      'attention.head_count_kv': kv,
-      'rope.dimension_count': dim / heads,
-    }).map(([key, value]) => [`llama.${key}`, { type: 'u32', value }] as const),
+      ...family.keys(shape),
+    }).map(([key, value]): [string, WriteValue] => [
+      `${arch}.${key}`,
+      typeof value === 'number' ? { type: 'u32', value } : { type: 'arr[i32]', value: Int32Array.from(value) },
+    ]),
   ]);
   for (const [key, [from, to]] of gguf.metadataRanges)
     if (key.startsWith('tokenizer.')) metadata.set(key, { raw: tokenizer.subarray(from, to) });
 
-  const kvDim = (dim / heads) * kv;
   const matrix = TYPE[shape.type];
   const tensors: WriteTensor[] = [
     { name: 'token_embd.weight', type: TYPE[shape.embdType], ne: [dim, nVocab] },
-    { name: 'output_norm.weight', type: TYPE.f32, ne: [dim] },
+    { name: `${family.outputNorm ?? 'output_norm'}.weight`, type: TYPE.f32, ne: [dim] },
   ];
   for (let i = 0; i < layers; i++) {
-    for (const [name, ...ne] of [
-      ['attn_q', dim, dim],
-      ['attn_k', dim, kvDim],
-      ['attn_v', dim, kvDim],
-      ['attn_output', dim, dim],
-      ['ffn_gate', dim, ffn],
-      ['ffn_up', dim, ffn],
-      ['ffn_down', ffn, dim],
-    ] as const) {
-      tensors.push({ name: `blk.${i}.${name}.weight`, type: matrix, ne });
-    }
-    for (const name of ['attn_norm', 'ffn_norm']) tensors.push({ name: `blk.${i}.${name}.weight`, type: TYPE.f32, ne: [dim] });
+    const [matrices, vectors] = family.layer(shape, i);
+    for (const [name, ...ne] of matrices) tensors.push({ name: `blk.${i}.${name}.weight`, type: matrix, ne });
+    for (const [name, ...ne] of vectors) tensors.push({ name: `blk.${i}.${name}`, type: TYPE.f32, ne });
   }
   const layout = layoutGGUF(metadata, tensors);
   const rows = quantizer();
@@ -98,7 +206,7 @@ export async function writeBenchModel(path: string, some: Partial<Shape> = {}): 
       const size = rowSize(tensor.type, ne0);
       // Uniform with a variance of 1 / fan-in: activations keep their size through every layer. Norms are about 1.
       const spread = tensor.ne.length === 1 ? 0.1 : Math.sqrt(3 / ne0);
-      const middle = tensor.ne.length === 1 ? 1 : 0;
+      const middle = tensor.name.endsWith('ssm_a') ? -1 : tensor.ne.length === 1 ? 1 : 0; // states decay
       for (let row = 0; row < n; row += ROWS) {
         const count = Math.min(ROWS, n - row);
         const x = new Float32Array(count * ne0);
@@ -133,21 +241,22 @@ function uniform(seed: number): () => number {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const names = ['type', 'embd-type', 'dim', 'layers', 'ffn', 'heads', 'kv', 'ctx', 'seed'] as const;
+  const names = ['type', 'embd-type', 'dim', 'layers', 'ffn', 'heads', 'kv', 'ctx', 'seed', 'arch'] as const;
   const { values, positionals } = parseArgs({
     allowPositionals: true,
     options: Object.fromEntries(names.map((n) => [n, { type: 'string' as const }])),
   });
   if (positionals.length !== 1)
     throw new Error(
-      'usage: make-model.ts OUT.gguf [--type q4_0] [--embd-type T] [--dim N] [--layers N] [--ffn N] [--heads N] [--kv N] [--ctx N] [--seed N]',
+      'usage: make-model.ts OUT.gguf [--type q4_0] [--embd-type T] [--dim N] [--layers N] [--ffn N] [--heads N] [--kv N] [--ctx N] [--seed N] [--arch llama|lfm2|qwen35]',
     );
-  const { type, 'embd-type': embdType, ...sizes } = values as { [name: string]: string };
+  const { type, 'embd-type': embdType, arch, ...sizes } = values as { [name: string]: string };
   for (const t of [type, embdType])
     if (t !== undefined && !(t in TYPE)) throw new Error(`there is no type "${t}"; expected one of ${Object.keys(TYPE).join(', ')}`);
   const some = {
     ...(type ? { type } : {}),
     ...(embdType ? { embdType } : {}),
+    ...(arch ? { arch } : {}),
     ...Object.fromEntries(Object.entries(sizes).map(([n, v]) => [n, Number(v)])),
   } as Partial<Shape>;
   const { parameters, bytes } = await writeBenchModel(positionals[0], some);

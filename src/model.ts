@@ -98,7 +98,7 @@ export class Model {
     const assertUsable = (): void => {
       if (this.#disposed) throw disposedError();
     };
-    const slots = createSlots(engine.parallel, engine.slotCells);
+    const slots = createSlots(engine.parallel, engine.slotCells, (index) => engine.statesOf(index));
     const scheduler = createScheduler({
       nBatch: engine.batchSize,
       slots,

@@ -4,10 +4,11 @@ import {
   gelu_erf_f32x4,
   gelu_f32x4,
   gelu_quick_f32x4,
-  log_f32x4,
+  log_of,
   sigmoid_f32x4,
   silu_f32x4,
   soft_cap_f32x4,
+  softplus_f32x4,
   tanh_f32x4,
 } from '../math';
 import { range_start, range_end } from '../runtime/schedule';
@@ -99,7 +100,7 @@ class Sqrt {
 @unmanaged
 class Log {
   /* 13 */ @inline f(x: v128, a: v128, b: v128): v128 {
-    return log_f32x4(x);
+    return log_of(x);
   }
 }
 @unmanaged
@@ -128,6 +129,13 @@ class Xielu {
     const negative = f32x4.mul(f32x4.sub(f32x4.sub(exp_f32x4(f32x4.pmin(x, eps)), f32x4.splat(1)), x), a);
     const positive = f32x4.mul(f32x4.mul(x, x), b);
     return f32x4.add(v128.bitselect(positive, negative, f32x4.gt(x, f32x4.splat(0))), f32x4.mul(x, beta));
+  }
+}
+/** ln(1 + e^x) */
+@unmanaged
+class Softplus {
+  /* 18 */ @inline f(x: v128, a: v128, b: v128): v128 {
+    return softplus_f32x4(x);
   }
 }
 
@@ -191,6 +199,7 @@ function unary_vectors(op: Op, x: usize, y: usize, bytes: usize): void {
     case 15: return map<Abs>(x, y, bytes, a, b);
     case 16: return map<Step>(x, y, bytes, a, b);
     case 17: return map_xielu(x, y, bytes, a, b, f32x4.splat(reinterpret<f32>(op.p3)), f32x4.splat(reinterpret<f32>(op.p4)));
+    case 18: return map<Softplus>(x, y, bytes, a, b);
     default: unreachable();
   }
 }

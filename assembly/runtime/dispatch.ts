@@ -9,6 +9,7 @@ import { kv_store } from '../ops/kv_cache';
 import { mul_mat, mul_mat_parts } from '../ops/mul_mat';
 import { mul_mat_packed_op, repack_op } from '../ops/mul_mat_packed';
 import { l2_norm, norm, rms_norm } from '../ops/norm';
+import { gated_delta_net, ssm_conv, ssm_scan } from '../ops/recurrent';
 import { argmax, in_sum2, mean_of_rows, pool_1d, sum_rows, top_k, weighted_sum } from '../ops/reduce';
 import { rope } from '../ops/rope';
 import { diag_mask_inf, soft_max } from '../ops/soft_max';
@@ -41,12 +42,15 @@ const POOL_1D: u32 = 23;
 const MEAN_OF_ROWS: u32 = 24;
 const WEIGHTED_SUM: u32 = 25;
 const IM2COL: u32 = 26;
-const IN_SUM2: u32 = 27;
-const GROUP_LIST: u32 = 28;
-const MUL_MAT_PARTS: u32 = 29;
-const GROUP_IDS: u32 = 30;
-const QUANTIZE_GROUPS: u32 = 31;
-const ADD_ID: u32 = 32;
+const SSM_CONV: u32 = 27;
+const SSM_SCAN: u32 = 28;
+const GATED_DELTA_NET: u32 = 29;
+const IN_SUM2: u32 = 30;
+const GROUP_LIST: u32 = 31;
+const MUL_MAT_PARTS: u32 = 32;
+const GROUP_IDS: u32 = 33;
+const QUANTIZE_GROUPS: u32 = 34;
+const ADD_ID: u32 = 35;
 
 /** Runs a record as thread ith of nth, with this thread's scratch; cursor_bytes lie from one range's cursor of an op to the next one's. */
 export function run(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
@@ -78,6 +82,9 @@ export function run(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: us
     case MEAN_OF_ROWS: mean_of_rows(op, ith, nth); break;
     case WEIGHTED_SUM: weighted_sum(op, ith, nth); break;
     case IM2COL: im2col(op, ith, nth); break;
+    case SSM_CONV: ssm_conv(op, ith, nth, scratch); break;
+    case SSM_SCAN: ssm_scan(op, ith, nth); break;
+    case GATED_DELTA_NET: gated_delta_net(op, ith, nth, scratch); break;
     case IN_SUM2: in_sum2(op, ith, nth); break;
     case GROUP_LIST: group_list(op, ith); break;
     case MUL_MAT_PARTS: mul_mat_parts(op); break;

@@ -1,5 +1,6 @@
 /** What an architecture's file gives (a graph made from metadata, nothing else), and what it is given to build with. */
 import type { GGUF } from '../gguf/types.ts';
+import type { StateCells } from '../graph/recurrent.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import type { HParams } from './hparams.ts';
 import type { RopeParams } from './rope-table.ts';
@@ -17,6 +18,8 @@ export interface GraphInputs {
   readonly visible: Tensor;
   /** Which tokens' results are wanted, i32 [n_outputs]. */
   readonly outputs: Tensor;
+  /** Which recurrent states the tokens go on from, i32 [RUN_WORDS, runs] (graph/recurrent.ts). */
+  readonly runs: Tensor;
 }
 
 /** What a step is to give for each output: next-token logits, the hidden state, or a reranker's scores. */
@@ -41,6 +44,8 @@ export interface GraphContext {
   loras(name: string): readonly { readonly a: Tensor; readonly b: Tensor; readonly scale: number }[];
   /** The KV cache of a layer; encoders have one for all. `headDim`: dimensions of its heads where they are not all layers'. */
   cache(layer: number, headDim?: number): { k: Tensor; v: Tensor };
+  /** Recurrent states by a name, cells of f32 [ne0, ne1, ne2]; the same name gives the same. */
+  states(name: string, ne: readonly [number, number, number]): StateCells;
   /** f32 [n_dims, n_ctx] of angles; the same parameters give the same table. `factors`: a tensor whose values divide the frequencies, if the file has it. */
   ropeTable(params: RopeParams, factors?: string): Tensor;
   /** Puts nodes next in the order of computation, with all they need (ggml_build_forward_expand). */

@@ -1,6 +1,6 @@
 /** What transformers are put together from. Each block takes its weights by their GGUF names and keeps to what the file has (biases, fused products, norms of heads). */
 import { attention, kv_store } from '../graph/attention-ops.ts';
-import { add, geglu, gelu, mul, scale, swiglu, tanh } from '../graph/elementwise-ops.ts';
+import { add, geglu, gelu, mul, scale, sigmoid, swiglu, tanh } from '../graph/elementwise-ops.ts';
 import { get_rows, mul_mat } from '../graph/ops.ts';
 import { rope, type RopeMode } from '../graph/rope.ts';
 import { norm as layer_norm, rms_norm } from '../graph/row-ops.ts';
@@ -14,7 +14,7 @@ const TOKENS_OF_HEADS = { dim: 2, by: 'tokens' } as const;
 /** rms or layer norm with the weight and, if there is one, the bias of this name. */
 export function norm(g: GraphContext, hp: HParams, x: Tensor, name: string): Tensor {
   const n = x.ne[0];
-  const weight = g.weight(`${name}.weight`, [n]);
+  const weight = g.optional(name, [n]) ?? g.weight(`${name}.weight`, [n]); // files of Falcon H1 name one without its ending
   if (hp.norm === 'layer') return layer_norm(x, { weight, bias: g.optional(`${name}.bias`, [n]), eps: hp.eps });
   return rms_norm(x, { weight, eps: hp.eps });
 }
@@ -80,6 +80,8 @@ export interface AttentionOptions {
   readonly sinks?: Tensor | undefined;
   /** A norm of its own, `attn_sub_norm`, before the output product. */
   readonly subNorm?: boolean;
+  /** The product of q has a gate behind each head, whose sigmoid multiplies what attention gives. Default false. */
+  readonly outputGate?: boolean;
   /** Dimensions of a head, where they are not all layers'. */
   readonly headDim?: number;
   /** The layer whose keys and values these queries meet, where a layer has none of its own. */
@@ -107,6 +109,7 @@ export function selfAttention(
     maxBias = 0,
     sinks,
     subNorm = false,
+    outputGate = false,
     keysOf,
     valueNorm = false,
   }: AttentionOptions,
@@ -114,7 +117,7 @@ export function selfAttention(
   const { nHead } = hp;
   const { pos, cells, first, visible } = g.inputs;
   const name = (part: string): string => `blk.${il}.${part}`;
-  const [q, k, v] = projections(g, { ...hp, headDim }, il, h, keysOf !== undefined);
+  const { q, k, v, gate } = projections(g, { ...hp, headDim }, il, h, { gated: outputGate, qAlone: keysOf !== undefined });
   const turn = (t: Tensor, part: string, table: Tensor | undefined): Tensor => {
     const rotate = (a: Tensor): Tensor => (table ? rope(a, pos, table, { mode }) : a);
     return normAfterRope ? headNorm(g, hp, rotate(t), name(part)) : rotate(headNorm(g, hp, t, name(part)));
@@ -137,43 +140,53 @@ export function selfAttention(
     pos,
     unifiedMax: g.unifiedMax,
   });
-  const joined = reshape(out, [nHead * headDim, h.ne[1], 1, 1], { dim: 1, by: 'tokens' });
+  const gated = gate ? mul(reshape(out, gate.ne, gate.batch), sigmoid(gate)) : out;
+  const joined = reshape(gated, [nHead * headDim, h.ne[1], 1, 1], { dim: 1, by: 'tokens' });
   return linear(g, subNorm ? norm(g, hp, joined, name('attn_sub_norm')) : joined, name('attn_output'), hp.nEmbd);
 }
 
-/** q [head_dim, n_head, n_tokens], k and v [head_dim, n_head_kv, n_tokens]: from three products or from a fused one; or q alone. */
+/** Heads of a layer over its tokens. */
+interface Projections {
+  /** f32 [head_dim, n_head, n_tokens] */
+  readonly q: Tensor;
+  /** f32 [head_dim, n_head_kv, n_tokens] */
+  readonly k?: Tensor;
+  readonly v?: Tensor;
+  /** As q. */
+  readonly gate?: Tensor | undefined;
+}
+
+/** q, k and v: from three products or from a fused one; or q alone. A gate comes with q. */
 function projections(
   g: GraphContext,
   { nHead, nHeadKv, headDim }: HParams,
   il: number,
   h: Tensor,
-  qAlone: boolean,
-): [q: Tensor, k?: Tensor, v?: Tensor] {
+  { gated, qAlone }: { readonly gated: boolean; readonly qAlone: boolean },
+): Projections {
   const nTokens = h.ne[1];
-  const nq = nHead * headDim;
+  const headQ = gated ? 2 * headDim : headDim;
+  const nq = nHead * headQ;
   const nk = nHeadKv * headDim;
-  const heads = (x: Tensor, n: number): Tensor => reshape(x, [headDim, n, nTokens, 1], TOKENS_OF_HEADS);
-  const fused = `blk.${il}.attn_qkv`;
-  if (qAlone) return [heads(linear(g, h, `blk.${il}.attn_q`, nq), nHead)];
-  if (!g.has(`${fused}.weight`)) {
-    const [q, k, v] = linears(
-      g,
-      h,
-      (
-        [
-          ['q', nq],
-          ['k', nk],
-          ['v', nk],
-        ] as const
-      ).map(([part, n]) => [`blk.${il}.attn_${part}`, n]),
-    );
-    return [heads(q, nHead), heads(k, nHeadKv), heads(v, nHeadKv)];
+  // n heads of a product's rows, from an element on, `step` elements apart.
+  const heads = (x: Tensor, n: number, from = 0, step = headDim): Tensor =>
+    view(x, [headDim, n, nTokens, 1], { nb: [4 * step, x.nb[1]], offset: 4 * from }, TOKENS_OF_HEADS);
+  const queries = (x: Tensor): Projections => ({
+    q: heads(x, nHead, 0, headQ),
+    gate: gated ? heads(x, nHead, headDim, headQ) : undefined,
+  });
+  const name = (part: string): string => `blk.${il}.attn_${part}`;
+  if (qAlone) return queries(linear(g, h, name('q'), nq));
+  if (g.has(`${name('qkv')}.weight`)) {
+    const all = linear(g, h, name('qkv'), nq + 2 * nk);
+    return { ...queries(all), k: heads(all, nHeadKv, nq), v: heads(all, nHeadKv, nq + nk) };
   }
-  const all = linear(g, h, fused, nq + 2 * nk);
-  const size = all.type.typeSize;
-  const part = (from: number, n: number): Tensor =>
-    view(all, [headDim, n, nTokens, 1], { nb: [headDim * size, all.nb[1]], offset: from * size }, TOKENS_OF_HEADS);
-  return [part(0, nHead), part(nq, nHeadKv), part(nq + nk, nHeadKv)];
+  const [q, k, v] = linears(g, h, [
+    [name('q'), nq],
+    [name('k'), nk],
+    [name('v'), nk],
+  ]);
+  return { ...queries(q), k: heads(k, nHeadKv), v: heads(v, nHeadKv) };
 }
 
 /** Norms of q or k where the file has them: one weight for all heads, a row for each, or one norm over all heads together. */

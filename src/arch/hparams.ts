@@ -18,7 +18,10 @@ export interface HParams {
   readonly nEmbd: number;
   readonly nLayer: number;
   readonly nHead: number;
+  /** Of layers with attention. */
   readonly nHeadKv: number;
+  /** Whether a layer has no heads of keys and values, by which files tell recurrent layers. */
+  isRecurrent(il: number): boolean;
   /** Dimensions of a query, key and value head. */
   readonly headDim: number;
   /** Of the first layer, where they differ. */
@@ -48,27 +51,30 @@ export function readHParams(gguf: GGUF): HParams {
   const key = (name: string): string => `${arch}.${name}`;
   const count = (name: string, fallback?: number, least = 1, most?: number): number => getCount(gguf, key(name), fallback, least, most);
   const nEmbd = count('embedding_length');
-  const nHead = count('attention.head_count');
+  // Recurrent layers have no heads of keys and values, and models of such layers alone need not say anything of heads.
+  const isRecurrent = ['ssm.conv_kernel', 'shortconv.l_cache'].some((name) => gguf.metadata.has(key(name)));
+  const nHead = count('attention.head_count', undefined, isRecurrent ? 0 : 1);
   const nLayer = count('block_count', undefined, 1, 4096);
   const nCtxTrain = count('context_length');
   const headsKv = getNumberPerLayer(gguf, key('attention.head_count_kv'), nLayer, nHead);
-  const nHeadKv = headsKv[0];
-  if (headsKv.some((n) => n !== nHeadKv))
+  const attending = isRecurrent ? headsKv.filter((n) => n > 0) : headsKv;
+  const nHeadKv = attending[0] ?? 0;
+  if (attending.some((n) => n !== nHeadKv))
     throw new QuantletError(
       'ERR_UNSUPPORTED_ARCH',
       `this ${arch} model has a different number of KV heads in some layers (${[...new Set(headsKv)].join(', ')}), which quantlet does not run yet`,
     );
-  if (nHeadKv < 1 || nHead % nHeadKv !== 0)
+  if (attending.length > 0 && (nHeadKv < 1 || nHead % nHeadKv !== 0))
     throw new QuantletError(
       'ERR_GGUF_INVALID',
       `${key('attention.head_count')} is ${nHead} and head_count_kv ${nHeadKv}; expected the first to be a multiple of the second`,
     );
-  if (!gguf.metadata.has(key('attention.key_length')) && nEmbd % nHead !== 0)
+  if (attending.length > 0 && !gguf.metadata.has(key('attention.key_length')) && nEmbd % nHead !== 0)
     throw new QuantletError(
       'ERR_GGUF_INVALID',
       `${key('embedding_length')} is ${nEmbd}, no multiple of the ${nHead} heads, and there is no ${key('attention.key_length')}`,
     );
-  const headDim = count('attention.key_length', Math.floor(nEmbd / nHead));
+  const headDim = count('attention.key_length', Math.floor(nEmbd / Math.max(nHead, 1)));
   const valueDim = count('attention.value_length', headDim);
   if (valueDim !== headDim)
     throw new QuantletError(
@@ -100,6 +106,7 @@ export function readHParams(gguf: GGUF): HParams {
     nLayer,
     nHead,
     nHeadKv,
+    isRecurrent: (il) => headsKv[il] === 0,
     headDim,
     nVocab: getCount(gguf, key('vocab_size'), getStrings(gguf, 'tokenizer.ggml.tokens', []).length, 1),
     nFf,

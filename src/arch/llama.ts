@@ -31,6 +31,8 @@ export interface LayerOptions extends AttentionOptions {
   readonly residualScale?: number;
   /** What the gate goes through. */
   readonly act?: FeedForwardOptions['act'];
+  /** Another first branch than attention: a recurrent one, say. */
+  readonly mixer?: (h: Tensor) => Tensor;
   /** What becomes of the states behind both branches. */
   readonly result?: (t: Tensor) => Tensor;
   /** Another feed-forward than the gated one. */
@@ -48,13 +50,14 @@ export function llamaLayer(g: GraphContext, hp: HParams, il: number, x: Tensor, 
     parallel = false,
     residualScale = 1,
     act,
+    mixer,
     feedForward,
     result = same,
   } = options;
   const before = (t: Tensor, name: string): Tensor => (norms === 'behind' ? t : norm(g, hp, t, `blk.${il}.${name}`));
   const behind = (t: Tensor, name: string): Tensor => times(norms === 'before' ? t : norm(g, hp, t, `blk.${il}.${name}`), residualScale);
   const h = attnNorm === null ? x : before(x, attnNorm);
-  const y = add(behind(selfAttention(g, hp, il, h, options), 'post_attention_norm'), x);
+  const y = add(behind(mixer ? mixer(h) : selfAttention(g, hp, il, h, options), 'post_attention_norm'), x);
   const f = parallel ? h : before(y, ffnNorm);
   return result(add(behind(feedForward ? feedForward(f, x) : gatedFeedForward(g, hp, il, f, { act }), 'post_ffw_norm'), y));
 }
@@ -62,6 +65,8 @@ export function llamaLayer(g: GraphContext, hp: HParams, il: number, x: Tensor, 
 export interface DecoderOptions {
   /** How each layer differs from Llama's. */
   readonly layer?: (il: number) => LayerOptions;
+  /** Layers that are computed, where the file has others behind them. */
+  readonly nLayer?: number;
   /** What becomes of the embeddings before the first layer. */
   readonly embeddings?: (t: Tensor) => Tensor;
   /** The norm behind the last layer. Default 'output_norm'. */
@@ -76,9 +81,9 @@ export function decoder(name: string, describe: (hp: HParams, g: GraphContext) =
   return {
     name,
     build(hp, g) {
-      const { layer = () => ({}), embeddings = same, outputNorm, logits = same, vectors = same } = describe(hp, g);
+      const { layer = () => ({}), embeddings = same, nLayer = hp.nLayer, outputNorm, logits = same, vectors = same } = describe(hp, g);
       let x = embeddings(embed(g, hp));
-      for (let il = 0; il < hp.nLayer; il++) x = llamaLayer(g, hp, il, x, layer(il));
+      for (let il = 0; il < nLayer; il++) x = llamaLayer(g, hp, il, x, layer(il));
       const out = decoderOutput(g, hp, x, outputNorm);
       return g.wants === 'logits' ? logits(out) : g.wants === 'embeddings' ? vectors(out) : out;
     },

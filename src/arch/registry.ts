@@ -11,12 +11,16 @@ import { gemma2, gemma3, gemmaEmbedding } from './gemma.ts';
 import { gemma4 } from './gemma4.ts';
 import { glm4 } from './glm.ts';
 import { gptOss } from './gpt-oss.ts';
-import { granite, graniteMoe } from './granite.ts';
+import { granite, graniteHybrid, graniteMoe } from './granite.ts';
 import { hunyuanDense } from './hunyuan.ts';
 import { ernie4_5, internlm2, llama, phi3, smollm3 } from './llama.ts';
 import { mistral3 } from './mistral.ts';
 import { euroBert, modernBert, neoBert } from './modern-bert.ts';
 import { olmo2, olmoe } from './olmo.ts';
+import { falconH1 } from './falcon-h1.ts';
+import { lfm2 } from './lfm2.ts';
+import { mamba, mamba2 } from './mamba.ts';
+import { qwen35 } from './qwen35.ts';
 import { qwen2, qwen2moe, qwen2vl, qwen3, qwen3moe, qwen3vl } from './qwen.ts';
 import { seedOss } from './seed-oss.ts';
 import { smallthinker } from './smallthinker.ts';
@@ -55,6 +59,12 @@ export const ARCHITECTURES: readonly Architecture[] = [
   starcoder2,
   stablelm,
   bitnet,
+  lfm2,
+  mamba,
+  mamba2,
+  qwen35,
+  graniteHybrid,
+  falconH1,
   bert,
   nomicBert,
   nomicBertMoe,

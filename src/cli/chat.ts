@@ -6,6 +6,7 @@ import type { Model } from '../model.ts';
 import { printable } from '../printable.ts';
 import {
   CACHE_FLAGS,
+  CHECKPOINT_FLAGS,
   MODEL_FLAGS,
   givenText,
   openModel,
@@ -34,6 +35,7 @@ export const CONVERSATION_FLAGS = [
 const KEYS = [
   ...MODEL_FLAGS,
   ...CACHE_FLAGS,
+  ...CHECKPOINT_FLAGS,
   ...SPECULATION_FLAGS,
   'message',
   'file',

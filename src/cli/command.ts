@@ -70,6 +70,9 @@ export const MODEL_FLAGS = [...FILE_FLAGS, ...READING_FLAGS] as const satisfies 
 /** Flags that say how its memory is used. */
 export const CACHE_FLAGS = ['cacheTypeK', 'cacheTypeV', 'weightsMemory'] as const satisfies readonly FlagKey[];
 
+/** Flags that say which of its states conversations can go back to. */
+export const CHECKPOINT_FLAGS = ['ctxCheckpoints', 'checkpointMinStep'] as const satisfies readonly FlagKey[];
+
 /** Flags that say how it drafts what it generates. */
 export const SPECULATION_FLAGS = [
   'specType',

@@ -128,6 +128,20 @@ export const FLAGS = {
     'SIZE',
     'at most so much memory for weights, 2G say; layers that do not fit are read from the file again for every step',
   ),
+  ctxCheckpoints: loading(
+    'ctxCheckpoints',
+    flag(
+      'ctx-checkpoints',
+      '-ctxcp --swa-checkpoints',
+      'integer',
+      'N',
+      'states of recurrent layers that a conversation can go back to (8)',
+    ),
+  ),
+  checkpointMinStep: loading(
+    'checkpointMinStep',
+    flag('checkpoint-min-step', '-cms', 'integer', 'N', 'tokens from one of them to the next (64)'),
+  ),
   specType: flag(
     'spec-type',
     '',

@@ -126,8 +126,6 @@ export const LLAMA_FLAGS: readonly LlamaFlag[] = [
     '--swa-full',
     '-kvu --kv-unified -no-kvu --no-kv-unified',
     '--kv-unified-per-slot N',
-    '-ctxcp --ctx-checkpoints --swa-checkpoints N',
-    '-cms --checkpoint-min-step N',
     '-cram --cache-ram N',
     '--cache-idle-slots --no-cache-idle-slots',
     '-sps --slot-prompt-similarity X',

@@ -15,6 +15,7 @@ import { LOOPBACK_HOSTS } from '../openai/request.ts';
 import { createSampler } from '../sample/sampler.ts';
 import {
   CACHE_FLAGS,
+  CHECKPOINT_FLAGS,
   DRAIN_MS,
   MODEL_FLAGS,
   located,
@@ -42,6 +43,7 @@ const KEYS = [
   'modelsMemory',
   ...MODEL_FLAGS.filter((key): key is ModelFlag => key !== 'model'),
   ...CACHE_FLAGS,
+  ...CHECKPOINT_FLAGS,
   ...SPECULATION_FLAGS,
   'host',
   'port',

@@ -15,6 +15,7 @@ export * from '../graph/ops.ts';
 export * from '../graph/elementwise-ops.ts';
 export * from '../graph/grouped-ops.ts';
 export * from '../graph/image-ops.ts';
+export * from '../graph/recurrent-ops.ts';
 export * from '../graph/row-ops.ts';
 
 /** The kernels a plan takes, in words: one line a record. */

@@ -17,12 +17,13 @@ export interface CacheRun extends ByteRange {
   readonly loaded?: (bytes: Uint8Array) => void;
 }
 
-type Caches = Pick<ModelEngine, 'build' | 'caches'>;
+type Caches = Pick<ModelEngine, 'build' | 'caches' | 'states'>;
 const hasBlocks = ({ type }: Tensor): boolean => type.name === 'q8_0' || type.name === 'q4_0';
 const hasRows = (t: Tensor): boolean => t.type.name !== 'f16' && t.type.name !== 'f32' && !hasBlocks(t);
 
-/** The runs that hold the first n tokens of a slot. */
-export function* cacheRuns({ build, caches }: Caches, { firstCell }: Slot, n: number): Generator<CacheRun> {
+/** The runs that hold the first n tokens of a slot, and their state in a cell of recurrent layers. */
+export function* cacheRuns({ build, caches, states }: Caches, { firstCell }: Slot, n: number, cell: number): Generator<CacheRun> {
+  for (const { data, nb } of states) yield { at: data + cell * nb[3], length: nb[3] };
   const groups = alignUp(n, K_CELLS);
   for (const { k, v } of caches) {
     const pairs = hasBlocks(k) && build.startsWith('simd');

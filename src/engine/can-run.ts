@@ -29,8 +29,9 @@ export type Verdict =
       readonly reason: string;
     };
 
-/** loadModel's default. */
+/** loadModel's defaults. */
 const BATCH = 512;
+const CHECKPOINTS = 8;
 
 /** @param facts the kernels of any build (`kernelFacts`) */
 export function canRun(gguf: GGUF, facts: Kernels): Verdict {
@@ -55,6 +56,7 @@ export function canRun(gguf: GGUF, facts: Kernels): Verdict {
         wants,
         contextLength,
         parallel: 1,
+        stateCells: wants === 'logits' ? 1 + CHECKPOINTS : 1,
         batchSize,
         maxOutputs: wants === 'logits' ? 1 : batchSize,
         threads: 1,

@@ -7,7 +7,7 @@ import { mebibytes } from '../wasm/memory.ts';
 export interface MemoryParts {
   /** As they are in the file, the last rows of packed matrices filled up. */
   readonly weights: number;
-  /** Keys and values of all sequences. */
+  /** Keys and values of all sequences, and states of recurrent layers with their checkpoints. */
   readonly cache: number;
   /** Intermediate results, scratch of the threads, plans, rope angles. */
   readonly compute: number;

@@ -7,7 +7,9 @@ import { QuantletError } from '../errors.ts';
 import { getArchitecture } from '../gguf/metadata.ts';
 import type { OpenedGGUF } from '../gguf/split.ts';
 import { KV_SPLIT } from '../graph/layout.ts';
+import { RUN_WORDS } from '../graph/recurrent.ts';
 import type { InputSumTensors } from '../graph/input-sums.ts';
+import type { Tensor } from '../graph/tensor.ts';
 import { createCpuBackend } from './cpu-backend.ts';
 import type { Loras } from './lora.ts';
 import { bytesInStep } from './links.ts';
@@ -27,6 +29,7 @@ import type { Platform } from './platform.ts';
 import { fillingOf, readWeights } from './read-weights.ts';
 import { createWeightStream, type Streamed } from './stream-weights.ts';
 import type { Batch } from './scheduler.ts';
+import { createStateCells, type StateCells } from './state-cells.ts';
 import type { Bytes } from '../io/source.ts';
 import type { ResolvedLoadOptions } from '../load-options.ts';
 import { yieldToEventLoop, type Executor } from '../threads/executor.ts';
@@ -43,6 +46,8 @@ export interface ModelEngineOptions extends Pick<
   | 'contextLength'
   | 'parallel'
   | 'batchSize'
+  | 'ctxCheckpoints'
+  | 'checkpointMinStep'
   | 'cacheTypeK'
   | 'cacheTypeV'
   | 'unifiedMax'
@@ -86,6 +91,10 @@ export interface ModelEngine {
   readonly memory: MemoryParts;
   readonly parallel: number;
   readonly caches: readonly KvCache[];
+  /** States of recurrent layers, f32 [..., cells of all slots]. */
+  readonly states: readonly Tensor[];
+  /** The cells of a slot in them; none where there are no such layers. */
+  statesOf(index: number): StateCells | undefined;
   /** For each matrix whose inputs are measured: where every step adds the squares of its inputs, column by column. */
   readonly inputSums: ReadonlyMap<string, InputSumTensors>;
   /** Distinguishes these weights from others of the same shapes. */
@@ -122,6 +131,14 @@ export async function createModelEngine(
   const wanted = options.contextLength || (options.contextLength === 0 ? hparams.nCtxTrain : Math.min(hparams.nCtxTrain, DEFAULT_CONTEXT));
   // In an encoder every token sees the whole text, so a step has to hold a whole sequence.
   const batchFor = (contextLength: number): number => (hparams.causal ? options.batchSize : Math.max(options.batchSize, contextLength));
+  // Only what generates takes tokens back: drafts, which are computed together, and a conversation's end that was changed.
+  const generates = wants === 'logits';
+  const cells = {
+    working: generates && options.maxOutputs > parallel ? 2 : 1,
+    checkpoints: generates ? options.ctxCheckpoints : 0,
+    step: options.checkpointMinStep,
+  };
+  const stateCells = cells.working + cells.checkpoints;
   const planWith = (contextLength: number, links: number): ModelPlan => {
     const batchSize = batchFor(contextLength);
     return planModel(gguf, architecture, hparams, facts, {
@@ -130,6 +147,7 @@ export async function createModelEngine(
       readers: READERS,
       wants,
       parallel,
+      stateCells,
       contextLength,
       batchSize,
       maxOutputs: wants === 'logits' ? options.maxOutputs : batchSize,
@@ -198,6 +216,8 @@ export async function createModelEngine(
     memory: model.memory,
     parallel,
     caches: model.caches,
+    states: model.states,
+    statesOf: (index) => (model.states.length > 0 ? createStateCells({ ...cells, first: index * stateCells }) : undefined),
     inputSums: model.inputSums,
     fingerprint,
     wants,
@@ -219,6 +239,8 @@ export async function createModelEngine(
       const bytes = new Uint8Array(values.buffer, values.byteOffset, 4 * (name === 'outputs' ? nOutputs : nTokens));
       for (const { data } of inputs[name]) await executor.write(data, bytes);
     }
+    const runs = new Uint8Array(batch.runs.buffer, batch.runs.byteOffset, 4 * RUN_WORDS * batch.nRuns);
+    for (const { data } of inputs.runs) await executor.write(data, runs);
     const threads = nTokens <= FEW_TOKENS ? engine.generationThreads : executor.threads;
     const width = result.ne[0];
     const reads = { at: result.data, length: 4 * width * nOutputs };

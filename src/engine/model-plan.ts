@@ -10,6 +10,7 @@ import { KV_SPLIT, SYNC_SIZE } from '../graph/layout.ts';
 import { lower } from '../graph/lower.ts';
 import { packedBytes, packWeights, repackRecord } from '../graph/packing.ts';
 import { createGraphPlan, expand, placePlan, workBytes, type PlacedPlan, type GraphPlan } from '../graph/plan.ts';
+import { RUN_WORDS } from '../graph/recurrent.ts';
 import { leaf, nbytes, type Ne, type Tensor } from '../graph/tensor.ts';
 import { view } from '../graph/views.ts';
 import { cutIntoLinks, layerOf, type Crossing, type Links } from './links.ts';
@@ -32,6 +33,8 @@ export interface ModelPlanOptions {
   readonly contextLength: number;
   /** Sequences at once. */
   readonly parallel: number;
+  /** Cells for recurrent states that each of them has. */
+  readonly stateCells: number;
   /** Tokens and outputs of one step at most. */
   readonly batchSize: number;
   readonly maxOutputs: number;
@@ -103,6 +106,8 @@ export interface ModelPlan {
   readonly inputSums: ReadonlyMap<string, InputSumTensors>;
   /** One for each layer with attention, in order; one in all for encoders. */
   readonly caches: readonly KvCache[];
+  /** States of recurrent layers, f32 [..., cells of all slots]. */
+  readonly states: readonly Tensor[];
   /** What a step computes, in this order. */
   readonly passes: readonly ModelPass[];
   /** For each memory: runs once, record by record as weights are read. */
@@ -133,7 +138,9 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     first: input('first', 'tokens', batchSize),
     visible: input('visible', 'tokens', batchSize),
     outputs: input('outputs', 'outputs', maxOutputs),
+    runs: leaf('runs', TYPE.i32, [RUN_WORDS, batchSize, 1, 1]),
   };
+  const states = new Map<string, Tensor>();
   const weightOf = (info: TensorInfo): Tensor => {
     const tensor = weights.get(info) ?? leaf(info.name, info.type, info.ne as Ne);
     weights.set(info, tensor);
@@ -179,6 +186,16 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
         leaf(`cache_${name}.${layer}`, TYPE[type], [paddedHeadDim(type, headDim), cells, hparams.nHeadKv, 1]);
       // An encoder reads keys and values only in the step and layer that wrote them, so one cache serves all its layers.
       return (cacheOf[hparams.causal ? layer : 0] ??= { k: cache('k', options.cacheTypeK), v: cache('v', options.cacheTypeV) });
+    },
+    states(name, ne) {
+      if (!hparams.causal)
+        throw new QuantletError(
+          'ERR_UNSUPPORTED_ARCH',
+          `this ${hparams.arch} model has recurrent layers that look both ways (${hparams.arch}.attention.causal is false), which quantlet does not run yet`,
+        );
+      const tensor = states.get(name) ?? leaf(`states of ${name}`, TYPE.f32, [ne[0], ne[1], ne[2], options.stateCells * options.parallel]);
+      states.set(name, tensor);
+      return { from: tensor, to: tensor, runs: inputs.runs };
     },
     ropeTable(params, factorsName) {
       if (params.nDims % 2 !== 0)
@@ -280,7 +297,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     };
   });
   const weightBytes = sum(loaded.map(([, tensor]) => bytesOf(tensor))) - sum(memories.map(({ streamedBytes }) => streamedBytes));
-  const cacheBytes = sum(caches.flatMap(({ k, v }) => [...tensorsOf(k), ...tensorsOf(v)].map(bytesOf)));
+  const cacheBytes = sum([...states.values(), ...caches.flatMap(({ k, v }) => [k, v])].flatMap((l) => tensorsOf(l).map(bytesOf)));
   const all = sum(memories.map(({ bytes }) => bytes));
   return {
     contextLength,
@@ -294,6 +311,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
       first: tensorsOf(inputs.first),
       visible: tensorsOf(inputs.visible),
       outputs: tensorsOf(inputs.outputs),
+      runs: tensorsOf(inputs.runs),
     },
     result: links.computed(result),
     weights: loaded,
@@ -304,6 +322,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
       .filter(({ tensors }) => tensors.length > 0),
     inputSums,
     caches,
+    states: [...states.values()],
     passes: links.passes.map(({ link, crossings, streams }, i) => ({
       plan: plans[i],
       placed: memories[link].placed.get(plans[i])!,

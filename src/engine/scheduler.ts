@@ -3,6 +3,7 @@
  * Sequences live in slots of the KV cache (slots.ts); results do not depend on who else is in the step (batch invariance).
  */
 import { QuantletError } from '../errors.ts';
+import { RUN_WORDS } from '../graph/recurrent.ts';
 import type { Slot, Slots } from './slots.ts';
 import { createStepCosts, type StepCosts } from './step-costs.ts';
 
@@ -16,8 +17,11 @@ export interface Batch {
   readonly visible: Int32Array;
   /** Tokens (indices into the batch) whose logits are wanted. */
   readonly outputs: Int32Array;
+  /** Which recurrent states the tokens go on from: RUN_WORDS numbers a run (graph/recurrent.ts). */
+  readonly runs: Int32Array;
   nTokens: number;
   nOutputs: number;
+  nRuns: number;
 }
 
 export interface SchedulerOptions {
@@ -40,6 +44,8 @@ interface Job {
   /** Position of ids[0]. */
   start: number;
   ids: ArrayLike<number>;
+  /** How many of ids the slot holds, but not their recurrent states. */
+  again: number;
   done: number;
   /** First index whose logits are wanted; all after it are, too. */
   outputsFrom: number;
@@ -78,8 +84,10 @@ export function createScheduler({ nBatch, slots, maxOutputs, step, causal = true
     first: array(nBatch),
     visible: array(nBatch),
     outputs: array(maxOutputs),
+    runs: array(RUN_WORDS * nBatch),
     nTokens: 0,
     nOutputs: 0,
+    nRuns: 0,
   };
   const jobs: Job[] = [];
   const costs = createStepCosts();
@@ -93,13 +101,14 @@ export function createScheduler({ nBatch, slots, maxOutputs, step, causal = true
   /** Short jobs (generation) come first and whole, prompts share what is left: nobody's next token waits for another's prompt. */
   const fill = (): Map<Job, number> => {
     const taken = new Map<Job, number>();
-    batch.nTokens = batch.nOutputs = 0;
+    batch.nTokens = batch.nOutputs = batch.nRuns = 0;
     const generating = causal ? jobs.reduce((n, job) => n + (generates(job) ? job.ids.length - job.done : 0), 0) : 0;
     const most = generating > 0 ? Math.min(nBatch, generating + PROMPT_BESIDE) : nBatch;
     for (const job of [...jobs].sort((a, b) => Number(generates(b)) - Number(generates(a)))) {
       const { length } = job.ids;
       if (!causal && (batch.nTokens + length > nBatch || batch.nOutputs + length - job.outputsFrom > maxOutputs)) continue;
       let n = 0;
+      const outputs = batch.nOutputs;
       for (; batch.nTokens < most && job.done + n < job.ids.length; n++) {
         const i = job.done + n;
         const at = batch.nTokens;
@@ -115,7 +124,11 @@ export function createScheduler({ nBatch, slots, maxOutputs, step, causal = true
         batch.visible[at] = causal ? pos + 1 : job.start + length;
         batch.nTokens++;
       }
-      if (n > 0) taken.set(job, n);
+      if (n === 0) continue;
+      taken.set(job, n);
+      const from = job.start + job.done;
+      for (const run of job.slot.states?.plan(from, from + n, batch.nOutputs > outputs + 1) ?? [])
+        batch.runs.set([run.n, run.from, run.to], RUN_WORDS * batch.nRuns++);
     }
     return taken;
   };
@@ -123,6 +136,7 @@ export function createScheduler({ nBatch, slots, maxOutputs, step, causal = true
   const end = (job: Job): Job => {
     const at = jobs.indexOf(job);
     if (at >= 0) jobs.splice(at, 1);
+    job.slot.truncate(job.slot.tokens.length); // states of tokens that it does not keep
     return job;
   };
 
@@ -145,15 +159,16 @@ export function createScheduler({ nBatch, slots, maxOutputs, step, causal = true
       let output = 0;
       for (const [job, n] of taken) {
         const first = output;
+        job.slot.states?.commit();
         for (let i = job.done; i < job.done + n; i++) if (i >= job.outputsFrom) output++;
         try {
           const from = Math.max(job.done, job.outputsFrom);
           let kept = job.ids.length;
           for (let o = first; o < output && kept === job.ids.length; o++)
-            if (job.onLogits(row!(o), from + o - first) === false) kept = from + o - first + 1;
+            if (job.onLogits(row!(o), from + o - first - job.again) === false) kept = from + o - first + 1;
           job.done += n;
           if (job.done < kept) continue;
-          job.slot.append(job.ids, kept);
+          job.slot.append(job.again > 0 ? Array.prototype.slice.call(job.ids, job.again) : job.ids, kept - job.again);
           end(job).resolve();
         } catch (error) {
           end(job).reject(error); // what one caller does with its logits is no concern of the others
@@ -176,12 +191,25 @@ export function createScheduler({ nBatch, slots, maxOutputs, step, causal = true
   return {
     submit(slot, ids, outputsFrom, onLogits, signal) {
       if (closed) return Promise.reject(closed);
-      const start = slot.tokens.length;
-      const end = start + ids.length;
+      const start = slot.computed;
+      const again = slot.tokens.slice(start);
+      const all = again.length > 0 ? again.concat(Array.from(ids)) : ids;
+      const end = start + all.length;
       if (end > slot.capacity)
         return Promise.reject(new QuantletError('ERR_CONTEXT_FULL', `${end} tokens do not fit the context of ${slot.capacity}`));
       return new Promise((resolve, reject) => {
-        jobs.push({ slot, start, ids, done: 0, outputsFrom, onLogits, signal, resolve, reject });
+        jobs.push({
+          slot,
+          start,
+          ids: all,
+          again: again.length,
+          done: 0,
+          outputsFrom: outputsFrom + again.length,
+          onLogits,
+          signal,
+          resolve,
+          reject,
+        });
         schedule();
       });
     },

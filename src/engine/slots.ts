@@ -3,6 +3,8 @@
  * that happens to a sequence is one of its operations; steps (scheduler.ts) and restored sequences (generate/saved-sequence.ts) fill the cells.
  */
 
+import type { StateCells } from './state-cells.ts';
+
 /** The place of one sequence in the KV cache: a run of cells, and the tokens whose keys and values the first of them hold. */
 export interface Slot {
   readonly index: number;
@@ -12,6 +14,10 @@ export interface Slot {
   readonly capacity: number;
   /** In the order of their positions. They stay when the sequence has ended: a later prompt may begin with them. */
   readonly tokens: readonly number[];
+  /** How many of them a step can go on behind. All, unless recurrent states of the last ones were lost: those are computed again with what comes next. */
+  readonly computed: number;
+  /** States of recurrent layers, where the model has some. */
+  readonly states: StateCells | undefined;
   /** How many of a prompt's first tokens need not be computed here. The last one always does: its logits are wanted. */
   reusable(prompt: readonly number[]): number;
   /** Begins a prompt: keeps what is reusable of it, forgets everything else. Returns how many tokens were kept; the rest is to be submitted. */
@@ -24,20 +30,27 @@ export interface Slot {
   append(tokens: ArrayLike<number>, n?: number): void;
 }
 
-function createSlot(index: number, capacity: number): Slot {
+function createSlot(index: number, capacity: number, states: StateCells | undefined): Slot {
   const tokens: number[] = [];
-  const reusable = (prompt: readonly number[]): number => Math.min(sharedLength(tokens, prompt), prompt.length - 1);
+  const within = (length: number): number => (states ? states.reach(length) : length);
+  const reusable = (prompt: readonly number[]): number => within(Math.min(sharedLength(tokens, prompt), prompt.length - 1));
   const truncate = (length: number): void => {
     if (length < tokens.length) tokens.length = length;
+    states?.truncate(tokens.length);
   };
   return {
     index,
     firstCell: index * capacity,
     capacity,
     tokens,
+    states,
+    get computed() {
+      return within(tokens.length);
+    },
     reusable,
     begin(prompt) {
       truncate(reusable(prompt));
+      states?.begin(prompt.length);
       return tokens.length;
     },
     truncate,
@@ -72,9 +85,12 @@ export interface Slots {
   close(error: Error): void;
 }
 
-/** @param capacity cells of a slot */
-export function createSlots(n: number, capacity: number): Slots {
-  const all = Array.from({ length: n }, (_, i) => createSlot(i, capacity));
+/**
+ * @param capacity cells of a slot
+ * @param statesOf what a slot of this index keeps of recurrent layers
+ */
+export function createSlots(n: number, capacity: number, statesOf: (index: number) => StateCells | undefined = () => undefined): Slots {
+  const all = Array.from({ length: n }, (_, i) => createSlot(i, capacity, statesOf(i)));
   const free = [...all];
   const waiting: { readonly only: Slot | undefined; resolve(slot: Slot): void; reject(reason: unknown): void }[] = [];
   let closed: Error | undefined;

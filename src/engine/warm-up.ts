@@ -76,7 +76,9 @@ function dummyBatch(n: number): Batch {
     first: new Int32Array(n),
     visible: count.map((i) => i + 1),
     outputs: new Int32Array([n - 1]),
+    runs: Int32Array.of(n, -1, 0),
     nTokens: n,
     nOutputs: 1,
+    nRuns: 1,
   };
 }

@@ -1,7 +1,7 @@
 /**
  * A sequence as bytes: its tokens, keys and values, to go on with in another process or on another day.
  *
- *   | "qltstate" | version u32 | header length u32 | header, JSON | tokens i32 | for each layer and head: K, V, as they lie in the cache (cache-runs.ts) |
+ *   | "qltstate" | version u32 | header length u32 | header, JSON | tokens i32 | states of recurrent layers, for each layer and head: K, V, as they lie in the cache (cache-runs.ts) |
  *
  * The header names the model and how its cache is kept; `tokens` counts them, `sum` is the fingerprint of all that follows it.
  * Numbers are little-endian. What a state holds does not depend on the slot, the context or the number of sequences it came from.
@@ -28,7 +28,7 @@ interface OfSlot {
 
 const encoder = new TextEncoder();
 const MAGIC = encoder.encode('qltstate');
-const VERSION = 4;
+const VERSION = 5;
 /** Bytes before the header. */
 const PREFIX = MAGIC.length + 8;
 /** Bytes of a header at most, far more than one needs. */
@@ -42,6 +42,8 @@ interface Identity {
   readonly headDim: number;
   readonly cacheTypeK: string;
   readonly cacheTypeV: string;
+  /** Numbers of a state of all recurrent layers. */
+  readonly stateSize: number;
   readonly weights: string;
   readonly tokenizer: string;
 }
@@ -60,7 +62,10 @@ export async function saveState(
   const { engine, slots } = model;
   const identity = identityOf(model, metadata);
   const ids = typeof prompt === 'string' ? model.tokenizer.encode(prompt, { parseSpecial: true }) : prompt;
-  const has = (slot: Slot): number => (ids ? sharedLength(slot.tokens, ids) : slot.tokens.length);
+  const has = (slot: Slot): number => {
+    const n = ids ? sharedLength(slot.tokens, ids) : slot.tokens.length;
+    return slot.states ? slot.states.reach(n) : n;
+  };
   // Free slots are listed from the one free longest: the last is the one computed last.
   const slot = await slots.acquire(
     signal,
@@ -82,7 +87,7 @@ export async function saveState(
     const body = bytes.subarray(at0);
     body.set(new Uint8Array(tokens.buffer));
     let at = tokens.byteLength;
-    for (const run of cacheRuns(engine, slot, tokens.length)) {
+    for (const run of cacheRuns(engine, slot, tokens.length, slot.states?.cellOf(tokens.length) ?? 0)) {
       signal?.throwIfAborted();
       body.set(await engine.executor.read(run.at, run.length), at);
       run.saved?.(body.subarray(at, at + run.length));
@@ -134,7 +139,7 @@ export async function loadState(
   try {
     slot.truncate(0); // until all is there, the slot holds nothing
     let at = 4 * n;
-    for (const run of cacheRuns(engine, slot, n)) {
+    for (const run of cacheRuns(engine, slot, n, slot.states?.restore(n) ?? 0)) {
       const saved = body.subarray(at, at + run.length);
       const bytes = run.loaded ? saved.slice() : saved;
       run.loaded?.(bytes);
@@ -142,6 +147,9 @@ export async function loadState(
       at += run.length;
     }
     slot.append(ids);
+  } catch (error) {
+    slot.truncate(0);
+    throw error;
   } finally {
     slots.release(slot);
   }
@@ -182,8 +190,9 @@ function identityOf({ engine }: ModelInternals, metadata: ReadonlyMap<string, GG
     layers: caches.length,
     kvHeads: hparams.nHeadKv,
     headDim: hparams.headDim,
-    cacheTypeK: caches[0].k.type.name,
-    cacheTypeV: caches[0].v.type.name,
+    cacheTypeK: caches[0]?.k.type.name ?? '',
+    cacheTypeV: caches[0]?.v.type.name ?? '',
+    stateSize: engine.states.reduce((n, { nb }) => n + nb[3] / 4, 0),
     weights: engine.fingerprint,
     tokenizer: createFingerprint()
       .add(encoder.encode(words.join('\n')))
@@ -234,6 +243,6 @@ function readHeader(text: Uint8Array): Header | undefined {
 
 function bodyLength({ engine, slots }: ModelInternals, n: number): number {
   let length = 4 * n;
-  for (const run of cacheRuns(engine, slots.all[0], n)) length += run.length;
+  for (const run of cacheRuns(engine, slots.all[0], n, 0)) length += run.length;
   return length;
 }

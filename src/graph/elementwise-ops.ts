@@ -107,6 +107,8 @@ export const relu = (a: Tensor): Tensor<'f32'> => unary('relu', a);
 export const tanh = (a: Tensor): Tensor<'f32'> => unary('tanh', a);
 /** ggml_sigmoid: 1 / (1 + e^-x), within 3 ulp. */
 export const sigmoid = (a: Tensor): Tensor<'f32'> => unary('sigmoid', a);
+/** ggml_softplus: ln(1 + e^x), within 4 ulp where e^x is no subnormal. */
+export const softplus = (a: Tensor): Tensor<'f32'> => unary('softplus', a);
 /** ggml_exp, within 1 ulp; subnormal results are 0. */
 export const exp = (a: Tensor): Tensor<'f32'> => unary('exp', a);
 /** ggml_sqr: x * x. */
@@ -137,7 +139,7 @@ export const clamp = (a: Tensor, min: number, max: number): Tensor<'f32'> => una
 /** cap * tanh(a / cap): ggml's scale, tanh, scale in one pass. */
 export const soft_cap = (a: Tensor, cap: number): Tensor<'f32'> => unary('soft_cap', a, { cap });
 
-const softplus = (x: number): number => (x > 20 ? x : Math.log1p(Math.exp(x)));
+const softplusOf = (x: number): number => (x > 20 ? x : Math.log1p(Math.exp(x)));
 
 /**
  * ggml_xielu (arXiv 2411.13010): beta x + softplus(alphaP) x^2 where x > 0, else beta x + (beta + softplus(alphaN)) (e^min(x, eps) - 1 - x).
@@ -145,7 +147,7 @@ const softplus = (x: number): number => (x > 20 ? x : Math.log1p(Math.exp(x)));
  */
 export const xielu = (a: Tensor, alphaN: number, alphaP: number, beta: number, eps: number): Tensor<'f32'> => {
   for (const [name, value] of Object.entries({ alphaN, alphaP, beta, eps })) checkValue('xielu', name, value, KIND.number);
-  return unary('xielu', a, { n: beta + softplus(alphaN), p: softplus(alphaP), beta, eps });
+  return unary('xielu', a, { n: beta + softplusOf(alphaN), p: softplusOf(alphaP), beta, eps });
 };
 
 export interface GluOptions {

@@ -77,6 +77,7 @@ export const UNARY = {
   abs: 15,
   step: 16,
   xielu: 17,
+  softplus: 18,
 } as const;
 /** Gated units of GLU: its p0. The first are UNARY's functions of the gate. */
 export const GLU = { silu: 0, gelu: 1, gelu_quick: 2, gelu_erf: 3, relu: 4, swiglu_oai: 5 } as const;
@@ -129,3 +130,5 @@ export const ATTENTION_SPLIT_TOKENS = 4;
 export const ATTENTION_STATE = 4;
 /** Scratch bytes of KV_STORE (assembly/ops/kv_cache.ts). */
 export const KV_STORE_SCRATCH = 192 + 1280;
+/** Tokens that the delta rule prepares at once in a thread's scratch (assembly/ops/recurrent.ts CHUNK). */
+export const RECURRENT_CHUNK = 8;

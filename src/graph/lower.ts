@@ -23,6 +23,7 @@ import {
 import { mostGroups } from './groups.ts';
 import { KERNELS, type OpCode } from './kernels.ts';
 import { attentionRecords, flashAttnRecords } from './lower-attention.ts';
+import { recurrentRecord } from './lower-recurrent.ts';
 import { chooseMulMat, type PackedFacts } from './mul-mat-ways.ts';
 import { baseOf, fits, mustFit } from './strides.ts';
 import { temporary, type KernelFacts, type OpRecord } from './record.ts';
@@ -272,6 +273,11 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): OpRecord[] 
         break;
       case 'kv_store':
         push({ code: 'KV_STORE', dst: c, src: [rowsOf(a, TYPE.f32), b], params: [c.ne[0], c.ne[1], p.v], scratch: KV_STORE_SCRATCH });
+        break;
+      case 'ssm_conv':
+      case 'ssm_scan':
+      case 'gated_delta_net':
+        push(recurrentRecord(t, f32));
         break;
       case 'in_sum2':
         push({ code: 'IN_SUM2', dst: t, src: [rowsOf(a, TYPE.f32), b, c], params: [], ...(c && { writtenSrc: [c] }) });

@@ -26,6 +26,7 @@ import {
   scale,
   sigmoid,
   silu,
+  softplus,
   sqr,
   sub,
   swiglu_oai,
@@ -39,6 +40,7 @@ import { lower, type OpRecord } from '../graph/lower.ts';
 import { cast, cpy, get_rows, mul_mat } from '../graph/ops.ts';
 import { packedBytes, repackRecord } from '../graph/packing.ts';
 import { createGraphPlan, expand, placePlan, planBytes, type GraphPlan, type PlacedPlan } from '../graph/plan.ts';
+import { gated_delta_net, ssm_conv, ssm_scan } from '../graph/recurrent-ops.ts';
 import { argmax, l2_norm, mean, norm, rms_norm, soft_max, top_k } from '../graph/row-ops.ts';
 import { rope } from '../graph/rope.ts';
 import { constant, leaf, nbytes, type Ne, type Tensor } from '../graph/tensor.ts';
@@ -175,6 +177,9 @@ function otherCases(): Cases {
   const heads = floats('heads', [HEAD, 4, 5, 1], 15);
   const table = floats('table', [HEAD, 16, 1, 1], 16);
   const pos = integers('pos', [0, 3, 15, 4, 5]);
+  const inputs = floats('inputs', [16, 4, 11, 1], 24);
+  const gates = floats('gates', [1, 4, 11, 1], 25);
+  const states = floats('states', [16, 16, 4, 1], 26);
   return {
     norms: [
       rms_norm(x, { eps: 1e-5, weight: row }),
@@ -184,9 +189,16 @@ function otherCases(): Cases {
     ],
     rope: [rope(heads, pos, table), rope(heads, pos, table, { mode: 'neox' })],
     soft_max: [soft_max(x, {}), soft_max(x, { mask: floats('mask', [NE0 + 5, 7, 1, 1], 17), scale: 0.5 })],
-    activations: [silu(x), gelu(x), gelu_erf(x), gelu_quick(x), sigmoid(x), tanh(x), exp(x), sqr(x), clamp(x, -1, 1)],
+    activations: [silu(x), gelu(x), gelu_erf(x), gelu_quick(x), sigmoid(x), tanh(x), softplus(x), exp(x), sqr(x), clamp(x, -1, 1)],
     'gated units': [swiglu(x, y), geglu(x, y), reglu(x, y), swiglu_oai(x, y)],
     elements: [add(x, row), mul(x, y), sub(x, y), scale(x, 0.3), repeat(row, [NE0 + 5, 3])],
+    'recurrent layers': [
+      ssm_conv(floats('sx', [14, 41, 1, 1], 20), floats('kernel', [4, 41, 1, 1], 21)),
+      ...[1, 16].map((n) =>
+        ssm_scan(states, inputs, floats('dt', [4, 11, 1, 1], 22), floats('A', [n, 4, 1, 1], 23), inputs, inputs, integers('ids', [0])),
+      ),
+      gated_delta_net(inputs, l2_norm(inputs, { eps: 1e-6 }), inputs, gates, gates, states),
+    ],
     reductions: [mean(x), argmax(x), top_k(x, 9), in_sum2(x, floats('sums', [NE0 + 5, 1, 1, 1], 19))],
   };
 }

@@ -218,6 +218,8 @@ describe('what loadModel is given', () => {
     threads: [['-t', 2], { threads: 2 }],
     ctx: [['-c', 48], { contextLength: 48 }],
     batch: [['-b', 33], { batchSize: 33 }],
+    ctxCheckpoints: [['-ctxcp', 3], { ctxCheckpoints: 3 }],
+    checkpointMinStep: [['-cms', 32], { checkpointMinStep: 32 }],
     cacheTypeK: [['-ctk', 'q8_0'], { cacheTypeK: 'q8_0' }],
     cacheTypeV: [['-ctv', 'q4_0'], { cacheTypeV: 'q4_0' }],
     weightsMemory: [['--weights-memory', '2.5G'], { weightsMemory: 2.5 * 2 ** 30 }],
@@ -1468,6 +1470,8 @@ describe('values that make no sense', () => {
       ['0', /(batchSize|-b) is 0/],
       ['-3', /(batchSize|-b) is -3/],
     ],
+    ctxCheckpoints: [['-1', /(ctxCheckpoints|-ctxcp) is -1/]],
+    checkpointMinStep: [['0', /(checkpointMinStep|-cms) is 0/]],
     cacheTypeK: [['q5_K', /cacheTypeK is "q5_K"/]],
     cacheTypeV: [['x', /cacheTypeV is "x"/]],
     weightsMemory: [

@@ -113,6 +113,7 @@ export const OPS: readonly OpRow[] = [
   SUM,
   ...['silu', 'tanh', 'sigmoid', 'gelu', 'gelu_quick', 'gelu_erf'].map((op) => one(op)),
   { op: 'exp', take: (g) => ({ src: [g.of(g.shape(), FLOATS)] }) },
+  one('softplus'),
   one('relu', {}, 0),
   one('sqr', {}, 0),
   one('neg', {}, 0),
@@ -361,6 +362,58 @@ export const OPS: readonly OpRow[] = [
           null,
         ],
         params,
+      };
+    },
+  },
+  {
+    op: 'ssm_conv',
+    take(g) {
+      const taps = g.int(2, 5);
+      const n = g.int(1, 40);
+      return { src: [g.of([taps - 1 + g.int(1, 9), n, g.int(1, 3), 1], FLOATS), g.of([taps, n, 1, 1], FLOATS)] };
+    },
+  },
+  {
+    op: 'ssm_scan',
+    noise: SCORES,
+    take(g) {
+      const dState = 4 * g.int(1, 5);
+      const groups = g.int(1, 2);
+      const heads = groups * g.int(1, 3);
+      const [dim, tokens, sequences] = [g.pick([1, 2, 4, 7, 12]), g.int(1, 11), g.int(1, 2)];
+      const rows: Four = [dState, groups, tokens, sequences];
+      const cells = g.int(1, 3);
+      return {
+        src: [
+          g.of([dState, dim, heads, cells], FLOATS),
+          g.of([dim, heads, tokens, sequences], FLOATS),
+          g.of([heads, tokens, sequences, 1], FLOATS),
+          g.of([g.chance(0.5) ? 1 : dState, heads, 1, 1], FLOATS),
+          g.of(rows, FLOATS),
+          g.of(rows, FLOATS),
+          g.ids([sequences, 1, 1, 1], cells),
+        ],
+      };
+    },
+  },
+  {
+    op: 'gated_delta_net',
+    noise: SCORES,
+    take(g) {
+      const n = 4 * g.int(1, 6);
+      const headsK = g.int(1, 2);
+      const heads = headsK * g.int(1, 2);
+      const [tokens, sequences] = [g.int(1, 11), g.int(1, 2)];
+      const keys: Four = [n, headsK, tokens, sequences];
+      return {
+        src: [
+          g.of(keys, FLOATS),
+          g.of(keys, FLOATS),
+          g.of([n, heads, tokens, sequences], FLOATS),
+          g.of([g.chance(0.5) ? 1 : n, heads, tokens, sequences], FLOATS),
+          g.of([1, heads, tokens, sequences], FLOATS),
+          g.of([n, n, heads, sequences], FLOATS),
+        ],
       };
     },
   },

@@ -105,7 +105,7 @@ it('assembly/ops: what BINARY, UNARY and CPY do', () => {
   /** What a function's switch calls: a class, or a function of the unit's name. */
   const cases = (name: string, of: string): string[] => {
     const [body] = source(name).split(`function ${of}(`)[1].split('default:');
-    return [...body.matchAll(/case (\d+): return (?:\w+<(\w+)>|(\w+)\()/g)].map(
+    return [...body.matchAll(/case (\d+): return (?:\w+<(\w+)>|(?:map_)?(\w+)\()/g)].map(
       (m) => `${m[1]} ${(m[2] ?? m[3]).toLowerCase().replace('_', '')}`,
     );
   };

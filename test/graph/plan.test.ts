@@ -171,6 +171,7 @@ describe('llama', () => {
     nEmbd: 64,
     nLayer: 3,
     nHead: 4,
+    isRecurrent: () => false,
     nHeadKv: 2,
     headDim: 16,
     nFf: 96,
@@ -192,6 +193,7 @@ describe('llama', () => {
       first: input('first', 'tokens', nTokens),
       visible: input('visible', 'tokens', nTokens),
       outputs: input('outputs', 'outputs', 2),
+      runs: leaf('runs', TYPE.i32, [3, nTokens, 1, 1]),
     };
     const roots: Tensor[] = [];
     const caches = new Map<string, Tensor>();
@@ -209,6 +211,9 @@ describe('llama', () => {
       optional: () => undefined,
       loras: () => [],
       cache: (layer) => ({ k: cache(`k${layer}`), v: cache(`v${layer}`) }),
+      states: () => {
+        throw new Error('llama has no recurrent layers');
+      },
       ropeTable: () => leaf('angles', TYPE.f32, [16, 256, 1, 1]),
       expand: (...nodes) => void roots.push(...nodes),
     });

@@ -26,13 +26,12 @@ if (hasRevectoriser) {
   });
 }
 
-/** Kernels one number of which is another: the second-last bit of the first constant log2(e). */
+/** Kernels one number of which is another: the second-last bit of log2(e), wherever it stands. */
 function damaged(): string {
   const bytes = readFileSync(kernelsOf('simd'));
   const f32 = Buffer.from(Float32Array.of(Math.LOG2E).buffer);
-  const at = bytes.indexOf(f32);
-  expect(at).toBeGreaterThan(0);
-  bytes[at] ^= 2;
+  expect(bytes.indexOf(f32)).toBeGreaterThan(0);
+  for (let at = bytes.indexOf(f32); at >= 0; at = bytes.indexOf(f32, at + 1)) bytes[at] ^= 2;
   return writeTo(temporaryFolder(), 'damaged.wasm', bytes);
 }
 
@@ -43,7 +42,7 @@ describe('what is wrong is said', () => {
 
   it('other bits', async () => {
     const { why, kept } = await runSelfTest(damaged(), 'simd', { flags: [], program });
-    expect(why).toBe('its self-test gave different bits for attention with sinks');
+    expect(why).toMatch(/^its self-test gave different bits for (attention [^,]+, )+attention over a cache$/);
     expect(kept).toBe(true);
   });
 

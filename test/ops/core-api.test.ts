@@ -201,6 +201,7 @@ const CALLS = (): { readonly [name: string]: readonly unknown[] } => {
   const row = engine.tensor('f32', [4], 1);
   const ids = engine.tensor('i32', [2], 0);
   const cube = engine.tensor('f32', [4, 1, 2], 1);
+  const numbers = engine.tensor('f32', [1, 1, 2], 1);
   const some = { eps: 1e-5 };
   const plain = Object.fromEntries(OPS.map((op) => [op, [x]]));
   const pairs = Object.fromEntries(
@@ -240,6 +241,9 @@ const CALLS = (): { readonly [name: string]: readonly unknown[] } => {
     weighted_sum: [x, engine.tensor('f32', [1, 2], 1)],
     rope_ext: [cube, ids, {}],
     flash_attn_ext: [cube, cube, cube, {}],
+    ssm_conv: [x, engine.tensor('f32', [2, 2], 1)],
+    ssm_scan: [engine.tensor('f32', [4, 4, 1, 2], 1), cube, engine.tensor('f32', [1, 2], 1), [[1]], cube, cube, [1]],
+    gated_delta_net: [cube, cube, cube, numbers, numbers, engine.tensor('f32', [4, 4], 1)],
     reshape: [x, [8]],
     view: [x, [4], {}],
     permute: [x, 1, 0, 2, 3],

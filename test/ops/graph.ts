@@ -120,6 +120,10 @@ export function build(c: Pick<OpCase, 'op' | 'params' | 'src'>, src: readonly (T
         factors: c.src[2] ? Array.from(fill(c.src[2])) : undefined,
         nCtx: 256,
       });
+    case 'ssm_scan':
+      return core.ssm_scan(...(src as Parameters<typeof core.ssm_scan>));
+    case 'gated_delta_net':
+      return core.gated_delta_net(...(src as Parameters<typeof core.gated_delta_net>));
     case 'flash_attn_ext':
       return core.flash_attn_ext(a, b, m, {
         mask: k,

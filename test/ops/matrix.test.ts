@@ -79,6 +79,7 @@ const UNARY = [
   'tanh',
   'sigmoid',
   'exp',
+  'softplus',
   'sqr',
   'sqrt',
   'log',

@@ -9,18 +9,20 @@ import { RUNS } from '../support.ts';
 const NE0 = 512;
 const ROWS = 21;
 const TOKENS = 5;
-const TYPES: readonly TypeName[] = ['q4_0', 'q5_1', 'q8_0', 'q4_K', 'q6_K', 'mxfp4'];
+const TYPES: readonly TypeName[] = ['q4_0', 'q5_1', 'q8_0', 'q4_K', 'q6_K', 'iq4_nl', 'mxfp4'];
+/** Of these, the ones whose plain products are of integers too. */
+const PLAIN = TYPES.filter((type) => TYPE[type].kernels?.vecDotType);
 
 describe.each(RUNS)('%s, %i threads', (build, threads) => {
   let engine: Engine, plain: Tensor[], packed: Tensor[];
   beforeAll(async () => {
     engine = await createEngine({ build, threads });
-    const weights = (): Tensor[] =>
-      TYPES.map((type, i) =>
+    const weights = (types: readonly TypeName[]): Tensor[] =>
+      types.map((type, i) =>
         engine.tensor(type, [NE0, ROWS], randomBlocks(type, TYPE[type].typeSize, (NE0 * ROWS) / TYPE[type].blckSize, i)),
       );
-    plain = weights();
-    packed = weights();
+    plain = weights(PLAIN);
+    packed = weights(TYPES);
     for (const w of packed) expect(await engine.pack(w)).toBe(true);
   });
   afterAll(() => engine.dispose());
@@ -49,7 +51,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
     await engine.compute(plan);
     for (const [i, product] of products.entries()) {
       const got = engine.read(product) as Float32Array;
-      const where = `${TYPES[i % TYPES.length]}, ${i < TYPES.length ? 'plain' : 'packed'}`;
+      const where = i < PLAIN.length ? `${PLAIN[i]}, plain` : `${TYPES[i - PLAIN.length]}, packed`;
       for (let token = 0; token < TOKENS; token++) {
         const rows = [...got.subarray(token * ROWS, (token + 1) * ROWS)];
         if (token === 1 || token === 3) expect(rows.every(Number.isNaN), `${where}, token ${token}: ${rows.join(' ')}`).toBe(true);

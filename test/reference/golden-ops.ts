@@ -240,6 +240,49 @@ function conv(kernel: View, x: View, p: Readonly<Record<string, number>>, where:
     );
   });
 }
+/** Mamba's scan, state by state; the new states behind the result. */
+function scan([s, x, dt, A, B, C, ids]: readonly View[]): Float64Array {
+  const [dim, heads, tokens, sequences] = x.ne;
+  const [dState, groups] = B.ne;
+  const y: number[] = [];
+  const states: number[] = [];
+  const at = (i: number, h: number, t: number, q: number) => i + dim * (h + heads * (t + tokens * q));
+  each([dim, heads, sequences], (i, h, q) => {
+    const cell = ids.at(q, 0, 0, 0);
+    const state = Array.from({ length: dState }, (_, j) => (within(cell, 1, s.ne[3]) ? s.at(j, i, h, cell) : NaN));
+    const g = Math.floor(h / (heads / groups));
+    for (let t = 0; t < tokens; t++) {
+      const step = unary.softplus(dt.at(h, t, q, 0));
+      state.forEach((v, j) => {
+        state[j] = v * Math.exp(step * A.at(A.ne[0] === 1 ? 0 : j, h, 0, 0)) + step * x.at(i, h, t, q) * B.at(j, g, t, q);
+      });
+      y[at(i, h, t, q)] = sum(state.map((v, j) => v * C.at(j, g, t, q)));
+    }
+    states.push(...state);
+    return 0;
+  });
+  return Float64Array.from([...y, ...states]);
+}
+/** The gated delta rule; row j of a state belongs to value j. */
+function deltaNet([q, k, v, gate, beta, s]: readonly View[]): Float64Array {
+  const [n, heads, tokens, sequences] = v.ne;
+  const y: number[] = [];
+  const states: number[] = [];
+  each([heads, sequences], (h, seq) => {
+    const state = Array.from({ length: n }, (_, j) => Array.from({ length: n }, (__, i) => s.at(i, j, h, seq)));
+    for (let t = 0; t < tokens; t++)
+      state.forEach((row, j) => {
+        const key = row.map((_, i) => k.at(i, h % k.ne[1], t, seq));
+        const kept = row.map((x, i) => x * Math.exp(gate.at(gate.ne[0] === 1 ? 0 : i, h, t, seq)));
+        const delta = (v.at(j, h, t, seq) - sum(kept.map((x, i) => x * key[i]))) * beta.at(0, h, t, seq);
+        state[j] = kept.map((x, i) => x + delta * key[i]);
+        y[j + n * (h + heads * (t + tokens * seq))] = sum(state[j].map((x, i) => x * q.at(i, h % q.ne[1], t, seq))) / Math.sqrt(n);
+      });
+    states.push(...state.flat());
+    return 0;
+  });
+  return Float64Array.from([...y, ...states]);
+}
 function erf(x: number): number {
   // series; arguments stay small enough
   if (Math.abs(x) > 5) return Math.sign(x);
@@ -264,6 +307,7 @@ const unary: Record<string, (x: number) => number> = {
   tanh: Math.tanh,
   sigmoid: (x) => 1 / (1 + Math.exp(-x)),
   exp: Math.exp,
+  softplus: (x) => (x > 20 ? x : Math.log1p(Math.exp(x))),
   sqr: (x) => x * x,
   sqrt: Math.sqrt,
   log: Math.log,
@@ -337,6 +381,12 @@ export function evaluateOn(
     }
     case 'flash_attn_ext':
       return flash(a, b, m!, k, src[4] ?? null, p);
+    case 'ssm_conv':
+      return all((i0, i1, i2) => sum(Array.from({ length: b.ne[0] }, (_, tap) => b.at(tap, i0, 0, 0) * a.at(i1 + tap, i0, i2, 0))));
+    case 'ssm_scan':
+      return scan(src as readonly View[]);
+    case 'gated_delta_net':
+      return deltaNet(src as readonly View[]);
     case 'norm':
       return rows(a, a.ne[0], (x) => {
         const mean = sum(x) / x.length;

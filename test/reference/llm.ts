@@ -2,6 +2,7 @@
 // src/arch/ is tested against, and is itself tested against native llama.cpp (test/golden/arch). Rounding that ggml does on purpose is kept:
 // activations take the weights' vec_dot_type (f16, q8_0) before a product, and gelu goes through a table of f16 values.
 import { roundHalf } from './gguf.ts';
+import { mixerOf } from './mixers.ts';
 import type { MetaValue, RefGguf, RefTensor } from './gguf.ts';
 
 type Vec = Float64Array;
@@ -38,6 +39,12 @@ interface Traits {
   readonly parallel?: boolean;
 }
 const traits: Record<string, Traits> = {
+  lfm2: { rope: 'neox' },
+  mamba: {},
+  mamba2: {},
+  qwen35: { rope: 'neox', interleaved: true },
+  granitehybrid: { rope: 'norm', weightsToOne: true },
+  'falcon-h1': { rope: 'neox' },
   llama: { rope: 'norm', weightsToOne: true },
   internlm2: { rope: 'norm' },
   ernie4_5: { rope: 'norm' },
@@ -79,6 +86,9 @@ const traits: Record<string, Traits> = {
   'jina-bert-v2': { encoder: true, gelu: true, alibi: 8 },
   'jina-bert-v3': { encoder: true, rope: 'neox', gelu: true },
 };
+
+/** Norms behind the last layer by other names. */
+const OUTPUT_NORMS: Record<string, string> = { 'neo-bert': 'enc.output_norm', lfm2: 'token_embd_norm' };
 
 const silu = (x: number) => x / (1 + Math.exp(-x));
 const gelu = (v: number) => {
@@ -132,7 +142,9 @@ export function reference(gguf: RefGguf) {
   const n_embd = num('embedding_length', 0);
   const n_layer = num('block_count', 0);
   const n_head = num('attention.head_count', 0);
-  const n_head_kv = num('attention.head_count_kv', n_head);
+  const headsKv = raw('attention.head_count_kv') ?? n_head;
+  const n_head_kv =
+    Array.isArray(headsKv) || ArrayBuffer.isView(headsKv) ? Math.max(...(headsKv as ArrayLike<number> as number[])) : (headsKv as number);
   const head = num('attention.key_length', n_embd / n_head);
   const n_rot_global = num('rope.dimension_count', head);
   const n_ff = num('feed_forward_length', 0);
@@ -145,8 +157,7 @@ export function reference(gguf: RefGguf) {
   // the two 27B models of the gemma family scale by the width per head instead of the head's own size
   const wide = (arch === 'gemma2' && n_layer === 46) || (arch === 'gemma3' && n_layer === 62);
   const isGranite = arch.startsWith('granite');
-  const attnScale =
-    (isGranite && num('attention.scale', 0)) || (arch === 'gemma4' && 1) || 1 / Math.sqrt(wide ? n_embd / n_head : head);
+  const attnScale = (isGranite && num('attention.scale', 0)) || (arch === 'gemma4' && 1) || 1 / Math.sqrt(wide ? n_embd / n_head : head);
 
   // llama and phi3 files may carry the key, and native ignores it.
   const given = is.windows ? num('attention.sliding_window', is.windows.size ?? 0) : 0;
@@ -220,7 +231,8 @@ export function reference(gguf: RefGguf) {
     const spread = Math.sqrt(x.reduce((a, v) => a + (v - mean) ** 2, 0) / x.length + eps);
     return x.map((v, i) => ((v - mean) / spread) * (weight ? weight[i] : 1) + (bias ? bias[i] : 0));
   }
-  const norm = (x: Vec, name: string) => normed(x, rms ? 'rms' : 'layer', rows(`${name}.weight`)[0], vector(`${name}.bias`));
+  const norm = (x: Vec, name: string) =>
+    normed(x, rms ? 'rms' : 'layer', vector(name) ?? rows(`${name}.weight`)[0], vector(`${name}.bias`));
   /** e: of a stack of matrices that one, with its bias and scale. */
   function linear(x: Vec, name: string, e = 0): Vec {
     const t = optional(`${name}.weight`);
@@ -269,18 +281,22 @@ export function reference(gguf: RefGguf) {
       const [q, k, v] = all
         ? [all.slice(0, nq), all.slice(nq, nq + nk), all.slice(nq + nk)]
         : ['q', 'k', 'v'].map((t) => (t === 'q' || il < own ? linear(x, `${b}attn_${t}`) : new Float64Array(nk)));
+      // a gate behind each head's query
+      const gated = q.length === 2 * nq;
+      const half = (from: number) => Float64Array.from({ length: nq }, (_, i) => q[2 * head * Math.floor(i / head) + from + (i % head)]);
       const turn = (t: Vec) => (roped ? rope(t, angles(pos, il, n_ctx), head) : t);
       const ready = (t: Vec, name: string) => (is.turnsFirst ? headNorm(turn(t), b + name) : turn(headNorm(t, b + name)));
       const heat = num('attention.temperature_scale', 0) * Math.log(Math.floor(pos / num('rope.scaling.original_context_length', 1)) + 1);
       return {
-        q: scale(ready(q, 'attn_q_norm'), arch === 'mistral3' ? 1 + heat : 1),
+        gate: gated ? half(head) : undefined,
+        q: scale(ready(gated ? half(0) : q, 'attn_q_norm'), arch === 'mistral3' ? 1 + heat : 1),
         k: ready(k, 'attn_k_norm'),
         v: arch === 'gemma4' ? normedHeads(v, head) : v,
       };
     });
     kept.set(il, qkv);
     const kv = kept.get(keysOf(il))!;
-    return qkv.map(({ q }, pos) => {
+    return qkv.map(({ q, gate }, pos) => {
       const out = new Float64Array(nq);
       for (let h = 0; h < n_head; h++) {
         const g = Math.floor(h / (n_head / n_head_kv)) * head;
@@ -299,7 +315,8 @@ export function reference(gguf: RefGguf) {
           for (let i = 0; i < head; i++) out[h * head + i] += (p / sum) * kv[other].v[g + i];
         });
       }
-      return linear(is.subNorms ? norm(out, `${b}attn_sub_norm`) : out, `${b}attn_output`);
+      const open = gate ? out.map((v, i) => v / (1 + Math.exp(-gate[i]))) : out;
+      return linear(is.subNorms ? norm(open, `${b}attn_sub_norm`) : open, `${b}attn_output`);
     });
   }
   function alibi(h: number): number {
@@ -388,7 +405,7 @@ export function reference(gguf: RefGguf) {
 
   function decoderLayer(xs: Vec[], il: number, n_ctx: number): Vec[] {
     const b = `blk.${il}.`;
-    const before = (x: Vec, name: string) => (optional(`${name}.weight`) ? norm(x, name) : x);
+    const before = (x: Vec, name: string) => ((optional(`${name}.weight`) ?? optional(name)) ? norm(x, name) : x);
     const ns = xs.map((x) => before(x, `${b}attn_norm`));
     const residual = isGranite ? num('residual_scale', 1) || 1 : 1;
     const post = (x: Vec, name: string) => scale(before(x, name), residual);
@@ -399,8 +416,13 @@ export function reference(gguf: RefGguf) {
       const gated = linear(x, `${b}inp_gate`).map((v, j) => gelu(v) * inp[j]);
       return scale(add(x, norm(linear(gated, `${b}proj`), `${b}post_norm`)), vector(`${b}layer_output_scale.weight`)?.[0] ?? 1);
     };
-    return attention(ns, il, n_ctx).map((o, i) => {
-      if (arch === 'seed_oss' || arch === 'gpt-oss') {
+    const mixer = mixerOf({ linear, rows, vector, num, raw, rms: (x, w) => normed(x, 'rms', w), eps }, (name) => gguf.tensors.has(name), b);
+    const mixed = mixer?.(ns);
+    const attended = mixed && !optional(`${b}attn_q.weight`) ? mixed : attention(ns, il, n_ctx);
+    return attended.map((a, i) => {
+      const o = mixed && mixed !== attended ? add(a, mixed[i]) : a;
+      if (n_ff === 0) return add(xs[i], o);
+      if (arch === 'seed_oss' || arch === 'qwen35' || arch === 'gpt-oss') {
         const x = add(xs[i], o);
         return add(x, feedForward(norm(x, `${b}post_attention_norm`), b, xs[i]));
       }
@@ -429,7 +451,7 @@ export function reference(gguf: RefGguf) {
       let x = scale(table[id], factor);
       if (types) x = add(x, types);
       if (positions) x = add(x, positions[pos]);
-      return optional('token_embd_norm.weight') ? norm(x, 'token_embd_norm') : x;
+      return optional('token_embd_norm.weight') && arch !== 'lfm2' ? norm(x, 'token_embd_norm') : x;
     });
     if (n_per_layer > 0) {
       const own = rows('per_layer_token_embd.weight');
@@ -442,7 +464,7 @@ export function reference(gguf: RefGguf) {
       });
     }
     for (let il = 0; il < n_layer; il++) xs = is.encoder ? encoderLayer(xs, il, n_ctx) : decoderLayer(xs, il, n_ctx);
-    return is.encoder ? xs : xs.map((x) => norm(x, arch === 'neo-bert' ? 'enc.output_norm' : 'output_norm'));
+    return is.encoder ? xs : xs.map((x) => norm(x, OUTPUT_NORMS[arch] ?? 'output_norm'));
   }
   /** Logits of every position. */
   function logits(ids: readonly number[], n_ctx: number): Vec[] {

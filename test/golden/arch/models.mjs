@@ -65,6 +65,8 @@ function maker(seed, type) {
     table: (name, width, rows, deviation, quiet = 0, kind = type) =>
       put(name, [width, rows], (_, i) => next() * deviation * (i < quiet * width ? 0.1 : 1), kind),
     vector: (name, n, centre, deviation) => put(name, [n], () => centre + next() * deviation, 'f32'),
+    /** any values, in the order of ne */
+    tensor: (name, ne, value) => put(name, ne, () => value(next()), 'f32'),
     /** a matrix for each expert */
     matrices: (name, inputs, outputs, count, gain = 1, kind = type) =>
       put(name, [inputs, outputs, count], () => (next() * gain) / Math.sqrt(inputs), kind),
@@ -850,6 +852,199 @@ export const families = {
     178,
   ),
 };
+
+/**
+ * A model with recurrent layers: `mixers` gives those of a layer, 'attention' one of them, each function the tensors of one by (m, prefix). Without n_ff a
+ * layer is nothing but its mixer.
+ */
+function recurrent(arch, { type, seed, n_layer = 3, n_ff = 64, n_head = 4, n_head_kv = 2, head = 16, mixers, ...o }) {
+  const n_embd = 64;
+  const vocab = spm['tokenizer.ggml.tokens'][1].length;
+  const m = maker(seed, type);
+  const attends = (il) => mixers(il).includes('attention');
+  const layers = Array.from({ length: n_layer }, (_, il) => il);
+  const kv = name(arch, type, {
+    ...prefix(arch, {
+      context_length: ['u32', 512],
+      embedding_length: ['u32', n_embd],
+      block_count: ['u32', n_layer],
+      feed_forward_length: ['u32', n_ff],
+      'attention.head_count': ['u32', layers.some(attends) ? n_head : 0],
+      ...(layers.some(attends)
+        ? {
+            'attention.head_count_kv': o.heads ?? ['u32', layers.map((il) => (attends(il) ? n_head_kv : 0))],
+            'rope.freq_base': ['f32', 500],
+          }
+        : {}),
+      'attention.layer_norm_rms_epsilon': ['f32', 1e-5],
+      ...o.kv,
+    }),
+    ...spm,
+  });
+  m.table('token_embd.weight', n_embd, vocab, 0.2, 3);
+  for (const il of layers) {
+    const b = `blk.${il}.`;
+    m.vector(`${b}attn_norm.weight`, n_embd, 1, 0.2);
+    for (const mixer of mixers(il)) {
+      if (mixer !== 'attention') {
+        mixer(m, b);
+        continue;
+      }
+      m.matrix(`${b}attn_q.weight`, n_embd, n_head * head * (o.outputGate ? 2 : 1), 1.3);
+      m.matrix(`${b}attn_k.weight`, n_embd, n_head_kv * head, 1.3);
+      m.matrix(`${b}attn_v.weight`, n_embd, n_head_kv * head, 1.2);
+      if (o.qkNorm) for (const t of ['q', 'k']) m.vector(`${b}attn_${t}_norm.weight`, head, 1.2, 0.2);
+      m.matrix(`${b}attn_output.weight`, n_head * head, n_embd);
+    }
+    if (n_ff === 0) continue;
+    m.vector(b + (o.ffnNorm ?? 'ffn_norm.weight'), n_embd, 1, 0.2);
+    for (const t of ['gate', 'up']) m.matrix(`${b}ffn_${t}.weight`, n_embd, n_ff, 1.3);
+    m.matrix(`${b}ffn_down.weight`, n_ff, n_embd, 1.3);
+  }
+  m.vector(`${o.outputNorm ?? 'output_norm'}.weight`, n_embd, 3 / 0.2 / 8, 0.2);
+  return { kv, tensors: m.tensors };
+}
+const ssm = (state_size, inner_size, time_step_rank, group_count) =>
+  Object.fromEntries(
+    Object.entries({ conv_kernel: 4, state_size, inner_size, time_step_rank, ...(group_count ? { group_count } : {}) }).map(([k, v]) => [
+      `ssm.${k}`,
+      ['u32', v],
+    ]),
+  );
+const shortConv = (m, b) => {
+  m.matrix(`${b}shortconv.in_proj.weight`, 64, 192, 1.3);
+  m.table(`${b}shortconv.conv.weight`, 3, 64, 0.8, 0, 'f32');
+  m.matrix(`${b}shortconv.out_proj.weight`, 64, 64, 1.5);
+};
+const convolution = (m, b, n, bias, gain = 0.7) => {
+  m.table(`${b}ssm_conv1d.weight`, 4, n, gain, 0, 'f32');
+  if (bias) m.vector(`${b}ssm_conv1d.bias`, n, 0, 0.3);
+};
+/** A state of 16 for each of 128 channels. */
+const mixer1 = (m, b) => {
+  m.matrix(`${b}ssm_in.weight`, 64, 256, 1);
+  convolution(m, b, 128, true);
+  m.matrix(`${b}ssm_x.weight`, 128, 4 + 32, 0.7);
+  m.matrix(`${b}ssm_dt.weight`, 4, 128, 1, 'f32');
+  m.vector(`${b}ssm_dt.bias`, 128, -1, 0.7);
+  m.tensor(`${b}ssm_a`, [16, 128], (x) => -Math.exp(0.7 * x));
+  m.vector(`${b}ssm_d`, 128, 1, 0.3);
+  m.matrix(`${b}ssm_out.weight`, 128, 64);
+};
+/** 8 heads of 16 x 16 in 2 groups. */
+const mixer2 = (m, b) => {
+  m.matrix(`${b}ssm_in.weight`, 64, 2 * 128 + 2 * 32 + 8, 1.3);
+  convolution(m, b, 128 + 64, true);
+  m.vector(`${b}ssm_dt.bias`, 8, -1, 0.7);
+  m.tensor(`${b}ssm_a`, [1, 8], (x) => -Math.exp(0.7 * x));
+  m.tensor(`${b}ssm_d`, [1, 8], (x) => 1 + 0.3 * x);
+  m.tensor(`${b}ssm_norm.weight`, [64, 2], (x) => 1 + 0.2 * x);
+  m.matrix(`${b}ssm_out.weight`, 128, 64);
+};
+/** 4 heads of 32 x 32, whose keys two of them share. */
+const deltaNet = (m, b) => {
+  m.matrix(`${b}attn_qkv.weight`, 64, 2 * 64 + 128);
+  m.matrix(`${b}attn_gate.weight`, 64, 128);
+  // Keys and queries of large values have angles that silu makes acute: of what is nearly 0 the norm behind would make anything.
+  convolution(m, b, 256, false, 2);
+  for (const t of ['alpha', 'beta']) m.matrix(`${b}ssm_${t}.weight`, 64, 4, 0.5);
+  m.vector(`${b}ssm_dt.bias`, 4, -1, 0.7);
+  m.tensor(`${b}ssm_a`, [4], (x) => -Math.exp(0.7 * x));
+  m.vector(`${b}ssm_norm.weight`, 32, 0.5, 0.1);
+  m.matrix(`${b}ssm_out.weight`, 128, 64);
+};
+const every = (n, mixer) => (il) => [(il + 1) % n ? mixer : 'attention'];
+
+Object.assign(families, {
+  lfm2: family(
+    (type, seed) =>
+      recurrent('lfm2', {
+        type,
+        seed,
+        mixers: every(3, shortConv),
+        qkNorm: true,
+        outputNorm: 'token_embd_norm',
+        kv: { 'shortconv.l_cache': ['u32', 3] },
+      }),
+    3,
+    3,
+  ),
+  mamba: family(
+    (type, seed) => recurrent('mamba', { type, seed, n_layer: 2, n_ff: 0, mixers: () => [mixer1], kv: ssm(16, 128, 4) }),
+    8,
+    10,
+  ),
+  'mamba-falcon': family(
+    (type, seed) =>
+      recurrent('mamba', {
+        type,
+        seed,
+        n_layer: 2,
+        n_ff: 0,
+        mixers: () => [mixer1],
+        kv: { ...ssm(16, 128, 4), 'ssm.dt_b_c_rms': ['bool', true] },
+      }),
+    4,
+    39,
+  ),
+  mamba2: family(
+    (type, seed) => recurrent('mamba2', { type, seed, n_layer: 2, n_ff: 0, mixers: () => [mixer2], kv: ssm(16, 128, 8, 2) }),
+    4,
+    12,
+  ),
+  qwen35: family(
+    (type, seed) =>
+      recurrent('qwen35', {
+        type,
+        seed,
+        n_layer: 2,
+        mixers: every(2, deltaNet),
+        heads: ['u32', 2],
+        qkNorm: true,
+        outputGate: true,
+        ffnNorm: 'post_attention_norm.weight',
+        kv: {
+          ...ssm(32, 128, 4, 2),
+          full_attention_interval: ['u32', 2],
+          'rope.dimension_count': ['u32', 8],
+          'rope.dimension_sections': ['i32', [2, 1, 1, 0]],
+        },
+      }),
+    15,
+    15,
+  ),
+  granitehybrid: family(
+    (type, seed) =>
+      recurrent('granitehybrid', {
+        type,
+        seed,
+        mixers: every(3, mixer2),
+        kv: {
+          ...ssm(16, 128, 8, 2),
+          embedding_scale: ['f32', 3],
+          residual_scale: ['f32', 0.8],
+          'attention.scale': ['f32', 0.4],
+          logit_scale: ['f32', 1.5],
+        },
+      }),
+    13,
+    14,
+  ),
+  'falcon-h1': family(
+    (type, seed) =>
+      recurrent('falcon-h1', {
+        type,
+        seed,
+        n_layer: 2,
+        heads: ['u32', 2],
+        mixers: () => ['attention', mixer2],
+        ffnNorm: 'ffn_norm',
+        kv: ssm(16, 128, 8, 2),
+      }),
+    4,
+    7,
+  ),
+});
 
 /** name -> () => { kv, tensors } of all of them. */
 export const made = Object.fromEntries(

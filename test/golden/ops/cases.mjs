@@ -252,6 +252,49 @@ for (const [mode, kind] of [
   rope(`${kind} below 0, f16`, { mode }, f16([16, 3, 4]), null, [-1, -9, -64, 2]);
 }
 
+// recurrent layers. ssm_conv: the last d_conv - 1 values of each channel and the new ones, weights
+add('softplus', 'softplus', [f32([33, 3], { scale: 30 })]);
+add('kernel of 4', 'ssm_conv', [f32([4 - 1 + 6, 37]), f32([4, 37])], {});
+add('kernel of 3, three sequences', 'ssm_conv', [f32([3 - 1 + 5, 16, 3]), f32([3, 16])], {});
+// ssm_scan: states, x, dt, A, B, C, which state each sequence has
+const scan = (name, dState, dim, heads, groups, tokens, sequences, decays) =>
+  add(
+    name,
+    'ssm_scan',
+    [
+      f32([dState, dim, heads, sequences + 1]),
+      f32([dim, heads, tokens, sequences]),
+      f32([heads, tokens, sequences], { scale: 2 }),
+      f32([decays, heads], { plus: -1.1 }),
+      f32([dState, groups, tokens, sequences]),
+      f32([dState, groups, tokens, sequences]),
+      ints([1, 0, 2].slice(0, sequences)),
+    ],
+    { snapshots: 1 },
+  );
+scan('Mamba 1', 16, 1, 22, 1, 9, 2, 16);
+scan('Mamba 2', 32, 12, 6, 2, 11, 2, 1);
+scan('Mamba 2, one token', 64, 6, 4, 1, 1, 3, 1);
+// gated_delta_net: q, k, v, g, beta, states
+const delta = (name, n, headsK, heads, tokens, sequences, gates) =>
+  add(
+    name,
+    'gated_delta_net',
+    [
+      f32([n, headsK, tokens, sequences]),
+      f32([n, headsK, tokens, sequences], { scale: 0.25 }),
+      f32([n, heads, tokens, sequences]),
+      f32([gates, heads, tokens, sequences], { plus: -1 }),
+      f32([1, heads, tokens, sequences], { scale: 0.5, plus: 0.5 }),
+      f32([n, n, heads, sequences], { scale: 0.5 }),
+    ],
+    { snapshots: 1 },
+  );
+delta('a decay for each head', 32, 4, 4, 13, 1, 1);
+delta('heads share keys', 16, 2, 6, 5, 1, 1);
+delta('a decay for each row', 16, 3, 3, 9, 2, 16);
+delta('one token', 20, 2, 4, 1, 3, 1);
+
 // mul_mat_id: matrices [K, R, E], activations [K, 1 or U, T], ids [U, T]; add_id: [R, U, T], biases [R, E], ids
 const ids = (used, tokens, matrices) => t('i32', [used, tokens], { modulo: matrices });
 for (const type of ['f32', 'f16', 'bf16', 'q4_0', 'q8_0']) {

@@ -1,0 +1,125 @@
+/**
+ * Recurrent layers as models have them: states that are kept in cells, and runs that say which of a step's tokens go on from which
+ * (assembly/ops/recurrent.ts). recurrent-ops.ts has the same over ordinary tensors, as ggml has them.
+ */
+import { mustBeRows } from './operands.ts';
+import { must, node, type Tensor } from './tensor.ts';
+import { permute, reshape } from './views.ts';
+
+/** i32 words of a run: how many tokens, the cell they go on from (below 0: from zeros), the cell that takes their state. */
+export const RUN_WORDS = 3;
+/** Rows of a convolution's kernel at most (assembly/ops/recurrent.ts keeps so many pointers). */
+export const MOST_TAPS = 16;
+
+/** Where the tokens of a step find states, and where they leave them. */
+export interface StateCells {
+  /** f32 [..., cells]: what is read. */
+  readonly from: Tensor;
+  /** The same shape: what is written, maybe the same memory. Undefined: nothing, or what lies behind the result (ssm_scan, gated_delta_net). */
+  readonly to: Tensor | undefined;
+  /** i32 [RUN_WORDS, runs]. */
+  readonly runs: Tensor;
+}
+
+export interface ConvOptions {
+  /** [n], added. */
+  readonly bias?: Tensor | undefined;
+  /** The result goes through silu. */
+  readonly silu?: boolean;
+}
+
+/** x [n, n_tokens], weights [taps, n], states [n, taps - 1, 1, cells] -> f32 [n, n_tokens]: each channel's last `taps` values, weighted. */
+export function causal_conv(x: Tensor, weight: Tensor, states: StateCells, options: ConvOptions = {}): Tensor<'f32'> {
+  const y = convNode(permute(x, 0, 2, 1, 3), weight, states, options);
+  return reshape(y, x.ne, x.batch);
+}
+
+/** The same with tokens in dimension 2 and sequences in dimension 3 of x and the result. */
+export function convNode(
+  x: Tensor,
+  weight: Tensor,
+  { from, to, runs }: StateCells,
+  { bias, silu = false }: ConvOptions = {},
+): Tensor<'f32'> {
+  mustBeRows('ssm_conv', x);
+  mustBeRows('ssm_conv', weight, 'weights');
+  const [taps, n] = weight.ne;
+  must(
+    n === x.ne[0] && x.ne[1] === 1 && taps >= 2 && taps <= MOST_TAPS && from.ne[0] === n && from.ne[1] === taps - 1,
+    'ssm_conv',
+    `expected 2 to ${MOST_TAPS} weights for each channel, and states of one row less`,
+    x,
+    weight,
+    from,
+  );
+  return node('ssm_conv', x.ne, { src: [x, weight, bias, from, runs, to], params: { silu: silu ? 1 : 0 }, batch: x.batch });
+}
+
+/**
+ * Mamba's scan: x [dim, n_head, n_tokens], dt (behind its softplus) [1, n_head, n_tokens], A [d_state or 1, n_head], B and C [d_state, n_group, n_tokens],
+ * states [d_state, dim, n_head, cells] -> f32 as x. Dimension 3 counts sequences.
+ */
+export function selective_scan(x: Tensor, dt: Tensor, A: Tensor, B: Tensor, C: Tensor, { from, to, runs }: StateCells): Tensor<'f32'> {
+  for (const [name, t] of Object.entries({ x, dt, A, B, C })) mustBeRows('ssm_scan', t, name);
+  const [dim, heads, tokens, sequences] = x.ne;
+  const [dState, groups] = B.ne;
+  must(
+    dt.ne[0] === 1 && dt.ne[1] === heads && dt.ne[2] === tokens && dt.ne[3] === sequences,
+    'ssm_scan',
+    'dt must have a number for each head and token',
+    x,
+    dt,
+  );
+  must(
+    (A.ne[0] === 1 || A.ne[0] === dState) && A.ne[1] === heads && A.ne[2] * A.ne[3] === 1,
+    'ssm_scan',
+    'A must have one decay for each head, or one for each element of its state',
+    A,
+    B,
+  );
+  must(
+    B.ne.every((n, i) => n === C.ne[i]) && heads % groups === 0 && B.ne[2] === tokens && B.ne[3] === sequences,
+    'ssm_scan',
+    "B and C must have one shape, x's tokens, and groups that divide the heads",
+    x,
+    B,
+    C,
+  );
+  must(
+    dState % 4 === 0 && from.ne[0] === dState && from.ne[1] === dim && from.ne[2] === heads,
+    'ssm_scan',
+    'states must be [d_state, dim, n_head, cells], and d_state a multiple of 4',
+    from,
+    x,
+    B,
+  );
+  return node('ssm_scan', x.ne, { src: [x, dt, A, B, C, from, runs, to], batch: x.batch });
+}
+
+/**
+ * The gated delta rule (arXiv 2412.06464): q and k [n, divides n_head, n_tokens], v [n, n_head, n_tokens], g [1 or n, n_head, n_tokens], beta [1, n_head,
+ * n_tokens], states [n, n, n_head, cells] -> f32 as v. Head h has the q and k of head h modulo how many those have. Dimension 3 counts sequences.
+ */
+export function delta_net(q: Tensor, k: Tensor, v: Tensor, g: Tensor, beta: Tensor, { from, to, runs }: StateCells): Tensor<'f32'> {
+  for (const [name, t] of Object.entries({ q, k, v, g, beta })) mustBeRows('gated_delta_net', t, name);
+  const [n, heads, tokens, sequences] = v.ne;
+  const alike = (t: Tensor, n0: number): boolean => t.ne[0] === n0 && heads % t.ne[1] === 0 && t.ne[2] === tokens && t.ne[3] === sequences;
+  must(
+    n % 4 === 0 && alike(q, n) && alike(k, n),
+    'gated_delta_net',
+    "q and k must have v's rows, of a multiple of 4, its tokens, and heads that divide its heads",
+    q,
+    k,
+    v,
+  );
+  must(
+    (alike(g, 1) || alike(g, n)) && g.ne[1] === heads && alike(beta, 1) && beta.ne[1] === heads,
+    'gated_delta_net',
+    'g and beta must have one number for each head and token, or g one for each of a row',
+    g,
+    beta,
+    v,
+  );
+  must(from.ne[0] === n && from.ne[1] === n && from.ne[2] === heads, 'gated_delta_net', 'states must be [n, n, n_head, cells]', from, v);
+  return node('gated_delta_net', v.ne, { src: [q, k, v, g, beta, from, runs, to], params: { scale: 1 / Math.sqrt(n) }, batch: v.batch });
+}
