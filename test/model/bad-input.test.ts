@@ -53,7 +53,7 @@ const files: readonly (readonly [name: string, bytes: Uint8Array, code: Quantlet
 ];
 
 const patches: readonly (readonly [name: string, patch: Patch, code: QuantletErrorCode, says: RegExp])[] = [
-  ['an unknown architecture', { metadata: { 'general.architecture': 'mamba' } }, 'ERR_UNSUPPORTED_ARCH', /mamba.*llama/],
+  ['an unknown architecture', { metadata: { 'general.architecture': 'rwkv7' } }, 'ERR_UNSUPPORTED_ARCH', /rwkv7.*llama/],
   ['no architecture', { metadata: { 'general.architecture': undefined } }, 'ERR_MISSING_METADATA', /general.architecture/],
   [
     'an architecture that is a number',

@@ -10,6 +10,7 @@ import { readGGUF } from '../../src/gguf/read.ts';
 import type { GGUF, TensorInfo } from '../../src/gguf/types.ts';
 import { toBytes } from '../../src/io/source.ts';
 import { kernelFacts } from '../../src/wasm/load.ts';
+import { goldenModel } from '../arch/golden-models.ts';
 import { llamaModel, root } from '../support.ts';
 
 const header = (path: string): Promise<GGUF> => readGGUF(toBytes(readFileSync(path)));
@@ -29,13 +30,14 @@ const wide = withMetadata(
 
 describe('models that run', () => {
   it.each([
-    ['llama', 'logits'],
-    ['bert', 'embeddings'],
-    ['qwen3-rank', 'ranks'],
+    ['llama.gguf', 'logits'],
+    ['bert.gguf', 'embeddings'],
+    ['qwen3-rank.gguf', 'ranks'],
+    ['lfm2', 'logits'],
   ])('%s makes %s', async (name, makes) => {
-    const verdict = canRun(await header(golden(name)), facts);
+    const verdict = canRun(await readGGUF(toBytes(goldenModel(name))), facts);
     expect(verdict).toMatchObject({ runs: true, makes });
-    const model = await loadModel(golden(name), { build: 'simd', parallel: 1, maxOutputs: 1, warmUp: false });
+    const model = await loadModel(goldenModel(name), { build: 'simd', parallel: 1, maxOutputs: 1, warmUp: false });
     expect(verdict).toMatchObject({
       context_length: model.internals.engine.contextLength,
       memory_bytes: memorySum(model.internals.engine.memory),
@@ -53,7 +55,7 @@ describe('what is missing', () => {
     ['one without letters', of('7'), 'ERR_UNSUPPORTED_ARCH', /it runs llama, /],
     ['a tensor', without(llama, 'blk.1.ffn_down.weight'), 'ERR_MISSING_TENSOR', /blk\.1\.ffn_down\.weight/],
     ['a tokenizer', withMetadata(llama, { 'tokenizer.ggml.model': 'rwkv' }), 'ERR_UNSUPPORTED_TOKENIZER', /rwkv/],
-    ['memory', wide, 'ERR_OUT_OF_MEMORY', /at most 4096 MiB/],
+    ['memory', wide, 'ERR_OUT_OF_MEMORY', /more than the 4096 MiB/],
   ])('%s', (_, gguf, code, reason) => {
     const verdict = canRun(gguf, facts);
     expect(verdict).toMatchObject({ runs: false, code });

@@ -857,7 +857,7 @@ export const families = {
  * A model with recurrent layers: `mixers` gives those of a layer, 'attention' one of them, each function the tensors of one by (m, prefix). Without n_ff a
  * layer is nothing but its mixer.
  */
-function recurrent(arch, { type, seed, n_layer = 3, n_ff = 64, n_head = 4, n_head_kv = 2, head = 16, mixers, ...o }) {
+function recurrent(arch, { type, seed, n_layer = 3, n_ff = 64, n_head = 4, n_head_kv = 2, head = 16, mixers, mixture, ...o }) {
   const n_embd = 64;
   const vocab = spm['tokenizer.ggml.tokens'][1].length;
   const m = maker(seed, type);
@@ -877,6 +877,7 @@ function recurrent(arch, { type, seed, n_layer = 3, n_ff = 64, n_head = 4, n_hea
           }
         : {}),
       'attention.layer_norm_rms_epsilon': ['f32', 1e-5],
+      ...(mixture ? { expert_count: ['u32', mixture.count], expert_used_count: ['u32', mixture.used] } : {}),
       ...o.kv,
     }),
     ...spm,
@@ -898,6 +899,10 @@ function recurrent(arch, { type, seed, n_layer = 3, n_ff = 64, n_head = 4, n_hea
     }
     if (n_ff === 0) continue;
     m.vector(b + (o.ffnNorm ?? 'ffn_norm.weight'), n_embd, 1, 0.2);
+    if (mixture) {
+      experts(m, b, n_embd, mixture);
+      continue;
+    }
     for (const t of ['gate', 'up']) m.matrix(`${b}ffn_${t}.weight`, n_embd, n_ff, 1.3);
     m.matrix(`${b}ffn_down.weight`, n_ff, n_embd, 1.3);
   }
@@ -954,6 +959,16 @@ const deltaNet = (m, b) => {
   m.matrix(`${b}ssm_out.weight`, 128, 64);
 };
 const every = (n, mixer) => (il) => [(il + 1) % n ? mixer : 'attention'];
+const hybrid = {
+  mixers: every(3, mixer2),
+  kv: {
+    ...ssm(16, 128, 8, 2),
+    embedding_scale: ['f32', 3],
+    residual_scale: ['f32', 0.8],
+    'attention.scale': ['f32', 0.4],
+    logit_scale: ['f32', 1.5],
+  },
+};
 
 Object.assign(families, {
   lfm2: family(
@@ -1013,19 +1028,16 @@ Object.assign(families, {
     15,
     15,
   ),
-  granitehybrid: family(
+  granitehybrid: family((type, seed) => recurrent('granitehybrid', { type, seed, ...hybrid }), 13, 14),
+  'granitehybrid-moe': family(
     (type, seed) =>
       recurrent('granitehybrid', {
         type,
         seed,
-        mixers: every(3, mixer2),
-        kv: {
-          ...ssm(16, 128, 8, 2),
-          embedding_scale: ['f32', 3],
-          residual_scale: ['f32', 0.8],
-          'attention.scale': ['f32', 0.4],
-          logit_scale: ['f32', 1.5],
-        },
+        ...hybrid,
+        n_ff: 32,
+        mixture: { count: 5, used: 2, width: 32, shared: 64 },
+        kv: { ...hybrid.kv, expert_shared_feed_forward_length: ['u32', 64] },
       }),
     13,
     14,
