@@ -156,10 +156,7 @@ function inlineWasm() {
   for (const name of readdirSync('dist/wasm').filter((f) => f.endsWith('-threads.wasm'))) {
     const bytes = readFileSync(join('dist/wasm', name));
     const deflated = deflateRawSync(bytes, { level: 9 }).toString('base64');
-    writeFileSync(
-      join('dist/inline', name.replace('-threads.wasm', '.js')),
-      `export const deflated = "${deflated}";\n`,
-    );
+    writeFileSync(join('dist/inline', name.replace('-threads.wasm', '.js')), `export const deflated = "${deflated}";\n`);
   }
 }
 

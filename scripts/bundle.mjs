@@ -29,8 +29,9 @@ export async function bundleModules({ build }) {
     packages: 'external',
     write: false,
     legalComments: 'none',
+    minifySyntax: true,
     minifyWhitespace: true,
-    lineLimit: 160,
+    lineLimit: 400,
   };
   const { outputFiles } = await build({
     ...shared,
