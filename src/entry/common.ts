@@ -33,6 +33,7 @@ export type { GGUFNumbers, GGUFValue } from '../gguf/types.ts';
 export type { ResponseFormat } from '../grammar/constraint.ts';
 export type { KvType } from '../graph/attention-ops.ts';
 export type { HubOptions } from '../hub/options.ts';
+export type { MemoryParts } from '../engine/memory-use.ts';
 export type { AppliedAdapter, LoraAdapter } from '../engine/lora.ts';
 export type { ModelSource } from '../io/model-files.ts';
 export type { LoadOptions, Model } from '../model.ts';

@@ -1,6 +1,16 @@
 /** quantlet/openai: OpenAI's HTTP interface, Anthropic's and llama-server's over models, for every runtime that has Request and Response. */
 export type { Backend } from '../openai/backend.ts';
-export { openBatches, type Batches, type BatchesOptions, type BatchStore } from '../openai/batch-state.ts';
+export {
+  openBatches,
+  type BatchObject,
+  type Batches,
+  type BatchesOptions,
+  type BatchServer,
+  type BatchStatus,
+  type BatchStore,
+  type FileObject,
+} from '../openai/batch-state.ts';
+export type { AskLine } from '../openai/batch-run.ts';
 export { createHandler, type Beside, type Lifetime } from '../openai/handler.ts';
 export {
   createModels,

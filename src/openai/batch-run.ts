@@ -12,12 +12,12 @@ const TRIES = 3;
 const PAUSE_MS = 1000;
 
 /** Answers a request of a batch: its status, and its body as JSON text. What aborts is status 499. */
-export type Ask = (path: string, body: object, signal: AbortSignal) => Promise<Response>;
+export type AskLine = (path: string, body: object, signal: AbortSignal) => Promise<Response>;
 
 export interface BatchRun {
   /** The lines that are left to do, read as they are needed; of bad ones the error is written. */
   readonly lines: AsyncIterable<BatchLine | BadLine>;
-  readonly ask: Ask;
+  readonly ask: AskLine;
   /** Lines that are asked at the same time. */
   readonly parallel: number;
   /** Called with each record as it is there, one at a time. */
@@ -162,7 +162,7 @@ export async function runBatch({ lines, ask, parallel, write, stop, abort }: Bat
 }
 
 /** The record of a line; undefined where it was given up. */
-async function answerOf(line: BatchLine, ask: Ask, signal: AbortSignal): Promise<BatchRecord | undefined> {
+async function answerOf(line: BatchLine, ask: AskLine, signal: AbortSignal): Promise<BatchRecord | undefined> {
   // A stream has no place in a file; OpenAI refuses it too.
   if (line.body.stream === true)
     return refused(line, new HttpError(400, "'stream' is true; expected false in a batch.", { param: 'stream', code: 'invalid_value' }));

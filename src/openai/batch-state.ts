@@ -13,7 +13,7 @@ import {
   type BatchRecord,
   type Done,
 } from './batch-line.ts';
-import { pause, runBatch, type Ask, type BatchRun } from './batch-run.ts';
+import { pause, runBatch, type AskLine, type BatchRun } from './batch-run.ts';
 import { HttpError } from './http-error.ts';
 
 /** Where bytes are kept, under names of letters, digits, `_`, `-` and `.`, no `.` first. */
@@ -48,7 +48,7 @@ export interface FileObject {
   readonly status: 'processed';
 }
 
-type Status = 'validating' | 'failed' | 'in_progress' | 'finalizing' | 'completed' | 'expired' | 'cancelling' | 'cancelled';
+export type BatchStatus = 'validating' | 'failed' | 'in_progress' | 'finalizing' | 'completed' | 'expired' | 'cancelling' | 'cancelled';
 
 /** A batch, as OpenAI's clients see it. Times are seconds since 1970. */
 export interface BatchObject {
@@ -60,7 +60,7 @@ export interface BatchObject {
   readonly created_at: number;
   readonly expires_at: number;
   readonly metadata: object;
-  status: Status;
+  status: BatchStatus;
   errors: { object: 'list'; data: { code: string; line: number | null; message: string; param: null }[] } | null;
   output_file_id: string | null;
   error_file_id: string | null;
@@ -88,7 +88,7 @@ type StoredBatch = Owned & {
 
 /** What a batch's server does for it. */
 export interface BatchServer {
-  readonly ask: Ask;
+  readonly ask: AskLine;
   /** Answers that are made at the same time. */
   parallel(): number;
   onError(error: unknown): void;
