@@ -147,8 +147,8 @@ async function buildWorker() {
 }
 
 /**
- * Kernels as text, what a page can load whatever its bundler does with files: base64 of the deflated bytes. Only the builds with threads:
- * their atomic operations run on memory that is not shared too, so one byte, the flags of the imported memory, makes the single-threaded ones.
+ * Kernels as text, what a page can load whatever its bundler does with files: base64 of the deflated bytes. Only the builds with threads: src/wasm/unshared.ts
+ * makes the single-threaded ones.
  */
 function inlineWasm() {
   mkdirSync('dist/inline', { recursive: true });
@@ -156,10 +156,7 @@ function inlineWasm() {
   for (const name of readdirSync('dist/wasm').filter((f) => f.endsWith('-threads.wasm'))) {
     const bytes = readFileSync(join('dist/wasm', name));
     const deflated = deflateRawSync(bytes, { level: 9 }).toString('base64');
-    writeFileSync(
-      join('dist/inline', name.replace('-threads.wasm', '.js')),
-      `export const deflated = "${deflated}";\nexport const memoryFlags = ${memoryFlags(bytes)};\n`,
-    );
+    writeFileSync(join('dist/inline', name.replace('-threads.wasm', '.js')), `export const deflated = "${deflated}";\n`);
   }
 }
 
@@ -171,35 +168,6 @@ async function buildPage() {
   mkdirSync('dist/inline', { recursive: true });
   writeFileSync('dist/inline/page.js', `export const html = ${JSON.stringify(await pageHtml(build))};\n`);
   setStamp('.stamp-page', stamp);
-}
-
-/** Where a module says that its imported memory has a maximum (1) and is shared (2). */
-function memoryFlags(bytes) {
-  let at = 8;
-  const leb = () => {
-    for (let value = 0, shift = 0; ; shift += 7) {
-      value |= (bytes[at] & 127) << shift;
-      if (bytes[at++] < 128) return value;
-    }
-  };
-  const skip = () => {
-    const n = leb();
-    at += n;
-  };
-  while (at < bytes.length) {
-    const section = bytes[at++];
-    const end = leb() + at;
-    if (section === 2) {
-      for (let left = leb(); left > 0; left--) {
-        skip(); // the module's name, and below the import's
-        skip();
-        if (bytes[at++] === 2 && bytes[at] === 3) return at;
-        leb(); // a function's type: there are no imports but that and the memory
-      }
-    }
-    at = end;
-  }
-  throw new Error('a build with threads imports no shared memory');
 }
 
 /** Builds in processes of their own, one after the other: what fails is told, and the next change tries again. */

@@ -18,7 +18,7 @@ const entries = [
 
 /**
  * What several entries share becomes chunks: some 270 modules took a fifth of a second to import. Docstrings are in the declarations,
- * where editors look for them. Lines stay lines: Node shows the one that threw. Chunks lie in a folder of dist/ as the modules of src/ do in theirs,
+ * where editors look for them. Lines stay short: Node shows the one that threw. Chunks lie in a folder of dist/ as the modules of src/ do in theirs,
  * so that addresses like ../../dist/wasm/ hold in both.
  */
 export async function bundleModules({ build }) {
@@ -29,8 +29,9 @@ export async function bundleModules({ build }) {
     packages: 'external',
     write: false,
     legalComments: 'none',
+    minifySyntax: true,
     minifyWhitespace: true,
-    lineLimit: 160,
+    lineLimit: 400,
   };
   const { outputFiles } = await build({
     ...shared,

@@ -1,15 +1,12 @@
 /** What scripts/build.mjs writes under dist/inline: kernels and the worker's script as text, for pages that cannot fetch files of a package, and the page of servers. */
 declare module '*/inline/simd.js' {
   export const deflated: string;
-  export const memoryFlags: number;
 }
 declare module '*/inline/relaxed.js' {
   export const deflated: string;
-  export const memoryFlags: number;
 }
 declare module '*/inline/dotadd.js' {
   export const deflated: string;
-  export const memoryFlags: number;
 }
 declare module '*/inline/worker.js' {
   export const source: string;

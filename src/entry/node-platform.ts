@@ -8,21 +8,22 @@ import { QuantletError } from '../errors.ts';
 import type { OpenedFile, Platform, Turbo } from '../engine/platform.ts';
 import { checkedBytes, cutWhileRead, toBytes } from '../io/source.ts';
 import { bundledError, defaultThreads, spawnThreads } from '../threads/node.ts';
-import { BUILDS, detectFeatures, isRelaxed, type Build, type Features } from '../wasm/load.ts';
+import { BUILDS, detectFeatures, isRelaxed, isThreaded, type Build, type Features } from '../wasm/load.ts';
 import { compileTurbo, compileTurboLazily, isTurbo } from '../turbo/compile.ts';
 import { turboVerdict, unavailable } from '../turbo/verdict.ts';
 import { outOfMemory } from '../wasm/memory.ts';
+import { unshared } from '../wasm/unshared.ts';
 import { cacheFolder } from '../hub/cache-folder.ts';
 import { bring, createStore, type ModelStore } from '../hub/model-store.ts';
 import { advice, isRemote, locate, remoteOf } from '../hub/repository.ts';
 import { openUrl } from '../io/open-url.ts';
 import type { LoadOptions } from '../load-options.ts';
 
-// A literal URL for each: bundlers follow these, and lose computed ones.
+// A literal URL for each: bundlers follow these, and lose computed ones. dotadd is made of the build with threads.
 const WASM: { readonly [K in Build]: URL } = {
   simd: new URL('../../dist/wasm/simd.wasm', import.meta.url),
   relaxed: new URL('../../dist/wasm/relaxed.wasm', import.meta.url),
-  dotadd: new URL('../../dist/wasm/dotadd.wasm', import.meta.url),
+  dotadd: new URL('../../dist/wasm/dotadd-threads.wasm', import.meta.url),
   'simd-threads': new URL('../../dist/wasm/simd-threads.wasm', import.meta.url),
   'relaxed-threads': new URL('../../dist/wasm/relaxed-threads.wasm', import.meta.url),
   'dotadd-threads': new URL('../../dist/wasm/dotadd-threads.wasm', import.meta.url),
@@ -62,15 +63,17 @@ function once(key: string, make: () => Promise<WebAssembly.Module>): Promise<Web
   return known;
 }
 
-async function bytesOf(path: string): Promise<Uint8Array<ArrayBuffer>> {
-  return readFile(path).catch((cause: NodeJS.ErrnoException) => {
+async function bytesOf(build: Build): Promise<Uint8Array<ArrayBuffer>> {
+  const path = fileURLToPath(WASM[build]);
+  const bytes = await readFile(path).catch((cause: NodeJS.ErrnoException) => {
     if (cause.code !== 'ENOENT') throw cause;
     throw bundledError(`${path} is missing`, cause);
   });
+  return isThreaded(build) ? bytes : unshared(bytes);
 }
 
 async function compile(build: Build): Promise<WebAssembly.Module> {
-  const bytes = await bytesOf(fileURLToPath(WASM[build]));
+  const bytes = await bytesOf(build);
   return WebAssembly.compile(bytes).catch((cause: unknown) => {
     throw outOfMemory(`compiling the build ${build}`, cause);
   });
@@ -93,7 +96,7 @@ async function compileWithTurbo(build: Build, workers: Promise<unknown> | undefi
   turboOff = unavailable();
   if (turboOff === '') {
     const path = fileURLToPath(WASM[build]);
-    const bytes = await bytesOf(path);
+    const bytes = await bytesOf(build);
     turboOff = await turboVerdict(cacheFolder(process.env), path, build, bytes);
     await workers;
     if (turboOff === '') return (ownProcess ? compileTurboLazily : compileTurbo)(bytes);

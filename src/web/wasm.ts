@@ -2,6 +2,7 @@
 import type { WasmModule } from '../globals.ts';
 import { QuantletError } from '../errors.ts';
 import { BUILDS, isModule, isThreaded, type Build } from '../wasm/load.ts';
+import { unshared } from '../wasm/unshared.ts';
 
 /** Compiled kernels, their bytes, or where they can be fetched. */
 export type WasmSource = WasmModule | ArrayBuffer | ArrayBufferView | Response | URL | string;
@@ -9,7 +10,7 @@ export type WasmSource = WasmModule | ArrayBuffer | ArrayBufferView | Response |
 type Kind = 'simd' | 'relaxed' | 'dotadd';
 
 // One literal import each, so that a bundler makes one chunk a kind and a page loads only the one it runs.
-const CHUNKS: { readonly [K in Kind]: () => Promise<{ readonly deflated: string; readonly memoryFlags: number }> } = {
+const CHUNKS: { readonly [K in Kind]: () => Promise<{ readonly deflated: string }> } = {
   simd: () => import('../inline/simd.js'),
   relaxed: () => import('../inline/relaxed.js'),
   dotadd: () => import('../inline/dotadd.js'),
@@ -18,13 +19,12 @@ const CHUNKS: { readonly [K in Kind]: () => Promise<{ readonly deflated: string;
 const modules = new Map<Build, Promise<WasmModule>>();
 
 async function inflate(build: Build): Promise<WasmModule> {
-  const { deflated, memoryFlags } = await CHUNKS[build.replace('-threads', '') as Kind]();
+  const { deflated } = await CHUNKS[build.replace('-threads', '') as Kind]();
   const bytes = Uint8Array.from(atob(deflated), (c) => c.charCodeAt(0));
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
   const kernels = new Uint8Array(await new Response(stream).arrayBuffer());
-  if (!isThreaded(build)) kernels[memoryFlags] = 1; // has a maximum, is not shared: the same kernels without threads
   try {
-    return await WebAssembly.compile(kernels);
+    return await WebAssembly.compile(isThreaded(build) ? kernels : unshared(kernels));
   } catch (cause) {
     throw new QuantletError(
       'ERR_BUILD_UNAVAILABLE',

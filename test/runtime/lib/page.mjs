@@ -7,13 +7,17 @@ import { greedyFault, runAll, runModel } from './portable.mjs';
 async function quantletCheck({ golden, source, runs, builds, without = [] }) {
   for (const name of without) delete globalThis.Atomics[name];
   const modules = {};
+  const able = new Set();
   for (const build of builds) {
-    const bytes = await (await fetch(`/wasm/${build}.wasm`)).arrayBuffer();
-    if (WebAssembly.validate(bytes) && !(build.endsWith('-threads') && typeof SharedArrayBuffer !== 'function'))
-      modules[build] = await WebAssembly.compile(bytes);
+    // The package makes dotadd of dotadd-threads.
+    const file = build === 'dotadd' ? 'dotadd-threads' : build;
+    const bytes = await (await fetch(`/wasm/${file}.wasm`)).arrayBuffer();
+    if (!WebAssembly.validate(bytes) || (build.endsWith('-threads') && typeof SharedArrayBuffer !== 'function')) continue;
+    able.add(build);
+    if (file === build) modules[build] = await WebAssembly.compile(bytes);
   }
   const options = runs
-    .filter(({ build }) => !build || modules[build])
+    .filter(({ build }) => !build || able.has(build))
     .map(({ worker, ...rest }) => ({ ...rest, ...(worker && { createWorker: () => new Worker(worker) }) }));
   const out = await runAll({ loadModel, source, golden, modules, runs: options });
   out.isolated = globalThis.crossOriginIsolated === true;
