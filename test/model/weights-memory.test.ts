@@ -1,11 +1,11 @@
 /** Models whose weights do not all stay in memory: the same bits, and files that change between two steps. */
 import { appendFileSync, copyFileSync, readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { loadModel, type Model } from 'quantlet';
 import { describe, expect, it } from 'vitest';
 import { streamedLayers } from '../../src/engine/windows.ts';
-import { bitDifference, BUILDS, failure, logitsOf, randomIds, root, shippedModel, temporaryFolder } from '../support.ts';
+import { goldenModel } from '../arch/golden-models.ts';
+import { bitDifference, BUILDS, failure, logitsOf, randomIds, shippedModel, temporaryFolder } from '../support.ts';
 
 const folder = temporaryFolder();
 const LAYERS = 4;
@@ -41,10 +41,14 @@ describe('the same bits as with all weights in memory', () => {
     }
   });
 
-  it('in two links', async () => {
-    const file = fileURLToPath(new URL('test/golden/arch/gemma3.gguf', root));
+  it.each([
+    ['gemma3.gguf', 2],
+    ['granitehybrid-moe', 1],
+    ['lfm2', 1],
+  ])('%s, memories: %i', async (name, links) => {
+    const file = goldenModel(name);
     const want = await logits(file, { build: 'simd-threads' });
-    const got = await logits(file, { build: 'simd-threads', links: 2, weightsMemory: want.model.stats.memory.weights - 1 });
+    const got = await logits(file, { build: 'simd-threads', links, weightsMemory: want.model.stats.memory.weights - 1 });
     expect(bitDifference(got.rows, want.rows)).toBe('');
     expect(got.model.internals.engine.streams).toBe(true);
   });
