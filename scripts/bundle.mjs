@@ -18,8 +18,8 @@ const entries = [
 
 /**
  * What several entries share becomes chunks: some 270 modules took a fifth of a second to import. Docstrings are in the declarations,
- * where editors look for them. Lines stay short: Node shows the one that threw. Chunks lie in a folder of dist/ as the modules of src/ do in theirs,
- * so that addresses like ../../dist/wasm/ hold in both.
+ * where editors look for them. Names stay, for stack traces. (With lineLimit esbuild breaks texts, and bundlers lose addresses.) Chunks lie in a folder of
+ * dist/ as the modules of src/ do in theirs, so that addresses like ../../dist/wasm/ hold in both.
  */
 export async function bundleModules({ build }) {
   const shared = {
@@ -31,7 +31,6 @@ export async function bundleModules({ build }) {
     legalComments: 'none',
     minifySyntax: true,
     minifyWhitespace: true,
-    lineLimit: 400,
   };
   const { outputFiles } = await build({
     ...shared,

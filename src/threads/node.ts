@@ -94,13 +94,21 @@ export function createPool(worker: URL, name: string, n: number, workerData: obj
 /** nth workers that start at once, while the host finds out what they will compute. */
 export function spawnThreads(nth: number): SpawnedThreads {
   const pool = createPool(WORKER, 'serve', nth, {});
+  const starts = Promise.allSettled(Array.from({ length: nth }, () => pool.run(undefined, 'start')));
+  /** Files that a bundler left out are missed when workers start. */
+  const missed = starts.then((ends) =>
+    ends
+      .flatMap((end) => (end.status === 'rejected' ? [end.reason as NodeJS.ErrnoException] : []))
+      .find(({ code }) => /MODULE_NOT_FOUND$/.test(code ?? '')),
+  );
   return {
-    started: Promise.allSettled(Array.from({ length: nth }, () => pool.run(undefined, 'start'))),
+    started: starts,
     attach(compute) {
-      const run = (task: object, name?: string): Promise<unknown> =>
-        pool.run({ ...task, compute }, name).catch((error: NodeJS.ErrnoException) => {
-          throw /MODULE_NOT_FOUND$/.test(error.code ?? '') ? bundledError(error.message, error) : error;
-        });
+      const run = async (task: object, name?: string): Promise<unknown> => {
+        const missing = await missed;
+        if (missing) throw bundledError(missing.message, missing);
+        return pool.run({ ...task, compute }, name);
+      };
       return {
         nth,
         start: (task) => run(task) as Promise<void>,
