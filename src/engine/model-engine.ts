@@ -180,7 +180,7 @@ export async function createModelEngine(
   let fingerprint: string;
   try {
     // What this thread has to do takes about as long as the other threads read: they are told to first.
-    await yieldToEventLoop();
+    if (executor.load) await yieldToEventLoop();
     for (const { plan, placed } of model.passes) {
       await executor.write(placed.at, placed.encode());
       for (const { data, values } of plan.constants) await executor.write(data, values!());
