@@ -38,11 +38,13 @@ if (unknown !== undefined) {
 
 /**
  * Functions that are called and never copied into their callers, as wildcards of their names. Binaryen copies whatever has less than 70 nodes, which was
- * 6 KB of each build; hot loops say @inline where they want it. (Attention's do not everywhere, and are left alone.)
+ * 6 KB of each build; hot loops say @inline where they want it. (Those of attention and recurrent states do not everywhere, and are left alone.)
  */
 const CALLED = [
   ...['type', 'matmul'].map((folder) => `assembly/${folder}/*`),
-  ...files('assembly/ops').flatMap((file) => (/attention/.test(file) ? [] : `${file.replaceAll('\\', '/').slice(0, -'.ts'.length)}/*`)),
+  ...files('assembly/ops').flatMap((file) =>
+    /attention|recurrent/.test(file) ? [] : `${file.replaceAll('\\', '/').slice(0, -'.ts'.length)}/*`,
+  ),
 ];
 
 /** A transform of asc, which sets its properties (binaryen among them). */
