@@ -160,10 +160,10 @@ const classes = (types: readonly TypeTraits[]): string => {
   ].join('\n');
 };
 
-/** The functions of packed.ts that are for a format, each for a type id. */
-function byType(): string {
+/** The functions of per_format.ts, each for a type id; of all packed types, or of some. */
+export function byType(types = PACKED): string {
   const functions = [
-    ...source('assembly/matmul/packed.ts').matchAll(
+    ...source('assembly/matmul/per_format.ts').matchAll(
       /(\/\*\*(?:(?!\*\/)[^])*\*\/)\n(?:\/\/ @ts-ignore: decorator\n)?(?:@inline\n)?export function (\w+)_as<F>\(([^)]*)\): (\w+) \{/g,
     ),
   ];
@@ -171,16 +171,16 @@ function byType(): string {
     return ladder(
       doc,
       `${name}(${['type: u32', ...params.split(', ').filter(Boolean)].join(', ')}): ${result}`,
-      PACKED,
+      types,
       (t) => `${name}_as<${id(t)}>(${names(params)})`,
-      { bool: 'return false;', u32: 'return 0xffffffff;' }[result],
+      { u64: 'return 0;' }[result],
     ).replaceAll(/case (\w+):/g, 'case id.$1:');
   });
-  return `/** packed.ts by type id. */
-${classes(PACKED)}
+  return `/** per_format.ts by type id. */
+${classes(types)}
 ${importing(
   functions.map(([, , name]) => `${name}_as`),
-  './packed',
+  './per_format',
 )}
 import * as id from '../type/ids';
 

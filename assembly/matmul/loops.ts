@@ -6,7 +6,7 @@
  * of activations moved to 8-bit codes (signs), codes as i16 or as two nibbles, formats of 2 bits like q2_K and of 6 bits like q6_K, codes of 1 and 2
  * bits without integer scales (bits), codes of base 3 (trits), codes that are entries of a grid (grid), f32 scales for 16 weights (nvfp4).
  */
-import { ACT_16XN, ACT_64, ACT_I16, ACT_K, ACT_PAIR_ORDER, ACT_SIGNS, MOST_16XN, TYPE_ACT, blocked_columns } from './act';
+import { ACT_16XN, ACT_64, ACT_I16, ACT_K, ACT_PAIR_ORDER, ACT_SIGNS, TYPE_ACT } from './act';
 import { I16_CODES } from './dot_signed';
 import * as fmt from './format/format';
 import { HAS_PAIR_DOT, HAS_RELAXED_DOT } from '../simd';
@@ -64,13 +64,6 @@ export function takes_16xn<F>(): bool {
   return fmt.super_block<F>() || (fmt.width<F>() == 4 && !fmt.has_min<F>());
 }
 
-/** Whether gemm_16xn computes a product of ncols columns. */
-// @ts-ignore: decorator
-@inline
-export function is_16xn<F>(ncols: i32): bool {
-  return takes_16xn<F>() && ncols > 1 && ncols <= MOST_16XN;
-}
-
 /** The type of activations (act.ts), which says how these loops read them. */
 // @ts-ignore: decorator
 @inline
@@ -82,10 +75,4 @@ export function act_type<F>(): u32 {
   if (takes_16xn<F>()) return type + ACT_16XN;
   if (column_loop<F>() == GEMV_16X1_SIGNS) return type + ACT_SIGNS;
   return column_loop<F>() == GEMV_16X1_Q2_K ? type + ACT_PAIR_ORDER : type;
-}
-
-/** The loop that computes column c of ncols. */
-export function loop_of<F>(c: i32, ncols: i32): i32 {
-  if (is_16xn<F>(ncols)) return GEMM_16XN;
-  return c < blocked_columns(act_type<F>(), ncols) ? tile_loop<F>() : column_loop<F>();
 }

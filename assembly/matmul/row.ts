@@ -3,81 +3,57 @@
  * does for them where one for each was 10 KB of every build. All 16 rows of a row block are unpacked for it, a few microseconds a token.
  */
 import { HAS_RELAXED_DOT } from '../simd';
+import { unpack } from './by_type';
 import { PAIR_SUMS } from './dot';
 import { EVEN_ODD, I16_CODES, SIGNED_CODES } from './dot_signed';
-import * as fmt from './format/format';
-import { Codes7, Codes8 } from './format/grid';
+import { EIGHT_BITS, FEW_BITS, blocks_of, panel_centre, panel_minima, panel_scales, row_bytes, subs } from './facts';
 import { ROWS } from './format/group';
+import { KC_F32, PANEL_F32 } from './gemm_f32';
 import { PANEL } from './panel_room';
-import * as size from './panel_size';
 import { CODES } from './panel_size';
-import { unpack_index } from './product';
 
-/** Unpacks row `row` of the packed tensor at w to ne00 f32 at y: the bits of dequantize_row. panel: scratch of gemm_scratch() bytes. */
-// @ts-ignore: decorator
-@inline
-export function row_of<F>(w: usize, ne00: i32, row: i32, y: usize, panel: usize): void {
-  const blocks = ne00 / fmt.weights<F>();
-  const bytes = changetype<F>(0).bytes();
-  if (!fmt.grid<F>()) row_of_panels<F>(w, blocks, row, y, panel, bytes, unpack_index<F>());
-  else if (I16_CODES) row_of_panels<Codes8>(w, blocks, row, y, panel, bytes, unpack_index<F>());
-  else row_of_panels<Codes7>(w, blocks, row, y, panel, bytes, unpack_index<F>());
-}
-
-/** The same of blocks of `bytes` whose panel is that of F; unpack_at: place of what unpacks them in the function table. */
-// @ts-ignore: decorator
-@inline
-function row_of_panels<F>(w: usize, blocks: i32, row: i32, y: usize, panel: usize, bytes: usize, unpack_at: u32): void {
-  const subs = fmt.few_bits<F>() ? 2 : fmt.subs<F>();
-  const runs = fmt.few_bits<F>() ? fmt.subs<F>() >> 1 : 1;
-  const scales = !fmt.super_block<F>() || size.scaled_codes<F>() ? 0 : fmt.f32_scales<F>() ? 3 : fmt.s16<F>() ? 2 : 1;
-  const minima = !fmt.has_min<F>() ? 0 : !fmt.super_block<F>() ? 1 : fmt.s16<F>() ? 3 : 2;
-  const sub: usize = fmt.few_bits<F>() ? CODES : size.sub_bytes<F>();
-  // prettier-ignore
-  row_of_panel(
-    w, blocks, row, y, panel, bytes, unpack_at, runs, subs, sub, fmt.eight_bits<F>(), <f32>fmt.centre<F>(), scales, minima,
-    size.minima_bytes<F>(), size.factor_bytes<F>(),
-  );
+/** Unpacks row `row` of the packed tensor at w, of a format of floats with numbers of so many bytes, to ne00 f32 at y. panel: scratch of two PANEL_F32. */
+export function row_of_floats(type: u32, number: usize, w: usize, ne00: i32, row: i32, y: usize, panel: usize): void {
+  w += <usize>(row / ROWS) * ((<usize>ne00 * number) << 4);
+  const in_panel = panel + ((row & 8) != 0 ? PANEL_F32 : 0) + <usize>((row & 7) << 2);
+  for (let k = 0; k < ne00; k += KC_F32, w += (<usize>KC_F32 * number) << 4) {
+    const n = min(KC_F32, ne00 - k);
+    unpack(type, w, n, panel);
+    for (let p = in_panel, end = in_panel + (<usize>n << 5); p < end; p += 32, y += 4) store<f32>(y, load<f32>(p));
+  }
 }
 
 /**
- * A block has `runs` runs of `subs` sub-blocks with a d. scales: how many integer scales a sub-block has behind its codes (its halves); 3: two
- * that are f32, and no d. minima: 0 none, 1 an
- * f32, 2 an integer for each sub-block, 3 for each half.
+ * Unpacks row `row` of the packed tensor at w, of a format with these facts, to ne00 f32 at y: the bits of dequantize_row. panel: scratch of gemm_scratch()
+ * bytes.
  */
-function row_of_panel(
-  w: usize,
-  blocks: i32,
-  row: i32,
-  y: usize,
-  panel: usize,
-  bytes: usize,
-  unpack_at: u32,
-  runs: i32,
-  subs: i32,
-  sub_bytes: usize,
-  eight_bits: bool,
-  centre: f32,
-  scales: i32,
-  minima: i32,
-  minima_bytes: usize,
-  factor_bytes: usize,
-): void {
-  const taken_off = f32x4.splat(centre);
+export function row_of_blocks(type: u32, facts: u64, w: usize, ne00: i32, row: i32, y: usize, panel: usize): void {
+  const eight_bits = (facts & EIGHT_BITS) != 0;
+  const few_bits = (facts & FEW_BITS) != 0;
+  const block_subs = few_bits ? 2 : subs(facts);
+  const runs = few_bits ? subs(facts) >> 1 : 1;
+  const scales = panel_scales(facts);
+  const minima = panel_minima(facts);
+  const taken_off = f32x4.splat(<f32>panel_centre(facts));
   const codes: usize = eight_bits ? SIGNED_CODES : CODES;
   const half: usize = codes >> 1;
   const second: usize = scales > 1 ? half + 32 : half;
+  const sub_bytes = codes + (scales == 0 ? 0 : scales == 1 ? 32 : 64);
+  const minima_bytes: usize = minima < 2 ? 0 : minima == 2 ? 128 : 256;
+  const factor_bytes: usize = scales == 3 ? 0 : minima == 0 ? 32 : 64;
+  const bytes = row_bytes(facts) * ROWS;
+  let blocks = blocks_of(facts, ne00);
   // Where the row is in what 8 rows have.
   const in_panel = panel + ((row & 8) != 0 ? PANEL() : 0) + <usize>((row & 7) << 2);
   w += <usize>(row / ROWS) * blocks * bytes;
   for (; blocks > 0; blocks--, w += bytes) {
-    call_indirect<void>(unpack_at, w, 1, panel);
+    unpack(type, w, 1, panel);
     let p = in_panel;
     for (let run = 0; run < runs; run++) {
-      const behind = p + <usize>subs * sub_bytes;
+      const behind = p + <usize>block_subs * sub_bytes;
       const d: f32 = scales == 3 ? 1 : load<f32>(behind + minima_bytes);
       const dmin = minima == 0 ? <f32>-0.0 : load<f32>(behind + minima_bytes, 32);
-      for (let i = 0; i < 2 * subs; i++, y += 64) {
+      for (let i = 0; i < 2 * block_subs; i++, y += 64) {
         const q = (i & 1) != 0 ? p + second : p;
         const scale: f32 = scales == 0 ? 1 : scale_at(q + (scales > 1 || (i & 1) != 0 ? half : codes), scales == 3);
         // Two integers side by side: of two sub-blocks, or of both halves of one.

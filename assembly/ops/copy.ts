@@ -1,6 +1,6 @@
 /** Rows and elements copied between types and layouts: get_rows, set_rows, quantize, cpy (dup, cont). */
 import { TYPE_ACT, quantize_act } from '../matmul/act';
-import { packed_row } from '../matmul/by_type';
+import { packed_row } from '../matmul/packed';
 import { range_start, range_end } from '../runtime/schedule';
 import { LAYOUT_PACKED, Op, fill_nan, nrows, row_at, row_of } from '../runtime/tensor';
 import { quantize_activations } from '../type/quantize';

@@ -1,5 +1,5 @@
 /** The op MUL_MAT_PACKED: matrix products by packed weights (matmul/packed.ts), and the op that packs them. Threads take chunks of rows. */
-import { mul_mat_packed, repack } from '../matmul/by_type';
+import { mul_mat_packed, repack } from '../matmul/packed';
 import { CHUNK_ROWS } from '../matmul/format/group';
 import { packed_rows } from '../matmul/packed';
 import { range_start, range_end } from '../runtime/schedule';

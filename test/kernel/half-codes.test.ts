@@ -5,10 +5,13 @@
 import { readFileSync } from 'node:fs';
 import asc from 'assemblyscript/asc';
 import { beforeAll, describe, expect, it } from 'vitest';
+import { byType } from '../../scripts/generate.ts';
 import { TYPE, type TypeName } from '../../src/type-traits.ts';
 import { BUILDS, gaussian, instantiate, over, type Kernels } from './harness.ts';
 import { CASES, weights } from './packed-blocks.ts';
 import { pack, product } from './packed-ways.ts';
+
+const source = (path: string): string => readFileSync(new URL(`../../${path}`, import.meta.url), 'utf8');
 
 /** half_codes of formats for blocks of 32 and of 256, of codes below 8 bits and of 8. */
 const HALF_CODES = {
@@ -24,34 +27,30 @@ const HALF_CODES = {
 };
 const TYPES = Object.keys(HALF_CODES) as (keyof typeof HALF_CODES & TypeName)[];
 
-/** What test/kernel/packed-ways.ts calls, for these formats alone. */
-const ways = (name: string, params: string, result: string): string => {
-  const names = params.replaceAll(/: \w+/g, '');
-  const calls = TYPES.map((type) => `if (type == ${TYPE[type].id}) return packed.${name}_as<${type.toUpperCase()}>(${names});`);
-  return `export function ${name}(${['type: u32', params].filter(Boolean).join(', ')}): ${result} {\n${calls.join('\n')}\nunreachable();\n${result === 'void' ? '' : 'return 0;'}\n}`;
-};
-const SOURCE = `
-import * as packed from './matmul/packed';
+/** What test/kernel/packed-ways.ts calls. */
+const ENTRY = `
 import { grids_end } from './type/block/iq_grids';
 export { act_row_size, quantize_act } from './matmul/act';
-export { mul_mat_packed_scratch, packed_rows } from './matmul/packed';
-${TYPES.map(
-  (type) => `import { ${type.toUpperCase()} as Own_${type} } from './matmul/format/${type}';
-@unmanaged
-class ${type.toUpperCase()} extends Own_${type} {
-  @inline half_codes<G>(q: usize, half: i32, t: i32): v128 {
-    ${HALF_CODES[type]}
-  }
-}`,
-).join('\n')}
+export { mul_mat_packed, mul_mat_packed_scratch, packed_act_type, packed_row, packed_rows, repack } from './matmul/packed';
 export function heap_base(): usize {
   return grids_end();
-}
-${ways('packed_act_type', '', 'u32')}
-${ways('repack', 'w: usize, ne00: i32, nrows: i32, from: i32, to: i32, scratch: usize', 'i32')}
-${ways('packed_row', 'w: usize, ne00: i32, row: i32, y: usize, scratch: usize', 'void')}
-${ways('mul_mat_packed', 'w: usize, ne00: i32, row0: i32, row1: i32, act: usize, act_stride: usize, ncols: i32, dst: usize, dst_stride: usize, scratch: usize, places: usize', 'void')}
-`;
+}`;
+
+/** The sources that differ from the package's, by their paths: formats state half_codes, and there are these alone. */
+const SOURCES = new Map([
+  ['assembly/half_codes.ts', ENTRY],
+  ['assembly/matmul/by_type.ts', byType(TYPES.map((type) => TYPE[type]))],
+  ...TYPES.map((type): [string, string] => {
+    const path = `assembly/matmul/format/${type}.ts`;
+    const own = source(path);
+    const twin = own.replace(
+      new RegExp(`export class ${type.toUpperCase()}\\b.* \\{`),
+      `$&\n@inline half_codes<G>(q: usize, half: i32, t: i32): v128 { ${HALF_CODES[type]} }`,
+    );
+    if (twin === own) throw new Error(`${path} has no class of the format`);
+    return [path, twin];
+  }),
+]);
 
 async function compile(build: string): Promise<WebAssembly.Module> {
   let binary: Uint8Array<ArrayBuffer> | undefined;
@@ -59,9 +58,8 @@ async function compile(build: string): Promise<WebAssembly.Module> {
     ['assembly/half_codes.ts', '--config', 'asconfig.json', '--target', build, '--optimizeLevel', '1'],
     {
       readFile(name) {
-        if (name === 'assembly/half_codes.ts') return SOURCE;
         try {
-          return readFileSync(new URL(`../../${name}`, import.meta.url), 'utf8');
+          return SOURCES.get(name) ?? source(name);
         } catch {
           return null;
         }

@@ -1,6 +1,6 @@
 /**
  * f32, f16 and bf16 weights packed: 16 rows side by side, k after k. Each k has one number of every row: 64 bytes of f32, 32 of f16 or bf16.
- * f16 stays f16 in memory and is converted when it is loaded; it must be finite (`pack` counts what is not).
+ * f16 stays f16 in memory and is converted when it is loaded; it must be finite (repack.ts counts what is not).
  */
 import { f16x4_finite } from './group';
 
@@ -25,7 +25,7 @@ export class F32 {
     return load<f32>(p);
   }
 
-  pack(src: usize, stride: usize, n: i32, w: usize): i32 {
+  pack(src: usize, stride: usize, n: i32, w: usize): void {
     for (let r: usize = 0; r < 16; r += 4) {
       let p = src + r * stride;
       let q = w + (r << 2);
@@ -50,7 +50,6 @@ export class F32 {
         for (let i: usize = 0; i < 4; i++) store<u32>(q + (i << 2), load<u32>(p + i * stride));
       }
     }
-    return 0;
   }
 }
 
@@ -92,6 +91,9 @@ function pairs(q: usize, a: v128, b: v128): void {
 
 @unmanaged
 export class F16 {
+  /** Numbers must be finite. */
+  finite: bool;
+
   // @ts-ignore: decorator
   @inline
   bytes(): usize {
@@ -110,13 +112,8 @@ export class F16 {
     return f32x4.extract_lane(f16x4_finite(i32x4.splat(<i32>load<i16>(p))), 0);
   }
 
-  pack(src: usize, stride: usize, n: i32, w: usize): i32 {
+  pack(src: usize, stride: usize, n: i32, w: usize): void {
     pack_u16(src, stride, n, w);
-    let infinite = i32x4.splat(0);
-    for (const end = w + (<usize>n << 5); w < end; w += 16) {
-      infinite = v128.or(infinite, i16x8.eq(v128.and(v128.load(w), i16x8.splat(0x7c00)), i16x8.splat(0x7c00)));
-    }
-    return v128.any_true(infinite) ? 1 : 0;
   }
 }
 
@@ -140,8 +137,7 @@ export class BF16 {
     return reinterpret<f32>(<u32>load<u16>(p) << 16);
   }
 
-  pack(src: usize, stride: usize, n: i32, w: usize): i32 {
+  pack(src: usize, stride: usize, n: i32, w: usize): void {
     pack_u16(src, stride, n, w);
-    return 0;
   }
 }

@@ -11,7 +11,7 @@
  * What every format states: bytes() of a packed block, as many as of 16 plain ones, because rows are packed where they are; width() of a code in bits (8:
  * signed, less: unsigned); codes_at(w, sub) the address of a sub-block's codes; pack(src, stride, w) how a block of each of 16 plain rows is packed; with s16,
  * scale_bits() of the largest |sc|. What it may state: the facts below that ask isDefined (fields super_block, s16, two_bits, one_bit and has_min: that they
- * are there is all they say), and before_pack(from, to), which changes 16 plain rows first. w: address of a packed block, here and below; sub: 0..7.
+ * are there is all they say). w: address of a packed block, here and below; sub: 0..7.
  *
  * A packed block begins with its f16: d of the 16 rows, and then dmin. How codes lie is stated in one of two ways: as vectors of a quad's codes of both
  * halves, nibbles as in q4_0 unless first and second say otherwise; or, where that is no layout for them, by half_codes alone.
@@ -23,6 +23,13 @@ import { fourth_quad } from './s16';
 import { scales_s6 } from './six_bits';
 
 // ---- Facts ----
+
+/** f32, f16 and bf16 (float.ts), about which nothing else that stands here is asked. */
+// @ts-ignore: decorator
+@inline
+export function is_float<F>(): bool {
+  return isDefined(changetype<F>(0).number);
+}
 
 /** A block is 8 sub-blocks with integer scales (the K formats and iq4_xs): their integer products are one sum. */
 // @ts-ignore: decorator
@@ -79,13 +86,6 @@ export function has_signs<F>(): bool {
 export function subs<F>(): i32 {
   if (isDefined(changetype<F>(0).subs)) return changetype<F>(0).subs();
   return super_block<F>() ? 8 : 1;
-}
-
-/** Weights of one row's block. */
-// @ts-ignore: decorator
-@inline
-export function weights<F>(): i32 {
-  return subs<F>() << 5;
 }
 
 /** Super-blocks: each half of a sub-block has a scale, and a minimum, of its own. */

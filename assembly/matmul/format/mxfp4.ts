@@ -67,12 +67,10 @@ export class MXFP4 {
    * E8M0 scales reach the end of f32, and ggml's quantiser gives such a scale to a block of subnormal numbers, whose codes are all 0 or -0.
    * Times the sums that unsigned codes need it would be Inf - Inf: such blocks get the least scale.
    */
-  before_pack(from: usize, to: usize): void {
-    for (let p = from; p < to; p += BYTES) if (!v128.any_true(v128.and(v128.load(p, 1), i8x16.splat(0x77)))) store<u8>(p, 0);
-  }
-
   pack(src: usize, stride: usize, w: usize): void {
     pack_bytes(src, stride, 1, w);
+    for (let r: usize = 0; r < 16; r++)
+      if (!v128.any_true(v128.and(v128.load(src + r * stride, 1), i8x16.splat(0x77)))) store<u8>(w + r, 0);
     pack_nibbles(src + 1, stride, w + 16);
   }
 }
