@@ -1669,6 +1669,7 @@ describe('values that make no sense', () => {
     // What is said of a draft model is for one that is there.
     if (/^draft(?!Model|Hf)/.test(key)) return [...BASE[c.name], '-md', llamaModel];
     if (/^maxFiles?$/.test(key)) return [...BASE[c.name], '--batch-dir', join(folder, 'batches')];
+    if (c === inspect && key === 'parallel') return ['-m', llamaModel, '--memory'];
     // Of bounds for several models, more than one.
     if (/^models(Max|Memory)$/.test(key)) return [...BASE[c.name], '-m', shippedModel];
     return without(
