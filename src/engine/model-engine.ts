@@ -10,7 +10,7 @@ import type { Tensor } from '../graph/tensor.ts';
 import { createCpuBackend } from './cpu-backend.ts';
 import { bytesInStep } from './links.ts';
 import type { MemoryParts } from './memory-use.ts';
-import type { KvCache, ModelPass, ModelPlan, Placed, RopeTable, Streams } from './model-plan.ts';
+import type { KvCache, ModelPass, ModelPlan, RopeTable, Streams } from './model-plan.ts';
 import { layoutOf, planToFit, READERS, type LayoutOptions } from './plan-to-fit.ts';
 import type { Platform } from './platform.ts';
 import { fillingOf, readWeights } from './read-weights.ts';
@@ -62,7 +62,7 @@ export interface ModelEngine {
   /** Whether weights are read for every step: the files have to stay open. */
   readonly streams: boolean;
   /** What a step computes, pass by pass: for benches that time single records. */
-  readonly passes: readonly Placed[];
+  readonly passes: readonly ModelPass[];
   /** Threads for steps of at most FEW_TOKENS; warmUp() sets it to what is fastest for this model on this machine. */
   generationThreads: number;
   step(batch: Batch, signal?: AbortSignal): Promise<(i: number) => Float32Array>;

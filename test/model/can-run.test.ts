@@ -61,7 +61,7 @@ describe('less memory than it takes', () => {
   const long = withMetadata(llama, { 'llama.context_length': 2048 });
   const told = (free: number, options?: LoadOptions): Verdict => canRun(long, { ...machine, free }, { batchSize: 32, ...options });
   const whole = told(Infinity) as Verdict & { runs: true };
-  const { weights, cache, compute } = whole.memory;
+  const { weights, cache } = whole.memory;
   const table = llama.tensors.get('token_embd.weight')!.byteLength;
 
   it('a table of which a step needs a few rows stays in the file, then the context shrinks', () => {

@@ -36,6 +36,8 @@ const row = {
   name: 'Chromium, a model of more than 4 GiB',
   async run() {
     const folder = mkdtempSync(join(work, 'large-'));
+    const clean = () => rmSync(folder, { recursive: true, force: true });
+    process.once('exit', clean); // where there was no time for the end of it
     let server, browser, timer;
     try {
       const [memory, disk] = [available(), statfsSync(folder)];
@@ -88,7 +90,7 @@ const row = {
       clearInterval(timer);
       await browser?.close();
       await server?.close();
-      rmSync(folder, { recursive: true, force: true });
+      clean();
     }
   },
 };
