@@ -83,17 +83,18 @@ export async function createModelEngine(
       `the metadata says that the vocabulary has ${hparams.nVocab} tokens, but it lists ${options.nVocab}: the file is damaged`,
     );
   const backend = await createCpuBackend(platform, options);
-  const { build, turbo, threads, facts } = backend;
+  const { build, threads } = backend;
   let model: ModelPlan;
   let executor: Executor;
   try {
     options.signal?.throwIfAborted();
-    model = planToFit(gguf, layout, options, { facts, threads, free: platform.freeMemory?.() ?? Infinity });
+    model = planToFit(gguf, layout, options, { facts: backend.facts, threads, free: platform.freeMemory?.() ?? Infinity });
     executor = await backend.start(model.memories, model.passes.some(({ streams }) => streams) ? READERS : 0);
   } catch (error) {
     await backend.close();
     throw error;
   }
+  const { turbo, facts } = await backend.compiled();
   const reading = readWeights(executor, facts, parts, model, options);
   reading.catch(() => {}); // awaited below
   let fingerprint: string;
