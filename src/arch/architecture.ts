@@ -40,6 +40,8 @@ export interface GraphContext {
   weight(name: string, ne: readonly number[]): Tensor;
   /** The same where the model may do without. */
   optional(name: string, ne: readonly number[]): Tensor | undefined;
+  /** The row of a table that each token of the step names: f32 [ne0, n_tokens] (get_rows by inputs.ids). The table may stay in its file for it. */
+  tokenRows(table: Tensor): Tensor;
   /** What adapters add to the product with this weight: scale * b (a x). */
   loras(name: string): readonly { readonly a: Tensor; readonly b: Tensor; readonly scale: number }[];
   /** The KV cache of a layer; encoders have one for all. `headDim`: dimensions of its heads where they are not all layers'. */

@@ -56,8 +56,8 @@ function plusBias(g: GraphContext, y: Tensor, name: string): Tensor {
 /** The embeddings of the step's tokens, with what adapters add. */
 export function embed(g: GraphContext, { nEmbd, nVocab }: HParams): Tensor {
   const name = 'token_embd.weight';
-  const rows = (table: Tensor): Tensor => get_rows(table, g.inputs.ids);
-  return g.loras(name).reduce((sum, { a, b, scale: s }) => add(sum, mul_mat(b, times(rows(a), s))), rows(g.weight(name, [nEmbd, nVocab])));
+  const rows = g.tokenRows(g.weight(name, [nEmbd, nVocab]));
+  return g.loras(name).reduce((sum, { a, b, scale: s }) => add(sum, mul_mat(b, times(g.tokenRows(a), s))), rows);
 }
 
 export interface AttentionOptions {

@@ -5,7 +5,7 @@
 import { QuantletError } from '../errors.ts';
 import { getCount, getNumber, getNumberPerLayer } from '../gguf/metadata.ts';
 import { add, gelu, mul, soft_cap } from '../graph/elementwise-ops.ts';
-import { get_rows, mul_mat } from '../graph/ops.ts';
+import { mul_mat } from '../graph/ops.ts';
 import { rms_norm } from '../graph/row-ops.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import { reshape, view } from '../graph/views.ts';
@@ -19,7 +19,7 @@ import { slidingWindows } from './windows.ts';
 /** What a token adds to each layer, from its id and from its scaled embedding x: layer il -> f32 [n, n_tokens]. */
 function perLayerEmbeddings(g: GraphContext, { nLayer, nEmbd, nVocab, eps }: HParams, n: number, x: Tensor): (il: number) => Tensor {
   const ofLayers = (t: Tensor): Tensor => reshape(t, [n, nLayer, x.ne[1], 1], { dim: 2, by: 'tokens' });
-  const own = times(get_rows(g.weight('per_layer_token_embd.weight', [n * nLayer, nVocab]), g.inputs.ids), Math.sqrt(n));
+  const own = times(g.tokenRows(g.weight('per_layer_token_embd.weight', [n * nLayer, nVocab])), Math.sqrt(n));
   const projected = times(mul_mat(g.weight('per_layer_model_proj.weight', [nEmbd, n * nLayer]), x), 1 / Math.sqrt(nEmbd));
   const normed = rms_norm(ofLayers(projected), { weight: g.weight('per_layer_proj_norm.weight', [n]), eps });
   const sum = times(add(normed, ofLayers(own)), Math.SQRT1_2);

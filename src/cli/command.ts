@@ -50,12 +50,16 @@ interface ModelFlags
 
 const UNITS = { '': 1, K: 2 ** 10, M: 2 ** 20, G: 2 ** 30, T: 2 ** 40 } as const;
 
-/** Bytes of `2G`, `512M` and the like. @throws ERR_USAGE */
-function sizeOf(flag: string, text: string): number {
+/** The option of --weights-memory: bytes of `2G`, `512M` and the like. @throws ERR_USAGE */
+export function weightsMemoryOf({ weightsMemory: text }: Values<'weightsMemory'>): Pick<LoadOptions, 'weightsMemory'> {
+  if (text === undefined) return {};
   const [, digits, unit = ''] = /^(\d+(?:\.\d+)?)([KMGT]?)$/i.exec(text) ?? [];
   const bytes = Math.floor(Number(digits) * UNITS[unit.toUpperCase() as keyof typeof UNITS]);
-  if (bytes >= 1) return bytes;
-  throw new QuantletError('ERR_USAGE', `${flag} is ${JSON.stringify(text)}; expected a size above 0: bytes, or 512M, 2G and the like`);
+  if (bytes >= 1) return { weightsMemory: bytes };
+  throw new QuantletError(
+    'ERR_USAGE',
+    `--weights-memory is ${JSON.stringify(text)}; expected a size above 0: bytes, or 512M, 2G and the like`,
+  );
 }
 
 /** Flags that say which file: a path, a URL, or one of a repository of the hub. */
@@ -111,7 +115,7 @@ export async function openModel(values: ModelFlags, signal: AbortSignal, more: L
       turbo: 'auto',
       ...(values.threadsBatch === undefined ? {} : { threads: values.threadsBatch }),
       ...loadValues(values),
-      ...(values.weightsMemory === undefined ? {} : { weightsMemory: sizeOf('--weights-memory', values.weightsMemory) }),
+      ...weightsMemoryOf(values),
       lora: lorasOf(values),
       ...(await metadataOf(values, async () => getString(await openHeader(path), 'general.architecture'))),
       ...(speculation ? { speculation } : {}),

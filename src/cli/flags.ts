@@ -284,6 +284,13 @@ export const FLAGS = {
   outputFormat: flag('output-format', '', 'string', 'FORMAT', 'gguf, or dat for old programs (gguf)', ['gguf', 'dat']),
   processOutput: flag('process-output', '', 'boolean', '', 'measure output.weight too'),
   experts: flag('experts', '', 'boolean', '', 'count how often each expert of a mixture is used over a text'),
+  memory: flag(
+    'memory',
+    '',
+    'boolean',
+    '',
+    'say how much memory the model takes, and for what, with the context and types of the cache that are given',
+  ),
   ppl: toggle('ppl', '', '--no-ppl', 'compute the perplexity too (on)'),
   fromChunk: flag('chunk', '--from-chunk', 'integer', 'N', 'pass over the first N windows (0)'),
   parseText: flag('parse-special', '', 'boolean', '', 'read <|im_end|> and the like in the text as control tokens'),

@@ -2,22 +2,38 @@
 import { canRun } from '../engine/can-run.ts';
 import { platform } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
-import { kernelFacts, pickBuild } from '../wasm/load.ts';
-import { FILE_FLAGS, located, openHeader, type Command } from './command.ts';
+import { isThreaded, kernelFacts, pickBuild } from '../wasm/load.ts';
+import { CACHE_FLAGS, FILE_FLAGS, located, openHeader, weightsMemoryOf, type Command } from './command.ts';
 import { expertLines, expertUse } from './experts.ts';
 import { parseFlags } from './parse-flags.ts';
-import { inspect, inspectToJson } from './inspect.ts';
+import { loadValues } from './flags.ts';
+import { inspect, inspectToJson, memoryLines } from './inspect.ts';
 
-const KEYS = [...FILE_FLAGS, 'experts', 'file', 'prompt', 'ctx', 'chunks', 'threads', 'json', 'help'] as const;
+const KEYS = [
+  ...FILE_FLAGS,
+  'experts',
+  'file',
+  'prompt',
+  'ctx',
+  'chunks',
+  'memory',
+  ...CACHE_FLAGS,
+  'batch',
+  'parallel',
+  'threads',
+  'json',
+  'help',
+] as const;
 
 export const inspectCommand: Command = {
   name: 'inspect',
-  synopsis: '[FILE|URL] [--json] [--experts -f TEXT]',
-  summary: 'list the metadata and tensors of a GGUF file, say whether it runs, or how often its experts are used',
+  synopsis: '[FILE|URL] [--json] [--memory -c N] [--experts -f TEXT]',
+  summary: 'list the metadata and tensors of a GGUF file, say whether it runs and in how much memory, or how often its experts are used',
   flags: KEYS,
   examples: [
     'quantlet inspect model.gguf',
     'quantlet inspect model.gguf --json | jq .types',
+    'quantlet inspect --memory -c 32768 -ctk q8_0 -ctv q8_0 model.gguf',
     'quantlet inspect --experts -m mixture.gguf -f text.txt',
   ],
   async run(argv, signal) {
@@ -30,7 +46,17 @@ export const inspectCommand: Command = {
       return 0;
     }
     const gguf = await openHeader((await located({ ...values, ...(model === undefined ? {} : { model }) }, signal)).model);
-    const verdict = canRun(gguf, kernelFacts(await platform.module(pickBuild(platform.features(), 'simd')), false));
+    const build = pickBuild(platform.features(), values.memory ? platform.forcedBuild() : 'simd');
+    const facts = kernelFacts(await platform.module(build), isThreaded(build));
+    if (values.memory) {
+      const threads = isThreaded(build) ? (values.threads ?? platform.defaultThreads()) : 1;
+      const parallel = values.parallel === undefined ? {} : { parallel: values.parallel };
+      const options = { ...loadValues({ ...values, threads }), ...weightsMemoryOf(values), ...parallel };
+      const verdict = canRun(gguf, { facts, threads, free: Infinity }, options);
+      process.stdout.write(`${values.json ? JSON.stringify(verdict) : memoryLines(verdict).join('\n')}\n`);
+      return verdict.runs ? 0 : 1;
+    }
+    const verdict = canRun(gguf, { facts, threads: 1, free: Infinity });
     const shown = values.json ? JSON.stringify({ ...inspectToJson(gguf), verdict }) : inspect(gguf, verdict).join('\n');
     process.stdout.write(`${shown}\n`);
     return 0;

@@ -134,6 +134,26 @@ const sentence = (verdict: Verdict): string =>
     ? `runs: makes ${MAKES[verdict.makes]}, and takes ${size(verdict.memory_bytes)} of memory with ${verdict.context_length} tokens of context`
     : `does not run: ${printable(verdict.reason)} (${verdict.code})`;
 
+/** What a model takes of memory, part by part. */
+export const memoryLines = (verdict: Verdict): string[] => {
+  if (!verdict.runs) return [sentence(verdict)];
+  const { memory, memories, memory_bytes, context_length } = verdict;
+  const rows = [
+    ['weights', memory.weights],
+    ['cache', memory.cache],
+    ['computing', memory.compute],
+    ['in all', memory_bytes],
+  ] as const;
+  return [
+    `memory with ${context_length} tokens of context`,
+    ...table(
+      rows.map(([what, bytes]) => [what, size(bytes), String(bytes)]),
+      new Set([1, 2]),
+    ),
+    ...(memories > 1 ? [`in ${memories} WebAssembly memories`] : []),
+  ];
+};
+
 /** A GGUF's header as lines for people: what it is, its metadata (long arrays shortened), its tensors, totals, and whether it runs where that is known. */
 export const inspect = (gguf: GGUF, verdict?: Verdict): string[] => {
   const all = inspectToJson(gguf);

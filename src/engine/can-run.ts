@@ -1,26 +1,25 @@
 /** Whether a file would run, from its header alone: it is planned as loadModel plans it, and what is missing is what stops that. */
 import type { Wants } from '../arch/architecture.ts';
-import { readHParams } from '../arch/hparams.ts';
-import { findArchitecture } from '../arch/registry.ts';
 import { QuantletError, type QuantletErrorCode } from '../errors.ts';
-import { getArchitecture, getString } from '../gguf/metadata.ts';
+import { getString } from '../gguf/metadata.ts';
 import type { GGUF } from '../gguf/types.ts';
+import { resolveLoadOptions, type LoadOptions } from '../load-options.ts';
 import { readVocab } from '../tokenize/vocab.ts';
-import type { Kernels } from '../wasm/abi.ts';
-import { mebibytes, MEMORY_LIMIT } from '../wasm/memory.ts';
-import { DEFAULT_CONTEXT, wantsOf } from './model-engine.ts';
-import { memorySum } from './memory-use.ts';
-import { inMemories, planInMemories, planModel, type ModelPlan } from './model-plan.ts';
+import { memorySum, type MemoryParts } from './memory-use.ts';
+import { layoutOf, planToFit, type Machine } from './plan-to-fit.ts';
 
 export type Verdict =
   | {
       readonly runs: true;
       /** What the model makes. */
       readonly makes: Wants;
-      /** Tokens of context that it is loaded with where nobody says how many. */
+      /** Tokens of context that it is loaded with. */
       readonly context_length: number;
-      /** Bytes of memory with so many, on one thread. */
+      /** Bytes of memory with so many, and what they are for. */
       readonly memory_bytes: number;
+      readonly memory: MemoryParts;
+      /** WebAssembly memories that they lie in. */
+      readonly memories: number;
     }
   | {
       readonly runs: false;
@@ -29,12 +28,9 @@ export type Verdict =
       readonly reason: string;
     };
 
-/** loadModel's defaults. */
-const BATCH = 512;
-const CHECKPOINTS = 8;
-
-/** @param facts the kernels of any build (`kernelFacts`) */
-export function canRun(gguf: GGUF, facts: Kernels): Verdict {
+/** @throws ERR_INVALID_ARGUMENT for options that make no sense */
+export function canRun(gguf: GGUF, machine: Machine, given?: LoadOptions): Verdict {
+  const options = { ...resolveLoadOptions(given), loras: new Map() };
   try {
     const kind = getString(gguf, 'general.type', 'model');
     if (kind !== 'model')
@@ -42,37 +38,17 @@ export function canRun(gguf: GGUF, facts: Kernels): Verdict {
         'ERR_UNSUPPORTED_ARCH',
         `the file is of type "${kind}", no model by itself; give it beside the model it is for`,
       );
-    const architecture = findArchitecture(getArchitecture(gguf));
-    const hparams = readHParams(gguf);
+    const layout = layoutOf(gguf, options);
     readVocab(gguf.metadata);
-    const wants = wantsOf(hparams, undefined);
-    const contextLength = Math.min(hparams.nCtxTrain, DEFAULT_CONTEXT);
-    const batchSize = hparams.causal ? BATCH : Math.max(BATCH, contextLength);
-    const planWith = (links: number): ModelPlan =>
-      planModel(gguf, architecture, hparams, facts, {
-        links,
-        weightsMemory: Infinity,
-        readers: 0,
-        wants,
-        contextLength,
-        parallel: 1,
-        stateCells: wants === 'logits' ? 1 + CHECKPOINTS : 1,
-        batchSize,
-        maxOutputs: wants === 'logits' ? 1 : batchSize,
-        threads: 1,
-        cacheTypeK: 'f16',
-        cacheTypeV: 'f16',
-        loras: new Map(),
-        inputSums: undefined,
-      });
-    const model = planInMemories(planWith, 1);
-    if (!inMemories(model))
-      throw new QuantletError(
-        'ERR_OUT_OF_MEMORY',
-        `a layer of the model needs more than the ${mebibytes(MEMORY_LIMIT)} of a WebAssembly memory with ${contextLength} tokens of context; ` +
-          'take a smaller quantisation or a shorter context',
-      );
-    return { runs: true, makes: wants, context_length: contextLength, memory_bytes: memorySum(model.memory) };
+    const { contextLength, memory, memories } = planToFit(gguf, layout, options, machine);
+    return {
+      runs: true,
+      makes: layout.wants,
+      context_length: contextLength,
+      memory_bytes: memorySum(memory),
+      memory,
+      memories: memories.length,
+    };
   } catch (error) {
     if (!(error instanceof QuantletError)) throw error;
     return { runs: false, code: error.code, reason: error.message };

@@ -15,19 +15,39 @@ export interface MemoryParts {
 
 export const memorySum = ({ weights, cache, compute }: MemoryParts): number => weights + cache + compute;
 
-/**
- * Before anything is read: there is not as much as a model takes.
- * @returns ERR_OUT_OF_MEMORY with the sum by its parts, and what would fit
- */
-export function notEnough(parts: MemoryParts, free: number, contextLength: number): QuantletError {
-  const { weights, cache, compute } = parts;
-  const fitting = Math.floor((contextLength * (free - weights - compute)) / cache / KV_SPLIT) * KV_SPLIT;
-  const remedy =
-    fitting >= KV_SPLIT
-      ? `choose a contextLength of at most ${fitting} (-c), or a smaller cacheTypeK and cacheTypeV`
-      : 'choose a smaller model or quantisation';
+/** What a plan takes, and how little its weights could. */
+export interface Needs {
+  readonly contextLength: number;
+  /** Bytes of each memory. */
+  readonly memories: readonly number[];
+  readonly memory: MemoryParts;
+  /** Bytes of weights at least: with the rest read from the file for every step. */
+  readonly leastWeights: number;
+}
+
+const inParts = ({ contextLength, memory }: Needs): string =>
+  `the model with its context of ${contextLength} needs ${mebibytes(memorySum(memory))} (weights ${mebibytes(memory.weights)}, cache ${mebibytes(memory.cache)}, computing ${mebibytes(memory.compute)})`;
+
+/** Before anything is read: there is not as much as a model takes. */
+export function notEnough(needs: Needs, free: number): QuantletError {
+  const { contextLength, leastWeights } = needs;
+  const { weights, cache, compute } = needs.memory;
+  const context = Math.floor((contextLength * (free - weights - compute)) / cache / KV_SPLIT) * KV_SPLIT;
+  const forWeights = Math.floor((free - cache - compute) / 2 ** 20);
+  const remedies = [
+    ...(context >= KV_SPLIT ? [`a contextLength of at most ${context} (-c)`, 'a smaller cacheTypeK and cacheTypeV'] : []),
+    ...(forWeights * 2 ** 20 >= leastWeights ? [`a weightsMemory of at most ${forWeights} MiB (--weights-memory ${forWeights}M)`] : []),
+    'a smaller model or quantisation',
+  ];
   return new QuantletError(
     'ERR_OUT_OF_MEMORY',
-    `the model with its context of ${contextLength} needs ${mebibytes(memorySum(parts))} (weights ${mebibytes(weights)}, cache ${mebibytes(cache)}, computing ${mebibytes(compute)}), but ${mebibytes(free)} of memory are free; free some, or ${remedy}`,
+    `${inParts(needs)}, but ${mebibytes(free)} of memory are free; free some, or choose ${remedies.join(', or ')}`,
   );
 }
+
+/** However the layers are divided, one is too large for a memory. */
+export const layerTooLarge = (needs: Needs): QuantletError =>
+  new QuantletError(
+    'ERR_OUT_OF_MEMORY',
+    `${inParts(needs)}, and ${mebibytes(Math.max(...needs.memories))} of them in one place, because a layer lies in one, but one WebAssembly memory has at most 4096 MiB; choose a smaller contextLength or a smaller quantisation`,
+  );

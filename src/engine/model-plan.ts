@@ -12,19 +12,22 @@ import { packedBytes, packWeights, repackRecord } from '../graph/packing.ts';
 import { createGraphPlan, expand, placePlan, workBytes, type PlacedPlan, type GraphPlan } from '../graph/plan.ts';
 import { RUN_WORDS } from '../graph/recurrent.ts';
 import { leaf, nbytes, type Ne, type Tensor } from '../graph/tensor.ts';
+import { cast, get_rows } from '../graph/ops.ts';
 import { view } from '../graph/views.ts';
 import { cutIntoLinks, layerOf, type Crossing, type Links } from './links.ts';
-import { memorySum, type MemoryParts } from './memory-use.ts';
+import type { MemoryParts } from './memory-use.ts';
 import { streamedLayers, WINDOWS } from './windows.ts';
 import type { Loras } from './lora.ts';
 import { TYPE } from '../type-traits.ts';
 import type { Kernels } from '../wasm/abi.ts';
 import { ALIGN, createAllocator, type Allocator } from '../wasm/allocator.ts';
-import { ARENA_BASE, MEMORY_LIMIT, MEMORY_SPACE } from '../wasm/memory.ts';
+import { ARENA_BASE, MEMORY_SPACE } from '../wasm/memory.ts';
 
 export interface ModelPlanOptions {
   /** Bytes of weights at most that are in memory. */
   readonly weightsMemory: number;
+  /** Whether tables of which a step reads a row a token stay in the file. (They do where weightsMemory is less than all weights.) */
+  readonly rowsFromFile: boolean;
   /** Threads that read weights while others compute. */
   readonly readers: number;
   /** Memories at most. */
@@ -98,9 +101,10 @@ export interface ModelPlan {
   readonly inputs: { readonly [K in keyof GraphInputs]: readonly Tensor[] };
   /** f32 [n_vocab or n_embd; n_outputs]. */
   readonly result: Tensor;
-  readonly weights: readonly (readonly [TensorInfo, Tensor])[];
-  /** Of these, the ones that stay. */
+  readonly weights: readonly TensorInfo[];
+  /** Those that stay in memory, each in every memory where it is read. */
   readonly resident: readonly (readonly [TensorInfo, Tensor])[];
+  readonly tokenRows: readonly TokenRows[];
   readonly tables: readonly RopeTable[];
   /** Of those, the sums. */
   readonly inputSums: ReadonlyMap<string, InputSumTensors>;
@@ -115,11 +119,26 @@ export interface ModelPlan {
   /** Bytes of each memory, and what all of them are for. */
   readonly memories: readonly number[];
   readonly memory: MemoryParts;
+  /** Bytes of weights at least, with as few as can be in memory at a time. */
+  readonly leastWeights: number;
 }
 
-/** @throws ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE */
-export function planModel(gguf: GGUF, architecture: Architecture, hparams: HParams, facts: Kernels, options: ModelPlanOptions): ModelPlan {
-  const { contextLength, threads, wants } = options;
+/** A table of which a step reads a row a token, and where the host puts these rows. */
+export interface TokenRows {
+  readonly info: TensorInfo;
+  /** In the table's type, [ne0, n_tokens]. */
+  readonly tensors: readonly Tensor[];
+}
+
+/** @param fromFile tables whose rows come with every step: they have no place in memory */
+function buildGraph(
+  gguf: GGUF,
+  architecture: Architecture,
+  hparams: HParams,
+  options: ModelPlanOptions,
+  fromFile: ReadonlySet<TensorInfo>,
+) {
+  const { contextLength, wants } = options;
   const slotCells = alignUp(contextLength, KV_SPLIT);
   const cells = slotCells * options.parallel;
   const batchSize = Math.min(options.batchSize, slotCells);
@@ -141,6 +160,8 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     runs: leaf('runs', TYPE.i32, [RUN_WORDS, batchSize, 1, 1]),
   };
   const states = new Map<string, Tensor>();
+  const tokenRows = new Map<TensorInfo, Tensor>();
+  const lookUps = new Set<Tensor>();
   const weightOf = (info: TensorInfo): Tensor => {
     const tensor = weights.get(info) ?? leaf(info.name, info.type, info.ne as Ne);
     weights.set(info, tensor);
@@ -197,6 +218,17 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
       states.set(name, tensor);
       return { from: tensor, to: tensor, runs: inputs.runs };
     },
+    tokenRows(table) {
+      const info = [...weights].find(([, tensor]) => tensor === table)![0];
+      if (!fromFile.has(info)) {
+        const rows = get_rows(table, inputs.ids);
+        lookUps.add(rows);
+        return rows;
+      }
+      const rows = leaf(`rows of ${info.name}`, info.type, [info.ne[0], batchSize, 1, 1], { dim: 1, by: 'tokens' });
+      tokenRows.set(info, rows);
+      return cast(rows, 'f32');
+    },
     ropeTable(params, factorsName) {
       if (params.nDims % 2 !== 0)
         throw new QuantletError(
@@ -231,8 +263,28 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     expand([...roots, result]),
     (name) => gguf.tensors.has(name) && (options.inputSums?.(name) ?? false),
   );
-  packWeights(nodes, facts);
+  // A step of as many tokens as a table has rows would read all of it.
+  const readOtherwise = new Set(nodes.flatMap((t) => (lookUps.has(t) ? [] : t.src)));
+  const lookedUp = new Set([...lookUps].map(({ src }) => src[0]).filter((table) => !readOtherwise.has(table)));
+  const tablesOfRows = new Set([...weights].flatMap(([info, tensor]) => (lookedUp.has(tensor) && info.ne[1] > batchSize ? [info] : [])));
+  return { slotCells, batchSize, maxOutputs, inputs, weights, tables, states, caches, nodes, result, inputSums, tokenRows, tablesOfRows };
+}
+
+/** @throws ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE */
+export function planModel(gguf: GGUF, architecture: Architecture, hparams: HParams, facts: Kernels, options: ModelPlanOptions): ModelPlan {
+  const { contextLength, threads } = options;
   const bytesOf = (l: Tensor): number => (l.layout === 'packed' ? packedBytes(l, facts) : nbytes(l));
+  const graphWith = (fromFile: ReadonlySet<TensorInfo>): ReturnType<typeof buildGraph> => {
+    const graph = buildGraph(gguf, architecture, hparams, options, fromFile);
+    packWeights(graph.nodes, facts);
+    return graph;
+  };
+  const whole = graphWith(new Set());
+  // Where not all weights may stay, tables are the first to go: a row of them a token is read, not all of it.
+  const fewer = options.rowsFromFile || sum([...whole.weights.values()].map(bytesOf)) > options.weightsMemory;
+  const graph = fewer && whole.tablesOfRows.size > 0 ? graphWith(whole.tablesOfRows) : whole;
+  const { slotCells, batchSize, maxOutputs, inputs, tables, states, caches, nodes, result, inputSums, tokenRows } = graph;
+  const weights = new Map([...graph.weights].filter(([info]) => !tokenRows.has(info)));
   // What is small, or the same for all layers, may be in several memories. Everything else has one place, caches among it.
   const copied = new Set([
     ...Object.values(inputs),
@@ -244,6 +296,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
   for (const l of weights.values()) if (!copied.has(l) && layerOf(l) >= 0) (inLayers[layerOf(l)] ??= []).push(l);
   const layers = Array.from(inLayers, (l = []) => sum(l.map(bytesOf)));
   const others = sum([...weights.values()].map(bytesOf)) - sum(layers);
+  const leastWeights = others + WINDOWS * options.links * Math.max(0, ...layers);
   const streamed = streamedLayers(layers, others, options.weightsMemory, options.links);
   const streams = (l: Tensor): boolean => !copied.has(l) && streamed.has(layerOf(l)) && weightLeaves.has(l);
   const weightLeaves = new Set(weights.values());
@@ -314,8 +367,9 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
       runs: tensorsOf(inputs.runs),
     },
     result: links.computed(result),
-    weights: loaded,
+    weights: [...new Set(loaded.map(([info]) => info)), ...tokenRows.keys()],
     resident: loaded.filter(([, tensor]) => !streams(tensor)),
+    tokenRows: [...tokenRows].map(([info, rows]) => ({ info, tensors: tensorsOf(rows) })),
     // A table that no layer reads has no place.
     tables: tables
       .map(({ params, factors, tensor }) => ({ params, factors, tensors: tensorsOf(tensor) }))
@@ -331,21 +385,9 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     })),
     packings: memories.map(({ packing }) => packing),
     memories: memories.map(({ bytes }) => bytes),
+    leastWeights,
     memory: { weights: weightBytes, cache: cacheBytes, compute: all - weightBytes - cacheBytes },
   };
-}
-
-/** Whether each of its memories can be made. */
-export const inMemories = ({ memories }: ModelPlan): boolean => memories.every((bytes) => bytes <= MEMORY_LIMIT);
-
-/** A plan with as few links as do, `links` at least. Where there are no more, because one layer is too large for a memory, the plan does not fit. */
-export function planInMemories(planWith: (links: number) => ModelPlan, links: number): ModelPlan {
-  let model = planWith(links);
-  for (let n = links; !inMemories(model) && model.memories.length === n;) {
-    n = Math.max(n + 1, Math.ceil(memorySum(model.memory) / MEMORY_LIMIT));
-    model = planWith(n);
-  }
-  return model;
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((all, n) => all + n, 0);

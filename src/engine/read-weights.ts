@@ -53,7 +53,7 @@ export async function readWeights(
     for (const end of [read, heads]) if (end.status === 'rejected') throw end.reason;
   } else {
     // Where all weights are read the fingerprint is made on the way: over a net each read is a request.
-    const all = resident.length === weights.length;
+    const all = new Set(resident.map(([info]) => info)).size === weights.length;
     if (!all) await headsOf(parts, weights, fingerprint);
     await byHost(executor, parts, inOrder, packings, options, all ? fingerprint : undefined);
   }
@@ -64,8 +64,8 @@ export async function readWeights(
 const addHead = (fingerprint: Fingerprint, { name, type, ne }: TensorInfo, bytes: Uint8Array): void =>
   void fingerprint.add(utf8.encode(`${name} ${type.name} ${ne.join(' ')}`)).add(bytes.subarray(0, FINGERPRINT_BYTES));
 
-async function headsOf(parts: readonly Bytes[], weights: readonly Weight[], fingerprint: Fingerprint): Promise<void> {
-  for (const info of new Set(inFileOrder(weights).map(([info]) => info))) {
+async function headsOf(parts: readonly Bytes[], weights: readonly TensorInfo[], fingerprint: Fingerprint): Promise<void> {
+  for (const [info] of inFileOrder(weights.map((info) => [info, undefined] as const))) {
     const end = info.offset + Math.min(info.byteLength, FINGERPRINT_BYTES);
     addHead(fingerprint, info, await parts[info.part].read(info.offset, end));
   }

@@ -6,7 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
 import { QuantletError } from '../errors.ts';
 import type { OpenedFile, Platform, Turbo } from '../engine/platform.ts';
-import { checkedBytes, cutWhileRead, toBytes } from '../io/source.ts';
+import { changedWhileRead, checkedBytes, cutWhileRead, toBytes } from '../io/source.ts';
 import { bundledError, defaultThreads, spawnThreads } from '../threads/node.ts';
 import { BUILDS, detectFeatures, isRelaxed, isThreaded, type Build, type Features } from '../wasm/load.ts';
 import { compileTurbo, compileTurboLazily, isTurbo } from '../turbo/compile.ts';
@@ -135,6 +135,9 @@ async function openFile(path: string): Promise<OpenedFile> {
       if (bytesRead === 0) throw cutWhileRead(path, start + at, target.length - at);
       at += bytesRead;
     }
+    // Weights may be read for as long as the model is in use.
+    const now = await file.stat();
+    if (now.size !== size || now.mtimeMs !== mtimeMs) throw changedWhileRead(path);
   };
   const read = async (start: number, end: number): Promise<Uint8Array> => {
     const chunk = new Uint8Array(end - start);

@@ -34,6 +34,10 @@ export interface FileIdentity {
 export const cutWhileRead = (path: string, at: number, missing: number): QuantletError =>
   new QuantletError('ERR_GGUF_TRUNCATED', `${path} ended at byte ${at}, ${missing} more were expected; it was cut while being read`);
 
+/** @returns ERR_SOURCE for a file that is no longer what was opened */
+export const changedWhileRead = (path: string): QuantletError =>
+  new QuantletError('ERR_SOURCE', `${path} was replaced or written to while it was read; load the model again`);
+
 /** What `toBytes` accepts. Paths and URLs are opened by the entry of the platform, which makes a `Bytes` of them. */
 export type SourceLike = Bytes | Source | Blob | ArrayBuffer | SharedArrayBuffer | ArrayBufferView;
 

@@ -1,7 +1,7 @@
 /** What a Piscina worker runs: a task serves as one thread until no more steps come (threads/serve.ts), or reads weights (threads/loading.ts). */
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { QuantletError } from '../errors.ts';
-import { cutWhileRead, type FileIdentity } from '../io/source.ts';
+import { changedWhileRead, cutWhileRead, type FileIdentity } from '../io/source.ts';
 import { LOADING, PIECE_SIZE, type LoadFailure, type LoadTask } from '../threads/loading.ts';
 import { serveSteps, type Compute, type ServeTask } from '../threads/serve.ts';
 import type { Kernels } from '../wasm/abi.ts';
@@ -22,8 +22,7 @@ export function serve({ compute, ...task }: ServeTask & { compute: Compute }): v
 /** @throws ERR_SOURCE where it is not the file that the host has opened, or no longer as it was */
 function mustBeSame(fd: number, { path, ino, byteLength, mtimeMs }: FileIdentity): void {
   const now = fstatSync(fd);
-  if (now.ino !== ino || now.size !== byteLength || now.mtimeMs !== mtimeMs)
-    throw new QuantletError('ERR_SOURCE', `${path} was replaced or written to while it was read; load the model again`);
+  if (now.ino !== ino || now.size !== byteLength || now.mtimeMs !== mtimeMs) throw changedWhileRead(path);
 }
 
 /** @throws ERR_SOURCE, or what node:fs throws */

@@ -932,6 +932,23 @@ describe('tokenize and inspect', () => {
     expect((await use('-p', 'the cat')).tokens).toBeLessThan(whole.tokens);
     expect((await use('-f', text, '-c', 8, '--chunks', 2)).tokens).toBe(16);
   });
+  const MEMORY = ['memory', 'cacheTypeK', 'cacheTypeV', 'weightsMemory', 'batch', 'parallel'] as const;
+  effect(inspect, MEMORY, 'how much memory a model takes, as loading it says', async () => {
+    const memory = async (...args: Args): Promise<Model['stats']['memory']> =>
+      (JSON.parse((await invoke(inspect, ['--memory', shippedModel, '-c', 512, '--json', ...args])).stdout) as Model['stats']).memory;
+    const model = await loadModel(shippedModel, { contextLength: 512, warmUp: false });
+    expect(await memory()).toEqual(model.stats.memory);
+    await model.dispose();
+    const { cache, compute } = await memory();
+    expect((await memory('-ctk', 'f32')).cache).toBe(1.5 * cache);
+    expect((await memory('-ctv', 'f32')).cache).toBe(1.5 * cache);
+    expect((await memory('-np', 2)).cache).toBe(2 * cache);
+    expect((await memory('-b', 256)).compute).toBeLessThan(compute);
+    expect((await memory('--weights-memory', '1M')).weights).toBeLessThanOrEqual(2 ** 20);
+    expect((await invoke(inspect, ['--memory', shippedModel, '-c', 512])).stdout).toMatch(
+      /^memory with 512 tokens of context\n {2}weights +\d.*\n {2}cache .*\n {2}computing .*\n {2}in all .*\n$/,
+    );
+  });
   effect(inspect, ['json'], 'one object', async () => {
     expect(JSON.parse((await invoke(inspect, [llamaModel, '--json'])).stdout)).toMatchObject({ architecture: 'llama' });
     expect((await invoke(inspect, [llamaModel])).stdout).toMatch(/^(?!\{)/);
@@ -1652,6 +1669,7 @@ describe('values that make no sense', () => {
     // What is said of a draft model is for one that is there.
     if (/^draft(?!Model|Hf)/.test(key)) return [...BASE[c.name], '-md', llamaModel];
     if (/^maxFiles?$/.test(key)) return [...BASE[c.name], '--batch-dir', join(folder, 'batches')];
+    if (c === inspect && key === 'parallel') return ['-m', llamaModel, '--memory'];
     // Of bounds for several models, more than one.
     if (/^models(Max|Memory)$/.test(key)) return [...BASE[c.name], '-m', shippedModel];
     return without(

@@ -209,6 +209,7 @@ describe('llama', () => {
       inputs,
       weight,
       optional: () => undefined,
+      tokenRows: (table) => get_rows(table, inputs.ids),
       loras: () => [],
       cache: (layer) => ({ k: cache(`k${layer}`), v: cache(`v${layer}`) }),
       states: () => {

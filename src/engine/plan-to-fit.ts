@@ -1,0 +1,141 @@
+/** How a model is laid out, from what its file says and loadModel was told: loading plans by it, and so does whoever asks what that would take. */
+import type { Architecture, Wants } from '../arch/architecture.ts';
+import { readHParams, type HParams } from '../arch/hparams.ts';
+import { findArchitecture } from '../arch/registry.ts';
+import { QuantletError } from '../errors.ts';
+import { getArchitecture } from '../gguf/metadata.ts';
+import type { GGUF } from '../gguf/types.ts';
+import { KV_SPLIT } from '../graph/layout.ts';
+import type { ResolvedLoadOptions } from '../load-options.ts';
+import type { Kernels } from '../wasm/abi.ts';
+import { MEMORY_LIMIT } from '../wasm/memory.ts';
+import type { Loras } from './lora.ts';
+import { layerTooLarge, memorySum, notEnough } from './memory-use.ts';
+import { planModel, type ModelPlan } from './model-plan.ts';
+
+/** What of loadModel's options says how large things are. */
+export interface LayoutOptions extends Pick<
+  ResolvedLoadOptions,
+  | 'embeddings'
+  | 'weightsMemory'
+  | 'contextLength'
+  | 'parallel'
+  | 'batchSize'
+  | 'ctxCheckpoints'
+  | 'checkpointMinStep'
+  | 'cacheTypeK'
+  | 'cacheTypeV'
+  | 'unifiedMax'
+> {
+  /** Logits of one step at most. */
+  readonly maxOutputs: number;
+  /** Memories that layers are divided into at least, where there are so many layers. */
+  readonly links: number;
+  /** Which matrices' inputs are measured, by their names. */
+  readonly inputSums?: ((matrix: string) => boolean) | undefined;
+  /** LoRA adapters. `part` of their tensors counts the adapters' files after those of the model. */
+  readonly loras: Loras;
+}
+
+/** What is known of a model before there is anything to compute with. */
+export interface ModelLayout {
+  readonly architecture: Architecture;
+  readonly hparams: HParams;
+  readonly wants: Wants;
+  readonly parallel: number;
+  /** Of a sequence's states: how many are worked with and how many can be gone back to, and tokens from one of these to the next. */
+  readonly cells: { readonly working: number; readonly checkpoints: number; readonly step: number };
+}
+
+/** What it is to be planned for: the kernels' sizes, threads that compute, bytes of memory that are free. */
+export interface Machine {
+  readonly facts: Kernels;
+  readonly threads: number;
+  readonly free: number;
+}
+
+/** Threads that read weights while the others compute: one reads while the other packs what it has read. */
+export const READERS = 2;
+/** Caches grow with the context: a model trained for 128k tokens would take gigabytes that few conversations use. */
+const DEFAULT_CONTEXT = 4096;
+/** Sequences at once for models that make vectors, by default: texts are short, and one step reads all weights for however many of them. */
+const ENCODER_PARALLEL = 8;
+
+/** @throws ERR_UNSUPPORTED_ARCH, ERR_GGUF_INVALID, ERR_INVALID_ARGUMENT */
+export function layoutOf(gguf: GGUF, options: LayoutOptions): ModelLayout {
+  const architecture = findArchitecture(getArchitecture(gguf));
+  const hparams = readHParams(gguf);
+  const wants = wantsOf(hparams, options.embeddings);
+  // Only what generates takes tokens back: drafts, which are computed together, and a conversation's end that was changed.
+  const generates = wants === 'logits';
+  const parallel = options.parallel ?? (generates ? 1 : ENCODER_PARALLEL);
+  const cells = {
+    working: generates && options.maxOutputs > parallel ? 2 : 1,
+    checkpoints: generates ? options.ctxCheckpoints : 0,
+    step: options.checkpointMinStep,
+  };
+  return { architecture, hparams, wants, parallel, cells };
+}
+
+/** @throws ERR_OUT_OF_MEMORY where it does not fit, with what would; ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE */
+export function planToFit(
+  gguf: GGUF,
+  { architecture, hparams, wants, parallel, cells }: ModelLayout,
+  options: LayoutOptions,
+  { facts, threads, free }: Machine,
+): ModelPlan {
+  const planWith = (contextLength: number, rowsFromFile: boolean, links: number): ModelPlan => {
+    // In an encoder every token sees the whole text, so a step has to hold a whole sequence.
+    const batchSize = hparams.causal ? options.batchSize : Math.max(options.batchSize, contextLength);
+    return planModel(gguf, architecture, hparams, facts, {
+      links,
+      weightsMemory: options.weightsMemory ?? Infinity,
+      rowsFromFile,
+      readers: READERS,
+      wants,
+      parallel,
+      stateCells: cells.working + cells.checkpoints,
+      contextLength,
+      batchSize,
+      maxOutputs: wants === 'logits' ? options.maxOutputs : batchSize,
+      threads,
+      cacheTypeK: options.cacheTypeK,
+      cacheTypeV: options.cacheTypeV,
+      unifiedMax: options.unifiedMax,
+      loras: options.loras,
+      inputSums: options.inputSums,
+    });
+  };
+  const planFor = (contextLength: number, rowsFromFile: boolean): ModelPlan =>
+    inMemories((links) => planWith(contextLength, rowsFromFile, links), options.links);
+  const fits = (plan: ModelPlan): boolean => each(plan) && memorySum(plan.memory) <= free;
+  const wanted = options.contextLength || (options.contextLength === 0 ? hparams.nCtxTrain : Math.min(hparams.nCtxTrain, DEFAULT_CONTEXT));
+  // Tables that can stay in the file do so before a context shrinks; one that was asked for must fit.
+  let model = planFor(wanted, false);
+  if (!fits(model)) model = planFor(wanted, true);
+  for (let n = wanted; !options.contextLength && !fits(model) && n > 2 * KV_SPLIT;) model = planFor((n = n >> 1), true);
+  if (!each(model)) throw layerTooLarge(model);
+  if (!fits(model)) throw notEnough(model, free);
+  return model;
+}
+
+/** Whether each of its memories can be made. */
+const each = ({ memories }: ModelPlan): boolean => memories.every((bytes) => bytes <= MEMORY_LIMIT);
+
+/** A plan with as few links as do, `links` at least. Where there are no more, because one layer is too large for a memory, the plan does not fit. */
+function inMemories(planWith: (links: number) => ModelPlan, links: number): ModelPlan {
+  let model = planWith(links);
+  for (let n = links; !each(model) && model.memories.length === n;) {
+    n = Math.max(n + 1, Math.ceil(memorySum(model.memory) / MEMORY_LIMIT));
+    model = planWith(n);
+  }
+  return model;
+}
+
+/** What the model is to give: what its file is made for, unless the caller says otherwise. */
+function wantsOf({ arch, causal, pooling }: HParams, embeddings: boolean | undefined): Wants {
+  if (embeddings === false && !causal)
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `embeddings is false, but ${arch} models make vectors and no text; leave it out`);
+  if (embeddings !== undefined) return embeddings ? 'embeddings' : 'logits';
+  return pooling === 'rank' ? 'ranks' : !causal || pooling !== 'none' ? 'embeddings' : 'logits';
+}
