@@ -62,6 +62,7 @@ export function canRun(gguf: GGUF, facts: Kernels): Verdict {
         threads: 1,
         cacheTypeK: 'f16',
         cacheTypeV: 'f16',
+        cacheRotation: true,
         loras: new Map(),
         inputSums: undefined,
       });

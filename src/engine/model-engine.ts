@@ -1,5 +1,5 @@
 /** Makes a model runnable: plans its graph, makes the memory once, starts the threads and streams the weights into their places. */
-import type { Wants } from '../arch/architecture.ts';
+import type { KvCache, Wants } from '../arch/architecture.ts';
 import { readHParams, type HParams } from '../arch/hparams.ts';
 import { findArchitecture } from '../arch/registry.ts';
 import { ropeTable } from '../arch/rope-table.ts';
@@ -18,7 +18,6 @@ import {
   inMemories,
   planInMemories,
   planModel,
-  type KvCache,
   type ModelPass,
   type ModelPlan,
   type Placed,
@@ -50,6 +49,7 @@ export interface ModelEngineOptions extends Pick<
   | 'checkpointMinStep'
   | 'cacheTypeK'
   | 'cacheTypeV'
+  | 'cacheRotation'
   | 'unifiedMax'
   | 'signal'
   | 'onProgress'
@@ -154,6 +154,7 @@ export async function createModelEngine(
       threads,
       cacheTypeK: options.cacheTypeK,
       cacheTypeV: options.cacheTypeV,
+      cacheRotation: options.cacheRotation,
       unifiedMax: options.unifiedMax,
       loras: options.loras,
       inputSums: options.inputSums,
