@@ -210,7 +210,7 @@ describe('llama', () => {
       weight,
       optional: () => undefined,
       loras: () => [],
-      cache: (layer) => ({ k: cache(`k${layer}`), v: cache(`v${layer}`) }),
+      cache: (layer) => ({ k: cache(`k${layer}`), v: cache(`v${layer}`), rotation: { k: 0, v: 0 } }),
       states: () => {
         throw new Error('llama has no recurrent layers');
       },
