@@ -123,7 +123,12 @@ export const FLAGS = {
   ),
   cacheRotation: loading(
     'cacheRotation',
-    toggle('cache-rotation', '', '--no-cache-rotation', 'rotate quantised caches, which loses less; off also by LLAMA_ATTN_ROT_DISABLE=1 (on)'),
+    toggle(
+      'cache-rotation',
+      '',
+      '--no-cache-rotation',
+      'rotate quantised caches, which loses less; off also by LLAMA_ATTN_ROT_DISABLE=1 (on)',
+    ),
   ),
   weightsMemory: flag(
     'weights-memory',

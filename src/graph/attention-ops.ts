@@ -39,7 +39,12 @@ export function kv_store(cache: Tensor, a: Tensor, cells: Tensor | undefined, or
     cache,
     cells,
   );
-  return node('kv_store', cache.ne, { type: cache.type, src: [a, cells, cache], params: { v: order === 'v' ? 1 : 0, rotation }, viewOf: cache });
+  return node('kv_store', cache.ne, {
+    type: cache.type,
+    src: [a, cells, cache],
+    params: { v: order === 'v' ? 1 : 0, rotation },
+    viewOf: cache,
+  });
 }
 
 export interface AttentionParams {

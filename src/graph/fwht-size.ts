@@ -16,5 +16,5 @@ export function powerOfTwo(n: number): number {
 export function largestFwhtSize(n: number): number {
   const power = powerOfTwo(n);
   const odd = n / power;
-  return power * (power < 4 ? 1 : [7, 5, 3].find((m) => odd % m === 0) ?? 1);
+  return power * (power < 4 ? 1 : ([7, 5, 3].find((m) => odd % m === 0) ?? 1));
 }

@@ -147,7 +147,12 @@ describe('shapes and types', () => {
     ['scale: by nothing', () => core.scale(f32(8), undefined as never), 'ERR_INVALID_ARGUMENT', /scale: s is undefined; expected a number/],
     ['fwht: a row of 36', () => core.fwht(f32(36, 2)), 'ERR_TENSOR_SHAPE', /fwht: n is 36; expected 2\^k, or 12, 20 or 28 times 2\^k/],
     ['fwht: n divides no row', () => core.fwht(f32(48, 2), { n: 32 }), 'ERR_TENSOR_SHAPE', /fwht: n is 32; .*\[48, 2, 1, 1\]/],
-    ['fwht: n is no size', () => core.fwht(f32(8), { n: 0 }), 'ERR_INVALID_ARGUMENT', /fwht: n is 0; expected a whole number of at least 1/],
+    [
+      'fwht: n is no size',
+      () => core.fwht(f32(8), { n: 0 }),
+      'ERR_INVALID_ARGUMENT',
+      /fwht: n is 0; expected a whole number of at least 1/,
+    ],
     ['rms_norm: no eps', () => core.rms_norm(f32(8, 4), {} as never), 'ERR_INVALID_ARGUMENT', /rms_norm: the option eps is missing/],
     ['rms_norm: eps is no number', () => core.rms_norm(f32(8, 4), { eps: NaN }), 'ERR_INVALID_ARGUMENT', /rms_norm: eps is NaN/],
     ['norm: a negative eps', () => core.norm(f32(8, 4), { eps: -1 }), 'ERR_INVALID_ARGUMENT', /norm: .*eps is -1/],
