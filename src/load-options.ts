@@ -36,6 +36,11 @@ export interface LoadOptions extends WebOptions {
   cacheTypeK?: KvType;
   cacheTypeV?: KvType;
   /**
+   * Caches of q8_0, q5_1, q5_0, q4_1, q4_0 and iq4_nl keep rotated keys and values, as llama.cpp's do, where the head size is a multiple of 64: outliers
+   * in a few dimensions are spread over all, which loses less. Default true.
+   */
+  cacheRotation?: boolean;
+  /**
    * FlashDecoding++: the largest score every part of attention is taken to have, for this model (bench/unified-max.ts finds it); parts with
    * scores far from it are computed again the safe way. Default: each part its own, which is as fast here.
    */
@@ -101,6 +106,7 @@ const LOAD_OPTIONS = {
   checkpointMinStep: or(whole(1), 64),
   cacheTypeK: or(oneOf(...KV_TYPES), 'f16'),
   cacheTypeV: or(oneOf(...KV_TYPES), 'f16'),
+  cacheRotation: or(KIND.boolean, true),
   unifiedMax: KIND.finite,
   weightsMemory: KIND.size,
   lora: or(KIND.list, []),

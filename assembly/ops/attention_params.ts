@@ -1,4 +1,4 @@
-/** What p0 ... p10 of a record of attention are, in their order: src/graph/layout.ts has the same list, and a test compares the two. */
+/** What p0 ... p12 of a record of attention are, in their order: src/graph/layout.ts has the same list, and a test compares the two. */
 import { Op } from '../runtime/tensor';
 
 @unmanaged
@@ -23,6 +23,9 @@ export class AttentionParams {
   /** Not 0: all splits take phi for their maximum (FlashDecoding++). */
   unified: i32;
   phi: f32;
+  /** Elements of a query, and of an output, that are rotated together (fwht.ts), as the cache's keys and values are; 0: none. */
+  rot_k: i32;
+  rot_v: i32;
 }
 
 // @ts-ignore: decorator

@@ -19,6 +19,7 @@ import {
 } from './attention_split';
 import { BLOCK_ROWS, block_scores, block_scores_scratch, block_values, block_values_scratch, quantize_query } from './attention_blocks';
 import { FromF16, FromF32, score_row, score_tile, tile_rows, value_tile } from './attention_tile';
+import { fwht_row } from './fwht';
 import { K_CELLS, KV_SPLIT, has_blocks, has_rows, k_group, v_cell, v_plane, v_scales } from './kv_cache';
 import { WIDEN_ROWS, widen_f16, widen_k_rows, widen_v, widen_v_rows } from './kv_widen';
 
@@ -169,7 +170,7 @@ export function walk(op: Op, kvh: i32, from: i32, to: i32, only_split: i32, load
 
 /**
  * Copies the queries to the scratch, times scale (and log2 e unless a soft cap comes first), padded with zeros: tile by tile [hd][rows]; or, for keys in
- * blocks, quantised (the f32 are put where the scores will be).
+ * blocks, quantised (the f32 are put where the scores will be). Those that meet rotated keys are rotated there first.
  */
 function load_queries(op: Op, kvh: i32, from: i32, to: i32, f16: bool, scratch: usize): void {
   const p = params_of(op);
@@ -183,7 +184,11 @@ function load_queries(op: Op, kvh: i32, from: i32, to: i32, f16: bool, scratch: 
     rows = blocks ? 1 : tile_rows(to - r, f16);
     const tile = scratch + <usize>(((r - from) * hd) << 2);
     for (let i = 0; i < rows; i++) {
-      const x = row_of(op.src0, kvh * rep + ((r + i) % rep), (r + i) / rep, 0);
+      let x = row_of(op.src0, kvh * rep + ((r + i) % rep), (r + i) / rep, 0);
+      if (p.rot_k) {
+        fwht_row(x, scratch + scores_at(hd), n, p.rot_k, 0);
+        x = scratch + scores_at(hd);
+      }
       let y = blocks ? scratch + scores_at(hd) : tile + (<usize>i << 2);
       const step = <usize>rows << 2;
       let d = 0;
@@ -293,11 +298,12 @@ function softmax(op: Op, kvh: i32, split: i32, r: i32, s: usize, width: i32, sta
   return softmax_row(s, width, lo, hi, state, unified, phi);
 }
 
-/** Stores the outputs of a row whose splits are all merged to dst; the head's sink comes last. */
-// @ts-ignore: decorator
-@inline
+/** Stores the outputs of a row whose splits are all merged to dst; the head's sink comes last. Sums of rotated values are rotated back. */
 export function store_output(op: Op, state: usize, head: i32, t: i32): void {
-  const hd = params_of(op).hd_out;
+  const p = params_of(op);
+  const hd = p.hd_out;
+  const y = row_of(op.dst, t, 0, 0) + (<usize>(head * hd) << 2);
   if (changetype<usize>(op.src8)) state_join_sink(state, load<f32>(op.src8.data + (<usize>head << 2)));
-  state_output(state, row_of(op.dst, t, 0, 0) + (<usize>(head * hd) << 2), hd, factor(op.src2.type == F16 || has_blocks(op.src2.type)));
+  state_output(state, y, hd, factor(op.src2.type == F16 || has_blocks(op.src2.type)));
+  if (p.rot_v) fwht_row(y, y, hd, p.rot_v, 0);
 }

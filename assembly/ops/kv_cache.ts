@@ -26,7 +26,9 @@ import { packed_code } from '../matmul/dot_signed';
 import { range_start, range_end } from '../runtime/schedule';
 import { Op, row_of } from '../runtime/tensor';
 import { F16, F32, Q4_0, Q8_0, blck_size, type_size } from '../type/ids';
+import { WORK_BYTES } from '../type/block/work';
 import { from_float, quantize_row } from '../type/traits';
+import { fwht_row } from './fwht';
 
 /** Bytes of hd (the padded head_dim) elements of one cell. */
 // @ts-ignore: decorator
@@ -92,10 +94,13 @@ export function v_scales(type: u32, cells: i32, hd: i32): usize {
 /** Where the scratch has 32 values padded with zeros: behind one block, which has at most so many bytes (a test compares). The quantisers' work area comes behind them. */
 const VALUES: usize = 64;
 const WORK: usize = VALUES + 128;
+/** Behind them, where a row is rotated. */
+const ROTATED: usize = WORK + WORK_BYTES;
 
 /**
  * set_rows into the cache: src0 [head_dim, n_head_kv, n_tokens] f32 -> cell src1[t] of dst; without src1, cell t.
- * p0 = padded head_dim, p1 = cells, p2 = 0: K order, 1: V order. scratch: WORK + WORK_BYTES bytes (src/graph/layout.ts KV_STORE_SCRATCH).
+ * p0 = padded head_dim, p1 = cells, p2 = 0: K order, 1: V order; p3: elements that are rotated together (fwht.ts), or 0.
+ * scratch: WORK + WORK_BYTES bytes (src/graph/layout.ts KV_STORE_SCRATCH), and with p3 a row.
  */
 export function kv_store(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const src0 = op.src0;
@@ -109,7 +114,11 @@ export function kv_store(op: Op, ith: i32, nth: i32, scratch: usize): void {
   for (let r = range_start(rows, ith, nth); r < to; r++) {
     const h = r % heads;
     const t = r / heads;
-    const x = row_of(src0, h, t, 0);
+    let x = row_of(src0, h, t, 0);
+    if (op.p3) {
+      fwht_row(x, scratch + ROTATED, src0.ne0, op.p3, 0);
+      x = scratch + ROTATED;
+    }
     const cell = changetype<usize>(op.src1) ? load<i32>(op.src1.data + (<usize>t << 2)) : t;
     if (has_rows(type)) {
       store_row(type, x, k_group(op.dst.data, type, h, cells, hd, cell), src0.ne0, hd, scratch);

@@ -1,5 +1,6 @@
 /** What an architecture's file gives (a graph made from metadata, nothing else), and what it is given to build with. */
 import type { GGUF } from '../gguf/types.ts';
+import type { CacheRotation } from '../graph/attention-ops.ts';
 import type { StateCells } from '../graph/recurrent.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import type { HParams } from './hparams.ts';
@@ -25,6 +26,13 @@ export interface GraphInputs {
 /** What a step is to give for each output: next-token logits, the hidden state, or a reranker's scores. */
 export type Wants = 'logits' | 'embeddings' | 'ranks';
 
+/** Keys and values of one layer: [padded head_dim, cells of all slots, n_head_kv] in the order of assembly/ops/kv_cache.ts. */
+export interface KvCache {
+  readonly k: Tensor;
+  readonly v: Tensor;
+  readonly rotation: CacheRotation;
+}
+
 export interface GraphContext {
   readonly gguf: GGUF;
   readonly inputs: GraphInputs;
@@ -45,7 +53,7 @@ export interface GraphContext {
   /** What adapters add to the product with this weight: scale * b (a x). */
   loras(name: string): readonly { readonly a: Tensor; readonly b: Tensor; readonly scale: number }[];
   /** The KV cache of a layer; encoders have one for all. `headDim`: dimensions of its heads where they are not all layers'. */
-  cache(layer: number, headDim?: number): { k: Tensor; v: Tensor };
+  cache(layer: number, headDim?: number): KvCache;
   /** Recurrent states by a name, cells of f32 [ne0, ne1, ne2]; the same name gives the same. */
   states(name: string, ne: readonly [number, number, number]): StateCells;
   /** f32 [n_dims, n_ctx] of angles; the same parameters give the same table. `factors`: a tensor whose values divide the frequencies, if the file has it. */

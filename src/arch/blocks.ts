@@ -128,7 +128,7 @@ export function selfAttention(
     const kr = turn(k, 'attn_k_norm', angles);
     const vn = valueNorm ? rms_norm(v, { eps: hp.eps }) : v;
     g.expand(qr, kr, vn);
-    g.expand(kv_store(cache.k, kr, cells, 'k'), kv_store(cache.v, vn, cells, 'v'));
+    g.expand(kv_store(cache.k, kr, cells, 'k', cache.rotation.k), kv_store(cache.v, vn, cells, 'v', cache.rotation.v));
   }
   const out = attention(qr, cache.k, cache.v, first, visible, {
     scale,
@@ -139,6 +139,7 @@ export function selfAttention(
     sinks,
     pos,
     unifiedMax: g.unifiedMax,
+    rotation: cache.rotation,
   });
   const gated = gate ? mul(reshape(out, gate.ne, gate.batch), sigmoid(gate)) : out;
   const joined = reshape(gated, [nHead * headDim, h.ne[1], 1, 1], { dim: 1, by: 'tokens' });

@@ -72,7 +72,7 @@ export const READING_FLAGS = ['lora', 'loraScaled', ...METADATA_FLAGS] as const 
 export const MODEL_FLAGS = [...FILE_FLAGS, ...READING_FLAGS] as const satisfies readonly FlagKey[];
 
 /** Flags that say how its memory is used. */
-export const CACHE_FLAGS = ['cacheTypeK', 'cacheTypeV', 'weightsMemory'] as const satisfies readonly FlagKey[];
+export const CACHE_FLAGS = ['cacheTypeK', 'cacheTypeV', 'cacheRotation', 'weightsMemory'] as const satisfies readonly FlagKey[];
 
 /** Flags that say which of its states conversations can go back to. */
 export const CHECKPOINT_FLAGS = ['ctxCheckpoints', 'checkpointMinStep'] as const satisfies readonly FlagKey[];
@@ -114,6 +114,7 @@ export async function openModel(values: ModelFlags, signal: AbortSignal, more: L
       onProgress: ({ loaded, total }) => bar.set(loaded / total),
       turbo: 'auto',
       ...(values.threadsBatch === undefined ? {} : { threads: values.threadsBatch }),
+      ...(parseInt(process.env.LLAMA_ATTN_ROT_DISABLE ?? '0') ? { cacheRotation: false } : {}), // read as llama.cpp reads it
       ...loadValues(values),
       ...weightsMemoryOf(values),
       lora: lorasOf(values),

@@ -121,6 +121,15 @@ export const FLAGS = {
     'cacheTypeV',
     flag('cache-type-v', '-ctv', 'string', 'TYPE', 'values of the cache, the same types (f16)', CACHE_TYPES),
   ),
+  cacheRotation: loading(
+    'cacheRotation',
+    toggle(
+      'cache-rotation',
+      '',
+      '--no-cache-rotation',
+      'rotate quantised caches, which loses less; off also by LLAMA_ATTN_ROT_DISABLE=1 (on)',
+    ),
+  ),
   weightsMemory: flag(
     'weights-memory',
     '',

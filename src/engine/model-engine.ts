@@ -1,5 +1,5 @@
 /** Makes a model runnable: plans its graph, makes the memory once, starts the threads and streams the weights into their places. */
-import type { Wants } from '../arch/architecture.ts';
+import type { KvCache, Wants } from '../arch/architecture.ts';
 import type { HParams } from '../arch/hparams.ts';
 import { ropeTable } from '../arch/rope-table.ts';
 import { QuantletError } from '../errors.ts';
@@ -10,7 +10,7 @@ import type { Tensor } from '../graph/tensor.ts';
 import { createCpuBackend } from './cpu-backend.ts';
 import { bytesInStep } from './links.ts';
 import type { MemoryParts } from './memory-use.ts';
-import type { KvCache, ModelPass, ModelPlan, RopeTable, Streams } from './model-plan.ts';
+import type { ModelPass, ModelPlan, RopeTable, Streams } from './model-plan.ts';
 import { layoutOf, planToFit, READERS, type LayoutOptions } from './plan-to-fit.ts';
 import type { Platform } from './platform.ts';
 import { fillingOf, readWeights } from './read-weights.ts';

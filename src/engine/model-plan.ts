@@ -1,10 +1,11 @@
 /** A model's graph, its plans, and the address of everything in the memories, for one context length. Nothing is loaded yet. */
-import type { Architecture, GraphInputs, Wants } from '../arch/architecture.ts';
+import type { Architecture, GraphInputs, KvCache, Wants } from '../arch/architecture.ts';
 import type { HParams } from '../arch/hparams.ts';
 import type { RopeParams } from '../arch/rope-table.ts';
 import { QuantletError } from '../errors.ts';
 import { alignUp, type GGUF, type TensorInfo } from '../gguf/types.ts';
-import { paddedHeadDim, type KvType } from '../graph/attention-ops.ts';
+import { paddedHeadDim, type CacheRotation, type KvType } from '../graph/attention-ops.ts';
+import { powerOfTwo } from '../graph/fwht-size.ts';
 import { withInputSums, type InputSumTensors } from '../graph/input-sums.ts';
 import { KV_SPLIT, SYNC_SIZE } from '../graph/layout.ts';
 import { lower } from '../graph/lower.ts';
@@ -44,6 +45,8 @@ export interface ModelPlanOptions {
   readonly threads: number;
   readonly cacheTypeK: KvType;
   readonly cacheTypeV: KvType;
+  /** Whether quantised caches are rotated. */
+  readonly cacheRotation: boolean;
   readonly unifiedMax?: number | undefined;
   readonly loras: Loras;
   /** Which matrices' inputs are measured, by their names. */
@@ -56,12 +59,6 @@ export interface RopeTable {
   readonly factors: TensorInfo | undefined;
   /** One in each memory where angles are read. */
   readonly tensors: readonly Tensor[];
-}
-
-/** Keys and values of one layer: [padded head_dim, cells of all slots, n_head_kv] in the order of assembly/ops/kv_cache.ts. */
-export interface KvCache {
-  readonly k: Tensor;
-  readonly v: Tensor;
 }
 
 /** A plan and its place. */
@@ -206,7 +203,11 @@ function buildGraph(
       const cache = (name: string, type: KvType): Tensor =>
         leaf(`cache_${name}.${layer}`, TYPE[type], [paddedHeadDim(type, headDim), cells, hparams.nHeadKv, 1]);
       // An encoder reads keys and values only in the step and layer that wrote them, so one cache serves all its layers.
-      return (cacheOf[hparams.causal ? layer : 0] ??= { k: cache('k', options.cacheTypeK), v: cache('v', options.cacheTypeV) });
+      return (cacheOf[hparams.causal ? layer : 0] ??= {
+        k: cache('k', options.cacheTypeK),
+        v: cache('v', options.cacheTypeV),
+        rotation: rotationOf(headDim, options),
+      });
     },
     states(name, ne) {
       if (!hparams.causal)
@@ -388,6 +389,12 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     leastWeights,
     memory: { weights: weightBytes, cache: cacheBytes, compute: all - weightBytes - cacheBytes },
   };
+}
+
+/** As llama.cpp rotates its caches: those of block types, where 64 divides a head; keys in the largest parts that are a power of two, values in parts of 64. */
+function rotationOf(headDim: number, { cacheTypeK, cacheTypeV, cacheRotation }: ModelPlanOptions): CacheRotation {
+  const rotated = (type: KvType, n: number): number => (cacheRotation && headDim % 64 === 0 && TYPE[type].blckSize > 1 ? n : 0);
+  return { k: rotated(cacheTypeK, powerOfTwo(headDim)), v: rotated(cacheTypeV, 64) };
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((all, n) => all + n, 0);

@@ -25,6 +25,7 @@ export interface LayoutOptions extends Pick<
   | 'checkpointMinStep'
   | 'cacheTypeK'
   | 'cacheTypeV'
+  | 'cacheRotation'
   | 'unifiedMax'
 > {
   /** Logits of one step at most. */
@@ -101,6 +102,7 @@ export function planToFit(
       threads,
       cacheTypeK: options.cacheTypeK,
       cacheTypeV: options.cacheTypeV,
+      cacheRotation: options.cacheRotation,
       unifiedMax: options.unifiedMax,
       loras: options.loras,
       inputSums: options.inputSums,

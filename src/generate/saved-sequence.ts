@@ -28,7 +28,7 @@ interface OfSlot {
 
 const encoder = new TextEncoder();
 const MAGIC = encoder.encode('qltstate');
-const VERSION = 5;
+const VERSION = 6;
 /** Bytes before the header. */
 const PREFIX = MAGIC.length + 8;
 /** Bytes of a header at most, far more than one needs. */
@@ -42,6 +42,9 @@ interface Identity {
   readonly headDim: number;
   readonly cacheTypeK: string;
   readonly cacheTypeV: string;
+  /** Elements of keys and of values that are rotated together, 0 for none. */
+  readonly cacheRotationK: number;
+  readonly cacheRotationV: number;
   /** Numbers of a state of all recurrent layers. */
   readonly stateSize: number;
   readonly weights: string;
@@ -192,6 +195,8 @@ function identityOf({ engine }: ModelInternals, metadata: ReadonlyMap<string, GG
     headDim: hparams.headDim,
     cacheTypeK: caches[0]?.k.type.name ?? '',
     cacheTypeV: caches[0]?.v.type.name ?? '',
+    cacheRotationK: caches[0]?.rotation.k ?? 0,
+    cacheRotationV: caches[0]?.rotation.v ?? 0,
     stateSize: engine.states.reduce((n, { nb }) => n + nb[3] / 4, 0),
     weights: engine.fingerprint,
     tokenizer: createFingerprint()
@@ -203,10 +208,12 @@ function identityOf({ engine }: ModelInternals, metadata: ReadonlyMap<string, GG
 function checkIdentity(got: Header, want: Identity): void {
   const key = (Object.keys(want) as (keyof Identity)[]).find((k) => got[k] !== want[k]);
   if (key === undefined) return;
-  const cache = key === 'cacheTypeK' || key === 'cacheTypeV';
+  const rotation = key.startsWith('cacheRotation');
+  const cache = rotation || key.startsWith('cacheType');
+  const [option, value] = rotation ? ['cacheRotation', got[key] !== 0] : [key, got[key]];
   throw new QuantletError(
     'ERR_STATE',
-    `the state ${cache ? `keeps its cache as another type` : `is of another model`}: its ${key} is ${JSON.stringify(got[key])}, expected ${JSON.stringify(want[key])}; ${cache ? `load the model with ${key} ${JSON.stringify(got[key])}` : 'load it into the model that saved it'}`,
+    `the state ${cache ? `keeps its cache in another way` : `is of another model`}: its ${key} is ${JSON.stringify(got[key])}, expected ${JSON.stringify(want[key])}; ${cache ? `load the model with ${option} ${JSON.stringify(value)}` : 'load it into the model that saved it'}`,
   );
 }
 

@@ -16,8 +16,20 @@ export type KvType = (typeof KV_TYPES)[number];
 /** Dimensions a head takes in the cache. */
 export const paddedHeadDim = (type: KvType, headDim: number): number => alignUp(headDim, TYPE[type].blckSize > 1 ? 32 : 16);
 
-/** ggml_set_rows into a cache [padded head_dim, cells, n_head_kv]: a [head_dim, n_head_kv, n_tokens] goes to cells i32 [n_tokens], or without them to cells 0, 1 ... */
-export function kv_store(cache: Tensor, a: Tensor, cells: Tensor | undefined, order: 'k' | 'v'): Tensor {
+/** How a cache is rotated (row-ops.ts fwht): elements of a head that are rotated together, 0 for none. */
+export interface CacheRotation {
+  /** Of keys, and of the queries that meet them: scores stay as they are. */
+  readonly k: number;
+  /** Of values; what attention makes of them is rotated back. */
+  readonly v: number;
+}
+const NOT_ROTATED: CacheRotation = { k: 0, v: 0 };
+
+/**
+ * ggml_set_rows into a cache [padded head_dim, cells, n_head_kv]: a [head_dim, n_head_kv, n_tokens] goes to cells i32 [n_tokens], or without them to cells
+ * 0, 1 ..., each `rotation` elements of a head rotated together where that is not 0.
+ */
+export function kv_store(cache: Tensor, a: Tensor, cells: Tensor | undefined, order: 'k' | 'v', rotation = 0): Tensor {
   mustBeRows('kv_store', a);
   must(
     a.ne[0] <= cache.ne[0] && a.ne[1] === cache.ne[2] && (cells ? cells.ne[0] === a.ne[2] : a.ne[2] <= cache.ne[1]),
@@ -27,7 +39,12 @@ export function kv_store(cache: Tensor, a: Tensor, cells: Tensor | undefined, or
     cache,
     cells,
   );
-  return node('kv_store', cache.ne, { type: cache.type, src: [a, cells, cache], params: { v: order === 'v' ? 1 : 0 }, viewOf: cache });
+  return node('kv_store', cache.ne, {
+    type: cache.type,
+    src: [a, cells, cache],
+    params: { v: order === 'v' ? 1 : 0, rotation },
+    viewOf: cache,
+  });
 }
 
 export interface AttentionParams {
@@ -46,6 +63,8 @@ export interface AttentionParams {
   unifiedMax?: number | undefined;
   /** f32 [n_head]: a score for each head that joins the softmax and has no value (gpt-oss). */
   sinks?: Tensor | undefined;
+  /** How the cache is rotated. Default: it is not. */
+  rotation?: CacheRotation;
 }
 
 /**
@@ -65,6 +84,7 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, first: Tensor, visibl
   must(!needsPos || p.pos !== undefined, 'attention', 'ALiBi and windows to both sides need positions', q, k);
   must(!p.sinks || nelements(p.sinks) === q.ne[1], 'attention', 'there is one sink for each head', q, p.sinks);
   const slopes = p.maxBias ? slopesOf(q.ne[1], p.maxBias) : undefined;
+  const rotation = p.rotation ?? NOT_ROTATED;
   return node('attention', [q.ne[0] * q.ne[1], q.ne[2], 1, 1], {
     src: [q, k, v, first, visible, needsPos ? p.pos : undefined, slopes, p.sinks],
     params: {
@@ -72,6 +92,8 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, first: Tensor, visibl
       window: p.reach === undefined ? (p.window ?? 0) : -p.reach - 1,
       soft_cap: p.logitSoftcap ?? 0,
       hd_out: q.ne[0],
+      rot_k: rotation.k,
+      rot_v: rotation.v,
       ...unified(p.unifiedMax),
     },
     batch: q.batch && { dim: 1, by: q.batch.by },

@@ -2,7 +2,7 @@
  * The kernels that records are made of, one row each; a record's code is the row's place, counted from 1. `npm run generate` writes the dispatch
  * (assembly/runtime/dispatch.ts): the kernel of NAME is the function `name` (or `name_op`) of assembly/ops/ that takes an Op.
  */
-import { UNARY_SCRATCH } from './layout.ts';
+import { FWHT_SCRATCH, UNARY_SCRATCH } from './layout.ts';
 
 /** 'any': all four strides are looked at; 'rows': a row's elements lie side by side, rows lie anywhere; 'dense': no gaps, in order. */
 export type Strides = 'any' | 'rows' | 'dense';
@@ -46,6 +46,7 @@ export const KERNELS = kernels({
   RMS_NORM: { dst: 'rows', src: ['rows', 'rows', 'rows', 'rows'], written: [3], writesMore: true, params: [{ f: 'eps' }] },
   NORM: { dst: 'rows', src: ['rows', 'rows', 'rows'], writesMore: true, params: [{ f: 'eps' }] },
   L2_NORM: { dst: 'rows', src: ['rows'], params: [{ f: 'eps' }] },
+  FWHT: { dst: 'rows', src: ['rows'], inPlace: [0], writesMore: true, params: ['n'], scratch: FWHT_SCRATCH },
   ROPE: { dst: 'rows', src: ['rows', 'any', 'dense'] },
   KV_STORE: { dst: 'dense', src: ['rows', 'dense'] },
   ATTENTION,

@@ -83,6 +83,8 @@ export const UNARY = {
 export const GLU = { silu: 0, gelu: 1, gelu_quick: 2, gelu_erf: 3, relu: 4, swiglu_oai: 5 } as const;
 /** Scratch bytes of UNARY and GLU: four f32 of each of up to two sources. */
 export const UNARY_SCRATCH = 32;
+/** Scratch bytes of FWHT: two vectors for every two of up to 28 parts (assembly/ops/fwht.ts). */
+export const FWHT_SCRATCH = 448;
 /** Modes of CPY (assembly/ops/copy.ts): its p0. */
 export const COPY = { rows: 0, elements: 1, convert: 2, gather: 3, zeros: 4 } as const;
 /** Elements that CPY converts at once, and the scratch bytes they take as f32. */
@@ -106,7 +108,7 @@ export const ENDS = { goOn: 0, cancelled: 1, lost: -1 } as const;
 /** SYNC.step's value when the threads are to return. */
 export const CLOSED = -1;
 
-/** What p0 ... p10 of a record of attention are (assembly/ops/attention_params.ts). */
+/** What p0 ... p12 of a record of attention are (assembly/ops/attention_params.ts). */
 export const ATTENTION_PARAMS = [
   'scale',
   'hd_k',
@@ -119,6 +121,8 @@ export const ATTENTION_PARAMS = [
   'hd_out',
   'unified',
   'phi',
+  'rot_k',
+  'rot_v',
 ] as const;
 /** Cells of a KV split, which attention computes by itself (assembly/ops/kv_cache.ts). */
 export const KV_SPLIT = 256;
@@ -128,7 +132,7 @@ export const K_CELLS = 16;
 export const ATTENTION_SPLIT_TOKENS = 4;
 /** Floats of a split's state before its outputs (assembly/ops/attention_split.ts STATE). */
 export const ATTENTION_STATE = 4;
-/** Scratch bytes of KV_STORE (assembly/ops/kv_cache.ts). */
+/** Scratch bytes of KV_STORE (assembly/ops/kv_cache.ts), and a row more where it is rotated. */
 export const KV_STORE_SCRATCH = 192 + 1280;
 /** Tokens that the delta rule prepares at once in a thread's scratch (assembly/ops/recurrent.ts CHUNK). */
 export const RECURRENT_CHUNK = 8;

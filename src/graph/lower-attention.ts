@@ -45,11 +45,14 @@ export function attentionRecords(
     hd_out: p.hd_out,
     unified: p.unified,
     phi: { f: p.phi },
+    rot_k: p.rot_k ?? 0,
+    rot_v: p.rot_v ?? 0,
   };
   const params = ATTENTION_PARAMS.map((name) => values[name]);
   const src = [q, k, v, first, visible, states, bias, slopes, sinks];
   const scratch = facts.attention_scratch(k.ne[0], v.ne[0]);
-  const how = `${k.type.name} keys, ${v.type.name} values, KV splits of ${KV_SPLIT}${p.unified ? `, unified maximum ${p.phi}` : ''}`;
+  const kept = (t: Tensor, rotated: unknown): string => `${rotated ? 'rotated ' : ''}${t.type.name}`;
+  const how = `${kept(k, p.rot_k)} keys, ${kept(v, p.rot_v)} values, KV splits of ${KV_SPLIT}${p.unified ? `, unified maximum ${p.phi}` : ''}`;
   return [
     { code: 'ATTENTION', dst, src, params, writtenSrc: [states], scratch, how },
     { code: 'ATTENTION_MERGE', dst, src, params, scratch },

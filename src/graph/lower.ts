@@ -272,7 +272,13 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): OpRecord[] 
         });
         break;
       case 'kv_store':
-        push({ code: 'KV_STORE', dst: c, src: [rowsOf(a, TYPE.f32), b], params: [c.ne[0], c.ne[1], p.v], scratch: KV_STORE_SCRATCH });
+        push({
+          code: 'KV_STORE',
+          dst: c,
+          src: [rowsOf(a, TYPE.f32), b],
+          params: [c.ne[0], c.ne[1], p.v, p.rotation],
+          scratch: KV_STORE_SCRATCH + (p.rotation ? 4 * a.ne[0] : 0),
+        });
         break;
       case 'ssm_conv':
       case 'ssm_scan':

@@ -2,7 +2,8 @@
 import { checkOptions, checkValue, KIND, oneOf, required, type Kinds } from '../options.ts';
 import { TYPE, type TypeTraits } from '../type-traits.ts';
 import { slopesOf } from './alibi.ts';
-import { EPS, ints, isFloat, mustBe, mustBeRows, operand, OPERAND, optional, ROW, type Operand } from './operands.ts';
+import { isFwhtSize } from './fwht-size.ts';
+import { EPS, ints, isFloat, mustBe, mustBeRows, mustBeWritable, operand, OPERAND, optional, ROW, type Operand } from './operands.ts';
 import { must, nelements, node, sameShape, type BatchDim, type Tensor } from './tensor.ts';
 import { reshape } from './views.ts';
 
@@ -44,6 +45,31 @@ export const norm = (a: Tensor, options: NormOptions): Tensor<'f32'> =>
 /** ggml_l2_norm: each row divided by the larger of its Euclidean length and eps. */
 export const l2_norm = (a: Tensor, options: L2NormOptions): Tensor<'f32'> =>
   normNode('l2_norm', a, checkOptions<L2NormOptions>('l2_norm', options, { eps: EPS }));
+
+export interface FwhtOptions {
+  /** Elements that are transformed together, a divisor of ne0: 2^k, or 12, 20 or 28 times 2^k. Default ne0. */
+  n?: number | undefined;
+}
+
+function fwhtNode(op: 'fwht' | 'fwht_inplace', a: Tensor, options: FwhtOptions | undefined): Tensor<'f32'> {
+  mustBeRows(op, a);
+  const { n = a.ne[0] } = checkOptions<FwhtOptions>(op, options, { n: KIND.size });
+  must(isFwhtSize(n) && a.ne[0] % n === 0, op, `n is ${n}; expected 2^k, or 12, 20 or 28 times 2^k, that divides ne0`, a);
+  const init = { name: op, src: [a], params: { n }, batch: a.batch };
+  if (op === 'fwht') return node('fwht', a.ne, init);
+  mustBe(op, a.type === TYPE.f32, 'f32, as it is changed in place', a);
+  mustBeWritable(op, a);
+  return node('fwht', a.ne, { ...init, nb: a.nb, viewOf: a });
+}
+
+/**
+ * The orthonormal Walsh-Hadamard transform of each n elements of a row (ggml_mul_mat by such a matrix, GGML_HINT_SRC0_IS_HADAMARD), in n log n steps:
+ * f32, f16 or bf16 -> f32 of the same shape. It undoes itself. For n = m 2^k the matrix is the Kronecker product of a symmetric one of order m (Paley's
+ * second construction) and Sylvester's.
+ */
+export const fwht = (a: Tensor, options?: FwhtOptions): Tensor<'f32'> => fwhtNode('fwht', a, options);
+/** The same of f32, and the result takes a's place in memory; nothing may need a's old values afterwards. */
+export const fwht_inplace = (a: Tensor, options?: FwhtOptions): Tensor<'f32'> => fwhtNode('fwht_inplace', a, options);
 
 export interface SoftMaxOptions {
   /** f32 or f16 [ne0, at least ne1, divides ne2, divides ne3], added to the scaled elements. */

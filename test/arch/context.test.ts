@@ -9,6 +9,8 @@ interface Case {
   readonly model: string;
   readonly k?: KvType;
   readonly v?: KvType;
+  /** Default true: native rotates quantised caches. */
+  readonly rotation?: boolean;
   readonly yarn?: readonly number[];
 }
 const { ids, rows, cases } = JSON.parse(readFileSync(new URL('context.json', folder), 'utf8')) as {
@@ -57,13 +59,15 @@ const TOLERANCE: Readonly<Record<KvType, number>> = {
 const TOLERANCE_F16_WEIGHTS = 5e-3;
 
 describe.each<Build>(['simd', 'relaxed-threads'])('%s', (build) => {
-  const caches = cases.flatMap((c, i) => (c.yarn ? [] : [{ ...c, i }]));
-  it.each(caches)('a cache of $k and $v', async ({ model, k, v, i }) => {
+  const caches = cases.flatMap((c, i) => (c.yarn ? [] : [{ ...c, rotation: c.rotation ?? true, i }]));
+  it.each(caches)('$model, a cache of $k and $v, rotation $rotation', async ({ model, k, v, rotation, i }) => {
     const want = native(i);
-    expect(apart(await ours(model, { build, cacheTypeK: k!, cacheTypeV: v! }), want)).toBeLessThan(TOLERANCE[k!]);
+    const first = cases.findIndex((c) => c.model === model);
+    const got = await ours(model, { build, cacheTypeK: k!, cacheTypeV: v!, cacheRotation: rotation });
+    expect(apart(got, want)).toBeLessThan(TOLERANCE[k!]);
     // The type is heard: without it the answer is another one.
-    if (i > 0)
-      expect(apart(native(0), want)).toBeGreaterThan(k === 'f16' ? TOLERANCE.f16 : k === 'bf16' && v === 'bf16' ? 4e-3 : TOLERANCE[k!]);
+    if (i > first)
+      expect(apart(native(first), want)).toBeGreaterThan(k === 'f16' ? TOLERANCE.f16 : k === 'bf16' && v === 'bf16' ? 4e-3 : TOLERANCE[k!]);
   });
 });
 

@@ -222,6 +222,7 @@ describe('what loadModel is given', () => {
     checkpointMinStep: [['-cms', 32], { checkpointMinStep: 32 }],
     cacheTypeK: [['-ctk', 'q8_0'], { cacheTypeK: 'q8_0' }],
     cacheTypeV: [['-ctv', 'q4_0'], { cacheTypeV: 'q4_0' }],
+    cacheRotation: [['--no-cache-rotation'], { cacheRotation: false }],
     weightsMemory: [['--weights-memory', '2.5G'], { weightsMemory: 2.5 * 2 ** 30 }],
     build: [['--build', 'simd-threads'], { build: 'simd-threads' }],
     threadsBatch: [['-tb', 2], { threads: 2 }],
@@ -275,6 +276,16 @@ describe('what loadModel is given', () => {
       });
     }
   }
+
+  effect(run, ['cacheRotation'], "llama.cpp's LLAMA_ATTN_ROT_DISABLE does the same where no flag says otherwise", async () => {
+    vi.stubEnv('LLAMA_ATTN_ROT_DISABLE', '1');
+    expect([...(await loads(run, [])), ...(await loads(run, ['--cache-rotation']))]).toMatchObject(
+      [false, true].map((cacheRotation) => ({ cacheRotation })),
+    );
+    vi.stubEnv('LLAMA_ATTN_ROT_DISABLE', '0');
+    expect((await loads(run, []))[0]).not.toMatchObject({ cacheRotation: false });
+    vi.unstubAllEnvs();
+  });
 
   effect(embed, ['lora', 'loraScaled'], 'adapters of its model', async () => {
     const bert: Args = ['-m', golden('bert.gguf')];

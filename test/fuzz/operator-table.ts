@@ -176,6 +176,16 @@ export const OPS: readonly OpRow[] = [
     },
   },
   one('l2_norm', { eps: 1e-3 }),
+  ...['fwht', 'fwht_inplace'].map((op): OpRow => ({
+    op,
+    take: (g) => {
+      const [, ...others] = g.shape();
+      const n = g.pick([1, 2, 4, 8, 12, 16, 20, 24, 28, 40, 56, 64]);
+      const ne: Four = [n * g.int(1, 2), ...others];
+      const inplace = op === 'fwht_inplace';
+      return { src: [inplace ? g.writable(ne, ['f32']) : g.of(ne, FLOATS)], params: { n }, ...(inplace ? { into: 0 } : {}) };
+    },
+  })),
   one('sum_rows'),
   one('mean'),
   { op: 'diag_mask_inf', noise: 0, take: (g) => ({ src: [g.any(FLOATS)], params: { n_past: g.int(-1, 4) } }) },
@@ -456,6 +466,7 @@ export const FOLLOWERS: { readonly [op: string]: readonly string[] } = {
   silu: ['mul_mat'],
   swiglu: ['mul_mat'],
   swiglu_split: ['mul_mat'],
+  fwht: ['mul_mat'],
   scale: ['mul_mat', 'add'],
   cast: ['mul_mat', 'get_rows'],
 };

@@ -211,7 +211,7 @@ describe('llama', () => {
       optional: () => undefined,
       tokenRows: (table) => get_rows(table, inputs.ids),
       loras: () => [],
-      cache: (layer) => ({ k: cache(`k${layer}`), v: cache(`v${layer}`) }),
+      cache: (layer) => ({ k: cache(`k${layer}`), v: cache(`v${layer}`), rotation: { k: 0, v: 0 } }),
       states: () => {
         throw new Error('llama has no recurrent layers');
       },

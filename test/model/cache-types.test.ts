@@ -1,5 +1,6 @@
 /** The KV cache as each of its types: how far each moves a model, the same bits however a text is cut, and types that are none. */
 import { readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import { loadModel, type Build, type KvType, type LoadOptions, type Model } from 'quantlet';
 import { describe, expect, it } from 'vitest';
 import { BUILDS } from '../builds.ts';
@@ -127,6 +128,44 @@ it.each([
     for (const s of sequences) alone.push(await logitsOf(model, s));
     const together = await Promise.all(sequences.map((s, i) => logitsOf(model, s, [[100], [7], [40, 1, 3]][i])));
     together.forEach((rows, i) => expect(bitDifference(rows, alone[i]), `sequence ${i} of seeds 11, 12, 13`).toBe(''));
+  });
+});
+
+describe('heads of 128, which are rotated in caches of block types', () => {
+  const file = fileURLToPath(new URL('test/golden/arch/llama-head128.gguf', root));
+  const q4_0 = { cacheTypeK: 'q4_0', cacheTypeV: 'q4_0', contextLength: 512 } as const;
+  const ids = randomIds(300, 272, 5);
+
+  it('one batch, odd batches, 1 to 3 threads: the same bits', async () => {
+    const want = await withModel(file, { ...q4_0, threads: 1 }, (model) => logitsOf(model, ids));
+    for (const threads of [2, 3])
+      await withModel(file, { ...q4_0, threads }, async (model) => {
+        for (const sizes of [[1], [5, 17, 256]])
+          expect(bitDifference(await logitsOf(model, ids, sizes), want), `batches ${sizes}, ${threads} threads`).toBe('');
+      });
+  });
+
+  it('a state goes to a cache that is rotated likewise alone', async () => {
+    const greedy = { temperature: 0, ignoreEos: true, maxTokens: 12 } as const;
+    const [state, want] = await withModel(file, q4_0, async (model) => {
+      await model.generate(ids, greedy).result();
+      return [await model.saveState(), (await model.generate(ids, greedy).result()).ids] as const;
+    });
+    await withModel(file, { ...q4_0, threads: 1 }, async (model) => {
+      await model.loadState(state);
+      const { ids: got, timings } = await model.generate(ids, greedy).result();
+      expect([got, timings.promptTokens]).toEqual([want, 1]);
+    });
+    await withModel(file, { ...q4_0, cacheRotation: false }, async (model) => {
+      const { code, message } = await failure(model.loadState(state));
+      expect([code, message]).toEqual([
+        'ERR_STATE',
+        'the state keeps its cache in another way: its cacheRotationK is 128, expected 0; load the model with cacheRotation true',
+      ]);
+    });
+    await withModel(file, { contextLength: 512 }, async (model) =>
+      expect((await failure(model.loadState(state))).message).toMatch(/load the model with cacheTypeK "q4_0"/),
+    );
   });
 });
 

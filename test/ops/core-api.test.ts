@@ -233,6 +233,8 @@ const CALLS = (): { readonly [name: string]: readonly unknown[] } => {
     rms_norm: [x, { ...some, weight: row }],
     norm: [x, { ...some, weight: row, bias: row }],
     l2_norm: [x, some],
+    fwht: [x, { n: 2 }],
+    fwht_inplace: [x, { n: 2 }],
     soft_max: [x, { mask: x }],
     diag_mask_inf: [x, 0],
     top_k: [x, 1],

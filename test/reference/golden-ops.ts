@@ -3,6 +3,7 @@
 import { fill } from '../golden/ops/inputs.mjs';
 import type { Source } from '../golden/ops/inputs.mjs';
 import { fromHalf, roundHalf } from './gguf.ts';
+import { hadamard } from './hadamard.ts';
 
 export interface OpCase {
   readonly op: string;
@@ -402,6 +403,12 @@ export function evaluateOn(
       return rows(a, a.ne[0], (x) => {
         const s = Math.max(Math.sqrt(sum(x.map((v) => v * v))), p.eps);
         return x.map((v) => v / s);
+      });
+    case 'fwht':
+    case 'fwht_inplace':
+      return rows(a, a.ne[0], (x) => {
+        const n = p.n ?? x.length;
+        return x.map((_, i) => sum(Float64Array.from({ length: n }, (_, j) => x[i - (i % n) + j] * hadamard(n, i % n, j))));
       });
     case 'sum_rows':
       return rows(a, 1, (x) => [sum(x)]);

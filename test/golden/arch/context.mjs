@@ -16,6 +16,8 @@ const ids = [1, ...Array.from({ length: N - 1 }, (_, i) => 3 + ((i ** 3 * 7 + i 
 const rows = [1, 15, 40, 95];
 const types = ['f32', 'f16', 'bf16', 'q8_0', 'q5_1', 'q5_0', 'q4_1', 'q4_0', 'iq4_nl'];
 const caches = [...types.map((type) => [type, type]), ['q8_0', 'iq4_nl'], ['bf16', 'q5_1'], ['q4_1', 'f16']];
+/** Of heads of 128, which native rotates where a cache is quantised. */
+const rotated = ['f16/f16', 'q8_0/q8_0', 'q4_0/q4_0', 'q4_0/f16', 'q8_0/q4_0', 'iq4_nl/q5_1'].map((both) => both.split('/'));
 /** --yarn-ext-factor, -attn-factor, -beta-fast, -beta-slow; negative: not given. */
 const yarn = [
   [-1, -1, -1, -1],
@@ -36,6 +38,8 @@ function ask(model, cache, more, env = {}) {
   values.push(...rows.flatMap((row) => batch[row]));
 }
 for (const [k, v] of caches) ask('llama-head32.gguf', k === 'f32' ? 'f32' : `${k}/${v}`, { k, v });
+for (const [k, v] of rotated) ask('llama-head128.gguf', `${k}/${v}`, { k, v });
+ask('llama-head128.gguf', 'q4_0/q4_0', { k: 'q4_0', v: 'q4_0', rotation: false }, { LLAMA_ATTN_ROT_DISABLE: '1' });
 for (const flags of yarn) ask('qwen2-yarn.gguf', 'f32', { yarn: flags }, { YARN: flags.join() });
 writeFileSync(new URL('context.f32', import.meta.url), new Uint8Array(Float32Array.from(values).buffer));
 const lines = cases.map((one) => `    ${JSON.stringify(one)}`).join(',\n');

@@ -304,6 +304,9 @@ const nomicMoe = { pooling: 1, types: 2, fused: true, bias: true, upBias: true, 
 /** What context.mjs asks about: heads as wide as a block of a quantised cache. */
 export const contexts = {
   'llama-head32': (seed = 41) => decoder('llama', { seed, head: 32, n_head: 2, n_head_kv: 1, tied: true }),
+  // Heads that native rotates in quantised caches: keys in parts of 128, values in parts of 64.
+  'llama-head128': (seed = 42) =>
+    decoder('llama', { seed, n_embd: 16, n_ff: 16, n_layer: 1, head: 128, n_head: 2, n_head_kv: 1, tied: true }),
 };
 
 /** name -> (seed) => { kv, tensors }. The seeds are chosen so that greedy margins stay clear of the tolerance. */
