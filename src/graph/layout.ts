@@ -35,6 +35,14 @@ export const GROUP_TILES = 32;
 /** Kinds of lists of groups: GROUP_LIST's p0 (assembly/ops/groups.ts). */
 export const GROUP_LIST = { offset: 0, length: 1, sparse: 2 } as const;
 
+/** Rows of a row block of packed weights, and bytes of their sums (assembly/matmul/format/group.ts ROWS, ACC). */
+export const ROW_BLOCK = 16;
+export const ACC_BYTES = 64;
+/** Of 16 rows, as many as take as long one by one as all of them packed (assembly/ops/sparse.ts DENSE_OF_16). */
+export const SPARSE_TURN = 6;
+/** Scratch bytes of AXPY: four elements and the addresses of their rows, and 512 f32 of each (assembly/ops/sparse.ts). */
+export const AXPY_SCRATCH = 64 + 4 * 512 * 4;
+
 /** The loops of packed products (assembly/matmul/loops.ts), as explain() names them. */
 export const LOOPS = [
   'gemv_16x1',
