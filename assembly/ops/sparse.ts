@@ -24,13 +24,18 @@ const STRIPE_BYTES: usize = <usize>STRIPE << 2;
 /** Rows that are added at once. */
 const AT_ONCE: i32 = 4;
 
-/** Of so many rows of 16 the dense way takes as long (src/graph/layout.ts SPARSE_TURN). */
-const DENSE_OF_16: i32 = 6;
+/**
+ * Where more than so many rows of 16 count, the packed weights take less time (src/graph/layout.ts SPARSE_TURN). All rows of q4_0 one by one took 1.9 times
+ * as long as packed (simd) to 2.3 times (dotadd), and added up in f32 3.3 to 6 times (Zen 4, Node 20 and 24, 1024 x 2816, one thread).
+ */
+const TURN_PRODUCT: i32 = 7;
+const TURN_AXPY: i32 = 3;
 
 /**
  * dst = the list of rows for each column of src0, f32 [n, tokens]: those whose element is at least p1, an f32, or, with p0 = 1, not 0. (A NaN is not 0,
  * and not at least anything.) An element stands for p2 rows. src1, i32 [rows]: for each row the one element that it belongs to; of several the last
- * row has it, and rows whose element is none are never in a list. scratch: with src1, an i32 for each element.
+ * row has it, and rows whose element is none are never in a list. scratch: with src1, an i32 for each element. (A token's list is made by one thread, 1 to
+ * 2 ns an element: less than 1 % of a product of all rows.)
  */
 export function active_rows(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const idx = op.src0;
@@ -81,11 +86,11 @@ function place_of(lookup: Tensor, row: i32): i32 {
   return changetype<usize>(lookup) ? load<i32>(lookup.data + (<usize>row << 2)) : row;
 }
 
-/** Whether `dense`, the same weights packed, takes less time than `count` single rows of them. */
+/** Whether there is `dense`, and more than `turn` of 16 rows count. */
 // @ts-ignore: decorator
 @inline
-function is_dense(dense: Tensor, count: i32, rows: i32): bool {
-  return changetype<usize>(dense) != 0 && <i64>count * 16 > <i64>rows * DENSE_OF_16;
+function is_dense(dense: Tensor, count: i32, rows: i32, turn: i32): bool {
+  return changetype<usize>(dense) != 0 && <i64>count * 16 > <i64>rows * turn;
 }
 
 /**
@@ -128,7 +133,7 @@ function gather(w: Tensor, list: usize, i: i32, n: i32, to: usize): i32 {
 function some_rows(op: Op, t: i32, i: i32, scratch: usize): void {
   const list = row_of(op.src2, t, 0, 0);
   const count = load<i32>(list);
-  const w = is_dense(op.src4, count, op.src0.ne1) ? op.src4 : op.src0;
+  const w = is_dense(op.src4, count, op.src0.ne1, TURN_PRODUCT) ? op.src4 : op.src0;
   const lookup = op.src3;
   const packed = w.layout == LAYOUT_PACKED;
   const x = row_of(op.src1, 0, t, 0);
@@ -154,7 +159,20 @@ function some_rows(op: Op, t: i32, i: i32, scratch: usize): void {
       // A row with a scale that is not finite has no number, and is packed alone to tell which it is.
       if (broken && n > 1) broken = gather(w, list, i, (n = 1), gathered) != 0;
     }
-    mul_mat_packed(w.type, packed ? w.data : gathered, w.ne0, first, first + ROWS, x, op.src1.nb1, 1, scratch - (<usize>first << 2), 0, work, 0);
+    mul_mat_packed(
+      w.type,
+      packed ? w.data : gathered,
+      w.ne0,
+      first,
+      first + ROWS,
+      x,
+      op.src1.nb1,
+      1,
+      scratch - (<usize>first << 2),
+      0,
+      work,
+      0,
+    );
     for (let j = 0; j < n; j++, i++) {
       const row = row_in(list, i);
       const sum = load<f32>(scratch + (<usize>(packed ? row - first : j) << 2));
@@ -180,7 +198,7 @@ export function axpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
   for (let t = 0; t < op.dst.ne1; t++) {
     const list = row_of(op.src2, t, 0, 0);
     const y = row_of(op.dst, t, 0, 0);
-    if (is_dense(dense, load<i32>(list), w.ne1)) {
+    if (is_dense(dense, load<i32>(list), w.ne1, TURN_AXPY)) {
       mul_mat_packed(dense.type, dense.data, dense.ne0, from, to, row_of(op.src5, 0, t, 0), op.src5.nb1, 1, y, 0, scratch, 0);
       continue;
     }

@@ -38,10 +38,10 @@ export const GROUP_LIST = { offset: 0, length: 1, sparse: 2 } as const;
 /** Rows of a row block of packed weights, and bytes of their sums (assembly/matmul/format/group.ts ROWS, ACC). */
 export const ROW_BLOCK = 16;
 export const ACC_BYTES = 64;
-/** Of 16 rows, as many as take as long one by one as all of them packed (assembly/ops/sparse.ts DENSE_OF_16). */
-export const SPARSE_TURN = 6;
+/** Of 16 rows, how many are still taken one by one where the weights are there packed, too (assembly/ops/sparse.ts TURN_PRODUCT, TURN_AXPY). */
+export const SPARSE_TURN = { mul_mat_sparse: 7, axpy: 3 } as const;
 /** Scratch bytes of AXPY: four elements and the addresses of their rows, and 512 f32 of each (assembly/ops/sparse.ts). */
-export const AXPY_SCRATCH = 64 + 4 * 512 * 4;
+export const AXPY_SCRATCH = ACC_BYTES + 4 * 512 * 4;
 
 /** The loops of packed products (assembly/matmul/loops.ts), as explain() names them. */
 export const LOOPS = [

@@ -44,7 +44,7 @@ export function pushSparse(t: Tensor, lowering: Lowering): void {
   const { actType, apart, rowsOf, push, scratch } = lowering;
   if (dense && dense.layout !== 'packed') refuse(t.op, 'dense must be packed: pack() it before the plan is made', dense);
   const list = rowsThatCount(t, lowering);
-  const turns = dense ? `; packed rows where more than ${SPARSE_TURN} of ${ROW_BLOCK} count` : '';
+  const turns = dense ? `; packed rows where more than ${SPARSE_TURN[t.op as keyof typeof SPARSE_TURN]} of 16 count` : '';
   if (t.op === 'axpy')
     push({
       code: 'AXPY',

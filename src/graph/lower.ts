@@ -158,11 +158,11 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): OpRecord[] 
   };
 
   /** Columns as products read them that take one at a time: each a matrix of its own. */
-  const apart = (x: Tensor, type: TypeTraits): Tensor =>
-    rowsOf(
-      once(x, 'columns apart', undefined, () => view(x, [x.ne[0], 1, x.ne[1]], { nb: [x.nb[1], x.nb[1]] }, x.batch && { dim: 2, by: x.batch.by })),
-      type,
-    );
+  const apart = (columns: Tensor, type: TypeTraits): Tensor => {
+    const x = rowsOf(columns, columns.type);
+    const each = (): Tensor => view(x, [x.ne[0], 1, x.ne[1]], { nb: [x.nb[1], x.nb[1]] }, x.batch && { dim: 2, by: x.batch.by });
+    return rowsOf(once(x, 'columns apart', undefined, each), type);
+  };
 
   /** Most kernels write contiguous rows of f32: a node that is anything else is written to such a temporary, and copied. */
   const into = (t: Tensor, write: (dst: Tensor) => void): void => {

@@ -22,7 +22,8 @@ export const packedBytes = ({ ne, nb }: Tensor, facts: PackingFacts): number => 
 
 /** Whether a node can read its source i where that is packed. */
 export const readsPacked = ({ op, src }: Tensor, i: number): boolean =>
-  isDense(op, i) || (i === 0 && (op === 'mul_mat_id' || op === 'mul_mat_sparse' || ((op === 'mul_mat' || op === 'get_rows') && src[0]?.ne[2] === 1)));
+  isDense(op, i) ||
+  (i === 0 && (op === 'mul_mat_id' || op === 'mul_mat_sparse' || ((op === 'mul_mat' || op === 'get_rows') && src[0]?.ne[2] === 1)));
 
 /** Whether source i is the `dense` of sparse-ops.ts, which is never plain. */
 const isDense = (op: Tensor['op'], i: number): boolean => i === 4 && (op === 'mul_mat_sparse' || op === 'axpy');

@@ -65,7 +65,13 @@ function check(op: string, w: Tensor, activations: Operand, which: Operand, { ro
   must(nelements(w) === w.ne[0] * rows && nelements(x) === x.ne[0] * x.ne[1], op, 'weights and x must be matrices', w, x);
   must(nelements(idx) === idx.ne[0] * x.ne[1] && idx.ne[1] === x.ne[1], op, `idx must have ${x.ne[1]} columns, as x has`, x, idx);
   if (lookup) mustBe(op, lookup.type === TYPE.i32, 'an i32 row_lookup', lookup);
-  must(!lookup || (lookup.ne[0] === rows && nelements(lookup) === rows), op, `row_lookup must have an element for each of ${rows} rows`, w, lookup);
+  must(
+    !lookup || (lookup.ne[0] === rows && nelements(lookup) === rows),
+    op,
+    `row_lookup must have an element for each of ${rows} rows`,
+    w,
+    lookup,
+  );
   if (ne0 !== undefined) must(x.ne[0] === ne0, op, `ne0 of x must be ${ne0}`, w, x);
   must(!dense || dense.layout === 'packed' || dense.op === 'leaf', op, 'dense must be packed: pack() it first', dense);
   return { x, idx, lookup };
@@ -108,8 +114,19 @@ export function axpy(w_t: Tensor, x: Operand, idx: Operand, options?: AxpyOption
   const [n, rows] = w_t.ne;
   must(of.x.ne[0] === of.idx.ne[0], op, 'x and idx must have as many elements', of.x, of.idx);
   must(of.lookup !== undefined || of.x.ne[0] === rows, op, `without row_lookup x has an element for each of ${rows} rows`, w_t, of.x);
-  must(!dense || (of.x === of.idx && threshold === undefined && !of.lookup), op, 'dense is for idx that is x, without threshold and row_lookup', dense);
-  must(!dense || (dense.ne[0] === rows && dense.ne[1] === n && nelements(dense) === n * rows), op, `dense must be [${rows}, ${n}]`, w_t, dense);
+  must(
+    !dense || (of.x === of.idx && threshold === undefined && !of.lookup),
+    op,
+    'dense is for idx that is x, without threshold and row_lookup',
+    dense,
+  );
+  must(
+    !dense || (dense.ne[0] === rows && dense.ne[1] === n && nelements(dense) === n * rows),
+    op,
+    `dense must be [${rows}, ${n}]`,
+    w_t,
+    dense,
+  );
   return summed(w_t, of, counting(threshold), dense);
 }
 
