@@ -2,7 +2,7 @@
 import { TYPE, type TypeTraits } from '../type-traits.ts';
 import { ACC_BYTES, AXPY_SCRATCH, ROW_BLOCK, SPARSE_TURN } from './layout.ts';
 import { temporary, type OpRecord } from './record.ts';
-import { refuse, type Tensor } from './tensor.ts';
+import type { Tensor } from './tensor.ts';
 
 /** What lowering has for them. */
 interface Lowering {
@@ -40,9 +40,10 @@ function rowsThatCount(t: Tensor, { once, rowsOf, push }: Lowering): Tensor {
 
 /** Lowers mul_mat_sparse and axpy. */
 export function pushSparse(t: Tensor, lowering: Lowering): void {
-  const [w, x, , lookup, dense] = t.src as readonly [Tensor, Tensor, Tensor, Tensor | undefined, Tensor | undefined];
+  const [w, x, , lookup, given] = t.src as readonly [Tensor, Tensor, Tensor, Tensor | undefined, Tensor | undefined];
+  // A model's weights may have no packed form.
+  const dense = given?.layout === 'packed' ? given : undefined;
   const { actType, apart, rowsOf, push, scratch } = lowering;
-  if (dense && dense.layout !== 'packed') refuse(t.op, 'dense must be packed: pack() it before the plan is made', dense);
   const list = rowsThatCount(t, lowering);
   const turns = dense ? `; packed rows where more than ${SPARSE_TURN[t.op as keyof typeof SPARSE_TURN]} of 16 count` : '';
   if (t.op === 'axpy')

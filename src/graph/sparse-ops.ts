@@ -53,7 +53,7 @@ interface Checked {
 }
 
 /** `ne0`: what columns of x have. */
-function check(op: string, w: Tensor, activations: Operand, which: Operand, { row_lookup, dense }: AxpyOptions, ne0?: number): Checked {
+function check(op: string, w: Tensor, activations: Operand, which: Operand, { row_lookup }: AxpyOptions, ne0?: number): Checked {
   mustBeTensor(op, 'w', w);
   mustBeReadable(op, w);
   const x = operand(op, 'x', activations);
@@ -73,7 +73,6 @@ function check(op: string, w: Tensor, activations: Operand, which: Operand, { ro
     lookup,
   );
   if (ne0 !== undefined) must(x.ne[0] === ne0, op, `ne0 of x must be ${ne0}`, w, x);
-  must(!dense || dense.layout === 'packed' || dense.op === 'leaf', op, 'dense must be packed: pack() it first', dense);
   return { x, idx, lookup };
 }
 
