@@ -19,17 +19,16 @@ export function sparseFeedForward(g: GraphContext, { nEmbd, nFf }: HParams, il: 
   const name = (part: string): string => `blk.${il}.${part}`;
   const weight = (part: string): Tensor => g.weight(`${name(part)}.weight`, [nEmbd, nFf]);
   const rank = g.shapeOf(`${name('fc1')}.weight`)?.[1];
-  const rows = (part: string, idx: Tensor, threshold?: number): Tensor => mul_mat_sparse(weight(part), x, idx, { threshold });
   let gate: Tensor;
-  let up: Tensor;
-  if (rank === undefined) {
-    gate = relu(linear(g, x, name('ffn_gate'), nFf));
-    up = rows('ffn_up', gate);
-  } else {
-    const idx = linear(g, relu(linear(g, x, name('fc1'), rank)), name('fc2'), nFf);
-    const threshold = getNumber(g.gguf, 'powerinfer.sparse_threshold', 0);
-    [gate, up] = [relu(rows('ffn_gate', idx, threshold)), rows('ffn_up', idx, threshold)];
+  let idx: Tensor;
+  let threshold: number | undefined;
+  if (rank === undefined) idx = gate = relu(linear(g, x, name('ffn_gate'), nFf));
+  else {
+    idx = linear(g, relu(linear(g, x, name('fc1'), rank)), name('fc2'), nFf);
+    threshold = getNumber(g.gguf, 'powerinfer.sparse_threshold', 0);
+    gate = relu(mul_mat_sparse(weight('ffn_gate'), x, idx, { threshold }));
   }
-  const h = mul(gate, up);
-  return axpy(weight('ffn_down_t'), h, h, { dense: g.optional(`${name('ffn_down')}.weight`, [nFf, nEmbd]) });
+  const h = mul(gate, mul_mat_sparse(weight('ffn_up'), x, idx, { threshold }));
+  const dense = g.optional(`${name('ffn_down')}.weight`, [nFf, nEmbd]);
+  return dense ? axpy(weight('ffn_down_t'), h, h, { dense }) : axpy(weight('ffn_down_t'), h, idx, { threshold });
 }

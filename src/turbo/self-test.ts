@@ -202,7 +202,11 @@ function otherCases(): Cases {
       ),
       gated_delta_net(inputs, l2_norm(inputs, { eps: 1e-6 }), inputs, gates, gates, states),
     ],
-    'some rows': [axpy(x, some, some), axpy(cast(floats('rows', [NE0, 7, 1, 1], 27), 'q4_0'), some, some), mul_mat_sparse(y, x, floats('idx', [7, 7, 1, 1], 28), { threshold: 0 })],
+    'some rows': [
+      axpy(x, some, some),
+      axpy(cast(floats('rows', [NE0, 7, 1, 1], 27), 'q4_0'), some, some),
+      mul_mat_sparse(y, x, floats('idx', [7, 7, 1, 1], 28), { threshold: 0 }),
+    ],
     reductions: [mean(x), argmax(x), top_k(x, 9), in_sum2(x, floats('sums', [NE0 + 5, 1, 1, 1], 19))],
   };
 }

@@ -76,5 +76,8 @@ it('a predictor changes what is computed, and a file without its second half is 
   const half = await patchedLlama({
     tensors: { 'blk.0.ffn_down_t.weight': { type: TYPE.f32, ne: [nEmbd, nFf] }, 'blk.0.fc1.weight': { type: TYPE.f32, ne: [nEmbd, 4] } },
   });
-  await expect(loadModel(half)).rejects.toMatchObject({ code: 'ERR_MISSING_TENSOR', message: expect.stringMatching(/blk\.0\.fc2\.weight/) });
+  await expect(loadModel(half)).rejects.toMatchObject({
+    code: 'ERR_MISSING_TENSOR',
+    message: expect.stringMatching(/blk\.0\.fc2\.weight/),
+  });
 });
