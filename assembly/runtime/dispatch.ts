@@ -14,6 +14,7 @@ import { gated_delta_net, ssm_conv, ssm_scan } from '../ops/recurrent';
 import { argmax, in_sum2, mean_of_rows, pool_1d, sum_rows, top_k, weighted_sum } from '../ops/reduce';
 import { rope } from '../ops/rope';
 import { diag_mask_inf, soft_max } from '../ops/soft_max';
+import { active_rows, axpy, mul_mat_sparse } from '../ops/sparse';
 import { glu, unary } from '../ops/unary';
 import { Op } from './tensor';
 
@@ -53,6 +54,9 @@ const MUL_MAT_PARTS: u32 = 33;
 const GROUP_IDS: u32 = 34;
 const QUANTIZE_GROUPS: u32 = 35;
 const ADD_ID: u32 = 36;
+const ACTIVE_ROWS: u32 = 37;
+const MUL_MAT_SPARSE: u32 = 38;
+const AXPY: u32 = 39;
 
 /** Runs a record as thread ith of nth, with this thread's scratch; cursor_bytes lie from one range's cursor of an op to the next one's. */
 export function run(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
@@ -94,6 +98,9 @@ export function run(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: us
     case GROUP_IDS: group_ids(op, ith, scratch); break;
     case QUANTIZE_GROUPS: quantize_groups(op, ith, nth); break;
     case ADD_ID: add_id(op, ith, nth); break;
+    case ACTIVE_ROWS: active_rows(op, ith, nth, scratch); break;
+    case MUL_MAT_SPARSE: mul_mat_sparse(op, scratch); break;
+    case AXPY: axpy(op, ith, nth, scratch); break;
     default: unreachable();
   }
 }

@@ -18,6 +18,7 @@ import {
 import { experts } from './experts.ts';
 import type { HParams } from './hparams.ts';
 import { sectionFactors } from './rope-table.ts';
+import { isSparse, sparseFeedForward } from './sparse.ts';
 
 export interface LayerOptions extends AttentionOptions {
   /** Where branches are normed: before their first product (default), behind their last (OLMo 2), or both (Gemma). */
@@ -114,13 +115,14 @@ export const llamaLike = (name: string, mode: RopeMode, ropeInLayer: (il: number
     return { layer: (il) => ({ angles: ropeInLayer(il) ? table : undefined, mode }) };
   });
 
-/** With experts, as Mixtral, where a layer has a router. */
+/** With experts, as Mixtral, where a layer has a router, and with neurons that are left out where it has PowerInfer's weights. */
 export const llama = decoder('llama', (hp, g) => {
   const table = angles(hp, g);
   return {
     layer: (il) => ({
       angles: table,
       mode: 'normal',
+      ...(isSparse(g, il) && { feedForward: (h) => sparseFeedForward(g, hp, il, h) }),
       ...(g.has(`blk.${il}.ffn_gate_inp.weight`) && { feedForward: (h) => experts(g, hp, il, h, { normalised: true, nFf: hp.nFf }) }),
     }),
   };

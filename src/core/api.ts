@@ -17,6 +17,7 @@ export * from '../graph/grouped-ops.ts';
 export * from '../graph/image-ops.ts';
 export * from '../graph/recurrent-ops.ts';
 export * from '../graph/row-ops.ts';
+export * from '../graph/sparse-ops.ts';
 
 /** The kernels a plan takes, in words: one line a record. */
 export function explain(plan: Plan): string {

@@ -7,7 +7,7 @@ import { alignUp } from '../gguf/types.ts';
 import { SYNC_SIZE, type Layout } from '../graph/layout.ts';
 import { lower, type OpRecord } from '../graph/lower.ts';
 import { isTensor } from '../graph/operands.ts';
-import { canPack, packedBytes, readsPacked, repackRecord } from '../graph/packing.ts';
+import { canPack, packedBytes, isDense, readsPacked, repackRecord } from '../graph/packing.ts';
 import { createGraphPlan, expand, placePlan, planBytes, type GraphPlan } from '../graph/plan.ts';
 import { fourDims, isContiguous, leaf, nbytes, refuse, shape, type Tensor } from '../graph/tensor.ts';
 import { mustBeReadable } from '../graph/vec-dot-type.ts';
@@ -336,7 +336,10 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
       const nodes = expand(wanted);
       for (const t of nodes) {
         own('plan', t);
-        t.src.forEach((s, i) => s?.layout === 'packed' && !readsPacked(t, i) && refuse(t.op, PACKED, s));
+        t.src.forEach((s, i) => {
+          if (s?.layout === 'packed' && !readsPacked(t, i)) refuse(t.op, PACKED, s);
+          if (s?.layout === 'plain' && isDense(t.op, i)) refuse(t.op, 'dense must be packed; pack() it before the plan is made', s);
+        });
       }
       const parts = encoded(lower(nodes, facts), wanted);
       const { graph } = parts;

@@ -35,6 +35,14 @@ export const GROUP_TILES = 32;
 /** Kinds of lists of groups: GROUP_LIST's p0 (assembly/ops/groups.ts). */
 export const GROUP_LIST = { offset: 0, length: 1, sparse: 2 } as const;
 
+/** Rows of a row block of packed weights, and bytes of their sums (assembly/matmul/format/group.ts ROWS, ACC). */
+export const ROW_BLOCK = 16;
+export const ACC_BYTES = 64;
+/** Of 16 rows, how many are still taken one by one where the weights are there packed, too (assembly/ops/sparse.ts TURN_PRODUCT, TURN_AXPY). */
+export const SPARSE_TURN = { mul_mat_sparse: 7, axpy: 3 } as const;
+/** Scratch bytes of AXPY: four elements, the addresses of their rows, and 1024 f32 of each (assembly/ops/sparse.ts). */
+export const AXPY_SCRATCH = ACC_BYTES + 4 * 1024 * 4;
+
 /** The loops of packed products (assembly/matmul/loops.ts), as explain() names them. */
 export const LOOPS = [
   'gemv_16x1',

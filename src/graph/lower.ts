@@ -24,10 +24,12 @@ import { mostGroups } from './groups.ts';
 import { KERNELS, type OpCode } from './kernels.ts';
 import { attentionRecords, flashAttnRecords } from './lower-attention.ts';
 import { recurrentRecord } from './lower-recurrent.ts';
+import { pushSparse } from './lower-sparse.ts';
 import { chooseMulMat, type PackedFacts } from './mul-mat-ways.ts';
 import { baseOf, fits, mustFit } from './strides.ts';
 import { temporary, type KernelFacts, type OpRecord } from './record.ts';
 import { hasContiguousRows, isContiguous, nbytes, nelements, node, sameShape, shape, type Ne, type Tensor } from './tensor.ts';
+import { view } from './views.ts';
 
 export type { OpRecord } from './record.ts';
 
@@ -61,9 +63,13 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): OpRecord[] 
   const packedFacts: PackedFacts = { act: actType, loop: (weights, c, n) => LOOPS[facts.packed_loop(weights.id, c, n)] };
   const records: OpRecord[] = [];
   const work = facts.quantize_work_size();
-  /** What has been made of a tensor so far, each once however many ops read it: conversions to a type, and of `groups`; groups for so many matrices. */
-  const made = new Map<Tensor, { readonly to: TypeTraits | number; readonly groups: Tensor | undefined; readonly t: Tensor }[]>();
-  const once = (x: Tensor, to: TypeTraits | number, groups: Tensor | undefined, make: () => Tensor): Tensor => {
+  /**
+   * What has been made of a tensor so far, each once however many ops read it: conversions to a type, and of `groups`; groups for so many matrices; what
+   * else has a name.
+   */
+  type Made = TypeTraits | number | string;
+  const made = new Map<Tensor, { readonly to: Made; readonly groups: Tensor | undefined; readonly t: Tensor }[]>();
+  const once = (x: Tensor, to: Made, groups: Tensor | undefined, make: () => Tensor): Tensor => {
     const known = made.get(x)?.find((m) => m.to === to && m.groups === groups);
     if (known) return known.t;
     const t = make();
@@ -151,6 +157,13 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): OpRecord[] 
     });
   };
 
+  /** Columns as products read them that take one at a time: each a matrix of its own. */
+  const apart = (columns: Tensor, type: TypeTraits): Tensor => {
+    const x = rowsOf(columns, columns.type);
+    const each = (): Tensor => view(x, [x.ne[0], 1, x.ne[1]], { nb: [x.nb[1], x.nb[1]] }, x.batch && { dim: 2, by: x.batch.by });
+    return rowsOf(once(x, 'columns apart', undefined, each), type);
+  };
+
   /** Most kernels write contiguous rows of f32: a node that is anything else is written to such a temporary, and copied. */
   const into = (t: Tensor, write: (dst: Tensor) => void): void => {
     if (t.type === TYPE.f32 && hasContiguousRows(t)) return write(t);
@@ -215,6 +228,10 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts): OpRecord[] 
         });
         break;
       }
+      case 'mul_mat_sparse':
+      case 'axpy':
+        pushSparse(t, { actType, apart, rowsOf, once, push, scratch: facts.mul_mat_packed_scratch() });
+        break;
       case 'group_list':
         push({ code: 'GROUP_LIST', dst: t, src: [a], params: [p.kind, p.groups, p.limit, p.unit] });
         break;

@@ -33,6 +33,8 @@ export const OPERAND: Kind = { is: (v) => isTensor(v) || isNumbers(v), expected:
 /** The same where a number alone says nothing. */
 export const ROW: Kind = { is: (v) => isTensor(v) || isList(v), expected: 'a tensor or a list of numbers' };
 
+export const TENSOR: Kind = { is: isTensor, expected: 'a tensor' };
+
 /** @throws ERR_INVALID_ARGUMENT where it is none */
 export function mustBeTensor(op: string, name: string, value: unknown): asserts value is Tensor {
   if (!isTensor(value)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${op}: ${name} is ${tell(value)}; expected a tensor`);

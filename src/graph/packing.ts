@@ -22,7 +22,11 @@ export const packedBytes = ({ ne, nb }: Tensor, facts: PackingFacts): number => 
 
 /** Whether a node can read its source i where that is packed. */
 export const readsPacked = ({ op, src }: Tensor, i: number): boolean =>
-  i === 0 && (op === 'mul_mat_id' || ((op === 'mul_mat' || op === 'get_rows') && src[0]?.ne[2] === 1));
+  isDense(op, i) ||
+  (i === 0 && (op === 'mul_mat_id' || op === 'mul_mat_sparse' || ((op === 'mul_mat' || op === 'get_rows') && src[0]?.ne[2] === 1)));
+
+/** Whether source i is the `dense` of sparse-ops.ts, which only packed weights can be. */
+export const isDense = (op: Tensor['op'], i: number): boolean => i === 4 && (op === 'mul_mat_sparse' || op === 'axpy');
 
 /** Packs `dst` in place. `broken`: i32 [1], becomes 1 where a scale in it is Inf or NaN. */
 export const repackRecord = (dst: Tensor, facts: PackingFacts, broken?: Tensor): OpRecord => ({
@@ -38,7 +42,8 @@ export const repackRecord = (dst: Tensor, facts: PackingFacts, broken?: Tensor):
 export function packWeights(nodes: readonly Tensor[], facts: PackingFacts): Tensor[] {
   const exact = (n: Tensor): boolean => n.op === 'mul_mat' && n.params.f32 === 1;
   const products = nodes.filter((n) => (n.op === 'mul_mat' && !exact(n)) || n.op === 'mul_mat_id');
-  const packed = new Set(products.map((n) => n.src[0]!).filter((w) => w.op === 'leaf' && canPack(w, facts)));
+  const dense = nodes.flatMap((n) => n.src.filter((s, i) => s && isDense(n.op, i)));
+  const packed = new Set([...products.map((n) => n.src[0]!), ...(dense as Tensor[])].filter((w) => w.op === 'leaf' && canPack(w, facts)));
   for (const n of nodes) n.src.forEach((s, i) => s && (exact(n) || !readsPacked(n, i)) && packed.delete(s));
   for (const w of packed) w.layout = 'packed';
   return [...packed];

@@ -22,6 +22,7 @@ import {
   geglu,
   mul,
   reglu,
+  relu,
   repeat,
   scale,
   sigmoid,
@@ -34,6 +35,7 @@ import {
   tanh,
 } from '../graph/elementwise-ops.ts';
 import { add_id, grouped_matmul, mul_mat_id } from '../graph/grouped-ops.ts';
+import { axpy, mul_mat_sparse } from '../graph/sparse-ops.ts';
 import { in_sum2 } from '../graph/input-sums.ts';
 import { SYNC_SIZE } from '../graph/layout.ts';
 import { lower, type OpRecord } from '../graph/lower.ts';
@@ -180,6 +182,7 @@ function otherCases(): Cases {
   const inputs = floats('inputs', [16, 4, 11, 1], 24);
   const gates = floats('gates', [1, 4, 11, 1], 25);
   const states = floats('states', [16, 16, 4, 1], 26);
+  const some = relu(floats('some', [7, 3, 1, 1], 29));
   return {
     norms: [
       rms_norm(x, { eps: 1e-5, weight: row }),
@@ -198,6 +201,11 @@ function otherCases(): Cases {
         ssm_scan(states, inputs, floats('dt', [4, 11, 1, 1], 22), floats('A', [n, 4, 1, 1], 23), inputs, inputs, integers('ids', [0])),
       ),
       gated_delta_net(inputs, l2_norm(inputs, { eps: 1e-6 }), inputs, gates, gates, states),
+    ],
+    'some rows': [
+      axpy(x, some, some),
+      axpy(cast(floats('rows', [NE0, 7, 1, 1], 27), 'q4_0'), some, some),
+      mul_mat_sparse(y, x, floats('idx', [7, 7, 1, 1], 28), { threshold: 0 }),
     ],
     reductions: [mean(x), argmax(x), top_k(x, 9), in_sum2(x, floats('sums', [NE0 + 5, 1, 1, 1], 19))],
   };

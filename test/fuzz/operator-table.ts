@@ -338,6 +338,56 @@ export const OPS: readonly OpRow[] = [
     },
   },
   {
+    op: 'mul_mat_sparse',
+    take(g) {
+      const x = matrix(g);
+      const [k, tokens] = x.window.ne;
+      const type = g.pick<TypeName>(k % 32 ? FLOATS : SIDES);
+      const ne: Four = [k, g.int(1, 40), 1, 1];
+      const n = g.int(ne[1], 40);
+      return {
+        src: [
+          g.chance(0.3) && (type === 'f32' || k % 32 === 0) ? g.packed(ne, type) : g.of(ne, [type]),
+          x,
+          g.mask([n, tokens, 1, 1]),
+          n > ne[1] || g.chance(0.3) ? g.ids([ne[1], 1, 1, 1], n) : null,
+        ],
+        params: { threshold: g.pick([-1, -2, 0, -Infinity, Infinity]) },
+        noise: PRODUCT[type],
+      };
+    },
+  },
+  {
+    op: 'axpy',
+    take(g) {
+      const x = matrix(g);
+      const [n, tokens] = x.window.ne;
+      const rows = g.chance(0.5) ? n : g.int(1, n);
+      const params: Taken['params'] = g.chance(0.3) ? {} : { threshold: g.pick([-1, -2, -Infinity]) };
+      return {
+        src: [
+          g.of([g.pick([1, 3, 31, 32, 64, 544]), rows, 1, 1], SIDES),
+          x,
+          g.mask([n, tokens, 1, 1]),
+          rows < n || g.chance(0.3) ? g.ids([rows, 1, 1, 1], n) : null,
+        ],
+        params,
+      };
+    },
+  },
+  {
+    op: 'axpy_head',
+    take(g) {
+      const x = matrix(g);
+      const [n, tokens] = x.window.ne;
+      const heads = g.pick([1, 2, 4, 8, n].filter((h) => n % h === 0));
+      return {
+        src: [g.of([g.pick([5, 32, 96]), n, 1, 1], SIDES), x, g.mask([heads, tokens, 1, 1])],
+        params: { threshold: g.pick([-1, -2]) },
+      };
+    },
+  },
+  {
     op: 'add_id',
     noise: 0,
     take(g) {

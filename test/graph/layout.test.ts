@@ -9,6 +9,8 @@ import {
   ACT_64_BLOCK,
   ACT_K,
   ACT_K_BLOCK,
+  ACC_BYTES,
+  AXPY_SCRATCH,
   KV_SPLIT,
   ATTENTION_SPLIT_TOKENS,
   ATTENTION_STATE,
@@ -33,6 +35,8 @@ import {
   PLAN_SIZE,
   RANGES,
   REACHED_STRIDE,
+  ROW_BLOCK,
+  SPARSE_TURN,
   ENDS,
   STEP_THREADS,
   SYNC,
@@ -156,6 +160,13 @@ it('assembly/ops/groups.ts and mul_mat_packed.ts: groups and their tiles', () =>
   const { ROWS, CHUNK_ROWS } = constants('matmul/format/group');
   expect([columns, OFFSETS, SPARSE]).toEqual([GROUP_COLUMNS, GROUP_LIST.offset, GROUP_LIST.sparse]);
   expect([ROWS, CHUNK_ROWS, constants('ops/mul_mat_packed').FEW_CHUNKS_OF_GROUPS]).toEqual([TILE_ROWS.small, TILE_ROWS.large, GROUP_TILES]);
+});
+
+it('assembly/ops/sparse.ts: scratch, and where packed weights are taken', () => {
+  const { STRIPE, AT_ONCE, TURN_PRODUCT, TURN_AXPY } = constants('ops/sparse');
+  expect([TURN_PRODUCT, TURN_AXPY]).toEqual([SPARSE_TURN.mul_mat_sparse, SPARSE_TURN.axpy]);
+  expect(ACC_BYTES + AT_ONCE * STRIPE * 4).toBe(AXPY_SCRATCH);
+  expect([constants('matmul/format/group').ROWS, constants('matmul/format/group').ACC]).toEqual([ROW_BLOCK, ACC_BYTES]);
 });
 
 it('assembly/matmul/act.ts: ids and blocks of activations', () => {

@@ -80,6 +80,10 @@ export function build(c: Pick<OpCase, 'op' | 'params' | 'src'>, src: readonly (T
         b,
         p.is_2D ? { ...moves2d(p), type: p.type ? 'f16' : 'f32' } : { ...moves1d(p), type: p.type ? 'f16' : 'f32', is2D: false },
       );
+    case 'mul_mat_sparse':
+      return core.mul_mat_sparse(a, b, m, { ...p, row_lookup: k });
+    case 'axpy':
+      return core.axpy(a, b, m, { ...p, row_lookup: k });
     case 'conv_1d':
       return core.conv_1d(a, b, p.type === 0 ? { ...moves1d(p), type: 'f32' } : moves1d(p));
     case 'conv_2d':

@@ -143,6 +143,39 @@ function mulMatId(as: View, b: View, ids: View): Float64Array {
   });
   return out;
 }
+/** Whether an element of idx says that its row counts. */
+const counts = (v: number, p: Readonly<Record<string, number>>) => (p.threshold === undefined ? v !== 0 : v >= p.threshold);
+/** The rows of weights with their places among the elements of idx: all, or by a lookup those whose place no later row has. */
+function rowsAndPlaces(n: number, lookup: View | null, limit: number): (readonly [row: number, place: number])[] {
+  const places = Array.from({ length: n }, (_, r) => (lookup ? lookup.at(r, 0, 0, 0) : r));
+  return [...places.keys()]
+    .filter((r) => within(places[r], 1, limit) && places.lastIndexOf(places[r]) === r)
+    .map((r) => [r, places[r]] as const)
+    .sort((x, y) => x[1] - y[1]);
+}
+function mulMatSparse(
+  w: View,
+  x: View,
+  idx: View,
+  lookup: View | null,
+  p: Readonly<Record<string, number>>,
+  ne: readonly number[],
+): Float64Array {
+  const y = mulMat(w, x);
+  const rowAt = new Map(rowsAndPlaces(w.ne[1], lookup, idx.ne[0]).map(([r, i]) => [i, r]));
+  return each(ne, (i, t) => (rowAt.has(i) && counts(idx.at(i, t, 0, 0), p) ? y[t * w.ne[1] + rowAt.get(i)!] : 0));
+}
+function axpy(w: View, x: View, idx: View, lookup: View | null, p: Readonly<Record<string, number>>, ne: readonly number[]): Float64Array {
+  const per = lookup ? 1 : w.ne[1] / idx.ne[0];
+  const all = rowsAndPlaces(w.ne[1], lookup, lookup ? idx.ne[0] : w.ne[1]);
+  return each(ne, (c, t) =>
+    sum(
+      all.map(([r, i]) =>
+        counts(idx.at(Math.floor(i / per), t, 0, 0), p) && x.at(i, t, 0, 0) !== 0 ? w.at(c, r, 0, 0) * x.at(i, t, 0, 0) : 0,
+      ),
+    ),
+  );
+}
 const slope = (h: number, n_head: number, max_bias: number) => {
   const n = 2 ** Math.floor(Math.log2(n_head));
   return max_bias === 0 ? 1 : h < n ? 2 ** ((-max_bias / n) * (h + 1)) : 2 ** ((-max_bias / 2 / n) * (2 * (h - n) + 1));
@@ -366,6 +399,11 @@ export function evaluateOn(
       return mulMat(a, b);
     case 'mul_mat_id':
       return mulMatId(a, b, m!);
+    case 'mul_mat_sparse':
+      return mulMatSparse(a, b, m!, k, p, ne);
+    case 'axpy':
+    case 'axpy_head':
+      return axpy(a, b, m!, k, p, ne);
     case 'add_id':
       return all((i0, u, t) => a.at(i0, u, t, 0) + (within(m!.at(u, t, 0, 0), 1, b.ne[1]) ? b.at(i0, m!.at(u, t, 0, 0), 0, 0) : NaN));
     case 'rope_ext':

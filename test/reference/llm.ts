@@ -385,6 +385,19 @@ export function reference(gguf: RefGguf) {
   function feedForward(x: Vec, b: string, layerInput: Vec): Vec {
     if (optional(`${b}ffn_gate_inp.weight`)) return mixture(x, arch === 'smallthinker' ? layerInput : x, b);
     const up = linear(x, `${b}ffn_up`);
+    // PowerInfer's layers: ReLU, a row of the last product for each neuron, those alone that a predictor gives the threshold.
+    if (optional(`${b}ffn_down_t.weight`)) {
+      const predicted =
+        optional(`${b}fc1.weight`) &&
+        linear(
+          linear(x, `${b}fc1`).map((v) => Math.max(0, v)),
+          `${b}fc2`,
+        );
+      const least = (gguf.meta.get('powerinfer.sparse_threshold') as number | undefined) ?? 0;
+      const h = linear(x, `${b}ffn_gate`).map((g, i) => (predicted && !(predicted[i] >= least) ? 0 : Math.max(0, g) * up[i]));
+      const down = rows(`${b}ffn_down_t.weight`);
+      return h.reduce((sum, v, i) => sum.map((y, j) => y + v * down[i][j]), new Float64Array(n_embd));
+    }
     if (arch === 'apertus') return linear(xielu(up, Number(b.split('.')[1])), `${b}ffn_down`);
     const gate = optional(`${b}ffn_gate.weight`) && linear(x, `${b}ffn_gate`);
     const mid = gate

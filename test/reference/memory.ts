@@ -103,7 +103,8 @@ export function execute({ op, src, params, dst, noise }: Step, random: () => num
   const view = (s: Window | null, of: 'value' | 'other'): View | null =>
     s && { type: wide(s.buffer.type) ? 'f32' : s.buffer.type, ne: s.ne, at: (...i) => s.buffer[of][placeOf(s, ...i)] };
   // ggml rounds what meets weights of f16 and bf16 to their type, and takes gelu from tables; here neither is done.
-  const wide = (type: TypeName): boolean => ['mul_mat', 'mul_mat_id', 'flash_attn_ext'].includes(op) && (type === 'f16' || type === 'bf16');
+  const wide = (type: TypeName): boolean =>
+    ['mul_mat', 'mul_mat_id', 'mul_mat_sparse', 'flash_attn_ext'].includes(op) && (type === 'f16' || type === 'bf16');
   // Rows that are not set stay as they are: they are asked for as NaN.
   const sets = op === 'set_rows';
   const left = (i: number): boolean => sets && Number.isNaN(value[i]);

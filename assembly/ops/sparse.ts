@@ -1,0 +1,329 @@
+/**
+ * Products of which only some rows count (PowerInfer, arXiv 2312.12456; Deja Vu, arXiv 2310.17157): the neurons that fire for a token.
+ *
+ * Which rows these are is found once for all products with the same idx (active_rows), and threads share them by number, not by where they lie. A list of
+ * rows has, for each token, i32:
+ *
+ *   | how many | rows in the order of their places in the result | (room for all) |
+ *
+ * Tokens are computed one by one, each with rows of its own. A result is summed whole by one thread, in an order given by shapes alone.
+ */
+import { mul_mat_packed, repack } from '../matmul/by_type';
+import { ACC, ROWS } from '../matmul/format/group';
+import { mul_mat_packed_scratch } from '../matmul/packed';
+import { range_end, range_start } from '../runtime/schedule';
+import { take } from '../runtime/sync';
+import { LAYOUT_PACKED, Op, Tensor, row_of } from '../runtime/tensor';
+import { f16_to_f32, held as held_byte, madd } from '../simd';
+import { F32, Q4_0, Q8_0, blck_size, type_size } from '../type/ids';
+import { dequantize_row } from '../type/traits';
+
+/** Columns of an axpy whose sums, and four rows of weights, f32 at most, stay in the L1 cache together. */
+const STRIPE: i32 = 1024;
+const STRIPE_BYTES: usize = <usize>STRIPE << 2;
+/** Rows that are added at once. */
+const AT_ONCE: i32 = 4;
+
+/**
+ * Where more than so many rows of 16 count, the packed weights take less time (src/graph/layout.ts SPARSE_TURN). All rows of q4_0 one by one took 1.9 times
+ * as long as packed (simd) to 2.3 times (dotadd), and added up in f32 3.3 to 6 times (Zen 4, Node 20 and 24, 1024 x 2816, one thread).
+ */
+const TURN_PRODUCT: i32 = 7;
+const TURN_AXPY: i32 = 3;
+
+/**
+ * dst = the list of rows for each column of src0, f32 [n, tokens]: those whose element is at least p1, an f32, or, with p0 = 1, not 0. (A NaN is not 0,
+ * and not at least anything.) An element stands for p2 rows. src1, i32 [rows]: for each row the one element that it belongs to; of several the last
+ * row has it, and rows whose element is none are never in a list. scratch: with src1, an i32 for each element. (A token's list is made by one thread, 1 to
+ * 2 ns an element: less than 1 % of a product of all rows.)
+ */
+export function active_rows(op: Op, ith: i32, nth: i32, scratch: usize): void {
+  const idx = op.src0;
+  const lookup = op.src1;
+  const n = idx.ne0;
+  const per = op.p2;
+  const looked_up = changetype<usize>(lookup) != 0;
+  if (looked_up) {
+    memory.fill(scratch, 0xff, <usize>n << 2);
+    for (let r = 0; r < lookup.ne0; r++) {
+      const i = load<u32>(lookup.data + (<usize>r << 2));
+      if (i < <u32>n) store<i32>(scratch + (<usize>i << 2), r);
+    }
+  }
+  const least = reinterpret<f32>(op.p1);
+  const to = range_end(idx.ne1, ith, nth);
+  for (let t = range_start(idx.ne1, ith, nth); t < to; t++) {
+    const list = row_of(op.dst, t, 0, 0);
+    const x = row_of(idx, t, 0, 0);
+    let end = list + 4;
+    for (let i = 0; i < n; i++) {
+      const v = load<f32>(x + (<usize>i << 2));
+      const counts = i32(v >= least) | (i32(v != 0) & op.p0);
+      if (!looked_up && per == 1) {
+        // Without a branch, which nobody could foretell: what is not kept is overwritten.
+        store<i32>(end, i);
+        end += counts << 2;
+      } else if (counts) {
+        const first = looked_up ? load<i32>(scratch + (<usize>i << 2)) : i * per;
+        for (let r = first, last = first < 0 ? first : first + per; r < last; r++, end += 4) store<i32>(end, r);
+      }
+    }
+    store<i32>(list, <i32>(end - list - 4) >> 2);
+  }
+}
+
+/** Element i of a list. */
+// @ts-ignore: decorator
+@inline
+function row_in(list: usize, i: i32): i32 {
+  return load<i32>(list + (<usize>i << 2), 4);
+}
+
+/** Where a row's place is among the elements of a column. */
+// @ts-ignore: decorator
+@inline
+function place_of(lookup: Tensor, row: i32): i32 {
+  return changetype<usize>(lookup) ? load<i32>(lookup.data + (<usize>row << 2)) : row;
+}
+
+/** Whether there is `dense`, and more than `turn` of 16 rows count. */
+// @ts-ignore: decorator
+@inline
+function is_dense(dense: Tensor, count: i32, rows: i32, turn: i32): bool {
+  return changetype<usize>(dense) != 0 && <i64>count * 16 > <i64>rows * turn;
+}
+
+/**
+ * dst [n, tokens] f32: for each column of src1 (activations of quantize_act or f32, [k, 1, tokens]) its products with the rows of src0 [k, rows] that the
+ * list src2 names, each at its place: src3 as active_rows has it. All else is 0. Rows that are plain are gathered, packed in the scratch, 16 at a time, and
+ * multiplied by the loops of packed products: the bits are the same. Of packed weights a row block is multiplied where one of its rows counts.
+ * src4: the same weights packed, for columns most of whose rows count.
+ */
+export function mul_mat_sparse(op: Op, scratch: usize): void {
+  const tokens = op.dst.ne1;
+  let t = 0;
+  let before = 0;
+  for (let chunk = take(op.cursor); ; chunk = take(op.cursor)) {
+    for (; t < tokens; t++) {
+      const end = before + max(1, (load<i32>(row_of(op.src2, t, 0, 0)) + ROWS - 1) / ROWS);
+      if (chunk < end) break;
+      before = end;
+    }
+    if (t == tokens) return;
+    some_rows(op, t, (chunk - before) * ROWS, scratch);
+  }
+}
+
+/** The first of the list's elements from i on that chunks from there on compute: with packed weights, none of a row block that an earlier one began. */
+function first_from(list: usize, i: i32, packed: bool): i32 {
+  const count = load<i32>(list);
+  if (i >= count) return count;
+  if (packed && i > 0) while (i < count && row_in(list, i) / ROWS == row_in(list, i - 1) / ROWS) i++;
+  return i;
+}
+
+/**
+ * Copies n bytes: rows that lie anywhere in memory, and that nothing has fetched ahead. A processor waits for some sixteen lines of them at a time where loads
+ * follow each other so closely, and for a few where it computes with each.
+ */
+function copy(to: usize, from: usize, n: usize): void {
+  const rest = n & 15;
+  for (const end = to + (n - rest); to != end; to += 16, from += 16) v128.store(to, v128.load(from));
+  if (rest) memory.copy(to, from, rest);
+}
+
+/** Packs the n plain rows of w that the list names from element i on, as a row block at `to`; returns how many of its blocks have a scale that is not finite. */
+function gather(w: Tensor, list: usize, i: i32, n: i32, to: usize): i32 {
+  const bytes = <usize>w.nb1;
+  for (let j = 0; j < n; j++) copy(to + <usize>j * bytes, w.data + <usize>row_in(list, i + j) * bytes, bytes);
+  return repack(w.type, to, w.ne0, n, 0, 1, to + <usize>ROWS * bytes);
+}
+
+/** Elements [i, i + 16) of token t's list, and the zeros between and, at the ends, around their places. */
+function some_rows(op: Op, t: i32, i: i32, scratch: usize): void {
+  const list = row_of(op.src2, t, 0, 0);
+  const count = load<i32>(list);
+  const w = is_dense(op.src4, count, op.src0.ne1, TURN_PRODUCT) ? op.src4 : op.src0;
+  const lookup = op.src3;
+  const packed = w.layout == LAYOUT_PACKED;
+  const x = row_of(op.src1, 0, t, 0);
+  const y = row_of(op.dst, t, 0, 0);
+  const last = i + ROWS >= count;
+  const end = first_from(list, i + ROWS, packed);
+  i = first_from(list, i, packed);
+  const from = i == 0 ? 0 : place_of(lookup, row_in(list, i - 1)) + 1;
+  const to = last ? op.dst.ne0 : place_of(lookup, row_in(list, end - 1)) + 1;
+  memory.fill(y + (<usize>from << 2), 0, <usize>(to - from) << 2);
+  const work = scratch + ACC;
+  const gathered = work + mul_mat_packed_scratch();
+  while (i < end) {
+    let n = 1;
+    let first = 0;
+    let broken = false;
+    if (packed) {
+      first = row_in(list, i) & -ROWS;
+      while (i + n < end && (row_in(list, i + n) & -ROWS) == first) n++;
+    } else {
+      n = end - i;
+      broken = gather(w, list, i, n, gathered) != 0;
+      // A row with a scale that is not finite has no number, and is packed alone to tell which it is.
+      if (broken && n > 1) broken = gather(w, list, i, (n = 1), gathered) != 0;
+    }
+    mul_mat_packed(
+      w.type,
+      packed ? w.data : gathered,
+      w.ne0,
+      first,
+      first + ROWS,
+      x,
+      op.src1.nb1,
+      1,
+      scratch - (<usize>first << 2),
+      0,
+      work,
+      0,
+    );
+    for (let j = 0; j < n; j++, i++) {
+      const row = row_in(list, i);
+      const sum = load<f32>(scratch + (<usize>(packed ? row - first : j) << 2));
+      store<f32>(y + (<usize>place_of(lookup, row) << 2), broken ? NaN : sum);
+    }
+  }
+}
+
+/**
+ * dst [n, tokens] f32: for each column of src1, f32, the sum of the rows of src0 [n, rows], plain, that the list src2 names, each times its element, in the
+ * list's order: one chain y = madd(w, x, y), as in gemm_f32.ts. src3 as active_rows has it. Elements that are 0 add nothing. Threads share columns of src0.
+ * src4: the same weights packed, not transposed, for columns most of whose rows count; src5: the columns as its products read them.
+ */
+export function axpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
+  const w = op.src0;
+  const dense = op.src4;
+  const n = w.ne0;
+  const unit = max(32, <i32>blck_size(w.type));
+  const units = (n + unit - 1) / unit;
+  const from = range_start(units, ith, nth) * unit;
+  const to = min(range_end(units, ith, nth) * unit, n);
+  if (from >= to) return;
+  for (let t = 0; t < op.dst.ne1; t++) {
+    const list = row_of(op.src2, t, 0, 0);
+    const y = row_of(op.dst, t, 0, 0);
+    if (is_dense(dense, load<i32>(list), w.ne1, TURN_AXPY)) {
+      mul_mat_packed(dense.type, dense.data, dense.ne0, from, to, row_of(op.src5, 0, t, 0), op.src5.nb1, 1, y, 0, scratch, 0);
+      continue;
+    }
+    for (let c = from; c < to; c += STRIPE) stripe(op, list, row_of(op.src1, t, 0, 0), y, c, min(STRIPE, to - c), scratch);
+  }
+}
+
+/** Columns [c, c + n) of one token's sum. scratch: four elements, the addresses of their rows, and the rows. */
+function stripe(op: Op, list: usize, x: usize, y: usize, c: i32, n: i32, scratch: usize): void {
+  const type = op.src0.type;
+  const w = op.src0.data + <usize>(<u32>c / blck_size(type)) * type_size(type);
+  const in_blocks = type == Q4_0 || type == Q8_0;
+  y += <usize>c << 2;
+  memory.fill(y, 0, <usize>n << 2);
+  let held = 0;
+  for (let i = 0, count = load<i32>(list); i < count; i++) {
+    const row = row_in(list, i);
+    const v = load<f32>(x + (<usize>place_of(op.src3, row) << 2));
+    if (v != 0) {
+      const at = scratch + (<usize>held << 2);
+      let p = w + <usize>row * op.src0.nb1;
+      if (type != F32) {
+        const to = scratch + ACC + <usize>held * STRIPE_BYTES;
+        if (in_blocks) copy(to, p, <usize>(n >> 5) * type_size(type));
+        else dequantize_row(type, p, to, n);
+        p = to;
+      }
+      store<f32>(at, v);
+      store<usize>(at, p, 16);
+      held++;
+    }
+    if (held == 0 || (held < AT_ONCE && i + 1 < count)) continue;
+    // What is missing at the end is the first row again, times 0.
+    for (; held < AT_ONCE; held++) {
+      store<f32>(scratch + (<usize>held << 2), 0);
+      store<usize>(scratch + (<usize>held << 2), load<usize>(scratch, 16), 16);
+    }
+    if (in_blocks) add_blocks(y, n, scratch, type == Q8_0);
+    else add_rows(y, n, scratch);
+    held = 0;
+  }
+}
+
+/** y += the four rows, f32, times their elements, one after the other. */
+function add_rows(y: usize, n: i32, four: usize): void {
+  const x0 = v128.load32_splat(four);
+  const x1 = v128.load32_splat(four, 4);
+  const x2 = v128.load32_splat(four, 8);
+  const x3 = v128.load32_splat(four, 12);
+  let p0 = load<usize>(four, 16);
+  const d1 = load<usize>(four, 20) - p0;
+  const d2 = load<usize>(four, 24) - p0;
+  const d3 = load<usize>(four, 28) - p0;
+  for (const end = y + (<usize>(n & -4) << 2); y != end; y += 16, p0 += 16) {
+    const s = madd(v128.load(p0 + d1), x1, madd(v128.load(p0), x0, v128.load(y)));
+    v128.store(y, madd(v128.load(p0 + d3), x3, madd(v128.load(p0 + d2), x2, s)));
+  }
+  for (const end = y + (<usize>(n & 3) << 2); y != end; y += 4, p0 += 4) {
+    const s = madd(v128.load32_zero(p0 + d1), x1, madd(v128.load32_zero(p0), x0, v128.load32_zero(y)));
+    v128.store32_lane(y, madd(v128.load32_zero(p0 + d3), x3, madd(v128.load32_zero(p0 + d2), x2, s)), 0);
+  }
+}
+
+/** The same of rows of q4_0 or q8_0, a block of each at a time in registers: the bits that dequantised rows give. */
+function add_blocks(y: usize, n: i32, four: usize, eight: bool): void {
+  const bytes: usize = eight ? 34 : 18;
+  const mask = held_byte(15);
+  const centre = held_byte(8);
+  for (let at: usize = 0; n > 0; n -= 32, at += bytes, y += 128) {
+    let y0 = v128.load(y);
+    let y1 = v128.load(y, 16);
+    let y2 = v128.load(y, 32);
+    let y3 = v128.load(y, 48);
+    let y4 = v128.load(y, 64);
+    let y5 = v128.load(y, 80);
+    let y6 = v128.load(y, 96);
+    let y7 = v128.load(y, 112);
+    for (let i = four; i != four + 16; i += 4) {
+      const p = load<usize>(i, 16) + at;
+      const x = v128.load32_splat(i);
+      const d = f32x4.splat(f16_to_f32(load<u16>(p)));
+      let low = v128.load(p, 2);
+      let high = low;
+      if (eight) high = v128.load(p, 18);
+      else {
+        low = i8x16.sub(v128.and(low, mask), centre);
+        high = i8x16.sub(v128.and(i16x8.shr_u(high, 4), mask), centre);
+      }
+      let h = i16x8.extend_low_i8x16_s(low);
+      y0 = add_codes(y0, i32x4.extend_low_i16x8_s(h), d, x);
+      y1 = add_codes(y1, i32x4.extend_high_i16x8_s(h), d, x);
+      h = i16x8.extend_high_i8x16_s(low);
+      y2 = add_codes(y2, i32x4.extend_low_i16x8_s(h), d, x);
+      y3 = add_codes(y3, i32x4.extend_high_i16x8_s(h), d, x);
+      h = i16x8.extend_low_i8x16_s(high);
+      y4 = add_codes(y4, i32x4.extend_low_i16x8_s(h), d, x);
+      y5 = add_codes(y5, i32x4.extend_high_i16x8_s(h), d, x);
+      h = i16x8.extend_high_i8x16_s(high);
+      y6 = add_codes(y6, i32x4.extend_low_i16x8_s(h), d, x);
+      y7 = add_codes(y7, i32x4.extend_high_i16x8_s(h), d, x);
+    }
+    v128.store(y, y0);
+    v128.store(y, y1, 16);
+    v128.store(y, y2, 32);
+    v128.store(y, y3, 48);
+    v128.store(y, y4, 64);
+    v128.store(y, y5, 80);
+    v128.store(y, y6, 96);
+    v128.store(y, y7, 112);
+  }
+}
+
+/** y + codes * d * x. */
+// @ts-ignore: decorator
+@inline
+function add_codes(y: v128, codes: v128, d: v128, x: v128): v128 {
+  return madd(f32x4.mul(f32x4.convert_i32x4_s(codes), d), x, y);
+}
