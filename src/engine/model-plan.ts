@@ -181,11 +181,14 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
       adapted.add(name);
       return (options.loras.get(name) ?? []).map(({ a, b, scale }) => ({ a: weightOf(a), b: weightOf(b), scale }));
     },
-    cache(layer, headDim = hparams.headDim) {
-      const cache = (name: string, type: KvType): Tensor =>
-        leaf(`cache_${name}.${layer}`, TYPE[type], [paddedHeadDim(type, headDim), cells, hparams.nHeadKv, 1]);
+    cache(layer, headDim = hparams.headDim, valueDim = headDim) {
+      const cache = (name: string, type: KvType, dims: number): Tensor =>
+        leaf(`cache_${name}.${layer}`, TYPE[type], [paddedHeadDim(type, dims), cells, hparams.nHeadKv, 1]);
       // An encoder reads keys and values only in the step and layer that wrote them, so one cache serves all its layers.
-      return (cacheOf[hparams.causal ? layer : 0] ??= { k: cache('k', options.cacheTypeK), v: cache('v', options.cacheTypeV) });
+      return (cacheOf[hparams.causal ? layer : 0] ??= {
+        k: cache('k', options.cacheTypeK, headDim),
+        v: cache('v', options.cacheTypeV, valueDim),
+      });
     },
     states(name, ne) {
       if (!hparams.causal)
