@@ -52,8 +52,8 @@ export interface GraphContext {
   tokenRows(table: Tensor): Tensor;
   /** What adapters add to the product with this weight: scale * b (a x). */
   loras(name: string): readonly { readonly a: Tensor; readonly b: Tensor; readonly scale: number }[];
-  /** The KV cache of a layer; encoders have one for all. `headDim`: dimensions of its heads where they are not all layers'. */
-  cache(layer: number, headDim?: number): KvCache;
+  /** The KV cache of a layer; encoders have one for all. Dimensions of its heads, where they are not all layers', and of those of values, where they differ. */
+  cache(layer: number, headDim?: number, valueDim?: number): KvCache;
   /** Recurrent states by a name, cells of f32 [ne0, ne1, ne2]; the same name gives the same. */
   states(name: string, ne: readonly [number, number, number]): StateCells;
   /** f32 [n_dims, n_ctx] of angles; the same parameters give the same table. `factors`: a tensor whose values divide the frequencies, if the file has it. */

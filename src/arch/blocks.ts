@@ -1,4 +1,5 @@
 /** What transformers are put together from. Each block takes its weights by their GGUF names and keeps to what the file has (biases, fused products, norms of heads). */
+import { QuantletError } from '../errors.ts';
 import { attention, kv_store } from '../graph/attention-ops.ts';
 import { add, geglu, gelu, mul, scale, sigmoid, swiglu, tanh } from '../graph/elementwise-ops.ts';
 import { get_rows, mul_mat } from '../graph/ops.ts';
@@ -9,7 +10,7 @@ import { reshape, view } from '../graph/views.ts';
 import type { GraphContext } from './architecture.ts';
 import type { HParams } from './hparams.ts';
 
-const TOKENS_OF_HEADS = { dim: 2, by: 'tokens' } as const;
+export const TOKENS_OF_HEADS = { dim: 2, by: 'tokens' } as const;
 
 /** rms or layer norm with the weight and, if there is one, the bias of this name. */
 export function norm(g: GraphContext, hp: HParams, x: Tensor, name: string): Tensor {
@@ -115,6 +116,11 @@ export function selfAttention(
   }: AttentionOptions,
 ): Tensor {
   const { nHead } = hp;
+  if (hp.valueDim !== hp.headDim)
+    throw new QuantletError(
+      'ERR_UNSUPPORTED_ARCH',
+      `this ${hp.arch} model has value heads of ${hp.valueDim} beside key heads of ${hp.headDim}, which quantlet does not run yet`,
+    );
   const { pos, cells, first, visible } = g.inputs;
   const name = (part: string): string => `blk.${il}.${part}`;
   const { q, k, v, gate } = projections(g, { ...hp, headDim }, il, h, { gated: outputGate, qAlone: keysOf !== undefined });

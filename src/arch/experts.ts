@@ -8,7 +8,7 @@ import { soft_max, sum_rows, top_k, weighted_sum } from '../graph/row-ops.ts';
 import type { BatchDim, Tensor } from '../graph/tensor.ts';
 import { reshape, view } from '../graph/views.ts';
 import type { GraphContext } from './architecture.ts';
-import { gatedFeedForward, linear } from './blocks.ts';
+import { gatedFeedForward, linear, times } from './blocks.ts';
 import type { HParams } from './hparams.ts';
 
 /** What makes weights of the router's scores: a softmax over all experts, a sigmoid of each, or a softmax over the chosen ones. */
@@ -24,6 +24,8 @@ export interface ExpertOptions {
   readonly gating?: Gating;
   /** Weights of the chosen are divided by their sum. Default false. */
   readonly normalised?: boolean;
+  /** What the weights are multiplied by at last; 0 is 1. Default 1. */
+  readonly weightScale?: number;
   /** What the gate goes through; 'gelu' is for experts without one, whose up it is. Default 'silu'. */
   readonly act?: keyof typeof UNITS | 'gelu';
   /** How wide an expert is. Default: the file's expert_feed_forward_length, or feed_forward_length. */
@@ -116,7 +118,7 @@ function route(
   hp: HParams,
   il: number,
   scores: Tensor,
-  { gating = 'softmax', normalised = false }: ExpertOptions,
+  { gating = 'softmax', normalised = false, weightScale = 1 }: ExpertOptions,
 ): { readonly ids: Tensor; readonly weights: Tensor } {
   const { nExpert } = hp;
   const nTokens = scores.ne[1];
@@ -129,7 +131,7 @@ function route(
   let weights: Tensor = reshape(chosen, [nUsed, nTokens, 1, 1], byTokens(1));
   if (gating === 'softmaxOfChosen') weights = soft_max(weights);
   if (normalised) weights = div(weights, clamp(sum_rows(weights), LEAST_SUM, Infinity));
-  return { ids, weights: reshape(weights, [1, nUsed, nTokens, 1], byTokens(2)) };
+  return { ids, weights: reshape(times(weights, weightScale || 1), [1, nUsed, nTokens, 1], byTokens(2)) };
 }
 
 /** Where experts come in groups, only those of the best groups can be chosen: a group is as good as its two best experts together (arXiv 2412.19437). */

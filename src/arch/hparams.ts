@@ -22,8 +22,10 @@ export interface HParams {
   readonly nHeadKv: number;
   /** Whether a layer has no heads of keys and values, by which files tell recurrent layers. */
   isRecurrent(il: number): boolean;
-  /** Dimensions of a query, key and value head. */
+  /** Dimensions of a query and key head. */
   readonly headDim: number;
+  /** Of a value head. */
+  readonly valueDim: number;
   /** Of the first layer, where they differ. */
   readonly nFf: number;
   /** Experts of a layer; 0: there are none. */
@@ -76,11 +78,6 @@ export function readHParams(gguf: GGUF): HParams {
     );
   const headDim = count('attention.key_length', Math.floor(nEmbd / Math.max(nHead, 1)));
   const valueDim = count('attention.value_length', headDim);
-  if (valueDim !== headDim)
-    throw new QuantletError(
-      'ERR_UNSUPPORTED_ARCH',
-      `this ${arch} model has value heads of ${valueDim} beside key heads of ${headDim}, which quantlet does not run yet`,
-    );
   const nDims = count('rope.dimension_count', headDim, 0);
   if (nDims > headDim)
     throw new QuantletError(
@@ -94,11 +91,12 @@ export function readHParams(gguf: GGUF): HParams {
   const extFactor = getNumber(gguf, key('rope.scaling.yarn_ext_factor'), scaling === 'yarn' ? 1 : 0);
   const magnitude = (logMul: number): number => (factor <= 1 ? 1 : 1 + 0.1 * logMul * Math.log(factor));
   // Where YaRN mixes, ropeTable() makes the magnitude larger by the factor; llama_context takes that back where the factor makes the context no longer,
-  // or where the file says that scores are larger already.
+  // or where the file says that scores are larger already. DeepSeek 2 has the two alike, so that nothing is left of the magnitude.
+  const logMul = getNumber(gguf, key('rope.scaling.yarn_log_multiplier'), 0);
   const size =
     extFactor === 0
       ? getNumber(gguf, key('rope.scaling.yarn_attn_factor'), 1)
-      : magnitude(1) / magnitude(getNumber(gguf, key('rope.scaling.yarn_log_multiplier'), 0)) / (1 + 0.1 * Math.log(factor));
+      : magnitude(arch === 'deepseek2' && logMul !== 0 ? logMul : 1) / magnitude(logMul) / (1 + 0.1 * Math.log(factor));
   return {
     arch,
     nCtxTrain,
@@ -108,6 +106,7 @@ export function readHParams(gguf: GGUF): HParams {
     nHeadKv,
     isRecurrent: (il) => headsKv[il] === 0,
     headDim,
+    valueDim,
     nVocab: getCount(gguf, key('vocab_size'), getStrings(gguf, 'tokenizer.ggml.tokens', []).length, 1),
     nFf,
     ...readExperts(gguf, arch, nLayer, nFf),

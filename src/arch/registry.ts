@@ -6,6 +6,7 @@ import { apertus } from './apertus.ts';
 import { bert, jinaBertV2, jinaBertV3, nomicBert, nomicBertMoe } from './bert.ts';
 import { bitnet } from './bitnet.ts';
 import { cohere2, commandR } from './cohere.ts';
+import { deepseek2 } from './deepseek2.ts';
 import { exaone4 } from './exaone.ts';
 import { gemma2, gemma3, gemmaEmbedding } from './gemma.ts';
 import { gemma4 } from './gemma4.ts';
@@ -41,6 +42,7 @@ export const ARCHITECTURES: readonly Architecture[] = [
   qwen2moe,
   qwen3moe,
   gptOss,
+  deepseek2,
   gemma2,
   gemma3,
   gemma4,

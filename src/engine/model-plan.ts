@@ -199,14 +199,14 @@ function buildGraph(
       adapted.add(name);
       return (options.loras.get(name) ?? []).map(({ a, b, scale }) => ({ a: weightOf(a), b: weightOf(b), scale }));
     },
-    cache(layer, headDim = hparams.headDim) {
-      const cache = (name: string, type: KvType): Tensor =>
-        leaf(`cache_${name}.${layer}`, TYPE[type], [paddedHeadDim(type, headDim), cells, hparams.nHeadKv, 1]);
+    cache(layer, headDim = hparams.headDim, valueDim = headDim) {
+      const cache = (name: string, type: KvType, dims: number): Tensor =>
+        leaf(`cache_${name}.${layer}`, TYPE[type], [paddedHeadDim(type, dims), cells, hparams.nHeadKv, 1]);
       // An encoder reads keys and values only in the step and layer that wrote them, so one cache serves all its layers.
       return (cacheOf[hparams.causal ? layer : 0] ??= {
-        k: cache('k', options.cacheTypeK),
-        v: cache('v', options.cacheTypeV),
-        rotation: rotationOf(headDim, options),
+        k: cache('k', options.cacheTypeK, headDim),
+        v: cache('v', options.cacheTypeV, valueDim),
+        rotation: rotationOf(headDim, valueDim, options),
       });
     },
     states(name, ne) {
@@ -391,10 +391,13 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
   };
 }
 
-/** As llama.cpp rotates its caches: those of block types, where 64 divides a head; keys in the largest parts that are a power of two, values in parts of 64. */
-function rotationOf(headDim: number, { cacheTypeK, cacheTypeV, cacheRotation }: ModelPlanOptions): CacheRotation {
-  const rotated = (type: KvType, n: number): number => (cacheRotation && headDim % 64 === 0 && TYPE[type].blckSize > 1 ? n : 0);
-  return { k: rotated(cacheTypeK, powerOfTwo(headDim)), v: rotated(cacheTypeV, 64) };
+/**
+ * As llama.cpp rotates its caches: those of block types, where 64 divides their heads' dimensions; keys in the largest parts that are a power of two, values
+ * in parts of 64.
+ */
+function rotationOf(keyDim: number, valueDim: number, { cacheTypeK, cacheTypeV, cacheRotation }: ModelPlanOptions): CacheRotation {
+  const rotated = (type: KvType, dim: number, n: number): number => (cacheRotation && dim % 64 === 0 && TYPE[type].blckSize > 1 ? n : 0);
+  return { k: rotated(cacheTypeK, keyDim, powerOfTwo(keyDim)), v: rotated(cacheTypeV, valueDim, 64) };
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((all, n) => all + n, 0);

@@ -65,15 +65,18 @@ export interface AttentionParams {
   sinks?: Tensor | undefined;
   /** How the cache is rotated. Default: it is not. */
   rotation?: CacheRotation;
+  /** Dimensions of a value head. Default: those of a query head. */
+  valueDim?: number;
 }
 
 /**
  * Attention over a cache: q [head_dim, n_head, n_tokens]; K and V caches [head_dim padded, cells, n_head_kv];
- * first i32 [n_tokens]: the first cell of the token's sequence, visible i32 [n_tokens]: cells it sees from there -> f32 [head_dim * n_head, n_tokens].
+ * first i32 [n_tokens]: the first cell of the token's sequence, visible i32 [n_tokens]: cells it sees from there -> f32 [value head_dim * n_head, n_tokens].
  */
 export function attention(q: Tensor, k: Tensor, v: Tensor, first: Tensor, visible: Tensor, p: AttentionParams): Tensor {
+  const valueDim = p.valueDim ?? q.ne[0];
   must(
-    q.ne[1] % k.ne[2] === 0 && q.ne[0] <= k.ne[0],
+    q.ne[1] % k.ne[2] === 0 && q.ne[0] <= k.ne[0] && valueDim <= v.ne[0],
     'attention',
     "query heads must be a multiple of the cache's, and head_dim fit",
     q,
@@ -85,13 +88,13 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, first: Tensor, visibl
   must(!p.sinks || nelements(p.sinks) === q.ne[1], 'attention', 'there is one sink for each head', q, p.sinks);
   const slopes = p.maxBias ? slopesOf(q.ne[1], p.maxBias) : undefined;
   const rotation = p.rotation ?? NOT_ROTATED;
-  return node('attention', [q.ne[0] * q.ne[1], q.ne[2], 1, 1], {
+  return node('attention', [valueDim * q.ne[1], q.ne[2], 1, 1], {
     src: [q, k, v, first, visible, needsPos ? p.pos : undefined, slopes, p.sinks],
     params: {
       scale: p.scale,
       window: p.reach === undefined ? (p.window ?? 0) : -p.reach - 1,
       soft_cap: p.logitSoftcap ?? 0,
-      hd_out: q.ne[0],
+      hd_out: valueDim,
       rot_k: rotation.k,
       rot_v: rotation.v,
       ...unified(p.unifiedMax),

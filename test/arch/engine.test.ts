@@ -120,15 +120,19 @@ test.each([
   for (const [i, row] of got.entries()) expect(off(row, want[i]), `position ${i}`).toBeLessThan(TOLERANCE + noiseF16 / trained);
 });
 
-test.each(['simd', 'simd-threads'] as const)(
-  '%s: layers that read the keys of others, a prompt in pieces and a state that was saved',
-  async (build) => {
-    const { ids } = cases.find((c) => c.model === 'gemma4')!;
+test.each([
+  ['simd', 'gemma4', 4],
+  ['simd-threads', 'gemma4', 4],
+  ['simd', 'deepseek2-mla', 2],
+] as const)(
+  '%s, %s: layers that read the keys of others, keys longer than values, a prompt in pieces and a state that was saved',
+  async (build, name, caches) => {
+    const { ids } = cases.find((c) => c.model === name)!;
     const options = { build, contextLength: 256, maxOutputs: 64, warmUp: false };
     const greedy = { maxTokens: 4, temperature: 0, ignoreEos: true };
-    const [model, other] = [await loadModel(goldenModel('gemma4'), options), await loadModel(goldenModel('gemma4'), options)];
+    const [model, other] = [await loadModel(goldenModel(name), options), await loadModel(goldenModel(name), options)];
     try {
-      expect(model.internals.engine.caches).toHaveLength(4);
+      expect(model.internals.engine.caches).toHaveLength(caches);
       expect(await logitsOf(model, ids, [5, 1, 7])).toEqual(await logitsOf(model, ids));
       const want = await model.generate(ids, greedy).result();
       const state = await model.saveState();

@@ -8,15 +8,18 @@ import { writeGGUF, type WriteValue } from '../../src/gguf/write.ts';
 import { toBytes } from '../../src/io/source.ts';
 import { TYPE, type TypeTraits } from '../../src/type-traits.ts';
 import { BUILDS } from '../builds.ts';
+import { goldenModel, MADE } from './golden-models.ts';
 import { readGguf } from '../reference/gguf.ts';
 import { reference } from '../reference/llm.ts';
 import { failure, logitsOf, patchedLlama, randomIds, runCli, temporaryFolder, TOLERANCE, writeTo } from '../support.ts';
 
 const golden = (name: string): string => fileURLToPath(new URL(`../golden/arch/${name}.gguf`, import.meta.url));
+/** A golden model by its name, committed or made. */
+const sourceOf = (name: string): string | Uint8Array => (name in MADE ? goldenModel(name) : golden(name));
 const IDS = randomIds(40, 272, 7);
 
 async function withModel<T>(source: string | Uint8Array, options: LoadOptions, use: (model: Model) => Promise<T>): Promise<T> {
-  const model = await loadModel(typeof source === 'string' && !source.endsWith('.gguf') ? golden(source) : source, {
+  const model = await loadModel(typeof source === 'string' && !source.endsWith('.gguf') ? sourceOf(source) : source, {
     warmUp: false,
     contextLength: 256,
     maxOutputs: 64,
@@ -30,12 +33,17 @@ async function withModel<T>(source: string | Uint8Array, options: LoadOptions, u
 }
 
 describe.each(BUILDS)('%s', (build) => {
-  it.each(['llama-moe', 'gpt-oss-mxfp4'])('%s: the same bits token by token as in one batch, with 1 and 3 threads', async (name) => {
-    const logits = (options: LoadOptions) => withModel(name, { build, ...options }, (model) => logitsOf(model, IDS));
-    const want = await logits({ threads: 1 });
-    expect(await logits({ threads: 1, batchSize: 1 })).toEqual(want);
-    expect(await logits({ threads: 3, batchSize: 7 })).toEqual(want);
-  });
+  // Latent attention is a graph of its own, and no kernel.
+  const latent = build === 'simd-threads' ? ['deepseek2-mla-q4_0'] : [];
+  it.each(['llama-moe', 'gpt-oss-mxfp4', ...latent])(
+    '%s: the same bits token by token as in one batch, with 1 and 3 threads',
+    async (name) => {
+      const logits = (options: LoadOptions) => withModel(name, { build, ...options }, (model) => logitsOf(model, IDS));
+      const want = await logits({ threads: 1 });
+      expect(await logits({ threads: 1, batchSize: 1 })).toEqual(want);
+      expect(await logits({ threads: 3, batchSize: 7 })).toEqual(want);
+    },
+  );
 });
 
 describe('what no golden model has', () => {
@@ -118,6 +126,27 @@ describe('what is refused before a kernel runs', () => {
   ])('%s', async (_, overrideKv, code, message) => {
     const keys = Object.fromEntries(Object.entries(overrideKv).map(([key, value]) => [`qwen3moe.${key}`, value]));
     expect(await failure(() => withModel('qwen3moe', { build: 'simd', overrideKv: keys }, () => Promise.resolve()))).toMatchObject({
+      code,
+      message: expect.stringMatching(message) as string,
+    });
+  });
+
+  it.each<[what: string, overrideKv: NonNullable<LoadOptions['overrideKv']>, code: string, message: RegExp]>([
+    [
+      'one of the two sizes',
+      { 'attention.value_length_mla': 0 },
+      'ERR_GGUF_INVALID',
+      /key_length_mla is there and value_length_mla is not/,
+    ],
+    ['heads that turn whole', { 'rope.dimension_count': 48 }, 'ERR_GGUF_INVALID', /dimension_count is 48; expected 1 to 47/],
+    ['several heads of latent vectors', { 'attention.head_count_kv': 4 }, 'ERR_GGUF_INVALID', /head_count_kv is 4; expected 1/],
+    ['another rank', { 'attention.kv_lora_rank': 32 }, 'ERR_GGUF_INVALID', /key_length is 80 and value_length 64; expected 48 and 32/],
+    ['another size of values', { 'attention.value_length_mla': 16 }, 'ERR_TENSOR_SHAPE', /attn_v_b\.weight" is \[64, 32, 4, 1\]/],
+    ['dense layers that have experts', { leading_dense_block_count: 2 }, 'ERR_MISSING_TENSOR', /blk\.1\.ffn_up\.weight/],
+    ['queries that grow', { 'attention.temperature_scale': 0.1 }, 'ERR_UNSUPPORTED_ARCH', /temperature_scale/],
+  ])('latent attention with %s', async (_, overrideKv, code, message) => {
+    const keys = Object.fromEntries(Object.entries(overrideKv).map(([key, value]) => [`deepseek2.${key}`, value]));
+    expect(await failure(() => withModel('deepseek2-mla', { build: 'simd', overrideKv: keys }, () => Promise.resolve()))).toMatchObject({
       code,
       message: expect.stringMatching(message) as string,
     });

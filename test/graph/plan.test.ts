@@ -174,6 +174,7 @@ describe('llama', () => {
     isRecurrent: () => false,
     nHeadKv: 2,
     headDim: 16,
+    valueDim: 16,
     nFf: 96,
     nExpert: 0,
     nExpertUsed: [0, 0, 0],

@@ -60,6 +60,7 @@ const traits: Record<string, Traits> = {
   qwen2vl: { rope: 'neox' },
   qwen3vl: { rope: 'neox', interleaved: true },
   smollm3: { rope: 'norm', ropeless: 4 },
+  deepseek2: { rope: 'norm' },
   granite: { rope: 'norm' },
   granitemoe: { rope: 'norm', weightsToOne: true },
   qwen2: { rope: 'neox' },
@@ -196,7 +197,8 @@ export function reference(gguf: RefGguf) {
     // llama_context and rope_yarn together: the logarithm where the context grows, the factor of the file where nothing is mixed
     const logMul = num('rope.scaling.yarn_log_multiplier', 0);
     const magnitude = (m: number) => 1 + 0.1 * m * Math.log(Math.max(1, factor));
-    const grown = mix === 0 ? num('rope.scaling.yarn_attn_factor', 1) : magnitude(1) / magnitude(logMul);
+    const ofScores = arch === 'deepseek2' && logMul ? logMul : 1;
+    const grown = mix === 0 ? num('rope.scaling.yarn_attn_factor', 1) : magnitude(ofScores) / magnitude(logMul);
     const size = num('rope.scaling.attn_factor', 1) * grown;
     const sections = raw('rope.dimension_sections') as number[] | undefined;
     return Array.from({ length: n_rot / 2 }, (_, i) => {
@@ -319,6 +321,49 @@ export function reference(gguf: RefGguf) {
       return linear(is.subNorms ? norm(open, `${b}attn_sub_norm`) : open, `${b}attn_output`);
     });
   }
+  /** deepseek2: keys and values of all heads come out of one vector, by one matrix or by two for each head; only a part of a head turns. */
+  function latentAttention(xs: Vec[], il: number, n_ctx: number): Vec[] {
+    const b = `blk.${il}.attn_`;
+    const rank = num('attention.kv_lora_rank', 0);
+    const split = optional(`${b}k_b.weight`) !== undefined;
+    const nk = num('attention.key_length_mla', head);
+    const nv = num('attention.value_length_mla', num('attention.value_length', head));
+    const plain = nk - n_rot_global;
+    const factor = num('rope.scaling.factor', 1);
+    const grows = 1 + num('rope.scaling.yarn_log_multiplier', 0) * Math.log(factor);
+    const turn = (t: Vec, pos: number) => rope(t, angles(pos, il, n_ctx), t.length);
+    /** What the rotation makes larger is in the angles already, for the part that turns; the scores' factor has it once more, squared. */
+    const size = Math.hypot(...angles(0, il, n_ctx)[0]);
+    const factorOfScores = (size * grows) ** 2 / Math.sqrt(nk);
+    const tokens = xs.map((x, pos) => {
+      const q = optional(`${b}q.weight`) ? linear(x, `${b}q`) : linear(norm(linear(x, `${b}q_a`), `${b}q_a_norm`), `${b}q_b`);
+      const kv = linear(x, `${b}kv_a_mqa`);
+      const c = norm(kv.slice(0, rank), `${b}kv_a_norm`);
+      const shared = turn(kv.slice(rank), pos);
+      const all = split ? undefined : linear(c, `${b}kv_b`);
+      const join = (a: Vec, z: Vec) => Float64Array.from([...a, ...z]);
+      return Array.from({ length: n_head }, (_, h) => {
+        const own = q.slice(h * nk, (h + 1) * nk);
+        const query = own.slice(0, plain);
+        const at = h * (plain + nv);
+        return {
+          q: join(all ? query : linear(query, `${b}k_b`, h), turn(own.slice(plain), pos)),
+          k: join(all ? all.slice(at, at + plain) : c, shared),
+          v: all ? all.slice(at + plain, at + plain + nv) : c,
+        };
+      });
+    });
+    return tokens.map((heads, pos) => {
+      const outs = heads.map(({ q }, h) => {
+        const scores = tokens.slice(0, pos + 1).map((other) => other[h].k.reduce((a, v, i) => a + v * q[i], 0) * factorOfScores);
+        const e = scores.map((s) => Math.exp(s - Math.max(...scores)));
+        const sum = e.reduce((a, v) => a + v, 0);
+        const out = e.map((p, i) => scale(tokens[i][h].v, p / sum)).reduce(add);
+        return split ? linear(out, `${b}v_b`, h) : out;
+      });
+      return linear(Float64Array.from(outs.flatMap((o) => [...o])), `${b}output`);
+    });
+  }
   function alibi(h: number): number {
     const n = 2 ** Math.floor(Math.log2(n_head));
     return h < n ? 2 ** ((-is.alibi! / n) * (h + 1)) : 2 ** ((-is.alibi! / 2 / n) * (2 * (h - n) + 1));
@@ -329,7 +374,7 @@ export function reference(gguf: RefGguf) {
   function mixture(x: Vec, seen: Vec, b: string): Vec {
     const used = num('expert_used_count', 0);
     const raws = linear(seen, `${b}ffn_gate_inp`);
-    const gating = arch === 'gpt-oss' ? 3 : arch === 'smallthinker' ? num('expert_gating_func', 0) : 1;
+    const gating = arch === 'gpt-oss' ? 3 : num('expert_gating_func', 1);
     const softmax = (v: readonly number[]) => {
       const e = v.map((s) => Math.exp(s - Math.max(...v)));
       return e.map((one) => one / e.reduce((a, n) => a + n, 0));
@@ -352,7 +397,7 @@ export function reference(gguf: RefGguf) {
     told?.(b, chosen, raws.length);
     let weights = chosen.map((e) => probs[e]);
     if (gating === 3) weights = softmax(weights);
-    if (is.weightsToOne)
+    if (is.weightsToOne || raw('expert_weights_norm') === true)
       weights = weights.map(
         (w) =>
           w /
@@ -361,6 +406,7 @@ export function reference(gguf: RefGguf) {
             weights.reduce((p, q) => p + q),
           ),
       );
+    weights = weights.map((w) => w * num('expert_weights_scale', 1));
     const unit = (gate: number, up: number) => {
       if (is.unit === 'relu') return Math.max(0, gate) * up;
       if (is.unit !== 'oai') return silu(gate) * up;
@@ -431,7 +477,8 @@ export function reference(gguf: RefGguf) {
     };
     const mixer = mixerOf({ linear, rows, vector, num, raw, rms: (x, w) => normed(x, 'rms', w), eps }, (name) => gguf.tensors.has(name), b);
     const mixed = mixer?.(ns);
-    const attended = mixed && !optional(`${b}attn_q.weight`) ? mixed : attention(ns, il, n_ctx);
+    const attend = optional(`${b}attn_kv_a_mqa.weight`) ? latentAttention : attention;
+    const attended = mixed && !optional(`${b}attn_q.weight`) ? mixed : attend(ns, il, n_ctx);
     return attended.map((a, i) => {
       const o = mixed && mixed !== attended ? add(a, mixed[i]) : a;
       if (n_ff === 0) return add(xs[i], o);

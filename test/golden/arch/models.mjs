@@ -146,7 +146,8 @@ function decoder(arch, o) {
     const b = `blk.${i}.`;
     const { head, q, k, n_ff, keys } = ofLayer(i);
     if (!o.behind && !(o.embedNorm && i === 0)) norm(b + 'attn_norm');
-    if (o.fused) linear(b + 'attn_qkv', n_embd, q + 2 * k, o.qkvBias, 1.3);
+    if (o.attention) o.attention(m, b, norm);
+    else if (o.fused) linear(b + 'attn_qkv', n_embd, q + 2 * k, o.qkvBias, 1.3);
     else
       for (const [t, out] of [
         ['q', q],
@@ -168,10 +169,10 @@ function decoder(arch, o) {
       m.tensors.at(-1).data = m.tensors.at(-1).data.map((v) => v + 1.2);
     }
     if (o.subNorm) norm(b + 'attn_sub_norm', 1, q);
-    linear(b + 'attn_output', q, n_embd, o.outBias);
+    linear(b + 'attn_output', o.attended ?? q, n_embd, o.outBias);
     if (o.postNorm) norm(b + 'post_attention_norm');
     if (!o.parallel && !o.behind) norm(b + (o.ffnNorm ?? 'ffn_norm'));
-    if (mixture) {
+    if (mixture && i >= (o.dense ?? 0)) {
       experts(m, b, n_embd, mixture);
       continue;
     }
@@ -189,9 +190,13 @@ function decoder(arch, o) {
   return { kv, tensors: m.tensors };
 }
 
-/** The experts of a layer. Options: count, width; gate, bias, shared (the width of the expert that all share), sharedGate; kind: the matrices' type. */
-function experts(m, b, n_embd, { count, width, gate = true, bias = false, shared = 0, sharedGate = false, kind }) {
+/**
+ * The experts of a layer. Options: count, width; gate, bias, shared (the width of the expert that all share), sharedGate; choice: a bias of the choice alone;
+ * kind: the matrices' type.
+ */
+function experts(m, b, n_embd, { count, width, gate = true, bias = false, shared = 0, sharedGate = false, choice = false, kind }) {
   m.router(b + 'ffn_gate_inp.weight', n_embd, count);
+  if (choice) m.vector(b + 'exp_probs_b.bias', count, 0, 0.3);
   if (bias) m.vector(b + 'ffn_gate_inp.bias', count, 0, 0.5);
   for (const t of gate ? ['gate', 'up'] : ['up']) m.matrices(`${b}ffn_${t}_exps.weight`, n_embd, width, count, 1.5, kind);
   m.matrices(b + 'ffn_down_exps.weight', width, n_embd, count, 2, kind);
@@ -607,6 +612,53 @@ const vectors = { pooling_type: ['u32', 1], 'attention.causal': ['bool', false] 
 const family = (make, f32, q4_0) => ({ make, seeds: { f32, q4_0 } });
 const small = { n_ff: 32, tied: true };
 
+const yarn = (factor, logMultiplier) => ({
+  'rope.scaling.type': ['str', 'yarn'],
+  'rope.scaling.factor': ['f32', factor],
+  'rope.scaling.original_context_length': ['u32', 64],
+  'rope.scaling.yarn_log_multiplier': ['f32', logMultiplier],
+});
+/**
+ * Latent attention: 4 heads of 32 dimensions and 16 that turn, values of 32, out of vectors of 64. rankQ: that of the queries' two matrices; split: keys and
+ * values have a matrix for each head.
+ */
+const latent = ({ rankQ = 0, split = false, ...o }, f32, q4_0) =>
+  family(
+    (type, seed) =>
+      decoder('deepseek2', {
+        n_embd: 64,
+        n_ff: 64,
+        dense: 1,
+        tied: true,
+        ...o,
+        type,
+        seed,
+        attended: 4 * 32,
+        attention(m, b, norm) {
+          if (rankQ > 0) {
+            m.matrix(`${b}attn_q_a.weight`, 64, rankQ);
+            norm(`${b}attn_q_a_norm`, 1.2, rankQ);
+            m.matrix(`${b}attn_q_b.weight`, rankQ, 4 * 48, 1.5);
+          } else m.matrix(`${b}attn_q.weight`, 64, 4 * 48, 1.5);
+          m.matrix(`${b}attn_kv_a_mqa.weight`, 64, 64 + 16, 1.3);
+          norm(`${b}attn_kv_a_norm`, 1.2, 64);
+          if (split) {
+            m.matrices(`${b}attn_k_b.weight`, 32, 64, 4, 1.2);
+            m.matrices(`${b}attn_v_b.weight`, 64, 32, 4, 1.2);
+          } else m.matrix(`${b}attn_kv_b.weight`, 64, 4 * (32 + 32), 1.2);
+        },
+        kv: {
+          'rope.dimension_count': ['u32', 16],
+          'attention.kv_lora_rank': ['u32', 64],
+          leading_dense_block_count: ['u32', 1],
+          expert_feed_forward_length: ['u32', 32],
+          ...o.kv,
+        },
+      }),
+    f32,
+    q4_0,
+  );
+
 /**
  * Models that are not committed: tests make them when they need them, as F32 and (`-q4_0`) quantised.
  * name -> { make(type, seed), seeds: by type }. The seeds are chosen as above.
@@ -839,6 +891,46 @@ export const families = {
       }),
     3,
     137,
+  ),
+  deepseek2: latent(
+    {
+      n_head_kv: 4,
+      mixture: { count: 5, used: 2, width: 32, shared: 64 },
+      kv: {
+        'attention.key_length': ['u32', 48],
+        'attention.value_length': ['u32', 32],
+        'attention.q_lora_rank': ['u32', 0],
+        expert_shared_count: ['u32', 2],
+        expert_weights_scale: ['f32', 1.5],
+        ...yarn(8, 0.0707),
+      },
+    },
+    23,
+    23,
+  ),
+  'deepseek2-mla': latent(
+    {
+      n_head_kv: 1,
+      rankQ: 32,
+      split: true,
+      mixture: { count: 8, used: 3, width: 32, shared: 32, choice: true },
+      kv: {
+        'attention.key_length': ['u32', 80],
+        'attention.value_length': ['u32', 64],
+        'attention.key_length_mla': ['u32', 48],
+        'attention.value_length_mla': ['u32', 32],
+        'attention.q_lora_rank': ['u32', 32],
+        expert_shared_count: ['u32', 1],
+        expert_gating_func: ['u32', 2],
+        expert_weights_norm: ['bool', true],
+        expert_weights_scale: ['f32', 1.6],
+        expert_group_count: ['u32', 4],
+        expert_group_used_count: ['u32', 2],
+        ...yarn(4, 0.1),
+      },
+    },
+    49,
+    2,
   ),
   qwen3vl: family(
     (type, seed) =>
