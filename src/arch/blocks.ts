@@ -1,7 +1,7 @@
 /** What transformers are put together from. Each block takes its weights by their GGUF names and keeps to what the file has (biases, fused products, norms of heads). */
 import { QuantletError } from '../errors.ts';
 import { attention, kv_store } from '../graph/attention-ops.ts';
-import { add, geglu, gelu, mul, scale, sigmoid, swiglu, tanh } from '../graph/elementwise-ops.ts';
+import { add, clamp, geglu, gelu, mul, relu, scale, sigmoid, sqr, swiglu, tanh } from '../graph/elementwise-ops.ts';
 import { get_rows, mul_mat } from '../graph/ops.ts';
 import { rope, type RopeMode } from '../graph/rope.ts';
 import { norm as layer_norm, rms_norm } from '../graph/row-ops.ts';
@@ -15,6 +15,7 @@ export const TOKENS_OF_HEADS = { dim: 2, by: 'tokens' } as const;
 /** rms or layer norm with the weight and, if there is one, the bias of this name. */
 export function norm(g: GraphContext, hp: HParams, x: Tensor, name: string): Tensor {
   const n = x.ne[0];
+  if (hp.norm === 'plain') return layer_norm(x, { eps: hp.eps });
   const weight = g.optional(name, [n]) ?? g.weight(`${name}.weight`, [n]); // files of Falcon H1 name one without its ending
   if (hp.norm === 'layer') return layer_norm(x, { weight, bias: g.optional(`${name}.bias`, [n]), eps: hp.eps });
   return rms_norm(x, { weight, eps: hp.eps });
@@ -89,6 +90,8 @@ export interface AttentionOptions {
   readonly keysOf?: number | undefined;
   /** An rms norm without weights over each head of v. Default false. */
   readonly valueNorm?: boolean;
+  /** What is in q, k and v is at most so large, to both sides; 0: no bound. */
+  readonly bound?: number;
 }
 
 /** q, k, v, rotation, cache, attention and the output product of layer il over the normed states h. */
@@ -113,6 +116,7 @@ export function selfAttention(
     outputGate = false,
     keysOf,
     valueNorm = false,
+    bound = 0,
   }: AttentionOptions,
 ): Tensor {
   const { nHead } = hp;
@@ -124,15 +128,16 @@ export function selfAttention(
   const { pos, cells, first, visible } = g.inputs;
   const name = (part: string): string => `blk.${il}.${part}`;
   const { q, k, v, gate } = projections(g, { ...hp, headDim }, il, h, { gated: outputGate, qAlone: keysOf !== undefined });
+  const bounded = (t: Tensor): Tensor => (bound > 0 ? clamp(t, -bound, bound) : t);
   const turn = (t: Tensor, part: string, table: Tensor | undefined): Tensor => {
     const rotate = (a: Tensor): Tensor => (table ? rope(a, pos, table, { mode }) : a);
     return normAfterRope ? headNorm(g, hp, rotate(t), name(part)) : rotate(headNorm(g, hp, t, name(part)));
   };
-  const qr = turn(q, 'attn_q_norm', queryAngles);
+  const qr = turn(bounded(q), 'attn_q_norm', queryAngles);
   const cache = g.cache(keysOf ?? il, headDim);
   if (k && v) {
-    const kr = turn(k, 'attn_k_norm', angles);
-    const vn = valueNorm ? rms_norm(v, { eps: hp.eps }) : v;
+    const kr = turn(bounded(k), 'attn_k_norm', angles);
+    const vn = valueNorm ? rms_norm(v, { eps: hp.eps }) : bounded(v);
     g.expand(qr, kr, vn);
     g.expand(kv_store(cache.k, kr, cells, 'k', cache.rotation.k), kv_store(cache.v, vn, cells, 'v', cache.rotation.v));
   }
@@ -245,9 +250,24 @@ export function gatedFeedForward(
   return linear(g, subNorm ? norm(g, hp, gated, `blk.${il}.ffn_sub_norm`) : gated, name('down'), nEmbd);
 }
 
-/** down(gelu(up(x))). */
-export function plainFeedForward(g: GraphContext, { nFf, nEmbd }: HParams, il: number, x: Tensor): Tensor {
-  return linear(g, gelu(linear(g, x, `blk.${il}.ffn_up`, nFf)), `blk.${il}.ffn_down`, nEmbd);
+/** relu(x)^2. */
+export const relu_sqr = (x: Tensor): Tensor => sqr(relu(x));
+
+export interface PlainFeedForwardOptions extends Pick<FeedForwardOptions, 'suffix' | 'nFf'> {
+  /** What up goes through. Default gelu. */
+  readonly act?: (x: Tensor) => Tensor;
+}
+
+/** down(act(up(x))). */
+export function plainFeedForward(
+  g: GraphContext,
+  hp: HParams,
+  il: number,
+  x: Tensor,
+  { act = gelu, suffix = '', nFf = hp.nFf }: PlainFeedForwardOptions = {},
+): Tensor {
+  const name = (part: string): string => `blk.${il}.ffn_${part}${suffix}`;
+  return linear(g, act(linear(g, x, name('up'), nFf)), name('down'), hp.nEmbd);
 }
 
 /** The end of a decoder: only the tokens asked for go through the last norm and the largest product. Vectors stop before the product. */

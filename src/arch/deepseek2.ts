@@ -145,9 +145,9 @@ export const deepseek2 = decoder('deepseek2', (hp, g) => {
   // GLM 4.7 Flash's files say nothing of it.
   const gating = gatingOf(g, 'deepseek2', [47, 48].includes(hp.nLayer) && hp.nVocab === 154880 ? 'sigmoid' : 'softmax');
   const normalised = getBool(g.gguf, key('expert_weights_norm'), false);
-  const weightScale = getNumber(g.gguf, key('expert_weights_scale'), 1);
+  const weightsScale = getNumber(g.gguf, key('expert_weights_scale'), 1);
   const mixture = (il: number) => (h: Tensor) => {
-    const routed = experts(g, hp, il, h, { gating, normalised, weightScale });
+    const routed = experts(g, hp, il, h, { gating, normalised, weightsScale });
     return nShared > 0 ? add(routed, sharedExpert(g, hp, il, h, nShared * hp.nFfExpert)) : routed;
   };
   return {

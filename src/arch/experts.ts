@@ -8,7 +8,7 @@ import { soft_max, sum_rows, top_k, weighted_sum } from '../graph/row-ops.ts';
 import type { BatchDim, Tensor } from '../graph/tensor.ts';
 import { reshape, view } from '../graph/views.ts';
 import type { GraphContext } from './architecture.ts';
-import { gatedFeedForward, linear, times } from './blocks.ts';
+import { gatedFeedForward, linear, relu_sqr, times } from './blocks.ts';
 import type { HParams } from './hparams.ts';
 
 /** What makes weights of the router's scores: a softmax over all experts, a sigmoid of each, or a softmax over the chosen ones. */
@@ -18,6 +18,7 @@ export type Gating = 'softmax' | 'sigmoid' | 'softmaxOfChosen';
 const GATINGS: readonly (Gating | undefined)[] = [undefined, 'softmax', 'sigmoid', 'softmaxOfChosen'];
 
 const UNITS = { silu: swiglu, relu: reglu, swiglu_oai } as const;
+const PLAIN = { gelu, relu_sqr } as const;
 
 export interface ExpertOptions {
   /** Default 'softmax'. */
@@ -25,9 +26,9 @@ export interface ExpertOptions {
   /** Weights of the chosen are divided by their sum. Default false. */
   readonly normalised?: boolean;
   /** What the weights are multiplied by at last; 0 is 1. Default 1. */
-  readonly weightScale?: number;
-  /** What the gate goes through; 'gelu' is for experts without one, whose up it is. Default 'silu'. */
-  readonly act?: keyof typeof UNITS | 'gelu';
+  readonly weightsScale?: number;
+  /** What the gate goes through; 'gelu' and 'relu_sqr' are for experts without one, whose up it is. Default 'silu'. */
+  readonly act?: keyof typeof UNITS | keyof typeof PLAIN;
   /** How wide an expert is. Default: the file's expert_feed_forward_length, or feed_forward_length. */
   readonly nFf?: number;
   /** The router's scores [n_expert, n_tokens], where it does not look at x. */
@@ -74,7 +75,7 @@ export function experts(g: GraphContext, hp: HParams, il: number, x: Tensor, opt
       parts.map(([part, nOut]) => [name(part), nOut]),
     );
   const hidden = (): Tensor => {
-    if (act === 'gelu') return gelu(products(each, ['up', nFf])[0]);
+    if (act === 'gelu' || act === 'relu_sqr') return PLAIN[act](products(each, ['up', nFf])[0]);
     if (g.has(`${name('gate_up')}.weight`)) {
       const [both] = products(each, ['gate_up', 2 * nFf]);
       return UNITS[act](both);
@@ -118,7 +119,7 @@ function route(
   hp: HParams,
   il: number,
   scores: Tensor,
-  { gating = 'softmax', normalised = false, weightScale = 1 }: ExpertOptions,
+  { gating = 'softmax', normalised = false, weightsScale = 1 }: ExpertOptions,
 ): { readonly ids: Tensor; readonly weights: Tensor } {
   const { nExpert } = hp;
   const nTokens = scores.ne[1];
@@ -131,7 +132,8 @@ function route(
   let weights: Tensor = reshape(chosen, [nUsed, nTokens, 1, 1], byTokens(1));
   if (gating === 'softmaxOfChosen') weights = soft_max(weights);
   if (normalised) weights = div(weights, clamp(sum_rows(weights), LEAST_SUM, Infinity));
-  return { ids, weights: reshape(times(weights, weightScale || 1), [1, nUsed, nTokens, 1], byTokens(2)) };
+  weights = times(weights, weightsScale || 1);
+  return { ids, weights: reshape(weights, [1, nUsed, nTokens, 1], byTokens(2)) };
 }
 
 /** Where experts come in groups, only those of the best groups can be chosen: a group is as good as its two best experts together (arXiv 2412.19437). */

@@ -8,6 +8,12 @@ import { ROPE_DEFAULTS, type RopeParams } from './rope-table.ts';
 export type Pooling = 'none' | 'mean' | 'cls' | 'last' | 'rank';
 /** Architectures that are encoders whether their files say so or not. */
 const ENCODERS: ReadonlySet<string> = new Set(['gemma-embedding', 't5encoder']);
+/** Norms of architectures whose epsilon does not tell which they are. */
+const NORMS: ReadonlyMap<string, HParams['norm']> = new Map([
+  ['olmo', 'plain'],
+  ['nemotron_h', 'rms'],
+  ['nemotron_h_moe', 'rms'],
+]);
 const POOLING: readonly Pooling[] = ['none', 'mean', 'cls', 'last', 'rank'];
 
 /** Numbers every transformer has, from the model's metadata. */
@@ -16,6 +22,7 @@ export interface HParams {
   readonly nVocab: number;
   readonly nCtxTrain: number;
   readonly nEmbd: number;
+  /** Layers of the model itself: those behind them, which predict further tokens (MTP), are not counted. */
   readonly nLayer: number;
   readonly nHead: number;
   /** Of layers with attention. */
@@ -37,8 +44,8 @@ export interface HParams {
   readonly nExpertGroupsUsed: number;
   /** How wide an expert is. */
   readonly nFfExpert: number;
-  /** rms_norm or layer norm: which epsilon the file has tells. */
-  readonly norm: 'rms' | 'layer';
+  /** rms_norm or layer norm, as which epsilon the file has tells, or a layer norm without weights. */
+  readonly norm: 'rms' | 'layer' | 'plain';
   readonly eps: number;
   readonly rope: RopeParams;
   /** false: every token of a sequence sees all others (encoders). */
@@ -56,7 +63,8 @@ export function readHParams(gguf: GGUF): HParams {
   // Recurrent layers have no heads of keys and values, and models of such layers alone need not say anything of heads.
   const isRecurrent = ['ssm.conv_kernel', 'shortconv.l_cache'].some((name) => gguf.metadata.has(key(name)));
   const nHead = count('attention.head_count', undefined, isRecurrent ? 0 : 1);
-  const nLayer = count('block_count', undefined, 1, 4096);
+  const nBlocks = count('block_count', undefined, 1, 4096);
+  const nLayer = nBlocks - count('nextn_predict_layers', 0, 0, nBlocks - 1);
   const nCtxTrain = count('context_length');
   const headsKv = getNumberPerLayer(gguf, key('attention.head_count_kv'), nLayer, nHead);
   const attending = isRecurrent ? headsKv.filter((n) => n > 0) : headsKv;
@@ -110,7 +118,7 @@ export function readHParams(gguf: GGUF): HParams {
     nVocab: getCount(gguf, key('vocab_size'), getStrings(gguf, 'tokenizer.ggml.tokens', []).length, 1),
     nFf,
     ...readExperts(gguf, arch, nLayer, nFf),
-    norm: rms ? 'rms' : 'layer',
+    norm: NORMS.get(arch) ?? (rms ? 'rms' : 'layer'),
     eps: getNumber(gguf, key(rms ? 'attention.layer_norm_rms_epsilon' : 'attention.layer_norm_epsilon')),
     rope: {
       ...ROPE_DEFAULTS,

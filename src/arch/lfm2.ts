@@ -1,13 +1,23 @@
-/** Liquid's LFM2: short convolutions, and attention where a layer has heads of keys and values. */
+/** Liquid's LFM2: short convolutions, and attention where a layer has heads of keys and values; lfm2moe has experts behind its first layers. */
 import { getCount } from '../gguf/metadata.ts';
+import { experts, gatingOf } from './experts.ts';
 import { decoder } from './llama.ts';
 import { shortConv } from './recurrent.ts';
 
-export const lfm2 = decoder('lfm2', (hp, g) => {
-  const angles = g.ropeTable(hp.rope);
-  const window = getCount(g.gguf, 'lfm2.attention.sliding_window', 0);
-  return {
-    layer: (il) => (hp.isRecurrent(il) ? { mixer: (h) => shortConv(g, hp, il, h) } : { angles, window }),
-    outputNorm: 'token_embd_norm',
-  };
-});
+const lfm2Like = (name: string) =>
+  decoder(name, (hp, g) => {
+    const angles = g.ropeTable(hp.rope);
+    const window = getCount(g.gguf, `${name}.attention.sliding_window`, 0);
+    const gating = gatingOf(g, name, 'sigmoid');
+    const nDense = hp.nExpert > 0 ? getCount(g.gguf, `${name}.leading_dense_block_count`, 0) : hp.nLayer;
+    return {
+      layer: (il) => ({
+        ...(hp.isRecurrent(il) ? { mixer: (h) => shortConv(g, hp, il, h) } : { angles, window }),
+        ...(il >= nDense && { feedForward: (h) => experts(g, hp, il, h, { gating, normalised: true }) }),
+      }),
+      outputNorm: 'token_embd_norm',
+    };
+  });
+
+export const lfm2 = lfm2Like('lfm2');
+export const lfm2moe = lfm2Like('lfm2moe');

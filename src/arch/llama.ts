@@ -66,8 +66,6 @@ export function llamaLayer(g: GraphContext, hp: HParams, il: number, x: Tensor, 
 export interface DecoderOptions {
   /** How each layer differs from Llama's. */
   readonly layer?: (il: number) => LayerOptions;
-  /** Layers that are computed, where the file has others behind them. */
-  readonly nLayer?: number;
   /** What becomes of the embeddings before the first layer. */
   readonly embeddings?: (t: Tensor) => Tensor;
   /** The norm behind the last layer. Default 'output_norm'. */
@@ -82,9 +80,9 @@ export function decoder(name: string, describe: (hp: HParams, g: GraphContext) =
   return {
     name,
     build(hp, g) {
-      const { layer = () => ({}), embeddings = same, nLayer = hp.nLayer, outputNorm, logits = same, vectors = same } = describe(hp, g);
+      const { layer = () => ({}), embeddings = same, outputNorm, logits = same, vectors = same } = describe(hp, g);
       let x = embeddings(embed(g, hp));
-      for (let il = 0; il < nLayer; il++) x = llamaLayer(g, hp, il, x, layer(il));
+      for (let il = 0; il < hp.nLayer; il++) x = llamaLayer(g, hp, il, x, layer(il));
       const out = decoderOutput(g, hp, x, outputNorm);
       return g.wants === 'logits' ? logits(out) : g.wants === 'embeddings' ? vectors(out) : out;
     },

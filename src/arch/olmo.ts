@@ -1,8 +1,15 @@
-/** OLMo 2 and 3: norms behind the branches, and over all heads of q and k together. OLMo 3 has windows, whose layers take no rope scaling; OLMoE has experts. */
+/** OLMo: norms without weights, q, k and v within bounds. OLMo 2 and 3: norms behind the branches, and over all heads of q and k together. OLMo 3 has windows, whose layers take no rope scaling; OLMoE has experts. */
+import { getNumber } from '../gguf/metadata.ts';
 import { experts } from './experts.ts';
 import { angles, decoder } from './llama.ts';
 import { ROPE_DEFAULTS } from './rope-table.ts';
 import { slidingWindows } from './windows.ts';
+
+export const olmo = decoder('olmo', (hp, g) => {
+  const table = angles(hp, g);
+  const bound = getNumber(g.gguf, 'olmo.attention.clamp_kqv', 0);
+  return { layer: () => ({ angles: table, mode: 'normal', bound }) };
+});
 
 export const olmo2 = decoder('olmo2', (hp, g) => {
   const window = slidingWindows(g.gguf, 'olmo2', { pattern: 4 });

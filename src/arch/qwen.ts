@@ -5,8 +5,9 @@
 import { getCount } from '../gguf/metadata.ts';
 import { add } from '../graph/elementwise-ops.ts';
 import { soft_max } from '../graph/row-ops.ts';
+import type { Tensor } from '../graph/tensor.ts';
 import type { Architecture, GraphContext } from './architecture.ts';
-import { experts, sharedExpert } from './experts.ts';
+import { experts, sharedExpert, type ExpertOptions } from './experts.ts';
 import type { HParams } from './hparams.ts';
 import { angles, decoder, llamaLike, multimodalAngles } from './llama.ts';
 
@@ -29,24 +30,25 @@ const vision = (name: string, interleaved: boolean): Architecture =>
 export const qwen2vl = vision('qwen2vl', false);
 export const qwen3vl = reranker(vision('qwen3vl', true));
 
-/** Files from before there was a key for it have all experts of a token in feed_forward_length. */
-const widthOf = (hp: HParams, g: GraphContext, il: number): number =>
-  g.gguf.metadata.has(`${hp.arch}.expert_feed_forward_length`) ? hp.nFfExpert : Math.floor(hp.nFf / hp.nExpertUsed[il]);
-
-export const qwen2moe = decoder('qwen2moe', (hp, g) => {
-  const table = angles(hp, g);
-  const nFfShared = getCount(g.gguf, 'qwen2moe.expert_shared_feed_forward_length', hp.nFf) || hp.nFf;
-  return {
-    layer: (il) => ({
-      angles: table,
-      feedForward: (h) => add(experts(g, hp, il, h, { nFf: widthOf(hp, g, il) }), sharedExpert(g, hp, il, h, nFfShared)),
-    }),
+/** The feed-forward of a layer with experts: what is routed, and where the file has it the expert that all tokens share. */
+export function qwenExperts(hp: HParams, g: GraphContext, options: ExpertOptions): (il: number, h: Tensor) => Tensor {
+  const key = (k: string): string => `${hp.arch}.${k}`;
+  const nFfShared = getCount(g.gguf, key('expert_shared_feed_forward_length'), hp.nFf) || hp.nFf;
+  // Files from before there was a key for it have all experts of a token in feed_forward_length.
+  const width = (il: number): number =>
+    g.gguf.metadata.has(key('expert_feed_forward_length')) ? hp.nFfExpert : Math.floor(hp.nFf / hp.nExpertUsed[il]);
+  return (il, h) => {
+    const routed = experts(g, hp, il, h, { ...options, nFf: width(il) });
+    return g.has(`blk.${il}.ffn_up_shexp.weight`) ? add(routed, sharedExpert(g, hp, il, h, nFfShared)) : routed;
   };
-});
+}
 
-export const qwen3moe = decoder('qwen3moe', (hp, g) => {
-  const table = angles(hp, g);
-  return {
-    layer: (il) => ({ angles: table, feedForward: (h) => experts(g, hp, il, h, { normalised: true, nFf: widthOf(hp, g, il) }) }),
-  };
-});
+const mixture = (name: string, options: ExpertOptions): Architecture =>
+  decoder(name, (hp, g) => {
+    const table = angles(hp, g);
+    const feedForward = qwenExperts(hp, g, options);
+    return { layer: (il) => ({ angles: table, feedForward: (h) => feedForward(il, h) }) };
+  });
+
+export const qwen2moe = mixture('qwen2moe', {});
+export const qwen3moe = mixture('qwen3moe', { normalised: true });

@@ -1,8 +1,12 @@
-/** Qwen 3.5: three layers of gated delta nets, then one of attention whose output has a gate. */
+/**
+ * Qwen 3 Next and 3.5: three layers of gated delta nets, then one of attention whose output has a gate. Qwen 3 Next and 3.5's larger models have experts, one of
+ * them shared.
+ */
 import { getCount } from '../gguf/metadata.ts';
 import type { Architecture, GraphContext } from './architecture.ts';
 import type { HParams } from './hparams.ts';
 import { angles, decoder, multimodalAngles } from './llama.ts';
+import { qwenExperts } from './qwen.ts';
 import { deltaMixer } from './recurrent.ts';
 
 /** Recurrent where the list says so, or in all but the last of every full_attention_interval layers. */
@@ -13,15 +17,20 @@ function recurrentLayers({ arch }: HParams, g: GraphContext): (il: number) => bo
   return (il) => (il + 1) % interval !== 0;
 }
 
-export const qwen35: Architecture = decoder('qwen35', (hp, g) => {
-  const table = multimodalAngles(hp, g, true) ?? angles(hp, g);
-  const isRecurrent = recurrentLayers(hp, g);
-  return {
-    // Layers behind these predict further tokens (MTP).
-    nLayer: hp.nLayer - getCount(g.gguf, `${hp.arch}.nextn_predict_layers`, 0, 0, hp.nLayer - 1),
-    layer: (il) => ({
-      ffnNorm: 'post_attention_norm',
-      ...(isRecurrent(il) ? { mixer: (h) => deltaMixer(g, hp, il, h) } : { angles: table, outputGate: true }),
-    }),
-  };
-});
+const hybrid = (name: string, mixture: boolean): Architecture =>
+  decoder(name, (hp, g) => {
+    const table = multimodalAngles(hp, g, true) ?? angles(hp, g);
+    const isRecurrent = recurrentLayers(hp, g);
+    const feedForward = qwenExperts(hp, g, { normalised: true });
+    return {
+      layer: (il) => ({
+        ffnNorm: 'post_attention_norm',
+        ...(isRecurrent(il) ? { mixer: (h) => deltaMixer(g, hp, il, h) } : { angles: table, outputGate: true }),
+        ...(mixture && { feedForward: (h) => feedForward(il, h) }),
+      }),
+    };
+  });
+
+export const qwen35 = hybrid('qwen35', false);
+export const qwen35moe = hybrid('qwen35moe', true);
+export const qwen3next = hybrid('qwen3next', true);

@@ -1,6 +1,7 @@
 /** What recurrent layers are put together from: short convolutions, Mamba's two mixers, the gated delta rule. Each takes normed states and gives a branch. */
 import { getBool, getCount } from '../gguf/metadata.ts';
 import { add, mul, sigmoid, softplus, swiglu } from '../graph/elementwise-ops.ts';
+import { cont } from '../graph/ops.ts';
 import { causal_conv, delta_net, selective_scan } from '../graph/recurrent.ts';
 import { rms_norm } from '../graph/row-ops.ts';
 import type { Tensor } from '../graph/tensor.ts';
@@ -109,6 +110,17 @@ function groupNorm(g: GraphContext, hp: HParams, x: Tensor, name: string, groups
   return weight ? reshape(mul(rms_norm(heads(x, 0, n, groups), { eps: hp.eps }), weight), x.ne, x.batch) : x;
 }
 
+/** Of groups of 2 n numbers in each token's row, one behind the other, the first n or the second n of all: [n * groups, n_tokens]. */
+function ofGroups(x: Tensor, half: number, n: number): Tensor {
+  const groups = x.ne[0] / (2 * n);
+  const part = view(x, [n, groups, x.ne[1], 1], { nb: [8 * n, x.nb[1]], offset: 4 * n * half }, TOKENS);
+  return reshape(cont(part), [n * groups, x.ne[1]], { dim: 1, by: 'tokens' });
+}
+
+/** Heads of a token's row, each as often as given: [dim, times, heads, n_tokens]. */
+const repeated = (x: Tensor, from: number, dim: number, n: number, times: number): Tensor =>
+  view(x, [dim, times, n, x.ne[1]], { nb: [0, 4 * dim, x.nb[1]], offset: 4 * from }, { dim: 3, by: 'tokens' });
+
 /** Qwen's linear attention: the gated delta rule (arXiv 2412.06464) over q, k and v that went through a convolution, normed and gated. */
 export function deltaMixer(g: GraphContext, hp: HParams, il: number, h: Tensor): Tensor {
   const { taps, dState: n, dInner, rank: nHead, groups: nHeadK } = sizes(g, hp);
@@ -120,17 +132,23 @@ export function deltaMixer(g: GraphContext, hp: HParams, il: number, h: Tensor):
   mustDivide(hp.arch, 'group_count', nHeadK, 'time_step_rank', nHead);
   const name = (part: string): string => `blk.${il}.${part}`;
   const nKeys = n * nHeadK;
-  const [qkv, z, beta, alpha] = linears(g, h, [
+  // Heads that share a key lie side by side, and one product gives each group's betas and then its alphas; else head h has the key h modulo their number.
+  const grouped = g.has(`${name('ssm_ba')}.weight`);
+  const [qkv, z, ...rest] = linears(g, h, [
     [name('attn_qkv'), 2 * nKeys + dInner],
     [name('attn_gate'), dInner],
-    [name('ssm_beta'), nHead],
-    [name('ssm_alpha'), nHead],
+    ...(grouped ? ([[name('ssm_ba'), 2 * nHead]] as const) : ([[name('ssm_beta'), nHead], [name('ssm_alpha'), nHead]] as const)), // prettier-ignore
   ]);
+  const [beta, alpha] = grouped ? [0, 1].map((i) => ofGroups(rest[0], i, nHead / nHeadK)) : rest;
   const decay = mul(softplus(add(alpha, g.weight(name('ssm_dt.bias'), [nHead]))), g.weight(name('ssm_a'), [nHead]));
   const all = convolved(g, il, qkv, taps);
   // Rows of length one: x / sqrt(|x|^2 + eps).
   const unit = new Float32Array(n).fill(1 / Math.sqrt(n));
-  const key = (from: number): Tensor => rms_norm(heads(all, from, n, nHeadK), { weight: unit, eps: hp.eps / n });
+  const key = (from: number): Tensor => {
+    const k = grouped ? repeated(all, from, n, nHeadK, nHead / nHeadK) : heads(all, from, n, nHeadK);
+    const normed = rms_norm(k, { weight: unit, eps: hp.eps / n });
+    return grouped ? reshape(normed, [n, nHead, h.ne[1], 1], TOKENS) : normed;
+  };
   const perHead = (t: Tensor): Tensor => heads(t, 0, 1, nHead);
   const y = delta_net(
     key(0),

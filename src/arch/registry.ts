@@ -17,11 +17,12 @@ import { hunyuanDense } from './hunyuan.ts';
 import { ernie4_5, internlm2, llama, phi3, smollm3 } from './llama.ts';
 import { mistral3 } from './mistral.ts';
 import { euroBert, modernBert, neoBert } from './modern-bert.ts';
-import { olmo2, olmoe } from './olmo.ts';
+import { nemotronH, nemotronHMoe } from './nemotron.ts';
+import { olmo, olmo2, olmoe } from './olmo.ts';
 import { falconH1 } from './falcon-h1.ts';
-import { lfm2 } from './lfm2.ts';
+import { lfm2, lfm2moe } from './lfm2.ts';
 import { mamba, mamba2 } from './mamba.ts';
-import { qwen35 } from './qwen35.ts';
+import { qwen35, qwen35moe, qwen3next } from './qwen35.ts';
 import { qwen2, qwen2moe, qwen2vl, qwen3, qwen3moe, qwen3vl } from './qwen.ts';
 import { seedOss } from './seed-oss.ts';
 import { smallthinker } from './smallthinker.ts';
@@ -47,6 +48,7 @@ export const ARCHITECTURES: readonly Architecture[] = [
   gemma3,
   gemma4,
   phi3,
+  olmo,
   olmo2,
   olmoe,
   exaone4,
@@ -62,11 +64,16 @@ export const ARCHITECTURES: readonly Architecture[] = [
   stablelm,
   bitnet,
   lfm2,
+  lfm2moe,
   mamba,
   mamba2,
   qwen35,
+  qwen35moe,
+  qwen3next,
   graniteHybrid,
   falconH1,
+  nemotronH,
+  nemotronHMoe,
   bert,
   nomicBert,
   nomicBertMoe,

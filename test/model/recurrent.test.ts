@@ -8,7 +8,7 @@ const LONG = 517;
 const prompt = randomIds(LONG, 272, 3);
 const greedy = { temperature: 0, ignoreEos: true } as const;
 /** One of each kind of state: a convolution's, Mamba's two, the delta rule's; and one with experts. */
-const MODELS = ['lfm2', 'mamba', 'mamba2', 'qwen35', 'qwen35-q4_0', 'granitehybrid-moe-q4_0'];
+const MODELS = ['lfm2', 'mamba', 'mamba2', 'qwen35', 'qwen3next-q4_0', 'granitehybrid-moe-q4_0'];
 
 async function withModel<T>(name: string, options: LoadOptions, use: (model: Model) => Promise<T>): Promise<T> {
   const model = await loadModel(goldenModel(name), { threads: 1, warmUp: false, contextLength: 768, ...options });

@@ -21,8 +21,8 @@ interface Traits {
   readonly alibi?: number;
   /** a norm before the last product of each branch */
   readonly subNorms?: boolean;
-  /** what experts' gates go through, where it is not silu; 'none': they have no gate, and gelu behind up */
-  readonly unit?: 'relu' | 'oai' | 'none';
+  /** what experts' gates go through, where it is not silu; 'none' and 'relu_sqr': they have no gate, and gelu or relu^2 behind up */
+  readonly unit?: 'relu' | 'oai' | 'none' | 'relu_sqr';
   /** the weights of a token's experts add up to 1 */
   readonly weightsToOne?: boolean;
   /** windows: the last (or first) of so many layers sees everything, unless the file has a pattern; their size where the file has none */
@@ -35,20 +35,28 @@ interface Traits {
   readonly turnsFirst?: boolean;
   /** the pairs of M-RoPE's sections come by turns */
   readonly interleaved?: boolean;
+  /** norms have no weights */
+  readonly bareNorms?: boolean;
   /** attention and feed-forward read the same states */
   readonly parallel?: boolean;
 }
 const traits: Record<string, Traits> = {
   lfm2: { rope: 'neox' },
+  lfm2moe: { rope: 'neox', weightsToOne: true },
   mamba: {},
   mamba2: {},
   qwen35: { rope: 'neox', interleaved: true },
+  qwen35moe: { rope: 'neox', interleaved: true, weightsToOne: true },
+  qwen3next: { rope: 'neox', weightsToOne: true },
+  nemotron_h: { unit: 'relu_sqr' },
+  nemotron_h_moe: { unit: 'relu_sqr', weightsToOne: true },
   granitehybrid: { rope: 'norm', weightsToOne: true },
   'falcon-h1': { rope: 'neox' },
   llama: { rope: 'norm', weightsToOne: true },
   internlm2: { rope: 'norm' },
   ernie4_5: { rope: 'norm' },
   mistral3: { rope: 'norm' },
+  olmo: { rope: 'norm', bareNorms: true },
   olmo2: { rope: 'neox', windows: { pattern: 4 }, local: { plain: true } },
   'command-r': { rope: 'norm', parallel: true },
   cohere2: { rope: 'norm', parallel: true, windows: { pattern: 4 }, ropeless_globally: true },
@@ -89,7 +97,7 @@ const traits: Record<string, Traits> = {
 };
 
 /** Norms behind the last layer by other names. */
-const OUTPUT_NORMS: Record<string, string> = { 'neo-bert': 'enc.output_norm', lfm2: 'token_embd_norm' };
+const OUTPUT_NORMS: Record<string, string> = { 'neo-bert': 'enc.output_norm', lfm2: 'token_embd_norm', lfm2moe: 'token_embd_norm' };
 
 const silu = (x: number) => x / (1 + Math.exp(-x));
 const gelu = (v: number) => {
@@ -97,6 +105,7 @@ const gelu = (v: number) => {
   const x = roundHalf(v);
   return roundHalf(0.5 * x * (1 + Math.tanh(0.79788456080286535588 * x * (1 + 0.044715 * x * x))));
 };
+const reluSqr = (x: number) => Math.max(0, x) ** 2;
 const add = (a: Vec, b: Vec) => a.map((x, i) => x + b[i]);
 const scale = (a: Vec, s: number) => a.map((x) => x * s);
 const softCap = (x: number, cap: number) => (cap ? cap * Math.tanh(x / cap) : x);
@@ -141,7 +150,7 @@ export function reference(gguf: RefGguf) {
   const num = (key: string, otherwise: number) => (raw(key) as number | undefined) ?? otherwise;
 
   const n_embd = num('embedding_length', 0);
-  const n_layer = num('block_count', 0);
+  const n_layer = num('block_count', 0) - num('nextn_predict_layers', 0);
   const n_head = num('attention.head_count', 0);
   const headsKv = raw('attention.head_count_kv') ?? n_head;
   const n_head_kv =
@@ -150,7 +159,8 @@ export function reference(gguf: RefGguf) {
   const n_rot_global = num('rope.dimension_count', head);
   const n_ff = num('feed_forward_length', 0);
   const eps = num('attention.layer_norm_rms_epsilon', num('attention.layer_norm_epsilon', 0));
-  const rms = raw('attention.layer_norm_rms_epsilon') !== undefined;
+  const isNemotron = arch.startsWith('nemotron_h');
+  const rms = isNemotron || raw('attention.layer_norm_rms_epsilon') !== undefined;
   const causal = (raw('attention.causal') as boolean | undefined) ?? true;
   const act = is.gelu ? gelu : silu;
   const attnCap = arch === 'gemma2' ? num('attn_logit_softcapping', 50) : 0;
@@ -234,7 +244,7 @@ export function reference(gguf: RefGguf) {
     return x.map((v, i) => ((v - mean) / spread) * (weight ? weight[i] : 1) + (bias ? bias[i] : 0));
   }
   const norm = (x: Vec, name: string) =>
-    normed(x, rms ? 'rms' : 'layer', vector(name) ?? rows(`${name}.weight`)[0], vector(`${name}.bias`));
+    is.bareNorms ? normed(x, 'layer') : normed(x, rms ? 'rms' : 'layer', vector(name) ?? rows(`${name}.weight`)[0], vector(`${name}.bias`));
   /** e: of a stack of matrices that one, with its bias and scale. */
   function linear(x: Vec, name: string, e = 0): Vec {
     const t = optional(`${name}.weight`);
@@ -286,14 +296,16 @@ export function reference(gguf: RefGguf) {
       // a gate behind each head's query
       const gated = q.length === 2 * nq;
       const half = (from: number) => Float64Array.from({ length: nq }, (_, i) => q[2 * head * Math.floor(i / head) + from + (i % head)]);
+      const limit = num('attention.clamp_kqv', 0) || Infinity;
+      const within = (t: Vec) => t.map((one) => Math.min(limit, Math.max(-limit, one)));
       const turn = (t: Vec) => (roped ? rope(t, angles(pos, il, n_ctx), head) : t);
       const ready = (t: Vec, name: string) => (is.turnsFirst ? headNorm(turn(t), b + name) : turn(headNorm(t, b + name)));
       const heat = num('attention.temperature_scale', 0) * Math.log(Math.floor(pos / num('rope.scaling.original_context_length', 1)) + 1);
       return {
         gate: gated ? half(head) : undefined,
-        q: scale(ready(gated ? half(0) : q, 'attn_q_norm'), arch === 'mistral3' ? 1 + heat : 1),
-        k: ready(k, 'attn_k_norm'),
-        v: arch === 'gemma4' ? normedHeads(v, head) : v,
+        q: scale(ready(within(gated ? half(0) : q), 'attn_q_norm'), arch === 'mistral3' ? 1 + heat : 1),
+        k: ready(within(k), 'attn_k_norm'),
+        v: arch === 'gemma4' ? normedHeads(v, head) : within(v),
       };
     });
     kept.set(il, qkv);
@@ -374,7 +386,7 @@ export function reference(gguf: RefGguf) {
   function mixture(x: Vec, seen: Vec, b: string): Vec {
     const used = num('expert_used_count', 0);
     const raws = linear(seen, `${b}ffn_gate_inp`);
-    const gating = arch === 'gpt-oss' ? 3 : num('expert_gating_func', 1);
+    const gating = arch === 'gpt-oss' ? 3 : isNemotron ? 2 : num('expert_gating_func', 1);
     const softmax = (v: readonly number[]) => {
       const e = v.map((s) => Math.exp(s - Math.max(...v)));
       return e.map((one) => one / e.reduce((a, n) => a + n, 0));
@@ -397,7 +409,7 @@ export function reference(gguf: RefGguf) {
     told?.(b, chosen, raws.length);
     let weights = chosen.map((e) => probs[e]);
     if (gating === 3) weights = softmax(weights);
-    if (is.weightsToOne || raw('expert_weights_norm') === true)
+    if (raw('expert_weights_norm') ?? is.weightsToOne)
       weights = weights.map(
         (w) =>
           w /
@@ -406,23 +418,26 @@ export function reference(gguf: RefGguf) {
             weights.reduce((p, q) => p + q),
           ),
       );
-    weights = weights.map((w) => w * num('expert_weights_scale', 1));
+    weights = weights.map((w) => w * (num('expert_weights_scale', 0) || 1));
+    const plain = is.unit === 'none' ? gelu : is.unit === 'relu_sqr' ? reluSqr : undefined;
     const unit = (gate: number, up: number) => {
       if (is.unit === 'relu') return Math.max(0, gate) * up;
       if (is.unit !== 'oai') return silu(gate) * up;
       const low = Math.min(gate, 7);
       return (low / (1 + Math.exp(-1.702 * low))) * (Math.min(7, Math.max(-7, up)) + 1);
     };
+    const latent = optional(`${b}ffn_latent_down.weight`) ? linear(x, `${b}ffn_latent_down`) : x;
     const parts = chosen.map((e, i) => {
-      const up = linear(x, `${b}ffn_up_exps`, e);
-      const mid = is.unit === 'none' ? up.map(gelu) : linear(x, `${b}ffn_gate_exps`, e).map((g, j) => unit(g, up[j]));
+      const up = linear(latent, `${b}ffn_up_exps`, e);
+      const mid = plain ? up.map(plain) : linear(latent, `${b}ffn_gate_exps`, e).map((g, j) => unit(g, up[j]));
       return scale(linear(mid, `${b}ffn_down_exps`, e), weights[i]);
     });
-    const sum = parts.reduce(add);
+    const added = parts.reduce(add);
+    const sum = latent === x ? added : linear(added, `${b}ffn_latent_up`);
     if (!optional(`${b}ffn_up_shexp.weight`)) return sum;
     const sharedUp = linear(x, `${b}ffn_up_shexp`);
     const shared = linear(
-      linear(x, `${b}ffn_gate_shexp`).map((g, j) => silu(g) * sharedUp[j]),
+      plain ? sharedUp.map(plain) : linear(x, `${b}ffn_gate_shexp`).map((g, j) => silu(g) * sharedUp[j]),
       `${b}ffn_down_shexp`,
     );
     const door = optional(`${b}ffn_gate_inp_shexp.weight`) ? linear(x, `${b}ffn_gate_inp_shexp`)[0] : Infinity;
@@ -445,6 +460,7 @@ export function reference(gguf: RefGguf) {
       return h.reduce((sum, v, i) => sum.map((y, j) => y + v * down[i][j]), new Float64Array(n_embd));
     }
     if (arch === 'apertus') return linear(xielu(up, Number(b.split('.')[1])), `${b}ffn_down`);
+    if (isNemotron) return linear(up.map(reluSqr), `${b}ffn_down`);
     const gate = optional(`${b}ffn_gate.weight`) && linear(x, `${b}ffn_gate`);
     const mid = gate
       ? gate.map((g, i) => act(g) * up[i])
@@ -464,10 +480,10 @@ export function reference(gguf: RefGguf) {
 
   function decoderLayer(xs: Vec[], il: number, n_ctx: number): Vec[] {
     const b = `blk.${il}.`;
-    const before = (x: Vec, name: string) => ((optional(`${name}.weight`) ?? optional(name)) ? norm(x, name) : x);
+    const before = (x: Vec, name: string) => (is.bareNorms || (optional(`${name}.weight`) ?? optional(name)) ? norm(x, name) : x);
     const ns = xs.map((x) => before(x, `${b}attn_norm`));
     const residual = isGranite ? num('residual_scale', 1) || 1 : 1;
-    const post = (x: Vec, name: string) => scale(before(x, name), residual);
+    const post = (x: Vec, name: string) => scale(is.bareNorms ? x : before(x, name), residual);
     /** gemma4: what the token's embedding of this layer adds, and the layer's factor. */
     const behind = (x: Vec, i: number) => {
       if (!perLayer) return x;
@@ -478,11 +494,15 @@ export function reference(gguf: RefGguf) {
     const mixer = mixerOf({ linear, rows, vector, num, raw, rms: (x, w) => normed(x, 'rms', w), eps }, (name) => gguf.tensors.has(name), b);
     const mixed = mixer?.(ns);
     const attend = optional(`${b}attn_kv_a_mqa.weight`) ? latentAttention : attention;
+    if (isNemotron) {
+      const branch = mixed ?? (optional(`${b}attn_q.weight`) ? attention(ns, il, n_ctx) : ns.map((n) => feedForward(n, b, n)));
+      return branch.map((o, i) => add(xs[i], o));
+    }
     const attended = mixed && !optional(`${b}attn_q.weight`) ? mixed : attend(ns, il, n_ctx);
     return attended.map((a, i) => {
       const o = mixed && mixed !== attended ? add(a, mixed[i]) : a;
       if (n_ff === 0) return add(xs[i], o);
-      if (arch === 'seed_oss' || arch === 'qwen35' || arch === 'gpt-oss') {
+      if (arch === 'seed_oss' || arch.startsWith('qwen35') || arch === 'qwen3next' || arch === 'gpt-oss') {
         const x = add(xs[i], o);
         return add(x, feedForward(norm(x, `${b}post_attention_norm`), b, xs[i]));
       }
@@ -511,7 +531,7 @@ export function reference(gguf: RefGguf) {
       let x = scale(table[id], factor);
       if (types) x = add(x, types);
       if (positions) x = add(x, positions[pos]);
-      return optional('token_embd_norm.weight') && arch !== 'lfm2' ? norm(x, 'token_embd_norm') : x;
+      return optional('token_embd_norm.weight') && !arch.startsWith('lfm2') ? norm(x, 'token_embd_norm') : x;
     });
     if (n_per_layer > 0) {
       const own = rows('per_layer_token_embd.weight');

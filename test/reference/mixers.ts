@@ -67,8 +67,14 @@ export function mixerOf(m: Model, has: (name: string) => boolean, b: string): ((
       });
     };
 
-  if (has(`${b}ssm_alpha.weight`))
+  // Qwen 3 Next: heads that share a key are neighbours, and their betas and alphas come together.
+  const together = has(`${b}ssm_ba.weight`);
+  if (together || has(`${b}ssm_alpha.weight`))
     return (xs) => {
+      const share = nHead / groups;
+      const keyOf = (h: number) => (together ? Math.floor(h / share) : h % groups);
+      const ofHeads = (x: Vec, name: string, second: number) =>
+        together ? linear(x, `${b}ssm_ba`).filter((_, i) => Math.floor(i / share) % 2 === second) : linear(x, `${b}ssm_${name}`);
       const n = dState;
       const keys = n * groups;
       const unit = (v: Vec) => v.map((x) => x / Math.sqrt(dot(v, v) + m.eps));
@@ -76,11 +82,11 @@ export function mixerOf(m: Model, has: (name: string) => boolean, b: string): ((
       const states = Array.from({ length: nHead }, () => Array.from({ length: n }, () => zeros(n)));
       return xs.map((x, t) => {
         const z = linear(x, `${b}attn_gate`);
-        const beta = linear(x, `${b}ssm_beta`).map(sigmoid);
-        const g = linear(x, `${b}ssm_alpha`).map((a, h) => softplus(a + vector(`${b}ssm_dt.bias`)![h]) * vector(`${b}ssm_a`)![h]);
+        const beta = ofHeads(x, 'beta', 0).map(sigmoid);
+        const g = ofHeads(x, 'alpha', 1).map((a, h) => softplus(a + vector(`${b}ssm_dt.bias`)![h]) * vector(`${b}ssm_a`)![h]);
         const out = zeros(dInner);
         for (let h = 0; h < nHead; h++) {
-          const at = (h % groups) * n;
+          const at = keyOf(h) * n;
           const q = unit(qkv[t].slice(at, at + n));
           const k = unit(qkv[t].slice(keys + at, keys + at + n));
           const y = zeros(n);

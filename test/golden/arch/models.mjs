@@ -131,6 +131,7 @@ function decoder(arch, o) {
     return { head: width, q: n_head * width, k: n_head_kv * width, n_ff: wide, keys };
   };
   const norm = (at, centre = 1, n = n_embd, bias = layered && !o.biasless) => {
+    if (o.bareNorms) return;
     m.vector(`${at}.weight`, n, centre, 0.2 * centre);
     if (bias) m.vector(`${at}.bias`, n, 0, 0.2);
   };
@@ -191,15 +192,18 @@ function decoder(arch, o) {
 }
 
 /**
- * The experts of a layer. Options: count, width; gate, bias, shared (the width of the expert that all share), sharedGate; choice: a bias of the choice alone;
- * kind: the matrices' type.
+ * The experts of a layer. Options: count, width; gate, bias, probsBias (how far the biases of the choice alone reach), shared (the width of the expert that all share), sharedGate, latent (the dimensions
+ * they work on); kind: the matrices' type.
  */
-function experts(m, b, n_embd, { count, width, gate = true, bias = false, shared = 0, sharedGate = false, choice = false, kind }) {
+function experts(m, b, n_embd, { count, width, gate = true, bias = false, probsBias = 0, shared = 0, sharedGate = false, latent, kind }) {
   m.router(b + 'ffn_gate_inp.weight', n_embd, count);
-  if (choice) m.vector(b + 'exp_probs_b.bias', count, 0, 0.3);
+  if (probsBias) m.vector(b + 'exp_probs_b.bias', count, 0, probsBias);
+  const n_in = latent ?? n_embd;
+  if (latent) m.matrix(b + 'ffn_latent_down.weight', n_embd, latent, 1.3);
+  if (latent) m.matrix(b + 'ffn_latent_up.weight', latent, n_embd);
   if (bias) m.vector(b + 'ffn_gate_inp.bias', count, 0, 0.5);
-  for (const t of gate ? ['gate', 'up'] : ['up']) m.matrices(`${b}ffn_${t}_exps.weight`, n_embd, width, count, 1.5, kind);
-  m.matrices(b + 'ffn_down_exps.weight', width, n_embd, count, 2, kind);
+  for (const t of gate ? ['gate', 'up'] : ['up']) m.matrices(`${b}ffn_${t}_exps.weight`, n_in, width, count, 1.5, kind);
+  m.matrices(b + 'ffn_down_exps.weight', width, n_in, count, 2, kind);
   for (const [t, n] of bias
     ? [
         ['gate', width],
@@ -209,7 +213,7 @@ function experts(m, b, n_embd, { count, width, gate = true, bias = false, shared
     : [])
     m.table(`${b}ffn_${t}_exps.bias`, n, count, 0.4, 0, 'f32');
   if (!shared) return;
-  for (const t of ['gate', 'up']) m.matrix(`${b}ffn_${t}_shexp.weight`, n_embd, shared, 1.3);
+  for (const t of gate ? ['gate', 'up'] : ['up']) m.matrix(`${b}ffn_${t}_shexp.weight`, n_embd, shared, 1.3);
   m.matrix(b + 'ffn_down_shexp.weight', shared, n_embd);
   if (sharedGate) m.vector(b + 'ffn_gate_inp_shexp.weight', n_embd, 0, 0.4);
 }
@@ -756,6 +760,12 @@ export const families = {
     1,
   ),
   eurobert: family((type, seed) => decoder('eurobert', { ...small, type, seed, kv: { ...vectors, pooling_type: ['u32', 3] } }), 1, 1),
+  olmo: family(
+    (type, seed) =>
+      decoder('olmo', { ...small, tied: false, type, seed, layer: true, bareNorms: true, kv: { 'attention.clamp_kqv': ['f32', 0.8] } }),
+    28,
+    30,
+  ),
   olmo2: family(
     (type, seed) =>
       decoder('olmo2', {
@@ -913,7 +923,7 @@ export const families = {
       n_head_kv: 1,
       rankQ: 32,
       split: true,
-      mixture: { count: 8, used: 3, width: 32, shared: 32, choice: true },
+      mixture: { count: 8, used: 3, width: 32, shared: 32, probsBias: 0.3 },
       kv: {
         'attention.key_length': ['u32', 80],
         'attention.value_length': ['u32', 64],
@@ -971,7 +981,7 @@ function recurrent(arch, { type, seed, n_layer = 3, n_ff = 64, n_head = 4, n_hea
             'rope.freq_base': ['f32', 500],
           }
         : {}),
-      'attention.layer_norm_rms_epsilon': ['f32', 1e-5],
+      [o.epsilon ?? 'attention.layer_norm_rms_epsilon']: ['f32', 1e-5],
       ...(mixture ? { expert_count: ['u32', mixture.count], expert_used_count: ['u32', mixture.used] } : {}),
       ...o.kv,
     }),
@@ -994,7 +1004,7 @@ function recurrent(arch, { type, seed, n_layer = 3, n_ff = 64, n_head = 4, n_hea
     }
     if (n_ff === 0) continue;
     m.vector(b + (o.ffnNorm ?? 'ffn_norm.weight'), n_embd, 1, 0.2);
-    if (mixture) {
+    if (mixture && il >= (o.dense ?? 0)) {
       experts(m, b, n_embd, mixture);
       continue;
     }
@@ -1041,19 +1051,45 @@ const mixer2 = (m, b) => {
   m.tensor(`${b}ssm_norm.weight`, [64, 2], (x) => 1 + 0.2 * x);
   m.matrix(`${b}ssm_out.weight`, 128, 64);
 };
-/** 4 heads of 32 x 32, whose keys two of them share. */
-const deltaNet = (m, b) => {
+/** 4 heads of 32 x 32, whose keys two of them share; fused: as Qwen 3 Next has it. */
+const delta = (fused) => (m, b) => {
   m.matrix(`${b}attn_qkv.weight`, 64, 2 * 64 + 128);
   m.matrix(`${b}attn_gate.weight`, 64, 128);
   // Keys and queries of large values have angles that silu makes acute: of what is nearly 0 the norm behind would make anything.
   convolution(m, b, 256, false, 2);
-  for (const t of ['alpha', 'beta']) m.matrix(`${b}ssm_${t}.weight`, 64, 4, 0.5);
+  for (const t of fused ? ['ba'] : ['alpha', 'beta']) m.matrix(`${b}ssm_${t}.weight`, 64, fused ? 8 : 4, 0.5);
   m.vector(`${b}ssm_dt.bias`, 4, -1, 0.7);
   m.tensor(`${b}ssm_a`, [4], (x) => -Math.exp(0.7 * x));
   m.vector(`${b}ssm_norm.weight`, 32, 0.5, 0.1);
   m.matrix(`${b}ssm_out.weight`, 128, 64);
 };
+const deltaNet = delta(false);
+const nemotronFeedForward = (m, b) => {
+  m.matrix(`${b}ffn_up.weight`, 64, 64, 1.3);
+  m.matrix(`${b}ffn_down.weight`, 64, 64);
+};
+const nemotronExperts = (m, b) => experts(m, b, 64, { count: 5, width: 32, gate: false, probsBias: 0.2, shared: 64, latent: 32 });
 const every = (n, mixer) => (il) => [(il + 1) % n ? mixer : 'attention'];
+const qwenHybrid = (arch, type, seed, mixer, kv) =>
+  recurrent(arch, {
+    type,
+    seed,
+    n_layer: 2,
+    mixers: every(2, mixer),
+    heads: ['u32', 2],
+    qkNorm: true,
+    outputGate: true,
+    ffnNorm: 'post_attention_norm.weight',
+    mixture: { count: 5, used: 2, width: 32, shared: 64, sharedGate: true },
+    kv: {
+      ...ssm(32, 128, 4, 2),
+      full_attention_interval: ['u32', 2],
+      'rope.dimension_count': ['u32', 8],
+      expert_feed_forward_length: ['u32', 32],
+      expert_shared_feed_forward_length: ['u32', 64],
+      ...kv,
+    },
+  });
 const hybrid = {
   mixers: every(3, mixer2),
   kv: {
@@ -1122,6 +1158,70 @@ Object.assign(families, {
       }),
     15,
     15,
+  ),
+  lfm2moe: family(
+    (type, seed) =>
+      recurrent('lfm2moe', {
+        type,
+        seed,
+        mixers: every(3, shortConv),
+        qkNorm: true,
+        outputNorm: 'token_embd_norm',
+        dense: 1,
+        mixture: { count: 5, used: 2, width: 32, probsBias: 0.2 },
+        kv: {
+          'shortconv.l_cache': ['u32', 3],
+          leading_dense_block_count: ['u32', 1],
+          expert_feed_forward_length: ['u32', 32],
+          expert_gating_func: ['u32', 2],
+        },
+      }),
+    40,
+    36,
+  ),
+  qwen35moe: family(
+    (type, seed) => qwenHybrid('qwen35moe', type, seed, deltaNet, { 'rope.dimension_sections': ['i32', [2, 1, 1, 0]] }),
+    47,
+    6,
+  ),
+  qwen3next: family((type, seed) => qwenHybrid('qwen3next', type, seed, delta(true)), 46, 2),
+  nemotron_h: family(
+    (type, seed) =>
+      recurrent('nemotron_h', {
+        type,
+        seed,
+        n_layer: 4,
+        n_ff: 0,
+        mixers: (il) => [[mixer2, nemotronFeedForward, 'attention', nemotronFeedForward][il]],
+        epsilon: 'attention.layer_norm_epsilon',
+        kv: { ...ssm(16, 128, 8, 2), feed_forward_length: ['u32', [0, 64, 0, 64]] },
+      }),
+    27,
+    33,
+  ),
+  nemotron_h_moe: family(
+    (type, seed) =>
+      recurrent('nemotron_h_moe', {
+        type,
+        seed,
+        n_layer: 4,
+        n_ff: 0,
+        mixers: (il) => [[mixer2, nemotronExperts, 'attention', nemotronExperts][il]],
+        kv: {
+          ...ssm(16, 128, 8, 2),
+          feed_forward_length: ['u32', [0, 32, 0, 32]],
+          'attention.layer_norm_epsilon': ['f32', 1e-5],
+          expert_count: ['u32', 5],
+          expert_used_count: ['u32', 2],
+          expert_feed_forward_length: ['u32', 32],
+          expert_shared_feed_forward_length: ['u32', 64],
+          expert_weights_norm: ['bool', true],
+          expert_weights_scale: ['f32', 1.5],
+          moe_latent_size: ['u32', 32],
+        },
+      }),
+    15,
+    34,
   ),
   granitehybrid: family((type, seed) => recurrent('granitehybrid', { type, seed, ...hybrid }), 13, 14),
   'granitehybrid-moe': family(
