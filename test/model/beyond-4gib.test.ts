@@ -57,7 +57,7 @@ async function text(source: Parameters<typeof loadModel>[0], options: LoadOption
 }
 
 const bytes = (start: number, end: number): Uint8Array => {
-  const fd = openSync(path);
+  const fd = openSync(path, 'r');
   const chunk = new Uint8Array(end - start);
   readSync(fd, chunk, 0, chunk.length, start);
   closeSync(fd);

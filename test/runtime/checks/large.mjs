@@ -8,7 +8,7 @@ import { site } from '../lib/site.mjs';
 const GB = 1e9;
 const NEEDED = { memory: 7 * GB, disk: 6 * GB };
 const PROMPT = 'Once upon a time';
-const N_PREDICT = 3;
+const N_PREDICT = 2;
 
 const available = () => 1024 * Number(/^MemAvailable:\s+(\d+)/m.exec(readFileSync('/proc/meminfo', 'utf8'))[1]);
 
@@ -65,8 +65,8 @@ const row = {
       const seen = [];
       for (const [what, options, requests] of [
         ['downloaded and kept', {}, (n) => n === 1],
-        ["out of the browser's files, 2 GB of weights in memory", { weightsMemory: 2 * GB }, (n) => n === 0],
-        ['by ranges, 2 GB of weights in memory', { weightsMemory: 2 * GB, cache: false }, (n) => n > N_PREDICT],
+        ["out of the browser's files, 3.5 GB of weights in memory", { weightsMemory: 3.5 * GB }, (n) => n === 0],
+        ['by ranges, 3.5 GB of weights in memory', { weightsMemory: 3.5 * GB, cache: false }, (n) => n > N_PREDICT],
       ]) {
         const [before, from] = [asked(), Date.now()];
         peak = 0;
