@@ -1,5 +1,6 @@
 /**
- * Writes vectors.json: the ids native llama.cpp gives for the texts of vectors.ts, of every vocabulary there.
+ * Writes vectors.json: the ids native llama.cpp gives for the texts of vectors.ts, of every vocabulary there; and pre-tokenizers.json: for every
+ * pre-tokenizer by its name a hash of the ids of one long text.
  * For developers; tests only read the file. What must be installed: see test/quantize/make-mixes.ts.
  *
  *   npx tsx test/tokenize/make-vectors.ts FOLDER
@@ -10,7 +11,7 @@ import { tmpdir } from 'node:os';
 import { join, resolve } from 'node:path';
 import { writeGGUF, type WriteValue } from '../../src/gguf/write.ts';
 import type { TokenizerMetadata } from '../../src/tokenize/vocab.ts';
-import { TEXTS, VOCABULARIES } from './vectors.ts';
+import { hashOf, MIXED_TEXT, PRE_TOKENIZERS, preTokenizerVocabulary, TEXTS, VOCABULARIES } from './vectors.ts';
 
 const folder = resolve(process.argv[2]);
 const require = createRequire(join(folder, 'package.json'));
@@ -61,18 +62,24 @@ const fileOf = (metadata: TokenizerMetadata): Uint8Array => {
 
 const temporary = mkdtempSync(join(tmpdir(), 'vocabularies-'));
 const path = join(temporary, 'vocabulary.gguf');
-const golden = VOCABULARIES.map(({ name, metadata }) => {
+/** Native's ids of texts, by a vocabulary. */
+function idsOf(metadata: TokenizerMetadata, name: string, texts: readonly string[]): Int32Array[] {
   writeFileSync(path, fileOf(metadata));
   const model = load(path, { ...defaults(), vocab_only: true });
   if (!model) throw new Error(`native cannot load ${name}`);
-  const rows = TEXTS.map((text) => {
+  return texts.map((text) => {
     const bytes = Buffer.from(text);
     const ids = new Int32Array(bytes.length + 16);
     const n = tokenize(vocabOf(model), bytes, bytes.length, ids, ids.length, false, false);
     if (n < 0) throw new Error(`native needs ${-n} ids for ${JSON.stringify(text)}`);
-    return JSON.stringify([...ids.subarray(0, n)]);
+    return ids.subarray(0, n);
   });
+}
+const golden = VOCABULARIES.map(({ name, metadata }) => {
+  const rows = idsOf(metadata, name, TEXTS).map((ids) => JSON.stringify([...ids]));
   return `${JSON.stringify(name)}: [\n${rows.join(',\n')}]`;
 });
+const hashes = PRE_TOKENIZERS.map((pre) => [pre, hashOf(idsOf(preTokenizerVocabulary(pre), pre, [MIXED_TEXT])[0])] as const);
 rmSync(temporary, { recursive: true });
 writeFileSync(new URL('vectors.json', import.meta.url), `{\n${golden.join(',\n')}\n}\n`);
+writeFileSync(new URL('pre-tokenizers.json', import.meta.url), `${JSON.stringify(Object.fromEntries(hashes), null, 1)}\n`);

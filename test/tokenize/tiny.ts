@@ -10,11 +10,11 @@ import { metadataOf } from './fixtures.ts';
 const spell = (text: string): string => [...new TextEncoder().encode(text)].map((byte) => letterOfByte[byte]).join('');
 
 /**
- * Every byte, and every pair of the bytes of `letters`: where two of them stay apart, a word ended between them.
+ * Every byte, and every pair of the bytes of a text: where two of them stay apart, a word ended between them.
  * On top a few longer words, control tokens and a user-defined one.
  */
-export function tinyBpe(pre: string, rest: Record<string, unknown> = {}): TokenizerMetadata {
-  const letters = [...new Set([...spell("abAB12'sL.~$ \n/é我\u0301")])];
+export function tinyBpe(pre: string, rest: Record<string, unknown> = {}, of = "abAB12'sL.~$ \n/é我\u0301"): TokenizerMetadata {
+  const letters = [...new Set([...spell(of)])];
   const merges = letters.flatMap((left) => letters.map((right) => `${left} ${right}`));
   merges.push('he ll', 'h e', 'l l', 'hell o', `${spell(' ')} w`);
   const tokens = [...new Set([...letterOfByte, ...merges.map((merge) => merge.replace(' ', ''))])];

@@ -3,7 +3,7 @@ import { describe, expect, it } from 'vitest';
 import { createTokenizer } from '../../src/tokenize/tokenizer.ts';
 import type { TokenizerMetadata } from '../../src/tokenize/vocab.ts';
 import { readMetadata, sharedVectors } from './fixtures.ts';
-import { golden, TEXTS, VOCABULARIES } from './vectors.ts';
+import { golden, hashOf, MIXED_TEXT, PRE_TOKENIZERS, preTokenizerHashes, preTokenizerVocabulary, TEXTS, VOCABULARIES } from './vectors.ts';
 
 function check(metadata: TokenizerMetadata, inputs: readonly string[], outputs: readonly (readonly number[])[], lossless: boolean): void {
   const start = process.cpuUsage();
@@ -32,4 +32,12 @@ describe("native llama.cpp's ids, and back", () => {
       check(metadata, inputs, outputs, metadata.get('tokenizer.ggml.model') !== 'bert'); // WordPiece forgets case, accents and spaces
     });
   }
+});
+
+it('every pre-tokenizer of llama.cpp gives the ids that native gives, and none is missing', () => {
+  const got = PRE_TOKENIZERS.map((pre) => {
+    const { encode, warnings } = createTokenizer(preTokenizerVocabulary(pre));
+    return [pre, warnings.length > 0 ? warnings.join() : hashOf(encode(MIXED_TEXT, { addSpecial: false }))];
+  });
+  expect(Object.fromEntries(got)).toEqual(preTokenizerHashes());
 });

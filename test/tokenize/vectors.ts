@@ -101,6 +101,35 @@ export const VOCABULARIES: readonly Vocabulary[] = [
   { name: 'Unigram', metadata: tinyUgm(), lossless: false },
 ];
 
+/** The names of pre-tokenizers that llama.cpp v0.5.0 knows for byte-pair encoding whose tokens are spelt byte by byte (gemma4's and two others' are not). */
+export const PRE_TOKENIZERS: readonly string[] = (
+  'default llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano minicpm5 deepseek-llm deepseek-coder deepseek-v3 spark2_5 youtu falcon mpt ' +
+  'starcoder gpt-2 phi-2 jina-es jina-de gigachat jina-v2-es jina-v2-de a.x-4.0 mellum modern-bert jais-2 jina-v1-en ' +
+  'jina-v2-code roberta-bpe refact command-r qwen2 deepseek-r1-qwen kormo f2llmv2 qwen35 stablelm2 olmo dbrx smaug-bpe poro-chat glm4 chatglm-bpe viking jais tekken ' +
+  'smollm codeshell bloom gpt3-finnish exaone exaone4 exaone-moe chameleon minerva-7b megrez gpt-4o llama4 kanana2 talkie granite-embed-multi-97m tiny_aya cohere2moe ' +
+  'superbpe trillion granite-docling bailingmoe bailingmoe2 llada-moe seed-coder hunyuan hunyuan-dense hy_v4 joyai-llm kimi-k2 ufakzeka grok-2 afmoe laguna minimax-m2 ' +
+  'solar-open mellum2'
+).split(' ');
+
+/** All texts in three orders, next to one another in as many ways: what ends a word is often what follows it. */
+export const MIXED_TEXT: string = [1, 17, 43]
+  .flatMap((step, i) => TEXTS.map((_, k) => TEXTS[(k * step + i) % TEXTS.length] + ['\n', ' ', '', '  ', '\t\n'][(k + i) % 5]))
+  .join('');
+
+/** Pairs of all bytes of what people mostly write: merges everywhere, but across the end of a word. */
+export const preTokenizerVocabulary = (pre: string): TokenizerMetadata =>
+  tinyBpe(pre, {}, ' etaoinsrhldTHIS019.,\'"!?-/()\n\t\ré我のहΩ\u0301');
+
+/** What differs when any of the ids does, or their number: FNV-1a over their 32-bit words. */
+export const hashOf = (ids: ArrayLike<number>): string =>
+  Array.from(ids)
+    .reduce((hash, id) => Math.imul(hash ^ id, 0x01000193) >>> 0, 0x811c9dc5 ^ ids.length)
+    .toString(16);
+
+/** Hashes of native llama.cpp's ids of MIXED_TEXT, for every pre-tokenizer. */
+export const preTokenizerHashes = (): Readonly<Record<string, string>> =>
+  JSON.parse(readFileSync(new URL('pre-tokenizers.json', import.meta.url), 'utf8')) as Record<string, string>;
+
 /** Native llama.cpp's ids of every text, without bos and eos, control tokens read as text; of every vocabulary by its name. */
 export const golden = (): Readonly<Record<string, readonly (readonly number[])[]>> =>
   JSON.parse(readFileSync(new URL('vectors.json', import.meta.url), 'utf8')) as Record<string, number[][]>;
