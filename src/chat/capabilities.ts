@@ -12,6 +12,8 @@ export interface ChatCapabilities {
   readonly toolCalls: boolean;
   /** Writes several calls of one message. */
   readonly parallelToolCalls: boolean;
+  /** Writes calls also where their message has content. */
+  readonly callsBesideContent: boolean;
   /** Writes messages of role `tool`. */
   readonly toolResults: boolean;
   /** Wants `function.arguments` as an object, not as JSON text. */
@@ -41,11 +43,11 @@ const tool: ChatTool = {
 const user = { role: 'user', content: 'probe_user' };
 const assistant = { role: 'assistant', content: 'probe_answer' };
 
-function toolTurn(objectArguments: boolean, nullContent: boolean, values: readonly string[]): object[] {
+function toolTurn(objectArguments: boolean, content: string | null, values: readonly string[]): object[] {
   const calls = values.map((value, i) => ({
     id: `probe000${i}`,
     type: 'function',
-    function: { name: 'probe_tool', arguments: objectArguments ? { probe_key: value } : JSON.stringify({ probe_key: value }) },
+    function: { name: 'probe_tool', arguments: objectArguments ? { probe_key: value } : `{"probe_key": "${value}"}` },
   }));
   const results = values.map((value, i) => ({
     role: 'tool',
@@ -53,7 +55,7 @@ function toolTurn(objectArguments: boolean, nullContent: boolean, values: readon
     name: 'probe_tool',
     content: `result_${value}`,
   }));
-  return [user, { role: 'assistant', content: nullContent ? null : '', tool_calls: calls }, ...results];
+  return [user, { role: 'assistant', content, tool_calls: calls }, ...results];
 }
 
 /**
@@ -80,27 +82,26 @@ export function probe(render: RawRender): { capabilities: ChatCapabilities; samp
   const tools = attempt([user], [tool]).includes('probe_tool');
   const available = tools ? [tool] : none;
 
-  // The first way to write a call that comes out with its arguments unharmed and its result.
-  const ways = [
-    [false, false],
-    [false, true],
-    [true, false],
-    [true, true],
-  ] as const;
-  const scored = ways.map(([objectArguments, nullContent]) => {
-    const text = attempt(toolTurn(objectArguments, nullContent, ['probe_value']), available);
-    const escaped = /\\"probe_key|\\u0022probe_key|\{\s*\{\s*"probe_key/.test(text);
+  // The first way to write a call that comes out with its arguments unharmed (not as a string in a string, nor as Python writes a dictionary) and its result.
+  const write = (objectArguments: boolean, nullContent: boolean) => {
+    const text = attempt(toolTurn(objectArguments, nullContent ? null : '', ['probe_value']), available);
+    const harmed = /\\"probe_key|\\u0022probe_key|'probe_key': 'probe_|\{\s*\{\s*"probe_key/.test(text);
     return {
       objectArguments,
       nullContent,
       text,
-      calls: shows(text, 'probe_value') && !escaped,
+      calls: shows(text, 'probe_value') && !harmed,
       results: text.includes('result_probe_value'),
     };
+  };
+  const scored = [false, true].flatMap((nullContent) => {
+    const [asText, asObject] = [write(false, nullContent), write(true, nullContent)];
+    // Where both are the same, text keeps arguments as the model wrote them, and with them the prefix of the next prompt.
+    return asText.text === asObject.text ? [asText] : [asObject, asText];
   });
   const best =
     scored.find((way) => way.calls && way.results) ?? scored.find((way) => way.calls) ?? scored.find((way) => way.results) ?? scored[0];
-  const two = attempt(toolTurn(best.objectArguments, best.nullContent, ['probe_first', 'probe_second']), available);
+  const two = attempt(toolTurn(best.objectArguments, best.nullContent ? null : '', ['probe_first', 'probe_second']), available);
   const twoUsers = attempt([{ role: 'user', content: 'probe_before' }, user], none);
   return {
     sample: best.calls ? best.text : '',
@@ -111,6 +112,8 @@ export function probe(render: RawRender): { capabilities: ChatCapabilities; samp
       parallelToolCalls:
         best.calls &&
         ['probe_first', 'probe_second'].every((value) => shows(two, value) && (!best.results || two.includes(`result_${value}`))),
+      callsBesideContent:
+        !best.calls || shows(attempt(toolTurn(best.objectArguments, 'probe_said', ['probe_value']), available), 'probe_value'),
       toolResults: best.results,
       objectArguments: best.objectArguments,
       nullContent: best.nullContent,

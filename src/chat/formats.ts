@@ -34,6 +34,8 @@ export interface ChatFormat {
   readonly bare: CallReader | undefined;
   /** Markers that are neither content nor anything else. */
   readonly drop: readonly string[];
+  /** How turns end, and how the answer's begins, where the template forgets to begin it: Gemma 4's, behind results of a message that also had content. */
+  readonly turn?: { readonly end: string; readonly start: string };
   /** Calls as text, for the history of templates that cannot write them. */
   readonly write: (calls: readonly ParsedCall[]) => string;
 }
@@ -49,6 +51,7 @@ interface Family {
   readonly drop?: readonly string[];
   readonly write?: ChatFormat['write'];
   readonly reasoningAnywhere?: boolean;
+  readonly turn?: ChatFormat['turn'];
 }
 
 const hermesText = (call: ParsedCall): string => `<tool_call>\n${callText(call)}\n</tool_call>`;
@@ -197,7 +200,12 @@ const families: readonly Family[] = [
     calls: [{ start: '<|open|>tools<|sep|>', read: xmlReader('<|close|>tools<|sep|>', openXml) }],
     drop: ['<|open|>response<|sep|>', '<|close|>response<|sep|>'],
   },
-  { name: 'gemma', is: has('<|tool_call>call:'), calls: [{ start: '<|tool_call>', read: gemmaReader('<tool_call|>') }] },
+  {
+    name: 'gemma',
+    is: has('<|tool_call>call:'),
+    calls: [{ start: '<|tool_call>', read: gemmaReader('<tool_call|>') }],
+    turn: { end: '<turn|>\n', start: '<|turn>model\n' },
+  },
   {
     name: 'functionary-v3.2',
     is: has('>>>all'),
@@ -324,6 +332,7 @@ export function detectFormat(source: string, sample = ''): ChatFormat {
       tagged,
     ],
     bare: family.bare,
+    ...(family.turn ? { turn: family.turn } : {}),
     drop: suffix === '' ? (family.drop ?? []) : [`<tool_calls${suffix}>`, `</tool_calls${suffix}>`],
     write: family.write ?? ((calls) => calls.map(hermesText).join('\n')),
   };

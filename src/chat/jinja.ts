@@ -2,7 +2,7 @@
 import { Environment, parse, tokenize } from '@huggingface/jinja';
 import { atOnce, type Work } from '../slices.ts';
 import { run, type Node } from './jinja-run.ts';
-import { filters, item, methods, toJinja, type JinjaValue } from './python.ts';
+import { filters, item, iterated, methods, operators, str, tests, toJinja, type JinjaValue } from './python.ts';
 
 /** What a template says through `raise_exception`: the words are the template author's. */
 export class TemplateRefusal extends Error {}
@@ -72,7 +72,14 @@ export function compileJinja(source: string, now: () => Date = () => new Date())
     for (const [name, value] of Object.entries(globals)) environment.set(name, value);
     for (const [name, fn] of Object.entries(methods)) environment.setVariable(`.${name}`, rawFunction(fn));
     for (const [name, fn] of Object.entries(filters)) environment.setVariable(`|${name}`, rawFunction(fn));
+    for (const [name, fn] of Object.entries(tests)) environment.setVariable(`is ${name}`, rawFunction(fn));
+    for (const [name, fn] of Object.entries(operators)) environment.setVariable(name, rawFunction(fn));
     environment.setVariable('[]', rawFunction(item));
+    environment.setVariable('for', rawFunction(iterated));
+    environment.setVariable(
+      '{{}}',
+      rawFunction(([value]) => (value.type === 'StringValue' ? value : toJinja(str(value)))),
+    );
     for (const [name, value] of Object.entries(variables)) {
       environment.setVariable(name, toJinja(value));
       yield;
@@ -121,8 +128,9 @@ const call = (name: string, args: unknown[]): Node => ({ type: 'CallExpression',
 
 /**
  * Replaces, bottom up, what the interpreter cannot evaluate:
- * `x.method(a)` and `x | filter(a)` of the tables in python.ts become calls of functions whose names no template can write;
- * tuples become lists, except where they name loop variables; dictionaries with whole numbers as keys get strings, and `x[0]` looks those up.
+ * `x.method(a)`, `x | filter(a)`, `x is test` and `x ~ y` of the tables in python.ts become calls of functions whose names no template can write;
+ * tuples become lists, except where they name loop variables; dictionaries with whole numbers as keys get strings, and `x[0]` looks those up;
+ * what is written, `{{ x }}`, is written as Python writes it.
  */
 function rewrite(node: Node): Node {
   for (const [field, value] of Object.entries(node)) {
@@ -130,13 +138,26 @@ function rewrite(node: Node): Node {
     node[field] = rewriteField(value);
   }
   mark(node);
+  for (const field of blocks)
+    if (Array.isArray(node[field])) node[field] = node[field].map((one: Node) => (statements.has(one.type) ? one : call('{{}}', [one])));
+  if (node.type === 'For') {
+    const of = node.iterable as Node;
+    if (of.type === 'SelectExpression') of.lhs = call('for', [of.lhs]);
+    else node.iterable = call('for', [of]);
+  }
   if (node.type === 'TupleLiteral') return { type: 'ArrayLiteral', value: node.value };
-  if (node.type === 'MemberExpression' && node.computed && (node.property as Node).type === 'IntegerLiteral')
+  if (node.type === 'MemberExpression' && node.computed && !['StringLiteral', 'SliceExpression'].includes((node.property as Node).type))
     return call('[]', [node.object, node.property]);
+  if (node.type === 'BinaryExpression' && Object.hasOwn(operators, operatorOf(node)))
+    return call(operatorOf(node), [node.left, node.right]);
   if (node.type === 'FilterExpression') {
     const filter = node.filter as Node;
     const name = filterName(node);
     if (Object.hasOwn(filters, name)) return call(`|${name}`, [node.operand, ...((filter.args as unknown[] | undefined) ?? [])]);
+  }
+  if (node.type === 'TestExpression') {
+    const name = (node.test as Node).value as string;
+    if (Object.hasOwn(tests, name)) return { ...node, operand: call(`is ${name}`, [node.operand]), test: identifier('true') };
   }
   if (node.type === 'CallExpression') {
     const callee = node.callee as Node;
@@ -146,6 +167,7 @@ function rewrite(node: Node): Node {
   return node;
 }
 
+const operatorOf = (node: Node): string => (node.operator as { value: string }).value;
 const filterName = ({ filter }: Node): string =>
   ((filter as Node).type === 'CallExpression' ? ((filter as Node).callee as Node) : (filter as Node)).value as string;
 
@@ -153,6 +175,12 @@ function methodName({ callee }: Node): string {
   const { type, computed, property } = callee as Node;
   return type === 'MemberExpression' && !computed ? ((property as Node).value as string) : '';
 }
+
+/** The fields of statements that hold what is written. */
+const blocks = ['body', 'alternate', 'defaultBlock'];
+
+/** What stands in a block and is no expression to be written; text between tags is a StringLiteral. */
+const statements = new Set('If For Set Macro CallStatement FilterStatement Break Continue Comment StringLiteral'.split(' '));
 
 /** Filters and methods that write a list or a dictionary with all it holds. */
 const writers = new Set(['tojson', 'string', 'join', 'format', 'urlencode']);
@@ -164,9 +192,9 @@ function mark(node: Node): void {
   };
   if (node.type === 'For')
     set('iterated', (node.iterable as Node).type === 'SelectExpression' ? (node.iterable as Node).lhs : node.iterable);
-  for (const field of ['body', 'alternate', 'defaultBlock']) set('expanded', node[field]);
+  for (const field of blocks) set('expanded', node[field]);
   if (node.type === 'FilterExpression' && writers.has(filterName(node))) set('expanded', node.operand);
-  if (node.type === 'BinaryExpression' && (node.operator as { value: string }).value === '~') set('expanded', [node.left, node.right]);
+  if (node.type === 'BinaryExpression' && operatorOf(node) === '~') set('expanded', [node.left, node.right]);
   if (node.type === 'CallExpression' && writers.has(methodName(node))) set('expanded', node.args);
 }
 

@@ -37,14 +37,34 @@ export function expandedSize(value: JinjaValue, most: number): number {
   return size;
 }
 
-/** `x[i]` with a whole number: also the key of a dictionary. */
-export function item([receiver, index]: JinjaValue[]): JinjaValue {
-  const i = index.value as number;
-  if (isDict(receiver)) return dict(receiver).get(String(i)) ?? toJinja(undefined);
-  if (isList(receiver)) return list(receiver).at(i) ?? toJinja(undefined);
-  if (receiver.type === 'StringValue') return toJinja((receiver.value as string).at(i));
-  throw new Error(`${receiver.type} cannot be indexed`);
+/** `x[key]`: what is not there, or is asked for by what is not there, is undefined. */
+export function item([receiver, key]: JinjaValue[]): JinjaValue {
+  const found = (): JinjaValue | string | undefined => {
+    if (key.type === 'UndefinedValue' || key.type === 'NullValue') return undefined;
+    if (isDict(receiver) || receiver.type === 'NamespaceValue') return dict(receiver).get(String(key.value));
+    if (isList(receiver)) return list(receiver).at(key.value as number);
+    if (receiver.type === 'StringValue') return (receiver.value as string).at(key.value as number);
+    throw new Error(`${receiver.type} cannot be indexed`);
+  };
+  const value = found();
+  return typeof value === 'object' ? value : toJinja(value);
 }
+
+/** Characters of a text that is repeated: an indentation, a row of placeholders. */
+const MAX_REPEATED = 1_000_000;
+
+/** Jinja's operators where their operands are no numbers: `'ab' * 2`, and `~`, which writes both as text. */
+export const operators: Readonly<Record<string, Fn>> = {
+  '*'([left, right]) {
+    const [text, count] = left.type === 'StringValue' ? [left, right] : [right, left];
+    if (text.type !== 'StringValue') return toJinja((left.value as number) * (right.value as number));
+    const times = Math.max(0, Number(count.value));
+    if (!((text.value as string).length * times <= MAX_REPEATED))
+      throw new Error(`a text repeated to more than ${MAX_REPEATED} characters`);
+    return toJinja((text.value as string).repeat(times));
+  },
+  '~': ([left, right]) => toJinja(str(left) + str(right)),
+};
 
 /** A method of strings only. Other receivers get the interpreter's message for a missing method. */
 function ofString(name: string, fn: (text: string, args: JinjaValue[]) => unknown): Fn {
@@ -77,6 +97,21 @@ function format(text: string, args: JinjaValue[]): string {
   });
 }
 
+/** A method of dictionaries, also of those that have a key of its name: `schema.items()` of a JSON schema of a list. */
+function ofDict(name: string, fn: (entries: Map<string, JinjaValue>, args: JinjaValue[]) => JinjaValue): Fn {
+  return ([receiver, ...args]) => {
+    if (!isDict(receiver)) throw new Error(`${receiver.type} has no method ${name}()`);
+    return fn(dict(receiver), args);
+  };
+}
+
+/** Values of the interpreter as a list of it. */
+function listOf(values: Iterable<JinjaValue>): JinjaValue {
+  const result = toJinja([]);
+  list(result).push(...values);
+  return result;
+}
+
 export const methods: Readonly<Record<string, Fn>> = {
   strip: ofString('strip', (text, [chars]) => strip(text, chars, true, true)),
   lstrip: ofString('lstrip', (text, [chars]) => strip(text, chars, true, false)),
@@ -90,6 +125,10 @@ export const methods: Readonly<Record<string, Fn>> = {
   find: ofString('find', (text, [part]) => text.indexOf(str(part))),
   isdigit: ofString('isdigit', (text) => /^\d+$/.test(text)),
   join: ofString('join', (text, [items]) => list(items).map(str).join(text)),
+  items: ofDict('items', (entries) => listOf([...entries].map(([key, value]) => listOf([toJinja(key), value])))),
+  keys: ofDict('keys', (entries) => listOf([...entries.keys()].map(toJinja))),
+  values: ofDict('values', (entries) => listOf(entries.values())),
+  get: ofDict('get', (entries, [key, fallback]) => entries.get(String(key.value)) ?? fallback ?? toJinja(null)),
   append([receiver, item]) {
     if (!isList(receiver)) throw new Error(`${receiver.type} has no method append()`);
     list(receiver).push(item);
@@ -109,6 +148,17 @@ export const methods: Readonly<Record<string, Fn>> = {
     return item;
   },
 };
+
+const iterables = new Set(['ArrayValue', 'TupleValue', 'StringValue', 'ObjectValue', 'KeywordArgumentsValue', 'UndefinedValue']);
+
+/** Tests, `x is iterable`: what is undefined is an empty list to Jinja. */
+export const tests: Readonly<Record<string, Fn>> = { iterable: ([value]) => toJinja(iterables.has(value.type)) };
+
+/** What a loop walks: the characters of a text, nothing of what is undefined. */
+export function iterated([value]: JinjaValue[]): JinjaValue {
+  if (value.type === 'UndefinedValue') return toJinja([]);
+  return value.type === 'StringValue' ? toJinja([...(value.value as string)]) : value;
+}
 
 function extreme(args: JinjaValue[], sign: number): JinjaValue {
   const items = list(args[0]);
@@ -141,19 +191,13 @@ function dictSort(args: JinjaValue[]): JinjaValue {
   const rank = ([key, value]: [string, JinjaValue]): unknown =>
     option('by', 2) === 'value' ? fold(value.value) : whole ? Number(key) : fold(key);
   entries.sort((a, b) => compare(rank(a), rank(b)) * (option('reverse', 3) === true ? -1 : 1));
-  const result = toJinja([]);
-  for (const [key, value] of entries) {
-    const pair = toJinja([whole ? Number(key) : key, null]);
-    list(pair)[1] = value;
-    list(result).push(pair);
-  }
-  return result;
+  return listOf(entries.map(([key, value]) => listOf([toJinja(whole ? Number(key) : key), value])));
 }
 
 const compare = (a: unknown, b: unknown): number => ((a as string) < (b as string) ? -1 : (a as string) > (b as string) ? 1 : 0);
 
 /** Python's str(): strings as they are, everything else as repr() writes it. */
-function str(value: JinjaValue): string {
+export function str(value: JinjaValue): string {
   return value.type === 'StringValue' ? (value.value as string) : repr(value);
 }
 

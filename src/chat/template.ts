@@ -6,10 +6,11 @@ import type { ParsedCall } from './calls.ts';
 import { probe, type ChatCapabilities } from './capabilities.ts';
 import { createContentMarks, noMarks, type ContentMarks, type RenderedPrompt } from './contents.ts';
 import { detectFormat, type ChatFormat } from './formats.ts';
-import { compileJinja, type CompiledJinja } from './jinja.ts';
+import { compileJinja, strftime, type CompiledJinja } from './jinja.ts';
 import { TemplateBudget } from './jinja-run.ts';
 import { NAMED_TEMPLATES } from './named-templates.ts';
 import { nearest } from '../nearest.ts';
+import { parseJson } from './json.ts';
 import { argumentsObject, argumentsText, checkMessages, checkTools, contentText, type ChatMessage, type ChatTool } from './messages.ts';
 
 export interface RenderOptions {
@@ -73,7 +74,7 @@ export function createChatTemplate(
   }
   const now = options.now ?? (() => new Date());
   const raw = (variables: Readonly<Record<string, unknown>>): Work<string> =>
-    compiled.work({ bos_token: tokens.bos ?? '', eos_token: tokens.eos ?? '', ...toolAliases(text, variables.tools, now()), ...variables });
+    compiled.work({ bos_token: tokens.bos ?? '', eos_token: tokens.eos ?? '', ...aliases(text, variables.tools, now()), ...variables });
   const { capabilities, sample } = probe((variables) => {
     try {
       return atOnce(raw(variables));
@@ -104,9 +105,10 @@ export function createChatTemplate(
     const none = capabilities.noTools === 'null' ? null : [];
     const available = tools.length > 0 && capabilities.tools ? { tools } : capabilities.noTools === 'undefined' ? {} : { tools: none };
     try {
-      return yield* marks.take(
-        yield* raw({ ...(yield* marks.markAll(extra)), messages: given, add_generation_prompt: addGenerationPrompt, ...available }),
-      );
+      const variables = { ...(yield* marks.markAll(extra)), messages: given, add_generation_prompt: addGenerationPrompt, ...available };
+      const text = yield* raw(variables);
+      const header = addGenerationPrompt && format.turn && text.endsWith(format.turn.end) ? format.turn.start : '';
+      return yield* marks.take(text + header);
     } catch (error) {
       throw new QuantletError(
         'ERR_CHAT_TEMPLATE',
@@ -131,13 +133,13 @@ function readsNothing(text: string): QuantletError {
 
 const messageOf = (error: unknown): string => (error instanceof Error ? error.message : String(error)).replace(/\.$/, '');
 
-/** Other names under which a few templates read the tools: Firefunction's JSON text and date, SmolLM3's list. */
-function toolAliases(source: string, tools: unknown, date: Date): Record<string, unknown> {
-  const aliases: Record<string, unknown> = {};
-  if (/\bfunctions\b/.test(source) && !/\bin functions\b/.test(source)) aliases.functions = JSON.stringify(tools ?? [], null, 4);
-  if (/\+ datetime\b/.test(source)) aliases.datetime = date.toUTCString().replace('GMT', 'UTC');
-  if (/\bxml_tools\b/.test(source) && Array.isArray(tools) && tools.length > 0) aliases.xml_tools = tools;
-  return aliases;
+/** What a few templates read besides: the date, as llama.cpp gives it, and the tools under other names (Firefunction's as JSON text, SmolLM3's). */
+function aliases(source: string, tools: unknown, date: Date): Record<string, unknown> {
+  const given: Record<string, unknown> = { date_string: strftime('%d %b %Y', date), datetime: strftime('%b %d %Y', date) };
+  const offered = Array.isArray(tools) && tools.length > 0;
+  if (/\bfunctions\b/.test(source) && !/\bin functions\b/.test(source)) given.functions = offered ? JSON.stringify(tools, null, 4) : '';
+  if (/\bxml_tools\b/.test(source) && offered) given.xml_tools = tools;
+  return given;
 }
 
 /**
@@ -165,7 +167,7 @@ type Draft = Record<string, unknown> & { role: string; content: unknown };
 
 /** The messages as this template can write them. */
 function* adapt(messages: readonly ChatMessage[], tools: readonly ChatTool[], writing: Writing): Work<Draft[]> {
-  const { can, format } = writing;
+  const { can, format, source } = writing;
   let drafts: Draft[] = [];
   for (const message of messages) {
     drafts.push(yield* draftOf(message, writing));
@@ -181,7 +183,9 @@ function* adapt(messages: readonly ChatMessage[], tools: readonly ChatTool[], wr
     else if (first < 0) drafts.unshift({ role: 'user', content });
     else drafts[first] = { ...drafts[first], content: `${content}\n\n${drafts[first].content as string}` };
   }
+  if (!can.callsBesideContent) drafts = drafts.flatMap(contentFirst);
   if (!can.parallelToolCalls && can.toolCalls) drafts = splitCalls(drafts);
+  if (/\[['"]tool_responses|\.tool_responses/.test(source) && !source.includes('tool_call_id')) drafts = joinResponses(drafts);
   if (can.alternates) drafts = mergeTurns(drafts);
   if (!can.typedContent) return drafts;
   return drafts.map((draft) =>
@@ -190,13 +194,13 @@ function* adapt(messages: readonly ChatMessage[], tools: readonly ChatTool[], wr
 }
 
 function* draftOf(given: ChatMessage, { can, format, source, marks: { mark, markAll }, read }: Writing): Work<Draft> {
-  const said = given.role === 'assistant' ? read : undefined;
+  const looked = given.role === 'assistant' ? read : undefined;
   const { content: _, tool_calls, ...fields } = given;
   const calls = tool_calls ?? [];
-  const content = yield* mark(contentText(given.content), said);
+  const content = yield* mark(contentText(given.content), looked);
   const marked: [string, unknown][] = [];
   for (const [key, value] of Object.entries(fields))
-    marked.push([key, key === 'role' ? value : typeof value === 'string' ? yield* mark(value, said) : yield* markAll(value)]);
+    marked.push([key, key === 'role' ? value : typeof value === 'string' ? yield* mark(value, looked) : yield* markAll(value)]);
   const message = { ...Object.fromEntries(marked), role: given.role } as Omit<ChatMessage, 'content' | 'tool_calls'>;
   const role = message.role === 'developer' && !source.includes('developer') ? 'system' : message.role;
   if (role === 'tool') {
@@ -208,10 +212,14 @@ function* draftOf(given: ChatMessage, { can, format, source, marks: { mark, mark
       ...(message.tool_call_id === undefined ? {} : { tool_call_id: yield* mark(callId(given.tool_call_id!, source)) }),
     };
   }
-  const reasoning = message.reasoning_content ? { reasoning_content: message.reasoning_content } : {};
+  const thought = message.reasoning_content;
+  // Mistral's newest have reasoning as a part of the content.
+  const inParts = thought && /\btype(?:'\])?\s*==\s*'thinking'/.test(source);
+  const said = inParts ? [{ type: 'thinking', thinking: thought }, ...(content === '' ? [] : [{ type: 'text', text: content }])] : content;
+  const reasoning = thought && !inParts ? { reasoning_content: thought } : {};
   if (calls.length === 0) {
     const name = message.name === undefined ? {} : { name: message.name };
-    return { role, content, ...name, ...reasoning };
+    return { role, content: said, ...name, ...reasoning };
   }
   if (!can.toolCalls) {
     const named: ParsedCall[] = [];
@@ -232,9 +240,8 @@ function* draftOf(given: ChatMessage, { can, format, source, marks: { mark, mark
     });
   }
   // gpt-oss reads the reasoning before a call under another name.
-  const thinking =
-    message.reasoning_content && content === '' && source.includes('message.thinking') ? { thinking: message.reasoning_content } : {};
-  return { role, content: content === '' && can.nullContent ? null : content, tool_calls: toolCalls, ...reasoning, ...thinking };
+  const thinking = thought && content === '' && source.includes('message.thinking') ? { thinking: thought } : {};
+  return { role, content: said === '' && can.nullContent ? null : said, tool_calls: toolCalls, ...reasoning, ...thinking };
 }
 
 /** Mistral's templates accept ids of nine letters and digits only: others are hashed (FNV-1a, twice with 32 bits) to that, calls and results alike. */
@@ -250,6 +257,13 @@ function callId(id: string, source: string): string {
     .map((half) => (half >>> 0).toString(36).padStart(7, '0'))
     .join('')
     .slice(-9);
+}
+
+/** Content and calls of a message as two, for templates that would leave out the calls. */
+function contentFirst(draft: Draft): Draft[] {
+  if (!draft.tool_calls || !draft.content) return [draft];
+  const { tool_calls, ...said } = draft;
+  return [said as Draft, { role: draft.role, content: null, tool_calls }];
 }
 
 /** One call per assistant message, each followed by its result. */
@@ -272,13 +286,36 @@ function splitCalls(drafts: readonly Draft[]): Draft[] {
   return out;
 }
 
+/** Results as a field of the message that calls, and the answer that follows in it too: Gemma 4's first templates. */
+function joinResponses(drafts: readonly Draft[]): Draft[] {
+  const out: Draft[] = [];
+  for (let i = 0; i < drafts.length; i++) {
+    const calls = (drafts[i].tool_calls ?? []) as { id: string; function: { name: string } }[];
+    const message = { ...drafts[i] };
+    out.push(message);
+    const responses: object[] = [];
+    for (; calls.length > 0 && drafts[i + 1]?.role === 'tool'; i++) {
+      const { tool_call_id: id, content } = drafts[i + 1];
+      const { name } = (calls.find((call) => call.id === id) ?? calls[responses.length] ?? calls[0]).function;
+      responses.push({ name, response: parseJson(content as string) ?? content });
+    }
+    if (responses.length === 0) continue;
+    message.tool_responses = responses;
+    const next = drafts[i + 1];
+    if (!message.content && next?.role === 'assistant' && !next.tool_calls) message.content = drafts[++i].content;
+  }
+  return out;
+}
+
 /** Neighbours of one role become one message where a template insists on turns. */
 function mergeTurns(drafts: readonly Draft[]): Draft[] {
   const out: Draft[] = [];
   for (const draft of drafts) {
     const last = out.at(-1);
     const mergeable =
-      last?.role === draft.role && (draft.role === 'user' || draft.role === 'assistant') && !last.tool_calls && !draft.tool_calls;
+      last?.role === draft.role &&
+      (draft.role === 'user' || draft.role === 'assistant') &&
+      [last, draft].every(({ tool_calls, content }) => !tool_calls && typeof content === 'string');
     if (mergeable) out[out.length - 1] = { ...last, content: `${last.content as string}\n\n${draft.content as string}` };
     else out.push(draft);
   }

@@ -1,15 +1,12 @@
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { createHash } from 'node:crypto';
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { compileJinja, strftime } from '../../src/chat/jinja.ts';
 import type { ChatMessage, ChatTool } from '../../src/chat/messages.ts';
 import { parseAnswer } from '../../src/chat/parser.ts';
 import { createChatTemplate } from '../../src/chat/template.ts';
-import { ownTemplates } from './templates.ts';
-
-const folder = new URL('../../../shared/vocab/templates/', import.meta.url);
-const real = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith('.jinja')) : [];
-/** Short ones of our own, and those of real models where ../shared has them. */
-const templates = [...Object.entries(ownTemplates), ...real.map((name) => [name, readFileSync(new URL(name, folder), 'utf8')] as const)];
+import { root } from '../support.ts';
+import { everyTemplate, ownTemplates, realTemplates } from './templates.ts';
 
 const weather: ChatTool = {
   type: 'function',
@@ -64,7 +61,9 @@ function rendersConversations(source: string, label: string): void {
 }
 
 describe('templates', () => {
-  it.each(templates)('%s renders conversations with and without tools', (name, source) => rendersConversations(source, name));
+  it.each(Object.entries(ownTemplates))('%s renders conversations with and without tools', (name, source) =>
+    rendersConversations(source, name),
+  );
 
   it('finds out what they support', () => {
     const of = (name: string) => createChatTemplate(ownTemplates[name], tokens).capabilities;
@@ -73,6 +72,7 @@ describe('templates', () => {
       tools: true,
       toolCalls: true,
       parallelToolCalls: true,
+      callsBesideContent: true,
       toolResults: true,
       objectArguments: true,
       nullContent: false,
@@ -116,6 +116,26 @@ describe('templates', () => {
   it('splits parallel calls where a template takes one at a time', () => {
     const text = createChatTemplate(ownTemplates.llama3, tokens).render({ messages: withCalls, tools: [weather] });
     expectInOrder(text, ['Oslo', 'snow-RESULT', 'Bergen', 'rain-RESULT'], 'llama3');
+  });
+});
+
+describe('the templates of real models', () => {
+  const { date, templates } = JSON.parse(readFileSync(new URL('test/golden/chat/templates.json', root), 'utf8')) as {
+    date: string;
+    templates: Record<string, Record<string, string>>;
+  };
+
+  it.each(realTemplates)('%s: what native llama.cpp writes, and all that was said where that cannot write it', async (name, source) => {
+    const { conversations } = (await import(new URL('test/golden/chat/turns.mjs', root).href)) as {
+      conversations: Record<string, { messages: ChatMessage[]; tools?: ChatTool[]; said: string[] }>;
+    };
+    const template = createChatTemplate(source, tokens, { now: () => new Date(`${date}T12:00`) });
+    for (const [what, { messages, tools = [], said }] of Object.entries(conversations)) {
+      const prompt = template.render({ messages, tools, extra: { enable_thinking: true } });
+      const want = templates[name][what];
+      if (want) expect(createHash('sha256').update(prompt).digest('hex').slice(0, 16), `${what}: ${prompt}`).toBe(want);
+      else for (const word of said) expect(prompt, what).toContain(word);
+    }
   });
 });
 
@@ -231,23 +251,26 @@ describe('Python in templates', () => {
 describe('calls', () => {
   // What a model must write is what its template writes for an assistant's turn: the parser reads it back.
   // MiniMax M3 nests elements per argument; Kimi K3 writes JSON text as one element: their calls stay content.
-  it.each(templates.filter(([name]) => !/MiniMax-M3|Kimi-K3/.test(name)))('%s: a call as its template writes it is parsed', (_, source) => {
-    const template = createChatTemplate(source, tokens);
-    const user: ChatMessage = { role: 'user', content: 'Question' };
-    const prompt = template.render({ messages: [user], tools: [weather] });
-    const whole = template.render({
-      messages: [user, { role: 'assistant', content: '', tool_calls: [call('abcdefgh1', 'Oslo')] }],
-      tools: [weather],
-      addGenerationPrompt: false,
-    });
-    let at = 0;
-    while (at < prompt.length && prompt[at] === whole[at]) at++;
-    const open = whole.lastIndexOf('<', at);
-    if (open >= 0 && !whole.slice(open, at).includes('>')) at = open;
-    const { toolCalls } = parseAnswer(template.format, whole.slice(at), { tools: [weather], prompt: whole.slice(0, at) });
-    expect(
-      toolCalls.map(({ name: tool, arguments: args }) => [tool, JSON.parse(args)]),
-      JSON.stringify(whole.slice(at)),
-    ).toEqual([['get_weather', { city: 'Oslo', days: 3 }]]);
-  });
+  it.each(everyTemplate.filter(([name]) => !/MiniMax-M3|Kimi-K3/.test(name)))(
+    '%s: a call as its template writes it is parsed',
+    (_, source) => {
+      const template = createChatTemplate(source, tokens);
+      const user: ChatMessage = { role: 'user', content: 'Question' };
+      const prompt = template.render({ messages: [user], tools: [weather] });
+      const whole = template.render({
+        messages: [user, { role: 'assistant', content: '', tool_calls: [call('abcdefgh1', 'Oslo')] }],
+        tools: [weather],
+        addGenerationPrompt: false,
+      });
+      let at = 0;
+      while (at < prompt.length && prompt[at] === whole[at]) at++;
+      const open = whole.lastIndexOf('<', at);
+      if (open >= 0 && !whole.slice(open, at).includes('>')) at = open;
+      const { toolCalls } = parseAnswer(template.format, whole.slice(at), { tools: [weather], prompt: whole.slice(0, at) });
+      expect(
+        toolCalls.map(({ name: tool, arguments: args }) => [tool, JSON.parse(args)]),
+        JSON.stringify(whole.slice(at)),
+      ).toEqual([['get_weather', { city: 'Oslo', days: 3 }]]);
+    },
+  );
 });

@@ -52,12 +52,11 @@ Answer calls as <tool_call>{"name": ..., "arguments": ...}</tool_call><|im_end|>
 };
 
 const folder = new URL('../../../shared/vocab/templates/', import.meta.url);
-const real = existsSync(folder) ? readdirSync(folder).filter((name) => name.endsWith('.jinja')) : [];
-/** Ours, and where ../shared is there those of the model families in it. */
-export const everyTemplate: readonly (readonly [name: string, source: string])[] = [
-  ...Object.entries(ownTemplates),
-  ...real.map((name) => [name, readFileSync(new URL(name, folder), 'utf8')] as const),
-];
+/** The templates of real models, where ../shared has them. */
+export const realTemplates = (existsSync(folder) ? readdirSync(folder) : [])
+  .filter((name) => name.endsWith('.jinja'))
+  .map((name) => [name, readFileSync(new URL(name, folder), 'utf8')] as const);
+export const everyTemplate: readonly (readonly [name: string, source: string])[] = [...Object.entries(ownTemplates), ...realTemplates];
 
 const always = [
   '<s>',
