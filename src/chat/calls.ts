@@ -104,7 +104,7 @@ export function jsonReader(close: string, nameIsKey = false): CallReader {
 }
 
 /** No call has a longer name, id and markers; text without a separator by then (separators have < 64 characters) is no call. */
-const maxHead = 512;
+export const maxHead = 512;
 
 /**
  * A name, `separator`, then the arguments as JSON, then the closing markers, each of which may be missing.
@@ -138,15 +138,18 @@ export function namedReader(
   };
 }
 
-/**
- * A value written as bare text (XML-like formats): the tool's schema says whether it is a string; without a schema,
- * text that is JSON is taken as JSON.
- */
-function valueOf(text: string, tool: ChatTool | undefined, key: string): string {
-  const properties = (tool?.function.parameters as { properties?: Record<string, { type?: unknown }> } | undefined)?.properties;
-  const type = properties?.[key]?.type;
-  const parsed = parseJson(text);
-  return type === 'string' || parsed === undefined ? JSON.stringify(text) : text.trim();
+/** The parts of a JSON schema that tell what bare text means. */
+interface ValueSchema {
+  readonly type?: unknown;
+  readonly properties?: Readonly<Record<string, ValueSchema>>;
+  readonly items?: ValueSchema;
+}
+
+const schemaOf = (tool: ChatTool | undefined): ValueSchema | undefined => tool?.function.parameters as ValueSchema | undefined;
+
+/** A value written as bare text (XML-like formats): the schema says whether it is a string; without one, text that is JSON is taken as JSON. */
+function valueOf(text: string, schema: ValueSchema | undefined): string {
+  return schema?.type === 'string' || parseJson(text) === undefined ? JSON.stringify(text) : text.trim();
 }
 
 const objectText = (entries: readonly (readonly [string, string])[]): string =>
@@ -161,7 +164,10 @@ interface XmlSyntax {
   readonly ends: readonly [outer: RegExp | undefined, inner: RegExp];
   readonly outer: RegExp;
   readonly inner: RegExp;
+  /** A value on lines of its own: the line ends around it are not part of it. */
   readonly trimLines: boolean;
+  /** Values may be CDATA sections. */
+  readonly cdata?: boolean;
 }
 
 /** `<function=name><parameter=key>value</parameter></function>` (Qwen3-Coder, Seed-OSS, Nemotron 3). */
@@ -178,12 +184,13 @@ export const invokeXml: XmlSyntax = {
   inner: /<[^\s<>]*?parameter name="([^"]+)"(?: string="(?:true|false)")?>([\s\S]*?)<\/[^\s<>]*?parameter>/g,
   trimLines: false,
 };
-/** `<function name="name"><param name="key">value</param></function>` (MiniCPM 5). */
+/** `<function name="name"><param name="key">value</param></function>`, values with tags or lines in CDATA sections (MiniCPM 5). */
 export const paramXml: XmlSyntax = {
   ends: [/<\/function>/g, /<\/param>/g],
   outer: /<function name="([^"]+)">([\s\S]*?)<\/function>/g,
   inner: /<param name="([^"]+)">([\s\S]*?)<\/param>/g,
   trimLines: true,
+  cdata: true,
 };
 /** `name<arg_key>key</arg_key><arg_value>value</arg_value>` (GLM, Ling, Laguna, Spark); the tags may carry a suffix (Hunyuan). */
 export const keyValueXml: XmlSyntax = {
@@ -209,16 +216,33 @@ function upToLast(text: string, end: RegExp | undefined): string {
   return text.slice(0, to);
 }
 
+/** CDATA sections with another character for each `<`, so that no tag is found in them; one that is not over yet goes to the end. */
+function hideCdata(text: string): string {
+  const ended = upToLast(text, /\]\]>/g);
+  const hide = (part: string): string => part.slice(0, 1) + part.slice(1).replaceAll('<', '\0');
+  return ended.replace(/<!\[CDATA\[[\s\S]*?\]\]>/g, hide) + text.slice(ended.length).replace(/<!\[CDATA\[[\s\S]*/, hide);
+}
+
+const cdataText = (value: string): string => value.replace(/^\s*<!\[CDATA\[([\s\S]*)\]\]>\s*$/, '$1').replaceAll('\0', '<');
+
 /** All calls in `body`, which is complete; none where a part of one is not understood. */
-function xmlCalls(body: string, { ends: [end, innerEnd], outer, inner, trimLines }: XmlSyntax, tools: readonly ChatTool[]): ParsedCall[] {
+function xmlCalls(
+  body: string,
+  { ends: [end, innerEnd], outer, inner, trimLines, cdata }: XmlSyntax,
+  tools: readonly ChatTool[],
+): ParsedCall[] {
   const found = [...upToLast(body, end).matchAll(outer)].map(([, name, inside]) => [name, upToLast(inside, innerEnd), inside] as const);
   const clear = found.every(([, inside, all]) => (inside.replace(inner, '') + all.slice(inside.length)).trim() === '');
   if (!clear) return [];
   return found.map(([name, inside]) => {
-    const tool = tools.find((candidate) => candidate.function.name === name);
-    const entries = [...inside.matchAll(inner)].map(([whole, key, value]) => {
-      const text = trimLines ? value.replace(/^\n|\n$/g, '') : value;
-      return [key, / string="true"/.test(whole.slice(0, whole.indexOf('>'))) ? JSON.stringify(text) : valueOf(text, tool, key)] as const;
+    const schema = schemaOf(tools.find((tool) => tool.function.name === name));
+    const entries = [...inside.matchAll(inner)].map(([whole, key, written]) => {
+      const value = cdata ? cdataText(written) : written;
+      const text = trimLines && value.startsWith('\n') ? value.slice(1).replace(/\n$/, '') : value;
+      return [
+        key,
+        / string="true"/.test(whole.slice(0, whole.indexOf('>'))) ? JSON.stringify(text) : valueOf(text, schema?.properties?.[key]),
+      ] as const;
     });
     return { id: undefined, name, arguments: objectText(entries) };
   });
@@ -226,13 +250,78 @@ function xmlCalls(body: string, { ends: [end, innerEnd], outer, inner, trimLines
 
 /** Everything up to `close` as XML-like calls. Where the start marker is part of the first call's notation, so is `close`: `around` says so. */
 export function xmlReader(close: string, syntax: XmlSyntax, around = ''): CallReader {
-  return (text, final, tools) => {
+  return (given, final, tools) => {
+    const text = syntax.cdata ? hideCdata(given) : given;
     const at = text.indexOf(close);
     if (at < 0 && !final) return 'more';
     const end = at < 0 ? text.length : at + close.length;
     const calls = xmlCalls(around === '' ? text.slice(0, at < 0 ? end : at) : around + text.slice(0, end), syntax, tools);
     return calls.length === 0 ? 'bad' : { calls, end };
   };
+}
+
+/** An element of {@link elementReader} that is open: its schema, the text and the elements in it. */
+interface Element {
+  readonly tag: string;
+  readonly schema: ValueSchema | undefined;
+  readonly at: number;
+  readonly text: string;
+  readonly children: (readonly [string, string])[];
+}
+
+/** Elements in elements: each of these is a list or an object in an argument. */
+const MAX_ELEMENTS = 200;
+
+/** MiniMax M3: arguments as elements named after them, lists of `<item>`, and `mark` before every tag, so that text may have tags in it. */
+export function elementReader(mark: string, end: string): CallReader {
+  const close = mark + end;
+  return (text, final, tools) => {
+    const at = text.indexOf(close);
+    if (at < 0 && !final) return 'more';
+    const calls = elementCalls(text.slice(0, at < 0 ? text.length : at).split(mark), mark, tools);
+    return calls.length === 0 ? 'bad' : { calls, end: at < 0 ? text.length : at + close.length };
+  };
+}
+
+/** The calls in a text that was cut at its marks; none where one of them is not understood. */
+function elementCalls(parts: readonly string[], mark: string, tools: readonly ChatTool[]): ParsedCall[] {
+  const calls: ParsedCall[] = [];
+  const open: Element[] = [];
+  if (parts[0].trim() !== '') return [];
+  for (let at = 1; at < parts.length; at++) {
+    const found = /^<(\/?)(?:invoke name="([^"<>]+)"|([^<>\s"/]+))>/.exec(parts[at]);
+    if (!found) return [];
+    const [tagged, slash, name, tag = 'invoke'] = found;
+    const text = parts[at].slice(tagged.length);
+    const top = open.at(-1);
+    if (slash === '') {
+      if (open.length === MAX_ELEMENTS || (open.length === 0) !== (name !== undefined)) return [];
+      const schema =
+        name === undefined
+          ? tag === 'item'
+            ? top?.schema?.items
+            : top?.schema?.properties?.[tag]
+          : schemaOf(tools.find((tool) => tool.function.name === name));
+      open.push({ tag: name ?? tag, schema, at, text, children: [] });
+      continue;
+    }
+    open.pop();
+    if (!top || text.trim() !== '' || (open.length === 0 ? tag !== 'invoke' : tag !== top.tag)) return [];
+    if (open.length > 0)
+      open[open.length - 1].children.push([
+        tag,
+        elementText(top, [top.text, ...(top.schema?.type === 'string' ? parts.slice(top.at + 1, at) : [])].join(mark)),
+      ]);
+    else calls.push({ id: undefined, name: top.tag, arguments: objectText(top.children) });
+  }
+  return open.length === 0 ? calls : [];
+}
+
+/** An element as JSON. @param text all that is written in it, where it is a string */
+function elementText({ schema, children }: Element, text: string): string {
+  if (schema?.type === 'string' || children.length === 0) return valueOf(text, schema);
+  const isList = schema?.type === 'array' || (schema?.type !== 'object' && children.every(([tag]) => tag === 'item'));
+  return isList ? `[${children.map(([, value]) => value).join(', ')}]` : objectText(children);
 }
 
 /** `<tool_call>` as three families write it: JSON (Hermes, Qwen), `<function=...>` (Qwen3-Coder), `name<arg_key>...` (GLM). */

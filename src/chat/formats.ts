@@ -1,10 +1,13 @@
 /** How each family of models writes reasoning and tool calls, told from its chat template. */
 import {
   callsOfJson,
+  elementReader,
+  follows,
   functionXml,
   invokeXml,
   jsonReader,
   keyValueXml,
+  maxHead,
   namedReader,
   openXml,
   paramXml,
@@ -29,6 +32,8 @@ export interface ChatFormat {
   readonly reasoning: readonly { readonly start: string; readonly end: string }[];
   /** Reasoning may also come after content (channels); otherwise only at the start of an answer, so that `<think>` can be talked about. */
   readonly reasoningAnywhere: boolean;
+  /** Calls may follow reasoning that nothing has ended: these models leave its end out before them. Otherwise they are thought about there. */
+  readonly callsEndReasoning: boolean;
   readonly calls: readonly CallSyntax[];
   /** A call without a marker, at the start of an answer. */
   readonly bare: CallReader | undefined;
@@ -51,6 +56,7 @@ interface Family {
   readonly drop?: readonly string[];
   readonly write?: ChatFormat['write'];
   readonly reasoningAnywhere?: boolean;
+  readonly callsEndReasoning?: boolean;
   readonly turn?: ChatFormat['turn'];
 }
 
@@ -95,7 +101,21 @@ const bareJson: CallReader = (text, final, tools) => {
   return { calls, end: end.end + (/^\s*;?/.exec(rest)?.[0].length ?? 0) };
 };
 
-const harmonyReader = namedReader(/<\|message\|>/, ['<|call|>'], (text) => ({ name: /^[^\s<]*/.exec(text)?.[0] ?? '' }));
+/** A recipient, perhaps its channel and type, then the message. */
+const harmonyReader = namedReader(/<\|message\|>/, ['<|call|>'], (text) => ({
+  name: (/^[^\s<]*/.exec(text)?.[0] ?? '').replace(/^functions\./, ''),
+}));
+
+/** Muse: the recipient again names the tool, in front of the calls; text for others is none. */
+const museReader: CallReader = (text, final, tools) => {
+  const head = /^[^\s<]*<\|message\|>\s*<atem:function_calls>/.exec(text)?.[0];
+  if (head === undefined) {
+    const begun = text.length < maxHead && /^[^\s<]*(<[^>]*(>\s*(<[^>]*)?)?)?$/.test(text);
+    return begun && !final ? 'more' : 'bad';
+  }
+  const read = xmlReader('</atem:function_calls>', invokeXml)(text.slice(head.length), final, tools);
+  return typeof read === 'string' ? read : { ...read, end: read.end + head.length };
+};
 
 /** JSON where the model runs a tool at once, else Python's call notation. */
 const pythonTagReader: CallReader = (text, final, tools) =>
@@ -131,17 +151,21 @@ const families: readonly Family[] = [
   {
     name: 'harmony',
     is: has('<|channel|>', '<|message|>', '<|start|>'),
-    calls: ['<|channel|>commentary to=functions.', '<|channel|>analysis to=functions.', ' to=functions.'].map((start) => ({
-      start,
-      read: harmonyReader,
-    })),
-    drop: ['<|start|>assistant', '<|channel|>final<|message|>', '<|channel|>commentary<|message|>', '<|end|>', '<|return|>'],
+    calls: ['<|channel|>commentary to=', '<|channel|>analysis to=', ' to=functions.'].map((start) => ({ start, read: harmonyReader })),
+    drop: [
+      '<|start|>assistant',
+      '<|channel|>commentary to=assistant',
+      ...['commentary', 'final', 'final json', 'final <|constrain|>json'].map((header) => `<|channel|>${header}<|message|>`),
+      '<|end|>',
+      '<|return|>',
+    ],
     reasoningAnywhere: true,
   },
   {
     name: 'deepseek-dsml',
     is: has('｜DSML｜'),
     calls: ['function_calls', 'tool_calls'].map((tag) => ({ start: `<｜DSML｜${tag}>`, read: xmlReader(`</｜DSML｜${tag}>`, invokeXml) })),
+    callsEndReasoning: true,
   },
   {
     name: 'deepseek',
@@ -162,6 +186,7 @@ const families: readonly Family[] = [
     is: has('<|tool_call_argument_begin|>'),
     calls: [{ start: '<|tool_call_begin|>', read: namedReader(/<\|tool_call_argument_begin\|>/, ['<|tool_call_end|>'], kimiHead) }],
     drop: ['<|tool_calls_section_begin|>', '<|tool_calls_section_end|>'],
+    callsEndReasoning: true,
   },
   {
     name: 'solar',
@@ -183,9 +208,17 @@ const families: readonly Family[] = [
     calls: [{ start: '<minimax:tool_call>', read: xmlReader('</minimax:tool_call>', invokeXml) }],
   },
   {
-    name: 'atem',
+    name: 'minimax-m3',
+    is: has(']<]minimax[>['),
+    calls: [{ start: ']<]minimax[>[<tool_call>', read: elementReader(']<]minimax[>[', '</tool_call>') }],
+    drop: ['</mm:think>'],
+  },
+  {
+    name: 'muse',
     is: has('<atem:function_calls>'),
-    calls: [{ start: '<atem:function_calls>', read: xmlReader('</atem:function_calls>', invokeXml) }],
+    calls: [{ start: ' to=', read: museReader }],
+    drop: [' to=user<|message|>', '<|start|>assistant', '<|eom|>', '<|eot|>'],
+    reasoningAnywhere: true,
   },
   { name: 'seed', is: has('<seed:tool_call>'), calls: [{ start: '<seed:tool_call>', read: xmlReader('</seed:tool_call>', functionXml) }] },
   { name: 'hunyuan', is: (text) => /<tool_call:\w+>/.test(text), calls: [] },
@@ -198,12 +231,14 @@ const families: readonly Family[] = [
     name: 'kimi-k3',
     is: has('<|open|>', '<|close|>', '<|sep|>'),
     calls: [{ start: '<|open|>tools<|sep|>', read: xmlReader('<|close|>tools<|sep|>', openXml) }],
-    drop: ['<|open|>response<|sep|>', '<|close|>response<|sep|>'],
+    drop: ['<|open|>response<|sep|>', '<|close|>response<|sep|>', '<|close|>message<|sep|>', '<|end_of_msg|>'],
   },
   {
     name: 'gemma',
     is: has('<|tool_call>call:'),
     calls: [{ start: '<|tool_call>', read: gemmaReader('<tool_call|>') }],
+    drop: ['<|channel>', '<channel|>'],
+    reasoningAnywhere: true,
     turn: { end: '<turn|>\n', start: '<|turn>model\n' },
   },
   {
@@ -234,7 +269,12 @@ const families: readonly Family[] = [
     write: (calls) => `<TOOLCALL>${listText(calls)}</TOOLCALL>`,
   },
   { name: 'apertus', is: has('<|tools_prefix|>'), calls: [{ start: '<|tools_prefix|>', read: jsonReader('<|tools_suffix|>', true) }] },
-  { name: 'tool-calls', is: has('<tool_calls>', '</tool_calls>'), calls: [{ start: '<tool_calls>', read: jsonReader('</tool_calls>') }] },
+  {
+    name: 'apriel',
+    is: has('<tool_calls>', '</tool_calls>'),
+    calls: [{ start: '<tool_calls>', read: jsonReader('</tool_calls>') }],
+    drop: ['[BEGIN FINAL RESPONSE]', '[END FINAL RESPONSE]'],
+  },
   {
     name: 'granite',
     is: has('<|tool_call|>'),
@@ -254,7 +294,14 @@ const families: readonly Family[] = [
     calls: [{ start: 'function call<|role_sep|>', read: jsonReader('') }],
     drop: ['<|message_sep|>'],
   },
-  { name: 'tool-call', is: has('<tool_call>'), calls: [{ start: '<function=', read: functionTag() }] },
+  { name: 'ling', is: has('<role>ASSISTANT</role>', '<arg_key>'), calls: [], drop: ['<|role_end|>'], callsEndReasoning: true },
+  {
+    name: 'qwen3-coder',
+    is: has('<tool_call>', '<function=', '<parameter='),
+    calls: [{ start: '<function=', read: functionTag('</tool_call>') }],
+    callsEndReasoning: true,
+  },
+  { name: 'hermes', is: has('<tool_call>'), calls: [{ start: '<function=', read: functionTag('</tool_call>') }] },
   {
     name: 'functionary-v3.1',
     is: has('<function=', '</function>'),
@@ -273,14 +320,22 @@ const families: readonly Family[] = [
   { name: 'generic', is: () => true, calls: [] },
 ];
 
-/** `<function=name>{json}</function>`, or Qwen3-Coder's parameters without the tag around them. */
-function functionTag(): CallReader {
+/**
+ * `<function=name>{json}</function>`, or Qwen3-Coder's parameters without the tag around them.
+ * @param after the end of that tag, which may follow
+ */
+function functionTag(after = ''): CallReader {
   const json = namedReader(/>/, ['</function>'], (text) => ({ name: text }));
   const xml = xmlReader('</function>', functionXml, '<function=');
   return (text, final, tools) => {
-    const inside = /^[^>]*>\s*(.)/s.exec(text)?.[1];
+    const inside = /^[\w.:/-]+>\s*(\S)/.exec(text)?.[1];
     if (inside === undefined) return final ? 'bad' : /^[\w.:/-]*(>\s*)?$/.test(text) ? 'more' : 'bad';
-    return (inside === '{' ? json : xml)(text, final, tools);
+    const read = (inside === '{' ? json : xml)(text, final, tools);
+    if (typeof read === 'string' || after === '') return read;
+    const rest = text.slice(read.end);
+    const closed = rest.trim() === '' ? 'more' : follows(text, text.length - rest.trimStart().length, after);
+    if (closed === 'more') return final ? read : 'more';
+    return closed ? { ...read, end: text.length - rest.trimStart().length + after.length } : read;
   };
 }
 
@@ -291,6 +346,8 @@ const reasoningPairs: readonly { start: string; end: string; is?: string }[] = [
   { start: '<|channel>thought', end: '<channel|>', is: '<channel|>' },
   { start: '<|open|>think<|sep|>', end: '<|close|>think<|sep|>', is: '<|open|>' },
   { start: '[THINK]', end: '[/THINK]' },
+  { start: 'Here are my reasoning steps:', end: '[BEGIN FINAL RESPONSE]', is: '[BEGIN FINAL RESPONSE]' },
+  { start: ' to=self<|message|>', end: '<|eom|>', is: '<atem:function_calls>' },
   { start: '<seed:think>', end: '</seed:think>' },
   { start: '<mm:think>', end: '</mm:think>' },
   { start: '<|think|>', end: '<|end|>', is: '<|think|>' },
@@ -302,6 +359,7 @@ export const jsonCallFormat: ChatFormat = {
   name: 'json',
   reasoning: [],
   reasoningAnywhere: false,
+  callsEndReasoning: false,
   calls: [],
   bare: bareJson,
   drop: [],
@@ -326,6 +384,7 @@ export function detectFormat(source: string, sample = ''): ChatFormat {
     name: family.name,
     reasoning,
     reasoningAnywhere: family.reasoningAnywhere ?? false,
+    callsEndReasoning: family.callsEndReasoning ?? false,
     calls: [
       ...family.calls,
       ...(suffix === '' ? [] : [{ start: `<tool_call${suffix}>`, read: xmlReader(`</tool_call${suffix}>`, keyValueXml) }]),

@@ -55,7 +55,14 @@ export function createChatParser(format: ChatFormat, options: ChatParserOptions 
   const calls = tools.length > 0 ? format.calls : [];
   const bare = tools.length > 0 ? format.bare : undefined;
   const inline = format.reasoningAnywhere ? pairs.map(({ start }) => start) : [];
-  let markers = [...calls.map(({ start }) => start), ...format.drop, ...inline];
+  // Where reasoning stays in the content, so do its marks.
+  const drop = format.drop.filter(
+    (word) => options.reasoning !== false || !format.reasoning.some(({ start, end }) => start.startsWith(word) || end === word),
+  );
+  const starts = calls.map(({ start }) => start);
+  let markers = [...starts, ...drop, ...inline];
+  /** What ends reasoning or is left out of it, beside its end. */
+  let inReasoning = format.callsEndReasoning && calls.length > 0 ? [...starts, ...drop] : [];
   /** Calls that were none. */
   let failed = 0;
 
@@ -69,6 +76,8 @@ export function createChatParser(format: ChatFormat, options: ChatParserOptions 
   let trims = open !== undefined;
   let mayReason = true;
   let reader: CallReader | undefined;
+  /** What is being read as a call is part of this if it is none, its opener included. */
+  let around: 'content' | 'reasoning' = 'content';
   let opener = '';
   let index = 0;
   // Functionary's prompt ends in the marker that the answer continues.
@@ -114,17 +123,12 @@ export function createChatParser(format: ChatFormat, options: ChatParserOptions 
       }
     }
     if (fresh && bare && held[start] === '{') {
-      [reader, opener] = [bare, held.slice(0, start)];
+      [reader, opener, around] = [bare, held.slice(0, start), 'content'];
       enter('call', start);
       return true;
     }
     const clear = final ? held.length : held.length - tailLength(held, markers);
-    let at = -1;
-    let marker = '';
-    for (const word of markers) {
-      const found = held.indexOf(word);
-      if (found >= 0 && (at < 0 || found < at || (found === at && word.length > marker.length))) [at, marker] = [found, word];
-    }
+    const { at, marker } = firstOf(held, markers);
     if (at >= 0 && at < clear) {
       const before = held.slice(0, at);
       // Blanks before a call are not content, unless it turns out to be none.
@@ -132,7 +136,7 @@ export function createChatParser(format: ChatFormat, options: ChatParserOptions 
       if (blanks === '') emitPart('content', before);
       const syntax = calls.find((candidate) => candidate.start === marker);
       const pair = format.reasoningAnywhere ? pairs.find((candidate) => candidate.start === marker) : undefined;
-      if (syntax) [reader, opener] = [syntax.read, (trims ? '' : blanks) + (shownOpener ? marker : '')];
+      if (syntax) [reader, opener, around] = [syntax.read, (trims ? '' : blanks) + (shownOpener ? marker : ''), 'content'];
       if (pair) closer = pair.end;
       shownOpener = true;
       enter(syntax ? 'call' : pair ? 'reasoning' : 'content', at + marker.length);
@@ -146,16 +150,21 @@ export function createChatParser(format: ChatFormat, options: ChatParserOptions 
   }
 
   function reasoning(final: boolean): boolean {
-    const at = held.indexOf(closer);
-    const clear = at >= 0 ? at : final ? held.length : held.length - tailLength(held, [closer]);
+    const ends = [closer, ...inReasoning];
+    const first = firstOf(held, ends);
+    const clear = final ? held.length : held.length - tailLength(held, ends);
+    const ended = first.at >= 0 && first.at < clear;
     // Blanks are held back: at the end of the reasoning they are not part of it.
-    const part = held.slice(0, clear).trimEnd();
+    const part = held.slice(0, ended ? first.at : clear).trimEnd();
     emitPart('reasoning', part);
-    if (at < 0) {
+    if (!ended) {
       held = final ? '' : held.slice(part.length);
       return false;
     }
-    enter('content', at + closer.length);
+    const syntax = first.marker === closer ? undefined : calls.find(({ start }) => start === first.marker);
+    if (syntax) [reader, opener, around] = [syntax.read, held.slice(part.length, first.at + first.marker.length), 'reasoning'];
+    if (syntax || first.marker === closer) enter(syntax ? 'call' : 'content', first.at + first.marker.length);
+    else held = held.slice(first.at + first.marker.length);
     return true;
   }
 
@@ -164,11 +173,14 @@ export function createChatParser(format: ChatFormat, options: ChatParserOptions 
     const read = (reader as CallReader)(held, final, tools);
     if (read === 'more') return false;
     if (read === 'bad') {
-      mode = 'content';
+      mode = around;
       fresh = false;
-      mayReason = false;
-      emit('content', opener);
-      if (++failed === MAX_FAILED) markers = [...format.drop, ...inline];
+      if (around === 'content') mayReason = false;
+      emit(around, opener);
+      if (++failed === MAX_FAILED) {
+        markers = [...drop, ...inline];
+        inReasoning = [];
+      }
       return true;
     }
     for (const one of read.calls) events.push({ type: 'toolCall', index: index++, call: one });
@@ -191,6 +203,16 @@ export function createChatParser(format: ChatFormat, options: ChatParserOptions 
     },
     end: () => run('', true),
   };
+}
+
+/** The word that comes first in a text, the longest of those that begin there. */
+function firstOf(text: string, words: readonly string[]): { at: number; marker: string } {
+  let [at, marker] = [-1, ''];
+  for (const word of words) {
+    const found = text.indexOf(word);
+    if (found >= 0 && (at < 0 || found < at || (found === at && word.length > marker.length))) [at, marker] = [found, word];
+  }
+  return { at, marker };
 }
 
 /** The whole answer at once, with the same rules. */

@@ -27,7 +27,7 @@ const marks: Readonly<Record<string, string>> = {
   harmony: '<|start|><|channel|><|message|>',
   deepseek: '<｜tool▁call▁begin｜> <think></think>',
   dsml: '<｜DSML｜function_calls></think>',
-  kimi: '<|tool_call_argument_begin|>',
+  kimi: '<|tool_call_argument_begin|> <think></think>',
   minimax: '<minimax:tool_call>',
   seed: '<seed:tool_call><seed:think></seed:think>',
   command: '<|START_ACTION|><|START_THINKING|><|END_THINKING|>',
@@ -35,12 +35,17 @@ const marks: Readonly<Record<string, string>> = {
   granite: '<|tool_call|>',
   nemotron: '<TOOLCALL>',
   apertus: '<|tools_prefix|>',
-  apriel: '<tool_calls></tool_calls>',
+  apriel: '<tool_calls></tool_calls>[BEGIN FINAL RESPONSE]',
   lfm: '<|tool_call_start|>',
-  gemma: '<|tool_call>call:',
+  gemma: '<|tool_call>call:<channel|>',
   minicpm: '<function name="<param name="',
   solar: '<|tool_call:args|>',
   hunyuan: '<tool_call:opensource><think:opensource>',
+  qwen3Coder: '<tool_call><function=<parameter= <think></think>',
+  ling: '<role>ASSISTANT</role><arg_key><tool_call><think></think>',
+  minimaxM3: ']<]minimax[>[ <mm:think></mm:think>',
+  muse: '<atem:function_calls>',
+  kimiK3: '<|open|><|close|><|sep|>',
 };
 const formats: Readonly<Record<string, ChatFormat>> = Object.fromEntries(
   Object.entries(marks).map(([name, text]) => [name, detectFormat(text)]),
@@ -230,6 +235,106 @@ const examples: readonly Example[] = [
     reasoning: 'a',
     calls: [rome],
   },
+  {
+    format: 'qwen3Coder',
+    text: 'I look.\n<tool_call>\n<function=get_weather>\n<parameter=city>\nRome\n</parameter>\n</function>\n</tool_call>\nthere',
+    prompt: '<|im_start|>assistant\n<think>\n',
+    reasoning: 'I look.',
+    content: 'there',
+    calls: [rome],
+  },
+  {
+    format: 'qwen3Coder',
+    text: 'As <tool_call> goes, <function= too.\n</think>\n\n<function=now>\n</function>\n</tool_call>Done',
+    prompt: '<think>\n',
+    reasoning: 'As <tool_call> goes, <function= too.',
+    content: 'Done',
+    calls: [['now', {}]],
+  },
+  {
+    format: 'qwen3Coder',
+    text: '<tool_call>\n<function=get_weather>\n<parameter=city>\n a\n\nb\n\n</parameter>\n</function>\n</tool_call>',
+    calls: [['get_weather', { city: ' a\n\nb\n' }]],
+  },
+  {
+    format: 'seed',
+    text: '<seed:tool_call><function=get_weather><parameter=city>Rome\n</parameter></function></seed:tool_call>',
+    calls: [['get_weather', { city: 'Rome\n' }]],
+  },
+  {
+    format: 'ling',
+    text: 'Hm.\n<tool_call>get_weather\n<arg_key>city</arg_key>\n<arg_value>Rome</arg_value>\n</tool_call><|role_end|>',
+    prompt: '<role>ASSISTANT</role>\n<think>',
+    reasoning: 'Hm.',
+    calls: [rome],
+  },
+  {
+    format: 'kimi',
+    text: 'Both.<|tool_calls_section_begin|><|tool_call_begin|>functions.now:0<|tool_call_argument_begin|>{}<|tool_call_end|><|tool_calls_section_end|>',
+    prompt: '<think>',
+    reasoning: 'Both.',
+    calls: [['now', {}, 'functions.now:0']],
+  },
+  {
+    format: 'dsml',
+    text: 'Hm\n\n<｜DSML｜tool_calls>\n<｜DSML｜invoke name="now">\n</｜DSML｜invoke>\n</｜DSML｜tool_calls>',
+    prompt: '<｜Assistant｜><think>',
+    reasoning: 'Hm',
+    calls: [['now', {}]],
+  },
+  {
+    format: 'minimaxM3',
+    text: '<mm:think>a</mm:think>]<]minimax[>[<tool_call>\n]<]minimax[>[<invoke name="get_weather">]<]minimax[>[<city>Pa<b>ris]<]minimax[>[</city>]<]minimax[>[<n>3]<]minimax[>[</n>]<]minimax[>[</invoke>\n]<]minimax[>[<invoke name="now">]<]minimax[>[</invoke>\n]<]minimax[>[</tool_call>',
+    reasoning: 'a',
+    calls: [
+      ['get_weather', { city: 'Pa<b>ris', n: 3 }],
+      ['now', {}],
+    ],
+  },
+  {
+    format: 'minimaxM3',
+    text: '</mm:think>]<]minimax[>[<tool_call>]<]minimax[>[<invoke name="f">]<]minimax[>[<a>]<]minimax[>[<item>x]<]minimax[>[</item>]<]minimax[>[<item>]<]minimax[>[<b>true]<]minimax[>[</b>]<]minimax[>[</item>]<]minimax[>[</a>]<]minimax[>[</invoke>]<]minimax[>[</tool_call>',
+    calls: [['f', { a: ['x', { b: true }] }]],
+  },
+  {
+    format: 'muse',
+    text: ' to=self<|message|>A <atem:function_calls>?<|eom|><|start|>assistant to=user<|message|>I look.<|eom|><|start|>assistant to=get_weather<|message|><atem:function_calls>\n<atem:invoke name="get_weather">\n<atem:parameter name="city">Rome</atem:parameter>\n</atem:invoke>\n</atem:function_calls>',
+    reasoning: 'A <atem:function_calls>?',
+    content: 'I look.',
+    calls: [rome],
+  },
+  {
+    format: 'kimiK3',
+    text: 'a<|close|>think<|sep|><|open|>response<|sep|>On it.<|close|>response<|sep|><|open|>tools<|sep|><|open|>call tool="get_weather" index="1"<|sep|><|open|>argument key="city" type="string"<|sep|>Rome<|close|>argument<|sep|><|close|>call<|sep|><|close|>tools<|sep|><|close|>message<|sep|>',
+    prompt: '<|open|>think<|sep|>',
+    reasoning: 'a',
+    content: 'On it.',
+    calls: [rome],
+  },
+  {
+    format: 'apriel',
+    text: `a\n[BEGIN FINAL RESPONSE]\n<tool_calls>[${named}]</tool_calls>`,
+    prompt: '<|begin_assistant|>\nHere are my reasoning steps:\n',
+    reasoning: 'a',
+    calls: [paris],
+  },
+  {
+    format: 'gemma',
+    text: '<|channel>thought\nhm<channel|>Hello<|channel>thought\n<channel|>',
+    reasoning: 'hm',
+    content: 'Hello',
+  },
+  {
+    format: 'harmony',
+    text: `<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>commentary to=get_weather <|constrain|>json<|message|>${json}<|call|><|start|>assistant<|channel|>final <|constrain|>json<|message|>{}`,
+    content: 'I look.{}',
+    calls: [paris],
+  },
+  {
+    format: 'minicpm',
+    text: '<function name="get_weather"><param name="city"><![CDATA[a </param></function> b]]></param></function>',
+    calls: [['get_weather', { city: 'a </param></function> b' }]],
+  },
 ];
 
 /** What has the look of a call and is none: every character must come out as content. */
@@ -250,6 +355,12 @@ const malformed: readonly (readonly [string, string])[] = [
   ['gemma', '<|tool_call>call:get_weather{city}<tool_call|>'],
   ['kimi', '<|tool_call_begin|>functions.now:0'],
   ['firefunction', ' functools is a module'],
+  ['muse', 'Go to=there and to=user'],
+  [
+    'minimaxM3',
+    ']<]minimax[>[<tool_call>]<]minimax[>[<invoke name="f">]<]minimax[>[<a>1]<]minimax[>[</b>]<]minimax[>[</invoke>]<]minimax[>[</tool_call>',
+  ],
+  ['minicpm', '<function name="f"><param name="a"><![CDATA[b</param></function>'],
 ];
 
 function stream(format: ChatFormat, pieces: readonly string[], options: ChatParserOptions) {
@@ -377,8 +488,12 @@ describe('createChatParser', () => {
       ['<minimax:tool_call>', '<minimax:tool_call>', '<invoke name="a"><parameter name="b">'],
       ['<|open|><|close|><|sep|>', '<|open|>tools<|sep|>', '<|open|>call tool="a"<|sep|><|open|>argument key="b"<|sep|>'],
       ['<function name="<param name="', '<function name="', 'a"><param name="b">'],
+      ['<function name="<param name="', '<function name="', 'a"><param name="b"><![CDATA[c</param>'],
+      ['<tool_call><function=<parameter=', '<think>', '<tool_call><function='],
       ['<|tool_call_start|>', '<|tool_call_start|>', '[f(a='],
       ['<|tool_call>call:', '<|tool_call>', 'call:a{'],
+      [']<]minimax[>[', ']<]minimax[>[<tool_call>', ']<]minimax[>[<invoke name="a">]<]minimax[>[<b>'],
+      ['<atem:function_calls>', ' to=', ' to=a<|message|><atem:function_calls>'],
     ];
     for (const [mark, opening, rest] of openings) {
       const answer = opening + rest.repeat(Math.ceil(1_000_000 / rest.length));

@@ -250,27 +250,23 @@ describe('Python in templates', () => {
 
 describe('calls', () => {
   // What a model must write is what its template writes for an assistant's turn: the parser reads it back.
-  // MiniMax M3 nests elements per argument; Kimi K3 writes JSON text as one element: their calls stay content.
-  it.each(everyTemplate.filter(([name]) => !/MiniMax-M3|Kimi-K3/.test(name)))(
-    '%s: a call as its template writes it is parsed',
-    (_, source) => {
-      const template = createChatTemplate(source, tokens);
-      const user: ChatMessage = { role: 'user', content: 'Question' };
-      const prompt = template.render({ messages: [user], tools: [weather] });
-      const whole = template.render({
-        messages: [user, { role: 'assistant', content: '', tool_calls: [call('abcdefgh1', 'Oslo')] }],
-        tools: [weather],
-        addGenerationPrompt: false,
-      });
-      let at = 0;
-      while (at < prompt.length && prompt[at] === whole[at]) at++;
-      const open = whole.lastIndexOf('<', at);
-      if (open >= 0 && !whole.slice(open, at).includes('>')) at = open;
-      const { toolCalls } = parseAnswer(template.format, whole.slice(at), { tools: [weather], prompt: whole.slice(0, at) });
-      expect(
-        toolCalls.map(({ name: tool, arguments: args }) => [tool, JSON.parse(args)]),
-        JSON.stringify(whole.slice(at)),
-      ).toEqual([['get_weather', { city: 'Oslo', days: 3 }]]);
-    },
-  );
+  it.each(everyTemplate)('%s: a call as its template writes it is parsed', (_, source) => {
+    const template = createChatTemplate(source, tokens);
+    const user: ChatMessage = { role: 'user', content: 'Question' };
+    const prompt = template.render({ messages: [user], tools: [weather] });
+    const whole = template.render({
+      messages: [user, { role: 'assistant', content: '', tool_calls: [call('abcdefgh1', 'Oslo')] }],
+      tools: [weather],
+      addGenerationPrompt: false,
+    });
+    let at = 0;
+    while (at < prompt.length && prompt[at] === whole[at]) at++;
+    const open = whole.lastIndexOf('<', at);
+    if (open >= 0 && !whole.slice(open, at).includes('>')) at = open;
+    const { toolCalls } = parseAnswer(template.format, whole.slice(at), { tools: [weather], prompt: whole.slice(0, at) });
+    expect(
+      toolCalls.map(({ name: tool, arguments: args }) => [tool, JSON.parse(args)]),
+      JSON.stringify(whole.slice(at)),
+    ).toEqual([['get_weather', { city: 'Oslo', days: 3 }]]);
+  });
 });
