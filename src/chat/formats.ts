@@ -52,6 +52,7 @@ interface Family {
   readonly name: string;
   readonly is: (text: string) => boolean;
   readonly calls: readonly CallSyntax[];
+  readonly reasoning?: ChatFormat['reasoning'];
   readonly bare?: CallReader;
   readonly drop?: readonly string[];
   readonly write?: ChatFormat['write'];
@@ -151,6 +152,7 @@ const families: readonly Family[] = [
   {
     name: 'harmony',
     is: has('<|channel|>', '<|message|>', '<|start|>'),
+    reasoning: [{ start: '<|channel|>analysis<|message|>', end: '<|end|>' }],
     calls: ['<|channel|>commentary to=', '<|channel|>analysis to=', ' to=functions.'].map((start) => ({ start, read: harmonyReader })),
     drop: [
       '<|start|>assistant',
@@ -191,6 +193,7 @@ const families: readonly Family[] = [
   {
     name: 'solar',
     is: has('<|tool_call:args|>'),
+    reasoning: [{ start: '<|think|>', end: '<|end|>' }],
     calls: [
       {
         start: '<|tool_call:begin|>',
@@ -210,17 +213,24 @@ const families: readonly Family[] = [
   {
     name: 'minimax-m3',
     is: has(']<]minimax[>['),
+    reasoning: [{ start: '<mm:think>', end: '</mm:think>' }],
     calls: [{ start: ']<]minimax[>[<tool_call>', read: elementReader(']<]minimax[>[', '</tool_call>') }],
     drop: ['</mm:think>'],
   },
   {
     name: 'muse',
     is: has('<atem:function_calls>'),
+    reasoning: [{ start: ' to=self<|message|>', end: '<|eom|>' }],
     calls: [{ start: ' to=', read: museReader }],
     drop: [' to=user<|message|>', '<|start|>assistant', '<|eom|>', '<|eot|>'],
     reasoningAnywhere: true,
   },
-  { name: 'seed', is: has('<seed:tool_call>'), calls: [{ start: '<seed:tool_call>', read: xmlReader('</seed:tool_call>', functionXml) }] },
+  {
+    name: 'seed',
+    is: has('<seed:tool_call>'),
+    reasoning: [{ start: '<seed:think>', end: '</seed:think>' }],
+    calls: [{ start: '<seed:tool_call>', read: xmlReader('</seed:tool_call>', functionXml) }],
+  },
   { name: 'hunyuan', is: (text) => /<tool_call:\w+>/.test(text), calls: [] },
   {
     name: 'minicpm',
@@ -230,12 +240,14 @@ const families: readonly Family[] = [
   {
     name: 'kimi-k3',
     is: has('<|open|>', '<|close|>', '<|sep|>'),
+    reasoning: [{ start: '<|open|>think<|sep|>', end: '<|close|>think<|sep|>' }],
     calls: [{ start: '<|open|>tools<|sep|>', read: xmlReader('<|close|>tools<|sep|>', openXml) }],
     drop: ['<|open|>response<|sep|>', '<|close|>response<|sep|>', '<|close|>message<|sep|>', '<|end_of_msg|>'],
   },
   {
     name: 'gemma',
     is: has('<|tool_call>call:'),
+    reasoning: [{ start: '<|channel>thought', end: '<channel|>' }],
     calls: [{ start: '<|tool_call>', read: gemmaReader('<tool_call|>') }],
     drop: ['<|channel>', '<channel|>'],
     reasoningAnywhere: true,
@@ -257,6 +269,7 @@ const families: readonly Family[] = [
   {
     name: 'command-r7b',
     is: has('<|START_ACTION|>'),
+    reasoning: [{ start: '<|START_THINKING|>', end: '<|END_THINKING|>' }],
     calls: [{ start: '<|START_ACTION|>', read: jsonReader('<|END_ACTION|>') }],
     drop: ['<|START_RESPONSE|>', '<|END_RESPONSE|>', '<|START_TEXT|>', '<|END_TEXT|>'],
     reasoningAnywhere: true,
@@ -268,13 +281,20 @@ const families: readonly Family[] = [
     calls: [{ start: '<TOOLCALL>', read: jsonReader('</TOOLCALL>') }],
     write: (calls) => `<TOOLCALL>${listText(calls)}</TOOLCALL>`,
   },
-  { name: 'apertus', is: has('<|tools_prefix|>'), calls: [{ start: '<|tools_prefix|>', read: jsonReader('<|tools_suffix|>', true) }] },
+  {
+    name: 'apertus',
+    is: has('<|tools_prefix|>'),
+    reasoning: [{ start: '<|inner_prefix|>', end: '<|inner_suffix|>' }],
+    calls: [{ start: '<|tools_prefix|>', read: jsonReader('<|tools_suffix|>', true) }],
+  },
   {
     name: 'apriel',
-    is: has('<tool_calls>', '</tool_calls>'),
+    is: has('<tool_calls>', '[BEGIN FINAL RESPONSE]'),
+    reasoning: [{ start: 'Here are my reasoning steps:', end: '[BEGIN FINAL RESPONSE]' }],
     calls: [{ start: '<tool_calls>', read: jsonReader('</tool_calls>') }],
     drop: ['[BEGIN FINAL RESPONSE]', '[END FINAL RESPONSE]'],
   },
+  { name: 'minimax-m1', is: has('<tool_calls>', '</tool_calls>'), calls: [{ start: '<tool_calls>', read: jsonReader('</tool_calls>') }] },
   {
     name: 'granite',
     is: has('<|tool_call|>'),
@@ -339,18 +359,9 @@ function functionTag(after = ''): CallReader {
   };
 }
 
-const reasoningPairs: readonly { start: string; end: string; is?: string }[] = [
-  { start: '<|channel|>analysis<|message|>', end: '<|end|>' },
-  { start: '<|START_THINKING|>', end: '<|END_THINKING|>' },
-  { start: '<|inner_prefix|>', end: '<|inner_suffix|>' },
-  { start: '<|channel>thought', end: '<channel|>', is: '<channel|>' },
-  { start: '<|open|>think<|sep|>', end: '<|close|>think<|sep|>', is: '<|open|>' },
+/** The marks of reasoning that families without their own may have, told from the template. */
+const commonReasoning: ChatFormat['reasoning'] = [
   { start: '[THINK]', end: '[/THINK]' },
-  { start: 'Here are my reasoning steps:', end: '[BEGIN FINAL RESPONSE]', is: '[BEGIN FINAL RESPONSE]' },
-  { start: ' to=self<|message|>', end: '<|eom|>', is: '<atem:function_calls>' },
-  { start: '<seed:think>', end: '</seed:think>' },
-  { start: '<mm:think>', end: '</mm:think>' },
-  { start: '<|think|>', end: '<|end|>', is: '<|think|>' },
   { start: '<think>', end: '</think>' },
 ];
 
@@ -374,11 +385,7 @@ export function detectFormat(source: string, sample = ''): ChatFormat {
   const text = `${source}\n${sample}`;
   const family = families.find(({ is }) => is(text)) as Family;
   const suffix = family.name === 'hunyuan' ? (/<tool_call(:\w+)>/.exec(text)?.[1] ?? '') : '';
-  const reasoning = reasoningPairs
-    .filter(({ start, end, is }) =>
-      is ? text.includes(is) : family.name === 'harmony' ? start.startsWith('<|channel|>') : text.includes(end) || text.includes(start),
-    )
-    .map(({ start, end }) => ({ start, end }));
+  const reasoning = [...(family.reasoning ?? commonReasoning.filter(({ start, end }) => text.includes(end) || text.includes(start)))];
   if (suffix !== '') reasoning.push({ start: `<think${suffix}>`, end: `</think${suffix}>` });
   return {
     name: family.name,

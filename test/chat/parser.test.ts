@@ -1,9 +1,10 @@
+import { readFileSync } from 'node:fs';
 import fc from 'fast-check';
 import { describe, expect, it } from 'vitest';
 import { detectFormat, type ChatFormat } from '../../src/chat/formats.ts';
 import type { ChatTool } from '../../src/chat/messages.ts';
 import { collectEvents, createChatParser, parseAnswer, type ChatParserOptions } from '../../src/chat/parser.ts';
-import { processorMs } from '../support.ts';
+import { processorMs, root } from '../support.ts';
 
 const tools: ChatTool[] = [
   {
@@ -372,6 +373,11 @@ function cutAt(text: string, cuts: readonly number[]): string[] {
   const at = [0, ...cuts.map((cut) => Math.floor(cut * text.length)).sort((a, b) => a - b), text.length];
   return at.slice(1).map((end, i) => text.slice(at[i], end));
 }
+
+it('docs/tools.md has every format', () => {
+  const docs = readFileSync(new URL('docs/tools.md', root), 'utf8');
+  for (const { name } of Object.values(formats)) expect(docs).toContain(`\`${name}\``);
+});
 
 describe('createChatParser', () => {
   it.each(examples.map((example) => [`${example.format}: ${example.text.slice(0, 60)}`, example] as const))(

@@ -46,6 +46,30 @@ Answer calls as <tool_call>{"name": ..., "arguments": ...}</tool_call><|im_end|>
 {{ m.content | trim }}<end_of_turn>
 {% endfor %}{% if add_generation_prompt %}<start_of_turn>model
 {% endif %}`,
+  harmony: `{% if tools %}<|start|>developer<|message|>{% for t in tools %}// {{ t.function.description }}
+type {{ t.function.name }} = {{ t.function.parameters | tojson }};
+{% endfor %}<|end|>{% endif %}{% for m in messages %}{% if m.role == 'tool' %}<|start|>functions.{{ m.name }} to=assistant<|channel|>commentary<|message|>{{ m.content }}<|end|>{% elif m.role == 'assistant' %}{% if m.thinking %}<|start|>assistant<|channel|>analysis<|message|>{{ m.thinking }}<|end|>{% endif %}{% for c in m.tool_calls or [] %}<|start|>assistant<|channel|>commentary to=functions.{{ c.function.name }} <|constrain|>json<|message|>{{ c.function.arguments | tojson }}<|call|>{% endfor %}{% if m.content %}<|start|>assistant<|channel|>final<|message|>{{ m.content }}<|end|>{% endif %}{% else %}<|start|>{{ m.role }}<|message|>{{ m.content }}<|end|>{% endif %}{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}`,
+  qwen3Coder: `{% if tools %}<|im_start|>system
+<tools>{% for tool in tools %}
+{{ tool | tojson }}{% endfor %}
+</tools>
+Answer calls as <tool_call><function=name><parameter=key>value</parameter></function></tool_call><|im_end|>
+{% endif %}{% for m in messages %}{% if m.role == 'tool' %}<|im_start|>user
+<tool_response>
+{{ m.content }}
+</tool_response><|im_end|>
+{% else %}<|im_start|>{{ m.role }}
+{{ m.content }}{% for c in m.tool_calls or [] %}
+<tool_call>
+<function={{ c.function.name }}>
+{% for key, value in c.function.arguments.items() %}<parameter={{ key }}>
+{{ value if value is string else value | tojson }}
+</parameter>
+{% endfor %}</function>
+</tool_call>{% endfor %}<|im_end|>
+{% endif %}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
+<think>
+{% endif %}`,
   typed: `{% for m in messages %}<{{ m.role }}>{% for part in m.content %}{% if part.type == 'text' %}{{ part.text }}{% endif %}{% endfor %}</{{ m.role }}>{% endfor %}`,
   thinking: `{% for m in messages %}<|{{ m.role }}|>{{ m.content.split('</think>')[-1].lstrip('\\n') }}{% endfor %}{% if add_generation_prompt %}<|assistant|><think>
 {% endif %}`,

@@ -152,6 +152,46 @@ describe('/v1/chat/completions', () => {
     });
   });
 
+  it.each([
+    {
+      family: 'harmony',
+      answer:
+        '<|channel|>analysis<|message|>Both.<|end|><|start|>assistant<|channel|>commentary<|message|>I look.<|end|><|start|>assistant<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{"city": "Oslo"}<|call|><|start|>assistant<|channel|>commentary to=functions.get_weather <|constrain|>json<|message|>{"city": "Rome"}<|call|>',
+    },
+    {
+      family: 'qwen3Coder',
+      answer:
+        'Both.\n</think>\n\nI look.\n\n<tool_call>\n<function=get_weather>\n<parameter=city>\nOslo\n</parameter>\n</function>\n</tool_call>\n<tool_call>\n<function=get_weather>\n<parameter=city>\nRome\n</parameter>\n</function>\n</tool_call>',
+    },
+  ])('$family: reasoning, content and two calls, streamed and whole, and back into the prompt', async ({ family, answer }) => {
+    const prompts: string[] = [];
+    const { json, send } = serve((prompt) => (prompts.push(prompt), answer), { template: ownTemplates[family] });
+    const cities = ['Oslo', 'Rome'].map((city) => ({
+      type: 'function',
+      function: { name: 'get_weather', arguments: `{"city": "${city}"}` },
+    }));
+    const { message, finish_reason } = (await json('/v1/chat/completions', { messages, tools })).body.choices[0];
+    expect(message).toMatchObject({ reasoning_content: 'Both.', tool_calls: cities });
+    expect([message.content.trim(), finish_reason]).toEqual(['I look.', 'tool_calls']);
+
+    const deltas = (await events(await send('/v1/chat/completions', { messages, tools, stream: true }))).map((chunk) => chunk.choices[0]);
+    const said = (key: 'content' | 'reasoning_content') => deltas.map(({ delta }) => delta[key] ?? '').join('');
+    expect([said('content'), said('reasoning_content')]).toEqual([message.content, 'Both.']);
+    expect(deltas.flatMap(({ delta }) => delta.tool_calls ?? [])).toMatchObject(cities.map((one, index) => ({ index, ...one })));
+    expect(deltas.at(-1)?.finish_reason).toBe('tool_calls');
+
+    const results = (message.tool_calls as { id: string }[]).map(({ id }, i) => ({
+      role: 'tool',
+      tool_call_id: id,
+      name: 'get_weather',
+      content: `result ${i}`,
+    }));
+    await json('/v1/chat/completions', { messages: [...messages, message, ...results], tools });
+    const asked = prompts.at(-1)!;
+    for (const word of ['Oslo', 'Rome', 'result 0', 'result 1']) expect(asked).toContain(word);
+    expect(asked.startsWith(prompts[0].replace(/(<think>\n|<\|start\|>assistant)$/, ''))).toBe(true);
+  });
+
   it('writes a conversation with tool results into the prompt', async () => {
     let seen = '';
     const { json } = serve((prompt) => ((seen = prompt), 'Snow.'));
