@@ -185,7 +185,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
       return (cacheOf[hparams.causal ? layer : 0] ??= {
         k: cache('k', options.cacheTypeK),
         v: cache('v', options.cacheTypeV),
-        rotation: rotationOf(headDim, options),
+        rotation: rotationOf(headDim, hparams.rotations.queries, options),
       });
     },
     states(name, ne) {
@@ -336,10 +336,10 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
   };
 }
 
-/** As llama.cpp rotates its caches: those of block types, where 64 divides a head; keys in the largest parts that are a power of two, values in parts of 64. */
-function rotationOf(headDim: number, { cacheTypeK, cacheTypeV, cacheRotation }: ModelPlanOptions): CacheRotation {
+/** As llama.cpp rotates its caches: those of block types, where 64 divides a head; keys in the largest parts that are a power of two, values in parts of 64; and keys always where the model says so (R3). */
+function rotationOf(headDim: number, always: number, { cacheTypeK, cacheTypeV, cacheRotation }: ModelPlanOptions): CacheRotation {
   const rotated = (type: KvType, n: number): number => (cacheRotation && headDim % 64 === 0 && TYPE[type].blckSize > 1 ? n : 0);
-  return { k: rotated(cacheTypeK, powerOfTwo(headDim)), v: rotated(cacheTypeV, 64) };
+  return { k: headDim % always === 0 ? always : rotated(cacheTypeK, powerOfTwo(headDim)), v: rotated(cacheTypeV, 64) };
 }
 
 /** Whether each of its memories can be made. */
