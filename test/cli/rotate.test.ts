@@ -26,7 +26,15 @@ interface Case {
 const { cases } = JSON.parse(readFileSync(new URL('test/golden/arch/golden.json', root), 'utf8')) as { cases: Case[] };
 
 async function withModel<T>(source: string | Uint8Array, options: LoadOptions, use: (model: Model) => Promise<T>): Promise<T> {
-  const model = await loadModel(source, { warmUp: false, contextLength: 128, maxOutputs: 128, threads: 1, cacheTypeK: 'f32', cacheTypeV: 'f32', ...options });
+  const model = await loadModel(source, {
+    warmUp: false,
+    contextLength: 128,
+    maxOutputs: 128,
+    threads: 1,
+    cacheTypeK: 'f32',
+    cacheTypeV: 'f32',
+    ...options,
+  });
   try {
     return await use(model);
   } finally {
@@ -35,7 +43,11 @@ async function withModel<T>(source: string | Uint8Array, options: LoadOptions, u
 }
 
 /** Logits at every position of a prompt of native's, and what native goes on with. */
-async function answers(path: string, name: string, options: LoadOptions = {}): Promise<{ logits: Float32Array; greedy: readonly number[] }> {
+async function answers(
+  path: string,
+  name: string,
+  options: LoadOptions = {},
+): Promise<{ logits: Float32Array; greedy: readonly number[] }> {
   const { ids } = cases.find((c) => c.model === `${name}.gguf` && !c.lora)!;
   return withModel(path, options, async (model) => {
     const rows = await logitsOf(model, ids);
@@ -102,7 +114,11 @@ describe('the model computes what it did', () => {
 
 it('the same bytes for any number of threads, others for another seed; metadata stays, and says what was done', async () => {
   const made: Buffer[] = [];
-  for (const args of [['-t', 1], ['-t', 3], ['-s', 7]]) {
+  for (const args of [
+    ['-t', 1],
+    ['-t', 3],
+    ['-s', 7],
+  ]) {
     await invoke(rotate, [...args, golden('llama'), out('same')]);
     made.push(readFileSync(out('same')));
   }
@@ -134,7 +150,10 @@ describe('what is refused', () => {
 
   it('a rotated model, and adapters of one', async () => {
     await invoke(rotate, ['--r2', golden('llama'), out('once')]);
-    expect(await refused([out('once')])).toEqual(['ERR_INVALID_ARGUMENT', expect.stringMatching(/rotated already .*"quantlet.rotation.r2"/)]);
+    expect(await refused([out('once')])).toEqual([
+      'ERR_INVALID_ARGUMENT',
+      expect.stringMatching(/rotated already .*"quantlet.rotation.r2"/),
+    ]);
     const lora = [{ source: golden('llama-lora') }];
     const { code, message } = await failure(loadModel(out('once'), { lora }));
     expect([code, message]).toEqual(['ERR_ADAPTER', expect.stringMatching(/weights are rotated \(r2\).*merge them/)]);
@@ -157,7 +176,10 @@ describe('what is refused', () => {
     const type = { id: 0, name: 'f32', blckSize: 1, typeSize: 4 } as const;
     const bytes = await patchedLlama({ tensors: { 'blk.1.attn_q.weight': { type, ne: [32, 32], data: new Uint8Array(data.buffer) } } });
     const broken = writeTo(folder, 'broken.gguf', bytes);
-    expect(await refused([broken])).toEqual(['ERR_GGUF_INVALID', expect.stringMatching(/"blk.1.attn_q.weight" has NaN or infinity in its data/)]);
+    expect(await refused([broken])).toEqual([
+      'ERR_GGUF_INVALID',
+      expect.stringMatching(/"blk.1.attn_q.weight" has NaN or infinity in its data/),
+    ]);
   });
 
   it.runIf(existsSync('/dev/full'))('a full disk; nothing is left behind', async () => {
