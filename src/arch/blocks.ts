@@ -4,7 +4,7 @@ import { attention, kv_store } from '../graph/attention-ops.ts';
 import { add, clamp, geglu, gelu, mul, relu, scale, sigmoid, sqr, swiglu, tanh } from '../graph/elementwise-ops.ts';
 import { get_rows, mul_mat } from '../graph/ops.ts';
 import { rope, type RopeMode } from '../graph/rope.ts';
-import { norm as layer_norm, rms_norm } from '../graph/row-ops.ts';
+import { fwht, norm as layer_norm, rms_norm } from '../graph/row-ops.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import { reshape, view } from '../graph/views.ts';
 import type { GraphContext } from './architecture.ts';
@@ -247,7 +247,9 @@ export function gatedFeedForward(
         ],
   );
   const gated = one ? glu(gate) : glu(gate, up);
-  return linear(g, subNorm ? norm(g, hp, gated, `blk.${il}.ffn_sub_norm`) : gated, name('down'), nEmbd);
+  const n = hp.rotations.feedForward;
+  const turned = n > 0 ? fwht(gated, { n }) : gated;
+  return linear(g, subNorm ? norm(g, hp, turned, `blk.${il}.ffn_sub_norm`) : turned, name('down'), nEmbd);
 }
 
 /** relu(x)^2. */

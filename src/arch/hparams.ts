@@ -2,6 +2,7 @@
 import { QuantletError } from '../errors.ts';
 import { getBool, getCount, getNumber, getNumberPerLayer, getString, getStrings } from '../gguf/metadata.ts';
 import type { GGUF } from '../gguf/types.ts';
+import { readRotations, type OnlineRotations } from './rotation.ts';
 import { ROPE_DEFAULTS, type RopeParams } from './rope-table.ts';
 
 /** How a text becomes one vector: llama.cpp's pooling types. */
@@ -48,6 +49,7 @@ export interface HParams {
   readonly norm: 'rms' | 'layer' | 'plain';
   readonly eps: number;
   readonly rope: RopeParams;
+  readonly rotations: OnlineRotations;
   /** false: every token of a sequence sees all others (encoders). */
   readonly causal: boolean;
   /** What the file says of pooling; none where it makes no vectors. */
@@ -131,6 +133,7 @@ export function readHParams(gguf: GGUF): HParams {
       betaSlow: getNumber(gguf, key('rope.scaling.yarn_beta_slow'), ROPE_DEFAULTS.betaSlow),
       nCtxOrig: count('rope.scaling.original_context_length', nCtxTrain),
     },
+    rotations: readRotations(gguf, headDim, nFf),
     causal: !ENCODERS.has(arch) && getBool(gguf, key('attention.causal'), true),
     pooling: POOLING[getCount(gguf, key('pooling_type'), 0, 0, POOLING.length - 1)],
   };

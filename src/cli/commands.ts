@@ -11,6 +11,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Command>>> = {
   perplexity: async () => (await import('./perplexity.ts')).perplexity,
   imatrix: async () => (await import('./imatrix.ts')).imatrix,
   quantize: async () => (await import('./quantize-command.ts')).quantize,
+  rotate: async () => (await import('./rotate.ts')).rotate,
   tokenize: async () => (await import('./tokenize.ts')).tokenize,
   inspect: async () => (await import('./inspect-command.ts')).inspectCommand,
   'gguf-split': async () => (await import('./gguf-split.ts')).ggufSplit,

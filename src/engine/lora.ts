@@ -3,6 +3,7 @@
  * small matrices, so that W x becomes W x + s B (A x). They are applied as the model runs: its weights stay packed as they are, a product gains two thin ones.
  */
 import { QuantletError } from '../errors.ts';
+import { rotatedWeights } from '../arch/rotation.ts';
 import { getNumber, getString } from '../gguf/metadata.ts';
 import type { GGUF, TensorInfo } from '../gguf/types.ts';
 import { openModelFiles, type ModelSource } from '../io/model-files.ts';
@@ -56,6 +57,12 @@ export async function openLoras(
   modelParts: readonly Bytes[],
   signal?: AbortSignal,
 ): Promise<OpenedLoras> {
+  const rotations = rotatedWeights(model);
+  if (adapters.length > 0 && rotations.length > 0)
+    throw new QuantletError(
+      'ERR_ADAPTER',
+      `the model's weights are rotated (${rotations.join(', ')}), and adapters are of weights that are not; merge them into the model, and rotate that`,
+    );
   const loras = new Map<string, LoraPair[]>();
   const parts = [...modelParts];
   const closing: (() => Promise<void>)[] = [];

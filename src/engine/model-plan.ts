@@ -206,7 +206,7 @@ function buildGraph(
       return (cacheOf[hparams.causal ? layer : 0] ??= {
         k: cache('k', options.cacheTypeK, headDim),
         v: cache('v', options.cacheTypeV, valueDim),
-        rotation: rotationOf(headDim, valueDim, options),
+        rotation: rotationOf(headDim, valueDim, hparams.rotations.queries, options),
       });
     },
     states(name, ne) {
@@ -393,11 +393,16 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
 
 /**
  * As llama.cpp rotates its caches: those of block types, where 64 divides their heads' dimensions; keys in the largest parts that are a power of two, values
- * in parts of 64.
+ * in parts of 64. Keys always where the model says so (R3), in parts of `always`.
  */
-function rotationOf(keyDim: number, valueDim: number, { cacheTypeK, cacheTypeV, cacheRotation }: ModelPlanOptions): CacheRotation {
+function rotationOf(
+  keyDim: number,
+  valueDim: number,
+  always: number,
+  { cacheTypeK, cacheTypeV, cacheRotation }: ModelPlanOptions,
+): CacheRotation {
   const rotated = (type: KvType, dim: number, n: number): number => (cacheRotation && dim % 64 === 0 && TYPE[type].blckSize > 1 ? n : 0);
-  return { k: rotated(cacheTypeK, keyDim, powerOfTwo(keyDim)), v: rotated(cacheTypeV, valueDim, 64) };
+  return { k: keyDim % always === 0 ? always : rotated(cacheTypeK, keyDim, powerOfTwo(keyDim)), v: rotated(cacheTypeV, valueDim, 64) };
 }
 
 const sum = (numbers: readonly number[]): number => numbers.reduce((all, n) => all + n, 0);

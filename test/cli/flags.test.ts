@@ -35,6 +35,7 @@ import { quantize } from '../../src/cli/quantize-command.ts';
 import { tokenize } from '../../src/cli/tokenize.ts';
 import { inspectCommand as inspect } from '../../src/cli/inspect-command.ts';
 import { ggufSplit } from '../../src/cli/gguf-split.ts';
+import { rotate } from '../../src/cli/rotate.ts';
 import { ggufHash } from '../../src/cli/gguf-hash.ts';
 import { batch } from '../../src/cli/batch.ts';
 
@@ -967,6 +968,24 @@ describe('tokenize and inspect', () => {
   });
 });
 
+describe('rotate', () => {
+  const out = join(folder, 'rotated.gguf');
+  const keysOf = async (...args: Args): Promise<string[]> => {
+    await invoke(rotate, [...args, llamaModel, out]);
+    const { metadata } = await readGGUF(toBytes(readFileSync(out)));
+    return [...metadata].flatMap(([key, n]) => (key.startsWith('quantlet.rotation.') ? [`${key.slice(18)} ${String(n)}`] : []));
+  };
+  effect(rotate, ['r1', 'r2', 'r3', 'r4', 'rotationSeed'], 'what the file says of itself', async () => {
+    expect(await keysOf()).toEqual(['r1 32', 'r2 8', 'seed 0']);
+    expect(await keysOf('--r1', '--seed', 5)).toEqual(['r1 32', 'seed 5']);
+    expect(await keysOf('--r3', '--r2', '--r4')).toEqual(['r2 8', 'r3 8', 'r4 40', 'seed 0']);
+  });
+  effect(rotate, ['threads', 'json'], 'one object', async () => {
+    const { stdout } = await invoke(rotate, ['--json', '-t', 2, llamaModel, out]);
+    expect(JSON.parse(stdout)).toMatchObject({ input: llamaModel, output: out, r1: 32, r2: 8, seed: 0, untied_bytes: 0, threads: 2 });
+  });
+});
+
 describe('gguf-split and gguf-hash', () => {
   const there = join(folder, 'split');
   mkdirSync(there);
@@ -1498,6 +1517,7 @@ describe('values that make no sense', () => {
       ['0', /(batchSize|-b) is 0/],
       ['-3', /(batchSize|-b) is -3/],
     ],
+    rotationSeed: [['-1', /--seed is -1/]],
     ctxCheckpoints: [['-1', /(ctxCheckpoints|-ctxcp) is -1/]],
     checkpointMinStep: [['0', /(checkpointMinStep|-cms) is 0/]],
     cacheTypeK: [['q5_K', /cacheTypeK is "q5_K"/]],
@@ -1673,10 +1693,11 @@ describe('values that make no sense', () => {
     [quantize, [llamaModel, out, 'Q4_0']],
     [ggufSplit, [llamaModel, out]],
     [ggufHash, [llamaModel]],
+    [rotate, [llamaModel, out]],
   ]);
   /** Without the arguments that exclude the flag. */
   const base = (c: Command, key: FlagKey): Args => {
-    if (c === quantize || c === ggufSplit || c === ggufHash) return [];
+    if (MORE.has(c)) return [];
     // What is said of a draft model is for one that is there.
     if (/^draft(?!Model|Hf)/.test(key)) return [...BASE[c.name], '-md', llamaModel];
     if (/^maxFiles?$/.test(key)) return [...BASE[c.name], '--batch-dir', join(folder, 'batches')];

@@ -182,6 +182,7 @@ describe('llama', () => {
     nExpertGroupsUsed: 0,
     nFfExpert: 0,
     eps: 1e-5,
+    rotations: { queries: 0, feedForward: 0 },
     rope: { ...ROPE_DEFAULTS, nDims: 16, freqBase: 10000, nCtxOrig: 512 },
   };
   const build = (type: (typeof TYPE)['f32' | 'q8_0']): { plan: GraphPlan; logits: Tensor } => {

@@ -1,0 +1,143 @@
+/**
+ * What rotation saves: the perplexity of a text with 4-bit weights and caches, of a model as it is and with outliers, each as it is and rotated.
+ *
+ *   node --import tsx bench/rotation.ts MODEL-F32.gguf TEXT [--out FILE.md]       a llama model of f32 with rope pairs side by side
+ *
+ * Outliers are made such that the model computes what it did: every `EVERY`th channel is made `FACTOR` times as large, and what reads it takes that back.
+ * - the weights of attn_norm and ffn_norm, taken back by the columns of the matrices behind them
+ * - rows of attn_k, in pairs that rope turns together, taken back by the rows of attn_q
+ * - rows of attn_v, taken back by the columns of attn_output; rows of ffn_up, taken back by the columns of ffn_down
+ */
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { fileURLToPath } from 'node:url';
+import { getCount, getString } from '../src/gguf/metadata.ts';
+import { readGGUF } from '../src/gguf/read.ts';
+import { writeGGUF, type WriteValue } from '../src/gguf/write.ts';
+import { toBytes } from '../src/io/source.ts';
+
+const [source, text, flag, out] = process.argv.slice(2);
+if (text === undefined || (flag !== undefined && (flag !== '--out' || out === undefined)))
+  throw new Error('expected: bench/rotation.ts MODEL-F32.gguf TEXT [--out FILE.md]');
+const EVERY = 37;
+const FACTOR = 24;
+
+const folder = mkdtempSync(join(tmpdir(), 'rotation-'));
+const cli = (...args: string[]): string =>
+  execFileSync(process.execPath, [fileURLToPath(new URL('../dist/cli.js', import.meta.url)), ...args], {
+    encoding: 'utf8',
+    stdio: ['ignore', 'pipe', 'ignore'],
+  });
+
+/** The model with outliers, as bytes. */
+async function withOutliers(path: string): Promise<Uint8Array> {
+  const file = readFileSync(path);
+  const gguf = await readGGUF(toBytes(file));
+  const count = (key: string): number => getCount(gguf, `llama.${key}`);
+  if (getString(gguf, 'general.architecture') !== 'llama') throw new Error('expected a llama model');
+  const [nHead, nHeadKv] = [count('attention.head_count'), count('attention.head_count_kv')];
+  const headDim = count('embedding_length') / nHead;
+  const data = new Map(
+    [...gguf.tensors.values()].map(({ name, offset, byteLength }) => [
+      name,
+      new Float32Array(Uint8Array.prototype.slice.call(file, offset, offset + byteLength).buffer),
+    ]),
+  );
+  const ne0 = (name: string): number => gguf.tensors.get(name)!.ne[0];
+  const rows = (name: string, factor: (row: number) => number): void => {
+    const n = ne0(name);
+    data.set(
+      name,
+      data.get(name)!.map((x, i) => x * factor(Math.floor(i / n))),
+    );
+  };
+  const columns = (name: string, factor: (column: number) => number): void => {
+    const n = ne0(name);
+    data.set(
+      name,
+      data.get(name)!.map((x, i) => x * factor(i % n)),
+    );
+  };
+  const large = (i: number): number => (i % EVERY === 5 ? FACTOR : 1);
+  /** Of a KV head's dimensions, pair by pair: the same for every query head that meets it. */
+  const pair = (i: number): number => ((i % headDim) >> 1 === 3 ? FACTOR : 1);
+  const value = (i: number): number => (i % headDim === 9 ? FACTOR : 1);
+  if (nHead % nHeadKv !== 0) throw new Error('expected query heads that share KV heads');
+  for (let il = 0; il < count('block_count'); il++) {
+    const name = (part: string): string => `blk.${il}.${part}.weight`;
+    for (const [norm, readers] of [
+      ['attn_norm', ['attn_q', 'attn_k', 'attn_v']],
+      ['ffn_norm', ['ffn_gate', 'ffn_up']],
+    ] as const) {
+      columns(name(norm), large);
+      for (const reader of readers) columns(name(reader), (i) => 1 / large(i));
+    }
+    rows(name('attn_k'), pair);
+    rows(name('attn_q'), (i) => 1 / pair(i));
+    rows(name('attn_v'), value);
+    columns(name('attn_output'), (i) => 1 / value(i));
+    rows(name('ffn_up'), large);
+    columns(name('ffn_down'), (i) => 1 / large(i));
+  }
+  const metadata = new Map<string, WriteValue>(
+    [...gguf.metadata].map(([key, v]) => [key, { type: gguf.metadataTypes.get(key)!, value: v }]),
+  );
+  return writeGGUF(
+    metadata,
+    [...gguf.tensors.values()].map(({ name, type, ne, nDims }) => ({
+      name,
+      type,
+      ne: ne.slice(0, nDims),
+      data: new Uint8Array(data.get(name)!.buffer),
+    })),
+  );
+}
+
+/** Nats a token of the text. */
+function nll(model: string, ...more: string[]): number {
+  const said = cli('perplexity', '-m', model, '-f', text, '-c', '256', '-ctk', 'f32', '-ctv', 'f32', '--json', ...more);
+  return Math.log((JSON.parse(said.trim().split('\n').at(-1)!) as { ppl: number }).ppl);
+}
+
+try {
+  const outliers = join(folder, 'outliers-F32.gguf');
+  writeFileSync(outliers, await withOutliers(source));
+  const lines: string[] = [];
+  for (const [what, model] of [
+    ['as it is', source],
+    ['with outliers', outliers],
+  ] as const) {
+    const f32 = nll(model);
+    for (const [rotation, flags] of [
+      ['none', []],
+      ['R1, R2', ['--r1', '--r2']],
+      ['R1 to R4', ['--r1', '--r2', '--r3', '--r4']],
+    ] as const) {
+      const turned = flags.length === 0 ? model : join(folder, `turned-${flags.length}.gguf`);
+      if (flags.length > 0) cli('rotate', ...flags, model, turned);
+      const q4_0 = join(folder, 'q4_0.gguf');
+      cli('quantize', '--pure', turned, q4_0, 'Q4_0');
+      const gap = (n: number): string => `${n < f32 ? '-' : '+'}${Math.abs(n - f32).toFixed(4)}`;
+      const measured = [nll(turned), nll(q4_0), nll(turned, '-ctk', 'q8_0', '-ctv', 'q8_0'), nll(turned, '-ctk', 'q4_0', '-ctv', 'q4_0')];
+      lines.push(`| ${what} | ${f32.toFixed(4)} | ${rotation} | ${measured.map(gap).join(' | ')} |`);
+      console.error(lines.at(-1));
+    }
+  }
+  const table = `# Rotation: what 4 bits lose, in nats a token
+
+${basename(source)}, ${basename(text)} in windows of 256, f32 caches but where they are said to be quantised; Node ${process.versions.node}.
+With outliers: each ${EVERY}th channel times ${FACTOR}, and taken back (bench/rotation.ts). Q4_0 is \`quantlet quantize --pure\`. The columns are what is lost against f32.
+
+| model | f32 | rotation | f32 weights | Q4_0 | q8_0 cache | q4_0 cache |
+| --- | ---: | --- | ---: | ---: | ---: | ---: |
+${lines.join('\n')}
+
+\`node --import tsx bench/rotation.ts ${basename(source)} ${basename(text)}\`
+`;
+  if (out === undefined) process.stdout.write(table);
+  else writeFileSync(out, table);
+} finally {
+  rmSync(folder, { recursive: true });
+}

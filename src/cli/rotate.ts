@@ -1,0 +1,223 @@
+/** quantlet rotate: a copy of a model that computes the same with fewer outliers, to be quantised afterwards. */
+import { bytesText } from '../bytes-text.ts';
+import { rotationKey, ROTATIONS, type RotationName } from '../arch/rotation.ts';
+import { createEngine } from '../entry/core-node.ts';
+import { platform } from '../entry/node-platform.ts';
+import type { Engine } from '../core/engine.ts';
+import { QuantletError } from '../errors.ts';
+import { splitNames } from '../gguf/split.ts';
+import type { TensorInfo } from '../gguf/types.ts';
+import { layoutGGUF, type WriteValue } from '../gguf/write.ts';
+import { mul_inplace } from '../graph/elementwise-ops.ts';
+import { cast, cont } from '../graph/ops.ts';
+import { fwht_inplace } from '../graph/row-ops.ts';
+import { transpose } from '../graph/views.ts';
+import type { Tensor } from '../graph/tensor.ts';
+import { openModelFiles, type ModelFiles } from '../io/model-files.ts';
+import { firstInvalidBlock } from '../quantize/validate.ts';
+import { planRotation, rowLength, type Piece, type RotatedTensor, type Rotation, type RotationPlan } from '../rotate/plan.ts';
+import { defaultThreads } from '../threads/node.ts';
+import { rowSize, TYPE } from '../type-traits.ts';
+import { forTerminal, type Command } from './command.ts';
+import type { FlagKey } from './flags.ts';
+import { checkOutput, writeNewFile, type WriteAt } from './new-file.ts';
+import { parseFlags } from './parse-flags.ts';
+import { progressBar } from './progress.ts';
+
+const KEYS = [...ROTATIONS, 'rotationSeed', 'threads', 'json', 'help'] as const satisfies readonly FlagKey[];
+
+/** Types that a rotation leaves a matrix in: its own. */
+type FloatName = 'f32' | 'f16' | 'bf16';
+
+/** Elements of rows that are turned at once, where no column has to be whole. */
+const ELEMENTS_AT_ONCE = 2 ** 20;
+/** Bytes of a copy. */
+const COPY_BYTES = 2 ** 22;
+/** Bytes of the engine beside tensors: plans and what threads work in. */
+const ROOM = 2 ** 24;
+
+/** Pieces that are turned at once: of rows alone as many as are quick to read, of columns all rows. */
+function* stepsOf(tensor: RotatedTensor): Generator<Piece> {
+  if (typeof tensor.change === 'string') return;
+  const rows = Math.max(1, Math.floor(ELEMENTS_AT_ONCE / rowLength(tensor.source)));
+  for (const piece of tensor.change) {
+    const step = piece.columns ? piece.to - piece.from : rows;
+    for (let from = piece.from; from < piece.to; from += step) yield { ...piece, from, to: Math.min(from + step, piece.to) };
+  }
+}
+
+/** x times the rotation, row by row and in place. */
+function turned(x: Tensor, rotation: Rotation | undefined): Tensor {
+  if (!rotation) return x;
+  const { n, before, after } = rotation;
+  const y = fwht_inplace(before ? mul_inplace(x, before) : x, { n });
+  return after ? mul_inplace(y, after) : y;
+}
+
+/** The bytes of a piece of a matrix, turned, in its own type. */
+async function turn(engine: Engine, info: TensorInfo, piece: Piece, data: Uint8Array, signal: AbortSignal): Promise<Uint8Array> {
+  const { type } = info;
+  const floats = type === TYPE.f32;
+  const source = engine.tensor(type.name as FloatName, [rowLength(info), piece.to - piece.from]);
+  const bytes = engine.view(source) as ArrayBufferView;
+  new Uint8Array(bytes.buffer, bytes.byteOffset, bytes.byteLength).set(data);
+  const x = turned(floats ? source : cast(source, 'f32'), piece.rows);
+  const y = piece.columns ? transpose(turned(cont(transpose(x)), piece.columns)) : x;
+  const result = piece.columns || !floats ? (floats ? cont(y) : cast(y, type.name as FloatName)) : y;
+  const plan = engine.plan(result);
+  try {
+    await engine.compute(plan, { signal });
+    const out = engine.read(result) as ArrayBufferView;
+    return new Uint8Array(out.buffer, out.byteOffset, out.byteLength);
+  } finally {
+    plan.dispose();
+    engine.free(source);
+  }
+}
+
+function mustBeFinite({ name, type }: TensorInfo, data: Uint8Array, what: string): void {
+  if (firstInvalidBlock(type, data) < 0) return;
+  throw new QuantletError(
+    'ERR_GGUF_INVALID',
+    `tensor "${name}" has NaN or infinity ${what} (${type.name}); expected finite numbers: ${what.includes('turned') ? 'convert the model to bf16 or f32' : 'the model is damaged'}`,
+  );
+}
+
+/** Ones of a norm whose weights are folded. */
+const onesOf = ({ type, ne }: TensorInfo): Uint8Array => {
+  const bits = type === TYPE.f32 ? Uint32Array.of(0x3f800000) : Uint16Array.of(type === TYPE.f16 ? 0x3c00 : 0x3f80);
+  const one = new Uint8Array(bits.buffer);
+  return Uint8Array.from({ length: ne[0] * one.length }, (_, i) => one[i % one.length]);
+};
+
+/** Elements that an engine holds at once. */
+const mostElements = ({ tensors }: RotationPlan): number =>
+  tensors.reduce((most, t) => [...stepsOf(t)].reduce((n, { from, to }) => Math.max(n, (to - from) * rowLength(t.source)), most), 0);
+
+async function metadataOf(
+  { gguf, parts }: ModelFiles,
+  { sizes }: RotationPlan,
+  seed: number,
+  signal: AbortSignal,
+): Promise<Map<string, WriteValue>> {
+  const metadata = new Map<string, WriteValue>();
+  for (const [key, [start, end]] of gguf.metadataRanges)
+    if (!key.startsWith('split.')) metadata.set(key, { raw: await parts[0].read(start, end, signal) });
+  for (const [name, n] of sizes) metadata.set(rotationKey(name), { type: 'u32', value: n });
+  metadata.set(rotationKey('seed'), { type: 'u32', value: seed });
+  return metadata;
+}
+
+interface Work {
+  readonly model: ModelFiles;
+  readonly plan: RotationPlan;
+  readonly output: string;
+  readonly seed: number;
+  readonly threads: number;
+  readonly signal: AbortSignal;
+  readonly onProgress: (part: number) => void;
+}
+
+async function writeRotated({ model, plan, output, seed, threads, signal, onProgress }: Work): Promise<number> {
+  const layout = layoutGGUF(
+    await metadataOf(model, plan, seed, signal),
+    plan.tensors.map(({ name, source: { type, ne, nDims } }) => ({ name, type, ne: ne.slice(0, nDims) })),
+  );
+  // A matrix in its own type twice, as f32, and once more where columns are turned.
+  const engine = await createEngine({ threads, memoryBytes: ROOM + 16 * mostElements(plan) });
+  const fill = async (write: WriteAt): Promise<void> => {
+    await write(layout.header, 0);
+    let done = 0;
+    for (const [i, tensor] of plan.tensors.entries()) {
+      const { source, change } = tensor;
+      const { offset, byteLength } = layout.tensors[i];
+      const read = (from: number, to: number): Promise<Uint8Array> =>
+        model.parts[source.part].read(source.offset + from, source.offset + to, signal);
+      if (change === 'copy')
+        for (let at = 0; at < byteLength; at += COPY_BYTES) await write(await read(at, Math.min(at + COPY_BYTES, byteLength)), offset + at);
+      else if (change === 'ones') await write(onesOf(source), offset);
+      const row = rowSize(source.type, rowLength(source));
+      for (const piece of stepsOf(tensor)) {
+        const data = await read(piece.from * row, piece.to * row);
+        mustBeFinite(source, data, 'in its data');
+        const out = await turn(engine, source, piece, data, signal);
+        mustBeFinite(source, out, 'when it is turned');
+        await write(out, offset + piece.from * row);
+        onProgress((done + piece.to * row) / layout.byteLength);
+      }
+      onProgress((done += byteLength) / layout.byteLength);
+    }
+    const last = layout.tensors.at(-1);
+    const end = last ? last.offset + last.byteLength : layout.header.length;
+    await write(new Uint8Array(layout.byteLength - end), end);
+  };
+  try {
+    await writeNewFile(output, fill, signal);
+  } finally {
+    await engine.dispose();
+  }
+  return layout.byteLength;
+}
+
+/** Vectors that are folded are f32, as converters write them. */
+async function vectorOf({ parts }: ModelFiles, { name, type, part, offset, byteLength }: TensorInfo): Promise<Float32Array> {
+  if (type !== TYPE.f32)
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `tensor "${name}" is ${type.name}; expected f32, as converters write the weights of norms`,
+    );
+  return new Float32Array((await parts[part].read(offset, offset + byteLength)).slice().buffer);
+}
+
+export const rotate: Command = {
+  name: 'rotate',
+  synopsis: '[flags] IN.gguf OUT.gguf',
+  summary: 'make a copy of a model without outliers, that loses less when it is quantised',
+  flags: KEYS,
+  notes:
+    'Without --r1 to --r4 the first two are done: the file then runs in llama.cpp too. --r3 and --r4 are computed as the model runs, by quantlet alone;\nllama.cpp would not notice that --r4 is missing, and give nonsense. Adapters (LoRA) of the model no longer fit: merge them first.',
+  examples: [
+    'quantlet rotate model-F16.gguf rotated-F16.gguf',
+    'quantlet rotate --r1 --r2 --r3 --r4 model-F16.gguf rotated-F16.gguf',
+    'quantlet quantize rotated-F16.gguf rotated-Q4_0.gguf Q4_0',
+  ],
+  async run(argv, signal) {
+    const { values, positionals } = parseFlags(argv, KEYS, 'rotate');
+    const [input, output, ...more] = positionals;
+    if (output === undefined || more.length > 0)
+      throw new QuantletError('ERR_USAGE', `rotate takes an input and an output, not ${positionals.length} files`);
+    const { rotationSeed: seed = 0, threads = defaultThreads(), json } = values;
+    if (seed < 0 || seed >= 2 ** 32)
+      throw new QuantletError('ERR_USAGE', `--seed is ${seed}; expected a whole number from 0 to 4294967295`);
+    const given = ROTATIONS.filter((name) => values[name]);
+    const wanted = new Set<RotationName>(given.length > 0 ? given : ['r1', 'r2']);
+    await checkOutput(output, splitNames(input) ?? [input]);
+    const model = await openModelFiles(platform, input, signal);
+    const bar = progressBar('rotating');
+    const start = performance.now();
+    try {
+      const plan = await planRotation(model.gguf, wanted, seed, (info) => vectorOf(model, info));
+      const bytes = await writeRotated({ model, plan, output, seed, threads, signal, onProgress: (part) => bar.set(part) });
+      bar.end();
+      const seconds = (performance.now() - start) / 1000;
+      const sizes = Object.fromEntries(plan.sizes);
+      process.stdout.write(
+        json
+          ? `${JSON.stringify({ input, output, ...sizes, seed, untied_bytes: plan.untiedBytes, bytes, threads, seconds })}\n`
+          : forTerminal(
+              `rotated ${input} to ${output}: ${Object.entries(sizes)
+                .map(([name, n]) => `${name.toUpperCase()} of ${n}`)
+                .join(', ')}\n` +
+                (plan.untiedBytes
+                  ? `the output has a matrix of its own now, ${bytesText(plan.untiedBytes)}: embeddings without the last norm's weights cannot serve as one\n`
+                  : '') +
+                `${bytesText(bytes)} in ${seconds.toFixed(2)} s\n`,
+            ),
+      );
+      return 0;
+    } finally {
+      bar.end();
+      await model.close();
+    }
+  },
+};

@@ -1,0 +1,187 @@
+/**
+ * Which tensors of a model a rotation changes, and how, such that the network computes what it did (QuaRot, arXiv 2404.00456; SpinQuant, 2405.16406).
+ *
+ * R1 turns the residual stream: matrices that read it are multiplied by it from the right, those that write it from the left. An rms norm does not notice,
+ * once its weights are folded into the matrices behind it. R2 turns the values of each head, and back in attn_output. R3 turns queries and keys, and R4
+ * what ffn_down reads; those are computed by the graph, which metadata tells of them.
+ */
+import { QuantletError } from '../errors.ts';
+import { readHParams } from '../arch/hparams.ts';
+import type { RotationName } from '../arch/rotation.ts';
+import type { GGUF, TensorInfo } from '../gguf/types.ts';
+import { largestFwhtSize, powerOfTwo } from '../graph/fwht-size.ts';
+import { TYPE } from '../type-traits.ts';
+
+/** An orthogonal matrix: the transform of each n elements, between diagonals. Norm weights are folded into the first. */
+export interface Rotation {
+  readonly n: number;
+  readonly before?: Float32Array;
+  readonly after?: Float32Array;
+}
+
+/** Rows [from, to) of a matrix. */
+export interface Piece {
+  readonly from: number;
+  readonly to: number;
+  /** What each row is multiplied by. */
+  readonly rows?: Rotation | undefined;
+  /** What each column of these rows is multiplied by. */
+  readonly columns?: Rotation | undefined;
+}
+
+/** A tensor of the new file. */
+export interface RotatedTensor {
+  readonly name: string;
+  /** Where its elements come from. */
+  readonly source: TensorInfo;
+  /** 'copy': the same bytes; 'ones': a norm whose weights are folded; else what becomes of its rows. */
+  readonly change: 'copy' | 'ones' | readonly Piece[];
+}
+
+export interface RotationPlan {
+  readonly tensors: readonly RotatedTensor[];
+  /** Elements that each rotation transforms together: what the new file's metadata says. */
+  readonly sizes: ReadonlyMap<RotationName, number>;
+  /** Bytes of a matrix for the output that the file shared with the embeddings. */
+  readonly untiedBytes: number;
+}
+
+/** Architectures whose graphs are what the rotations rely on: rms norms before the branches, nothing but products between values and attn_output. */
+export const ROTATED_ARCHITECTURES: readonly string[] = ['llama', 'qwen2', 'qwen3', 'gemma3', 'phi3', 'granite'];
+
+const refuse = (message: string): QuantletError => new QuantletError('ERR_INVALID_ARGUMENT', message);
+
+/** +-1, the same for the same seed and stream: SplitMix32. */
+function signs(n: number, seed: number, stream: number): Float32Array {
+  let state = (Math.imul(seed, 0x9e3779b1) ^ Math.imul(stream + 1, 0x85ebca6b)) | 0;
+  return Float32Array.from({ length: n }, () => {
+    state = (state + 0x9e3779b9) | 0;
+    let z = Math.imul(state ^ (state >>> 16), 0x21f0aaad);
+    z = Math.imul(z ^ (z >>> 15), 0x735a2d97);
+    return (z ^ (z >>> 15)) & 1 ? 1 : -1;
+  });
+}
+
+/** Matrices that read the residual stream, and the norm before them. */
+const READERS: Readonly<Record<string, string>> = {
+  attn_q: 'attn_norm',
+  attn_k: 'attn_norm',
+  attn_v: 'attn_norm',
+  attn_qkv: 'attn_norm',
+  ffn_gate: 'ffn_norm',
+  ffn_up: 'ffn_norm',
+};
+/** What stays as it is beside them. */
+const KEPT =
+  /^(rope_freqs\.weight|rope_factors_(long|short)\.weight|blk\.\d+\.(rope_freqs\.weight|attn_[qk]_norm\.weight|(attn_(q|k|v|qkv)|ffn_(gate|up))\.bias)|.*\.scale)$/;
+
+/** Why R1 leaves a model alone that has this tensor. */
+function obstacle(name: string): string {
+  if (/post_(attention|ffw)_norm/.test(name)) return 'a norm behind a branch has weights that no matrix can take over; leave --r1 out';
+  if (/_exps|_shexp|gate_inp/.test(name)) return 'mixtures of experts are not rotated yet';
+  return 'it is none of the tensors that a rotation knows what to do with';
+}
+
+/**
+ * @param wanted which rotations
+ * @param normOf the elements of an f32 vector of the model
+ * @throws QuantletError ERR_UNSUPPORTED_ARCH, ERR_INVALID_ARGUMENT (rotated before, quantised, or what cannot be folded)
+ */
+export async function planRotation(
+  gguf: GGUF,
+  wanted: ReadonlySet<RotationName>,
+  seed: number,
+  normOf: (info: TensorInfo) => Promise<Float32Array>,
+): Promise<RotationPlan> {
+  const hp = readHParams(gguf);
+  const { arch, nEmbd, nHead, nHeadKv, headDim } = hp;
+  if (!ROTATED_ARCHITECTURES.includes(arch))
+    throw new QuantletError(
+      'ERR_UNSUPPORTED_ARCH',
+      `the model's architecture is "${arch}", which is not rotated; expected one of ${ROTATED_ARCHITECTURES.join(', ')}`,
+    );
+  const before = [...gguf.metadata.keys()].find((key) => key.startsWith('quantlet.rotation.'));
+  if (before !== undefined) throw refuse(`the model is rotated already (its metadata has "${before}"); expected the one it was made from`);
+  const nFf = gguf.tensors.get('blk.0.ffn_down.weight')?.ne[0] ?? hp.nFf;
+  const size: Readonly<Record<RotationName, number>> = {
+    r1: largestFwhtSize(nEmbd),
+    r2: largestFwhtSize(headDim),
+    r3: powerOfTwo(headDim),
+    r4: largestFwhtSize(nFf),
+  };
+  for (const name of wanted)
+    if (size[name] < 2)
+      throw refuse(
+        `--${name} has nothing to turn: no Hadamard matrix of 2 or more divides the model's ${name === 'r4' ? `feed-forward length of ${nFf}` : name === 'r1' ? `embeddings of ${nEmbd}` : `heads of ${headDim}`}`,
+      );
+
+  const r1Signs = signs(nEmbd, seed, 0);
+  const r1: Rotation | undefined = wanted.has('r1') ? { n: size.r1, before: r1Signs } : undefined;
+  /** R1 behind a norm whose weights it takes along. */
+  const behind = async (norm: string): Promise<Rotation | undefined> => {
+    const info = gguf.tensors.get(norm);
+    if (!r1 || !info) return r1;
+    const weights = await normOf(info);
+    return { n: r1.n, before: r1Signs.map((sign, i) => sign * weights[i]) };
+  };
+  /** R2 has signs on both sides: where a cache is rotated on top, Hadamard times Hadamard would be none. The same for all heads, as several read one value. */
+  const r2 = (layer: number, heads: number): Rotation | undefined => {
+    if (!wanted.has('r2')) return undefined;
+    const side = (stream: number): Float32Array => {
+      const one = signs(headDim, seed, stream);
+      return Float32Array.from({ length: heads * headDim }, (_, i) => one[i % headDim]);
+    };
+    return { n: size.r2, before: side(2 * layer + 1), after: side(2 * layer + 2) };
+  };
+  const r4: Rotation | undefined = wanted.has('r4') ? { n: size.r4 } : undefined;
+  /** One piece of all rows, or none where nothing changes it. */
+  const whole = (info: TensorInfo, rows?: Rotation, columns?: Rotation): RotatedTensor['change'] =>
+    rows || columns ? [{ from: 0, to: rowsOf(info), rows, columns }] : 'copy';
+
+  const changeOf = async (info: TensorInfo): Promise<RotatedTensor['change']> => {
+    const { name } = info;
+    if (name === 'token_embd.weight') return whole(info, r1);
+    if (name === 'output.weight') return whole(info, await behind('output_norm.weight'));
+    if (/^(output_norm|blk\.\d+\.(attn|ffn)_norm)\.weight$/.test(name)) return r1 ? 'ones' : 'copy';
+    const [, layer, part, kind] = /^blk\.(\d+)\.(\w+)\.(weight|bias)$/.exec(name) ?? [];
+    const il = Number(layer);
+    const matrix = kind === 'weight';
+    if (part === 'attn_v') return whole(info, matrix ? await behind(`blk.${il}.attn_norm.weight`) : undefined, r2(il, nHeadKv));
+    if (part === 'attn_qkv') {
+      const rows = matrix ? await behind(`blk.${il}.attn_norm.weight`) : undefined;
+      const values = (nHead + nHeadKv) * headDim;
+      const columns = r2(il, nHeadKv);
+      if (!rows && !columns) return 'copy';
+      return [
+        { from: 0, to: values, rows },
+        { from: values, to: rowsOf(info), rows, columns },
+      ];
+    }
+    if (part === 'attn_output') return whole(info, matrix ? r2(il, nHead) : undefined, r1);
+    if (part === 'ffn_down') return whole(info, matrix ? r4 : undefined, r1);
+    if (matrix && Object.hasOwn(READERS, part)) return whole(info, await behind(`blk.${il}.${READERS[part]}.weight`));
+    if (r1 && !KEPT.test(name)) throw refuse(`the model has the tensor "${name}", so --r1 is refused: ${obstacle(name)}`);
+    if (r4 && /_exps|_shexp/.test(name)) throw refuse(`the model has the tensor "${name}", so --r4 is refused: ${obstacle(name)}`);
+    return 'copy';
+  };
+
+  const tensors: RotatedTensor[] = [];
+  for (const source of gguf.tensors.values()) tensors.push({ name: source.name, source, change: await changeOf(source) });
+  // Embeddings and output differ from now on: the one has the last norm's weights, the other has not.
+  const table = gguf.tensors.get('token_embd.weight');
+  const untied = r1 !== undefined && table !== undefined && !gguf.tensors.has('output.weight');
+  if (untied) tensors.push({ name: 'output.weight', source: table, change: whole(table, await behind('output_norm.weight')) });
+  for (const { source, change } of tensors)
+    if (change !== 'copy' && ![TYPE.f32, TYPE.f16, TYPE.bf16].includes(source.type as never))
+      throw refuse(`tensor "${source.name}" is ${source.type.name}; expected f32, f16 or bf16: rotate the model before it is quantised`);
+  return {
+    tensors,
+    sizes: new Map([...wanted].map((name) => [name, size[name]])),
+    untiedBytes: untied ? table.byteLength : 0,
+  };
+}
+
+/** Rows of a matrix; a vector's elements are the rows of a matrix of one column. */
+export const rowsOf = ({ nDims, ne }: TensorInfo): number => (nDims === 1 ? ne[0] : ne[1]);
+/** Elements of such a row. */
+export const rowLength = ({ nDims, ne }: TensorInfo): number => (nDims === 1 ? 1 : ne[0]);
