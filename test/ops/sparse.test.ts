@@ -165,7 +165,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
         }
         [...held, idxs].forEach((t) => engine.free(t));
       }),
-      { seed: 2030, numRuns: 25 },
+      { seed: 2030, numRuns: 16 },
     );
   });
 
@@ -214,7 +214,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
         }
         held.forEach((t) => engine.free(t));
       }),
-      { seed: 2031, numRuns: 25 },
+      { seed: 2031, numRuns: 16 },
     );
   });
 
