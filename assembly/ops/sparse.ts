@@ -8,9 +8,8 @@
  *
  * Tokens are computed one by one, each with rows of its own. A result is summed whole by one thread, in an order given by shapes alone.
  */
-import { mul_mat_packed, repack } from '../matmul/by_type';
 import { ACC, ROWS } from '../matmul/format/group';
-import { mul_mat_packed_scratch } from '../matmul/packed';
+import { mul_mat_packed, mul_mat_packed_scratch, repack } from '../matmul/packed';
 import { range_end, range_start } from '../runtime/schedule';
 import { take } from '../runtime/sync';
 import { LAYOUT_PACKED, Op, Tensor, row_of } from '../runtime/tensor';
