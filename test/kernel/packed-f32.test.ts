@@ -75,7 +75,7 @@ describe.each(BUILDS)('packed f32, f16 and bf16 products on %s', (build) => {
       if (nrows > 16) expect(product(0, 1, 16, nrows)).toEqual(single[0].subarray(16));
       const y = k.arena.alloc(ne00 * 4, 4);
       for (const [r, row] of rows.entries()) {
-        k.call('packed_row', TYPE[type].id, w, ne00, r, y);
+        k.call('packed_row', TYPE[type].id, w, ne00, r, y, scratch);
         k.arena.checkGuards();
         expect(k.arena.readF32(y, ne00), `row ${r}`).toEqual(Float32Array.from(row));
       }
@@ -89,7 +89,7 @@ describe.each(BUILDS)('packed f32, f16 and bf16 products on %s', (build) => {
     const { w, bad } = pack(k, 'f16', toBytes('f16', odd), ne00, 1);
     expect(bad).toBe(0);
     const y = k.arena.alloc(32);
-    k.call('packed_row', TYPE.f16.id, w, ne00, 0, y);
+    k.call('packed_row', TYPE.f16.id, w, ne00, 0, y, k.arena.alloc(k.call('mul_mat_packed_scratch')));
     expect(k.arena.readF32(y, ne00)).toEqual(odd);
     odd[5] = Infinity;
     expect(pack(k, 'f16', toBytes('f16', odd), ne00, 1).bad).toBe(1);
