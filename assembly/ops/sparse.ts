@@ -13,12 +13,12 @@ import { mul_mat_packed, mul_mat_packed_scratch, repack } from '../matmul/packed
 import { range_end, range_start } from '../runtime/schedule';
 import { take } from '../runtime/sync';
 import { LAYOUT_PACKED, Op, Tensor, row_of } from '../runtime/tensor';
-import { f16_to_f32, held as held_byte, madd } from '../simd';
-import { F32, Q4_0, Q8_0, blck_size, type_size } from '../type/ids';
+import { madd } from '../simd';
+import { F32, blck_size, type_size } from '../type/ids';
 import { dequantize_row } from '../type/traits';
 
-/** Columns of an axpy whose sums, and four rows of weights, f32 at most, stay in the L1 cache together. */
-const STRIPE: i32 = 1024;
+/** Columns of an axpy whose sums, and four rows of weights as f32, stay in the L1 cache together. */
+const STRIPE: i32 = 512;
 const STRIPE_BYTES: usize = <usize>STRIPE << 2;
 /** Rows that are added at once. */
 const AT_ONCE: i32 = 4;
@@ -121,20 +121,10 @@ function first_from(list: usize, i: i32, packed: bool): i32 {
   return i;
 }
 
-/**
- * Copies n bytes: rows that lie anywhere in memory, and that nothing has fetched ahead. A processor waits for some sixteen lines of them at a time where loads
- * follow each other so closely, and for a few where it computes with each.
- */
-function copy(to: usize, from: usize, n: usize): void {
-  const rest = n & 15;
-  for (const end = to + (n - rest); to != end; to += 16, from += 16) v128.store(to, v128.load(from));
-  if (rest) memory.copy(to, from, rest);
-}
-
 /** Packs the n plain rows of w that the list names from element i on, as a row block at `to`; returns how many of its blocks have a scale that is not finite. */
 function gather(w: Tensor, list: usize, i: i32, n: i32, to: usize): i32 {
   const bytes = <usize>w.nb1;
-  for (let j = 0; j < n; j++) copy(to + <usize>j * bytes, w.data + <usize>row_in(list, i + j) * bytes, bytes);
+  for (let j = 0; j < n; j++) memory.copy(to + <usize>j * bytes, w.data + <usize>row_in(list, i + j) * bytes, bytes);
   return repack(w.type, to, w.ne0, n, 0, 1, to + <usize>ROWS * bytes);
 }
 
@@ -215,44 +205,35 @@ export function axpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
   }
 }
 
-/** Columns [c, c + n) of one token's sum. scratch: four elements, the addresses of their rows, and the rows. */
+/** Columns [c, c + n) of one token's sum. scratch: four elements, the addresses of their rows, and rows as f32. */
 function stripe(op: Op, list: usize, x: usize, y: usize, c: i32, n: i32, scratch: usize): void {
   const type = op.src0.type;
   const w = op.src0.data + <usize>(<u32>c / blck_size(type)) * type_size(type);
-  const in_blocks = type == Q4_0 || type == Q8_0;
   y += <usize>c << 2;
   memory.fill(y, 0, <usize>n << 2);
   let held = 0;
   for (let i = 0, count = load<i32>(list); i < count; i++) {
     const row = row_in(list, i);
     const v = load<f32>(x + (<usize>place_of(op.src3, row) << 2));
-    if (v != 0) {
-      const at = scratch + (<usize>held << 2);
-      let p = w + <usize>row * op.src0.nb1;
-      if (type != F32) {
-        const to = scratch + ACC + <usize>held * STRIPE_BYTES;
-        if (in_blocks) copy(to, p, <usize>(n >> 5) * type_size(type));
-        else dequantize_row(type, p, to, n);
-        p = to;
-      }
-      store<f32>(at, v);
-      store<usize>(at, p, 16);
-      held++;
+    if (v == 0) continue;
+    const at = scratch + (<usize>held << 2);
+    let p = w + <usize>row * op.src0.nb1;
+    if (type != F32) {
+      const f32s = scratch + ACC + <usize>held * STRIPE_BYTES;
+      dequantize_row(type, p, f32s, n);
+      p = f32s;
     }
-    if (held == 0 || (held < AT_ONCE && i + 1 < count)) continue;
-    // What is missing at the end is the first row again, times 0.
-    for (; held < AT_ONCE; held++) {
-      store<f32>(scratch + (<usize>held << 2), 0);
-      store<usize>(scratch + (<usize>held << 2), load<usize>(scratch, 16), 16);
-    }
-    if (in_blocks) add_blocks(y, n, scratch, type == Q8_0);
-    else add_rows(y, n, scratch);
+    store<f32>(at, v);
+    store<usize>(at, p, 16);
+    if (++held < AT_ONCE) continue;
+    add_four(y, n, scratch);
     held = 0;
   }
+  for (let at = scratch; held > 0; held--, at += 4) add_one(y, n, load<usize>(at, 16), at);
 }
 
-/** y += the four rows, f32, times their elements, one after the other. */
-function add_rows(y: usize, n: i32, four: usize): void {
+/** y += the four rows times their elements, one after the other. */
+function add_four(y: usize, n: i32, four: usize): void {
   const x0 = v128.load32_splat(four);
   const x1 = v128.load32_splat(four, 4);
   const x2 = v128.load32_splat(four, 8);
@@ -271,58 +252,10 @@ function add_rows(y: usize, n: i32, four: usize): void {
   }
 }
 
-/** The same of rows of q4_0 or q8_0, a block of each at a time in registers: the bits that dequantised rows give. */
-function add_blocks(y: usize, n: i32, four: usize, eight: bool): void {
-  const bytes: usize = eight ? 34 : 18;
-  const mask = held_byte(15);
-  const centre = held_byte(8);
-  for (let at: usize = 0; n > 0; n -= 32, at += bytes, y += 128) {
-    let y0 = v128.load(y);
-    let y1 = v128.load(y, 16);
-    let y2 = v128.load(y, 32);
-    let y3 = v128.load(y, 48);
-    let y4 = v128.load(y, 64);
-    let y5 = v128.load(y, 80);
-    let y6 = v128.load(y, 96);
-    let y7 = v128.load(y, 112);
-    for (let i = four; i != four + 16; i += 4) {
-      const p = load<usize>(i, 16) + at;
-      const x = v128.load32_splat(i);
-      const d = f32x4.splat(f16_to_f32(load<u16>(p)));
-      let low = v128.load(p, 2);
-      let high = low;
-      if (eight) high = v128.load(p, 18);
-      else {
-        low = i8x16.sub(v128.and(low, mask), centre);
-        high = i8x16.sub(v128.and(i16x8.shr_u(high, 4), mask), centre);
-      }
-      let h = i16x8.extend_low_i8x16_s(low);
-      y0 = add_codes(y0, i32x4.extend_low_i16x8_s(h), d, x);
-      y1 = add_codes(y1, i32x4.extend_high_i16x8_s(h), d, x);
-      h = i16x8.extend_high_i8x16_s(low);
-      y2 = add_codes(y2, i32x4.extend_low_i16x8_s(h), d, x);
-      y3 = add_codes(y3, i32x4.extend_high_i16x8_s(h), d, x);
-      h = i16x8.extend_low_i8x16_s(high);
-      y4 = add_codes(y4, i32x4.extend_low_i16x8_s(h), d, x);
-      y5 = add_codes(y5, i32x4.extend_high_i16x8_s(h), d, x);
-      h = i16x8.extend_high_i8x16_s(high);
-      y6 = add_codes(y6, i32x4.extend_low_i16x8_s(h), d, x);
-      y7 = add_codes(y7, i32x4.extend_high_i16x8_s(h), d, x);
-    }
-    v128.store(y, y0);
-    v128.store(y, y1, 16);
-    v128.store(y, y2, 32);
-    v128.store(y, y3, 48);
-    v128.store(y, y4, 64);
-    v128.store(y, y5, 80);
-    v128.store(y, y6, 96);
-    v128.store(y, y7, 112);
-  }
-}
-
-/** y + codes * d * x. */
-// @ts-ignore: decorator
-@inline
-function add_codes(y: v128, codes: v128, d: v128, x: v128): v128 {
-  return madd(f32x4.mul(f32x4.convert_i32x4_s(codes), d), x, y);
+/** y += the row at p times the element at x. */
+function add_one(y: usize, n: i32, p: usize, x: usize): void {
+  const v = v128.load32_splat(x);
+  for (const end = y + (<usize>(n & -4) << 2); y != end; y += 16, p += 16) v128.store(y, madd(v128.load(p), v, v128.load(y)));
+  for (const end = y + (<usize>(n & 3) << 2); y != end; y += 4, p += 4)
+    v128.store32_lane(y, madd(v128.load32_zero(p), v, v128.load32_zero(y)), 0);
 }

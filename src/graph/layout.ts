@@ -40,8 +40,8 @@ export const ROW_BLOCK = 16;
 export const ACC_BYTES = 64;
 /** Of 16 rows, how many are still taken one by one where the weights are there packed, too (assembly/ops/sparse.ts TURN_PRODUCT, TURN_AXPY). */
 export const SPARSE_TURN = { mul_mat_sparse: 7, axpy: 3 } as const;
-/** Scratch bytes of AXPY: four elements, the addresses of their rows, and 1024 f32 of each (assembly/ops/sparse.ts). */
-export const AXPY_SCRATCH = ACC_BYTES + 4 * 1024 * 4;
+/** Scratch bytes of AXPY: four elements and the addresses of their rows, and 512 f32 of each (assembly/ops/sparse.ts). */
+export const AXPY_SCRATCH = ACC_BYTES + 4 * 512 * 4;
 
 /** The loops of packed products (assembly/matmul/loops.ts), as explain() names them. */
 export const LOOPS = [
