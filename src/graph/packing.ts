@@ -1,6 +1,6 @@
 /** Which matrices are packed for the packed GEMM and GEMV (assembly/matmul/), who can read them then, and the record that packs one. */
 import { alignUp } from '../gguf/types.ts';
-import { TYPE } from '../type-traits.ts';
+import { isMx, TYPE } from '../type-traits.ts';
 import type { Kernels } from '../wasm/abi.ts';
 import { ACT_BLOCK } from './layout.ts';
 import type { OpRecord } from './record.ts';
@@ -20,9 +20,11 @@ export function canPack({ type, ne }: Tensor, facts: PackingFacts): boolean {
 /** What packed matrices take: the last group of rows is filled up with zeros. */
 export const packedBytes = ({ ne, nb }: Tensor, facts: PackingFacts): number => alignUp(ne[1] * ne[2], facts.packed_rows()) * nb[1];
 
-/** Whether a node can read its source i where that is packed. */
-export const readsPacked = ({ op, src }: Tensor, i: number): boolean =>
-  i === 0 && (op === 'mul_mat_id' || ((op === 'mul_mat' || op === 'get_rows') && src[0]?.ne[2] === 1));
+/** Whether a node can read its source i where that is packed: not where its activations are to keep their f32, or their MX blocks. */
+export const readsPacked = ({ op, src: [a, b], params }: Tensor, i: number): boolean =>
+  i === 0 && (op === 'get_rows' ? a?.ne[2] === 1 : inPackedProduct(op, a) && params.f32 !== 1 && !isMx(b!.type));
+
+const inPackedProduct = (op: Tensor['op'], a: Tensor | undefined): boolean => op === 'mul_mat_id' || (op === 'mul_mat' && a?.ne[2] === 1);
 
 /** Packs `dst` in place. `broken`: i32 [1], becomes 1 where a scale in it is Inf or NaN. */
 export const repackRecord = (dst: Tensor, facts: PackingFacts, broken?: Tensor): OpRecord => ({
@@ -36,10 +38,9 @@ export const repackRecord = (dst: Tensor, facts: PackingFacts, broken?: Tensor):
 
 /** Marks the weights of a graph that only products and look-ups of rows read as packed, and returns them. */
 export function packWeights(nodes: readonly Tensor[], facts: PackingFacts): Tensor[] {
-  const exact = (n: Tensor): boolean => n.op === 'mul_mat' && n.params.f32 === 1;
-  const products = nodes.filter((n) => (n.op === 'mul_mat' && !exact(n)) || n.op === 'mul_mat_id');
+  const products = nodes.filter((n) => (n.op === 'mul_mat' || n.op === 'mul_mat_id') && readsPacked(n, 0));
   const packed = new Set(products.map((n) => n.src[0]!).filter((w) => w.op === 'leaf' && canPack(w, facts)));
-  for (const n of nodes) n.src.forEach((s, i) => s && (exact(n) || !readsPacked(n, i)) && packed.delete(s));
+  for (const n of nodes) n.src.forEach((s, i) => s && !readsPacked(n, i) && packed.delete(s));
   for (const w of packed) w.layout = 'packed';
   return [...packed];
 }
