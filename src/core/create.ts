@@ -70,7 +70,8 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
     turbo: wish,
   });
   const end = ARENA_BASE + SYNC_SIZE + ALIGN + bytes;
-  const { build, turbo, module, threads, facts } = backend;
+  const { build, threads } = backend;
+  const { turbo, module, facts } = await backend.compiled();
   const use = { what: `an engine with memoryBytes ${bytes}`, remedy: 'choose fewer memoryBytes' };
   const { memory, executor } = await backend.startHere(end, use).catch(async (error: unknown) => {
     await backend.close();

@@ -15,14 +15,22 @@ export interface CpuBackendOptions {
   turbo: Turbo | undefined;
 }
 
-export interface CpuBackend {
-  readonly build: Build;
-  /** Whether the kernels have 256-bit code. */
-  readonly turbo: boolean;
+/** Kernels that are compiled as they will run. */
+export interface CompiledKernels {
   readonly module: WasmModule;
-  readonly threads: number;
+  /** Whether they have 256-bit code. */
+  readonly turbo: boolean;
   /** The kernels, for asking about sizes: they have no memory to compute in. */
   readonly facts: Kernels;
+}
+
+export interface CpuBackend {
+  readonly build: Build;
+  readonly threads: number;
+  /** What answers as `facts` of compiled() will, and no longer once that is there: plans are made while threads start. */
+  readonly facts: Kernels;
+  /** Waits for the threads to start where the kernels have to. @throws what compiling throws; nothing is left open then */
+  compiled(): Promise<CompiledKernels>;
   /**
    * Makes memories of so many bytes, and what computes over them: their first SYNC_SIZE bytes from ARENA_BASE on are its own. Where the platform says so
    * they are out of this thread's reach.
@@ -46,15 +54,21 @@ export async function createCpuBackend(
   const threads = shared ? (given ?? platform.defaultThreads()) : 1;
   const spawned = shared ? platform.spawnThreads?.(threads) : undefined;
   const close = async (): Promise<void> => spawned?.dispose();
-  const kernels = async (): Promise<{ module: WasmModule; facts: Kernels }> => {
-    const module = await platform.module(build, turbo, spawned?.started);
-    return { module, facts: kernelFacts(module, shared) };
+  const compile = async (): Promise<CompiledKernels> => {
+    try {
+      const module = await platform.module(build, turbo, spawned?.started);
+      return { module, turbo: platform.isTurbo?.(module) ?? false, facts: kernelFacts(module, shared) };
+    } catch (error) {
+      await close();
+      throw error;
+    }
   };
-  const { module, facts } = await kernels().catch(async (error: unknown) => {
-    await close();
-    throw error;
-  });
+  const compiling = compile();
+  compiling.catch(() => {}); // thrown by whoever awaits it
+  const early = platform.earlyModule?.(build, turbo);
+  const { facts } = early ? { facts: kernelFacts(early, false) } : await compiling;
   const over = async (memories: readonly WasmMemory[], readers = 0): Promise<Executor> => {
+    const { module } = await compiling;
     if (!shared) return createSingle(module, memories);
     const compute = computeWith(module, ...memories);
     const pool = spawned?.attach(compute) ?? (await platform.createThreadPool!(compute, threads));
@@ -63,12 +77,13 @@ export async function createCpuBackend(
   };
   return {
     build,
-    turbo: platform.isTurbo?.(module) ?? false,
-    module,
     threads,
     facts,
+    compiled: () => compiling,
     start: async (bytes, readers) =>
-      !shared && platform.createExecutor ? platform.createExecutor(module, bytes) : over(createMemories(bytes, shared), readers),
+      !shared && platform.createExecutor
+        ? platform.createExecutor((await compiling).module, bytes)
+        : over(createMemories(bytes, shared), readers),
     async startHere(bytes, use) {
       const memory = createMemory(bytes, shared, use);
       return { memory, executor: await over([memory]) };

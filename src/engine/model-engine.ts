@@ -127,7 +127,7 @@ export async function createModelEngine(
   const wants: Wants = wantsOf(hparams, options.embeddings);
   const parallel = options.parallel ?? (wants === 'logits' ? 1 : ENCODER_PARALLEL);
   const backend = await createCpuBackend(platform, options);
-  const { build, turbo, threads, facts } = backend;
+  const { build, threads } = backend;
   const wanted = options.contextLength || (options.contextLength === 0 ? hparams.nCtxTrain : Math.min(hparams.nCtxTrain, DEFAULT_CONTEXT));
   // In an encoder every token sees the whole text, so a step has to hold a whole sequence.
   const batchFor = (contextLength: number): number => (hparams.causal ? options.batchSize : Math.max(options.batchSize, contextLength));
@@ -141,7 +141,7 @@ export async function createModelEngine(
   const stateCells = cells.working + cells.checkpoints;
   const planWith = (contextLength: number, links: number): ModelPlan => {
     const batchSize = batchFor(contextLength);
-    return planModel(gguf, architecture, hparams, facts, {
+    return planModel(gguf, architecture, hparams, backend.facts, {
       links,
       weightsMemory: options.weightsMemory ?? Infinity,
       readers: READERS,
@@ -175,6 +175,7 @@ export async function createModelEngine(
     await backend.close();
     throw error;
   }
+  const { turbo, facts } = await backend.compiled();
   const reading = readWeights(executor, facts, parts, model, options);
   reading.catch(() => {}); // awaited below
   let fingerprint: string;

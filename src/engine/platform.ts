@@ -40,6 +40,8 @@ export interface Platform {
    * start (55 ms in place of 27): so not before `workers` have started. (Kernels that were compiled before must not run afterwards: Node 24 ended the process.)
    */
   module(build: Build, turbo?: Turbo, workers?: Promise<unknown>): Promise<WasmModule>;
+  /** Where module() has to wait for workers: the same kernels without threads and at once, for asking about sizes until module() has given its own. */
+  earlyModule?(build: Build, turbo: Turbo | undefined): WasmModule | undefined;
   /** Whether a module has turbo. */
   isTurbo?(module: WasmModule): boolean;
   defaultThreads(): number;

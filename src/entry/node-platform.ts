@@ -104,6 +104,10 @@ async function compileWithTurbo(build: Build, workers: Promise<unknown> | undefi
   return platform.module(build);
 }
 
+/** One memory's flags differ, so V8 takes it for another module than that which turbo compiles. */
+const earlyModule = (build: Build, turbo: Turbo = false): WebAssembly.Module | undefined =>
+  turbo && ownProcess && unavailable() === '' ? new WebAssembly.Module(unshared(new Uint8Array(readFileSync(WASM[build])))) : undefined;
+
 async function turboModule(build: Build, wanted: Turbo, workers: Promise<unknown> | undefined): Promise<WebAssembly.Module> {
   const module = await once(`${build} with turbo`, () => compileWithTurbo(build, workers));
   // The command line has lines of its own.
@@ -175,6 +179,7 @@ export const platform: Platform = {
   features: featuresOnce,
   forcedBuild: () => process.env.QUANTLET_BUILD,
   module: (build, turbo = false, workers) => (turbo ? turboModule(build, turbo, workers) : once(build, () => compile(build))),
+  earlyModule,
   isTurbo,
   defaultThreads,
   spawnThreads,

@@ -175,6 +175,18 @@ export async function openBatches(store: BatchStore, options: BatchesOptions = {
     await store.append(name, bytes);
     stored += bytes.length;
   };
+  /** Makes what is stored as `id` a file that its owner sees, for `keep` seconds. */
+  const record = async (
+    owner: string,
+    what: Pick<FileObject, 'id' | 'bytes' | 'filename' | 'purpose'>,
+    keep: number,
+  ): Promise<FileObject> => {
+    const now = seconds();
+    const file: FileObject = { ...what, object: 'file', created_at: now, expires_at: now + keep, status: 'processed' };
+    await put(file.id, { owner, file } satisfies StoredFile);
+    files.set(file.id, { owner, file });
+    return file;
+  };
   const inUse = (id: string): boolean => [...batches.values()].some(({ batch }) => batch.input_file_id === id && !ended(batch));
   const drop = async (id: string): Promise<void> => {
     const bytes = files.get(id)?.file.bytes ?? (await store.size(id));
@@ -334,18 +346,7 @@ export async function openBatches(store: BatchStore, options: BatchesOptions = {
     const add = async (id: string, ending: string): Promise<string | null> => {
       const bytes = await store.size(id);
       if (bytes === 0) return null;
-      const file: FileObject = {
-        id,
-        object: 'file',
-        bytes,
-        created_at: now,
-        expires_at: now + keepOutput,
-        filename: `${batch.id}_${ending}.jsonl`,
-        purpose: 'batch_output',
-        status: 'processed',
-      };
-      await put(id, { owner, file } satisfies StoredFile);
-      files.set(id, { owner, file });
+      await record(owner, { id, bytes, filename: `${batch.id}_${ending}.jsonl`, purpose: 'batch_output' }, keepOutput);
       return id;
     };
     const output = await add(outputOf(batch), 'output');
@@ -377,20 +378,7 @@ export async function openBatches(store: BatchStore, options: BatchesOptions = {
           if (stored + piece.length > maxStoredBytes) throw noRoom();
           await append(id, piece);
         });
-        const now = seconds();
-        const file: FileObject = {
-          id,
-          object: 'file',
-          bytes,
-          created_at: now,
-          expires_at: now + keep,
-          filename,
-          purpose: 'batch',
-          status: 'processed',
-        };
-        await put(id, { owner, file } satisfies StoredFile);
-        files.set(id, { owner, file });
-        return file;
+        return await record(owner, { id, bytes, filename, purpose: 'batch' }, keep);
       } catch (error) {
         await drop(id).catch(() => undefined);
         throw error;

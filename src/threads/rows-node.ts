@@ -1,10 +1,18 @@
 /** Node's threads for quantising a file: a private Piscina pool whose workers each have kernels over a small memory of their own. */
+import { readFileSync } from 'node:fs';
 import { QuantletError } from '../errors.ts';
 import { QUANTIZERS } from '../quantize/ftype.ts';
 import { rowSize, typesWith, type TypeName, type TypeTraits } from '../type-traits.ts';
 import { createPool } from './node.ts';
 
 const WORKER = new URL('../../dist/worker/quantize.js', import.meta.url);
+const QUANTIZE = new URL('../../dist/wasm/quantize.wasm', import.meta.url);
+
+/** What every worker is started with: compiled modules, the kernels' and that of quantize.wasm. */
+export interface RowsModules {
+  readonly kernels: WebAssembly.Module;
+  readonly quantize: WebAssembly.Module;
+}
 
 /** What is posted to a worker: types by name, since objects lose their identity on the way. */
 export interface RowsTask {
@@ -67,8 +75,9 @@ export function checkRows({ from, to, ne0, nrows, data, imatrix }: Rows): void {
 }
 
 /** `nthreads` workers, MOST_THREADS at most. */
-export function createRowsPool(module: WebAssembly.Module, nthreads: number): RowsPool {
-  const pool = createPool(WORKER, 'quantize', Math.min(nthreads, MOST_THREADS), { module });
+export function createRowsPool(kernels: WebAssembly.Module, nthreads: number): RowsPool {
+  const modules: RowsModules = { kernels, quantize: new WebAssembly.Module(readFileSync(QUANTIZE)) };
+  const pool = createPool(WORKER, 'quantize', Math.min(nthreads, MOST_THREADS), modules);
   return {
     async quantizeRows(rows) {
       checkRows(rows);

@@ -1,18 +1,16 @@
 /** What a Piscina worker of `quantlet quantize` runs: rows of one type to rows of another, in a memory of its own. */
-import { readFileSync } from 'node:fs';
 import { move, workerData } from 'piscina';
-import type { RowsTask } from '../threads/rows-node.ts';
+import type { RowsModules, RowsTask } from '../threads/rows-node.ts';
 import { TYPE } from '../type-traits.ts';
 import { instantiate } from '../wasm/load.ts';
 import { createAllocator } from '../wasm/allocator.ts';
 import { ARENA_BASE, PAGE, reach } from '../wasm/memory.ts';
 import { createQuantizer } from '../wasm/quantizer.ts';
 
-const { module } = workerData as { module: WebAssembly.Module };
+const modules = workerData as RowsModules;
 const memory = new WebAssembly.Memory({ initial: ARENA_BASE / PAGE });
-const kernels = instantiate(module, memory);
-
-const quantizer = createQuantizer(new WebAssembly.Module(readFileSync(new URL('../../dist/wasm/quantize.wasm', import.meta.url))));
+const kernels = instantiate(modules.kernels, memory);
+const quantizer = createQuantizer(modules.quantize);
 
 /** threads/rows-node.ts has checked the task. Nothing else sees this worker's memory, so it may grow. A number is the row that cannot be quantised. */
 export function quantize({ from, to, ne0, nrows, data, imatrix }: RowsTask): unknown {
