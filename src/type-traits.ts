@@ -4,7 +4,7 @@
  * Source: ggml.h `enum ggml_type` and ggml.c `type_traits`.
  */
 export interface TypeTraits<N extends string = string> {
-  /** The id stored in GGUF. */
+  /** The id stored in GGUF, or one that no file can have. */
   readonly id: number;
   readonly name: N;
   /** Elements of one block. */
@@ -47,6 +47,9 @@ const row = <N extends string>(id: number, name: N, blckSize: number, typeSize: 
 
 const QK_K = 256;
 
+/** Ids from here on are of quantlet's own types, which GGUF has no number for: no file holds one. */
+const OWN_TYPES = 240;
+
 /** Keyed by ggml's own names, lower case but for the K (`q4_0`, `q4_K`, `iq4_nl`). */
 export const TYPE = {
   f32: row(0, 'f32', 1, 4, { vecDotType: 'f32', quantizer: 'row', packed: true, ftype: 0 }),
@@ -84,11 +87,17 @@ export const TYPE = {
   nvfp4: row(40, 'nvfp4', 64, 36, { quantizer: 'row', packed: true, scales: 'ue4m3' }),
   q1_0: row(41, 'q1_0', 128, 18, { quantizer: 'row', packed: true, scales: [0], ftype: 40 }),
   q2_0: row(42, 'q2_0', 64, 18, { quantizer: 'row', packed: true, scales: [0], ftype: 41 }),
+  mxfp8_e5m2: row(254, 'mxfp8_e5m2', 32, 33, { quantizer: 'row', scales: 'e8m0' }),
+  mxfp8_e4m3: row(255, 'mxfp8_e4m3', 32, 33, { quantizer: 'row', scales: 'e8m0' }),
 } as const satisfies Record<string, TypeTraits>;
 
 export type TypeName = keyof typeof TYPE;
 
-const byId = new Map<number, TypeTraits>(Object.values(TYPE).map((t) => [t.id, t]));
+const byId = new Map<number, TypeTraits>(
+  Object.values(TYPE)
+    .filter((t) => t.id < OWN_TYPES)
+    .map((t) => [t.id, t]),
+);
 
 /** The traits of a GGUF type id, or undefined where ggml has none (or has retired it). */
 export const typeById = (id: number): TypeTraits | undefined => byId.get(id);
@@ -99,6 +108,9 @@ export const typeNamed = (name: string): TypeTraits | undefined => (Object.hasOw
 /** The types of which this is true, in the table's order. */
 export const typesWith = (is: (kernels: Kernels, type: TypeTraits) => unknown): readonly TypeTraits<TypeName>[] =>
   Object.values(TYPE).filter((t) => t.kernels && is(t.kernels, t));
+
+/** Whether its blocks are of the OCP Microscaling Formats, whose scale is a power of two (E8M0). */
+export const isMx = ({ kernels }: TypeTraits): boolean => kernels?.scales === 'e8m0';
 
 /** Names of types, for messages and tests. */
 export const namesOf = (types: readonly TypeTraits<TypeName>[]): readonly TypeName[] => types.map((t) => t.name);

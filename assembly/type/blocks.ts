@@ -30,3 +30,5 @@ export { dequantize_row_mxfp4, quantize_row_mxfp4 } from './block/mxfp4';
 export { dequantize_row_nvfp4, quantize_row_nvfp4 } from './block/nvfp4';
 export { dequantize_row_q1_0, quantize_row_q1_0 } from './block/q1_0';
 export { dequantize_row_q2_0, quantize_row_q2_0 } from './block/q2_0';
+export { dequantize_row_mxfp8_e5m2, quantize_row_mxfp8_e5m2 } from './block/mxfp8_e5m2';
+export { dequantize_row_mxfp8_e4m3, quantize_row_mxfp8_e4m3 } from './block/mxfp8_e4m3';

@@ -35,13 +35,15 @@ export const MXFP4: u32 = 39;
 export const NVFP4: u32 = 40;
 export const Q1_0: u32 = 41;
 export const Q2_0: u32 = 42;
+export const MXFP8_E5M2: u32 = 254;
+export const MXFP8_E4M3: u32 = 255;
 
 /** Elements of one block; 0 for a type without kernels. */
 export function blck_size(type: u32): u32 {
   // prettier-ignore
   switch (type) {
     case F32: case F16: case BF16: return 1;
-    case Q4_0: case Q4_1: case Q5_0: case Q5_1: case Q8_0: case Q8_1: case IQ4_NL: case MXFP4: return 32;
+    case Q4_0: case Q4_1: case Q5_0: case Q5_1: case Q8_0: case Q8_1: case IQ4_NL: case MXFP4: case MXFP8_E5M2: case MXFP8_E4M3: return 32;
     case Q2_K: case Q3_K: case Q4_K: case Q5_K: case Q6_K: case Q8_K: case IQ2_XXS: case IQ2_XS: case IQ3_XXS: case IQ1_S: case IQ3_S: case IQ2_S: case IQ4_XS: case IQ1_M: case TQ1_0: case TQ2_0: return 256;
     case NVFP4: case Q2_0: return 64;
     case Q1_0: return 128;
@@ -76,6 +78,7 @@ export function type_size(type: u32): u32 {
     case IQ1_M: return 56;
     case TQ1_0: return 54;
     case MXFP4: return 17;
+    case MXFP8_E5M2: case MXFP8_E4M3: return 33;
     default: return 0;
   }
 }

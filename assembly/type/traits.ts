@@ -30,6 +30,8 @@ import { dequantize_row_mxfp4, quantize_row_mxfp4 } from './block/mxfp4';
 import { dequantize_row_nvfp4, quantize_row_nvfp4 } from './block/nvfp4';
 import { dequantize_row_q1_0, quantize_row_q1_0 } from './block/q1_0';
 import { dequantize_row_q2_0, quantize_row_q2_0 } from './block/q2_0';
+import { dequantize_row_mxfp8_e5m2, quantize_row_mxfp8_e5m2 } from './block/mxfp8_e5m2';
+import { dequantize_row_mxfp8_e4m3, quantize_row_mxfp8_e4m3 } from './block/mxfp8_e4m3';
 import {
   BF16,
   F16,
@@ -44,6 +46,8 @@ import {
   IQ4_NL,
   IQ4_XS,
   MXFP4,
+  MXFP8_E4M3,
+  MXFP8_E5M2,
   NVFP4,
   Q1_0,
   Q2_0,
@@ -121,6 +125,8 @@ export function dequantize_row(type: u32, x: usize, y: usize, k: i32): void {
     case NVFP4: dequantize_row_nvfp4(x, y, k); return;
     case Q1_0: dequantize_row_q1_0(x, y, k); return;
     case Q2_0: dequantize_row_q2_0(x, y, k); return;
+    case MXFP8_E5M2: dequantize_row_mxfp8_e5m2(x, y, k); return;
+    case MXFP8_E4M3: dequantize_row_mxfp8_e4m3(x, y, k); return;
     default: unreachable();
   }
 }
@@ -145,6 +151,8 @@ export function quantize_row(type: u32, x: usize, y: usize, k: i32): void {
     case NVFP4: quantize_row_nvfp4(x, y, k); return;
     case Q1_0: quantize_row_q1_0(x, y, k); return;
     case Q2_0: quantize_row_q2_0(x, y, k); return;
+    case MXFP8_E5M2: quantize_row_mxfp8_e5m2(x, y, k); return;
+    case MXFP8_E4M3: quantize_row_mxfp8_e4m3(x, y, k); return;
     default: unreachable();
   }
 }

@@ -28,7 +28,8 @@ import { checkIndices, indexChecks, type IndexCheck } from './indices.ts';
 import { loadTensors } from './load.ts';
 
 const DEFAULT_BYTES = 64 << 20;
-const PACKED = 'is packed; only mul_mat and get_rows read it (mul_mat_id where there are several matrices)';
+const PACKED =
+  'is packed; only mul_mat and get_rows read it (mul_mat_id where there are several matrices), and none of them for activations of MX or f32 precision';
 
 interface Made {
   readonly graph: GraphPlan;

@@ -7,9 +7,9 @@ import { TYPE } from '../type-traits.ts';
 import { add } from './elementwise-ops.ts';
 import { groupList, type GroupListKind } from './group-list.ts';
 import { GROUP_LIST } from './layout.ts';
-import { ROW, ints, isFloat, mustBe, mustBeRows, mustBeTensor, operand, optional, type Operand } from './operands.ts';
+import { ROW, ints, mustBe, mustBeRows, mustBeTensor, operand, optional, type Operand } from './operands.ts';
 import { must, nelements, node, type Tensor } from './tensor.ts';
-import { mustBeReadable, vecDotType } from './vec-dot-type.ts';
+import { mustMeet, vecDotType } from './vec-dot-type.ts';
 import { permute, reshape } from './views.ts';
 
 /** Which matrix each column takes: i32 [used, tokens]. */
@@ -31,9 +31,7 @@ export function mul_mat_id(as: Tensor, activations: Operand, ids: Operand): Tens
   must(as.ne[0] === b.ne[0], 'mul_mat_id', `ne0 must agree: ${as.ne[0]} and ${b.ne[0]}`, as, b);
   must(as.ne[3] * b.ne[3] === 1, 'mul_mat_id', 'there must be three dimensions', as, b);
   must(which.ne[0] % b.ne[1] === 0, 'mul_mat_id', 'dimension 1 of the activations must divide that of the result', b, which);
-  mustBeReadable('mul_mat_id', as, b);
-  const want = vecDotType(as.type) ?? TYPE.f32;
-  mustBe('mul_mat_id', isFloat(b) || b.type === want, `activations of f32, f16, bf16 or ${want.name}`, as, b);
+  mustMeet('mul_mat_id', as, b);
   return node('mul_mat_id', [as.ne[1], which.ne[0], b.ne[2], 1], { src: [as, b, which], batch: b.batch });
 }
 
@@ -77,7 +75,7 @@ const GROUPED_MATMUL_OPTIONS: Kinds<GroupedMatmulOptions> = { list: oneOf(...Obj
  */
 export function grouped_matmul(a: Tensor, b: Tensor, group_list: Operand, options?: GroupedMatmulOptions): Tensor<'f32'> {
   const op = 'grouped_matmul';
-  mustBeRows(op, a);
+  mustBeTensor(op, 'a', a);
   mustBeTensor(op, 'b', b);
   const { list: kind = 'offset', split = 'm', bias } = checkOptions(op, options, GROUPED_MATMUL_OPTIONS);
   const given = ints(op, 'group_list', group_list);
@@ -86,7 +84,7 @@ export function grouped_matmul(a: Tensor, b: Tensor, group_list: Operand, option
   const byM = split === 'm';
   must(a.ne[2] * a.ne[3] === 1 && b.ne[0] === k && b.ne[3] === 1, op, `a must be a matrix with the ne0 of b: ${k} and ${b.ne[0]}`, a, b);
   must(byM || b.ne[2] === 1, op, "with split 'k', b is one matrix", a, b);
-  mustBeReadable(op, b, a);
+  mustMeet(op, b, a);
   const groups = byM ? b.ne[2] : given.ne[0];
   if (kind === 'sparse') {
     must(byM, op, "a sparse list divides columns; with split 'k' give lengths, 0 for groups that have none", given);

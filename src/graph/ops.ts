@@ -10,7 +10,7 @@ import { checkOptions, oneOf } from '../options.ts';
 import { TYPE, namesOf, typeNamed, typesWith, type TypeName, type TypeTraits } from '../type-traits.ts';
 import { ints, isFloat, mustBe, mustBeTensor, mustBeWritable, operand, type Operand } from './operands.ts';
 import { must, nelements, node, sameShape, shape, type BatchDim, type Ne, type Tensor } from './tensor.ts';
-import { mustBeReadable, vecDotType } from './vec-dot-type.ts';
+import { mustBeReadable, mustMeet } from './vec-dot-type.ts';
 
 /** Types that rows can be converted to (ggml's from_float, assembly/type/traits.ts): all but those whose quantisers want an importance matrix. */
 const FROM_FLOAT: readonly TypeName[] = namesOf(typesWith((k) => k.quantizer));
@@ -138,9 +138,7 @@ export function mul_mat(a: Tensor, activations: Operand, options?: MulMatOptions
     a,
     b,
   );
-  mustBeReadable('mul_mat', a, b);
-  const want = vecDotType(a.type) ?? TYPE.f32;
-  mustBe('mul_mat', isFloat(b) || b.type === want, `activations of f32, f16, bf16 or ${want.name}`, a, b);
+  mustMeet('mul_mat', a, b);
   return node('mul_mat', [a.ne[1], b.ne[1], b.ne[2], b.ne[3]], {
     src: [a, b],
     params: { f32: precision === 'f32' ? 1 : 0 },

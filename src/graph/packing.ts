@@ -1,6 +1,6 @@
 /** Which matrices are packed for the packed GEMM and GEMV (assembly/matmul/), who can read them then, and the record that packs one. */
 import { alignUp } from '../gguf/types.ts';
-import { TYPE } from '../type-traits.ts';
+import { isMx, TYPE } from '../type-traits.ts';
 import type { Kernels } from '../wasm/abi.ts';
 import { ACT_BLOCK } from './layout.ts';
 import type { OpRecord } from './record.ts';
@@ -20,10 +20,15 @@ export function canPack({ type, ne }: Tensor, facts: PackingFacts): boolean {
 /** What packed matrices take: the last group of rows is filled up with zeros. */
 export const packedBytes = ({ ne, nb }: Tensor, facts: PackingFacts): number => alignUp(ne[1] * ne[2], facts.packed_rows()) * nb[1];
 
-/** Whether a node can read its source i where that is packed. */
-export const readsPacked = ({ op, src }: Tensor, i: number): boolean =>
+/** Whether a node can read its source i where that is packed: not where its activations are to keep their f32, or their MX blocks. */
+export const readsPacked = ({ op, src, params }: Tensor, i: number): boolean =>
   isDense(op, i) ||
-  (i === 0 && (op === 'mul_mat_id' || op === 'mul_mat_sparse' || ((op === 'mul_mat' || op === 'get_rows') && src[0]?.ne[2] === 1)));
+  (i === 0 &&
+    (op === 'get_rows'
+      ? src[0]?.ne[2] === 1
+      : op === 'mul_mat_sparse' || (inPackedProduct(op, src[0]) && params.f32 !== 1 && !isMx(src[1]!.type))));
+
+const inPackedProduct = (op: Tensor['op'], a: Tensor | undefined): boolean => op === 'mul_mat_id' || (op === 'mul_mat' && a?.ne[2] === 1);
 
 /** Whether source i is the `dense` of sparse-ops.ts, which only packed weights can be. */
 export const isDense = (op: Tensor['op'], i: number): boolean => i === 4 && (op === 'mul_mat_sparse' || op === 'axpy');
@@ -40,11 +45,10 @@ export const repackRecord = (dst: Tensor, facts: PackingFacts, broken?: Tensor):
 
 /** Marks the weights of a graph that only products and look-ups of rows read as packed, and returns them. */
 export function packWeights(nodes: readonly Tensor[], facts: PackingFacts): Tensor[] {
-  const exact = (n: Tensor): boolean => n.op === 'mul_mat' && n.params.f32 === 1;
-  const products = nodes.filter((n) => (n.op === 'mul_mat' && !exact(n)) || n.op === 'mul_mat_id');
+  const products = nodes.filter((n) => (n.op === 'mul_mat' || n.op === 'mul_mat_id') && readsPacked(n, 0));
   const dense = nodes.flatMap((n) => n.src.filter((s, i) => s && isDense(n.op, i)));
   const packed = new Set([...products.map((n) => n.src[0]!), ...(dense as Tensor[])].filter((w) => w.op === 'leaf' && canPack(w, facts)));
-  for (const n of nodes) n.src.forEach((s, i) => s && (exact(n) || !readsPacked(n, i)) && packed.delete(s));
+  for (const n of nodes) n.src.forEach((s, i) => s && !readsPacked(n, i) && packed.delete(s));
   for (const w of packed) w.layout = 'packed';
   return [...packed];
 }

@@ -8,7 +8,7 @@ import { readGGUF } from '../../src/gguf/read.ts';
 import { writeGGUF } from '../../src/gguf/write.ts';
 import { toBytes } from '../../src/io/source.ts';
 import { openFile, sharedFiles, shippedModel, smallFile } from './files.ts';
-import { TYPE } from '../../src/type-traits.ts';
+import { TYPE, typeById } from '../../src/type-traits.ts';
 
 describe('the model that ships', () => {
   test('header, tensors and their places', async () => {
@@ -71,7 +71,8 @@ describe('files of llama.cpp and of its converters', () => {
   });
 
   test('a tensor of every type: its size, and no gap behind it', async () => {
-    const all = Object.values(TYPE).map((type) => ({
+    const ofFiles = Object.values(TYPE).filter(({ id }) => typeById(id));
+    const all = ofFiles.map((type) => ({
       name: type.name,
       type,
       ne: [256, 3],

@@ -179,8 +179,11 @@ export function randomBlocks(type: TypeName, typeSize: number, blocks: number, s
     // Exponents 8..15 of f16: 2^-7 to 1.
     const f16 = (): number => (r() < 0.5 ? 0x8000 : 0) | ((8 + Math.floor(r() * 8)) << 10) | Math.floor(r() * 1024);
     if (scales === 'f32') new DataView(out.buffer).setFloat32(p, (r() - 0.5) / 64, true);
-    else if (scales === 'e8m0') out[p] = 120 + Math.floor(r() * 8);
-    else if (scales === 'ue4m3') for (let i = 0; i < 4; i++) out[p + i] = 16 + Math.floor(r() * 48);
+    else if (scales === 'e8m0') {
+      out[p] = 120 + Math.floor(r() * 8);
+      // Elements of 8 bits that are no numbers get a smaller exponent.
+      for (let i = p + 1; typeSize === 33 && i < p + 33; i++) if ((out[i] & 0x7c) === 0x7c) out[i] &= 0xbf;
+    } else if (scales === 'ue4m3') for (let i = 0; i < 4; i++) out[p + i] = 16 + Math.floor(r() * 48);
     else if (scales === 'iq1_m') {
       // Its f16 lies in the top nibbles of four u16.
       const h = f16();

@@ -17,7 +17,7 @@ import { writeFileSync } from 'node:fs';
 import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
-import { TYPE, namesOf, rowSize, typesWith, type TypeName } from '../../src/type-traits.ts';
+import { TYPE, namesOf, rowSize, typeById, typesWith, type TypeName } from '../../src/type-traits.ts';
 import { BELOW_POWERS, HOSTILE, IMATRIX, N, ROWS, oneNaN, randomBlocks, scaledBlocks } from './formats-rows.ts';
 
 const [folder, option, ...wanted] = process.argv.slice(2);
@@ -36,7 +36,7 @@ const quantizeChunk = base.func(
 );
 
 /** Types with a quantiser, and those that are only read. */
-const TYPES = namesOf(typesWith((k, { blckSize }) => k.quantizer && blckSize > 1));
+const TYPES = namesOf(typesWith((k, { id, blckSize }) => k.quantizer && blckSize > 1 && typeById(id)));
 const READ_ONLY = namesOf(typesWith((k) => !k.quantizer));
 const dotType = (type: TypeName): TypeName | undefined => TYPE[type].kernels!.vecDotType;
 

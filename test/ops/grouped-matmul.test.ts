@@ -11,7 +11,7 @@ import {
   type Tensor,
   type TypeName,
 } from 'quantlet/core';
-import { TYPE } from '../../src/type-traits.ts';
+import { TYPE, isMx } from '../../src/type-traits.ts';
 import { randomBlocks } from '../golden/formats-rows.ts';
 import { gaussian, random } from '../kernel/harness.ts';
 import { dequantize } from '../reference/blocks.ts';
@@ -24,6 +24,8 @@ const QUANTISED_NMSE = 5e-4;
 
 interface Spec {
   readonly type: TypeName;
+  /** Of activations, where the weights are MX. */
+  readonly act: TypeName;
   readonly split: 'm' | 'k';
   readonly list: 'offset' | 'length' | 'sparse';
   readonly lengths: readonly number[];
@@ -37,7 +39,8 @@ interface Spec {
 }
 
 const spec: fc.Arbitrary<Spec> = fc.record({
-  type: fc.constantFrom<TypeName>('f32', 'q4_0', 'q6_K', 'mxfp4', 'tq1_0'),
+  type: fc.constantFrom<TypeName>('f32', 'q4_0', 'q6_K', 'mxfp4', 'tq1_0', 'mxfp8_e4m3', 'mxfp8_e5m2'),
+  act: fc.constantFrom<TypeName>('f32', 'mxfp4', 'mxfp8_e4m3', 'mxfp8_e5m2'),
   split: fc.constantFrom('m', 'k'),
   list: fc.constantFrom('offset', 'length', 'sparse'),
   lengths: fc.array(
@@ -80,7 +83,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
 
   it('random groups', async () => {
     await fc.assert(
-      fc.asyncProperty(spec, async ({ type, split, lengths: given, rows, pack, bias: biased, left, seed, ...rest }) => {
+      fc.asyncProperty(spec, async ({ type, split, lengths: given, rows, pack: packs, bias: biased, left, seed, ...rest }) => {
         const byM = split === 'm';
         const list = byM ? rest.list : rest.list === 'sparse' ? 'length' : rest.list;
         const { blckSize, typeSize } = TYPE[type];
@@ -94,7 +97,11 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
         const n = k * rows * matrices;
         const bytes = blckSize === 1 ? new Uint8Array(gaussian(n, seed).buffer) : randomBlocks(type, typeSize, n / blckSize, seed);
         const weights = type === 'f32' ? Float64Array.from(new Float32Array(bytes.buffer)) : dequantize[type](bytes, n);
-        const x = gaussian(k * m, seed + 1);
+        const act = isMx(TYPE[type]) && k % 32 === 0 ? rest.act : 'f32';
+        const pack = packs && act === 'f32';
+        const given32 = gaussian(k * m, seed + 1);
+        const xBytes = act === 'f32' ? new Uint8Array(given32.buffer) : randomBlocks(act, TYPE[act].typeSize, (k * m) / 32, seed + 1);
+        const x = act === 'f32' ? Float64Array.from(given32) : dequantize[act](xBytes, k * m);
         const bias = gaussian(rows * lengths.length, seed + 2);
 
         const next = random(seed);
@@ -102,7 +109,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
         const order = list === 'sparse' ? named : lengths.map((_, g) => g);
         if (order.length === 0) return;
         const held = [
-          engine.tensor('f32', [k, m], x),
+          engine.tensor(act, [k, m], xBytes),
           engine.tensor(type, [k, rows, matrices], bytes),
           listOf(engine, list, lengths, named),
           engine.tensor('f32', [rows, lengths.length], bias),
@@ -134,9 +141,9 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
           diff += (w - got[i]) ** 2;
           power += w ** 2;
         });
-        expect(diff && diff / power).toBeLessThanOrEqual(type === 'f32' ? F32_NMSE : QUANTISED_NMSE);
+        expect(diff && diff / power).toBeLessThanOrEqual(type === 'f32' || act !== 'f32' ? F32_NMSE : QUANTISED_NMSE);
       }),
-      { seed: 2027, numRuns: 24 },
+      { seed: 2027, numRuns: 28 },
     );
   });
 

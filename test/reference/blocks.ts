@@ -13,6 +13,18 @@ const f16 = (b: Uint8Array, p: number): number => f16ToNumber(u16(b, p));
 const i8 = (b: Uint8Array, p: number): number => (b[p] << 24) >> 24;
 const f32 = (b: Uint8Array, p: number): number => new DataView(b.buffer, b.byteOffset).getFloat32(p, true);
 
+const e8m0 = (e: number): number => (e === 255 ? NaN : 2 ** (e - 127));
+/** An element of 8 bits, E4M3 or E5M2 by the bits of its mantissa (OCP Microscaling Formats 1.0, section 5.3). */
+export function mx8(code: number, mantissa: number): number {
+  const exponent = (code & 127) >> mantissa;
+  const fraction = (code & ((1 << mantissa) - 1)) / 2 ** mantissa;
+  const sign = code & 128 ? -1 : 1;
+  if (mantissa === 3 && (code & 127) === 127) return NaN;
+  if (mantissa === 2 && exponent === 31) return fraction ? NaN : sign * Infinity;
+  const bias = mantissa === 3 ? 7 : 15;
+  return sign * (exponent === 0 ? fraction * 2 ** (1 - bias) : (1 + fraction) * 2 ** (exponent - bias));
+}
+
 /** A format from the value of element `j` of the block that starts at byte `p`. */
 const format =
   (elements: number, bytes: number, value: (b: Uint8Array, p: number, j: number) => number): Dequantize =>
@@ -144,6 +156,8 @@ export const dequantize: Readonly<Record<string, Dequantize>> = {
   q1_0: format(128, 18, (b, p, j) => f16(b, p) * (2 * bit(b, p + 2, j) - 1)),
   q2_0: format(64, 18, (b, p, j) => f16(b, p) * (((b[p + 2 + (j >> 2)] >> (2 * (j & 3))) & 3) - 1)),
   nvfp4: format(64, 36, (b, p, j) => ue4m3(b[p + (j >> 4)]) * E2M1[(b[p + 4 + 8 * (j >> 4) + (j & 7)] >> (j & 8 ? 4 : 0)) & 15]),
+  mxfp8_e4m3: format(32, 33, (b, p, j) => e8m0(b[p]) * mx8(b[p + 1 + j], 3)),
+  mxfp8_e5m2: format(32, 33, (b, p, j) => e8m0(b[p]) * mx8(b[p + 1 + j], 2)),
   mxfp4: format(32, 17, (b, p, j) => 2 ** (b[p] - 127) * E2M1[nibble(b, p + 1, j)]),
 };
 
