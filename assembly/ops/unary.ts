@@ -1,6 +1,8 @@
 /** Elementwise ops: activation functions, powers, signs, scale, clamp, and gated units (GLU). Elements of a row are contiguous f32; dst may be src0. */
 import {
   exp_f32x4,
+  exp_of,
+  exp_rest,
   gelu_erf_f32x4,
   gelu_f32x4,
   gelu_quick_f32x4,
@@ -122,11 +124,17 @@ class Step {
     return v128.and(f32x4.gt(x, f32x4.splat(0)), f32x4.splat(1));
   }
 }
-/** xIELU (arXiv 2411.13010) with its factors ready: a for the negative side, b for the positive, beta for both. At 0 the negative side's is used. */
+/**
+ * xIELU (arXiv 2411.13010) with its factors ready: a for the negative side, b for the positive, beta for both. At 0 the negative side's is used.
+ * Near 0, e^v - 1 - x would lose everything that it is about.
+ */
 @unmanaged
 class Xielu {
   /* 17 */ @inline f(x: v128, a: v128, b: v128, beta: v128, eps: v128): v128 {
-    const negative = f32x4.mul(f32x4.sub(f32x4.sub(exp_f32x4(f32x4.pmin(x, eps)), f32x4.splat(1)), x), a);
+    const v = f32x4.pmin(x, eps);
+    const far = f32x4.sub(f32x4.sub(exp_of(v), f32x4.splat(1)), x);
+    const near = f32x4.add(f32x4.sub(v, x), f32x4.mul(f32x4.mul(v, v), exp_rest(v)));
+    const negative = f32x4.mul(v128.bitselect(near, far, f32x4.lt(f32x4.abs(v), f32x4.splat(0.35))), a);
     const positive = f32x4.mul(f32x4.mul(x, x), b);
     return f32x4.add(v128.bitselect(positive, negative, f32x4.gt(x, f32x4.splat(0))), f32x4.mul(x, beta));
   }
