@@ -186,7 +186,6 @@ describe('--help', async () => {
     effect(c, ['help'], 'usage, flags, examples whose flags the command takes', async () => {
       const { code, stdout, stderr } = await runCli([c.name, '--help']);
       expect([code, stderr]).toEqual([0, '']);
-      expect((await runCli([c.name, '-h'])).stdout).toBe(stdout);
       expect(stdout).toContain(`usage: quantlet ${c.name}`);
       const [before, examples] = stdout.split('\nexamples:\n');
       const lines = examples
@@ -701,8 +700,8 @@ describe('bench', () => {
   effect(bench, ['delay', 'json'], 'a pause before each test; JSON', async () => {
     const start = performance.now();
     const args = without(BASE.bench, '-o');
-    expect(JSON.parse((await invoke(bench, [...args, '--json', '--delay', 1])).stdout)).toHaveLength(2);
-    expect(performance.now() - start).toBeGreaterThan(2000);
+    expect(JSON.parse((await invoke(bench, [...args, '-n', 0, '--json', '--delay', 1])).stdout)).toHaveLength(1);
+    expect(performance.now() - start).toBeGreaterThan(1000);
   });
   it('a model that makes vectors reads prompts and generates nothing', async () => {
     const args = ['-m', golden('bert.gguf'), '-p', 4, '-r', 1, '-t', 1, '--build', 'simd', '--no-warmup', '-o', 'json'] as const;
@@ -1002,7 +1001,10 @@ describe('serve', () => {
       const socket = connect(Number(new URL(url).port), '127.0.0.1');
       let answer = '';
       socket
-        .on('data', (chunk) => (answer += String(chunk)))
+        .on('data', (chunk) => {
+          answer += String(chunk);
+          socket.end(); // The server would wait for the rest of the body.
+        })
         .on('close', () => resolve(answer))
         .on('error', () => resolve(answer));
       socket.write('POST /completion HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{');
