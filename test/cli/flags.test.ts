@@ -187,7 +187,6 @@ describe('--help', async () => {
     effect(c, ['help'], 'usage, flags, examples whose flags the command takes', async () => {
       const { code, stdout, stderr } = await runCli([c.name, '--help']);
       expect([code, stderr]).toEqual([0, '']);
-      expect((await runCli([c.name, '-h'])).stdout).toBe(stdout);
       expect(stdout).toContain(`usage: quantlet ${c.name}`);
       const [before, examples] = stdout.split('\nexamples:\n');
       const lines = examples
@@ -1049,7 +1048,10 @@ describe('serve', () => {
       const socket = connect(Number(new URL(url).port), '127.0.0.1');
       let answer = '';
       socket
-        .on('data', (chunk) => (answer += String(chunk)))
+        .on('data', (chunk) => {
+          answer += String(chunk);
+          socket.end(); // The server would wait for the rest of the body.
+        })
         .on('close', () => resolve(answer))
         .on('error', () => resolve(answer));
       socket.write('POST /completion HTTP/1.1\r\nhost: 127.0.0.1\r\ncontent-type: application/json\r\ncontent-length: 50\r\n\r\n{');

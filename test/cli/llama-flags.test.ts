@@ -4,12 +4,13 @@
  */
 import { mkdirSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
-import { beforeAll, describe, expect, it, vi } from 'vitest';
+import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { LLAMA_ROWS, wayOf } from '../../scripts/flag-table.ts';
 import { parseFlags } from '../../src/cli/parse-flags.ts';
 import { LLAMA_FLAGS } from '../../src/cli/llama-flags.ts';
 import { failure, llamaModel, root, runCli, runProgram, shippedModel, temporaryFolder, writeTo } from '../support.ts';
-import { allCommands } from '../../src/cli/commands.ts';
+import { allCommands, loadCommand } from '../../src/cli/commands.ts';
+import { invoke } from './commands.ts';
 import { startHub } from '../hub/server.ts';
 
 const COMMANDS = await allCommands();
@@ -160,25 +161,51 @@ describe('everyday command lines run unchanged', async () => {
     GRAMMAR: grammar,
     SCHEMA: schema,
   };
-  it.concurrent.each(LINES.map(([line, want = /\S/]) => [line, want] as const))('%s', async (line, want) => {
+  const toolOf = (line: string): string => line.split(' ')[0];
+  const conversation = (line: string): boolean => /^llama-cli -m MODEL( -cnv.*)?$/.test(line);
+  const serves = (line: string): boolean => toolOf(line) === 'llama-server';
+  const argsOf = (line: string): string[] => {
     const args = [...line.matchAll(/"([^"]*)"|'([^']*)'|(\S+)/g)].map(([, a, b, c]) => {
       const word = a ?? b ?? c;
       return NAMES[word] ?? word;
     });
-    const conversation = /^llama-cli -m MODEL( -cnv.*)?$/.test(line);
     const quick = /^llama-(cli|completion|server)/.test(line) && !line.includes('--no-warmup') ? ['--no-warmup'] : [];
-    const { code, stdout, stderr } = await runProgram(
-      process.execPath,
-      [new URL('dist/cli.js', root).pathname, ...args, ...quick, ...(conversation ? ['-n', '5'] : [])],
-      {
-        env: { MODEL_ENDPOINT: hub.url, QUANTLET_CACHE: join(folder, 'cache'), QUANTLET_TURBO: '0' },
-        cwd: folder,
-        timeout: 120_000,
-        input: conversation ? 'Hello\n' : '',
-        onStderr: (said, kill) => void (line.startsWith('llama-server') && want.test(said) && kill('SIGTERM')),
-      },
-    );
-    expect(line.startsWith('llama-server') ? stderr : stdout, stderr).toMatch(want);
+    return [...args, ...quick, ...(conversation(line) ? ['-n', '5'] : [])];
+  };
+  const env = { MODEL_ENDPOINT: hub.url, QUANTLET_CACHE: join(folder, 'cache'), QUANTLET_TURBO: '0' };
+
+  /** As processes: what reads messages, what a signal ends, and the first line of each tool. The others run in this process, a second faster. */
+  const rows = LINES.map(([line, want = /\S/]) => [line, want] as const);
+  const asProcess = ([line]: (typeof rows)[number]): boolean =>
+    conversation(line) || serves(line) || line === rows.find(([other]) => toolOf(other) === toolOf(line))![0];
+
+  it.concurrent.each(rows.filter(asProcess))('%s', async (line, want) => {
+    const { code, stdout, stderr } = await runProgram(process.execPath, [new URL('dist/cli.js', root).pathname, ...argsOf(line)], {
+      env,
+      cwd: folder,
+      timeout: 120_000,
+      input: conversation(line) ? 'Hello\n' : '',
+      onStderr: (said, kill) => void (serves(line) && want.test(said) && kill('SIGTERM')),
+    });
+    expect(serves(line) ? stderr : stdout, stderr).toMatch(want);
     expect(code, stderr).toBe(0);
+  });
+
+  describe('in this process', () => {
+    const before = process.cwd();
+    beforeAll(() => {
+      for (const [name, value] of Object.entries(env)) vi.stubEnv(name, value);
+      process.chdir(folder);
+    });
+    afterAll(() => {
+      process.chdir(before);
+      vi.unstubAllEnvs();
+    });
+    it.each(rows.filter((row) => !asProcess(row)))('%s', async (line, want) => {
+      const [tool, ...args] = argsOf(line);
+      const { code, stdout, stderr } = await invoke((await loadCommand(tool))!, args);
+      expect(stdout, stderr).toMatch(want);
+      expect(code, stderr).toBe(0);
+    });
   });
 });

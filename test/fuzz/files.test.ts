@@ -7,7 +7,7 @@ import * as grammars from './grammars.ts';
 import * as state from './state.ts';
 import * as templates from './templates.ts';
 
-const SECONDS = 3;
+const SECONDS = 1.5;
 const options: CampaignOptions = { build: 'simd', threads: 1, seed: newSeed(), seconds: SECONDS, cases: Infinity };
 
 it.each([

@@ -348,7 +348,27 @@ describe("bad input has its status and an error in OpenAI's shape, and the serve
     }
   });
 
-  it('a body that trickles: an answer, and the connection is closed', async () => {
+  // These two wait for some seconds, at the same time.
+  it.concurrent('a reader that stopped reading does not hold up the end; a key of the environment counts', async () => {
+    const own = await startServer(['-m', shippedModel, '--no-warmup', '-t', 2], { LLAMA_API_KEY: 'secret' });
+    expect((await fetch(`${own.url}/v1/models`)).status).toBe(401);
+    const { hostname, port } = new URL(own.url);
+    const body = JSON.stringify({ ...greedy, max_tokens: 200, ignore_eos: true, stream: true });
+    const socket = connect(Number(port), hostname, () =>
+      socket.write(
+        `POST /v1/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer secret\r\ncontent-type: application/json\r\ncontent-length: 9999\r\n\r\n${body}`,
+      ),
+    );
+    socket.on('error', () => {}).pause();
+    await until(async () => (await fetch(`${own.url}/health`)).ok);
+    const began = Date.now();
+    own.kill('SIGTERM');
+    expect(await own.exit).toBe(0);
+    expect(Date.now() - began).toBeLessThan(8000);
+    socket.destroy();
+  });
+
+  it.concurrent('a body that trickles: an answer, and the connection is closed', async () => {
     const own = await startServer(['-m', shippedModel, '--no-warmup', '-t', 1, '--body-timeout', 1]);
     const { hostname, port } = new URL(own.url);
     const closed = await new Promise<string>((resolve) => {
@@ -414,25 +434,6 @@ describe('the process', () => {
     own.kill('SIGTERM');
     expect((await response.text()).endsWith('data: [DONE]\n\n')).toBe(true);
     expect(await own.exit).toBe(0);
-  });
-
-  it('a reader that stopped reading does not hold up the end; a key of the environment counts', async () => {
-    const own = await startServer(['-m', shippedModel, '--no-warmup', '-t', 2], { LLAMA_API_KEY: 'secret' });
-    expect((await fetch(`${own.url}/v1/models`)).status).toBe(401);
-    const { hostname, port } = new URL(own.url);
-    const body = JSON.stringify({ ...greedy, max_tokens: 200, ignore_eos: true, stream: true });
-    const socket = connect(Number(port), hostname, () =>
-      socket.write(
-        `POST /v1/completions HTTP/1.1\r\nhost: localhost\r\nauthorization: Bearer secret\r\ncontent-type: application/json\r\ncontent-length: 9999\r\n\r\n${body}`,
-      ),
-    );
-    socket.on('error', () => {}).pause();
-    await until(async () => (await fetch(`${own.url}/health`)).ok);
-    const began = Date.now();
-    own.kill('SIGTERM');
-    expect(await own.exit).toBe(0);
-    expect(Date.now() - began).toBeLessThan(8000);
-    socket.destroy();
   });
 
   it('on an address that others reach: a warning without a key, and any host is served unless some are named', async () => {

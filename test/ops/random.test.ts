@@ -5,7 +5,7 @@ import { campaign } from '../fuzz/operators.ts';
 import { BUILDS } from '../builds.ts';
 import { isThreaded } from '../../src/wasm/load.ts';
 
-const SECONDS = 10;
+const SECONDS = 7;
 const seed = newSeed();
 
 it.each(BUILDS)('%s', async (build) => {

@@ -36,7 +36,8 @@ async function withSlow(
   }
 }
 
-describe.each(['simd-threads', 'relaxed-threads'] as const)('%s', (build) => {
+// (They wait, at the same time.)
+describe.concurrent.each(['simd-threads', 'relaxed-threads'] as const)('%s', (build) => {
   it.each([
     [2, 1, 0],
     [3, 2, 0],
