@@ -28,13 +28,12 @@ async function bundle() {
   return out;
 }
 
-/** @param more folders by the prefixes of their URLs */
-export async function site(more = {}) {
+export async function site() {
   const out = await (bundled ??= bundle());
   const dist = join(app, 'node_modules/quantlet/dist');
   const models = join(root, golden.model, '..');
   return serve(
-    { '/app/': out, '/wasm/': join(dist, 'wasm'), '/worker/': join(dist, 'worker'), '/model/': models, ...more },
+    { '/app/': out, '/wasm/': join(dist, 'wasm'), '/worker/': join(dist, 'worker'), '/model/': models },
     {
       '/page': () => ({ type: 'text/html', body: html }),
       ...hub(statSync(model).size),
