@@ -64,7 +64,10 @@ if (options.act) {
   const all = ARCHITECTURES as Architecture[];
   if (options.act !== 'packed') all.splice(0, all.length, ...all.map((a) => withActivations(a, options.act as TypeName)));
   const { model, file, ctx, chunks } = options;
-  await perplexity.run(['-m', model, '-f', file, '-c', ctx, '--chunks', chunks, '-t', '1', '--build', 'simd', '--json'], new AbortController().signal);
+  await perplexity.run(
+    ['-m', model, '-f', file, '-c', ctx, '--chunks', chunks, '-t', '1', '--build', 'simd', '--json'],
+    new AbortController().signal,
+  );
 } else {
   const self = fileURLToPath(import.meta.url);
   const rows = ROWS.map(([act, name]) => {

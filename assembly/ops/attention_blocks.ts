@@ -6,8 +6,7 @@
  * them. That error is 1/256 of q8_0's own rounding. A sum over 256 cells fits i32: 256 * 32767 * 128 < 2^30.
  */
 import { quantize_act } from '../matmul/act';
-import { mul_mat_packed, packed_act_type } from '../matmul/packed';
-import { mul_mat_packed_scratch } from '../matmul/packed';
+import { mul_mat_packed, mul_mat_packed_scratch, packed_act_type } from '../matmul/packed';
 import { f32_to_i16x8 } from '../simd';
 import { Q4_0 } from '../type/ids';
 import { KV_SPLIT } from './kv_cache';

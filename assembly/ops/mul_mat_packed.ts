@@ -1,7 +1,6 @@
 /** The op MUL_MAT_PACKED: matrix products by packed weights (matmul/packed.ts), and the op that packs them. Threads take chunks of rows. */
-import { mul_mat_packed, repack } from '../matmul/packed';
+import { mul_mat_packed, packed_rows, repack } from '../matmul/packed';
 import { CHUNK_ROWS } from '../matmul/format/group';
-import { packed_rows } from '../matmul/packed';
 import { range_start, range_end } from '../runtime/schedule';
 import { MOST_CHUNKS, take, take_of } from '../runtime/sync';
 import { Op, RANGES, nrows, row_of } from '../runtime/tensor';
