@@ -3,7 +3,7 @@ import { canRun } from '../engine/can-run.ts';
 import { platform } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
 import { isThreaded, kernelFacts, pickBuild } from '../wasm/load.ts';
-import { CACHE_FLAGS, FILE_FLAGS, located, openHeader, weightsMemoryOf, type Command } from './command.ts';
+import { FILE_FLAGS, located, openHeader, weightsMemoryOf, type Command } from './command.ts';
 import { expertLines, expertUse } from './experts.ts';
 import { parseFlags } from './parse-flags.ts';
 import { loadValues } from './flags.ts';
@@ -17,7 +17,9 @@ const KEYS = [
   'ctx',
   'chunks',
   'memory',
-  ...CACHE_FLAGS,
+  'cacheTypeK',
+  'cacheTypeV',
+  'weightsMemory',
   'batch',
   'parallel',
   'threads',

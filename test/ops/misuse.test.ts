@@ -145,8 +145,13 @@ describe('shapes and types', () => {
     ],
     ['silu: blocks', () => core.silu(t('q4_0', 32)), 'ERR_UNSUPPORTED_TYPE', /silu: .*q4_0 \[32, 1, 1, 1\]/],
     ['scale: by nothing', () => core.scale(f32(8), undefined as never), 'ERR_INVALID_ARGUMENT', /scale: s is undefined; expected a number/],
-    ['fwht: a row of 36', () => core.fwht(f32(36, 2)), 'ERR_TENSOR_SHAPE', /fwht: n is 36; expected 2\^k, or 12, 20 or 28 times 2\^k/],
-    ['fwht: n divides no row', () => core.fwht(f32(48, 2), { n: 32 }), 'ERR_TENSOR_SHAPE', /fwht: n is 32; .*\[48, 2, 1, 1\]/],
+    [
+      'fwht: a row of 36',
+      () => core.fwht(f32(36, 2)),
+      'ERR_TENSOR_SHAPE',
+      /fwht: .*\[36, 2, 1, 1\]: n is 36; expected 2\^k, or 12, 20 or 28 times 2\^k/,
+    ],
+    ['fwht: n divides no row', () => core.fwht(f32(48, 2), { n: 32 }), 'ERR_TENSOR_SHAPE', /fwht: .*\[48, 2, 1, 1\]: n is 32; expected/],
     [
       'fwht: n is no size',
       () => core.fwht(f32(8), { n: 0 }),
