@@ -18,7 +18,7 @@ const entries = [
 
 /**
  * What several entries share becomes chunks: some 270 modules took a fifth of a second to import. Docstrings are in the declarations,
- * where editors look for them. Names are shortened, as those of whole words took 36 KB of the tarball's megabyte. (With lineLimit esbuild breaks texts, and bundlers lose addresses.) Chunks lie in a folder of
+ * where editors look for them. Names stay, for stack traces. (With lineLimit esbuild breaks texts, and bundlers lose addresses.) Chunks lie in a folder of
  * dist/ as the modules of src/ do in theirs, so that addresses like ../../dist/wasm/ hold in both.
  */
 export async function bundleModules({ build }) {
@@ -31,7 +31,6 @@ export async function bundleModules({ build }) {
     legalComments: 'none',
     minifySyntax: true,
     minifyWhitespace: true,
-    minifyIdentifiers: true,
   };
   const { outputFiles } = await build({
     ...shared,
