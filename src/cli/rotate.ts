@@ -1,8 +1,8 @@
 /** quantlet rotate: a copy of a model that computes the same with fewer outliers, to be quantised afterwards. */
 import { bytesText } from '../bytes-text.ts';
 import { rotationKey, ROTATIONS, type RotationName } from '../arch/rotation.ts';
-import { createEngine } from '../entry/core-node.ts';
 import { platform } from '../entry/node-platform.ts';
+import { createEngineOn } from '../core/create.ts';
 import type { Engine } from '../core/engine.ts';
 import { QuantletError } from '../errors.ts';
 import { splitNames } from '../gguf/split.ts';
@@ -124,7 +124,7 @@ async function writeRotated({ model, plan, output, seed, threads, signal, onProg
     plan.tensors.map(({ name, source: { type, ne, nDims } }) => ({ name, type, ne: ne.slice(0, nDims) })),
   );
   // A matrix in its own type twice, as f32, and once more where columns are turned.
-  const engine = await createEngine({ threads, memoryBytes: ROOM + 16 * mostElements(plan) });
+  const engine = await createEngineOn(platform, { threads, memoryBytes: ROOM + 16 * mostElements(plan) });
   const fill = async (write: WriteAt): Promise<void> => {
     await write(layout.header, 0);
     let done = 0;
