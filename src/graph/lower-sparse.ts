@@ -1,5 +1,5 @@
 /** Records of the products of which only some rows count (sparse-ops.ts). */
-import { TYPE, type TypeTraits } from '../type-traits.ts';
+import { rowSize, TYPE, type TypeTraits } from '../type-traits.ts';
 import { ACC_BYTES, AXPY_SCRATCH, ROW_BLOCK, SPARSE_TURN } from './layout.ts';
 import { temporary, type OpRecord } from './record.ts';
 import type { Tensor } from './tensor.ts';
@@ -64,7 +64,7 @@ export function pushSparse(t: Tensor, lowering: Lowering): void {
       src: [w, apart(x, type), list, lookup, dense],
       params: [],
       // Behind the sums of a row block: what its product wants, and 16 plain rows twice.
-      scratch: ACC_BYTES + scratch + (packed ? 0 : 2 * ROW_BLOCK * w.nb[1]),
+      scratch: ACC_BYTES + scratch + (packed ? 0 : 2 * ROW_BLOCK * rowSize(w.type, w.ne[0])),
       how: `${w.type.name} x ${type.name}: ${packed ? `row blocks of ${ROW_BLOCK} where a row counts` : `single rows, packed ${ROW_BLOCK} at a time`}${turns}`,
     });
   }
