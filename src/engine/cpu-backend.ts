@@ -63,9 +63,10 @@ export async function createCpuBackend(
       throw error;
     }
   };
+  // Asked for first: whoever loads a model after this one finds that V8's flags are changing.
+  const early = platform.earlyModule?.(build, turbo);
   const compiling = compile();
   compiling.catch(() => {}); // thrown by whoever awaits it
-  const early = platform.earlyModule?.(build, turbo);
   const { facts } = early ? { facts: kernelFacts(early, false) } : await compiling;
   const over = async (memories: readonly WasmMemory[], readers = 0): Promise<Executor> => {
     const { module } = await compiling;

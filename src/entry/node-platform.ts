@@ -104,11 +104,20 @@ async function compileWithTurbo(build: Build, workers: Promise<unknown> | undefi
   return platform.module(build);
 }
 
-/** One memory's flags differ, so V8 takes it for another module than that which turbo compiles. */
+/** Whether V8's flags are turbo's, or are about to be. */
+let turboBegun = false;
+
+/**
+ * One memory's flags differ, so V8 takes it for another module than that which turbo compiles. Only for the first load: V8 keeps the code of a module, and
+ * what was compiled before the flags changed must not run afterwards.
+ */
 const earlyModule = (build: Build, turbo: Turbo = false): WebAssembly.Module | undefined =>
-  turbo && ownProcess && unavailable() === '' ? new WebAssembly.Module(unshared(new Uint8Array(readFileSync(WASM[build])))) : undefined;
+  turbo && ownProcess && !turboBegun && unavailable() === ''
+    ? new WebAssembly.Module(unshared(new Uint8Array(readFileSync(WASM[build]))))
+    : undefined;
 
 async function turboModule(build: Build, wanted: Turbo, workers: Promise<unknown> | undefined): Promise<WebAssembly.Module> {
+  turboBegun = true;
   const module = await once(`${build} with turbo`, () => compileWithTurbo(build, workers));
   // The command line has lines of its own.
   if (wanted === true && !isTurbo(module) && !ownProcess)
