@@ -16,6 +16,7 @@ import {
   sqrt,
   step,
   tanh,
+  xielu,
   type Engine,
   type Tensor,
 } from 'quantlet/core';
@@ -72,6 +73,9 @@ const FUNCTIONS: readonly [string, (t: Tensor) => Tensor, (x: number) => number,
   ['gelu_erf', gelu_erf, (x) => 0.5 * x * (1 + erf(x / Math.SQRT2)), { absolute: 5e-7 }],
 ];
 
+/** Relative: two terms of which one is at most half the other, each rounded a few times. */
+const XIELU_ERROR = 1e-6;
+
 /** Near the smallest normal number results may be 0: exp flushes subnormals, and in silu e^-x is Inf before x e^x has come down to them. */
 const FLUSHED = 2 ** -119;
 
@@ -110,6 +114,17 @@ describe.each(BUILDS)('%s', (build) => {
     expect(worst, `${name}(${all[at]}) is ${got[at]}, want ${want(all[at])}`).toBeLessThanOrEqual(limit.ulp ?? limit.absolute!);
     plan.dispose();
     engine.free(x);
+  });
+
+  it('xielu near 0, where e^x - 1 - x of f32 would be rounding alone', async () => {
+    const [alphaN, alphaP, beta, eps] = [0.3, -0.4, 0.25, -1e-6];
+    const xs = Float32Array.from({ length: 400 }, (_, i) => -(10 ** (-9 * (i / 400)) * 0.3));
+    const y = xielu(engine.tensor('f32', [xs.length], xs), alphaN, alphaP, beta, eps);
+    await engine.compute(engine.plan(y));
+    const a = beta + Math.log1p(Math.exp(alphaN));
+    const got = engine.read(y) as Float32Array;
+    const errors = got.map((v, i) => Math.abs(v / ((Math.expm1(Math.min(xs[i], eps)) - xs[i]) * a + beta * xs[i]) - 1));
+    expect(Math.max(...errors)).toBeLessThan(XIELU_ERROR);
   });
 
   it('NaN, infinities and zeros', async () => {

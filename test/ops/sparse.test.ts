@@ -7,10 +7,12 @@ import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import {
   axpy,
   axpy_head,
+  cont,
   createEngine,
   explain,
   mul_mat,
   mul_mat_sparse,
+  view,
   type Engine,
   type MulMatSparseOptions,
   type Tensor,
@@ -267,6 +269,13 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
     const plain = await run(mul_mat_sparse(w, x, ones));
     expect(bucket[5]).toBe(plain[5]);
     expect([...bucket.subarray(0, 5), ...bucket.subarray(40, 55)].every((v) => v === 0)).toBe(true);
+  });
+
+  it('rows that begin in one another are read as if they lay apart', async () => {
+    const w = view(engine.tensor('bf16', [17 + 35], weightsOf('bf16', 17 + 35, 11).bytes), [17, 36], { nb: [2] });
+    const x = engine.tensor('f32', [17, 1], gaussian(17, 12));
+    const ones = engine.tensor('f32', [36, 1], 1);
+    expect(await run(mul_mat_sparse(w, x, ones))).toEqual(await run(mul_mat_sparse(cont(w), x, ones)));
   });
 });
 
