@@ -10,7 +10,8 @@ import { openModelFiles, type ModelFiles } from '../io/model-files.ts';
 import type { Command } from './command.ts';
 import type { FlagKey, Values } from './flags.ts';
 import { parseFlags } from './parse-flags.ts';
-import { checkOutput, writeNewFile } from './new-file.ts';
+import { checkOutput, type WriteAt } from './new-file.ts';
+import { copyTensor, metadataOf, writeNewGGUF } from './new-gguf.ts';
 import { progressBar } from './progress.ts';
 import { bytesText } from '../bytes-text.ts';
 
@@ -27,8 +28,6 @@ type SplitFlags = Values<(typeof KEYS)[number]>;
 
 /** Tensors of a file where nothing else is said: llama-gguf-split's default. */
 const MAX_TENSORS = 128;
-/** Bytes that are copied at a time. */
-const PIECE = 4 * 1024 * 1024;
 
 const usage = (message: string): QuantletError => new QuantletError('ERR_USAGE', message);
 
@@ -61,14 +60,6 @@ function groupsOf(gguf: GGUF, { splitMaxTensors = MAX_TENSORS, splitMaxSize, noT
   return groups;
 }
 
-/** The metadata of the model, byte for byte, without what told of a split. */
-async function metadataOf({ gguf, parts }: ModelFiles, signal: AbortSignal): Promise<Map<string, WriteValue>> {
-  const metadata = new Map<string, WriteValue>();
-  for (const [key, [start, end]] of gguf.metadataRanges)
-    if (!key.startsWith('split.')) metadata.set(key, { raw: await parts[0].read(start, end, signal) });
-  return metadata;
-}
-
 const layoutOf = (metadata: ReadonlyMap<string, WriteValue>, tensors: readonly TensorInfo[]): GGUFLayout =>
   layoutGGUF(
     metadata,
@@ -92,28 +83,14 @@ async function plan(model: ModelFiles, output: string, values: SplitFlags, signa
 
 async function writeFile(
   { name, tensors, layout }: NewFile,
-  { parts }: ModelFiles,
+  model: ModelFiles,
   onBytes: (n: number) => void,
   signal: AbortSignal,
 ): Promise<void> {
-  await writeNewFile(
-    name,
-    async (write) => {
-      await write(layout.header, 0);
-      for (const [i, tensor] of tensors.entries()) {
-        const { offset } = layout.tensors[i];
-        for (let at = 0; at < tensor.byteLength; at += PIECE) {
-          const end = Math.min(at + PIECE, tensor.byteLength);
-          await write(await parts[tensor.part].read(tensor.offset + at, tensor.offset + end, signal), offset + at);
-          onBytes(end - at);
-        }
-      }
-      const last = layout.tensors.at(-1);
-      const end = last ? last.offset + last.byteLength : layout.header.length;
-      await write(new Uint8Array(layout.byteLength - end), end);
-    },
-    signal,
-  );
+  const fill = async (write: WriteAt): Promise<void> => {
+    for (const [i, tensor] of tensors.entries()) await copyTensor(write, model, tensor, layout.tensors[i].offset, signal, onBytes);
+  };
+  await writeNewGGUF(name, layout, fill, signal);
 }
 
 export const ggufSplit: Command = {

@@ -7,7 +7,8 @@ import type { QuantizeOptions, RowsJob } from '../quantize/plan.ts';
 import { planQuantize } from '../quantize/plan.ts';
 import { firstInvalidBlock } from '../quantize/validate.ts';
 import type { Rows } from '../threads/rows-node.ts';
-import { checkOutput, writeNewFile, type WriteAt } from './new-file.ts';
+import { checkOutput, type WriteAt } from './new-file.ts';
+import { writeNewGGUF } from './new-gguf.ts';
 import type { TypeTraits } from '../type-traits.ts';
 
 /** 4 MiB of f32: enough that a job's overhead vanishes, little enough that many fit in memory. */
@@ -125,7 +126,6 @@ export const quantizeFile = async (options: QuantizeFileOptions): Promise<Quanti
   if (!dryRun) await checkOutput(output, options.inputs);
   const plan = await planQuantize(model.gguf, model.parts[0], options.ftype, options, signal);
   const fill = async (write: WriteAt): Promise<void> => {
-    await write(plan.layout.header, 0);
     let doneBytes = 0;
     await runAll(
       plan.jobs(ELEMENTS_PER_JOB),
@@ -137,11 +137,8 @@ export const quantizeFile = async (options: QuantizeFileOptions): Promise<Quanti
       },
       signal,
     );
-    const last = plan.layout.tensors.at(-1);
-    const end = last ? last.offset + last.byteLength : plan.layout.header.length;
-    await write(new Uint8Array(plan.layout.byteLength - end), end);
   };
-  if (!dryRun) await writeNewFile(output, fill, signal);
+  if (!dryRun) await writeNewGGUF(output, plan.layout, fill, signal);
   const bits = (bytes: number): number => (plan.parameters > 0 ? (bytes * 8) / plan.parameters : 0);
   return {
     tensors: plan.picked.length,

@@ -7,7 +7,7 @@ import type { Engine } from '../core/engine.ts';
 import { QuantletError } from '../errors.ts';
 import { splitNames } from '../gguf/split.ts';
 import type { TensorInfo } from '../gguf/types.ts';
-import { layoutGGUF, type WriteValue } from '../gguf/write.ts';
+import { layoutGGUF } from '../gguf/write.ts';
 import { mul_inplace } from '../graph/elementwise-ops.ts';
 import { cast, cont } from '../graph/ops.ts';
 import { fwht_inplace } from '../graph/row-ops.ts';
@@ -20,7 +20,8 @@ import { defaultThreads } from '../threads/node.ts';
 import { rowSize, TYPE } from '../type-traits.ts';
 import { forTerminal, type Command } from './command.ts';
 import type { FlagKey } from './flags.ts';
-import { checkOutput, writeNewFile, type WriteAt } from './new-file.ts';
+import { checkOutput, type WriteAt } from './new-file.ts';
+import { copyTensor, metadataOf, writeNewGGUF } from './new-gguf.ts';
 import { parseFlags } from './parse-flags.ts';
 import { progressBar } from './progress.ts';
 
@@ -31,8 +32,6 @@ type FloatName = 'f32' | 'f16' | 'bf16';
 
 /** Elements of rows that are turned at once, where no column has to be whole. */
 const ELEMENTS_AT_ONCE = 2 ** 20;
-/** Bytes of a copy. */
-const COPY_BYTES = 2 ** 22;
 /** Bytes of the engine beside tensors: plans and what threads work in. */
 const ROOM = 2 ** 24;
 
@@ -94,20 +93,6 @@ const onesOf = ({ type, ne }: TensorInfo): Uint8Array => {
 const mostElements = ({ tensors }: RotationPlan): number =>
   tensors.reduce((most, t) => [...stepsOf(t)].reduce((n, { from, to }) => Math.max(n, (to - from) * rowLength(t.source)), most), 0);
 
-async function metadataOf(
-  { gguf, parts }: ModelFiles,
-  { sizes }: RotationPlan,
-  seed: number,
-  signal: AbortSignal,
-): Promise<Map<string, WriteValue>> {
-  const metadata = new Map<string, WriteValue>();
-  for (const [key, [start, end]] of gguf.metadataRanges)
-    if (!key.startsWith('split.')) metadata.set(key, { raw: await parts[0].read(start, end, signal) });
-  for (const [name, n] of sizes) metadata.set(rotationKey(name), { type: 'u32', value: n });
-  metadata.set(rotationKey('seed'), { type: 'u32', value: seed });
-  return metadata;
-}
-
 interface Work {
   readonly model: ModelFiles;
   readonly plan: RotationPlan;
@@ -119,22 +104,23 @@ interface Work {
 }
 
 async function writeRotated({ model, plan, output, seed, threads, signal, onProgress }: Work): Promise<number> {
+  const metadata = await metadataOf(model, signal);
+  for (const [name, n] of plan.sizes) metadata.set(rotationKey(name), { type: 'u32', value: n });
+  metadata.set(rotationKey('seed'), { type: 'u32', value: seed });
   const layout = layoutGGUF(
-    await metadataOf(model, plan, seed, signal),
+    metadata,
     plan.tensors.map(({ name, source: { type, ne, nDims } }) => ({ name, type, ne: ne.slice(0, nDims) })),
   );
   // A matrix in its own type twice, as f32, and once more where columns are turned.
   const engine = await createEngineOn(platform, { threads, memoryBytes: ROOM + 16 * mostElements(plan) });
   const fill = async (write: WriteAt): Promise<void> => {
-    await write(layout.header, 0);
     let done = 0;
     for (const [i, tensor] of plan.tensors.entries()) {
       const { source, change } = tensor;
       const { offset, byteLength } = layout.tensors[i];
       const read = (from: number, to: number): Promise<Uint8Array> =>
         model.parts[source.part].read(source.offset + from, source.offset + to, signal);
-      if (change === 'copy')
-        for (let at = 0; at < byteLength; at += COPY_BYTES) await write(await read(at, Math.min(at + COPY_BYTES, byteLength)), offset + at);
+      if (change === 'copy') await copyTensor(write, model, source, offset, signal, () => undefined);
       else if (change === 'ones') await write(onesOf(source), offset);
       const row = rowSize(source.type, rowLength(source));
       for (const piece of stepsOf(tensor)) {
@@ -147,12 +133,9 @@ async function writeRotated({ model, plan, output, seed, threads, signal, onProg
       }
       onProgress((done += byteLength) / layout.byteLength);
     }
-    const last = layout.tensors.at(-1);
-    const end = last ? last.offset + last.byteLength : layout.header.length;
-    await write(new Uint8Array(layout.byteLength - end), end);
   };
   try {
-    await writeNewFile(output, fill, signal);
+    await writeNewGGUF(output, layout, fill, signal);
   } finally {
     await engine.dispose();
   }

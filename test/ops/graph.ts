@@ -5,6 +5,15 @@ import { fill } from '../golden/ops/inputs.mjs';
 import type { Source } from '../golden/ops/inputs.mjs';
 import { decode, type OpCase } from '../reference/golden-ops.ts';
 
+/** The numbers of a result, computed. */
+export async function computed(engine: Engine, t: Tensor): Promise<Float32Array> {
+  const plan = engine.plan(t);
+  await engine.compute(plan);
+  const got = engine.read(t) as Float32Array;
+  plan.dispose();
+  return got;
+}
+
 /** A source as a tensor: filled in storage order, converted to its type by cpy, seen through its view and permutation. */
 export async function source(engine: Engine, s: Source): Promise<Tensor> {
   const values = fill(s);

@@ -16,6 +16,7 @@ import { randomBlocks } from '../golden/formats-rows.ts';
 import { gaussian, random } from '../kernel/harness.ts';
 import { dequantize } from '../reference/blocks.ts';
 import { RUNS } from '../support.ts';
+import { computed } from './graph.ts';
 
 /** f32 sums in another order. */
 const F32_NMSE = 1e-12;
@@ -73,13 +74,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
   beforeAll(async () => void (engine = await createEngine({ build, threads })));
   afterAll(() => engine.dispose());
 
-  const run = async (t: Tensor): Promise<Float32Array> => {
-    const plan = engine.plan(t);
-    await engine.compute(plan);
-    const got = engine.read(t) as Float32Array;
-    plan.dispose();
-    return got;
-  };
+  const run = (t: Tensor): Promise<Float32Array> => computed(engine, t);
 
   it('random groups', async () => {
     await fc.assert(

@@ -8,6 +8,7 @@ import { TYPE, namesOf, typesWith } from '../../src/type-traits.ts';
 import { randomBlocks } from '../golden/formats-rows.ts';
 import { gaussian } from '../kernel/harness.ts';
 import { RUNS } from '../support.ts';
+import { computed } from './graph.ts';
 
 const MATRICES = 5;
 /** Those that have columns. */
@@ -41,13 +42,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
   beforeAll(async () => void (engine = await createEngine({ build, threads })));
   afterAll(() => engine.dispose());
 
-  const run = async (t: Tensor): Promise<Float32Array> => {
-    const plan = engine.plan(t);
-    await engine.compute(plan);
-    const got = engine.read(t) as Float32Array;
-    plan.dispose();
-    return got;
-  };
+  const run = (t: Tensor): Promise<Float32Array> => computed(engine, t);
 
   it.each(TYPES)('%s', async (type) => {
     const k = widthOf(type);

@@ -24,6 +24,7 @@ import { gaussian, random } from '../kernel/harness.ts';
 import { dequantize } from '../reference/blocks.ts';
 import { roundBrain, decode } from '../reference/golden-ops.ts';
 import { RUNS } from '../support.ts';
+import { computed } from './graph.ts';
 
 /** f32 sums in another order. */
 const F32_NMSE = 1e-12;
@@ -100,13 +101,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
   beforeAll(async () => void (engine = await createEngine({ build, threads })));
   afterAll(() => engine.dispose());
 
-  const run = async (t: Tensor): Promise<Float32Array> => {
-    const plan = engine.plan(t);
-    await engine.compute(plan);
-    const got = engine.read(t) as Float32Array;
-    plan.dispose();
-    return got;
-  };
+  const run = (t: Tensor): Promise<Float32Array> => computed(engine, t);
   const same = (key: string, got: Float32Array): void => {
     const name = `${build.replace('-threads', '')} ${key}`;
     expect(got.findIndex((v, i) => !Object.is(v, (first.get(name) ?? got)[i]))).toBe(-1);
