@@ -130,6 +130,10 @@ export const FLAGS = {
       'rotate quantised caches, which loses less; off also by LLAMA_ATTN_ROT_DISABLE=1 (on)',
     ),
   ),
+  actBits: loading(
+    'actBits',
+    flag('act-bits', '', 'integer', 'N', 'round activations of quantised products to 8 bits, or to 4 to see what that loses (8)'),
+  ),
   weightsMemory: flag(
     'weights-memory',
     '',

@@ -47,6 +47,8 @@ export interface ModelPlanOptions {
   readonly cacheTypeV: KvType;
   /** Whether quantised caches are rotated. */
   readonly cacheRotation: boolean;
+  /** Bits that packed products round activations to. */
+  readonly actBits: 4 | 8;
   readonly unifiedMax?: number | undefined;
   readonly loras: Loras;
   /** Which matrices' inputs are measured, by their names. */
@@ -311,7 +313,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
   const loaded = [...weights].flatMap(([info, l]) => tensorsOf(l).map((tensor) => [info, tensor] as const));
 
   const plans = links.passes.map(({ nodes, crossings }) =>
-    createGraphPlan(lower(nodes, facts), [links.computed(result), ...crossings.map(({ from }) => from)]),
+    createGraphPlan(lower(nodes, facts, options.actBits), [links.computed(result), ...crossings.map(({ from }) => from)]),
   );
   const memories = links.memories.map((leaves, link) => {
     const memory = createAllocator(link * MEMORY_SPACE + ARENA_BASE);
