@@ -65,11 +65,13 @@ export async function readWeights(
 const addHead = (fingerprint: Fingerprint, { name, type, ne }: TensorInfo, bytes: Uint8Array): void =>
   void fingerprint.add(utf8.encode(`${name} ${type.name} ${ne.join(' ')}`)).add(bytes.subarray(0, FINGERPRINT_BYTES));
 
+/** All reads are asked for at once, in the order of the files: over a net they are one stream, and of a file many are there when one is waited for. */
 async function headsOf(parts: readonly Bytes[], weights: readonly TensorInfo[], fingerprint: Fingerprint): Promise<void> {
-  for (const [info] of inFileOrder(weights.map((info) => [info, undefined] as const))) {
-    const end = info.offset + Math.min(info.byteLength, FINGERPRINT_BYTES);
-    addHead(fingerprint, info, await parts[info.part].read(info.offset, end));
-  }
+  const inOrder = inFileOrder(weights.map((info) => [info, undefined] as const)).map(([info]) => info);
+  const heads = await Promise.all(
+    inOrder.map(({ part, offset, byteLength }) => parts[part].read(offset, offset + Math.min(byteLength, FINGERPRINT_BYTES))),
+  );
+  for (const [i, info] of inOrder.entries()) addHead(fingerprint, info, heads[i]);
 }
 
 /** For each matrix that is packed: its record, and of which plan. */
