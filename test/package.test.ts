@@ -84,7 +84,7 @@ describe('the manifest', () => {
       'models/README.md',
       'LICENSE',
       'README.md',
-      'dist/worker/node.js',
+      'dist/worker/node.cjs',
       'dist/wasm/quantize.wasm',
     ])
       expect(has(file), file).toBe(true);
