@@ -101,14 +101,14 @@ export const VOCABULARIES: readonly Vocabulary[] = [
   { name: 'Unigram', metadata: tinyUgm(), lossless: false },
 ];
 
-/** The names of pre-tokenizers that llama.cpp v0.5.0 knows for byte-pair encoding whose tokens are spelt byte by byte (gemma4's and two others' are not). */
+/** The names of pre-tokenizers that llama.cpp v0.5.0 knows for byte-pair encoding. */
 export const PRE_TOKENIZERS: readonly string[] = (
   'default llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano minicpm5 deepseek-llm deepseek-coder deepseek-v3 spark2_5 youtu falcon mpt ' +
   'starcoder gpt-2 phi-2 jina-es jina-de gigachat jina-v2-es jina-v2-de a.x-4.0 mellum modern-bert jais-2 jina-v1-en ' +
   'jina-v2-code roberta-bpe refact command-r qwen2 deepseek-r1-qwen kormo f2llmv2 qwen35 stablelm2 olmo dbrx smaug-bpe poro-chat glm4 chatglm-bpe viking jais tekken ' +
   'smollm codeshell bloom gpt3-finnish exaone exaone4 exaone-moe chameleon minerva-7b megrez gpt-4o llama4 kanana2 talkie granite-embed-multi-97m tiny_aya cohere2moe ' +
   'superbpe trillion granite-docling bailingmoe bailingmoe2 llada-moe seed-coder hunyuan hunyuan-dense hy_v4 joyai-llm kimi-k2 ufakzeka grok-2 afmoe laguna minimax-m2 ' +
-  'solar-open mellum2'
+  'solar-open mellum2 gemma4 granite-embed-multi-311m sarvam-moe'
 ).split(' ');
 
 /** All texts in three orders, next to one another in as many ways: what ends a word is often what follows it. */
