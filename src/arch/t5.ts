@@ -80,9 +80,7 @@ function layers(g: GraphContext, hp: HParams, bothSides: boolean, between = (_: 
     x = branch(g, hp, x, name('attn_norm'), (h) => selfAttention(g, hp, il, h, { scale: 1, distances: distancesOf(il) }));
     x = between(il, x);
     x = branch(g, hp, x, name('ffn_norm'), (h) =>
-      g.has(name('ffn_gate.weight'))
-        ? gatedFeedForward(g, hp, il, h, { act: 'gelu' })
-        : plainFeedForward(g, hp, il, h, { act: relu }),
+      g.has(name('ffn_gate.weight')) ? gatedFeedForward(g, hp, il, h, { act: 'gelu' }) : plainFeedForward(g, hp, il, h, { act: relu }),
     );
   }
   return x;
@@ -132,9 +130,7 @@ export const t5: Architecture = {
   build(hp, g) {
     const dec = half(g, 'dec');
     const own = { ...hp, nLayer: hp.decoder!.nLayer };
-    const x = layers(dec, own, false, (il, y) =>
-      branch(dec, own, y, `blk.${il}.cross_attn_norm`, (h) => crossAttention(dec, own, il, h)),
-    );
+    const x = layers(dec, own, false, (il, y) => branch(dec, own, y, `blk.${il}.cross_attn_norm`, (h) => crossAttention(dec, own, il, h)));
     return decoderOutput(dec, own, x);
   },
 };

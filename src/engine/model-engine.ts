@@ -178,7 +178,10 @@ export async function createModelEngine(
       const more = passes.slice(from + 1).findIndex(streamOf);
       const to = waitsFor ? from + 1 : more < 0 ? step.length : from + 1 + more;
       if (waitsFor) await stream.ready(waitsFor, signal);
-      await executor.run({ passes: step.slice(from, to), nTokens, nOutputs, threads, ...(to === step.length && nOutputs > 0 && { reads }) }, signal);
+      await executor.run(
+        { passes: step.slice(from, to), nTokens, nOutputs, threads, ...(to === step.length && nOutputs > 0 && { reads }) },
+        signal,
+      );
       if (waitsFor && !passes.slice(to).some((pass) => streamOf(pass) === waitsFor)) stream.done(waitsFor);
       from = to;
     }

@@ -278,7 +278,22 @@ function buildGraph(
   const readOtherwise = new Set([...encoder, ...nodes].flatMap((t) => (lookUps.has(t) ? [] : t.src)));
   const lookedUp = new Set([...lookUps].map(({ src }) => src[0]).filter((table) => !readOtherwise.has(table)));
   const tablesOfRows = new Set([...weights].flatMap(([info, tensor]) => (lookedUp.has(tensor) && info.ne[1] > batchSize ? [info] : [])));
-  return { slotCells, batchSize, maxOutputs, inputs, weights, tables, states, caches, encoder, nodes, result, inputSums, tokenRows, tablesOfRows };
+  return {
+    slotCells,
+    batchSize,
+    maxOutputs,
+    inputs,
+    weights,
+    tables,
+    states,
+    caches,
+    encoder,
+    nodes,
+    result,
+    inputSums,
+    tokenRows,
+    tablesOfRows,
+  };
 }
 
 /** @throws ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE */

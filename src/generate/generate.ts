@@ -314,7 +314,13 @@ async function* run(
       text,
       finishReason,
       ...(stopText === undefined ? {} : { stopText }),
-      timings: { promptTokens: toRead.length + nPrompt - reused, promptMs, predictedTokens: ids.length, predictedMs, ...(drafted > 0 ? { draft } : {}) },
+      timings: {
+        promptTokens: toRead.length + nPrompt - reused,
+        promptMs,
+        predictedTokens: ids.length,
+        predictedMs,
+        ...(drafted > 0 ? { draft } : {}),
+      },
     };
   } finally {
     if (slot) {
@@ -353,7 +359,10 @@ function startOf({ engine, tokenizer }: Pick<ModelInternals, 'engine' | 'tokeniz
   const key = `${arch}.decoder_start_token_id`;
   const start = decoder?.start ?? tokenizer.special.bos;
   if (start === undefined)
-    throw new QuantletError('ERR_MISSING_METADATA', `the model's metadata has neither "${key}" nor a bos, with which its decoder would begin`);
+    throw new QuantletError(
+      'ERR_MISSING_METADATA',
+      `the model's metadata has neither "${key}" nor a bos, with which its decoder would begin`,
+    );
   if (start >= nVocab)
     throw new QuantletError('ERR_GGUF_INVALID', `metadata "${key}" is ${start}, outside the vocabulary of ${nVocab}: the file is damaged`);
   return start;

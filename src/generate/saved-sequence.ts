@@ -88,8 +88,7 @@ export async function saveState(
     const encoded = Int32Array.from(slot.encoded);
     const counts = { tokens: tokens.length, ...(encoded.length > 0 && { encoded: encoded.length }) };
     // The sum is known at the end, and takes as many characters whatever it is: all is written in its place at once.
-    const headerOf = (sum: string): Uint8Array =>
-      encoder.encode(JSON.stringify({ ...identity, ...counts, sum } satisfies Header));
+    const headerOf = (sum: string): Uint8Array => encoder.encode(JSON.stringify({ ...identity, ...counts, sum } satisfies Header));
     const at0 = PREFIX + headerOf(createFingerprint().hex()).length;
     const bytes = new Uint8Array(at0 + bodyLength(model, counts));
     const body = bytes.subarray(at0);

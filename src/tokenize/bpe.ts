@@ -3,7 +3,7 @@ import type { Work } from '../slices.ts';
 import { createPairTable, mergeSymbols, type MergeRules, type PairTable } from './merge.ts';
 import { createSplitter } from './split.ts';
 import type { EncodeText } from './spm.ts';
-import { byteName } from './spm.ts';
+import { byteToken } from './spm.ts';
 import type { Vocab } from './vocab.ts';
 import { createWordCache } from './word-cache.ts';
 
@@ -78,7 +78,7 @@ export function createBpe(vocab: Vocab): EncodeText {
   const nVocab = tokens.length;
   const split = createSplitter(pre);
   const encoder = new TextEncoder();
-  const bytes = pre.escapeSpaces !== true;
+  const bytes = pre.characters !== true;
   let table: MergeTable | undefined;
   let longest = 0;
   const symbolOfByte = new Int32Array(256).fill(-1);
@@ -125,7 +125,7 @@ export function createBpe(vocab: Vocab): EncodeText {
       if (utf8) {
         for (const letter of text) if (letter < '\x80' && idOf(letter) >= 0) ids.push(idOf(letter));
       } else {
-        for (const byte of encoder.encode(text)) if (idOf(byteName(byte)) >= 0) ids.push(idOf(byteName(byte)));
+        for (const byte of encoder.encode(text)) if (byteToken(vocab, byte) >= 0) ids.push(byteToken(vocab, byte));
       }
     }
     return ids;

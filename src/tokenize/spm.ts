@@ -13,13 +13,12 @@ const STRIDE = 2048;
 const LONG = 65_536;
 const SPACE = escapedSpace.charCodeAt(0);
 
-/** How vocabularies of characters name the tokens of single bytes. */
-export const byteName = (byte: number): string => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`;
+const hex = (byte: number): string => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`;
 
 /** Id of the token for a byte (`<0x0A>`, or the character itself as some vocabularies have it), or -1. */
-function byteToken(vocab: Vocab, byte: number): number {
-  const id = vocab.idOf(byteName(byte));
-  return id >= 0 || byte >= 0x80 ? id : vocab.idOf(String.fromCharCode(byte));
+export function byteToken(vocab: Vocab, byte: number): number {
+  const id = vocab.idOf(hex(byte));
+  return id >= 0 ? id : vocab.idOf(String.fromCharCode(byte));
 }
 
 /** The byte of a token like `<0x0A>`, or -1. */

@@ -106,7 +106,9 @@ describe('generating', () => {
       expect((await failure(model.generate(tooLong, long).result())).code).toBe('ERR_CONTEXT_FULL');
       expect((await model.generate(tooLong, { ...long, onContextFull: 'truncate-middle' }).result()).promptIds).toHaveLength(16);
       const body = JSON.stringify({ prompt, n_predict: 16, temperature: 0, ignore_eos: true });
-      const answer = await createHandler(model)(new Request('http://localhost/completion', { method: 'POST', body }));
+      const answer = await createHandler(model)(
+        new Request('http://localhost/completion', { method: 'POST', body, headers: { 'content-type': 'application/json' } }),
+      );
       const { tokens_predicted, truncated } = (await answer.json()) as { tokens_predicted: number; truncated: boolean };
       expect([tokens_predicted, truncated]).toEqual([16, true]);
     }));

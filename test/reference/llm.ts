@@ -618,7 +618,9 @@ export function reference(gguf: RefGguf) {
       });
     }
     if (arch === 'gemma3n') xs = altup(xs, n_ctx);
-    else for (let il = 0; il < (half === 'dec' ? num('decoder_block_count', n_layer) : n_layer); il++) xs = is.encoder ? encoderLayer(xs, il, n_ctx) : decoderLayer(xs, il, n_ctx);
+    else
+      for (let il = 0; il < (half === 'dec' ? num('decoder_block_count', n_layer) : n_layer); il++)
+        xs = is.encoder ? encoderLayer(xs, il, n_ctx) : decoderLayer(xs, il, n_ctx);
     return is.encoder ? xs : xs.map((x) => norm(x, OUTPUT_NORMS[arch] ?? 'output_norm'));
   }
   function writes(prompt: readonly number[], written: readonly number[], n_ctx: number): Vec[] {

@@ -61,7 +61,8 @@ int main(int c, char **v) {
     encode(x, t, n);
     memmove(t + 1, t, n++ * sizeof *t); t[0] = llama_model_decoder_start_token(m);
   }
-  feed(x, t, n, 0);
+  // llama_decode would hide from a token of T5's encoder what comes behind it.
+  if (llama_model_has_decoder(m)) feed(x, t, n, 0); else encode(x, t, n);
   if (pooling) {
     const float *e = llama_get_embeddings_seq(x, 0);
     if (!e) fail("pooling");
