@@ -148,7 +148,7 @@ export async function loadState(
   const ids = all.slice(0, n);
   const slot = await slots.acquire(signal, undefined, slotOf(slots, number));
   try {
-    slot.encode([]); // until all is there, the slot holds nothing
+    slot.encode(all.slice(n)); // until all is there, the slot holds no tokens
     let at = 4 * all.length;
     for (const run of cacheRuns(engine, slot, header, slot.states?.restore(n) ?? 0)) {
       const saved = body.subarray(at, at + run.length);
@@ -157,7 +157,6 @@ export async function loadState(
       await engine.executor.write(run.at, bytes);
       at += run.length;
     }
-    slot.encode(all.slice(n));
     slot.append(ids);
   } catch (error) {
     slot.encode([]);
