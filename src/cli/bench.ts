@@ -4,7 +4,7 @@ import { setTimeout } from 'node:timers/promises';
 import { readHParams, type HParams } from '../arch/hparams.ts';
 import { QuantletError } from '../errors.ts';
 import type { Model } from '../model.ts';
-import { CACHE_FLAGS, forTerminal, located, openHeader, openModel, READING_FLAGS, type Command } from './command.ts';
+import { COMPUTE_FLAGS, forTerminal, located, openHeader, openModel, READING_FLAGS, type Command } from './command.ts';
 import type { FlagKey, Values } from './flags.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
 import { inspectToJson } from './inspect.ts';
@@ -25,7 +25,7 @@ const KEYS = [
   'repetitions',
   'delay',
   'batch',
-  ...CACHE_FLAGS,
+  ...COMPUTE_FLAGS,
   'output',
   'turbo',
   'verbose',

@@ -6,7 +6,7 @@ import { draftTimings, type GenerateOptions, type GenerationResult } from '../ge
 import type { Model } from '../model.ts';
 import { chat, CONVERSATION_FLAGS } from './chat.ts';
 import {
-  CACHE_FLAGS,
+  COMPUTE_FLAGS,
   forTerminal,
   givenText,
   MODEL_FLAGS,
@@ -24,7 +24,7 @@ import { perSecond, speeds } from './show-answer.ts';
 
 const KEYS = [
   ...MODEL_FLAGS,
-  ...CACHE_FLAGS,
+  ...COMPUTE_FLAGS,
   ...SPECULATION_FLAGS,
   'prompt',
   'file',

@@ -26,6 +26,7 @@ export interface LayoutOptions extends Pick<
   | 'cacheTypeK'
   | 'cacheTypeV'
   | 'cacheRotation'
+  | 'actBits'
   | 'unifiedMax'
 > {
   /** Logits of one step at most. */
@@ -103,6 +104,7 @@ export function planToFit(
       cacheTypeK: options.cacheTypeK,
       cacheTypeV: options.cacheTypeV,
       cacheRotation: options.cacheRotation,
+      actBits: options.actBits,
       unifiedMax: options.unifiedMax,
       loras: options.loras,
       inputSums: options.inputSums,
