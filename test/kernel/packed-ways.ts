@@ -27,9 +27,9 @@ export function pack(k: Kernels, type: TypeName, plain: Uint8Array, ne00: number
   return { w, ne00, nrows, type, bad };
 }
 
-/** The rows as columns of activations of a product by weights of the type: how they lie depends on how many there are. */
-export function quantize(k: Kernels, type: TypeName, rows: readonly Float32Array[]): { act: number; stride: number } {
-  const actType = k.call('packed_act_type', TYPE[type].id);
+/** The rows as columns of activations of a product by weights of the type: how they lie depends on how many there are. `bits`: ACT_4, for those of 4 bits. */
+export function quantize(k: Kernels, type: TypeName, rows: readonly Float32Array[], bits = 0): { act: number; stride: number } {
+  const actType = k.call('packed_act_type', TYPE[type].id) | bits;
   const stride = k.call('act_row_size', actType, rows[0].length);
   // From four columns on there is room for a multiple of four.
   const act = k.arena.alloc(stride * (rows.length < 4 ? rows.length : (rows.length + 3) & ~3));
@@ -45,9 +45,10 @@ export function product(
   row0 = 0,
   row1 = p.nrows,
   chunk = row1 - row0,
+  bits = 0,
 ): Float32Array {
   const n = row1 - row0;
-  const { act, stride } = quantize(k, p.type, columns);
+  const { act, stride } = quantize(k, p.type, columns, bits);
   const dst = k.arena.alloc(n * columns.length * 4, 4);
   const scratch = k.arena.alloc(k.call('mul_mat_packed_scratch'));
   for (let row = row0; row < row1; row += chunk)
