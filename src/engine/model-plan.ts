@@ -9,7 +9,7 @@ import { powerOfTwo } from '../graph/fwht-size.ts';
 import { withInputSums, type InputSumTensors } from '../graph/input-sums.ts';
 import { KV_SPLIT, SYNC_SIZE } from '../graph/layout.ts';
 import { lower } from '../graph/lower.ts';
-import { packedBytes, packWeights, repackRecord } from '../graph/packing.ts';
+import { packedBytes, packWeights, pieceBytes, repackRecord } from '../graph/packing.ts';
 import { createGraphPlan, expand, placePlan, workBytes, type PlacedPlan, type GraphPlan } from '../graph/plan.ts';
 import { RUN_WORDS } from '../graph/recurrent.ts';
 import { leaf, nbytes, type Ne, type Tensor } from '../graph/tensor.ts';
@@ -81,12 +81,12 @@ export interface ModelPass extends Placed {
   readonly streams: Streams | undefined;
 }
 
-/** A plan of one record for each matrix of a memory that is packed when it has been read. */
+/** A plan of one record for each matrix of a memory that is packed when it has been read. Its scratch has room for a piece of each (pieceBytes). */
 export interface Packing extends Placed {
   readonly matrices: readonly Tensor[];
   /** i32 [matrices]: after packing not 0 for those with an Inf or NaN among their scales. */
   readonly broken: Tensor;
-  /** Address of the first thread's scratch for packing beside a step: the next one's is the plan's scratchSize bytes further on. */
+  /** Address of the first thread's scratch for reading and packing beside a step: the next one's is the plan's scratchSize bytes further on. */
   readonly scratchAt: number;
 }
 
@@ -321,7 +321,9 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     const inLink = plans.filter((_, i) => links.passes[i].link === link);
     const matrices = loaded.map(([, tensor]) => tensor).filter((t) => t.layout === 'packed' && leaves.has(t));
     const broken = leaf('broken matrices', TYPE.i32, [matrices.length, 1, 1, 1]);
-    const packing = createGraphPlan(matrices.map((m, i) => repackRecord(m, facts, view(broken, [1], { offset: 4 * i }))));
+    const packing = createGraphPlan(
+      matrices.map((m, i) => ({ ...repackRecord(m, facts, view(broken, [1], { offset: 4 * i })), scratch: pieceBytes(m, facts) })),
+    );
     const crossed = new Set(links.passes.flatMap(({ crossings }) => crossings.map(({ to }) => to)));
     const own = new Set([...leaves, broken, ...inLink.flatMap(({ constants }) => constants)]);
     for (const l of own) if (!streams(l) && !crossed.has(l)) l.data = memory.take(bytesOf(l));

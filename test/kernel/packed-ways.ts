@@ -17,11 +17,12 @@ export function pack(k: Kernels, type: TypeName, plain: Uint8Array, ne00: number
   const groups = Math.ceil(nrows / R);
   const stride = plain.length / nrows;
   const w = k.arena.alloc(stride * groups * R);
-  new Uint8Array(k.memory.buffer).set(plain, w);
-  const scratch = k.arena.alloc(stride * R);
-  // One group at a time, last one first: groups are independent.
-  let bad = 0;
-  for (let g = groups - 1; g >= 0; g--) bad += k.call('repack', TYPE[type].id, w, ne00, nrows, g, g + 1, scratch);
+  const src = k.arena.alloc(stride * groups * R);
+  new Uint8Array(k.memory.buffer).set(plain, src);
+  // The last group alone, and the others together: groups are independent.
+  const last = (groups - 1) * R;
+  let bad = k.call('repack', TYPE[type].id, src + last * stride, w + last * stride, ne00, nrows - last);
+  bad += k.call('repack', TYPE[type].id, src, w, ne00, last);
   k.arena.checkGuards();
   return { w, ne00, nrows, type, bad };
 }
