@@ -185,7 +185,7 @@ export const rotate: Command = {
       json,
       learn: text,
       learnSteps: steps = 100,
-      learnRate: rate = 20,
+      learnRate: rate = 1.5,
       checkpoint,
     } = values;
     if (seed < 0 || seed >= 2 ** 32)
