@@ -193,12 +193,15 @@ async function time(model: Model, { nPrompt, nGen, nDepth }: Test, signal: Abort
     slot.truncate(at);
     return scheduler.submit(slot, ids(n, at), n - 1, () => {}, signal);
   };
+  // Where an encoder reads prompts, the text is by itself.
+  const read = (n: number, at: number): Promise<void> => (hparams.decoder ? scheduler.encode(slot, ids(n, at), signal) : decode(n, at));
+  const begin = hparams.decoder ? 0 : nDepth + nPrompt;
   try {
     // Threads that went home are back before the clock starts: the cell of the one token is written again.
-    await decode(Math.max(nDepth, 1), 0);
+    await read(Math.max(nDepth, 1), 0);
     const start = process.hrtime.bigint();
-    if (nPrompt > 0) await decode(nPrompt, nDepth);
-    for (let i = 0; i < nGen; i++) await decode(1, nDepth + nPrompt + i);
+    if (nPrompt > 0) await read(nPrompt, nDepth);
+    for (let i = 0; i < nGen; i++) await decode(1, begin + i);
     return Number(process.hrtime.bigint() - start);
   } finally {
     slots.release(slot);

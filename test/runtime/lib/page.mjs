@@ -46,6 +46,14 @@ async function tryLoad({ source, golden, options = {}, worker, abortAt = Infinit
   }
 }
 
+/** What a model generates that has no golden text, and how it was loaded. */
+async function greedyIds({ source, prompt, maxTokens, options }) {
+  const model = await loadModel(source, { contextLength: 256, warmUp: false, ...options });
+  const { ids } = await model.generate(prompt, { temperature: 0, maxTokens, ignoreEos: true }).result();
+  await model.dispose();
+  return { ids: [...ids], build: model.build, weights: model.stats.memory.weights };
+}
+
 /** Two loads at once in one page. */
 const tryTwice = (request) => Promise.all([tryLoad(request), tryLoad(request)]);
 
@@ -79,6 +87,6 @@ for (const type of ['freeze', 'resume']) document.addEventListener(type, () => e
 document.addEventListener('visibilitychange', () => events.push(document.visibilityState));
 const lifecycle = () => events;
 
-Object.assign(globalThis, { hubRemove: remove, hubTrip, tryLoad, tryTwice, kept, loadedSoFar, lifecycle });
+Object.assign(globalThis, { greedyIds, hubRemove: remove, hubTrip, tryLoad, tryTwice, kept, loadedSoFar, lifecycle });
 Object.assign(globalThis, { quantletCheck, loadModel, greedyFault });
 document.title = 'ready';
