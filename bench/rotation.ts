@@ -1,7 +1,9 @@
 /**
  * What rotation saves: the perplexity of a text with 4-bit weights, activations and caches, of a model as it is and with outliers, each as it is and rotated.
  *
- *   node --import tsx bench/rotation.ts MODEL-F32.gguf TEXT [--out FILE.md]       a llama model of f32 with rope pairs side by side
+ *   node --import tsx bench/rotation.ts MODEL-F32.gguf TEXT [--learn CALIBRATION] [--out FILE.md]
+ *
+ * MODEL is a llama model of f32 with rope pairs side by side, CALIBRATION another text, from which rotations are learned too (SpinQuant).
  *
  * Outliers are made such that the model computes what it did: of every `EVERY` channels one or two are made `FACTOR` times as large, and what makes or reads
  * them takes that back. They are where they hurt, among numbers that share a block with them, as those of trained models are:
@@ -16,21 +18,28 @@ import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { parseArgs } from 'node:util';
 import { getCount, getString } from '../src/gguf/metadata.ts';
 import { readGGUF } from '../src/gguf/read.ts';
 import { writeGGUF, type WriteValue } from '../src/gguf/write.ts';
 import { toBytes } from '../src/io/source.ts';
 
-const [source, text, flag, out] = process.argv.slice(2);
-if (text === undefined || (flag !== undefined && (flag !== '--out' || out === undefined)))
-  throw new Error('expected: bench/rotation.ts MODEL-F32.gguf TEXT [--out FILE.md]');
+const {
+  positionals: [source, text, ...more],
+  values: { learn, out },
+} = parseArgs({ allowPositionals: true, options: { learn: { type: 'string' }, out: { type: 'string' } } });
+if (text === undefined || more.length > 0)
+  throw new Error('expected: bench/rotation.ts MODEL-F32.gguf TEXT [--learn CALIBRATION] [--out FILE.md]');
 const EVERY = 37;
 const FACTOR = 24;
-const ROTATED = [
+const TWO = ['--r1', '--r2'];
+const FOUR = [...TWO, '--r3', '--r4'];
+const ROTATED: readonly (readonly [name: string, flags: readonly string[]])[] = [
   ['none', []],
-  ['QuaRot, R1 and R2', ['--r1', '--r2']],
-  ['QuaRot, R1 to R4', ['--r1', '--r2', '--r3', '--r4']],
-] as const;
+  ['QuaRot, R1 and R2', TWO],
+  ['QuaRot, R1 to R4', FOUR],
+  ...(learn === undefined ? [] : ([['SpinQuant, R1 to R4', [...FOUR, '--learn', learn]]] as const)),
+];
 
 const folder = mkdtempSync(join(tmpdir(), 'rotation-'));
 const cli = (...args: string[]): string =>
@@ -145,7 +154,7 @@ that much more than W4A8; KV4 has weights of f32 and a cache of q4_0.
 | --- | ---: | --- | ---: | ---: | ---: | ---: |
 ${lines.join('\n')}
 
-\`node --import tsx bench/rotation.ts ${basename(source)} ${basename(text)}\`
+\`node --import tsx bench/rotation.ts ${basename(source)} ${basename(text)}${learn === undefined ? '' : ` --learn ${basename(learn)}`}\`
 `;
   if (out === undefined) process.stdout.write(table);
   else writeFileSync(out, table);

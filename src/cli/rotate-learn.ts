@@ -7,7 +7,7 @@ import type { Engine } from '../core/engine.ts';
 import { createFingerprint } from '../engine/fingerprint.ts';
 import { platform } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
-import { getCount, getString } from '../gguf/metadata.ts';
+import { getCount, getNumber, getString } from '../gguf/metadata.ts';
 import { readGGUF } from '../gguf/read.ts';
 import type { TensorInfo } from '../gguf/types.ts';
 import { writeGGUF, type WriteValue } from '../gguf/write.ts';
@@ -16,7 +16,7 @@ import { cast, cpy } from '../graph/ops.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import type { ModelFiles } from '../io/model-files.ts';
 import { toBytes } from '../io/source.ts';
-import { learnRotations, roomFor, type Learned, type LearnedMatrix } from '../rotate/learn.ts';
+import { JUDGE_EVERY, learnRotations, roomFor, type Learned, type LearnedMatrix } from '../rotate/learn.ts';
 import { LAYER_MATRICES, type LayerMatrices } from '../rotate/loss.ts';
 import { hadamards, matrices, type MatrixRotations, type Rotation } from '../rotate/plan.ts';
 import { turned } from '../rotate/turn.ts';
@@ -39,8 +39,6 @@ export interface LearnFlags {
   readonly r4: number;
 }
 
-/** Steps from one checkpoint to the next. */
-const SAVE_EVERY = 10;
 /** Tensors that the loss knows; the others of a llama model would change it. */
 const KNOWN =
   /^(token_embd|output|output_norm|rope_freqs|blk\.\d+\.(attn_norm|ffn_norm|attn_q|attn_k|attn_v|attn_output|ffn_gate|ffn_up|ffn_down))\.weight$/;
@@ -51,7 +49,7 @@ export async function learn(
   hp: HParams,
   { text: path, checkpoint, threads, ...flags }: LearnFlags,
   signal: AbortSignal,
-): Promise<{ rotations: MatrixRotations; losses: readonly number[] }> {
+): Promise<{ rotations: MatrixRotations; loss: number }> {
   const { gguf } = model;
   const stranger = hp.arch === 'llama' ? [...gguf.tensors.keys()].find((name) => !KNOWN.test(name)) : `architecture ${hp.arch}`;
   if (stranger !== undefined)
@@ -98,20 +96,18 @@ export async function learn(
       checkpoint !== undefined && existsSync(checkpoint)
         ? await readCheckpoint(checkpoint, run)
         : await startOf(engine, hadamards(hp, flags.seed), hp.nEmbd, hp.headDim, hp.nLayer);
-    const losses: number[] = [];
     const bos = tokenizer.addBos ? tokenizer.special.bos : undefined;
-    for await (const loss of learnRotations(engine, hp, weights, learned, { ...flags, ids, bos, window, sequences, signal })) {
-      losses.push(loss);
+    for await (const _ of learnRotations(engine, hp, weights, learned, { ...flags, ids, bos, window, sequences, signal })) {
       bar.set(learned.step / flags.steps);
-      if (checkpoint !== undefined && learned.step % SAVE_EVERY === 0) await writeCheckpoint(checkpoint, learned, run, signal);
+      if (checkpoint !== undefined && learned.step % JUDGE_EVERY === 0) await writeCheckpoint(checkpoint, learned, run, signal);
     }
     if (checkpoint !== undefined) await writeCheckpoint(checkpoint, learned, run, signal);
     return {
       rotations: matrices(
-        learned.r1.x,
-        learned.r2.map(({ x }) => x),
+        learned.r1.best,
+        learned.r2.map(({ best }) => best),
       ),
-      losses,
+      loss: learned.loss,
     };
   } finally {
     bar.end();
@@ -157,24 +153,27 @@ async function startOf(engine: Engine, rotations: MatrixRotations, nEmbd: number
     const x = engine.read(one) as Float32Array;
     plan.dispose();
     engine.free(one);
-    return { x, momentum: new Float32Array(n * n) };
+    return { x, momentum: new Float32Array(n * n), best: x.slice() };
   };
   const r2: LearnedMatrix[] = [];
   for (let il = 0; il < nLayer; il++) r2.push(await dense(headDim, rotations.r2(il, 1)));
-  return { step: 0, r1: await dense(nEmbd, rotations.r1), r2 };
+  return { step: 0, loss: Infinity, r1: await dense(nEmbd, rotations.r1), r2 };
 }
 
 /** A GGUF of the matrices and their momentum: `run` tells the model, the text and the flags. */
 const STEP_KEY = 'quantlet.learn.step';
+const LOSS_KEY = 'quantlet.learn.loss';
+const PARTS = ['x', 'momentum', 'best'] as const;
 const RUN_KEY = 'quantlet.learn.run';
 
-async function writeCheckpoint(path: string, { step, r1, r2 }: Learned, run: string, signal: AbortSignal): Promise<void> {
+async function writeCheckpoint(path: string, { step, loss, r1, r2 }: Learned, run: string, signal: AbortSignal): Promise<void> {
   const metadata = new Map<string, WriteValue>([
     [STEP_KEY, { type: 'u32', value: step }],
+    [LOSS_KEY, { type: 'f64', value: loss }],
     [RUN_KEY, { type: 'str', value: run }],
   ]);
   const tensors = [r1, ...r2].flatMap((m, i) =>
-    (['x', 'momentum'] as const).map((part) => {
+    PARTS.map((part) => {
       const n = Math.sqrt(m.x.length);
       return { name: `${i}.${part}`, type: TYPE.f32, ne: [n, n], data: new Uint8Array(m[part].slice().buffer) };
     }),
@@ -195,6 +194,10 @@ async function readCheckpoint(path: string, run: string): Promise<Learned> {
     const { offset, byteLength } = gguf.tensors.get(name)!;
     return new Float32Array(Uint8Array.prototype.slice.call(file, offset, offset + byteLength).buffer);
   };
-  const all = Array.from({ length: gguf.tensors.size / 2 }, (_, i) => ({ x: array(`${i}.x`), momentum: array(`${i}.momentum`) }));
-  return { step: getCount(gguf, STEP_KEY), r1: all[0], r2: all.slice(1) };
+  const all = Array.from({ length: gguf.tensors.size / PARTS.length }, (_, i) => ({
+    x: array(`${i}.x`),
+    momentum: array(`${i}.momentum`),
+    best: array(`${i}.best`),
+  }));
+  return { step: getCount(gguf, STEP_KEY), loss: getNumber(gguf, LOSS_KEY), r1: all[0], r2: all.slice(1) };
 }

@@ -218,15 +218,14 @@ export const rotate: Command = {
       const bytes = await writeRotated({ model, plan, output, facts, threads, signal, onProgress: (part) => bar.set(part) });
       bar.end();
       const seconds = (performance.now() - start) / 1000;
-      const [first, last] = [learned?.losses.at(0), learned?.losses.at(-1)];
       process.stdout.write(
         json
-          ? `${JSON.stringify({ input, output, ...facts, loss_first: first, loss_last: last, untied_bytes: plan.untiedBytes, bytes, threads, seconds })}\n`
+          ? `${JSON.stringify({ input, output, ...facts, loss: learned?.loss, untied_bytes: plan.untiedBytes, bytes, threads, seconds })}\n`
           : forTerminal(
               `rotated ${input} to ${output}: ${Object.entries(sizes)
                 .map(([name, n]) => `${name.toUpperCase()} of ${n}`)
                 .join(', ')}\n` +
-                (first === undefined ? '' : `learned in ${steps} steps, from ${first.toFixed(4)} to ${last?.toFixed(4)} nats a token\n`) +
+                (learned ? `learned in ${steps} steps: ${learned.loss.toFixed(4)} nats a token of the text\n` : '') +
                 (plan.untiedBytes
                   ? `the output has a matrix of its own now, ${bytesText(plan.untiedBytes)}: embeddings without the last norm's weights cannot serve as one\n`
                   : '') +

@@ -8,15 +8,18 @@ import { cayleyStep } from './cayley.ts';
 import { lossOf, type LayerMatrices } from './loss.ts';
 import { randomNumbers } from './random.ts';
 
-/** An orthogonal matrix by rows, and what is left of the steps that it took. */
+/** An orthogonal matrix by rows, what is left of the steps that it took, and what it was when the loss was least. */
 export interface LearnedMatrix {
   readonly x: Float32Array;
   readonly momentum: Float32Array;
+  readonly best: Float32Array;
 }
 
 export interface Learned {
   /** Steps taken. */
   step: number;
+  /** The loss of the best matrices, in nats a token of the pieces of text by which all are judged. */
+  loss: number;
   readonly r1: LearnedMatrix;
   /** For each layer. */
   readonly r2: readonly LearnedMatrix[];
@@ -48,6 +51,9 @@ export interface LearnOptions {
 /** Tokens of a sequence at most. */
 const MOST_WINDOW = 256;
 const MOST_SEQUENCES = 4;
+/** Every so many steps the matrices are judged, by so many batches that are the same each time. */
+export const JUDGE_EVERY = 10;
+const JUDGED_BATCHES = 3;
 
 /** Sequences of a step, and bytes of an engine for them: fewer where there is not so much memory. @throws ERR_OUT_OF_MEMORY */
 export function roomFor(hp: HParams, matrixElements: number, largest: number): { window: number; sequences: number; bytes: number } {
@@ -66,7 +72,8 @@ export function roomFor(hp: HParams, matrixElements: number, largest: number): {
 }
 
 /**
- * Takes the steps that are left, changing `learned`.
+ * Takes the steps that are left, changing `learned`. Quantised weights jump where steps are smooth: the best matrices are not always the last, and may be
+ * the first.
  * @returns a generator of the loss in nats a token that each step started from
  * @throws ERR_INVALID_ARGUMENT where the text is too short, or signal.reason
  */
@@ -92,24 +99,38 @@ export async function* learnRotations(
   const plan = engine.plan(loss.probabilities, loss.r1, ...loss.r2);
   const matrices = [[learned.r1, r1, loss.r1], ...learned.r2.map((m, i) => [m, r2[i], loss.r2[i]] as const)] as const;
 
-  for (; learned.step < steps; learned.step++) {
-    const random = randomNumbers(seed, learned.step);
+  /** The loss of some pieces of the text, and their gradient. */
+  const measure = async (stream: number): Promise<number> => {
+    const random = randomNumbers(seed, stream);
     const pieces = Array.from({ length: sequences }, () => {
       const from = random() % (text.length - window);
       return text.slice(from, from + window + 1);
     });
+    const next = pieces.flatMap((piece) => piece.slice(1));
     engine.write(
       ids,
       pieces.flatMap((piece) => [bos ?? piece[0], ...piece.slice(1, window)]),
     );
-    const next = pieces.flatMap((piece) => piece.slice(1));
     engine.write(targets, next);
     for (const [{ x }, t] of matrices) engine.write(t, x);
     await engine.compute(plan, { signal });
     const probabilities = engine.view(loss.probabilities) as Float32Array;
-    yield next.reduce((sum, id, i) => sum - Math.log(probabilities[i * nVocab + id]), 0) / tokens;
+    return next.reduce((sum, id, i) => sum - Math.log(probabilities[i * nVocab + id]), 0) / tokens;
+  };
+  const judge = async (): Promise<void> => {
+    let mean = 0;
+    for (let i = 0; i < JUDGED_BATCHES; i++) mean += (await measure(-2 - i)) / JUDGED_BATCHES;
+    if (!(mean < learned.loss)) return;
+    learned.loss = mean;
+    for (const [{ x, best }] of matrices) best.set(x);
+  };
+
+  for (; learned.step < steps; learned.step++) {
+    if (learned.step % JUDGE_EVERY === 0) await judge();
+    yield await measure(learned.step);
     for (const [{ x, momentum }, , gradient] of matrices)
       cayleyStep(x, momentum, engine.view(gradient) as Float32Array, rate * (1 - learned.step / steps));
   }
+  await judge();
   plan.dispose();
 }

@@ -132,8 +132,11 @@ it('steps keep a matrix orthogonal and find the one that turns a to b', () => {
 it('learning goes on from a copy to the same bits, for any threads, and keeps the matrices orthogonal', async () => {
   const { nEmbd, headDim, nVocab, nLayer } = SHAPE;
   const start = (): Learned => {
-    const of = (n: number, seed: number): Learned['r1'] => ({ x: orthogonal(n, seed), momentum: new Float32Array(n * n) });
-    return { step: 0, r1: of(nEmbd, 21), r2: Array.from({ length: nLayer }, (_, il) => of(headDim, 22 + il)) };
+    const of = (n: number, seed: number): Learned['r1'] => {
+      const x = orthogonal(n, seed);
+      return { x, momentum: new Float32Array(n * n), best: x.slice() };
+    };
+    return { step: 0, loss: Infinity, r1: of(nEmbd, 21), r2: Array.from({ length: nLayer }, (_, il) => of(headDim, 22 + il)) };
   };
   const ids = randomIds(60, nVocab, 9);
   const options = { r4: 0, ids, bos: 1, window: 16, sequences: 2, steps: 12, rate: 1, seed: 3 };
@@ -156,6 +159,9 @@ it('learning goes on from a copy to the same bits, for any threads, and keeps th
   const rest = await run(2, structuredClone(parts), Infinity);
   expect([...first.slice(0, 7), ...rest]).toEqual(losses);
   expect(parts.step).toBe(7);
+  // The best of what was judged, at 0, 10 and 12 steps.
+  expect(whole.loss).toBeLessThanOrEqual(parts.loss);
+  for (const { best } of [whole.r1, ...whole.r2]) expect(gram(best)).toBeLessThan(1e-5);
   const { code, message } = await failure(short);
   expect([code, message]).toEqual([
     'ERR_INVALID_ARGUMENT',
