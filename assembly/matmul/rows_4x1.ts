@@ -15,6 +15,9 @@ import { Q8_0 } from './format/q8_0';
 import { HAS_DOT_ADD, HAS_RELAXED_DOT, held, held_ones } from '../simd';
 import * as id from '../type/ids';
 
+/** Bytes of a line of the cache. */
+const LINE: usize = 64;
+
 /** Rows that are multiplied at once. */
 export const AT_ONCE: i32 = 4;
 
@@ -31,6 +34,17 @@ export function takes_rows(type: u32): bool {
 export function rows_4x1(type: u32, rows: usize, ne00: i32, a: usize, y: usize): void {
   if (type == id.Q8_0) rows_of<Q8_0>(rows, ne00 >> 5, a, y);
   else rows_of<Q4_0>(rows, ne00 >> 5, a, y);
+}
+
+/**
+ * Loads a byte of each line of n bytes at p, and stores something of them at `to`. Rows that lie anywhere are fetched by nothing ahead: so closely one after the
+ * other a processor waits for many of these loads at once, and while it computes for few. It took a feed-forward of a tenth of its neurons from 0.38 of the
+ * dense one's time to 0.29 (q4_0 from memory, Xeon, Node 24, one thread).
+ */
+export function touch(p: usize, n: usize, to: usize): void {
+  let any: u32 = 0;
+  for (const end = p + n; p < end; p += LINE) any |= load<u8>(p);
+  store<u32>(to, any);
 }
 
 function rows_of<F>(rows: usize, n: i32, a: usize, y: usize): void {

@@ -10,6 +10,7 @@ import { Op, row_of } from '../runtime/tensor';
 import { f16_to_f32, held, madd } from '../simd';
 import { F32, Q4_0, Q8_0, blck_size, type_size } from '../type/ids';
 import { dequantize_row } from '../type/traits';
+import { touch } from '../matmul/rows_4x1';
 import { is_dense, place_of, row_in } from './sparse';
 
 /** Of 16 rows, how many are still added one by one where there are packed weights (src/graph/layout.ts SPARSE_TURN). */
@@ -75,26 +76,26 @@ function stripe(op: Op, blocks: bool, list: usize, x: usize, y: usize, c: i32, n
   const most = blocks ? AT_ONCE : AS_F32;
   y += <usize>c << 2;
   memory.fill(y, 0, <usize>n << 2);
-  let held = 0;
+  let rows = 0;
   for (let i = 0, count = load<i32>(list); i < count; i++) {
     const v = element(op, list, x, i);
     if (v == 0) continue;
-    const at = scratch + (<usize>held << 2);
+    const at = scratch + (<usize>rows << 2);
     let p = w + <usize>row_in(list, i) * op.src0.nb1;
     if (!blocks && type != F32) {
-      const f32s = scratch + ROWS_AT + <usize>held * STRIPE_BYTES;
+      const f32s = scratch + ROWS_AT + <usize>rows * STRIPE_BYTES;
       dequantize_row(type, p, f32s, n);
       p = f32s;
     }
     store<f32>(at, v);
     store<usize>(at, p, ADDRESSES);
-    if (++held < most) continue;
-    if (blocks) add_blocks(y, n, scratch, held, type == Q8_0);
+    if (++rows < most) continue;
+    if (blocks) add_blocks(y, n, scratch, rows, type == Q8_0);
     else add_four(y, n, scratch);
-    held = 0;
+    rows = 0;
   }
-  if (blocks) add_blocks(y, n, scratch, held, type == Q8_0);
-  else for (let at = scratch; held > 0; held--, at += 4) add_one(y, n, load<usize>(at, ADDRESSES), at);
+  if (blocks) add_blocks(y, n, scratch, rows, type == Q8_0);
+  else for (let at = scratch; rows > 0; rows--, at += 4) add_one(y, n, load<usize>(at, ADDRESSES), at);
 }
 
 /** y += rows of q4_0, or with `eight` q8_0, times their elements: a block of each in turn, whose scale meets the element first. */
@@ -103,6 +104,7 @@ function add_blocks(y: usize, n: i32, rows: usize, count: i32, eight: bool): voi
   const mask = held(15);
   const centre = held(8);
   const last = rows + (<usize>count << 2);
+  for (let i = rows; i != last; i += 4) touch(load<usize>(i, ADDRESSES), <usize>(n >> 5) * bytes, rows + ROWS_AT);
   for (let at: usize = 0; n > 0; n -= 32, at += bytes, y += 128) {
     let y0 = v128.load(y);
     let y1 = v128.load(y, 16);

@@ -10,14 +10,14 @@
  */
 import { ACC, ROWS } from '../matmul/format/group';
 import { mul_mat_packed, mul_mat_packed_scratch, repack } from '../matmul/packed';
-import { AT_ONCE, rows_4x1, takes_rows } from '../matmul/rows_4x1';
+import { AT_ONCE, rows_4x1, takes_rows, touch } from '../matmul/rows_4x1';
 import { range_end, range_start } from '../runtime/schedule';
 import { take } from '../runtime/sync';
 import { LAYOUT_PACKED, Op, Tensor, row_of } from '../runtime/tensor';
 
 /**
- * Where more than so many rows of 16 count, the packed weights take less time (src/graph/layout.ts SPARSE_TURN). All rows of q4_0 one by one took 1.9 times
- * as long as packed (simd) to 2.3 times (dotadd), and added up in f32 3.3 to 6 times (Zen 4, Node 20 and 24, 1024 x 2816, one thread).
+ * Where more than so many rows of 16 count, the packed weights take less time (src/graph/layout.ts SPARSE_TURN). From memory half of the rows of q4_0 one by
+ * one took as long as all of them packed, and of those that are added up a fifth (Xeon, Node 24, dotadd, 1024 x 2816, one thread).
  */
 const TURN: i32 = 7;
 
@@ -138,12 +138,13 @@ function some_rows(op: Op, t: i32, i: i32, scratch: usize): void {
   const work = scratch + ACC;
   const gathered = work + mul_mat_packed_scratch();
   if (!packed && takes_rows(w.type)) {
+    for (let j = i; j < end; j++) touch(w.data + <usize>row_in(list, j) * w.nb1, w.nb1, scratch);
     for (; i < end; i += AT_ONCE) {
       // Where a list ends its last row is taken more than once.
       for (let j = 0; j < AT_ONCE; j++)
         store<usize>(work + <usize>j * sizeof<usize>(), w.data + <usize>row_in(list, min(i + j, end - 1)) * w.nb1);
       rows_4x1(w.type, work, w.ne0, x, scratch);
-      for (let j = i, last = min(i + AT_ONCE, end); j < last; j++)
+      for (let j = i, stop = min(i + AT_ONCE, end); j < stop; j++)
         store<f32>(y + (<usize>place_of(lookup, row_in(list, j)) << 2), load<f32>(scratch + (<usize>(j - i) << 2)));
     }
     return;
