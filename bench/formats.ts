@@ -28,7 +28,7 @@ const PIECE = 256;
 /** Seconds a measurement takes at least. */
 const LEAST = 0.1;
 
-const memory = new WebAssembly.Memory({ initial: (MEMORY >> 16) + 600 });
+const memory = new WebAssembly.Memory({ initial: (MEMORY >> 16) + 600, maximum: 65536 });
 const k = new WebAssembly.Instance(new WebAssembly.Module(readFileSync(new URL(`../dist/wasm/${options.build}.wasm`, import.meta.url))), {
   env: { memory },
 }).exports as Record<string, (...a: number[]) => number>;

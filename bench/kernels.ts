@@ -42,7 +42,7 @@ interface Case {
 }
 
 function casesOf(build: string): Case[] {
-  const memory = new WebAssembly.Memory({ initial: 6400 });
+  const memory = new WebAssembly.Memory({ initial: 6400, maximum: 6400 });
   const bytes = readFileSync(new URL(`../dist/wasm/${build}.wasm`, import.meta.url));
   const module = turbo ? compileTurbo(bytes) : new WebAssembly.Module(bytes);
   const k = new WebAssembly.Instance(module, { env: { memory } }).exports as Record<string, (...a: number[]) => number>;

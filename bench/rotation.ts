@@ -1,12 +1,15 @@
 /**
- * What rotation saves: the perplexity of a text with 4-bit weights and caches, of a model as it is and with outliers, each as it is and rotated.
+ * What rotation saves: the perplexity of a text with 4-bit weights, activations and caches, of a model as it is and with outliers, each as it is and rotated.
  *
  *   node --import tsx bench/rotation.ts MODEL-F32.gguf TEXT [--out FILE.md]       a llama model of f32 with rope pairs side by side
  *
- * Outliers are made such that the model computes what it did: every `EVERY`th channel is made `FACTOR` times as large, and what reads it takes that back.
- * - the weights of attn_norm and ffn_norm, taken back by the columns of the matrices behind them
- * - rows of attn_k, in pairs that rope turns together, taken back by the rows of attn_q
- * - rows of attn_v, taken back by the columns of attn_output; rows of ffn_up, taken back by the columns of ffn_down
+ * Outliers are made such that the model computes what it did: of every `EVERY` channels one or two are made `FACTOR` times as large, and what makes or reads
+ * them takes that back. They are where they hurt, among numbers that share a block with them, as those of trained models are:
+ * - columns of the matrices behind attn_norm and ffn_norm, taken back by the norm's weights; and other weights of the norms, so that activations have outliers
+ *   too, taken back by the matrices' columns
+ * - columns of attn_output and of ffn_down, taken back by the rows of attn_v and of ffn_up
+ * - keys: rows of attn_k, in pairs that rope turns together, taken back by the rows of attn_q
+ * (Rows that are large as a whole hurt nobody: each block of a row has a scale of its own.)
  */
 import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
@@ -23,6 +26,11 @@ if (text === undefined || (flag !== undefined && (flag !== '--out' || out === un
   throw new Error('expected: bench/rotation.ts MODEL-F32.gguf TEXT [--out FILE.md]');
 const EVERY = 37;
 const FACTOR = 24;
+const ROTATED = [
+  ['none', []],
+  ['QuaRot, R1 and R2', ['--r1', '--r2']],
+  ['QuaRot, R1 to R4', ['--r1', '--r2', '--r3', '--r4']],
+] as const;
 
 const folder = mkdtempSync(join(tmpdir(), 'rotation-'));
 const cli = (...args: string[]): string =>
@@ -61,6 +69,8 @@ async function withOutliers(path: string): Promise<Uint8Array> {
     );
   };
   const large = (i: number): number => (i % EVERY === 5 ? FACTOR : 1);
+  /** Of a norm's weights: those of the matrices' large columns are small, others large. */
+  const normed = (i: number): number => (i % EVERY === 23 ? FACTOR : 1 / large(i));
   /** Of a KV head's dimensions, pair by pair: the same for every query head that meets it. */
   const pair = (i: number): number => ((i % headDim) >> 1 === 3 ? FACTOR : 1);
   const value = (i: number): number => (i % headDim === 9 ? FACTOR : 1);
@@ -71,15 +81,15 @@ async function withOutliers(path: string): Promise<Uint8Array> {
       ['attn_norm', ['attn_q', 'attn_k', 'attn_v']],
       ['ffn_norm', ['ffn_gate', 'ffn_up']],
     ] as const) {
-      columns(name(norm), large);
-      for (const reader of readers) columns(name(reader), (i) => 1 / large(i));
+      columns(name(norm), normed);
+      for (const reader of readers) columns(name(reader), (i) => 1 / normed(i));
     }
     rows(name('attn_k'), pair);
     rows(name('attn_q'), (i) => 1 / pair(i));
-    rows(name('attn_v'), value);
-    columns(name('attn_output'), (i) => 1 / value(i));
-    rows(name('ffn_up'), large);
-    columns(name('ffn_down'), (i) => 1 / large(i));
+    columns(name('attn_output'), value);
+    rows(name('attn_v'), (i) => 1 / value(i));
+    columns(name('ffn_down'), large);
+    rows(name('ffn_up'), (i) => 1 / large(i));
   }
   const metadata = new Map<string, WriteValue>(
     [...gguf.metadata].map(([key, v]) => [key, { type: gguf.metadataTypes.get(key)!, value: v }]),
@@ -110,27 +120,28 @@ try {
     ['with outliers', outliers],
   ] as const) {
     const f32 = nll(model);
-    for (const [rotation, flags] of [
-      ['none', []],
-      ['R1, R2', ['--r1', '--r2']],
-      ['R1 to R4', ['--r1', '--r2', '--r3', '--r4']],
-    ] as const) {
-      const turned = flags.length === 0 ? model : join(folder, `turned-${flags.length}.gguf`);
+    for (const [rotation, flags] of ROTATED) {
+      const turned = flags.length === 0 ? model : join(folder, 'turned.gguf');
       if (flags.length > 0) cli('rotate', ...flags, model, turned);
       const q4_0 = join(folder, 'q4_0.gguf');
       cli('quantize', '--pure', turned, q4_0, 'Q4_0');
-      const gap = (n: number): string => `${n < f32 ? '-' : '+'}${Math.abs(n - f32).toFixed(4)}`;
-      const measured = [nll(turned), nll(q4_0), nll(turned, '-ctk', 'q8_0', '-ctv', 'q8_0'), nll(turned, '-ctk', 'q4_0', '-ctv', 'q4_0')];
-      lines.push(`| ${what} | ${f32.toFixed(4)} | ${rotation} | ${measured.map(gap).join(' | ')} |`);
+      const f32s = nll(turned);
+      const w4a8 = nll(q4_0);
+      const gaps = [f32s - f32, w4a8 - f32, nll(q4_0, '--act-bits', '4') - w4a8, nll(turned, '-ctk', 'q4_0', '-ctv', 'q4_0') - f32];
+      lines.push(
+        `| ${what} | ${f32.toFixed(4)} | ${rotation} | ${gaps.map((n) => `${n < 0 ? '-' : '+'}${Math.abs(n).toFixed(4)}`).join(' | ')} |`,
+      );
       console.error(lines.at(-1));
     }
   }
   const table = `# Rotation: what 4 bits lose, in nats a token
 
 ${basename(source)}, ${basename(text)} in windows of 256, f32 caches but where they are said to be quantised; Node ${process.versions.node}.
-With outliers: each ${EVERY}th channel times ${FACTOR}, and taken back (bench/rotation.ts). Q4_0 is \`quantlet quantize --pure\`. The columns are what is lost against f32.
+With outliers: of each ${EVERY} channels one or two times ${FACTOR}, and taken back ([bench/rotation.ts](../rotation.ts)).
+Q4_0 is \`quantlet quantize --pure\`: W4A8 has its weights, with activations of 8 bits as always, and loses that much against f32; W4A4 (\`--act-bits 4\`) loses
+that much more than W4A8; KV4 has weights of f32 and a cache of q4_0.
 
-| model | f32 | rotation | f32 weights | Q4_0 | q8_0 cache | q4_0 cache |
+| model | f32 | rotation | f32 weights | W4A8 | W4A4 | KV4 |
 | --- | ---: | --- | ---: | ---: | ---: | ---: |
 ${lines.join('\n')}
 

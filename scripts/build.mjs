@@ -1,9 +1,9 @@
 #!/usr/bin/env node
-// One build step for everything under dist/: six wasm builds and the quantisers' module through the asc API, then the TypeScript, then both as text for browsers, then
-// the page that servers have at /.
+// One build step for everything under dist/: three wasm builds and the quantisers' module through the asc API, each build without threads from the one with them,
+// then the TypeScript, then both as text for browsers, then the page that servers have at /.
 // Stamped with a hash of its inputs, so that prepare, prestart and pretest may all call it and only the first works.
 //
-//   node scripts/build.mjs [--force] [--wasm] [--only relaxed,simd-threads] [--watch]
+//   node scripts/build.mjs [--force] [--wasm] [--only relaxed-threads,simd-threads] [--watch]
 //
 // --wasm leaves the TypeScript out, --force takes no notice of stamps. --only makes some of the wasm builds (the others stay as they were, and the
 // next build without it makes all again). --watch builds again whenever a source changes.
@@ -25,7 +25,7 @@ const { values: flags } = parseArgs({
 const { force = false } = flags;
 process.argv.length = 2; // asc reads the command line by itself, and has a --wasm of its own
 
-/** The builds of the kernels, and a module of its own that is built as the one that runs everywhere. */
+/** The builds of the kernels that have threads, and a module of its own that is built for all runtimes. */
 const BUILDS = Object.keys(JSON.parse(readFileSync('asconfig.json', 'utf8')).targets);
 const QUANTIZE = 'quantize';
 const TARGETS = [...BUILDS, QUANTIZE];
@@ -93,7 +93,7 @@ async function buildWasm() {
     const out = `dist/wasm/${target}.wasm`;
     const what =
       target === QUANTIZE
-        ? ['assembly/quantize/index.ts', '--target', 'simd', '--outFile', out]
+        ? ['assembly/quantize/index.ts', '--enable', 'simd', '--outFile', out]
         : ['assembly/index.ts', '--target', target];
     const transforms = target === QUANTIZE ? [] : [KeepCalls];
     const { error, stderr } = await asc.main([...what, '--config', 'asconfig.json'], { transforms });
@@ -102,10 +102,19 @@ async function buildWasm() {
       console.error(stderr.toString());
       throw error ?? new Error(`asc wrote no ${out}`);
     }
-    writeFileSync(out, Buffer.concat([readFileSync(out), customSection('quantlet', target)]));
+    const code = readFileSync(out);
+    writeFileSync(out, Buffer.concat([code, customSection('quantlet', target)]));
+    if (target !== QUANTIZE) writeUnshared(code, target.replace('-threads', ''));
   }
   inlineWasm();
   for (const name of stamps) setStamp(name, stamp);
+}
+
+/** The build without threads: the same code, over a memory that is not shared, but has a maximum (src/wasm/shared-memory.ts). */
+function writeUnshared(code, name) {
+  const memory = '\x03env\x06memory\x02';
+  code[code.indexOf(memory) + memory.length] = 1;
+  writeFileSync(`dist/wasm/${name}.wasm`, Buffer.concat([code, customSection('quantlet', name)]));
 }
 
 async function buildTypeScript() {
@@ -169,8 +178,7 @@ async function buildWorker() {
 }
 
 /**
- * Kernels as text, what a page can load whatever its bundler does with files: base64 of the deflated bytes. Only the builds with threads: src/wasm/unshared.ts
- * makes the single-threaded ones.
+ * Kernels as text, what a page can load whatever its bundler does with files: base64 of the deflated bytes. One text for a build with threads and without.
  */
 function inlineWasm() {
   mkdirSync('dist/inline', { recursive: true });

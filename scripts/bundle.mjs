@@ -40,8 +40,15 @@ export async function bundleModules({ build }) {
     chunkNames: 'chunks/[name]-[hash]',
     external: ['../inline/*', '../../dist/wasm/*'],
   });
-  // Node's worker threads start sooner from one file.
-  const worker = await build({ ...shared, entryPoints: ['dist/worker/node.js'], outfile: 'dist/worker/node.js', platform: 'node' });
+  // Node's worker threads start sooner from one file, and of CommonJS: Piscina require()s it, and Node 20 ends the process where a worker is terminated while
+  // require() instantiates an ES module ("v8::Module::IsGraphAsync must be used on an instantiated module").
+  const worker = await build({
+    ...shared,
+    entryPoints: ['dist/worker/node.js'],
+    outfile: 'dist/worker/node.cjs',
+    platform: 'node',
+    format: 'cjs',
+  });
   const isModule = (file) => file.endsWith('.js') && !file.startsWith(join('dist', 'inline')) && file !== join('dist/worker/web.js');
   for (const file of files('dist').filter(isModule)) rmSync(file);
   for (const { path, text } of [...outputFiles, ...worker.outputFiles]) {

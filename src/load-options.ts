@@ -41,6 +41,11 @@ export interface LoadOptions extends WebOptions {
    */
   cacheRotation?: boolean;
   /**
+   * Bits that products of quantised weights round activations to, 8 or 4. With 4 the codes are of -7 to 7, in the same memory and time: it measures what
+   * activations of 4 bits would lose (W4A4), with and without a rotation. Default 8.
+   */
+  actBits?: 4 | 8;
+  /**
    * FlashDecoding++: the largest score every part of attention is taken to have, for this model (bench/unified-max.ts finds it); parts with
    * scores far from it are computed again the safe way. Default: each part its own, which is as fast here.
    */
@@ -107,6 +112,7 @@ const LOAD_OPTIONS = {
   cacheTypeK: or(oneOf(...KV_TYPES), 'f16'),
   cacheTypeV: or(oneOf(...KV_TYPES), 'f16'),
   cacheRotation: or(KIND.boolean, true),
+  actBits: or({ is: (v) => v === 4 || v === 8, expected: '4 or 8' }, 8),
   unifiedMax: KIND.finite,
   weightsMemory: KIND.size,
   lora: or(KIND.list, []),

@@ -4,6 +4,7 @@ import type { OwnBytes } from './globals.ts';
 import { createChat, type Chat, type ModelChatOptions } from './chat/generation.ts';
 import type { ChatMessage } from './chat/messages.ts';
 import { createChatTemplate, type ChatTemplate } from './chat/template.ts';
+import type { HParams } from './arch/hparams.ts';
 import { embed, EMBED_OPTIONS, rank, type EmbedOptions } from './generate/embed.ts';
 import { memorySum, type MemoryParts } from './engine/memory-use.ts';
 import { createModelEngine, type ModelEngine } from './engine/model-engine.ts';
@@ -48,6 +49,8 @@ export class Model {
   readonly parallel: number;
   /** Whether tokens are drafted and verified several at a time. */
   readonly speculative: boolean;
+  /** Whether an encoder reads prompts: they take no room from the text, which has the whole context for itself. */
+  readonly encoder: boolean;
   /** Texts of the tokens that begin and end a sequence, '' where the model has none. */
   readonly bos: string;
   readonly eos: string;
@@ -85,6 +88,7 @@ export class Model {
     const named = metadata.get('general.name');
     this.name = options.name ?? (typeof named === 'string' ? named : this.architecture);
     this.parallel = engine.parallel;
+    this.encoder = engine.hparams.decoder !== undefined;
     this.bos = text(tokenizer.special.bos);
     this.eos = text(tokenizer.special.eos);
     const template = options.chatTemplate ?? metadata.get('tokenizer.chat_template');
@@ -200,6 +204,7 @@ export class Model {
     return createChat(
       ({ chatTemplate }) => ({
         contextLength: this.contextLength,
+        encoder: this.encoder,
         bos: this.bos,
         chatTemplate: chatTemplate === undefined ? this.chatTemplate : this.#templateOf(chatTemplate),
         tokenize: (text, encoding) => this.tokenize(text, encoding),
@@ -257,6 +262,15 @@ function refuseAdapter(gguf: GGUF): void {
     );
 }
 
+/** A draft model continues a text by itself: what an encoder has read is not in the text. @throws ERR_INVALID_ARGUMENT */
+function refuseEncoder({ arch, decoder }: HParams, what: string): void {
+  if (decoder)
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `a ${arch} model cannot ${what}: its encoder reads the prompt, which no other model sees; leave it out (drafts of n-grams work)`,
+    );
+}
+
 /**
  * The model that drafts, with a sequence for each of the model's.
  * @throws ERR_INVALID_ARGUMENT for one of another vocabulary, before the model's own weights are read
@@ -273,6 +287,7 @@ async function loadDraftModel(
   const model = await loadOn(platform, source, resolveLoadOptions({ ...same, embeddings: false, threads, cacheTypeK, cacheTypeV }));
   try {
     checkVocabularies(tokenizer, model.internals.tokenizer);
+    refuseEncoder(model.internals.engine.hparams, 'be a draft model');
     return model;
   } catch (error) {
     await model.dispose();
@@ -332,6 +347,7 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
           'ERR_INVALID_ARGUMENT',
           `speculation is for models that generate text; this ${engine.hparams.arch} model makes ${engine.wants}`,
         );
+      if (draftModel) refuseEncoder(engine.hparams, 'have a draft model');
       keepsFiles = engine.streams;
       const warmupMs = await warmUp(engine, options.warmUp, signal);
       return new Model(

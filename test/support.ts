@@ -55,6 +55,7 @@ export const greedyIds = async (model: Model, { prompt_ids, ids }: Greedy): Prom
 
 /**
  * Logits of positions from `from` on, one array each, in a fresh slot; the prompt goes in as batches of the given sizes (the last one repeats).
+ * Where an encoder reads prompts, it has read the ids, and the decoder is fed its start and the same ids.
  * Needs a model loaded with maxOutputs of the largest batch.
  */
 export async function logitsOf(
@@ -68,8 +69,11 @@ export async function logitsOf(
   const rows: Float32Array[] = [];
   try {
     slot.truncate(0);
-    for (let start = 0, i = 0; start < ids.length; i++) {
-      const part = ids.slice(start, start + sizes[Math.min(i, sizes.length - 1)]);
+    const { decoder } = engine.hparams;
+    if (decoder) await scheduler.encode(slot, ids);
+    const tokens = decoder ? [decoder.start!, ...ids] : ids;
+    for (let start = 0, i = 0; start < tokens.length; i++) {
+      const part = tokens.slice(start, start + sizes[Math.min(i, sizes.length - 1)]);
       await scheduler.submit(slot, part, Math.max(0, from - start), (logits) => rows.push(logits.slice()));
       start += part.length;
     }

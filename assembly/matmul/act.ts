@@ -10,6 +10,9 @@
  *
  * With ACT_64, for formats of 1 and 2 bits (format/few_bits.ts) and for nvfp4, one d for 2 sub-blocks, so that one f32 step does for 64 weights.
  *
+ * With ACT_4, quants are of -7 to 7 and not of -127 to 127: activations of 4 bits, in the same bytes, for every loop. They measure what a model would lose
+ * by them (QuaRot, arXiv 2404.00456); no loop is faster for it.
+ *
  * The layout, in which a sub-block is one of these (in the simd build quants are i16):
  *
  *   column:        | 32 quants i8 | d f32 | sum of the quants f32 | lane sums of quants 0..15, 2 x i16 | lane sums of quants 16..31 |
@@ -41,6 +44,7 @@ export const ACT_SIGNS: u32 = 4;
 export const ACT_PAIR_ORDER: u32 = 6;
 export const ACT_64: u32 = 8;
 export const ACT_I16: u32 = 16;
+export const ACT_4: u32 = 32;
 /** The bits of a type that say the layout of columns: none, ACT_16XN, ACT_SIGNS or ACT_PAIR_ORDER. */
 const ACT_LAYOUT: u32 = 6;
 
@@ -159,6 +163,7 @@ function largest(x: usize): v128 {
 export function quantize_act(type: u32, x: usize, i: i32, n: i32, act: usize, stride: usize, c: i32, ncols: i32): void {
   const block = act_block(type);
   const layout = type & ACT_LAYOUT;
+  const most: f32 = type & ACT_4 ? 7 : 127;
   const blocked = blocked_columns(type, ncols);
   const in_block = c < blocked;
   const signs = layout == ACT_SIGNS;
@@ -172,7 +177,7 @@ export function quantize_act(type: u32, x: usize, i: i32, n: i32, act: usize, st
     for (let p = x + 128; p != end; p += 128) m = i32x4.max_u(m, largest(p));
     m = i32x4.max_u(m, i64x2.shuffle(m, m, 1, 0));
     const amax = reinterpret<f32>(max<u32>(i32x4.extract_lane(m, 0), i32x4.extract_lane(m, 1)) >> 1);
-    let d = amax / 127;
+    let d = amax / most;
     if (reinterpret<u32>(d) < 0x00800000)
       d = 0; // subnormal: 1 / d could overflow
     else if (reinterpret<u32>(amax) >= 0x7f800000) d = NaN;

@@ -23,7 +23,8 @@ import { Op, RANGES } from '../runtime/tensor';
 export const SPLIT_TOKENS: i32 = 4;
 /**
  * src0 q [head_dim, n_head, n_tokens] f32, src1 K, src2 V (kv_cache.ts), src3 first cell i32 [n_tokens], src4 number of visible cells i32 [n_tokens],
- * src5 split states f32 for generation, src6 mask f16 or f32 [n_kv, n_tokens, n_head or 1], or i32 [n_tokens]: positions for ALiBi and for windows to both sides, or none; src7 slopes f32 [n_head] or none;
+ * src5 split states f32 for generation, src6 mask f16 or f32 [n_kv, n_tokens, n_head or 1], or i32 [n_tokens]: positions for ALiBi, distances and windows to both sides, or none; src7 slopes f32 [n_head], or
+ * what distances add, f32 [n_head, 2 most + 1], or none;
  * src8 sinks f32 [n_head] or none: a score for each head that joins the sum and has no value.
  * The parameters are those of attention_params.ts.
  * dst [hd_out * n_head, n_tokens] f32.

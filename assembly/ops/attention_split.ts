@@ -129,6 +129,14 @@ export function alibi_row(s: usize, n: i32, pos: i32, key: i32, slope: f32): voi
   for (let i = 0; i < n; i++) store<f32>(s + (<usize>i << 2), load<f32>(s + (<usize>i << 2)) - <f32>abs(pos - key - i) * f);
 }
 
+/** s += log2(e) * what a table has for each of n keys, by how far the key lies from pos (rows of `step` bytes, the middle one for pos itself, the last for all beyond). */
+export function distance_row(s: usize, n: i32, pos: i32, key: i32, table: usize, step: usize, most: i32): void {
+  for (let i = 0; i < n; i++) {
+    const row = min(most, max(-most, key + i - pos)) + most;
+    store<f32>(s + (<usize>i << 2), load<f32>(s + (<usize>i << 2)) + load<f32>(table + <usize>row * step) * LOG2E);
+  }
+}
+
 /**
  * Makes a row's scores (log2) of `width` keys 2^(score - max) * 2^P_SHIFT, in place, and stores max and sum to the state. Keys outside [lo, hi) get 0, as
  * do those with scores of more than 126 below max: masked keys have no effect, and a row of nothing but masked keys has sum 0.

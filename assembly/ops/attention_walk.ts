@@ -9,6 +9,7 @@ import {
   LOG2E,
   STATE,
   alibi_row,
+  distance_row,
   cap_row,
   mask_row,
   softmax_row,
@@ -290,10 +291,16 @@ function softmax(op: Op, kvh: i32, split: i32, r: i32, s: usize, width: i32, sta
   const hi = max(lo, min(width, n_kv - key));
   if (p.soft_cap > 0) cap_row(s, width, p.soft_cap);
   if (changetype<usize>(op.src6)) {
-    const slope = changetype<usize>(op.src7) ? load<f32>(op.src7.data + (<usize>h << 2)) : <f32>1;
+    const of_heads = op.src7;
+    const of_head = changetype<usize>(of_heads) ? of_heads.data + (<usize>h << 2) : 0;
+    const slope = of_head ? load<f32>(of_head) : <f32>1;
     const bias = op.src6;
     if (bias.type == F16 || bias.type == F32) mask_row(s, hi, row_of(bias, t, h % bias.ne2, 0) + <usize>key * bias.nb0, bias.type, slope);
-    else if (changetype<usize>(op.src7)) alibi_row(s, hi, position(op, t), key, slope);
+    else if (of_head) {
+      const pos = position(op, t);
+      if (of_heads.ne1 > 1) distance_row(s, hi, pos, key, of_head, of_heads.nb1, of_heads.ne1 >> 1);
+      else alibi_row(s, hi, pos, key, slope);
+    }
   }
   return softmax_row(s, width, lo, hi, state, unified, phi);
 }

@@ -113,7 +113,10 @@ export function repack_op(op: Op, scratch: usize): void {
   const n = nrows(t);
   const groups = (n + packed_rows() - 1) / packed_rows();
   for (let g = take(op.cursor); g < groups; g = take(op.cursor)) {
-    const bad = repack(t.type, t.data, t.ne0, n, g, g + 1, scratch);
+    const w = t.data + <usize>(g * packed_rows()) * t.nb1;
+    const rows = min(packed_rows(), n - g * packed_rows());
+    memory.copy(scratch, w, <usize>rows * t.nb1);
+    const bad = repack(t.type, scratch, w, t.ne0, rows);
     if (bad != 0 && changetype<usize>(broken)) store<i32>(broken.data, 1);
   }
 }

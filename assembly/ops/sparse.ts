@@ -115,9 +115,10 @@ function first_from(list: usize, i: i32, packed: bool): i32 {
 
 /** Packs the n plain rows of w that the list names from element i on, as a row block at `to`; returns how many of its blocks have a scale that is not finite. */
 function gather(w: Tensor, list: usize, i: i32, n: i32, to: usize): i32 {
-  const bytes = <usize>w.nb1;
-  for (let j = 0; j < n; j++) memory.copy(to + <usize>j * bytes, w.data + <usize>row_in(list, i + j) * bytes, bytes);
-  return repack(w.type, to, w.ne0, n, 0, 1, to + <usize>ROWS * bytes);
+  const bytes = <usize>(w.ne0 / blck_size(w.type)) * type_size(w.type); // w.nb1 says nothing where there is one row
+  const rows = to + <usize>ROWS * bytes;
+  for (let j = 0; j < n; j++) memory.copy(rows + <usize>j * bytes, w.data + <usize>row_in(list, i + j) * bytes, bytes);
+  return repack(w.type, rows, to, w.ne0, n);
 }
 
 /** Elements [i, i + 16) of token t's list, and the zeros between and, at the ends, around their places. */

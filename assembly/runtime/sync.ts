@@ -1,5 +1,5 @@
 /**
- * All communication between threads: the only file with atomics. In builds without threads it compiles to almost nothing.
+ * All communication between threads: the only file with atomics. Builds without threads have the same code, which one thread runs through.
  *
  * Every memory of a model has a sync block. Threads meet in the one of the memory that they compute in; all of them wait for steps in the first memory's.
  * Each word has a cache line of 64 bytes, so that spinning on one does not slow down writers of another:
@@ -33,10 +33,7 @@ export const LOST: i32 = -1;
 // @ts-ignore: decorator
 @inline
 export function take(cursor: usize): i32 {
-  if (ASC_FEATURE_THREADS) return atomic.add<i32>(cursor, 1);
-  const v = load<i32>(cursor);
-  store<i32>(cursor, v + 1);
-  return v;
+  return atomic.add<i32>(cursor, 1);
 }
 
 /** The most chunks that a range may have (take_of). */
@@ -52,12 +49,7 @@ export const MOST_CHUNKS: i32 = 0x7fff;
 @inline
 export function take_of(word: usize, count: i32, from_back: bool): i32 {
   const one = from_back ? 0x10000 : 1;
-  let taken: i32;
-  if (ASC_FEATURE_THREADS) taken = atomic.add<i32>(word, one);
-  else {
-    taken = load<i32>(word);
-    store<i32>(word, taken + one);
-  }
+  const taken = atomic.add<i32>(word, one);
   const front = taken & 0xffff;
   const back = taken >>> 16;
   return front + back >= count ? -1 : from_back ? count - 1 - back : front;
@@ -79,7 +71,6 @@ function sleep(word: usize, value: i32, ns: i64): i32 {
  * LOST if a worker is gone.
  */
 export function barrier(sync: usize, nth: i32): i32 {
-  if (!ASC_FEATURE_THREADS) return GO_ON;
   const phase = atomic.load<i32>(sync + PHASE);
   if (atomic.add<i32>(sync + ARRIVED, 1) == nth - 1) {
     if (atomic.load<i32>(sync + CANCEL) != 0) atomic.store<i32>(sync + CANCEL + 4, 1);
@@ -107,7 +98,7 @@ const BEHIND_ALL: i32 = i32.MAX_VALUE - 1;
 // @ts-ignore: decorator
 @inline
 export function reached(sync: usize, ith: i32, where: i32): void {
-  if (ASC_FEATURE_THREADS) store<i32>(sync + REACHED + (<usize>ith << 6), where);
+  store<i32>(sync + REACHED + (<usize>ith << 6), where);
 }
 
 /** The barrier behind the last record that the nth threads compute in this memory. Returns what barrier() does. */
@@ -123,27 +114,23 @@ export function meet(sync: usize, ith: i32, nth: i32): i32 {
 export function await_step(sync: usize, ith: i32, last: i32, idle_ns: i64): i32 {
   reached(sync, ith, NO_STEP);
   let step = 0;
-  if (ASC_FEATURE_THREADS) {
-    for (let polls = spin(sync); (step = atomic.load<i32>(sync + STEP)) == last && atomic.load<i32>(sync + POISON) == 0;) {
-      if (--polls >= 0) continue;
-      // 2: timed out. Threads do not shut down while `last` still runs without this one: a thread that takes part in it may not have seen its number yet.
-      // Otherwise the compare-exchange decides between shutting down and a step that is posted at the same moment.
-      if (
-        sleep(sync + STEP, last, idle_ns) == 2 &&
-        atomic.load<i32>(sync + DONE) == last &&
-        atomic.cmpxchg<i32>(sync + STEP, last, CLOSED) == last
-      ) {
-        atomic.notify(sync + STEP, -1);
-      }
+  for (let polls = spin(sync); (step = atomic.load<i32>(sync + STEP)) == last && atomic.load<i32>(sync + POISON) == 0;) {
+    if (--polls >= 0) continue;
+    // 2: timed out. Threads do not shut down while `last` still runs without this one: a thread that takes part in it may not have seen its number yet.
+    // Otherwise the compare-exchange decides between shutting down and a step that is posted at the same moment.
+    if (
+      sleep(sync + STEP, last, idle_ns) == 2 &&
+      atomic.load<i32>(sync + DONE) == last &&
+      atomic.cmpxchg<i32>(sync + STEP, last, CLOSED) == last
+    ) {
+      atomic.notify(sync + STEP, -1);
     }
-    if (step == CLOSED || atomic.load<i32>(sync + POISON) != 0) step = 0;
   }
-  return step;
+  return step == CLOSED || atomic.load<i32>(sync + POISON) != 0 ? 0 : step;
 }
 
 /** Called by thread 0 when the step is finished; the host waits on this word. */
 export function finish_step(sync: usize, step: i32): void {
-  if (!ASC_FEATURE_THREADS) return;
   atomic.store<i32>(sync + DONE, step);
   atomic.notify(sync + DONE, -1);
 }

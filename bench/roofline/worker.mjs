@@ -9,7 +9,7 @@ const DST = 2 ** 24;
 const WEIGHTS = 2 ** 25;
 const COLUMNS_MAX = 64;
 const WARM_AT_MOST_MS = 2000;
-const memory = new WebAssembly.Memory({ initial: Math.ceil((WEIGHTS + dram) / 65536) + 1 });
+const memory = new WebAssembly.Memory({ initial: Math.ceil((WEIGHTS + dram) / 65536) + 1, maximum: 65536 });
 const ceilings = new WebAssembly.Instance(modules.ceilings, { env: { memory } }).exports;
 const k = new WebAssembly.Instance(modules.kernels, { env: { memory } }).exports;
 

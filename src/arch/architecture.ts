@@ -17,6 +17,8 @@ export interface GraphInputs {
   readonly first: Tensor;
   /** Cells each token sees, from the first, i32 [n_tokens]. */
   readonly visible: Tensor;
+  /** Cells of its prompt that each token of a decoder sees, where an encoder has read it, i32 [n_tokens]. */
+  readonly encoded: Tensor;
   /** Which tokens' results are wanted, i32 [n_outputs]. */
   readonly outputs: Tensor;
   /** Which recurrent states the tokens go on from, i32 [RUN_WORDS, runs] (graph/recurrent.ts). */
@@ -31,7 +33,11 @@ export interface KvCache {
   readonly k: Tensor;
   readonly v: Tensor;
   readonly rotation: CacheRotation;
+  readonly holds: CacheHolds;
 }
+
+/** Whose keys and values a cache has: those of a sequence's tokens, of its prompt as an encoder has read it, or, in encoders, of one layer in one step. */
+export type CacheHolds = 'sequence' | 'prompt' | 'step';
 
 export interface GraphContext {
   readonly gguf: GGUF;
@@ -52,8 +58,8 @@ export interface GraphContext {
   tokenRows(table: Tensor): Tensor;
   /** What adapters add to the product with this weight: scale * b (a x). */
   loras(name: string): readonly { readonly a: Tensor; readonly b: Tensor; readonly scale: number }[];
-  /** The KV cache of a layer; encoders have one for all. Dimensions of its heads, where they are not all layers', and of those of values, where they differ. */
-  cache(layer: number, headDim?: number, valueDim?: number): KvCache;
+  /** The KV cache of a layer. Dimensions of its heads, where they are not all layers', and of those of values, where they differ. */
+  cache(layer: number, headDim?: number, valueDim?: number, holds?: CacheHolds): KvCache;
   /** Recurrent states by a name, cells of f32 [ne0, ne1, ne2]; the same name gives the same. */
   states(name: string, ne: readonly [number, number, number]): StateCells;
   /** f32 [n_dims, n_ctx] of angles; the same parameters give the same table. `factors`: a tensor whose values divide the frequencies, if the file has it. */
@@ -64,6 +70,8 @@ export interface GraphContext {
 
 export interface Architecture {
   readonly name: string;
+  /** Where an encoder reads prompts before the decoder writes: builds what stores their keys and values to caches. Its steps are others than those of `build`. */
+  encode?(hparams: HParams, context: GraphContext): void;
   /** Builds the graph and returns its result: f32 [n_vocab, n_embd or labels; n_outputs], as `wants` says. */
   build(hparams: HParams, context: GraphContext): Tensor;
 }

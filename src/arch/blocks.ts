@@ -78,6 +78,8 @@ export interface AttentionOptions {
   readonly logitSoftcap?: number;
   /** ALiBi's max_bias (arXiv 2108.12409): positions are told by how far apart tokens are. */
   readonly maxBias?: number;
+  /** What is added to scores by how far a key is from the token. @see AttentionParams.distances */
+  readonly distances?: Tensor | undefined;
   /** f32 [n_head]: a score for each head that takes its part of the softmax and has no value. */
   readonly sinks?: Tensor | undefined;
   /** A norm of its own, `attn_sub_norm`, before the output product. */
@@ -111,6 +113,7 @@ export function selfAttention(
     reach,
     logitSoftcap = 0,
     maxBias = 0,
+    distances,
     sinks,
     subNorm = false,
     outputGate = false,
@@ -147,6 +150,7 @@ export function selfAttention(
     reach,
     logitSoftcap,
     maxBias,
+    distances,
     sinks,
     pos,
     unifiedMax: g.unifiedMax,

@@ -16,8 +16,20 @@ import { decoder } from './llama.ts';
 import { ROPE_DEFAULTS } from './rope-table.ts';
 import { slidingWindows } from './windows.ts';
 
+/** The layer whose keys layer il reads, where only the first ones have keys of their own: the last local or the last global one of those. @throws ERR_GGUF_INVALID */
+export function lentKeys(hp: HParams, window: (il: number) => number, own: number): (il: number) => number | undefined {
+  const keysOf = (il: number): number | undefined => (il < own ? undefined : own - (window(il) ? 2 : 1));
+  for (let il = own; il < hp.nLayer; il++)
+    if (window(il) > 0 !== window(keysOf(il)!) > 0)
+      throw new QuantletError(
+        'ERR_GGUF_INVALID',
+        `layer ${il} would read the keys of layer ${keysOf(il)}, but only one of them has a window: the file is damaged or of another variant`,
+      );
+  return keysOf;
+}
+
 /** What a token adds to each layer, from its id and from its scaled embedding x: layer il -> f32 [n, n_tokens]. */
-function perLayerEmbeddings(g: GraphContext, { nLayer, nEmbd, nVocab, eps }: HParams, n: number, x: Tensor): (il: number) => Tensor {
+export function perLayerEmbeddings(g: GraphContext, { nLayer, nEmbd, nVocab, eps }: HParams, n: number, x: Tensor): (il: number) => Tensor {
   const ofLayers = (t: Tensor): Tensor => reshape(t, [n, nLayer, x.ne[1], 1], { dim: 2, by: 'tokens' });
   const own = times(g.tokenRows(g.weight('per_layer_token_embd.weight', [n * nLayer, nVocab])), Math.sqrt(n));
   const projected = times(mul_mat(g.weight('per_layer_model_proj.weight', [nEmbd, n * nLayer]), x), 1 / Math.sqrt(nEmbd));
@@ -42,14 +54,7 @@ export const gemma4 = decoder('gemma4', (hp, g) => {
       'ERR_GGUF_INVALID',
       `${key('attention.shared_kv_layers')} leaves ${ownKeys} layers with keys of their own, expected 2 or more`,
     );
-  // The last local and the last global layer with keys lend them to those behind.
-  const keysOf = (il: number): number | undefined => (il < ownKeys ? undefined : ownKeys - (window(il) ? 2 : 1));
-  for (let il = ownKeys; il < hp.nLayer; il++)
-    if (window(il) > 0 !== window(keysOf(il)!) > 0)
-      throw new QuantletError(
-        'ERR_GGUF_INVALID',
-        `layer ${il} would read the keys of layer ${keysOf(il)}, but only one of them has a window: the file is damaged or of another variant`,
-      );
+  const keysOf = lentKeys(hp, window, ownKeys);
   const nFf = getNumberPerLayer(g.gguf, key('feed_forward_length'), hp.nLayer);
   const globalAngles = g.ropeTable(hp.rope, 'rope_freqs.weight');
   const localAngles = g.ropeTable({

@@ -9,6 +9,8 @@ import { ROPE_DEFAULTS, type RopeParams } from './rope-table.ts';
 export type Pooling = 'none' | 'mean' | 'cls' | 'last' | 'rank';
 /** Architectures that are encoders whether their files say so or not. */
 const ENCODERS: ReadonlySet<string> = new Set(['gemma-embedding', 't5encoder']);
+/** Architectures whose encoder comes with a decoder. */
+const ENCODER_DECODERS: ReadonlySet<string> = new Set(['t5']);
 /** Norms of architectures whose epsilon does not tell which they are. */
 const NORMS: ReadonlyMap<string, HParams['norm']> = new Map([
   ['olmo', 'plain'],
@@ -23,8 +25,10 @@ export interface HParams {
   readonly nVocab: number;
   readonly nCtxTrain: number;
   readonly nEmbd: number;
-  /** Layers of the model itself: those behind them, which predict further tokens (MTP), are not counted. */
+  /** Layers of the model itself: those behind them, which predict further tokens (MTP), are not counted. Of a model with both, the encoder's. */
   readonly nLayer: number;
+  /** Where an encoder reads the prompt and a decoder writes (T5): the decoder's layers, and the token that it begins with (default: bos). */
+  readonly decoder: { readonly nLayer: number; readonly start: number | undefined } | undefined;
   readonly nHead: number;
   /** Of layers with attention. */
   readonly nHeadKv: number;
@@ -112,6 +116,7 @@ export function readHParams(gguf: GGUF): HParams {
     nCtxTrain,
     nEmbd,
     nLayer,
+    decoder: ENCODER_DECODERS.has(arch) ? readDecoder(gguf, arch, nLayer) : undefined,
     nHead,
     nHeadKv,
     isRecurrent: (il) => headsKv[il] === 0,
@@ -136,6 +141,14 @@ export function readHParams(gguf: GGUF): HParams {
     rotations: readRotations(gguf, headDim, nFf),
     causal: !ENCODERS.has(arch) && getBool(gguf, key('attention.causal'), true),
     pooling: POOLING[getCount(gguf, key('pooling_type'), 0, 0, POOLING.length - 1)],
+  };
+}
+
+function readDecoder(gguf: GGUF, arch: string, nLayer: number): HParams['decoder'] {
+  const start = `${arch}.decoder_start_token_id`;
+  return {
+    nLayer: getCount(gguf, `${arch}.decoder_block_count`, nLayer, 1, 4096),
+    start: gguf.metadata.has(start) ? getCount(gguf, start) : undefined,
   };
 }
 

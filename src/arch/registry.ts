@@ -9,6 +9,7 @@ import { cohere2, commandR } from './cohere.ts';
 import { deepseek2 } from './deepseek2.ts';
 import { exaone4 } from './exaone.ts';
 import { gemma2, gemma3, gemmaEmbedding } from './gemma.ts';
+import { gemma3n } from './gemma3n.ts';
 import { gemma4 } from './gemma4.ts';
 import { glm4 } from './glm.ts';
 import { gptOss } from './gpt-oss.ts';
@@ -28,6 +29,7 @@ import { seedOss } from './seed-oss.ts';
 import { smallthinker } from './smallthinker.ts';
 import { stablelm } from './stablelm.ts';
 import { starcoder2 } from './starcoder2.ts';
+import { t5, t5encoder } from './t5.ts';
 
 export const ARCHITECTURES: readonly Architecture[] = [
   llama,
@@ -46,6 +48,7 @@ export const ARCHITECTURES: readonly Architecture[] = [
   deepseek2,
   gemma2,
   gemma3,
+  gemma3n,
   gemma4,
   phi3,
   olmo,
@@ -74,6 +77,7 @@ export const ARCHITECTURES: readonly Architecture[] = [
   falconH1,
   nemotronH,
   nemotronHMoe,
+  t5,
   bert,
   nomicBert,
   nomicBertMoe,
@@ -83,6 +87,7 @@ export const ARCHITECTURES: readonly Architecture[] = [
   neoBert,
   euroBert,
   gemmaEmbedding,
+  t5encoder,
 ];
 
 /** The running architecture of the same family ("qwen" of "qwen3moe", "granite" of "granitehybrid") whose name is nearest. */

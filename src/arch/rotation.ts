@@ -5,7 +5,7 @@ import { isFwhtSize, powerOfTwo } from '../graph/fwht-size.ts';
 
 export const ROTATIONS = ['r1', 'r2', 'r3', 'r4'] as const;
 export type RotationName = (typeof ROTATIONS)[number];
-export const rotationKey = (name: RotationName | 'seed'): string => `quantlet.rotation.${name}`;
+export const rotationKey = (name: string): string => `quantlet.rotation.${name}`;
 
 /** Of the rotations, those that the graph computes; 0: none. */
 export interface OnlineRotations {

@@ -11,6 +11,8 @@ import type { ChatTemplate } from './template.ts';
 export interface ChatBackend {
   /** Tokens of prompt and answer together. */
   readonly contextLength: number;
+  /** An encoder reads prompts, which take no room from the answer then. */
+  readonly encoder?: boolean;
   /** @throws QuantletError ERR_CHAT_TEMPLATE where the model's template does not parse */
   readonly chatTemplate: ChatTemplate;
   /** Text of the beginning-of-sequence token, '' where the model has none. */

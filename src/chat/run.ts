@@ -35,9 +35,9 @@ export interface ChatOutcome {
   readonly result: GenerationResult | undefined;
 }
 
-/** Context minus prompt: how many tokens may still come. @throws QuantletError ERR_CONTEXT_FULL where none may */
-export function roomFor(promptTokens: number, contextLength: number): number {
-  if (promptTokens < contextLength) return contextLength - promptTokens;
+/** Context minus prompt (which takes no room where an encoder reads it): how many tokens may still come. @throws QuantletError ERR_CONTEXT_FULL where none may */
+export function roomFor(promptTokens: number, { contextLength, encoder = false }: Pick<ChatBackend, 'contextLength' | 'encoder'>): number {
+  if (promptTokens < contextLength) return encoder ? contextLength : contextLength - promptTokens;
   throw new QuantletError(
     'ERR_CONTEXT_FULL',
     `The prompt has ${promptTokens} tokens, the context ${contextLength}; expected room for an answer. Shorten the prompt or load the model with a larger contextLength.`,
@@ -61,7 +61,7 @@ export function* prepareChatWork(backend: ChatBackend, messages: readonly ChatMe
   const most = contextLength - reserved(wanted, contextLength);
   let left: Left = { prompt: yield* render(messages), leftOut: 0 };
   if (how !== 'error' && left.prompt.promptIds.length > most) left = yield* leaveOut(messages, how === 'shift' ? 0 : 1, most, render);
-  const room = roomFor(left.prompt.promptIds.length, contextLength);
+  const room = roomFor(left.prompt.promptIds.length, backend);
   const maxTokens = options.answerShift ? wanted : Math.min(room, wanted);
   return prepared(left, { maxTokens });
 }

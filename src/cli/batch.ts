@@ -16,7 +16,7 @@ import {
 import { runBatch } from '../openai/batch-run.ts';
 import { createHandler } from '../openai/handler.ts';
 import { jsonRequest } from '../openai/request.ts';
-import { CACHE_FLAGS, DRAIN_MS, MODEL_FLAGS, openModel, SPECULATION_FLAGS, templateOf, unreadable, type Command } from './command.ts';
+import { COMPUTE_FLAGS, DRAIN_MS, MODEL_FLAGS, openModel, SPECULATION_FLAGS, templateOf, unreadable, type Command } from './command.ts';
 import type { FlagKey } from './flags.ts';
 import { checkOutput } from './new-file.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
@@ -30,7 +30,7 @@ const KEYS = [
   'shard',
   'resume',
   ...MODEL_FLAGS,
-  ...CACHE_FLAGS,
+  ...COMPUTE_FLAGS,
   ...SPECULATION_FLAGS,
   'parallel',
   'ctx',

@@ -4,7 +4,7 @@ import { setTimeout } from 'node:timers/promises';
 import { readHParams, type HParams } from '../arch/hparams.ts';
 import { QuantletError } from '../errors.ts';
 import type { Model } from '../model.ts';
-import { CACHE_FLAGS, forTerminal, located, openHeader, openModel, READING_FLAGS, type Command } from './command.ts';
+import { COMPUTE_FLAGS, forTerminal, located, openHeader, openModel, READING_FLAGS, type Command } from './command.ts';
 import type { FlagKey, Values } from './flags.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
 import { inspectToJson } from './inspect.ts';
@@ -25,7 +25,7 @@ const KEYS = [
   'repetitions',
   'delay',
   'batch',
-  ...CACHE_FLAGS,
+  ...COMPUTE_FLAGS,
   'output',
   'turbo',
   'verbose',
@@ -193,12 +193,15 @@ async function time(model: Model, { nPrompt, nGen, nDepth }: Test, signal: Abort
     slot.truncate(at);
     return scheduler.submit(slot, ids(n, at), n - 1, () => {}, signal);
   };
+  // Where an encoder reads prompts, the text is by itself.
+  const read = (n: number, at: number): Promise<void> => (hparams.decoder ? scheduler.encode(slot, ids(n, at), signal) : decode(n, at));
+  const begin = hparams.decoder ? 0 : nDepth + nPrompt;
   try {
     // Threads that went home are back before the clock starts: the cell of the one token is written again.
-    await decode(Math.max(nDepth, 1), 0);
+    await read(Math.max(nDepth, 1), 0);
     const start = process.hrtime.bigint();
-    if (nPrompt > 0) await decode(nPrompt, nDepth);
-    for (let i = 0; i < nGen; i++) await decode(1, nDepth + nPrompt + i);
+    if (nPrompt > 0) await read(nPrompt, nDepth);
+    for (let i = 0; i < nGen; i++) await decode(1, begin + i);
     return Number(process.hrtime.bigint() - start);
   } finally {
     slots.release(slot);

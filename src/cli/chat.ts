@@ -5,7 +5,7 @@ import { draftTimings } from '../generate/generate.ts';
 import type { Model } from '../model.ts';
 import { printable } from '../printable.ts';
 import {
-  CACHE_FLAGS,
+  COMPUTE_FLAGS,
   CHECKPOINT_FLAGS,
   MODEL_FLAGS,
   givenText,
@@ -34,7 +34,7 @@ export const CONVERSATION_FLAGS = [
 
 const KEYS = [
   ...MODEL_FLAGS,
-  ...CACHE_FLAGS,
+  ...COMPUTE_FLAGS,
   ...CHECKPOINT_FLAGS,
   ...SPECULATION_FLAGS,
   'message',

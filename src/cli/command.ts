@@ -71,8 +71,14 @@ export const READING_FLAGS = ['lora', 'loraScaled', ...METADATA_FLAGS] as const 
 /** Flags that say which model. */
 export const MODEL_FLAGS = [...FILE_FLAGS, ...READING_FLAGS] as const satisfies readonly FlagKey[];
 
-/** Flags that say how its memory is used. */
-export const CACHE_FLAGS = ['cacheTypeK', 'cacheTypeV', 'cacheRotation', 'weightsMemory'] as const satisfies readonly FlagKey[];
+/** Flags that say how exact it is, and how its memory is used. */
+export const COMPUTE_FLAGS = [
+  'cacheTypeK',
+  'cacheTypeV',
+  'cacheRotation',
+  'actBits',
+  'weightsMemory',
+] as const satisfies readonly FlagKey[];
 
 /** Flags that say which of its states conversations can go back to. */
 export const CHECKPOINT_FLAGS = ['ctxCheckpoints', 'checkpointMinStep'] as const satisfies readonly FlagKey[];

@@ -4,14 +4,14 @@ import { normalized, outputRows, rankPooling, rankPrompt } from '../generate/emb
 import { QuantletError } from '../errors.ts';
 import { getStrings } from '../gguf/metadata.ts';
 import type { Model } from '../model.ts';
-import { CACHE_FLAGS, forTerminal, MODEL_FLAGS, givenText, located, openHeader, openModel, unescape, type Command } from './command.ts';
+import { COMPUTE_FLAGS, forTerminal, MODEL_FLAGS, givenText, located, openHeader, openModel, unescape, type Command } from './command.ts';
 import { checkedNorm, embeddingOutput, FORMATS, rankOutput, type Format } from './embed-output.ts';
 import type { FlagKey, Values } from './flags.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
 
 const KEYS = [
   ...MODEL_FLAGS,
-  ...CACHE_FLAGS,
+  ...COMPUTE_FLAGS,
   'text',
   'file',
   'pooling',

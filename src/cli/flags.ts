@@ -130,6 +130,10 @@ export const FLAGS = {
       'rotate quantised caches, which loses less; off also by LLAMA_ATTN_ROT_DISABLE=1 (on)',
     ),
   ),
+  actBits: loading(
+    'actBits',
+    flag('act-bits', '', 'integer', 'N', 'round activations of quantised products to 8 bits, or to 4 to see what that loses (8)'),
+  ),
   weightsMemory: flag(
     'weights-memory',
     '',
@@ -316,6 +320,10 @@ export const FLAGS = {
   r2: flag('r2', '', 'boolean', '', 'rotate the values of each head, and back in attn_output'),
   r3: flag('r3', '', 'boolean', '', 'rotate queries and keys as the model runs'),
   r4: flag('r4', '', 'boolean', '', 'rotate what ffn_down reads as the model runs, and back in ffn_down'),
+  learn: flag('learn', '', 'string', 'FILE', 'learn R1 and R2 on a text (SpinQuant), for Q4_0: takes minutes'),
+  learnSteps: flag('learn-steps', '', 'integer', 'N', 'steps of 1024 tokens (100)'),
+  learnRate: flag('learn-rate', '', 'number', 'X', 'how far the first step goes (1.5)'),
+  checkpoint: flag('checkpoint', '', 'string', 'FILE', 'save what was learned now and then, and go on from there if the file exists'),
   rotationSeed: flag('seed', '-s', 'integer', 'N', 'seed of the random signs (0)'),
   pure: flag('pure', '', 'boolean', '', 'the same type for all matrices, no mix'),
   allowRequantize: flag('allow-requantize', '', 'boolean', '', 'also tensors that are quantised already; costs quality'),

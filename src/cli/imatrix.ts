@@ -6,7 +6,7 @@ import { nbytes, type Tensor } from '../graph/tensor.ts';
 import type { Model } from '../model.ts';
 import { joinImatrices, readImatrixSums, writeImatrix, writeImatrixDat, type ImatrixSums, type InputSums } from '../quantize/imatrix.ts';
 import { pickBuild } from '../wasm/load.ts';
-import { CACHE_FLAGS, forTerminal, located, MODEL_FLAGS, openModel, type Command } from './command.ts';
+import { COMPUTE_FLAGS, forTerminal, located, MODEL_FLAGS, openModel, type Command } from './command.ts';
 import { lastOf, type Values } from './flags.ts';
 import { checkOutput, writeNewFile } from './new-file.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
@@ -44,7 +44,7 @@ const KEYS = [
   'threads',
   'threadsBatch',
   'batch',
-  ...CACHE_FLAGS,
+  ...COMPUTE_FLAGS,
   'turbo',
   'verbose',
   'build',

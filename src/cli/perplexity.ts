@@ -3,7 +3,7 @@ import { platform } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
 import type { Model } from '../model.ts';
 import { pickBuild } from '../wasm/load.ts';
-import { CACHE_FLAGS, MODEL_FLAGS, openModel, type Command } from './command.ts';
+import { COMPUTE_FLAGS, MODEL_FLAGS, openModel, type Command } from './command.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
 import { countedOf, createKlBase, openKlBase, type KlBase } from './kl-base.ts';
 import { KL_HEAD, klLine, klReport, klResult, klValues } from './kl-stats.ts';
@@ -32,7 +32,7 @@ const KEYS = [
   'threads',
   'threadsBatch',
   'batch',
-  ...CACHE_FLAGS,
+  ...COMPUTE_FLAGS,
   'klBase',
   'kl',
   'warmup',

@@ -1,5 +1,6 @@
 /** quantlet rotate: a copy of a model that computes the same with fewer outliers, to be quantised afterwards. */
 import { bytesText } from '../bytes-text.ts';
+import { readHParams } from '../arch/hparams.ts';
 import { rotationKey, ROTATIONS, type RotationName } from '../arch/rotation.ts';
 import { platform } from '../entry/node-platform.ts';
 import { createEngineOn } from '../core/create.ts';
@@ -8,14 +9,20 @@ import { QuantletError } from '../errors.ts';
 import { splitNames } from '../gguf/split.ts';
 import type { TensorInfo } from '../gguf/types.ts';
 import { layoutGGUF } from '../gguf/write.ts';
-import { mul_inplace } from '../graph/elementwise-ops.ts';
 import { cast, cont } from '../graph/ops.ts';
-import { fwht_inplace } from '../graph/row-ops.ts';
 import { transpose } from '../graph/views.ts';
-import type { Tensor } from '../graph/tensor.ts';
 import { openModelFiles, type ModelFiles } from '../io/model-files.ts';
 import { firstInvalidBlock } from '../quantize/validate.ts';
-import { planRotation, rowLength, type Piece, type RotatedTensor, type Rotation, type RotationPlan } from '../rotate/plan.ts';
+import {
+  hadamards,
+  planRotation,
+  rowLength,
+  type MatrixRotations,
+  type Piece,
+  type RotatedTensor,
+  type RotationPlan,
+} from '../rotate/plan.ts';
+import { turned } from '../rotate/turn.ts';
 import { defaultThreads } from '../threads/node.ts';
 import { rowSize, TYPE } from '../type-traits.ts';
 import { forTerminal, type Command } from './command.ts';
@@ -24,8 +31,19 @@ import { checkOutput, type WriteAt } from './new-file.ts';
 import { copyTensor, metadataOf, writeNewGGUF } from './new-gguf.ts';
 import { parseFlags } from './parse-flags.ts';
 import { progressBar } from './progress.ts';
+import { learn } from './rotate-learn.ts';
 
-const KEYS = [...ROTATIONS, 'rotationSeed', 'threads', 'json', 'help'] as const satisfies readonly FlagKey[];
+const KEYS = [
+  ...ROTATIONS,
+  'rotationSeed',
+  'learn',
+  'learnSteps',
+  'learnRate',
+  'checkpoint',
+  'threads',
+  'json',
+  'help',
+] as const satisfies readonly FlagKey[];
 
 /** Types that a rotation leaves a matrix in: its own. */
 type FloatName = 'f32' | 'f16' | 'bf16';
@@ -43,14 +61,6 @@ function* stepsOf(tensor: RotatedTensor): Generator<Piece> {
     const step = piece.columns ? piece.to - piece.from : rows;
     for (let from = piece.from; from < piece.to; from += step) yield { ...piece, from, to: Math.min(from + step, piece.to) };
   }
-}
-
-/** x times the rotation, row by row and in place. */
-function turned(x: Tensor, rotation: Rotation | undefined): Tensor {
-  if (!rotation) return x;
-  const { n, before, after } = rotation;
-  const y = fwht_inplace(before ? mul_inplace(x, before) : x, { n });
-  return after ? mul_inplace(y, after) : y;
 }
 
 /** The bytes of a piece of a matrix, turned, in its own type. */
@@ -97,16 +107,16 @@ interface Work {
   readonly model: ModelFiles;
   readonly plan: RotationPlan;
   readonly output: string;
-  readonly seed: number;
+  /** Numbers that the new file's metadata has of it. */
+  readonly facts: Readonly<Record<string, number>>;
   readonly threads: number;
   readonly signal: AbortSignal;
   readonly onProgress: (part: number) => void;
 }
 
-async function writeRotated({ model, plan, output, seed, threads, signal, onProgress }: Work): Promise<number> {
+async function writeRotated({ model, plan, output, facts, threads, signal, onProgress }: Work): Promise<number> {
   const metadata = await metadataOf(model, signal);
-  for (const [name, n] of plan.sizes) metadata.set(rotationKey(name), { type: 'u32', value: n });
-  metadata.set(rotationKey('seed'), { type: 'u32', value: seed });
+  for (const [name, value] of Object.entries(facts)) metadata.set(rotationKey(name), { type: 'u32', value });
   const layout = layoutGGUF(
     metadata,
     plan.tensors.map(({ name, source: { type, ne, nDims } }) => ({ name, type, ne: ne.slice(0, nDims) })),
@@ -169,28 +179,54 @@ export const rotate: Command = {
     const [input, output, ...more] = positionals;
     if (output === undefined || more.length > 0)
       throw new QuantletError('ERR_USAGE', `rotate takes an input and an output, not ${positionals.length} files`);
-    const { rotationSeed: seed = 0, threads = defaultThreads(), json } = values;
+    const {
+      rotationSeed: seed = 0,
+      threads = defaultThreads(),
+      json,
+      learn: text,
+      learnSteps: steps = 100,
+      learnRate: rate = 1.5,
+      checkpoint,
+    } = values;
     if (seed < 0 || seed >= 2 ** 32)
       throw new QuantletError('ERR_USAGE', `--seed is ${seed}; expected a whole number from 0 to 4294967295`);
     const given = ROTATIONS.filter((name) => values[name]);
     const wanted = new Set<RotationName>(given.length > 0 ? given : ['r1', 'r2']);
+    if (text !== undefined && !(wanted.has('r1') && wanted.has('r2')))
+      throw new QuantletError('ERR_USAGE', '--learn finds R1 and R2; give --r1 and --r2 with it, or none of the rotations');
+    if (text === undefined && (values.learnSteps ?? values.learnRate ?? checkpoint) !== undefined)
+      throw new QuantletError(
+        'ERR_USAGE',
+        '--learn-steps, --learn-rate and --checkpoint say how to learn; give the text with --learn FILE',
+      );
+    if (steps < 1) throw new QuantletError('ERR_USAGE', `--learn-steps is ${steps}; expected at least 1`);
+    if (!(rate > 0)) throw new QuantletError('ERR_USAGE', `--learn-rate is ${rate}; expected a number above 0`);
     await checkOutput(output, splitNames(input) ?? [input]);
     const model = await openModelFiles(platform, input, signal);
     const bar = progressBar('rotating');
     const start = performance.now();
     try {
-      const plan = await planRotation(model.gguf, wanted, seed, (info) => vectorOf(model, info));
-      const bytes = await writeRotated({ model, plan, output, seed, threads, signal, onProgress: (part) => bar.set(part) });
+      const hp = readHParams(model.gguf);
+      const planned = (rotations: MatrixRotations): Promise<RotationPlan> =>
+        planRotation(model.gguf, wanted, rotations, (info) => vectorOf(model, info));
+      let plan = await planned(hadamards(hp, seed));
+      const r4 = plan.sizes.get('r4') ?? 0;
+      const learned = text === undefined ? undefined : await learn(model, hp, { text, checkpoint, steps, rate, seed, threads, r4 }, signal);
+      if (learned) plan = await planned(learned.rotations);
+      const sizes = Object.fromEntries(plan.sizes);
+      const facts = { ...sizes, seed, ...(learned && { steps }) };
+      const bytes = await writeRotated({ model, plan, output, facts, threads, signal, onProgress: (part) => bar.set(part) });
       bar.end();
       const seconds = (performance.now() - start) / 1000;
-      const sizes = Object.fromEntries(plan.sizes);
+      const [first, last] = [learned?.losses.at(0), learned?.losses.at(-1)];
       process.stdout.write(
         json
-          ? `${JSON.stringify({ input, output, ...sizes, seed, untied_bytes: plan.untiedBytes, bytes, threads, seconds })}\n`
+          ? `${JSON.stringify({ input, output, ...facts, loss_first: first, loss_last: last, untied_bytes: plan.untiedBytes, bytes, threads, seconds })}\n`
           : forTerminal(
               `rotated ${input} to ${output}: ${Object.entries(sizes)
                 .map(([name, n]) => `${name.toUpperCase()} of ${n}`)
                 .join(', ')}\n` +
+                (first === undefined ? '' : `learned in ${steps} steps, from ${first.toFixed(4)} to ${last?.toFixed(4)} nats a token\n`) +
                 (plan.untiedBytes
                   ? `the output has a matrix of its own now, ${bytesText(plan.untiedBytes)}: embeddings without the last norm's weights cannot serve as one\n`
                   : '') +

@@ -6,7 +6,7 @@ import { draftTimings, type GenerateOptions, type GenerationResult } from '../ge
 import type { Model } from '../model.ts';
 import { chat, CONVERSATION_FLAGS } from './chat.ts';
 import {
-  CACHE_FLAGS,
+  COMPUTE_FLAGS,
   forTerminal,
   givenText,
   MODEL_FLAGS,
@@ -24,7 +24,7 @@ import { perSecond, speeds } from './show-answer.ts';
 
 const KEYS = [
   ...MODEL_FLAGS,
-  ...CACHE_FLAGS,
+  ...COMPUTE_FLAGS,
   ...SPECULATION_FLAGS,
   'prompt',
   'file',
@@ -113,7 +113,7 @@ function generate(model: Model, prompt: string, options: GenerateOptions, { cont
     );
   const { maxTokens = -1 } = options;
   // Behind the last cell there is room for one token more, from which nothing is computed. What does not fit ends as if nothing had been asked.
-  const fits = promptIds.length + maxTokens <= contextLength + 1;
+  const fits = (model.encoder ? 1 : promptIds.length) + maxTokens <= contextLength + 1;
   const generation = model.generate(promptIds, {
     ...options,
     ...(contextShift ? { onContextFull: 'shift', keep } : fits ? {} : { maxTokens: -1 }),
@@ -202,7 +202,7 @@ async function writePromptCache(
 
 const summary = (model: Model, { timings, finishReason, promptIds, ids }: GenerationResult, contextShift = false): string =>
   `${speeds(timings)} | build ${model.build}${model.turbo ? ' with turbo' : ''}, ${model.threads} ${model.threads === 1 ? 'thread' : 'threads'}` +
-  (finishReason === 'length' && !contextShift && promptIds.length + ids.length > model.contextLength
+  (finishReason === 'length' && !contextShift && (model.encoder ? 1 : promptIds.length) + ids.length > model.contextLength
     ? ` | the context of ${model.contextLength} tokens is full: -c makes it larger, --context-shift goes on`
     : '');
 

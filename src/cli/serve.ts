@@ -14,7 +14,7 @@ import type { HandlerOptions, RequestDefaults } from '../openai/options.ts';
 import { LOOPBACK_HOSTS } from '../openai/request.ts';
 import { createSampler } from '../sample/sampler.ts';
 import {
-  CACHE_FLAGS,
+  COMPUTE_FLAGS,
   CHECKPOINT_FLAGS,
   DRAIN_MS,
   MODEL_FLAGS,
@@ -42,7 +42,7 @@ const KEYS = [
   'modelsMax',
   'modelsMemory',
   ...MODEL_FLAGS.filter((key): key is ModelFlag => key !== 'model'),
-  ...CACHE_FLAGS,
+  ...COMPUTE_FLAGS,
   ...CHECKPOINT_FLAGS,
   ...SPECULATION_FLAGS,
   'host',

@@ -38,6 +38,11 @@ export function mustPredict(model: Model): void {
       'ERR_INVALID_ARGUMENT',
       `this ${model.architecture} model makes ${wants} and does not predict text; expected a model that generates it`,
     );
+  if (model.encoder)
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `this ${model.architecture} model answers what its encoder has read; expected one that predicts the text itself`,
+    );
 }
 
 /** How many windows a text of nTokens has, at most `most`. @throws ERR_INVALID_ARGUMENT where it has none */

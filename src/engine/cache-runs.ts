@@ -21,11 +21,18 @@ type Caches = Pick<ModelEngine, 'build' | 'caches' | 'states'>;
 const hasBlocks = ({ type }: Tensor): boolean => type.name === 'q8_0' || type.name === 'q4_0';
 const hasRows = (t: Tensor): boolean => t.type.name !== 'f16' && t.type.name !== 'f32' && !hasBlocks(t);
 
-/** The runs that hold the first n tokens of a slot, and their state in a cell of recurrent layers. */
-export function* cacheRuns({ build, caches, states }: Caches, { firstCell }: Slot, n: number, cell: number): Generator<CacheRun> {
+/** The runs that hold the first `tokens` of a slot and the `encoded` ones of its prompt, and their state in a cell of recurrent layers. */
+export function* cacheRuns(
+  { build, caches, states }: Caches,
+  { firstCell }: Slot,
+  { tokens, encoded = 0 }: { readonly tokens: number; readonly encoded?: number | undefined },
+  cell: number,
+): Generator<CacheRun> {
   for (const { data, nb } of states) yield { at: data + cell * nb[3], length: nb[3] };
-  const groups = alignUp(n, K_CELLS);
-  for (const { k, v } of caches) {
+  for (const { k, v, holds } of caches) {
+    if (holds === 'step') continue;
+    const n = holds === 'prompt' ? encoded : tokens;
+    const groups = alignUp(n, K_CELLS);
     const pairs = hasBlocks(k) && build.startsWith('simd');
     const saved = (bytes: Uint8Array): void => {
       if (pairs) reorder(bytes, k, FROM_PAIRS);

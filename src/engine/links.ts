@@ -18,6 +18,8 @@ export interface Place {
 }
 
 export interface PassGraph {
+  /** Which of the graphs it is a part of. */
+  readonly graph: number;
   readonly link: number;
   /** Where the pass is one layer whose weights come and go: that layer. */
   readonly streams: number | undefined;
@@ -40,6 +42,7 @@ export interface CutOptions {
   /** Links at most; there are no more of them than layers. */
   readonly count: number;
   bytesOf(leaf: Tensor): number;
+  layerOf(leaf: Tensor): number;
   /** Layers that have a pass of their own, because their weights are there only while it runs. */
   streams(layer: number): boolean;
   /** Whether a leaf has one place, so that what reads it a second time has to be computed there. Others have a copy in each link that reads them. */
@@ -49,19 +52,25 @@ export interface CutOptions {
 const baseOf = (t: Tensor): Tensor => t.viewOf ?? t;
 const leavesOf = ({ src, viewOf }: Tensor): Tensor[] => [...src, viewOf].flatMap((t) => (t && baseOf(t).op === 'leaf' ? [baseOf(t)] : []));
 
-/** The layer that a leaf belongs to, by its name: -1 for those of no layer. */
-export const layerOf = ({ name }: Tensor): number => Number(/^blk\.(\d+)\./.exec(name)?.[1] ?? -1);
+/** The layer that a leaf belongs to, by its name: -1 for those of no layer. A decoder's come behind the layers of its encoder. */
+export function layerOf({ name }: Tensor, nEncoder: number): number {
+  const [, part, layer] = /^(enc\.|dec\.)?blk\.(\d+)\./.exec(name) ?? [];
+  return layer === undefined ? -1 : Number(layer) + (part === 'dec.' ? nEncoder : 0);
+}
 
-/** @param nodes of the whole graph, each after its sources */
-export function cutIntoLinks(nodes: readonly Tensor[], { count, bytesOf, stays, streams }: CutOptions): Links {
-  const steps = nodes.filter((t) => t.op !== 'leaf' && t.op !== 'view');
+/** @param graphs the nodes of each that is computed by itself (an encoder's, a decoder's), each after its sources */
+export function cutIntoLinks(graphs: readonly (readonly Tensor[])[], { count, bytesOf, stays, streams, layerOf }: CutOptions): Links {
+  const stepsOf = graphs.map((nodes) => nodes.filter((t) => t.op !== 'leaf' && t.op !== 'view'));
+  const steps = stepsOf.flat();
+  const graphOf = stepsOf.flatMap((of, graph) => of.map(() => graph));
+  const begins = (i: number): boolean => graphOf[i] !== graphOf[i - 1];
   // A layer begins with the first node that reads one of its weights, and has all up to the next layer. What comes before all layers is in the first.
   const layers: number[] = [];
   const bytes: number[] = [0];
   const seen = new Set<Tensor>();
-  for (const t of steps) {
+  for (const [i, t] of steps.entries()) {
     const leaves = leavesOf(t);
-    const layer = Math.max(layers.at(-1) ?? 0, ...leaves.map(layerOf));
+    const layer = Math.max(begins(i) ? 0 : layers[i - 1], ...leaves.map(layerOf));
     layers.push(layer);
     for (const leaf of leaves) {
       if (!seen.has(leaf)) bytes[layer] = (bytes[layer] ?? 0) + bytesOf(leaf);
@@ -115,13 +124,13 @@ export function cutIntoLinks(nodes: readonly Tensor[], { count, bytesOf, stays, 
   let link = 0;
   for (const [i, t] of steps.entries()) {
     const leaves = leavesOf(t);
-    if (layers[i] !== layers[i - 1] || leaves.some((leaf) => layerOf(leaf) === layers[i])) link = linkOfLayer[layers[i]];
+    if (begins(i) || layers[i] !== layers[i - 1] || leaves.some((leaf) => layerOf(leaf) === layers[i])) link = linkOfLayer[layers[i]];
     // A look-up or product goes where its matrix is, attention where the cache is.
     link = leaves.filter(stays).flatMap((leaf) => places.get(leaf) ?? [])[0]?.link ?? link;
     const streamed = link === linkOfLayer[layers[i]] && streams(layers[i]) ? layers[i] : undefined;
     const last = passes.at(-1);
-    if (last?.link !== link || last.streams !== streamed)
-      passes.push({ link, streams: streamed, nodes: [], crossings: [], own: new Map() });
+    if (begins(i) || last?.link !== link || last.streams !== streamed)
+      passes.push({ graph: graphOf[i], link, streams: streamed, nodes: [], crossings: [], own: new Map() });
     const pass = passes.at(-1)!;
     const own = rebased(t, pass);
     pass.nodes.push(own);

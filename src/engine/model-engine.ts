@@ -89,7 +89,7 @@ export async function createModelEngine(
   try {
     options.signal?.throwIfAborted();
     model = planToFit(gguf, layout, options, { facts: backend.facts, threads, free: platform.freeMemory?.() ?? Infinity });
-    executor = await backend.start(model.memories, model.passes.some(({ streams }) => streams) ? READERS : 0);
+    executor = await backend.start(model.memories, [...model.encoder, ...model.passes].some(({ streams }) => streams) ? READERS : 0);
   } catch (error) {
     await backend.close();
     throw error;
@@ -101,7 +101,7 @@ export async function createModelEngine(
   try {
     // What this thread has to do takes about as long as the other threads read: they are told to first.
     if (executor.load) await yieldToEventLoop();
-    for (const { plan, placed } of model.passes) {
+    for (const { plan, placed } of [...model.encoder, ...model.passes]) {
       await executor.write(placed.at, placed.encode());
       for (const { data, values } of plan.constants) await executor.write(data, values!());
     }
@@ -116,9 +116,8 @@ export async function createModelEngine(
     await Promise.allSettled([reading]); // reads the files until then
     throw error;
   }
-  const { passes } = model;
   const streamed = new Map<Streams, Streamed>();
-  for (const { streams } of passes)
+  for (const { streams } of [...model.encoder, ...model.passes])
     if (streams && !streamed.has(streams))
       streamed.set(streams, { window: streams.window, filling: fillingOf(executor, facts, parts, streams.weights, model.packings) });
   const stream = createWeightStream([...streamed.values()]);
@@ -155,7 +154,8 @@ export async function createModelEngine(
   async function step(batch: Batch, signal?: AbortSignal): Promise<(i: number) => Float32Array> {
     const { inputs, result } = model;
     const { nTokens, nOutputs } = batch;
-    for (const name of ['ids', 'pos', 'cells', 'first', 'visible', 'outputs'] as const) {
+    const passes = batch.encodes ? model.encoder : model.passes;
+    for (const name of ['ids', 'pos', 'cells', 'first', 'visible', 'encoded', 'outputs'] as const) {
       const values = batch[name];
       const bytes = new Uint8Array(values.buffer, values.byteOffset, 4 * (name === 'outputs' ? nOutputs : nTokens));
       for (const { data } of inputs[name]) await executor.write(data, bytes);
@@ -178,7 +178,10 @@ export async function createModelEngine(
       const more = passes.slice(from + 1).findIndex(streamOf);
       const to = waitsFor ? from + 1 : more < 0 ? step.length : from + 1 + more;
       if (waitsFor) await stream.ready(waitsFor, signal);
-      await executor.run({ passes: step.slice(from, to), nTokens, nOutputs, threads, ...(to === step.length && { reads }) }, signal);
+      await executor.run(
+        { passes: step.slice(from, to), nTokens, nOutputs, threads, ...(to === step.length && nOutputs > 0 && { reads }) },
+        signal,
+      );
       if (waitsFor && !passes.slice(to).some((pass) => streamOf(pass) === waitsFor)) stream.done(waitsFor);
       from = to;
     }

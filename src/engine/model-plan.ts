@@ -1,5 +1,5 @@
 /** A model's graph, its plans, and the address of everything in the memories, for one context length. Nothing is loaded yet. */
-import type { Architecture, GraphInputs, KvCache, Wants } from '../arch/architecture.ts';
+import type { Architecture, GraphContext, GraphInputs, KvCache, Wants } from '../arch/architecture.ts';
 import type { HParams } from '../arch/hparams.ts';
 import type { RopeParams } from '../arch/rope-table.ts';
 import { QuantletError } from '../errors.ts';
@@ -9,7 +9,7 @@ import { powerOfTwo } from '../graph/fwht-size.ts';
 import { withInputSums, type InputSumTensors } from '../graph/input-sums.ts';
 import { KV_SPLIT, SYNC_SIZE } from '../graph/layout.ts';
 import { lower } from '../graph/lower.ts';
-import { packedBytes, packWeights, repackRecord } from '../graph/packing.ts';
+import { packedBytes, packWeights, pieceBytes, repackRecord } from '../graph/packing.ts';
 import { createGraphPlan, expand, placePlan, workBytes, type PlacedPlan, type GraphPlan } from '../graph/plan.ts';
 import { RUN_WORDS } from '../graph/recurrent.ts';
 import { leaf, nbytes, type Ne, type Tensor } from '../graph/tensor.ts';
@@ -47,6 +47,8 @@ export interface ModelPlanOptions {
   readonly cacheTypeV: KvType;
   /** Whether quantised caches are rotated. */
   readonly cacheRotation: boolean;
+  /** Bits that packed products round activations to. */
+  readonly actBits: 4 | 8;
   readonly unifiedMax?: number | undefined;
   readonly loras: Loras;
   /** Which matrices' inputs are measured, by their names. */
@@ -79,12 +81,12 @@ export interface ModelPass extends Placed {
   readonly streams: Streams | undefined;
 }
 
-/** A plan of one record for each matrix of a memory that is packed when it has been read. */
+/** A plan of one record for each matrix of a memory that is packed when it has been read. Its scratch has room for a piece of each (pieceBytes). */
 export interface Packing extends Placed {
   readonly matrices: readonly Tensor[];
   /** i32 [matrices]: after packing not 0 for those with an Inf or NaN among their scales. */
   readonly broken: Tensor;
-  /** Address of the first thread's scratch for packing beside a step: the next one's is the plan's scratchSize bytes further on. */
+  /** Address of the first thread's scratch for reading and packing beside a step: the next one's is the plan's scratchSize bytes further on. */
   readonly scratchAt: number;
 }
 
@@ -105,12 +107,14 @@ export interface ModelPlan {
   readonly tables: readonly RopeTable[];
   /** Of those, the sums. */
   readonly inputSums: ReadonlyMap<string, InputSumTensors>;
-  /** One for each layer with attention, in order; one in all for encoders. */
+  /** One for each layer with attention, in order; one in all for an encoder, and one for each layer that looks back at what an encoder has read. */
   readonly caches: readonly KvCache[];
   /** States of recurrent layers, f32 [..., cells of all slots]. */
   readonly states: readonly Tensor[];
   /** What a step computes, in this order. */
   readonly passes: readonly ModelPass[];
+  /** What a step of an encoder computes, where it reads prompts for a decoder. */
+  readonly encoder: readonly ModelPass[];
   /** For each memory: runs once, record by record as weights are read. */
   readonly packings: readonly Packing[];
   /** Bytes of each memory, and what all of them are for. */
@@ -143,7 +147,7 @@ function buildGraph(
 
   const weights = new Map<TensorInfo, Tensor>();
   const adapted = new Set<string>();
-  const cacheOf: KvCache[] = [];
+  const cacheOf = new Map<string, KvCache>();
   const tables: (Omit<RopeTable, 'tensors'> & { readonly tensor: Tensor })[] = [];
   const roots: Tensor[] = [];
   const input = (name: string, by: 'tokens' | 'outputs', n: number): Tensor => leaf(name, TYPE.i32, [n, 1, 1, 1], { dim: 0, by });
@@ -153,6 +157,7 @@ function buildGraph(
     cells: input('cells', 'tokens', batchSize),
     first: input('first', 'tokens', batchSize),
     visible: input('visible', 'tokens', batchSize),
+    encoded: input('encoded', 'tokens', batchSize),
     outputs: input('outputs', 'outputs', maxOutputs),
     runs: leaf('runs', TYPE.i32, [RUN_WORDS, batchSize, 1, 1]),
   };
@@ -177,7 +182,7 @@ function buildGraph(
     return weightOf(info);
   };
 
-  const result = architecture.build(hparams, {
+  const context: GraphContext = {
     gguf,
     inputs,
     wants,
@@ -199,15 +204,19 @@ function buildGraph(
       adapted.add(name);
       return (options.loras.get(name) ?? []).map(({ a, b, scale }) => ({ a: weightOf(a), b: weightOf(b), scale }));
     },
-    cache(layer, headDim = hparams.headDim, valueDim = headDim) {
-      const cache = (name: string, type: KvType, dims: number): Tensor =>
-        leaf(`cache_${name}.${layer}`, TYPE[type], [paddedHeadDim(type, dims), cells, hparams.nHeadKv, 1]);
+    cache(layer, headDim = hparams.headDim, valueDim = headDim, holds = hparams.causal ? 'sequence' : 'step') {
       // An encoder reads keys and values only in the step and layer that wrote them, so one cache serves all its layers.
-      return (cacheOf[hparams.causal ? layer : 0] ??= {
-        k: cache('k', options.cacheTypeK, headDim),
-        v: cache('v', options.cacheTypeV, valueDim),
+      const name = holds === 'step' ? holds : `${holds}.${layer}`;
+      const tensor = (of: string, type: KvType, dims: number): Tensor =>
+        leaf(`cache_${of}.${name}`, TYPE[type], [paddedHeadDim(type, dims), cells, hparams.nHeadKv, 1]);
+      const cache = cacheOf.get(name) ?? {
+        k: tensor('k', options.cacheTypeK, headDim),
+        v: tensor('v', options.cacheTypeV, valueDim),
         rotation: rotationOf(headDim, valueDim, hparams.rotations.queries, options),
-      });
+        holds,
+      };
+      cacheOf.set(name, cache);
+      return cache;
     },
     states(name, ne) {
       if (!hparams.causal)
@@ -226,7 +235,7 @@ function buildGraph(
         lookUps.add(rows);
         return rows;
       }
-      const rows = leaf(`rows of ${info.name}`, info.type, [info.ne[0], batchSize, 1, 1], { dim: 1, by: 'tokens' });
+      const rows = tokenRows.get(info) ?? leaf(`rows of ${info.name}`, info.type, [info.ne[0], batchSize, 1, 1], { dim: 1, by: 'tokens' });
       tokenRows.set(info, rows);
       return cast(rows, 'f32');
     },
@@ -250,7 +259,10 @@ function buildGraph(
       return tensor;
     },
     expand: (...nodes) => void roots.push(...nodes),
-  });
+  };
+  architecture.encode?.(hparams, context);
+  const encoder = expand(roots.splice(0));
+  const result = architecture.build(hparams, context);
 
   const idle = [...options.loras.keys()].find((name) => !adapted.has(name));
   if (idle !== undefined)
@@ -259,16 +271,31 @@ function buildGraph(
       `an adapter adapts "${idle}", which no product here uses; expected matrices of the ${architecture.name} layers`,
     );
 
-  const caches = cacheOf.filter(Boolean); // a layer without attention has none
+  const caches = [...cacheOf.values()];
   const { nodes, sums: inputSums } = withInputSums(
     expand([...roots, result]),
     (name) => gguf.tensors.has(name) && (options.inputSums?.(name) ?? false),
   );
   // A step of as many tokens as a table has rows would read all of it.
-  const readOtherwise = new Set(nodes.flatMap((t) => (lookUps.has(t) ? [] : t.src)));
+  const readOtherwise = new Set([...encoder, ...nodes].flatMap((t) => (lookUps.has(t) ? [] : t.src)));
   const lookedUp = new Set([...lookUps].map(({ src }) => src[0]).filter((table) => !readOtherwise.has(table)));
   const tablesOfRows = new Set([...weights].flatMap(([info, tensor]) => (lookedUp.has(tensor) && info.ne[1] > batchSize ? [info] : [])));
-  return { slotCells, batchSize, maxOutputs, inputs, weights, tables, states, caches, nodes, result, inputSums, tokenRows, tablesOfRows };
+  return {
+    slotCells,
+    batchSize,
+    maxOutputs,
+    inputs,
+    weights,
+    tables,
+    states,
+    caches,
+    encoder,
+    nodes,
+    result,
+    inputSums,
+    tokenRows,
+    tablesOfRows,
+  };
 }
 
 /** @throws ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE */
@@ -277,41 +304,43 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
   const bytesOf = (l: Tensor): number => (l.layout === 'packed' ? packedBytes(l, facts) : nbytes(l));
   const graphWith = (fromFile: ReadonlySet<TensorInfo>): ReturnType<typeof buildGraph> => {
     const graph = buildGraph(gguf, architecture, hparams, options, fromFile);
-    packWeights(graph.nodes, facts);
+    packWeights([...graph.encoder, ...graph.nodes], facts);
     return graph;
   };
   const whole = graphWith(new Set());
   // Where not all weights may stay, tables are the first to go: a row of them a token is read, not all of it.
   const fewer = options.rowsFromFile || sum([...whole.weights.values()].map(bytesOf)) > options.weightsMemory;
   const graph = fewer && whole.tablesOfRows.size > 0 ? graphWith(whole.tablesOfRows) : whole;
-  const { slotCells, batchSize, maxOutputs, inputs, tables, states, caches, nodes, result, inputSums, tokenRows } = graph;
+  const { slotCells, batchSize, maxOutputs, inputs, tables, states, caches, encoder, nodes, result, inputSums, tokenRows } = graph;
   const weights = new Map([...graph.weights].filter(([info]) => !tokenRows.has(info)));
   // What is small, or the same for all layers, may be in several memories. Everything else has one place, caches among it.
   const copied = new Set([
     ...Object.values(inputs),
     ...tables.map(({ tensor }) => tensor),
     ...[...weights.values()].filter(({ ne }) => ne[1] === 1),
-    ...(hparams.causal ? [] : caches.flatMap(({ k, v }) => [k, v])),
+    ...caches.flatMap(({ k, v, holds }) => (holds === 'step' ? [k, v] : [])),
   ]);
   const inLayers: Tensor[][] = [];
-  for (const l of weights.values()) if (!copied.has(l) && layerOf(l) >= 0) (inLayers[layerOf(l)] ??= []).push(l);
+  const layer = (l: Tensor): number => layerOf(l, hparams.nLayer);
+  for (const l of weights.values()) if (!copied.has(l) && layer(l) >= 0) (inLayers[layer(l)] ??= []).push(l);
   const layers = Array.from(inLayers, (l = []) => sum(l.map(bytesOf)));
   const others = sum([...weights.values()].map(bytesOf)) - sum(layers);
   const leastWeights = others + WINDOWS * options.links * Math.max(0, ...layers);
   const streamed = streamedLayers(layers, others, options.weightsMemory, options.links);
-  const streams = (l: Tensor): boolean => !copied.has(l) && streamed.has(layerOf(l)) && weightLeaves.has(l);
+  const streams = (l: Tensor): boolean => !copied.has(l) && streamed.has(layer(l)) && weightLeaves.has(l);
   const weightLeaves = new Set(weights.values());
-  const links = cutIntoLinks(nodes, {
+  const links = cutIntoLinks([encoder, nodes], {
     count: options.links,
+    layerOf: layer,
     bytesOf: (l) => (streams(l) ? 0 : bytesOf(l)),
     stays: (l) => !l.values && !copied.has(l),
-    streams: (layer) => streamed.has(layer),
+    streams: (il) => streamed.has(il),
   });
   const tensorsOf = (l: Tensor): Tensor[] => (links.places.get(l) ?? []).map(({ tensor }) => tensor);
   const loaded = [...weights].flatMap(([info, l]) => tensorsOf(l).map((tensor) => [info, tensor] as const));
 
   const plans = links.passes.map(({ nodes, crossings }) =>
-    createGraphPlan(lower(nodes, facts), [links.computed(result), ...crossings.map(({ from }) => from)]),
+    createGraphPlan(lower(nodes, facts, options.actBits), [links.computed(result), ...crossings.map(({ from }) => from)]),
   );
   const memories = links.memories.map((leaves, link) => {
     const memory = createAllocator(link * MEMORY_SPACE + ARENA_BASE);
@@ -319,7 +348,9 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     const inLink = plans.filter((_, i) => links.passes[i].link === link);
     const matrices = loaded.map(([, tensor]) => tensor).filter((t) => t.layout === 'packed' && leaves.has(t));
     const broken = leaf('broken matrices', TYPE.i32, [matrices.length, 1, 1, 1]);
-    const packing = createGraphPlan(matrices.map((m, i) => repackRecord(m, facts, view(broken, [1], { offset: 4 * i }))));
+    const packing = createGraphPlan(
+      matrices.map((m, i) => ({ ...repackRecord(m, facts, view(broken, [1], { offset: 4 * i })), scratch: pieceBytes(m, facts) })),
+    );
     const crossed = new Set(links.passes.flatMap(({ crossings }) => crossings.map(({ to }) => to)));
     const own = new Set([...leaves, broken, ...inLink.flatMap(({ constants }) => constants)]);
     for (const l of own) if (!streams(l) && !crossed.has(l)) l.data = memory.take(bytesOf(l));
@@ -327,7 +358,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     // One window is read while a pass computes with what the other has.
     const ofLayer = [
       ...new Set(links.passes.flatMap((pass) => (pass.link === link && pass.streams !== undefined ? [pass.streams] : []))),
-    ].map((layer) => ({ layer, weights: inFileOrder(loaded.filter(([, t]) => streams(t) && layerOf(t) === layer)) }));
+    ].map((il) => ({ layer: il, weights: inFileOrder(loaded.filter(([, t]) => streams(t) && layer(t) === il)) }));
     const windowBytes = Math.max(0, ...ofLayer.map(({ weights }) => sum(weights.map(([, t]) => alignUp(bytesOf(t), ALIGN)))));
     const windows = ofLayer.slice(0, WINDOWS).map(() => memory.take(windowBytes));
     const streamsOf = new Map<number, Streams>();
@@ -350,6 +381,17 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
       bytes: memory.end - link * MEMORY_SPACE,
     };
   });
+  const passesOf = (graph: number): ModelPass[] =>
+    links.passes.flatMap(({ link, crossings, streams, ...of }, i) =>
+      of.graph === graph
+        ? {
+            plan: plans[i],
+            placed: memories[link].placed.get(plans[i])!,
+            crossings,
+            streams: streams === undefined ? undefined : memories[link].streamsOf.get(streams),
+          }
+        : [],
+    );
   const weightBytes = sum(loaded.map(([, tensor]) => bytesOf(tensor))) - sum(memories.map(({ streamedBytes }) => streamedBytes));
   const cacheBytes = sum([...states.values(), ...caches.flatMap(({ k, v }) => [k, v])].flatMap((l) => tensorsOf(l).map(bytesOf)));
   const all = sum(memories.map(({ bytes }) => bytes));
@@ -364,6 +406,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
       cells: tensorsOf(inputs.cells),
       first: tensorsOf(inputs.first),
       visible: tensorsOf(inputs.visible),
+      encoded: tensorsOf(inputs.encoded),
       outputs: tensorsOf(inputs.outputs),
       runs: tensorsOf(inputs.runs),
     },
@@ -378,12 +421,8 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     inputSums,
     caches,
     states: [...states.values()],
-    passes: links.passes.map(({ link, crossings, streams }, i) => ({
-      plan: plans[i],
-      placed: memories[link].placed.get(plans[i])!,
-      crossings,
-      streams: streams === undefined ? undefined : memories[link].streamsOf.get(streams),
-    })),
+    encoder: passesOf(0),
+    passes: passesOf(1),
     packings: memories.map(({ packing }) => packing),
     memories: memories.map(({ bytes }) => bytes),
     leastWeights,

@@ -26,6 +26,7 @@ export interface LayoutOptions extends Pick<
   | 'cacheTypeK'
   | 'cacheTypeV'
   | 'cacheRotation'
+  | 'actBits'
   | 'unifiedMax'
 > {
   /** Logits of one step at most. */
@@ -87,7 +88,7 @@ export function planToFit(
 ): ModelPlan {
   const planWith = (contextLength: number, rowsFromFile: boolean, links: number): ModelPlan => {
     // In an encoder every token sees the whole text, so a step has to hold a whole sequence.
-    const batchSize = hparams.causal ? options.batchSize : Math.max(options.batchSize, contextLength);
+    const batchSize = hparams.causal && !hparams.decoder ? options.batchSize : Math.max(options.batchSize, contextLength);
     return planModel(gguf, architecture, hparams, facts, {
       links,
       weightsMemory: options.weightsMemory ?? Infinity,
@@ -103,6 +104,7 @@ export function planToFit(
       cacheTypeK: options.cacheTypeK,
       cacheTypeV: options.cacheTypeV,
       cacheRotation: options.cacheRotation,
+      actBits: options.actBits,
       unifiedMax: options.unifiedMax,
       loras: options.loras,
       inputSums: options.inputSums,
@@ -135,9 +137,14 @@ function inMemories(planWith: (links: number) => ModelPlan, links: number): Mode
 }
 
 /** What the model is to give: what its file is made for, unless the caller says otherwise. */
-function wantsOf({ arch, causal, pooling }: HParams, embeddings: boolean | undefined): Wants {
+function wantsOf({ arch, causal, decoder, pooling }: HParams, embeddings: boolean | undefined): Wants {
+  if (decoder && embeddings)
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `${arch} models write what their encoder has read and make no vectors; for those convert the encoder alone (${arch}encoder)`,
+    );
   if (embeddings === false && !causal)
     throw new QuantletError('ERR_INVALID_ARGUMENT', `embeddings is false, but ${arch} models make vectors and no text; leave it out`);
   if (embeddings !== undefined) return embeddings ? 'embeddings' : 'logits';
-  return pooling === 'rank' ? 'ranks' : !causal || pooling !== 'none' ? 'embeddings' : 'logits';
+  return pooling === 'rank' ? 'ranks' : !causal || (pooling !== 'none' && !decoder) ? 'embeddings' : 'logits';
 }

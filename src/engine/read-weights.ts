@@ -1,5 +1,6 @@
 /** Weights from a model's files to their places, packed: by the threads themselves where they can open the files, else by the host. */
 import { QuantletError } from '../errors.ts';
+import { pieceBytes } from '../graph/packing.ts';
 import { nbytes, type Tensor } from '../graph/tensor.ts';
 import type { TensorInfo } from '../gguf/types.ts';
 import type { Bytes, FileIdentity } from '../io/source.ts';
@@ -20,8 +21,8 @@ export interface ReadOptions {
 /** Bytes that the host reads at once: large enough for disks and HTTP, small enough to report progress and stop soon. */
 const READ_BYTES = 8 << 20;
 
-/** Bytes that a thread reads at once: few enough that they are in L2 when it packs them. */
-const PIECE_BYTES = 256 << 10;
+/** Bytes that a thread reads at once of what is not packed. */
+const PIECE_BYTES = 1 << 20;
 
 /** Bytes of each tensor that go into the fingerprint. All of them would take longer than packing, and training changes every tensor. */
 const FINGERPRINT_BYTES = 4096;
@@ -47,7 +48,7 @@ export async function readWeights(
   const inOrder = inFileOrder(resident);
   const files = parts.flatMap(({ file }) => file ?? []);
   if (executor.load && files.length === parts.length) {
-    const reading = byThreads(executor, files, inOrder, packings, facts.packed_rows(), options);
+    const reading = byThreads(executor, files, inOrder, packings, facts, options);
     // Both are waited for whatever happens: nobody may write to the memory, or read the files, once they are given back.
     const [read, heads] = await Promise.allSettled([reading, headsOf(parts, weights, fingerprint)]);
     for (const end of [read, heads]) if (end.status === 'rejected') throw end.reason;
@@ -64,11 +65,13 @@ export async function readWeights(
 const addHead = (fingerprint: Fingerprint, { name, type, ne }: TensorInfo, bytes: Uint8Array): void =>
   void fingerprint.add(utf8.encode(`${name} ${type.name} ${ne.join(' ')}`)).add(bytes.subarray(0, FINGERPRINT_BYTES));
 
+/** All reads are asked for at once, in the order of the files: over a net they are one stream, and of a file many are there when one is waited for. */
 async function headsOf(parts: readonly Bytes[], weights: readonly TensorInfo[], fingerprint: Fingerprint): Promise<void> {
-  for (const [info] of inFileOrder(weights.map((info) => [info, undefined] as const))) {
-    const end = info.offset + Math.min(info.byteLength, FINGERPRINT_BYTES);
-    addHead(fingerprint, info, await parts[info.part].read(info.offset, end));
-  }
+  const inOrder = inFileOrder(weights.map((info) => [info, undefined] as const)).map(([info]) => info);
+  const heads = await Promise.all(
+    inOrder.map(({ part, offset, byteLength }) => parts[part].read(offset, offset + Math.min(byteLength, FINGERPRINT_BYTES))),
+  );
+  for (const [i, info] of inOrder.entries()) addHead(fingerprint, info, heads[i]);
 }
 
 /** For each matrix that is packed: its record, and of which plan. */
@@ -76,21 +79,19 @@ const packingOf = (packings: readonly Packing[]): ReadonlyMap<Tensor, { readonly
   new Map(packings.flatMap((of) => of.matrices.map((matrix, record) => [matrix, { record, of }] as const)));
 
 /** The numbers of all pieces (threads/loading.ts): whole row blocks where a matrix is packed, else any bytes. */
-function piecesOf(inOrder: readonly Weight[], packings: readonly Packing[], blockRows: number, beside = false): number[][] {
+function piecesOf(inOrder: readonly Weight[], packings: readonly Packing[], facts: Kernels, beside = false): number[][] {
   const packing = packingOf(packings);
   return inOrder.flatMap(([info, tensor]) => {
     const packed = packing.get(tensor);
-    const blockBytes = packed ? blockRows * tensor.nb[1] : 1;
-    const most = Math.max(1, Math.floor(PIECE_BYTES / blockBytes)) * blockBytes;
+    const most = packed ? pieceBytes(tensor, facts) : PIECE_BYTES;
     return Array.from({ length: Math.ceil(info.byteLength / most) }, (_, i) => {
       const from = i * most;
-      const to = Math.min(from + most, info.byteLength);
-      const bytes = [info.part, info.offset + from, to - from, tensor.data + from];
-      if (!packed) return [...bytes, -1, 0, 0, 0, 0, 0, 0, 0, 0];
+      const n = Math.min(most, info.byteLength - from);
+      const bytes = [info.part, info.offset + from, n, tensor.data + from];
+      if (!packed) return [...bytes, -1, 0, 0, 0, 0, 0];
       const { record, of } = packed;
-      const blocks = [from / blockBytes, Math.ceil(to / blockBytes)];
-      const words = [of.broken.data + 4 * record, beside ? of.scratchAt : of.placed.scratchAt, of.plan.scratchSize];
-      return [...bytes, tensor.type.id, tensor.data, tensor.ne[0], tensor.ne[1] * tensor.ne[2], ...blocks, ...words];
+      const scratch = [beside ? of.scratchAt : of.placed.scratchAt, of.plan.scratchSize];
+      return [...bytes, tensor.type.id, tensor.ne[0], n / tensor.nb[1], of.broken.data + 4 * record, ...scratch];
     });
   });
 }
@@ -106,10 +107,10 @@ async function byThreads(
   files: readonly FileIdentity[],
   inOrder: readonly Weight[],
   packings: readonly Packing[],
-  blockRows: number,
+  facts: Kernels,
   { signal, onProgress }: ReadOptions,
 ): Promise<void> {
-  const rows = piecesOf(inOrder, packings, blockRows);
+  const rows = piecesOf(inOrder, packings, facts);
   const pieces = sharedPieces(rows);
   // Pieces are taken in order, so that the first ones are done.
   let total = 0;
@@ -144,7 +145,7 @@ export function fillingOf(
     for (const packing of own) await refuseBroken(executor, packing);
   };
   if (executor.loadBeside && files.length === parts.length) {
-    const pieces = sharedPieces(piecesOf(weights, packings, facts.packed_rows(), true));
+    const pieces = sharedPieces(piecesOf(weights, packings, facts, true));
     return { read: () => executor.loadBeside!({ files, pieces }, () => {}), finish: check };
   }
   const packing = packingOf(packings);

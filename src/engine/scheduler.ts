@@ -15,6 +15,10 @@ export interface Batch {
   readonly cells: Int32Array;
   readonly first: Int32Array;
   readonly visible: Int32Array;
+  /** Cells of its prompt that each token sees, where an encoder has read it. */
+  readonly encoded: Int32Array;
+  /** Whether these are prompts for the encoder. */
+  encodes: boolean;
   /** Tokens (indices into the batch) whose logits are wanted. */
   readonly outputs: Int32Array;
   /** Which recurrent states the tokens go on from: RUN_WORDS numbers a run (graph/recurrent.ts). */
@@ -50,6 +54,8 @@ interface Job {
   /** First index whose logits are wanted; all after it are, too. */
   outputsFrom: number;
   onLogits: OnLogits;
+  /** ids are a prompt for the encoder. */
+  encodes: boolean;
   signal: AbortSignal | undefined;
   resolve(): void;
   reject(reason: unknown): void;
@@ -63,6 +69,11 @@ export interface Scheduler {
    * @throws ERR_CONTEXT_FULL, what the step throws, or signal.reason
    */
   submit(slot: Slot, ids: ArrayLike<number>, outputsFrom: number, onLogits: OnLogits, signal?: AbortSignal): Promise<void>;
+  /**
+   * Has the encoder read a prompt, whole, for the tokens that a slot is to hold; whatever it held is forgotten.
+   * @throws ERR_CONTEXT_FULL, what the step throws, or signal.reason; the slot then holds no prompt
+   */
+  encode(slot: Slot, prompt: readonly number[], signal?: AbortSignal): Promise<void>;
   /** What steps took in which every token had logits: those of generations alone. */
   readonly costs: StepCosts;
   /** Ends everything that is being computed, and refuses all that comes later, with this error. */
@@ -83,6 +94,8 @@ export function createScheduler({ nBatch, slots, maxOutputs, step, causal = true
     cells: array(nBatch),
     first: array(nBatch),
     visible: array(nBatch),
+    encoded: array(nBatch),
+    encodes: false,
     outputs: array(maxOutputs),
     runs: array(RUN_WORDS * nBatch),
     nTokens: 0,
@@ -102,11 +115,14 @@ export function createScheduler({ nBatch, slots, maxOutputs, step, causal = true
   const fill = (): Map<Job, number> => {
     const taken = new Map<Job, number>();
     batch.nTokens = batch.nOutputs = batch.nRuns = 0;
-    const generating = causal ? jobs.reduce((n, job) => n + (generates(job) ? job.ids.length - job.done : 0), 0) : 0;
+    batch.encodes = jobs.some((job) => job.encodes);
+    const whole = !causal || batch.encodes;
+    const generating = !whole ? jobs.reduce((n, job) => n + (generates(job) ? job.ids.length - job.done : 0), 0) : 0;
     const most = generating > 0 ? Math.min(nBatch, generating + PROMPT_BESIDE) : nBatch;
     for (const job of [...jobs].sort((a, b) => Number(generates(b)) - Number(generates(a)))) {
       const { length } = job.ids;
-      if (!causal && (batch.nTokens + length > nBatch || batch.nOutputs + length - job.outputsFrom > maxOutputs)) continue;
+      if (job.encodes !== batch.encodes) continue;
+      if (whole && (batch.nTokens + length > nBatch || batch.nOutputs + length - job.outputsFrom > maxOutputs)) continue;
       let n = 0;
       const outputs = batch.nOutputs;
       for (; batch.nTokens < most && job.done + n < job.ids.length; n++) {
@@ -121,7 +137,8 @@ export function createScheduler({ nBatch, slots, maxOutputs, step, causal = true
         batch.pos[at] = pos;
         batch.first[at] = job.slot.firstCell;
         batch.cells[at] = job.slot.firstCell + pos;
-        batch.visible[at] = causal ? pos + 1 : job.start + length;
+        batch.visible[at] = whole ? job.start + length : pos + 1;
+        batch.encoded[at] = job.slot.encoded.length;
         batch.nTokens++;
       }
       if (n === 0) continue;
@@ -168,7 +185,8 @@ export function createScheduler({ nBatch, slots, maxOutputs, step, causal = true
             if (job.onLogits(row!(o), from + o - first - job.again) === false) kept = from + o - first + 1;
           job.done += n;
           if (job.done < kept) continue;
-          job.slot.append(job.again > 0 ? Array.prototype.slice.call(job.ids, job.again) : job.ids, kept - job.again);
+          if (job.encodes) job.slot.encode(Array.from(job.ids));
+          else job.slot.append(job.again > 0 ? Array.prototype.slice.call(job.ids, job.again) : job.ids, kept - job.again);
           end(job).resolve();
         } catch (error) {
           end(job).reject(error); // what one caller does with its logits is no concern of the others
@@ -188,30 +206,35 @@ export function createScheduler({ nBatch, slots, maxOutputs, step, causal = true
     timer ??= setTimeout(runSteps, 0);
   };
 
+  const add = (job: Omit<Job, 'done' | 'resolve' | 'reject'>): Promise<void> => {
+    if (closed) return Promise.reject(closed);
+    const end = job.start + job.ids.length;
+    if (end > job.slot.capacity)
+      return Promise.reject(new QuantletError('ERR_CONTEXT_FULL', `${end} tokens do not fit the context of ${job.slot.capacity}`));
+    return new Promise((resolve, reject) => {
+      jobs.push({ ...job, done: 0, resolve, reject });
+      schedule();
+    });
+  };
+
   return {
     submit(slot, ids, outputsFrom, onLogits, signal) {
-      if (closed) return Promise.reject(closed);
       const start = slot.computed;
       const again = slot.tokens.slice(start);
-      const all = again.length > 0 ? again.concat(Array.from(ids)) : ids;
-      const end = start + all.length;
-      if (end > slot.capacity)
-        return Promise.reject(new QuantletError('ERR_CONTEXT_FULL', `${end} tokens do not fit the context of ${slot.capacity}`));
-      return new Promise((resolve, reject) => {
-        jobs.push({
-          slot,
-          start,
-          ids: all,
-          again: again.length,
-          done: 0,
-          outputsFrom: outputsFrom + again.length,
-          onLogits,
-          signal,
-          resolve,
-          reject,
-        });
-        schedule();
+      return add({
+        slot,
+        start,
+        ids: again.length > 0 ? again.concat(Array.from(ids)) : ids,
+        again: again.length,
+        outputsFrom: outputsFrom + again.length,
+        onLogits,
+        encodes: false,
+        signal,
       });
+    },
+    encode(slot, prompt, signal) {
+      slot.encode([]);
+      return add({ slot, start: 0, ids: prompt, again: 0, outputsFrom: prompt.length, onLogits: () => {}, encodes: true, signal });
     },
     costs,
     close(error) {

@@ -16,6 +16,8 @@ export interface Slot {
   readonly tokens: readonly number[];
   /** How many of them a step can go on behind. All, unless recurrent states of the last ones were lost: those are computed again with what comes next. */
   readonly computed: number;
+  /** The prompt whose keys and values an encoder has left for the tokens, where the model has one. */
+  readonly encoded: readonly number[];
   /** States of recurrent layers, where the model has some. */
   readonly states: StateCells | undefined;
   /** How many of a prompt's first tokens need not be computed here. The last one always does: its logits are wanted. */
@@ -28,10 +30,13 @@ export interface Slot {
   rollBack(n: number): void;
   /** Takes note of tokens (of the first n) whose keys and values now lie in the next cells. For the scheduler and restored sequences: nobody else fills cells. */
   append(tokens: ArrayLike<number>, n?: number): void;
+  /** Takes note of what an encoder has read, or that something else will be: all tokens are forgotten. */
+  encode(prompt: readonly number[]): void;
 }
 
 function createSlot(index: number, capacity: number, states: StateCells | undefined): Slot {
   const tokens: number[] = [];
+  let encoded: readonly number[] = [];
   const within = (length: number): number => (states ? states.reach(length) : length);
   const reusable = (prompt: readonly number[]): number => within(Math.min(sharedLength(tokens, prompt), prompt.length - 1));
   const truncate = (length: number): void => {
@@ -44,6 +49,9 @@ function createSlot(index: number, capacity: number, states: StateCells | undefi
     capacity,
     tokens,
     states,
+    get encoded() {
+      return encoded;
+    },
     get computed() {
       return within(tokens.length);
     },
@@ -58,6 +66,10 @@ function createSlot(index: number, capacity: number, states: StateCells | undefi
     append(more, n = more.length) {
       for (let i = 0; i < n; i++) tokens.push(more[i]);
     },
+    encode(prompt) {
+      truncate(0);
+      encoded = prompt;
+    },
   };
 }
 
@@ -67,6 +79,8 @@ export function sharedLength(a: readonly number[], b: readonly number[]): number
   while (n < a.length && n < b.length && a[n] === b[n]) n++;
   return n;
 }
+
+export const isSame = (a: readonly number[], b: readonly number[]): boolean => a.length === b.length && sharedLength(a, b) === a.length;
 
 /** All slots of a model, and who waits for one. */
 export interface Slots {

@@ -75,6 +75,8 @@ function dummyBatch(n: number): Batch {
     cells: count,
     first: new Int32Array(n),
     visible: count.map((i) => i + 1),
+    encoded: new Int32Array(n).fill(1),
+    encodes: false,
     outputs: new Int32Array([n - 1]),
     runs: Int32Array.of(n, -1, 0),
     nTokens: n,

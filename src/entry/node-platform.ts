@@ -12,21 +12,26 @@ import { BUILDS, detectFeatures, isRelaxed, isThreaded, type Build, type Feature
 import { compileTurbo, compileTurboLazily, isTurbo } from '../turbo/compile.ts';
 import { turboVerdict, unavailable } from '../turbo/verdict.ts';
 import { outOfMemory } from '../wasm/memory.ts';
-import { unshared } from '../wasm/unshared.ts';
+import { withSharedMemory } from '../wasm/shared-memory.ts';
 import { cacheFolder } from '../hub/cache-folder.ts';
 import { bring, createStore, type ModelStore } from '../hub/model-store.ts';
 import { advice, isRemote, locate, remoteOf } from '../hub/repository.ts';
 import { openUrl } from '../io/open-url.ts';
 import type { LoadOptions } from '../load-options.ts';
 
-// A literal URL for each: bundlers follow these, and lose computed ones. dotadd is made of the build with threads.
+// A literal URL for each: bundlers follow these, and lose computed ones.
+const SIMD = new URL('../../dist/wasm/simd.wasm', import.meta.url);
+const RELAXED = new URL('../../dist/wasm/relaxed.wasm', import.meta.url);
+const DOTADD = new URL('../../dist/wasm/dotadd.wasm', import.meta.url);
+
+/** The file of a build, in which the memory is not shared. */
 const WASM: { readonly [K in Build]: URL } = {
-  simd: new URL('../../dist/wasm/simd.wasm', import.meta.url),
-  relaxed: new URL('../../dist/wasm/relaxed.wasm', import.meta.url),
-  dotadd: new URL('../../dist/wasm/dotadd-threads.wasm', import.meta.url),
-  'simd-threads': new URL('../../dist/wasm/simd-threads.wasm', import.meta.url),
-  'relaxed-threads': new URL('../../dist/wasm/relaxed-threads.wasm', import.meta.url),
-  'dotadd-threads': new URL('../../dist/wasm/dotadd-threads.wasm', import.meta.url),
+  simd: SIMD,
+  relaxed: RELAXED,
+  dotadd: DOTADD,
+  'simd-threads': SIMD,
+  'relaxed-threads': RELAXED,
+  'dotadd-threads': DOTADD,
 };
 
 let features: Features | undefined;
@@ -69,7 +74,7 @@ async function bytesOf(build: Build): Promise<Uint8Array<ArrayBuffer>> {
     if (cause.code !== 'ENOENT') throw cause;
     throw bundledError(`${path} is missing`, cause);
   });
-  return isThreaded(build) ? bytes : unshared(bytes);
+  return withSharedMemory(bytes, isThreaded(build));
 }
 
 async function compile(build: Build): Promise<WebAssembly.Module> {
@@ -112,9 +117,7 @@ let turboBegun = false;
  * what was compiled before the flags changed must not run afterwards.
  */
 const earlyModule = (build: Build, turbo: Turbo = false): WebAssembly.Module | undefined =>
-  turbo && ownProcess && !turboBegun && unavailable() === ''
-    ? new WebAssembly.Module(unshared(new Uint8Array(readFileSync(WASM[build]))))
-    : undefined;
+  turbo && ownProcess && !turboBegun && unavailable() === '' ? new WebAssembly.Module(readFileSync(WASM[build])) : undefined;
 
 async function turboModule(build: Build, wanted: Turbo, workers: Promise<unknown> | undefined): Promise<WebAssembly.Module> {
   turboBegun = true;

@@ -2,7 +2,7 @@
 import { QuantletError, typeName } from '../errors.ts';
 import type { ConstraintOptions } from '../grammar/constraint.ts';
 import type { ModelInternals } from '../engine/model-internals.ts';
-import type { Slot } from '../engine/slots.ts';
+import { isSame, type Slot } from '../engine/slots.ts';
 import type { GenerateSpeculation } from './draft/options.ts';
 import { logprobs, type Logprobs } from '../sample/logprobs.ts';
 import { internal, KIND, oneOf, or, resolveOptions, type Kind, type Kinds } from '../options.ts';
@@ -153,17 +153,21 @@ async function* run(
     const maxTokens = options.maxTokens === -1 ? Infinity : options.maxTokens;
     const nLogprobs = options.logprobs === Infinity ? -1 : options.logprobs;
     const shifts = options.onContextFull === 'shift';
-    const begun = Number(allIds[0] === tokenizer.special.bos);
+    const start = engine.hparams.decoder && startOf(model);
+    const begun = Number(start !== undefined || allIds[0] === tokenizer.special.bos);
     const keep = Math.min(options.keep === -1 ? allIds.length : options.keep + begun, contextLength >> 1);
-    const most = contextLength - reserved(maxTokens, contextLength);
+    // What an encoder reads takes no room from the text.
+    const most = start === undefined ? contextLength - reserved(maxTokens, contextLength) : contextLength;
     const fits = options.onContextFull === 'error' || allIds.length <= (shifts ? contextLength : most);
     const promptIds = fits ? allIds : withoutMiddle(allIds, shifts ? keep : most >> 1, most);
-    nPrompt = promptIds.length;
-    if (nPrompt > contextLength)
+    if (promptIds.length > contextLength)
       throw new QuantletError(
         'ERR_CONTEXT_FULL',
-        `the prompt has ${nPrompt} tokens, the context ${contextLength}; shorten the prompt or load the model with a larger contextLength (it was trained for ${engine.hparams.nCtxTrain})`,
+        `the prompt has ${promptIds.length} tokens, the context ${contextLength}; shorten the prompt or load the model with a larger contextLength (it was trained for ${engine.hparams.nCtxTrain})`,
       );
+    // Where an encoder reads the prompt, the text begins with a token that says so.
+    const beginning = start === undefined ? promptIds : [start];
+    nPrompt = beginning.length;
     const constraint = model.constraint(options, signal);
     const grammar = constraint && (await constraint);
     const rules: TokenConstraint | undefined =
@@ -175,9 +179,11 @@ async function* run(
     const detokenizer = createDetokenizer(tokenizer, { special: options.special });
     const stop = createStopMatcher(typeof options.stop === 'string' ? [options.stop] : options.stop);
 
-    slot = await slots.acquire(signal, (free) => placeFor(promptIds, free));
+    slot = await slots.acquire(signal, (free) => (start === undefined ? placeFor(promptIds, free) : placeRead(promptIds, free)));
     let drafting = model.speculation.start(options.speculation, slot, signal);
-    const reused = maxTokens > 0 ? slot.begin(promptIds) : slot.reusable(promptIds);
+    const toRead = start === undefined || maxTokens === 0 || isSame(slot.encoded, promptIds) ? [] : promptIds;
+    if (toRead.length > 0) slot.encode([]);
+    const reused = maxTokens > 0 ? slot.begin(beginning) : slot.reusable(beginning);
     // Which tokens may come first is found out while the prompt is computed, in case the model's own choice is refused.
     const firstMask = maxTokens > 0 ? grammar?.prepare() : undefined;
     firstMask?.catch(() => {}); // thrown where the mask is awaited
@@ -207,7 +213,7 @@ async function* run(
     };
 
     /** What the next step computes: the prompt, later the last token, and a draft behind it; from `last` on logits are wanted. */
-    const tokens = promptIds.slice(reused);
+    const tokens = beginning.slice(reused);
     let last = tokens.length - 1;
     let refused: Float32Array | undefined, failed: { readonly error: unknown } | undefined;
     let drafted = 0;
@@ -235,8 +241,9 @@ async function* run(
 
     const begin = performance.now();
     let promptMs = 0;
-    if (maxTokens > 0) for (const id of promptIds) sampler.accept(id, false);
-    let sequence = drafting ? promptIds.slice() : [];
+    if (maxTokens > 0) for (const id of beginning) sampler.accept(id, false);
+    let sequence = drafting ? beginning.slice() : [];
+    if (toRead.length > 0) await scheduler.encode(slot, toRead, signal);
     for (;;) {
       if (parts.length > 0 || finishReason !== undefined) promptMs ||= performance.now() - begin;
       for (let i = 0; i < parts.length; i++) {
@@ -264,7 +271,8 @@ async function* run(
       if (isFull()) {
         // The rest of the sequence moves up: its keys depend on positions, so that it is computed again.
         const all = [...slot.tokens, ids[ids.length - 1]];
-        sequence = withoutMiddle(all, keep, keep + ((all.length - keep) >> 1));
+        const kept = start === undefined ? keep : 1;
+        sequence = withoutMiddle(all, kept, kept + ((all.length - kept) >> 1));
         forgotten += all.length - sequence.length;
         tokens.length = 0;
         for (let i = slot.begin(sequence); i < sequence.length; i++) tokens.push(sequence[i]);
@@ -306,7 +314,13 @@ async function* run(
       text,
       finishReason,
       ...(stopText === undefined ? {} : { stopText }),
-      timings: { promptTokens: nPrompt - reused, promptMs, predictedTokens: ids.length, predictedMs, ...(drafted > 0 ? { draft } : {}) },
+      timings: {
+        promptTokens: toRead.length + nPrompt - reused,
+        promptMs,
+        predictedTokens: ids.length,
+        predictedMs,
+        ...(drafted > 0 ? { draft } : {}),
+      },
     };
   } finally {
     if (slot) {
@@ -333,6 +347,25 @@ function placeFor(promptIds: readonly number[], free: readonly Slot[]): Slot {
     if (n > most) [best, most] = [slot, n];
   }
   return best;
+}
+
+/** The free slot in which an encoder has left this prompt, or the one that was free longest. */
+const placeRead = (promptIds: readonly number[], free: readonly Slot[]): Slot =>
+  free.find(({ encoded }) => isSame(encoded, promptIds)) ?? free[0];
+
+/** What a decoder begins with. @throws ERR_MISSING_METADATA, ERR_GGUF_INVALID */
+function startOf({ engine, tokenizer }: Pick<ModelInternals, 'engine' | 'tokenizer'>): number {
+  const { arch, decoder, nVocab } = engine.hparams;
+  const key = `${arch}.decoder_start_token_id`;
+  const start = decoder?.start ?? tokenizer.special.bos;
+  if (start === undefined)
+    throw new QuantletError(
+      'ERR_MISSING_METADATA',
+      `the model's metadata has neither "${key}" nor a bos, with which its decoder would begin`,
+    );
+  if (start >= nVocab)
+    throw new QuantletError('ERR_GGUF_INVALID', `metadata "${key}" is ${start}, outside the vocabulary of ${nVocab}: the file is damaged`);
+  return start;
 }
 
 /** @throws ERR_INVALID_ARGUMENT where `what` is no list of token ids of the vocabulary */

@@ -1,7 +1,7 @@
 /**
  * A sequence as bytes: its tokens, keys and values, to go on with in another process or on another day.
  *
- *   | "qltstate" | version u32 | header length u32 | header, JSON | tokens i32 | states of recurrent layers, for each layer and head: K, V, as they lie in the cache (cache-runs.ts) |
+ *   | "qltstate" | version u32 | header length u32 | header, JSON | tokens i32 | prompt of an encoder, i32 | states of recurrent layers, for each layer and head: K, V, as they lie in the cache (cache-runs.ts) |
  *
  * The header names the model and how its cache is kept; `tokens` counts them, `sum` is the fingerprint of all that follows it.
  * Numbers are little-endian. What a state holds does not depend on the slot, the context or the number of sequences it came from.
@@ -12,11 +12,11 @@ import { QuantletError, typeName } from '../errors.ts';
 import { createFingerprint } from '../engine/fingerprint.ts';
 import type { GGUFValue } from '../gguf/types.ts';
 import type { ModelInternals } from '../engine/model-internals.ts';
-import { sharedLength, type Slot, type Slots } from '../engine/slots.ts';
+import { isSame, sharedLength, type Slot, type Slots } from '../engine/slots.ts';
 import { inSlices } from '../slices.ts';
 
 export interface SaveStateOptions {
-  /** Save the part of this prompt that is in the cache, of the sequence that has most of it. Default: the whole sequence that was computed last. */
+  /** Save the part of this prompt that is in the cache, of the sequence that has most of it; an encoder has read all of it or nothing. Default: the whole sequence that was computed last. */
   prompt?: string | readonly number[];
   signal?: AbortSignal;
 }
@@ -53,6 +53,8 @@ interface Identity {
 
 interface Header extends Identity {
   readonly tokens: number;
+  /** Tokens of the prompt that an encoder has read; none where the model has no encoder. */
+  readonly encoded?: number | undefined;
   readonly sum: string;
 }
 
@@ -66,6 +68,7 @@ export async function saveState(
   const identity = identityOf(model, metadata);
   const ids = typeof prompt === 'string' ? model.tokenizer.encode(prompt, { parseSpecial: true }) : prompt;
   const has = (slot: Slot): number => {
+    if (ids && engine.hparams.decoder) return isSame(slot.encoded, ids) ? Math.min(1, slot.tokens.length) : 0;
     const n = ids ? sharedLength(slot.tokens, ids) : slot.tokens.length;
     return slot.states ? slot.states.reach(n) : n;
   };
@@ -82,15 +85,17 @@ export async function saveState(
         'ERR_STATE',
         `there is nothing to save: no sequence ${ids ? 'that begins with this prompt' : ''} was computed; generate first`,
       );
+    const encoded = Int32Array.from(slot.encoded);
+    const counts = { tokens: tokens.length, ...(encoded.length > 0 && { encoded: encoded.length }) };
     // The sum is known at the end, and takes as many characters whatever it is: all is written in its place at once.
-    const headerOf = (sum: string): Uint8Array =>
-      encoder.encode(JSON.stringify({ ...identity, tokens: tokens.length, sum } satisfies Header));
+    const headerOf = (sum: string): Uint8Array => encoder.encode(JSON.stringify({ ...identity, ...counts, sum } satisfies Header));
     const at0 = PREFIX + headerOf(createFingerprint().hex()).length;
-    const bytes = new Uint8Array(at0 + bodyLength(model, tokens.length));
+    const bytes = new Uint8Array(at0 + bodyLength(model, counts));
     const body = bytes.subarray(at0);
     body.set(new Uint8Array(tokens.buffer));
-    let at = tokens.byteLength;
-    for (const run of cacheRuns(engine, slot, tokens.length, slot.states?.cellOf(tokens.length) ?? 0)) {
+    body.set(new Uint8Array(encoded.buffer), tokens.byteLength);
+    let at = tokens.byteLength + encoded.byteLength;
+    for (const run of cacheRuns(engine, slot, counts, slot.states?.cellOf(tokens.length) ?? 0)) {
       signal?.throwIfAborted();
       body.set(await engine.executor.read(run.at, run.length), at);
       run.saved?.(body.subarray(at, at + run.length));
@@ -121,28 +126,31 @@ export async function loadState(
   const { header, body } = parse(bytes);
   checkIdentity(header, identityOf(model, metadata));
   const n = header.tokens;
-  if (n > engine.contextLength)
+  const { encoded = 0 } = header;
+  if (Math.max(n, encoded) > engine.contextLength)
     throw new QuantletError(
       'ERR_CONTEXT_FULL',
-      `the state has ${n} tokens, the context ${engine.contextLength}; load the model with a larger contextLength`,
+      `the state has ${Math.max(n, encoded)} tokens, the context ${engine.contextLength}; load the model with a larger contextLength`,
     );
-  if (body.length !== bodyLength(model, n))
+  const length = bodyLength(model, header);
+  if (body.length !== length)
     throw new QuantletError(
       'ERR_STATE',
-      `the state has ${body.length} bytes behind its header; expected ${bodyLength(model, n)} for ${n} tokens: it is ${body.length < bodyLength(model, n) ? 'truncated' : 'too long'}`,
+      `the state has ${body.length} bytes behind its header; expected ${length} for ${n} tokens: it is ${body.length < length ? 'truncated' : 'too long'}`,
     );
   if ((await sumOf(body, signal)) !== header.sum)
     throw new QuantletError('ERR_STATE', 'the state is damaged: its bytes do not give the sum in its header; save it anew');
-  const ids = Array.from({ length: n }, (_, i) => new DataView(body.buffer, body.byteOffset).getInt32(4 * i, true));
-  const bad = ids.findIndex((id) => id < 0 || id >= engine.hparams.nVocab);
+  const all = Array.from({ length: n + encoded }, (_, i) => new DataView(body.buffer, body.byteOffset).getInt32(4 * i, true));
+  const bad = all.findIndex((id) => id < 0 || id >= engine.hparams.nVocab);
   if (bad >= 0)
-    throw new QuantletError('ERR_STATE', `token ${bad} of the state is ${ids[bad]}, outside the vocabulary of ${engine.hparams.nVocab}`);
+    throw new QuantletError('ERR_STATE', `token ${bad} of the state is ${all[bad]}, outside the vocabulary of ${engine.hparams.nVocab}`);
 
+  const ids = all.slice(0, n);
   const slot = await slots.acquire(signal, undefined, slotOf(slots, number));
   try {
-    slot.truncate(0); // until all is there, the slot holds nothing
-    let at = 4 * n;
-    for (const run of cacheRuns(engine, slot, n, slot.states?.restore(n) ?? 0)) {
+    slot.encode(all.slice(n)); // until all is there, the slot holds no tokens
+    let at = 4 * all.length;
+    for (const run of cacheRuns(engine, slot, header, slot.states?.restore(n) ?? 0)) {
       const saved = body.subarray(at, at + run.length);
       const bytes = run.loaded ? saved.slice() : saved;
       run.loaded?.(bytes);
@@ -151,7 +159,7 @@ export async function loadState(
     }
     slot.append(ids);
   } catch (error) {
-    slot.truncate(0);
+    slot.encode([]);
     throw error;
   } finally {
     slots.release(slot);
@@ -166,7 +174,7 @@ export async function loadState(
 export async function eraseSlot({ slots }: ModelInternals, number: number, signal?: AbortSignal): Promise<number> {
   const slot = await slots.acquire(signal, undefined, slotOf(slots, number));
   const n = slot.tokens.length;
-  slot.truncate(0);
+  slot.encode([]);
   slots.release(slot);
   return n;
 }
@@ -234,10 +242,12 @@ function parse(bytes: Uint8Array): { header: Header; body: Uint8Array } {
   if (length <= MOST_HEADER && bytes.length < PREFIX + length)
     throw new QuantletError('ERR_STATE', `the state is truncated: ${bytes.length} bytes, expected a header of ${length}`);
   const header = length <= MOST_HEADER ? readHeader(bytes.subarray(PREFIX, PREFIX + length)) : undefined;
-  if (!header || !Number.isInteger(header.tokens) || header.tokens < 1)
+  if (!header || !isCount(header.tokens, 1) || !isCount(header.encoded ?? 0, 0))
     throw new QuantletError('ERR_STATE', 'the header of the state is damaged; save it anew');
   return { header, body: bytes.subarray(PREFIX + length) };
 }
+
+const isCount = (n: unknown, least: number): boolean => Number.isInteger(n) && (n as number) >= least;
 
 function readHeader(text: Uint8Array): Header | undefined {
   try {
@@ -248,8 +258,8 @@ function readHeader(text: Uint8Array): Header | undefined {
   }
 }
 
-function bodyLength({ engine, slots }: ModelInternals, n: number): number {
-  let length = 4 * n;
-  for (const run of cacheRuns(engine, slots.all[0], n, 0)) length += run.length;
+function bodyLength({ engine, slots }: ModelInternals, counts: Pick<Header, 'tokens' | 'encoded'>): number {
+  let length = 4 * (counts.tokens + (counts.encoded ?? 0));
+  for (const run of cacheRuns(engine, slots.all[0], counts, 0)) length += run.length;
   return length;
 }

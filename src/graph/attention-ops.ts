@@ -57,6 +57,11 @@ export interface AttentionParams {
   logitSoftcap?: number;
   /** Slopes of ALiBi (arXiv 2108.12409); needs `pos`. 0: none. */
   maxBias?: number;
+  /**
+   * What is added to scores by how far a key lies from the token, f32 [n_head, 2 n + 1]: row n + d for a key d places behind it, the outermost rows for all
+   * further away; needs `pos`. Instead of ALiBi.
+   */
+  distances?: Tensor | undefined;
   /** Position of each token among the cells of its sequence, i32 [n_tokens]: distances are |pos - cell|. */
   pos?: Tensor | undefined;
   /** FlashDecoding++: parts take their maximum to be this, where scores stay within 40 binary orders of it. Default: each part its own. */
@@ -83,10 +88,17 @@ export function attention(q: Tensor, k: Tensor, v: Tensor, first: Tensor, visibl
     k,
     v,
   );
-  const needsPos = Boolean(p.maxBias) || p.reach !== undefined;
-  must(!needsPos || p.pos !== undefined, 'attention', 'ALiBi and windows to both sides need positions', q, k);
+  const needsPos = Boolean(p.maxBias) || p.distances !== undefined || p.reach !== undefined;
+  must(!needsPos || p.pos !== undefined, 'attention', 'ALiBi, distances and windows to both sides need positions', q, k);
+  must(
+    !p.distances || (p.distances.ne[0] === q.ne[1] && p.distances.ne[1] > 1 && p.distances.ne[1] % 2 === 1 && !p.maxBias),
+    'attention',
+    'distances have a number for each head, as many rows to both sides of the middle one, and no ALiBi beside them',
+    q,
+    p.distances,
+  );
   must(!p.sinks || nelements(p.sinks) === q.ne[1], 'attention', 'there is one sink for each head', q, p.sinks);
-  const slopes = p.maxBias ? slopesOf(q.ne[1], p.maxBias) : undefined;
+  const slopes = p.maxBias ? slopesOf(q.ne[1], p.maxBias) : p.distances;
   const rotation = p.rotation ?? NOT_ROTATED;
   return node('attention', [valueDim * q.ne[1], q.ne[2], 1, 1], {
     src: [q, k, v, first, visible, needsPos ? p.pos : undefined, slopes, p.sinks],

@@ -22,6 +22,8 @@ export const ACT_K = 1;
 /** Set likewise for formats of 1 and 2 bits: one f32 scale for ACT_64_BLOCK elements. */
 export const ACT_64 = 8;
 export const ACT_64_BLOCK = 64;
+/** Set likewise where activations are rounded to 4 bits. */
+export const ACT_4 = 32;
 export const ACT_BLOCK = 32;
 export const ACT_K_BLOCK = 256;
 /** Columns of activations in a column block, where there are so many (assembly/matmul/act.ts COLS). */

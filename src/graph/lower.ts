@@ -6,6 +6,7 @@ import { QuantletError } from '../errors.ts';
 import { alignUp } from '../gguf/types.ts';
 import { TYPE, rowSize, type TypeTraits } from '../type-traits.ts';
 import {
+  ACT_4,
   ACT_BLOCK,
   ACT_COLUMNS,
   ACT_64,
@@ -43,17 +44,20 @@ const asBytes = (t: Tensor): Tensor =>
   });
 const chunkBytes = (type: TypeTraits): number => (COPY_CHUNK / type.blckSize) * type.typeSize;
 
-/** @param nodes each after its sources, as expand() orders them */
-export function lower(nodes: readonly Tensor[], facts: KernelFacts): OpRecord[] {
+/**
+ * @param nodes each after its sources, as expand() orders them
+ * @param actBits what packed products of block types round activations to
+ */
+export function lower(nodes: readonly Tensor[], facts: KernelFacts, actBits: 4 | 8 = 8): OpRecord[] {
   const acts = new Map<number, TypeTraits>();
   const actType = (weights: TypeTraits): TypeTraits => {
-    const id = facts.packed_act_type(weights.id);
-    if (id === TYPE.f32.id) return TYPE.f32;
+    const ofWeights = facts.packed_act_type(weights.id);
+    if (ofWeights === TYPE.f32.id) return TYPE.f32;
+    const id = actBits === 4 ? ofWeights | ACT_4 : ofWeights;
     const blckSize = id & ACT_K ? ACT_K_BLOCK : id & ACT_64 ? ACT_64_BLOCK : ACT_BLOCK;
     const type = acts.get(id) ?? {
       id,
-      name:
-        blckSize === ACT_BLOCK ? 'activations' : blckSize === ACT_64_BLOCK ? 'activations in blocks of 64' : 'activations in super-blocks',
+      name: `${actBits === 4 ? '4-bit ' : ''}activations${blckSize === ACT_BLOCK ? '' : blckSize === ACT_64_BLOCK ? ' in blocks of 64' : ' in super-blocks'}`,
       blckSize,
       typeSize: facts.act_row_size(id, blckSize),
     };

@@ -20,6 +20,15 @@ export function canPack({ type, ne }: Tensor, facts: PackingFacts): boolean {
 /** What packed matrices take: the last group of rows is filled up with zeros. */
 export const packedBytes = ({ ne, nb }: Tensor, facts: PackingFacts): number => alignUp(ne[1] * ne[2], facts.packed_rows()) * nb[1];
 
+/** Bytes that a thread reads of a file at a time: few enough that they are in L2 when it packs them. */
+const PIECE_BYTES = 256 << 10;
+
+/** Bytes of the row blocks of a matrix that are read and packed at a time. */
+export function pieceBytes(matrix: Tensor, facts: PackingFacts): number {
+  const block = facts.packed_rows() * matrix.nb[1];
+  return Math.min(packedBytes(matrix, facts), block * Math.max(1, Math.floor(PIECE_BYTES / block)));
+}
+
 /** Whether a node can read its source i where that is packed: not where its activations are to keep their f32, or their MX blocks. */
 export const readsPacked = ({ op, src, params }: Tensor, i: number): boolean =>
   isDense(op, i) ||

@@ -125,7 +125,7 @@ export async function promptOf(context: Context, prompt: string | readonly numbe
   const ids = typeof prompt === 'string' ? await context.work(encode(backend, prompt, { addSpecial: true, parseSpecial: true })) : prompt;
   return {
     ids,
-    room: roomFor(ids.length, backend.contextLength),
+    room: roomFor(ids.length, backend),
     text: () => (typeof prompt === 'string' ? prompt : backend.detokenize(ids)),
   };
 }

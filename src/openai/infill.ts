@@ -44,7 +44,7 @@ export async function infill(context: Context, body: Body): Promise<Response> {
   const promptIds = [...before, ...beginning(context), ...order, fim.middle];
   return complete(context, body, {
     ids: promptIds,
-    room: roomFor(promptIds.length, backend.contextLength),
+    room: roomFor(promptIds.length, backend),
     text: () => backend.detokenize(promptIds, { special: true }),
   });
 }

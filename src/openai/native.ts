@@ -40,6 +40,7 @@ export async function complete(context: Context, body: Body, prompt: Prompt): Pr
     ...(nProbs > 0 ? { logprobs: nProbs } : {}),
   };
   const usage = createUsage(context.metrics);
+  const inContext = backend.encoder ? 1 : prompt.ids.length;
 
   const probability = ({ logprobs }: GenerationPart): object | undefined =>
     logprobs && { id: logprobs.id, ...chatEntry(backend, logprobs) };
@@ -55,10 +56,10 @@ export async function complete(context: Context, body: Body, prompt: Prompt): Pr
     tokens_evaluated: prompt.ids.length,
     prompt: prompt.text(),
     has_new_line: result.text.includes('\n'),
-    truncated: prompt.ids.length + result.ids.length > backend.contextLength,
+    truncated: inContext + result.ids.length > backend.contextLength,
     stop_type: result.finishReason === 'length' ? 'limit' : result.stopText === undefined ? 'eos' : 'word',
     stopping_word: result.stopText ?? '',
-    tokens_cached: Math.min(prompt.ids.length + result.ids.length, backend.contextLength),
+    tokens_cached: Math.min(inContext + result.ids.length, backend.contextLength),
     timings: timings(result),
   });
 

@@ -6,17 +6,25 @@
  * what ffn_down reads; those are computed by the graph, which metadata tells of them.
  */
 import { QuantletError } from '../errors.ts';
-import { readHParams } from '../arch/hparams.ts';
+import { readHParams, type HParams } from '../arch/hparams.ts';
 import type { RotationName } from '../arch/rotation.ts';
 import type { GGUF, TensorInfo } from '../gguf/types.ts';
 import { largestFwhtSize, powerOfTwo } from '../graph/fwht-size.ts';
 import { TYPE } from '../type-traits.ts';
+import { randomNumbers } from './random.ts';
 
-/** An orthogonal matrix: the transform of each n elements, between diagonals. Norm weights are folded into the first. */
+/** An orthogonal matrix of each n elements, between diagonals: Hadamard's, or this one by rows. Norm weights are folded into the first diagonal. */
 export interface Rotation {
   readonly n: number;
   readonly before?: Float32Array;
   readonly after?: Float32Array;
+  readonly matrix?: Float32Array;
+}
+
+/** The rotations that matrices are multiplied by: of the residual stream, and of a layer's values, so many heads in a row. */
+export interface MatrixRotations {
+  readonly r1: Rotation;
+  r2(layer: number, heads: number): Rotation;
 }
 
 /** Rows [from, to) of a matrix. */
@@ -51,16 +59,30 @@ export const ROTATED_ARCHITECTURES: readonly string[] = ['llama', 'qwen2', 'qwen
 
 const refuse = (message: string): QuantletError => new QuantletError('ERR_INVALID_ARGUMENT', message);
 
-/** +-1, the same for the same seed and stream: SplitMix32. */
+/** +-1, the same for the same seed and stream. */
 function signs(n: number, seed: number, stream: number): Float32Array {
-  let state = (Math.imul(seed, 0x9e3779b1) ^ Math.imul(stream + 1, 0x85ebca6b)) | 0;
-  return Float32Array.from({ length: n }, () => {
-    state = (state + 0x9e3779b9) | 0;
-    let z = Math.imul(state ^ (state >>> 16), 0x21f0aaad);
-    z = Math.imul(z ^ (z >>> 15), 0x735a2d97);
-    return (z ^ (z >>> 15)) & 1 ? 1 : -1;
-  });
+  const next = randomNumbers(seed, stream);
+  return Float32Array.from({ length: n }, () => (next() & 1 ? 1 : -1));
 }
+
+/** Randomised Hadamard matrices. */
+export const hadamards = ({ nEmbd, headDim }: HParams, seed: number): MatrixRotations => ({
+  r1: { n: largestFwhtSize(nEmbd), before: signs(nEmbd, seed, 0) },
+  // Signs on both sides: where a cache is rotated on top, Hadamard times Hadamard would be none. The same for all heads, as several read one value.
+  r2(layer, heads) {
+    const side = (stream: number): Float32Array => {
+      const one = signs(headDim, seed, stream);
+      return Float32Array.from({ length: heads * headDim }, (_, i) => one[i % headDim]);
+    };
+    return { n: largestFwhtSize(headDim), before: side(2 * layer + 1), after: side(2 * layer + 2) };
+  },
+});
+
+/** Matrices that were found otherwise: R1, and each layer's R2. */
+export const matrices = (r1: Float32Array, r2: readonly Float32Array[]): MatrixRotations => {
+  const rotation = (matrix: Float32Array): Rotation => ({ n: Math.sqrt(matrix.length), matrix });
+  return { r1: rotation(r1), r2: (layer) => rotation(r2[layer]) };
+};
 
 /** Matrices that read the residual stream, and the norm before them. */
 const READERS: Readonly<Record<string, string>> = {
@@ -90,7 +112,7 @@ function obstacle(name: string): string {
 export async function planRotation(
   gguf: GGUF,
   wanted: ReadonlySet<RotationName>,
-  seed: number,
+  rotations: MatrixRotations,
   normOf: (info: TensorInfo) => Promise<Float32Array>,
 ): Promise<RotationPlan> {
   const hp = readHParams(gguf);
@@ -104,8 +126,8 @@ export async function planRotation(
   if (before !== undefined) throw refuse(`the model is rotated already (its metadata has "${before}"); expected the one it was made from`);
   const nFf = gguf.tensors.get('blk.0.ffn_down.weight')?.ne[0] ?? hp.nFf;
   const size: Readonly<Record<RotationName, number>> = {
-    r1: largestFwhtSize(nEmbd),
-    r2: largestFwhtSize(headDim),
+    r1: rotations.r1.n,
+    r2: rotations.r2(0, 1).n,
     r3: powerOfTwo(headDim),
     r4: largestFwhtSize(nFf),
   };
@@ -115,24 +137,15 @@ export async function planRotation(
         `--${name} has nothing to turn: no Hadamard matrix of 2 or more divides the model's ${name === 'r4' ? `feed-forward length of ${nFf}` : name === 'r1' ? `embeddings of ${nEmbd}` : `heads of ${headDim}`}`,
       );
 
-  const r1Signs = signs(nEmbd, seed, 0);
-  const r1: Rotation | undefined = wanted.has('r1') ? { n: size.r1, before: r1Signs } : undefined;
+  const r1 = wanted.has('r1') ? rotations.r1 : undefined;
   /** R1 behind a norm whose weights it takes along. */
   const behind = async (norm: string): Promise<Rotation | undefined> => {
     const info = gguf.tensors.get(norm);
     if (!r1 || !info) return r1;
     const weights = await normOf(info);
-    return { n: r1.n, before: r1Signs.map((sign, i) => sign * weights[i]) };
+    return { ...r1, before: weights.map((w, i) => w * (r1.before?.[i] ?? 1)) };
   };
-  /** R2 has signs on both sides: where a cache is rotated on top, Hadamard times Hadamard would be none. The same for all heads, as several read one value. */
-  const r2 = (layer: number, heads: number): Rotation | undefined => {
-    if (!wanted.has('r2')) return undefined;
-    const side = (stream: number): Float32Array => {
-      const one = signs(headDim, seed, stream);
-      return Float32Array.from({ length: heads * headDim }, (_, i) => one[i % headDim]);
-    };
-    return { n: size.r2, before: side(2 * layer + 1), after: side(2 * layer + 2) };
-  };
+  const r2 = (layer: number, heads: number): Rotation | undefined => (wanted.has('r2') ? rotations.r2(layer, heads) : undefined);
   const r4: Rotation | undefined = wanted.has('r4') ? { n: size.r4 } : undefined;
   /** One piece of all rows, or none where nothing changes it. */
   const whole = (info: TensorInfo, rows?: Rotation, columns?: Rotation): RotatedTensor['change'] =>

@@ -7,7 +7,7 @@ import { QuantletError } from '../errors.ts';
 import type { LoadFailure } from './loading.ts';
 import type { SpawnedThreads } from './shared.ts';
 
-const WORKER = new URL('../../dist/worker/node.js', import.meta.url);
+const WORKER = new URL('../../dist/worker/node.cjs', import.meta.url);
 
 /** The error where files of the package are not where they should be. */
 export const bundledError = (missing: string, cause?: unknown): QuantletError =>

@@ -78,7 +78,7 @@ export function createBpe(vocab: Vocab): EncodeText {
   const nVocab = tokens.length;
   const split = createSplitter(pre);
   const encoder = new TextEncoder();
-  const bytes = pre.escapeSpaces !== true;
+  const bytes = pre.characters !== true;
   let table: MergeTable | undefined;
   let longest = 0;
   const symbolOfByte = new Int32Array(256).fill(-1);

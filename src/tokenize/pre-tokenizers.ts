@@ -12,8 +12,12 @@ export interface PreTokenizer {
   readonly addBos?: boolean;
   /** The file's add_bos is overruled. */
   readonly alwaysBos?: boolean;
-  /** Spaces are U+2581 and other bytes `<0x0A>`, as in SentencePiece, not GPT-2's byte letters. */
+  /** Merges join characters, and what the vocabulary lacks is bytes as `<0x0A>`, as in SentencePiece; not GPT-2's byte letters. */
+  readonly characters?: boolean;
+  /** Spaces are U+2581. */
   readonly escapeSpaces?: boolean;
+  /** What lies between two matches is no word and left out. */
+  readonly onlyMatches?: boolean;
   /** Decoding leaves spaces before punctuation alone (llama.cpp's clean_spaces is off). */
   readonly keepSpaces?: boolean;
   /** A run of newlines that is a token is that token. */
@@ -103,7 +107,7 @@ const qwen2: Kind = { split: [cl100k('\\p{N}')] };
 const deepseekV3: Kind = { split: ['\\p{N}{1,3}', kanaHan, deepseek3] };
 const tinyAya: Kind = { split: [threesFromRight, anyCase('\\p{N}{1,3}')] };
 const gpt4o: Kind = { split: [o200k(upper, lower, `${contraction}?`, '\\p{N}{1,3}')] };
-const newlines: Kind = { split: ['[^\\n]+|\\n+'], escapeSpaces: true };
+const newlines: Kind = { split: ['[^\\n]+|\\n+'], characters: true, escapeSpaces: true };
 
 const kinds: readonly (readonly [names: string, kind: Kind])[] = [
   ['default', { split: ['[\\p{P}$+<=>\\^~\\|]+', gpt2, '\\p{N}+', '[0-9][0-9][0-9]'] }],
@@ -197,6 +201,7 @@ const kinds: readonly (readonly [names: string, kind: Kind])[] = [
   ],
   ['gemma4 granite-embed-multi-311m', { ...newlines, newlineRuns: true, alwaysBos: true }],
   ['sarvam-moe', newlines],
+  ['whitespace', { split: ['\\S+'], characters: true, onlyMatches: true }],
 ];
 
 const keepingSpaces = new Set(

@@ -12,8 +12,8 @@ const UNITS = 4096;
 /** Words in batches. */
 export type Batches = Generator<readonly string[], void>;
 
-/** Cuts pieces at the matches: the matches, and what lies between them, in order. */
-function* bySplitting(regex: RegExp, batches: Iterable<readonly string[]>): Batches {
+/** Cuts pieces at the matches: the matches and, unless `onlyMatches`, what lies between them, in order. */
+function* bySplitting(regex: RegExp, onlyMatches: boolean, batches: Iterable<readonly string[]>): Batches {
   let parts: string[] = [];
   let units = 0;
   for (const batch of batches) {
@@ -24,10 +24,10 @@ function* bySplitting(regex: RegExp, batches: Iterable<readonly string[]>): Batc
         const match = regex.exec(piece);
         const end = regex.lastIndex;
         if (!match) {
-          parts.push(from ? piece.slice(from) : piece);
+          if (!onlyMatches) parts.push(from ? piece.slice(from) : piece);
           break;
         }
-        if (match.index > from) parts.push(piece.slice(from, match.index));
+        if (match.index > from && !onlyMatches) parts.push(piece.slice(from, match.index));
         parts.push(match[0]);
         units += end - from;
         from = end;
@@ -50,7 +50,7 @@ export function createSplitter(pre: PreTokenizer): (text: string) => Iterable<re
   const steps = pre.split.map((part) => {
     if (typeof part !== 'string') return (batches: Iterable<readonly string[]>) => byFunction(part, batches);
     const regex = compile(part);
-    return (batches: Iterable<readonly string[]>) => bySplitting(regex, batches);
+    return (batches: Iterable<readonly string[]>) => bySplitting(regex, pre.onlyMatches === true, batches);
   });
   return (text) => steps.reduce<Iterable<readonly string[]>>((batches, step) => step(batches), [[text]]);
 }

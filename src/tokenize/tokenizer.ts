@@ -9,7 +9,7 @@ import type { SpecialTokens } from './special-tokens.ts';
 import { createSpm, type EncodeText } from './spm.ts';
 import { createUgm } from './ugm.ts';
 import { escapedSpace, readVocab, type TokenizerMetadata, type TokenizerModel, type Vocab } from './vocab.ts';
-import { createWpm } from './wpm.ts';
+import { createWpm, lowered } from './wpm.ts';
 
 /*
  * Own code, not @huggingface/tokenizers: its 0.2.0, fed from the same metadata, gave 413 of the 414 vectors of nine vocabularies, but at
@@ -187,15 +187,17 @@ const clean = (text: string): string =>
 
 /** The algorithm for plain text; spaces are escaped here for those that know them as U+2581 only. */
 function createEncodeText(vocab: Vocab): EncodeText {
-  const escaping = (encode: EncodeText): EncodeText =>
+  const after = (replace: (block: string) => string, encode: EncodeText): EncodeText =>
     function* (text, out) {
-      yield* encode(yield* inBlocks(text, (block) => block.split(' ').join(escapedSpace)), out);
+      yield* encode(yield* inBlocks(text, replace), out);
     };
+  const escaping = (encode: EncodeText): EncodeText => after((block) => block.split(' ').join(escapedSpace), encode);
   switch (vocab.model) {
     case 'llama':
       return escaping(createSpm(vocab));
     case 'gpt2':
-      return vocab.escapeSpaces ? escaping(createBpe(vocab)) : createBpe(vocab);
+      if (vocab.escapeSpaces) return escaping(createBpe(vocab));
+      return vocab.lowercase ? after((block) => Array.from(block, lowered).join(''), createBpe(vocab)) : createBpe(vocab);
     case 'bert':
       return createWpm(vocab);
     case 't5':

@@ -85,7 +85,14 @@ const defaults: Record<TokenizerModel, { addBos: boolean; addEos: boolean; addSp
   t5: { addBos: false, addEos: true, addSpacePrefix: false, escapeSpaces: true },
 };
 
-const models: Readonly<Record<string, TokenizerModel>> = { llama: 'llama', gpt2: 'gpt2', gemma4: 'gpt2', bert: 'bert', t5: 't5' };
+const models: Readonly<Record<string, TokenizerModel>> = {
+  llama: 'llama',
+  gpt2: 'gpt2',
+  gemma4: 'gpt2',
+  whitespace: 'gpt2',
+  bert: 'bert',
+  t5: 't5',
+};
 
 /** Reads `tokenizer.ggml.*` (llama.cpp's `llama_vocab::impl::load`): checks it, fills in what the file leaves out. */
 export function readVocab(metadata: TokenizerMetadata): Vocab {
@@ -133,7 +140,8 @@ export function readVocab(metadata: TokenizerMetadata): Vocab {
   if (model === 'bert' && special.sep === undefined) missing('tokenizer.ggml.seperator_token_id', 'which ends every text');
   setStripping(metadata, tokens, attrs, idOf);
 
-  const lowercase = flag(metadata, 'normalizer.lowercase', true);
+  // Of byte-pair encoders llama.cpp has those alone in lower case whose tokenizer is 'whitespace'.
+  const lowercase = (model === 'bert' || name === 'whitespace') && flag(metadata, 'normalizer.lowercase', model === 'bert');
   const charsmap = numbers(metadata, 'precompiled_charsmap', 0);
   return {
     model,

@@ -16,6 +16,9 @@ const STRIDE = 1024;
 
 const firstOf = (text: string): string => String.fromCodePoint(text.codePointAt(0)!);
 
+/** A character in lower case, which is one character as in llama.cpp's table. */
+export const lowered = (char: string): string => firstOf(char.toLowerCase());
+
 /** Words as BERT's normalizer and pre-tokenizer leave them, each after U+2581. Like llama.cpp, a decomposed character is its first code point. */
 export function* bertWords(text: string, lowercase: boolean, stripAccents: boolean): Work<string[]> {
   const words: string[] = [];
@@ -36,7 +39,7 @@ export function* bertWords(text: string, lowercase: boolean, stripAccents: boole
       continue;
     }
     if (dropped.test(base) || (stripAccents && !ascii && accent.test(base))) continue;
-    const lower = lowercase ? firstOf(base.toLowerCase()) : base;
+    const lower = lowercase ? lowered(base) : base;
     if (alone.test(base)) {
       finish();
       word.push(lower);

@@ -2,7 +2,7 @@
 import type { WasmModule } from '../globals.ts';
 import { QuantletError } from '../errors.ts';
 import { BUILDS, isModule, isThreaded, type Build } from '../wasm/load.ts';
-import { unshared } from '../wasm/unshared.ts';
+import { withSharedMemory } from '../wasm/shared-memory.ts';
 
 /** Compiled kernels, their bytes, or where they can be fetched. */
 export type WasmSource = WasmModule | ArrayBuffer | ArrayBufferView | Response | URL | string;
@@ -24,7 +24,7 @@ async function inflate(build: Build): Promise<WasmModule> {
   const stream = new Blob([bytes]).stream().pipeThrough(new DecompressionStream('deflate-raw'));
   const kernels = new Uint8Array(await new Response(stream).arrayBuffer());
   try {
-    return await WebAssembly.compile(isThreaded(build) ? kernels : unshared(kernels));
+    return await WebAssembly.compile(withSharedMemory(kernels, isThreaded(build)));
   } catch (cause) {
     throw new QuantletError(
       'ERR_BUILD_UNAVAILABLE',

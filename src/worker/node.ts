@@ -47,17 +47,18 @@ export function load({ files, pieces, words, ith, compute }: LoadTask & { comput
   try {
     for (let i; Atomics.load(words, LOADING.stop) === 0 && (i = Atomics.add(words, LOADING.next, 1)) < count;) {
       const piece = pieces.subarray(i * PIECE_SIZE, (i + 1) * PIECE_SIZE);
-      const [number, offset, bytes, at, type, matrix, ne0, ne1, from, to, broken, scratch, scratchBytes] = piece;
+      const [number, offset, bytes, at, type, ne0, rows, broken, scratch, scratchBytes] = piece;
       ({ path } = files[number]);
       const fd = (opened[number] ??= openAgain(files[number]));
-      const target = bytesIn(memories, at, bytes);
+      // What is packed has been in this thread's L2 cache alone, and is written once to where it belongs.
+      const plain = scratch + ith * scratchBytes;
+      const target = bytesIn(memories, type < 0 ? at : plain, bytes);
       for (let done = 0; done < bytes;) {
         const n = readSync(fd, target, done, bytes - done, offset + done);
         if (n === 0) throw cutWhileRead(path, offset + done, bytes - done);
         done += n;
       }
-      if (type >= 0 && kernels[memoryOf(at)].repack(type, matrix, ne0, ne1, from, to, scratch + ith * scratchBytes) !== 0)
-        bytesIn(memories, broken, 1)[0] = 1;
+      if (type >= 0 && kernels[memoryOf(at)].repack(type, plain, at, ne0, rows) !== 0) bytesIn(memories, broken, 1)[0] = 1;
       Atomics.add(words, LOADING.done, 1);
     }
     opened.forEach((fd, number) => mustBeSame(fd, files[number]));

@@ -4,11 +4,11 @@ import type { RowsModules, RowsTask } from '../threads/rows-node.ts';
 import { TYPE } from '../type-traits.ts';
 import { instantiate } from '../wasm/load.ts';
 import { createAllocator } from '../wasm/allocator.ts';
-import { ARENA_BASE, PAGE, reach } from '../wasm/memory.ts';
+import { ARENA_BASE, MEMORY_LIMIT, PAGE, reach } from '../wasm/memory.ts';
 import { createQuantizer } from '../wasm/quantizer.ts';
 
 const modules = workerData as RowsModules;
-const memory = new WebAssembly.Memory({ initial: ARENA_BASE / PAGE });
+const memory = new WebAssembly.Memory({ initial: ARENA_BASE / PAGE, maximum: MEMORY_LIMIT / PAGE });
 const kernels = instantiate(modules.kernels, memory);
 const quantizer = createQuantizer(modules.quantize);
 

@@ -7,11 +7,11 @@ import { EXPECTED } from '../turbo/bits.ts';
 import { compileTurbo } from '../turbo/compile.ts';
 import { selfTest } from '../turbo/self-test.ts';
 import { isRelaxed, isThreaded, type Build } from '../wasm/load.ts';
-import { unshared } from '../wasm/unshared.ts';
+import { withSharedMemory } from '../wasm/shared-memory.ts';
 
 const [path, name, ...flags] = process.argv.slice(2);
 const build = name as Build;
-const bytes = readFileSync(path);
-const got = selfTest(compileTurbo(isThreaded(build) ? bytes : unshared(bytes), flags), isThreaded(build));
+const threaded = isThreaded(build);
+const got = selfTest(compileTurbo(withSharedMemory(readFileSync(path), threaded), flags), threaded);
 const want = EXPECTED[isRelaxed(build) ? 'relaxed' : 'simd'];
 process.stdout.write(JSON.stringify({ differ: Object.keys({ ...want, ...got }).filter((kernel) => got[kernel] !== want[kernel]) }));

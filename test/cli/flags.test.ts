@@ -223,6 +223,7 @@ describe('what loadModel is given', () => {
     cacheTypeK: [['-ctk', 'q8_0'], { cacheTypeK: 'q8_0' }],
     cacheTypeV: [['-ctv', 'q4_0'], { cacheTypeV: 'q4_0' }],
     cacheRotation: [['--no-cache-rotation'], { cacheRotation: false }],
+    actBits: [['--act-bits', 4], { actBits: 4 }],
     weightsMemory: [['--weights-memory', '2.5G'], { weightsMemory: 2.5 * 2 ** 30 }],
     build: [['--build', 'simd-threads'], { build: 'simd-threads' }],
     threadsBatch: [['-tb', 2], { threads: 2 }],
@@ -979,6 +980,19 @@ describe('rotate', () => {
     expect(await keysOf('--r1', '--seed', 5)).toEqual(['r1 32', 'seed 5']);
     expect(await keysOf('--r3', '--r2', '--r4')).toEqual(['r2 8', 'r3 8', 'r4 40', 'seed 0']);
   });
+  effect(rotate, ['learn', 'learnSteps', 'learnRate', 'checkpoint'], 'learned matrices, and a file to go on from', async () => {
+    const text = writeTo(folder, 'learn.txt', 'One day a dog saw a big red ball and ran. '.repeat(40));
+    const learning: Args = ['--learn', text, '--learn-steps', 2, '--checkpoint', join(folder, 'learned.gguf')];
+    expect(await keysOf(...learning)).toEqual(['r1 32', 'r2 8', 'seed 0', 'steps 2']);
+    const first = readFileSync(out);
+    await keysOf(...learning);
+    expect(readFileSync(out).equals(first), 'there is nothing left to do').toBe(true);
+    await keysOf('--learn', text, '--learn-steps', 2, '--learn-rate', 0.5);
+    expect(readFileSync(out).equals(first)).toBe(false);
+    await expect(keysOf(...learning, '--learn-rate', 0.5)).rejects.toMatchObject({
+      message: expect.stringMatching(/is of another model, text/),
+    });
+  });
   effect(rotate, ['threads', 'json'], 'one object', async () => {
     const { stdout } = await invoke(rotate, ['--json', '-t', 2, llamaModel, out]);
     expect(JSON.parse(stdout)).toMatchObject({ input: llamaModel, output: out, r1: 32, r2: 8, seed: 0, untied_bytes: 0, threads: 2 });
@@ -1520,6 +1534,11 @@ describe('values that make no sense', () => {
       ['-3', /(batchSize|-b) is -3/],
     ],
     rotationSeed: [['-1', /--seed is -1/]],
+    learn: [[missing, /none/]],
+    learnSteps: [['0', /--learn-steps/]],
+    learnRate: [['0', /--learn-rate/]],
+    checkpoint: [[missing, /give the text with --learn/]],
+    actBits: [['5', /actBits is 5; expected 4 or 8/]],
     ctxCheckpoints: [['-1', /(ctxCheckpoints|-ctxcp) is -1/]],
     checkpointMinStep: [['0', /(checkpointMinStep|-cms) is 0/]],
     cacheTypeK: [['q5_K', /cacheTypeK is "q5_K"/]],

@@ -3,6 +3,7 @@ import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import {
   ATTENTION_PARAMS,
+  ACT_4,
   ACT_BLOCK,
   ACT_COLUMNS,
   ACT_64,
@@ -170,8 +171,8 @@ it('assembly/ops/sparse.ts: scratch, and where packed weights are taken', () => 
 });
 
 it('assembly/matmul/act.ts: ids and blocks of activations', () => {
-  const { TYPE_ACT: least, ACT_K: k, ACT_64: few, COLS } = constants('matmul/act');
-  expect([least, k, few, COLS]).toEqual([TYPE_ACT, ACT_K, ACT_64, ACT_COLUMNS]);
+  const { TYPE_ACT: least, ACT_K: k, ACT_64: few, ACT_4: nibbles, COLS } = constants('matmul/act');
+  expect([least, k, few, nibbles, COLS]).toEqual([TYPE_ACT, ACT_K, ACT_64, ACT_4, ACT_COLUMNS]);
   expect(source('matmul/act')).toContain(`return type & ACT_K ? ${ACT_K_BLOCK} : type & ACT_64 ? ${ACT_64_BLOCK} : ${ACT_BLOCK};`);
   expect(typeById(TYPE_ACT), "the id is none of ggml's").toBeUndefined();
 });

@@ -165,6 +165,7 @@ describe('llama', () => {
     arch: 'llama',
     norm: 'rms',
     causal: true,
+    decoder: undefined,
     pooling: 'none',
     nVocab: 272,
     nCtxTrain: 512,
@@ -194,6 +195,7 @@ describe('llama', () => {
       cells: input('cells', 'tokens', nTokens),
       first: input('first', 'tokens', nTokens),
       visible: input('visible', 'tokens', nTokens),
+      encoded: input('encoded', 'tokens', nTokens),
       outputs: input('outputs', 'outputs', 2),
       runs: leaf('runs', TYPE.i32, [3, nTokens, 1, 1]),
     };
@@ -213,7 +215,7 @@ describe('llama', () => {
       optional: () => undefined,
       tokenRows: (table) => get_rows(table, inputs.ids),
       loras: () => [],
-      cache: (layer) => ({ k: cache(`k${layer}`), v: cache(`v${layer}`), rotation: { k: 0, v: 0 } }),
+      cache: (layer) => ({ k: cache(`k${layer}`), v: cache(`v${layer}`), rotation: { k: 0, v: 0 }, holds: 'sequence' }),
       states: () => {
         throw new Error('llama has no recurrent layers');
       },

@@ -92,18 +92,7 @@ describe.each(BUILDS)('%s', (build) => {
 /** Whether repack says that a row has a scale that is not finite. */
 function told(k: Kernels, type: TypeName, bytes: Uint8Array): boolean {
   k.arena.reset();
-  const w = k.arena.alloc(bytes.length * k.call('packed_rows'));
-  new Uint8Array(k.memory.buffer).set(bytes, w);
-  return (
-    k.call(
-      'repack',
-      TYPE[type].id,
-      w,
-      (bytes.length / TYPE[type].typeSize) * TYPE[type].blckSize,
-      1,
-      0,
-      1,
-      k.arena.alloc(bytes.length * k.call('packed_rows')),
-    ) > 0
-  );
+  const [src, w] = [0, 1].map(() => k.arena.alloc(bytes.length * k.call('packed_rows')));
+  new Uint8Array(k.memory.buffer).set(bytes, src);
+  return k.call('repack', TYPE[type].id, src, w, (bytes.length / TYPE[type].typeSize) * TYPE[type].blckSize, 1) > 0;
 }

@@ -17,18 +17,19 @@ export function pack(k: Kernels, type: TypeName, plain: Uint8Array, ne00: number
   const groups = Math.ceil(nrows / R);
   const stride = plain.length / nrows;
   const w = k.arena.alloc(stride * groups * R);
-  new Uint8Array(k.memory.buffer).set(plain, w);
-  const scratch = k.arena.alloc(stride * R);
-  // One group at a time, last one first: groups are independent.
-  let bad = 0;
-  for (let g = groups - 1; g >= 0; g--) bad += k.call('repack', TYPE[type].id, w, ne00, nrows, g, g + 1, scratch);
+  const src = k.arena.alloc(stride * groups * R);
+  new Uint8Array(k.memory.buffer).set(plain, src);
+  // The last group alone, and the others together: groups are independent.
+  const last = (groups - 1) * R;
+  let bad = k.call('repack', TYPE[type].id, src + last * stride, w + last * stride, ne00, nrows - last);
+  bad += k.call('repack', TYPE[type].id, src, w, ne00, last);
   k.arena.checkGuards();
   return { w, ne00, nrows, type, bad };
 }
 
-/** The rows as columns of activations of a product by weights of the type: how they lie depends on how many there are. */
-export function quantize(k: Kernels, type: TypeName, rows: readonly Float32Array[]): { act: number; stride: number } {
-  const actType = k.call('packed_act_type', TYPE[type].id);
+/** The rows as columns of activations of a product by weights of the type: how they lie depends on how many there are. `bits`: ACT_4, for those of 4 bits. */
+export function quantize(k: Kernels, type: TypeName, rows: readonly Float32Array[], bits = 0): { act: number; stride: number } {
+  const actType = k.call('packed_act_type', TYPE[type].id) | bits;
   const stride = k.call('act_row_size', actType, rows[0].length);
   // From four columns on there is room for a multiple of four.
   const act = k.arena.alloc(stride * (rows.length < 4 ? rows.length : (rows.length + 3) & ~3));
@@ -44,9 +45,10 @@ export function product(
   row0 = 0,
   row1 = p.nrows,
   chunk = row1 - row0,
+  bits = 0,
 ): Float32Array {
   const n = row1 - row0;
-  const { act, stride } = quantize(k, p.type, columns);
+  const { act, stride } = quantize(k, p.type, columns, bits);
   const dst = k.arena.alloc(n * columns.length * 4, 4);
   const scratch = k.arena.alloc(k.call('mul_mat_packed_scratch'));
   for (let row = row0; row < row1; row += chunk)

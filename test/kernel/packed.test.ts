@@ -1,5 +1,6 @@
 /** Packed products of every block format, on every build: exact integers, batch invariance bit for bit, and the f64 reference. */
 import { describe, expect, it } from 'vitest';
+import { ACT_4 } from '../../src/graph/layout.ts';
 import { isThreaded } from '../../src/wasm/load.ts';
 import { TYPE } from '../../src/type-traits.ts';
 import type { TypeName } from '../../src/type-traits.ts';
@@ -18,16 +19,21 @@ const lengths = (type: TypeName): number[] => {
 describe.each(BUILDS.filter((build) => !isThreaded(build)))('packed products on %s', (build) => {
   const k = instantiate(build, 128);
 
-  it.each(['q4_0', 'q4_K'] as const)(
-    'quantize_act for %s: d, quants and sums are the reference, and what it writes is what it says',
-    (type) => {
+  it.each([
+    ['q4_0', 127],
+    ['q4_K', 127],
+    ['q4_0', 7],
+    ['q4_K', 7],
+  ] as const)(
+    'quantize_act for %s, quants up to %i: d, quants and sums are the reference, and what it writes is what it says',
+    (type, most) => {
       k.arena.reset();
       const x = gaussian(512, 5, 3);
       x.fill(0, 32, 64);
       x.set([127, -127, 0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997], 64);
       x.fill(1e-42, 96, 128);
-      const { act, stride } = quantize(k, type, [x]);
-      const want = quantizeAct(x, type);
+      const { act, stride } = quantize(k, type, [x], most === 7 ? ACT_4 : 0);
+      const want = quantizeAct(x, type, most);
       const bytes = k.arena.readBytes(act, stride);
       const size = stride / 16;
       const wide = size > 64;
@@ -93,6 +99,27 @@ describe.each(BUILDS.filter((build) => !isThreaded(build)))('packed products on 
               );
           }
         }
+      }
+    }
+  });
+
+  // A format for each way that activations are laid out and scaled in.
+  const layouts = CASES.filter(({ type }) => ['q4_0', 'q8_0', 'iq4_nl', 'q2_K', 'q4_K', 'q6_K', 'tq2_0', 'nvfp4'].includes(type));
+  it.each(layouts)('$type: activations of 4 bits, n columns together and one alone, near the f64 reference', (c) => {
+    k.arena.reset();
+    const ne00 = lengths(c.type)[1];
+    const plain = weights(c, ne00, 21, 31);
+    const p = pack(k, c.type, plain, ne00, 21);
+    const rows = dequantizeRows(c.type, plain, ne00, 21);
+    const x = Array.from({ length: 7 }, (_, i) => gaussian(ne00, 500 + i));
+    const together = product(k, p, x, 0, 21, 21, ACT_4);
+    for (const [i, column] of x.entries()) {
+      const q = quantizeAct(column, c.type, 7);
+      const alone = product(k, p, [column], 0, 21, 21, ACT_4);
+      expect(together.subarray(i * 21, (i + 1) * 21), `column ${i}`).toEqual(alone);
+      for (let r = 0; r < 21; r++) {
+        const want = dotPacked(rows[r], q);
+        expect(Math.abs(alone[r] - want.dot), `row ${r}, column ${i}`).toBeLessThanOrEqual(ROUNDINGS * (ne00 / 32) * want.abs);
       }
     }
   });

@@ -1,6 +1,7 @@
 /** A token's logits are the same bits for any number of threads, any cut of the prompt into batches, and beside any other sequence. */
 import { loadModel, type Build, type LoadOptions, type Model } from 'quantlet';
 import { TYPE } from '../../src/type-traits.ts';
+import { isThreaded } from '../../src/wasm/load.ts';
 import { describe, expect, it } from 'vitest';
 import { BUILDS, bitDifference, logitsOf, patchedLlama, randomIds, type Patch } from '../support.ts';
 
@@ -121,3 +122,13 @@ for (const [name, patch] of Object.entries(variants)) {
     );
   });
 }
+
+it.each(BUILDS)('activations of 4 bits on %s: the same bits for any batch and threads, and other ones than those of 8', async (build) => {
+  const ids = randomIds(70, VOCAB, 9);
+  const run = (options: LoadOptions, sizes: number[]): Promise<Float32Array[]> =>
+    withModel(variants.q8_0, { build, threads: 1, ...options }, (model) => logitsOf(model, ids, sizes, 60));
+  const want = await run({ actBits: 4 }, [70]);
+  expect(want.every((row) => row.every(Number.isFinite))).toBe(true);
+  expect(bitDifference(await run({ actBits: 4, threads: isThreaded(build) ? 3 : 1 }, [1, 2, 3, 5, 7]), want)).toBe('');
+  expect(bitDifference(await run({ actBits: 8 }, [70]), want)).not.toBe('');
+});

@@ -271,6 +271,9 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
     const x = engine.tensor('f32', [17, 1], gaussian(17, 12));
     const ones = engine.tensor('f32', [36, 1], 1);
     expect(await run(mul_mat_sparse(w, x, ones))).toEqual(await run(mul_mat_sparse(cont(w), x, ones)));
+    // The stride of a single row says nothing.
+    const row = view(w, [17, 1], { nb: [0] });
+    expect(await run(mul_mat_sparse(row, x, view(ones, [1, 1])))).toEqual(await run(mul_mat_sparse(cont(row), x, view(ones, [1, 1]))));
   });
 });
 

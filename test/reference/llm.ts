@@ -85,10 +85,13 @@ const traits: Record<string, Traits> = {
   gemma2: { rope: 'neox', gelu: true, scaled: true, windows: { pattern: 2, size: 4096 } },
   gemma3: { rope: 'neox', gelu: true, scaled: true, windows: { pattern: 6 }, local: { base: 10000, plain: true } },
   gemma4: { rope: 'neox', gelu: true, scaled: true, windows: { pattern: 6 }, local: { base: 10000, plain: true } },
+  gemma3n: { rope: 'neox', gelu: true, scaled: true, windows: { pattern: 5 }, local: { base: 10000, plain: true } },
   'gemma-embedding': { rope: 'neox', gelu: true, scaled: true, windows: { pattern: 6, around: true }, local: { base: 10000, plain: true } },
   'modern-bert': { rope: 'neox', gelu: true, windows: { pattern: 3, first: true, around: true }, local: { base: 10000, plain: true } },
   'neo-bert': { rope: 'norm' },
   eurobert: { rope: 'neox' },
+  t5encoder: { gelu: true },
+  t5: { gelu: true },
   bert: { encoder: true, gelu: true },
   'nomic-bert': { encoder: true, rope: 'neox' },
   'nomic-bert-moe': { encoder: true, rope: 'neox', gelu: true, unit: 'none' },
@@ -133,7 +136,12 @@ export function reference(gguf: RefGguf) {
     cache.set(t, known);
     return known;
   };
-  const optional = (name: string) => gguf.tensors.get(name);
+  const arch = gguf.meta.get('general.architecture') as string;
+  const isT5 = arch.startsWith('t5');
+  /** T5: the half that is computed. */
+  let half: 'enc' | 'dec' = 'enc';
+  const optional = (name: string) =>
+    gguf.tensors.get(isT5 && /^(blk|output_norm)\./.test(name) ? `${half}.${name.replace('attn_output', 'attn_o')}` : name);
   const rows = (name: string) => {
     const t = optional(name);
     if (!t) throw new Error(`no tensor ${name}`);
@@ -143,7 +151,6 @@ export function reference(gguf: RefGguf) {
     const t = optional(name);
     return t && rowsOf(t)[0];
   };
-  const arch = gguf.meta.get('general.architecture') as string;
   const is = traits[arch];
   if (!is) throw new Error(`no reference for ${arch}`);
   const raw = (key: string): MetaValue | undefined => gguf.meta.get(`${arch}.${key}`);
@@ -161,14 +168,17 @@ export function reference(gguf: RefGguf) {
   const eps = num('attention.layer_norm_rms_epsilon', num('attention.layer_norm_epsilon', 0));
   const isNemotron = arch.startsWith('nemotron_h');
   const rms = isNemotron || raw('attention.layer_norm_rms_epsilon') !== undefined;
-  const causal = (raw('attention.causal') as boolean | undefined) ?? true;
+  const causal = () => (isT5 ? half === 'dec' : ((raw('attention.causal') as boolean | undefined) ?? true));
   const act = is.gelu ? gelu : silu;
   const attnCap = arch === 'gemma2' ? num('attn_logit_softcapping', 50) : 0;
-  const finalCap = num('final_logit_softcapping', arch === 'gemma2' ? 30 : 0);
+  const finalCap = num('final_logit_softcapping', arch === 'gemma2' || arch === 'gemma3n' ? 30 : 0);
   // the two 27B models of the gemma family scale by the width per head instead of the head's own size
   const wide = (arch === 'gemma2' && n_layer === 46) || (arch === 'gemma3' && n_layer === 62);
   const isGranite = arch.startsWith('granite');
-  const attnScale = (isGranite && num('attention.scale', 0)) || (arch === 'gemma4' && 1) || 1 / Math.sqrt(wide ? n_embd / n_head : head);
+  const attnScale =
+    (isGranite && num('attention.scale', 0)) ||
+    ((arch === 'gemma4' || arch === 'gemma3n' || isT5) && 1) ||
+    1 / Math.sqrt(wide ? n_embd / n_head : head);
 
   // llama and phi3 files may carry the key, and native ignores it.
   const given = is.windows ? num('attention.sliding_window', is.windows.size ?? 0) : 0;
@@ -182,7 +192,7 @@ export function reference(gguf: RefGguf) {
 
   /** gemma4: local layers have heads of another size; the last layers read the keys and values of others. */
   const headOf = (il: number) => (isSwa(il) ? num('attention.key_length_swa', head) : head);
-  const own = n_layer - num('attention.shared_kv_layers', 0);
+  const own = arch === 'gemma3n' ? 20 : n_layer - num('attention.shared_kv_layers', 0);
   const keysOf = (il: number) => (il < own ? il : own - (isSwa(il) ? 2 : 1));
   const kept = new Map<number, { k: Vec; v: Vec }[]>();
 
@@ -305,7 +315,7 @@ export function reference(gguf: RefGguf) {
         gate: gated ? half(head) : undefined,
         q: scale(ready(within(gated ? half(0) : q), 'attn_q_norm'), arch === 'mistral3' ? 1 + heat : 1),
         k: ready(within(k), 'attn_k_norm'),
-        v: arch === 'gemma4' ? normedHeads(v, head) : within(v),
+        v: arch === 'gemma4' || arch === 'gemma3n' ? normedHeads(v, head) : within(v),
       };
     });
     kept.set(il, qkv);
@@ -316,10 +326,10 @@ export function reference(gguf: RefGguf) {
         const g = Math.floor(h / (n_head / n_head_kv)) * head;
         const slope = is.alibi ? alibi(h) : 0;
         const scores = kv.map(({ k }, other) => {
-          if ((causal && other > pos) || (isSwa(il) && !isNear(pos - other))) return -Infinity;
+          if ((causal() && other > pos) || (isSwa(il) && !isNear(pos - other))) return -Infinity;
           let dot = 0;
           for (let i = 0; i < head; i++) dot += q[h * head + i] * k[g + i];
-          return softCap(dot * attnScale, attnCap) - slope * Math.abs(pos - other);
+          return softCap(dot * attnScale, attnCap) - slope * Math.abs(pos - other) + (isT5 ? relative(il, h, other - pos) : 0);
         });
         const sink = sinks ? sinks[h] : -Infinity;
         const top = Math.max(sink, ...scores);
@@ -379,6 +389,30 @@ export function reference(gguf: RefGguf) {
   function alibi(h: number): number {
     const n = 2 ** Math.floor(Math.log2(n_head));
     return h < n ? 2 ** ((-is.alibi! / n) * (h + 1)) : 2 ** ((-is.alibi! / 2 / n) * (2 * (h - n) + 1));
+  }
+  /** T5: what a head adds to the score of a key that comes `d` places behind the token: halves of the encoder's table are for keys before and behind. */
+  function relative(il: number, h: number, d: number): number {
+    const table = rows(`${optional(`blk.${il}.attn_rel_b.weight`) ? `blk.${il}` : 'blk.0'}.attn_rel_b.weight`);
+    const side = half === 'enc' ? table.length / 2 : table.length;
+    const near = Math.floor(side / 2);
+    const far = Math.abs(d);
+    // from `near` on each bucket is wider than the one before by the same factor, and the last begins before 128
+    const bucket =
+      far < near ? far : Math.min(side - 1, near + Math.floor(((side - near) * Math.log2(far / near)) / Math.log2(128 / near)));
+    return table[(d > 0 ? side : 0) + bucket][h];
+  }
+  /** T5: the prompt behind the encoder's last norm, and what a token of the decoder sees of it. */
+  let read: Vec[] = [];
+  function lookBack(x: Vec, b: string): Vec {
+    const [q, ks, vs] = [linear(x, `${b}q`), read.map((s) => linear(s, `${b}k`)), read.map((s) => linear(s, `${b}v`))];
+    const out = new Float64Array(q.length);
+    for (let h = 0; h < q.length; h += head) {
+      const scores = ks.map((k) => q.subarray(h, h + head).reduce((sum, v, i) => sum + v * k[h + i], 0));
+      const e = scores.map((s) => Math.exp(s - Math.max(...scores)));
+      const sum = e.reduce((a, v) => a + v, 0);
+      e.forEach((p, at) => vs[at].subarray(h, h + head).forEach((v, i) => (out[h + i] += (p / sum) * v)));
+    }
+    return linear(out, `${b}output`);
   }
   /** Who wants to know which experts a token goes through. */
   let told: ((layer: string, chosen: readonly number[], of: number) => void) | undefined;
@@ -466,7 +500,7 @@ export function reference(gguf: RefGguf) {
       ? gate.map((g, i) => act(g) * up[i])
       : up.length === 2 * n_ff
         ? up.slice(0, n_ff).map((g, i) => act(g) * up[n_ff + i])
-        : up.map(act);
+        : up.map(isT5 ? (v) => Math.max(0, v) : act);
     return linear(is.subNorms ? norm(mid, `${b}ffn_sub_norm`) : mid, `${b}ffn_down`);
   }
 
@@ -506,11 +540,51 @@ export function reference(gguf: RefGguf) {
         const x = add(xs[i], o);
         return add(x, feedForward(norm(x, `${b}post_attention_norm`), b, xs[i]));
       }
-      const x = add(xs[i], post(o, `${b}post_attention_norm`));
+      let x = add(xs[i], post(o, `${b}post_attention_norm`));
+      if (isT5 && half === 'dec') x = add(x, lookBack(norm(x, `${b}cross_attn_norm`), `${b}cross_attn_`));
       const parallel = is.parallel || (arch === 'stablelm' && !optional(`${b}ffn_norm.weight`));
       const n = parallel ? ns[i] : before(x, `${b}ffn_norm`);
       return behind(add(x, post(feedForward(n, b, xs[i]), `${b}post_ffw_norm`)), i);
     });
+  }
+  /** gemma3n: a layer over the four states of each token. */
+  function altupLayer(all: Vec[][], il: number, n_ctx: number): Vec[][] {
+    const b = `blk.${il}.`;
+    const modalities = (x: Vec) => linear(scale(norm(x, `${b}altup_router_norm`), 1 / n_embd), `${b}altup_router`).map(Math.tanh);
+    const predicted = all.map((states) => {
+      const by = linear(modalities(states[0]), `${b}altup_predict_coef`);
+      return states.map((own, j) => states.reduce((sum, s, k) => add(sum, scale(s, by[4 * j + k])), own));
+    });
+    const ns = predicted.map(([first]) => norm(first, `${b}attn_norm`));
+    return attention(ns, il, n_ctx).map((o, t) => {
+      const [first] = predicted[t];
+      const laurel = add(norm(linear(linear(ns[t], `${b}laurel_l`), `${b}laurel_r`), `${b}laurel_post_norm`), ns[t]);
+      const x = scale(add(add(norm(o, `${b}post_attention_norm`), first), laurel), Math.SQRT1_2);
+      const n = norm(x, `${b}ffn_norm`);
+      const gates = linear(n, `${b}ffn_gate`);
+      const centre = gates.reduce((p, q) => p + q) / gates.length;
+      const deviation = Math.sqrt(gates.reduce((p, q) => p + (q - centre) ** 2, 0) / (gates.length - 1));
+      const open = il < 10 ? gates.map((v) => Math.max(0, v - (centre + deviation * 1.6448533535003662))) : gates;
+      const up = linear(n, `${b}ffn_up`);
+      const down = linear(
+        open.map((v, i) => gelu(v) * up[i]),
+        `${b}ffn_down`,
+      );
+      const result = add(norm(down, `${b}post_ffw_norm`), x);
+      const by = linear(modalities(result), `${b}altup_correct_coef`);
+      const corrected = predicted[t].map((p, j) => add(p, scale(add(result, scale(first, -1)), by[j] + 1)));
+      const inp = perLayer![t].subarray(il * n_per_layer, (il + 1) * n_per_layer);
+      const scaled = corrected[0].map((v, i) => v * rows(`${b}altup_correct_scale.weight`)[0][i]);
+      const more = norm(linear(linear(scaled, `${b}inp_gate`).map((v, i) => gelu(v) * inp[i]), `${b}proj`), `${b}post_norm`); // prettier-ignore
+      return corrected.map((c, j) => (j ? add(c, more) : c));
+    });
+  }
+  /** gemma3n: as many states as there are matrices and one, all as large as the first; and back to one. */
+  function altup(xs: Vec[], n_ctx: number): Vec[] {
+    const asLarge = (x: Vec, like: Vec) => scale(x, Math.hypot(...like) / Math.hypot(...x));
+    let all = xs.map((x) => [x, ...[0, 1, 2].map((e) => asLarge(linear(x, 'altup_proj', e), x))]);
+    for (let il = 0; il < n_layer; il++) all = altupLayer(all, il, n_ctx);
+    return all.map(([x, ...others]) => scale(others.map((o, e) => asLarge(linear(o, 'altup_unembd_proj', e), x)).reduce(add, x), 1 / 4));
   }
   function encoderLayer(xs: Vec[], il: number, n_ctx: number): Vec[] {
     const b = `blk.${il}.`;
@@ -543,15 +617,24 @@ export function reference(gguf: RefGguf) {
         return out.map((v, i) => (v + own[ids[pos]][i] * Math.sqrt(n_per_layer)) / Math.SQRT2);
       });
     }
-    for (let il = 0; il < n_layer; il++) xs = is.encoder ? encoderLayer(xs, il, n_ctx) : decoderLayer(xs, il, n_ctx);
+    if (arch === 'gemma3n') xs = altup(xs, n_ctx);
+    else
+      for (let il = 0; il < (half === 'dec' ? num('decoder_block_count', n_layer) : n_layer); il++)
+        xs = is.encoder ? encoderLayer(xs, il, n_ctx) : decoderLayer(xs, il, n_ctx);
     return is.encoder ? xs : xs.map((x) => norm(x, OUTPUT_NORMS[arch] ?? 'output_norm'));
   }
-  /** Logits of every position. */
-  function logits(ids: readonly number[], n_ctx: number): Vec[] {
+  function writes(prompt: readonly number[], written: readonly number[], n_ctx: number): Vec[] {
+    half = 'enc';
+    read = hidden(prompt, n_ctx);
+    half = 'dec';
+    return hidden([num('decoder_start_token_id', 0), ...written], n_ctx);
+  }
+  /** Logits of every position; where an encoder reads the ids, of the decoder's start and the ids that it has `written`. */
+  function logits(ids: readonly number[], n_ctx: number, written = ids): Vec[] {
     const tied = !optional('output.weight');
     const divisor = isGranite ? num('logit_scale', 1) : 1 / num('logit_scale', 1);
     const bias = tied && vector('output.bias');
-    return hidden(ids, n_ctx).map((x) =>
+    return (arch === 't5' ? writes(ids, written, n_ctx) : hidden(ids, n_ctx)).map((x) =>
       linear(x, tied ? 'token_embd' : 'output').map((v, i) => softCap((v + (bias ? bias[i] : 0)) / divisor, finalCap)),
     );
   }

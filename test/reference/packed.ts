@@ -16,20 +16,23 @@ const roundf = (x: number): number => Math.sign(x) * Math.floor(Math.abs(x) + 0.
 /** Formats whose activations have a scale for 64: of 1 and 2 bits without integer scales, and nvfp4. */
 const IN_64: readonly TypeName[] = ['q1_0', 'q2_0', 'tq1_0', 'tq2_0', 'nvfp4'];
 
-/** ggml's quantize_row_q8_0_ref, but d stays f32, and is 0 where it would be subnormal. For weights in super-blocks (`type`) of 256, not 32. */
-export function quantizeAct(x: Float32Array, type: TypeName): Act {
+/**
+ * ggml's quantize_row_q8_0_ref, but d stays f32, and is 0 where it would be subnormal. For weights in super-blocks (`type`) of 256, not 32.
+ * most: the largest quant, of 4 bits 7.
+ */
+export function quantizeAct(x: Float32Array, type: TypeName, most = 127): Act {
   const size = IN_64.includes(type) ? 64 : Math.max(32, TYPE[type].blckSize);
   const q = new Int8Array(x.length);
   const d = new Float32Array(x.length / size);
   for (let b = 0; b < d.length; b++) {
     const block = x.subarray(b * size, (b + 1) * size);
     const amax = block.reduce((m, v) => (Number.isNaN(v) || Number.isNaN(m) ? NaN : Math.max(m, Math.abs(v))), 0);
-    d[b] = amax / 127;
+    d[b] = amax / most;
     if (d[b] < 2 ** -126) d[b] = 0;
     const id = d[b] === 0 ? 0 : Math.fround(1 / d[b]);
     for (let i = 0; i < size; i++) {
       const v = roundf(Math.fround(block[i] * id));
-      q[b * size + i] = Number.isNaN(v) ? 0 : Math.max(-127, Math.min(127, v));
+      q[b * size + i] = Number.isNaN(v) ? 0 : Math.max(-most, Math.min(most, v));
     }
   }
   return { q, d, block: size };

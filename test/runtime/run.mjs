@@ -10,6 +10,7 @@ import { browsers } from './checks/browsers.mjs';
 import { bundles } from './checks/bundles.mjs';
 import { edges } from './checks/edges.mjs';
 import { faults } from './checks/faults.mjs';
+import { large } from './checks/large.mjs';
 import { openai } from './checks/openai.mjs';
 import { manifest } from './checks/manifest.mjs';
 import { pages } from './checks/page.mjs';
@@ -71,7 +72,7 @@ async function check({ name, run, isReference }) {
 
 install();
 const packed = await makeConsumer();
-const rows = [...servers, ...queue, ...edges, ...browsers, ...openai, ...faults, ...bundles, ...pages, ...manifest(packed)];
+const rows = [...servers, ...queue, ...edges, ...browsers, ...openai, ...faults, ...large, ...bundles, ...pages, ...manifest(packed)];
 for (const row of rows) if (!only || row.isReference || row.name.toLowerCase().includes(only)) await check(row);
 
 const head = { name: 'runtime', version: 'version', relaxed: 'relaxed SIMD', threads: 'threads', checked: 'checked', result: 'result' };

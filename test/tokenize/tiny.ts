@@ -33,6 +33,23 @@ export function tinyBpe(pre: string, rest: Record<string, unknown> = {}, of = "a
   return metadataOf('gpt2', tokens, { pre, merges, token_type: Int32Array.from(types), bos_token_id: bos, eos_token_id: eos, ...rest });
 }
 
+/** The same of characters: spaces are U+2581 (and spaces), what there is no token for is bytes. */
+export function tinyCharacters(pre: string, of: string): TokenizerMetadata {
+  const letters = [...new Set([...of.replaceAll(' ', '\u2581'), ' '])];
+  const merges = letters.flatMap((left) => letters.map((right) => `${left} ${right}`)).filter((merge) => merge.indexOf(' ', 1) > 0);
+  const bytes = Array.from({ length: 256 }, (_, byte) => `<0x${byte.toString(16).toUpperCase().padStart(2, '0')}>`);
+  const tokens = [...new Set(['<s>', ...bytes, ...letters, ...merges.map((merge) => merge.replace(/(?<=.) /u, '')), '\n\n\n'])];
+  const types = tokens.map((_, id) => (id === 0 ? 3 : id <= 256 ? 6 : 1));
+  return metadataOf(pre === 'whitespace' ? pre : 'gpt2', tokens, {
+    pre,
+    merges,
+    token_type: Int32Array.from(types),
+    bos_token_id: 0,
+    eos_token_id: 0,
+    'normalizer.lowercase': pre === 'whitespace',
+  });
+}
+
 export function tinyWpm(): TokenizerMetadata {
   const words = ['hello', 'world', 'un', 'cafe', '!', '.', ',', '~', '$', '我', '想', '1', '12', "'", '한', 'ᄒ', 'ö', 'o'];
   const pieces = ['s', 'able', 'do', 'ld', 'wor', '2', 'e', 'o'];

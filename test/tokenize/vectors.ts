@@ -1,7 +1,7 @@
 import { readFileSync } from 'node:fs';
 import type { TokenizerMetadata } from '../../src/tokenize/vocab.ts';
 import { readMetadata, shippedModel } from './fixtures.ts';
-import { tinyBpe, tinyUgm, tinyWpm } from './tiny.ts';
+import { tinyBpe, tinyCharacters, tinyUgm, tinyWpm } from './tiny.ts';
 
 /** What people and programs write: each text is one that some pre-tokenizer, normaliser or byte fallback treats in a way of its own. */
 export const TEXTS: readonly string[] = [
@@ -101,7 +101,10 @@ export const VOCABULARIES: readonly Vocabulary[] = [
   { name: 'Unigram', metadata: tinyUgm(), lossless: false },
 ];
 
-/** The names of pre-tokenizers that llama.cpp v0.5.0 knows for byte-pair encoding whose tokens are spelt byte by byte (gemma4's and two others' are not). */
+/** The names of pre-tokenizers that llama.cpp v0.5.0 knows for byte-pair encoding whose tokens are spelt in characters. */
+const OF_CHARACTERS = 'gemma4 granite-embed-multi-311m sarvam-moe whitespace'.split(' ');
+
+/** All names of pre-tokenizers for byte-pair encoding; the others' tokens are spelt byte by byte. */
 export const PRE_TOKENIZERS: readonly string[] = (
   'default llama3 llama-v3 llama-bpe falcon3 falcon-h1 pixtral midm-2.0 lfm2 jina-v5-nano minicpm5 deepseek-llm deepseek-coder deepseek-v3 spark2_5 youtu falcon mpt ' +
   'starcoder gpt-2 phi-2 jina-es jina-de gigachat jina-v2-es jina-v2-de a.x-4.0 mellum modern-bert jais-2 jina-v1-en ' +
@@ -109,7 +112,9 @@ export const PRE_TOKENIZERS: readonly string[] = (
   'smollm codeshell bloom gpt3-finnish exaone exaone4 exaone-moe chameleon minerva-7b megrez gpt-4o llama4 kanana2 talkie granite-embed-multi-97m tiny_aya cohere2moe ' +
   'superbpe trillion granite-docling bailingmoe bailingmoe2 llada-moe seed-coder hunyuan hunyuan-dense hy_v4 joyai-llm kimi-k2 ufakzeka grok-2 afmoe laguna minimax-m2 ' +
   'solar-open mellum2'
-).split(' ');
+)
+  .split(' ')
+  .concat(OF_CHARACTERS);
 
 /** All texts in three orders, next to one another in as many ways: what ends a word is often what follows it. */
 export const MIXED_TEXT: string = [1, 17, 43]
@@ -118,7 +123,10 @@ export const MIXED_TEXT: string = [1, 17, 43]
 
 /** Pairs of all bytes of what people mostly write: merges everywhere, but across the end of a word. */
 export const preTokenizerVocabulary = (pre: string): TokenizerMetadata =>
-  tinyBpe(pre, {}, ' etaoinsrhldTHIS019.,\'"!?-/()\n\t\ré我のहΩ\u0301');
+  (OF_CHARACTERS.includes(pre) ? tinyCharacters : (name: string, of: string) => tinyBpe(name, {}, of))(
+    pre,
+    ' etaoinsrhldTHIS019.,\'"!?-/()\n\t\ré我のहΩ\u0301',
+  );
 
 /** What differs when any of the ids does, or their number: FNV-1a over their 32-bit words. */
 export const hashOf = (ids: ArrayLike<number>): string =>

@@ -171,7 +171,7 @@ function decoder(arch, o) {
     }
     if (o.subNorm) norm(b + 'attn_sub_norm', 1, q);
     linear(b + 'attn_output', o.attended ?? q, n_embd, o.outBias);
-    if (o.postNorm) norm(b + 'post_attention_norm');
+    if (o.postNorm) norm(b + 'post_attention_norm', o.postCentre);
     if (!o.parallel && !o.behind) norm(b + (o.ffnNorm ?? 'ffn_norm'));
     if (mixture && i >= (o.dense ?? 0)) {
       experts(m, b, n_embd, mixture);
@@ -182,7 +182,7 @@ function decoder(arch, o) {
     else for (const t of ['gate', 'up']) linear(`${b}ffn_${t}`, n_embd, n_ff, o.ffnBias, 1.3);
     if (o.subNorm) norm(b + 'ffn_sub_norm', 1, n_ff);
     linear(b + 'ffn_down', n_ff, n_embd, o.ffnBias, 1.3);
-    if (o.postNorm) norm(b + 'post_ffw_norm');
+    if (o.postNorm) norm(b + 'post_ffw_norm', o.postCentre);
     o.layerExtra?.(m, b);
   }
   norm(o.outputNorm ?? 'output_norm', o.tied ? 3 / embed / Math.sqrt(n_embd) : 1);
@@ -1251,6 +1251,114 @@ Object.assign(families, {
     4,
     7,
   ),
+});
+
+/** Gemma 3n: 22 layers, as the 20 first have keys of their own, and products for four states of each token. */
+function gemma3n({ type, seed }) {
+  const local = Array.from({ length: 22 }, (_, i) => i % 5 !== 4 && i !== 19 && i !== 21);
+  return decoder('gemma3n', {
+    ...small,
+    type,
+    seed,
+    n_layer: 22,
+    head: 16,
+    embed: 0.02,
+    n_head: 2,
+    n_head_kv: 1,
+    postNorm: true,
+    qkNorm: true,
+    qkCentre: 0.4,
+    // 22 layers over four states spread what one value of gelu's table does: their branches are small.
+    postCentre: 0.2,
+    layerExtra(m, b) {
+      m.matrix(`${b}inp_gate.weight`, 32, 256, 1.3);
+      m.matrix(`${b}proj.weight`, 256, 32, 1.3);
+      m.vector(`${b}post_norm.weight`, 32, 0.2, 0.05);
+      m.matrix(`${b}laurel_l.weight`, 32, 64, 1, 'f32');
+      m.matrix(`${b}laurel_r.weight`, 64, 32, 1, 'f32');
+      m.vector(`${b}laurel_post_norm.weight`, 32, 0.15, 0.04);
+      m.vector(`${b}altup_router_norm.weight`, 32, 20, 4);
+      m.matrix(`${b}altup_router.weight`, 32, 4, 1, 'f32');
+      m.matrix(`${b}altup_predict_coef.weight`, 4, 16, 0.1, 'f32');
+      m.matrix(`${b}altup_correct_coef.weight`, 4, 4, 0.3, 'f32');
+      m.vector(`${b}altup_correct_scale.weight`, 32, 1, 0.2);
+    },
+    extra(m) {
+      m.table('per_layer_token_embd.weight', 256 * 22, 272, 0.1, 0, 'q8_0');
+      m.matrix('per_layer_model_proj.weight', 32, 256 * 22);
+      m.vector('per_layer_proj_norm.weight', 256, 1, 0.2);
+      for (const t of ['altup_proj', 'altup_unembd_proj']) m.matrices(`${t}.weight`, 32, 32, 3, 1, 'f32');
+    },
+    kv: {
+      ...window(8, ['bool', local]),
+      'attention.shared_kv_layers': ['u32', 2],
+      'rope.freq_base': ['f32', 500],
+      'rope.freq_base_swa': ['f32', 50],
+      embedding_length_per_layer_input: ['u32', 256],
+    },
+  });
+}
+
+/**
+ * T5. Options: n_dec, layers of a decoder (0: the encoder alone); gated (T5 1.1, a table of distances in the first layer alone) or not (a table in each layer,
+ * and the embeddings are the output matrix, too).
+ */
+function t5({ type, seed, gated, n_layer = 2, n_dec = 0 }) {
+  const [n_embd, n_head, head, n_ff] = [32, 4, 16, 64];
+  const arch = n_dec > 0 ? 't5' : 't5encoder';
+  const n_vocab = unigram['tokenizer.ggml.tokens'][1].length;
+  const m = maker(seed, type);
+  const kv = name(arch, type, {
+    ...prefix(arch, {
+      context_length: ['u32', 512],
+      embedding_length: ['u32', n_embd],
+      block_count: ['u32', n_layer],
+      feed_forward_length: ['u32', n_ff],
+      'attention.head_count': ['u32', n_head],
+      'attention.key_length': ['u32', head],
+      'attention.value_length': ['u32', head],
+      'attention.layer_norm_rms_epsilon': ['f32', 1e-6],
+      'attention.relative_buckets_count': ['u32', 16],
+      ...(n_dec > 0
+        ? { decoder_start_token_id: ['u32', 1], ...(n_dec === n_layer ? {} : { decoder_block_count: ['u32', n_dec] }) }
+        : { pooling_type: ['u32', 1] }),
+    }),
+    ...unigram,
+  });
+  const attention = (b, spread) => {
+    for (const t of ['q', 'k', 'v']) m.matrix(`${b}attn_${t}.weight`, n_embd, n_head * head, t === 'v' ? 1.2 : spread);
+    m.matrix(`${b}attn_o.weight`, n_head * head, n_embd);
+  };
+  m.table('token_embd.weight', n_embd, n_vocab, n_dec > 0 && !gated ? 0.3 : 1, n_dec > 0 ? 3 : 0);
+  for (const [part, n] of [
+    ['enc', n_layer],
+    ['dec', n_dec],
+  ]) {
+    for (let i = 0; i < n; i++) {
+      const b = `${part}.blk.${i}.`;
+      m.vector(`${b}attn_norm.weight`, n_embd, 1, 0.2);
+      if (i === 0 || !gated) m.table(`${b}attn_rel_b.weight`, n_head, 16, 1.5, 0, 'f32');
+      attention(b, 0.6);
+      if (part === 'dec') {
+        m.vector(`${b}cross_attn_norm.weight`, n_embd, 1, 0.2);
+        attention(`${b}cross_`, 0.7);
+      }
+      m.vector(`${b}ffn_norm.weight`, n_embd, 1, 0.2);
+      for (const t of gated ? ['gate', 'up'] : ['up']) m.matrix(`${b}ffn_${t}.weight`, n_embd, n_ff, 1.3);
+      m.matrix(`${b}ffn_down.weight`, n_ff, n_embd, 1.3);
+    }
+    if (n > 0) m.vector(`${part}.output_norm.weight`, n_embd, 1, 0.2);
+  }
+  if (n_dec > 0 && gated) m.table('output.weight', n_embd, n_vocab, 0.5, 3);
+  return { kv, tensors: m.tensors };
+}
+
+Object.assign(families, {
+  gemma3n: family((type, seed) => gemma3n({ type, seed }), 1, 4),
+  t5encoder: family((type, seed) => t5({ type, seed, gated: true }), 1, 1),
+  't5encoder-relu': family((type, seed) => t5({ type, seed, gated: false }), 1, 1),
+  t5: family((type, seed) => t5({ type, seed, gated: true, n_layer: 3, n_dec: 2 }), 4, 4),
+  't5-relu': family((type, seed) => t5({ type, seed, gated: false, n_dec: 2 }), 7, 7),
 });
 
 /** name -> () => { kv, tensors } of all of them. */

@@ -1,6 +1,7 @@
 // What native llama.cpp answers to the golden models, as one JSON object on stdout. golden.mjs calls it.
 //   native MODEL N_CTX logits IDS TEXT CACHE     IDS: comma separated; logits of every position (one batch, and token by token), 32 greedy tokens
 //   native MODEL N_CTX POOLING IDS TEXT CACHE    POOLING: llama.h's number (1 mean, 2 cls, 3 last, 4 rank); the pooled output, not normalised
+// Where an encoder reads the prompt: logits of a decoder that is fed its start and IDS after it has read IDS; the greedy tokens follow the start alone.
 //   ... CACHE ADAPTER SCALE                      the same with a LoRA adapter applied
 // CACHE f32: F32 KV cache, no flash attention; K/V: a KV cache of these types (f16/f16, q5_1/iq4_nl) and flash attention. YARN=ext,attn,fast,slow: as the
 // --yarn-* flags, negative: the model's. One thread, no repacking, full-size window cache. BACKENDS=folder with libggml-cpu-*.so
@@ -21,6 +22,7 @@ static void feed(struct llama_context *x, const llama_token *t, int n, int at) {
   if (llama_decode(x, b)) fail("llama_decode");
   llama_batch_free(b);
 }
+static void encode(struct llama_context *x, llama_token *t, int n) { if (llama_encode(x, llama_batch_get_one(t, n))) fail("llama_encode"); }
 static enum ggml_type type_of(const char *name, size_t n) {
   for (int i = 0; i < GGML_TYPE_COUNT; i++) { const char *is = ggml_type_name(i); if (is && strlen(is) == n && !strncmp(is, name, n)) return i; }
   fail("finding the cache's type"); return 0;
@@ -28,7 +30,7 @@ static enum ggml_type type_of(const char *name, size_t n) {
 int main(int c, char **v) {
   if (c != 7 && c != 9) fail("reading the arguments");
   int pooling = strcmp(v[3], "logits") ? atoi(v[3]) : 0, n = 0;
-  llama_token t[MAX];
+  llama_token t[MAX + 1];
   for (char *p = strtok(v[4], ","); p && n < MAX; p = strtok(NULL, ",")) t[n++] = atoi(p);
   llama_log_set(quiet, 0); ggml_backend_load_all_from_path(getenv("BACKENDS")); llama_backend_init();
   struct llama_model_params mp = llama_model_default_params();
@@ -54,7 +56,13 @@ int main(int c, char **v) {
   int words = llama_tokenize(vocab, v[5], strlen(v[5]), text, MAX, true, false), n_vocab = llama_vocab_n_tokens(vocab);
   if (words < 0) fail("llama_tokenize");
   putchar('{'); ids("text_ids", text, words); printf(",\"n_ctx\":%d", llama_n_ctx(x));
-  feed(x, t, n, 0);
+  bool reads = llama_model_has_encoder(m) && llama_model_has_decoder(m);
+  if (reads) {
+    encode(x, t, n);
+    memmove(t + 1, t, n++ * sizeof *t); t[0] = llama_model_decoder_start_token(m);
+  }
+  // llama_decode would hide from a token of T5's encoder what comes behind it.
+  if (llama_model_has_decoder(m)) feed(x, t, n, 0); else encode(x, t, n);
   if (pooling) {
     const float *e = llama_get_embeddings_seq(x, 0);
     if (!e) fail("pooling");
@@ -63,12 +71,13 @@ int main(int c, char **v) {
     llama_token made[GREEDY]; float margin[GREEDY];
     printf(",\"batch\":[");
     for (int i = 0; i < n; i++) { if (i) putchar(','); row(llama_get_logits_ith(x, i), n_vocab); }
+    if (reads) { llama_memory_clear(llama_get_memory(x), true); feed(x, t, 1, 0); }
     for (int g = 0; g < GREEDY; g++) { // the last row asked for is the next token's
       const float *l = llama_get_logits_ith(x, -1); int best = 0; float second = -1e30f;
       for (int i = 1; i < n_vocab; i++) if (l[i] > l[best]) best = i;
       for (int i = 0; i < n_vocab; i++) if (i != best && l[i] > second) second = l[i];
       made[g] = best; margin[g] = l[best] - second;
-      feed(x, made + g, 1, n + g);
+      feed(x, made + g, 1, (reads ? 1 : n) + g);
     }
     printf("],\"single\":["); llama_memory_clear(llama_get_memory(x), true);
     for (int i = 0; i < n; i++) { feed(x, t + i, 1, i); if (i) putchar(','); row(llama_get_logits_ith(x, -1), n_vocab); }

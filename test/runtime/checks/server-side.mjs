@@ -3,7 +3,7 @@ import { readFileSync } from 'node:fs';
 import process from 'node:process';
 import { fileURLToPath } from 'node:url';
 import { loadModel } from 'quantlet';
-import { runAll, runModel } from './portable.mjs';
+import { runAll, runModel, withThreads } from './portable.mjs';
 
 const golden = JSON.parse(readFileSync(new URL('./golden.json', import.meta.url), 'utf8'));
 const source = process.argv[2];
@@ -15,9 +15,11 @@ for (const build of ['simd', 'relaxed', 'dotadd', 'simd-threads', 'relaxed-threa
 }
 // Asking for a relaxed build sets Node 20's flag, so one is loaded before the kernels of relaxed builds are compiled.
 await runModel(loadModel, source, golden, { build: 'relaxed', threads: 1 });
-// The package makes dotadd of dotadd-threads.
-for (const { build } of runs.filter(({ build }) => build !== 'dotadd'))
-  modules[build] ??= await WebAssembly.compile(readFileSync(fileURLToPath(import.meta.resolve(`quantlet/wasm/${build}.wasm`))));
+// The package makes the builds with threads of those without.
+for (const { build } of runs) {
+  const bytes = readFileSync(fileURLToPath(import.meta.resolve(`quantlet/wasm/${build.replace('-threads', '')}.wasm`)));
+  modules[build] ??= await WebAssembly.compile(build.endsWith('-threads') ? withThreads(bytes) : bytes);
+}
 const out = await runAll({ loadModel, source, golden, modules, runs });
 out.models.push({ ...first, build: 'default' });
 console.log(JSON.stringify(out));

@@ -9,14 +9,42 @@ const need = (path, name) => {
   return path;
 };
 
+const chromiumOptions = () => ({
+  executablePath: need('/usr/bin/chromium', 'chromium'),
+  args: ['--no-sandbox', '--disable-dev-shm-usage'],
+  timeout: STEP_MS,
+});
+
+async function openIn(context, url, { before } = {}) {
+  const page = await context.newPage();
+  const errors = [];
+  page.on('pageerror', (e) => errors.push(e.message));
+  if (before) await page.addInitScript(before);
+  await page.goto(url);
+  await page
+    .waitForFunction(() => document.title === 'ready')
+    .catch((e) => {
+      throw new Error(`${url} did not get ready: ${errors.join('; ') || e.message}`);
+    });
+  return {
+    page,
+    errors,
+    call: (name, argument) => page.evaluate(([n, a]) => globalThis[n](a), [name, argument]),
+    close: () => page.close(),
+  };
+}
+
+/** Chromium with a profile of its own in a folder: others keep what pages store in memory, and give them little of it. */
+export async function launchProfile(folder) {
+  const { chromium } = await import('playwright-core');
+  const context = await chromium.launchPersistentContext(folder, chromiumOptions());
+  context.setDefaultTimeout(STEP_MS);
+  return { version: context.browser()?.version() ?? '', open: (url) => openIn(context, url), close: () => context.close() };
+}
+
 export async function launchChromium(options = {}) {
   const { chromium } = await import('playwright-core');
-  const browser = await chromium.launch({
-    executablePath: need('/usr/bin/chromium', 'chromium'),
-    args: ['--no-sandbox', '--disable-dev-shm-usage'],
-    timeout: STEP_MS,
-    ...options,
-  });
+  const browser = await chromium.launch({ ...chromiumOptions(), ...options });
   const newContext = async (of) => {
     const context = await browser.newContext(of);
     context.setDefaultTimeout(STEP_MS);
@@ -27,24 +55,7 @@ export async function launchChromium(options = {}) {
     version: browser.version(),
     context,
     newContext,
-    async open(url, { before } = {}) {
-      const page = await context.newPage();
-      const errors = [];
-      page.on('pageerror', (e) => errors.push(e.message));
-      if (before) await page.addInitScript(before);
-      await page.goto(url);
-      await page
-        .waitForFunction(() => document.title === 'ready')
-        .catch((e) => {
-          throw new Error(`${url} did not get ready: ${errors.join('; ') || e.message}`);
-        });
-      return {
-        page,
-        errors,
-        call: (name, argument) => page.evaluate(([n, a]) => globalThis[n](a), [name, argument]),
-        close: () => page.close(),
-      };
-    },
+    open: (url, options) => openIn(context, url, options),
     close: () => browser.close(),
   };
 }

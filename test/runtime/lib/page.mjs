@@ -1,7 +1,7 @@
 // What the test page runs, bundled like any page: window.quantletCheck(options) and the entry's loadModel for single cases.
 import { loadModel } from 'quantlet';
 import { download, list, remove } from 'quantlet/hub';
-import { greedyFault, runAll, runModel } from './portable.mjs';
+import { greedyFault, runAll, runModel, withThreads } from './portable.mjs';
 
 /** `runs`: options of loadModel; `worker`: URL for createWorker; `wasm`: a build to bring from its URL; `builds`: whose kernels to run. */
 async function quantletCheck({ golden, source, runs, builds, without = [] }) {
@@ -9,12 +9,13 @@ async function quantletCheck({ golden, source, runs, builds, without = [] }) {
   const modules = {};
   const able = new Set();
   for (const build of builds) {
-    // The package makes dotadd of dotadd-threads.
-    const file = build === 'dotadd' ? 'dotadd-threads' : build;
-    const bytes = await (await fetch(`/wasm/${file}.wasm`)).arrayBuffer();
+    // The package makes the builds with threads of those without.
+    const file = build.replace('-threads', '');
+    const own = new Uint8Array(await (await fetch(`/wasm/${file}.wasm`)).arrayBuffer());
+    const bytes = file === build ? own : withThreads(own);
     if (!WebAssembly.validate(bytes) || (build.endsWith('-threads') && typeof SharedArrayBuffer !== 'function')) continue;
     able.add(build);
-    if (file === build) modules[build] = await WebAssembly.compile(bytes);
+    modules[build] = await WebAssembly.compile(bytes);
   }
   const options = runs
     .filter(({ build }) => !build || able.has(build))
@@ -43,6 +44,14 @@ async function tryLoad({ source, golden, options = {}, worker, abortAt = Infinit
   } catch (error) {
     return { code: error.code ?? error.name, message: error.message };
   }
+}
+
+/** What a model generates that has no golden text, and how it was loaded. */
+async function greedyIds({ source, prompt, maxTokens, options }) {
+  const model = await loadModel(source, { contextLength: 256, warmUp: false, ...options });
+  const { ids } = await model.generate(prompt, { temperature: 0, maxTokens, ignoreEos: true }).result();
+  await model.dispose();
+  return { ids: [...ids], build: model.build, weights: model.stats.memory.weights };
 }
 
 /** Two loads at once in one page. */
@@ -78,6 +87,6 @@ for (const type of ['freeze', 'resume']) document.addEventListener(type, () => e
 document.addEventListener('visibilitychange', () => events.push(document.visibilityState));
 const lifecycle = () => events;
 
-Object.assign(globalThis, { hubRemove: remove, hubTrip, tryLoad, tryTwice, kept, loadedSoFar, lifecycle });
+Object.assign(globalThis, { greedyIds, hubRemove: remove, hubTrip, tryLoad, tryTwice, kept, loadedSoFar, lifecycle });
 Object.assign(globalThis, { quantletCheck, loadModel, greedyFault });
 document.title = 'ready';

@@ -17,6 +17,14 @@ export async function runModel(loadModel, source, golden, options = {}) {
   return { build, threads, ids, fault: greedyFault(ids, golden) };
 }
 
+/** The bytes of a build with threads out of those of the one without: its imported memory is shared, and has a maximum. */
+export function withThreads(bytes) {
+  const memory = '\x03env\x06memory\x02';
+  const shared = Uint8Array.from(bytes);
+  shared[new TextDecoder('latin1').decode(shared).indexOf(memory) + memory.length] = 3;
+  return shared;
+}
+
 const fnv = (bytes) => bytes.reduce((h, b) => Math.imul(h ^ b, 16777619) >>> 0, 2166136261).toString(16);
 
 /**

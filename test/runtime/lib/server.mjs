@@ -80,7 +80,7 @@ export async function serve(mounts, routes = {}) {
       cutBefore.add(asked);
       let sent = 0;
       const closed = once(res, 'close');
-      for await (const chunk of createReadStream(file, { start, end: end - 1, highWaterMark: 64 * 1024 })) {
+      for await (const chunk of createReadStream(file, { start, end: end - 1, highWaterMark: q.has('slow') ? 64 * 1024 : 1 << 20 })) {
         if (sent + chunk.length > cut)
           return void res.write(chunk.subarray(0, cut - sent), () => setTimeout(() => res.destroy(), ARRIVE_MS));
         if (!res.write(chunk)) await Promise.race([once(res, 'drain'), closed]);

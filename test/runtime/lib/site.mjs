@@ -28,12 +28,13 @@ async function bundle() {
   return out;
 }
 
-export async function site() {
+/** @param more folders by the prefixes of their URLs */
+export async function site(more = {}) {
   const out = await (bundled ??= bundle());
   const dist = join(app, 'node_modules/quantlet/dist');
   const models = join(root, golden.model, '..');
   return serve(
-    { '/app/': out, '/wasm/': join(dist, 'wasm'), '/worker/': join(dist, 'worker'), '/model/': models },
+    { '/app/': out, '/wasm/': join(dist, 'wasm'), '/worker/': join(dist, 'worker'), '/model/': models, ...more },
     {
       '/page': () => ({ type: 'text/html', body: html }),
       ...hub(statSync(model).size),

@@ -1,16 +1,15 @@
 /**
- * The single-threaded kernels out of those with threads: atomic operations run on memory that is not shared too, so one byte is all that differs, the flags
- * of the imported memory. Packages are smaller by a file for each build that is made so.
+ * A build with threads and the one without are the same code: atomic operations run on memory that is not shared too. One byte is all that differs, the
+ * flags of the imported memory, so that the package has one file for both.
  */
 
 /** Flags of a memory: it has a maximum; threads share it. */
 const HAS_MAXIMUM = 1;
 const SHARED = 2;
 
-/** A module's bytes, in which the memory that it imports is not shared: they are changed in place. Modules that are so already stay as they are. */
-export function unshared(bytes: Uint8Array<ArrayBuffer>): Uint8Array<ArrayBuffer> {
-  const at = memoryFlags(bytes);
-  if (bytes[at] === (HAS_MAXIMUM | SHARED)) bytes[at] = HAS_MAXIMUM;
+/** A module's bytes, in which the memory that it imports is shared, or is not: they are changed in place. */
+export function withSharedMemory(bytes: Uint8Array<ArrayBuffer>, shared: boolean): Uint8Array<ArrayBuffer> {
+  bytes[memoryFlags(bytes)] = shared ? HAS_MAXIMUM | SHARED : HAS_MAXIMUM;
   return bytes;
 }
 

@@ -1,0 +1,200 @@
+/** quantlet rotate --learn: the model and the text for learning rotations, and the file that it can be gone on with from. */
+import { existsSync } from 'node:fs';
+import { readFile } from 'node:fs/promises';
+import type { HParams } from '../arch/hparams.ts';
+import { createEngineOn } from '../core/create.ts';
+import type { Engine } from '../core/engine.ts';
+import { createFingerprint } from '../engine/fingerprint.ts';
+import { platform } from '../entry/node-platform.ts';
+import { QuantletError } from '../errors.ts';
+import { getCount, getString } from '../gguf/metadata.ts';
+import { readGGUF } from '../gguf/read.ts';
+import type { TensorInfo } from '../gguf/types.ts';
+import { writeGGUF, type WriteValue } from '../gguf/write.ts';
+import { mul } from '../graph/elementwise-ops.ts';
+import { cast, cpy } from '../graph/ops.ts';
+import type { Tensor } from '../graph/tensor.ts';
+import type { ModelFiles } from '../io/model-files.ts';
+import { toBytes } from '../io/source.ts';
+import { learnRotations, roomFor, type Learned, type LearnedMatrix } from '../rotate/learn.ts';
+import { LAYER_MATRICES, type LayerMatrices } from '../rotate/loss.ts';
+import { hadamards, matrices, type MatrixRotations, type Rotation } from '../rotate/plan.ts';
+import { turned } from '../rotate/turn.ts';
+import { createTokenizer } from '../tokenize/tokenizer.ts';
+import { TYPE, type TypeName } from '../type-traits.ts';
+import { MEMORY_LIMIT } from '../wasm/memory.ts';
+import { unreadable } from './command.ts';
+import { writeNewFile } from './new-file.ts';
+import { progressBar } from './progress.ts';
+
+export interface LearnFlags {
+  readonly text: string;
+  /** The file that says how far it is; one that is there is gone on with. */
+  readonly checkpoint: string | undefined;
+  readonly steps: number;
+  readonly rate: number;
+  readonly seed: number;
+  readonly threads: number;
+  /** Elements that R4 transforms together, 0 without it. */
+  readonly r4: number;
+}
+
+/** Steps from one checkpoint to the next. */
+const SAVE_EVERY = 10;
+/** Tensors that the loss knows; the others of a llama model would change it. */
+const KNOWN =
+  /^(token_embd|output|output_norm|rope_freqs|blk\.\d+\.(attn_norm|ffn_norm|attn_q|attn_k|attn_v|attn_output|ffn_gate|ffn_up|ffn_down))\.weight$/;
+
+/** @throws ERR_UNSUPPORTED_ARCH, ERR_INVALID_ARGUMENT, ERR_OUT_OF_MEMORY, or signal.reason */
+export async function learn(
+  model: ModelFiles,
+  hp: HParams,
+  { text: path, checkpoint, threads, ...flags }: LearnFlags,
+  signal: AbortSignal,
+): Promise<{ rotations: MatrixRotations; losses: readonly number[] }> {
+  const { gguf } = model;
+  const stranger = hp.arch === 'llama' ? [...gguf.tensors.keys()].find((name) => !KNOWN.test(name)) : `architecture ${hp.arch}`;
+  if (stranger !== undefined)
+    throw new QuantletError(
+      'ERR_UNSUPPORTED_ARCH',
+      `--learn is for llama models of plain matrices, this one has ${stranger}; rotate it without --learn`,
+    );
+  const text = await readFile(path).catch(unreadable('the text', path));
+  const tokenizer = createTokenizer(gguf.metadata);
+  const ids = tokenizer.encode(text.toString(), { addSpecial: false });
+  const sources = [...gguf.tensors.values()].filter(({ nDims }) => nDims === 2);
+  const elements = sources.reduce((n, { ne }) => n + ne[0] * ne[1], hp.nEmbd * hp.nVocab);
+  const { window, sequences, bytes } = roomFor(hp, elements, MEMORY_LIMIT - 2 ** 20);
+  const bar = progressBar('learning');
+  const engine = await createEngineOn(platform, { threads, memoryBytes: bytes });
+  try {
+    const table = await tensorOf(engine, model, gguf.tensors.get('token_embd.weight')!, undefined, signal);
+    const folded = async (name: string, norm?: string): Promise<Tensor> => {
+      const info = gguf.tensors.get(`${name}.weight`) ?? gguf.tensors.get('token_embd.weight')!;
+      return tensorOf(engine, model, info, norm === undefined ? undefined : gguf.tensors.get(`${norm}.weight`), signal);
+    };
+    const layers: LayerMatrices[] = [];
+    for (let il = 0; il < hp.nLayer; il++) {
+      const layer: Partial<Record<(typeof LAYER_MATRICES)[number], Tensor>> = {};
+      for (const part of LAYER_MATRICES) {
+        const norm = /output|down/.test(part) ? undefined : `blk.${il}.${part.slice(0, part.indexOf('_'))}_norm`;
+        layer[part] = await folded(`blk.${il}.${part}`, norm);
+      }
+      layers.push(layer as LayerMatrices);
+    }
+    const factors = gguf.tensors.get('rope_freqs.weight');
+    const weights = {
+      embeddings: table,
+      output: await folded('output', 'output_norm'),
+      layers,
+      ropeFactors: factors && new Float32Array((await bytesOf(model, factors, signal)).slice().buffer),
+    };
+    const run = createFingerprint()
+      .add(text)
+      .add(await bytesOf(model, sources[0], signal))
+      .add(new TextEncoder().encode(JSON.stringify(flags)))
+      .hex();
+    const learned =
+      checkpoint !== undefined && existsSync(checkpoint)
+        ? await readCheckpoint(checkpoint, run)
+        : await startOf(engine, hadamards(hp, flags.seed), hp.nEmbd, hp.headDim, hp.nLayer);
+    const losses: number[] = [];
+    const bos = tokenizer.addBos ? tokenizer.special.bos : undefined;
+    for await (const loss of learnRotations(engine, hp, weights, learned, { ...flags, ids, bos, window, sequences, signal })) {
+      losses.push(loss);
+      bar.set(learned.step / flags.steps);
+      if (checkpoint !== undefined && learned.step % SAVE_EVERY === 0) await writeCheckpoint(checkpoint, learned, run, signal);
+    }
+    if (checkpoint !== undefined) await writeCheckpoint(checkpoint, learned, run, signal);
+    return {
+      rotations: matrices(
+        learned.r1.x,
+        learned.r2.map(({ x }) => x),
+      ),
+      losses,
+    };
+  } finally {
+    bar.end();
+    await engine.dispose();
+  }
+}
+
+const bytesOf = ({ parts }: ModelFiles, { part, offset, byteLength }: TensorInfo, signal: AbortSignal): Promise<Uint8Array> =>
+  parts[part].read(offset, offset + byteLength, signal);
+
+/** A matrix as f32, its columns times the weights of a norm. */
+async function tensorOf(
+  engine: Engine,
+  model: ModelFiles,
+  info: TensorInfo,
+  norm: TensorInfo | undefined,
+  signal: AbortSignal,
+): Promise<Tensor> {
+  const read = async ({ name, type, ne, nDims, ...rest }: TensorInfo): Promise<Tensor> => {
+    const t = engine.tensor(type.name as TypeName, ne.slice(0, nDims), { name });
+    const view = engine.view(t) as ArrayBufferView;
+    new Uint8Array(view.buffer, view.byteOffset, view.byteLength).set(await bytesOf(model, { name, type, ne, nDims, ...rest }, signal));
+    return t;
+  };
+  const source = await read(info);
+  const weights = norm && (await read(norm));
+  if (!weights && info.type === TYPE.f32) return source;
+  const result = engine.tensor('f32', source.ne.slice(0, 2));
+  const wide = cast(source, 'f32');
+  const plan = engine.plan(cpy(weights ? mul(wide, weights) : wide, result));
+  await engine.compute(plan, { signal });
+  plan.dispose();
+  for (const t of [source, weights]) if (t) engine.free(t);
+  return result;
+}
+
+/** Hadamard's matrices. */
+async function startOf(engine: Engine, rotations: MatrixRotations, nEmbd: number, headDim: number, nLayer: number): Promise<Learned> {
+  const dense = async (n: number, rotation: Rotation): Promise<LearnedMatrix> => {
+    const one = engine.tensor('f32', [n, n], { data: Float32Array.from({ length: n * n }, (_, i) => (i % (n + 1) === 0 ? 1 : 0)) });
+    const plan = engine.plan(turned(one, rotation));
+    await engine.compute(plan);
+    const x = engine.read(one) as Float32Array;
+    plan.dispose();
+    engine.free(one);
+    return { x, momentum: new Float32Array(n * n) };
+  };
+  const r2: LearnedMatrix[] = [];
+  for (let il = 0; il < nLayer; il++) r2.push(await dense(headDim, rotations.r2(il, 1)));
+  return { step: 0, r1: await dense(nEmbd, rotations.r1), r2 };
+}
+
+/** A GGUF of the matrices and their momentum: `run` tells the model, the text and the flags. */
+const STEP_KEY = 'quantlet.learn.step';
+const RUN_KEY = 'quantlet.learn.run';
+
+async function writeCheckpoint(path: string, { step, r1, r2 }: Learned, run: string, signal: AbortSignal): Promise<void> {
+  const metadata = new Map<string, WriteValue>([
+    [STEP_KEY, { type: 'u32', value: step }],
+    [RUN_KEY, { type: 'str', value: run }],
+  ]);
+  const tensors = [r1, ...r2].flatMap((m, i) =>
+    (['x', 'momentum'] as const).map((part) => {
+      const n = Math.sqrt(m.x.length);
+      return { name: `${i}.${part}`, type: TYPE.f32, ne: [n, n], data: new Uint8Array(m[part].slice().buffer) };
+    }),
+  );
+  await writeNewFile(path, (write) => write(writeGGUF(metadata, tensors), 0), signal);
+}
+
+/** @throws ERR_INVALID_ARGUMENT where it is of another model, text, or other flags; as readGGUF */
+async function readCheckpoint(path: string, run: string): Promise<Learned> {
+  const file = await readFile(path).catch(unreadable('the checkpoint', path));
+  const gguf = await readGGUF(toBytes(file));
+  if (getString(gguf, RUN_KEY, '') !== run)
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `the checkpoint ${path} is of another model, text, seed, rate or number of steps; give those it was begun with, or another --checkpoint`,
+    );
+  const array = (name: string): Float32Array => {
+    const { offset, byteLength } = gguf.tensors.get(name)!;
+    return new Float32Array(Uint8Array.prototype.slice.call(file, offset, offset + byteLength).buffer);
+  };
+  const all = Array.from({ length: gguf.tensors.size / 2 }, (_, i) => ({ x: array(`${i}.x`), momentum: array(`${i}.momentum`) }));
+  return { step: getCount(gguf, STEP_KEY), r1: all[0], r2: all.slice(1) };
+}

@@ -1,0 +1,173 @@
+/** What learns rotations: the gradient against finite differences, the steps, and that they go on where they stopped. */
+import { createEngine, rope_ext, type Engine, type Tensor } from '../../src/entry/core-node.ts';
+import { expect, it } from 'vitest';
+import { cayleyStep } from '../../src/rotate/cayley.ts';
+import { learnRotations, roomFor, type Learned, type LearnWeights } from '../../src/rotate/learn.ts';
+import { LAYER_MATRICES, lossOf, type LayerMatrices } from '../../src/rotate/loss.ts';
+import type { HParams } from '../../src/arch/hparams.ts';
+import { gaussian } from '../kernel/harness.ts';
+import { failure, randomIds } from '../support.ts';
+
+const SHAPE = { nEmbd: 32, nHead: 4, nHeadKv: 2, headDim: 8, nFf: 64, nVocab: 19, nLayer: 2, eps: 1e-5 };
+const ROPE = { nDims: 8, freqBase: 100, freqScale: 1, extFactor: 0, attnFactor: 1, betaFast: 32, betaSlow: 1, nCtxOrig: 0 };
+const HP = { ...SHAPE, arch: 'llama', nCtxTrain: 16, rope: ROPE } as unknown as HParams;
+
+/** Matrices whose numbers have the size that training gives them, and norms folded in: columns of several sizes. */
+function weightsIn(engine: Engine): LearnWeights {
+  const { nEmbd, nHead, nHeadKv, headDim, nFf, nVocab, nLayer } = SHAPE;
+  let seed = 40;
+  const matrix = (cols: number, rows: number): Tensor =>
+    engine.tensor(
+      'f32',
+      [cols, rows],
+      gaussian(cols * rows, seed++).map((x, i) => (x * (1 + (i % 3))) / (2 * Math.sqrt(cols))),
+    );
+  const [queries, values] = [nHead * headDim, nHeadKv * headDim];
+  const sizes = [
+    [nEmbd, queries],
+    [nEmbd, values],
+    [nEmbd, values],
+    [queries, nEmbd],
+    [nEmbd, nFf],
+    [nEmbd, nFf],
+    [nFf, nEmbd],
+  ];
+  const layer = (): LayerMatrices =>
+    Object.fromEntries(LAYER_MATRICES.map((name, i) => [name, matrix(sizes[i][0], sizes[i][1])])) as LayerMatrices;
+  return {
+    embeddings: matrix(nEmbd, nVocab),
+    output: matrix(nEmbd, nVocab),
+    layers: Array.from({ length: nLayer }, layer),
+    ropeFactors: Float32Array.of(1, 2, 1, 3),
+  };
+}
+
+/** Orthogonal enough to begin with: Cayley's transform of something skew. */
+const orthogonal = (n: number, seed: number): Float32Array => {
+  const x = Float32Array.from({ length: n * n }, (_, i) => (i % (n + 1) === 0 ? 1 : 0));
+  cayleyStep(x, new Float32Array(n * n), gaussian(n * n, seed), 0.5);
+  return x;
+};
+const gram = (x: Float32Array): number => {
+  const n = Math.sqrt(x.length);
+  let most = 0;
+  for (let i = 0; i < n; i++)
+    for (let j = 0; j < n; j++) {
+      let dot = 0;
+      for (let k = 0; k < n; k++) dot += x[i * n + k] * x[j * n + k];
+      most = Math.max(most, Math.abs(dot - Number(i === j)));
+    }
+  return most;
+};
+
+it.each([0, 16])('the gradient by R1 and each R2 is that of finite differences, R4 of %i', async (r4) => {
+  await using engine = await createEngine({ threads: 2, memoryBytes: 2 ** 25 });
+  const { nEmbd, headDim, nVocab } = SHAPE;
+  const [window, sequences] = [6, 2];
+  const tokens = window * sequences;
+  const targets = randomIds(tokens, nVocab, 4);
+  const positions = Array.from({ length: tokens }, (_, i) => i % window);
+  const values = [orthogonal(nEmbd, 5), orthogonal(headDim, 6), orthogonal(headDim, 7)];
+  const [r1, ...r2] = values.map((x) => engine.tensor('f32', [Math.sqrt(x.length), Math.sqrt(x.length)], x));
+  const loss = lossOf({
+    ...SHAPE,
+    ...weightsIn(engine),
+    r4,
+    window,
+    r1,
+    r2,
+    ids: engine.tensor('i32', [tokens], randomIds(tokens, nVocab, 3)),
+    targets: engine.tensor('i32', [tokens], targets),
+    rope: (x, back) => rope_ext(x, back ? positions.map((p) => -p) : positions, { freqBase: 100, nCtx: window }),
+  });
+  const plan = engine.plan(loss.probabilities, loss.r1, ...loss.r2);
+  const measure = async (): Promise<number> => {
+    await engine.compute(plan);
+    const p = engine.view(loss.probabilities) as Float32Array;
+    return targets.reduce((sum, id, i) => sum - Math.log(p[i * nVocab + id]), 0) / tokens;
+  };
+  await measure();
+  const gradients = [loss.r1, ...loss.r2].map((g) => engine.read(g) as Float32Array);
+  const norm = (x: Float32Array): number => Math.hypot(...x);
+  for (const [i, t] of [r1, ...r2].entries()) {
+    expect(norm(gradients[i]), 'there is something to learn').toBeGreaterThan(0.02);
+    for (const seed of [81, 82, 83]) {
+      const direction = gaussian(values[i].length, seed);
+      const step = 0.02 / norm(direction);
+      const at = async (far: number): Promise<number> => {
+        engine.write(
+          t,
+          values[i].map((x, k) => x + far * step * direction[k]),
+        );
+        return measure();
+      };
+      const slope = (await at(1)) - (await at(-1));
+      engine.write(t, values[i]);
+      const want = gradients[i].reduce((sum, g, k) => sum + 2 * step * g * direction[k], 0);
+      expect(Math.abs(slope - want), `matrix ${i}, direction ${seed}: ${slope}, want ${want}`).toBeLessThan(
+        0.002 * 0.04 * norm(gradients[i]) + 2e-6,
+      );
+    }
+  }
+});
+
+it('steps keep a matrix orthogonal and find the one that turns a to b', () => {
+  const n = 12;
+  const [a, want] = [orthogonal(n, 11), orthogonal(n, 12)];
+  const x = a.slice();
+  const momentum = new Float32Array(n * n);
+  const apart = (): number => Math.hypot(...x.map((v, i) => v - want[i]));
+  const before = apart();
+  for (let i = 0; i < 80; i++)
+    cayleyStep(
+      x,
+      momentum,
+      x.map((v, k) => v - want[k]),
+      0.3 * (1 - i / 80),
+    );
+  expect(gram(x)).toBeLessThan(1e-5);
+  expect(apart()).toBeLessThan(before / 50);
+});
+
+it('learning goes on from a copy to the same bits, for any threads, and keeps the matrices orthogonal', async () => {
+  const { nEmbd, headDim, nVocab, nLayer } = SHAPE;
+  const start = (): Learned => {
+    const of = (n: number, seed: number): Learned['r1'] => ({ x: orthogonal(n, seed), momentum: new Float32Array(n * n) });
+    return { step: 0, r1: of(nEmbd, 21), r2: Array.from({ length: nLayer }, (_, il) => of(headDim, 22 + il)) };
+  };
+  const ids = randomIds(60, nVocab, 9);
+  const options = { r4: 0, ids, bos: 1, window: 16, sequences: 2, steps: 12, rate: 1, seed: 3 };
+  const run = async (threads: number, learned: Learned, until: number): Promise<number[]> => {
+    await using engine = await createEngine({ threads, memoryBytes: 2 ** 25 });
+    const losses: number[] = [];
+    for await (const loss of learnRotations(engine, HP, weightsIn(engine), learned, options)) {
+      losses.push(loss);
+      if (learned.step === until) break;
+    }
+    return losses;
+  };
+  const whole = start();
+  const losses = await run(1, whole, Infinity);
+  expect(losses).toHaveLength(12);
+  for (const { x } of [whole.r1, ...whole.r2]) expect(gram(x)).toBeLessThan(1e-5);
+  expect(whole.r1.x).not.toEqual(start().r1.x);
+  const parts = start();
+  const first = await run(3, parts, 7);
+  const rest = await run(2, structuredClone(parts), Infinity);
+  expect([...first.slice(0, 7), ...rest]).toEqual(losses);
+  expect(parts.step).toBe(7);
+  const { code, message } = await failure(short);
+  expect([code, message]).toEqual([
+    'ERR_INVALID_ARGUMENT',
+    expect.stringMatching(/the text has 9 tokens; expected more than a window of 16/),
+  ]);
+  async function short(): Promise<void> {
+    await using engine = await createEngine({ memoryBytes: 2 ** 25 });
+    for await (const _ of learnRotations(engine, HP, weightsIn(engine), start(), { ...options, ids: ids.slice(0, 9) })) break;
+  }
+});
+
+it('what does not fit a memory is refused', () => {
+  expect(roomFor(HP, 1e5, 2 ** 32)).toMatchObject({ window: 16, sequences: 4 });
+  expect(() => roomFor(HP, 5e8, 2 ** 32)).toThrow(expect.objectContaining({ code: 'ERR_OUT_OF_MEMORY' }) as Error);
+});
