@@ -14,6 +14,7 @@ import { AT_ONCE, rows_4x1, takes_rows, touch } from '../matmul/rows_4x1';
 import { range_end, range_start } from '../runtime/schedule';
 import { take } from '../runtime/sync';
 import { LAYOUT_PACKED, Op, Tensor, row_of } from '../runtime/tensor';
+import { blck_size, type_size } from '../type/ids';
 
 /**
  * Where more than so many rows of 16 count, the packed weights take less time (src/graph/layout.ts SPARSE_TURN). From memory half of the rows of q4_0 one by
@@ -113,9 +114,14 @@ function first_from(list: usize, i: i32, packed: bool): i32 {
   return i;
 }
 
+/** Bytes of a row; nb1 says nothing where there is one. */
+function bytes_of_row(w: Tensor): usize {
+  return <usize>(w.ne0 / blck_size(w.type)) * type_size(w.type);
+}
+
 /** Packs the n plain rows of w that the list names from element i on, as a row block at `to`; returns how many of its blocks have a scale that is not finite. */
 function gather(w: Tensor, list: usize, i: i32, n: i32, to: usize): i32 {
-  const bytes = <usize>(w.ne0 / blck_size(w.type)) * type_size(w.type); // w.nb1 says nothing where there is one row
+  const bytes = bytes_of_row(w);
   const rows = to + <usize>ROWS * bytes;
   for (let j = 0; j < n; j++) memory.copy(rows + <usize>j * bytes, w.data + <usize>row_in(list, i + j) * bytes, bytes);
   return repack(w.type, rows, to, w.ne0, n);
@@ -139,7 +145,7 @@ function some_rows(op: Op, t: i32, i: i32, scratch: usize): void {
   const work = scratch + ACC;
   const gathered = work + mul_mat_packed_scratch();
   if (!packed && takes_rows(w.type)) {
-    for (let j = i; j < end; j++) touch(w.data + <usize>row_in(list, j) * w.nb1, w.nb1, scratch);
+    for (let j = i; j < end; j++) touch(w.data + <usize>row_in(list, j) * w.nb1, bytes_of_row(w), scratch);
     for (; i < end; i += AT_ONCE) {
       // Where a list ends its last row is taken more than once.
       for (let j = 0; j < AT_ONCE; j++)
