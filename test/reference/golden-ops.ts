@@ -43,7 +43,8 @@ function q8_0(x: readonly number[]): number[] {
 function q4_0(x: readonly number[]): number[] {
   const d = f(x.reduce((a, v) => (Math.abs(v) > Math.abs(a) ? v : a), 0) / -8);
   const id = d ? f(1 / d) : 0;
-  return x.map((v) => (Math.min(15, Math.trunc(f(f(v * id) + 8.5))) - 8) * roundHalf(d));
+  // The code of a NaN, which an Inf times the reciprocal of its scale is, is 0, as it is of C's conversions on x64 and arm64.
+  return x.map((v) => (Math.min(15, Math.trunc(f(f(v * id) + 8.5)) || 0) - 8) * roundHalf(d));
 }
 const sizes: Record<string, number> = { f32: 4, f16: 2, bf16: 2, i32: 4, i64: 8 };
 /** Values as they are after storing them as this type. */

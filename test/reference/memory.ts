@@ -148,6 +148,8 @@ export function reset(buffers: Iterable<Buffer>): void {
 /** Least part of a number that single roundings of f32 may move it by, and how many times the noise it may be away. */
 const LEAST = 1e-5;
 const NOISES = 6;
+/** From here on, 1/128 of the largest f32, sums may leave f32 on their way: terms that cancel are larger than what they add up to. */
+const NEAR_LARGEST = 2 ** 121;
 
 /** The first element of `got` (in ne order) that is not what it should be, in words, or ''. */
 export function difference(w: Window, got: Float64Array): string {
@@ -161,6 +163,7 @@ export function difference(w: Window, got: Float64Array): string {
     const want = value[i];
     if (got[k] === want || (Number.isNaN(got[k]) && Number.isNaN(want))) continue;
     if (inexact[i] && !Number.isFinite(other[i] - want)) continue; // on the border of what the type can say
+    if (inexact[i] && !Number.isFinite(got[k]) && Math.abs(want) >= NEAR_LARGEST) continue;
     if (inexact[i] && Math.abs(got[k] - want) <= NOISES * Math.max(noise, Math.abs(want - other[i])) + LEAST * Math.abs(want)) continue;
     return `element ${k}: got ${got[k]}, want ${want}${inexact[i] ? ` (noise ${noise.toExponential(1)})` : ' exactly'}`;
   }
