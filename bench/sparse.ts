@@ -1,13 +1,13 @@
 /**
  * A ReGLU feed-forward of which only some neurons count (mul_mat_sparse, axpy) against the same layer by packed dense products:
  *
- *   node --import tsx bench/sparse.ts [--types q4_0,q8_0] [--build relaxed-threads] [--threads 1,2] [--rounds 400] [--shape 1024x2816] [--write]
+ *   node --import tsx bench/sparse.ts [--types q4_0,q8_0] [--build relaxed-threads] [--threads 1,2] [--rounds 100] [--shape 1024x2816] [--layers 16] [--write]
  *
- * Which neurons count is said by idx, as by a predictor, at random for each share; the last product takes those that are not 0. Layers take turns, and a
- * figure is the median. Goals: at 90 % sparsity a third of dense, at 95 % a fifth, at 0 % 1.05 of it (there dense weights are taken).
+ * Which neurons count is said by idx, as by a predictor, at random for each share; the last product takes those that are not 0. There are as many such layers
+ * as a model has, each with weights of its own, so that weights come from memory (--layers 1: from the cache). Ways take turns; a figure is a layer's median. Goals: at 90 % sparsity a third of dense, at 95 % a fifth, at 0 % 1.05 of it (there dense weights are taken).
  */
 import { axpy, cpy, createEngine, mul_mat, mul_mat_sparse, reglu, type Engine, type Plan, type Tensor } from '../src/entry/core-node.ts';
-import { TYPE, type TypeName } from '../src/type-traits.ts';
+import { TYPE, rowSize, type TypeName } from '../src/type-traits.ts';
 import type { Build } from '../src/wasm/load.ts';
 import { describeMachine, flags, machine, machineName, median, numbers, table, warnIfBusy, writeResult } from './support.ts';
 
@@ -15,11 +15,14 @@ const options = flags('feed-forwards of which some neurons count against dense o
   types: 'q4_0,q8_0',
   build: '',
   threads: '1,2',
-  rounds: '400',
+  rounds: '100',
   shape: '1024x2816',
+  layers: '16',
   write: false,
 });
 const [N_EMBD, N_FF] = options.shape.split('x').map(Number);
+const LAYERS = Array.from({ length: Number(options.layers) }, (_, il) => il);
+type Part = 'gate' | 'up' | 'down';
 /** Sparsity, and the most that its time may be of dense. */
 const CASES: readonly (readonly [sparsity: number, most: number])[] = [
   [0, 1.05],
@@ -29,24 +32,19 @@ const CASES: readonly (readonly [sparsity: number, most: number])[] = [
   [0.95, 1 / 5],
 ];
 
-async function weights(engine: Engine, type: TypeName, ne: readonly number[], pack: boolean): Promise<Tensor> {
-  const t = engine.tensor(type, ne);
-  const f32 = engine.tensor(
-    'f32',
-    ne,
-    Float32Array.from({ length: ne[0] * ne[1] }, (_, i) => Math.sin(i * 12.9898)),
-  );
+/** A matrix of a type, of the numbers of one that is f32. */
+async function weights(engine: Engine, type: TypeName, f32: Tensor, pack: boolean): Promise<Tensor> {
+  const t = engine.tensor(type, f32.ne);
   const plan = engine.plan(cpy(f32, t));
   await engine.compute(plan);
   plan.dispose();
-  engine.free(f32);
   if (pack && !(await engine.pack(t))) throw new Error(`${type} is not packed`);
   return t;
 }
 
 /** Exactly this share of neurons, anywhere. */
-function active(share: number): Float32Array {
-  let state = 1;
+function active(share: number, il: number): Float32Array {
+  let state = 1 + il;
   const order = Array.from({ length: N_FF }, (_, i) => [(state = (Math.imul(state, 1664525) + 1013904223) >>> 0), i]).sort(
     (a, b) => a[0] - b[0],
   );
@@ -58,11 +56,11 @@ function active(share: number): Float32Array {
 async function microseconds(engine: Engine, plan: Plan): Promise<number> {
   const start = performance.now();
   await engine.compute(plan);
-  return (performance.now() - start) * 1000;
+  return ((performance.now() - start) * 1000) / LAYERS.length;
 }
 
 const m = machine();
-const said = [`# Feed-forwards of which some neurons count, ${options.shape}\n\n${describeMachine(m)}`];
+const said = [`# Feed-forwards of which some neurons count, ${options.shape}, ${LAYERS.length} layers\n\n${describeMachine(m)}`];
 console.log(`${said[0]}\n`);
 warnIfBusy(m);
 for (const type of options.types.split(',') as TypeName[]) {
@@ -70,30 +68,49 @@ for (const type of options.types.split(',') as TypeName[]) {
   const rows: string[][] = [];
   let build = '';
   for (const threads of numbers(options.threads)) {
-    const engine = await createEngine({ build: (options.build || undefined) as Build | undefined, threads, memoryBytes: 800 << 20 });
+    const bytes = 6 * LAYERS.length * rowSize(TYPE[type], N_EMBD) * N_FF;
+    const engine = await createEngine({
+      build: (options.build || undefined) as Build | undefined,
+      threads,
+      memoryBytes: bytes + 8 * N_EMBD * N_FF + (64 << 20),
+    });
     build = engine.build;
-    const make = (pack: boolean, ...ne: number[]): Promise<Tensor> => weights(engine, type, ne, pack);
-    const [gate, up, down] = [await make(true, N_EMBD, N_FF), await make(true, N_EMBD, N_FF), await make(true, N_FF, N_EMBD)];
-    const [gateRows, upRows, downRows] = [
-      await make(false, N_EMBD, N_FF),
-      await make(false, N_EMBD, N_FF),
-      await make(false, N_EMBD, N_FF),
-    ];
+    const numbersOf = (ne: readonly number[]): Tensor =>
+      engine.tensor(
+        'f32',
+        ne,
+        Float32Array.from({ length: N_EMBD * N_FF }, (_, i) => Math.sin(i * 12.9898)),
+      );
+    const [wide, high] = [numbersOf([N_EMBD, N_FF]), numbersOf([N_FF, N_EMBD])];
     const x = engine.tensor(
       'f32',
       [N_EMBD, 1],
       Float32Array.from({ length: N_EMBD }, (_, i) => Math.sin(i)),
     );
-    const dense = engine.plan(mul_mat(down, reglu(mul_mat(gate, x), mul_mat(up, x))));
-    const sparse = CASES.map(([sparsity]) => {
-      const idx = engine.tensor('f32', [N_FF, 1], active(1 - sparsity));
-      const rowsOf = (w: Tensor, packed: Tensor): Tensor => mul_mat_sparse(w, x, idx, { threshold: 0.5, dense: packed });
-      // The gate's own product is timed, and idx gates: no neuron that counts is lost to a ReLU of random numbers.
-      const h = reglu(idx, rowsOf(upRows, up));
-      return engine.plan(rowsOf(gateRows, gate), axpy(downRows, h, h, { dense: down }));
-    });
+    const layers: { readonly packed: Record<Part, Tensor>; readonly rows: Record<Part, Tensor> }[] = [];
+    for (const _ of LAYERS) {
+      const made = async (pack: boolean): Promise<Record<Part, Tensor>> => ({
+        gate: await weights(engine, type, wide, pack),
+        up: await weights(engine, type, wide, pack),
+        down: await weights(engine, type, pack ? high : wide, pack),
+      });
+      layers.push({ packed: await made(true), rows: await made(false) });
+    }
+    [wide, high].forEach((t) => engine.free(t));
+    const dense = engine.plan(...layers.map(({ packed: { gate, up, down } }) => mul_mat(down, reglu(mul_mat(gate, x), mul_mat(up, x)))));
+    const sparse = CASES.map(([sparsity]) =>
+      engine.plan(
+        ...layers.flatMap(({ packed, rows }, il) => {
+          const idx = engine.tensor('f32', [N_FF, 1], active(1 - sparsity, il));
+          const product = (part: Part): Tensor => mul_mat_sparse(rows[part], x, idx, { threshold: 0.5, dense: packed[part] });
+          // The gate's own product is timed, and idx gates: no neuron that counts is lost to a ReLU of random numbers.
+          const h = reglu(idx, product('up'));
+          return [product('gate'), axpy(rows.down, h, h, { dense: packed.down })];
+        }),
+      ),
+    );
     const times: number[][] = [dense, ...sparse].map(() => []);
-    for (let round = -50; round < Number(options.rounds); round++)
+    for (let round = -10; round < Number(options.rounds); round++)
       for (const [i, plan] of [dense, ...sparse].entries()) {
         const t = await microseconds(engine, plan);
         if (round >= 0) times[i].push(t);

@@ -10,25 +10,17 @@
  */
 import { ACC, ROWS } from '../matmul/format/group';
 import { mul_mat_packed, mul_mat_packed_scratch, repack } from '../matmul/packed';
+import { AT_ONCE, rows_4x1, takes_rows, touch } from '../matmul/rows_4x1';
 import { range_end, range_start } from '../runtime/schedule';
 import { take } from '../runtime/sync';
 import { LAYOUT_PACKED, Op, Tensor, row_of } from '../runtime/tensor';
-import { madd } from '../simd';
-import { F32, blck_size, type_size } from '../type/ids';
-import { dequantize_row } from '../type/traits';
-
-/** Columns of an axpy whose sums, and four rows of weights as f32, stay in the L1 cache together. */
-const STRIPE: i32 = 512;
-const STRIPE_BYTES: usize = <usize>STRIPE << 2;
-/** Rows that are added at once. */
-const AT_ONCE: i32 = 4;
+import { blck_size, type_size } from '../type/ids';
 
 /**
- * Where more than so many rows of 16 count, the packed weights take less time (src/graph/layout.ts SPARSE_TURN). All rows of q4_0 one by one took 1.9 times
- * as long as packed (simd) to 2.3 times (dotadd), and added up in f32 3.3 to 6 times (Zen 4, Node 20 and 24, 1024 x 2816, one thread).
+ * Where more than so many rows of 16 count, the packed weights take less time (src/graph/layout.ts SPARSE_TURN). From memory half of the rows of q4_0 one by
+ * one took as long as all of them packed, and of those that are added up a fifth (Xeon, Node 24, dotadd, 1024 x 2816, one thread).
  */
-const TURN_PRODUCT: i32 = 7;
-const TURN_AXPY: i32 = 3;
+const TURN: i32 = 7;
 
 /**
  * dst = the list of rows for each column of src0, f32 [n, tokens]: those whose element is at least p1, an f32, or, with p0 = 1, not 0. (A NaN is not 0,
@@ -74,28 +66,29 @@ export function active_rows(op: Op, ith: i32, nth: i32, scratch: usize): void {
 /** Element i of a list. */
 // @ts-ignore: decorator
 @inline
-function row_in(list: usize, i: i32): i32 {
+export function row_in(list: usize, i: i32): i32 {
   return load<i32>(list + (<usize>i << 2), 4);
 }
 
 /** Where a row's place is among the elements of a column. */
 // @ts-ignore: decorator
 @inline
-function place_of(lookup: Tensor, row: i32): i32 {
+export function place_of(lookup: Tensor, row: i32): i32 {
   return changetype<usize>(lookup) ? load<i32>(lookup.data + (<usize>row << 2)) : row;
 }
 
 /** Whether there is `dense`, and more than `turn` of 16 rows count. */
 // @ts-ignore: decorator
 @inline
-function is_dense(dense: Tensor, count: i32, rows: i32, turn: i32): bool {
+export function is_dense(dense: Tensor, count: i32, rows: i32, turn: i32): bool {
   return changetype<usize>(dense) != 0 && <i64>count * 16 > <i64>rows * turn;
 }
 
 /**
  * dst [n, tokens] f32: for each column of src1 (activations of quantize_act or f32, [k, 1, tokens]) its products with the rows of src0 [k, rows] that the
- * list src2 names, each at its place: src3 as active_rows has it. All else is 0. Rows that are plain are gathered, packed in the scratch, 16 at a time, and
- * multiplied by the loops of packed products: the bits are the same. Of packed weights a row block is multiplied where one of its rows counts.
+ * list src2 names, each at its place: src3 as active_rows has it. All else is 0. Plain rows of q4_0 and q8_0 are multiplied where they lie; others are
+ * gathered, packed in the scratch, 16 at a time, and multiplied by the loops of packed products: the bits are the same. Of packed weights a row block is
+ * multiplied where one of its rows counts.
  * src4: the same weights packed, for columns most of whose rows count.
  */
 export function mul_mat_sparse(op: Op, scratch: usize): void {
@@ -121,9 +114,14 @@ function first_from(list: usize, i: i32, packed: bool): i32 {
   return i;
 }
 
+/** Bytes of a row; nb1 says nothing where there is one. */
+function bytes_of_row(w: Tensor): usize {
+  return <usize>(w.ne0 / blck_size(w.type)) * type_size(w.type);
+}
+
 /** Packs the n plain rows of w that the list names from element i on, as a row block at `to`; returns how many of its blocks have a scale that is not finite. */
 function gather(w: Tensor, list: usize, i: i32, n: i32, to: usize): i32 {
-  const bytes = <usize>(w.ne0 / blck_size(w.type)) * type_size(w.type); // w.nb1 says nothing where there is one row
+  const bytes = bytes_of_row(w);
   const rows = to + <usize>ROWS * bytes;
   for (let j = 0; j < n; j++) memory.copy(rows + <usize>j * bytes, w.data + <usize>row_in(list, i + j) * bytes, bytes);
   return repack(w.type, rows, to, w.ne0, n);
@@ -133,7 +131,7 @@ function gather(w: Tensor, list: usize, i: i32, n: i32, to: usize): i32 {
 function some_rows(op: Op, t: i32, i: i32, scratch: usize): void {
   const list = row_of(op.src2, t, 0, 0);
   const count = load<i32>(list);
-  const w = is_dense(op.src4, count, op.src0.ne1, TURN_PRODUCT) ? op.src4 : op.src0;
+  const w = is_dense(op.src4, count, op.src0.ne1, TURN) ? op.src4 : op.src0;
   const lookup = op.src3;
   const packed = w.layout == LAYOUT_PACKED;
   const x = row_of(op.src1, 0, t, 0);
@@ -146,6 +144,18 @@ function some_rows(op: Op, t: i32, i: i32, scratch: usize): void {
   memory.fill(y + (<usize>from << 2), 0, <usize>(to - from) << 2);
   const work = scratch + ACC;
   const gathered = work + mul_mat_packed_scratch();
+  if (!packed && takes_rows(w.type)) {
+    for (let j = i; j < end; j++) touch(w.data + <usize>row_in(list, j) * w.nb1, bytes_of_row(w), scratch);
+    for (; i < end; i += AT_ONCE) {
+      // Where a list ends its last row is taken more than once.
+      for (let j = 0; j < AT_ONCE; j++)
+        store<usize>(work + <usize>j * sizeof<usize>(), w.data + <usize>row_in(list, min(i + j, end - 1)) * w.nb1);
+      rows_4x1(w.type, work, w.ne0, x, scratch);
+      for (let j = i, stop = min(i + AT_ONCE, end); j < stop; j++)
+        store<f32>(y + (<usize>place_of(lookup, row_in(list, j)) << 2), load<f32>(scratch + (<usize>(j - i) << 2)));
+    }
+    return;
+  }
   while (i < end) {
     let n = 1;
     let first = 0;
@@ -179,84 +189,4 @@ function some_rows(op: Op, t: i32, i: i32, scratch: usize): void {
       store<f32>(y + (<usize>place_of(lookup, row) << 2), broken ? NaN : sum);
     }
   }
-}
-
-/**
- * dst [n, tokens] f32: for each column of src1, f32, the sum of the rows of src0 [n, rows], plain, that the list src2 names, each times its element, in the
- * list's order: one chain y = madd(w, x, y), as in gemm_f32.ts. src3 as active_rows has it. Elements that are 0 add nothing. Threads share columns of src0.
- * src4: the same weights packed, not transposed, for columns most of whose rows count; src5: the columns as its products read them.
- */
-export function axpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
-  const w = op.src0;
-  const dense = op.src4;
-  const n = w.ne0;
-  const unit = max(32, <i32>blck_size(w.type));
-  const units = (n + unit - 1) / unit;
-  const from = range_start(units, ith, nth) * unit;
-  const to = min(range_end(units, ith, nth) * unit, n);
-  if (from >= to) return;
-  for (let t = 0; t < op.dst.ne1; t++) {
-    const list = row_of(op.src2, t, 0, 0);
-    const y = row_of(op.dst, t, 0, 0);
-    if (is_dense(dense, load<i32>(list), w.ne1, TURN_AXPY)) {
-      mul_mat_packed(dense.type, dense.data, dense.ne0, from, to, row_of(op.src5, 0, t, 0), op.src5.nb1, 1, y, 0, scratch, 0);
-      continue;
-    }
-    for (let c = from; c < to; c += STRIPE) stripe(op, list, row_of(op.src1, t, 0, 0), y, c, min(STRIPE, to - c), scratch);
-  }
-}
-
-/** Columns [c, c + n) of one token's sum. scratch: four elements, the addresses of their rows, and rows as f32. */
-function stripe(op: Op, list: usize, x: usize, y: usize, c: i32, n: i32, scratch: usize): void {
-  const type = op.src0.type;
-  const w = op.src0.data + <usize>(<u32>c / blck_size(type)) * type_size(type);
-  y += <usize>c << 2;
-  memory.fill(y, 0, <usize>n << 2);
-  let held = 0;
-  for (let i = 0, count = load<i32>(list); i < count; i++) {
-    const row = row_in(list, i);
-    const v = load<f32>(x + (<usize>place_of(op.src3, row) << 2));
-    if (v == 0) continue;
-    const at = scratch + (<usize>held << 2);
-    let p = w + <usize>row * op.src0.nb1;
-    if (type != F32) {
-      const f32s = scratch + ACC + <usize>held * STRIPE_BYTES;
-      dequantize_row(type, p, f32s, n);
-      p = f32s;
-    }
-    store<f32>(at, v);
-    store<usize>(at, p, 16);
-    if (++held < AT_ONCE) continue;
-    add_four(y, n, scratch);
-    held = 0;
-  }
-  for (let at = scratch; held > 0; held--, at += 4) add_one(y, n, load<usize>(at, 16), at);
-}
-
-/** y += the four rows times their elements, one after the other. */
-function add_four(y: usize, n: i32, four: usize): void {
-  const x0 = v128.load32_splat(four);
-  const x1 = v128.load32_splat(four, 4);
-  const x2 = v128.load32_splat(four, 8);
-  const x3 = v128.load32_splat(four, 12);
-  let p0 = load<usize>(four, 16);
-  const d1 = load<usize>(four, 20) - p0;
-  const d2 = load<usize>(four, 24) - p0;
-  const d3 = load<usize>(four, 28) - p0;
-  for (const end = y + (<usize>(n & -4) << 2); y != end; y += 16, p0 += 16) {
-    const s = madd(v128.load(p0 + d1), x1, madd(v128.load(p0), x0, v128.load(y)));
-    v128.store(y, madd(v128.load(p0 + d3), x3, madd(v128.load(p0 + d2), x2, s)));
-  }
-  for (const end = y + (<usize>(n & 3) << 2); y != end; y += 4, p0 += 4) {
-    const s = madd(v128.load32_zero(p0 + d1), x1, madd(v128.load32_zero(p0), x0, v128.load32_zero(y)));
-    v128.store32_lane(y, madd(v128.load32_zero(p0 + d3), x3, madd(v128.load32_zero(p0 + d2), x2, s)), 0);
-  }
-}
-
-/** y += the row at p times the element at x. */
-function add_one(y: usize, n: i32, p: usize, x: usize): void {
-  const v = v128.load32_splat(x);
-  for (const end = y + (<usize>(n & -4) << 2); y != end; y += 16, p += 16) v128.store(y, madd(v128.load(p), v, v128.load(y)));
-  for (const end = y + (<usize>(n & 3) << 2); y != end; y += 4, p += 4)
-    v128.store32_lane(y, madd(v128.load32_zero(p), v, v128.load32_zero(y)), 0);
 }

@@ -1,6 +1,7 @@
 // Generated from src/graph/kernels.ts by `npm run generate`: edit that table and run it again.
 /** Which kernel a record's code means. */
 import { attention, attention_merge } from '../ops/attention';
+import { axpy } from '../ops/axpy';
 import { add_id, binary } from '../ops/binary';
 import { cpy, get_rows, quantize, set_rows } from '../ops/copy';
 import { fwht } from '../ops/fwht';
@@ -14,7 +15,7 @@ import { gated_delta_net, ssm_conv, ssm_scan } from '../ops/recurrent';
 import { argmax, in_sum2, mean_of_rows, pool_1d, sum_rows, top_k, weighted_sum } from '../ops/reduce';
 import { rope } from '../ops/rope';
 import { diag_mask_inf, soft_max } from '../ops/soft_max';
-import { active_rows, axpy, mul_mat_sparse } from '../ops/sparse';
+import { active_rows, mul_mat_sparse } from '../ops/sparse';
 import { glu, unary } from '../ops/unary';
 import { Op } from './tensor';
 

@@ -40,9 +40,11 @@ export const GROUP_LIST = { offset: 0, length: 1, sparse: 2 } as const;
 /** Rows of a row block of packed weights, and bytes of their sums (assembly/matmul/format/group.ts ROWS, ACC). */
 export const ROW_BLOCK = 16;
 export const ACC_BYTES = 64;
-/** Of 16 rows, how many are still taken one by one where the weights are there packed, too (assembly/ops/sparse.ts TURN_PRODUCT, TURN_AXPY). */
+/** Of 16 rows, how many are still taken one by one where the weights are there packed, too (assembly/ops/sparse.ts TURN, axpy.ts TURN). */
 export const SPARSE_TURN = { mul_mat_sparse: 7, axpy: 3 } as const;
-/** Scratch bytes of AXPY: four elements and the addresses of their rows, and 512 f32 of each (assembly/ops/sparse.ts). */
+/** Types whose plain rows are multiplied as they lie, four at a time (assembly/matmul/rows_4x1.ts takes_rows). */
+export const PLAIN_ROWS: readonly string[] = ['q4_0', 'q8_0'];
+/** Scratch bytes of AXPY: eight elements and the addresses of their rows, and of four rows 512 f32 (assembly/ops/axpy.ts). */
 export const AXPY_SCRATCH = ACC_BYTES + 4 * 512 * 4;
 
 /** The loops of packed products (assembly/matmul/loops.ts), as explain() names them. */

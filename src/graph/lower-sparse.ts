@@ -1,6 +1,6 @@
 /** Records of the products of which only some rows count (sparse-ops.ts). */
 import { rowSize, TYPE, type TypeTraits } from '../type-traits.ts';
-import { ACC_BYTES, AXPY_SCRATCH, ROW_BLOCK, SPARSE_TURN } from './layout.ts';
+import { ACC_BYTES, AXPY_SCRATCH, PLAIN_ROWS, ROW_BLOCK, SPARSE_TURN } from './layout.ts';
 import { temporary, type OpRecord } from './record.ts';
 import type { Tensor } from './tensor.ts';
 
@@ -58,14 +58,15 @@ export function pushSparse(t: Tensor, lowering: Lowering): void {
   else {
     const type = actType(w.type);
     const packed = w.layout === 'packed';
+    const plain = !packed && PLAIN_ROWS.includes(w.type.name);
     push({
       code: 'MUL_MAT_SPARSE',
       dst: t,
       src: [w, apart(x, type), list, lookup, dense],
       params: [],
-      // Behind the sums of a row block: what its product wants, and 16 plain rows twice.
-      scratch: ACC_BYTES + scratch + (packed ? 0 : 2 * ROW_BLOCK * rowSize(w.type, w.ne[0])),
-      how: `${w.type.name} x ${type.name}: ${packed ? `row blocks of ${ROW_BLOCK} where a row counts` : `single rows, packed ${ROW_BLOCK} at a time`}${turns}`,
+      // Behind the sums of a row block: what its product wants, and 16 rows to pack twice.
+      scratch: ACC_BYTES + scratch + (packed || plain ? 0 : 2 * ROW_BLOCK * rowSize(w.type, w.ne[0])),
+      how: `${w.type.name} x ${type.name}: ${packed ? `row blocks of ${ROW_BLOCK} where a row counts` : plain ? 'rows_4x1, single rows' : `single rows, packed ${ROW_BLOCK} at a time`}${turns}`,
     });
   }
 }

@@ -206,6 +206,9 @@ function otherCases(): Cases {
       axpy(x, some, some),
       axpy(cast(floats('rows', [NE0, 7, 1, 1], 27), 'q4_0'), some, some),
       mul_mat_sparse(y, x, floats('idx', [7, 7, 1, 1], 28), { threshold: 0 }),
+      ...(['q4_0', 'q8_0'] as const).map((type) =>
+        mul_mat_sparse(cast(floats('rows', [NE0, 7, 1, 1], 27), type), floats('x', [NE0, 3, 1, 1], 30), some),
+      ),
     ],
     reductions: [mean(x), argmax(x), top_k(x, 9), in_sum2(x, floats('sums', [NE0 + 5, 1, 1, 1], 19))],
   };

@@ -328,9 +328,10 @@ describe('operands and words', () => {
     const pair = (a: Tensor, b: Tensor): string =>
       explain(engine.plan(mul_mat_sparse(a, x, idx, { threshold: 0.5 }), mul_mat_sparse(b, x, idx, { threshold: 0.5, dense: packed })));
     const said = pair(w, packed);
-    expect(said).toContain('single rows, packed 16 at a time)');
+    expect(said).toContain('rows_4x1, single rows)');
     expect(said).toMatch(/row blocks of 16 where a row counts; packed rows where more than \d+ of 16 count/);
     expect(said.match(/ACTIVE_ROWS \(elements of at least 0\.5\)/g)).toHaveLength(1);
+    expect(explain(engine.plan(mul_mat_sparse(zeros([64, 32]), x, idx)))).toContain('single rows, packed 16 at a time)');
     expect(explain(engine.plan(axpy(w, idx, idx)))).toMatch(/ACTIVE_ROWS \(elements that are not 0\)[^]*AXPY \(q4_0 rows in f32\)/);
   });
 });
