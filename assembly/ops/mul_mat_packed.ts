@@ -114,9 +114,9 @@ export function repack_op(op: Op, scratch: usize): void {
   const groups = (n + packed_rows() - 1) / packed_rows();
   for (let g = take(op.cursor); g < groups; g = take(op.cursor)) {
     const w = t.data + <usize>(g * packed_rows()) * t.nb1;
-    const rows = min(packed_rows(), n - g * packed_rows());
-    memory.copy(scratch, w, <usize>rows * t.nb1);
-    const bad = repack(t.type, scratch, w, t.ne0, rows);
+    const count = min(packed_rows(), n - g * packed_rows());
+    memory.copy(scratch, w, <usize>count * t.nb1);
+    const bad = repack(t.type, scratch, w, t.ne0, count);
     if (bad != 0 && changetype<usize>(broken)) store<i32>(broken.data, 1);
   }
 }

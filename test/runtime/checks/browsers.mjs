@@ -6,6 +6,9 @@ import { modelUrl, site } from '../lib/site.mjs';
 
 const every = [
   {},
+  // Layers in memories of their own, as models of more than 4 GiB have them.
+  { links: 3 },
+  { build: 'simd', links: 3 },
   ...BUILDS.flatMap((build) => (build.endsWith('-threads') ? [1, 2, 3].map((threads) => ({ build, threads })) : [{ build }])),
 ];
 
