@@ -37,6 +37,7 @@ import {
   RANGES,
   REACHED_STRIDE,
   ROW_BLOCK,
+  PLAIN_ROWS,
   SPARSE_TURN,
   ENDS,
   STEP_THREADS,
@@ -163,10 +164,11 @@ it('assembly/ops/groups.ts and mul_mat_packed.ts: groups and their tiles', () =>
   expect([ROWS, CHUNK_ROWS, constants('ops/mul_mat_packed').FEW_CHUNKS_OF_GROUPS]).toEqual([TILE_ROWS.small, TILE_ROWS.large, GROUP_TILES]);
 });
 
-it('assembly/ops/sparse.ts: scratch, and where packed weights are taken', () => {
-  const { STRIPE, AT_ONCE, TURN_PRODUCT, TURN_AXPY } = constants('ops/sparse');
-  expect([TURN_PRODUCT, TURN_AXPY]).toEqual([SPARSE_TURN.mul_mat_sparse, SPARSE_TURN.axpy]);
-  expect(ACC_BYTES + AT_ONCE * STRIPE * 4).toBe(AXPY_SCRATCH);
+it('assembly/ops/sparse.ts and axpy.ts: scratch, rows as they lie, and where packed weights are taken', () => {
+  const { STRIPE, AT_ONCE, AS_F32, TURN } = constants('ops/axpy');
+  expect([constants('ops/sparse').TURN, TURN]).toEqual([SPARSE_TURN.mul_mat_sparse, SPARSE_TURN.axpy]);
+  expect(2 * 4 * AT_ONCE + AS_F32 * STRIPE * 4).toBe(AXPY_SCRATCH);
+  expect(source('matmul/rows_4x1')).toContain(`return ${PLAIN_ROWS.map((type) => `type == id.${type.toUpperCase()}`).join(' || ')};`);
   expect([constants('matmul/format/group').ROWS, constants('matmul/format/group').ACC]).toEqual([ROW_BLOCK, ACC_BYTES]);
 });
 

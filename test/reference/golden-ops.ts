@@ -289,7 +289,7 @@ function scan([s, x, dt, A, B, C, ids]: readonly View[]): Float64Array {
     for (let t = 0; t < tokens; t++) {
       const step = unary.softplus(dt.at(h, t, q, 0));
       state.forEach((v, j) => {
-        state[j] = v * Math.exp(step * A.at(A.ne[0] === 1 ? 0 : j, h, 0, 0)) + step * x.at(i, h, t, q) * B.at(j, g, t, q);
+        state[j] = v * f(Math.exp(step * A.at(A.ne[0] === 1 ? 0 : j, h, 0, 0))) + step * x.at(i, h, t, q) * B.at(j, g, t, q);
       });
       y[at(i, h, t, q)] = sum(state.map((v, j) => v * C.at(j, g, t, q)));
     }
@@ -308,7 +308,7 @@ function deltaNet([q, k, v, gate, beta, s]: readonly View[]): Float64Array {
     for (let t = 0; t < tokens; t++)
       state.forEach((row, j) => {
         const key = row.map((_, i) => k.at(i, h % k.ne[1], t, seq));
-        const kept = row.map((x, i) => x * Math.exp(gate.at(gate.ne[0] === 1 ? 0 : i, h, t, seq)));
+        const kept = row.map((x, i) => x * f(Math.exp(gate.at(gate.ne[0] === 1 ? 0 : i, h, t, seq))));
         const delta = (v.at(j, h, t, seq) - sum(kept.map((x, i) => x * key[i]))) * beta.at(0, h, t, seq);
         state[j] = kept.map((x, i) => x + delta * key[i]);
         y[j + n * (h + heads * (t + tokens * seq))] = sum(state[j].map((x, i) => x * q.at(i, h % q.ne[1], t, seq))) / Math.sqrt(n);

@@ -105,16 +105,17 @@ export function execute({ op, src, params, dst, noise }: Step, random: () => num
   // ggml rounds what meets weights of f16 and bf16 to their type, and takes gelu from tables; here neither is done.
   const wide = (type: TypeName): boolean =>
     ['mul_mat', 'mul_mat_id', 'mul_mat_sparse', 'flash_attn_ext'].includes(op) && (type === 'f16' || type === 'bf16');
-  // Rows that are not set stay as they are: they are asked for as NaN.
+  // Rows that are not set stay as they are: those in which it shows what was there.
   const sets = op === 'set_rows';
-  const left = (i: number): boolean => sets && Number.isNaN(value[i]);
-  const run = (of: 'value' | 'other'): Float64Array =>
+  const run = (of: 'value' | 'other', before = 0): Float64Array =>
     evaluateOn(
       op,
-      src.map((s, i) => (sets && i === 0 ? { ...view(s, of)!, at: () => NaN } : view(s, of))),
+      src.map((s, i) => (sets && i === 0 ? { ...view(s, of)!, at: () => before } : view(s, of))),
       { ...params, precise: 1 },
       dst.ne,
     );
+  const [zeros, ones] = sets ? [run('value', 0), run('value', 1)] : [];
+  const left = (i: number): boolean => sets && !Object.is(zeros![i], ones![i]);
   // Copies of one type move the bits: what is quantised already is not quantised again.
   const moves = src[0]?.buffer.type === buffer.type && ['cont', 'cast', 'cpy'].includes(op);
   const store = (x: Float64Array): Float64Array => (moves ? x : stored(buffer.type, buffer.type.startsWith('i') ? x : x.map(Math.fround)));
