@@ -3,7 +3,7 @@
 // then the TypeScript, then both as text for browsers, then the page that servers have at /.
 // Stamped with a hash of its inputs, so that prepare, prestart and pretest may all call it and only the first works.
 //
-//   node scripts/build.mjs [--force] [--wasm] [--only relaxed-threads,simd-threads] [--watch]
+//   node scripts/build.mjs [--force] [--wasm] [--only relaxed,simd] [--watch]
 //
 // --wasm leaves the TypeScript out, --force takes no notice of stamps. --only makes some of the wasm builds (the others stay as they were, and the
 // next build without it makes all again). --watch builds again whenever a source changes.
@@ -29,10 +29,11 @@ process.argv.length = 2; // asc reads the command line by itself, and has a --wa
 const BUILDS = Object.keys(JSON.parse(readFileSync('asconfig.json', 'utf8')).targets);
 const QUANTIZE = 'quantize';
 const TARGETS = [...BUILDS, QUANTIZE];
-const targets = flags.only?.split(',') ?? TARGETS;
-const unknown = targets.find((target) => !TARGETS.includes(target));
-if (unknown !== undefined) {
-  console.error(`quantlet: there is no build "${unknown}"; expected some of ${TARGETS.join(', ')}`);
+/** A build without threads is made with the one that has them. */
+const targets = flags.only?.split(',').map((name) => (TARGETS.includes(name) ? name : `${name}-threads`)) ?? TARGETS;
+const unknown = targets.findIndex((target) => !TARGETS.includes(target));
+if (unknown >= 0) {
+  console.error(`quantlet: there is no build "${flags.only.split(',')[unknown]}"; expected some of ${TARGETS.join(', ')}`);
   process.exit(2);
 }
 
