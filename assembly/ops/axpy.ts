@@ -5,12 +5,12 @@
  * is one chain over the rows in their order.
  */
 import { mul_mat_packed } from '../matmul/packed';
+import { takes_rows, touch } from '../matmul/rows_4x1';
 import { range_end, range_start } from '../runtime/schedule';
 import { Op, row_of } from '../runtime/tensor';
 import { f16_to_f32, held, madd } from '../simd';
-import { F32, Q4_0, Q8_0, blck_size, type_size } from '../type/ids';
+import { F32, Q8_0, blck_size, type_size } from '../type/ids';
 import { dequantize_row } from '../type/traits';
-import { touch } from '../matmul/rows_4x1';
 import { is_dense, place_of, row_in } from './sparse';
 
 /** Of 16 rows, how many are still added one by one where there are packed weights (src/graph/layout.ts SPARSE_TURN). */
@@ -49,7 +49,7 @@ export function axpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
       mul_mat_packed(dense.type, dense.data, dense.ne0, from, to, row_of(op.src5, 0, t, 0), op.src5.nb1, 1, y, 0, scratch, 0);
       continue;
     }
-    const blocks = (w.type == Q4_0 || w.type == Q8_0) && are_small(op, list, x);
+    const blocks = takes_rows(w.type) && are_small(op, list, x);
     const step = blocks ? to - from : STRIPE;
     for (let c = from; c < to; c += step) stripe(op, blocks, list, x, y, c, min(step, to - c), scratch);
   }

@@ -145,7 +145,8 @@ function some_rows(op: Op, t: i32, i: i32, scratch: usize): void {
   const work = scratch + ACC;
   const gathered = work + mul_mat_packed_scratch();
   if (!packed && takes_rows(w.type)) {
-    for (let j = i; j < end; j++) touch(w.data + <usize>row_in(list, j) * w.nb1, bytes_of_row(w), scratch);
+    const bytes = bytes_of_row(w);
+    for (let j = i; j < end; j++) touch(w.data + <usize>row_in(list, j) * w.nb1, bytes, scratch);
     for (; i < end; i += AT_ONCE) {
       // Where a list ends its last row is taken more than once.
       for (let j = 0; j < AT_ONCE; j++)

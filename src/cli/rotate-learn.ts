@@ -126,10 +126,10 @@ async function tensorOf(
   norm: TensorInfo | undefined,
   signal: AbortSignal,
 ): Promise<Tensor> {
-  const read = async ({ name, type, ne, nDims, ...rest }: TensorInfo): Promise<Tensor> => {
-    const t = engine.tensor(type.name as TypeName, ne.slice(0, nDims), { name });
+  const read = async (of: TensorInfo): Promise<Tensor> => {
+    const t = engine.tensor(of.type.name as TypeName, of.ne.slice(0, of.nDims), { name: of.name });
     const view = engine.view(t) as ArrayBufferView;
-    new Uint8Array(view.buffer, view.byteOffset, view.byteLength).set(await bytesOf(model, { name, type, ne, nDims, ...rest }, signal));
+    new Uint8Array(view.buffer, view.byteOffset, view.byteLength).set(await bytesOf(model, of, signal));
     return t;
   };
   const source = await read(info);
