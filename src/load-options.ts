@@ -55,6 +55,12 @@ export interface LoadOptions extends WebOptions {
    * as long as reading them. Default: all of them.
    */
   weightsMemory?: number;
+  /**
+   * Of models of which only the neurons that fire are computed (PowerInfer's layout, `ffn_down_t`): their rows stay in the file, a step reads those that
+   * its tokens need, and those of the last so many tokens are kept, most of which fire again ("LLM in a flash"). 0 keeps none. The model must be in files.
+   * Default: all rows are in memory.
+   */
+  neuronWindow?: number;
   /** LoRA adapters (GGUF) that are applied as the model runs, with their scales; several add up. */
   lora?: readonly LoraAdapter[];
   /** Prompt tokens of one step at most. Default 512. */
@@ -115,6 +121,7 @@ const LOAD_OPTIONS = {
   actBits: or({ is: (v) => v === 4 || v === 8, expected: '4 or 8' }, 8),
   unifiedMax: KIND.finite,
   weightsMemory: KIND.size,
+  neuronWindow: whole(0),
   lora: or(KIND.list, []),
   batchSize: or(whole(1), 512),
   maxOutputs: internal(or(whole(1), 1)),

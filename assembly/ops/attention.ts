@@ -15,9 +15,9 @@ import { STATE, state_clear, state_merge } from './attention_split';
 import { ITEM_ROWS, first_cell, store_output, visible, walk, window_start } from './attention_walk';
 import { cast_heads, cast_rows, cast_elements } from './casts';
 import { KV_SPLIT } from './kv_cache';
-import { range_start, range_end } from '../runtime/schedule';
-import { MOST_CHUNKS, take, take_of } from '../runtime/sync';
-import { Op, RANGES } from '../runtime/tensor';
+import { next_chunk, range_end, range_start } from '../runtime/schedule';
+import { MOST_CHUNKS, take } from '../runtime/sync';
+import { Op } from '../runtime/tensor';
 
 /** Steps of up to so many tokens make an item of every KV split; with more tokens there are items enough without. */
 export const SPLIT_TOKENS: i32 = 4;
@@ -57,31 +57,24 @@ function generate(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usiz
   const n_tokens = op.src0.ne2;
   const n_head_kv = params_of(op).n_head_kv;
   const rep = op.src0.ne1 / n_head_kv;
-  const ranges = min(nth, RANGES);
   let splits = 0;
   for (let t = 0; t < n_tokens; t++) splits = max(splits, (visible(op, t) + KV_SPLIT - 1) / KV_SPLIT);
   const items = splits * n_head_kv * n_tokens;
   const size = items / MOST_CHUNKS + 1;
   const chunks = (items + size - 1) / size;
   let loaded = -1;
-  for (let r = 0; r < ranges; r++) {
-    const range = (ith + r) % ranges;
-    const from = range_start(chunks, range, ranges);
-    const count = range_end(chunks, range, ranges) - from;
-    const cursor = op.cursor + <usize>range * cursor_bytes;
-    for (let c = take_of(cursor, count, r > 0); c >= 0; c = take_of(cursor, count, r > 0)) {
-      for (let i = (from + c) * size; i < min(items, (from + c + 1) * size); i++) {
-        const t = i % n_tokens;
-        const split = (i / n_tokens) % splits;
-        const kvh = i / n_tokens / splits;
-        const n_kv = visible(op, t);
-        if (split * KV_SPLIT >= n_kv || (split + 1) * KV_SPLIT <= window_start(op, t)) continue;
-        // A thread's next split is mostly one for the same queries, which are still in its scratch if one walk took them all.
-        const group = kvh * n_tokens + t;
-        const again = group == loaded;
-        for (let h = 0; h < rep; h += ITEM_ROWS) walk(op, kvh, t * rep + h, t * rep + min(rep, h + ITEM_ROWS), split, again, scratch);
-        if (rep <= ITEM_ROWS) loaded = group;
-      }
+  for (let c = next_chunk(op, chunks, ith, nth, cursor_bytes); c >= 0; c = next_chunk(op, chunks, ith, nth, cursor_bytes)) {
+    for (let i = c * size; i < min(items, (c + 1) * size); i++) {
+      const t = i % n_tokens;
+      const split = (i / n_tokens) % splits;
+      const kvh = i / n_tokens / splits;
+      const n_kv = visible(op, t);
+      if (split * KV_SPLIT >= n_kv || (split + 1) * KV_SPLIT <= window_start(op, t)) continue;
+      // A thread's next split is mostly one for the same queries, which are still in its scratch if one walk took them all.
+      const group = kvh * n_tokens + t;
+      const again = group == loaded;
+      for (let h = 0; h < rep; h += ITEM_ROWS) walk(op, kvh, t * rep + h, t * rep + min(rep, h + ITEM_ROWS), split, again, scratch);
+      if (rep <= ITEM_ROWS) loaded = group;
     }
   }
 }

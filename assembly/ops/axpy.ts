@@ -11,7 +11,7 @@ import { Op, row_of } from '../runtime/tensor';
 import { f16_to_f32, held, madd } from '../simd';
 import { F32, Q8_0, blck_size, type_size } from '../type/ids';
 import { dequantize_row } from '../type/traits';
-import { is_dense, place_of, row_in } from './sparse';
+import { is_dense, list_elements, row_at } from './sparse';
 
 /** Of 16 rows, how many are still added one by one where there are packed weights (src/graph/layout.ts SPARSE_TURN). */
 const TURN: i32 = 3;
@@ -21,15 +21,18 @@ const AS_F32: i32 = 4;
 /** Columns whose sums, and rows as f32, stay in the L1 cache together. */
 const STRIPE: i32 = 512;
 const STRIPE_BYTES: usize = <usize>STRIPE << 2;
-/** Where in the scratch the addresses of rows lie, behind their elements, and rows as f32. */
+/** Elements of a column whose rows are added at a time: so many rows of a thread's columns are in the L2 cache still when the next token wants them. */
+const STRETCH: i32 = 512;
+/** Where in the scratch the addresses of rows lie, behind their elements, rows as f32, and the list of a stretch. */
 const ADDRESSES: usize = <usize>AT_ONCE << 2;
 const ROWS_AT: usize = 2 * ADDRESSES;
+const LIST_AT: usize = ROWS_AT + AS_F32 * STRIPE_BYTES;
 /** An element below it times any finite f16 is finite. */
 const MOST: f32 = 2.5961484e33; // 2^111
 
 /**
- * dst [n, tokens] f32: for each column of src1, f32, the sum of the rows of src0 [n, rows], plain, that the list src2 names, each times its element, in the
- * list's order: one chain y = madd(w, x, y), as in gemm_f32.ts. src3 as active_rows has it. Elements that are 0 add nothing. Threads share columns of src0.
+ * dst [n, tokens] f32: for each column of src1, f32, the sum of the rows of src0 [n, rows], plain, whose elements of src2 count (list_elements), each times its
+ * element of src1, in their order: one chain y = madd(w, x, y), as in gemm_f32.ts. Of src2 an element stands for p2 rows. Elements that are 0 add nothing. Threads share columns of src0.
  * src4: the same weights packed, not transposed, for columns most of whose rows count; src5: the columns as its products read them.
  */
 export function axpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
@@ -41,58 +44,76 @@ export function axpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const from = range_start(units, ith, nth) * unit;
   const to = min(range_end(units, ith, nth) * unit, n);
   if (from >= to) return;
-  for (let t = 0; t < op.dst.ne1; t++) {
-    const list = row_of(op.src2, t, 0, 0);
-    const x = row_of(op.src1, t, 0, 0);
+  for (let t = 0, t0 = 0; t <= op.dst.ne1; t++) {
+    const last = t == op.dst.ne1;
+    if (!last && !is_dense(dense, changetype<usize>(dense) ? count_of(op, t, scratch) : 0, w.ne1, TURN)) continue;
+    some_columns(op, t0, t, from, to, scratch);
+    if (last) return;
+    t0 = t + 1;
     const y = row_of(op.dst, t, 0, 0);
-    if (is_dense(dense, load<i32>(list), w.ne1, TURN)) {
-      mul_mat_packed(dense.type, dense.data, dense.ne0, from, to, row_of(op.src5, 0, t, 0), op.src5.nb1, 1, y, 0, scratch, 0);
-      continue;
-    }
-    const blocks = takes_rows(w.type) && are_small(op, list, x);
-    const step = blocks ? to - from : STRIPE;
-    for (let c = from; c < to; c += step) stripe(op, blocks, list, x, y, c, min(step, to - c), scratch);
+    mul_mat_packed(dense.type, dense.data, dense.ne0, from, to, row_of(op.src5, 0, t, 0), op.src5.nb1, 1, y, 0, scratch, 0);
   }
 }
 
-/** Element i of a list's rows. */
-// @ts-ignore: decorator
-@inline
-function element(op: Op, list: usize, x: usize, i: i32): f32 {
-  return load<f32>(x + (<usize>place_of(op.src3, row_in(list, i)) << 2));
+/** How many elements of token t's column count. */
+function count_of(op: Op, t: i32, scratch: usize): i32 {
+  let count = 0;
+  const n = op.src2.ne0;
+  for (let i = 0; i < n; i += STRETCH) count += list_elements(op, t, i, min(i + STRETCH, n), scratch);
+  return count;
+}
+
+/** Columns [from, to) of the sums of tokens [t0, t1). */
+function some_columns(op: Op, t0: i32, t1: i32, from: i32, to: i32, scratch: usize): void {
+  const n = op.src2.ne0;
+  const list = scratch + LIST_AT;
+  for (let i = 0; i < n; i += STRETCH) {
+    for (let t = t0; t < t1; t++) {
+      if (i == 0) memory.fill(row_of(op.dst, t, 0, 0) + (<usize>from << 2), 0, <usize>(to - from) << 2);
+      const end = list + (<usize>list_elements(op, t, i, min(i + STRETCH, n), list) << 2);
+      const blocks = takes_rows(op.src0.type) && are_small(op, t, list, end);
+      const step = blocks ? to - from : STRIPE;
+      for (let c = from; c < to; c += step) stripe(op, t, blocks, list, end, c, min(step, to - c), scratch);
+    }
+  }
 }
 
 /** Whether all elements times their rows' scales are finite where the scales are. */
-function are_small(op: Op, list: usize, x: usize): bool {
+function are_small(op: Op, t: i32, list: usize, end: usize): bool {
+  const x = row_of(op.src1, t, 0, 0);
   let most: f32 = 0;
-  for (let i = 0, count = load<i32>(list); i < count; i++) most = max(most, abs(element(op, list, x, i)));
+  for (let p = list; p != end; p += 4) {
+    for (let j = 0; j < op.p2; j++) most = max(most, abs(load<f32>(x + (<usize>(load<i32>(p) * op.p2 + j) << 2))));
+  }
   return most < MOST;
 }
 
 /** Columns [c, c + n) of one token's sum. scratch: some elements, the addresses of their rows, and rows as f32. */
-function stripe(op: Op, blocks: bool, list: usize, x: usize, y: usize, c: i32, n: i32, scratch: usize): void {
+function stripe(op: Op, t: i32, blocks: bool, list: usize, end: usize, c: i32, n: i32, scratch: usize): void {
   const type = op.src0.type;
   const w = op.src0.data + <usize>(<u32>c / blck_size(type)) * type_size(type);
+  const x = row_of(op.src1, t, 0, 0);
+  const y = row_of(op.dst, t, 0, 0) + (<usize>c << 2);
   const most = blocks ? AT_ONCE : AS_F32;
-  y += <usize>c << 2;
-  memory.fill(y, 0, <usize>n << 2);
   let rows = 0;
-  for (let i = 0, count = load<i32>(list); i < count; i++) {
-    const v = element(op, list, x, i);
-    if (v == 0) continue;
-    const at = scratch + (<usize>rows << 2);
-    let p = w + <usize>row_in(list, i) * op.src0.nb1;
-    if (!blocks && type != F32) {
-      const f32s = scratch + ROWS_AT + <usize>rows * STRIPE_BYTES;
-      dequantize_row(type, p, f32s, n);
-      p = f32s;
+  for (let p = list; p != end; p += 4) {
+    for (let i = load<i32>(p) * op.p2, last = i + op.p2; i < last; i++) {
+      const v = load<f32>(x + (<usize>i << 2));
+      if (v == 0) continue;
+      const at = scratch + (<usize>rows << 2);
+      let row = w + <usize>row_at(op.src3, i) * op.src0.nb1;
+      if (!blocks && type != F32) {
+        const f32s = scratch + ROWS_AT + <usize>rows * STRIPE_BYTES;
+        dequantize_row(type, row, f32s, n);
+        row = f32s;
+      }
+      store<f32>(at, v);
+      store<usize>(at, row, ADDRESSES);
+      if (++rows < most) continue;
+      if (blocks) add_blocks(y, n, scratch, rows, type == Q8_0);
+      else add_four(y, n, scratch);
+      rows = 0;
     }
-    store<f32>(at, v);
-    store<usize>(at, p, ADDRESSES);
-    if (++rows < most) continue;
-    if (blocks) add_blocks(y, n, scratch, rows, type == Q8_0);
-    else add_four(y, n, scratch);
-    rows = 0;
   }
   if (blocks) add_blocks(y, n, scratch, rows, type == Q8_0);
   else for (let at = scratch; rows > 0; rows--, at += 4) add_one(y, n, load<usize>(at, ADDRESSES), at);

@@ -1,9 +1,9 @@
 /** The op MUL_MAT_PACKED: matrix products by packed weights (matmul/packed.ts), and the op that packs them. Threads take chunks of rows. */
 import { mul_mat_packed, packed_rows, repack } from '../matmul/packed';
 import { CHUNK_ROWS } from '../matmul/format/group';
-import { range_start, range_end } from '../runtime/schedule';
-import { MOST_CHUNKS, take, take_of } from '../runtime/sync';
-import { Op, RANGES, nrows, row_of } from '../runtime/tensor';
+import { next_chunk } from '../runtime/schedule';
+import { MOST_CHUNKS, take } from '../runtime/sync';
+import { Op, nrows, row_of } from '../runtime/tensor';
 import { columns_from, fill_group_nan, group_at, group_count } from './groups';
 
 /**
@@ -15,8 +15,6 @@ const FEW_CHUNKS_OF_GROUPS: i32 = 32;
 
 /**
  * dst [n, m, ne2, ne3] f32 = src0 packed [k, n] times src1 [k, m, ne2, ne3] (activations of quantize_act, with room for a multiple of four columns).
- * Each thread has a range of rows of its own and helps with those of others when it is done. Two threads that read a stream each get 43 GB/s from DRAM;
- * with rows dealt out in turns they get 32, because each one's prefetcher loads rows of the other.
  * With src2, the groups of groups.ts: dst [n, used, tokens] = for each group its columns of src1 (of quantize_groups) by matrix src0[.., .., matrix],
  * whose rows are whole row blocks. p0: dimension 1 of what src1 was made from.
  * Not kept: touching the pages of the next chunk ahead of the GEMV (a load that misses holds up all behind it: 10 to 30 % slower).
@@ -34,19 +32,12 @@ export function mul_mat_packed_op(op: Op, ith: i32, nth: i32, cursor_bytes: usiz
   // A cursor counts up to MOST_CHUNKS: a product with more takes several chunks at a time.
   const per = all / MOST_CHUNKS + 1;
   const chunks = (all + per - 1) / per;
-  const ranges = min(nth, RANGES);
-  for (let r = 0; r < ranges; r++) {
-    const range = (ith + r) % ranges;
-    const from = range_start(chunks, range, ranges);
-    const count = range_end(chunks, range, ranges) - from;
-    const cursor = op.cursor + <usize>range * cursor_bytes;
-    for (let i = take_of(cursor, count, r > 0); i >= 0; i = take_of(cursor, count, r > 0)) {
-      for (let c = (from + i) * per, end = min(c + per, all); c < end; c++) {
-        const row0 = (c % row_chunks) * size;
-        const row1 = min(row0 + size, n);
-        if (grouped) group_rows(op, row0, row1, c / row_chunks, scratch);
-        else rows(op, row0, row1, c / row_chunks, scratch);
-      }
+  for (let i = next_chunk(op, chunks, ith, nth, cursor_bytes); i >= 0; i = next_chunk(op, chunks, ith, nth, cursor_bytes)) {
+    for (let c = i * per, end = min(c + per, all); c < end; c++) {
+      const row0 = (c % row_chunks) * size;
+      const row1 = min(row0 + size, n);
+      if (grouped) group_rows(op, row0, row1, c / row_chunks, scratch);
+      else rows(op, row0, row1, c / row_chunks, scratch);
     }
   }
 }

@@ -1,18 +1,15 @@
 /**
  * Products of which only some rows count (PowerInfer, arXiv 2312.12456; Deja Vu, arXiv 2310.17157): the neurons that fire for a token.
  *
- * Which rows these are is found once for all products with the same idx (active_rows), and threads share them by number, not by where they lie. A list of
- * rows has, for each token, i32:
- *
- *   | how many | rows in the order of their places in the result | (room for all) |
- *
- * Tokens are computed one by one, each with rows of its own. A result is summed whole by one thread, in an order given by shapes alone.
+ * A column of idx says by its elements which rows these are. Each thread finds them for itself, a stretch of a column at a time: a thousand elements take a
+ * third of a microsecond, which is less than a barrier behind a list for all. Within a stretch tokens come one after the other, so that a row which several
+ * of them need is read from memory once. A result is summed whole by one thread, in an order given by shapes alone.
  */
 import { ACC, ROWS } from '../matmul/format/group';
 import { mul_mat_packed, mul_mat_packed_scratch, repack } from '../matmul/packed';
 import { AT_ONCE, rows_4x1, takes_rows, touch } from '../matmul/rows_4x1';
-import { range_end, range_start } from '../runtime/schedule';
-import { take } from '../runtime/sync';
+import { next_chunk } from '../runtime/schedule';
+import { MOST_CHUNKS } from '../runtime/sync';
 import { LAYOUT_PACKED, Op, Tensor, row_of } from '../runtime/tensor';
 import { blck_size, type_size } from '../type/ids';
 
@@ -22,59 +19,72 @@ import { blck_size, type_size } from '../type/ids';
  */
 const TURN: i32 = 7;
 
+/** Elements of a stretch, and where that gives a thread fewer than FEW of them. */
+const STRETCH: i32 = 128;
+const SHORT: i32 = 64;
+const FEW: i32 = 4;
+
+/** Bytes of a stretch's list, and of what is written behind it. */
+const LIST: usize = (<usize>STRETCH + 4) << 2;
+
+/** For each set of four lanes, as a bit mask: these lanes in their order. */
+const LANES = memory.data<u8>([
+  0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 2, 0, 0, 0, 0, 2, 0, 0, 1, 2, 0, 0, 0, 1, 2, 0, 3, 0, 0, 0, 0, 3, 0, 0, 1, 3, 0, 0, 0, 1,
+  3, 0, 2, 3, 0, 0, 0, 2, 3, 0, 1, 2, 3, 0, 0, 1, 2, 3,
+]);
+
 /**
- * dst = the list of rows for each column of src0, f32 [n, tokens]: those whose element is at least p1, an f32, or, with p0 = 1, not 0. (A NaN is not 0,
- * and not at least anything.) An element stands for p2 rows. src1, i32 [rows]: for each row the one element that it belongs to; of several the last
- * row has it, and rows whose element is none are never in a list. scratch: with src1, an i32 for each element. (A token's list is made by one thread, 1 to
- * 2 ns an element: less than 1 % of a product of all rows.)
+ * Lists those of the elements [from, to) of column t of src2, f32, that count, as i32 in their order: those that are at least p1, an f32, or, with p0 = 1,
+ * not 0. (A NaN is not 0, and not at least anything.) With src3, the rows that elements stand for (inverse_lookup), only those that stand for one. Returns
+ * how many there are; up to four words behind them are overwritten.
  */
-export function active_rows(op: Op, ith: i32, nth: i32, scratch: usize): void {
-  const idx = op.src0;
-  const lookup = op.src1;
-  const n = idx.ne0;
-  const per = op.p2;
-  const looked_up = changetype<usize>(lookup) != 0;
-  if (looked_up) {
-    memory.fill(scratch, 0xff, <usize>n << 2);
-    for (let r = 0; r < lookup.ne0; r++) {
-      const i = load<u32>(lookup.data + (<usize>r << 2));
-      if (i < <u32>n) store<i32>(scratch + (<usize>i << 2), r);
-    }
+export function list_elements(op: Op, t: i32, from: i32, to: i32, list: usize): i32 {
+  const idx = row_of(op.src2, t, 0, 0);
+  const least = f32x4.splat(reinterpret<f32>(op.p1));
+  const nonzero = i32x4.splat(-op.p0);
+  let end = list;
+  for (let i = from; i < to;) {
+    const p = idx + (<usize>i << 2);
+    const four = to - i >= 4;
+    const v = four ? v128.load(p) : v128.load32_zero(p);
+    // Without a branch, which nobody could foretell: what is not kept is overwritten.
+    const counts = i32x4.bitmask(v128.or(f32x4.ge(v, least), v128.and(f32x4.ne(v, f32x4.splat(0)), nonzero))) & (four ? 15 : 1);
+    const lanes = i16x8.extend_low_i8x16_u(v128.load32_zero(LANES + (<usize>counts << 2)));
+    v128.store(end, i32x4.add(i32x4.splat(i), i32x4.extend_low_i16x8_u(lanes)));
+    end += <usize>popcnt(counts) << 2;
+    i += four ? 4 : 1;
   }
-  const least = reinterpret<f32>(op.p1);
-  const to = range_end(idx.ne1, ith, nth);
-  for (let t = range_start(idx.ne1, ith, nth); t < to; t++) {
-    const list = row_of(op.dst, t, 0, 0);
-    const x = row_of(idx, t, 0, 0);
-    let end = list + 4;
-    for (let i = 0; i < n; i++) {
-      const v = load<f32>(x + (<usize>i << 2));
-      const counts = i32(v >= least) | (i32(v != 0) & op.p0);
-      if (!looked_up && per == 1) {
-        // Without a branch, which nobody could foretell: what is not kept is overwritten.
-        store<i32>(end, i);
-        end += counts << 2;
-      } else if (counts) {
-        const first = looked_up ? load<i32>(scratch + (<usize>i << 2)) : i * per;
-        for (let r = first, last = first < 0 ? first : first + per; r < last; r++, end += 4) store<i32>(end, r);
-      }
-    }
-    store<i32>(list, <i32>(end - list - 4) >> 2);
+  const rows = op.src3;
+  if (!changetype<usize>(rows)) return <i32>(end - list) >> 2;
+  let kept = list;
+  for (let p = list; p != end; p += 4) {
+    const i = load<i32>(p);
+    store<i32>(kept, i);
+    if (row_at(rows, i) >= 0) kept += 4;
   }
+  return <i32>(kept - list) >> 2;
 }
 
-/** Element i of a list. */
+/** The row that element i stands for. */
 // @ts-ignore: decorator
 @inline
-export function row_in(list: usize, i: i32): i32 {
-  return load<i32>(list + (<usize>i << 2), 4);
+export function row_at(rows: Tensor, i: i32): i32 {
+  return changetype<usize>(rows) ? load<i32>(rows.data + (<usize>i << 2)) : i;
 }
 
-/** Where a row's place is among the elements of a column. */
-// @ts-ignore: decorator
-@inline
-export function place_of(lookup: Tensor, row: i32): i32 {
-  return changetype<usize>(lookup) ? load<i32>(lookup.data + (<usize>row << 2)) : row;
+/**
+ * dst, i32 [n] = for each of n elements the row that stands for it, or -1: src0, i32 [rows], says for each row the one element that it belongs to. Of
+ * several rows the last one has it, and rows whose element is none have none.
+ */
+export function inverse_lookup(op: Op, ith: i32): void {
+  if (ith > 0) return;
+  const dst = op.dst;
+  const lookup = op.src0;
+  memory.fill(dst.data, 0xff, <usize>dst.ne0 << 2);
+  for (let r = 0; r < lookup.ne0; r++) {
+    const i = load<u32>(lookup.data + (<usize>r << 2));
+    if (i < <u32>dst.ne0) store<i32>(dst.data + (<usize>i << 2), r);
+  }
 }
 
 /** Whether there is `dense`, and more than `turn` of 16 rows count. */
@@ -85,33 +95,22 @@ export function is_dense(dense: Tensor, count: i32, rows: i32, turn: i32): bool 
 }
 
 /**
- * dst [n, tokens] f32: for each column of src1 (activations of quantize_act or f32, [k, 1, tokens]) its products with the rows of src0 [k, rows] that the
- * list src2 names, each at its place: src3 as active_rows has it. All else is 0. Plain rows of q4_0 and q8_0 are multiplied where they lie; others are
- * gathered, packed in the scratch, 16 at a time, and multiplied by the loops of packed products: the bits are the same. Of packed weights a row block is
- * multiplied where one of its rows counts.
- * src4: the same weights packed, for columns most of whose rows count.
+ * dst [n, tokens] f32: for each column of src1 (activations of quantize_act or f32, [k, 1, tokens]) its products with the rows of src0 [k, rows] whose
+ * elements of src2 [n, tokens] count (list_elements), each at its element's place. All else is 0. Plain rows of q4_0 and q8_0 are multiplied where they lie;
+ * others are gathered, packed in the scratch, 16 at a time, and multiplied by the loops of packed products: the bits are the same. Of packed weights a row
+ * block is multiplied where one of its rows counts.
+ * src4: the same weights packed, for stretches most of whose rows count.
  */
-export function mul_mat_sparse(op: Op, scratch: usize): void {
-  const tokens = op.dst.ne1;
-  let t = 0;
-  let before = 0;
-  for (let chunk = take(op.cursor); ; chunk = take(op.cursor)) {
-    for (; t < tokens; t++) {
-      const end = before + max(1, (load<i32>(row_of(op.src2, t, 0, 0)) + ROWS - 1) / ROWS);
-      if (chunk < end) break;
-      before = end;
+export function mul_mat_sparse(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
+  const n = op.src2.ne0;
+  const stretch = n < STRETCH * FEW * nth ? SHORT : STRETCH;
+  const size = stretch * (n / (stretch * MOST_CHUNKS) + 1);
+  const chunks = (n + size - 1) / size;
+  for (let c = next_chunk(op, chunks, ith, nth, cursor_bytes); c >= 0; c = next_chunk(op, chunks, ith, nth, cursor_bytes)) {
+    for (let from = c * size, end = min(from + size, n); from < end; from += stretch) {
+      for (let t = 0; t < op.dst.ne1; t++) some_rows(op, t, from, min(from + stretch, n), scratch);
     }
-    if (t == tokens) return;
-    some_rows(op, t, (chunk - before) * ROWS, scratch);
   }
-}
-
-/** The first of the list's elements from i on that chunks from there on compute: with packed weights, none of a row block that an earlier one began. */
-function first_from(list: usize, i: i32, packed: bool): i32 {
-  const count = load<i32>(list);
-  if (i >= count) return count;
-  if (packed && i > 0) while (i < count && row_in(list, i) / ROWS == row_in(list, i - 1) / ROWS) i++;
-  return i;
 }
 
 /** Bytes of a row; nb1 says nothing where there is one. */
@@ -119,75 +118,71 @@ function bytes_of_row(w: Tensor): usize {
   return <usize>(w.ne0 / blck_size(w.type)) * type_size(w.type);
 }
 
-/** Packs the n plain rows of w that the list names from element i on, as a row block at `to`; returns how many of its blocks have a scale that is not finite. */
-function gather(w: Tensor, list: usize, i: i32, n: i32, to: usize): i32 {
+/** Packs the rows of w, plain, of n elements of a list as a row block at `to`; returns how many of its blocks have a scale that is not finite. */
+function gather(w: Tensor, rows: Tensor, list: usize, n: i32, to: usize): i32 {
   const bytes = bytes_of_row(w);
-  const rows = to + <usize>ROWS * bytes;
-  for (let j = 0; j < n; j++) memory.copy(rows + <usize>j * bytes, w.data + <usize>row_in(list, i + j) * bytes, bytes);
-  return repack(w.type, rows, to, w.ne0, n);
+  const plain = to + <usize>ROWS * bytes;
+  for (let j = 0; j < n; j++) memory.copy(plain + <usize>j * bytes, plain_row(w, rows, list, j), bytes);
+  return repack(w.type, plain, to, w.ne0, n);
 }
 
-/** Elements [i, i + 16) of token t's list, and the zeros between and, at the ends, around their places. */
-function some_rows(op: Op, t: i32, i: i32, scratch: usize): void {
-  const list = row_of(op.src2, t, 0, 0);
-  const count = load<i32>(list);
-  const w = is_dense(op.src4, count, op.src0.ne1, TURN) ? op.src4 : op.src0;
-  const lookup = op.src3;
+/** Address of the plain row of element j of a list. */
+// @ts-ignore: decorator
+@inline
+function plain_row(w: Tensor, rows: Tensor, list: usize, j: i32): usize {
+  return w.data + <usize>row_at(rows, load<i32>(list + (<usize>j << 2))) * w.nb1;
+}
+
+/** Elements [from, to) of token t. */
+function some_rows(op: Op, t: i32, from: i32, to: i32, scratch: usize): void {
+  const list = scratch + ACC;
+  const work = list + LIST;
+  const count = list_elements(op, t, from, to, list);
+  const rows = op.src3;
+  const w = is_dense(op.src4, count, to - from, TURN) ? op.src4 : op.src0;
   const packed = w.layout == LAYOUT_PACKED;
   const x = row_of(op.src1, 0, t, 0);
   const y = row_of(op.dst, t, 0, 0);
-  const last = i + ROWS >= count;
-  const end = first_from(list, i + ROWS, packed);
-  i = first_from(list, i, packed);
-  const from = i == 0 ? 0 : place_of(lookup, row_in(list, i - 1)) + 1;
-  const to = last ? op.dst.ne0 : place_of(lookup, row_in(list, end - 1)) + 1;
-  memory.fill(y + (<usize>from << 2), 0, <usize>(to - from) << 2);
-  const work = scratch + ACC;
-  const gathered = work + mul_mat_packed_scratch();
+  const behind = to == op.src2.ne0 ? op.dst.ne0 : to;
+  memory.fill(y + (<usize>from << 2), 0, <usize>(behind - from) << 2);
   if (!packed && takes_rows(w.type)) {
     const bytes = bytes_of_row(w);
-    for (let j = i; j < end; j++) touch(w.data + <usize>row_in(list, j) * w.nb1, bytes, scratch);
-    for (; i < end; i += AT_ONCE) {
+    for (let j = 0; j < count; j++) touch(plain_row(w, rows, list, j), bytes, scratch);
+    for (let i = 0; i < count; i += AT_ONCE) {
       // Where a list ends its last row is taken more than once.
-      for (let j = 0; j < AT_ONCE; j++)
-        store<usize>(work + <usize>j * sizeof<usize>(), w.data + <usize>row_in(list, min(i + j, end - 1)) * w.nb1);
+      for (let j = 0; j < AT_ONCE; j++) store<usize>(work + <usize>j * sizeof<usize>(), plain_row(w, rows, list, min(i + j, count - 1)));
       rows_4x1(w.type, work, w.ne0, x, scratch);
-      for (let j = i, stop = min(i + AT_ONCE, end); j < stop; j++)
-        store<f32>(y + (<usize>place_of(lookup, row_in(list, j)) << 2), load<f32>(scratch + (<usize>(j - i) << 2)));
+      for (let j = 0, n = min(AT_ONCE, count - i); j < n; j++) put(y, list, i + j, load<f32>(scratch + (<usize>j << 2)));
     }
     return;
   }
-  while (i < end) {
+  const gathered = work + mul_mat_packed_scratch();
+  for (let i = 0; i < count;) {
+    const at = list + (<usize>i << 2);
     let n = 1;
     let first = 0;
     let broken = false;
     if (packed) {
-      first = row_in(list, i) & -ROWS;
-      while (i + n < end && (row_in(list, i + n) & -ROWS) == first) n++;
+      first = row_at(rows, load<i32>(at)) & -ROWS;
+      while (i + n < count && (row_at(rows, load<i32>(at + (<usize>n << 2))) & -ROWS) == first) n++;
     } else {
-      n = end - i;
-      broken = gather(w, list, i, n, gathered) != 0;
+      n = min(ROWS, count - i);
+      broken = gather(w, rows, at, n, gathered) != 0;
       // A row with a scale that is not finite has no number, and is packed alone to tell which it is.
-      if (broken && n > 1) broken = gather(w, list, i, (n = 1), gathered) != 0;
+      if (broken && n > 1) broken = gather(w, rows, at, (n = 1), gathered) != 0;
     }
-    mul_mat_packed(
-      w.type,
-      packed ? w.data : gathered,
-      w.ne0,
-      first,
-      first + ROWS,
-      x,
-      op.src1.nb1,
-      1,
-      scratch - (<usize>first << 2),
-      0,
-      work,
-      0,
-    );
+    const data = packed ? w.data : gathered;
+    mul_mat_packed(w.type, data, w.ne0, first, first + ROWS, x, op.src1.nb1, 1, scratch - (<usize>first << 2), 0, work, 0);
     for (let j = 0; j < n; j++, i++) {
-      const row = row_in(list, i);
-      const sum = load<f32>(scratch + (<usize>(packed ? row - first : j) << 2));
-      store<f32>(y + (<usize>place_of(lookup, row) << 2), broken ? NaN : sum);
+      const place = packed ? row_at(rows, load<i32>(list + (<usize>i << 2))) - first : j;
+      put(y, list, i, broken ? NaN : load<f32>(scratch + (<usize>place << 2)));
     }
   }
+}
+
+/** Stores the product of element j of a list. */
+// @ts-ignore: decorator
+@inline
+function put(y: usize, list: usize, j: i32, v: f32): void {
+  store<f32>(y + (<usize>load<i32>(list + (<usize>j << 2)) << 2), v);
 }

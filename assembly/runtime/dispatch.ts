@@ -15,7 +15,7 @@ import { gated_delta_net, ssm_conv, ssm_scan } from '../ops/recurrent';
 import { argmax, in_sum2, mean_of_rows, pool_1d, sum_rows, top_k, weighted_sum } from '../ops/reduce';
 import { rope } from '../ops/rope';
 import { diag_mask_inf, soft_max } from '../ops/soft_max';
-import { active_rows, mul_mat_sparse } from '../ops/sparse';
+import { inverse_lookup, mul_mat_sparse } from '../ops/sparse';
 import { glu, unary } from '../ops/unary';
 import { Op } from './tensor';
 
@@ -55,7 +55,7 @@ const MUL_MAT_PARTS: u32 = 33;
 const GROUP_IDS: u32 = 34;
 const QUANTIZE_GROUPS: u32 = 35;
 const ADD_ID: u32 = 36;
-const ACTIVE_ROWS: u32 = 37;
+const INVERSE_LOOKUP: u32 = 37;
 const MUL_MAT_SPARSE: u32 = 38;
 const AXPY: u32 = 39;
 
@@ -99,8 +99,8 @@ export function run(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: us
     case GROUP_IDS: group_ids(op, ith, scratch); break;
     case QUANTIZE_GROUPS: quantize_groups(op, ith, nth); break;
     case ADD_ID: add_id(op, ith, nth); break;
-    case ACTIVE_ROWS: active_rows(op, ith, nth, scratch); break;
-    case MUL_MAT_SPARSE: mul_mat_sparse(op, scratch); break;
+    case INVERSE_LOOKUP: inverse_lookup(op, ith); break;
+    case MUL_MAT_SPARSE: mul_mat_sparse(op, ith, nth, cursor_bytes, scratch); break;
     case AXPY: axpy(op, ith, nth, scratch); break;
     default: unreachable();
   }

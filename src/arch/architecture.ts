@@ -47,6 +47,8 @@ export interface GraphContext {
   readonly contextLength: number;
   /** @see AttentionParams.unifiedMax */
   readonly unifiedMax?: number | undefined;
+  /** Rows of weights that only products of few rows read stay in the file. */
+  readonly neuronsFromFile: boolean;
   has(name: string): boolean;
   /** A tensor's dimensions as the file has them. */
   shapeOf(name: string): readonly number[] | undefined;

@@ -155,6 +155,7 @@ function together(a: Timings, b: Timings): Timings {
     promptMs: a.promptMs + b.promptMs,
     predictedTokens: a.predictedTokens + b.predictedTokens,
     predictedMs: a.predictedMs + b.predictedMs,
+    ...(a.neuronBytes !== undefined && { neuronBytes: a.neuronBytes + (b.neuronBytes ?? 0) }),
   };
   if (!a.draft || !b.draft) return { ...sums, ...(a.draft || b.draft ? { draft: a.draft ?? b.draft } : {}) };
   const [longer, shorter] = a.draft.acceptedAt.length > b.draft.acceptedAt.length ? [a.draft, b.draft] : [b.draft, a.draft];

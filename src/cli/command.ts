@@ -78,6 +78,7 @@ export const COMPUTE_FLAGS = [
   'cacheRotation',
   'actBits',
   'weightsMemory',
+  'neuronWindow',
 ] as const satisfies readonly FlagKey[];
 
 /** Flags that say which of its states conversations can go back to. */

@@ -141,6 +141,10 @@ export const FLAGS = {
     'SIZE',
     'at most so much memory for weights, 2G say; layers that do not fit are read from the file again for every step',
   ),
+  neuronWindow: loading(
+    'neuronWindow',
+    flag('neuron-window', '', 'integer', 'N', 'read rows of neurons from the file as they fire, and keep those of the last N tokens'),
+  ),
   ctxCheckpoints: loading(
     'ctxCheckpoints',
     flag(

@@ -225,6 +225,7 @@ function report(model: Model, { promptIds, ids, text, finishReason, timings: t }
       predicted_ms: t.predictedMs,
       predicted_per_second: perSecond(t.predictedTokens, t.predictedMs),
       ...draftTimings(t),
+      ...(t.neuronBytes !== undefined && { neuron_bytes: t.neuronBytes }),
     },
   };
 }

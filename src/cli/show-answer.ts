@@ -95,4 +95,5 @@ export const perSecond = (n: number, ms: number): number => (ms > 0 ? (n * 1000)
 /** Tokens per second of prompt and generation, for people. */
 export const speeds = (t: Timings): string =>
   `prompt ${t.promptTokens} tokens, ${perSecond(t.promptTokens, t.promptMs).toFixed(1)} tokens/s | generation ${t.predictedTokens} tokens, ${perSecond(t.predictedTokens, t.predictedMs).toFixed(1)} tokens/s` +
-  (t.draft ? ` | ${t.draft.accepted} of ${t.draft.tokens} drafted tokens accepted` : '');
+  (t.draft ? ` | ${t.draft.accepted} of ${t.draft.tokens} drafted tokens accepted` : '') +
+  (t.neuronBytes === undefined ? '' : ` | ${(t.neuronBytes / Math.max(1, t.predictedTokens) / 1e6).toFixed(2)} MB of neurons read a token`);

@@ -5,6 +5,7 @@
  * there.
  */
 import { node, nbytes, type Tensor } from '../graph/tensor.ts';
+import type { Neurons } from './neurons.ts';
 
 /** What one pass leaves for a later one: a leaf of that one's memory takes it. */
 export interface Crossing {
@@ -23,6 +24,8 @@ export interface PassGraph {
   readonly link: number;
   /** Where the pass is one layer whose weights come and go: that layer. */
   readonly streams: number | undefined;
+  /** Of which rows are read before the pass: their idx has been computed, and is among the pass's leaves. */
+  readonly neurons: Neurons | undefined;
   readonly nodes: readonly Tensor[];
   readonly crossings: readonly Crossing[];
 }
@@ -45,6 +48,8 @@ export interface CutOptions {
   layerOf(leaf: Tensor): number;
   /** Layers that have a pass of their own, because their weights are there only while it runs. */
   streams(layer: number): boolean;
+  /** Where only some rows of a leaf are read, a pass begins when it is known which. */
+  neuronsOf(leaf: Tensor): Neurons | undefined;
   /** Whether a leaf has one place, so that what reads it a second time has to be computed there. Others have a copy in each link that reads them. */
   stays(leaf: Tensor): boolean;
 }
@@ -59,7 +64,7 @@ export function layerOf({ name }: Tensor, nEncoder: number): number {
 }
 
 /** @param graphs the nodes of each that is computed by itself (an encoder's, a decoder's), each after its sources */
-export function cutIntoLinks(graphs: readonly (readonly Tensor[])[], { count, bytesOf, stays, streams, layerOf }: CutOptions): Links {
+export function cutIntoLinks(graphs: readonly (readonly Tensor[])[], { count, bytesOf, stays, streams, neuronsOf, layerOf }: CutOptions): Links {
   const stepsOf = graphs.map((nodes) => nodes.filter((t) => t.op !== 'leaf' && t.op !== 'view'));
   const steps = stepsOf.flat();
   const graphOf = stepsOf.flatMap((of, graph) => of.map(() => graph));
@@ -90,6 +95,7 @@ export function cutIntoLinks(graphs: readonly (readonly Tensor[])[], { count, by
   };
 
   interface Pass extends PassGraph {
+    neurons: Neurons | undefined;
     readonly nodes: Tensor[];
     readonly crossings: Crossing[];
     /** What nodes of the whole graph are in this pass. */
@@ -128,10 +134,12 @@ export function cutIntoLinks(graphs: readonly (readonly Tensor[])[], { count, by
     // A look-up or product goes where its matrix is, attention where the cache is.
     link = leaves.filter(stays).flatMap((leaf) => places.get(leaf) ?? [])[0]?.link ?? link;
     const streamed = link === linkOfLayer[layers[i]] && streams(layers[i]) ? layers[i] : undefined;
+    const neurons = leaves.map(neuronsOf).find((of) => of);
     const last = passes.at(-1);
-    if (begins(i) || last?.link !== link || last.streams !== streamed)
-      passes.push({ graph: graphOf[i], link, streams: streamed, nodes: [], crossings: [], own: new Map() });
+    if (begins(i) || last?.link !== link || last.streams !== streamed || (neurons && last.neurons?.weights !== neurons.weights))
+      passes.push({ graph: graphOf[i], link, streams: streamed, neurons: undefined, nodes: [], crossings: [], own: new Map() });
     const pass = passes.at(-1)!;
+    if (neurons && !pass.neurons) pass.neurons = { ...neurons, idx: inPass(neurons.idx, pass) };
     const own = rebased(t, pass);
     pass.nodes.push(own);
     pass.own.set(t, own);

@@ -17,6 +17,7 @@ import { fillingOf, readWeights } from './read-weights.ts';
 import { createWeightStream, type Streamed } from './stream-weights.ts';
 import { readTokenRows } from './token-rows.ts';
 import type { Batch } from './scheduler.ts';
+import { createNeuronWindow, mustBeInFiles, type NeuronReads } from './neurons.ts';
 import { createStateCells, type StateCells } from './state-cells.ts';
 import type { Bytes } from '../io/source.ts';
 import type { ResolvedLoadOptions } from '../load-options.ts';
@@ -61,6 +62,8 @@ export interface ModelEngine {
   readonly wants: Wants;
   /** Whether weights are read for every step: the files have to stay open. */
   readonly streams: boolean;
+  /** What has been read of neurons that stay in the file. */
+  readonly neurons: NeuronReads | undefined;
   /** What a step computes, pass by pass: for benches that time single records. */
   readonly passes: readonly ModelPass[];
   /** Threads for steps of at most FEW_TOKENS; warmUp() sets it to what is fastest for this model on this machine. */
@@ -82,6 +85,7 @@ export async function createModelEngine(
       'ERR_GGUF_INVALID',
       `the metadata says that the vocabulary has ${hparams.nVocab} tokens, but it lists ${options.nVocab}: the file is damaged`,
     );
+  if (options.neuronWindow !== undefined) mustBeInFiles(parts);
   const backend = await createCpuBackend(platform, options);
   const { build, threads } = backend;
   let model: ModelPlan;
@@ -122,9 +126,13 @@ export async function createModelEngine(
       streamed.set(streams, { window: streams.window, filling: fillingOf(executor, facts, parts, streams.weights, model.packings) });
   const stream = createWeightStream([...streamed.values()]);
   const streamOf = ({ streams }: ModelPass): Streamed | undefined => streams && streamed.get(streams);
+  const neuronPasses = model.passes.flatMap((pass) => pass.neurons ?? []);
+  const neurons =
+    neuronPasses.length > 0 ? createNeuronWindow(executor, parts, neuronPasses, options.neuronWindow ?? 0) : undefined;
   const engine: ModelEngine = {
     executor,
-    streams: streamed.size > 0 || model.tokenRows.length > 0,
+    streams: streamed.size > 0 || model.tokenRows.length > 0 || neurons !== undefined,
+    neurons: neurons?.reads,
     build,
     turbo,
     hparams,
@@ -147,6 +155,7 @@ export async function createModelEngine(
     async dispose() {
       await executor.dispose();
       await stream.close();
+      await neurons?.close();
     },
   };
   return engine;
@@ -175,9 +184,10 @@ export async function createModelEngine(
     // Passes go together up to the next one whose weights have to be waited for.
     for (let from = 0; from < step.length;) {
       const waitsFor = streamOf(passes[from]);
-      const more = passes.slice(from + 1).findIndex(streamOf);
+      const more = passes.slice(from + 1).findIndex((pass) => streamOf(pass) ?? pass.neurons);
       const to = waitsFor ? from + 1 : more < 0 ? step.length : from + 1 + more;
       if (waitsFor) await stream.ready(waitsFor, signal);
+      if (passes[from].neurons) await neurons!.ready(passes[from].neurons!, nTokens, signal);
       await executor.run(
         { passes: step.slice(from, to), nTokens, nOutputs, threads, ...(to === step.length && nOutputs > 0 && { reads }) },
         signal,

@@ -19,6 +19,7 @@ import { cutIntoLinks, layerOf, type Crossing, type Links } from './links.ts';
 import type { MemoryParts } from './memory-use.ts';
 import { streamedLayers, WINDOWS } from './windows.ts';
 import type { Loras } from './lora.ts';
+import { neuronsOf, type NeuronRows } from './neurons.ts';
 import { TYPE } from '../type-traits.ts';
 import type { Kernels } from '../wasm/abi.ts';
 import { ALIGN, createAllocator, type Allocator } from '../wasm/allocator.ts';
@@ -29,6 +30,8 @@ export interface ModelPlanOptions {
   readonly weightsMemory: number;
   /** Whether tables of which a step reads a row a token stay in the file. (They do where weightsMemory is less than all weights.) */
   readonly rowsFromFile: boolean;
+  /** Whether rows of neurons stay in the file. */
+  readonly neuronsFromFile: boolean;
   /** Threads that read weights while others compute. */
   readonly readers: number;
   /** Memories at most. */
@@ -79,6 +82,8 @@ export interface Streams {
 export interface ModelPass extends Placed {
   readonly crossings: readonly Crossing[];
   readonly streams: Streams | undefined;
+  /** Rows that are read before it runs. */
+  readonly neurons: NeuronRows | undefined;
 }
 
 /** A plan of one record for each matrix of a memory that is packed when it has been read. Its scratch has room for a piece of each (pieceBytes). */
@@ -188,6 +193,7 @@ function buildGraph(
     wants,
     contextLength,
     unifiedMax: options.unifiedMax,
+    neuronsFromFile: options.neuronsFromFile,
     optional,
     has: (name) => gguf.tensors.has(name),
     shapeOf: (name) => gguf.tensors.get(name)?.ne,
@@ -322,19 +328,30 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
   ]);
   const inLayers: Tensor[][] = [];
   const layer = (l: Tensor): number => layerOf(l, hparams.nLayer);
-  for (const l of weights.values()) if (!copied.has(l) && layer(l) >= 0) (inLayers[layer(l)] ??= []).push(l);
+  const weightLeaves = new Set(weights.values());
+  const neurons = options.neuronsFromFile ? neuronsOf(nodes, weightLeaves) : [];
+  if (options.neuronsFromFile && neurons.length === 0)
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `neuronWindow is for models of which only the neurons that fire are computed (ffn_down_t), and this ${hparams.arch} model has no such layers; leave it out`,
+    );
+  const neuronsOfLeaf = new Map(neurons.flatMap((of) => of.weights.map((w) => [w, of])));
+  const byRows = (l: Tensor): boolean => neuronsOfLeaf.has(l);
+  const room = (all: readonly Tensor[]): number => sum(all.map((l) => alignUp(bytesOf(l), ALIGN)));
+  const neuronBytes = Math.max(0, ...neurons.map((of) => room(of.weights)));
+  for (const l of weightLeaves) if (!copied.has(l) && !byRows(l) && layer(l) >= 0) (inLayers[layer(l)] ??= []).push(l);
   const layers = Array.from(inLayers, (l = []) => sum(l.map(bytesOf)));
-  const others = sum([...weights.values()].map(bytesOf)) - sum(layers);
+  const others = sum([...weightLeaves].map((l) => (byRows(l) ? 0 : bytesOf(l)))) - sum(layers) + options.links * neuronBytes;
   const leastWeights = others + WINDOWS * options.links * Math.max(0, ...layers);
   const streamed = streamedLayers(layers, others, options.weightsMemory, options.links);
-  const streams = (l: Tensor): boolean => !copied.has(l) && streamed.has(layer(l)) && weightLeaves.has(l);
-  const weightLeaves = new Set(weights.values());
+  const streams = (l: Tensor): boolean => !copied.has(l) && !byRows(l) && streamed.has(layer(l)) && weightLeaves.has(l);
   const links = cutIntoLinks([encoder, nodes], {
     count: options.links,
     layerOf: layer,
-    bytesOf: (l) => (streams(l) ? 0 : bytesOf(l)),
+    bytesOf: (l) => (streams(l) || byRows(l) ? 0 : bytesOf(l)),
     stays: (l) => !l.values && !copied.has(l),
     streams: (il) => streamed.has(il),
+    neuronsOf: (l) => neuronsOfLeaf.get(l),
   });
   const tensorsOf = (l: Tensor): Tensor[] => (links.places.get(l) ?? []).map(({ tensor }) => tensor);
   const loaded = [...weights].flatMap(([info, l]) => tensorsOf(l).map((tensor) => [info, tensor] as const));
@@ -353,7 +370,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     );
     const crossed = new Set(links.passes.flatMap(({ crossings }) => crossings.map(({ to }) => to)));
     const own = new Set([...leaves, broken, ...inLink.flatMap(({ constants }) => constants)]);
-    for (const l of own) if (!streams(l) && !crossed.has(l)) l.data = memory.take(bytesOf(l));
+    for (const l of own) if (!streams(l) && !byRows(l) && !crossed.has(l)) l.data = memory.take(bytesOf(l));
     takeCrossings(links, plans, link, memory);
     // One window is read while a pass computes with what the other has.
     const ofLayer = [
@@ -367,6 +384,10 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
       for (const [, t] of weights) [t.data, at] = [at, at + alignUp(bytesOf(t), ALIGN)];
       streamsOf.set(layer, { window: link * WINDOWS + (i % WINDOWS), weights });
     }
+    // All layers share a window of neurons: each pass puts there what it reads.
+    const rows = [...leaves].filter(byRows);
+    const neuronsAt = rows.length > 0 ? memory.take(neuronBytes) : 0;
+    for (const { weights } of neurons) weights.filter((w) => leaves.has(w)).reduce((at, w) => (w.data = at) + room([w]), neuronsAt);
     const scratchAt = windows.length > 0 ? memory.take(packing.scratchSize * options.readers) : 0;
     // One plan runs at a time, so all work in the same place.
     const work = memory.take(Math.max(...[...inLink, packing].map((plan) => workBytes(plan, threads))));
@@ -377,18 +398,22 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
       packing: { matrices, broken, plan: packing, placed: place(packing), scratchAt },
       streamsOf,
       /** Of the weights, those that have no bytes of their own. */
-      streamedBytes: sum(ofLayer.flatMap(({ weights }) => weights.map(([, t]) => bytesOf(t)))) - windowBytes * windows.length,
+      streamedBytes:
+        sum([...ofLayer.flatMap(({ weights }) => weights.map(([, t]) => t)), ...rows].map(bytesOf)) -
+        windowBytes * windows.length -
+        (rows.length > 0 ? neuronBytes : 0),
       bytes: memory.end - link * MEMORY_SPACE,
     };
   });
   const passesOf = (graph: number): ModelPass[] =>
-    links.passes.flatMap(({ link, crossings, streams, ...of }, i) =>
+    links.passes.flatMap(({ link, crossings, streams, neurons, ...of }, i) =>
       of.graph === graph
         ? {
             plan: plans[i],
             placed: memories[link].placed.get(plans[i])!,
             crossings,
             streams: streams === undefined ? undefined : memories[link].streamsOf.get(streams),
+            neurons: neurons && { ...neurons, weights: inFileOrder([...weights].filter(([, t]) => neurons.weights.includes(t))) },
           }
         : [],
     );
@@ -412,7 +437,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     },
     result: links.computed(result),
     weights: [...new Set(loaded.map(([info]) => info)), ...tokenRows.keys()],
-    resident: loaded.filter(([, tensor]) => !streams(tensor)),
+    resident: loaded.filter(([, tensor]) => !streams(tensor) && !byRows(tensor)),
     tokenRows: [...tokenRows].map(([info, rows]) => ({ info, tensors: tensorsOf(rows) })),
     // A table that no layer reads has no place.
     tables: tables

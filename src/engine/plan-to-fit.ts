@@ -18,6 +18,7 @@ export interface LayoutOptions extends Pick<
   ResolvedLoadOptions,
   | 'embeddings'
   | 'weightsMemory'
+  | 'neuronWindow'
   | 'contextLength'
   | 'parallel'
   | 'batchSize'
@@ -93,6 +94,7 @@ export function planToFit(
       links,
       weightsMemory: options.weightsMemory ?? Infinity,
       rowsFromFile,
+      neuronsFromFile: options.neuronWindow !== undefined,
       readers: READERS,
       wants,
       parallel,

@@ -84,6 +84,8 @@ export interface Timings {
   readonly predictedMs: number;
   /** Where something was drafted. */
   readonly draft?: DraftCounts;
+  /** With neuronWindow: bytes of neurons that were read from the file meanwhile, of whatever sequence. */
+  readonly neuronBytes?: number;
 }
 
 /** What became of a generation's drafts. */
@@ -241,11 +243,15 @@ async function* run(
 
     const begin = performance.now();
     let promptMs = 0;
+    let neuronBytes = 0;
     if (maxTokens > 0) for (const id of beginning) sampler.accept(id, false);
     let sequence = drafting ? beginning.slice() : [];
     if (toRead.length > 0) await scheduler.encode(slot, toRead, signal);
     for (;;) {
-      if (parts.length > 0 || finishReason !== undefined) promptMs ||= performance.now() - begin;
+      if ((parts.length > 0 || finishReason !== undefined) && promptMs === 0) {
+        promptMs = performance.now() - begin;
+        neuronBytes = engine.neurons?.bytes ?? 0;
+      }
       for (let i = 0; i < parts.length; i++) {
         if (i > 0) signal?.throwIfAborted();
         given++;
@@ -320,6 +326,7 @@ async function* run(
         predictedTokens: ids.length,
         predictedMs,
         ...(drafted > 0 ? { draft } : {}),
+        ...(engine.neurons ? { neuronBytes: engine.neurons.bytes - neuronBytes } : {}),
       },
     };
   } finally {

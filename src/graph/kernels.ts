@@ -80,9 +80,9 @@ export const KERNELS = kernels({
   GROUP_IDS: { dst: 'dense', src: ['any'] },
   QUANTIZE_GROUPS: { dst: 'rows', src: ['rows', 'dense'] },
   ADD_ID: { dst: 'rows', src: ['any', 'any', 'any'], inPlace: [0] },
-  ACTIVE_ROWS: { dst: 'dense', src: ['rows', 'dense'] },
-  MUL_MAT_SPARSE: { dst: 'rows', src: ['dense', 'rows', 'dense', 'dense', 'dense'] },
-  AXPY: { dst: 'rows', src: ['dense', 'rows', 'dense', 'dense', 'dense', 'rows'] },
+  INVERSE_LOOKUP: { dst: 'dense', src: ['dense'] },
+  MUL_MAT_SPARSE: { dst: 'rows', src: ['rows', 'rows', 'rows', 'dense', 'dense'] },
+  AXPY: { dst: 'rows', src: ['rows', 'rows', 'rows', 'dense', 'dense', 'rows'] },
 });
 export type OpCode = keyof typeof KERNELS;
 

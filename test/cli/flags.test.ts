@@ -225,6 +225,7 @@ describe('what loadModel is given', () => {
     cacheRotation: [['--no-cache-rotation'], { cacheRotation: false }],
     actBits: [['--act-bits', 4], { actBits: 4 }],
     weightsMemory: [['--weights-memory', '2.5G'], { weightsMemory: 2.5 * 2 ** 30 }],
+    neuronWindow: [['--neuron-window', 5], { neuronWindow: 5 }],
     build: [['--build', 'simd-threads'], { build: 'simd-threads' }],
     threadsBatch: [['-tb', 2], { threads: 2 }],
     warmup: [['--no-warmup'], { warmUp: false }],
@@ -1539,6 +1540,10 @@ describe('values that make no sense', () => {
     actBits: [['5', /actBits is 5; expected 4 or 8/]],
     ctxCheckpoints: [['-1', /(ctxCheckpoints|-ctxcp) is -1/]],
     checkpointMinStep: [['0', /(checkpointMinStep|-cms) is 0/]],
+    neuronWindow: [
+      ['-1', /neuron-?window is -1/i],
+      ['5', /no such layers; leave it out/],
+    ],
     cacheTypeK: [['q5_K', /cacheTypeK is "q5_K"/]],
     cacheTypeV: [['x', /cacheTypeV is "x"/]],
     weightsMemory: [

@@ -38,6 +38,7 @@ import {
   REACHED_STRIDE,
   ROW_BLOCK,
   PLAIN_ROWS,
+  SPARSE_LIST_BYTES,
   SPARSE_TURN,
   ENDS,
   STEP_THREADS,
@@ -165,9 +166,11 @@ it('assembly/ops/groups.ts and mul_mat_packed.ts: groups and their tiles', () =>
 });
 
 it('assembly/ops/sparse.ts and axpy.ts: scratch, rows as they lie, and where packed weights are taken', () => {
-  const { STRIPE, AT_ONCE, AS_F32, TURN } = constants('ops/axpy');
-  expect([constants('ops/sparse').TURN, TURN]).toEqual([SPARSE_TURN.mul_mat_sparse, SPARSE_TURN.axpy]);
-  expect(2 * 4 * AT_ONCE + AS_F32 * STRIPE * 4).toBe(AXPY_SCRATCH);
+  const { STRIPE, AT_ONCE, AS_F32, TURN, STRETCH } = constants('ops/axpy');
+  const sparse = constants('ops/sparse');
+  expect([sparse.TURN, TURN]).toEqual([SPARSE_TURN.mul_mat_sparse, SPARSE_TURN.axpy]);
+  expect(4 * (sparse.STRETCH + 4)).toBe(SPARSE_LIST_BYTES);
+  expect(2 * 4 * AT_ONCE + AS_F32 * STRIPE * 4 + 4 * (STRETCH + 4)).toBe(AXPY_SCRATCH);
   expect(source('matmul/rows_4x1')).toContain(`return ${PLAIN_ROWS.map((type) => `type == id.${type.toUpperCase()}`).join(' || ')};`);
   expect([constants('matmul/format/group').ROWS, constants('matmul/format/group').ACC]).toEqual([ROW_BLOCK, ACC_BYTES]);
 });

@@ -2,7 +2,8 @@
  * Models of which only the neurons that fire are computed (src/arch/sparse.ts), in PowerInfer's layout: made from the golden llama, against scalar f64, and
  * with all neurons computed bit by bit.
  */
-import { readFileSync } from 'node:fs';
+import { readFileSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { loadModel, type LoadOptions } from 'quantlet';
 import { readGGUF } from '../../src/gguf/read.ts';
@@ -12,7 +13,20 @@ import { isThreaded } from '../../src/wasm/load.ts';
 import { gaussian } from '../kernel/harness.ts';
 import { readGguf } from '../reference/gguf.ts';
 import { reference } from '../reference/llm.ts';
-import { BUILDS, RUNS, TOLERANCE, bitDifference, llamaModel, logitsOf, patchedLlama, randomIds, type Patch } from '../support.ts';
+import {
+  BUILDS,
+  RUNS,
+  TOLERANCE,
+  bitDifference,
+  failure,
+  llamaModel,
+  logitsOf,
+  patchedLlama,
+  randomIds,
+  shippedModel,
+  temporaryFolder,
+  type Patch,
+} from '../support.ts';
 
 const file = readFileSync(llamaModel);
 const gguf = await readGGUF(toBytes(file));
@@ -20,17 +34,33 @@ const layers = gguf.metadata.get('llama.block_count') as number;
 const [nEmbd, nFf] = gguf.tensors.get('blk.0.ffn_up.weight')!.ne;
 const nVocab = gguf.tensors.get('token_embd.weight')!.ne[1];
 const IDS = randomIds(23, nVocab, 7);
+const folder = temporaryFolder();
+const numbersOf = (name: string): Float32Array => {
+  const { offset, byteLength, type } = gguf.tensors.get(name)!;
+  expect(type).toBe(TYPE.f32);
+  return new Float32Array(file.buffer.slice(file.byteOffset + offset, file.byteOffset + offset + byteLength));
+};
 const bytes = (x: Float32Array): Uint8Array => new Uint8Array(x.buffer);
 
-/** The golden llama with rows of neurons for its last products; `down`: with the ordinary ones beside them; `rank`: with predictors. */
-function sparseLlama({ down = false, rank = 0, threshold = 0 } = {}): Promise<Uint8Array<ArrayBuffer>> {
+/**
+ * The golden llama with rows of neurons for its last products; `down`: with the ordinary ones beside them; `rank`: with predictors; `bundle`: what a neuron
+ * has of two matrices as one row.
+ */
+function sparseLlama({ down = false, rank = 0, threshold = 0, bundle = false } = {}): Promise<Uint8Array<ArrayBuffer>> {
   const tensors: NonNullable<Patch['tensors']> & Record<string, unknown> = {};
   for (let il = 0; il < layers; il++) {
-    const { offset, byteLength, type } = gguf.tensors.get(`blk.${il}.ffn_down.weight`)!;
-    expect(type).toBe(TYPE.f32);
-    const from = new Float32Array(file.buffer.slice(file.byteOffset + offset, file.byteOffset + offset + byteLength));
+    const from = numbersOf(`blk.${il}.ffn_down.weight`);
     const turned = Float32Array.from(from, (_, i) => from[(i % nEmbd) * nFf + Math.floor(i / nEmbd)]);
-    tensors[`blk.${il}.ffn_down_t.weight`] = { type: TYPE.f32, ne: [nEmbd, nFf], data: bytes(turned) };
+    if (bundle) {
+      const up = numbersOf(`blk.${il}.ffn_up.weight`);
+      const both = Float32Array.from({ length: 2 * up.length }, (_, i) => {
+        const row = Math.floor(i / (2 * nEmbd));
+        const column = i % (2 * nEmbd);
+        return column < nEmbd ? up[row * nEmbd + column] : turned[row * nEmbd + column - nEmbd];
+      });
+      tensors[`blk.${il}.ffn_up_down.weight`] = { type: TYPE.f32, ne: [2 * nEmbd, nFf], data: bytes(both) };
+      tensors[`blk.${il}.ffn_up.weight`] = undefined;
+    } else tensors[`blk.${il}.ffn_down_t.weight`] = { type: TYPE.f32, ne: [nEmbd, nFf], data: bytes(turned) };
     if (!down) tensors[`blk.${il}.ffn_down.weight`] = undefined;
     if (rank === 0) continue;
     tensors[`blk.${il}.fc1.weight`] = { type: TYPE.f32, ne: [nEmbd, rank], data: bytes(gaussian(nEmbd * rank, 3 + il)) };
@@ -39,7 +69,7 @@ function sparseLlama({ down = false, rank = 0, threshold = 0 } = {}): Promise<Ui
   return patchedLlama({ tensors, metadata: { 'powerinfer.sparse_threshold': { type: 'f32', value: threshold } } });
 }
 
-const logits = async (model: Uint8Array<ArrayBuffer>, options: LoadOptions, sizes?: readonly number[]): Promise<Float32Array[]> => {
+const logits = async (model: Uint8Array<ArrayBuffer> | string, options: LoadOptions, sizes?: readonly number[]): Promise<Float32Array[]> => {
   const loaded = await loadModel(model, { contextLength: 64, maxOutputs: IDS.length, ...options });
   try {
     return await logitsOf(loaded, IDS, sizes);
@@ -79,5 +109,56 @@ it('a predictor changes what is computed, and a file without its second half is 
   await expect(loadModel(half)).rejects.toMatchObject({
     code: 'ERR_MISSING_TENSOR',
     message: expect.stringMatching(/blk\.0\.fc2\.weight/),
+  });
+});
+
+describe('rows of neurons that stay in the file', () => {
+  const written = async (name: string, model: Uint8Array | Promise<Uint8Array>): Promise<string> => {
+    writeFileSync(join(folder, name), await model);
+    return join(folder, name);
+  };
+  /** What single tokens read, of all rows that are read so. */
+  const readOf = async (path: string, neuronWindow: number): Promise<number> => {
+    const model = await loadModel(path, { contextLength: 64, threads: 1, warmUp: false, neuronWindow });
+    try {
+      const { engine } = model.internals;
+      await logitsOf(model, IDS, [1]);
+      const { bytes: read, tokens, all } = engine.neurons!;
+      expect([tokens, all]).toEqual([IDS.length, layers * 2 * nEmbd * nFf * 4]);
+      expect(engine.streams).toBe(true);
+      return read / tokens / all;
+    } finally {
+      await model.dispose();
+    }
+  };
+
+  it.each(BUILDS)('%s: the same bits, in batches, one by one, in several memories', async (build) => {
+    const threads = isThreaded(build) ? 2 : 1;
+    for (const [name, model, options, sizes] of [
+      ['exact', exact, { neuronWindow: 2 }, [1, 5, 1]],
+      ['both', both, { neuronWindow: 0, links: 2 }, [7]],
+      ['predicted', predicted, { neuronWindow: 3, weightsMemory: 120_000 }, [5, 1]],
+      ['bundled', await sparseLlama({ bundle: true }), { neuronWindow: 1 }, [23]],
+    ] as const) {
+      const want = await logits(name === 'bundled' || name === 'both' ? exact : model, { build, threads }, [23]);
+      const path = await written(`${name}.gguf`, model);
+      expect(bitDifference(await logits(path, { build, threads, ...options }, sizes), want), name).toBe('');
+    }
+  });
+
+  it('a step reads rows that fire and did not in the last tokens, and counts them', async () => {
+    const [none, some, many] = await Promise.all([0, 2, 23].map((n) => readOf(join(folder, 'exact.gguf'), n)));
+    const bundled = await readOf(join(folder, 'bundled.gguf'), 2);
+    expect(none).toBeGreaterThan(some);
+    expect(some).toBeGreaterThan(many);
+    expect(bundled).toBe(some);
+    // Each row once.
+    expect(many).toBeLessThanOrEqual(1 / IDS.length);
+    expect(none).toBeLessThan(0.7);
+  });
+
+  it('refused: a model in memory, one whose neurons are all computed; a file that is cut while steps read it', async () => {
+    await expect(loadModel(exact, { neuronWindow: 1 })).rejects.toMatchObject({ code: 'ERR_SOURCE' });
+    await expect(loadModel(shippedModel, { neuronWindow: 1 })).rejects.toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
   });
 });

@@ -321,17 +321,19 @@ describe('operands and words', () => {
     ],
   ])('%s: %s', (code, _, make, says) => expect(make).toThrow(expect.objectContaining({ code, message: expect.stringMatching(says) })));
 
-  it('explain() says which way rows go, and from how many on they are taken packed; one list does for products of one idx', async () => {
+  it('explain() says which rows count, which way they go, and from how many on they are taken packed; nothing comes before the product', async () => {
     const [w, packed] = [zeros([64, 32], 'q4_0'), zeros([64, 32], 'q4_0')];
     await engine.pack(packed);
     const [x, idx] = [zeros([64, 1]), zeros([32, 1])];
     const pair = (a: Tensor, b: Tensor): string =>
       explain(engine.plan(mul_mat_sparse(a, x, idx, { threshold: 0.5 }), mul_mat_sparse(b, x, idx, { threshold: 0.5, dense: packed })));
     const said = pair(w, packed);
-    expect(said).toContain('rows_4x1, single rows)');
-    expect(said).toMatch(/row blocks of 16 where a row counts; packed rows where more than \d+ of 16 count/);
-    expect(said.match(/ACTIVE_ROWS \(elements of at least 0\.5\)/g)).toHaveLength(1);
-    expect(explain(engine.plan(mul_mat_sparse(zeros([64, 32]), x, idx)))).toContain('single rows, packed 16 at a time)');
-    expect(explain(engine.plan(axpy(w, idx, idx)))).toMatch(/ACTIVE_ROWS \(elements that are not 0\)[^]*AXPY \(q4_0 rows in f32\)/);
+    expect(said).toContain('rows_4x1, single rows of elements of at least 0.5)');
+    expect(said).toMatch(/row blocks of 16 of elements of at least 0\.5; packed rows where more than \d+ of 16 count/);
+    expect(explain(engine.plan(mul_mat_sparse(zeros([64, 32]), x, idx)))).toContain('single rows, packed 16 at a time, of elements');
+    expect(explain(engine.plan(axpy(w, idx, idx)))).toMatch(/^[^\n]*AXPY \(q4_0 rows of elements that are not 0 in f32\)/);
+    const lookup = engine.tensor('i32', [32]);
+    const buckets = engine.plan(mul_mat_sparse(w, x, idx, { row_lookup: lookup }), axpy(w, idx, idx, { row_lookup: lookup }));
+    expect(explain(buckets).match(/INVERSE_LOOKUP/g), 'once for both').toHaveLength(1);
   });
 });
