@@ -141,9 +141,10 @@ for (const type of options.types.split(',') as TypeName[]) {
       engine.plan(
         ...layers.flatMap(({ packed, rows }, il) => {
           const idx = engine.tensor('f32', [N_FF, 1], active(1 - sparsity, il));
-          const product = (part: Part): Tensor => mul_mat_sparse(rows[part], x, idx, { threshold: 0.5, dense: packed[part] });
+          const product = (part: Part, times?: Tensor): Tensor =>
+            mul_mat_sparse(rows[part], x, idx, { threshold: 0.5, dense: packed[part], times });
           // The gate's own product is timed, and idx gates: no neuron that counts is lost to a ReLU of random numbers.
-          const h = reglu(idx, product('up'));
+          const h = product('up', idx);
           return [product('gate'), axpy(rows.down, h, h, { dense: packed.down })];
         }),
       ),

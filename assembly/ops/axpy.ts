@@ -2,13 +2,15 @@
  * Transposed products of which only some rows count (sparse.ts): sums of rows times their elements.
  *
  * Rows of q4_0 and q8_0 are widened in registers, a block of some rows after the other onto the same 32 sums; others are made f32 first. Either way an output
- * is one chain over the rows in their order.
+ * is one chain over the rows in their order. The f32 of a code of 4 bits has no more than two bytes that are not 0: they are looked up, which takes half of the
+ * instructions that widening and converting it does.
  */
+import { act_row_size, quantize_act } from '../matmul/act';
 import { mul_mat_packed } from '../matmul/packed';
 import { takes_rows, touch } from '../matmul/rows_4x1';
 import { range_end, range_start } from '../runtime/schedule';
 import { Op, row_of } from '../runtime/tensor';
-import { f16_to_f32, held, madd } from '../simd';
+import { f16x4_to_f32x4, held, lookup16, madd } from '../simd';
 import { F32, Q8_0, blck_size, type_size } from '../type/ids';
 import { dequantize_row } from '../type/traits';
 import { is_dense, list_elements, row_at } from './sparse';
@@ -23,9 +25,10 @@ const STRIPE: i32 = 512;
 const STRIPE_BYTES: usize = <usize>STRIPE << 2;
 /** Elements of a column whose rows are added at a time: so many rows of a thread's columns are in the L2 cache still when the next token wants them. */
 const STRETCH: i32 = 512;
-/** Where in the scratch the addresses of rows lie, behind their elements, rows as f32, and the list of a stretch. */
+/** Where in the scratch the addresses of rows lie, behind their elements, those times scales, rows as f32, and the list of a stretch. */
 const ADDRESSES: usize = <usize>AT_ONCE << 2;
-const ROWS_AT: usize = 2 * ADDRESSES;
+const FACTORS: usize = 2 * ADDRESSES;
+const ROWS_AT: usize = 3 * ADDRESSES;
 const LIST_AT: usize = ROWS_AT + AS_F32 * STRIPE_BYTES;
 /** An element below it times any finite f16 is finite. */
 const MOST: f32 = 2.5961484e33; // 2^111
@@ -33,7 +36,7 @@ const MOST: f32 = 2.5961484e33; // 2^111
 /**
  * dst [n, tokens] f32: for each column of src1, f32, the sum of the rows of src0 [n, rows], plain, whose elements of src2 count (list_elements), each times its
  * element of src1, in their order: one chain y = madd(w, x, y), as in gemm_f32.ts. Of src2 an element stands for p2 rows. Elements that are 0 add nothing. Threads share columns of src0.
- * src4: the same weights packed, not transposed, for columns most of whose rows count; src5: the columns as its products read them.
+ * src4: the same weights packed, not transposed, for columns most of whose rows count; p3: the type of activations that its products read.
  */
 export function axpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const w = op.src0;
@@ -50,8 +53,15 @@ export function axpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
     some_columns(op, t0, t, from, to, scratch);
     if (last) return;
     t0 = t + 1;
-    const y = row_of(op.dst, t, 0, 0);
-    mul_mat_packed(dense.type, dense.data, dense.ne0, from, to, row_of(op.src5, 0, t, 0), op.src5.nb1, 1, y, 0, scratch, 0);
+    let x = row_of(op.src1, t, 0, 0);
+    let work = scratch;
+    if (op.p3 != F32) {
+      // Every thread does this for itself: it takes less than a barrier.
+      quantize_act(op.p3, x, 0, dense.ne0, scratch, 0, 0, 1);
+      x = scratch;
+      work += act_row_size(op.p3, dense.ne0);
+    }
+    mul_mat_packed(dense.type, dense.data, dense.ne0, from, to, x, 0, 1, row_of(op.dst, t, 0, 0), 0, work, 0);
   }
 }
 
@@ -110,70 +120,108 @@ function stripe(op: Op, t: i32, blocks: bool, list: usize, end: usize, c: i32, n
       store<f32>(at, v);
       store<usize>(at, row, ADDRESSES);
       if (++rows < most) continue;
-      if (blocks) add_blocks(y, n, scratch, rows, type == Q8_0);
+      if (blocks) add_blocks(type, y, n, scratch, rows);
       else add_four(y, n, scratch);
       rows = 0;
     }
   }
-  if (blocks) add_blocks(y, n, scratch, rows, type == Q8_0);
+  if (blocks) add_blocks(type, y, n, scratch, rows);
   else for (let at = scratch; rows > 0; rows--, at += 4) add_one(y, n, load<usize>(at, ADDRESSES), at);
 }
 
-/** y += rows of q4_0, or with `eight` q8_0, times their elements: a block of each in turn, whose scale meets the element first. */
-function add_blocks(y: usize, n: i32, rows: usize, count: i32, eight: bool): void {
-  const bytes: usize = eight ? 34 : 18;
-  const mask = held(15);
-  const centre = held(8);
+/** y += rows of q4_0 or q8_0 times their elements: a block of each in turn, whose scale meets the element first. */
+function add_blocks(type: u32, y: usize, n: i32, rows: usize, count: i32): void {
+  const bytes: usize = type == Q8_0 ? 34 : 18;
   const last = rows + (<usize>count << 2);
   for (let i = rows; i != last; i += 4) touch(load<usize>(i, ADDRESSES), <usize>(n >> 5) * bytes, rows + ROWS_AT);
+  // Scales are taken by fours: beyond the last row those of a row that is there.
+  for (let i = last; (i - rows) & 15; i += 4) store<usize>(i, load<usize>(rows, ADDRESSES), ADDRESSES);
   for (let at: usize = 0; n > 0; n -= 32, at += bytes, y += 128) {
-    let y0 = v128.load(y);
-    let y1 = v128.load(y, 16);
-    let y2 = v128.load(y, 32);
-    let y3 = v128.load(y, 48);
-    let y4 = v128.load(y, 64);
-    let y5 = v128.load(y, 80);
-    let y6 = v128.load(y, 96);
-    let y7 = v128.load(y, 112);
-    for (let i = rows; i != last; i += 4) {
-      const p = load<usize>(i, ADDRESSES) + at;
-      const x = f32x4.splat(f16_to_f32(load<u16>(p)) * load<f32>(i));
-      let low = v128.load(p, 2);
-      let high = low;
-      if (eight) high = v128.load(p, 18);
-      else {
-        low = i8x16.sub(v128.and(low, mask), centre);
-        high = i8x16.sub(v128.and(i16x8.shr_u(high, 4), mask), centre);
-      }
-      let h = i16x8.extend_low_i8x16_s(low);
-      y0 = add_codes(y0, i32x4.extend_low_i16x8_s(h), x);
-      y1 = add_codes(y1, i32x4.extend_high_i16x8_s(h), x);
-      h = i16x8.extend_high_i8x16_s(low);
-      y2 = add_codes(y2, i32x4.extend_low_i16x8_s(h), x);
-      y3 = add_codes(y3, i32x4.extend_high_i16x8_s(h), x);
-      h = i16x8.extend_low_i8x16_s(high);
-      y4 = add_codes(y4, i32x4.extend_low_i16x8_s(h), x);
-      y5 = add_codes(y5, i32x4.extend_high_i16x8_s(h), x);
-      h = i16x8.extend_high_i8x16_s(high);
-      y6 = add_codes(y6, i32x4.extend_low_i16x8_s(h), x);
-      y7 = add_codes(y7, i32x4.extend_high_i16x8_s(h), x);
+    for (let i = rows; i < last; i += 16) {
+      let d = v128.load16_splat(load<usize>(i, ADDRESSES) + at);
+      d = v128.load16_lane(load<usize>(i, ADDRESSES + 4) + at, d, 3);
+      d = v128.load16_lane(load<usize>(i, ADDRESSES + 8) + at, d, 5);
+      d = v128.load16_lane(load<usize>(i, ADDRESSES + 12) + at, d, 7);
+      d = i32x4.shr_s(d, 16);
+      v128.store(i, f32x4.mul(f16x4_to_f32x4(d), v128.load(i)), FACTORS);
     }
-    v128.store(y, y0);
-    v128.store(y, y1, 16);
-    v128.store(y, y2, 32);
-    v128.store(y, y3, 48);
-    v128.store(y, y4, 64);
-    v128.store(y, y5, 80);
-    v128.store(y, y6, 96);
-    v128.store(y, y7, 112);
+    if (type == Q8_0) add_block<Q8>(y, at, rows, last);
+    else add_block<Q4>(y, at, rows, last);
   }
 }
 
-/** y + codes * x. */
+/** The codes of a block: bytes, or their halves. */
+class Q8 {}
+class Q4 {}
+
+/** The third and fourth bytes of the f32 of -8 to 7. */
+const THIRD = memory.data<u8>([0, 0xe0, 0xc0, 0xa0, 0x80, 0x40, 0, 0x80, 0, 0x80, 0, 0x40, 0x80, 0xa0, 0xc0, 0xe0]);
+const FOURTH = memory.data<u8>([0xc1, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xbf, 0, 0x3f, 0x40, 0x40, 0x40, 0x40, 0x40, 0x40]);
+
+/** The 32 sums at y += the blocks `at` bytes from the beginnings of rows, times their factors. */
+function add_block<C>(y: usize, at: usize, rows: usize, last: usize): void {
+  const mask = held(15);
+  let y0 = v128.load(y);
+  let y1 = v128.load(y, 16);
+  let y2 = v128.load(y, 32);
+  let y3 = v128.load(y, 48);
+  let y4 = v128.load(y, 64);
+  let y5 = v128.load(y, 80);
+  let y6 = v128.load(y, 96);
+  let y7 = v128.load(y, 112);
+  for (let i = rows; i != last; i += 4) {
+    const p = load<usize>(i, ADDRESSES) + at;
+    const x = v128.load32_splat(i, FACTORS);
+    const codes = v128.load(p, 2);
+    let low = codes;
+    let high: v128;
+    if (idof<C>() == idof<Q8>()) high = v128.load(p, 18);
+    else {
+      low = v128.and(codes, mask);
+      high = v128.and(i16x8.shr_u(codes, 4), mask);
+    }
+    let h = words<C>(low, false);
+    y0 = madd(floats<C>(h, false), x, y0);
+    y1 = madd(floats<C>(h, true), x, y1);
+    h = words<C>(low, true);
+    y2 = madd(floats<C>(h, false), x, y2);
+    y3 = madd(floats<C>(h, true), x, y3);
+    h = words<C>(high, false);
+    y4 = madd(floats<C>(h, false), x, y4);
+    y5 = madd(floats<C>(h, true), x, y5);
+    h = words<C>(high, true);
+    y6 = madd(floats<C>(h, false), x, y6);
+    y7 = madd(floats<C>(h, true), x, y7);
+  }
+  v128.store(y, y0);
+  v128.store(y, y1, 16);
+  v128.store(y, y2, 32);
+  v128.store(y, y3, 48);
+  v128.store(y, y4, 64);
+  v128.store(y, y5, 80);
+  v128.store(y, y6, 96);
+  v128.store(y, y7, 112);
+}
+
+/** The lower or upper eight of sixteen codes: as i16, or the upper halves of their f32. */
 // @ts-ignore: decorator
 @inline
-function add_codes(y: v128, codes: v128, x: v128): v128 {
-  return madd(f32x4.convert_i32x4_s(codes), x, y);
+function words<C>(codes: v128, upper: bool): v128 {
+  if (idof<C>() == idof<Q8>()) return upper ? i16x8.extend_high_i8x16_s(codes) : i16x8.extend_low_i8x16_s(codes);
+  const third = lookup16(v128.load(THIRD), codes);
+  const fourth = lookup16(v128.load(FOURTH), codes);
+  return upper
+    ? v128.shuffle<i8>(third, fourth, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31)
+    : v128.shuffle<i8>(third, fourth, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
+}
+
+/** The lower or upper four of these as f32. */
+// @ts-ignore: decorator
+@inline
+function floats<C>(h: v128, upper: bool): v128 {
+  if (idof<C>() == idof<Q8>()) return f32x4.convert_i32x4_s(upper ? i32x4.extend_high_i16x8_s(h) : i32x4.extend_low_i16x8_s(h));
+  const zero = i32x4.splat(0);
+  return upper ? v128.shuffle<i16>(zero, h, 4, 12, 5, 13, 6, 14, 7, 15) : v128.shuffle<i16>(zero, h, 0, 8, 1, 9, 2, 10, 3, 11);
 }
 
 /** y += the four rows, f32, times their elements, one after the other. */

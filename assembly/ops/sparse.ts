@@ -34,21 +34,22 @@ const LANES = memory.data<u8>([
 ]);
 
 /**
- * Lists those of the elements [from, to) of column t of src2, f32, that count, as i32 in their order: those that are at least p1, an f32, or, with p0 = 1,
- * not 0. (A NaN is not 0, and not at least anything.) With src3, the rows that elements stand for (inverse_lookup), only those that stand for one. Returns
+ * Lists those of the elements [from, to) of column t of src2, f32, that count, as i32 in their order: those that are at least p1, an f32, and with p0 = 1
+ * those that are neither 0 nor below p1. (A NaN is neither, and not at least anything.) With src3, the rows that elements stand for (inverse_lookup), only those that stand for one. Returns
  * how many there are; up to four words behind them are overwritten.
  */
 export function list_elements(op: Op, t: i32, from: i32, to: i32, list: usize): i32 {
   const idx = row_of(op.src2, t, 0, 0);
   const least = f32x4.splat(reinterpret<f32>(op.p1));
-  const nonzero = i32x4.splat(-op.p0);
+  const not_0 = i32x4.splat(-op.p0);
   let end = list;
   for (let i = from; i < to;) {
     const p = idx + (<usize>i << 2);
     const four = to - i >= 4;
     const v = four ? v128.load(p) : v128.load32_zero(p);
     // Without a branch, which nobody could foretell: what is not kept is overwritten.
-    const counts = i32x4.bitmask(v128.or(f32x4.ge(v, least), v128.and(f32x4.ne(v, f32x4.splat(0)), nonzero))) & (four ? 15 : 1);
+    const of_either = v128.bitselect(f32x4.ne(v, f32x4.splat(0)), f32x4.eq(v, v), not_0);
+    const counts = i32x4.bitmask(v128.andnot(of_either, f32x4.lt(v, least))) & (four ? 15 : 1);
     const lanes = i16x8.extend_low_i8x16_u(v128.load32_zero(LANES + (<usize>counts << 2)));
     v128.store(end, i32x4.add(i32x4.splat(i), i32x4.extend_low_i16x8_u(lanes)));
     end += <usize>popcnt(counts) << 2;
@@ -99,7 +100,7 @@ export function is_dense(dense: Tensor, count: i32, rows: i32, turn: i32): bool 
  * elements of src2 [n, tokens] count (list_elements), each at its element's place. All else is 0. Plain rows of q4_0 and q8_0 are multiplied where they lie;
  * others are gathered, packed in the scratch, 16 at a time, and multiplied by the loops of packed products: the bits are the same. Of packed weights a row
  * block is multiplied where one of its rows counts.
- * src4: the same weights packed, for stretches most of whose rows count.
+ * src4: the same weights packed, for stretches most of whose rows count. src5, f32 [n, tokens]: what products are multiplied by.
  */
 export function mul_mat_sparse(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
   const n = op.src2.ne0;
@@ -136,8 +137,20 @@ function plain_row(w: Tensor, rows: Tensor, list: usize, j: i32): usize {
 /** Elements [from, to) of token t. */
 function some_rows(op: Op, t: i32, from: i32, to: i32, scratch: usize): void {
   const list = scratch + ACC;
-  const work = list + LIST;
   const count = list_elements(op, t, from, to, list);
+  products(op, t, from, to, list, count, scratch);
+  if (!changetype<usize>(op.src5)) return;
+  const y = row_of(op.dst, t, 0, 0);
+  const times = row_of(op.src5, t, 0, 0);
+  for (let p = list, end = list + (<usize>count << 2); p != end; p += 4) {
+    const i = <usize>load<i32>(p) << 2;
+    store<f32>(y + i, load<f32>(y + i) * load<f32>(times + i));
+  }
+}
+
+/** The products of those that a list has. */
+function products(op: Op, t: i32, from: i32, to: i32, list: usize, count: i32, scratch: usize): void {
+  const work = list + LIST;
   const rows = op.src3;
   const w = is_dense(op.src4, count, to - from, TURN) ? op.src4 : op.src0;
   const packed = w.layout == LAYOUT_PACKED;
@@ -153,6 +166,14 @@ function some_rows(op: Op, t: i32, from: i32, to: i32, scratch: usize): void {
       for (let j = 0; j < AT_ONCE; j++) store<usize>(work + <usize>j * sizeof<usize>(), plain_row(w, rows, list, min(i + j, count - 1)));
       rows_4x1(w.type, work, w.ne0, x, scratch);
       for (let j = 0, n = min(AT_ONCE, count - i); j < n; j++) put(y, list, i + j, load<f32>(scratch + (<usize>j << 2)));
+    }
+    return;
+  }
+  if (packed && !changetype<usize>(rows) && is_dense(w, count, to - from, TURN)) {
+    mul_mat_packed(w.type, w.data, w.ne0, from, to, x, op.src1.nb1, 1, y, 0, work, 0);
+    for (let i = from, p = list, end = list + (<usize>count << 2); i < to; i++) {
+      if (p != end && load<i32>(p) == i) p += 4;
+      else store<f32>(y + (<usize>i << 2), 0);
     }
     return;
   }

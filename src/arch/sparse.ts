@@ -1,7 +1,7 @@
 /** Feed-forwards of which only the neurons that fire are computed, as PowerInfer's files have them (arXiv 2312.12456). */
 import { getNumber } from '../gguf/metadata.ts';
 import { reglu, relu } from '../graph/elementwise-ops.ts';
-import { axpy, mul_mat_sparse } from '../graph/sparse-ops.ts';
+import { axpy, mul_mat_sparse, type AxpyHeadOptions } from '../graph/sparse-ops.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import type { GraphContext } from './architecture.ts';
 import { linear } from './blocks.ts';
@@ -10,9 +10,6 @@ import { hasNeuronRows, neuronRows } from './neuron-rows.ts';
 
 /** Whether a layer's last product is stored with a row for each neuron. */
 export const isSparse = hasNeuronRows;
-
-/** The least f32 above 0: what is at least so much passes a ReLU. */
-const ABOVE_0 = 2 ** -149;
 
 /**
  * down(relu(gate(x)) * up(x)), where `ffn_down_t` has a row for each neuron. With a predictor, fc2(relu(fc1(x))), the neurons it gives less than
@@ -24,16 +21,18 @@ export function sparseFeedForward(g: GraphContext, hp: HParams, il: number, x: T
   const name = (part: string): string => `blk.${il}.${part}`;
   const { up, downT } = neuronRows(g, hp, il);
   const rank = g.shapeOf(`${name('fc1')}.weight`)?.[1];
-  let gate: Tensor;
   let idx: Tensor;
-  let threshold = ABOVE_0;
-  if (rank === undefined) idx = gate = linear(g, x, name('ffn_gate'), nFf);
-  else {
+  let h: Tensor;
+  let counts: AxpyHeadOptions = { relu: true };
+  if (rank === undefined) {
+    idx = linear(g, x, name('ffn_gate'), nFf);
+    h = mul_mat_sparse(up, x, idx, { relu: true, times: idx });
+  } else {
     idx = linear(g, relu(linear(g, x, name('fc1'), rank)), name('fc2'), nFf);
-    threshold = getNumber(g.gguf, 'powerinfer.sparse_threshold', 0);
-    gate = mul_mat_sparse(g.weight(`${name('ffn_gate')}.weight`, [nEmbd, nFf]), x, idx, { threshold });
+    counts = { threshold: getNumber(g.gguf, 'powerinfer.sparse_threshold', 0) };
+    const gate = mul_mat_sparse(g.weight(`${name('ffn_gate')}.weight`, [nEmbd, nFf]), x, idx, counts);
+    h = reglu(gate, mul_mat_sparse(up, x, idx, counts));
   }
-  const h = reglu(gate, mul_mat_sparse(up, x, idx, { threshold }));
   const dense = g.neuronsFromFile ? undefined : g.optional(`${name('ffn_down')}.weight`, [nFf, nEmbd]);
-  return dense ? axpy(downT, h, h, { dense }) : axpy(downT, h, idx, { threshold });
+  return dense ? axpy(downT, h, h, { dense }) : axpy(downT, h, idx, counts);
 }

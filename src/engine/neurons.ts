@@ -14,8 +14,8 @@ import type { Executor } from '../threads/executor.ts';
 export interface Neurons {
   /** f32 [n, n_tokens]. */
   readonly idx: Tensor;
-  /** Rows whose element is at least this, or, where it is undefined, is not 0. */
-  readonly threshold: number | undefined;
+  /** Whether rows count whose element this is. */
+  readonly counts: (v: number) => boolean;
   readonly weights: readonly Tensor[];
 }
 
@@ -53,9 +53,11 @@ export function neuronsOf(nodes: readonly Tensor[], weights: ReadonlySet<Tensor>
       const { nonzero, per, threshold } = t.params;
       const byRows = (t.op === 'mul_mat_sparse' || t.op === 'axpy') && i === 0 && per === 1 && !lookup && !dense && keepsRows(s, w);
       const known = byRows && w.layout === 'plain' && w.ne[2] === 1 && idx!.op !== 'leaf' && !idx!.viewOf && isContiguous(idx!);
-      const key = known && idx!.type === TYPE.f32 ? `${numbers.get(idx!)} ${nonzero ? '' : threshold}` : undefined;
+      const key = known && idx!.type === TYPE.f32 ? `${numbers.get(idx!)} ${nonzero} ${threshold}` : undefined;
       if (key !== undefined && !of.has(w)) {
-        const group = groups.get(key) ?? { idx: idx!, threshold: nonzero ? undefined : Math.fround(threshold), weights: [] };
+        const least = Math.fround(threshold);
+        const counts = nonzero ? (v: number): boolean => v !== 0 && !(v < least) : (v: number): boolean => v >= least;
+        const group = groups.get(key) ?? { idx: idx!, counts, weights: [] };
         groups.set(key, group);
         group.weights.push(w);
       }
@@ -124,13 +126,12 @@ export function createNeuronWindow(
   };
 
   const ready = async (pass: NeuronRows, nTokens: number, signal?: AbortSignal): Promise<void> => {
-    const { idx, threshold, weights } = pass;
+    const { idx, counts, weights } = pass;
     const kept = keeps.get(pass)!;
     const [n] = idx.ne;
     const values = new Float32Array((await executor.read(idx.data, 4 * n * nTokens)).slice().buffer);
     const fired = new Map<number, number>();
-    for (const [i, v] of values.entries())
-      if (threshold === undefined ? v !== 0 : v >= threshold) fired.set(i % n, kept.tokens + Math.floor(i / n));
+    for (const [i, v] of values.entries()) if (counts(v)) fired.set(i % n, kept.tokens + Math.floor(i / n));
     // Neighbours are read at once.
     const missing = [...fired.keys()].filter((row) => !kept.rows.has(row)).sort((a, b) => a - b);
     const starts = missing.filter((row, i) => row !== missing[i - 1] + 1);

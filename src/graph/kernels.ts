@@ -81,8 +81,8 @@ export const KERNELS = kernels({
   QUANTIZE_GROUPS: { dst: 'rows', src: ['rows', 'dense'] },
   ADD_ID: { dst: 'rows', src: ['any', 'any', 'any'], inPlace: [0] },
   INVERSE_LOOKUP: { dst: 'dense', src: ['dense'] },
-  MUL_MAT_SPARSE: { dst: 'rows', src: ['rows', 'rows', 'rows', 'dense', 'dense'] },
-  AXPY: { dst: 'rows', src: ['rows', 'rows', 'rows', 'dense', 'dense', 'rows'] },
+  MUL_MAT_SPARSE: { dst: 'rows', src: ['rows', 'rows', 'rows', 'dense', 'dense', 'rows'] },
+  AXPY: { dst: 'rows', src: ['rows', 'rows', 'rows', 'dense', 'dense'] },
 });
 export type OpCode = keyof typeof KERNELS;
 

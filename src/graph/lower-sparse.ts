@@ -30,25 +30,27 @@ function inverseOf(lookup: Tensor, n: number, { once, push }: Lowering): Tensor 
 
 /** Lowers mul_mat_sparse and axpy. */
 export function pushSparse(t: Tensor, lowering: Lowering): void {
-  const [w, x, idx, lookup, given] = t.src as readonly [Tensor, Tensor, Tensor, Tensor | undefined, Tensor | undefined];
+  const [w, x, idx, lookup, given, times] = t.src as readonly [Tensor, Tensor, Tensor, ...(Tensor | undefined)[]];
   // A model's weights may have no packed form.
   const dense = given?.layout === 'packed' ? given : undefined;
   const { actType, apart, rowsOf, push, scratch } = lowering;
   const { nonzero, threshold, per } = t.params;
   const counting = [rowsOf(idx, TYPE.f32), lookup && inverseOf(lookup, idx.ne[0], lowering)];
   const params = [nonzero, { f: threshold }, per];
-  const which = nonzero ? 'elements that are not 0' : `elements of at least ${threshold}`;
+  const which = `elements ${nonzero ? (threshold === 0 ? 'that pass a ReLU' : 'that are not 0') : `of at least ${threshold}`}`;
   const turns = dense ? `; packed rows where more than ${SPARSE_TURN[t.op as keyof typeof SPARSE_TURN]} of 16 count` : '';
-  if (t.op === 'axpy')
+  if (t.op === 'axpy') {
+    const type = dense && actType(dense.type);
     push({
       code: 'AXPY',
       dst: t,
-      src: [w, rowsOf(x, TYPE.f32), ...counting, dense, dense && apart(x, actType(dense.type))],
-      params,
-      scratch: Math.max(AXPY_SCRATCH, dense ? scratch : 0),
+      src: [w, rowsOf(x, TYPE.f32), ...counting, dense],
+      params: [...params, type?.id ?? 0],
+      // A column as the packed products read it, and what they want.
+      scratch: Math.max(AXPY_SCRATCH, type ? rowSize(type, x.ne[0]) + scratch : 0),
       how: `${w.type.name} rows of ${which} in f32${turns}`,
     });
-  else {
+  } else {
     const type = actType(w.type);
     const packed = w.layout === 'packed';
     const plain = !packed && PLAIN_ROWS.includes(w.type.name);
@@ -56,7 +58,7 @@ export function pushSparse(t: Tensor, lowering: Lowering): void {
     push({
       code: 'MUL_MAT_SPARSE',
       dst: t,
-      src: [w, apart(x, type), ...counting, dense],
+      src: [w, apart(x, type), ...counting, dense, times && rowsOf(times, TYPE.f32)],
       params,
       // Behind the sums of a row block and a list: what its product wants, and 16 rows to pack twice.
       scratch: ACC_BYTES + SPARSE_LIST_BYTES + scratch + (packed || plain ? 0 : 2 * ROW_BLOCK * rowSize(w.type, w.ne[0])),

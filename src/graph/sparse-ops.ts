@@ -2,9 +2,10 @@
  * Products of which only some rows count: the neurons, or heads, that fire for a token (the operators of PowerInfer, arXiv 2312.12456). As in ops.ts, shapes
  * and types are checked before anything runs: ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE, ERR_INVALID_ARGUMENT.
  */
+import { QuantletError } from '../errors.ts';
 import { checkOptions, KIND, type Kinds } from '../options.ts';
 import { TYPE, namesOf, typesWith } from '../type-traits.ts';
-import { ROW, TENSOR, ints, mustBe, mustBeRows, mustBeTensor, operand, type Operand } from './operands.ts';
+import { OPERAND, ROW, TENSOR, ints, mustBe, mustBeRows, mustBeTensor, operand, type Operand } from './operands.ts';
 import { must, nelements, node, type Tensor } from './tensor.ts';
 import { mustBeReadable } from './vec-dot-type.ts';
 
@@ -15,6 +16,8 @@ export interface AxpyHeadOptions {
    * ReLU leaves them.
    */
   threshold?: number | undefined;
+  /** Without a threshold, rows whose element a ReLU would leave: those above 0. Default false. A NaN counts, as it does for what is not 0. */
+  relu?: boolean | undefined;
 }
 
 export interface AxpyOptions extends AxpyHeadOptions {
@@ -33,18 +36,20 @@ export interface AxpyOptions extends AxpyHeadOptions {
 export interface MulMatSparseOptions extends AxpyOptions {
   /** Rows of the result. Default: as many as idx has. Those beyond are 0. */
   result_ne0?: number | undefined;
+  /** f32, f16 or bf16, as many elements as idx: what the products are multiplied by, as by the gates of gated units. */
+  times?: Operand | undefined;
 }
 
-const AXPY_HEAD_OPTIONS: Kinds<AxpyHeadOptions> = { threshold: KIND.number };
+const AXPY_HEAD_OPTIONS: Kinds<AxpyHeadOptions> = { threshold: KIND.number, relu: KIND.boolean };
 const AXPY_OPTIONS: Kinds<AxpyOptions> = { ...AXPY_HEAD_OPTIONS, row_lookup: ROW, dense: TENSOR };
-const MUL_MAT_SPARSE_OPTIONS: Kinds<MulMatSparseOptions> = { ...AXPY_OPTIONS, result_ne0: KIND.size };
+const MUL_MAT_SPARSE_OPTIONS: Kinds<MulMatSparseOptions> = { ...AXPY_OPTIONS, result_ne0: KIND.size, times: OPERAND };
 
-/** What says which rows count: a threshold, or none for elements that are not 0, and how many rows stand behind an element. */
-const counting = (threshold: number | undefined, per = 1): Record<string, number> => ({
-  nonzero: threshold === undefined ? 1 : 0,
-  threshold: threshold ?? NaN,
-  per,
-});
+/** What says which rows count: a threshold, or for elements that are not 0 what they are not below; and how many rows stand behind an element. */
+function counting(op: string, { threshold, relu }: AxpyHeadOptions, per = 1): Record<string, number> {
+  if (relu && threshold !== undefined)
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `${op}: threshold is ${threshold} and relu is true; expected one of them`);
+  return { nonzero: threshold === undefined ? 1 : 0, threshold: threshold ?? (relu ? 0 : -Infinity), per };
+}
 
 interface Checked {
   readonly x: Tensor;
@@ -84,7 +89,7 @@ function check(op: string, w: Tensor, activations: Operand, which: Operand, { ro
 export function mul_mat_sparse(w: Tensor, x: Operand, idx: Operand, options?: MulMatSparseOptions): Tensor<'f32'> {
   const op = 'mul_mat_sparse';
   const given = checkOptions(op, options, MUL_MAT_SPARSE_OPTIONS);
-  const { dense, threshold } = given;
+  const { dense } = given;
   const of = check(op, w, x, idx, given, w?.ne?.[0]);
   const packable = (t: Tensor): boolean => t.type.kernels?.packed === true;
   mustBe(op, packable(w), `weights of ${namesOf(typesWith((k) => k.packed)).join(', ')}`, w);
@@ -92,10 +97,13 @@ export function mul_mat_sparse(w: Tensor, x: Operand, idx: Operand, options?: Mu
   const { result_ne0 = n } = given;
   must(of.lookup !== undefined || n === w.ne[1], op, `without row_lookup idx has an element for each of ${w.ne[1]} rows`, w, of.idx);
   must(result_ne0 >= n, op, `result_ne0 is ${result_ne0}; expected at least the ${n} rows of idx`, of.idx);
+  const times = given.times === undefined ? undefined : given.times === idx ? of.idx : operand(op, 'times', given.times);
+  if (times) mustBeRows(op, times, 'times');
+  must(!times || (times.ne[0] === n && nelements(times) === nelements(of.idx)), op, 'times must have as many elements as idx', of.idx, times);
   must(!dense || (dense.type === w.type && dense.ne.every((d, i) => d === w.ne[i])), op, 'dense must be the same matrix', w, dense);
   return node(op, [result_ne0, of.x.ne[1], 1, 1], {
-    src: [w, of.x, of.idx, of.lookup, dense],
-    params: counting(threshold),
+    src: [w, of.x, of.idx, of.lookup, dense, times],
+    params: counting(op, given),
     batch: of.x.batch,
   });
 }
@@ -114,9 +122,9 @@ export function axpy(w_t: Tensor, x: Operand, idx: Operand, options?: AxpyOption
   must(of.x.ne[0] === of.idx.ne[0], op, 'x and idx must have as many elements', of.x, of.idx);
   must(of.lookup !== undefined || of.x.ne[0] === rows, op, `without row_lookup x has an element for each of ${rows} rows`, w_t, of.x);
   must(
-    !dense || (of.x === of.idx && threshold === undefined && !of.lookup),
+    !dense || (of.x === of.idx && threshold === undefined && !given.relu && !of.lookup),
     op,
-    'dense is for idx that is x, without threshold and row_lookup',
+    'dense is for idx that is x, without threshold, relu and row_lookup',
     dense,
   );
   must(
@@ -126,7 +134,7 @@ export function axpy(w_t: Tensor, x: Operand, idx: Operand, options?: AxpyOption
     w_t,
     dense,
   );
-  return summed(w_t, of, counting(threshold), dense);
+  return summed(w_t, of, counting(op, given), dense);
 }
 
 /**
@@ -135,12 +143,12 @@ export function axpy(w_t: Tensor, x: Operand, idx: Operand, options?: AxpyOption
  */
 export function axpy_head(w_t: Tensor, x: Operand, idx: Operand, options?: AxpyHeadOptions): Tensor<'f32'> {
   const op = 'axpy_head';
-  const { threshold } = checkOptions(op, options, AXPY_HEAD_OPTIONS);
+  const given = checkOptions(op, options, AXPY_HEAD_OPTIONS);
   const of = check(op, w_t, x, idx, {}, w_t?.ne?.[1]);
   const [, rows] = w_t.ne;
   const heads = of.idx.ne[0];
   must(rows % heads === 0, op, `${heads} heads must divide ${rows} rows`, w_t, of.idx);
-  return summed(w_t, of, counting(threshold, rows / heads));
+  return summed(w_t, of, counting(op, given, rows / heads));
 }
 
 const summed = (w: Tensor, { x, idx, lookup }: Checked, params: Record<string, number>, dense?: Tensor): Tensor<'f32'> =>

@@ -42,7 +42,7 @@ interface Spec {
   /** Rows of the result that are in no bucket, or undefined without a lookup. */
   readonly outside: number | undefined;
   readonly beyond: number;
-  readonly threshold: number | undefined;
+  readonly threshold: number | 'relu' | undefined;
   readonly nan: boolean;
   readonly seed: number;
 }
@@ -54,7 +54,7 @@ const spec: fc.Arbitrary<Spec> = fc.record({
   density: fc.constantFrom(0, 0.1, 0.5, 0.9, 1),
   outside: fc.option(fc.integer({ min: 0, max: 20 }), { nil: undefined }),
   beyond: fc.integer({ min: 0, max: 3 }),
-  threshold: fc.constantFrom(undefined, 0, 0.5, -Infinity, Infinity),
+  threshold: fc.constantFrom(undefined, 'relu', 0, 0.5, -Infinity, Infinity),
   nan: fc.boolean(),
   seed: fc.integer({ min: 1, max: 1000 }),
 });
@@ -86,12 +86,17 @@ function idxOf({ tokens, density, threshold, nan, seed }: Spec, n: number): Floa
     const order = Array.from({ length: n }, (_, i) => i).sort(() => next() - 0.5);
     order.forEach((r, j) => {
       const on = j < Math.round(density * n);
-      idx[t * n + r] = on ? 1 + next() : nan && threshold !== undefined && next() < 0.5 ? NaN : threshold === undefined ? 0 : -next();
+      // A NaN passes a ReLU, and is not at least anything.
+      const none = nan && next() < 0.5;
+      if (on) idx[t * n + r] = none && threshold === 'relu' ? NaN : 1 + next();
+      else idx[t * n + r] = threshold === undefined ? 0 : none && threshold !== 'relu' ? NaN : -next();
     });
   }
   return idx;
 }
-const counts = (v: number, threshold: number | undefined): boolean => (threshold === undefined ? v !== 0 : v >= threshold);
+const counts = (v: number, threshold: Spec['threshold']): boolean =>
+  threshold === undefined ? v !== 0 : threshold === 'relu' ? !(v <= 0) : v >= threshold;
+const counting = (threshold: Spec['threshold']): MulMatSparseOptions => (threshold === 'relu' ? { relu: true } : { threshold });
 
 /** Results of the first run that had them: of a build, any number of threads gives the same bits. */
 const first = new Map<string, Float32Array>();
@@ -144,11 +149,14 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
           }
         expect(diff && diff / power).toBeLessThanOrEqual(TYPE[type].blckSize > 1 ? QUANTISED_NMSE : F32_NMSE);
         const options: MulMatSparseOptions = {
-          threshold,
+          ...counting(threshold),
           result_ne0: n + beyond,
           ...(outside !== undefined && { row_lookup: places }),
         };
         const idxs = engine.tensor('f32', [n, tokens], idx);
+        const times = engine.tensor('f32', [n, tokens], gaussian(n * tokens, seed + 3));
+        const factors = await run(cont(times));
+        const timesWant = want.map((v, i) => v * (factors[Math.floor(i / (n + beyond)) * n + (i % (n + beyond))] ?? 0) || 0);
         for (const [name, w, dense] of [
           ['plain', plain, undefined],
           ['packed', packed, undefined],
@@ -159,8 +167,13 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
             got.findIndex((v, i) => !Object.is(v, want[i])),
             `${name}: the first that differs`,
           ).toBe(-1);
+          const gated = await run(mul_mat_sparse(w, xs, idxs, { ...options, dense, times }));
+          expect(
+            gated.findIndex((v, i) => v !== timesWant[i]),
+            `${name} with times: the first that differs`,
+          ).toBe(-1);
         }
-        [...held, idxs].forEach((t) => engine.free(t));
+        [...held, idxs, times].forEach((t) => engine.free(t));
       }),
       { seed: 2030, numRuns: 16 },
     );
@@ -181,7 +194,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
         const idx = idxOf(s, n);
         const held = [engine.tensor(type, [w, rows], bytes), engine.tensor('f32', [n, tokens], x), engine.tensor('f32', [n, tokens], idx)];
         const [weights, xs, idxs] = held;
-        const got = await run(axpy(weights, xs, idxs, { threshold, ...(outside !== undefined && { row_lookup: places }) }));
+        const got = await run(axpy(weights, xs, idxs, { ...counting(threshold), ...(outside !== undefined && { row_lookup: places }) }));
         const taken = x.map((v, i) => (counts(idx[i], threshold) ? v : 0));
         let diff = 0;
         let power = 0;
@@ -300,6 +313,13 @@ describe('operands and words', () => {
       'dense weights beside a threshold',
       () => axpy(zeros([4, 3]), [0, 0, 0], [0, 0, 0], { threshold: 1, dense: zeros([3, 4]) }),
       /dense is for idx that is x/,
+    ],
+    ['ERR_TENSOR_SHAPE', 'short factors', () => mul_mat_sparse(zeros([4, 3]), zeros([4]), [0, 0, 0], { times: [1, 1] }), /as many elements as idx/],
+    [
+      'ERR_INVALID_ARGUMENT',
+      'a threshold beside relu',
+      () => axpy(zeros([4, 3]), [0, 0, 0], [0, 0, 0], { threshold: 1, relu: true }),
+      /expected one of them/,
     ],
     [
       'ERR_UNSUPPORTED_TYPE',
