@@ -13,7 +13,19 @@ import { axpy, cpy, createEngine, mul_mat, mul_mat_sparse, reglu, type Engine, t
 import { TYPE, rowSize, type TypeName } from '../src/type-traits.ts';
 import type { Build } from '../src/wasm/load.ts';
 import { loadModel, type Model } from '../src/entry/node.ts';
-import { benchModel, describeMachine, flags, machine, machineName, median, numbers, show, table, warnIfBusy, writeResult } from './support.ts';
+import {
+  benchModel,
+  describeMachine,
+  flags,
+  machine,
+  machineName,
+  median,
+  numbers,
+  show,
+  table,
+  warnIfBusy,
+  writeResult,
+} from './support.ts';
 
 const options = flags('feed-forwards of which some neurons count against dense ones', {
   types: 'q4_0,q8_0',
@@ -171,4 +183,5 @@ for (const type of options.types.split(',') as TypeName[]) {
   console.log(`${text}\n`);
   said.push(text);
 }
-if (options.write) console.log(writeResult(`sparse-${options.model ? 'model-' : ''}${machineName(m)}-node${Number.parseInt(m.node)}.md`, said.join('\n\n')));
+if (options.write)
+  console.log(writeResult(`sparse-${options.model ? 'model-' : ''}${machineName(m)}-node${Number.parseInt(m.node)}.md`, said.join('\n\n')));

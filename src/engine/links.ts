@@ -64,7 +64,10 @@ export function layerOf({ name }: Tensor, nEncoder: number): number {
 }
 
 /** @param graphs the nodes of each that is computed by itself (an encoder's, a decoder's), each after its sources */
-export function cutIntoLinks(graphs: readonly (readonly Tensor[])[], { count, bytesOf, stays, streams, neuronsOf, layerOf }: CutOptions): Links {
+export function cutIntoLinks(
+  graphs: readonly (readonly Tensor[])[],
+  { count, bytesOf, stays, streams, neuronsOf, layerOf }: CutOptions,
+): Links {
   const stepsOf = graphs.map((nodes) => nodes.filter((t) => t.op !== 'leaf' && t.op !== 'view'));
   const steps = stepsOf.flat();
   const graphOf = stepsOf.flatMap((of, graph) => of.map(() => graph));

@@ -127,8 +127,7 @@ export async function createModelEngine(
   const stream = createWeightStream([...streamed.values()]);
   const streamOf = ({ streams }: ModelPass): Streamed | undefined => streams && streamed.get(streams);
   const neuronPasses = model.passes.flatMap((pass) => pass.neurons ?? []);
-  const neurons =
-    neuronPasses.length > 0 ? createNeuronWindow(executor, parts, neuronPasses, options.neuronWindow ?? 0) : undefined;
+  const neurons = neuronPasses.length > 0 ? createNeuronWindow(executor, parts, neuronPasses, options.neuronWindow ?? 0) : undefined;
   const engine: ModelEngine = {
     executor,
     streams: streamed.size > 0 || model.tokenRows.length > 0 || neurons !== undefined,

@@ -99,7 +99,13 @@ export function mul_mat_sparse(w: Tensor, x: Operand, idx: Operand, options?: Mu
   must(result_ne0 >= n, op, `result_ne0 is ${result_ne0}; expected at least the ${n} rows of idx`, of.idx);
   const times = given.times === undefined ? undefined : given.times === idx ? of.idx : operand(op, 'times', given.times);
   if (times) mustBeRows(op, times, 'times');
-  must(!times || (times.ne[0] === n && nelements(times) === nelements(of.idx)), op, 'times must have as many elements as idx', of.idx, times);
+  must(
+    !times || (times.ne[0] === n && nelements(times) === nelements(of.idx)),
+    op,
+    'times must have as many elements as idx',
+    of.idx,
+    times,
+  );
   must(!dense || (dense.type === w.type && dense.ne.every((d, i) => d === w.ne[i])), op, 'dense must be the same matrix', w, dense);
   return node(op, [result_ne0, of.x.ne[1], 1, 1], {
     src: [w, of.x, of.idx, of.lookup, dense, times],

@@ -2,7 +2,7 @@
  * Models of which only the neurons that fire are computed (src/arch/sparse.ts), in PowerInfer's layout: made from the golden llama, against scalar f64, and
  * with all neurons computed bit by bit.
  */
-import { readFileSync, writeFileSync } from 'node:fs';
+import { readFileSync, truncateSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { loadModel, type LoadOptions } from 'quantlet';
@@ -69,7 +69,11 @@ function sparseLlama({ down = false, rank = 0, threshold = 0, bundle = false } =
   return patchedLlama({ tensors, metadata: { 'powerinfer.sparse_threshold': { type: 'f32', value: threshold } } });
 }
 
-const logits = async (model: Uint8Array<ArrayBuffer> | string, options: LoadOptions, sizes?: readonly number[]): Promise<Float32Array[]> => {
+const logits = async (
+  model: Uint8Array<ArrayBuffer> | string,
+  options: LoadOptions,
+  sizes?: readonly number[],
+): Promise<Float32Array[]> => {
   const loaded = await loadModel(model, { contextLength: 64, maxOutputs: IDS.length, ...options });
   try {
     return await logitsOf(loaded, IDS, sizes);
@@ -157,8 +161,39 @@ describe('rows of neurons that stay in the file', () => {
     expect(none).toBeLessThan(0.7);
   });
 
-  it('refused: a model in memory, one whose neurons are all computed; a file that is cut while steps read it', async () => {
+  it('refused: a model in memory, and one whose neurons are all computed', async () => {
     await expect(loadModel(exact, { neuronWindow: 1 })).rejects.toMatchObject({ code: 'ERR_SOURCE' });
     await expect(loadModel(shippedModel, { neuronWindow: 1 })).rejects.toMatchObject({ code: 'ERR_INVALID_ARGUMENT' });
+  });
+
+  it('an abort or a file that is cut ends the step, the next one reads what it needs', async () => {
+    const path = await written('cut.gguf', exact);
+    const model = await loadModel(path, { contextLength: 64, threads: 1, warmUp: false, neuronWindow: 2 });
+    try {
+      const ids = async (signal?: AbortSignal): Promise<string> => {
+        model.internals.slots.all[0].truncate(0);
+        return (
+          await model.generate(IDS, { temperature: 0, maxTokens: 6, ignoreEos: true, ...(signal && { signal }) }).result()
+        ).ids.join();
+      };
+      const want = await ids();
+      for (let i = 0; i < 6; i++) {
+        const controller = new AbortController();
+        const running = failure(ids(controller.signal));
+        for (let turns = 0; turns < i; turns++) await new Promise((resolve) => setImmediate(resolve));
+        controller.abort(new Error('enough'));
+        expect((await running).message).toBe('enough');
+      }
+      expect(await ids()).toBe(want);
+      truncateSync(path, 5000);
+      expect((await failure(ids())).code).toMatch(/^ERR_(SOURCE|GGUF_TRUNCATED)$/);
+      writeFileSync(path, exact);
+      const running = failure(ids());
+      await new Promise((resolve) => setImmediate(resolve));
+      await model.dispose();
+      expect((await running).code).toBe('ERR_DISPOSED');
+    } finally {
+      await model.dispose();
+    }
   });
 });

@@ -314,7 +314,12 @@ describe('operands and words', () => {
       () => axpy(zeros([4, 3]), [0, 0, 0], [0, 0, 0], { threshold: 1, dense: zeros([3, 4]) }),
       /dense is for idx that is x/,
     ],
-    ['ERR_TENSOR_SHAPE', 'short factors', () => mul_mat_sparse(zeros([4, 3]), zeros([4]), [0, 0, 0], { times: [1, 1] }), /as many elements as idx/],
+    [
+      'ERR_TENSOR_SHAPE',
+      'short factors',
+      () => mul_mat_sparse(zeros([4, 3]), zeros([4]), [0, 0, 0], { times: [1, 1] }),
+      /as many elements as idx/,
+    ],
     [
       'ERR_INVALID_ARGUMENT',
       'a threshold beside relu',
