@@ -68,6 +68,8 @@ export interface LoadOptions extends WebOptions {
    * to sums that are 0 at first. Default: none. @internal
    */
   inputSums?: (matrix: string) => boolean;
+  /** Weights, of products and norms, of which the last step's inputs are kept, by their names. Default: none. @internal */
+  keptInputs?: (weight: string) => boolean;
   /**
    * Speculative decoding: several tokens are guessed and computed in one step, those that come anyway are kept. Ids, text and log probabilities are
    * the same without it. Each of the `parallel` sequences needs memory for the logits of its longest draft: n_vocab * 4 bytes a token, 12 MB for
@@ -120,6 +122,7 @@ const LOAD_OPTIONS = {
   maxOutputs: internal(or(whole(1), 1)),
   links: internal(or(whole(1), 1)),
   inputSums: internal(KIND.function),
+  keptInputs: internal(KIND.function),
   speculation: KIND.any,
   overrideKv: KIND.object,
   name: KIND.string,

@@ -55,6 +55,8 @@ export interface ModelEngine {
   statesOf(index: number): StateCells | undefined;
   /** For each matrix whose inputs are measured: where every step adds the squares of its inputs, column by column. */
   readonly inputSums: ReadonlyMap<string, InputSumTensors>;
+  /** For each weight whose inputs are kept: what the last step's tokens gave it, f32 [ne0, tokens]. */
+  readonly keptInputs: ReadonlyMap<string, Tensor>;
   /** Distinguishes these weights from others of the same shapes. */
   readonly fingerprint: string;
   /** What a step gives for each of its outputs. */
@@ -139,6 +141,7 @@ export async function createModelEngine(
     statesOf: (index) =>
       model.states.length > 0 ? createStateCells({ ...cells, first: index * (cells.working + cells.checkpoints) }) : undefined,
     inputSums: model.inputSums,
+    keptInputs: model.keptInputs,
     fingerprint,
     wants,
     passes: model.passes,
