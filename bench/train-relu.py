@@ -85,7 +85,7 @@ def network(t):
         x = x + F.linear(F.relu(gate) * F.linear(h, w("ffn_up")), w("ffn_down"))
     return F.linear(norm(x, W("output_norm.weight")), W("token_embd.weight")), smooth, is_open
 
-BS, T = 6, 256
+BS, T = 4, 256
 def batch(src, n): i = torch.randint(0, len(src) - T - 1, (n,)); return torch.stack([src[j:j+T] for j in i]), torch.stack([src[j+1:j+T+1] for j in i])
 def judged(n):
     state = torch.get_rng_state(); torch.manual_seed(7)

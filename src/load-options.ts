@@ -114,6 +114,7 @@ const LOAD_OPTIONS = {
   cacheTypeK: or(oneOf(...KV_TYPES), 'f16'),
   cacheTypeV: or(oneOf(...KV_TYPES), 'f16'),
   cacheRotation: or(KIND.boolean, true),
+  sparseThreshold: KIND.number,
   actBits: or({ is: (v) => v === 4 || v === 8, expected: '4 or 8' }, 8),
   unifiedMax: KIND.finite,
   weightsMemory: KIND.size,

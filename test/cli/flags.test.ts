@@ -1561,7 +1561,7 @@ describe('values that make no sense', () => {
       ['0', /(batchSize|-b) is 0/],
       ['-3', /(batchSize|-b) is -3/],
     ],
-    sparseFile: [[join(missing, 'out.gguf'), /opening .*missing/]],
+    sparseFile: [[join(missing, 'out.gguf'), /opening .*none/]],
     predictor: [['0', /--predictor is 0/]],
     predictorSteps: [['0', /--predictor-steps is 0/]],
     recall: [

@@ -1363,7 +1363,7 @@ Object.assign(families, {
 
 const falcon = { ...small, n_head: 4, layer: true, fused: true, gateless: true, parallel: true };
 Object.assign(families, {
-  falcon: family((type, seed) => decoder('falcon', { ...falcon, type, seed, n_head_kv: 1 }), 1, 1),
+  falcon: family((type, seed) => decoder('falcon', { ...falcon, type, seed, n_head_kv: 1 }), 72, 1),
   'falcon-40b': family(
     (type, seed) =>
       decoder('falcon', {
@@ -1375,7 +1375,7 @@ Object.assign(families, {
           m.vector(`${b}attn_norm_2.bias`, 32, 0, 0.2);
         },
       }),
-    1,
+    24,
     1,
   ),
 });
