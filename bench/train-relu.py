@@ -18,7 +18,7 @@ ap.add_argument("--share", type=float, default=0.06, help="gates that are to be 
 ap.add_argument("--threads", type=int, default=2)
 ap.add_argument("--quantlet", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "../dist/cli.js"))
 A = ap.parse_args()
-torch.manual_seed(1); torch.set_num_threads(A.threads)
+torch.manual_seed(1); torch.set_num_threads(A.threads); torch.set_flush_denormal(True)
 
 # ---- the model's file: metadata as bytes, tensors as f32 ----
 class Reader:
@@ -85,7 +85,7 @@ def network(t):
         x = x + F.linear(F.relu(gate) * F.linear(h, w("ffn_up")), w("ffn_down"))
     return F.linear(norm(x, W("output_norm.weight")), W("token_embd.weight")), smooth, is_open
 
-BS, T = 4, 256
+BS, T = 4, 128
 def batch(src, n): i = torch.randint(0, len(src) - T - 1, (n,)); return torch.stack([src[j:j+T] for j in i]), torch.stack([src[j+1:j+T+1] for j in i])
 def judged(n):
     state = torch.get_rng_state(); torch.manual_seed(7)
@@ -114,7 +114,7 @@ while (done := (time.time() - t0) / limit) < 1:
     x, want = batch(train, BS); y, smooth, share = network(x); loss = F.cross_entropy(y.flatten(0, 1), want.flatten())
     # Fewer gates are open with every step of the first half.
     target = A.share + (0.5 - A.share) * max(0, 1 - 2 * done) ** 2
-    lam = min(MOST_LAMBDA, max(LEAST_LAMBDA, lam * (1.01 if share > target else 0.99)))
+    lam = min(MOST_LAMBDA, max(LEAST_LAMBDA, lam * (1.03 if share > target else 0.97)))
     opt.zero_grad(); (loss + lam * smooth).backward(); torch.nn.utils.clip_grad_norm_(list(P.values()), 1.0); opt.step(); step += 1
     if step % 50 == 0: print(f"step {step}, {time.time() - t0:.0f} s: {loss.item():.3f} nats, {share:.3f} open (to be {target:.3f}), lambda {lam:.3f}", flush=True)
     if step % 250 == 0: print(judged(4), flush=True); write()

@@ -41,6 +41,11 @@ export interface LoadOptions extends WebOptions {
    */
   cacheRotation?: boolean;
   /**
+   * Of a model with predictors of the neurons that fire (PowerInfer's files): the least that a predictor gives a neuron that is computed. A larger one leaves
+   * out more neurons, and loses more. Default: the file's powerinfer.sparse_threshold, or 0.
+   */
+  sparseThreshold?: number;
+  /**
    * Bits that products of quantised weights round activations to, 8 or 4. With 4 the codes are of -7 to 7, in the same memory and time: it measures what
    * activations of 4 bits would lose (W4A4), with and without a rotation. Default 8.
    */

@@ -1,5 +1,6 @@
 /** Feed-forwards with ReLU, and those of which only the neurons that fire are computed, as PowerInfer's files have them (arXiv 2312.12456). */
-import { getNumber } from '../gguf/metadata.ts';
+import { QuantletError } from '../errors.ts';
+import { getNumber, withMetadata } from '../gguf/metadata.ts';
 import type { GGUF } from '../gguf/types.ts';
 import { mul, relu } from '../graph/elementwise-ops.ts';
 import { axpy, mul_mat_sparse } from '../graph/sparse-ops.ts';
@@ -24,6 +25,17 @@ const UNITS: Readonly<Record<string, readonly [unit: ReluUnit, always: boolean]>
 export const RELU_ARCHITECTURES: readonly string[] = Object.keys(UNITS);
 
 const DOWN_T = 'ffn_down_t.weight';
+
+/** The file with another threshold than its own. @throws QuantletError ERR_INVALID_ARGUMENT where it has no predictors, and all neurons count */
+export function withThreshold(gguf: GGUF, threshold: number | undefined): GGUF {
+  if (threshold === undefined) return gguf;
+  if (!reluUnit(gguf) || !gguf.tensors.has('blk.0.fc1.weight'))
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `sparseThreshold is ${threshold}, and the model has no predictors that it could be held against; leave it out, or give a file that quantlet sparsify --predictor made`,
+    );
+  return withMetadata(gguf, { [SPARSE_THRESHOLD]: threshold });
+}
 
 /** The unit of a file's feed-forwards; undefined: they have another than ReLU. */
 export function reluUnit({ metadata, tensors }: GGUF): ReluUnit | undefined {

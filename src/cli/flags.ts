@@ -134,6 +134,10 @@ export const FLAGS = {
     'actBits',
     flag('act-bits', '', 'integer', 'N', 'round activations of quantised products to 8 bits, or to 4 to see what that loses (8)'),
   ),
+  sparseThreshold: loading(
+    'sparseThreshold',
+    flag('sparse-threshold', '', 'number', 'X', "the least that a predictor gives a neuron that is computed (the file's, or 0)"),
+  ),
   weightsMemory: flag(
     'weights-memory',
     '',

@@ -37,6 +37,7 @@ import { inspectCommand as inspect } from '../../src/cli/inspect-command.ts';
 import { ggufSplit } from '../../src/cli/gguf-split.ts';
 import { rotate } from '../../src/cli/rotate.ts';
 import { sparsify } from '../../src/cli/sparsify.ts';
+import { goldenModel } from '../arch/golden-models.ts';
 import { ggufHash } from '../../src/cli/gguf-hash.ts';
 import { batch } from '../../src/cli/batch.ts';
 
@@ -58,6 +59,8 @@ const answers = join(folder, 'answers.jsonl');
 /** Arguments with which a command does its work, quickly. */
 /** Says of a llama that it has ReLU. */
 const RELU = 'powerinfer.sparse_threshold=float:0';
+/** A llama with predictors of the neurons that fire. */
+const predicted = writeTo(folder, 'predicted.gguf', goldenModel('llama-predicted'));
 const BASE: Readonly<Record<string, Args>> = {
   run: ['-m', llamaModel, '-p', 'the cat', '-n', 3, '--build', 'simd', '--no-warmup', '--json'],
   chat: ['-m', llamaModel, '-p', 'the cat', '-n', 3, '--build', 'simd', '--no-warmup', '--json', '--chat-template', template('')],
@@ -228,6 +231,7 @@ describe('what loadModel is given', () => {
     cacheTypeV: [['-ctv', 'q4_0'], { cacheTypeV: 'q4_0' }],
     cacheRotation: [['--no-cache-rotation'], { cacheRotation: false }],
     actBits: [['--act-bits', 4], { actBits: 4 }],
+    sparseThreshold: [['--sparse-threshold', 0.25], { sparseThreshold: 0.25 }],
     weightsMemory: [['--weights-memory', '2.5G'], { weightsMemory: 2.5 * 2 ** 30 }],
     build: [['--build', 'simd-threads'], { build: 'simd-threads' }],
     threadsBatch: [['-tb', 2], { threads: 2 }],
@@ -272,7 +276,12 @@ describe('what loadModel is given', () => {
       LOADERS.filter((c) => c !== embed || !args.some((arg) => String(arg).includes(lora))),
     )) {
       effect(c, [key], JSON.stringify(want).replaceAll(/"[^"]*\//g, '"'), async () => {
-        const base = key === 'warmup' ? without(BASE[c.name], '--no-warmup', 1) : BASE[c.name];
+        const base =
+          key === 'warmup'
+            ? without(BASE[c.name], '--no-warmup', 1)
+            : key === 'sparseThreshold'
+              ? [...without(BASE[c.name], '-m'), '-m', predicted]
+              : BASE[c.name];
         const [[plain], [got]] = [await loads(c, [], base), await loads(c, args, base)];
         const model = key === 'overrideKv' ? '' : 'llama';
         const expected = JSON.parse(JSON.stringify(want).replaceAll('ARCH', model)) as object;
@@ -1574,6 +1583,7 @@ describe('values that make no sense', () => {
     learnRate: [['0', /--learn-rate/]],
     checkpoint: [[missing, /give the text with --learn/]],
     actBits: [['5', /actBits is 5; expected 4 or 8/]],
+    sparseThreshold: [['0', /sparseThreshold is 0, and the model has no predictors/]],
     ctxCheckpoints: [['-1', /(ctxCheckpoints|-ctxcp) is -1/]],
     checkpointMinStep: [['0', /(checkpointMinStep|-cms) is 0/]],
     cacheTypeK: [['q5_K', /cacheTypeK is "q5_K"/]],
