@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Goes on training a small llama with ReLU gates, of which few are to be open, and writes it as GGUF (F32).
 
-    python3 bench/train-relu.py MODEL-F32.gguf STORIES.txt OUT.gguf [--minutes 40] [--share 0.06]
+    python3 bench/train-relu.py MODEL-F32.gguf STORIES.txt OUT.gguf [--steps 3000] [--share 0.07]
 
 MODEL is one that models/train-tiny-model.py wrote (F32, no rope factors, output tied to the embeddings), STORIES its text: stories separated by
 <|endoftext|>, of which the last 5 % are never trained on (OUT.held-out.txt has them). Needs torch and numpy, and Node with the built package, which
@@ -13,8 +13,8 @@ import torch, torch.nn.functional as F
 
 ap = argparse.ArgumentParser()
 ap.add_argument("model"); ap.add_argument("text"); ap.add_argument("out")
-ap.add_argument("--minutes", type=float, default=40)
-ap.add_argument("--share", type=float, default=0.06, help="gates that are to be open for a token")
+ap.add_argument("--steps", type=int, default=3000, help="of 512 tokens")
+ap.add_argument("--share", type=float, default=0.07, help="gates that are to be open for a token")
 ap.add_argument("--threads", type=int, default=2)
 ap.add_argument("--quantlet", default=os.path.join(os.path.dirname(os.path.abspath(__file__)), "../dist/cli.js"))
 A = ap.parse_args()
@@ -108,14 +108,15 @@ def write():
 
 LEAST_LAMBDA, MOST_LAMBDA, RATE = 0.02, 4.0, 1e-3
 opt = torch.optim.AdamW([{"params": [p for p in P.values() if p.dim() > 1], "weight_decay": 0.1}, {"params": [p for p in P.values() if p.dim() < 2], "weight_decay": 0.0}], lr=RATE, betas=(0.9, 0.95))
-t0, limit, step, lam = time.time(), A.minutes * 60, 0, LEAST_LAMBDA
-while (done := (time.time() - t0) / limit) < 1:
+t0, lam = time.time(), LEAST_LAMBDA
+for step in range(A.steps):
+    done = step / A.steps
     for g in opt.param_groups: g["lr"] = RATE * min(1, (step + 1) / 50) * (0.05 + 0.95 * 0.5 * (1 + math.cos(math.pi * done)))
     x, want = batch(train, BS); y, smooth, share = network(x); loss = F.cross_entropy(y.flatten(0, 1), want.flatten())
     # Fewer gates are open with every step of the first half.
     target = A.share + (0.5 - A.share) * max(0, 1 - 2 * done) ** 2
     lam = min(MOST_LAMBDA, max(LEAST_LAMBDA, lam * (1.03 if share > target else 0.97)))
-    opt.zero_grad(); (loss + lam * smooth).backward(); torch.nn.utils.clip_grad_norm_(list(P.values()), 1.0); opt.step(); step += 1
-    if step % 50 == 0: print(f"step {step}, {time.time() - t0:.0f} s: {loss.item():.3f} nats, {share:.3f} open (to be {target:.3f}), lambda {lam:.3f}", flush=True)
-    if step % 250 == 0: print(judged(4), flush=True); write()
+    opt.zero_grad(); (loss + lam * smooth).backward(); torch.nn.utils.clip_grad_norm_(list(P.values()), 1.0); opt.step()
+    if step % 50 == 49: print(f"step {step + 1}, {time.time() - t0:.0f} s: {loss.item():.3f} nats, {share:.3f} open (to be {target:.3f}), lambda {lam:.3f}", flush=True)
+    if step % 250 == 249: print(judged(4), flush=True); write()
 write(); print(judged(32), flush=True)

@@ -284,7 +284,16 @@ async function loadDraftModel(
 ): Promise<Model | undefined> {
   const { model: source, threads = options.threads, cacheTypeK, cacheTypeV } = options.speculation?.draft ?? {};
   if (source === undefined || !types.includes('draft-simple')) return undefined;
-  const { speculation: _, lora: __, onProgress: ___, maxOutputs: ____, unifiedMax: _____, overrideKv: ______, sparseThreshold: _______, ...same } = options;
+  const {
+    speculation: _,
+    lora: __,
+    onProgress: ___,
+    maxOutputs: ____,
+    unifiedMax: _____,
+    overrideKv: ______,
+    sparseThreshold: _______,
+    ...same
+  } = options;
   const model = await loadOn(platform, source, resolveLoadOptions({ ...same, embeddings: false, threads, cacheTypeK, cacheTypeV }));
   try {
     checkVocabularies(tokenizer, model.internals.tokenizer);

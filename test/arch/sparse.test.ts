@@ -67,13 +67,17 @@ it('the same bits with threads', async () => {
 });
 
 it("another threshold than the file's, where it has predictors", async () => {
-  const with_ = (name: string, sparseThreshold: number): Promise<Float32Array[]> => logits(goldenModel(name), { build: 'simd', sparseThreshold });
+  const with_ = (name: string, sparseThreshold: number): Promise<Float32Array[]> =>
+    logits(goldenModel(name), { build: 'simd', sparseThreshold });
   for (const name of ['llama', 'opt']) {
     expect(apart(await with_(`${name}-predicted`, -Infinity), want.get(`${name}-rows`)!)).toBeLessThan(TOLERANCE.f32);
     expect(apart(await with_(`${name}-predicted`, 0.5), want.get(`${name}-predicted`)!)).toBeLessThan(TOLERANCE.f32);
     expect(apart(await with_(`${name}-predicted`, Infinity), want.get(`${name}-predicted`)!)).toBeGreaterThan(1e-2);
   }
-  expect(await failure(() => with_('llama-rows', 0))).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(/no predictors/) });
+  expect(await failure(() => with_('llama-rows', 0))).toMatchObject({
+    code: 'ERR_INVALID_ARGUMENT',
+    message: expect.stringMatching(/no predictors/),
+  });
 });
 
 it("opt's learnt positions end where its table does", async () => {
