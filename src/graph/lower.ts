@@ -47,6 +47,9 @@ const chunkBytes = (type: TypeTraits): number => (COPY_CHUNK / type.blckSize) * 
 /** Of up to so many bytes of weights most are still in the L2 caches when a step comes to them again. (Fetched all the same, tokens took 1.1 of the time.) */
 const CACHED_BYTES = 4 << 20;
 
+/** Weights that are multiplied nearly as they are loaded: nothing is gained by fetching them first. */
+const READ_FAST: readonly TypeTraits[] = [TYPE.f32, TYPE.bf16, TYPE.q8_0];
+
 /** Bytes of the packed weights that these nodes multiply by. */
 function bytesOfWeights(nodes: readonly Tensor[]): number {
   const weights = new Set(nodes.flatMap(({ op, src: [a] }) => (a && op.startsWith('mul_mat') && a.layout === 'packed' ? [a] : [])));
@@ -90,9 +93,9 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts, actBits: 4 |
     return t;
   };
 
-  /** Whether a product fetches its weights before it multiplies by them (assembly/ops/mul_mat_packed.ts): not those whose codes take as many bytes as they are. */
+  /** Whether a product fetches its weights before it multiplies by them (assembly/ops/mul_mat_packed.ts). */
   const fromMemory = bytesOfWeights(nodes) > CACHED_BYTES;
-  const fetched = ({ type }: Tensor): number => Number(fromMemory && type.typeSize < type.blckSize);
+  const fetched = ({ type }: Tensor): number => Number(fromMemory && !READ_FAST.includes(type));
 
   /** Adds a record. Every record comes through here: sources whose strides its kernel does not take (strides.ts) are copied first. */
   const push = (wanted: OpRecord): void => {
