@@ -26,7 +26,8 @@ const FETCHED: usize = 128 << 10;
  *
  * p1: whether weights are fetched first, see touch(); the host knows which mostly come from memory, and with which this pays (graph/lower.ts). What is
  * computed between two loads lets a processor wait for few of them at once. A token of a llama of 189 M parameters in q4_0 took 0.83 of the time with it on
- * one thread and 0.82 on two, in f16 0.73 and 0.72; of one of 875 M, whose matrices are larger, in q4_0 0.89, in q4_K 0.84, in q6_K 0.95 (Xeon, Node 24, dotadd).
+ * one thread and 0.82 on two, in f16 0.73 and 0.72; of one of 875 M, whose matrices are larger, in q4_0 0.89, in q4_K 0.84, in q6_K 0.95 (one thread, Xeon,
+ * Node 24, dotadd).
  * Not kept: touching the next chunk while this one is computed (a load that misses holds up all behind it: 10 to 30 % slower).
  */
 export function mul_mat_packed_op(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
