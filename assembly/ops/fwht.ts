@@ -47,18 +47,14 @@ function transform(x: usize, y: usize, n: i32, scale: f32): void {
     return;
   }
   const end = y + (<usize>n << 2);
-  // The first two passes stay within a vector.
-  const s = f32x4.splat(scale);
-  const odd = i32x4(0, 0x80000000, 0, 0x80000000);
-  const high = i32x4(0, 0, 0x80000000, 0x80000000);
-  for (let at = y; at < end; at += 16, x += 16) {
-    let v = f32x4.mul(v128.load(x), s);
-    v = f32x4.add(i8x16.shuffle(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11), v128.xor(v, odd));
-    v = f32x4.add(i8x16.shuffle(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7), v128.xor(v, high));
-    v128.store(at, v);
-  }
-  // Two passes at a time, so that a row is read and written half as often.
   let h: usize = 16;
+  if (n < 32) {
+    for (let at = y; at < end; at += 16, x += 16) v128.store(at, lanes(v128.load(x), f32x4.splat(scale)));
+  } else {
+    eights(x, y, end, 16, scale);
+    // Three passes at a time, so that a row is read and written a third as often.
+    for (h = 128; h << 3 <= end - y; h <<= 3) eights(y, y, end, h, 0);
+  }
   for (; h << 2 <= end - y; h <<= 2) {
     for (let block = y; block < end; block += h << 2) {
       for (let p = block; p < block + h; p += 16) {
@@ -86,6 +82,80 @@ function transform(x: usize, y: usize, n: i32, scale: f32): void {
       const b = v128.load(p + h);
       v128.store(p, f32x4.add(a, b));
       v128.store(p + h, f32x4.sub(a, b));
+    }
+  }
+}
+
+/** The first two passes, which stay within a vector, and the scale. */
+// @ts-ignore: decorator
+@inline
+function lanes(x: v128, scale: v128): v128 {
+  let v = f32x4.mul(x, scale);
+  v = f32x4.add(i8x16.shuffle(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11), v128.xor(v, i32x4(0, 0x80000000, 0, 0x80000000)));
+  return f32x4.add(
+    i8x16.shuffle(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7),
+    v128.xor(v, i32x4(0, 0, 0x80000000, 0x80000000)),
+  );
+}
+
+/** Three passes over y .. end, of elements h, 2 h and 4 h bytes apart; with a scale those within vectors before them, and x is read in place of y. */
+function eights(x: usize, y: usize, end: usize, h: usize, scale: f32): void {
+  const scales = f32x4.splat(scale);
+  for (let block = y; block < end; block += h << 3, x += h << 3) {
+    for (let p = block, from = x; p < block + h; p += 16, from += 16) {
+      let a = v128.load(from);
+      let b = v128.load(from + h);
+      let c = v128.load(from + 2 * h);
+      let d = v128.load(from + 3 * h);
+      const far = from + 4 * h;
+      let e = v128.load(far);
+      let f = v128.load(far + h);
+      let g = v128.load(far + 2 * h);
+      let i = v128.load(far + 3 * h);
+      if (scale != 0) {
+        a = lanes(a, scales);
+        b = lanes(b, scales);
+        c = lanes(c, scales);
+        d = lanes(d, scales);
+        e = lanes(e, scales);
+        f = lanes(f, scales);
+        g = lanes(g, scales);
+        i = lanes(i, scales);
+      }
+      // Each line is a pass: sums, then differences, of those that are 4, 2 and 1 apart.
+      let t = f32x4.sub(a, e);
+      a = f32x4.add(a, e);
+      e = t;
+      t = f32x4.sub(b, f);
+      b = f32x4.add(b, f);
+      f = t;
+      t = f32x4.sub(c, g);
+      c = f32x4.add(c, g);
+      g = t;
+      t = f32x4.sub(d, i);
+      d = f32x4.add(d, i);
+      i = t;
+      t = f32x4.sub(a, c);
+      a = f32x4.add(a, c);
+      c = t;
+      t = f32x4.sub(b, d);
+      b = f32x4.add(b, d);
+      d = t;
+      t = f32x4.sub(e, g);
+      e = f32x4.add(e, g);
+      g = t;
+      t = f32x4.sub(f, i);
+      f = f32x4.add(f, i);
+      i = t;
+      v128.store(p, f32x4.add(a, b));
+      v128.store(p + h, f32x4.sub(a, b));
+      v128.store(p + 2 * h, f32x4.add(c, d));
+      v128.store(p + 3 * h, f32x4.sub(c, d));
+      const to = p + 4 * h;
+      v128.store(to, f32x4.add(e, f));
+      v128.store(to + h, f32x4.sub(e, f));
+      v128.store(to + 2 * h, f32x4.add(g, i));
+      v128.store(to + 3 * h, f32x4.sub(g, i));
     }
   }
 }
