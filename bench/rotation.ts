@@ -28,7 +28,10 @@ import { toBytes } from '../src/io/source.ts';
 const {
   positionals: [source, text, ...more],
   values: { learn, seeds, only, out },
-} = parseArgs({ allowPositionals: true, options: { learn: { type: 'string' }, seeds: { type: 'string', default: '0' }, only: { type: 'string' }, out: { type: 'string' } } });
+} = parseArgs({
+  allowPositionals: true,
+  options: { learn: { type: 'string' }, seeds: { type: 'string', default: '0' }, only: { type: 'string' }, out: { type: 'string' } },
+});
 if (text === undefined || more.length > 0)
   throw new Error('expected: bench/rotation.ts MODEL-F32.gguf TEXT [--learn CALIBRATION] [--out FILE.md]');
 const EVERY = 37;
@@ -119,7 +122,12 @@ const base = join(folder, 'base');
 const measure = ['-f', text, '-c', '256', '-ctk', 'f32', '-ctv', 'f32', '--kl-divergence-base', base, '--json'];
 /** What a model loses, in nats a token: of the text's likelihood, and as the divergence of its predictions. */
 function lost(model: string, ...more: string[]): readonly [nll: number, kld: number] {
-  const said = JSON.parse(cli('perplexity', '-m', model, ...measure, '--kl-divergence', ...more).trim().split('\n').at(-1)!) as {
+  const said = JSON.parse(
+    cli('perplexity', '-m', model, ...measure, '--kl-divergence', ...more)
+      .trim()
+      .split('\n')
+      .at(-1)!,
+  ) as {
     kl: { ln_ppl_ratio: { mean: number }; kld: { mean: number } };
   };
   return [said.kl.ln_ppl_ratio.mean, said.kl.kld.mean];
@@ -148,9 +156,19 @@ try {
         if (flags.length > 0) cli('rotate', ...flags, '--seed', seed, model, turned);
         const q4_0 = join(folder, 'q4_0.gguf');
         cli('quantize', '--pure', turned, q4_0, 'Q4_0');
-        const [f32, w4a8, w4a4, kv4] = [lost(turned), lost(q4_0), lost(q4_0, '--act-bits', '4'), lost(turned, '-ctk', 'q4_0', '-ctv', 'q4_0')];
+        const [f32, w4a8, w4a4, kv4] = [
+          lost(turned),
+          lost(q4_0),
+          lost(q4_0, '--act-bits', '4'),
+          lost(turned, '-ctk', 'q4_0', '-ctv', 'q4_0'),
+        ];
         rows.push([f32[0], w4a8[0], w4a8[1], w4a4[0] - w4a8[0], w4a4[1], kv4[0], kv4[1]]);
-        console.error(`${what}, ${rotation}, seed ${seed}: ${rows.at(-1)!.map((x) => x.toFixed(4)).join(' ')}`);
+        console.error(
+          `${what}, ${rotation}, seed ${seed}: ${rows
+            .at(-1)!
+            .map((x) => x.toFixed(4))
+            .join(' ')}`,
+        );
       }
       lines.push(`| ${what} | ${rotation} | ${rows[0].map((_, i) => cell(rows.map((row) => row[i]))).join(' | ')} |`);
     }

@@ -186,7 +186,7 @@ export const rotate: Command = {
       json,
       learn: text,
       learnSteps: steps = 100,
-      learnRate: rate = 1.5,
+      learnRate: rate = 0.03,
       checkpoint,
     } = values;
     if (seed < 0 || seed >= 2 ** 32)
@@ -226,7 +226,9 @@ export const rotate: Command = {
               `rotated ${input} to ${output}: ${Object.entries(sizes)
                 .map(([name, n]) => `${name.toUpperCase()} of ${n}`)
                 .join(', ')}\n` +
-                (learned ? `learned in ${steps} steps: with matrices of Q4_0 ${learned.loss.toFixed(4)} nats a token from the model as it is\n` : '') +
+                (learned
+                  ? `learned in ${steps} steps: with matrices of Q4_0 ${learned.loss.toFixed(4)} nats a token from the model as it is\n`
+                  : '') +
                 (plan.untiedBytes
                   ? `the output has a matrix of its own now, ${bytesText(plan.untiedBytes)}: embeddings without the last norm's weights cannot serve as one\n`
                   : '') +

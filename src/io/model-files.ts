@@ -51,11 +51,8 @@ export async function openModelFiles(
 }
 
 /** A tensor's bytes, of a model's files. @throws what reading them throws, or signal.reason */
-export const tensorBytes = (
-  parts: readonly Bytes[],
-  { part, offset, byteLength }: TensorInfo,
-  signal?: AbortSignal,
-): Promise<Uint8Array> => parts[part].read(offset, offset + byteLength, signal);
+export const tensorBytes = (parts: readonly Bytes[], { part, offset, byteLength }: TensorInfo, signal?: AbortSignal): Promise<Uint8Array> =>
+  parts[part].read(offset, offset + byteLength, signal);
 
 /** The elements of a tensor of f32. @throws as tensorBytes */
 export const tensorFloats = async (parts: readonly Bytes[], info: TensorInfo, signal?: AbortSignal): Promise<Float32Array> =>

@@ -49,7 +49,7 @@ function solved(a: Float64Array, b: Float64Array, n: number): Float64Array {
  * @param gradient the loss's, by the elements of x
  * @param rate the angle by which rows turn, in radians, root mean square
  */
-export function cayleyStep(x: Float32Array, momentum: Float32Array, gradient: Float32Array, rate: number, kept = 0.9): void {
+export function cayleyStep(x: Float32Array, momentum: Float32Array, gradient: Float32Array, rate: number, kept = 0.95): void {
   const n = Math.sqrt(x.length);
   momentum.forEach((m, i) => (momentum[i] = kept * m + gradient[i]));
   // W = (X M^T - M X^T) / 2: the part of -M X^T that turns.

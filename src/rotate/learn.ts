@@ -98,7 +98,7 @@ export async function* learnRotations(
   const { nDims, freqBase, freqScale, extFactor, attnFactor, betaFast, betaSlow, nCtxOrig } = rope;
   const angles = { nDims, freqBase, freqScale, extFactor, attnFactor, betaFast, betaSlow, nCtxOrig, factors: ropeFactors, nCtx: window };
   const turn = (x: Tensor, back: boolean): Tensor => rope_ext(x, back ? positions.map((p) => -p) : positions, angles);
-  const shape = { headDim, nHead, nHeadKv, eps, r4, window, rope: turn, weights: rounded } as const;
+  const shape = { headDim, nHead, nHeadKv, eps, r4, window, rope: turn, round: rounded } as const;
   const loss = lossOf({ ...shape, embeddings, output, layers, r1, r2, ids });
   const learning = engine.plan(loss.divergence, loss.r1, ...loss.r2);
   const judging = engine.plan(loss.divergence);

@@ -10,14 +10,11 @@ import { cont, get_rows, mul_mat } from '../graph/ops.ts';
 import { diag_mask_inf, fwht, mean, rms_norm, soft_max, sum, sum_rows } from '../graph/row-ops.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import { permute, reshape, transpose } from '../graph/views.ts';
-import { asItIs, type Rounded } from './rounded.ts';
+import type { Rounded } from './rounded.ts';
 
 /** Matrices of a layer as the file has them, f32, the norms' weights folded into those that read the residual stream. */
 export const LAYER_MATRICES = ['attn_q', 'attn_k', 'attn_v', 'attn_output', 'ffn_gate', 'ffn_up', 'ffn_down'] as const;
-type OfLayer<T> = Readonly<Record<(typeof LAYER_MATRICES)[number], T>>;
-export type LayerMatrices = OfLayer<Tensor>;
-
-type Rounding = (x: Tensor) => Rounded;
+export type LayerMatrices = Readonly<Record<(typeof LAYER_MATRICES)[number], Tensor>>;
 
 export interface LossGraph {
   readonly nHead: number;
@@ -26,10 +23,8 @@ export interface LossGraph {
   readonly eps: number;
   /** R4: elements of what ffn_down reads that are transformed together; 0: none. */
   readonly r4: number;
-  /** What becomes of matrices, of what they multiply, and of values. Default: they stay as they are. */
-  readonly weights?: Rounding | undefined;
-  readonly activations?: Rounding | undefined;
-  readonly values?: Rounding | undefined;
+  /** What becomes of matrices. */
+  readonly round: (w: Tensor) => Rounded;
   /** [n_embd, n_vocab] */
   readonly embeddings: Tensor;
   readonly output: Tensor;
@@ -47,7 +42,7 @@ export interface LossGraph {
 
 export interface Loss {
   /** [1]: the mean divergence of a token, in nats. */
-  readonly divergence: Tensor;
+  readonly divergence: Tensor<'f32'>;
   /** Its gradient, as r1 and r2. */
   readonly r1: Tensor;
   readonly r2: readonly Tensor[];
@@ -66,7 +61,7 @@ const sumOf = (parts: readonly Tensor[]): Tensor => parts.reduce((a, b) => add(a
 const logOf = (p: Tensor): Tensor => log(scale(p, 1, { bias: 1e-20 }));
 
 export function lossOf(g: LossGraph): Loss {
-  const { r1, r2, nHead, nHeadKv, headDim, window, layers, weights = asItIs, activations = asItIs, values = asItIs } = g;
+  const { r1, r2, nHead, nHeadKv, headDim, window, layers, round } = g;
   const tokens = g.ids.ne[0];
   const sequences = tokens / window;
   /** Query heads that share a KV head, one after the other. */
@@ -87,53 +82,44 @@ export function lossOf(g: LossGraph): Loss {
     reshape(g.rope(reshape(x, [headDim, heads, tokens]), back), [headDim * heads, tokens]);
 
   /** The network of these matrices, and all that its gradient needs. */
-  const forward = (
-    embedded: Tensor,
-    matrices: readonly OfLayer<Rounded>[],
-    output: Rounded,
-    { act, value, turn }: { act: Rounding; value: Rounding; turn: (x: Tensor) => Tensor },
-  ) => {
+  const forward = (embedded: Tensor, matrices: readonly LayerMatrices[], output: Tensor, turn: (x: Tensor) => Tensor) => {
     let x = embedded;
-    const made = matrices.map((w) => {
-      const before = norm(x);
-      const h = act(before);
-      const q = apart(rope(byTransposed(h.x, w.attn_q.x), nHead), nHead);
-      const k = apart(rope(byTransposed(h.x, w.attn_k.x), nHeadKv), nHeadKv);
-      const v = value(apart(byTransposed(h.x, w.attn_v.x), nHeadKv));
+    const states = matrices.map((w) => {
+      const h = norm(x);
+      const q = apart(rope(byTransposed(h, w.attn_q), nHead), nHead);
+      const k = apart(rope(byTransposed(h, w.attn_k), nHeadKv), nHeadKv);
+      const v = apart(byTransposed(h, w.attn_v), nHeadKv);
       const p = soft_max(diag_mask_inf(ungrouped(mul_mat(k, grouped(q))), 0), { scale: 1 / Math.sqrt(headDim) });
-      const mixed = act(together(ungrouped(mul_mat(turned(v.x), grouped(p))), nHead));
-      const y = add(x, byTransposed(mixed.x, w.attn_output.x));
-      const between = norm(y);
-      const f = act(between);
-      const gate = byTransposed(f.x, w.ffn_gate.x);
-      const up = byTransposed(f.x, w.ffn_up.x);
+      const mixed = together(ungrouped(mul_mat(turned(v), grouped(p))), nHead);
+      const y = add(x, byTransposed(mixed, w.attn_output));
+      const f = norm(y);
+      const gate = byTransposed(f, w.ffn_gate);
+      const up = byTransposed(f, w.ffn_up);
       const open = sigmoid(gate);
       const silu = mul(gate, open);
-      const inner = act(turn(mul(silu, up)));
-      const states = { x, before, h, q, k, v, p, mixed, y, between, f, gate, up, open, silu, inner };
-      x = add(y, byTransposed(inner.x, w.ffn_down.x));
-      return states;
+      const inner = turn(mul(silu, up));
+      const state = { x, h, q, k, v, p, mixed, y, f, gate, up, open, silu, inner };
+      x = add(y, byTransposed(inner, w.ffn_down));
+      return state;
     });
-    const after = norm(x);
-    const last = act(after);
-    return { made, x, after, last, probabilities: soft_max(byTransposed(last.x, output.x)) };
+    const last = norm(x);
+    return { states, x, last, probabilities: soft_max(byTransposed(last, output)) };
   };
 
-  const plain = layers.map((w) => Object.fromEntries(LAYER_MATRICES.map((name) => [name, asItIs(w[name])])) as OfLayer<Rounded>);
   const embedded = get_rows(g.embeddings, g.ids);
-  const want = forward(embedded, plain, asItIs(g.output), { act: asItIs, value: asItIs, turn: (x) => x }).probabilities;
+  const want = forward(embedded, layers, g.output, (x) => x).probabilities;
 
   const halves = layers.map((w, il) => ({
     values: turned(by(w.attn_v, r1)),
     outer: headsBy(w.attn_output, r2[il]),
     down: transformed(w.ffn_down),
   }));
-  const reader = (w: Tensor): Rounded => weights(by(w, r1));
-  const writer = (w: Tensor): Rounded => weights(transposedBy(r1, w));
+  const reader = (w: Tensor): Rounded => round(by(w, r1));
+  const writer = (w: Tensor): Rounded => round(transposedBy(r1, w));
   const rotated = layers.map((w, il) => ({
     attn_q: reader(w.attn_q),
     attn_k: reader(w.attn_k),
-    attn_v: weights(turned(headsBy(halves[il].values, r2[il]))),
+    attn_v: round(turned(headsBy(halves[il].values, r2[il]))),
     attn_output: writer(halves[il].outer),
     ffn_gate: reader(w.ffn_gate),
     ffn_up: reader(w.ffn_up),
@@ -142,42 +128,43 @@ export function lossOf(g: LossGraph): Loss {
   // Rows are rounded each for themselves: those that the tokens name are all that is needed.
   const first = reader(embedded);
   const output = reader(g.output);
-  const { made, x, after, last, probabilities } = forward(first.x, rotated, output, { act: activations, value: values, turn: transformed });
+  const lossy = rotated.map((w) => Object.fromEntries(LAYER_MATRICES.map((name) => [name, w[name].x])) as LayerMatrices);
+  const { states, x, last, probabilities } = forward(first.x, lossy, output.x, transformed);
   const divergence = scale(sum(mul(want, sub(logOf(want), logOf(probabilities)))), 1 / tokens);
 
   const byR1: Tensor[] = [];
   const byR2: Tensor[] = [];
   /** From here on a name with a d before it is the gradient by what has the name. */
-  const dReader = (w: Tensor, made: Rounded, dy: Tensor, x: Tensor): void => void byR1.push(transposedBy(w, made.back(transposedBy(dy, x))));
+  const dReader = (w: Tensor, rotated: Rounded, dy: Tensor, x: Tensor): void =>
+    void byR1.push(transposedBy(w, rotated.back(transposedBy(dy, x))));
   const dlogits = scale(sub(probabilities, want), 1 / tokens);
-  dReader(g.output, output, dlogits, last.x);
-  let dx = normBack(x, after, last.back(by(dlogits, output.x)));
+  dReader(g.output, output, dlogits, last);
+  let dx = normBack(x, last, by(dlogits, output.x));
   for (let il = layers.length - 1; il >= 0; il--) {
-    const [m, w, r, half, turn] = [made[il], layers[il], rotated[il], halves[il], r2[il]];
-    byR1.push(byTransposed(half.down, r.ffn_down.back(transposedBy(dx, m.inner.x))));
-    const dinner = transformed(m.inner.back(by(dx, r.ffn_down.x)));
+    const [m, w, r, half, turn] = [states[il], layers[il], rotated[il], halves[il], r2[il]];
+    byR1.push(byTransposed(half.down, r.ffn_down.back(transposedBy(dx, m.inner))));
+    const dinner = transformed(by(dx, r.ffn_down.x));
     const dup = mul(dinner, m.silu);
     const dgate = mul(mul(dinner, m.up), add(m.open, sub(m.silu, mul(m.silu, m.open))));
-    dReader(w.ffn_gate, r.ffn_gate, dgate, m.f.x);
-    dReader(w.ffn_up, r.ffn_up, dup, m.f.x);
-    const dy = add(dx, normBack(m.y, m.between, m.f.back(add(by(dgate, r.ffn_gate.x), by(dup, r.ffn_up.x)))));
+    dReader(w.ffn_gate, r.ffn_gate, dgate, m.f);
+    dReader(w.ffn_up, r.ffn_up, dup, m.f);
+    const dy = add(dx, normBack(m.y, m.f, add(by(dgate, r.ffn_gate.x), by(dup, r.ffn_up.x))));
 
-    const dwo = r.attn_output.back(transposedBy(dy, m.mixed.x));
+    const dwo = r.attn_output.back(transposedBy(dy, m.mixed));
     byR1.push(byTransposed(half.outer, dwo));
     const douter = headsOf(by(r1, dwo), turn);
-    const dmixed = grouped(apart(m.mixed.back(by(dy, r.attn_output.x)), nHead));
-    const dp = ungrouped(mul_mat(m.v.x, dmixed));
+    const dmixed = grouped(apart(by(dy, r.attn_output.x), nHead));
+    const dp = ungrouped(mul_mat(m.v, dmixed));
     const ds = scale(mul(m.p, sub(dp, sum_rows(mul(dp, m.p)))), 1 / Math.sqrt(headDim));
     const dq = rope(together(ungrouped(mul_mat(turned(m.k), grouped(ds))), nHead), nHead, true);
     const dk = rope(together(transposedBy(grouped(ds), grouped(m.q)), nHeadKv), nHeadKv, true);
-    const dv = together(m.v.back(transposedBy(grouped(m.p), dmixed)), nHeadKv);
-    dReader(w.attn_q, r.attn_q, dq, m.h.x);
-    dReader(w.attn_k, r.attn_k, dk, m.h.x);
-    const dwv = headsOf(turned(r.attn_v.back(transposedBy(dv, m.h.x))), turn);
+    const dv = together(transposedBy(grouped(m.p), dmixed), nHeadKv);
+    dReader(w.attn_q, r.attn_q, dq, m.h);
+    dReader(w.attn_k, r.attn_k, dk, m.h);
+    const dwv = headsOf(turned(r.attn_v.back(transposedBy(dv, m.h))), turn);
     byR2.unshift(add(transposedBy(headsOf(w.attn_output, turn), douter), transposedBy(headsOf(half.values, turn), dwv)));
     byR1.push(transposedBy(w.attn_v, turned(reshape(byTransposed(dwv, turn), half.values.ne))));
-    const dh = m.h.back(sumOf([by(dq, r.attn_q.x), by(dk, r.attn_k.x), by(dv, r.attn_v.x)]));
-    dx = add(dy, normBack(m.x, m.before, dh));
+    dx = add(dy, normBack(m.x, m.h, sumOf([by(dq, r.attn_q.x), by(dk, r.attn_k.x), by(dv, r.attn_v.x)])));
   }
   byR1.push(transposedBy(embedded, first.back(dx)));
   return { divergence, r1: sumOf(byR1), r2: byR2 };

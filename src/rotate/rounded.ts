@@ -1,12 +1,12 @@
 /**
- * A tensor on its way through q4_0, and the gradient of what comes out.
+ * Matrices on their way through q4_0, and the gradient of what they lose there.
  *
- * A rounded number jumps where its gradient is wanted, which passes it as if it were not there (straight through). But the step d from one number to the
- * next is smooth: a block's is an eighth of its largest element, by size, and what rounding errors do to the loss follows it. Of y = d round(w / d),
- * with f = (y - w) / d held for a moment as it is, dy = dw + f dd: so the largest element of a block has the block's sum of gradient times error, over
- * itself, besides its own gradient.
+ * Of y = d round(w / d) the step d from one number to the next is smooth: a block's is an eighth of its largest element, by size. With f = (y - w) / d held
+ * for a moment as it is, dy = dw + f dd. Of rotations the first part says nothing: together they leave alone what the network computes, so that it only
+ * tells of this turn's errors f, and the next turn has others. What stays is the second, by which smaller steps make smaller errors: the largest element
+ * of a block has the block's sum of gradient times error, over itself.
  */
-import { abs, add, div, mul, scale, step, sub } from '../graph/elementwise-ops.ts';
+import { abs, div, mul, scale, step, sub } from '../graph/elementwise-ops.ts';
 import { cast } from '../graph/ops.ts';
 import { pool_1d, sum_rows } from '../graph/row-ops.ts';
 import { nelements, type Tensor } from '../graph/tensor.ts';
@@ -36,9 +36,9 @@ export function rounded(w: Tensor): Rounded {
     const largest = scale(pool_1d(abs(blocks(w)), { kind: 'max', k: blckSize, s: blckSize }), 1, { bias: TINY });
     // -1 to 1: exactly one of them where the element is the largest.
     const part = div(blocks(w), largest);
-    const sign = mul(step(scale(abs(part), 1, { bias: 2 ** -25 - 1 })), part);
-    const error = div(sum_rows(mul(blocks(gradient), blocks(sub(x, w)))), largest);
-    return add(gradient, reshape(mul(sign, error), gradient.ne));
+    const sign = mul(step(scale(abs(part), 1, { bias: 2 ** -24 - 1 })), part);
+    const errors = div(sum_rows(mul(blocks(gradient), blocks(sub(x, w)))), largest);
+    return reshape(mul(sign, errors), gradient.ne);
   };
   return { x, back };
 }

@@ -4,7 +4,7 @@ import { expect, it } from 'vitest';
 import { cayleyStep } from '../../src/rotate/cayley.ts';
 import { learnRotations, roomFor, type Learned, type LearnWeights } from '../../src/rotate/learn.ts';
 import { LAYER_MATRICES, lossOf, type LayerMatrices } from '../../src/rotate/loss.ts';
-import { rounded } from '../../src/rotate/rounded.ts';
+import { asItIs, rounded } from '../../src/rotate/rounded.ts';
 import type { HParams } from '../../src/arch/hparams.ts';
 import { gaussian } from '../kernel/harness.ts';
 import { failure, randomIds } from '../support.ts';
@@ -79,6 +79,7 @@ it.each([0, 16])('the gradient by R1 and each R2 is that of finite differences, 
     ...SHAPE,
     ...weightsIn(engine),
     r4,
+    round: asItIs,
     window,
     r1,
     r2,
@@ -113,22 +114,23 @@ it.each([0, 16])('the gradient by R1 and each R2 is that of finite differences, 
       );
     }
   }
-  for (const [t, x] of [[r1, orthogonal(nEmbd, 5)], ...r2.map((t, i) => [t, orthogonal(headDim, 6 + i)] as const)] as const) engine.write(t, x);
+  for (const [t, x] of [[r1, orthogonal(nEmbd, 5)], ...r2.map((t, i) => [t, orthogonal(headDim, 6 + i)] as const)] as const)
+    engine.write(t, x);
   expect(Math.abs(await measure()), 'orthogonal matrices lose nothing').toBeLessThan(1e-6);
 });
 
-it('a gradient passes rounding, and the largest of a block has the errors beside it', async () => {
+it('the largest element of a block answers for the errors of its block', async () => {
   await using engine = await createEngine({ threads: 1 });
   const values = gaussian(96, 41);
   values.fill(0, 64);
   const w = engine.tensor('f32', [48, 2], values);
   const wide = engine.tensor('f32', [96], values);
-  const [gradient] = [gaussian(96, 42)];
+  const gradient = gaussian(96, 42);
   const out = rounded(wide);
   const back = out.back(engine.tensor('f32', [96], gradient));
   await engine.compute(engine.plan(out.x, back));
   const [x, got] = [out.x, back].map((t) => engine.read(t) as Float32Array);
-  const want = gradient.slice();
+  const want = new Float32Array(96);
   for (const from of [0, 32]) {
     const block = values.subarray(from, from + 32);
     const at = block.reduce((most, v, i) => (Math.abs(v) > Math.abs(block[most]) ? i : most), 0);
@@ -145,12 +147,12 @@ it('steps keep a matrix orthogonal and find the one that turns a to b', () => {
   const momentum = new Float32Array(n * n);
   const apart = (): number => Math.hypot(...x.map((v, i) => v - want[i]));
   const before = apart();
-  for (let i = 0; i < 80; i++)
+  for (let i = 0; i < 200; i++)
     cayleyStep(
       x,
       momentum,
       x.map((v, k) => v - want[k]),
-      0.3 * (1 - i / 80),
+      0.2 * (1 - i / 200),
     );
   expect(gram(x)).toBeLessThan(1e-5);
   expect(apart()).toBeLessThan(before / 50);
@@ -187,7 +189,10 @@ it('learning goes on from a copy to the same bits, for any threads, keeps the ma
   expect(new Set(first).size).toBe(3);
   expect((await run(1, seeds.map(start), 1)).loss).toBe(Math.min(...first));
   const { code, message } = await failure(run(1, [start()], 1, { ids: ids.slice(0, 31) }));
-  expect([code, message]).toEqual(['ERR_INVALID_ARGUMENT', expect.stringMatching(/the text has 31 tokens; expected at least two windows of 16/)]);
+  expect([code, message]).toEqual([
+    'ERR_INVALID_ARGUMENT',
+    expect.stringMatching(/the text has 31 tokens; expected at least two windows of 16/),
+  ]);
 });
 
 it('what does not fit a memory is refused', () => {
