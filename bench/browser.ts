@@ -8,20 +8,18 @@
  * bench/results/<date>-<cpu>-chromium<major>.md and .json with every sample.
  */
 import { resolve } from 'node:path';
-import { build } from 'esbuild';
-import { startChromium, type EnginePage, type Job } from './peers/chromium.ts';
+import { startChromium, type Job } from './peers/chromium.ts';
 import { installBrowserPeers } from './peers/install.ts';
+import { quantletPage } from './peers/quantlet.ts';
 import { wllamaPage } from './peers/wllama.ts';
 import {
   benchModel,
-  cache,
   describeMachine,
   flags,
   machine,
   machineName,
   median,
   numbers,
-  root,
   show,
   table,
   warnIfBusy,
@@ -41,47 +39,13 @@ const TESTS: Job['tests'] = [
   ['tg', gen, 0],
 ];
 
-const quantletPage = (folder: string): EnginePage => ({
-  folders: { '/quantlet/': folder },
-  script: `
-import { loadModel } from '/quantlet/browser.js';
-window.measure = async ({ threads, repetitions, tests }) => {
-  const contextLength = Math.max(...tests.map(([, tokens]) => tokens)) + 16;
-  const model = await loadModel('/model', { threads, contextLength, cache: false });
-  let turn = 0;
-  // Another first token every time: nothing of the last prompt can be used again.
-  const ids = (n) => { turn++; return Array.from({ length: n }, (_, i) => (3 + (turn * 13 + i) * 7) % 500); };
-  const once = async ([kind, tokens]) => {
-    const decodes = kind === 'pp' ? 1 : tokens + 1; // the first new token comes out of the prompt's decode
-    const { timings } = await model.generate(ids(kind === 'pp' ? tokens : 1), { maxTokens: decodes, temperature: 0, ignoreEos: true }).result();
-    return tokens * 1000 / (kind === 'pp' ? timings.promptMs : timings.predictedMs);
-  };
-  for (const test of tests) await once(test); // until the browser has compiled what runs often for good
-  const results = [];
-  for (let r = 0; r < repetitions; r++) for (const test of tests) results.push({ test: test.join(':'), rate: await once(test) });
-  await model.dispose();
-  return results;
-};`,
-});
-
 const peers = await installBrowserPeers();
 const model = options.model || (await benchModel());
-const folder = resolve(cache, 'bench-browser');
-await build({
-  entryPoints: [resolve(root, 'dist/entry/browser.js')],
-  bundle: true,
-  splitting: true,
-  minify: true,
-  format: 'esm',
-  outdir: folder,
-  logLevel: 'error',
-});
-
 const here = machine();
 warnIfBusy(here);
 const chromium = await startChromium(peers);
 const engines = [
-  ['quantlet', quantletPage(folder)],
+  ['quantlet', await quantletPage()],
   ['wllama', wllamaPage(peers)],
 ] as const;
 const samples: { engine: string; threads: number; test: string; round: number; rate: number }[] = [];
@@ -92,7 +56,7 @@ try {
       for (const [engine, page] of round % 2 ? [...engines].reverse() : engines) {
         process.stderr.write(`\rround ${round + 1} of ${rounds}, ${threads} threads: ${engine}      `);
         for (const { test, rate } of await chromium.measure(page, model, { threads, repetitions: 1, tests: TESTS }))
-          samples.push({ engine, threads, test, round, rate });
+          if (test !== 'load') samples.push({ engine, threads, test, round, rate });
       }
     }
   }

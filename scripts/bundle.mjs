@@ -9,12 +9,14 @@ export const files = (folder) =>
     .map((e) => join(e.parentPath ?? e.path, e.name))
     .sort();
 
-/** What users and Node's own threads and processes begin with. */
+/** What users and Node's own processes begin with. */
 const entries = [
   ...new Set(readFileSync('package.json', 'utf8').match(/(?<="(?:\.\/)?dist\/)(cli|entry\/[\w-]+)(?=\.js")/g)),
   'worker/turbo',
-  'worker/quantize',
 ];
+
+/** What worker threads of Node run. */
+const workers = ['worker/node', 'worker/quantize'];
 
 /**
  * What several entries share becomes chunks: some 270 modules took a fifth of a second to import. Docstrings are in the declarations,
@@ -40,18 +42,19 @@ export async function bundleModules({ build }) {
     chunkNames: 'chunks/[name]-[hash]',
     external: ['../inline/*', '../../dist/wasm/*'],
   });
-  // Node's worker threads start sooner from one file, and of CommonJS: Piscina require()s it, and Node 20 ends the process where a worker is terminated while
+  // Node's worker threads start sooner from one file each, and of CommonJS: Piscina require()s it, and Node 20 ends the process where a worker is terminated while
   // require() instantiates an ES module ("v8::Module::IsGraphAsync must be used on an instantiated module").
-  const worker = await build({
+  const alone = await build({
     ...shared,
-    entryPoints: ['dist/worker/node.js'],
-    outfile: 'dist/worker/node.cjs',
+    entryPoints: Object.fromEntries(workers.map((name) => [name, `dist/${name}.js`])),
+    outdir: 'dist',
+    outExtension: { '.js': '.cjs' },
     platform: 'node',
     format: 'cjs',
   });
   const isModule = (file) => file.endsWith('.js') && !file.startsWith(join('dist', 'inline')) && file !== join('dist/worker/web.js');
   for (const file of files('dist').filter(isModule)) rmSync(file);
-  for (const { path, text } of [...outputFiles, ...worker.outputFiles]) {
+  for (const { path, text } of [...outputFiles, ...alone.outputFiles]) {
     mkdirSync(dirname(path), { recursive: true });
     writeFileSync(path, text);
   }

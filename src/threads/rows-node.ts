@@ -5,7 +5,7 @@ import { QUANTIZERS } from '../quantize/ftype.ts';
 import { rowSize, typesWith, type TypeName, type TypeTraits } from '../type-traits.ts';
 import { createPool } from './node.ts';
 
-const WORKER = new URL('../../dist/worker/quantize.js', import.meta.url);
+const WORKER = new URL('../../dist/worker/quantize.cjs', import.meta.url);
 const QUANTIZE = new URL('../../dist/wasm/quantize.wasm', import.meta.url);
 
 /** What every worker is started with: compiled modules, the kernels' and that of quantize.wasm. */

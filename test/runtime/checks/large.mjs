@@ -1,8 +1,9 @@
 // A model of more than 4 GiB in Chromium: downloaded and kept, out of the browser's files, and by ranges alone; Node says which ids are right.
-import { mkdtempSync, readdirSync, readFileSync, rmSync, statfsSync, statSync } from 'node:fs';
+import { mkdtempSync, readFileSync, rmSync, statfsSync, statSync } from 'node:fs';
 import { join } from 'node:path';
 import { app, root, run, work } from '../lib/consumer.mjs';
 import { launchProfile } from '../lib/drivers.mjs';
+import { residentBelow } from '../lib/resident.mjs';
 import { site } from '../lib/site.mjs';
 
 const GB = 1e9;
@@ -11,26 +12,6 @@ const PROMPT = 'Once upon a time';
 const N_PREDICT = 2;
 
 const available = () => 1024 * Number(/^MemAvailable:\s+(\d+)/m.exec(readFileSync('/proc/meminfo', 'utf8'))[1]);
-
-/** Bytes that the processes below the one with this text in its command line have in memory. */
-function residentBelow(text) {
-  const all = new Map();
-  for (const pid of readdirSync('/proc').filter((name) => /^\d+$/.test(name))) {
-    try {
-      const status = readFileSync(`/proc/${pid}/status`, 'utf8');
-      const field = (name) => Number(new RegExp(`^${name}:\\s+(\\d+)`, 'm').exec(status)?.[1] ?? 0);
-      all.set(pid, {
-        parent: String(field('PPid')),
-        bytes: 1024 * field('VmRSS'),
-        named: readFileSync(`/proc/${pid}/cmdline`, 'utf8').includes(text),
-      });
-    } catch {
-      // It has ended since.
-    }
-  }
-  const below = (pid) => all.has(pid) && (all.get(pid).named || below(all.get(pid).parent));
-  return [...all].reduce((sum, [pid, { bytes }]) => sum + (below(pid) ? bytes : 0), 0);
-}
 
 const row = {
   name: 'Chromium, a model of more than 4 GiB',
