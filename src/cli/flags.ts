@@ -336,7 +336,7 @@ export const FLAGS = {
   r4: flag('r4', '', 'boolean', '', 'rotate what ffn_down reads as the model runs, and back in ffn_down'),
   learn: flag('learn', '', 'string', 'FILE', 'learn R1 and R2 on a text (SpinQuant), for Q4_0: takes minutes'),
   learnSteps: flag('learn-steps', '', 'integer', 'N', 'steps of 1024 tokens (100)'),
-  learnRate: flag('learn-rate', '', 'number', 'X', 'how far the first step goes (1.5)'),
+  learnRate: flag('learn-rate', '', 'number', 'X', 'angle of the first step, in radians (0.03)'),
   checkpoint: flag('checkpoint', '', 'string', 'FILE', 'save what was learned now and then, and go on from there if the file exists'),
   rotationSeed: flag('seed', '-s', 'integer', 'N', 'seed of the random signs (0)'),
   pure: flag('pure', '', 'boolean', '', 'the same type for all matrices, no mix'),

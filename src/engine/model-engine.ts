@@ -18,6 +18,7 @@ import { createWeightStream, type Streamed } from './stream-weights.ts';
 import { readTokenRows } from './token-rows.ts';
 import type { Batch } from './scheduler.ts';
 import { createStateCells, type StateCells } from './state-cells.ts';
+import { tensorFloats } from '../io/model-files.ts';
 import type { Bytes } from '../io/source.ts';
 import type { ResolvedLoadOptions } from '../load-options.ts';
 import { yieldToEventLoop, type Executor } from '../threads/executor.ts';
@@ -196,6 +197,5 @@ export async function createModelEngine(
 /** The angles of a rope table, with the file's frequency factors where it has some. */
 async function angles({ params, factors, tensors: [tensor] }: RopeTable, parts: readonly Bytes[]): Promise<Float32Array> {
   if (!factors) return ropeTable(params, tensor.ne[1]);
-  const bytes = await parts[factors.part].read(factors.offset, factors.offset + factors.byteLength);
-  return ropeTable({ ...params, factors: new Float32Array(bytes.slice().buffer) }, tensor.ne[1]);
+  return ropeTable({ ...params, factors: await tensorFloats(parts, factors) }, tensor.ne[1]);
 }
