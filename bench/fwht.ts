@@ -1,5 +1,6 @@
 /**
- * The Walsh-Hadamard transform of rows that leave the cache, in place: bytes read and written a second, against what the machine can read (roofline.ts).
+ * The Walsh-Hadamard transform of rows that leave the cache, in place: bytes read and written a second, against what a loop reaches that does nothing but
+ * load, add and store in place ("update"), and against what the machine can read at most (as roofline.ts measures it).
  *
  *   node --import tsx bench/fwht.ts [--threads 1,2] [--rounds 5] [--mib 256]
  */
@@ -19,14 +20,15 @@ const bytes = Number(options.mib) * 2 ** 20;
 const SIZES = [64, 128, 256, 1024, 4096, 1536, 2560, 3584];
 warnIfBusy(here);
 
-const jobs = (['read', 'read_streams'] as const).map((what): Job => ({ name: what, what, bytes, warmMs: 100 }));
+const jobs = (['read', 'read_streams', 'update'] as const).map((what): Job => ({ name: what, what, bytes, warmMs: 100 }));
 const reading = await startThreads('simd', Math.max(...counts), bytes);
 const rates = await measureAll(reading, jobs, counts, 3, 120, () => undefined);
 await reading.end();
 
 const rows: string[][] = [];
 for (const threads of counts) {
-  const most = Math.max(...jobs.map(({ name }) => rates.get(`${name} x${threads}`)!)) * bytes;
+  const rate = (name: string): number => rates.get(`${name} x${threads}`)! * bytes;
+  const [read, update] = [Math.max(rate('read'), rate('read_streams')), 2 * rate('update')];
   const engine = await createEngine({ threads, memoryBytes: bytes + 2 ** 24 });
   for (const n of SIZES) {
     const count = Math.floor(bytes / (4 * n));
@@ -38,11 +40,12 @@ for (const threads of counts) {
       await engine.compute(plan);
       if (round >= 0) seconds.push((performance.now() - start) / 1000);
     }
-    const rate = (2 * 4 * n * count) / median(seconds);
-    rows.push([String(n), engine.build, String(threads), show(rate / 1e9), show(most / 1e9), `${((100 * rate) / most).toFixed(0)} %`]);
+    const moved = (2 * 4 * n * count) / median(seconds);
+    const parts = [update, read].flatMap((roof) => [show(roof / 1e9), `${((100 * moved) / roof).toFixed(0)} %`]);
+    rows.push([String(n), engine.build, String(threads), show(moved / 1e9), ...parts]);
     plan.dispose();
     engine.free(a);
   }
   await engine.dispose();
 }
-console.log(`${describeMachine(here)}\n\n${table(['n', 'build', 'threads', 'GB/s', 'read DRAM', 'of it'], rows)}`);
+console.log(`${describeMachine(here)}\n\n${table(['n', 'build', 'threads', 'GB/s', 'update', 'of it', 'read', 'of it'], rows)}`);

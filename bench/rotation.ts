@@ -1,9 +1,10 @@
 /**
  * What rotation saves: the perplexity of a text with 4-bit weights, activations and caches, of a model as it is and with outliers, each as it is and rotated.
  *
- *   node --import tsx bench/rotation.ts MODEL-F32.gguf TEXT [--learn CALIBRATION] [--out FILE.md]
+ *   node --import tsx bench/rotation.ts MODEL-F32.gguf TEXT [--learn CALIBRATION] [--seeds 0,1,2] [--only 'as it is'] [--out FILE.md]
  *
- * MODEL is a llama model of f32 with rope pairs side by side, CALIBRATION another text, from which rotations are learned too (SpinQuant).
+ * MODEL is a llama model of f32 with rope pairs side by side, CALIBRATION another text, from which rotations are learned too (SpinQuant). Random signs
+ * differ by as much as what is to be shown: every rotation is made of each seed, and the table has means and standard deviations.
  *
  * Outliers are made such that the model computes what it did: of every `EVERY` channels one or two are made `FACTOR` times as large, and what makes or reads
  * them takes that back. They are where they hurt, among numbers that share a block with them, as those of trained models are:
@@ -26,8 +27,11 @@ import { toBytes } from '../src/io/source.ts';
 
 const {
   positionals: [source, text, ...more],
-  values: { learn, out },
-} = parseArgs({ allowPositionals: true, options: { learn: { type: 'string' }, out: { type: 'string' } } });
+  values: { learn, seeds, only, out },
+} = parseArgs({
+  allowPositionals: true,
+  options: { learn: { type: 'string' }, seeds: { type: 'string', default: '0' }, only: { type: 'string' }, out: { type: 'string' } },
+});
 if (text === undefined || more.length > 0)
   throw new Error('expected: bench/rotation.ts MODEL-F32.gguf TEXT [--learn CALIBRATION] [--out FILE.md]');
 const EVERY = 37;
@@ -114,47 +118,74 @@ async function withOutliers(path: string): Promise<Uint8Array> {
   );
 }
 
-/** Nats a token of the text. */
-function nll(model: string, ...more: string[]): number {
-  const said = cli('perplexity', '-m', model, '-f', text, '-c', '256', '-ctk', 'f32', '-ctv', 'f32', '--json', ...more);
-  return Math.log((JSON.parse(said.trim().split('\n').at(-1)!) as { ppl: number }).ppl);
+const base = join(folder, 'base');
+const measure = ['-f', text, '-c', '256', '-ctk', 'f32', '-ctv', 'f32', '--kl-divergence-base', base, '--json'];
+/** What a model loses, in nats a token: of the text's likelihood, and as the divergence of its predictions. */
+function lost(model: string, ...more: string[]): readonly [nll: number, kld: number] {
+  const said = JSON.parse(
+    cli('perplexity', '-m', model, ...measure, '--kl-divergence', ...more)
+      .trim()
+      .split('\n')
+      .at(-1)!,
+  ) as {
+    kl: { ln_ppl_ratio: { mean: number }; kld: { mean: number } };
+  };
+  return [said.kl.ln_ppl_ratio.mean, said.kl.kld.mean];
 }
+
+const mean = (x: readonly number[]): number => x.reduce((a, b) => a + b, 0) / x.length;
+const cell = (x: readonly number[]): string => {
+  const spread = Math.sqrt(x.reduce((sum, v) => sum + (v - mean(x)) ** 2, 0) / Math.max(1, x.length - 1));
+  return `${mean(x) < 0 ? '-' : ''}${Math.abs(mean(x)).toFixed(4)}${x.length > 1 ? ` ± ${spread.toFixed(4)}` : ''}`;
+};
 
 try {
   const outliers = join(folder, 'outliers-F32.gguf');
   writeFileSync(outliers, await withOutliers(source));
+  cli('perplexity', '-m', source, ...measure);
   const lines: string[] = [];
   for (const [what, model] of [
     ['as it is', source],
     ['with outliers', outliers],
   ] as const) {
-    const f32 = nll(model);
+    if (only !== undefined && what !== only) continue;
     for (const [rotation, flags] of ROTATED) {
-      const turned = flags.length === 0 ? model : join(folder, 'turned.gguf');
-      if (flags.length > 0) cli('rotate', ...flags, model, turned);
-      const q4_0 = join(folder, 'q4_0.gguf');
-      cli('quantize', '--pure', turned, q4_0, 'Q4_0');
-      const f32s = nll(turned);
-      const w4a8 = nll(q4_0);
-      const gaps = [f32s - f32, w4a8 - f32, nll(q4_0, '--act-bits', '4') - w4a8, nll(turned, '-ctk', 'q4_0', '-ctv', 'q4_0') - f32];
-      lines.push(
-        `| ${what} | ${f32.toFixed(4)} | ${rotation} | ${gaps.map((n) => `${n < 0 ? '-' : '+'}${Math.abs(n).toFixed(4)}`).join(' | ')} |`,
-      );
-      console.error(lines.at(-1));
+      const rows: number[][] = [];
+      for (const seed of flags.length === 0 ? ['0'] : seeds.split(',')) {
+        const turned = flags.length === 0 ? model : join(folder, 'turned.gguf');
+        if (flags.length > 0) cli('rotate', ...flags, '--seed', seed, model, turned);
+        const q4_0 = join(folder, 'q4_0.gguf');
+        cli('quantize', '--pure', turned, q4_0, 'Q4_0');
+        const [f32, w4a8, w4a4, kv4] = [
+          lost(turned),
+          lost(q4_0),
+          lost(q4_0, '--act-bits', '4'),
+          lost(turned, '-ctk', 'q4_0', '-ctv', 'q4_0'),
+        ];
+        rows.push([f32[0], w4a8[0], w4a8[1], w4a4[0] - w4a8[0], w4a4[1], kv4[0], kv4[1]]);
+        console.error(
+          `${what}, ${rotation}, seed ${seed}: ${rows
+            .at(-1)!
+            .map((x) => x.toFixed(4))
+            .join(' ')}`,
+        );
+      }
+      lines.push(`| ${what} | ${rotation} | ${rows[0].map((_, i) => cell(rows.map((row) => row[i]))).join(' | ')} |`);
     }
   }
   const table = `# Rotation: what 4 bits lose, in nats a token
 
 ${basename(source)}, ${basename(text)} in windows of 256, f32 caches but where they are said to be quantised; Node ${process.versions.node}.
 With outliers: of each ${EVERY} channels one or two times ${FACTOR}, and taken back ([bench/rotation.ts](../rotation.ts)).
-Q4_0 is \`quantlet quantize --pure\`: W4A8 has its weights, with activations of 8 bits as always, and loses that much against f32; W4A4 (\`--act-bits 4\`) loses
-that much more than W4A8; KV4 has weights of f32 and a cache of q4_0.
+Q4_0 is \`quantlet quantize --pure\`: W4A8 has its weights, with activations of 8 bits as always; W4A4 (\`--act-bits 4\`) has activations of 4 bits too;
+KV4 has weights of f32 and a cache of q4_0. NLL: how much less likely the text is than to the model of f32, of W4A4 than to W4A8. KL: the mean divergence from
+the predictions of the model of f32, which tells small losses apart. Seeds ${seeds}: mean ± standard deviation.
 
-| model | f32 | rotation | f32 weights | W4A8 | W4A4 | KV4 |
-| --- | ---: | --- | ---: | ---: | ---: | ---: |
+| model | rotation | f32 NLL | W4A8 NLL | KL | W4A4 NLL | KL | KV4 NLL | KL |
+| --- | --- | ---: | ---: | ---: | ---: | ---: | ---: | ---: |
 ${lines.join('\n')}
 
-\`node --import tsx bench/rotation.ts ${basename(source)} ${basename(text)}${learn === undefined ? '' : ` --learn ${basename(learn)}`}\`
+\`node --import tsx bench/rotation.ts ${basename(source)} ${basename(text)} --seeds ${seeds}${learn === undefined ? '' : ` --learn ${basename(learn)}`}\`
 `;
   if (out === undefined) process.stdout.write(table);
   else writeFileSync(out, table);

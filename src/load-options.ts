@@ -41,6 +41,11 @@ export interface LoadOptions extends WebOptions {
    */
   cacheRotation?: boolean;
   /**
+   * Of a model with predictors of the neurons that fire (PowerInfer's files): the least that a predictor gives a neuron that is computed. A larger one leaves
+   * out more neurons, and loses more. Default: the file's powerinfer.sparse_threshold, or 0.
+   */
+  sparseThreshold?: number;
+  /**
    * Bits that products of quantised weights round activations to, 8 or 4. With 4 the codes are of -7 to 7, in the same memory and time: it measures what
    * activations of 4 bits would lose (W4A4), with and without a rotation. Default 8.
    */
@@ -74,6 +79,8 @@ export interface LoadOptions extends WebOptions {
    * to sums that are 0 at first. Default: none. @internal
    */
   inputSums?: (matrix: string) => boolean;
+  /** Weights, of products and norms, of which the last step's inputs are kept, by their names. Default: none. @internal */
+  keptInputs?: (weight: string) => boolean;
   /**
    * Speculative decoding: several tokens are guessed and computed in one step, those that come anyway are kept. Ids, text and log probabilities are
    * the same without it. Each of the `parallel` sequences needs memory for the logits of its longest draft: n_vocab * 4 bytes a token, 12 MB for
@@ -118,6 +125,7 @@ const LOAD_OPTIONS = {
   cacheTypeK: or(oneOf(...KV_TYPES), 'f16'),
   cacheTypeV: or(oneOf(...KV_TYPES), 'f16'),
   cacheRotation: or(KIND.boolean, true),
+  sparseThreshold: KIND.number,
   actBits: or({ is: (v) => v === 4 || v === 8, expected: '4 or 8' }, 8),
   unifiedMax: KIND.finite,
   weightsMemory: KIND.size,
@@ -127,6 +135,7 @@ const LOAD_OPTIONS = {
   maxOutputs: internal(or(whole(1), 1)),
   links: internal(or(whole(1), 1)),
   inputSums: internal(KIND.function),
+  keptInputs: internal(KIND.function),
   speculation: KIND.any,
   overrideKv: KIND.object,
   name: KIND.string,

@@ -10,6 +10,7 @@ import { memorySum, type MemoryParts } from './engine/memory-use.ts';
 import { createModelEngine, type ModelEngine } from './engine/model-engine.ts';
 import { QuantletError } from './errors.ts';
 import { createGeneration, type GenerateOptions, type Generation } from './generate/generate.ts';
+import { withThreshold } from './arch/sparse.ts';
 import { withMetadata } from './gguf/metadata.ts';
 import type { GGUF, GGUFValue } from './gguf/types.ts';
 import { createConstraints } from './grammar/constraint.ts';
@@ -283,7 +284,16 @@ async function loadDraftModel(
 ): Promise<Model | undefined> {
   const { model: source, threads = options.threads, cacheTypeK, cacheTypeV } = options.speculation?.draft ?? {};
   if (source === undefined || !types.includes('draft-simple')) return undefined;
-  const { speculation: _, lora: __, onProgress: ___, maxOutputs: ____, unifiedMax: _____, overrideKv: ______, ...same } = options;
+  const {
+    speculation: _,
+    lora: __,
+    onProgress: ___,
+    maxOutputs: ____,
+    unifiedMax: _____,
+    overrideKv: ______,
+    sparseThreshold: _______,
+    ...same
+  } = options;
   const model = await loadOn(platform, source, resolveLoadOptions({ ...same, embeddings: false, threads, cacheTypeK, cacheTypeV }));
   try {
     checkVocabularies(tokenizer, model.internals.tokenizer);
@@ -319,11 +329,11 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
   signal?.throwIfAborted();
   const start = performance.now();
   const { gguf: file, parts: modelParts, close } = await openModelFiles(platform, source, signal);
-  const gguf = withMetadata(file, options.overrideKv);
   let adapters: OpenedLoras | undefined, draftModel: Model | undefined;
   const closeFiles = (): Promise<unknown> => Promise.all([close(), adapters?.close()]);
   let keepsFiles = false;
   try {
+    const gguf = withThreshold(withMetadata(file, options.overrideKv), options.sparseThreshold);
     refuseAdapter(gguf);
     adapters = await openLoras(platform, options.lora, gguf, modelParts, signal);
     const { loras, parts } = adapters;

@@ -1,7 +1,7 @@
 /** What transformers are put together from. Each block takes its weights by their GGUF names and keeps to what the file has (biases, fused products, norms of heads). */
 import { QuantletError } from '../errors.ts';
 import { attention, kv_store } from '../graph/attention-ops.ts';
-import { add, clamp, geglu, gelu, mul, relu, scale, sigmoid, sqr, swiglu, tanh } from '../graph/elementwise-ops.ts';
+import { add, clamp, geglu, gelu, mul, reglu, relu, scale, sigmoid, sqr, swiglu, tanh } from '../graph/elementwise-ops.ts';
 import { get_rows, mul_mat } from '../graph/ops.ts';
 import { rope, type RopeMode } from '../graph/rope.ts';
 import { fwht, norm as layer_norm, rms_norm } from '../graph/row-ops.ts';
@@ -50,7 +50,8 @@ function timesScale(g: GraphContext, y: Tensor<'f32'>, name: string): Tensor<'f3
   return factor ? mul(y, factor) : y;
 }
 
-function plusBias(g: GraphContext, y: Tensor, name: string): Tensor {
+/** y plus the bias of this name, if the file has it. */
+export function plusBias(g: GraphContext, y: Tensor, name: string): Tensor {
   const bias = g.optional(`${name}.bias`, [y.ne[0]]);
   return bias ? add(y, bias) : y;
 }
@@ -217,9 +218,17 @@ function headNorm(g: GraphContext, hp: HParams, x: Tensor, name: string): Tensor
   return reshape(norm(g, hp, together, name), x.ne, TOKENS_OF_HEADS);
 }
 
+/** Gated units, of a gate and what it opens, or of both as one product's rows. `drelu`: ReLU of both (Bamboo). */
+const GATED = {
+  silu: swiglu,
+  gelu: geglu,
+  relu: reglu,
+  drelu: (gate: Tensor, up?: Tensor): Tensor => (up ? reglu(gate, relu(up)) : reglu(relu(gate))),
+} as const;
+
 export interface FeedForwardOptions {
   /** What the gate goes through. Default 'silu'. */
-  readonly act?: 'silu' | 'gelu';
+  readonly act?: keyof typeof GATED;
   /** A norm of its own, `ffn_sub_norm`, before the last product. */
   readonly subNorm?: boolean;
   /** Behind the names of the three weights: `_shexp` for shared experts. */
@@ -238,7 +247,7 @@ export function gatedFeedForward(
 ): Tensor {
   const { nEmbd } = hp;
   const name = (part: string): string => `blk.${il}.ffn_${part}${suffix}`;
-  const glu = act === 'silu' ? swiglu : geglu;
+  const glu = GATED[act];
   const one = !g.has(`${name('gate')}.weight`);
   const [gate, up] = linears(
     g,

@@ -17,6 +17,9 @@ const NORMS: ReadonlyMap<string, HParams['norm']> = new Map([
   ['nemotron_h', 'rms'],
   ['nemotron_h_moe', 'rms'],
 ]);
+/** Rows of OPT's table of positions before that of the first position, for what padding there was; and the epsilon that its files need not tell. */
+export const OPT_POSITIONS = 2;
+const OPT_EPS = 1e-5;
 const POOLING: readonly Pooling[] = ['none', 'mean', 'cls', 'last', 'rank'];
 
 /** Numbers every transformer has, from the model's metadata. */
@@ -71,7 +74,9 @@ export function readHParams(gguf: GGUF): HParams {
   const nHead = count('attention.head_count', undefined, isRecurrent ? 0 : 1);
   const nBlocks = count('block_count', undefined, 1, 4096);
   const nLayer = nBlocks - count('nextn_predict_layers', 0, 0, nBlocks - 1);
-  const nCtxTrain = count('context_length');
+  // PowerInfer's converter counts all rows of OPT's table.
+  const positions = arch === 'opt' ? gguf.tensors.get('position_embd.weight')?.ne[1] : undefined;
+  const nCtxTrain = Math.min(count('context_length'), positions === undefined ? Infinity : Math.max(1, positions - OPT_POSITIONS));
   const headsKv = getNumberPerLayer(gguf, key('attention.head_count_kv'), nLayer, nHead);
   const attending = isRecurrent ? headsKv.filter((n) => n > 0) : headsKv;
   const nHeadKv = attending[0] ?? 0;
@@ -126,7 +131,11 @@ export function readHParams(gguf: GGUF): HParams {
     nFf,
     ...readExperts(gguf, arch, nLayer, nFf),
     norm: NORMS.get(arch) ?? (rms ? 'rms' : 'layer'),
-    eps: getNumber(gguf, key(rms ? 'attention.layer_norm_rms_epsilon' : 'attention.layer_norm_epsilon')),
+    eps: getNumber(
+      gguf,
+      key(rms ? 'attention.layer_norm_rms_epsilon' : 'attention.layer_norm_epsilon'),
+      arch === 'opt' ? OPT_EPS : undefined,
+    ),
     rope: {
       ...ROPE_DEFAULTS,
       nDims,

@@ -18,7 +18,7 @@ import {
 import { experts } from './experts.ts';
 import type { HParams } from './hparams.ts';
 import { sectionFactors } from './rope-table.ts';
-import { isSparse, sparseFeedForward } from './sparse.ts';
+import { reluFeedForward, reluUnit } from './sparse.ts';
 
 export interface LayerOptions extends AttentionOptions {
   /** Where branches are normed: before their first product (default), behind their last (OLMo 2), or both (Gemma). */
@@ -36,8 +36,8 @@ export interface LayerOptions extends AttentionOptions {
   readonly mixer?: (h: Tensor) => Tensor;
   /** What becomes of the states behind both branches. */
   readonly result?: (t: Tensor) => Tensor;
-  /** Another feed-forward than the gated one. */
-  readonly feedForward?: (h: Tensor, layerInput: Tensor) => Tensor;
+  /** Another feed-forward than the gated one, of the normed states; what the layer was given and the states before the norm are there, too. */
+  readonly feedForward?: (h: Tensor, layerInput: Tensor, states: Tensor) => Tensor;
 }
 
 const same = (t: Tensor): Tensor => t;
@@ -60,7 +60,7 @@ export function llamaLayer(g: GraphContext, hp: HParams, il: number, x: Tensor, 
   const h = attnNorm === null ? x : before(x, attnNorm);
   const y = add(behind(mixer ? mixer(h) : selfAttention(g, hp, il, h, options), 'post_attention_norm'), x);
   const f = parallel ? h : before(y, ffnNorm);
-  return result(add(behind(feedForward ? feedForward(f, x) : gatedFeedForward(g, hp, il, f, { act }), 'post_ffw_norm'), y));
+  return result(add(behind(feedForward ? feedForward(f, x, y) : gatedFeedForward(g, hp, il, f, { act }), 'post_ffw_norm'), y));
 }
 
 export interface DecoderOptions {
@@ -113,16 +113,24 @@ export const llamaLike = (name: string, mode: RopeMode, ropeInLayer: (il: number
     return { layer: (il) => ({ angles: ropeInLayer(il) ? table : undefined, mode }) };
   });
 
-/** With experts, as Mixtral, where a layer has a router, and with neurons that are left out where it has PowerInfer's weights. */
+/** With experts, as Mixtral, where a layer has a router, and with ReLU where the file is one of PowerInfer's. */
 export const llama = decoder('llama', (hp, g) => {
   const table = angles(hp, g);
+  const unit = reluUnit(g.gguf);
   return {
     layer: (il) => ({
       angles: table,
       mode: 'normal',
-      ...(isSparse(g, il) && { feedForward: (h) => sparseFeedForward(g, hp, il, h) }),
+      ...(unit && { feedForward: (h, _, states) => reluFeedForward(g, hp, il, unit, h, states) }),
       ...(g.has(`blk.${il}.ffn_gate_inp.weight`) && { feedForward: (h) => experts(g, hp, il, h, { normalised: true, nFf: hp.nFf }) }),
     }),
+  };
+});
+/** Bamboo (PowerInfer): Mistral's layers with ReLU of gate and up both. */
+export const bamboo = decoder('bamboo', (hp, g) => {
+  const table = angles(hp, g);
+  return {
+    layer: (il) => ({ angles: table, mode: 'normal', feedForward: (h, _, states) => reluFeedForward(g, hp, il, 'drelu', h, states) }),
   };
 });
 export const internlm2 = llamaLike('internlm2', 'normal');

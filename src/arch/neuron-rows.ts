@@ -10,10 +10,14 @@ export interface NeuronRows {
   readonly downT: Tensor;
 }
 
+const downOf = (il: number): string => `blk.${il}.ffn_down_t.weight`;
 const bundleOf = (il: number): string => `blk.${il}.ffn_up_down.weight`;
 
+/** Whether a tensor of this name is one of them. */
+export const isNeuronRows = (name: string): boolean => /\.ffn_(down_t|up_down)\.weight$/.test(name);
+
 /** Whether a layer has them. */
-export const hasNeuronRows = (g: GraphContext, il: number): boolean => g.has(`blk.${il}.ffn_down_t.weight`) || g.has(bundleOf(il));
+export const hasNeuronRows = (g: GraphContext, il: number): boolean => g.has(downOf(il)) || g.has(bundleOf(il));
 
 /**
  * `ffn_up` and `ffn_down_t`; or, where a file has the two bundled as `ffn_up_down` [2 * n_embd, n_ff], so that what a neuron takes is one piece of the file

@@ -15,14 +15,16 @@ import { glm4 } from './glm.ts';
 import { gptOss } from './gpt-oss.ts';
 import { granite, graniteHybrid, graniteMoe } from './granite.ts';
 import { hunyuanDense } from './hunyuan.ts';
-import { ernie4_5, internlm2, llama, phi3, smollm3 } from './llama.ts';
+import { bamboo, ernie4_5, internlm2, llama, phi3, smollm3 } from './llama.ts';
 import { mistral3 } from './mistral.ts';
 import { euroBert, modernBert, neoBert } from './modern-bert.ts';
 import { nemotronH, nemotronHMoe } from './nemotron.ts';
 import { olmo, olmo2, olmoe } from './olmo.ts';
+import { falcon } from './falcon.ts';
 import { falconH1 } from './falcon-h1.ts';
 import { lfm2, lfm2moe } from './lfm2.ts';
 import { mamba, mamba2 } from './mamba.ts';
+import { opt } from './opt.ts';
 import { qwen35, qwen35moe, qwen3next } from './qwen35.ts';
 import { qwen2, qwen2moe, qwen2vl, qwen3, qwen3moe, qwen3vl } from './qwen.ts';
 import { seedOss } from './seed-oss.ts';
@@ -33,6 +35,7 @@ import { t5, t5encoder } from './t5.ts';
 
 export const ARCHITECTURES: readonly Architecture[] = [
   llama,
+  bamboo,
   smollm3,
   mistral3,
   ernie4_5,
@@ -75,6 +78,8 @@ export const ARCHITECTURES: readonly Architecture[] = [
   qwen3next,
   graniteHybrid,
   falconH1,
+  falcon,
+  opt,
   nemotronH,
   nemotronHMoe,
   t5,

@@ -1,38 +1,89 @@
-/** Feed-forwards of which only the neurons that fire are computed, as PowerInfer's files have them (arXiv 2312.12456). */
-import { getNumber } from '../gguf/metadata.ts';
-import { reglu, relu } from '../graph/elementwise-ops.ts';
+/** Feed-forwards with ReLU, and those of which only the neurons that fire are computed, as PowerInfer's files have them (arXiv 2312.12456). */
+import { QuantletError } from '../errors.ts';
+import { getNumber, withMetadata } from '../gguf/metadata.ts';
+import type { GGUF } from '../gguf/types.ts';
+import { mul, reglu, relu } from '../graph/elementwise-ops.ts';
 import { axpy, mul_mat_sparse, type AxpyHeadOptions } from '../graph/sparse-ops.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import type { GraphContext } from './architecture.ts';
-import { linear } from './blocks.ts';
+import { gatedFeedForward, linear, plainFeedForward, plusBias } from './blocks.ts';
 import type { HParams } from './hparams.ts';
-import { hasNeuronRows, neuronRows } from './neuron-rows.ts';
+import { hasNeuronRows, isNeuronRows, neuronRows } from './neuron-rows.ts';
 
-/** Whether a layer's last product is stored with a row for each neuron. */
-export const isSparse = hasNeuronRows;
+/** The least that a predictor gives a neuron that is computed. A file that has the key, as PowerInfer's do, has ReLU. */
+export const SPARSE_THRESHOLD = 'powerinfer.sparse_threshold';
+
+/** What a neuron is: relu(gate) * up, relu(gate) * relu(up) (Bamboo's dReLU), or without a gate relu(up). */
+export type ReluUnit = 'relu' | 'drelu' | 'plain';
+
+/** Of the architectures that PowerInfer has: its unit, and whether no file of it has another. */
+const UNITS: Readonly<Record<string, readonly [unit: ReluUnit, always: boolean]>> = {
+  llama: ['relu', false],
+  bamboo: ['drelu', true],
+  falcon: ['plain', false],
+  opt: ['plain', true],
+};
+export const RELU_ARCHITECTURES: readonly string[] = Object.keys(UNITS);
+
+/** The file with another threshold than its own. @throws QuantletError ERR_INVALID_ARGUMENT where it has no predictors, and all neurons count */
+export function withThreshold(gguf: GGUF, threshold: number | undefined): GGUF {
+  if (threshold === undefined) return gguf;
+  if (!reluUnit(gguf) || !gguf.tensors.has('blk.0.fc1.weight'))
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `sparseThreshold is ${threshold}, and the model has no predictors that it could be held against; leave it out, or give a file that quantlet sparsify --predictor made`,
+    );
+  return withMetadata(gguf, { [SPARSE_THRESHOLD]: threshold });
+}
+
+/** The unit of a file's feed-forwards; undefined: they have another than ReLU. */
+export function reluUnit({ metadata, tensors }: GGUF): ReluUnit | undefined {
+  const arch = metadata.get('general.architecture') as string;
+  if (!Object.hasOwn(UNITS, arch)) return undefined;
+  const [unit, always] = UNITS[arch];
+  return always || metadata.has(SPARSE_THRESHOLD) || [...tensors.keys()].some(isNeuronRows) ? unit : undefined;
+}
 
 /**
- * down(relu(gate(x)) * up(x)), where `ffn_down_t` has a row for each neuron. With a predictor, fc2(relu(fc1(x))), the neurons it gives less than
- * `powerinfer.sparse_threshold` are left out. Without one nothing is: the gate is computed whole, and of the rest the neurons that it leaves open. Where the
- * file has `ffn_down`, too, tokens with many such neurons take it.
+ * The feed-forward of layer il over the normed states x. Where the file has a row of the last product for each neuron, only some are computed.
+ * @param seen what a predictor reads: PowerInfer's read the states before the norm
  */
-export function sparseFeedForward(g: GraphContext, hp: HParams, il: number, x: Tensor): Tensor {
+export function reluFeedForward(g: GraphContext, hp: HParams, il: number, unit: ReluUnit, x: Tensor, seen: Tensor): Tensor {
+  if (hasNeuronRows(g, il)) return sparseFeedForward(g, hp, il, unit, x, seen);
+  return unit === 'plain' ? plainFeedForward(g, hp, il, x, { act: relu }) : gatedFeedForward(g, hp, il, x, { act: unit });
+}
+
+/**
+ * down(unit(x)), where `ffn_down_t` has a row for each neuron. With a predictor, fc2(relu(fc1(seen))), the neurons it gives less than
+ * `powerinfer.sparse_threshold` are left out. Without one nothing is: the first product is computed whole, and of the rest the neurons that it leaves open.
+ * Where the file has `ffn_down`, too, tokens with many such neurons take it.
+ */
+function sparseFeedForward(g: GraphContext, hp: HParams, il: number, unit: ReluUnit, x: Tensor, seen: Tensor): Tensor {
   const { nEmbd, nFf } = hp;
   const name = (part: string): string => `blk.${il}.${part}`;
+  const first = unit === 'plain' ? 'ffn_up' : 'ffn_gate';
   const { up, downT } = neuronRows(g, hp, il);
   const rank = g.shapeOf(`${name('fc1')}.weight`)?.[1];
-  let idx: Tensor;
-  let h: Tensor;
-  let counts: AxpyHeadOptions = { relu: true };
-  if (rank === undefined) {
-    idx = linear(g, x, name('ffn_gate'), nFf);
-    h = mul_mat_sparse(up, x, idx, { relu: true, times: idx });
-  } else {
-    idx = linear(g, relu(linear(g, x, name('fc1'), rank)), name('fc2'), nFf);
-    counts = { threshold: getNumber(g.gguf, 'powerinfer.sparse_threshold', 0) };
-    const gate = mul_mat_sparse(g.weight(`${name('ffn_gate')}.weight`, [nEmbd, nFf]), x, idx, counts);
-    h = reglu(gate, mul_mat_sparse(up, x, idx, counts));
-  }
-  const dense = g.neuronsFromFile ? undefined : g.optional(`${name('ffn_down')}.weight`, [nFf, nEmbd]);
-  return dense ? axpy(downT, h, h, { dense }) : axpy(downT, h, idx, counts);
+  // Of the first product, which says which neurons fire where nothing predicts it, those above 0 count.
+  const counts: AxpyHeadOptions = rank === undefined ? { relu: true } : { threshold: getNumber(g.gguf, SPARSE_THRESHOLD, 0) };
+  const idx = rank === undefined ? linear(g, x, name(first), nFf) : linear(g, relu(linear(g, seen, name('fc1'), rank)), name('fc2'), nFf);
+  const rows = (part: string, w: Tensor): Tensor => plusBias(g, mul_mat_sparse(w, x, idx, counts), name(part));
+  const gate = (): Tensor =>
+    rank === undefined ? idx : rows(first, unit === 'plain' ? up : g.weight(`${name('ffn_gate')}.weight`, [nEmbd, nFf]));
+  const activations = (): Tensor => {
+    if (unit === 'plain') return relu(gate());
+    if (unit === 'drelu') return mul(relu(gate()), relu(rows('ffn_up', up)));
+    return rank === undefined && !g.has(`${name('ffn_up')}.bias`)
+      ? mul_mat_sparse(up, x, idx, { ...counts, times: idx })
+      : reglu(gate(), rows('ffn_up', up));
+  };
+  const h = activations();
+  // Neurons that were not computed are 0, but where a bias is added to them.
+  const dense =
+    g.neuronsFromFile || (rank !== undefined && g.has(`${name('ffn_up')}.bias`))
+      ? undefined
+      : g.optional(`${name('ffn_down')}.weight`, [nFf, nEmbd]);
+  const byItself = unit === 'drelu' && rank === undefined && !g.neuronsFromFile;
+  const y = dense || byItself ? axpy(downT, h, h, { dense }) : axpy(downT, h, idx, counts);
+  return plusBias(g, y, name(g.has(`${name('ffn_down_t')}.bias`) ? 'ffn_down_t' : 'ffn_down'));
 }

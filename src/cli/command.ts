@@ -77,6 +77,7 @@ export const COMPUTE_FLAGS = [
   'cacheTypeV',
   'cacheRotation',
   'actBits',
+  'sparseThreshold',
   'weightsMemory',
   'neuronWindow',
 ] as const satisfies readonly FlagKey[];

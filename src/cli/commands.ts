@@ -12,6 +12,7 @@ const LOADERS: Readonly<Record<string, () => Promise<Command>>> = {
   imatrix: async () => (await import('./imatrix.ts')).imatrix,
   quantize: async () => (await import('./quantize-command.ts')).quantize,
   rotate: async () => (await import('./rotate.ts')).rotate,
+  sparsify: async () => (await import('./sparsify.ts')).sparsify,
   tokenize: async () => (await import('./tokenize.ts')).tokenize,
   inspect: async () => (await import('./inspect-command.ts')).inspectCommand,
   'gguf-split': async () => (await import('./gguf-split.ts')).ggufSplit,

@@ -14,7 +14,7 @@ import { writeGGUF, type WriteValue } from '../gguf/write.ts';
 import { mul } from '../graph/elementwise-ops.ts';
 import { cast, cpy } from '../graph/ops.ts';
 import type { Tensor } from '../graph/tensor.ts';
-import type { ModelFiles } from '../io/model-files.ts';
+import { tensorBytes, tensorFloats, type ModelFiles } from '../io/model-files.ts';
 import { toBytes } from '../io/source.ts';
 import { JUDGE_EVERY, learnRotations, roomFor, type Learned, type LearnedMatrix } from '../rotate/learn.ts';
 import { LAYER_MATRICES, type LayerMatrices } from '../rotate/loss.ts';
@@ -38,6 +38,10 @@ export interface LearnFlags {
   /** Elements that R4 transforms together, 0 without it. */
   readonly r4: number;
 }
+
+/** Random Hadamard matrices of which the best are gone on from, and how far apart their seeds are: the first has the seed's own. */
+const STARTS = 8;
+const SEED_STEP = 0x9e3779b1;
 
 /** Tensors that the loss knows; the others of a llama model would change it. */
 const KNOWN =
@@ -85,23 +89,23 @@ export async function learn(
       embeddings: table,
       output: await folded('output', 'output_norm'),
       layers,
-      ropeFactors: factors && new Float32Array((await bytesOf(model, factors, signal)).slice().buffer),
+      ropeFactors: factors && (await tensorFloats(model.parts, factors, signal)),
     };
     const run = createFingerprint()
       .add(text)
-      .add(await bytesOf(model, sources[0], signal))
+      .add(await tensorBytes(model.parts, sources[0], signal))
       .add(new TextEncoder().encode(JSON.stringify(flags)))
       .hex();
-    const learned =
-      checkpoint !== undefined && existsSync(checkpoint)
-        ? await readCheckpoint(checkpoint, run)
-        : await startOf(engine, hadamards(hp, flags.seed), hp.nEmbd, hp.headDim, hp.nLayer);
+    const starts: Learned[] = [];
+    if (checkpoint !== undefined && existsSync(checkpoint)) starts.push(await readCheckpoint(checkpoint, run));
+    else for (let i = 0; i < STARTS; i++) starts.push(await startOf(engine, hadamards(hp, flags.seed + i * SEED_STEP), hp));
     const bos = tokenizer.addBos ? tokenizer.special.bos : undefined;
-    for await (const _ of learnRotations(engine, hp, weights, learned, { ...flags, ids, bos, window, sequences, signal })) {
+    let [learned] = starts;
+    for await (learned of learnRotations(engine, hp, weights, starts, { ...flags, ids, bos, window, sequences, signal })) {
       bar.set(learned.step / flags.steps);
-      if (checkpoint !== undefined && learned.step % JUDGE_EVERY === 0) await writeCheckpoint(checkpoint, learned, run, signal);
+      if (checkpoint !== undefined && (learned.step % JUDGE_EVERY === 0 || learned.step === flags.steps))
+        await writeCheckpoint(checkpoint, learned, run, signal);
     }
-    if (checkpoint !== undefined) await writeCheckpoint(checkpoint, learned, run, signal);
     return {
       rotations: matrices(
         learned.r1.best,
@@ -115,9 +119,6 @@ export async function learn(
   }
 }
 
-const bytesOf = ({ parts }: ModelFiles, { part, offset, byteLength }: TensorInfo, signal: AbortSignal): Promise<Uint8Array> =>
-  parts[part].read(offset, offset + byteLength, signal);
-
 /** A matrix as f32, its columns times the weights of a norm. */
 async function tensorOf(
   engine: Engine,
@@ -129,7 +130,7 @@ async function tensorOf(
   const read = async (of: TensorInfo): Promise<Tensor> => {
     const t = engine.tensor(of.type.name as TypeName, of.ne.slice(0, of.nDims), { name: of.name });
     const view = engine.view(t) as ArrayBufferView;
-    new Uint8Array(view.buffer, view.byteOffset, view.byteLength).set(await bytesOf(model, of, signal));
+    new Uint8Array(view.buffer, view.byteOffset, view.byteLength).set(await tensorBytes(model.parts, of, signal));
     return t;
   };
   const source = await read(info);
@@ -145,7 +146,7 @@ async function tensorOf(
 }
 
 /** Hadamard's matrices. */
-async function startOf(engine: Engine, rotations: MatrixRotations, nEmbd: number, headDim: number, nLayer: number): Promise<Learned> {
+async function startOf(engine: Engine, rotations: MatrixRotations, { nEmbd, headDim, nLayer }: HParams): Promise<Learned> {
   const dense = async (n: number, rotation: Rotation): Promise<LearnedMatrix> => {
     const one = engine.tensor('f32', [n, n], { data: Float32Array.from({ length: n * n }, (_, i) => (i % (n + 1) === 0 ? 1 : 0)) });
     const plan = engine.plan(turned(one, rotation));

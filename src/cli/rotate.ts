@@ -11,7 +11,7 @@ import type { TensorInfo } from '../gguf/types.ts';
 import { layoutGGUF } from '../gguf/write.ts';
 import { cast, cont } from '../graph/ops.ts';
 import { transpose } from '../graph/views.ts';
-import { openModelFiles, type ModelFiles } from '../io/model-files.ts';
+import { openModelFiles, tensorFloats, type ModelFiles } from '../io/model-files.ts';
 import { firstInvalidBlock } from '../quantize/validate.ts';
 import {
   hadamards,
@@ -153,13 +153,14 @@ async function writeRotated({ model, plan, output, facts, threads, signal, onPro
 }
 
 /** Vectors that are folded are f32, as converters write them. */
-async function vectorOf({ parts }: ModelFiles, { name, type, part, offset, byteLength }: TensorInfo): Promise<Float32Array> {
+function vectorOf(model: ModelFiles, info: TensorInfo): Promise<Float32Array> {
+  const { name, type } = info;
   if (type !== TYPE.f32)
     throw new QuantletError(
       'ERR_INVALID_ARGUMENT',
       `tensor "${name}" is ${type.name}; expected f32, as converters write the weights of norms`,
     );
-  return new Float32Array((await parts[part].read(offset, offset + byteLength)).slice().buffer);
+  return tensorFloats(model.parts, info);
 }
 
 export const rotate: Command = {
@@ -185,7 +186,7 @@ export const rotate: Command = {
       json,
       learn: text,
       learnSteps: steps = 100,
-      learnRate: rate = 1.5,
+      learnRate: rate = 0.03,
       checkpoint,
     } = values;
     if (seed < 0 || seed >= 2 ** 32)
@@ -208,7 +209,7 @@ export const rotate: Command = {
     try {
       const hp = readHParams(model.gguf);
       const planned = (rotations: MatrixRotations): Promise<RotationPlan> =>
-        planRotation(model.gguf, wanted, rotations, (info) => vectorOf(model, info));
+        planRotation(model.gguf, wanted, rotations, async (info) => vectorOf(model, info));
       let plan = await planned(hadamards(hp, seed));
       const r4 = plan.sizes.get('r4') ?? 0;
       const learned = text === undefined ? undefined : await learn(model, hp, { text, checkpoint, steps, rate, seed, threads, r4 }, signal);
@@ -225,7 +226,9 @@ export const rotate: Command = {
               `rotated ${input} to ${output}: ${Object.entries(sizes)
                 .map(([name, n]) => `${name.toUpperCase()} of ${n}`)
                 .join(', ')}\n` +
-                (learned ? `learned in ${steps} steps: ${learned.loss.toFixed(4)} nats a token of the text\n` : '') +
+                (learned
+                  ? `learned in ${steps} steps: with matrices of Q4_0 ${learned.loss.toFixed(4)} nats a token from the model as it is\n`
+                  : '') +
                 (plan.untiedBytes
                   ? `the output has a matrix of its own now, ${bytesText(plan.untiedBytes)}: embeddings without the last norm's weights cannot serve as one\n`
                   : '') +

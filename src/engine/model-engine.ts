@@ -19,6 +19,7 @@ import { readTokenRows } from './token-rows.ts';
 import type { Batch } from './scheduler.ts';
 import { createNeuronWindow, mustBeInFiles, type NeuronReads } from './neurons.ts';
 import { createStateCells, type StateCells } from './state-cells.ts';
+import { tensorFloats } from '../io/model-files.ts';
 import type { Bytes } from '../io/source.ts';
 import type { ResolvedLoadOptions } from '../load-options.ts';
 import { yieldToEventLoop, type Executor } from '../threads/executor.ts';
@@ -56,6 +57,8 @@ export interface ModelEngine {
   statesOf(index: number): StateCells | undefined;
   /** For each matrix whose inputs are measured: where every step adds the squares of its inputs, column by column. */
   readonly inputSums: ReadonlyMap<string, InputSumTensors>;
+  /** For each weight whose inputs are kept: what the last step's tokens gave it, f32 [ne0, tokens]. */
+  readonly keptInputs: ReadonlyMap<string, Tensor>;
   /** Distinguishes these weights from others of the same shapes. */
   readonly fingerprint: string;
   /** What a step gives for each of its outputs. */
@@ -146,6 +149,7 @@ export async function createModelEngine(
     statesOf: (index) =>
       model.states.length > 0 ? createStateCells({ ...cells, first: index * (cells.working + cells.checkpoints) }) : undefined,
     inputSums: model.inputSums,
+    keptInputs: model.keptInputs,
     fingerprint,
     wants,
     passes: model.passes,
@@ -202,6 +206,5 @@ export async function createModelEngine(
 /** The angles of a rope table, with the file's frequency factors where it has some. */
 async function angles({ params, factors, tensors: [tensor] }: RopeTable, parts: readonly Bytes[]): Promise<Float32Array> {
   if (!factors) return ropeTable(params, tensor.ne[1]);
-  const bytes = await parts[factors.part].read(factors.offset, factors.offset + factors.byteLength);
-  return ropeTable({ ...params, factors: new Float32Array(bytes.slice().buffer) }, tensor.ne[1]);
+  return ropeTable({ ...params, factors: await tensorFloats(parts, factors) }, tensor.ne[1]);
 }

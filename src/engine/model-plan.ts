@@ -6,7 +6,7 @@ import { QuantletError } from '../errors.ts';
 import { alignUp, type GGUF, type TensorInfo } from '../gguf/types.ts';
 import { paddedHeadDim, type CacheRotation, type KvType } from '../graph/attention-ops.ts';
 import { powerOfTwo } from '../graph/fwht-size.ts';
-import { withInputSums, type InputSumTensors } from '../graph/input-sums.ts';
+import { withInputSums, withKeptInputs, type InputSumTensors } from '../graph/input-sums.ts';
 import { KV_SPLIT, SYNC_SIZE } from '../graph/layout.ts';
 import { lower } from '../graph/lower.ts';
 import { packedBytes, packWeights, pieceBytes, repackRecord } from '../graph/packing.ts';
@@ -56,6 +56,8 @@ export interface ModelPlanOptions {
   readonly loras: Loras;
   /** Which matrices' inputs are measured, by their names. */
   readonly inputSums: ((matrix: string) => boolean) | undefined;
+  /** Of which weights the inputs are kept, likewise. */
+  readonly keptInputs: ((weight: string) => boolean) | undefined;
 }
 
 /** The angles for one set of parameters, and the tensor of frequency factors that go into them, if any. */
@@ -112,6 +114,8 @@ export interface ModelPlan {
   readonly tables: readonly RopeTable[];
   /** Of those, the sums. */
   readonly inputSums: ReadonlyMap<string, InputSumTensors>;
+  /** For each weight whose inputs are kept: what the last step's tokens gave it, f32 [ne0, tokens]. */
+  readonly keptInputs: ReadonlyMap<string, Tensor>;
   /** One for each layer with attention, in order; one in all for an encoder, and one for each layer that looks back at what an encoder has read. */
   readonly caches: readonly KvCache[];
   /** States of recurrent layers, f32 [..., cells of all slots]. */
@@ -278,10 +282,11 @@ function buildGraph(
     );
 
   const caches = [...cacheOf.values()];
-  const { nodes, sums: inputSums } = withInputSums(
+  const { nodes: measured, sums: inputSums } = withInputSums(
     expand([...roots, result]),
     (name) => gguf.tensors.has(name) && (options.inputSums?.(name) ?? false),
   );
+  const { nodes, inputs: keptInputs } = withKeptInputs(measured, (name) => gguf.tensors.has(name) && (options.keptInputs?.(name) ?? false));
   // A step of as many tokens as a table has rows would read all of it.
   const readOtherwise = new Set([...encoder, ...nodes].flatMap((t) => (lookUps.has(t) ? [] : t.src)));
   const lookedUp = new Set([...lookUps].map(({ src }) => src[0]).filter((table) => !readOtherwise.has(table)));
@@ -299,6 +304,7 @@ function buildGraph(
     nodes,
     result,
     inputSums,
+    keptInputs,
     tokenRows,
     tablesOfRows,
   };
@@ -317,7 +323,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
   // Where not all weights may stay, tables are the first to go: a row of them a token is read, not all of it.
   const fewer = options.rowsFromFile || sum([...whole.weights.values()].map(bytesOf)) > options.weightsMemory;
   const graph = fewer && whole.tablesOfRows.size > 0 ? graphWith(whole.tablesOfRows) : whole;
-  const { slotCells, batchSize, maxOutputs, inputs, tables, states, caches, encoder, nodes, result, inputSums, tokenRows } = graph;
+  const { slotCells, batchSize, maxOutputs, inputs, tables, states, caches, encoder, nodes, result, tokenRows } = graph;
   const weights = new Map([...graph.weights].filter(([info]) => !tokenRows.has(info)));
   // What is small, or the same for all layers, may be in several memories. Everything else has one place, caches among it.
   const copied = new Set([
@@ -443,7 +449,8 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     tables: tables
       .map(({ params, factors, tensor }) => ({ params, factors, tensors: tensorsOf(tensor) }))
       .filter(({ tensors }) => tensors.length > 0),
-    inputSums,
+    inputSums: graph.inputSums,
+    keptInputs: graph.keptInputs,
     caches,
     states: [...states.values()],
     encoder: passesOf(0),

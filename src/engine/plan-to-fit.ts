@@ -36,6 +36,8 @@ export interface LayoutOptions extends Pick<
   readonly links: number;
   /** Which matrices' inputs are measured, by their names. */
   readonly inputSums?: ((matrix: string) => boolean) | undefined;
+  /** Of which weights the inputs are kept for the host to read behind a step, likewise. */
+  readonly keptInputs?: ((weight: string) => boolean) | undefined;
   /** LoRA adapters. `part` of their tensors counts the adapters' files after those of the model. */
   readonly loras: Loras;
 }
@@ -110,6 +112,7 @@ export function planToFit(
       unifiedMax: options.unifiedMax,
       loras: options.loras,
       inputSums: options.inputSums,
+      keptInputs: options.keptInputs,
     });
   };
   const planFor = (contextLength: number, rowsFromFile: boolean): ModelPlan =>

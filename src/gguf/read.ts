@@ -4,7 +4,7 @@ import type { Bytes } from '../io/source.ts';
 import { Cursor } from './cursor.ts';
 import { placeTensors, readTensorInfo } from './tensor-info.ts';
 import type { GGUF, GGUFType, GGUFValue, TensorInfo } from './types.ts';
-import { alignUp, DEFAULT_ALIGNMENT, GGUF_MAGIC, isPowerOfTwo, whole } from './types.ts';
+import { alignUp, DEFAULT_ALIGNMENT, isPowerOfTwo, MAGICS, whole } from './types.ts';
 import { invalid, readName, readValue } from './value.ts';
 
 /** The least bytes an entry can take: a name of one byte, a type, a value of one byte. */
@@ -53,10 +53,10 @@ const checkVersion = (version: number): void => {
 const readStart = async (cursor: Cursor, bytes: Bytes, signal?: AbortSignal): Promise<number> => {
   if (bytes.byteLength === 0) throw new QuantletError('ERR_GGUF_MAGIC', 'the file is empty: 0 bytes were found, expected a GGUF file');
   const start = await bytes.read(0, Math.min(bytes.byteLength, 32), signal);
-  const magic = [0x47, 0x47, 0x55, 0x46];
-  if (magic.some((byte, i) => i < start.length && start[i] !== byte)) throw wrongMagic(start);
+  const magic = String.fromCharCode(...start.subarray(0, 4));
+  if (!MAGICS.some((known) => known.startsWith(magic))) throw wrongMagic(start);
   await cursor.need(8);
-  if (cursor.u32() !== GGUF_MAGIC) throw wrongMagic(start);
+  cursor.u32();
   const version = cursor.u32();
   checkVersion(version);
   return version;

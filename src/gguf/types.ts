@@ -52,6 +52,8 @@ export interface GGUF {
 }
 
 export const GGUF_MAGIC = 0x46554747;
+/** What files begin with: "PWRI" those of PowerInfer, which are GGUF otherwise. */
+export const MAGICS: readonly string[] = ['GGUF', 'PWRI'];
 export const DEFAULT_ALIGNMENT = 32;
 
 export const alignUp = (offset: number, alignment: number): number => Math.ceil(offset / alignment) * alignment;

@@ -1,5 +1,9 @@
-/** What importance weights are made of: while a model runs, the squares of what its matrices multiply are added up (llama-imatrix's in_sum2). */
+/**
+ * What a model's weights are given while it runs: the squares of what its matrices multiply, added up (llama-imatrix's in_sum2), of which importance weights
+ * are made; or a step's inputs themselves.
+ */
 import { TYPE } from '../type-traits.ts';
+import { cpy } from './ops.ts';
 import { mustBeRows } from './operands.ts';
 import { leaf, must, node, type Tensor } from './tensor.ts';
 
@@ -59,4 +63,21 @@ export function withInputSums(
     return [in_sum2(x, into.sums, ids && { ids, counts: into.counts! }), t];
   });
   return { nodes: all, sums };
+}
+
+/** The nodes of a graph, with copies of what every product and norm reads beside a weight that is `kept`: f32 [ne0, the batch]. A step leaves its tokens' there. */
+export function withKeptInputs(
+  nodes: readonly Tensor[],
+  kept: (weight: string) => boolean,
+): { readonly nodes: readonly Tensor[]; readonly inputs: ReadonlyMap<string, Tensor> } {
+  const inputs = new Map<string, Tensor>();
+  const all = nodes.flatMap((t) => {
+    const [a, b] = t.src;
+    const [weight, x] = t.op === 'mul_mat' ? [a, b] : t.op === 'norm' || t.op === 'rms_norm' ? [b, a] : [];
+    if (!x || weight?.op !== 'leaf' || !kept(weight.name)) return [t];
+    const copy = leaf(`${weight.name}.input`, TYPE.f32, x.ne, x.batch);
+    inputs.set(weight.name, copy);
+    return [cpy(x, copy), t];
+  });
+  return { nodes: all, inputs };
 }

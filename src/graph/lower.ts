@@ -44,6 +44,18 @@ const asBytes = (t: Tensor): Tensor =>
   });
 const chunkBytes = (type: TypeTraits): number => (COPY_CHUNK / type.blckSize) * type.typeSize;
 
+/** Of up to so many bytes of weights most are still in the L2 caches when a step comes to them again. (Fetched all the same, tokens took 1.1 of the time.) */
+const CACHED_BYTES = 4 << 20;
+
+/** Weights that are multiplied nearly as they are loaded: nothing is gained by fetching them first. */
+const READ_FAST: readonly TypeTraits[] = [TYPE.f32, TYPE.bf16, TYPE.q8_0];
+
+/** Bytes of the packed weights that these nodes multiply by. */
+function bytesOfWeights(nodes: readonly Tensor[]): number {
+  const weights = new Set(nodes.flatMap(({ op, src: [a] }) => (a && op.startsWith('mul_mat') && a.layout === 'packed' ? [a] : [])));
+  return [...weights].reduce((sum, w) => sum + nbytes(w), 0);
+}
+
 /**
  * @param nodes each after its sources, as expand() orders them
  * @param actBits what packed products of block types round activations to
@@ -80,6 +92,10 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts, actBits: 4 |
     made.set(x, [...(made.get(x) ?? []), { to, groups, t }]);
     return t;
   };
+
+  /** Whether a product fetches its weights before it multiplies by them (assembly/ops/mul_mat_packed.ts). */
+  const fromMemory = bytesOfWeights(nodes) > CACHED_BYTES;
+  const fetched = ({ type }: Tensor): number => Number(fromMemory && !READ_FAST.includes(type));
 
   /** Adds a record. Every record comes through here: sources whose strides its kernel does not take (strides.ts) are copied first. */
   const push = (wanted: OpRecord): void => {
@@ -212,7 +228,7 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts, actBits: 4 |
           code: way.code,
           dst: t,
           src: [rowsOf(a, way.src0), rowsOf(b, way.src1)],
-          params: [],
+          params: [0, fetched(a)],
           how: way.how,
           scratch: way.code === 'MUL_MAT_PACKED' ? facts.mul_mat_packed_scratch() : 0,
         });
@@ -226,7 +242,7 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts, actBits: 4 |
           code: way.code,
           dst: t,
           src: [rowsOf(a, way.src0), x, groupsOf(c, a.ne[2])],
-          params: [b.ne[1]],
+          params: [b.ne[1], fetched(a)],
           how: way.how,
           scratch: packed ? facts.mul_mat_packed_scratch() : 0,
         });

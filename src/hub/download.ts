@@ -11,6 +11,7 @@ import { basename, dirname, join } from 'node:path';
 import { bytesText } from '../bytes-text.ts';
 import { QuantletError } from '../errors.ts';
 import { openHttp, type HttpOptions } from '../io/http.ts';
+import { MAGICS } from '../gguf/types.ts';
 import { lock } from './lock.ts';
 
 export interface Remote {
@@ -162,7 +163,7 @@ async function fetchTo(remote: Remote, options: DownloadOptions): Promise<'done'
       end += chunk.length;
       if (!checked && end >= 4) {
         const start = await firstBytes(handle);
-        checked = start === 'GGUF';
+        checked = MAGICS.includes(start);
         if (!checked) worthless = path;
         if (!checked && at > 0) return 'damaged';
         if (!checked)

@@ -1,9 +1,10 @@
 /** A model's files opened and their header checked: one file, a split model told by its first file, or a list of parts. */
 import { QuantletError } from '../errors.ts';
 import { openSplitGGUF, readSplitGGUF, type OpenedGGUF } from '../gguf/split.ts';
+import type { TensorInfo } from '../gguf/types.ts';
 import type { OpenedFile, Platform } from '../engine/platform.ts';
 import { printable } from '../printable.ts';
-import type { SourceLike } from './source.ts';
+import type { Bytes, SourceLike } from './source.ts';
 import { outOfMemory } from '../wasm/memory.ts';
 
 export type ModelSource = string | URL | SourceLike;
@@ -48,6 +49,14 @@ export async function openModelFiles(
     throw outOfMemory('opening the model', withName(error, opened[0]?.name));
   }
 }
+
+/** A tensor's bytes, of a model's files. @throws what reading them throws, or signal.reason */
+export const tensorBytes = (parts: readonly Bytes[], { part, offset, byteLength }: TensorInfo, signal?: AbortSignal): Promise<Uint8Array> =>
+  parts[part].read(offset, offset + byteLength, signal);
+
+/** The elements of a tensor of f32. @throws as tensorBytes */
+export const tensorFloats = async (parts: readonly Bytes[], info: TensorInfo, signal?: AbortSignal): Promise<Float32Array> =>
+  new Float32Array((await tensorBytes(parts, info, signal)).slice().buffer);
 
 /** What is wrong with a file's header says which file it is, where it has a name. */
 function withName(error: unknown, name: string | undefined): unknown {

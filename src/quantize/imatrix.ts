@@ -5,6 +5,7 @@ import { readGGUF } from '../gguf/read.ts';
 import type { GGUF, TensorInfo } from '../gguf/types.ts';
 import { invalid } from '../gguf/value.ts';
 import { writeGGUF, type WriteValue } from '../gguf/write.ts';
+import { tensorFloats } from '../io/model-files.ts';
 import type { Bytes } from '../io/source.ts';
 import { TYPE } from '../type-traits.ts';
 
@@ -37,8 +38,7 @@ const COUNTS = '.counts';
 
 const readFloats = async (bytes: Bytes, info: TensorInfo, signal?: AbortSignal): Promise<Float32Array> => {
   if (info.type !== TYPE.f32) throw invalid(`imatrix tensor "${info.name}" is of type ${info.type.name}, expected f32`);
-  const data = await bytes.read(info.offset, info.offset + info.byteLength, signal);
-  return new Float32Array(data.slice().buffer);
+  return tensorFloats([bytes], info, signal);
 };
 
 const open = async (bytes: Bytes, signal?: AbortSignal): Promise<GGUF> => {

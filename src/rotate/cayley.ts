@@ -42,13 +42,14 @@ function solved(a: Float64Array, b: Float64Array, n: number): Float64Array {
 }
 
 /**
- * One step of stochastic gradient descent with momentum.
+ * One step of stochastic gradient descent with momentum, of a length that the gradient does not say: losses of few bits are small, and their gradients' sizes
+ * tell little.
  * @param x orthogonal, [n, n] by rows, changed
  * @param momentum the same size, zeros at first, changed: what is left of it is along the matrices
  * @param gradient the loss's, by the elements of x
- * @param rate how far a step of this gradient goes
+ * @param rate the angle by which rows turn, in radians, root mean square
  */
-export function cayleyStep(x: Float32Array, momentum: Float32Array, gradient: Float32Array, rate: number, kept = 0.9): void {
+export function cayleyStep(x: Float32Array, momentum: Float32Array, gradient: Float32Array, rate: number, kept = 0.95): void {
   const n = Math.sqrt(x.length);
   momentum.forEach((m, i) => (momentum[i] = kept * m + gradient[i]));
   // W = (X M^T - M X^T) / 2: the part of -M X^T that turns.
@@ -61,11 +62,14 @@ export function cayleyStep(x: Float32Array, momentum: Float32Array, gradient: Fl
     }
   const wx = product(w, x, n);
   momentum.set(wx.map((m) => -m));
-  const left = w.map((v, i) => (i % (n + 1) === 0 ? 1 : 0) - (rate / 2) * v);
+  const size = Math.sqrt(w.reduce((sum, v) => sum + v * v, 0) / n);
+  if (!(size > 0)) return;
+  const half = rate / size / 2;
+  const left = w.map((v, i) => (i % (n + 1) === 0 ? 1 : 0) - half * v);
   x.set(
     solved(
       left,
-      wx.map((v, i) => x[i] + (rate / 2) * v),
+      wx.map((v, i) => x[i] + half * v),
       n,
     ),
   );

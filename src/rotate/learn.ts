@@ -1,5 +1,5 @@
-/** Rotations that are learned (SpinQuant, arXiv 2405.16406): R1 and R2 of the least loss that the network has with 4-bit weights. */
-import type { Engine } from '../core/engine.ts';
+/** Rotations that are learned (SpinQuant, arXiv 2405.16406): R1 and R2 with which a network of 4-bit weights is closest to the model as it is. */
+import type { Engine, Plan } from '../core/engine.ts';
 import { rope_ext } from '../core/rope.ts';
 import type { HParams } from '../arch/hparams.ts';
 import { QuantletError } from '../errors.ts';
@@ -7,8 +7,9 @@ import type { Tensor } from '../graph/tensor.ts';
 import { cayleyStep } from './cayley.ts';
 import { lossOf, type LayerMatrices } from './loss.ts';
 import { randomNumbers } from './random.ts';
+import { rounded } from './rounded.ts';
 
-/** An orthogonal matrix by rows, what is left of the steps that it took, and what it was when the loss was least. */
+/** An orthogonal matrix by rows, what is left of the steps that it took, and what it was when they were best. */
 export interface LearnedMatrix {
   readonly x: Float32Array;
   readonly momentum: Float32Array;
@@ -18,7 +19,7 @@ export interface LearnedMatrix {
 export interface Learned {
   /** Steps taken. */
   step: number;
-  /** The loss of the best matrices, in nats a token of the pieces of text by which all are judged. */
+  /** How far the network of the best matrices is from the model, in nats a token of the text that nothing is learned from. */
   loss: number;
   readonly r1: LearnedMatrix;
   /** For each layer. */
@@ -42,7 +43,7 @@ export interface LearnOptions {
   readonly window: number;
   readonly sequences: number;
   readonly steps: number;
-  /** Of the first step; it falls to 0 in equal parts. */
+  /** The angle of the first step, in radians; it falls to 0 in equal parts. */
   readonly rate: number;
   readonly seed: number;
   readonly signal?: AbortSignal | undefined;
@@ -51,9 +52,10 @@ export interface LearnOptions {
 /** Tokens of a sequence at most. */
 const MOST_WINDOW = 256;
 const MOST_SEQUENCES = 4;
-/** Every so many steps the matrices are judged, by so many batches that are the same each time. */
+/** Every so many steps the matrices are judged, by so many batches that are the same each time: of a part of the text that nothing is learned from. */
 export const JUDGE_EVERY = 10;
 const JUDGED_BATCHES = 3;
+const JUDGED_PART = 1 / 8;
 
 /** Sequences of a step, and bytes of an engine for them: fewer where there is not so much memory. @throws ERR_OUT_OF_MEMORY */
 export function roomFor(hp: HParams, matrixElements: number, largest: number): { window: number; sequences: number; bytes: number } {
@@ -72,65 +74,72 @@ export function roomFor(hp: HParams, matrixElements: number, largest: number): {
 }
 
 /**
- * Takes the steps that are left, changing `learned`. Quantised weights jump where steps are smooth: the best matrices are not always the last, and may be
- * the first.
- * @returns a generator of the loss in nats a token that each step started from
+ * Goes on with the best of `starts`, changing it, by the steps that are left. Rounded weights jump where steps are smooth: the best matrices are not always
+ * the last, and may be the first.
+ * @returns a generator of what is learned, behind each step
  * @throws ERR_INVALID_ARGUMENT where the text is too short, or signal.reason
  */
 export async function* learnRotations(
   engine: Engine,
-  { headDim, nHead, nHeadKv, eps, rope, nVocab }: HParams,
+  { headDim, nHead, nHeadKv, eps, rope }: HParams,
   { embeddings, output, layers, ropeFactors }: LearnWeights,
-  learned: Learned,
+  starts: readonly Learned[],
   { r4, ids: text, bos, window, sequences, steps, rate, seed, signal }: LearnOptions,
-): AsyncGenerator<number> {
-  if (text.length <= window)
-    throw new QuantletError('ERR_INVALID_ARGUMENT', `the text has ${text.length} tokens; expected more than a window of ${window}`);
+): AsyncGenerator<Learned> {
+  const judged = Math.max(window, Math.floor(text.length * JUDGED_PART));
+  const parts = { learned: text.slice(0, -judged), judged: text.slice(-judged) };
+  if (parts.learned.length < window)
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `the text has ${text.length} tokens; expected at least two windows of ${window}`);
   const tokens = window * sequences;
   const positions = Array.from({ length: tokens }, (_, i) => i % window);
-  const [ids, targets] = [0, 0].map(() => engine.tensor('i32', [tokens]));
+  const ids = engine.tensor('i32', [tokens]);
   const tensorOf = ({ x }: LearnedMatrix): Tensor<'f32'> => engine.tensor('f32', [Math.sqrt(x.length), Math.sqrt(x.length)]);
-  const [r1, r2] = [tensorOf(learned.r1), learned.r2.map(tensorOf)];
+  const [r1, r2] = [tensorOf(starts[0].r1), starts[0].r2.map(tensorOf)];
   const { nDims, freqBase, freqScale, extFactor, attnFactor, betaFast, betaSlow, nCtxOrig } = rope;
   const angles = { nDims, freqBase, freqScale, extFactor, attnFactor, betaFast, betaSlow, nCtxOrig, factors: ropeFactors, nCtx: window };
   const turn = (x: Tensor, back: boolean): Tensor => rope_ext(x, back ? positions.map((p) => -p) : positions, angles);
-  const shape = { headDim, nHead, nHeadKv, eps, r4, type: 'q4_0', window, rope: turn } as const;
-  const loss = lossOf({ ...shape, embeddings, output, layers, r1, r2, ids, targets });
-  const plan = engine.plan(loss.probabilities, loss.r1, ...loss.r2);
-  const matrices = [[learned.r1, r1, loss.r1], ...learned.r2.map((m, i) => [m, r2[i], loss.r2[i]] as const)] as const;
+  const shape = { headDim, nHead, nHeadKv, eps, r4, window, rope: turn, round: rounded } as const;
+  const loss = lossOf({ ...shape, embeddings, output, layers, r1, r2, ids });
+  const learning = engine.plan(loss.divergence, loss.r1, ...loss.r2);
+  const judging = engine.plan(loss.divergence);
+  /** Matrices of what is learned, with their places in the graph and their gradients. */
+  const matricesOf = (learned: Learned): readonly (readonly [LearnedMatrix, Tensor, Tensor])[] => [
+    [learned.r1, r1, loss.r1],
+    ...learned.r2.map((m, i) => [m, r2[i], loss.r2[i]] as const),
+  ];
 
-  /** The loss of some pieces of the text, and their gradient. */
-  const measure = async (stream: number): Promise<number> => {
+  /** Computes a plan for some pieces of a part of the text. */
+  const run = async (plan: Plan, learned: Learned, part: readonly number[], stream: number): Promise<void> => {
     const random = randomNumbers(seed, stream);
     const pieces = Array.from({ length: sequences }, () => {
-      const from = random() % (text.length - window);
-      return text.slice(from, from + window + 1);
+      const from = random() % (part.length - window + 1);
+      return [bos ?? part[from], ...part.slice(from + 1, from + window)];
     });
-    const next = pieces.flatMap((piece) => piece.slice(1));
-    engine.write(
-      ids,
-      pieces.flatMap((piece) => [bos ?? piece[0], ...piece.slice(1, window)]),
-    );
-    engine.write(targets, next);
-    for (const [{ x }, t] of matrices) engine.write(t, x);
+    engine.write(ids, pieces.flat());
+    for (const [{ x }, t] of matricesOf(learned)) engine.write(t, x);
     await engine.compute(plan, { signal });
-    const probabilities = engine.view(loss.probabilities) as Float32Array;
-    return next.reduce((sum, id, i) => sum - Math.log(probabilities[i * nVocab + id]), 0) / tokens;
   };
-  const judge = async (): Promise<void> => {
+  const judge = async (learned: Learned): Promise<void> => {
     let mean = 0;
-    for (let i = 0; i < JUDGED_BATCHES; i++) mean += (await measure(-2 - i)) / JUDGED_BATCHES;
+    for (let i = 0; i < JUDGED_BATCHES; i++) {
+      await run(judging, learned, parts.judged, -2 - i);
+      mean += engine.read(loss.divergence)[0] / JUDGED_BATCHES;
+    }
     if (!(mean < learned.loss)) return;
     learned.loss = mean;
-    for (const [{ x, best }] of matrices) best.set(x);
+    for (const [{ x, best }] of matricesOf(learned)) best.set(x);
   };
 
-  for (; learned.step < steps; learned.step++) {
-    if (learned.step % JUDGE_EVERY === 0) await judge();
-    yield await measure(learned.step);
-    for (const [{ x, momentum }, , gradient] of matrices)
+  if (starts.length > 1) for (const start of starts) await judge(start);
+  const learned = starts.reduce((a, b) => (b.loss < a.loss ? b : a));
+  while (learned.step < steps) {
+    if (learned.step % JUDGE_EVERY === 0) await judge(learned);
+    await run(learning, learned, parts.learned, learned.step);
+    for (const [{ x, momentum }, , gradient] of matricesOf(learned))
       cayleyStep(x, momentum, engine.view(gradient) as Float32Array, rate * (1 - learned.step / steps));
+    learned.step++;
+    if (learned.step === steps) await judge(learned);
+    yield learned;
   }
-  await judge();
-  plan.dispose();
+  for (const plan of [learning, judging]) plan.dispose();
 }

@@ -1,16 +1,16 @@
 /**
- * The loss of a rotated llama with quantised matrices, and its gradient by the rotations, as one graph of the tensor API's ops.
+ * How far a rotated llama of 4 bits is from the model as it is, and the gradient of that by the rotations, as one graph of the tensor API's ops.
  *
- * Every matrix W' is made of the model's W, R1 and R2 (plan.ts), then quantised; its gradient passes the quantiser as if that were not there (straight
- * through). So no gradient of a matrix is ever made: of a reader W' = W R1, whose product is x W'^T, the loss's gradient by R1 is (dy W)^T x; of a writer
- * W' = R1^T W it is (x W^T)^T dy. Matrices are written by rows: x [n, m] is m rows of n elements, a row for each token.
+ * Every matrix W' is made of the model's W, R1 and R2 (plan.ts), then rounded: of a reader W' = W R1, of a writer W' = R1^T W. The distance is the mean of
+ * the tokens' Kullback-Leibler divergences: unlike the loss of a text it is 0 where nothing is lost, so that its gradient is that of what is.
+ * Matrices are written by rows: x [n, m] is m rows of n elements, a row for each token.
  */
-import { add, div, mul, scale, sigmoid, sqr, sqrt, sub } from '../graph/elementwise-ops.ts';
-import { cast, cont, get_rows, mul_mat } from '../graph/ops.ts';
-import { diag_mask_inf, fwht, mean, rms_norm, soft_max, sum_rows } from '../graph/row-ops.ts';
+import { add, div, log, mul, scale, sigmoid, sqr, sqrt, sub } from '../graph/elementwise-ops.ts';
+import { cont, get_rows, mul_mat } from '../graph/ops.ts';
+import { diag_mask_inf, fwht, mean, rms_norm, soft_max, sum, sum_rows } from '../graph/row-ops.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import { permute, reshape, transpose } from '../graph/views.ts';
-import { TYPE } from '../type-traits.ts';
+import type { Rounded } from './rounded.ts';
 
 /** Matrices of a layer as the file has them, f32, the norms' weights folded into those that read the residual stream. */
 export const LAYER_MATRICES = ['attn_q', 'attn_k', 'attn_v', 'attn_output', 'ffn_gate', 'ffn_up', 'ffn_down'] as const;
@@ -23,8 +23,8 @@ export interface LossGraph {
   readonly eps: number;
   /** R4: elements of what ffn_down reads that are transformed together; 0: none. */
   readonly r4: number;
-  /** What matrices are quantised to, where their rows are whole blocks of it; none: they stay f32. */
-  readonly type?: 'q4_0' | undefined;
+  /** What becomes of matrices. */
+  readonly round: (w: Tensor) => Rounded;
   /** [n_embd, n_vocab] */
   readonly embeddings: Tensor;
   readonly output: Tensor;
@@ -34,17 +34,16 @@ export interface LossGraph {
   readonly r2: readonly Tensor[];
   /** Tokens of a sequence. */
   readonly window: number;
-  /** i32 [window * sequences]: the tokens, and what follows each. */
+  /** The tokens, i32 [window * sequences]. */
   readonly ids: Tensor;
-  readonly targets: Tensor;
   /** Turns queries or keys [head_dim, heads, window * sequences] to their positions, or back. */
   readonly rope: (x: Tensor, back: boolean) => Tensor;
 }
 
 export interface Loss {
-  /** [n_vocab, tokens]: the probabilities of what follows each token. */
-  readonly probabilities: Tensor;
-  /** The gradient of the mean of -ln p, as r1 and r2. */
+  /** [1]: the mean divergence of a token, in nats. */
+  readonly divergence: Tensor<'f32'>;
+  /** Its gradient, as r1 and r2. */
   readonly r1: Tensor;
   readonly r2: readonly Tensor[];
 }
@@ -57,16 +56,16 @@ const transposedBy = (x: Tensor, y: Tensor): Tensor => mul_mat(turned(y), turned
 /** Rows cut into heads, each times r. */
 const headsBy = (x: Tensor, r: Tensor): Tensor => reshape(by(headsOf(x, r), r), x.ne);
 const headsOf = (x: Tensor, r: Tensor): Tensor => reshape(x, [r.ne[0], (x.ne[0] * x.ne[1]) / r.ne[0]]);
+const sumOf = (parts: readonly Tensor[]): Tensor => parts.reduce((a, b) => add(a, b));
+/** Logarithms of probabilities, of which the smallest are 0. */
+const logOf = (p: Tensor): Tensor => log(scale(p, 1, { bias: 1e-20 }));
 
 export function lossOf(g: LossGraph): Loss {
-  const { r1, r2, nHead, nHeadKv, headDim, window, layers } = g;
+  const { r1, r2, nHead, nHeadKv, headDim, window, layers, round } = g;
   const tokens = g.ids.ne[0];
   const sequences = tokens / window;
   /** Query heads that share a KV head, one after the other. */
   const shared = nHead / nHeadKv;
-  const quantised = (w: Tensor): Tensor => (g.type && w.ne[0] % TYPE[g.type].blckSize === 0 ? cast(cast(w, g.type), 'f32') : w);
-  const reader = (w: Tensor): Tensor => quantised(by(w, r1));
-  const writer = (w: Tensor): Tensor => quantised(transposedBy(r1, w));
   const transformed = (x: Tensor): Tensor => (g.r4 > 0 ? fwht(x, { n: g.r4 }) : x);
   const norm = (x: Tensor): Tensor => rms_norm(x, { eps: g.eps });
   /** The gradient by x of what reads y = norm(x). */
@@ -82,97 +81,91 @@ export function lossOf(g: LossGraph): Loss {
   const rope = (x: Tensor, heads: number, back = false): Tensor =>
     reshape(g.rope(reshape(x, [headDim, heads, tokens]), back), [headDim * heads, tokens]);
 
-  const embeddings = reader(g.embeddings);
+  /** The network of these matrices, and all that its gradient needs. */
+  const forward = (embedded: Tensor, matrices: readonly LayerMatrices[], output: Tensor, turn: (x: Tensor) => Tensor) => {
+    let x = embedded;
+    const states = matrices.map((w) => {
+      const h = norm(x);
+      const q = apart(rope(byTransposed(h, w.attn_q), nHead), nHead);
+      const k = apart(rope(byTransposed(h, w.attn_k), nHeadKv), nHeadKv);
+      const v = apart(byTransposed(h, w.attn_v), nHeadKv);
+      const p = soft_max(diag_mask_inf(ungrouped(mul_mat(k, grouped(q))), 0), { scale: 1 / Math.sqrt(headDim) });
+      const mixed = together(ungrouped(mul_mat(turned(v), grouped(p))), nHead);
+      const y = add(x, byTransposed(mixed, w.attn_output));
+      const f = norm(y);
+      const gate = byTransposed(f, w.ffn_gate);
+      const up = byTransposed(f, w.ffn_up);
+      const open = sigmoid(gate);
+      const silu = mul(gate, open);
+      const inner = turn(mul(silu, up));
+      const state = { x, h, q, k, v, p, mixed, y, f, gate, up, open, silu, inner };
+      x = add(y, byTransposed(inner, w.ffn_down));
+      return state;
+    });
+    const last = norm(x);
+    return { states, x, last, probabilities: soft_max(byTransposed(last, output)) };
+  };
+
+  const embedded = get_rows(g.embeddings, g.ids);
+  const want = forward(embedded, layers, g.output, (x) => x).probabilities;
+
+  const halves = layers.map((w, il) => ({
+    values: turned(by(w.attn_v, r1)),
+    outer: headsBy(w.attn_output, r2[il]),
+    down: transformed(w.ffn_down),
+  }));
+  const reader = (w: Tensor): Rounded => round(by(w, r1));
+  const writer = (w: Tensor): Rounded => round(transposedBy(r1, w));
+  const rotated = layers.map((w, il) => ({
+    attn_q: reader(w.attn_q),
+    attn_k: reader(w.attn_k),
+    attn_v: round(turned(headsBy(halves[il].values, r2[il]))),
+    attn_output: writer(halves[il].outer),
+    ffn_gate: reader(w.ffn_gate),
+    ffn_up: reader(w.ffn_up),
+    ffn_down: writer(halves[il].down),
+  }));
+  // Rows are rounded each for themselves: those that the tokens name are all that is needed.
+  const first = reader(embedded);
   const output = reader(g.output);
-  let x: Tensor = get_rows(embeddings, g.ids);
+  const lossy = rotated.map((w) => Object.fromEntries(LAYER_MATRICES.map((name) => [name, w[name].x])) as LayerMatrices);
+  const { states, x, last, probabilities } = forward(first.x, lossy, output.x, transformed);
+  const divergence = scale(sum(mul(want, sub(logOf(want), logOf(probabilities)))), 1 / tokens);
 
-  const forward = layers.map((w, il) => {
-    const turn = r2[il];
-    const values = by(w.attn_v, r1);
-    const half = headsBy(w.attn_output, turn);
-    const down = transformed(w.ffn_down);
-    const [wq, wk, wgate, wup] = [w.attn_q, w.attn_k, w.ffn_gate, w.ffn_up].map(reader);
-    const wv = quantised(turned(headsBy(turned(values), turn)));
-    const wo = writer(half);
-    const wdown = writer(down);
-
-    const h = norm(x);
-    const q = apart(rope(byTransposed(h, wq), nHead), nHead);
-    const k = apart(rope(byTransposed(h, wk), nHeadKv), nHeadKv);
-    const v = apart(byTransposed(h, wv), nHeadKv);
-    const p = soft_max(diag_mask_inf(ungrouped(mul_mat(k, grouped(q))), 0), { scale: 1 / Math.sqrt(headDim) });
-    const mixed = together(ungrouped(mul_mat(turned(v), grouped(p))), nHead);
-    const y = add(x, byTransposed(mixed, wo));
-    const f = norm(y);
-    const gate = byTransposed(f, wgate);
-    const up = byTransposed(f, wup);
-    const open = sigmoid(gate);
-    const silu = mul(gate, open);
-    const inner = transformed(mul(silu, up));
-    const made = {
-      w,
-      turn,
-      values,
-      half,
-      down,
-      wq,
-      wk,
-      wv,
-      wo,
-      wgate,
-      wup,
-      wdown,
-      x,
-      h,
-      q,
-      k,
-      v,
-      p,
-      mixed,
-      y,
-      f,
-      gate,
-      up,
-      open,
-      silu,
-      inner,
-    };
-    x = add(y, byTransposed(inner, wdown));
-    return made;
-  });
-
-  const last = norm(x);
-  const probabilities = soft_max(byTransposed(last, output));
-  /** The gradient by the logits is (p - 1 at the target) / tokens: here it is multiplied by a matrix. */
-  const fromLogits = (w: Tensor): Tensor => scale(sub(by(probabilities, w), get_rows(w, g.targets)), 1 / tokens);
-  const sumOf = (parts: readonly Tensor[]): Tensor => parts.reduce((a, b) => add(a, b));
-  const byR1 = [transposedBy(fromLogits(g.output), last)];
+  const byR1: Tensor[] = [];
   const byR2: Tensor[] = [];
-  let dx = normBack(x, last, fromLogits(output));
-  for (const m of forward.toReversed()) {
-    const { w, turn } = m;
-    byR1.push(transposedBy(byTransposed(m.inner, m.down), dx));
-    const dinner = transformed(by(dx, m.wdown));
+  /** From here on a name with a d before it is the gradient by what has the name. */
+  const dReader = (w: Tensor, rotated: Rounded, dy: Tensor, x: Tensor): void =>
+    void byR1.push(transposedBy(w, rotated.back(transposedBy(dy, x))));
+  const dlogits = scale(sub(probabilities, want), 1 / tokens);
+  dReader(g.output, output, dlogits, last);
+  let dx = normBack(x, last, by(dlogits, output.x));
+  for (let il = layers.length - 1; il >= 0; il--) {
+    const [m, w, r, half, turn] = [states[il], layers[il], rotated[il], halves[il], r2[il]];
+    byR1.push(byTransposed(half.down, r.ffn_down.back(transposedBy(dx, m.inner))));
+    const dinner = transformed(by(dx, r.ffn_down.x));
     const dup = mul(dinner, m.silu);
     const dgate = mul(mul(dinner, m.up), add(m.open, sub(m.silu, mul(m.silu, m.open))));
-    byR1.push(transposedBy(add(by(dgate, w.ffn_gate), by(dup, w.ffn_up)), m.f));
-    const dy = add(dx, normBack(m.y, m.f, add(by(dgate, m.wgate), by(dup, m.wup))));
+    dReader(w.ffn_gate, r.ffn_gate, dgate, m.f);
+    dReader(w.ffn_up, r.ffn_up, dup, m.f);
+    const dy = add(dx, normBack(m.y, m.f, add(by(dgate, r.ffn_gate.x), by(dup, r.ffn_up.x))));
 
-    byR1.push(transposedBy(byTransposed(m.mixed, m.half), dy));
-    const outer = headsOf(by(byTransposed(dy, r1), w.attn_output), turn);
-    const dmixed = grouped(apart(by(dy, m.wo), nHead));
+    const dwo = r.attn_output.back(transposedBy(dy, m.mixed));
+    byR1.push(byTransposed(half.outer, dwo));
+    const douter = headsOf(by(r1, dwo), turn);
+    const dmixed = grouped(apart(by(dy, r.attn_output.x), nHead));
     const dp = ungrouped(mul_mat(m.v, dmixed));
     const ds = scale(mul(m.p, sub(dp, sum_rows(mul(dp, m.p)))), 1 / Math.sqrt(headDim));
     const dq = rope(together(ungrouped(mul_mat(turned(m.k), grouped(ds))), nHead), nHead, true);
     const dk = rope(together(transposedBy(grouped(ds), grouped(m.q)), nHeadKv), nHeadKv, true);
     const dv = together(transposedBy(grouped(m.p), dmixed), nHeadKv);
-    byR2.unshift(
-      add(transposedBy(outer, headsOf(m.mixed, turn)), transposedBy(headsOf(byTransposed(m.h, m.values), turn), headsOf(dv, turn))),
-    );
-    const plain = reshape(byTransposed(headsOf(dv, turn), turn), dv.ne);
-    byR1.push(transposedBy(sumOf([by(dq, w.attn_q), by(dk, w.attn_k), by(plain, w.attn_v)]), m.h));
-    dx = add(dy, normBack(m.x, m.h, sumOf([by(dq, m.wq), by(dk, m.wk), by(dv, m.wv)])));
+    dReader(w.attn_q, r.attn_q, dq, m.h);
+    dReader(w.attn_k, r.attn_k, dk, m.h);
+    const dwv = headsOf(turned(r.attn_v.back(transposedBy(dv, m.h))), turn);
+    byR2.unshift(add(transposedBy(headsOf(w.attn_output, turn), douter), transposedBy(headsOf(half.values, turn), dwv)));
+    byR1.push(transposedBy(w.attn_v, turned(reshape(byTransposed(dwv, turn), half.values.ne))));
+    dx = add(dy, normBack(m.x, m.h, sumOf([by(dq, r.attn_q.x), by(dk, r.attn_k.x), by(dv, r.attn_v.x)])));
   }
-  byR1.push(transposedBy(get_rows(g.embeddings, g.ids), dx));
-  return { probabilities, r1: sumOf(byR1), r2: byR2 };
+  byR1.push(transposedBy(embedded, first.back(dx)));
+  return { divergence, r1: sumOf(byR1), r2: byR2 };
 }

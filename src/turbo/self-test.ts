@@ -43,7 +43,7 @@ import { cast, cpy, get_rows, mul_mat } from '../graph/ops.ts';
 import { packedBytes, repackRecord } from '../graph/packing.ts';
 import { createGraphPlan, expand, placePlan, planBytes, type GraphPlan, type PlacedPlan } from '../graph/plan.ts';
 import { gated_delta_net, ssm_conv, ssm_scan } from '../graph/recurrent-ops.ts';
-import { argmax, l2_norm, mean, norm, rms_norm, soft_max, top_k } from '../graph/row-ops.ts';
+import { argmax, fwht, l2_norm, mean, norm, rms_norm, soft_max, top_k } from '../graph/row-ops.ts';
 import { rope } from '../graph/rope.ts';
 import { constant, leaf, nbytes, type Ne, type Tensor } from '../graph/tensor.ts';
 import { reshape, view } from '../graph/views.ts';
@@ -182,6 +182,7 @@ function otherCases(): Cases {
   const inputs = floats('inputs', [16, 4, 11, 1], 24);
   const gates = floats('gates', [1, 4, 11, 1], 25);
   const states = floats('states', [16, 16, 4, 1], 26);
+  const wide = floats('wide', [3584, 2, 1, 1], 31);
   const some = relu(floats('some', [7, 3, 1, 1], 29));
   return {
     norms: [
@@ -191,6 +192,8 @@ function otherCases(): Cases {
       l2_norm(x, { eps: 1e-5 }),
     ],
     rope: [rope(heads, pos, table), rope(heads, pos, table, { mode: 'neox' })],
+    // 28 parts of 128, by three passes and two; by three, three and one; by two alone.
+    fwht: [3584, 512, 16].map((n) => fwht(wide, { n })),
     soft_max: [soft_max(x, {}), soft_max(x, { mask: floats('mask', [NE0 + 5, 7, 1, 1], 17), scale: 0.5 })],
     activations: [silu(x), gelu(x), gelu_erf(x), gelu_quick(x), sigmoid(x), tanh(x), softplus(x), exp(x), sqr(x), clamp(x, -1, 1)],
     'gated units': [swiglu(x, y), geglu(x, y), reglu(x, y), swiglu_oai(x, y)],

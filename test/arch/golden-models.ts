@@ -4,15 +4,20 @@ import { readFileSync } from 'node:fs';
 export const folder = new URL('../golden/arch/', import.meta.url);
 
 const { write } = (await import(new URL('gguf.mjs', folder).href)) as { write: (model: unknown) => Uint8Array };
-/** name (without an ending) -> what is in it. */
-export const { made: MADE } = (await import(new URL('models.mjs', folder).href)) as { made: Readonly<Record<string, () => unknown>> };
+type Models = Readonly<Record<string, () => unknown>>;
+const { made, sparse } = (await import(new URL('models.mjs', folder).href)) as { made: Models; sparse: Models };
+/** Models that native has answered for: name (without an ending) -> what is in it. */
+export const MADE = made;
+/** Models with ReLU, in PowerInfer's layout, likewise. */
+export const SPARSE = sparse;
 
 const written = new Map<string, Uint8Array>();
 
 /** @param name a file of the folder, or of a model that is made */
 export function goldenModel(name: string): Uint8Array {
-  if (!(name in MADE)) return readFileSync(new URL(name, folder));
-  const bytes = written.get(name) ?? write(MADE[name]());
+  const make = MADE[name] ?? SPARSE[name];
+  if (!make) return readFileSync(new URL(name, folder));
+  const bytes = written.get(name) ?? write(make());
   written.set(name, bytes);
   return bytes;
 }

@@ -36,6 +36,8 @@ import { tokenize } from '../../src/cli/tokenize.ts';
 import { inspectCommand as inspect } from '../../src/cli/inspect-command.ts';
 import { ggufSplit } from '../../src/cli/gguf-split.ts';
 import { rotate } from '../../src/cli/rotate.ts';
+import { sparsify } from '../../src/cli/sparsify.ts';
+import { goldenModel } from '../arch/golden-models.ts';
 import { ggufHash } from '../../src/cli/gguf-hash.ts';
 import { batch } from '../../src/cli/batch.ts';
 
@@ -55,6 +57,10 @@ const lines = writeTo(folder, 'lines.jsonl', asked('/v1/completions', { prompt: 
 const answers = join(folder, 'answers.jsonl');
 
 /** Arguments with which a command does its work, quickly. */
+/** Says of a llama that it has ReLU. */
+const RELU = 'powerinfer.sparse_threshold=float:0';
+/** A llama with predictors of the neurons that fire. */
+const predicted = writeTo(folder, 'predicted.gguf', goldenModel('llama-predicted'));
 const BASE: Readonly<Record<string, Args>> = {
   run: ['-m', llamaModel, '-p', 'the cat', '-n', 3, '--build', 'simd', '--no-warmup', '--json'],
   chat: ['-m', llamaModel, '-p', 'the cat', '-n', 3, '--build', 'simd', '--no-warmup', '--json', '--chat-template', template('')],
@@ -64,6 +70,7 @@ const BASE: Readonly<Record<string, Args>> = {
   bench: ['-m', llamaModel, '-p', 4, '-n', 2, '-r', 1, '-o', 'json', '-t', 1, '--build', 'simd', '--no-warmup'],
   perplexity: ['-m', llamaModel, '-f', text, '-c', 24, '--build', 'simd', '--json'],
   imatrix: ['-m', llamaModel, '-f', text, '-c', 24, '--build', 'simd', '--json', '-o', join(folder, 'imatrix.gguf')],
+  sparsify: ['-m', llamaModel, '--override-kv', RELU, '-f', text, '-c', 24, '-t', 1, '--json', '-o', join(folder, 'sparse.gguf')],
   tokenize: ['-m', llamaModel, '-p', 'the cat', '--ids'],
   inspect: ['-m', golden('llama-moe.gguf'), '--experts', '-f', text, '--json'],
 };
@@ -224,6 +231,7 @@ describe('what loadModel is given', () => {
     cacheTypeV: [['-ctv', 'q4_0'], { cacheTypeV: 'q4_0' }],
     cacheRotation: [['--no-cache-rotation'], { cacheRotation: false }],
     actBits: [['--act-bits', 4], { actBits: 4 }],
+    sparseThreshold: [['--sparse-threshold', 0.25], { sparseThreshold: 0.25 }],
     weightsMemory: [['--weights-memory', '2.5G'], { weightsMemory: 2.5 * 2 ** 30 }],
     neuronWindow: [['--neuron-window', 5], { neuronWindow: 5 }],
     build: [['--build', 'simd-threads'], { build: 'simd-threads' }],
@@ -269,7 +277,12 @@ describe('what loadModel is given', () => {
       LOADERS.filter((c) => c !== embed || !args.some((arg) => String(arg).includes(lora))),
     )) {
       effect(c, [key], JSON.stringify(want).replaceAll(/"[^"]*\//g, '"'), async () => {
-        const base = key === 'warmup' ? without(BASE[c.name], '--no-warmup', 1) : BASE[c.name];
+        const base =
+          key === 'warmup'
+            ? without(BASE[c.name], '--no-warmup', 1)
+            : key === 'sparseThreshold'
+              ? [...without(BASE[c.name], '-m'), '-m', predicted]
+              : BASE[c.name];
         const [[plain], [got]] = [await loads(c, [], base), await loads(c, args, base)];
         const model = key === 'overrideKv' ? '' : 'llama';
         const expected = JSON.parse(JSON.stringify(want).replaceAll('ARCH', model)) as object;
@@ -998,6 +1011,32 @@ describe('rotate', () => {
   });
 });
 
+describe('sparsify', () => {
+  const out = join(folder, 'sparse-too.gguf');
+  const args: Args = ['-m', llamaModel, '-c', 24, '-t', 1, '-o', out];
+  const said = async (...more: Args): Promise<string> => (await invoke(sparsify, [...args, ...more])).stdout;
+  effect(
+    sparsify,
+    ['model', 'overrideKv', 'file', 'prompt', 'sparseFile', 'ctx', 'chunks'],
+    'windows of the text, and a file',
+    async () => {
+      const text100 = 'the cat '.repeat(60);
+      expect((await failure(() => said('-p', text100))).message).toMatch(/nothing in this llama model/);
+      expect(await said('-p', text100, '--override-kv', RELU, '--chunks', 2)).toMatch(/wrote .*sparse-too\.gguf: 48 tokens/);
+      expect(await said('-f', text, '--override-kv', RELU, '--chunks', 1, '-c', 32)).toMatch(/wrote .*sparse-too\.gguf: 32 tokens/);
+      expect((await readGGUF(toBytes(readFileSync(out)))).tensors.has('blk.0.ffn_down_t.weight')).toBe(true);
+    },
+  );
+  effect(sparsify, ['predictor', 'predictorSteps', 'recall', 'threads', 'json'], 'predictors of a rank, as good as is asked', async () => {
+    const found = async (recall: number): Promise<{ recall: number; threshold: number }> =>
+      json(sparsify, '--predictor', 4, '--predictor-steps', 10, '--recall', recall, '-t', 2);
+    const [most, few] = [await found(1), await found(0.3)];
+    expect(most.recall).toBe(1);
+    expect(few.recall).toBeLessThan(1);
+    expect(few.threshold).toBeGreaterThan(most.threshold);
+  });
+});
+
 describe('gguf-split and gguf-hash', () => {
   const there = join(folder, 'split');
   mkdirSync(there);
@@ -1532,12 +1571,20 @@ describe('values that make no sense', () => {
       ['0', /(batchSize|-b) is 0/],
       ['-3', /(batchSize|-b) is -3/],
     ],
+    sparseFile: [[join(missing, 'out.gguf'), /opening .*none/]],
+    predictor: [['0', /--predictor is 0/]],
+    predictorSteps: [['0', /--predictor-steps is 0/]],
+    recall: [
+      ['0', /--recall is 0/],
+      ['1.5', /--recall is 1.5/],
+    ],
     rotationSeed: [['-1', /--seed is -1/]],
     learn: [[missing, /none/]],
     learnSteps: [['0', /--learn-steps/]],
     learnRate: [['0', /--learn-rate/]],
     checkpoint: [[missing, /give the text with --learn/]],
     actBits: [['5', /actBits is 5; expected 4 or 8/]],
+    sparseThreshold: [['0', /sparseThreshold is 0, and the model has no predictors/]],
     ctxCheckpoints: [['-1', /(ctxCheckpoints|-ctxcp) is -1/]],
     checkpointMinStep: [['0', /(checkpointMinStep|-cms) is 0/]],
     neuronWindow: [

@@ -44,6 +44,13 @@ describe('the model that ships', () => {
   });
 });
 
+test("PowerInfer's files begin with PWRI, and are GGUF otherwise", async () => {
+  const small = smallFile();
+  const theirs = small.slice();
+  theirs.set(new TextEncoder().encode('PWRI'));
+  expect(await readGGUF(toBytes(theirs))).toEqual(await readGGUF(toBytes(small)));
+});
+
 /** The models of the tests, the one that ships, and those of ../shared where they are. */
 const golden = new URL('../golden/arch/', import.meta.url);
 const committed = readdirSync(golden)

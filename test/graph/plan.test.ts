@@ -210,6 +210,7 @@ describe('llama', () => {
       contextLength: 256,
       has: (name) => name.endsWith('ffn_gate.weight') || name === 'output.weight',
       shapeOf: () => undefined,
+      neuronsFromFile: false,
       inputs,
       weight,
       optional: () => undefined,

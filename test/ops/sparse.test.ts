@@ -54,7 +54,7 @@ const spec: fc.Arbitrary<Spec> = fc.record({
   density: fc.constantFrom(0, 0.1, 0.5, 0.9, 1),
   outside: fc.option(fc.integer({ min: 0, max: 20 }), { nil: undefined }),
   beyond: fc.integer({ min: 0, max: 3 }),
-  threshold: fc.constantFrom(undefined, 'relu', 0, 0.5, -Infinity, Infinity),
+  threshold: fc.constantFrom<Spec['threshold']>(undefined, 'relu', 0, 0.5, -Infinity, Infinity),
   nan: fc.boolean(),
   seed: fc.integer({ min: 1, max: 1000 }),
 });

@@ -80,6 +80,9 @@ const traits: Record<string, Traits> = {
   smallthinker: { rope: 'neox', unit: 'relu', weightsToOne: true, windows: { pattern: 4, first: true } },
   phi3: { rope: 'neox' },
   stablelm: { rope: 'neox' },
+  bamboo: { rope: 'norm' },
+  falcon: { rope: 'neox', gelu: true, parallel: true },
+  opt: {},
   bitnet: { rope: 'neox', subNorms: true },
   starcoder2: { rope: 'neox', gelu: true },
   gemma2: { rope: 'neox', gelu: true, scaled: true, windows: { pattern: 2, size: 4096 } },
@@ -108,7 +111,8 @@ const gelu = (v: number) => {
   const x = roundHalf(v);
   return roundHalf(0.5 * x * (1 + Math.tanh(0.79788456080286535588 * x * (1 + 0.044715 * x * x))));
 };
-const reluSqr = (x: number) => Math.max(0, x) ** 2;
+const relu = (x: number) => Math.max(0, x);
+const reluSqr = (x: number) => relu(x) ** 2;
 const add = (a: Vec, b: Vec) => a.map((x, i) => x + b[i]);
 const scale = (a: Vec, s: number) => a.map((x) => x * s);
 const softCap = (x: number, cap: number) => (cap ? cap * Math.tanh(x / cap) : x);
@@ -165,7 +169,7 @@ export function reference(gguf: RefGguf) {
   const head = num('attention.key_length', n_embd / n_head);
   const n_rot_global = num('rope.dimension_count', head);
   const n_ff = num('feed_forward_length', 0);
-  const eps = num('attention.layer_norm_rms_epsilon', num('attention.layer_norm_epsilon', 0));
+  const eps = num('attention.layer_norm_rms_epsilon', num('attention.layer_norm_epsilon', arch === 'opt' ? 1e-5 : 0));
   const isNemotron = arch.startsWith('nemotron_h');
   const rms = isNemotron || raw('attention.layer_norm_rms_epsilon') !== undefined;
   const causal = () => (isT5 ? half === 'dec' : ((raw('attention.causal') as boolean | undefined) ?? true));
@@ -477,21 +481,22 @@ export function reference(gguf: RefGguf) {
     const door = optional(`${b}ffn_gate_inp_shexp.weight`) ? linear(x, `${b}ffn_gate_inp_shexp`)[0] : Infinity;
     return add(sum, scale(shared, 1 / (1 + Math.exp(-door))));
   }
-  function feedForward(x: Vec, b: string, layerInput: Vec): Vec {
+  /** `states`: x before its norm. */
+  function feedForward(x: Vec, b: string, layerInput: Vec, states = layerInput): Vec {
     if (optional(`${b}ffn_gate_inp.weight`)) return mixture(x, arch === 'smallthinker' ? layerInput : x, b);
     const up = linear(x, `${b}ffn_up`);
-    // PowerInfer's layers: ReLU, a row of the last product for each neuron, those alone that a predictor gives the threshold.
-    if (optional(`${b}ffn_down_t.weight`)) {
-      const predicted =
-        optional(`${b}fc1.weight`) &&
-        linear(
-          linear(x, `${b}fc1`).map((v) => Math.max(0, v)),
-          `${b}fc2`,
-        );
-      const least = (gguf.meta.get('powerinfer.sparse_threshold') as number | undefined) ?? 0;
-      const h = linear(x, `${b}ffn_gate`).map((g, i) => (predicted && !(predicted[i] >= least) ? 0 : Math.max(0, g) * up[i]));
-      const down = rows(`${b}ffn_down_t.weight`);
-      return h.reduce((sum, v, i) => sum.map((y, j) => y + v * down[i][j]), new Float64Array(n_embd));
+    // PowerInfer's layers: ReLU; some with a row of the last product for each neuron, and those alone that a predictor gives the threshold.
+    const least = gguf.meta.get('powerinfer.sparse_threshold') as number | undefined;
+    const down = optional(`${b}ffn_down_t.weight`) && rows(`${b}ffn_down_t.weight`);
+    if (least !== undefined || down || arch === 'bamboo' || arch === 'opt') {
+      const predicted = optional(`${b}fc1.weight`) && linear(linear(states, `${b}fc1`).map(relu), `${b}fc2`);
+      const gate = optional(`${b}ffn_gate.weight`) && linear(x, `${b}ffn_gate`);
+      const h = up.map((u, i) => {
+        if (predicted && !(predicted[i] >= (least ?? 0))) return 0;
+        return gate ? relu(gate[i]) * (arch === 'bamboo' ? relu(u) : u) : relu(u);
+      });
+      if (!down) return linear(h, `${b}ffn_down`);
+      return h.reduce((sum, v, i) => sum.map((y, j) => y + v * down[i][j]), vector(`${b}ffn_down_t.bias`) ?? new Float64Array(n_embd));
     }
     if (arch === 'apertus') return linear(xielu(up, Number(b.split('.')[1])), `${b}ffn_down`);
     if (isNemotron) return linear(up.map(reluSqr), `${b}ffn_down`);
@@ -532,7 +537,9 @@ export function reference(gguf: RefGguf) {
       const branch = mixed ?? (optional(`${b}attn_q.weight`) ? attention(ns, il, n_ctx) : ns.map((n) => feedForward(n, b, n)));
       return branch.map((o, i) => add(xs[i], o));
     }
-    const attended = mixed && !optional(`${b}attn_q.weight`) ? mixed : attend(ns, il, n_ctx);
+    // Falcon 40B
+    const seen = optional(`${b}attn_norm_2.weight`) ? xs.map((x) => norm(x, `${b}attn_norm_2`)) : ns;
+    const attended = mixed && !optional(`${b}attn_q.weight`) ? mixed : attend(seen, il, n_ctx);
     return attended.map((a, i) => {
       const o = mixed && mixed !== attended ? add(a, mixed[i]) : a;
       if (n_ff === 0) return add(xs[i], o);
@@ -544,7 +551,7 @@ export function reference(gguf: RefGguf) {
       if (isT5 && half === 'dec') x = add(x, lookBack(norm(x, `${b}cross_attn_norm`), `${b}cross_attn_`));
       const parallel = is.parallel || (arch === 'stablelm' && !optional(`${b}ffn_norm.weight`));
       const n = parallel ? ns[i] : before(x, `${b}ffn_norm`);
-      return behind(add(x, post(feedForward(n, b, xs[i]), `${b}post_ffw_norm`)), i);
+      return behind(add(x, post(feedForward(n, b, xs[i], parallel ? xs[i] : x), `${b}post_ffw_norm`)), i);
     });
   }
   /** gemma3n: a layer over the four states of each token. */
@@ -599,12 +606,12 @@ export function reference(gguf: RefGguf) {
   function hidden(ids: readonly number[], n_ctx: number): Vec[] {
     const table = rows('token_embd.weight');
     const types = vector('token_types.weight');
-    const positions = is.encoder && arch === 'bert' ? rows('position_embd.weight') : undefined;
+    const positions = (is.encoder && arch === 'bert') || arch === 'opt' ? rows('position_embd.weight') : undefined;
     const factor = is.scaled ? Math.sqrt(n_embd) : (isGranite && num('embedding_scale', 0)) || 1;
     let xs = ids.map((id, pos) => {
       let x = scale(table[id], factor);
       if (types) x = add(x, types);
-      if (positions) x = add(x, positions[pos]);
+      if (positions) x = add(x, positions[arch === 'opt' ? pos + 2 : pos]);
       return optional('token_embd_norm.weight') && !arch.startsWith('lfm2') ? norm(x, 'token_embd_norm') : x;
     });
     if (n_per_layer > 0) {

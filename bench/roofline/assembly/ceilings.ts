@@ -54,6 +54,19 @@ export function read_streams(from: usize, to: usize, times: i32): i32 {
   return i32x4.extract_lane(v128.xor(v128.xor(s0, s1), v128.xor(s2, s3)), 0);
 }
 
+/** Adds to every vector of [from, to) where it lies, `times` times: what is read, and written back. Sizes are multiples of 64. */
+export function update(from: usize, to: usize, times: i32): void {
+  const one = f32x4.splat(1);
+  for (; times > 0; times--) {
+    for (let p = from; p != to; p += 64) {
+      v128.store(p, f32x4.add(v128.load(p), one));
+      v128.store(p, f32x4.add(v128.load(p, 16), one), 16);
+      v128.store(p, f32x4.add(v128.load(p, 32), one), 32);
+      v128.store(p, f32x4.add(v128.load(p, 48), one), 48);
+    }
+  }
+}
+
 /** Bytes of activations the peaks run over, again and again. */
 const A: usize = 1024;
 

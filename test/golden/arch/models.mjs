@@ -1361,6 +1361,82 @@ Object.assign(families, {
   't5-relu': family((type, seed) => t5({ type, seed, gated: false, n_dec: 2 }), 7, 7),
 });
 
+const falcon = { ...small, n_head: 4, layer: true, fused: true, gateless: true, parallel: true };
+Object.assign(families, {
+  falcon: family((type, seed) => decoder('falcon', { ...falcon, type, seed, n_head_kv: 1 }), 72, 1),
+  'falcon-40b': family(
+    (type, seed) =>
+      decoder('falcon', {
+        ...falcon,
+        type,
+        seed,
+        layerExtra(m, b) {
+          m.vector(`${b}attn_norm_2.weight`, 32, 1, 0.2);
+          m.vector(`${b}attn_norm_2.bias`, 32, 0, 0.2);
+        },
+      }),
+    24,
+    1,
+  ),
+});
+
+/** PowerInfer's layout of a model: a row of the last product for each neuron, and with a rank predictors. Without `rows` the model stays dense, and is said to have ReLU. */
+function powerinferOf({ kv, tensors }, { rows = true, rank = 0, threshold = 0.5 }) {
+  const m = maker(99, 'f32');
+  const n_layer = kv[`${kv['general.architecture'][1]}.block_count`][1];
+  const turned = ({ name, ne: [n, k], type, data }) => ({
+    name: name.replace('ffn_down', 'ffn_down_t'),
+    ne: [k, n],
+    type,
+    data: data.map((_, i) => data[(i % k) * n + Math.floor(i / k)]),
+  });
+  const all = tensors.map((t) =>
+    !rows || !t.name.includes('ffn_down') ? t : t.ne.length === 2 ? turned(t) : { ...t, name: t.name.replace('ffn_down', 'ffn_down_t') },
+  );
+  const [n_embd, n_ff] = tensors.find(({ name }) => name === 'blk.0.ffn_up.weight').ne;
+  for (let il = 0; il < n_layer && rank > 0; il++) {
+    m.matrix(`blk.${il}.fc1.weight`, n_embd, rank);
+    m.matrix(`blk.${il}.fc2.weight`, rank, n_ff);
+  }
+  return { kv: { ...kv, 'powerinfer.sparse_threshold': ['f32', threshold] }, tensors: [...all, ...m.tensors] };
+}
+
+/** Dense models of the architectures that PowerInfer has, two of which native llama.cpp has not. */
+const relus = {
+  llama: () => decoder('llama', { seed: 71 }),
+  bamboo: () => decoder('bamboo', { seed: 72 }),
+  falcon: () => families['falcon-40b'].make('f32', 73),
+  // PowerInfer's converter writes no epsilon, and counts the two rows before the first position.
+  opt() {
+    const { kv, tensors } = decoder('opt', {
+      seed: 74,
+      n_head_kv: 4,
+      n_ff: 48,
+      layer: true,
+      tied: true,
+      qkvBias: true,
+      outBias: true,
+      ffnBias: true,
+      gateless: true,
+      extra: (m) => m.table('position_embd.weight', 32, 66, 0.3, 0, 'f32'),
+      kv: { context_length: ['u32', 66] },
+    });
+    const { 'opt.attention.layer_norm_epsilon': _, ...rest } = kv;
+    return { kv: rest, tensors };
+  },
+};
+/**
+ * Models with ReLU that tests make: `NAME-relu` dense, `NAME-rows` with a row of the last product for each neuron, `NAME-predicted` with predictors, too.
+ * name -> () => { kv, tensors }. No native program answers for them: they are held to the scalar reference.
+ */
+export const sparse = Object.fromEntries(
+  Object.entries(relus).flatMap(([name, make]) => [
+    [`${name}-relu`, () => powerinferOf(make(), { rows: false })],
+    [`${name}-rows`, () => powerinferOf(make(), {})],
+    [`${name}-predicted`, () => powerinferOf(make(), { rank: 6 })],
+  ]),
+);
+
 /** name -> () => { kv, tensors } of all of them. */
 export const made = Object.fromEntries(
   Object.entries(families).flatMap(([name, { make, seeds }]) => [

@@ -1,0 +1,136 @@
+/**
+ * What it costs, and saves, to leave out neurons of a ReLU model: as it is, by rows of neurons (exact), and with predictors of some ranks.
+ *
+ *   node --import tsx bench/predictors.ts RELU-F32.gguf CALIBRATION TEXT [--ranks 64,128] [--recall 0.99] [--steps 1500] [--type f32] [--out FILE.md]
+ *
+ * `quantlet sparsify` makes the models from CALIBRATION; NLL, in nats a token, and the share of neurons that are left out are those of TEXT in windows of 256,
+ * and ids those of a greedy continuation. The model of bench/results was made by bench/train-relu.py.
+ */
+import { execFileSync } from 'node:child_process';
+import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { tmpdir } from 'node:os';
+import { basename, join } from 'node:path';
+import { parseArgs } from 'node:util';
+import { overWindows } from '../src/cli/windows.ts';
+import { loadModel } from '../src/entry/node.ts';
+import { getNumber } from '../src/gguf/metadata.ts';
+import { readGGUF } from '../src/gguf/read.ts';
+import { nbytes } from '../src/graph/tensor.ts';
+import { toBytes } from '../src/io/source.ts';
+import { cli, describeMachine, machine, table } from './support.ts';
+
+const { positionals, values } = parseArgs({
+  allowPositionals: true,
+  options: {
+    ranks: { type: 'string', default: '64,128' },
+    recall: { type: 'string', default: '0.99' },
+    steps: { type: 'string', default: '1500' },
+    type: { type: 'string', default: 'f32' },
+    out: { type: 'string' },
+  },
+});
+const [source, calibration, text] = positionals;
+if (positionals.length !== 3)
+  throw new Error(
+    'expected: bench/predictors.ts RELU-F32.gguf CALIBRATION TEXT [--ranks R,...] [--recall X] [--steps N] [--type TYPE] [--out FILE.md]',
+  );
+const CTX = 256;
+const PROMPT = 'Once upon a time';
+const folder = mkdtempSync(join(tmpdir(), 'predictors-'));
+const said = (...args: string[]): string =>
+  execFileSync(process.execPath, [cli, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
+    .trim()
+    .split('\n')
+    .at(-1)!;
+
+/** Windows of the text: what neurons give, and of the neurons the share that is left out: by a gate that is shut, or as the predictors say. */
+async function skipped(path: string): Promise<number> {
+  const file = readFileSync(path);
+  const gguf = await readGGUF(toBytes(file));
+  const f32 = (name: string): Float32Array => {
+    const { offset, byteLength } = gguf.tensors.get(name)!;
+    return new Float32Array(Uint8Array.prototype.slice.call(file, offset, offset + byteLength).buffer);
+  };
+  const threshold = getNumber(gguf, 'powerinfer.sparse_threshold', 0);
+  const part = gguf.tensors.has('blk.0.fc2.weight') ? 'fc2' : 'ffn_down';
+  const names = new RegExp(`^blk\\.\\d+\\.${part}\\.weight$`);
+  const model = await loadModel(path, {
+    contextLength: CTX,
+    batchSize: CTX,
+    maxOutputs: 1,
+    warmUp: false,
+    keptInputs: (name: string) => names.test(name),
+  });
+  const ids = model.tokenize(readFileSync(text, 'utf8'));
+  const { keptInputs, executor } = model.internals.engine;
+  const weights = new Map([...keptInputs.keys()].map((name) => [name, f32(name)]));
+  const nothing = { onLogits: () => undefined, result: undefined };
+  const [signal, nChunk] = [new AbortController().signal, Math.floor(ids.length / CTX)];
+  let [shut, all] = [0, 0];
+  for await (const _ of overWindows(model, { ids, nCtx: CTX, nChunk, parallel: 1, computed: CTX, outputsFrom: CTX, signal }, () => nothing))
+    for (const [name, t] of keptInputs) {
+      const x = new Float32Array((await executor.read(t.data, nbytes(t))).slice().buffer);
+      const [n] = t.ne;
+      const w = weights.get(name)!;
+      for (let at = 0; at < x.length; at += n)
+        for (let r = 0, rows = part === 'fc2' ? w.length / n : n; r < rows; r++, all++) {
+          let dot = 0;
+          if (part === 'fc2') for (let i = 0; i < n; i++) dot += w[r * n + i] * x[at + i];
+          shut += Number(part === 'fc2' ? !(dot >= threshold) : x[at + r] === 0);
+        }
+    }
+  await model.dispose();
+  return shut / all;
+}
+
+try {
+  const models: { name: string; f32: string; computed: string }[] = [{ name: 'none, dense', f32: source, computed: source }];
+  const sparsified = (name: string, file: string, ...flags: string[]): void => {
+    const f32 = join(folder, file);
+    console.error(said('sparsify', '-m', source, '-f', calibration, '-o', f32, '-c', String(CTX), ...flags));
+    models.push({ name, f32, computed: f32 });
+  };
+  sparsified('exact', 'exact.gguf');
+  for (const rank of values.ranks.split(',').filter(Boolean))
+    sparsified(
+      `predictor of rank ${rank}`,
+      `predictor-${rank}.gguf`,
+      '--predictor',
+      rank,
+      '--recall',
+      values.recall,
+      '--predictor-steps',
+      values.steps,
+    );
+  const rows: string[][] = [];
+  let dense: { nll: number; ids: number[] } | undefined;
+  for (const { name, f32, computed } of models) {
+    const share = name === 'none, dense' ? 0 : await skipped(name === 'exact' ? source : f32);
+    const path = values.type === 'f32' ? computed : join(folder, 'quantised.gguf');
+    if (path !== computed) said('quantize', '--pure', f32, path, values.type);
+    const { nll } = JSON.parse(said('perplexity', '-m', path, '-f', text, '-c', String(CTX), '-ctk', 'f32', '-ctv', 'f32', '--json')) as {
+      nll: number;
+    };
+    const { ids } = JSON.parse(said('run', '-m', path, '-p', PROMPT, '-n', '200', '--temp', '0', '--ignore-eos', '--json')) as {
+      ids: number[];
+    };
+    const speed = JSON.parse(said('bench', '-m', path, '-p', '0', '-n', '64', '-r', '5', '-o', 'jsonl')) as { avg_ts: number };
+    dense ??= { nll, ids };
+    const same = ids.findIndex((id, i) => id !== dense!.ids[i]);
+    rows.push([
+      name,
+      `${(100 * share).toFixed(1)} %`,
+      nll.toFixed(4),
+      (nll - dense.nll).toFixed(4),
+      same < 0 ? `all ${ids.length}` : `${same}`,
+      speed.avg_ts.toFixed(0),
+    ]);
+    console.error(rows.at(-1)!.join(' | '));
+  }
+  const command = `node --import tsx bench/predictors.ts ${[source, calibration, text].map((path) => basename(path)).join(' ')} --ranks ${values.ranks} --recall ${values.recall} --steps ${values.steps} --type ${values.type}`;
+  const report = `# Neurons that are left out of ${basename(source)}, ${values.type}\n\n${describeMachine(machine())}\n\n${table(['neurons', 'skipped', 'NLL', 'more', 'same ids', 'tokens/s'], rows)}\n\n\`${command}\`\n`;
+  if (values.out === undefined) process.stdout.write(report);
+  else writeFileSync(values.out, report);
+} finally {
+  rmSync(folder, { recursive: true });
+}

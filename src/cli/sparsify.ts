@@ -1,0 +1,302 @@
+/** quantlet sparsify: a copy of a ReLU model of which only the neurons that fire are computed, in an order that a text tells. */
+import { SPARSE_THRESHOLD } from '../arch/sparse.ts';
+import { bytesText } from '../bytes-text.ts';
+import { createEngineOn } from '../core/create.ts';
+import { platform } from '../entry/node-platform.ts';
+import { QuantletError } from '../errors.ts';
+import { withMetadata } from '../gguf/metadata.ts';
+import { splitNames } from '../gguf/split.ts';
+import { layoutGGUF } from '../gguf/write.ts';
+import { nbytes, type Tensor } from '../graph/tensor.ts';
+import { openModelFiles, type ModelFiles } from '../io/model-files.ts';
+import type { Model } from '../model.ts';
+import { createFiring, type Firing } from '../sparsify/firing.ts';
+import { ordered, planSparsify, transposed, type SparsePlan } from '../sparsify/plan.ts';
+import { createTrainer, trainerBytes, type Predictor } from '../sparsify/predictor.ts';
+import { createScores, qualityAt, thresholdFor, type Quality, type Scores } from '../sparsify/scores.ts';
+import { defaultThreads } from '../threads/node.ts';
+import { TYPE } from '../type-traits.ts';
+import { forTerminal, openModel, type Command } from './command.ts';
+import type { FlagKey, Values } from './flags.ts';
+import { overridesOf, writtenOverrides } from './metadata.ts';
+import { checkOutput, type WriteAt } from './new-file.ts';
+import { copyTensor, metadataOf, writeNewGGUF } from './new-gguf.ts';
+import { parseOnlyFlags } from './parse-flags.ts';
+import { progressBar } from './progress.ts';
+import { checkWindows, mustPredict, overWindows, textOf, windowCount } from './windows.ts';
+
+const KEYS = [
+  'model',
+  'overrideKv',
+  'file',
+  'prompt',
+  'sparseFile',
+  'ctx',
+  'chunks',
+  'predictor',
+  'predictorSteps',
+  'recall',
+  'threads',
+  'json',
+  'help',
+] as const satisfies readonly FlagKey[];
+type Flags = Values<(typeof KEYS)[number]>;
+
+/** Tokens that are remembered of a text, at most, and bytes for those of the layers that are measured at the same time. */
+const MOST_TOKENS = 32768;
+const MOST_BYTES = 2 ** 30;
+/** One token in so many is kept from training, to judge by. */
+const HELD_OUT = 8;
+
+/** What was found out about a layer. */
+interface LayerReport {
+  /** The neurons in their new order. */
+  readonly order: Uint32Array;
+  /** The share of neurons that fire, a mean over tokens, and of groups of 16 with one that does, in the file's order and in the new one. */
+  readonly fire: number;
+  readonly groups: number;
+  readonly groupsOrdered: number;
+  readonly predictor: Predictor | undefined;
+  readonly scores: Scores;
+}
+
+interface Work {
+  readonly values: Flags;
+  readonly path: string;
+  readonly plan: SparsePlan;
+  readonly text: string;
+  readonly rank: number;
+  readonly steps: number;
+  readonly threads: number;
+  readonly signal: AbortSignal;
+}
+
+/** Runs the text through the model, as often as its layers take, and finds out about each. */
+async function measure({
+  values,
+  path,
+  plan,
+  text,
+  rank,
+  steps,
+  threads,
+  signal,
+}: Work): Promise<{ layers: LayerReport[]; tokens: number }> {
+  const { nLayer, nEmbd, nFf, nCtxTrain } = plan.hp;
+  const { ctx: nCtx = Math.min(512, nCtxTrain), chunks = -1, ...given } = values;
+  const kept = new Set(plan.layers.flatMap(({ activations, seen }) => (rank > 0 ? [activations, seen] : [activations])));
+  const model = await openModel({ ...given, model: path, ctx: nCtx, threads }, signal, {
+    parallel: 1,
+    batchSize: nCtx,
+    maxOutputs: 1,
+    warmUp: false,
+    keptInputs: (name) => kept.has(name),
+  });
+  const bar = progressBar('sparsifying');
+  const shape = { nEmbd, rank, neurons: nFf };
+  const engine = rank > 0 ? await createEngineOn(platform, { threads, memoryBytes: trainerBytes(shape) }) : undefined;
+  const trainer = engine && createTrainer(engine, shape, steps);
+  try {
+    mustPredict(model);
+    const ids = model.tokenize(text);
+    const nChunk = windowCount(ids.length, nCtx, Math.min(chunks < 0 ? Infinity : chunks, Math.max(1, Math.floor(MOST_TOKENS / nCtx))));
+    const tokens = nChunk * nCtx;
+    const trained = tokens - Math.ceil(tokens / HELD_OUT);
+    const atOnce = Math.max(1, Math.floor(MOST_BYTES / (tokens * (nFf / 8 + (rank > 0 ? 4 * nEmbd : 0)))));
+    const layers: LayerReport[] = [];
+    for (let from = 0; from < nLayer; from += atOnce) {
+      const some = plan.layers.slice(from, from + atOnce).map((names) => ({
+        ...names,
+        firing: createFiring(nFf, tokens),
+        x: new Float32Array(rank > 0 ? tokens * nEmbd : 0),
+      }));
+      let done = 0;
+      const nothing = { onLogits: () => undefined, result: undefined };
+      for await (const _ of overWindows(
+        model,
+        { ids, nCtx, nChunk, parallel: 1, computed: nCtx, outputsFrom: nCtx, signal },
+        () => nothing,
+      )) {
+        for (const { activations, seen, firing, x } of some) {
+          firing.add(await lastInputs(model, activations, nCtx));
+          if (rank > 0) x.set(await lastInputs(model, seen, nCtx), done * nCtx * nEmbd);
+        }
+        done++;
+        bar.set((from + (some.length * done) / nChunk / (trainer ? 4 : 1)) / nLayer);
+      }
+      for (const [i, { firing, x }] of some.entries()) {
+        const part = (of: number): void => bar.set((from + some.length / 4 + ((i + of) * 3) / 4) / nLayer);
+        layers.push(await found({ firing, x, trained }, trainer, part, signal));
+      }
+    }
+    return { layers, tokens };
+  } finally {
+    bar.end();
+    trainer?.dispose();
+    await engine?.dispose();
+    await model.dispose();
+  }
+}
+
+/** What the last step gave a weight: f32 [ne0, nTokens]. */
+async function lastInputs(model: Model, weight: string, nTokens: number): Promise<Float32Array> {
+  const { keptInputs, executor } = model.internals.engine;
+  const t: Tensor = keptInputs.get(weight)!;
+  const bytes = await executor.read(t.data, (nbytes(t) / t.ne[1]) * nTokens);
+  const values = new Float32Array(bytes.slice().buffer);
+  if (!values.every(Number.isFinite))
+    throw new QuantletError('ERR_LOGITS', `what "${weight}" is given is not finite; the model's weights are damaged or overflow`);
+  return values;
+}
+
+async function found(
+  examples: { readonly firing: Firing; readonly x: Float32Array; readonly trained: number },
+  trainer: ReturnType<typeof createTrainer> | undefined,
+  onStep: (part: number) => void,
+  signal: AbortSignal,
+): Promise<LayerReport> {
+  const { firing } = examples;
+  const { neurons, counts, tokens } = firing;
+  const order = firing.order();
+  const predictor = await trainer?.train(examples, onStep, signal);
+  const scores = createScores();
+  if (predictor) await trainer!.judge(predictor, examples, scores, signal);
+  return {
+    order,
+    fire: counts.reduce((sum, n) => sum + n, 0) / neurons / tokens,
+    groups: firing.groupsRead(Uint32Array.from(counts.keys())),
+    groupsOrdered: firing.groupsRead(order),
+    predictor,
+    scores,
+  };
+}
+
+/** The new file. @returns its bytes */
+async function write(
+  model: ModelFiles,
+  plan: SparsePlan,
+  layers: readonly LayerReport[],
+  threshold: number,
+  {
+    rank,
+    output,
+    overrides,
+    signal,
+  }: { readonly rank: number; readonly output: string; readonly overrides: Flags['overrideKv']; readonly signal: AbortSignal },
+): Promise<number> {
+  const { nEmbd, nFf } = plan.hp;
+  const metadata = await metadataOf(model, signal);
+  for (const [key, value] of Object.entries(writtenOverrides(overrides))) metadata.set(key, value);
+  metadata.set(SPARSE_THRESHOLD, { type: 'f32', value: threshold });
+  const predictors = layers.flatMap(({ predictor, order }, il) =>
+    predictor
+      ? [
+          { name: `blk.${il}.fc1.weight`, type: TYPE.f32, ne: [nEmbd, rank], data: new Uint8Array(predictor.fc1.buffer) },
+          { name: `blk.${il}.fc2.weight`, type: TYPE.f32, ne: [rank, nFf], data: ordered(new Uint8Array(predictor.fc2.buffer), order) },
+        ]
+      : [],
+  );
+  const layout = layoutGGUF(metadata, [
+    ...plan.tensors.map(({ name, change, source: { type, ne, nDims } }) => ({
+      name,
+      type,
+      ne: change === 'transposed' ? [ne[1], ne[0]] : ne.slice(0, nDims),
+    })),
+    ...predictors,
+  ]);
+  const bar = progressBar('writing');
+  try {
+    const fill = async (put: WriteAt): Promise<void> => {
+      for (const [i, { source, layer, change }] of plan.tensors.entries()) {
+        const { part, offset, byteLength, type } = source;
+        const to = layout.tensors[i].offset;
+        if (change === 'copy') await copyTensor(put, model, source, to, signal, () => undefined);
+        else {
+          const data = await model.parts[part].read(offset, offset + byteLength, signal);
+          const { order } = layers[layer];
+          await put(change === 'rows' ? ordered(data, order) : transposed(data, order, type.typeSize as 2 | 4), to);
+        }
+        bar.set((to + byteLength) / layout.byteLength);
+      }
+      for (const [i, { data }] of predictors.entries()) await put(data, layout.tensors[plan.tensors.length + i].offset);
+    };
+    await writeNewGGUF(output, layout, fill, signal);
+  } finally {
+    bar.end();
+  }
+  return layout.byteLength;
+}
+
+const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
+
+export const sparsify: Command = {
+  name: 'sparsify',
+  synopsis: '-m FILE -f TEXT -o FILE [--predictor RANK]',
+  summary: 'make a copy of a ReLU model of which only the neurons that fire are computed',
+  flags: KEYS,
+  notes:
+    "The file is one of PowerInfer's: ffn_down_t has a row for each neuron, and fc1 and fc2 predict which fire. Without --predictor the gate says so, and the\nmodel gives what it gave. The text tells which neurons fire together, and those lie in groups of 16 then. Quantise the copy, not the model before.",
+  examples: [
+    'quantlet sparsify -m relu-F16.gguf -f text.txt -o sparse-F16.gguf',
+    'quantlet sparsify -m relu-F16.gguf -f text.txt -o sparse-F16.gguf --predictor 256 --recall 0.98',
+    'quantlet quantize sparse-F16.gguf sparse-Q4_0.gguf Q4_0',
+  ],
+  async run(argv, signal) {
+    const values = parseOnlyFlags(argv, KEYS, 'give the text with -f', 'sparsify');
+    checkWindows(values);
+    const {
+      model: path,
+      sparseFile: output,
+      predictor: rank = 0,
+      predictorSteps: steps = 1500,
+      recall = 0.99,
+      threads = defaultThreads(),
+      json,
+    } = values;
+    const usage = (message: string): never => {
+      throw new QuantletError('ERR_USAGE', message);
+    };
+    if (path === undefined) return usage('give the model with -m FILE');
+    if (output === undefined) return usage('give the file to write with -o FILE');
+    if (values.predictor !== undefined && rank < 1) usage(`--predictor is ${rank}; expected a rank of at least 1`);
+    if (steps < 1) usage(`--predictor-steps is ${steps}; expected at least 1`);
+    if (!(recall > 0 && recall <= 1)) usage(`--recall is ${recall}; expected a share above 0 and at most 1`);
+    if (rank === 0 && (values.recall ?? values.predictorSteps) !== undefined)
+      usage('--recall and --predictor-steps are about predictors; ask for them with --predictor RANK');
+    const text = await textOf(values);
+    if (text === undefined) return usage('give the text that tells which neurons fire with -f FILE');
+    await checkOutput(output, splitNames(path) ?? [path]);
+    const files = await openModelFiles(platform, path, signal);
+    const start = performance.now();
+    try {
+      const plan = planSparsify(withMetadata(files.gguf, overridesOf(values.overrideKv)));
+      const { layers, tokens } = await measure({ values, path, plan, text, rank, steps, threads, signal });
+      const all = layers.map(({ scores }) => scores);
+      const threshold = rank > 0 ? thresholdFor(all, recall) : 0;
+      const bytes = await write(files, plan, layers, threshold, { rank, output, overrides: values.overrideKv, signal });
+      const seconds = (performance.now() - start) / 1000;
+      const quality = rank > 0 ? qualityAt(all, threshold) : undefined;
+      const report = layers.map(({ fire, groups, groupsOrdered, scores }) => ({
+        fire,
+        groups,
+        groups_ordered: groupsOrdered,
+        predictor: quality && qualityAt([scores], threshold),
+      }));
+      if (json) process.stdout.write(`${JSON.stringify({ output, tokens, threshold, ...quality, layers: report, bytes, seconds })}\n`);
+      else {
+        const found = ({ recall, precision, skipped }: Quality): string =>
+          `recall ${percent(recall)}, precision ${percent(precision)}, ${percent(skipped)} of the neurons skipped`;
+        const lines = report.map(
+          ({ fire, groups, groups_ordered: after, predictor }, il) =>
+            `blk.${il}: ${percent(fire)} of the neurons fire, of groups of 16 ${percent(groups)} before, ${percent(after)} in the new order${predictor ? `; ${found(predictor)}` : ''}`,
+        );
+        if (quality) lines.push(`all, at ${threshold}, for the last ${Math.ceil(tokens / HELD_OUT)} tokens: ${found(quality)}`);
+        lines.push(`wrote ${output}: ${tokens} tokens, ${bytesText(bytes)} in ${seconds.toFixed(2)} s`);
+        process.stdout.write(forTerminal(`${lines.join('\n')}\n`));
+      }
+      return 0;
+    } finally {
+      await files.close();
+    }
+  },
+};

@@ -1,0 +1,56 @@
+/** How well predictors tell the neurons that fire, for every threshold at once: what they gave, counted in bins, of neurons that fire and of those that do not. */
+
+/** Bins of a unit, and the most that is told apart. */
+const PER_UNIT = 64;
+const MOST = 32;
+const BINS = 2 * MOST * PER_UNIT;
+
+export interface Scores {
+  /** Counts what a predictor gave a neuron. */
+  add(score: number, fires: boolean): void;
+  /** Neurons, over all tokens, that fire or do not, and are given at least a threshold, a multiple of 1 / PER_UNIT. */
+  above(threshold: number): { readonly firing: number; readonly idle: number };
+}
+
+export function createScores(): Scores {
+  const firing = new Float64Array(BINS);
+  const idle = new Float64Array(BINS);
+  const bin = (score: number): number => Math.min(BINS - 1, Math.max(0, Math.floor((score + MOST) * PER_UNIT) || 0));
+  const from = (counts: Float64Array, at: number): number => counts.subarray(at).reduce((sum, n) => sum + n, 0);
+  return {
+    add: (score, fires) => void (fires ? firing : idle)[bin(score)]++,
+    above: (threshold) => ({ firing: from(firing, bin(threshold)), idle: from(idle, bin(threshold)) }),
+  };
+}
+
+/** Of those that fire, the share that is computed; of those computed, the share that fires; of all, the share that is not computed. */
+export interface Quality {
+  readonly recall: number;
+  readonly precision: number;
+  readonly skipped: number;
+}
+
+/** Of all these scores together. */
+export function qualityAt(scores: readonly Scores[], threshold: number): Quality {
+  const sum = (at: number): { firing: number; idle: number } =>
+    scores.map((s) => s.above(at)).reduce((a, b) => ({ firing: a.firing + b.firing, idle: a.idle + b.idle }), { firing: 0, idle: 0 });
+  const found = sum(threshold);
+  const all = sum(-Infinity);
+  const computed = found.firing + found.idle;
+  return {
+    recall: all.firing === 0 ? 1 : found.firing / all.firing,
+    precision: computed === 0 ? 1 : found.firing / computed,
+    skipped: 1 - computed / Math.max(1, all.firing + all.idle),
+  };
+}
+
+/** The largest threshold at which so much of what fires is computed. */
+export function thresholdFor(scores: readonly Scores[], recall: number): number {
+  let [low, high] = [0, BINS]; // the recall of bin `low` is enough
+  while (high - low > 1) {
+    const middle = (low + high) >> 1;
+    if (qualityAt(scores, middle / PER_UNIT - MOST).recall >= recall) low = middle;
+    else high = middle;
+  }
+  return low === 0 ? -Infinity : low / PER_UNIT - MOST;
+}
