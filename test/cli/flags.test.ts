@@ -280,7 +280,7 @@ describe('what loadModel is given', () => {
         const base =
           key === 'warmup'
             ? without(BASE[c.name], '--no-warmup', 1)
-            : key === 'sparseThreshold'
+            : key === 'sparseThreshold' || key === 'neuronWindow'
               ? [...without(BASE[c.name], '-m'), '-m', predicted]
               : BASE[c.name];
         const [[plain], [got]] = [await loads(c, [], base), await loads(c, args, base)];
