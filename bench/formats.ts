@@ -1,6 +1,7 @@
 /**
  * Every weight format on one thread, relative to q4_0: GMAC/s of its prompt path (64 columns), GB/s of weights of its generation path
- * (one column, weights from memory), the same in GMAC/s, and GMAC/s of the way that dequantises its rows first, which must never be the faster one:
+ * (one column, weights from memory), the same in GMAC/s, and GMAC/s of the way that dequantises its rows first, which must never be the faster one. The last
+ * formats are what those of IQ1 to IQ3 are packed as where there is room for it (LEVELS in src/type-traits.ts):
  *
  *   node --import tsx bench/formats.ts [--build relaxed] [--rounds 5] [--types q4_K,q6_K] [--write]
  *
@@ -9,15 +10,17 @@
  */
 import { readFileSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
-import { TYPE, namesOf, rowSize, typesWith, type TypeName } from '../src/type-traits.ts';
+import { LEVELS, TYPE, rowSize, typesWith, type TypeTraits } from '../src/type-traits.ts';
 import { CHUNK_ROWS, describeMachine, flags, machine, median, resultName, table, warnIfBusy, writeResult } from './support.ts';
 
 const options = flags('every weight format relative to q4_0', { build: 'relaxed', rounds: '5', types: '', write: false });
 if (process.versions.node.startsWith('20.')) setFlagsFromString('--experimental-wasm-relaxed-simd');
 
-const ALL = namesOf(typesWith((k) => k.vecDotType || !k.quantizer));
-const asked = options.types.split(',').filter((a) => a in TYPE) as TypeName[];
-const TYPES = asked.length > 0 ? [...new Set<TypeName>(['q4_0', ...asked])] : ALL;
+const BY_NAME = new Map<string, TypeTraits>([...Object.values(TYPE), ...Object.values(LEVELS)].map((t) => [t.name, t]));
+const ALL = [...typesWith((k) => k.packed), ...Object.values(LEVELS)];
+const isLevels = ({ name }: TypeTraits): boolean => !(name in TYPE);
+const asked = options.types.split(',').flatMap((a) => BY_NAME.get(a) ?? []);
+const TYPES: readonly TypeTraits[] = asked.length > 0 ? [...new Set<TypeTraits>([TYPE.q4_0, ...asked])] : ALL;
 const NE0 = 2048;
 const ROWS = 1024;
 const COLUMNS = 64;
@@ -53,9 +56,9 @@ interface Way {
 }
 
 /** rows x NE0 weights times columns: by the packed kernels where they know the type, else by vec_dot, else with dequantised rows. */
-function product(type: TypeName, rows: number, columns: number, dequantised = false): Way {
-  const { id } = TYPE[type];
-  const size = rowSize(TYPE[type], NE0);
+function product(type: TypeTraits, rows: number, columns: number, dequantised = false): Way {
+  const { id } = type;
+  const size = rowSize(type, NE0);
   const piece = { rows, bytes: PIECE * size, macs: PIECE * NE0 * columns };
   const vecDotType = k.vec_dot_type(id) >>> 0;
   const actType = k.packed_act_type(id);
@@ -115,8 +118,8 @@ function fastest({ rows, prepare, run }: Way): number {
 const formats = TYPES.map((type) => ({
   type,
   prompt: product(type, ROWS, COLUMNS),
-  generation: product(type, Math.floor(MEMORY / rowSize(TYPE[type], NE0) / PIECE) * PIECE, 1),
-  dequantising: product(type, ROWS, COLUMNS, true),
+  generation: product(type, Math.floor(MEMORY / rowSize(type, NE0) / PIECE) * PIECE, 1),
+  dequantising: isLevels(type) ? undefined : product(type, ROWS, COLUMNS, true),
   samples: [] as number[][],
 }));
 // wasm starts in the baseline compiler: the first round only warms up.
@@ -125,14 +128,14 @@ for (let round = -1; round < Number(options.rounds); round++) {
     const sample = [
       f.prompt.macs / fastest(f.prompt) / 1e9,
       f.generation.bytes / fastest(f.generation) / 1e9,
-      f.dequantising.macs / fastest(f.dequantising) / 1e9,
+      f.dequantising ? f.dequantising.macs / fastest(f.dequantising) / 1e9 : NaN,
     ];
     if (round >= 0) f.samples.push(sample);
   }
 }
 const medians = formats.map((f) => [0, 1, 2].map((i) => median(f.samples.map((s) => s[i]))));
-const q4 = medians[formats.findIndex(({ type }) => type === 'q4_0')];
-const perByte = (type: TypeName): number => TYPE[type].blckSize / TYPE[type].typeSize;
+const q4 = medians[formats.findIndex(({ type }) => type === TYPE.q4_0)];
+const perByte = ({ blckSize, typeSize }: TypeTraits): number => blckSize / typeSize;
 const here = machine();
 warnIfBusy(here);
 const report = [
@@ -153,15 +156,15 @@ const report = [
       'prompt / dequantising',
     ],
     formats.map(({ type }, i) => [
-      type,
+      type.name,
       medians[i][0].toFixed(1),
       (medians[i][0] / q4[0]).toFixed(2),
       medians[i][1].toFixed(1),
       (medians[i][1] / q4[1]).toFixed(2),
       (medians[i][1] * perByte(type)).toFixed(1),
-      ((medians[i][1] * perByte(type)) / (q4[1] * perByte('q4_0'))).toFixed(2),
-      medians[i][2].toFixed(1),
-      (medians[i][0] / medians[i][2]).toFixed(2),
+      ((medians[i][1] * perByte(type)) / (q4[1] * perByte(TYPE.q4_0))).toFixed(2),
+      isLevels(type) ? '' : medians[i][2].toFixed(1),
+      isLevels(type) ? '' : (medians[i][0] / medians[i][2]).toFixed(2),
     ]),
   ),
 ].join('\n');

@@ -9,14 +9,16 @@ import * as prettier from 'prettier';
 import { withErrorTable } from './error-table.ts';
 import { flagTable } from './flag-table.ts';
 import { CODE } from '../src/graph/kernels.ts';
-import { TYPE, typesWith, type TypeTraits } from '../src/type-traits.ts';
+import { LEVELS, TYPE, typesWith, type TypeTraits } from '../src/type-traits.ts';
 
 const root = new URL('../', import.meta.url);
 const source = (path: string): string => readFileSync(new URL(path, root), 'utf8');
 
 const TYPES: readonly TypeTraits[] = Object.values(TYPE);
 const READABLE = typesWith(() => true);
-const PACKED = typesWith((k) => k.packed);
+/** Types of packed weights that nothing else has. */
+const LEVEL_TYPES: readonly TypeTraits[] = Object.values(LEVELS);
+const PACKED: readonly TypeTraits[] = [...typesWith((k) => k.packed), ...LEVEL_TYPES];
 
 /** A type's id in the kernels, which is the name of its class of packed weights, too. */
 const id = ({ name }: TypeTraits): string => name.toUpperCase();
@@ -86,7 +88,7 @@ const imatrixKernels = ({ name, kernels }: TypeTraits): string[] =>
 
 function typeIds(): string {
   return `/** ggml's type ids and traits (ggml.h, enum ggml_type; ggml.c, type_traits). */
-${TYPES.map((t) => `export const ${id(t)}: u32 = ${t.id};`).join('\n')}
+${[...TYPES, ...LEVEL_TYPES].map((t) => `export const ${id(t)}: u32 = ${t.id};`).join('\n')}
 
 ${[
   lookup('Elements of one block; 0 for a type without kernels.', 'blck_size', READABLE, (t) => t.blckSize, '0'),
@@ -153,11 +155,20 @@ ${[
 
 const classes = (types: readonly TypeTraits[]): string => {
   const floats = types.filter((t) => t.blckSize === 1);
-  const blocks = types.filter((t) => t.blckSize > 1);
+  const levels = types.filter((t) => LEVEL_TYPES.includes(t));
+  const blocks = types.filter((t) => t.blckSize > 1 && !levels.includes(t));
   return [
     ...(floats.length ? [importing(floats.map(id), './format/float')] : []),
     ...blocks.map((t) => importing([id(t)], `./format/${t.name}`)),
+    ...(levels.length ? [importing(levels.map(id), './format/levels')] : []),
   ].join('\n');
+};
+
+/** Functions of per_format.ts that are not for all packed types: those that pack plain rows, and the loop for few columns. */
+const IS_FOR: { readonly [name: string]: (t: TypeTraits) => unknown } = {
+  pack_block: (t) => !LEVEL_TYPES.includes(t),
+  pack_levels: ({ kernels }) => kernels?.levels,
+  few_columns: (t) => !LEVEL_TYPES.includes(t),
 };
 
 /** The functions of per_format.ts, each for a type id; of all packed types, or of some. */
@@ -171,7 +182,7 @@ export function byType(types = PACKED): string {
     return ladder(
       doc,
       `${name}(${['type: u32', ...params.split(', ').filter(Boolean)].join(', ')}): ${result}`,
-      types,
+      types.filter(IS_FOR[name] ?? (() => true)),
       (t) => `${name}_as<${id(t)}>(${names(params)})`,
       { u64: 'return 0;' }[result],
     ).replaceAll(/case (\w+):/g, 'case id.$1:');
@@ -188,7 +199,7 @@ ${ladders.join('\n')}`;
 }
 
 function panelRoom(): string {
-  const blocks = PACKED.filter((t) => t.blckSize > 1);
+  const blocks = typesWith((k, t) => k.packed && t.blckSize > 1);
   const most = (terms: readonly string[]): string =>
     terms.length === 1 ? terms[0] : `most(${most(terms.slice(0, terms.length >> 1))}, ${most(terms.slice(terms.length >> 1))})`;
   return `${classes(blocks)}

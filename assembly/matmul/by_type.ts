@@ -26,7 +26,8 @@ import { MXFP4 } from './format/mxfp4';
 import { NVFP4 } from './format/nvfp4';
 import { Q1_0 } from './format/q1_0';
 import { Q2_0 } from './format/q2_0';
-import { column_as, facts_as, few_columns_as, pack_block_as, tile_as, unpack_as } from './per_format';
+import { IQ1_LEVELS, IQ2_LEVELS, IQ3_S_LEVELS, IQ3_XXS_LEVELS } from './format/levels';
+import { column_as, facts_as, few_columns_as, pack_block_as, pack_levels_as, tile_as, unpack_as } from './per_format';
 import * as id from '../type/ids';
 
 /** Facts of the packed weights of a type (facts.ts); 0 for types that have none. */
@@ -61,6 +62,10 @@ export function facts(type: u32): u64 {
     case id.NVFP4: return facts_as<NVFP4>();
     case id.Q1_0: return facts_as<Q1_0>();
     case id.Q2_0: return facts_as<Q2_0>();
+    case id.IQ1_LEVELS: return facts_as<IQ1_LEVELS>();
+    case id.IQ2_LEVELS: return facts_as<IQ2_LEVELS>();
+    case id.IQ3_XXS_LEVELS: return facts_as<IQ3_XXS_LEVELS>();
+    case id.IQ3_S_LEVELS: return facts_as<IQ3_S_LEVELS>();
     default: return 0;
   }
 }
@@ -101,6 +106,21 @@ export function pack_block(type: u32, src: usize, stride: usize, w: usize, n: i3
   }
 }
 
+/** Packs a block of each of 16 plain rows, `stride` bytes apart at src, to w as levels (format/levels.ts). */
+export function pack_levels(type: u32, src: usize, stride: usize, w: usize): void {
+  // prettier-ignore
+  switch (type) {
+    case id.IQ2_XXS: pack_levels_as<IQ2_XXS>(src, stride, w); return;
+    case id.IQ2_XS: pack_levels_as<IQ2_XS>(src, stride, w); return;
+    case id.IQ3_XXS: pack_levels_as<IQ3_XXS>(src, stride, w); return;
+    case id.IQ1_S: pack_levels_as<IQ1_S>(src, stride, w); return;
+    case id.IQ3_S: pack_levels_as<IQ3_S>(src, stride, w); return;
+    case id.IQ2_S: pack_levels_as<IQ2_S>(src, stride, w); return;
+    case id.IQ1_M: pack_levels_as<IQ1_M>(src, stride, w); return;
+    default: unreachable();
+  }
+}
+
 /** Unpacks n packed blocks at w, or of floats n weights of a row, to the panels of 8 rows each. (One function does for all formats of 2 bits, here and below.) */
 export function unpack(type: u32, w: usize, n: i32, panel: usize): void {
   // prettier-ignore
@@ -133,6 +153,10 @@ export function unpack(type: u32, w: usize, n: i32, panel: usize): void {
     case id.NVFP4: unpack_as<NVFP4>(w, n, panel); return;
     case id.Q1_0: unpack_as<Q1_0>(w, n, panel); return;
     case id.Q2_0: unpack_as<Q2_0>(w, n, panel); return;
+    case id.IQ1_LEVELS: unpack_as<IQ1_LEVELS>(w, n, panel); return;
+    case id.IQ2_LEVELS: unpack_as<IQ2_LEVELS>(w, n, panel); return;
+    case id.IQ3_XXS_LEVELS: unpack_as<IQ3_XXS_LEVELS>(w, n, panel); return;
+    case id.IQ3_S_LEVELS: unpack_as<IQ3_S_LEVELS>(w, n, panel); return;
     default: unreachable();
   }
 }
@@ -169,6 +193,10 @@ export function tile(type: u32, w: usize, a: usize, acc: usize, n: i32): void {
     case id.NVFP4: tile_as<NVFP4>(w, a, acc, n); return;
     case id.Q1_0: tile_as<Q1_0>(w, a, acc, n); return;
     case id.Q2_0: tile_as<Q2_0>(w, a, acc, n); return;
+    case id.IQ1_LEVELS: tile_as<IQ1_LEVELS>(w, a, acc, n); return;
+    case id.IQ2_LEVELS: tile_as<IQ2_LEVELS>(w, a, acc, n); return;
+    case id.IQ3_XXS_LEVELS: tile_as<IQ3_XXS_LEVELS>(w, a, acc, n); return;
+    case id.IQ3_S_LEVELS: tile_as<IQ3_S_LEVELS>(w, a, acc, n); return;
     default: unreachable();
   }
 }
@@ -205,6 +233,10 @@ export function column(type: u32, w: usize, n: i32, a: usize, y: usize, scratch:
     case id.NVFP4: column_as<NVFP4>(w, n, a, y, scratch); return;
     case id.Q1_0: column_as<Q1_0>(w, n, a, y, scratch); return;
     case id.Q2_0: column_as<Q2_0>(w, n, a, y, scratch); return;
+    case id.IQ1_LEVELS: column_as<IQ1_LEVELS>(w, n, a, y, scratch); return;
+    case id.IQ2_LEVELS: column_as<IQ2_LEVELS>(w, n, a, y, scratch); return;
+    case id.IQ3_XXS_LEVELS: column_as<IQ3_XXS_LEVELS>(w, n, a, y, scratch); return;
+    case id.IQ3_S_LEVELS: column_as<IQ3_S_LEVELS>(w, n, a, y, scratch); return;
     default: unreachable();
   }
 }

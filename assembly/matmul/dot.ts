@@ -170,6 +170,13 @@ const INTERLEAVED: usize = memory.data<u8>(
   16,
 );
 
+/** The same of the group whose number is g / 16, as i16 twice in every build. */
+// @ts-ignore: decorator
+@inline
+export function group_scales(v: v128, g: usize): v128 {
+  return lookup16(v, v128.load(INTERLEAVED + g));
+}
+
 /** Out of unsigned 6-bit numbers, of row r of group g in byte 4r + g; bits 6 and 7 are 0. */
 // @ts-ignore: decorator
 @inline

@@ -24,11 +24,11 @@ const ROW_BYTES: i32 = 5; // 9 bits
 const LOG_SUBS: i32 = 14; // 2
 const ACT: i32 = 16; // 5
 const TILE_LOOP: i32 = 21; // 4
-const COLUMN_LOOP: i32 = 25; // 4
-const F16_VECTORS: i32 = 29; // 2
-const SCALES: i32 = 31; // 2
-const MINIMA: i32 = 33; // 2
-const CENTRE: i32 = 35; // 7
+const COLUMN_LOOP: i32 = 25; // 5
+const F16_VECTORS: i32 = 30; // 2
+const SCALES: i32 = 32; // 2
+const MINIMA: i32 = 34; // 2
+const CENTRE: i32 = 36; // 7
 
 // @ts-ignore: decorator
 @inline
@@ -57,7 +57,7 @@ export function facts_of<F>(): u64 {
 // @ts-ignore: decorator
 @inline
 function panel_facts_of<F>(): u64 {
-  if (fmt.grid<F>()) return I16_CODES ? panel_of<Codes8>() : panel_of<Codes7>();
+  if (fmt.of_grid<F>()) return I16_CODES ? panel_of<Codes8>() : panel_of<Codes7>();
   return panel_of<F>();
 }
 
@@ -120,7 +120,7 @@ export function tile_loop_of(facts: u64): i32 {
 // @ts-ignore: decorator
 @inline
 export function column_loop_of(facts: u64): i32 {
-  return field(facts, COLUMN_LOOP, 4);
+  return field(facts, COLUMN_LOOP, 5);
 }
 
 /** Vectors of f16 at the start of a packed block, all of which must be finite. */

@@ -4,7 +4,7 @@
  *
  * A loop is named for the rows x columns of sums that it keeps, and for what it is made for: formats with a scale for every 16 weights (s16), signs
  * of activations moved to 8-bit codes (signs), codes as i16 or as two nibbles, formats of 2 bits like q2_K and of 6 bits like q6_K, codes of 1 and 2
- * bits without integer scales (bits), codes of base 3 (trits), codes that are entries of a grid (grid), f32 scales for 16 weights (nvfp4).
+ * bits without integer scales (bits), codes of base 3 (trits), codes that are entries of a grid (grid) or levels (levels), f32 scales for 16 weights (nvfp4).
  */
 import { ACT_16XN, ACT_64, ACT_I16, ACT_K, ACT_PAIR_ORDER, ACT_SIGNS, TYPE_ACT } from './act';
 import { I16_CODES } from './dot_signed';
@@ -28,12 +28,14 @@ export const GEMM_8X4_BITS: i32 = 12;
 export const GEMV_16X1_GRID: i32 = 13;
 export const GEMV_16X1_TRITS: i32 = 14;
 export const GEMV_16X1_NVFP4: i32 = 15;
+export const GEMV_16X1_LEVELS: i32 = 16;
 
 /** For one column. */
 // @ts-ignore: decorator
 @inline
 export function column_loop<F>(): i32 {
   if (fmt.grid<F>()) return GEMV_16X1_GRID;
+  if (fmt.levels<F>()) return GEMV_16X1_LEVELS;
   if (fmt.trits<F>()) return GEMV_16X1_TRITS;
   if (fmt.few_bits<F>()) return GEMV_16X1_BITS;
   if (fmt.f32_scales<F>()) return GEMV_16X1_NVFP4;
@@ -47,7 +49,7 @@ export function column_loop<F>(): i32 {
 // @ts-ignore: decorator
 @inline
 export function tile_loop<F>(): i32 {
-  if (fmt.grid<F>()) return I16_CODES ? GEMM_8X4_I16 : GEMM_8X4;
+  if (fmt.of_grid<F>()) return I16_CODES ? GEMM_8X4_I16 : GEMM_8X4;
   if (fmt.few_bits<F>()) return GEMM_8X4_BITS;
   if (!fmt.eight_bits<F>()) return GEMM_8X4;
   return I16_CODES ? GEMM_8X4_I16 : GEMM_8X4_NIBBLES;
@@ -60,7 +62,7 @@ export function tile_loop<F>(): i32 {
 // @ts-ignore: decorator
 @inline
 export function takes_16xn<F>(): bool {
-  if (!HAS_RELAXED_DOT || fmt.grid<F>() || fmt.eight_bits<F>() || fmt.s16<F>() || fmt.few_bits<F>()) return false;
+  if (!HAS_RELAXED_DOT || fmt.of_grid<F>() || fmt.eight_bits<F>() || fmt.s16<F>() || fmt.few_bits<F>()) return false;
   return fmt.super_block<F>() || (fmt.width<F>() == 4 && !fmt.has_min<F>());
 }
 
@@ -71,6 +73,7 @@ export function act_type<F>(): u32 {
   if (fmt.f32_scales<F>()) return TYPE_ACT + ACT_64;
   const type: u32 = fmt.super_block<F>() ? TYPE_ACT + ACT_K : TYPE_ACT;
   if (fmt.grid<F>()) return I16_CODES ? type + ACT_I16 : type;
+  if (fmt.levels<F>()) return HAS_RELAXED_DOT ? type + ACT_SIGNS : type;
   if (fmt.few_bits<F>()) return type + ACT_64;
   if (takes_16xn<F>()) return type + ACT_16XN;
   if (column_loop<F>() == GEMV_16X1_SIGNS) return type + ACT_SIGNS;

@@ -21,7 +21,7 @@ export function most(a: usize, b: usize): usize {
 // @ts-ignore: decorator
 @inline
 export function panel_bytes<F>(): usize {
-  if (fmt.grid<F>()) return I16_CODES ? panel_bytes<Codes8>() : panel_bytes<Codes7>();
+  if (fmt.of_grid<F>()) return I16_CODES ? panel_bytes<Codes8>() : panel_bytes<Codes7>();
   if (fmt.few_bits<F>()) return <usize>(KC / 64) * (2 * CODES + factor_bytes<F>());
   return <usize>(KC / 32 / fmt.subs<F>()) * (<usize>fmt.subs<F>() * sub_bytes<F>() + minima_bytes<F>() + factor_bytes<F>());
 }

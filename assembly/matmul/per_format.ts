@@ -15,6 +15,7 @@ import { gemv_f32_16x1, unpack_f32 } from './gemm_f32';
 import { gemv_16x1 } from './gemv_16x1';
 import { gemv_16x1_bits } from './gemv_16x1_bits';
 import { gemv_16x1_grid } from './gemv_16x1_grid';
+import { gemv_16x1_levels } from './gemv_16x1_levels';
 import { gemv_16x1_nvfp4 } from './gemv_16x1_nvfp4';
 import { gemv_16x1_q2_K } from './gemv_16x1_q2_K';
 import { gemv_16x1_q6_K } from './gemv_16x1_q6_K';
@@ -37,7 +38,7 @@ import {
   tile_loop,
 } from './loops';
 import { unpack } from './panel';
-import { unpack_grid } from './panel_grid';
+import { unpack_grid, unpack_levels } from './panel_grid';
 import { PANEL } from './panel_room';
 
 /** Facts of the packed weights of a type (facts.ts); 0 for types that have none. */
@@ -55,6 +56,13 @@ export function pack_block_as<F>(src: usize, stride: usize, w: usize, n: i32): v
   else changetype<F>(0).pack(src, stride, w);
 }
 
+/** Packs a block of each of 16 plain rows, `stride` bytes apart at src, to w as levels (format/levels.ts). */
+// @ts-ignore: decorator
+@inline
+export function pack_levels_as<F>(src: usize, stride: usize, w: usize): void {
+  changetype<F>(0).pack_levels(src, stride, w);
+}
+
 /** 64 weights each, of which a format with few_bits has a block. */
 // @ts-ignore: decorator
 @inline
@@ -68,6 +76,7 @@ function pairs<F>(): i32 {
 export function unpack_as<F>(w: usize, n: i32, panel: usize): void {
   if (fmt.is_float<F>()) unpack_f32<F>(w, n, panel);
   else if (fmt.grid<F>()) grid_to_panel<F>(w, n, panel);
+  else if (fmt.levels<F>()) unpack_levels(w, n, panel, changetype<F>(0).levels(), changetype<F>(0).factor());
   else if (fmt.two_bits<F>()) unpack_bits<TwoBits>(w, n, pairs<F>(), panel);
   else if (fmt.trits<F>()) unpack_trits(w, n, panel);
   else if (fmt.few_bits<F>()) unpack_bits<F>(w, n, pairs<F>(), panel);
@@ -79,8 +88,8 @@ export function unpack_as<F>(w: usize, n: i32, panel: usize): void {
 @inline
 export function tile_as<F>(w: usize, a: usize, acc: usize, n: i32): void {
   if (fmt.is_float<F>()) unreachable();
-  else if (fmt.grid<F>() && I16_CODES) gemm_8x4_i16<Codes8>(w, a, acc, n);
-  else if (fmt.grid<F>()) gemm_8x4<Codes7>(w, a, acc, n);
+  else if (fmt.of_grid<F>() && I16_CODES) gemm_8x4_i16<Codes8>(w, a, acc, n);
+  else if (fmt.of_grid<F>()) gemm_8x4<Codes7>(w, a, acc, n);
   else if (tile_loop<F>() == GEMM_8X4_BITS) gemm_8x4_bits(w, a, acc, n * pairs<F>());
   else if (tile_loop<F>() == GEMM_8X4) gemm_8x4<F>(w, a, acc, n);
   else if (tile_loop<F>() == GEMM_8X4_I16) gemm_8x4_i16<F>(w, a, acc, n);
@@ -97,6 +106,7 @@ export function column_as<F>(w: usize, n: i32, a: usize, y: usize, scratch: usiz
   }
   must_fit<F>();
   if (fmt.grid<F>()) grid_column<F>(w, n, a, y, scratch);
+  else if (fmt.levels<F>()) gemv_16x1_levels(w, n, a, y, scratch, changetype<F>(0).levels(), changetype<F>(0).factor());
   else if (column_loop<F>() == GEMV_16X1_TRITS) gemv_16x1_trits(w, n, a, y);
   else if (column_loop<F>() == GEMV_16X1_NVFP4) gemv_16x1_nvfp4<F>(w, n, a, y);
   else if (column_loop<F>() == GEMV_16X1_BITS && fmt.two_bits<F>()) gemv_16x1_bits<TwoBits>(w, n, pairs<F>(), a, y);
@@ -119,7 +129,7 @@ export function few_columns_as<F>(w: usize, n: i32, a: usize, stride: usize, nco
 // @ts-ignore: decorator
 @inline
 function must_fit<F>(): void {
-  if (!fmt.grid<F>() && !fmt.eight_bits<F>() && !fmt.fits_i16<F>())
+  if (!fmt.of_grid<F>() && !fmt.eight_bits<F>() && !fmt.fits_i16<F>())
     ERROR('i16 has no room for the sums of such codes: give them as signed ones of 8 bits (dot_signed.ts)');
 }
 

@@ -109,8 +109,8 @@ function group_rows(op: Op, row0: i32, row1: i32, i: i32, scratch: usize): void 
 }
 
 /**
- * Packs dst, a plain tensor just read from its file, in place. src0, if there is one: i32 [1], becomes 1 if a scale is Inf or NaN, so that
- * no product by dst would be right.
+ * Packs dst in place, whose rows were just read from its file: plain rows of type p0 and p1 bytes each, those of a row block where it begins. src0, if there is
+ * one: i32 [1], becomes 1 if a scale is Inf or NaN, so that no product by dst would be right.
  */
 export function repack_op(op: Op, scratch: usize): void {
   const t = op.dst;
@@ -121,8 +121,8 @@ export function repack_op(op: Op, scratch: usize): void {
   for (let g = take(op.cursor); g < groups; g = take(op.cursor)) {
     const w = t.data + <usize>(g * packed_rows()) * t.nb1;
     const count = min(packed_rows(), n - g * packed_rows());
-    memory.copy(scratch, w, <usize>count * t.nb1);
-    const bad = repack(t.type, scratch, w, t.ne0, count);
+    memory.copy(scratch, w, <usize>count * <usize>op.p1);
+    const bad = repack(op.p0, t.type, scratch, w, t.ne0, count);
     if (bad != 0 && changetype<usize>(broken)) store<i32>(broken.data, 1);
   }
 }

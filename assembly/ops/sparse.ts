@@ -124,7 +124,7 @@ function gather(w: Tensor, rows: Tensor, list: usize, n: i32, to: usize): i32 {
   const bytes = bytes_of_row(w);
   const plain = to + <usize>ROWS * bytes;
   for (let j = 0; j < n; j++) memory.copy(plain + <usize>j * bytes, plain_row(w, rows, list, j), bytes);
-  return repack(w.type, plain, to, w.ne0, n);
+  return repack(w.type, w.type, plain, to, w.ne0, n);
 }
 
 /** Address of the plain row of element j of a list. */

@@ -37,6 +37,10 @@ export const Q1_0: u32 = 41;
 export const Q2_0: u32 = 42;
 export const MXFP8_E5M2: u32 = 254;
 export const MXFP8_E4M3: u32 = 255;
+export const IQ1_LEVELS: u32 = 240;
+export const IQ2_LEVELS: u32 = 241;
+export const IQ3_XXS_LEVELS: u32 = 242;
+export const IQ3_S_LEVELS: u32 = 243;
 
 /** Elements of one block; 0 for a type without kernels. */
 export function blck_size(type: u32): u32 {

@@ -77,6 +77,7 @@ export const COMPUTE_FLAGS = [
   'cacheTypeV',
   'cacheRotation',
   'actBits',
+  'iqWeights',
   'sparseThreshold',
   'weightsMemory',
   'neuronWindow',
@@ -135,6 +136,8 @@ export async function openModel(values: ModelFlags, signal: AbortSignal, more: L
       process.stderr.write(
         `quantlet: turbo is ${model.turbo ? 'on' : `off: ${values.turbo === false ? 'it was turned off' : whyNoTurbo()}`}\n`,
       );
+    const { iqWeights } = model.internals.engine;
+    if (values.verbose && iqWeights) process.stderr.write(`quantlet: weights of IQ1 to IQ3 are ${iqWeights} (--iq-weights)\n`);
     return model;
   } finally {
     bar.end();

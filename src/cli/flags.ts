@@ -134,6 +134,17 @@ export const FLAGS = {
     'actBits',
     flag('act-bits', '', 'integer', 'N', 'round activations of quantised products to 8 bits, or to 4 to see what that loses (8)'),
   ),
+  iqWeights: loading(
+    'iqWeights',
+    flag(
+      'iq-weights',
+      '',
+      'string',
+      'HOW',
+      'IQ1 to IQ3 in memory: compact (as in the file), fast (4.3 bits a weight, twice as fast) or auto: fast where half of the free memory does (auto)',
+      ['auto', 'compact', 'fast'],
+    ),
+  ),
   sparseThreshold: loading(
     'sparseThreshold',
     flag('sparse-threshold', '', 'number', 'X', "the least that a predictor gives a neuron that is computed (the file's, or 0)"),

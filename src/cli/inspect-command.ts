@@ -19,6 +19,7 @@ const KEYS = [
   'memory',
   'cacheTypeK',
   'cacheTypeV',
+  'iqWeights',
   'weightsMemory',
   'batch',
   'parallel',

@@ -137,7 +137,7 @@ const sentence = (verdict: Verdict): string =>
 /** What a model takes of memory, part by part. */
 export const memoryLines = (verdict: Verdict): string[] => {
   if (!verdict.runs) return [sentence(verdict)];
-  const { memory, memories, memory_bytes, context_length } = verdict;
+  const { memory, memories, memory_bytes, context_length, iq_weights } = verdict;
   const rows = [
     ['weights', memory.weights],
     ['cache', memory.cache],
@@ -150,6 +150,7 @@ export const memoryLines = (verdict: Verdict): string[] => {
       rows.map(([what, bytes]) => [what, size(bytes), String(bytes)]),
       new Set([1, 2]),
     ),
+    ...(iq_weights ? [`weights of IQ1 to IQ3 are ${iq_weights} (--iq-weights)`] : []),
     ...(memories > 1 ? [`in ${memories} WebAssembly memories`] : []),
   ];
 };

@@ -18,6 +18,8 @@ export type Verdict =
       /** Bytes of memory with so many, and what they are for. */
       readonly memory_bytes: number;
       readonly memory: MemoryParts;
+      /** How weights of IQ1 to IQ3 lie in memory (iqWeights of loadModel), where it has such. */
+      readonly iq_weights?: 'compact' | 'fast';
       /** WebAssembly memories that they lie in. */
       readonly memories: number;
     }
@@ -40,13 +42,14 @@ export function canRun(gguf: GGUF, machine: Machine, given?: LoadOptions): Verdi
       );
     const layout = layoutOf(gguf, options);
     readVocab(gguf.metadata);
-    const { contextLength, memory, memories } = planToFit(gguf, layout, options, machine);
+    const { contextLength, memory, memories, iqWeights } = planToFit(gguf, layout, options, machine);
     return {
       runs: true,
       makes: layout.wants,
       context_length: contextLength,
       memory_bytes: memorySum(memory),
       memory,
+      ...(iqWeights && { iq_weights: iqWeights }),
       memories: memories.length,
     };
   } catch (error) {

@@ -67,6 +67,8 @@ export interface ModelEngine {
   readonly streams: boolean;
   /** What has been read of neurons that stay in the file. */
   readonly neurons: NeuronReads | undefined;
+  /** How weights of IQ1 to IQ3 lie in memory, where there are such. */
+  readonly iqWeights: ModelPlan['iqWeights'];
   /** What a step computes, pass by pass: for benches that time single records. */
   readonly passes: readonly ModelPass[];
   /** Threads for steps of at most FEW_TOKENS; warmUp() sets it to what is fastest for this model on this machine. */
@@ -152,6 +154,7 @@ export async function createModelEngine(
     keptInputs: model.keptInputs,
     fingerprint,
     wants,
+    iqWeights: model.iqWeights,
     passes: model.passes,
     generationThreads: threads,
     step,

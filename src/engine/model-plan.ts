@@ -9,7 +9,7 @@ import { powerOfTwo } from '../graph/fwht-size.ts';
 import { withInputSums, withKeptInputs, type InputSumTensors } from '../graph/input-sums.ts';
 import { KV_SPLIT, SYNC_SIZE } from '../graph/layout.ts';
 import { lower } from '../graph/lower.ts';
-import { packedBytes, packWeights, pieceBytes, repackRecord } from '../graph/packing.ts';
+import { packedBytes, packWeights, pieceRows, repackRecord } from '../graph/packing.ts';
 import { createGraphPlan, expand, placePlan, workBytes, type PlacedPlan, type GraphPlan } from '../graph/plan.ts';
 import { RUN_WORDS } from '../graph/recurrent.ts';
 import { leaf, nbytes, type Ne, type Tensor } from '../graph/tensor.ts';
@@ -20,7 +20,7 @@ import type { MemoryParts } from './memory-use.ts';
 import { streamedLayers, WINDOWS } from './windows.ts';
 import type { Loras } from './lora.ts';
 import { neuronsOf, type NeuronRows } from './neurons.ts';
-import { TYPE } from '../type-traits.ts';
+import { rowSize, TYPE } from '../type-traits.ts';
 import type { Kernels } from '../wasm/abi.ts';
 import { ALIGN, createAllocator, type Allocator } from '../wasm/allocator.ts';
 import { ARENA_BASE, MEMORY_SPACE } from '../wasm/memory.ts';
@@ -50,6 +50,8 @@ export interface ModelPlanOptions {
   readonly cacheTypeV: KvType;
   /** Whether quantised caches are rotated. */
   readonly cacheRotation: boolean;
+  /** Whether weights of IQ1 to IQ3 are packed as levels (type-traits.ts). */
+  readonly levels: boolean;
   /** Bits that packed products round activations to. */
   readonly actBits: 4 | 8;
   readonly unifiedMax?: number | undefined;
@@ -88,9 +90,9 @@ export interface ModelPass extends Placed {
   readonly neurons: NeuronRows | undefined;
 }
 
-/** A plan of one record for each matrix of a memory that is packed when it has been read. Its scratch has room for a piece of each (pieceBytes). */
+/** A plan of one record for each matrix of a memory that is packed when it has been read. Its scratch has room for a piece of each (pieceRows). */
 export interface Packing extends Placed {
-  readonly matrices: readonly Tensor[];
+  readonly matrices: readonly (readonly [TensorInfo, Tensor])[];
   /** i32 [matrices]: after packing not 0 for those with an Inf or NaN among their scales. */
   readonly broken: Tensor;
   /** Address of the first thread's scratch for reading and packing beside a step: the next one's is the plan's scratchSize bytes further on. */
@@ -131,6 +133,8 @@ export interface ModelPlan {
   readonly memory: MemoryParts;
   /** Bytes of weights at least, with as few as can be in memory at a time. */
   readonly leastWeights: number;
+  /** How its weights of IQ1 to IQ3 lie in memory (load-options.ts), where it has such. */
+  readonly iqWeights: 'compact' | 'fast' | undefined;
 }
 
 /** A table of which a step reads a row a token, and where the host puts these rows. */
@@ -316,7 +320,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
   const bytesOf = (l: Tensor): number => (l.layout === 'packed' ? packedBytes(l, facts) : nbytes(l));
   const graphWith = (fromFile: ReadonlySet<TensorInfo>): ReturnType<typeof buildGraph> => {
     const graph = buildGraph(gguf, architecture, hparams, options, fromFile);
-    packWeights([...graph.encoder, ...graph.nodes], facts);
+    packWeights([...graph.encoder, ...graph.nodes], facts, options.levels);
     return graph;
   };
   const whole = graphWith(new Set());
@@ -369,10 +373,13 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     const memory = createAllocator(link * MEMORY_SPACE + ARENA_BASE);
     memory.take(SYNC_SIZE);
     const inLink = plans.filter((_, i) => links.passes[i].link === link);
-    const matrices = loaded.map(([, tensor]) => tensor).filter((t) => t.layout === 'packed' && leaves.has(t));
+    const matrices = loaded.filter(([, t]) => t.layout === 'packed' && leaves.has(t));
     const broken = leaf('broken matrices', TYPE.i32, [matrices.length, 1, 1, 1]);
     const packing = createGraphPlan(
-      matrices.map((m, i) => ({ ...repackRecord(m, facts, view(broken, [1], { offset: 4 * i })), scratch: pieceBytes(m, facts) })),
+      matrices.map(([{ type }, m], i) => ({
+        ...repackRecord(m, facts, view(broken, [1], { offset: 4 * i }), type),
+        scratch: pieceRows(m, facts) * rowSize(type, m.ne[0]),
+      })),
     );
     const crossed = new Set(links.passes.flatMap(({ crossings }) => crossings.map(({ to }) => to)));
     const own = new Set([...leaves, broken, ...inLink.flatMap(({ constants }) => constants)]);
@@ -458,6 +465,11 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     packings: memories.map(({ packing }) => packing),
     memories: memories.map(({ bytes }) => bytes),
     leastWeights,
+    iqWeights: loaded.some(([{ type }, t]) => t.type !== type)
+      ? 'fast'
+      : loaded.some(([{ type }]) => type.kernels?.levels)
+        ? 'compact'
+        : undefined,
     memory: { weights: weightBytes, cache: cacheBytes, compute: all - weightBytes - cacheBytes },
   };
 }

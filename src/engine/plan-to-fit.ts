@@ -28,6 +28,7 @@ export interface LayoutOptions extends Pick<
   | 'cacheTypeV'
   | 'cacheRotation'
   | 'actBits'
+  | 'iqWeights'
   | 'unifiedMax'
 > {
   /** Logits of one step at most. */
@@ -82,14 +83,18 @@ export function layoutOf(gguf: GGUF, options: LayoutOptions): ModelLayout {
   return { architecture, hparams, wants, parallel, cells };
 }
 
-/** @throws ERR_OUT_OF_MEMORY where it does not fit, with what would; ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE */
+/**
+ * Weights of IQ1 to IQ3 are packed as levels where that is asked for, or is left to us and takes half of the free memory at most. Who chose such a file may
+ * have done so for its size: where nothing says what is free, in browsers say, it keeps that.
+ * @throws ERR_OUT_OF_MEMORY where it does not fit, with what would; ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE
+ */
 export function planToFit(
   gguf: GGUF,
   { architecture, hparams, wants, parallel, cells }: ModelLayout,
   options: LayoutOptions,
   { facts, threads, free }: Machine,
 ): ModelPlan {
-  const planWith = (contextLength: number, rowsFromFile: boolean, links: number): ModelPlan => {
+  const planWith = (contextLength: number, rowsFromFile: boolean, levels: boolean, links: number): ModelPlan => {
     // In an encoder every token sees the whole text, so a step has to hold a whole sequence.
     const batchSize = hparams.causal && !hparams.decoder ? options.batchSize : Math.max(options.batchSize, contextLength);
     return planModel(gguf, architecture, hparams, facts, {
@@ -109,14 +114,15 @@ export function planToFit(
       cacheTypeV: options.cacheTypeV,
       cacheRotation: options.cacheRotation,
       actBits: options.actBits,
+      levels,
       unifiedMax: options.unifiedMax,
       loras: options.loras,
       inputSums: options.inputSums,
       keptInputs: options.keptInputs,
     });
   };
-  const planFor = (contextLength: number, rowsFromFile: boolean): ModelPlan =>
-    inMemories((links) => planWith(contextLength, rowsFromFile, links), options.links);
+  const planFor = (contextLength: number, rowsFromFile: boolean, levels = options.iqWeights === 'fast'): ModelPlan =>
+    inMemories((links) => planWith(contextLength, rowsFromFile, levels, links), options.links);
   const fits = (plan: ModelPlan): boolean => each(plan) && memorySum(plan.memory) <= free;
   const wanted = options.contextLength || (options.contextLength === 0 ? hparams.nCtxTrain : Math.min(hparams.nCtxTrain, DEFAULT_CONTEXT));
   // Tables that can stay in the file do so before a context shrinks; one that was asked for must fit.
@@ -124,9 +130,14 @@ export function planToFit(
   if (!fits(model)) model = planFor(wanted, true);
   for (let n = wanted; !options.contextLength && !fits(model) && n > 2 * KV_SPLIT;) model = planFor((n = n >> 1), true);
   if (!each(model)) throw layerTooLarge(model);
-  if (!fits(model)) throw notEnough(model, free);
-  return model;
+  if (!fits(model)) throw notEnough(model, free, options.iqWeights === 'fast' && hasLevels(gguf));
+  if (options.iqWeights !== 'auto' || options.weightsMemory !== undefined || free === Infinity || !hasLevels(gguf)) return model;
+  const fast = planFor(model.contextLength, false, true);
+  return each(fast) && memorySum(fast.memory) <= free / 2 ? fast : model;
 }
+
+/** Whether some of its weights can be packed as levels. */
+const hasLevels = (gguf: GGUF): boolean => [...gguf.tensors.values()].some(({ type }) => type.kernels?.levels);
 
 /** Whether each of its memories can be made. */
 const each = ({ memories }: ModelPlan): boolean => memories.every((bytes) => bytes <= MEMORY_LIMIT);

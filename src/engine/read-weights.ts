@@ -1,6 +1,6 @@
 /** Weights from a model's files to their places, packed: by the threads themselves where they can open the files, else by the host. */
 import { QuantletError } from '../errors.ts';
-import { pieceBytes } from '../graph/packing.ts';
+import { pieceRows } from '../graph/packing.ts';
 import { nbytes, type Tensor } from '../graph/tensor.ts';
 import type { TensorInfo } from '../gguf/types.ts';
 import type { Bytes, FileIdentity } from '../io/source.ts';
@@ -8,6 +8,7 @@ import type { ResolvedLoadOptions } from '../load-options.ts';
 import type { Executor } from '../threads/executor.ts';
 import { PIECE, PIECE_SIZE } from '../threads/loading.ts';
 import type { Kernels } from '../wasm/abi.ts';
+import { rowSize } from '../type-traits.ts';
 import { createFingerprint, type Fingerprint } from './fingerprint.ts';
 import type { Loras } from './lora.ts';
 import { inFileOrder, type ModelPlan, type Packing } from './model-plan.ts';
@@ -56,7 +57,7 @@ export async function readWeights(
     // Where all weights are read the fingerprint is made on the way: over a net each read is a request.
     const all = new Set(resident.map(([info]) => info)).size === weights.length;
     if (!all) await headsOf(parts, weights, fingerprint);
-    await byHost(executor, parts, inOrder, packings, options, all ? fingerprint : undefined);
+    await byHost(executor, facts, parts, inOrder, packings, options, all ? fingerprint : undefined);
   }
   for (const packing of packings) await refuseBroken(executor, packing);
   return fingerprint.hex();
@@ -76,22 +77,24 @@ async function headsOf(parts: readonly Bytes[], weights: readonly TensorInfo[], 
 
 /** For each matrix that is packed: its record, and of which plan. */
 const packingOf = (packings: readonly Packing[]): ReadonlyMap<Tensor, { readonly record: number; readonly of: Packing }> =>
-  new Map(packings.flatMap((of) => of.matrices.map((matrix, record) => [matrix, { record, of }] as const)));
+  new Map(packings.flatMap((of) => of.matrices.map(([, matrix], record) => [matrix, { record, of }] as const)));
 
 /** The numbers of all pieces (threads/loading.ts): whole row blocks where a matrix is packed, else any bytes. */
 function piecesOf(inOrder: readonly Weight[], packings: readonly Packing[], facts: Kernels, beside = false): number[][] {
   const packing = packingOf(packings);
   return inOrder.flatMap(([info, tensor]) => {
     const packed = packing.get(tensor);
-    const most = packed ? pieceBytes(tensor, facts) : PIECE_BYTES;
+    const row = rowSize(info.type, tensor.ne[0]);
+    const most = packed ? pieceRows(tensor, facts) * row : PIECE_BYTES;
     return Array.from({ length: Math.ceil(info.byteLength / most) }, (_, i) => {
       const from = i * most;
       const n = Math.min(most, info.byteLength - from);
-      const bytes = [info.part, info.offset + from, n, tensor.data + from];
-      if (!packed) return [...bytes, -1, 0, 0, 0, 0, 0];
+      const bytes = [info.part, info.offset + from, n];
+      if (!packed) return [...bytes, tensor.data + from, -1, 0, 0, 0, 0, 0, 0];
       const { record, of } = packed;
+      const at = tensor.data + (from / row) * tensor.nb[1];
       const scratch = [beside ? of.scratchAt : of.placed.scratchAt, of.plan.scratchSize];
-      return [...bytes, tensor.type.id, tensor.ne[0], n / tensor.nb[1], of.broken.data + 4 * record, ...scratch];
+      return [...bytes, at, info.type.id, tensor.type.id, tensor.ne[0], n / row, of.broken.data + 4 * record, ...scratch];
     });
   });
 }
@@ -140,7 +143,7 @@ export function fillingOf(
   packings: readonly Packing[],
 ): Filling {
   const files = parts.flatMap(({ file }) => file ?? []);
-  const own = packings.filter(({ matrices }) => weights.some(([, tensor]) => matrices.includes(tensor)));
+  const own = packings.filter(({ matrices }) => matrices.some(([, matrix]) => weights.some(([, tensor]) => tensor === matrix)));
   const check = async (): Promise<void> => {
     for (const packing of own) await refuseBroken(executor, packing);
   };
@@ -151,11 +154,13 @@ export function fillingOf(
   const packing = packingOf(packings);
   return {
     async read() {
-      for (const [{ part, offset, byteLength }, { data }] of weights)
+      for (const weight of weights) {
+        const [{ part, offset, byteLength }] = weight;
         for (let at = 0; at < byteLength; at += READ_BYTES) {
           const end = Math.min(byteLength, at + READ_BYTES);
-          await executor.write(data + at, await parts[part].read(offset + at, offset + end));
+          await toPlace(executor, facts, weight, at, await parts[part].read(offset + at, offset + end));
         }
+      }
     },
     async finish() {
       for (const [, tensor] of weights) {
@@ -169,9 +174,25 @@ export function fillingOf(
   };
 }
 
+/** Writes what a weight's file has from its byte `at` on. Where rows get larger by being packed, those of a row block go to where it begins (repackRecord). */
+async function toPlace(executor: Executor, facts: Kernels, [info, tensor]: Weight, at: number, chunk: Uint8Array): Promise<void> {
+  if (info.type === tensor.type) return executor.write(tensor.data + at, chunk);
+  const block = facts.packed_rows() * rowSize(info.type, info.ne[0]);
+  const placeOf = (at: number): number => Math.floor(at / block) * facts.packed_rows() * tensor.nb[1] + (at % block);
+  const from = placeOf(at);
+  const spread = new Uint8Array(placeOf(at + chunk.length - 1) + 1 - from);
+  for (let i = 0; i < chunk.length;) {
+    const n = Math.min(chunk.length - i, block - ((at + i) % block));
+    spread.set(chunk.subarray(i, i + n), placeOf(at + i) - from);
+    i += n;
+  }
+  await executor.write(tensor.data + from, spread);
+}
+
 /** A matrix is packed while the next one is read. */
 async function byHost(
   executor: Executor,
+  facts: Kernels,
   parts: readonly Bytes[],
   inOrder: readonly Weight[],
   packings: readonly Packing[],
@@ -190,10 +211,10 @@ async function byHost(
       signal?.throwIfAborted();
       const n = Math.min(READ_BYTES, info.byteLength - at);
       const from = info.offset + at;
-      const target = bytes.readInto && executor.view(tensor.data + at, n);
+      const target = bytes.readInto && info.type === tensor.type ? executor.view(tensor.data + at, n) : undefined;
       const chunk = target ?? (await bytes.read(from, from + n, signal));
       if (target) await bytes.readInto!(target, from, signal);
-      else await executor.write(tensor.data + at, chunk);
+      else await toPlace(executor, facts, [info, tensor], at, chunk);
       if (fingerprint && info !== known) addHead(fingerprint, (known = info), chunk);
       loaded += n;
       onProgress?.({ phase: 'load', loaded, total });
@@ -214,7 +235,7 @@ async function refuseBroken(executor: Executor, { matrices, broken }: Packing): 
   const flags = await executor.read(broken.data, nbytes(broken));
   const at = flags.findIndex((byte) => byte !== 0) >> 2;
   if (at < 0) return;
-  const { name, type } = matrices[at];
+  const [{ name, type }] = matrices[at];
   throw new QuantletError(
     'ERR_GGUF_INVALID',
     `tensor "${name}" (${type.name}) holds Inf or NaN; expected finite numbers: the file is damaged`,

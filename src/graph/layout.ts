@@ -66,6 +66,7 @@ export const LOOPS = [
   'gemv_16x1_grid',
   'gemv_16x1_trits',
   'gemv_16x1_nvfp4',
+  'gemv_16x1_levels',
 ] as const;
 
 /** Operations of BINARY (assembly/ops/binary.ts): its p0. */

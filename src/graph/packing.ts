@@ -1,10 +1,10 @@
 /** Which matrices are packed for the packed GEMM and GEMV (assembly/matmul/), who can read them then, and the record that packs one. */
 import { alignUp } from '../gguf/types.ts';
-import { isMx, TYPE } from '../type-traits.ts';
+import { isMx, LEVELS, rowSize, TYPE, type TypeTraits } from '../type-traits.ts';
 import type { Kernels } from '../wasm/abi.ts';
 import { ACT_BLOCK } from './layout.ts';
 import type { OpRecord } from './record.ts';
-import type { Tensor } from './tensor.ts';
+import { contiguousNb, type Tensor } from './tensor.ts';
 
 export type PackingFacts = Pick<Kernels, 'is_packable' | 'packed_act_type' | 'packed_rows'>;
 
@@ -23,10 +23,10 @@ export const packedBytes = ({ ne, nb }: Tensor, facts: PackingFacts): number => 
 /** Bytes that a thread reads of a file at a time: few enough that they are in L2 when it packs them. */
 const PIECE_BYTES = 256 << 10;
 
-/** Bytes of the row blocks of a matrix that are read and packed at a time. */
-export function pieceBytes(matrix: Tensor, facts: PackingFacts): number {
-  const block = facts.packed_rows() * matrix.nb[1];
-  return Math.min(packedBytes(matrix, facts), block * Math.max(1, Math.floor(PIECE_BYTES / block)));
+/** Rows of a matrix that are read and packed at a time, whole row blocks. */
+export function pieceRows({ ne, nb }: Tensor, facts: PackingFacts): number {
+  const block = facts.packed_rows();
+  return Math.min(alignUp(ne[1] * ne[2], block), block * Math.max(1, Math.floor(PIECE_BYTES / (block * nb[1]))));
 }
 
 /** Whether a node can read its source i where that is packed: not where its activations are to keep their f32, or their MX blocks. */
@@ -42,22 +42,32 @@ const inPackedProduct = (op: Tensor['op'], a: Tensor | undefined): boolean => op
 /** Whether source i is the `dense` of sparse-ops.ts, which only packed weights can be. */
 export const isDense = (op: Tensor['op'], i: number): boolean => i === 4 && (op === 'mul_mat_sparse' || op === 'axpy');
 
-/** Packs `dst` in place. `broken`: i32 [1], becomes 1 where a scale in it is Inf or NaN. */
-export const repackRecord = (dst: Tensor, facts: PackingFacts, broken?: Tensor): OpRecord => ({
+/**
+ * Packs `dst` in place, whose plain rows are of type `from`; where that is another one, those of a row block lie where its place begins. `broken`: i32 [1],
+ * becomes 1 where a scale in it is Inf or NaN.
+ */
+export const repackRecord = (dst: Tensor, facts: PackingFacts, broken?: Tensor, from: TypeTraits = dst.type): OpRecord => ({
   code: 'REPACK',
   dst,
   src: [broken],
-  params: [],
+  params: [from.id, rowSize(from, dst.ne[0])],
   ...(broken && { writtenSrc: [broken] }),
-  scratch: facts.packed_rows() * dst.nb[1],
+  scratch: facts.packed_rows() * rowSize(from, dst.ne[0]),
 });
 
-/** Marks the weights of a graph that only products and look-ups of rows read as packed, and returns them. */
-export function packWeights(nodes: readonly Tensor[], facts: PackingFacts): Tensor[] {
+/**
+ * Marks the weights of a graph that only products and look-ups of rows read as packed, and returns them.
+ * @param levels whether those of types that can be packed as levels (type-traits.ts) become so: they then have that type
+ */
+export function packWeights(nodes: readonly Tensor[], facts: PackingFacts, levels = false): Tensor[] {
   const products = nodes.filter((n) => (n.op === 'mul_mat' || n.op === 'mul_mat_id') && readsPacked(n, 0));
   const dense = nodes.flatMap((n) => n.src.filter((s, i) => s && isDense(n.op, i)));
   const packed = new Set([...products.map((n) => n.src[0]!), ...(dense as Tensor[])].filter((w) => w.op === 'leaf' && canPack(w, facts)));
   for (const n of nodes) n.src.forEach((s, i) => s && !readsPacked(n, i) && packed.delete(s));
-  for (const w of packed) w.layout = 'packed';
+  for (const w of packed) {
+    w.layout = 'packed';
+    const { levels: as } = w.type.kernels ?? {};
+    if (levels && as) Object.assign(w, { type: LEVELS[as], nb: contiguousNb(LEVELS[as], w.ne) });
+  }
   return [...packed];
 }

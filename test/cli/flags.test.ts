@@ -23,6 +23,7 @@ import { startHub } from '../hub/server.ts';
 import { loadModel, type GenerateOptions, type Model } from '../../src/entry/node.ts';
 import { CONVERSATION_FLAGS } from '../../src/cli/chat.ts';
 import type { Command } from '../../src/cli/command.ts';
+import type { Verdict } from '../../src/engine/can-run.ts';
 import { allCommands } from '../../src/cli/commands.ts';
 import { run } from '../../src/cli/run.ts';
 import { chat } from '../../src/cli/chat.ts';
@@ -38,6 +39,7 @@ import { ggufSplit } from '../../src/cli/gguf-split.ts';
 import { rotate } from '../../src/cli/rotate.ts';
 import { sparsify } from '../../src/cli/sparsify.ts';
 import { goldenModel } from '../arch/golden-models.ts';
+import { iqModel } from '../model/iq-model.ts';
 import { ggufHash } from '../../src/cli/gguf-hash.ts';
 import { batch } from '../../src/cli/batch.ts';
 
@@ -53,6 +55,7 @@ const template = (mark: string): string => `{% for m in messages %}${mark}{{ m.r
 const text = writeTo(folder, 'text.txt', 'the cat sat on the mat\n'.repeat(12));
 /** A batch line. */
 const asked = (url: string, body: object, id = 'a'): string => `${JSON.stringify({ custom_id: id, method: 'POST', url, body })}\n`;
+const iqFile = writeTo(folder, 'iq.gguf', iqModel);
 const lines = writeTo(folder, 'lines.jsonl', asked('/v1/completions', { prompt: 'the cat', max_tokens: 3 }));
 const answers = join(folder, 'answers.jsonl');
 
@@ -231,6 +234,7 @@ describe('what loadModel is given', () => {
     cacheTypeV: [['-ctv', 'q4_0'], { cacheTypeV: 'q4_0' }],
     cacheRotation: [['--no-cache-rotation'], { cacheRotation: false }],
     actBits: [['--act-bits', 4], { actBits: 4 }],
+    iqWeights: [['--iq-weights', 'fast'], { iqWeights: 'fast' }],
     sparseThreshold: [['--sparse-threshold', 0.25], { sparseThreshold: 0.25 }],
     weightsMemory: [['--weights-memory', '2.5G'], { weightsMemory: 2.5 * 2 ** 30 }],
     neuronWindow: [['--neuron-window', 5], { neuronWindow: 5 }],
@@ -959,6 +963,17 @@ describe('tokenize and inspect', () => {
     expect((await use('-f', text, '-c', 8, '--chunks', 2)).tokens).toBe(16);
   });
   const MEMORY = ['memory', 'cacheTypeK', 'cacheTypeV', 'weightsMemory', 'batch', 'parallel'] as const;
+  effect(inspect, ['iqWeights'], 'how much weights of IQ1 to IQ3 take', async () => {
+    const of = async (how: string): Promise<Verdict & { runs: true }> =>
+      JSON.parse((await invoke(inspect, ['--memory', iqFile, '-c', 64, '--json', '--iq-weights', how])).stdout) as never;
+    const [compact, fast] = [await of('compact'), await of('fast')];
+    expect([compact.iq_weights, fast.iq_weights]).toEqual(['compact', 'fast']);
+    expect(fast.memory.weights).toBeGreaterThan(1.3 * compact.memory.weights);
+    expect((await invoke(inspect, ['--memory', iqFile, '-c', 64])).stdout).toMatch(/^weights of IQ1 to IQ3 are compact/m);
+    expect((await invoke(run, ['-m', iqFile, '-n', 1, '-p', 'a', '--iq-weights', 'fast', '--verbose'])).stderr).toContain(
+      'weights of IQ1 to IQ3 are fast',
+    );
+  });
   effect(inspect, MEMORY, 'how much memory a model takes, as loading it says', async () => {
     const memory = async (...args: Args): Promise<Model['stats']['memory']> =>
       (JSON.parse((await invoke(inspect, ['--memory', shippedModel, '-c', 512, '--json', ...args])).stdout) as Model['stats']).memory;
@@ -1592,6 +1607,7 @@ describe('values that make no sense', () => {
       ['5', /no such layers; leave it out/],
     ],
     cacheTypeK: [['q5_K', /cacheTypeK is "q5_K"/]],
+    iqWeights: [['small', /iqWeights is "small"/]],
     cacheTypeV: [['x', /cacheTypeV is "x"/]],
     weightsMemory: [
       ['2Q', /--weights-memory is "2Q".*512M/],

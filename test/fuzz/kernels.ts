@@ -187,7 +187,12 @@ function packedProduct(k: Kernels, d: Dice): void {
   const { w, bad } = pack(k, c.type, plain, ne00, nrows);
   if (bad) throw new Error(`${where}: ${bad} blocks are said to have scales that are not finite`);
   const got = named(where, () =>
-    oneProductForAll(d, { k, type: c.type, w, ne00, columns: (from, n) => quantize(k, c.type, x.slice(from, from + n)) }, nrows, columns),
+    oneProductForAll(
+      d,
+      { k, type: c.type, w, ne00, columns: (from, n) => quantize(k, TYPE[c.type], x.slice(from, from + n)) },
+      nrows,
+      columns,
+    ),
   );
   const stride = rowSize(TYPE[c.type], ne00);
   const row = d.int(0, nrows - 1);

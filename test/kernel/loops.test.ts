@@ -3,8 +3,9 @@ import { describe, expect, it } from 'vitest';
 import { LOOPS } from '../../src/graph/layout.ts';
 import { lower } from '../../src/graph/lower.ts';
 import { mul_mat } from '../../src/graph/ops.ts';
+import { packWeights } from '../../src/graph/packing.ts';
 import { leaf } from '../../src/graph/tensor.ts';
-import { TYPE, namesOf, typesWith, type TypeName } from '../../src/type-traits.ts';
+import { LEVELS, TYPE, namesOf, typesWith, type Kernels, type TypeName, type TypeTraits } from '../../src/type-traits.ts';
 import { BUILDS, instantiate, type Build } from './harness.ts';
 import { CASES } from './packed-blocks.ts';
 
@@ -22,13 +23,23 @@ const FEW_BITS: readonly TypeName[] = ['q1_0', 'q2_0', 'tq1_0', 'tq2_0'];
 /** Formats whose codes are entries of a grid: 8 bits with their signs. */
 const GRIDS = namesOf(typesWith((k) => k.gridQuantizer));
 
+/** One of the types that can be packed as levels, by the type that they then have. */
+const GRID_OF = new Map<TypeTraits, TypeTraits>(
+  GRIDS.flatMap((name) => {
+    const { levels } = TYPE[name].kernels as Kernels;
+    return levels ? [[LEVELS[levels], TYPE[name]]] : [];
+  }),
+);
+
 /** The loop for a column that is computed alone. */
-function alone(build: Build, type: TypeName): Loop {
+function alone(build: Build, { name }: TypeTraits): Loop {
+  const type = name as TypeName;
   const isRelaxed = build.startsWith('relaxed');
   const isDotAdd = build.startsWith('dotadd');
   if (type === 'tq1_0') return 'gemv_16x1_trits';
   if (type === 'nvfp4') return 'gemv_16x1_nvfp4';
   if (GRIDS.includes(type)) return 'gemv_16x1_grid';
+  if (name.endsWith('_levels')) return 'gemv_16x1_levels';
   if (FEW_BITS.includes(type)) return 'gemv_16x1_bits';
   if (EIGHT_BITS.includes(type)) return isRelaxed || isDotAdd ? 'gemv_16x1_signs' : 'gemv_16x1';
   if (type === 'q6_K') return 'gemv_16x1_q6_K';
@@ -37,16 +48,23 @@ function alone(build: Build, type: TypeName): Loop {
 }
 
 /** The loops of n columns, in order. */
-function expected(build: Build, type: TypeName, n: number): Loop[] {
+function expected(build: Build, traits: TypeTraits, n: number): Loop[] {
+  const type = traits.name as TypeName;
   const columns = (blocked: number, tile: Loop, one: Loop): Loop[] => Array.from({ length: n }, (_, c) => (c < blocked ? tile : one));
   if (FLOATS.includes(type)) return columns(n % 4 === 1 ? n - 1 : n, 'gemm_f32_8x4', 'gemv_f32_16x1');
   if (!build.startsWith('simd') && FEW_COLUMNS.includes(type) && n > 1 && n <= 16) return columns(n, 'gemm_16xn', 'gemm_16xn');
   const isDotAdd = build.startsWith('dotadd');
   const signed = isDotAdd ? 'gemm_8x4_nibbles' : 'gemm_8x4_i16';
   const ofGrid = isDotAdd ? 'gemm_8x4' : 'gemm_8x4_i16';
-  const tile = FEW_BITS.includes(type) ? 'gemm_8x4_bits' : GRIDS.includes(type) ? ofGrid : EIGHT_BITS.includes(type) ? signed : 'gemm_8x4';
+  const tile = FEW_BITS.includes(type)
+    ? 'gemm_8x4_bits'
+    : GRIDS.includes(type) || GRID_OF.has(traits)
+      ? ofGrid
+      : EIGHT_BITS.includes(type)
+        ? signed
+        : 'gemm_8x4';
   // One or two columns beyond a multiple of four are left over, and three alone.
-  return columns(n % 4 === 3 && n > 3 ? n : n - (n % 4), tile, alone(build, type));
+  return columns(n % 4 === 3 && n > 3 ? n : n - (n % 4), tile, alone(build, traits));
 }
 
 /** "gemm_8x4 for 4 columns, gemv_16x1 for 2 columns", or one name alone. */
@@ -60,6 +78,8 @@ function inWords(loops: readonly Loop[]): string {
 describe.each(BUILDS)('%s', (build) => {
   const k = instantiate(build);
   const facts = {
+    is_packable: (type: number) => k.call('is_packable', type),
+    packed_rows: () => k.call('packed_rows'),
     act_row_size: (type: number, n: number) => k.call('act_row_size', type, n),
     attention_scratch: () => 0,
     mul_mat_packed_scratch: () => k.call('mul_mat_packed_scratch'),
@@ -68,15 +88,16 @@ describe.each(BUILDS)('%s', (build) => {
     quantize_work_size: () => 0,
   };
 
-  it.each([...FLOATS, ...CASES.map(({ type }) => type)])('%s', (type) => {
+  it.each([...[...FLOATS, ...CASES.map(({ type }) => type)].map((type) => TYPE[type]), ...GRID_OF.keys()])('$name', (type) => {
     for (let n = 1; n <= 40; n++) {
-      const loops = Array.from({ length: n }, (_, c) => LOOPS[k.call('packed_loop', TYPE[type].id, c, n)]);
+      const loops = Array.from({ length: n }, (_, c) => LOOPS[k.call('packed_loop', type.id, c, n)]);
       expect(loops, `${n} columns`).toEqual(expected(build, type, n));
 
-      const w = leaf('w', TYPE[type], [256, 16, 1, 1]);
+      // (No tensor has a type of levels before it is packed.)
+      const w = leaf('w', GRID_OF.get(type) ?? type, [256, 16, 1, 1]);
       const x = leaf('x', TYPE.f32, [256, n, 1, 1]);
-      w.layout = 'packed';
       const y = mul_mat(w, x);
+      expect(packWeights([y], facts, type !== w.type)).toEqual([w]);
       const product = lower([w, x, y], facts).find(({ code }) => code === 'MUL_MAT_PACKED')!;
       expect((product.how as (of: object) => string)({}), `${n} columns`).toContain(
         `: packed, ${inWords(expected(build, type, n))}, ${n === 1 ? 'one column' : `${n} columns`}`,

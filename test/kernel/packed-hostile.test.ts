@@ -94,5 +94,5 @@ function told(k: Kernels, type: TypeName, bytes: Uint8Array): boolean {
   k.arena.reset();
   const [src, w] = [0, 1].map(() => k.arena.alloc(bytes.length * k.call('packed_rows')));
   new Uint8Array(k.memory.buffer).set(bytes, src);
-  return k.call('repack', TYPE[type].id, src, w, (bytes.length / TYPE[type].typeSize) * TYPE[type].blckSize, 1) > 0;
+  return k.call('repack', TYPE[type].id, TYPE[type].id, src, w, (bytes.length / TYPE[type].typeSize) * TYPE[type].blckSize, 1) > 0;
 }

@@ -1,35 +1,37 @@
 /** Packed products by the kernels' exports alone: rows into groups, activations to 8 bits, and their products. */
-import { TYPE } from '../../src/type-traits.ts';
-import type { TypeName } from '../../src/type-traits.ts';
+import { TYPE, rowSize } from '../../src/type-traits.ts';
+import type { TypeName, TypeTraits } from '../../src/type-traits.ts';
 import type { Kernels } from './harness.ts';
 
 export interface Packed {
   readonly w: number;
   readonly ne00: number;
   readonly nrows: number;
-  readonly type: TypeName;
+  /** What it is packed as. */
+  readonly type: TypeTraits;
   /** Packed blocks with a scale that is not finite. */
   readonly bad: number;
 }
 
-export function pack(k: Kernels, type: TypeName, plain: Uint8Array, ne00: number, nrows: number): Packed {
+export function pack(k: Kernels, type: TypeName, plain: Uint8Array, ne00: number, nrows: number, to: TypeTraits = TYPE[type]): Packed {
   const R = k.call('packed_rows');
   const groups = Math.ceil(nrows / R);
   const stride = plain.length / nrows;
-  const w = k.arena.alloc(stride * groups * R);
+  const packed = rowSize(to, ne00);
+  const w = k.arena.alloc(packed * groups * R);
   const src = k.arena.alloc(stride * groups * R);
   new Uint8Array(k.memory.buffer).set(plain, src);
   // The last group alone, and the others together: groups are independent.
   const last = (groups - 1) * R;
-  let bad = k.call('repack', TYPE[type].id, src + last * stride, w + last * stride, ne00, nrows - last);
-  bad += k.call('repack', TYPE[type].id, src, w, ne00, last);
+  let bad = k.call('repack', TYPE[type].id, to.id, src + last * stride, w + last * packed, ne00, nrows - last);
+  bad += k.call('repack', TYPE[type].id, to.id, src, w, ne00, last);
   k.arena.checkGuards();
-  return { w, ne00, nrows, type, bad };
+  return { w, ne00, nrows, type: to, bad };
 }
 
 /** The rows as columns of activations of a product by weights of the type: how they lie depends on how many there are. `bits`: ACT_4, for those of 4 bits. */
-export function quantize(k: Kernels, type: TypeName, rows: readonly Float32Array[], bits = 0): { act: number; stride: number } {
-  const actType = k.call('packed_act_type', TYPE[type].id) | bits;
+export function quantize(k: Kernels, type: TypeTraits, rows: readonly Float32Array[], bits = 0): { act: number; stride: number } {
+  const actType = k.call('packed_act_type', type.id) | bits;
   const stride = k.call('act_row_size', actType, rows[0].length);
   // From four columns on there is room for a multiple of four.
   const act = k.arena.alloc(stride * (rows.length < 4 ? rows.length : (rows.length + 3) & ~3));
@@ -54,7 +56,7 @@ export function product(
   for (let row = row0; row < row1; row += chunk)
     k.call(
       'mul_mat_packed',
-      TYPE[p.type].id,
+      p.type.id,
       p.w,
       p.ne00,
       row,

@@ -32,7 +32,7 @@ describe.each(BUILDS.filter((build) => !isThreaded(build)))('packed products on 
       x.fill(0, 32, 64);
       x.set([127, -127, 0.5, -0.5, 1.5, 2.5, -2.5, 0.49999997], 64);
       x.fill(1e-42, 96, 128);
-      const { act, stride } = quantize(k, type, [x], most === 7 ? ACT_4 : 0);
+      const { act, stride } = quantize(k, TYPE[type], [x], most === 7 ? ACT_4 : 0);
       const want = quantizeAct(x, type, most);
       const bytes = k.arena.readBytes(act, stride);
       const size = stride / 16;

@@ -35,7 +35,7 @@ export function is_float<F>(): bool {
 // @ts-ignore: decorator
 @inline
 export function super_block<F>(): bool {
-  return isDefined(changetype<F>(0).super_block) || grid<F>();
+  return isDefined(changetype<F>(0).super_block) || of_grid<F>();
 }
 
 /** Codes are of 2 bits, without integer scales (few_bits.ts); subs() is stated. */
@@ -64,6 +64,20 @@ export function few_bits<F>(): bool {
 @inline
 export function grid<F>(): bool {
   return isDefined(changetype<F>(0).grid);
+}
+
+/** Codes are indices into levels (levels.ts): super-blocks, about which nothing else is asked, either. */
+// @ts-ignore: decorator
+@inline
+export function levels<F>(): bool {
+  return isDefined(changetype<F>(0).levels);
+}
+
+/** Weights are values of a grid, in one of these ways. */
+// @ts-ignore: decorator
+@inline
+export function of_grid<F>(): bool {
+  return grid<F>() || levels<F>();
 }
 
 /** Entries of a grid are of four values, not eight. */

@@ -9,6 +9,7 @@
 import { held } from '../../simd';
 import { iq1s_grid } from '../../type/block/iq_grids';
 import { Eights, OPENED, PAIRS, open_eights, pack_grid, store_deltas, store_half_scales } from './grid';
+import { pack_levels } from './levels';
 
 /** Bytes of a block of one row: 32 indices, 32 nibbles of indices and eighth, four u16 of four scales of 3 bits and of a nibble of d. */
 const BYTES: usize = 56;
@@ -51,25 +52,42 @@ export class IQ1_M extends Eights {
   pack(src: usize, stride: usize, w: usize): void {
     // prettier-ignore
     pack_grid(src, stride, w + PAIRS, PAIR, false, 4, 64, 0, 0, load<u32>(changetype<usize>(entry)), 0, 0);
+    pack_d(src, stride, w);
     for (let r: usize = 0; r < 16; r++) {
-      const scales = load<u64>(src + r * stride, 48);
-      const d = (scales >> 12) & 0x000f000f000f000f;
-      store<u16>(w + (r << 1), <u16>(d | (d >> 12) | (d >> 24) | (d >> 36)));
       const p = w + PAIRS + (r >> 1) * PAIR + 96;
       const row = <u32>(r & 1) << 2;
       for (let half: u32 = 0; half < 16; half++) {
-        const scale = <u32>(scales >> ((half >> 2) * 16 + (half & 3) * 3)) & 7;
+        const s = scale(src + r * stride, half);
         const low = p + (half & 7);
-        store<u8>(low, load<u8>(low) | ((scale & 3) << (row + ((half >> 3) << 1))));
+        store<u8>(low, load<u8>(low) | ((s & 3) << (row + ((half >> 3) << 1))));
         const top = p + 8 + (half & 3);
-        store<u8>(top, load<u8>(top) | ((scale >> 2) << (row + (half >> 2))));
+        store<u8>(top, load<u8>(top) | ((s >> 2) << (row + (half >> 2))));
       }
     }
   }
+
+  /** The same as levels (levels.ts). */
+  pack_levels(src: usize, stride: usize, w: usize): void {
+    pack_d(src, stride, w);
+    // prettier-ignore
+    pack_levels(src, stride, w, iq1s_grid(), false, 3, 0, load<u32>(changetype<usize>(entry)), 16, load<u32>(changetype<usize>(scale)));
+  }
 }
 
-/** The top bit of a plain nibble says minus. */
+/** The top bit of a plain nibble says minus; without it the top byte is 255 (levels.ts), too. */
 function entry(row: usize, t: i32): u32 {
   const high = (<u32>load<u8>(row + (t >> 1), 32) >> (<u32>(t & 1) << 2)) & 15;
-  return <u32>load<u8>(row + t) | ((high ^ 8) << 8);
+  return <u32>load<u8>(row + t) | ((high ^ 8) << 8) | (((high >> 3) - 1) << 24);
+}
+
+function scale(row: usize, half: i32): u32 {
+  return <u32>(load<u64>(row, 48) >> ((half >> 2) * 16 + (half & 3) * 3)) & 7;
+}
+
+/** d of 16 rows, which is in the top nibbles of four u16. */
+function pack_d(src: usize, stride: usize, w: usize): void {
+  for (let r: usize = 0; r < 16; r++) {
+    const d = (load<u64>(src + r * stride, 48) >> 12) & 0x000f000f000f000f;
+    store<u16>(w + (r << 1), <u16>(d | (d >> 12) | (d >> 24) | (d >> 36)));
+  }
 }

@@ -6,6 +6,7 @@
 import { iq1s_grid } from '../../type/block/iq_grids';
 import { Eights, PAIRS, open_eights, open_sub_scales, pack_grid } from './grid';
 import { pack_f16 } from './group';
+import { pack_levels } from './levels';
 
 /** Bytes of a block of one row: f16 d, 32 indices, eight u16 of four times 3 bits of indices and of scale and eighth. */
 const BYTES: usize = 50;
@@ -31,11 +32,19 @@ export class IQ1_S extends Eights {
     // prettier-ignore
     pack_grid(src + 2, stride, w + PAIRS, PAIR, false, 3, 64, 0, 0, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
   }
+
+  /** The same as levels (levels.ts). */
+  pack_levels(src: usize, stride: usize, w: usize): void {
+    pack_f16(src, stride, w);
+    // prettier-ignore
+    pack_levels(src + 2, stride, w, iq1s_grid(), false, 3, 0, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
+  }
 }
 
+/** The top byte is 255 where an eighth goes on (levels.ts). */
 function entry(row: usize, t: i32): u32 {
-  const high = (<u32>load<u16>(row + (<usize>(t >> 2) << 1), 32) >> (3 * (t & 3))) & 7;
-  return <u32>load<u8>(row + t) | (high << 8);
+  const qh = <u32>load<u16>(row + (<usize>(t >> 2) << 1), 32);
+  return <u32>load<u8>(row + t) | (((qh >> (3 * (t & 3))) & 7) << 8) | (((qh >> 15) - 1) << 24);
 }
 
 /** The top bit of a plain scale says minus. */

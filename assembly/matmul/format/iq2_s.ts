@@ -6,6 +6,7 @@
 import { iq2s_grid } from '../../type/block/iq_grids';
 import { PAIRS, SignedEights, open_eights, open_half_scales, open_signs, pack_grid } from './grid';
 import { pack_f16 } from './group';
+import { pack_levels } from './levels';
 
 /** Bytes of a block of one row: f16 d, 32 indices, 32 signs, 32 x 2 bits of indices, 16 nibbles of scales. */
 const BYTES: usize = 82;
@@ -31,6 +32,13 @@ export class IQ2_S extends SignedEights {
     pack_f16(src, stride, w);
     // prettier-ignore
     pack_grid(src + 2, stride, w + PAIRS, PAIR, false, 2, 128, 64, 8, load<u32>(changetype<usize>(entry)), 16, load<u32>(changetype<usize>(scale)));
+  }
+
+  /** The same as levels (levels.ts). */
+  pack_levels(src: usize, stride: usize, w: usize): void {
+    pack_f16(src, stride, w);
+    // prettier-ignore
+    pack_levels(src + 2, stride, w, iq2s_grid(), false, 4, 8, load<u32>(changetype<usize>(entry)), 16, load<u32>(changetype<usize>(scale)));
   }
 }
 

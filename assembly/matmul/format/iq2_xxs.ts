@@ -6,6 +6,7 @@
 import { iq2xxs_grid } from '../../type/block/iq_grids';
 import { PAIRS, SignedEights, open_eights, open_seven_signs, open_sub_scales, pack_grid } from './grid';
 import { pack_f16 } from './group';
+import { pack_levels } from './levels';
 
 /** Bytes of a block of one row: f16 d, eight of 4 indices and u32 of signs and scale. */
 const BYTES: usize = 66;
@@ -31,6 +32,13 @@ export class IQ2_XXS extends SignedEights {
     pack_f16(src, stride, w);
     // prettier-ignore
     pack_grid(src + 2, stride, w + PAIRS, PAIR, false, 0, 0, 64, 7, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
+  }
+
+  /** The same as levels (levels.ts). */
+  pack_levels(src: usize, stride: usize, w: usize): void {
+    pack_f16(src, stride, w);
+    // prettier-ignore
+    pack_levels(src + 2, stride, w, iq2xxs_grid(), false, 4, 7, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
   }
 }
 

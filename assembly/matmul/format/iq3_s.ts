@@ -6,6 +6,7 @@
 import { iq3s_grid } from '../../type/block/iq_grids';
 import { PAIRS, SignedFours, open_fours, open_signs, open_sub_scales, pack_grid } from './grid';
 import { pack_f16 } from './group';
+import { pack_levels } from './levels';
 
 /** Bytes of a block of one row: f16 d, 64 indices, 64 ninth bits, 32 signs, 8 nibbles of scales. */
 const BYTES: usize = 110;
@@ -31,6 +32,13 @@ export class IQ3_S extends SignedFours {
     pack_f16(src, stride, w);
     // prettier-ignore
     pack_grid(src + 2, stride, w + PAIRS, PAIR, true, 1, 192, 128, 8, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
+  }
+
+  /** The same as levels (levels.ts). */
+  pack_levels(src: usize, stride: usize, w: usize): void {
+    pack_f16(src, stride, w);
+    // prettier-ignore
+    pack_levels(src + 2, stride, w, iq3s_grid(), true, 1, 8, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
   }
 }
 

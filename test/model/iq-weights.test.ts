@@ -1,0 +1,91 @@
+/** Weights of IQ1 to IQ3 in both of their forms: the same bits however they are read, and which one is taken. */
+import { loadModel, type LoadOptions } from 'quantlet';
+import { describe, expect, it } from 'vitest';
+import { canRun, type Verdict } from '../../src/engine/can-run.ts';
+import { platform } from '../../src/entry/node-platform.ts';
+import { readGGUF } from '../../src/gguf/read.ts';
+import { toBytes } from '../../src/io/source.ts';
+import { kernelFacts } from '../../src/wasm/load.ts';
+import { bitDifference, BUILDS, failure, logitsOf, patchedLlama, randomIds, temporaryFolder, writeTo } from '../support.ts';
+import { iqModel, iqTensors } from './iq-model.ts';
+
+const folder = temporaryFolder();
+const file = writeTo(folder, 'iq.gguf', iqModel);
+const gguf = await readGGUF(toBytes(iqModel));
+
+async function logits(
+  source: string | Uint8Array,
+  more: LoadOptions,
+): Promise<{ rows: Float32Array[]; weights: number; form: string | undefined }> {
+  const model = await loadModel(source, { warmUp: false, contextLength: 256, maxOutputs: 64, threads: 2, ...more });
+  try {
+    const rows = await logitsOf(model, randomIds(33, 272, 5), [21, 1, 5, 6]);
+    return { rows, weights: model.stats.memory.weights, form: model.internals.engine.iqWeights };
+  } finally {
+    await model.dispose();
+  }
+}
+
+it.each(BUILDS)('the same bits on %s: read by threads, by the host, and for every step', async (build) => {
+  const compact = await logits(file, { build, iqWeights: 'compact' });
+  expect(compact.rows.every((row) => row.every(Number.isFinite))).toBe(true);
+  expect(compact.form).toBe('compact');
+  const fast = await logits(file, { build, iqWeights: 'fast' });
+  expect(bitDifference(fast.rows, compact.rows), 'read by threads').toBe('');
+  expect(fast.form).toBe('fast');
+  expect(fast.weights).toBeGreaterThan(1.3 * compact.weights);
+  const weightsMemory = fast.weights - 1;
+  for (const [source, more] of [
+    [iqModel, {}],
+    [file, { links: 2 }],
+    [file, { weightsMemory }],
+    [iqModel, { weightsMemory }],
+  ] as const) {
+    const other = await logits(source, { build, iqWeights: 'fast', ...more });
+    expect(bitDifference(other.rows, compact.rows), JSON.stringify(more)).toBe('');
+    expect(other.form).toBe('fast');
+  }
+});
+
+const facts = kernelFacts(await platform.module('simd'), false);
+
+describe('which form is taken', () => {
+  const memory = (free: number, options: LoadOptions = {}): number => {
+    const verdict = canRun(gguf, { facts, threads: 1, free }, { contextLength: 256, batchSize: 32, ...options });
+    return (verdict as Verdict & { runs: true }).memory_bytes;
+  };
+  const [compact, fast] = (['compact', 'fast'] as const).map((iqWeights) => memory(Infinity, { iqWeights }));
+
+  it('the larger one where half of the free memory does', () => {
+    expect(compact).toBeLessThan(fast);
+    expect(memory(2 * fast)).toBe(fast);
+    expect(canRun(gguf, { facts, threads: 1, free: 1e9 })).toMatchObject({ runs: true, iq_weights: 'fast' });
+    expect(memory(2 * fast - 1)).toBe(compact);
+    expect(memory(2 * fast, { iqWeights: 'compact' })).toBe(compact);
+  });
+
+  it('the one of the file where nothing says what is free, and where weights have a limit', () => {
+    expect(memory(Infinity)).toBe(compact);
+    expect(memory(1e9, { weightsMemory: 1e8 })).toBe(compact);
+  });
+
+  it('the larger one is refused where it does not fit and was asked for', () => {
+    expect(canRun(gguf, { facts, threads: 1, free: compact + 1 }, { contextLength: 256, batchSize: 32, iqWeights: 'fast' })).toMatchObject({
+      runs: false,
+      code: 'ERR_OUT_OF_MEMORY',
+      reason: expect.stringContaining('--iq-weights compact') as string,
+    });
+  });
+});
+
+it.each([file, 'bytes'])('%s: a scale that is not finite is told by the type that the file has', async (source) => {
+  const name = 'blk.1.attn_q.weight';
+  const { type, ne, data } = iqTensors[name]!;
+  const bad = Uint8Array.from(data!);
+  bad.set([0, 0x7c], (type.kernels!.scales as number[])[0]);
+  const damaged = await patchedLlama({ tensors: { [name]: { type, ne, data: bad } } }, file);
+  const { code, message } = await failure(
+    loadModel(source === file ? writeTo(folder, 'bad.gguf', damaged) : damaged, { build: 'simd-threads', threads: 2, iqWeights: 'fast' }),
+  );
+  expect([code, message]).toEqual(['ERR_GGUF_INVALID', expect.stringContaining(`"${name}" (${type.name}) holds Inf or NaN`)]);
+});
