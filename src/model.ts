@@ -5,7 +5,7 @@ import { createChat, type Chat, type ModelChatOptions } from './chat/generation.
 import type { ChatMessage } from './chat/messages.ts';
 import { createChatTemplate, type ChatTemplate } from './chat/template.ts';
 import type { HParams } from './arch/hparams.ts';
-import { embed, EMBED_OPTIONS, rank, type EmbedOptions } from './generate/embed.ts';
+import type { EmbedOptions } from './generate/embed.ts';
 import { memorySum, type MemoryParts } from './engine/memory-use.ts';
 import { createModelEngine, type ModelEngine } from './engine/model-engine.ts';
 import { QuantletError } from './errors.ts';
@@ -14,7 +14,7 @@ import { withThreshold } from './arch/sparse.ts';
 import { withMetadata } from './gguf/metadata.ts';
 import type { GGUF, GGUFValue } from './gguf/types.ts';
 import { createConstraints } from './grammar/constraint.ts';
-import { appliedAdapters, openLoras, type AppliedAdapter, type OpenedLoras } from './engine/lora.ts';
+import type { AppliedAdapter, OpenedLoras } from './engine/lora.ts';
 import { openModelFiles, type ModelSource } from './io/model-files.ts';
 import { resolveLoadOptions, type LoadOptions, type ResolvedLoadOptions } from './load-options.ts';
 import type { Platform } from './engine/platform.ts';
@@ -25,7 +25,7 @@ import { checkVocabularies, createSpeculation } from './generate/draft/speculati
 import { createSlots } from './engine/slots.ts';
 import { checkOptions, KIND } from './options.ts';
 import type { Work } from './slices.ts';
-import { loadState, saveState, type SaveStateOptions } from './generate/saved-sequence.ts';
+import type { SaveStateOptions } from './generate/saved-sequence.ts';
 import { slotActions, type ModelSlots } from './generate/slot-actions.ts';
 import { disposedError } from './threads/executor.ts';
 import { fimTokens, type FimTokens } from './tokenize/special-tokens.ts';
@@ -78,7 +78,7 @@ export class Model {
     engine: ModelEngine,
     tokenizer: Tokenizer,
     stats: Model['stats'],
-    options: Pick<LoadOptions, 'name' | 'chatTemplate' | 'lora'>,
+    options: Pick<LoadOptions, 'name' | 'chatTemplate'> & Pick<OpenedLoras, 'adapters'>,
     limits: SpeculationLimits,
     draftModel: Model | undefined,
     closeFiles: () => Promise<unknown>,
@@ -113,7 +113,7 @@ export class Model {
     });
     const speculation = createSpeculation(limits, scheduler, slots, tokenizer.nVocab, draftModel);
     this.speculative = limits.types.length > 0;
-    this.adapters = appliedAdapters(options.lora ?? []);
+    this.adapters = options.adapters;
     this.fim = fimTokens(tokenizer.special);
     this.internals = { engine, tokenizer, slots, scheduler, speculation, constraint: createConstraints(tokenizer), assertUsable };
     this.slots = engine.wants === 'logits' ? slotActions(this.internals, metadata) : undefined;
@@ -179,6 +179,7 @@ export class Model {
    */
   async embed(texts: readonly (string | readonly number[])[], options?: EmbedOptions): Promise<Float32Array[]> {
     this.internals.assertUsable();
+    const { embed, EMBED_OPTIONS } = await import('./generate/embed.ts'); // pages that generate text do without
     return (await embed(this.internals, texts, checkOptions('embed', options, EMBED_OPTIONS))).vectors;
   }
 
@@ -189,6 +190,7 @@ export class Model {
   async rank(query: string, documents: readonly string[], options?: { signal?: AbortSignal }): Promise<number[]> {
     this.internals.assertUsable();
     const { signal } = checkOptions('rank', options, { signal: KIND.signal });
+    const { rank } = await import('./generate/embed.ts');
     return (await rank(this.internals, this.metadata, query, documents, signal)).scores;
   }
 
@@ -225,6 +227,7 @@ export class Model {
    */
   async saveState(options?: SaveStateOptions): Promise<OwnBytes> {
     this.internals.assertUsable();
+    const { saveState } = await import('./generate/saved-sequence.ts');
     return (await saveState(this.internals, this.metadata, checkOptions('saveState', options, { prompt: KIND.any, signal: KIND.signal })))
       .state;
   }
@@ -235,6 +238,7 @@ export class Model {
    */
   async loadState(state: Uint8Array, options?: { signal?: AbortSignal }): Promise<number[]> {
     this.internals.assertUsable();
+    const { loadState } = await import('./generate/saved-sequence.ts');
     return loadState(this.internals, this.metadata, state, checkOptions('loadState', options, { signal: KIND.signal }));
   }
 
@@ -335,7 +339,11 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
   try {
     const gguf = withThreshold(withMetadata(file, options.overrideKv), options.sparseThreshold);
     refuseAdapter(gguf);
-    adapters = await openLoras(platform, options.lora, gguf, modelParts, signal);
+    // Pages load what opens adapters when there are some.
+    adapters =
+      options.lora.length > 0
+        ? await (await import('./engine/lora.ts')).openLoras(platform, options.lora, gguf, modelParts, signal)
+        : { adapters: [], loras: new Map(), parts: modelParts, close: async () => {} };
     const { loras, parts } = adapters;
     const tokenizer = createTokenizer(gguf.metadata);
     draftModel = await loadDraftModel(platform, tokenizer, options, limits);
@@ -365,7 +373,7 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
         engine,
         tokenizer,
         { loadMs, warmupMs, memoryBytes: memorySum(engine.memory) + (draftModel?.stats.memoryBytes ?? 0), memory: engine.memory },
-        options,
+        { ...options, adapters: adapters.adapters },
         limits,
         draftModel,
         keepsFiles ? closeFiles : async () => {},

@@ -23,7 +23,7 @@ export interface AppliedAdapter {
   readonly scale: number;
 }
 
-export const appliedAdapters = (adapters: readonly LoraAdapter[]): readonly AppliedAdapter[] =>
+const appliedAdapters = (adapters: readonly LoraAdapter[]): readonly AppliedAdapter[] =>
   adapters.map(({ source, scale = 1 }, i) => ({
     name: typeof source === 'string' ? source.replace(/^.*[\\/]/, '') : `adapter ${i + 1}`,
     scale,
@@ -43,6 +43,7 @@ export interface LoraPair {
 export type Loras = ReadonlyMap<string, readonly LoraPair[]>;
 
 export interface OpenedLoras {
+  readonly adapters: readonly AppliedAdapter[];
   readonly loras: Loras;
   /** The adapters' files, behind those of the model: what `part` of their tensors counts. */
   readonly parts: readonly Bytes[];
@@ -87,7 +88,7 @@ export async function openLoras(
       }
       parts.push(...files.parts);
     }
-    return { loras, parts, close };
+    return { adapters: appliedAdapters(adapters), loras, parts, close };
   } catch (error) {
     await close();
     throw error;

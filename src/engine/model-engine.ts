@@ -17,7 +17,8 @@ import { fillingOf, readWeights } from './read-weights.ts';
 import { createWeightStream, type Streamed } from './stream-weights.ts';
 import { readTokenRows } from './token-rows.ts';
 import type { Batch } from './scheduler.ts';
-import { createNeuronWindow, mustBeInFiles, type NeuronReads } from './neurons.ts';
+import type { NeuronReads } from './neuron-window.ts';
+import { mustBeInFiles } from './neurons.ts';
 import { createStateCells, type StateCells } from './state-cells.ts';
 import { tensorFloats } from '../io/model-files.ts';
 import type { Bytes } from '../io/source.ts';
@@ -132,7 +133,10 @@ export async function createModelEngine(
   const stream = createWeightStream([...streamed.values()]);
   const streamOf = ({ streams }: ModelPass): Streamed | undefined => streams && streamed.get(streams);
   const neuronPasses = model.passes.flatMap((pass) => pass.neurons ?? []);
-  const neurons = neuronPasses.length > 0 ? createNeuronWindow(executor, parts, neuronPasses, options.neuronWindow ?? 0) : undefined;
+  const neurons =
+    neuronPasses.length > 0
+      ? (await import('./neuron-window.ts')).createNeuronWindow(executor, parts, neuronPasses, options.neuronWindow ?? 0)
+      : undefined;
   const engine: ModelEngine = {
     executor,
     streams: streamed.size > 0 || model.tokenRows.length > 0 || neurons !== undefined,

@@ -1,7 +1,6 @@
 /** The slots of a model as servers show, keep and clear them. */
 import type { ModelInternals } from '../engine/model-internals.ts';
 import type { GGUFValue } from '../gguf/types.ts';
-import { eraseSlot, loadState, saveState } from './saved-sequence.ts';
 
 export interface SlotState {
   readonly id: number;
@@ -22,21 +21,24 @@ export interface ModelSlots {
   erase(id: number, signal?: AbortSignal): Promise<number>;
 }
 
+/** Pages load it when a sequence is first saved or taken back. */
+const sequences = async () => import('./saved-sequence.ts');
+
 export function slotActions(model: ModelInternals, metadata: ReadonlyMap<string, GGUFValue>): ModelSlots {
   const { all, isActive } = model.slots;
   return {
     list: () => all.map((slot) => ({ id: slot.index, tokens: slot.tokens.length, processing: isActive(slot) })),
     async save(slot, signal) {
       model.assertUsable();
-      return saveState(model, metadata, { slot, signal });
+      return (await sequences()).saveState(model, metadata, { slot, signal });
     },
     async restore(slot, state, signal) {
       model.assertUsable();
-      return (await loadState(model, metadata, state, { slot, signal })).length;
+      return (await (await sequences()).loadState(model, metadata, state, { slot, signal })).length;
     },
     async erase(slot, signal) {
       model.assertUsable();
-      return eraseSlot(model, slot, signal);
+      return (await sequences()).eraseSlot(model, slot, signal);
     },
   };
 }
