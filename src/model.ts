@@ -30,7 +30,6 @@ import { slotActions, type ModelSlots } from './generate/slot-actions.ts';
 import { disposedError } from './threads/executor.ts';
 import { fimTokens, type FimTokens } from './tokenize/special-tokens.ts';
 import { createTokenizer, type DecodeOptions, type EncodeOptions, type Tokenizer } from './tokenize/tokenizer.ts';
-import { warmUp } from './engine/warm-up.ts';
 import type { Build } from './wasm/load.ts';
 import { outOfMemory } from './wasm/memory.ts';
 
@@ -367,6 +366,7 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
         );
       if (draftModel) refuseEncoder(engine.hparams, 'have a draft model');
       keepsFiles = engine.streams;
+      const { warmUp } = await import('./engine/warm-up.ts');
       const warmupMs = await warmUp(engine, options.warmUp, signal);
       return new Model(
         gguf.metadata,

@@ -6,9 +6,13 @@ import { hubFor, locate } from '../hub/repository.ts';
 import { namesOfUrl } from '../io/open-url.ts';
 import { checkedBytes, toBytes, type SourceLike } from '../io/source.ts';
 import { cacheShelf } from './cache-api.ts';
-import { openCached, type Cached, type Shelf } from './cached.ts';
+import type { Cached, CachedOptions, Shelf } from './cached.ts';
 import type { WebOptions } from './options.ts';
 import type { Channel } from './rpc.ts';
+
+/** Pages load it when they open a URL. */
+const openCached = async (url: string, shelf: Shelf | undefined, options: CachedOptions): Promise<Cached> =>
+  (await import('./cached.ts')).openCached(url, shelf, options);
 
 export interface OpenInit {
   readonly role: 'open';
