@@ -179,7 +179,8 @@ describe('from the tarball, with only its dependencies beside it', () => {
       first.add(path);
       for (const { path: imported, kind } of metafile.outputs[path].imports) if (kind === 'import-statement') follow(imported);
     };
-    follow(Object.keys(metafile.outputs).find((path) => metafile.outputs[path].entryPoint)!);
+    // Each chunk that is loaded later has an entry point of its own: the page is the one given by stdin.
+    follow(Object.keys(metafile.outputs).find((path) => metafile.outputs[path].entryPoint === '<stdin>')!);
     const names = [...first].map((path) => path.split('/').at(-1));
     const bytes = outputFiles
       .filter(({ path }) => names.includes(path.split('/').at(-1)))
