@@ -183,10 +183,10 @@ export function group_scales(v: v128, g: usize): v128 {
   return lookup16(v, v128.load(INTERLEAVED + g));
 }
 
-/** The same for `scaled` out of numbers whose bits 6 and 7 are 0. */
+/** Those of group G for `scaled`, out of numbers whose bits 6 and 7 are 0. */
 // @ts-ignore: decorator
 @inline
 export function scales_u6<G>(v: v128): v128 {
-  if (PAIR_SUMS) return lookup16(v, v128.load(INTERLEAVED + offsetof<G>()));
+  if (HAS_RELAXED_DOT) return group_scales(v, offsetof<G>());
   return i32x4.shr_u(i32x4.shl(v, 26 - <i32>(offsetof<G>() >> 1)), 26);
 }

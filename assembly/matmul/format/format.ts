@@ -16,7 +16,7 @@
  * A packed block begins with its f16: d of the 16 rows, and then dmin. How codes lie is stated in one of two ways: as vectors of a quad's codes of both
  * halves, nibbles as in q4_0 unless first and second say otherwise; or, where that is no layout for them, by half_codes alone.
  */
-import { d_of_large, scales_i8, scales_i8_large, scales_u6 } from '../dot';
+import { PAIR_SUMS, d_of_large, scales_i8, scales_i8_large, scales_u6 } from '../dot';
 import { bytes_0x1f, low_nibbles } from './constants';
 import { load_scales } from './group';
 import { fourth_quad } from './s16';
@@ -180,13 +180,13 @@ export function f16_vectors<F>(): i32 {
 // ---- What follows from them ----
 
 /**
- * What is taken off every code while products are summed, so that i16 sums have room (dot.ts): the centre, or half of what the codes reach,
- * where they need it and have no centre.
+ * What is taken off every code while products are summed: the centre, or so that i16 sums have room (dot.ts) half of what the codes reach, where they need it
+ * and have no centre.
  */
 // @ts-ignore: decorator
 @inline
 export function taken_off<F>(): i32 {
-  return centre<F>() != 0 || s16<F>() || eight_bits<F>() || width<F>() <= 4 ? centre<F>() : (1 << width<F>()) >> 1;
+  return !PAIR_SUMS || centre<F>() != 0 || s16<F>() || eight_bits<F>() || width<F>() <= 4 ? centre<F>() : (1 << width<F>()) >> 1;
 }
 
 /** More than the centre is taken off: what is too much is added to the i32 sums again. */
@@ -196,14 +196,14 @@ export function biased<F>(): bool {
   return taken_off<F>() != centre<F>();
 }
 
-/** Whether i16 has room for the products of a lane: 16 of a sub-block, or with s16 the 8 of a half. (8-bit codes have i32 sums.) */
+/** Whether i16, where sums are that, has room for the products of a lane: 16 of a sub-block, or with s16 the 8 of a half. (8-bit codes have i32 sums.) */
 // @ts-ignore: decorator
 @inline
 export function fits_i16<F>(): bool {
   const below = taken_off<F>();
   const above = largest<F>() - below;
   const most = below > above ? below : above;
-  return most * (s16<F>() ? 8 << second_shift<F>() : 16) * 127 <= 32767;
+  return !PAIR_SUMS || most * (s16<F>() ? 8 << second_shift<F>() : 16) * 127 <= 32767;
 }
 
 /** taken_off times lane_sums, in i16. */
