@@ -189,12 +189,7 @@ function packedProduct(k: Kernels, d: Dice): void {
   const { w, bad } = pack(k, c.type, plain, ne00, nrows, type);
   if (bad) throw new Error(`${where}: ${bad} blocks are said to have scales that are not finite`);
   const got = named(where, () =>
-    oneProductForAll(
-      d,
-      { k, type, w, ne00, columns: (from, n) => quantize(k, type, x.slice(from, from + n)) },
-      nrows,
-      columns,
-    ),
+    oneProductForAll(d, { k, type, w, ne00, columns: (from, n) => quantize(k, type, x.slice(from, from + n)) }, nrows, columns),
   );
   const stride = rowSize(TYPE[c.type], ne00);
   const row = d.int(0, nrows - 1);
@@ -237,7 +232,12 @@ function packedFloats(k: Kernels, d: Dice): void {
     d.int(0, 3) * 4,
   );
   const got = named(where, () =>
-    oneProductForAll(d, { k, type: TYPE[type], w, ne00, columns: (from) => ({ act: act + from * ne00 * 4, stride: ne00 * 4 }) }, nrows, columns),
+    oneProductForAll(
+      d,
+      { k, type: TYPE[type], w, ne00, columns: (from) => ({ act: act + from * ne00 * 4, stride: ne00 * 4 }) },
+      nrows,
+      columns,
+    ),
   );
   const r = d.int(0, nrows - 1);
   const c = d.int(0, columns - 1);

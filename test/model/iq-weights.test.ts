@@ -64,7 +64,9 @@ it('the same bits with an adapter', async () => {
   const source = writeGGUF(new Map(Object.entries(metadata).map(([key, value]) => [key, { type: 'str', value }])), tensors);
   const [without, compact, fast] = await Promise.all([
     logits(file, { build: 'simd-threads', iqWeights: 'fast' }),
-    ...(['compact', 'fast'] as const).map((iqWeights) => logits(file, { build: 'simd-threads', iqWeights, lora: [{ source, scale: 0.1 }] })),
+    ...(['compact', 'fast'] as const).map((iqWeights) =>
+      logits(file, { build: 'simd-threads', iqWeights, lora: [{ source, scale: 0.1 }] }),
+    ),
   ]);
   expect(bitDifference(fast.rows, compact.rows)).toBe('');
   expect(bitDifference(fast.rows, without.rows), 'the adapter matters').not.toBe('');
