@@ -31,20 +31,6 @@ const PIECE = 256;
 /** Seconds a measurement takes at least. */
 const LEAST = 0.1;
 
-const memory = new WebAssembly.Memory({ initial: (MEMORY >> 16) + 600, maximum: 65536 });
-const k = new WebAssembly.Instance(new WebAssembly.Module(readFileSync(new URL(`../dist/wasm/${options.build}.wasm`, import.meta.url))), {
-  env: { memory },
-}).exports as Record<string, (...a: number[]) => number>;
-const scratch = (k.heap_base() + 63) & ~63;
-const x = scratch + 2 ** 20;
-const act = x + 4 * NE0 * COLUMNS;
-const dst = act + 2 ** 22;
-const weights = dst + 2 ** 20;
-const f32 = new Float32Array(memory.buffer);
-for (let i = 0; i < NE0 * COLUMNS; i++) f32[x / 4 + i] = Math.sin(i * 12.9898) * 3;
-// 0x2424 as f16 is 0.016, a usual scale: sums stay normal numbers (subnormal ones cost twice the time).
-new Uint8Array(memory.buffer, weights).fill(0x24);
-
 /** A product in pieces of PIECE rows. */
 interface Way {
   readonly rows: number;
@@ -53,51 +39,6 @@ interface Way {
   readonly bytes: number;
   readonly prepare?: () => void;
   readonly run: (row: number) => void;
-}
-
-/** rows x NE0 weights times columns: by the packed kernels where they know the type, else by vec_dot, else with dequantised rows. */
-function product(type: TypeTraits, rows: number, columns: number, dequantised = false): Way {
-  const { id } = type;
-  const size = rowSize(type, NE0);
-  const piece = { rows, bytes: PIECE * size, macs: PIECE * NE0 * columns };
-  const vecDotType = k.vec_dot_type(id) >>> 0;
-  const actType = k.packed_act_type(id);
-  const takesF32 = actType === TYPE.f32.id;
-  const packed = takesF32 || k.is_packable(id) !== 0;
-  if (dequantised || (!packed && vecDotType === 0xffffffff)) {
-    return {
-      ...piece,
-      run(row) {
-        for (let r = row; r < row + PIECE; r++) {
-          k.dequantize_row(id, weights + r * size, scratch, NE0);
-          for (let c = 0; c < columns; c++) k.vec_dot(TYPE.f32.id, NE0, scratch, x + 4 * NE0 * c);
-        }
-      },
-    };
-  }
-  if (!packed) {
-    const stride = (NE0 / k.blck_size(vecDotType)) * k.type_size(vecDotType);
-    return {
-      ...piece,
-      prepare() {
-        for (let c = 0; c < columns; c++) k.quantize_row(vecDotType, x + 4 * NE0 * c, act + c * stride, NE0);
-      },
-      run(row) {
-        for (let r = row; r < row + PIECE; r++) for (let c = 0; c < columns; c++) k.vec_dot(id, NE0, weights + r * size, act + c * stride);
-      },
-    };
-  }
-  const stride = takesF32 ? 4 * NE0 : k.act_row_size(actType, NE0);
-  return {
-    ...piece,
-    prepare() {
-      if (!takesF32) for (let c = 0; c < columns; c++) k.quantize_act(actType, x + 4 * NE0 * c, 0, NE0, act, stride, c, columns);
-    },
-    run(row) {
-      for (let r = row; r < row + PIECE; r += CHUNK_ROWS)
-        k.mul_mat_packed(id, weights, NE0, r, r + CHUNK_ROWS, takesF32 ? x : act, stride, columns, dst - r * 4, CHUNK_ROWS * 4, scratch);
-    },
-  };
 }
 
 /** Seconds of the fastest piece. */
@@ -115,35 +56,91 @@ function fastest({ rows, prepare, run }: Way): number {
   return best / 1000;
 }
 
-const formats = TYPES.map((type) => ({
-  type,
-  prompt: product(type, ROWS, COLUMNS),
-  generation: product(type, Math.floor(MEMORY / rowSize(type, NE0) / PIECE) * PIECE, 1),
-  dequantising: isLevels(type) ? undefined : product(type, ROWS, COLUMNS, true),
-  samples: [] as number[][],
-}));
-// wasm starts in the baseline compiler: the first round only warms up.
-for (let round = -1; round < Number(options.rounds); round++) {
-  for (const f of formats) {
-    const sample = [
-      f.prompt.macs / fastest(f.prompt) / 1e9,
-      f.generation.bytes / fastest(f.generation) / 1e9,
-      f.dequantising ? f.dequantising.macs / fastest(f.dequantising) / 1e9 : NaN,
-    ];
-    if (round >= 0) f.samples.push(sample);
-  }
-}
-const medians = formats.map((f) => [0, 1, 2].map((i) => median(f.samples.map((s) => s[i]))));
-const q4 = medians[formats.findIndex(({ type }) => type === TYPE.q4_0)];
 const perByte = ({ blckSize, typeSize }: TypeTraits): number => blckSize / typeSize;
-const here = machine();
-warnIfBusy(here);
-const report = [
-  '# Every weight format relative to q4_0',
-  '',
-  `${describeMachine(here)}; ${options.build}, one thread, median of ${options.rounds} rounds`,
-  '',
-  table(
+
+/** Measures all formats on a build. */
+function tableOf(build: string): string {
+  const memory = new WebAssembly.Memory({ initial: (MEMORY >> 16) + 600, maximum: 65536 });
+  const k = new WebAssembly.Instance(new WebAssembly.Module(readFileSync(new URL(`../dist/wasm/${build}.wasm`, import.meta.url))), {
+    env: { memory },
+  }).exports as Record<string, (...a: number[]) => number>;
+  const scratch = (k.heap_base() + 63) & ~63;
+  const x = scratch + 2 ** 20;
+  const act = x + 4 * NE0 * COLUMNS;
+  const dst = act + 2 ** 22;
+  const weights = dst + 2 ** 20;
+  const f32 = new Float32Array(memory.buffer);
+  for (let i = 0; i < NE0 * COLUMNS; i++) f32[x / 4 + i] = Math.sin(i * 12.9898) * 3;
+  // 0x2424 as f16 is 0.016, a usual scale: sums stay normal numbers (subnormal ones cost twice the time).
+  new Uint8Array(memory.buffer, weights).fill(0x24);
+
+  /** rows x NE0 weights times columns: by the packed kernels where they know the type, else by vec_dot, else with dequantised rows. */
+  function product(type: TypeTraits, rows: number, columns: number, dequantised = false): Way {
+    const { id } = type;
+    const size = rowSize(type, NE0);
+    const piece = { rows, bytes: PIECE * size, macs: PIECE * NE0 * columns };
+    const vecDotType = k.vec_dot_type(id) >>> 0;
+    const actType = k.packed_act_type(id);
+    const takesF32 = actType === TYPE.f32.id;
+    const packed = takesF32 || k.is_packable(id) !== 0;
+    if (dequantised || (!packed && vecDotType === 0xffffffff)) {
+      return {
+        ...piece,
+        run(row) {
+          for (let r = row; r < row + PIECE; r++) {
+            k.dequantize_row(id, weights + r * size, scratch, NE0);
+            for (let c = 0; c < columns; c++) k.vec_dot(TYPE.f32.id, NE0, scratch, x + 4 * NE0 * c);
+          }
+        },
+      };
+    }
+    if (!packed) {
+      const stride = (NE0 / k.blck_size(vecDotType)) * k.type_size(vecDotType);
+      return {
+        ...piece,
+        prepare() {
+          for (let c = 0; c < columns; c++) k.quantize_row(vecDotType, x + 4 * NE0 * c, act + c * stride, NE0);
+        },
+        run(row) {
+          for (let r = row; r < row + PIECE; r++)
+            for (let c = 0; c < columns; c++) k.vec_dot(id, NE0, weights + r * size, act + c * stride);
+        },
+      };
+    }
+    const stride = takesF32 ? 4 * NE0 : k.act_row_size(actType, NE0);
+    return {
+      ...piece,
+      prepare() {
+        if (!takesF32) for (let c = 0; c < columns; c++) k.quantize_act(actType, x + 4 * NE0 * c, 0, NE0, act, stride, c, columns);
+      },
+      run(row) {
+        for (let r = row; r < row + PIECE; r += CHUNK_ROWS)
+          k.mul_mat_packed(id, weights, NE0, r, r + CHUNK_ROWS, takesF32 ? x : act, stride, columns, dst - r * 4, CHUNK_ROWS * 4, scratch);
+      },
+    };
+  }
+
+  const formats = TYPES.map((type) => ({
+    type,
+    prompt: product(type, ROWS, COLUMNS),
+    generation: product(type, Math.floor(MEMORY / rowSize(type, NE0) / PIECE) * PIECE, 1),
+    dequantising: isLevels(type) ? undefined : product(type, ROWS, COLUMNS, true),
+    samples: [] as number[][],
+  }));
+  // wasm starts in the baseline compiler: the first round only warms up.
+  for (let round = -1; round < Number(options.rounds); round++) {
+    for (const f of formats) {
+      const sample = [
+        f.prompt.macs / fastest(f.prompt) / 1e9,
+        f.generation.bytes / fastest(f.generation) / 1e9,
+        f.dequantising ? f.dequantising.macs / fastest(f.dequantising) / 1e9 : NaN,
+      ];
+      if (round >= 0) f.samples.push(sample);
+    }
+  }
+  const medians = formats.map((f) => [0, 1, 2].map((i) => median(f.samples.map((s) => s[i]))));
+  const q4 = medians[formats.findIndex(({ type }) => type === TYPE.q4_0)];
+  return table(
     [
       'format',
       'prompt GMAC/s',
@@ -166,7 +163,17 @@ const report = [
       isLevels(type) ? '' : medians[i][2].toFixed(1),
       isLevels(type) ? '' : (medians[i][0] / medians[i][2]).toFixed(2),
     ]),
-  ),
+  );
+}
+
+const here = machine();
+warnIfBusy(here);
+const builds = options.build.split(',');
+const report = [
+  '# Every weight format relative to q4_0',
+  '',
+  `${describeMachine(here)}; one thread, median of ${options.rounds} rounds`,
+  ...builds.flatMap((build) => ['', `## ${build}`, '', tableOf(build)]),
 ].join('\n');
 console.log(report);
 if (options.write) console.error(`written: ${writeResult(`${resultName(here)}-formats.md`, report)}`);

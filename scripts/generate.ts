@@ -167,7 +167,7 @@ const classes = (types: readonly TypeTraits[]): string => {
 /** Functions of per_format.ts that are not for all packed types: those that pack plain rows, and the loop for few columns. */
 const IS_FOR: { readonly [name: string]: (t: TypeTraits) => unknown } = {
   pack_block: (t) => !LEVEL_TYPES.includes(t),
-  pack_levels: ({ kernels }) => kernels?.levels,
+  pack_fast: ({ kernels }) => kernels?.fast,
   few_columns: (t) => !LEVEL_TYPES.includes(t),
 };
 

@@ -51,8 +51,8 @@ export interface LoadOptions extends WebOptions {
    */
   actBits?: 4 | 8;
   /**
-   * How weights of IQ1_S to IQ3_S lie in memory. `compact`: in as many bytes as in the file. `fast`: as codes of 4 bits, which takes 4.3 bits a weight
-   * instead of 1.6 to 3.4 and makes generation two to three times as fast; the results are the same bits. `auto`: `fast` where the model then takes half
+   * How weights of IQ1_S to IQ3_S and TQ1_0 lie in memory. `compact`: in as many bytes as in the file. `fast`: as codes of 4 bits, which takes 4.3 bits a
+   * weight instead of 1.6 to 3.4, of TQ1_0 as TQ2_0's, 2.1 instead of 1.7, and makes generation two to three times as fast; the results are the same bits. `auto`: `fast` where the model then takes half
    * of the free memory at most, `compact` elsewhere, where `weightsMemory` is given, and where nothing says how much is free (browsers; Node on systems other than Linux). Default `auto`.
    */
   iqWeights?: 'auto' | 'compact' | 'fast';

@@ -31,8 +31,8 @@ export interface Kernels {
   readonly gridQuantizer?: 'plain' | 'imatrix';
   /** Products have packed loops: assembly/matmul/format/<name>.ts has the class <NAME> (of f32, f16 and bf16: float.ts). */
   readonly packed?: true;
-  /** What it can be packed as besides. */
-  readonly levels?: keyof typeof LEVELS;
+  /** What it can be packed as besides, which takes more memory and is faster in generation (iqWeights of loadModel): the same numbers by the same bits. */
+  readonly fast?: TypeTraits;
   /** Byte offsets of a block's f16 scales and minimums, or what else its scale is: f32, E8M0 in the first byte, UE4M3 in the first four, or iq1_m's bits in four places. */
   readonly scales?: readonly number[] | 'f32' | 'e8m0' | 'ue4m3' | 'iq1_m';
   /** llama.h's `enum llama_ftype` number of files whose matrices all have this type, if there are such. */
@@ -63,6 +63,8 @@ export const LEVELS = {
   iq3_s: row(243, 'iq3_s_levels', QK_K, 138, { packed: true }),
 } as const satisfies Record<string, TypeTraits>;
 
+const tq2_0 = row(35, 'tq2_0', QK_K, 66, { quantizer: 'row', packed: true, scales: [64], ftype: 37 });
+
 /** Keyed by ggml's own names, lower case but for the K (`q4_0`, `q4_K`, `iq4_nl`). */
 export const TYPE = {
   f32: row(0, 'f32', 1, 4, { vecDotType: 'f32', quantizer: 'row', packed: true, ftype: 0 }),
@@ -79,23 +81,23 @@ export const TYPE = {
   q5_K: row(13, 'q5_K', QK_K, 176, { vecDotType: 'q8_K', quantizer: 'search', packed: true, scales: [0, 2] }),
   q6_K: row(14, 'q6_K', QK_K, 210, { vecDotType: 'q8_K', quantizer: 'search', packed: true, scales: [208], ftype: 18 }),
   q8_K: row(15, 'q8_K', QK_K, 292, { quantizer: 'row', scales: 'f32' }),
-  iq2_xxs: row(16, 'iq2_xxs', QK_K, 66, { gridQuantizer: 'imatrix', packed: true, levels: 'iq2', scales: [0] }),
-  iq2_xs: row(17, 'iq2_xs', QK_K, 74, { gridQuantizer: 'imatrix', packed: true, levels: 'iq2', scales: [0] }),
-  iq3_xxs: row(18, 'iq3_xxs', QK_K, 98, { gridQuantizer: 'plain', packed: true, levels: 'iq3_xxs', scales: [0] }),
-  iq1_s: row(19, 'iq1_s', QK_K, 50, { gridQuantizer: 'imatrix', packed: true, levels: 'iq1', scales: [0] }),
+  iq2_xxs: row(16, 'iq2_xxs', QK_K, 66, { gridQuantizer: 'imatrix', packed: true, fast: LEVELS.iq2, scales: [0] }),
+  iq2_xs: row(17, 'iq2_xs', QK_K, 74, { gridQuantizer: 'imatrix', packed: true, fast: LEVELS.iq2, scales: [0] }),
+  iq3_xxs: row(18, 'iq3_xxs', QK_K, 98, { gridQuantizer: 'plain', packed: true, fast: LEVELS.iq3_xxs, scales: [0] }),
+  iq1_s: row(19, 'iq1_s', QK_K, 50, { gridQuantizer: 'imatrix', packed: true, fast: LEVELS.iq1, scales: [0] }),
   iq4_nl: row(20, 'iq4_nl', 32, 18, { vecDotType: 'q8_0', quantizer: 'search', packed: true, scales: [0], ftype: 25 }),
-  iq3_s: row(21, 'iq3_s', QK_K, 110, { gridQuantizer: 'plain', packed: true, levels: 'iq3_s', scales: [0] }),
-  iq2_s: row(22, 'iq2_s', QK_K, 82, { gridQuantizer: 'plain', packed: true, levels: 'iq2', scales: [0] }),
+  iq3_s: row(21, 'iq3_s', QK_K, 110, { gridQuantizer: 'plain', packed: true, fast: LEVELS.iq3_s, scales: [0] }),
+  iq2_s: row(22, 'iq2_s', QK_K, 82, { gridQuantizer: 'plain', packed: true, fast: LEVELS.iq2, scales: [0] }),
   iq4_xs: row(23, 'iq4_xs', QK_K, 136, { vecDotType: 'q8_K', quantizer: 'search', packed: true, scales: [0], ftype: 30 }),
   i8: row(24, 'i8', 1, 1),
   i16: row(25, 'i16', 1, 2),
   i32: row(26, 'i32', 1, 4),
   i64: row(27, 'i64', 1, 8),
   f64: row(28, 'f64', 1, 8),
-  iq1_m: row(29, 'iq1_m', QK_K, 56, { gridQuantizer: 'plain', packed: true, levels: 'iq1', scales: 'iq1_m' }),
+  iq1_m: row(29, 'iq1_m', QK_K, 56, { gridQuantizer: 'plain', packed: true, fast: LEVELS.iq1, scales: 'iq1_m' }),
   bf16: row(30, 'bf16', 1, 2, { vecDotType: 'f32', quantizer: 'row', packed: true, ftype: 32 }),
-  tq1_0: row(34, 'tq1_0', QK_K, 54, { quantizer: 'row', packed: true, scales: [52], ftype: 36 }),
-  tq2_0: row(35, 'tq2_0', QK_K, 66, { quantizer: 'row', packed: true, scales: [64], ftype: 37 }),
+  tq1_0: row(34, 'tq1_0', QK_K, 54, { quantizer: 'row', packed: true, fast: tq2_0, scales: [52], ftype: 36 }),
+  tq2_0,
   mxfp4: row(39, 'mxfp4', 32, 17, { quantizer: 'row', packed: true, scales: 'e8m0' }),
   nvfp4: row(40, 'nvfp4', 64, 36, { quantizer: 'row', packed: true, scales: 'ue4m3' }),
   q1_0: row(41, 'q1_0', 128, 18, { quantizer: 'row', packed: true, scales: [0], ftype: 40 }),

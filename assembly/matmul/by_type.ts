@@ -27,7 +27,7 @@ import { NVFP4 } from './format/nvfp4';
 import { Q1_0 } from './format/q1_0';
 import { Q2_0 } from './format/q2_0';
 import { IQ1_LEVELS, IQ2_LEVELS, IQ3_S_LEVELS, IQ3_XXS_LEVELS } from './format/levels';
-import { column_as, facts_as, few_columns_as, pack_block_as, pack_levels_as, tile_as, unpack_as } from './per_format';
+import { column_as, facts_as, few_columns_as, pack_block_as, pack_fast_as, tile_as, unpack_as } from './per_format';
 import * as id from '../type/ids';
 
 /** Facts of the packed weights of a type (facts.ts); 0 for types that have none. */
@@ -106,17 +106,18 @@ export function pack_block(type: u32, src: usize, stride: usize, w: usize, n: i3
   }
 }
 
-/** Packs a block of each of 16 plain rows, `stride` bytes apart at src, to w as levels (format/levels.ts). */
-export function pack_levels(type: u32, src: usize, stride: usize, w: usize): void {
+/** The same to what the type can be packed as besides (`fast` in src/type-traits.ts). */
+export function pack_fast(type: u32, src: usize, stride: usize, w: usize): void {
   // prettier-ignore
   switch (type) {
-    case id.IQ2_XXS: pack_levels_as<IQ2_XXS>(src, stride, w); return;
-    case id.IQ2_XS: pack_levels_as<IQ2_XS>(src, stride, w); return;
-    case id.IQ3_XXS: pack_levels_as<IQ3_XXS>(src, stride, w); return;
-    case id.IQ1_S: pack_levels_as<IQ1_S>(src, stride, w); return;
-    case id.IQ3_S: pack_levels_as<IQ3_S>(src, stride, w); return;
-    case id.IQ2_S: pack_levels_as<IQ2_S>(src, stride, w); return;
-    case id.IQ1_M: pack_levels_as<IQ1_M>(src, stride, w); return;
+    case id.IQ2_XXS: pack_fast_as<IQ2_XXS>(src, stride, w); return;
+    case id.IQ2_XS: pack_fast_as<IQ2_XS>(src, stride, w); return;
+    case id.IQ3_XXS: pack_fast_as<IQ3_XXS>(src, stride, w); return;
+    case id.IQ1_S: pack_fast_as<IQ1_S>(src, stride, w); return;
+    case id.IQ3_S: pack_fast_as<IQ3_S>(src, stride, w); return;
+    case id.IQ2_S: pack_fast_as<IQ2_S>(src, stride, w); return;
+    case id.IQ1_M: pack_fast_as<IQ1_M>(src, stride, w); return;
+    case id.TQ1_0: pack_fast_as<TQ1_0>(src, stride, w); return;
     default: unreachable();
   }
 }

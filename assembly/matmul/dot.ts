@@ -161,26 +161,32 @@ export function d_of_large(d: v128): v128 {
   return PAIR_SUMS ? f32x4.mul(d, f32x4.splat(1.0 / 256)) : d;
 }
 
-/** For each group: byte 4r + g of row r to both i16 of its lane; nothing to their high bytes. */
+/** What the high i16 of a lane takes of a byte that its low one takes: the same, or nothing where scales are i32. */
+const TWICE: u8 = HAS_DOT_ADD ? 128 : 0;
+
+/** For each group: byte 4r + g of row r to both i16 of its lane, in dotadd builds to the low one; nothing to their high bytes. */
+// prettier-ignore
 const INTERLEAVED: usize = memory.data<u8>(
   [
-    0, 128, 0, 128, 4, 128, 4, 128, 8, 128, 8, 128, 12, 128, 12, 128, 1, 128, 1, 128, 5, 128, 5, 128, 9, 128, 9, 128, 13, 128, 13, 128, 2,
-    128, 2, 128, 6, 128, 6, 128, 10, 128, 10, 128, 14, 128, 14, 128, 3, 128, 3, 128, 7, 128, 7, 128, 11, 128, 11, 128, 15, 128, 15, 128,
+    0, 128, TWICE | 0, 128, 4, 128, TWICE | 4, 128, 8, 128, TWICE | 8, 128, 12, 128, TWICE | 12, 128,
+    1, 128, TWICE | 1, 128, 5, 128, TWICE | 5, 128, 9, 128, TWICE | 9, 128, 13, 128, TWICE | 13, 128,
+    2, 128, TWICE | 2, 128, 6, 128, TWICE | 6, 128, 10, 128, TWICE | 10, 128, 14, 128, TWICE | 14, 128,
+    3, 128, TWICE | 3, 128, 7, 128, TWICE | 7, 128, 11, 128, TWICE | 11, 128, 15, 128, TWICE | 15, 128,
   ],
   16,
 );
 
-/** The same of the group whose number is g / 16, as i16 twice in every build. */
+/** Out of unsigned bytes, of row r of group g in byte 4r + g: those of the group whose number is g / 16, as i32 or, except in dotadd builds, as i16 twice. */
 // @ts-ignore: decorator
 @inline
 export function group_scales(v: v128, g: usize): v128 {
   return lookup16(v, v128.load(INTERLEAVED + g));
 }
 
-/** Out of unsigned 6-bit numbers, of row r of group g in byte 4r + g; bits 6 and 7 are 0. */
+/** Those of group G for `scaled`, out of numbers whose bits 6 and 7 are 0. */
 // @ts-ignore: decorator
 @inline
 export function scales_u6<G>(v: v128): v128 {
-  if (PAIR_SUMS) return lookup16(v, v128.load(INTERLEAVED + offsetof<G>()));
+  if (HAS_RELAXED_DOT) return group_scales(v, offsetof<G>());
   return i32x4.shr_u(i32x4.shl(v, 26 - <i32>(offsetof<G>() >> 1)), 26);
 }

@@ -47,7 +47,7 @@ export function gemm_16xn<F>(w: usize, n: i32, a: usize, stride: usize, ncols: i
       store_factors<F, G2>(w, sc, scratch + 32);
       store_factors<F, G3>(w, sc, scratch + 48);
       const q = f.codes_at(w, sub);
-      const h = fmt.fifth_bits_at<F>(w, sub);
+      const h = fmt.rests_at<F>(w, sub);
       for (let g: usize = 0; g < 64; g += 32) {
         first_pass<F>(q + g, h + g, a, stride, acc + g, end, parts);
         second_pass<F>(q + g, h + g, a, stride, acc + g, end, parts, scratch + g, sums - acc);
@@ -86,19 +86,19 @@ function end_super_block<F>(w: usize, a: usize, stride: usize, y: usize, end: us
   }
 }
 
-/** Integer sums of quads 0 and 1 of both halves for 8 rows, column after column, to part. q, h: codes and fifth bits (format.ts) of the first group. */
+/** Integer sums of quads 0 and 1 of both halves for 8 rows, column after column, to part. q, h: codes and rests (format.ts) of the first group. */
 // @ts-ignore: decorator
 @inline
 function first_pass<F>(q: usize, h: usize, a: usize, stride: usize, y: usize, end: usize, part: usize): void {
   const m = fmt.mask<F>();
   const m2 = fmt.mask2<F>();
   const next = q + fmt.quad_bytes<F>();
-  const x0 = first<F, G0>(q, h, 0, m, m2);
-  const x1 = first<F, G0>(next, h, 1, m, m2);
+  const x0 = first<F, G0>(q, 0, m, m2);
+  const x1 = first<F, G0>(next, 1, m, m2);
   const x2 = second<F, G0>(q, h, 0, m, m2);
   const x3 = second<F, G0>(next, h, 1, m, m2);
-  const z0 = first<F, G1>(q, h, 0, m, m2);
-  const z1 = first<F, G1>(next, h, 1, m, m2);
+  const z0 = first<F, G1>(q, 0, m, m2);
+  const z1 = first<F, G1>(next, 1, m, m2);
   const z2 = second<F, G1>(q, h, 0, m, m2);
   const z3 = second<F, G1>(next, h, 1, m, m2);
   for (; y < end; y += ACC, a += stride, part += PART) {
@@ -140,12 +140,12 @@ function second_pass<F>(
   const ones = held_ones();
   q += 2 * fmt.quad_bytes<F>();
   const next = q + fmt.quad_bytes<F>();
-  const x0 = first<F, G0>(q, h, 2, m, m2);
-  const x1 = first<F, G0>(next, h, 3, m, m2);
+  const x0 = first<F, G0>(q, 2, m, m2);
+  const x1 = first<F, G0>(next, 3, m, m2);
   const x2 = second<F, G0>(q, h, 2, m, m2);
   const x3 = second<F, G0>(next, h, 3, m, m2);
-  const z0 = first<F, G1>(q, h, 2, m, m2);
-  const z1 = first<F, G1>(next, h, 3, m, m2);
+  const z0 = first<F, G1>(q, 2, m, m2);
+  const z1 = first<F, G1>(next, 3, m, m2);
   const z2 = second<F, G1>(q, h, 2, m, m2);
   const z3 = second<F, G1>(next, h, 3, m, m2);
   for (; y < end; y += ACC, a += stride, part += PART) {
@@ -182,18 +182,18 @@ function second_pass<F>(
   }
 }
 
-/** Group G's codes of quad t of the first half, whose vector is in the quad at q; h: fifth bits. */
+/** Group G's codes of quad t of the first half, whose vector is in the quad at q. */
 // @ts-ignore: decorator
 @inline
-function first<F, G>(q: usize, h: usize, t: i32, m: v128, m2: v128): v128 {
-  return fmt.first<F>(fmt.load_first<F, G>(q, t), fmt.fifth_bits<F, G>(h, t), m, m2);
+function first<F, G>(q: usize, t: i32, m: v128, m2: v128): v128 {
+  return fmt.first<F>(fmt.load_first<F, G>(q, t), m, m2);
 }
 
-/** Those of the second half. */
+/** Those of the second half; h: fmt.rests_at. */
 // @ts-ignore: decorator
 @inline
 function second<F, G>(q: usize, h: usize, t: i32, m: v128, m2: v128): v128 {
-  return fmt.second<F>(fmt.load_second<F, G>(q, t, fmt.load_first<F, G>(q, t)), fmt.fifth_bits<F, G>(h, t), m, m2);
+  return fmt.second<F>(fmt.load_second<F, G>(q, t, fmt.load_first<F, G>(q, t)), fmt.rests<F, G>(h, t), m, m2);
 }
 
 /** Stores the factors of group G's rows in a sub-block; sc: its scales. */

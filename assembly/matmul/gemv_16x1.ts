@@ -41,7 +41,7 @@ export function gemv_16x1<F>(w: usize, n: i32, a: usize, y: usize): void {
     let i2 = zero;
     let i3 = zero;
     do {
-      const h = fmt.fifth_bits_at<F>(w, sub);
+      const h = fmt.rests_at<F>(w, sub);
       const end = a + ACT_SUB;
       const sums = lane_sums<F>(a);
       const first = start<F>(sums);
@@ -49,10 +49,10 @@ export function gemv_16x1<F>(w: usize, n: i32, a: usize, y: usize): void {
       let s1 = first;
       let s2 = first;
       let s3 = first;
-      let b0 = fmt.fifth_bits<F, G0>(h, 0);
-      let b1 = fmt.fifth_bits<F, G1>(h, 0);
-      let b2 = fmt.fifth_bits<F, G2>(h, 0);
-      let b3 = fmt.fifth_bits<F, G3>(h, 0);
+      let b0 = fmt.rests<F, G0>(h, 0);
+      let b1 = fmt.rests<F, G1>(h, 0);
+      let b2 = fmt.rests<F, G2>(h, 0);
+      let b3 = fmt.rests<F, G3>(h, 0);
       let q = f.codes_at(w, sub);
       for (let t = 0; t < 4; t++) {
         const x0 = dot.first_quants(a);
@@ -60,13 +60,13 @@ export function gemv_16x1<F>(w: usize, n: i32, a: usize, y: usize): void {
         const z0 = dot.first_quants(a + 16 * QUANT_BYTES);
         const z1 = dot.last_quants(a + 16 * QUANT_BYTES, z0);
         s0 = quad<F, G0>(s0, q, t, b0, x0, x1, z0, z1, m, m2);
-        b0 = fmt.next_fifth_bits<F>(b0);
+        b0 = fmt.next_rests<F>(b0);
         s1 = quad<F, G1>(s1, q, t, b1, x0, x1, z0, z1, m, m2);
-        b1 = fmt.next_fifth_bits<F>(b1);
+        b1 = fmt.next_rests<F>(b1);
         s2 = quad<F, G2>(s2, q, t, b2, x0, x1, z0, z1, m, m2);
-        b2 = fmt.next_fifth_bits<F>(b2);
+        b2 = fmt.next_rests<F>(b2);
         s3 = quad<F, G3>(s3, q, t, b3, x0, x1, z0, z1, m, m2);
-        b3 = fmt.next_fifth_bits<F>(b3);
+        b3 = fmt.next_rests<F>(b3);
         q += fmt.quad_bytes<F>();
         a += 4 * QUANT_BYTES;
       }
@@ -119,5 +119,5 @@ export function gemv_16x1<F>(w: usize, n: i32, a: usize, y: usize): void {
 @inline
 function quad<F, G>(s: v128, q: usize, t: i32, b: v128, x0: v128, x1: v128, z0: v128, z1: v128, m: v128, m2: v128): v128 {
   const v = fmt.load_first<F, G>(q, t);
-  return dot.mac_quad(dot.mac_quad(s, x0, x1, fmt.first<F>(v, b, m, m2)), z0, z1, fmt.second<F>(fmt.load_second<F, G>(q, t, v), b, m, m2));
+  return dot.mac_quad(dot.mac_quad(s, x0, x1, fmt.first<F>(v, m, m2)), z0, z1, fmt.second<F>(fmt.load_second<F, G>(q, t, v), b, m, m2));
 }

@@ -5,6 +5,10 @@
  * of 12 * 127 in a lane, and the centre comes off the first half's sums, in which 16 products of 3 * 127 leave room for 32 quants. So 64 products cost 14
  * operations where q4_0's cost 16, and one f32 step where those cost two. gemm_8x4_bits.ts does the same f32 operations in the same order. (The round of
  * quads is gemv_16x1_s16.ts's, in whose lines V8 keeps all sums in registers; as a function it would have to return eight.)
+ *
+ * Not kept: tables of all sums of four activations, in which four bits of q1_0 are looked up at once (T-MAC, arXiv 2407.00088). With low five bits and the
+ * others apart in bytes, 64 products take 7 operations: 63 GMAC/s where this loop has 43 (rows of 2048, relaxed, Sapphire Rapids, Node 24), but 53 with rows of
+ * 8192, whose tables leave L1, and in dotadd builds this loop has 56. Activations would take six times the memory, and prompts another layout of the weights.
  */
 import { ACT_D, ACT_LANE_SUMS0, ACT_LANE_SUMS1, ACT_SUB } from './act';
 import * as dot from './dot';

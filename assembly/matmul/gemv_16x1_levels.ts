@@ -1,33 +1,34 @@
 /**
  * gemv_16x1.ts for codes of 4 bits that are indices into 16 levels (format/levels.ts): one column of activations times 16 packed rows.
  *
- * Levels are signed and have up to 7 bits, activations come as |activation| with signs apart (ACT_SIGNS in act.ts). As level(15 - code) = -level(code), a
- * sign flips the four bits of a code before it is looked up: one operation for the codes of both halves, and no centre is to be taken off the sums.
- * i16 has room for the products of two quads (4 * 62 * 127), which one product with their scale brings to i32. The integer sums are those of
- * gemv_16x1_grid.ts, and so are the f32 operations.
+ * Levels are signed and have up to 7 bits. Where sums are i32, they are looked up 64 too large, as unsigned ones of 7 bits, and that is taken off at the start.
+ * i16 has no room for it: there activations come as |activation| with signs apart (ACT_SIGNS in act.ts). As level(15 - code) = -level(code), a
+ * sign flips the four bits of a code before it is looked up: one operation for the codes of both halves. i16 then has room for the products of two quads
+ * (4 * 62 * 127), which one product with their scale brings to i32. The integer sums are those of gemv_16x1_grid.ts, and so are the f32 operations.
  *
  * 27 GMAC/s from memory, where the loop over the grid has 10 to 13 and q4_0 40 (Sapphire Rapids, Node 24, relaxed). Not kept: all groups unrolled with their sums in
  * registers (no faster, 1 KB more of each build, and 11 GMAC/s in dotadd, where V8 has too few of them); two groups at a time (21). Codes of 3 bits, which iq1_*
  * and iq2_* have levels for, would take ten operations for the four vectors of a half instead of six.
  */
-import { ACT_D, ACT_SUB, SIGNS_AT, SIGNS_D, SIGNS_SUB } from './act';
+import { ACT_D, ACT_LANE_SUMS0, ACT_LANE_SUMS1, ACT_SUB, SIGNS_AT, SIGNS_D, SIGNS_SUB } from './act';
 import { splat } from './columns';
-import { PAIR_SUMS, group_scales, scaled } from './dot';
-import { add_block } from './epilogue';
+import { PAIR_SUMS, QUANT_BYTES, group_scales, mac_quad_at, scaled } from './dot';
+import { add_block, start as start_of } from './epilogue';
 import { low_nibbles } from './format/constants';
-import { Codes8 } from './format/grid';
+import { Codes7, Codes8 } from './format/grid';
 import { G0, G1, G2, G3, f16x4_finite, store_sums } from './format/group';
 import { CODES_AT, OfLevels, level_scales } from './format/levels';
-import { HAS_DOT_ADD, HAS_PAIR_DOT, HAS_RELAXED_DOT, lookup16 } from '../simd';
+import { HAS_RELAXED_DOT, lookup16 } from '../simd';
 
-/** Bytes of a sub-block of activations, where the first one has the block's scale, and where each has those of the second half's first quad. */
-const SUB: usize = HAS_RELAXED_DOT ? SIGNS_SUB : ACT_SUB;
-const D: usize = HAS_RELAXED_DOT ? SIGNS_D : ACT_D;
-const SECOND: usize = HAS_RELAXED_DOT ? 4 : 32;
+/** Bytes of a sub-block of activations, where the first one has the block's scale, and from one quad of a half to the next, and to that of the second half. */
+const SUB: usize = PAIR_SUMS ? SIGNS_SUB : ACT_SUB;
+const D: usize = PAIR_SUMS ? SIGNS_D : ACT_D;
+const QUAD: usize = PAIR_SUMS ? 8 : 4 * QUANT_BYTES;
+const SECOND: usize = PAIR_SUMS ? 4 : 16 * QUANT_BYTES;
 
 /** y[0..15] = 16 packed rows at w . the column of activations at a; n super-blocks. at: their levels; scratch: 64 bytes. */
 export function gemv_16x1_levels(w: usize, n: i32, a: usize, y: usize, scratch: usize, at: usize, factor: f32): void {
-  const levels = v128.load(at);
+  const levels = PAIR_SUMS ? v128.load(at) : i8x16.add(v128.load(at), i8x16.splat(64));
   const m = low_nibbles();
   const zero = i32x4.splat(0);
   store_sums(y, zero, zero, zero, zero);
@@ -38,7 +39,9 @@ export function gemv_16x1_levels(w: usize, n: i32, a: usize, y: usize, scratch: 
     for (let sub: usize = 0; sub < 8; sub++) {
       const first = level_scales(w, sub, 0);
       const second = level_scales(w, sub, 1);
-      const flips = HAS_RELAXED_DOT ? flipped(a, m) : zero;
+      const start0 = start(a, ACT_LANE_SUMS0);
+      const start1 = start(a, ACT_LANE_SUMS1);
+      const flips = PAIR_SUMS ? flipped(a, m) : zero;
       const m0 = splat<G0>(flips);
       const m1 = splat<G1>(flips);
       const m2 = splat<G2>(flips);
@@ -50,13 +53,13 @@ export function gemv_16x1_levels(w: usize, n: i32, a: usize, y: usize, scratch: 
         let i = v128.load(scratch + g);
         let v = flip(v128.load(q), m0);
         let e = flip(v128.load(q, 64), m1);
-        let s = two_quads(zero, low(levels, v, m), low(levels, e, m), a);
-        let u = two_quads(zero, high(levels, v, m), high(levels, e, m), a + SECOND);
-        if (HAS_PAIR_DOT) i = add_halves(i, s, f, u, h);
+        let s = two_quads(start0, low(levels, v, m), low(levels, e, m), a);
+        let u = two_quads(start1, high(levels, v, m), high(levels, e, m), a + SECOND);
+        if (PAIR_SUMS) i = add_halves(i, s, f, u, h);
         v = flip(v128.load(q, 128), m2);
         e = flip(v128.load(q, 192), m3);
-        s = two_quads(s, low(levels, v, m), low(levels, e, m), a + 16);
-        u = two_quads(u, high(levels, v, m), high(levels, e, m), a + 16 + SECOND);
+        s = two_quads(s, low(levels, v, m), low(levels, e, m), a + 2 * QUAD);
+        u = two_quads(u, high(levels, v, m), high(levels, e, m), a + 2 * QUAD + SECOND);
         v128.store(scratch + g, add_halves(i, s, f, u, h));
         q += 16;
       }
@@ -86,7 +89,7 @@ function flipped(a: usize, m: v128): v128 {
 // @ts-ignore: decorator
 @inline
 function flip(v: v128, flips: v128): v128 {
-  return HAS_RELAXED_DOT ? v128.xor(v, flips) : v;
+  return PAIR_SUMS ? v128.xor(v, flips) : v;
 }
 
 /** Levels of the first half's codes, and of the second's. */
@@ -102,30 +105,29 @@ function high(levels: v128, v: v128, m: v128): v128 {
   return lookup16(levels, v128.and(i16x8.shr_u(v, 4), m));
 }
 
+/** What the i32 sums of a half start at, whose lane sums are at `at` of a sub-block: 64 times less those of its activations. */
+// @ts-ignore: decorator
+@inline
+function start(a: usize, at: usize): v128 {
+  return PAIR_SUMS ? i32x4.splat(0) : start_of<Codes7>(v128.load32_splat(a + at));
+}
+
 /** A half's scales of the group whose number is g / 16, as `scaled` takes them. */
 // @ts-ignore: decorator
 @inline
 function scale(scales: v128, g: usize): v128 {
   const v = group_scales(scales, g);
-  return PAIR_SUMS ? v : i32x4.shr_u(v, 16);
+  return HAS_RELAXED_DOT ? v : i32x4.shr_u(v, 16);
 }
 
 /** Sums of two quads of levels, c times the activations at p and e times the next ones; where they are i32 they go onto s. */
 // @ts-ignore: decorator
 @inline
 function two_quads(s: v128, c: v128, e: v128, p: usize): v128 {
-  if (!HAS_RELAXED_DOT) return quad_i16(quad_i16(s, c, p), e, p + 8);
   const x = v128.load32_splat(p);
-  const z = v128.load32_splat(p, 8);
-  if (HAS_DOT_ADD) return i32x4.relaxed_dot_i8x16_i7x16_add_s(e, z, i32x4.relaxed_dot_i8x16_i7x16_add_s(c, x, s));
+  const z = v128.load32_splat(p, QUAD);
+  if (!PAIR_SUMS) return mac_quad_at(mac_quad_at(s, x, p, c), z, p + QUAD, e);
   return i16x8.add(i16x8.relaxed_dot_i8x16_i7x16_s(c, x), i16x8.relaxed_dot_i8x16_i7x16_s(e, z));
-}
-
-// @ts-ignore: decorator
-@inline
-function quad_i16(s: v128, c: v128, p: usize): v128 {
-  s = i32x4.add(s, i32x4.dot_i16x8_s(v128.load32_splat(p), i16x8.extend_low_i8x16_s(c)));
-  return i32x4.add(s, i32x4.dot_i16x8_s(v128.load32_splat(p, 4), i16x8.extend_high_i8x16_s(c)));
 }
 
 /** Sums of both halves, with their scales, onto i. */

@@ -52,10 +52,10 @@ export function gemv_16x1_signs<F>(w: usize, n: i32, a: usize, y: usize): void {
         let v1 = fmt.load_first<F, G1>(q, t);
         let v2 = fmt.load_first<F, G2>(q, t);
         let v3 = fmt.load_first<F, G3>(q, t);
-        s0 = mac_signed(s0, x, v128.xor(fmt.first<F>(v0, none, m, m2), s), ones);
-        s1 = mac_signed(s1, x, v128.xor(fmt.first<F>(v1, none, m, m2), s), ones);
-        s2 = mac_signed(s2, x, v128.xor(fmt.first<F>(v2, none, m, m2), s), ones);
-        s3 = mac_signed(s3, x, v128.xor(fmt.first<F>(v3, none, m, m2), s), ones);
+        s0 = mac_signed(s0, x, v128.xor(fmt.first<F>(v0, m, m2), s), ones);
+        s1 = mac_signed(s1, x, v128.xor(fmt.first<F>(v1, m, m2), s), ones);
+        s2 = mac_signed(s2, x, v128.xor(fmt.first<F>(v2, m, m2), s), ones);
+        s3 = mac_signed(s3, x, v128.xor(fmt.first<F>(v3, m, m2), s), ones);
         x = v128.load32_splat(p, 4);
         s = v128.load32_splat(p, SIGNS_AT + 4);
         v0 = fmt.load_second<F, G0>(q, t, v0);

@@ -73,7 +73,7 @@ export function act_type<F>(): u32 {
   if (fmt.f32_scales<F>()) return TYPE_ACT + ACT_64;
   const type: u32 = fmt.super_block<F>() ? TYPE_ACT + ACT_K : TYPE_ACT;
   if (fmt.grid<F>()) return I16_CODES ? type + ACT_I16 : type;
-  if (fmt.levels<F>()) return HAS_RELAXED_DOT ? type + ACT_SIGNS : type;
+  if (fmt.levels<F>()) return HAS_PAIR_DOT ? type + ACT_SIGNS : type;
   if (fmt.few_bits<F>()) return type + ACT_64;
   if (takes_16xn<F>()) return type + ACT_16XN;
   if (column_loop<F>() == GEMV_16X1_SIGNS) return type + ACT_SIGNS;

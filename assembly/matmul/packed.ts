@@ -48,7 +48,7 @@ export function packed_loop(type: u32, c: i32, ncols: i32): i32 {
 }
 
 /**
- * Packs the nrows plain rows of ne00 at src to w, elsewhere, as type `to`: theirs, or one of format/levels.ts. Both have room for whole row blocks: the rows
+ * Packs the nrows plain rows of ne00 at src to w, elsewhere, as type `to`: theirs, or what it can be packed as besides (`fast` in src/type-traits.ts). Both have room for whole row blocks: the rows
  * that the last one misses become 0 at src too. Returns how many packed blocks have a scale that is Inf or NaN: their products would be wrong.
  */
 export function repack(type: u32, to: u32, src: usize, w: usize, ne00: i32, nrows: i32): i32 {

@@ -74,12 +74,12 @@ function unpack_codes<F>(w: usize, sub: i32, group: usize, p: usize): void {
   }
   const m = fmt.mask<F>();
   const m2 = fmt.mask2<F>();
-  const h = fmt.fifth_bits_at<F>(w, sub) + group;
+  const h = fmt.rests_at<F>(w, sub) + group;
   const m3 = nibble_mask();
   for (let t = 0; t < 4; t++) {
     const v = fmt.load_first<F, G0>(q, t);
-    const b = fmt.fifth_bits<F, G0>(h, t);
-    const first = fmt.first<F>(v, b, m, m2);
+    const b = fmt.rests<F, G0>(h, t);
+    const first = fmt.first<F>(v, m, m2);
     const second = fmt.second<F>(fmt.load_second<F, G0>(q, t, v), b, m, m2);
     if (fmt.eight_bits<F>()) {
       store_signed_quad(p, t, first, m3);

@@ -109,7 +109,7 @@ function scales(o: usize): v128 {
   return i16x8.extend_low_i8x16_u(i8x16.shuffle(v, u, 0, 0, 1, 1, 16, 16, 17, 17, 0, 0, 0, 0, 0, 0, 0, 0));
 }
 
-/** Signed codes of quad t (0..7) of a sub-block: as i16, times their scales, where dot_signed.ts has them; or of 7 bits, beside their scales. */
+/** Signed codes of quad t (0..7) of a sub-block: as i16, times their scales, where dot_signed.ts has them; or of 7 bits, beside their scales as i32. */
 // @ts-ignore: decorator
 @inline
 function store_quad(p: usize, t: usize, v: v128, scale: v128): void {
@@ -121,5 +121,5 @@ function store_quad(p: usize, t: usize, v: v128, scale: v128): void {
   }
   p += (t >> 2) * (CODES / 2 + 32) + ((t & 3) << 5);
   v128.store(p, i8x16.add(v, i8x16.splat(64)));
-  if ((t & 3) == 0) v128.store(p, i32x4.shr_u(scale, 16), CODES / 2);
+  if ((t & 3) == 0) v128.store(p, v128.and(scale, i32x4.splat(0xffff)), CODES / 2);
 }

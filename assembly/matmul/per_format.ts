@@ -56,11 +56,11 @@ export function pack_block_as<F>(src: usize, stride: usize, w: usize, n: i32): v
   else changetype<F>(0).pack(src, stride, w);
 }
 
-/** Packs a block of each of 16 plain rows, `stride` bytes apart at src, to w as levels (format/levels.ts). */
+/** The same to what the type can be packed as besides (`fast` in src/type-traits.ts). */
 // @ts-ignore: decorator
 @inline
-export function pack_levels_as<F>(src: usize, stride: usize, w: usize): void {
-  changetype<F>(0).pack_levels(src, stride, w);
+export function pack_fast_as<F>(src: usize, stride: usize, w: usize): void {
+  changetype<F>(0).pack_fast(src, stride, w);
 }
 
 /** 64 weights each, of which a format with few_bits has a block. */

@@ -1,13 +1,13 @@
 /**
- * Plain rows, as GGUF has them, to row blocks of 16 rows, which take the same bytes; as levels (format/levels.ts) more.
+ * Plain rows, as GGUF has them, to row blocks of 16 rows, which take the same bytes; of a type that is faster (`fast` in src/type-traits.ts) more.
  * The rows that the last row block misses become zero rows: a packed tensor of nrows rows has room for ceil(nrows / 16) * 16.
  */
-import { facts, pack_block, pack_levels } from './by_type';
+import { facts, pack_block, pack_fast } from './by_type';
 import { ALL_F16, IS_FLOAT, blocks_of, f16_vectors, row_bytes } from './facts';
 import { ROWS } from './format/group';
 
 /**
- * Packs the nrows plain rows of ne00 at src to w, where their type is `to`: the same, or levels that the type can be packed as. Both have room for whole row
+ * Packs the nrows plain rows of ne00 at src to w, where their type is `to`: the same, or the one that it can be packed as besides. Both have room for whole row
  * blocks. Returns how many packed blocks have a scale that is not finite, or of f16 how many row blocks such a number.
  */
 export function repack_rows(type: u32, to: u32, src: usize, w: usize, ne00: i32, nrows: i32): i32 {
@@ -21,7 +21,7 @@ export function repack_rows(type: u32, to: u32, src: usize, w: usize, ne00: i32,
   let bad = 0;
   for (; nrows > 0; nrows -= ROWS, src += stride * (ROWS - 1)) {
     for (const end = src + stride; src < end; src += row, w += packed) {
-      if (to != type) pack_levels(type, src, stride, w);
+      if (to != type) pack_fast(type, src, stride, w);
       else pack_block(type, src, stride, w, ne00);
       let infinite = i32x4.splat(0);
       for (let p = w; p < w + checked; p += 16) {

@@ -137,7 +137,7 @@ export async function openModel(values: ModelFlags, signal: AbortSignal, more: L
         `quantlet: turbo is ${model.turbo ? 'on' : `off: ${values.turbo === false ? 'it was turned off' : whyNoTurbo()}`}\n`,
       );
     const { iqWeights } = model.internals.engine;
-    if (values.verbose && iqWeights) process.stderr.write(`quantlet: weights of IQ1 to IQ3 are ${iqWeights} (--iq-weights)\n`);
+    if (values.verbose && iqWeights) process.stderr.write(`quantlet: weights of IQ1 to IQ3 and TQ1_0 are ${iqWeights} (--iq-weights)\n`);
     return model;
   } finally {
     bar.end();

@@ -141,7 +141,7 @@ export const FLAGS = {
       '',
       'string',
       'HOW',
-      'IQ1 to IQ3 in memory: compact (as in the file), fast (4.3 bits a weight, twice as fast) or auto: fast where half of the free memory does (auto)',
+      'IQ1 to IQ3 and TQ1_0 in memory: compact (as in the file), fast (4.3 bits a weight, of TQ1_0 2.1; twice as fast) or auto: fast where half of the free memory does (auto)',
       ['auto', 'compact', 'fast'],
     ),
   ),

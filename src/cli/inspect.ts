@@ -150,7 +150,7 @@ export const memoryLines = (verdict: Verdict): string[] => {
       rows.map(([what, bytes]) => [what, size(bytes), String(bytes)]),
       new Set([1, 2]),
     ),
-    ...(iq_weights ? [`weights of IQ1 to IQ3 are ${iq_weights} (--iq-weights)`] : []),
+    ...(iq_weights ? [`weights of IQ1 to IQ3 and TQ1_0 are ${iq_weights} (--iq-weights)`] : []),
     ...(memories > 1 ? [`in ${memories} WebAssembly memories`] : []),
   ];
 };

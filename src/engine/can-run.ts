@@ -18,7 +18,7 @@ export type Verdict =
       /** Bytes of memory with so many, and what they are for. */
       readonly memory_bytes: number;
       readonly memory: MemoryParts;
-      /** How weights of IQ1 to IQ3 lie in memory (iqWeights of loadModel), where it has such. */
+      /** How weights of IQ1 to IQ3 and TQ1_0 lie in memory (iqWeights of loadModel), where it has such. */
       readonly iq_weights?: 'compact' | 'fast';
       /** WebAssembly memories that they lie in. */
       readonly memories: number;

@@ -5,7 +5,7 @@ import { mebibytes } from '../wasm/memory.ts';
 
 /** Bytes of a model's memory by what they are for. */
 export interface MemoryParts {
-  /** As they are in the file, or as large as levels are (type-traits.ts); the last rows of packed matrices filled up. */
+  /** As large as in the file, or as the faster type that theirs names (type-traits.ts); the last rows of packed matrices filled up. */
   readonly weights: number;
   /** Keys and values of all sequences, and states of recurrent layers with their checkpoints. */
   readonly cache: number;
@@ -28,8 +28,8 @@ export interface Needs {
 const inParts = ({ contextLength, memory }: Needs): string =>
   `the model with its context of ${contextLength} needs ${mebibytes(memorySum(memory))} (weights ${mebibytes(memory.weights)}, cache ${mebibytes(memory.cache)}, computing ${mebibytes(memory.compute)})`;
 
-/** Before anything is read: there is not as much as a model takes. levels: weights of IQ1 to IQ3 were asked to be large and fast. */
-export function notEnough(needs: Needs, free: number, levels: boolean): QuantletError {
+/** Before anything is read: there is not as much as a model takes. fast: weights of IQ1 to IQ3 and TQ1_0 were asked to be so. */
+export function notEnough(needs: Needs, free: number, fast: boolean): QuantletError {
   const { contextLength, leastWeights } = needs;
   const { weights, cache, compute } = needs.memory;
   const context = Math.floor((contextLength * (free - weights - compute)) / cache / KV_SPLIT) * KV_SPLIT;
@@ -37,7 +37,7 @@ export function notEnough(needs: Needs, free: number, levels: boolean): Quantlet
   const remedies = [
     ...(context >= KV_SPLIT ? [`a contextLength of at most ${context} (-c)`, 'a smaller cacheTypeK and cacheTypeV'] : []),
     ...(forWeights * 2 ** 20 >= leastWeights ? [`a weightsMemory of at most ${forWeights} MiB (--weights-memory ${forWeights}M)`] : []),
-    ...(levels ? ['iqWeights "compact" (--iq-weights compact)'] : []),
+    ...(fast ? ['iqWeights "compact" (--iq-weights compact)'] : []),
     'a smaller model or quantisation',
   ];
   return new QuantletError(

@@ -68,7 +68,7 @@ export interface ModelEngine {
   readonly streams: boolean;
   /** What has been read of neurons that stay in the file. */
   readonly neurons: NeuronReads | undefined;
-  /** How weights of IQ1 to IQ3 lie in memory, where there are such. */
+  /** How weights of IQ1 to IQ3 and TQ1_0 lie in memory, where there are such. */
   readonly iqWeights: ModelPlan['iqWeights'];
   /** What a step computes, pass by pass: for benches that time single records. */
   readonly passes: readonly ModelPass[];

@@ -50,8 +50,8 @@ export interface ModelPlanOptions {
   readonly cacheTypeV: KvType;
   /** Whether quantised caches are rotated. */
   readonly cacheRotation: boolean;
-  /** Whether weights of IQ1 to IQ3 are packed as levels (type-traits.ts). */
-  readonly levels: boolean;
+  /** Whether weights of IQ1 to IQ3 and TQ1_0 are packed as the faster type that theirs names (type-traits.ts). */
+  readonly fastWeights: boolean;
   /** Bits that packed products round activations to. */
   readonly actBits: 4 | 8;
   readonly unifiedMax?: number | undefined;
@@ -133,7 +133,7 @@ export interface ModelPlan {
   readonly memory: MemoryParts;
   /** Bytes of weights at least, with as few as can be in memory at a time. */
   readonly leastWeights: number;
-  /** How its weights of IQ1 to IQ3 lie in memory (load-options.ts), where it has such. */
+  /** How its weights of IQ1 to IQ3 and TQ1_0 lie in memory (load-options.ts), where it has such. */
   readonly iqWeights: 'compact' | 'fast' | undefined;
 }
 
@@ -320,7 +320,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
   const bytesOf = (l: Tensor): number => (l.layout === 'packed' ? packedBytes(l, facts) : nbytes(l));
   const graphWith = (fromFile: ReadonlySet<TensorInfo>): ReturnType<typeof buildGraph> => {
     const graph = buildGraph(gguf, architecture, hparams, options, fromFile);
-    packWeights([...graph.encoder, ...graph.nodes], facts, options.levels);
+    packWeights([...graph.encoder, ...graph.nodes], facts, options.fastWeights);
     return graph;
   };
   const whole = graphWith(new Set());
@@ -467,7 +467,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     leastWeights,
     iqWeights: loaded.some(([{ type }, t]) => t.type !== type)
       ? 'fast'
-      : loaded.some(([{ type }]) => type.kernels?.levels)
+      : loaded.some(([{ type }]) => type.kernels?.fast)
         ? 'compact'
         : undefined,
     memory: { weights: weightBytes, cache: cacheBytes, compute: all - weightBytes - cacheBytes },

@@ -84,7 +84,7 @@ export function layoutOf(gguf: GGUF, options: LayoutOptions): ModelLayout {
 }
 
 /**
- * Weights of IQ1 to IQ3 are packed as levels where that is asked for, or is left to us and takes half of the free memory at most. Who chose such a file may
+ * Weights of IQ1 to IQ3 and TQ1_0 are packed as what is faster where that is asked for, or is left to us and takes half of the free memory at most. Who chose such a file may
  * have done so for its size: where nothing says what is free, in browsers say, it keeps that.
  * @throws ERR_OUT_OF_MEMORY where it does not fit, with what would; ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE
  */
@@ -94,7 +94,7 @@ export function planToFit(
   options: LayoutOptions,
   { facts, threads, free }: Machine,
 ): ModelPlan {
-  const planWith = (contextLength: number, rowsFromFile: boolean, levels: boolean, links: number): ModelPlan => {
+  const planWith = (contextLength: number, rowsFromFile: boolean, fastWeights: boolean, links: number): ModelPlan => {
     // In an encoder every token sees the whole text, so a step has to hold a whole sequence.
     const batchSize = hparams.causal && !hparams.decoder ? options.batchSize : Math.max(options.batchSize, contextLength);
     return planModel(gguf, architecture, hparams, facts, {
@@ -114,15 +114,15 @@ export function planToFit(
       cacheTypeV: options.cacheTypeV,
       cacheRotation: options.cacheRotation,
       actBits: options.actBits,
-      levels,
+      fastWeights,
       unifiedMax: options.unifiedMax,
       loras: options.loras,
       inputSums: options.inputSums,
       keptInputs: options.keptInputs,
     });
   };
-  const planFor = (contextLength: number, rowsFromFile: boolean, levels = options.iqWeights === 'fast'): ModelPlan =>
-    inMemories((links) => planWith(contextLength, rowsFromFile, levels, links), options.links);
+  const planFor = (contextLength: number, rowsFromFile: boolean, fast = options.iqWeights === 'fast'): ModelPlan =>
+    inMemories((links) => planWith(contextLength, rowsFromFile, fast, links), options.links);
   const fits = (plan: ModelPlan): boolean => each(plan) && memorySum(plan.memory) <= free;
   const wanted = options.contextLength || (options.contextLength === 0 ? hparams.nCtxTrain : Math.min(hparams.nCtxTrain, DEFAULT_CONTEXT));
   // Tables that can stay in the file do so before a context shrinks; one that was asked for must fit.
@@ -130,14 +130,14 @@ export function planToFit(
   if (!fits(model)) model = planFor(wanted, true);
   for (let n = wanted; !options.contextLength && !fits(model) && n > 2 * KV_SPLIT;) model = planFor((n = n >> 1), true);
   if (!each(model)) throw layerTooLarge(model);
-  if (!fits(model)) throw notEnough(model, free, options.iqWeights === 'fast' && hasLevels(gguf));
-  if (options.iqWeights !== 'auto' || options.weightsMemory !== undefined || free === Infinity || !hasLevels(gguf)) return model;
+  if (!fits(model)) throw notEnough(model, free, options.iqWeights === 'fast' && hasFast(gguf));
+  if (options.iqWeights !== 'auto' || options.weightsMemory !== undefined || free === Infinity || !hasFast(gguf)) return model;
   const fast = planFor(model.contextLength, false, true);
   return each(fast) && memorySum(fast.memory) <= free / 2 ? fast : model;
 }
 
-/** Whether some of its weights can be packed as levels. */
-const hasLevels = (gguf: GGUF): boolean => [...gguf.tensors.values()].some(({ type }) => type.kernels?.levels);
+/** Whether some of its weights can be packed as a faster type. */
+const hasFast = (gguf: GGUF): boolean => [...gguf.tensors.values()].some(({ type }) => type.kernels?.fast);
 
 /** Whether each of its memories can be made. */
 const each = ({ memories }: ModelPlan): boolean => memories.every((bytes) => bytes <= MEMORY_LIMIT);

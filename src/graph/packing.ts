@@ -1,6 +1,6 @@
 /** Which matrices are packed for the packed GEMM and GEMV (assembly/matmul/), who can read them then, and the record that packs one. */
 import { alignUp } from '../gguf/types.ts';
-import { isMx, LEVELS, rowSize, TYPE, type TypeTraits } from '../type-traits.ts';
+import { isMx, rowSize, TYPE, type TypeTraits } from '../type-traits.ts';
 import type { Kernels } from '../wasm/abi.ts';
 import { ACT_BLOCK } from './layout.ts';
 import type { OpRecord } from './record.ts';
@@ -57,17 +57,17 @@ export const repackRecord = (dst: Tensor, facts: PackingFacts, broken?: Tensor, 
 
 /**
  * Marks the weights of a graph that only products and look-ups of rows read as packed, and returns them.
- * @param levels whether those of types that can be packed as levels (type-traits.ts) become so: they then have that type
+ * @param fast whether those of types that can be packed as a faster one (type-traits.ts) become so: they then have that type
  */
-export function packWeights(nodes: readonly Tensor[], facts: PackingFacts, levels = false): Tensor[] {
+export function packWeights(nodes: readonly Tensor[], facts: PackingFacts, fast = false): Tensor[] {
   const products = nodes.filter((n) => (n.op === 'mul_mat' || n.op === 'mul_mat_id') && readsPacked(n, 0));
   const dense = nodes.flatMap((n) => n.src.filter((s, i) => s && isDense(n.op, i)));
   const packed = new Set([...products.map((n) => n.src[0]!), ...(dense as Tensor[])].filter((w) => w.op === 'leaf' && canPack(w, facts)));
   for (const n of nodes) n.src.forEach((s, i) => s && !readsPacked(n, i) && packed.delete(s));
   for (const w of packed) {
     w.layout = 'packed';
-    const { levels: as } = w.type.kernels ?? {};
-    if (levels && as) Object.assign(w, { type: LEVELS[as], nb: contiguousNb(LEVELS[as], w.ne) });
+    const type = fast ? w.type.kernels?.fast : undefined;
+    if (type) Object.assign(w, { type, nb: contiguousNb(type, w.ne) });
   }
   return [...packed];
 }

@@ -47,7 +47,7 @@ import { argmax, fwht, l2_norm, mean, norm, rms_norm, soft_max, top_k } from '..
 import { rope } from '../graph/rope.ts';
 import { constant, leaf, nbytes, type Ne, type Tensor } from '../graph/tensor.ts';
 import { reshape, view } from '../graph/views.ts';
-import { LEVELS, TYPE, rowSize, typesWith, type TypeTraits } from '../type-traits.ts';
+import { TYPE, rowSize, typesWith, type TypeTraits } from '../type-traits.ts';
 import { instantiate, kernelFacts } from '../wasm/load.ts';
 import { createAllocator } from '../wasm/allocator.ts';
 import { ARENA_BASE, createMemory } from '../wasm/memory.ts';
@@ -81,7 +81,7 @@ type Cases = { [name: string]: Tensor[] };
 const blocks = (type: TypeTraits, ne: Ne): Tensor =>
   constant(type.name, type, ne, () => Uint8Array.from({ length: rowSize(type, ne[0]) * ne[1] }, (_, i) => (POOL[i] * 2 ** 15) & 0x5f));
 
-function productCases(packed: readonly Tensor[], levels: readonly Tensor[]): Cases {
+function productCases(packed: readonly Tensor[], fast: readonly Tensor[]): Cases {
   const x = floats('x', [NE0, MOST_COLUMNS, 1, 1], 1);
   const rows = floats('rows', [NE0, 16, 1, 1], 2);
   const columns = COLUMNS.map((m) => view(x, [NE0, m, 1, 1], {}));
@@ -91,7 +91,7 @@ function productCases(packed: readonly Tensor[], levels: readonly Tensor[]): Cas
   const every = (w: Tensor): Tensor[] => [...columns.map((y) => mul_mat(w, y)), get_rows(w, ids)];
   return Object.fromEntries([
     ...packed.map((w) => [`packed ${w.type.name}`, every(w)]),
-    ...levels.map((w) => [`packed ${w.name} as levels`, every(w)]),
+    ...fast.map((w) => [`packed ${w.name} as ${w.type.name}`, every(w)]),
     ...typesWith((k) => k.vecDotType).map((type) => [`plain ${type.name}`, read(cast(rows, type.name))]),
     ...typesWith((k) => !k.vecDotType && k.packed).map((type) => [`plain ${type.name}`, read(blocks(type, [NE0, 16, 1, 1]))]),
   ]);
@@ -235,22 +235,22 @@ export function selfTest(module: WebAssembly.Module, shared: boolean): { [name: 
   const sources = floats('sources', [NE0, 16, 3, 1], 23);
   const weights = typesWith((k) => k.packed).map((type): Tensor => leaf(type.name, type, [NE0, ROWS, 1, 1]));
   // Any bytes stand for plain rows of these, too.
-  const grids = typesWith((k) => k.levels);
-  const levels = grids.map((type): Tensor => leaf(type.name, LEVELS[type.kernels!.levels!], [NE0, ROWS, 1, 1]));
+  const slower = typesWith((k) => k.fast);
+  const fast = slower.map((type): Tensor => leaf(type.name, type.kernels!.fast!, [NE0, ROWS, 1, 1]));
   const matrices = [TYPE.f32, TYPE.q4_0, TYPE.q6_K].map((type) => leaf(`matrices ${type.name}`, type as TypeTraits, [NE0, 16, 3, 1]));
-  const all: readonly Tensor[] = [...weights, ...levels, ...matrices];
+  const all: readonly Tensor[] = [...weights, ...fast, ...matrices];
   for (const w of all) w.data = arena.take(packedBytes(w, facts));
 
   // Types of grids are quantised by a module of their own: of those there are any blocks.
   const values = [
-    ...[...weights, ...levels].map((w) => cpy(w.type.kernels?.quantizer ? source : blocks(w.type, [...w.ne]), w)),
+    ...[...weights, ...fast].map((w) => cpy(weights.includes(w) && w.type.kernels?.quantizer ? source : blocks(w.type, [...w.ne]), w)),
     ...matrices.map((w) => cpy(sources, w)),
   ];
   const packing = lower(expand(values), facts);
-  packing.push(...all.map((w) => repackRecord({ ...w }, facts, undefined, grids[levels.indexOf(w)])));
+  packing.push(...all.map((w) => repackRecord({ ...w }, facts, undefined, slower[fast.indexOf(w)])));
   for (const w of all) w.layout = 'packed';
   const cases = {
-    ...productCases(weights, levels),
+    ...productCases(weights, fast),
     ...groupCases(matrices),
     ...attentionCases(),
     ...otherCases(),

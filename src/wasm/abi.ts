@@ -14,7 +14,7 @@ export interface Kernels {
   /** Rows of a packed group: packed matrices have whole groups of them. */
   packed_rows(): number;
   /**
-   * Packs nrows plain rows of ne00 at src to w, elsewhere, as type `to`: theirs, or the one of LEVELS (src/type-traits.ts) that theirs names. Both have room
+   * Packs nrows plain rows of ne00 at src to w, elsewhere, as type `to`: theirs, or the `fast` one that theirs names (src/type-traits.ts). Both have room
    * for whole groups of packed_rows(): the rows that the last one misses become 0. How many packed blocks have a scale that is Inf or NaN.
    */
   repack(type: number, to: number, src: number, w: number, ne00: number, nrows: number): number;

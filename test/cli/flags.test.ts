@@ -963,16 +963,19 @@ describe('tokenize and inspect', () => {
     expect((await use('-f', text, '-c', 8, '--chunks', 2)).tokens).toBe(16);
   });
   const MEMORY = ['memory', 'cacheTypeK', 'cacheTypeV', 'weightsMemory', 'batch', 'parallel'] as const;
-  effect(inspect, ['iqWeights'], 'how much weights of IQ1 to IQ3 take', async () => {
+  effect(inspect, ['iqWeights'], 'how much weights of IQ1 to IQ3 and TQ1_0 take', async () => {
     const of = async (how: string): Promise<Verdict & { runs: true }> =>
       JSON.parse((await invoke(inspect, ['--memory', iqFile, '-c', 64, '--json', '--iq-weights', how])).stdout) as never;
     const [compact, fast] = [await of('compact'), await of('fast')];
     expect([compact.iq_weights, fast.iq_weights]).toEqual(['compact', 'fast']);
     expect(fast.memory.weights).toBeGreaterThan(1.3 * compact.memory.weights);
-    expect((await invoke(inspect, ['--memory', iqFile, '-c', 64])).stdout).toMatch(/^weights of IQ1 to IQ3 are compact/m);
+    expect((await invoke(inspect, ['--memory', iqFile, '-c', 64])).stdout).toMatch(/^weights of IQ1 to IQ3 and TQ1_0 are compact/m);
     expect((await invoke(run, ['-m', iqFile, '-n', 1, '-p', 'a', '--iq-weights', 'fast', '--verbose'])).stderr).toContain(
-      'weights of IQ1 to IQ3 are fast',
+      'weights of IQ1 to IQ3 and TQ1_0 are fast',
     );
+    const nll = async (how: string): Promise<string> =>
+      (await invoke(perplexity, [...without(BASE.perplexity, '-m'), '-m', iqFile, '--iq-weights', how])).stdout;
+    expect(await nll('fast')).toBe(await nll('compact'));
   });
   effect(inspect, MEMORY, 'how much memory a model takes, as loading it says', async () => {
     const memory = async (...args: Args): Promise<Model['stats']['memory']> =>

@@ -1,11 +1,11 @@
 /**
  * Kernels by their exports alone, with random shapes, places in memory and numbers, against f64, with guard bytes around all they are given:
- * packed products of every format (any columns together give the bits of each alone, and of any range of rows), plain ones, and the ways
+ * packed products of every format and in every form (any columns together give the bits of each alone, and of any range of rows), plain ones, and the ways
  * between f32 and blocks.
  */
 import { vecDotType } from '../../src/graph/vec-dot-type.ts';
 import { TYPE, namesOf, rowSize, typesWith } from '../../src/type-traits.ts';
-import type { TypeName } from '../../src/type-traits.ts';
+import type { Kernels as TypeKernels, TypeName, TypeTraits } from '../../src/type-traits.ts';
 import { randomBlocks } from '../golden/formats-rows.ts';
 import { instantiate, quantized, random, type Kernels } from '../kernel/harness.ts';
 import { CASES, ROUNDINGS, setScales, type Case } from '../kernel/packed-blocks.ts';
@@ -107,7 +107,7 @@ const near = (got: number, want: number, limit: number, where: string): void => 
 
 interface Product {
   readonly k: Kernels;
-  readonly type: TypeName;
+  readonly type: TypeTraits;
   readonly w: number;
   readonly ne00: number;
   /** So many activations as the type wants them. */
@@ -126,7 +126,7 @@ function multiply(
 ): Float32Array[] {
   const n = row1 - row0;
   const dst = k.arena.alloc((n + gap) * columns * 4, 4);
-  k.call('mul_mat_packed', TYPE[type].id, w, ne00, row0, row1, act, stride, columns, dst - row0 * 4, (n + gap) * 4, scratch);
+  k.call('mul_mat_packed', type.id, w, ne00, row0, row1, act, stride, columns, dst - row0 * 4, (n + gap) * 4, scratch);
   const all = k.arena.readF32(dst, (n + gap) * columns);
   const raw = new Uint8Array(all.buffer);
   for (let c = 0; c < columns; c++) {
@@ -179,20 +179,17 @@ function packedProduct(k: Kernels, d: Dice): void {
   const ne00 = d.int(1, Math.ceil((most / blckSize) * d.next())) * blckSize;
   const nrows = d.int(1, most > 1280 ? 17 : 70);
   const columns = d.int(1, most > 1280 ? 5 : 40);
-  const where = `${c.type}, ne00 ${ne00}, ${nrows} rows, ${columns} columns`;
+  const { fast } = TYPE[c.type].kernels as TypeKernels;
+  const type: TypeTraits = fast && d.next() < 0.5 ? fast : TYPE[c.type];
+  const where = `${c.type} as ${type.name}, ne00 ${ne00}, ${nrows} rows, ${columns} columns`;
   const plain = blocks(d, c, ne00 * nrows);
   const x = Array.from({ length: columns }, () => numbers(d, ne00));
   const odd = d.next() < 0.1 ? d.int(0, columns - 1) : -1;
   if (odd >= 0) x[odd][d.int(0, ne00 - 1)] = d.pick([NaN, Infinity, -Infinity]);
-  const { w, bad } = pack(k, c.type, plain, ne00, nrows);
+  const { w, bad } = pack(k, c.type, plain, ne00, nrows, type);
   if (bad) throw new Error(`${where}: ${bad} blocks are said to have scales that are not finite`);
   const got = named(where, () =>
-    oneProductForAll(
-      d,
-      { k, type: c.type, w, ne00, columns: (from, n) => quantize(k, TYPE[c.type], x.slice(from, from + n)) },
-      nrows,
-      columns,
-    ),
+    oneProductForAll(d, { k, type, w, ne00, columns: (from, n) => quantize(k, type, x.slice(from, from + n)) }, nrows, columns),
   );
   const stride = rowSize(TYPE[c.type], ne00);
   const row = d.int(0, nrows - 1);
@@ -210,7 +207,7 @@ function packedProduct(k: Kernels, d: Dice): void {
     const { dot, abs } = dotPacked(weights(r), act);
     if (abs < LARGEST) near(got[column][r], dot, (ne00 / 32) * (ROUNDINGS * abs + (act.block === 256 ? STEP : SCALES_STEP)), at);
   }
-  k.call('packed_row', TYPE[c.type].id, w, ne00, row, y, k.arena.alloc(k.call('mul_mat_packed_scratch')));
+  k.call('packed_row', type.id, w, ne00, row, y, k.arena.alloc(k.call('mul_mat_packed_scratch')));
   k.arena.checkGuards();
   const want = weights(row);
   k.arena.readF32(y, ne00).forEach((v, i) => near(v, Math.fround(want[i]), 0, `${where}, element ${i} of row ${row}`));
@@ -235,7 +232,12 @@ function packedFloats(k: Kernels, d: Dice): void {
     d.int(0, 3) * 4,
   );
   const got = named(where, () =>
-    oneProductForAll(d, { k, type, w, ne00, columns: (from) => ({ act: act + from * ne00 * 4, stride: ne00 * 4 }) }, nrows, columns),
+    oneProductForAll(
+      d,
+      { k, type: TYPE[type], w, ne00, columns: (from) => ({ act: act + from * ne00 * 4, stride: ne00 * 4 }) },
+      nrows,
+      columns,
+    ),
   );
   const r = d.int(0, nrows - 1);
   const c = d.int(0, columns - 1);

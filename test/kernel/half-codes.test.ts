@@ -19,11 +19,8 @@ const HALF_CODES = {
     return v128.and(half == 0 ? v : i16x8.shr_u(v, 4), i8x16.splat(15));`,
   q8_0: 'return v128.load(q + (<usize>t << 7) + (<usize>half << 6), offsetof<G>());',
   q5_K: `const v = v128.load(q + (<usize>t << 6), offsetof<G>());
-    const b = i16x8.shr_u(v128.load(q - 64, offsetof<G>()), half == 0 ? t : t + 4);
-    return v128.or(
-      v128.and(half == 0 ? v : i16x8.shr_u(v, 4), i8x16.splat(15)),
-      i16x8.shl(v128.and(b, i8x16.splat(1)), 4),
-    );`,
+    const rests = i16x8.shr_u(v128.load(q - 64, offsetof<G>()), 2 * t);
+    return v128.and(half == 0 ? v : v128.xor(i16x8.shr_u(v, 3), rests), i8x16.splat(31));`,
 };
 const TYPES = Object.keys(HALF_CODES) as (keyof typeof HALF_CODES & TypeName)[];
 

@@ -5,7 +5,7 @@ import { lower } from '../../src/graph/lower.ts';
 import { mul_mat } from '../../src/graph/ops.ts';
 import { packWeights } from '../../src/graph/packing.ts';
 import { leaf } from '../../src/graph/tensor.ts';
-import { LEVELS, TYPE, namesOf, typesWith, type Kernels, type TypeName, type TypeTraits } from '../../src/type-traits.ts';
+import { TYPE, namesOf, typesWith, type Kernels, type TypeName, type TypeTraits } from '../../src/type-traits.ts';
 import { BUILDS, instantiate, type Build } from './harness.ts';
 import { CASES } from './packed-blocks.ts';
 
@@ -24,12 +24,7 @@ const FEW_BITS: readonly TypeName[] = ['q1_0', 'q2_0', 'tq1_0', 'tq2_0'];
 const GRIDS = namesOf(typesWith((k) => k.gridQuantizer));
 
 /** One of the types that can be packed as levels, by the type that they then have. */
-const GRID_OF = new Map<TypeTraits, TypeTraits>(
-  GRIDS.flatMap((name) => {
-    const { levels } = TYPE[name].kernels as Kernels;
-    return levels ? [[LEVELS[levels], TYPE[name]]] : [];
-  }),
-);
+const GRID_OF = new Map<TypeTraits, TypeTraits>(GRIDS.map((name) => [(TYPE[name].kernels as Kernels).fast!, TYPE[name]]));
 
 /** The loop for a column that is computed alone. */
 function alone(build: Build, { name }: TypeTraits): Loop {

@@ -1,4 +1,4 @@
-/** A model of every type of IQ1 to IQ3. */
+/** A model of every type of IQ1 to IQ3, and of TQ1_0. */
 import { readFileSync } from 'node:fs';
 import { readGGUF } from '../../src/gguf/read.ts';
 import { toBytes } from '../../src/io/source.ts';
@@ -8,7 +8,7 @@ import { CASES, weights } from '../kernel/packed-blocks.ts';
 import { patchedLlama, root, type Patch } from '../support.ts';
 
 const moe = new URL('test/golden/arch/llama-moe.gguf', root).pathname;
-const TYPES = typesWith((k) => k.levels);
+const TYPES = typesWith((k) => k.fast);
 const golden = [...(await readGGUF(toBytes(readFileSync(moe)))).tensors.values()].flatMap((t) =>
   t.name.startsWith('blk.') ? [t, { ...t, name: t.name.replace(/\d/, (il) => String(Number(il) + 2)) }] : [t],
 );

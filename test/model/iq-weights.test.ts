@@ -1,11 +1,14 @@
-/** Weights of IQ1 to IQ3 in both of their forms: the same bits however they are read, and which one is taken. */
+/** Weights of IQ1 to IQ3 and TQ1_0 in both of their forms: the same bits however they are read, and which one is taken. */
 import { loadModel, type LoadOptions } from 'quantlet';
 import { describe, expect, it } from 'vitest';
 import { canRun, type Verdict } from '../../src/engine/can-run.ts';
 import { platform } from '../../src/entry/node-platform.ts';
 import { readGGUF } from '../../src/gguf/read.ts';
+import { writeGGUF } from '../../src/gguf/write.ts';
 import { toBytes } from '../../src/io/source.ts';
+import { TYPE } from '../../src/type-traits.ts';
 import { kernelFacts } from '../../src/wasm/load.ts';
+import { gaussian } from '../kernel/harness.ts';
 import { bitDifference, BUILDS, failure, logitsOf, patchedLlama, randomIds, temporaryFolder, writeTo } from '../support.ts';
 import { iqModel, iqTensors } from './iq-model.ts';
 
@@ -45,6 +48,28 @@ it.each(BUILDS)('the same bits on %s: read by threads, by the host, and for ever
     expect(bitDifference(other.rows, compact.rows), JSON.stringify(more)).toBe('');
     expect(other.form).toBe('fast');
   }
+});
+
+it('the same bits with an adapter', async () => {
+  const metadata = { 'general.type': 'adapter', 'general.architecture': 'llama', 'adapter.type': 'lora' };
+  const tensors = ['blk.0.attn_q.weight', 'blk.3.attn_output.weight'].flatMap((name, i) => {
+    const [nIn, nOut] = iqTensors[name]!.ne;
+    return [[nIn, 3] as const, [3, nOut] as const].map((ne, part) => ({
+      name: `${name}.lora_${'ab'[part]}`,
+      type: TYPE.f32,
+      ne,
+      data: new Uint8Array(gaussian(ne[0] * ne[1], 2 * i + part).buffer),
+    }));
+  });
+  const source = writeGGUF(new Map(Object.entries(metadata).map(([key, value]) => [key, { type: 'str', value }])), tensors);
+  const [without, compact, fast] = await Promise.all([
+    logits(file, { build: 'simd-threads', iqWeights: 'fast' }),
+    ...(['compact', 'fast'] as const).map((iqWeights) =>
+      logits(file, { build: 'simd-threads', iqWeights, lora: [{ source, scale: 0.1 }] }),
+    ),
+  ]);
+  expect(bitDifference(fast.rows, compact.rows)).toBe('');
+  expect(bitDifference(fast.rows, without.rows), 'the adapter matters').not.toBe('');
 });
 
 const facts = kernelFacts(await platform.module('simd'), false);

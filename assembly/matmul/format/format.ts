@@ -16,8 +16,8 @@
  * A packed block begins with its f16: d of the 16 rows, and then dmin. How codes lie is stated in one of two ways: as vectors of a quad's codes of both
  * halves, nibbles as in q4_0 unless first and second say otherwise; or, where that is no layout for them, by half_codes alone.
  */
-import { d_of_large, scales_i8, scales_i8_large, scales_u6 } from '../dot';
-import { bytes_0x10, low_nibbles } from './constants';
+import { PAIR_SUMS, d_of_large, scales_i8, scales_i8_large, scales_u6 } from '../dot';
+import { bytes_0x1f, low_nibbles } from './constants';
 import { load_scales } from './group';
 import { fourth_quad } from './s16';
 import { scales_s6 } from './six_bits';
@@ -180,13 +180,13 @@ export function f16_vectors<F>(): i32 {
 // ---- What follows from them ----
 
 /**
- * What is taken off every code while products are summed, so that i16 sums have room (dot.ts): the centre, or half of what the codes reach,
- * where they need it and have no centre.
+ * What is taken off every code while products are summed: the centre, or so that i16 sums have room (dot.ts) half of what the codes reach, where they need it
+ * and have no centre.
  */
 // @ts-ignore: decorator
 @inline
 export function taken_off<F>(): i32 {
-  return centre<F>() != 0 || s16<F>() || eight_bits<F>() || width<F>() <= 4 ? centre<F>() : (1 << width<F>()) >> 1;
+  return !PAIR_SUMS || centre<F>() != 0 || s16<F>() || eight_bits<F>() || width<F>() <= 4 ? centre<F>() : (1 << width<F>()) >> 1;
 }
 
 /** More than the centre is taken off: what is too much is added to the i32 sums again. */
@@ -196,14 +196,14 @@ export function biased<F>(): bool {
   return taken_off<F>() != centre<F>();
 }
 
-/** Whether i16 has room for the products of a lane: 16 of a sub-block, or with s16 the 8 of a half. (8-bit codes have i32 sums.) */
+/** Whether i16, where sums are that, has room for the products of a lane: 16 of a sub-block, or with s16 the 8 of a half. (8-bit codes have i32 sums.) */
 // @ts-ignore: decorator
 @inline
 export function fits_i16<F>(): bool {
   const below = taken_off<F>();
   const above = largest<F>() - below;
   const most = below > above ? below : above;
-  return most * (s16<F>() ? 8 << second_shift<F>() : 16) * 127 <= 32767;
+  return !PAIR_SUMS || most * (s16<F>() ? 8 << second_shift<F>() : 16) * 127 <= 32767;
 }
 
 /** taken_off times lane_sums, in i16. */
@@ -233,19 +233,19 @@ function has_room<F>(): bool {
 
 // ---- Codes ----
 
-/** Two vectors that stay in registers, for first and second (with s16: masks of the codes of the first and the second half; mask2 of fifth bits). */
+/** Two vectors that stay in registers, for first and second (with s16: masks of the codes of the first and the second half). */
 // @ts-ignore: decorator
 @inline
 export function mask<F>(): v128 {
   if (isDefined(changetype<F>(0).mask)) return changetype<F>(0).mask();
-  return low_nibbles();
+  return has_rests<F>() ? bytes_0x1f() : low_nibbles();
 }
 
 // @ts-ignore: decorator
 @inline
 export function mask2<F>(): v128 {
   if (isDefined(changetype<F>(0).mask2)) return changetype<F>(0).mask2();
-  return has_fifth_bits<F>() ? bytes_0x10() : i32x4.splat(0);
+  return i32x4.splat(0);
 }
 
 /** Bytes from one quad of both halves to the next. */
@@ -273,52 +273,51 @@ export function load_second<F, G>(q: usize, t: i32, v: v128): v128 {
   return v;
 }
 
-/** The codes' fifth bits are apart (fifth_bits.ts): fifth_bits_at is defined. */
+/** Codes of 5 bits, of which a part lies apart (five_bits.ts): rests_at is defined. */
 // @ts-ignore: decorator
 @inline
-function has_fifth_bits<F>(): bool {
-  return isDefined(changetype<F>(0).fifth_bits_at);
+function has_rests<F>(): bool {
+  return isDefined(changetype<F>(0).rests_at);
 }
 
-/** Address of a sub-block's fifth bits. */
+/** Address of what a sub-block has apart. */
 // @ts-ignore: decorator
 @inline
-export function fifth_bits_at<F>(w: usize, sub: i32): usize {
-  if (isDefined(changetype<F>(0).fifth_bits_at)) return changetype<F>(0).fifth_bits_at(w, sub);
+export function rests_at<F>(w: usize, sub: i32): usize {
+  if (isDefined(changetype<F>(0).rests_at)) return changetype<F>(0).rests_at(w, sub);
   return 0;
 }
 
-/** Those of quad t as first and second take them; h: fifth_bits_at. */
+/** That of quad t and those behind it, as second takes it; h: rests_at. */
 // @ts-ignore: decorator
 @inline
-export function fifth_bits<F, G>(h: usize, t: i32): v128 {
-  return has_fifth_bits<F>() ? i16x8.shr_u(v128.load(h, offsetof<G>()), t) : i32x4.splat(0);
+export function rests<F, G>(h: usize, t: i32): v128 {
+  return has_rests<F>() ? i16x8.shr_u(v128.load(h, offsetof<G>()), t << 1) : i32x4.splat(0);
 }
 
-/** Those of the quad behind the one that has b. */
+/** The same from the next quad on. */
 // @ts-ignore: decorator
 @inline
-export function next_fifth_bits<F>(b: v128): v128 {
-  return has_fifth_bits<F>() ? i16x8.shr_u(b, 1) : b;
+export function next_rests<F>(b: v128): v128 {
+  return has_rests<F>() ? i16x8.shr_u(b, 2) : b;
 }
 
-/** Codes of the first half's quad, out of v (load_first) and fifth bits b; m, m2: mask and mask2. */
+/** Codes of the first half's quad, out of v (load_first); m, m2: mask and mask2. */
 // @ts-ignore: decorator
 @inline
-export function first<F>(v: v128, b: v128, m: v128, m2: v128): v128 {
+export function first<F>(v: v128, m: v128, m2: v128): v128 {
   if (by_halves<F>()) return v;
   if (isDefined(changetype<F>(0).first)) return changetype<F>(0).first(v, m, m2);
-  if (has_fifth_bits<F>()) return v128.or(v128.and(v, m), v128.and(i16x8.shl(b, 4), m2));
   return v128.and(v, m);
 }
 
-/** Codes of the second half's quad, out of v (load_second). */
+/** Codes of the second half's quad, out of v (load_second) and b (rests). */
 // @ts-ignore: decorator
 @inline
 export function second<F>(v: v128, b: v128, m: v128, m2: v128): v128 {
   if (by_halves<F>()) return v;
   if (isDefined(changetype<F>(0).second)) return changetype<F>(0).second(v, m, m2);
-  if (has_fifth_bits<F>()) return v128.or(v128.and(i16x8.shr_u(v, 4), m), v128.and(b, m2));
+  if (has_rests<F>()) return v128.and(v128.xor(i16x8.shr_u(v, 3), b), m);
   return v128.and(i16x8.shr_u(v, 4), m);
 }
 

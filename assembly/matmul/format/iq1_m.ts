@@ -67,7 +67,7 @@ export class IQ1_M extends Eights {
   }
 
   /** The same as levels (levels.ts). */
-  pack_levels(src: usize, stride: usize, w: usize): void {
+  pack_fast(src: usize, stride: usize, w: usize): void {
     pack_d(src, stride, w);
     // prettier-ignore
     pack_levels(src, stride, w, iq1s_grid(), false, 3, 0, load<u32>(changetype<usize>(entry)), 16, load<u32>(changetype<usize>(scale)));

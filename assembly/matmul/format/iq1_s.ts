@@ -34,7 +34,7 @@ export class IQ1_S extends Eights {
   }
 
   /** The same as levels (levels.ts). */
-  pack_levels(src: usize, stride: usize, w: usize): void {
+  pack_fast(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);
     // prettier-ignore
     pack_levels(src + 2, stride, w, iq1s_grid(), false, 3, 0, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));

@@ -35,7 +35,7 @@ export class IQ2_XXS extends SignedEights {
   }
 
   /** The same as levels (levels.ts). */
-  pack_levels(src: usize, stride: usize, w: usize): void {
+  pack_fast(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);
     // prettier-ignore
     pack_levels(src + 2, stride, w, iq2xxs_grid(), false, 4, 7, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));

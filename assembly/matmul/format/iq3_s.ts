@@ -35,7 +35,7 @@ export class IQ3_S extends SignedFours {
   }
 
   /** The same as levels (levels.ts). */
-  pack_levels(src: usize, stride: usize, w: usize): void {
+  pack_fast(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);
     // prettier-ignore
     pack_levels(src + 2, stride, w, iq3s_grid(), true, 1, 8, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));

@@ -2,9 +2,9 @@
  * q5_Kx16: 16 rows of q5_K side by side, 2816 bytes for 16 x 256 weights; weight = d * sc * code - dmin * mn.
  *
  *   | d of rows 0..15, f16 (32) | dmin (32) | scales (96, six_bits.ts) | minima (96) | 8 sub-blocks (8 x 320) |
- *   sub-block: | fifth bits of the four groups (64, fifth_bits.ts) | low nibbles of quads 0..3 (4 x 64) |
+ *   sub-block: | rests of the four groups (64, five_bits.ts) | quads 0..3 (4 x 64) |
  */
-import { store_fifth_bits } from './fifth_bits';
+import { join_codes, store_fifth_bits } from './five_bits';
 import { pack_codes, store_quads } from './group';
 import { KScales, k_nibbles, pack_k_scales } from './k_scales';
 
@@ -24,7 +24,7 @@ export class Q5_K extends KScales {
   @inline codes_at(w: usize, sub: i32): usize {
     return w + 320 + <usize>sub * SUB;
   }
-  @inline fifth_bits_at(w: usize, sub: i32): usize {
+  @inline rests_at(w: usize, sub: i32): usize {
     return w + 256 + <usize>sub * SUB;
   }
   @inline row_codes(row: usize, sub: i32): v128 {
@@ -39,7 +39,9 @@ export class Q5_K extends KScales {
     pack_codes<Q5_K>(src, stride, w);
     for (let sub = 0; sub < 8; sub++) {
       // Bit `sub` of byte k is the fifth bit of weight k of the sub-block.
-      for (let g: usize = 0; g < 4; g++) store_fifth_bits(this.fifth_bits_at(w, sub) + (g << 4), src + g * 4 * stride + 16, stride, sub);
+      const h = this.rests_at(w, sub);
+      for (let g: usize = 0; g < 4; g++) store_fifth_bits(h + (g << 4), src + g * 4 * stride + 16, stride, sub);
+      join_codes(h);
     }
   }
 }

@@ -1,45 +1,45 @@
 /**
- * Weights of grids packed as levels (assembly/matmul/format/levels.ts) give the bits that they give as entries of their grid: packed.test.ts and its neighbours
- * hold those against f64.
+ * Weights packed as a faster type (`fast` in src/type-traits.ts), those of grids as levels and those of base 3 as codes of 2 bits, give the bits that they give
+ * in as many bytes as in the file: packed.test.ts and its neighbours hold those against f64.
  */
 import { describe, expect, it } from 'vitest';
 import { isThreaded } from '../../src/wasm/load.ts';
-import { LEVELS, TYPE, typesWith, type TypeTraits } from '../../src/type-traits.ts';
+import { TYPE, namesOf, typesWith, type Kernels, type TypeTraits } from '../../src/type-traits.ts';
 import { SCALES_F16, scaledBlocks } from '../golden/formats-rows.ts';
 import { BUILDS, gaussian, instantiate } from './harness.ts';
 import { CASES, weights } from './packed-blocks.ts';
 import { pack, product } from './packed-ways.ts';
 
-const GRIDS = CASES.flatMap((c) => {
-  const { levels } = TYPE[c.type].kernels!;
-  return levels ? [{ ...c, as: LEVELS[levels] }] : [];
+const FASTER = CASES.flatMap((c) => {
+  const { fast } = TYPE[c.type].kernels as Kernels;
+  return fast ? [{ ...c, as: fast }] : [];
 });
 const N = 768;
 
-it('are a form of every type of a grid', () => {
-  expect(GRIDS.map(({ type }) => type)).toEqual(typesWith((k) => k.gridQuantizer).map(({ name }) => name));
+it('are of every type of a grid, and of base 3', () => {
+  expect(FASTER.map(({ type }) => type)).toEqual([...namesOf(typesWith((k) => k.gridQuantizer)), 'tq1_0']);
 });
 
 // (Builds with threads have the same products: self-test.test.ts compares their checksums.)
-describe.each(BUILDS.filter((build) => !isThreaded(build)))('levels on %s', (build) => {
+describe.each(BUILDS.filter((build) => !isThreaded(build)))('on %s', (build) => {
   const k = instantiate(build, 128);
 
-  const expectSame = (c: (typeof GRIDS)[number], plain: Uint8Array, ne00: number, nrows: number, x: readonly Float32Array[]): void => {
+  const expectSame = (c: (typeof FASTER)[number], plain: Uint8Array, ne00: number, nrows: number, x: readonly Float32Array[]): void => {
     k.arena.reset();
-    const grid = pack(k, c.type, plain, ne00, nrows);
-    const levels = pack(k, c.type, plain, ne00, nrows, c.as);
-    expect(levels.bad).toBe(grid.bad);
+    const compact = pack(k, c.type, plain, ne00, nrows);
+    const fast = pack(k, c.type, plain, ne00, nrows, c.as);
+    expect(fast.bad).toBe(compact.bad);
     for (const n of [1, 2, 3, 4, 5, 8, x.length]) {
-      const [want, got] = [grid, levels].map((w) => new Uint32Array(product(k, w, x.slice(0, n)).buffer));
+      const [want, got] = [compact, fast].map((w) => new Uint32Array(product(k, w, x.slice(0, n)).buffer));
       expect(got, `${n} columns`).toEqual(want);
     }
-    const part = product(k, levels, x, 16, nrows, 16);
-    const all = product(k, grid, x);
+    const part = product(k, fast, x, 16, nrows, 16);
+    const all = product(k, compact, x);
     for (let i = 0; i < x.length; i++)
       expect(part.subarray(i * (nrows - 16), (i + 1) * (nrows - 16)), `column ${i}`).toEqual(all.subarray(i * nrows + 16, (i + 1) * nrows));
   };
 
-  it.each(GRIDS)('$type: products of one column and many, of all rows and some', (c) => {
+  it.each(FASTER)('$type: products of one column and many, of all rows and some', (c) => {
     for (const ne00 of [256, N])
       expectSame(
         c,
@@ -50,7 +50,7 @@ describe.each(BUILDS.filter((build) => !isThreaded(build)))('levels on %s', (bui
       );
   });
 
-  it.each(GRIDS)('$type: extreme codes and activations, and some that are no numbers', (c) => {
+  it.each(FASTER)('$type: extreme codes and activations, and some that are no numbers', (c) => {
     const most = [127, -127].flatMap((v) => [() => v, (i: number) => (i & 1 ? v : -v), (i: number) => (i & 4 ? v : -v)]);
     const x = [...most, (i: number) => (i === 3 ? NaN : i), (i: number) => (i === 300 ? Infinity : 1)].map((f) =>
       Float32Array.from({ length: N }, (_, i) => f(i)),
@@ -58,7 +58,7 @@ describe.each(BUILDS.filter((build) => !isThreaded(build)))('levels on %s', (bui
     for (const fill of [0x00, 0xff, 0x80, 0x0f, 0xf0]) expectSame(c, weights(c, N, 21, 3, 1, fill), N, 21, x);
   });
 
-  it.each(GRIDS)('$type: awkward scales, of which those that are not finite are told', (c) => {
+  it.each(FASTER)('$type: awkward scales, of which those that are not finite are told', (c) => {
     const { typeSize } = TYPE[c.type];
     scaledBlocks(c.type, typeSize, 7).forEach((block, i) => {
       k.arena.reset();
@@ -71,7 +71,7 @@ describe.each(BUILDS.filter((build) => !isThreaded(build)))('levels on %s', (bui
       expectSame(c, Uint8Array.from(finite.flatMap((b) => [...b])), 256, finite.length, [gaussian(256, 1), gaussian(256, 2)]);
   });
 
-  it.each(GRIDS)('$type: packed_row gives the bits that it gives of the grid', (c) => {
+  it.each(FASTER)('$type: packed_row gives the same bits', (c) => {
     k.arena.reset();
     const plain = weights(c, N, 21, 41);
     const y = k.arena.alloc(4 * N, 4);
