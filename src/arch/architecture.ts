@@ -21,6 +21,8 @@ export interface GraphInputs {
   readonly encoded: Tensor;
   /** Which tokens' results are wanted, i32 [n_outputs]. */
   readonly outputs: Tensor;
+  /** The other tokens, i32 [n_tokens - n_outputs]. */
+  readonly others: Tensor;
   /** Which recurrent states the tokens go on from, i32 [RUN_WORDS, runs] (graph/recurrent.ts). */
   readonly runs: Tensor;
 }
@@ -47,6 +49,8 @@ export interface GraphContext {
   readonly contextLength: number;
   /** @see AttentionParams.unifiedMax */
   readonly unifiedMax?: number | undefined;
+  /** Of attention's heads, the share that tokens are computed with whose results are wanted. */
+  readonly attnHeads?: number | undefined;
   /** Rows of weights that only products of few rows read stay in the file. */
   readonly neuronsFromFile: boolean;
   has(name: string): boolean;

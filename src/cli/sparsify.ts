@@ -8,10 +8,10 @@ import { withMetadata } from '../gguf/metadata.ts';
 import { splitNames } from '../gguf/split.ts';
 import { layoutGGUF } from '../gguf/write.ts';
 import { nbytes, type Tensor } from '../graph/tensor.ts';
-import { openModelFiles, type ModelFiles } from '../io/model-files.ts';
+import { openModelFiles, tensorBytes, type ModelFiles } from '../io/model-files.ts';
 import type { Model } from '../model.ts';
 import { createFiring, type Firing } from '../sparsify/firing.ts';
-import { ordered, planSparsify, transposed, type SparsePlan } from '../sparsify/plan.ts';
+import { changed, ordered, planSparsify, type SparsePlan } from '../sparsify/plan.ts';
 import { createTrainer, trainerBytes, type Predictor } from '../sparsify/predictor.ts';
 import { createScores, qualityAt, thresholdFor, type Quality, type Scores } from '../sparsify/scores.ts';
 import { defaultThreads } from '../threads/node.ts';
@@ -33,6 +33,7 @@ const KEYS = [
   'sparseFile',
   'ctx',
   'chunks',
+  'heads',
   'predictor',
   'predictorSteps',
   'recall',
@@ -187,7 +188,7 @@ async function write(
   const { nEmbd, nFf } = plan.hp;
   const metadata = await metadataOf(model, signal);
   for (const [key, value] of Object.entries(writtenOverrides(overrides))) metadata.set(key, value);
-  metadata.set(SPARSE_THRESHOLD, { type: 'f32', value: threshold });
+  if (layers.length > 0) metadata.set(SPARSE_THRESHOLD, { type: 'f32', value: threshold });
   const predictors = layers.flatMap(({ predictor, order }, il) =>
     predictor
       ? [
@@ -196,26 +197,15 @@ async function write(
         ]
       : [],
   );
-  const layout = layoutGGUF(metadata, [
-    ...plan.tensors.map(({ name, change, source: { type, ne, nDims } }) => ({
-      name,
-      type,
-      ne: change === 'transposed' ? [ne[1], ne[0]] : ne.slice(0, nDims),
-    })),
-    ...predictors,
-  ]);
+  const layout = layoutGGUF(metadata, [...plan.tensors, ...predictors]);
   const bar = progressBar('writing');
   try {
     const fill = async (put: WriteAt): Promise<void> => {
-      for (const [i, { source, layer, change }] of plan.tensors.entries()) {
-        const { part, offset, byteLength, type } = source;
-        const to = layout.tensors[i].offset;
+      for (const [i, tensor] of plan.tensors.entries()) {
+        const { source, layer = -1, change } = tensor;
+        const { offset: to, byteLength } = layout.tensors[i];
         if (change === 'copy') await copyTensor(put, model, source, to, signal, () => undefined);
-        else {
-          const data = await model.parts[part].read(offset, offset + byteLength, signal);
-          const { order } = layers[layer];
-          await put(change === 'rows' ? ordered(data, order) : transposed(data, order, type.typeSize as 2 | 4), to);
-        }
+        else await put(changed(tensor, await tensorBytes(model.parts, source, signal), layer < 0 ? undefined : layers[layer].order), to);
         bar.set((to + byteLength) / layout.byteLength);
       }
       for (const [i, { data }] of predictors.entries()) await put(data, layout.tensors[plan.tensors.length + i].offset);
@@ -231,15 +221,16 @@ const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
 
 export const sparsify: Command = {
   name: 'sparsify',
-  synopsis: '-m FILE -f TEXT -o FILE [--predictor RANK]',
-  summary: 'make a copy of a ReLU model of which only the neurons that fire are computed',
+  synopsis: '-m FILE [-f TEXT] -o FILE [--predictor RANK] [--heads]',
+  summary: 'make a copy of a ReLU model of which only the neurons that fire are computed, or of any whose heads can be left out',
   flags: KEYS,
   notes:
-    "The file is one of PowerInfer's: ffn_down_t has a row for each neuron, and fc1 and fc2 predict which fire. Without --predictor the gate says so, and the\nmodel gives what it gave. The text tells which neurons fire together, and those lie in groups of 16 then. Quantise the copy, not the model before.",
+    "The file is one of PowerInfer's: ffn_down_t has a row for each neuron, and fc1 and fc2 predict which fire. Without --predictor the gate says so, and the\nmodel gives what it gave. The text tells which neurons fire together, and those lie in groups of 16 then. Quantise the copy, not the model before.\nWith --heads the copy has attn_output transposed as well, for --attn-heads; a text and ReLU are for neurons alone.",
   examples: [
     'quantlet sparsify -m relu-F16.gguf -f text.txt -o sparse-F16.gguf',
     'quantlet sparsify -m relu-F16.gguf -f text.txt -o sparse-F16.gguf --predictor 256 --recall 0.98',
     'quantlet quantize sparse-F16.gguf sparse-Q4_0.gguf Q4_0',
+    'quantlet sparsify -m any-F16.gguf -o heads-F16.gguf --heads',
   ],
   async run(argv, signal) {
     const values = parseOnlyFlags(argv, KEYS, 'give the text with -f', 'sparsify');
@@ -251,6 +242,7 @@ export const sparsify: Command = {
       predictorSteps: steps = 1500,
       recall = 0.99,
       threads = defaultThreads(),
+      heads = false,
       json,
     } = values;
     const usage = (message: string): never => {
@@ -264,13 +256,14 @@ export const sparsify: Command = {
     if (rank === 0 && (values.recall ?? values.predictorSteps) !== undefined)
       usage('--recall and --predictor-steps are about predictors; ask for them with --predictor RANK');
     const text = await textOf(values);
-    if (text === undefined) return usage('give the text that tells which neurons fire with -f FILE');
+    if (text === undefined && (!heads || rank > 0)) return usage('give the text that tells which neurons fire with -f FILE');
     await checkOutput(output, splitNames(path) ?? [path]);
     const files = await openModelFiles(platform, path, signal);
     const start = performance.now();
     try {
-      const plan = planSparsify(withMetadata(files.gguf, overridesOf(values.overrideKv)));
-      const { layers, tokens } = await measure({ values, path, plan, text, rank, steps, threads, signal });
+      const plan = planSparsify(withMetadata(files.gguf, overridesOf(values.overrideKv)), { neurons: text !== undefined, heads });
+      const { layers, tokens } =
+        text === undefined ? { layers: [], tokens: 0 } : await measure({ values, path, plan, text, rank, steps, threads, signal });
       const all = layers.map(({ scores }) => scores);
       const threshold = rank > 0 ? thresholdFor(all, recall) : 0;
       const bytes = await write(files, plan, layers, threshold, { rank, output, overrides: values.overrideKv, signal });
