@@ -256,7 +256,7 @@ export const sparsify: Command = {
     if (rank === 0 && (values.recall ?? values.predictorSteps) !== undefined)
       usage('--recall and --predictor-steps are about predictors; ask for them with --predictor RANK');
     const text = await textOf(values);
-    if (text === undefined && (!heads || rank > 0)) return usage('give the text that tells which neurons fire with -f FILE');
+    if (text === undefined && rank > 0) return usage('give the text that predictors are trained with, with -f FILE');
     await checkOutput(output, splitNames(path) ?? [path]);
     const files = await openModelFiles(platform, path, signal);
     const start = performance.now();

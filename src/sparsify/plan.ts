@@ -34,9 +34,17 @@ export interface PlanOptions {
   readonly heads: boolean;
 }
 
+/** Mixtures whose experts have ReLU. */
+const EXPERT_ARCHITECTURES: readonly string[] = ['smallthinker'];
+
 /** Types whose elements can be transposed. */
 const FLOATS: readonly unknown[] = [TYPE.f32, TYPE.f16, TYPE.bf16];
 const refuse = (message: string): QuantletError => new QuantletError('ERR_INVALID_ARGUMENT', message);
+
+const sparseAlready = (name: string): QuantletError =>
+  refuse(`the model is sparse already (it has "${name}"); expected the one that it was made from`);
+const unknownFactor = (name: string): QuantletError =>
+  refuse(`the model has the tensor "${name}", a factor or bias that sparse products do not know`);
 
 function mustBeFloat({ name, type }: TensorInfo): void {
   if (!FLOATS.includes(type))
@@ -46,9 +54,14 @@ function mustBeFloat({ name, type }: TensorInfo): void {
 /** @throws QuantletError ERR_UNSUPPORTED_ARCH, ERR_INVALID_ARGUMENT (no ReLU, sparse or rotated before, or quantised), ERR_MISSING_TENSOR */
 export function planSparsify(gguf: GGUF, { neurons, heads }: PlanOptions): SparsePlan {
   const hp = readHParams(gguf);
+  const experts = EXPERT_ARCHITECTURES.includes(hp.arch);
+  if (neurons && experts)
+    throw refuse(`the neurons of this ${hp.arch} model are those of experts, which are read one by one in any order; leave out the text`);
+  if (!neurons && !experts && !heads)
+    throw new QuantletError('ERR_USAGE', 'give the text that tells which neurons fire with -f FILE');
   if (neurons) mustBeRelu(gguf, hp);
   const tensors = [...gguf.tensors.values()].flatMap((source) => [
-    neurons ? ofNeurons(source) : unchanged(source),
+    experts ? ofExperts(source) : neurons ? ofNeurons(source) : unchanged(source),
     ...(heads ? ofHeads(source, hp) : []),
   ]);
   if (heads && !tensors.some(({ change }) => change === 'squares'))
@@ -67,15 +80,27 @@ function ofNeurons(source: TensorInfo): SparseTensor {
   const [, il, part, kind] = /^blk\.(\d+)\.(ffn_\w+|fc[12])\.(\w+)$/.exec(name) ?? [];
   if (part === undefined) return same;
   const layer = Number(il);
-  if (/_t$|^fc/.test(part)) throw refuse(`the model is sparse already (it has "${name}"); expected the one that it was made from`);
+  if (/_t$|^fc/.test(part)) throw sparseAlready(name);
   if (/_exps$|_shexp$|gate_inp/.test(part)) throw refuse(`the model has the tensor "${name}": mixtures of experts are not sparsified`);
-  if (kind === 'scale') throw refuse(`the model has the tensor "${name}", a factor that sparse products do not know`);
+  if (kind === 'scale') throw unknownFactor(name);
   if (part === 'ffn_gate' || part === 'ffn_up') return { ...same, change: 'rows', layer };
   if (part !== 'ffn_down') return same;
   const turned = { ...same, name: name.replace(part, 'ffn_down_t') };
   if (kind !== 'weight') return turned;
   mustBeFloat(source);
   return { ...turned, ne: [ne[1], ne[0]], change: 'transposed', layer };
+}
+
+function ofExperts(source: TensorInfo): SparseTensor {
+  const { name, ne } = source;
+  const same = unchanged(source);
+  const [, part, kind] = /^blk\.\d+\.(ffn_\w+_exps(?:_t)?)\.(\w+)$/.exec(name) ?? [];
+  if (part === undefined) return same;
+  if (part.endsWith('_t')) throw sparseAlready(name);
+  if (kind !== 'weight') throw unknownFactor(name);
+  if (part !== 'ffn_down_exps') return same;
+  mustBeFloat(source);
+  return { ...same, name: name.replace(part, `${part}_t`), ne: [ne[1], ne[0], ne[2]], change: 'transposed' };
 }
 
 /** What comes behind a tensor where heads can be left out: of attention's last product. */
@@ -121,7 +146,8 @@ function neuronLayers(gguf: GGUF, hp: HParams): SparsePlan['layers'] {
 export function changed({ change, source: { type, ne }, ne: [n] }: SparseTensor, data: Uint8Array, order?: Uint32Array): Uint8Array {
   if (change === 'squares') return new Uint8Array(squares(floats(data, type), ne[0], n).buffer);
   const [rows, columns] = [ne[1], ne[0]].map((of) => order ?? Uint32Array.from({ length: of }, (_, i) => i));
-  return change === 'rows' ? ordered(data, rows) : change === 'transposed' ? transposed(data, columns, type.typeSize as 2 | 4) : data;
+  if (change === 'rows') return ordered(data, rows);
+  return change === 'transposed' ? transposed(data, columns, type.typeSize as 2 | 4, ne[2]) : data;
 }
 
 /** The elements of a tensor of floats. */
@@ -145,13 +171,15 @@ export function ordered(data: Uint8Array, order: Uint32Array): Uint8Array {
   return out;
 }
 
-/** The columns of a matrix of floats, `size` bytes each, in this order, as rows. */
-export function transposed(data: Uint8Array, order: Uint32Array, size: 2 | 4): Uint8Array {
+/** The columns of matrices of floats, `size` bytes each, in this order, as rows. */
+export function transposed(data: Uint8Array, order: Uint32Array, size: 2 | 4, matrices = 1): Uint8Array {
   const Elements = size === 2 ? Uint16Array : Uint32Array;
   const from = new Elements(data.slice().buffer);
   const out = new Elements(from.length);
   const columns = order.length;
-  const rows = from.length / columns;
-  for (let r = 0; r < rows; r++) for (let c = 0; c < columns; c++) out[c * rows + r] = from[r * columns + order[c]];
+  const each = from.length / matrices;
+  const rows = each / columns;
+  for (let at = 0; at < from.length; at += each)
+    for (let r = 0; r < rows; r++) for (let c = 0; c < columns; c++) out[at + c * rows + r] = from[at + r * columns + order[c]];
   return new Uint8Array(out.buffer);
 }

@@ -3,7 +3,7 @@
  * llama.cpp has two of them and computes none of them so.
  */
 import { loadModel, type LoadOptions } from 'quantlet';
-import { readFileSync } from 'node:fs';
+import { existsSync, readFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { sparsify } from '../../src/cli/sparsify.ts';
@@ -99,6 +99,7 @@ it("opt's learnt positions end where its table does", async () => {
 describe('heads that are left out of tokens that are generated', () => {
   const folder = temporaryFolder();
   const [share, from] = [0.5, 6];
+  const files: Record<string, Promise<string>> = {};
   /** Models with one product of q, k and v or three, with biases, with a norm before the last product. */
   const made = (name: string): Promise<string> =>
     (files[name] ??= (async () => {
@@ -106,7 +107,6 @@ describe('heads that are left out of tokens that are generated', () => {
       await invoke(sparsify, ['-m', writeTo(folder, `${name}-dense.gguf`, goldenModel(name)), '-o', file, '--heads']);
       return file;
     })());
-  const files: Record<string, Promise<string>> = {};
   const ofTokens = (name: string): Float64Array[] =>
     reference(readGguf(goldenModel(name)), { attnHeads: { share, from } }).logits(IDS, 64).slice(from);
 
@@ -157,5 +157,51 @@ describe('heads that are left out of tokens that are generated', () => {
       expect(await failure(() => patchedLlama({ tensors: patch }, path).then((model) => logits(model, options)))).toMatchObject({ code });
     const again = await failure(() => invoke(sparsify, ['-m', path, '-o', join(folder, 'no.gguf'), '--heads']));
     expect(again).toMatchObject({ code: 'ERR_INVALID_ARGUMENT', message: expect.stringMatching(/rows of heads already/) });
+  });
+});
+
+describe('neurons of experts', () => {
+  const folder = temporaryFolder();
+  const dense = writeTo(folder, 'dense.gguf', goldenModel('smallthinker.gguf'));
+  const sparse = join(folder, 'sparse.gguf');
+  const rowsOf = async (): Promise<string> => {
+    if (!existsSync(sparse)) await invoke(sparsify, ['-m', dense, '-o', sparse]);
+    return sparse;
+  };
+  const [up, gate, down] = ['up', 'gate', 'down'].map((part) => `blk.1.ffn_${part}_exps`);
+
+  it.each(RUNS)('%s, %i threads', async (build, threads) => {
+    const whole = await logits(await rowsOf(), { build, threads }, [19]);
+    expect(apart(whole, reference(readGguf(goldenModel('smallthinker.gguf'))).logits(IDS, 64))).toBeLessThan(TOLERANCE.f32);
+    expect(bitDifference(await logits(sparse, { build, threads, links: 2 }, [5, 1]), whole)).toBe('');
+  });
+
+  it('nothing is read of those that do not fire', async () => {
+    const tensors = readGguf(readFileSync(await rowsOf())).tensors;
+    const [n, rows] = tensors.get(`${up}.weight`)!.ne;
+    // The fourth neuron of each expert: a gate that is shut, and numbers that are none behind it.
+    const other = (name: string, v: number): [string, { type: typeof TYPE.f32; ne: number[]; data: Uint8Array }] => {
+      const t = tensors.get(`${name}.weight`)!;
+      const values = Float32Array.from({ length: t.ne[0] * t.ne[1] * t.ne[2] }, (_, i) =>
+        Math.floor(i / n) % rows === 3 ? v : t.row(Math.floor(i / n))[i % n],
+      );
+      return [`${name}.weight`, { type: TYPE.f32, ne: t.ne, data: new Uint8Array(values.buffer) }];
+    };
+    const with_ = (v: number): Promise<Uint8Array> =>
+      patchedLlama({ tensors: Object.fromEntries([other(gate, 0), other(up, v), other(`${down}_t`, v)]) }, sparse);
+    expect(bitDifference(await logits(await with_(NaN), { build: 'simd' }), await logits(await with_(0), { build: 'simd' }))).toBe('');
+  });
+
+  it('what is refused', async () => {
+    const path = await rowsOf();
+    for (const [patch, code] of [
+      [{ [`${down}_t.weight`]: { type: TYPE.f32, ne: [32, 7, 4] } }, 'ERR_TENSOR_SHAPE'],
+      [{ [`${up}.bias`]: { type: TYPE.f32, ne: [4] } }, 'ERR_UNSUPPORTED_ARCH'],
+      [{ [`${up}.weight`]: undefined }, 'ERR_MISSING_TENSOR'],
+    ] as const)
+      expect(await failure(() => patchedLlama({ tensors: patch }, path).then((model) => logits(model, {})))).toMatchObject({ code });
+    const refused = (...args: string[]): Promise<unknown> => failure(() => invoke(sparsify, [...args, '-o', join(folder, 'no.gguf')]));
+    expect(await refused('-m', path)).toMatchObject({ message: expect.stringMatching(/is sparse already/) });
+    expect(await refused('-m', dense, '-p', 'a text')).toMatchObject({ message: expect.stringMatching(/neurons .* experts.*leave out the text/) });
   });
 });
