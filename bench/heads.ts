@@ -21,7 +21,8 @@ const { positionals, values } = parseArgs({
   },
 });
 const [source, text] = positionals;
-if (positionals.length !== 2) throw new Error('expected: bench/heads.ts MODEL-F32.gguf TEXT [--shares X,...] [--type TYPE] [--out FILE.md]');
+if (positionals.length !== 2)
+  throw new Error('expected: bench/heads.ts MODEL-F32.gguf TEXT [--shares X,...] [--type TYPE] [--out FILE.md]');
 const CTX = 256;
 const folder = mkdtempSync(join(tmpdir(), 'heads-'));
 try {

@@ -60,6 +60,8 @@ export interface GraphContext {
   weight(name: string, ne: readonly number[]): Tensor;
   /** The same where the model may do without. */
   optional(name: string, ne: readonly number[]): Tensor | undefined;
+  /** Rows of a weight from one on, or elements of a vector, by themselves; undefined where the file has none of the name. @throws as weight */
+  rowsOf(name: string, from: number, ne: readonly number[]): Tensor | undefined;
   /** The row of a table that each token of the step names: f32 [ne0, n_tokens] (get_rows by inputs.ids). The table may stay in its file for it. */
   tokenRows(table: Tensor): Tensor;
   /** What adapters add to the product with this weight: scale * b (a x). */

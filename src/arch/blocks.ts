@@ -23,7 +23,7 @@ export function norm(g: GraphContext, hp: HParams, x: Tensor, name: string): Ten
 }
 
 /** weight x, times the weight's scale, plus what adapters add and the bias, where there are any. */
-export const linear = (g: GraphContext, x: Tensor, name: string, nOut: number, product?: Tensor): Tensor =>
+export const linear = (g: GraphContext, x: Tensor, name: string, nOut: number, product?: Tensor<'f32'>): Tensor =>
   linears(g, x, [[name, nOut, product]])[0];
 
 /**
@@ -33,7 +33,7 @@ export const linear = (g: GraphContext, x: Tensor, name: string, nOut: number, p
 export function linears(
   g: GraphContext,
   x: Tensor,
-  weights: readonly (readonly [name: string, nOut: number, product?: Tensor | undefined])[],
+  weights: readonly (readonly [name: string, nOut: number, product?: Tensor<'f32'> | undefined])[],
 ): Tensor[] {
   const step = (...nodes: Tensor[]): Tensor[] => (g.expand(...nodes), nodes);
   const pairs = weights.flatMap(([name], i) => g.loras(`${name}.weight`).map((pair) => ({ ...pair, i })));

@@ -19,7 +19,15 @@ export const hasExpertNeurons = (g: GraphContext, il: number): boolean => g.has(
  * @param ids of the chosen experts, i32 [n_used, n_tokens]
  * @param weights of the chosen experts, f32 [1, n_used, n_tokens], none of them below 0
  */
-export function expertNeurons(g: GraphContext, { nEmbd, nExpert }: HParams, il: number, x: Tensor, gates: Tensor, ids: Tensor, weights: Tensor): Tensor {
+export function expertNeurons(
+  g: GraphContext,
+  { nEmbd, nExpert }: HParams,
+  il: number,
+  x: Tensor,
+  gates: Tensor,
+  ids: Tensor,
+  weights: Tensor,
+): Tensor {
   const [nFf, , nTokens] = gates.ne;
   const up = `blk.${il}.ffn_up_exps`;
   for (const name of [up, downOf(il)].flatMap((of) => [`${of}.bias`, `${of}.scale`]))

@@ -340,7 +340,21 @@ export const FLAGS = {
   outputFrequency: flag('output-frequency', '-ofreq', 'integer', 'N', 'write the file after every N windows, and at the end (10)'),
   saveFrequency: flag('save-frequency', '', 'integer', 'N', 'keep a copy FILE.at_WINDOWS after every N windows; 0: none (0)'),
   sparseFile: flag('output', '-o', 'string', 'FILE', 'the file to write'),
-  heads: flag('heads', '', 'boolean', '', "write rows of attention's heads, too, which --attn-heads can leave out; without a text those alone"),
+  hot: flag(
+    'hot',
+    '',
+    'number',
+    'X',
+    'neurons that fire for at least this share of the tokens are computed for all of them; default: none',
+  ),
+  bundle: flag('bundle', '', 'boolean', '', 'write the two rows of a neuron as one, for --neuron-window: one read each'),
+  heads: flag(
+    'heads',
+    '',
+    'boolean',
+    '',
+    "write rows of attention's heads, too, which --attn-heads can leave out; without a text those alone",
+  ),
   predictor: flag(
     'predictor',
     '',

@@ -1,5 +1,5 @@
 /** quantlet sparsify: a copy of a ReLU model of which only the neurons that fire are computed, in an order that a text tells. */
-import { SPARSE_THRESHOLD } from '../arch/sparse.ts';
+import { HOT_NEURONS, SPARSE_THRESHOLD } from '../arch/sparse.ts';
 import { bytesText } from '../bytes-text.ts';
 import { createEngineOn } from '../core/create.ts';
 import { platform } from '../entry/node-platform.ts';
@@ -33,6 +33,8 @@ const KEYS = [
   'sparseFile',
   'ctx',
   'chunks',
+  'hot',
+  'bundle',
   'heads',
   'predictor',
   'predictorSteps',
@@ -51,8 +53,9 @@ const HELD_OUT = 8;
 
 /** What was found out about a layer. */
 interface LayerReport {
-  /** The neurons in their new order. */
+  /** The neurons in their new order, and how many of the first are always computed. */
   readonly order: Uint32Array;
+  readonly hot: number;
   /** The share of neurons that fire, a mean over tokens, and of groups of 16 with one that does, in the file's order and in the new one. */
   readonly fire: number;
   readonly groups: number;
@@ -127,7 +130,7 @@ async function measure({
       }
       for (const [i, { firing, x }] of some.entries()) {
         const part = (of: number): void => bar.set((from + some.length / 4 + ((i + of) * 3) / 4) / nLayer);
-        layers.push(await found({ firing, x, trained }, trainer, part, signal));
+        layers.push(await found({ firing, x, trained }, values.hot ?? Infinity, trainer, part, signal));
       }
     }
     return { layers, tokens };
@@ -152,18 +155,21 @@ async function lastInputs(model: Model, weight: string, nTokens: number): Promis
 
 async function found(
   examples: { readonly firing: Firing; readonly x: Float32Array; readonly trained: number },
+  least: number,
   trainer: ReturnType<typeof createTrainer> | undefined,
   onStep: (part: number) => void,
   signal: AbortSignal,
 ): Promise<LayerReport> {
   const { firing } = examples;
   const { neurons, counts, tokens } = firing;
-  const order = firing.order();
+  const hot = firing.hot(least);
+  const order = firing.order(hot);
   const predictor = await trainer?.train(examples, onStep, signal);
   const scores = createScores();
-  if (predictor) await trainer!.judge(predictor, examples, scores, signal);
+  if (predictor) await trainer!.judge(predictor, examples, order.subarray(hot), scores, signal);
   return {
     order,
+    hot,
     fire: counts.reduce((sum, n) => sum + n, 0) / neurons / tokens,
     groups: firing.groupsRead(Uint32Array.from(counts.keys())),
     groupsOrdered: firing.groupsRead(order),
@@ -189,6 +195,8 @@ async function write(
   const metadata = await metadataOf(model, signal);
   for (const [key, value] of Object.entries(writtenOverrides(overrides))) metadata.set(key, value);
   if (layers.length > 0) metadata.set(SPARSE_THRESHOLD, { type: 'f32', value: threshold });
+  const hot = Uint32Array.from(layers, (layer) => layer.hot);
+  if (hot.some((n) => n > 0)) metadata.set(HOT_NEURONS, { type: 'arr[u32]', value: hot });
   const predictors = layers.flatMap(({ predictor, order }, il) =>
     predictor
       ? [
@@ -202,10 +210,13 @@ async function write(
   try {
     const fill = async (put: WriteAt): Promise<void> => {
       for (const [i, tensor] of plan.tensors.entries()) {
-        const { source, layer = -1, change } = tensor;
+        const { source, beside, layer = -1, change } = tensor;
         const { offset: to, byteLength } = layout.tensors[i];
         if (change === 'copy') await copyTensor(put, model, source, to, signal, () => undefined);
-        else await put(changed(tensor, await tensorBytes(model.parts, source, signal), layer < 0 ? undefined : layers[layer].order), to);
+        else {
+          const data = await Promise.all([source, ...(beside ? [beside] : [])].map((of) => tensorBytes(model.parts, of, signal)));
+          await put(changed(tensor, data, layer < 0 ? undefined : layers[layer].order), to);
+        }
         bar.set((to + byteLength) / layout.byteLength);
       }
       for (const [i, { data }] of predictors.entries()) await put(data, layout.tensors[plan.tensors.length + i].offset);
@@ -243,6 +254,7 @@ export const sparsify: Command = {
       recall = 0.99,
       threads = defaultThreads(),
       heads = false,
+      bundle = false,
       json,
     } = values;
     const usage = (message: string): never => {
@@ -253,15 +265,23 @@ export const sparsify: Command = {
     if (values.predictor !== undefined && rank < 1) usage(`--predictor is ${rank}; expected a rank of at least 1`);
     if (steps < 1) usage(`--predictor-steps is ${steps}; expected at least 1`);
     if (!(recall > 0 && recall <= 1)) usage(`--recall is ${recall}; expected a share above 0 and at most 1`);
+    if (values.hot !== undefined && !(values.hot > 0 && values.hot <= 1))
+      usage(`--hot is ${values.hot}; expected a share above 0 and at most 1`);
     if (rank === 0 && (values.recall ?? values.predictorSteps) !== undefined)
       usage('--recall and --predictor-steps are about predictors; ask for them with --predictor RANK');
     const text = await textOf(values);
-    if (text === undefined && rank > 0) return usage('give the text that predictors are trained with, with -f FILE');
+    if (text === undefined && (rank > 0 || bundle || values.hot !== undefined))
+      return usage('--predictor, --hot and --bundle are about neurons that a text has told of; give it with -f FILE');
     await checkOutput(output, splitNames(path) ?? [path]);
     const files = await openModelFiles(platform, path, signal);
     const start = performance.now();
     try {
-      const plan = planSparsify(withMetadata(files.gguf, overridesOf(values.overrideKv)), { neurons: text !== undefined, heads });
+      const plan = planSparsify(withMetadata(files.gguf, overridesOf(values.overrideKv)), {
+        neurons: text !== undefined,
+        heads,
+        bundle,
+        rank,
+      });
       const { layers, tokens } =
         text === undefined ? { layers: [], tokens: 0 } : await measure({ values, path, plan, text, rank, steps, threads, signal });
       const all = layers.map(({ scores }) => scores);
@@ -269,8 +289,9 @@ export const sparsify: Command = {
       const bytes = await write(files, plan, layers, threshold, { rank, output, overrides: values.overrideKv, signal });
       const seconds = (performance.now() - start) / 1000;
       const quality = rank > 0 ? qualityAt(all, threshold) : undefined;
-      const report = layers.map(({ fire, groups, groupsOrdered, scores }) => ({
+      const report = layers.map(({ fire, hot, groups, groupsOrdered, scores }) => ({
         fire,
+        hot,
         groups,
         groups_ordered: groupsOrdered,
         predictor: quality && qualityAt([scores], threshold),
@@ -280,10 +301,11 @@ export const sparsify: Command = {
         const found = ({ recall, precision, skipped }: Quality): string =>
           `recall ${percent(recall)}, precision ${percent(precision)}, ${percent(skipped)} of the neurons skipped`;
         const lines = report.map(
-          ({ fire, groups, groups_ordered: after, predictor }, il) =>
-            `blk.${il}: ${percent(fire)} of the neurons fire, of groups of 16 ${percent(groups)} before, ${percent(after)} in the new order${predictor ? `; ${found(predictor)}` : ''}`,
+          ({ fire, hot, groups, groups_ordered: after, predictor }, il) =>
+            `blk.${il}: ${percent(fire)} of the neurons fire, ${hot > 0 ? `${hot} are hot, ` : ''}of groups of 16 ${percent(groups)} before, ${percent(after)} in the new order${predictor ? `; ${found(predictor)}` : ''}`,
         );
-        if (quality) lines.push(`all, at ${threshold}, for the last ${Math.ceil(tokens / HELD_OUT)} tokens: ${found(quality)}`);
+        if (quality)
+          lines.push(`all that are not hot, at ${threshold}, for the last ${Math.ceil(tokens / HELD_OUT)} tokens: ${found(quality)}`);
         lines.push(`wrote ${output}: ${tokens} tokens, ${bytesText(bytes)} in ${seconds.toFixed(2)} s`);
         process.stdout.write(forTerminal(`${lines.join('\n')}\n`));
       }

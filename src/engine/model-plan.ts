@@ -186,6 +186,28 @@ function buildGraph(
     weights.set(info, tensor);
     return tensor;
   };
+  const slices = new Map<string, TensorInfo>();
+  const rowsOf = (name: string, from: number, ne: readonly number[]): Tensor | undefined => {
+    const info = gguf.tensors.get(name);
+    if (!info) return undefined;
+    const rows = ne.length - 1;
+    if (info.nDims !== ne.length || ne.some((n, i) => (i === rows ? from + n > info.ne[i] : n !== info.ne[i])))
+      throw new QuantletError(
+        'ERR_TENSOR_SHAPE',
+        `tensor "${name}" is [${info.ne.join(', ')}], but the metadata asks for [${ne.join(', ')}] from ${from} on: the file is damaged`,
+      );
+    const key = `${name} from ${from}`;
+    const bytes = info.byteLength / info.ne[rows];
+    const slice = slices.get(key) ?? {
+      ...info,
+      name: key,
+      ne: [...ne, 1, 1, 1].slice(0, 4) as unknown as Ne,
+      offset: info.offset + from * bytes,
+      byteLength: ne[rows] * bytes,
+    };
+    slices.set(key, slice);
+    return weightOf(slice);
+  };
   const optional = (name: string, ne: readonly number[]): Tensor | undefined => {
     const info = gguf.tensors.get(name);
     if (!info) return undefined;
@@ -208,6 +230,7 @@ function buildGraph(
     neuronsFromFile: options.neuronsFromFile,
     attnHeads: options.attnHeads,
     optional,
+    rowsOf,
     has: (name) => gguf.tensors.has(name),
     shapeOf: (name) => gguf.tensors.get(name)?.ne,
     weight(name, ne) {

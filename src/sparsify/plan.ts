@@ -6,8 +6,11 @@ import { QuantletError } from '../errors.ts';
 import type { GGUF, TensorInfo } from '../gguf/types.ts';
 import { TYPE, type TypeTraits } from '../type-traits.ts';
 
-/** What becomes of a tensor: the same bytes; its rows in a new order; a row for each column, in that order; for each head the sum of its columns' squares. */
-export type Change = 'copy' | 'rows' | 'transposed' | 'squares';
+/**
+ * What becomes of a tensor: the same bytes; its rows in a new order; a row for each column, in that order; for each head the sum of its columns' squares; or
+ * rows in that order, each with the column of another tensor behind it.
+ */
+export type Change = 'copy' | 'rows' | 'transposed' | 'squares' | 'bundled';
 
 /** A tensor of the new file. */
 export interface SparseTensor {
@@ -15,6 +18,8 @@ export interface SparseTensor {
   readonly type: TypeTraits;
   readonly ne: readonly number[];
   readonly source: TensorInfo;
+  /** The other tensor. */
+  readonly beside?: TensorInfo | undefined;
   readonly change: Change;
   /** The layer whose neurons its new rows are; undefined: they come as they were. */
   readonly layer?: number;
@@ -32,6 +37,10 @@ export interface PlanOptions {
   readonly neurons: boolean;
   /** Rows of attention's heads. */
   readonly heads: boolean;
+  /** A neuron's row of `ffn_up` and its row of `ffn_down_t` as one. */
+  readonly bundle: boolean;
+  /** Of predictors; 0: there are none. */
+  readonly rank: number;
 }
 
 /** Mixtures whose experts have ReLU. */
@@ -52,16 +61,19 @@ function mustBeFloat({ name, type }: TensorInfo): void {
 }
 
 /** @throws QuantletError ERR_UNSUPPORTED_ARCH, ERR_INVALID_ARGUMENT (no ReLU, sparse or rotated before, or quantised), ERR_MISSING_TENSOR */
-export function planSparsify(gguf: GGUF, { neurons, heads }: PlanOptions): SparsePlan {
+export function planSparsify(gguf: GGUF, { neurons, heads, bundle, rank }: PlanOptions): SparsePlan {
   const hp = readHParams(gguf);
   const experts = EXPERT_ARCHITECTURES.includes(hp.arch);
   if (neurons && experts)
     throw refuse(`the neurons of this ${hp.arch} model are those of experts, which are read one by one in any order; leave out the text`);
-  if (!neurons && !experts && !heads)
-    throw new QuantletError('ERR_USAGE', 'give the text that tells which neurons fire with -f FILE');
+  if (!neurons && !experts && !heads) throw new QuantletError('ERR_USAGE', 'give the text that tells which neurons fire with -f FILE');
   if (neurons) mustBeRelu(gguf, hp);
+  if (bundle && rank === 0 && reluUnit(gguf) === 'plain')
+    throw refuse(
+      `feed-forwards of this ${hp.arch} model have no gate, so that ffn_up is read whole; leave out --bundle, or train predictors`,
+    );
   const tensors = [...gguf.tensors.values()].flatMap((source) => [
-    experts ? ofExperts(source) : neurons ? ofNeurons(source) : unchanged(source),
+    ...(experts ? [ofExperts(source)] : neurons ? ofNeurons(source, bundle ? gguf : undefined) : [unchanged(source)]),
     ...(heads ? ofHeads(source, hp) : []),
   ]);
   if (heads && !tensors.some(({ change }) => change === 'squares'))
@@ -74,21 +86,31 @@ const unchanged = (source: TensorInfo): SparseTensor => {
   return { name, type, ne: ne.slice(0, nDims), source, change: 'copy' };
 };
 
-function ofNeurons(source: TensorInfo): SparseTensor {
+/** @param bundle the file, where two tensors of it become one */
+function ofNeurons(source: TensorInfo, bundle?: GGUF): SparseTensor[] {
   const { name, ne } = source;
   const same = unchanged(source);
   const [, il, part, kind] = /^blk\.(\d+)\.(ffn_\w+|fc[12])\.(\w+)$/.exec(name) ?? [];
-  if (part === undefined) return same;
+  if (part === undefined) return [same];
   const layer = Number(il);
   if (/_t$|^fc/.test(part)) throw sparseAlready(name);
   if (/_exps$|_shexp$|gate_inp/.test(part)) throw refuse(`the model has the tensor "${name}": mixtures of experts are not sparsified`);
   if (kind === 'scale') throw unknownFactor(name);
-  if (part === 'ffn_gate' || part === 'ffn_up') return { ...same, change: 'rows', layer };
-  if (part !== 'ffn_down') return same;
+  if (part === 'ffn_up' && kind === 'weight' && bundle) {
+    const beside = bundle.tensors.get(name.replace(part, 'ffn_down'));
+    mustBeFloat(source);
+    if (beside?.type !== source.type)
+      throw refuse(
+        `tensor "${name}" is ${source.type.name}, and ffn_down ${beside?.type.name ?? 'missing'}; --bundle expects both of one type`,
+      );
+    return [{ ...same, name: name.replace(part, 'ffn_up_down'), ne: [2 * ne[0], ne[1]], beside, change: 'bundled', layer }];
+  }
+  if (part === 'ffn_gate' || part === 'ffn_up') return [{ ...same, change: 'rows', layer }];
+  if (part !== 'ffn_down') return [same];
   const turned = { ...same, name: name.replace(part, 'ffn_down_t') };
-  if (kind !== 'weight') return turned;
+  if (kind !== 'weight') return [turned];
   mustBeFloat(source);
-  return { ...turned, ne: [ne[1], ne[0]], change: 'transposed', layer };
+  return bundle ? [] : [{ ...turned, ne: [ne[1], ne[0]], change: 'transposed', layer }];
 }
 
 function ofExperts(source: TensorInfo): SparseTensor {
@@ -106,7 +128,8 @@ function ofExperts(source: TensorInfo): SparseTensor {
 /** What comes behind a tensor where heads can be left out: of attention's last product. */
 function ofHeads(source: TensorInfo, { nHead }: HParams): SparseTensor[] {
   const { name, ne } = source;
-  if (/\.attn_output_t\./.test(name)) throw refuse(`the model has rows of heads already ("${name}"); expected the one that it was made from`);
+  if (/\.attn_output_t\./.test(name))
+    throw refuse(`the model has rows of heads already ("${name}"); expected the one that it was made from`);
   if (!/^blk\.\d+\.attn_output\.weight$/.test(name) || ne[0] % nHead !== 0) return [];
   mustBeFloat(source);
   const named = (end: string): SparseTensor => ({ ...unchanged(source), name: name.replace('attn_output.weight', `attn_output_t.${end}`) });
@@ -142,11 +165,16 @@ function neuronLayers(gguf: GGUF, hp: HParams): SparsePlan['layers'] {
   return layers;
 }
 
-/** The bytes of a tensor of the new file, from those of its source. `order`: that of its layer's neurons. */
-export function changed({ change, source: { type, ne }, ne: [n] }: SparseTensor, data: Uint8Array, order?: Uint32Array): Uint8Array {
+/** The bytes of a tensor of the new file, from those of its source and of the other tensor. `order`: that of its layer's neurons. */
+export function changed(
+  { change, source: { type, ne }, ne: [n] }: SparseTensor,
+  [data, beside]: readonly Uint8Array[],
+  order?: Uint32Array,
+): Uint8Array {
   if (change === 'squares') return new Uint8Array(squares(floats(data, type), ne[0], n).buffer);
   const [rows, columns] = [ne[1], ne[0]].map((of) => order ?? Uint32Array.from({ length: of }, (_, i) => i));
   if (change === 'rows') return ordered(data, rows);
+  if (change === 'bundled') return interleaved([ordered(data, rows), transposed(beside, rows, type.typeSize as 2 | 4)], rows.length);
   return change === 'transposed' ? transposed(data, columns, type.typeSize as 2 | 4, ne[2]) : data;
 }
 
@@ -168,6 +196,18 @@ export function ordered(data: Uint8Array, order: Uint32Array): Uint8Array {
   const row = data.length / order.length;
   const out = new Uint8Array(data.length);
   order.forEach((from, to) => out.set(data.subarray(from * row, (from + 1) * row), to * row));
+  return out;
+}
+
+/** n rows, each of them the row of every matrix. */
+function interleaved(matrices: readonly Uint8Array[], n: number): Uint8Array {
+  const lengths = matrices.map(({ length }) => length / n);
+  const out = new Uint8Array(matrices.reduce((sum, { length }) => sum + length, 0));
+  for (let r = 0, at = 0; r < n; r++)
+    for (const [m, data] of matrices.entries()) {
+      out.set(data.subarray(r * lengths[m], (r + 1) * lengths[m]), at);
+      at += lengths[m];
+    }
   return out;
 }
 

@@ -18,7 +18,12 @@ import { goldenModel, SPARSE } from './golden-models.ts';
 const IDS = randomIds(19, 272, 5);
 
 /** @param from the first of the tokens whose logits are wanted */
-async function logits(model: Uint8Array | string, options: LoadOptions, sizes: readonly number[] = [7, 1, 16], from = 0): Promise<Float32Array[]> {
+async function logits(
+  model: Uint8Array | string,
+  options: LoadOptions,
+  sizes: readonly number[] = [7, 1, 16],
+  from = 0,
+): Promise<Float32Array[]> {
   const loaded = await loadModel(model, {
     contextLength: 64,
     maxOutputs: IDS.length,
@@ -108,11 +113,20 @@ describe('heads that are left out of tokens that are generated', () => {
       return file;
     })());
   const ofTokens = (name: string): Float64Array[] =>
-    reference(readGguf(goldenModel(name)), { attnHeads: { share, from } }).logits(IDS, 64).slice(from);
+    reference(readGguf(goldenModel(name)), { attnHeads: { share, from } })
+      .logits(IDS, 64)
+      .slice(from);
 
-  it.each(['llama-relu', 'opt-relu', 'falcon-relu', 'bitnet'])('%s', async (name) => {
+  it.each(['llama-relu', 'opt-relu', 'falcon-relu', 'bitnet.gguf'])('%s', async (name) => {
     const want = ofTokens(name);
-    expect(apart(want, reference(readGguf(goldenModel(name))).logits(IDS, 64).slice(from))).toBeGreaterThan(1e-2);
+    expect(
+      apart(
+        want,
+        reference(readGguf(goldenModel(name)))
+          .logits(IDS, 64)
+          .slice(from),
+      ),
+    ).toBeGreaterThan(1e-2);
     expect(apart(await logits(await made(name), { build: 'simd', attnHeads: share }, [16], from), want)).toBeLessThan(TOLERANCE.f32);
   });
 
@@ -180,7 +194,7 @@ describe('neurons of experts', () => {
     const tensors = readGguf(readFileSync(await rowsOf())).tensors;
     const [n, rows] = tensors.get(`${up}.weight`)!.ne;
     // The fourth neuron of each expert: a gate that is shut, and numbers that are none behind it.
-    const other = (name: string, v: number): [string, { type: typeof TYPE.f32; ne: number[]; data: Uint8Array }] => {
+    const other = (name: string, v: number): [string, { type: typeof TYPE.f32; ne: readonly number[]; data: Uint8Array }] => {
       const t = tensors.get(`${name}.weight`)!;
       const values = Float32Array.from({ length: t.ne[0] * t.ne[1] * t.ne[2] }, (_, i) =>
         Math.floor(i / n) % rows === 3 ? v : t.row(Math.floor(i / n))[i % n],
@@ -202,6 +216,8 @@ describe('neurons of experts', () => {
       expect(await failure(() => patchedLlama({ tensors: patch }, path).then((model) => logits(model, {})))).toMatchObject({ code });
     const refused = (...args: string[]): Promise<unknown> => failure(() => invoke(sparsify, [...args, '-o', join(folder, 'no.gguf')]));
     expect(await refused('-m', path)).toMatchObject({ message: expect.stringMatching(/is sparse already/) });
-    expect(await refused('-m', dense, '-p', 'a text')).toMatchObject({ message: expect.stringMatching(/neurons .* experts.*leave out the text/) });
+    expect(await refused('-m', dense, '-p', 'a text')).toMatchObject({
+      message: expect.stringMatching(/neurons .* experts.*leave out the text/),
+    });
   });
 });

@@ -1051,6 +1051,11 @@ describe('sparsify', () => {
       expect((await readGGUF(toBytes(readFileSync(out)))).tensors.has('blk.0.ffn_down_t.weight')).toBe(true);
     },
   );
+  effect(sparsify, ['hot', 'bundle'], 'neurons that are always computed, and rows that lie together', async () => {
+    await json(sparsify, '--hot', 0.01, '--bundle');
+    const { metadata, tensors } = await readGGUF(toBytes(readFileSync(join(folder, 'sparse.gguf'))));
+    expect([metadata.has('quantlet.sparse.hot_neurons'), tensors.has('blk.0.ffn_up_down.weight')]).toEqual([true, true]);
+  });
   effect(sparsify, ['predictor', 'predictorSteps', 'recall', 'threads', 'json'], 'predictors of a rank, as good as is asked', async () => {
     const found = async (recall: number): Promise<{ recall: number; threshold: number }> =>
       json(sparsify, '--predictor', 4, '--predictor-steps', 10, '--recall', recall, '-t', 2);
@@ -1598,6 +1603,7 @@ describe('values that make no sense', () => {
     sparseFile: [[join(missing, 'out.gguf'), /opening .*none/]],
     predictor: [['0', /--predictor is 0/]],
     predictorSteps: [['0', /--predictor-steps is 0/]],
+    hot: [['0', /--hot is 0/]],
     recall: [
       ['0', /--recall is 0/],
       ['1.5', /--recall is 1.5/],

@@ -501,12 +501,13 @@ export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
     const up = linear(x, `${b}ffn_up`);
     // PowerInfer's layers: ReLU; some with a row of the last product for each neuron, and those alone that a predictor gives the threshold.
     const least = gguf.meta.get('powerinfer.sparse_threshold') as number | undefined;
+    const hot = (gguf.meta.get('quantlet.sparse.hot_neurons') as number | undefined) ?? 0;
     const down = optional(`${b}ffn_down_t.weight`) && rows(`${b}ffn_down_t.weight`);
     if (least !== undefined || down || arch === 'bamboo' || arch === 'opt') {
       const predicted = optional(`${b}fc1.weight`) && linear(linear(states, `${b}fc1`).map(relu), `${b}fc2`);
       const gate = optional(`${b}ffn_gate.weight`) && linear(x, `${b}ffn_gate`);
       const h = up.map((u, i) => {
-        if (predicted && !(predicted[i] >= (least ?? 0))) return 0;
+        if (predicted && i >= hot && !(predicted[i] >= (least ?? 0))) return 0;
         return gate ? relu(gate[i]) * (arch === 'bamboo' ? relu(u) : u) : relu(u);
       });
       if (!down) return linear(h, `${b}ffn_down`);
