@@ -58,8 +58,8 @@ class KeepCalls {
   }
 }
 
-/** Functions that are not worth 18 bytes for a constant; loops of products and attention need theirs as constants, or V8's revectoriser does not join them. */
-const SMALL = /^ \(func \$"?assembly\/type\//;
+/** Functions whose constants may be short: loops of products and attention need theirs as they are, or V8's revectoriser does not join them. */
+const SMALL = /^ \(func \$"?assembly\/(type|log_softmax|math|ops\/unary)\//;
 
 /**
  * The same module without names, and with each vector constant of four equal lanes in SMALL functions as a splat of one, of 4 to 8 bytes.
