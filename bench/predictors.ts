@@ -6,7 +6,6 @@
  * `quantlet sparsify` makes the models from CALIBRATION; NLL, in nats a token, and the share of neurons that are left out are those of TEXT in windows of 256,
  * and ids those of a greedy continuation. The model of bench/results was made by bench/train-relu.py.
  */
-import { execFileSync } from 'node:child_process';
 import { mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
@@ -17,7 +16,7 @@ import { getNumber } from '../src/gguf/metadata.ts';
 import { readGGUF } from '../src/gguf/read.ts';
 import { nbytes } from '../src/graph/tensor.ts';
 import { toBytes } from '../src/io/source.ts';
-import { cli, describeMachine, machine, table } from './support.ts';
+import { against, describeMachine, JUDGED, judged, machine, said, table, type Judged } from './support.ts';
 
 const { positionals, values } = parseArgs({
   allowPositionals: true,
@@ -35,13 +34,7 @@ if (positionals.length !== 3)
     'expected: bench/predictors.ts RELU-F32.gguf CALIBRATION TEXT [--ranks R,...] [--recall X] [--steps N] [--type TYPE] [--out FILE.md]',
   );
 const CTX = 256;
-const PROMPT = 'Once upon a time';
 const folder = mkdtempSync(join(tmpdir(), 'predictors-'));
-const said = (...args: string[]): string =>
-  execFileSync(process.execPath, [cli, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
-    .trim()
-    .split('\n')
-    .at(-1)!;
 
 /** Windows of the text: what neurons give, and of the neurons the share that is left out: by a gate that is shut, or as the predictors say. */
 async function skipped(path: string): Promise<number> {
@@ -103,32 +96,18 @@ try {
       values.steps,
     );
   const rows: string[][] = [];
-  let dense: { nll: number; ids: number[] } | undefined;
+  let dense: Judged | undefined;
   for (const { name, f32, computed } of models) {
     const share = name === 'none, dense' ? 0 : await skipped(name === 'exact' ? source : f32);
     const path = values.type === 'f32' ? computed : join(folder, 'quantised.gguf');
     if (path !== computed) said('quantize', '--pure', f32, path, values.type);
-    const { nll } = JSON.parse(said('perplexity', '-m', path, '-f', text, '-c', String(CTX), '-ctk', 'f32', '-ctv', 'f32', '--json')) as {
-      nll: number;
-    };
-    const { ids } = JSON.parse(said('run', '-m', path, '-p', PROMPT, '-n', '200', '--temp', '0', '--ignore-eos', '--json')) as {
-      ids: number[];
-    };
-    const speed = JSON.parse(said('bench', '-m', path, '-p', '0', '-n', '64', '-r', '5', '-o', 'jsonl')) as { avg_ts: number };
-    dense ??= { nll, ids };
-    const same = ids.findIndex((id, i) => id !== dense!.ids[i]);
-    rows.push([
-      name,
-      `${(100 * share).toFixed(1)} %`,
-      nll.toFixed(4),
-      (nll - dense.nll).toFixed(4),
-      same < 0 ? `all ${ids.length}` : `${same}`,
-      speed.avg_ts.toFixed(0),
-    ]);
+    const found = judged(path, text, CTX);
+    dense ??= found;
+    rows.push([name, `${(100 * share).toFixed(1)} %`, ...against(found, dense)]);
     console.error(rows.at(-1)!.join(' | '));
   }
   const command = `node --import tsx bench/predictors.ts ${[source, calibration, text].map((path) => basename(path)).join(' ')} --ranks ${values.ranks} --recall ${values.recall} --steps ${values.steps} --type ${values.type}`;
-  const report = `# Neurons that are left out of ${basename(source)}, ${values.type}\n\n${describeMachine(machine())}\n\n${table(['neurons', 'skipped', 'NLL', 'more', 'same ids', 'tokens/s'], rows)}\n\n\`${command}\`\n`;
+  const report = `# Neurons that are left out of ${basename(source)}, ${values.type}\n\n${describeMachine(machine())}\n\n${table(['neurons', 'skipped', ...JUDGED], rows)}\n\n\`${command}\`\n`;
   if (values.out === undefined) process.stdout.write(report);
   else writeFileSync(values.out, report);
 } finally {

@@ -1,5 +1,5 @@
 /** What the benches share: flags, medians, the machine in words, the model to measure, children that print JSON, results as files. */
-import { spawn } from 'node:child_process';
+import { execFileSync, spawn } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, renameSync, writeFileSync } from 'node:fs';
 import { availableParallelism, cpus, freemem, loadavg, totalmem } from 'node:os';
 import { dirname, resolve } from 'node:path';
@@ -10,6 +10,36 @@ import { modelName, writeBenchModel, type Shape } from './make-model.ts';
 export const root = fileURLToPath(new URL('../', import.meta.url));
 export const cache = resolve(root, '.cache');
 export const cli = resolve(root, 'dist/cli.js');
+
+/** The last line that a command of quantlet's prints. */
+export const said = (...args: string[]): string =>
+  execFileSync(process.execPath, [cli, ...args], { encoding: 'utf8', stdio: ['ignore', 'pipe', 'inherit'] })
+    .trim()
+    .split('\n')
+    .at(-1)!;
+
+/** How well and how fast a model writes: nats a token of a text, the ids of a greedy story of 200 tokens, tokens a second. */
+export interface Judged {
+  readonly nll: number;
+  readonly ids: readonly number[];
+  readonly speed: number;
+}
+
+/** @param more flags of the model, for all three commands */
+export function judged(path: string, text: string, ctx: number, more: readonly string[] = []): Judged {
+  const json = (command: string, ...args: string[]): unknown => JSON.parse(said(command, '-m', path, ...more, ...args));
+  const { nll } = json('perplexity', '-f', text, '-c', String(ctx), '-ctk', 'f32', '-ctv', 'f32', '--json') as { nll: number };
+  const { ids } = json('run', '-p', 'Once upon a time', '-n', '200', '--temp', '0', '--ignore-eos', '--json') as { ids: number[] };
+  const { avg_ts: speed } = json('bench', '-p', '0', '-n', '64', '-r', '5', '-o', 'jsonl') as { avg_ts: number };
+  return { nll, ids, speed };
+}
+
+/** What of a model stands in a table, against one that leaves nothing out. */
+export const JUDGED = ['NLL', 'more', 'same ids', 'tokens/s'] as const;
+export function against({ nll, ids, speed }: Judged, whole: Judged): string[] {
+  const same = ids.findIndex((id, i) => id !== whole.ids[i]);
+  return [nll.toFixed(4), (nll - whole.nll).toFixed(4), same < 0 ? `all ${ids.length}` : `${same}`, speed.toFixed(0)];
+}
 
 /** Rows of a product that a thread takes at a time: CHUNK_ROWS of assembly/matmul/format/group.ts. */
 export const CHUNK_ROWS = 32;

@@ -46,6 +46,11 @@ export interface LoadOptions extends WebOptions {
    */
   sparseThreshold?: number;
   /**
+   * Of a model with rows of heads (`attn_output_t`, which `quantlet sparsify --heads` writes): the share of attention's heads that generated tokens go on with,
+   * those that give them most (Deja Vu). Prompts have all heads, tokens of which log probabilities are wanted apart. Default: all, by the dense weights.
+   */
+  attnHeads?: number;
+  /**
    * Bits that products of quantised weights round activations to, 8 or 4. With 4 the codes are of -7 to 7, in the same memory and time: it measures what
    * activations of 4 bits would lose (W4A4), with and without a rotation. Default 8.
    */
@@ -132,6 +137,7 @@ const LOAD_OPTIONS = {
   cacheTypeV: or(oneOf(...KV_TYPES), 'f16'),
   cacheRotation: or(KIND.boolean, true),
   sparseThreshold: KIND.number,
+  attnHeads: KIND.share,
   actBits: or({ is: (v) => v === 4 || v === 8, expected: '4 or 8' }, 8),
   iqWeights: or(oneOf('auto', 'compact', 'fast'), 'auto'),
   unifiedMax: KIND.finite,

@@ -295,6 +295,7 @@ async function loadDraftModel(
     unifiedMax: _____,
     overrideKv: ______,
     sparseThreshold: _______,
+    attnHeads: ________,
     ...same
   } = options;
   const model = await loadOn(platform, source, resolveLoadOptions({ ...same, embeddings: false, threads, cacheTypeK, cacheTypeV }));

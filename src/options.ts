@@ -37,6 +37,7 @@ export const KIND = {
   number: numbers('a number', (n) => !Number.isNaN(n)),
   finite: numbers('a finite number', Number.isFinite),
   positive: numbers('a finite number above 0', (n) => n > 0 && Number.isFinite(n)),
+  share: numbers('a share above 0 and at most 1', (n) => n > 0 && n <= 1),
   atLeast0: numbers('a number of at least 0', (n) => n >= 0),
   count: numbers('a whole number of at least 0', (n) => Number.isSafeInteger(n) && n >= 0),
   size: numbers('a whole number of at least 1', (n) => Number.isSafeInteger(n) && n >= 1),

@@ -11,7 +11,8 @@ export function begin(plan: usize, n_tokens: i32, n_outputs: i32): void {
   const p = changetype<Plan>(plan);
   for (let i = 0; i < p.n_dims; i++) {
     const dim = p.dims + (<usize>i << 3);
-    store<i32>(load<usize>(dim), load<i32>(dim, 4) == 0 ? n_tokens : n_outputs);
+    const by = load<i32>(dim, 4);
+    store<i32>(load<usize>(dim), by == 0 ? n_tokens : by == 1 ? n_outputs : n_tokens - n_outputs);
   }
   memory.fill(p.cursors, 0, <usize>p.cursor_bytes * RANGES);
 }

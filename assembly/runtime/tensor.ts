@@ -76,7 +76,7 @@ export const RANGES: i32 = 8;
 export class Plan {
   n_ops: i32;
   ops: usize;
-  /** Pairs (address of an ne, 0 = n_tokens | 1 = n_outputs): the dimensions that follow the batch. */
+  /** Pairs (address of an ne, 0 = n_tokens | 1 = n_outputs | 2 = the rest of the tokens): the dimensions that follow the batch. */
   n_dims: i32;
   dims: usize;
   /** Bytes from an op's cursor to that of its next range: the cursors of all ops for one range lie side by side. */

@@ -21,6 +21,8 @@ export interface GraphInputs {
   readonly encoded: Tensor;
   /** Which tokens' results are wanted, i32 [n_outputs]. */
   readonly outputs: Tensor;
+  /** The other tokens, i32 [n_tokens - n_outputs]. */
+  readonly others: Tensor;
   /** Which recurrent states the tokens go on from, i32 [RUN_WORDS, runs] (graph/recurrent.ts). */
   readonly runs: Tensor;
 }
@@ -47,6 +49,8 @@ export interface GraphContext {
   readonly contextLength: number;
   /** @see AttentionParams.unifiedMax */
   readonly unifiedMax?: number | undefined;
+  /** Of attention's heads, the share that tokens are computed with whose results are wanted. */
+  readonly attnHeads?: number | undefined;
   /** Rows of weights that only products of few rows read stay in the file. */
   readonly neuronsFromFile: boolean;
   has(name: string): boolean;
@@ -56,6 +60,8 @@ export interface GraphContext {
   weight(name: string, ne: readonly number[]): Tensor;
   /** The same where the model may do without. */
   optional(name: string, ne: readonly number[]): Tensor | undefined;
+  /** Rows of a weight from one on, or elements of a vector, by themselves; undefined where the file has none of the name. @throws as weight */
+  rowsOf(name: string, from: number, ne: readonly number[]): Tensor | undefined;
   /** The row of a table that each token of the step names: f32 [ne0, n_tokens] (get_rows by inputs.ids). The table may stay in its file for it. */
   tokenRows(table: Tensor): Tensor;
   /** What adapters add to the product with this weight: scale * b (a x). */

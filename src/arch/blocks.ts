@@ -2,9 +2,10 @@
 import { QuantletError } from '../errors.ts';
 import { attention, kv_store } from '../graph/attention-ops.ts';
 import { add, clamp, geglu, gelu, mul, reglu, relu, scale, sigmoid, sqr, swiglu, tanh } from '../graph/elementwise-ops.ts';
-import { get_rows, mul_mat } from '../graph/ops.ts';
+import { get_rows, mul_mat, set_rows } from '../graph/ops.ts';
 import { rope, type RopeMode } from '../graph/rope.ts';
-import { fwht, norm as layer_norm, rms_norm } from '../graph/row-ops.ts';
+import { fwht, norm as layer_norm, rms_norm, sum_rows, top_k } from '../graph/row-ops.ts';
+import { axpy_head } from '../graph/sparse-ops.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import { reshape, view } from '../graph/views.ts';
 import type { GraphContext } from './architecture.ts';
@@ -22,14 +23,22 @@ export function norm(g: GraphContext, hp: HParams, x: Tensor, name: string): Ten
 }
 
 /** weight x, times the weight's scale, plus what adapters add and the bias, where there are any. */
-export const linear = (g: GraphContext, x: Tensor, name: string, nOut: number): Tensor => linears(g, x, [[name, nOut]])[0];
+export const linear = (g: GraphContext, x: Tensor, name: string, nOut: number, product?: Tensor<'f32'>): Tensor =>
+  linears(g, x, [[name, nOut, product]])[0];
 
-/** The same for several weights and one input, all of them step by step: threads meet once a step, not once a step and weight. */
-export function linears(g: GraphContext, x: Tensor, weights: readonly (readonly [name: string, nOut: number])[]): Tensor[] {
+/**
+ * The same for several weights and one input, all of them step by step: threads meet once a step, not once a step and weight. A product that is given takes
+ * the place of weight x.
+ */
+export function linears(
+  g: GraphContext,
+  x: Tensor,
+  weights: readonly (readonly [name: string, nOut: number, product?: Tensor<'f32'> | undefined])[],
+): Tensor[] {
   const step = (...nodes: Tensor[]): Tensor[] => (g.expand(...nodes), nodes);
   const pairs = weights.flatMap(([name], i) => g.loras(`${name}.weight`).map((pair) => ({ ...pair, i })));
   const down = pairs.map(({ a }) => mul_mat(a, x));
-  const ys = weights.map(([name, nOut]) => mul_mat(g.weight(`${name}.weight`, [x.ne[0], nOut]), x));
+  const ys = weights.map(([name, nOut, product]) => product ?? mul_mat(g.weight(`${name}.weight`, [x.ne[0], nOut]), x));
   step(...ys, ...down);
   weights.forEach(([name], i) => (ys[i] = timesScale(g, ys[i], name)));
   step(...ys);
@@ -159,7 +168,33 @@ export function selfAttention(
   });
   const gated = gate ? mul(reshape(out, gate.ne, gate.batch), sigmoid(gate)) : out;
   const joined = reshape(gated, [nHead * headDim, h.ne[1], 1, 1], { dim: 1, by: 'tokens' });
-  return linear(g, subNorm ? norm(g, hp, joined, name('attn_sub_norm')) : joined, name('attn_output'), hp.nEmbd);
+  return headsOutput(g, hp, subNorm ? norm(g, hp, joined, name('attn_sub_norm')) : joined, name('attn_output'));
+}
+
+/** The end of the names of weights that have a row for each row of a head: attn_output, transposed. */
+export const HEAD_ROWS = '.attn_output_t.weight';
+
+/**
+ * The output product of attention over what its heads give, x [nHead * headDim, n_tokens]. With `attnHeads`, and where the file has `attn_output` transposed as
+ * well, tokens whose results are wanted (those that are generated) go without the heads that give them least, as in Deja Vu (arXiv 2310.17157): least by
+ * the length of what a head gives times the norm of its part of the product. Prompts have all heads. A head whose numbers are none is never left out.
+ */
+function headsOutput(g: GraphContext, hp: HParams, x: Tensor, name: string): Tensor {
+  const { nHead, nEmbd } = hp;
+  const [n, nTokens] = x.ne;
+  const rows = g.attnHeads === undefined ? undefined : g.optional(`${name}_t.weight`, [nEmbd, n]);
+  if (!rows) return linear(g, x, name, nEmbd);
+  const { others } = g.inputs;
+  const byToken = (t: Tensor): Tensor => reshape(t, [nHead, nTokens, 1, 1], { dim: 1, by: 'tokens' });
+  const byHead = (t: Tensor, ne0 = 1): Tensor => reshape(t, [ne0, nHead, nTokens, 1], TOKENS_OF_HEADS);
+  const squares = reshape(g.weight(`${name}_t.squares`, [nHead]), [1, nHead, 1, 1]);
+  const all = byToken(mul(sum_rows(sqr(byHead(x, n / nHead))), squares));
+  const sizes = byToken(set_rows(all, scale(get_rows(all, others), 0), others));
+  const best = top_k(sizes, Math.max(1, Math.round(g.attnHeads! * nHead)));
+  // 0 for heads that are left out, and for all of a prompt's; what is no number is none times 0.
+  const idx = byToken(set_rows(byHead(scale(sizes, 0)), get_rows(byHead(sizes), best), best));
+  const some = linear(g, x, name, nEmbd, axpy_head(rows, x, idx));
+  return reshape(set_rows(some, linear(g, get_rows(x, others), name, nEmbd), others), some.ne, some.batch);
 }
 
 /** Heads of a layer over its tokens. */

@@ -9,6 +9,7 @@ import type { BatchDim, Tensor } from '../graph/tensor.ts';
 import { reshape, view } from '../graph/views.ts';
 import type { GraphContext } from './architecture.ts';
 import { gatedFeedForward, linear, relu_sqr, times } from './blocks.ts';
+import { expertNeurons, hasExpertNeurons } from './expert-neurons.ts';
 import type { HParams } from './hparams.ts';
 
 /** What makes weights of the router's scores: a softmax over all experts, a sigmoid of each, or a softmax over the chosen ones. */
@@ -74,6 +75,7 @@ export function experts(g: GraphContext, hp: HParams, il: number, x: Tensor, opt
       ids,
       parts.map(([part, nOut]) => [name(part), nOut]),
     );
+  if (act === 'relu' && hasExpertNeurons(g, il)) return expertNeurons(g, hp, il, x, products(each, ['gate', nFf])[0], ids, weights);
   const hidden = (): Tensor => {
     if (act === 'gelu' || act === 'relu_sqr') return PLAIN[act](products(each, ['up', nFf])[0]);
     if (g.has(`${name('gate_up')}.weight`)) {

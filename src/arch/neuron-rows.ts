@@ -19,6 +19,23 @@ export const isNeuronRows = (name: string): boolean => /\.ffn_(down_t|up_down)\.
 /** Whether a layer has them. */
 export const hasNeuronRows = (g: GraphContext, il: number): boolean => g.has(downOf(il)) || g.has(bundleOf(il));
 
+/** A layer's tensors that have a row, or an element, for each neuron. */
+const ofNeurons = (il: number): readonly string[] =>
+  ['ffn_gate', 'ffn_up', 'ffn_down_t', 'ffn_up_down', 'fc2']
+    .map((part) => `blk.${il}.${part}.weight`)
+    .concat(['ffn_gate', 'ffn_up'].map((part) => `blk.${il}.${part}.bias`));
+
+/**
+ * The same file with the neurons of a layer from one on, as if there were no others: so many as its feed-forward is told to have. `ffn_down`, of which they
+ * would be columns, it has not.
+ */
+export function neuronsFrom(g: GraphContext, il: number, from: number): GraphContext {
+  const names = ofNeurons(il);
+  const optional = (name: string, ne: readonly number[]): Tensor | undefined =>
+    name === `blk.${il}.ffn_down.weight` ? undefined : names.includes(name) ? g.rowsOf(name, from, ne) : g.optional(name, ne);
+  return { ...g, optional, weight: (name, ne) => optional(name, ne) ?? g.weight(name, ne) };
+}
+
 /**
  * `ffn_up` and `ffn_down_t`; or, where a file has the two bundled as `ffn_up_down` [2 * n_embd, n_ff], so that what a neuron takes is one piece of the file
  * (arXiv 2312.11514, row-column bundling), views of that.

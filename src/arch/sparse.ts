@@ -1,17 +1,21 @@
 /** Feed-forwards with ReLU, and those of which only the neurons that fire are computed, as PowerInfer's files have them (arXiv 2312.12456). */
 import { QuantletError } from '../errors.ts';
-import { getNumber, withMetadata } from '../gguf/metadata.ts';
+import { getNumber, getNumberPerLayer, withMetadata } from '../gguf/metadata.ts';
 import type { GGUF } from '../gguf/types.ts';
-import { mul, reglu, relu } from '../graph/elementwise-ops.ts';
+import { add, mul, reglu, relu } from '../graph/elementwise-ops.ts';
+import { mul_mat } from '../graph/ops.ts';
 import { axpy, mul_mat_sparse, type AxpyHeadOptions } from '../graph/sparse-ops.ts';
 import type { Tensor } from '../graph/tensor.ts';
 import type { GraphContext } from './architecture.ts';
 import { gatedFeedForward, linear, plainFeedForward, plusBias } from './blocks.ts';
 import type { HParams } from './hparams.ts';
-import { hasNeuronRows, isNeuronRows, neuronRows } from './neuron-rows.ts';
+import { hasNeuronRows, isNeuronRows, neuronRows, neuronsFrom } from './neuron-rows.ts';
 
 /** The least that a predictor gives a neuron that is computed. A file that has the key, as PowerInfer's do, has ReLU. */
 export const SPARSE_THRESHOLD = 'powerinfer.sparse_threshold';
+
+/** How many of a layer's neurons, the first ones, are computed for every token, as those that PowerInfer has on a GPU: a number, or one for each layer. */
+export const HOT_NEURONS = 'quantlet.sparse.hot_neurons';
 
 /** What a neuron is: relu(gate) * up, relu(gate) * relu(up) (Bamboo's dReLU), or without a gate relu(up). */
 export type ReluUnit = 'relu' | 'drelu' | 'plain';
@@ -44,13 +48,37 @@ export function reluUnit({ metadata, tensors }: GGUF): ReluUnit | undefined {
   return always || metadata.has(SPARSE_THRESHOLD) || [...tensors.keys()].some(isNeuronRows) ? unit : undefined;
 }
 
+/** How many neurons of a layer, its first ones, are computed for every token. @throws ERR_GGUF_INVALID */
+function hotNeurons({ gguf }: GraphContext, { nLayer, nFf }: HParams, il: number): number {
+  const n = getNumberPerLayer(gguf, HOT_NEURONS, nLayer, 0)[il];
+  if (!(Number.isInteger(n) && n >= 0 && n < nFf))
+    throw new QuantletError('ERR_GGUF_INVALID', `${HOT_NEURONS} is ${n} for layer ${il}; expected 0 to ${nFf - 1}, fewer than its neurons`);
+  return n;
+}
+
 /**
  * The feed-forward of layer il over the normed states x. Where the file has a row of the last product for each neuron, only some are computed.
  * @param seen what a predictor reads: PowerInfer's read the states before the norm
  */
 export function reluFeedForward(g: GraphContext, hp: HParams, il: number, unit: ReluUnit, x: Tensor, seen: Tensor): Tensor {
-  if (hasNeuronRows(g, il)) return sparseFeedForward(g, hp, il, unit, x, seen);
+  if (hasNeuronRows(g, il)) {
+    const hot = hotNeurons(g, hp, il);
+    if (hot === 0) return sparseFeedForward(g, hp, il, unit, x, seen);
+    const y = hotFeedForward(neuronsFrom(g, il, 0), { ...hp, nFf: hot }, il, unit, x);
+    return add(y, sparseFeedForward(neuronsFrom(g, il, hot), { ...hp, nFf: hp.nFf - hot }, il, unit, x, seen));
+  }
   return unit === 'plain' ? plainFeedForward(g, hp, il, x, { act: relu }) : gatedFeedForward(g, hp, il, x, { act: unit });
+}
+
+/** down(unit(x)) by rows of neurons that are all computed. Biases of the last product are added to what the others give. */
+function hotFeedForward(g: GraphContext, hp: HParams, il: number, unit: ReluUnit, x: Tensor): Tensor {
+  const name = (part: string): string => `blk.${il}.${part}`;
+  const { up: w, downT } = neuronRows(g, hp, il);
+  const product = (part: string, w: Tensor): Tensor => plusBias(g, mul_mat(w, x), name(part));
+  const up = product('ffn_up', w);
+  const gate = (): Tensor => product('ffn_gate', g.weight(`${name('ffn_gate')}.weight`, [hp.nEmbd, hp.nFf]));
+  const h = unit === 'plain' ? relu(up) : reglu(gate(), unit === 'drelu' ? relu(up) : up);
+  return axpy(downT, h, h);
 }
 
 /**

@@ -79,6 +79,7 @@ export const COMPUTE_FLAGS = [
   'actBits',
   'iqWeights',
   'sparseThreshold',
+  'attnHeads',
   'weightsMemory',
   'neuronWindow',
 ] as const satisfies readonly FlagKey[];

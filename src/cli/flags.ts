@@ -149,6 +149,10 @@ export const FLAGS = {
     'sparseThreshold',
     flag('sparse-threshold', '', 'number', 'X', "the least that a predictor gives a neuron that is computed (the file's, or 0)"),
   ),
+  attnHeads: loading(
+    'attnHeads',
+    flag('attn-heads', '', 'number', 'X', "the share of attention's heads that generated tokens go on with, those that give most (all)"),
+  ),
   weightsMemory: flag(
     'weights-memory',
     '',
@@ -336,6 +340,21 @@ export const FLAGS = {
   outputFrequency: flag('output-frequency', '-ofreq', 'integer', 'N', 'write the file after every N windows, and at the end (10)'),
   saveFrequency: flag('save-frequency', '', 'integer', 'N', 'keep a copy FILE.at_WINDOWS after every N windows; 0: none (0)'),
   sparseFile: flag('output', '-o', 'string', 'FILE', 'the file to write'),
+  hot: flag(
+    'hot',
+    '',
+    'number',
+    'X',
+    'neurons that fire for at least this share of the tokens are computed for all of them; default: none',
+  ),
+  bundle: flag('bundle', '', 'boolean', '', 'write the two rows of a neuron as one, for --neuron-window: one read each'),
+  heads: flag(
+    'heads',
+    '',
+    'boolean',
+    '',
+    "write rows of attention's heads, too, which --attn-heads can leave out; without a text those alone",
+  ),
   predictor: flag(
     'predictor',
     '',

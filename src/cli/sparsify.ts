@@ -1,5 +1,5 @@
 /** quantlet sparsify: a copy of a ReLU model of which only the neurons that fire are computed, in an order that a text tells. */
-import { SPARSE_THRESHOLD } from '../arch/sparse.ts';
+import { HOT_NEURONS, SPARSE_THRESHOLD } from '../arch/sparse.ts';
 import { bytesText } from '../bytes-text.ts';
 import { createEngineOn } from '../core/create.ts';
 import { platform } from '../entry/node-platform.ts';
@@ -8,10 +8,10 @@ import { withMetadata } from '../gguf/metadata.ts';
 import { splitNames } from '../gguf/split.ts';
 import { layoutGGUF } from '../gguf/write.ts';
 import { nbytes, type Tensor } from '../graph/tensor.ts';
-import { openModelFiles, type ModelFiles } from '../io/model-files.ts';
+import { openModelFiles, tensorBytes, type ModelFiles } from '../io/model-files.ts';
 import type { Model } from '../model.ts';
 import { createFiring, type Firing } from '../sparsify/firing.ts';
-import { ordered, planSparsify, transposed, type SparsePlan } from '../sparsify/plan.ts';
+import { changed, ordered, planSparsify, type SparsePlan } from '../sparsify/plan.ts';
 import { createTrainer, trainerBytes, type Predictor } from '../sparsify/predictor.ts';
 import { createScores, qualityAt, thresholdFor, type Quality, type Scores } from '../sparsify/scores.ts';
 import { defaultThreads } from '../threads/node.ts';
@@ -33,6 +33,9 @@ const KEYS = [
   'sparseFile',
   'ctx',
   'chunks',
+  'hot',
+  'bundle',
+  'heads',
   'predictor',
   'predictorSteps',
   'recall',
@@ -50,8 +53,9 @@ const HELD_OUT = 8;
 
 /** What was found out about a layer. */
 interface LayerReport {
-  /** The neurons in their new order. */
+  /** The neurons in their new order, and how many of the first are always computed. */
   readonly order: Uint32Array;
+  readonly hot: number;
   /** The share of neurons that fire, a mean over tokens, and of groups of 16 with one that does, in the file's order and in the new one. */
   readonly fire: number;
   readonly groups: number;
@@ -126,7 +130,7 @@ async function measure({
       }
       for (const [i, { firing, x }] of some.entries()) {
         const part = (of: number): void => bar.set((from + some.length / 4 + ((i + of) * 3) / 4) / nLayer);
-        layers.push(await found({ firing, x, trained }, trainer, part, signal));
+        layers.push(await found({ firing, x, trained }, values.hot ?? Infinity, trainer, part, signal));
       }
     }
     return { layers, tokens };
@@ -151,18 +155,21 @@ async function lastInputs(model: Model, weight: string, nTokens: number): Promis
 
 async function found(
   examples: { readonly firing: Firing; readonly x: Float32Array; readonly trained: number },
+  least: number,
   trainer: ReturnType<typeof createTrainer> | undefined,
   onStep: (part: number) => void,
   signal: AbortSignal,
 ): Promise<LayerReport> {
   const { firing } = examples;
   const { neurons, counts, tokens } = firing;
-  const order = firing.order();
+  const hot = firing.hot(least);
+  const order = firing.order(hot);
   const predictor = await trainer?.train(examples, onStep, signal);
   const scores = createScores();
-  if (predictor) await trainer!.judge(predictor, examples, scores, signal);
+  if (predictor) await trainer!.judge(predictor, examples, order.subarray(hot), scores, signal);
   return {
     order,
+    hot,
     fire: counts.reduce((sum, n) => sum + n, 0) / neurons / tokens,
     groups: firing.groupsRead(Uint32Array.from(counts.keys())),
     groupsOrdered: firing.groupsRead(order),
@@ -187,7 +194,9 @@ async function write(
   const { nEmbd, nFf } = plan.hp;
   const metadata = await metadataOf(model, signal);
   for (const [key, value] of Object.entries(writtenOverrides(overrides))) metadata.set(key, value);
-  metadata.set(SPARSE_THRESHOLD, { type: 'f32', value: threshold });
+  if (layers.length > 0) metadata.set(SPARSE_THRESHOLD, { type: 'f32', value: threshold });
+  const hot = Uint32Array.from(layers, (layer) => layer.hot);
+  if (hot.some((n) => n > 0)) metadata.set(HOT_NEURONS, { type: 'arr[u32]', value: hot });
   const predictors = layers.flatMap(({ predictor, order }, il) =>
     predictor
       ? [
@@ -196,25 +205,17 @@ async function write(
         ]
       : [],
   );
-  const layout = layoutGGUF(metadata, [
-    ...plan.tensors.map(({ name, change, source: { type, ne, nDims } }) => ({
-      name,
-      type,
-      ne: change === 'transposed' ? [ne[1], ne[0]] : ne.slice(0, nDims),
-    })),
-    ...predictors,
-  ]);
+  const layout = layoutGGUF(metadata, [...plan.tensors, ...predictors]);
   const bar = progressBar('writing');
   try {
     const fill = async (put: WriteAt): Promise<void> => {
-      for (const [i, { source, layer, change }] of plan.tensors.entries()) {
-        const { part, offset, byteLength, type } = source;
-        const to = layout.tensors[i].offset;
+      for (const [i, tensor] of plan.tensors.entries()) {
+        const { source, beside, layer = -1, change } = tensor;
+        const { offset: to, byteLength } = layout.tensors[i];
         if (change === 'copy') await copyTensor(put, model, source, to, signal, () => undefined);
         else {
-          const data = await model.parts[part].read(offset, offset + byteLength, signal);
-          const { order } = layers[layer];
-          await put(change === 'rows' ? ordered(data, order) : transposed(data, order, type.typeSize as 2 | 4), to);
+          const data = await Promise.all([source, ...(beside ? [beside] : [])].map((of) => tensorBytes(model.parts, of, signal)));
+          await put(changed(tensor, data, layer < 0 ? undefined : layers[layer].order), to);
         }
         bar.set((to + byteLength) / layout.byteLength);
       }
@@ -231,15 +232,16 @@ const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
 
 export const sparsify: Command = {
   name: 'sparsify',
-  synopsis: '-m FILE -f TEXT -o FILE [--predictor RANK]',
-  summary: 'make a copy of a ReLU model of which only the neurons that fire are computed',
+  synopsis: '-m FILE [-f TEXT] -o FILE [--predictor RANK] [--heads]',
+  summary: 'make a copy of a ReLU model of which only the neurons that fire are computed, or of any whose heads can be left out',
   flags: KEYS,
   notes:
-    "The file is one of PowerInfer's: ffn_down_t has a row for each neuron, and fc1 and fc2 predict which fire. Without --predictor the gate says so, and the\nmodel gives what it gave. The text tells which neurons fire together, and those lie in groups of 16 then. Quantise the copy, not the model before.",
+    "The file is one of PowerInfer's: ffn_down_t has a row for each neuron, and fc1 and fc2 predict which fire. Without --predictor the gate says so, and the\nmodel gives what it gave. The text tells which neurons fire together, and those lie in groups of 16 then. Quantise the copy, not the model before.\nWith --heads the copy has attn_output transposed as well, for --attn-heads; a text and ReLU are for neurons alone.",
   examples: [
     'quantlet sparsify -m relu-F16.gguf -f text.txt -o sparse-F16.gguf',
     'quantlet sparsify -m relu-F16.gguf -f text.txt -o sparse-F16.gguf --predictor 256 --recall 0.98',
     'quantlet quantize sparse-F16.gguf sparse-Q4_0.gguf Q4_0',
+    'quantlet sparsify -m any-F16.gguf -o heads-F16.gguf --heads',
   ],
   async run(argv, signal) {
     const values = parseOnlyFlags(argv, KEYS, 'give the text with -f', 'sparsify');
@@ -251,6 +253,8 @@ export const sparsify: Command = {
       predictorSteps: steps = 1500,
       recall = 0.99,
       threads = defaultThreads(),
+      heads = false,
+      bundle = false,
       json,
     } = values;
     const usage = (message: string): never => {
@@ -261,23 +265,33 @@ export const sparsify: Command = {
     if (values.predictor !== undefined && rank < 1) usage(`--predictor is ${rank}; expected a rank of at least 1`);
     if (steps < 1) usage(`--predictor-steps is ${steps}; expected at least 1`);
     if (!(recall > 0 && recall <= 1)) usage(`--recall is ${recall}; expected a share above 0 and at most 1`);
+    if (values.hot !== undefined && !(values.hot > 0 && values.hot <= 1))
+      usage(`--hot is ${values.hot}; expected a share above 0 and at most 1`);
     if (rank === 0 && (values.recall ?? values.predictorSteps) !== undefined)
       usage('--recall and --predictor-steps are about predictors; ask for them with --predictor RANK');
     const text = await textOf(values);
-    if (text === undefined) return usage('give the text that tells which neurons fire with -f FILE');
+    if (text === undefined && (rank > 0 || bundle || values.hot !== undefined))
+      return usage('--predictor, --hot and --bundle are about neurons that a text has told of; give it with -f FILE');
     await checkOutput(output, splitNames(path) ?? [path]);
     const files = await openModelFiles(platform, path, signal);
     const start = performance.now();
     try {
-      const plan = planSparsify(withMetadata(files.gguf, overridesOf(values.overrideKv)));
-      const { layers, tokens } = await measure({ values, path, plan, text, rank, steps, threads, signal });
+      const plan = planSparsify(withMetadata(files.gguf, overridesOf(values.overrideKv)), {
+        neurons: text !== undefined,
+        heads,
+        bundle,
+        rank,
+      });
+      const { layers, tokens } =
+        text === undefined ? { layers: [], tokens: 0 } : await measure({ values, path, plan, text, rank, steps, threads, signal });
       const all = layers.map(({ scores }) => scores);
       const threshold = rank > 0 ? thresholdFor(all, recall) : 0;
       const bytes = await write(files, plan, layers, threshold, { rank, output, overrides: values.overrideKv, signal });
       const seconds = (performance.now() - start) / 1000;
       const quality = rank > 0 ? qualityAt(all, threshold) : undefined;
-      const report = layers.map(({ fire, groups, groupsOrdered, scores }) => ({
+      const report = layers.map(({ fire, hot, groups, groupsOrdered, scores }) => ({
         fire,
+        hot,
         groups,
         groups_ordered: groupsOrdered,
         predictor: quality && qualityAt([scores], threshold),
@@ -287,10 +301,11 @@ export const sparsify: Command = {
         const found = ({ recall, precision, skipped }: Quality): string =>
           `recall ${percent(recall)}, precision ${percent(precision)}, ${percent(skipped)} of the neurons skipped`;
         const lines = report.map(
-          ({ fire, groups, groups_ordered: after, predictor }, il) =>
-            `blk.${il}: ${percent(fire)} of the neurons fire, of groups of 16 ${percent(groups)} before, ${percent(after)} in the new order${predictor ? `; ${found(predictor)}` : ''}`,
+          ({ fire, hot, groups, groups_ordered: after, predictor }, il) =>
+            `blk.${il}: ${percent(fire)} of the neurons fire, ${hot > 0 ? `${hot} are hot, ` : ''}of groups of 16 ${percent(groups)} before, ${percent(after)} in the new order${predictor ? `; ${found(predictor)}` : ''}`,
         );
-        if (quality) lines.push(`all, at ${threshold}, for the last ${Math.ceil(tokens / HELD_OUT)} tokens: ${found(quality)}`);
+        if (quality)
+          lines.push(`all that are not hot, at ${threshold}, for the last ${Math.ceil(tokens / HELD_OUT)} tokens: ${found(quality)}`);
         lines.push(`wrote ${output}: ${tokens} tokens, ${bytesText(bytes)} in ${seconds.toFixed(2)} s`);
         process.stdout.write(forTerminal(`${lines.join('\n')}\n`));
       }

@@ -4,7 +4,7 @@
  * as links, and one more where a matrix is read again that lies in an earlier link (token_embd, when it is the output matrix too): its product is computed
  * there.
  */
-import { node, nbytes, type Tensor } from '../graph/tensor.ts';
+import { inStep, node, nbytes, type Tensor } from '../graph/tensor.ts';
 import type { Neurons } from './neurons.ts';
 
 /** What one pass leaves for a later one: a leaf of that one's memory takes it. */
@@ -155,7 +155,7 @@ export function cutIntoLinks(
 export function bytesInStep(t: Tensor, nTokens: number, nOutputs: number): number {
   const { batch, ne, nb } = t;
   if (!batch || ne.some((n, dim) => dim > batch.dim && n > 1)) return nbytes(t);
-  return nb[batch.dim] * (batch.by === 'tokens' ? nTokens : nOutputs);
+  return nb[batch.dim] * inStep(batch.by, nTokens, nOutputs);
 }
 
 /**

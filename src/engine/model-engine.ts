@@ -6,7 +6,7 @@ import { QuantletError } from '../errors.ts';
 import type { OpenedGGUF } from '../gguf/split.ts';
 import { RUN_WORDS } from '../graph/recurrent.ts';
 import type { InputSumTensors } from '../graph/input-sums.ts';
-import type { Tensor } from '../graph/tensor.ts';
+import { inStep, type Tensor } from '../graph/tensor.ts';
 import { createCpuBackend } from './cpu-backend.ts';
 import { bytesInStep } from './links.ts';
 import type { MemoryParts } from './memory-use.ts';
@@ -174,9 +174,10 @@ export async function createModelEngine(
     const { inputs, result } = model;
     const { nTokens, nOutputs } = batch;
     const passes = batch.encodes ? model.encoder : model.passes;
-    for (const name of ['ids', 'pos', 'cells', 'first', 'visible', 'encoded', 'outputs'] as const) {
+    for (const name of ['ids', 'pos', 'cells', 'first', 'visible', 'encoded', 'outputs', 'others'] as const) {
       const values = batch[name];
-      const bytes = new Uint8Array(values.buffer, values.byteOffset, 4 * (name === 'outputs' ? nOutputs : nTokens));
+      const n = inStep(name === 'outputs' || name === 'others' ? name : 'tokens', nTokens, nOutputs);
+      const bytes = new Uint8Array(values.buffer, values.byteOffset, 4 * n);
       for (const { data } of inputs[name]) await executor.write(data, bytes);
     }
     for (const rows of model.tokenRows) await readTokenRows(executor, parts, rows, batch.ids.subarray(0, nTokens), signal);

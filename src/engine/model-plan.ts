@@ -1,5 +1,6 @@
 /** A model's graph, its plans, and the address of everything in the memories, for one context length. Nothing is loaded yet. */
 import type { Architecture, GraphContext, GraphInputs, KvCache, Wants } from '../arch/architecture.ts';
+import { HEAD_ROWS } from '../arch/blocks.ts';
 import type { HParams } from '../arch/hparams.ts';
 import type { RopeParams } from '../arch/rope-table.ts';
 import { QuantletError } from '../errors.ts';
@@ -12,7 +13,7 @@ import { lower } from '../graph/lower.ts';
 import { packedBytes, packWeights, pieceRows, repackRecord } from '../graph/packing.ts';
 import { createGraphPlan, expand, placePlan, workBytes, type PlacedPlan, type GraphPlan } from '../graph/plan.ts';
 import { RUN_WORDS } from '../graph/recurrent.ts';
-import { leaf, nbytes, type Ne, type Tensor } from '../graph/tensor.ts';
+import { leaf, nbytes, type BatchCount, type Ne, type Tensor } from '../graph/tensor.ts';
 import { cast, get_rows } from '../graph/ops.ts';
 import { view } from '../graph/views.ts';
 import { cutIntoLinks, layerOf, type Crossing, type Links } from './links.ts';
@@ -55,6 +56,8 @@ export interface ModelPlanOptions {
   /** Bits that packed products round activations to. */
   readonly actBits: 4 | 8;
   readonly unifiedMax?: number | undefined;
+  /** The share of attention's heads that outputs are computed with. */
+  readonly attnHeads?: number | undefined;
   readonly loras: Loras;
   /** Which matrices' inputs are measured, by their names. */
   readonly inputSums: ((matrix: string) => boolean) | undefined;
@@ -163,7 +166,7 @@ function buildGraph(
   const cacheOf = new Map<string, KvCache>();
   const tables: (Omit<RopeTable, 'tensors'> & { readonly tensor: Tensor })[] = [];
   const roots: Tensor[] = [];
-  const input = (name: string, by: 'tokens' | 'outputs', n: number): Tensor => leaf(name, TYPE.i32, [n, 1, 1, 1], { dim: 0, by });
+  const input = (name: string, by: BatchCount, n: number): Tensor => leaf(name, TYPE.i32, [n, 1, 1, 1], { dim: 0, by });
   const inputs: GraphInputs = {
     ids: input('ids', 'tokens', batchSize),
     pos: input('pos', 'tokens', batchSize),
@@ -172,6 +175,7 @@ function buildGraph(
     visible: input('visible', 'tokens', batchSize),
     encoded: input('encoded', 'tokens', batchSize),
     outputs: input('outputs', 'outputs', maxOutputs),
+    others: input('others', 'others', batchSize),
     runs: leaf('runs', TYPE.i32, [RUN_WORDS, batchSize, 1, 1]),
   };
   const states = new Map<string, Tensor>();
@@ -181,6 +185,28 @@ function buildGraph(
     const tensor = weights.get(info) ?? leaf(info.name, info.type, info.ne as Ne);
     weights.set(info, tensor);
     return tensor;
+  };
+  const slices = new Map<string, TensorInfo>();
+  const rowsOf = (name: string, from: number, ne: readonly number[]): Tensor | undefined => {
+    const info = gguf.tensors.get(name);
+    if (!info) return undefined;
+    const rows = ne.length - 1;
+    if (info.nDims !== ne.length || ne.some((n, i) => (i === rows ? from + n > info.ne[i] : n !== info.ne[i])))
+      throw new QuantletError(
+        'ERR_TENSOR_SHAPE',
+        `tensor "${name}" is [${info.ne.join(', ')}], but the metadata asks for [${ne.join(', ')}] from ${from} on: the file is damaged`,
+      );
+    const key = `${name} from ${from}`;
+    const bytes = info.byteLength / info.ne[rows];
+    const slice = slices.get(key) ?? {
+      ...info,
+      name: key,
+      ne: [...ne, 1, 1, 1].slice(0, 4) as unknown as Ne,
+      offset: info.offset + from * bytes,
+      byteLength: ne[rows] * bytes,
+    };
+    slices.set(key, slice);
+    return weightOf(slice);
   };
   const optional = (name: string, ne: readonly number[]): Tensor | undefined => {
     const info = gguf.tensors.get(name);
@@ -202,7 +228,9 @@ function buildGraph(
     contextLength,
     unifiedMax: options.unifiedMax,
     neuronsFromFile: options.neuronsFromFile,
+    attnHeads: options.attnHeads,
     optional,
+    rowsOf,
     has: (name) => gguf.tensors.has(name),
     shapeOf: (name) => gguf.tensors.get(name)?.ne,
     weight(name, ne) {
@@ -283,6 +311,17 @@ function buildGraph(
     throw new QuantletError(
       'ERR_ADAPTER',
       `an adapter adapts "${idle}", which no product here uses; expected matrices of the ${architecture.name} layers`,
+    );
+
+  if (options.attnHeads !== undefined && states.size > 0)
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `attnHeads is ${options.attnHeads}, and this ${architecture.name} model has recurrent layers, for which generated tokens may be computed again as a prompt's; leave it out`,
+    );
+  if (options.attnHeads !== undefined && ![...weights.keys()].some(({ name }) => name.endsWith(HEAD_ROWS)))
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `attnHeads is ${options.attnHeads}, and no layer of this ${architecture.name} model has rows of heads (attn_output_t) that could be left out; leave it out, or give a file that quantlet sparsify --heads made`,
     );
 
   const caches = [...cacheOf.values()];
@@ -446,6 +485,7 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
       visible: tensorsOf(inputs.visible),
       encoded: tensorsOf(inputs.encoded),
       outputs: tensorsOf(inputs.outputs),
+      others: tensorsOf(inputs.others),
       runs: tensorsOf(inputs.runs),
     },
     result: links.computed(result),

@@ -43,7 +43,9 @@ export function neuronsOf(nodes: readonly Tensor[], weights: ReadonlySet<Tensor>
       if (!w || !weights.has(w)) continue;
       const [, , idx, lookup, dense] = t.src;
       const { nonzero, per, threshold } = t.params;
-      const byRows = (t.op === 'mul_mat_sparse' || t.op === 'axpy') && i === 0 && per === 1 && !lookup && !dense && keepsRows(s, w);
+      // Where idx is x itself, all rows are computed (hot neurons, arch/sparse.ts).
+      const byRows =
+        (t.op === 'mul_mat_sparse' || t.op === 'axpy') && i === 0 && t.src[1] !== idx && per === 1 && !lookup && !dense && keepsRows(s, w);
       const known = byRows && w.layout === 'plain' && w.ne[2] === 1 && idx!.op !== 'leaf' && !idx!.viewOf && isContiguous(idx!);
       const key = known && idx!.type === TYPE.f32 ? `${numbers.get(idx!)} ${nonzero} ${threshold}` : undefined;
       if (key !== undefined && !of.has(w)) {

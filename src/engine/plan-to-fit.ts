@@ -30,6 +30,7 @@ export interface LayoutOptions extends Pick<
   | 'actBits'
   | 'iqWeights'
   | 'unifiedMax'
+  | 'attnHeads'
 > {
   /** Logits of one step at most. */
   readonly maxOutputs: number;
@@ -116,6 +117,7 @@ export function planToFit(
       actBits: options.actBits,
       fastWeights,
       unifiedMax: options.unifiedMax,
+      attnHeads: options.attnHeads,
       loras: options.loras,
       inputSums: options.inputSums,
       keptInputs: options.keptInputs,

@@ -21,6 +21,8 @@ export interface Batch {
   encodes: boolean;
   /** Tokens (indices into the batch) whose logits are wanted. */
   readonly outputs: Int32Array;
+  /** The other tokens. */
+  readonly others: Int32Array;
   /** Which recurrent states the tokens go on from: RUN_WORDS numbers a run (graph/recurrent.ts). */
   readonly runs: Int32Array;
   nTokens: number;
@@ -97,6 +99,7 @@ export function createScheduler({ nBatch, slots, maxOutputs, step, causal = true
     encoded: array(nBatch),
     encodes: false,
     outputs: array(maxOutputs),
+    others: array(nBatch),
     runs: array(RUN_WORDS * nBatch),
     nTokens: 0,
     nOutputs: 0,
@@ -132,7 +135,7 @@ export function createScheduler({ nBatch, slots, maxOutputs, step, causal = true
         if (i >= job.outputsFrom) {
           if (batch.nOutputs === maxOutputs) break;
           batch.outputs[batch.nOutputs++] = at;
-        }
+        } else batch.others[at - batch.nOutputs] = at;
         batch.ids[at] = job.ids[i];
         batch.pos[at] = pos;
         batch.first[at] = job.slot.firstCell;

@@ -78,6 +78,7 @@ function dummyBatch(n: number): Batch {
     encoded: new Int32Array(n).fill(1),
     encodes: false,
     outputs: new Int32Array([n - 1]),
+    others: count,
     runs: Int32Array.of(n, -1, 0),
     nTokens: n,
     nOutputs: 1,

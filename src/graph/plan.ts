@@ -7,7 +7,7 @@ import { ALIGN, createAllocator } from '../wasm/allocator.ts';
 import { CODE } from './kernels.ts';
 import { LAYOUT, OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, TENSOR, TENSOR_SIZE } from './layout.ts';
 import type { OpRecord } from './lower.ts';
-import { nbytes, type Tensor } from './tensor.ts';
+import { BATCH_COUNTS, nbytes, type Tensor } from './tensor.ts';
 
 /** Everything the roots need, each node once, sources first, in the order of the roots (ggml_build_forward_expand). */
 export function expand(roots: readonly Tensor[]): Tensor[] {
@@ -171,7 +171,7 @@ export function encodePlan(plan: GraphPlan, at: number, scratchAt: number): Uint
     u32.set(t.nb, w + TENSOR.nb);
     u32[w + TENSOR.data] = t.data;
     if (t.batch) {
-      u32.set([at + (w + TENSOR.ne + t.batch.dim) * 4, t.batch.by === 'tokens' ? 0 : 1], dimsAt / 4 + 2 * nDims++);
+      u32.set([at + (w + TENSOR.ne + t.batch.dim) * 4, BATCH_COUNTS.indexOf(t.batch.by)], dimsAt / 4 + 2 * nDims++);
     }
   }
   const meet = barriers(records);

@@ -9,10 +9,18 @@ import type { Layout } from './layout.ts';
 
 export type Ne = readonly [number, number, number, number];
 
+/** What there is of a batch: its tokens, those whose results are wanted, and the others. In the order of begin() (assembly/runtime/compute.ts). */
+export const BATCH_COUNTS = ['tokens', 'outputs', 'others'] as const;
+export type BatchCount = (typeof BATCH_COUNTS)[number];
+
+/** How many of them a step has. */
+export const inStep = (by: BatchCount, nTokens: number, nOutputs: number): number =>
+  by === 'tokens' ? nTokens : by === 'outputs' ? nOutputs : nTokens - nOutputs;
+
 /** A dimension that follows the batch: its capacity is in `ne`, its value of the moment is written by begin(). */
 export interface BatchDim {
   readonly dim: 0 | 1 | 2 | 3;
-  readonly by: 'tokens' | 'outputs';
+  readonly by: BatchCount;
 }
 
 /** What makes a node: a kernel by its name, or what is lowered to several; leaves and views need none. */

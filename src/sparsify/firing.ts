@@ -19,8 +19,10 @@ export interface Firing {
   readonly sums: Float64Array;
   /** Whether a neuron fires for a token. */
   fires(neuron: number, token: number): boolean;
-  /** The neurons, groups of ROW_BLOCK that fire together one after the other, the group of the hottest first. */
-  order(): Uint32Array;
+  /** How many neurons fire for at least this share of the tokens: whole groups of them, and not all neurons. */
+  hot(share: number): number;
+  /** The neurons: the `hot` hottest, then groups of ROW_BLOCK that fire together one after the other, the group of the hottest first. */
+  order(hot?: number): Uint32Array;
   /** Of groups of ROW_BLOCK neurons in this order, the share that has one that fires, a mean over tokens. */
   groupsRead(order: Uint32Array): number;
 }
@@ -59,15 +61,20 @@ export function createFiring(neurons: number, most: number): Firing {
     counts,
     sums,
     fires: (neuron, token) => ((bits[neuron * words + (token >>> 5)] >>> (token & 31)) & 1) === 1,
-    order() {
+    hot(share) {
+      const n = counts.reduce((sum, count) => sum + Number(count >= share * tokens), 0);
+      return Math.min(n, neurons - 1) & -ROW_BLOCK;
+    },
+    order(hot = 0) {
       const end = compared();
       const together = (a: number, b: number): number => {
         let n = 0;
         for (let i = 0; i < end; i++) n += popcount(bits[a * words + i] & bits[b * words + i]);
         return n;
       };
-      const order: number[] = [];
-      let left = Uint32Array.from(counts.keys()).sort((a, b) => counts[b] - counts[a] || a - b);
+      const sorted = Uint32Array.from(counts.keys()).sort((a, b) => counts[b] - counts[a] || a - b);
+      const order = [...sorted.subarray(0, hot)];
+      let left = sorted.slice(hot);
       while (left.length > 0) {
         // The hottest that is left, and those that fire most often with it, of equals the hotter. (One number a neuron, since those sort fast.)
         const [first, ...others] = left;

@@ -35,8 +35,8 @@ export interface Examples {
 export interface Trainer {
   /** Trains a predictor. @throws signal.reason */
   train(examples: Examples, onStep: (part: number) => void, signal: AbortSignal): Promise<Predictor>;
-  /** Counts what a predictor gives the neurons for the examples that it was not trained with. */
-  judge(predictor: Predictor, examples: Examples, scores: Scores, signal: AbortSignal): Promise<void>;
+  /** Counts what a predictor gives these neurons for the examples that it was not trained with. */
+  judge(predictor: Predictor, examples: Examples, of: Uint32Array, scores: Scores, signal: AbortSignal): Promise<void>;
   dispose(): void;
 }
 
@@ -131,7 +131,7 @@ export function createTrainer(engine: Engine, { nEmbd, rank, neurons }: TrainerS
       }
       return { fc1: fc1.map((w, i) => w * even[i % nEmbd]), fc2 };
     },
-    async judge({ fc1, fc2 }, { x, firing, trained }, scores, signal) {
+    async judge({ fc1, fc2 }, { x, firing, trained }, of, scores, signal) {
       engine.write(w1, fc1);
       engine.write(w2, fc2);
       const batch = new Float32Array(nEmbd * BATCH);
@@ -142,7 +142,7 @@ export function createTrainer(engine: Engine, { nEmbd, rank, neurons }: TrainerS
         engine.write(xs, batch);
         await engine.compute(judging, { signal });
         const idx = engine.read(given);
-        for (let i = 0; i < n; i++) for (let r = 0; r < neurons; r++) scores.add(idx[i * neurons + r], firing.fires(r, from + i));
+        for (let i = 0; i < n; i++) for (const r of of) scores.add(idx[i * neurons + r], firing.fires(r, from + i));
       }
     },
     dispose() {

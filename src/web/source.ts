@@ -2,7 +2,6 @@
 import { QuantletError } from '../errors.ts';
 import type { OpenedFile } from '../engine/platform.ts';
 import type { HubOptions } from '../hub/options.ts';
-import { hubFor, locate } from '../hub/repository.ts';
 import { namesOfUrl } from '../io/open-url.ts';
 import { checkedBytes, toBytes, type SourceLike } from '../io/source.ts';
 import { cacheShelf } from './cache-api.ts';
@@ -47,6 +46,7 @@ export async function openSource(source: string | URL | SourceLike, options: Ope
   const given = absolute(source);
   if (given.protocol === 'blob:' || given.protocol === 'data:')
     return { bytes: toBytes(await fetchBlob(given.href)), close: async () => {} };
+  const { hubFor, locate } = await import('../hub/repository.ts');
   const { url, headers } = await locate(hubFor(options), given);
   return { ...(await openUrl(url.href, { ...options, headers })), ...namesOfUrl(url) };
 }

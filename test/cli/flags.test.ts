@@ -64,6 +64,11 @@ const answers = join(folder, 'answers.jsonl');
 const RELU = 'powerinfer.sparse_threshold=float:0';
 /** A llama with predictors of the neurons that fire. */
 const predicted = writeTo(folder, 'predicted.gguf', goldenModel('llama-predicted'));
+/** One with rows of heads. */
+const heads = join(folder, 'heads.gguf');
+await invoke(sparsify, ['-m', llamaModel, '-o', heads, '--heads']);
+/** Models that flags are about, where BASE's have nothing for them. */
+const RARE: Partial<Record<FlagKey, string>> = { sparseThreshold: predicted, neuronWindow: predicted, attnHeads: heads };
 const BASE: Readonly<Record<string, Args>> = {
   run: ['-m', llamaModel, '-p', 'the cat', '-n', 3, '--build', 'simd', '--no-warmup', '--json'],
   chat: ['-m', llamaModel, '-p', 'the cat', '-n', 3, '--build', 'simd', '--no-warmup', '--json', '--chat-template', template('')],
@@ -238,6 +243,7 @@ describe('what loadModel is given', () => {
     sparseThreshold: [['--sparse-threshold', 0.25], { sparseThreshold: 0.25 }],
     weightsMemory: [['--weights-memory', '2.5G'], { weightsMemory: 2.5 * 2 ** 30 }],
     neuronWindow: [['--neuron-window', 5], { neuronWindow: 5 }],
+    attnHeads: [['--attn-heads', 0.5], { attnHeads: 0.5 }],
     build: [['--build', 'simd-threads'], { build: 'simd-threads' }],
     threadsBatch: [['-tb', 2], { threads: 2 }],
     warmup: [['--no-warmup'], { warmUp: false }],
@@ -284,8 +290,8 @@ describe('what loadModel is given', () => {
         const base =
           key === 'warmup'
             ? without(BASE[c.name], '--no-warmup', 1)
-            : key === 'sparseThreshold' || key === 'neuronWindow'
-              ? [...without(BASE[c.name], '-m'), '-m', predicted]
+            : RARE[key]
+              ? [...without(BASE[c.name], '-m'), '-m', RARE[key]]
               : BASE[c.name];
         const [[plain], [got]] = [await loads(c, [], base), await loads(c, args, base)];
         const model = key === 'overrideKv' ? '' : 'llama';
@@ -1030,6 +1036,9 @@ describe('rotate', () => {
 });
 
 describe('sparsify', () => {
+  effect(sparsify, ['heads'], 'rows of heads, of any model and without a text', async () => {
+    expect((await readGGUF(toBytes(readFileSync(heads)))).tensors.has('blk.0.attn_output_t.squares')).toBe(true);
+  });
   const out = join(folder, 'sparse-too.gguf');
   const args: Args = ['-m', llamaModel, '-c', 24, '-t', 1, '-o', out];
   const said = async (...more: Args): Promise<string> => (await invoke(sparsify, [...args, ...more])).stdout;
@@ -1045,6 +1054,11 @@ describe('sparsify', () => {
       expect((await readGGUF(toBytes(readFileSync(out)))).tensors.has('blk.0.ffn_down_t.weight')).toBe(true);
     },
   );
+  effect(sparsify, ['hot', 'bundle'], 'neurons that are always computed, and rows that lie together', async () => {
+    await json(sparsify, '--hot', 0.01, '--bundle');
+    const { metadata, tensors } = await readGGUF(toBytes(readFileSync(join(folder, 'sparse.gguf'))));
+    expect([metadata.has('quantlet.sparse.hot_neurons'), tensors.has('blk.0.ffn_up_down.weight')]).toEqual([true, true]);
+  });
   effect(sparsify, ['predictor', 'predictorSteps', 'recall', 'threads', 'json'], 'predictors of a rank, as good as is asked', async () => {
     const found = async (recall: number): Promise<{ recall: number; threshold: number }> =>
       json(sparsify, '--predictor', 4, '--predictor-steps', 10, '--recall', recall, '-t', 2);
@@ -1592,6 +1606,7 @@ describe('values that make no sense', () => {
     sparseFile: [[join(missing, 'out.gguf'), /opening .*none/]],
     predictor: [['0', /--predictor is 0/]],
     predictorSteps: [['0', /--predictor-steps is 0/]],
+    hot: [['0', /--hot is 0/]],
     recall: [
       ['0', /--recall is 0/],
       ['1.5', /--recall is 1.5/],
@@ -1603,6 +1618,10 @@ describe('values that make no sense', () => {
     checkpoint: [[missing, /give the text with --learn/]],
     actBits: [['5', /actBits is 5; expected 4 or 8/]],
     sparseThreshold: [['0', /sparseThreshold is 0, and the model has no predictors/]],
+    attnHeads: [
+      ['0', /attn-?heads is 0; expected a share/i],
+      ['0.5', /no layer of this llama model has rows of heads/],
+    ],
     ctxCheckpoints: [['-1', /(ctxCheckpoints|-ctxcp) is -1/]],
     checkpointMinStep: [['0', /(checkpointMinStep|-cms) is 0/]],
     neuronWindow: [

@@ -114,6 +114,25 @@ it('predictors: those of a rank that tells all leave the numbers as they are, wi
   expect(apart(all, want)).toBeLessThan(1e-5);
 });
 
+it('hot neurons come first, and the rows of a neuron lie together', async () => {
+  const [plain, bundled] = ['plain', 'bundled'].map((name) => join(folder, `${name}.gguf`));
+  const predictors: Args = ['--predictor', 4, '--predictor-steps', 20, '--hot', 0.4];
+  await invoke(sparsify, ['-m', dense('llama'), '-o', plain, ...ARGS, ...predictors]);
+  const { stdout } = await invoke(sparsify, ['-m', dense('llama'), '-o', bundled, ...ARGS, ...predictors, '--bundle']);
+  const { metadata, tensors } = await read(bundled);
+  const hot = [...(metadata.get('quantlet.sparse.hot_neurons') as Uint32Array)];
+  expect(hot.every((n) => n % 16 === 0 && n < 40)).toBe(true);
+  expect(Math.max(...hot)).toBeGreaterThan(0);
+  hot.forEach((n, il) => expect(stdout).toMatch(new RegExp(`blk\\.${il}: .* fire, ${n > 0 ? `${n} are hot, ` : ''}of groups`)));
+  expect(tensors.get('blk.1.ffn_up_down.weight')!.ne.slice(0, 2)).toEqual([64, 40]);
+  expect(['ffn_up', 'ffn_down', 'ffn_down_t'].filter((part) => tensors.has(`blk.1.${part}.weight`))).toEqual([]);
+  const want = await logits(plain);
+  // Hot rows that lie apart are not packed.
+  const got = await logits(bundled);
+  expect(apart(got, want)).toBeLessThan(1e-5);
+  expect(apart(await logits(bundled, { neuronWindow: 3 }), got)).toBe(0);
+});
+
 it('a model that does not say that it has ReLU can be said to', async () => {
   const out = join(folder, 'said.gguf');
   await invoke(sparsify, ['-m', llamaModel, '-o', out, ...ARGS, '--override-kv', 'powerinfer.sparse_threshold=float:0']);
@@ -160,6 +179,11 @@ describe('what is refused', () => {
     const usage = async (...args: Args): Promise<string> => (await failure(() => invoke(sparsify, ['-m', model, ...args]))).message;
     expect(await usage('-f', text)).toMatch(/file to write with -o/);
     expect(await usage('-o', none)).toMatch(/give the text/);
+    expect(await usage('-o', none, '--hot', 0.5)).toMatch(/--hot .* a text/);
+    expect(await usage('-o', none, '-f', text, '--hot', 2)).toMatch(/--hot is 2/);
+    expect((await failure(() => invoke(sparsify, ['-m', dense('falcon'), '-o', none, ...ARGS, '--bundle']))).message).toMatch(
+      /have no gate/,
+    );
     expect(await usage('-o', model, '-f', text)).toMatch(/is the input as well/);
     expect(await usage('-o', none, '-f', text, '--recall', 0.9)).toMatch(/--predictor RANK/);
   });

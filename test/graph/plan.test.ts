@@ -13,7 +13,7 @@ import { concat, cont, get_rows, mul_mat } from '../../src/graph/ops.ts';
 import { rope } from '../../src/graph/rope.ts';
 import { rms_norm } from '../../src/graph/row-ops.ts';
 import { barriers, createGraphPlan, encodePlan, expand, place, type GraphPlan } from '../../src/graph/plan.ts';
-import { leaf, nbytes, type Ne, type Tensor } from '../../src/graph/tensor.ts';
+import { BATCH_COUNTS, leaf, nbytes, type BatchCount, type Ne, type Tensor } from '../../src/graph/tensor.ts';
 import { reshape, transpose } from '../../src/graph/views.ts';
 import { TYPE, type TypeTraits } from '../../src/type-traits.ts';
 import { randomIds } from '../support.ts';
@@ -188,7 +188,7 @@ describe('llama', () => {
   };
   const build = (type: (typeof TYPE)['f32' | 'q8_0']): { plan: GraphPlan; logits: Tensor } => {
     const nTokens = 32;
-    const input = (name: string, by: 'tokens' | 'outputs', n: number): Tensor => leaf(name, TYPE.i32, [n, 1, 1, 1], { dim: 0, by });
+    const input = (name: string, by: BatchCount, n: number): Tensor => leaf(name, TYPE.i32, [n, 1, 1, 1], { dim: 0, by });
     const inputs = {
       ids: input('ids', 'tokens', nTokens),
       pos: input('pos', 'tokens', nTokens),
@@ -197,6 +197,7 @@ describe('llama', () => {
       visible: input('visible', 'tokens', nTokens),
       encoded: input('encoded', 'tokens', nTokens),
       outputs: input('outputs', 'outputs', 2),
+      others: input('others', 'others', nTokens),
       runs: leaf('runs', TYPE.i32, [3, nTokens, 1, 1]),
     };
     const roots: Tensor[] = [];
@@ -214,6 +215,7 @@ describe('llama', () => {
       inputs,
       weight,
       optional: () => undefined,
+      rowsOf: () => undefined,
       tokenRows: (table) => get_rows(table, inputs.ids),
       loras: () => [],
       cache: (layer) => ({ k: cache(`k${layer}`), v: cache(`v${layer}`), rotation: { k: 0, v: 0 }, holds: 'sequence' }),
@@ -297,7 +299,7 @@ describe('llama', () => {
         (x, i) =>
           i >= index - 1 && x.batch && address === at + Math.ceil(PLAN_SIZE / 64) * 64 + i * TENSOR_SIZE + 4 * (TENSOR.ne + x.batch.dim),
       );
-      expect(t?.batch?.by).toBe(by === 0 ? 'tokens' : 'outputs');
+      expect(t?.batch?.by).toBe(BATCH_COUNTS[by]);
     }
     expect(dims).toHaveLength(plan.tensors.filter((t) => t.batch).length);
   });

@@ -105,6 +105,53 @@ it.each(BUILDS)('%s: exact and predicted, the numbers of the scalar reference', 
   }
 });
 
+describe('neurons that are always computed', () => {
+  const HOT = 'quantlet.sparse.hot_neurons';
+  const hot = 16;
+  const overrideKv = { [HOT]: hot };
+
+  it.each(BUILDS)('%s: exact and predicted', async (build) => {
+    for (const model of [exact, predicted]) {
+      const is = readGguf(model);
+      const want = reference({ ...is, meta: new Map([...is.meta, [HOT, hot]]) }).logits(IDS, 64);
+      const got = await logits(model, { build, threads: 1, overrideKv }, [16]);
+      const largest = Math.max(...want.flatMap((row) => [...row].map(Math.abs)));
+      got.forEach((row, r) => row.forEach((v, i) => expect(Math.abs(v - want[r][i]) / largest).toBeLessThan(TOLERANCE.f32)));
+      const threads = isThreaded(build) ? 3 : 1;
+      expect(bitDifference(await logits(model, { build, threads, overrideKv }, [1, 5, 1]), got)).toBe('');
+    }
+    expect(bitDifference(await logits(both, { build, overrideKv }), await logits(exact, { build, overrideKv }))).toBe('');
+  });
+
+  it('each layer may have its own number; others are refused', async () => {
+    const of = (value: number | Uint32Array | string): Promise<Float32Array[]> =>
+      logits(predicted, { build: 'simd', overrideKv: { [HOT]: value } });
+    const [one, other] = [await of(new Uint32Array(layers).fill(hot)), await of(Uint32Array.from({ length: layers }, (_, il) => il))];
+    expect(bitDifference(one, await of(hot))).toBe('');
+    expect(bitDifference(other, one)).not.toBe('');
+    for (const value of [nFf, -1, 1.5, NaN, 'all', new Uint32Array(layers - 1), new Uint32Array(layers).fill(2 ** 31)])
+      expect(await failure(() => of(value)), String(value)).toMatchObject({
+        code: expect.stringMatching(/^ERR_(GGUF_INVALID|GGUF_TYPE|INVALID_ARGUMENT)$/),
+      });
+  });
+
+  it('they stay in memory where the others stay in the file', async () => {
+    for (const [name, bundle, rank] of [
+      ['hot', false, 0],
+      ['hot-bundled', true, 0],
+      ['hot-predicted', true, 4],
+    ] as const) {
+      const path = join(folder, `${name}.gguf`);
+      writeFileSync(path, await sparseLlama({ bundle, rank, threshold: 0.5 }));
+      const want = await logits(path, { build: 'simd', overrideKv });
+      expect(bitDifference(await logits(path, { build: 'simd', overrideKv, neuronWindow: 2 }, [1, 4]), want), name).toBe('');
+      const model = await loadModel(path, { build: 'simd', contextLength: 64, warmUp: false, overrideKv, neuronWindow: 2 });
+      expect(model.internals.engine.neurons!.all, name).toBe(layers * (rank > 0 ? 3 : 2) * nEmbd * (nFf - hot) * 4);
+      await model.dispose();
+    }
+  });
+});
+
 it('a predictor changes what is computed, and a file without its second half is refused', async () => {
   expect(bitDifference(await logits(predicted, { threads: 1 }), await logits(exact, { threads: 1 }))).not.toBe('');
   const half = await patchedLlama({

@@ -132,8 +132,13 @@ function toVecDotType(x: Vec, type: number): Vec {
   return out;
 }
 
+export interface ReferenceOptions {
+  /** Tokens from this one on go without heads of attention, but for this share of them. */
+  readonly attnHeads?: { readonly share: number; readonly from: number };
+}
+
 /** A model ready to be asked. Tensors are dequantised when first used. */
-export function reference(gguf: RefGguf) {
+export function reference(gguf: RefGguf, { attnHeads }: ReferenceOptions = {}) {
   const cache = new Map<RefTensor, Vec[]>();
   const rowsOf = (t: RefTensor) => {
     const known = cache.get(t) ?? Array.from({ length: t.ne.slice(1).reduce((a, n) => a * n, 1) }, (_, i) => t.row(i));
@@ -344,8 +349,17 @@ export function reference(gguf: RefGguf) {
         });
       }
       const open = gate ? out.map((v, i) => v / (1 + Math.exp(-gate[i]))) : out;
-      return linear(is.subNorms ? norm(open, `${b}attn_sub_norm`) : open, `${b}attn_output`);
+      const x = is.subNorms ? norm(open, `${b}attn_sub_norm`) : open;
+      return linear(attnHeads && pos >= attnHeads.from ? largestHeads(x, `${b}attn_output`, attnHeads.share) : x, `${b}attn_output`);
     });
+  }
+  /** 0 in place of the heads that can give least: the length of what a head gives times that of its part of the matrix. */
+  function largestHeads(x: Vec, name: string, share: number): Vec {
+    const width = x.length / n_head;
+    const size = (t: Vec, h: number) => Math.hypot(...t.subarray(h * width, (h + 1) * width));
+    const sizes = Array.from({ length: n_head }, (_, h) => size(x, h) * Math.hypot(...rows(`${name}.weight`).map((w) => size(w, h))));
+    const least = [...sizes].sort((a, z) => z - a)[Math.max(1, Math.round(share * n_head)) - 1];
+    return x.map((v, i) => (sizes[Math.floor(i / width)] >= least ? v : 0));
   }
   /** deepseek2: keys and values of all heads come out of one vector, by one matrix or by two for each head; only a part of a head turns. */
   function latentAttention(xs: Vec[], il: number, n_ctx: number): Vec[] {
@@ -487,12 +501,13 @@ export function reference(gguf: RefGguf) {
     const up = linear(x, `${b}ffn_up`);
     // PowerInfer's layers: ReLU; some with a row of the last product for each neuron, and those alone that a predictor gives the threshold.
     const least = gguf.meta.get('powerinfer.sparse_threshold') as number | undefined;
+    const hot = (gguf.meta.get('quantlet.sparse.hot_neurons') as number | undefined) ?? 0;
     const down = optional(`${b}ffn_down_t.weight`) && rows(`${b}ffn_down_t.weight`);
     if (least !== undefined || down || arch === 'bamboo' || arch === 'opt') {
       const predicted = optional(`${b}fc1.weight`) && linear(linear(states, `${b}fc1`).map(relu), `${b}fc2`);
       const gate = optional(`${b}ffn_gate.weight`) && linear(x, `${b}ffn_gate`);
       const h = up.map((u, i) => {
-        if (predicted && !(predicted[i] >= (least ?? 0))) return 0;
+        if (predicted && i >= hot && !(predicted[i] >= (least ?? 0))) return 0;
         return gate ? relu(gate[i]) * (arch === 'bamboo' ? relu(u) : u) : relu(u);
       });
       if (!down) return linear(h, `${b}ffn_down`);

@@ -52,6 +52,14 @@ describe('firing', () => {
     expect(share(order)).toBeLessThan(share(asItIs));
   });
 
+  it('the hottest can come before all groups, in whole groups', () => {
+    expect([1, 0.5, 0.01].map((share) => firing.hot(share))).toEqual([0, 0, 32]);
+    const order = firing.order(16);
+    const counts = [...order].map((r) => firing.counts[r]);
+    expect(counts.slice(0, 16)).toEqual([...firing.counts].sort((a, b) => b - a).slice(0, 16));
+    expect([...order].sort((a, b) => a - b)).toEqual([...Array(neurons).keys()]);
+  });
+
   it('rows and columns follow it', () => {
     const order = Uint32Array.of(2, 0, 1);
     expect([...ordered(Uint8Array.of(1, 2, 3, 4, 5, 6), order)]).toEqual([5, 6, 1, 2, 3, 4]);
@@ -97,7 +105,7 @@ it('a predictor learns which side of a plane tokens are on, with the same bits f
     const predictor = await trainer.train({ x, firing, trained }, (part) => (last = part), never);
     expect(last).toBe(1);
     const scores = createScores();
-    await trainer.judge(predictor, { x, firing, trained }, scores, never);
+    await trainer.judge(predictor, { x, firing, trained }, firing.order(), scores, never);
     const { firing: fire, idle } = scores.above(-Infinity);
     expect(fire + idle).toBe((tokens - trained) * shape.neurons);
     const { recall, precision } = qualityAt([scores], 0);

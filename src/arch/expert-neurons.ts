@@ -1,0 +1,43 @@
+/** Experts with ReLU of which only the neurons that fire are computed: of each expert that a token goes through (SmallThinker, arXiv 2507.20984). */
+import { QuantletError } from '../errors.ts';
+import { clamp, mul } from '../graph/elementwise-ops.ts';
+import { set_rows } from '../graph/ops.ts';
+import { axpy, mul_mat_sparse } from '../graph/sparse-ops.ts';
+import type { Tensor } from '../graph/tensor.ts';
+import { reshape, view } from '../graph/views.ts';
+import type { GraphContext } from './architecture.ts';
+import type { HParams } from './hparams.ts';
+
+const downOf = (il: number): string => `blk.${il}.ffn_down_exps_t`;
+
+/** Whether a layer's experts have a row of the last product for each neuron: [n_embd, n_ff, n_expert]. */
+export const hasExpertNeurons = (g: GraphContext, il: number): boolean => g.has(`${downOf(il)}.weight`);
+
+/**
+ * What the experts give x, added up. All their neurons are those of one matrix; those of experts that a token does not go through do not fire.
+ * @param gates of the chosen experts, f32 [n_ff, n_used, n_tokens]
+ * @param ids of the chosen experts, i32 [n_used, n_tokens]
+ * @param weights of the chosen experts, f32 [1, n_used, n_tokens], none of them below 0
+ */
+export function expertNeurons(
+  g: GraphContext,
+  { nEmbd, nExpert }: HParams,
+  il: number,
+  x: Tensor,
+  gates: Tensor,
+  ids: Tensor,
+  weights: Tensor,
+): Tensor {
+  const [nFf, , nTokens] = gates.ne;
+  const up = `blk.${il}.ffn_up_exps`;
+  for (const name of [up, downOf(il)].flatMap((of) => [`${of}.bias`, `${of}.scale`]))
+    if (g.has(name))
+      throw new QuantletError('ERR_UNSUPPORTED_ARCH', `the file has the tensor "${name}", which products of experts' neurons do not know`);
+  const rows = (name: string): Tensor => reshape(g.weight(`${name}.weight`, [nEmbd, nFf, nExpert]), [nEmbd, nFf * nExpert]);
+  const open = mul(gates, weights);
+  const byExpert = { dim: 2, by: 'tokens' } as const;
+  const shut = clamp(view(open, [nFf, nExpert, nTokens, 1], { nb: [0, open.nb[2]] }, byExpert), 0, 0);
+  const idx = reshape(set_rows(shut, open, ids), [nFf * nExpert, nTokens, 1, 1], { dim: 1, by: 'tokens' });
+  const h = mul_mat_sparse(rows(up), x, idx, { relu: true, times: idx });
+  return axpy(rows(downOf(il)), h, idx, { relu: true });
+}
