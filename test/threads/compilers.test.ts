@@ -1,13 +1,17 @@
 /**
+ * V8's compilers, as people's flags set them.
+ *
  * Threads that share cores sleep at barriers. In code of V8's baseline compiler one of them could go a barrier ahead of the others (sync.ts, sleep), which
  * showed now and then while several models were new. --liftoff-only keeps all code baseline: then it shows within a second.
  */
 import { expect, it } from 'vitest';
 import { root, runNode } from '../support.ts';
 
+const entry = JSON.stringify(new URL('dist/entry/core-node.js', root).href);
+
 const SUMS = 99;
 const PROGRAM = `
-import { add, createEngine } from ${JSON.stringify(new URL('dist/entry/core-node.js', root).href)};
+import { add, createEngine } from ${entry};
 const use = async () => {
   const engine = await createEngine({ threads: 4, build: 'simd-threads', memoryBytes: 8 << 20 });
   const one = engine.tensor('f32', [16, 64], new Float32Array(16 * 64).fill(1));
@@ -28,3 +32,9 @@ it('no thread leaves a barrier before all are there, whichever compiler made its
   const { code, stdout, stderr } = await runNode(['--liftoff-only', '--input-type=module', '-e', PROGRAM], { timeout: 60_000 });
   expect({ code, stdout, stderr: stderr.slice(0, 500) }).toEqual({ code: 0, stdout: 'right\n', stderr: '' });
 }, 90_000);
+
+it('a process waits for kernels that are all compiled at once', async () => {
+  const program = `import { createEngine } from ${entry}; console.log((await createEngine({ threads: 1, build: 'simd' })).build);`;
+  const { code, stdout, stderr } = await runNode(['--no-wasm-lazy-compilation', '--input-type=module', '-e', program]);
+  expect({ code, stdout, stderr: stderr.slice(0, 500) }).toEqual({ code: 0, stdout: 'simd\n', stderr: '' });
+});
