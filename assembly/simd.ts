@@ -11,6 +11,14 @@ export function madd(a: v128, b: v128, c: v128): v128 {
   return f32x4.add(f32x4.mul(a, b), c);
 }
 
+/** a - b, of which minus has four -1. With relaxed SIMD it is a multiply-add, for loops whose sums keep the ports of additions busy; the same bits. */
+// @ts-ignore: decorator
+@inline
+export function less(a: v128, b: v128, minus: v128): v128 {
+  if (ASC_FEATURE_RELAXED_SIMD) return f32x4.relaxed_madd(b, minus, a);
+  return f32x4.sub(a, b);
+}
+
 /**
  * (int) of four f32 with |x| < 2^22; larger ones, Inf and NaN give undefined integers. One instruction with relaxed SIMD (the saturating conversion is
  * eight); elsewhere adding 1.5 * 2^23 puts the integer into the mantissa.

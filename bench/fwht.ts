@@ -1,6 +1,7 @@
 /**
- * The Walsh-Hadamard transform of rows that leave the cache, in place: bytes read and written a second, against what a loop reaches that does nothing but
- * load, add and store in place ("update"), and against what the machine can read at most (as roofline.ts measures it).
+ * The Walsh-Hadamard transform of rows that leave the cache, in place: bytes read and written a second, against what a loop reads and writes that does nothing
+ * but load, add and store in place ("update"), and against what the machine can read at most (as roofline.ts measures it: a pass in place moves each byte
+ * twice, so both are counted for it). Both are measured anew beside each size: what memory gives to one machine of several changes.
  *
  *   node --import tsx bench/fwht.ts [--threads 1,2] [--rounds 5] [--mib 256]
  */
@@ -22,16 +23,15 @@ warnIfBusy(here);
 
 const jobs = (['read', 'read_streams', 'update'] as const).map((what): Job => ({ name: what, what, bytes, warmMs: 100 }));
 const reading = await startThreads('simd', Math.max(...counts), bytes);
-const rates = await measureAll(reading, jobs, counts, 3, 120, () => undefined);
-await reading.end();
 
 const rows: string[][] = [];
 for (const threads of counts) {
-  const rate = (name: string): number => rates.get(`${name} x${threads}`)! * bytes;
-  const [read, update] = [Math.max(rate('read'), rate('read_streams')), 2 * rate('update')];
   const engine = await createEngine({ threads, memoryBytes: bytes + 2 ** 24 });
   for (const n of SIZES) {
     const count = Math.floor(bytes / (4 * n));
+    const rates = await measureAll(reading, jobs, [threads], 3, 120, () => undefined);
+    const rate = (name: string): number => rates.get(`${name} x${threads}`)! * bytes;
+    const [read, update] = [Math.max(rate('read'), rate('read_streams')), 2 * rate('update')];
     const a = engine.tensor('f32', [n, count]);
     const plan = engine.plan(fwht_inplace(a));
     const seconds: number[] = [];
@@ -48,4 +48,5 @@ for (const threads of counts) {
   }
   await engine.dispose();
 }
+await reading.end();
 console.log(`${describeMachine(here)}\n\n${table(['n', 'build', 'threads', 'GB/s', 'update', 'of it', 'read', 'of it'], rows)}`);

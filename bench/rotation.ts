@@ -1,10 +1,11 @@
 /**
  * What rotation saves: the perplexity of a text with 4-bit weights, activations and caches, of a model as it is and with outliers, each as it is and rotated.
  *
- *   node --import tsx bench/rotation.ts MODEL-F32.gguf TEXT [--learn CALIBRATION] [--seeds 0,1,2] [--only 'as it is'] [--out FILE.md]
+ *   node --import tsx bench/rotation.ts MODEL-F32.gguf TEXT [--learn CALIBRATION] [--seeds 0,1,2] [--only 'with outliers, QuaRot'] [--out FILE.md]
  *
  * MODEL is a llama model of f32 with rope pairs side by side, CALIBRATION another text, from which rotations are learned too (SpinQuant). Random signs
- * differ by as much as what is to be shown: every rotation is made of each seed, and the table has means and standard deviations.
+ * differ by as much as what is to be shown: every rotation is made of each seed, and the table has means and standard deviations. --only makes the rows that
+ * begin so.
  *
  * Outliers are made such that the model computes what it did: of every `EVERY` channels one or two are made `FACTOR` times as large, and what makes or reads
  * them takes that back. They are where they hurt, among numbers that share a block with them, as those of trained models are:
@@ -148,8 +149,8 @@ try {
     ['as it is', source],
     ['with outliers', outliers],
   ] as const) {
-    if (only !== undefined && what !== only) continue;
     for (const [rotation, flags] of ROTATED) {
+      if (only !== undefined && !`${what}, ${rotation}`.startsWith(only)) continue;
       const rows: number[][] = [];
       for (const seed of flags.length === 0 ? ['0'] : seeds.split(',')) {
         const turned = flags.length === 0 ? model : join(folder, 'turned.gguf');

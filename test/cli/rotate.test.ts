@@ -42,17 +42,18 @@ async function withModel<T>(source: string | Uint8Array, options: LoadOptions, u
   }
 }
 
-/** Logits at every position of a prompt of native's, and what native goes on with. */
+/** Logits at every position of a prompt of native's, how unlikely they make it (nats a token), and what the model goes on with. */
 async function answers(
   path: string,
   name: string,
   options: LoadOptions = {},
-): Promise<{ logits: Float32Array; greedy: readonly number[] }> {
+): Promise<{ logits: Float32Array; nll: number; greedy: readonly number[] }> {
   const { ids } = cases.find((c) => c.model === `${name}.gguf` && !c.lora)!;
   return withModel(path, options, async (model) => {
     const rows = await logitsOf(model, ids);
     const { ids: greedy } = await model.generate(ids, { temperature: 0, ignoreEos: true, maxTokens: 32 }).result();
-    return { logits: Float32Array.from(rows.flatMap((row) => [...row])), greedy };
+    const nll = ids.slice(1).reduce((sum, id, i) => sum + Math.log(rows[i].reduce((z, x) => z + Math.exp(x - rows[i][id]), 0)), 0);
+    return { logits: Float32Array.from(rows.flatMap((row) => [...row])), nll: nll / (ids.length - 1), greedy };
   });
 }
 
@@ -91,6 +92,7 @@ describe('the model computes what it did', () => {
     expect(stdout).toContain(says);
     const [want, got] = [await answers(source, name), await answers(out(name), name)];
     expect(apart(got.logits, want.logits)).toBeLessThan(TOLERANCE[type]);
+    if (type === 'f32') expect(Math.abs(got.nll - want.nll)).toBeLessThan(1e-4);
     expect(got.greedy).toEqual(cases.find((c) => c.model === `${name}.gguf`)!.greedy);
   });
 
