@@ -7,6 +7,7 @@ import { createChatTemplate, type ChatTemplate } from './chat/template.ts';
 import type { HParams } from './arch/hparams.ts';
 import type { EmbedOptions } from './generate/embed.ts';
 import { memorySum, type MemoryParts } from './engine/memory-use.ts';
+import { createCpuBackend, type CpuBackend } from './engine/cpu-backend.ts';
 import { createModelEngine, type ModelEngine } from './engine/model-engine.ts';
 import { QuantletError } from './errors.ts';
 import { createGeneration, type GenerateOptions, type Generation } from './generate/generate.ts';
@@ -331,8 +332,27 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
   const { signal, parallel = 1, maxOutputs } = options;
   const limits = loadLimits(options.speculation);
   signal?.throwIfAborted();
-  const start = performance.now();
-  const { gguf: file, parts: modelParts, close } = await openModelFiles(platform, source, signal);
+  const begun = performance.now();
+  // Threads start while the header is read: on a processor of their own, where there are some. (A draft model's come first, with V8's flags: see Platform.)
+  let starting: Promise<CpuBackend> | undefined;
+  const start = (): void => {
+    starting = createCpuBackend(platform, options);
+    starting.catch(() => {}); // thrown by createModelEngine()
+  };
+  const giveUp = async (): Promise<void> =>
+    starting?.then(
+      (backend) => backend.close(),
+      () => {},
+    );
+  const onOpen = limits.types.includes('draft-simple') ? undefined : start;
+  const {
+    gguf: file,
+    parts: modelParts,
+    close,
+  } = await openModelFiles(platform, source, signal, onOpen).catch(async (error: unknown) => {
+    await giveUp();
+    throw error;
+  });
   let adapters: OpenedLoras | undefined, draftModel: Model | undefined;
   const closeFiles = (): Promise<unknown> => Promise.all([close(), adapters?.close()]);
   let keepsFiles = false;
@@ -347,6 +367,8 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
     const { loras, parts } = adapters;
     const tokenizer = createTokenizer(gguf.metadata);
     draftModel = await loadDraftModel(platform, tokenizer, options, limits);
+    const mine = starting ?? createCpuBackend(platform, options);
+    starting = undefined;
     const engine = await createModelEngine(
       platform,
       { gguf, parts },
@@ -357,8 +379,9 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
         maxOutputs: Math.max(maxOutputs, parallel * (longestDraft(limits) + 1)),
         loras,
       },
+      mine,
     );
-    const loadMs = performance.now() - start;
+    const loadMs = performance.now() - begun;
     try {
       if (limits.types.length > 0 && engine.wants !== 'logits')
         throw new QuantletError(
@@ -385,6 +408,7 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
       throw error;
     }
   } catch (error) {
+    await giveUp();
     await draftModel?.dispose();
     throw outOfMemory('loading the model', error);
   } finally {

@@ -7,13 +7,13 @@ import type { OpenedGGUF } from '../gguf/split.ts';
 import { RUN_WORDS } from '../graph/recurrent.ts';
 import type { InputSumTensors } from '../graph/input-sums.ts';
 import { inStep, type Tensor } from '../graph/tensor.ts';
-import { createCpuBackend } from './cpu-backend.ts';
+import { createCpuBackend, type CompiledKernels, type CpuBackend } from './cpu-backend.ts';
 import { bytesInStep } from './links.ts';
 import type { MemoryParts } from './memory-use.ts';
 import type { ModelPass, ModelPlan, RopeTable, Streams } from './model-plan.ts';
-import { layoutOf, planToFit, READERS, type LayoutOptions } from './plan-to-fit.ts';
+import { drawEarly, isOf, layoutOf, planToFit, READERS, type LayoutOptions, type ModelLayout } from './plan-to-fit.ts';
 import type { Platform } from './platform.ts';
-import { fillingOf, readWeights } from './read-weights.ts';
+import { fillingOf, readByThreads, readWeights, type Reading } from './read-weights.ts';
 import { createWeightStream, type Streamed } from './stream-weights.ts';
 import { readTokenRows } from './token-rows.ts';
 import type { Batch } from './scheduler.ts';
@@ -79,53 +79,17 @@ export interface ModelEngine {
   dispose(): Promise<void>;
 }
 
+/** @param starting threads that may have been started before, which are the engine's from now on, whatever happens */
 export async function createModelEngine(
   platform: Platform,
   { gguf, parts }: OpenedGGUF,
   options: ModelEngineOptions,
+  starting: Promise<CpuBackend>,
 ): Promise<ModelEngine> {
-  const layout = layoutOf(gguf, options);
+  const { layout, model, executor, fingerprint, build, turbo, facts, threads } =
+    (await load(platform, { gguf, parts }, options, starting, platform.growsMemory === true && parts.every(({ file }) => file))) ??
+    (await load(platform, { gguf, parts }, options, createCpuBackend(platform, options), false))!;
   const { hparams, wants, parallel, cells } = layout;
-  if (hparams.nVocab !== options.nVocab)
-    throw new QuantletError(
-      'ERR_GGUF_INVALID',
-      `the metadata says that the vocabulary has ${hparams.nVocab} tokens, but it lists ${options.nVocab}: the file is damaged`,
-    );
-  if (options.neuronWindow !== undefined) mustBeInFiles(parts);
-  const backend = await createCpuBackend(platform, options);
-  const { build, threads } = backend;
-  let model: ModelPlan;
-  let executor: Executor;
-  try {
-    options.signal?.throwIfAborted();
-    model = planToFit(gguf, layout, options, { facts: backend.facts, threads, free: platform.freeMemory?.() ?? Infinity });
-    executor = await backend.start(model.memories, [...model.encoder, ...model.passes].some(({ streams }) => streams) ? READERS : 0);
-  } catch (error) {
-    await backend.close();
-    throw error;
-  }
-  const { turbo, facts } = await backend.compiled();
-  const reading = readWeights(executor, facts, parts, model, options);
-  reading.catch(() => {}); // awaited below
-  let fingerprint: string;
-  try {
-    // What this thread has to do takes about as long as the other threads read: they are told to first.
-    if (executor.load) await yieldToEventLoop();
-    for (const { plan, placed } of [...model.encoder, ...model.passes]) {
-      await executor.write(placed.at, placed.encode());
-      for (const { data, values } of plan.constants) await executor.write(data, values!());
-    }
-    for (const table of model.tables) {
-      const bytes = new Uint8Array((await angles(table, parts)).buffer);
-      for (const { data } of table.tensors) await executor.write(data, bytes);
-    }
-    options.meanwhile();
-    fingerprint = await reading;
-  } catch (error) {
-    await executor.dispose();
-    await Promise.allSettled([reading]); // reads the files until then
-    throw error;
-  }
   const streamed = new Map<Streams, Streamed>();
   for (const { streams } of [...model.encoder, ...model.passes])
     if (streams && !streamed.has(streams))
@@ -208,6 +172,85 @@ export async function createModelEngine(
     }
     const rows = await executor.read(reads.at, reads.length);
     return (i) => new Float32Array(rows.buffer, rows.byteOffset + 4 * width * i, width);
+  }
+}
+
+/** A model whose weights are in memory. */
+interface Loaded extends Pick<CpuBackend, 'build' | 'threads'>, Pick<CompiledKernels, 'turbo' | 'facts'> {
+  readonly layout: ModelLayout;
+  readonly model: ModelPlan;
+  readonly executor: Executor;
+  readonly fingerprint: string;
+}
+
+/**
+ * Plans, starts threads and reads weights. Where a model surely fits, its weights are placed first, and threads read them while this one plans what comes
+ * behind them: both take about as long, and two thirds of reading is the system's work of finding memory.
+ * @param early whether that may be done
+ * @returns undefined where weights were read to other places than the plan has for them; nothing is left open then
+ */
+async function load(
+  platform: Platform,
+  { gguf, parts }: OpenedGGUF,
+  options: ModelEngineOptions,
+  starting: Promise<CpuBackend>,
+  early: boolean,
+): Promise<Loaded | undefined> {
+  const backend = await starting;
+  const { build, threads } = backend;
+  const free = platform.freeMemory?.() ?? Infinity;
+  let executor: Executor | undefined;
+  let reading: Reading | undefined;
+  let read: Promise<string> | undefined;
+  const close = async (): Promise<void> => {
+    await (executor ? executor.dispose() : backend.close());
+    await Promise.allSettled([reading?.done, read]); // the files are read until then
+  };
+  try {
+    options.signal?.throwIfAborted();
+    const layout = layoutOf(gguf, options);
+    if (layout.hparams.nVocab !== options.nVocab)
+      throw new QuantletError(
+        'ERR_GGUF_INVALID',
+        `the metadata says that the vocabulary has ${layout.hparams.nVocab} tokens, but it lists ${options.nVocab}: the file is damaged`,
+      );
+    if (options.neuronWindow !== undefined) mustBeInFiles(parts);
+    const packing = backend.packing ?? (await backend.compiled()).facts;
+    const drawn = early && backend.loads ? drawEarly(gguf, layout, options, { facts: packing, threads, free }) : undefined;
+    const { turbo, facts } = await backend.compiled();
+    const growing = drawn && (await backend.startGrowing(drawn.bytes));
+    let model: ModelPlan;
+    if (growing) {
+      executor = growing.executor;
+      reading = readByThreads(executor, facts, parts, drawn.resident, [drawn.packing], options);
+      await yieldToEventLoop(); // threads are told before this one plans
+      model = planToFit(gguf, layout, options, { facts, threads, free }, drawn.drawn);
+      if (!isOf(drawn, model)) {
+        await close();
+        return undefined;
+      }
+      growing.grow(model.memories[0]);
+    } else {
+      model = planToFit(gguf, layout, options, { facts, threads, free });
+      executor = await backend.start(model.memories, [...model.encoder, ...model.passes].some(({ streams }) => streams) ? READERS : 0);
+    }
+    read = readWeights(executor, facts, parts, model, options, reading);
+    read.catch(() => {}); // awaited below
+    // What this thread has to do takes about as long as the other threads read: they are told to first.
+    if (executor.load) await yieldToEventLoop();
+    for (const { plan, placed } of [...model.encoder, ...model.passes]) {
+      await executor.write(placed.at, placed.encode());
+      for (const { data, values } of plan.constants) await executor.write(data, values!());
+    }
+    for (const table of model.tables) {
+      const bytes = new Uint8Array((await angles(table, parts)).buffer);
+      for (const { data } of table.tensors) await executor.write(data, bytes);
+    }
+    options.meanwhile();
+    return { layout, model, executor, fingerprint: await read, build, turbo, facts, threads };
+  } catch (error) {
+    await close();
+    throw error;
   }
 }
 

@@ -10,7 +10,7 @@ import { powerOfTwo } from '../graph/fwht-size.ts';
 import { withInputSums, withKeptInputs, type InputSumTensors } from '../graph/input-sums.ts';
 import { KV_SPLIT, SYNC_SIZE } from '../graph/layout.ts';
 import { lower } from '../graph/lower.ts';
-import { packedBytes, packWeights, pieceRows, repackRecord } from '../graph/packing.ts';
+import { packedBytes, packWeights, pieceRows, repackRecord, type PackingFacts } from '../graph/packing.ts';
 import { createGraphPlan, expand, placePlan, workBytes, type PlacedPlan, type GraphPlan } from '../graph/plan.ts';
 import { RUN_WORDS } from '../graph/recurrent.ts';
 import { leaf, nbytes, type BatchCount, type Ne, type Tensor } from '../graph/tensor.ts';
@@ -73,6 +73,9 @@ export interface RopeTable {
   readonly tensors: readonly Tensor[];
 }
 
+/** A tensor of a file, and where it is in memory. */
+export type Weight = readonly [TensorInfo, Tensor];
+
 /** A plan and its place. */
 export interface Placed {
   readonly plan: GraphPlan;
@@ -82,7 +85,7 @@ export interface Placed {
 /** Weights of a layer that have to be read before its passes run, in the order of the files. Those with the same `window` lie in one place. */
 export interface Streams {
   readonly window: number;
-  readonly weights: readonly (readonly [TensorInfo, Tensor])[];
+  readonly weights: readonly Weight[];
 }
 
 /** What is computed in one memory without a stop. */
@@ -93,14 +96,18 @@ export interface ModelPass extends Placed {
   readonly neurons: NeuronRows | undefined;
 }
 
-/** A plan of one record for each matrix of a memory that is packed when it has been read. Its scratch has room for a piece of each (pieceRows). */
-export interface Packing extends Placed {
-  readonly matrices: readonly (readonly [TensorInfo, Tensor])[];
+/** Matrices of a memory that are packed when they have been read, and what threads need that read and pack them. */
+export interface PackedByThreads {
+  readonly matrices: readonly Weight[];
   /** i32 [matrices]: after packing not 0 for those with an Inf or NaN among their scales. */
   readonly broken: Tensor;
-  /** Address of the first thread's scratch for reading and packing beside a step: the next one's is the plan's scratchSize bytes further on. */
+  /** Address of the first thread's room for a piece of any of them (pieceRows); the next one's is scratchSize bytes further on. */
   readonly scratchAt: number;
+  readonly scratchSize: number;
 }
+
+/** The same with a plan of one record for each matrix, for hosts that read by themselves. */
+export interface Packing extends PackedByThreads, Placed {}
 
 export interface ModelPlan {
   readonly contextLength: number;
@@ -114,7 +121,7 @@ export interface ModelPlan {
   readonly result: Tensor;
   readonly weights: readonly TensorInfo[];
   /** Those that stay in memory, each in every memory where it is read. */
-  readonly resident: readonly (readonly [TensorInfo, Tensor])[];
+  readonly resident: readonly Weight[];
   readonly tokenRows: readonly TokenRows[];
   readonly tables: readonly RopeTable[];
   /** Of those, the sums. */
@@ -353,19 +360,84 @@ function buildGraph(
   };
 }
 
-/** @throws ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE */
-export function planModel(gguf: GGUF, architecture: Architecture, hparams: HParams, facts: Kernels, options: ModelPlanOptions): ModelPlan {
+/** A model's graph, in which it is known how each weight lies in memory. */
+export type DrawnModel = ReturnType<typeof buildGraph>;
+
+/**
+ * What planModel() begins with.
+ * @param fromFile tables whose rows come with every step
+ * @throws ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE
+ */
+export function drawModel(
+  gguf: GGUF,
+  architecture: Architecture,
+  hparams: HParams,
+  facts: PackingFacts,
+  options: ModelPlanOptions,
+  fromFile: ReadonlySet<TensorInfo> = new Set(),
+): DrawnModel {
+  const graph = buildGraph(gguf, architecture, hparams, options, fromFile);
+  packWeights([...graph.encoder, ...graph.nodes], facts, options.fastWeights);
+  return graph;
+}
+
+const bytesOfLeaf = (l: Tensor, facts: PackingFacts): number => (l.layout === 'packed' ? packedBytes(l, facts) : nbytes(l));
+
+/** Weights that are placed in one memory before anything else is, so that they can be read while the rest is planned. */
+export interface EarlyWeights {
+  readonly resident: readonly Weight[];
+  readonly packing: PackedByThreads;
+  /** Bytes of the memory that this takes, those before it included. */
+  readonly bytes: number;
+  /** Bytes of caches and states, which come later. */
+  readonly cacheBytes: number;
+}
+
+/** Where planModel() places the weights of a model that has one memory, and in it all weights. */
+export function placeEarly({ weights, nodes, encoder, caches, states }: DrawnModel, facts: PackingFacts, threads: number): EarlyWeights {
+  const read = new Set([...encoder, ...nodes]);
+  const resident = [...weights].filter(([, t]) => read.has(t));
+  const memory = createAllocator(ARENA_BASE);
+  memory.take(SYNC_SIZE);
+  const packing = placeWeights(memory, resident, resident, facts, threads);
+  const cacheBytes = sum([...states.values(), ...caches.flatMap(({ k, v }) => [k, v])].map(nbytes));
+  return { resident, packing, bytes: memory.end, cacheBytes };
+}
+
+/** The first things in a memory: weights in the order of their files, and what `readers` threads need that read and pack them. */
+function placeWeights(
+  memory: Allocator,
+  resident: readonly Weight[],
+  all: readonly Weight[],
+  facts: PackingFacts,
+  readers: number,
+): PackedByThreads {
+  for (const [, t] of inFileOrder(resident)) t.data = memory.take(bytesOfLeaf(t, facts));
+  const matrices = all.filter(([, t]) => t.layout === 'packed');
+  const broken = leaf('broken matrices', TYPE.i32, [matrices.length, 1, 1, 1]);
+  broken.data = memory.take(nbytes(broken));
+  const scratchSize = alignUp(Math.max(0, ...matrices.map(([{ type }, m]) => pieceRows(m, facts) * rowSize(type, m.ne[0]))), ALIGN);
+  return { matrices, broken, scratchSize, scratchAt: memory.take(scratchSize * readers) };
+}
+
+/**
+ * @param drawn what drawModel() has made of the same, if that is there already; weights that placeEarly() has placed get the same addresses
+ * @throws ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE
+ */
+export function planModel(
+  gguf: GGUF,
+  architecture: Architecture,
+  hparams: HParams,
+  facts: Kernels,
+  options: ModelPlanOptions,
+  drawn?: DrawnModel,
+): ModelPlan {
   const { contextLength, threads } = options;
-  const bytesOf = (l: Tensor): number => (l.layout === 'packed' ? packedBytes(l, facts) : nbytes(l));
-  const graphWith = (fromFile: ReadonlySet<TensorInfo>): ReturnType<typeof buildGraph> => {
-    const graph = buildGraph(gguf, architecture, hparams, options, fromFile);
-    packWeights([...graph.encoder, ...graph.nodes], facts, options.fastWeights);
-    return graph;
-  };
-  const whole = graphWith(new Set());
+  const bytesOf = (l: Tensor): number => bytesOfLeaf(l, facts);
+  const whole = drawn ?? drawModel(gguf, architecture, hparams, facts, options);
   // Where not all weights may stay, tables are the first to go: a row of them a token is read, not all of it.
   const fewer = options.rowsFromFile || sum([...whole.weights.values()].map(bytesOf)) > options.weightsMemory;
-  const graph = fewer && whole.tablesOfRows.size > 0 ? graphWith(whole.tablesOfRows) : whole;
+  const graph = fewer && whole.tablesOfRows.size > 0 ? drawModel(gguf, architecture, hparams, facts, options, whole.tablesOfRows) : whole;
   const { slotCells, batchSize, maxOutputs, inputs, tables, states, caches, encoder, nodes, result, tokenRows } = graph;
   const weights = new Map([...graph.weights].filter(([info]) => !tokenRows.has(info)));
   // What is small, or the same for all layers, may be in several memories. Everything else has one place, caches among it.
@@ -412,17 +484,16 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     const memory = createAllocator(link * MEMORY_SPACE + ARENA_BASE);
     memory.take(SYNC_SIZE);
     const inLink = plans.filter((_, i) => links.passes[i].link === link);
-    const matrices = loaded.filter(([, t]) => t.layout === 'packed' && leaves.has(t));
-    const broken = leaf('broken matrices', TYPE.i32, [matrices.length, 1, 1, 1]);
+    const all = loaded.filter(([, t]) => leaves.has(t));
+    const resident = all.filter(([, t]) => !streams(t) && !byRows(t));
+    const byThreads = placeWeights(memory, resident, all, facts, Math.max(threads, streamed.size > 0 ? options.readers : 0));
     const packing = createGraphPlan(
-      matrices.map(([{ type }, m], i) => ({
-        ...repackRecord(m, facts, view(broken, [1], { offset: 4 * i }), type),
-        scratch: pieceRows(m, facts) * rowSize(type, m.ne[0]),
-      })),
+      byThreads.matrices.map(([{ type }, m], i) => repackRecord(m, facts, view(byThreads.broken, [1], { offset: 4 * i }), type)),
     );
     const crossed = new Set(links.passes.flatMap(({ crossings }) => crossings.map(({ to }) => to)));
-    const own = new Set([...leaves, broken, ...inLink.flatMap(({ constants }) => constants)]);
-    for (const l of own) if (!streams(l) && !byRows(l) && !crossed.has(l)) l.data = memory.take(bytesOf(l));
+    const own = new Set([...leaves, ...inLink.flatMap(({ constants }) => constants)]);
+    for (const [, t] of all) own.delete(t);
+    for (const l of own) if (!crossed.has(l)) l.data = memory.take(bytesOf(l));
     takeCrossings(links, plans, link, memory);
     // One window is read while a pass computes with what the other has.
     const ofLayer = [
@@ -440,14 +511,13 @@ export function planModel(gguf: GGUF, architecture: Architecture, hparams: HPara
     const rows = [...leaves].filter(byRows);
     const neuronsAt = rows.length > 0 ? memory.take(neuronBytes) : 0;
     for (const { weights } of neurons) weights.filter((w) => leaves.has(w)).reduce((at, w) => (w.data = at) + room([w]), neuronsAt);
-    const scratchAt = windows.length > 0 ? memory.take(packing.scratchSize * options.readers) : 0;
     // One plan runs at a time, so all work in the same place.
     const work = memory.take(Math.max(...[...inLink, packing].map((plan) => workBytes(plan, threads))));
     const place = (plan: GraphPlan): PlacedPlan => placePlan(plan, work, threads, memory.take(plan.byteLength));
     const placed = new Map(inLink.map((plan) => [plan, place(plan)]));
     return {
       placed,
-      packing: { matrices, broken, plan: packing, placed: place(packing), scratchAt },
+      packing: { ...byThreads, plan: packing, placed: place(packing) },
       streamsOf,
       /** Of the weights, those that have no bytes of their own. */
       streamedBytes:

@@ -6,12 +6,21 @@ import { QuantletError } from '../errors.ts';
 import { getArchitecture } from '../gguf/metadata.ts';
 import type { GGUF } from '../gguf/types.ts';
 import { KV_SPLIT } from '../graph/layout.ts';
+import type { PackingFacts } from '../graph/packing.ts';
 import type { ResolvedLoadOptions } from '../load-options.ts';
 import type { Kernels } from '../wasm/abi.ts';
 import { MEMORY_LIMIT } from '../wasm/memory.ts';
 import type { Loras } from './lora.ts';
 import { layerTooLarge, memorySum, notEnough } from './memory-use.ts';
-import { planModel, type ModelPlan } from './model-plan.ts';
+import {
+  drawModel,
+  placeEarly,
+  planModel,
+  type DrawnModel,
+  type EarlyWeights,
+  type ModelPlan,
+  type ModelPlanOptions,
+} from './model-plan.ts';
 
 /** What of loadModel's options says how large things are. */
 export interface LayoutOptions extends Pick<
@@ -84,49 +93,109 @@ export function layoutOf(gguf: GGUF, options: LayoutOptions): ModelLayout {
   return { architecture, hparams, wants, parallel, cells };
 }
 
+/** What a model is planned by, with so many tokens of context. */
+function planOptions(
+  { hparams, wants, parallel, cells }: ModelLayout,
+  options: LayoutOptions,
+  threads: number,
+  contextLength: number,
+  { rowsFromFile = false, fastWeights = options.iqWeights === 'fast', links = options.links } = {},
+): ModelPlanOptions {
+  // In an encoder every token sees the whole text, so a step has to hold a whole sequence.
+  const batchSize = hparams.causal && !hparams.decoder ? options.batchSize : Math.max(options.batchSize, contextLength);
+  return {
+    links,
+    weightsMemory: options.weightsMemory ?? Infinity,
+    rowsFromFile,
+    neuronsFromFile: options.neuronWindow !== undefined,
+    readers: READERS,
+    wants,
+    parallel,
+    stateCells: cells.working + cells.checkpoints,
+    contextLength,
+    batchSize,
+    maxOutputs: wants === 'logits' ? options.maxOutputs : batchSize,
+    threads,
+    cacheTypeK: options.cacheTypeK,
+    cacheTypeV: options.cacheTypeV,
+    cacheRotation: options.cacheRotation,
+    actBits: options.actBits,
+    fastWeights,
+    unifiedMax: options.unifiedMax,
+    attnHeads: options.attnHeads,
+    loras: options.loras,
+    inputSums: options.inputSums,
+    keptInputs: options.keptInputs,
+  };
+}
+
+/** The context that a model is planned for first. */
+const wantedContext = ({ nCtxTrain }: HParams, { contextLength }: LayoutOptions): number =>
+  contextLength || (contextLength === 0 ? nCtxTrain : Math.min(nCtxTrain, DEFAULT_CONTEXT));
+
+/** Bytes that intermediate results, plans and tables hardly ever take, beyond a quarter of weights and caches. */
+const COMPUTE_ROOM = 2 ** 28;
+
+/** A model that is drawn, and its weights, which lie where they will lie when it is planned. */
+export interface Early extends EarlyWeights {
+  readonly drawn: DrawnModel;
+  /** Address of each of the resident weights. */
+  readonly at: readonly number[];
+}
+
+/**
+ * A model that surely fits as it was asked for, in one memory with all of its weights: they can be read while planToFit() plans the rest. undefined where
+ * that is to be found out first.
+ */
+export function drawEarly(
+  gguf: GGUF,
+  layout: ModelLayout,
+  options: LayoutOptions,
+  { facts, threads, free }: Omit<Machine, 'facts'> & { readonly facts: PackingFacts },
+): Early | undefined {
+  const { architecture, hparams } = layout;
+  const choices = options.iqWeights === 'auto' && hasFast(gguf);
+  if (choices || options.links > 1 || options.weightsMemory !== undefined || options.neuronWindow !== undefined) return undefined;
+  const drawn = drawModel(gguf, architecture, hparams, facts, planOptions(layout, options, threads, wantedContext(hparams, options)));
+  const early = placeEarly(drawn, facts, threads);
+  const most = 1.25 * (early.bytes + early.cacheBytes) + COMPUTE_ROOM;
+  return most <= Math.min(free, MEMORY_LIMIT) ? { ...early, drawn, at: early.resident.map(([, { data }]) => data) } : undefined;
+}
+
+/** Whether a plan has these weights, and all that their threads write to, where they are being read to. */
+export const isOf = ({ resident, at, packing }: Early, { resident: planned, packings }: ModelPlan): boolean =>
+  packings.length === 1 &&
+  resident.length === planned.length &&
+  new Set([...resident, ...planned].map(([, t]) => t)).size === resident.length &&
+  resident.every(([, { data }], i) => data === at[i]) &&
+  packings[0].broken.data === packing.broken.data &&
+  packings[0].scratchAt === packing.scratchAt;
+
 /**
  * Weights of IQ1 to IQ3 and TQ1_0 are packed as what is faster where that is asked for, or is left to us and takes half of the free memory at most. Who chose such a file may
  * have done so for its size: where nothing says what is free, in browsers say, it keeps that.
+ * @param drawn what drawEarly() has drawn
  * @throws ERR_OUT_OF_MEMORY where it does not fit, with what would; ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE
  */
 export function planToFit(
   gguf: GGUF,
-  { architecture, hparams, wants, parallel, cells }: ModelLayout,
+  layout: ModelLayout,
   options: LayoutOptions,
   { facts, threads, free }: Machine,
+  drawn?: DrawnModel,
 ): ModelPlan {
+  const { architecture, hparams } = layout;
+  let first = drawn; // by what is planned first
   const planWith = (contextLength: number, rowsFromFile: boolean, fastWeights: boolean, links: number): ModelPlan => {
-    // In an encoder every token sees the whole text, so a step has to hold a whole sequence.
-    const batchSize = hparams.causal && !hparams.decoder ? options.batchSize : Math.max(options.batchSize, contextLength);
-    return planModel(gguf, architecture, hparams, facts, {
-      links,
-      weightsMemory: options.weightsMemory ?? Infinity,
-      rowsFromFile,
-      neuronsFromFile: options.neuronWindow !== undefined,
-      readers: READERS,
-      wants,
-      parallel,
-      stateCells: cells.working + cells.checkpoints,
-      contextLength,
-      batchSize,
-      maxOutputs: wants === 'logits' ? options.maxOutputs : batchSize,
-      threads,
-      cacheTypeK: options.cacheTypeK,
-      cacheTypeV: options.cacheTypeV,
-      cacheRotation: options.cacheRotation,
-      actBits: options.actBits,
-      fastWeights,
-      unifiedMax: options.unifiedMax,
-      attnHeads: options.attnHeads,
-      loras: options.loras,
-      inputSums: options.inputSums,
-      keptInputs: options.keptInputs,
-    });
+    const graph = first;
+    first = undefined;
+    const wanted = planOptions(layout, options, threads, contextLength, { rowsFromFile, fastWeights, links });
+    return planModel(gguf, architecture, hparams, facts, wanted, graph);
   };
   const planFor = (contextLength: number, rowsFromFile: boolean, fast = options.iqWeights === 'fast'): ModelPlan =>
     inMemories((links) => planWith(contextLength, rowsFromFile, fast, links), options.links);
   const fits = (plan: ModelPlan): boolean => each(plan) && memorySum(plan.memory) <= free;
-  const wanted = options.contextLength || (options.contextLength === 0 ? hparams.nCtxTrain : Math.min(hparams.nCtxTrain, DEFAULT_CONTEXT));
+  const wanted = wantedContext(hparams, options);
   // Tables that can stay in the file do so before a context shrinks; one that was asked for must fit.
   let model = planFor(wanted, false);
   if (!fits(model)) model = planFor(wanted, true);

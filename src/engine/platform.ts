@@ -48,6 +48,8 @@ export interface Platform {
   /** Threads over memories; spawnThreads() instead where they can be started before there are any. */
   createThreadPool?(compute: Compute, nth: number): Promise<ThreadPool>;
   spawnThreads?(nth: number): SpawnedThreads;
+  /** Whether a shared memory can be made with as much to grow as one can have, at no cost: V8 reserves the addresses anyway. */
+  readonly growsMemory?: boolean;
   /** Bytes of memory that this process can still have, where the system says so. */
   freeMemory?(): number | undefined;
   /** A model was loaded, or was not: what was only kept ready for it goes. */

@@ -11,7 +11,7 @@ import type { Kernels } from '../wasm/abi.ts';
 import { rowSize } from '../type-traits.ts';
 import { createFingerprint, type Fingerprint } from './fingerprint.ts';
 import type { Loras } from './lora.ts';
-import { inFileOrder, type ModelPlan, type Packing } from './model-plan.ts';
+import { inFileOrder, type ModelPlan, type PackedByThreads, type Packing, type Weight } from './model-plan.ts';
 
 export interface ReadOptions {
   readonly loras: Loras;
@@ -26,19 +26,53 @@ const READ_BYTES = 8 << 20;
 const PIECE_BYTES = 1 << 20;
 
 /** Bytes of each tensor that go into the fingerprint. All of them would take longer than packing, and training changes every tensor. */
-const FINGERPRINT_BYTES = 4096;
-
-type Weight = readonly [TensorInfo, Tensor];
+const FINGERPRINT_BYTES = 1024;
 
 const utf8 = new TextEncoder();
 
-/** Reads all weights, in the order of the files. Returns the weights' fingerprint. @throws ERR_GGUF_INVALID for Inf or NaN, what reading throws */
+/** Weights on their way to their places, and the first bytes of each. */
+export interface Reading {
+  readonly heads: ReadonlyMap<TensorInfo, Uint8Array>;
+  readonly done: Promise<void>;
+}
+
+/** Has the threads read weights and pack them, where they can open the files. */
+export function readByThreads(
+  executor: Executor,
+  facts: Kernels,
+  parts: readonly Bytes[],
+  resident: readonly Weight[],
+  packings: readonly PackedByThreads[],
+  options: Pick<ReadOptions, 'signal' | 'onProgress'>,
+): Reading | undefined {
+  const files = parts.flatMap(({ file }) => file ?? []);
+  if (!executor.load || files.length !== parts.length) return undefined;
+  const inOrder = inFileOrder(resident);
+  const infos = [...new Set(inOrder.map(([info]) => info))];
+  const all = new Uint8Array(new SharedArrayBuffer(FINGERPRINT_BYTES * infos.length));
+  const heads = new Map(
+    infos.map((info, i) => [
+      info,
+      all.subarray(i * FINGERPRINT_BYTES, i * FINGERPRINT_BYTES + Math.min(FINGERPRINT_BYTES, info.byteLength)),
+    ]),
+  );
+  const done = byThreads(executor, files, inOrder, packings, facts, all, heads, options);
+  done.catch(() => {}); // thrown by whoever awaits it
+  return { heads, done };
+}
+
+/**
+ * Reads all weights, in the order of the files. Returns the weights' fingerprint.
+ * @param begun what readByThreads() gave for the same, where it was called before
+ * @throws ERR_GGUF_INVALID for Inf or NaN, what reading throws
+ */
 export async function readWeights(
   executor: Executor,
   facts: Kernels,
   parts: readonly Bytes[],
   { weights, resident, tables, packings }: ModelPlan,
   options: ReadOptions,
+  begun?: Reading,
 ): Promise<string> {
   // Rope angles can depend on the context a model is loaded with (Phi 3), and adapters have a scale: a saved sequence fits only the same of both.
   const settings = [
@@ -46,14 +80,12 @@ export async function readWeights(
     [...options.loras.values()].flat().map(({ scale }) => scale),
   ];
   const fingerprint = createFingerprint().add(utf8.encode(JSON.stringify(settings)));
-  const inOrder = inFileOrder(resident);
-  const files = parts.flatMap(({ file }) => file ?? []);
-  if (executor.load && files.length === parts.length) {
-    const reading = byThreads(executor, files, inOrder, packings, facts, options);
-    // Both are waited for whatever happens: nobody may write to the memory, or read the files, once they are given back.
-    const [read, heads] = await Promise.allSettled([reading, headsOf(parts, weights, fingerprint)]);
-    for (const end of [read, heads]) if (end.status === 'rejected') throw end.reason;
+  const reading = begun ?? readByThreads(executor, facts, parts, resident, packings, options);
+  if (reading) {
+    await reading.done;
+    await headsOf(parts, weights, fingerprint, reading.heads);
   } else {
+    const inOrder = inFileOrder(resident);
     // Where all weights are read the fingerprint is made on the way: over a net each read is a request.
     const all = new Set(resident.map(([info]) => info)).size === weights.length;
     if (!all) await headsOf(parts, weights, fingerprint);
@@ -66,21 +98,34 @@ export async function readWeights(
 const addHead = (fingerprint: Fingerprint, { name, type, ne }: TensorInfo, bytes: Uint8Array): void =>
   void fingerprint.add(utf8.encode(`${name} ${type.name} ${ne.join(' ')}`)).add(bytes.subarray(0, FINGERPRINT_BYTES));
 
-/** All reads are asked for at once, in the order of the files: over a net they are one stream, and of a file many are there when one is waited for. */
-async function headsOf(parts: readonly Bytes[], weights: readonly TensorInfo[], fingerprint: Fingerprint): Promise<void> {
+/** All reads are asked for at once, in the order of the files: over a net they are one stream. @param known those that were read already */
+async function headsOf(
+  parts: readonly Bytes[],
+  weights: readonly TensorInfo[],
+  fingerprint: Fingerprint,
+  known: ReadonlyMap<TensorInfo, Uint8Array> = new Map(),
+): Promise<void> {
   const inOrder = inFileOrder(weights.map((info) => [info, undefined] as const)).map(([info]) => info);
   const heads = await Promise.all(
-    inOrder.map(({ part, offset, byteLength }) => parts[part].read(offset, offset + Math.min(byteLength, FINGERPRINT_BYTES))),
+    inOrder.map((info) => {
+      const { part, offset, byteLength } = info;
+      return known.get(info) ?? parts[part].read(offset, offset + Math.min(byteLength, FINGERPRINT_BYTES));
+    }),
   );
   for (const [i, info] of inOrder.entries()) addHead(fingerprint, info, heads[i]);
 }
 
 /** For each matrix that is packed: its record, and of which plan. */
-const packingOf = (packings: readonly Packing[]): ReadonlyMap<Tensor, { readonly record: number; readonly of: Packing }> =>
+const packingOf = <P extends PackedByThreads>(packings: readonly P[]): ReadonlyMap<Tensor, { readonly record: number; readonly of: P }> =>
   new Map(packings.flatMap((of) => of.matrices.map(([, matrix], record) => [matrix, { record, of }] as const)));
 
-/** The numbers of all pieces (threads/loading.ts): whole row blocks where a matrix is packed, else any bytes. */
-function piecesOf(inOrder: readonly Weight[], packings: readonly Packing[], facts: Kernels, beside = false): number[][] {
+/** The numbers of all pieces (threads/loading.ts): whole row blocks where a matrix is packed, else any bytes. @param headOf where a weight's first bytes are wanted */
+function piecesOf(
+  inOrder: readonly Weight[],
+  packings: readonly PackedByThreads[],
+  facts: Kernels,
+  headOf: (info: TensorInfo) => number = () => -1,
+): number[][] {
   const packing = packingOf(packings);
   return inOrder.flatMap(([info, tensor]) => {
     const packed = packing.get(tensor);
@@ -89,12 +134,12 @@ function piecesOf(inOrder: readonly Weight[], packings: readonly Packing[], fact
     return Array.from({ length: Math.ceil(info.byteLength / most) }, (_, i) => {
       const from = i * most;
       const n = Math.min(most, info.byteLength - from);
-      const bytes = [info.part, info.offset + from, n];
+      const head = i === 0 ? headOf(info) : -1;
+      const bytes = [info.part, info.offset + from, n, head, head < 0 ? 0 : Math.min(n, FINGERPRINT_BYTES)];
       if (!packed) return [...bytes, tensor.data + from, -1, 0, 0, 0, 0, 0, 0];
       const { record, of } = packed;
       const at = tensor.data + (from / row) * tensor.nb[1];
-      const scratch = [beside ? of.scratchAt : of.placed.scratchAt, of.plan.scratchSize];
-      return [...bytes, at, info.type.id, tensor.type.id, tensor.ne[0], n / row, of.broken.data + 4 * record, ...scratch];
+      return [...bytes, at, info.type.id, tensor.type.id, tensor.ne[0], n / row, of.broken.data + 4 * record, of.scratchAt, of.scratchSize];
     });
   });
 }
@@ -109,11 +154,13 @@ async function byThreads(
   executor: Executor,
   files: readonly FileIdentity[],
   inOrder: readonly Weight[],
-  packings: readonly Packing[],
+  packings: readonly PackedByThreads[],
   facts: Kernels,
-  { signal, onProgress }: ReadOptions,
+  heads: Uint8Array,
+  headOf: ReadonlyMap<TensorInfo, Uint8Array>,
+  { signal, onProgress }: Pick<ReadOptions, 'signal' | 'onProgress'>,
 ): Promise<void> {
-  const rows = piecesOf(inOrder, packings, facts);
+  const rows = piecesOf(inOrder, packings, facts, (info) => headOf.get(info)!.byteOffset);
   const pieces = sharedPieces(rows);
   // Pieces are taken in order, so that the first ones are done.
   let total = 0;
@@ -123,7 +170,7 @@ async function byThreads(
     if (n > told) onProgress?.({ phase: 'load', loaded: ends[n - 1], total });
     told = n;
   };
-  await executor.load!({ files, pieces }, onDone, signal);
+  await executor.load!({ files, pieces, heads }, onDone, signal);
 }
 
 /** How some weights get to their places while steps run. */
@@ -148,7 +195,7 @@ export function fillingOf(
     for (const packing of own) await refuseBroken(executor, packing);
   };
   if (executor.loadBeside && files.length === parts.length) {
-    const pieces = sharedPieces(piecesOf(weights, packings, facts, true));
+    const pieces = sharedPieces(piecesOf(weights, packings, facts));
     return { read: () => executor.loadBeside!({ files, pieces }, () => {}), finish: check };
   }
   const packing = packingOf(packings);

@@ -204,6 +204,7 @@ export const platform: Platform = {
   isTurbo,
   defaultThreads,
   spawnThreads,
+  growsMemory: process.versions.bun === undefined,
   freeMemory,
 };
 

@@ -13,11 +13,15 @@ export interface ModelFiles extends OpenedGGUF {
   close(): Promise<void>;
 }
 
-/** @throws QuantletError for files that cannot be opened or read, or signal.reason; everything opened is closed again */
+/**
+ * @param onOpen called when there is a first file, and its header is still to be read
+ * @throws QuantletError for files that cannot be opened or read, or signal.reason; everything opened is closed again
+ */
 export async function openModelFiles(
   platform: Platform,
   source: ModelSource | readonly ModelSource[],
   signal?: AbortSignal,
+  onOpen?: () => void,
 ): Promise<ModelFiles> {
   const opened: OpenedFile[] = [];
   const close = async (): Promise<void> => {
@@ -25,7 +29,7 @@ export async function openModelFiles(
   };
   const open = async (one: ModelSource) => {
     const file = await platform.open(one, signal);
-    opened.push(file);
+    if (opened.push(file) === 1) onOpen?.();
     return file;
   };
   const options = signal ? { signal } : {};

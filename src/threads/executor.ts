@@ -42,6 +42,8 @@ export interface LoadWork {
   readonly files: readonly FileIdentity[];
   /** Numbers of all pieces, in shared memory. (Typed arrays have no type parameter before TypeScript 5.7.) */
   readonly pieces: Float64Array;
+  /** Shared too: the first bytes of pieces whose beginnings are wanted. */
+  readonly heads?: Uint8Array;
 }
 
 export interface Executor {

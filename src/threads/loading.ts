@@ -7,13 +7,14 @@ import { QuantletError, type QuantletErrorCode } from '../errors.ts';
 import { workerLost, type LoadWork } from './executor.ts';
 
 /**
- * A piece is PIECE_SIZE numbers, in this order: `bytes` bytes of file number `file` from `offset` on go to the address `at`. Where `type` (a ggml type's id) is
+ * A piece is PIECE_SIZE numbers, in this order: `bytes` bytes of file number `file` from `offset` on go to the address `at`, and where `head` is not negative
+ * the first `headBytes` of them to that place of the work's heads. Where `type` (a ggml type's id) is
  * not negative they are `rows` plain rows of `ne0`, which are packed as type `to`: each thread reads them to its `scratchBytes` bytes, one thread's behind the other's from
  * the address `scratch` on, and the i32 at `broken` becomes 1 where a scale is Inf or NaN.
  */
 // prettier-ignore
-export const PIECE = { file: 0, offset: 1, bytes: 2, at: 3, type: 4, to: 5, ne0: 6, rows: 7, broken: 8, scratch: 9, scratchBytes: 10 } as const;
-export const PIECE_SIZE = 11;
+export const PIECE = { file: 0, offset: 1, bytes: 2, head: 3, headBytes: 4, at: 5, type: 6, to: 7, ne0: 8, rows: 9, broken: 10, scratch: 11, scratchBytes: 12 } as const;
+export const PIECE_SIZE = 13;
 
 /** Words that host and workers share: the next piece to be taken, not 0 where no more are to be taken, and how many are done. */
 export const LOADING = { next: 0, stop: 1, done: 2 } as const;

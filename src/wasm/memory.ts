@@ -1,5 +1,6 @@
 /**
- * The memories of an engine: sizes are added up first, then each is made once and never grown. One holds 4 GiB at most, and a model has as many as it
+ * The memories of an engine: sizes are added up first, then each is made once. (One whose weights are read before the rest is planned grows once, where V8
+ * has reserved its addresses anyway.) One holds 4 GiB at most, and a model has as many as it
  * needs. To the host all are one row of addresses, memory after memory: address `a` is byte `a mod 2^32` of memory number `a / 2^32`. (Whatever takes an
  * address as 32 bits, the kernels and the words of a plan, takes it modulo 2^32, and so as one of its own memory.)
  */
@@ -43,8 +44,12 @@ export interface MemoryUse {
 
 const MODEL: MemoryUse = { what: 'the model with its context', remedy: 'choose a smaller contextLength or a smaller quantisation' };
 
-/** @param all bytes that are needed with those of other memories. @throws ERR_OUT_OF_MEMORY naming the size needed */
-export function createMemory(bytes: number, shared: boolean, { what, remedy } = MODEL, all = bytes): WebAssembly.Memory {
+/**
+ * @param all bytes that are needed with those of other memories
+ * @param most bytes that reach() may make it grow to
+ * @throws ERR_OUT_OF_MEMORY naming the size needed
+ */
+export function createMemory(bytes: number, shared: boolean, { what, remedy } = MODEL, all = bytes, most = bytes): WebAssembly.Memory {
   if (bytes > MEMORY_LIMIT) {
     throw new QuantletError(
       'ERR_OUT_OF_MEMORY',
@@ -53,7 +58,7 @@ export function createMemory(bytes: number, shared: boolean, { what, remedy } = 
   }
   const pages = Math.ceil(bytes / PAGE);
   try {
-    return new WebAssembly.Memory({ initial: pages, maximum: pages, shared });
+    return new WebAssembly.Memory({ initial: pages, maximum: Math.ceil(most / PAGE), shared });
   } catch (cause) {
     throw new QuantletError(
       'ERR_OUT_OF_MEMORY',
@@ -69,7 +74,7 @@ export function createMemories(bytes: readonly number[], shared: boolean): WebAs
   return bytes.map((n) => createMemory(n, shared, MODEL, all));
 }
 
-/** Grows a memory that nobody else sees where it ends before `end`. */
+/** Grows a memory where it ends before `end`. Other threads see that a little later, and nothing may have been told to them of what is new until then. */
 export function reach(memory: WebAssembly.Memory, end: number): void {
   const more = end - memory.buffer.byteLength;
   if (more > 0) memory.grow(Math.ceil(more / PAGE));

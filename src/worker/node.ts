@@ -38,7 +38,7 @@ function openAgain(file: FileIdentity): number {
 }
 
 /** Takes pieces until there are no more, or one cannot be read: then the other workers stop too. */
-export function load({ files, pieces, words, ith, compute }: LoadTask & { compute: Compute }): LoadFailure | undefined {
+export function load({ files, pieces, heads, words, ith, compute }: LoadTask & { compute: Compute }): LoadFailure | undefined {
   const { memories } = compute;
   const kernels = kernelsOf(compute);
   const opened: number[] = [];
@@ -47,7 +47,7 @@ export function load({ files, pieces, words, ith, compute }: LoadTask & { comput
   try {
     for (let i; Atomics.load(words, LOADING.stop) === 0 && (i = Atomics.add(words, LOADING.next, 1)) < count;) {
       const piece = pieces.subarray(i * PIECE_SIZE, (i + 1) * PIECE_SIZE);
-      const [number, offset, bytes, at, type, to, ne0, rows, broken, scratch, scratchBytes] = piece;
+      const [number, offset, bytes, head, headBytes, at, type, to, ne0, rows, broken, scratch, scratchBytes] = piece;
       ({ path } = files[number]);
       const fd = (opened[number] ??= openAgain(files[number]));
       // What is packed has been in this thread's L2 cache alone, and is written once to where it belongs.
@@ -58,6 +58,7 @@ export function load({ files, pieces, words, ith, compute }: LoadTask & { comput
         if (n === 0) throw cutWhileRead(path, offset + done, bytes - done);
         done += n;
       }
+      if (head >= 0) heads!.set(target.subarray(0, headBytes), head);
       if (type >= 0 && kernels[memoryOf(at)].repack(type, to, plain, at, ne0, rows) !== 0) bytesIn(memories, broken, 1)[0] = 1;
       Atomics.add(words, LOADING.done, 1);
     }

@@ -91,7 +91,8 @@ describe('pieces that go wrong', () => {
     const pieces = (count: number, offset = 0): Float64Array<SharedArrayBuffer> => {
       const numbers = new Float64Array(new SharedArrayBuffer(8 * PIECE_SIZE * count));
       for (let i = 0; i < count; i++) {
-        numbers.set([0, offset, BYTES, at, -1], i * PIECE_SIZE + PIECE.file);
+        const piece = { file: 0, offset, bytes: BYTES, head: -1, at, type: -1 };
+        for (const [field, value] of Object.entries(piece)) numbers[i * PIECE_SIZE + PIECE[field as keyof typeof piece]] = value;
       }
       return numbers;
     };

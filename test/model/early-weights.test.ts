@@ -1,0 +1,55 @@
+/** Weights whose places are known before the rest of a model is planned: the same places as in the plan, where a model surely fits in one memory. */
+import { afterAll, beforeAll, expect, it } from 'vitest';
+import { drawEarly, isOf, layoutOf, planToFit, type LayoutOptions, type Machine } from '../../src/engine/plan-to-fit.ts';
+import { platform } from '../../src/entry/node-platform.ts';
+import { SYNC_SIZE } from '../../src/graph/layout.ts';
+import { openModelFiles, type ModelFiles } from '../../src/io/model-files.ts';
+import { resolveLoadOptions, type LoadOptions } from '../../src/load-options.ts';
+import { kernelFacts } from '../../src/wasm/load.ts';
+import { ARENA_BASE, MEMORY_LIMIT } from '../../src/wasm/memory.ts';
+import { llamaModel } from '../support.ts';
+
+let files: ModelFiles;
+let machine: Machine;
+beforeAll(async () => {
+  files = await openModelFiles(platform, llamaModel);
+  machine = { facts: kernelFacts(await platform.module('simd'), false), threads: 3, free: Infinity };
+});
+afterAll(() => files.close());
+
+const optionsOf = (given: LoadOptions = {}): LayoutOptions => ({ ...resolveLoadOptions(given), loras: new Map() });
+const early = (given?: LoadOptions, on = machine) => drawEarly(files.gguf, layoutOf(files.gguf, optionsOf(given)), optionsOf(given), on);
+const planned = (given?: LoadOptions, drawn?: Parameters<typeof planToFit>[4]) =>
+  planToFit(files.gguf, layoutOf(files.gguf, optionsOf(given)), optionsOf(given), machine, drawn);
+
+it('a plan by what was drawn has its weights where they were placed, the first things in memory, in the order of the file', () => {
+  const drawn = early()!;
+  expect(isOf(drawn, planned({}, drawn.drawn))).toBe(true);
+  const inFile = [...drawn.resident].sort(([a], [b]) => a.offset - b.offset).map(([, { data }]) => data);
+  expect(inFile[0]).toBe(ARENA_BASE + SYNC_SIZE);
+  expect(inFile).toEqual([...inFile].sort((a, b) => a - b));
+  expect(drawn.packing.matrices.length).toBeGreaterThan(0);
+  expect(drawn.packing.broken.data).toBeGreaterThan(inFile.at(-1)!);
+  expect(drawn.bytes).toBeGreaterThanOrEqual(drawn.packing.scratchAt + machine.threads * drawn.packing.scratchSize);
+});
+
+it('a plan that was made of another graph, or places them elsewhere, is told', () => {
+  const drawn = early()!;
+  expect(isOf(drawn, planned())).toBe(false);
+  const same = planned({}, drawn.drawn);
+  expect(isOf({ ...drawn, at: drawn.at.map((at) => at + 64) }, same)).toBe(false);
+  expect(isOf({ ...drawn, packing: { ...drawn.packing, scratchAt: 0 } }, same)).toBe(false);
+  expect(isOf(drawn, planned({ links: 2 } as LoadOptions, drawn.drawn))).toBe(false);
+});
+
+it('what might not fit, or not stay in one memory, is planned first', () => {
+  expect(early({}, { ...machine, free: 2 ** 28 })).toBeUndefined();
+  expect(early({}, { ...machine, free: 2 ** 29 })).toBeDefined();
+  expect(early({ weightsMemory: 2 ** 20 })).toBeUndefined();
+  expect(early({ links: 2 } as LoadOptions)).toBeUndefined();
+  // Keys and values alone take nearly a memory.
+  const cells = { contextLength: 256, cacheTypeK: 'f32', cacheTypeV: 'f32' } as const;
+  const [one, two] = [1, 2].map((parallel) => early({ ...cells, parallel })!.cacheBytes);
+  const parallel = Math.ceil(MEMORY_LIMIT / 1.25 / (two - one));
+  expect(early({ ...cells, parallel })).toBeUndefined();
+});
