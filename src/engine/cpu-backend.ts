@@ -5,7 +5,6 @@ import type { Executor } from '../threads/executor.ts';
 import { computeWith } from '../threads/serve.ts';
 import { createShared } from '../threads/shared.ts';
 import { createSingle } from '../threads/single.ts';
-import { TYPE } from '../type-traits.ts';
 import type { Kernels } from '../wasm/abi.ts';
 import { isThreaded, kernelFacts, pickBuild, type Build } from '../wasm/load.ts';
 import { createMemories, createMemory, MEMORY_LIMIT, reach, type MemoryUse } from '../wasm/memory.ts';
@@ -29,8 +28,6 @@ export interface CompiledKernels {
 export interface CpuBackend {
   readonly build: Build;
   readonly threads: number;
-  /** Whether its threads can read weights by themselves. */
-  readonly loads: boolean;
   /** What is known of the kernels where compiled() has to wait for threads: models are drawn while these start. */
   readonly packing: PackingFacts | undefined;
   /** Waits for the threads to start where the kernels have to. @throws what compiling throws; nothing is left open then */
@@ -42,22 +39,15 @@ export interface CpuBackend {
    * @throws ERR_OUT_OF_MEMORY
    */
   start(bytes: readonly number[], readers?: number): Promise<Executor>;
-  /** The same with one memory, of which so many bytes are wanted for now: grow() makes it larger once. For platforms that say they
-   * can; undefined where there are not as many addresses. */
+  /**
+   * The same with one memory, of which so many bytes are wanted for now: grow() makes it larger once. For platforms that say they can; undefined where
+   * threads cannot read by themselves, or there are not as many addresses.
+   */
   startGrowing(bytes: number): Promise<{ executor: Executor; grow(bytes: number): void } | undefined>;
   /** The same with one memory, that this thread reads and writes too. */
   startHere(bytes: number, use: MemoryUse): Promise<{ memory: WasmMemory; executor: Executor }>;
   /** For when nothing is started: what was begun ahead is given up. */
   close(): Promise<void>;
-}
-
-/** As kernels say now that may not be asked later. */
-function packingFacts(kernels: Kernels): PackingFacts {
-  const rows = kernels.packed_rows();
-  const ids = Object.values(TYPE).map(({ id }) => id);
-  const packable = new Map(ids.map((id) => [id, kernels.is_packable(id)]));
-  const acts = new Map(ids.map((id) => [id, kernels.packed_act_type(id)]));
-  return { packed_rows: () => rows, is_packable: (id) => packable.get(id)!, packed_act_type: (id) => acts.get(id)! };
 }
 
 /** @throws ERR_NO_SIMD, ERR_BUILD_UNAVAILABLE, ERR_INVALID_ARGUMENT */
@@ -80,7 +70,7 @@ export async function createCpuBackend(
     }
   };
   // Asked for first: whoever loads a model after this one finds that V8's flags are changing.
-  const early = platform.earlyModule?.(build, turbo);
+  const packing = platform.earlyPacking?.(build, turbo);
   const compiling = compile();
   compiling.catch(() => {}); // thrown by whoever awaits it
   const over = async (memories: readonly WasmMemory[], readers = 0): Promise<Executor> => {
@@ -94,14 +84,14 @@ export async function createCpuBackend(
   return {
     build,
     threads,
-    loads: spawned !== undefined,
-    packing: early && packingFacts(kernelFacts(early, false)),
+    packing,
     compiled: () => compiling,
     start: async (bytes, readers) =>
       !shared && platform.createExecutor
         ? platform.createExecutor((await compiling).module, bytes)
         : over(createMemories(bytes, shared), readers),
     async startGrowing(bytes) {
+      if (!spawned) return undefined;
       let memory: WasmMemory;
       try {
         memory = createMemory(bytes, shared, undefined, bytes, MEMORY_LIMIT);

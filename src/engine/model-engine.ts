@@ -11,7 +11,7 @@ import { createCpuBackend, type CompiledKernels, type CpuBackend } from './cpu-b
 import { bytesInStep } from './links.ts';
 import type { MemoryParts } from './memory-use.ts';
 import type { ModelPass, ModelPlan, RopeTable, Streams } from './model-plan.ts';
-import { drawEarly, isOf, layoutOf, planToFit, READERS, type LayoutOptions, type ModelLayout } from './plan-to-fit.ts';
+import { layoutOf, planToFit, READERS, type LayoutOptions, type ModelLayout } from './plan-to-fit.ts';
 import type { Platform } from './platform.ts';
 import { fillingOf, readByThreads, readWeights, type Reading } from './read-weights.ts';
 import { createWeightStream, type Streamed } from './stream-weights.ts';
@@ -87,8 +87,8 @@ export async function createModelEngine(
   starting: Promise<CpuBackend>,
 ): Promise<ModelEngine> {
   const { layout, model, executor, fingerprint, build, turbo, facts, threads } =
-    (await load(platform, { gguf, parts }, options, starting, platform.growsMemory === true && parts.every(({ file }) => file))) ??
-    (await load(platform, { gguf, parts }, options, createCpuBackend(platform, options), false))!;
+    (await load(platform, { gguf, parts }, options, starting, platform.growsMemory)) ??
+    (await load(platform, { gguf, parts }, options, createCpuBackend(platform, options)))!;
   const { hparams, wants, parallel, cells } = layout;
   const streamed = new Map<Streams, Streamed>();
   for (const { streams } of [...model.encoder, ...model.passes])
@@ -194,7 +194,7 @@ async function load(
   { gguf, parts }: OpenedGGUF,
   options: ModelEngineOptions,
   starting: Promise<CpuBackend>,
-  early: boolean,
+  early?: boolean,
 ): Promise<Loaded | undefined> {
   const backend = await starting;
   const { build, threads } = backend;
@@ -215,25 +215,22 @@ async function load(
         `the metadata says that the vocabulary has ${layout.hparams.nVocab} tokens, but it lists ${options.nVocab}: the file is damaged`,
       );
     if (options.neuronWindow !== undefined) mustBeInFiles(parts);
-    const packing = backend.packing ?? (await backend.compiled()).facts;
-    const drawn = early && backend.loads ? drawEarly(gguf, layout, options, { facts: packing, threads, free }) : undefined;
+    const places = early ? await import('./early-weights.ts') : undefined; // pages do without
+    const drawn = await places?.drawFor(backend, gguf, layout, options, free);
     const { turbo, facts } = await backend.compiled();
     const growing = drawn && (await backend.startGrowing(drawn.bytes));
-    let model: ModelPlan;
     if (growing) {
       executor = growing.executor;
       reading = readByThreads(executor, facts, parts, drawn.resident, [drawn.packing], options);
       await yieldToEventLoop(); // threads are told before this one plans
-      model = planToFit(gguf, layout, options, { facts, threads, free }, drawn.drawn);
-      if (!isOf(drawn, model)) {
-        await close();
-        return undefined;
-      }
-      growing.grow(model.memories[0]);
-    } else {
-      model = planToFit(gguf, layout, options, { facts, threads, free });
-      executor = await backend.start(model.memories, [...model.encoder, ...model.passes].some(({ streams }) => streams) ? READERS : 0);
     }
+    const model = planToFit(gguf, layout, options, { facts, threads, free }, drawn?.drawn);
+    if (growing && !places!.isOf(drawn, model)) {
+      await close();
+      return undefined;
+    }
+    growing?.grow(model.memories[0]);
+    executor ??= await backend.start(model.memories, [...model.encoder, ...model.passes].some(({ streams }) => streams) ? READERS : 0);
     read = readWeights(executor, facts, parts, model, options, reading);
     read.catch(() => {}); // awaited below
     // What this thread has to do takes about as long as the other threads read: they are told to first.

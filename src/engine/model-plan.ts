@@ -383,29 +383,8 @@ export function drawModel(
 
 const bytesOfLeaf = (l: Tensor, facts: PackingFacts): number => (l.layout === 'packed' ? packedBytes(l, facts) : nbytes(l));
 
-/** Weights that are placed in one memory before anything else is, so that they can be read while the rest is planned. */
-export interface EarlyWeights {
-  readonly resident: readonly Weight[];
-  readonly packing: PackedByThreads;
-  /** Bytes of the memory that this takes, those before it included. */
-  readonly bytes: number;
-  /** Bytes of caches and states, which come later. */
-  readonly cacheBytes: number;
-}
-
-/** Where planModel() places the weights of a model that has one memory, and in it all weights. */
-export function placeEarly({ weights, nodes, encoder, caches, states }: DrawnModel, facts: PackingFacts, threads: number): EarlyWeights {
-  const read = new Set([...encoder, ...nodes]);
-  const resident = [...weights].filter(([, t]) => read.has(t));
-  const memory = createAllocator(ARENA_BASE);
-  memory.take(SYNC_SIZE);
-  const packing = placeWeights(memory, resident, resident, facts, threads);
-  const cacheBytes = sum([...states.values(), ...caches.flatMap(({ k, v }) => [k, v])].map(nbytes));
-  return { resident, packing, bytes: memory.end, cacheBytes };
-}
-
 /** The first things in a memory: weights in the order of their files, and what `readers` threads need that read and pack them. */
-function placeWeights(
+export function placeWeights(
   memory: Allocator,
   resident: readonly Weight[],
   all: readonly Weight[],
@@ -421,7 +400,7 @@ function placeWeights(
 }
 
 /**
- * @param drawn what drawModel() has made of the same, if that is there already; weights that placeEarly() has placed get the same addresses
+ * @param drawn what drawModel() has made of the same, if that is there already; weights that drawEarly() has placed get the same addresses
  * @throws ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE
  */
 export function planModel(

@@ -6,21 +6,12 @@ import { QuantletError } from '../errors.ts';
 import { getArchitecture } from '../gguf/metadata.ts';
 import type { GGUF } from '../gguf/types.ts';
 import { KV_SPLIT } from '../graph/layout.ts';
-import type { PackingFacts } from '../graph/packing.ts';
 import type { ResolvedLoadOptions } from '../load-options.ts';
 import type { Kernels } from '../wasm/abi.ts';
 import { MEMORY_LIMIT } from '../wasm/memory.ts';
 import type { Loras } from './lora.ts';
 import { layerTooLarge, memorySum, notEnough } from './memory-use.ts';
-import {
-  drawModel,
-  placeEarly,
-  planModel,
-  type DrawnModel,
-  type EarlyWeights,
-  type ModelPlan,
-  type ModelPlanOptions,
-} from './model-plan.ts';
+import { planModel, type DrawnModel, type ModelPlan, type ModelPlanOptions } from './model-plan.ts';
 
 /** What of loadModel's options says how large things are. */
 export interface LayoutOptions extends Pick<
@@ -94,7 +85,7 @@ export function layoutOf(gguf: GGUF, options: LayoutOptions): ModelLayout {
 }
 
 /** What a model is planned by, with so many tokens of context. */
-function planOptions(
+export function planOptions(
   { hparams, wants, parallel, cells }: ModelLayout,
   options: LayoutOptions,
   threads: number,
@@ -130,46 +121,8 @@ function planOptions(
 }
 
 /** The context that a model is planned for first. */
-const wantedContext = ({ nCtxTrain }: HParams, { contextLength }: LayoutOptions): number =>
+export const wantedContext = ({ nCtxTrain }: HParams, { contextLength }: LayoutOptions): number =>
   contextLength || (contextLength === 0 ? nCtxTrain : Math.min(nCtxTrain, DEFAULT_CONTEXT));
-
-/** Bytes that intermediate results, plans and tables hardly ever take, beyond a quarter of weights and caches. */
-const COMPUTE_ROOM = 2 ** 28;
-
-/** A model that is drawn, and its weights, which lie where they will lie when it is planned. */
-export interface Early extends EarlyWeights {
-  readonly drawn: DrawnModel;
-  /** Address of each of the resident weights. */
-  readonly at: readonly number[];
-}
-
-/**
- * A model that surely fits as it was asked for, in one memory with all of its weights: they can be read while planToFit() plans the rest. undefined where
- * that is to be found out first.
- */
-export function drawEarly(
-  gguf: GGUF,
-  layout: ModelLayout,
-  options: LayoutOptions,
-  { facts, threads, free }: Omit<Machine, 'facts'> & { readonly facts: PackingFacts },
-): Early | undefined {
-  const { architecture, hparams } = layout;
-  const choices = options.iqWeights === 'auto' && hasFast(gguf);
-  if (choices || options.links > 1 || options.weightsMemory !== undefined || options.neuronWindow !== undefined) return undefined;
-  const drawn = drawModel(gguf, architecture, hparams, facts, planOptions(layout, options, threads, wantedContext(hparams, options)));
-  const early = placeEarly(drawn, facts, threads);
-  const most = 1.25 * (early.bytes + early.cacheBytes) + COMPUTE_ROOM;
-  return most <= Math.min(free, MEMORY_LIMIT) ? { ...early, drawn, at: early.resident.map(([, { data }]) => data) } : undefined;
-}
-
-/** Whether a plan has these weights, and all that their threads write to, where they are being read to. */
-export const isOf = ({ resident, at, packing }: Early, { resident: planned, packings }: ModelPlan): boolean =>
-  packings.length === 1 &&
-  resident.length === planned.length &&
-  new Set([...resident, ...planned].map(([, t]) => t)).size === resident.length &&
-  resident.every(([, { data }], i) => data === at[i]) &&
-  packings[0].broken.data === packing.broken.data &&
-  packings[0].scratchAt === packing.scratchAt;
 
 /**
  * Weights of IQ1 to IQ3 and TQ1_0 are packed as what is faster where that is asked for, or is left to us and takes half of the free memory at most. Who chose such a file may
@@ -208,7 +161,7 @@ export function planToFit(
 }
 
 /** Whether some of its weights can be packed as a faster type. */
-const hasFast = (gguf: GGUF): boolean => [...gguf.tensors.values()].some(({ type }) => type.kernels?.fast);
+export const hasFast = (gguf: GGUF): boolean => [...gguf.tensors.values()].some(({ type }) => type.kernels?.fast);
 
 /** Whether each of its memories can be made. */
 const each = ({ memories }: ModelPlan): boolean => memories.every((bytes) => bytes <= MEMORY_LIMIT);

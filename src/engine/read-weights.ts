@@ -3,10 +3,10 @@ import { QuantletError } from '../errors.ts';
 import { pieceRows } from '../graph/packing.ts';
 import { nbytes, type Tensor } from '../graph/tensor.ts';
 import type { TensorInfo } from '../gguf/types.ts';
-import type { Bytes, FileIdentity } from '../io/source.ts';
+import type { Bytes } from '../io/source.ts';
 import type { ResolvedLoadOptions } from '../load-options.ts';
 import type { Executor } from '../threads/executor.ts';
-import { PIECE, PIECE_SIZE } from '../threads/loading.ts';
+import { HEAD_BYTES, PIECE, PIECE_SIZE } from '../threads/loading.ts';
 import type { Kernels } from '../wasm/abi.ts';
 import { rowSize } from '../type-traits.ts';
 import { createFingerprint, type Fingerprint } from './fingerprint.ts';
@@ -25,9 +25,6 @@ const READ_BYTES = 8 << 20;
 /** Bytes that a thread reads at once of what is not packed. */
 const PIECE_BYTES = 1 << 20;
 
-/** Bytes of each tensor that go into the fingerprint. All of them would take longer than packing, and training changes every tensor. */
-const FINGERPRINT_BYTES = 1024;
-
 const utf8 = new TextEncoder();
 
 /** Weights on their way to their places, and the first bytes of each. */
@@ -43,20 +40,24 @@ export function readByThreads(
   parts: readonly Bytes[],
   resident: readonly Weight[],
   packings: readonly PackedByThreads[],
-  options: Pick<ReadOptions, 'signal' | 'onProgress'>,
+  { signal, onProgress }: Pick<ReadOptions, 'signal' | 'onProgress'>,
 ): Reading | undefined {
   const files = parts.flatMap(({ file }) => file ?? []);
   if (!executor.load || files.length !== parts.length) return undefined;
   const inOrder = inFileOrder(resident);
   const infos = [...new Set(inOrder.map(([info]) => info))];
-  const all = new Uint8Array(new SharedArrayBuffer(FINGERPRINT_BYTES * infos.length));
-  const heads = new Map(
-    infos.map((info, i) => [
-      info,
-      all.subarray(i * FINGERPRINT_BYTES, i * FINGERPRINT_BYTES + Math.min(FINGERPRINT_BYTES, info.byteLength)),
-    ]),
-  );
-  const done = byThreads(executor, files, inOrder, packings, facts, all, heads, options);
+  const all = new Uint8Array(new SharedArrayBuffer(HEAD_BYTES * infos.length));
+  const heads = new Map(infos.map((info, i) => [info, all.subarray(i * HEAD_BYTES).subarray(0, info.byteLength)]));
+  const rows = piecesOf(inOrder, packings, facts, (info) => heads.get(info)!.byteOffset);
+  // Pieces are taken in order, so that the first ones are done.
+  let total = 0;
+  const ends = rows.map((row) => (total += row[PIECE.bytes]));
+  let told = 0;
+  const onDone = (n: number): void => {
+    if (n > told) onProgress?.({ phase: 'load', loaded: ends[n - 1], total });
+    told = n;
+  };
+  const done = executor.load({ files, pieces: sharedPieces(rows), heads: all }, onDone, signal);
   done.catch(() => {}); // thrown by whoever awaits it
   return { heads, done };
 }
@@ -96,7 +97,7 @@ export async function readWeights(
 }
 
 const addHead = (fingerprint: Fingerprint, { name, type, ne }: TensorInfo, bytes: Uint8Array): void =>
-  void fingerprint.add(utf8.encode(`${name} ${type.name} ${ne.join(' ')}`)).add(bytes.subarray(0, FINGERPRINT_BYTES));
+  void fingerprint.add(utf8.encode(`${name} ${type.name} ${ne.join(' ')}`)).add(bytes.subarray(0, HEAD_BYTES));
 
 /** All reads are asked for at once, in the order of the files: over a net they are one stream. @param known those that were read already */
 async function headsOf(
@@ -109,7 +110,7 @@ async function headsOf(
   const heads = await Promise.all(
     inOrder.map((info) => {
       const { part, offset, byteLength } = info;
-      return known.get(info) ?? parts[part].read(offset, offset + Math.min(byteLength, FINGERPRINT_BYTES));
+      return known.get(info) ?? parts[part].read(offset, offset + Math.min(byteLength, HEAD_BYTES));
     }),
   );
   for (const [i, info] of inOrder.entries()) addHead(fingerprint, info, heads[i]);
@@ -134,8 +135,7 @@ function piecesOf(
     return Array.from({ length: Math.ceil(info.byteLength / most) }, (_, i) => {
       const from = i * most;
       const n = Math.min(most, info.byteLength - from);
-      const head = i === 0 ? headOf(info) : -1;
-      const bytes = [info.part, info.offset + from, n, head, head < 0 ? 0 : Math.min(n, FINGERPRINT_BYTES)];
+      const bytes = [info.part, info.offset + from, n, i === 0 ? headOf(info) : -1];
       if (!packed) return [...bytes, tensor.data + from, -1, 0, 0, 0, 0, 0, 0];
       const { record, of } = packed;
       const at = tensor.data + (from / row) * tensor.nb[1];
@@ -148,29 +148,6 @@ function sharedPieces(rows: readonly (readonly number[])[]): Float64Array {
   const pieces = new Float64Array(new SharedArrayBuffer(8 * PIECE_SIZE * rows.length));
   pieces.set(rows.flat());
   return pieces;
-}
-
-async function byThreads(
-  executor: Executor,
-  files: readonly FileIdentity[],
-  inOrder: readonly Weight[],
-  packings: readonly PackedByThreads[],
-  facts: Kernels,
-  heads: Uint8Array,
-  headOf: ReadonlyMap<TensorInfo, Uint8Array>,
-  { signal, onProgress }: Pick<ReadOptions, 'signal' | 'onProgress'>,
-): Promise<void> {
-  const rows = piecesOf(inOrder, packings, facts, (info) => headOf.get(info)!.byteOffset);
-  const pieces = sharedPieces(rows);
-  // Pieces are taken in order, so that the first ones are done.
-  let total = 0;
-  const ends = rows.map((row) => (total += row[PIECE.bytes]));
-  let told = 0;
-  const onDone = (n: number): void => {
-    if (n > told) onProgress?.({ phase: 'load', loaded: ends[n - 1], total });
-    told = n;
-  };
-  await executor.load!({ files, pieces, heads }, onDone, signal);
 }
 
 /** How some weights get to their places while steps run. */

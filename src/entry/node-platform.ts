@@ -8,7 +8,10 @@ import { QuantletError } from '../errors.ts';
 import type { OpenedFile, Platform, Turbo } from '../engine/platform.ts';
 import { changedWhileRead, checkedBytes, cutWhileRead, toBytes } from '../io/source.ts';
 import { bundledError, defaultThreads, spawnThreads } from '../threads/node.ts';
-import { BUILDS, detectFeatures, isRelaxed, isThreaded, type Build, type Features } from '../wasm/load.ts';
+import type { PackingFacts } from '../graph/packing.ts';
+import { TYPE } from '../type-traits.ts';
+import type { Kernels } from '../wasm/abi.ts';
+import { BUILDS, detectFeatures, isRelaxed, isThreaded, kernelFacts, type Build, type Features } from '../wasm/load.ts';
 import { compileTurbo, compileTurboLazily, isTurbo } from '../turbo/compile.ts';
 import { turboVerdict, unavailable } from '../turbo/verdict.ts';
 import { outOfMemory } from '../wasm/memory.ts';
@@ -122,8 +125,19 @@ let turboBegun = false;
  * One memory's flags differ, so V8 takes it for another module than that which turbo compiles. Only for the first load: V8 keeps the code of a module, and
  * what was compiled before the flags changed must not run afterwards.
  */
-const earlyModule = (build: Build, turbo: Turbo = false): WebAssembly.Module | undefined =>
-  turbo && ownProcess && !turboBegun && unavailable() === '' ? new WebAssembly.Module(readFileSync(WASM[build])) : undefined;
+const earlyPacking = (build: Build, turbo: Turbo = false): PackingFacts | undefined =>
+  turbo && ownProcess && !turboBegun && unavailable() === ''
+    ? packingFacts(kernelFacts(new WebAssembly.Module(readFileSync(WASM[build])), false))
+    : undefined;
+
+/** As kernels say now that may not be asked later. */
+function packingFacts(kernels: Kernels): PackingFacts {
+  const rows = kernels.packed_rows();
+  const ids = Object.values(TYPE).map(({ id }) => id);
+  const packable = new Map(ids.map((id) => [id, kernels.is_packable(id)]));
+  const acts = new Map(ids.map((id) => [id, kernels.packed_act_type(id)]));
+  return { packed_rows: () => rows, is_packable: (id) => packable.get(id)!, packed_act_type: (id) => acts.get(id)! };
+}
 
 async function turboModule(build: Build, wanted: Turbo, workers: Promise<unknown> | undefined): Promise<WebAssembly.Module> {
   turboBegun = true;
@@ -200,7 +214,7 @@ export const platform: Platform = {
   features: featuresOnce,
   forcedBuild: () => process.env.QUANTLET_BUILD,
   module: (build, turbo = false, workers) => (turbo ? turboModule(build, turbo, workers) : once(build, () => compile(build))),
-  earlyModule,
+  earlyPacking,
   isTurbo,
   defaultThreads,
   spawnThreads,

@@ -8,13 +8,16 @@ import { workerLost, type LoadWork } from './executor.ts';
 
 /**
  * A piece is PIECE_SIZE numbers, in this order: `bytes` bytes of file number `file` from `offset` on go to the address `at`, and where `head` is not negative
- * the first `headBytes` of them to that place of the work's heads. Where `type` (a ggml type's id) is
+ * the first HEAD_BYTES of them to that place of the work's heads. Where `type` (a ggml type's id) is
  * not negative they are `rows` plain rows of `ne0`, which are packed as type `to`: each thread reads them to its `scratchBytes` bytes, one thread's behind the other's from
  * the address `scratch` on, and the i32 at `broken` becomes 1 where a scale is Inf or NaN.
  */
 // prettier-ignore
-export const PIECE = { file: 0, offset: 1, bytes: 2, head: 3, headBytes: 4, at: 5, type: 6, to: 7, ne0: 8, rows: 9, broken: 10, scratch: 11, scratchBytes: 12 } as const;
-export const PIECE_SIZE = 13;
+export const PIECE = { file: 0, offset: 1, bytes: 2, head: 3, at: 4, type: 5, to: 6, ne0: 7, rows: 8, broken: 9, scratch: 10, scratchBytes: 11 } as const;
+export const PIECE_SIZE = 12;
+
+/** Bytes of a weight that go into its model's fingerprint. All of them would take longer than packing, and training changes every tensor. */
+export const HEAD_BYTES = 1024;
 
 /** Words that host and workers share: the next piece to be taken, not 0 where no more are to be taken, and how many are done. */
 export const LOADING = { next: 0, stop: 1, done: 2 } as const;

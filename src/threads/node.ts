@@ -4,7 +4,7 @@ import { availableParallelism } from 'node:os';
 import { fileURLToPath } from 'node:url';
 import { Piscina } from 'piscina';
 import { QuantletError } from '../errors.ts';
-import type { LoadFailure } from './loading.ts';
+import { loadPieces, type LoadFailure } from './loading.ts';
 import type { SpawnedThreads } from './shared.ts';
 
 const WORKER = new URL('../../dist/worker/node.cjs', import.meta.url);
@@ -112,7 +112,8 @@ export function spawnThreads(nth: number): SpawnedThreads {
       return {
         nth,
         start: (task) => run(task) as Promise<void>,
-        load: (task) => run(task, 'load') as Promise<LoadFailure | undefined>,
+        load: (work, onDone, signal) =>
+          loadPieces(nth, (task) => run(task, 'load') as Promise<LoadFailure | undefined>, work, onDone, signal),
         where: pool.where,
         dispose: () => pool.destroy(),
       };

@@ -9,7 +9,6 @@ import { CLOSED, STEP_THREAD_BITS, SYNC, SYNC_SIZE } from '../graph/layout.ts';
 import { instantiate } from '../wasm/load.ts';
 import { ARENA_BASE, bytesIn, memoryOf } from '../wasm/memory.ts';
 import { disposedError, workerLost, type Executor, type Pass, type Step } from './executor.ts';
-import { loadPieces, type LoadFailure, type LoadTask } from './loading.ts';
 import { writeProgram, type Compute, type ServeTask } from './serve.ts';
 import { makeKnown, whereThreadsStand } from './where.ts';
 
@@ -19,8 +18,8 @@ export interface ThreadPool {
   readonly nth: number;
   /** Runs serveSteps on worker ith; settles when it returns, rejects when the worker is lost. */
   start(task: ServeTask): Promise<void>;
-  /** Has a worker read and pack pieces until there are none left; rejects when the worker is lost. Where workers can open files. */
-  load?(task: LoadTask): Promise<LoadFailure | undefined>;
+  /** Has the workers read and pack pieces until there are none left (loading.ts). Where they can open files. */
+  readonly load?: Executor['load'];
   /** The state of the workers, in words (Executor.where). */
   where?(): string;
   /** Where there is no Atomics.waitAsync: resolves once the 32-bit word at this address of the first memory is no longer `value`. */
@@ -168,13 +167,13 @@ export function createShared(compute: Compute, pool: ThreadPool, cores: number, 
       async load(work, onDone, signal) {
         if (disposed) throw disposedError();
         await serving; // a worker has one task at a time
-        await loadPieces(nth, pool.load!, work, onDone, signal);
+        await pool.load!(work, onDone, signal);
       },
     }),
     ...(readers?.load && {
       async loadBeside(work, onDone, signal) {
         if (disposed) throw disposedError();
-        await loadPieces(readers.nth, readers.load!, work, onDone, signal);
+        await readers.load!(work, onDone, signal);
       },
     }),
     rest: () => {

@@ -2,7 +2,7 @@
 import { closeSync, fstatSync, openSync, readSync } from 'node:fs';
 import { QuantletError } from '../errors.ts';
 import { changedWhileRead, cutWhileRead, type FileIdentity } from '../io/source.ts';
-import { LOADING, PIECE_SIZE, type LoadFailure, type LoadTask } from '../threads/loading.ts';
+import { HEAD_BYTES, LOADING, PIECE_SIZE, type LoadFailure, type LoadTask } from '../threads/loading.ts';
 import { serveSteps, type Compute, type ServeTask } from '../threads/serve.ts';
 import type { Kernels } from '../wasm/abi.ts';
 import { instantiate } from '../wasm/load.ts';
@@ -47,7 +47,7 @@ export function load({ files, pieces, heads, words, ith, compute }: LoadTask & {
   try {
     for (let i; Atomics.load(words, LOADING.stop) === 0 && (i = Atomics.add(words, LOADING.next, 1)) < count;) {
       const piece = pieces.subarray(i * PIECE_SIZE, (i + 1) * PIECE_SIZE);
-      const [number, offset, bytes, head, headBytes, at, type, to, ne0, rows, broken, scratch, scratchBytes] = piece;
+      const [number, offset, bytes, head, at, type, to, ne0, rows, broken, scratch, scratchBytes] = piece;
       ({ path } = files[number]);
       const fd = (opened[number] ??= openAgain(files[number]));
       // What is packed has been in this thread's L2 cache alone, and is written once to where it belongs.
@@ -58,7 +58,7 @@ export function load({ files, pieces, heads, words, ith, compute }: LoadTask & {
         if (n === 0) throw cutWhileRead(path, offset + done, bytes - done);
         done += n;
       }
-      if (head >= 0) heads!.set(target.subarray(0, headBytes), head);
+      if (head >= 0) heads!.set(target.subarray(0, HEAD_BYTES), head);
       if (type >= 0 && kernels[memoryOf(at)].repack(type, to, plain, at, ne0, rows) !== 0) bytesIn(memories, broken, 1)[0] = 1;
       Atomics.add(words, LOADING.done, 1);
     }

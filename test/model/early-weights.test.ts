@@ -1,6 +1,7 @@
 /** Weights whose places are known before the rest of a model is planned: the same places as in the plan, where a model surely fits in one memory. */
 import { afterAll, beforeAll, expect, it } from 'vitest';
-import { drawEarly, isOf, layoutOf, planToFit, type LayoutOptions, type Machine } from '../../src/engine/plan-to-fit.ts';
+import { drawEarly, isOf } from '../../src/engine/early-weights.ts';
+import { layoutOf, planToFit, type LayoutOptions, type Machine } from '../../src/engine/plan-to-fit.ts';
 import { platform } from '../../src/entry/node-platform.ts';
 import { SYNC_SIZE } from '../../src/graph/layout.ts';
 import { openModelFiles, type ModelFiles } from '../../src/io/model-files.ts';

@@ -1,0 +1,81 @@
+/**
+ * Weights that are read while the rest of their model is planned: finding memory for them takes the system longer than copying them, and planning is done on
+ * another thread. (Node: pages do without.)
+ */
+import type { GGUF } from '../gguf/types.ts';
+import { SYNC_SIZE } from '../graph/layout.ts';
+import type { PackingFacts } from '../graph/packing.ts';
+import { nbytes } from '../graph/tensor.ts';
+import { createAllocator } from '../wasm/allocator.ts';
+import { ARENA_BASE, MEMORY_LIMIT } from '../wasm/memory.ts';
+import type { CpuBackend } from './cpu-backend.ts';
+import { drawModel, placeWeights, type DrawnModel, type ModelPlan, type PackedByThreads, type Weight } from './model-plan.ts';
+import { hasFast, planOptions, wantedContext, type LayoutOptions, type Machine, type ModelLayout } from './plan-to-fit.ts';
+
+/** Weights that are placed in one memory before anything else is, so that they can be read while the rest is planned. */
+interface EarlyWeights {
+  readonly resident: readonly Weight[];
+  readonly packing: PackedByThreads;
+  /** Bytes of the memory that this takes, those before it included. */
+  readonly bytes: number;
+  /** Bytes of caches and states, which come later. */
+  readonly cacheBytes: number;
+}
+
+/** Where planModel() places the weights of a model that has one memory, and in it all weights. */
+function placeEarly({ weights, nodes, encoder, caches, states }: DrawnModel, facts: PackingFacts, threads: number): EarlyWeights {
+  const read = new Set([...encoder, ...nodes]);
+  const resident = [...weights].filter(([, t]) => read.has(t));
+  const memory = createAllocator(ARENA_BASE);
+  memory.take(SYNC_SIZE);
+  const packing = placeWeights(memory, resident, resident, facts, threads);
+  const cacheBytes = [...states.values(), ...caches.flatMap(({ k, v }) => [k, v])].reduce((sum, t) => sum + nbytes(t), 0);
+  return { resident, packing, bytes: memory.end, cacheBytes };
+}
+
+/** Bytes that intermediate results, plans and tables hardly ever take, beyond a quarter of weights and caches. */
+const COMPUTE_ROOM = 2 ** 28;
+
+/** A model that is drawn, and its weights, which lie where they will lie when it is planned. */
+export interface Early extends EarlyWeights {
+  readonly drawn: DrawnModel;
+  /** Address of each of the resident weights. */
+  readonly at: readonly number[];
+}
+
+/**
+ * A model that surely fits as it was asked for, in one memory with all of its weights: they can be read while planToFit() plans the rest. undefined where
+ * that is to be found out first.
+ */
+export function drawEarly(
+  gguf: GGUF,
+  layout: ModelLayout,
+  options: LayoutOptions,
+  { facts, threads, free }: Omit<Machine, 'facts'> & { readonly facts: PackingFacts },
+): Early | undefined {
+  const { architecture, hparams } = layout;
+  const choices = options.iqWeights === 'auto' && hasFast(gguf);
+  if (choices || options.links > 1 || options.weightsMemory !== undefined || options.neuronWindow !== undefined) return undefined;
+  const drawn = drawModel(gguf, architecture, hparams, facts, planOptions(layout, options, threads, wantedContext(hparams, options)));
+  const early = placeEarly(drawn, facts, threads);
+  const most = 1.25 * (early.bytes + early.cacheBytes) + COMPUTE_ROOM;
+  return most <= Math.min(free, MEMORY_LIMIT) ? { ...early, drawn, at: early.resident.map(([, { data }]) => data) } : undefined;
+}
+
+/** The same while threads start. */
+export const drawFor = async (
+  { packing, threads, compiled }: CpuBackend,
+  gguf: GGUF,
+  layout: ModelLayout,
+  options: LayoutOptions,
+  free: number,
+): Promise<Early | undefined> => drawEarly(gguf, layout, options, { facts: packing ?? (await compiled()).facts, threads, free });
+
+/** Whether a plan has these weights, and all that their threads write to, where they are being read to. */
+export const isOf = ({ resident, at, packing }: Early, { resident: planned, packings }: ModelPlan): boolean =>
+  packings.length === 1 &&
+  resident.length === planned.length &&
+  new Set([...resident, ...planned].map(([, t]) => t)).size === resident.length &&
+  resident.every(([, { data }], i) => data === at[i]) &&
+  packings[0].broken.data === packing.broken.data &&
+  packings[0].scratchAt === packing.scratchAt;
