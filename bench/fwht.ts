@@ -3,7 +3,7 @@
  * but load, add and store in place ("update"), and against what the machine can read at most (as roofline.ts measures it: a pass in place moves each byte
  * twice, so both are counted for it). Both are measured anew beside each size: what memory gives to one machine of several changes.
  *
- *   node --import tsx bench/fwht.ts [--threads 1,2] [--rounds 5] [--mib 256]
+ *   node --import tsx bench/fwht.ts [--threads 1,2] [--rounds 5] [--mib 256] [--turbo auto]
  */
 import { createEngine, fwht_inplace } from '../src/entry/core-node.ts';
 import { measureAll, startThreads, type Job } from './roofline/measure.ts';
@@ -14,6 +14,7 @@ const options = flags('the transform against the bandwidth of memory', {
   threads: [...new Set([1, here.cores])].join(','),
   rounds: '5',
   mib: '256',
+  turbo: 'off',
 });
 const counts = numbers(options.threads);
 const bytes = Number(options.mib) * 2 ** 20;
@@ -26,7 +27,7 @@ const reading = await startThreads('simd', Math.max(...counts), bytes);
 
 const rows: string[][] = [];
 for (const threads of counts) {
-  const engine = await createEngine({ threads, memoryBytes: bytes + 2 ** 24 });
+  const engine = await createEngine({ threads, memoryBytes: bytes + 2 ** 24, turbo: options.turbo === 'auto' && 'auto' });
   for (const n of SIZES) {
     const count = Math.floor(bytes / (4 * n));
     const rates = await measureAll(reading, jobs, [threads], 3, 120, () => undefined);
@@ -42,7 +43,7 @@ for (const threads of counts) {
     }
     const moved = (2 * 4 * n * count) / median(seconds);
     const parts = [update, read].flatMap((roof) => [show(roof / 1e9), `${((100 * moved) / roof).toFixed(0)} %`]);
-    rows.push([String(n), engine.build, String(threads), show(moved / 1e9), ...parts]);
+    rows.push([String(n), engine.turbo ? `${engine.build}, turbo` : engine.build, String(threads), show(moved / 1e9), ...parts]);
     plan.dispose();
     engine.free(a);
   }

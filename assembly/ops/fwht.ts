@@ -11,15 +11,21 @@
  * so that halves u and v need C s of s = u + v, and C d of d = u - v: C s + d = (the sum of all of s) - 2 (v + those of s in the row's -1), and C d - s likewise
  * with u and d.
  *
- * Three doublings go with every pass over memory, five with the first. Sums, differences and shuffles share two of x64's ports, multiply-adds have another: so
+ * The first pass does three doublings of eight vectors on end, so that prefetchers see one stream. The second does those within vectors and up to three more, the
+ * others two each, all of two vectors side by side, which turbo joins. Sums, differences and shuffles share two of x64's ports, multiply-adds have another: so
  * differences are multiply-adds by -1 where there are relaxed ones (the same bits), and a doubling within a vector is a shuffle and a multiply-add by signs.
- * Later passes ask memory for nothing, and prefetchers see the first alone: what is transformed next is fetched at once before them (15 GB/s for 11 of n = 64 in
- * 128 MiB, 11 for 9 of n = 4096: Xeon, Node 24, one thread, bytes read and written). In L2 n = 256 does 27 GB/s, 4096 17, 3584 11.
  *
- * Not kept: fetching a line or two with each step of a pass, so that the loads wait one by one (9 to 14 GB/s of n = 256 where half of them went with the first
- * pass); two vectors side by side, which turbo joins (12 % more with it, 8 % less without).
+ * From memory a row takes as long as from the L1 cache, where prefetchers follow the first pass: AMD's do (EPYC, Zen 4, Node 24, one thread, bytes read and written:
+ * 26 GB/s for n = 64, 17 for 1024, 12 for 4096). Intel's lose the stream while later passes ask memory for nothing: there what is transformed next is fetched
+ * at once behind the first pass (Xeon: 15 GB/s for 11 of n = 64, 11 for 9 of 4096), for which AMD's would only wait (16 GB/s for 21 of n = 64, 9 for 12 of 4096).
+ * The builds tell them apart: Xeons of these years have dot-add, EPYCs have not.
+ *
+ * Not kept, with what the EPYC did of them: five doublings with the first pass and three with the others, one vector at a time (21 GB/s for 25 of n = 64, 16 for
+ * 18 of 512, with turbo the same); six with the first (22 of n = 64); three with the others too, whose sixteen vectors spill (as fast; with turbo 22 for 18 of
+ * n = 2048, at 1 KB more). A line or two fetched with each step of a pass, so that the loads wait one by one (Xeon: 9 to 14 GB/s of n = 256 where half of them
+ * went with the first pass).
  */
-import { less, madd } from '../simd';
+import { HAS_DOT_ADD, less, madd } from '../simd';
 import { range_end, range_start } from '../runtime/schedule';
 import { Op, is_dense, nrows, row_at } from '../runtime/tensor';
 import { cast_rows } from './casts';
@@ -54,7 +60,7 @@ export function fwht_row(x: usize, y: usize, total: i32, n: i32, scratch: usize)
   }
 }
 
-/** Sylvester's transform of parts of 2^k elements, so many bytes each, from x to y .. end, times a scale. As many bytes at `next` are fetched. */
+/** Sylvester's transform of parts of 2^k elements, so many bytes each, from x to y .. end, times a scale. Where it helps, as many bytes at `next` are fetched. */
 function transform(x: usize, y: usize, end: usize, part: usize, scale: f32, next: usize): void {
   if (part < 16) {
     for (; y < end; x += part, y += part) {
@@ -63,129 +69,247 @@ function transform(x: usize, y: usize, end: usize, part: usize, scale: f32, next
       store<f32>(y, a + b);
       if (part == 8) store<f32>(y, a - b, 4);
     }
-    return;
-  }
-  let h: usize = 16;
-  if (part < 128) for (let at = y; at < end; at += 16, x += 16) v128.store(at, lanes(v128.load(x), f32x4.splat(scale)));
+  } else if (part < 128) short(x, y, end, part, scale);
   else {
-    first_pass(x, y, end, scale);
-    for (const to = next + (end - y); next < to; next += 64) load<u8>(next);
-    for (h = 128; h << 3 <= part; h <<= 3) pass_of_8(y, end, h);
-  }
-  if (h == part) return;
-  const two = h << 1 == part;
-  const minus = v128.load32_splat(SIGNS, 4);
-  for (let block = y; block < end; block += part) {
-    for (let p = block; p < block + h; p += 16) {
-      const p1 = p + h;
-      let a = v128.load(p);
-      let b = v128.load(p1);
-      let t = less(a, b, minus);
-      a = f32x4.add(a, b);
-      if (two) {
-        v128.store(p, a);
-        v128.store(p1, t);
-        continue;
-      }
-      const p2 = p1 + h;
-      const p3 = p2 + h;
-      b = v128.load(p2);
-      const c = v128.load(p3);
-      const d = less(b, c, minus);
-      b = f32x4.add(b, c);
-      v128.store(p, f32x4.add(a, b));
-      v128.store(p1, f32x4.add(t, d));
-      v128.store(p2, less(a, b, minus));
-      v128.store(p3, less(t, d, minus));
+    near(x, y, end, scale);
+    if (HAS_DOT_ADD) for (const to = next + (end - y); next < to; next += 64) load<u8>(next);
+    if (part == 128) return within_1(y, end);
+    if (part == 256) return within_2(y, end);
+    let h: usize = 512;
+    if (ctz(part) & 1) within_4(y, end);
+    else {
+      h = 1024;
+      within_8(y, end);
     }
+    for (; h < part; h <<= 2) far(y, end, h);
+  }
+}
+
+/** Four, eight or sixteen elements. */
+function short(x: usize, y: usize, end: usize, part: usize, scale: f32): void {
+  const s = f32x4.splat(scale);
+  for (; y < end; x += part, y += part) {
+    let a = lanes(f32x4.mul(v128.load(x), s));
+    if (part > 16) {
+      let b = lanes(f32x4.mul(v128.load(x, 16), s));
+      let t = f32x4.sub(a, b);
+      a = f32x4.add(a, b);
+      if (part > 32) {
+        b = lanes(f32x4.mul(v128.load(x, 32), s));
+        const c = lanes(f32x4.mul(v128.load(x, 48), s));
+        const d = f32x4.sub(b, c);
+        b = f32x4.add(b, c);
+        v128.store(y, f32x4.sub(a, b), 32);
+        v128.store(y, f32x4.sub(t, d), 48);
+        a = f32x4.add(a, b);
+        t = f32x4.add(t, d);
+      }
+      v128.store(y, t, 16);
+    }
+    v128.store(y, a);
   }
 }
 
 /** What the two doublings within a vector multiply it by; and -1. */
 const SIGNS = memory.data<f32>([1, -1, 1, -1, 1, 1, -1, -1], 16);
 
-/** The first two doublings, which stay within a vector, of a vector times a scale. */
+/** The first two doublings, which stay within a vector. */
 // @ts-ignore: decorator
 @inline
-function lanes(x: v128, scale: v128): v128 {
-  let v = f32x4.mul(x, scale);
+function lanes(v: v128): v128 {
   v = madd(v, v128.load(SIGNS), i8x16.shuffle(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
   return madd(v, v128.load(SIGNS, 16), i8x16.shuffle(v, v, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
 }
 
-/** Five doublings from x to y .. end, 32 elements at a time. */
-function first_pass(x: usize, y: usize, end: usize, scale: f32): void {
+/** Three doublings of each eight vectors from x to y .. end, times a scale. */
+function near(x: usize, y: usize, end: usize, scale: f32): void {
   const minus = v128.load32_splat(SIGNS, 4);
   const s = f32x4.splat(scale);
-  for (; y < end; x += 128, y += 128) eight(true, x, y, 16, s, minus);
-}
-
-/** Three doublings over y .. end, of elements h, 2 h and 4 h bytes apart. */
-function pass_of_8(y: usize, end: usize, h: usize): void {
-  const minus = v128.load32_splat(SIGNS, 4);
-  for (let block = y; block < end; block += h << 3) {
-    for (let p = block; p < block + h; p += 16) eight(false, p, p, h, minus, minus);
+  for (; y < end; x += 128, y += 128) {
+    let a = f32x4.mul(v128.load(x), s);
+    let b = f32x4.mul(v128.load(x, 64), s);
+    const s0 = f32x4.add(a, b);
+    const d0 = less(a, b, minus);
+    a = f32x4.mul(v128.load(x, 16), s);
+    b = f32x4.mul(v128.load(x, 80), s);
+    const s1 = f32x4.add(a, b);
+    const d1 = less(a, b, minus);
+    a = f32x4.mul(v128.load(x, 32), s);
+    b = f32x4.mul(v128.load(x, 96), s);
+    const s2 = f32x4.add(a, b);
+    const d2 = less(a, b, minus);
+    a = f32x4.mul(v128.load(x, 48), s);
+    b = f32x4.mul(v128.load(x, 112), s);
+    const s3 = f32x4.add(a, b);
+    const d3 = less(a, b, minus);
+    let u = f32x4.add(s0, s2);
+    let v = less(s0, s2, minus);
+    let w = f32x4.add(s1, s3);
+    let z = less(s1, s3, minus);
+    v128.store(y, f32x4.add(u, w));
+    v128.store(y, less(u, w, minus), 16);
+    v128.store(y, f32x4.add(v, z), 32);
+    v128.store(y, less(v, z, minus), 48);
+    u = f32x4.add(d0, d2);
+    v = less(d0, d2, minus);
+    w = f32x4.add(d1, d3);
+    z = less(d1, d3, minus);
+    v128.store(y, f32x4.add(u, w), 64);
+    v128.store(y, less(u, w, minus), 80);
+    v128.store(y, f32x4.add(v, z), 96);
+    v128.store(y, less(v, z, minus), 112);
   }
 }
 
-/** Three doublings of eight vectors h bytes apart, before which the first pass has its own. */
+/** The doublings within vectors. */
+function within_1(y: usize, end: usize): void {
+  for (; y < end; y += 32) {
+    const a0 = lanes(v128.load(y));
+    const a1 = lanes(v128.load(y, 16));
+    v128.store(y, a0);
+    v128.store(y, a1, 16);
+  }
+}
+
+/** The doublings within vectors and that of elements 128 bytes apart. */
+function within_2(y: usize, end: usize): void {
+  const minus = v128.load32_splat(SIGNS, 4);
+  for (; y < end; y += 256) {
+    for (let p = y; p < y + 128; p += 32) {
+      const a0 = lanes(v128.load(p));
+      const a1 = lanes(v128.load(p, 16));
+      const b0 = lanes(v128.load(p, 128));
+      const b1 = lanes(v128.load(p, 144));
+      v128.store(p, f32x4.add(a0, b0));
+      v128.store(p, f32x4.add(a1, b1), 16);
+      v128.store(p, less(a0, b0, minus), 128);
+      v128.store(p, less(a1, b1, minus), 144);
+    }
+  }
+}
+
+/** The doublings within vectors and those of elements 128 and 256 bytes apart. */
+function within_4(y: usize, end: usize): void {
+  const minus = v128.load32_splat(SIGNS, 4);
+  for (; y < end; y += 512) for (let p = y; p < y + 128; p += 32) four(true, p, 128, minus);
+}
+
+/** The doublings within vectors and those of elements 128, 256 and 512 bytes apart: sixteen vectors, of which some spill, for a pass less. */
+function within_8(y: usize, end: usize): void {
+  const minus = v128.load32_splat(SIGNS, 4);
+  for (; y < end; y += 1024) {
+    for (let p = y; p < y + 128; p += 32) {
+      let a0 = lanes(v128.load(p));
+      let a1 = lanes(v128.load(p, 16));
+      let b0 = lanes(v128.load(p, 512));
+      let b1 = lanes(v128.load(p, 528));
+      const s00 = f32x4.add(a0, b0);
+      const d00 = less(a0, b0, minus);
+      const s01 = f32x4.add(a1, b1);
+      const d01 = less(a1, b1, minus);
+      a0 = lanes(v128.load(p, 128));
+      a1 = lanes(v128.load(p, 144));
+      b0 = lanes(v128.load(p, 640));
+      b1 = lanes(v128.load(p, 656));
+      const s10 = f32x4.add(a0, b0);
+      const d10 = less(a0, b0, minus);
+      const s11 = f32x4.add(a1, b1);
+      const d11 = less(a1, b1, minus);
+      a0 = lanes(v128.load(p, 256));
+      a1 = lanes(v128.load(p, 272));
+      b0 = lanes(v128.load(p, 768));
+      b1 = lanes(v128.load(p, 784));
+      const s20 = f32x4.add(a0, b0);
+      const d20 = less(a0, b0, minus);
+      const s21 = f32x4.add(a1, b1);
+      const d21 = less(a1, b1, minus);
+      a0 = lanes(v128.load(p, 384));
+      a1 = lanes(v128.load(p, 400));
+      b0 = lanes(v128.load(p, 896));
+      b1 = lanes(v128.load(p, 912));
+      const s30 = f32x4.add(a0, b0);
+      const d30 = less(a0, b0, minus);
+      const s31 = f32x4.add(a1, b1);
+      const d31 = less(a1, b1, minus);
+      let t0 = f32x4.add(s00, s20);
+      let t1 = f32x4.add(s01, s21);
+      let u0 = less(s00, s20, minus);
+      let u1 = less(s01, s21, minus);
+      let v0 = f32x4.add(s10, s30);
+      let v1 = f32x4.add(s11, s31);
+      let w0 = less(s10, s30, minus);
+      let w1 = less(s11, s31, minus);
+      v128.store(p, f32x4.add(t0, v0));
+      v128.store(p, f32x4.add(t1, v1), 16);
+      v128.store(p, less(t0, v0, minus), 128);
+      v128.store(p, less(t1, v1, minus), 144);
+      v128.store(p, f32x4.add(u0, w0), 256);
+      v128.store(p, f32x4.add(u1, w1), 272);
+      v128.store(p, less(u0, w0, minus), 384);
+      v128.store(p, less(u1, w1, minus), 400);
+      t0 = f32x4.add(d00, d20);
+      t1 = f32x4.add(d01, d21);
+      u0 = less(d00, d20, minus);
+      u1 = less(d01, d21, minus);
+      v0 = f32x4.add(d10, d30);
+      v1 = f32x4.add(d11, d31);
+      w0 = less(d10, d30, minus);
+      w1 = less(d11, d31, minus);
+      v128.store(p, f32x4.add(t0, v0), 512);
+      v128.store(p, f32x4.add(t1, v1), 528);
+      v128.store(p, less(t0, v0, minus), 640);
+      v128.store(p, less(t1, v1, minus), 656);
+      v128.store(p, f32x4.add(u0, w0), 768);
+      v128.store(p, f32x4.add(u1, w1), 784);
+      v128.store(p, less(u0, w0, minus), 896);
+      v128.store(p, less(u1, w1, minus), 912);
+    }
+  }
+}
+
+/** Two doublings of elements h and 2 h bytes apart. */
+function far(y: usize, end: usize, h: usize): void {
+  const minus = v128.load32_splat(SIGNS, 4);
+  for (; y < end; y += h << 2) for (let p = y; p < y + h; p += 32) four(false, p, h, minus);
+}
+
+/** Two doublings of each four of two vectors, which turbo joins. */
 // @ts-ignore: decorator
 @inline
-function eight(first: bool, x: usize, y: usize, h: usize, scale: v128, minus: v128): void {
+function four(inside: bool, y: usize, h: usize, minus: v128): void {
   const y1 = y + h;
   const y2 = y1 + h;
   const y3 = y2 + h;
-  const y4 = y3 + h;
-  const y5 = y4 + h;
-  const y6 = y5 + h;
-  const y7 = y6 + h;
-  let a = first ? lanes(v128.load(x), scale) : v128.load(y);
-  let e = first ? lanes(v128.load(x, 64), scale) : v128.load(y4);
-  let t = less(a, e, minus);
-  a = f32x4.add(a, e);
-  e = t;
-  let b = first ? lanes(v128.load(x, 16), scale) : v128.load(y1);
-  let f = first ? lanes(v128.load(x, 80), scale) : v128.load(y5);
-  t = less(b, f, minus);
-  b = f32x4.add(b, f);
-  f = t;
-  let c = first ? lanes(v128.load(x, 32), scale) : v128.load(y2);
-  let g = first ? lanes(v128.load(x, 96), scale) : v128.load(y6);
-  t = less(c, g, minus);
-  c = f32x4.add(c, g);
-  g = t;
-  let d = first ? lanes(v128.load(x, 48), scale) : v128.load(y3);
-  let i = first ? lanes(v128.load(x, 112), scale) : v128.load(y7);
-  t = less(d, i, minus);
-  d = f32x4.add(d, i);
-  i = t;
-  t = less(a, c, minus);
-  a = f32x4.add(a, c);
-  c = t;
-  t = less(b, d, minus);
-  b = f32x4.add(b, d);
-  d = t;
-  v128.store(y, f32x4.add(a, b));
-  if (first) v128.store(y, less(a, b, minus), 16);
-  else v128.store(y1, less(a, b, minus));
-  if (first) v128.store(y, f32x4.add(c, d), 32);
-  else v128.store(y2, f32x4.add(c, d));
-  if (first) v128.store(y, less(c, d, minus), 48);
-  else v128.store(y3, less(c, d, minus));
-  t = less(e, g, minus);
-  e = f32x4.add(e, g);
-  g = t;
-  t = less(f, i, minus);
-  f = f32x4.add(f, i);
-  i = t;
-  if (first) v128.store(y, f32x4.add(e, f), 64);
-  else v128.store(y4, f32x4.add(e, f));
-  if (first) v128.store(y, less(e, f, minus), 80);
-  else v128.store(y5, less(e, f, minus));
-  if (first) v128.store(y, f32x4.add(g, i), 96);
-  else v128.store(y6, f32x4.add(g, i));
-  if (first) v128.store(y, less(g, i, minus), 112);
-  else v128.store(y7, less(g, i, minus));
+  const a0 = get(inside, v128.load(y));
+  const a1 = get(inside, v128.load(y, 16));
+  const b0 = get(inside, v128.load(y1));
+  const b1 = get(inside, v128.load(y1, 16));
+  const c0 = get(inside, v128.load(y2));
+  const c1 = get(inside, v128.load(y2, 16));
+  const d0 = get(inside, v128.load(y3));
+  const d1 = get(inside, v128.load(y3, 16));
+  const s0 = f32x4.add(a0, c0);
+  const s1 = f32x4.add(a1, c1);
+  const t0 = less(a0, c0, minus);
+  const t1 = less(a1, c1, minus);
+  const u0 = f32x4.add(b0, d0);
+  const u1 = f32x4.add(b1, d1);
+  const v0 = less(b0, d0, minus);
+  const v1 = less(b1, d1, minus);
+  v128.store(y, f32x4.add(s0, u0));
+  v128.store(y, f32x4.add(s1, u1), 16);
+  v128.store(y1, less(s0, u0, minus));
+  v128.store(y1, less(s1, u1, minus), 16);
+  v128.store(y2, f32x4.add(t0, v0));
+  v128.store(y2, f32x4.add(t1, v1), 16);
+  v128.store(y3, less(t0, v0, minus));
+  v128.store(y3, less(t1, v1, minus), 16);
+}
+
+// @ts-ignore: decorator
+@inline
+function get(inside: bool, v: v128): v128 {
+  return inside ? lanes(v) : v;
 }
 
 /** For q = 5, 9 and 13 the columns of -1 in each row of C but the first, which has none: (q - 1) / 2. */
@@ -195,66 +319,114 @@ const MINUS = memory.data<u8>([
   13, 1, 2, 3, 6, 10, 13, 1, 2, 3, 4, 7, 11, 2, 3, 4, 5, 8, 12, 3, 4, 5, 6, 9, 13, 1, 4, 5, 6, 7, 10, 2, 5, 6, 7, 8, 11,
 ]);
 
-/** Mixes m parts of so many bytes, eight elements of each at a time or, of short ones, one. scratch: four vectors for every two parts. */
+/** log2 of the scratch bytes of two parts: 64 of sums and 64 of differences. */
+const PAIR: u32 = 7;
+
+/** Mixes m parts of so many bytes, 16 elements of each at a time or, of short ones, one. scratch: 128 bytes for every two parts, and 128. */
 function mix(y: usize, part: usize, m: i32, scratch: usize): void {
   const far = part * (m >> 1);
   const count = (m >> 2) - 1;
   const rows = MINUS + <usize>(m == 12 ? 0 : m == 20 ? 10 : 46);
+  const end = y + part;
+  if (part < 64) for (; y < end; y += 4) mix_one(y, y + far, part, rows, count, scratch);
+  else for (; y < end; y += 64) mix_line(y, y + far, part, rows, count, scratch);
+}
+
+/** The element at y of the first half's parts, and that at `last` of the other's. row: of MINUS, with `count` to a row. */
+function mix_one(y: usize, last: usize, part: usize, row: usize, count: usize, scratch: usize): void {
+  let sum: f32 = 0;
+  let difference: f32 = 0;
+  const far = last - y;
+  for (let p = y, work = scratch; p < last; p += part, work += 1 << PAIR) {
+    const s = load<f32>(p) + load<f32>(p + far);
+    const d = load<f32>(p) - load<f32>(p + far);
+    store<f32>(work, s);
+    store<f32>(work, d, 64);
+    sum += s;
+    difference += d;
+  }
+  for (let p = y, to = row; p < last; p += part, to += count) {
+    let s = load<f32>(p + far);
+    let d = load<f32>(p);
+    for (; row < to; row++) {
+      const at = scratch + (<usize>load<u8>(row) << PAIR);
+      s += load<f32>(at);
+      d += load<f32>(at, 64);
+    }
+    store<f32>(p, sum - 2 * s);
+    store<f32>(p + far, difference - 2 * d);
+  }
+}
+
+/**
+ * The 16 elements at y of the first half's parts and at `last` of the other's. An index is read for eight additions, and all vectors come in twos, which turbo joins.
+ * The sums of all lie behind the sums of two.
+ */
+function mix_line(y: usize, last: usize, part: usize, row: usize, count: usize, scratch: usize): void {
   const minus = v128.load32_splat(SIGNS, 4);
+  const far = last - y;
+  const zero = f32x4.splat(0);
+  let totals = scratch;
+  for (let half: usize = 0; half < 64; half += 32) {
+    let s0 = zero;
+    let s1 = zero;
+    let d0 = zero;
+    let d1 = zero;
+    let work = scratch + half;
+    for (let p = y; p < last; p += part, work += 1 << PAIR) {
+      const at = p + half;
+      const u0 = v128.load(at);
+      const u1 = v128.load(at, 16);
+      const v0 = v128.load(at + far);
+      const v1 = v128.load(at + far, 16);
+      const a0 = f32x4.add(u0, v0);
+      const a1 = f32x4.add(u1, v1);
+      const b0 = less(u0, v0, minus);
+      const b1 = less(u1, v1, minus);
+      v128.store(work, a0);
+      v128.store(work, a1, 16);
+      v128.store(work, b0, 64);
+      v128.store(work, b1, 80);
+      s0 = f32x4.add(s0, a0);
+      s1 = f32x4.add(s1, a1);
+      d0 = f32x4.add(d0, b0);
+      d1 = f32x4.add(d1, b1);
+    }
+    v128.store(work, s0);
+    v128.store(work, s1, 16);
+    v128.store(work, d0, 64);
+    v128.store(work, d1, 80);
+    totals = work - half;
+  }
   const minus_two = f32x4.add(minus, minus);
-  const one = part < 32;
-  for (const end = y + part; y < end; y += one ? 4 : 32) {
-    let sums0 = f32x4.splat(0);
-    let sums1 = sums0;
-    let differences0 = sums0;
-    let differences1 = sums0;
-    const last = y + far;
-    let work = scratch;
-    for (let p = y; p < last; p += part, work += 64) {
-      let u = one ? v128.load32_splat(p) : v128.load(p);
-      let v = one ? v128.load32_splat(p + far) : v128.load(p + far);
-      let s = f32x4.add(u, v);
-      let d = less(u, v, minus);
-      v128.store(work, s);
-      v128.store(work, d, 32);
-      sums0 = f32x4.add(sums0, s);
-      differences0 = f32x4.add(differences0, d);
-      if (one) continue;
-      u = v128.load(p, 16);
-      v = v128.load(p + far, 16);
-      s = f32x4.add(u, v);
-      d = less(u, v, minus);
-      v128.store(work, s, 16);
-      v128.store(work, d, 48);
-      sums1 = f32x4.add(sums1, s);
-      differences1 = f32x4.add(differences1, d);
+  for (let p = y, to = row; p < last; p += part, to += count) {
+    const q = p + far;
+    let s0 = v128.load(q);
+    let s1 = v128.load(q, 16);
+    let s2 = v128.load(q, 32);
+    let s3 = v128.load(q, 48);
+    let d0 = v128.load(p);
+    let d1 = v128.load(p, 16);
+    let d2 = v128.load(p, 32);
+    let d3 = v128.load(p, 48);
+    for (; row < to; row++) {
+      const at = scratch + (<usize>load<u8>(row) << PAIR);
+      s0 = f32x4.add(s0, v128.load(at));
+      s1 = f32x4.add(s1, v128.load(at, 16));
+      s2 = f32x4.add(s2, v128.load(at, 32));
+      s3 = f32x4.add(s3, v128.load(at, 48));
+      d0 = f32x4.add(d0, v128.load(at, 64));
+      d1 = f32x4.add(d1, v128.load(at, 80));
+      d2 = f32x4.add(d2, v128.load(at, 96));
+      d3 = f32x4.add(d3, v128.load(at, 112));
     }
-    for (let p = y, row = rows; p < last; p += part) {
-      let s0 = one ? v128.load32_splat(p + far) : v128.load(p + far);
-      let d0 = one ? v128.load32_splat(p) : v128.load(p);
-      let s1 = one ? s0 : v128.load(p + far, 16);
-      let d1 = one ? d0 : v128.load(p, 16);
-      // The first row has no -1.
-      if (p != y) {
-        for (const to = row + count; row < to; row++) {
-          const at = scratch + (<usize>load<u8>(row) << 6);
-          s0 = f32x4.add(s0, v128.load(at));
-          s1 = f32x4.add(s1, v128.load(at, 16));
-          d0 = f32x4.add(d0, v128.load(at, 32));
-          d1 = f32x4.add(d1, v128.load(at, 48));
-        }
-      }
-      s0 = madd(s0, minus_two, sums0);
-      d0 = madd(d0, minus_two, differences0);
-      if (one) {
-        v128.store32_lane(p, s0, 0);
-        v128.store32_lane(p + far, d0, 0);
-        continue;
-      }
-      v128.store(p, s0);
-      v128.store(p, madd(s1, minus_two, sums1), 16);
-      v128.store(p + far, d0);
-      v128.store(p + far, madd(d1, minus_two, differences1), 16);
-    }
+    v128.store(p, madd(s0, minus_two, v128.load(totals)));
+    v128.store(p, madd(s1, minus_two, v128.load(totals, 16)), 16);
+    v128.store(p, madd(s2, minus_two, v128.load(totals, 32)), 32);
+    v128.store(p, madd(s3, minus_two, v128.load(totals, 48)), 48);
+    v128.store(q, madd(d0, minus_two, v128.load(totals, 64)));
+    v128.store(q, madd(d1, minus_two, v128.load(totals, 80)), 16);
+    v128.store(q, madd(d2, minus_two, v128.load(totals, 96)), 32);
+    v128.store(q, madd(d3, minus_two, v128.load(totals, 112)), 48);
   }
 }

@@ -194,8 +194,8 @@ function otherCases(): Cases {
       l2_norm(x, { eps: 1e-5 }),
     ],
     rope: [rope(heads, pos, table), rope(heads, pos, table, { mode: 'neox' })],
-    // 28 parts of 128, by three passes and two; by three, three and one; by two alone.
-    fwht: [3584, 512, 16].map((n) => fwht(wide, { n })),
+    // 28 parts of 128; every second pass there is, and a third.
+    fwht: [3584, 512, 256, 64, 32, 16].map((n) => fwht(wide, { n })),
     soft_max: [soft_max(x, {}), soft_max(x, { mask: floats('mask', [NE0 + 5, 7, 1, 1], 17), scale: 0.5 })],
     activations: [silu(x), gelu(x), gelu_erf(x), gelu_quick(x), sigmoid(x), tanh(x), softplus(x), exp(x), sqr(x), clamp(x, -1, 1)],
     'gated units': [swiglu(x, y), geglu(x, y), reglu(x, y), swiglu_oai(x, y)],

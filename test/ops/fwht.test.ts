@@ -9,8 +9,8 @@ import { RUNS } from '../support.ts';
 
 /** Of the largest element: log2(n) sums, each rounded to 2^-24 of itself. */
 const TOLERANCE = 1e-6;
-/** Every order of the small matrix, with parts of 1, 2, 4 and more; whole rows and several transforms in a row. */
-const SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 512, 2048, 12, 24, 48, 192, 20, 40, 80, 28, 56, 112, 224];
+/** Every order of the small matrix, with parts of 1, 2, 4, 16 and more; whole rows and several transforms in a row. */
+const SIZES = [1, 2, 4, 8, 16, 32, 64, 128, 256, 512, 1024, 2048, 12, 24, 48, 192, 20, 40, 80, 320, 28, 56, 112, 224, 448];
 
 const ROWS = 4;
 /** For each size rows of two transforms, and what becomes of them. */
