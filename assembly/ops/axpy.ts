@@ -6,14 +6,13 @@
  * instructions that widening and converting it does.
  */
 import { act_row_size, quantize_act } from '../matmul/act';
-import { mul_mat_packed } from '../matmul/packed';
 import { takes_rows, touch } from '../matmul/rows_4x1';
 import { range_end, range_start } from '../runtime/schedule';
 import { Op, row_of } from '../runtime/tensor';
 import { f16x4_to_f32x4, held, lookup16, madd } from '../simd';
 import { F32, Q8_0, blck_size, type_size } from '../type/ids';
 import { dequantize_row } from '../type/traits';
-import { is_dense, list_elements, row_at } from './sparse';
+import { dense_rows, is_dense, list_elements, row_at } from './sparse';
 
 /** Of 16 rows, how many are still added one by one where there are packed weights (src/graph/layout.ts SPARSE_TURN). */
 const TURN: i32 = 3;
@@ -36,7 +35,8 @@ const MOST: f32 = 2.5961484e33; // 2^111
 /**
  * dst [n, tokens] f32: for each column of src1, f32, the sum of the rows of src0 [n, rows], plain, whose elements of src2 count (list_elements), each times its
  * element of src1, in their order: one chain y = madd(w, x, y), as in gemm_f32.ts. Of src2 an element stands for p2 rows. Elements that are 0 add nothing. Threads share columns of src0.
- * src4: the same weights packed, not transposed, for columns most of whose rows count; p3: the type of activations that its products read.
+ * src4: the same weights packed, not transposed, for columns most of whose rows count; p3: the type of activations that its products read; p4: whether
+ * they are fetched first (mul_mat_packed.ts).
  */
 export function axpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
   const w = op.src0;
@@ -61,7 +61,7 @@ export function axpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
       x = scratch;
       work += act_row_size(op.p3, dense.ne0);
     }
-    mul_mat_packed(dense.type, dense.data, dense.ne0, from, to, x, 0, 1, row_of(op.dst, t, 0, 0), 0, work, 0);
+    dense_rows(dense, from, to, x, row_of(op.dst, t, 0, 0), op.p4 != 0, work);
   }
 }
 

@@ -12,6 +12,7 @@ import { next_chunk } from '../runtime/schedule';
 import { MOST_CHUNKS } from '../runtime/sync';
 import { LAYOUT_PACKED, Op, Tensor, row_of } from '../runtime/tensor';
 import { blck_size, type_size } from '../type/ids';
+import { FETCHES, fetched_rows } from './mul_mat_packed';
 
 /**
  * Where more than so many rows of 16 count, the packed weights take less time (src/graph/layout.ts SPARSE_TURN). From memory half of the rows of q4_0 one by
@@ -100,7 +101,8 @@ export function is_dense(dense: Tensor, count: i32, rows: i32, turn: i32): bool 
  * elements of src2 [n, tokens] count (list_elements), each at its element's place. All else is 0. Plain rows of q4_0 and q8_0 are multiplied where they lie;
  * others are gathered, packed in the scratch, 16 at a time, and multiplied by the loops of packed products: the bits are the same. Of packed weights a row
  * block is multiplied where one of its rows counts.
- * src4: the same weights packed, for stretches most of whose rows count. src5, f32 [n, tokens]: what products are multiplied by.
+ * src4: the same weights packed, for stretches most of whose rows count; p3: whether they are fetched first (mul_mat_packed.ts). src5, f32 [n, tokens]: what
+ * products are multiplied by.
  */
 export function mul_mat_sparse(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
   const n = op.src2.ne0;
@@ -170,7 +172,7 @@ function products(op: Op, t: i32, from: i32, to: i32, list: usize, count: i32, s
     return;
   }
   if (packed && !changetype<usize>(rows) && is_dense(w, count, to - from, TURN)) {
-    mul_mat_packed(w.type, w.data, w.ne0, from, to, x, op.src1.nb1, 1, y, 0, work, 0);
+    dense_rows(w, from, to, x, y, op.p3 != 0, work);
     for (let i = from, p = list, end = list + (<usize>count << 2); i < to; i++) {
       if (p != end && load<i32>(p) == i) p += 4;
       else store<f32>(y + (<usize>i << 2), 0);
@@ -198,6 +200,17 @@ function products(op: Op, t: i32, from: i32, to: i32, list: usize, count: i32, s
       const place = packed ? row_at(rows, load<i32>(list + (<usize>i << 2))) - first : j;
       put(y, list, i, broken ? NaN : load<f32>(scratch + (<usize>place << 2)));
     }
+  }
+}
+
+/** y[from .. to) = these rows of w, packed, times the column at x; `fetched`: whether weights are fetched first (mul_mat_packed.ts). */
+export function dense_rows(w: Tensor, from: i32, to: i32, x: usize, y: usize, fetched: bool, work: usize): void {
+  const fetches = FETCHES && fetched;
+  const step = fetches ? fetched_rows(w, to - from) : to - from;
+  for (let row = from; row < to; row += step) {
+    const end = min(row + step, to);
+    if (fetches) touch(w.data + <usize>row * w.nb1, <usize>(end - row) * w.nb1, work);
+    mul_mat_packed(w.type, w.data, w.ne0, row, end, x, 0, 1, y, 0, work, 0);
   }
 }
 
