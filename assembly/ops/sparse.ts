@@ -4,6 +4,8 @@
  * A column of idx says by its elements which rows these are. Each thread finds them for itself, a stretch of a column at a time: a thousand elements take a
  * third of a microsecond, which is less than a barrier behind a list for all. Within a stretch tokens come one after the other, so that a row which several
  * of them need is read from memory once. A result is summed whole by one thread, in an order given by shapes alone.
+ *
+ * Not kept: fetching four rows just before the four ahead of them are computed, instead of all of a stretch first (1.04 of the time, Zen 4, Node 24, relaxed).
  */
 import { ACC, ROWS } from '../matmul/format/group';
 import { mul_mat_packed, mul_mat_packed_scratch, repack } from '../matmul/packed';
@@ -49,8 +51,7 @@ export function list_elements(op: Op, t: i32, from: i32, to: i32, list: usize): 
     const four = to - i >= 4;
     const v = four ? v128.load(p) : v128.load32_zero(p);
     // Without a branch, which nobody could foretell: what is not kept is overwritten.
-    const of_either = v128.bitselect(f32x4.ne(v, f32x4.splat(0)), f32x4.eq(v, v), not_0);
-    const counts = i32x4.bitmask(v128.andnot(of_either, f32x4.lt(v, least))) & (four ? 15 : 1);
+    const counts = i32x4.bitmask(which_count(v, least, not_0)) & (four ? 15 : 1);
     const lanes = i16x8.extend_low_i8x16_u(v128.load32_zero(LANES + (<usize>counts << 2)));
     v128.store(end, i32x4.add(i32x4.splat(i), i32x4.extend_low_i16x8_u(lanes)));
     end += <usize>popcnt(counts) << 2;
@@ -65,6 +66,13 @@ export function list_elements(op: Op, t: i32, from: i32, to: i32, list: usize): 
     if (row_at(rows, i) >= 0) kept += 4;
   }
   return <i32>(kept - list) >> 2;
+}
+
+/** All bits of those of the elements v, f32, that count (list_elements): at least `least` or, where all bits of not_0 are set, neither 0 nor below it. */
+// @ts-ignore: decorator
+@inline
+export function which_count(v: v128, least: v128, not_0: v128): v128 {
+  return v128.andnot(v128.bitselect(f32x4.ne(v, f32x4.splat(0)), f32x4.eq(v, v), not_0), f32x4.lt(v, least));
 }
 
 /** The row that element i stands for. */
