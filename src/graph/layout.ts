@@ -44,9 +44,9 @@ export const ACC_BYTES = 64;
 export const SPARSE_TURN = { mul_mat_sparse: 7, axpy: 3 } as const;
 /** Types whose plain rows are multiplied as they lie, four at a time (assembly/matmul/rows_4x1.ts takes_rows). */
 export const PLAIN_ROWS: readonly string[] = ['q4_0', 'q8_0'];
-/** Scratch bytes of MUL_MAT_SPARSE's list of 128 elements, and of AXPY: eight elements, the addresses of their rows and factors, 512 f32 of four rows, a list of 512. */
+/** Scratch bytes of MUL_MAT_SPARSE's list of 128 elements, and of AXPY: 16 elements, the addresses of their rows and factors, 512 f32 of four rows, a list of 512. */
 export const SPARSE_LIST_BYTES = 4 * (128 + 4);
-export const AXPY_SCRATCH = 3 * 4 * 8 + 4 * 512 * 4 + 4 * (512 + 4);
+export const AXPY_SCRATCH = 3 * 4 * 16 + 4 * 512 * 4 + 4 * (512 + 4);
 
 /** The loops of packed products (assembly/matmul/loops.ts), as explain() names them. */
 export const LOOPS = [

@@ -15,6 +15,8 @@ interface Lowering {
   /** What is made of a tensor once for all that read it, by its name. */
   once(x: Tensor, what: string, groups: undefined, make: () => Tensor): Tensor;
   push(record: OpRecord): void;
+  /** Whether a product fetches its weights first. */
+  fetched(w: Tensor): number;
   /** Bytes of mul_mat_packed_scratch(). */
   readonly scratch: number;
 }
@@ -33,7 +35,7 @@ export function pushSparse(t: Tensor, lowering: Lowering): void {
   const [w, x, idx, lookup, given, times] = t.src as readonly [Tensor, Tensor, Tensor, ...(Tensor | undefined)[]];
   // A model's weights may have no packed form.
   const dense = given?.layout === 'packed' ? given : undefined;
-  const { actType, apart, rowsOf, push, scratch } = lowering;
+  const { actType, apart, rowsOf, push, fetched, scratch } = lowering;
   const { nonzero, threshold, per } = t.params;
   const counting = [rowsOf(idx, TYPE.f32), lookup && inverseOf(lookup, idx.ne[0], lowering)];
   const params = [nonzero, { f: threshold }, per];
@@ -45,7 +47,7 @@ export function pushSparse(t: Tensor, lowering: Lowering): void {
       code: 'AXPY',
       dst: t,
       src: [w, rowsOf(x, TYPE.f32), ...counting, dense],
-      params: [...params, type?.id ?? 0],
+      params: [...params, type?.id ?? 0, dense ? fetched(dense) : 0],
       // A column as the packed products read it, and what they want.
       scratch: Math.max(AXPY_SCRATCH, type ? rowSize(type, x.ne[0]) + scratch : 0),
       how: `${w.type.name} rows of ${which} in f32${turns}`,
@@ -59,7 +61,7 @@ export function pushSparse(t: Tensor, lowering: Lowering): void {
       code: 'MUL_MAT_SPARSE',
       dst: t,
       src: [w, apart(x, type), ...counting, dense, times && rowsOf(times, TYPE.f32)],
-      params,
+      params: [...params, dense ? fetched(dense) : 0],
       // Behind the sums of a row block and a list: what its product wants, and 16 rows to pack twice.
       scratch: ACC_BYTES + SPARSE_LIST_BYTES + scratch + (packed || plain ? 0 : 2 * ROW_BLOCK * rowSize(w.type, w.ne[0])),
       how: `${w.type.name} x ${type.name}: ${rows} of ${which}${turns}`,

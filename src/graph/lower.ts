@@ -50,10 +50,11 @@ const CACHED_BYTES = 4 << 20;
 /** Weights that are multiplied as they are loaded: fetched first, they took 1.04 of the time (bf16 0.96, q8_0 0.83, q4_0 0.85; 189 M parameters, Xeon). */
 const READ_FAST = TYPE.f32;
 
-/** Bytes of the packed weights that these nodes multiply by. */
+/** Bytes of the packed weights that these nodes multiply by, or may (sparse-ops.ts). */
 function bytesOfWeights(nodes: readonly Tensor[]): number {
-  const weights = new Set(nodes.flatMap(({ op, src: [a] }) => (a && op.startsWith('mul_mat') && a.layout === 'packed' ? [a] : [])));
-  return [...weights].reduce((sum, w) => sum + nbytes(w), 0);
+  const multiplied = nodes.filter(({ op }) => op.startsWith('mul_mat') || op === 'axpy').flatMap(({ src }) => src);
+  const weights = new Set(multiplied.filter((w) => w?.layout === 'packed'));
+  return [...weights].reduce((sum, w) => sum + nbytes(w!), 0);
 }
 
 /**
@@ -93,7 +94,7 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts, actBits: 4 |
     return t;
   };
 
-  /** Whether a product fetches its weights before it multiplies by them (assembly/ops/mul_mat_packed.ts). */
+  /** Whether a product fetches its weights before it multiplies by them, on builds that do (assembly/ops/mul_mat_packed.ts). */
   const fromMemory = bytesOfWeights(nodes) > CACHED_BYTES;
   const fetched = ({ type }: Tensor): number => Number(fromMemory && type !== READ_FAST);
 
@@ -250,7 +251,7 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts, actBits: 4 |
       }
       case 'mul_mat_sparse':
       case 'axpy':
-        pushSparse(t, { actType, apart, rowsOf, once, push, scratch: facts.mul_mat_packed_scratch() });
+        pushSparse(t, { actType, apart, rowsOf, once, push, fetched, scratch: facts.mul_mat_packed_scratch() });
         break;
       case 'group_list':
         push({ code: 'GROUP_LIST', dst: t, src: [a], params: [p.kind, p.groups, p.limit, p.unit] });
