@@ -25,7 +25,8 @@
  * n = 2048, at 1 KB more). A line or two fetched with each step of a pass, so that the loads wait one by one (Xeon: 9 to 14 GB/s of n = 256 where half of them
  * went with the first pass).
  */
-import { HAS_DOT_ADD, less, madd } from '../simd';
+import { FETCHES } from '../matmul/rows_4x1';
+import { less, madd } from '../simd';
 import { range_end, range_start } from '../runtime/schedule';
 import { Op, is_dense, nrows, row_at } from '../runtime/tensor';
 import { cast_rows } from './casts';
@@ -72,7 +73,7 @@ function transform(x: usize, y: usize, end: usize, part: usize, scale: f32, next
   } else if (part < 128) short(x, y, end, part, scale);
   else {
     near(x, y, end, scale);
-    if (HAS_DOT_ADD) for (const to = next + (end - y); next < to; next += 64) load<u8>(next);
+    if (FETCHES) for (const to = next + (end - y); next < to; next += 64) load<u8>(next);
     if (part == 128) return within_1(y, end);
     if (part == 256) return within_2(y, end);
     let h: usize = 512;

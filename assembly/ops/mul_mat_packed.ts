@@ -1,11 +1,10 @@
 /** The op MUL_MAT_PACKED: matrix products by packed weights (matmul/packed.ts), and the op that packs them. Threads take chunks of rows. */
 import { mul_mat_packed, packed_rows, repack } from '../matmul/packed';
 import { CHUNK_ROWS } from '../matmul/format/group';
-import { touch } from '../matmul/rows_4x1';
+import { FETCHES, touch } from '../matmul/rows_4x1';
 import { next_chunk } from '../runtime/schedule';
 import { MOST_CHUNKS, take } from '../runtime/sync';
 import { Op, Tensor, nrows, row_of } from '../runtime/tensor';
-import { HAS_DOT_ADD } from '../simd';
 import { columns_from, fill_group_nan, group_at, group_count } from './groups';
 
 /**
@@ -17,18 +16,6 @@ const FEW_CHUNKS_OF_GROUPS: i32 = 32;
 
 /** Bytes of weights that are fetched at a time, if not one row block is more: they have to stay in L2, and fewer gain less. */
 const FETCHED: usize = 128 << 10;
-
-/**
- * Whether a build fetches weights before it multiplies by them, see touch(). What is computed between two loads lets a processor wait for few of them at
- * once: with the dot-add a token of a llama of 189 M parameters in q4_0 took 0.83 of the time with it on one thread and 0.82 on two, in f16 0.73 and 0.72; of
- * one of 875 M, whose matrices are larger, in q4_0 0.89, in q4_K 0.84, in q6_K 0.95 (one thread, Xeon, Node 24). Products without it take longer than memory
- * does, whose prefetchers keep up: there it took 1.80 and 1.71 times the time in q4_0, 1.66 and 1.51 in q4_K, 1.64 and 1.45 in q8_0, 1.55 and 1.52 in f16
- * (one and two threads, Zen 4, Node 24, relaxed).
- * Not kept: touching the next chunk while this one is computed (a load that misses holds up all behind it: 10 to 30 % slower).
- */
-// @ts-ignore: decorator
-@inline
-export const FETCHES: bool = HAS_DOT_ADD;
 
 /** Rows of w that are fetched at a time, `most` at most. */
 // @ts-ignore: decorator

@@ -9,12 +9,12 @@
  */
 import { ACC, ROWS } from '../matmul/format/group';
 import { mul_mat_packed, mul_mat_packed_scratch, repack } from '../matmul/packed';
-import { AT_ONCE, rows_4x1, takes_rows, touch } from '../matmul/rows_4x1';
+import { AT_ONCE, FETCHES, rows_4x1, takes_rows, touch } from '../matmul/rows_4x1';
 import { next_chunk } from '../runtime/schedule';
 import { MOST_CHUNKS } from '../runtime/sync';
 import { LAYOUT_PACKED, Op, Tensor, row_of } from '../runtime/tensor';
 import { blck_size, type_size } from '../type/ids';
-import { FETCHES, fetched_rows } from './mul_mat_packed';
+import { fetched_rows } from './mul_mat_packed';
 
 /**
  * Where more than so many rows of 16 count, the packed weights take less time (src/graph/layout.ts SPARSE_TURN). From memory half of the rows of q4_0 one by
