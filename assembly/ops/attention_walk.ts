@@ -2,7 +2,7 @@
  * Attention's walk: a few rows (token x query head) of one kv head and one sequence go through its KV splits. Each split makes of a row its scores, its
  * probabilities and its outputs: a state that is merged with those of the splits before, or stored where an item is one split.
  */
-import { touch } from '../matmul/rows_4x1';
+import { FETCHES_RUNS, touch } from '../matmul/rows_4x1';
 import { F16, F32, type_size } from '../type/ids';
 import { Op, row_of } from '../runtime/tensor';
 import { params_of } from './attention_params';
@@ -101,10 +101,11 @@ function factor(f16: bool): f32 {
 
 /**
  * Fetches n floats of a split's keys or values, see touch(): widening them is work enough that few loads are waited for at once. A token at 2048 cells of an
- * f16 cache takes 0.69 of the time (16 layers, Xeon, Node 24); of block types, which have half the bytes, it takes as long as without.
+ * f16 cache takes 0.69 of the time (16 layers, Xeon, Node 24); of block types, which have half the bytes, it takes as long as without. (On Zen 4 it took 1.14
+ * of the time with one thread and 1.2 with two: FETCHES_RUNS.)
  */
 function touch_floats(type: u32, p: usize, n: i32, to: usize): void {
-  if (type == F16 || type == F32) touch(p, <usize>n * type_size(type), to);
+  if (FETCHES_RUNS && (type == F16 || type == F32)) touch(p, <usize>n * type_size(type), to);
 }
 
 /**

@@ -1,7 +1,7 @@
 /** The op MUL_MAT_PACKED: matrix products by packed weights (matmul/packed.ts), and the op that packs them. Threads take chunks of rows. */
 import { mul_mat_packed, packed_rows, repack } from '../matmul/packed';
 import { CHUNK_ROWS } from '../matmul/format/group';
-import { touch } from '../matmul/rows_4x1';
+import { FETCHES_RUNS, touch } from '../matmul/rows_4x1';
 import { next_chunk } from '../runtime/schedule';
 import { MOST_CHUNKS, take } from '../runtime/sync';
 import { Op, nrows, row_of } from '../runtime/tensor';
@@ -22,10 +22,10 @@ const FETCHED: usize = 128 << 10;
  * With src2, the groups of groups.ts: dst [n, used, tokens] = for each group its columns of src1 (of quantize_groups) by matrix src0[.., .., matrix],
  * whose rows are whole row blocks. p0: dimension 1 of what src1 was made from.
  *
- * p1: whether weights are fetched first, see touch(); the host knows which mostly come from memory, and with which this pays (graph/lower.ts). What is
- * computed between two loads lets a processor wait for few of them at once. A token of a llama of 189 M parameters in q4_0 took 0.83 of the time with it on
- * one thread and 0.82 on two, in f16 0.73 and 0.72; of one of 875 M, whose matrices are larger, in q4_0 0.89, in q4_K 0.84, in q6_K 0.95 (one thread, Xeon,
- * Node 24, dotadd).
+ * p1: whether weights are fetched first, where FETCHES_RUNS says so, see touch(); the host knows which mostly come from memory, and with which this pays
+ * (graph/lower.ts). What is computed between two loads lets a processor wait for few of them at once. A token of a llama of 189 M parameters in q4_0 took 0.83
+ * of the time with it on one thread and 0.82 on two, in f16 0.73 and 0.72; of one of 875 M, whose matrices are larger, in q4_0 0.89, in q4_K 0.84, in q6_K 0.95
+ * (one thread, Xeon, Node 24, dotadd).
  * Not kept: touching the next chunk while this one is computed (a load that misses holds up all behind it: 10 to 30 % slower).
  */
 export function mul_mat_packed_op(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
@@ -42,7 +42,7 @@ export function mul_mat_packed_op(op: Op, ith: i32, nth: i32, cursor_bytes: usiz
   const per = all / MOST_CHUNKS + 1;
   const chunks = (all + per - 1) / per;
   const blocks = max<i32>(1, <i32>(FETCHED / (<usize>packed_rows() * op.src0.nb1)));
-  const step = op.p1 != 0 ? min(size, blocks * packed_rows()) : size;
+  const step = FETCHES_RUNS && op.p1 != 0 ? min(size, blocks * packed_rows()) : size;
   for (let i = next_chunk(op, chunks, ith, nth, cursor_bytes); i >= 0; i = next_chunk(op, chunks, ith, nth, cursor_bytes)) {
     for (let c = i * per, end = min(c + per, all); c < end; c++) {
       const row0 = (c % row_chunks) * size;
@@ -63,7 +63,7 @@ function rows(op: Op, row0: i32, row1: i32, batch: i32, scratch: usize): void {
   const dst = op.dst;
   const i2 = batch % src1.ne2;
   const i3 = batch / src1.ne2;
-  if (op.p1 != 0) touch(src0.data + <usize>row0 * src0.nb1, <usize>(row1 - row0) * src0.nb1, scratch);
+  if (FETCHES_RUNS && op.p1 != 0) touch(src0.data + <usize>row0 * src0.nb1, <usize>(row1 - row0) * src0.nb1, scratch);
   mul_mat_packed(
     src0.type,
     src0.data,
@@ -91,7 +91,7 @@ function group_rows(op: Op, row0: i32, row1: i32, i: i32, scratch: usize): void 
   if (g.matrix < 0) return fill_group_nan(dst, op.src2, g, row0, row1);
   const shared = op.p0 == 1 && dst.ne2 == 1;
   const matrix = src0.data + <usize>g.matrix * src0.nb2;
-  if (op.p1 != 0) touch(matrix + <usize>row0 * src0.nb1, <usize>(row1 - row0) * src0.nb1, scratch);
+  if (FETCHES_RUNS && op.p1 != 0) touch(matrix + <usize>row0 * src0.nb1, <usize>(row1 - row0) * src0.nb1, scratch);
   mul_mat_packed(
     src0.type,
     matrix,
