@@ -187,7 +187,7 @@ interface Loaded extends Pick<CpuBackend, 'build' | 'threads'>, Pick<CompiledKer
  * Plans, starts threads and reads weights. Where a model surely fits, its weights are placed first, and threads read them while this one plans what comes
  * behind them: both take about as long, and two thirds of reading is the system's work of finding memory.
  * @param early whether that may be done
- * @returns undefined where weights were read to other places than the plan has for them; nothing is left open then
+ * @returns undefined where the plan has other places for what was read, or the memory does not grow; nothing is left open then
  */
 async function load(
   platform: Platform,
@@ -225,11 +225,10 @@ async function load(
       await yieldToEventLoop(); // threads are told before this one plans
     }
     const model = planToFit(gguf, layout, options, { facts, threads, free }, drawn?.drawn);
-    if (growing && !places!.isOf(drawn, model)) {
+    if (growing && !(places!.isOf(drawn, model) && growing.grow(model.memories[0]))) {
       await close();
       return undefined;
     }
-    growing?.grow(model.memories[0]);
     executor ??= await backend.start(model.memories, [...model.encoder, ...model.passes].some(({ streams }) => streams) ? READERS : 0);
     read = readWeights(executor, facts, parts, model, options, reading);
     read.catch(() => {}); // awaited below
