@@ -38,8 +38,8 @@ export function rows_4x1(type: u32, rows: usize, ne00: i32, a: usize, y: usize):
 
 /**
  * Whether memory that is read from one end to the other is fetched first: in dotadd builds, with which it was measured on a Xeon. On Zen 4, which runs the
- * relaxed one, the prefetchers are better than that: with it a token of 189 M parameters took 1.6 times as long in q4_0 and 1.5 times in tq2_0 (one
- * thread, Node 24), in whichever order and by however many bytes at a time the lines were fetched.
+ * relaxed one, the prefetchers are better than that: with it a token of 189 M parameters took 1.7 times as long in q4_0 and 1.5 times in tq2_0 (one
+ * thread, Node 24, medians of 3 rounds). Products were slower in whichever of four orders the lines were fetched, and by 16, 32 or 128 KiB at a time.
  */
 export const FETCHES_RUNS: bool = HAS_DOT_ADD;
 
