@@ -7,8 +7,8 @@
  * quads is gemv_16x1_s16.ts's, in whose lines V8 keeps all sums in registers; as a function it would have to return eight.)
  *
  * One loop over runs of 64 weights, not one over blocks and one over their runs: between two loops the four f32 sums go to memory and back (q2_0, whose blocks
- * have one run, 1.08 of the speed; q1_0 1.03, tq2_0 1.02: Zen 4, Node 24, relaxed). Not kept: both rounds of quads written out, where V8 keeps fewer sums in
- * registers (0.92 of the speed), whichever of groups and quads is the outer one.
+ * have one run, 1.07 of the speed, tq2_0 1.02: Zen 4, Node 24, relaxed, weights in cache). Not kept: both rounds of quads written out (0.91 to 0.95 of the
+ * speed), whichever of groups and quads is the outer one.
  *
  * Not kept: tables of all sums of four activations, in which four bits of q1_0 are looked up at once (T-MAC, arXiv 2407.00088). With low five bits and the
  * others apart in bytes, 64 products take 7 operations: 63 GMAC/s where this loop has 43 (rows of 2048, relaxed, Sapphire Rapids, Node 24), but 53 with rows of

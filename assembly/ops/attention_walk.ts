@@ -102,7 +102,7 @@ function factor(f16: bool): f32 {
 /**
  * Fetches n floats of a split's keys or values, see touch(): widening them is work enough that few loads are waited for at once. A token at 2048 cells of an
  * f16 cache takes 0.69 of the time (16 layers, Xeon, Node 24); of block types, which have half the bytes, it takes as long as without. (On Zen 4 it took 1.14
- * of the time with one thread and 1.2 with two: FETCHES.)
+ * of the time with one thread and 1.2 with two, the middle of three rounds that ranged from 0.9 to 1.4: FETCHES.)
  */
 function touch_floats(type: u32, p: usize, n: i32, to: usize): void {
   if (FETCHES && (type == F16 || type == F32)) touch(p, <usize>n * type_size(type), to);
