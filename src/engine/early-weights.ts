@@ -9,7 +9,8 @@ import { nbytes } from '../graph/tensor.ts';
 import { createAllocator } from '../wasm/allocator.ts';
 import { ARENA_BASE, MEMORY_LIMIT } from '../wasm/memory.ts';
 import type { CpuBackend } from './cpu-backend.ts';
-import { drawModel, placeWeights, type DrawnModel, type ModelPlan, type PackedByThreads, type Weight } from './model-plan.ts';
+import { drawModel, type DrawnModel } from './draw-model.ts';
+import { placeWeights, type ModelPlan, type PackedByThreads, type Weight } from './model-plan.ts';
 import { hasFast, planOptions, wantedContext, type LayoutOptions, type Machine, type ModelLayout } from './plan-to-fit.ts';
 
 /** Weights that are placed in one memory before anything else is, so that they can be read while the rest is planned. */

@@ -11,7 +11,8 @@ import type { Kernels } from '../wasm/abi.ts';
 import { MEMORY_LIMIT } from '../wasm/memory.ts';
 import type { Loras } from './lora.ts';
 import { layerTooLarge, memorySum, notEnough } from './memory-use.ts';
-import { planModel, type DrawnModel, type ModelPlan, type ModelPlanOptions } from './model-plan.ts';
+import type { DrawnModel, ModelPlanOptions } from './draw-model.ts';
+import { planModel, type ModelPlan } from './model-plan.ts';
 
 /** What of loadModel's options says how large things are. */
 export interface LayoutOptions extends Pick<
