@@ -40,10 +40,10 @@ export interface CpuBackend {
    */
   start(bytes: readonly number[], readers?: number): Promise<Executor>;
   /**
-   * The same with one memory, of which so many bytes are wanted for now: grow() makes it larger once, if it can. For platforms that say they can; undefined where
+   * The same with one memory, of which so many bytes are wanted for now: grow() makes it larger once. For platforms that say they can; undefined where
    * threads cannot read by themselves, or there are not as many addresses.
    */
-  startGrowing(bytes: number): Promise<{ executor: Executor; grow(bytes: number): boolean } | undefined>;
+  startGrowing(bytes: number): Promise<{ executor: Executor; grow(bytes: number): void } | undefined>;
   /** The same with one memory, that this thread reads and writes too. */
   startHere(bytes: number, use: MemoryUse): Promise<{ memory: WasmMemory; executor: Executor }>;
   /** For when nothing is started: what was begun ahead is given up. */
@@ -98,17 +98,7 @@ export async function createCpuBackend(
       } catch {
         return undefined;
       }
-      return {
-        executor: await over([memory]),
-        grow(bytes) {
-          try {
-            reach(memory, bytes);
-          } catch {
-            return false;
-          }
-          return true;
-        },
-      };
+      return { executor: await over([memory]), grow: (bytes) => reach(memory, bytes) };
     },
     async startHere(bytes, use) {
       const memory = createMemory(bytes, shared, use);

@@ -64,13 +64,18 @@ export interface RopeTable {
   readonly tensors: readonly Tensor[];
 }
 
-/** @param fromFile tables whose rows come with every step: they have no place in memory */
-function buildGraph(
+/**
+ * What planModel() begins with: the graph, in which it is known how each weight lies in memory.
+ * @param fromFile tables whose rows come with every step: they have no place in memory
+ * @throws ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE
+ */
+export function drawModel(
   gguf: GGUF,
   architecture: Architecture,
   hparams: HParams,
+  facts: PackingFacts,
   options: ModelPlanOptions,
-  fromFile: ReadonlySet<TensorInfo>,
+  fromFile: ReadonlySet<TensorInfo> = new Set(),
 ) {
   const { contextLength, wants } = options;
   const slotCells = alignUp(contextLength, KV_SPLIT);
@@ -247,6 +252,7 @@ function buildGraph(
     (name) => gguf.tensors.has(name) && (options.inputSums?.(name) ?? false),
   );
   const { nodes, inputs: keptInputs } = withKeptInputs(measured, (name) => gguf.tensors.has(name) && (options.keptInputs?.(name) ?? false));
+  packWeights([...encoder, ...nodes], facts, options.fastWeights);
   // A step of as many tokens as a table has rows would read all of it.
   const readOtherwise = new Set([...encoder, ...nodes].flatMap((t) => (lookUps.has(t) ? [] : t.src)));
   const lookedUp = new Set([...lookUps].map(({ src }) => src[0]).filter((table) => !readOtherwise.has(table)));
@@ -270,26 +276,7 @@ function buildGraph(
   };
 }
 
-/** A model's graph, in which it is known how each weight lies in memory. */
-export type DrawnModel = ReturnType<typeof buildGraph>;
-
-/**
- * What planModel() begins with.
- * @param fromFile tables whose rows come with every step
- * @throws ERR_MISSING_TENSOR, ERR_TENSOR_SHAPE, ERR_UNSUPPORTED_TYPE
- */
-export function drawModel(
-  gguf: GGUF,
-  architecture: Architecture,
-  hparams: HParams,
-  facts: PackingFacts,
-  options: ModelPlanOptions,
-  fromFile: ReadonlySet<TensorInfo> = new Set(),
-): DrawnModel {
-  const graph = buildGraph(gguf, architecture, hparams, options, fromFile);
-  packWeights([...graph.encoder, ...graph.nodes], facts, options.fastWeights);
-  return graph;
-}
+export type DrawnModel = ReturnType<typeof drawModel>;
 
 /**
  * As llama.cpp rotates its caches: those of block types, where 64 divides their heads' dimensions; keys in the largest parts that are a power of two, values

@@ -57,7 +57,9 @@ export function drawEarly(
   const { architecture, hparams } = layout;
   const choices = options.iqWeights === 'auto' && hasFast(gguf);
   if (choices || options.links > 1 || options.weightsMemory !== undefined || options.neuronWindow !== undefined) return undefined;
-  const drawn = drawModel(gguf, architecture, hparams, facts, planOptions(layout, options, threads, wantedContext(hparams, options)));
+  const contextLength = wantedContext(hparams, options);
+  const chosen = { threads, contextLength, rowsFromFile: false, fastWeights: options.iqWeights === 'fast', links: options.links };
+  const drawn = drawModel(gguf, architecture, hparams, facts, planOptions(layout, options, chosen));
   const early = placeEarly(drawn, facts, threads);
   const most = 1.25 * (early.bytes + early.cacheBytes) + COMPUTE_ROOM;
   return most <= Math.min(free, MEMORY_LIMIT) ? { ...early, drawn, at: early.resident.map(([, { data }]) => data) } : undefined;

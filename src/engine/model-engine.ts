@@ -188,7 +188,7 @@ interface Loaded extends Pick<CpuBackend, 'build' | 'threads'>, Pick<CompiledKer
  * Plans, starts threads and reads weights. Where a model surely fits, its weights are placed first, and threads read them while this one plans what comes
  * behind them: both take about as long, and two thirds of reading is the system's work of finding memory.
  * @param early whether that may be done
- * @returns undefined where the plan has other places for what was read, or the memory does not grow; nothing is left open then
+ * @returns undefined where the plan has other places for what was read; nothing is left open then
  */
 async function load(
   platform: Platform,
@@ -202,10 +202,10 @@ async function load(
   const free = platform.freeMemory?.() ?? Infinity;
   let executor: Executor | undefined;
   let reading: Reading | undefined;
-  let read: Promise<string> | undefined;
+  let read: Promise<unknown> | undefined;
   const close = async (): Promise<void> => {
-    await (executor ? executor.dispose() : backend.close());
-    await Promise.allSettled([reading?.done, read]); // the files are read until then
+    await (executor ?? { dispose: backend.close }).dispose();
+    await read?.catch(() => {}); // the files are read until then
   };
   try {
     options.signal?.throwIfAborted();
@@ -223,16 +223,19 @@ async function load(
     if (growing) {
       executor = growing.executor;
       reading = readByThreads(executor, facts, parts, drawn.resident, [drawn.packing], options);
+      read = reading?.done;
       await yieldToEventLoop(); // threads are told before this one plans
     }
     const model = planToFit(gguf, layout, options, { facts, threads, free }, drawn?.drawn);
-    if (growing && !(places!.isOf(drawn, model) && growing.grow(model.memories[0]))) {
+    if (growing && !places!.isOf(drawn, model)) {
       await close();
       return undefined;
     }
+    growing?.grow(model.memories[0]);
     executor ??= await backend.start(model.memories, [...model.encoder, ...model.passes].some(({ streams }) => streams) ? READERS : 0);
-    read = readWeights(executor, facts, parts, model, options, reading);
-    read.catch(() => {}); // awaited below
+    const fingerprint = readWeights(executor, facts, parts, model, options, reading);
+    fingerprint.catch(() => {}); // awaited below
+    read = fingerprint;
     // What this thread has to do takes about as long as the other threads read: they are told to first.
     if (executor.load) await yieldToEventLoop();
     for (const { plan, placed } of [...model.encoder, ...model.passes]) {
@@ -244,7 +247,7 @@ async function load(
       for (const { data } of table.tensors) await executor.write(data, bytes);
     }
     options.meanwhile();
-    return { layout, model, executor, fingerprint: await read, build, turbo, facts, threads };
+    return { layout, model, executor, fingerprint: await fingerprint, build, turbo, facts, threads };
   } catch (error) {
     await close();
     throw error;

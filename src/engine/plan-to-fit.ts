@@ -85,34 +85,29 @@ export function layoutOf(gguf: GGUF, options: LayoutOptions): ModelLayout {
   return { architecture, hparams, wants, parallel, cells };
 }
 
-/** What a model is planned by, with so many tokens of context. */
+/** What a model is planned by. */
 export function planOptions(
   { hparams, wants, parallel, cells }: ModelLayout,
   options: LayoutOptions,
-  threads: number,
-  contextLength: number,
-  { rowsFromFile = false, fastWeights = options.iqWeights === 'fast', links = options.links } = {},
+  chosen: Pick<ModelPlanOptions, 'threads' | 'contextLength' | 'rowsFromFile' | 'fastWeights' | 'links'>,
 ): ModelPlanOptions {
+  const { contextLength } = chosen;
   // In an encoder every token sees the whole text, so a step has to hold a whole sequence.
   const batchSize = hparams.causal && !hparams.decoder ? options.batchSize : Math.max(options.batchSize, contextLength);
   return {
-    links,
+    ...chosen,
     weightsMemory: options.weightsMemory ?? Infinity,
-    rowsFromFile,
     neuronsFromFile: options.neuronWindow !== undefined,
     readers: READERS,
     wants,
     parallel,
     stateCells: cells.working + cells.checkpoints,
-    contextLength,
     batchSize,
     maxOutputs: wants === 'logits' ? options.maxOutputs : batchSize,
-    threads,
     cacheTypeK: options.cacheTypeK,
     cacheTypeV: options.cacheTypeV,
     cacheRotation: options.cacheRotation,
     actBits: options.actBits,
-    fastWeights,
     unifiedMax: options.unifiedMax,
     attnHeads: options.attnHeads,
     loras: options.loras,
@@ -143,7 +138,7 @@ export function planToFit(
   const planWith = (contextLength: number, rowsFromFile: boolean, fastWeights: boolean, links: number): ModelPlan => {
     const graph = first;
     first = undefined;
-    const wanted = planOptions(layout, options, threads, contextLength, { rowsFromFile, fastWeights, links });
+    const wanted = planOptions(layout, options, { threads, contextLength, rowsFromFile, fastWeights, links });
     return planModel(gguf, architecture, hparams, facts, wanted, graph);
   };
   const planFor = (contextLength: number, rowsFromFile: boolean, fast = options.iqWeights === 'fast'): ModelPlan =>

@@ -45,9 +45,8 @@ export function readByThreads(
   const files = parts.flatMap(({ file }) => file ?? []);
   if (!executor.load || files.length !== parts.length) return undefined;
   const inOrder = inFileOrder(resident);
-  const infos = [...new Set(inOrder.map(([info]) => info))];
-  const all = new Uint8Array(new SharedArrayBuffer(HEAD_BYTES * infos.length));
-  const heads = new Map(infos.map((info, i) => [info, all.subarray(i * HEAD_BYTES).subarray(0, info.byteLength)]));
+  const all = new Uint8Array(new SharedArrayBuffer(HEAD_BYTES * inOrder.length));
+  const heads = new Map(inOrder.map(([info], i) => [info, all.subarray(i * HEAD_BYTES).subarray(0, info.byteLength)]));
   const rows = piecesOf(inOrder, packings, facts, (info) => heads.get(info)!.byteOffset);
   // Pieces are taken in order, so that the first ones are done.
   let total = 0;

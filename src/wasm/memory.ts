@@ -32,7 +32,7 @@ const addressSpace = (): string => ('process' in globalThis ? ADDRESS_SPACE : ''
 
 /** The error to throw where an ArrayBuffer, a WebAssembly memory or an instance could not be allocated; any other cause is returned as it is. */
 export const outOfMemory = (what: string, cause: unknown): unknown =>
-  (cause instanceof RangeError && /allocat/i.test(cause.message)) || /out of memory/i.test(String(cause))
+  (cause instanceof RangeError && /allocat|grow/i.test(cause.message)) || /out of memory/i.test(String(cause))
     ? new QuantletError('ERR_OUT_OF_MEMORY', `${what} failed because memory ran out; free some${addressSpace()}`, { cause })
     : cause;
 

@@ -11,6 +11,7 @@ it('an allocation that fails is coded, other errors stay as they are', () => {
   for (const message of [
     'Array buffer allocation failed',
     'WebAssembly.Memory(): could not allocate memory',
+    'WebAssembly.Memory.grow(): Unable to grow instance memory',
     'WebAssembly.Instance(): Out of memory: Cannot allocate Wasm memory for new instance',
   ]) {
     expect(outOfMemory('loading', new RangeError(message))).toMatchObject({
