@@ -4,7 +4,6 @@ import type { OpenedFile } from '../engine/platform.ts';
 import type { HubOptions } from '../hub/options.ts';
 import { namesOfUrl } from '../io/open-url.ts';
 import { checkedBytes, toBytes, type SourceLike } from '../io/source.ts';
-import { cacheShelf } from './cache-api.ts';
 import type { Cached, CachedOptions, Shelf } from './cached.ts';
 import type { WebOptions } from './options.ts';
 import type { Channel } from './rpc.ts';
@@ -79,7 +78,7 @@ async function openUrl(url: string, { headers, cache = true, signal, start }: Op
   const keep = cache !== false;
   const worker = await start?.().catch(() => undefined);
   if (!worker) {
-    const shelf = keep ? await cacheShelf() : undefined;
+    const shelf = keep ? await (await import('./cache-api.ts')).cacheShelf() : undefined;
     return openCached(url, shelf, { headers, reload, signal });
   }
   try {
