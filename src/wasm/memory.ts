@@ -5,6 +5,7 @@
  * address as 32 bits, the kernels and the words of a plan, takes it modulo 2^32, and so as one of its own memory.)
  */
 import { QuantletError } from '../errors.ts';
+import type { WasmMemory } from '../globals.ts';
 
 export const PAGE = 65536;
 /** wasm32 without memory64: from one memory's first address to the next one's. */
@@ -18,7 +19,7 @@ export const ARENA_BASE = 2 * PAGE;
 export const memoryOf = (at: number): number => Math.floor(at / MEMORY_SPACE);
 
 /** What these addresses hold, in memories that this thread sees. */
-export const bytesIn = (memories: readonly WebAssembly.Memory[], at: number, length: number): Uint8Array =>
+export const bytesIn = (memories: readonly WasmMemory[], at: number, length: number): Uint8Array =>
   new Uint8Array(memories[memoryOf(at)].buffer, at % MEMORY_SPACE, length);
 
 export const mebibytes = (bytes: number): string => `${(bytes / 2 ** 20).toFixed(bytes < 2 ** 24 ? 1 : 0)} MiB`;
@@ -49,7 +50,7 @@ const MODEL: MemoryUse = { what: 'the model with its context', remedy: 'choose a
  * @param most bytes that reach() may make it grow to
  * @throws ERR_OUT_OF_MEMORY naming the size needed
  */
-export function createMemory(bytes: number, shared: boolean, { what, remedy } = MODEL, all = bytes, most = bytes): WebAssembly.Memory {
+export function createMemory(bytes: number, shared: boolean, { what, remedy } = MODEL, all = bytes, most = bytes): WasmMemory {
   if (bytes > MEMORY_LIMIT) {
     throw new QuantletError(
       'ERR_OUT_OF_MEMORY',
@@ -69,13 +70,13 @@ export function createMemory(bytes: number, shared: boolean, { what, remedy } = 
 }
 
 /** The memories of a model. @throws ERR_OUT_OF_MEMORY naming the size of all of them */
-export function createMemories(bytes: readonly number[], shared: boolean): WebAssembly.Memory[] {
+export function createMemories(bytes: readonly number[], shared: boolean): WasmMemory[] {
   const all = bytes.reduce((sum, n) => sum + n, 0);
   return bytes.map((n) => createMemory(n, shared, MODEL, all));
 }
 
 /** Grows a memory where it ends before `end`. Other threads see that a little later, and nothing may have been told to them of what is new until then. */
-export function reach(memory: WebAssembly.Memory, end: number): void {
+export function reach(memory: WasmMemory, end: number): void {
   const more = end - memory.buffer.byteLength;
   if (more > 0) memory.grow(Math.ceil(more / PAGE));
 }
