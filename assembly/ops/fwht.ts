@@ -82,7 +82,7 @@ function transform(x: usize, y: usize, end: usize, part: usize, scale: f32, next
       h = 1024;
       within_8(y, end);
     }
-    for (; h < part; h <<= 2) far(y, end, h);
+    for (; h < part; h <<= 2) pass_of_4(y, end, h);
   }
 }
 
@@ -269,7 +269,7 @@ function within_8(y: usize, end: usize): void {
 }
 
 /** Two doublings of elements h and 2 h bytes apart. */
-function far(y: usize, end: usize, h: usize): void {
+function pass_of_4(y: usize, end: usize, h: usize): void {
   const minus = v128.load32_splat(SIGNS, 4);
   for (; y < end; y += h << 2) for (let p = y; p < y + h; p += 32) four(false, p, h, minus);
 }
