@@ -21,7 +21,7 @@ export interface State {
   readonly places: readonly Place[];
   /** whether the text may end here */
   readonly complete: boolean;
-  /** by byte: the state after it, null where the byte does not fit, undefined where nobody asked yet */
+  /** by kind of byte: the state after it, null where it does not fit, undefined where nobody asked yet */
   readonly next: (State | null | undefined)[];
   /** whether a place reads whole tokens */
   readonly readsTokens: boolean;
@@ -29,7 +29,7 @@ export interface State {
   mask: Uint32Array | null;
 }
 
-/** A state takes about 2 KB, and each of its places some 60 bytes: beyond so many they are forgotten, and made again where they are met again. */
+/** A state takes up to 2 KB, and each of its places some 60 bytes: beyond so many they are forgotten, and made again where they are met again. */
 const MAX_STATES = 20_000;
 const MAX_KEPT_PLACES = 500_000;
 /** A grammar that keeps so many readings of one text apart is ambiguous by mistake. */
@@ -37,6 +37,8 @@ const MAX_PLACES = 20_000;
 
 export interface Automaton {
   readonly start: State;
+  /** The kind of each byte: no place of the grammar tells bytes of one kind apart. */
+  readonly kindOf: Uint8Array;
   /** @returns null where no reading of the text goes on with this byte */
   step(state: State, byte: number): State | null;
   /** The token references of the places. */
@@ -46,8 +48,22 @@ export interface Automaton {
   union(a: State, b: State): State;
 }
 
+/** Bytes between which no class of the program begins or ends are of one kind: a state is found for each kind, not for each byte. */
+function kindsOfBytes({ nodes }: Program): { readonly kindOf: Uint8Array; readonly kinds: number } {
+  const begins = new Uint8Array(257);
+  for (const node of nodes) {
+    if (node.type !== 'bytes') continue;
+    for (let i = 0; i < node.edges.length; i += 3) begins[node.edges[i]] = begins[node.edges[i + 1] + 1] = 1;
+  }
+  let kind = 0;
+  const kindOf = Uint8Array.from({ length: 256 }, (_, byte) => (kind += byte > 0 ? begins[byte] : 0));
+  return { kindOf, kinds: kind + 1 };
+}
+
 /** Runs a program on bytes: a nondeterministic automaton with stacks, made deterministic as far as a text has come. */
-export function createAutomaton({ nodes, start }: Program): Automaton {
+export function createAutomaton(program: Program): Automaton {
+  const { nodes, start } = program;
+  const { kindOf, kinds } = kindsOfBytes(program);
   const bottom: Stack = { id: 0, to: RETURN, below: null };
   let stacks = new Map<number, Stack>();
   let states = new Map<string, State>();
@@ -126,14 +142,14 @@ export function createAutomaton({ nodes, start }: Program): Automaton {
         stacks = new Map();
         keptPlaces = places.length;
       }
-      state = { places, complete, next: new Array<State | null | undefined>(256).fill(undefined), readsTokens, mask: null };
+      state = { places, complete, next: new Array<State | null | undefined>(kinds).fill(undefined), readsTokens, mask: null };
       states.set(key, state);
     }
     return state;
   }
 
   function step(state: State, byte: number): State | null {
-    const known = state.next[byte];
+    const known = state.next[kindOf[byte]];
     if (known !== undefined) return known;
     const reached: Place[] = [];
     for (const { node, stack } of state.places) {
@@ -144,11 +160,12 @@ export function createAutomaton({ nodes, start }: Program): Automaton {
         if (byte >= edges[i] && byte <= edges[i + 1]) reached.push({ node: edges[i + 2], stack });
       }
     }
-    return (state.next[byte] = reached.length === 0 ? null : close(reached));
+    return (state.next[kindOf[byte]] = reached.length === 0 ? null : close(reached));
   }
 
   return {
     start: close([{ node: start, stack: bottom }])!,
+    kindOf,
     step,
     tokensOf: (state) => state.places.map(({ node }) => nodes[node]).filter((node) => node.type === 'token'),
     stepToken(state, id) {

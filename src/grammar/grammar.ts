@@ -80,7 +80,7 @@ function createMasks(automaton: Automaton, vocabulary: GrammarVocabulary): MaskO
       for (let id = 0; id < nVocab; id++) if (excluded.size > 1 || !excluded.has(id)) set(id);
     }
     for (const { id, negated } of references) if (!negated) set(id);
-    yield* markTokens(yield* tokenTrie(vocabulary), state, automaton.step, mask);
+    yield* markTokens(yield* tokenTrie(vocabulary), state, automaton, mask);
     if (!eog) {
       eog = [];
       for (let id = 0; id < nVocab; id++) if (vocabulary.isEog(id)) eog.push(id);

@@ -41,7 +41,7 @@ export function createValueTest(expand: Expander): (plain: Plain, value: unknown
     let places = 0;
     let pause = STRIDE;
     for (const byte of new TextEncoder().encode(JSON.stringify(text).slice(1, -1))) {
-      if (state.next[byte] === undefined) places += state.places.length;
+      if (state.next[automaton.kindOf[byte]] === undefined) places += state.places.length;
       if (++n >= STRIDE || places >= pause) {
         n = 0;
         pause = places + STRIDE;

@@ -1,5 +1,5 @@
 /** The vocabulary as a trie over bytes, walked beside a grammar to find all tokens that fit. */
-import type { State } from './automaton.ts';
+import type { Automaton, State } from './automaton.ts';
 
 /** What a grammar needs to know of a tokenizer. */
 export interface GrammarVocabulary {
@@ -128,7 +128,7 @@ const NO_BYTES = new Uint8Array();
 export function* markTokens(
   trie: TokenTrie,
   state: State,
-  step: (state: State, byte: number) => State | null,
+  { kindOf, step }: Pick<Automaton, 'kindOf' | 'step'>,
   mask: Uint32Array,
 ): Generator<void, void> {
   const { bytes, depths, ends, tokens, ids } = trie;
@@ -141,7 +141,7 @@ export function* markTokens(
     const depth = depths[i];
     const from = states[depth];
     const byte = bytes[i];
-    const known = from.next[byte];
+    const known = from.next[kindOf[byte]];
     const to = known === undefined ? step(from, byte) : known;
     // A new state takes as long as it has places.
     if (known === undefined) n += from.places.length + (to?.places.length ?? 0);

@@ -1,4 +1,5 @@
 import { describe, expect, test } from 'vitest';
+import { createAutomaton } from '../../src/grammar/automaton.ts';
 import { compileGrammar } from '../../src/grammar/compile.ts';
 import { createGrammar } from '../../src/grammar/grammar.ts';
 import type { Grammar } from '../../src/grammar/grammar.ts';
@@ -263,6 +264,23 @@ test.each(['down', 'up'])('a chain of 20000 rules, written %s, compiles at once'
     );
   }
   expect(processorMs() - start).toBeLessThan(5000);
+});
+
+// A thousand optional characters are a thousand places, of which each of 256 bytes would find the next ones again.
+test('bytes that no class tells apart find one state together', () => {
+  const program = compileGrammar(
+    parseGbnf(`root ::= ${'.? '.repeat(1000)}`, () => undefined, 0),
+    'root',
+  );
+  const { start, step, kindOf } = createAutomaton(program);
+  const reached = new Set(Array.from({ length: 256 }, (_, byte) => step(start, byte)));
+  // Characters of one to four bytes, what cannot begin one, and the first bytes behind which fewer may come.
+  expect(start.next.length).toBeLessThanOrEqual(16);
+  expect(reached.size).toBeLessThanOrEqual(start.next.length);
+  expect([0x61, 0x7f, 0x80, 0xc3, 0xe4, 0xf1].map((byte) => kindOf[byte])).toEqual(
+    [0x62, 0x00, 0x85, 0xd0, 0xe5, 0xf2].map((byte) => kindOf[byte]),
+  );
+  expect(new Set([0x61, 0x85, 0xc3, 0xe0, 0xe4, 0xed, 0xf0, 0xf1, 0xf4].map((byte) => kindOf[byte])).size).toBeGreaterThanOrEqual(8);
 });
 
 describe('random grammars', () => {
