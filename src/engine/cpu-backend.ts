@@ -7,7 +7,7 @@ import { createShared } from '../threads/shared.ts';
 import { createSingle } from '../threads/single.ts';
 import type { Kernels } from '../wasm/abi.ts';
 import { isThreaded, kernelFacts, pickBuild, type Build } from '../wasm/load.ts';
-import { createMemories, createMemory, MEMORY_LIMIT, reach, type MemoryUse } from '../wasm/memory.ts';
+import { createMemories, createMemory, MEMORY_LIMIT, type MemoryUse } from '../wasm/memory.ts';
 import type { Platform, Turbo } from './platform.ts';
 
 export interface CpuBackendOptions {
@@ -40,10 +40,10 @@ export interface CpuBackend {
    */
   start(bytes: readonly number[], readers?: number): Promise<Executor>;
   /**
-   * The same with one memory, of which so many bytes are wanted for now: grow() makes it larger once. For platforms that say they can; undefined where
-   * threads cannot read by themselves, or there are not as many addresses.
+   * One memory, of which so many bytes are wanted for now (reach() makes it larger), and how to start what computes over it. For platforms that say they can;
+   * undefined where threads cannot read by themselves, or there are not as many addresses.
    */
-  startGrowing(bytes: number): Promise<{ executor: Executor; grow(bytes: number): void } | undefined>;
+  growing(bytes: number): { readonly memory: WasmMemory; start(): Promise<Executor> } | undefined;
   /** The same with one memory, that this thread reads and writes too. */
   startHere(bytes: number, use: MemoryUse): Promise<{ memory: WasmMemory; executor: Executor }>;
   /** For when nothing is started: what was begun ahead is given up. */
@@ -90,15 +90,14 @@ export async function createCpuBackend(
       !shared && platform.createExecutor
         ? platform.createExecutor((await compiling).module, bytes)
         : over(createMemories(bytes, shared), readers),
-    async startGrowing(bytes) {
+    growing(bytes) {
       if (!spawned) return undefined;
-      let memory: WasmMemory;
       try {
-        memory = createMemory(bytes, shared, undefined, bytes, MEMORY_LIMIT);
+        const memory = createMemory(bytes, shared, undefined, bytes, MEMORY_LIMIT);
+        return { memory, start: () => over([memory]) };
       } catch {
         return undefined;
       }
-      return { executor: await over([memory]), grow: (bytes) => reach(memory, bytes) };
     },
     async startHere(bytes, use) {
       const memory = createMemory(bytes, shared, use);

@@ -8,6 +8,8 @@ import type { PackingFacts } from '../graph/packing.ts';
 import { nbytes } from '../graph/tensor.ts';
 import { createAllocator } from '../wasm/allocator.ts';
 import { ARENA_BASE, MEMORY_LIMIT } from '../wasm/memory.ts';
+import type { WasmMemory } from '../globals.ts';
+import { yieldToEventLoop } from '../threads/executor.ts';
 import type { CpuBackend } from './cpu-backend.ts';
 import { drawModel, type DrawnModel } from './draw-model.ts';
 import { placeWeights, type ModelPlan, type PackedByThreads, type Weight } from './model-plan.ts';
@@ -82,3 +84,27 @@ export const isOf = ({ resident, at, packing }: Early, { resident: planned, pack
   resident.every(([, { data }], i) => data === at[i]) &&
   packings[0].broken.data === packing.broken.data &&
   packings[0].scratchAt === packing.scratchAt;
+
+/** Linux's on x64. Where pages are larger each is touched several times, which costs next to nothing. */
+const SYSTEM_PAGE = 4096;
+/** Touched at once: about a millisecond, between which this thread has time for everything else. */
+const CLAIM_PAGES = 256;
+
+/**
+ * Has the system find memory for weights whenever this thread has nothing else to do: half of what reading them takes is that. Readers begin at the start and
+ * this at the end; what either has touched costs the other nothing. For threads that leave a core idle. Returns what ends it.
+ */
+export function claimPages({ buffer }: WasmMemory, bytes: number): () => void {
+  const words = new Int32Array(buffer);
+  const [page, step] = [SYSTEM_PAGE / 4, (CLAIM_PAGES * SYSTEM_PAGE) / 4];
+  let end = Math.ceil(bytes / 4);
+  const claim = async (): Promise<void> => {
+    for (; end > 0; end -= step) {
+      await yieldToEventLoop();
+      // Changes nothing, and writes without reading first, as V8's Atomics.add and or do: that maps the page of zeros, which is then replaced on all cores.
+      for (let i = Math.max(0, end - step); i < end; i += page) Atomics.compareExchange(words, i, 0, 0);
+    }
+  };
+  void claim();
+  return () => void (end = 0);
+}

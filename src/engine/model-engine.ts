@@ -26,6 +26,7 @@ import type { Bytes } from '../io/source.ts';
 import type { ResolvedLoadOptions } from '../load-options.ts';
 import { yieldToEventLoop, type Executor } from '../threads/executor.ts';
 import type { Build } from '../wasm/load.ts';
+import { reach } from '../wasm/memory.ts';
 
 /** Of what loadModel was told, and what the files said. */
 export interface ModelEngineOptions
@@ -203,6 +204,7 @@ async function load(
   let executor: Executor | undefined;
   let reading: Reading | undefined;
   let read: Promise<unknown> | undefined;
+  let stopClaiming: (() => void) | undefined;
   const close = async (): Promise<void> => {
     await (executor ?? { dispose: backend.close }).dispose();
     await read?.catch(() => {}); // the files are read until then
@@ -218,10 +220,11 @@ async function load(
     if (options.neuronWindow !== undefined) mustBeInFiles(parts);
     const places = early ? await import('./early-weights.ts') : undefined; // pages do without
     const drawn = await places?.drawFor(backend, gguf, layout, options, free);
+    const growing = drawn && backend.growing(drawn.bytes);
+    if (growing && threads < platform.defaultThreads()) stopClaiming = places!.claimPages(growing.memory, drawn.bytes);
     const { turbo, facts } = await backend.compiled();
-    const growing = drawn && (await backend.startGrowing(drawn.bytes));
     if (growing) {
-      executor = growing.executor;
+      executor = await growing.start();
       reading = readByThreads(executor, facts, parts, drawn.resident, [drawn.packing], options);
       read = reading?.done;
       await yieldToEventLoop(); // threads are told before this one plans
@@ -231,7 +234,7 @@ async function load(
       await close();
       return undefined;
     }
-    growing?.grow(model.memories[0]);
+    if (growing) reach(growing.memory, model.memories[0]);
     executor ??= await backend.start(model.memories, [...model.encoder, ...model.passes].some(({ streams }) => streams) ? READERS : 0);
     const fingerprint = readWeights(executor, facts, parts, model, options, reading);
     fingerprint.catch(() => {}); // awaited below
@@ -251,6 +254,8 @@ async function load(
   } catch (error) {
     await close();
     throw error;
+  } finally {
+    stopClaiming?.();
   }
 }
 
