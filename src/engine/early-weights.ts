@@ -2,7 +2,7 @@
  * Weights that are read while the rest of their model is planned: finding memory for them takes the system longer than copying them, and planning is done on
  * another thread. (Node: pages do without.)
  */
-import type { GGUF } from '../gguf/types.ts';
+import { alignUp, type GGUF } from '../gguf/types.ts';
 import { SYNC_SIZE } from '../graph/layout.ts';
 import type { PackingFacts } from '../graph/packing.ts';
 import { nbytes } from '../graph/tensor.ts';
@@ -97,7 +97,7 @@ const CLAIM_PAGES = 256;
 export function claimPages({ buffer }: WasmMemory, bytes: number): () => void {
   const words = new Int32Array(buffer);
   const [page, step] = [SYSTEM_PAGE / 4, (CLAIM_PAGES * SYSTEM_PAGE) / 4];
-  let end = Math.ceil(bytes / 4);
+  let end = alignUp(bytes, SYSTEM_PAGE) / 4;
   const claim = async (): Promise<void> => {
     for (; end > 0; end -= step) {
       await yieldToEventLoop();

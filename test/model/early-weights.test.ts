@@ -1,12 +1,13 @@
 /** Weights whose places are known before the rest of a model is planned: the same places as in the plan, where a model surely fits in one memory. */
-import { afterAll, beforeAll, expect, it } from 'vitest';
-import { drawEarly, isOf } from '../../src/engine/early-weights.ts';
+import { afterAll, beforeAll, expect, it, vi } from 'vitest';
+import { claimPages, drawEarly, isOf } from '../../src/engine/early-weights.ts';
 import { layoutOf, planToFit, type LayoutOptions, type Machine } from '../../src/engine/plan-to-fit.ts';
 import { platform } from '../../src/entry/node-platform.ts';
 import { SYNC_SIZE } from '../../src/graph/layout.ts';
 import { openModelFiles, type ModelFiles } from '../../src/io/model-files.ts';
 import { resolveLoadOptions, type LoadOptions } from '../../src/load-options.ts';
 import { kernelFacts } from '../../src/wasm/load.ts';
+import { yieldToEventLoop } from '../../src/threads/executor.ts';
 import { ARENA_BASE, MEMORY_LIMIT } from '../../src/wasm/memory.ts';
 import { llamaModel } from '../support.ts';
 
@@ -53,4 +54,29 @@ it('what might not fit, or not stay in one memory, is planned first', () => {
   const [one, two] = [1, 2].map((parallel) => early({ ...cells, parallel })!.cacheBytes);
   const parallel = Math.ceil(MEMORY_LIMIT / 1.25 / (two - one));
   expect(early({ ...cells, parallel })).toBeUndefined();
+});
+
+it('claiming memory touches every page from the last one to the first, a few at a time, changes nothing, and ends when it is told to', async () => {
+  const PAGE = 4096;
+  const at = vi.spyOn(Atomics, 'compareExchange');
+  const memory = new WebAssembly.Memory({ initial: 64, maximum: 64, shared: true });
+  const bytes = new Uint8Array(memory.buffer);
+  bytes.fill(255, 5 * PAGE, 6 * PAGE);
+  const before = bytes.slice();
+  const wanted = 3 * 256 * PAGE - 100;
+  claimPages(memory, wanted);
+  expect(at).not.toHaveBeenCalled();
+  await yieldToEventLoop();
+  await yieldToEventLoop();
+  expect(at.mock.calls.length).toBeLessThanOrEqual(2 * 256);
+  while (at.mock.calls.length < 3 * 256) await yieldToEventLoop();
+  const pages = at.mock.calls.map(([, word]) => Math.floor((4 * word) / PAGE));
+  expect(new Set(pages)).toEqual(new Set(Array.from({ length: 3 * 256 }, (_, i) => i)));
+  expect(pages[0]).toBeGreaterThan(pages.at(-1)!);
+  expect(Buffer.from(bytes.buffer).equals(before)).toBe(true);
+  at.mockClear();
+  claimPages(memory, wanted)();
+  for (let i = 0; i < 5; i++) await yieldToEventLoop();
+  expect(at).not.toHaveBeenCalled();
+  at.mockRestore();
 });
