@@ -17,10 +17,10 @@ import { madd } from '../simd';
 /** 2 and -2, from memory: V8 builds a constant anew at every use. */
 const TWOS = memory.data<f32>([2, -2]);
 
-/** Bytes of a vector for each part of a half, of which the scratch has two: u - v and u. */
+/** Bytes of a vector for each part of a half, of which the scratch has three: u + v, u - v and u. */
 const HALF: usize = 16 * 14;
 /** Where the scratch has lines of parts that are shorter than one. */
-const LINES: usize = 2 * HALF;
+const LINES: usize = 3 * HALF;
 
 /** Mixes m parts of so many bytes, a vector of each at a time. scratch: FWHT_SCRATCH bytes (src/graph/layout.ts). */
 export function mix(y: usize, part: usize, m: i32, scratch: usize): void {
@@ -277,162 +277,89 @@ function put_20(p: usize, q: usize, row_s: v128, row_d: v128, s: v128, d: v128, 
 // @ts-ignore: decorator
 @inline
 function mix_28(y: usize, far: usize, part: usize, scratch: usize): void {
-  // u - v and u are kept until the other half's turn.
-  let p = y;
-  let q = far;
-  const step = part << 1;
-  const x0 = sum_28(p, q, scratch);
-  p += part;
-  q += part;
-  const x1 = sum_28(p, q, scratch + 16);
-  p += part;
-  q += part;
-  const x2 = sum_28(p, q, scratch + 32);
-  p += part;
-  q += part;
-  const x3 = sum_28(p, q, scratch + 48);
-  p += part;
-  q += part;
-  const x4 = sum_28(p, q, scratch + 64);
-  p += part;
-  q += part;
-  const x5 = sum_28(p, q, scratch + 80);
-  p += part;
-  q += part;
-  const x6 = sum_28(p, q, scratch + 96);
-  p += part;
-  q += part;
-  const x7 = sum_28(p, q, scratch + 112);
-  p += part;
-  q += part;
-  const x8 = sum_28(p, q, scratch + 128);
-  p += part;
-  q += part;
-  const x9 = sum_28(p, q, scratch + 144);
-  p += part;
-  q += part;
-  const xa = sum_28(p, q, scratch + 160);
-  p += part;
-  q += part;
-  const xb = sum_28(p, q, scratch + 176);
-  p += part;
-  q += part;
-  const xc = sum_28(p, q, scratch + 192);
-  p += part;
-  q += part;
-  const xd = sum_28(p, q, scratch + 208);
-  half_28(x0, x1, x2, x3, x4, x5, x6, x7, x8, x9, xa, xb, xc, xd, far, part, y, part);
-  half_28(
-    v128.load(scratch),
-    v128.load(scratch, 16),
-    v128.load(scratch, 32),
-    v128.load(scratch, 48),
-    v128.load(scratch, 64),
-    v128.load(scratch, 80),
-    v128.load(scratch, 96),
-    v128.load(scratch, 112),
-    v128.load(scratch, 128),
-    v128.load(scratch, 144),
-    v128.load(scratch, 160),
-    v128.load(scratch, 176),
-    v128.load(scratch, 192),
-    v128.load(scratch, 208),
-    scratch + HALF,
-    16,
-    far,
-    part,
-  );
+  for (let p = y, q = far, work = scratch; p < far; p += part, q += part, work += 16) {
+    const u = v128.load(p);
+    const v = v128.load(q);
+    v128.store(work, f32x4.add(u, v));
+    v128.store(work, f32x4.sub(u, v), HALF);
+    v128.store(work, u, 2 * HALF);
+  }
+  half_28(scratch, far, part, y, part);
+  half_28(scratch + HALF, scratch + 2 * HALF, 16, far, part);
 }
 
-// @ts-ignore: decorator
-@inline
-function sum_28(p: usize, q: usize, work: usize): v128 {
-  const u = v128.load(p);
-  const v = v128.load(q);
-  v128.store(work, f32x4.sub(u, v));
-  v128.store(work, u, HALF);
-  return f32x4.add(u, v);
-}
-
-// @ts-ignore: decorator
-@inline
-function half_28(
-  x0: v128,
-  x1: v128,
-  x2: v128,
-  x3: v128,
-  x4: v128,
-  x5: v128,
-  x6: v128,
-  x7: v128,
-  x8: v128,
-  x9: v128,
-  xa: v128,
-  xb: v128,
-  xc: v128,
-  xd: v128,
-  v: usize,
-  v_step: usize,
-  y: usize,
-  part: usize,
-): void {
+/** y = the sum of x - 2 (v + x in the row's -1): rows 1, 3 ... 13, 2, 4 ... 12. step and part: bytes from one of v and of y to the next. */
+function half_28(x: usize, v: usize, step: usize, y: usize, part: usize): void {
+  const x1 = v128.load(x, 16);
+  const x2 = v128.load(x, 32);
+  const x3 = v128.load(x, 48);
+  const x4 = v128.load(x, 64);
+  const x5 = v128.load(x, 80);
+  const x6 = v128.load(x, 96);
+  const x7 = v128.load(x, 112);
+  const x8 = v128.load(x, 128);
+  const x9 = v128.load(x, 144);
+  const xa = v128.load(x, 160);
+  const xb = v128.load(x, 176);
+  const xc = v128.load(x, 192);
+  const xd = v128.load(x, 208);
   const minus_two = v128.load32_splat(TWOS, 4);
-  const v_two = v_step << 1;
-  const two = part << 1;
+  const step_2 = step << 1;
+  const part_2 = part << 1;
   let a = f32x4.add(x6, x7);
   let b = f32x4.add(x8, x9);
-  let all = f32x4.add(f32x4.add(x0, f32x4.add(x1, x2)), f32x4.add(f32x4.add(x3, x4), x5));
+  let all = f32x4.add(f32x4.add(v128.load(x), f32x4.add(x1, x2)), f32x4.add(f32x4.add(x3, x4), x5));
   all = f32x4.add(f32x4.add(all, f32x4.add(a, b)), f32x4.add(f32x4.add(xa, xb), f32x4.add(xc, xd)));
   v128.store(y, madd(v128.load(v), minus_two, all));
-  v += v_step;
+  v += step;
   y += part;
   put(y, all, f32x4.add(f32x4.add(a, b), f32x4.add(x3, xc)), v128.load(v), minus_two);
-  v += v_two;
-  y += two;
+  v += step_2;
+  y += part_2;
   a = f32x4.add(xa, xb);
   put(y, all, f32x4.add(f32x4.add(a, b), f32x4.add(x5, x1)), v128.load(v), minus_two);
-  v += v_two;
-  y += two;
+  v += step_2;
+  y += part_2;
   b = f32x4.add(xc, xd);
   put(y, all, f32x4.add(f32x4.add(a, b), f32x4.add(x7, x3)), v128.load(v), minus_two);
-  v += v_two;
-  y += two;
+  v += step_2;
+  y += part_2;
   a = f32x4.add(x1, x2);
   put(y, all, f32x4.add(f32x4.add(a, b), f32x4.add(x9, x5)), v128.load(v), minus_two);
-  v += v_two;
-  y += two;
+  v += step_2;
+  y += part_2;
   b = f32x4.add(x3, x4);
   put(y, all, f32x4.add(f32x4.add(a, b), f32x4.add(xb, x7)), v128.load(v), minus_two);
-  v += v_two;
-  y += two;
+  v += step_2;
+  y += part_2;
   a = f32x4.add(x5, x6);
   put(y, all, f32x4.add(f32x4.add(a, b), f32x4.add(xd, x9)), v128.load(v), minus_two);
-  v += v_two;
-  y += two;
+  v += step_2;
+  y += part_2;
   b = f32x4.add(x7, x8);
   put(y, all, f32x4.add(f32x4.add(a, b), f32x4.add(x2, xb)), v128.load(v), minus_two);
-  v -= 11 * v_step;
+  v -= 11 * step;
   y -= 11 * part;
   a = f32x4.add(x9, xa);
   put(y, all, f32x4.add(f32x4.add(a, b), f32x4.add(x4, xd)), v128.load(v), minus_two);
-  v += v_two;
-  y += two;
+  v += step_2;
+  y += part_2;
   b = f32x4.add(xb, xc);
   put(y, all, f32x4.add(f32x4.add(a, b), f32x4.add(x6, x2)), v128.load(v), minus_two);
-  v += v_two;
-  y += two;
+  v += step_2;
+  y += part_2;
   a = f32x4.add(xd, x1);
   put(y, all, f32x4.add(f32x4.add(a, b), f32x4.add(x8, x4)), v128.load(v), minus_two);
-  v += v_two;
-  y += two;
+  v += step_2;
+  y += part_2;
   b = f32x4.add(x2, x3);
   put(y, all, f32x4.add(f32x4.add(a, b), f32x4.add(xa, x6)), v128.load(v), minus_two);
-  v += v_two;
-  y += two;
+  v += step_2;
+  y += part_2;
   a = f32x4.add(x4, x5);
   put(y, all, f32x4.add(f32x4.add(a, b), f32x4.add(xc, x8)), v128.load(v), minus_two);
-  v += v_two;
-  y += two;
+  v += step_2;
+  y += part_2;
   b = f32x4.add(x6, x7);
   put(y, all, f32x4.add(f32x4.add(a, b), f32x4.add(x1, xa)), v128.load(v), minus_two);
 }
