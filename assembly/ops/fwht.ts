@@ -3,26 +3,26 @@
  *
  * H is symmetric and orthonormal, so that the transform undoes itself. Of n = 2^k it is Sylvester's matrix, as llama.cpp rotates caches by it
  * (ggml_gen_hadamard). Of n = m 2^k with m = 12, 20 or 28 it is the Kronecker product of a matrix of order m and Sylvester's: m parts of 2^k elements
- * are transformed each, then mixed. The matrix of order m = 2 (q + 1) is Paley's second construction for q = 5, 9 and 13,
+ * are transformed each, then mixed (fwht_mix.ts).
  *
- *   | C + I   C - I |      with C = | 0  1 ... 1 |      Q[i][j] = 1 where i - j is a square of the field of q elements, -1 where it is none
- *   | C - I  -C - I |               | :     Q    |
+ * The first pass does three doublings of eight vectors on end, so that prefetchers see one stream. The second does those within vectors and up to three more, of
+ * two vectors side by side, which turbo joins; the others three each of one vector, or two of two. Sums and differences share two of x64's ports, multiply-adds
+ * have two others: so some differences are multiply-adds by -1 where there are relaxed ones (the same bits), and a doubling within a vector is a shuffle and a
+ * multiply-add by signs.
  *
- * so that halves u and v need C s of s = u + v, and C d of d = u - v: C s + d = (the sum of all of s) - 2 (v + those of s in the row's -1), and C d - s likewise
- * with u and d.
- *
- * The first pass does three doublings of eight vectors on end, so that prefetchers see one stream. The second does those within vectors and up to three more, the
- * others two each, all of two vectors side by side, which turbo joins. Sums, differences and shuffles share two of x64's ports, multiply-adds have another: so
- * differences are multiply-adds by -1 where there are relaxed ones (the same bits), and a doubling within a vector is a shuffle and a multiply-add by signs.
+ * An EPYC's core (Zen 4, 2.87 GHz, Node 24, rows in L1) does some 3.7 vector instructions a cycle, loads and stores among them. In cycles for a vector: the first
+ * pass 1.46, the second 1.48, 1.79, 1.97 and 2.60 for two to five doublings, one of three 1.31, one of two 1.10. With turbo, which stores a pair twice (the
+ * first half, then both), 1.46; 1.23, 1.18, 1.25 and 1.51; 1.31; 1.03. So n = 4096 takes 5.8 cycles for 32 bytes read and written. It has fifteen instructions
+ * of arithmetic, a load and a store for each of four passes: 23 at four a cycle would take 5.75.
  *
  * From memory a row takes as long as from the L1 cache, where prefetchers follow the first pass: AMD's do (EPYC, Zen 4, Node 24, one thread, bytes read and written:
- * 26 GB/s for n = 64, 17 for 1024, 12 for 4096). Intel's lose the stream while later passes ask memory for nothing: there what is transformed next is fetched
+ * 27 GB/s for n = 64, 17 for 1024, 14 for 4096). Intel's lose the stream while later passes ask memory for nothing: there what is transformed next is fetched
  * at once behind the first pass (Xeon: 15 GB/s for 11 of n = 64, 11 for 9 of 4096), for which AMD's would only wait (16 GB/s for 21 of n = 64, 9 for 12 of 4096).
  * The builds tell them apart: Xeons of these years have dot-add, EPYCs have not.
  *
  * Not kept, with what the EPYC did of them: five doublings with the first pass and three with the others, one vector at a time (21 GB/s for 25 of n = 64, 16 for
- * 18 of 512, with turbo the same); six with the first (22 of n = 64); three with the others too, whose sixteen vectors spill (as fast; with turbo 22 for 18 of
- * n = 2048, at 1 KB more). A line or two fetched with each step of a pass, so that the loads wait one by one (Xeon: 9 to 14 GB/s of n = 256 where half of them
+ * 18 of 512, with turbo the same); six with the first (22 of n = 64); passes of three doublings of two vectors side by side, of which some spill (as fast as of
+ * two; with turbo 22 for 18 of n = 2048, at 1 KB more). A line or two fetched with each step of a pass, so that the loads wait one by one (Xeon: 9 to 14 GB/s of n = 256 where half of them
  * went with the first pass).
  */
 import { FETCHES } from '../matmul/rows_4x1';
