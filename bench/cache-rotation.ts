@@ -1,13 +1,19 @@
 /**
- * What the rotation of a quantised cache costs a token of generation, deep in a sequence: two copies of a model, one with --no-cache-rotation, take turns.
- * Where two copies lie in memory makes a difference of up to 5 % between copies without rotation (EPYC, one thread): so they are opened several times, the
- * one first and then the other.
+ * What the rotation of a quantised cache costs a token of generation, deep in a sequence: a token with rotation and one without in turns, first the one and
+ * then the other, thousands of times, and the ratio of each two that are neighbours in time and so have met the same machine.
  *
- *   node --import tsx bench/cache-rotation.ts [--model FILE] [--depth 1024] [--types q8_0,q4_0] [--threads 1,2] [--openings 8] [--tokens 50]
+ * Two copies of a model differ by more than rotation can cost, by where they lie in memory (up to 5 % with one thread of an EPYC, of copies without rotation).
+ * So the two of a pair are one model by default: between its steps the words of its plan that ask for rotation are cleared and put back, which is all that
+ * --no-cache-rotation changes in a plan. (Its text means nothing then, and takes as long.) With --copies both are opened, the one first and then the other.
+ *
+ * The interval has 95 % of the medians of 2000 samples, each of as many openings as there were, drawn with repetition, and of as many pairs of each.
+ *
+ *   node --import tsx bench/cache-rotation.ts [--model FILE] [--depth 1024] [--types q8_0,q4_0] [--threads 1,2] [--openings 4] [--pairs 400] [--copies]
  *
  * The heads of the model have 64 elements or a multiple; without --model one of 190 M weights is made.
  */
 import { loadModel, type KvType, type Model } from 'quantlet';
+import { ATTENTION_PARAMS, OP, OP_SIZE, PLAN } from '../src/graph/layout.ts';
 import { benchModel, describeMachine, flags, machine, median, numbers, table, warnIfBusy } from './support.ts';
 
 const here = machine();
@@ -16,12 +22,17 @@ const options = flags('the cost of rotated caches', {
   depth: '1024',
   types: 'q8_0,q4_0',
   threads: [...new Set([1, here.cores])].join(','),
-  openings: '8',
-  tokens: '50',
+  openings: '4',
+  pairs: '400',
+  copies: false,
 });
 const depth = Number(options.depth);
+const pairs = Number(options.pairs);
 const file = options.model || (await benchModel());
 warnIfBusy(here);
+
+/** Milliseconds of a token behind `depth` others. */
+type Token = () => Promise<number>;
 
 async function open(type: KvType, threads: number, cacheRotation: boolean): Promise<Model> {
   const model = await loadModel(file, { threads, cacheRotation, cacheTypeK: type, cacheTypeV: type, contextLength: depth + 16 });
@@ -30,7 +41,6 @@ async function open(type: KvType, threads: number, cacheRotation: boolean): Prom
   await scheduler.submit(slots.all[0], ids, depth - 1, () => {});
   return model;
 }
-/** Milliseconds of a token behind `depth` others. */
 async function token({ internals: { scheduler, slots } }: Model): Promise<number> {
   slots.all[0].truncate(depth);
   const start = performance.now();
@@ -38,36 +48,87 @@ async function token({ internals: { scheduler, slots } }: Model): Promise<number
   return performance.now() - start;
 }
 
+/** The parameters that ask for rotation, by the record's code (src/graph/lower.ts). */
+const ROTATIONS: { readonly [code: string]: readonly number[] } = {
+  KV_STORE: [3],
+  ATTENTION: [ATTENTION_PARAMS.indexOf('rot_k'), ATTENTION_PARAMS.indexOf('rot_v')],
+  ATTENTION_MERGE: [ATTENTION_PARAMS.indexOf('rot_v')],
+};
+/** A function that turns the rotation of a model's plan on and off. */
+function rotationSwitch({ internals: { engine } }: Model): (on: boolean) => void {
+  const view = (at: number, words: number): Int32Array => {
+    const bytes = engine.executor.view(at, 4 * words);
+    if (!bytes) throw new Error('the host does not see the memory');
+    return new Int32Array(bytes.buffer, bytes.byteOffset, words);
+  };
+  const found = engine.passes.flatMap(({ plan, placed }) => {
+    const ops = placed.at - (placed.at % 2 ** 32) + (view(placed.at, PLAN.ops + 1)[PLAN.ops] >>> 0);
+    return plan.records.flatMap(({ code }, i) =>
+      (ROTATIONS[code] ?? []).map((p) => {
+        const words = view(ops + i * OP_SIZE, OP_SIZE / 4);
+        return { words, at: OP.params + p, value: words[OP.params + p] };
+      }),
+    );
+  });
+  if (!found.some(({ value }) => value > 0)) throw new Error('the plan rotates nothing');
+  return (on) => {
+    for (const { words, at, value } of found) words[at] = on ? value : 0;
+  };
+}
+
+/** One opening: what makes a token with rotation and without, and what ends it. */
+async function opened(type: KvType, threads: number, opening: number): Promise<{ both: readonly [Token, Token]; end: () => Promise<void> }> {
+  if (!options.copies) {
+    const model = await open(type, threads, true);
+    const turn = rotationSwitch(model);
+    const by = (on: boolean): Token => {
+      return () => {
+        turn(on);
+        return token(model);
+      };
+    };
+    return { both: [by(true), by(false)], end: () => model.dispose() };
+  }
+  const models: Model[] = [];
+  for (const k of opening & 1 ? [1, 0] : [0, 1]) models[k] = await open(type, threads, k === 0);
+  const end = async (): Promise<void> => {
+    for (const model of models) await model.dispose();
+  };
+  return { both: [() => token(models[0]), () => token(models[1])], end };
+}
+
+const percent = (ratio: number): string => `${(100 * (ratio - 1)).toFixed(2)} %`;
+const drawn = <T>(list: readonly T[]): T[] => list.map(() => list[Math.floor(Math.random() * list.length)]);
+
 const rows: string[][] = [];
 for (const type of options.types.split(',') as KvType[])
   for (const threads of numbers(options.threads)) {
-    const medians: number[][] = [[], []];
-    /** Of each opening, of what it is more with rotation. */
-    const more: number[] = [];
+    const times: [number[], number[]] = [[], []];
+    const ratios: number[][] = [];
     for (let opening = 0; opening < Number(options.openings); opening++) {
-      const first = opening & 1;
-      const models: Model[] = [];
-      for (const k of [first, 1 - first]) models[k] = await open(type, threads, k === 0);
-      const times: number[][] = [[], []];
-      for (let i = -10; i < Number(options.tokens); i++)
-        for (const k of i & 1 ? [0, 1] : [1, 0]) {
-          const ms = await token(models[k]);
-          if (i >= 0) times[k].push(ms);
-        }
-      for (const model of models) await model.dispose();
-      times.forEach((ms, k) => medians[k].push(median(ms)));
-      // Neighbours in time have met the same machine.
-      more.push((100 * median(times[0].map((ms, i) => ms - times[1][i]))) / median(times[1]));
+      const { both, end } = await opened(type, threads, opening);
+      const of: number[] = [];
+      for (let i = -10; i < pairs; i++) {
+        const ms = [0, 0];
+        for (const k of i & 1 ? [0, 1] : [1, 0]) ms[k] = await both[k]();
+        if (i < 0) continue;
+        ms.forEach((time, k) => times[k].push(time));
+        of.push(ms[0] / ms[1]);
+      }
+      await end();
+      ratios.push(of);
     }
-    const [rotated, plain] = medians.map(median);
-    console.error(`${type}, ${threads}: ${more.map((percent) => percent.toFixed(2)).join(' ')} %`);
+    console.error(`${type}, ${threads}: ${ratios.map((of) => percent(median(of))).join(', ')}`);
+    const samples = Array.from({ length: 2000 }, () => median(drawn(ratios).flatMap(drawn))).sort((a, b) => a - b);
     rows.push([
       type,
       String(threads),
-      rotated.toFixed(2),
-      plain.toFixed(2),
-      `${median(more).toFixed(2)} %`,
-      `${Math.min(...more).toFixed(2)} to ${Math.max(...more).toFixed(2)} %`,
+      ...times.map((ms) => median(ms).toFixed(2)),
+      percent(median(ratios.flat())),
+      `${percent(samples[50])} to ${percent(samples[1949])}`,
+      ratios.map((of) => percent(median(of))).join(', '),
     ]);
   }
-console.log(`${describeMachine(here)}\n\n${table(['cache', 'threads', 'rotated, ms', 'as it is, ms', 'more', 'openings'], rows)}`);
+console.log(
+  `${describeMachine(here)}\n\n${table(['cache', 'threads', 'rotated, ms', 'as it is, ms', 'more', '95 % of medians', 'openings'], rows)}`,
+);

@@ -3,26 +3,26 @@
  *
  * H is symmetric and orthonormal, so that the transform undoes itself. Of n = 2^k it is Sylvester's matrix, as llama.cpp rotates caches by it
  * (ggml_gen_hadamard). Of n = m 2^k with m = 12, 20 or 28 it is the Kronecker product of a matrix of order m and Sylvester's: m parts of 2^k elements
- * are transformed each, then mixed. The matrix of order m = 2 (q + 1) is Paley's second construction for q = 5, 9 and 13,
+ * are transformed each, then mixed (fwht_mix.ts).
  *
- *   | C + I   C - I |      with C = | 0  1 ... 1 |      Q[i][j] = 1 where i - j is a square of the field of q elements, -1 where it is none
- *   | C - I  -C - I |               | :     Q    |
+ * The first pass does three doublings of eight vectors on end, so that prefetchers see one stream. The second does those within vectors and up to three more, of
+ * two vectors side by side, which turbo joins; the others three each of one vector, or two of two. Sums and differences share two of x64's ports, multiply-adds
+ * have two others: so some differences are multiply-adds by -1 where there are relaxed ones (the same bits), and a doubling within a vector is a shuffle and a
+ * multiply-add by signs.
  *
- * so that halves u and v need C s of s = u + v, and C d of d = u - v: C s + d = (the sum of all of s) - 2 (v + those of s in the row's -1), and C d - s likewise
- * with u and d.
- *
- * The first pass does three doublings of eight vectors on end, so that prefetchers see one stream. The second does those within vectors and up to three more, the
- * others two each, all of two vectors side by side, which turbo joins. Sums, differences and shuffles share two of x64's ports, multiply-adds have another: so
- * differences are multiply-adds by -1 where there are relaxed ones (the same bits), and a doubling within a vector is a shuffle and a multiply-add by signs.
+ * An EPYC's core (Zen 4, 2.87 GHz, Node 24, rows in L1) does some 3.7 vector instructions a cycle, loads and stores among them. In cycles for a vector: the first
+ * pass 1.46, the second 1.48, 1.79, 1.97 and 2.60 for two to five doublings, one of three 1.31, one of two 1.10. With turbo, which stores a pair twice (the
+ * first half, then both), 1.46; 1.23, 1.18, 1.25 and 1.51; 1.31; 1.03. So n = 4096 takes 5.8 cycles for 32 bytes read and written. It has fifteen instructions
+ * of arithmetic, a load and a store for each of four passes: 23 at four a cycle would take 5.75.
  *
  * From memory a row takes as long as from the L1 cache, where prefetchers follow the first pass: AMD's do (EPYC, Zen 4, Node 24, one thread, bytes read and written:
- * 26 GB/s for n = 64, 17 for 1024, 12 for 4096). Intel's lose the stream while later passes ask memory for nothing: there what is transformed next is fetched
+ * 27 GB/s for n = 64, 17 for 1024, 14 for 4096). Intel's lose the stream while later passes ask memory for nothing: there what is transformed next is fetched
  * at once behind the first pass (Xeon: 15 GB/s for 11 of n = 64, 11 for 9 of 4096), for which AMD's would only wait (16 GB/s for 21 of n = 64, 9 for 12 of 4096).
  * The builds tell them apart: Xeons of these years have dot-add, EPYCs have not.
  *
  * Not kept, with what the EPYC did of them: five doublings with the first pass and three with the others, one vector at a time (21 GB/s for 25 of n = 64, 16 for
- * 18 of 512, with turbo the same); six with the first (22 of n = 64); three with the others too, whose sixteen vectors spill (as fast; with turbo 22 for 18 of
- * n = 2048, at 1 KB more). A line or two fetched with each step of a pass, so that the loads wait one by one (Xeon: 9 to 14 GB/s of n = 256 where half of them
+ * 18 of 512, with turbo the same); six with the first (22 of n = 64); passes of three doublings of two vectors side by side, of which some spill (as fast as of
+ * two; with turbo 22 for 18 of n = 2048, at 1 KB more). A line or two fetched with each step of a pass, so that the loads wait one by one (Xeon: 9 to 14 GB/s of n = 256 where half of them
  * went with the first pass).
  */
 import { FETCHES } from '../matmul/rows_4x1';
@@ -30,6 +30,7 @@ import { less, madd } from '../simd';
 import { range_end, range_start } from '../runtime/schedule';
 import { Op, is_dense, nrows, row_at } from '../runtime/tensor';
 import { cast_rows } from './casts';
+import { mix } from './fwht_mix';
 
 /** fwht: each n = p0 elements of src0's rows, f32. dst may be src0. scratch: FWHT_SCRATCH bytes (src/graph/layout.ts). */
 export function fwht(op: Op, ith: i32, nth: i32, scratch: usize): void {
@@ -76,13 +77,20 @@ function transform(x: usize, y: usize, end: usize, part: usize, scale: f32, next
     if (FETCHES) for (const to = next + (end - y); next < to; next += 64) load<u8>(next);
     if (part == 128) return within_1(y, end);
     if (part == 256) return within_2(y, end);
+    if (part == 1024) return within_8(y, end);
     let h: usize = 512;
-    if (ctz(part) & 1) within_4(y, end);
-    else {
-      h = 1024;
-      within_8(y, end);
-    }
-    for (; h < part; h <<= 2) pass_of_4(y, end, h);
+    within_4(y, end);
+    // Passes of three doublings, of which two passes of two do what is left over.
+    for (let left = ctz(part / h); left > 0;)
+      if (left % 3 > 0) {
+        pass_of_4(y, end, h);
+        h <<= 2;
+        left -= 2;
+      } else {
+        pass_of_8(y, end, h);
+        h <<= 3;
+        left -= 3;
+      }
   }
 }
 
@@ -130,31 +138,31 @@ function near(x: usize, y: usize, end: usize, scale: f32): void {
     let a = f32x4.mul(v128.load(x), s);
     let b = f32x4.mul(v128.load(x, 64), s);
     const s0 = f32x4.add(a, b);
-    const d0 = less(a, b, minus);
+    const d0 = f32x4.sub(a, b);
     a = f32x4.mul(v128.load(x, 16), s);
     b = f32x4.mul(v128.load(x, 80), s);
     const s1 = f32x4.add(a, b);
-    const d1 = less(a, b, minus);
+    const d1 = f32x4.sub(a, b);
     a = f32x4.mul(v128.load(x, 32), s);
     b = f32x4.mul(v128.load(x, 96), s);
     const s2 = f32x4.add(a, b);
-    const d2 = less(a, b, minus);
+    const d2 = f32x4.sub(a, b);
     a = f32x4.mul(v128.load(x, 48), s);
     b = f32x4.mul(v128.load(x, 112), s);
     const s3 = f32x4.add(a, b);
-    const d3 = less(a, b, minus);
+    const d3 = f32x4.sub(a, b);
     let u = f32x4.add(s0, s2);
-    let v = less(s0, s2, minus);
+    let v = f32x4.sub(s0, s2);
     let w = f32x4.add(s1, s3);
-    let z = less(s1, s3, minus);
+    let z = f32x4.sub(s1, s3);
     v128.store(y, f32x4.add(u, w));
     v128.store(y, less(u, w, minus), 16);
     v128.store(y, f32x4.add(v, z), 32);
     v128.store(y, less(v, z, minus), 48);
     u = f32x4.add(d0, d2);
-    v = less(d0, d2, minus);
+    v = f32x4.sub(d0, d2);
     w = f32x4.add(d1, d3);
-    z = less(d1, d3, minus);
+    z = f32x4.sub(d1, d3);
     v128.store(y, f32x4.add(u, w), 64);
     v128.store(y, less(u, w, minus), 80);
     v128.store(y, f32x4.add(v, z), 96);
@@ -268,6 +276,51 @@ function within_8(y: usize, end: usize): void {
   }
 }
 
+/** Three doublings of elements h, 2 h and 4 h bytes apart. */
+function pass_of_8(y: usize, end: usize, h: usize): void {
+  const minus = v128.load32_splat(SIGNS, 4);
+  const far = h << 2;
+  for (; y < end; y += h << 3) {
+    for (let p = y; p < y + h; p += 16) {
+      const p1 = p + h;
+      const p2 = p1 + h;
+      const p3 = p2 + h;
+      let a = v128.load(p);
+      let b = v128.load(p + far);
+      const s0 = f32x4.add(a, b);
+      const d0 = f32x4.sub(a, b);
+      a = v128.load(p2);
+      b = v128.load(p2 + far);
+      const s2 = f32x4.add(a, b);
+      const d2 = f32x4.sub(a, b);
+      let u = f32x4.add(s0, s2);
+      let v = f32x4.sub(s0, s2);
+      a = v128.load(p1);
+      b = v128.load(p1 + far);
+      const s1 = f32x4.add(a, b);
+      const d1 = f32x4.sub(a, b);
+      a = v128.load(p3);
+      b = v128.load(p3 + far);
+      const s3 = f32x4.add(a, b);
+      const d3 = f32x4.sub(a, b);
+      let w = f32x4.add(s1, s3);
+      let z = f32x4.sub(s1, s3);
+      v128.store(p, f32x4.add(u, w));
+      v128.store(p1, less(u, w, minus));
+      v128.store(p2, f32x4.add(v, z));
+      v128.store(p3, less(v, z, minus));
+      u = f32x4.add(d0, d2);
+      v = f32x4.sub(d0, d2);
+      w = f32x4.add(d1, d3);
+      z = f32x4.sub(d1, d3);
+      v128.store(p + far, f32x4.add(u, w));
+      v128.store(p1 + far, less(u, w, minus));
+      v128.store(p2 + far, f32x4.add(v, z));
+      v128.store(p3 + far, less(v, z, minus));
+    }
+  }
+}
+
 /** Two doublings of elements h and 2 h bytes apart. */
 function pass_of_4(y: usize, end: usize, h: usize): void {
   const minus = v128.load32_splat(SIGNS, 4);
@@ -311,123 +364,4 @@ function four(inside: bool, y: usize, h: usize, minus: v128): void {
 @inline
 function get(inside: bool, v: v128): v128 {
   return inside ? lanes(v) : v;
-}
-
-/** For q = 5, 9 and 13 the columns of -1 in each row of C but the first, which has none: (q - 1) / 2. */
-const MINUS = memory.data<u8>([
-  3, 4, 4, 5, 1, 5, 1, 2, 2, 3, 5, 6, 8, 9, 4, 6, 7, 9, 4, 5, 7, 8, 2, 3, 8, 9, 1, 3, 7, 9, 1, 2, 7, 8, 2, 3, 5, 6, 1, 3, 4, 6, 1, 2, 4, 5,
-  3, 6, 7, 8, 9, 12, 4, 7, 8, 9, 10, 13, 1, 5, 8, 9, 10, 11, 2, 6, 9, 10, 11, 12, 3, 7, 10, 11, 12, 13, 1, 4, 8, 11, 12, 13, 1, 2, 5, 9, 12,
-  13, 1, 2, 3, 6, 10, 13, 1, 2, 3, 4, 7, 11, 2, 3, 4, 5, 8, 12, 3, 4, 5, 6, 9, 13, 1, 4, 5, 6, 7, 10, 2, 5, 6, 7, 8, 11,
-]);
-
-/** log2 of the scratch bytes of two parts: 64 of sums and 64 of differences. */
-const PAIR: u32 = 7;
-
-/** Mixes m parts of so many bytes, 16 elements of each at a time or, of short ones, one. scratch: 128 bytes for every two parts, and 128. */
-function mix(y: usize, part: usize, m: i32, scratch: usize): void {
-  const far = part * (m >> 1);
-  const count = (m >> 2) - 1;
-  const rows = MINUS + <usize>(m == 12 ? 0 : m == 20 ? 10 : 46);
-  const end = y + part;
-  if (part < 64) for (; y < end; y += 4) mix_one(y, y + far, part, rows, count, scratch);
-  else for (; y < end; y += 64) mix_line(y, y + far, part, rows, count, scratch);
-}
-
-/** The element at y of the first half's parts, and that at `last` of the other's. row: of MINUS, with `count` to a row. */
-function mix_one(y: usize, last: usize, part: usize, row: usize, count: usize, scratch: usize): void {
-  let sum: f32 = 0;
-  let difference: f32 = 0;
-  const far = last - y;
-  for (let p = y, work = scratch; p < last; p += part, work += 1 << PAIR) {
-    const s = load<f32>(p) + load<f32>(p + far);
-    const d = load<f32>(p) - load<f32>(p + far);
-    store<f32>(work, s);
-    store<f32>(work, d, 64);
-    sum += s;
-    difference += d;
-  }
-  for (let p = y, to = row; p < last; p += part, to += count) {
-    let s = load<f32>(p + far);
-    let d = load<f32>(p);
-    for (; row < to; row++) {
-      const at = scratch + (<usize>load<u8>(row) << PAIR);
-      s += load<f32>(at);
-      d += load<f32>(at, 64);
-    }
-    store<f32>(p, sum - 2 * s);
-    store<f32>(p + far, difference - 2 * d);
-  }
-}
-
-/**
- * The 16 elements at y of the first half's parts and at `last` of the other's. An index is read for eight additions, and all vectors come in twos, which turbo joins.
- * The sums of all lie behind the sums of two.
- */
-function mix_line(y: usize, last: usize, part: usize, row: usize, count: usize, scratch: usize): void {
-  const minus = v128.load32_splat(SIGNS, 4);
-  const far = last - y;
-  const zero = f32x4.splat(0);
-  let totals = scratch;
-  for (let half: usize = 0; half < 64; half += 32) {
-    let s0 = zero;
-    let s1 = zero;
-    let d0 = zero;
-    let d1 = zero;
-    let work = scratch + half;
-    for (let p = y; p < last; p += part, work += 1 << PAIR) {
-      const at = p + half;
-      const u0 = v128.load(at);
-      const u1 = v128.load(at, 16);
-      const v0 = v128.load(at + far);
-      const v1 = v128.load(at + far, 16);
-      const a0 = f32x4.add(u0, v0);
-      const a1 = f32x4.add(u1, v1);
-      const b0 = less(u0, v0, minus);
-      const b1 = less(u1, v1, minus);
-      v128.store(work, a0);
-      v128.store(work, a1, 16);
-      v128.store(work, b0, 64);
-      v128.store(work, b1, 80);
-      s0 = f32x4.add(s0, a0);
-      s1 = f32x4.add(s1, a1);
-      d0 = f32x4.add(d0, b0);
-      d1 = f32x4.add(d1, b1);
-    }
-    v128.store(work, s0);
-    v128.store(work, s1, 16);
-    v128.store(work, d0, 64);
-    v128.store(work, d1, 80);
-    totals = work - half;
-  }
-  const minus_two = f32x4.add(minus, minus);
-  for (let p = y, to = row; p < last; p += part, to += count) {
-    const q = p + far;
-    let s0 = v128.load(q);
-    let s1 = v128.load(q, 16);
-    let s2 = v128.load(q, 32);
-    let s3 = v128.load(q, 48);
-    let d0 = v128.load(p);
-    let d1 = v128.load(p, 16);
-    let d2 = v128.load(p, 32);
-    let d3 = v128.load(p, 48);
-    for (; row < to; row++) {
-      const at = scratch + (<usize>load<u8>(row) << PAIR);
-      s0 = f32x4.add(s0, v128.load(at));
-      s1 = f32x4.add(s1, v128.load(at, 16));
-      s2 = f32x4.add(s2, v128.load(at, 32));
-      s3 = f32x4.add(s3, v128.load(at, 48));
-      d0 = f32x4.add(d0, v128.load(at, 64));
-      d1 = f32x4.add(d1, v128.load(at, 80));
-      d2 = f32x4.add(d2, v128.load(at, 96));
-      d3 = f32x4.add(d3, v128.load(at, 112));
-    }
-    v128.store(p, madd(s0, minus_two, v128.load(totals)));
-    v128.store(p, madd(s1, minus_two, v128.load(totals, 16)), 16);
-    v128.store(p, madd(s2, minus_two, v128.load(totals, 32)), 32);
-    v128.store(p, madd(s3, minus_two, v128.load(totals, 48)), 48);
-    v128.store(q, madd(d0, minus_two, v128.load(totals, 64)));
-    v128.store(q, madd(d1, minus_two, v128.load(totals, 80)), 16);
-    v128.store(q, madd(d2, minus_two, v128.load(totals, 96)), 32);
-    v128.store(q, madd(d3, minus_two, v128.load(totals, 112)), 48);
-  }
 }

@@ -97,8 +97,8 @@ export const UNARY = {
 export const GLU = { silu: 0, gelu: 1, gelu_quick: 2, gelu_erf: 3, relu: 4, swiglu_oai: 5 } as const;
 /** Scratch bytes of UNARY and GLU: four f32 of each of up to two sources. */
 export const UNARY_SCRATCH = 32;
-/** Scratch bytes of FWHT: eight vectors for every two of up to 28 parts, and eight more (assembly/ops/fwht.ts). */
-export const FWHT_SCRATCH = 1920;
+/** Scratch bytes of FWHT: of up to 28 parts, a vector of 14 sums, of 14 differences and of 14 elements, and lines of 28 (assembly/ops/fwht_mix.ts). */
+export const FWHT_SCRATCH = 16 * (3 * 14 + 28);
 /** Modes of CPY (assembly/ops/copy.ts): its p0. */
 export const COPY = { rows: 0, elements: 1, convert: 2, gather: 3, zeros: 4 } as const;
 /** Elements that CPY converts at once, and the scratch bytes they take as f32. */

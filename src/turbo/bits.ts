@@ -7,7 +7,7 @@ interface Checksums {
 const SAME: Checksums = {
   norms: '3b06fb1a',
   rope: '4eaa764f',
-  fwht: '0ac85189',
+  fwht: 'f2782c74',
   soft_max: '5f0c19b8',
   activations: '011c9d09',
   'gated units': '7d25591a',

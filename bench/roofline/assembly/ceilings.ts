@@ -158,3 +158,84 @@ export function peak_dot(a: usize, w: usize, out: usize, times: i32): void {
 export function peak_dot_add(a: usize, w: usize, out: usize, times: i32): void {
   peak<DotAdd>(a, w, out, times);
 }
+
+/** Sums that hide an addition's latency, of which a register is left for what they add. */
+const SUMS: i32 = 12;
+
+/** Additions in registers, and nothing else. */
+export function peak_add(w: usize, out: usize, times: i32): void {
+  in_registers<Add>(w, out, times);
+}
+
+/** Subtractions, which with relaxed SIMD are multiply-adds, as the transform's are. */
+export function peak_less(w: usize, out: usize, times: i32): void {
+  in_registers<Less>(w, out, times);
+}
+
+/** Vectors that one of `times` adds or subtracts. */
+export function add_vectors(): i32 {
+  return SUMS;
+}
+
+@unmanaged
+class Add {
+  @inline
+  of(a: v128, b: v128, minus: v128): v128 {
+    return f32x4.add(a, b);
+  }
+}
+
+@unmanaged
+class Less {
+  @inline
+  of(a: v128, b: v128, minus: v128): v128 {
+    if (ASC_FEATURE_RELAXED_SIMD) return f32x4.relaxed_madd(b, minus, a);
+    return f32x4.sub(a, b);
+  }
+}
+
+// @ts-ignore: decorator
+@inline
+function in_registers<M>(w: usize, out: usize, times: i32): void {
+  const m = changetype<M>(0);
+  const x = v128.load(w);
+  const y = v128.load(w, 16);
+  let s0 = x;
+  let s1 = x;
+  let s2 = x;
+  let s3 = x;
+  let s4 = x;
+  let s5 = x;
+  let s6 = x;
+  let s7 = x;
+  let s8 = x;
+  let s9 = x;
+  let s10 = x;
+  let s11 = x;
+  for (; times > 0; times--) {
+    s0 = m.of(s0, x, y);
+    s1 = m.of(s1, x, y);
+    s2 = m.of(s2, x, y);
+    s3 = m.of(s3, x, y);
+    s4 = m.of(s4, x, y);
+    s5 = m.of(s5, x, y);
+    s6 = m.of(s6, x, y);
+    s7 = m.of(s7, x, y);
+    s8 = m.of(s8, x, y);
+    s9 = m.of(s9, x, y);
+    s10 = m.of(s10, x, y);
+    s11 = m.of(s11, x, y);
+  }
+  v128.store(out, s0);
+  v128.store(out, s1, 16);
+  v128.store(out, s2, 32);
+  v128.store(out, s3, 48);
+  v128.store(out, s4, 64);
+  v128.store(out, s5, 80);
+  v128.store(out, s6, 96);
+  v128.store(out, s7, 112);
+  v128.store(out, s8, 128);
+  v128.store(out, s9, 144);
+  v128.store(out, s10, 160);
+  v128.store(out, s11, 176);
+}
