@@ -3,8 +3,7 @@
  *
  * Sums of both halves are apart, because codes of the second half are four times too large, and go over 64 weights: i16 has room for 16 products
  * of 12 * 127 in a lane, and the centre comes off the first half's sums, in which 16 products of 3 * 127 leave room for 32 quants. So 64 products cost 14
- * operations where q4_0's cost 16, and one f32 step where those cost two. gemm_8x4_bits.ts does the same f32 operations in the same order. Bits of q1_0 are
- * multiplied where they are, too: those of vector 0 as 1 and 4, and once these sums are doubled those of vector 1 as 2 and 8.
+ * operations where q4_0's cost 16, and one f32 step where those cost two. gemm_8x4_bits.ts does the same f32 operations in the same order.
  *
  * How the lines stand decides what V8 keeps in registers. One loop over runs of 64 weights, not one over blocks and one over their runs: between two loops the
  * four f32 sums go to memory and back (0.98 of the speed, q2_0, whose blocks have one run, 0.93). In a run, the quads of one place in both sub-blocks are a loop
@@ -16,13 +15,12 @@
  * others apart in bytes, 64 products take 7 operations: 63 GMAC/s where this loop has 43 (rows of 2048, relaxed, Sapphire Rapids, Node 24), but 53 with rows of
  * 8192, whose tables leave L1, and in dotadd builds this loop has 56. Activations would take six times the memory, and prompts another layout of the weights.
  */
-import { ACT_D, ACT_LANE_SUMS0, ACT_LANE_SUMS1, ACT_SUB } from './act';
+import { ACT_D, ACT_SUB } from './act';
 import * as dot from './dot';
 import { PAIR_SUMS, QUANT_BYTES, mac_quad_at } from './dot';
 import { add_block } from './epilogue';
-import * as fmt from './format/format';
 import { G0, G1, G2, G3, load_scales, store_sums } from './format/group';
-import { held, held_ones } from '../simd';
+import { held_ones } from '../simd';
 
 /** Bytes of 16 quants, and of 4. */
 const HALF: usize = 16 * QUANT_BYTES;
@@ -31,10 +29,8 @@ const QUAD: usize = 4 * QUANT_BYTES;
 /** y[0..15] = 16 packed rows at w . the column of activations at a; n blocks of `pairs` times two sub-blocks. */
 export function gemv_16x1_bits<F>(w: usize, n: i32, pairs: i32, a: usize, y: usize): void {
   const f = changetype<F>(0);
-  const last = f.mask();
-  const last2 = f.mask2();
-  const m = fmt.one_bit<F>() ? held(1) : last;
-  const m2 = fmt.one_bit<F>() ? held(4) : last2;
+  const m = f.mask();
+  const m2 = f.mask2();
   const ones = held_ones();
   const bytes = f.codes_at(0, 1) - f.codes_at(0, 0);
   let y0 = f32x4.splat(0);
@@ -58,8 +54,7 @@ export function gemv_16x1_bits<F>(w: usize, n: i32, pairs: i32, a: usize, y: usi
     }
     left--;
     const da = v128.load32_splat(a, ACT_D);
-    const first = dot.start_at(lane_sums_of_run(a));
-    let s0 = fmt.one_bit<F>() ? i32x4.splat(0) : first;
+    let s0 = dot.start_at(lane_sums_of_run(a));
     let s1 = s0;
     let s2 = s0;
     let s3 = s0;
@@ -70,76 +65,66 @@ export function gemv_16x1_bits<F>(w: usize, n: i32, pairs: i32, a: usize, y: usi
     for (let sub = 0, p = a, r = q; sub < 2; sub++, p += ACT_SUB, r += bytes) {
       const x = v128.load32_splat(p);
       const z = v128.load32_splat(p, HALF);
-      let v = quads<F, G0>(r, 0, 0);
+      let v = f.quads<G0>(r, 0, 0);
       s0 = mac_quad_at(s0, x, p, v128.and(v, m));
       u0 = mac_quad_at(u0, z, p + HALF, v128.and(v, m2));
-      v = quads<F, G1>(r, 0, 0);
+      v = f.quads<G1>(r, 0, 0);
       s1 = mac_quad_at(s1, x, p, v128.and(v, m));
       u1 = mac_quad_at(u1, z, p + HALF, v128.and(v, m2));
-      v = quads<F, G2>(r, 0, 0);
+      v = f.quads<G2>(r, 0, 0);
       s2 = mac_quad_at(s2, x, p, v128.and(v, m));
       u2 = mac_quad_at(u2, z, p + HALF, v128.and(v, m2));
-      v = quads<F, G3>(r, 0, 0);
+      v = f.quads<G3>(r, 0, 0);
       s3 = mac_quad_at(s3, x, p, v128.and(v, m));
       u3 = mac_quad_at(u3, z, p + HALF, v128.and(v, m2));
     }
     for (let sub = 0, p = a + QUAD, r = q; sub < 2; sub++, p += ACT_SUB, r += bytes) {
       const x = v128.load32_splat(p);
       const z = v128.load32_splat(p, HALF);
-      let v = quads<F, G0>(r, 0, 1);
+      let v = f.quads<G0>(r, 0, 1);
       s0 = mac_quad_at(s0, x, p, v128.and(v, m));
       u0 = mac_quad_at(u0, z, p + HALF, v128.and(v, m2));
-      v = quads<F, G1>(r, 0, 1);
+      v = f.quads<G1>(r, 0, 1);
       s1 = mac_quad_at(s1, x, p, v128.and(v, m));
       u1 = mac_quad_at(u1, z, p + HALF, v128.and(v, m2));
-      v = quads<F, G2>(r, 0, 1);
+      v = f.quads<G2>(r, 0, 1);
       s2 = mac_quad_at(s2, x, p, v128.and(v, m));
       u2 = mac_quad_at(u2, z, p + HALF, v128.and(v, m2));
-      v = quads<F, G3>(r, 0, 1);
+      v = f.quads<G3>(r, 0, 1);
       s3 = mac_quad_at(s3, x, p, v128.and(v, m));
       u3 = mac_quad_at(u3, z, p + HALF, v128.and(v, m2));
-    }
-    if (fmt.one_bit<F>()) {
-      s0 = add(add(s0, s0), first);
-      s1 = add(add(s1, s1), first);
-      s2 = add(add(s2, s2), first);
-      s3 = add(add(s3, s3), first);
-      u0 = add(u0, u0);
-      u1 = add(u1, u1);
-      u2 = add(u2, u2);
-      u3 = add(u3, u3);
     }
     for (let sub = 0, p = a + 2 * QUAD, r = q; sub < 2; sub++, p += ACT_SUB, r += bytes) {
       const x = v128.load32_splat(p);
       const z = v128.load32_splat(p, HALF);
-      let v = quads<F, G0>(r, 1, 0);
-      s0 = mac_quad_at(s0, x, p, v128.and(v, last));
-      u0 = mac_quad_at(u0, z, p + HALF, v128.and(v, last2));
-      v = quads<F, G1>(r, 1, 0);
-      s1 = mac_quad_at(s1, x, p, v128.and(v, last));
-      u1 = mac_quad_at(u1, z, p + HALF, v128.and(v, last2));
-      v = quads<F, G2>(r, 1, 0);
-      s2 = mac_quad_at(s2, x, p, v128.and(v, last));
-      u2 = mac_quad_at(u2, z, p + HALF, v128.and(v, last2));
-      v = quads<F, G3>(r, 1, 0);
-      s3 = mac_quad_at(s3, x, p, v128.and(v, last));
-      u3 = mac_quad_at(u3, z, p + HALF, v128.and(v, last2));
+      let v = f.quads<G0>(r, 1, 0);
+      s0 = mac_quad_at(s0, x, p, v128.and(v, m));
+      u0 = mac_quad_at(u0, z, p + HALF, v128.and(v, m2));
+      v = f.quads<G1>(r, 1, 0);
+      s1 = mac_quad_at(s1, x, p, v128.and(v, m));
+      u1 = mac_quad_at(u1, z, p + HALF, v128.and(v, m2));
+      v = f.quads<G2>(r, 1, 0);
+      s2 = mac_quad_at(s2, x, p, v128.and(v, m));
+      u2 = mac_quad_at(u2, z, p + HALF, v128.and(v, m2));
+      v = f.quads<G3>(r, 1, 0);
+      s3 = mac_quad_at(s3, x, p, v128.and(v, m));
+      u3 = mac_quad_at(u3, z, p + HALF, v128.and(v, m2));
     }
     for (let sub = 0, p = a + 3 * QUAD, r = q; sub < 2; sub++, p += ACT_SUB, r += bytes) {
       const x = v128.load32_splat(p);
       const z = v128.load32_splat(p, HALF);
-      let v = quads<F, G0>(r, 1, 1);
-      s0 = mac_quad_at(s0, x, p, v128.and(v, last));
-      u0 = mac_quad_at(u0, z, p + HALF, v128.and(v, last2));
-      v = quads<F, G1>(r, 1, 1);
-      s1 = mac_quad_at(s1, x, p, v128.and(v, last));
-      u1 = mac_quad_at(u1, z, p + HALF, v128.and(v, last2));
-      v = quads<F, G2>(r, 1, 1);
-      s2 = mac_quad_at(s2, x, p, v128.and(v, last));
-      u2 = mac_quad_at(u2, z, p + HALF, v128.and(v, last2));
-      v = quads<F, G3>(r, 1, 1);
-      s3 = mac_quad_at(s3, x, p, v128.and(v, last));
-      u3 = mac_quad_at(u3, z, p + HALF, v128.and(v, last2));
+      let v = f.quads<G0>(r, 1, 1);
+      s0 = mac_quad_at(s0, x, p, v128.and(v, m));
+      u0 = mac_quad_at(u0, z, p + HALF, v128.and(v, m2));
+      v = f.quads<G1>(r, 1, 1);
+      s1 = mac_quad_at(s1, x, p, v128.and(v, m));
+      u1 = mac_quad_at(u1, z, p + HALF, v128.and(v, m2));
+      v = f.quads<G2>(r, 1, 1);
+      s2 = mac_quad_at(s2, x, p, v128.and(v, m));
+      u2 = mac_quad_at(u2, z, p + HALF, v128.and(v, m2));
+      v = f.quads<G3>(r, 1, 1);
+      s3 = mac_quad_at(s3, x, p, v128.and(v, m));
+      u3 = mac_quad_at(u3, z, p + HALF, v128.and(v, m2));
     }
     q += 2 * bytes;
     a += 2 * ACT_SUB;
@@ -151,39 +136,17 @@ export function gemv_16x1_bits<F>(w: usize, n: i32, pairs: i32, a: usize, y: usi
   store_sums(y, y0, y1, y2, y3);
 }
 
-/** What has quads h of vector i of group G's sub-block at q, one of either half, in the bits that the masks take. */
-// @ts-ignore: decorator
-@inline
-function quads<F, G>(q: usize, i: i32, h: i32): v128 {
-  const v = fmt.one_bit<F>() ? v128.load(q, offsetof<G>()) : changetype<F>(0).vector<G>(q, i);
-  return h == 0 ? v : i16x8.shr_u(v, 4);
-}
-
 /** Lane sums of 64 quants, whose sub-blocks begin at a. */
 // @ts-ignore: decorator
 @inline
 export function lane_sums_of_run(a: usize): v128 {
-  return i16x8.add(lane_sums(a), lane_sums(a + ACT_SUB));
-}
-
-/** Lane sums of the 32 quants at a. */
-// @ts-ignore: decorator
-@inline
-function lane_sums(a: usize): v128 {
-  return i16x8.add(v128.load32_splat(a, ACT_LANE_SUMS0), v128.load32_splat(a, ACT_LANE_SUMS1));
-}
-
-/** A sum of sums. */
-// @ts-ignore: decorator
-@inline
-function add(s: v128, t: v128): v128 {
-  return PAIR_SUMS ? i16x8.add(s, t) : i32x4.add(s, t);
+  return v128.load32_splat(a, ACT_SUB + ACT_D);
 }
 
 /** 64 weights' sums s and u, of which u is four times too large, onto y, those of a group with the scales d. */
 // @ts-ignore: decorator
 @inline
 function end_run<F>(y: v128, s: v128, u: v128, d: v128, da: v128, ones: v128): v128 {
-  const i = add(s, PAIR_SUMS ? i16x8.shr_s(u, 2) : i32x4.shr_s(u, 2));
+  const i = PAIR_SUMS ? i16x8.add(s, i16x8.shr_s(u, 2)) : i32x4.add(s, i32x4.shr_s(u, 2));
   return add_block<F>(y, dot.row_sums(i, ones), d, da);
 }

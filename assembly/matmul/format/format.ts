@@ -38,13 +38,6 @@ export function super_block<F>(): bool {
   return isDefined(changetype<F>(0).super_block) || of_grid<F>();
 }
 
-/** Codes are of one bit, without integer scales (few_bits.ts). */
-// @ts-ignore: decorator
-@inline
-export function one_bit<F>(): bool {
-  return isDefined(changetype<F>(0).one_bit);
-}
-
 /** Codes are of 2 bits, without integer scales (few_bits.ts); subs() is stated. */
 // @ts-ignore: decorator
 @inline
@@ -63,7 +56,7 @@ export function trits<F>(): bool {
 // @ts-ignore: decorator
 @inline
 export function few_bits<F>(): bool {
-  return two_bits<F>() || trits<F>() || one_bit<F>();
+  return two_bits<F>() || trits<F>() || isDefined(changetype<F>(0).one_bit);
 }
 
 /** Codes are entries of a grid (grid.ts): super-blocks, about which nothing else that stands here is asked. */

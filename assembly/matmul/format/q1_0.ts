@@ -3,7 +3,7 @@
  *
  *   | d of rows 0..15, f16 (32) | 4 sub-blocks: the four groups (4 x 64) |
  *
- * A vector has all eight quads: as a vector of codes of 2 bits (few_bits.ts), whose upper bits are vector 1, and one bit further left vector 0.
+ * A vector has all eight quads: as a vector of codes of 2 bits (few_bits.ts), whose upper bits are vector 0, and one bit further left vector 1.
  */
 import { held } from '../../simd';
 import { spread_bits } from '../../type/block/words';
@@ -39,9 +39,15 @@ export class Q1_0 {
     return held(8);
   }
 
-  /** Vector i (0 or 1) of group G's sub-block at q, for panels: gemv_16x1_bits.ts takes the bits where they are. */
+  /** Vector i (0 or 1) of group G's sub-block at q. */
   @inline vector<G>(q: usize, i: i32): v128 {
-    return i16x8.shl(v128.load(q, offsetof<G>()), 1 - i);
+    return i16x8.shl(v128.load(q, offsetof<G>()), i);
+  }
+  /** What has quads 2i + h of either half in the bits of mask and mask2: the vector itself, or one shift of it. */
+  @inline quads<G>(q: usize, i: i32, h: i32): v128 {
+    const v = v128.load(q, offsetof<G>());
+    if (i == 0) return h == 0 ? v : i16x8.shr_u(v, 4);
+    return h == 0 ? i16x8.shl(v, 1) : i16x8.shr_u(v, 3);
   }
   @inline half_codes<G>(q: usize, half: i32, t: i32): v128 {
     return codes_of(this.vector<G>(q, t >> 1), half, t, this.mask(), this.mask2());
@@ -55,8 +61,7 @@ export class Q1_0 {
   }
   @inline store_row(q: usize, codes: v128): void {
     const v = words_of(codes);
-    const z = i64x2.shuffle(v, v, 1, 1);
-    v128.store32_lane(q, v128.or(v, i8x16.add(z, z)), 0);
+    v128.store32_lane(q, v128.or(i8x16.add(v, v), i64x2.shuffle(v, v, 1, 1)), 0);
   }
 
   pack(src: usize, stride: usize, w: usize): void {
