@@ -6,10 +6,11 @@
  * operations where q4_0's cost 16, and one f32 step where those cost two. gemm_8x4_bits.ts does the same f32 operations in the same order.
  *
  * How the lines stand decides what V8 keeps in registers. One loop over runs of 64 weights, not one over blocks and one over their runs: between two loops the
- * four f32 sums go to memory and back (0.98 of the speed, q2_0, whose blocks have one run, 0.93). In a run, the quads of one place in both sub-blocks are a loop
- * of two rounds, which V8 unrolls in this order, so that beside all sums only two quads of activations are held; nothing else of a run is a loop.
- * (Zen 4, Node 24, relaxed, weights in cache; with turbo as much.) Not kept: a loop over sub-blocks with one over vectors in it, and scales made for each run
- * (q1_0 and tq2_0 0.95 of the speed, q2_0 0.98, with turbo 1.02); rounds written out, which Binaryen puts in another order (0.80 to 0.93).
+ * four f32 sums go to memory and back (0.98 of the speed; of q2_0, whose blocks have one run, 0.93). In a run, the quads of one place in both sub-blocks are a
+ * loop of two rounds: V8 unrolls it and keeps its order, in which all sums and two quads of activations are in registers, and then nothing in a run is a loop.
+ * Not kept: a loop over sub-blocks with one over vectors in it, scales made for each run, lane sums of both sub-blocks added there (together 0.92 of the speed
+ * for q1_0, 0.94 for tq2_0 and 0.97 for q2_0, with turbo 0.91, 0.93 and 0.98); rounds written out, which Binaryen puts in another order (q1_0 0.77 to 0.9); one
+ * or two groups after the other, with a sum for every bit of q1_0, which are fewer operations (0.76 to 0.88). (Zen 4, Node 24, relaxed, weights in cache.)
  *
  * Not kept: tables of all sums of four activations, in which four bits of q1_0 are looked up at once (T-MAC, arXiv 2407.00088). With low five bits and the
  * others apart in bytes, 64 products take 7 operations: 63 GMAC/s where this loop has 43 (rows of 2048, relaxed, Sapphire Rapids, Node 24), but 53 with rows of
