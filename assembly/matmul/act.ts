@@ -17,6 +17,7 @@
  *
  *   column:        | 32 quants i8 | d f32 | sum of the quants f32 | lane sums of quants 0..15, 2 x i16 | lane sums of quants 16..31 |
  *   with ACT_K:    | 32 quants i8 | d f32; in odd sub-blocks, sums of the one before and of this one, 2 x i16 | sums of both halves, 2 x i16 | (lane sums) |
+ *   with ACT_64:   | 32 quants i8 | d f32; in odd sub-blocks, lane sums of all 64 quants, 2 x i16 | (as above) |
  *   column block:  | 4 bytes of quants of each of four columns, then the next 4 ... | d x 4 | sum x 4 | lane sums x 4 | lane sums x 4 |
  *
  * Four columns side by side are a column block (columns.ts). From four columns on they lie in column blocks, the rest one by one (blocked_columns).
@@ -192,7 +193,9 @@ export function quantize_act(type: u32, x: usize, i: i32, n: i32, act: usize, st
       const first = -both(l0);
       const second = -both(l1);
       const sum = first + second;
-      const scale = odd ? (before & 0xffff) | (sum << 16) : reinterpret<i32>(d);
+      const lanes = add_pairs(l0, l1);
+      let scale = reinterpret<i32>(d);
+      if (odd) scale = type & ACT_64 ? add_pairs(before, lanes) : (before & 0xffff) | (sum << 16);
       const sums = type & ACT_K ? (first & 0xffff) | (second << 16) : reinterpret<i32>(<f32>sum);
       if (in_block) {
         for (let to = dst, stop = dst + (doubled ? 8 : 4); to != stop; to += 4)
@@ -206,7 +209,7 @@ export function quantize_act(type: u32, x: usize, i: i32, n: i32, act: usize, st
         store<i32>(dst, l0, ACT_LANE_SUMS0);
         store<i32>(dst, l1, ACT_LANE_SUMS1);
       }
-      before = sum;
+      before = type & ACT_64 ? lanes : sum;
       x += 128;
       dst += bytes;
     }
@@ -297,6 +300,13 @@ function store_even_odd(dst: usize, v: v128): usize {
   v128.store32_lane(dst, even, 3, 96);
   v128.store32_lane(dst, odd, 3, 112);
   return dst + 128;
+}
+
+/** Two i16 plus two i16. */
+// @ts-ignore: decorator
+@inline
+function add_pairs(a: i32, b: i32): i32 {
+  return ((a & 0xffff0000) + (b & 0xffff0000)) | ((a + b) & 0xffff);
 }
 
 /** The sum of two i16. */

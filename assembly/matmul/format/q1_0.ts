@@ -39,12 +39,15 @@ export class Q1_0 {
     return held(8);
   }
 
-  /**
-   * Vector i (0 or 1) of group G's sub-block at q. The shift by no bit costs 1 % where V8 has 128-bit code, but its revectoriser joins no vectors where
-   * there is a choice by i: one column took 1.7 times as long (Zen 4, Node 24).
-   */
+  /** Vector i (0 or 1) of group G's sub-block at q. */
   @inline vector<G>(q: usize, i: i32): v128 {
     return i16x8.shl(v128.load(q, offsetof<G>()), i);
+  }
+  /** What has quads 2i + h of either half in the bits of mask and mask2: the vector itself, or one shift of it. */
+  @inline quads<G>(q: usize, i: i32, h: i32): v128 {
+    const v = v128.load(q, offsetof<G>());
+    if (i == 0) return h == 0 ? v : i16x8.shr_u(v, 4);
+    return h == 0 ? i16x8.shl(v, 1) : i16x8.shr_u(v, 3);
   }
   @inline half_codes<G>(q: usize, half: i32, t: i32): v128 {
     return codes_of(this.vector<G>(q, t >> 1), half, t, this.mask(), this.mask2());
