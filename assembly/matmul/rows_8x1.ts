@@ -167,18 +167,7 @@ function f16_of(p0: usize, p1: usize, p2: usize, p3: usize): v128 {
 /** The i32 sums of the codes of the blocks at four places times activations, side by side. */
 // @ts-ignore: decorator
 @inline
-function sums_of<F>(
-  p0: usize,
-  p1: usize,
-  p2: usize,
-  p3: usize,
-  x0: v128,
-  x1: v128,
-  x2: v128,
-  x3: v128,
-  mask: v128,
-  ones: v128,
-): v128 {
+function sums_of<F>(p0: usize, p1: usize, p2: usize, p3: usize, x0: v128, x1: v128, x2: v128, x3: v128, mask: v128, ones: v128): v128 {
   const s0 = block<F>(p0, x0, x1, x2, x3, mask, ones);
   const s1 = block<F>(p1, x0, x1, x2, x3, mask, ones);
   const s2 = block<F>(p2, x0, x1, x2, x3, mask, ones);

@@ -31,7 +31,8 @@ function inverseOf(lookup: Tensor, n: number, { once, push }: Lowering): Tensor 
 }
 
 /** Bytes from the beginnings of rows that their first product fetches for those that follow: all of a bundle's row, where w is its first part. */
-const bundled = ({ viewOf, viewOffset, ne, nb }: Tensor): number => (viewOf && viewOffset === 0 && viewOf.ne[1] === ne[1] && viewOf.nb[1] === nb[1] ? nb[1] : 0);
+const bundled = ({ viewOf, viewOffset, ne, nb }: Tensor): number =>
+  viewOf && viewOffset === 0 && viewOf.ne[1] === ne[1] && viewOf.nb[1] === nb[1] ? nb[1] : 0;
 
 /** Lowers mul_mat_sparse and axpy. */
 export function pushSparse(t: Tensor, lowering: Lowering): void {
