@@ -12,7 +12,7 @@ import { Op, row_of } from '../runtime/tensor';
 import { f16x4_to_f32x4, held, lookup16, madd } from '../simd';
 import { F32, Q8_0, blck_size, type_size } from '../type/ids';
 import { dequantize_row } from '../type/traits';
-import { dense_rows, elements_of, is_dense, list_elements, row_at } from './sparse';
+import { count_elements, dense_rows, is_dense, list_elements, row_at } from './sparse';
 
 /** Of 16 rows, how many are still added one by one where there are packed weights (src/graph/layout.ts SPARSE_TURN). */
 const TURN: i32 = 3;
@@ -49,7 +49,7 @@ export function axpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
   if (from >= to) return;
   for (let t = 0, t0 = 0; t <= op.dst.ne1; t++) {
     const last = t == op.dst.ne1;
-    if (!last && !is_dense(dense, changetype<usize>(dense) ? count_of(op, t, scratch) : 0, w.ne1, TURN)) continue;
+    if (!last && !is_dense(dense, changetype<usize>(dense) ? count_elements(op, t, 0, op.src2.ne0) : 0, w.ne1, TURN)) continue;
     some_columns(op, t0, t, from, to, scratch);
     if (last) return;
     t0 = t + 1;
@@ -63,18 +63,6 @@ export function axpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
     }
     dense_rows(dense, from, to, x, row_of(op.dst, t, 0, 0), op.p4 != 0, work);
   }
-}
-
-/** How many elements of token t's column count. */
-function count_of(op: Op, t: i32, scratch: usize): i32 {
-  const n = op.src2.ne0;
-  const lookup = changetype<usize>(op.src3) != 0;
-  let count = 0;
-  for (let i = 0; i < n; i += lookup ? STRETCH : 64) {
-    if (lookup) count += list_elements(op, t, i, min(i + STRETCH, n), scratch);
-    else count += <i32>popcnt(elements_of(op, t, i, min(i + 64, n)));
-  }
-  return count;
 }
 
 /** Columns [from, to) of the sums of tokens [t0, t1). */

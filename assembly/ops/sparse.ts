@@ -66,6 +66,13 @@ export function elements_of(op: Op, t: i32, from: i32, to: i32): u64 {
   return set;
 }
 
+/** How many of the elements [from, to) of column t of src2 count, where each stands for a row. */
+export function count_elements(op: Op, t: i32, from: i32, to: i32): i32 {
+  let count: u64 = 0;
+  for (let i = from; i < to; i += 64) count += popcnt(elements_of(op, t, i, min(i + 64, to)));
+  return <i32>count;
+}
+
 /** All bits of those of the elements v, f32, that count (list_elements): at least `least` or, where all bits of not_0 are set, neither 0 nor below it. */
 // @ts-ignore: decorator
 @inline
@@ -146,28 +153,49 @@ function plain_row(w: Tensor, rows: Tensor, list: usize, j: i32): usize {
 /** Elements [from, to) of token t. */
 function some_rows(op: Op, t: i32, from: i32, to: i32, scratch: usize): void {
   const list = scratch + ACC;
-  const count = list_elements(op, t, from, to, list);
-  products(op, t, from, to, list, count, scratch);
-  if (!changetype<usize>(op.src5)) return;
   const y = row_of(op.dst, t, 0, 0);
-  const times = row_of(op.src5, t, 0, 0);
+  const rows = op.src3;
+  const behind = to == op.src2.ne0 ? op.dst.ne0 : to;
+  const times = changetype<usize>(op.src5) ? row_of(op.src5, t, 0, 0) : 0;
+  if (!changetype<usize>(rows) && (changetype<usize>(op.src4) || op.src0.layout == LAYOUT_PACKED)) {
+    const w = changetype<usize>(op.src4) ? op.src4 : op.src0;
+    if (is_dense(w, count_elements(op, t, from, to), to - from, TURN)) {
+      dense_rows(w, from, to, row_of(op.src1, 0, t, 0), y, op.p3 != 0, list);
+      memory.fill(y + (<usize>to << 2), 0, <usize>(behind - to) << 2);
+      if (times) multiply(y + (<usize>from << 2), times + (<usize>from << 2), to - from);
+      for (let i = from; i < to; i += 64) {
+        const end = min(i + 64, to);
+        for (let set = ~elements_of(op, t, i, end) & (<u64>-1 >> (64 - (end - i))); set != 0; set &= set - 1)
+          store<f32>(y + (<usize>(i + <i32>ctz(set)) << 2), 0);
+      }
+      return;
+    }
+  }
+  memory.fill(y + (<usize>from << 2), 0, <usize>(behind - from) << 2);
+  const count = list_elements(op, t, from, to, list);
+  products(op, t, to - from, list, count, scratch);
+  if (!times) return;
   for (let p = list, end = list + (<usize>count << 2); p != end; p += 4) {
     const i = <usize>load<i32>(p) << 2;
     store<f32>(y + i, load<f32>(y + i) * load<f32>(times + i));
   }
 }
 
-/** The products of those that a list has. */
-function products(op: Op, t: i32, from: i32, to: i32, list: usize, count: i32, scratch: usize): void {
+/** The n f32 at y times those at x. */
+function multiply(y: usize, x: usize, n: i32): void {
+  for (const end = y + (<usize>(n & -4) << 2); y != end; y += 16, x += 16) v128.store(y, f32x4.mul(v128.load(y), v128.load(x)));
+  for (const end = y + (<usize>(n & 3) << 2); y != end; y += 4, x += 4) store<f32>(y, load<f32>(y) * load<f32>(x));
+}
+
+/** The products of those of n elements that a list has. */
+function products(op: Op, t: i32, n: i32, list: usize, count: i32, scratch: usize): void {
   const addresses = list + LIST;
   const work = addresses + ADDRESSES;
   const rows = op.src3;
-  const w = is_dense(op.src4, count, to - from, TURN) ? op.src4 : op.src0;
+  const w = is_dense(op.src4, count, n, TURN) ? op.src4 : op.src0;
   const packed = w.layout == LAYOUT_PACKED;
   const x = row_of(op.src1, 0, t, 0);
   const y = row_of(op.dst, t, 0, 0);
-  const behind = to == op.src2.ne0 ? op.dst.ne0 : to;
-  memory.fill(y + (<usize>from << 2), 0, <usize>(behind - from) << 2);
   if (!packed && takes_rows(w.type)) {
     if (count == 0) return;
     const all = (count + FETCHED_AT_ONCE - 1) & -FETCHED_AT_ONCE;
@@ -177,14 +205,6 @@ function products(op: Op, t: i32, from: i32, to: i32, list: usize, count: i32, s
       const n = min(AT_ONCE, count - i);
       rows_8x1(w.type, addresses + <usize>i * sizeof<usize>(), n <= AT_ONCE / 2, w.ne0, x, scratch);
       for (let j = 0; j < n; j++) put(y, list, i + j, load<f32>(scratch + (<usize>j << 2)));
-    }
-    return;
-  }
-  if (packed && !changetype<usize>(rows) && is_dense(w, count, to - from, TURN)) {
-    dense_rows(w, from, to, x, y, op.p3 != 0, work);
-    for (let i = from, p = list, end = list + (<usize>count << 2); i < to; i++) {
-      if (p != end && load<i32>(p) == i) p += 4;
-      else store<f32>(y + (<usize>i << 2), 0);
     }
     return;
   }
