@@ -166,7 +166,7 @@ const FOURTH = memory.data<u8>([0xc1, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xbf, 
 const UPPER_HALF = memory.data<u8>([0, 0, 255, 255]);
 
 /**
- * The 32 sums at y += the blocks `at` bytes from the beginnings of rows, times their factors: sixteen at a time, because of 32 V8 kept two in memory. With
+ * The 32 sums at y += the blocks `at` bytes from the beginnings of rows, times their factors: sixteen at a time, because of 32 V8 kept three in memory. With
  * that, sums of halves apart (below) and sixteen rows at once instead of eight a product of a tenth of the rows took 0.83 of the time in q4_0 and 0.91 in
  * q8_0 (from memory, Zen 4, Node 24, relaxed, one thread).
  */
