@@ -74,7 +74,7 @@ export const FETCHED_AT_ONCE: i32 = 8;
  * The same for n bytes at each of `count` addresses, which lie at `rows`, a multiple of FETCHED_AT_ONCE. Rows that lie anywhere are fetched by nothing ahead: so
  * closely one after the other a processor waits for many of these loads at once, and while it computes for few. It took a feed-forward of a tenth of its
  * neurons from 0.38 of the dense one's time to 0.29 (q4_0 from memory, Xeon, Node 24, one thread). Lines of eight rows side by side begin more walks to pages
- * at once than those of one row: 0.85 of the time (Zen 4); sixteen rows took as long.
+ * at once than those of one row: there 0.94 of its time on Zen 4 with relaxed, and sixteen rows took as long.
  */
 export function touch_rows(rows: usize, count: i32, n: usize, to: usize): void {
   let any: u32 = 0;

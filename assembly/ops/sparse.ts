@@ -190,20 +190,20 @@ function multiply(y: usize, x: usize, n: i32): void {
   for (const end = y + (<usize>(n & 3) << 2); y != end; y += 4, x += 4) store<f32>(y, load<f32>(y) * load<f32>(x));
 }
 
-/** The products of those of n elements that a list has. */
-function products(op: Op, t: i32, n: i32, list: usize, count: i32, scratch: usize): void {
+/** The products of those of `all` elements that a list has. */
+function products(op: Op, t: i32, all: i32, list: usize, count: i32, scratch: usize): void {
   const addresses = list + LIST;
   const work = addresses + ADDRESSES;
   const rows = op.src3;
-  const w = is_dense(op.src4, count, n, TURN) ? op.src4 : op.src0;
+  const w = is_dense(op.src4, count, all, TURN) ? op.src4 : op.src0;
   const packed = w.layout == LAYOUT_PACKED;
   const x = row_of(op.src1, 0, t, 0);
   const y = row_of(op.dst, t, 0, 0);
   if (!packed && takes_rows(w.type)) {
     if (count == 0) return;
-    const all = (count + FETCHED_AT_ONCE - 1) & -FETCHED_AT_ONCE;
-    for (let j = 0; j < all; j++) store<usize>(addresses + <usize>j * sizeof<usize>(), plain_row(w, rows, list, min(j, count - 1)));
-    touch_rows(addresses, all, op.p4 ? op.p4 : bytes_of_row(w), scratch);
+    const fetched = (count + FETCHED_AT_ONCE - 1) & -FETCHED_AT_ONCE;
+    for (let j = 0; j < fetched; j++) store<usize>(addresses + <usize>j * sizeof<usize>(), plain_row(w, rows, list, min(j, count - 1)));
+    touch_rows(addresses, fetched, op.p4 ? op.p4 : bytes_of_row(w), scratch);
     for (let i = 0; i < count; i += AT_ONCE) {
       const n = min(AT_ONCE, count - i);
       rows_8x1(w.type, addresses + <usize>i * sizeof<usize>(), n <= AT_ONCE / 2, w.ne0, x, scratch);
