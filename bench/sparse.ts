@@ -120,7 +120,7 @@ async function models(type: TypeName): Promise<string> {
     const cells = [`${threads}`, show(dense), show(sparse), (sparse / dense).toFixed(2)];
     for (const window of [0, 5]) {
       const flash = await load(files[1], window);
-      await steps(flash, 64);
+      await steps(flash, 256);
       const { bytes, tokens } = flash.internals.engine.neurons!;
       await flash.dispose();
       cells.push((bytes / tokens / (16 * 3 * rowSize(TYPE[type], 1024) * 2816)).toFixed(3));
