@@ -51,7 +51,7 @@ const complete = (some: Partial<Shape>): Shape => ({ ...DEFAULTS, embdType: some
 /** A file name that tells the shape. */
 export function modelName(some: Partial<Shape> = {}): string {
   const { type, embdType, dim, layers, ffn, heads, kv, ctx, seed, arch, gateBias } = complete(some);
-  return `bench-${arch === 'llama' ? '' : `${arch}-`}d${dim}-l${layers}-f${ffn}-h${heads}x${kv}-c${ctx}-${type}${embdType === type ? '' : `-${embdType}`}${seed === 1 ? '' : `-s${seed}`}${gateBias === 0 ? '' : `-b${gateBias}`}.gguf`;
+  return `bench-${arch === 'llama' ? '' : `${arch}-`}d${dim}-l${layers}-f${ffn}-h${heads}x${kv}-c${ctx}-${type}${embdType === type ? '' : `-${embdType}`}${seed === 1 ? '' : `-s${seed}`}${gateBias === 0 ? '' : `-gates${gateBias}`}.gguf`;
 }
 
 type Matrices = readonly (readonly [name: string, ...ne: number[]])[];
@@ -209,7 +209,9 @@ export async function writeBenchModel(path: string, some: Partial<Shape> = {}): 
       const [ne0, n = 1] = tensor.ne;
       const size = rowSize(tensor.type, ne0);
       // Uniform with a variance of 1 / fan-in: activations keep their size through every layer. Norms are about 1.
-      const spread = tensor.ne.length === 1 ? 0.1 : Math.sqrt(3 / (tensor.name.includes('ffn_down_t') ? n : ne0));
+      // Where neurons are left out, tokens are as large as what layers add to them: else what attention gives them all has them fire the same neurons.
+      const inputs = tensor.name.includes('ffn_down_t') ? n : shape.gateBias !== 0 && tensor.name === 'token_embd.weight' ? 1 : ne0;
+      const spread = tensor.ne.length === 1 ? 0.1 : Math.sqrt(3 / inputs);
       const ends = { 'ffn_gate.bias': shape.gateBias, ssm_a: -1 }; // states decay
       const middle = Object.entries(ends).find(([end]) => tensor.name.endsWith(end))?.[1] ?? (tensor.ne.length === 1 ? 1 : 0);
       for (let row = 0; row < n; row += ROWS) {

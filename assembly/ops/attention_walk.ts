@@ -2,7 +2,7 @@
  * Attention's walk: a few rows (token x query head) of one kv head and one sequence go through its KV splits. Each split makes of a row its scores, its
  * probabilities and its outputs: a state that is merged with those of the splits before, or stored where an item is one split.
  */
-import { FETCHES, touch } from '../matmul/rows_4x1';
+import { FETCHES, touch } from '../matmul/rows_8x1';
 import { F16, F32, type_size } from '../type/ids';
 import { Op, row_of } from '../runtime/tensor';
 import { params_of } from './attention_params';

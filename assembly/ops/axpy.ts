@@ -6,13 +6,13 @@
  * instructions that widening and converting it does.
  */
 import { act_row_size, quantize_act } from '../matmul/act';
-import { takes_rows, touch } from '../matmul/rows_4x1';
+import { FETCHED_AT_ONCE, takes_rows, touch_rows } from '../matmul/rows_8x1';
 import { range_end, range_start } from '../runtime/schedule';
 import { Op, row_of } from '../runtime/tensor';
 import { f16x4_to_f32x4, held, lookup16, madd } from '../simd';
 import { F32, Q8_0, blck_size, type_size } from '../type/ids';
 import { dequantize_row } from '../type/traits';
-import { dense_rows, is_dense, list_elements, row_at, which_count } from './sparse';
+import { count_elements, dense_rows, is_dense, list_elements, row_at } from './sparse';
 
 /** Of 16 rows, how many are still added one by one where there are packed weights (src/graph/layout.ts SPARSE_TURN). */
 const TURN: i32 = 3;
@@ -49,7 +49,7 @@ export function axpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
   if (from >= to) return;
   for (let t = 0, t0 = 0; t <= op.dst.ne1; t++) {
     const last = t == op.dst.ne1;
-    if (!last && !is_dense(dense, changetype<usize>(dense) ? count_of(op, t, scratch) : 0, w.ne1, TURN)) continue;
+    if (!last && !is_dense(dense, changetype<usize>(dense) ? count_elements(op, t, 0, op.src2.ne0) : 0, w.ne1, TURN)) continue;
     some_columns(op, t0, t, from, to, scratch);
     if (last) return;
     t0 = t + 1;
@@ -65,37 +65,29 @@ export function axpy(op: Op, ith: i32, nth: i32, scratch: usize): void {
   }
 }
 
-/** How many elements of token t's column count. */
-function count_of(op: Op, t: i32, scratch: usize): i32 {
-  const n = op.src2.ne0;
-  let count = 0;
-  let i = 0;
-  if (!changetype<usize>(op.src3)) {
-    // A list that nobody reads took as long as the one that is read.
-    const idx = row_of(op.src2, t, 0, 0);
-    const least = f32x4.splat(reinterpret<f32>(op.p1));
-    const not_0 = i32x4.splat(-op.p0);
-    let counts = i32x4.splat(0);
-    for (; i < (n & -4); i += 4) counts = i32x4.sub(counts, which_count(v128.load(idx + (<usize>i << 2)), least, not_0));
-    count = i32x4.extract_lane(counts, 0) + i32x4.extract_lane(counts, 1) + i32x4.extract_lane(counts, 2) + i32x4.extract_lane(counts, 3);
-  }
-  for (; i < n; i += STRETCH) count += list_elements(op, t, i, min(i + STRETCH, n), scratch);
-  return count;
-}
-
 /** Columns [from, to) of the sums of tokens [t0, t1). */
 function some_columns(op: Op, t0: i32, t1: i32, from: i32, to: i32, scratch: usize): void {
   const n = op.src2.ne0;
   const list = scratch + LIST_AT;
+  // Rows of blocks that wait until there are as many as are added at once, or the token is another.
+  let waiting = 0;
   for (let i = 0; i < n; i += STRETCH) {
     for (let t = t0; t < t1; t++) {
       if (i == 0) memory.fill(row_of(op.dst, t, 0, 0) + (<usize>from << 2), 0, <usize>(to - from) << 2);
       const end = list + (<usize>list_elements(op, t, i, min(i + STRETCH, n), list) << 2);
       const blocks = takes_rows(op.src0.type) && are_small(op, t, list, end);
+      if (!blocks && waiting > 0) waiting = flush(op, t, waiting, from, to, scratch);
       const step = blocks ? to - from : STRIPE;
-      for (let c = from; c < to; c += step) stripe(op, t, blocks, list, end, c, min(step, to - c), scratch);
+      for (let c = from; c < to; c += step) waiting = stripe(op, t, blocks, list, end, c, min(step, to - c), waiting, scratch);
+      if (waiting > 0 && (t1 - t0 > 1 || i + STRETCH >= n)) waiting = flush(op, t, waiting, from, to, scratch);
     }
   }
+}
+
+/** Adds the rows of blocks that wait. Returns how many wait then. */
+function flush(op: Op, t: i32, waiting: i32, from: i32, to: i32, scratch: usize): i32 {
+  add_blocks(op.src0.type, row_of(op.dst, t, 0, 0) + (<usize>from << 2), to - from, scratch, waiting);
+  return 0;
 }
 
 /** Whether all elements times their rows' scales are finite where the scales are. */
@@ -108,14 +100,16 @@ function are_small(op: Op, t: i32, list: usize, end: usize): bool {
   return most < MOST;
 }
 
-/** Columns [c, c + n) of one token's sum. scratch: some elements, the addresses of their rows, and rows as f32. */
-function stripe(op: Op, t: i32, blocks: bool, list: usize, end: usize, c: i32, n: i32, scratch: usize): void {
+/**
+ * Columns [c, c + n) of one token's sum. scratch: some elements, the addresses of their rows, and rows as f32; `rows` of them wait there already. Returns how
+ * many wait then: of blocks.
+ */
+function stripe(op: Op, t: i32, blocks: bool, list: usize, end: usize, c: i32, n: i32, rows: i32, scratch: usize): i32 {
   const type = op.src0.type;
   const w = op.src0.data + <usize>(<u32>c / blck_size(type)) * type_size(type);
   const x = row_of(op.src1, t, 0, 0);
   const y = row_of(op.dst, t, 0, 0) + (<usize>c << 2);
   const most = blocks ? AT_ONCE : AS_F32;
-  let rows = 0;
   for (let p = list; p != end; p += 4) {
     for (let i = load<i32>(p) * op.p2, last = i + op.p2; i < last; i++) {
       const v = load<f32>(x + (<usize>i << 2));
@@ -135,17 +129,19 @@ function stripe(op: Op, t: i32, blocks: bool, list: usize, end: usize, c: i32, n
       rows = 0;
     }
   }
-  if (blocks) add_blocks(type, y, n, scratch, rows);
-  else for (let at = scratch; rows > 0; rows--, at += 4) add_one(y, n, load<usize>(at, ADDRESSES), at);
+  if (blocks) return rows;
+  for (let at = scratch; rows > 0; rows--, at += 4) add_one(y, n, load<usize>(at, ADDRESSES), at);
+  return 0;
 }
 
 /** y += rows of q4_0 or q8_0 times their elements: a block of each in turn, whose scale meets the element first. */
 function add_blocks(type: u32, y: usize, n: i32, rows: usize, count: i32): void {
   const bytes: usize = type == Q8_0 ? 34 : 18;
   const last = rows + (<usize>count << 2);
-  for (let i = rows; i != last; i += 4) touch(load<usize>(i, ADDRESSES), <usize>(n >> 5) * bytes, rows + ROWS_AT);
-  // Scales are taken by fours: beyond the last row those of a row that is there.
-  for (let i = last; (i - rows) & 15; i += 4) store<usize>(i, load<usize>(rows, ADDRESSES), ADDRESSES);
+  // Scales are taken by fours, and rows are fetched by eights: beyond the last row those of a row that is there.
+  const fetched = (count + FETCHED_AT_ONCE - 1) & -FETCHED_AT_ONCE;
+  for (let i = last; i != rows + (<usize>fetched << 2); i += 4) store<usize>(i, load<usize>(rows, ADDRESSES), ADDRESSES);
+  touch_rows(rows + ADDRESSES, fetched, <usize>(n >> 5) * bytes, rows + ROWS_AT);
   for (let at: usize = 0; n > 0; n -= 32, at += bytes, y += 128) {
     for (let i = rows; i < last; i += 16) {
       let d = v128.load16_splat(load<usize>(i, ADDRESSES) + at);
@@ -170,7 +166,7 @@ const FOURTH = memory.data<u8>([0xc1, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xc0, 0xbf, 
 const UPPER_HALF = memory.data<u8>([0, 0, 255, 255]);
 
 /**
- * The 32 sums at y += the blocks `at` bytes from the beginnings of rows, times their factors: sixteen at a time, because of 32 V8 kept two in memory. With
+ * The 32 sums at y += the blocks `at` bytes from the beginnings of rows, times their factors: sixteen at a time, because of 32 V8 kept three in memory. With
  * that, sums of halves apart (below) and sixteen rows at once instead of eight a product of a tenth of the rows took 0.83 of the time in q4_0 and 0.91 in
  * q8_0 (from memory, Zen 4, Node 24, relaxed, one thread).
  */

@@ -25,7 +25,7 @@
  * two; with turbo 22 for 18 of n = 2048, at 1 KB more). A line or two fetched with each step of a pass, so that the loads wait one by one (Xeon: 9 to 14 GB/s of n = 256 where half of them
  * went with the first pass).
  */
-import { FETCHES } from '../matmul/rows_4x1';
+import { FETCHES } from '../matmul/rows_8x1';
 import { less, madd } from '../simd';
 import { range_end, range_start } from '../runtime/schedule';
 import { Op, is_dense, nrows, row_at } from '../runtime/tensor';

@@ -1,7 +1,7 @@
 /** The op MUL_MAT_PACKED: matrix products by packed weights (matmul/packed.ts), and the op that packs them. Threads take chunks of rows. */
 import { mul_mat_packed, packed_rows, repack } from '../matmul/packed';
 import { CHUNK_ROWS } from '../matmul/format/group';
-import { FETCHES, touch } from '../matmul/rows_4x1';
+import { FETCHES, touch } from '../matmul/rows_8x1';
 import { next_chunk } from '../runtime/schedule';
 import { MOST_CHUNKS, take } from '../runtime/sync';
 import { Op, Tensor, nrows, row_of } from '../runtime/tensor';

@@ -1,15 +1,18 @@
 /**
  * Products of which only some rows count (PowerInfer, arXiv 2312.12456; Deja Vu, arXiv 2310.17157): the neurons that fire for a token.
  *
- * A column of idx says by its elements which rows these are. Each thread finds them for itself, a stretch of a column at a time: a thousand elements take a
- * third of a microsecond, which is less than a barrier behind a list for all. Within a stretch tokens come one after the other, so that a row which several
+ * A column of idx says by its elements which rows these are. Each thread finds them for itself, a stretch of a column at a time: a thousand elements take half
+ * a microsecond, which is less than a barrier behind a list for all. Within a stretch tokens come one after the other, so that a row which several
  * of them need is read from memory once. A result is summed whole by one thread, in an order given by shapes alone.
  *
  * Not kept: fetching four rows just before the four ahead of them are computed, instead of all of a stretch first (1.04 of the time, Zen 4, Node 24, relaxed).
+ * What a tenth of the rows takes there, q4_0 of 1024 x 2816, three matrices, one thread, where all of them packed take 300 us: 38 us of products and 44 of
+ * sums with rows in the cache, some 20 of lists, results and what is written to memory, and 58 of waiting for rows: 69 ns each, 52 where a neuron's three lie
+ * side by side.
  */
 import { ACC, ROWS } from '../matmul/format/group';
 import { mul_mat_packed, mul_mat_packed_scratch, repack } from '../matmul/packed';
-import { AT_ONCE, FETCHES, rows_4x1, takes_rows, touch } from '../matmul/rows_4x1';
+import { AT_ONCE, FETCHED_AT_ONCE, FETCHES, rows_8x1, takes_rows, touch, touch_rows } from '../matmul/rows_8x1';
 import { next_chunk } from '../runtime/schedule';
 import { MOST_CHUNKS } from '../runtime/sync';
 import { LAYOUT_PACKED, Op, Tensor, row_of } from '../runtime/tensor';
@@ -22,50 +25,55 @@ import { fetched_rows } from './mul_mat_packed';
  */
 const TURN: i32 = 7;
 
-/** Elements of a stretch, and where that gives a thread fewer than FEW of them. */
-const STRETCH: i32 = 128;
-const SHORT: i32 = 64;
-const FEW: i32 = 4;
+/** Elements of a stretch at most, and halves of that where it gives a thread fewer than FEW of them. */
+const STRETCH: i32 = 256;
+const FEW: i32 = 8;
 
-/** Bytes of a stretch's list, and of what is written behind it. */
+/** Bytes of a stretch's list, with what is written behind it, and of the addresses of its rows, the last one's more than once. */
 const LIST: usize = (<usize>STRETCH + 4) << 2;
-
-/** For each set of four lanes, as a bit mask: these lanes in their order. */
-const LANES = memory.data<u8>([
-  0, 0, 0, 0, 0, 0, 0, 0, 1, 0, 0, 0, 0, 1, 0, 0, 2, 0, 0, 0, 0, 2, 0, 0, 1, 2, 0, 0, 0, 1, 2, 0, 3, 0, 0, 0, 0, 3, 0, 0, 1, 3, 0, 0, 0, 1,
-  3, 0, 2, 3, 0, 0, 0, 2, 3, 0, 1, 2, 3, 0, 0, 1, 2, 3,
-]);
+const ADDRESSES: usize = (<usize>STRETCH + FETCHED_AT_ONCE) << 2;
 
 /**
  * Lists those of the elements [from, to) of column t of src2, f32, that count, as i32 in their order: those that are at least p1, an f32, and with p0 = 1
  * those that are neither 0 nor below p1. (A NaN is neither, and not at least anything.) With src3, the rows that elements stand for (inverse_lookup), only those that stand for one. Returns
- * how many there are; up to four words behind them are overwritten.
+ * how many there are; a word behind them is overwritten.
  */
 export function list_elements(op: Op, t: i32, from: i32, to: i32, list: usize): i32 {
-  const idx = row_of(op.src2, t, 0, 0);
+  const rows = op.src3;
+  let end = list;
+  for (let i = from; i < to; i += 64) {
+    for (let set = elements_of(op, t, i, min(i + 64, to)); set != 0; set &= set - 1) {
+      const element = i + <i32>ctz(set);
+      store<i32>(end, element);
+      if (row_at(rows, element) >= 0) end += 4;
+    }
+  }
+  return <i32>(end - list) >> 2;
+}
+
+/** Of up to 64 elements [from, to) of column t of src2 those that count, as bits. What is asked of each is asked of all, without a branch that nobody could foretell. */
+export function elements_of(op: Op, t: i32, from: i32, to: i32): u64 {
   const least = f32x4.splat(reinterpret<f32>(op.p1));
   const not_0 = i32x4.splat(-op.p0);
-  let end = list;
-  for (let i = from; i < to;) {
-    const p = idx + (<usize>i << 2);
-    const four = to - i >= 4;
-    const v = four ? v128.load(p) : v128.load32_zero(p);
-    // Without a branch, which nobody could foretell: what is not kept is overwritten.
-    const counts = i32x4.bitmask(which_count(v, least, not_0)) & (four ? 15 : 1);
-    const lanes = i16x8.extend_low_i8x16_u(v128.load32_zero(LANES + (<usize>counts << 2)));
-    v128.store(end, i32x4.add(i32x4.splat(i), i32x4.extend_low_i16x8_u(lanes)));
-    end += <usize>popcnt(counts) << 2;
-    i += four ? 4 : 1;
+  let p = row_of(op.src2, t, 0, 0) + (<usize>from << 2);
+  let set: u64 = 0;
+  let bit: u64 = 0;
+  for (const end = <u64>(to - from) & -16; bit != end; bit += 16, p += 64) {
+    const a = i16x8.narrow_i32x4_s(which_count(v128.load(p), least, not_0), which_count(v128.load(p, 16), least, not_0));
+    const b = i16x8.narrow_i32x4_s(which_count(v128.load(p, 32), least, not_0), which_count(v128.load(p, 48), least, not_0));
+    set |= <u64>i8x16.bitmask(i8x16.narrow_i16x8_s(a, b)) << bit;
   }
-  const rows = op.src3;
-  if (!changetype<usize>(rows)) return <i32>(end - list) >> 2;
-  let kept = list;
-  for (let p = list; p != end; p += 4) {
-    const i = load<i32>(p);
-    store<i32>(kept, i);
-    if (row_at(rows, i) >= 0) kept += 4;
+  for (const end = <u64>(to - from); bit != end; bit++, p += 4) {
+    set |= <u64>(i32x4.bitmask(which_count(v128.load32_zero(p), least, not_0)) & 1) << bit;
   }
-  return <i32>(kept - list) >> 2;
+  return set;
+}
+
+/** How many of the elements [from, to) of column t of src2 count, where each stands for a row. */
+export function count_elements(op: Op, t: i32, from: i32, to: i32): i32 {
+  let count: u64 = 0;
+  for (let i = from; i < to; i += 64) count += popcnt(elements_of(op, t, i, min(i + 64, to)));
+  return <i32>count;
 }
 
 /** All bits of those of the elements v, f32, that count (list_elements): at least `least` or, where all bits of not_0 are set, neither 0 nor below it. */
@@ -114,7 +122,8 @@ export function is_dense(dense: Tensor, count: i32, rows: i32, turn: i32): bool 
  */
 export function mul_mat_sparse(op: Op, ith: i32, nth: i32, cursor_bytes: usize, scratch: usize): void {
   const n = op.src2.ne0;
-  const stretch = n < STRETCH * FEW * nth ? SHORT : STRETCH;
+  let stretch = STRETCH;
+  while (stretch > 64 && n < stretch * FEW * nth) stretch >>= 1;
   const size = stretch * (n / (stretch * MOST_CHUNKS) + 1);
   const chunks = (n + size - 1) / size;
   for (let c = next_chunk(op, chunks, ith, nth, cursor_bytes); c >= 0; c = next_chunk(op, chunks, ith, nth, cursor_bytes)) {
@@ -147,43 +156,58 @@ function plain_row(w: Tensor, rows: Tensor, list: usize, j: i32): usize {
 /** Elements [from, to) of token t. */
 function some_rows(op: Op, t: i32, from: i32, to: i32, scratch: usize): void {
   const list = scratch + ACC;
-  const count = list_elements(op, t, from, to, list);
-  products(op, t, from, to, list, count, scratch);
-  if (!changetype<usize>(op.src5)) return;
   const y = row_of(op.dst, t, 0, 0);
-  const times = row_of(op.src5, t, 0, 0);
+  const rows = op.src3;
+  const behind = to == op.src2.ne0 ? op.dst.ne0 : to;
+  const times = changetype<usize>(op.src5) ? row_of(op.src5, t, 0, 0) : 0;
+  if (!changetype<usize>(rows) && (changetype<usize>(op.src4) || op.src0.layout == LAYOUT_PACKED)) {
+    const w = changetype<usize>(op.src4) ? op.src4 : op.src0;
+    if (is_dense(w, count_elements(op, t, from, to), to - from, TURN)) {
+      dense_rows(w, from, to, row_of(op.src1, 0, t, 0), y, op.p3 != 0, list);
+      memory.fill(y + (<usize>to << 2), 0, <usize>(behind - to) << 2);
+      if (times) multiply(y + (<usize>from << 2), times + (<usize>from << 2), to - from);
+      for (let i = from; i < to; i += 64) {
+        const end = min(i + 64, to);
+        for (let set = ~elements_of(op, t, i, end) & (<u64>-1 >> (64 - (end - i))); set != 0; set &= set - 1)
+          store<f32>(y + (<usize>(i + <i32>ctz(set)) << 2), 0);
+      }
+      return;
+    }
+  }
+  memory.fill(y + (<usize>from << 2), 0, <usize>(behind - from) << 2);
+  const count = list_elements(op, t, from, to, list);
+  products(op, t, to - from, list, count, scratch);
+  if (!times) return;
   for (let p = list, end = list + (<usize>count << 2); p != end; p += 4) {
     const i = <usize>load<i32>(p) << 2;
     store<f32>(y + i, load<f32>(y + i) * load<f32>(times + i));
   }
 }
 
-/** The products of those that a list has. */
-function products(op: Op, t: i32, from: i32, to: i32, list: usize, count: i32, scratch: usize): void {
-  const work = list + LIST;
+/** The n f32 at y times those at x. */
+function multiply(y: usize, x: usize, n: i32): void {
+  for (const end = y + (<usize>(n & -4) << 2); y != end; y += 16, x += 16) v128.store(y, f32x4.mul(v128.load(y), v128.load(x)));
+  for (const end = y + (<usize>(n & 3) << 2); y != end; y += 4, x += 4) store<f32>(y, load<f32>(y) * load<f32>(x));
+}
+
+/** The products of those of `all` elements that a list has. */
+function products(op: Op, t: i32, all: i32, list: usize, count: i32, scratch: usize): void {
+  const addresses = list + LIST;
+  const work = addresses + ADDRESSES;
   const rows = op.src3;
-  const w = is_dense(op.src4, count, to - from, TURN) ? op.src4 : op.src0;
+  const w = is_dense(op.src4, count, all, TURN) ? op.src4 : op.src0;
   const packed = w.layout == LAYOUT_PACKED;
   const x = row_of(op.src1, 0, t, 0);
   const y = row_of(op.dst, t, 0, 0);
-  const behind = to == op.src2.ne0 ? op.dst.ne0 : to;
-  memory.fill(y + (<usize>from << 2), 0, <usize>(behind - from) << 2);
   if (!packed && takes_rows(w.type)) {
-    const bytes = bytes_of_row(w);
-    for (let j = 0; j < count; j++) touch(plain_row(w, rows, list, j), bytes, scratch);
+    if (count == 0) return;
+    const fetched = (count + FETCHED_AT_ONCE - 1) & -FETCHED_AT_ONCE;
+    for (let j = 0; j < fetched; j++) store<usize>(addresses + <usize>j * sizeof<usize>(), plain_row(w, rows, list, min(j, count - 1)));
+    touch_rows(addresses, fetched, op.p4 ? op.p4 : bytes_of_row(w), scratch);
     for (let i = 0; i < count; i += AT_ONCE) {
-      // Where a list ends its last row is taken more than once.
-      for (let j = 0; j < AT_ONCE; j++) store<usize>(work + <usize>j * sizeof<usize>(), plain_row(w, rows, list, min(i + j, count - 1)));
-      rows_4x1(w.type, work, w.ne0, x, scratch);
-      for (let j = 0, n = min(AT_ONCE, count - i); j < n; j++) put(y, list, i + j, load<f32>(scratch + (<usize>j << 2)));
-    }
-    return;
-  }
-  if (packed && !changetype<usize>(rows) && is_dense(w, count, to - from, TURN)) {
-    dense_rows(w, from, to, x, y, op.p3 != 0, work);
-    for (let i = from, p = list, end = list + (<usize>count << 2); i < to; i++) {
-      if (p != end && load<i32>(p) == i) p += 4;
-      else store<f32>(y + (<usize>i << 2), 0);
+      const n = min(AT_ONCE, count - i);
+      rows_8x1(w.type, addresses + <usize>i * sizeof<usize>(), n <= AT_ONCE / 2, w.ne0, x, scratch);
+      for (let j = 0; j < n; j++) put(y, list, i + j, load<f32>(scratch + (<usize>j << 2)));
     }
     return;
   }

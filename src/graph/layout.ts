@@ -42,10 +42,10 @@ export const ROW_BLOCK = 16;
 export const ACC_BYTES = 64;
 /** Of 16 rows, how many are still taken one by one where the weights are there packed, too (assembly/ops/sparse.ts TURN, axpy.ts TURN). */
 export const SPARSE_TURN = { mul_mat_sparse: 7, axpy: 3 } as const;
-/** Types whose plain rows are multiplied as they lie, four at a time (assembly/matmul/rows_4x1.ts takes_rows). */
+/** Types whose plain rows are multiplied as they lie, eight at a time (assembly/matmul/rows_8x1.ts takes_rows). */
 export const PLAIN_ROWS: readonly string[] = ['q4_0', 'q8_0'];
-/** Scratch bytes of MUL_MAT_SPARSE's list of 128 elements, and of AXPY: 16 elements, the addresses of their rows and factors, 512 f32 of four rows, a list of 512. */
-export const SPARSE_LIST_BYTES = 4 * (128 + 4);
+/** Scratch bytes of MUL_MAT_SPARSE's list of 256 elements and the addresses of their rows, and of AXPY: 16 elements, the addresses of their rows and factors, 512 f32 of four rows, a list of 512. */
+export const SPARSE_LIST_BYTES = 4 * (256 + 4) + 4 * (256 + 8);
 export const AXPY_SCRATCH = 3 * 4 * 16 + 4 * 512 * 4 + 4 * (512 + 4);
 
 /** The loops of packed products (assembly/matmul/loops.ts), as explain() names them. */

@@ -30,6 +30,10 @@ function inverseOf(lookup: Tensor, n: number, { once, push }: Lowering): Tensor 
   });
 }
 
+/** Bytes from the beginnings of rows that their first product fetches for those that follow: all of a bundle's row, where w is its first part. */
+const bundled = ({ viewOf, viewOffset, ne, nb }: Tensor): number =>
+  viewOf && viewOffset === 0 && viewOf.ne[1] === ne[1] && viewOf.nb[1] === nb[1] ? nb[1] : 0;
+
 /** Lowers mul_mat_sparse and axpy. */
 export function pushSparse(t: Tensor, lowering: Lowering): void {
   const [w, x, idx, lookup, given, times] = t.src as readonly [Tensor, Tensor, Tensor, ...(Tensor | undefined)[]];
@@ -56,12 +60,12 @@ export function pushSparse(t: Tensor, lowering: Lowering): void {
     const type = actType(w.type);
     const packed = w.layout === 'packed';
     const plain = !packed && PLAIN_ROWS.includes(w.type.name);
-    const rows = packed ? `row blocks of ${ROW_BLOCK}` : plain ? 'rows_4x1, single rows' : `single rows, packed ${ROW_BLOCK} at a time,`;
+    const rows = packed ? `row blocks of ${ROW_BLOCK}` : plain ? 'rows_8x1, single rows' : `single rows, packed ${ROW_BLOCK} at a time,`;
     push({
       code: 'MUL_MAT_SPARSE',
       dst: t,
       src: [w, apart(x, type), ...counting, dense, times && rowsOf(times, TYPE.f32)],
-      params: [...params, dense ? fetched(dense) : 0],
+      params: [...params, dense ? fetched(dense) : 0, plain ? bundled(w) : 0],
       // Behind the sums of a row block and a list: what its product wants, and 16 rows to pack twice.
       scratch: ACC_BYTES + SPARSE_LIST_BYTES + scratch + (packed || plain ? 0 : 2 * ROW_BLOCK * rowSize(w.type, w.ne[0])),
       how: `${w.type.name} x ${type.name}: ${rows} of ${which}${turns}`,

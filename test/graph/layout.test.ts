@@ -169,9 +169,10 @@ it('assembly/ops/sparse.ts and axpy.ts: scratch, rows as they lie, and where pac
   const { STRIPE, AT_ONCE, AS_F32, TURN, STRETCH } = constants('ops/axpy');
   const sparse = constants('ops/sparse');
   expect([sparse.TURN, TURN]).toEqual([SPARSE_TURN.mul_mat_sparse, SPARSE_TURN.axpy]);
-  expect(4 * (sparse.STRETCH + 4)).toBe(SPARSE_LIST_BYTES);
+  const { FETCHED_AT_ONCE } = constants('matmul/rows_8x1');
+  expect(4 * (sparse.STRETCH + 4) + 4 * (sparse.STRETCH + FETCHED_AT_ONCE)).toBe(SPARSE_LIST_BYTES);
   expect(3 * 4 * AT_ONCE + AS_F32 * STRIPE * 4 + 4 * (STRETCH + 4)).toBe(AXPY_SCRATCH);
-  expect(source('matmul/rows_4x1')).toContain(`return ${PLAIN_ROWS.map((type) => `type == id.${type.toUpperCase()}`).join(' || ')};`);
+  expect(source('matmul/rows_8x1')).toContain(`return ${PLAIN_ROWS.map((type) => `type == id.${type.toUpperCase()}`).join(' || ')};`);
   expect([constants('matmul/format/group').ROWS, constants('matmul/format/group').ACC]).toEqual([ROW_BLOCK, ACC_BYTES]);
 });
 

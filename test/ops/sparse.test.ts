@@ -353,7 +353,7 @@ describe('operands and words', () => {
     const pair = (a: Tensor, b: Tensor): string =>
       explain(engine.plan(mul_mat_sparse(a, x, idx, { threshold: 0.5 }), mul_mat_sparse(b, x, idx, { threshold: 0.5, dense: packed })));
     const said = pair(w, packed);
-    expect(said).toContain('rows_4x1, single rows of elements of at least 0.5)');
+    expect(said).toContain('rows_8x1, single rows of elements of at least 0.5)');
     expect(said).toMatch(/row blocks of 16 of elements of at least 0\.5; packed rows where more than \d+ of 16 count/);
     expect(explain(engine.plan(mul_mat_sparse(zeros([64, 32]), x, idx)))).toContain('single rows, packed 16 at a time, of elements');
     expect(explain(engine.plan(axpy(w, idx, idx)))).toMatch(/^[^\n]*AXPY \(q4_0 rows of elements that are not 0 in f32\)/);
