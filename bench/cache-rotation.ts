@@ -77,7 +77,11 @@ function rotationSwitch({ internals: { engine } }: Model): (on: boolean) => void
 }
 
 /** One opening: what makes a token with rotation and without, and what ends it. */
-async function opened(type: KvType, threads: number, opening: number): Promise<{ both: readonly [Token, Token]; end: () => Promise<void> }> {
+async function opened(
+  type: KvType,
+  threads: number,
+  opening: number,
+): Promise<{ both: readonly [Token, Token]; end: () => Promise<void> }> {
   if (!options.copies) {
     const model = await open(type, threads, true);
     const turn = rotationSwitch(model);

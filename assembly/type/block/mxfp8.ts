@@ -52,8 +52,6 @@ export function dequantize_mxfp8(x: usize, y: usize, k: i32, mantissa: i32): voi
 }
 
 /** Elements of four f32 that are no NaN. */
-// @ts-ignore: decorator
-@inline
 function elements(x: v128, mantissa: i32): v128 {
   const shift = 23 - mantissa;
   const b = bias(mantissa);

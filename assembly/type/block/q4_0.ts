@@ -7,7 +7,7 @@
 import { dot2_u6_offset, f16_to_f32, f32_to_f16, held, hsum_f32, madd } from '../../simd';
 import { make_qx_quants, sum_squares, weigh } from './search_qx';
 import { L, WEIGHT } from './work';
-import { low_bytes, store_i8_scaled, trunc_i32x4 } from './words';
+import { codes16, store_i8_scaled } from './words';
 
 // @ts-ignore: decorator
 @inline
@@ -28,8 +28,6 @@ export function dequantize_row_q4_0(x: usize, y: usize, k: i32): void {
 }
 
 /** The element of largest magnitude, the first of equals; NaNs are passed over. */
-// @ts-ignore: decorator
-@inline
 export function block32_signed_max(x: usize): f32 {
   let amax: f32 = 0;
   let max: f32 = 0;
@@ -43,25 +41,16 @@ export function block32_signed_max(x: usize): f32 {
   return max;
 }
 
-/** min(15, (i8)(x * id + 8.5)) of four f32. */
-// @ts-ignore: decorator
-@inline
-function quant4(x: usize, id: v128): v128 {
-  return trunc_i32x4(f32x4.add(f32x4.mul(v128.load(x), id), f32x4.splat(8.5)));
-}
-
-// @ts-ignore: decorator
-@inline
-function quant16(x: usize, id: v128): v128 {
-  return i8x16.min_s(i8x16.splat(15), low_bytes(quant4(x, id), quant4(x + 16, id), quant4(x + 32, id), quant4(x + 48, id)));
-}
-
 export function quantize_row_q4_0(x: usize, y: usize, k: i32): void {
+  const zero = f32x4.splat(0);
+  const fifteen = i8x16.splat(15);
   for (const end = x + (<usize>k << 2); x < end; x += 128, y += BYTES) {
     const d = block32_signed_max(x) / -8;
     const id = f32x4.splat(d != 0 ? 1 / d : 0);
     store<u16>(y, <u16>f32_to_f16(d));
-    v128.store(y, v128.or(quant16(x, id), i8x16.shl(quant16(x + 64, id), 4)), 2);
+    const q0 = i8x16.min_s(fifteen, codes16(x, zero, id, 8.5));
+    const q1 = i8x16.min_s(fifteen, codes16(x + 64, zero, id, 8.5));
+    v128.store(y, v128.or(q0, i8x16.shl(q1, 4)), 2);
   }
 }
 

@@ -8,7 +8,7 @@ import { dot2_u6, f16_to_f32, f32_to_f16, held, hsum_f32, madd } from '../../sim
 import { make_qkx_quants } from './search_qkx';
 import { sum_squares, weigh } from './search_qx';
 import { L, SCALAR, WEIGHT } from './work';
-import { low_bytes, store_i8_scaled_plus, trunc_i32x4 } from './words';
+import { codes16, store_i8_scaled_plus } from './words';
 
 // @ts-ignore: decorator
 @inline
@@ -29,8 +29,6 @@ export function dequantize_row_q4_1(x: usize, y: usize, k: i32): void {
 }
 
 /** Smallest (sign -1) or largest (sign 1) of 32 f32; a NaN is passed over, and a block of NaNs gives FLT_MAX. */
-// @ts-ignore: decorator
-@inline
 export function block32_extreme(x: usize, sign: f32): f32 {
   let most: f32 = -f32.MAX_VALUE;
   for (let j: usize = 0; j < 128; j += 4) {
@@ -38,19 +36,6 @@ export function block32_extreme(x: usize, sign: f32): f32 {
     if (v > most) most = v;
   }
   return sign * most;
-}
-
-/** (int)((x - m) * id + 0.5) of sixteen f32, low bytes. */
-// @ts-ignore: decorator
-@inline
-export function quant16_from_min(x: usize, m: v128, id: v128): v128 {
-  const half = f32x4.splat(0.5);
-  return low_bytes(
-    trunc_i32x4(f32x4.add(f32x4.mul(f32x4.sub(v128.load(x), m), id), half)),
-    trunc_i32x4(f32x4.add(f32x4.mul(f32x4.sub(v128.load(x, 16), m), id), half)),
-    trunc_i32x4(f32x4.add(f32x4.mul(f32x4.sub(v128.load(x, 32), m), id), half)),
-    trunc_i32x4(f32x4.add(f32x4.mul(f32x4.sub(v128.load(x, 48), m), id), half)),
-  );
 }
 
 export function quantize_row_q4_1(x: usize, y: usize, k: i32): void {
@@ -62,8 +47,8 @@ export function quantize_row_q4_1(x: usize, y: usize, k: i32): void {
     const id = f32x4.splat(d != 0 ? 1 / d : 0);
     store<u16>(y, <u16>f32_to_f16(d));
     store<u16>(y, <u16>f32_to_f16(min), 2);
-    const q0 = i8x16.min_s(fifteen, quant16_from_min(x, m, id));
-    const q1 = i8x16.min_s(fifteen, quant16_from_min(x + 64, m, id));
+    const q0 = i8x16.min_s(fifteen, codes16(x, m, id, 0.5));
+    const q1 = i8x16.min_s(fifteen, codes16(x + 64, m, id, 0.5));
     v128.store(y, v128.or(q0, i8x16.shl(q1, 4)), 4);
   }
 }

@@ -8,7 +8,7 @@ import { dot2_u6_offset, f16_to_f32, f32_to_f16, held, hsum_f32, lookup16, madd 
 import { block32_signed_max } from './q4_0';
 import { make_qx_quants, sum_squares, weigh } from './search_qx';
 import { L, WEIGHT } from './work';
-import { low_bytes, store_i8_scaled, trunc_i32x4 } from './words';
+import { codes16, store_i8_scaled } from './words';
 
 // @ts-ignore: decorator
 @inline
@@ -71,25 +71,14 @@ export function dequantize_row_q5_0(x: usize, y: usize, k: i32): void {
   }
 }
 
-// @ts-ignore: decorator
-@inline
-function quant4(x: usize, id: v128): v128 {
-  return trunc_i32x4(f32x4.add(f32x4.mul(v128.load(x), id), f32x4.splat(16.5)));
-}
-
-/** min(31, (i8)(x * id + 16.5)) of sixteen f32. */
-// @ts-ignore: decorator
-@inline
-function quant16(x: usize, id: v128): v128 {
-  return i8x16.min_s(i8x16.splat(31), low_bytes(quant4(x, id), quant4(x + 16, id), quant4(x + 32, id), quant4(x + 48, id)));
-}
-
 export function quantize_row_q5_0(x: usize, y: usize, k: i32): void {
+  const zero = f32x4.splat(0);
+  const most = i8x16.splat(31);
   for (const end = x + (<usize>k << 2); x < end; x += 128, y += BYTES) {
     const d = block32_signed_max(x) / -16;
     const id = f32x4.splat(d != 0 ? 1 / d : 0);
     store<u16>(y, <u16>f32_to_f16(d));
-    store_codes5(y + 2, quant16(x, id), quant16(x + 64, id));
+    store_codes5(y + 2, i8x16.min_s(most, codes16(x, zero, id, 16.5)), i8x16.min_s(most, codes16(x + 64, zero, id, 16.5)));
   }
 }
 

@@ -7,12 +7,12 @@
  * Its functions begin as q5_0's do: a function returns one value, so what a loop holds in locals is written where the loop is.
  */
 import { dot2_u6, f16_to_f32, f32_to_f16, held, hsum_f32, madd } from '../../simd';
-import { block32_extreme, quant16_from_min } from './q4_1';
+import { block32_extreme } from './q4_1';
 import { codes5, qh_bits, qh_bytes, store_codes5 } from './q5_0';
 import { make_qkx_quants } from './search_qkx';
 import { sum_squares, weigh } from './search_qx';
 import { L, SCALAR, WEIGHT } from './work';
-import { store_i8_scaled_plus } from './words';
+import { codes16, store_i8_scaled_plus } from './words';
 
 // @ts-ignore: decorator
 @inline
@@ -45,7 +45,7 @@ export function quantize_row_q5_1(x: usize, y: usize, k: i32): void {
     const id = f32x4.splat(d != 0 ? 1 / d : 0);
     store<u16>(y, <u16>f32_to_f16(d));
     store<u16>(y, <u16>f32_to_f16(min), 2);
-    store_codes5(y + 4, quant16_from_min(x, m, id), quant16_from_min(x + 64, m, id));
+    store_codes5(y + 4, codes16(x, m, id, 0.5), codes16(x + 64, m, id, 0.5));
   }
 }
 

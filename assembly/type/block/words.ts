@@ -11,6 +11,17 @@ export function trunc_i32x4(x: v128): v128 {
   return v128.and(i32x4.trunc_sat_f32x4_s(x), fits);
 }
 
+/** (int)((x - m) * id + more) of sixteen f32, low bytes. A function that is called: a copy of it has 300 bytes, and four formats would have two each. */
+export function codes16(x: usize, m: v128, id: v128, more: f32): v128 {
+  const plus = f32x4.splat(more);
+  return low_bytes(
+    trunc_i32x4(f32x4.add(f32x4.mul(f32x4.sub(v128.load(x), m), id), plus)),
+    trunc_i32x4(f32x4.add(f32x4.mul(f32x4.sub(v128.load(x, 16), m), id), plus)),
+    trunc_i32x4(f32x4.add(f32x4.mul(f32x4.sub(v128.load(x, 32), m), id), plus)),
+    trunc_i32x4(f32x4.add(f32x4.mul(f32x4.sub(v128.load(x, 48), m), id), plus)),
+  );
+}
+
 /** Low bytes of four i32x4 as one i8x16: wraps, never saturates. */
 // @ts-ignore: decorator
 @inline
