@@ -30,7 +30,7 @@ const bytes = Number(options.mib) * 2 ** 20;
 const SLICE_MS = 120;
 /** Rounds between two ceilings. */
 const EVERY = 6;
-/** Vectors that one run of peak_add adds (roofline/assembly/ceilings.ts add_vectors). */
+/** Vectors that one run of peak_add or peak_less takes (roofline/assembly/ceilings.ts in_registers). */
 const ADD_VECTORS = 12;
 /** Additions for each vector that mixing m parts takes (assembly/ops/fwht_mix.ts), by m / 4. */
 const MIXING: { readonly [m: number]: number } = { 3: 50 / 12, 5: 114 / 20, 7: 210 / 28 };

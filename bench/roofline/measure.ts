@@ -9,7 +9,7 @@ export type BuildKind = 'relaxed' | 'simd';
 /** A thing to time; every thread does all of it. */
 export interface Job {
   readonly name: string;
-  readonly what: 'read' | 'read_streams' | 'update' | 'peak_add' | 'peak_less' | 'peak_f32' | 'peak_dot' | 'peak_dot_add' | 'mul_mat';
+  readonly what: 'read' | 'read_streams' | 'peak_add' | 'peak_less' | 'peak_f32' | 'peak_dot' | 'peak_dot_add' | 'mul_mat';
   /** Time until V8 has optimised it. */
   readonly warmMs: number;
   readonly bytes?: number;

@@ -20,7 +20,7 @@ for (let i = 0; i < 2 ** 20; i++) floats[INPUT / 4 + i] = Math.sin(i);
 
 /** What is timed, as a function that does `times` of it. */
 function prepare({ what, bytes, type, rows, ne00, columns, chunk }) {
-  if (what === 'read' || what === 'read_streams' || what === 'update') return (times) => ceilings[what](WEIGHTS, WEIGHTS + bytes, times);
+  if (what === 'read' || what === 'read_streams') return (times) => ceilings[what](WEIGHTS, WEIGHTS + bytes, times);
   if (what === 'peak_add' || what === 'peak_less') return (times) => ceilings[what](INPUT, DST, times);
   if (what !== 'mul_mat') return (times) => ceilings[what](INPUT, WEIGHTS, DST, times);
   const scratch = (k.heap_base() + 63) & ~63;

@@ -54,19 +54,6 @@ export function read_streams(from: usize, to: usize, times: i32): i32 {
   return i32x4.extract_lane(v128.xor(v128.xor(s0, s1), v128.xor(s2, s3)), 0);
 }
 
-/** Adds to every vector of [from, to) where it lies, `times` times: what is read, and written back. Sizes are multiples of 64. */
-export function update(from: usize, to: usize, times: i32): void {
-  const one = f32x4.splat(1);
-  for (; times > 0; times--) {
-    for (let p = from; p != to; p += 64) {
-      v128.store(p, f32x4.add(v128.load(p), one));
-      v128.store(p, f32x4.add(v128.load(p, 16), one), 16);
-      v128.store(p, f32x4.add(v128.load(p, 32), one), 32);
-      v128.store(p, f32x4.add(v128.load(p, 48), one), 48);
-    }
-  }
-}
-
 /** Bytes of activations the peaks run over, again and again. */
 const A: usize = 1024;
 
@@ -159,9 +146,6 @@ export function peak_dot_add(a: usize, w: usize, out: usize, times: i32): void {
   peak<DotAdd>(a, w, out, times);
 }
 
-/** Sums that hide an addition's latency, of which a register is left for what they add. */
-const SUMS: i32 = 12;
-
 /** Additions in registers, and nothing else. */
 export function peak_add(w: usize, out: usize, times: i32): void {
   in_registers<Add>(w, out, times);
@@ -170,11 +154,6 @@ export function peak_add(w: usize, out: usize, times: i32): void {
 /** Subtractions, which with relaxed SIMD are multiply-adds, as the transform's are. */
 export function peak_less(w: usize, out: usize, times: i32): void {
   in_registers<Less>(w, out, times);
-}
-
-/** Vectors that one of `times` adds or subtracts. */
-export function add_vectors(): i32 {
-  return SUMS;
 }
 
 @unmanaged
@@ -194,6 +173,7 @@ class Less {
   }
 }
 
+/** Twelve sums, which hide an operation's latency and leave registers for what is added. */
 // @ts-ignore: decorator
 @inline
 function in_registers<M>(w: usize, out: usize, times: i32): void {
