@@ -76,17 +76,17 @@ function some_columns(op: Op, t0: i32, t1: i32, from: i32, to: i32, scratch: usi
       if (i == 0) memory.fill(row_of(op.dst, t, 0, 0) + (<usize>from << 2), 0, <usize>(to - from) << 2);
       const end = list + (<usize>list_elements(op, t, i, min(i + STRETCH, n), list) << 2);
       const blocks = takes_rows(op.src0.type) && are_small(op, t, list, end);
-      if (!blocks && waiting > 0) waiting = flush(op, t, waiting, from, to, scratch);
+      if (!blocks) waiting = add_waiting(op, t, waiting, from, to, scratch);
       const step = blocks ? to - from : STRIPE;
       for (let c = from; c < to; c += step) waiting = stripe(op, t, blocks, list, end, c, min(step, to - c), waiting, scratch);
-      if (waiting > 0 && (t1 - t0 > 1 || i + STRETCH >= n)) waiting = flush(op, t, waiting, from, to, scratch);
+      if (t1 - t0 > 1 || i + STRETCH >= n) waiting = add_waiting(op, t, waiting, from, to, scratch);
     }
   }
 }
 
-/** Adds the rows of blocks that wait. Returns how many wait then. */
-function flush(op: Op, t: i32, waiting: i32, from: i32, to: i32, scratch: usize): i32 {
-  add_blocks(op.src0.type, row_of(op.dst, t, 0, 0) + (<usize>from << 2), to - from, scratch, waiting);
+/** Adds the rows of blocks that wait, where any do. Returns how many wait then: none. */
+function add_waiting(op: Op, t: i32, waiting: i32, from: i32, to: i32, scratch: usize): i32 {
+  if (waiting > 0) add_blocks(op.src0.type, row_of(op.dst, t, 0, 0) + (<usize>from << 2), to - from, scratch, waiting);
   return 0;
 }
 

@@ -22,8 +22,8 @@
  *
  * Not kept, with what the EPYC did of them: five doublings with the first pass and three with the others, one vector at a time (21 GB/s for 25 of n = 64, 16 for
  * 18 of 512, with turbo the same); six with the first (22 of n = 64); passes of three doublings of two vectors side by side, of which some spill (as fast as of
- * two; with turbo 22 for 18 of n = 2048, at 1 KB more). A line or two fetched with each step of a pass, so that the loads wait one by one (Xeon: 9 to 14 GB/s of n = 256 where half of them
- * went with the first pass).
+ * two; with turbo 22 for 18 of n = 2048, at 1 KB more). A line or two fetched with each step of a pass, so that the loads wait one by one (Xeon: 9 to 14 GB/s
+ * of n = 256 where half of them went with the first pass).
  */
 import { FETCHES } from '../matmul/rows_8x1';
 import { less, madd } from '../simd';

@@ -69,7 +69,7 @@ export function elements_of(op: Op, t: i32, from: i32, to: i32): u64 {
   return set;
 }
 
-/** How many of the elements [from, to) of column t of src2 count, where each stands for a row. */
+/** How many of the elements [from, to) of column t of src2 count, without src3: each stands for a row. */
 export function count_elements(op: Op, t: i32, from: i32, to: i32): i32 {
   let count: u64 = 0;
   for (let i = from; i < to; i += 64) count += popcnt(elements_of(op, t, i, min(i + 64, to)));
@@ -160,17 +160,14 @@ function some_rows(op: Op, t: i32, from: i32, to: i32, scratch: usize): void {
   const rows = op.src3;
   const behind = to == op.src2.ne0 ? op.dst.ne0 : to;
   const times = changetype<usize>(op.src5) ? row_of(op.src5, t, 0, 0) : 0;
+  // Row i is element i's: as packed rows all of them can be computed.
   if (!changetype<usize>(rows) && (changetype<usize>(op.src4) || op.src0.layout == LAYOUT_PACKED)) {
     const w = changetype<usize>(op.src4) ? op.src4 : op.src0;
     if (is_dense(w, count_elements(op, t, from, to), to - from, TURN)) {
       dense_rows(w, from, to, row_of(op.src1, 0, t, 0), y, op.p3 != 0, list);
       memory.fill(y + (<usize>to << 2), 0, <usize>(behind - to) << 2);
       if (times) multiply(y + (<usize>from << 2), times + (<usize>from << 2), to - from);
-      for (let i = from; i < to; i += 64) {
-        const end = min(i + 64, to);
-        for (let set = ~elements_of(op, t, i, end) & (<u64>-1 >> (64 - (end - i))); set != 0; set &= set - 1)
-          store<f32>(y + (<usize>(i + <i32>ctz(set)) << 2), 0);
-      }
+      clear_others(op, t, from, to, y);
       return;
     }
   }
@@ -181,6 +178,15 @@ function some_rows(op: Op, t: i32, from: i32, to: i32, scratch: usize): void {
   for (let p = list, end = list + (<usize>count << 2); p != end; p += 4) {
     const i = <usize>load<i32>(p) << 2;
     store<f32>(y + i, load<f32>(y + i) * load<f32>(times + i));
+  }
+}
+
+/** Those of y[from .. to) become 0 whose elements of token t do not count. */
+function clear_others(op: Op, t: i32, from: i32, to: i32, y: usize): void {
+  for (let i = from; i < to; i += 64) {
+    const end = min(i + 64, to);
+    for (let set = ~elements_of(op, t, i, end) & (<u64>-1 >> (64 - (end - i))); set != 0; set &= set - 1)
+      store<f32>(y + (<usize>(i + <i32>ctz(set)) << 2), 0);
   }
 }
 
