@@ -7,6 +7,9 @@ import { errorBody, HttpError } from './http-error.ts';
 const WINDOW = 512;
 const WINDOW_BYTES = 8 * 2 ** 20;
 
+/** Milliseconds without a further line after which the places choose among those that wait. A reader that has lines at hand gives one far sooner. */
+const QUIET_MS = 20;
+
 /** Tries of a line that the server fails to answer, and milliseconds between them. */
 const TRIES = 3;
 const PAUSE_MS = 1000;
@@ -114,34 +117,45 @@ export async function runBatch({ lines, ask, parallel, write, stop, abort }: Bat
   const over = AbortSignal.any([abort, failed.signal]);
   const stopped = (): boolean => stop.aborted || over.aborted;
   let ended = false;
+  let quiet = false;
   let givenUp = false;
+  const full = (): boolean => window.size >= WINDOW || window.bytes >= WINDOW_BYTES;
   let written = Promise.resolve();
   const record = (one: BatchRecord, line: BatchLine | BadLine): Promise<void> => (written = written.then(() => write(one, line)));
 
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const hush = async (): Promise<void> => {
+    const due = timer;
+    await yieldToEventLoop(); // a thread that was busy for long hears of the time first, and of the lines that came meanwhile then
+    if (due !== timer) return;
+    quiet = true;
+    bell.ring();
+  };
   const read = async (): Promise<void> => {
     for await (const line of lines) {
       if (line instanceof BadLine) await record(badRecord(line), line);
       else window.add(line);
+      quiet = false;
+      clearTimeout(timer);
+      timer = setTimeout(() => void hush(), QUIET_MS);
       bell.ring();
-      while (!stopped() && (window.size >= WINDOW || window.bytes >= WINDOW_BYTES)) await bell.wait();
+      while (!stopped() && full()) await bell.wait();
       if (stopped()) return;
     }
     ended = true;
     bell.ring();
   };
+  // What a place takes depends on what waits, so it waits for the lines that come together: however fast they are read, they are shared out alike.
   const work = async (place: number): Promise<void> => {
     while (!stopped()) {
-      const line = window.take(place);
-      bell.ring();
+      const line = ended || quiet || full() ? window.take(place) : undefined;
       if (line) {
+        bell.ring();
         const answer = await answerOf(line, ask, over);
         if (answer) await record(answer, line);
         else givenUp = true;
       } else if (ended) return;
-      else {
-        await bell.wait();
-        await yieldToEventLoop(); // more of the lines that came together are to choose from then
-      }
+      else await bell.wait();
     }
   };
   const guarded = (task: Promise<void>): Promise<void> =>
@@ -154,6 +168,7 @@ export async function runBatch({ lines, ask, parallel, write, stop, abort }: Bat
   // The source may not give a line for long, or ever: that is not waited for where the places are done.
   const reading = guarded(read());
   await Promise.all([...Array(parallel).keys()].map((place) => guarded(work(place))));
+  clearTimeout(timer);
   stop.removeEventListener('abort', bell.ring);
   abort.removeEventListener('abort', bell.ring);
   if (!stopped()) await reading;

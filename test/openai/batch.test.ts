@@ -10,6 +10,7 @@ import { readLines } from '../../src/openai/lines.ts';
 import { readForm } from '../../src/openai/multipart.ts';
 import type { HandlerOptions } from '../../src/openai/options.ts';
 import { createQueue } from '../../src/openai/queue.ts';
+import { yieldToEventLoop } from '../../src/threads/executor.ts';
 import { scriptedBackend } from './backend.ts';
 import { memoryStore } from './batch-store.ts';
 import { until } from './server.ts';
@@ -252,6 +253,29 @@ describe('what runs them', () => {
     } finally {
       vi.useRealTimers();
     }
+  });
+
+  it('lines that come in pauses of the event loop are shared out like those that are there; a source that falls silent holds none of them up', async () => {
+    const stop = new AbortController();
+    const asked: number[] = [];
+    const { got } = await run({
+      lines: (async function* () {
+        for (let i = 1; i <= 12; i++) {
+          await yieldToEventLoop();
+          yield lineOf(`id${i}`, i, `${['first ', 'second ', 'third '][(i - 1) >> 2].repeat(9)}${i}`);
+        }
+        await new Promise(() => undefined);
+      })(),
+      parallel: 3,
+      stop: stop.signal,
+      async ask(_, body) {
+        asked.push('fst'.indexOf((body as { prompt: string }).prompt[0]));
+        await yieldToEventLoop();
+        if (asked.length === 12) stop.abort();
+        return Response.json({});
+      },
+    });
+    expect([asked, got.length]).toEqual([[0, 1, 2, 0, 1, 2, 0, 1, 2, 0, 1, 2], 12]);
   });
 
   it('stops: lines under way are finished, or given up; a source that gives nothing is not waited for', async () => {
