@@ -26,7 +26,7 @@
  *   ACT_SIGNS       for 8-bit codes. One column, for gemv_16x1_signs.ts:
  *                   | |quants| of k 0..3, 16..19, 4..7, 20..23, ... | their signs, 255 where negative | d f32 | sum of |negative quants| i32 |
  *                   Column blocks have i16 quants where the GEMM takes codes as i16 (dot_signed.ts)
- *   ACT_I16         column blocks as with ACT_SIGNS, columns as without
+ *   ACT_I8          with ACT_SIGNS: column blocks as without
  *   ACT_PAIR_ORDER  one column, for gemv_16x1_q2_K.ts: | word w (0..7): quants 2w and 2w + 1 of either half | (the rest as above) |
  *
  * Lane sums are minus the partial sums that the two i16 lanes of a row's dot see: of k % 4 in {0, 1} and of k % 4 in {2, 3}.
@@ -44,7 +44,7 @@ export const ACT_16XN: u32 = 2;
 export const ACT_SIGNS: u32 = 4;
 export const ACT_PAIR_ORDER: u32 = 6;
 export const ACT_64: u32 = 8;
-export const ACT_I16: u32 = 16;
+export const ACT_I8: u32 = 16;
 export const ACT_4: u32 = 32;
 /** The bits of a type that say the layout of columns: none, ACT_16XN, ACT_SIGNS or ACT_PAIR_ORDER. */
 const ACT_LAYOUT: u32 = 6;
@@ -79,7 +79,7 @@ export const COLS_SUB_SIGNED: usize = EVEN_ODD ? COLS * (ACT_SUB + 32) : COLS_SU
 // @ts-ignore: decorator
 @inline
 function is_signed(type: u32): bool {
-  return (type & ACT_LAYOUT) == ACT_SIGNS || (type & ACT_I16) != 0;
+  return (type & (ACT_LAYOUT | ACT_I8)) == ACT_SIGNS;
 }
 
 /** Bytes of a sub-block of a column block. */
@@ -96,7 +96,9 @@ export function act_block(type: u32): i32 {
 
 /** Bytes from one column of ne00 elements (a multiple of 32) to the next; a column block has COLS times as many. */
 export function act_row_size(type: u32, ne00: i32): usize {
-  return <usize>(ne00 >> 5) * (is_signed(type) ? max(SIGNS_SUB, COLS_SUB_SIGNED / COLS) : ACT_SUB);
+  return (
+    <usize>(ne00 >> 5) * (is_signed(type) ? max(SIGNS_SUB, COLS_SUB_SIGNED / COLS) : (type & ACT_LAYOUT) == ACT_SIGNS ? SIGNS_SUB : ACT_SUB)
+  );
 }
 
 /**

@@ -3,9 +3,8 @@
  * word of a type id, so that each walk is one function for all formats.
  */
 import { TYPE_ACT } from './act';
-import { I16_CODES } from './dot_signed';
 import * as fmt from './format/format';
-import { Codes7, Codes8 } from './format/grid';
+import { Codes7, Codes8, GRID_I16 } from './format/grid';
 import { act_type, column_loop, takes_16xn, tile_loop } from './loops';
 import { scaled_codes } from './panel_size';
 
@@ -23,12 +22,12 @@ export const ALL_F16: u64 = 1 << 4;
 const ROW_BYTES: i32 = 5; // 9 bits
 const LOG_SUBS: i32 = 14; // 2
 const ACT: i32 = 16; // 5
-const TILE_LOOP: i32 = 21; // 4
-const COLUMN_LOOP: i32 = 25; // 5
-const F16_VECTORS: i32 = 30; // 2
-const SCALES: i32 = 32; // 2
-const MINIMA: i32 = 34; // 2
-const CENTRE: i32 = 36; // 7
+const TILE_LOOP: i32 = 21; // 5
+const COLUMN_LOOP: i32 = 26; // 5
+const F16_VECTORS: i32 = 31; // 2
+const SCALES: i32 = 33; // 2
+const MINIMA: i32 = 35; // 2
+const CENTRE: i32 = 37; // 7
 
 // @ts-ignore: decorator
 @inline
@@ -57,7 +56,7 @@ export function facts_of<F>(): u64 {
 // @ts-ignore: decorator
 @inline
 function panel_facts_of<F>(): u64 {
-  if (fmt.of_grid<F>()) return I16_CODES ? panel_of<Codes8>() : panel_of<Codes7>();
+  if (fmt.of_grid<F>()) return GRID_I16 ? panel_of<Codes8>() : panel_of<Codes7>();
   return panel_of<F>();
 }
 
@@ -114,7 +113,7 @@ export function act_type_of(facts: u64): u32 {
 // @ts-ignore: decorator
 @inline
 export function tile_loop_of(facts: u64): i32 {
-  return field(facts, TILE_LOOP, 4);
+  return field(facts, TILE_LOOP, 5);
 }
 
 // @ts-ignore: decorator

@@ -4,8 +4,8 @@
  * Sixteen rows x KC weights are unpacked once into two panels (L1) of plain 7-bit codes and f32 scales, then all columns run over them, four at a time:
  * what a format costs to unpack is shared by all columns, and one inner loop, gemm_8x4, serves every format.
  *
- *   for 64 columns, 32 rows   their f32 sums stay in L1
- *     for KC weights          the activations of 64 columns, in column blocks (act.ts lays them out, once for all products), in L2
+ *   for 128 columns, 32 rows  their f32 sums are in L1 and L2
+ *     for KC weights          the activations of 128 columns, in column blocks (act.ts lays them out, once for all products), in L2
  *       for 16 rows           two panels of 8 rows
  *         for 4 columns       their quants stay in L1 for both panels
  *           gemm_8x4          8 rows x 4 columns

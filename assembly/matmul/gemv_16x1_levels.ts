@@ -4,7 +4,7 @@
  * Levels are signed and have up to 7 bits. Where sums are i32, they are looked up 64 too large, as unsigned ones of 7 bits, and that is taken off at the start.
  * i16 has no room for it: there activations come as |activation| with signs apart (ACT_SIGNS in act.ts). As level(15 - code) = -level(code), a
  * sign flips the four bits of a code before it is looked up: one operation for the codes of both halves. i16 then has room for the products of two quads
- * (4 * 62 * 127), which one product with their scale brings to i32. The integer sums are those of gemv_16x1_grid.ts, and so are the f32 operations.
+ * (4 * 43 * 127), which one product with their scale brings to i32. The integer sums are those of gemv_16x1_grid.ts, and so are the f32 operations.
  *
  * 27 GMAC/s from memory, where the loop over the grid has 10 to 13 and q4_0 40 (Sapphire Rapids, Node 24, relaxed). Not kept: all groups unrolled with their sums in
  * registers (no faster, 1 KB more of each build, and 11 GMAC/s in dotadd, where V8 has too few of them); two groups at a time (21). Codes of 3 bits, which iq1_*

@@ -6,9 +6,10 @@
  * of activations moved to 8-bit codes (signs), codes as i16 or as two nibbles, formats of 2 bits like q2_K and of 6 bits like q6_K, codes of 1 and 2
  * bits without integer scales (bits), codes of base 3 (trits), codes that are entries of a grid (grid) or levels (levels), f32 scales for 16 weights (nvfp4).
  */
-import { ACT_16XN, ACT_64, ACT_I16, ACT_K, ACT_PAIR_ORDER, ACT_SIGNS, TYPE_ACT } from './act';
+import { ACT_16XN, ACT_64, ACT_I8, ACT_K, ACT_PAIR_ORDER, ACT_SIGNS, TYPE_ACT } from './act';
 import { I16_CODES } from './dot_signed';
 import * as fmt from './format/format';
+import { GRID_I16 } from './format/grid';
 import { HAS_PAIR_DOT, HAS_RELAXED_DOT } from '../simd';
 
 // The same list: src/graph/layout.ts LOOPS; a test compares them.
@@ -29,6 +30,7 @@ export const GEMV_16X1_GRID: i32 = 13;
 export const GEMV_16X1_TRITS: i32 = 14;
 export const GEMV_16X1_NVFP4: i32 = 15;
 export const GEMV_16X1_LEVELS: i32 = 16;
+export const GEMM_8X4_GRID: i32 = 17;
 
 /** For one column. */
 // @ts-ignore: decorator
@@ -49,7 +51,7 @@ export function column_loop<F>(): i32 {
 // @ts-ignore: decorator
 @inline
 export function tile_loop<F>(): i32 {
-  if (fmt.of_grid<F>()) return I16_CODES ? GEMM_8X4_I16 : GEMM_8X4;
+  if (fmt.of_grid<F>()) return GRID_I16 ? GEMM_8X4_I16 : HAS_PAIR_DOT ? GEMM_8X4_GRID : GEMM_8X4;
   if (fmt.few_bits<F>()) return GEMM_8X4_BITS;
   if (!fmt.eight_bits<F>()) return GEMM_8X4;
   return I16_CODES ? GEMM_8X4_I16 : GEMM_8X4_NIBBLES;
@@ -72,8 +74,8 @@ export function takes_16xn<F>(): bool {
 export function act_type<F>(): u32 {
   if (fmt.f32_scales<F>()) return TYPE_ACT + ACT_64;
   const type: u32 = fmt.super_block<F>() ? TYPE_ACT + ACT_K : TYPE_ACT;
-  if (fmt.grid<F>()) return I16_CODES ? type + ACT_I16 : type;
-  if (fmt.levels<F>()) return HAS_PAIR_DOT ? type + ACT_SIGNS : type;
+  if (fmt.levels<F>()) return HAS_PAIR_DOT ? type + ACT_SIGNS + ACT_I8 : type;
+  if (fmt.grid<F>()) return type;
   if (fmt.few_bits<F>()) return type + ACT_64;
   if (takes_16xn<F>()) return type + ACT_16XN;
   if (column_loop<F>() == GEMV_16X1_SIGNS) return type + ACT_SIGNS;

@@ -1,18 +1,29 @@
 /**
- * Weights whose codes are entries of a grid (format/grid.ts) or levels (format/levels.ts), as the panel of the GEMM, which is that of
- * 8-bit codes (panel.ts) or, in dotadd builds, of codes of 7 bits with a scale for 16.
+ * Weights whose codes are entries of a grid (format/grid.ts) or levels (format/levels.ts), as the panel of the GEMM, which is that of codes of 7 bits with a
+ * scale for 16 or, in the simd build, of 8-bit codes (panel.ts).
+ *
+ * Where sums are i16, MARKS has a bit for each half of a sub-block, of which gemm_8x4_grid.ts could not add up the products of all four steps.
  */
-import { group_scales, weight_order } from './dot';
-import { EVEN_ODD, I16_CODES, SIGNED_CODES, even_bytes, odd_bytes } from './dot_signed';
-import { OPENED, OPENED_ENTRIES, OPENED_SCALES, both_rows, next_step, signed_codes, steps } from './format/grid';
+import { PAIR_SUMS, group_scales, weight_order } from './dot';
+import { SIGNED_CODES } from './dot_signed';
+import { GRID_I16, OPENED, OPENED_ENTRIES, OPENED_SCALES, both_rows, next_step, signed_codes, steps } from './format/grid';
 import { low_nibbles } from './format/constants';
 import { G0, G1, G2, G3, load_scales } from './format/group';
 import { CODES_AT, OfLevels, level_scales } from './format/levels';
 import { PANEL } from './panel_room';
-import { CODES } from './panel_size';
+import { CODES, KC } from './panel_size';
 import { lookup16 } from '../simd';
 
-/** Unpacks n blocks of `bytes` of 16 packed rows at w to the panels of 8 rows each. opened: scratch of 8 * OPENED bytes. */
+/** Where a panel has its marks, an u32: behind KC weights. */
+export const MARKS: usize = (KC / 256) * (8 * (CODES + 64) + 32);
+
+/** What eight codes of a lane may be together: |activations| are 127 at most. */
+const MOST: i16 = 32767 / 127;
+
+/**
+ * Unpacks n blocks of `bytes` of 16 packed rows at w to the panels of 8 rows each. opened: scratch of 8 * OPENED bytes; shift: 1 if the panel has halves of
+ * codes that are all even.
+ */
 export function unpack_grid(
   w: usize,
   n: i32,
@@ -23,10 +34,13 @@ export function unpack_grid(
   open_at: u32,
   fours: bool,
   has_signs: bool,
+  shift: i32,
 ): void {
-  for (; n > 0; n--) {
+  const marks = clear_marks(panel);
+  factor *= <f32>(1 << shift);
+  for (let bit: u32 = 1; n > 0; n--, bit <<= 16) {
     call_indirect<void>(open_at, w, opened);
-    for (let g: usize = 0; g < 4; g++) group(opened + 2 * g * OPENED, group_at(panel, g), fours, has_signs);
+    for (let g: usize = 0; g < 4; g++) group(opened + 2 * g * OPENED, group_at(panel, g), fours, has_signs, shift, marks_at(marks, g), bit);
     panel = store_factors(panel + 8 * SUB, w, factor);
     w += bytes;
   }
@@ -36,25 +50,66 @@ export function unpack_grid(
 export function unpack_levels(w: usize, n: i32, panel: usize, at: usize, factor: f32): void {
   const levels = v128.load(at);
   const m = low_nibbles();
-  for (; n > 0; n--) {
+  const marks = clear_marks(panel);
+  for (let bit: u32 = 1; n > 0; n--) {
     let q = w + CODES_AT;
     for (let sub: usize = 0; sub < 8; sub++) {
       const f = level_scales(w, sub, 0);
       const h = level_scales(w, sub, 1);
       for (let g: usize = 0; g < 4; g++) {
         const p = group_at(panel, g);
+        let first = i32x4.splat(0);
+        let second = first;
         for (let t: usize = 0; t < 4; t++) {
           const v = v128.load(q + (t << 6) + (g << 4));
-          store_quad(p, t, lookup16(levels, v128.and(v, m)), group_scales(f, g << 4));
-          store_quad(p, t + 4, lookup16(levels, v128.and(i16x8.shr_u(v, 4), m)), group_scales(h, g << 4));
+          const x = lookup16(levels, v128.and(v, m));
+          const z = lookup16(levels, v128.and(i16x8.shr_u(v, 4), m));
+          store_quad(p, t, x, group_scales(f, g << 4));
+          store_quad(p, t + 4, z, group_scales(h, g << 4));
+          first = plus_sizes(first, x);
+          second = plus_sizes(second, z);
         }
+        mark(marks_at(marks, g), bit, first, second);
       }
+      bit <<= 2;
       panel += SUB;
       q += 256;
     }
     panel = store_factors(panel, w, factor);
     w += changetype<OfLevels>(0).bytes();
   }
+}
+
+/** Clears the marks of both panels, and returns where the first one's are. */
+function clear_marks(panel: usize): usize {
+  if (!PAIR_SUMS) return panel;
+  store<u32>(panel, 0, MARKS);
+  store<u32>(panel + PANEL(), 0, MARKS);
+  return panel + MARKS;
+}
+
+// @ts-ignore: decorator
+@inline
+function marks_at(marks: usize, g: usize): usize {
+  return marks + (g >> 1) * PANEL();
+}
+
+/** s plus |codes| of a quad, as a row's two lanes have their products. */
+// @ts-ignore: decorator
+@inline
+function plus_sizes(s: v128, v: v128): v128 {
+  return PAIR_SUMS ? i16x8.add(s, i16x8.extadd_pairwise_i8x16_u(i8x16.abs(v))) : s;
+}
+
+/** Marks the halves of a sub-block whose lanes have sums of |codes| that are too large; bit: that of the first one. */
+// @ts-ignore: decorator
+@inline
+function mark(marks: usize, bit: u32, first: v128, second: v128): void {
+  if (!PAIR_SUMS) return;
+  const most = i16x8.splat(MOST);
+  const a = <u32>v128.any_true(i16x8.gt_s(first, most));
+  const b = <u32>v128.any_true(i16x8.gt_s(second, most));
+  store<u32>(marks, load<u32>(marks) | (bit * (a | (b << 1))));
 }
 
 /** Where group g (0..3) begins in the panels. */
@@ -75,26 +130,37 @@ function store_factors(panel: usize, w: usize, factor: f32): usize {
 }
 
 /** Bytes of a sub-block in a panel. */
-const SUB: usize = I16_CODES ? SIGNED_CODES : CODES + 64;
+const SUB: usize = GRID_I16 ? SIGNED_CODES : CODES + 64;
 
 /** A group's super-block, out of the two opened pairs at o. */
 // @ts-ignore: decorator
 @inline
-function group(o: usize, panel: usize, fours: bool, has_signs: bool): void {
+function group(o: usize, panel: usize, fours: bool, has_signs: bool, shift: i32, marks: usize, bit: u32): void {
   const rows = both_rows();
   let e = o + OPENED_ENTRIES;
   for (let sub: usize = 0; sub < 8; sub++) {
     let s = steps(has_signs, o + (sub << 4));
     let z = steps(has_signs, o + (sub << 4) + OPENED);
+    let before = i32x4.splat(0);
+    let sizes = before;
     for (let t: usize = 0; t < 4; t++) {
-      const v = signed_codes(fours, has_signs, e, t, s, rows);
-      const u = signed_codes(fours, has_signs, e + OPENED, t, z, rows);
+      const v = signed_codes(fours, has_signs, e, t, s, rows, shift);
+      const u = signed_codes(fours, has_signs, e + OPENED, t, z, rows, shift);
       const sc = scales(o + (sub << 2) + (t & 2));
-      store_quad(panel, 2 * t, weight_order(i32x4.shuffle(v, u, 0, 2, 4, 6)), sc);
-      store_quad(panel, 2 * t + 1, weight_order(i32x4.shuffle(v, u, 1, 3, 5, 7)), sc);
+      const x = i32x4.shuffle(v, u, 0, 2, 4, 6);
+      const y = i32x4.shuffle(v, u, 1, 3, 5, 7);
+      store_quad(panel, 2 * t, weight_order(x), sc);
+      store_quad(panel, 2 * t + 1, weight_order(y), sc);
+      sizes = plus_sizes(plus_sizes(sizes, x), y);
+      if (t == 1) {
+        before = sizes;
+        sizes = i32x4.splat(0);
+      }
       s = next_step(has_signs, s);
       z = next_step(has_signs, z);
     }
+    mark(marks, bit, before, sizes);
+    bit <<= 2;
     panel += SUB;
     e += fours ? 32 : 16;
   }
@@ -113,13 +179,13 @@ function scales(o: usize): v128 {
 // @ts-ignore: decorator
 @inline
 function store_quad(p: usize, t: usize, v: v128, scale: v128): void {
-  if (I16_CODES) {
+  if (GRID_I16) {
     p += t << 6;
-    v128.store(p, i16x8.mul(EVEN_ODD ? even_bytes(v) : i16x8.extend_low_i8x16_s(v), scale));
-    v128.store(p, i16x8.mul(EVEN_ODD ? odd_bytes(v) : i16x8.extend_high_i8x16_s(v), scale), 32);
+    v128.store(p, i16x8.mul(i16x8.extend_low_i8x16_s(v), scale));
+    v128.store(p, i16x8.mul(i16x8.extend_high_i8x16_s(v), scale), 32);
     return;
   }
   p += (t >> 2) * (CODES / 2 + 32) + ((t & 3) << 5);
   v128.store(p, i8x16.add(v, i8x16.splat(64)));
-  if ((t & 3) == 0) v128.store(p, v128.and(scale, i32x4.splat(0xffff)), CODES / 2);
+  if ((t & 3) == 0) v128.store(p, PAIR_SUMS ? scale : v128.and(scale, i32x4.splat(0xffff)), CODES / 2);
 }

@@ -2,7 +2,7 @@
 import { QUANT_BYTES } from './dot';
 import { I16_CODES, SIGNED_CODES } from './dot_signed';
 import * as fmt from './format/format';
-import { Codes7, Codes8 } from './format/grid';
+import { Codes7, Codes8, GRID_I16 } from './format/grid';
 
 /** Weights of a row unpacked at a time. */
 export const KC: i32 = 512;
@@ -21,7 +21,7 @@ export function most(a: usize, b: usize): usize {
 // @ts-ignore: decorator
 @inline
 export function panel_bytes<F>(): usize {
-  if (fmt.of_grid<F>()) return I16_CODES ? panel_bytes<Codes8>() : panel_bytes<Codes7>();
+  if (fmt.of_grid<F>()) return GRID_I16 ? panel_bytes<Codes8>() : panel_bytes<Codes7>() + 16; // the marks of panel_grid.ts
   if (fmt.few_bits<F>()) return <usize>(KC / 64) * (2 * CODES + factor_bytes<F>());
   return <usize>(KC / 32 / fmt.subs<F>()) * (<usize>fmt.subs<F>() * sub_bytes<F>() + minima_bytes<F>() + factor_bytes<F>());
 }

@@ -4,12 +4,12 @@
  */
 import { facts_of } from './facts';
 import * as fmt from './format/format';
-import { Codes7, Codes8 } from './format/grid';
+import { Codes7, Codes8, GRID_I16 } from './format/grid';
 import { TwoBits } from './format/q2_0';
-import { I16_CODES } from './dot_signed';
 import { gemm_16xn } from './gemm_16xn';
 import { gemm_8x4 } from './gemm_8x4';
 import { gemm_8x4_bits, unpack_bits } from './gemm_8x4_bits';
+import { gemm_8x4_grid } from './gemm_8x4_grid';
 import { gemm_8x4_i16, gemm_8x4_nibbles } from './gemm_8x4_i16';
 import { gemv_f32_16x1, unpack_f32 } from './gemm_f32';
 import { gemv_16x1 } from './gemv_16x1';
@@ -40,6 +40,7 @@ import {
 import { unpack } from './panel';
 import { unpack_grid, unpack_levels } from './panel_grid';
 import { PANEL } from './panel_room';
+import { HAS_PAIR_DOT } from '../simd';
 
 /** Facts of the packed weights of a type (facts.ts); 0 for types that have none. */
 // @ts-ignore: decorator
@@ -88,7 +89,8 @@ export function unpack_as<F>(w: usize, n: i32, panel: usize): void {
 @inline
 export function tile_as<F>(w: usize, a: usize, acc: usize, n: i32): void {
   if (fmt.is_float<F>()) unreachable();
-  else if (fmt.of_grid<F>() && I16_CODES) gemm_8x4_i16<Codes8>(w, a, acc, n);
+  else if (fmt.of_grid<F>() && GRID_I16) gemm_8x4_i16<Codes8>(w, a, acc, n);
+  else if (fmt.of_grid<F>() && HAS_PAIR_DOT) gemm_8x4_grid(w, a, acc, n);
   else if (fmt.of_grid<F>()) gemm_8x4<Codes7>(w, a, acc, n);
   else if (tile_loop<F>() == GEMM_8X4_BITS) gemm_8x4_bits(w, a, acc, n * pairs<F>());
   else if (tile_loop<F>() == GEMM_8X4) gemm_8x4<F>(w, a, acc, n);
@@ -144,7 +146,7 @@ function open_index<F>(): u32 {
 function grid_to_panel<F>(w: usize, n: i32, panel: usize): void {
   const f = changetype<F>(0);
   const opened = panel + 2 * PANEL();
-  unpack_grid(w, n, panel, opened, f.bytes(), f.factor(), open_index<F>(), fmt.fours<F>(), fmt.has_signs<F>());
+  unpack_grid(w, n, panel, opened, f.bytes(), f.factor(), open_index<F>(), fmt.fours<F>(), fmt.has_signs<F>(), fmt.even<F>() ? 1 : 0);
 }
 
 // @ts-ignore: decorator

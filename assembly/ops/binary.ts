@@ -102,40 +102,50 @@ export function add_id(op: Op, ith: i32, nth: i32): void {
 
 /** n elements at a and, repeated, the m at b. */
 function row(op: Op, a: usize, b: usize, y: usize, n: i32, m: i32): void {
-  // prettier-ignore
-  switch (op.p0) {
-    case 0: return combine<Add>(op, a, b, y, n, m);
-    case 1: return combine<Sub>(op, a, b, y, n, m);
-    case 2: return combine<Mul>(op, a, b, y, n, m);
-    case 3: return combine<Div>(op, a, b, y, n, m);
-    case 4: return combine<Second>(op, a, b, y, n, m);
-    default: unreachable();
-  }
-}
-
-function combine<F>(op: Op, a: usize, b: usize, y: usize, n: i32, m: i32): void {
   const sa = op.src0.nb0;
   const sb = op.src1.nb0;
   const sy = op.dst.nb0;
   if (sa != 4 || sy != 4 || (sb != 4 && m != 1)) {
-    for (let i = 0; i < n; i++) {
-      const v = changetype<F>(0).f(v128.load32_splat(a + <usize>i * sa), v128.load32_splat(b + <usize>(i % m) * sb));
-      v128.store32_lane(y + <usize>i * sy, v, 0);
+    elements(op.p0, a, sa, b, sb, y, sy, n, m);
+    return;
+  }
+  const run = m == 1 ? n : m;
+  const rest = run & 3;
+  const bytes = <usize>(run - rest) << 2;
+  for (let i = 0; i < n; i += run) {
+    // prettier-ignore
+    switch (op.p0) {
+      case 0: vectors<Add>(a, b, y, bytes, m == 1); break;
+      case 1: vectors<Sub>(a, b, y, bytes, m == 1); break;
+      case 2: vectors<Mul>(a, b, y, bytes, m == 1); break;
+      case 3: vectors<Div>(a, b, y, bytes, m == 1); break;
+      case 4: vectors<Second>(a, b, y, bytes, m == 1); break;
+      default: unreachable();
     }
-  } else if (m == 1) {
-    const end = <usize>n << 2;
-    const end4 = end & ~15;
-    const v = v128.load32_splat(b);
-    let o: usize = 0;
-    for (; o < end4; o += 16) v128.store(y + o, changetype<F>(0).f(v128.load(a + o), v));
-    for (; o < end; o += 4) v128.store32_lane(y + o, changetype<F>(0).f(v128.load32_splat(a + o), v), 0);
+    a += bytes;
+    y += bytes;
+    if (rest != 0) elements(op.p0, a, 4, m == 1 ? b : b + bytes, 4, y, 4, rest, m == 1 ? 1 : rest);
+    a += <usize>rest << 2;
+    y += <usize>rest << 2;
+  }
+}
+
+/** Vectors at a and those at b, or the element there. */
+function vectors<F>(a: usize, b: usize, y: usize, bytes: usize, one: bool): void {
+  const f = changetype<F>(0);
+  const end = y + bytes;
+  if (one) {
+    for (const v = v128.load32_splat(b); y != end; y += 16, a += 16) v128.store(y, f.f(v128.load(a), v));
   } else {
-    const end = <usize>m << 2;
-    const end4 = end & ~15;
-    for (let i = 0; i < n; i += m, a += end, y += end) {
-      let o: usize = 0;
-      for (; o < end4; o += 16) v128.store(y + o, changetype<F>(0).f(v128.load(a + o), v128.load(b + o)));
-      for (; o < end; o += 4) v128.store32_lane(y + o, changetype<F>(0).f(v128.load32_splat(a + o), v128.load32_splat(b + o)), 0);
-    }
+    for (; y != end; y += 16, a += 16, b += 16) v128.store(y, f.f(v128.load(a), v128.load(b)));
+  }
+}
+
+/** n elements at a and, repeated, the m at b, as many bytes apart as sa, sb and sy say: one function for all operations, which few rows need. */
+function elements(code: i32, a: usize, sa: usize, b: usize, sb: usize, y: usize, sy: usize, n: i32, m: i32): void {
+  for (let i = 0; i < n; i++, a += sa, y += sy) {
+    const u = load<f32>(a);
+    const v = load<f32>(b + <usize>(i % m) * sb);
+    store<f32>(y, code == 0 ? u + v : code == 1 ? u - v : code == 2 ? u * v : code == 3 ? u / v : v);
   }
 }

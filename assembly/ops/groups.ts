@@ -16,7 +16,7 @@ import { TYPE_ACT, quantize_act } from '../matmul/act';
 import { range_end, range_start } from '../runtime/schedule';
 import { Op, Tensor, fill_nan, row_of } from '../runtime/tensor';
 
-/** As many columns as the walk of a product unpacks weights for (matmul/product.ts): more would be unpacked again. */
+/** No more columns than the walk of a product unpacks weights for (matmul/product.ts): more would be unpacked again. */
 const GROUP_COLUMNS: i32 = 64;
 
 @unmanaged

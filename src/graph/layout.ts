@@ -67,6 +67,7 @@ export const LOOPS = [
   'gemv_16x1_trits',
   'gemv_16x1_nvfp4',
   'gemv_16x1_levels',
+  'gemm_8x4_grid',
 ] as const;
 
 /** Operations of BINARY (assembly/ops/binary.ts): its p0. */

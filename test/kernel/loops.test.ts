@@ -20,7 +20,7 @@ const FEW_COLUMNS: readonly TypeName[] = ['q4_0', 'q4_K', 'q5_K'];
 /** Formats of 1 and 2 bits without integer scales. */
 const FEW_BITS: readonly TypeName[] = ['q1_0', 'q2_0', 'tq1_0', 'tq2_0'];
 
-/** Formats whose codes are entries of a grid: 8 bits with their signs. */
+/** Formats whose codes are entries of a grid: 7 bits with their signs. */
 const GRIDS = namesOf(typesWith((k) => k.gridQuantizer));
 
 /** One of the types that can be packed as levels, by the type that they then have. */
@@ -50,7 +50,7 @@ function expected(build: Build, traits: TypeTraits, n: number): Loop[] {
   if (!build.startsWith('simd') && FEW_COLUMNS.includes(type) && n > 1 && n <= 16) return columns(n, 'gemm_16xn', 'gemm_16xn');
   const isDotAdd = build.startsWith('dotadd');
   const signed = isDotAdd ? 'gemm_8x4_nibbles' : 'gemm_8x4_i16';
-  const ofGrid = isDotAdd ? 'gemm_8x4' : 'gemm_8x4_i16';
+  const ofGrid = isDotAdd ? 'gemm_8x4' : build.startsWith('relaxed') ? 'gemm_8x4_grid' : 'gemm_8x4_i16';
   const tile = FEW_BITS.includes(type)
     ? 'gemm_8x4_bits'
     : GRIDS.includes(type) || GRID_OF.has(traits)

@@ -2,12 +2,17 @@
 import { describe, expect, it } from 'vitest';
 import { ACT_4 } from '../../src/graph/layout.ts';
 import { isThreaded } from '../../src/wasm/load.ts';
-import { TYPE } from '../../src/type-traits.ts';
-import type { TypeName } from '../../src/type-traits.ts';
+import { TYPE, type Kernels, type TypeName } from '../../src/type-traits.ts';
 import { dequantizeRows, dotPacked, quantizeAct } from '../reference/packed.ts';
 import { BUILDS, gaussian, instantiate } from './harness.ts';
 import { CASES, ROUNDINGS, weights } from './packed-blocks.ts';
 import { pack, product, quantize } from './packed-ways.ts';
+
+/** Formats whose codes are entries of a grid, as they are and as levels. */
+const OF_GRIDS = CASES.flatMap((c) => {
+  const { gridQuantizer, fast } = TYPE[c.type].kernels as Kernels;
+  return gridQuantizer ? [TYPE[c.type], fast!].map((as) => ({ ...c, as })) : [];
+});
 
 /** Lengths with one block, an odd number, and more than the GEMM unpacks at a time. */
 const lengths = (type: TypeName): number[] => {
@@ -184,6 +189,23 @@ describe.each(BUILDS.filter((build) => !isThreaded(build)))('packed products on 
       }
     }
   });
+
+  it.each(OF_GRIDS)(
+    '$type as $as.name: activations that have the signs of a row’s codes, all as large as can be, give the exact integer',
+    (c) => {
+      // No sums of products are larger: of random rows of iq2_* some are more than i16 takes for half a sub-block (gemm_8x4_grid.ts).
+      k.arena.reset();
+      const plain = weights(c, 256, 40, 7, 1);
+      const rows = dequantizeRows(c.type, plain, 256, 40);
+      const x = rows.map((row) => Float32Array.from(row, (v) => (v < 0 ? -127 : 127)));
+      const got = product(k, pack(k, c.type, plain, 256, 40, c.as), x);
+      for (const [i, row] of x.entries()) {
+        const act = quantizeAct(row, c.type);
+        for (let r = 0; r < 40; r++)
+          expect(got[i * 40 + r], `activations of row ${i}, row ${r}`).toBe(Math.fround(dotPacked(rows[r], act).dot));
+      }
+    },
+  );
 
   it.each(CASES)('$type: packed_row gives the bits of the dequantised row', (c) => {
     k.arena.reset();

@@ -94,6 +94,13 @@ export function has_signs<F>(): bool {
   return isDefined(changetype<F>(0).has_signs);
 }
 
+/** Entries of a grid have even values. */
+// @ts-ignore: decorator
+@inline
+export function even<F>(): bool {
+  return isDefined(changetype<F>(0).even);
+}
+
 /** Sub-blocks of a block. */
 // @ts-ignore: decorator
 @inline

@@ -19,7 +19,7 @@
  *
  * Sign bits of a step are the top bits of 16 bytes, eight k of both rows; those of the next step one bit lower. Deltas are a byte for each row and step.
  */
-import { held, lookup16 } from '../../simd';
+import { HAS_RELAXED_DOT, held, lookup16 } from '../../simd';
 
 /** Rows of a block's pairs begin behind its d. */
 export const PAIRS: usize = 32;
@@ -41,6 +41,12 @@ export class SignedFours {
   grid: bool;
   has_signs: bool;
   fours: bool;
+}
+
+/** The same of even values, of which the GEMM takes halves. */
+@unmanaged
+export class SignedEvenFours extends SignedFours {
+  even: bool;
 }
 
 /** Entries of eight values 0, 8 and 16, of which 9 or 7 is taken off in each step (a delta): a unit, less or more an eighth. */
@@ -240,11 +246,12 @@ export function codes(fours: bool, e: usize, t: usize): v128 {
   return v128.load64_lane(load<u16>(e, 2), v128.load64_zero(load<u16>(e)), 1);
 }
 
-/** Signed codes. s: what the step's signs or deltas are in, as next_step has them; rows: both_rows(). */
+/** Signed codes. s: what the step's signs or deltas are in, as next_step has them; rows: both_rows(). shift: 1 for halves of codes that are all even. */
 // @ts-ignore: decorator
 @inline
-export function signed_codes(fours: bool, has_signs: bool, e: usize, t: usize, s: v128, rows: v128): v128 {
-  const v = codes(fours, e, t);
+export function signed_codes(fours: bool, has_signs: bool, e: usize, t: usize, s: v128, rows: v128, shift: i32 = 0): v128 {
+  let v = codes(fours, e, t);
+  if (fours) v = i16x8.shr_u(v, shift);
   return has_signs ? negated(v, s) : i8x16.sub(v, lookup16(s, rows));
 }
 
@@ -315,6 +322,9 @@ function put_signs(p: usize, bits: u64, lanes: usize): void {
 
 // ---- What codes are in the GEMM's panel: formats of which no weights are packed ----
 
+/** Whether the panel of codes of grids and levels has Codes8; else Codes7. Static. */
+export const GRID_I16: bool = !HAS_RELAXED_DOT;
+
 /** Signed codes of 8 bits, as i16 times their scales (gemm_8x4_i16.ts). */
 @unmanaged
 export class Codes8 {
@@ -325,7 +335,7 @@ export class Codes8 {
   }
 }
 
-/** Codes + 64 with a scale for every 16, where sums are i32 (dotadd builds, gemm_8x4.ts). */
+/** Codes + 64 with a scale for every 16: where sums are i32 for gemm_8x4.ts, where they are i16 for gemm_8x4_grid.ts. */
 @unmanaged
 export class Codes7 {
   super_block: bool;

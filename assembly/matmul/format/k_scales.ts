@@ -6,7 +6,7 @@
  * 2h + 1. The low byte of an i16 is of the even group, the high one of the odd group, whose minima are multiplied where they are, 256 times too large.
  */
 import { low_nibbles, words_0x003f, words_0x3f00 } from './constants';
-import { pack_f16 } from './group';
+import { pack_f16, store_quads } from './group';
 import { put_six, scale_byte, six_bits } from './six_bits';
 
 /** Where a packed block has its scales and minima: behind d and dmin. */
@@ -72,9 +72,22 @@ export function pack_k_scales(src: usize, stride: usize, w: usize): void {
  */
 // @ts-ignore: decorator
 @inline
-export function k_nibbles(qs: usize, sub: i32): v128 {
+function k_nibbles(qs: usize, sub: i32): v128 {
   const p = qs + (<usize>(sub >> 1) << 5);
   const shift = (sub & 1) << 2;
   const m = low_nibbles();
   return v128.or(v128.and(i16x8.shr_u(v128.load(p), shift), m), i16x8.shl(v128.and(i16x8.shr_u(v128.load(p, 16), shift), m), 4));
+}
+
+/** Packs the nibbles of a super-block, 128 bytes of each row at src, to the quads at q, which are `bytes` apart in each sub-block. */
+export function pack_k_nibbles(src: usize, stride: usize, q: usize, bytes: usize): void {
+  for (let sub = 0; sub < 8; sub++, q += bytes) {
+    for (let g: usize = 0; g < 4; g++) {
+      const p = src + g * 4 * stride;
+      const r0 = k_nibbles(p, sub);
+      const r1 = k_nibbles(p + stride, sub);
+      const r2 = k_nibbles(p + stride * 2, sub);
+      store_quads(q + (g << 4), r0, r1, r2, k_nibbles(p + stride * 3, sub), 64);
+    }
+  }
 }

@@ -22,11 +22,11 @@ const BYTES: usize = 138;
 const SCALES: usize = 32;
 export const CODES_AT: usize = 160;
 
-/** 16 levels each, by their codes, of iq1_* (eighths), iq2_*, iq3_xxs and iq3_s. */
+/** 16 levels each, by their codes, of iq1_* (eighths), iq2_*, iq3_xxs (halves of what the grid has) and iq3_s. */
 const LEVELS = memory.data<i8>(
   [
-    -9, -1, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -7, 1, 9, 8, 25, 43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -43, -25, -8, 4, 12, 20, 28, 36, 44, 52, 62,
-    -62, -52, -44, -36, -28, -20, -12, -4, 1, 3, 5, 7, 9, 11, 13, 15, -15, -13, -11, -9, -7, -5, -3, -1,
+    -9, -1, 7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -7, 1, 9, 8, 25, 43, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0, -43, -25, -8, 2, 6, 10, 14, 18, 22, 26, 31,
+    -31, -26, -22, -18, -14, -10, -6, -2, 1, 3, 5, 7, 9, 11, 13, 15, -15, -13, -11, -9, -7, -5, -3, -1,
   ],
   16,
 );
@@ -65,7 +65,7 @@ export class IQ3_XXS_LEVELS extends OfLevels {
     return LEVELS + 32;
   }
   @inline factor(): f32 {
-    return 0.25;
+    return 0.5;
   }
 }
 

@@ -3,8 +3,7 @@
  *
  *   | d of rows 0..15, f16 (32) | dmin (32) | scales (96, six_bits.ts) | minima (96) | 8 sub-blocks: quads 0..3 (4 x 64) |
  */
-import { pack_codes, store_quads } from './group';
-import { KScales, k_nibbles, pack_k_scales } from './k_scales';
+import { KScales, pack_k_nibbles, pack_k_scales } from './k_scales';
 
 /** Bytes of a block of one row: f16 d, f16 dmin, scales 12, nibbles 128. */
 const BYTES: usize = 144;
@@ -20,15 +19,9 @@ export class Q4_K extends KScales {
   @inline codes_at(w: usize, sub: i32): usize {
     return w + 256 + (<usize>sub << 8);
   }
-  @inline row_codes(row: usize, sub: i32): v128 {
-    return k_nibbles(row + 16, sub);
-  }
-  @inline store_codes(q: usize, r0: v128, r1: v128, r2: v128, r3: v128): void {
-    store_quads(q, r0, r1, r2, r3, 64);
-  }
 
   pack(src: usize, stride: usize, w: usize): void {
     pack_k_scales(src, stride, w);
-    pack_codes<Q4_K>(src, stride, w);
+    pack_k_nibbles(src + 16, stride, this.codes_at(w, 0), 256);
   }
 }

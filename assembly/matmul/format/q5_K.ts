@@ -5,8 +5,7 @@
  *   sub-block: | rests of the four groups (64, five_bits.ts) | quads 0..3 (4 x 64) |
  */
 import { join_codes, store_fifth_bits } from './five_bits';
-import { pack_codes, store_quads } from './group';
-import { KScales, k_nibbles, pack_k_scales } from './k_scales';
+import { KScales, pack_k_nibbles, pack_k_scales } from './k_scales';
 
 /** Bytes of a block of one row: f16 d, f16 dmin, scales 12, fifth bits 32, nibbles 128. */
 const BYTES: usize = 176;
@@ -27,16 +26,10 @@ export class Q5_K extends KScales {
   @inline rests_at(w: usize, sub: i32): usize {
     return w + 256 + <usize>sub * SUB;
   }
-  @inline row_codes(row: usize, sub: i32): v128 {
-    return k_nibbles(row + 48, sub);
-  }
-  @inline store_codes(q: usize, r0: v128, r1: v128, r2: v128, r3: v128): void {
-    store_quads(q, r0, r1, r2, r3, 64);
-  }
 
   pack(src: usize, stride: usize, w: usize): void {
     pack_k_scales(src, stride, w);
-    pack_codes<Q5_K>(src, stride, w);
+    pack_k_nibbles(src + 48, stride, this.codes_at(w, 0), SUB);
     for (let sub = 0; sub < 8; sub++) {
       // Bit `sub` of byte k is the fifth bit of weight k of the sub-block.
       const h = this.rests_at(w, sub);
