@@ -17,7 +17,7 @@ import { lookup16 } from '../simd';
 /** Where a panel has its marks, an u32: behind KC weights. */
 export const MARKS: usize = (KC / 256) * (8 * (CODES + 64) + 32);
 
-/** What eight codes of a lane may be together: |activations| are 127 at most. */
+/** What eight codes of a lane may be together: |activations| are 127 at most. No runs are marked of formats whose codes are MOST / 8 at most. */
 const MOST: i16 = 32767 / 127;
 
 /**
@@ -38,9 +38,11 @@ export function unpack_grid(
 ): void {
   const marks = clear_marks(panel);
   factor *= <f32>(1 << shift);
+  // Of the grids only those of iq2_* have larger codes (a panel has halves of iq3_xxs's).
+  const large = PAIR_SUMS && has_signs && !fours;
   for (let bit: u32 = 1; n > 0; n--, bit <<= 16) {
     call_indirect<void>(open_at, w, opened);
-    for (let g: usize = 0; g < 4; g++) group(opened + 2 * g * OPENED, group_at(panel, g), fours, has_signs, shift, marks_at(marks, g), bit);
+    for (let g: usize = 0; g < 4; g++) group(opened + 2 * g * OPENED, group_at(panel, g), fours, has_signs, shift, large, marks_at(marks, g), bit);
     panel = store_factors(panel + 8 * SUB, w, factor);
     w += bytes;
   }
@@ -50,6 +52,7 @@ export function unpack_grid(
 export function unpack_levels(w: usize, n: i32, panel: usize, at: usize, factor: f32): void {
   const levels = v128.load(at);
   const m = low_nibbles();
+  const large = PAIR_SUMS && v128.any_true(i8x16.gt_s(levels, i8x16.splat(<i8>(MOST / 8))));
   const marks = clear_marks(panel);
   for (let bit: u32 = 1; n > 0; n--) {
     let q = w + CODES_AT;
@@ -66,10 +69,12 @@ export function unpack_levels(w: usize, n: i32, panel: usize, at: usize, factor:
           const z = lookup16(levels, v128.and(i16x8.shr_u(v, 4), m));
           store_quad(p, t, x, group_scales(f, g << 4));
           store_quad(p, t + 4, z, group_scales(h, g << 4));
-          first = plus_sizes(first, x);
-          second = plus_sizes(second, z);
+          if (large) {
+            first = plus_sizes(first, x);
+            second = plus_sizes(second, z);
+          }
         }
-        mark(marks_at(marks, g), bit, first, second);
+        if (large) mark(marks_at(marks, g), bit, first, second);
       }
       bit <<= 2;
       panel += SUB;
@@ -98,14 +103,13 @@ function marks_at(marks: usize, g: usize): usize {
 // @ts-ignore: decorator
 @inline
 function plus_sizes(s: v128, v: v128): v128 {
-  return PAIR_SUMS ? i16x8.add(s, i16x8.extadd_pairwise_i8x16_u(i8x16.abs(v))) : s;
+  return i16x8.add(s, i16x8.extadd_pairwise_i8x16_u(i8x16.abs(v)));
 }
 
 /** Marks the halves of a sub-block whose lanes have sums of |codes| that are too large; bit: that of the first one. */
 // @ts-ignore: decorator
 @inline
 function mark(marks: usize, bit: u32, first: v128, second: v128): void {
-  if (!PAIR_SUMS) return;
   const most = i16x8.splat(MOST);
   const a = <u32>v128.any_true(i16x8.gt_s(first, most));
   const b = <u32>v128.any_true(i16x8.gt_s(second, most));
@@ -135,14 +139,14 @@ const SUB: usize = GRID_I16 ? SIGNED_CODES : CODES + 64;
 /** A group's super-block, out of the two opened pairs at o. */
 // @ts-ignore: decorator
 @inline
-function group(o: usize, panel: usize, fours: bool, has_signs: bool, shift: i32, marks: usize, bit: u32): void {
+function group(o: usize, panel: usize, fours: bool, has_signs: bool, shift: i32, large: bool, marks: usize, bit: u32): void {
   const rows = both_rows();
   let e = o + OPENED_ENTRIES;
   for (let sub: usize = 0; sub < 8; sub++) {
     let s = steps(has_signs, o + (sub << 4));
     let z = steps(has_signs, o + (sub << 4) + OPENED);
-    let before = i32x4.splat(0);
-    let sizes = before;
+    let first = i32x4.splat(0);
+    let second = first;
     for (let t: usize = 0; t < 4; t++) {
       const v = signed_codes(fours, has_signs, e, t, s, rows, shift);
       const u = signed_codes(fours, has_signs, e + OPENED, t, z, rows, shift);
@@ -151,15 +155,13 @@ function group(o: usize, panel: usize, fours: bool, has_signs: bool, shift: i32,
       const y = i32x4.shuffle(v, u, 1, 3, 5, 7);
       store_quad(panel, 2 * t, weight_order(x), sc);
       store_quad(panel, 2 * t + 1, weight_order(y), sc);
-      sizes = plus_sizes(plus_sizes(sizes, x), y);
-      if (t == 1) {
-        before = sizes;
-        sizes = i32x4.splat(0);
-      }
       s = next_step(has_signs, s);
       z = next_step(has_signs, z);
+      if (!large) continue;
+      if (t < 2) first = plus_sizes(plus_sizes(first, x), y);
+      else second = plus_sizes(plus_sizes(second, x), y);
     }
-    mark(marks, bit, before, sizes);
+    if (large) mark(marks, bit, first, second);
     bit <<= 2;
     panel += SUB;
     e += fours ? 32 : 16;
@@ -175,7 +177,7 @@ function scales(o: usize): v128 {
   return i16x8.extend_low_i8x16_u(i8x16.shuffle(v, u, 0, 0, 1, 1, 16, 16, 17, 17, 0, 0, 0, 0, 0, 0, 0, 0));
 }
 
-/** Signed codes of quad t (0..7) of a sub-block: as i16, times their scales, where dot_signed.ts has them; or of 7 bits, beside their scales as i32. */
+/** Signed codes of quad t (0..7) of a sub-block: as i16, times their scales, where dot_signed.ts has them; or of 7 bits, beside their scales. */
 // @ts-ignore: decorator
 @inline
 function store_quad(p: usize, t: usize, v: v128, scale: v128): void {
