@@ -42,7 +42,8 @@ export function unpack_grid(
   const large = PAIR_SUMS && has_signs && !fours;
   for (let bit: u32 = 1; n > 0; n--, bit <<= 16) {
     call_indirect<void>(open_at, w, opened);
-    for (let g: usize = 0; g < 4; g++) group(opened + 2 * g * OPENED, group_at(panel, g), fours, has_signs, shift, large, marks_at(marks, g), bit);
+    for (let g: usize = 0; g < 4; g++)
+      group(opened + 2 * g * OPENED, group_at(panel, g), fours, has_signs, shift, large, marks_at(marks, g), bit);
     panel = store_factors(panel + 8 * SUB, w, factor);
     w += bytes;
   }
