@@ -54,19 +54,26 @@ export function list_elements(op: Op, t: i32, from: i32, to: i32, list: usize): 
 /** Of up to 64 elements [from, to) of column t of src2 those that count, as bits. What is asked of each is asked of all, without a branch that nobody could foretell. */
 export function elements_of(op: Op, t: i32, from: i32, to: i32): u64 {
   const least = f32x4.splat(reinterpret<f32>(op.p1));
-  const not_0 = i32x4.splat(-op.p0);
+  const not_0 = op.p0 != 0;
   let p = row_of(op.src2, t, 0, 0) + (<usize>from << 2);
   let set: u64 = 0;
   let bit: u64 = 0;
-  for (const end = <u64>(to - from) & -16; bit != end; bit += 16, p += 64) {
-    const a = i16x8.narrow_i32x4_s(which_count(v128.load(p), least, not_0), which_count(v128.load(p, 16), least, not_0));
-    const b = i16x8.narrow_i32x4_s(which_count(v128.load(p, 32), least, not_0), which_count(v128.load(p, 48), least, not_0));
-    set |= <u64>i8x16.bitmask(i8x16.narrow_i16x8_s(a, b)) << bit;
-  }
+  for (const end = <u64>(to - from) & -16; bit != end; bit += 16, p += 64)
+    set |= <u64>i8x16.bitmask(not_0 ? which_of_16<NotNought>(p, least) : which_of_16<AtLeast>(p, least)) << bit;
   for (const end = <u64>(to - from); bit != end; bit++, p += 4) {
-    set |= <u64>(i32x4.bitmask(which_count(v128.load32_zero(p), least, not_0)) & 1) << bit;
+    const v = v128.load32_zero(p);
+    set |= <u64>(i32x4.bitmask(not_0 ? which_count<NotNought>(v, least) : which_count<AtLeast>(v, least)) & 1) << bit;
   }
   return set;
+}
+
+/** Bytes of which all bits are set for those of sixteen elements at p that count. */
+// @ts-ignore: decorator
+@inline
+function which_of_16<C>(p: usize, least: v128): v128 {
+  const a = i16x8.narrow_i32x4_s(which_count<C>(v128.load(p), least), which_count<C>(v128.load(p, 16), least));
+  const b = i16x8.narrow_i32x4_s(which_count<C>(v128.load(p, 32), least), which_count<C>(v128.load(p, 48), least));
+  return i8x16.narrow_i16x8_s(a, b);
 }
 
 /** How many of the elements [from, to) of column t of src2 count, without src3: each stands for a row. */
@@ -76,11 +83,16 @@ export function count_elements(op: Op, t: i32, from: i32, to: i32): i32 {
   return <i32>count;
 }
 
-/** All bits of those of the elements v, f32, that count (list_elements): at least `least` or, where all bits of not_0 are set, neither 0 nor below it. */
+/** Which elements count (list_elements): with p0 = 1, and otherwise. */
+class NotNought {}
+class AtLeast {}
+
+/** All bits of those of the elements v, f32, that count: at least `least`, or neither 0 nor below it. */
 // @ts-ignore: decorator
 @inline
-export function which_count(v: v128, least: v128, not_0: v128): v128 {
-  return v128.andnot(v128.bitselect(f32x4.ne(v, f32x4.splat(0)), f32x4.eq(v, v), not_0), f32x4.lt(v, least));
+function which_count<C>(v: v128, least: v128): v128 {
+  if (idof<C>() == idof<AtLeast>()) return f32x4.ge(v, least);
+  return v128.andnot(f32x4.ne(v, f32x4.splat(0)), f32x4.lt(v, least));
 }
 
 /** The row that element i stands for. */
