@@ -1,17 +1,30 @@
 /**
  * A ReGLU feed-forward of which only some neurons count (mul_mat_sparse, axpy) against the same layer by packed dense products:
  *
- *   node --import tsx bench/sparse.ts [--types q4_0,q8_0] [--build relaxed-threads] [--threads 1,2] [--rounds 100] [--shape 1024x2816] [--layers 16] [--model] [--text FILE] [--write]
+ *   node --import tsx bench/sparse.ts [--types q4_0,q8_0] [--build relaxed-threads] [--threads 1,2] [--rounds 100] [--shape 1024x2816] [--layers 16] [--bundle] [--model] [--text FILE] [--write]
  *
  * Which neurons count is said by idx, as by a predictor, at random for each share; the last product takes those that are not 0. There are as many such layers
  * as a model has, each with weights of its own, so that weights come from memory (--layers 1: from the cache). Ways take turns; a figure is a layer's median. Goals: at 90 % sparsity a third of dense, at 95 % a fifth, at 0 % 1.05 of it (there dense weights are taken).
+ *
+ * --bundle: the three rows of a neuron lie side by side (views of one tensor), and are fetched together.
  *
  * --model: generation of a model of 190 million random parameters (make-model.ts --gate-bias -1.28: 90 % of the neurons are 0) against the same one dense, and
  * what it reads of its feed-forwards with neurons in the file and a window of 5 tokens, for the tokens of a text. Goals: 1.5 times the speed, 0.25 of the bytes.
  */
 import { readFileSync } from 'node:fs';
 import { resolve } from 'node:path';
-import { axpy, cpy, createEngine, mul_mat, mul_mat_sparse, reglu, type Engine, type Plan, type Tensor } from '../src/entry/core-node.ts';
+import {
+  axpy,
+  cpy,
+  createEngine,
+  mul_mat,
+  mul_mat_sparse,
+  reglu,
+  view,
+  type Engine,
+  type Plan,
+  type Tensor,
+} from '../src/entry/core-node.ts';
 import { TYPE, rowSize, type TypeName } from '../src/type-traits.ts';
 import type { Build } from '../src/wasm/load.ts';
 import { loadModel, type Model } from '../src/entry/node.ts';
@@ -37,6 +50,7 @@ const options = flags('feed-forwards of which some neurons count against dense o
   rounds: '100',
   shape: '1024x2816',
   layers: '16',
+  bundle: false,
   model: false,
   text: resolve(root, 'README.md'),
   write: false,
@@ -82,7 +96,9 @@ async function microseconds(engine: Engine, plan: Plan): Promise<number> {
 }
 
 const m = machine();
-const said = [`# Feed-forwards of which some neurons count, ${options.shape}, ${LAYERS.length} layers\n\n${describeMachine(m)}`];
+const said = [
+  `# Feed-forwards of which some neurons count, ${options.shape}, ${LAYERS.length} layers${options.bundle ? ', rows of a neuron side by side' : ''}\n\n${describeMachine(m)}`,
+];
 console.log(`${said[0]}\n`);
 warnIfBusy(m);
 /** So many tokens of the text, each computed behind the ones before it: a model of random weights soon repeats itself, and with that its neurons. */
@@ -152,15 +168,22 @@ for (const type of options.types.split(',') as TypeName[]) {
     const engine = await createEngine({
       build: (options.build || undefined) as Build | undefined,
       threads,
-      memoryBytes: bytes + 8 * N_EMBD * N_FF + (64 << 20),
+      memoryBytes: bytes + 20 * N_EMBD * N_FF + (64 << 20),
     });
     build = engine.build;
     const numbersOf = (ne: readonly number[]): Tensor =>
       engine.tensor(
         'f32',
         ne,
-        Float32Array.from({ length: N_EMBD * N_FF }, (_, i) => Math.sin(i * 12.9898)),
+        Float32Array.from({ length: ne[0] * ne[1] }, (_, i) => Math.sin(i * 12.9898)),
       );
+    const bundled = async (): Promise<Record<Part, Tensor>> => {
+      const f32 = numbersOf([3 * N_EMBD, N_FF]);
+      const all = await weights(engine, type, f32, false);
+      engine.free(f32);
+      const part = (i: number): Tensor => view(all, [N_EMBD, N_FF], { nb: [all.nb[1]], offset: i * rowSize(TYPE[type], N_EMBD) });
+      return { gate: part(0), up: part(1), down: part(2) };
+    };
     const [wide, high] = [numbersOf([N_EMBD, N_FF]), numbersOf([N_FF, N_EMBD])];
     const x = engine.tensor(
       'f32',
@@ -174,7 +197,7 @@ for (const type of options.types.split(',') as TypeName[]) {
         up: await weights(engine, type, wide, pack),
         down: await weights(engine, type, pack ? high : wide, pack),
       });
-      layers.push({ packed: await made(true), rows: await made(false) });
+      layers.push({ packed: await made(true), rows: options.bundle ? await bundled() : await made(false) });
     }
     [wide, high].forEach((t) => engine.free(t));
     const dense = engine.plan(...layers.map(({ packed: { gate, up, down } }) => mul_mat(down, reglu(mul_mat(gate, x), mul_mat(up, x)))));
@@ -213,4 +236,9 @@ for (const type of options.types.split(',') as TypeName[]) {
   said.push(figures);
 }
 if (options.write)
-  console.log(writeResult(`sparse-${options.model ? 'model-' : ''}${machineName(m)}-node${Number.parseInt(m.node)}.md`, said.join('\n\n')));
+  console.log(
+    writeResult(
+      `sparse-${options.model ? 'model-' : options.bundle ? 'bundle-' : ''}${machineName(m)}-node${Number.parseInt(m.node)}.md`,
+      said.join('\n\n'),
+    ),
+  );
