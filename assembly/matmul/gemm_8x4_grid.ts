@@ -2,8 +2,8 @@
  * The GEMM's inner loop for codes of grids and levels (format/grid.ts) where a row's sum is two i16 lanes (dot.ts): 8 rows x 4 columns, as gemm_8x4.
  *
  * A run is half a sub-block, which has a scale of its own: eight products for each lane. Codes come + 64, what that gives is in what a run starts at, and i16
- * wraps: only the sums have to fit. They do where a lane's eight codes are 258 together, 32767 / 127; iq2_*, whose codes are 8, 25 and 43, has a few that are
- * more. Whoever unpacks a panel marks those runs (a bit for each, of 8 rows), and they are taken as two: for one in 60 of iq2_xxs, one in 6 of iq2_xs and
+ * wraps: only the sums have to fit. They do where a lane's eight |codes| are at most 258 together, 32767 / 127; in iq2_*, whose codes are 8, 25 and 43, a few
+ * are more. Whoever unpacks a panel marks those runs (a bit for each, of 8 rows), and they are taken as two: one in 60 of iq2_xxs, one in 6 of iq2_xs and
  * one in 10 of iq2_s, if a grid's entries are equally frequent. With codes as i16, as in gemm_8x4_i16.ts, it was 33 GMAC/s where this has 41 (turbo: 54 and
  * 60; Zen 4, Node 24), with every run as two 35. Not kept: a loop over the parts of a run around the loop over its steps (38).
  */

@@ -1,6 +1,6 @@
 /**
- * The GEMM's inner loops for 8-bit codes (q8_0, iq4_nl, iq4_xs; in the simd build those of grids, too): 8 rows x 4 columns, as gemm_8x4 in gemm_8x4.ts. One scale for 32 weights (an integer
- * one in iq4_xs), no minima.
+ * The GEMM's inner loops for 8-bit codes (q8_0, iq4_nl, iq4_xs; in the simd build those of grids, too): 8 rows x 4 columns, as gemm_8x4 in gemm_8x4.ts.
+ * One scale for 32 weights (an integer one in iq4_xs), no minima.
  *
  *   gemm_8x4_i16      codes and activations as i16, i32 sums: one dot for 8 products, and nothing to correct
  *   gemm_8x4_nibbles  builds with a dot-add instruction: two dots for 16 products
