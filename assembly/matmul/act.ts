@@ -96,9 +96,7 @@ export function act_block(type: u32): i32 {
 
 /** Bytes from one column of ne00 elements (a multiple of 32) to the next; a column block has COLS times as many. */
 export function act_row_size(type: u32, ne00: i32): usize {
-  return (
-    <usize>(ne00 >> 5) * (is_signed(type) ? max(SIGNS_SUB, COLS_SUB_SIGNED / COLS) : (type & ACT_LAYOUT) == ACT_SIGNS ? SIGNS_SUB : ACT_SUB)
-  );
+  return <usize>(ne00 >> 5) * max((type & ACT_LAYOUT) == ACT_SIGNS ? SIGNS_SUB : ACT_SUB, cols_sub_of(type) / COLS);
 }
 
 /**

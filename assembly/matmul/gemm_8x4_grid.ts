@@ -13,15 +13,14 @@ import { end_super_block } from './epilogue';
 import * as fmt from './format/format';
 import { Codes7 } from './format/grid';
 import { G0, G1, G2, G3 } from './format/group';
-import { MARKS } from './panel_grid';
-import { CODES } from './panel_size';
+import { CODES, MARKS } from './panel_size';
 
 const CENTRE = memory.data<u8>([64]);
 
 /** As gemm_8x4. A half sub-block in the panel: | 4 steps of 4 k, 32 bytes a step | scales, i16 twice (2 x 16) |. w: where the panel begins. */
 export function gemm_8x4_grid(w: usize, a: usize, acc: usize, n: i32): void {
   const zero = i32x4.splat(0);
-  let marks = load<u32>(w, MARKS);
+  let marks = load<u32>(w + MARKS());
   for (; n > 0; n--) {
     let i00 = zero;
     let i10 = zero;

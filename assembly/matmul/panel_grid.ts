@@ -2,20 +2,17 @@
  * Weights whose codes are entries of a grid (format/grid.ts) or levels (format/levels.ts), as the panel of the GEMM, which is that of codes of 7 bits with a
  * scale for 16 or, in the simd build, of 8-bit codes (panel.ts).
  *
- * Where sums are i16, MARKS has a bit for each half of a sub-block, of which gemm_8x4_grid.ts could not add up the products of all four steps.
+ * Where sums are i16, an u32 at MARKS() has a bit for each half of a sub-block, of which gemm_8x4_grid.ts could not add up the products of all four steps.
  */
 import { PAIR_SUMS, group_scales, weight_order } from './dot';
 import { SIGNED_CODES } from './dot_signed';
-import { GRID_I16, OPENED, OPENED_ENTRIES, OPENED_SCALES, both_rows, next_step, signed_codes, steps } from './format/grid';
+import { GRID_I16, OPENED, OPENED_ENTRIES, OPENED_SCALES, both_rows, codes, next_step, signed, steps } from './format/grid';
 import { low_nibbles } from './format/constants';
 import { G0, G1, G2, G3, load_scales } from './format/group';
 import { CODES_AT, OfLevels, level_scales } from './format/levels';
 import { PANEL } from './panel_room';
-import { CODES, KC } from './panel_size';
+import { CODES, MARKS } from './panel_size';
 import { lookup16 } from '../simd';
-
-/** Where a panel has its marks, an u32: behind KC weights. */
-export const MARKS: usize = (KC / 256) * (8 * (CODES + 64) + 32);
 
 /** What eight codes of a lane may be together: |activations| are 127 at most. No runs are marked of formats whose codes are MOST / 8 at most. */
 const MOST: i16 = 32767 / 127;
@@ -89,9 +86,10 @@ export function unpack_levels(w: usize, n: i32, panel: usize, at: usize, factor:
 /** Clears the marks of both panels, and returns where the first one's are. */
 function clear_marks(panel: usize): usize {
   if (!PAIR_SUMS) return panel;
-  store<u32>(panel, 0, MARKS);
-  store<u32>(panel + PANEL(), 0, MARKS);
-  return panel + MARKS;
+  const marks = panel + MARKS();
+  store<u32>(marks, 0);
+  store<u32>(marks + PANEL(), 0);
+  return marks;
 }
 
 // @ts-ignore: decorator
@@ -149,8 +147,8 @@ function group(o: usize, panel: usize, fours: bool, has_signs: bool, shift: i32,
     let first = i32x4.splat(0);
     let second = first;
     for (let t: usize = 0; t < 4; t++) {
-      const v = signed_codes(fours, has_signs, e, t, s, rows, shift);
-      const u = signed_codes(fours, has_signs, e + OPENED, t, z, rows, shift);
+      const v = signed(has_signs, part_of(codes(fours, e, t), fours, shift), s, rows);
+      const u = signed(has_signs, part_of(codes(fours, e + OPENED, t), fours, shift), z, rows);
       const sc = scales(o + (sub << 2) + (t & 2));
       const x = i32x4.shuffle(v, u, 0, 2, 4, 6);
       const y = i32x4.shuffle(v, u, 1, 3, 5, 7);
@@ -167,6 +165,13 @@ function group(o: usize, panel: usize, fours: bool, has_signs: bool, shift: i32,
     panel += SUB;
     e += fours ? 32 : 16;
   }
+}
+
+/** Codes, or halves of codes that are all even: no bit of a byte reaches the next one. Only entries of four have such. */
+// @ts-ignore: decorator
+@inline
+function part_of(v: v128, fours: bool, shift: i32): v128 {
+  return fours ? i16x8.shr_u(v, shift) : v;
 }
 
 /** A half's scales of the two opened pairs, as i16 twice for each row. */

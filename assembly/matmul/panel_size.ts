@@ -21,9 +21,16 @@ export function most(a: usize, b: usize): usize {
 // @ts-ignore: decorator
 @inline
 export function panel_bytes<F>(): usize {
-  if (fmt.of_grid<F>()) return GRID_I16 ? panel_bytes<Codes8>() : panel_bytes<Codes7>() + 16; // the marks of panel_grid.ts
+  if (fmt.of_grid<F>()) return GRID_I16 ? panel_bytes<Codes8>() : MARKS() + 16;
   if (fmt.few_bits<F>()) return <usize>(KC / 64) * (2 * CODES + factor_bytes<F>());
   return <usize>(KC / 32 / fmt.subs<F>()) * (<usize>fmt.subs<F>() * sub_bytes<F>() + minima_bytes<F>() + factor_bytes<F>());
+}
+
+/** Where a panel of grids and levels has its marks (panel_grid.ts): behind KC weights. */
+// @ts-ignore: decorator
+@inline
+export function MARKS(): usize {
+  return panel_bytes<Codes7>();
 }
 
 /** Whether the integer scales are in the codes. */

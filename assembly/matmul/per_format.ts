@@ -25,6 +25,7 @@ import { gemv_16x1_trits, unpack_trits } from './gemv_16x1_trits';
 import {
   GEMM_8X4,
   GEMM_8X4_BITS,
+  GEMM_8X4_GRID,
   GEMM_8X4_I16,
   GEMV_16X1_BITS,
   GEMV_16X1_NVFP4,
@@ -40,7 +41,6 @@ import {
 import { unpack } from './panel';
 import { unpack_grid, unpack_levels } from './panel_grid';
 import { PANEL } from './panel_room';
-import { HAS_PAIR_DOT } from '../simd';
 
 /** Facts of the packed weights of a type (facts.ts); 0 for types that have none. */
 // @ts-ignore: decorator
@@ -89,8 +89,8 @@ export function unpack_as<F>(w: usize, n: i32, panel: usize): void {
 @inline
 export function tile_as<F>(w: usize, a: usize, acc: usize, n: i32): void {
   if (fmt.is_float<F>()) unreachable();
+  else if (tile_loop<F>() == GEMM_8X4_GRID) gemm_8x4_grid(w, a, acc, n);
   else if (fmt.of_grid<F>() && GRID_I16) gemm_8x4_i16<Codes8>(w, a, acc, n);
-  else if (fmt.of_grid<F>() && HAS_PAIR_DOT) gemm_8x4_grid(w, a, acc, n);
   else if (fmt.of_grid<F>()) gemm_8x4<Codes7>(w, a, acc, n);
   else if (tile_loop<F>() == GEMM_8X4_BITS) gemm_8x4_bits(w, a, acc, n * pairs<F>());
   else if (tile_loop<F>() == GEMM_8X4) gemm_8x4<F>(w, a, acc, n);

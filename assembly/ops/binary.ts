@@ -109,22 +109,23 @@ function row(op: Op, a: usize, b: usize, y: usize, n: i32, m: i32): void {
     elements(op.p0, a, sa, b, sb, y, sy, n, m);
     return;
   }
-  const run = m == 1 ? n : m;
+  const one = m == 1;
+  const run = one ? n : m;
   const rest = run & 3;
   const bytes = <usize>(run - rest) << 2;
   for (let i = 0; i < n; i += run) {
     // prettier-ignore
     switch (op.p0) {
-      case 0: vectors<Add>(a, b, y, bytes, m == 1); break;
-      case 1: vectors<Sub>(a, b, y, bytes, m == 1); break;
-      case 2: vectors<Mul>(a, b, y, bytes, m == 1); break;
-      case 3: vectors<Div>(a, b, y, bytes, m == 1); break;
-      case 4: vectors<Second>(a, b, y, bytes, m == 1); break;
+      case 0: vectors<Add>(a, b, y, bytes, one); break;
+      case 1: vectors<Sub>(a, b, y, bytes, one); break;
+      case 2: vectors<Mul>(a, b, y, bytes, one); break;
+      case 3: vectors<Div>(a, b, y, bytes, one); break;
+      case 4: vectors<Second>(a, b, y, bytes, one); break;
       default: unreachable();
     }
     a += bytes;
     y += bytes;
-    if (rest != 0) elements(op.p0, a, 4, m == 1 ? b : b + bytes, 4, y, 4, rest, m == 1 ? 1 : rest);
+    if (rest != 0) elements(op.p0, a, 4, one ? b : b + bytes, 4, y, 4, rest, one ? 1 : rest);
     a += <usize>rest << 2;
     y += <usize>rest << 2;
   }

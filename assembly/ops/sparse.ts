@@ -59,10 +59,10 @@ export function elements_of(op: Op, t: i32, from: i32, to: i32): u64 {
   let set: u64 = 0;
   let bit: u64 = 0;
   for (const end = <u64>(to - from) & -16; bit != end; bit += 16, p += 64)
-    set |= <u64>i8x16.bitmask(not_0 ? which_of_16<NotNought>(p, least) : which_of_16<AtLeast>(p, least)) << bit;
+    set |= <u64>i8x16.bitmask(not_0 ? which_of_16(p, least, true) : which_of_16(p, least, false)) << bit;
   for (const end = <u64>(to - from); bit != end; bit++, p += 4) {
     const v = v128.load32_zero(p);
-    set |= <u64>(i32x4.bitmask(not_0 ? which_count<NotNought>(v, least) : which_count<AtLeast>(v, least)) & 1) << bit;
+    set |= <u64>(i32x4.bitmask(which_count(v, least, not_0)) & 1) << bit;
   }
   return set;
 }
@@ -70,9 +70,9 @@ export function elements_of(op: Op, t: i32, from: i32, to: i32): u64 {
 /** Bytes of which all bits are set for those of sixteen elements at p that count. */
 // @ts-ignore: decorator
 @inline
-function which_of_16<C>(p: usize, least: v128): v128 {
-  const a = i16x8.narrow_i32x4_s(which_count<C>(v128.load(p), least), which_count<C>(v128.load(p, 16), least));
-  const b = i16x8.narrow_i32x4_s(which_count<C>(v128.load(p, 32), least), which_count<C>(v128.load(p, 48), least));
+function which_of_16(p: usize, least: v128, not_0: bool): v128 {
+  const a = i16x8.narrow_i32x4_s(which_count(v128.load(p), least, not_0), which_count(v128.load(p, 16), least, not_0));
+  const b = i16x8.narrow_i32x4_s(which_count(v128.load(p, 32), least, not_0), which_count(v128.load(p, 48), least, not_0));
   return i8x16.narrow_i16x8_s(a, b);
 }
 
@@ -83,16 +83,11 @@ export function count_elements(op: Op, t: i32, from: i32, to: i32): i32 {
   return <i32>count;
 }
 
-/** Which elements count (list_elements): with p0 = 1, and otherwise. */
-class NotNought {}
-class AtLeast {}
-
-/** All bits of those of the elements v, f32, that count: at least `least`, or neither 0 nor below it. */
+/** All bits of those of the elements v, f32, that count (list_elements): at least `least` or, with not_0, neither 0 nor below it. */
 // @ts-ignore: decorator
 @inline
-function which_count<C>(v: v128, least: v128): v128 {
-  if (idof<C>() == idof<AtLeast>()) return f32x4.ge(v, least);
-  return v128.andnot(f32x4.ne(v, f32x4.splat(0)), f32x4.lt(v, least));
+function which_count(v: v128, least: v128, not_0: bool): v128 {
+  return not_0 ? v128.andnot(f32x4.ne(v, f32x4.splat(0)), f32x4.lt(v, least)) : f32x4.ge(v, least);
 }
 
 /** The row that element i stands for. */

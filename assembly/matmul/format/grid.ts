@@ -246,12 +246,17 @@ export function codes(fours: bool, e: usize, t: usize): v128 {
   return v128.load64_lane(load<u16>(e, 2), v128.load64_zero(load<u16>(e)), 1);
 }
 
-/** Signed codes. s: what the step's signs or deltas are in, as next_step has them; rows: both_rows(). shift: 1 for halves of codes that are all even. */
+/** Signed codes. */
 // @ts-ignore: decorator
 @inline
-export function signed_codes(fours: bool, has_signs: bool, e: usize, t: usize, s: v128, rows: v128, shift: i32 = 0): v128 {
-  let v = codes(fours, e, t);
-  if (fours) v = i16x8.shr_u(v, shift);
+export function signed_codes(fours: bool, has_signs: bool, e: usize, t: usize, s: v128, rows: v128): v128 {
+  return signed(has_signs, codes(fours, e, t), s, rows);
+}
+
+/** Unsigned codes v with their signs or deltas. s: what the step's are in, as next_step has them; rows: both_rows(). */
+// @ts-ignore: decorator
+@inline
+export function signed(has_signs: bool, v: v128, s: v128, rows: v128): v128 {
   return has_signs ? negated(v, s) : i8x16.sub(v, lookup16(s, rows));
 }
 
