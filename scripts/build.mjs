@@ -174,7 +174,7 @@ async function buildTypeScript() {
   }
   pruneDeclarations();
   await buildWorker();
-  await bundleModules(await need('esbuild'));
+  await bundleModules(await need('esbuild'), await need('rolldown'));
   setStamp('.stamp-ts', stamp);
 }
 

@@ -1,6 +1,6 @@
 // The compiled modules of dist/ put into few files.
 import { mkdirSync, readFileSync, readdirSync, rmSync, rmdirSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, isAbsolute, join, resolve } from 'node:path';
 
 /** All files under a folder. */
 export const files = (folder) =>
@@ -18,34 +18,29 @@ const entries = [
 /** What worker threads of Node run. */
 const workers = ['worker/node', 'worker/quantize'];
 
+/** Where a run from the command line begins: what is evaluated before its model is loaded. */
+const RUN = ['cli', 'cli/main', 'cli/run'];
+/** Entries for Node; all others are for any runtime. */
+const FOR_NODE = ['cli', 'entry/node', 'entry/core-node', 'entry/hub-node', 'worker/turbo'];
+
 /**
- * What several entries share becomes chunks: some 270 modules took a fifth of a second to import. Docstrings are in the declarations,
- * where editors look for them. Names stay, for stack traces. (With lineLimit esbuild breaks texts, and bundlers lose addresses.) Chunks lie in a folder of
- * dist/ as the modules of src/ do in theirs, so that addresses like ../../dist/wasm/ hold in both.
+ * What several entries share becomes chunks: some 270 modules took a fifth of a second to import, and the 45 chunks that a run took when each set of entries had its own
+ * another 30 ms. So what a run begins with is two: what other runtimes take as well, and what is for Node alone. Docstrings are in the declarations, where
+ * editors look for them. Names stay, for stack traces. Chunks lie in a folder of dist/ as the modules of src/ do in theirs, so that addresses like
+ * ../../dist/wasm/ hold in both.
  */
-export async function bundleModules({ build }) {
-  const shared = {
+export async function bundleModules({ build }, { rolldown }) {
+  const chunks = await chunksOf(rolldown);
+  // Node's worker threads start sooner from one file each, and of CommonJS: Piscina require()s it, and Node 20 ends the process where a worker is terminated while
+  // require() instantiates an ES module ("v8::Module::IsGraphAsync must be used on an instantiated module").
+  const { outputFiles } = await build({
     bundle: true,
-    format: 'esm',
     target: 'esnext',
     packages: 'external',
     write: false,
     legalComments: 'none',
     minifySyntax: true,
     minifyWhitespace: true,
-  };
-  const { outputFiles } = await build({
-    ...shared,
-    entryPoints: Object.fromEntries(entries.map((name) => [name, `dist/${name}.js`])),
-    outdir: 'dist',
-    splitting: true,
-    chunkNames: 'chunks/[name]-[hash]',
-    external: ['../inline/*', '../../dist/wasm/*'],
-  });
-  // Node's worker threads start sooner from one file each, and of CommonJS: Piscina require()s it, and Node 20 ends the process where a worker is terminated while
-  // require() instantiates an ES module ("v8::Module::IsGraphAsync must be used on an instantiated module").
-  const alone = await build({
-    ...shared,
     entryPoints: Object.fromEntries(workers.map((name) => [name, `dist/${name}.js`])),
     outdir: 'dist',
     outExtension: { '.js': '.cjs' },
@@ -54,7 +49,7 @@ export async function bundleModules({ build }) {
   });
   const isModule = (file) => file.endsWith('.js') && !file.startsWith(join('dist', 'inline')) && file !== join('dist/worker/web.js');
   for (const file of files('dist').filter(isModule)) rmSync(file);
-  for (const { path, text } of [...outputFiles, ...alone.outputFiles]) {
+  for (const { path, text } of [...chunks, ...outputFiles]) {
     mkdirSync(dirname(path), { recursive: true });
     writeFileSync(path, text);
   }
@@ -64,4 +59,44 @@ export async function bundleModules({ build }) {
 function removeEmptyFolders(folder) {
   for (const entry of readdirSync(folder, { withFileTypes: true })) if (entry.isDirectory()) removeEmptyFolders(join(folder, entry.name));
   if (readdirSync(folder).length === 0) rmdirSync(folder);
+}
+
+/** The files of all entries and their chunks. */
+async function chunksOf(rolldown) {
+  const pathOf = (name) => resolve('dist', `${name}.js`);
+  const bundle = await rolldown({
+    input: Object.fromEntries(entries.map((name) => [name, pathOf(name)])),
+    // Packages and Node's own modules, and what is there as a file: kernels, and texts of them.
+    external: (id) => (!/^[./]/.test(id) && !isAbsolute(id) ? true : /[\\/]inline[\\/]|\.wasm(\?module)?$/.test(id)),
+    preserveEntrySignatures: 'allow-extension',
+  });
+  /** All that is imported by these modules and theirs, but not on demand. */
+  const reached = (names, context) => {
+    const found = new Set(names.map(pathOf));
+    for (const id of found) for (const imported of context.getModuleInfo(id)?.importedIds ?? []) found.add(imported);
+    return found;
+  };
+  let sets;
+  const groupOf = (id, context) => {
+    sets ??= {
+      // It says where V8's code of the last time is, and has to come before all that this is for.
+      first: reached(['cli'], context),
+      run: reached(RUN, context),
+      anywhere: reached(
+        entries.filter((name) => !FOR_NODE.includes(name)),
+        context,
+      ),
+    };
+    return !sets.run.has(id) || sets.first.has(id) ? null : sets.anywhere.has(id) ? 'engine' : 'run';
+  };
+  const { output } = await bundle.generate({
+    dir: 'dist',
+    format: 'esm',
+    entryFileNames: '[name].js',
+    chunkFileNames: 'chunks/[name]-[hash].js',
+    codeSplitting: { includeDependenciesRecursively: false, groups: [{ name: groupOf, debugName: 'what a run begins with' }] },
+    minify: { mangle: false, compress: true, codegen: { removeWhitespace: true } },
+  });
+  await bundle.close();
+  return output.map(({ fileName, code }) => ({ path: join('dist', fileName), text: code }));
 }

@@ -6,4 +6,5 @@ import { cacheFolder } from './hub/cache-folder.ts';
 
 // Node 22.8 and newer. It never throws: where the folder cannot be written, everything is compiled again.
 (module as { enableCompileCache?: (folder: string) => unknown }).enableCompileCache?.(join(cacheFolder(process.env), 'code'));
-await import('./cli/main.ts');
+const { start } = await import('./cli/main.ts');
+await start();

@@ -59,17 +59,20 @@ process.stdout.on('error', (e: NodeJS.ErrnoException) => {
   process.exit(1);
 });
 
-try {
-  process.exitCode = await main(process.argv.slice(2));
-} catch (error) {
-  if (interrupt.signal.aborted) {
-    process.stdout.write('\n');
-    process.exitCode = 130;
-  } else if (error instanceof QuantletError) {
-    process.stderr.write(`quantlet: ${flagNames(error.message)} (${error.code})\n`);
-    process.exitCode = error.code === 'ERR_USAGE' || error.code === 'ERR_INVALID_ARGUMENT' ? 2 : 1;
-  } else {
-    process.stderr.write(`quantlet: ${printableLines(error instanceof Error ? (error.stack ?? error.message) : String(error))}\n`);
-    process.exitCode = 1;
+/** Runs the command of the process's arguments and sets its exit code. */
+export async function start(): Promise<void> {
+  try {
+    process.exitCode = await main(process.argv.slice(2));
+  } catch (error) {
+    if (interrupt.signal.aborted) {
+      process.stdout.write('\n');
+      process.exitCode = 130;
+    } else if (error instanceof QuantletError) {
+      process.stderr.write(`quantlet: ${flagNames(error.message)} (${error.code})\n`);
+      process.exitCode = error.code === 'ERR_USAGE' || error.code === 'ERR_INVALID_ARGUMENT' ? 2 : 1;
+    } else {
+      process.stderr.write(`quantlet: ${printableLines(error instanceof Error ? (error.stack ?? error.message) : String(error))}\n`);
+      process.exitCode = 1;
+    }
   }
 }
