@@ -18,7 +18,7 @@ export interface Random {
  * @throws QuantletError ERR_INVALID_ARGUMENT
  */
 export function createRandom(seed?: number): Random {
-  if (seed === undefined || seed === -1) seed = crypto.getRandomValues(new Uint32Array(1))[0];
+  if (seed === undefined || seed === -1) seed = Math.floor(Math.random() * 2 ** 32); // (Web Crypto takes Node 20 ms to load)
   if (!Number.isInteger(seed) || seed < 0 || seed > 0xffffffff) {
     throw new QuantletError('ERR_INVALID_ARGUMENT', `seed is ${seed}: expected an integer from 0 to 4294967295, or -1 for a random one`);
   }

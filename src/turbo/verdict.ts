@@ -2,13 +2,13 @@
  * Whether turbo may be used: where it can be had, its self-test runs once in a process of its own (V8's revectoriser is an experiment, whose defects
  * give wrong bits or end the process), and what came out is kept in quantlet's cache folder for this V8, CPU and build.
  */
-import { execFile, type ExecFileException } from 'node:child_process';
-import { createHash } from 'node:crypto';
+import type { ExecFileException } from 'node:child_process';
 import { readFileSync } from 'node:fs';
-import { mkdir, readFile, rename, writeFile } from 'node:fs/promises';
+import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
+import { createFingerprint } from '../engine/fingerprint.ts';
 import { printable } from '../printable.ts';
 import type { Build } from '../wasm/load.ts';
 import { TURBO_FLAGS } from './compile.ts';
@@ -31,14 +31,17 @@ interface Outcome {
   readonly kept: boolean;
 }
 
-/** CPU flags as the kernel tells them; elsewhere than on Linux nobody does. */
-function cpuFlags(): string {
+/** A small file, '' where it cannot be read. */
+function textOf(path: string): string {
   try {
-    return /^flags\s*:\s*(.*)$/m.exec(readFileSync('/proc/cpuinfo', 'utf8'))?.[1] ?? '';
+    return readFileSync(path, 'utf8');
   } catch {
     return '';
   }
 }
+
+/** CPU flags as the kernel tells them; elsewhere than on Linux nobody does. */
+const cpuFlags = (): string => /^flags\s*:\s*(.*)$/m.exec(textOf('/proc/cpuinfo'))?.[1] ?? '';
 
 /** Why there is no turbo here whatever its self-test would say; '' where there may be. */
 export function unavailable({ versions, arch }: Pick<NodeJS.Process, 'versions' | 'arch'> = process, flags = cpuFlags()): string {
@@ -58,13 +61,14 @@ function isPackedProgram(): boolean {
 }
 
 /** Runs the self-test of a file of kernels. Never rejects. */
-export function runSelfTest(
+export async function runSelfTest(
   kernels: string,
   build: Build,
   { flags = TURBO_FLAGS, program = fileURLToPath(PROGRAM), longestMs = LONGEST_MS }: SelfTestRun = {},
 ): Promise<Outcome> {
   // Not the parent's NODE_OPTIONS: it may be told to wait for a debugger.
   const { NODE_OPTIONS: _, ...env } = process.env;
+  const { execFile } = await import('node:child_process'); // takes 3 ms, and mostly the result is there already
   return new Promise((resolve) => {
     const ended = (error: ExecFileException | null, stdout: string, stderr: string): void =>
       resolve(outcomeOf(error, stdout, stderr, longestMs));
@@ -104,13 +108,12 @@ function answerOf(text: string): { differ?: string[]; why?: string } | undefined
   }
 }
 
-/** Everything that the code V8 makes depends on. */
+/** Everything that the code V8 makes depends on. (node:crypto would take 5 ms to import.) */
 const keyOf = (bytes: Uint8Array): string =>
-  createHash('sha256')
-    .update(JSON.stringify([process.version, process.versions.v8, process.arch, cpus()[0]?.model, cpuFlags(), TURBO_FLAGS]))
-    .update(bytes)
-    .digest('hex')
-    .slice(0, 32);
+  createFingerprint()
+    .add(Buffer.from(JSON.stringify([process.version, process.versions.v8, process.arch, cpus()[0]?.model, cpuFlags(), TURBO_FLAGS])))
+    .add(bytes)
+    .hex();
 
 /**
  * Why turbo is not used for a build, '' where it is right. Never rejects; a folder that cannot be written means a self-test in every process.
@@ -120,7 +123,7 @@ const keyOf = (bytes: Uint8Array): string =>
  */
 export async function turboVerdict(folder: string, kernels: string, build: Build, bytes: Uint8Array, run?: SelfTestRun): Promise<string> {
   const file = join(folder, 'turbo', `${keyOf(bytes)}.json`);
-  const known = answerOf(await readFile(file, 'utf8').catch(() => ''))?.why;
+  const known = answerOf(textOf(file))?.why;
   if (typeof known === 'string') return known;
   const { why, kept } = await runSelfTest(kernels, build, run);
   if (kept) await keep(file, { why, build, node: process.versions.node, v8: process.versions.v8, cpu: cpus()[0]?.model });
