@@ -90,6 +90,8 @@ export interface LoadOptions extends WebOptions {
    * to sums that are 0 at first. Default: none. @internal
    */
   inputSums?: (matrix: string) => boolean;
+  /** What will be read first, by programs that ask at once: what kernels that takes is compiled while weights are read. @internal */
+  firstPrompt?: string;
   /** Weights, of products and norms, of which the last step's inputs are kept, by their names. Default: none. @internal */
   keptInputs?: (weight: string) => boolean;
   /**
@@ -148,6 +150,7 @@ const LOAD_OPTIONS = {
   maxOutputs: internal(or(whole(1), 1)),
   links: internal(or(whole(1), 1)),
   inputSums: internal(KIND.function),
+  firstPrompt: internal(KIND.string),
   keptInputs: internal(KIND.function),
   speculation: KIND.any,
   overrideKv: KIND.object,

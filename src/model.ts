@@ -310,6 +310,19 @@ async function loadDraftModel(
   }
 }
 
+/** Characters of a prompt that surely have more tokens than the widest step for which there are kernels of their own. */
+const FEW_CHARACTERS = 256;
+
+/** About how many tokens the first step will have. */
+function firstTokens(tokenizer: Tokenizer, prompt: string | undefined): number | undefined {
+  if (prompt === undefined) return undefined;
+  try {
+    return tokenizer.encode(prompt.slice(0, FEW_CHARACTERS), { parseSpecial: true }).length;
+  } catch {
+    return undefined; // whoever generates is told
+  }
+}
+
 /**
  * What entries make their loadModel of.
  * @param platformFor gets options that were checked
@@ -375,7 +388,10 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
       {
         ...options,
         nVocab: tokenizer.nVocab,
-        meanwhile: () => tokenizer.prepare(),
+        meanwhile: () => {
+          tokenizer.prepare();
+          return firstTokens(tokenizer, options.firstPrompt);
+        },
         maxOutputs: Math.max(maxOutputs, parallel * (longestDraft(limits) + 1)),
         loras,
       },

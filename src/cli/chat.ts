@@ -23,15 +23,6 @@ import { GENERATE_FLAGS, generateOptions } from './generate-options.ts';
 import { showAnswer, speeds, styleOf } from './show-answer.ts';
 import { TEMPLATE_FLAGS, templateOptions } from './template-options.ts';
 
-/** Flags that say that a conversation is wanted: with one of them run does what chat does, as llama-completion does. */
-export const CONVERSATION_FLAGS = [
-  'interactive',
-  'singleTurn',
-  'system',
-  'systemFile',
-  ...TEMPLATE_FLAGS,
-] as const satisfies readonly FlagKey[];
-
 const KEYS = [
   ...MODEL_FLAGS,
   ...COMPUTE_FLAGS,

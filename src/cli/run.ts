@@ -4,7 +4,6 @@ import { readFile, rename, rm, writeFile } from 'node:fs/promises';
 import { QuantletError } from '../errors.ts';
 import { draftTimings, type GenerateOptions, type GenerationResult } from '../generate/generate.ts';
 import type { Model } from '../model.ts';
-import { chat, CONVERSATION_FLAGS } from './chat.ts';
 import {
   COMPUTE_FLAGS,
   forTerminal,
@@ -20,6 +19,7 @@ import {
 import { lastOf, type FlagKey, type Values } from './flags.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
 import { checkKeep, GENERATE_FLAGS, generateOptions } from './generate-options.ts';
+import { CONVERSATION_FLAGS } from './template-options.ts';
 import { perSecond, speeds } from './show-answer.ts';
 
 const KEYS = [
@@ -68,11 +68,12 @@ export const run: Command = {
   ],
   async run(argv, signal) {
     const values = parseOnlyFlags(argv, KEYS, 'give the prompt with -p and the model with -m', 'run');
-    if (values.conversation ?? CONVERSATION_FLAGS.some((key) => values[key] !== undefined)) return chat.run(argv, signal);
+    if (values.conversation ?? CONVERSATION_FLAGS.some((key) => values[key] !== undefined))
+      return (await import('./chat.ts')).chat.run(argv, signal);
     const prompt = await readPrompt(values);
     const options = await generateOptions(values);
     // The prompt is computed at once: what it needs is optimised then.
-    const model = await openModel(values, signal, { warmUp: values.warmup === false ? false : 'short' });
+    const model = await openModel(values, signal, { warmUp: values.warmup === false ? false : 'short', firstPrompt: prompt });
     try {
       const generation = generate(model, prompt, { ...options, ...(values.special ? { special: true } : {}), signal }, values);
       await readPromptCache(model, values, signal);

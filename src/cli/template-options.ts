@@ -15,6 +15,15 @@ export const REASONING_FLAGS = [
 ] as const satisfies readonly FlagKey[];
 export const TEMPLATE_FLAGS = ['chatTemplate', 'chatTemplateFile', ...REASONING_FLAGS] as const satisfies readonly FlagKey[];
 
+/** Flags that say that a conversation is wanted: with one of them run does what chat does, as llama-completion does. */
+export const CONVERSATION_FLAGS = [
+  'interactive',
+  'singleTurn',
+  'system',
+  'systemFile',
+  ...TEMPLATE_FLAGS,
+] as const satisfies readonly FlagKey[];
+
 const SWITCH: { readonly [word: string]: boolean | undefined } = { on: true, off: false, auto: undefined };
 const REASONING_FORMATS = ['auto', 'deepseek', 'none', 'hidden'];
 

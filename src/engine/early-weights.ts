@@ -9,7 +9,9 @@ import { nbytes } from '../graph/tensor.ts';
 import { createAllocator } from '../wasm/allocator.ts';
 import { ARENA_BASE, MEMORY_LIMIT } from '../wasm/memory.ts';
 import type { WasmMemory } from '../globals.ts';
-import { yieldToEventLoop } from '../threads/executor.ts';
+import type { OpRecord } from '../graph/lower.ts';
+import { yieldToEventLoop, type Executor } from '../threads/executor.ts';
+import { dummyBatch, writeInputs } from './batch-inputs.ts';
 import type { CpuBackend } from './cpu-backend.ts';
 import { drawModel, type DrawnModel } from './draw-model.ts';
 import { placeWeights, type ModelPlan, type PackedByThreads, type Weight } from './model-plan.ts';
@@ -92,9 +94,9 @@ const CLAIM_PAGES = 256;
 
 /**
  * Has the system find memory for weights whenever this thread has nothing else to do: half of what reading them takes is that. Readers begin at the start and
- * this at the end; what either has touched costs the other nothing. For threads that leave a core idle. Returns what ends it.
+ * this at the end; what either has touched costs the other nothing. For threads that leave a core idle.
  */
-export function claimPages({ buffer }: WasmMemory, bytes: number): () => void {
+export function claimPages({ buffer }: WasmMemory, bytes: number): Claiming {
   const words = new Int32Array(buffer);
   const [page, step] = [SYSTEM_PAGE / 4, (CLAIM_PAGES * SYSTEM_PAGE) / 4];
   let end = alignUp(bytes, SYSTEM_PAGE) / 4;
@@ -105,6 +107,56 @@ export function claimPages({ buffer }: WasmMemory, bytes: number): () => void {
       for (let i = Math.max(0, end - step); i < end; i += page) Atomics.compareExchange(words, i, 0, 0);
     }
   };
-  void claim();
-  return () => void (end = 0);
+  return { done: claim(), stop: () => void (end = 0) };
 }
+
+export interface Claiming {
+  /** Resolves when all of them have been touched, or it was stopped. */
+  readonly done: Promise<void>;
+  stop(): void;
+}
+
+/** Steps of more tokens have the same kernels, by what their number is beyond a multiple of four (assembly/matmul/loops.ts). */
+const WIDE_STEP = 16;
+
+/**
+ * Computes a record of each kind for the first step's number of tokens, and then for one, so that V8 has compiled their kernels when the first step comes: that takes
+ * it 40 ms, in which all threads compile the same. It does not matter what they compute with, nor what comes out: the first step writes all that it reads.
+ * @param read ends it, as it settles
+ * @param claiming comes first
+ */
+export async function rehearse(
+  executor: Executor,
+  { passes, encoder, inputs, tokenRows, inputSums }: ModelPlan,
+  firstTokens: number,
+  read: Promise<unknown>,
+  claiming: Claiming | undefined,
+  signal: AbortSignal | undefined,
+): Promise<void> {
+  if (!executor.rehearse || encoder.length > 0 || tokenRows.length > 0 || inputSums.size > 0) return;
+  let over = false;
+  const end = (): void => void (over = true);
+  const ended = read.then(end, end);
+  await Promise.race([claiming?.done, ended]); // a page saves the readers as much time as this would save the first step
+  const wide = WIDE_STEP + (firstTokens % 4 || 4);
+  for (const n of [Math.min(firstTokens, wide), 1]) {
+    await writeInputs(executor, inputs, dummyBatch(n));
+    const kinds = new Set<string>();
+    for (const { plan, placed, neurons, streams } of passes) {
+      if (neurons ?? streams) continue;
+      for (const [i, record] of plan.records.entries()) {
+        const kind = kindOf(record);
+        if (kinds.has(kind)) continue;
+        kinds.add(kind);
+        await yieldToEventLoop();
+        signal?.throwIfAborted();
+        if (over) return;
+        executor.rehearse(placed.at, i, n, 1);
+      }
+    }
+  }
+}
+
+/** Records of a kind are computed by the same kernels. */
+const kindOf = ({ code, dst, src, casts = [] }: OpRecord): string =>
+  [code, ...[dst, ...src, ...casts].map((t) => t && `${t.type.name} ${t.layout}`)].join();

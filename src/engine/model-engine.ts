@@ -4,9 +4,10 @@ import type { HParams } from '../arch/hparams.ts';
 import { ropeTable } from '../arch/rope-table.ts';
 import { QuantletError } from '../errors.ts';
 import type { OpenedGGUF } from '../gguf/split.ts';
-import { RUN_WORDS } from '../graph/recurrent.ts';
 import type { InputSumTensors } from '../graph/input-sums.ts';
-import { inStep, type Tensor } from '../graph/tensor.ts';
+import type { Tensor } from '../graph/tensor.ts';
+import { writeInputs } from './batch-inputs.ts';
+import type { Claiming } from './early-weights.ts';
 import { createCpuBackend, type CompiledKernels, type CpuBackend } from './cpu-backend.ts';
 import { bytesInStep } from './links.ts';
 import type { MemoryParts } from './memory-use.ts';
@@ -33,8 +34,8 @@ export interface ModelEngineOptions
   extends LayoutOptions, Pick<ResolvedLoadOptions, 'threads' | 'build' | 'turbo' | 'signal' | 'onProgress'> {
   /** Tokens of the vocabulary, as the tokenizer counted them. */
   readonly nVocab: number;
-  /** What this thread can do while others read the weights. */
-  readonly meanwhile: () => void;
+  /** What this thread can do while others read the weights. Tells how many tokens the first step will have, where that is known. */
+  readonly meanwhile: () => number | undefined;
 }
 
 /** Steps of at most this many tokens are bound by reading the weights (or, in small models, by barriers): generationThreads compute them. */
@@ -140,15 +141,8 @@ export async function createModelEngine(
     const { inputs, result } = model;
     const { nTokens, nOutputs } = batch;
     const passes = batch.encodes ? model.encoder : model.passes;
-    for (const name of ['ids', 'pos', 'cells', 'first', 'visible', 'encoded', 'outputs', 'others'] as const) {
-      const values = batch[name];
-      const n = inStep(name === 'outputs' || name === 'others' ? name : 'tokens', nTokens, nOutputs);
-      const bytes = new Uint8Array(values.buffer, values.byteOffset, 4 * n);
-      for (const { data } of inputs[name]) await executor.write(data, bytes);
-    }
+    await writeInputs(executor, inputs, batch);
     for (const rows of model.tokenRows) await readTokenRows(executor, parts, rows, batch.ids.subarray(0, nTokens), signal);
-    const runs = new Uint8Array(batch.runs.buffer, batch.runs.byteOffset, 4 * RUN_WORDS * batch.nRuns);
-    for (const { data } of inputs.runs) await executor.write(data, runs);
     const threads = nTokens <= FEW_TOKENS ? engine.generationThreads : executor.threads;
     const width = result.ne[0];
     const reads = { at: result.data, length: 4 * width * nOutputs };
@@ -204,7 +198,7 @@ async function load(
   let executor: Executor | undefined;
   let reading: Reading | undefined;
   let read: Promise<unknown> | undefined;
-  let stopClaiming: (() => void) | undefined;
+  let claiming: Claiming | undefined;
   const close = async (): Promise<void> => {
     await (executor ?? { dispose: backend.close }).dispose();
     await read?.catch(() => {}); // the files are read until then
@@ -221,7 +215,7 @@ async function load(
     const places = early ? await import('./early-weights.ts') : undefined; // pages do without
     const drawn = await places?.drawFor(backend, gguf, layout, options, free);
     const growing = drawn && backend.growing(drawn.bytes);
-    if (growing && threads < platform.defaultThreads()) stopClaiming = places!.claimPages(growing.memory, drawn.bytes);
+    if (growing && threads < platform.defaultThreads()) claiming = places!.claimPages(growing.memory, drawn.bytes);
     const { turbo, facts } = await backend.compiled();
     if (growing) {
       executor = await growing.start();
@@ -249,13 +243,14 @@ async function load(
       const bytes = new Uint8Array((await angles(table, parts)).buffer);
       for (const { data } of table.tensors) await executor.write(data, bytes);
     }
-    options.meanwhile();
+    const firstTokens = options.meanwhile();
+    if (growing && turbo && firstTokens) await places!.rehearse(executor, model, firstTokens, fingerprint, claiming, options.signal);
     return { layout, model, executor, fingerprint: await fingerprint, build, turbo, facts, threads };
   } catch (error) {
     await close();
     throw error;
   } finally {
-    stopClaiming?.();
+    claiming?.stop();
   }
 }
 

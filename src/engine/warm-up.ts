@@ -1,6 +1,6 @@
 /** The first steps of a model, before anybody waits for one. */
+import { dummyBatch } from './batch-inputs.ts';
 import type { ModelEngine } from './model-engine.ts';
-import type { Batch } from './scheduler.ts';
 
 /** V8 starts kernels unoptimised and replaces them in the background while they are used. */
 const CAP_MS = 400;
@@ -65,23 +65,4 @@ async function steadyTime(engine: ModelEngine, nTokens: number, until: number, s
     if (now > until) break;
   }
   return times.slice(-9).sort((a, b) => a - b)[Math.min(9, times.length) >> 1];
-}
-
-function dummyBatch(n: number): Batch {
-  const count = Int32Array.from({ length: n }, (_, i) => i);
-  return {
-    ids: new Int32Array(n),
-    pos: count,
-    cells: count,
-    first: new Int32Array(n),
-    visible: count.map((i) => i + 1),
-    encoded: new Int32Array(n).fill(1),
-    encodes: false,
-    outputs: new Int32Array([n - 1]),
-    others: count,
-    runs: Int32Array.of(n, -1, 0),
-    nTokens: n,
-    nOutputs: 1,
-    nRuns: 1,
-  };
 }

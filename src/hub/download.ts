@@ -5,13 +5,14 @@
  * Bytes go to NAME.TAG.part, TAG telling the version, at the places they will have: should two processes ever write the same part
  * they write the same bytes. The part is renamed once size and hash are right; NAME.json then says which version NAME is.
  */
-import { createHash, randomUUID, type Hash } from 'node:crypto';
+import type { Hash } from 'node:crypto';
 import { mkdir, open, readdir, readFile, rename, rm, stat, statfs, writeFile, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { bytesText } from '../bytes-text.ts';
 import { QuantletError } from '../errors.ts';
 import { openHttp, type HttpOptions } from '../io/http.ts';
 import { MAGICS } from '../gguf/types.ts';
+import { createHash } from './hash.ts';
 import { lock } from './lock.ts';
 
 export interface Remote {
@@ -146,7 +147,7 @@ async function fetchTo(remote: Remote, options: DownloadOptions): Promise<'done'
       throw failed(url, `the server sends ${byteLength} bytes, the list of files says ${size}; try again later`);
     const version = sha256 ?? file.version ?? null;
     // Nothing tells the version: what is there cannot be trusted to be a part of it.
-    const part = partOf(to, version === null ? randomUUID() : `${version} ${size ?? ''}`.trim());
+    const part = partOf(to, version === null ? crypto.randomUUID() : `${version} ${size ?? ''}`.trim());
     const path = sha256 === undefined ? part : partOf(to, sha256);
     const at = begun?.path === path && (size === undefined || from < size) ? from : 0;
     await checkSpace(dirname(to), size === undefined ? 0 : size - at);

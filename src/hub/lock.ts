@@ -1,5 +1,4 @@
 /** A lock between processes: a file that its holder touches every few seconds, so that one that died is told from one that works. */
-import { randomUUID } from 'node:crypto';
 import { open, readFile, rename, rm, stat, utimes } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
@@ -44,7 +43,7 @@ function watchHolder(path: string, staleMs: number): () => Promise<boolean> {
  */
 export async function lock(path: string, signal: AbortSignal, onWait: () => void, beatMs = BEAT_MS): Promise<() => Promise<void>> {
   const isStale = watchHolder(path, MISSED_BEATS * beatMs);
-  const mine = `${process.pid} ${hostname()} ${randomUUID()}`;
+  const mine = `${process.pid} ${hostname()} ${crypto.randomUUID()}`;
   for (;;) {
     signal.throwIfAborted();
     try {
@@ -63,7 +62,7 @@ export async function lock(path: string, signal: AbortSignal, onWait: () => void
     }
     if (await isStale()) {
       // Renamed first: of several processes that find it stale, one succeeds.
-      const aside = `${path}.${randomUUID()}`;
+      const aside = `${path}.${crypto.randomUUID()}`;
       await rename(path, aside).then(() => rm(aside, { force: true }), absent);
       continue;
     }

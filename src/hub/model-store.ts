@@ -7,7 +7,6 @@
  *     url/HASH/FILE                    of other servers, HASH telling the address's folder
  *     turbo/HASH.json                  what turbo's self-test said (src/turbo/verdict.ts)
  */
-import { createHash } from 'node:crypto';
 import { open, readdir, readFile, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises';
 import { basename, dirname, join, normalize, sep } from 'node:path';
 import { QuantletError } from '../errors.ts';
@@ -16,6 +15,7 @@ import { splitCount } from '../gguf/split.ts';
 import { checkedBytes } from '../io/source.ts';
 import { cacheFolder } from './cache-folder.ts';
 import { download, knownOf, type DownloadProgress, type Remote } from './download.ts';
+import { createHash } from './hash.ts';
 import { lock } from './lock.ts';
 import type { HubOptions, KeptModel } from './options.ts';
 import {

@@ -67,6 +67,8 @@ export interface Executor {
   load?(work: LoadWork, onDone: (pieces: number) => void, signal?: AbortSignal): Promise<void>;
   /** The same by threads that do nothing else, while steps run: where the executor was started with such readers. */
   loadBeside?: Executor['load'];
+  /** Computes a record of a plan on this thread, while no step runs: V8 compiles kernels when they are first called. Where it compiles as threads do. */
+  rehearse?(plan: number, record: number, nTokens: number, nOutputs: number): void;
   /** How far the step and every thread have come, in words: for steps that do not end. */
   where(): string;
   /** No step is expected soon: threads return, so that they neither occupy cores nor keep the process alive. */

@@ -21,7 +21,7 @@ import { failure, llamaModel, patchedLlama, runCli, shippedModel, temporaryFolde
 import { invoke, listening, never, type Args, type Said } from './commands.ts';
 import { startHub } from '../hub/server.ts';
 import { loadModel, type GenerateOptions, type Model } from '../../src/entry/node.ts';
-import { CONVERSATION_FLAGS } from '../../src/cli/chat.ts';
+import { CONVERSATION_FLAGS } from '../../src/cli/template-options.ts';
 import type { Command } from '../../src/cli/command.ts';
 import type { Verdict } from '../../src/engine/can-run.ts';
 import { allCommands } from '../../src/cli/commands.ts';

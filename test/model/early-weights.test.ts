@@ -1,13 +1,13 @@
 /** Weights whose places are known before the rest of a model is planned: the same places as in the plan, where a model surely fits in one memory. */
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
-import { claimPages, drawEarly, isOf } from '../../src/engine/early-weights.ts';
+import { claimPages, drawEarly, isOf, rehearse } from '../../src/engine/early-weights.ts';
 import { layoutOf, planToFit, type LayoutOptions, type Machine } from '../../src/engine/plan-to-fit.ts';
 import { platform } from '../../src/entry/node-platform.ts';
 import { SYNC_SIZE } from '../../src/graph/layout.ts';
 import { openModelFiles, type ModelFiles } from '../../src/io/model-files.ts';
 import { resolveLoadOptions, type LoadOptions } from '../../src/load-options.ts';
 import { kernelFacts } from '../../src/wasm/load.ts';
-import { yieldToEventLoop } from '../../src/threads/executor.ts';
+import { yieldToEventLoop, type Executor } from '../../src/threads/executor.ts';
 import { ARENA_BASE, MEMORY_LIMIT } from '../../src/wasm/memory.ts';
 import { llamaModel } from '../support.ts';
 
@@ -64,19 +64,65 @@ it('claiming memory touches every page from the last one to the first, a few at 
   bytes.fill(255, 5 * PAGE, 6 * PAGE);
   const before = bytes.slice();
   const wanted = 3 * 256 * PAGE - 100;
-  claimPages(memory, wanted);
+  const { done } = claimPages(memory, wanted);
   expect(at).not.toHaveBeenCalled();
   await yieldToEventLoop();
   await yieldToEventLoop();
   expect(at.mock.calls.length).toBeLessThanOrEqual(2 * 256);
   while (at.mock.calls.length < 3 * 256) await yieldToEventLoop();
+  await done;
   const pages = at.mock.calls.map(([, word]) => Math.floor((4 * word) / PAGE));
   expect(new Set(pages)).toEqual(new Set(Array.from({ length: 3 * 256 }, (_, i) => i)));
   expect(pages[0]).toBeGreaterThan(pages.at(-1)!);
   expect(Buffer.from(bytes.buffer).equals(before)).toBe(true);
   at.mockClear();
-  claimPages(memory, wanted)();
+  claimPages(memory, wanted).stop();
   for (let i = 0; i < 5; i++) await yieldToEventLoop();
   expect(at).not.toHaveBeenCalled();
   at.mockRestore();
+});
+
+/** The tokens of the steps whose records are computed, and each record with them. */
+async function rehearsed(firstTokens: number, read: Promise<unknown>, claiming?: Parameters<typeof rehearse>[4], stopAfter = Infinity) {
+  const plan = planned();
+  const called: { record: number; nTokens: number }[] = [];
+  const abort = new AbortController();
+  const executor = {
+    write() {},
+    rehearse(_: number, record: number, nTokens: number) {
+      if (called.push({ record, nTokens }) >= stopAfter) abort.abort(new Error('enough'));
+    },
+  } as unknown as Executor;
+  await rehearse(executor, plan, firstTokens, read, claiming, abort.signal);
+  return { called, records: plan.passes[0].plan.records };
+}
+
+it('a record of each kind is computed while weights are read: for the tokens of the first step, or as few as have the same kernels, and for one', async () => {
+  const reading = new Promise(() => {});
+  for (const [first, want] of [
+    [7, 7],
+    [16, 16],
+    [17, 17],
+    [40, 20],
+    [43, 19],
+  ]) {
+    const { called, records } = await rehearsed(first, reading);
+    expect([...new Set(called.map(({ nTokens }) => nTokens))]).toEqual([want, 1]);
+    const codes = (n: number) => new Set(called.filter(({ nTokens }) => nTokens === n).map(({ record }) => records[record].code));
+    expect(codes(want)).toEqual(new Set(records.map(({ code }) => code)));
+    expect(codes(1)).toEqual(codes(want));
+    expect(called.length).toBeLessThan(records.length);
+  }
+});
+
+it('none when the weights are there, nor before memory was found for them; an abort ends it', async () => {
+  expect((await rehearsed(7, Promise.resolve())).called).toEqual([]);
+  expect((await rehearsed(7, Promise.reject(new Error('damaged')))).called).toEqual([]);
+  let found = (): void => {};
+  const done = new Promise<void>((resolve) => (found = resolve));
+  const under = rehearsed(7, new Promise(() => {}), { done, stop() {} });
+  expect(await Promise.race([under, yieldToEventLoop().then(() => 'waits')])).toBe('waits');
+  found();
+  expect((await under).called.length).toBeGreaterThan(5);
+  await expect(rehearsed(7, new Promise(() => {}), undefined, 3)).rejects.toThrow('enough');
 });
