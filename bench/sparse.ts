@@ -1,17 +1,19 @@
 /**
  * A ReGLU feed-forward of which only some neurons count (mul_mat_sparse, axpy) against the same layer by packed dense products:
  *
- *   node --import tsx bench/sparse.ts [--types q4_0,q8_0] [--build relaxed-threads] [--threads 1,2] [--rounds 100] [--shape 1024x2816] [--layers 16] [--bundle] [--model] [--text FILE] [--write]
+ *   node --import tsx bench/sparse.ts [--types q4_0,q8_0] [--build relaxed-threads] [--threads 1,2] [--rounds 100] [--shape 1024x2816] [--layers 16] [--bundle] [--native] [--model] [--text FILE] [--write]
  *
  * Which neurons count is said by idx, as by a predictor, at random for each share; the last product takes those that are not 0. There are as many such layers
  * as a model has, each with weights of its own, so that weights come from memory (--layers 1: from the cache). Ways take turns; a figure is a layer's median. Goals: at 90 % sparsity a third of dense, at 95 % a fifth, at 0 % 1.05 of it (there dense weights are taken).
  *
  * --bundle: the three rows of a neuron lie side by side (views of one tensor), and are fetched together.
  *
+ * --native: what code with AVX2 and instructions that prefetch takes for the same rows (bench/peers/sparse.c; needs gcc): to fetch them, and to compute with them.
+ *
  * --model: generation of a model of 190 million random parameters (make-model.ts --gate-bias -1.28: 90 % of the neurons are 0) against the same one dense, and
  * what it reads of its feed-forwards with neurons in the file and a window of 5 tokens, for the tokens of a text. Goals: 1.5 times the speed, 0.25 of the bytes.
  */
-import { readFileSync } from 'node:fs';
+import { existsSync, mkdirSync, readFileSync, statSync } from 'node:fs';
 import { resolve } from 'node:path';
 import {
   axpy,
@@ -30,6 +32,7 @@ import type { Build } from '../src/wasm/load.ts';
 import { loadModel, type Model } from '../src/entry/node.ts';
 import {
   benchModel,
+  cache,
   describeMachine,
   flags,
   machine,
@@ -37,6 +40,7 @@ import {
   median,
   numbers,
   root,
+  run,
   show,
   table,
   warnIfBusy,
@@ -51,6 +55,7 @@ const options = flags('feed-forwards of which some neurons count against dense o
   shape: '1024x2816',
   layers: '16',
   bundle: false,
+  native: false,
   model: false,
   text: resolve(root, 'README.md'),
   write: false,
@@ -93,6 +98,28 @@ async function microseconds(engine: Engine, plan: Plan): Promise<number> {
   const start = performance.now();
   await engine.compute(plan);
   return ((performance.now() - start) * 1000) / LAYERS.length;
+}
+
+interface NativeTimes {
+  readonly share: number;
+  /** Microseconds of a layer. */
+  readonly fetched: number;
+  readonly computed: number;
+}
+
+/** Those of the cases with few rows. */
+async function nativeTimes(type: TypeName, threads: number): Promise<readonly NativeTimes[]> {
+  const [source, program] = [resolve(root, 'bench/peers/sparse.c'), resolve(cache, 'peers/sparse')];
+  if (!existsSync(program) || statSync(program).mtimeMs < statSync(source).mtimeMs) {
+    mkdirSync(resolve(cache, 'peers'), { recursive: true });
+    await run('gcc', ['-O3', '-mavx2', '-mfma', '-mf16c', '-Wall', '-o', program, source, '-lpthread']);
+  }
+  const shares = CASES.flatMap(([sparsity]) => (sparsity < 0.8 ? [] : [(1 - sparsity).toFixed(2)]));
+  const lines = await run(program, [type, N_EMBD, N_FF, LAYERS.length, threads, 20, Number(options.bundle), ...shares].map(String));
+  return lines
+    .trim()
+    .split('\n')
+    .map((line) => JSON.parse(line) as NativeTimes);
 }
 
 const m = machine();
@@ -219,17 +246,23 @@ for (const type of options.types.split(',') as TypeName[]) {
         const t = await microseconds(engine, plan);
         if (round >= 0) times[i].push(t);
       }
-    rows.push(['dense', `${threads}`, median(times[0]).toFixed(0), '', '']);
-    CASES.forEach(([sparsity, most], i) =>
+    const whole = median(times[0]);
+    const add = (what: string, us: number, most = NaN): unknown =>
       rows.push([
-        `${100 * sparsity} % sparse`,
+        what,
         `${threads}`,
-        median(times[i + 1]).toFixed(0),
-        (median(times[i + 1]) / median(times[0])).toFixed(3),
+        us.toFixed(0),
+        us === whole ? '' : (us / whole).toFixed(3),
         Number.isNaN(most) ? '' : most.toFixed(2),
-      ]),
-    );
+      ]);
+    add('dense', whole);
+    CASES.forEach(([sparsity, most], i) => add(`${100 * sparsity} % sparse`, median(times[i + 1]), most));
     await engine.dispose();
+    for (const { share, fetched, computed } of options.native ? await nativeTimes(type, threads) : []) {
+      const sparsity = `${100 - 100 * share} %`;
+      add(`native, ${sparsity}, rows fetched`, fetched);
+      add(`native, ${sparsity}, computed`, computed);
+    }
   }
   const figures = `## ${type}, ${build}\n\n${table(['feed-forward', 'threads', 'us', 'of dense', 'goal'], rows)}`;
   console.log(`${figures}\n`);
