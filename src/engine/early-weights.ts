@@ -5,7 +5,8 @@
 import { alignUp, type GGUF } from '../gguf/types.ts';
 import { SYNC_SIZE } from '../graph/layout.ts';
 import type { PackingFacts } from '../graph/packing.ts';
-import { nbytes } from '../graph/tensor.ts';
+import { nbytes, type Tensor } from '../graph/tensor.ts';
+import { TYPE } from '../type-traits.ts';
 import { createAllocator } from '../wasm/allocator.ts';
 import { ARENA_BASE, MEMORY_LIMIT } from '../wasm/memory.ts';
 import type { WasmMemory } from '../globals.ts';
@@ -121,13 +122,14 @@ const WIDE_STEP = 16;
 
 /**
  * Computes a record of each kind for the first step's number of tokens, and then for one, so that V8 has compiled their kernels when the first step comes: that takes
- * it 40 ms, in which all threads compile the same. It does not matter what they compute with, nor what comes out: the first step writes all that it reads.
+ * it 40 ms, in which all threads compile the same. It does not matter what they compute with, nor what comes out: the first step writes all that it reads. But
+ * indices have to be ones, so what reads others than the step's own, as products of experts do, is left out.
  * @param read ends it, as it settles
  * @param claiming comes first
  */
 export async function rehearse(
   executor: Executor,
-  { passes, encoder, inputs, tokenRows, inputSums }: ModelPlan,
+  { passes, encoder, inputs, tokenRows, inputSums, batchSize }: ModelPlan,
   firstTokens: number,
   read: Promise<unknown>,
   claiming: Claiming | undefined,
@@ -139,14 +141,16 @@ export async function rehearse(
   const ended = read.then(end, end);
   await Promise.race([claiming?.done, ended]); // a page saves the readers as much time as this would save the first step
   const wide = WIDE_STEP + (firstTokens % 4 || 4);
-  for (const n of [Math.min(firstTokens, wide), 1]) {
+  const given = new Set<Tensor>(Object.values(inputs).flat());
+  const hasIndices = ({ dst, src }: OpRecord): boolean => [dst, ...src].some((t) => t?.type === TYPE.i32 && !given.has(t));
+  for (const n of [Math.min(firstTokens, wide, batchSize), 1]) {
     await writeInputs(executor, inputs, dummyBatch(n));
     const kinds = new Set<string>();
     for (const { plan, placed, neurons, streams } of passes) {
       if (neurons ?? streams) continue;
       for (const [i, record] of plan.records.entries()) {
         const kind = kindOf(record);
-        if (kinds.has(kind)) continue;
+        if (kinds.has(kind) || hasIndices(record)) continue;
         kinds.add(kind);
         await yieldToEventLoop();
         signal?.throwIfAborted();

@@ -1,4 +1,5 @@
 /** Weights whose places are known before the rest of a model is planned: the same places as in the plan, where a model surely fits in one memory. */
+import { fileURLToPath } from 'node:url';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { claimPages, drawEarly, isOf, rehearse } from '../../src/engine/early-weights.ts';
 import { layoutOf, planToFit, type LayoutOptions, type Machine } from '../../src/engine/plan-to-fit.ts';
@@ -8,6 +9,8 @@ import { openModelFiles, type ModelFiles } from '../../src/io/model-files.ts';
 import { resolveLoadOptions, type LoadOptions } from '../../src/load-options.ts';
 import { kernelFacts } from '../../src/wasm/load.ts';
 import { yieldToEventLoop, type Executor } from '../../src/threads/executor.ts';
+import type { Tensor } from '../../src/graph/tensor.ts';
+import { TYPE } from '../../src/type-traits.ts';
 import { ARENA_BASE, MEMORY_LIMIT } from '../../src/wasm/memory.ts';
 import { llamaModel } from '../support.ts';
 
@@ -83,8 +86,13 @@ it('claiming memory touches every page from the last one to the first, a few at 
 });
 
 /** The tokens of the steps whose records are computed, and each record with them. */
-async function rehearsed(firstTokens: number, read: Promise<unknown>, claiming?: Parameters<typeof rehearse>[4], stopAfter = Infinity) {
-  const plan = planned();
+async function rehearsed(
+  firstTokens: number,
+  read: Promise<unknown>,
+  claiming?: Parameters<typeof rehearse>[4],
+  stopAfter = Infinity,
+  plan = planned(),
+) {
   const called: { record: number; nTokens: number }[] = [];
   const abort = new AbortController();
   const executor = {
@@ -125,4 +133,26 @@ it('none when the weights are there, nor before memory was found for them; an ab
   found();
   expect((await under).called.length).toBeGreaterThan(5);
   await expect(rehearsed(7, new Promise(() => {}), undefined, 3)).rejects.toThrow('enough');
+});
+
+it('no step is larger than a batch may be', async () => {
+  const { called } = await rehearsed(40, new Promise(() => {}), undefined, undefined, planned({ batchSize: 3 }));
+  expect(new Set(called.map(({ nTokens }) => nTokens))).toEqual(new Set([3, 1]));
+});
+
+it('what reads indices that a step computes, as products of experts do, is left out: memory has others', async () => {
+  const moe = await openModelFiles(platform, fileURLToPath(new URL('../golden/arch/llama-moe.gguf', import.meta.url)));
+  try {
+    const options = optionsOf();
+    const plan = planToFit(moe.gguf, layoutOf(moe.gguf, options), options, machine);
+    const { called, records } = await rehearsed(5, new Promise(() => {}), undefined, undefined, plan);
+    const given = Object.values(plan.inputs).flat() as Tensor[];
+    const computed = ({ dst, src }: (typeof records)[number]): boolean =>
+      [dst, ...src].some((t) => t?.type === TYPE.i32 && !given.includes(t));
+    expect(records.filter(computed).length).toBeGreaterThan(3);
+    expect(called.filter(({ record }) => computed(records[record]))).toEqual([]);
+    expect(called.length).toBeGreaterThan(10);
+  } finally {
+    await moe.close();
+  }
 });
