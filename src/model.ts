@@ -1,28 +1,22 @@
 /// <reference lib="esnext.disposable" preserve="true" />
-/** The public Model: load, tokenize, generate, chat, embed, dispose. */
+/** The public Model: tokenize, generate, chat, embed, dispose. (Loading: load-model.ts.) */
 import type { OwnBytes } from './globals.ts';
 import { createChat, type Chat, type ModelChatOptions } from './chat/generation.ts';
 import type { ChatMessage } from './chat/messages.ts';
 import { createChatTemplate, type ChatTemplate } from './chat/template.ts';
-import type { HParams } from './arch/hparams.ts';
 import type { EmbedOptions } from './generate/embed.ts';
-import { memorySum, type MemoryParts } from './engine/memory-use.ts';
-import { createCpuBackend, type CpuBackend } from './engine/cpu-backend.ts';
-import { createModelEngine, type ModelEngine } from './engine/model-engine.ts';
+import type { MemoryParts } from './engine/memory-use.ts';
+import type { ModelEngine } from './engine/model-engine.ts';
 import { QuantletError } from './errors.ts';
 import { createGeneration, type GenerateOptions, type Generation } from './generate/generate.ts';
-import { withThreshold } from './arch/sparse.ts';
-import { withMetadata } from './gguf/metadata.ts';
-import type { GGUF, GGUFValue } from './gguf/types.ts';
+import type { GGUFValue } from './gguf/types.ts';
 import { createConstraints } from './grammar/constraint.ts';
 import type { AppliedAdapter, OpenedLoras } from './engine/lora.ts';
-import { openModelFiles, type ModelSource } from './io/model-files.ts';
-import { resolveLoadOptions, type LoadOptions, type ResolvedLoadOptions } from './load-options.ts';
-import type { Platform } from './engine/platform.ts';
+import type { LoadOptions } from './load-options.ts';
 import type { ModelInternals } from './engine/model-internals.ts';
 import { createScheduler } from './engine/scheduler.ts';
-import { loadLimits, longestDraft, type SpeculationLimits } from './generate/draft/options.ts';
-import { checkVocabularies, createSpeculation } from './generate/draft/speculation.ts';
+import type { SpeculationLimits } from './generate/draft/options.ts';
+import { createSpeculation } from './generate/draft/speculation.ts';
 import { createSlots } from './engine/slots.ts';
 import { checkOptions, KIND } from './options.ts';
 import type { Work } from './slices.ts';
@@ -30,9 +24,8 @@ import type { SaveStateOptions } from './generate/saved-sequence.ts';
 import { slotActions, type ModelSlots } from './generate/slot-actions.ts';
 import { disposedError } from './threads/executor.ts';
 import { fimTokens, type FimTokens } from './tokenize/special-tokens.ts';
-import { createTokenizer, type DecodeOptions, type EncodeOptions, type Tokenizer } from './tokenize/tokenizer.ts';
+import type { DecodeOptions, EncodeOptions, Tokenizer } from './tokenize/tokenizer.ts';
 import type { Build } from './wasm/load.ts';
-import { outOfMemory } from './wasm/memory.ts';
 
 export type { ModelChatOptions } from './chat/generation.ts';
 export type { LoadOptions } from './load-options.ts';
@@ -256,178 +249,5 @@ export class Model {
 
   [Symbol.asyncDispose](): Promise<void> {
     return this.dispose();
-  }
-}
-
-function refuseAdapter(gguf: GGUF): void {
-  if (gguf.metadata.get('general.type') === 'adapter')
-    throw new QuantletError(
-      'ERR_ADAPTER',
-      'this file is an adapter, not a model; load the model it was made for and give this file as `lora` (--lora)',
-    );
-}
-
-/** A draft model continues a text by itself: what an encoder has read is not in the text. @throws ERR_INVALID_ARGUMENT */
-function refuseEncoder({ arch, decoder }: HParams, what: string): void {
-  if (decoder)
-    throw new QuantletError(
-      'ERR_INVALID_ARGUMENT',
-      `a ${arch} model cannot ${what}: its encoder reads the prompt, which no other model sees; leave it out (drafts of n-grams work)`,
-    );
-}
-
-/**
- * The model that drafts, with a sequence for each of the model's.
- * @throws ERR_INVALID_ARGUMENT for one of another vocabulary, before the model's own weights are read
- */
-async function loadDraftModel(
-  platform: Platform,
-  tokenizer: Tokenizer,
-  options: ResolvedLoadOptions,
-  { types }: SpeculationLimits,
-): Promise<Model | undefined> {
-  const { model: source, threads = options.threads, cacheTypeK, cacheTypeV } = options.speculation?.draft ?? {};
-  if (source === undefined || !types.includes('draft-simple')) return undefined;
-  const {
-    speculation: _,
-    lora: __,
-    onProgress: ___,
-    maxOutputs: ____,
-    unifiedMax: _____,
-    overrideKv: ______,
-    sparseThreshold: _______,
-    attnHeads: ________,
-    ...same
-  } = options;
-  const model = await loadOn(platform, source, resolveLoadOptions({ ...same, embeddings: false, threads, cacheTypeK, cacheTypeV }));
-  try {
-    checkVocabularies(tokenizer, model.internals.tokenizer);
-    refuseEncoder(model.internals.engine.hparams, 'be a draft model');
-    return model;
-  } catch (error) {
-    await model.dispose();
-    throw error;
-  }
-}
-
-/** Characters of a prompt that surely have more tokens than the widest step for which there are kernels of their own. */
-const FEW_CHARACTERS = 256;
-
-/** About how many tokens the first step will have. */
-function firstTokens(tokenizer: Tokenizer, prompt: string | undefined): number | undefined {
-  if (prompt === undefined) return undefined;
-  try {
-    return tokenizer.encode(prompt.slice(0, FEW_CHARACTERS), { parseSpecial: true }).length;
-  } catch {
-    return undefined; // whoever generates is told
-  }
-}
-
-/**
- * What entries make their loadModel of.
- * @param platformFor gets options that were checked
- */
-export async function loadModelOn(
-  platformFor: (options: ResolvedLoadOptions) => Platform | Promise<Platform>,
-  source: ModelSource | readonly ModelSource[],
-  given?: LoadOptions,
-): Promise<Model> {
-  const options = resolveLoadOptions(given);
-  const platform = await platformFor(options);
-  try {
-    return await loadOn(platform, source, options);
-  } finally {
-    platform.loaded?.();
-  }
-}
-
-async function loadOn(platform: Platform, source: ModelSource | readonly ModelSource[], options: ResolvedLoadOptions): Promise<Model> {
-  const { signal, parallel = 1, maxOutputs } = options;
-  const limits = loadLimits(options.speculation);
-  signal?.throwIfAborted();
-  const begun = performance.now();
-  // Threads start while the header is read: on a processor of their own, where there are some. (A draft model's come first, with V8's flags: see Platform.)
-  let starting: Promise<CpuBackend> | undefined;
-  const start = (): void => {
-    starting = createCpuBackend(platform, options);
-    starting.catch(() => {}); // thrown by createModelEngine()
-  };
-  const giveUp = async (): Promise<void> =>
-    starting?.then(
-      (backend) => backend.close(),
-      () => {},
-    );
-  const onOpen = limits.types.includes('draft-simple') ? undefined : start;
-  const {
-    gguf: file,
-    parts: modelParts,
-    close,
-  } = await openModelFiles(platform, source, signal, onOpen).catch(async (error: unknown) => {
-    await giveUp();
-    throw error;
-  });
-  let adapters: OpenedLoras | undefined, draftModel: Model | undefined;
-  const closeFiles = (): Promise<unknown> => Promise.all([close(), adapters?.close()]);
-  let keepsFiles = false;
-  try {
-    const gguf = withThreshold(withMetadata(file, options.overrideKv), options.sparseThreshold);
-    refuseAdapter(gguf);
-    // Pages load what opens adapters when there are some.
-    adapters =
-      options.lora.length > 0
-        ? await (await import('./engine/lora.ts')).openLoras(platform, options.lora, gguf, modelParts, signal)
-        : { adapters: [], loras: new Map(), parts: modelParts, close: async () => {} };
-    const { loras, parts } = adapters;
-    const tokenizer = createTokenizer(gguf.metadata);
-    draftModel = await loadDraftModel(platform, tokenizer, options, limits);
-    const mine = starting ?? createCpuBackend(platform, options);
-    starting = undefined;
-    const engine = await createModelEngine(
-      platform,
-      { gguf, parts },
-      {
-        ...options,
-        nVocab: tokenizer.nVocab,
-        meanwhile: () => {
-          tokenizer.prepare();
-          return firstTokens(tokenizer, options.firstPrompt);
-        },
-        maxOutputs: Math.max(maxOutputs, parallel * (longestDraft(limits) + 1)),
-        loras,
-      },
-      mine,
-    );
-    const loadMs = performance.now() - begun;
-    try {
-      if (limits.types.length > 0 && engine.wants !== 'logits')
-        throw new QuantletError(
-          'ERR_INVALID_ARGUMENT',
-          `speculation is for models that generate text; this ${engine.hparams.arch} model makes ${engine.wants}`,
-        );
-      if (draftModel) refuseEncoder(engine.hparams, 'have a draft model');
-      keepsFiles = engine.streams;
-      const { warmUp } = await import('./engine/warm-up.ts');
-      const warmupMs = await warmUp(engine, options.warmUp, signal);
-      return new Model(
-        gguf.metadata,
-        engine,
-        tokenizer,
-        { loadMs, warmupMs, memoryBytes: memorySum(engine.memory) + (draftModel?.stats.memoryBytes ?? 0), memory: engine.memory },
-        { ...options, adapters: adapters.adapters },
-        limits,
-        draftModel,
-        keepsFiles ? closeFiles : async () => {},
-      );
-    } catch (error) {
-      keepsFiles = false;
-      await engine.dispose();
-      throw error;
-    }
-  } catch (error) {
-    await giveUp();
-    await draftModel?.dispose();
-    throw outOfMemory('loading the model', error);
-  } finally {
-    if (!keepsFiles) await closeFiles();
   }
 }

@@ -1,5 +1,6 @@
 /** quantlet for browsers: threads where the page is cross-origin isolated, else one worker, else this thread in slices. */
-import { loadModelOn, type LoadOptions, type Model } from '../model.ts';
+import { loadModelOn } from '../load-model.ts';
+import type { LoadOptions, Model } from '../model.ts';
 import type { ModelSource } from '../io/model-files.ts';
 import { createWebPlatform } from '../web/platform.ts';
 

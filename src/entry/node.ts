@@ -1,5 +1,6 @@
 /** quantlet for Node, Deno and Bun. */
-import { loadModelOn, type LoadOptions, type Model } from '../model.ts';
+import { loadModelOn } from '../load-model.ts';
+import type { LoadOptions, Model } from '../model.ts';
 import type { ModelSource } from '../io/model-files.ts';
 import { platformFor } from './node-platform.ts';
 

@@ -1,6 +1,7 @@
 /** Edge functions and whatever else has one thread and kernels compiled beforehand. */
 import type { LoadOptions } from '../load-options.ts';
-import { loadModelOn, type Model } from '../model.ts';
+import { loadModelOn } from '../load-model.ts';
+import type { Model } from '../model.ts';
 import { isPlain } from '../options.ts';
 import type { ModelSource } from '../io/model-files.ts';
 import type { Platform } from '../engine/platform.ts';
