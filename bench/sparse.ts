@@ -247,15 +247,10 @@ for (const type of options.types.split(',') as TypeName[]) {
         if (round >= 0) times[i].push(t);
       }
     const whole = median(times[0]);
-    const add = (what: string, us: number, most = NaN): unknown =>
-      rows.push([
-        what,
-        `${threads}`,
-        us.toFixed(0),
-        us === whole ? '' : (us / whole).toFixed(3),
-        Number.isNaN(most) ? '' : most.toFixed(2),
-      ]);
-    add('dense', whole);
+    rows.push(['dense', `${threads}`, whole.toFixed(0), '', '']);
+    const add = (what: string, us: number, most = NaN): void => {
+      rows.push([what, `${threads}`, us.toFixed(0), (us / whole).toFixed(3), Number.isNaN(most) ? '' : most.toFixed(2)]);
+    };
     CASES.forEach(([sparsity, most], i) => add(`${100 * sparsity} % sparse`, median(times[i + 1]), most));
     await engine.dispose();
     for (const { share, fetched, computed } of options.native ? await nativeTimes(type, threads) : []) {

@@ -1,11 +1,11 @@
 /*
- * What native code takes for the rows of a feed-forward of which a share counts, as bench/sparse.ts has them: AVX2, fused multiply-adds, and instructions that
- * prefetch, none of which WebAssembly has.
+ * What native code takes for the rows of a feed-forward of which a share counts, as bench/sparse.ts has them: with vectors of 256 bits and instructions that
+ * prefetch, neither of which WebAssembly has.
  *
  *   sparse TYPE N_EMBD N_FF LAYERS THREADS ROUNDS BUNDLE SHARE...      TYPE: q4_0 or q8_0; BUNDLE: 1 where the three rows of a neuron lie side by side
  *
  * For each share one JSON object: medians of a layer's microseconds when rows are fetched and nothing else, and when they are computed with too (two products by
- * activations of 8 bits and a sum of rows times f32, as many rows ahead being prefetched as did best). Between rounds as much other memory is read as no cache holds.
+ * activations of 8 bits and a sum of rows times f32). Rows are prefetched AHEAD of those that are read. Between rounds as much other memory is read as no cache holds.
  */
 #include <immintrin.h>
 #include <pthread.h>
@@ -72,9 +72,9 @@ static float product(const uint8_t * p) {
     return total;
 }
 
-static void add_row(const uint8_t * p, float times_, float * y) {
+static void add_row(const uint8_t * p, float gate, float * y) {
     for (int b = 0; b < n_embd / BLOCK; b++, p += block_bytes, y += BLOCK) {
-        __m256  d = _mm256_set1_ps(times_ * scale_of(p));
+        __m256  d = _mm256_set1_ps(gate * scale_of(p));
         __m256i w = codes_of(p);
         __m128i half[2] = { _mm256_castsi256_si128(w), _mm256_extracti128_si256(w, 1) };
         for (int i = 0; i < 4; i++) {
@@ -85,7 +85,7 @@ static void add_row(const uint8_t * p, float times_, float * y) {
     }
 }
 
-/* A thread's share of a layer's neurons: matrix after matrix, or with rows side by side neuron after neuron of two matrices and then of the third. */
+/* A thread's share of a layer's neurons, matrix after matrix. */
 static float layer_of(int layer, int from, int to, float * y) {
     const int * neurons = active + (size_t) layer * count;
     float       sum = 0;
@@ -126,10 +126,10 @@ static int ascending(const void * a, const void * b) {
     return (d > 0) - (d < 0);
 }
 
-static float median_of(int computes_) {
+static float median_of(int with_products) {
     pthread_t t[MAX_THREADS];
     int       ith[MAX_THREADS];
-    computes = computes_;
+    computes = with_products;
     pthread_barrier_init(&all, NULL, (unsigned) threads);
     for (int i = 0; i < threads; i++) ith[i] = i, pthread_create(&t[i], NULL, work, &ith[i]);
     for (int i = 0; i < threads; i++) pthread_join(t[i], NULL);

@@ -122,45 +122,55 @@ const WIDE_STEP = 16;
 
 /**
  * Computes a record of each kind for the first step's number of tokens, and then for one, so that V8 has compiled their kernels when the first step comes: that takes
- * it 40 ms, in which all threads compile the same. It does not matter what they compute with, nor what comes out: the first step writes all that it reads. But
- * indices have to be ones, so what reads others than the step's own, as products of experts do, is left out.
+ * it 40 ms, in which all threads compile the same. It does not matter what they compute with, nor what comes out: the first step writes all that it reads.
  * @param read ends it, as it settles
  * @param claiming comes first
  */
 export async function rehearse(
   executor: Executor,
-  { passes, encoder, inputs, tokenRows, inputSums, batchSize }: ModelPlan,
+  model: ModelPlan,
   firstTokens: number,
   read: Promise<unknown>,
   claiming: Claiming | undefined,
   signal: AbortSignal | undefined,
 ): Promise<void> {
+  const { encoder, inputs, tokenRows, inputSums, batchSize } = model;
   if (!executor.rehearse || encoder.length > 0 || tokenRows.length > 0 || inputSums.size > 0) return;
   let over = false;
   const end = (): void => void (over = true);
   const ended = read.then(end, end);
   await Promise.race([claiming?.done, ended]); // a page saves the readers as much time as this would save the first step
+  const records = oneOfEachKind(model);
   const wide = WIDE_STEP + (firstTokens % 4 || 4);
-  const given = new Set<Tensor>(Object.values(inputs).flat());
-  const hasIndices = ({ dst, src }: OpRecord): boolean => [dst, ...src].some((t) => t?.type === TYPE.i32 && !given.has(t));
-  for (const n of [Math.min(firstTokens, wide, batchSize), 1]) {
+  for (const n of new Set([Math.min(firstTokens, wide, batchSize), 1])) {
     await writeInputs(executor, inputs, dummyBatch(n));
-    const kinds = new Set<string>();
-    for (const { plan, placed, neurons, streams } of passes) {
-      if (neurons ?? streams) continue;
-      for (const [i, record] of plan.records.entries()) {
-        const kind = kindOf(record);
-        if (kinds.has(kind) || hasIndices(record)) continue;
-        kinds.add(kind);
-        await yieldToEventLoop();
-        signal?.throwIfAborted();
-        if (over) return;
-        executor.rehearse(placed.at, i, n, 1);
-      }
+    for (const { at, record } of records) {
+      await yieldToEventLoop();
+      signal?.throwIfAborted();
+      if (over) return;
+      executor.rehearse(at, record, n, 1);
     }
   }
 }
 
-/** Records of a kind are computed by the same kernels. */
+/**
+ * The first record of each kind in a step: those of a kind are computed by the same kernels. What reads other indices than the step's own, as products of experts
+ * do, is left out: they have to be ones, and memory has anything.
+ */
+function oneOfEachKind({ passes, inputs }: ModelPlan): readonly { readonly at: number; readonly record: number }[] {
+  const given = new Set<Tensor>(Object.values(inputs).flat());
+  const hasIndices = ({ dst, src }: OpRecord): boolean => [dst, ...src].some((t) => t?.type === TYPE.i32 && !given.has(t));
+  const found = new Map<string, { at: number; record: number }>();
+  for (const { plan, placed, neurons, streams } of passes) {
+    if (neurons ?? streams) continue;
+    for (const [record, op] of plan.records.entries()) {
+      const kind = kindOf(op);
+      if (!found.has(kind) && !hasIndices(op)) found.set(kind, { at: placed.at, record });
+    }
+  }
+  return [...found.values()];
+}
+
+/** What says by which kernels a record is computed. */
 const kindOf = ({ code, dst, src, casts = [] }: OpRecord): string =>
   [code, ...[dst, ...src, ...casts].map((t) => t && `${t.type.name} ${t.layout}`)].join();

@@ -71,16 +71,18 @@ function once(key: string, make: () => Promise<WebAssembly.Module>): Promise<Web
   return known;
 }
 
-/** Read at once: it takes a tenth of a millisecond, and a promise for it comes back when this thread has nothing else to do. */
-function bytesOf(build: Build): Uint8Array<ArrayBuffer> {
+/** A build's file. Read at once: it takes a tenth of a millisecond, and a promise for it comes back when this thread has nothing else to do. */
+function fileOf(build: Build): Uint8Array<ArrayBuffer> {
   const path = fileURLToPath(WASM[build]);
   try {
-    return withSharedMemory(readFileSync(path), isThreaded(build));
+    return readFileSync(path);
   } catch (cause) {
     if ((cause as NodeJS.ErrnoException).code !== 'ENOENT') throw cause;
     throw bundledError(`${path} is missing`, cause);
   }
 }
+
+const bytesOf = (build: Build): Uint8Array<ArrayBuffer> => withSharedMemory(fileOf(build), isThreaded(build));
 
 async function compile(build: Build): Promise<WebAssembly.Module> {
   const bytes = bytesOf(build);
@@ -129,7 +131,7 @@ let turboBegun = false;
  */
 const earlyPacking = (build: Build, turbo: Turbo = false): PackingFacts | undefined =>
   turbo && ownProcess && !turboBegun && unavailable() === ''
-    ? packingFacts(kernelFacts(new WebAssembly.Module(readFileSync(WASM[build])), false))
+    ? packingFacts(kernelFacts(new WebAssembly.Module(fileOf(build)), false))
     : undefined;
 
 /** As kernels say now that may not be asked later. */
