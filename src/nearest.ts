@@ -21,3 +21,10 @@ export function nearest(spelling: string, known: readonly string[], within: numb
     .slice(0, most)
     .map(([word]) => word);
 }
+
+/** The known name that a misspelt one stands for, whatever its case and underscores; undefined if none is near. */
+export function meant(name: string, known: readonly string[]): string | undefined {
+  const plain = (text: string): string => text.toLowerCase().replaceAll('_', '');
+  const [near] = nearest(plain(name), known.map(plain), 2);
+  return near === undefined ? undefined : known.find((one) => plain(one) === near);
+}

@@ -1,6 +1,6 @@
 /** Options, checked in one way: a table names those that there are and says what each may be. */
 import { QuantletError, tell } from './errors.ts';
-import { nearest } from './nearest.ts';
+import { meant } from './nearest.ts';
 
 export interface Kind {
   is(value: unknown): boolean;
@@ -8,6 +8,8 @@ export interface Kind {
   readonly expected: string;
   /** Whether it cannot be left out. */
   readonly required?: boolean;
+  /** The texts that it may be: a message names the one that may be meant. */
+  readonly texts?: readonly string[];
   /** For our own use: no message names it. */
   readonly internal?: boolean;
   /** Of an option that is a set of options itself: those. */
@@ -58,6 +60,7 @@ export const KIND = {
 export const oneOf = (...values: readonly string[]): Kind => ({
   is: (v) => values.includes(v as string),
   expected: values.map((v) => JSON.stringify(v)).join(' or '),
+  texts: values,
 });
 export const whole = (least: number, most = 2 ** 31 - 1): Kind =>
   numbers(`a whole number from ${least} to ${most}`, (n) => Number.isInteger(n) && n >= least && n <= most);
@@ -77,7 +80,12 @@ export const isPlain = (value: unknown): value is object =>
 
 /** @throws ERR_INVALID_ARGUMENT naming the argument, what it was and what it should be */
 export function checkValue(where: string, name: string, value: unknown, kind: Kind): void {
-  if (!kind.is(value)) throw new QuantletError('ERR_INVALID_ARGUMENT', `${where}: ${name} is ${tell(value)}; expected ${kind.expected}`);
+  if (kind.is(value)) return;
+  const hint = typeof value === 'string' && kind.texts ? meant(value, kind.texts) : undefined;
+  throw new QuantletError(
+    'ERR_INVALID_ARGUMENT',
+    `${where}: ${name} is ${tell(value)}; ${hint === undefined ? 'expected' : `did you mean "${hint}"? Expected`} ${kind.expected}`,
+  );
 }
 
 /**
@@ -94,12 +102,7 @@ export function checkOptions<P extends object>(where: string, options: P | undef
     );
   for (const name of Object.keys(given)) {
     if (Object.hasOwn(kinds, name)) continue;
-    const [meant] = nearest(
-      name.toLowerCase().replaceAll('_', ''),
-      names.map((n) => n.toLowerCase()),
-      2,
-    );
-    const hint = names.find((n) => n.toLowerCase() === meant);
+    const hint = meant(name, names);
     throw new QuantletError(
       'ERR_INVALID_ARGUMENT',
       `${where}: there is no option "${name}"; ${hint && names.length > MANY ? `did you mean ${hint}?` : `${hint ? `did you mean ${hint}? There ${names.length > 1 ? 'are' : 'is'}` : 'expected'} ${names.join(', ')}`}`,

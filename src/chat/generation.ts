@@ -1,8 +1,10 @@
 /** model.chat(): a conversation's answer as a stream of events, with the calls of tools in between. */
 import type { FinishReason, Timings } from '../generate/generate.ts';
+import type { Logprobs } from '../sample/logprobs.ts';
 import { createStream, type Stream } from '../generate/stream.ts';
 import { checkOptions, KIND, whole, type Kinds } from '../options.ts';
 import { inSlices } from '../slices.ts';
+import { checkConversation } from './check.ts';
 import { newCallId, type ChatMessage, type ChatTool } from './messages.ts';
 import { collectEvents } from './parser.ts';
 import { CHAT_OPTIONS, type ChatBackend, type ChatOptions } from './options.ts';
@@ -21,10 +23,15 @@ export interface ModelChatOptions extends Omit<ChatOptions, 'tools'> {
 const MODEL_CHAT_OPTIONS: Kinds<ModelChatOptions> = { ...CHAT_OPTIONS, maxSteps: whole(1), chatTemplate: KIND.string };
 const MAX_STEPS = 10;
 
+/** Where options.logprobs asks for them: those of the tokens since the event before. */
+interface Probabilities {
+  readonly logprobs?: readonly Logprobs[];
+}
+
 /** What model.chat tells: a part of the answer, or what became of a call. */
 export type ModelChatEvent =
-  | { readonly type: 'content' | 'reasoning'; readonly delta: string }
-  | { readonly type: 'toolCall'; readonly index: number; readonly call: ToolCall }
+  | ({ readonly type: 'content' | 'reasoning'; readonly delta: string } & Probabilities)
+  | ({ readonly type: 'toolCall'; readonly index: number; readonly call: ToolCall } & Probabilities)
   | ({ readonly type: 'toolResult' } & ToolResult);
 
 /** A whole answer. Where tools were called in between, texts, calls and ids are those of the last one. */
@@ -44,6 +51,8 @@ export interface ChatResult {
   readonly leftOut: number;
   readonly promptIds: readonly number[];
   readonly ids: readonly number[];
+  /** Where options.logprobs asked for them: one for each of ids. */
+  readonly logprobs?: readonly Logprobs[];
   /** Of all steps together. */
   readonly timings: Timings;
 }
@@ -66,6 +75,7 @@ export function createChat(
     const options = checkOptions('chat', given, MODEL_CHAT_OPTIONS);
     const { tools, maxSteps = MAX_STEPS, chatTemplate: _, toolChoice, ...text } = options;
     const backend = backendFor(options);
+    checkConversation(messages, backend.chatTemplate.source);
     const offered = offeredTools(tools);
     const added: ChatMessage[] = [];
     let timings: Timings | undefined;
@@ -101,6 +111,8 @@ async function* answerOnce(
   const answer = runChat(backend, chat);
   const events: ModelChatEvent[] = [];
   const ids: number[] = [];
+  const logprobs: Logprobs[] = [];
+  let since: Logprobs[] = [];
   let firstMs = 0;
   try {
     for (;;) {
@@ -117,15 +129,22 @@ async function* answerOnce(
         const { content, reasoning } = collectEvents(events.filter((event) => event.type !== 'toolResult'));
         const toolCalls = events.flatMap((event) => (event.type === 'toolCall' ? [event.call] : []));
         const { promptIds, leftOut } = chat;
-        return { content, reasoning, toolCalls, finishReason, leftOut, promptIds, ids, timings: result?.timings ?? seen };
+        const told = { content, reasoning, toolCalls, finishReason, leftOut, promptIds, ids };
+        const asked = (options.logprobs ?? -1) < 0 ? {} : { logprobs };
+        return { ...told, ...asked, timings: result?.timings ?? seen };
       }
       firstMs ||= performance.now() - began;
       const { part } = step.value;
       if (part && part.id >= 0) ids.push(part.id);
+      if (part?.logprobs) {
+        logprobs.push(part.logprobs);
+        since.push(part.logprobs);
+      }
       const told = step.value.events.map((event): ModelChatEvent =>
         event.type === 'toolCall' ? { ...event, call: { ...event.call, id: event.call.id ?? newCallId() } } : event,
       );
       events.push(...told);
+      if (since.length > 0 && told.length > 0) [told[0], since] = [{ ...told[0], logprobs: since } as ModelChatEvent, []];
       yield* told;
     }
   } finally {

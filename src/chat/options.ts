@@ -1,6 +1,6 @@
 /** What a conversation takes: of the model, and of whoever asks. */
 import { GENERATE_OPTIONS, type GenerateOptions, type Generation } from '../generate/generate.ts';
-import { internal, KIND, whole, type Kinds } from '../options.ts';
+import { internal, isPlain, KIND, whole, type Kind, type Kinds } from '../options.ts';
 import type { Work } from '../slices.ts';
 import type { BreaksIn } from '../tokenize/breaks.ts';
 import type { EncodeOptions } from '../tokenize/tokenizer.ts';
@@ -25,6 +25,24 @@ export interface ChatBackend {
   generate(prompt: readonly number[], options: GenerateOptions): Generation;
 }
 
+/** Who decides about calls. OpenAI's form of a named tool means the same as the short one. */
+export type ToolChoice =
+  'auto' | 'none' | 'required' | { readonly name: string } | { readonly type: 'function'; readonly function: { readonly name: string } };
+
+/** The tool that a choice names. */
+export function namedTool(choice: ToolChoice | undefined): string | undefined {
+  if (typeof choice !== 'object') return undefined;
+  return 'function' in choice ? choice.function.name : choice.name;
+}
+
+const CHOICES = ['auto', 'none', 'required'];
+const TOOL_CHOICE: Kind = {
+  is: (v) => CHOICES.includes(v as string) || (isPlain(v) && isNamed('function' in v ? v.function : v)),
+  expected: `${CHOICES.map((choice) => `"${choice}"`).join(', ')} or { name } of one of the tools`,
+  texts: CHOICES,
+};
+const isNamed = (value: unknown): boolean => isPlain(value) && 'name' in value && typeof value.name === 'string';
+
 export interface ChatOptions extends Omit<GenerateOptions, 'special' | 'parseSpecial' | 'onContextFull' | 'keep' | 'spanBudget'> {
   /**
    * Where a conversation leaves no room for an answer (of maxTokens, a quarter of the context at most). `error` (default): ERR_CONTEXT_FULL where none at all is left.
@@ -32,8 +50,8 @@ export interface ChatOptions extends Omit<GenerateOptions, 'special' | 'parseSpe
    */
   onContextFull?: GenerateOptions['onContextFull'];
   tools?: readonly ChatTool[];
-  /** `auto`: the model decides; `none`: no calls; `required`: a call; a name: a call of that tool. */
-  toolChoice?: 'auto' | 'none' | 'required' | { readonly name: string };
+  /** `auto`: the model decides; `none`: no calls; `required`: a call; a name, here or as OpenAI has it: a call of that tool. */
+  toolChoice?: ToolChoice;
   /** False: the answer ends after its first call. */
   parallelToolCalls?: boolean;
   /** False leaves reasoning and its markers in the content. */
@@ -64,7 +82,7 @@ const { special: _, keep: __, spanBudget: ___, ...TEXT_OPTIONS } = GENERATE_OPTI
 export const CHAT_OPTIONS = {
   ...TEXT_OPTIONS,
   tools: KIND.any,
-  toolChoice: KIND.any,
+  toolChoice: TOOL_CHOICE,
   parallelToolCalls: KIND.boolean,
   reasoning: KIND.boolean,
   reasoningBudget: whole(-1),

@@ -1,14 +1,14 @@
 /** One answer of a conversation: rendered, generated, parsed, with the grammar that its tools and format ask for. */
 import { QuantletError } from '../errors.ts';
 import { reserved, type FinishReason, type GenerationPart, type GenerationResult } from '../generate/generate.ts';
-import type { ResponseFormat } from '../grammar/constraint.ts';
+import { plainFormat, type PlainFormat } from '../grammar/schema-source.ts';
 import { atOnce, type Work } from '../slices.ts';
 import type { BreaksIn } from '../tokenize/breaks.ts';
 import type { EncodeOptions } from '../tokenize/tokenizer.ts';
 import { jsonCallFormat, type ChatFormat } from './formats.ts';
 import { checkTools, contentText, type ChatMessage, type ChatTool } from './messages.ts';
 import { createChatParser, type ChatEvent } from './parser.ts';
-import type { ChatBackend, ChatOptions } from './options.ts';
+import { namedTool, type ChatBackend, type ChatOptions } from './options.ts';
 import { reasoningLimit, templateExtra } from './reasoning.ts';
 import type { RenderOptions } from './template.ts';
 
@@ -82,10 +82,12 @@ function conversationOf(
 } {
   checkTools(options.tools ?? []);
   const choice = options.toolChoice ?? 'auto';
+  const responseFormat = options.responseFormat === undefined ? undefined : plainFormat(options.responseFormat);
   const offered = choice === 'none' ? [] : (options.tools ?? []);
-  const tools = typeof choice === 'string' ? offered : offered.filter((tool) => tool.function.name === choice.name);
+  const name = namedTool(choice);
+  const tools = name === undefined ? offered : offered.filter((tool) => tool.function.name === name);
   if (choice !== 'auto' && choice !== 'none' && tools.length === 0) {
-    const wanted = typeof choice === 'string' ? 'a tool call' : `a call of the tool "${choice.name}"`;
+    const wanted = name === undefined ? 'a tool call' : `a call of the tool "${name}"`;
     throw new QuantletError(
       'ERR_INVALID_ARGUMENT',
       `toolChoice asks for ${wanted}, which tools does not offer. Add the tool or leave the choice to the model.`,
@@ -109,7 +111,7 @@ function conversationOf(
       promptIds,
       ...(opening === undefined ? {} : { opening }),
       leftOut,
-      options: { ...options, tools, toolChoice: choice, ...more },
+      options: { ...options, ...(responseFormat ? { responseFormat } : {}), tools, toolChoice: choice, ...more },
     }),
   };
 }
@@ -243,7 +245,7 @@ export async function* runChat(backend: ChatBackend, chat: PreparedChat): AsyncG
     responseFormat,
     ...text
   } = chat.options;
-  const format = constraint(tools, toolChoice, responseFormat);
+  const format = constraint(tools, toolChoice, responseFormat === undefined ? undefined : plainFormat(responseFormat));
   const json = format !== undefined && format.type !== 'text';
   const prompt = chat.opening ?? chat.prompt;
   const { format: written } = backend.chatTemplate;
@@ -289,8 +291,8 @@ function upToFirstCall(events: readonly ChatEvent[]): readonly ChatEvent[] {
 function constraint(
   tools: readonly ChatTool[],
   choice: ChatOptions['toolChoice'],
-  format: ResponseFormat | undefined,
-): ResponseFormat | undefined {
+  format: PlainFormat | undefined,
+): PlainFormat | undefined {
   const wanted = format?.type === 'text' ? undefined : format;
   const required = choice === 'required' || typeof choice === 'object';
   if (tools.length === 0 || (!required && !wanted)) return wanted;

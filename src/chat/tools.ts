@@ -1,5 +1,7 @@
 /** Tools that the program brings along: offered to the model, called when it asks, their results given back to it. */
 import { QuantletError, tell } from '../errors.ts';
+import { schemaOf } from '../grammar/schema-source.ts';
+import { checkOptions, KIND, oneOf, required, type Kind, type Kinds } from '../options.ts';
 import { isRecord } from './json.ts';
 import type { ParsedCall } from './calls.ts';
 import type { ChatTool } from './messages.ts';
@@ -12,7 +14,7 @@ export interface ToolCall extends ParsedCall {
 /** A function for the model to call. */
 export interface ToolDefinition {
   readonly description?: string;
-  /** JSON schema of the arguments. */
+  /** The arguments' JSON schema, or a validator that gives one (zod 4.2, ArkType: see ResponseFormat). */
   readonly parameters?: object;
   /**
    * Does it. What it gives (a text, or anything that JSON can say) is what the model gets; what it throws, the model gets as the error it is.
@@ -39,34 +41,42 @@ export interface ToolResult {
 
 const bad = (message: string): QuantletError => new QuantletError('ERR_INVALID_ARGUMENT', message);
 
-function checkTool(name: string, tool: unknown): void {
-  if (!isRecord(tool)) throw bad(`the tool "${name}" is ${tell(tool)}; expected { description, parameters, execute }`);
-  const { description, parameters, execute } = tool;
-  if (description !== undefined && typeof description !== 'string')
-    throw bad(`the description of the tool "${name}" is ${tell(description)}; expected a text`);
-  if (parameters !== undefined && !isRecord(parameters))
-    throw bad(`the parameters of the tool "${name}" are ${tell(parameters)}; expected a JSON schema`);
-  if (execute !== undefined && typeof execute !== 'function')
-    throw bad(`execute of the tool "${name}" is ${tell(execute)}; expected a function`);
-}
+const SCHEMA: Kind = { is: (v) => isRecord(v) || typeof v === 'function', expected: 'a JSON schema' };
+const DEFINITION: Kinds<ToolDefinition> = { description: KIND.string, parameters: SCHEMA, execute: KIND.function };
+const LISTED: Kinds<ChatTool> = { type: required(oneOf('function')), function: required(KIND.object) };
+const FUNCTION: Kinds<ChatTool['function']> = {
+  name: required(KIND.string),
+  description: KIND.string,
+  parameters: SCHEMA,
+  strict: KIND.any,
+};
 
 /**
  * Tools as the model is told of them.
  * @throws ERR_INVALID_ARGUMENT for a set with something else in it
  */
 export function offeredTools(tools: readonly ChatTool[] | ToolSet | undefined): readonly ChatTool[] {
-  if (tools === undefined || Array.isArray(tools)) return (tools ?? []) as readonly ChatTool[];
+  if (tools === undefined) return [];
+  if (Array.isArray(tools))
+    return (tools as readonly ChatTool[]).map((tool, i) => {
+      const { function: given } = checkOptions(`tools[${i}]`, tool, LISTED);
+      const { name, parameters } = checkOptions(`tools[${i}].function`, given, FUNCTION);
+      return { ...tool, function: { ...given, ...parametersOf(name, parameters) } };
+    });
   if (!isRecord(tools))
     throw bad(`tools is ${tell(tools)}; expected { name: { description, parameters, execute } }, or a list as OpenAI has it`);
   return Object.entries(tools as ToolSet).map(([name, tool]) => {
-    checkTool(name, tool);
-    const { description, parameters } = tool;
+    const { description, parameters } = checkOptions(`the tool "${name}"`, tool, DEFINITION);
     return {
       type: 'function',
-      function: { name, ...(description === undefined ? {} : { description }), ...(parameters === undefined ? {} : { parameters }) },
+      function: { name, ...(description === undefined ? {} : { description }), ...parametersOf(name, parameters) },
     };
   });
 }
+
+/** Parameters as a JSON schema, whatever wrote them. */
+const parametersOf = (name: string, parameters: object | undefined): { parameters?: object } =>
+  parameters === undefined ? {} : { parameters: schemaOf(`parameters of the tool "${name}"`, parameters) };
 
 /** The functions of those calls; undefined where one has none. */
 export function toolsToRun(

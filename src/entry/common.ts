@@ -5,6 +5,7 @@ export type { ChatCapabilities } from '../chat/capabilities.ts';
 export type { RenderedPrompt } from '../chat/contents.ts';
 export type { CallSyntax, ChatFormat } from '../chat/formats.ts';
 export type { ChatMessage, ChatPart, ChatTool, ChatToolCall } from '../chat/messages.ts';
+export type { ToolChoice } from '../chat/options.ts';
 export type { ChatTemplate, RenderOptions } from '../chat/template.ts';
 export type { ToolCall, ToolDefinition, ToolResult, ToolSet } from '../chat/tools.ts';
 export type { EmbedOptions } from '../generate/embed.ts';
@@ -30,7 +31,7 @@ export type {
 } from '../generate/generate.ts';
 export type { Stream } from '../generate/stream.ts';
 export type { GGUFNumbers, GGUFValue } from '../gguf/types.ts';
-export type { ResponseFormat } from '../grammar/constraint.ts';
+export type { ResponseFormat } from '../grammar/schema-source.ts';
 export type { KvType } from '../graph/attention-ops.ts';
 export type { HubOptions } from '../hub/options.ts';
 export type { MemoryParts } from '../engine/memory-use.ts';

@@ -24,7 +24,7 @@ export interface GenerateOptions extends SamplerOptions, ConstraintOptions {
   parseSpecial?: boolean;
   /** Go on after end-of-generation tokens. Default false. */
   ignoreEos?: boolean;
-  /** Give each part the log probability of its token and of this many most probable ones. Undefined: none. */
+  /** Give each part, and the result, the log probability of each token and of this many most probable ones. Undefined: none. */
   logprobs?: number;
   /** Control tokens come out as text, except those that end it. Default false. */
   special?: boolean;
@@ -112,6 +112,8 @@ export interface GenerationResult {
   readonly finishReason: Exclude<FinishReason, 'tool_calls'>;
   /** The text of `stop` that ended it. */
   readonly stopText?: string;
+  /** Where options.logprobs asked for them: one for each of ids. */
+  readonly logprobs?: readonly Logprobs[];
   readonly timings: Timings;
 }
 
@@ -135,6 +137,7 @@ async function* run(
   const { signal } = options;
   const { contextLength } = engine;
   const ids: number[] = [];
+  const probabilities: Logprobs[] = [];
   let text = '';
   let slot: Slot | undefined;
   /** Parts given out, of how long a prompt, and whether that was all. */
@@ -208,7 +211,9 @@ async function* run(
       const shown = stop.push(ends ? '' : detokenizer.push(id));
       text += shown.text;
       stopText = shown.stopped;
-      parts.push({ id, text: shown.text, ...(nLogprobs >= 0 ? { logprobs: logprobs(logits, id, nLogprobs) } : {}) });
+      const probability = nLogprobs >= 0 ? logprobs(logits, id, nLogprobs) : undefined;
+      if (probability) probabilities.push(probability);
+      parts.push({ id, text: shown.text, ...(probability ? { logprobs: probability } : {}) });
       if (stopText !== undefined || grammar?.isFinished()) finishReason = 'stop';
       else if (ids.length >= maxTokens || (isFull() && !shifts)) finishReason = 'length';
       return finishReason === undefined;
@@ -320,6 +325,7 @@ async function* run(
       text,
       finishReason,
       ...(stopText === undefined ? {} : { stopText }),
+      ...(nLogprobs >= 0 ? { logprobs: probabilities } : {}),
       timings: {
         promptTokens: toRead.length + nPrompt - reused,
         promptMs,

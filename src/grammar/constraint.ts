@@ -3,10 +3,7 @@ import { QuantletError } from '../errors.ts';
 import { inSlices, type Work } from '../slices.ts';
 import { createGrammarWork, type Grammar, type GrammarVocabulary } from './grammar.ts';
 import { jsonObjectGrammar, jsonSchemaWork, type JsonSchema } from './json-schema.ts';
-
-/** What a text must be: any text, any JSON object, or JSON that fits a schema. */
-export type ResponseFormat =
-  { readonly type: 'text' } | { readonly type: 'json_object' } | { readonly type: 'json_schema'; readonly schema: object };
+import { plainFormat, type ResponseFormat } from './schema-source.ts';
 
 export interface ConstraintOptions {
   /** A grammar in llama.cpp's GBNF that the text must follow; not together with a responseFormat. */
@@ -40,16 +37,12 @@ export function createConstraints(
       : make(options, signal);
 }
 
-function* grammarText({ grammar, responseFormat: format }: ConstraintOptions): Work<string> {
+function* grammarText({ grammar, responseFormat }: ConstraintOptions): Work<string> {
+  const format = responseFormat === undefined ? undefined : plainFormat(responseFormat);
   if (grammar !== undefined && typeof grammar !== 'string')
     throw new QuantletError('ERR_INVALID_ARGUMENT', `grammar is ${typeof grammar}; expected GBNF text`);
-  if (grammar !== undefined && (format === undefined || format.type === 'text')) return grammar;
+  if (grammar !== undefined && (!format || format.type === 'text')) return grammar;
   if (grammar !== undefined)
     throw new QuantletError('ERR_INVALID_ARGUMENT', 'grammar and responseFormat are both given; expected one of them');
-  if (format?.type === 'json_object') return jsonObjectGrammar();
-  if (format?.type === 'json_schema') return yield* jsonSchemaWork(format.schema as JsonSchema);
-  throw new QuantletError(
-    'ERR_INVALID_ARGUMENT',
-    `responseFormat is ${JSON.stringify(format)}; expected { type: 'text' }, { type: 'json_object' } or { type: 'json_schema', schema }`,
-  );
+  return format?.type === 'json_schema' ? yield* jsonSchemaWork(format.schema as JsonSchema) : jsonObjectGrammar();
 }

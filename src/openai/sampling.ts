@@ -1,7 +1,7 @@
 /** Sampling fields of a request as options of a generation. */
 import { isRecord } from '../chat/json.ts';
 import type { GenerateOptions } from '../generate/generate.ts';
-import type { ResponseFormat } from '../grammar/constraint.ts';
+import type { ResponseFormat } from '../grammar/schema-source.ts';
 import { SAMPLER_LETTERS, samplerOfLetter, samplerOfWord } from '../sample/names.ts';
 import { SAMPLER_NAMES, SAMPLER_NUMBERS, type SamplerName } from '../sample/options.ts';
 import type { Context } from './context.ts';

@@ -29,6 +29,18 @@ it('streams events whose sum is the result', async () => {
   expect(model.detokenize(result.promptIds.slice(1))).toContain('u:Tell me about a little dog.\na:');
 });
 
+it('logprobs: with the events as they come, one for each token in the result', async () => {
+  const chat = model.chat(first, { ...greedy, logprobs: 2 });
+  const told = [];
+  for await (const event of chat) if (event.type !== 'toolResult') told.push(...(event.logprobs ?? []));
+  const { ids, logprobs } = await chat.result();
+  expect(logprobs?.map(({ id }) => id)).toEqual(ids);
+  expect(logprobs!.every(({ id, top }) => top.length === 2 && top[0].id === id)).toBe(true);
+  expect(logprobs!.slice(0, told.length)).toEqual(told);
+  expect(told.length).toBeGreaterThan(20);
+  expect(await model.chat(first, greedy).result()).not.toHaveProperty('logprobs');
+});
+
 describe('a budget of reasoning', () => {
   let thinker: Model;
   const chatTemplate = `${plain.replace('a:', 'a:<think>')}{# </think> #}`;
@@ -262,9 +274,9 @@ describe('tools that are called', () => {
   });
 
   it.each<[object, RegExp]>([
-    [{ tools: { add: 5 } }, /the tool "add" is 5/],
-    [{ tools: { add: { execute: 'x' } } }, /execute of the tool "add" is "x"; expected a function/],
-    [{ tools: { add: { parameters: 'x' } } }, /parameters of the tool "add"/],
+    [{ tools: { add: 5 } }, /the tool "add": the options are 5; expected an object { description, parameters, execute }/],
+    [{ tools: { add: { execute: 'x' } } }, /the tool "add": execute is "x"; expected a function/],
+    [{ tools: { add: { parameters: 'x' } } }, /the tool "add": parameters is "x"; expected a JSON schema/],
     [{ tools: 5 }, /tools is 5/],
     [{ tool: {} }, /there is no option "tool"; did you mean tools\?/],
     [{ maxSteps: 0 }, /maxSteps is 0/],

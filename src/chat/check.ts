@@ -1,0 +1,54 @@
+/** Checks of a conversation that a program wrote: what nobody would read is refused, with the name that may be meant. */
+import { QuantletError, tell } from '../errors.ts';
+import { meant } from '../nearest.ts';
+import { isRecord } from './json.ts';
+import { checkMessages, type ChatMessage } from './messages.ts';
+
+const ROLES = ['system', 'developer', 'user', 'assistant', 'tool'];
+const FIELDS = ['role', 'content', 'name', 'tool_calls', 'tool_call_id', 'reasoning_content'];
+
+const bad = (message: string): QuantletError => new QuantletError('ERR_INVALID_ARGUMENT', message);
+
+/**
+ * Checks roles, fields and content of each message. A template may know further roles and fields: those that its source names.
+ * Fields that are null or an empty list say nothing and pass, as `refusal: null` of OpenAI's own answers does.
+ * @param source Jinja of the model's template
+ * @throws ERR_INVALID_ARGUMENT naming the message, what it has and what may be meant
+ */
+export function checkConversation(messages: readonly ChatMessage[], source: string): void {
+  checkMessages(messages);
+  for (const [i, message] of messages.entries()) {
+    const which = `message ${i + 1} of ${messages.length}`;
+    const { role } = message;
+    if (!ROLES.includes(role) && !new RegExp(`['"]${escaped(role)}['"]`).test(source))
+      throw bad(`${which} has the role ${tell(role)}; ${hint(role, ROLES)} one of ${ROLES.join(', ')}`);
+    for (const [field, value] of Object.entries(message)) {
+      if (value === undefined || value === null || (Array.isArray(value) && value.length === 0) || FIELDS.includes(field)) continue;
+      if (!new RegExp(`(?<!\\w)${escaped(field)}(?!\\w)`).test(source))
+        throw bad(`${which} has the field "${field}", which nothing reads; ${hint(field, FIELDS)} ${FIELDS.join(', ')}`);
+    }
+    checkContent(which, message);
+  }
+}
+
+/** Only an answer may have no text: it reasons or calls instead. */
+function checkContent(which: string, { role, content, tool_calls: calls, reasoning_content: reasoning }: ChatMessage): void {
+  if (content === undefined || content === null) {
+    if (role === 'assistant' && ((Array.isArray(calls) && calls.length > 0) || reasoning !== undefined)) return;
+    throw bad(`${which} (${role}) has no content; expected a text or a list of parts${role === 'assistant' ? ', or tool_calls' : ''}`);
+  }
+  if (typeof content !== 'string' && !Array.isArray(content))
+    throw bad(`${which} has content that is ${tell(content)}; expected a text or a list of parts`);
+  if (calls === undefined || calls === null) return;
+  if (
+    !Array.isArray(calls) ||
+    !calls.every((call: unknown) => isRecord(call) && isRecord(call.function) && typeof call.function.name === 'string')
+  )
+    throw bad(`${which} has tool_calls that are no calls; expected a list of { id, type: 'function', function: { name, arguments } }`);
+}
+
+const hint = (name: string, known: readonly string[]): string => {
+  const near = meant(name, known);
+  return near === undefined ? 'expected' : `did you mean "${near}"? Expected`;
+};
+const escaped = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');
