@@ -103,10 +103,12 @@ export function probe(render: RawRender): { capabilities: ChatCapabilities; samp
     scored.find((way) => way.calls && way.results) ?? scored.find((way) => way.calls) ?? scored.find((way) => way.results) ?? scored[0];
   const two = attempt(toolTurn(best.objectArguments, best.nullContent ? null : '', ['probe_first', 'probe_second']), available);
   const twoUsers = attempt([{ role: 'user', content: 'probe_before' }, user], none);
+  const typedContent = !attempt([user], none).includes('probe_user') && attempt(typed, none).includes('probe_user');
+  const system = { role: 'system', content: typedContent ? [{ type: 'text', text: 'probe_system' }] : 'probe_system' };
   return {
     sample: best.calls ? best.text : '',
     capabilities: {
-      systemRole: attempt([{ role: 'system', content: 'probe_system' }, user, assistant, user], none).includes('probe_system'),
+      systemRole: attempt([system, user, assistant, user], none).includes('probe_system'),
       tools,
       toolCalls: best.calls,
       parallelToolCalls:
@@ -117,7 +119,7 @@ export function probe(render: RawRender): { capabilities: ChatCapabilities; samp
       toolResults: best.results,
       objectArguments: best.objectArguments,
       nullContent: best.nullContent,
-      typedContent: !attempt([user], none).includes('probe_user') && attempt(typed, none).includes('probe_user'),
+      typedContent,
       alternates: !(twoUsers.includes('probe_before') && twoUsers.includes('probe_user')),
       noTools,
     },

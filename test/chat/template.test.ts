@@ -119,24 +119,35 @@ describe('templates', () => {
   });
 });
 
-describe('the templates of real models', () => {
-  const { date, templates } = JSON.parse(readFileSync(new URL('test/golden/chat/templates.json', root), 'utf8')) as {
-    date: string;
-    templates: Record<string, Record<string, string>>;
+describe('what native llama.cpp writes, and all that was said where it cannot write it', async () => {
+  const { conversations } = (await import(new URL('test/golden/chat/turns.mjs', root).href)) as {
+    conversations: Record<string, { messages: ChatMessage[]; tools?: ChatTool[]; said: string[] }>;
   };
+  const sha = (prompt: string): string => createHash('sha256').update(prompt).digest('hex').slice(0, 16);
 
-  it.each(realTemplates)('%s: what native llama.cpp writes, and all that was said where that cannot write it', async (name, source) => {
-    const { conversations } = (await import(new URL('test/golden/chat/turns.mjs', root).href)) as {
-      conversations: Record<string, { messages: ChatMessage[]; tools?: ChatTool[]; said: string[] }>;
+  /** @param kept what the golden file has of a prompt */
+  function writesAsNative(file: string, sources: readonly (readonly [string, string])[], kept: (prompt: string) => string): void {
+    const { date, templates } = JSON.parse(readFileSync(new URL(`test/golden/chat/${file}`, root), 'utf8')) as {
+      date: string;
+      templates: Record<string, Record<string, string>>;
     };
-    const template = createChatTemplate(source, tokens, { now: () => new Date(`${date}T12:00`) });
-    for (const [what, { messages, tools = [], said }] of Object.entries(conversations)) {
-      const prompt = template.render({ messages, tools, extra: { enable_thinking: true } });
-      const want = templates[name][what];
-      if (want) expect(createHash('sha256').update(prompt).digest('hex').slice(0, 16), `${what}: ${prompt}`).toBe(want);
-      else for (const word of said) expect(prompt, what).toContain(word);
-    }
-  });
+    it.each(sources)('%s', (name, source) => {
+      const template = createChatTemplate(source, tokens, { now: () => new Date(`${date}T12:00`) });
+      for (const [what, { messages, tools = [], said }] of Object.entries(conversations)) {
+        const prompt = template.render({ messages, tools, extra: { enable_thinking: true } });
+        const want = templates[name][what];
+        if (want) expect(kept(prompt), `${what}: ${prompt}`).toBe(want);
+        else for (const word of said) expect(prompt, what).toContain(word);
+      }
+    });
+  }
+
+  writesAsNative(
+    'own-templates.json',
+    Object.entries(ownTemplates).map(([name, source]) => [`${name}.jinja`, source]),
+    (prompt) => prompt,
+  );
+  if (realTemplates.length) writesAsNative('templates.json', realTemplates, sha);
 });
 
 describe('bad input', () => {

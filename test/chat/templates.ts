@@ -4,82 +4,20 @@ import type { ChatBackend } from '../../src/chat/options.ts';
 import { createChatTemplate } from '../../src/chat/template.ts';
 import { letterOfByte } from '../../src/tokenize/bpe.ts';
 import { createTokenizer } from '../../src/tokenize/tokenizer.ts';
+import { root } from '../support.ts';
 import { metadataOf } from '../tokenize/fixtures.ts';
 
-/** Short templates of our own in the common notations: what a clone without ../shared tests with. */
-export const ownTemplates: Readonly<Record<string, string>> = {
-  hermes: `{%- if tools %}<|im_start|>system
-{% if messages[0].role == 'system' %}{{ messages[0].content }}{% endif %}
-<tools>{% for tool in tools %}
-{{ tool | tojson }}{% endfor %}
-</tools>
-Answer calls as <tool_call>{"name": ..., "arguments": ...}</tool_call><|im_end|>
-{% elif messages[0].role == 'system' %}<|im_start|>system
-{{ messages[0].content }}<|im_end|>
-{% endif %}
-{%- for m in messages %}
-{%- if m.role == 'tool' %}<|im_start|>user
-<tool_response>
-{{ m.content }}
-</tool_response><|im_end|>
-{% elif m.role != 'system' %}<|im_start|>{{ m.role }}
-{% if m.reasoning_content %}<think>
-{{ m.reasoning_content }}
-</think>
-{% endif %}{{ m.content }}{% for c in m.tool_calls or [] %}
-<tool_call>
-{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments | tojson }}}
-</tool_call>{% endfor %}<|im_end|>
-{% endif %}
-{%- endfor %}
-{%- if add_generation_prompt %}<|im_start|>assistant
-{% endif %}`,
-  llama3: `{{ bos_token }}{% for m in messages %}<|start_header_id|>{{ 'ipython' if m.role == 'tool' else m.role }}<|end_header_id|>
+const read = (folder: URL): (readonly [file: string, source: string])[] =>
+  (existsSync(folder) ? readdirSync(folder) : [])
+    .filter((file) => file.endsWith('.jinja'))
+    .map((file) => [file, readFileSync(new URL(file, folder), 'utf8')] as const);
 
-{% if loop.first and tools %}Call with {"name": name, "parameters": arguments}.
-{% for t in tools %}{{ t | tojson(indent=4) }}
-{% endfor %}{% endif %}{% if m.tool_calls %}{% if m.tool_calls | length != 1 %}{{ raise_exception('only one call at once') }}{% endif %}{"name": "{{ m.tool_calls[0].function.name }}", "parameters": {{ m.tool_calls[0].function.arguments | tojson }}}{% else %}{{ m.content }}{% endif %}<|eot_id|>{% endfor %}{% if add_generation_prompt %}<|start_header_id|>assistant<|end_header_id|>
-
-{% endif %}`,
-  mistral: `{{ bos_token }}{% if tools %}[AVAILABLE_TOOLS]{{ tools | tojson }}[/AVAILABLE_TOOLS]{% endif %}{% for m in messages %}{% if m.role == 'tool' %}{% if m.tool_call_id | length != 9 %}{{ raise_exception('ids have 9 characters') }}{% endif %}[TOOL_RESULTS]{"call_id": "{{ m.tool_call_id }}", "content": "{{ m.content }}"}[/TOOL_RESULTS]{% elif m.tool_calls %}[TOOL_CALLS][{% for c in m.tool_calls %}{"name": "{{ c.function.name }}", "arguments": {{ c.function.arguments }}, "id": "{{ c.id }}"}{{ ', ' if not loop.last }}{% endfor %}]{{ eos_token }}{% elif m.role == 'assistant' %} {{ m.content }}{{ eos_token }}{% else %}[INST] {{ m.content }}[/INST]{% endif %}{% endfor %}`,
-  gemma: `{{ bos_token }}{% if messages[0].role == 'system' %}{{ raise_exception('System role not supported') }}{% endif %}{% for m in messages %}{% if (m.role == 'user') != (loop.index0 % 2 == 0) %}{{ raise_exception('Conversation roles must alternate user/assistant/user/assistant/...') }}{% endif %}<start_of_turn>{{ 'model' if m.role == 'assistant' else m.role }}
-{{ m.content | trim }}<end_of_turn>
-{% endfor %}{% if add_generation_prompt %}<start_of_turn>model
-{% endif %}`,
-  harmony: `{% if tools %}<|start|>developer<|message|>{% for t in tools %}// {{ t.function.description }}
-type {{ t.function.name }} = {{ t.function.parameters | tojson }};
-{% endfor %}<|end|>{% endif %}{% for m in messages %}{% if m.role == 'tool' %}<|start|>functions.{{ m.name }} to=assistant<|channel|>commentary<|message|>{{ m.content }}<|end|>{% elif m.role == 'assistant' %}{% if m.thinking %}<|start|>assistant<|channel|>analysis<|message|>{{ m.thinking }}<|end|>{% endif %}{% for c in m.tool_calls or [] %}<|start|>assistant<|channel|>commentary to=functions.{{ c.function.name }} <|constrain|>json<|message|>{{ c.function.arguments | tojson }}<|call|>{% endfor %}{% if m.content %}<|start|>assistant<|channel|>final<|message|>{{ m.content }}<|end|>{% endif %}{% else %}<|start|>{{ m.role }}<|message|>{{ m.content }}<|end|>{% endif %}{% endfor %}{% if add_generation_prompt %}<|start|>assistant{% endif %}`,
-  qwen3Coder: `{% if tools %}<|im_start|>system
-<tools>{% for tool in tools %}
-{{ tool | tojson }}{% endfor %}
-</tools>
-Answer calls as <tool_call><function=name><parameter=key>value</parameter></function></tool_call><|im_end|>
-{% endif %}{% for m in messages %}{% if m.role == 'tool' %}<|im_start|>user
-<tool_response>
-{{ m.content }}
-</tool_response><|im_end|>
-{% else %}<|im_start|>{{ m.role }}
-{{ m.content }}{% for c in m.tool_calls or [] %}
-<tool_call>
-<function={{ c.function.name }}>
-{% for key, value in c.function.arguments.items() %}<parameter={{ key }}>
-{{ value if value is string else value | tojson }}
-</parameter>
-{% endfor %}</function>
-</tool_call>{% endfor %}<|im_end|>
-{% endif %}{% endfor %}{% if add_generation_prompt %}<|im_start|>assistant
-<think>
-{% endif %}`,
-  typed: `{% for m in messages %}<{{ m.role }}>{% for part in m.content %}{% if part.type == 'text' %}{{ part.text }}{% endif %}{% endfor %}</{{ m.role }}>{% endfor %}`,
-  thinking: `{% for m in messages %}<|{{ m.role }}|>{{ m.content.split('</think>')[-1].lstrip('\\n') }}{% endfor %}{% if add_generation_prompt %}<|assistant|><think>
-{% endif %}`,
-};
-
-const folder = new URL('../../../shared/vocab/templates/', import.meta.url);
-/** The templates of real models, where ../shared has them. */
-export const realTemplates = (existsSync(folder) ? readdirSync(folder) : [])
-  .filter((name) => name.endsWith('.jinja'))
-  .map((name) => [name, readFileSync(new URL(name, folder), 'utf8')] as const);
+/** Short templates of our own, one for each common notation: what a clone without ../shared tests with. */
+export const ownTemplates: Readonly<Record<string, string>> = Object.fromEntries(
+  read(new URL('test/golden/chat/templates/', root)).map(([file, source]) => [file.slice(0, -'.jinja'.length), source]),
+);
+/** The templates of real models, if ../shared has them. */
+export const realTemplates = read(new URL('../shared/vocab/templates/', root));
 export const everyTemplate: readonly (readonly [name: string, source: string])[] = [...Object.entries(ownTemplates), ...realTemplates];
 
 const always = [

@@ -1,27 +1,50 @@
-// Asks native llama.cpp what its models/templates write for the conversations of turns.mjs, and writes templates.json.
-//   node templates.mjs FOLDER_OF_TEMPLATES PROGRAM [FOLDER_FOR_TEXTS]
-// PROGRAM is native.cpp compiled (README.md). The prompts are kept as hashes; FOLDER_FOR_TEXTS gets them as text, to look at what differs.
+// Asks native llama.cpp what templates write for the conversations of turns.mjs: those of ./templates give own-templates.json, with the prompts
+// themselves; its own models/templates, where their folder is named, templates.json, with hashes.
+//   node templates.mjs PROGRAM [FOLDER_OF_TEMPLATES [FOLDER_FOR_TEXTS]]
+// PROGRAM is native.cpp compiled (README.md). FOLDER_FOR_TEXTS gets the prompts behind the hashes, to look at what differs.
 import { execFileSync } from 'node:child_process';
 import { createHash } from 'node:crypto';
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
+import { fileURLToPath } from 'node:url';
 import { conversations } from './turns.mjs';
 
-const [folder, program, texts] = process.argv.slice(2);
-const names = readdirSync(folder).filter((name) => name.endsWith('.jinja'));
-const rows = names.flatMap((name) => Object.entries(conversations).map(([what, conversation]) => ({ name, what, ...conversation })));
-const requests = rows.map(({ name, messages, tools }) =>
-  JSON.stringify({ template: readFileSync(join(folder, name), 'utf8'), messages, tools }),
-);
-const answers = execFileSync(program, { input: `${requests.join('\n')}\n`, maxBuffer: 1 << 30, env: { ...process.env, TZ: 'UTC' } });
-const hashes = Object.fromEntries(names.map((name) => [name, {}]));
-for (const [i, line] of answers.toString().trim().split('\n').entries()) {
-  const { name, what, messages, said, mayLack = [] } = rows[i];
-  const { prompt = '', systemRole } = JSON.parse(line);
-  // What a template has no place for is refused, lost or added in a way of its own; quantlet has ways of its own for it.
-  if (![...said, ...mayLack].every((word) => prompt.includes(word)) || (messages[0].role === 'system' && !systemRole)) continue;
-  hashes[name][what] = createHash('sha256').update(prompt).digest('hex').slice(0, 16);
-  if (texts) writeFileSync(join(texts, `${name}.${what}.txt`), prompt);
+const [program, folder, texts] = process.argv.slice(2);
+const own = fileURLToPath(new URL('templates/', import.meta.url));
+
+/** What `keep` makes of each prompt, by template and conversation. */
+function promptsOf(templates, keep) {
+  const names = readdirSync(templates).filter((name) => name.endsWith('.jinja'));
+  const rows = names.flatMap((name) => Object.entries(conversations).map(([what, conversation]) => ({ name, what, ...conversation })));
+  const requests = rows.map(({ name, messages, tools }) =>
+    JSON.stringify({ template: readFileSync(join(templates, name), 'utf8'), messages, tools }),
+  );
+  const answers = execFileSync(program, { input: `${requests.join('\n')}\n`, maxBuffer: 1 << 30, env: { ...process.env, TZ: 'UTC' } });
+  const prompts = Object.fromEntries(names.map((name) => [name, {}]));
+  for (const [i, line] of answers.toString().trim().split('\n').entries()) {
+    const { name, what, messages, said, mayLack = [] } = rows[i];
+    const { prompt = '', systemRole } = JSON.parse(line);
+    // What a template has no place for is refused, lost or added in a way of its own; quantlet has ways of its own for it.
+    if (![...said, ...mayLack].every((word) => prompt.includes(word)) || (messages[0].role === 'system' && !systemRole)) continue;
+    prompts[name][what] = keep(prompt, `${name}.${what}.txt`);
+  }
+  return prompts;
 }
-const written = { date: new Date().toISOString().slice(0, 10), templates: hashes };
-writeFileSync(new URL('templates.json', import.meta.url), `${JSON.stringify(written, null, 2)}\n`);
+
+function write(file, templates) {
+  const date = new Date().toISOString().slice(0, 10);
+  writeFileSync(new URL(file, import.meta.url), `${JSON.stringify({ date, templates }, null, 2)}\n`);
+}
+
+write(
+  'own-templates.json',
+  promptsOf(own, (prompt) => prompt),
+);
+if (folder)
+  write(
+    'templates.json',
+    promptsOf(folder, (prompt, file) => {
+      if (texts) writeFileSync(join(texts, file), prompt);
+      return createHash('sha256').update(prompt).digest('hex').slice(0, 16);
+    }),
+  );
