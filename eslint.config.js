@@ -21,6 +21,13 @@ const listOfStatements = {
   message: 'Statements of their own, not a list with commas.',
 };
 
+/** Two arguments, so a file of the checkout: with one, or a base of http, it is a request's. */
+const pathnameOfFile = {
+  selector:
+    'MemberExpression[property.name="pathname"] > NewExpression[callee.name="URL"][arguments.length=2][arguments.1.type!="Literal"]',
+  message: 'The pathname of a file is no path where it has blanks, or on Windows: use fileURLToPath.',
+};
+
 export default tseslint.config(
   { ignores: [...generated, ...projects] },
   {
@@ -38,12 +45,13 @@ export default tseslint.config(
       'no-restricted-syntax': [
         'error',
         listOfStatements,
+        pathnameOfFile,
         { selector: 'ExportDefaultDeclaration', message: 'No default exports.' },
         { selector: 'TSEnumDeclaration', message: 'No enums: use readonly objects or unions.' },
       ],
     },
   },
-  { files: ['**/*.config.{js,ts}'], rules: { 'no-restricted-syntax': ['error', listOfStatements] } },
+  { files: ['**/*.config.{js,ts}'], rules: { 'no-restricted-syntax': ['error', listOfStatements, pathnameOfFile] } },
   {
     files: assemblyScript,
     languageOptions: {

@@ -1,13 +1,17 @@
+import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
+import { tellingForks } from './test/forks.ts';
 import { PlainSummary } from './test/plain-summary.ts';
 import { TURBO_FLAGS } from './src/turbo/compile.ts';
+
+const at = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 
 export default defineConfig({
   resolve: {
     alias: {
-      'quantlet/core': new URL('./dist/entry/core-node.js', import.meta.url).pathname,
-      quantlet: new URL('./dist/entry/node.js', import.meta.url).pathname,
-      '../inline/page.js': new URL('./dist/inline/page.js', import.meta.url).pathname,
+      'quantlet/core': at('./dist/entry/core-node.js'),
+      quantlet: at('./dist/entry/node.js'),
+      '../inline/page.js': at('./dist/inline/page.js'),
     },
   },
   test: {
@@ -15,7 +19,7 @@ export default defineConfig({
     exclude: ['test/runtime/**'],
     testTimeout: 60_000,
     setupFiles: ['test/where-it-stood.ts'],
-    pool: 'forks',
+    pool: tellingForks,
     maxWorkers: 2,
     reporters: ['default', new PlainSummary()],
     // Node 20 decodes relaxed SIMD only behind this flag; newer versions refuse the flag. `nodes.mjs --turbo`: all kernels of all tests as turbo compiles them.

@@ -5,6 +5,7 @@
  */
 import { monitorEventLoopDelay, performance } from 'node:perf_hooks';
 import { setTimeout as sleep } from 'node:timers/promises';
+import { fileURLToPath } from 'node:url';
 import type * as Entry from '../src/entry/node.ts';
 import { enableRelaxedSimd } from '../src/entry/node-platform.ts';
 
@@ -17,7 +18,7 @@ const RUNS = 7;
 const RUN_MS = 700;
 
 enableRelaxedSimd();
-const file = process.argv[2] ?? new URL('../models/tiny-stories-q4_0.gguf', import.meta.url).pathname;
+const file = process.argv[2] ?? fileURLToPath(new URL('../models/tiny-stories-q4_0.gguf', import.meta.url));
 const model = await loadModel(file, { contextLength: 512 });
 const prompt = Array.from({ length: 200 }, (_, i) => 3 + ((i * 7) % 400));
 

@@ -8,10 +8,24 @@
  * against weights, the part of the KV cache that was written, and compute buffers. Writes bench/results/load-<cpu>-node<major>.md.
  */
 import { readFileSync } from 'node:fs';
+import { join } from 'node:path';
 import { ARENA_BASE } from '../src/wasm/memory.ts';
 import { readGGUF } from '../src/gguf/read.ts';
 import { toBytes } from '../src/io/source.ts';
-import { benchModel, describeMachine, flags, machine, machineName, median, run, show, table, warnIfBusy, writeResult } from './support.ts';
+import {
+  benchModel,
+  describeMachine,
+  flags,
+  machine,
+  machineName,
+  median,
+  root,
+  run,
+  show,
+  table,
+  warnIfBusy,
+  writeResult,
+} from './support.ts';
 
 const here = machine();
 const options = flags('time and memory of loading', {
@@ -34,7 +48,7 @@ const load = `const { loadModel } = await import(${JSON.stringify(entry)}); cons
 const child = async (code: string): Promise<unknown> => JSON.parse(await run(process.execPath, ['--input-type=module', '-e', code]));
 
 /** Compiling the kernels and starting the threads come before the clock: they are the same for any size of model. */
-const small = JSON.stringify(new URL('../models/tiny-stories-q4_0.gguf', import.meta.url).pathname);
+const small = JSON.stringify(join(root, 'models/tiny-stories-q4_0.gguf'));
 const CODE = {
   read: `const { open } = await import('node:fs/promises');
     const start = performance.now(); const file = await open(${JSON.stringify(model)}); const { size } = await file.stat(); const bytes = new Uint8Array(size);

@@ -3,6 +3,7 @@
  * Run it on an idle machine; the numbers of one run compare with each other, those of two runs only where the machine was as idle.
  */
 import { existsSync, readFileSync } from 'node:fs';
+import { fileURLToPath } from 'node:url';
 import Benchmark from 'benchmark';
 import { enableRelaxedSimd } from '../src/entry/node-platform.ts';
 import { TYPE, rowSize, type TypeTraits } from '../src/type-traits.ts';
@@ -14,7 +15,7 @@ const { loadModel } = (await import(new URL('../dist/entry/node.js', import.meta
 enableRelaxedSimd();
 
 const root = new URL('../', import.meta.url);
-const path = (name: string): string => new URL(name, root).pathname;
+const path = (name: string): string => fileURLToPath(new URL(name, root));
 const MODELS = [
   'models/tiny-stories-q4_0.gguf',
   '../shared/models/stories260K/stories260K-Q4_0.gguf',

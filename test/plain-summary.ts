@@ -1,22 +1,27 @@
 import { existsSync } from 'node:fs';
-import type { Reporter, TestModule } from 'vitest/node';
+import type { Reporter, TestModule, TestState } from 'vitest/node';
 import { BUILDS, BUILD_NAME, EVERY_BUILD } from './builds.ts';
+import { endOf } from './forks.ts';
+
+/** Tests by how they ended; one that did not is pending. */
+type Counts = Record<TestState, number>;
 
 /**
- * Closes a run with one plain line of counts, says whether the golden data beside the checkout took part, and, of a run of all tests, fails where
- * a build passed no test of kernels, operators, architectures or models.
+ * Closes a run with one plain line of counts. Names the files whose process ended before their tests did, and counts these tests as failed. Says
+ * whether the golden data next to the checkout took part. A run of all tests fails if a build passed no test of kernels, operators,
+ * architectures or models.
  */
 export class PlainSummary implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], errors: readonly unknown[]): void {
     let passed = 0;
     let failed = errors.length;
     for (const m of modules) {
-      for (const t of m.children.allTests()) {
-        const { state } = t.result();
-        if (state === 'passed') passed++;
-        else if (state === 'failed') failed++;
-      }
-      if (!m.ok() && [...m.children.allTests()].every((t) => t.result().state !== 'failed')) failed++;
+      const count: Counts = { passed: 0, failed: 0, skipped: 0, pending: 0 };
+      for (const t of m.children.allTests()) count[t.result().state]++;
+      passed += count.passed;
+      failed += count.failed + count.pending;
+      if (!m.ok() && count.failed === 0) failed++;
+      if (ended(m)) console.error(endedEarly(m, count));
     }
     const lacking = withoutTests(modules);
     for (const what of lacking) console.error(`no test passed: ${what}`);
@@ -27,6 +32,12 @@ export class PlainSummary implements Reporter {
     console.log(`${passed} passed, ${failed} failed`);
   }
 }
+
+/** The process of a file whose tests are still on their way at the end of the run has gone. */
+const ended = (m: TestModule): boolean => ['queued', 'pending'].includes(m.state()) && endOf.has(m.moduleId);
+
+const endedEarly = ({ moduleId, relativeModuleId }: TestModule, { passed, failed, pending }: Counts): string =>
+  `the process of ${relativeModuleId} ended ${endOf.get(moduleId)}: ${passed} tests passed and ${failed} failed before, ${pending} did not end`;
 
 /** Folders and builds in whose name no test passed. */
 function withoutTests(modules: readonly TestModule[]): string[] {

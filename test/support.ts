@@ -14,7 +14,8 @@ import { toBytes } from '../src/io/source.ts';
 export { BUILDS, RUNS } from './builds.ts';
 
 export const root = new URL('../', import.meta.url);
-const at = (path: string): string => fileURLToPath(new URL(path, root));
+/** Path of a file of the checkout. (The pathname of a URL is none where there is a space or an umlaut in it, nor on Windows.) */
+export const at = (path: string): string => fileURLToPath(new URL(path, root));
 
 /** The maker's data beside the checkout; absent in a clone. */
 export const hasShared = existsSync(new URL('../shared/golden/', root));

@@ -103,14 +103,17 @@ function inTerminal(command: string, env: Record<string, string> = {}) {
     seen: () => seen,
   };
 }
+/** A command as a shell reads it: paths may have spaces. */
+const shellLine = (...words: readonly (string | number)[]): string =>
+  words.map((word) => `'${String(word).replaceAll("'", `'\\''`)}'`).join(' ');
 const chatCommand = (...args: readonly (string | number)[]): string =>
-  [process.execPath, cliPath, 'chat', '-m', shippedModel, '--chat-template-file', template, '--no-warmup', '-t', 1, ...args].join(' ');
+  shellLine(process.execPath, cliPath, 'chat', '-m', shippedModel, '--chat-template-file', template, '--no-warmup', '-t', 1, ...args);
 const prompt = /> \x1b\[3G/;
 
 describe.runIf(hasTerminal)('in a terminal', () => {
   it('Ctrl-C stops the answer, then clears the line; the up key brings messages back; Ctrl-D leaves', async () => {
     // Long enough to be stopped in the middle.
-    const { type, end } = inTerminal(chatCommand('-c', 4096, '--grammar', '"root ::= [a-z ]{4000}"'));
+    const { type, end } = inTerminal(chatCommand('-c', 4096, '--grammar', 'root ::= [a-z ]{4000}'));
     await type('', prompt);
     await type('Tell me a story\r', /story[^]*[a-z ]{20}/);
     await type('\x03', /\[stopped\]/);
@@ -163,7 +166,7 @@ describe.runIf(hasTerminal)('in a terminal', () => {
   });
 
   it('bare chat says what the model is that ships, and names others', async () => {
-    const { type, end } = inTerminal([process.execPath, cliPath, 'chat', '--no-warmup', '-t', 1].join(' '));
+    const { type, end } = inTerminal(shellLine(process.execPath, cliPath, 'chat', '--no-warmup', '-t', 1));
     await type('', /continues stories[^]*-hf [^]*-hf [^]*-hf [^]*> \x1b\[3G/);
     await end('/exit\r');
   });

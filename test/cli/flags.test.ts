@@ -17,7 +17,7 @@ import { writeGGUF, type WriteValue } from '../../src/gguf/write.ts';
 import { toBytes } from '../../src/io/source.ts';
 import { readImatrixSums, type ImatrixSums } from '../../src/quantize/imatrix.ts';
 import { TYPE } from '../../src/type-traits.ts';
-import { failure, llamaModel, patchedLlama, runCli, shippedModel, temporaryFolder, writeTo } from '../support.ts';
+import { at, failure, llamaModel, patchedLlama, runCli, shippedModel, temporaryFolder, writeTo } from '../support.ts';
 import { invoke, listening, never, type Args, type Said } from './commands.ts';
 import { startHub } from '../hub/server.ts';
 import { loadModel, type GenerateOptions, type Model } from '../../src/entry/node.ts';
@@ -1392,7 +1392,7 @@ describe('serve', () => {
     expect(await served([], async (url) => (await post(url, '/infill', { input_prefix: '', input_suffix: '' })).status)).toBe(501);
   });
   effect(serve, ['sslKeyFile', 'sslCertFile'], 'HTTPS', async () => {
-    const file = (name: string): string => new URL(`tls/${name}`, import.meta.url).pathname;
+    const file = (name: string): string => at(`test/cli/tls/${name}`);
     const args: Args = ['--ssl-key-file', file('localhost-key.pem'), '--ssl-cert-file', file('localhost.pem')];
     await served(args, async (url) => {
       expect(url).toMatch(/^https:/);

@@ -8,7 +8,7 @@ import { afterAll, beforeAll, describe, expect, it, vi } from 'vitest';
 import { LLAMA_ROWS, wayOf } from '../../scripts/flag-table.ts';
 import { parseFlags } from '../../src/cli/parse-flags.ts';
 import { LLAMA_FLAGS } from '../../src/cli/llama-flags.ts';
-import { failure, llamaModel, root, runCli, runProgram, shippedModel, temporaryFolder, writeTo } from '../support.ts';
+import { cliPath, failure, llamaModel, runCli, runProgram, shippedModel, temporaryFolder, writeTo } from '../support.ts';
 import { allCommands, loadCommand } from '../../src/cli/commands.ts';
 import { invoke } from './commands.ts';
 import { startHub } from '../hub/server.ts';
@@ -180,7 +180,7 @@ describe('everyday command lines run unchanged', async () => {
     conversation(line) || serves(line) || line === rows.find(([other]) => toolOf(other) === toolOf(line))![0];
 
   it.concurrent.each(rows.filter(asProcess))('%s', async (line, want) => {
-    const { code, stdout, stderr } = await runProgram(process.execPath, [new URL('dist/cli.js', root).pathname, ...argsOf(line)], {
+    const { code, stdout, stderr } = await runProgram(process.execPath, [cliPath, ...argsOf(line)], {
       env,
       cwd: folder,
       timeout: 120_000,

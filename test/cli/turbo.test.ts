@@ -6,6 +6,7 @@ import { TURBO_FLAGS } from '../../src/turbo/compile.ts';
 import { newSeed, told, type CampaignResult } from '../fuzz/campaign.ts';
 import {
   BUILDS,
+  at,
   greedyFault,
   hasShared,
   llamaModel,
@@ -75,7 +76,7 @@ describe('loadModel', () => {
   it.each(['simd', 'relaxed', 'simd-threads', 'relaxed-threads'] as const)(
     "%s, turbo: 'auto': ids as native gives them, and not a word",
     async (build) => {
-      const ids = await idsOf(new URL('llama-q4_0.gguf', golden).pathname, want, { build });
+      const ids = await idsOf(at('test/golden/arch/llama-q4_0.gguf'), want, { build });
       expect(greedyFault(ids, want)).toBe('');
     },
   );

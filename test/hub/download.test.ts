@@ -10,7 +10,7 @@ import { describe, expect, it } from 'vitest';
 import { download, type DownloadProgress, type Remote } from '../../src/hub/download.ts';
 
 import { lock } from '../../src/hub/lock.ts';
-import { failure, llamaModel, runCli, temporaryFolder } from '../support.ts';
+import { cliPath, failure, llamaModel, runCli, temporaryFolder } from '../support.ts';
 import { randomBytes, serveBytes, type Faults } from '../web/server.ts';
 import { listen, sendBytes } from './server.ts';
 
@@ -211,7 +211,7 @@ describe('several at once', () => {
     });
     const cache = join(root, 'killed');
     const env = { ...process.env, QUANTLET_CACHE: cache };
-    const child = spawn(process.execPath, [new URL('../../dist/cli.js', import.meta.url).pathname, 'inspect', `${url}/llama.gguf`], {
+    const child = spawn(process.execPath, [cliPath, 'inspect', `${url}/llama.gguf`], {
       env,
       stdio: 'ignore',
     });

@@ -11,10 +11,10 @@ import type { GGUF, TensorInfo } from '../../src/gguf/types.ts';
 import { toBytes } from '../../src/io/source.ts';
 import { kernelFacts } from '../../src/wasm/load.ts';
 import { goldenModel } from '../arch/golden-models.ts';
-import { llamaModel, root } from '../support.ts';
+import { at, llamaModel } from '../support.ts';
 
 const header = (path: string): Promise<GGUF> => readGGUF(toBytes(readFileSync(path)));
-const golden = (name: string): string => new URL(`test/golden/arch/${name}.gguf`, root).pathname;
+const golden = (name: string): string => at(`test/golden/arch/${name}.gguf`);
 const machine = { facts: kernelFacts(await platform.module('simd'), false), threads: 1, free: Infinity };
 const llama = await header(llamaModel);
 const without = (gguf: GGUF, name: string): GGUF => ({ ...gguf, tensors: new Map([...gguf.tensors].filter(([key]) => key !== name)) });

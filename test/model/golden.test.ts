@@ -2,7 +2,7 @@
 import { readFileSync } from 'node:fs';
 import { loadModel, type Model } from 'quantlet';
 import { describe, expect, it } from 'vitest';
-import { RUNS, TOLERANCE, greedyFault, greedyIds, hasShared, logitsOf, root, shared, type Greedy } from '../support.ts';
+import { RUNS, TOLERANCE, at, greedyFault, greedyIds, hasShared, logitsOf, root, shared, type Greedy } from '../support.ts';
 
 const json = <T>(path: string | URL): T => JSON.parse(readFileSync(path, 'utf8')) as T;
 const floats = (path: string | URL): Float32Array => {
@@ -54,7 +54,7 @@ describe('the committed llama models', () => {
   for (const [name, tolerance] of Object.entries(tolerances)) {
     const c = cases.find((x) => x.model === name)!;
     it.each(RUNS)(`${name} %s, %i threads`, (build, threads) =>
-      withModel(new URL(name, folder).pathname, [build, threads], async (model) => {
+      withModel(at(`test/golden/arch/${name}`), [build, threads], async (model) => {
         const all = await logitsOf(model, c.ids);
         const { part, where } = worst(
           c.rows.map((r) => all[r]),

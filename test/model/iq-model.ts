@@ -5,9 +5,9 @@ import { toBytes } from '../../src/io/source.ts';
 import { TYPE, typesWith } from '../../src/type-traits.ts';
 import { gaussian } from '../kernel/harness.ts';
 import { CASES, weights } from '../kernel/packed-blocks.ts';
-import { patchedLlama, root, type Patch } from '../support.ts';
+import { at, patchedLlama, type Patch } from '../support.ts';
 
-const moe = new URL('test/golden/arch/llama-moe.gguf', root).pathname;
+const moe = at('test/golden/arch/llama-moe.gguf');
 const TYPES = typesWith((k) => k.fast);
 const golden = [...(await readGGUF(toBytes(readFileSync(moe)))).tensors.values()].flatMap((t) =>
   t.name.startsWith('blk.') ? [t, { ...t, name: t.name.replace(/\d/, (il) => String(Number(il) + 2)) }] : [t],

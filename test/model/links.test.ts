@@ -2,11 +2,11 @@
 import { readFileSync } from 'node:fs';
 import { loadModel, type LoadOptions, type Model } from 'quantlet';
 import { describe, expect, it } from 'vitest';
-import { bitDifference, BUILDS, logitsOf, randomIds, root, shippedModel } from '../support.ts';
+import { at, bitDifference, BUILDS, logitsOf, randomIds, shippedModel } from '../support.ts';
 
 /** Of the shipped model. */
 const LAYERS = 4;
-const golden = (name: string): string => new URL(`test/golden/arch/${name}.gguf`, root).pathname;
+const golden = (name: string): string => at(`test/golden/arch/${name}.gguf`);
 
 /** Logits of every position of 40 tokens, in batches of several sizes; the last row for models that are asked for one vector. */
 async function logits(source: string | Uint8Array, options: LoadOptions): Promise<{ rows: Float32Array[]; passes: number }> {

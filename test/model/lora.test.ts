@@ -6,18 +6,7 @@ import { readGGUF } from '../../src/gguf/read.ts';
 import { writeGGUF, type WriteTensor, type WriteValue } from '../../src/gguf/write.ts';
 import { toBytes } from '../../src/io/source.ts';
 import { TYPE } from '../../src/type-traits.ts';
-import {
-  bitDifference,
-  failure,
-  llamaModel,
-  logitsOf,
-  patchedLlama,
-  randomIds,
-  root,
-  runCli,
-  temporaryFolder,
-  writeTo,
-} from '../support.ts';
+import { at, bitDifference, failure, llamaModel, logitsOf, patchedLlama, randomIds, runCli, temporaryFolder, writeTo } from '../support.ts';
 
 const folder = temporaryFolder();
 const golden = (name: string): string => llamaModel.replace('llama.gguf', name);
@@ -225,7 +214,7 @@ describe('refused', () => {
       code: 1,
       stderr: expect.stringContaining('ERR_GGUF_TRUNCATED'),
     });
-    expect(await runCli(['run', '-m', llamaModel, '--lora', `${new URL('nowhere.gguf', root).pathname}`])).toMatchObject({
+    expect(await runCli(['run', '-m', llamaModel, '--lora', at('nowhere.gguf')])).toMatchObject({
       code: 1,
       stderr: expect.stringContaining('ERR_SOURCE'),
     });
