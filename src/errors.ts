@@ -41,7 +41,7 @@ export type QuantletErrorCode =
   | 'ERR_BUNDLED'
   /** The model or engine was disposed of and then used, or disposed of during the call. Load it again. */
   | 'ERR_DISPOSED'
-  /** A plan of quantlet/core is running, and what was asked for would change its memory. Await compute() first. */
+  /** A plan of quantlet/core is running, and what was asked for would change its memory: await compute() first. Or a model that is to be replaced or removed is open in another program: close that first. */
   | 'ERR_BUSY'
   /** The model computed numbers that no token can be chosen from, such as NaN or only -Infinity. The file is damaged or its weights overflow: get it again, or try another quantisation. */
   | 'ERR_LOGITS'

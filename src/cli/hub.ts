@@ -1,6 +1,7 @@
 /** Which model `-m` and `-hf` mean: a path, a URL, or a file of a repository of the hub. */
 import { bring, createStore, type Environment } from '../hub/model-store.ts';
-import { checkedPath, isRemote, parseRepo, remoteOf } from '../hub/repository.ts';
+import { checkedPath } from '../hub/names.ts';
+import { isRemote, parseRepo, remoteOf } from '../hub/repository.ts';
 import { QuantletError } from '../errors.ts';
 import { downloadProgress } from './progress.ts';
 

@@ -6,14 +6,15 @@
  * they write the same bytes. The part is renamed once size and hash are right; NAME.json then says which version NAME is.
  */
 import type { Hash } from 'node:crypto';
-import { mkdir, open, readdir, readFile, rename, rm, stat, statfs, writeFile, type FileHandle } from 'node:fs/promises';
+import { mkdir, open, readdir, readFile, rm, stat, statfs, writeFile, type FileHandle } from 'node:fs/promises';
 import { basename, dirname, join } from 'node:path';
 import { bytesText } from '../bytes-text.ts';
 import { QuantletError } from '../errors.ts';
-import { openHttp, type HttpOptions } from '../io/http.ts';
+import { openHttp, weakly, type HttpOptions } from '../io/http.ts';
 import { MAGICS } from '../gguf/types.ts';
 import { createHash } from './hash.ts';
 import { lock } from './lock.ts';
+import { mayBeOpen, replace, whileOpen } from './replace.ts';
 
 export interface Remote {
   readonly url: string;
@@ -60,9 +61,10 @@ const sizeOf = (path: string): Promise<number | undefined> =>
     (s) => s.size,
     () => undefined,
   );
-const http = ({ headers }: Remote, { signal, advice, retryMs, stallMs }: DownloadOptions): HttpOptions =>
+const http = ({ headers, sha256 }: Remote, { signal, advice, retryMs, stallMs }: DownloadOptions): HttpOptions =>
   // A compressed answer cannot be resumed, and its length says nothing about the file's.
-  ({ headers: { ...headers, 'accept-encoding': 'identity' }, signal, advice, retryMs, stallMs });
+  // Servers of one file have ETags of their own: where the hash is known, it alone tells what came.
+  ({ headers: { ...headers, 'accept-encoding': 'identity' }, signal, advice, retryMs, stallMs, anyVersion: sha256 !== undefined });
 
 /** What is known of a file that was downloaded; undefined where nothing is. */
 export const knownOf = (path: string): Promise<Known | undefined> =>
@@ -81,7 +83,7 @@ async function isCurrent(remote: Remote, options: DownloadOptions): Promise<bool
   if (remote.size !== undefined) return remote.size === size;
   const file = await openHttp(url, Math.max(0, size - 1), http(remote, options));
   file.close();
-  return (file.byteLength ?? size) === size && (file.version ?? null) === known.version;
+  return (file.byteLength ?? size) === size && (file.version ?? null) === (known.version && weakly(known.version));
 }
 
 /**
@@ -122,12 +124,18 @@ function diskError(to: string, cause: NodeJS.ErrnoException): QuantletError {
   return new QuantletError('ERR_IO', `cannot write ${to}: ${why}`, { cause });
 }
 
-async function longestPart(to: string): Promise<{ path: string; size: number } | undefined> {
+interface Part {
+  readonly path: string;
+  readonly size: number;
+}
+
+/** What older runs left, the longest first. */
+async function partsLeft(to: string): Promise<Part[]> {
   const prefix = `${basename(to)}.`;
   const folder = dirname(to);
   const names = (await readdir(folder)).filter((name) => name.startsWith(prefix) && name.endsWith('.part'));
   const parts = await Promise.all(names.map(async (name) => ({ path: join(folder, name), size: (await sizeOf(join(folder, name))) ?? 0 })));
-  return parts.sort((a, b) => b.size - a.size)[0];
+  return parts.sort((a, b) => b.size - a.size);
 }
 
 const partOf = (to: string, version: string): string => `${to}.${createHash('sha256').update(version).digest('hex').slice(0, 8)}.part`;
@@ -135,7 +143,8 @@ const partOf = (to: string, version: string): string => `${to}.${createHash('sha
 /** 'damaged': what was resumed is not a beginning of the file, and is gone. */
 async function fetchTo(remote: Remote, options: DownloadOptions): Promise<'done' | 'damaged'> {
   const { url, to, sha256 } = remote;
-  const begun = sha256 === undefined ? await longestPart(to) : { path: partOf(to, sha256), size: (await sizeOf(partOf(to, sha256))) ?? 0 };
+  const begun =
+    sha256 === undefined ? (await partsLeft(to))[0] : { path: partOf(to, sha256), size: (await sizeOf(partOf(to, sha256))) ?? 0 };
   // The last byte comes again: a server has no answer to a range that begins at the end.
   const from = Math.max(0, (begun?.size ?? 0) - 1);
   const file = await openHttp(url, from, http(remote, options));
@@ -186,18 +195,39 @@ async function fetchTo(remote: Remote, options: DownloadOptions): Promise<'done'
       );
     }
     await handle.sync();
-    // In this order, so that a crash in between is harmless: a file without its .json is of unknown version and is downloaded again.
-    await rm(`${to}.json`, { force: true });
-    await rename(path, to);
-    await writeFile(`${path}.json`, JSON.stringify({ url, size: end, version } satisfies Known));
-    await rename(`${path}.json`, `${to}.json`);
-    for (let old; (old = await longestPart(to));) await rm(old.path, { force: true });
+    await handle.close(); // Windows renames no open file
+    handle = undefined;
+    await takePlace(path, to, { url, size: end, version });
     return 'done';
   } finally {
     file.close();
     await handle?.close();
     if (worthless !== undefined) await rm(worthless, { force: true });
   }
+}
+
+/**
+ * Puts a whole file in its place. A crash in between is harmless: a file without its .json is of unknown version and is downloaded again.
+ * @throws ERR_BUSY where an older one is open (Windows): the new one keeps its name, so that the next run has nothing to get
+ */
+async function takePlace(path: string, to: string, known: Known): Promise<void> {
+  const before = await readFile(`${to}.json`).catch(() => undefined);
+  try {
+    await whileOpen(() => rm(`${to}.json`, { force: true }));
+    await replace(path, to);
+  } catch (cause) {
+    if (!mayBeOpen(cause) || (await sizeOf(to)) === undefined) throw cause;
+    if (before) await writeFile(`${to}.json`, before);
+    throw new QuantletError(
+      'ERR_BUSY',
+      `${to} is open in another program, so that the newer file cannot take its place; what was downloaded is kept for the next run`,
+      { cause },
+    );
+  }
+  await writeFile(`${path}.json`, JSON.stringify(known));
+  await replace(`${path}.json`, `${to}.json`);
+  // What somebody else still writes or reads goes with the next download.
+  for (const old of await partsLeft(to)) await rm(old.path, { force: true }).catch(() => {});
 }
 
 async function checkSpace(folder: string, need: number): Promise<void> {

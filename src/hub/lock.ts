@@ -2,14 +2,16 @@
 import { open, readFile, rename, rm, stat, utimes } from 'node:fs/promises';
 import { hostname } from 'node:os';
 import { setTimeout as delay } from 'node:timers/promises';
+import { mayBeOpen, whileOpen } from './replace.ts';
 
 const BEAT_MS = 2000;
 /** Missed beats after which a holder counts as gone: a machine that swaps may miss some. */
 const MISSED_BEATS = 5;
 const POLL_MS = 200;
 
+/** A file that is not there; on Windows, one that is open or being deleted looks like one that may not be read. */
 const absent = (error: NodeJS.ErrnoException): undefined => {
-  if (error.code !== 'ENOENT') throw error;
+  if (error.code !== 'ENOENT' && !mayBeOpen(error)) throw error;
 };
 
 /**
@@ -47,7 +49,7 @@ export async function lock(path: string, signal: AbortSignal, onWait: () => void
   for (;;) {
     signal.throwIfAborted();
     try {
-      const file = await open(path, 'wx');
+      const file = await whileOpen(() => open(path, 'wx')); // on Windows a lock that is being deleted is neither there nor gone
       try {
         await file.writeFile(mine);
       } catch (error) {
@@ -73,6 +75,7 @@ export async function lock(path: string, signal: AbortSignal, onWait: () => void
   beat.unref();
   return async () => {
     clearInterval(beat);
-    if ((await readFile(path, 'utf8').catch(() => '')) === mine) await rm(path, { force: true });
+    // One that cannot be removed is found stale by the next.
+    if ((await readFile(path, 'utf8').catch(() => '')) === mine) await whileOpen(() => rm(path, { force: true })).catch(() => {});
   };
 }

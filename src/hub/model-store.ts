@@ -7,8 +7,8 @@
  *     url/HASH/FILE                    of other servers, HASH telling the address's folder
  *     turbo/HASH.json                  what turbo's self-test said (src/turbo/verdict.ts)
  */
-import { open, readdir, readFile, rename, rm, rmdir, stat, writeFile } from 'node:fs/promises';
-import { basename, dirname, join, normalize, sep } from 'node:path';
+import { open, readdir, readFile, rm, rmdir, stat, writeFile } from 'node:fs/promises';
+import { basename, dirname, join, relative, resolve, sep } from 'node:path';
 import { QuantletError } from '../errors.ts';
 import { readGGUF } from '../gguf/read.ts';
 import { splitCount } from '../gguf/split.ts';
@@ -18,10 +18,12 @@ import { download, knownOf, type DownloadProgress, type Remote } from './downloa
 import { createHash } from './hash.ts';
 import { lock } from './lock.ts';
 import type { HubOptions, KeptModel } from './options.ts';
+import { nameAt, namesIn, partial, placesOf, repoFolder, repoNamed } from './places.ts';
+import { replace } from './replace.ts';
 import {
   advice,
-  checkedPath,
   choose,
+  decoded,
   entriesOf,
   failed,
   fileUrl,
@@ -36,6 +38,7 @@ import {
   wantedText,
   withoutSlash,
   type Hub,
+  type HubFile,
   type RemoteModel,
   type Repo,
   type Wanted,
@@ -72,7 +75,7 @@ export function createStore(options: StoreOptions, env: Environment = process.en
   return {
     endpoint: withoutSlash(endpoint),
     token,
-    folder,
+    folder: resolve(folder),
     offline: options.offline ?? false,
     reload: options.reload ?? false,
     headers: { 'user-agent': 'quantlet', ...options.headers },
@@ -100,15 +103,12 @@ const get = (store: ModelStore, file: Omit<Remote, 'headers'>): Promise<void> =>
     },
   );
 
-/** The names of all files in a folder, with those of the folders in it before them. */
-const namesIn = async (folder: string): Promise<string[]> =>
-  (await readdir(folder, { recursive: true }).catch(() => [])).sort().map((name) => name.replaceAll(sep, '/'));
-
 const isModel = (name: string): boolean => /\.gguf$/i.test(name);
 
-/** The downloaded models in a folder. */
-const modelsIn = async (folder: string): Promise<{ readonly path: string }[]> =>
-  (await namesIn(folder)).filter(isModel).map((path) => ({ path }));
+/** The downloaded models in a folder: where each lies, by the server's name for it. */
+const modelsIn = async (folder: string): Promise<ReadonlyMap<string, string>> =>
+  new Map((await namesIn(folder)).filter(isModel).map((place) => [nameAt(place), place]));
+const asFiles = (names: Iterable<string>): { readonly path: string }[] => [...names].map((path) => ({ path }));
 
 /** Gets a model, unless only what is kept may be used, or nothing else can be got. */
 async function keptOr(store: ModelStore, what: string, kept: Kept | undefined, bring: () => Promise<Kept>): Promise<Kept> {
@@ -122,7 +122,8 @@ async function keptOr(store: ModelStore, what: string, kept: Kept | undefined, b
     return await bring();
   } catch (error) {
     store.signal.throwIfAborted();
-    if (kept === undefined || !(error instanceof QuantletError) || error.code !== 'ERR_DOWNLOAD') throw error;
+    const passes = error instanceof QuantletError && (error.code === 'ERR_DOWNLOAD' || error.code === 'ERR_BUSY');
+    if (kept === undefined || !passes) throw error;
     store.warn(`${error.message}. Using what was downloaded before.`);
     return kept;
   }
@@ -147,22 +148,30 @@ async function checkFirstPart(path: string, count: number): Promise<void> {
   }
 }
 
-const repoFolder = (store: Pick<ModelStore, 'folder'>, { name, revision }: Repo): string =>
-  join(store.folder, `${name}${revision === 'main' ? '' : `@${revision.replaceAll('/', '-')}`}`);
-
 /** The wanted file of a repository among those that are kept: chosen from the hub's list as it was last seen, so that the same words mean the same file. */
 async function keptOfRepo(folder: string, wanted: Wanted): Promise<Kept | undefined> {
   const here = await modelsIn(folder);
-  const herePaths = new Set(here.map(({ path }) => path));
-  const isHere = (parts: readonly string[]): boolean => parts.length > 0 && parts.every((name) => herePaths.has(name));
+  const isHere = (parts: readonly string[]): boolean => parts.length > 0 && parts.every((name) => here.has(name));
   const seen = entriesOf(parsed(await readFile(join(folder, 'list.json'), 'utf8').catch(() => '')));
-  const names = [seen, here].map((files) => partsOf(choose(files, wanted)?.path)).find(isHere);
-  return names && { folder, names };
+  const names = [seen, asFiles(here.keys())].map((files) => partsOf(choose(files, wanted)?.path)).find(isHere);
+  return names && { folder, names: names.map((name) => here.get(name)!) };
+}
+
+/** Keeps the hub's list. Nothing depends on it: a cache may be readable only, and other processes may be at the same. */
+async function keepList(folder: string, listed: readonly HubFile[]): Promise<void> {
+  const list = join(folder, 'list.json');
+  const mine = `${list}.${crypto.randomUUID()}`;
+  try {
+    await writeFile(mine, JSON.stringify(listed));
+    await replace(mine, list);
+  } catch {
+    await rm(mine, { force: true }).catch(() => {});
+  }
 }
 
 /** A model of a repository, told by its name or chosen by a quant. */
 async function repoModel(store: ModelStore, repo: Repo, wanted: Wanted): Promise<Kept> {
-  const folder = repoFolder(store, repo);
+  const folder = await repoFolder(store.folder, repo.name, repo.revision);
   return keptOr(
     store,
     `${'file' in wanted ? '' : 'a '}${wantedText(wanted)} of ${repo.name}`,
@@ -170,46 +179,50 @@ async function repoModel(store: ModelStore, repo: Repo, wanted: Wanted): Promise
     async () => {
       const listed = await listRepo(store, repo);
       const files = filesOf(listed, repo, wanted);
+      const names = await placesOf(
+        folder,
+        files.map(({ path }) => path),
+      );
       for (const [i, { path, size, sha256 }] of files.entries()) {
-        const to = join(folder, path);
+        const to = join(folder, names[i]);
         await get(store, { url: fileUrl(store, repo, path), to, size, sha256 });
         if (i === 0) await checkFirstPart(to, files.length);
       }
-      const list = join(folder, 'list.json');
-      await writeFile(`${list}.${process.pid}`, JSON.stringify(listed)).then(
-        () => rename(`${list}.${process.pid}`, list),
-        () => {},
-      ); // a cache that may only be read will do: the list is not kept then
-      return { folder, names: files.map(({ path }) => path) };
+      await keepList(folder, listed);
+      return { folder, names };
     },
   );
 }
 
+type UrlModel = Extract<RemoteModel, { url: URL }>;
+
 /** Where a model of another server than the hub is kept. */
-function urlFolder(store: Pick<ModelStore, 'folder'>, url: URL, path: string): string {
-  const address = `${url.origin}${path.slice(0, path.lastIndexOf('/') + 1)}${url.search}`;
+function urlFolder(store: Pick<ModelStore, 'folder'>, { url, before }: UrlModel): string {
+  // Decoded where that cannot make two addresses one.
+  const path = (/%2f/i.test(before) ? undefined : decoded(before)) ?? before;
+  const address = `${url.origin}${path}${url.search}`;
   return join(store.folder, 'url', createHash('sha256').update(address).digest('hex').slice(0, 16));
 }
 
 /** The file of a URL among those that are kept. */
 async function keptOfUrl(folder: string, names: readonly string[]): Promise<Kept | undefined> {
-  const here = new Set((await modelsIn(folder)).map(({ path }) => path));
-  return names.every((name) => here.has(name)) ? { folder, names } : undefined;
+  const here = await modelsIn(folder);
+  return names.every((name) => here.has(name)) ? { folder, names: names.map((name) => here.get(name)!) } : undefined;
 }
 
 /** A model of any server. */
-async function urlModel(store: ModelStore, url: URL, path: string): Promise<Kept> {
-  const at = path.lastIndexOf('/') + 1;
-  const names = partsOf(checkedPath(path.slice(at)));
-  const folder = urlFolder(store, url, path);
+async function urlModel(store: ModelStore, model: UrlModel): Promise<Kept> {
+  const names = partsOf(model.name);
+  const folder = urlFolder(store, model);
   return keptOr(store, names[0], await keptOfUrl(folder, names), async () => {
+    const places = await placesOf(folder, names);
     for (const [i, name] of names.entries()) {
-      const part = new URL(url);
-      part.pathname = path.slice(0, at) + encodeURIComponent(name);
-      await get(store, { url: part.href, to: join(folder, name) });
-      if (i === 0) await checkFirstPart(join(folder, name), names.length);
+      const part = Object.assign(new URL(model.url), { pathname: model.before + encodeURIComponent(name) });
+      const to = join(folder, places[i]);
+      await get(store, { url: part.href, to });
+      if (i === 0) await checkFirstPart(to, names.length);
     }
-    return { folder, names };
+    return { folder, names: places };
   });
 }
 
@@ -218,13 +231,9 @@ async function urlModel(store: ModelStore, url: URL, path: string): Promise<Kept
  * @throws ERR_DOWNLOAD, ERR_IO, or signal.reason
  */
 export async function bring(store: ModelStore, remote: RemoteModel): Promise<string> {
-  const { folder, names } =
-    'repo' in remote ? await repoModel(store, remote.repo, remote.wanted) : await urlModel(store, remote.url, remote.path);
+  const { folder, names } = 'repo' in remote ? await repoModel(store, remote.repo, remote.wanted) : await urlModel(store, remote);
   return join(folder, names[0]);
 }
-
-/** NAME.gguf of NAME.gguf.TAG.part. */
-const partial = (name: string): string | undefined => /^(.+\.gguf)\.[0-9a-f]{8}\.part$/i.exec(name)?.[1];
 
 /** The files that belong to one of these names: itself, what is known of it, parts of it. */
 const belongsTo = (names: readonly string[]): ((file: string) => boolean) => {
@@ -254,7 +263,7 @@ export async function keptModels({ folder }: Pick<ModelStore, 'folder'>): Promis
       );
       const [, repo, file] = /^(?!url\/)([^/@]+\/[^/@]+)\/(.+)$/.exec(name) ?? [];
       return {
-        source: repo === undefined ? ((await knownOf(path))?.url ?? path) : `hf:${repo}/${file}`,
+        source: repo === undefined ? ((await knownOf(path))?.url ?? path) : `hf:${repoNamed(repo)}/${nameAt(file)}`,
         path,
         size: sizes.reduce((a, b) => a + b, 0),
         complete: names.every((part) => there.has(part)),
@@ -265,28 +274,23 @@ export async function keptModels({ folder }: Pick<ModelStore, 'folder'>): Promis
 
 /** The names in the folder of what a source means, whole or not. */
 async function namesOf(store: ModelStore, source: string | URL): Promise<Kept | undefined> {
-  const path = String(source);
-  if (!isRemote(source) && path.startsWith(store.folder + sep) && normalize(path) === path) {
+  const path = isRemote(source) ? '' : resolve(String(source));
+  if (path.startsWith(store.folder.replace(/[\\/]$/, '') + sep) && isModel(path)) {
     // OWNER/REPO or url/HASH, and the rest.
-    const [outer, inner, ...rest] = path.slice(store.folder.length + 1).split(sep);
+    const [outer, inner, ...rest] = relative(store.folder, path).split(sep);
     if (rest.length > 0) return { folder: join(store.folder, outer, inner), names: partsOf(rest.join('/')) };
   }
   const remote = remoteOf(source, store, 'the source');
   if ('url' in remote) {
-    const { url, path } = remote;
-    return { folder: urlFolder(store, url, path), names: partsOf(checkedPath(path.slice(path.lastIndexOf('/') + 1))) };
+    const folder = urlFolder(store, remote);
+    return { folder, names: await placesOf(folder, partsOf(remote.name)) };
   }
-  const folder = repoFolder(store, remote.repo);
+  const folder = await repoFolder(store.folder, remote.repo.name, remote.repo.revision);
   const kept = await keptOfRepo(folder, remote.wanted);
   if (kept) return kept;
-  const begun = (await namesIn(folder)).map((name) => partial(name) ?? name).filter(isModel);
-  const names = partsOf(
-    choose(
-      begun.map((path) => ({ path: partsOf(path)[0] })),
-      remote.wanted,
-    )?.path,
-  );
-  return names.length > 0 ? { folder, names } : undefined;
+  const begun = (await namesIn(folder)).map((name) => nameAt(partial(name) ?? name)).filter(isModel);
+  const names = partsOf(choose(asFiles(begun.map((path) => partsOf(path)[0])), remote.wanted)?.path);
+  return names.length > 0 ? { folder, names: await placesOf(folder, names) } : undefined;
 }
 
 /**
@@ -325,7 +329,8 @@ export async function removeModel(store: ModelStore, source: string | URL): Prom
 /** Removes what no model needs any more: the list of a folder without models, and empty folders up to the store's. */
 async function prune(folder: string, top: string): Promise<void> {
   const files = await namesIn(folder);
-  if (!files.some((name) => isModel(name) || partial(name) !== undefined)) await rm(join(folder, 'list.json'), { force: true });
+  if (!files.some((name) => isModel(name) || partial(name) !== undefined))
+    for (const name of files) if (/^list\.json(\.[\w-]+)?$/.test(name)) await rm(join(folder, name), { force: true });
   const gone = (path: string): Promise<boolean> =>
     rmdir(path).then(
       () => true,

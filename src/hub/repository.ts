@@ -5,6 +5,8 @@
 import { QuantletError } from '../errors.ts';
 import type { HubOptions } from './options.ts';
 import { splitName, splitNames } from '../gguf/split.ts';
+import { fetchPatiently } from '../io/http.ts';
+import { checkedPath, whyNoName } from './names.ts';
 
 /** A repository, at a revision. */
 export interface Repo {
@@ -13,7 +15,7 @@ export interface Repo {
   readonly revision: string;
 }
 
-/** Which of a repository's models: the file of this name, or one of this quant (undefined: Q4_K_M, else the first). */
+/** Which of a repository's models: the file of this name, or one of this quant (undefined: Q4_K_M, else Q8_0, else the first). */
 export type Wanted = { readonly file: string } | { readonly quant: string | undefined };
 
 /** A file as the hub lists it. */
@@ -32,17 +34,19 @@ export interface Hub {
   /** Sent with every request. */
   readonly headers: Readonly<Record<string, string>>;
   readonly signal: AbortSignal | undefined;
+  /** As openHttp. */
+  readonly retryMs?: number | undefined;
   /** How messages call what the caller can set: options, flags, variables of the environment. */
   readonly names: { readonly token?: string; readonly offline?: string };
 }
 
 export const HUB = 'https://huggingface.co';
 export const withoutSlash = (address: string): string => address.replace(/\/+$/, '');
-/** Where neither a quant nor a file is asked for. */
-const QUANT = 'Q4_K_M';
-/** A page of a list of files takes so long at most, and all pages together. */
+/** The quants that are looked for, in this order, where neither a quant nor a file is asked for: llama.cpp's. */
+const QUANTS = ['Q4_K_M', 'Q8_0'];
+/** A page of a list of files takes so long at most, and all pages together with what is waited between tries. */
 const PAGE_MS = 30_000;
-const LIST_MS = 120_000;
+const LIST_MS = 300_000;
 /** The hub gives 1000 files a page, each some 300 bytes of JSON. */
 const MOST_PAGES = 100;
 const MOST_LIST_BYTES = 32 << 20;
@@ -57,14 +61,7 @@ export function partsOf(path: string | undefined): readonly string[] {
   return splitNames(nameOf(path))?.map((name) => folder + name) ?? [path];
 }
 
-/** A name from outside becomes a path of this machine: nothing in it may lead elsewhere. @throws ERR_DOWNLOAD */
-export function checkedPath(path: string): string {
-  const bad = path.split('/').some((part) => part === '' || part === '.' || part === '..') || /[\\:\p{Cc}]/u.test(path);
-  if (bad) throw failed(`"${path}" is not the name of a file in a repository; expected folders and a name, separated by /`);
-  return path;
-}
-
-const isRepo = (name: string): boolean => /^[\w.-]+\/[\w.-]+$/.test(name) && !name.split('/').some((part) => /^\.+$/.test(part));
+const isRepo = (name: string): boolean => /^[\w.-]+\/[\w.-]+$/.test(name) && name.split('/').every((part) => whyNoName(part) === undefined);
 
 /**
  * `OWNER/REPO`, `OWNER/REPO:QUANT` or `OWNER/REPO/FILE.gguf`.
@@ -80,7 +77,8 @@ export function parseRepo(text: string, what: string): { readonly repo: Repo; re
   return { repo: { name, revision: 'main' }, wanted: file === undefined ? { quant } : { file: checkedPath(file) } };
 }
 
-const decoded = (path: string): string | undefined => {
+/** Undefined for escapes that are none. */
+export const decoded = (path: string): string | undefined => {
   try {
     return decodeURIComponent(path);
   } catch {
@@ -88,20 +86,37 @@ const decoded = (path: string): string | undefined => {
   }
 };
 
-/** The file that a URL names. @throws ERR_INVALID_ARGUMENT where it names none */
-function pathOf(url: URL, what: string): string {
-  const path = decoded(url.pathname);
-  if (path && !path.endsWith('/')) return path;
-  throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} is "${url.href}"; expected the address of a file`);
+/** The file that a URL names: the path as it is sent up to the name (an encoded slash ends a folder too), and the name. @throws ERR_INVALID_ARGUMENT where it names none */
+function fileOf(url: URL, what: string): { readonly before: string; readonly name: string } {
+  const [, before, rest] = /^(.*(?:\/|%2f))(.*)$/is.exec(url.pathname) ?? [];
+  const name = decoded(rest ?? '');
+  if (!name) throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} is "${url.href}"; expected the address of a file`);
+  return { before, name: checkedPath(name) };
 }
 
-/** The file of a repository that is meant by one of the hub's own addresses; undefined for other servers, and other pages of the hub. */
-function repoOf(url: URL, endpoint: string): { readonly repo: Repo; readonly wanted: { readonly file: string } } | undefined {
+/** A branch, tag or commit of the hub, or `refs/pr/1`. @throws ERR_INVALID_ARGUMENT */
+function checkedRevision(revision: string, what: string): string {
+  const wrong = revision.split('/').find((part) => whyNoName(part) !== undefined);
+  if (wrong === undefined) return revision;
+  throw new QuantletError(
+    'ERR_INVALID_ARGUMENT',
+    `${what} has the revision ${JSON.stringify(revision)}; expected the name of a branch, tag or commit: ${whyNoName(wrong)!}`,
+  );
+}
+
+/**
+ * The file of a repository that is meant by one of the hub's own addresses; undefined for other servers, and other pages of the hub.
+ * Parts of the address are decoded one by one: an encoded slash belongs to the revision. The hub takes `refs/pr/1` unencoded too.
+ */
+function repoOf(url: URL, endpoint: string, what: string): { readonly repo: Repo; readonly wanted: { readonly file: string } } | undefined {
   const base = new URL(`${endpoint}/`);
-  const path = decoded(url.pathname);
-  if (url.origin !== base.origin || !path?.startsWith(base.pathname)) return undefined;
-  const [, name, revision, file] = /^([^/]+\/[^/]+)\/(?:resolve|blob|raw)\/([^/]+)\/(.+)$/.exec(path.slice(base.pathname.length)) ?? [];
-  return name !== undefined && isRepo(name) ? { repo: { name, revision }, wanted: { file: checkedPath(file) } } : undefined;
+  if (url.origin !== base.origin || !url.pathname.startsWith(base.pathname)) return undefined;
+  const parts =
+    /^([^/]+\/[^/]+)\/(?:resolve|blob|raw)\/(refs\/(?:pr|convert)\/[^/]+|[^/]+)\/(.+)$/.exec(url.pathname.slice(base.pathname.length)) ??
+    [];
+  const [name, revision, file] = parts.slice(1).map(decoded);
+  if (name === undefined || revision === undefined || file === undefined || !isRepo(name)) return undefined;
+  return { repo: { name, revision: checkedRevision(revision, what) }, wanted: { file: checkedPath(file) } };
 }
 
 /** The hub as loadModel's options say, where there is neither an environment nor a folder. */
@@ -118,7 +133,10 @@ export const hubFor = (options: {
 });
 
 /** What a source names on the net. */
-export type RemoteModel = { readonly repo: Repo; readonly wanted: Wanted } | { readonly url: URL; readonly path: string };
+export type RemoteModel =
+  | { readonly repo: Repo; readonly wanted: Wanted }
+  /** `before`: the path of the address up to the file's name. */
+  | { readonly url: URL; readonly before: string; readonly name: string };
 
 /** Whether a source names something on the net: `hf:...`, or an http address. */
 export const isRemote = (source: unknown): source is string | URL =>
@@ -138,35 +156,42 @@ export function remoteOf(source: string | URL, { endpoint }: Pick<Hub, 'endpoint
       `${what} is "${text}"; expected an https URL, or hf:OWNER/REPO with :QUANT or /FILE.gguf behind it`,
     );
   const url = new URL(text);
-  return repoOf(url, endpoint) ?? { url, path: pathOf(url, what) };
+  return repoOf(url, endpoint, what) ?? { url, ...fileOf(url, what) };
 }
 
 /** Where the bytes of a repository's file are. */
 export const fileUrl = ({ endpoint }: Hub, { name, revision }: Repo, path: string): string =>
   `${endpoint}/${name}/resolve/${encodeURIComponent(revision)}/${path.split('/').map(encodeURIComponent).join('/')}`;
 
-/** The models among the files of a repository, a split one by its first part. Projectors of images and importance matrices are no models. */
+/** Words in names of files that only help a model: projectors and importance matrices in any case, drafters as llama.cpp spells them (a model named MTP is one). */
+const HELPERS = /[mM][mM][pP][rR][oO][jJ]|[iI][mM][aA][tT][rR][iI][xX]|mtp-|eagle3-|dflash-|dspark-/;
+
+/** The models among the files of a repository, a split one by its first part. */
 export const modelsAmong = <F extends { readonly path: string }>(files: readonly F[]): readonly F[] =>
   files.filter(({ path }) => {
-    const name = nameOf(path).toLowerCase();
-    return name.endsWith('.gguf') && !name.includes('mmproj') && !name.includes('imatrix') && (splitName(nameOf(path))?.no ?? 1) === 1;
+    const name = nameOf(path);
+    return /\.gguf$/i.test(name) && !HELPERS.test(name) && (splitName(name)?.no ?? 1) === 1;
   });
 
 /**
  * The file to use where a repository has several: the quant's, the first part where it is split. As llama.cpp chooses: a quant that was
- * asked for must be there; without one Q4_K_M, else the first model.
+ * asked for must be there; without one Q4_K_M, else Q8_0, else the first model. A quant may also be named by a folder alone.
  */
 export function chooseFile<F extends { readonly path: string }>(files: readonly F[], quant?: string): F | undefined {
   const models = modelsAmong(files);
-  const wanted = (quant ?? QUANT).toLowerCase();
-  // The quant ends at a dot or a dash, and does not begin inside a word: Q4_0 is not the end of IQ4_0.
-  const named = models.find(({ path }) => {
-    const text = path.toLowerCase();
-    for (let at = text.indexOf(wanted); at >= 0; at = text.indexOf(wanted, at + 1))
-      if (/[-.]/.test(text[at + wanted.length] ?? '') && !/[a-z0-9]/.test(text[at - 1] ?? '-')) return true;
-    return false;
-  });
-  return named ?? (quant === undefined ? models[0] : undefined);
+  for (const wanted of quant === undefined ? QUANTS : [quant]) {
+    const named = models.find(({ path }) => names(path, wanted, /[-.]/)) ?? models.find(({ path }) => names(path, wanted, /\//));
+    if (named) return named;
+  }
+  return quant === undefined ? models[0] : undefined;
+}
+
+/** Whether a path names a quant. It ends at a character of `end`, and does not begin inside a word: Q4_0 is not the end of IQ4_0. */
+function names(path: string, quant: string, end: RegExp): boolean {
+  const [text, wanted] = [path.toLowerCase(), quant.toLowerCase()];
+  for (let at = text.indexOf(wanted); at >= 0; at = text.indexOf(wanted, at + 1))
+    if (end.test(text[at + wanted.length] ?? '') && !/[a-z0-9]/.test(text[at - 1] ?? '-')) return true;
+  return false;
 }
 
 /** The file that is wanted of those; of a split model the first. */
@@ -194,6 +219,8 @@ export function advice({ token, names }: Hub, status: number | undefined): strin
     return token
       ? 'the token gives no access: accept the terms of the repository on its page, or use another token'
       : `it needs a token${tokenAdvice}`;
+  if (status === 429) return 'it was asked too often; try again later, or give a token of the hub';
+  if (status >= 500) return 'it is out of order or busy; try again later';
   return status === 404 ? 'there is no such repository or file: check its name' : 'check the address';
 }
 
@@ -253,10 +280,11 @@ export async function listRepo(hub: Hub, { name, revision }: Repo): Promise<HubF
         cause,
       );
     };
-    const response: Response = await fetch(url, {
-      headers: headersFor(hub, url),
-      signal: AbortSignal.any([whole, AbortSignal.timeout(PAGE_MS)]),
-    }).catch(broken);
+    const pageUrl: string = url;
+    const response: Response = await fetchPatiently(
+      () => fetch(pageUrl, { headers: headersFor(hub, pageUrl), signal: AbortSignal.any([whole, AbortSignal.timeout(PAGE_MS)]) }),
+      { signal: whole, retryMs: hub.retryMs },
+    ).catch(broken);
     if (!response.ok) {
       void response.body?.cancel().catch(() => {});
       throw problem(`it answered ${response.status}; ${advice(hub, response.status)}`);

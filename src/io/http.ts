@@ -11,6 +11,8 @@ export interface HttpOptions {
   readonly retryMs?: number | undefined;
   /** Milliseconds without a byte after which a connection counts as broken. */
   readonly stallMs?: number | undefined;
+  /** Go on with an answer of another version: for callers who know the file's hash. */
+  readonly anyVersion?: boolean | undefined;
   /** What to do about a status that will not pass, or (undefined) where there is no connection; default: what a page should look at. */
   readonly advice?: ((status: number | undefined) => string) | undefined;
 }
@@ -29,6 +31,8 @@ export interface HttpFile {
 
 const RETRIES = 4;
 const RETRY_MS = 250;
+/** A server that asks for a longer wait is not asked again: somebody should know. */
+const LONGEST_WAIT_MS = 120_000;
 /** Far longer than a busy server or a bad connection pauses; undici by itself waits for five minutes, browsers for ever. */
 const STALL_MS = 60_000;
 
@@ -46,7 +50,75 @@ const failed = (url: string, why: string, cause?: unknown): QuantletError =>
 const passes = (status: number): boolean => status === 408 || status === 429 || status >= 500;
 const whole = (text: string | null | undefined): number | undefined => (text && /^\d+$/.test(text) ? Number(text) : undefined);
 
-const versionOf = ({ headers }: Response): string | undefined => headers.get('etag') ?? headers.get('last-modified') ?? undefined;
+/** A version without the mark of a weak ETag: servers and their caches add it when they compress, or lose it. */
+export const weakly = (version: string): string => version.replace(/^W\//, '');
+const versionOf = ({ headers }: Response): string | undefined => {
+  const version = headers.get('etag') ?? headers.get('last-modified');
+  return version === null ? undefined : weakly(version);
+};
+
+/** The time that a server asks to wait (Retry-After: seconds or a date). */
+function retryAfter({ headers }: Response): number | undefined {
+  const text = headers.get('retry-after');
+  if (text === null) return undefined;
+  const ms = /^\d+$/.test(text) ? 1000 * Number(text) : Date.parse(text) - Date.now();
+  return Number.isNaN(ms) ? undefined : Math.max(0, ms);
+}
+
+/** The wait before a further try: what the server asks for, else twice as long each time; undefined where it asks for too much. */
+function waitFor(tries: number, retryMs: number, response?: Response): number | undefined {
+  const asked = response && retryAfter(response);
+  if (asked !== undefined && asked > LONGEST_WAIT_MS) return undefined;
+  return Math.max(asked ?? 0, retryMs * 2 ** tries);
+}
+
+/** @throws signal.reason */
+const sleep = (ms: number, signal: AbortSignal): Promise<void> =>
+  new Promise((resolve, reject) => {
+    const stop = (): void => {
+      clearTimeout(timer);
+      reject(signal.reason);
+    };
+    if (signal.aborted) return stop();
+    const timer = setTimeout(() => {
+      signal.removeEventListener('abort', stop);
+      resolve();
+    }, ms);
+    signal.addEventListener('abort', stop, { once: true });
+  });
+
+/** Node's codes of connections that were dropped. Others, such as ENOTFOUND, are the same within seconds. */
+const DROPPED: ReadonlySet<unknown> = new Set(['UND_ERR_SOCKET', 'UND_ERR_CONNECT_TIMEOUT', 'ECONNRESET', 'EPIPE', 'ETIMEDOUT']);
+/** Whether a further try may help. Runtimes other than Node give no codes. */
+function mayBeDropped(error: unknown): boolean {
+  const { code } = ((error as Error).cause ?? {}) as { code?: unknown };
+  return code === undefined || DROPPED.has(code);
+}
+
+/**
+ * An answer, asked for again while the server is busy or out of order, or drops the connection.
+ * @throws what fetch throws, or signal.reason
+ */
+export async function fetchPatiently(
+  ask: () => Promise<Response>,
+  { signal, retryMs = RETRY_MS }: { readonly signal: AbortSignal; readonly retryMs?: number | undefined },
+): Promise<Response> {
+  for (let tries = 0; ; tries++) {
+    let wait: number | undefined;
+    try {
+      const response = await ask();
+      if (!passes(response.status) || tries === RETRIES) return response;
+      wait = waitFor(tries, retryMs, response);
+      if (wait === undefined) return response;
+      void response.body?.cancel().catch(() => {});
+    } catch (error) {
+      signal.throwIfAborted();
+      if (tries === RETRIES || !mayBeDropped(error)) throw error;
+      wait = waitFor(tries, retryMs)!;
+    }
+    await sleep(wait, signal);
+  }
+}
 
 const pageAdvice = (status: number | undefined): string =>
   status === undefined
@@ -66,27 +138,10 @@ const reasonOf = (error: unknown): string =>
  * @throws ERR_DOWNLOAD where there is no such file, or the server cannot be reached after some tries; or signal.reason
  */
 export async function openHttp(url: string, from: number, options: HttpOptions = {}): Promise<HttpFile> {
-  const { headers, cache, signal, retryMs = RETRY_MS, stallMs = STALL_MS, advice = pageAdvice } = options;
+  const { headers, cache, signal, retryMs = RETRY_MS, stallMs = STALL_MS, advice = pageAdvice, anyVersion = false } = options;
   const closing = new AbortController();
   const abort = (): void => closing.abort(signal?.reason);
   signal?.addEventListener('abort', abort, { once: true });
-
-  /** Cut short when the file is closed or the load is aborted. */
-  const delay = (tries: number): Promise<void> =>
-    new Promise((resolve, reject) => {
-      const stop = (): void => {
-        clearTimeout(timer);
-        reject(closing.signal.reason);
-      };
-      const timer = setTimeout(
-        () => {
-          closing.signal.removeEventListener('abort', stop);
-          resolve();
-        },
-        retryMs * 2 ** tries,
-      );
-      closing.signal.addEventListener('abort', stop, { once: true });
-    });
 
   /** What comes in time; else the connection is ended. */
   const inTime = async <T>(coming: Promise<T>, abort: () => void): Promise<T> => {
@@ -109,6 +164,7 @@ export async function openHttp(url: string, from: number, options: HttpOptions =
   const request = async (at: number): Promise<Answer> => {
     for (let tries = 0, begin = at, ranged = true; ; tries++) {
       let why: string, cause: unknown;
+      let wait = waitFor(tries, retryMs);
       const connection = new AbortController();
       const abort = (): void => connection.abort(closing.signal.reason);
       closing.signal.addEventListener('abort', abort, { once: true });
@@ -135,6 +191,9 @@ export async function openHttp(url: string, from: number, options: HttpOptions =
         }
         why = `the server answered ${response.status} ${response.statusText}`.trim();
         if (!passes(response.status)) throw failed(url, `${why}; ${advice(response.status)}`);
+        wait = waitFor(tries, retryMs, response);
+        if (wait === undefined)
+          throw failed(url, `${why} and asks to wait for ${Math.round(retryAfter(response)! / 1000)} s; ${advice(response.status)}`);
       } catch (error) {
         done();
         closing.signal.throwIfAborted();
@@ -144,7 +203,7 @@ export async function openHttp(url: string, from: number, options: HttpOptions =
         cause = error;
       }
       if (tries === RETRIES) throw failed(url, `${why}, ${RETRIES + 1} times`, cause);
-      await delay(tries);
+      await sleep(wait!, closing.signal);
     }
   };
 
@@ -189,7 +248,7 @@ export async function openHttp(url: string, from: number, options: HttpOptions =
             `it had ${byteLength} bytes and now has ${answer.total}: the file changed while it was being read; load it again`,
           );
         // An answer that names no version where the first named one may be of any.
-        if (answer.version !== version)
+        if (!anyVersion && answer.version !== version)
           throw failed(
             url,
             `its version was ${version ?? 'not named'} and now is ${answer.version ?? 'not named'} (ETag or Last-Modified): the file changed while it was being read; load it again`,
@@ -222,7 +281,7 @@ export async function openHttp(url: string, from: number, options: HttpOptions =
         answer?.abort();
       }
       if (++failures > RETRIES) throw failed(url, `${why}, ${failures} times without progress`);
-      await delay(failures - 1);
+      await sleep(retryMs * 2 ** (failures - 1), closing.signal);
     }
   }
 

@@ -84,6 +84,61 @@ describe('connections that break', () => {
     expect([differs(to), left(to)]).toEqual([false, done]);
   });
 
+  it.each<[string, (n: number) => string]>([
+    ['another ETag from every server', (n) => `"edge-${n}"`],
+    ['a weak ETag from some', (n) => (n % 2 === 0 ? '"v1"' : 'W/"v1"')],
+    ['an ETag from the first alone', (n) => (n === 0 ? '"v1"' : '')],
+  ])('%s: goes on, within a run and in the next, where the hash is known', async (_, etag) => {
+    const faults: Faults = { cut: 70_000, headers: (n): Record<string, string> => (etag(n) === '' ? {} : { etag: etag(n) }) };
+    const { url, ranges } = await serveBytes(truth, faults);
+    const to = target();
+    const remote = { url, to, sha256, size: truth.length };
+    await failure(bringHalf(remote));
+    await bring(remote);
+    expect(
+      ranges.slice(1).every((range) => range !== 'bytes=0-'),
+      ranges.join(),
+    ).toBe(true);
+    expect([differs(to), left(to)]).toEqual([false, done]);
+  });
+
+  it('a weak ETag is of the same version as a strong one where nothing else is known', async () => {
+    const { url, ranges } = await serveBytes(truth, { cut: 70_000, headers: (n) => ({ etag: n % 2 === 0 ? 'W/"v1"' : '"v1"' }) });
+    const to = target();
+    await failure(bringHalf({ url, to }));
+    await bring({ url, to });
+    expect(
+      ranges.slice(1).every((range) => range !== 'bytes=0-'),
+      ranges.join(),
+    ).toBe(true);
+    expect(differs(to)).toBe(false);
+    const n = ranges.length;
+    await bring({ url, to });
+    await bring({ url, to });
+    expect(ranges.length - n, 'current whether its ETag is weak or not').toBe(2);
+  });
+
+  it('bytes of another file under a known hash: mixed bytes are found out and come anew', async () => {
+    const other = randomBytes(truth.length, 12);
+    other.set(Buffer.from('GGUF'));
+    let n = 0;
+    const url = await listen((request, response) => {
+      const from = /^bytes=(\d+)-$/.exec(request.headers.range ?? '');
+      if (n++ > 0 || !from) return sendBytes(truth, request, response, { etag: '"right"' });
+      response.writeHead(206, {
+        'content-length': truth.length,
+        'content-range': `bytes 0-${truth.length - 1}/${truth.length}`,
+        etag: '"wrong"',
+      });
+      response.write(other.subarray(0, 100_000), () => setTimeout(() => response.destroy(), 20));
+    });
+    const to = target();
+    const remote = { url: `${url}/m.gguf`, to, sha256, size: truth.length };
+    await failure(bring(remote));
+    await bring(remote);
+    expect([differs(to), left(to)]).toEqual([false, done]);
+  });
+
   it('what is current is asked for with one byte, or none where a hash is known', async () => {
     const { url, ranges } = await serveBytes(truth, { etag: '"v1"' });
     const to = target();
@@ -94,6 +149,46 @@ describe('connections that break', () => {
     await bring({ url, to: hashed, sha256, size: truth.length });
     await bring({ url, to: hashed, sha256, size: truth.length });
     expect(ranges.length).toBe(3);
+  });
+});
+
+describe('servers that are busy', () => {
+  it.each([429, 502, 503, 504])('%i: asked again, not before Retry-After', async (status) => {
+    const { url, ranges, faults } = await serveBytes(truth, { status, times: 1, headers: () => ({}) });
+    const to = target();
+    await bring({ url, to });
+    expect([ranges.length, differs(to)]).toEqual([2, false]);
+    expect(faults.status).toBe(status);
+
+    const times: number[] = [];
+    const waiting = await listen((request, response) => {
+      if (times.push(performance.now()) === 1) return void response.writeHead(status, { 'retry-after': '1' }).end();
+      sendBytes(truth, request, response);
+    });
+    await bring({ url: `${waiting}/m.gguf`, to: target() });
+    expect(times[1] - times[0]).toBeGreaterThanOrEqual(990);
+  });
+
+  it('a date as Retry-After; a wait that is too long is said instead', async () => {
+    let n = 0;
+    const url = await listen((request, response) => {
+      if (n++ > 0) return sendBytes(truth, request, response);
+      response.writeHead(503, { 'retry-after': new Date(Date.now() - 5000).toUTCString() }).end();
+    });
+    await bring({ url: `${url}/m.gguf`, to: target() });
+    expect(n).toBe(2);
+    const long = await listen((_, response) => void response.writeHead(429, { 'retry-after': '7200' }).end());
+    const { code, message } = await failure(bring({ url: `${long}/m.gguf`, to: target() }));
+    expect([code, message]).toEqual(['ERR_DOWNLOAD', expect.stringMatching(/429.*asks to wait for 7200 s/)]);
+  });
+
+  it('a wait ends with the signal', async () => {
+    const url = await listen((_, response) => void response.writeHead(503, { 'retry-after': '60' }).end());
+    const stopping = new AbortController();
+    const begun = performance.now();
+    setTimeout(() => stopping.abort(new Error('stopped')), 200);
+    expect((await failure(bring({ url: `${url}/m.gguf`, to: target() }, { signal: stopping.signal }))).message).toBe('stopped');
+    expect(performance.now() - begun).toBeLessThan(30_000);
   });
 });
 

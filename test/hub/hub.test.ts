@@ -1,13 +1,14 @@
 /** `-m` and `-hf`: which file is meant, what is asked of the hub, what is kept. */
 import { existsSync, readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import type { ServerResponse } from 'node:http';
 import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { cacheFolder } from '../../src/hub/cache-folder.ts';
 import { resolveModel, type HubFlags } from '../../src/cli/hub.ts';
-import { chooseFile } from '../../src/hub/repository.ts';
+import { chooseFile, hubFor, listRepo } from '../../src/hub/repository.ts';
 import { writeGGUF, type WriteValue } from '../../src/gguf/write.ts';
 import { failure, llamaModel, runCli, temporaryFolder } from '../support.ts';
-import { startHub } from './server.ts';
+import { listen, startHub } from './server.ts';
 
 const { signal } = new AbortController();
 const root = temporaryFolder();
@@ -55,6 +56,35 @@ it.each<[string, string[], string | undefined, string | undefined]>([
     'q8_0',
     'Q8_0/m-Q8_0-00001-of-00002.gguf',
   ],
+  ['else Q8_0', ['m-BF16.gguf', 'm-Q2_K.gguf', 'm-Q8_0.gguf'], undefined, 'm-Q8_0.gguf'],
+  ['Q4_K_M before Q8_0, wherever it stands', ['m-Q8_0.gguf', 'z/m-Q4_K_M.gguf'], undefined, 'z/m-Q4_K_M.gguf'],
+  ['the first where there is neither', ['m-IQ2_M.gguf', 'm-F16.gguf'], undefined, 'm-IQ2_M.gguf'],
+  [
+    'what only helps a model is none',
+    [
+      'mtp-m-Q4_K_M.gguf',
+      'eagle3-m-Q4_K_M.gguf',
+      'x/dflash-Q8_0.gguf',
+      'dspark-Q8_0.gguf',
+      'm-mmproj-Q8_0.gguf',
+      'MMPROJ-Q8_0.gguf',
+      'm-Q6_K.gguf',
+    ],
+    undefined,
+    'm-Q6_K.gguf',
+  ],
+  ['what only helps a model, asked for by its quant', ['mtp-m-Q4_0.gguf', 'm-Q8_0.gguf'], 'Q4_0', undefined],
+  ['a model whose name has MTP', ['m-MTP-Q8_0.gguf'], undefined, 'm-MTP-Q8_0.gguf'],
+  ['a folder named after a drafter', ['mtp-tests/m-Q8_0.gguf'], undefined, 'mtp-tests/m-Q8_0.gguf'],
+  ['a quant that only a folder names', ['Q8_0/m.gguf', 'Q4_K_M/m.gguf'], 'q4_k_m', 'Q4_K_M/m.gguf'],
+  [
+    'the same without a wish',
+    ['BF16/m.gguf', 'Q8_0/m-00001-of-00002.gguf', 'Q8_0/m-00002-of-00002.gguf'],
+    undefined,
+    'Q8_0/m-00001-of-00002.gguf',
+  ],
+  ['a name before a folder', ['Q4_0/m-Q8_0.gguf', 'x/m-Q4_0.gguf'], 'Q4_0', 'x/m-Q4_0.gguf'],
+  ['a folder whose name only ends so', ['IQ4_0/m.gguf'], 'Q4_0', undefined],
   ['no model', ['README.md', 'mmproj.gguf'], undefined, undefined],
 ])('of several files: %s', (_, paths, quant, want) => {
   expect(chooseFile(names(...paths), quant)?.path).toBe(want);
@@ -202,6 +232,29 @@ it('a list that is none, without end, or too long is refused; what is no file in
     writeFileSync(join(cache, 'org', 'repo', 'list.json'), list);
     expect(await open({ hf: 'org/repo', offline: true }), list).toBe(path);
   }
+});
+
+it('a list is asked for again where the hub is busy or drops the connection; the wait ends with the signal', async () => {
+  const files = JSON.stringify([{ type: 'file', path: 'm.gguf', size: 5 }]);
+  const faults: ((response: ServerResponse) => void)[] = [
+    (response) => void response.writeHead(429, { 'retry-after': '0' }).end(),
+    (response) => void response.writeHead(503).end(),
+    (response) => void response.destroy(),
+    (response) => void response.writeHead(504).end(),
+  ];
+  let n = 0;
+  const busy = await listen((_, response) => (faults[n++] ? faults[n - 1](response) : void response.end(files)));
+  const hub = { ...hubFor({ hub: { endpoint: busy } }), retryMs: 1 };
+  expect(await listRepo(hub, { name: 'org/repo', revision: 'main' })).toEqual([{ path: 'm.gguf', size: 5, sha256: undefined }]);
+  expect(n).toBe(5);
+
+  const never = await listen((_, response) => void response.writeHead(503).end());
+  const refused = await failure(listRepo({ ...hub, endpoint: never }, { name: 'org/repo', revision: 'main' }));
+  expect([refused.code, refused.message]).toEqual(['ERR_DOWNLOAD', expect.stringMatching(/answered 503; .*try again later/)]);
+  const stopping = new AbortController();
+  setTimeout(() => stopping.abort(new Error('stopped')), 100);
+  const slow = { ...hub, endpoint: never, retryMs: 60_000, signal: stopping.signal };
+  expect((await failure(listRepo(slow, { name: 'org/repo', revision: 'main' }))).message).toBe('stopped');
 });
 
 it('the token goes to the hub and nowhere else; 401, 403 and 404 say what to do', async () => {

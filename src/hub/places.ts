@@ -1,0 +1,55 @@
+/**
+ * Places of models in the cache folder. Names that differ in case alone are one name on some disks (Windows, macOS): the second to come
+ * gets a place of its own, on every system, so that a folder can move between them.
+ */
+import { readdir } from 'node:fs/promises';
+import { join, sep } from 'node:path';
+import { createHash } from './hash.ts';
+
+/** Folders of the cache that are no owners of repositories. */
+const OWN_FOLDERS: ReadonlySet<string> = new Set(['url', 'turbo']);
+
+const tagOf = (name: string): string => `~${createHash('sha256').update(name).digest('hex').slice(0, 8)}`;
+const TAG = /~[0-9a-f]{8}/;
+/** A name as disks compare it that know no case, or no difference between composed letters and others. */
+const folded = (name: string): string => name.normalize('NFC').toLowerCase();
+
+/** The names of all files in a folder, with those of the folders in it before them. */
+export const namesIn = async (folder: string): Promise<string[]> =>
+  (await readdir(folder, { recursive: true }).catch(() => [])).sort().map((name) => name.replaceAll(sep, '/'));
+
+/** NAME.gguf of NAME.gguf.TAG.part. */
+export const partial = (name: string): string | undefined => /^(.+\.gguf)\.[0-9a-f]{8}\.part$/i.exec(name)?.[1];
+
+async function folderNamed(parent: string, name: string): Promise<string> {
+  const there: readonly string[] = await readdir(parent).catch(() => []);
+  const other = name + tagOf(name);
+  const taken = OWN_FOLDERS.has(folded(name)) || (!there.includes(name) && there.some((one) => folded(one) === folded(name)));
+  return join(parent, taken || there.includes(other) ? other : name);
+}
+
+/** The folder of a repository, at a revision. */
+export async function repoFolder(top: string, name: string, revision: string): Promise<string> {
+  const [owner, repo] = name.split('/');
+  return folderNamed(await folderNamed(top, owner), revision === 'main' ? repo : `${repo}@${encodeURIComponent(revision)}`);
+}
+
+/** OWNER/REPO as the hub calls it, of the path of its folder in the cache. */
+export const repoNamed = (path: string): string =>
+  path
+    .split('/')
+    .map((part) => part.replace(new RegExp(`${TAG.source}$`), ''))
+    .join('/');
+
+/** The paths below their folder that files of these names have, or will have. */
+export async function placesOf(folder: string, names: readonly string[]): Promise<readonly string[]> {
+  const apart = `${tagOf(names[0])}/`;
+  const here = new Set((await namesIn(folder)).map((name) => partial(name) ?? name.replace(/\.lock$/, '')));
+  if ([...here].some((name) => name.startsWith(apart))) return names.map((name) => apart + name);
+  const mine = new Map(names.map((name) => [folded(name), name]));
+  const isTaken = !names.every((name) => here.has(name)) && [...here].some((one) => (mine.get(folded(one)) ?? one) !== one);
+  return isTaken ? names.map((name) => apart + name) : names;
+}
+
+/** The name that the server has for a file at this path below its folder. */
+export const nameAt = (place: string): string => place.replace(new RegExp(`^${TAG.source}/`), '');
