@@ -19,7 +19,7 @@ import { withSharedMemory } from '../wasm/shared-memory.ts';
 import { cacheFolder } from '../hub/cache-folder.ts';
 import { bring, createStore, type ModelStore } from '../hub/model-store.ts';
 import { advice, isRemote, locate, remoteOf } from '../hub/repository.ts';
-import { openUrl } from '../io/open-url.ts';
+import { openUrl, repoHint } from '../io/open-url.ts';
 import type { LoadOptions } from '../load-options.ts';
 
 // A literal URL for each: bundlers follow these, and lose computed ones.
@@ -158,7 +158,9 @@ export const whyNot = ({ code, message }: NodeJS.ErrnoException): string =>
 
 async function openFile(path: string): Promise<OpenedFile> {
   const problem = (cause: NodeJS.ErrnoException): never => {
-    throw new QuantletError('ERR_SOURCE', `cannot open ${path}: ${whyNot(cause)}`, { cause });
+    throw new QuantletError('ERR_SOURCE', `cannot open ${path}: ${whyNot(cause)}${cause.code === 'ENOENT' ? repoHint(path) : ''}`, {
+      cause,
+    });
   };
   // A folder can be opened, but not read.
   await stat(path).then((s) => s.isDirectory() && problem(Object.assign(new Error(), { code: 'EISDIR' })), problem);
@@ -203,13 +205,32 @@ function freeMemory(): number | undefined {
   return Number.isFinite(least) ? least : undefined;
 }
 
+/** @throws ERR_INVALID_ARGUMENT */
+function parsedUrl(text: string): URL {
+  if (URL.canParse(text)) return new URL(text);
+  throw new QuantletError('ERR_INVALID_ARGUMENT', `the source is "${text}", which is not a valid URL; expected a path or a file: URL`);
+}
+
+/** @throws ERR_INVALID_ARGUMENT for a URL of another machine, or of a name that no file has */
+function pathOfUrl(url: URL): string {
+  try {
+    return fileURLToPath(url);
+  } catch (cause) {
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      `the source is "${url.href}", which names no file here: ${(cause as Error).message}; expected file:///PATH`,
+      { cause },
+    );
+  }
+}
+
 export const platform: Platform = {
   open: async (source) => {
     if (typeof source !== 'string' && !(source instanceof URL)) return { bytes: toBytes(source), close: async () => {} };
     // import.meta.resolve gives a file: URL as a string.
-    const url = typeof source !== 'string' ? source : /^(file|https?):\/\//i.test(source) ? new URL(source) : undefined;
+    const url = typeof source !== 'string' ? source : /^(file:|https?:\/\/)/i.test(source) ? parsedUrl(source) : undefined;
     if (!url) return openFile(source as string);
-    if (url.protocol === 'file:') return openFile(fileURLToPath(url));
+    if (url.protocol === 'file:') return openFile(pathOfUrl(url));
     throw new QuantletError(
       'ERR_SOURCE',
       `cannot open ${url.href}: only paths and file: URLs are read here; download it first (quantlet/hub does), or give its bytes`,
@@ -224,6 +245,8 @@ export const platform: Platform = {
   spawnThreads,
   growsMemory: process.versions.bun === undefined,
   freeMemory,
+  // The command line has lines of its own.
+  warn: (message) => void (ownProcess || process.emitWarning(message, { type: 'QuantletWarning', code: 'QUANTLET_MODEL' })),
 };
 
 type NetOptions = Pick<LoadOptions, 'hub' | 'headers' | 'cache' | 'signal' | 'onProgress'>;

@@ -1,5 +1,5 @@
 /** A model's files opened and their header checked: one file, a split model told by its first file, or a list of parts. */
-import { QuantletError } from '../errors.ts';
+import { QuantletError, tell } from '../errors.ts';
 import { openSplitGGUF, readSplitGGUF, type OpenedGGUF } from '../gguf/split.ts';
 import type { TensorInfo } from '../gguf/types.ts';
 import type { OpenedFile, Platform } from '../engine/platform.ts';
@@ -28,6 +28,7 @@ export async function openModelFiles(
     await Promise.all(opened.map((f) => f.close()));
   };
   const open = async (one: ModelSource) => {
+    checkSource(one);
     const file = await platform.open(one, signal);
     if (opened.push(file) === 1) onOpen?.();
     return file;
@@ -52,6 +53,15 @@ export async function openModelFiles(
     await close();
     throw outOfMemory('opening the model', withName(error, opened[0]?.name));
   }
+}
+
+/** @throws ERR_INVALID_ARGUMENT for what cannot be a source */
+function checkSource(source: unknown): void {
+  if ((typeof source === 'string' && source !== '') || (typeof source === 'object' && source !== null)) return;
+  throw new QuantletError(
+    'ERR_INVALID_ARGUMENT',
+    `the model is ${tell(source)}; expected a path or URL of a .gguf file, hf:OWNER/REPO, its bytes (a Blob, an ArrayBuffer, a typed array or { byteLength, slice(start, end) }), or a list of its parts`,
+  );
 }
 
 /** A tensor's bytes, of a model's files. @throws what reading them throws, or signal.reason */

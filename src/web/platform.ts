@@ -57,6 +57,7 @@ export async function createWebPlatform(options: LoadOptions): Promise<Platform>
         throw error;
       }
     },
+    warn: (message) => console.warn(`quantlet: ${message}`),
     loaded: () => spare?.close(),
   };
 }

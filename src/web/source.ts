@@ -2,7 +2,7 @@
 import { QuantletError } from '../errors.ts';
 import type { OpenedFile } from '../engine/platform.ts';
 import type { HubOptions } from '../hub/options.ts';
-import { namesOfUrl } from '../io/open-url.ts';
+import { namesOfUrl, repoHint } from '../io/open-url.ts';
 import { checkedBytes, toBytes, type SourceLike } from '../io/source.ts';
 import type { Cached, CachedOptions, Shelf } from './cached.ts';
 import type { WebOptions } from './options.ts';
@@ -47,7 +47,11 @@ export async function openSource(source: string | URL | SourceLike, options: Ope
     return { bytes: toBytes(await fetchBlob(given.href)), close: async () => {} };
   const { hubFor, locate } = await import('../hub/repository.ts');
   const { url, headers } = await locate(hubFor(options), given);
-  return { ...(await openUrl(url.href, { ...options, headers })), ...namesOfUrl(url) };
+  const opened = await openUrl(url.href, { ...options, headers }).catch((error: unknown) => {
+    const hint = error instanceof QuantletError && error.code === 'ERR_DOWNLOAD' ? repoHint(String(source)) : '';
+    throw hint === '' ? error : new QuantletError('ERR_DOWNLOAD', `${(error as Error).message}${hint}`, { cause: error });
+  });
+  return { ...opened, ...namesOfUrl(url) };
 }
 
 /** A URL, relative to the page. @throws ERR_SOURCE */

@@ -1,0 +1,38 @@
+/** What loadModel is given in place of a model: told what it takes, and how the hub's models are called. */
+import { loadModel } from 'quantlet';
+import { expect, it } from 'vitest';
+import { repoHint } from '../../src/io/open-url.ts';
+import { failure } from '../support.ts';
+
+it.each([undefined, null, '', 5, true, () => 'm.gguf'])('%s: says what it takes', async (source) => {
+  for (const given of [source, [source]]) {
+    const { code, message } = await failure(loadModel(given as never));
+    expect([code, message]).toEqual([
+      'ERR_INVALID_ARGUMENT',
+      expect.stringMatching(/^the model is .*; expected a path or URL of a \.gguf file, hf:OWNER\/REPO, its bytes/),
+    ]);
+  }
+});
+
+it.each(['owner/repo', 'Qwen/Qwen2.5-0.5B-Instruct-GGUF', 'owner/repo:Q8_0', 'owner/repo/m-Q4_0.gguf'])(
+  '%s: hints at hf:',
+  async (source) => {
+    const { code, message } = await failure(loadModel(source));
+    expect([code, message]).toEqual([
+      'ERR_SOURCE',
+      expect.stringContaining(`there is no such file; a repository of the Hugging Face hub is written hf:${source}`),
+    ]);
+  },
+);
+it.each(['m.gguf', 'models/m.gguf', './owner/repo', '/owner/repo', 'a/b/c', 'owner/repo:', 'C:\\owner\\repo', '../repo'])(
+  '%s: no hint',
+  (path) => {
+    expect(repoHint(path)).toBe('');
+  },
+);
+
+it.each(['file://host/m.gguf', 'file:///a%2Fb.gguf', 'file://[', 'http://['])('%s: a coded error', async (source) => {
+  const { code, message } = await failure(loadModel(source));
+  expect([code, message]).toEqual(['ERR_INVALID_ARGUMENT', expect.stringMatching(/^the source is ".*expected/)]);
+  if (URL.canParse(source)) expect((await failure(loadModel(new URL(source)))).code).toBe('ERR_INVALID_ARGUMENT');
+});
