@@ -13,6 +13,7 @@ import { resolveLoadOptions, type LoadOptions, type ResolvedLoadOptions } from '
 import type { Platform } from './engine/platform.ts';
 import { loadLimits, longestDraft, type SpeculationLimits } from './generate/draft/options.ts';
 import { checkVocabularies } from './generate/draft/speculation.ts';
+import { fileSampling } from './sample/file-defaults.ts';
 import { createTokenizer, type Tokenizer } from './tokenize/tokenizer.ts';
 import { outOfMemory } from './wasm/memory.ts';
 import { Model } from './model.ts';
@@ -137,6 +138,7 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
         : { adapters: [], loras: new Map(), parts: modelParts, close: async () => {} };
     const { loras, parts } = adapters;
     const tokenizer = createTokenizer(gguf.metadata);
+    const sampling = fileSampling(gguf);
     draftModel = await loadDraftModel(platform, tokenizer, options, limits);
     const mine = starting ?? createCpuBackend(platform, options);
     starting = undefined;
@@ -166,16 +168,18 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
       keepsFiles = engine.streams;
       const { warmUp } = await import('./engine/warm-up.ts');
       const warmupMs = await warmUp(engine, options.warmUp, signal);
-      return new Model(
+      const model = new Model(
         gguf.metadata,
         engine,
         tokenizer,
         { loadMs, warmupMs, memoryBytes: memorySum(engine.memory) + (draftModel?.stats.memoryBytes ?? 0), memory: engine.memory },
-        { ...options, adapters: adapters.adapters },
+        { ...options, adapters: adapters.adapters, sampling, notes: [] },
         limits,
         draftModel,
         keepsFiles ? closeFiles : async () => {},
       );
+      for (const warning of model.warnings) platform.warn?.(warning);
+      return model;
     } catch (error) {
       keepsFiles = false;
       await engine.dispose();

@@ -3,7 +3,7 @@
 import type { OwnBytes } from './globals.ts';
 import { createChat, type Chat, type ModelChatOptions } from './chat/generation.ts';
 import type { ChatMessage } from './chat/messages.ts';
-import { createChatTemplate, type ChatTemplate } from './chat/template.ts';
+import { createChatTemplate, fileTemplates, type ChatTemplate, type TemplateSources } from './chat/template.ts';
 import type { EmbedOptions } from './generate/embed.ts';
 import type { MemoryParts } from './engine/memory-use.ts';
 import type { ModelEngine } from './engine/model-engine.ts';
@@ -20,6 +20,8 @@ import { createSpeculation } from './generate/draft/speculation.ts';
 import { createSlots } from './engine/slots.ts';
 import { checkOptions, KIND } from './options.ts';
 import type { Work } from './slices.ts';
+import type { FileSampling } from './sample/file-defaults.ts';
+import type { SamplerOptions } from './sample/options.ts';
 import type { SaveStateOptions } from './generate/saved-sequence.ts';
 import { slotActions, type ModelSlots } from './generate/slot-actions.ts';
 import { disposedError } from './threads/executor.ts';
@@ -29,6 +31,12 @@ import type { Build } from './wasm/load.ts';
 
 export type { ModelChatOptions } from './chat/generation.ts';
 export type { LoadOptions } from './load-options.ts';
+
+/** What was found in a file before its weights were read. */
+interface FileFacts {
+  readonly sampling: FileSampling;
+  readonly notes: readonly string[];
+}
 
 /** Serves as the backend of quantlet/openai's createHandler and of quantlet/ai-sdk's models. */
 export class Model {
@@ -50,6 +58,10 @@ export class Model {
   readonly eos: string;
   /** The file's key-values. */
   readonly metadata: ReadonlyMap<string, GGUFValue>;
+  /** What the file sets in place of llama.cpp's defaults of the sampler (`general.sampling.*`). Options of a call win. */
+  readonly samplerDefaults: Readonly<SamplerOptions>;
+  /** What is unclear or left out in the file, and what was assumed: for people. */
+  readonly warnings: readonly string[];
   /** Milliseconds of loading and of warming up; bytes of memory reserved, a draft model's included, and the model's own by what they are for. */
   readonly stats: { readonly loadMs: number; readonly warmupMs: number; readonly memoryBytes: number; readonly memory: MemoryParts };
   /** The sequences in the KV cache, one by one: for servers. Undefined where the model makes vectors. */
@@ -60,7 +72,7 @@ export class Model {
   readonly fim: FimTokens | undefined;
   /** For quantlet's own command line, tests and benches. @internal */
   readonly internals: ModelInternals;
-  readonly #templateSource: string | undefined;
+  readonly #templates: TemplateSources;
   readonly #closeFiles: () => Promise<unknown>;
   #template: ChatTemplate | undefined;
   #disposed: Promise<void> | undefined;
@@ -71,7 +83,7 @@ export class Model {
     engine: ModelEngine,
     tokenizer: Tokenizer,
     stats: Model['stats'],
-    options: Pick<LoadOptions, 'name' | 'chatTemplate'> & Pick<OpenedLoras, 'adapters'>,
+    options: Pick<LoadOptions, 'name' | 'chatTemplate'> & Pick<OpenedLoras, 'adapters'> & FileFacts,
     limits: SpeculationLimits,
     draftModel: Model | undefined,
     closeFiles: () => Promise<unknown>,
@@ -85,9 +97,10 @@ export class Model {
     this.encoder = engine.hparams.decoder !== undefined;
     this.bos = text(tokenizer.special.bos);
     this.eos = text(tokenizer.special.eos);
-    const template = options.chatTemplate ?? metadata.get('tokenizer.chat_template');
-    this.#templateSource = typeof template === 'string' ? template : undefined;
+    this.#templates = options.chatTemplate === undefined ? fileTemplates(metadata) : { source: options.chatTemplate };
     this.metadata = metadata;
+    this.samplerDefaults = options.sampling.defaults;
+    this.warnings = [...options.notes, ...tokenizer.warnings, ...options.sampling.warnings];
     this.build = engine.build;
     this.threads = engine.executor.threads;
     this.turbo = engine.turbo;
@@ -108,17 +121,26 @@ export class Model {
     this.speculative = limits.types.length > 0;
     this.adapters = options.adapters;
     this.fim = fimTokens(tokenizer.special);
-    this.internals = { engine, tokenizer, slots, scheduler, speculation, constraint: createConstraints(tokenizer), assertUsable };
+    this.internals = {
+      engine,
+      tokenizer,
+      slots,
+      scheduler,
+      speculation,
+      samplerDefaults: this.samplerDefaults,
+      constraint: createConstraints(tokenizer),
+      assertUsable,
+    };
     this.slots = engine.wants === 'logits' ? slotActions(this.internals, metadata) : undefined;
   }
 
   /** How conversations are written for this model. @throws QuantletError ERR_CHAT_TEMPLATE where its template does not parse */
   get chatTemplate(): ChatTemplate {
-    return (this.#template ??= this.#templateOf(this.#templateSource));
+    return (this.#template ??= this.#templateOf(this.#templates));
   }
 
-  #templateOf(source: string | undefined): ChatTemplate {
-    return createChatTemplate(source, { bos: this.bos, eos: this.eos });
+  #templateOf({ source, toolUse }: TemplateSources): ChatTemplate {
+    return createChatTemplate(source, { bos: this.bos, eos: this.eos }, { toolUse });
   }
 
   /** Token ids of a text; see EncodeOptions for bos, eos and control tokens. */
@@ -202,7 +224,7 @@ export class Model {
         contextLength: this.contextLength,
         encoder: this.encoder,
         bos: this.bos,
-        chatTemplate: chatTemplate === undefined ? this.chatTemplate : this.#templateOf(chatTemplate),
+        chatTemplate: chatTemplate === undefined ? this.chatTemplate : this.#templateOf({ source: chatTemplate }),
         tokenize: (text, encoding) => this.tokenize(text, encoding),
         encodeWork: (text, encoding) => this.encodeWork(text, encoding),
         breaksIn: (text, keep) => this.breaksIn(text, keep),

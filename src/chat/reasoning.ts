@@ -1,5 +1,6 @@
 /** A conversation's options of reasoning: what its template is told, and how long the model may go on. */
 import type { GenerateOptions } from '../generate/generate.ts';
+import type { ChatFormat } from './formats.ts';
 import { openReasoning } from './parser.ts';
 import type { ChatBackend, ChatOptions } from './options.ts';
 import type { RenderOptions } from './template.ts';
@@ -11,8 +12,13 @@ export function templateExtra({ reasoningBudget, templateVariables }: ChatOption
 }
 
 /** A budget as generate() takes it, for models that reason between marks. */
-export function reasoningLimit(backend: ChatBackend, prompt: string, tokens: number, message: string): Pick<GenerateOptions, 'spanBudget'> {
-  const { reasoning, reasoningAnywhere: anywhere } = backend.chatTemplate.format;
+export function reasoningLimit(
+  backend: ChatBackend,
+  { reasoning, reasoningAnywhere: anywhere }: ChatFormat,
+  prompt: string,
+  tokens: number,
+  message: string,
+): Pick<GenerateOptions, 'spanBudget'> {
   if (tokens < 0 || reasoning.length === 0) return {};
   const ids = (text: string, parseSpecial: boolean): number[] =>
     text === '' ? [] : backend.tokenize(text, { addSpecial: false, parseSpecial });

@@ -10,7 +10,7 @@ import { checkTools, contentText, type ChatMessage, type ChatTool } from './mess
 import { createChatParser, type ChatEvent } from './parser.ts';
 import { namedTool, type ChatBackend, type ChatOptions } from './options.ts';
 import { reasoningLimit, templateExtra } from './reasoning.ts';
-import type { RenderOptions } from './template.ts';
+import { templateFor, type RenderOptions } from './template.ts';
 
 /** A conversation made ready: everything that can be wrong with it is found before it waits for a place. */
 export interface PreparedChat {
@@ -160,7 +160,7 @@ function* leaveOut(
 function* promptOf(backend: ChatBackend, conversation: RenderOptions, begun: ChatMessage | undefined): Work<Prompt> {
   const rendered = yield* backend.chatTemplate.renderWork(conversation);
   const { text, breaks, opening } = begun
-    ? yield* withBegun(rendered, begun, backend.chatTemplate.format, conversation.breaksIn)
+    ? yield* withBegun(rendered, begun, templateFor(backend.chatTemplate, conversation.tools).format, conversation.breaksIn)
     : { ...rendered, opening: undefined };
   // Where the template writes the beginning-of-sequence token, the tokenizer must not add another one.
   const { length: bos } = backend.bos;
@@ -248,7 +248,7 @@ export async function* runChat(backend: ChatBackend, chat: PreparedChat): AsyncG
   const format = constraint(tools, toolChoice, responseFormat === undefined ? undefined : plainFormat(responseFormat));
   const json = format !== undefined && format.type !== 'text';
   const prompt = chat.opening ?? chat.prompt;
-  const { format: written } = backend.chatTemplate;
+  const { format: written } = templateFor(backend.chatTemplate, tools);
   const free = !json && text.grammar === undefined;
   const parser = createChatParser(json && tools.length > 0 ? jsonCallFormat : written, {
     tools,
@@ -260,7 +260,7 @@ export async function* runChat(backend: ChatBackend, chat: PreparedChat): AsyncG
     special: true,
     ...(answerShift ? { onContextFull: 'shift', ...answerShift } : {}),
     ...(format ? { responseFormat: format } : {}),
-    ...(free ? reasoningLimit(backend, prompt, reasoningBudget, reasoningBudgetMessage) : {}),
+    ...(free ? reasoningLimit(backend, written, prompt, reasoningBudget, reasoningBudgetMessage) : {}),
   });
   let calls = 0;
   for await (const part of generation) {

@@ -28,6 +28,8 @@ export interface ChatTemplate {
   /** The Jinja source in use. */
   readonly source: string;
   readonly capabilities: ChatCapabilities;
+  /** The template that conversations with tools are written by, where the model has another for these; render() takes it by itself. */
+  readonly toolUse: ChatTemplate | undefined;
   /** How its model writes reasoning and tool calls: for createChatParser. */
   readonly format: ChatFormat;
   /** For people: what is missing and what was done instead. */
@@ -42,6 +44,28 @@ export interface ChatTemplate {
   renderWork(options: RenderOptions): Work<RenderedPrompt>;
 }
 
+/** A model's templates, as Jinja source. */
+export interface TemplateSources {
+  readonly source: string | undefined;
+  /** For conversations with tools. */
+  readonly toolUse?: string | undefined;
+}
+
+/** The templates of a file. Where it has only the one for tools, that one serves all conversations, as in llama.cpp. */
+export function fileTemplates(metadata: ReadonlyMap<string, unknown>): TemplateSources {
+  const text = (key: string): string | undefined => {
+    const value = metadata.get(key);
+    return typeof value === 'string' && value !== '' ? value : undefined;
+  };
+  const source = text('tokenizer.chat_template');
+  const toolUse = text('tokenizer.chat_template.tool_use');
+  return source === undefined || source === 'chatml' ? { source: toolUse ?? source } : { source, toolUse };
+}
+
+/** The template that a conversation with these tools is written by. */
+export const templateFor = (template: ChatTemplate, tools: readonly ChatTool[] | undefined): ChatTemplate =>
+  tools && tools.length > 0 ? (template.toolUse ?? template) : template;
+
 /**
  * A chat template ready to render, with what it does not support made up for: a system message goes into the first user
  * message, tools into the system message, tool calls and results into text, content parts into strings and back.
@@ -49,12 +73,13 @@ export interface ChatTemplate {
  * @param source Jinja source (GGUF: tokenizer.chat_template), or the name of one of llama.cpp's templates; undefined or empty: ChatML, with a warning
  * @param tokens texts of the special tokens that templates write
  * @param options.now the clock behind `strftime_now` and Llama 3's date
+ * @param options.toolUse Jinja source for conversations with tools, in place of `source`
  * @throws QuantletError ERR_CHAT_TEMPLATE where the source is no template
  */
 export function createChatTemplate(
   source: string | undefined,
   tokens: { bos?: string; eos?: string } = {},
-  options: { now?: () => Date } = {},
+  options: { now?: () => Date; toolUse?: string | undefined } = {},
 ): ChatTemplate {
   const warnings = source
     ? []
@@ -90,7 +115,17 @@ export function createChatTemplate(
   if (code < 0 || !/\bmessages\b/.test(text.slice(code))) throw readsNothing(text);
   const format = detectFormat(text, sample);
   const read = readByTemplate(text);
-  function* renderWork({
+  let toolUse: ChatTemplate | undefined;
+  try {
+    toolUse = options.toolUse === undefined ? undefined : createChatTemplate(options.toolUse, tokens, { now });
+  } catch (error) {
+    warnings.push(`The template for tools (tokenizer.chat_template.tool_use) is left out. ${messageOf(error)}.`);
+  }
+  function* renderWork(conversation: RenderOptions): Work<RenderedPrompt> {
+    const template = templateFor(chatTemplate, conversation.tools);
+    return yield* template === chatTemplate ? renderOwn(conversation) : template.renderWork(conversation);
+  }
+  function* renderOwn({
     messages,
     tools: offered = [],
     addGenerationPrompt = true,
@@ -117,7 +152,16 @@ export function createChatTemplate(
       );
     }
   }
-  return { source: text, capabilities, format, warnings, render: (options) => atOnce(renderWork(options)).text, renderWork };
+  const chatTemplate: ChatTemplate = {
+    source: text,
+    toolUse,
+    capabilities,
+    format,
+    warnings: [...warnings, ...(toolUse?.warnings ?? [])],
+    render: (options) => atOnce(renderWork(options)).text,
+    renderWork,
+  };
+  return chatTemplate;
 }
 
 /** A text that is no template would be sent to the model in place of the conversation. */

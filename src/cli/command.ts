@@ -9,8 +9,8 @@ import type { SpeculationOptions } from '../generate/draft/options.ts';
 import type { KvType } from '../graph/attention-ops.ts';
 import { openModelFiles } from '../io/model-files.ts';
 import { QuantletError } from '../errors.ts';
-import { printableLines } from '../printable.ts';
-import { lastOf, loadValues, METADATA_FLAGS, type FlagKey, type LoadValues, type Values } from './flags.ts';
+import { printable, printableLines } from '../printable.ts';
+import { flagNames, lastOf, loadValues, METADATA_FLAGS, type FlagKey, type LoadValues, type Values } from './flags.ts';
 import { resolveModel, type HubFlags } from './hub.ts';
 import { metadataOf } from './metadata.ts';
 import { progressBar } from './progress.ts';
@@ -137,6 +137,7 @@ export async function openModel(values: ModelFlags, signal: AbortSignal, more: L
       process.stderr.write(
         `quantlet: turbo is ${model.turbo ? 'on' : `off: ${values.turbo === false ? 'it was turned off' : whyNoTurbo()}`}\n`,
       );
+    for (const warning of model.warnings) process.stderr.write(`quantlet: ${printable(flagNames(warning))}\n`);
     const { iqWeights } = model.internals.engine;
     if (values.verbose && iqWeights) process.stderr.write(`quantlet: weights of IQ1 to IQ3 and TQ1_0 are ${iqWeights} (--iq-weights)\n`);
     return model;

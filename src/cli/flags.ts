@@ -253,7 +253,10 @@ export const FLAGS = {
     'dryAllowedLength',
     flag('dry-allowed-length', '', 'integer', 'N', 'DRY: repetitions up to N tokens are free (2)'),
   ),
-  dryPenaltyLastN: sampling('dryPenaltyLastN', flag('dry-penalty-last-n', '', 'integer', 'N', 'DRY: tokens searched; -1: all (-1)')),
+  dryPenaltyLastN: sampling(
+    'dryPenaltyLastN',
+    flag('dry-penalty-last-n', '', 'integer', 'N', 'DRY: tokens searched; 0: none, -1: all (64)'),
+  ),
   drySequenceBreaker: sampling(
     'drySequenceBreakers',
     flag(

@@ -2,6 +2,7 @@
 import type { ConstraintOptions } from '../grammar/constraint.ts';
 import type { Grammar } from '../grammar/grammar.ts';
 import type { Speculation } from '../generate/draft/drafter.ts';
+import type { SamplerOptions } from '../sample/options.ts';
 import type { Tokenizer } from '../tokenize/tokenizer.ts';
 import type { ModelEngine } from './model-engine.ts';
 import type { Scheduler } from './scheduler.ts';
@@ -13,6 +14,8 @@ export interface ModelInternals {
   readonly slots: Slots;
   readonly scheduler: Scheduler;
   readonly speculation: Speculation;
+  /** What the file sets in place of the sampler's defaults. */
+  readonly samplerDefaults: SamplerOptions;
   /** The grammar that a generation's options ask for. */
   constraint(options: ConstraintOptions, signal?: AbortSignal): Promise<Grammar> | undefined;
   /** @throws ERR_DISPOSED */

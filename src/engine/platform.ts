@@ -53,6 +53,8 @@ export interface Platform {
   readonly growsMemory?: boolean;
   /** Bytes of memory that this process can still have, where the system says so. */
   freeMemory?(): number | undefined;
+  /** Shows what people should know of a model that loads all the same. Absent: nobody is told but by `model.warnings`. */
+  warn?(message: string): void;
   /** A model was loaded, or was not: what was only kept ready for it goes. */
   loaded?(): void;
   /** For builds without threads, where another thread is to compute, or this one in a way of its own; by default this one computes (threads/single.ts). */

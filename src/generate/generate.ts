@@ -180,6 +180,8 @@ async function* run(
     const sampler = createSampler(options, engine.hparams.nVocab, {
       ...(rules ? { grammar: rules } : {}),
       pieceBytes: (id) => tokenizer.pieceBytes(id),
+      defaults: model.samplerDefaults,
+      suppressed: tokenizer.suppressed,
     });
     const detokenizer = createDetokenizer(tokenizer, { special: options.special });
     const stop = createStopMatcher(typeof options.stop === 'string' ? [options.stop] : options.stop);

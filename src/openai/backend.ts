@@ -4,6 +4,7 @@ import { encode } from '../chat/run.ts';
 import type { AppliedAdapter } from '../engine/lora.ts';
 import type { EmbedOptions } from '../generate/embed.ts';
 import type { ModelSlots } from '../generate/slot-actions.ts';
+import type { SamplerOptions } from '../sample/options.ts';
 import type { Work } from '../slices.ts';
 import type { FimTokens } from '../tokenize/special-tokens.ts';
 
@@ -18,6 +19,8 @@ export interface Backend extends ChatBackend {
   /** The kernels' build, and whether they have 256-bit code: for /props. */
   readonly build?: string;
   readonly turbo?: boolean;
+  /** What the model's file sets in place of the sampler's defaults. */
+  readonly samplerDefaults?: SamplerOptions;
   /** Whether tokens are drafted and verified several at a time. */
   readonly speculative?: boolean;
   detokenize(ids: Iterable<number>, options?: { special?: boolean }): string;

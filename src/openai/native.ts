@@ -11,7 +11,8 @@ import { HttpError } from './http-error.ts';
 import { JsonList, jsonList, jsonPieces } from './json-pieces.ts';
 import { chatEntry } from './logprobs.ts';
 import { unknownModel, type ModelStatus } from './models.ts';
-import { lengthOf, setFormat, textOptions } from './sampling.ts';
+import { lengthOf, setFormat, settingsOf, textOptions } from './sampling.ts';
+import { resolveSamplerOptions } from '../sample/options.ts';
 
 /** POST /completion, llama-server's own: one prompt, `n_predict`, `n_probs`, `grammar`, `json_schema`. */
 export async function completion(context: Context, body: Body): Promise<Response> {
@@ -151,13 +152,17 @@ export async function applyTemplate(context: Context, body: Body): Promise<Respo
 }
 
 /** GET /props. */
-export function props({ backend }: Context): Response {
+export function props({ backend, options: { defaults = {} } }: Context): Response {
   return Response.json({
-    default_generation_settings: { n_ctx: backend.contextLength, params: {} },
+    default_generation_settings: {
+      n_ctx: backend.contextLength,
+      params: settingsOf(resolveSamplerOptions(defaults, backend.samplerDefaults), defaults),
+    },
     total_slots: backend.parallel,
     model_alias: backend.name,
     modalities: { vision: false, audio: false },
     chat_template: backend.chatTemplate.source,
+    ...(backend.chatTemplate.toolUse ? { chat_template_tool_use: backend.chatTemplate.toolUse.source } : {}),
     chat_template_caps: { ...backend.chatTemplate.capabilities },
     chat_template_warnings: backend.chatTemplate.warnings,
     bos_token: backend.bos,

@@ -3,13 +3,13 @@ import { isRecord } from '../chat/json.ts';
 import type { GenerateOptions } from '../generate/generate.ts';
 import type { ResponseFormat } from '../grammar/schema-source.ts';
 import { SAMPLER_LETTERS, samplerOfLetter, samplerOfWord } from '../sample/names.ts';
-import { SAMPLER_NAMES, SAMPLER_NUMBERS, type SamplerName } from '../sample/options.ts';
+import { SAMPLER_NAMES, SAMPLER_NUMBERS, type NumberOption, type SamplerName, type SamplerOptions } from '../sample/options.ts';
 import type { Context } from './context.ts';
 import { booleanField, invalid, numberField, recordField, stringField, stringsField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
 
 /** Request field -> sampler option: OpenAI's and llama-server's spellings. A seed is no plain number (below). */
-const numbers = Object.keys(SAMPLER_NUMBERS)
+const numbers = (Object.keys(SAMPLER_NUMBERS) as NumberOption[])
   .filter((option) => option !== 'seed')
   .map((option) => [option.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`), option] as const);
 
@@ -50,6 +50,21 @@ export function textOptions({ options: { defaults } }: Context, body: Body, stop
     delete options.responseFormat;
   }
   return options;
+}
+
+/** What a generation does that is asked for nothing, by the names of the fields: /props. */
+export function settingsOf(resolved: Required<SamplerOptions>, { maxTokens = -1, ignoreEos = false, stop = [] }: GenerateOptions): object {
+  return {
+    ...Object.fromEntries(numbers.map(([field, option]) => [field, resolved[option]])),
+    // llama-server shows the seed that stands for a random one as what it is in 32 bits.
+    seed: resolved.seed >>> 0,
+    dry_sequence_breakers: resolved.drySequenceBreakers,
+    samplers: resolved.samplers,
+    max_tokens: maxTokens,
+    n_predict: maxTokens,
+    ignore_eos: ignoreEos,
+    stop: [stop].flat(),
+  };
 }
 
 /** Where an answer goes on that fills the context, as `--context-shift` and a request's `n_keep` say; undefined: it ends there. */

@@ -111,6 +111,17 @@ export function keepWhere(c: Candidates, keep: (i: number) => boolean): void {
   c.size = size;
 }
 
+/** A step that indexes logits by token id, for candidates in any order and of any number. */
+export function indexedById(step: SamplerStep, nVocab: number): SamplerStep {
+  const logits = new Float32Array(nVocab);
+  return (c) => {
+    for (let i = 0; i < c.size; i++) logits[c.ids[i]] = c.logits[i];
+    step({ ...c, logits });
+    for (let i = 0; i < c.size; i++) c.logits[i] = logits[c.ids[i]];
+    c.sorted = false;
+  };
+}
+
 /**
  * Removes banned tokens; ids[i] = i holds no longer.
  * @throws QuantletError ERR_LOGITS when none is left

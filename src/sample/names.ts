@@ -1,15 +1,20 @@
 /** Samplers by the words and letters that llama.cpp takes for them. */
 import { SAMPLER_NAMES, type SamplerName } from './options.ts';
 
-/** Other names that llama.cpp takes for samplers, and their letters in --sampler-seq. */
+/** Other names that llama.cpp takes for samplers, and their letters in --sampler-seq. Case does not matter, as in llama.cpp. */
 const ALIASES: { readonly [name: string]: SamplerName } = {
   'top-k': 'top_k',
+  topk: 'top_k',
   'top-p': 'top_p',
+  topp: 'top_p',
   nucleus: 'top_p',
   'top-n-sigma': 'top_n_sigma',
+  topnsigma: 'top_n_sigma',
   'min-p': 'min_p',
+  minp: 'min_p',
   typ: 'typ_p',
   'typ-p': 'typ_p',
+  typp: 'typ_p',
   typical: 'typ_p',
   'typical-p': 'typ_p',
   typical_p: 'typ_p',
@@ -28,7 +33,9 @@ const LETTERS: { readonly [letter: string]: SamplerName } = {
 };
 
 /** @returns undefined for a word that means none */
-export const samplerOfWord = (word: string): SamplerName | undefined =>
-  (SAMPLER_NAMES as readonly string[]).includes(word) ? (word as SamplerName) : Object.hasOwn(ALIASES, word) ? ALIASES[word] : undefined;
+export function samplerOfWord(word: string): SamplerName | undefined {
+  const name = word.toLowerCase();
+  return SAMPLER_NAMES.find((known) => known === name) ?? (Object.hasOwn(ALIASES, name) ? ALIASES[name] : undefined);
+}
 export const samplerOfLetter = (letter: string): SamplerName | undefined => (Object.hasOwn(LETTERS, letter) ? LETTERS[letter] : undefined);
 export const SAMPLER_LETTERS = Object.keys(LETTERS).join('');

@@ -49,10 +49,7 @@ export interface SamplerOptions {
   minKeep?: number;
   /** added to the logits of these tokens before all else; -Infinity bans a token */
   logitBias?: Readonly<Record<number, number>> | ReadonlyMap<number, number>;
-  /**
-   * which steps there are, in their order, by llama.cpp's names: SAMPLER_NAMES. What is not among them does nothing; penalties and dry, which look
-   * at the whole vocabulary, come before all others
-   */
+  /** which steps there are, in their order, by llama.cpp's names: SAMPLER_NAMES. What is not among them does nothing */
   samplers?: readonly SamplerName[];
   /** integer 0 .. 2^32 - 1; -1 or left out: drawn by chance */
   seed?: number;
@@ -62,7 +59,7 @@ export interface SamplerOptions {
 export const SAMPLER_NAMES = ['penalties', 'dry', 'top_n_sigma', 'top_k', 'typ_p', 'top_p', 'min_p', 'xtc', 'temperature'] as const;
 export type SamplerName = (typeof SAMPLER_NAMES)[number];
 
-type NumberOption = { [K in keyof SamplerOptions]-?: Required<SamplerOptions>[K] extends number ? K : never }[keyof SamplerOptions];
+export type NumberOption = { [K in keyof SamplerOptions]-?: Required<SamplerOptions>[K] extends number ? K : never }[keyof SamplerOptions];
 
 interface NumberRow {
   readonly standard: number;
@@ -90,7 +87,7 @@ export const SAMPLER_NUMBERS: Readonly<Record<NumberOption, NumberRow>> = {
   dryMultiplier: number(0, 0, 1e6),
   dryBase: number(1.75, 1, 1e6),
   dryAllowedLength: integer(2, 0, 2 ** 24),
-  dryPenaltyLastN: integer(-1, -1, 2 ** 24),
+  dryPenaltyLastN: integer(64, -1, 2 ** 24),
   topNSigma: number(-1, -Infinity, 1e6),
   typicalP: number(1, 0, 1),
   xtcProbability: number(0, 0, 1),
@@ -113,11 +110,11 @@ export const SAMPLER_DEFAULTS: Readonly<Required<SamplerOptions>> = /* @__PURE__
 });
 
 /**
- * Options with every gap filled.
+ * Options with every gap filled: by `defaults`, else by llama.cpp's.
  * @throws QuantletError ERR_INVALID_ARGUMENT naming the option, its value and its range
  */
-export function resolveSamplerOptions(options: SamplerOptions): Required<SamplerOptions> {
-  const resolved: Required<SamplerOptions> = { ...SAMPLER_DEFAULTS };
+export function resolveSamplerOptions(options: SamplerOptions, defaults: SamplerOptions = {}): Required<SamplerOptions> {
+  const resolved: Required<SamplerOptions> = { ...SAMPLER_DEFAULTS, ...defaults };
   for (const [name, value] of Object.entries(options)) {
     if (value !== undefined && name in SAMPLER_DEFAULTS) Object.assign(resolved, { [name]: value });
   }
@@ -150,14 +147,6 @@ function checkSamplers(samplers: unknown): void {
     throw new QuantletError(
       'ERR_INVALID_ARGUMENT',
       `samplers is ${Array.isArray(samplers) ? JSON.stringify(samplers) : String(samplers)}: expected a list of ${SAMPLER_NAMES.join(', ')}`,
-    );
-  const whole = (name: unknown): boolean => name === 'penalties' || name === 'dry';
-  const other = samplers.findIndex((name) => !whole(name));
-  const late: unknown = samplers.slice(other).find(whole);
-  if (other >= 0 && late !== undefined)
-    throw new QuantletError(
-      'ERR_INVALID_ARGUMENT',
-      `samplers has ${String(late)} behind ${String(samplers[other])}: expected penalties and dry before all others`,
     );
 }
 

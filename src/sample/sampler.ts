@@ -1,6 +1,6 @@
 /** A sampler: the chain of steps from logits to a token, in llama.cpp's order. */
 import { QuantletError } from '../errors.ts';
-import { createCandidates, dropBanned, loadCandidates, pick, softmax } from './candidates.ts';
+import { createCandidates, dropBanned, indexedById, loadCandidates, pick, softmax } from './candidates.ts';
 import type { SamplerStep } from './candidates.ts';
 import { createDry } from './dry.ts';
 import { createHistory } from './history.ts';
@@ -52,6 +52,10 @@ export interface TokenConstraint {
 }
 
 export interface SamplerContext {
+  /** options that the model's file sets, for those that are left out */
+  readonly defaults?: SamplerOptions;
+  /** tokens that are never chosen, whatever logitBias says */
+  readonly suppressed?: readonly number[];
   readonly grammar?: TokenConstraint;
   /** the bytes a token stands for: DRY looks for its sequence breakers in them */
   readonly pieceBytes?: (id: number) => Uint8Array;
@@ -76,7 +80,7 @@ interface Chain {
  * @throws QuantletError ERR_INVALID_ARGUMENT
  */
 export function createSampler(options: SamplerOptions, nVocab: number, context: SamplerContext = {}): Sampler {
-  const o = resolveSamplerOptions(options);
+  const o = resolveSamplerOptions(options, context.defaults);
   const random = createRandom(o.seed);
   const candidates = createCandidates(nVocab);
   const { whole, rest, memories, draw } = buildChain(o, nVocab, random, context);
@@ -132,7 +136,8 @@ function buildChain(o: Required<SamplerOptions>, nVocab: number, random: Random,
   const chain: Chain = { whole: [], rest: [], memories: [], draw: drawFrom };
   const { whole, rest, memories } = chain;
 
-  const bias = resolveLogitBias(o.logitBias, nVocab);
+  const banned = (context.suppressed ?? []).map((id): [number, number] => [id, -Infinity]);
+  const bias = [...resolveLogitBias(o.logitBias, nVocab), ...banned];
   if (bias.length > 0) whole.push(logitBiasStep(bias));
   if (o.mirostat !== 0) {
     const mirostat = createMirostat(o.mirostat, o.mirostatTau, o.mirostatEta, nVocab, random);
@@ -146,19 +151,22 @@ function buildChain(o: Required<SamplerOptions>, nVocab: number, random: Random,
   const typical = has('typ_p') && o.typicalP < 1;
   const xtc = has('xtc') && o.xtcProbability > 0 && o.xtcThreshold <= 0.5;
   const greedy = has('temperature') && o.temperature <= 0 && o.dynatempRange === 0;
-  // only typical and xtc can remove the most probable token: without them greedy needs none of the cuts
-  const cuts = !greedy || typical || xtc;
+  // Only typical and xtc can remove the most probable token, and a penalty after a cut chooses among what
+  // the cut left: otherwise greedy needs no cuts.
+  const cuts = !greedy || typical || xtc || penaltiesAreLate(o.samplers);
+  // Penalties and DRY index logits by id. After another step that takes a copy.
+  const addById = (step: SamplerStep): void => void (rest.length === 0 ? whole.push(step) : rest.push(indexedById(step, nVocab)));
   const steps: { readonly [name in SamplerName]: () => void } = {
     penalties: () => {
       if (o.repeatLastN === 0 || (o.repeatPenalty === 1 && o.frequencyPenalty === 0 && o.presencePenalty === 0)) return;
       const history = createHistory(o.repeatLastN, nVocab);
-      whole.push(penaltiesStep(history, o.repeatPenalty, o.frequencyPenalty, o.presencePenalty));
+      addById(penaltiesStep(history, o.repeatPenalty, o.frequencyPenalty, o.presencePenalty));
       memories.push({ accept: history.push, reset: history.reset });
     },
     dry: () => {
       if (o.dryMultiplier <= 0 || o.dryPenaltyLastN === 0) return;
       const dry = createDryStep(o, nVocab, context);
-      whole.push(dry.step);
+      addById(dry.step);
       memories.push(dry);
     },
     top_n_sigma: () => void (cuts && o.topNSigma > 0 && rest.push(topNSigmaStep(o.topNSigma))),
@@ -168,14 +176,19 @@ function buildChain(o: Required<SamplerOptions>, nVocab: number, random: Random,
     min_p: () => void (cuts && o.minP > 0 && rest.push(minPStep(o.minP, o.minKeep))),
     xtc: () => void (xtc && rest.push(xtcStep(o.xtcProbability, o.xtcThreshold, o.minKeep, random))),
     temperature: () => {
-      if (greedy) return;
-      if (o.dynatempRange > 0) rest.push(dynamicTemperatureStep(o.temperature, o.dynatempRange, o.dynatempExponent));
+      if (greedy) rest.push(greedyStep());
+      else if (o.dynatempRange > 0) rest.push(dynamicTemperatureStep(o.temperature, o.dynatempRange, o.dynatempExponent));
       else if (o.temperature !== 1) rest.push(temperatureStep(o.temperature));
     },
   };
   for (const name of o.samplers) steps[name]();
-  if (greedy) rest.push(greedyStep());
   return chain;
+}
+
+function penaltiesAreLate(samplers: readonly SamplerName[]): boolean {
+  const isPenalty = (name: SamplerName): boolean => name === 'penalties' || name === 'dry';
+  const first = samplers.findIndex((name) => !isPenalty(name));
+  return first >= 0 && samplers.slice(first).some(isPenalty);
 }
 
 function createDryStep(o: Required<SamplerOptions>, nVocab: number, context: SamplerContext): ReturnType<typeof createDry> {

@@ -41,6 +41,8 @@ export interface Tokenizer {
   readonly model: TokenizerModel;
   readonly nVocab: number;
   readonly special: SpecialTokens;
+  /** Ids that the file wants never to be generated. */
+  readonly suppressed: readonly number[];
   readonly addBos: boolean;
   readonly addEos: boolean;
   /** What the file left unclear and what was assumed. */
@@ -153,6 +155,7 @@ export function createTokenizer(metadata: TokenizerMetadata): Tokenizer {
     model: vocab.model,
     nVocab: tokens.length,
     special,
+    suppressed: vocab.suppressed,
     addBos: vocab.addBos,
     addEos: vocab.addEos,
     warnings: vocab.warnings,

@@ -27,6 +27,8 @@ export interface Vocab {
   readonly merges: readonly string[];
   readonly special: SpecialTokens;
   readonly eog: ReadonlySet<number>;
+  /** Ids that are never to be generated. */
+  readonly suppressed: readonly number[];
   readonly addBos: boolean;
   readonly addEos: boolean;
   readonly addSpacePrefix: boolean;
@@ -151,6 +153,7 @@ export function readVocab(metadata: TokenizerMetadata): Vocab {
     merges,
     special,
     eog,
+    suppressed: suppressedTokens(metadata, tokens.length, warnings),
     addBos,
     addEos,
     warnings,
@@ -163,6 +166,15 @@ export function readVocab(metadata: TokenizerMetadata): Vocab {
     stripAccents: flag(metadata, 'normalizer.strip_accents', lowercase),
     precompiledCharsmap: charsmap && Uint8Array.from(charsmap),
   };
+}
+
+/** `suppress_tokens`; ids outside of the vocabulary are left out, as in llama.cpp. */
+function suppressedTokens(metadata: TokenizerMetadata, nVocab: number, warnings: string[]): readonly number[] {
+  const ids = Array.from(numbers(metadata, 'suppress_tokens', 0) ?? []);
+  const known = ids.filter((id) => Number.isInteger(id) && id >= 0 && id < nVocab);
+  if (known.length < ids.length)
+    warnings.push(`tokenizer.ggml.suppress_tokens names ${ids.length - known.length} ids outside of the ${nVocab} tokens; left out`);
+  return known;
 }
 
 /** Special tokens that swallow the white space beside them: GGUF does not say which, llama.cpp knows them by name. */

@@ -490,6 +490,11 @@ describe.each([[run], [chat]])('text that is made: $name', (c) => {
     expect(bare).not.toEqual(whole);
     expect(bare).toEqual((await report(c, ...args, '--sampling-seq', 'k')).ids);
     expect(bare).toEqual((await report(c, ...args, '--temp', 1, '--top-p', 1, '--min-p', 0)).ids);
+    // One token is left when the penalties come.
+    const late = [...args, '--top-k', 1, '--repeat-penalty', 5] as const;
+    const greedy = (await report(c, ...args, '--temp', 0)).ids;
+    expect((await report(c, ...late, '--samplers', 'top_k;penalties')).ids).toEqual(greedy);
+    expect((await report(c, ...late, '--samplers', 'penalties;TOPK')).ids).not.toEqual(greedy);
   });
   effect(c, ['ignoreEos'], 'goes on behind the end of the text', async () => {
     const [, eos] = await json<number[]>(tokenize, '-p', '</s>');
@@ -1671,10 +1676,7 @@ describe('values that make no sense', () => {
     dynatempExp: [['-1', range('dynatempExponent')]],
     seed: [['-2', /seed is -2/]],
     threadsBatch: [['0', range('threads')]],
-    samplers: [
-      ['top_k;nothing', /--samplers has "nothing"/],
-      ['top_k;penalties', /penalties behind top_k/],
-    ],
+    samplers: [['top_k;nothing', /--samplers has "nothing"/]],
     samplerSeq: [['kq', /--sampler-seq has "q"/]],
     keep: [['-2', /--keep is -2/]],
     ropeScaling: [['4', /--rope-scaling is "4"/]],

@@ -1,0 +1,143 @@
+/** Wishes of a file about its own use: defaults of the sampler, tokens never to be generated, a template for tools. */
+import { loadModel, type ChatMessage, type ChatTool, type GenerateOptions, type LoadOptions, type Model } from 'quantlet';
+import { describe, expect, it } from 'vitest';
+import type { WriteValue } from '../../src/gguf/write.ts';
+import { createHandler } from '../../src/openai/handler.ts';
+import { failure, patchedLlama, runCli, shippedModel, temporaryFolder, writeTo, type Patch } from '../support.ts';
+
+const folder = temporaryFolder();
+const f32 = (value: number): WriteValue => ({ type: 'f32', value });
+
+async function using<T>(metadata: Patch['metadata'], work: (model: Model) => Promise<T>, options: LoadOptions = {}): Promise<T> {
+  await using model = await loadModel(await patchedLlama({ metadata }, shippedModel), { threads: 1, warmUp: false, ...options });
+  return await work(model);
+}
+
+const story = (model: Model, options: GenerateOptions = {}): Promise<readonly number[]> =>
+  model
+    .generate('Once upon a time', { maxTokens: 12, ...options })
+    .result()
+    .then(({ ids }) => ids);
+
+describe('general.sampling.*', () => {
+  const greedy = { 'general.sampling.temp': f32(0) };
+
+  it('is the default of generate and chat; options win', async () => {
+    const [first, again, other] = await using(greedy, async (model) => [
+      await story(model),
+      await story(model),
+      await story(model, { temperature: 5, topK: 0, topP: 1, minP: 0, seed: 7 }),
+    ]);
+    const plain = await using({}, async (model) => [await story(model, { temperature: 0 }), await story(model, { seed: 7 })]);
+    expect([first, again]).toEqual([plain[0], plain[0]]);
+    expect(other).not.toEqual(plain[0]);
+    expect(plain[1], 'without such keys the default is to draw').not.toEqual(plain[0]);
+    const said = await using({ 'general.sampling.top_k': 1 }, (model) =>
+      Promise.all([1, 2].map((seed) => model.chat([{ role: 'user', content: 'Hi' }], { maxTokens: 8, seed }).result())),
+    );
+    expect(said[0].content).toBe(said[1].content);
+  });
+
+  it('is what /props shows and requests get, below flags of the server', async () => {
+    await using({ 'general.sampling.temp': f32(0), 'general.sampling.top_k': 7 }, async (model) => {
+      const handler = createHandler(model, { defaults: { topK: 9 } });
+      const ask = async (path: string, body?: object): Promise<Record<string, never>> =>
+        (await (
+          await handler(
+            new Request(`http://127.0.0.1${path}`, {
+              ...(body && { method: 'POST', body: JSON.stringify(body), headers: { 'content-type': 'application/json' } }),
+            }),
+          )
+        ).json()) as Record<string, never>;
+      expect(await ask('/props')).toMatchObject({
+        default_generation_settings: { params: { temperature: 0, top_k: 9, top_p: 0.95, dry_penalty_last_n: 64, repeat_last_n: 64 } },
+      });
+      const request = { prompt: 'Once upon a time', n_predict: 12, return_tokens: true };
+      expect((await ask('/completion', request)).tokens).toEqual(await story(model));
+    });
+  });
+
+  it('is the default in the terminal', async () => {
+    const path = writeTo(folder, 'greedy.gguf', await patchedLlama({ metadata: greedy }, shippedModel));
+    const run = async (...more: (string | number)[]): Promise<string> =>
+      (await runCli(['run', '-m', path, '-p', 'Once upon a time', '-n', 12, ...more])).stdout;
+    expect(await run('-s', 3)).toBe(await run('-s', 4));
+  });
+
+  it('that means nothing is refused before weights are read', async () => {
+    const { code, message } = await failure(using({ 'general.sampling.mirostat': 9 }, story));
+    expect([code, message]).toEqual(['ERR_GGUF_INVALID', expect.stringMatching(/general.sampling.mirostat/)]);
+  });
+});
+
+describe('tokenizer.ggml.suppress_tokens', () => {
+  const without = (ids: readonly number[]): Patch['metadata'] => ({
+    'tokenizer.ggml.suppress_tokens': { type: 'arr[i32]', value: Int32Array.from(ids) },
+  });
+
+  it('are never generated: greedy, drawn, with a grammar, with drafts, with a bias', async () => {
+    const plain = await using({}, (model) => story(model, { temperature: 0 }));
+    const first = plain[0];
+    const ways: GenerateOptions[] = [
+      { temperature: 0 },
+      { temperature: 0, logitBias: { [first]: 100 } },
+      { temperature: 0.1, seed: 1 },
+      { temperature: 0, grammar: 'root ::= [^x]*' },
+      { temperature: 0, mirostat: 2, seed: 1 },
+    ];
+    for (const speculation of [undefined, { type: 'ngram-simple' as const }])
+      await using(
+        without([first, plain[1]]),
+        async (model) => {
+          for (const way of ways) {
+            const ids = await story(model, { ...way, maxTokens: 24 });
+            expect(ids.length).toBeGreaterThan(0);
+            expect(
+              ids.filter((id) => id === first || id === plain[1]),
+              JSON.stringify(way),
+            ).toEqual([]);
+          }
+        },
+        speculation && { speculation },
+      );
+  });
+
+  it('that are not in the vocabulary are left out, and said', async () => {
+    await using(without([-1, 99999]), async (model) => {
+      expect(model.warnings).toEqual([expect.stringMatching(/suppress_tokens names 2 ids outside of the \d+ tokens/)]);
+    });
+  });
+});
+
+describe('tokenizer.chat_template.tool_use', () => {
+  const template = (name: string): string =>
+    `${name}{% for m in messages %}|{{ m.role }}:{{ m.content }}{% endfor %}{% if tools %}[{{ tools | tojson }}]{% endif %}`;
+  const both = { 'tokenizer.chat_template': template('plain'), 'tokenizer.chat_template.tool_use': template('tools') };
+  const messages: ChatMessage[] = [{ role: 'user', content: 'Hi' }];
+  const tools: ChatTool[] = [{ type: 'function', function: { name: 'f', description: 'd', parameters: {} } }];
+  const begun = (model: Model, given?: ChatTool[]): string =>
+    model.chatTemplate.render({ messages, ...(given ? { tools: given } : {}) }).slice(0, 6);
+
+  it('writes conversations with tools, and only these', async () => {
+    await using(both, async (model) => {
+      expect([begun(model), begun(model, []), begun(model, tools)]).toEqual(['plain|', 'plain|', 'tools|']);
+      const { promptIds } = await model.chat(messages, { tools, maxTokens: 1 }).result();
+      expect(model.detokenize(promptIds).trimStart()).toMatch(/^tools\|user:Hi/);
+    });
+  });
+
+  it('is left out, with a warning, where it is no template', async () => {
+    await using({ ...both, 'tokenizer.chat_template.tool_use': '{% if %}' }, async (model) => {
+      expect([begun(model), begun(model, tools)]).toEqual(['plain|', 'plain|']);
+      expect(model.chatTemplate.warnings).toEqual([expect.stringMatching(/tool_use\) is left out.*does not parse/)]);
+    });
+  });
+
+  it('writes all of them where it is the only one; gives way to a template of the caller', async () => {
+    await using({ ...both, 'tokenizer.chat_template': undefined }, async (model) => {
+      expect([begun(model), begun(model, tools)]).toEqual(['tools|', 'tools|']);
+    });
+    const chatTemplate = template('own');
+    await using(both, async (model) => expect([begun(model), begun(model, tools)]).toEqual(['own|us', 'own|us']), { chatTemplate });
+  });
+});
