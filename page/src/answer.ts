@@ -1,9 +1,13 @@
-/** What happens to a conversation: sending, answering, stopping, going on, editing. */
-import { signal, type Signal } from '@preact/signals';
+/** Actions on a conversation: sending, answering, stopping, going on, editing. What is replaced stays, as an older version. */
+import type { Signal } from '@preact/signals';
 import { failureOf, type AnswerPart, type AnswerRequest, type Backend, type WireMessage } from './backend.ts';
-import { newId, save, saveNow, type Attachment, type Conversation, type Message } from './conversations.ts';
+import { append, keepMessage, removeMessage, setSettings, tellMessage, type Conversation } from './conversations.ts';
+import { othersDone } from './elsewhere.ts';
 import { optionsOf } from './settings.ts';
 import { say } from './status.ts';
+import { writing } from './tabs.ts';
+import { throttle } from './throttle.ts';
+import { isUnbegun, type Attachment, type Message, type NewMessage } from './tree.ts';
 
 /** A text file in a message: its name, and its text in a fence that it does not contain. */
 function fileText({ name, text }: Attachment): string {
@@ -43,130 +47,169 @@ export function wireMessages(system: string, messages: readonly Message[]): Wire
   return wire;
 }
 
-const values = (conversation: Conversation): Message[] => conversation.messages.value.map((message) => message.value);
-const isAnswer = (message: Message | undefined): message is Message => message?.role === 'assistant';
-
-/** What the conversation is called until it is given a name: how it begins. */
-export function titleOf(text: string): string {
-  const line = text.trim().split('\n')[0].replace(/\s+/g, ' ');
-  return line.length > 60 ? `${line.slice(0, 57).trimEnd()}…` : line;
+/** An answer that is about to be written: from here on no other begins in this conversation. */
+interface Run {
+  readonly backend: Backend;
+  readonly conversation: Conversation;
+  readonly controller: AbortController;
+  readonly model: string | undefined;
 }
 
-function append(conversation: Conversation, ...messages: Message[]): void {
-  const { info } = conversation;
-  const first = messages.find(({ role }) => role === 'user');
-  const title = info.value.title || titleOf(first?.content || first?.attachments?.[0]?.name || '');
-  info.value = { ...info.value, title, updated: Date.now() };
-  conversation.messages.value = [...conversation.messages.value, ...messages.map((message) => signal(message))];
+function begin(backend: Backend, conversation: Conversation): Run | undefined {
+  if (conversation.running.value) return undefined;
+  const controller = new AbortController();
+  conversation.running.value = controller;
+  const { settings } = conversation.info.value;
+  const { id } = backend.models.value.find(({ id }) => id === settings.model) ?? backend.models.value[0] ?? {};
+  return { backend, conversation, controller, model: id };
 }
 
-/** Leaves out a message and all that follow it. */
-function cutFrom(conversation: Conversation, message: Signal<Message>): void {
-  const at = conversation.messages.value.indexOf(message);
-  if (at >= 0) conversation.messages.value = conversation.messages.value.slice(0, at);
+const blank = ({ model }: Run): NewMessage => ({ role: 'assistant', content: '', state: 'streaming', model });
+
+/** Appends messages and an answer to them, which is written then. @param after as append() takes it */
+async function ask(run: Run, after: string | null | 'end', messages: readonly NewMessage[]): Promise<void> {
+  const added = await append(run.conversation, after, [...messages, blank(run)]);
+  await answer(run, added.at(-1)!, false);
 }
 
-/** Says something and has it answered. */
-export function send(
+/** Says something and has it answered. @returns false: another answer is under way */
+export async function send(
   backend: Backend,
   conversation: Conversation,
   content: string,
   attachments: readonly Attachment[] = [],
-): Promise<void> {
-  // An answer that never began is no part of the conversation.
-  const last = conversation.messages.value.at(-1);
-  if (last?.value.state === 'failed' && last.value.content === '' && !last.value.calls) cutFrom(conversation, last);
-  append(conversation, { id: newId(), role: 'user', content, ...(attachments.length > 0 ? { attachments } : {}) });
-  return answer(backend, conversation);
+): Promise<boolean> {
+  const run = begin(backend, conversation);
+  if (!run) return false;
+  const last = conversation.messages.value.at(-1)?.value;
+  if (last && isUnbegun(last)) void removeMessage(conversation, last);
+  await ask(run, 'end', [{ role: 'user', content, ...(attachments.length > 0 ? { attachments } : {}) }]);
+  return true;
 }
 
 /** Gives the results of an answer's calls, in their order, and has them answered. */
-export function giveResults(
+export async function giveResults(
   backend: Backend,
   conversation: Conversation,
   results: readonly { callId: string; content: string }[],
 ): Promise<void> {
-  append(conversation, ...results.map((result): Message => ({ id: newId(), role: 'tool', ...result })));
-  return answer(backend, conversation);
+  const run = begin(backend, conversation);
+  if (run)
+    await ask(
+      run,
+      'end',
+      results.map((result) => ({ role: 'tool', ...result })),
+    );
 }
 
-/** Has an answer written anew; what followed it goes. */
-export function regenerate(backend: Backend, conversation: Conversation, message: Signal<Message>): Promise<void> {
-  cutFrom(conversation, message);
-  return answer(backend, conversation);
+/** Has a further version of an answer written. One that never began makes room for it. */
+export async function regenerate(backend: Backend, conversation: Conversation, { value }: Signal<Message>): Promise<void> {
+  const run = begin(backend, conversation);
+  if (!run) return;
+  if (isUnbegun(value)) void removeMessage(conversation, value);
+  await ask(run, value.parent, []);
 }
 
-/** Says something else in place of an earlier message; what followed it goes. */
-export function sendEdited(backend: Backend, conversation: Conversation, message: Signal<Message>, content: string): Promise<void> {
-  const { attachments } = message.value;
-  cutFrom(conversation, message);
-  return send(backend, conversation, content, attachments);
+/** Says something else than in an earlier message: a further version of it. */
+export async function sendEdited(backend: Backend, conversation: Conversation, { value }: Signal<Message>, content: string): Promise<void> {
+  const run = begin(backend, conversation);
+  if (!run) return;
+  const { attachments = [] } = value;
+  await ask(run, value.parent, [{ role: 'user', content, ...(attachments.length > 0 ? { attachments } : {}) }]);
 }
 
-/** Changes what an answer says, for the model to believe it said so. */
-export function rewrite(conversation: Conversation, message: Signal<Message>, content: string): void {
-  message.value = { ...message.value, content };
-  save(conversation);
+/** Changes an answer, for the model to believe it said so: a further version of it, with what followed. */
+export async function rewrite(conversation: Conversation, message: Signal<Message>, content: string): Promise<void> {
+  const path = conversation.messages.value.map(({ value }) => value);
+  const at = path.findIndex(({ id }) => id === message.value.id);
+  const { failure: _, end: __, ...rewritten } = message.value;
+  await append(conversation, message.value.parent, [{ ...rewritten, content, state: 'done' }, ...path.slice(at + 1)]);
 }
 
 /** Goes on with an answer that was stopped or cut. */
-export const goOn = (backend: Backend, conversation: Conversation): Promise<void> =>
-  answer(backend, conversation, conversation.messages.value.at(-1));
-
-/** @param begun the answer to go on with; undefined: a new one */
-async function answer(backend: Backend, conversation: Conversation, begun?: Signal<Message>): Promise<void> {
-  if (conversation.running.value) return;
-  const controller = new AbortController();
-  conversation.running.value = controller;
-  const { settings } = conversation.info.value;
-  const before = values(conversation).slice(0, begun ? -1 : undefined);
-  const model = (backend.models.value.find(({ id }) => id === settings.model) ?? backend.models.value[0])?.id;
-  const blank: Message = { id: newId(), role: 'assistant', content: '', state: 'streaming', model };
-  const message = begun ?? signal(blank);
+export async function goOn(backend: Backend, conversation: Conversation): Promise<void> {
+  const message = conversation.messages.value.at(-1);
+  const run = message && begin(backend, conversation);
+  if (!run) return;
   const { failure: _, end: __, ...kept } = message.value;
-  message.value = { ...kept, state: 'streaming', model };
-  if (!begun) conversation.messages.value = [...conversation.messages.value, message];
-  say('The model answers. Escape stops it.');
+  message.value = { ...kept, state: 'streaming', model: run.model };
+  await answer(run, message, true);
+}
 
-  const frame = createFrames((parts) => {
-    message.value = parts.reduce(withPart, message.value);
-    save(conversation);
+/** From now on the oldest turns are left out where the context is full; then the answer is tried again, or gone on with. */
+export async function leaveOutAndRetry(backend: Backend, conversation: Conversation, message: Signal<Message>): Promise<void> {
+  setSettings(conversation, { whenFull: 'leaveOut' });
+  await (canGoOn(message.value) ? goOn(backend, conversation) : regenerate(backend, conversation, message));
+}
+
+/** How often an answer is shown and written down while it comes in. */
+const SHOW_MS = 40;
+const KEEP_MS = 500;
+
+/** Takes the parts of an answer. */
+function receiver(conversation: Conversation, message: Signal<Message>) {
+  let parts: AnswerPart[] = [];
+  const kept = throttle(KEEP_MS, () => {
+    shown.flush();
+    void keepMessage(conversation, message);
   });
-  const finish = (outcome: Partial<Message>): void => {
-    frame.flush();
-    message.value = { ...message.value, ...outcome };
-    conversation.running.value = undefined;
-    void saveNow(conversation);
+  const shown = throttle(SHOW_MS, () => {
+    message.value = parts.reduce(withPart, message.value);
+    parts = [];
+    tellMessage(conversation, message);
+  });
+  return {
+    take(part: AnswerPart): void {
+      parts.push(part);
+      shown.ask();
+      kept.ask();
+    },
+    end(outcome: Partial<Message>): void {
+      shown.end();
+      message.value = { ...message.value, ...outcome };
+      kept.end();
+      tellMessage(conversation, message);
+      void keepMessage(conversation, message, true);
+    },
   };
+}
+
+/** @param begun the message holds the beginning of the answer */
+function requestOf({ conversation, controller, model }: Run, message: Message, begun: boolean): AnswerRequest {
+  const { settings } = conversation.info.value;
+  const path = conversation.messages.value.map(({ value }) => value);
+  const texts = path.slice(0, path.findIndex(({ id }) => id === message.id) + (begun ? 1 : 0));
+  const task: AnswerRequest['task'] =
+    settings.mode === 'text'
+      ? { prompt: texts.map(wholeText).join('') }
+      : { messages: wireMessages(settings.system, texts), continues: begun };
+  return { model, task, options: optionsOf(settings), leaveOut: settings.whenFull === 'leaveOut', signal: controller.signal };
+}
+
+async function answer(run: Run, message: Signal<Message>, begun: boolean): Promise<void> {
+  const { backend, conversation, controller } = run;
+  const { signal } = controller;
+  writing.set(message.value.id, controller);
+  say('The model answers. Escape stops it.');
+  const { take, end } = receiver(conversation, message);
   try {
-    const texts = [...before, ...(begun ? [begun.value] : [])];
-    const task: AnswerRequest['task'] =
-      settings.mode === 'text'
-        ? { prompt: texts.map(wholeText).join('') }
-        : { messages: wireMessages(settings.system, texts), continues: begun !== undefined };
-    const parts = timed(backend.answer({ model, task, options: optionsOf(settings), signal: controller.signal }));
-    for (;;) {
-      const next = await parts.next();
-      if (next.done) {
-        finish({
-          state: next.value.finishReason === 'length' ? 'length' : 'done',
-          end: next.value,
-        });
-        say(message.value.calls ? 'The model calls a function.' : message.value.content);
-        return;
-      }
-      frame.push(next.value);
-    }
+    await othersDone(conversation, message.value.id, signal);
+    const parts = timed(backend.answer(requestOf(run, message.value, begun)));
+    let next = await parts.next();
+    for (; !next.done; next = await parts.next()) take(next.value);
+    end({ state: next.value.finishReason === 'length' ? 'length' : 'done', end: next.value });
+    say(message.value.calls ? 'The model calls a function.' : message.value.content);
   } catch (error) {
-    if (controller.signal.aborted) {
-      finish({ state: 'stopped' });
-      say('Stopped.');
-    } else finish({ state: 'failed', failure: failureOf(error) });
+    end(signal.aborted ? { state: 'stopped' } : { state: 'failed', failure: failureOf(error) });
+    if (signal.aborted) say('Stopped.');
   }
+  writing.delete(message.value.id);
+  conversation.running.value = undefined;
 }
 
 function withPart(message: Message, part: AnswerPart): Message {
   if (part.type === 'toolCall') return { ...message, calls: [...(message.calls ?? []), part.call] };
+  if (part.type === 'leftOut') return { ...message, leftOut: part.messages };
   return part.type === 'content'
     ? { ...message, content: message.content + part.delta }
     : { ...message, reasoning: (message.reasoning ?? '') + part.delta };
@@ -185,30 +228,6 @@ async function* timed(parts: ReturnType<Backend['answer']>): ReturnType<Backend[
   }
 }
 
-/** Collects what comes in and shows it once a frame, so that a fast model does not keep the page from scrolling. */
-function createFrames(show: (parts: readonly AnswerPart[]) => void): { push(part: AnswerPart): void; flush(): void } {
-  let parts: AnswerPart[] = [];
-  let asked = 0;
-  const flush = (): void => {
-    cancelAnimationFrame(asked);
-    asked = 0;
-    if (parts.length === 0) return;
-    const shown = parts;
-    parts = [];
-    show(shown);
-  };
-  return {
-    push(part) {
-      parts.push(part);
-      asked ||= requestAnimationFrame(flush);
-    },
-    flush,
-  };
-}
-
-/** Whether the last answer can be gone on with. */
-export const canGoOn = (message: Message): boolean =>
-  isAnswer(message) &&
-  (message.state === 'stopped' || message.state === 'length') &&
-  !message.calls &&
-  (message.content !== '' || !!message.reasoning);
+/** Whether an answer can be gone on with. */
+export const canGoOn = ({ role, state, calls, content, reasoning }: Message): boolean =>
+  role === 'assistant' && (state === 'stopped' || state === 'length' || state === 'failed') && !calls && (content !== '' || !!reasoning);

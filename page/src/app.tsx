@@ -3,8 +3,9 @@ import { effect, signal, useComputed, useSignalEffect } from '@preact/signals';
 import { render, type ComponentChildren, type ComponentType } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
 import type { Backend } from './backend.ts';
-import { Composer, attach } from './composer.tsx';
-import { current, openStore, setSettings, type Conversation } from './conversations.ts';
+import { Composer, attach, stop } from './composer.tsx';
+import { current, isListed, openStore, setSettings, type Conversation } from './conversations.ts';
+import { isEscape } from './keys.ts';
 import { MessageView } from './message.tsx';
 import { newConversation, startRoute } from './route.ts';
 import { SettingsDialog } from './settings-view.tsx';
@@ -68,7 +69,7 @@ function Log({ backend, conversation, children }: { backend: Backend; conversati
             ? children
             : messages.map((message, i) => (
                 <MessageView
-                  key={message.value.id}
+                  key={message.peek().parent ?? ''}
                   backend={backend}
                   conversation={conversation}
                   message={message}
@@ -112,9 +113,9 @@ function App({ backend, ModelChooser, Settings, Welcome, Footer, Dialogs, takeFi
   useDrop(takeFiles);
   useEffect(() => {
     addEventListener('keydown', (event) => {
-      if (event.key === 'Escape' && !document.querySelector('dialog[open]')) {
+      if (isEscape(event) && !document.querySelector('dialog[open]')) {
         if (sidebarOpen.value) sidebarOpen.value = false;
-        else current.value?.running.value?.abort();
+        else if (current.value) stop(current.value);
       }
       if (event.key.toLowerCase() === 'o' && event.shiftKey && (event.ctrlKey || event.metaKey)) {
         event.preventDefault();
@@ -147,6 +148,9 @@ function App({ backend, ModelChooser, Settings, Welcome, Footer, Dialogs, takeFi
             <Welcome conversation={conversation} />
           </Log>
           <Problem failure={backend.problem.value} />
+          {conversation.messages.value.length > 0 && !isListed(conversation) && (
+            <p class="hint deleted">This conversation was deleted in another tab. What you send here brings it back.</p>
+          )}
           <Composer key={`composer-${id}`} backend={backend} conversation={conversation} />
         </main>
       </div>

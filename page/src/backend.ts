@@ -37,11 +37,16 @@ export interface AnswerRequest {
       }
     | { readonly prompt: string };
   readonly options: GenerationOptions;
+  /** Leave out the oldest turns where the context has no room for all. */
+  readonly leaveOut: boolean;
   readonly signal: AbortSignal;
 }
 
 export type AnswerPart =
-  { readonly type: 'content' | 'reasoning'; readonly delta: string } | { readonly type: 'toolCall'; readonly call: Call };
+  | { readonly type: 'content' | 'reasoning'; readonly delta: string }
+  | { readonly type: 'toolCall'; readonly call: Call }
+  /** So many of the oldest messages were left out. */
+  | { readonly type: 'leftOut'; readonly messages: number };
 
 /** How an answer ended and what it took. */
 export interface AnswerEnd {
@@ -93,15 +98,22 @@ function onPage(message: string): string {
   }, text);
 }
 
+/** A sentence begins with a capital letter, unless with something's name: a file, an option, a tensor. */
+const sentence = (text: string): string =>
+  `${text.replace(/^\p{Ll}+(?=[\s,;:.!?]\s|\s|[.!?]?$)/u, (word) => `${word[0].toUpperCase()}${word.slice(1)}`)}${/[.!?]$/.test(text) ? '' : '.'}`;
+
 /** An error as a sentence with its code; engine errors begin in lower case and have no full stop. */
 export function failureOf(error: unknown): Failure {
   const { message, code } = (typeof error === 'object' && error !== null ? error : { message: error }) as {
     message?: unknown;
     code?: unknown;
   };
-  const text = onPage(typeof message === 'string' && message !== '' ? message : String(error));
+  const text = typeof message === 'string' && message !== '' ? message : String(error);
   return {
-    message: `${text[0].toUpperCase()}${text.slice(1)}${/[.!?]$/.test(text) ? '' : '.'}`,
+    message: sentence(onPage(text)),
     ...(typeof code === 'string' ? { code } : {}),
   };
 }
+
+/** Whether a conversation was refused because its context is full. */
+export const isContextFull = ({ code }: Failure): boolean => code === 'context_length_exceeded' || code === 'ERR_CONTEXT_FULL';

@@ -1,16 +1,31 @@
 /** Where people write, and drop files. */
-import { signal, useComputed, useSignal } from '@preact/signals';
+import { signal, useComputed, useSignal, useSignalEffect } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import { send } from './answer.ts';
 import { PageError, failureOf, type Backend, type Failure } from './backend.ts';
-import type { Attachment, Conversation } from './conversations.ts';
-import { IconButton, Icon, Problem, bytes } from './ui.tsx';
+import type { Conversation } from './conversations.ts';
+import { readDraft, readFiles, writeDraft, writeFiles } from './drafts.ts';
+import { isEnter } from './keys.ts';
+import { tell } from './tabs.ts';
+import type { Attachment } from './tree.ts';
+import { IconButton, Icon, Problem, bytes, composerFocus } from './ui.tsx';
 
 /** More than a context of a hundred thousand tokens takes. */
 const MOST_BYTES = 1 << 20;
 
+/** Where a conversation's draft is kept: one that has no messages yet has no address either. */
+const draftKey = ({ messages, running, info }: Conversation): string =>
+  messages.value.length > 0 || running.value ? info.value.id : 'new';
+
 const attachments = signal<readonly Attachment[]>([]);
+/** Of the conversation that is shown. */
+let key = 'new';
 const failure = signal<Failure | undefined>(undefined);
+
+function setAttachments(files: readonly Attachment[]): void {
+  attachments.value = files;
+  writeFiles(key, files);
+}
 
 /** @throws PageError where a file is too large or no text */
 async function readText(file: File): Promise<Attachment> {
@@ -22,30 +37,88 @@ async function readText(file: File): Promise<Attachment> {
   } catch {
     // What follows says it.
   }
-  throw new PageError(`${file.name} is not text (UTF-8); the model reads only text.`);
+  throw new PageError(`The file ${file.name} is not text (UTF-8); the model reads only text.`);
 }
 
 export async function attach(files: Iterable<File>): Promise<void> {
   failure.value = undefined;
   for (const file of files) {
     try {
-      attachments.value = [...attachments.value, await readText(file)];
+      setAttachments([...attachments.value, await readText(file)]);
     } catch (error) {
       failure.value = failureOf(error);
     }
   }
 }
 
+function Chips({ onRemove }: { onRemove: () => void }) {
+  if (attachments.value.length === 0) return null;
+  return (
+    <ul class="chips" aria-label="Attached files">
+      {attachments.value.map((file, i) => (
+        <li key={`${i} ${file.name}`}>
+          <Icon name="attach" /> {file.name}
+          <IconButton
+            icon="close"
+            label={`Remove ${file.name}`}
+            onClick={() => {
+              setAttachments(attachments.value.filter((other) => other !== file));
+              onRemove();
+            }}
+          />
+        </li>
+      ))}
+    </ul>
+  );
+}
+
+const AttachButton = () => (
+  <label class="icon-button" title="Attach text files">
+    <Icon name="attach" />
+    <input
+      type="file"
+      multiple
+      aria-label="Attach text files"
+      onChange={(event) => {
+        void attach([...(event.currentTarget.files ?? [])]);
+        event.currentTarget.value = '';
+      }}
+    />
+  </label>
+);
+
+/** Stops the answer, whichever tab writes it. */
+export function stop({ running, elsewhere }: Conversation): void {
+  if (running.value) running.value.abort();
+  else if (elsewhere.value) tell({ type: 'stop', id: elsewhere.value.id });
+}
+
 export function Composer({ backend, conversation }: { backend: Backend; conversation: Conversation }) {
-  const text = useSignal('');
+  const text = useSignal(readDraft(draftKey(conversation)));
   const area = useRef<HTMLTextAreaElement>(null);
   const busy = conversation.running.value !== undefined;
+  const elsewhere = conversation.elsewhere.value !== undefined;
   const { mode } = conversation.info.value.settings;
   const ready = backend.models.value.length > 0;
   const canSend = useComputed(() => text.value.trim() !== '' || attachments.value.length > 0);
+  const setText = (value: string): void => {
+    text.value = value;
+    writeDraft(draftKey(conversation), value);
+  };
   // Not where that would open a keyboard over half of the screen.
+  const focus = (): void => {
+    if (!matchMedia('(pointer: coarse)').matches) area.current?.focus({ preventScroll: true });
+  };
+  useSignalEffect(() => void (composerFocus.value > 0 && focus()));
   useEffect(() => {
-    if (matchMedia('(pointer: fine)').matches) area.current?.focus({ preventScroll: true });
+    focus();
+    const own = draftKey(conversation);
+    key = own;
+    attachments.value = [];
+    failure.value = undefined;
+    void readFiles(own).then((files) => {
+      if (key === own && attachments.value.length === 0) attachments.value = files;
+    });
   }, [conversation]);
   // As high as its text, up to a limit of the style sheet; the property field-sizing is not everywhere yet.
   useEffect(() => {
@@ -55,11 +128,14 @@ export function Composer({ backend, conversation }: { backend: Backend; conversa
   }, [text.value]);
 
   const submit = (): void => {
-    if (busy || !ready || !canSend.value) return;
-    void send(backend, conversation, mode === 'text' ? text.value : text.value.trim(), attachments.value);
-    text.value = '';
-    attachments.value = [];
+    if (conversation.running.value || !ready || !canSend.value) return;
+    const [content, files] = [text.value, attachments.value];
+    setText('');
+    setAttachments([]);
     failure.value = undefined;
+    void send(backend, conversation, mode === 'text' ? content : content.trim(), files);
+    key = conversation.info.value.id;
+    focus();
   };
   return (
     <form
@@ -70,33 +146,9 @@ export function Composer({ backend, conversation }: { backend: Backend; conversa
       }}
     >
       <Problem failure={failure.value} />
-      {attachments.value.length > 0 && (
-        <ul class="chips" aria-label="Attached files">
-          {attachments.value.map((file) => (
-            <li key={file.name}>
-              <Icon name="attach" /> {file.name}
-              <IconButton
-                icon="close"
-                label={`Remove ${file.name}`}
-                onClick={() => (attachments.value = attachments.value.filter((other) => other !== file))}
-              />
-            </li>
-          ))}
-        </ul>
-      )}
+      <Chips onRemove={focus} />
       <div class="composer-row">
-        <label class="icon-button" title="Attach text files">
-          <Icon name="attach" />
-          <input
-            type="file"
-            multiple
-            aria-label="Attach text files"
-            onChange={(event) => {
-              void attach([...(event.currentTarget.files ?? [])]);
-              event.currentTarget.value = '';
-            }}
-          />
-        </label>
+        <AttachButton />
         <textarea
           ref={area}
           rows={1}
@@ -104,28 +156,34 @@ export function Composer({ backend, conversation }: { backend: Backend; conversa
           aria-keyshortcuts="Enter"
           placeholder={mode === 'text' ? 'Begin a text; the model goes on with it' : 'Message'}
           value={text.value}
-          onInput={(event) => (text.value = event.currentTarget.value)}
+          onInput={(event) => setText(event.currentTarget.value)}
           onKeyDown={(event) => {
-            if (event.key !== 'Enter' || event.shiftKey || event.isComposing) return;
+            if (!isEnter(event)) return;
             event.preventDefault();
             submit();
           }}
         />
-        {busy ? (
+        {(busy || elsewhere) && (
           <IconButton
             icon="stop"
             label="Stop"
             class="stop"
             aria-keyshortcuts="Escape"
-            onClick={() => conversation.running.value?.abort()}
+            onClick={() => {
+              stop(conversation);
+              focus();
+            }}
           />
-        ) : (
+        )}
+        {!busy && (
           <button type="submit" class="icon-button send" aria-label="Send" title="Send" disabled={!ready || !canSend.value}>
             <Icon name="send" />
           </button>
         )}
       </div>
-      <p class="hint keys">Enter sends, Shift+Enter breaks the line, Escape stops.</p>
+      <p class="hint keys">Enter sends, Shift+Enter breaks the line, Escape stops, {NEW_CHAT_KEYS} begins a new chat.</p>
     </form>
   );
 }
+
+const NEW_CHAT_KEYS = /Mac|iPhone|iPad/.test(navigator.userAgent) ? '⌘⇧O' : 'Ctrl+Shift+O';

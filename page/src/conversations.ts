@@ -1,52 +1,28 @@
-/** Conversations: in memory as signals, kept in IndexedDB, out of and into JSON files. */
-import { signal, type Signal } from '@preact/signals';
-import { openDB, type DBSchema, type IDBPDatabase } from 'idb';
-import { PageError, type AnswerEnd, type Call, type Failure } from './backend.ts';
+/** Conversations in memory, as signals: shown from here, kept by database.ts, and joined with what other tabs do. */
+import { batch, computed, signal, type ReadonlySignal, type Signal } from '@preact/signals';
+import * as database from './database.ts';
+import type { Info, InfoChange } from './database.ts';
+import { watchAll } from './elsewhere.ts';
 import { DEFAULT_SETTINGS, type Settings } from './settings.ts';
+import { hear, tell, writing, type News } from './tabs.ts';
+import { chained, childrenOf, leafBelow, newId, pathTo, titleOfMessages, type Children, type Message, type NewMessage } from './tree.ts';
 
-/** How an answer stands: `stopped` by its reader, `length`: cut where the limit of tokens or the context ended. */
-export type MessageState = 'streaming' | 'done' | 'stopped' | 'length' | 'failed';
+type Tree = ReadonlyMap<string, Signal<Message>>;
 
-export interface Attachment {
-  readonly name: string;
-  readonly text: string;
-}
-
-export interface Message {
-  readonly id: string;
-  readonly role: 'user' | 'assistant' | 'tool';
-  readonly content: string;
-  readonly reasoning?: string;
-  readonly attachments?: readonly Attachment[];
-  readonly calls?: readonly Call[];
-  /** Of a tool's message: the call that it is the result of. */
-  readonly callId?: string;
-  readonly state?: MessageState;
-  readonly failure?: Failure;
-  readonly model?: string | undefined;
-  readonly end?: AnswerEnd;
-}
-
-export interface Info {
-  readonly id: string;
-  readonly title: string;
-  readonly created: number;
-  readonly updated: number;
-  readonly settings: Settings;
-}
-
-/** An open conversation. It goes on being written to when another is looked at. */
+/** An open conversation. Its answer is written on while another one is looked at. */
 export interface Conversation {
   readonly info: Signal<Info>;
-  readonly messages: Signal<readonly Signal<Message>[]>;
-  /** Stops the answer that is being written. */
+  readonly tree: Signal<Tree>;
+  /** The last message that is shown. */
+  readonly leaf: Signal<string | null>;
+  /** The path that is shown. */
+  readonly messages: ReadonlySignal<readonly Signal<Message>[]>;
+  /** The versions of each message, by the one before it. */
+  readonly versions: ReadonlySignal<Children>;
+  /** Stops the answer that this tab is writing. */
   readonly running: Signal<AbortController | undefined>;
-}
-
-interface Schema extends DBSchema {
-  /** What lists need, apart from the messages, which may be long. */
-  conversations: { key: string; value: Info };
-  messages: { key: string; value: { id: string; messages: readonly Message[] } };
+  /** The answer at the end of the path, while another tab writes it. */
+  readonly elsewhere: ReadonlySignal<Message | undefined>;
 }
 
 /** The list, the newest first. */
@@ -56,31 +32,44 @@ export const current = signal<Conversation | undefined>(undefined);
 export const notKept = signal<string | undefined>(undefined);
 
 const open = new Map<string, Conversation>();
-const changes = typeof BroadcastChannel === 'function' ? new BroadcastChannel('quantlet conversations') : undefined;
-let database: IDBPDatabase<Schema> | undefined;
+/** Conversations of which something could not be written: the next change writes them whole. */
+const incomplete = new Set<string>();
 
-export const newId = (): string =>
-  Array.from(crypto.getRandomValues(new Uint8Array(12)), (byte) => byte.toString(36).padStart(2, '0')).join('');
-const byDate = (a: Info, b: Info): number => b.updated - a.updated;
+const values = (tree: Tree): Message[] => [...tree.values()].map((message) => message.peek());
+/** Whether a conversation is in the list: it has been kept, and not been deleted by another tab. */
+export const isListed = ({ info }: Conversation): boolean => list.value.some(({ id }) => id === info.value.id);
+const inList = (info: Info): void => {
+  list.value = [info, ...list.value.filter(({ id }) => id !== info.id)].sort((a, b) => b.updated - a.updated);
+};
 
-/** Opens the database, or goes on without one: private windows may have none. */
+/** Opens the database. Without one, as in some private windows, conversations last as long as the page. */
 export async function openStore(): Promise<void> {
-  try {
-    database = await openDB<Schema>('quantlet', 1, {
-      upgrade(db) {
-        db.createObjectStore('conversations', { keyPath: 'id' });
-        db.createObjectStore('messages', { keyPath: 'id' });
+  hear(join);
+  const lost = (why: string): void => void (notKept.value = `Conversations are not kept: ${why}.`);
+  let blocked = (): void => {};
+  const wait = new Promise<void>((resolve) => (blocked = resolve));
+  const opening = database
+    .openDatabase(
+      () => {
+        lost('another tab has an older version of this page open; close that tab');
+        blocked();
       },
-    });
-    await readList();
-    changes?.addEventListener('message', () => void readList());
-  } catch (error) {
-    notKept.value = `Conversations are not kept: this browser gives the page no storage (${(error as Error).message}).`;
-  }
+      (why) => lost(why),
+    )
+    .then(
+      () => {
+        for (const id of open.keys()) incomplete.add(id); // made while an older tab was in the way
+        notKept.value = undefined;
+        return readList();
+      },
+      (error: unknown) => lost(`this browser gives the page no storage (${(error as Error).message})`),
+    );
+  await Promise.race([opening, wait]);
+  document.addEventListener('visibilitychange', () => document.visibilityState === 'visible' && void readAgain());
 }
 
 async function readList(): Promise<void> {
-  if (database) list.value = (await database.getAll('conversations')).sort(byDate);
+  list.value = (await database.readList()).sort((a, b) => b.updated - a.updated);
 }
 
 const defaults = (): Settings => {
@@ -91,168 +80,240 @@ const defaults = (): Settings => {
   }
 };
 
+function conversationOf(given: Info, messages: readonly Message[] = []): Conversation {
+  const info = signal<Info>({ ...given, settings: { ...DEFAULT_SETTINGS, ...given.settings } });
+  const tree = signal<Tree>(new Map(messages.map((message) => [message.id, signal(message)])));
+  const versions = computed(() => childrenOf(values(tree.value)));
+  const shown = given.leaf && tree.value.has(given.leaf) ? given.leaf : null;
+  const leaf = signal(leafBelow(versions.value, shown));
+  const running = signal<AbortController | undefined>(undefined);
+  const path = computed(() => pathTo((id) => tree.value.get(id)?.peek().parent, leaf.value).map((id) => tree.value.get(id)!));
+  const elsewhere = computed(() => {
+    const last = path.value.at(-1)?.value;
+    return last?.state === 'streaming' && !running.value ? last : undefined;
+  });
+  const conversation = { info, tree, leaf, messages: path, versions, running, elsewhere };
+  open.set(given.id, conversation);
+  return conversation;
+}
+
 /** A new conversation with the settings that were last used. It is kept from its first message on. */
 export function create(settings: Partial<Settings> = {}): Conversation {
   const now = Date.now();
-  const info = signal<Info>({ id: newId(), title: '', created: now, updated: now, settings: { ...defaults(), ...settings } });
-  const conversation: Conversation = { info, messages: signal([]), running: signal(undefined) };
-  open.set(info.value.id, conversation);
-  return conversation;
+  return conversationOf({ id: newId(), title: '', created: now, updated: now, settings: { ...defaults(), ...settings } });
 }
 
 export async function load(id: string): Promise<Conversation | undefined> {
   const known = open.get(id);
   if (known) return known;
-  const info = await database?.get('conversations', id);
+  const [info, messages] = await Promise.all([database.readInfo(id), database.readMessages(id)]);
   if (!info) return undefined;
-  const kept = (await database?.get('messages', id))?.messages ?? [];
-  const conversation: Conversation = {
-    info: signal({ ...info, settings: { ...DEFAULT_SETTINGS, ...info.settings } }),
-    // What was being written when the page was closed ended there.
-    messages: signal(kept.map((message) => signal(message.state === 'streaming' ? { ...message, state: 'stopped' as const } : message))),
-    running: signal(undefined),
-  };
-  open.set(id, conversation);
+  const conversation = open.get(id) ?? conversationOf(info, messages);
+  watchAll(conversation);
   return conversation;
 }
 
-const waiting = new Map<string, ReturnType<typeof setTimeout>>();
-
-/** Keeps a conversation, soon: while an answer comes in it changes at every frame. */
-export function save(conversation: Conversation): void {
-  const { id } = conversation.info.value;
-  if (conversation.messages.value.length === 0 || waiting.has(id)) return;
-  waiting.set(
-    id,
-    setTimeout(() => void saveNow(conversation), 500),
-  );
+/** Takes messages of another tab or of the database; this tab's own answers are newer here. */
+function merge(conversation: Conversation, messages: readonly Message[]): void {
+  const grown = new Map(conversation.tree.value);
+  for (const message of messages) {
+    const known = grown.get(message.id);
+    if (!known) grown.set(message.id, signal(message));
+    else if (!writing.has(message.id)) known.value = message;
+  }
+  if (grown.size > conversation.tree.value.size) conversation.tree.value = grown;
+  watchAll(conversation);
 }
 
-export async function saveNow(conversation: Conversation): Promise<void> {
+/** Shows what has been appended to the shown path. */
+const follow = ({ leaf, versions }: Conversation): void => void (leaf.value = leafBelow(versions.value, leaf.value));
+
+function join(news: News): void {
+  if (news.type === 'list') return void readList();
+  if (news.type === 'info') inList(news.info);
+  if (news.type === 'removed') list.value = list.value.filter(({ id }) => id !== news.conversation);
+  const conversation = open.get('conversation' in news ? news.conversation : news.type === 'info' ? news.info.id : '');
+  if (!conversation) return;
+  batch(() => {
+    if (news.type === 'messages') {
+      merge(conversation, news.messages);
+      follow(conversation);
+    }
+    // What the other tab shows is its own affair.
+    if (news.type === 'info') conversation.info.value = news.info;
+    if (news.type === 'messageRemoved') forget(conversation, news.id);
+    if (news.type === 'removed') conversation.running.value?.abort();
+  });
+}
+
+/** A tab that was frozen has missed news. */
+async function readAgain(): Promise<void> {
+  await readList();
+  const conversation = current.value;
+  if (!conversation || incomplete.has(conversation.info.value.id)) return;
   const { id } = conversation.info.value;
-  clearTimeout(waiting.get(id));
-  waiting.delete(id);
-  if (open.get(id) !== conversation || conversation.messages.value.length === 0) return;
+  const [info, messages] = await Promise.all([database.readInfo(id), database.readMessages(id)]);
+  if (!info) return;
+  batch(() => {
+    conversation.info.value = { ...info, settings: { ...DEFAULT_SETTINGS, ...info.settings } };
+    merge(conversation, messages);
+    follow(conversation);
+  });
+}
+
+/** Writes to the database; what fails is told, and made up for by the next write. */
+async function keep<T>(conversation: Conversation, work: () => Promise<T>): Promise<T | undefined> {
   const info = conversation.info.value;
-  list.value = [info, ...list.value.filter((other) => other.id !== id)].sort(byDate);
-  if (!database) return;
   try {
-    const writing = database.transaction(['conversations', 'messages'], 'readwrite');
-    await Promise.all([
-      writing.objectStore('conversations').put(info),
-      writing.objectStore('messages').put({ id, messages: conversation.messages.value.map((message) => message.value) }),
-      writing.done,
-    ]);
-    changes?.postMessage('changed');
-    notKept.value = undefined;
+    if (incomplete.delete(info.id)) await database.putConversation(info, values(conversation.tree.value));
+    const result = await work();
+    if (database.isOpen()) notKept.value = undefined;
+    return result;
   } catch (error) {
+    incomplete.add(info.id);
     notKept.value = `This conversation could not be kept: ${(error as Error).message}`;
+    return undefined;
   }
 }
 
-export function setSettings(conversation: Conversation, settings: Partial<Settings>): void {
+/** Changes what the list and the settings show of a conversation. */
+function change(conversation: Conversation, changed: InfoChange): Promise<void> {
   const { value } = conversation.info;
-  conversation.info.value = { ...value, settings: { ...value.settings, ...settings } };
+  conversation.info.value = { ...value, ...changed, settings: { ...value.settings, ...changed.settings } };
+  if (!isListed(conversation)) return Promise.resolve();
+  inList(conversation.info.value);
+  tell({ type: 'info', info: conversation.info.value });
+  return keep(conversation, () => database.changeInfo(value.id, changed)).then(() => {});
+}
+
+/** The title of a conversation that nobody has named. */
+function titleAlong({ info, tree }: Conversation, leaf: string, added: readonly Message[] = []): InfoChange {
+  if (info.value.named) return {};
+  const all = new Map([...values(tree.value), ...added].map((message) => [message.id, message]));
+  return { title: titleOfMessages(pathTo((id) => all.get(id)?.parent, leaf).map((id) => all.get(id)!)) };
+}
+
+/**
+ * Appends messages, each the child of the one before. @param after a message: as a further version of what follows it; `end`: at the end of what is shown, and
+ * of what another tab has just appended there
+ */
+export async function append(
+  conversation: Conversation,
+  after: string | null | 'end',
+  messages: readonly NewMessage[],
+): Promise<Signal<Message>[]> {
+  const { info, tree, leaf } = conversation;
+  const known = values(tree.value);
+  const chain = chained(messages, after === 'end' ? leaf.value : after);
+  const last = chain.at(-1)!.id;
+  const changed: InfoChange = { ...titleAlong(conversation, last, chain), updated: Date.now(), leaf: last };
+  // Shown at once; the database says then whether another tab was there first.
+  batch(() => {
+    merge(conversation, chain);
+    leaf.value = last;
+    info.value = { ...info.value, ...changed, settings: info.value.settings };
+    inList(info.value);
+  });
+  const appended = await keep(conversation, () =>
+    database.append(info.value, chain, { change: changed, atEnd: after === 'end', whole: () => known }),
+  );
+  if (appended && appended.missed.length > 0) follows(conversation, appended.added[0], appended.missed);
+  tell({ type: 'messages', conversation: info.value.id, messages: appended?.added ?? chain });
+  tell({ type: 'info', info: info.value });
+  return chain.map(({ id }) => tree.value.get(id)!);
+}
+
+/** Puts a message, with what is below it, behind those of another tab. */
+function follows(conversation: Conversation, { id, parent }: Message, missed: readonly Message[]): void {
+  const { tree, info, leaf } = conversation;
+  const message = tree.value.get(id)!;
+  batch(() => {
+    merge(conversation, missed);
+    message.value = { ...message.value, parent };
+    tree.value = new Map(tree.value);
+    info.value = { ...info.value, ...(titleAlong(conversation, leaf.value!) as { title?: string }) };
+    inList(info.value);
+  });
+}
+
+/** Keeps a message that this tab has changed. @param ended the conversation counts as used now */
+export async function keepMessage(conversation: Conversation, message: Signal<Message>, ended = false): Promise<void> {
+  const { info } = conversation;
+  const updated = ended && isListed(conversation) ? Date.now() : undefined;
+  if (updated !== undefined) {
+    info.value = { ...info.value, updated };
+    inList(info.value);
+  }
+  await keep(conversation, () => database.putMessage(info.value.id, message.value, updated));
+  if (updated !== undefined) tell({ type: 'info', info: info.value });
+}
+
+/** Shows other tabs a message as it is now. */
+export const tellMessage = ({ info }: Conversation, message: Signal<Message>): void =>
+  tell({ type: 'messages', conversation: info.value.id, messages: [message.value] });
+
+function forget({ tree, leaf }: Conversation, id: string): void {
+  const gone = tree.value.get(id);
+  if (!gone) return;
+  if (leaf.value === id) leaf.value = gone.value.parent;
+  tree.value = new Map([...tree.value].filter(([one]) => one !== id));
+}
+
+/** Removes an answer that never began, unless something follows it. */
+export async function removeMessage(conversation: Conversation, message: Message): Promise<void> {
+  if (conversation.versions.value.has(message.id)) return;
+  const { id } = conversation.info.value;
+  forget(conversation, message.id);
+  if ((await keep(conversation, () => database.removeMessage(id, message))) === false) return merge(conversation, [message]);
+  tell({ type: 'messageRemoved', conversation: id, id: message.id });
+}
+
+/** Shows another version of a message, with what followed it. */
+export function choose(conversation: Conversation, id: string): void {
+  const leaf = leafBelow(conversation.versions.value, id)!;
+  conversation.leaf.value = leaf;
+  void change(conversation, { leaf, ...titleAlong(conversation, leaf) });
+}
+
+export function setSettings(conversation: Conversation, settings: Partial<Settings>): void {
+  void change(conversation, { settings });
   try {
     localStorage.setItem('settings', JSON.stringify(conversation.info.value.settings));
   } catch {
     // Without storage new conversations begin with the defaults.
   }
-  save(conversation);
 }
 
+/** Gives a conversation a name; without one it is called as it begins. */
 export async function rename(id: string, title: string): Promise<void> {
   const conversation = await load(id);
   if (!conversation) return;
-  conversation.info.value = { ...conversation.info.value, title };
-  await saveNow(conversation);
+  await change(conversation, { title, named: title !== '' });
+  if (title === '' && conversation.leaf.value) await change(conversation, titleAlong(conversation, conversation.leaf.value));
 }
 
 export async function remove(id: string): Promise<void> {
   open.get(id)?.running.value?.abort();
   open.delete(id);
   list.value = list.value.filter((info) => info.id !== id);
-  if (!database) return;
-  const writing = database.transaction(['conversations', 'messages'], 'readwrite');
-  await Promise.all([writing.objectStore('conversations').delete(id), writing.objectStore('messages').delete(id), writing.done]);
-  changes?.postMessage('changed');
+  await database.removeConversation(id);
+  tell({ type: 'removed', conversation: id });
 }
 
-const FORMAT = 'quantlet-conversations';
-
-/** Conversations as a JSON file; all where no id is given. */
-export async function exportJson(id?: string): Promise<Blob> {
-  const ids = id === undefined ? list.value.map((info) => info.id) : [id];
-  const conversations = [];
-  for (const one of ids) {
-    const conversation = await load(one);
-    if (!conversation) continue;
-    const { id: _, ...info } = conversation.info.value;
-    conversations.push({ ...info, messages: conversation.messages.value.map((message) => message.value) });
+/** Adds whole conversations to the list. */
+export async function add(conversations: readonly { readonly info: Info; readonly messages: readonly Message[] }[]): Promise<void> {
+  for (const { info, messages } of conversations) {
+    const conversation = conversationOf(info, messages);
+    inList(info);
+    await keep(conversation, () => database.putConversation(info, messages));
   }
-  return new Blob([JSON.stringify({ format: FORMAT, version: 1, conversations }, null, 1)], { type: 'application/json' });
+  tell({ type: 'list' });
 }
 
-type Unknown<T> = { readonly [K in keyof T]?: unknown };
-const text = (value: unknown): string => (typeof value === 'string' ? value : '');
-const record = (value: unknown): Record<string, unknown> =>
-  typeof value === 'object' && value !== null && !Array.isArray(value) ? (value as Record<string, unknown>) : {};
-
-/** A message of a file, which may hold anything. */
-function readMessage(given: Unknown<Message>): Message {
-  const role = given.role === 'assistant' || given.role === 'tool' ? given.role : 'user';
-  const calls = Array.isArray(given.calls)
-    ? given.calls.map(record).map((call) => ({ id: text(call.id), name: text(call.name), arguments: text(call.arguments) }))
-    : [];
-  const attachments = Array.isArray(given.attachments)
-    ? given.attachments.map(record).map((file) => ({ name: text(file.name), text: text(file.text) }))
-    : [];
-  const state = (['done', 'stopped', 'length'] as const).find((one) => one === given.state);
-  return {
-    id: newId(),
-    role,
-    content: text(given.content),
-    ...(given.reasoning ? { reasoning: text(given.reasoning) } : {}),
-    ...(calls.length > 0 ? { calls } : {}),
-    ...(attachments.length > 0 ? { attachments } : {}),
-    ...(given.callId ? { callId: text(given.callId) } : {}),
-    ...(role === 'assistant' ? { state: state ?? 'done' } : {}),
-    ...(given.model ? { model: text(given.model) } : {}),
-  };
-}
-
-/** Settings of a file: those that are of the kind they should be. */
-function readSettings(given: Record<string, unknown>): Settings {
-  const settings = Object.entries(DEFAULT_SETTINGS).map(([name, standard]) => [
-    name,
-    typeof given[name] === typeof standard ? given[name] : standard,
-  ]);
-  const numbers = Object.entries(record(given.numbers)).filter(([, value]) => typeof value === 'number');
-  return { ...(Object.fromEntries(settings) as Settings), numbers: Object.fromEntries(numbers) };
-}
-
-/** Adds the conversations of a file to the list. @returns how many @throws PageError where the file is none of ours */
-export async function importJson(file: Blob): Promise<number> {
-  let content: Record<string, unknown>;
-  try {
-    content = record(JSON.parse(await file.text()));
-  } catch (error) {
-    throw new PageError(`The file is not JSON: ${(error as Error).message}. Expected one that this page exported.`);
-  }
-  if (content.format !== FORMAT || !Array.isArray(content.conversations))
-    throw new PageError(`The file holds no conversations of this page; expected JSON with "format": "${FORMAT}".`);
-  for (const given of content.conversations.map(record)) {
-    const conversation = create(readSettings(record(given.settings)));
-    const date = (value: unknown): number => (Number.isFinite(value) ? (value as number) : Date.now());
-    conversation.info.value = {
-      ...conversation.info.value,
-      title: text(given.title),
-      created: date(given.created),
-      updated: date(given.updated),
-    };
-    const messages: unknown[] = Array.isArray(given.messages) ? given.messages : [];
-    conversation.messages.value = messages.map((message) => signal(readMessage(record(message))));
-    await saveNow(conversation);
-  }
-  return content.conversations.length;
+/** A conversation and all its messages, as it is now. */
+export async function read(id: string): Promise<{ info: Info; messages: readonly Message[] } | undefined> {
+  const known = open.get(id);
+  if (known) return { info: { ...known.info.value, leaf: known.leaf.value }, messages: values(known.tree.value) };
+  const info = await database.readInfo(id);
+  return info && { info, messages: await database.readMessages(id) };
 }

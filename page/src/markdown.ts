@@ -41,6 +41,8 @@ export const languageOf = ({ lang = '' }: Tokens.Code): string =>
 
 const marked = new Marked({
   gfm: true,
+  // Line ends are the writer's: those of a poem stay.
+  breaks: true,
   renderer: {
     // Tags are what the model talks about, not what the page is made of.
     html: ({ text }) => escaped(text),

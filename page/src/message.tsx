@@ -1,12 +1,17 @@
 /** One message: what was said, how it ended, and what can be done with it. */
 import { useSignal, type Signal } from '@preact/signals';
-import { useEffect, useRef } from 'preact/hooks';
-import { canGoOn, giveResults, goOn, regenerate, rewrite, sendEdited } from './answer.ts';
-import type { AnswerEnd, Backend, Call } from './backend.ts';
-import type { Conversation, Message } from './conversations.ts';
-import { blocksOf, codeHtml, type Block } from './markdown.ts';
+import { useRef } from 'preact/hooks';
+import { canGoOn, goOn, leaveOutAndRetry, regenerate, rewrite, sendEdited } from './answer.ts';
+import { isContextFull, type AnswerEnd, type Backend } from './backend.ts';
+import { CallView, Results } from './calls.tsx';
+import { Code } from './code.tsx';
+import { choose, type Conversation } from './conversations.ts';
+import { hasDraft } from './drafts.ts';
+import { Editor, editKey } from './editor.tsx';
+import { blocksOf, type Block } from './markdown.ts';
 import { typeset } from './math.ts';
-import { CopyButton, Icon, IconButton, Problem, count, significant } from './ui.tsx';
+import type { Attachment, Message } from './tree.ts';
+import { CopyButton, Icon, IconButton, Problem, composerFocus, count, significant } from './ui.tsx';
 
 export interface MessageProps {
   readonly backend: Backend;
@@ -14,18 +19,6 @@ export interface MessageProps {
   readonly message: Signal<Message>;
   readonly last: boolean;
 }
-
-const Code = ({ code, language, html }: { code: string; language: string; html: string }) => (
-  <div class="code">
-    <div class="code-head">
-      <span>{language || 'text'}</span>
-      <CopyButton text={() => code} label="Copy the code" />
-    </div>
-    <pre tabindex={0} role="group" aria-label="Code">
-      <code dangerouslySetInnerHTML={{ __html: html }} />
-    </pre>
-  </div>
-);
 
 function Markdown({ text }: { text: string }) {
   const blocks = useRef<readonly Block[]>([]);
@@ -53,108 +46,6 @@ function Reasoning({ text, thinking }: { text: string; thinking: boolean }) {
   );
 }
 
-const indented = (json: string): string => {
-  try {
-    return JSON.stringify(JSON.parse(json), null, 2);
-  } catch {
-    return json;
-  }
-};
-
-function CallView({ call }: { call: Call }) {
-  const text = indented(call.arguments);
-  return (
-    <div class="call">
-      <p>
-        <Icon name="cpu" /> Calls <code>{call.name}</code>
-      </p>
-      <Code code={text} language="json" html={codeHtml(text, 'json')} />
-    </div>
-  );
-}
-
-/** The functions are the reader's: what they gave is typed in here, and the model goes on with it. */
-function Results({ backend, conversation, calls }: Pick<MessageProps, 'backend' | 'conversation'> & { calls: readonly Call[] }) {
-  const results = useSignal<readonly string[]>(calls.map(() => ''));
-  return (
-    <form
-      class="results"
-      onSubmit={(event) => {
-        event.preventDefault();
-        void giveResults(
-          backend,
-          conversation,
-          calls.map(({ id }, i) => ({ callId: id, content: results.value[i] })),
-        );
-      }}
-    >
-      {calls.map((call, i) => (
-        <label class="field" key={call.id}>
-          <span>
-            What <code>{call.name}</code> gave
-          </span>
-          <textarea
-            rows={2}
-            required
-            value={results.value[i]}
-            onInput={(event) => (results.value = results.value.with(i, event.currentTarget.value))}
-          />
-        </label>
-      ))}
-      <button type="submit" class="primary">
-        Go on with the result
-      </button>
-    </form>
-  );
-}
-
-interface EditorProps {
-  readonly text: string;
-  readonly action: string;
-  readonly hint?: string | false;
-  readonly onSave: (text: string) => void;
-  readonly onCancel: () => void;
-}
-
-function Editor({ text, action, hint, onSave, onCancel }: EditorProps) {
-  const area = useRef<HTMLTextAreaElement>(null);
-  useEffect(() => {
-    area.current?.focus();
-    area.current?.setSelectionRange(text.length, text.length);
-  }, []);
-  const save = (): void => {
-    const edited = area.current!.value;
-    if (edited.trim()) onSave(edited);
-  };
-  return (
-    <form
-      class="editor"
-      onSubmit={(event) => {
-        event.preventDefault();
-        save();
-      }}
-      onKeyDown={(event) => {
-        if (event.key === 'Escape') {
-          event.stopPropagation();
-          onCancel();
-        }
-        if (event.key === 'Enter' && (event.ctrlKey || event.metaKey)) save();
-      }}
-    >
-      <textarea ref={area} aria-label="Message" rows={Math.min(20, text.split('\n').length + 1)} defaultValue={text} />
-      <div class="row">
-        <button type="submit" class="primary">
-          {action}
-        </button>
-        <button type="button" onClick={onCancel}>
-          Cancel
-        </button>
-        {hint && <small>{hint}</small>}
-      </div>
-    </form>
-  );
-}
-
 /** Tokens a second, and how much of the context is taken. */
 function Speed({ end, model, contextLength }: { end: AnswerEnd; model: string | undefined; contextLength: number | undefined }) {
   const { tokens, promptTokens, cachedTokens, promptMs = 0, predictedMs = 0 } = end;
@@ -176,79 +67,164 @@ const isFull = (end: AnswerEnd | undefined, contextLength: number | undefined): 
 
 const SPEAKERS = { user: 'You', assistant: 'Model', tool: 'Result of a function' };
 
-export function MessageView({ backend, conversation, message, last }: MessageProps) {
-  const editing = useSignal(false);
-  const { role, content, reasoning, calls, attachments, state, failure, end, model } = message.value;
+const AttachmentView = ({ file }: { file: Attachment }) => (
+  <details class="attachment">
+    <summary>
+      <Icon name="attach" /> {file.name} <small>{count(file.text.length)} characters</small>
+    </summary>
+    <pre tabindex={0}>{file.text}</pre>
+  </details>
+);
+
+/** Steps through the versions of a message. */
+function Versions({ conversation, message }: Pick<MessageProps, 'conversation' | 'message'>) {
+  const { id, parent } = message.value;
+  const versions = conversation.versions.value.get(parent) ?? [];
+  const at = versions.indexOf(id);
+  if (versions.length < 2) return null;
+  const step = (icon: 'back' | 'next', label: string, to: number) => (
+    <IconButton
+      icon={icon}
+      label={label}
+      aria-disabled={!versions[to]}
+      onClick={() => versions[to] && choose(conversation, versions[to])}
+    />
+  );
+  return (
+    <div class="versions" role="group" aria-label="Versions">
+      {step('back', 'Version before', at - 1)}
+      <span>
+        {at + 1} / {versions.length}
+      </span>
+      {step('next', 'Version after', at + 1)}
+    </div>
+  );
+}
+
+/** What was left out, what went wrong, and how the answer can be gone on with. */
+function Ending({ backend, conversation, message, last, full }: MessageProps & { full: boolean }) {
+  const { state, failure, leftOut = 0 } = message.value;
+  const { mode, whenFull } = conversation.info.value.settings;
+  const busy = conversation.running.value !== undefined;
+  const goesOn = last && canGoOn(message.value);
+  const leavesOut = whenFull === 'leaveOut';
+  const oldest = mode === 'text' ? 'the beginning of the text' : 'the oldest messages';
+  const leaveOut = (label: string) => (
+    <button type="button" disabled={busy} onClick={() => void leaveOutAndRetry(backend, conversation, message)}>
+      {label}
+    </button>
+  );
+  const continues = (
+    <button type="button" disabled={busy} onClick={() => void goOn(backend, conversation)}>
+      <Icon name="goOn" /> Continue
+    </button>
+  );
+  return (
+    <>
+      {leftOut > 0 && (
+        <p class="ended">
+          {mode === 'text'
+            ? 'The context is full: the model did not see the beginning of the text.'
+            : `The context is full: the model did not see the oldest ${leftOut === 1 ? 'message' : `${count(leftOut)} messages`}.`}
+        </p>
+      )}
+      {state === 'failed' && (
+        <Problem failure={failure}>
+          {goesOn && continues}
+          <button type="button" disabled={busy} onClick={() => void regenerate(backend, conversation, message)}>
+            Try again
+          </button>
+          {failure && isContextFull(failure) && !leavesOut && last && leaveOut(`Leave out ${oldest}`)}
+        </Problem>
+      )}
+      {(state === 'stopped' || state === 'length') && (
+        <p class="ended">
+          {state === 'stopped' ? 'Stopped' : full ? 'The context is full' : 'Cut at the limit of new tokens'}
+          {goesOn && (!full || leavesOut) && continues}
+          {goesOn && full && !leavesOut && leaveOut(`Continue without ${oldest}`)}
+        </p>
+      )}
+    </>
+  );
+}
+
+function Actions({ backend, conversation, message, onEdit }: MessageProps & { onEdit: () => void }) {
+  const { parent, role, content, calls, state, end, model } = message.value;
+  const busy = conversation.running.value !== undefined;
+  const mine = role === 'user';
+  const whole = state !== 'streaming' && role !== 'tool';
+  const again = whole && !mine && state !== 'failed';
+  const several = (conversation.versions.value.get(parent)?.length ?? 0) > 1;
+  const written = whole && (content !== '' || calls !== undefined);
+  if (!several && !again && !written) return null;
+  const contextLength = backend.models.value.find(({ id }) => id === model)?.contextLength;
+  return (
+    <div class="actions">
+      <Versions conversation={conversation} message={message} />
+      {written && <CopyButton text={() => content} label={mine ? 'Copy the message' : 'Copy the answer'} />}
+      {written && !calls && <IconButton icon="edit" label="Edit" disabled={busy} onClick={onEdit} />}
+      {again && (
+        <IconButton icon="again" label="Answer again" disabled={busy} onClick={() => void regenerate(backend, conversation, message)} />
+      )}
+      {whole && end && <Speed end={end} model={backend.models.value.length > 1 ? model : undefined} contextLength={contextLength} />}
+    </div>
+  );
+}
+
+function EditorOf({ backend, conversation, message, onSaved, onCancel }: MessageProps & { onSaved: () => void; onCancel: () => void }) {
+  const { id, role, content } = message.value;
+  const mine = role === 'user';
+  return (
+    <Editor
+      id={id}
+      text={content}
+      action={mine ? 'Send' : 'Save'}
+      hint={`Enter ${mine ? 'sends' : 'saves'}, Shift+Enter breaks the line, Escape cancels. The version before stays.`}
+      onCancel={onCancel}
+      onSave={(text) => {
+        onSaved();
+        if (mine) void sendEdited(backend, conversation, message, text);
+        else void rewrite(conversation, message, text);
+        composerFocus.value++;
+      }}
+    />
+  );
+}
+
+export function MessageView(props: MessageProps) {
+  const { backend, conversation, message, last } = props;
+  const { id, role, content, reasoning, calls, attachments, state, end, model } = message.value;
+  const editing = useSignal(hasDraft(editKey(id)) ? id : '');
   const { mode } = conversation.info.value.settings;
   const streaming = state === 'streaming';
-  const busy = conversation.running.value !== undefined;
-  const contextLength = backend.models.value.find(({ id }) => id === model)?.contextLength;
-  const mine = role === 'user';
-  const full = isFull(end, contextLength);
+  const article = useRef<HTMLElement>(null);
+  const contextLength = backend.models.value.find((one) => one.id === model)?.contextLength;
+  const cancelEditing = (): void => {
+    editing.value = '';
+    // Back to where the edit began.
+    requestAnimationFrame(() => article.current?.querySelector<HTMLElement>('.actions [aria-label=Edit]')?.focus());
+  };
+  const isEdited = editing.value === id && !streaming;
   return (
-    <article class={`message ${role}`} aria-label={SPEAKERS[role]} aria-busy={streaming}>
+    <article ref={article} class={`message ${role}`} aria-label={SPEAKERS[role]} aria-busy={streaming}>
       {reasoning && <Reasoning text={reasoning} thinking={streaming && content === '' && !calls} />}
-      {editing.value ? (
-        <Editor
-          text={content}
-          action={mine ? 'Send' : 'Save'}
-          hint={mine && 'What came after it will be replaced.'}
-          onCancel={() => (editing.value = false)}
-          onSave={(text) => {
-            editing.value = false;
-            if (mine) void sendEdited(backend, conversation, message, text);
-            else rewrite(conversation, message, text);
-          }}
-        />
+      {isEdited ? (
+        <EditorOf {...props} onSaved={() => (editing.value = '')} onCancel={cancelEditing} />
       ) : role === 'assistant' && mode === 'chat' ? (
         <Markdown text={content} />
       ) : (
         content && <div class="plain bubble">{content}</div>
       )}
-      {attachments?.map((file) => (
-        <details class="attachment" key={file.name}>
-          <summary>
-            <Icon name="attach" /> {file.name} <small>{count(file.text.length)} characters</small>
-          </summary>
-          <pre tabindex={0}>{file.text}</pre>
-        </details>
+      {attachments?.map((file, i) => (
+        <AttachmentView key={i} file={file} />
       ))}
       {calls?.map((call) => (
         <CallView key={call.id} call={call} />
       ))}
       {streaming && <span class="cursor" aria-hidden="true" />}
-      {last && calls && state === 'done' && <Results backend={backend} conversation={conversation} calls={calls} />}
-      {state === 'failed' && (
-        <Problem failure={failure}>
-          <button type="button" disabled={busy} onClick={() => void regenerate(backend, conversation, message)}>
-            Try again
-          </button>
-        </Problem>
-      )}
-      {(state === 'stopped' || state === 'length') && (
-        <p class="ended">
-          {state === 'stopped'
-            ? 'Stopped'
-            : full
-              ? 'The context is full: the rest needs a longer one, or a new chat'
-              : 'Cut at the limit of new tokens'}
-          {last && !full && canGoOn(message.value) && (
-            <button type="button" disabled={busy} onClick={() => void goOn(backend, conversation)}>
-              <Icon name="goOn" /> Continue
-            </button>
-          )}
-        </p>
-      )}
-      {!streaming && !editing.value && role !== 'tool' && (content !== '' || calls) && (
-        <div class="actions">
-          <CopyButton text={() => content} label={mine ? 'Copy the message' : 'Copy the answer'} />
-          {!calls && <IconButton icon="edit" label="Edit" disabled={busy} onClick={() => (editing.value = true)} />}
-          {last && !mine && state !== 'failed' && (
-            <IconButton icon="again" label="Answer again" disabled={busy} onClick={() => void regenerate(backend, conversation, message)} />
-          )}
-          {end && <Speed end={end} model={backend.models.value.length > 1 ? model : undefined} contextLength={contextLength} />}
-        </div>
-      )}
+      {last && calls && state === 'done' && <Results key={id} backend={backend} conversation={conversation} id={id} calls={calls} />}
+      <Ending {...props} full={isFull(end, contextLength)} />
+      {!isEdited && <Actions {...props} onEdit={() => (editing.value = id)} />}
     </article>
   );
 }

@@ -1,19 +1,24 @@
 /** Which conversation is shown: its id is the address's fragment, so that going back, reloading and bookmarks work. */
 import { effect } from '@preact/signals';
 import { create, current, load } from './conversations.ts';
-import { sidebarOpen } from './ui.tsx';
+import { composerFocus, sidebarOpen } from './ui.tsx';
 
 /** Shows the conversation that the address names, or a new one. */
 export async function goTo(id: string): Promise<void> {
   const known = id ? await load(id) : undefined;
-  if (known) current.value = known;
-  else if (!current.value || current.value.messages.value.length > 0) current.value = create();
+  if (id !== location.hash.slice(1)) return; // another one was chosen meanwhile
+  if (known && known === current.value) return;
+  if (known) {
+    current.value = known;
+    composerFocus.value++;
+  } else if (!current.value || current.value.messages.value.length > 0) current.value = create();
 }
 
 export function newConversation(): void {
   sidebarOpen.value = false;
   history.pushState(null, '', location.pathname + location.search);
   current.value = create();
+  composerFocus.value++;
 }
 
 export async function startRoute(): Promise<void> {

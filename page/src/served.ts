@@ -10,6 +10,7 @@ import {
   type Failure,
   type ModelInfo,
 } from './backend.ts';
+import { fit, roomFor, type Fitted } from './fit.ts';
 import type { GenerationOptions } from './settings.ts';
 
 /** The server's key, kept for as long as the tab is open. */
@@ -36,6 +37,8 @@ async function request(path: string, init: RequestInit = {}): Promise<Response> 
     throw new PageError('The server needs an API key, or a different one. Enter it in the settings and try again.', 'unauthorized');
   throw new PageError(error?.message ?? `The server answered with status ${response.status}.`, error?.code);
 }
+
+const BROKEN = 'The connection broke before the answer was complete.';
 
 /** Between two questions to a server that did not answer. */
 const RETRY_MS = 3000;
@@ -75,10 +78,19 @@ interface Chunk {
   } | null;
 }
 
+/** The text of a stream. @throws PageError where the server goes away in the middle */
+async function* texts(response: Response): AsyncGenerator<string> {
+  try {
+    yield* response.body!.pipeThrough(new TextDecoderStream());
+  } catch (error) {
+    throw error instanceof DOMException && error.name === 'AbortError' ? error : new PageError(BROKEN);
+  }
+}
+
 /** The events of a stream, as their JSON. @throws PageError where the server reports an error in the middle */
 async function* chunks(response: Response): AsyncGenerator<Chunk> {
   let held = '';
-  for await (const text of response.body!.pipeThrough(new TextDecoderStream())) {
+  for await (const text of texts(response)) {
     const events = (held + text).split('\n\n');
     held = events.pop()!;
     for (const event of events) {
@@ -90,15 +102,42 @@ async function* chunks(response: Response): AsyncGenerator<Chunk> {
   }
 }
 
-async function* answer({ model, task, options, signal }: AnswerRequest): AsyncGenerator<AnswerPart, AnswerEnd> {
-  const body = {
-    ...(model ? { model } : {}),
-    ...fieldsOf(options),
-    ...('prompt' in task ? { prompt: task.prompt } : { messages: task.messages }),
-    ...('messages' in task && task.continues ? { continue_final_message: true } : {}),
-    stream: true,
-    stream_options: { include_usage: true },
-  };
+type Task = AnswerRequest['task'];
+
+/** Fields of a request that say what its prompt is. */
+const promptFields = (task: Task): Record<string, unknown> =>
+  'prompt' in task ? task : { messages: task.messages, ...(task.continues ? { continue_final_message: true } : {}) };
+
+async function post<T>(path: string, body: Record<string, unknown>, signal: AbortSignal): Promise<T> {
+  return (await request(path, { method: 'POST', body: JSON.stringify(body), signal })).json() as Promise<T>;
+}
+
+/** Tokens of a prompt. */
+async function count(task: Task, fields: Record<string, unknown>, signal: AbortSignal): Promise<number> {
+  if ('prompt' in task) {
+    const body = { model: fields.model, content: task.prompt, add_special: true };
+    return (await post<{ tokens: readonly unknown[] }>('tokenize', body, signal)).tokens.length;
+  }
+  const body = { ...fields, ...promptFields(task) };
+  return (await post<{ input_tokens: number }>('v1/chat/completions/input_tokens', body, signal)).input_tokens;
+}
+
+/** The task with as much of it as the model's context holds. */
+async function fitted(
+  { task, options, leaveOut, signal }: AnswerRequest,
+  fields: Record<string, unknown>,
+  contextLength: number | undefined,
+): Promise<Fitted> {
+  if (!leaveOut || contextLength === undefined) return { task, leftOut: 0 };
+  return fit(task, roomFor(contextLength, options.maxTokens), (some) => count(some, fields, signal));
+}
+
+async function* answer(asked: AnswerRequest, contextLength: number | undefined): AsyncGenerator<AnswerPart, AnswerEnd> {
+  const { model, options, signal } = asked;
+  const fields = { ...(model ? { model } : {}), ...fieldsOf(options) };
+  const { task, leftOut } = await fitted(asked, fields, contextLength);
+  if (leftOut > 0) yield { type: 'leftOut', messages: leftOut };
+  const body = { ...fields, ...promptFields(task), stream: true, stream_options: { include_usage: true } };
   const path = 'prompt' in task ? 'v1/completions' : 'v1/chat/completions';
   const response = await request(path, { method: 'POST', body: JSON.stringify(body), signal });
   let finishReason = '';
@@ -120,7 +159,7 @@ async function* answer({ model, task, options, signal }: AnswerRequest): AsyncGe
     }
   }
   signal.throwIfAborted();
-  if (!finishReason) throw new PageError('The connection broke before the answer was complete.');
+  if (!finishReason) throw new PageError(BROKEN);
   return {
     finishReason,
     promptTokens: usage?.prompt_tokens ?? 0,
@@ -141,7 +180,12 @@ export function createServedBackend(): ServedBackend {
   return {
     models,
     problem,
-    answer,
+    async *answer(asked) {
+      const lengthOf = (): number | undefined => models.value.find(({ id }) => id === asked.model)?.contextLength;
+      // The length of a model that was not loaded yet is known once it has been used.
+      if (asked.leaveOut && lengthOf() === undefined) await this.refresh();
+      return yield* answer(asked, lengthOf());
+    },
     async refresh() {
       try {
         const { data } = (await (await request('v1/models')).json()) as { data: { id: string; meta?: { n_ctx?: number } }[] };

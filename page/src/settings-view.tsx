@@ -1,32 +1,32 @@
 /** The settings of a conversation; new conversations begin with those that were last used. */
+import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { setSettings, type Conversation } from './conversations.ts';
 import { DEFAULT_SETTINGS, NUMBER_FIELDS, optionsOf, rowOf, type NumberField, type Settings } from './settings.ts';
 import { failureOf, type Failure } from './backend.ts';
+import { BoundedNumber } from './number-field.tsx';
 import { Dialog, Field, Problem, settingsOpen } from './ui.tsx';
 
-function NumberInput({ conversation, field }: { conversation: Conversation; field: NumberField }) {
+const NumberInput = ({ conversation, field: { name, label, hint } }: { conversation: Conversation; field: NumberField }) => {
   const { numbers } = conversation.info.value.settings;
-  const { standard, least, most, integer } = rowOf(field.name);
+  const row = rowOf(name);
   return (
-    <Field label={field.label} hint={field.hint}>
-      <input
-        type="number"
-        inputmode="decimal"
-        min={Number.isFinite(least) ? least : undefined}
-        max={most}
-        step={integer ? 1 : 'any'}
-        placeholder={standard === undefined ? 'no limit' : String(standard)}
-        value={numbers[field.name] ?? ''}
-        onChange={({ currentTarget: input }) => {
-          if (!input.reportValidity()) return;
-          const { [field.name]: _, ...others } = numbers;
-          setSettings(conversation, { numbers: input.value === '' ? others : { ...others, [field.name]: input.valueAsNumber } });
-        }}
-      />
-    </Field>
+    <BoundedNumber
+      label={label}
+      hint={hint}
+      bounds={row}
+      placeholder={row.standard === undefined ? 'no limit' : String(row.standard)}
+      value={numbers[name]}
+      onChange={(value) => {
+        const { [name]: _, ...others } = numbers;
+        setSettings(conversation, { numbers: value === undefined ? others : { ...others, [name]: value } });
+      }}
+    />
   );
-}
+};
+
+/** Counts resets: fields begin anew. */
+const resets = signal(0);
 
 type TextName = 'system' | 'stop' | 'drySequenceBreakers' | 'logitBias' | 'schema' | 'grammar' | 'tools';
 
@@ -40,7 +40,8 @@ function problemOf(settings: Settings): Failure | undefined {
   }
 }
 
-export function SettingsDialog({ conversation, children }: { conversation: Conversation; children?: ComponentChildren }) {
+/** Fields of a conversation's settings. */
+function fieldsOf(conversation: Conversation) {
   const { settings } = conversation.info.value;
   const set = (changed: Partial<Settings>): void => setSettings(conversation, changed);
   const text = (name: TextName, label: string, hint: string, rows: number, placeholder = '') => (
@@ -55,7 +56,7 @@ export function SettingsDialog({ conversation, children }: { conversation: Conve
       />
     </Field>
   );
-  const choice = <Name extends 'mode' | 'format' | 'toolChoice' | 'thinking'>(
+  const choice = <Name extends 'mode' | 'format' | 'toolChoice' | 'thinking' | 'whenFull'>(
     name: Name,
     label: string,
     options: Record<Settings[Name], string>,
@@ -71,6 +72,61 @@ export function SettingsDialog({ conversation, children }: { conversation: Conve
       </select>
     </Field>
   );
+  return { text, choice };
+}
+
+function AnswerFields({ conversation }: { conversation: Conversation }) {
+  const { settings } = conversation.info.value;
+  const { text, choice } = fieldsOf(conversation);
+  return (
+    <details>
+      <summary>Form of the answer</summary>
+      {choice('format', 'The answer is', {
+        text: 'Text',
+        json_object: 'JSON',
+        json_schema: 'JSON that fits a schema',
+        grammar: 'Text of a grammar (GBNF)',
+      })}
+      {settings.format === 'json_schema' &&
+        text(
+          'schema',
+          'JSON schema',
+          'Every answer fits it: the model cannot write anything else.',
+          8,
+          '{"type": "object", "properties": {}}',
+        )}
+      {settings.format === 'grammar' && text('grammar', 'Grammar', 'In llama.cpp’s GBNF.', 8, 'root ::= "yes" | "no"')}
+      {text('stop', 'Stop at', 'One text per line; \\n is a line break. The answer ends before it.', 2)}
+    </details>
+  );
+}
+
+function ToolFields({ conversation }: { conversation: Conversation }) {
+  const { text, choice } = fieldsOf(conversation);
+  return (
+    <details>
+      <summary>Functions and thinking</summary>
+      {text(
+        'tools',
+        'Functions the model may call',
+        'JSON as OpenAI’s "tools". You give the results yourself.',
+        8,
+        '[{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}]',
+      )}
+      {choice('toolChoice', 'Calls', { auto: 'The model decides', required: 'It must call one', none: 'None' })}
+      {choice(
+        'thinking',
+        'Thinking',
+        { default: 'As the model does by default', on: 'On', off: 'Off' },
+        'Only some chat templates can switch it.',
+      )}
+    </details>
+  );
+}
+
+export function SettingsDialog({ conversation, children }: { conversation: Conversation; children?: ComponentChildren }) {
+  const { settings } = conversation.info.value;
+  const { text, choice } = fieldsOf(conversation);
   return (
     <Dialog open={settingsOpen} title="Settings" side>
       {children}
@@ -82,11 +138,17 @@ export function SettingsDialog({ conversation, children }: { conversation: Conve
           { chat: 'Chat: you and the model take turns', text: 'Text: the model continues what is written' },
           'Text is for models that were never taught to chat.',
         )}
+        {choice(
+          'whenFull',
+          'If the context is full',
+          { refuse: 'Say so', leaveOut: 'Leave out the oldest turns' },
+          'What is left out stays in the conversation, but the model does not see it.',
+        )}
         {settings.mode === 'chat' && text('system', 'System prompt', 'Who the model should be, and how it should answer.', 4)}
       </fieldset>
       <Problem failure={problemOf(settings)} />
       {NUMBER_FIELDS.map(({ title, fields }, i) => (
-        <details key={title} open={i === 0}>
+        <details key={`${resets.value} ${title}`} open={i === 0}>
           <summary>{title}</summary>
           <div class="grid">
             {fields.map((field) => (
@@ -95,44 +157,8 @@ export function SettingsDialog({ conversation, children }: { conversation: Conve
           </div>
         </details>
       ))}
-      <details>
-        <summary>Form of the answer</summary>
-        {choice('format', 'The answer is', {
-          text: 'Text',
-          json_object: 'JSON',
-          json_schema: 'JSON that fits a schema',
-          grammar: 'Text of a grammar (GBNF)',
-        })}
-        {settings.format === 'json_schema' &&
-          text(
-            'schema',
-            'JSON schema',
-            'Every answer fits it: the model cannot write anything else.',
-            8,
-            '{"type": "object", "properties": {}}',
-          )}
-        {settings.format === 'grammar' && text('grammar', 'Grammar', 'In llama.cpp’s GBNF.', 8, 'root ::= "yes" | "no"')}
-        {text('stop', 'Stop at', 'One text per line; \\n is a line break. The answer ends before it.', 2)}
-      </details>
-      {settings.mode === 'chat' && (
-        <details>
-          <summary>Functions and thinking</summary>
-          {text(
-            'tools',
-            'Functions the model may call',
-            'JSON as OpenAI’s "tools". You give the results yourself.',
-            8,
-            '[{"type": "function", "function": {"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}}]',
-          )}
-          {choice('toolChoice', 'Calls', { auto: 'The model decides', required: 'It must call one', none: 'None' })}
-          {choice(
-            'thinking',
-            'Thinking',
-            { default: 'As the model does by default', on: 'On', off: 'Off' },
-            'Only some chat templates can switch it.',
-          )}
-        </details>
-      )}
+      <AnswerFields conversation={conversation} />
+      {settings.mode === 'chat' && <ToolFields conversation={conversation} />}
       <details>
         <summary>Tokens by name</summary>
         {text('logitBias', 'Logit bias', 'JSON: token id to what is added to its logit; -100 bans it.', 2, '{"1234": -100}')}
@@ -142,7 +168,8 @@ export function SettingsDialog({ conversation, children }: { conversation: Conve
         type="button"
         onClick={() => {
           const { mode, model, system } = settings;
-          set({ ...DEFAULT_SETTINGS, mode, model, system });
+          setSettings(conversation, { ...DEFAULT_SETTINGS, mode, model, system });
+          resets.value++;
         }}
       >
         Reset all but the system prompt

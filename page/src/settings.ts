@@ -25,6 +25,8 @@ export interface Settings {
   readonly toolChoice: 'auto' | 'none' | 'required';
   /** `enable_thinking` of the templates that know it. */
   readonly thinking: 'default' | 'on' | 'off';
+  /** Where the context is full: the model is not asked, or the oldest turns are left out. */
+  readonly whenFull: 'refuse' | 'leaveOut';
 }
 
 export const DEFAULT_SETTINGS: Settings = {
@@ -40,6 +42,7 @@ export const DEFAULT_SETTINGS: Settings = {
   tools: '',
   toolChoice: 'auto',
   thinking: 'default',
+  whenFull: 'refuse',
 };
 
 interface Tool {
@@ -90,8 +93,18 @@ export function toolsOf(text: string): Tool[] {
   );
 }
 
-/** @throws PageError where a setting that is written in JSON is none */
+/** Numbers of imported conversations may be anything. @throws PageError */
+function checkNumbers(numbers: Settings['numbers']): void {
+  for (const { name, label } of NUMBER_FIELDS.flatMap(({ fields }) => fields)) {
+    const value = numbers[name];
+    const wrong = value === undefined ? undefined : outOfBounds(value, rowOf(name));
+    if (wrong) throw new PageError(`“${label}” in the settings is ${value}; ${wrong}.`);
+  }
+}
+
+/** @throws PageError where a number is out of bounds, or a setting that is written in JSON is none */
 export function optionsOf(settings: Settings): GenerationOptions {
+  checkNumbers(settings.numbers);
   const options: GenerationOptions = { ...settings.numbers };
   const stop = lines(settings.stop).map(unescaped);
   if (stop.length > 0) options.stop = stop;
@@ -182,5 +195,20 @@ nameOnPage({
 });
 
 /** Bounds and default of a field, as the sampler has them. */
-export const rowOf = (name: NumberField['name']): { standard?: number; least: number; most: number; integer?: boolean } =>
+export const rowOf = (name: NumberField['name']): Bounds & { standard?: number } =>
   name === 'maxTokens' ? { least: 1, most: 2 ** 31 - 1, integer: true } : SAMPLER_NUMBERS[name];
+
+export interface Bounds {
+  readonly least: number;
+  readonly most: number;
+  readonly integer?: boolean;
+}
+
+/** The reason why a number is none that a field takes, as the end of a sentence; undefined where it is one. */
+export function outOfBounds(value: number, { least, most, integer }: Bounds): string | undefined {
+  if (value >= least && value <= most && (!integer || Number.isInteger(value))) return undefined;
+  const range = [Number.isFinite(least) && `at least ${least}`, Number.isFinite(most) && most < 2 ** 31 - 1 && `at most ${most}`].filter(
+    Boolean,
+  );
+  return `expected ${integer ? 'an integer' : 'a number'}${range.length > 0 ? ` of ${range.join(' and ')}` : ''}`;
+}

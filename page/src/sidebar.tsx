@@ -3,10 +3,13 @@ import { signal, useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import type { ComponentChildren } from 'preact';
 import { failureOf, type Failure } from './backend.ts';
-import { current, exportJson, importJson, list, notKept, remove, rename, type Info } from './conversations.ts';
+import { current, list, notKept, remove, rename } from './conversations.ts';
+import type { Info } from './database.ts';
+import { isEscape } from './keys.ts';
 import { newConversation } from './route.ts';
 import { say } from './status.ts';
-import { Icon, IconButton, Mark, Problem, download, sidebarOpen } from './ui.tsx';
+import { exportJson, importJson } from './transfer.ts';
+import { Icon, IconButton, Mark, Problem, composerFocus, download, sidebarOpen } from './ui.tsx';
 
 const failure = signal<Failure | undefined>(undefined);
 const fileName = (title: string): string =>
@@ -34,68 +37,100 @@ async function importFile(file: File): Promise<void> {
 const day = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
 const nameOf = ({ title }: Info): string => title || 'Untitled';
 
-function Item({ info }: { info: Info }) {
-  const state = useSignal<'shown' | 'renamed' | 'deleted'>('shown');
+function RenameForm({ info, onDone }: { info: Info; onDone: () => void }) {
   const input = useRef<HTMLInputElement>(null);
-  const chosen = current.value?.info.value.id === info.id;
   useEffect(() => {
-    if (state.value !== 'renamed') return;
     input.current?.focus();
     input.current?.select();
-  }, [state.value]);
+  }, []);
+  return (
+    <form
+      onSubmit={(event) => {
+        event.preventDefault();
+        onDone();
+        void rename(info.id, input.current!.value.trim());
+      }}
+    >
+      <input
+        ref={input}
+        aria-label="Name of the conversation"
+        defaultValue={info.title}
+        onBlur={(event) => event.currentTarget.form?.requestSubmit()}
+        onKeyDown={(event) => {
+          if (!isEscape(event)) return;
+          event.stopPropagation();
+          event.currentTarget.value = info.title;
+          onDone();
+        }}
+      />
+    </form>
+  );
+}
+
+function DeleteForm({ info, chosen, onKeep }: { info: Info; chosen: boolean; onKeep: () => void }) {
+  const keep = useRef<HTMLButtonElement>(null);
+  useEffect(() => keep.current?.focus(), []);
+  return (
+    <>
+      <span role="alert">Delete “{nameOf(info)}”?</span>
+      <button
+        type="button"
+        class="danger"
+        onClick={() => {
+          if (chosen) newConversation();
+          void remove(info.id);
+          composerFocus.value++;
+        }}
+      >
+        Delete
+      </button>
+      <button type="button" ref={keep} onClick={onKeep}>
+        Keep
+      </button>
+    </>
+  );
+}
+
+/** Closes a menu, and puts the focus back on what opens it. */
+function closeMenu(event: KeyboardEvent & { currentTarget: HTMLDetailsElement }): void {
+  const menu = event.currentTarget;
+  if (!isEscape(event) || !menu.open) return;
+  event.stopPropagation();
+  menu.open = false;
+  menu.querySelector('summary')?.focus();
+}
+
+function Item({ info }: { info: Info }) {
+  const state = useSignal<'shown' | 'renamed' | 'deleted'>('shown');
+  const link = useRef<HTMLAnchorElement>(null);
+  const chosen = current.value?.info.value.id === info.id;
+  const show = (): void => {
+    state.value = 'shown';
+    // Unless somebody has gone elsewhere.
+    requestAnimationFrame(() => document.activeElement === document.body && link.current?.focus());
+  };
   if (state.value === 'renamed')
     return (
       <li>
-        <form
-          onSubmit={(event) => {
-            event.preventDefault();
-            state.value = 'shown';
-            void rename(info.id, input.current!.value.trim());
-          }}
-        >
-          <input
-            ref={input}
-            aria-label="Name of the conversation"
-            defaultValue={info.title}
-            onBlur={(event) => event.currentTarget.form?.requestSubmit()}
-            onKeyDown={(event) => {
-              if (event.key !== 'Escape') return;
-              event.stopPropagation();
-              event.currentTarget.value = info.title;
-              state.value = 'shown';
-            }}
-          />
-        </form>
+        <RenameForm info={info} onDone={show} />
       </li>
     );
   if (state.value === 'deleted')
     return (
       <li class="confirm">
-        <span role="alert">Delete “{nameOf(info)}”?</span>
-        <button
-          type="button"
-          class="danger"
-          onClick={() => {
-            if (chosen) newConversation();
-            void remove(info.id);
-          }}
-        >
-          Delete
-        </button>
-        <button type="button" onClick={() => (state.value = 'shown')}>
-          Keep
-        </button>
+        <DeleteForm info={info} chosen={chosen} onKeep={show} />
       </li>
     );
   return (
     <li class={chosen ? 'chosen' : ''}>
-      <a href={`#${info.id}`} aria-current={chosen ? 'page' : undefined} onClick={() => (sidebarOpen.value = false)}>
+      <a ref={link} href={`#${info.id}`} aria-current={chosen ? 'page' : undefined} onClick={() => (sidebarOpen.value = false)}>
         <span>{nameOf(info)}</span>
         <small>{day.format(info.updated)}</small>
       </a>
       <details
         class="menu"
         onFocusOut={({ currentTarget: menu, relatedTarget }) => menu.contains(relatedTarget as Node) || (menu.open = false)}
+        onKeyDown={closeMenu}
       >
         <summary aria-label={`More for ${nameOf(info)}`}>
           <Icon name="more" />

@@ -17,6 +17,8 @@ const ICONS = {
   edit: 'M4 20h4L19 9l-4-4L4 16zM13 7l4 4',
   again: 'M19 12a7 7 0 1 1-2-5l2 2m0-5v5h-5',
   goOn: 'M6 5l8 7-8 7zM18 5v14',
+  back: 'm15 6-6 6 6 6',
+  next: 'm9 6 6 6-6 6',
   close: 'M6 6l12 12M18 6 6 18',
   more: 'M5 12h.01M12 12h.01M19 12h.01',
   attach: 'm20 11-8 8a5 5 0 0 1-7-7l8-8a3.3 3.3 0 0 1 5 5l-8 8a1.7 1.7 0 0 1-2.500-2.500l7-7',
@@ -149,3 +151,5 @@ export const bytes = (value: number): string =>
 /** Whether the list of conversations is open, where it is not always. */
 export const sidebarOpen = signal(false);
 export const settingsOpen = signal(false);
+/** Counts requests to put the focus where people write. */
+export const composerFocus = signal(0);

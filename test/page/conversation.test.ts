@@ -1,12 +1,19 @@
 /** What the page asks for: messages, options, blocks of Markdown. What is shown is looked at in browsers (test/runtime/checks/page.mjs). */
 import { describe, expect, it } from 'vitest';
-import { titleOf, wireMessages } from '../../page/src/answer.ts';
+import { canGoOn, wireMessages } from '../../page/src/answer.ts';
 import { failureOf, nameOnPage } from '../../page/src/backend.ts';
-import type { Message } from '../../page/src/conversations.ts';
 import { DEFAULT_SETTINGS, NUMBER_FIELDS, optionsOf, rowOf, toolsOf } from '../../page/src/settings.ts';
+import { titleOf, type Message } from '../../page/src/tree.ts';
 import { SAMPLER_NUMBERS, resolveSamplerOptions } from '../../src/sample/options.ts';
 
-const message = (role: Message['role'], content: string, more: Partial<Message> = {}): Message => ({ id: '', role, content, ...more });
+const message = (role: Message['role'], content: string, more: Partial<Message> = {}): Message => ({
+  id: '',
+  parent: null,
+  at: 0,
+  role,
+  content,
+  ...more,
+});
 
 describe('messages', () => {
   it('a system prompt, calls and their results, in OpenAI’s spelling', () => {
@@ -30,6 +37,12 @@ describe('messages', () => {
   it('files are in fences that they do not contain', () => {
     const attachments = [{ name: 'a.md', text: 'x\n````\ny\n' }];
     expect(wireMessages('', [message('user', 'Look', { attachments })])[0].content).toBe('Look\n\na.md:\n`````\nx\n````\ny\n`````');
+  });
+
+  it('answers that were stopped, cut or broken off can be gone on with', () => {
+    const states = ['stopped', 'length', 'failed', 'done', 'streaming'] as const;
+    expect(states.map((state) => canGoOn(message('assistant', 'text', { state })))).toEqual([true, true, true, false, false]);
+    expect(canGoOn(message('assistant', '', { state: 'stopped' }))).toBe(false);
   });
 
   it('titles are the first line, and not long', () => {

@@ -34,6 +34,7 @@ it.each([
     model: backend.models.value[0].id,
     task: tasks[kind],
     options: { ...options, temperature: 0 },
+    leaveOut: false,
     signal: new AbortController().signal,
   });
   let text = '';

@@ -11,7 +11,8 @@ import {
   type Failure,
   type ModelInfo,
 } from '../backend.ts';
-import { newId } from '../conversations.ts';
+import { fit, roomFor } from '../fit.ts';
+import { newId } from '../tree.ts';
 import { say } from '../status.ts';
 
 /** What a model is loaded from: an address, or the files that somebody chose (several: the parts of a split model). */
@@ -97,24 +98,39 @@ export async function load(files: ModelFiles, name: string): Promise<void> {
   }
 }
 
-async function* answer({ task, options, signal }: AnswerRequest): AsyncGenerator<AnswerPart, AnswerEnd> {
+async function fittingText(model: Model, text: string, maxTokens?: number): Promise<{ prompt: string; leftOut: number }> {
+  const { task, leftOut } = await fit({ prompt: text }, roomFor(model.contextLength, maxTokens), (some) =>
+    Promise.resolve('prompt' in some ? model.tokenize(some.prompt, { addSpecial: true }).length : 0),
+  );
+  return { prompt: 'prompt' in task ? task.prompt : text, leftOut };
+}
+
+async function* answer({ task, options, leaveOut, signal }: AnswerRequest): AsyncGenerator<AnswerPart, AnswerEnd> {
   if (!loaded.value) throw new PageError('No model is loaded yet. Choose one above.');
   const { model } = loaded.value;
   if ('prompt' in task) {
     const { tools: _, toolChoice: __, templateVariables: ___, ...sampling } = options;
-    const generation = model.generate(task.prompt, { ...sampling, signal });
+    const { prompt, leftOut } = leaveOut ? await fittingText(model, task.prompt, options.maxTokens) : { prompt: task.prompt, leftOut: 0 };
+    if (leftOut > 0) yield { type: 'leftOut', messages: leftOut };
+    const generation = model.generate(prompt, { ...sampling, signal });
     for await (const { text } of generation) if (text !== '') yield { type: 'content', delta: text };
     const { finishReason, promptIds, ids, timings } = await generation.result();
     return end(finishReason, promptIds, ids, timings);
   }
-  const chat = model.chat(task.messages, { ...options, ...(task.continues ? { continueFinalMessage: true } : {}), signal });
+  const chat = model.chat(task.messages, {
+    ...options,
+    ...(task.continues ? { continueFinalMessage: true } : {}),
+    ...(leaveOut ? { onContextFull: 'shift' } : {}),
+    signal,
+  });
   for await (const event of chat) {
     // Nothing here runs tools: people write what a call gave.
     if (event.type === 'toolResult') continue;
     if (event.type !== 'toolCall') yield event;
     else yield { type: 'toolCall', call: { id: event.call.id ?? newId(), name: event.call.name, arguments: event.call.arguments } };
   }
-  const { finishReason, promptIds, ids, timings } = await chat.result();
+  const { finishReason, promptIds, ids, timings, leftOut } = await chat.result();
+  if (leftOut > 0) yield { type: 'leftOut', messages: leftOut };
   return end(finishReason, promptIds, ids, timings);
 }
 

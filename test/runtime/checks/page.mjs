@@ -1,19 +1,15 @@
 // The page for people, in Chromium and Firefox, as a visitor uses it: the one that servers serve, over scripted answers, and the one that runs the
 // model itself, from a plain static host. axe-core looks at every state, pictures of all are kept.
 import { cpSync, mkdirSync, readFileSync, readdirSync, statSync } from 'node:fs';
-import { createRequire } from 'node:module';
 import { join } from 'node:path';
 import { gzipSync } from 'node:zlib';
-import { app, here, model, root, run, start, tool, work } from '../lib/consumer.mjs';
+import { app, here, model, root, run, start, tool } from '../lib/consumer.mjs';
 import { launchFirefox, launchTabs } from '../lib/drivers.mjs';
 import { serve } from '../lib/server.mjs';
+import { shots, visitor } from '../lib/page-visitor.mjs';
+import { useBounds, useDrafts, useFull, useMigration, useVersions } from '../lib/page-keeps.mjs';
+import { useReturn, useTabs } from '../lib/page-tabs.mjs';
 import { hub, useAway, useFiles, useFormulas, useHub, useLong, useUpdates } from '../lib/page-visits.mjs';
-import { STEP_MS, until } from '../lib/wait.mjs';
-
-/** Read when it is asked for: the matrix installs its packages first. */
-let axeText;
-const axe = () => (axeText ??= readFileSync(createRequire(join(here, 'package.json')).resolve('axe-core/axe.min.js'), 'utf8'));
-const shots = join(work, 'screenshots');
 
 const WIDE = { width: 1280, height: 860 };
 const PHONE = { width: 390, height: 780, isMobile: true, hasTouch: true };
@@ -24,82 +20,10 @@ const VISITORS = {
   'phone-dark': { viewport: PHONE, scheme: 'dark' },
 };
 
-/**
- * What Firefox reports now and then, without an address, of a request that a service worker was answering when its document was left (pages are reloaded
- * here). Whatever a page shows is checked for itself.
- */
-const LEFT_BEHIND = /^Failed to load ‘’\. A ServiceWorker intercepted the request/;
-
-/** A visitor's hands and eyes on a page. */
-function visitor(page, name, faults, origin) {
-  const fault = (what) => faults.push(`${name}: ${what}`);
-  page.on('pageerror', (error) => {
-    if (!LEFT_BEHIND.test(error.message)) fault(error.message);
-  });
-  page.on('request', (request) => {
-    const url = request.url();
-    if (!/^(data|blob|about):/.test(url) && !url.startsWith(origin)) fault(`a request to ${url}`);
-  });
-  const see = (what, look, ...given) => until(`${name}: ${what}`, () => page.evaluate(look, ...given), 30_000);
-  /** An element that stands still, in sight and enabled, is clicked; a picture tells why there was none. */
-  const click = async (selector) => {
-    try {
-      await page.locator(selector).setTimeout(STEP_MS).click();
-    } catch (error) {
-      await page.screenshot({ path: join(shots, `${name}-fault.png`) });
-      throw new Error(`${name}: a click on ${selector}: ${error.message}`, { cause: error });
-    }
-  };
-  const press = (label) => click(`::-p-aria([name="${label}"][role="button"])`);
-  const type = async (selector, text) => {
-    await click(selector);
-    await page.$eval(selector, (field) => field.select());
-    await page.keyboard.type(text);
-  };
-  const busy = () => document.querySelector('[aria-busy=true]') !== null;
-  return {
-    page,
-    fault,
-    see,
-    click,
-    press,
-    type,
-    idle: () => see('no answer under way', () => document.querySelector('[aria-busy=true]') === null),
-    busy: () => see('an answer under way', busy),
-    async say(text) {
-      await type('.composer textarea', text);
-      await page.keyboard.press('Enter');
-    },
-    /** The text of the last answer. */
-    last: () => page.evaluate(() => [...document.querySelectorAll('.message.assistant')].at(-1)?.textContent ?? ''),
-    /** Whoever looks where the action was sees it: it is on the screen, and nothing lies over it. */
-    async inSight(selector, what) {
-      const seen = await page.$eval(selector, (element) => {
-        const { left, top, width, height } = element.getBoundingClientRect();
-        return element.contains(document.elementFromPoint(left + width / 2, top + height / 2));
-      });
-      if (!seen) fault(`${what} is out of sight`);
-    },
-    /** A picture, what axe finds, and whether anything sticks out. */
-    async look(state) {
-      await page.screenshot({ path: join(shots, `${name}-${state}.png`) });
-      if (!(await page.evaluate(() => 'axe' in globalThis))) await page.evaluate(`${axe()}; undefined`);
-      const violations = await page.evaluate(async () =>
-        (await globalThis.axe.run(document)).violations.map(
-          ({ id, nodes }) => `${id}: ${nodes.map((node) => `${node.target} ${node.any[0]?.message ?? ''}`).join(', ')}`,
-        ),
-      );
-      for (const violation of violations) fault(`${state}: axe ${violation.slice(0, 400)}`);
-      const wide = await page.evaluate(() => document.documentElement.scrollWidth - document.documentElement.clientWidth);
-      if (wide > 0) fault(`${state}: the page is ${wide} pixels wider than its window`);
-    },
-  };
-}
-
 const TOOLS = '{"name": "get_weather", "parameters": {"type": "object", "properties": {"city": {"type": "string"}}}}';
 
 /** Everything that a conversation with a server can come to. */
-async function useServed({ page, fault, see, click, press, type, idle, busy, say, last, look }) {
+export async function useServed({ page, fault, see, click, press, type, idle, busy, say, last, look }) {
   const expectLast = async (what, pattern) => {
     const text = await last();
     if (!pattern.test(text)) fault(`${what}: the answer is ${JSON.stringify(text.slice(0, 200))}, expected ${pattern}`);
@@ -314,7 +238,13 @@ async function visit(launch, name, origin, tour, more) {
       const page = await browser.fresh();
       await page.setViewport(viewport);
       if (name.endsWith('Chromium')) await page.emulateMediaFeatures([{ name: 'prefers-color-scheme', value: scheme }]);
-      const hands = visitor(page, `${name.replaceAll(/\W+/g, '-').toLowerCase()}-${kind}`, faults, origin);
+      const named = `${name.replaceAll(/\W+/g, '-').toLowerCase()}-${kind}`;
+      const again = async (viewport) => {
+        const other = await browser.fresh();
+        await other.setViewport(viewport);
+        return visitor(other, `${named}-fresh`, faults, origin);
+      };
+      const hands = { ...visitor(page, named, faults, origin), again };
       await page.goto(`${origin}/`);
       await tour(hands);
       if (kind === kinds.at(-1)[0]) measured = await more?.(hands);
@@ -330,22 +260,42 @@ async function visit(launch, name, origin, tour, more) {
   }
 }
 
+/** The page as a visitor meets it who was never there, on a wide screen. */
+async function inFresh({ again }, origin, visits) {
+  const hands = await again(WIDE);
+  await hands.page.goto(`${origin}/`);
+  await visits(hands);
+  await hands.page.close();
+}
+
 const BROWSERS = { Chromium: launchTabs, Firefox: launchFirefox };
 
 const served = Object.entries(BROWSERS).map(([browser, launch]) => ({
   name: `the page of quantlet serve, ${browser}`,
   async run() {
     cpSync(join(here, 'lib/scripted-server.mjs'), join(app, 'scripted-server.mjs'));
-    const server = await start(process.execPath, [join(app, 'scripted-server.mjs'), model], /port (\d+)/);
+    const serveAt = (port) => start(process.execPath, [join(app, 'scripted-server.mjs'), model, port], /port (\d+)/);
+    let server = await serveAt('0');
     try {
-      const origin = `http://127.0.0.1:${server.found[1]}`;
+      const port = server.found[1];
+      const origin = `http://127.0.0.1:${port}`;
       const tour = async (hands) => {
         await useServed(hands);
         await useFiles(hands);
+        await useVersions(hands);
       };
       return await visit(launch, `served ${browser}`, origin, tour, async (hands) => {
         const measured = await useLong(hands);
-        await useAway(hands, origin, server.stop);
+        await useFull(hands);
+        await useBounds(hands);
+        const others = { stopServer: () => server.stop(), startServer: async () => (server = await serveAt(port)) };
+        await inFresh(hands, origin, async (fresh) => {
+          await useDrafts(fresh);
+          await useTabs(fresh);
+          await useReturn(fresh, others);
+          await useMigration(fresh, `${origin}/health`);
+        });
+        await useAway(hands, origin, others.stopServer);
         return measured;
       });
     } finally {

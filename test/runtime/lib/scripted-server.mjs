@@ -56,6 +56,7 @@ x = \\frac{-b \\pm \\sqrt{b^2 - 4ac}}{2a}
 $$
 
 and cost neither $5 nor $6.`;
+const POEM = 'Roses are red,\nviolets are blue,\n\na poem has lines,\nand keeps them too.';
 const EVIL = `<img src="https://evil.example/a.png" onerror="document.title='evil'"><script>document.title = 'evil'</script>
 
 ![a picture](https://evil.example/b.png) [a link](javascript:document.title='evil') [another](data:text/html,evil)
@@ -83,8 +84,9 @@ function answerTo(prompt) {
     };
   if (said === 'weather')
     return { text: '<tool_call>{"name": "get_weather", "arguments": {"city": "Berlin", "unit": "celsius"}}</tool_call>', ms: 2 };
+  if (said.length > 10_000) return { text: 'That was a long text.', ms: 2 };
   if (said === 'long') return { text: LONG, ms: 20 };
-  const known = { table: TABLE, code: CODE, formulas: FORMULAS, evil: EVIL, all: LONG };
+  const known = { table: TABLE, code: CODE, formulas: FORMULAS, poem: POEM, evil: EVIL, all: LONG };
   return { text: known[said] ?? `You said: ${said}`, ms: 2 };
 }
 
