@@ -1,10 +1,13 @@
 /** The page that a server serves. */
 import { ModelSelect, start } from './app.tsx';
 import { nameOnPage } from './backend.ts';
+import { typesetBy } from './math.ts';
 import { apiKey, createServedBackend } from './served.ts';
+import { typeset } from './small-tex.ts';
 import { Field } from './ui.tsx';
 
 const backend = createServedBackend();
+typesetBy(() => Promise.resolve(typeset));
 nameOnPage({ contextLength: 'context (-c of quantlet serve)' });
 
 // The page opens, with its conversations, while the server is away. The development server has no such file.

@@ -52,7 +52,7 @@ function Welcome({ conversation }: { conversation: Conversation }) {
   );
 }
 
-typesetBy(async () => (await import('../tex.ts')).typeset);
+typesetBy(async () => (await import('./tex.ts')).typeset);
 
 void start({
   backend,

@@ -43,10 +43,9 @@ export async function useServed({ page, fault, see, click, press, type, idle, bu
 
   await say('formulas');
   await idle();
-  // This page has nothing to typeset them with: they stay as they were written, and Markdown leaves them alone.
-  const formulas = await page.$$eval('.message.assistant .tex', (all) => all.map(({ textContent }) => textContent));
-  if (formulas.length !== 2 || !formulas[1].includes('\\frac{-b \\pm \\sqrt{b^2 - 4ac}}{2a}'))
-    fault(`formulas: ${JSON.stringify(formulas)}`);
+  const formulas = await page.$$eval('.message.assistant math', (all) => all.map((math) => math.getBoundingClientRect().height));
+  if (formulas.length !== 2 || formulas.some((height) => height < 8)) fault(`formulas: ${JSON.stringify(formulas)}`);
+  if ((await page.$('.message.assistant .tex')) || !/neither \$5 nor \$6/.test(await last())) fault(`formulas: ${await last()}`);
   await look('formulas');
 
   await say('think');
@@ -283,6 +282,7 @@ const served = Object.entries(BROWSERS).map(([browser, launch]) => ({
         await useServed(hands);
         await useFiles(hands);
         await useVersions(hands);
+        await useFormulas(hands);
       };
       return await visit(launch, `served ${browser}`, origin, tour, async (hands) => {
         const measured = await useLong(hands);

@@ -1,7 +1,7 @@
 /** TeX as MathML by Temml: a chunk of its own, loaded with the first formula. */
 import temml from 'temml';
 import 'temml/dist/Temml-Local.css';
-import type { Typeset } from './math.ts';
+import type { Typeset } from '../math.ts';
 
 /** No lengths that push the page apart, no links and classes (trust), no macros that go on for ever. */
 export const typeset: Typeset = (tex, displayMode) =>
