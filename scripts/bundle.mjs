@@ -70,6 +70,7 @@ async function chunksOf(rolldown) {
     // Packages and Node's own modules, and what is there as a file: kernels, and texts of them.
     external: (id) => (!/^[./]/.test(id) && !isAbsolute(id) ? true : /[\\/]inline[\\/]|\.wasm(\?module)?$/.test(id)),
     preserveEntrySignatures: 'allow-extension',
+    transform: { define: { QUANTLET_VERSION: JSON.stringify(JSON.parse(readFileSync('package.json', 'utf8')).version) } },
   });
   /** All that is imported by these modules and theirs, but not on demand. */
   const reached = (names, context) => {

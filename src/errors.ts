@@ -37,7 +37,7 @@ export type QuantletErrorCode =
   | 'ERR_BUILD_UNAVAILABLE'
   /** A worker thread ended or could not be started. Repeat the call, because a loaded model stays usable. If no worker starts in a page, check the policy's `worker-src`, or pass createWorker. */
   | 'ERR_WORKER_LOST'
-  /** A bundler left out files that quantlet needs on a server. Keep the package external: `serverExternalPackages: ['quantlet']` in Next, `--external:quantlet` with esbuild. */
+  /** A bundler left out files that quantlet needs on a server. Install the package where the bundle runs, or keep the package external: `serverExternalPackages: ['quantlet']` in Next, `--external:quantlet` with esbuild. */
   | 'ERR_BUNDLED'
   /** The model or engine was disposed of and then used, or disposed of during the call. Load it again. */
   | 'ERR_DISPOSED'

@@ -82,7 +82,7 @@ describe('what each part of src/ may import', () => {
 
   it('Node is known to its entry, its threads and workers, the command line, and the listener for its servers', () => {
     const known =
-      /^(cli|cli\/.*|entry\/node-platform|hub\/(cache-folder|download|hash|lock|model-store|places|replace)|openai\/node-listener|threads\/(node|rows-node)|turbo\/(compile|verdict)|worker\/(node|quantize|turbo))\.ts$/;
+      /^(cli|cli\/.*|entry\/node-platform|hub\/(cache-folder|download|hash|lock|model-store|places|replace)|openai\/node-listener|threads\/(node|package-files|rows-node)|turbo\/(compile|verdict)|worker\/(node|quantize|turbo))\.ts$/;
     const users = [...imports.keys()].filter((file) =>
       ts.preProcessFile(text(file)).importedFiles.some((i) => /^(node:|piscina$)/.test(i.fileName)),
     );

@@ -9,6 +9,7 @@ import { newCallId, type ChatMessage, type ChatTool } from './messages.ts';
 import { collectEvents } from './parser.ts';
 import { CHAT_OPTIONS, type ChatBackend, type ChatOptions } from './options.ts';
 import { prepareChatWork, runChat } from './run.ts';
+import { templateFor } from './template.ts';
 import { offeredTools, runTool, toolsToRun, type ToolCall, type ToolResult, type ToolSet } from './tools.ts';
 
 export interface ModelChatOptions extends Omit<ChatOptions, 'tools'> {
@@ -75,8 +76,8 @@ export function createChat(
     const options = checkOptions('chat', given, MODEL_CHAT_OPTIONS);
     const { tools, maxSteps = MAX_STEPS, chatTemplate: _, toolChoice, ...text } = options;
     const backend = backendFor(options);
-    checkConversation(messages, backend.chatTemplate.source);
     const offered = offeredTools(tools);
+    checkConversation(messages, templateFor(backend.chatTemplate, offered).source);
     const added: ChatMessage[] = [];
     let timings: Timings | undefined;
     for (let steps = 1; ; steps++) {

@@ -10,7 +10,7 @@ import {
   MODEL_FLAGS,
   givenText,
   openModel,
-  SHIPPED_MODEL,
+  shippedModel,
   SPECULATION_FLAGS,
   templateOf,
   unescape,
@@ -57,7 +57,8 @@ const KEYS = [
 type ChatFlags = Values<(typeof KEYS)[number]>;
 
 /** What chat says where nobody said which model. */
-const NO_ANSWERS = `This is ${basename(SHIPPED_MODEL)}, which ships with quantlet to try things out: it continues stories and cannot answer questions.
+const noAnswers =
+  (): string => `This is ${basename(shippedModel())}, which ships with quantlet to try things out: it continues stories and cannot answer questions.
 Models to talk with, from the smallest (they are downloaded once):
   quantlet chat -hf ggml-org/Qwen3-0.6B-GGUF
   quantlet chat -hf ggml-org/gemma-3-1b-it-GGUF
@@ -102,7 +103,7 @@ export const chat: Command = {
             singleTurn: values.singleTurn ?? false,
             shift: values.contextShift ?? true,
             timings: values.showTimings ?? false,
-            greeting: (values.model ?? values.hf) === undefined ? NO_ANSWERS + greetingOf(model) : greetingOf(model),
+            greeting: (values.model ?? values.hf) === undefined ? noAnswers() + greetingOf(model) : greetingOf(model),
           },
           signal,
         );

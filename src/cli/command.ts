@@ -9,13 +9,13 @@ import type { SpeculationOptions } from '../generate/draft/options.ts';
 import type { KvType } from '../graph/attention-ops.ts';
 import { openModelFiles } from '../io/model-files.ts';
 import { QuantletError } from '../errors.ts';
+import { packageFile } from '../threads/package-files.ts';
 import { printable, printableLines } from '../printable.ts';
 import { flagNames, lastOf, loadValues, METADATA_FLAGS, type FlagKey, type LoadValues, type Values } from './flags.ts';
 import { resolveModel, type HubFlags } from './hub.ts';
 import { metadataOf } from './metadata.ts';
 import { progressBar } from './progress.ts';
 import { readFile } from 'node:fs/promises';
-import { fileURLToPath } from 'node:url';
 
 export interface Command {
   readonly name: string;
@@ -39,7 +39,8 @@ export interface Command {
 export const DRAIN_MS = 5000;
 
 /** The model that ships with the package. */
-export const SHIPPED_MODEL = fileURLToPath(new URL('../../models/tiny-stories-q4_0.gguf', import.meta.url));
+const SHIPPED_MODEL_URL = import.meta.url ? new URL('../../models/tiny-stories-q4_0.gguf', import.meta.url) : undefined;
+export const shippedModel = (): string => packageFile(SHIPPED_MODEL_URL, 'models/tiny-stories-q4_0.gguf');
 
 interface ModelFlags
   extends HubFlags, LoadValues, Values<(typeof SPECULATION_FLAGS)[number] | (typeof METADATA_FLAGS)[number] | 'lora' | 'loraScaled'> {
@@ -109,7 +110,7 @@ export const SPECULATION_FLAGS = [
 /** The flags with the path of the model that they name, downloaded where it has to be; of the one that ships where they name none. */
 export async function located<V extends HubFlags>(values: V, signal: AbortSignal): Promise<Omit<V, 'hf' | 'hfFile'> & { model: string }> {
   const { hf: _, hfFile: __, ...rest } = values;
-  return { ...rest, model: (await resolveModel(values, signal)) ?? SHIPPED_MODEL };
+  return { ...rest, model: (await resolveModel(values, signal)) ?? shippedModel() };
 }
 
 /** Loads the model of the flags, with a progress bar on stderr where that is a terminal. */

@@ -7,7 +7,8 @@ import { setFlagsFromString } from 'node:v8';
 import { QuantletError } from '../errors.ts';
 import type { OpenedFile, Platform, Turbo } from '../engine/platform.ts';
 import { changedWhileRead, checkedBytes, cutWhileRead, toBytes } from '../io/source.ts';
-import { bundledError, defaultThreads, spawnThreads } from '../threads/node.ts';
+import { defaultThreads, spawnThreads } from '../threads/node.ts';
+import { packageFile } from '../threads/package-files.ts';
 import type { PackingFacts } from '../graph/packing.ts';
 import { TYPE } from '../type-traits.ts';
 import type { Kernels } from '../wasm/abi.ts';
@@ -22,20 +23,17 @@ import { advice, isRemote, locate, remoteOf } from '../hub/repository.ts';
 import { openUrl, repoHint } from '../io/open-url.ts';
 import type { LoadOptions } from '../load-options.ts';
 
-// A literal URL for each: bundlers follow these, and lose computed ones.
-const SIMD = new URL('../../dist/wasm/simd.wasm', import.meta.url);
-const RELAXED = new URL('../../dist/wasm/relaxed.wasm', import.meta.url);
-const DOTADD = new URL('../../dist/wasm/dotadd.wasm', import.meta.url);
+// A literal URL for each: bundlers and nft follow these, and lose computed ones.
+const SIMD = import.meta.url ? new URL('../../dist/wasm/simd.wasm', import.meta.url) : undefined;
+const RELAXED = import.meta.url ? new URL('../../dist/wasm/relaxed.wasm', import.meta.url) : undefined;
+const DOTADD = import.meta.url ? new URL('../../dist/wasm/dotadd.wasm', import.meta.url) : undefined;
+const WASM = { simd: SIMD, relaxed: RELAXED, dotadd: DOTADD };
 
-/** The file of a build, in which the memory is not shared. */
-const WASM: { readonly [K in Build]: URL } = {
-  simd: SIMD,
-  relaxed: RELAXED,
-  dotadd: DOTADD,
-  'simd-threads': SIMD,
-  'relaxed-threads': RELAXED,
-  'dotadd-threads': DOTADD,
-};
+/** The file of a build, in which the memory is not shared: with threads and without it is the same. */
+function wasmFile(build: Build): string {
+  const kind = build.replace(/-threads$/, '') as keyof typeof WASM;
+  return packageFile(WASM[kind], `dist/wasm/${kind}.wasm`);
+}
 
 let features: Features | undefined;
 
@@ -73,13 +71,7 @@ function once(key: string, make: () => Promise<WebAssembly.Module>): Promise<Web
 
 /** A build's file. Read at once: it takes a tenth of a millisecond, and a promise for it comes back when this thread has nothing else to do. */
 function fileOf(build: Build): Uint8Array<ArrayBuffer> {
-  const path = fileURLToPath(WASM[build]);
-  try {
-    return readFileSync(path);
-  } catch (cause) {
-    if ((cause as NodeJS.ErrnoException).code !== 'ENOENT') throw cause;
-    throw bundledError(`${path} is missing`, cause);
-  }
+  return readFileSync(wasmFile(build));
 }
 
 const bytesOf = (build: Build): Uint8Array<ArrayBuffer> => withSharedMemory(fileOf(build), isThreaded(build));
@@ -113,7 +105,7 @@ export const whyNoTurbo = (): string | undefined => turboOff;
 async function compileWithTurbo(build: Build, workers: Promise<unknown> | undefined): Promise<WebAssembly.Module> {
   turboOff = unavailable();
   if (turboOff === '') {
-    const path = fileURLToPath(WASM[build]);
+    const path = wasmFile(build);
     const bytes = bytesOf(build);
     turboOff = await turboVerdict(cacheFolder(process.env), path, build, bytes);
     await workers;

@@ -1,21 +1,13 @@
 /** Node's threads: private Piscina pools, for the steps of a model and for quantising a file. */
-import { existsSync, readFileSync } from 'node:fs';
+import { readFileSync } from 'node:fs';
 import { availableParallelism } from 'node:os';
-import { fileURLToPath } from 'node:url';
-import { Piscina } from 'piscina';
-import { QuantletError } from '../errors.ts';
+import type { Piscina } from 'piscina';
 import { loadPieces, type LoadFailure } from './loading.ts';
+import { bundledError, loadPiscina, packageFile } from './package-files.ts';
 import type { SpawnedThreads } from './shared.ts';
 
-const WORKER = new URL('../../dist/worker/node.cjs', import.meta.url);
-
-/** The error where files of the package are not where they should be. */
-export const bundledError = (missing: string, cause?: unknown): QuantletError =>
-  new QuantletError(
-    'ERR_BUNDLED',
-    `${missing}: a bundler left files of quantlet or Piscina out; keep the package out of the bundle (Next: serverExternalPackages: ['quantlet'], esbuild: --external:quantlet)`,
-    { cause },
-  );
+const WORKER_URL = import.meta.url ? new URL('../../dist/worker/node.cjs', import.meta.url) : undefined;
+const worker = (): string => packageFile(WORKER_URL, 'dist/worker/node.cjs');
 
 /** Workers that each run one task at a time. */
 export interface WorkerPool {
@@ -34,18 +26,18 @@ const workerFlags = (): { execArgv?: string[] } =>
  * A pool of exactly n workers, which all stay until destroy(). (By default Piscina ends idle workers and starts new ones for the next task.)
  * Piscina replaces lost workers, but stops doing so once a worker was lost before it was ready: tasks would then wait for ever.
  * Such a pool is destroyed, with all that waits in it, and the next task gets a new one.
- * @param name the function of the worker's file that tasks run
- * @throws ERR_BUNDLED where the worker's file is missing
+ * @param filename the worker's file
+ * @param name the function of that file that tasks run
+ * @throws ERR_BUNDLED where Piscina is missing
  */
-export function createPool(worker: URL, name: string, n: number, workerData: object): WorkerPool {
-  const filename = fileURLToPath(worker);
-  if (!existsSync(filename)) throw bundledError(`${filename} is missing`);
+export function createPool(filename: string, name: string, n: number, workerData: object): WorkerPool {
+  const Pool = loadPiscina();
   let destroyed = false;
   /** Resolves when the threads of the last pool that was given up have ended: until then they may write to memory that a new pool's threads use. */
   let gone: Promise<void> | undefined;
 
   const start = (): Piscina => {
-    const made = new Piscina({ filename, name, minThreads: n, maxThreads: n, concurrentTasksPerWorker: 1, workerData, ...workerFlags() });
+    const made = new Pool({ filename, name, minThreads: n, maxThreads: n, concurrentTasksPerWorker: 1, workerData, ...workerFlags() });
     // How a task ends is known from its promise. Other errors (a reply that arrives after destroy(), seen on Node 24 in one dispose of 20, or the end
     // of an idle worker) would end the process if there were no listener.
     made.on('error', () => {});
@@ -93,7 +85,7 @@ export function createPool(worker: URL, name: string, n: number, workerData: obj
 
 /** nth workers that start at once, while the host finds out what they will compute. */
 export function spawnThreads(nth: number): SpawnedThreads {
-  const pool = createPool(WORKER, 'serve', nth, {});
+  const pool = createPool(worker(), 'serve', nth, {});
   const starts = Promise.allSettled(Array.from({ length: nth }, () => pool.run(undefined, 'start')));
   /** Files that a bundler left out are missed when workers start. */
   const missed = starts.then((ends) =>

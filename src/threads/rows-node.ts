@@ -4,9 +4,12 @@ import { QuantletError } from '../errors.ts';
 import { QUANTIZERS } from '../quantize/ftype.ts';
 import { rowSize, typesWith, type TypeName, type TypeTraits } from '../type-traits.ts';
 import { createPool } from './node.ts';
+import { packageFile } from './package-files.ts';
 
-const WORKER = new URL('../../dist/worker/quantize.cjs', import.meta.url);
-const QUANTIZE = new URL('../../dist/wasm/quantize.wasm', import.meta.url);
+const WORKER_URL = import.meta.url ? new URL('../../dist/worker/quantize.cjs', import.meta.url) : undefined;
+const worker = (): string => packageFile(WORKER_URL, 'dist/worker/quantize.cjs');
+const QUANTIZER_URL = import.meta.url ? new URL('../../dist/wasm/quantize.wasm', import.meta.url) : undefined;
+const quantizer = (): string => packageFile(QUANTIZER_URL, 'dist/wasm/quantize.wasm');
 
 /** What every worker is started with: compiled modules, the kernels' and that of quantize.wasm. */
 export interface RowsModules {
@@ -76,8 +79,8 @@ export function checkRows({ from, to, ne0, nrows, data, imatrix }: Rows): void {
 
 /** `nthreads` workers, MOST_THREADS at most. */
 export function createRowsPool(kernels: WebAssembly.Module, nthreads: number): RowsPool {
-  const modules: RowsModules = { kernels, quantize: new WebAssembly.Module(readFileSync(QUANTIZE)) };
-  const pool = createPool(WORKER, 'quantize', Math.min(nthreads, MOST_THREADS), modules);
+  const modules: RowsModules = { kernels, quantize: new WebAssembly.Module(readFileSync(quantizer())) };
+  const pool = createPool(worker(), 'quantize', Math.min(nthreads, MOST_THREADS), modules);
   return {
     async quantizeRows(rows) {
       checkRows(rows);

@@ -7,13 +7,14 @@ import { readFileSync } from 'node:fs';
 import { mkdir, rename, writeFile } from 'node:fs/promises';
 import { cpus } from 'node:os';
 import { join } from 'node:path';
-import { fileURLToPath } from 'node:url';
 import { createFingerprint } from '../engine/fingerprint.ts';
+import { packageFile } from '../threads/package-files.ts';
 import { printable } from '../printable.ts';
 import type { Build } from '../wasm/load.ts';
 import { TURBO_FLAGS } from './compile.ts';
 
-const PROGRAM = new URL('../../dist/worker/turbo.js', import.meta.url);
+const PROGRAM_URL = import.meta.url ? new URL('../../dist/worker/turbo.js', import.meta.url) : undefined;
+const PROGRAM = (): string => packageFile(PROGRAM_URL, 'dist/worker/turbo.js');
 /** It takes half a second; more where a machine is busy. */
 const LONGEST_MS = 60_000;
 /** What V8 says of a flag that it does not know. */
@@ -64,7 +65,7 @@ function isPackedProgram(): boolean {
 export async function runSelfTest(
   kernels: string,
   build: Build,
-  { flags = TURBO_FLAGS, program = fileURLToPath(PROGRAM), longestMs = LONGEST_MS }: SelfTestRun = {},
+  { flags = TURBO_FLAGS, program = PROGRAM(), longestMs = LONGEST_MS }: SelfTestRun = {},
 ): Promise<Outcome> {
   // Not the parent's NODE_OPTIONS: it may be told to wait for a debugger.
   const { NODE_OPTIONS: _, ...env } = process.env;

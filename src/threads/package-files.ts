@@ -1,0 +1,80 @@
+/**
+ * Files of the package that are not part of its modules: kernels, workers, Piscina. They lie next to these modules, unless a bundler has put the modules
+ * elsewhere: then they are those of the package as the bundle's folder, or the folder that the process runs in, resolves it.
+ */
+import { existsSync, readFileSync } from 'node:fs';
+import { createRequire } from 'node:module';
+import { dirname, join } from 'node:path';
+import { fileURLToPath, pathToFileURL } from 'node:url';
+import type { Piscina as PiscinaClass } from 'piscina';
+import { QuantletError } from '../errors.ts';
+
+/** The version of these modules; not known where sources run. */
+declare const QUANTLET_VERSION: string | undefined;
+
+/** The error where files of the package are not where they should be. */
+export const bundledError = (missing: string, cause?: unknown): QuantletError =>
+  new QuantletError(
+    'ERR_BUNDLED',
+    `${missing}: a bundler left files of quantlet or Piscina out; install quantlet where the bundle runs, or keep it out of the bundle (Next: serverExternalPackages: ['quantlet'], esbuild: --external:quantlet)`,
+    { cause },
+  );
+
+/** This module's address. A bundle in CommonJS has no import.meta.url, but __filename. */
+const here = import.meta.url || pathToFileURL(__filename).href;
+/** By this name tools that list what a deployment needs (Vercel's nft, in Next) see that it takes Piscina. */
+const require = createRequire(import.meta.url || __filename);
+
+/** The installed package's folder with what it was found from. @throws ERR_BUNDLED where its version is not that of these modules */
+function packageFolder(): string | undefined {
+  for (const from of [here, pathToFileURL(join(process.cwd(), 'package.json')).href]) {
+    let manifest: string;
+    try {
+      manifest = createRequire(from).resolve('quantlet/package.json');
+    } catch {
+      continue;
+    }
+    const { version } = JSON.parse(readFileSync(manifest, 'utf8')) as { version: string };
+    if (typeof QUANTLET_VERSION === 'string' && version !== QUANTLET_VERSION)
+      throw bundledError(`the bundle has quantlet ${QUANTLET_VERSION}, ${dirname(manifest)} has ${version}`);
+    return dirname(manifest);
+  }
+  return undefined;
+}
+
+/**
+ * The path of a file of the package.
+ * @param literal its address next to this package's modules, in a constant, which is what bundlers and nft look for:
+ *   `import.meta.url ? new URL('../../dist/...', import.meta.url) : undefined`
+ * @param path the same from the package's folder
+ * @throws ERR_BUNDLED where it is in neither place
+ */
+export function packageFile(literal: URL | undefined, path: string): string {
+  const own = literal?.protocol === 'file:' ? fileURLToPath(literal) : path;
+  if (existsSync(own)) return own;
+  const folder = packageFolder();
+  const found = folder === undefined ? own : join(folder, path);
+  if (existsSync(found)) return found;
+  throw bundledError(`${found} is missing`);
+}
+
+interface PiscinaModule {
+  readonly Piscina: typeof PiscinaClass;
+}
+let piscina: typeof PiscinaClass | undefined;
+
+/**
+ * Piscina, from where it is installed. Never from inside of a bundle: it starts workers from a file of its own, and esbuild's modules cannot require() what it needs.
+ * @throws ERR_BUNDLED where it is not installed
+ */
+export function loadPiscina(): typeof PiscinaClass {
+  if (piscina) return piscina;
+  try {
+    piscina = (require('piscina') as PiscinaModule).Piscina;
+  } catch (error) {
+    const folder = packageFolder();
+    if (folder === undefined) throw bundledError('Piscina is missing', error);
+    piscina = (createRequire(join(folder, 'package.json'))('piscina') as PiscinaModule).Piscina;
+  }
+  return piscina;
+}
