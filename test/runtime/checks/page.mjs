@@ -259,49 +259,60 @@ async function visit(launch, name, origin, tour, more) {
   }
 }
 
-/** The page as a visitor meets it who was never there, on a wide screen. */
-async function inFresh({ again }, origin, visits) {
-  const hands = await again(WIDE);
-  await hands.page.goto(`${origin}/`);
-  await visits(hands);
-  await hands.page.close();
-}
-
 const BROWSERS = { Chromium: launchTabs, Firefox: launchFirefox };
+
+/** A server with scripted answers, which can go away and come back at its address. */
+async function withServer(use) {
+  cpSync(join(here, 'lib/scripted-server.mjs'), join(app, 'scripted-server.mjs'));
+  const serveAt = (port) => start(process.execPath, [join(app, 'scripted-server.mjs'), model, port], /port (\d+)/);
+  let server = await serveAt('0');
+  const port = server.found[1];
+  try {
+    return await use({
+      origin: `http://127.0.0.1:${port}`,
+      stopServer: () => server.stop(),
+      startServer: async () => (server = await serveAt(port)),
+    });
+  } finally {
+    await server.stop();
+  }
+}
 
 const served = Object.entries(BROWSERS).map(([browser, launch]) => ({
   name: `the page of quantlet serve, ${browser}`,
-  async run() {
-    cpSync(join(here, 'lib/scripted-server.mjs'), join(app, 'scripted-server.mjs'));
-    const serveAt = (port) => start(process.execPath, [join(app, 'scripted-server.mjs'), model, port], /port (\d+)/);
-    let server = await serveAt('0');
-    try {
-      const port = server.found[1];
-      const origin = `http://127.0.0.1:${port}`;
+  run: () =>
+    withServer(({ origin, stopServer }) => {
       const tour = async (hands) => {
         await useServed(hands);
         await useFiles(hands);
-        await useVersions(hands);
-        await useFormulas(hands);
       };
-      return await visit(launch, `served ${browser}`, origin, tour, async (hands) => {
+      return visit(launch, `served ${browser}`, origin, tour, async (hands) => {
         const measured = await useLong(hands);
-        await useFull(hands);
-        await useBounds(hands);
-        const others = { stopServer: () => server.stop(), startServer: async () => (server = await serveAt(port)) };
-        await inFresh(hands, origin, async (fresh) => {
-          await useDrafts(fresh);
-          await useTabs(fresh);
-          await useReturn(fresh, others);
-          await useMigration(fresh, `${origin}/health`);
-        });
-        await useAway(hands, origin, others.stopServer);
+        await useAway(hands, origin, stopServer);
         return measured;
       });
-    } finally {
-      await server.stop();
-    }
-  },
+    }),
+}));
+
+const keeps = Object.entries(BROWSERS).map(([browser, launch]) => ({
+  name: `what the page keeps, ${browser}`,
+  run: () =>
+    withServer((server) => {
+      const tour = async (hands) => {
+        await useVersions(hands);
+        await useFormulas(hands);
+        await useFull(hands);
+      };
+      return visit(launch, `kept ${browser}`, server.origin, tour, async ({ again }) => {
+        const hands = await again(WIDE);
+        await hands.page.goto(`${server.origin}/`);
+        await useDrafts(hands);
+        await useTabs(hands);
+        await useReturn(hands, server);
+        await useBounds(hands);
+        await useMigration(hands, `${server.origin}/health`);
+      });
+    }),
 }));
 
 /** Bytes that a first visit loads, gzipped, without the engine and kernels, which come with the first model. */
@@ -347,4 +358,4 @@ const inPage = Object.entries(BROWSERS).map(([browser, launch]) => ({
   },
 }));
 
-export const pages = [...served, ...inPage];
+export const pages = [...served, ...keeps, ...inPage];

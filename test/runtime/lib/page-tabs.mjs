@@ -34,6 +34,8 @@ async function say(hands, text) {
 
 /** Both tabs write, one after the other and at once, and name the conversation; both have all of it, also after they were loaded again. */
 export async function useTabs(first) {
+  await first.press('New chat');
+  await many(first, 0);
   await say(first, 'one');
   await answered(first, 'You said: one');
   const second = await first.tab();
