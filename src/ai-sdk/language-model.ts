@@ -75,7 +75,11 @@ async function* partsOf(steps: AsyncGenerator<ChatStep, ChatOutcome>, chat: Prep
 export function languageModel(backend: Backend): LanguageModelV3 {
   const start = async (options: LanguageModelV3CallOptions) => {
     const { chat, warnings } = optionsOf(options);
-    const prepared = await inSlices(prepareChatWork(backend, messagesOf(options.prompt), chat), options.abortSignal);
+    const messages = messagesOf(options.prompt);
+    // As with the SDK's other providers, an assistant's message at the end is how the answer begins.
+    const last = messages.at(-1);
+    chat.continueFinalMessage ??= last?.role === 'assistant' && last.tool_calls === undefined;
+    const prepared = await inSlices(prepareChatWork(backend, messages, chat), options.abortSignal);
     return { prepared, warnings, parts: partsOf(runChat(backend, prepared), prepared) };
   };
   return {

@@ -80,6 +80,7 @@ const ownSettings = [
   'reasoningBudget',
   'reasoningBudgetMessage',
   'parallelToolCalls',
+  'continueFinalMessage',
   'templateVariables',
   'ignoreEos',
 ];

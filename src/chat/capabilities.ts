@@ -6,6 +6,12 @@ import type { ChatTool } from './messages.ts';
 export interface ChatCapabilities {
   /** Writes the system message. */
   readonly systemRole: boolean;
+  /** Roles that a conversation may end with for its system message to be written. */
+  readonly systemBefore: readonly PrecedingRole[];
+  /** Roles after which it writes a further system message too, with all else that was said. */
+  readonly systemAfter: readonly PrecedingRole[];
+  /** Handles the role `developer`: it writes such a message otherwise than one of `system` or of any other role, and loses none. */
+  readonly developerRole: boolean;
   /** Writes the descriptions of tools. */
   readonly tools: boolean;
   /** Writes an assistant's tool calls. */
@@ -22,11 +28,22 @@ export interface ChatCapabilities {
   readonly nullContent: boolean;
   /** Wants content as a list of parts. */
   readonly typedContent: boolean;
-  /** Refuses or loses one of two user messages in a row. */
+  /** Roles whose messages it takes as a list of text parts, which it then puts together itself. */
+  readonly textParts: readonly PrecedingRole[];
+  /** Refuses or loses one of two messages in a row of a user, or of the assistant. */
   readonly alternates: boolean;
+  /** Content of an assistant's message that has to stand between a tool's result and a user's message; null where none has to. */
+  readonly toolAnswer: string | null;
+  /** Refuses or loses an assistant's message that no user's message precedes. */
+  readonly userFirst: boolean;
+  /** Refuses or loses what is said where there is no user's message. */
+  readonly needsUser: boolean;
   /** What to give as `tools` where there are none. */
   readonly noTools: 'undefined' | 'null' | 'empty';
 }
+
+/** Roles of messages, `developer` aside. */
+export type PrecedingRole = 'system' | 'user' | 'assistant' | 'tool';
 
 /** Renders with the variables of {@link probe}; throws where the template does. */
 export type RawRender = (variables: Readonly<Record<string, unknown>>) => string;
@@ -40,21 +57,36 @@ const tool: ChatTool = {
   },
 };
 
-const user = { role: 'user', content: 'probe_user' };
-const assistant = { role: 'assistant', content: 'probe_answer' };
+const say = (role: string, content: Content = `probe_${role}`): Message => ({ role, content });
+const system = say('system');
+const later = say('system', 'probe_later');
+const user = say('user');
+const assistant = say('assistant', 'probe_answer');
+const next = say('user', 'probe_next');
 
-function toolTurn(objectArguments: boolean, content: string | null, values: readonly string[]): object[] {
+type Content = string | null | readonly TextPart[];
+interface Message {
+  readonly role: string;
+  readonly content: Content;
+  readonly [field: string]: unknown;
+}
+
+/** A part of a message's content. */
+export interface TextPart {
+  readonly type: 'text';
+  readonly text: string;
+}
+
+/** Content as templates want it that know only parts. */
+export const asPart = (text: string): TextPart[] => [{ type: 'text', text }];
+
+function toolTurn(objectArguments: boolean, content: string | null, values: readonly string[]): Message[] {
   const calls = values.map((value, i) => ({
     id: `probe000${i}`,
     type: 'function',
     function: { name: 'probe_tool', arguments: objectArguments ? { probe_key: value } : `{"probe_key": "${value}"}` },
   }));
-  const results = values.map((value, i) => ({
-    role: 'tool',
-    tool_call_id: `probe000${i}`,
-    name: 'probe_tool',
-    content: `result_${value}`,
-  }));
+  const results = values.map((value, i) => ({ ...say('tool', `result_${value}`), tool_call_id: `probe000${i}`, name: 'probe_tool' }));
   return [user, { role: 'assistant', content, tool_calls: calls }, ...results];
 }
 
@@ -66,7 +98,7 @@ function toolTurn(objectArguments: boolean, content: string | null, values: read
  * @returns the capabilities and, where it supports tool calls, the rendering of one (which shows the syntax of calls)
  */
 export function probe(render: RawRender): { capabilities: ChatCapabilities; sample: string } {
-  const attempt = (messages: readonly object[], tools?: unknown): string => {
+  const plain = (messages: readonly Message[], tools: unknown): string => {
     try {
       return render({ messages: structuredClone(messages), add_generation_prompt: true, ...(tools === undefined ? {} : { tools }) });
     } catch (error) {
@@ -75,40 +107,32 @@ export function probe(render: RawRender): { capabilities: ChatCapabilities; samp
       return '';
     }
   };
-  const noTools =
-    attempt([user]) !== '' ? 'undefined' : attempt([user], null) !== '' ? 'null' : attempt([user], []) !== '' ? 'empty' : 'undefined';
-  const none = noTools === 'undefined' ? undefined : noTools === 'null' ? null : [];
-  const typed = [{ role: 'user', content: [{ type: 'text', text: 'probe_user' }] }];
+  const { none, noTools, typedContent } = findShape(plain);
+  const attempt = (messages: readonly Message[], tools: unknown = none): string =>
+    plain(typedContent ? messages.map(inParts) : messages, tools);
   const tools = attempt([user], [tool]).includes('probe_tool');
   const available = tools ? [tool] : none;
-
-  // The first way to write a call that comes out with its arguments unharmed (not as a string in a string, nor as Python writes a dictionary) and its result.
-  const write = (objectArguments: boolean, nullContent: boolean) => {
-    const text = attempt(toolTurn(objectArguments, nullContent ? null : '', ['probe_value']), available);
-    const harmed = /\\"probe_key|\\u0022probe_key|'probe_key': 'probe_|\{\s*\{\s*"probe_key/.test(text);
-    return {
-      objectArguments,
-      nullContent,
-      text,
-      calls: shows(text, 'probe_value') && !harmed,
-      results: text.includes('result_probe_value'),
-    };
-  };
-  const scored = [false, true].flatMap((nullContent) => {
-    const [asText, asObject] = [write(false, nullContent), write(true, nullContent)];
-    // Where both are the same, text keeps arguments as the model wrote them, and with them the prefix of the next prompt.
-    return asText.text === asObject.text ? [asText] : [asObject, asText];
-  });
-  const best =
-    scored.find((way) => way.calls && way.results) ?? scored.find((way) => way.calls) ?? scored.find((way) => way.results) ?? scored[0];
-  const two = attempt(toolTurn(best.objectArguments, best.nullContent ? null : '', ['probe_first', 'probe_second']), available);
-  const twoUsers = attempt([{ role: 'user', content: 'probe_before' }, user], none);
-  const typedContent = !attempt([user], none).includes('probe_user') && attempt(typed, none).includes('probe_user');
-  const system = { role: 'system', content: typedContent ? [{ type: 'text', text: 'probe_system' }] : 'probe_system' };
+  const best = findCalls((messages) => attempt(messages, available));
+  const turn = (...values: readonly string[]): Message[] => toolTurn(best.objectArguments, best.nullContent ? null : '', values);
+  const two = attempt(turn('probe_first', 'probe_second'), available);
+  /** Is all of it written, with tools and without? */
+  const writes = (...messages: readonly Message[]): boolean =>
+    [...new Set([none, available])].every((offered) => {
+      const text = attempt(messages, offered);
+      const words = messages.flatMap(({ content }) => wordsOf(content));
+      return [...words, ...(offered === available && tools ? ['probe_tool'] : [])].every((word) => text.includes(word));
+    });
+  // A template that writes results and no calls gets these as text.
+  const result = turn('probe_value').at(-1)!;
+  const called = !best.results ? undefined : best.calls ? turn('probe_value') : [user, assistant, result];
+  const systemRole = attempt([system, user, assistant, next]).includes('probe_system');
   return {
     sample: best.calls ? best.text : '',
     capabilities: {
-      systemRole: attempt([system, user, assistant, user], none).includes('probe_system'),
+      systemRole,
+      systemBefore: systemRole ? findEnds(writes, called) : [],
+      systemAfter: systemRole ? findSystem(writes, called) : [],
+      developerRole: findDeveloper(attempt, writes),
       tools,
       toolCalls: best.calls,
       parallelToolCalls:
@@ -120,10 +144,131 @@ export function probe(render: RawRender): { capabilities: ChatCapabilities; samp
       objectArguments: best.objectArguments,
       nullContent: best.nullContent,
       typedContent,
-      alternates: !(twoUsers.includes('probe_before') && twoUsers.includes('probe_user')),
+      textParts: findParts(attempt, called, available),
+      alternates: !(writes(say('user', 'probe_before'), user) && writes(user, say('assistant', 'probe_before'), assistant, next)),
+      toolAnswer: called && !writes(...called, next) ? findAnswer(writes, called) : null,
+      userFirst: !writes(assistant, user),
+      needsUser: systemRole && !writes(system),
       noTools,
     },
   };
+}
+
+const inParts = (message: Message): Message =>
+  typeof message.content === 'string' ? { ...message, content: asPart(message.content) } : message;
+
+const wordsOf = (content: Content): string[] => (typeof content === 'string' ? [content] : (content ?? []).map(({ text }) => text));
+
+/** What a template gets where there are no tools, and whether it knows contents as parts only. */
+function findShape(
+  plain: (messages: readonly Message[], tools: unknown) => string,
+): { none: unknown } & Pick<ChatCapabilities, 'noTools' | 'typedContent'> {
+  const kinds = ['undefined', 'null', 'empty'] as const;
+  const values = { undefined, null: null, empty: [] };
+  for (const typedContent of [false, true])
+    for (const noTools of kinds)
+      if (plain([typedContent ? inParts(user) : user], values[noTools]).includes('probe_user'))
+        return { none: values[noTools], noTools, typedContent };
+  return { none: undefined, noTools: 'undefined', typedContent: false };
+}
+
+/** The first way to write a call that comes out with its arguments unharmed (not as a string in a string, nor as Python writes a dictionary) and its result. */
+function findCalls(attempt: (messages: readonly Message[]) => string) {
+  const write = (objectArguments: boolean, nullContent: boolean) => {
+    const text = attempt(toolTurn(objectArguments, nullContent ? null : '', ['probe_value']));
+    const harmed = /\\"probe_key|\\u0022probe_key|'probe_key': 'probe_|\{\s*\{\s*"probe_key/.test(text);
+    const results = text.includes('result_probe_value');
+    return { objectArguments, nullContent, text, calls: shows(text, 'probe_value') && !harmed, results };
+  };
+  const scored = [false, true].flatMap((nullContent) => {
+    const [asText, asObject] = [write(false, nullContent), write(true, nullContent)];
+    // Where both are the same, text keeps arguments as the model wrote them, and with them the prefix of the next prompt.
+    return asText.text === asObject.text ? [asText] : [asObject, asText];
+  });
+  return (
+    scored.find((way) => way.calls && way.results) ?? scored.find((way) => way.calls) ?? scored.find((way) => way.results) ?? scored[0]
+  );
+}
+
+type Writes = (...messages: readonly Message[]) => boolean;
+
+/** Roles at a conversation's end that leave its system message in the prompt. */
+function findEnds(writes: Writes, called: readonly Message[] | undefined): PrecedingRole[] {
+  const ends: readonly (readonly Message[])[] = [[system], [system, user], [system, user, assistant], called ? [system, ...called] : []];
+  return ends.filter((messages) => messages.length > 0 && writes(...messages)).map((messages) => messages.at(-1)!.role as PrecedingRole);
+}
+
+/** The shortest answer after which a user may go on. An empty one is refused by some; coding agents give these the last. */
+const findAnswer = (writes: Writes, called: readonly Message[]): string =>
+  ['', ' ', 'Done.'].find((answer) => writes(...called, say('assistant', answer), next)) ?? '';
+
+/** Roles after which a system message keeps its place, whether the conversation begins with one or not. */
+function findSystem(writes: Writes, called: readonly Message[] | undefined): PrecedingRole[] {
+  const conversations: Record<PrecedingRole, readonly (readonly Message[])[]> = {
+    system: [
+      [system, later, user],
+      [system, later, user, assistant, next],
+    ],
+    user: [
+      [user, later],
+      [user, later, next],
+      [user, later, assistant, next],
+    ],
+    assistant: [
+      [user, assistant, later],
+      [user, assistant, later, next],
+    ],
+    tool: called
+      ? [
+          [...called, later],
+          [...called, later, next],
+          [...called, later, assistant, next],
+        ]
+      : [],
+  };
+  const keeps = (role: PrecedingRole): boolean =>
+    conversations[role].length > 0 &&
+    conversations[role].every((messages) => writes(...messages) && (role === 'system' || writes(system, ...messages)));
+  return (Object.keys(conversations) as PrecedingRole[]).filter(keeps);
+}
+
+/**
+ * A template that writes any role by its name, as ChatML does, writes a turn that its model has never seen; one that writes the same for both
+ * is served by `system`.
+ */
+function findDeveloper(attempt: (messages: readonly Message[]) => string, writes: Writes): boolean {
+  const asRole = (role: string): string => attempt([say(role, 'probe_later'), user, assistant, next]);
+  const own = asRole('developer');
+  const developer = say('developer', 'probe_later');
+  return (
+    own !== asRole('probe_role').replaceAll('probe_role', 'developer') &&
+    own !== asRole('system') &&
+    [
+      [developer, user],
+      [system, developer, user],
+      [user, developer],
+      [user, assistant, developer, next],
+    ].every((messages) => writes(...messages))
+  );
+}
+
+/** Roles whose text parts are written, and not as data. */
+function findParts(
+  attempt: (messages: readonly Message[], tools?: unknown) => string,
+  called: readonly Message[] | undefined,
+  available: unknown,
+): PrecedingRole[] {
+  const content = [...asPart('probe_one'), ...asPart('probe_two')];
+  const conversations: Record<PrecedingRole, readonly Message[]> = {
+    system: [say('system', content), user],
+    user: [say('user', content)],
+    assistant: [user, say('assistant', content), next],
+    tool: called ? [...called.slice(0, -1), { ...called.at(-1)!, content }] : [],
+  };
+  return (Object.keys(conversations) as PrecedingRole[]).filter((role) => {
+    const text = conversations[role].length > 0 ? attempt(conversations[role], role === 'tool' ? available : undefined) : '';
+    return text.includes('probe_one') && text.includes('probe_two') && !/["']type["']/.test(text);
+  });
 }
 
 /** Is a value of a call in the text, apart from the result that holds it too? */

@@ -38,24 +38,32 @@ function* same<T>(value: T): Work<T> {
 const STRIDE = 1024;
 
 /**
+ * A noncharacter that a conversation does not hold, as it is or escaped: the last one, or the first from `from` on.
+ * @throws ERR_INVALID_ARGUMENT where it holds all of them
+ */
+export function unusedMark(given: string, from?: number): string {
+  // Read once: to look for each of them alone would read a long conversation up to 64 times.
+  const taken = new Set(
+    Array.from(given.matchAll(/[\ufdd0-\ufdef]|\\u(fd[de][0-9a-f])/g), ([found, code]) =>
+      code === undefined ? found.charCodeAt(0) : parseInt(code, 16),
+    ),
+  );
+  const free = Array.from({ length: LAST - FIRST + 1 }, (_, i) => FIRST + i).filter((code) => !taken.has(code));
+  const code = from === undefined ? free.at(-1) : free[0];
+  if (code !== undefined && (from !== undefined || free.length > 1)) return String.fromCharCode(code);
+  throw new QuantletError(
+    'ERR_INVALID_ARGUMENT',
+    'The conversation holds all of the noncharacters U+FDD0 to U+FDEF; expected text without one of them.',
+  );
+}
+
+/**
  * A mark is put only where `breaksIn` finds something, so that a template sees nearly every text as it is.
  * @param given everything that may be written: the mark must not occur in it
  */
 export function createContentMarks(breaksIn: BreaksIn, given: () => string): ContentMarks {
   let chosen: string | undefined;
-  const choose = (): string => {
-    // Read once: to look for each of them alone would read a long conversation up to 64 times.
-    const taken = new Set(
-      Array.from(given().matchAll(/[\ufdd0-\ufdef]|\\u(fd[de][0-9a-f])/g), ([found, code]) =>
-        code === undefined ? found.charCodeAt(0) : parseInt(code, 16),
-      ),
-    );
-    for (let code = FIRST; code <= LAST; code++) if (!taken.has(code)) return String.fromCharCode(code);
-    throw new QuantletError(
-      'ERR_INVALID_ARGUMENT',
-      'The conversation holds all of the noncharacters U+FDD0 to U+FDEF; expected text without one of them.',
-    );
-  };
+  const choose = (): string => unusedMark(given(), FIRST);
   function* mark(text: string, keep?: ReadonlySet<string>, least = 0): Work<string> {
     const breaks = (yield* breaksIn(text, keep)).filter((at) => at >= least);
     if (breaks.length === 0) return text;

@@ -57,6 +57,17 @@ export function checkTools(tools: readonly ChatTool[]): void {
   }
 }
 
+/** A tool with its optional fields, which many templates read without asking: a description, and parameters of no arguments. */
+export function completeTool(tool: ChatTool): ChatTool {
+  const { name, description, parameters, ...others } = tool.function;
+  const none = Object.keys(parameters ?? {}).length === 0;
+  return {
+    ...tool,
+    type: 'function',
+    function: { name, description: description ?? '', parameters: none ? { type: 'object', properties: {} } : parameters!, ...others },
+  };
+}
+
 /**
  * A message's content as one string: text parts joined by a line break.
  * @throws QuantletError ERR_INVALID_ARGUMENT for images, audio and other parts that are not text

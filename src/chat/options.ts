@@ -4,6 +4,7 @@ import { internal, isPlain, KIND, whole, type Kind, type Kinds } from '../option
 import type { Work } from '../slices.ts';
 import type { BreaksIn } from '../tokenize/breaks.ts';
 import type { EncodeOptions } from '../tokenize/tokenizer.ts';
+import type { Continuation } from './begun.ts';
 import type { ChatTool } from './messages.ts';
 import type { ChatTemplate } from './template.ts';
 
@@ -72,8 +73,13 @@ export interface ChatOptions extends Omit<GenerateOptions, 'special' | 'parseSpe
   templateVariables?: Readonly<Record<string, unknown>>;
   /** An answer that fills the context goes on, behind so many tokens of its prompt: what servers are asked for. @internal */
   answerShift?: { readonly keep: number };
-  /** The last message, the assistant's, is how the answer begins: what comes goes on from there (vLLM's and transformers' name). Default false. */
-  continueFinalMessage?: boolean;
+  /**
+   * The last message, the assistant's, is how the answer begins: what comes goes on from there (vLLM's and transformers' name). `true`: with its content,
+   * or with its reasoning where there is no content; `content` and `reasoning` say which. Default false.
+   */
+  continueFinalMessage?: Continuation;
+  /** False: the prompt ends with the last message, without the header of an answer (transformers' name). Default true. */
+  addGenerationPrompt?: boolean;
 }
 
 const { special: _, keep: __, spanBudget: ___, ...TEXT_OPTIONS } = GENERATE_OPTIONS;
@@ -88,7 +94,11 @@ export const CHAT_OPTIONS = {
   reasoningBudget: whole(-1),
   reasoningBudgetMessage: KIND.string,
   parseSpecial: KIND.boolean,
-  continueFinalMessage: KIND.boolean,
+  continueFinalMessage: {
+    is: (v) => [true, false, 'content', 'reasoning'].includes(v as Continuation),
+    expected: 'true, false, "content" or "reasoning"',
+  },
+  addGenerationPrompt: KIND.boolean,
   templateVariables: KIND.object,
   answerShift: internal(KIND.object),
 } satisfies Kinds<ChatOptions>;

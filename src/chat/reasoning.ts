@@ -6,7 +6,10 @@ import type { ChatBackend, ChatOptions } from './options.ts';
 import type { RenderOptions } from './template.ts';
 
 /** The variables that the template is given: those of the options, and that nothing is to be reasoned where the budget is 0. */
-export function templateExtra({ reasoningBudget, templateVariables }: ChatOptions): Pick<RenderOptions, 'extra'> {
+export function templateExtra({
+  reasoningBudget,
+  templateVariables,
+}: Pick<ChatOptions, 'reasoningBudget' | 'templateVariables'>): Pick<RenderOptions, 'extra'> {
   const none = reasoningBudget === 0 ? { enable_thinking: false } : undefined;
   return none || templateVariables ? { extra: { ...none, ...templateVariables } } : {};
 }

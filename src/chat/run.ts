@@ -5,8 +5,8 @@ import { plainFormat, type PlainFormat } from '../grammar/schema-source.ts';
 import { atOnce, type Work } from '../slices.ts';
 import type { BreaksIn } from '../tokenize/breaks.ts';
 import type { EncodeOptions } from '../tokenize/tokenizer.ts';
-import { jsonCallFormat, type ChatFormat } from './formats.ts';
-import { checkTools, contentText, type ChatMessage, type ChatTool } from './messages.ts';
+import { jsonCallFormat } from './formats.ts';
+import { checkTools, type ChatMessage, type ChatTool } from './messages.ts';
 import { createChatParser, type ChatEvent } from './parser.ts';
 import { namedTool, type ChatBackend, type ChatOptions } from './options.ts';
 import { reasoningLimit, templateExtra } from './reasoning.ts';
@@ -97,14 +97,10 @@ function conversationOf(
     options.parseSpecial || !backend.breaksIn ? undefined : (text, keep) => backend.breaksIn!(text, keep);
   return {
     *render(messages) {
-      const begun = options.continueFinalMessage ? begunAnswer(messages) : undefined;
-      const conversation: RenderOptions = {
-        messages: begun ? messages.slice(0, -1) : messages,
-        tools: offered,
-        ...templateExtra(options),
+      return yield* promptOf(backend, {
+        ...renderOptions(messages, { ...options, tools: offered }),
         ...(breaksIn ? { breaksIn } : {}),
-      };
-      return yield* promptOf(backend, conversation, begun);
+      });
     },
     prepared: ({ prompt: { text, promptIds, opening }, leftOut }, more) => ({
       prompt: text,
@@ -156,12 +152,24 @@ function* leaveOut(
   return best;
 }
 
+/** A conversation's options as its template takes them. */
+export const renderOptions = (
+  messages: readonly ChatMessage[],
+  options: Pick<
+    ChatOptions,
+    'tools' | 'toolChoice' | 'addGenerationPrompt' | 'continueFinalMessage' | 'reasoningBudget' | 'templateVariables'
+  >,
+): RenderOptions => ({
+  messages,
+  tools: options.toolChoice === 'none' ? [] : (options.tools ?? []),
+  addGenerationPrompt: options.addGenerationPrompt ?? true,
+  continueFinal: options.continueFinalMessage ?? false,
+  ...templateExtra(options),
+});
+
 /** A conversation as its template writes it, and its tokens. */
-function* promptOf(backend: ChatBackend, conversation: RenderOptions, begun: ChatMessage | undefined): Work<Prompt> {
-  const rendered = yield* backend.chatTemplate.renderWork(conversation);
-  const { text, breaks, opening } = begun
-    ? yield* withBegun(rendered, begun, templateFor(backend.chatTemplate, conversation.tools).format, conversation.breaksIn)
-    : { ...rendered, opening: undefined };
+function* promptOf(backend: ChatBackend, conversation: RenderOptions): Work<Prompt> {
+  const { text, breaks, opening } = yield* backend.chatTemplate.renderWork(conversation);
   // Where the template writes the beginning-of-sequence token, the tokenizer must not add another one.
   const { length: bos } = backend.bos;
   const bare = bos > 0 && text.startsWith(backend.bos) ? text.slice(bos) : undefined;
@@ -175,47 +183,6 @@ function* promptOf(backend: ChatBackend, conversation: RenderOptions, begun: Cha
       ? withBos
       : yield* encode(backend, text, { addSpecial: false, parseSpecial: true, breaks });
   return { text, promptIds, opening };
-}
-
-/** @throws ERR_INVALID_ARGUMENT where the last message is no answer that can be gone on with */
-function begunAnswer(messages: readonly ChatMessage[]): ChatMessage {
-  const last = Array.isArray(messages) ? messages.at(-1) : undefined;
-  if (last?.role !== 'assistant' || (last.tool_calls?.length ?? 0) > 0)
-    throw new QuantletError(
-      'ERR_INVALID_ARGUMENT',
-      `continueFinalMessage goes on with the last message, which is ${last ? `of the role ${last.role}${last.role === 'assistant' ? ' and calls tools' : ''}` : 'not there'}; expected one of the assistant without calls`,
-    );
-  return last;
-}
-
-/** The beginning of an answer behind a prompt, its reasoning between the format's markers. */
-function* withBegun(
-  { text, breaks }: { text: string; breaks: readonly number[] },
-  { content, reasoning_content: reasoning = '' }: ChatMessage,
-  format: ChatFormat,
-  breaksIn: BreaksIn | undefined,
-): Work<{ text: string; breaks: readonly number[]; opening: string }> {
-  const said = contentText(content);
-  const opened = format.reasoning.find(({ start }) => text.trimEnd().endsWith(start));
-  const pair = opened ?? format.reasoning[0];
-  let prompt = text;
-  let opening = text;
-  const at = [...breaks];
-  const add = function* (part: string): Work<void> {
-    if (breaksIn) for (const offset of yield* breaksIn(part)) at.push(prompt.length + offset);
-    prompt += part;
-  };
-  if (pair && (opened || reasoning !== '')) {
-    if (!opened) prompt += `${pair.start}\n`;
-    opening = prompt;
-    yield* add(reasoning);
-    if (said !== '') {
-      prompt += `\n${pair.end}\n\n`;
-      opening = prompt;
-    }
-  }
-  yield* add(said);
-  return { text: prompt, breaks: at, opening };
 }
 
 /** A backend's tokenize(), with pauses where it knows how. */
@@ -240,6 +207,7 @@ export async function* runChat(backend: ChatBackend, chat: PreparedChat): AsyncG
     templateVariables: _,
     parseSpecial: __,
     continueFinalMessage: ___,
+    addGenerationPrompt: _____,
     onContextFull: ____,
     answerShift,
     responseFormat,

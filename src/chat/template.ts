@@ -2,22 +2,24 @@
 import { QuantletError } from '../errors.ts';
 import { atOnce, type Work } from '../slices.ts';
 import type { BreaksIn } from '../tokenize/breaks.ts';
-import type { ParsedCall } from './calls.ts';
+import { writeBegun, type BegunPrompt, type Continuation } from './begun.ts';
 import { probe, type ChatCapabilities } from './capabilities.ts';
-import { createContentMarks, noMarks, type ContentMarks, type RenderedPrompt } from './contents.ts';
+import { createContentMarks, noMarks, type RenderedPrompt } from './contents.ts';
+import { draftsOf } from './drafts.ts';
 import { detectFormat, type ChatFormat } from './formats.ts';
 import { compileJinja, strftime, type CompiledJinja } from './jinja.ts';
 import { TemplateBudget } from './jinja-run.ts';
 import { NAMED_TEMPLATES } from './named-templates.ts';
 import { nearest } from '../nearest.ts';
-import { parseJson } from './json.ts';
-import { argumentsObject, argumentsText, checkMessages, checkTools, contentText, type ChatMessage, type ChatTool } from './messages.ts';
+import { checkMessages, checkTools, completeTool, type ChatMessage, type ChatTool } from './messages.ts';
 
 export interface RenderOptions {
   readonly messages: readonly ChatMessage[];
   readonly tools?: readonly ChatTool[];
   /** End with the header of the assistant's answer. Default true. */
   readonly addGenerationPrompt?: boolean;
+  /** End within the last message, the assistant's, which the answer goes on with. Default false. */
+  readonly continueFinal?: Continuation;
   /** Further variables of the template, `enable_thinking` for instance. */
   readonly extra?: Readonly<Record<string, unknown>>;
   /** Finds control tokens in what people wrote, which are then to stay text. Absent: they are read. */
@@ -41,7 +43,7 @@ export interface ChatTemplate {
    */
   render(options: RenderOptions): string;
   /** The same as work that pauses, with the offsets that keep what people wrote from being read as control tokens. */
-  renderWork(options: RenderOptions): Work<RenderedPrompt>;
+  renderWork(options: RenderOptions): Work<BegunPrompt>;
 }
 
 /** A model's templates, as Jinja source. */
@@ -121,22 +123,16 @@ export function createChatTemplate(
   } catch (error) {
     warnings.push(`The template for tools (tokenizer.chat_template.tool_use) is left out. ${messageOf(error)}.`);
   }
-  function* renderWork(conversation: RenderOptions): Work<RenderedPrompt> {
-    const template = templateFor(chatTemplate, conversation.tools);
-    return yield* template === chatTemplate ? renderOwn(conversation) : template.renderWork(conversation);
-  }
-  function* renderOwn({
+  function* write({
     messages,
     tools: offered = [],
     addGenerationPrompt = true,
     extra = {},
     breaksIn,
   }: RenderOptions): Work<RenderedPrompt> {
-    checkMessages(messages);
-    checkTools(offered);
     const marks = breaksIn ? createContentMarks(breaksIn, () => JSON.stringify([messages, offered, extra]) + text) : noMarks;
-    const tools = yield* marks.markAll(offered);
-    const given = yield* adapt(messages, tools, { can: capabilities, format, source: text, marks, read });
+    const tools = yield* marks.markAll(offered.map(completeTool));
+    const given = yield* draftsOf(messages, tools, { can: capabilities, format, source: text, marks, read });
     const none = capabilities.noTools === 'null' ? null : [];
     const available = tools.length > 0 && capabilities.tools ? { tools } : capabilities.noTools === 'undefined' ? {} : { tools: none };
     try {
@@ -151,6 +147,17 @@ export function createChatTemplate(
         { cause: error },
       );
     }
+  }
+  function* renderWork(options: RenderOptions): Work<BegunPrompt> {
+    const template = templateFor(chatTemplate, options.tools);
+    if (template !== chatTemplate) return yield* template.renderWork(options);
+    const { messages, tools = [], continueFinal = false, breaksIn } = options;
+    checkMessages(messages);
+    checkTools(tools);
+    if (continueFinal === false) return yield* write(options);
+    const writing = (some: readonly ChatMessage[], addGenerationPrompt: boolean): Work<RenderedPrompt> =>
+      write({ ...options, messages: some, addGenerationPrompt });
+    return yield* writeBegun(messages, continueFinal, { write: writing, format, breaksIn });
   }
   const chatTemplate: ChatTemplate = {
     source: text,
@@ -196,179 +203,4 @@ function readByTemplate(source: string): ReadonlySet<string> {
       match.slice(1).find((text) => text !== undefined)!,
     ),
   );
-}
-
-/** A template and what is known of it, and the marks of one conversation. */
-interface Writing {
-  readonly can: ChatCapabilities;
-  readonly format: ChatFormat;
-  readonly source: string;
-  readonly marks: ContentMarks;
-  readonly read: ReadonlySet<string>;
-}
-
-type Draft = Record<string, unknown> & { role: string; content: unknown };
-
-/** The messages as this template can write them. */
-function* adapt(messages: readonly ChatMessage[], tools: readonly ChatTool[], writing: Writing): Work<Draft[]> {
-  const { can, format, source } = writing;
-  let drafts: Draft[] = [];
-  for (const message of messages) {
-    drafts.push(yield* draftOf(message, writing));
-    yield;
-  }
-  const system: string[] = [];
-  while (drafts[0]?.role === 'system') system.push(drafts.shift()?.content as string);
-  if (tools.length > 0 && !can.tools) system.push(toolInstructions(tools, format));
-  if (system.length > 0) {
-    const content = system.join('\n\n');
-    const first = drafts.findIndex(({ role }) => role === 'user');
-    if (can.systemRole) drafts.unshift({ role: 'system', content });
-    else if (first < 0) drafts.unshift({ role: 'user', content });
-    else drafts[first] = { ...drafts[first], content: `${content}\n\n${drafts[first].content as string}` };
-  }
-  if (!can.callsBesideContent) drafts = drafts.flatMap(contentFirst);
-  if (!can.parallelToolCalls && can.toolCalls) drafts = splitCalls(drafts);
-  if (/\[['"]tool_responses|\.tool_responses/.test(source) && !source.includes('tool_call_id')) drafts = joinResponses(drafts);
-  if (can.alternates) drafts = mergeTurns(drafts);
-  if (!can.typedContent) return drafts;
-  return drafts.map((draft) =>
-    typeof draft.content === 'string' ? { ...draft, content: [{ type: 'text', text: draft.content }] } : draft,
-  );
-}
-
-function* draftOf(given: ChatMessage, { can, format, source, marks: { mark, markAll }, read }: Writing): Work<Draft> {
-  const looked = given.role === 'assistant' ? read : undefined;
-  const { content: _, tool_calls, ...fields } = given;
-  const calls = tool_calls ?? [];
-  const content = yield* mark(contentText(given.content), looked);
-  const marked: [string, unknown][] = [];
-  for (const [key, value] of Object.entries(fields))
-    marked.push([key, key === 'role' ? value : typeof value === 'string' ? yield* mark(value, looked) : yield* markAll(value)]);
-  const message = { ...Object.fromEntries(marked), role: given.role } as Omit<ChatMessage, 'content' | 'tool_calls'>;
-  const role = message.role === 'developer' && !source.includes('developer') ? 'system' : message.role;
-  if (role === 'tool') {
-    if (!can.toolResults) return { role: 'user', content: `<tool_response>\n${content}\n</tool_response>` };
-    return {
-      ...message,
-      role,
-      content,
-      ...(message.tool_call_id === undefined ? {} : { tool_call_id: yield* mark(callId(given.tool_call_id!, source)) }),
-    };
-  }
-  const thought = message.reasoning_content;
-  // Mistral's newest have reasoning as a part of the content.
-  const inParts = thought && /\btype(?:'\])?\s*==\s*'thinking'/.test(source);
-  const said = inParts ? [{ type: 'thinking', thinking: thought }, ...(content === '' ? [] : [{ type: 'text', text: content }])] : content;
-  const reasoning = thought && !inParts ? { reasoning_content: thought } : {};
-  if (calls.length === 0) {
-    const name = message.name === undefined ? {} : { name: message.name };
-    return { role, content: said, ...name, ...reasoning };
-  }
-  if (!can.toolCalls) {
-    const named: ParsedCall[] = [];
-    for (const call of calls)
-      named.push({ id: call.id, name: yield* mark(call.function.name), arguments: yield* mark(argumentsText(call)) });
-    const written = format.write(named);
-    return { role, content: content === '' ? written : `${content}\n${written}`, ...reasoning };
-  }
-  const toolCalls: object[] = [];
-  for (const [i, call] of calls.entries()) {
-    const named = yield* markAll(call.function);
-    const given = can.objectArguments ? yield* markAll(argumentsObject(call)) : yield* mark(argumentsText(call));
-    toolCalls.push({
-      ...(yield* markAll(call)),
-      id: yield* mark(callId(call.id ?? `call0000${i}`, source)),
-      type: 'function',
-      function: { ...named, arguments: given },
-    });
-  }
-  // gpt-oss reads the reasoning before a call under another name.
-  const thinking = thought && content === '' && source.includes('message.thinking') ? { thinking: thought } : {};
-  return { role, content: said === '' && can.nullContent ? null : said, tool_calls: toolCalls, ...reasoning, ...thinking };
-}
-
-/** Mistral's templates accept ids of nine letters and digits only: others are hashed (FNV-1a, twice with 32 bits) to that, calls and results alike. */
-function callId(id: string, source: string): string {
-  if (!/length (?:!=|==) 9/.test(source) || /^[A-Za-z0-9]{9}$/.test(id)) return id;
-  let high = 0x811c9dc5;
-  let low = 0xcbf29ce4;
-  for (let i = 0; i < id.length; i++) {
-    high = Math.imul(high ^ id.charCodeAt(i), 0x01000193);
-    low = Math.imul(low ^ id.charCodeAt(i), 0x01000193);
-  }
-  return [high, low]
-    .map((half) => (half >>> 0).toString(36).padStart(7, '0'))
-    .join('')
-    .slice(-9);
-}
-
-/** Content and calls of a message as two, for templates that would leave out the calls. */
-function contentFirst(draft: Draft): Draft[] {
-  if (!draft.tool_calls || !draft.content) return [draft];
-  const { tool_calls, ...said } = draft;
-  return [said as Draft, { role: draft.role, content: null, tool_calls }];
-}
-
-/** One call per assistant message, each followed by its result. */
-function splitCalls(drafts: readonly Draft[]): Draft[] {
-  const out: Draft[] = [];
-  for (let i = 0; i < drafts.length; i++) {
-    const calls = (drafts[i].tool_calls ?? []) as { id: string }[];
-    if (calls.length < 2) {
-      out.push(drafts[i]);
-      continue;
-    }
-    const results: Draft[] = [];
-    while (drafts[i + 1]?.role === 'tool') results.push(drafts[++i]);
-    const message = drafts[i - results.length];
-    calls.forEach((call, n) => {
-      out.push({ ...message, content: n === 0 ? message.content : typeof message.content === 'string' ? '' : null, tool_calls: [call] });
-      out.push(...results.filter((result, r) => (result.tool_call_id === undefined ? r === n : result.tool_call_id === call.id)));
-    });
-  }
-  return out;
-}
-
-/** Results as a field of the message that calls, and the answer that follows in it too: Gemma 4's first templates. */
-function joinResponses(drafts: readonly Draft[]): Draft[] {
-  const out: Draft[] = [];
-  for (let i = 0; i < drafts.length; i++) {
-    const calls = (drafts[i].tool_calls ?? []) as { id: string; function: { name: string } }[];
-    const message = { ...drafts[i] };
-    out.push(message);
-    const responses: object[] = [];
-    for (; calls.length > 0 && drafts[i + 1]?.role === 'tool'; i++) {
-      const { tool_call_id: id, content } = drafts[i + 1];
-      const { name } = (calls.find((call) => call.id === id) ?? calls[responses.length] ?? calls[0]).function;
-      responses.push({ name, response: parseJson(content as string) ?? content });
-    }
-    if (responses.length === 0) continue;
-    message.tool_responses = responses;
-    const next = drafts[i + 1];
-    if (!message.content && next?.role === 'assistant' && !next.tool_calls) message.content = drafts[++i].content;
-  }
-  return out;
-}
-
-/** Neighbours of one role become one message where a template insists on turns. */
-function mergeTurns(drafts: readonly Draft[]): Draft[] {
-  const out: Draft[] = [];
-  for (const draft of drafts) {
-    const last = out.at(-1);
-    const mergeable =
-      last?.role === draft.role &&
-      (draft.role === 'user' || draft.role === 'assistant') &&
-      [last, draft].every(({ tool_calls, content }) => !tool_calls && typeof content === 'string');
-    if (mergeable) out[out.length - 1] = { ...last, content: `${last.content as string}\n\n${draft.content as string}` };
-    else out.push(draft);
-  }
-  return out;
-}
-
-/** For templates without tools: what the tools are and how to call them, in the notation that the format reads. */
-function toolInstructions(tools: readonly ChatTool[], format: ChatFormat): string {
-  const example = format.write([{ id: undefined, name: 'tool_name', arguments: '{"key": "value"}' }]);
-  const list = tools.map((tool) => JSON.stringify(tool.function)).join('\n');
-  return `You can call these tools. Each line is one tool; "parameters" is the JSON schema of its arguments.\n${list}\n\nTo call a tool, answer with nothing but the call, in exactly this form:\n${example}\nYou get its result in the next message. Where no tool helps, answer normally.`;
 }

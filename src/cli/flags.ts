@@ -543,6 +543,12 @@ export const FLAGS = {
   ),
   maxFile: flag('max-file', '', 'integer', 'BYTES', 'largest size of an uploaded file (209715200)'),
   maxFiles: flag('max-files', '', 'integer', 'BYTES', 'no more files are taken where all together have so many bytes (10737418240)'),
+  prefillAssistant: toggle(
+    'prefill-assistant',
+    '',
+    '--no-prefill-assistant',
+    "an assistant's message at the end of a conversation is how the answer begins (on)",
+  ),
   spmInfill: flag('spm-infill', '', 'boolean', '', '/infill puts the suffix before the prefix, which some models for code want'),
   embeddings: loading('embeddings', flag('embeddings', '--embedding', 'boolean', '', 'make vectors with a model that could also generate')),
   reranking: flag('reranking', '--rerank', 'boolean', '', 'the model ranks documents; one that does not is refused'),

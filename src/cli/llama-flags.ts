@@ -257,7 +257,6 @@ export const LLAMA_FLAGS: readonly LlamaFlag[] = [
     '--cors-credentials --no-cors-credentials',
     '--sse-ping-interval N',
     '--no-cache-prompt',
-    '--prefill-assistant --no-prefill-assistant',
     '--tags TEXT',
   ),
   ...refused(

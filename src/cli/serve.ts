@@ -80,6 +80,7 @@ const KEYS = [
   'batchDir',
   'maxFile',
   'maxFiles',
+  'prefillAssistant',
   'spmInfill',
   'embeddings',
   'pooling',
@@ -287,6 +288,7 @@ async function handlerOptions(values: Flags): Promise<HandlerOptions> {
     ...(values.noMetrics ? { metrics: false } : {}),
     ...(values.noSlots ? { slots: false } : {}),
     ...(values.props ? { props: true } : {}),
+    ...(values.prefillAssistant === undefined ? {} : { prefillAssistant: values.prefillAssistant }),
     ...(values.spmInfill ? { spmInfill: true } : {}),
     ...(values.slotSavePath !== undefined ? { slotStore: await folderSlots(values.slotSavePath) } : {}),
     ...(values.batchDir !== undefined

@@ -8,6 +8,7 @@ import { countPrompt, functionTools, prepared, runChoice, conversationOptions, t
 import { answer, answerId, createUsage, drained, mapped, type Context } from './context.ts';
 import { booleanField, invalid, numberField, recordField, stringField, type Body } from './fields.ts';
 import type { HttpError } from './http-error.ts';
+import { withPrefill } from './prefill.ts';
 import { formatOf, setFormat, textOptions } from './sampling.ts';
 
 /** POST /v1/messages. */
@@ -130,7 +131,7 @@ function messagesRequest(context: Context, body: Body): ChatRequest {
     budget: numberField(thinking, 'budget_tokens', { least: 0, most: 2 ** 31 - 1, integer: true }),
   };
   Object.assign(options, conversationOptions(context, body, reasoning));
-  return { messages: [...systemOf(body), ...conversation(body)], options };
+  return withPrefill(context, { messages: [...systemOf(body), ...conversation(body)], options });
 }
 
 function systemOf(body: Body): ChatMessage[] {

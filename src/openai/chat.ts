@@ -10,6 +10,7 @@ import { HttpError } from './http-error.ts';
 import { JsonList } from './json-pieces.ts';
 import { chatEntry } from './logprobs.ts';
 import type { ChatDefaults } from './options.ts';
+import { continuation, withPrefill } from './prefill.ts';
 import { responseFormat, setFormat, shiftOf, textOptions } from './sampling.ts';
 
 /** Answers to one request at most; they are generated one after another. */
@@ -22,7 +23,10 @@ export interface ChatRequest {
 }
 
 /** A request's conversation and options. */
-const chatRequest = (context: Context, body: Body): ChatRequest => ({ messages: messagesOf(body), options: chatOptions(context, body) });
+export const chatRequest = (context: Context, body: Body): ChatRequest => {
+  const asked = { continues: continuation(body), header: booleanField(body, 'add_generation_prompt') };
+  return withPrefill(context, { messages: messagesOf(body), options: chatOptions(context, body) }, asked);
+};
 
 const ask =
   (work: typeof prepareChatWork) =>
@@ -161,7 +165,7 @@ function messageOf(events: readonly ChatEvent[]): object {
 }
 
 /** Everything of the request but its messages. */
-export function chatOptions(context: Context, body: Body): ChatOptions {
+function chatOptions(context: Context, body: Body): ChatOptions {
   const tools = toolsOf(body);
   const options: ChatOptions = { ...textOptions(context, body), tools, toolChoice: toolChoice(body) };
   const maxTokens =
@@ -175,7 +179,6 @@ export function chatOptions(context: Context, body: Body): ChatOptions {
     throw new HttpError(400, "'top_logprobs' needs 'logprobs': true.", { param: 'top_logprobs', code: 'invalid_value' });
   if (wanted) options.logprobs = top ?? 0;
   Object.assign(options, conversationOptions(context, body, { effort: stringField(body, 'reasoning_effort') }));
-  if (booleanField(body, 'continue_final_message')) options.continueFinalMessage = true;
   return options;
 }
 

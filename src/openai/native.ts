@@ -1,10 +1,9 @@
 /** llama-server's own endpoints: /completion, /tokenize, /detokenize, /apply-template, /props, /lora-adapters, and lists of models. */
 import { isRecord } from '../chat/json.ts';
 import type { GenerationPart, GenerationResult } from '../generate/generate.ts';
-import { chatOptions, checkMessageCount, messagesOf } from './chat.ts';
+import { chatRequest, checkMessageCount } from './chat.ts';
 import { promptOf, runText, type Prompt } from './completions.ts';
-import { templateExtra } from '../chat/reasoning.ts';
-import { encode } from '../chat/run.ts';
+import { encode, renderOptions } from '../chat/run.ts';
 import { answer, createUsage, drained, jsonAnswer, mapped, timings, type Context } from './context.ts';
 import { booleanField, inputsField, invalid, numberField, recordField, stringField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
@@ -137,17 +136,9 @@ export async function detokenize(context: Context, body: Body): Promise<Response
 /** POST /apply-template: the prompt that a chat request would be. */
 export async function applyTemplate(context: Context, body: Body): Promise<Response> {
   const { backend } = context;
-  const options = chatOptions(context, body);
-  const { tools = [], toolChoice } = options;
+  const { messages, options } = chatRequest(context, body);
   checkMessageCount(context, body.messages, 'messages');
-  const { text: prompt } = await context.work(
-    backend.chatTemplate.renderWork({
-      messages: messagesOf(body),
-      tools: toolChoice === 'none' ? [] : tools,
-      addGenerationPrompt: booleanField(body, 'add_generation_prompt') ?? true,
-      ...templateExtra(options),
-    }),
-  );
+  const { text: prompt } = await context.work(backend.chatTemplate.renderWork(renderOptions(messages, options)));
   return jsonAnswer(context, await context.work(jsonPieces({ prompt })));
 }
 

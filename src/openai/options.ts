@@ -15,6 +15,11 @@ export interface HandlerOptions {
   allowedHosts?: readonly string[];
   /** Read the text of control tokens (`<|im_end|>`) in messages as those tokens, as llama-server does. Default false: they stay text. */
   parseSpecial?: boolean;
+  /**
+   * An assistant's message at the end of a conversation is how the answer begins, as with llama-server's --prefill-assistant and in Anthropic's protocol.
+   * False: it is a whole message, and a new answer begins. Default true.
+   */
+  prefillAssistant?: boolean;
   /** Bytes of a request body at most. Default 10 MiB. */
   maxBodyBytes?: number;
   /** Bytes of all requests together: bodies that are not yet answered, and answers that are not yet read. More get 503. Default 64 MiB. */

@@ -8,6 +8,7 @@ import { countPrompt, functionTools, prepared, conversationOptions, runChoice, t
 import { answer, answerId, createUsage, drained, mapped, type Context } from './context.ts';
 import { booleanField, invalid, metadataField, numberField, recordField, stringField, type Body } from './fields.ts';
 import { errorBody, HttpError } from './http-error.ts';
+import { withPrefill } from './prefill.ts';
 import { formatOf, setFormat, textOptions } from './sampling.ts';
 
 /** POST /v1/responses. */
@@ -183,7 +184,8 @@ function responseRequest(context: Context, body: Body): ChatRequest {
   Object.assign(options, conversationOptions(context, body, { effort, thinks: effort === undefined ? undefined : effort !== 'none' }));
   const instructions = stringField(body, 'instructions');
   const messages = inputMessages(body);
-  return { messages: instructions === undefined ? messages : [{ role: 'system', content: instructions }, ...messages], options };
+  const conversation: ChatMessage[] = instructions === undefined ? messages : [{ role: 'system', content: instructions }, ...messages];
+  return withPrefill(context, { messages: conversation, options }, {}, 'input');
 }
 
 /** Tools that OpenAI runs itself (web search and the like) are left out, as llama-server leaves them out: clients offer them to every server. */

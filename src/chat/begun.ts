@@ -1,0 +1,135 @@
+/** An answer that has begun: the end of a prompt that goes on with the assistant's last message. */
+import { QuantletError } from '../errors.ts';
+import type { Work } from '../slices.ts';
+import type { BreaksIn } from '../tokenize/breaks.ts';
+import { unusedMark, type RenderedPrompt } from './contents.ts';
+import type { ChatFormat } from './formats.ts';
+import { contentText, type ChatMessage } from './messages.ts';
+import { openReasoning } from './parser.ts';
+
+/** The part of the last message that goes on. `true`: its content, or its reasoning where there is no content. */
+export type Continuation = boolean | 'content' | 'reasoning';
+
+/** A prompt that ends within an answer. */
+export interface BegunPrompt extends RenderedPrompt {
+  /** The prompt up to where the reasoning or the content began that goes on: it tells a parser where it is. */
+  readonly opening?: string;
+}
+
+/** Writes messages with their template: all of them, or up to the header of the next answer. */
+export type WriteMessages = (messages: readonly ChatMessage[], addGenerationPrompt: boolean) => Work<RenderedPrompt>;
+
+const bad = (found: string, expected: string): QuantletError =>
+  new QuantletError('ERR_INVALID_ARGUMENT', `continueFinalMessage goes on with the last message, ${found}; expected ${expected}`);
+
+/** The last message and the part of it that goes on. @throws ERR_INVALID_ARGUMENT where it is no answer that can go on */
+function begunAnswer(messages: readonly ChatMessage[], continuation: Continuation) {
+  const last = Array.isArray(messages) ? messages.at(-1) : undefined;
+  if (last?.role !== 'assistant')
+    throw bad(last ? `which is of the role ${last.role}` : 'which is not there', 'one of the assistant without calls');
+  if ((last.tool_calls?.length ?? 0) > 0) throw bad('which is of the role assistant and calls tools', 'one of the assistant without calls');
+  const said = contentText(last.content);
+  const reasoning = last.reasoning_content ?? '';
+  if (continuation === 'reasoning' && said !== '')
+    throw bad('whose reasoning is over: it has content', 'one with reasoning_content only, or "content"');
+  const inReasoning = continuation === 'reasoning' || (continuation !== 'content' && said === '' && reasoning !== '');
+  return { last, said, reasoning, inReasoning };
+}
+
+/**
+ * The prompt of a conversation whose last message is how the answer begins. The template writes that message, and what follows its text is cut off.
+ * Where it would leave out what was said, the text stands after the header of a new answer, its reasoning between the format's markers.
+ */
+export function* writeBegun(
+  messages: readonly ChatMessage[],
+  continuation: Continuation,
+  { write, format, breaksIn }: { write: WriteMessages; format: ChatFormat; breaksIn: BreaksIn | undefined },
+): Work<BegunPrompt> {
+  const begun = begunAnswer(messages, continuation);
+  const { last, said, reasoning, inReasoning } = begun;
+  const before = messages.slice(0, -1);
+  if (said === '' && reasoning === '' && before.length > 0) return yield* write(before, true);
+  const written = yield* cutWritten(messages, last, inReasoning, write);
+  if (written && format.reasoning.length === 0) return written;
+  const header = yield* write(before.length > 0 ? before : messages, true);
+  const opened = openReasoning(format.reasoning, header.text);
+  const pair = opened ?? format.reasoning[0];
+  const missing = (text: string): boolean => {
+    if (inReasoning) return openReasoning(format.reasoning, text) === undefined;
+    if (reasoning !== '') return !text.includes(reasoning.trim());
+    // A template that opens the reasoning of its answers, and writes none for earlier ones, would have the model reason in its content.
+    return opened !== undefined && !text.slice(header.text.trimEnd().length - opened.start.length).includes(opened.end);
+  };
+  if (written && !(pair && missing(written.opening))) return written;
+  return yield* afterHeader(header, { ...begun, pair, opening: inReasoning ? undefined : written?.opening }, breaksIn);
+}
+
+/** The prompt up to the end of the last message's text; undefined where the template refuses it, or does not write it as it is. */
+function* cutWritten(
+  messages: readonly ChatMessage[],
+  last: ChatMessage,
+  inReasoning: boolean,
+  write: WriteMessages,
+): Work<Required<BegunPrompt> | undefined> {
+  const end = unusedMark(JSON.stringify(messages));
+  const text = inReasoning ? (last.reasoning_content ?? '') : contentText(last.content);
+  const ended: ChatMessage = inReasoning ? { ...last, content: '', reasoning_content: text + end } : { ...last, content: text + end };
+  let rendered: RenderedPrompt;
+  try {
+    rendered = yield* write([...messages.slice(0, -1), ended], false);
+  } catch (error) {
+    if (error instanceof QuantletError && error.code === 'ERR_CHAT_TEMPLATE') return undefined;
+    throw error;
+  }
+  const cut = rendered.text.lastIndexOf(end);
+  const whole = rendered.text.slice(0, cut);
+  const kept = [text, text.trimStart()].find((one) => whole.endsWith(one));
+  if (cut < 0 || kept === undefined || whole.includes(end)) return undefined;
+  return { text: whole, breaks: rendered.breaks.filter((at) => at < cut), opening: whole.slice(0, whole.length - kept.length) };
+}
+
+/**
+ * The beginning of an answer after the header of a new one, its reasoning between the format's markers.
+ * @param begun.opening the prompt as the template writes it up to the content, without the reasoning: what stands there between header and content stays
+ */
+function* afterHeader(
+  header: RenderedPrompt,
+  begun: {
+    said: string;
+    reasoning: string;
+    inReasoning: boolean;
+    pair: ChatFormat['reasoning'][number] | undefined;
+    opening: string | undefined;
+  },
+  breaksIn: BreaksIn | undefined,
+): Work<BegunPrompt> {
+  const { said, reasoning, inReasoning, pair, opening: without } = begun;
+  const at = [...header.breaks];
+  let prompt = header.text;
+  const add = function* (part: string): Work<void> {
+    if (breaksIn) for (const offset of yield* breaksIn(part)) at.push(prompt.length + offset);
+    prompt += part;
+  };
+  let opening = prompt;
+  if (pair) {
+    const bare = withoutReasoning(header.text, pair);
+    prompt = openReasoning([pair], header.text) ? header.text : `${bare}${pair.start}\n`;
+    opening = prompt;
+    yield* add(reasoning);
+    if (!inReasoning) {
+      const between = without?.startsWith(bare) ? without.slice(bare.length).replace(pair.start, '').replace(pair.end, '') : '';
+      prompt += `\n${pair.end}${between.trim() === '' ? '\n\n' : between}`;
+      opening = prompt;
+    }
+  }
+  yield* add(said);
+  return { text: prompt, breaks: at, opening };
+}
+
+/** A header without the reasoning that it opens, or that it leaves out by closing it at once. */
+function withoutReasoning(text: string, { start, end }: ChatFormat['reasoning'][number]): string {
+  const closed = text.trimEnd();
+  const open = closed.endsWith(end) ? closed.slice(0, -end.length).trimEnd() : closed;
+  if (open.endsWith(start)) return open.slice(0, -start.length);
+  return open === closed ? text : open;
+}

@@ -1,0 +1,182 @@
+/** A conversation's messages as its template can write them. */
+import { asPart, type ChatCapabilities, type PrecedingRole, type TextPart } from './capabilities.ts';
+import type { ParsedCall } from './calls.ts';
+import type { ContentMarks } from './contents.ts';
+import type { ChatFormat } from './formats.ts';
+import { parseJson } from './json.ts';
+import { argumentsObject, argumentsText, contentText, type ChatMessage, type ChatPart, type ChatTool } from './messages.ts';
+import { orderTurns, textOf, type Draft } from './turns.ts';
+import type { Work } from '../slices.ts';
+
+/** A template and what is known of it, and the marks of one conversation. */
+export interface Writing {
+  readonly can: ChatCapabilities;
+  readonly format: ChatFormat;
+  readonly source: string;
+  readonly marks: ContentMarks;
+  readonly read: ReadonlySet<string>;
+}
+
+/** The messages as this template can write them. */
+export function* draftsOf(messages: readonly ChatMessage[], tools: readonly ChatTool[], writing: Writing): Work<Draft[]> {
+  const { can, format, source } = writing;
+  let drafts: Draft[] = [];
+  for (const message of messages) {
+    drafts.push(yield* draftOf(message, writing));
+    yield;
+  }
+  if (tools.length > 0 && !can.tools) drafts = withInstructions(drafts, toolInstructions(tools, format));
+  if (!can.callsBesideContent) drafts = drafts.flatMap(contentFirst);
+  if (!can.parallelToolCalls && can.toolCalls) drafts = splitCalls(drafts);
+  if (/\[['"]tool_responses|\.tool_responses/.test(source) && !source.includes('tool_call_id')) drafts = joinResponses(drafts);
+  drafts = orderTurns(drafts, can);
+  if (!can.typedContent) return drafts;
+  return drafts.map((draft) => (typeof draft.content === 'string' ? { ...draft, content: asPart(draft.content) } : draft));
+}
+
+/** The first system message ends with them. */
+function withInstructions(drafts: readonly Draft[], instructions: string): Draft[] {
+  const [first, ...others] = drafts;
+  if (first?.role !== 'system') return [{ role: 'system', content: instructions }, ...drafts];
+  return [{ ...first, content: `${textOf(first.content as string)}\n\n${instructions}` }, ...others];
+}
+
+/** Marked content: the parts themselves where the template puts them together, else one text. */
+function* contentOf(
+  content: ChatMessage['content'],
+  asParts: boolean,
+  looked: ReadonlySet<string> | undefined,
+  { mark }: ContentMarks,
+): Work<string | TextPart[]> {
+  if (!asParts || !Array.isArray(content) || content.length < 2) return yield* mark(contentText(content), looked);
+  const parts: TextPart[] = [];
+  for (const part of content as readonly ChatPart[]) parts.push({ type: 'text', text: yield* mark(contentText([part]), looked) });
+  return parts;
+}
+
+function* draftOf(given: ChatMessage, { can, format, source, marks, read }: Writing): Work<Draft> {
+  const { mark, markAll } = marks;
+  const looked = given.role === 'assistant' ? read : undefined;
+  const { content: _, tool_calls, ...fields } = given;
+  const calls = tool_calls ?? [];
+  const role = given.role === 'developer' && !can.developerRole ? 'system' : given.role;
+  const asParts = calls.length === 0 && can.textParts.includes(role as PrecedingRole);
+  const content = yield* contentOf(given.content, asParts, looked, marks);
+  const marked: [string, unknown][] = [];
+  for (const [key, value] of Object.entries(fields))
+    marked.push([key, key === 'role' ? value : typeof value === 'string' ? yield* mark(value, looked) : yield* markAll(value)]);
+  const message = { ...Object.fromEntries(marked), role: given.role } as Omit<ChatMessage, 'content' | 'tool_calls'>;
+  if (role === 'tool') {
+    if (!can.toolResults) return { role: 'user', content: `<tool_response>\n${textOf(content)}\n</tool_response>` };
+    return {
+      ...message,
+      role,
+      content,
+      ...(message.tool_call_id === undefined ? {} : { tool_call_id: yield* mark(callId(given.tool_call_id!, source)) }),
+    };
+  }
+  const thought = message.reasoning_content;
+  // Mistral's newest have reasoning as a part of the content.
+  const inParts = thought && /\btype(?:'\])?\s*==\s*'thinking'/.test(source);
+  const said = inParts ? [{ type: 'thinking', thinking: thought }, ...partsOf(content)] : content;
+  const reasoning = thought && !inParts ? { reasoning_content: thought } : {};
+  // gpt-oss reads the reasoning before a call, and of a last message, under another name.
+  const alone = calls.length === 0 || content === '';
+  const thinking = thought && alone && source.includes('message.thinking') ? { thinking: thought } : {};
+  if (calls.length === 0) {
+    const name = message.name === undefined ? {} : { name: message.name };
+    return { role, content: said, ...name, ...reasoning, ...thinking };
+  }
+  if (!can.toolCalls) {
+    const named: ParsedCall[] = [];
+    for (const call of calls)
+      named.push({ id: call.id, name: yield* mark(call.function.name), arguments: yield* mark(argumentsText(call)) });
+    const written = format.write(named);
+    return { role, content: content === '' ? written : `${textOf(content)}\n${written}`, ...reasoning };
+  }
+  const toolCalls: object[] = [];
+  for (const [i, call] of calls.entries()) {
+    const named = yield* markAll(call.function);
+    const given = can.objectArguments ? yield* markAll(argumentsObject(call)) : yield* mark(argumentsText(call));
+    toolCalls.push({
+      ...(yield* markAll(call)),
+      id: yield* mark(callId(call.id ?? `call0000${i}`, source)),
+      type: 'function',
+      function: { ...named, arguments: given },
+    });
+  }
+  return { role, content: said === '' && can.nullContent ? null : said, tool_calls: toolCalls, ...reasoning, ...thinking };
+}
+
+/** Mistral's templates accept ids of nine letters and digits only: others are hashed (FNV-1a, twice with 32 bits) to that, calls and results alike. */
+function callId(id: string, source: string): string {
+  if (!/length (?:!=|==) 9/.test(source) || /^[A-Za-z0-9]{9}$/.test(id)) return id;
+  let high = 0x811c9dc5;
+  let low = 0xcbf29ce4;
+  for (let i = 0; i < id.length; i++) {
+    high = Math.imul(high ^ id.charCodeAt(i), 0x01000193);
+    low = Math.imul(low ^ id.charCodeAt(i), 0x01000193);
+  }
+  return [high, low]
+    .map((half) => (half >>> 0).toString(36).padStart(7, '0'))
+    .join('')
+    .slice(-9);
+}
+
+const partsOf = (content: string | TextPart[]): TextPart[] =>
+  content === '' ? [] : typeof content === 'string' ? asPart(content) : content;
+
+/** Content and calls of a message as two, for templates that would leave out the calls. */
+function contentFirst(draft: Draft): Draft[] {
+  if (!draft.tool_calls || !draft.content) return [draft];
+  const { tool_calls, ...said } = draft;
+  return [said as Draft, { role: draft.role, content: null, tool_calls }];
+}
+
+/** One call per assistant message, each followed by its result. */
+function splitCalls(drafts: readonly Draft[]): Draft[] {
+  const out: Draft[] = [];
+  for (let i = 0; i < drafts.length; i++) {
+    const calls = (drafts[i].tool_calls ?? []) as { id: string }[];
+    if (calls.length < 2) {
+      out.push(drafts[i]);
+      continue;
+    }
+    const results: Draft[] = [];
+    while (drafts[i + 1]?.role === 'tool') results.push(drafts[++i]);
+    const message = drafts[i - results.length];
+    calls.forEach((call, n) => {
+      out.push({ ...message, content: n === 0 ? message.content : typeof message.content === 'string' ? '' : null, tool_calls: [call] });
+      out.push(...results.filter((result, r) => (result.tool_call_id === undefined ? r === n : result.tool_call_id === call.id)));
+    });
+  }
+  return out;
+}
+
+/** Results as a field of the message that calls, and the answer that follows in it too: Gemma 4's first templates. */
+function joinResponses(drafts: readonly Draft[]): Draft[] {
+  const out: Draft[] = [];
+  for (let i = 0; i < drafts.length; i++) {
+    const calls = (drafts[i].tool_calls ?? []) as { id: string; function: { name: string } }[];
+    const message = { ...drafts[i] };
+    out.push(message);
+    const responses: object[] = [];
+    for (; calls.length > 0 && drafts[i + 1]?.role === 'tool'; i++) {
+      const { tool_call_id: id, content } = drafts[i + 1];
+      const { name } = (calls.find((call) => call.id === id) ?? calls[responses.length] ?? calls[0]).function;
+      responses.push({ name, response: parseJson(content as string) ?? content });
+    }
+    if (responses.length === 0) continue;
+    message.tool_responses = responses;
+    const next = drafts[i + 1];
+    if (!message.content && next?.role === 'assistant' && !next.tool_calls) message.content = drafts[++i].content;
+  }
+  return out;
+}
+
+/** For templates without tools: what the tools are and how to call them, in the notation that the format reads. */
+function toolInstructions(tools: readonly ChatTool[], format: ChatFormat): string {
+  const example = format.write([{ id: undefined, name: 'tool_name', arguments: '{"key": "value"}' }]);
+  const list = tools.map((tool) => JSON.stringify(tool.function)).join('\n');
+  return `You can call these tools. Each line is one tool; "parameters" is the JSON schema of its arguments.\n${list}\n\nTo call a tool, answer with nothing but the call, in exactly this form:\n${example}\nYou get its result in the next message. Where no tool helps, answer normally.`;
+}

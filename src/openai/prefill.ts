@@ -1,0 +1,53 @@
+/** Conversations that end with the beginning of their answer. */
+import type { Continuation } from '../chat/begun.ts';
+import type { ChatRequest } from './chat.ts';
+import type { Context } from './context.ts';
+import { invalid, type Body } from './fields.ts';
+import { HttpError } from './http-error.ts';
+
+/** What a request says of its last message. */
+interface Asked {
+  /** Whether the answer goes on with it. */
+  readonly continues?: Continuation | undefined;
+  /** Whether the prompt ends with the header of an answer. */
+  readonly header?: boolean | undefined;
+}
+
+/**
+ * A conversation whose last message is the assistant's has its answer go on with that, unless the server or the request says otherwise.
+ * @param param the field that has the messages
+ * @throws HttpError 400 where it cannot
+ */
+export function withPrefill(context: Context, request: ChatRequest, { continues, header }: Asked = {}, param = 'messages'): ChatRequest {
+  const { messages, options } = request;
+  const { prefillAssistant = true } = context.options;
+  if (continues && header) {
+    const found = "'continue_final_message' and 'add_generation_prompt' are both given; expected one of them.";
+    throw new HttpError(400, found, { param: 'continue_final_message', code: 'invalid_value' });
+  }
+  const [before, last] = [messages.at(-2), messages.at(-1)];
+  const prefill = continues ?? (prefillAssistant && header !== true && last?.role === 'assistant');
+  if (!prefill) return header === undefined ? request : { messages, options: { ...options, addGenerationPrompt: header } };
+  if (continues === undefined) {
+    if ((last?.tool_calls?.length ?? 0) > 0) throw refused(param, 'calls of tools', 'their results after them');
+    if (before?.role === 'assistant') throw refused(param, 'two messages of the assistant', 'one at most');
+  }
+  return { messages, options: { ...options, continueFinalMessage: prefill } };
+}
+
+const refused = (param: string, found: string, expected: string): HttpError =>
+  new HttpError(400, `'${param}' ends with ${found}, which no answer can go on with; expected ${expected}.`, {
+    param,
+    code: 'invalid_value',
+  });
+
+/** llama-server's names for what goes on. */
+const CONTINUATIONS: Readonly<Record<string, Continuation>> = { content: 'content', reasoning_content: 'reasoning' };
+
+/** The field `continue_final_message`. */
+export function continuation(body: Body): Continuation | undefined {
+  const value = body.continue_final_message ?? undefined;
+  if (value === undefined || typeof value === 'boolean') return value;
+  if (typeof value === 'string' && Object.hasOwn(CONTINUATIONS, value)) return CONTINUATIONS[value];
+  throw invalid('continue_final_message', 'true, false, "content" or "reasoning_content"', value);
+}

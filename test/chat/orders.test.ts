@@ -1,0 +1,133 @@
+/** Whatever order the roles of a conversation have, nothing that was said is missing from its prompt. */
+import { describe, expect, it } from 'vitest';
+import type { ChatMessage } from '../../src/chat/messages.ts';
+import { NAMED_TEMPLATES } from '../../src/chat/named-templates.ts';
+import { openReasoning } from '../../src/chat/parser.ts';
+import { createChatTemplate } from '../../src/chat/template.ts';
+import { atOnce } from '../../src/slices.ts';
+import { orders, weather, wordsOf } from './orders.ts';
+import { everyTemplate, ownTemplates } from './templates.ts';
+
+const tokens = { bos: '<BOS>', eos: '<EOS>' };
+const say = (role: string, content: ChatMessage['content']): ChatMessage => ({ role, content });
+
+/** The rules of Mistral's templates: turns, ids, a system message for the last user alone, no empty answers. */
+const strict = `{% set ns = namespace(turn=0, system='') %}{% for m in messages %}{% if m.role == 'system' %}{% if not loop.first %}{{ raise_exception('system first') }}{% endif %}{% set ns.system = m.content ~ '\\n\\n' %}{% elif m.role == 'user' or (m.role == 'assistant' and not m.tool_calls) %}{% if (m.role == 'user') != (ns.turn % 2 == 0) %}{{ raise_exception('roles must alternate') }}{% endif %}{% set ns.turn = ns.turn + 1 %}{% if m.role == 'assistant' and not m.content %}{{ raise_exception('an answer must have content') }}{% endif %}{% if m.role == 'user' %}[INST]{{ ns.system if loop.last }}{{ m.content }}[/INST]{% else %}{{ m.content }}</s>{% endif %}{% elif m.role == 'tool' %}[TOOL_RESULTS]{{ m.content }}[/TOOL_RESULTS]{% else %}[TOOL_CALLS]{{ m.tool_calls | tojson }}</s>{% endif %}{% endfor %}{# tools: #}{% if tools %}[AVAILABLE_TOOLS]{{ tools | tojson }}{% endif %}`;
+/** The last system message takes the place of the others; a user has to have said something. */
+const last = `{% set ns = namespace(system='', user=false) %}{% for m in messages %}{% if m.role == 'system' %}{% set ns.system = m.content %}{% elif m.role == 'user' %}{% set ns.user = true %}{% endif %}{% endfor %}{% if not ns.user %}{{ raise_exception('No user query found') }}{% endif %}{{ ns.system }}{% for m in messages %}{% if m.role != 'system' %}<{{ m.role }}>{{ m.content }}{% endif %}{% endfor %}`;
+/** SmolVLM's: parts, and nothing else. */
+const parts = `{% for m in messages %}{{ m.role | capitalize }}{{ ':' if m.content[0].type == 'image' else ': ' }}{% for line in m.content %}{% if line.type == 'text' %}{{ line.text }}{% elif line.type == 'image' %}<image>{% endif %}{% endfor %}<end>{% endfor %}{% if add_generation_prompt %}Assistant:{% endif %}`;
+const developer = `{% set developer_token = '<dev>' %}{% for m in messages %}{% if m.role == 'developer' %}{{ developer_token }}{% else %}<{{ m.role }}>{% endif %}{{ m.content }}{% endfor %}`;
+const noDeveloper = `{% set developer_token = '<dev>' %}{% for m in messages %}{% if m.role not in ['system', 'user', 'assistant'] %}{{ raise_exception('Invalid message role') }}{% endif %}<{{ m.role }}>{{ m.content }}{% endfor %}`;
+const odd = { strict, last, parts, developer, noDeveloper };
+
+describe.each([...Object.entries(odd), ...everyTemplate, ...Object.entries(NAMED_TEMPLATES)])('%s', (_, source) => {
+  const template = createChatTemplate(source, tokens);
+
+  it.each([
+    ['without tools', []],
+    ['with tools', [weather]],
+  ])('all that was said is in the prompt, %s', (_, tools) => {
+    for (const [order, messages] of Object.entries(orders)) {
+      const prompt = template.render({ messages, tools });
+      const words = [...wordsOf(messages), ...tools.map((tool) => tool.function.name)];
+      expect({ order, missing: words.filter((word) => !prompt.includes(word)), prompt: '' }).toEqual({ order, missing: [], prompt: '' });
+    }
+  });
+
+  it('an answer that has begun ends the prompt, with all that was said before it', () => {
+    for (const tools of [[], [weather]])
+      for (const before of Object.values(orders).filter((messages) => messages.at(-1)!.role !== 'assistant')) {
+        const messages = [...before, say('assistant', 'Once upon a')];
+        const { text, opening } = atOnce(template.renderWork({ messages, tools, continueFinal: true }));
+        expect(text.endsWith('Once upon a'), text).toBe(true);
+        for (const word of wordsOf(before)) expect(text).toContain(word);
+        if (opening !== undefined) expect(openReasoning(template.format.reasoning, opening)).toBeUndefined();
+      }
+  });
+
+  it('reasoning that has begun goes on, or is over', () => {
+    const { reasoning } = template.format;
+    if (reasoning.length === 0) return;
+    const begun = (content: string, reasoning_content: string): ChatMessage[] => [
+      say('user', 'Hi'),
+      { role: 'assistant', content, reasoning_content },
+    ];
+    const open = atOnce(template.renderWork({ messages: begun('', 'Let me'), continueFinal: true }));
+    expect(open.text.endsWith('Let me'), open.text).toBe(true);
+    expect(openReasoning(reasoning, open.opening!), open.text).toBeDefined();
+    const over = atOnce(template.renderWork({ messages: begun('Once', 'I know-it.'), continueFinal: true }));
+    expect(over.text).toMatch(/I know-it\.[^]+Once$/);
+    expect(openReasoning(reasoning, over.opening!), over.text).toBeUndefined();
+  });
+});
+
+describe('a system message where the template does not write it', () => {
+  const render = (source: string, ...messages: ChatMessage[]): string => createChatTemplate(source, tokens).render({ messages });
+  const [s, s2, u, a, u2] = [say('system', 'S1'), say('system', 'S2'), say('user', 'U1'), say('assistant', 'A1'), say('user', 'U2')];
+
+  it('goes into the first one', () => {
+    expect(render(last, s, u, a, s2, u2)).toBe('S1\n\nS2<user>U1<assistant>A1<user>U2');
+    expect(render(ownTemplates.hermes, s, s2, u)).toContain('<|im_start|>system\nS1\n\nS2<|im_end|>');
+  });
+
+  it("goes into the user's message next to it where there is none, or becomes one", () => {
+    expect(render(strict, u, a, s2, u2)).toBe('[INST]U1[/INST]A1</s>[INST]S2\n\nU2[/INST]');
+    expect(render(strict, u, s2, a, u2)).toBe('[INST]U1\n\nS2[/INST]A1</s>[INST]U2[/INST]');
+    expect(render(strict, u, a, s2)).toBe('[INST]U1[/INST]A1</s>[INST]S2[/INST]');
+  });
+
+  it('stays where the template writes it', () => {
+    expect(render('chatml', s, u, a, s2, u2)).toContain('A1<|im_end|>\n<|im_start|>system\nS2<|im_end|>\n<|im_start|>user\nU2');
+    expect(render('chatml', s, s2, u)).toContain('S1<|im_end|>\n<|im_start|>system\nS2<|im_end|>');
+  });
+
+  it('is in a prompt that ends with the result of a tool', () => {
+    const prompt = createChatTemplate(strict, tokens).render({ messages: orders['system, user, call, result'], tools: [weather] });
+    expect(prompt).toContain('[INST]FIRST-SYSTEM\n\nFIRST-QUESTION[/INST]');
+  });
+});
+
+it('the role developer is system, unless the template writes it in a way of its own', () => {
+  const messages = [say('developer', 'D'), say('user', 'U')];
+  const render = (source: string): string => createChatTemplate(source).render({ messages });
+  expect(render(developer)).toBe('<dev>D<user>U');
+  expect(render(noDeveloper)).toBe('<system>D<user>U');
+  expect(render('chatml')).toContain('<|im_start|>system\nD<|im_end|>');
+});
+
+it('text parts are put together by the template where it does so, and by a line end elsewhere', () => {
+  const content = ['One ', 'text'].map((text) => ({ type: 'text', text }));
+  const render = (source: string, role = 'user'): string =>
+    createChatTemplate(source).render({ messages: [say(role, content), say('user', 'U')] });
+  expect(render(parts)).toBe('User: One text<end>User: U<end>Assistant:');
+  expect(render(parts, 'system')).toBe('System: One text<end>User: U<end>Assistant:');
+  expect(render('chatml')).toContain('One \ntext');
+  // Some take parts from a user alone.
+  const both = `{% for m in messages %}<{{ m.role }}>{% if m.content is string %}{{ m.content }}{% elif m.role == 'user' %}{% for p in m.content %}{{ p.text }}|{% endfor %}{% endif %}{% endfor %}`;
+  expect(render(both)).toBe('<user>One |text|<user>U');
+  expect(render(both, 'system')).toBe('<system>One \ntext<user>U');
+});
+
+it('a tool needs no description and no parameters', () => {
+  const source = `{% for t in tools or [] %}{{ t.function.name + ': ' + t.function.description }}({% for name, p in t.function.parameters.properties.items() %}{{ name }}{% endfor %}){% endfor %}{{ messages[0].content }}`;
+  const render = (more: object): string =>
+    createChatTemplate(source).render({ messages: [say('user', '!')], tools: [{ type: 'function', function: { name: 'now', ...more } }] });
+  expect(render({})).toBe('now: ()!');
+  expect(render({ description: 'Time', parameters: {} })).toBe('now: Time()!');
+  expect(render({ description: null, parameters: null })).toBe('now: ()!');
+});
+
+describe('an answer that goes on', () => {
+  const template = createChatTemplate(ownTemplates.hermes, tokens);
+  const prompt = (content: string, reasoning_content: string, continueFinal: true | 'content' | 'reasoning'): string =>
+    atOnce(template.renderWork({ messages: [say('user', 'U'), { role: 'assistant', content, reasoning_content }], continueFinal })).text;
+
+  it('with its content, or its reasoning', () => {
+    expect(prompt('', 'Hm', 'reasoning')).toMatch(/<think>\nHm$/);
+    expect(prompt('', 'Hm', 'content')).toMatch(/<think>\nHm\n<\/think>\n+$/);
+    expect(() => prompt('Yes', 'Hm', 'reasoning')).toThrow(/whose reasoning is over/);
+  });
+
+  it('keeps blanks at its end', () => expect(prompt('{"a": ', '', true)).toMatch(/\{"a": $/));
+});
