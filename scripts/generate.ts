@@ -1,6 +1,6 @@
 /**
  * `npm run generate`: writes the sources that are derived from the tables of types (src/type-traits.ts) and of ops (src/graph/kernels.ts), and from
- * the kernels' own declarations; docs/flags.md from the tables of flags; and the error codes of docs/troubleshooting.md from src/errors.ts. They are
+ * the kernels' own declarations; docs/flags.md from the tables of flags; docs/chat-templates.md from what templates write; and the error codes of docs/troubleshooting.md from src/errors.ts. They are
  * committed, and test/generate.test.ts holds them to their sources.
  */
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
@@ -8,6 +8,7 @@ import { fileURLToPath } from 'node:url';
 import * as prettier from 'prettier';
 import { withErrorTable } from './error-table.ts';
 import { flagTable } from './flag-table.ts';
+import { templatePage } from './template-table.ts';
 import { CODE } from '../src/graph/kernels.ts';
 import { LEVELS, TYPE, typesWith, type TypeTraits } from '../src/type-traits.ts';
 
@@ -286,6 +287,8 @@ export async function generate(): Promise<Map<string, string>> {
     out.set(path, await prettier.format(head + text, { ...(await prettier.resolveConfig(filepath)), filepath }));
   }
   out.set('docs/flags.md', flagTable());
+  const templates = 'docs/chat-templates.md';
+  out.set(templates, templatePage(source(templates)));
   const troubleshooting = 'docs/troubleshooting.md';
   out.set(troubleshooting, withErrorTable(source(troubleshooting), source('src/errors.ts')));
   return out;

@@ -131,7 +131,7 @@ function messagesRequest(context: Context, body: Body): ChatRequest {
     budget: numberField(thinking, 'budget_tokens', { least: 0, most: 2 ** 31 - 1, integer: true }),
   };
   Object.assign(options, conversationOptions(context, body, reasoning));
-  return withPrefill(context, { messages: [...systemOf(body), ...conversation(body)], options });
+  return withPrefill(context, { messages: oneEnd([...systemOf(body), ...conversation(body)]), options });
 }
 
 function systemOf(body: Body): ChatMessage[] {
@@ -172,6 +172,18 @@ function conversation(body: Body): ChatMessage[] {
     if (!Array.isArray(content)) throw invalid(`${at}.content`, 'a string or a list of blocks', content);
     return role === 'assistant' ? [assistantMessage(content, `${at}.content`)] : userMessages(role, content, `${at}.content`);
   });
+}
+
+/** Anthropic takes the assistant's turns in a row as one: at the end that one goes on. */
+function oneEnd(messages: readonly ChatMessage[]): readonly ChatMessage[] {
+  const last = messages.at(-1);
+  const before = messages.at(-2);
+  if (last?.role !== 'assistant' || before?.role !== 'assistant' || last.tool_calls || before.tool_calls) return messages;
+  const content = [before, last].flatMap(({ content }): ChatPart[] =>
+    typeof content === 'string' ? [{ type: 'text', text: content }] : [...(content ?? [])],
+  );
+  const reasoning = [before, last].flatMap(({ reasoning_content: text }) => text ?? []).join('\n');
+  return oneEnd([...messages.slice(0, -2), { role: 'assistant', content, ...(reasoning === '' ? {} : { reasoning_content: reasoning }) }]);
 }
 
 function assistantMessage(content: readonly unknown[], at: string): ChatMessage {

@@ -69,6 +69,9 @@ describe('templates', () => {
     const of = (name: string) => createChatTemplate(ownTemplates[name], tokens).capabilities;
     expect(of('hermes')).toEqual({
       systemRole: true,
+      systemBefore: ['system', 'user', 'assistant', 'tool'],
+      systemAfter: [],
+      developerRole: false,
       tools: true,
       toolCalls: true,
       parallelToolCalls: true,
@@ -77,7 +80,11 @@ describe('templates', () => {
       objectArguments: true,
       nullContent: false,
       typedContent: false,
+      textParts: [],
       alternates: false,
+      toolAnswer: null,
+      userFirst: false,
+      needsUser: false,
       noTools: 'undefined',
     });
     expect(of('llama3')).toMatchObject({ toolCalls: true, parallelToolCalls: false, objectArguments: true });
@@ -99,7 +106,7 @@ describe('templates', () => {
         ],
       },
     ];
-    expect(createChatTemplate(ownTemplates.typed).render({ messages: parts })).toBe('<user>a\nb</user>');
+    expect(createChatTemplate(ownTemplates.typed).render({ messages: parts })).toBe('<user>ab</user>');
     expect(createChatTemplate(ownTemplates.thinking).render({ messages: [{ role: 'assistant', content: '<think>x</think>\n\n y' }] })).toBe(
       '<|assistant|> y<|assistant|><think>\n',
     );

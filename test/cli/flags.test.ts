@@ -1374,6 +1374,16 @@ describe('serve', () => {
     });
     expect(await served([], async (url) => (await post(url, '/slots/0?action=erase', {})).status)).toBe(501);
   });
+  effect(serve, ['prefillAssistant'], "an assistant's message at the end is how the answer begins", async () => {
+    const messages = [
+      { role: 'user', content: 'a' },
+      { role: 'assistant', content: 'once' },
+    ];
+    const prompt = (args: Args): Promise<string> =>
+      served(args, async (url) => ((await (await post(url, '/apply-template', { messages })).json()) as { prompt: string }).prompt);
+    for (const args of [[], ['--prefill-assistant']]) expect(await prompt(args)).toMatch(/once$/);
+    expect(await prompt(['--no-prefill-assistant'])).not.toMatch(/once$/);
+  });
   effect(serve, ['spmInfill'], 'the suffix goes first', async () => {
     const [prefix, suffix, middle] = [260, 261, 262];
     const metadata = {
