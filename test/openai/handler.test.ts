@@ -567,7 +567,7 @@ describe('bad requests', () => {
     const { json } = serve(() => '', {
       template: "{% if messages | length > 2 %}{{ raise_exception('Only one turn') }}{% endif %}{{ messages[-1].content }}",
     });
-    const got = await json('/v1/chat/completions', { messages: [...messages, ...messages] });
+    const got = await json('/v1/chat/completions', { messages: [...messages, { role: 'assistant', content: 'Hello' }, messages[1]] });
     expect([got.status, got.body.error.code]).toEqual([400, 'invalid_chat']);
     expect(got.body.error.message).toContain('Only one turn');
   });
