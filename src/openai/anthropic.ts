@@ -4,11 +4,11 @@ import type { ChatMessage, ChatPart, ChatTool, ChatToolCall } from '../chat/mess
 import type { ChatOptions } from '../chat/options.ts';
 import type { ChatOutcome } from '../chat/run.ts';
 import { createBlocks, type Block, type BlockWriter } from './blocks.ts';
-import { countPrompt, functionTools, prepared, runChoice, conversationOptions, type ChatRequest } from './chat.ts';
+import { countPrompt, functionTools, prepared, runChoice, conversationOptions } from './chat.ts';
 import { answer, answerId, createUsage, drained, mapped, type Context } from './context.ts';
 import { booleanField, invalid, numberField, recordField, stringField, type Body } from './fields.ts';
 import type { HttpError } from './http-error.ts';
-import { withPrefill } from './prefill.ts';
+import { withPrefill, type ChatRequest } from './prefill.ts';
 import { formatOf, setFormat, textOptions } from './sampling.ts';
 
 /** POST /v1/messages. */

@@ -10,17 +10,11 @@ import { HttpError } from './http-error.ts';
 import { JsonList } from './json-pieces.ts';
 import { chatEntry } from './logprobs.ts';
 import type { ChatDefaults } from './options.ts';
-import { continuation, withPrefill } from './prefill.ts';
+import { continuation, withPrefill, type ChatRequest } from './prefill.ts';
 import { responseFormat, setFormat, shiftOf, textOptions } from './sampling.ts';
 
 /** Answers to one request at most; they are generated one after another. */
 export const maxChoices = 16;
-
-/** A conversation to be answered, whichever protocol asked for it. */
-export interface ChatRequest {
-  readonly messages: readonly ChatMessage[];
-  readonly options: ChatOptions;
-}
 
 /** A request's conversation and options. */
 export const chatRequest = (context: Context, body: Body): ChatRequest => {

@@ -1,9 +1,16 @@
 /** Conversations that end with the beginning of their answer. */
 import type { Continuation } from '../chat/begun.ts';
-import type { ChatRequest } from './chat.ts';
+import type { ChatMessage } from '../chat/messages.ts';
+import type { ChatOptions } from '../chat/options.ts';
 import type { Context } from './context.ts';
 import { invalid, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
+
+/** A conversation to be answered, whichever protocol asked for it. */
+export interface ChatRequest {
+  readonly messages: readonly ChatMessage[];
+  readonly options: ChatOptions;
+}
 
 /** What a request says of its last message. */
 interface Asked {

@@ -4,11 +4,11 @@ import type { ChatMessage, ChatPart, ChatTool, ChatToolCall } from '../chat/mess
 import type { ChatOptions } from '../chat/options.ts';
 import type { ChatOutcome, ChatStep } from '../chat/run.ts';
 import { createBlocks, type Block, type Blocks, type BlockWriter } from './blocks.ts';
-import { countPrompt, functionTools, prepared, conversationOptions, runChoice, type ChatRequest } from './chat.ts';
+import { countPrompt, functionTools, prepared, conversationOptions, runChoice } from './chat.ts';
 import { answer, answerId, createUsage, drained, mapped, type Context } from './context.ts';
 import { booleanField, invalid, metadataField, numberField, recordField, stringField, type Body } from './fields.ts';
 import { errorBody, HttpError } from './http-error.ts';
-import { withPrefill } from './prefill.ts';
+import { withPrefill, type ChatRequest } from './prefill.ts';
 import { formatOf, setFormat, textOptions } from './sampling.ts';
 
 /** POST /v1/responses. */
