@@ -13,18 +13,10 @@ import { resolveLoadOptions, type LoadOptions, type ResolvedLoadOptions } from '
 import type { Platform } from './engine/platform.ts';
 import { loadLimits, longestDraft, type SpeculationLimits } from './generate/draft/options.ts';
 import { checkVocabularies } from './generate/draft/speculation.ts';
-import { fileSampling } from './sample/file-defaults.ts';
+import type { FileSampling } from './sample/file-defaults.ts';
 import { createTokenizer, type Tokenizer } from './tokenize/tokenizer.ts';
 import { outOfMemory } from './wasm/memory.ts';
 import { Model } from './model.ts';
-
-function refuseAdapter(gguf: GGUF): void {
-  if (gguf.metadata.get('general.type') === 'adapter')
-    throw new QuantletError(
-      'ERR_ADAPTER',
-      'this file is an adapter, not a model; load the model it was made for and give this file as `lora` (--lora)',
-    );
-}
 
 /** A draft model continues a text by itself: what an encoder has read is not in the text. @throws ERR_INVALID_ARGUMENT */
 function refuseEncoder({ arch, decoder }: HParams, what: string): void {
@@ -67,6 +59,16 @@ async function loadDraftModel(
     await model.dispose();
     throw error;
   }
+}
+
+/** What is seldom needed for a file: pages load it then. */
+async function fileFacts(gguf: GGUF): Promise<FileSampling> {
+  const { metadata, tensors } = gguf;
+  const type = metadata.get('general.type') ?? 'model';
+  if (type !== 'model' || !metadata.has('tokenizer.ggml.model') || tensors.size === 0)
+    (await import('./engine/file-kind.ts')).refuseWithoutModel(gguf);
+  const isSet = [...metadata.keys()].some((key) => key.startsWith('general.sampling.'));
+  return isSet ? (await import('./sample/file-defaults.ts')).fileSampling(gguf) : { defaults: {}, warnings: [] };
 }
 
 /** Characters of a prompt that surely have more tokens than the widest step for which there are kernels of their own. */
@@ -130,7 +132,7 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
   let keepsFiles = false;
   try {
     const gguf = withThreshold(withMetadata(file, options.overrideKv), options.sparseThreshold);
-    refuseAdapter(gguf);
+    const sampling = await fileFacts(gguf);
     // Pages load what opens adapters when there are some.
     adapters =
       options.lora.length > 0
@@ -138,7 +140,6 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
         : { adapters: [], loras: new Map(), parts: modelParts, close: async () => {} };
     const { loras, parts } = adapters;
     const tokenizer = createTokenizer(gguf.metadata);
-    const sampling = fileSampling(gguf);
     draftModel = await loadDraftModel(platform, tokenizer, options, limits);
     const mine = starting ?? createCpuBackend(platform, options);
     starting = undefined;
@@ -147,7 +148,6 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
       { gguf, parts },
       {
         ...options,
-        nVocab: tokenizer.nVocab,
         meanwhile: () => {
           tokenizer.prepare();
           return firstTokens(tokenizer, options.firstPrompt);
@@ -168,12 +168,14 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
       keepsFiles = engine.streams;
       const { warmUp } = await import('./engine/warm-up.ts');
       const warmupMs = await warmUp(engine, options.warmUp, signal);
+      const { unusedTensors } = engine;
+      const notes = unusedTensors.length > 0 ? (await import('./engine/file-kind.ts')).unusedNotes(unusedTensors) : [];
       const model = new Model(
         gguf.metadata,
         engine,
         tokenizer,
         { loadMs, warmupMs, memoryBytes: memorySum(engine.memory) + (draftModel?.stats.memoryBytes ?? 0), memory: engine.memory },
-        { ...options, adapters: adapters.adapters, sampling, notes: [] },
+        { ...options, adapters: adapters.adapters, sampling, notes },
         limits,
         draftModel,
         keepsFiles ? closeFiles : async () => {},

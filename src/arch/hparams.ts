@@ -1,6 +1,6 @@
 /** The metadata keys that all architectures share, read and checked once. */
-import { QuantletError } from '../errors.ts';
-import { getBool, getCount, getNumber, getNumberPerLayer, getString, getStrings } from '../gguf/metadata.ts';
+import { QuantletError, tell } from '../errors.ts';
+import { getBool, getCount, getCountPerLayer, getNumber, getString, getStrings, sameCount } from '../gguf/metadata.ts';
 import type { GGUF } from '../gguf/types.ts';
 import { readRotations, type OnlineRotations } from './rotation.ts';
 import { ROPE_DEFAULTS, type RopeParams } from './rope-table.ts';
@@ -71,20 +71,18 @@ export function readHParams(gguf: GGUF): HParams {
   const nEmbd = count('embedding_length');
   // Recurrent layers have no heads of keys and values, and models of such layers alone need not say anything of heads.
   const isRecurrent = ['ssm.conv_kernel', 'shortconv.l_cache'].some((name) => gguf.metadata.has(key(name)));
-  const nHead = count('attention.head_count', undefined, isRecurrent ? 0 : 1);
   const nBlocks = count('block_count', undefined, 1, 4096);
   const nLayer = nBlocks - count('nextn_predict_layers', 0, 0, nBlocks - 1);
+  const perLayer = (name: string): readonly number[] => getCountPerLayer(gguf, key(name), nLayer);
+  const heads = perLayer('attention.head_count');
+  const nHead = sameCount(gguf, 'number of heads', heads);
+  if (nHead === 0 && !isRecurrent) count('attention.head_count', undefined, 1);
   // PowerInfer's converter counts all rows of OPT's table.
   const positions = arch === 'opt' ? gguf.tensors.get('position_embd.weight')?.ne[1] : undefined;
   const nCtxTrain = Math.min(count('context_length'), positions === undefined ? Infinity : Math.max(1, positions - OPT_POSITIONS));
-  const headsKv = getNumberPerLayer(gguf, key('attention.head_count_kv'), nLayer, nHead);
+  const headsKv = gguf.metadata.has(key('attention.head_count_kv')) ? perLayer('attention.head_count_kv') : heads;
   const attending = isRecurrent ? headsKv.filter((n) => n > 0) : headsKv;
-  const nHeadKv = attending[0] ?? 0;
-  if (attending.some((n) => n !== nHeadKv))
-    throw new QuantletError(
-      'ERR_UNSUPPORTED_ARCH',
-      `this ${arch} model has a different number of KV heads in some layers (${[...new Set(headsKv)].join(', ')}), which quantlet does not run yet`,
-    );
+  const nHeadKv = attending.includes(0) ? 0 : sameCount(gguf, 'number of KV heads', attending);
   if (attending.length > 0 && (nHeadKv < 1 || nHead % nHeadKv !== 0))
     throw new QuantletError(
       'ERR_GGUF_INVALID',
@@ -103,9 +101,9 @@ export function readHParams(gguf: GGUF): HParams {
       'ERR_GGUF_INVALID',
       `${key('rope.dimension_count')} is ${nDims}; expected an even number up to the head's ${headDim}`,
     );
-  const nFf = getNumberPerLayer(gguf, key('feed_forward_length'), nLayer)[0];
+  const nFf = perLayer('feed_forward_length')[0];
   const rms = gguf.metadata.has(key('attention.layer_norm_rms_epsilon'));
-  const scaling = getString(gguf, key('rope.scaling.type'), 'linear');
+  const scaling = ropeScalingOf(gguf, key('rope.scaling.type'));
   const factor = scaling === 'none' ? 1 : getNumber(gguf, key('rope.scaling.factor'), getNumber(gguf, key('rope.scale_linear'), 1)) || 1;
   const extFactor = getNumber(gguf, key('rope.scaling.yarn_ext_factor'), scaling === 'yarn' ? 1 : 0);
   const magnitude = (logMul: number): number => (factor <= 1 ? 1 : 1 + 0.1 * logMul * Math.log(factor));
@@ -127,7 +125,8 @@ export function readHParams(gguf: GGUF): HParams {
     isRecurrent: (il) => headsKv[il] === 0,
     headDim,
     valueDim,
-    nVocab: getCount(gguf, key('vocab_size'), getStrings(gguf, 'tokenizer.ggml.tokens', []).length, 1),
+    // llama.cpp takes vocab_size only where there is no list of tokens: converters leave old numbers there.
+    nVocab: getStrings(gguf, 'tokenizer.ggml.tokens', []).length || count('vocab_size'),
     nFf,
     ...readExperts(gguf, arch, nLayer, nFf),
     norm: NORMS.get(arch) ?? (rms ? 'rms' : 'layer'),
@@ -153,6 +152,18 @@ export function readHParams(gguf: GGUF): HParams {
   };
 }
 
+const ROPE_SCALINGS: readonly string[] = ['none', 'linear', 'yarn', 'longrope'];
+
+/** How positions beyond those of training are made. @throws ERR_UNSUPPORTED_ARCH for a way that llama.cpp does not know either */
+function ropeScalingOf(gguf: GGUF, key: string): string {
+  const scaling = getString(gguf, key, 'linear');
+  if (ROPE_SCALINGS.includes(scaling)) return scaling;
+  throw new QuantletError(
+    'ERR_UNSUPPORTED_ARCH',
+    `metadata "${key}" is ${tell(scaling)}; quantlet runs ${ROPE_SCALINGS.join(', ')}: set one of these with overrideKv if the model is made for it`,
+  );
+}
+
 function readDecoder(gguf: GGUF, arch: string, nLayer: number): HParams['decoder'] {
   const start = `${arch}.decoder_start_token_id`;
   return {
@@ -173,7 +184,7 @@ function readExperts(gguf: GGUF, arch: string, nLayer: number, nFf: number): Exp
     );
   };
   const nExpert = getCount(gguf, key('expert_count'), 0);
-  const nExpertUsed = getNumberPerLayer(gguf, key('expert_used_count'), nLayer, 0);
+  const nExpertUsed = getCountPerLayer(gguf, key('expert_used_count'), nLayer, 0);
   const nExpertGroups = getCount(gguf, key('expert_group_count'), 0);
   const nExpertGroupsUsed = getCount(gguf, key('expert_group_used_count'), 0);
   if (nExpert > 0) {
@@ -192,5 +203,11 @@ function readExperts(gguf: GGUF, arch: string, nLayer: number, nFf: number): Exp
         );
     }
   }
-  return { nExpert, nExpertUsed, nExpertGroups, nExpertGroupsUsed, nFfExpert: getCount(gguf, key('expert_feed_forward_length'), nFf, 1) };
+  return {
+    nExpert,
+    nExpertUsed,
+    nExpertGroups,
+    nExpertGroupsUsed,
+    nFfExpert: sameCount(gguf, 'width of experts', getCountPerLayer(gguf, key('expert_feed_forward_length'), nLayer, nFf)),
+  };
 }

@@ -186,5 +186,7 @@ export const inspect = (gguf: GGUF, verdict?: Verdict): string[] => {
   );
   if (all.bits_per_weight !== null) lines.push(`${all.bits_per_weight.toFixed(2)} bits per weight`);
   if (verdict) lines.push(sentence(verdict));
+  if (verdict?.runs && verdict.unused_tensors)
+    lines.push(`not used (${verdict.unused_tensors.length} tensors): ${verdict.unused_tensors.map(bare).join(', ')}`);
   return lines;
 };

@@ -1,6 +1,7 @@
 /** quantlet tokenize: a text as token ids, as llama-tokenize shows them. Vocabulary-only models will do. */
 import { printable } from '../printable.ts';
 import { QuantletError } from '../errors.ts';
+import { refuseOtherKinds } from '../engine/file-kind.ts';
 import { createTokenizer, type Tokenizer } from '../tokenize/tokenizer.ts';
 import { FILE_FLAGS, forTerminal, located, openHeader, readStdin, readText, unescape, type Command } from './command.ts';
 import type { FlagKey } from './flags.ts';
@@ -67,8 +68,9 @@ export const tokenize: Command = {
         'ERR_USAGE',
         `the text comes from one of -p, -f and --stdin; ${given === 0 ? 'none' : given} of them was given`,
       );
-    const { metadata } = await openHeader((await located(values, signal)).model);
-    const tokenizer = createTokenizer(metadata);
+    const gguf = await openHeader((await located(values, signal)).model);
+    refuseOtherKinds(gguf);
+    const tokenizer = createTokenizer(gguf.metadata);
     for (const warning of tokenizer.warnings) process.stderr.write(`quantlet: ${printable(warning)}\n`);
     const text = values.text ?? (values.file === undefined ? await readStdin() : await readText(values.file, 'the text'));
     // As natively, \n and the like are read in files and standard input too; the last newline of a file is text here.

@@ -1,10 +1,10 @@
 /** Whether a file would run, from its header alone: it is planned as loadModel plans it, and what is missing is what stops that. */
 import type { Wants } from '../arch/architecture.ts';
 import { QuantletError, type QuantletErrorCode } from '../errors.ts';
-import { getString } from '../gguf/metadata.ts';
 import type { GGUF } from '../gguf/types.ts';
 import { resolveLoadOptions, type LoadOptions } from '../load-options.ts';
 import { readVocab } from '../tokenize/vocab.ts';
+import { refuseWithoutModel } from './file-kind.ts';
 import { memorySum, type MemoryParts } from './memory-use.ts';
 import { layoutOf, planToFit, type Machine } from './plan-to-fit.ts';
 
@@ -20,6 +20,8 @@ export type Verdict =
       readonly memory: MemoryParts;
       /** How weights of IQ1 to IQ3 and TQ1_0 lie in memory (iqWeights of loadModel), where it has such. */
       readonly iq_weights?: 'compact' | 'fast';
+      /** Tensors of the file that nothing reads, where there are such. */
+      readonly unused_tensors?: readonly string[];
       /** WebAssembly memories that they lie in. */
       readonly memories: number;
     }
@@ -34,15 +36,10 @@ export type Verdict =
 export function canRun(gguf: GGUF, machine: Machine, given?: LoadOptions): Verdict {
   const options = { ...resolveLoadOptions(given), loras: new Map() };
   try {
-    const kind = getString(gguf, 'general.type', 'model');
-    if (kind !== 'model')
-      throw new QuantletError(
-        'ERR_UNSUPPORTED_ARCH',
-        `the file is of type "${kind}", no model by itself; give it beside the model it is for`,
-      );
+    refuseWithoutModel(gguf);
     const layout = layoutOf(gguf, options);
     readVocab(gguf.metadata);
-    const { contextLength, memory, memories, iqWeights } = planToFit(gguf, layout, options, machine);
+    const { contextLength, memory, memories, iqWeights, unusedTensors } = planToFit(gguf, layout, options, machine);
     return {
       runs: true,
       makes: layout.wants,
@@ -50,6 +47,7 @@ export function canRun(gguf: GGUF, machine: Machine, given?: LoadOptions): Verdi
       memory_bytes: memorySum(memory),
       memory,
       ...(iqWeights && { iq_weights: iqWeights }),
+      ...(unusedTensors.length > 0 && { unused_tensors: unusedTensors }),
       memories: memories.length,
     };
   } catch (error) {

@@ -4,6 +4,7 @@ import { HEAD_ROWS } from '../arch/blocks.ts';
 import type { HParams } from '../arch/hparams.ts';
 import type { RopeParams } from '../arch/rope-table.ts';
 import { QuantletError } from '../errors.ts';
+import { getCount } from '../gguf/metadata.ts';
 import { alignUp, type GGUF, type TensorInfo } from '../gguf/types.ts';
 import { paddedHeadDim, type CacheRotation, type KvType } from '../graph/attention-ops.ts';
 import { powerOfTwo } from '../graph/fwht-size.ts';
@@ -84,6 +85,7 @@ export function drawModel(
   const maxOutputs = Math.min(Math.max(options.maxOutputs, options.parallel), batchSize);
 
   const weights = new Map<TensorInfo, Tensor>();
+  const known = new Set<string>();
   const adapted = new Set<string>();
   const cacheOf = new Map<string, KvCache>();
   const tables: (Omit<RopeTable, 'tensors'> & { readonly tensor: Tensor })[] = [];
@@ -110,6 +112,7 @@ export function drawModel(
   };
   const slices = new Map<string, TensorInfo>();
   const rowsOf = (name: string, from: number, ne: readonly number[]): Tensor | undefined => {
+    known.add(name);
     const info = gguf.tensors.get(name);
     if (!info) return undefined;
     const rows = ne.length - 1;
@@ -131,6 +134,7 @@ export function drawModel(
     return weightOf(slice);
   };
   const optional = (name: string, ne: readonly number[]): Tensor | undefined => {
+    known.add(name);
     const info = gguf.tensors.get(name);
     if (!info) return undefined;
     const want = [...ne, 1, 1, 1].slice(0, 4);
@@ -153,8 +157,8 @@ export function drawModel(
     attnHeads: options.attnHeads,
     optional,
     rowsOf,
-    has: (name) => gguf.tensors.has(name),
-    shapeOf: (name) => gguf.tensors.get(name)?.ne,
+    has: (name) => known.add(name) && gguf.tensors.has(name),
+    shapeOf: (name) => known.add(name) && gguf.tensors.get(name)?.ne,
     weight(name, ne) {
       const tensor = optional(name, ne);
       if (!tensor)
@@ -209,6 +213,7 @@ export function drawModel(
           'ERR_GGUF_INVALID',
           `rope rotates pairs, but ${hparams.arch}.rope.dimension_count (or the head) is ${params.nDims}; expected an even number`,
         );
+      if (factorsName !== undefined) known.add(factorsName);
       const factors = factorsName === undefined ? undefined : gguf.tensors.get(factorsName);
       const found = tables.find((t) => t.params === params && t.factors === factors);
       if (found) return found.tensor;
@@ -273,7 +278,22 @@ export function drawModel(
     keptInputs,
     tokenRows,
     tablesOfRows,
+    unusedTensors: wants === 'logits' ? unusedOf(gguf, hparams, known) : [],
   };
+}
+
+/** Keys and values of layers that read those of an earlier layer, and the rope factors for another context: files have them all the same. */
+const LEFT_OUT = /\.attn_(?:k|v|k_norm)\.weight$|^rope_factors_(?:long|short)\.weight$/;
+
+/** Tensors that an architecture never asks for. Layers after its own predict further tokens (MTP): they are left out knowingly. */
+function unusedOf(gguf: GGUF, { arch, nLayer }: HParams, known: ReadonlySet<string>): string[] {
+  const sharing = nLayer - getCount(gguf, `${arch}.attention.shared_kv_layers`, 0);
+  const isLeftOut = (name: string): boolean => {
+    const il = Number(/^blk\.(\d+)\./.exec(name)?.[1] ?? Infinity);
+    // Rows of heads are read with attnHeads alone.
+    return name.endsWith(HEAD_ROWS) || (Number.isFinite(il) && il >= nLayer) || (il >= sharing && LEFT_OUT.test(name));
+  };
+  return [...gguf.tensors.keys()].filter((name) => !known.has(name) && !isLeftOut(name));
 }
 
 export type DrawnModel = ReturnType<typeof drawModel>;

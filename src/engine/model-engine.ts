@@ -2,7 +2,6 @@
 import type { KvCache, Wants } from '../arch/architecture.ts';
 import type { HParams } from '../arch/hparams.ts';
 import { ropeTable } from '../arch/rope-table.ts';
-import { QuantletError } from '../errors.ts';
 import type { OpenedGGUF } from '../gguf/split.ts';
 import type { InputSumTensors } from '../graph/input-sums.ts';
 import type { Tensor } from '../graph/tensor.ts';
@@ -32,8 +31,6 @@ import { reach } from '../wasm/memory.ts';
 /** Of what loadModel was told, and what the files said. */
 export interface ModelEngineOptions
   extends LayoutOptions, Pick<ResolvedLoadOptions, 'threads' | 'build' | 'turbo' | 'signal' | 'onProgress'> {
-  /** Tokens of the vocabulary, as the tokenizer counted them. */
-  readonly nVocab: number;
   /** What this thread can do while others read the weights. Tells how many tokens the first step will have, where that is known. */
   readonly meanwhile: () => number | undefined;
 }
@@ -71,6 +68,8 @@ export interface ModelEngine {
   readonly streams: boolean;
   /** What has been read of neurons that stay in the file. */
   readonly neurons: NeuronReads | undefined;
+  /** Tensors of the file that no op reads. */
+  readonly unusedTensors: readonly string[];
   /** How weights of IQ1 to IQ3 and TQ1_0 lie in memory, where there are such. */
   readonly iqWeights: ModelPlan['iqWeights'];
   /** What a step computes, pass by pass: for benches that time single records. */
@@ -125,6 +124,7 @@ export async function createModelEngine(
     keptInputs: model.keptInputs,
     fingerprint,
     wants,
+    unusedTensors: model.unusedTensors,
     iqWeights: model.iqWeights,
     passes: model.passes,
     generationThreads: threads,
@@ -206,11 +206,6 @@ async function load(
   try {
     options.signal?.throwIfAborted();
     const layout = layoutOf(gguf, options);
-    if (layout.hparams.nVocab !== options.nVocab)
-      throw new QuantletError(
-        'ERR_GGUF_INVALID',
-        `the metadata says that the vocabulary has ${layout.hparams.nVocab} tokens, but it lists ${options.nVocab}: the file is damaged`,
-      );
     if (options.neuronWindow !== undefined) mustBeInFiles(parts);
     const places = early ? await import('./early-weights.ts') : undefined; // pages do without
     const drawn = await places?.drawFor(backend, gguf, layout, options, free);

@@ -90,6 +90,8 @@ export interface ModelPlan {
   readonly memory: MemoryParts;
   /** Bytes of weights at least, with as few as can be in memory at a time. */
   readonly leastWeights: number;
+  /** Tensors of the file that no op reads; none where the model makes vectors, for which it needs less. */
+  readonly unusedTensors: readonly string[];
   /** How its weights of IQ1 to IQ3 and TQ1_0 lie in memory (load-options.ts), where it has such. */
   readonly iqWeights: 'compact' | 'fast' | undefined;
 }
@@ -274,6 +276,7 @@ export function planModel(
     packings: memories.map(({ packing }) => packing),
     memories: memories.map(({ bytes }) => bytes),
     leastWeights,
+    unusedTensors: whole.unusedTensors,
     iqWeights: loaded.some(([{ type }, t]) => t.type !== type)
       ? 'fast'
       : loaded.some(([{ type }]) => type.kernels?.fast)

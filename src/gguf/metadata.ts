@@ -87,5 +87,26 @@ export const getNumberPerLayer = (gguf: HasMetadata, key: string, n: number, fal
   return Array.from({ length: n }, (_, i) => numbers[i]);
 };
 
+/** The same for whole numbers. */
+export const getCountPerLayer = (gguf: HasMetadata, key: string, n: number, fallback?: number): readonly number[] => {
+  const counts = getNumberPerLayer(gguf, key, n, fallback);
+  const wrong = counts.find((count) => !Number.isInteger(count) || count < 0 || count >= 2 ** 31);
+  if (wrong === undefined) return counts;
+  throw new QuantletError('ERR_GGUF_INVALID', `metadata "${key}" has ${wrong}, expected whole numbers from 0 to ${2 ** 31 - 1}`);
+};
+
+/**
+ * The one count of all layers that have a part: those without it say 0. 0 where none has it.
+ * @throws ERR_UNSUPPORTED_ARCH for layers that differ
+ */
+export const sameCount = (gguf: HasMetadata, what: string, counts: readonly number[]): number => {
+  const found = [...new Set(counts.filter((n) => n > 0))];
+  if (found.length <= 1) return found[0] ?? 0;
+  throw new QuantletError(
+    'ERR_UNSUPPORTED_ARCH',
+    `this ${getArchitecture(gguf)} model has a different ${what} in some layers (${found.join(', ')}), which quantlet does not run yet`,
+  );
+};
+
 /** `general.architecture`, the prefix of the model's own keys. */
 export const getArchitecture = (gguf: HasMetadata): string => getString(gguf, 'general.architecture');

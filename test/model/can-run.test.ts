@@ -108,6 +108,6 @@ describe('what is missing', () => {
   });
 
   it('the model of an adapter', async () => {
-    expect(canRun(await header(golden('llama-lora')), machine)).toMatchObject({ runs: false, code: 'ERR_UNSUPPORTED_ARCH' });
+    expect(canRun(await header(golden('llama-lora')), machine)).toMatchObject({ runs: false, code: 'ERR_ADAPTER' });
   });
 });

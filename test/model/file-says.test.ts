@@ -1,9 +1,21 @@
 /** Wishes of a file about its own use: defaults of the sampler, tokens never to be generated, a template for tools. */
-import { loadModel, type ChatMessage, type ChatTool, type GenerateOptions, type LoadOptions, type Model } from 'quantlet';
+import {
+  loadModel,
+  type ChatMessage,
+  type ChatTool,
+  type GenerateOptions,
+  type LoadOptions,
+  type Model,
+  type QuantletErrorCode,
+} from 'quantlet';
+import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import type { WriteValue } from '../../src/gguf/write.ts';
+import { readGGUF } from '../../src/gguf/read.ts';
+import { writeGGUF, type WriteValue } from '../../src/gguf/write.ts';
+import { toBytes } from '../../src/io/source.ts';
 import { createHandler } from '../../src/openai/handler.ts';
-import { failure, patchedLlama, runCli, shippedModel, temporaryFolder, writeTo, type Patch } from '../support.ts';
+import { TYPE } from '../../src/type-traits.ts';
+import { failure, llamaModel, patchedLlama, runCli, shippedModel, temporaryFolder, writeTo, type Patch } from '../support.ts';
 
 const folder = temporaryFolder();
 const f32 = (value: number): WriteValue => ({ type: 'f32', value });
@@ -139,5 +151,130 @@ describe('tokenizer.chat_template.tool_use', () => {
     });
     const chatTemplate = template('own');
     await using(both, async (model) => expect([begun(model), begun(model, tools)]).toEqual(['own|us', 'own|us']), { chatTemplate });
+  });
+});
+
+/** The text of the golden llama with this patch, and what is said of its file. */
+async function llamaText(patch: Patch): Promise<{ ids: readonly number[]; warnings: readonly string[] }> {
+  await using model = await loadModel(await patchedLlama(patch), { threads: 1, warmUp: false });
+  const { ids } = await model.generate([1, 5, 9], { maxTokens: 6, temperature: 0 }).result();
+  return { ids, warnings: model.warnings };
+}
+const plain = await llamaText({});
+
+describe('the loader reads as llama.cpp does', () => {
+  const list = (...numbers: number[]): WriteValue => ({ type: 'arr[u32]', value: Uint32Array.from(numbers) });
+
+  it('lists of equal numbers in place of one, and an old vocab_size', async () => {
+    const { ids, warnings } = await llamaText({
+      metadata: {
+        'llama.attention.head_count': list(4, 4),
+        'llama.attention.head_count_kv': list(2, 2),
+        'llama.feed_forward_length': list(40, 40),
+        'llama.vocab_size': 100,
+      },
+    });
+    expect([ids, warnings]).toEqual([plain.ids, []]);
+    const missing = await llamaText({ metadata: { 'llama.vocab_size': undefined } });
+    expect(missing.ids).toEqual(plain.ids);
+  });
+
+  it.each<[Patch['metadata'], QuantletErrorCode, RegExp]>([
+    [{ 'llama.attention.head_count': list(4, 2) }, 'ERR_UNSUPPORTED_ARCH', /different number of heads in some layers \(4, 2\)/],
+    [{ 'llama.attention.head_count_kv': list(2, 4) }, 'ERR_UNSUPPORTED_ARCH', /different number of KV heads in some layers \(2, 4\)/],
+    [{ 'llama.attention.head_count': list(4) }, 'ERR_GGUF_INVALID', /head_count" has 1 numbers, expected one for each of 2 layers/],
+    [{ 'llama.attention.head_count': { type: 'arr[f32]', value: Float32Array.of(4, 4.5) } }, 'ERR_GGUF_INVALID', /has 4.5, expected whole/],
+    [{ 'llama.attention.head_count': list(0, 0) }, 'ERR_GGUF_INVALID', /head_count/],
+    [
+      { 'llama.rope.scaling.type': 'dynamic' },
+      'ERR_UNSUPPORTED_ARCH',
+      /rope.scaling.type" is "dynamic"; quantlet runs none, linear, yarn, longrope/,
+    ],
+    [{ 'llama.rope.scaling.type': 'YARN' }, 'ERR_UNSUPPORTED_ARCH', /rope.scaling.type" is "YARN"/],
+  ])('%j is refused', async (metadata, code, says) => {
+    const found = await failure(llamaText({ metadata }));
+    expect([found.code, found.message]).toEqual([code, expect.stringMatching(says)]);
+  });
+
+  it('tensors that nothing needs are left out with a note, shown by inspect too', async () => {
+    const tensors = Object.fromEntries(Array.from({ length: 10 }, (_, i) => [`odd.${i}.weight`, { type: TYPE.f32, ne: [32] }]));
+    const { ids, warnings } = await llamaText({ tensors });
+    expect(ids).toEqual(plain.ids);
+    expect(warnings).toEqual([expect.stringMatching(/does not use 10 tensors of its file.*: odd\.0\.weight, .*odd\.7\.weight and 2 more/)]);
+    const path = writeTo(folder, 'odd.gguf', await patchedLlama({ tensors }));
+    expect((await runCli(['inspect', path])).stdout).toMatch(/\nnot used \(10 tensors\): odd\.0\.weight, .*odd\.9\.weight\n/);
+    const { verdict } = JSON.parse((await runCli(['inspect', path, '--json'])).stdout) as { verdict: { unused_tensors: string[] } };
+    expect(verdict.unused_tensors).toHaveLength(10);
+    expect((await runCli(['run', '-m', path, '-p', 'x', '-n', 1])).stderr.match(/does not use 10 tensors/g)).toHaveLength(1);
+  });
+});
+
+describe('files that are no language models are told what they are', () => {
+  const without: Patch['metadata'] = { 'tokenizer.ggml.model': undefined, 'tokenizer.ggml.tokens': undefined };
+  const vision = { 'v.patch_embd.weight': { type: TYPE.f32, ne: [32] } };
+  it.each<[string, Patch, QuantletErrorCode, RegExp]>([
+    [
+      'a projector by its type',
+      { metadata: { ...without, 'general.type': 'mmproj' } },
+      'ERR_UNSUPPORTED_ARCH',
+      /is a projector \(mmproj\)/,
+    ],
+    [
+      'a projector by its architecture',
+      { metadata: { ...without, 'general.architecture': 'clip' }, tensors: vision },
+      'ERR_UNSUPPORTED_ARCH',
+      /projector/,
+    ],
+    [
+      'a diffusion model',
+      { metadata: { ...without, 'general.architecture': 'flux' } },
+      'ERR_UNSUPPORTED_ARCH',
+      /is a diffusion model, which makes images/,
+    ],
+    [
+      'a diffusion model without metadata',
+      {
+        metadata: { ...without, 'general.architecture': undefined },
+        tensors: { 'model.diffusion_model.in.weight': { type: TYPE.f32, ne: [32] } },
+      },
+      'ERR_UNSUPPORTED_ARCH',
+      /is a diffusion model/,
+    ],
+    [
+      'an importance matrix',
+      { metadata: { ...without, 'general.type': 'imatrix' } },
+      'ERR_UNSUPPORTED_ARCH',
+      /is an importance matrix.*--imatrix/,
+    ],
+    ['an adapter', { metadata: { ...without, 'general.type': 'adapter' } }, 'ERR_ADAPTER', /lora/],
+    [
+      'another kind of model',
+      { metadata: { ...without, 'general.architecture': 'whisper' } },
+      'ERR_UNSUPPORTED_ARCH',
+      /"whisper", which quantlet does not run/,
+    ],
+    ['a model without its tokenizer', { metadata: without }, 'ERR_MISSING_METADATA', /convert the model again with its tokenizer/],
+  ])('%s', async (_, patch, code, says) => {
+    const file = await patchedLlama(patch);
+    const found = await failure(loadModel(file, { threads: 1 }));
+    expect([found.code, found.message]).toEqual([code, expect.stringMatching(says)]);
+  });
+
+  it('a vocabulary', async () => {
+    const gguf = await readGGUF(toBytes(readFileSync(llamaModel)));
+    const metadata = new Map([...gguf.metadata].map(([key, value]) => [key, { type: gguf.metadataTypes.get(key)!, value }]));
+    const found = await failure(loadModel(writeGGUF(metadata, []), { threads: 1 }));
+    expect([found.code, found.message]).toEqual(['ERR_MISSING_TENSOR', expect.stringMatching(/no tensors: it is a vocabulary/)]);
+  });
+
+  it('in the terminal, by every command that wants a tokenizer', async () => {
+    const path = writeTo(folder, 'mmproj.gguf', await patchedLlama({ metadata: { ...without, 'general.type': 'mmproj' } }));
+    for (const args of [
+      ['run', '-m', path, '-p', 'x'],
+      ['tokenize', '-m', path, '-p', 'x'],
+    ]) {
+      const { code, stderr } = await runCli(args);
+      expect([code, stderr]).toEqual([1, expect.stringMatching(/is a projector \(mmproj\)/)]);
+    }
   });
 });
