@@ -194,6 +194,27 @@ describe('bad input', () => {
     'a search in a long text, over and over':
       "{% set ns = namespace(s='ab') %}{% for i in range(18) %}{% set ns.s = ns.s ~ ns.s %}{% endfor %}{% for i in range(100000) %}{% if 'c' in ns.s %}x{% endif %}{% endfor %}",
   };
+  const huge = {
+    'a width': "{{ 'a' | center(1000000000) }}",
+    'an indentation': "{{ 'a\nb' | indent(1000000000) }}",
+    'a list': '{{ [1] * 100000000 }}',
+    'a batch filled up': '{{ [1] | batch(1000000000, 0) | list }}',
+    'a width of printf': "{{ '%*d' % (1000000000, 1) }}",
+    'a precision': "{{ '{:.99999999f}'.format(1) }}",
+    'a date': "{{ strftime_now('%999999999Y') }}",
+    'a power': '{{ 10 ** 10 ** 10 }}',
+    'a text in a text for every letter': "{% set s = 'a' * 1000000 %}{{ s | replace('a', s) | length }}",
+    'a long text joined often': "{% set s = 'a' * 1000000 %}{{ ([s] * 100000) | join | length }}",
+    'a long text formatted often': "{% set s = 'a' * 1000000 %}{{ ('%(a)s' * 100000) % {'a': s} | length }}",
+    'a key doubled again and again':
+      '{% set ns = namespace(a=(1,)) %}{% for i in range(40) %}{% set ns.a = (ns.a, ns.a) %}{% endfor %}{{ {ns.a: 1} | length }}',
+    'a loop in a loop without an end': '{% for x in [1] recursive %}{{ loop([1]) }}{% endfor %}',
+    'a macro that calls itself': '{% macro m() %}{{ m() }}{% endmacro %}{{ m() }}',
+  };
+  it.each(Object.entries(huge))('a template that makes too much of a number or a text: %s', (_, source) => {
+    expect(() => compileJinja(source)({})).toThrow();
+  });
+
   it.each(Object.entries(endless))('a template without an end: %s', (_, source) => {
     const isChatTemplateError = expect.objectContaining({ code: 'ERR_CHAT_TEMPLATE' }) as unknown;
     // One message comes here; the probes with which a template is known do not.

@@ -1,0 +1,35 @@
+/** Attributes by the paths that filters take: `city.name`, `0`, `age,name`. */
+import { getItem } from './access.ts';
+import { isText, plain, Undefined, type Value } from './values.ts';
+
+export type Getter = (item: Value) => Value;
+
+/** @param attribute absent: the item itself. @param otherwise in place of what is undefined */
+export function getter(attribute: Value | undefined, then: Getter = (value) => value, otherwise?: Value): Getter {
+  const parts = partsOf(attribute);
+  return (item) => {
+    let value = item;
+    for (const part of parts) {
+      value = getItem(value, part);
+      if (value instanceof Undefined && otherwise !== undefined && otherwise !== null) value = otherwise;
+    }
+    return then(value);
+  };
+}
+
+/** Several attributes with commas between them, as a list of values. */
+export function getters(attribute: Value | undefined, then: Getter): Getter {
+  const all = (isText(attribute) ? plain(attribute).split(',') : [attribute]).map((one) => getter(one, then));
+  return (item) => all.map((get) => get(item));
+}
+
+function partsOf(attribute: Value | undefined): Value[] {
+  if (attribute === undefined || attribute === null) return [];
+  if (!isText(attribute)) return [attribute];
+  return plain(attribute)
+    .split('.')
+    .map((part) => (/^\d+$/.test(part) ? Number(part) : part));
+}
+
+/** Text in lower case, other values as they are: what sorts and compares without regard to case. */
+export const ignoringCase: Getter = (value) => (isText(value) ? plain(value).toLowerCase() : value);

@@ -1,0 +1,190 @@
+/** What Python's operators and protocols do with values: truth, equality, order, membership, iteration, `+`, `*`, `%`. */
+import { textLength } from './characters.ts';
+import { printf } from './printf.ts';
+import { arithmetic, compareNumbers, indexOf } from './numbers.ts';
+import { str } from './repr.ts';
+import {
+  Dict,
+  DictView,
+  Float,
+  isNumber,
+  isText,
+  itemsOf,
+  JinjaError,
+  Lazy,
+  Markup,
+  Namespace,
+  plain,
+  Range,
+  Tuple,
+  typeName,
+  Undefined,
+  type Value,
+  type Runtime,
+} from './values.ts';
+
+export function truth(value: Value): boolean {
+  if (typeof value === 'boolean') return value;
+  if (value === null || value instanceof Undefined) return false;
+  if (isNumber(value)) return value instanceof Float ? value.value !== 0 : value != 0;
+  return sizeOf(value) !== 0;
+}
+
+/** len(value), or undefined where it has none. */
+export function sizeOf(value: Value): number | undefined {
+  if (isText(value)) return textLength(plain(value));
+  const items = itemsOf(value);
+  if (items) return items.length;
+  if (value instanceof Dict) return value.size;
+  if (value instanceof DictView) return value.dict.size;
+  if (value instanceof Range) return value.length;
+  return value instanceof Undefined ? 0 : undefined;
+}
+
+/** @throws JinjaError in the words of an undefined value, or of Python for a value that has no such operation */
+export function refuse(what: string, ...values: Value[]): JinjaError {
+  const missing = values.find((value) => value instanceof Undefined);
+  return new JinjaError(missing ? missing.message : `${what}: '${values.map(typeName).join("' and '")}'`);
+}
+
+/** The items of a value. @throws JinjaError for one that has none */
+export function iterate(runtime: Runtime, value: Value): Iterable<Value> {
+  const items = itemsOf(value);
+  if (items) return (runtime.spend(items.length), items);
+  if (isText(value)) return (runtime.spend(plain(value).length), plain(value));
+  if (value instanceof Dict) return (runtime.spend(value.size), value.keys());
+  if (value instanceof DictView) return (runtime.spend(value.dict.size), value);
+  if (value instanceof Range) return rangeItems(runtime, value);
+  if (value instanceof Lazy) return paid(runtime, value);
+  if (value instanceof Undefined) return [];
+  throw refuse('object is not iterable', value);
+}
+
+function* rangeItems(runtime: Runtime, range: Range): Generator<Value> {
+  runtime.spend(range.length);
+  for (let i = 0; i < range.length; i++) yield range.start + i * range.step;
+}
+
+function paid(runtime: Runtime, items: Lazy): Iterable<Value> {
+  const from = items[Symbol.iterator]();
+  const next = (): IteratorResult<Value> => (runtime.spend(1), from.next());
+  return { [Symbol.iterator]: () => ({ next }) };
+}
+
+/** What is left of a generator, which stays there. */
+export function left(runtime: Runtime, value: Lazy): Value[] {
+  const items = value.rest();
+  runtime.spend(items.length);
+  return items;
+}
+
+export const listOf = (runtime: Runtime, value: Value): Value[] => Array.from(iterate(runtime, value));
+
+export function equals(runtime: Runtime, left: Value, right: Value): boolean {
+  if (typeof left === 'string' && typeof right === 'string') return left === right;
+  runtime.spend(1);
+  if (isNumber(left) && isNumber(right)) return compareNumbers(left, right) === 0;
+  if (isText(left) && isText(right)) return plain(left) === plain(right);
+  if (left instanceof Undefined) return right instanceof Undefined;
+  if ((Array.isArray(left) && Array.isArray(right)) || (left instanceof Tuple && right instanceof Tuple)) {
+    const [a, b] = [itemsOf(left)!, itemsOf(right)!];
+    return a.length === b.length && a.every((item, i) => same(runtime, item, b[i]));
+  }
+  if (left instanceof Dict && right instanceof Dict) {
+    if (left.size !== right.size) return false;
+    for (const [key, value] of left.entries()) {
+      const other = right.get(key);
+      if (other === undefined || !same(runtime, value, other)) return false;
+    }
+    return true;
+  }
+  if (left instanceof Range && right instanceof Range)
+    return left.length === right.length && left.at(0) === right.at(0) && (left.length < 2 || left.step === right.step);
+  return left === right;
+}
+
+/** Elements are equal where they are the same, as a NaN in a list is. */
+const same = (runtime: Runtime, left: Value, right: Value): boolean => left === right || equals(runtime, left, right);
+
+/** Below zero, zero, above it, or NaN where neither is less. @throws JinjaError for what has no order */
+export function compare(runtime: Runtime, left: Value, right: Value): number {
+  runtime.spend(1);
+  if (isNumber(left) && isNumber(right)) return compareNumbers(left, right);
+  if (isText(left) && isText(right)) return compareText(plain(left), plain(right));
+  if ((Array.isArray(left) && Array.isArray(right)) || (left instanceof Tuple && right instanceof Tuple)) {
+    const [a, b] = [itemsOf(left)!, itemsOf(right)!];
+    for (let i = 0; i < a.length && i < b.length; i++) if (!same(runtime, a[i], b[i])) return compare(runtime, a[i], b[i]);
+    return a.length - b.length;
+  }
+  throw refuse('no order between instances of', left, right);
+}
+
+/** By characters: UTF-16's units put those beyond U+FFFF before U+E000. */
+export function compareText(a: string, b: string): number {
+  if (!/[\ud800-\udfff]/.test(a) && !/[\ud800-\udfff]/.test(b)) return a < b ? -1 : a > b ? 1 : 0;
+  const [left, right] = [Array.from(a), Array.from(b)];
+  for (let i = 0; i < left.length && i < right.length; i++) {
+    const difference = left[i].codePointAt(0)! - right[i].codePointAt(0)!;
+    if (difference !== 0) return difference;
+  }
+  return left.length - right.length;
+}
+
+/** `left in right`. */
+export function contains(runtime: Runtime, right: Value, left: Value): boolean {
+  if (isText(right)) {
+    if (!isText(left)) throw refuse("'in <string>' requires a string, not", left);
+    runtime.read(plain(right).length);
+    return plain(right).includes(plain(left));
+  }
+  if (right instanceof Dict) return right.has(left);
+  if (right instanceof DictView && right.of === 'keys') return right.dict.has(left);
+  if (right instanceof Range) return rangeHas(right, left);
+  if (right instanceof Namespace) throw refuse('argument is not iterable', right);
+  for (const item of iterate(runtime, right)) if (same(runtime, item, left)) return true;
+  return false;
+}
+
+function rangeHas(range: Range, value: Value): boolean {
+  if (!isNumber(value)) return false;
+  const at = (Number(value instanceof Float ? value.value : value) - range.start) / range.step;
+  return Number.isInteger(at) && at >= 0 && at < range.length;
+}
+
+/** `left + right` and its like. */
+export function binary(runtime: Runtime, operator: string, left: Value, right: Value): Value {
+  const number = arithmetic(operator, left, right);
+  if (number !== undefined) return number;
+  const result = operator === '+' ? joined(runtime, left, right) : operator === '*' ? repeated(runtime, left, right) : undefined;
+  if (result !== undefined) return result;
+  if (operator === '%' && isText(left)) return printf(runtime, plain(left), right);
+  throw refuse(`unsupported operand types for ${operator}`, left, right);
+}
+
+function joined(runtime: Runtime, left: Value, right: Value): Value | undefined {
+  // jinja2 escapes the other one where one is Markup. Templates that write `tool | tojson | safe` want neither, and llama.cpp does neither.
+  if (isText(left) && isText(right)) return plain(left) + plain(right);
+  if (Array.isArray(left) && Array.isArray(right)) return (runtime.walk(left.length + right.length), [...left, ...right]);
+  if (left instanceof Tuple && right instanceof Tuple)
+    return (runtime.walk(left.items.length + right.items.length), new Tuple([...left.items, ...right.items]));
+  return undefined;
+}
+
+function repeated(runtime: Runtime, left: Value, right: Value): Value | undefined {
+  const [what, number] = indexOf(left) === undefined ? [left, right] : [right, left];
+  const times = indexOf(number);
+  if (times === undefined) return undefined;
+  const count = Math.max(0, times);
+  if (isText(what)) return (runtime.make(plain(what).length * count), plain(what).repeat(count));
+  const items = itemsOf(what);
+  if (!items) return undefined;
+  runtime.make(items.length * count);
+  runtime.walk(items.length * count);
+  const all = Array.from({ length: count }, () => items).flat();
+  return Array.isArray(what) ? all : new Tuple(all);
+}
+
+const entities: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', "'": '&#39;', '"': '&#34;' };
+export const escapeText = (text: string): string => text.replace(/[&<>'"]/g, (char) => entities[char]);
+/** A value as text in HTML. */
+export const escaped = (runtime: Runtime, value: Value): string => (value instanceof Markup ? value.text : escapeText(str(runtime, value)));
