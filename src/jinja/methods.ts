@@ -36,7 +36,7 @@ const dictMethods: Readonly<Record<string, Fn>> = {
   items: fn('', (_, self: Dict) => new DictView(self, 'items')),
   keys: fn('', (_, self: Dict) => new DictView(self, 'keys')),
   values: fn('', (_, self: Dict) => new DictView(self, 'values')),
-  copy: fn('', (runtime, self: Dict) => (runtime.walk(self.size), Dict.of(self.entries()))),
+  copy: fn('', (runtime, self: Dict) => (runtime.spend(self.size), Dict.of(self.entries()))),
 };
 
 const intMethods: Readonly<Record<string, Fn>> = {

@@ -26,6 +26,7 @@ import {
 export function truth(value: Value): boolean {
   if (typeof value === 'boolean') return value;
   if (value === null || value instanceof Undefined) return false;
+  if (isText(value)) return plain(value) !== '';
   if (isNumber(value)) return value instanceof Float ? value.value !== 0 : value != 0;
   return sizeOf(value) !== 0;
 }
