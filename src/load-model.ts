@@ -143,6 +143,8 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
     draftModel = await loadDraftModel(platform, tokenizer, options, limits);
     const mine = starting ?? createCpuBackend(platform, options);
     starting = undefined;
+    const conversations = import('./chat/conversations.ts');
+    conversations.catch(() => {}); // thrown where it is awaited
     const engine = await createModelEngine(
       platform,
       { gguf, parts },
@@ -176,6 +178,7 @@ async function loadOn(platform: Platform, source: ModelSource | readonly ModelSo
         tokenizer,
         { loadMs, warmupMs, memoryBytes: memorySum(engine.memory) + (draftModel?.stats.memoryBytes ?? 0), memory: engine.memory },
         { ...options, adapters: adapters.adapters, sampling, notes },
+        await conversations,
         limits,
         draftModel,
         keepsFiles ? closeFiles : async () => {},

@@ -1,9 +1,10 @@
 /// <reference lib="esnext.disposable" preserve="true" />
 /** The public Model: tokenize, generate, chat, embed, dispose. (Loading: load-model.ts.) */
 import type { OwnBytes } from './globals.ts';
-import { createChat, type Chat, type ModelChatOptions } from './chat/generation.ts';
+import type * as Conversations from './chat/conversations.ts';
+import type { Chat, ModelChatOptions } from './chat/generation.ts';
 import type { ChatMessage } from './chat/messages.ts';
-import { createChatTemplate, fileTemplates, type ChatTemplate, type TemplateSources } from './chat/template.ts';
+import type { ChatTemplate, TemplateSources } from './chat/template.ts';
 import type { EmbedOptions } from './generate/embed.ts';
 import type { MemoryParts } from './engine/memory-use.ts';
 import type { ModelEngine } from './engine/model-engine.ts';
@@ -72,6 +73,7 @@ export class Model {
   readonly fim: FimTokens | undefined;
   /** For quantlet's own command line, tests and benches. @internal */
   readonly internals: ModelInternals;
+  readonly #conversations: typeof Conversations;
   readonly #templates: TemplateSources;
   readonly #closeFiles: () => Promise<unknown>;
   #template: ChatTemplate | undefined;
@@ -84,6 +86,7 @@ export class Model {
     tokenizer: Tokenizer,
     stats: Model['stats'],
     options: Pick<LoadOptions, 'name' | 'chatTemplate'> & Pick<OpenedLoras, 'adapters'> & FileFacts,
+    conversations: typeof Conversations,
     limits: SpeculationLimits,
     draftModel: Model | undefined,
     closeFiles: () => Promise<unknown>,
@@ -97,7 +100,8 @@ export class Model {
     this.encoder = engine.hparams.decoder !== undefined;
     this.bos = text(tokenizer.special.bos);
     this.eos = text(tokenizer.special.eos);
-    this.#templates = options.chatTemplate === undefined ? fileTemplates(metadata) : { source: options.chatTemplate };
+    this.#conversations = conversations;
+    this.#templates = options.chatTemplate === undefined ? conversations.fileTemplates(metadata) : { source: options.chatTemplate };
     this.metadata = metadata;
     this.samplerDefaults = options.sampling.defaults;
     this.warnings = [...options.notes, ...tokenizer.warnings, ...options.sampling.warnings];
@@ -140,7 +144,7 @@ export class Model {
   }
 
   #templateOf({ source, toolUse }: TemplateSources): ChatTemplate {
-    return createChatTemplate(source, { bos: this.bos, eos: this.eos }, { toolUse });
+    return this.#conversations.createChatTemplate(source, { bos: this.bos, eos: this.eos }, { toolUse });
   }
 
   /** Token ids of a text; see EncodeOptions for bos, eos and control tokens. */
@@ -219,7 +223,7 @@ export class Model {
    */
   chat(messages: readonly ChatMessage[], options?: ModelChatOptions): Chat {
     this.internals.assertUsable();
-    return createChat(
+    return this.#conversations.createChat(
       ({ chatTemplate }) => ({
         contextLength: this.contextLength,
         encoder: this.encoder,
