@@ -304,8 +304,9 @@ export async function remove(id: string): Promise<void> {
 export async function add(conversations: readonly { readonly info: Info; readonly messages: readonly Message[] }[]): Promise<void> {
   for (const { info, messages } of conversations) {
     const conversation = conversationOf(info, messages);
-    inList(info);
+    // In the list means kept: whoever sees it may leave the page.
     await keep(conversation, () => database.putConversation(info, messages));
+    inList(info);
   }
   tell({ type: 'list' });
 }

@@ -109,7 +109,7 @@ const withChange = (info: Info, { settings, ...change }: InfoChange): Info => ({
 });
 
 const putAll = async (all: Writing, conversation: string, messages: Iterable<Message>): Promise<void> => {
-  for (const message of messages) await all.objectStore('nodes').put({ ...message, conversation });
+  await Promise.all([...messages].map((message) => all.objectStore('nodes').put({ ...message, conversation })));
 };
 
 /** Puts a conversation with all its messages: a new one, or one that could not be written before. */
