@@ -1,5 +1,5 @@
 /** quantlet batch: answers the lines of a file, as OpenAI's Batch API does. */
-import { open, stat } from 'node:fs/promises';
+import { open, stat, truncate } from 'node:fs/promises';
 import { QuantletError } from '../errors.ts';
 import { printable } from '../printable.ts';
 import {
@@ -18,7 +18,8 @@ import { createHandler } from '../openai/handler.ts';
 import { jsonRequest } from '../openai/request.ts';
 import { COMPUTE_FLAGS, DRAIN_MS, MODEL_FLAGS, openModel, SPECULATION_FLAGS, templateOf, unreadable, type Command } from './command.ts';
 import type { FlagKey } from './flags.ts';
-import { checkOutput } from './new-file.ts';
+import { mustBeNoInput } from './new-file.ts';
+import { deviceName } from './special-file.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
 import { progressLine, timeText } from './progress.ts';
 import { fileBytes } from './serve-files.ts';
@@ -67,7 +68,7 @@ export const batch: Command = {
     if (resume && output === '-')
       throw new QuantletError('ERR_USAGE', '--resume reads what the output has, and standard output cannot be read: give a file with -o');
     const shard = shardOf(values.shard, process.env);
-    for (const file of [output, errorsFile]) if (file !== undefined && file !== '-') await checkOutput(file, [input]);
+    for (const file of [output, errorsFile]) if (file !== undefined && file !== '-') await mustBeNoInput(file, [input]);
     const bytes = input === '-' ? undefined : await sizeOf(input);
 
     const leaving = new AbortController();
@@ -218,12 +219,13 @@ async function openSink(path: string, done: Done | undefined): Promise<Sink> {
     (cause: unknown): never => {
       throw new QuantletError('ERR_IO', `cannot ${what} ${path}: ${(cause as Error).message}`, { cause });
     };
-  const file = await open(path, 'a').catch(failed('open'));
+  const file = await open(deviceName(path) ?? path, 'a').catch(failed('open'));
   try {
     const regular = (await file.stat()).isFile();
     const kept = done && regular ? await readRecords(fileBytes(path), done) : 0;
     return {
-      begin: async () => (regular ? file.truncate(kept) : undefined),
+      // By its path: on Windows a handle that appends has no right to truncate.
+      begin: async () => (regular ? truncate(path, kept).catch(failed('write')) : undefined),
       write: (line) => file.appendFile(line).catch(failed('write')),
       close: () => file.close(),
     };

@@ -212,8 +212,18 @@ export async function givenText<T extends 'prompt' | 'message' | 'text' | 'syste
   what: string,
 ): Promise<string | undefined> {
   const given = values as { readonly [key in T | F]?: string };
-  return lastOf(values, text, file) === file ? (await readText(given[file]!, what)).replace(/\n$/, '') : given[text];
+  return lastOf(values, text, file) === file ? withoutLastBreak(textLines(await readText(given[file]!, what))) : given[text];
 }
+
+/**
+ * Line breaks as llama.cpp's tools get them, which open such a file as text: on Windows \r\n is \n there.
+ * @param platform replaced by tests
+ */
+export const textLines = (text: string, platform: string = process.platform): string =>
+  platform === 'win32' ? text.replaceAll('\r\n', '\n') : text;
+
+/** The text without its last line break, \r\n included. */
+export const withoutLastBreak = (text: string): string => text.replace(/\r?\n$/, '');
 
 export async function readStdin(): Promise<string> {
   const chunks: Uint8Array[] = [];

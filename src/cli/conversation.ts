@@ -1,5 +1,5 @@
 /** A conversation in the terminal, or with messages from a pipe, one a line. */
-import { readFile, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import type { ChatMessage } from '../chat/messages.ts';
 import { checkMessages } from '../chat/messages.ts';
 import { whyNot } from '../entry/node-platform.ts';
@@ -7,8 +7,10 @@ import { QuantletError } from '../errors.ts';
 import type { Timings } from '../generate/generate.ts';
 import type { Model, ModelChatOptions } from '../model.ts';
 import { printable } from '../printable.ts';
+import { textLines, withoutLastBreak } from './command.ts';
 import { flagNames } from './flags.ts';
 import { createMessageInput } from './message-input.ts';
+import { writeNewFile } from './new-file.ts';
 import { readingPrompt, showAnswer, speeds, type AnswerStyle } from './show-answer.ts';
 
 export interface ConversationOptions {
@@ -160,12 +162,13 @@ export async function converse(options: ConversationOptions, signal: AbortSignal
     },
     async file(path) {
       if (path === '') return say('Which one? /file FILE');
-      const text = await readFile(path, 'utf8');
-      files += `${text.replace(/\n$/, '')}\n\n`;
+      const text = textLines(await readFile(path, 'utf8'));
+      files += `${withoutLastBreak(text)}\n\n`;
       say(`${text.length} characters of ${path} will go before the next message.`);
     },
     async save(path) {
-      await writeFile(path || 'chat.json', `${JSON.stringify(messages, null, 2)}\n`);
+      const bytes = new TextEncoder().encode(`${JSON.stringify(messages, null, 2)}\n`);
+      await writeNewFile(path || 'chat.json', (write) => write(bytes, 0));
       say(`Written to ${path || 'chat.json'}.`);
     },
     async load(path) {

@@ -120,9 +120,9 @@ export const ggufSplit: Command = {
       const files = await plan(model, output, values, signal);
       const total = files.reduce((sum, { layout }) => sum + layout.byteLength, 0);
       let done = 0;
+      if (!values.dryRun) for (const { name } of files) await checkOutput(name, splitNames(input) ?? [input]);
       for (const file of files) {
         if (!values.dryRun) {
-          await checkOutput(file.name, splitNames(input) ?? [input]);
           await writeFile(file, model, (n) => bar.set((done += n) / total), signal);
           bar.end();
         }

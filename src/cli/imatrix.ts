@@ -8,7 +8,7 @@ import { joinImatrices, readImatrixSums, writeImatrix, writeImatrixDat, type Ima
 import { pickBuild } from '../wasm/load.ts';
 import { COMPUTE_FLAGS, forTerminal, located, MODEL_FLAGS, openModel, type Command } from './command.ts';
 import { lastOf, type Values } from './flags.ts';
-import { checkOutput, writeNewFile } from './new-file.ts';
+import { checkOutput, isReplaceable, writeNewFile } from './new-file.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
 import { progressBar } from './progress.ts';
 import { createScorer } from './score.ts';
@@ -136,6 +136,7 @@ async function measure(
   const { hf: _, hfFile: __, ...given } = values;
   const { model: path } = await located(values, signal);
   await checkOutput(output, splitNames(path) ?? [path]);
+  const replaceable = await isReplaceable(output);
   const first = nCtx >> 1;
   const outputsFrom = processOutput ? 0 : ppl ? first : nCtx;
   const parallel = windowsAtOnce(nCtx, batch);
@@ -177,6 +178,7 @@ async function measure(
         bar.set(++done / nChunk);
       }
       const due = (every: number): boolean => every > 0 && Math.floor(done / every) > Math.floor(since / every);
+      if (!replaceable) continue; // a pipe gets the last result alone
       if (due(saveFrequency)) await save(await all(), true);
       if (due(outputFrequency)) await save(await all());
     }

@@ -2,9 +2,9 @@
  * llama-perplexity's file of base logits (`--kl-divergence-base`): "_logits_", n_ctx, n_vocab, n_chunk (i32), the tokens (i32), then for
  * every counted position f32 scale, f32 lowest log-probability and n_vocab (made even) u16 steps above it.
  */
-import { open, rename, rm, type FileHandle } from 'node:fs/promises';
+import { open, type FileHandle } from 'node:fs/promises';
 import { QuantletError } from '../errors.ts';
-import { temporaryName } from './new-file.ts';
+import { openOutput } from './new-file.ts';
 import { rowWords } from './score.ts';
 
 const MAGIC = '_logits_';
@@ -35,11 +35,7 @@ export interface KlBaseWriter {
 const failed =
   (what: string) =>
   (cause: NodeJS.ErrnoException): never => {
-    throw new QuantletError(
-      'ERR_IO',
-      `${what}: ${cause.message}${cause.code === 'ENOSPC' ? '; the disk is full, free some space or write elsewhere' : ''}`,
-      { cause },
-    );
+    throw new QuantletError('ERR_IO', `${what}: ${cause.message}`, { cause });
   };
 
 /** @throws ERR_IO, a full disk included */
@@ -49,18 +45,13 @@ export async function createKlBase(
   nVocab: number,
   nChunk: number,
   tokens: readonly number[],
+  signal?: AbortSignal,
 ): Promise<KlBaseWriter> {
-  const temporary = temporaryName(path);
-  const file = await open(temporary, 'w').catch(failed(`cannot write ${path}`));
+  const { write, finish, close } = await openOutput(path, signal);
   let at = 0;
   const append = async (bytes: Uint8Array): Promise<void> => {
-    for (let done = 0; done < bytes.length;)
-      done += (await file.write(bytes, done, bytes.length - done, at + done).catch(failed(`writing ${path} failed`))).bytesWritten;
+    await write(bytes, at);
     at += bytes.length;
-  };
-  const close = async (): Promise<void> => {
-    await file.close().catch(() => undefined);
-    await rm(temporary, { force: true });
   };
   try {
     await append(new TextEncoder().encode(MAGIC));
@@ -72,10 +63,7 @@ export async function createKlBase(
   }
   return {
     write: (rows) => append(new Uint8Array(rows.buffer, rows.byteOffset, rows.byteLength)),
-    async finish() {
-      await file.sync().catch(failed(`writing ${path} failed`));
-      await rename(temporary, path).catch(failed(`cannot write ${path}`));
-    },
+    finish,
     close,
   };
 }

@@ -1,51 +1,175 @@
-/** A large file written piece by piece, which has its name when it is complete: what fails or is stopped leaves nothing behind. */
-import { open, realpath, rename, rm } from 'node:fs/promises';
+/**
+ * Outputs of all commands. A file is written next to its name and renamed when it is complete: a failure or a stop leaves nothing behind, and the old file as
+ * it was. A link is followed. Devices, pipes and sockets are written to as they are (special-file.ts).
+ */
+import { access, constants, open, readlink, realpath, rename, rm, stat } from 'node:fs/promises';
+import { dirname, isAbsolute, join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { QuantletError } from '../errors.ts';
+import { deviceName, openSpecial } from './special-file.ts';
 
 /** Writes bytes from a position on; several may be under way. */
 export type WriteAt = (data: Uint8Array, position: number) => Promise<void>;
 
-/** The file an output is written to until it is complete: beside it, so that renaming is one step. */
+export interface Output {
+  /** @throws ERR_IO (a full disk, say) */
+  readonly write: WriteAt;
+  /** Completes the output: a file gets its name. @throws ERR_IO */
+  finish(): Promise<void>;
+  /** Closes it. Of a file that is not finished nothing stays. */
+  close(): Promise<void>;
+}
+
+/** The file that an output is written to until it is complete: in the same folder, so that renaming is one step. */
 export const temporaryName = (output: string): string => `${output}.${process.pid}.part`;
 
-const ioError = (what: string, error: unknown): QuantletError => {
+/** Windows refuses to rename onto or from a file that a scanner or an indexer has open for a moment. */
+const RENAME_TRIES = 10;
+const RENAME_WAIT_MS = 50;
+const HELD = new Set(['EPERM', 'EACCES', 'EBUSY']);
+
+function ioError(what: string, error: unknown): QuantletError {
   const { code, message } = error as NodeJS.ErrnoException;
   const hint = code === 'ENOSPC' ? ': the disk is full; free some space or write elsewhere' : '';
   return new QuantletError('ERR_IO', `${what} failed (${message})${hint}`, { cause: error });
-};
+}
 
-/** @throws QuantletError ERR_USAGE where the output is one of the files that are read */
-export async function checkOutput(output: string, inputs: readonly string[]): Promise<void> {
-  const there = await realpath(output).catch(() => undefined);
-  if (there === undefined) return;
+const failed =
+  (what: string) =>
+  (error: unknown): never => {
+    throw ioError(what, error);
+  };
+
+/** `path` is a file to be replaced, or made: `mode` is that of one that exists. */
+type Target =
+  | { readonly special: string; readonly path?: undefined; readonly mode?: undefined }
+  | { readonly special?: undefined; readonly path: string; readonly mode?: number };
+
+/** The end of a chain of links, also where that does not exist yet. */
+async function followed(path: string): Promise<string> {
+  const missing = (error: NodeJS.ErrnoException): undefined => {
+    if (error.code !== 'ENOENT') throw error;
+  };
+  for (;;) {
+    const real = await realpath(path).catch(missing);
+    if (real !== undefined) return real;
+    const link = await readlink(path).catch(() => undefined);
+    if (link === undefined) return path;
+    path = isAbsolute(link) ? link : join(await realpath(dirname(path)), link);
+  }
+}
+
+/** @throws ERR_IO for a folder, or where a link leads in circles */
+async function targetOf(output: string): Promise<Target> {
+  const device = deviceName(output);
+  if (device !== undefined) return { special: device };
+  const info = await stat(output).catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'ENOENT') throw ioError(`opening ${output}`, error);
+  });
+  if (info?.isDirectory()) throw new QuantletError('ERR_IO', `the output ${output} is a folder; expected the name of a file`);
+  if (info && !info.isFile()) return { special: output };
+  return { path: await followed(output).catch(failed(`opening ${output}`)), ...(info ? { mode: info.mode & 0o777 } : {}) };
+}
+
+/** False for a device, a pipe or a socket: what goes there stays there, so that it can be written only once. */
+export const isReplaceable = async (output: string): Promise<boolean> => (await targetOf(output)).path !== undefined;
+
+/** @throws ERR_USAGE if the output is one of the files that are read; ERR_IO */
+export async function mustBeNoInput(output: string, inputs: readonly string[]): Promise<void> {
+  const target = await targetOf(output);
+  if (target.mode === undefined) return;
   for (const input of inputs) {
-    if ((await realpath(input).catch(() => undefined)) === there)
+    if ((await realpath(input).catch(() => undefined)) === target.path)
       throw new QuantletError('ERR_USAGE', `the output ${output} is the input as well, expected another file`);
   }
 }
 
-/** @throws QuantletError ERR_IO (a full disk, say); what `fill` throws; `signal.reason` where aborted */
-export async function writeNewFile(output: string, fill: (write: WriteAt) => Promise<void>, signal?: AbortSignal): Promise<void> {
-  const temporary = temporaryName(output);
-  const file = await open(temporary, 'w').catch((error: unknown) => {
-    throw ioError(`opening ${temporary}`, error);
+/**
+ * Finds out before the work that an output cannot be written after it.
+ * @param inputs files that are read
+ * @throws ERR_USAGE if the output is an input as well; ERR_IO if it is read-only, a folder, or in no folder that can be written
+ */
+export async function checkOutput(output: string, inputs: readonly string[] = []): Promise<void> {
+  await mustBeNoInput(output, inputs);
+  const { path, mode } = await targetOf(output);
+  if (path === undefined) return;
+  if (mode !== undefined) await access(path, constants.W_OK).catch(failed(`opening ${output}`));
+  // Only making a file tells: folders have access lists, quotas and read-only disks.
+  const temporary = temporaryName(path);
+  const file = await open(temporary, 'wx').catch((error: NodeJS.ErrnoException) => {
+    if (error.code !== 'EEXIST') throw ioError(`opening ${temporary}`, error);
   });
-  const write: WriteAt = async (data, position) => {
-    for (let done = 0; done < data.length;) done += (await file.write(data, done, data.length - done, position + done)).bytesWritten;
-  };
-  try {
-    await fill(async (data, position) => {
-      await write(data, position).catch((error: unknown) => {
-        throw ioError(`writing ${output}`, error);
-      });
-    });
-    await file.sync();
-    await file.close();
-    await rename(temporary, output);
-  } catch (error) {
-    await file.close().catch(() => undefined);
-    await rm(temporary, { force: true });
-    signal?.throwIfAborted();
-    throw (error as NodeJS.ErrnoException).syscall === undefined ? error : ioError(`writing ${output}`, error);
+  await file?.close();
+  if (file) await rm(temporary, { force: true });
+}
+
+/**
+ * Renames, and tries again for some seconds where Windows says that a file is in use.
+ * @param move,platform replaced by tests
+ */
+export async function renameOver(from: string, to: string, move = rename, platform: string = process.platform): Promise<void> {
+  for (let tries = 1; ; tries++) {
+    try {
+      return await move(from, to);
+    } catch (error) {
+      if (platform !== 'win32' || tries === RENAME_TRIES || !HELD.has((error as NodeJS.ErrnoException).code ?? '')) throw error;
+      await delay(RENAME_WAIT_MS * tries);
+    }
   }
+}
+
+/** @throws ERR_IO */
+export async function openOutput(output: string, signal?: AbortSignal): Promise<Output> {
+  const target = await targetOf(output);
+  if (target.path === undefined) {
+    const special = await openSpecial(target.special, signal).catch((error: unknown) => {
+      signal?.throwIfAborted();
+      return failed(`opening ${output}`)(error);
+    });
+    return {
+      write: (data, position) => special.write(data, position).catch(failed(`writing ${output}`)),
+      finish: () => special.finish().catch(failed(`writing ${output}`)),
+      close: special.close,
+    };
+  }
+  const { path, mode } = target;
+  const temporary = temporaryName(path);
+  const file = await open(temporary, 'w', mode).catch(failed(`opening ${temporary}`));
+  let finished = false;
+  return {
+    async write(data, position) {
+      for (let done = 0; done < data.length;)
+        done += (await file.write(data, done, data.length - done, position + done).catch(failed(`writing ${output}`))).bytesWritten;
+    },
+    async finish() {
+      await file.sync().catch(failed(`writing ${output}`));
+      await file.close();
+      finished = true;
+      await renameOver(temporary, path).catch((error: unknown) => {
+        const { message } = error as Error;
+        throw new QuantletError('ERR_IO', `${output} cannot be replaced (${message}); the finished file is ${temporary}: rename it`, {
+          cause: error,
+        });
+      });
+    },
+    async close() {
+      if (finished) return;
+      await file.close().catch(() => undefined);
+      await rm(temporary, { force: true });
+    },
+  };
+}
+
+/** @throws ERR_IO; what `fill` throws; `signal.reason` where aborted */
+export async function writeNewFile(output: string, fill: (write: WriteAt) => Promise<void>, signal?: AbortSignal): Promise<void> {
+  const { write, finish, close } = await openOutput(output, signal);
+  try {
+    await fill(write);
+  } catch (error) {
+    await close();
+    signal?.throwIfAborted();
+    throw error;
+  }
+  // A finished file that stays under another name is told of, whatever was aborted meanwhile.
+  await finish().finally(close);
 }

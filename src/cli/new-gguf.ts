@@ -18,10 +18,13 @@ export const writeNewGGUF = (
     output,
     async (write) => {
       await write(header, 0);
+      // What lies between tensors is written too: a pipe has no holes.
+      let end = header.length;
+      for (const { offset, byteLength: size } of [...tensors, { offset: byteLength, byteLength: 0 }]) {
+        if (offset > end) await write(new Uint8Array(offset - end), end);
+        end = offset + size;
+      }
       await fill(write);
-      const last = tensors.at(-1);
-      const end = last ? last.offset + last.byteLength : header.length;
-      await write(new Uint8Array(byteLength - end), end);
     },
     signal,
   );

@@ -6,6 +6,7 @@ import { pickBuild } from '../wasm/load.ts';
 import { COMPUTE_FLAGS, MODEL_FLAGS, openModel, type Command } from './command.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
 import { countedOf, createKlBase, openKlBase, type KlBase } from './kl-base.ts';
+import { checkOutput } from './new-file.ts';
 import { KL_HEAD, klLine, klReport, klResult, klValues } from './kl-stats.ts';
 import { progressBar } from './progress.ts';
 import { createScorer, rowWords, type Scorer } from './score.ts';
@@ -62,6 +63,7 @@ export const perplexity: Command = {
     const { json = false, batch = 512, chunks = -1 } = values;
     const text = values.kl ? '' : await textOf(values);
     if (text === undefined) throw new QuantletError('ERR_USAGE', 'give the text to measure with -f FILE');
+    if (values.klBase !== undefined && !values.kl) await checkOutput(values.klBase);
     const base = values.kl ? await openKlBase(values.klBase!) : undefined;
     try {
       const nCtx = base?.nCtx ?? values.ctx ?? 512;
@@ -153,7 +155,7 @@ async function measure(
     };
   };
 
-  const file = saveTo === undefined ? undefined : await createKlBase(saveTo, nCtx, nVocab, nChunk, ids);
+  const file = saveTo === undefined ? undefined : await createKlBase(saveTo, nCtx, nVocab, nChunk, ids, signal);
   const bar = progressBar('measuring');
   const kl = base && klValues();
   const estimate = createEstimate();

@@ -202,7 +202,7 @@ export const rotate: Command = {
       );
     if (steps < 1) throw new QuantletError('ERR_USAGE', `--learn-steps is ${steps}; expected at least 1`);
     if (!(rate > 0)) throw new QuantletError('ERR_USAGE', `--learn-rate is ${rate}; expected a number above 0`);
-    await checkOutput(output, splitNames(input) ?? [input]);
+    for (const path of checkpoint === undefined ? [output] : [output, checkpoint]) await checkOutput(path, splitNames(input) ?? [input]);
     const model = await openModelFiles(platform, input, signal);
     const bar = progressBar('rotating');
     const start = performance.now();

@@ -1,6 +1,6 @@
 /** quantlet run: continue a text, as llama-completion does. */
 import { fstatSync } from 'node:fs';
-import { readFile, rename, rm, writeFile } from 'node:fs/promises';
+import { readFile } from 'node:fs/promises';
 import { QuantletError } from '../errors.ts';
 import { draftTimings, type GenerateOptions, type GenerationResult } from '../generate/generate.ts';
 import type { Model } from '../model.ts';
@@ -12,11 +12,14 @@ import {
   openModel,
   readStdin,
   SPECULATION_FLAGS,
+  textLines,
   unescape,
   unreadable,
+  withoutLastBreak,
   type Command,
 } from './command.ts';
 import { lastOf, type FlagKey, type Values } from './flags.ts';
+import { checkOutput, isReplaceable, writeNewFile } from './new-file.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
 import { checkKeep, GENERATE_FLAGS, generateOptions } from './generate-options.ts';
 import { CONVERSATION_FLAGS } from './template-options.ts';
@@ -72,6 +75,7 @@ export const run: Command = {
       return (await import('./chat.ts')).chat.run(argv, signal);
     const prompt = await readPrompt(values);
     const options = await generateOptions(values);
+    if (values.promptCache !== undefined && writesCache(values)) await checkOutput(values.promptCache).catch(cacheFailed);
     // The prompt is computed at once: what it needs is optimised then.
     const model = await openModel(values, signal, { warmUp: values.warmup === false ? false : 'short', firstPrompt: prompt });
     try {
@@ -79,12 +83,12 @@ export const run: Command = {
       await readPromptCache(model, values, signal);
       if (values.json) {
         const result = await drained(generation);
-        await writePromptCache(model, values, result);
+        await writePromptCache(model, values, result, signal);
         process.stdout.write(`${JSON.stringify(report(model, result))}\n`);
         return 0;
       }
       const result = await show(values.displayPrompt === false ? '' : prompt, prompt !== '', generation);
-      await writePromptCache(model, values, result);
+      await writePromptCache(model, values, result, signal);
       process.stdout.write('\n');
       if (!values.quiet && values.perf !== false) process.stderr.write(`\n${summary(model, result, values.contextShift)}\n`);
       return 0;
@@ -159,7 +163,7 @@ async function show(prompt: string, begun: boolean, texts: Texts): Promise<Gener
 /** Of -p and -f the one that was given last counts, as in llama.cpp; without either a text that is piped in. */
 async function readPrompt(values: RunFlags): Promise<string> {
   const prompt = await givenText(values, 'prompt', 'file', 'the prompt');
-  if (prompt === undefined) return isPiped() ? (await readStdin()).replace(/\n$/, '') : '';
+  if (prompt === undefined) return isPiped() ? withoutLastBreak(textLines(await readStdin())) : '';
   return values.escape === false || lastOf(values, 'prompt', 'file') === 'file' ? prompt : unescape(prompt);
 }
 
@@ -175,30 +179,32 @@ function isPiped(): boolean {
 
 type PromptCacheFlags = Values<'promptCache' | 'promptCacheAll' | 'promptCacheRo'>;
 
-/** A file that is not there yet is made after the run. @throws ERR_STATE for one of another model, ERR_SOURCE */
+/** -n 0 computes nothing. */
+const writesCache = ({ promptCacheRo, predict }: Values<'promptCacheRo' | 'predict'>): boolean => !promptCacheRo && predict !== 0;
+
+function cacheFailed(cause: unknown): never {
+  if (!(cause instanceof QuantletError)) throw cause; // the reason of an abort
+  throw new QuantletError(cause.code, `cannot write the prompt cache: ${cause.message}`, { cause });
+}
+
+/** A file that is missing, or empty as in llama.cpp, is made after the run. @throws ERR_STATE for one of another model, ERR_SOURCE */
 async function readPromptCache(model: Model, { promptCache: path }: PromptCacheFlags, signal: AbortSignal): Promise<void> {
-  if (path === undefined) return;
+  if (path === undefined || !(await isReplaceable(path))) return; // a device or a pipe keeps nothing that could be read
   const bytes = await readFile(path).catch((cause: NodeJS.ErrnoException) =>
     cause.code === 'ENOENT' ? undefined : unreadable('the prompt cache', path)(cause),
   );
-  if (bytes) await model.loadState(bytes, { signal });
+  if (bytes?.length) await model.loadState(bytes, { signal });
 }
 
 async function writePromptCache(
   model: Model,
   { promptCache: path, promptCacheAll, promptCacheRo, predict }: PromptCacheFlags & { predict?: number },
   { promptIds }: GenerationResult,
+  signal: AbortSignal,
 ): Promise<void> {
-  if (path === undefined || promptCacheRo || predict === 0) return; // -n 0 computes nothing
+  if (path === undefined || !writesCache({ promptCacheRo, predict })) return;
   const bytes = await model.saveState(promptCacheAll ? {} : { prompt: promptIds });
-  const part = `${path}.part`;
-  const failed = async (cause: Error): Promise<never> => {
-    await rm(part, { force: true }).catch(() => {}); // half of it is of no use, and takes the room that was wanting
-    throw new QuantletError('ERR_IO', `cannot write the prompt cache ${path}: ${cause.message}`, { cause });
-  };
-  // In one piece: a run that is killed leaves the old file.
-  await writeFile(part, bytes).catch(failed);
-  await rename(part, path).catch(failed);
+  await writeNewFile(path, (write) => write(bytes, 0), signal).catch(cacheFailed);
 }
 
 const summary = (model: Model, { timings, finishReason, promptIds, ids }: GenerationResult, contextShift = false): string =>

@@ -1,12 +1,13 @@
 /** What `quantlet serve` reads and writes in folders: models, files for pages, saved slots. */
 import { createReadStream } from 'node:fs';
-import { appendFile, mkdir, readdir, readFile, realpath, rename, rm, stat, truncate, unlink, writeFile } from 'node:fs/promises';
+import { appendFile, mkdir, readdir, readFile, realpath, rm, stat, truncate } from 'node:fs/promises';
 import { basename, extname, join, sep } from 'node:path';
 import { Readable } from 'node:stream';
 import { QuantletError } from '../errors.ts';
 import { HttpError } from '../openai/http-error.ts';
 import type { BatchStore } from '../openai/batch-state.ts';
 import type { SlotStore } from '../openai/options.ts';
+import { writeNewFile } from './new-file.ts';
 import { unreadable } from './command.ts';
 
 /** A model's name: its file's, without what says that it is a GGUF file or the first of several. */
@@ -95,17 +96,8 @@ export async function folderSlots(folder: string): Promise<SlotStore> {
   };
 }
 
-/** Whole or not at all: what is half written would be read as damaged. */
-async function replaceFile(path: string, bytes: Uint8Array): Promise<void> {
-  const part = `${path}.part`;
-  try {
-    await writeFile(part, bytes, { flush: true });
-    await rename(part, path);
-  } catch (error) {
-    await unlink(part).catch(() => undefined);
-    throw error;
-  }
-}
+/** Whole or not at all: half of a file would be read as damaged. */
+const replaceFile = (path: string, bytes: Uint8Array): Promise<void> => writeNewFile(path, (write) => write(bytes, 0));
 
 /** The pieces of a file; none of one that is not there. */
 export async function* fileBytes(path: string): AsyncGenerator<Uint8Array, void> {

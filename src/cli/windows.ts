@@ -3,9 +3,9 @@ import { QuantletError } from '../errors.ts';
 import { alignUp } from '../gguf/types.ts';
 import { KV_SPLIT } from '../graph/layout.ts';
 import type { Model } from '../model.ts';
-import { readText } from './command.ts';
 import { lastOf, type Values } from './flags.ts';
 import type { Scorer } from './score.ts';
+import { readText, textLines } from './command.ts';
 
 /** Cells of the cache that windows computed at the same time may take: more would cost memory and gain nothing. */
 const MOST_CELLS = 4096;
@@ -23,7 +23,7 @@ export function checkWindows({ ctx, batch, chunks }: Values<'ctx' | 'batch' | 'c
 /** The text of -f or -p, whichever was given last; undefined where there is none. */
 export async function textOf(values: Values<'file' | 'prompt'>): Promise<string | undefined> {
   const { file, prompt } = values;
-  return lastOf(values, 'file', 'prompt') === 'file' ? readText(file!, 'the text') : prompt;
+  return lastOf(values, 'file', 'prompt') === 'file' ? textLines(await readText(file!, 'the text')) : prompt;
 }
 
 /** How many windows are computed at the same time: as many as make a whole batch, since small ones would leave the products narrow. */

@@ -1,0 +1,120 @@
+/** Outputs that are no files: devices, pipes and sockets take bytes in order, and keep their place in the file system. */
+import { constants, openSync } from 'node:fs';
+import { open, stat } from 'node:fs/promises';
+import { connect, Socket } from 'node:net';
+import { basename } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
+
+/** Looks for a reader of a pipe this often. An open that waits would hold a thread of Node's until the process is killed. */
+const POLL_MS = 50;
+
+/** Takes bytes one after the other. */
+interface Stream {
+  push(data: Uint8Array): Promise<void>;
+  /** Resolves when all is delivered. */
+  end(): Promise<void>;
+  close(): Promise<void>;
+}
+
+export interface SpecialFile {
+  write(data: Uint8Array, position: number): Promise<void>;
+  /** Writes what waits for bytes that never came, with zeros in their place, as a file has them. */
+  finish(): Promise<void>;
+  close(): Promise<void>;
+}
+
+/**
+ * The device that a name means to Windows in every folder. Node asks Windows for a file of that name, which Explorer cannot delete.
+ * @param platform replaced by tests
+ */
+export function deviceName(path: string, platform: string = process.platform): string | undefined {
+  if (platform !== 'win32') return undefined;
+  if (/^[\\/]{2}\.[\\/]/.test(path)) return path;
+  const [, name] = /^(nul|con|conin\$|conout\$|prn|aux|(?:com|lpt)[1-9¹²³])[ .]*:?$/i.exec(basename(path.replaceAll('\\', '/'))) ?? [];
+  return name === undefined ? undefined : `\\\\.\\${name}`;
+}
+
+async function openDevice(path: string): Promise<Stream> {
+  const file = await open(path, 'w');
+  return {
+    async push(data) {
+      for (let done = 0; done < data.length;) done += (await file.write(data, done, data.length - done, null)).bytesWritten;
+    },
+    end: () => file.close(),
+    close: () => file.close().catch(() => undefined),
+  };
+}
+
+function streamOf(socket: Socket): Stream {
+  let failure: Error | undefined;
+  socket.on('error', (error) => (failure = error));
+  const settled = (start: (done: (error?: Error | null) => void) => void): Promise<void> =>
+    new Promise((resolve, reject) => {
+      if (failure) return reject(failure);
+      socket.once('error', reject);
+      start((error) => {
+        socket.off('error', reject);
+        if (error) reject(error);
+        else resolve();
+      });
+    });
+  return {
+    push: (data) => settled((done) => socket.write(data, done)),
+    end: () => settled((done) => socket.end(done)),
+    close: () => Promise.resolve(void socket.destroy()),
+  };
+}
+
+/** Waits for a reader, as a shell does. */
+async function openPipe(path: string, signal: AbortSignal | undefined): Promise<Stream> {
+  for (;;) {
+    signal?.throwIfAborted();
+    try {
+      const fd = openSync(path, constants.O_WRONLY | constants.O_NONBLOCK);
+      return streamOf(new Socket({ fd, readable: false, writable: true }));
+    } catch (error) {
+      if ((error as NodeJS.ErrnoException).code !== 'ENXIO') throw error;
+      await delay(POLL_MS, undefined, { signal });
+    }
+  }
+}
+
+async function openSocket(path: string): Promise<Stream> {
+  const socket = connect(path);
+  await new Promise<void>((resolve, reject) => socket.once('connect', resolve).once('error', reject));
+  return streamOf(socket);
+}
+
+/** @throws what Node throws, or signal.reason */
+export async function openSpecial(path: string, signal?: AbortSignal): Promise<SpecialFile> {
+  const info = process.platform === 'win32' ? undefined : await stat(path);
+  const stream = info?.isFIFO() ? await openPipe(path, signal) : info?.isSocket() ? await openSocket(path) : await openDevice(path);
+  /** Pieces that came before their turn, by position. */
+  const waiting = new Map<number, Uint8Array>();
+  let next = 0;
+  let last = Promise.resolve();
+  const push = (data: Uint8Array): Promise<void> => {
+    next += data.length;
+    return (last = last.then(() => stream.push(data)));
+  };
+  return {
+    async write(data, position) {
+      if (position !== next) return void waiting.set(position, data.slice());
+      let done = push(data);
+      for (let piece = waiting.get(next); piece; piece = waiting.get(next)) {
+        waiting.delete(next);
+        done = push(piece);
+      }
+      await done;
+    },
+    async finish() {
+      for (const [position, piece] of [...waiting].sort(([a], [b]) => a - b)) {
+        await push(new Uint8Array(position - next));
+        await push(piece);
+      }
+      await last;
+      await stream.end();
+    },
+    close: stream.close,
+  };
+}

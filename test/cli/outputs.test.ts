@@ -1,0 +1,250 @@
+/** Outputs of all commands: they destroy nothing that has the name already, and lose nothing that is finished. */
+import { execFileSync, spawn } from 'node:child_process';
+import {
+  chmodSync,
+  existsSync,
+  lstatSync,
+  mkdirSync,
+  readdirSync,
+  readFileSync,
+  readlinkSync,
+  rmSync,
+  statSync,
+  symlinkSync,
+  writeFileSync,
+} from 'node:fs';
+import { createServer } from 'node:net';
+import { join } from 'node:path';
+import { beforeEach, describe, expect, it } from 'vitest';
+import { ggufSplit } from '../../src/cli/gguf-split.ts';
+import { imatrix } from '../../src/cli/imatrix.ts';
+import { checkOutput, openOutput, renameOver, temporaryName, writeNewFile, type WriteAt } from '../../src/cli/new-file.ts';
+import { perplexity } from '../../src/cli/perplexity.ts';
+import { quantize } from '../../src/cli/quantize-command.ts';
+import { rotate } from '../../src/cli/rotate.ts';
+import { run } from '../../src/cli/run.ts';
+import { folderSlots } from '../../src/cli/serve-files.ts';
+import { deviceName, openSpecial } from '../../src/cli/special-file.ts';
+import { failure, llamaModel, temporaryFolder } from '../support.ts';
+import { invoke, never, type Args } from './commands.ts';
+
+const folder = temporaryFolder();
+const at = (name: string): string => join(folder, name);
+const text = at('text.txt');
+beforeEach(() => {
+  for (const name of readdirSync(folder)) rmSync(at(name), { recursive: true });
+  writeFileSync(text, 'Once upon a time there was a little dog who lived in a big house. '.repeat(8));
+});
+
+/** Commands that write a file at the end, by what they are told before its name. */
+const WRITERS: readonly (readonly [name: string, write: (output: string) => Promise<unknown>])[] = [
+  ['quantize', (output) => invoke(quantize, ['--allow-requantize', llamaModel, output, 'Q8_0', 1])],
+  ['rotate', (output) => invoke(rotate, [llamaModel, output, '-t', 1])],
+  ['imatrix', (output) => invoke(imatrix, ['-m', llamaModel, '-f', text, '-c', 32, '-t', 1, '-o', output])],
+  ['perplexity', (output) => invoke(perplexity, ['-m', llamaModel, '-f', text, '-c', 32, '-t', 1, '--kl-divergence-base', output])],
+  ['run', (output) => invoke(run, ['-m', llamaModel, '-p', 'the cat', '-n', 2, '--no-warmup', '-t', 1, '--prompt-cache', output])],
+];
+
+const posix = describe.skipIf(process.platform === 'win32');
+
+posix.each(WRITERS)('%s', (name, write) => {
+  it('writes through a link', async () => {
+    const target = at('target');
+    await write(target);
+    const want = readFileSync(target);
+    writeFileSync(target, '');
+    symlinkSync('target', at('link'));
+    await write(at('link'));
+    expect([readlinkSync(at('link')), readFileSync(target).equals(want)]).toEqual(['target', true]);
+    expect(readdirSync(folder).sort()).toEqual(['link', 'target', 'text.txt']);
+  });
+
+  it('sends what a file would have to a pipe', async () => {
+    await write(at('file'));
+    const pipe = at('pipe');
+    execFileSync('mkfifo', [pipe]);
+    const [, got] = await Promise.all([write(pipe), output('cat', pipe)]);
+    expect(got.equals(readFileSync(at('file'))), `${got.length} bytes`).toBe(true);
+    expect(lstatSync(pipe).isFIFO()).toBe(true);
+  });
+
+  it('leaves a device where it is', async () => {
+    symlinkSync('/dev/null', at('null'));
+    await write(at('null'));
+    expect([readlinkSync(at('null')), statSync('/dev/null').isCharacterDevice()]).toEqual(['/dev/null', true]);
+    expect(readdirSync(folder).sort()).toEqual(['null', 'text.txt']);
+  });
+
+  it('says that the disk is full', async () => {
+    if (!existsSync('/dev/full')) return;
+    symlinkSync('/dev/full', at('full'));
+    expect(await failure(write(at('full')))).toMatchObject({ code: 'ERR_IO', message: expect.stringMatching(/ENOSPC.*the disk is full/) });
+    expect(readlinkSync(at('full'))).toBe('/dev/full');
+  });
+
+  it('finds out before the work that it cannot be written', async () => {
+    const began = performance.now();
+    for (const output of [folder, at('none/out')]) expect((await failure(write(output))).code, `${name} ${output}`).toBe('ERR_IO');
+    expect(performance.now() - began).toBeLessThan(5000);
+    expect(readdirSync(folder)).toEqual(['text.txt']);
+  });
+});
+
+/** What a program writes. (Node itself would read a pipe on a thread that the writer may need.) */
+async function output(command: string, ...args: string[]): Promise<Buffer> {
+  const child = spawn(command, args, { stdio: ['ignore', 'pipe', 'inherit'] });
+  const pieces: Uint8Array[] = [];
+  for await (const piece of child.stdout) pieces.push(piece as Uint8Array);
+  return Buffer.concat(pieces);
+}
+
+const bytes = (...values: number[]): Uint8Array => Uint8Array.from(values);
+
+posix('a pipe', () => {
+  it('gets pieces in order, and zeros where a file has a hole', async () => {
+    const pipe = at('pipe');
+    execFileSync('mkfifo', [pipe]);
+    const piece = bytes(5, 6);
+    const fill = async (write: WriteAt): Promise<void> => {
+      await write(piece, 4);
+      piece.fill(9); // a caller may use its buffer again
+      await write(bytes(1, 2), 0);
+      await write(bytes(9), 9);
+      await write(bytes(3, 4), 2);
+    };
+    const [got] = await Promise.all([output('cat', pipe), writeNewFile(pipe, fill)]);
+    expect([...got]).toEqual([1, 2, 3, 4, 5, 6, 0, 0, 0, 9]);
+  });
+
+  it('that nobody reads can be given up', async () => {
+    const pipe = at('pipe');
+    execFileSync('mkfifo', [pipe]);
+    const stop = new AbortController();
+    const writing = writeNewFile(pipe, (write) => write(bytes(1), 0), stop.signal);
+    setTimeout(() => stop.abort(new Error('enough')), 100);
+    expect((await failure(writing)).message).toBe('enough');
+  });
+
+  it('whose reader leaves is an error', async () => {
+    const pipe = at('pipe');
+    execFileSync('mkfifo', [pipe]);
+    const writing = writeNewFile(pipe, async (write) => {
+      for (let i = 0; i < 64; i++) await write(new Uint8Array(65536), i * 65536);
+    });
+    const [{ code, message }] = await Promise.all([failure(writing), output('head', '-c', '1', pipe)]);
+    expect([code, message]).toEqual(['ERR_IO', expect.stringMatching(/EPIPE/)]);
+  });
+});
+
+posix('a socket', () => {
+  it('is connected to', async () => {
+    const path = at('socket');
+    let got = Buffer.alloc(0);
+    const server = createServer((socket) => socket.on('data', (data) => (got = Buffer.concat([got, data]))));
+    await new Promise<void>((resolve) => void server.listen(path, resolve));
+    const closed = new Promise((resolve) => server.on('connection', (socket) => socket.on('close', resolve)));
+    await writeNewFile(path, async (write) => {
+      await write(bytes(3, 4), 2);
+      await write(bytes(1, 2), 0);
+    });
+    await closed;
+    expect([...got]).toEqual([1, 2, 3, 4]);
+    expect(statSync(path).isSocket()).toBe(true);
+    server.close();
+  });
+});
+
+describe('a file', () => {
+  it('that cannot get its name when it is finished stays, and the message says where', async () => {
+    const output = at('out');
+    const fill = async (write: WriteAt): Promise<void> => {
+      await write(bytes(1, 2, 3), 0);
+      mkdirSync(output); // as if another program held the name
+    };
+    const { code, message } = await failure(writeNewFile(output, fill));
+    expect([code, message]).toEqual(['ERR_IO', expect.stringContaining(`the finished file is ${temporaryName(output)}`)]);
+    expect([...readFileSync(temporaryName(output))]).toEqual([1, 2, 3]);
+  });
+
+  it('is renamed again where Windows says that it is in use, and at once nowhere else', async () => {
+    const held = Object.assign(new Error('EPERM: operation not permitted'), { code: 'EPERM' });
+    const attempts = async (failures: number, platform: string, error: Error): Promise<number> => {
+      let tries = 0;
+      const move = (): Promise<void> => (++tries > failures ? Promise.resolve() : Promise.reject(error));
+      await renameOver('a', 'b', move, platform).catch((e: unknown) => expect(e).toBe(error));
+      return tries;
+    };
+    expect(await attempts(3, 'win32', held)).toBe(4);
+    expect(await attempts(3, 'linux', held)).toBe(1);
+    expect(await attempts(3, 'win32', new Error('ENOSPC'))).toBe(1);
+    expect(await attempts(99, 'win32', held)).toBe(10);
+  });
+
+  it('that is not finished leaves nothing, and the old one as it was', async () => {
+    writeFileSync(at('out'), 'old');
+    const { write, close } = await openOutput(at('out'));
+    await write(bytes(1), 0);
+    await close();
+    expect([readdirSync(folder).sort(), readFileSync(at('out'), 'utf8')]).toEqual([['out', 'text.txt'], 'old']);
+  });
+
+  it.skipIf(process.platform === 'win32')('keeps the mode of the one that it replaces', async () => {
+    writeFileSync(at('out'), 'old');
+    chmodSync(at('out'), 0o600);
+    await writeNewFile(at('out'), (write) => write(bytes(1), 0));
+    expect(statSync(at('out')).mode & 0o777).toBe(0o600);
+  });
+
+  it.skipIf(process.platform === 'win32')('is made where a link leads to that is not there yet', async () => {
+    mkdirSync(at('there'));
+    symlinkSync('there', at('folder'));
+    symlinkSync('../there/new', at('there/second'));
+    symlinkSync('folder/second', at('first'));
+    await writeNewFile(at('first'), (write) => write(bytes(7), 0));
+    expect([...readFileSync(at('there/new'))]).toEqual([7]);
+    symlinkSync('circle', at('circle'));
+    expect((await failure(checkOutput(at('circle')))).code).toBe('ERR_IO');
+  });
+
+  it('that is read-only is found before the work', async () => {
+    writeFileSync(at('out'), 'old');
+    chmodSync(at('out'), 0o444);
+    if (process.getuid?.() === 0) return; // root may write it
+    expect(await failure(checkOutput(at('out')))).toMatchObject({ code: 'ERR_IO', message: expect.stringContaining(at('out')) });
+    expect(readFileSync(at('out'), 'utf8')).toBe('old');
+  });
+
+  it('of several is looked at before the first is written', async () => {
+    mkdirSync(at('part-00002-of-00002.gguf'));
+    const split: Args = ['--split-max-tensors', 16, llamaModel, at('part')];
+    expect((await failure(() => ggufSplit.run(split.map(String), never))).code).toBe('ERR_IO');
+    expect(existsSync(at('part-00001-of-00002.gguf'))).toBe(false);
+  });
+
+  it.skipIf(process.platform === 'win32')('of a slot is written through a link too', async () => {
+    const slots = await folderSlots(folder);
+    symlinkSync('kept', at('a.slot'));
+    await slots.write('a', bytes(1, 2));
+    expect([...readFileSync(at('kept'))]).toEqual([1, 2]);
+  });
+});
+
+describe('names of devices on Windows', () => {
+  it.each(['NUL', 'nul', 'C:\\models\\NUL', 'models/nul', 'nul:', 'NUL. ', 'con', 'COM1', 'lpt9', 'AUX', 'conout$'])('%s', (path) => {
+    const [name] = /[a-z]+\d?\$?(?=[:. ]*$)/i.exec(path)!;
+    expect([deviceName(path, 'win32'), deviceName(path, 'linux')]).toEqual([`\\\\.\\${name}`, undefined]);
+  });
+
+  it('files of names that are like them', () => {
+    for (const path of ['null', 'nul.gguf', 'com0', 'com10', 'C:\\nul\\model.gguf', 'annul'])
+      expect(deviceName(path, 'win32'), path).toBeUndefined();
+    expect(deviceName('\\\\.\\pipe\\quantlet', 'win32')).toBe('\\\\.\\pipe\\quantlet');
+  });
+
+  it.runIf(existsSync('/dev/null'))('what goes to a device is written in order and closed', async () => {
+    const { write, finish } = await openSpecial('/dev/null');
+    await write(bytes(1), 1);
+    await write(bytes(1), 0);
+    await finish();
+  });
+});
