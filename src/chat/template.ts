@@ -87,7 +87,9 @@ export function createChatTemplate(
     : [
         'The model has no chat template (tokenizer.chat_template); ChatML is used. Give the right one as chatTemplate if the answers look wrong.',
       ];
-  const text = (source && Object.hasOwn(NAMED_TEMPLATES, source) ? NAMED_TEMPLATES[source] : source) || NAMED_TEMPLATES.chatml;
+  const given = (source && Object.hasOwn(NAMED_TEMPLATES, source) ? NAMED_TEMPLATES[source] : source) || NAMED_TEMPLATES.chatml;
+  // As Jinja2 and llama.cpp's lexer do: their blocks, and the model, know \n alone.
+  const text = given.replace(/\r\n?/g, '\n');
   let compiled: CompiledJinja;
   try {
     compiled = compileJinja(text, options.now);

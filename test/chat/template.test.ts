@@ -287,6 +287,22 @@ describe('Python in templates', () => {
   });
 });
 
+describe('line breaks of Windows and of old Macs', () => {
+  it.each(everyTemplate)('%s: the same prompt as with \\n', (_, source) => {
+    const messages: ChatMessage[] = [{ role: 'user', content: 'Two\r\nlines' }];
+    const prompts = ['\n', '\r\n', '\r'].map((end) =>
+      createChatTemplate(source.replaceAll('\n', end), tokens).render({ messages, tools: [weather] }),
+    );
+    expect(prompts[0]).toContain('Two\r\nlines');
+    expect(prompts).toEqual([prompts[0], prompts[0], prompts[0]]);
+  });
+
+  it('leave no empty lines where blocks stand', () => {
+    const source = '{%- for m in messages %}\r\n{{ m.role }}: {{ m.content }}\r\n{% endfor %}\r\nassistant:';
+    expect(createChatTemplate(source).render({ messages: [{ role: 'user', content: 'Hi' }] })).toBe('user: Hi\nassistant:');
+  });
+});
+
 describe('calls', () => {
   // What a model must write is what its template writes for an assistant's turn: the parser reads it back.
   it.each(everyTemplate)('%s: a call as its template writes it is parsed', (_, source) => {
