@@ -31,7 +31,7 @@ export type QuantletErrorCode =
   | 'ERR_CONTEXT_FULL'
   /** An argument or option is unknown, has the wrong type or is out of range. The message names it, says what was found and what was expected. */
   | 'ERR_INVALID_ARGUMENT'
-  /** The runtime has no WebAssembly SIMD. Use Node 20.19 or newer, Chrome 91, Firefox 89, Safari 16.4 or newer. */
+  /** The runtime has no WebAssembly SIMD, or the machine is big-endian or the runtime a 32-bit one. Use a 64-bit Node 20.19 or newer, Chrome 91, Firefox 89, Safari 16.4 or newer. */
   | 'ERR_NO_SIMD'
   /** The build that was asked for does not run here, or the page's content security policy forbids compiling WebAssembly. Leave the build to quantlet; allow `'wasm-unsafe-eval'` in the policy's `script-src`. */
   | 'ERR_BUILD_UNAVAILABLE'

@@ -1,4 +1,4 @@
-/** The command line. Exit codes: 0; 1 for a file, model or run that failed, with one line that says why; 2 for bad usage; 130 on Ctrl-C. */
+/** The command line. Exit codes: 0; 1 for a file, model or run that failed, with one line that says why; 2 for bad usage; 130 on Ctrl-C, 129 if the terminal is closed. */
 import { createRequire } from 'node:module';
 import type { Command } from './command.ts';
 import { allCommands, COMMAND_NAMES, loadCommand } from './commands.ts';
@@ -47,14 +47,20 @@ async function main(argv: readonly string[]): Promise<number> {
 }
 
 const interrupt = new AbortController();
+/** Exit codes of signals that ask for an end: Ctrl-C, a terminal that is closed, and Windows' Ctrl-Break. */
+const ENDS = { SIGINT: 130, SIGHUP: 129, SIGBREAK: 149 } as const;
+let exitCode: number = ENDS.SIGINT;
 // One listener from beginning to end: in a gap between two, a signal would end the process at once.
-process.on('SIGINT', () => {
-  if (interrupt.signal.aborted) process.exit(130); // a second Ctrl-C does not wait
-  interrupt.abort(new DOMException('interrupted', 'AbortError'));
-});
-// A reader that went away (quantlet ... | head) is no error of ours.
+for (const [name, code] of Object.entries(ENDS))
+  process.on(name, () => {
+    if (interrupt.signal.aborted) process.exit(code); // a second one does not wait
+    exitCode = code;
+    interrupt.abort(new DOMException('interrupted', 'AbortError'));
+  });
 process.stdout.on('error', (e: NodeJS.ErrnoException) => {
-  if (e.code === 'EPIPE') process.exit(0);
+  if (interrupt.signal.aborted) process.exit(exitCode); // a terminal that was closed takes nothing
+  // A reader that went away (quantlet ... | head) is no error of ours. Windows may call it EOF.
+  if (e.code === 'EPIPE' || e.code === 'EOF') process.exit(0);
   process.stderr.write(`quantlet: cannot write the output: ${e.code === 'ENOSPC' ? 'there is no space left' : e.message} (ERR_IO)\n`);
   process.exit(1);
 });
@@ -66,7 +72,7 @@ export async function start(): Promise<void> {
   } catch (error) {
     if (interrupt.signal.aborted) {
       process.stdout.write('\n');
-      process.exitCode = 130;
+      process.exitCode = exitCode;
     } else if (error instanceof QuantletError) {
       process.stderr.write(`quantlet: ${flagNames(error.message)} (${error.code})\n`);
       process.exitCode = error.code === 'ERR_USAGE' || error.code === 'ERR_INVALID_ARGUMENT' ? 2 : 1;

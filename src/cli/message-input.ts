@@ -47,12 +47,16 @@ function writeHistory(file: string, lines: readonly string[]): void {
   }
 }
 
-/** What Tab offers behind a line: commands, or paths behind those that take one. */
-function completions(line: string, { commands, pathCommands }: MessageInputOptions): [string[], string] {
+/** What Tab offers behind a line: commands, or paths behind those that take one. On Windows folders end in / or \. */
+export function completions(
+  line: string,
+  { commands, pathCommands }: Pick<MessageInputOptions, 'commands' | 'pathCommands'>,
+  platform: string = process.platform,
+): [string[], string] {
   const [, command, path] = /^\/(\S+) +(.*)$/.exec(line) ?? [];
   if (command === undefined) return [line.startsWith('/') ? commands.map((c) => `/${c}`).filter((c) => c.startsWith(line)) : [], line];
   if (!pathCommands.includes(command)) return [[], line];
-  const [, folder, begun] = /^(.*\/)?([^/]*)$/.exec(path)!;
+  const [, folder, begun] = (platform === 'win32' ? /^(.*[\\/])?([^\\/]*)$/ : /^(.*\/)?([^/]*)$/).exec(path)!;
   try {
     const found = readdirSync(folder ?? '.', { withFileTypes: true }).filter(
       ({ name }) => name.startsWith(begun) && (begun !== '' || !name.startsWith('.')),

@@ -6,6 +6,7 @@ import { fileURLToPath } from 'node:url';
 import { setFlagsFromString } from 'node:v8';
 import { QuantletError } from '../errors.ts';
 import type { OpenedFile, Platform, Turbo } from '../engine/platform.ts';
+import { freeMemory } from './free-memory.ts';
 import { changedWhileRead, checkedBytes, cutWhileRead, toBytes } from '../io/source.ts';
 import { defaultThreads, spawnThreads } from '../threads/node.ts';
 import { packageFile } from '../threads/package-files.ts';
@@ -178,25 +179,6 @@ async function openFile(path: string): Promise<OpenedFile> {
   return { bytes: { ...checkedBytes(size, read), readInto, file: identity }, name: path, close: () => file.close() };
 }
 
-/**
- * What Linux can give without ending a process: memory that is free or holds what can be read again, and swap, within the container's limit. Other systems'
- * figures leave out memory that they would give.
- */
-function freeMemory(): number | undefined {
-  const read = (path: string, find: RegExp): number => {
-    try {
-      return Number(find.exec(readFileSync(path, 'utf8'))?.[1] ?? NaN);
-    } catch {
-      return NaN;
-    }
-  };
-  const kib = (name: string): number => 1024 * read('/proc/meminfo', new RegExp(`^${name}:\\s+(\\d+) kB`, 'm'));
-  const machine = kib('MemAvailable') + kib('SwapFree');
-  const limit = read('/sys/fs/cgroup/memory.max', /^(\d+)$/m) - (read('/sys/fs/cgroup/memory.current', /^(\d+)$/m) - read('/sys/fs/cgroup/memory.stat', /^file (\d+)$/m)); // prettier-ignore
-  const least = Math.min(...[machine, limit].filter((n) => !Number.isNaN(n)));
-  return Number.isFinite(least) ? least : undefined;
-}
-
 /** @throws ERR_INVALID_ARGUMENT */
 function parsedUrl(text: string): URL {
   if (URL.canParse(text)) return new URL(text);
@@ -236,7 +218,7 @@ export const platform: Platform = {
   defaultThreads,
   spawnThreads,
   growsMemory: process.versions.bun === undefined,
-  freeMemory,
+  freeMemory: () => freeMemory((path) => readFileSync(path, 'utf8')),
   // The command line has lines of its own.
   warn: (message) => void (ownProcess || process.emitWarning(message, { type: 'QuantletWarning', code: 'QUANTLET_MODEL' })),
 };

@@ -1,0 +1,149 @@
+/** Rules of Windows and of old kernels that the command line follows, told to it where the tests run elsewhere. */
+import { mkdirSync, writeFileSync } from 'node:fs';
+import * as files from 'node:fs/promises';
+import { join } from 'node:path';
+import { describe, expect, it, vi } from 'vitest';
+import { batch } from '../../src/cli/batch.ts';
+import { textLines, withoutLastBreak } from '../../src/cli/command.ts';
+import { completions } from '../../src/cli/message-input.ts';
+import { freeMemory } from '../../src/entry/free-memory.ts';
+import { cacheFolder } from '../../src/hub/cache-folder.ts';
+import { runCli, llamaModel, temporaryFolder, runNode, cliPath } from '../support.ts';
+import { invoke } from './commands.ts';
+
+vi.mock('node:fs/promises', async (original) => {
+  const real = await original<typeof files>();
+  // Windows: a handle that appends has no right to truncate.
+  const open = async (...args: Parameters<typeof real.open>): Promise<files.FileHandle> => {
+    const file = await real.open(...args);
+    if (args[1] === 'a')
+      file.truncate = () => Promise.reject(Object.assign(new Error('EPERM: operation not permitted, ftruncate'), { code: 'EPERM' }));
+    return file;
+  };
+  return { ...real, open };
+});
+
+const folder = temporaryFolder();
+const at = (name: string): string => join(folder, name);
+
+describe('batch -o', () => {
+  it('writes over a file and behind its records where a handle that appends cannot truncate', async () => {
+    const line = (id: string): string =>
+      JSON.stringify({ custom_id: id, method: 'POST', url: '/v1/completions', body: { prompt: 'the cat', max_tokens: 2, temperature: 0 } });
+    writeFileSync(at('out.jsonl'), 'x'.repeat(5000));
+    const run = async (lines: readonly string[], ...more: string[]): Promise<string[]> => {
+      writeFileSync(at('in.jsonl'), lines.join('\n'));
+      await invoke(batch, ['-m', llamaModel, '-i', at('in.jsonl'), '-o', at('out.jsonl'), '--no-warmup', '-t', 1, ...more]);
+      const text = await files.readFile(at('out.jsonl'), 'utf8');
+      return text
+        .trimEnd()
+        .split('\n')
+        .map((record) => (JSON.parse(record) as { custom_id: string }).custom_id);
+    };
+    expect(await run([line('a')])).toEqual(['a']);
+    expect(await run([line('a'), line('b')], '--resume')).toEqual(['a', 'b']);
+  });
+});
+
+describe('texts', () => {
+  it('\\r\\n is \\n on Windows, as in files that llama.cpp opens as text; a last line break goes everywhere', () => {
+    expect(textLines('a\r\nb\rc\n', 'win32')).toBe('a\nb\rc\n');
+    expect(textLines('a\r\nb', 'linux')).toBe('a\r\nb');
+    for (const text of ['a\nb', 'a\nb\n', 'a\nb\r\n']) expect(withoutLastBreak(text)).toBe('a\nb');
+    expect(withoutLastBreak('a\n\n')).toBe('a\n');
+  });
+
+  it('a prompt from a file of Windows is the prompt', async () => {
+    writeFileSync(at('unix.txt'), 'the cat\n');
+    writeFileSync(at('windows.txt'), 'the cat\r\n');
+    const ids = async (name: string): Promise<unknown> => {
+      const { stdout } = await runCli(['run', '-m', llamaModel, '-f', at(name), '-n', 1, '--temp', 0, '--json', '--no-warmup']);
+      return (JSON.parse(stdout) as { prompt_ids: number[] }).prompt_ids;
+    };
+    expect(await ids('windows.txt')).toEqual(await ids('unix.txt'));
+  });
+});
+
+it('Tab completes paths behind \\ on Windows, where it is a letter elsewhere', () => {
+  const commands = { commands: ['load'], pathCommands: ['load'] };
+  // On Linux `a\` is the name of a folder, so that a path of Windows can be read here.
+  mkdirSync(at('a\\'));
+  writeFileSync(join(at('a\\'), 'one.gguf'), '');
+  expect(completions(`/load ${folder}/a\\/o`, commands, 'win32')[0]).toEqual([`${folder}/a\\/one.gguf`]);
+  expect(completions(`/load ${folder}/a\\o`, commands, 'win32')[0]).toEqual([`${folder}/a\\one.gguf`]);
+  expect(completions(`/load ${folder}/a\\`, commands, 'linux')[0]).toEqual([`${folder}/a\\/`]);
+});
+
+describe('the cache folder on Windows', () => {
+  it.each([{}, { LOCALAPPDATA: '' }])('%o', (env) => {
+    expect(cacheFolder(env, 'win32')).toMatch(/AppData.Local.quantlet$/);
+  });
+});
+
+describe('free memory on Linux', () => {
+  const meminfo = 'MemTotal:  9000 kB\nMemAvailable:    8000 kB\nSwapFree:   1000 kB\n';
+  const read = (given: { readonly [path: string]: string }) => (path: string) => {
+    if (given[path] === undefined) throw new Error('ENOENT');
+    return given[path];
+  };
+  const v1 = '/sys/fs/cgroup/memory';
+  it.each<[string, { readonly [path: string]: string }, number | undefined]>([
+    ['another system', {}, undefined],
+    ['no container', { '/proc/meminfo': meminfo }, 9000 * 1024],
+    [
+      'cgroup v2',
+      {
+        '/proc/meminfo': meminfo,
+        '/sys/fs/cgroup/memory.max': '5000000\n',
+        '/sys/fs/cgroup/memory.current': '3000000\n',
+        '/sys/fs/cgroup/memory.stat': 'anon 1\nfile 1000000\n',
+      },
+      3_000_000,
+    ],
+    [
+      'cgroup v2 without a limit',
+      {
+        '/proc/meminfo': meminfo,
+        '/sys/fs/cgroup/memory.max': 'max\n',
+        '/sys/fs/cgroup/memory.current': '3000000\n',
+        '/sys/fs/cgroup/memory.stat': 'file 1000000\n',
+      },
+      9000 * 1024,
+    ],
+    [
+      'cgroup v1',
+      {
+        '/proc/meminfo': meminfo,
+        [`${v1}/memory.limit_in_bytes`]: '5000000\n',
+        [`${v1}/memory.usage_in_bytes`]: '3000000\n',
+        [`${v1}/memory.stat`]: 'cache 7\nrss 5\ntotal_cache 1000000\ntotal_rss 5\n',
+      },
+      3_000_000,
+    ],
+    [
+      'cgroup v1 without a limit',
+      {
+        '/proc/meminfo': meminfo,
+        [`${v1}/memory.limit_in_bytes`]: '9223372036854771712\n',
+        [`${v1}/memory.usage_in_bytes`]: '3000000\n',
+        [`${v1}/memory.stat`]: 'total_cache 0\n',
+      },
+      9000 * 1024,
+    ],
+  ])('%s', (_, given, want) => expect(freeMemory(read(given))).toBe(want));
+});
+
+it.skipIf(process.platform === 'win32').each([
+  ['SIGINT', 130],
+  ['SIGHUP', 129],
+] as const)('%s ends a run in order: %i', async (signal, code) => {
+  const args = [cliPath, 'run', '-m', llamaModel, '-p', 'the cat', '-n', '100000', '--ignore-eos', '--context-shift', '--no-warmup'];
+  let sent = false;
+  const exit = await runNode(args, {
+    onStdout(text, kill) {
+      if (!sent && text.length > 40) kill(signal);
+      sent ||= text.length > 40;
+    },
+  });
+  expect([exit.code, exit.stderr]).toEqual([code, '']);
+});
