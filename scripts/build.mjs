@@ -180,7 +180,8 @@ async function buildTypeScript() {
 
 /** Declarations are for users: those that no entry refers to are taken away. */
 function pruneDeclarations() {
-  const reached = new Set([...files('dist/entry'), 'dist/worker/web.d.ts'].filter((file) => file.endsWith('.d.ts')));
+  const entries = [...files('dist/entry'), 'dist/worker/web.d.ts'].filter((file) => file.endsWith('.d.ts'));
+  const reached = new Set(entries.map((file) => join(file))); // with this system's separators
   for (const file of reached) {
     for (const [, path] of readFileSync(file, 'utf8').matchAll(/(?:from|import\() ?['"](\.[^'"]+)\.[jt]s['"]/g))
       reached.add(join(dirname(file), `${path}.d.ts`));

@@ -130,6 +130,21 @@ export function oneNaN(bytes: Uint8Array): Uint8Array<ArrayBuffer> {
   return out;
 }
 
+/**
+ * The same of NaN among the scales of blocks. An invalid operation gives a negative NaN on x64 and a positive one on arm64; WebAssembly leaves it open.
+ */
+export function oneNaNScale(type: TypeName, bytes: Uint8Array): Uint8Array<ArrayBuffer> {
+  const { typeSize, kernels } = TYPE[type];
+  const out = Uint8Array.from(bytes);
+  const view = new DataView(out.buffer);
+  const scales = typeof kernels?.scales === 'object' ? kernels.scales : [];
+  for (let block = 0; block < out.length; block += typeSize) {
+    for (const scale of scales) if ((view.getUint16(block + scale, true) & 0x7fff) > 0x7c00) view.setUint16(block + scale, 0x7e00, true);
+    if (kernels?.scales === 'f32' && Number.isNaN(view.getFloat32(block, true))) view.setUint32(block, 0x7fc00000, true);
+  }
+  return out;
+}
+
 /** f16 scales that are awkward: zeros, the smallest and the largest subnormal, the largest, infinities, NaN. */
 export const SCALES_F16 = [0x0000, 0x8000, 0x0001, 0x83ff, 0x7bff, 0xfbff, 0x7c00, 0xfc00, 0x7e00];
 

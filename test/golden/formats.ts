@@ -18,7 +18,7 @@ import { createRequire } from 'node:module';
 import { dirname, join, resolve } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { TYPE, namesOf, rowSize, typeById, typesWith, type TypeName } from '../../src/type-traits.ts';
-import { BELOW_POWERS, HOSTILE, IMATRIX, N, ROWS, oneNaN, randomBlocks, scaledBlocks } from './formats-rows.ts';
+import { BELOW_POWERS, HOSTILE, IMATRIX, N, ROWS, oneNaN, oneNaNScale, randomBlocks, scaledBlocks } from './formats-rows.ts';
 
 const [folder, option, ...wanted] = process.argv.slice(2);
 if (!folder) {
@@ -155,9 +155,11 @@ const golden = {
   source: '@node-llama-cpp/linux-x64 3.22.1',
   n: N,
   ref: each(TYPES, (type) =>
-    Object.fromEntries(rowsOf(type, Object.keys(ROWS)).map((name) => [name, hash(quantizeRef(type, ROWS[name]))])),
+    Object.fromEntries(rowsOf(type, Object.keys(ROWS)).map((name) => [name, hash(oneNaNScale(type, quantizeRef(type, ROWS[name])))])),
   ),
-  imatrix: each(searching, (type) => Object.fromEntries(Object.entries(ROWS).map(([name, x]) => [name, hash(quantizeImatrix(type, x))]))),
+  imatrix: each(searching, (type) =>
+    Object.fromEntries(Object.entries(ROWS).map(([name, x]) => [name, hash(oneNaNScale(type, quantizeImatrix(type, x)))])),
+  ),
   grid: each(namesOf(typesWith((k) => k.gridQuantizer)), (type) =>
     Object.fromEntries(
       (TYPE[type].kernels!.gridQuantizer === 'plain' ? (['plain', 'imatrix'] as const) : (['imatrix'] as const)).map((how) => [
