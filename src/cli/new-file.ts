@@ -2,10 +2,10 @@
  * Outputs of all commands. A file is written next to its name and renamed when it is complete: a failure or a stop leaves nothing behind, and the old file as
  * it was. A link is followed. Devices, pipes and sockets are written to as they are (special-file.ts).
  */
-import { access, constants, open, readlink, realpath, rename, rm, stat } from 'node:fs/promises';
+import { access, constants, open, readlink, realpath, rm, stat } from 'node:fs/promises';
 import { dirname, isAbsolute, join } from 'node:path';
-import { setTimeout as delay } from 'node:timers/promises';
 import { QuantletError } from '../errors.ts';
+import { replace } from '../hub/replace.ts';
 import { deviceName, openSpecial } from './special-file.ts';
 
 /** Writes bytes from a position on; several may be under way. */
@@ -22,11 +22,6 @@ export interface Output {
 
 /** The file that an output is written to until it is complete: in the same folder, so that renaming is one step. */
 export const temporaryName = (output: string): string => `${output}.${process.pid}.part`;
-
-/** Windows refuses to rename onto or from a file that a scanner or an indexer has open for a moment. */
-const RENAME_TRIES = 10;
-const RENAME_WAIT_MS = 50;
-const HELD = new Set(['EPERM', 'EACCES', 'EBUSY']);
 
 function ioError(what: string, error: unknown): QuantletError {
   const { code, message } = error as NodeJS.ErrnoException;
@@ -103,21 +98,6 @@ export async function checkOutput(output: string, inputs: readonly string[] = []
   if (file) await rm(temporary, { force: true });
 }
 
-/**
- * Renames, and tries again for some seconds where Windows says that a file is in use.
- * @param move,platform replaced by tests
- */
-export async function renameOver(from: string, to: string, move = rename, platform: string = process.platform): Promise<void> {
-  for (let tries = 1; ; tries++) {
-    try {
-      return await move(from, to);
-    } catch (error) {
-      if (platform !== 'win32' || tries === RENAME_TRIES || !HELD.has((error as NodeJS.ErrnoException).code ?? '')) throw error;
-      await delay(RENAME_WAIT_MS * tries);
-    }
-  }
-}
-
 /** @throws ERR_IO */
 export async function openOutput(output: string, signal?: AbortSignal): Promise<Output> {
   const target = await targetOf(output);
@@ -145,7 +125,7 @@ export async function openOutput(output: string, signal?: AbortSignal): Promise<
       await file.sync().catch(failed(`writing ${output}`));
       await file.close();
       finished = true;
-      await renameOver(temporary, path).catch((error: unknown) => {
+      await replace(temporary, path).catch((error: unknown) => {
         const { message } = error as Error;
         throw new QuantletError('ERR_IO', `${output} cannot be replaced (${message}); the finished file is ${temporary}: rename it`, {
           cause: error,

@@ -18,7 +18,7 @@ import { join } from 'node:path';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ggufSplit } from '../../src/cli/gguf-split.ts';
 import { imatrix } from '../../src/cli/imatrix.ts';
-import { checkOutput, openOutput, renameOver, temporaryName, writeNewFile, type WriteAt } from '../../src/cli/new-file.ts';
+import { checkOutput, openOutput, temporaryName, writeNewFile, type WriteAt } from '../../src/cli/new-file.ts';
 import { perplexity } from '../../src/cli/perplexity.ts';
 import { quantize } from '../../src/cli/quantize-command.ts';
 import { rotate } from '../../src/cli/rotate.ts';
@@ -164,20 +164,6 @@ describe('a file', () => {
     const { code, message } = await failure(writeNewFile(output, fill));
     expect([code, message]).toEqual(['ERR_IO', expect.stringContaining(`the finished file is ${temporaryName(output)}`)]);
     expect([...readFileSync(temporaryName(output))]).toEqual([1, 2, 3]);
-  });
-
-  it('is renamed again where Windows says that it is in use, and at once nowhere else', async () => {
-    const held = Object.assign(new Error('EPERM: operation not permitted'), { code: 'EPERM' });
-    const attempts = async (failures: number, platform: string, error: Error): Promise<number> => {
-      let tries = 0;
-      const move = (): Promise<void> => (++tries > failures ? Promise.resolve() : Promise.reject(error));
-      await renameOver('a', 'b', move, platform).catch((e: unknown) => expect(e).toBe(error));
-      return tries;
-    };
-    expect(await attempts(3, 'win32', held)).toBe(4);
-    expect(await attempts(3, 'linux', held)).toBe(1);
-    expect(await attempts(3, 'win32', new Error('ENOSPC'))).toBe(1);
-    expect(await attempts(99, 'win32', held)).toBe(10);
   });
 
   it('that is not finished leaves nothing, and the old one as it was', async () => {

@@ -6,6 +6,7 @@ import { describe, expect, it, vi } from 'vitest';
 import { batch } from '../../src/cli/batch.ts';
 import { textLines, withoutLastBreak } from '../../src/cli/command.ts';
 import { completions } from '../../src/cli/message-input.ts';
+import { writeNewFile } from '../../src/cli/new-file.ts';
 import { freeMemory } from '../../src/entry/free-memory.ts';
 import { cacheFolder } from '../../src/hub/cache-folder.ts';
 import { runCli, llamaModel, temporaryFolder, runNode, cliPath } from '../support.ts';
@@ -20,8 +21,15 @@ vi.mock('node:fs/promises', async (original) => {
       file.truncate = () => Promise.reject(Object.assign(new Error('EPERM: operation not permitted, ftruncate'), { code: 'EPERM' }));
     return file;
   };
-  return { ...real, open };
+  // A file that another program has open cannot be renamed onto.
+  const rename = (from: string, to: string): Promise<void> =>
+    to.endsWith('held') && tries++ < 2
+      ? Promise.reject(Object.assign(new Error('EPERM: operation not permitted, rename'), { code: 'EPERM' }))
+      : real.rename(from, to);
+  return { ...real, open, rename };
 });
+
+let tries = 0;
 
 const folder = temporaryFolder();
 const at = (name: string): string => join(folder, name);
@@ -43,6 +51,11 @@ describe('batch -o', () => {
     expect(await run([line('a')])).toEqual(['a']);
     expect(await run([line('a'), line('b')], '--resume')).toEqual(['a', 'b']);
   });
+});
+
+it('an output that a virus scanner holds for a moment gets its name', async () => {
+  await writeNewFile(at('held'), (write) => write(Uint8Array.of(1), 0));
+  expect([tries, [...(await files.readFile(at('held')))]]).toEqual([3, [1]]);
 });
 
 describe('texts', () => {
