@@ -23,17 +23,15 @@ export interface Output {
 /** The file that an output is written to until it is complete: in the same folder, so that renaming is one step. */
 export const temporaryName = (output: string): string => `${output}.${process.pid}.part`;
 
-function ioError(what: string, error: unknown): QuantletError {
-  const { code, message } = error as NodeJS.ErrnoException;
-  const hint = code === 'ENOSPC' ? ': the disk is full; free some space or write elsewhere' : '';
-  return new QuantletError('ERR_IO', `${what} failed (${message})${hint}`, { cause: error });
-}
-
 const failed =
   (what: string) =>
   (error: unknown): never => {
-    throw ioError(what, error);
+    const { code, message } = error as NodeJS.ErrnoException;
+    const hint = code === 'ENOSPC' ? ': the disk is full; free some space or write elsewhere' : '';
+    throw new QuantletError('ERR_IO', `${what} (${message})${hint}`, { cause: error });
   };
+const notOpened = (output: string): ((error: unknown) => never) => failed(`cannot write the output: opening ${output} failed`);
+const notWritten = (output: string): ((error: unknown) => never) => failed(`writing ${output} failed`);
 
 /** `path` is a file to be replaced, or made: `mode` is that of one that exists. */
 type Target =
@@ -59,11 +57,11 @@ async function targetOf(output: string): Promise<Target> {
   const device = deviceName(output);
   if (device !== undefined) return { special: device };
   const info = await stat(output).catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'ENOENT') throw ioError(`opening ${output}`, error);
+    if (error.code !== 'ENOENT') notOpened(output)(error);
   });
   if (info?.isDirectory()) throw new QuantletError('ERR_IO', `the output ${output} is a folder; expected the name of a file`);
   if (info && !info.isFile()) return { special: output };
-  return { path: await followed(output).catch(failed(`opening ${output}`)), ...(info ? { mode: info.mode & 0o777 } : {}) };
+  return { path: await followed(output).catch(notOpened(output)), ...(info ? { mode: info.mode & 0o777 } : {}) };
 }
 
 /** False for a device, a pipe or a socket: what goes there stays there, so that it can be written only once. */
@@ -88,11 +86,11 @@ export async function checkOutput(output: string, inputs: readonly string[] = []
   await mustBeNoInput(output, inputs);
   const { path, mode } = await targetOf(output);
   if (path === undefined) return;
-  if (mode !== undefined) await access(path, constants.W_OK).catch(failed(`opening ${output}`));
+  if (mode !== undefined) await access(path, constants.W_OK).catch(notOpened(output));
   // Only making a file tells: folders have access lists, quotas and read-only disks.
   const temporary = temporaryName(path);
   const file = await open(temporary, 'wx').catch((error: NodeJS.ErrnoException) => {
-    if (error.code !== 'EEXIST') throw ioError(`opening ${temporary}`, error);
+    if (error.code !== 'EEXIST') notOpened(output)(error);
   });
   await file?.close();
   if (file) await rm(temporary, { force: true });
@@ -104,25 +102,25 @@ export async function openOutput(output: string, signal?: AbortSignal): Promise<
   if (target.path === undefined) {
     const special = await openSpecial(target.special, signal).catch((error: unknown) => {
       signal?.throwIfAborted();
-      return failed(`opening ${output}`)(error);
+      return notOpened(output)(error);
     });
     return {
-      write: (data, position) => special.write(data, position).catch(failed(`writing ${output}`)),
-      finish: () => special.finish().catch(failed(`writing ${output}`)),
+      write: (data, position) => special.write(data, position).catch(notWritten(output)),
+      finish: () => special.finish().catch(notWritten(output)),
       close: special.close,
     };
   }
   const { path, mode } = target;
   const temporary = temporaryName(path);
-  const file = await open(temporary, 'w', mode).catch(failed(`opening ${temporary}`));
+  const file = await open(temporary, 'w', mode).catch(notOpened(output));
   let finished = false;
   return {
     async write(data, position) {
       for (let done = 0; done < data.length;)
-        done += (await file.write(data, done, data.length - done, position + done).catch(failed(`writing ${output}`))).bytesWritten;
+        done += (await file.write(data, done, data.length - done, position + done).catch(notWritten(output))).bytesWritten;
     },
     async finish() {
-      await file.sync().catch(failed(`writing ${output}`));
+      await file.sync().catch(notWritten(output));
       await file.close();
       finished = true;
       await replace(temporary, path).catch((error: unknown) => {
