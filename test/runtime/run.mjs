@@ -1,6 +1,7 @@
 #!/usr/bin/env node
 // The matrix: installs what it needs, runs every runtime and bundler, prints a table. --only=TEXT runs rows whose name has it.
-// It ends in time whatever hangs; what could not be installed, and what there was no time for, counts as failed.
+// It ends in time whatever hangs; what could not be installed, and what there was no time for, counts as failed. Other machines that cannot be had here
+// (checks/platforms.mjs) are "not run", which is neither.
 import { spawnSync } from 'node:child_process';
 import { existsSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
@@ -14,8 +15,10 @@ import { large } from './checks/large.mjs';
 import { openai } from './checks/openai.mjs';
 import { manifest } from './checks/manifest.mjs';
 import { pages } from './checks/page.mjs';
+import { platforms } from './checks/platforms.mjs';
 import { queue } from './checks/queue.mjs';
 import { servers } from './checks/servers.mjs';
+import { NotRun } from './lib/platforms.mjs';
 import { ROW_MS, WHOLE_MS, within } from './lib/wait.mjs';
 
 const only = process.argv
@@ -52,27 +55,40 @@ function install() {
 const cells = [];
 let reference;
 
-async function check({ name, run, isReference }) {
+async function check({ name, run, isReference, ms = ROW_MS }) {
   const from = Date.now();
   let result;
   try {
     const left = begin + WHOLE_MS - from;
     if (left <= 0) throw new Error(`not run: the matrix has ${WHOLE_MS / 60_000} minutes, and they are over`);
-    result = await within(Math.min(ROW_MS, left), 'this row', run(reference));
+    result = await within(Math.min(ms, left), 'this row', run(reference));
     if (isReference) reference = result.kernels;
   } catch (error) {
-    result = { faults: [error.message || String(error)] };
+    result = error instanceof NotRun ? { faults: [], notRun: error.message } : { faults: [error.message || String(error)] };
   }
-  const { version = '', relaxed = '-', threads = '-', checked = '', faults } = result;
+  const { version = '', relaxed = '-', threads = '-', notRun, checked = notRun ?? '', faults } = result;
+  const outcome = notRun !== undefined ? 'not run' : faults.length ? 'FAILED' : 'passed';
   const seconds = ((Date.now() - from) / 1000).toFixed(1);
-  cells.push({ name, version, relaxed, threads, checked, result: faults.length ? 'FAILED' : 'passed', seconds });
-  console.log(`${faults.length ? 'FAILED' : 'passed'}  ${name} ${version} (${seconds} s) ${checked}`);
+  cells.push({ name, version, relaxed, threads, checked, result: outcome, seconds });
+  console.log(`${outcome}  ${name} ${version} (${seconds} s) ${checked}`);
   for (const fault of faults) console.log(`        ${fault}`);
 }
 
 install();
 const packed = await makeConsumer();
-const rows = [...servers, ...queue, ...edges, ...browsers, ...openai, ...faults, ...large, ...bundles, ...pages, ...manifest(packed)];
+const rows = [
+  ...servers,
+  ...queue,
+  ...edges,
+  ...browsers,
+  ...openai,
+  ...faults,
+  ...large,
+  ...bundles,
+  ...pages,
+  ...manifest(packed),
+  ...platforms,
+];
 for (const row of rows) if (!only || row.isReference || row.name.toLowerCase().includes(only)) await check(row);
 
 const head = { name: 'runtime', version: 'version', relaxed: 'relaxed SIMD', threads: 'threads', checked: 'checked', result: 'result' };
@@ -84,6 +100,8 @@ const lines = [head, ...cells].map(
 );
 lines.splice(1, 0, `|${'---|'.repeat(Object.keys(head).length)}`);
 writeFileSync(join(work, 'matrix.md'), lines.join('\n') + '\n');
-const failed = cells.filter((c) => c.result !== 'passed').length;
-console.log(`\n${lines.join('\n')}\n\n${((Date.now() - begin) / 1000).toFixed(0)} s\n${cells.length - failed} passed, ${failed} failed`);
+const count = (result) => cells.filter((c) => c.result === result).length;
+const failed = count('FAILED');
+if (count('not run')) console.log(`\n${count('not run')} rows not run: this machine cannot have what they need`);
+console.log(`\n${lines.join('\n')}\n\n${((Date.now() - begin) / 1000).toFixed(0)} s\n${count('passed')} passed, ${failed} failed`);
 process.exit(failed ? 1 : 0);

