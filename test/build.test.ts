@@ -1,7 +1,8 @@
 /** Which build runs where, and that tests run all. */
 import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
-import { BUILDS, detectFeatures, pickBuild, unfitMachine, type Features } from '../src/wasm/load.ts';
+import { BUILDS, detectFeatures, pickBuild, type Features } from '../src/wasm/load.ts';
+import { unfitMachine } from '../src/entry/unfit-machine.ts';
 import * as tested from './builds.ts';
 import { root } from './support.ts';
 
@@ -35,11 +36,11 @@ describe('pickBuild', () => {
 
   it('says that a big-endian machine and a 32-bit Node are none for it', () => {
     expect(unfitMachine()).toBeUndefined();
-    for (const arch of ['x64', 'arm64', 'riscv64', 'loong64']) expect(unfitMachine(undefined, arch), arch).toBeUndefined();
+    for (const arch of ['x64', 'arm64', 'riscv64', 'loong64']) expect(unfitMachine(arch), arch).toBeUndefined();
     const cases: [string | undefined, RegExp][] = [
-      [unfitMachine(Uint8Array.of(0, 1), 's390x'), /^this is a big-endian machine; quantlet needs a little-endian machine/],
-      [unfitMachine(undefined, 'arm'), /^this is a 32-bit program \(arm\); .*a 64-bit runtime$/],
-      [unfitMachine(undefined, 'ia32'), /^this is a 32-bit program \(ia32\); .*a 64-bit runtime$/],
+      [unfitMachine('s390x', Uint8Array.of(0, 1)), /^this is a big-endian machine; quantlet needs a little-endian machine/],
+      [unfitMachine('arm'), /^this is a 32-bit program \(arm\); .*a 64-bit runtime$/],
+      [unfitMachine('ia32'), /^this is a 32-bit program \(ia32\); .*a 64-bit runtime$/],
     ];
     for (const [unfit, message] of cases)
       expect(() => pickBuild({ ...features('simd', 'relaxed', 'threads'), unfit }, 'simd')).toThrow(

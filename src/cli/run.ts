@@ -75,7 +75,8 @@ export const run: Command = {
       return (await import('./chat.ts')).chat.run(argv, signal);
     const prompt = await readPrompt(values);
     const options = await generateOptions(values);
-    if (values.promptCache !== undefined && writesCache(values)) await checkOutput(values.promptCache).catch(cacheFailed);
+    if (values.promptCache !== undefined && writesCache(values))
+      await checkOutput(values.promptCache).catch(cacheFailed(values.promptCache));
     // The prompt is computed at once: what it needs is optimised then.
     const model = await openModel(values, signal, { warmUp: values.warmup === false ? false : 'short', firstPrompt: prompt });
     try {
@@ -182,10 +183,12 @@ type PromptCacheFlags = Values<'promptCache' | 'promptCacheAll' | 'promptCacheRo
 /** -n 0 computes nothing. */
 const writesCache = ({ promptCacheRo, predict }: Values<'promptCacheRo' | 'predict'>): boolean => !promptCacheRo && predict !== 0;
 
-function cacheFailed(cause: unknown): never {
-  if (!(cause instanceof QuantletError)) throw cause; // the reason of an abort
-  throw new QuantletError(cause.code, `cannot write the prompt cache: ${cause.message}`, { cause });
-}
+const cacheFailed =
+  (path: string) =>
+  (cause: unknown): never => {
+    if (!(cause instanceof QuantletError)) throw cause; // the reason of an abort
+    throw new QuantletError(cause.code, `cannot write the prompt cache ${path}: ${cause.message}`, { cause });
+  };
 
 /** A file that is missing, or empty as in llama.cpp, is made after the run. @throws ERR_STATE for one of another model, ERR_SOURCE */
 async function readPromptCache(model: Model, { promptCache: path }: PromptCacheFlags, signal: AbortSignal): Promise<void> {
@@ -204,7 +207,7 @@ async function writePromptCache(
 ): Promise<void> {
   if (path === undefined || !writesCache({ promptCacheRo, predict })) return;
   const bytes = await model.saveState(promptCacheAll ? {} : { prompt: promptIds });
-  await writeNewFile(path, (write) => write(bytes, 0), signal).catch(cacheFailed);
+  await writeNewFile(path, (write) => write(bytes, 0), signal).catch(cacheFailed(path));
 }
 
 const summary = (model: Model, { timings, finishReason, promptIds, ids }: GenerationResult, contextShift = false): string =>

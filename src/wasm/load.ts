@@ -27,17 +27,9 @@ export interface Features {
   /** The relaxed i32 dot-add: one instruction, so that the dotadd builds are the fast ones; several; or wrong, as on Node 20 (and without relaxed SIMD). */
   dotAdd: 'fast' | 'slow' | 'wrong';
   threads: boolean;
-  /** The machine, if nothing runs on it: "a big-endian machine". */
+  /** Says why nothing runs on this machine (entry/unfit-machine.ts). */
   unfit?: string;
 }
-
-/** Weights are read where they lie, in WebAssembly's byte order; a memory of up to 4 GiB has no room in an address space of 32 bits. */
-export const unfitMachine = (bytes: Uint8Array = new Uint8Array(Uint16Array.of(1).buffer), arch = ''): string | undefined =>
-  bytes[0] !== 1
-    ? 'a big-endian machine'
-    : /^(arm|ia32|mips|mipsel|ppc|riscv32|s390|x86)$/.test(arch)
-      ? `a 32-bit program (${arch})`
-      : undefined;
 
 /** What this runtime can compile, and whether it hands out shared memory (browsers do where the page is cross-origin isolated). */
 export function detectFeatures(): Features {
@@ -49,9 +41,8 @@ export function detectFeatures(): Features {
     }
   };
   const simd = valid(probe(...SPLAT));
-  const unfit = unfitMachine(undefined, (globalThis as { process?: { arch?: string } }).process?.arch);
   const relaxed = simd && valid(probe(...SPLAT, ...SPLAT, 0xfd, 0x80, 0x02)); // i8x16.relaxed_swizzle
-  return { simd, relaxed, dotAdd: relaxed ? dotAdd() : 'wrong', threads: sharedMemory(), ...(unfit && { unfit }) };
+  return { simd, relaxed, dotAdd: relaxed ? dotAdd() : 'wrong', threads: sharedMemory() };
 }
 
 /**
@@ -96,8 +87,7 @@ function sharedMemory(): boolean {
  * @throws ERR_NO_SIMD where nothing runs (big-endian and 32-bit machines included), ERR_BUILD_UNAVAILABLE where the wanted one does not
  */
 export function pickBuild(features: Features, wanted: string | undefined): Build {
-  if (features.unfit !== undefined)
-    throw new QuantletError('ERR_NO_SIMD', `this is ${features.unfit}; quantlet needs a little-endian machine and a 64-bit runtime`);
+  if (features.unfit) throw new QuantletError('ERR_NO_SIMD', features.unfit);
   if (!features.simd)
     throw new QuantletError(
       'ERR_NO_SIMD',
