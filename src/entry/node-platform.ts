@@ -7,7 +7,7 @@ import { setFlagsFromString } from 'node:v8';
 import { QuantletError } from '../errors.ts';
 import type { OpenedFile, Platform, Turbo } from '../engine/platform.ts';
 import { freeMemory } from './free-memory.ts';
-import { unfitMachine } from './unfit-machine.ts';
+import { refuseUnfit } from './unfit-machine.ts';
 import { changedWhileRead, checkedBytes, cutWhileRead, toBytes } from '../io/source.ts';
 import { defaultThreads, spawnThreads } from '../threads/node.ts';
 import { packageFile } from '../threads/package-files.ts';
@@ -43,7 +43,10 @@ let features: Features | undefined;
  * Detected once: V8 keeps the code of a module that it has seen, and in a process whose flags turbo has changed since, Node 26 ends with a segmentation
  * fault when it is instantiated again (code that counts its calls, and an instance without room for the counts).
  */
-const featuresOnce = (): Features => (features ??= { ...detectFeatures(), unfit: unfitMachine() });
+function featuresOnce(): Features {
+  refuseUnfit();
+  return (features ??= detectFeatures());
+}
 
 /**
  * Node 20 has relaxed SIMD behind a flag of the whole process, which reaches existing workers too. Only the command line and

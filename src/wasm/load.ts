@@ -27,8 +27,6 @@ export interface Features {
   /** The relaxed i32 dot-add: one instruction, so that the dotadd builds are the fast ones; several; or wrong, as on Node 20 (and without relaxed SIMD). */
   dotAdd: 'fast' | 'slow' | 'wrong';
   threads: boolean;
-  /** Says why nothing runs on this machine (entry/unfit-machine.ts). */
-  unfit?: string;
 }
 
 /** What this runtime can compile, and whether it hands out shared memory (browsers do where the page is cross-origin isolated). */
@@ -84,10 +82,9 @@ function sharedMemory(): boolean {
 
 /**
  * The build to use: the wanted one where it can run, else the best.
- * @throws ERR_NO_SIMD where nothing runs (big-endian and 32-bit machines included), ERR_BUILD_UNAVAILABLE where the wanted one does not
+ * @throws ERR_NO_SIMD where nothing runs, ERR_BUILD_UNAVAILABLE where the wanted one does not
  */
 export function pickBuild(features: Features, wanted: string | undefined): Build {
-  if (features.unfit) throw new QuantletError('ERR_NO_SIMD', features.unfit);
   if (!features.simd)
     throw new QuantletError(
       'ERR_NO_SIMD',
