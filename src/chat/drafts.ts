@@ -3,7 +3,7 @@ import { asPart, type ChatCapabilities, type PrecedingRole, type TextPart } from
 import type { ParsedCall } from './calls.ts';
 import type { ContentMarks } from './contents.ts';
 import type { ChatFormat } from './formats.ts';
-import { parseJson } from './json.ts';
+import { parseExactJson, type NumberMarks } from './exact-json.ts';
 import { argumentsObject, argumentsText, contentText, type ChatMessage, type ChatPart, type ChatTool } from './messages.ts';
 import { orderTurns, textOf, type Draft } from './turns.ts';
 import type { Work } from '../slices.ts';
@@ -14,12 +14,13 @@ export interface Writing {
   readonly format: ChatFormat;
   readonly source: string;
   readonly marks: ContentMarks;
+  readonly numbers: NumberMarks;
   readonly read: ReadonlySet<string>;
 }
 
 /** The messages as this template can write them. */
 export function* draftsOf(messages: readonly ChatMessage[], tools: readonly ChatTool[], writing: Writing): Work<Draft[]> {
-  const { can, format, source } = writing;
+  const { can, format, source, numbers } = writing;
   let drafts: Draft[] = [];
   for (const message of messages) {
     drafts.push(yield* draftOf(message, writing));
@@ -28,7 +29,7 @@ export function* draftsOf(messages: readonly ChatMessage[], tools: readonly Chat
   if (tools.length > 0 && !can.tools) drafts = withInstructions(drafts, toolInstructions(tools, format));
   if (!can.callsBesideContent) drafts = drafts.flatMap(contentFirst);
   if (!can.parallelToolCalls && can.toolCalls) drafts = splitCalls(drafts);
-  if (/\[['"]tool_responses|\.tool_responses/.test(source) && !source.includes('tool_call_id')) drafts = joinResponses(drafts);
+  if (/\[['"]tool_responses|\.tool_responses/.test(source) && !source.includes('tool_call_id')) drafts = joinResponses(drafts, numbers);
   drafts = orderTurns(drafts, can);
   if (!can.typedContent) return drafts;
   return drafts.map((draft) => (typeof draft.content === 'string' ? { ...draft, content: asPart(draft.content) } : draft));
@@ -54,7 +55,7 @@ function* contentOf(
   return parts;
 }
 
-function* draftOf(given: ChatMessage, { can, format, source, marks, read }: Writing): Work<Draft> {
+function* draftOf(given: ChatMessage, { can, format, source, marks, numbers, read }: Writing): Work<Draft> {
   const { mark, markAll } = marks;
   const looked = given.role === 'assistant' ? read : undefined;
   const { content: _, tool_calls, ...fields } = given;
@@ -95,9 +96,13 @@ function* draftOf(given: ChatMessage, { can, format, source, marks, read }: Writ
     return { role, content: content === '' ? written : `${textOf(content)}\n${written}`, ...reasoning };
   }
   const toolCalls: object[] = [];
+  // A template that parses the text itself would lose digits as JSON.parse() does.
+  const parsesText = /\bfrom_?json\b/.test(source);
   for (const [i, call] of calls.entries()) {
     const named = yield* markAll(call.function);
-    const given = can.objectArguments ? yield* markAll(argumentsObject(call)) : yield* mark(argumentsText(call));
+    const given = can.objectArguments
+      ? yield* markAll(numbers.mark(argumentsObject(call)))
+      : yield* mark(parsesText ? JSON.stringify(numbers.mark(argumentsObject(call))) : argumentsText(call));
     toolCalls.push({
       ...(yield* markAll(call)),
       id: yield* mark(callId(call.id ?? `call0000${i}`, source)),
@@ -153,8 +158,17 @@ function splitCalls(drafts: readonly Draft[]): Draft[] {
   return out;
 }
 
+/** A result as JSON, where it is JSON. */
+function responseOf(content: unknown, numbers: NumberMarks): unknown {
+  try {
+    return numbers.mark(parseExactJson(textOf(content as string)));
+  } catch {
+    return content;
+  }
+}
+
 /** Results as a field of the message that calls, and the answer that follows in it too: Gemma 4's first templates. */
-function joinResponses(drafts: readonly Draft[]): Draft[] {
+function joinResponses(drafts: readonly Draft[], numbers: NumberMarks): Draft[] {
   const out: Draft[] = [];
   for (let i = 0; i < drafts.length; i++) {
     const calls = (drafts[i].tool_calls ?? []) as { id: string; function: { name: string } }[];
@@ -164,7 +178,7 @@ function joinResponses(drafts: readonly Draft[]): Draft[] {
     for (; calls.length > 0 && drafts[i + 1]?.role === 'tool'; i++) {
       const { tool_call_id: id, content } = drafts[i + 1];
       const { name } = (calls.find((call) => call.id === id) ?? calls[responses.length] ?? calls[0]).function;
-      responses.push({ name, response: parseJson(content as string) ?? content });
+      responses.push({ name, response: responseOf(content, numbers) });
     }
     if (responses.length === 0) continue;
     message.tool_responses = responses;

@@ -1,5 +1,6 @@
 /** The messages of a conversation in OpenAI's spelling, and their parts as templates want them. */
 import { QuantletError, typeName } from '../errors.ts';
+import { exactJson, parseExactJson } from './exact-json.ts';
 import { isRecord } from './json.ts';
 
 /** A tool call inside an assistant message; `arguments` is JSON text (OpenAI's form) or the object itself. */
@@ -100,7 +101,7 @@ export const newCallId = (): string => newId('', 9);
 /** Arguments as the JSON text of an object, as generated or as OpenAI clients send them. */
 export function argumentsText(call: ChatToolCall): string {
   const given = call.function.arguments;
-  return typeof given === 'string' ? given : JSON.stringify(given);
+  return typeof given === 'string' ? given : exactJson(given);
 }
 
 /** Arguments as an object. Text that is not a JSON object stays under one key, so that a template still shows it. */
@@ -108,7 +109,7 @@ export function argumentsObject(call: ChatToolCall): object {
   const given = call.function.arguments;
   if (typeof given !== 'string') return given;
   try {
-    const parsed: unknown = JSON.parse(given === '' ? '{}' : given);
+    const parsed: unknown = parseExactJson(given === '' ? '{}' : given);
     if (typeof parsed === 'object' && parsed !== null && !Array.isArray(parsed)) return parsed;
   } catch {
     // Falls through: history may hold a call whose arguments a model broke off.

@@ -6,6 +6,7 @@ import { writeBegun, type BegunPrompt, type Continuation } from './begun.ts';
 import { probe, type ChatCapabilities } from './capabilities.ts';
 import { createContentMarks, noMarks, type RenderedPrompt } from './contents.ts';
 import { draftsOf } from './drafts.ts';
+import { createNumberMarks } from './exact-json.ts';
 import { detectFormat, type ChatFormat } from './formats.ts';
 import { compileJinja, strftime, TemplateBudget, type CompiledJinja } from './jinja.ts';
 import { NAMED_TEMPLATES } from './named-templates.ts';
@@ -132,15 +133,21 @@ export function createChatTemplate(
     breaksIn,
   }: RenderOptions): Work<RenderedPrompt> {
     const marks = breaksIn ? createContentMarks(breaksIn, () => JSON.stringify([messages, offered, extra]) + text) : noMarks;
-    const tools = yield* marks.markAll(offered.map(completeTool));
-    const given = yield* draftsOf(messages, tools, { can: capabilities, format, source: text, marks, read });
+    const numbers = createNumberMarks(() => JSON.stringify([messages, offered, extra]) + text);
+    const tools = yield* marks.markAll(numbers.mark(offered.map(completeTool)));
+    const given = yield* draftsOf(messages, tools, { can: capabilities, format, source: text, marks, numbers, read });
     const none = capabilities.noTools === 'null' ? null : [];
     const available = tools.length > 0 && capabilities.tools ? { tools } : capabilities.noTools === 'undefined' ? {} : { tools: none };
     try {
-      const variables = { ...(yield* marks.markAll(extra)), messages: given, add_generation_prompt: addGenerationPrompt, ...available };
+      const variables = {
+        ...(yield* marks.markAll(numbers.mark(extra))),
+        messages: given,
+        add_generation_prompt: addGenerationPrompt,
+        ...available,
+      };
       const text = yield* raw(variables);
       const header = addGenerationPrompt && format.turn && text.endsWith(format.turn.end) ? format.turn.start : '';
-      return yield* marks.take(text + header);
+      return yield* marks.take(numbers.take(text) + header);
     } catch (error) {
       throw new QuantletError(
         'ERR_CHAT_TEMPLATE',

@@ -1,4 +1,5 @@
 /** POST /v1/messages and /v1/messages/count_tokens: Anthropic's interface. */
+import { exactJson } from '../chat/exact-json.ts';
 import { isRecord, parseJson } from '../chat/json.ts';
 import type { ChatMessage, ChatPart, ChatTool, ChatToolCall } from '../chat/messages.ts';
 import type { ChatOptions } from '../chat/options.ts';
@@ -198,7 +199,7 @@ function assistantMessage(content: readonly unknown[], at: string): ChatMessage 
       const { id, name, input } = block as Body;
       if (typeof id !== 'string' || typeof name !== 'string' || !isRecord(input))
         throw invalid(`${at}[${i}]`, '{"type": "tool_use", "id", "name", "input"}, the input an object', block);
-      calls.push({ id, type: 'function', function: { name, arguments: JSON.stringify(input) } });
+      calls.push({ id, type: 'function', function: { name, arguments: exactJson(input) } });
     } else parts.push(textPart(block, `${at}[${i}]`));
   });
   return {

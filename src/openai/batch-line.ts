@@ -1,4 +1,5 @@
 /** Lines of OpenAI's Batch format, one request each, and the records that answer them. */
+import { parseExactJson } from '../chat/exact-json.ts';
 import { isRecord, shortJson } from '../chat/json.ts';
 import { newId } from '../chat/messages.ts';
 import type { Body } from './fields.ts';
@@ -102,7 +103,7 @@ function* parsed({ number, bytes, size }: Line, endpoints: readonly string[], se
       gauge(bytes.subarray(at, at + BLOCK));
       yield;
     }
-    value = JSON.parse(utf8.decode(bytes));
+    value = parseExactJson(utf8.decode(bytes));
   } catch (error) {
     throw error instanceof HttpError
       ? bad(error.code!, error.message)

@@ -1,4 +1,5 @@
 /** A request before its endpoint: body, key, CORS. */
+import { exactJson, parseExactJson } from '../chat/exact-json.ts';
 import { isRecord } from '../chat/json.ts';
 import { ownTurn } from '../slices.ts';
 import type { Body } from './fields.ts';
@@ -91,7 +92,7 @@ export async function readBody(
   if (size > BLOCK) await ownTurn();
   let value: unknown;
   try {
-    value = JSON.parse(texts.join(''));
+    value = parseExactJson(texts.join(''));
   } catch (error) {
     throw notJson(error);
   }
@@ -123,7 +124,7 @@ export const jsonRequest = (path: string, body: object, signal: AbortSignal): Re
   new Request(`http://localhost${path}`, {
     method: 'POST',
     headers: { 'content-type': 'application/json' },
-    body: JSON.stringify(body),
+    body: exactJson(body),
     signal,
   });
 
