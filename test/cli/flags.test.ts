@@ -1380,7 +1380,10 @@ describe('serve', () => {
       { role: 'assistant', content: 'once' },
     ];
     const prompt = (args: Args): Promise<string> =>
-      served(args, async (url) => ((await (await post(url, '/apply-template', { messages })).json()) as { prompt: string }).prompt);
+      served(
+        [...args, '--chat-template', 'chatml'],
+        async (url) => ((await (await post(url, '/apply-template', { messages })).json()) as { prompt: string }).prompt,
+      );
     for (const args of [[], ['--prefill-assistant']]) expect(await prompt(args)).toMatch(/once$/);
     expect(await prompt(['--no-prefill-assistant'])).not.toMatch(/once$/);
   });
