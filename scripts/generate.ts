@@ -1,12 +1,14 @@
 /**
  * `npm run generate`: writes the sources that are derived from the tables of types (src/type-traits.ts) and of ops (src/graph/kernels.ts), and from
- * the kernels' own declarations; docs/flags.md from the tables of flags; docs/chat-templates.md from what templates write; and the error codes of docs/troubleshooting.md from src/errors.ts. They are
- * committed, and test/generate.test.ts holds them to their sources.
+ * the kernels' own declarations; docs/flags.md from the tables of flags; docs/chat-templates.md from what templates write; the error codes of
+ * docs/troubleshooting.md from src/errors.ts; and the fields of docs/server.md from src/openai/protocol.ts. They are committed, and
+ * test/generate.test.ts holds them to their sources.
  */
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import * as prettier from 'prettier';
 import { withErrorTable } from './error-table.ts';
+import { withFieldTables } from './field-tables.ts';
 import { flagTable } from './flag-table.ts';
 import { templatePage } from './template-table.ts';
 import { CODE } from '../src/graph/kernels.ts';
@@ -291,6 +293,8 @@ export async function generate(): Promise<Map<string, string>> {
   out.set(templates, templatePage(source(templates)));
   const troubleshooting = 'docs/troubleshooting.md';
   out.set(troubleshooting, withErrorTable(source(troubleshooting), source('src/errors.ts')));
+  const server = 'docs/server.md';
+  out.set(server, withFieldTables(source(server)));
   return out;
 }
 

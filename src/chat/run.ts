@@ -35,12 +35,19 @@ export interface ChatOutcome {
   readonly result: GenerationResult | undefined;
 }
 
+/** The cause of ERR_CONTEXT_FULL where a prompt alone is too long. */
+export interface ContextFull {
+  readonly promptTokens: number;
+  readonly contextLength: number;
+}
+
 /** Context minus prompt (which takes no room where an encoder reads it): how many tokens may still come. @throws QuantletError ERR_CONTEXT_FULL where none may */
 export function roomFor(promptTokens: number, { contextLength, encoder = false }: Pick<ChatBackend, 'contextLength' | 'encoder'>): number {
   if (promptTokens < contextLength) return encoder ? contextLength : contextLength - promptTokens;
   throw new QuantletError(
     'ERR_CONTEXT_FULL',
     `The prompt has ${promptTokens} tokens, the context ${contextLength}; expected room for an answer. Shorten the prompt or load the model with a larger contextLength.`,
+    { cause: { promptTokens, contextLength } satisfies ContextFull },
   );
 }
 

@@ -16,6 +16,7 @@ import { resolveModel, type HubFlags } from './hub.ts';
 import { metadataOf } from './metadata.ts';
 import { progressBar } from './progress.ts';
 import { readFile } from 'node:fs/promises';
+import { decodeText } from './text-file.ts';
 
 export interface Command {
   readonly name: string;
@@ -201,8 +202,8 @@ export const unreadable =
   };
 
 /** A file's text, `-` being standard input. @throws ERR_SOURCE naming what it should have been */
-export const readText = (path: string, what: string): Promise<string> =>
-  path === '-' ? readStdin() : readFile(path, 'utf8').catch(unreadable(what, path));
+export const readText = async (path: string, what: string): Promise<string> =>
+  path === '-' ? readStdin() : decodeText(await readFile(path).catch(unreadable(what, path)), `${what} ${path}`);
 
 /** The text of a flag or that of a file without its last line break, whichever flag was given last, as in llama.cpp. */
 export async function givenText<T extends 'prompt' | 'message' | 'text' | 'system', F extends 'file' | 'systemFile'>(
@@ -228,7 +229,7 @@ export const withoutLastBreak = (text: string): string => text.replace(/\r?\n$/,
 export async function readStdin(): Promise<string> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of process.stdin) chunks.push(chunk as Uint8Array);
-  return Buffer.concat(chunks).toString('utf8');
+  return decodeText(Buffer.concat(chunks), 'standard input');
 }
 
 /** The chat template that the flags give in place of the model's. */

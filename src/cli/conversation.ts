@@ -11,6 +11,7 @@ import { textLines, withoutLastBreak } from './command.ts';
 import { flagNames } from './flags.ts';
 import { createMessageInput } from './message-input.ts';
 import { writeNewFile } from './new-file.ts';
+import { decodeText } from './text-file.ts';
 import { readingPrompt, showAnswer, speeds, type AnswerStyle } from './show-answer.ts';
 
 export interface ConversationOptions {
@@ -162,7 +163,7 @@ export async function converse(options: ConversationOptions, signal: AbortSignal
     },
     async file(path) {
       if (path === '') return say('Which one? /file FILE');
-      const text = textLines(await readFile(path, 'utf8'));
+      const text = textLines(decodeText(await readFile(path), path));
       files += `${withoutLastBreak(text)}\n\n`;
       say(`${text.length} characters of ${path} will go before the next message.`);
     },
@@ -172,7 +173,7 @@ export async function converse(options: ConversationOptions, signal: AbortSignal
       say(`Written to ${path || 'chat.json'}.`);
     },
     async load(path) {
-      const text = await readFile(path || 'chat.json', 'utf8');
+      const text = decodeText(await readFile(path || 'chat.json'), path || 'chat.json');
       let loaded: unknown;
       try {
         loaded = JSON.parse(text);

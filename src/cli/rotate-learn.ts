@@ -23,7 +23,7 @@ import { turned } from '../rotate/turn.ts';
 import { createTokenizer } from '../tokenize/tokenizer.ts';
 import { TYPE, type TypeName } from '../type-traits.ts';
 import { MEMORY_LIMIT } from '../wasm/memory.ts';
-import { unreadable } from './command.ts';
+import { readText, unreadable } from './command.ts';
 import { writeNewFile } from './new-file.ts';
 import { progressBar } from './progress.ts';
 
@@ -61,9 +61,9 @@ export async function learn(
       'ERR_UNSUPPORTED_ARCH',
       `--learn is for llama models of plain matrices, this one has ${stranger}; rotate it without --learn`,
     );
-  const text = await readFile(path).catch(unreadable('the text', path));
+  const text = await readText(path, 'the text');
   const tokenizer = createTokenizer(gguf.metadata);
-  const ids = tokenizer.encode(text.toString(), { addSpecial: false });
+  const ids = tokenizer.encode(text, { addSpecial: false });
   const sources = [...gguf.tensors.values()].filter(({ nDims }) => nDims === 2);
   const elements = sources.reduce((n, { ne }) => n + ne[0] * ne[1], hp.nEmbd * hp.nVocab);
   const { window, sequences, bytes } = roomFor(hp, elements, MEMORY_LIMIT - 2 ** 20);
@@ -92,7 +92,7 @@ export async function learn(
       ropeFactors: factors && (await tensorFloats(model.parts, factors, signal)),
     };
     const run = createFingerprint()
-      .add(text)
+      .add(new TextEncoder().encode(text))
       .add(await tensorBytes(model.parts, sources[0], signal))
       .add(new TextEncoder().encode(JSON.stringify(flags)))
       .hex();

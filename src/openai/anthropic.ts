@@ -3,14 +3,15 @@ import { exactJson } from '../chat/exact-json.ts';
 import { isRecord, parseJson } from '../chat/json.ts';
 import type { ChatMessage, ChatPart, ChatTool, ChatToolCall } from '../chat/messages.ts';
 import type { ChatOptions } from '../chat/options.ts';
-import type { ChatOutcome } from '../chat/run.ts';
+import type { ChatOutcome, ContextFull } from '../chat/run.ts';
 import { createBlocks, type Block, type BlockWriter } from './blocks.ts';
-import { countPrompt, functionTools, prepared, runChoice, conversationOptions } from './chat.ts';
+import { countPrompt, functionTools, prepared, runChoice, conversationOptions, thinkingOf } from './chat.ts';
 import { answer, answerId, createUsage, drained, mapped, type Context } from './context.ts';
-import { booleanField, invalid, numberField, recordField, stringField, type Body } from './fields.ts';
+import { booleanField, invalid, recordField, stringField, type Body } from './fields.ts';
 import type { HttpError } from './http-error.ts';
 import { withPrefill, type ChatRequest } from './prefill.ts';
-import { formatOf, setFormat, textOptions } from './sampling.ts';
+import { checkFields, MESSAGE_REFUSALS } from './protocol.ts';
+import { formatOf, lengthField, setFormat, textOptions } from './sampling.ts';
 
 /** POST /v1/messages. */
 export async function messages(context: Context, body: Body): Promise<Response> {
@@ -76,7 +77,8 @@ function stopOf({ finishReason, result }: ChatOutcome): { stop_reason: string; s
 /** A block of an answer. Only Anthropic can sign reasoning; clients send the signature back, empty. */
 function contentBlock({ type, text, call }: Block): object {
   if (type === 'toolCall') return { type: 'tool_use', id: call!.id, name: call!.name, input: parseJson(text) ?? {} };
-  return type === 'reasoning' ? { type: 'thinking', thinking: text, signature: '' } : { type: 'text', text, citations: null };
+  // No `citations`: some clients (the AI SDK) take a list alone, and null is what a block without any has.
+  return type === 'reasoning' ? { type: 'thinking', thinking: text, signature: '' } : { type: 'text', text };
 }
 
 const blockWriter: BlockWriter<object> = {
@@ -108,30 +110,31 @@ const errorTypes: Readonly<Record<number, string>> = {
 };
 
 /** A failure as Anthropic writes it; `param` and `code` are OpenAI's, and say more. */
-export function messagesError({ status, message, param, code }: HttpError): object {
-  return {
-    type: 'error',
-    error: { type: errorTypes[status] ?? (status >= 500 ? 'api_error' : 'invalid_request_error'), message, param, code },
-    request_id: null,
-  };
+export function messagesError(error: HttpError): object {
+  const { status, param, code, details } = error;
+  const type = errorTypes[status] ?? (status >= 500 ? 'api_error' : 'invalid_request_error');
+  const message = tooLong(error) ?? error.message;
+  return { type: 'error', error: { type, message, param, code, ...(details ? { details } : {}) }, request_id: null };
+}
+
+/** A prompt that leaves no room, in Anthropic's words: Claude Code makes its conversation shorter when it reads them. */
+function tooLong({ message, cause }: HttpError): string | undefined {
+  const { promptTokens, contextLength } = ((cause as Error | undefined)?.cause ?? {}) as Partial<ContextFull>;
+  if (promptTokens === undefined || contextLength === undefined) return undefined;
+  return `prompt is too long: ${promptTokens} tokens > ${Math.min(contextLength, promptTokens - 1)} maximum. ${message}`;
 }
 
 function messagesRequest(context: Context, body: Body): ChatRequest {
+  checkFields(MESSAGE_REFUSALS, body);
   const choice = recordField(body, 'tool_choice') ?? {};
   const options: ChatOptions = { ...textOptions(context, body, 'stop_sequences'), tools: toolsOf(body), toolChoice: toolChoice(choice) };
-  const maxTokens = numberField(body, 'max_tokens', { least: 0, integer: true });
+  const maxTokens = lengthField(body, 'max_tokens');
   if (maxTokens !== undefined) options.maxTokens = maxTokens;
   if (booleanField(choice, 'disable_parallel_tool_use')) options.parallelToolCalls = false;
   const output = recordField(body, 'output_config') ?? {};
-  setFormat(options, body, formatOf(recordField(output, 'format'), 'output_config.format'));
-  const thinking = recordField(body, 'thinking') ?? {};
-  const type = stringField(thinking, 'type');
-  const reasoning = {
-    effort: stringField(output, 'effort'),
-    thinks: type === undefined ? undefined : type !== 'disabled',
-    budget: numberField(thinking, 'budget_tokens', { least: 0, most: 2 ** 31 - 1, integer: true }),
-  };
-  Object.assign(options, conversationOptions(context, body, reasoning));
+  const format = formatOf(recordField(output, 'format'), 'output_config.format');
+  setFormat(options, body, format ?? formatOf(recordField(body, 'output_format'), 'output_format'));
+  Object.assign(options, conversationOptions(context, body, { ...thinkingOf(body), effort: stringField(output, 'effort') }));
   return withPrefill(context, { messages: oneEnd([...systemOf(body), ...conversation(body)]), options });
 }
 
@@ -227,15 +230,15 @@ function userMessages(role: string, content: readonly unknown[], at: string): Ch
   return messages;
 }
 
-/** Tools that Anthropic defines (web search, bash, editors) are left out: they have no schema, and their models alone know them. */
 function toolsOf(body: Body): ChatTool[] {
   const tools = body.tools ?? [];
   const shape = '{"name", "description", "input_schema"}';
   if (!Array.isArray(tools) || !tools.every(isRecord)) throw invalid('tools', `a list of ${shape}`, tools);
-  const own = tools.filter(({ type }) => (type ?? 'custom') === 'custom');
-  const functions = own.map(({ name, description, input_schema: parameters }) => ({
+  const functions = tools.map(({ name, description, input_schema: parameters, strict }) => ({
     type: 'function',
-    function: { name, ...(description === undefined ? {} : { description }), ...(parameters === undefined ? {} : { parameters }) },
+    function: Object.fromEntries(
+      Object.entries({ name, description, parameters, strict }).filter(([, value]) => (value ?? undefined) !== undefined),
+    ),
   }));
   return functionTools(functions, tools, shape);
 }

@@ -32,6 +32,8 @@ export interface Backend extends ChatBackend {
   embed?(inputs: readonly (string | readonly number[])[], options: EmbedOptions): Promise<readonly Float32Array[]>;
   /** Scores of documents for a query, in their order; higher is more relevant. Absent, or throwing, where the model is not a reranker. */
   rank?(query: string, documents: readonly string[], options: { signal?: AbortSignal }): Promise<readonly number[]>;
+  /** `general.architecture` of the model's file. */
+  readonly architecture?: string;
   /** The sequences in the cache. Absent where there are none. */
   readonly slots?: ModelSlots | undefined;
   /** Absent where the model cannot fill in the middle of a text. */

@@ -6,7 +6,7 @@ import type { Context } from './context.ts';
 import { invalid, metadataField, stringField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { readForm } from './multipart.ts';
-import { givenKey } from './request.ts';
+import { decodedBody, givenKey, undecoded } from './request.ts';
 
 /** Bytes of a form beside its file. */
 const FORM = 64 * 1024;
@@ -81,7 +81,8 @@ function checkOrigin({ request, options: { cors = false } }: Context): void {
 }
 
 /** The body's chunks. @throws HttpError 400 without one, 408 where none comes for so long */
-async function* chunksOf({ body }: Request, timeoutMs: number): AsyncGenerator<Uint8Array, void> {
+async function* chunksOf(request: Request, timeoutMs: number): AsyncGenerator<Uint8Array, void> {
+  const body = decodedBody(request);
   if (!body) throw new HttpError(400, 'The request has no body; expected a form with a file.', { code: 'invalid_form' });
   const reader = body.getReader();
   let late = false;
@@ -91,7 +92,10 @@ async function* chunksOf({ body }: Request, timeoutMs: number): AsyncGenerator<U
         late = true;
         void reader.cancel().catch(() => undefined);
       }, timeoutMs);
-      const { done, value } = await reader.read().finally(() => clearTimeout(timer));
+      const { done, value } = await reader
+        .read()
+        .catch(undecoded(request))
+        .finally(() => clearTimeout(timer));
       if (late) throw new HttpError(408, `Nothing of the body arrived for ${timeoutMs} ms.`, { code: 'timeout' });
       if (done) return;
       yield value;

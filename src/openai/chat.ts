@@ -1,6 +1,6 @@
 /** POST /v1/chat/completions. */
 import { isRecord } from '../chat/json.ts';
-import { newCallId, type ChatMessage, type ChatTool } from '../chat/messages.ts';
+import { newCallId, type ChatMessage, type ChatPart, type ChatTool } from '../chat/messages.ts';
 import { collectEvents, type ChatEvent } from '../chat/parser.ts';
 import type { ChatOptions } from '../chat/options.ts';
 import { chatPromptWork, prepareChatWork, runChat, type ChatOutcome, type ChatStep, type PreparedChat } from '../chat/run.ts';
@@ -11,7 +11,9 @@ import { JsonList } from './json-pieces.ts';
 import { chatEntry } from './logprobs.ts';
 import type { ChatDefaults } from './options.ts';
 import { continuation, withPrefill, type ChatRequest } from './prefill.ts';
-import { responseFormat, setFormat, shiftOf, textOptions } from './sampling.ts';
+import { CHAT_REFUSALS, checkFields, isHosted } from './protocol.ts';
+import { reasoningOptions, type ReasoningWish } from './reasoning.ts';
+import { lengthField, responseFormat, setFormat, shiftOf, textOptions } from './sampling.ts';
 
 /** Answers to one request at most; they are generated one after another. */
 export const maxChoices = 16;
@@ -160,10 +162,9 @@ function messageOf(events: readonly ChatEvent[]): object {
 
 /** Everything of the request but its messages. */
 function chatOptions(context: Context, body: Body): ChatOptions {
-  const tools = toolsOf(body);
-  const options: ChatOptions = { ...textOptions(context, body), tools, toolChoice: toolChoice(body) };
-  const maxTokens =
-    numberField(body, 'max_completion_tokens', { least: 0, integer: true }) ?? numberField(body, 'max_tokens', { least: 0, integer: true });
+  checkFields(CHAT_REFUSALS, body);
+  const options: ChatOptions = { ...textOptions(context, body), tools: toolsOf(context, body), toolChoice: toolChoice(body) };
+  const maxTokens = lengthField(body, 'max_completion_tokens', 'max_tokens', 'n_predict');
   if (maxTokens !== undefined) options.maxTokens = maxTokens;
   setFormat(options, body, responseFormat(body));
   if (booleanField(body, 'parallel_tool_calls') === false) options.parallelToolCalls = false;
@@ -172,7 +173,7 @@ function chatOptions(context: Context, body: Body): ChatOptions {
   if (top !== undefined && !wanted)
     throw new HttpError(400, "'top_logprobs' needs 'logprobs': true.", { param: 'top_logprobs', code: 'invalid_value' });
   if (wanted) options.logprobs = top ?? 0;
-  Object.assign(options, conversationOptions(context, body, { effort: stringField(body, 'reasoning_effort') }));
+  Object.assign(options, conversationOptions(context, body, { ...thinkingOf(body), effort: stringField(body, 'reasoning_effort') }));
   return options;
 }
 
@@ -206,13 +207,38 @@ export function messagesOf(body: Body): ChatMessage[] {
     }
     for (const name of ['name', 'tool_call_id', 'reasoning_content']) stringField(message, name);
     const given = Object.fromEntries(Object.entries(message).filter(([, value]) => value !== null));
-    return { content: '', ...given } as unknown as ChatMessage;
+    return { content: '', ...given, ...refusalOf(message, at) } as unknown as ChatMessage;
   });
 }
 
-function toolsOf(body: Body): ChatTool[] {
-  const tools = body.tools ?? [];
-  return functionTools(tools, tools, '{"type": "function", "function": {"name", "parameters"}}');
+/** A refusal that an assistant sent in place of content, or as a part of it: text like any other, which the model is to know it said. */
+function refusalOf({ content, refusal }: Body, at: string): { content?: string | ChatPart[] } {
+  if (Array.isArray(content) && content.some(isRefusal))
+    return { content: content.map((part: ChatPart, i) => refusalText(part, `${at}.content[${i}]`)) };
+  if (typeof refusal !== 'string' || refusal === '' || (content ?? '') !== '') return {};
+  return { content: refusal };
+}
+
+const isRefusal = (part: unknown): boolean => isRecord(part) && part.type === 'refusal';
+
+/** A part of a message; a refusal as a part of text. @throws HttpError 400 for a refusal without a text */
+export function refusalText(part: ChatPart, at: string): ChatPart {
+  if (!isRefusal(part)) return part;
+  const { refusal } = part as { refusal?: unknown };
+  if (typeof refusal !== 'string') throw invalid(`${at}.refusal`, 'a string', refusal);
+  return { type: 'text', text: refusal };
+}
+
+function toolsOf(context: Context, body: Body): ChatTool[] {
+  const tools = callable(context, body.tools ?? []);
+  return functionTools(tools, body.tools, '{"type": "function", "function": {"name", "parameters"}}');
+}
+
+/** The tools of a request without those that a server would have to run; the answer's header says which were left out. */
+export function callable(context: Context, tools: unknown): unknown {
+  if (!Array.isArray(tools)) return tools;
+  tools.forEach((tool: unknown, i) => isHosted(tool) && context.leftOut.push(`tools[${i}]`));
+  return tools.filter((tool) => !isHosted(tool));
 }
 
 /**
@@ -238,22 +264,15 @@ export function functionTools(tools: unknown, given: unknown, shape: string): Ch
  * What a conversation's template is told, what becomes of its reasoning, and where an answer that fills the context goes on: the server's defaults, in
  * their place what the protocol itself says by the names that templates have for it, in its place llama-server's fields.
  */
-export function conversationOptions(
-  context: Context,
-  body: Body,
-  { effort, thinks, budget }: { effort?: string | undefined; thinks?: boolean | undefined; budget?: number | undefined },
-): ChatDefaults & Pick<ChatOptions, 'answerShift'> {
+export function conversationOptions(context: Context, body: Body, wish: ReasoningWish): ChatDefaults & Pick<ChatOptions, 'answerShift'> {
   const { chatDefaults } = context.options;
   const answerShift = shiftOf(context, body);
-  const templateVariables = {
-    ...chatDefaults?.templateVariables,
-    ...(effort === undefined ? {} : { reasoning_effort: effort }),
-    ...(thinks === undefined ? {} : { enable_thinking: thinks }),
-    ...recordField(body, 'chat_template_kwargs'),
-  };
+  const wished = reasoningOptions(context.backend.chatTemplate, wish);
+  const variables = { ...chatDefaults?.templateVariables, ...wished.templateVariables, ...recordField(body, 'chat_template_kwargs') };
+  const templateVariables = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined));
   const bounds = { least: -1, most: 2 ** 31 - 1, integer: true };
   const reasoningBudget =
-    numberField(body, 'reasoning_budget_tokens', bounds) ?? numberField(body, 'thinking_budget_tokens', bounds) ?? budget;
+    numberField(body, 'reasoning_budget_tokens', bounds) ?? numberField(body, 'thinking_budget_tokens', bounds) ?? wished.reasoningBudget;
   const reasoningBudgetMessage = stringField(body, 'reasoning_budget_message');
   const reasoningFormat = stringField(body, 'reasoning_format');
   return {
@@ -263,6 +282,16 @@ export function conversationOptions(
     ...(reasoningBudgetMessage === undefined ? {} : { reasoningBudgetMessage }),
     ...(reasoningFormat === undefined ? {} : { reasoning: reasoningFormat !== 'none' }),
     ...(answerShift ? { answerShift } : {}),
+  };
+}
+
+/** Anthropic's `thinking`, which chat completions of several providers have too. */
+export function thinkingOf(body: Body): ReasoningWish {
+  const thinking = recordField(body, 'thinking') ?? {};
+  const type = stringField(thinking, 'type');
+  return {
+    thinks: type === undefined ? undefined : type !== 'disabled',
+    budget: numberField(thinking, 'budget_tokens', { least: 0, most: 2 ** 31 - 1, integer: true }),
   };
 }
 

@@ -3,10 +3,11 @@ import { encode, roomFor } from '../chat/run.ts';
 import type { GenerateOptions, GenerationPart, GenerationResult } from '../generate/generate.ts';
 import { maxChoices } from './chat.ts';
 import { answer, answerId, createUsage, drained, mapped, timings, type Context, type UsageCounter } from './context.ts';
-import { booleanField, inputsField, numberField, recordField, stringField, type Body } from './fields.ts';
+import { booleanField, inputsField, numberField, recordField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { completionLogprobs, createLogprobLists } from './logprobs.ts';
-import { lengthOf, responseFormat, setFormat, textOptions } from './sampling.ts';
+import { checkFields, COMPLETION_REFUSALS } from './protocol.ts';
+import { lengthField, lengthOf, responseFormat, setFormat, textOptions } from './sampling.ts';
 
 /** Prompts of one request at most; they are completed one after another. */
 const maxPrompts = 64;
@@ -14,11 +15,7 @@ const maxPrompts = 64;
 /** POST /v1/completions. */
 export async function completions(context: Context, body: Body): Promise<Response> {
   const { backend, signal } = context;
-  if (stringField(body, 'suffix'))
-    throw new HttpError(400, "'suffix' (filling in the middle) is not supported; leave it out.", {
-      param: 'suffix',
-      code: 'unsupported_parameter',
-    });
+  checkFields(COMPLETION_REFUSALS, body);
   const n = numberField(body, 'n', { least: 1, most: maxChoices, integer: true }) ?? 1;
   if ((numberField(body, 'best_of', { least: 1, integer: true }) ?? n) !== n)
     throw new HttpError(400, "'best_of' must equal 'n' or be left out.", { param: 'best_of', code: 'unsupported_parameter' });
@@ -31,7 +28,7 @@ export async function completions(context: Context, body: Body): Promise<Respons
       param: 'logprobs',
       code: 'unsupported_parameter',
     });
-  const maxTokens = numberField(body, 'max_tokens', { least: 0, integer: true });
+  const maxTokens = lengthField(body, 'max_tokens', 'n_predict');
   const prompts: Prompt[] = [];
   for (const prompt of inputsField(body, 'prompt', maxPrompts)) prompts.push(await promptOf(context, prompt));
   const shared: GenerateOptions = { ...textOptions(context, body), signal, ...(logprobs === undefined ? {} : { logprobs }) };
@@ -43,7 +40,8 @@ export async function completions(context: Context, body: Body): Promise<Respons
     const prompt = Math.floor(index / n);
     const { ids, room } = prompts[prompt];
     const seed = shared.seed === undefined ? {} : { seed: (shared.seed + (index % n)) % 2 ** 32 };
-    const length = lengthOf(context, body, maxTokens ?? shared.maxTokens ?? Infinity, room);
+    const asked = maxTokens ?? shared.maxTokens ?? -1;
+    const length = lengthOf(context, body, asked < 0 ? Infinity : asked, room);
     return runText(context, usage, prompt, ids, { ...shared, ...seed, ...length });
   };
   const echoed = (index: number): string => (echo ? prompts[Math.floor(index / n)].text() : '');

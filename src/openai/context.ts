@@ -36,6 +36,8 @@ export interface Context {
   readonly maxMessages: number;
   /** A failure as the endpoint's protocol writes it. */
   readonly errorBody: (error: HttpError) => object;
+  /** Parts of the request that the answer was made without; its header x-quantlet-left-out names them. */
+  readonly leftOut: string[];
   /** Seconds since 1970, as `created` has it. */
   readonly created: number;
   /**

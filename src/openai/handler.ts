@@ -41,6 +41,9 @@ function withoutEndSlashes(path: string): string {
   return path.slice(0, end);
 }
 
+/** Characters of a header that names what was left out. */
+const LONGEST_HEADER = 1000;
+
 /** Bytes of a request whose texts take memory worth counting while they are tokenized or rendered: up to a hundred for each character. */
 const LARGE = 64 * 1024;
 
@@ -252,6 +255,7 @@ export function createHandler(
       hold,
       work,
       open: false,
+      leftOut: [],
       queues: () => models.list().flatMap(({ backend }) => (backend ? [queueOf(backend)] : [])),
       states,
       metrics,
@@ -282,6 +286,7 @@ export function createHandler(
       context.open = false;
     }
     for (const [name, value] of Object.entries(corsHeaders(request, cors))) response.headers.set(name, value);
+    if (context.leftOut.length > 0) response.headers.set('x-quantlet-left-out', context.leftOut.join(', ').slice(0, LONGEST_HEADER));
     if (!context.open) {
       finish(response.status);
       atRest();

@@ -8,11 +8,13 @@ export class HttpError extends Error {
   readonly param: string | null;
   readonly code: string | null;
   readonly headers: Readonly<Record<string, string>>;
+  /** Anthropic's `error.details`: what its client decides by. */
+  readonly details: object | undefined;
 
   constructor(
     status: number,
     message: string,
-    details: { param?: string; code?: string; headers?: Readonly<Record<string, string>>; cause?: unknown } = {},
+    details: { param?: string; code?: string; headers?: Readonly<Record<string, string>>; details?: object; cause?: unknown } = {},
   ) {
     super(message, { cause: details.cause });
     this.name = 'HttpError';
@@ -20,6 +22,7 @@ export class HttpError extends Error {
     this.param = details.param ?? null;
     this.code = details.code ?? null;
     this.headers = details.headers ?? {};
+    this.details = details.details;
   }
 }
 

@@ -5,12 +5,13 @@ import { chatRequest, checkMessageCount } from './chat.ts';
 import { promptOf, runText, type Prompt } from './completions.ts';
 import { encode, renderOptions } from '../chat/run.ts';
 import { answer, createUsage, drained, jsonAnswer, mapped, timings, type Context } from './context.ts';
-import { booleanField, inputsField, invalid, numberField, recordField, stringField, type Body } from './fields.ts';
+import { booleanField, inputsField, invalid, numberField, stringField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { JsonList, jsonList, jsonPieces } from './json-pieces.ts';
 import { chatEntry } from './logprobs.ts';
 import { unknownModel, type ModelStatus } from './models.ts';
-import { lengthOf, setFormat, settingsOf, textOptions } from './sampling.ts';
+import { checkFields, NATIVE_REFUSALS } from './protocol.ts';
+import { lengthField, lengthOf, setFormat, settingsOf, textOptions } from './sampling.ts';
 import { resolveSamplerOptions } from '../sample/options.ts';
 
 /** POST /completion, llama-server's own: one prompt, `n_predict`, `n_probs`, `grammar`, `json_schema`. */
@@ -22,17 +23,13 @@ export async function completion(context: Context, body: Body): Promise<Response
 /** Continues a prompt as /completion's options say. */
 export async function complete(context: Context, body: Body, prompt: Prompt): Promise<Response> {
   const { backend, signal } = context;
+  checkFields(NATIVE_REFUSALS, body);
   const stream = booleanField(body, 'stream') ?? false;
   const nProbs = numberField(body, 'n_probs', { least: 0, most: 100, integer: true }) ?? 0;
   const shared = textOptions(context, body);
-  const nPredict =
-    numberField(body, 'n_predict', { least: -1, integer: true }) ??
-    numberField(body, 'max_tokens', { least: -1, integer: true }) ??
-    shared.maxTokens ??
-    -1;
+  const nPredict = lengthField(body, 'n_predict', 'max_tokens') ?? shared.maxTokens ?? -1;
   const withTokens = booleanField(body, 'return_tokens') ?? false;
-  const schema = recordField(body, 'json_schema');
-  setFormat(shared, body, schema && { type: 'json_schema', schema });
+  setFormat(shared, body, undefined);
   const options = {
     ...shared,
     signal,

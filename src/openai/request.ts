@@ -20,7 +20,7 @@ const BLOCK = 64 * 1024;
 const SLICE_MS = 2;
 
 /**
- * Reads a JSON object (a list as its `items`), without keeping more of it than the limits say.
+ * Reads a JSON object (a list as its `items`), without keeping more of it than the limits say. A compressed body is measured as it comes out.
  * @throws HttpError 400, 408, 413, 415 where it does not say that it is JSON, 503 where too many bytes wait already
  */
 export async function readBody(
@@ -39,8 +39,9 @@ export async function readBody(
   const tooLarge = (): HttpError => new HttpError(413, `The body is larger than ${limit} bytes. Send less.`, { code: 'body_too_large' });
   const declared = Number(request.headers.get('content-length'));
   if (declared > limit) throw tooLarge();
-  if (!request.body) throw new HttpError(400, 'The request has no body; expected a JSON object.', { code: 'invalid_json' });
-  const reader = request.body.getReader();
+  const body = decodedBody(request);
+  if (!body) throw new HttpError(400, 'The request has no body; expected a JSON object.', { code: 'invalid_json' });
+  const reader = body.getReader();
   const decoder = new TextDecoder('utf-8', { fatal: true });
   const gauge = createJsonGauge(maxTextChars);
   const texts: string[] = [];
@@ -64,7 +65,7 @@ export async function readBody(
   }, timeoutMs);
   try {
     for (let began = performance.now(); ;) {
-      const { done, value } = await reader.read();
+      const { done, value } = await reader.read().catch(undecoded(request));
       if (late) throw new HttpError(408, `The body did not arrive in ${timeoutMs} ms.`, { code: 'timeout' });
       if (done) break;
       size += value.byteLength;
@@ -103,6 +104,46 @@ export async function readBody(
   if (size > BLOCK) await ownTurn();
   return value;
 }
+
+/** Names of `content-encoding` -> those of the Compression Streams standard. Not every runtime has the last two. */
+const ENCODINGS: Readonly<Record<string, string>> = { gzip: 'gzip', 'x-gzip': 'gzip', deflate: 'deflate', br: 'brotli', zstd: 'zstd' };
+
+/** Makes a stream that decodes; undefined where the runtime has none of this name. */
+function decoderOf(encoding: string): DecompressionStream | undefined {
+  const format = Object.hasOwn(ENCODINGS, encoding) ? ENCODINGS[encoding] : undefined;
+  try {
+    return format === undefined ? undefined : new DecompressionStream(format as CompressionFormat);
+  } catch {
+    return undefined;
+  }
+}
+
+/** The body of a request without its content-encoding, as far as it is read. @throws HttpError 415 for an encoding that cannot be decoded */
+export function decodedBody(request: Request): ReadableStream<Uint8Array> | null {
+  const given = request.headers.get('content-encoding')?.trim().toLowerCase() ?? '';
+  if (given === '' || given === 'identity') return request.body;
+  const decoder = decoderOf(given);
+  if (!decoder) {
+    const known = Object.keys(ENCODINGS).filter((name) => name !== 'x-gzip' && decoderOf(name));
+    throw new HttpError(415, `The content-encoding is ${JSON.stringify(given.slice(0, 80))}; expected ${known.join(', ')} or none.`, {
+      code: 'unsupported_media_type',
+      headers: { 'accept-encoding': known.join(', ') },
+    });
+  }
+  return request.body?.pipeThrough(decoder as ReadableWritablePair<Uint8Array, Uint8Array>) ?? null;
+}
+
+/** A failure to read a body: of its encoding, where it has one. */
+export const undecoded =
+  ({ headers }: Request) =>
+  (error: unknown): never => {
+    const encoding = headers.get('content-encoding');
+    if (encoding === null) throw error;
+    throw new HttpError(400, `The body is not what its content-encoding says (${encoding.slice(0, 80)}).`, {
+      code: 'invalid_encoding',
+      cause: error,
+    });
+  };
 
 const notJson = (error: unknown): HttpError =>
   new HttpError(400, `The body is not JSON: ${error instanceof Error ? error.message : 'cannot be read'}.`, {
@@ -181,7 +222,11 @@ export function corsHeaders(request: Request, allowed: boolean | readonly string
   const origin = request.headers.get('origin');
   if (allowed === false || origin === null) return {};
   if (allowed !== true && !allowed.includes(origin)) return { vary: 'origin' };
-  return { 'access-control-allow-origin': allowed === true ? '*' : origin, vary: 'origin', 'access-control-expose-headers': 'retry-after' };
+  return {
+    'access-control-allow-origin': allowed === true ? '*' : origin,
+    vary: 'origin',
+    'access-control-expose-headers': 'retry-after, x-quantlet-left-out',
+  };
 }
 
 /** Characters of the list of headers that a browser asks to send. */

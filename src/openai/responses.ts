@@ -1,21 +1,22 @@
 /** POST /v1/responses: OpenAI's interface for agents. Nothing is stored: a conversation comes whole with every request. */
 import { isRecord } from '../chat/json.ts';
-import type { ChatMessage, ChatPart, ChatTool, ChatToolCall } from '../chat/messages.ts';
+import type { ChatMessage, ChatPart, ChatToolCall } from '../chat/messages.ts';
 import type { ChatOptions } from '../chat/options.ts';
 import type { ChatOutcome, ChatStep } from '../chat/run.ts';
 import { createBlocks, type Block, type Blocks, type BlockWriter } from './blocks.ts';
-import { countPrompt, functionTools, prepared, conversationOptions, runChoice } from './chat.ts';
+import { countPrompt, prepared, conversationOptions, refusalText, runChoice } from './chat.ts';
 import { answer, answerId, createUsage, drained, mapped, type Context } from './context.ts';
 import { booleanField, invalid, metadataField, numberField, recordField, stringField, type Body } from './fields.ts';
-import { errorBody, HttpError } from './http-error.ts';
+import { errorBody, type HttpError } from './http-error.ts';
 import { withPrefill, type ChatRequest } from './prefill.ts';
+import { checkFields, RESPONSE_REFUSALS, unsupported } from './protocol.ts';
+import { calledName, responseTools, toolChoice, type ResponseTools } from './response-tools.ts';
 import { formatOf, setFormat, textOptions } from './sampling.ts';
 
 /** POST /v1/responses. */
 export async function responses(context: Context, body: Body): Promise<Response> {
-  refuseUnsupported(body);
   const stream = booleanField(body, 'stream') ?? false;
-  const request = responseRequest(context, body);
+  const { nameOf, ...request } = responseRequest(context, body);
   const chat = await prepared(context, request, 'input');
   const usage = createUsage(context.metrics);
   // Of what was asked, only what is short is said again: a client knows its tools, and a megabyte of them would go out with several events.
@@ -66,8 +67,8 @@ export async function responses(context: Context, body: Body): Promise<Response>
   const event = (type: string, fields: object): object => ({ type, sequence_number: sequence++, ...fields });
 
   async function* events(): AsyncGenerator<object, void> {
-    const items = createItems();
-    const blocks = createBlocks(itemWriter(items, event));
+    const items = createItems(nameOf);
+    const blocks = createBlocks(itemWriter(items, event, nameOf));
     let begun = false;
     const begin = (): object[] => {
       if (begun) return [];
@@ -86,7 +87,7 @@ export async function responses(context: Context, body: Body): Promise<Response>
   async function whole(): Promise<object> {
     const blocks = createBlocks();
     const outcome = await drained(runChoice(context, usage, chat), (step) => void take(blocks, step));
-    return ended(blocks.all.map(createItems()), outcome);
+    return ended(blocks.all.map(createItems(nameOf)), outcome);
   }
 
   // Clients look for `error`, the documentation has its fields beside the type.
@@ -99,17 +100,18 @@ export async function responses(context: Context, body: Body): Promise<Response>
 
 /** POST /v1/responses/input_tokens. */
 export async function responseInputTokens(context: Context, body: Body): Promise<Response> {
-  refuseUnsupported(body);
   return Response.json({
     object: 'response.input_tokens',
     input_tokens: await countPrompt(context, responseRequest(context, body), 'input'),
   });
 }
 
+type NameOf = ResponseTools['nameOf'];
+
 /** A block as an item of a response's output; the same one has the same id every time. */
 type Items = (block: Block) => object;
 
-function createItems(): Items {
+function createItems(nameOf: NameOf): Items {
   const ids = new Map<Block, string>();
   const id = (block: Block, prefix: 'rs_' | 'msg_' | 'fc_'): string => {
     const known = ids.get(block) ?? answerId(prefix);
@@ -120,7 +122,7 @@ function createItems(): Items {
     const { type, text, call } = block;
     const status = 'completed';
     if (type === 'toolCall')
-      return { type: 'function_call', id: id(block, 'fc_'), call_id: call!.id, name: call!.name, arguments: text, status };
+      return { type: 'function_call', id: id(block, 'fc_'), call_id: call!.id, ...nameOf(call!.name), arguments: text, status };
     const content = [partOf(block)];
     if (type === 'reasoning') return { type, id: id(block, 'rs_'), summary: [], content, status };
     return { type: 'message', id: id(block, 'msg_'), role: 'assistant', content, status };
@@ -131,7 +133,7 @@ const partOf = ({ type, text }: Block): object =>
   type === 'reasoning' ? { type: 'reasoning_text', text } : { type: 'output_text', annotations: [], logprobs: [], text };
 
 /** The events of each item: it is added, written, done. */
-function itemWriter(items: Items, event: (type: string, fields: object) => object): BlockWriter<object> {
+function itemWriter(items: Items, event: (type: string, fields: object) => object, nameOf: NameOf): BlockWriter<object> {
   const names = { content: 'response.output_text', reasoning: 'response.reasoning_text', toolCall: 'response.function_call_arguments' };
   const at = (block: Block): { output_index: number; item_id: string; content_index?: number } => ({
     output_index: block.index,
@@ -149,7 +151,7 @@ function itemWriter(items: Items, event: (type: string, fields: object) => objec
     delta: (block, delta) => [event(`${names[block.type]}.delta`, { ...at(block), delta, ...logprobs(block) })],
     close(block) {
       const { type, text, call } = block;
-      const written = type === 'toolCall' ? { name: call!.name, arguments: text } : { text, ...logprobs(block) };
+      const written = type === 'toolCall' ? { name: nameOf(call!.name).name, arguments: text } : { text, ...logprobs(block) };
       return [
         event(`${names[type]}.done`, { ...at(block), ...written }),
         ...(type === 'toolCall' ? [] : [event('response.content_part.done', { ...at(block), part: partOf(block) })]),
@@ -159,49 +161,20 @@ function itemWriter(items: Items, event: (type: string, fields: object) => objec
   };
 }
 
-/** What would need a store, or a second model. */
-function refuseUnsupported(body: Body): void {
-  for (const name of ['previous_response_id', 'conversation', 'prompt'])
-    if ((body[name] ?? undefined) !== undefined)
-      throw unsupported(name, `'${name}' is not supported: responses are not stored here. Send the whole conversation as 'input'.`);
-  if (booleanField(body, 'background'))
-    throw unsupported('background', "'background' is not supported: responses are not stored here. Leave it out.");
-  if ((stringField(body, 'truncation') ?? 'disabled') !== 'disabled')
-    throw unsupported('truncation', `'truncation' is ${JSON.stringify(body.truncation)}; expected "disabled". Leave out the oldest items.`);
-  if (numberField(body, 'top_logprobs'))
-    throw unsupported('top_logprobs', "'top_logprobs' is not supported here; ask /v1/chat/completions for log probabilities.");
-}
-
-const unsupported = (param: string, message: string): HttpError => new HttpError(400, message, { param, code: 'unsupported_parameter' });
-
-function responseRequest(context: Context, body: Body): ChatRequest {
-  const options: ChatOptions = { ...textOptions(context, body), tools: toolsOf(body), toolChoice: toolChoice(body) };
+function responseRequest(context: Context, body: Body): ChatRequest & { readonly nameOf: NameOf } {
+  checkFields(RESPONSE_REFUSALS, body);
+  const { tools, nameOf } = responseTools(context, body);
+  const options: ChatOptions = { ...textOptions(context, body), tools, toolChoice: toolChoice(body) };
   const maxTokens = numberField(body, 'max_output_tokens', { least: 0, integer: true });
   if (maxTokens !== undefined) options.maxTokens = maxTokens;
   setFormat(options, body, formatOf(recordField(recordField(body, 'text') ?? {}, 'format'), 'text.format'));
   if (booleanField(body, 'parallel_tool_calls') === false) options.parallelToolCalls = false;
   const effort = stringField(recordField(body, 'reasoning') ?? {}, 'effort');
-  Object.assign(options, conversationOptions(context, body, { effort, thinks: effort === undefined ? undefined : effort !== 'none' }));
+  Object.assign(options, conversationOptions(context, body, { effort }));
   const instructions = stringField(body, 'instructions');
   const messages = inputMessages(body);
   const conversation: ChatMessage[] = instructions === undefined ? messages : [{ role: 'system', content: instructions }, ...messages];
-  return withPrefill(context, { messages: conversation, options }, {}, 'input');
-}
-
-/** Tools that OpenAI runs itself (web search and the like) are left out, as llama-server leaves them out: clients offer them to every server. */
-function toolsOf(body: Body): ChatTool[] {
-  const tools = body.tools ?? [];
-  if (!Array.isArray(tools) || !tools.every(isRecord))
-    throw invalid('tools', 'a list of {"type": "function", "name", "parameters"}', tools);
-  const functions = tools.filter(({ type }) => type === 'function').map(({ type, ...rest }) => ({ type, function: rest }));
-  return functionTools(functions, tools, '{"type": "function", "name", "parameters"}');
-}
-
-function toolChoice(body: Body): NonNullable<ChatOptions['toolChoice']> {
-  const choice = body.tool_choice ?? 'auto';
-  if (choice === 'auto' || choice === 'none' || choice === 'required') return choice;
-  if (isRecord(choice) && choice.type === 'function' && typeof choice.name === 'string') return { name: choice.name };
-  throw invalid('tool_choice', '"auto", "none", "required" or {"type": "function", "name"}', choice);
+  return { ...withPrefill(context, { messages: conversation, options }, {}, 'input'), nameOf };
 }
 
 /** Neighbouring items that the assistant made (reasoning, text, calls) are one message. */
@@ -243,19 +216,31 @@ function inputMessages(body: Body): ChatMessage[] {
       const { call_id: id, name, arguments: text } = item;
       if (typeof id !== 'string' || typeof name !== 'string' || typeof text !== 'string')
         throw invalid(at, '{"type": "function_call", "call_id", "name", "arguments"}, all strings', item);
-      calls.push({ id, type: 'function', function: { name, arguments: text } });
+      const called = calledName({ name, namespace: stringField(item, 'namespace') });
+      calls.push({ id, type: 'function', function: { name: called, arguments: text } });
     } else if (type === 'function_call_output') {
       if (typeof item.call_id !== 'string') throw invalid(`${at}.call_id`, 'a string', item.call_id);
       add({ role: 'tool', tool_call_id: item.call_id, content: contentOf(item.output, `${at}.output`) });
     } else if (type === 'reasoning') {
-      const content = item.content ?? [];
-      if (!Array.isArray(content)) throw invalid(`${at}.content`, 'a list of {"type": "reasoning_text", "text"}', content);
-      const text = content.map((part) => (isRecord(part) && typeof part.text === 'string' ? part.text : '')).join('\n');
+      // What a client has of another model's reasoning is often its summary alone.
+      const text = textsOf(item.content, `${at}.content`) || textsOf(item.summary, `${at}.summary`);
       if (text !== '') reasoning.push(text);
-    } else throw invalid(`${at}.type`, 'one of message, function_call, function_call_output, reasoning', type);
+    } else if (type === 'item_reference')
+      throw unsupported(at, item, {
+        remedy:
+          'Responses are not stored here: send the item itself. Clients do that with `store: false` (the AI SDK: providerOptions.openai.store).',
+      });
+    else throw invalid(`${at}.type`, 'one of message, function_call, function_call_output, reasoning', type);
   });
   flush();
   return messages;
+}
+
+/** The texts of reasoning, one a line. */
+function textsOf(parts: unknown, at: string): string {
+  const list = parts ?? [];
+  if (!Array.isArray(list)) throw invalid(at, 'a list of {"type", "text"}', list);
+  return list.map((part) => (isRecord(part) && typeof part.text === 'string' ? part.text : '')).join('\n');
 }
 
 /** A text, or parts of text: what else there may be (images, files) is refused by its type where the template wants the text. */
@@ -264,6 +249,7 @@ function contentOf(content: unknown, at: string): NonNullable<ChatMessage['conte
   if (!Array.isArray(content)) throw invalid(at, 'a string or a list of parts', content);
   return content.map((part: unknown, i) => {
     if (!isRecord(part) || typeof part.type !== 'string') throw invalid(`${at}[${i}]`, 'an object with a type', part);
+    if (part.type === 'refusal') return refusalText(part as ChatPart & Body, `${at}[${i}]`);
     if (!/^(?:input_text|output_text|text)$/.test(part.type)) return { type: part.type };
     if (typeof part.text !== 'string') throw invalid(`${at}[${i}].text`, 'a string', part.text);
     return { type: 'text', text: part.text };

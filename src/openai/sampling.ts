@@ -84,8 +84,16 @@ export function lengthOf(
   return shift ? { maxTokens: asked, onContextFull: 'shift', ...shift } : { maxTokens: Math.min(asked, room) };
 }
 
-/** A request's format, in place of a grammar that it did not ask for itself. */
-export function setFormat(options: GenerateOptions, body: Body, format: ResponseFormat | undefined): void {
+/** How many tokens a request wants at most, by the first of these fields that it has; -1 is llama-server's word for no limit. */
+export function lengthField(body: Body, ...names: readonly string[]): number | undefined {
+  const lengths = names.map((name) => numberField(body, name, { least: -1, integer: true }));
+  return lengths.find((length) => length !== undefined);
+}
+
+/** A request's format, or llama-server's `json_schema`, in place of a grammar that it did not ask for itself. */
+export function setFormat(options: GenerateOptions, body: Body, asked: ResponseFormat | undefined): void {
+  const schema = recordField(body, 'json_schema');
+  const format: ResponseFormat | undefined = schema && asked?.type !== 'json_schema' ? { type: 'json_schema', schema } : asked;
   if (!format) return;
   options.responseFormat = format;
   if (!stringField(body, 'grammar')) delete options.grammar;

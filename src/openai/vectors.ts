@@ -7,6 +7,10 @@ import { jsonAnswer, type Context } from './context.ts';
 import { booleanField, inputsField, invalid, numberField, stringField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { jsonList, jsonPieces } from './json-pieces.ts';
+import { checkFields, EMBEDDING_REFUSALS } from './protocol.ts';
+
+/** The architecture whose rerankers end in a softmax; scores of others are logits. */
+const GIVES_PROBABILITIES = 'qwen3';
 
 /** Texts of one request at most, as OpenAI. */
 const maxInputs = 2048;
@@ -14,6 +18,7 @@ const maxInputs = 2048;
 /** POST /v1/embeddings. */
 export async function embeddings(context: Context, body: Body): Promise<Response> {
   const { backend, signal } = context;
+  checkFields(EMBEDDING_REFUSALS, body);
   const inputs = inputsField(body, 'input', maxInputs);
   const format = stringField(body, 'encoding_format') ?? 'float';
   if (format !== 'float' && format !== 'base64') throw invalid('encoding_format', '"float" or "base64"', format);
@@ -59,14 +64,19 @@ function base64(vector: Float32Array): string {
   return btoa(Array.from(new Uint8Array(view.buffer), (byte) => String.fromCharCode(byte)).join(''));
 }
 
-/** POST /v1/rerank, in Jina's and Cohere's form. */
+/**
+ * POST /v1/rerank, in Jina's and Cohere's form; with `texts` in place of `documents` in that of text-embeddings-inference, a list of scores, which are
+ * between 0 and 1 there unless `raw_scores` are asked for.
+ */
 export async function rerank(context: Context, body: Body): Promise<Response> {
   const { backend, signal } = context;
   const query = stringField(body, 'query');
   if (!query) throw invalid('query', 'a string of at least one character', body.query);
   const documents = documentsOf(body);
   const topN = numberField(body, 'top_n', { least: 1, integer: true }) ?? documents.length;
-  const withText = booleanField(body, 'return_documents') ?? false;
+  const tei = isTei(body);
+  const raw = booleanField(body, 'raw_scores') ?? false;
+  const withText = booleanField(body, tei ? 'return_text' : 'return_documents') ?? false;
   if (!backend.rank) throw new HttpError(501, 'This model does not rank; expected a reranker.', { code: 'not_supported' });
   const leave = await context.queue.enter(signal);
   try {
@@ -74,20 +84,26 @@ export async function rerank(context: Context, body: Body): Promise<Response> {
     const promptTokens =
       (await context.work(countTokens(backend, [query]))) * documents.length + (await context.work(countTokens(backend, documents)));
     context.metrics.generated(promptTokens, 0, 0, 0);
-    const results = scores
-      .map((score, index) => ({ index, relevance_score: score, ...(withText ? { document: { text: documents[index] } } : {}) }))
-      .sort((a, b) => b.relevance_score - a.relevance_score || a.index - b.index)
+    const ranked = scores
+      .map((score, index) => ({ index, score, text: documents[index] }))
+      .sort((a, b) => b.score - a.score || a.index - b.index)
       .slice(0, topN);
-    return jsonAnswer(
-      context,
-      await context.work(
-        jsonPieces({ object: 'list', model: backend.name, results, usage: { prompt_tokens: promptTokens, total_tokens: promptTokens } }),
-      ),
-    );
+    const probability = (score: number): number =>
+      raw || backend.architecture === GIVES_PROBABILITIES ? score : 1 / (1 + Math.exp(-score));
+    const list = ranked.map(({ index, score, text }) => ({ index, score: probability(score), ...(withText ? { text } : {}) }));
+    const results = ranked.map(({ index, score, text }) => ({
+      index,
+      relevance_score: score,
+      ...(withText ? { document: { text } } : {}),
+    }));
+    const usage = { prompt_tokens: promptTokens, total_tokens: promptTokens };
+    return jsonAnswer(context, await context.work(jsonPieces(tei ? list : { object: 'list', model: backend.name, results, usage })));
   } finally {
     leave();
   }
 }
+
+const isTei = (body: Body): boolean => (body.documents ?? undefined) === undefined && (body.texts ?? undefined) !== undefined;
 
 function documentsOf(body: Body): string[] {
   const list = body.documents ?? body.texts;
@@ -95,5 +111,5 @@ function documentsOf(body: Body): string[] {
     const texts = list.map((item: unknown) => (isRecord(item) ? item.text : item));
     if (texts.every((text) => typeof text === 'string')) return texts;
   }
-  throw invalid('documents', `a list of 1 to ${maxInputs} strings`, list);
+  throw invalid(isTei(body) ? 'texts' : 'documents', `a list of 1 to ${maxInputs} strings`, list);
 }

@@ -442,7 +442,7 @@ describe('/v1/files and /v1/batches', () => {
 
   it('from the upload to the output; what is refused is in the error file', async () => {
     const { client } = await serving();
-    const batch = await create(client, [...ids(20), requestLine('bad', 'x', { max_tokens: -1 })], { metadata: { a: 'b' } });
+    const batch = await create(client, [...ids(20), requestLine('bad', 'x', { max_tokens: -5 })], { metadata: { a: 'b' } });
     expect(batch).toMatchObject({ object: 'batch', status: 'validating', metadata: { a: 'b' }, request_counts: { total: 0 } });
     const done = await ended(client, batch.id);
     expect(done).toMatchObject({ status: 'completed', errors: null, request_counts: { total: 21, completed: 20, failed: 1 } });
@@ -501,7 +501,7 @@ describe('/v1/files and /v1/batches', () => {
   it('a new start goes on where the last one was stopped or killed, over half a line', async () => {
     const store = memoryStore();
     const first = await serving({ store, parallel: 2, msPerToken: 1 });
-    const batch = await create(first.client, [...ids(30), requestLine('bad', 'x', { max_tokens: -1 })]);
+    const batch = await create(first.client, [...ids(30), requestLine('bad', 'x', { max_tokens: -5 })]);
     const output = batch.id.replace('batch_', 'file-out-');
     await until(() => store.text(output).split('\n').length > 10);
     await first.batches.close(1000);

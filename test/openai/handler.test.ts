@@ -359,6 +359,24 @@ describe('/v1/embeddings and /v1/rerank', () => {
     ]);
   });
 
+  it("ranks 'texts' in the form of text-embeddings-inference: a list, scores from 0 to 1", async () => {
+    const ask = { query: 'a', texts: ['b', 'aaa', 'ab'] };
+    const { body } = await json('/rerank', ask);
+    expect(body).toEqual([
+      { index: 1, score: 1 / (1 + Math.exp(-3)) },
+      { index: 2, score: 1 / (1 + Math.exp(-2)) },
+      { index: 0, score: 1 / (1 + Math.exp(1)) },
+    ]);
+    const { body: raw } = await json('/rerank', { ...ask, raw_scores: true, return_text: true, truncate: true });
+    expect(raw).toEqual([
+      { index: 1, score: 3, text: 'aaa' },
+      { index: 2, score: 2, text: 'ab' },
+      { index: 0, score: -1, text: 'b' },
+    ]);
+    const { status, body: wrong } = await json('/rerank', { ...ask, texts: [] });
+    expect([status, wrong.error.param]).toEqual([400, 'texts']);
+  });
+
   it('says so where the model cannot', async () => {
     const backend = scriptedBackend(() => '');
     const handler = createHandler({ ...backend, embed: undefined, rank: undefined });

@@ -115,6 +115,23 @@ describe('the openai client and /v1/responses', () => {
     expect(second.output_text).toBe('Hello, Grüße');
   });
 
+  it.each([
+    [
+      'its content',
+      { content: [{ type: 'reasoning_text', text: 'Because.' }], summary: [{ type: 'summary_text', text: 'Short.' }] },
+      'Because.',
+    ],
+    ['its summary, if that is all', { summary: [{ type: 'summary_text', text: 'Short.' }], encrypted_content: 'x' }, 'Short.'],
+  ])('reads earlier reasoning by %s', async (_, fields, want) => {
+    const reasoning = { type: 'reasoning' as const, id: 'rs_1', ...fields } as unknown as ResponseInput[number];
+    const calls: ResponseInput = [
+      { type: 'function_call', call_id: 'c', name: 'get_weather', arguments: '{}' },
+      { type: 'function_call_output', call_id: 'c', output: 'snow' },
+    ];
+    await client.responses.create({ model, tools, input: [{ role: 'user', content: 'weather' }, reasoning, ...calls] });
+    expect(seen).toContain(`<think>\n${want}\n</think>`);
+  });
+
   it('makes JSON, requires calls, leaves out tools that are not functions, thinks or not', async () => {
     const text = { format: { type: 'json_schema' as const, name: 'place', schema: parameters } };
     expect((await client.responses.create({ model, input: 'where', text })).output_text).toBe('{"city": "Oslo"}');

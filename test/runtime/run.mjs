@@ -9,6 +9,7 @@ import { makeConsumer, work } from './lib/consumer.mjs';
 import { installPackages } from './lib/install.mjs';
 import { browsers } from './checks/browsers.mjs';
 import { bundles } from './checks/bundles.mjs';
+import { clients } from './checks/clients.mjs';
 import { edges } from './checks/edges.mjs';
 import { faults } from './checks/faults.mjs';
 import { large } from './checks/large.mjs';
@@ -82,6 +83,7 @@ const rows = [
   ...edges,
   ...browsers,
   ...openai,
+  ...clients,
   ...faults,
   ...large,
   ...bundles,

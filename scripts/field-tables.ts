@@ -1,0 +1,86 @@
+/** The fields of requests in docs/server.md, from the tables of src/openai/protocol.ts. */
+import {
+  allowedName,
+  CHAT_FIELDS,
+  COMPLETION_FIELDS,
+  EMBEDDING_FIELDS,
+  MESSAGE_FIELDS,
+  RESPONSE_FIELDS,
+  type FieldTable,
+} from '../src/openai/protocol.ts';
+
+/** What stands between these two lines is generated; the rest of the page is written by hand. */
+const BEGIN = '<!-- Generated from src/openai/protocol.ts by `npm run generate`: edit the tables there and run it again. -->';
+const END = '<!-- End of what is generated. -->';
+
+const [CHAT, COMPLETION, EMBEDDING, RESPONSE, MESSAGE] = [
+  CHAT_FIELDS(),
+  COMPLETION_FIELDS(),
+  EMBEDDING_FIELDS(),
+  RESPONSE_FIELDS(),
+  MESSAGE_FIELDS(),
+];
+
+const ENDPOINTS: Readonly<Record<string, FieldTable>> = {
+  '/v1/chat/completions': CHAT,
+  '/v1/completions': COMPLETION,
+  '/v1/embeddings': EMBEDDING,
+  '/v1/responses': RESPONSE,
+  '/v1/messages': MESSAGE,
+};
+
+const code = (names: readonly string[]): string => names.map((name) => `\`${name}\``).join(', ');
+const cell = (text: string): string => text.replaceAll('|', '\\|');
+const row = (...cells: readonly string[]): string => `| ${cells.map(cell).join(' | ')} |`;
+
+/** Fields with the same text, in a row each. */
+function grouped(entries: readonly (readonly [name: string, text: string])[]): (readonly [names: string, text: string])[] {
+  const groups = new Map<string, string[]>();
+  for (const [name, text] of entries) groups.set(text, [...(groups.get(text) ?? []), name]);
+  return [...groups].map(([text, names]) => [code(names), text]);
+}
+
+/** Is a field the same at all endpoints that generate? */
+const isShared = (name: string): boolean =>
+  Object.hasOwn(CHAT, name) &&
+  [CHAT, COMPLETION, RESPONSE, MESSAGE].every((table) => JSON.stringify(table[name]) === JSON.stringify(CHAT[name]));
+
+function section(title: string, table: FieldTable): string {
+  const entries = Object.entries(table);
+  const read = entries.flatMap(([name, { fate }]) => (fate === 'read' ? [name] : []));
+  const ignored = entries.flatMap(([name, field]) => (field.fate === 'ignored' ? ([[name, field.why]] as const) : []));
+  const refused = entries.flatMap(([name, field]) => {
+    if (field.fate !== 'refused') return [];
+    const allowed = field.allowed
+      .map((one) => (typeof one === 'object' && 'name' in one ? one.name : `\`${allowedName(one)}\``))
+      .join(', ');
+    return [[name, `${allowed === '' ? '' : `${allowed} may be sent. `}${field.remedy}`] as const];
+  });
+  const lines = [`**${title}**`, ''];
+  lines.push(`Read: ${code(read)}.`, '');
+  if (ignored.length > 0)
+    lines.push(
+      `Ignored: ${grouped(ignored)
+        .map(([names, why]) => `${names} (${why})`)
+        .join('; ')}.`,
+      '',
+    );
+  if (refused.length > 0)
+    lines.push(row('Refused', 'What may be sent, and what to do'), row('---', '---'), ...grouped(refused).map((r) => row(...r)), '');
+  return lines.join('\n');
+}
+
+const part = (table: FieldTable, which: (name: string) => boolean): FieldTable =>
+  Object.fromEntries(Object.entries(table).filter(([name]) => which(name)));
+
+/** The page with its tables as they ought to be. */
+export function withFieldTables(page: string): string {
+  const [before, rest] = page.split(BEGIN);
+  const after = rest?.split(END)[1];
+  if (after === undefined) throw new Error(`docs/server.md lacks the lines ${BEGIN} and ${END}`);
+  const own = Object.entries(ENDPOINTS).map(([path, table]) =>
+    section(`\`POST ${path}\``, table === EMBEDDING ? table : part(table, (name) => !isShared(name))),
+  );
+  const shared = section('All that generate', part(CHAT, isShared));
+  return `${before}${BEGIN}\n\n${[...own, shared].join('\n')}\n${END}${after}`;
+}

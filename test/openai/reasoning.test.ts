@@ -1,0 +1,94 @@
+/** A request says how much is to be reasoned in the words of its protocol; templates are told in theirs, and a budget of none holds the model to it. */
+import { readFileSync } from 'node:fs';
+import { describe, expect, it } from 'vitest';
+import { createChatTemplate } from '../../src/chat/template.ts';
+import { reasoningOptions } from '../../src/openai/reasoning.ts';
+import { createHandler } from '../../src/openai/handler.ts';
+import { hasShared, shared } from '../support.ts';
+import { scriptedBackend } from './backend.ts';
+
+let seen = '';
+/** Shows what the template is told, and knows reasoning from its marks. */
+const names = ['enable_thinking', 'thinking', 'thinking_mode', 'thinking_budget', 'reasoning_effort'];
+const template = `{% for m in messages %}{{ m.content }}{% endfor %} ${names.map((name) => `{{ ${name} if ${name} is defined else '-' }}`).join(' ')}{# <think> </think> #}`;
+const backend = scriptedBackend(
+  (prompt) => {
+    seen = prompt;
+    return 'ok';
+  },
+  { template },
+);
+
+async function told(path: string, fields: object, defaults: object = {}): Promise<{ told: string; budget: number | undefined }> {
+  const handler = createHandler(backend, { chatDefaults: defaults });
+  const message = [{ role: 'user', content: 'hi' }];
+  const body = path === '/v1/responses' ? { input: message, ...fields } : { messages: message, max_tokens: 9, ...fields };
+  const request = { method: 'POST', headers: { 'content-type': 'application/json' }, body: JSON.stringify(body) };
+  const response = await handler(new Request(`http://server${path}`, request));
+  expect([response.status, await response.text()]).toEqual([200, expect.any(String)]);
+  return { told: seen.replace(/^hi /, ''), budget: backend.seen.options.at(-1)?.spanBudget?.tokens };
+}
+
+const off = { told: 'False False disabled 0 -', budget: 0 };
+const on = (effort: string) => ({ told: `True True enabled - ${effort}`, budget: undefined });
+const [chat, responses, messages] = ['/v1/chat/completions', '/v1/responses', '/v1/messages'];
+
+describe('reasoning that a request asks for', () => {
+  it.each<[string, object, object]>([
+    [chat, {}, { told: '- - - - -', budget: undefined }],
+    [chat, { reasoning_effort: 'none' }, off],
+    [chat, { thinking: { type: 'disabled' } }, off],
+    [chat, { reasoning_effort: 'minimal' }, on('minimal')],
+    [chat, { reasoning_effort: 'xhigh' }, on('xhigh')],
+    [chat, { reasoning_effort: 'none', chat_template_kwargs: { enable_thinking: true } }, { told: 'True False disabled 0 -', budget: 0 }],
+    [chat, { reasoning_effort: 'none', reasoning_budget_tokens: 5 }, { ...off, budget: 5 }],
+    [responses, { reasoning: { effort: 'none' } }, off],
+    [responses, { reasoning: { effort: 'low' } }, on('low')],
+    [messages, { thinking: { type: 'disabled' } }, off],
+    [messages, { thinking: { type: 'disabled' }, output_config: { effort: 'high' } }, off],
+    [messages, { thinking: { type: 'enabled', budget_tokens: 1024 } }, { ...on('-'), budget: 1024 }],
+    [messages, { thinking: { type: 'adaptive' }, output_config: { effort: 'max' } }, on('max')],
+  ])('%s %j', async (path, fields, want) => expect(await told(path, fields)).toEqual(want));
+
+  it("goes before the server's own defaults", async () => {
+    const defaults = { templateVariables: { enable_thinking: true, reasoning_effort: 'high' }, reasoningBudget: 100 };
+    expect(await told(chat, { reasoning_effort: 'none' }, defaults)).toEqual(off);
+    expect(await told(chat, {}, defaults)).toEqual({ told: 'True - - - high', budget: 100 });
+  });
+});
+
+describe('an effort that a template does not know', () => {
+  const some = createChatTemplate(
+    `{% if reasoning_effort is defined and reasoning_effort not in ['low', 'high'] %}{{ raise_exception('no') }}{% endif %}{{ messages[0].content }}`,
+  );
+  it.each([
+    ['minimal', 'low'],
+    ['low', 'low'],
+    ['medium', 'low'],
+    ['high', 'high'],
+    ['max', 'high'],
+    ['a word of its own', 'a word of its own'],
+  ])('%s is %s', (effort, want) => expect(reasoningOptions(some, { effort }).templateVariables).toMatchObject({ reasoning_effort: want }));
+});
+
+describe.skipIf(!hasShared)('templates of real models', () => {
+  const source = (name: string): string => readFileSync(shared(`vocab/templates/${name}.jinja`), 'utf8');
+  const prompt = (name: string, effort: string): string => {
+    const real = createChatTemplate(source(name));
+    const variables = Object.entries(reasoningOptions(real, { effort }).templateVariables).filter(([, value]) => value !== undefined);
+    return real.render({ messages: [{ role: 'user', content: 'hi' }], extra: Object.fromEntries(variables) });
+  };
+  it.each([
+    ['Qwen-Qwen3-0.6B', '<think>\n\n</think>', ''],
+    ['deepseek-ai-DeepSeek-V3.1', '</think>', '<think>'],
+    ['ibm-granite-granite-3.3-2B-Instruct', '', 'thought process'],
+    ['Kimi-K3', 'response', 'think'],
+    ['MiniMax-M3', 'thinking mode: disabled', 'thinking mode: enabled'],
+    ['ByteDance-Seed-OSS', 'thinking budget is 0', ''],
+    ['tencent-Hy3', 'reasoning_effort:no_think', 'reasoning_effort:low'],
+  ])('%s', (name, none, medium) => {
+    expect(prompt(name, 'none')).toContain(none);
+    expect(prompt(name, 'medium')).toContain(medium);
+    expect(prompt(name, 'none')).not.toBe(prompt(name, 'medium'));
+  });
+});
