@@ -65,7 +65,8 @@ interface Job {
 
 export interface Scheduler {
   /**
-   * Computes `ids` behind the tokens that a slot holds, and has it hold them; where this rejects, it holds what it held before.
+   * Computes `ids` behind the tokens that a slot holds, which then holds them too. If this rejects, it holds those that the steps before have computed,
+   * so that the next prompt that begins with them goes on from there.
    * onLogits is called for every index of `ids` from outputsFrom on, in order, before this resolves; it must not keep the array.
    * Where it returns false, this resolves at once, and the slot holds the tokens up to that one. A slot has one call at a time.
    * @throws ERR_CONTEXT_FULL, what the step throws, or signal.reason
@@ -186,10 +187,11 @@ export function createScheduler({ nBatch, slots, maxOutputs, step, causal = true
           let kept = job.ids.length;
           for (let o = first; o < output && kept === job.ids.length; o++)
             if (job.onLogits(row!(o), from + o - first - job.again) === false) kept = from + o - first + 1;
+          const begun = Math.max(job.done, job.again);
           job.done += n;
+          if (!job.encodes) job.slot.append(Array.prototype.slice.call(job.ids, begun, Math.min(job.done, kept)) as number[]);
           if (job.done < kept) continue;
           if (job.encodes) job.slot.encode(Array.from(job.ids));
-          else job.slot.append(job.again > 0 ? Array.prototype.slice.call(job.ids, job.again) : job.ids, kept - job.again);
           end(job).resolve();
         } catch (error) {
           end(job).reject(error); // what one caller does with its logits is no concern of the others

@@ -86,10 +86,10 @@ export const isSame = (a: readonly number[], b: readonly number[]): boolean => a
 export interface Slots {
   readonly all: readonly Slot[];
   /**
-   * A slot, first come first served; where several are free, `choose` picks one of them. They are listed from the one that
-   * was free longest. With `only`, this slot and no other.
+   * A slot, first come first served. If several are free, `choose` picks one of them, listed from the one that was free longest, or one of those that are
+   * being left: taken by a sequence whose signal has aborted in a step that is not over yet. With `only`, this slot and no other.
    */
-  acquire(signal?: AbortSignal, choose?: (free: readonly Slot[]) => Slot, only?: Slot): Promise<Slot>;
+  acquire(signal?: AbortSignal, choose?: (free: readonly Slot[], left: readonly Slot[]) => Slot, only?: Slot): Promise<Slot>;
   /** Gives a slot back. What it holds stays until another sequence takes it. */
   release(slot: Slot): void;
   /** Slots that are taken. */
@@ -106,16 +106,20 @@ export interface Slots {
 export function createSlots(n: number, capacity: number, statesOf: (index: number) => StateCells | undefined = () => undefined): Slots {
   const all = Array.from({ length: n }, (_, i) => createSlot(i, capacity, statesOf(i)));
   const free = [...all];
+  /** Signals of those who hold the other slots. */
+  const holders = new Map<Slot, AbortSignal | undefined>();
   const waiting: { readonly only: Slot | undefined; resolve(slot: Slot): void; reject(reason: unknown): void }[] = [];
   let closed: Error | undefined;
+  const left = (): Slot[] => [...holders].flatMap(([slot, signal]) => (signal?.aborted ? [slot] : []));
   return {
     all,
-    acquire(signal, choose, only) {
+    acquire(signal, choose, asked) {
       if (closed) return Promise.reject(closed);
-      if (only ? free.includes(only) : free.length > 0) {
-        const slot = only ?? (choose ? choose(free) : free[0]);
-        free.splice(free.indexOf(slot), 1);
-        return Promise.resolve(slot);
+      const only = asked ?? (free.length > 0 ? (choose?.(free, left()) ?? free[0]) : undefined);
+      if (only && free.includes(only)) {
+        free.splice(free.indexOf(only), 1);
+        holders.set(only, signal);
+        return Promise.resolve(only);
       }
       if (signal?.aborted) return Promise.reject(signal.reason);
       return new Promise((resolve, reject) => {
@@ -126,7 +130,11 @@ export function createSlots(n: number, capacity: number, statesOf: (index: numbe
         const settled = (): void => signal?.removeEventListener('abort', giveUp);
         const entry = {
           only,
-          resolve: (slot: Slot): void => (settled(), resolve(slot)),
+          resolve: (slot: Slot): void => {
+            settled();
+            holders.set(slot, signal);
+            resolve(slot);
+          },
           reject: (reason: unknown): void => (settled(), reject(reason)),
         };
         waiting.push(entry);
@@ -134,6 +142,7 @@ export function createSlots(n: number, capacity: number, statesOf: (index: numbe
       });
     },
     release(slot) {
+      holders.delete(slot);
       const next = waiting.findIndex(({ only }) => only === undefined || only === slot);
       if (next >= 0) waiting.splice(next, 1)[0].resolve(slot);
       else free.push(slot);

@@ -186,7 +186,9 @@ async function* run(
     const detokenizer = createDetokenizer(tokenizer, { special: options.special });
     const stop = createStopMatcher(typeof options.stop === 'string' ? [options.stop] : options.stop);
 
-    slot = await slots.acquire(signal, (free) => (start === undefined ? placeFor(promptIds, free) : placeRead(promptIds, free)));
+    slot = await slots.acquire(signal, (free, left) =>
+      start === undefined ? placeFor(promptIds, free, left) : placeRead(promptIds, free),
+    );
     let drafting = model.speculation.start(options.speculation, slot, signal);
     const toRead = start === undefined || maxTokens === 0 || isSame(slot.encoded, promptIds) ? [] : promptIds;
     if (toRead.length > 0) slot.encode([]);
@@ -353,13 +355,16 @@ async function* run(
 /** Less than this part of a prompt in common (its bos, a system prompt's first words) is not worth another conversation's cache. */
 const WORTH_SHARING = 0.1;
 
-/** The free slot that has most of the prompt already; if none has much, the one that was free longest. */
-function placeFor(promptIds: readonly number[], free: readonly Slot[]): Slot {
+/**
+ * The slot that has most of the prompt already. If none has much, the one that was free longest, unless the prompt begins with all that a slot has
+ * computed: then nobody loses anything. Somebody who asks again after a timeout may find the slot still in the step that the first try was in.
+ */
+function placeFor(promptIds: readonly number[], free: readonly Slot[], left: readonly Slot[]): Slot {
   let best = free[0];
-  let most = promptIds.length * WORTH_SHARING;
-  for (const slot of free) {
+  let most = 0;
+  for (const slot of [...free, ...left]) {
     const n = slot.reusable(promptIds);
-    if (n > most) [best, most] = [slot, n];
+    if (n > most && (n > promptIds.length * WORTH_SHARING || n === slot.computed)) [best, most] = [slot, n];
   }
   return best;
 }

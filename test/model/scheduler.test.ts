@@ -263,6 +263,28 @@ describe('slots', () => {
     expect(await second).toBe(slot);
   });
 
+  it('whoever chooses may wait for one that is being left, and for no other that is taken', async () => {
+    const slots = createSlots(3, 256);
+    const leaving = new AbortController();
+    const held = await slots.acquire(leaving.signal);
+    await slots.acquire();
+    const offered: (readonly number[])[] = [];
+    const acquire = (which: 'free' | 'left') =>
+      slots.acquire(undefined, (free, left) => {
+        offered.push(left.map(({ index }) => index));
+        return { free, left }[which][0];
+      });
+    slots.release(await acquire('free'));
+    leaving.abort();
+    let got: number | undefined;
+    const waits = acquire('left').then(({ index }) => (got = index));
+    await new Promise((resolve) => setImmediate(resolve));
+    expect([got, offered]).toEqual([undefined, [[], [0]]]);
+    slots.release(held);
+    await waits;
+    expect(got).toBe(0);
+  });
+
   it('more tokens than a slot has cells are refused', async () => {
     const { steps, sequence } = setup({ nSlots: 1 });
     expect((await failure(sequence(randomIds(10, 9, 1), { start: 250 }))).code).toBe('ERR_CONTEXT_FULL');
@@ -282,9 +304,9 @@ describe('what a slot holds', () => {
     expect(steps.flatMap((s) => s.cells)).toEqual([256, 257, 258, 259, 260, 261]);
   });
 
-  it('nothing of what failed on the way, though steps of it were computed', async () => {
+  it('of what failed on the way, what the steps before have computed: a second try goes on there', async () => {
     const lost = new Error('lost');
-    const { scheduler, slots } = setup({
+    const { scheduler, slots, steps } = setup({
       nBatch: 2,
       nSlots: 1,
       before: (n) => {
@@ -293,8 +315,18 @@ describe('what a slot holds', () => {
     });
     const slot = await slots.acquire();
     await scheduler.submit(slot, [1, 2], 1, () => {});
-    expect((await failure(scheduler.submit(slot, [3, 4, 5, 6], 3, () => {}))).error).toBe(lost);
-    expect(slot.tokens).toEqual([1, 2]);
+    const prompt = [1, 2, 3, 4, 5, 6];
+    expect((await failure(scheduler.submit(slot, prompt.slice(slot.begin(prompt)), 3, () => {}))).error).toBe(lost);
+    expect(slot.tokens).toEqual([1, 2, 3, 4]);
+    await scheduler.submit(slot, prompt.slice(slot.begin(prompt)), 1, () => {});
+    expect([slot.tokens, steps.at(-1)!.pos]).toEqual([prompt, [4, 5]]);
+  });
+
+  it('is known while it is computed, step by step', async () => {
+    const lengths: number[] = [];
+    const { slots, sequence } = setup({ nBatch: 2, nSlots: 1, before: () => void lengths.push(slots.all[0].tokens.length) });
+    await sequence([1, 2, 3, 4, 5], { from: 4 });
+    expect(lengths).toEqual([0, 2, 4]);
   });
 
   it('rolled back, it goes on where it was: the same positions and cells again', async () => {

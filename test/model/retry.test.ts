@@ -1,0 +1,65 @@
+/** A prompt whose reading was broken off: whoever asks again computes what is left of it, and gets the same text. */
+import { loadModel, type LoadOptions, type Model } from 'quantlet';
+import { describe, expect, it } from 'vitest';
+import { goldenModel } from '../arch/golden-models.ts';
+import { failure, randomIds } from '../support.ts';
+
+const greedy = { temperature: 0, ignoreEos: true, maxTokens: 8 } as const;
+const prompt = randomIds(400, 272, 5);
+
+async function withModel<T>(name: string, options: LoadOptions, use: (model: Model) => Promise<T>): Promise<T> {
+  const model = await loadModel(goldenModel(name), {
+    threads: 1,
+    warmUp: false,
+    contextLength: 512,
+    batchSize: 40,
+    checkpointMinStep: 64,
+    ...options,
+  });
+  try {
+    return await use(model);
+  } finally {
+    await model.dispose();
+  }
+}
+
+/** Asks, and gives up once the model has computed so many tokens of the prompt. */
+async function triedUntil(model: Model, tokens: number, ids: readonly number[] = prompt): Promise<void> {
+  const giveUp = new AbortController();
+  const reason = new Error('too slow');
+  const { slots } = model.internals;
+  const tried = failure(model.generate(ids, { ...greedy, signal: giveUp.signal }).result());
+  const reached = (): boolean => slots.all.some((slot) => slots.isActive(slot) && slot.tokens.length >= tokens);
+  while (!reached()) await new Promise((resolve) => setImmediate(resolve));
+  expect(Math.max(...slots.all.filter((slot) => slots.isActive(slot)).map((slot) => slot.tokens.length))).toBeLessThan(ids.length);
+  giveUp.abort(reason);
+  expect((await tried).error).toBe(reason);
+}
+
+// A checkpoint of a recurrent model is behind every 64 tokens, and steps are of 40.
+describe.each([
+  ['qwen3.gguf', 160],
+  ['mamba2', 128],
+  ['lfm2', 128],
+] as const)('%s', (name, kept) => {
+  it('three tries that end in the prompt add up, the fourth answers as the first would have', async () => {
+    const want = await withModel(name, {}, (model) => model.generate(prompt, greedy).result());
+    expect(want.timings.promptTokens).toBe(prompt.length);
+    await withModel(name, { parallel: 2 }, async (model) => {
+      for (const tokens of [80, 120, 160]) await triedUntil(model, tokens);
+      const { ids, timings } = await model.generate(prompt, greedy).result();
+      expect(ids).toEqual(want.ids);
+      expect(timings.promptTokens).toBeLessThanOrEqual(prompt.length - kept);
+    });
+  });
+});
+
+it('a try that came a few tokens far is gone on with, and no conversation is forgotten for it', () =>
+  withModel('qwen3.gguf', { parallel: 2, batchSize: 8 }, async (model) => {
+    const other = randomIds(100, 272, 6);
+    await model.generate(other, greedy).result();
+    await triedUntil(model, 8);
+    const { timings } = await model.generate(prompt, greedy).result();
+    expect(timings.promptTokens).toBeLessThanOrEqual(prompt.length - 8);
+    expect((await model.generate(other, greedy).result()).timings.promptTokens).toBe(1);
+  }));
