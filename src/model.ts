@@ -9,6 +9,7 @@ import type { EmbedOptions } from './generate/embed.ts';
 import type { MemoryParts } from './engine/memory-use.ts';
 import type { ModelEngine } from './engine/model-engine.ts';
 import { QuantletError } from './errors.ts';
+import { checkGeneration } from './generate/checked.ts';
 import { createGeneration, type GenerateOptions, type Generation } from './generate/generate.ts';
 import type { GGUFValue } from './gguf/types.ts';
 import { createConstraints } from './grammar/constraint.ts';
@@ -183,13 +184,21 @@ export class Model {
    *   the model stays usable, but after ERR_DISPOSED
    */
   generate(prompt: string | readonly number[], options?: GenerateOptions): Generation {
-    this.internals.assertUsable();
-    if (this.internals.engine.wants !== 'logits')
-      throw new QuantletError(
-        'ERR_INVALID_ARGUMENT',
-        `this ${this.architecture} model was loaded to make ${this.internals.engine.wants}, not text`,
-      );
+    this.#assertGenerates();
     return createGeneration(this.internals, prompt, options);
+  }
+
+  /** Finds what is wrong with a generation before it waits for its turn, for servers. @throws what generate() throws */
+  async checkGenerate(prompt: readonly number[], options: GenerateOptions): Promise<void> {
+    this.#assertGenerates();
+    await checkGeneration(this.internals, prompt, options);
+  }
+
+  #assertGenerates(): void {
+    this.internals.assertUsable();
+    const { wants } = this.internals.engine;
+    if (wants !== 'logits')
+      throw new QuantletError('ERR_INVALID_ARGUMENT', `this ${this.architecture} model was loaded to make ${wants}, not text`);
   }
 
   /**

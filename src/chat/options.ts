@@ -1,5 +1,6 @@
 /** What a conversation takes: of the model, and of whoever asks. */
-import { GENERATE_OPTIONS, type GenerateOptions, type Generation } from '../generate/generate.ts';
+import { GENERATE_OPTIONS } from '../generate/checked.ts';
+import type { GenerateOptions, Generation } from '../generate/generate.ts';
 import { internal, isPlain, KIND, whole, type Kind, type Kinds } from '../options.ts';
 import type { Work } from '../slices.ts';
 import type { BreaksIn } from '../tokenize/breaks.ts';

@@ -1,6 +1,7 @@
 /** One answer of a conversation: rendered, generated, parsed, with the grammar that its tools and format ask for. */
 import { QuantletError } from '../errors.ts';
-import { reserved, type FinishReason, type GenerationPart, type GenerationResult } from '../generate/generate.ts';
+import { reserved } from '../generate/checked.ts';
+import type { FinishReason, GenerateOptions, GenerationPart, GenerationResult } from '../generate/generate.ts';
 import { plainFormat, type PlainFormat } from '../grammar/schema-source.ts';
 import { atOnce, type Work } from '../slices.ts';
 import type { BreaksIn } from '../tokenize/breaks.ts';
@@ -202,20 +203,23 @@ function startsWithBos(backend: ChatBackend, ids: readonly number[]): boolean {
   return ids[0] === bos;
 }
 
-/** Generates the answer; each step has the events that its token completed. The return value is the outcome. */
-export async function* runChat(backend: ChatBackend, chat: PreparedChat): AsyncGenerator<ChatStep, ChatOutcome> {
+/** What the model is asked for an answer, and the format in which it writes it. */
+export function generationOf(
+  backend: ChatBackend,
+  chat: PreparedChat,
+): { readonly options: GenerateOptions; readonly format: ChatFormat; readonly reasoning: boolean } {
   const {
     tools = [],
     toolChoice,
-    parallelToolCalls,
+    parallelToolCalls: _,
     reasoning,
     reasoningBudget = -1,
     reasoningBudgetMessage = '',
-    templateVariables: _,
-    parseSpecial: __,
-    continueFinalMessage: ___,
+    templateVariables: __,
+    parseSpecial: ___,
+    continueFinalMessage: ____,
     addGenerationPrompt: _____,
-    onContextFull: ____,
+    onContextFull: ______,
     answerShift,
     responseFormat,
     ...text
@@ -225,18 +229,25 @@ export async function* runChat(backend: ChatBackend, chat: PreparedChat): AsyncG
   const prompt = chat.opening ?? chat.prompt;
   const { format: written } = templateFor(backend.chatTemplate, tools);
   const free = !json && text.grammar === undefined;
-  const parser = createChatParser(json && tools.length > 0 ? jsonCallFormat : written, {
-    tools,
-    prompt,
+  return {
+    format: json && tools.length > 0 ? jsonCallFormat : written,
     reasoning: reasoning !== false && free,
-  });
-  const generation = backend.generate(chat.promptIds, {
-    ...text,
-    special: true,
-    ...(answerShift ? { onContextFull: 'shift', ...answerShift } : {}),
-    ...(format ? { responseFormat: format } : {}),
-    ...(free ? reasoningLimit(backend, written, prompt, reasoningBudget, reasoningBudgetMessage) : {}),
-  });
+    options: {
+      ...text,
+      special: true,
+      ...(answerShift ? { onContextFull: 'shift', ...answerShift } : {}),
+      ...(format ? { responseFormat: format } : {}),
+      ...(free ? reasoningLimit(backend, written, prompt, reasoningBudget, reasoningBudgetMessage) : {}),
+    },
+  };
+}
+
+/** Generates the answer; each step has the events that its token completed. The return value is the outcome. */
+export async function* runChat(backend: ChatBackend, chat: PreparedChat): AsyncGenerator<ChatStep, ChatOutcome> {
+  const { tools = [], parallelToolCalls } = chat.options;
+  const { options, format, reasoning } = generationOf(backend, chat);
+  const parser = createChatParser(format, { tools, prompt: chat.opening ?? chat.prompt, reasoning });
+  const generation = backend.generate(chat.promptIds, options);
   let calls = 0;
   for await (const part of generation) {
     const events = parser.push(part.text);

@@ -1,7 +1,7 @@
 /** Texts to vectors, and documents to ranks. */
 import type { Pooling } from '../arch/hparams.ts';
 import { QuantletError, typeName } from '../errors.ts';
-import { checkIds } from './generate.ts';
+import { checkIds } from './checked.ts';
 import { getString } from '../gguf/metadata.ts';
 import type { GGUFValue } from '../gguf/types.ts';
 import type { ModelInternals } from '../engine/model-internals.ts';

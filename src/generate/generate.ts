@@ -1,14 +1,13 @@
 /** Prompt in, text out: the loop of sampling and decoding around the scheduler. */
-import { QuantletError, typeName } from '../errors.ts';
+import { QuantletError } from '../errors.ts';
 import type { ConstraintOptions } from '../grammar/constraint.ts';
 import type { ModelInternals } from '../engine/model-internals.ts';
 import { isSame, type Slot } from '../engine/slots.ts';
 import type { GenerateSpeculation } from './draft/options.ts';
 import { logprobs, type Logprobs } from '../sample/logprobs.ts';
-import { internal, KIND, oneOf, or, resolveOptions, type Kind, type Kinds } from '../options.ts';
-import { SAMPLER_DEFAULTS, type SamplerOptions } from '../sample/options.ts';
-import { createSampler, type TokenConstraint } from '../sample/sampler.ts';
-import { createSpanBudget, type SpanBudget } from '../sample/span-budget.ts';
+import type { SamplerOptions } from '../sample/options.ts';
+import type { SpanBudget } from '../sample/span-budget.ts';
+import { checked, samplerOf, withoutMiddle } from './checked.ts';
 import { createStopMatcher } from './stop.ts';
 import { createStream, type Stream } from './stream.ts';
 import { createDetokenizer } from '../tokenize/stream.ts';
@@ -41,28 +40,6 @@ export interface GenerateOptions extends SamplerOptions, ConstraintOptions {
   /** What chat makes of its reasoningBudget; not together with a grammar. @internal */
   spanBudget?: SpanBudget;
 }
-
-const countOr = (what: string): Kind => ({
-  is: (v) => v === Infinity || v === -1 || (Number.isSafeInteger(v) && (v as number) >= 0),
-  expected: `a whole number from 0, or -1 for ${what}`,
-});
-/** Every option of generate; those of the sampler, of grammars and of speculation are looked into where they are used. */
-export const GENERATE_OPTIONS = {
-  ...(Object.fromEntries<Kind>(Object.keys(SAMPLER_DEFAULTS).map((name) => [name, KIND.any])) as Record<keyof SamplerOptions, Kind>),
-  grammar: KIND.any,
-  responseFormat: KIND.any,
-  maxTokens: or(countOr('no limit'), Infinity),
-  stop: or(KIND.any, [] as readonly string[]),
-  signal: KIND.signal,
-  parseSpecial: or(KIND.boolean, true),
-  ignoreEos: or(KIND.boolean, false),
-  logprobs: or(countOr('none'), -1),
-  special: or(KIND.boolean, false),
-  onContextFull: or(oneOf('error', 'shift', 'truncate-middle'), 'error'),
-  keep: or(countOr('all'), 0),
-  speculation: KIND.any,
-  spanBudget: internal(KIND.object),
-} satisfies Kinds<GenerateOptions>;
 
 /** Why a text or an answer ended: by itself (its model, its grammar, or a text of `stop`), cut by maxTokens or the context, or in calls of tools. */
 export type FinishReason = 'stop' | 'length' | 'tool_calls';
@@ -133,8 +110,6 @@ async function* run(
   asked: GenerateOptions | undefined,
 ): AsyncGenerator<GenerationPart, GenerationResult> {
   const { engine, tokenizer, scheduler, slots } = model;
-  const options = resolveOptions<GenerateOptions, typeof GENERATE_OPTIONS>('generate', asked, GENERATE_OPTIONS);
-  const { signal } = options;
   const { contextLength } = engine;
   const ids: number[] = [];
   const probabilities: Logprobs[] = [];
@@ -147,42 +122,15 @@ async function* run(
   /** Tokens of prompt and text that the slot no longer holds. */
   let forgotten = 0;
   try {
-    model.assertUsable();
-    signal?.throwIfAborted();
-    const allIds =
-      typeof prompt === 'string'
-        ? tokenizer.encode(prompt, { parseSpecial: options.parseSpecial })
-        : checkIds('the prompt', prompt, tokenizer.nVocab);
-    if (allIds.length === 0)
-      throw new QuantletError('ERR_INVALID_ARGUMENT', 'the prompt has no tokens and the model adds none; give at least one');
-    const maxTokens = options.maxTokens === -1 ? Infinity : options.maxTokens;
+    const { options, promptIds, maxTokens, shifts, start, keep } = checked(model, prompt, asked);
+    const { signal } = options;
     const nLogprobs = options.logprobs === Infinity ? -1 : options.logprobs;
-    const shifts = options.onContextFull === 'shift';
-    const start = engine.hparams.decoder && startOf(model);
-    const begun = Number(start !== undefined || allIds[0] === tokenizer.special.bos);
-    const keep = Math.min(options.keep === -1 ? allIds.length : options.keep + begun, contextLength >> 1);
-    // What an encoder reads takes no room from the text.
-    const most = start === undefined ? contextLength - reserved(maxTokens, contextLength) : contextLength;
-    const fits = options.onContextFull === 'error' || allIds.length <= (shifts ? contextLength : most);
-    const promptIds = fits ? allIds : withoutMiddle(allIds, shifts ? keep : most >> 1, most);
-    if (promptIds.length > contextLength)
-      throw new QuantletError(
-        'ERR_CONTEXT_FULL',
-        `the prompt has ${promptIds.length} tokens, the context ${contextLength}; shorten the prompt or load the model with a larger contextLength (it was trained for ${engine.hparams.nCtxTrain})`,
-      );
     // Where an encoder reads the prompt, the text begins with a token that says so.
     const beginning = start === undefined ? promptIds : [start];
     nPrompt = beginning.length;
     const constraint = model.constraint(options, signal);
     const grammar = constraint && (await constraint);
-    const rules: TokenConstraint | undefined =
-      grammar ?? (options.spanBudget && createSpanBudget(options.spanBudget, (id) => tokenizer.pieceBytes(id, true)));
-    const sampler = createSampler(options, engine.hparams.nVocab, {
-      ...(rules ? { grammar: rules } : {}),
-      pieceBytes: (id) => tokenizer.pieceBytes(id),
-      defaults: model.samplerDefaults,
-      suppressed: tokenizer.suppressed,
-    });
+    const sampler = samplerOf(model, options, grammar);
     const detokenizer = createDetokenizer(tokenizer, { special: options.special });
     const stop = createStopMatcher(typeof options.stop === 'string' ? [options.stop] : options.stop);
 
@@ -372,37 +320,3 @@ function placeFor(promptIds: readonly number[], free: readonly Slot[], left: rea
 /** The free slot in which an encoder has left this prompt, or the one that was free longest. */
 const placeRead = (promptIds: readonly number[], free: readonly Slot[]): Slot =>
   free.find(({ encoded }) => isSame(encoded, promptIds)) ?? free[0];
-
-/** What a decoder begins with. @throws ERR_MISSING_METADATA, ERR_GGUF_INVALID */
-function startOf({ engine, tokenizer }: Pick<ModelInternals, 'engine' | 'tokenizer'>): number {
-  const { arch, decoder, nVocab } = engine.hparams;
-  const key = `${arch}.decoder_start_token_id`;
-  const start = decoder?.start ?? tokenizer.special.bos;
-  if (start === undefined)
-    throw new QuantletError(
-      'ERR_MISSING_METADATA',
-      `the model's metadata has neither "${key}" nor a bos, with which its decoder would begin`,
-    );
-  if (start >= nVocab)
-    throw new QuantletError('ERR_GGUF_INVALID', `metadata "${key}" is ${start}, outside the vocabulary of ${nVocab}: the file is damaged`);
-  return start;
-}
-
-/** @throws ERR_INVALID_ARGUMENT where `what` is no list of token ids of the vocabulary */
-export function checkIds(what: string, ids: readonly number[], nVocab: number): readonly number[] {
-  if (!Array.isArray(ids))
-    throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} is ${typeName(ids)}; expected a text or an array of token ids`);
-  const bad = ids.findIndex((id) => !Number.isInteger(id) || id < 0 || id >= nVocab);
-  if (bad >= 0)
-    throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} has the id ${ids[bad]} at ${bad}, outside the vocabulary of ${nVocab}`);
-  return ids;
-}
-
-/** Tokens that a text has room for where its prompt is cut: as many as are asked for, a quarter of the context at most. */
-export const reserved = (maxTokens: number, contextLength: number): number => Math.max(1, Math.min(maxTokens, contextLength >> 2));
-
-/** The first `keep` tokens and the last ones, so that `n` are left. */
-const withoutMiddle = (ids: readonly number[], keep: number, n: number): number[] => [
-  ...ids.slice(0, keep),
-  ...ids.slice(ids.length - (n - keep)),
-];

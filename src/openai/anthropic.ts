@@ -3,7 +3,7 @@ import { exactJson } from '../chat/exact-json.ts';
 import { isRecord, parseJson } from '../chat/json.ts';
 import type { ChatMessage, ChatPart, ChatTool, ChatToolCall } from '../chat/messages.ts';
 import type { ChatOptions } from '../chat/options.ts';
-import type { ChatOutcome, ContextFull } from '../chat/run.ts';
+import { generationOf, type ChatOutcome, type ContextFull } from '../chat/run.ts';
 import { createBlocks, type Block, type BlockWriter } from './blocks.ts';
 import { countPrompt, functionTools, prepared, runChoice, conversationOptions, thinkingOf } from './chat.ts';
 import { answer, answerId, createUsage, drained, mapped, type Context } from './context.ts';
@@ -13,9 +13,11 @@ import { withPrefill, type ChatRequest } from './prefill.ts';
 import { checkFields, MESSAGE_REFUSALS } from './protocol.ts';
 import { formatOf, lengthField, setFormat, textOptions } from './sampling.ts';
 
+/** Anthropic's streams have an event of their own for silence. */
+export const MESSAGES_STREAM = { ping: { type: 'ping' } };
+
 /** POST /v1/messages. */
 export async function messages(context: Context, body: Body): Promise<Response> {
-  const stream = booleanField(body, 'stream') ?? false;
   const chat = await prepared(context, messagesRequest(context, body));
   const usage = createUsage(context.metrics);
   const head = { id: answerId('msg_'), type: 'message', role: 'assistant', model: context.backend.name };
@@ -30,22 +32,13 @@ export async function messages(context: Context, body: Body): Promise<Response> 
     };
   };
 
-  async function* events(): AsyncGenerator<object, void> {
+  async function* events(place: Promise<unknown>): AsyncGenerator<object, void> {
     const blocks = createBlocks(blockWriter);
-    let begun = false;
-    const begin = (): object[] => {
-      if (begun) return [];
-      begun = true;
-      // What of the prompt the cache had is known at the end: message_delta says it.
-      const first = { input_tokens: chat.promptIds.length, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 0 };
-      return [{ type: 'message_start', message: { ...head, content: [], stop_reason: null, stop_sequence: null, usage: first } }];
-    };
-    // Until the first token a failure can still be answered with its own HTTP status.
-    const outcome = yield* mapped(runChoice(context, usage, chat), (step) => [
-      ...begin(),
-      ...step.events.flatMap((event) => blocks.push(event)),
-    ]);
-    yield* begin();
+    // How much of the prompt the cache had is known at the end: message_delta says it.
+    const first = { input_tokens: chat.promptIds.length, cache_creation_input_tokens: 0, cache_read_input_tokens: 0, output_tokens: 0 };
+    yield { type: 'message_start', message: { ...head, content: [], stop_reason: null, stop_sequence: null, usage: first } };
+    await place;
+    const outcome = yield* mapped(runChoice(context, usage, chat), (step) => step.events.flatMap((event) => blocks.push(event)));
     yield* blocks.end();
     yield { type: 'message_delta', delta: stopOf(outcome), usage: counts() };
     yield { type: 'message_stop' };
@@ -59,7 +52,8 @@ export async function messages(context: Context, body: Body): Promise<Response> 
     return { ...head, content: blocks.all.map(contentBlock), ...stopOf(outcome), usage: counts() };
   }
 
-  return answer(context, stream, events, whole);
+  const generations = [[chat.promptIds, generationOf(context.backend, chat).options]] as const;
+  return answer(context, { ...MESSAGES_STREAM, body, generations, events, whole });
 }
 
 /** POST /v1/messages/count_tokens. */

@@ -2,6 +2,7 @@
 import type { ChatBackend } from '../chat/options.ts';
 import { encode } from '../chat/run.ts';
 import type { AppliedAdapter } from '../engine/lora.ts';
+import type { GenerateOptions } from '../generate/generate.ts';
 import type { EmbedOptions } from '../generate/embed.ts';
 import type { ModelSlots } from '../generate/slot-actions.ts';
 import type { SamplerOptions } from '../sample/options.ts';
@@ -12,6 +13,8 @@ import type { FimTokens } from '../tokenize/special-tokens.ts';
 export interface Backend extends ChatBackend {
   /** Name under which clients know the model. */
   readonly name: string;
+  /** Finds what is wrong with a generation before it waits for its place. Absent: a stream tells it in an event. @throws what generate() throws */
+  checkGenerate?(ids: readonly number[], options: GenerateOptions): Promise<void>;
   /** Text of the end-of-sequence token, '' where the model has none. */
   readonly eos: string;
   /** Generations that run at the same time; the rest of the requests wait. */

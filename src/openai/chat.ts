@@ -3,7 +3,7 @@ import { isRecord } from '../chat/json.ts';
 import { newCallId, type ChatMessage, type ChatPart, type ChatTool } from '../chat/messages.ts';
 import { collectEvents, type ChatEvent } from '../chat/parser.ts';
 import type { ChatOptions } from '../chat/options.ts';
-import { chatPromptWork, prepareChatWork, runChat, type ChatOutcome, type ChatStep, type PreparedChat } from '../chat/run.ts';
+import { chatPromptWork, generationOf, prepareChatWork, runChat, type ChatOutcome, type ChatStep, type PreparedChat } from '../chat/run.ts';
 import { answer, answerId, createUsage, drained, mapped, timings, type Context, type UsageCounter } from './context.ts';
 import { booleanField, invalid, numberField, recordField, stringField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
@@ -59,7 +59,6 @@ export async function chatInputTokens(context: Context, body: Body): Promise<Res
 export async function chatCompletions(context: Context, body: Body): Promise<Response> {
   const { backend } = context;
   const n = numberField(body, 'n', { least: 1, most: maxChoices, integer: true }) ?? 1;
-  const stream = booleanField(body, 'stream') ?? false;
   const includeUsage = booleanField(recordField(body, 'stream_options') ?? {}, 'include_usage') ?? false;
   const chat = await prepared(context, chatRequest(context, body));
   const head = { id: answerId('chatcmpl-'), created: context.created, model: backend.name };
@@ -72,29 +71,25 @@ export async function chatCompletions(context: Context, body: Body): Promise<Res
       options: { ...chat.options, ...(chat.options.seed === undefined ? {} : { seed: (chat.options.seed + index) % 2 ** 32 }) },
     });
 
-  async function* chunks(): AsyncGenerator<object | string, void> {
+  async function* events(place: Promise<unknown>): AsyncGenerator<object | string, void> {
     const base = { ...head, object: 'chat.completion.chunk', ...(includeUsage ? { usage: null } : {}) };
     const chunk = (index: number, delta: object, finish: string | null = null, logprobs: object | null = null): object => ({
       ...base,
       choices: [{ index, delta, logprobs, finish_reason: finish }],
     });
     for (let index = 0; index < n; index++) {
-      let begun = false;
       let entries: object[] = [];
       const taken = (): object | null => {
         const content = entries;
         entries = [];
         return content.length > 0 ? { content, refusal: null } : null;
       };
+      yield chunk(index, { role: 'assistant', content: '' });
+      await place;
       const outcome = yield* mapped(run(index), ({ events, part }) => {
         if (part?.logprobs) entries.push(chatEntry(backend, part.logprobs));
-        const chunks = events.map((event) => chunk(index, deltaOf(event), null, taken()));
-        // The role goes out with the first event: until then a failure can still be answered with its own HTTP status.
-        if (!begun) chunks.unshift(chunk(index, { role: 'assistant', content: '' }));
-        begun = true;
-        return chunks;
+        return events.map((event) => chunk(index, deltaOf(event), null, taken()));
       });
-      if (!begun) yield chunk(index, { role: 'assistant', content: '' });
       const last = chunk(index, {}, outcome.finishReason, taken());
       yield outcome.result ? { ...last, timings: timings(outcome.result) } : last;
     }
@@ -117,7 +112,7 @@ export async function chatCompletions(context: Context, body: Body): Promise<Res
     return { ...head, object: 'chat.completion', choices, usage: usage.total() };
   }
 
-  return answer(context, stream, chunks, whole);
+  return answer(context, { body, generations: [[chat.promptIds, generationOf(backend, chat).options]], events, whole });
 }
 
 /** Runs one choice and counts its tokens, however it ends. */

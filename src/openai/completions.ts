@@ -19,7 +19,6 @@ export async function completions(context: Context, body: Body): Promise<Respons
   const n = numberField(body, 'n', { least: 1, most: maxChoices, integer: true }) ?? 1;
   if ((numberField(body, 'best_of', { least: 1, integer: true }) ?? n) !== n)
     throw new HttpError(400, "'best_of' must equal 'n' or be left out.", { param: 'best_of', code: 'unsupported_parameter' });
-  const stream = booleanField(body, 'stream') ?? false;
   const includeUsage = booleanField(recordField(body, 'stream_options') ?? {}, 'include_usage') ?? false;
   const echo = booleanField(body, 'echo') ?? false;
   const logprobs = numberField(body, 'logprobs', { least: 0, most: 20, integer: true });
@@ -30,24 +29,25 @@ export async function completions(context: Context, body: Body): Promise<Respons
     });
   const maxTokens = lengthField(body, 'max_tokens', 'n_predict');
   const prompts: Prompt[] = [];
-  for (const prompt of inputsField(body, 'prompt', maxPrompts)) prompts.push(await promptOf(context, prompt));
+  for (const prompt of inputsField(body, 'prompt', maxPrompts)) prompts.push(await preparedPrompt(context, prompt));
   const shared: GenerateOptions = { ...textOptions(context, body), signal, ...(logprobs === undefined ? {} : { logprobs }) };
   setFormat(shared, body, responseFormat(body));
 
   const head = { id: answerId('cmpl-'), object: 'text_completion', created: context.created, model: backend.name };
   const usage = createUsage(context.metrics);
-  const run = (index: number): TextRun => {
-    const prompt = Math.floor(index / n);
-    const { ids, room } = prompts[prompt];
+  const promptOf = (index: number): number => Math.floor(index / n);
+  const generation = (index: number): readonly [readonly number[], GenerateOptions] => {
+    const { ids, room } = prompts[promptOf(index)];
     const seed = shared.seed === undefined ? {} : { seed: (shared.seed + (index % n)) % 2 ** 32 };
     const asked = maxTokens ?? shared.maxTokens ?? -1;
-    const length = lengthOf(context, body, asked < 0 ? Infinity : asked, room);
-    return runText(context, usage, prompt, ids, { ...shared, ...seed, ...length });
+    return [ids, { ...shared, ...seed, ...lengthOf(context, body, asked < 0 ? Infinity : asked, room) }];
   };
-  const echoed = (index: number): string => (echo ? prompts[Math.floor(index / n)].text() : '');
+  const run = (index: number): TextRun => runText(context, usage, promptOf(index), ...generation(index));
+  const echoed = (index: number): string => (echo ? prompts[promptOf(index)].text() : '');
 
-  async function* chunks(): AsyncGenerator<object | string, void> {
+  async function* events(place: Promise<unknown>): AsyncGenerator<object | string, void> {
     const base = { ...head, ...(includeUsage ? { usage: null } : {}) };
+    await place;
     for (let index = 0; index < n * prompts.length; index++) {
       const choice = (text: string, finish: string | null, part?: GenerationPart): object => ({
         ...base,
@@ -84,7 +84,7 @@ export async function completions(context: Context, body: Body): Promise<Respons
     return { ...head, choices, usage: usage.total() };
   }
 
-  return answer(context, stream, chunks, whole);
+  return answer(context, { body, generations: prompts.map((_, prompt) => generation(prompt * n)), events, whole });
 }
 
 export type TextRun = AsyncGenerator<GenerationPart, GenerationResult>;
@@ -118,7 +118,7 @@ export interface Prompt {
 }
 
 /** A prompt's ids, how many tokens may follow, and its text. @throws QuantletError ERR_CONTEXT_FULL */
-export async function promptOf(context: Context, prompt: string | readonly number[]): Promise<Prompt> {
+export async function preparedPrompt(context: Context, prompt: string | readonly number[]): Promise<Prompt> {
   const { backend } = context;
   const ids = typeof prompt === 'string' ? await context.work(encode(backend, prompt, { addSpecial: true, parseSpecial: true })) : prompt;
   return {

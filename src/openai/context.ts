@@ -1,8 +1,10 @@
-/** What the endpoints share: a request on its way, usage, answers whole or as server-sent events. */
+/** What the endpoints share: a request on its way, usage, answers whole or as events. */
 import { newId } from '../chat/messages.ts';
-import { draftTimings, type GenerationResult } from '../generate/generate.ts';
+import { draftTimings, type GenerateOptions, type GenerationResult } from '../generate/generate.ts';
 import type { Work } from '../slices.ts';
 import type { Backend } from './backend.ts';
+import { COMMENT, eventStream, pingMs, type StreamProtocol } from './event-stream.ts';
+import { booleanField, type Body } from './fields.ts';
 import { toHttpError, type HttpError } from './http-error.ts';
 import { jsonPieces } from './json-pieces.ts';
 import type { Metrics } from './metrics.ts';
@@ -30,10 +32,14 @@ export interface Context {
   readonly states: Queue;
   /** Aborted when the client is gone or the time is up. */
   readonly signal: AbortSignal;
-  /** Does work in slices; that of large requests two at a time, because each takes memory while it lasts. @throws the signal's reason */
+  /** Lets large requests do what takes memory two at a time. @throws the signal's reason */
+  lane<T>(run: () => Promise<T>): Promise<T>;
+  /** Does work in slices, in the lane. @throws the signal's reason */
   work<T>(work: Work<T>): Promise<T>;
   /** Messages of a conversation at most. */
   readonly maxMessages: number;
+  /** Tells the server's owner of a failure that is the server's own. */
+  report(error: unknown): void;
   /** A failure as the endpoint's protocol writes it. */
   readonly errorBody: (error: HttpError) => object;
   /** Parts of the request that the answer was made without; its header x-quantlet-left-out names them. */
@@ -145,109 +151,35 @@ export async function drained<T, R>(source: AsyncGenerator<T, R>, each: (value: 
   }
 }
 
-/** So many bytes of an answer may wait for a slow reader before its generation pauses. */
-const buffered = 256 * 1024;
-
-/** An object with a `type` is an event of that name, as OpenAI's responses and Anthropic's messages have them. */
-function eventText(data: object | string): string {
-  if (typeof data === 'string') return `data: ${data}\n\n`;
-  const name = 'type' in data ? `event: ${String(data.type)}\n` : '';
-  return `${name}data: ${JSON.stringify(data)}\n\n`;
+/** What answer() takes of an endpoint. */
+export interface Answer extends StreamProtocol {
+  readonly body: Body;
+  /** The generations that it will ask for, to be checked before a stream's header goes out: until then a failure has a status of its own. */
+  readonly generations: readonly (readonly [ids: readonly number[], options: GenerateOptions])[];
+  /** The answer as events. What it sends first does not wait for `place`, in which it generates. */
+  events(place: Promise<unknown>): AsyncGenerator<object | string, void>;
+  /** The same at once. */
+  whole(): Promise<object>;
 }
 
-/**
- * Server-sent events. The first one is made before the response, so that what goes wrong until then has its own status;
- * a later failure becomes an error event, after which nothing follows.
- */
-async function eventStream(
-  context: Context,
-  source: AsyncGenerator<object | string, void>,
-  leave: () => void,
-  streamError: (error: HttpError) => object,
-): Promise<Response> {
-  const { signal } = context;
-  let first: IteratorResult<object | string, void> | undefined;
-  try {
-    first = await source.next();
-    // A step that others share is finished, and its token comes although the client has gone: what has aborted tells nobody any more.
-    signal.throwIfAborted();
-  } catch (error) {
-    await source.return().catch(() => undefined);
-    leave();
-    throw error;
+/** Waits for a place and answers, as events where the request has `stream`. */
+export async function answer(context: Context, { body, generations, events, whole, ...protocol }: Answer): Promise<Response> {
+  const { queue, backend, signal } = context;
+  if (!booleanField(body, 'stream')) {
+    const leave = await queue.enter(signal);
+    const value = await whole().finally(leave);
+    return jsonAnswer(context, await context.work(jsonPieces(value)));
   }
-  // A reader that neither reads nor goes must not keep its place when the time is up.
-  const stop = (): void => {
-    void source
-      .return()
-      .catch(() => undefined)
-      .finally(context.atRest);
-    end(toHttpError(signal.reason).status, false);
-  };
-  const end = (status?: number, atRest = true): void => {
-    signal.removeEventListener('abort', stop);
-    leave();
-    context.finish(status);
-    if (atRest) context.atRest();
-  };
-  signal.addEventListener('abort', stop, { once: true });
-  context.open = true;
-  const encoder = new TextEncoder();
-  const body = new ReadableStream<Uint8Array>(
-    {
-      async pull(controller) {
-        try {
-          const next = first ?? (await source.next());
-          first = undefined;
-          signal.throwIfAborted();
-          if (!next.done) {
-            controller.enqueue(encoder.encode(eventText(next.value)));
-            return;
-          }
-          controller.close();
-          end();
-        } catch (error) {
-          const failure = toHttpError(error);
-          end(failure.status);
-          if (failure.status === 499) {
-            controller.error(error);
-            return;
-          }
-          controller.enqueue(encoder.encode(eventText(streamError(failure))));
-          controller.close();
-        }
-      },
-      cancel() {
-        context.abort(new DOMException('The client closed the stream.', 'AbortError'));
-      },
-    },
-    new ByteLengthQueuingStrategy({ highWaterMark: buffered }),
-  );
-  return new Response(body, {
-    headers: { 'content-type': 'text/event-stream; charset=utf-8', 'cache-control': 'no-cache', 'x-accel-buffering': 'no' },
-  });
-}
-
-/**
- * Waits for a place and answers: as events, or at once with what `whole` makes of them.
- * @param streamError a failure as the last event, where that is not as the protocol writes failures elsewhere
- */
-export async function answer(
-  context: Context,
-  stream: boolean,
-  source: () => AsyncGenerator<object | string, void>,
-  whole: () => Promise<object>,
-  streamError = context.errorBody,
-): Promise<Response> {
-  const leave = await context.queue.enter(context.signal);
-  if (stream) return eventStream(context, source(), leave, streamError);
-  let value: object;
-  try {
-    value = await whole();
-  } finally {
-    leave();
-  }
-  return jsonAnswer(context, await context.work(jsonPieces(value)));
+  const silence = pingMs(context, body);
+  for (const [ids, options] of generations) await context.lane(async () => backend.checkGenerate?.(ids, options));
+  const place = queue.enter(signal);
+  const leave = (): void =>
+    void place.then(
+      (leave) => leave(),
+      () => undefined,
+    );
+  const { ping = COMMENT, streamError = context.errorBody } = protocol;
+  return eventStream(context, events(place), { ping, streamError, pingMs: silence, leave });
 }
 
 /** An answer of more characters is sent piece by piece as its reader takes it, and counts until then: readers may be slow, or read nothing. */

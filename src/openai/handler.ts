@@ -1,11 +1,12 @@
 /** createHandler: requests to their endpoints, with limits, keys, CORS and the access log. */
 import { QuantletError } from '../errors.ts';
-import { countMessageTokens, messages, messagesError } from './anthropic.ts';
+import { countMessageTokens, messages, MESSAGES_STREAM, messagesError } from './anthropic.ts';
 import type { Backend } from './backend.ts';
 import { batch, batchFile, cancelBatch, createBatch, deleteFile, listBatches, listFiles, uploadFile } from './batches.ts';
 import { chatCompletions, chatInputTokens } from './chat.ts';
 import { completions } from './completions.ts';
 import type { Context } from './context.ts';
+import { pingMs, promptly, type StreamProtocol } from './event-stream.ts';
 import { stringField, type Body } from './fields.ts';
 import { errorBody, errorResponse, HttpError, toHttpError } from './http-error.ts';
 import { createMetrics } from './metrics.ts';
@@ -29,7 +30,7 @@ import { limitsOf, type HandlerOptions } from './options.ts';
 import { PAGE_FILES } from './page-files.ts';
 import { createQueue, type Queue } from './queue.ts';
 import { checkHost, checkKey, corsHeaders, jsonRequest, preflight, readBody } from './request.ts';
-import { responseInputTokens, responses } from './responses.ts';
+import { responseInputTokens, responses, RESPONSES_STREAM } from './responses.ts';
 import { listSlots, slotAction } from './slots.ts';
 import { inSlices, type Work } from '../slices.ts';
 import { embeddings, rerank } from './vectors.ts';
@@ -60,9 +61,11 @@ interface Endpoint {
   readonly raw?: boolean;
   /** Failures as the endpoint's protocol writes them, where that is not OpenAI's. */
   readonly errorBody?: Context['errorBody'];
+  /** It answers as a stream of events where a request has `stream`. */
+  readonly stream?: StreamProtocol;
 }
 
-type How = Pick<Endpoint, 'open' | 'modelless' | 'list' | 'raw' | 'errorBody'>;
+type How = Omit<Endpoint, 'method' | 'run'>;
 const post = (run: Endpoint['run'], how: How = {}): Endpoint => ({ method: 'POST', run, ...how });
 const get = (run: (context: Context) => Response | Promise<Response>, how: How = {}): Endpoint => ({
   method: 'GET',
@@ -81,11 +84,11 @@ function endpoints(options: HandlerOptions): ReadonlyMap<string, readonly Endpoi
     add(path, ...endpoints);
     add(`/v1${path}`, ...endpoints);
   };
-  both('/chat/completions', post(chatCompletions));
+  both('/chat/completions', post(chatCompletions, { stream: {} }));
   both('/chat/completions/input_tokens', post(chatInputTokens));
-  both('/responses', post(responses));
+  both('/responses', post(responses, { stream: RESPONSES_STREAM }));
   both('/responses/input_tokens', post(responseInputTokens));
-  both('/completions', post(completions));
+  both('/completions', post(completions, { stream: {} }));
   both('/embeddings', post(embeddings));
   both('/rerank', post(rerank));
   both('/reranking', post(rerank));
@@ -95,10 +98,10 @@ function endpoints(options: HandlerOptions): ReadonlyMap<string, readonly Endpoi
     '/health',
     get(() => Response.json({ status: 'ok' }), open),
   );
-  add('/v1/messages', post(messages, { errorBody: messagesError }));
+  add('/v1/messages', post(messages, { errorBody: messagesError, stream: MESSAGES_STREAM }));
   add('/v1/messages/count_tokens', post(countMessageTokens, { errorBody: messagesError }));
-  add('/completion', post(completion));
-  add('/infill', post(infill));
+  add('/completion', post(completion, { stream: {} }));
+  add('/infill', post(infill, { stream: {} }));
   add('/tokenize', post(tokenize));
   add('/detokenize', post(detokenize));
   add('/apply-template', post(applyTemplate));
@@ -180,6 +183,9 @@ export function createHandler(
   for (const { backend } of models.list()) backend?.tokenize('a');
   /** What makes each request of a batch give up, so that its place or its model is free for others. */
   const giveWays = new Set<() => void>();
+  /** Ends of all other requests. (A listener each at one signal would be too many for Node.) */
+  const stops = new Set<() => void>();
+  options.signal?.addEventListener('abort', () => stops.forEach((stop) => stop()), { once: true });
 
   /** @param background it is a request of a batch: it needs no key and has no limit of time, and comes after all others */
   const handle = async (request: Request, beside?: Beside, background = false): Promise<Response> => {
@@ -190,7 +196,10 @@ export function createHandler(
     const endpoint = route?.endpoints.find(({ method }) => method === (request.method === 'HEAD' ? 'GET' : request.method));
     const controller = new AbortController();
     const gone = (): void => controller.abort(new DOMException('The client closed the request.', 'AbortError'));
+    const stop = (): void => controller.abort(stopping(options.signal?.reason));
     if (background) giveWays.add(gone);
+    else if (options.signal?.aborted) stop();
+    else stops.add(stop);
     const timer =
       limits.timeoutMs > 0 && !background
         ? setTimeout(() => controller.abort(new DOMException('The time is up.', 'TimeoutError')), limits.timeoutMs)
@@ -208,6 +217,7 @@ export function createHandler(
       if (finished) return;
       finished = true;
       giveWays.delete(gone);
+      stops.delete(stop);
       buffered -= bytes;
       clearTimeout(timer);
       request.signal.removeEventListener('abort', gone);
@@ -228,13 +238,18 @@ export function createHandler(
           },
         );
     };
-    const work = async <T>(slices: Work<T>): Promise<T> => {
+    const inLane = async <T>(run: () => Promise<T>): Promise<T> => {
       const leave = bytes > LARGE ? await lane.enter(controller.signal) : undefined;
       try {
-        return await inSlices(slices, controller.signal);
+        return await run();
       } finally {
         leave?.();
       }
+    };
+    const work = <T>(slices: Work<T>): Promise<T> => inLane(() => inSlices(slices, controller.signal));
+    const report = (error: unknown): void => {
+      const { status, cause } = toHttpError(error);
+      if (status >= 500 && !options.signal?.aborted) options.onError?.(cause ?? error);
     };
     /** Until a model is chosen, whoever asks for it gets nothing. */
     const chosen = (): Backend => lease!.backend;
@@ -253,7 +268,9 @@ export function createHandler(
         return background ? { ...queue, enter: (signal: AbortSignal) => queue.enter(signal, gone) } : queue;
       },
       hold,
+      lane: inLane,
       work,
+      report,
       open: false,
       leftOut: [],
       queues: () => models.list().flatMap(({ backend }) => (backend ? [queueOf(backend)] : [])),
@@ -280,9 +297,8 @@ export function createHandler(
         lease = await leased;
       });
     } catch (error) {
-      const failure = toHttpError(error);
-      if (failure.status >= 500) options.onError?.(failure.cause ?? error);
-      response = errorResponse(failure, context.errorBody);
+      report(error);
+      response = errorResponse(toHttpError(error), context.errorBody);
       context.open = false;
     }
     for (const [name, value] of Object.entries(corsHeaders(request, cors))) response.headers.set(name, value);
@@ -341,15 +357,21 @@ export function createHandler(
     }
     if (!open) checkKey(request, keys);
     const body = endpoint.raw ? {} : await readBody(request, { ...limits, hold: context.hold }, endpoint.list);
-    if (!endpoint.modelless)
-      await choose(endpoint.method === 'GET' ? (context.query.get('model') ?? undefined) : stringField(body, 'model'));
-    return endpoint.run(context, body);
+    const run = async (): Promise<Response> => {
+      if (!endpoint.modelless)
+        await choose(endpoint.method === 'GET' ? (context.query.get('model') ?? undefined) : stringField(body, 'model'));
+      return endpoint.run(context, body);
+    };
+    return endpoint.stream && body.stream === true ? promptly(context, pingMs(context, body), run(), endpoint.stream) : run();
   }
 
   async function fileAt(path: string): Promise<Response | undefined> {
     return options.files?.(decoded(path.slice(apiPrefix.length)) || '/');
   }
 }
+
+const stopping = (cause: unknown): HttpError =>
+  new HttpError(503, 'The server is stopping. Try again in 1 s.', { code: 'unavailable', headers: { 'retry-after': '1' }, cause });
 
 interface Route {
   /** The endpoint's own path, for counters. */

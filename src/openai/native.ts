@@ -2,7 +2,7 @@
 import { isRecord } from '../chat/json.ts';
 import type { GenerationPart, GenerationResult } from '../generate/generate.ts';
 import { chatRequest, checkMessageCount } from './chat.ts';
-import { promptOf, runText, type Prompt } from './completions.ts';
+import { preparedPrompt, runText, type Prompt } from './completions.ts';
 import { encode, renderOptions } from '../chat/run.ts';
 import { answer, createUsage, drained, jsonAnswer, mapped, timings, type Context } from './context.ts';
 import { booleanField, inputsField, invalid, numberField, stringField, type Body } from './fields.ts';
@@ -17,14 +17,13 @@ import { resolveSamplerOptions } from '../sample/options.ts';
 /** POST /completion, llama-server's own: one prompt, `n_predict`, `n_probs`, `grammar`, `json_schema`. */
 export async function completion(context: Context, body: Body): Promise<Response> {
   const [given] = inputsField(body, 'prompt', 1);
-  return complete(context, body, await promptOf(context, given));
+  return complete(context, body, await preparedPrompt(context, given));
 }
 
 /** Continues a prompt as /completion's options say. */
 export async function complete(context: Context, body: Body, prompt: Prompt): Promise<Response> {
   const { backend, signal } = context;
   checkFields(NATIVE_REFUSALS, body);
-  const stream = booleanField(body, 'stream') ?? false;
   const nProbs = numberField(body, 'n_probs', { least: 0, most: 100, integer: true }) ?? 0;
   const shared = textOptions(context, body);
   const nPredict = lengthField(body, 'n_predict', 'max_tokens') ?? shared.maxTokens ?? -1;
@@ -60,8 +59,9 @@ export async function complete(context: Context, body: Body, prompt: Prompt): Pr
     timings: timings(result),
   });
 
-  async function* chunks(): AsyncGenerator<object | string, void> {
+  async function* events(place: Promise<unknown>): AsyncGenerator<object | string, void> {
     let predicted = 0;
+    await place;
     const result = yield* mapped(runText(context, usage, 0, prompt.ids, options), (part) => {
       const { id, text } = part;
       if (id >= 0) predicted++;
@@ -91,7 +91,7 @@ export async function complete(context: Context, body: Body, prompt: Prompt): Pr
     return { ...last(result, result.text), ...(withTokens ? { tokens: result.ids } : {}), ...probabilities(list) };
   }
 
-  return answer(context, stream, chunks, whole);
+  return answer(context, { body, generations: [[prompt.ids, options]], events, whole });
 }
 
 const utf8 = new TextDecoder('utf-8', { fatal: true, ignoreBOM: true });

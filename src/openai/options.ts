@@ -30,8 +30,10 @@ export interface HandlerOptions {
   maxMessages?: number;
   /** Milliseconds for a request body to arrive. Default 30 s. Timers end at 2^31 - 1 (25 days): more means that, here and below. */
   bodyTimeoutMs?: number;
-  /** Milliseconds for an answer, waiting included; 0 for no limit. Default 10 min. */
+  /** Milliseconds for an answer, waiting included; 0 for no limit. Default 1 h: a slow machine may read a long prompt for a good part of it. */
   timeoutMs?: number;
+  /** Milliseconds of silence before a stream pings, by a comment or as its protocol has it; 0: never. A request's `sse_ping_interval` (seconds) goes first. Default 30 s. */
+  ssePingMs?: number;
   /** Requests that wait for a place at most; more get 429. Default 64. */
   maxQueue?: number;
   /** Refuse (404) requests that name another model. Default false: one model is served, whatever its name. */
@@ -67,6 +69,8 @@ export interface HandlerOptions {
   page?: string;
   /** What is served to GET where no endpoint is, by its path (decoded, from a slash on); undefined: nothing there. No key is needed, as for `page`. */
   files?: (path: string) => Promise<Response | undefined>;
+  /** Aborts: the server stops. Answers that have not ended end with an error, streams with that of their protocol. Batches end by their own close(). */
+  signal?: AbortSignal;
   /** Called once per request, when its answer is complete or given up. */
   onAccess?: (access: Access) => void;
   /** Called with failures of the server itself (status 500 and above), which clients are told little about. */
@@ -101,7 +105,8 @@ const LIMITS = {
   maxTextChars: 2 ** 20,
   maxMessages: 4096,
   bodyTimeoutMs: 30_000,
-  timeoutMs: 600_000,
+  timeoutMs: 3_600_000,
+  ssePingMs: 30_000,
   maxQueue: 64,
 };
 

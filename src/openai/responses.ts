@@ -2,7 +2,7 @@
 import { isRecord } from '../chat/json.ts';
 import type { ChatMessage, ChatPart, ChatToolCall } from '../chat/messages.ts';
 import type { ChatOptions } from '../chat/options.ts';
-import type { ChatOutcome, ChatStep } from '../chat/run.ts';
+import { generationOf, type ChatOutcome, type ChatStep } from '../chat/run.ts';
 import { createBlocks, type Block, type Blocks, type BlockWriter } from './blocks.ts';
 import { countPrompt, prepared, conversationOptions, refusalText, runChoice } from './chat.ts';
 import { answer, answerId, createUsage, drained, mapped, type Context } from './context.ts';
@@ -15,7 +15,6 @@ import { formatOf, setFormat, textOptions } from './sampling.ts';
 
 /** POST /v1/responses. */
 export async function responses(context: Context, body: Body): Promise<Response> {
-  const stream = booleanField(body, 'stream') ?? false;
   const { nameOf, ...request } = responseRequest(context, body);
   const chat = await prepared(context, request, 'input');
   const usage = createUsage(context.metrics);
@@ -66,19 +65,14 @@ export async function responses(context: Context, body: Body): Promise<Response>
   let sequence = 0;
   const event = (type: string, fields: object): object => ({ type, sequence_number: sequence++, ...fields });
 
-  async function* events(): AsyncGenerator<object, void> {
+  async function* events(place: Promise<unknown>): AsyncGenerator<object, void> {
     const items = createItems(nameOf);
     const blocks = createBlocks(itemWriter(items, event, nameOf));
-    let begun = false;
-    const begin = (): object[] => {
-      if (begun) return [];
-      begun = true;
-      const response = { ...head, status: 'in_progress', incomplete_details: null, output: [], usage: null };
-      return ['response.created', 'response.in_progress'].map((type) => event(type, { response }));
-    };
-    // Until the first token a failure can still be answered with its own HTTP status.
-    const outcome = yield* mapped(runChoice(context, usage, chat), (step) => [...begin(), ...take(blocks, step)]);
-    yield* begin();
+    const response = { ...head, status: 'in_progress', incomplete_details: null, output: [], usage: null };
+    yield event('response.created', { response });
+    yield event('response.in_progress', { response });
+    await place;
+    const outcome = yield* mapped(runChoice(context, usage, chat), (step) => take(blocks, step));
     yield* blocks.end();
     const cut = outcome.finishReason === 'length';
     yield event(cut ? 'response.incomplete' : 'response.completed', { response: ended(blocks.all.map(items), outcome) });
@@ -90,13 +84,18 @@ export async function responses(context: Context, body: Body): Promise<Response>
     return ended(blocks.all.map(createItems(nameOf)), outcome);
   }
 
-  // Clients look for `error`, the documentation has its fields beside the type.
-  const failed = (failure: HttpError): object => {
-    const { error } = errorBody(failure);
-    return { ...event('error', { code: error.code, message: error.message, param: error.param }), error };
-  };
-  return answer(context, stream, events, whole, failed);
+  const generations = [[chat.promptIds, generationOf(context.backend, chat).options]] as const;
+  return answer(context, { body, generations, events, whole, streamError: (failure) => errorEvent(failure, sequence++) });
 }
+
+/** A failure as an event. Clients look for `error`, the documentation has its fields beside the type. */
+function errorEvent(failure: HttpError, sequence_number: number): object {
+  const { error } = errorBody(failure);
+  return { type: 'error', sequence_number, code: error.code, message: error.message, param: error.param, error };
+}
+
+/** A stream that fails before it has begun. */
+export const RESPONSES_STREAM = { streamError: (failure: HttpError): object => errorEvent(failure, 0) };
 
 /** POST /v1/responses/input_tokens. */
 export async function responseInputTokens(context: Context, body: Body): Promise<Response> {

@@ -28,6 +28,10 @@ export function scriptedBackend(
   const seen: ScriptedBackend['seen'] = { now: 0, most: 0, aborted: 0, options: [] };
   const text = (ids: Iterable<number>): string => new TextDecoder().decode(Uint8Array.from([...ids].filter((id) => id < bos)));
 
+  const check = (given: GenerateOptions): void => {
+    if (given.grammar === 'bad') throw new QuantletError('ERR_GRAMMAR', 'line 1, column 1: expected a rule');
+  };
+
   async function* run(
     ids: readonly number[],
     given: GenerateOptions,
@@ -41,7 +45,7 @@ export function scriptedBackend(
     let stopText: string | undefined;
     let complete = false;
     try {
-      if (given.grammar === 'bad') throw new QuantletError('ERR_GRAMMAR', 'line 1, column 1: expected a rule');
+      check(given);
       const stop = createStopMatcher([given.stop ?? []].flat());
       const decoder = new TextDecoder();
       const bytes = encoder.encode(script(text(ids), given));
@@ -100,6 +104,7 @@ export function scriptedBackend(
       const result = new Promise<GenerationResult>((resolve) => (settle = resolve));
       return { [Symbol.asyncIterator]: () => run(ids, given, settle), result: () => result };
     },
+    checkGenerate: async (_, given) => check(given),
     embed: (inputs) =>
       Promise.resolve(inputs.map((input) => Float32Array.of(typeof input === 'string' ? input.length : input[0], 3, 4, 0.1))),
     rank: (query, documents) =>

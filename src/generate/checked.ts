@@ -1,0 +1,120 @@
+/** A generation's prompt and options, looked into before anything waits or is computed. */
+import type { ModelInternals } from '../engine/model-internals.ts';
+import { QuantletError, typeName } from '../errors.ts';
+import type { Grammar } from '../grammar/grammar.ts';
+import { internal, KIND, oneOf, or, resolveOptions, type Kind, type Kinds } from '../options.ts';
+import { SAMPLER_DEFAULTS, type SamplerOptions } from '../sample/options.ts';
+import { createSampler, type Sampler, type TokenConstraint } from '../sample/sampler.ts';
+import { createSpanBudget } from '../sample/span-budget.ts';
+import type { GenerateOptions } from './generate.ts';
+
+const countOr = (what: string): Kind => ({
+  is: (v) => v === Infinity || v === -1 || (Number.isSafeInteger(v) && (v as number) >= 0),
+  expected: `a whole number from 0, or -1 for ${what}`,
+});
+/** Every option of generate; those of the sampler, of grammars and of speculation are looked into where they are used. */
+export const GENERATE_OPTIONS = {
+  ...(Object.fromEntries<Kind>(Object.keys(SAMPLER_DEFAULTS).map((name) => [name, KIND.any])) as Record<keyof SamplerOptions, Kind>),
+  grammar: KIND.any,
+  responseFormat: KIND.any,
+  maxTokens: or(countOr('no limit'), Infinity),
+  stop: or(KIND.any, [] as readonly string[]),
+  signal: KIND.signal,
+  parseSpecial: or(KIND.boolean, true),
+  ignoreEos: or(KIND.boolean, false),
+  logprobs: or(countOr('none'), -1),
+  special: or(KIND.boolean, false),
+  onContextFull: or(oneOf('error', 'shift', 'truncate-middle'), 'error'),
+  keep: or(countOr('all'), 0),
+  speculation: KIND.any,
+  spanBudget: internal(KIND.object),
+} satisfies Kinds<GenerateOptions>;
+
+/** What a prompt and options come to, before a grammar is known. @throws ERR_DISPOSED, signal.reason, ERR_INVALID_ARGUMENT, ERR_CONTEXT_FULL */
+export function checked(
+  { engine, tokenizer, assertUsable }: ModelInternals,
+  prompt: string | readonly number[],
+  asked: GenerateOptions | undefined,
+) {
+  const options = resolveOptions<GenerateOptions, typeof GENERATE_OPTIONS>('generate', asked, GENERATE_OPTIONS);
+  assertUsable();
+  options.signal?.throwIfAborted();
+  const { contextLength } = engine;
+  const allIds =
+    typeof prompt === 'string'
+      ? tokenizer.encode(prompt, { parseSpecial: options.parseSpecial })
+      : checkIds('the prompt', prompt, tokenizer.nVocab);
+  if (allIds.length === 0)
+    throw new QuantletError('ERR_INVALID_ARGUMENT', 'the prompt has no tokens and the model adds none; give at least one');
+  const maxTokens = options.maxTokens === -1 ? Infinity : options.maxTokens;
+  const shifts = options.onContextFull === 'shift';
+  const start = engine.hparams.decoder && startOf({ engine, tokenizer });
+  const begun = Number(start !== undefined || allIds[0] === tokenizer.special.bos);
+  const keep = Math.min(options.keep === -1 ? allIds.length : options.keep + begun, contextLength >> 1);
+  // What an encoder reads takes no room from the text.
+  const most = start === undefined ? contextLength - reserved(maxTokens, contextLength) : contextLength;
+  const fits = options.onContextFull === 'error' || allIds.length <= (shifts ? contextLength : most);
+  const promptIds = fits ? allIds : withoutMiddle(allIds, shifts ? keep : most >> 1, most);
+  if (promptIds.length > contextLength)
+    throw new QuantletError(
+      'ERR_CONTEXT_FULL',
+      `the prompt has ${promptIds.length} tokens, the context ${contextLength}; shorten the prompt or load the model with a larger contextLength (it was trained for ${engine.hparams.nCtxTrain})`,
+    );
+  return { options, promptIds, maxTokens, shifts, start, keep };
+}
+
+/** The sampler that options ask for. @throws ERR_INVALID_ARGUMENT */
+export function samplerOf(
+  { engine, tokenizer, samplerDefaults }: ModelInternals,
+  options: Pick<GenerateOptions, keyof SamplerOptions | 'spanBudget'>,
+  grammar: Grammar | undefined,
+): Sampler {
+  const rules: TokenConstraint | undefined =
+    grammar ?? (options.spanBudget && createSpanBudget(options.spanBudget, (id) => tokenizer.pieceBytes(id, true)));
+  return createSampler(options, engine.hparams.nVocab, {
+    ...(rules ? { grammar: rules } : {}),
+    pieceBytes: (id) => tokenizer.pieceBytes(id),
+    defaults: samplerDefaults,
+    suppressed: tokenizer.suppressed,
+  });
+}
+
+/** Finds all that is wrong with a generation before anything is computed. @throws as createGeneration's result does */
+export async function checkGeneration(model: ModelInternals, prompt: readonly number[], asked: GenerateOptions): Promise<void> {
+  const { options } = checked(model, prompt, asked);
+  samplerOf(model, options, await model.constraint(options, options.signal));
+}
+
+/** What a decoder begins with. @throws ERR_MISSING_METADATA, ERR_GGUF_INVALID */
+function startOf({ engine, tokenizer }: Pick<ModelInternals, 'engine' | 'tokenizer'>): number {
+  const { arch, decoder, nVocab } = engine.hparams;
+  const key = `${arch}.decoder_start_token_id`;
+  const start = decoder?.start ?? tokenizer.special.bos;
+  if (start === undefined)
+    throw new QuantletError(
+      'ERR_MISSING_METADATA',
+      `the model's metadata has neither "${key}" nor a bos, with which its decoder would begin`,
+    );
+  if (start >= nVocab)
+    throw new QuantletError('ERR_GGUF_INVALID', `metadata "${key}" is ${start}, outside the vocabulary of ${nVocab}: the file is damaged`);
+  return start;
+}
+
+/** @throws ERR_INVALID_ARGUMENT where `what` is no list of token ids of the vocabulary */
+export function checkIds(what: string, ids: readonly number[], nVocab: number): readonly number[] {
+  if (!Array.isArray(ids))
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} is ${typeName(ids)}; expected a text or an array of token ids`);
+  const bad = ids.findIndex((id) => !Number.isInteger(id) || id < 0 || id >= nVocab);
+  if (bad >= 0)
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} has the id ${ids[bad]} at ${bad}, outside the vocabulary of ${nVocab}`);
+  return ids;
+}
+
+/** Tokens that a text has room for where its prompt is cut: as many as are asked for, a quarter of the context at most. */
+export const reserved = (maxTokens: number, contextLength: number): number => Math.max(1, Math.min(maxTokens, contextLength >> 2));
+
+/** The first `keep` tokens and the last ones, so that `n` are left. */
+export const withoutMiddle = (ids: readonly number[], keep: number, n: number): number[] => [
+  ...ids.slice(0, keep),
+  ...ids.slice(ids.length - (n - keep)),
+];
