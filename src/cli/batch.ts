@@ -50,6 +50,7 @@ const KEYS = [
 
 export const batch: Command = {
   name: 'batch',
+  works: true,
   synopsis: '-i FILE -o FILE [--errors FILE] [--shard I/N] [--resume] [flags]',
   summary: "answer a file of requests, OpenAI's batch lines",
   flags: KEYS,
@@ -204,7 +205,14 @@ interface Sink {
 
 const stdoutSink: Sink = {
   begin: () => Promise.resolve(),
-  write: (line) => new Promise((resolve, reject) => process.stdout.write(line, (error) => (error ? reject(error) : resolve()))),
+  write: (line) =>
+    new Promise((resolve, reject) =>
+      process.stdout.write(line, (cause) =>
+        cause
+          ? reject(new QuantletError('ERR_IO', `cannot write to standard output: ${cause.message}; lines are left`, { cause }))
+          : resolve(),
+      ),
+    ),
   close: () => Promise.resolve(),
 };
 

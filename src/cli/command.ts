@@ -30,6 +30,8 @@ export interface Command {
   readonly examples: readonly string[];
   /** What it takes besides flags, where that is one of a few words and no file. */
   readonly words?: readonly string[];
+  /** It makes files or serves, and goes on when nobody reads what it prints. */
+  readonly works?: true;
   /** More of the help, between the flags and the examples. */
   readonly notes?: string;
   /** Resolves to the exit code; an abort of the signal is Ctrl-C. */

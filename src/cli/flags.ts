@@ -19,6 +19,8 @@ export interface Flag {
   readonly choices?: readonly string[];
   /** Spellings that turn a switch off: `--no-escape`. */
   readonly off?: readonly string[];
+  /** A number of threads: below 1 it is left out, which is all cores, as in llama.cpp. */
+  readonly cores?: true;
 }
 
 const flag = <T extends Flag['type']>(
@@ -66,6 +68,7 @@ export const METADATA_FLAGS = [
 const sampling = <O extends keyof SamplerOptions, F extends Flag>(sampler: O, f: F): F & { readonly sampler: O } => ({ ...f, sampler });
 /** A flag that some code reads and makes an option of that name: messages about the option are then about the flag. */
 const named = <F extends Flag>(option: string, f: F): F & { readonly option: string } => ({ ...f, option });
+const cores = <F extends Flag>(f: F): F & { readonly cores: true } => ({ ...f, cores: true });
 /** A flag that sets an option of loadModel, as it is. */
 const loading = <O extends keyof LoadOptions, F extends Flag>(load: O, f: F): F & { readonly load: O } => ({ ...f, load });
 
@@ -100,13 +103,9 @@ export const FLAGS = {
       'at most this many new tokens; -1 and -2: until the model ends or the context is full',
     ),
   ),
-  threads: loading('threads', flag('threads', '-t', 'integer', 'N', 'threads; default: all cores this process may use')),
-  threadsBatch: flag(
-    'threads-batch',
-    '-tb',
-    'integer',
-    'N',
-    'the same as -t, which takes precedence: prompts and generation share threads',
+  threads: loading('threads', cores(flag('threads', '-t', 'integer', 'N', 'threads; -1, the default: all cores this process may use'))),
+  threadsBatch: cores(
+    flag('threads-batch', '-tb', 'integer', 'N', 'the same as -t, which takes precedence: prompts and generation share threads'),
   ),
   ctx: loading('contextLength', flag('ctx-size', '-c', 'integer', 'N', 'tokens of context; 0: what the model was trained for')),
   batch: loading(
@@ -197,7 +196,9 @@ export const FLAGS = {
   draftMax: flag('spec-draft-n-max', '', 'integer', 'N', 'at most this many tokens from the draft model (3)'),
   draftMin: flag('spec-draft-n-min', '', 'integer', 'N', 'ignore shorter drafts of the draft model (0)'),
   draftPMin: flag('spec-draft-p-min', '--draft-p-min', 'number', 'P', 'the draft model stops at a token less probable than P (0)'),
-  draftThreads: flag('spec-draft-threads', '-td --threads-draft', 'integer', 'N', 'threads of the draft model; default: as many as -t'),
+  draftThreads: cores(
+    flag('spec-draft-threads', '-td --threads-draft', 'integer', 'N', 'threads of the draft model; default: as many as -t'),
+  ),
   draftCacheTypeK: flag(
     'spec-draft-type-k',
     '-ctkd --cache-type-k-draft',
@@ -494,8 +495,19 @@ export const FLAGS = {
   alias: flag('alias', '-a', 'string', 'NAME', "the model's name in lists and answers; default: its file's"),
   apiKey: flag('api-key', '', 'strings', 'KEY', 'a key that clients must send; may be given several times (LLAMA_API_KEY)'),
   apiKeyFile: flag('api-key-file', '', 'string', 'FILE', 'keys, one per line'),
-  cors: flag('cors', '', 'strings', 'ORIGIN', 'pages of this origin may read answers; *: all; may be given several times'),
-  timeout: flag('timeout', '-to', 'integer', 'SECONDS', 'at most this long for an answer, waiting included; 0: no limit (600)'),
+  cors: flag(
+    'cors',
+    '--cors-origins',
+    'strings',
+    'ORIGIN',
+    'pages of these origins may read answers: a list with commas, or given several times; localhost: those of this machine, at any port; *: all; none (localhost)',
+  ),
+  timeout: flag('timeout', '-to', 'integer', 'SECONDS', 'give up a client that sends or takes nothing for this time; 0: never (60)'),
+  answerTimeout: named(
+    'timeoutMs',
+    flag('answer-timeout', '', 'integer', 'SECONDS', 'at most this long for a whole answer, waiting included; 0: no limit (3600)'),
+  ),
+  ssePingInterval: flag('sse-ping-interval', '', 'integer', 'SECONDS', 'ping in streams that are silent for this time; -1: never (30)'),
   maxQueue: flag('max-queue', '', 'integer', 'N', 'at most this many requests wait; more get status 429 (64)'),
   maxBody: flag('max-body', '', 'integer', 'BYTES', 'largest size of a request (10485760)'),
   maxBuffered: flag(

@@ -41,11 +41,14 @@ async function main(argv: readonly string[]): Promise<number> {
     return 0;
   }
   if (rest.includes('--version')) return main(['--version']);
+  prints = !command.works;
   takeProcess();
   enableRelaxedSimd();
   return command.run(rest, interrupt.signal);
 }
 
+/** Codes of a pipe or terminal that is closed at its other end; EOF is Windows'. */
+const GONE = ['EPIPE', 'EIO', 'EOF', 'ECONNRESET', 'ERR_STREAM_DESTROYED'];
 const interrupt = new AbortController();
 /** Exit codes of signals that ask for an end: Ctrl-C, a terminal that is closed, and Windows' Ctrl-Break. */
 const ENDS = { SIGINT: 130, SIGHUP: 129, SIGBREAK: 149 } as const;
@@ -57,10 +60,14 @@ for (const [name, code] of Object.entries(ENDS))
     exitCode = code;
     interrupt.abort(new DOMException('interrupted', 'AbortError'));
   });
+// Nobody reads what is said beside the work: no reason to end it.
+process.stderr.on('error', () => {});
+/** What the command prints is all that it makes. */
+let prints = true;
 process.stdout.on('error', (e: NodeJS.ErrnoException) => {
-  if (interrupt.signal.aborted) process.exit(exitCode); // a terminal that was closed takes nothing
-  // A reader that went away (quantlet ... | head) is no error of ours. Windows may call it EOF.
-  if (e.code === 'EPIPE' || e.code === 'EOF') process.exit(0);
+  if (interrupt.signal.aborted && prints) process.exit(exitCode); // a terminal that was closed takes nothing
+  // A reader that went away (quantlet ... | head) is no error of ours, and no reason to leave a file half written.
+  if (GONE.includes(e.code ?? '')) return prints ? process.exit(0) : undefined;
   process.stderr.write(`quantlet: cannot write the output: ${e.code === 'ENOSPC' ? 'there is no space left' : e.message} (ERR_IO)\n`);
   process.exit(1);
 });

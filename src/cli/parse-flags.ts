@@ -106,7 +106,10 @@ export function parseFlags<K extends FlagKey>(argv: readonly string[], keys: rea
     if (f.type === 'strings') values[key] = [...((before as string[] | undefined) ?? []), text];
     else if (f.type === 'integers')
       values[key] = [...((before as number[] | undefined) ?? []), ...text.split(',').flatMap((n) => range(f, n))];
-    else values[key] = convert(f, text);
+    else {
+      const one = convert(f, text);
+      if (!(f.cores && (one as number) < 1)) values[key] = one;
+    }
   }
   if (values.verbose) for (const note of notes) process.stderr.write(`quantlet: ${note}\n`);
   return { values: values as Values<K>, positionals };

@@ -57,6 +57,8 @@ const KEYS = [
   'apiKeyFile',
   'cors',
   'timeout',
+  'answerTimeout',
+  'ssePingInterval',
   'maxQueue',
   'maxBody',
   'maxBuffered',
@@ -102,11 +104,14 @@ type Flags = Values<(typeof KEYS)[number]>;
 const POOLINGS = ['mean', 'cls', 'last', 'rank'];
 /** Files may take longer to arrive than requests: the handler ends them where nothing comes. */
 const UPLOAD_SECONDS = 3600;
+/** Milliseconds for answers to say that they are cut short, when they have not ended by themselves. */
+const END_MS = 1000;
 /** A context nobody asked for: each of the parallel answers has one, and caches grow with it. */
 const CONTEXT = 4096;
 
 export const serve: Command = {
   name: 'serve',
+  works: true,
   llama: 'llama-server',
   synopsis: '[-m FILE] [--port N] [flags]',
   summary: 'answer over HTTP, as OpenAI and llama-server do',
@@ -120,7 +125,8 @@ export const serve: Command = {
   ],
   async run(argv, signal) {
     const values = parseOnlyFlags(argv, KEYS, 'give the model with -m', 'serve');
-    const options = await handlerOptions(values);
+    const cut = new AbortController();
+    const options = { ...(await handlerOptions(values)), signal: cut.signal };
     const stopping = new AbortController();
     const stop = (): void => stopping.abort(new DOMException('stopped', 'AbortError'));
     process.once('SIGTERM', stop);
@@ -130,7 +136,7 @@ export const serve: Command = {
     let handler = (_: Request): Promise<Response> =>
       Promise.resolve(errorResponse(new HttpError(503, 'Loading model', { code: 'unavailable', headers: { 'retry-after': '1' } })));
     let active = 0;
-    const listener = nodeListener((request) => handler(request));
+    const listener = nodeListener((request) => handler(request), { stallMs: stallMsOf(values) });
     const server = await serverOf(values, (request, response) => {
       active++;
       response.on('close', () => void active--);
@@ -157,9 +163,14 @@ export const serve: Command = {
           stopping.signal.aborted ? resolve() : stopping.signal.addEventListener('abort', () => resolve(), { once: true }),
         );
         server.close();
+        const idle = async (ms: number): Promise<void> => {
+          for (const end = Date.now() + ms; active > 0 && Date.now() < end;) await new Promise((resolve) => setTimeout(resolve, 20));
+        };
+        if (active > 0) process.stderr.write(`quantlet: ${waitingFor(active)}; a second Ctrl-C ends at once\n`);
         const drained = options.batches?.close(DRAIN_MS);
-        for (const end = Date.now() + DRAIN_MS; active > 0 && Date.now() < end;) await new Promise((resolve) => setTimeout(resolve, 20));
-        await drained;
+        await idle(DRAIN_MS);
+        cut.abort();
+        await Promise.all([drained, idle(END_MS)]);
         server.closeAllConnections();
       } finally {
         await models.dispose();
@@ -171,9 +182,25 @@ export const serve: Command = {
       server.close();
       server.closeAllConnections();
     }
-    return 0;
+    return signal.aborted ? 130 : 0;
   },
 };
+
+const waitingFor = (answers: number): string =>
+  `${answers === 1 ? 'one answer is' : `${answers} answers are`} under way and ${answers === 1 ? 'has' : 'have'} ${DRAIN_MS / 1000} s to end`;
+
+/** @throws ERR_USAGE */
+function stallMsOf({ timeout = 60 }: Flags): number {
+  if (timeout < 0) throw new QuantletError('ERR_USAGE', `--timeout is ${timeout}; expected a number of seconds, or 0 for no limit`);
+  return Math.min(timeout * 1000, 2 ** 31 - 1);
+}
+
+/** Origins as --cors gives them. */
+function corsOf({ cors = ['localhost'] }: Flags): NonNullable<HandlerOptions['cors']> {
+  const origins = cors.flatMap((list) => list.split(',')).map((origin) => origin.trim());
+  if (origins.includes('*')) return true;
+  return origins.filter((origin) => origin !== '' && origin !== 'none');
+}
 
 /** One model, which is there before anybody is answered, or several that are loaded on demand; and what is said of them when they are served. */
 async function modelsOf(
@@ -266,14 +293,14 @@ async function handlerOptions(values: Flags): Promise<HandlerOptions> {
   const keys = [...given.flatMap((key) => key.split(',')), ...file];
   if (values.apiKeyFile !== undefined && keys.length === 0)
     throw new QuantletError('ERR_USAGE', `${values.apiKeyFile} holds no key; expected one per line`);
-  const { cors, pooling, predict = -1, reasoningFormat, keep = 0 } = values;
+  const { pooling, reasoningFormat, keep = 0, ssePingInterval: ping } = values;
   if (pooling !== undefined && !POOLINGS.includes(pooling))
     throw new QuantletError(
       'ERR_USAGE',
       `--pooling is "${pooling}"; a server gives one vector for each text: expected ${POOLINGS.join(', ')}`,
     );
-  if (predict < -2)
-    throw new QuantletError('ERR_USAGE', `-n (maxTokens) is ${predict}; expected a whole number from 0 on, or -1 for no limit`);
+  if (ping !== undefined && ping < -1)
+    throw new QuantletError('ERR_USAGE', `--sse-ping-interval is ${ping}; expected a number of seconds, or -1 for no pings`);
   if (reasoningFormat === 'hidden')
     throw new QuantletError('ERR_USAGE', '--reasoning-format is "hidden", which is for a terminal; expected auto, deepseek or none');
   checkKeep(keep);
@@ -302,8 +329,9 @@ async function handlerOptions(values: Flags): Promise<HandlerOptions> {
     ...(values.apiPrefix !== undefined ? { apiPrefix: values.apiPrefix } : {}),
     ...(values.path !== undefined ? { files: await folderFiles(values.path) } : {}),
     ...(keys.length > 0 ? { apiKey: keys } : {}),
-    ...(cors ? { cors: cors.includes('*') ? true : cors } : {}),
-    ...(values.timeout !== undefined ? { timeoutMs: values.timeout * 1000 } : {}),
+    cors: corsOf(values),
+    ...(values.answerTimeout !== undefined ? { timeoutMs: values.answerTimeout * 1000 } : {}),
+    ...(ping !== undefined ? { ssePingMs: Math.max(0, ping) * 1000 } : {}),
     ...(values.maxQueue !== undefined ? { maxQueue: values.maxQueue } : {}),
     ...(values.maxBody !== undefined ? { maxBodyBytes: values.maxBody } : {}),
     ...(values.maxBuffered !== undefined ? { maxBufferedBytes: values.maxBuffered } : {}),

@@ -6,7 +6,7 @@ import { internal, KIND, oneOf, or, resolveOptions, type Kind, type Kinds } from
 import { SAMPLER_DEFAULTS, type SamplerOptions } from '../sample/options.ts';
 import { createSampler, type Sampler, type TokenConstraint } from '../sample/sampler.ts';
 import { createSpanBudget } from '../sample/span-budget.ts';
-import type { GenerateOptions } from './generate.ts';
+import type { GenerateOptions } from './options.ts';
 
 const countOr = (what: string): Kind => ({
   is: (v) => v === Infinity || v === -1 || (Number.isSafeInteger(v) && (v as number) >= 0),

@@ -1,45 +1,15 @@
 /** Prompt in, text out: the loop of sampling and decoding around the scheduler. */
 import { QuantletError } from '../errors.ts';
-import type { ConstraintOptions } from '../grammar/constraint.ts';
 import type { ModelInternals } from '../engine/model-internals.ts';
 import { isSame, type Slot } from '../engine/slots.ts';
-import type { GenerateSpeculation } from './draft/options.ts';
+import type { GenerateOptions } from './options.ts';
 import { logprobs, type Logprobs } from '../sample/logprobs.ts';
-import type { SamplerOptions } from '../sample/options.ts';
-import type { SpanBudget } from '../sample/span-budget.ts';
 import { checked, samplerOf, withoutMiddle } from './checked.ts';
 import { createStopMatcher } from './stop.ts';
 import { createStream, type Stream } from './stream.ts';
 import { createDetokenizer } from '../tokenize/stream.ts';
 
-export interface GenerateOptions extends SamplerOptions, ConstraintOptions {
-  /** New tokens at most; undefined or -1: until the model ends the text or the context is full. */
-  maxTokens?: number;
-  /** Texts that end the generation; they are not part of its text. */
-  stop?: string | readonly string[];
-  /** Ends the generation with signal.reason; the model is usable again. */
-  signal?: AbortSignal;
-  /** Read the text of control tokens (`<|im_start|>`) in the prompt as those tokens, as llama-completion does. Default true. */
-  parseSpecial?: boolean;
-  /** Go on after end-of-generation tokens. Default false. */
-  ignoreEos?: boolean;
-  /** Give each part, and the result, the log probability of each token and of this many most probable ones. Undefined: none. */
-  logprobs?: number;
-  /** Control tokens come out as text, except those that end it. Default false. */
-  special?: boolean;
-  /**
-   * Where prompt and text together outgrow the context. `error` (default): a prompt that does not fit, and a text that fills the context before maxTokens,
-   * end with ERR_CONTEXT_FULL. `shift`: the oldest half behind the first `keep` tokens is forgotten, the rest computed again, and the text goes on.
-   * `truncate-middle`: a prompt that is too long loses its middle, and the text ends where the context is full.
-   */
-  onContextFull?: 'error' | 'shift' | 'truncate-middle';
-  /** With `shift`: tokens of the prompt's beginning that are never forgotten, besides the one that begins a sequence; -1: all. Half of the context at most. Default 0. */
-  keep?: number;
-  /** Draft with fewer types or shorter than the model was loaded for, or not at all (false). Nothing but the speed depends on it. */
-  speculation?: GenerateSpeculation | false;
-  /** What chat makes of its reasoningBudget; not together with a grammar. @internal */
-  spanBudget?: SpanBudget;
-}
+export type { GenerateOptions };
 
 /** Why a text or an answer ended: by itself (its model, its grammar, or a text of `stop`), cut by maxTokens or the context, or in calls of tools. */
 export type FinishReason = 'stop' | 'length' | 'tool_calls';

@@ -6,7 +6,7 @@ import type { Context } from './context.ts';
 import { invalid, metadataField, stringField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { readForm } from './multipart.ts';
-import { decodedBody, givenKey, undecoded } from './request.ts';
+import { allowsOrigin, decodedBody, givenKey, undecoded } from './request.ts';
 
 /** Bytes of a form beside its file. */
 const FORM = 64 * 1024;
@@ -73,7 +73,7 @@ export async function uploadFile(context: Context): Promise<Response> {
 /** Pages of any origin may post forms without asking first: where a browser says whose page it is, that has to be one that may read answers. */
 function checkOrigin({ request, options: { cors = false } }: Context): void {
   const origin = request.headers.get('origin');
-  if (origin === null || cors === true || (cors && cors.includes(origin))) return;
+  if (origin === null || allowsOrigin(origin, cors)) return;
   if (URL.canParse(origin) && new URL(origin).host === request.headers.get('host')) return;
   throw new HttpError(403, `Pages of ${JSON.stringify(origin.slice(0, 80))} may not send files here. Allow them with cors (--cors).`, {
     code: 'origin_not_allowed',

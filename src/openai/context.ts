@@ -173,6 +173,7 @@ export async function answer(context: Context, { body, generations, events, whol
   const silence = pingMs(context, body);
   for (const [ids, options] of generations) await context.lane(async () => backend.checkGenerate?.(ids, options));
   const place = queue.enter(signal);
+  await Promise.race([place, undefined]); // where too many wait, it has been refused already
   const leave = (): void =>
     void place.then(
       (leave) => leave(),

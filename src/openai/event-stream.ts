@@ -1,7 +1,7 @@
 /** Answers as server-sent events: the header goes out at once, and pings while nothing else is to say. */
 import { numberField, type Body } from './fields.ts';
-import type { Context } from './context.ts';
 import { toHttpError, type HttpError } from './http-error.ts';
+import type { Limits } from './options.ts';
 
 /** Bytes of an answer that may wait for a slow reader before its generation pauses. */
 const BUFFERED = 256 * 1024;
@@ -32,9 +32,20 @@ export interface StreamProtocol {
 }
 
 /** Milliseconds of silence before a ping, as llama-server's `sse_ping_interval` (seconds) and the server's default say; 0: none. @throws HttpError 400 */
-export function pingMs({ limits }: Pick<Context, 'limits'>, body: Body): number {
+export function pingMs({ limits }: { readonly limits: Limits }, body: Body): number {
   const seconds = numberField(body, 'sse_ping_interval', { least: -1, most: MOST_SECONDS, integer: true });
   return seconds === undefined ? limits.ssePingMs : Math.min(MOST_MS, Math.max(0, seconds) * 1000);
+}
+
+/** What a stream needs of its request's Context. */
+interface StreamContext {
+  readonly signal: AbortSignal;
+  open: boolean;
+  errorBody(error: HttpError): object;
+  report(error: unknown): void;
+  abort(reason: unknown): void;
+  finish(status?: number): void;
+  atRest(): void;
 }
 
 const SILENCE = Symbol();
@@ -67,7 +78,7 @@ interface EventStreamOptions extends Required<StreamProtocol> {
 
 /** The events of a source as the body of a response. A failure becomes an error event, after which nothing follows. */
 export function eventStream(
-  context: Context,
+  context: StreamContext,
   source: AsyncGenerator<Event, void>,
   { ping, pingMs, streamError, leave }: EventStreamOptions,
 ): Response {
@@ -123,7 +134,7 @@ export function eventStream(
  * another), a stream that pings until it comes.
  */
 export async function promptly(
-  context: Context,
+  context: StreamContext,
   pingMs: number,
   response: Promise<Response>,
   { ping = COMMENT, streamError = context.errorBody }: StreamProtocol,

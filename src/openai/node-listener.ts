@@ -1,5 +1,6 @@
 /** node:http's requests and responses as Request and Response. Nothing of Node is imported: its objects come as arguments. */
 import { yieldToEventLoop } from '../threads/executor.ts';
+import { HttpError } from './http-error.ts';
 
 /** What is needed of node:http's IncomingMessage. */
 export interface NodeRequest {
@@ -35,8 +36,8 @@ const MAX_PIPELINED = 16;
 
 /**
  * A handler as the listener of node:http: `createServer(nodeListener(createHandler(model)))`. The request's signal aborts when the
- * client closes its connection; a client that reads slowly slows its generation, and nobody else's, and one that takes nothing for `stallMs` is
- * given up. Requests that come on one connection without waiting for answers are handled one after the other.
+ * client closes its connection; a client that reads slowly slows its generation, and nobody else's, and one that takes or sends
+ * nothing for `stallMs` (0: however long) is given up. Requests that come on one connection without waiting for answers are handled one after the other.
  */
 export function nodeListener(
   handler: (request: Request) => Promise<Response>,
@@ -73,7 +74,7 @@ async function answer(
   });
   let request: Request;
   try {
-    request = requestOf(incoming, gone.signal);
+    request = requestOf(incoming, gone.signal, stallMs);
   } catch {
     // A method that fetch forbids (TRACE), or headers that are none.
     outgoing.writeHead(400, ['content-type', 'application/json', 'connection', 'close']);
@@ -111,30 +112,51 @@ async function arrived(incoming: NodeRequest, gone: AbortSignal): Promise<boolea
   return over;
 }
 
-function requestOf(incoming: NodeRequest, signal: AbortSignal): Request {
+function requestOf(incoming: NodeRequest, signal: AbortSignal, stallMs: number): Request {
   const headers = new Headers();
   for (let i = 0; i < incoming.rawHeaders.length; i += 2) headers.append(incoming.rawHeaders[i], incoming.rawHeaders[i + 1]);
   const { method = 'GET', url = '/' } = incoming;
-  const init = { method, headers, signal, ...(withoutBody.includes(method) ? {} : { body: bodyOf(incoming), duplex: 'half' }) };
+  const init = { method, headers, signal, ...(withoutBody.includes(method) ? {} : { body: bodyOf(incoming, stallMs), duplex: 'half' }) };
   // The host is the client's word and nothing here depends on it.
   return new Request(`http://localhost${url.replace(/^\w+:\/\/[^/]*/, '').replace(/^(?!\/)/, '/')}`, init as RequestInit);
 }
 
+/** Calls back once nothing has happened for so many milliseconds (0: never); again() begins anew, end() ends it. */
+function stallTimer(ms: number, stalled: () => void): { again(): void; end(): void } {
+  let timer: ReturnType<typeof setTimeout> | undefined;
+  const end = (): void => clearTimeout(timer);
+  return {
+    again() {
+      end();
+      if (ms > 0) timer = setTimeout(stalled, ms);
+    },
+    end,
+  };
+}
+
 /** The body as it arrives, no faster than it is read. */
-function bodyOf(incoming: NodeRequest): ReadableStream<Uint8Array> {
+function bodyOf(incoming: NodeRequest, stallMs: number): ReadableStream<Uint8Array> {
   let over = false;
+  let stall = (): void => {};
+  const silence = stallTimer(stallMs, () => stall());
   return new ReadableStream<Uint8Array>(
     {
       start(controller) {
         const end = (finish: () => void) => (): void => {
           if (over) return;
           over = true;
+          silence.end();
           finish();
         };
+        stall = end(() => controller.error(new HttpError(408, `Nothing of the body arrived for ${stallMs} ms.`, { code: 'timeout' })));
+        silence.again();
         incoming.on('data', (chunk) => {
           if (over) return;
+          silence.again();
           controller.enqueue(chunk);
-          if ((controller.desiredSize ?? 0) <= 0) incoming.pause();
+          if ((controller.desiredSize ?? 0) > 0) return;
+          silence.end();
+          incoming.pause();
         });
         incoming.on(
           'end',
@@ -147,10 +169,14 @@ function bodyOf(incoming: NodeRequest): ReadableStream<Uint8Array> {
             end(() => controller.error(new DOMException('The client closed the connection.', 'AbortError'))),
           );
       },
-      pull: () => void incoming.resume(),
+      pull() {
+        if (!over) silence.again();
+        incoming.resume();
+      },
       cancel() {
         // The rest is let through to nowhere, so that the client gets to read why.
         over = true;
+        silence.end();
         incoming.resume();
       },
     },
@@ -168,14 +194,15 @@ async function pump(body: ReadableStream<Uint8Array>, outgoing: NodeResponse, st
     wake();
     void reader.cancel().catch(() => undefined);
   });
+  const stalled = stallTimer(stallMs, () => outgoing.destroy());
   if (outgoing.destroyed) await reader.cancel();
   for (;;) {
     const { done, value } = await reader.read();
     if (done || outgoing.destroyed) return;
     if (outgoing.write(value)) continue;
     // A client that has gone without a word, or never reads, would keep its connection and what waits for it for ever.
-    const stalled = setTimeout(() => outgoing.destroy(), stallMs);
+    stalled.again();
     await new Promise<void>((resolve) => (wake = resolve));
-    clearTimeout(stalled);
+    stalled.end();
   }
 }

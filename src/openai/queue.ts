@@ -6,9 +6,9 @@ export interface Queue {
   readonly running: number;
   readonly waiting: number;
   /**
-   * Waits for a place; call the result once when done. Rejects with the signal's reason.
+   * Waits for a place; call the result once when done.
    * @param giveWay work that nobody waits for: it comes after all that has none, and this is called when its place is wanted
-   * @throws HttpError 429 at once if too many wait already; the reason of a signal that has aborted before
+   * @throws HttpError 429 where too many wait already; the signal's reason
    */
   enter(signal: AbortSignal, giveWay?: () => void): Promise<() => void>;
 }
@@ -42,11 +42,11 @@ export function createQueue(parallel: number, maxWaiting: number): Queue {
     get waiting() {
       return waiting.length + behind.length;
     },
-    enter(signal, giveWay) {
+    async enter(signal, giveWay) {
       signal.throwIfAborted();
       if (running < parallel) {
         running++;
-        return Promise.resolve(take(giveWay));
+        return take(giveWay);
       }
       if (!giveWay && waiting.length >= maxWaiting) {
         const seconds = String(Math.min(60, 1 + Math.ceil(waiting.length / parallel)));

@@ -6,6 +6,8 @@ import type { Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { BYTES_OF_ELEMENT, createJsonGauge } from './json-body.ts';
 
+type Cors = boolean | readonly string[];
+
 export interface BodyLimits {
   readonly maxBodyBytes: number;
   readonly maxTextChars: number;
@@ -19,18 +21,22 @@ const BLOCK = 64 * 1024;
 /** A body that arrives in very many small chunks leaves a turn to others after so many milliseconds. */
 const SLICE_MS = 2;
 
+/** Browsers say where a request of a page comes from: by Origin for what is posted, and by Sec-Fetch-Site. */
+const isOfPage = ({ headers }: Request): boolean => headers.has('origin') || headers.has('sec-fetch-site');
+
 /**
  * Reads a JSON object (a list as its `items`), without keeping more of it than the limits say. A compressed body is measured as it comes out.
- * @throws HttpError 400, 408, 413, 415 where it does not say that it is JSON, 503 where too many bytes wait already
+ * @throws HttpError 400, 408, 413, 415 if a page sends it and does not say that it is JSON, 503 where too many bytes wait already
  */
 export async function readBody(
   request: Request,
   { maxBodyBytes: limit, maxTextChars, bodyTimeoutMs: timeoutMs, hold }: BodyLimits,
   list = false,
 ): Promise<Body> {
-  // Pages of any origin may post forms and plain text to a server on this machine; for JSON their browser asks first.
+  // Pages of any origin may post forms and plain text to a server on this machine; for JSON their browser asks first. Programs often
+  // name no type, or as curl does that of a form.
   const type = request.headers.get('content-type');
-  if (!/^application\/(?:[\w.+-]*\+)?json\s*(?:;|$)/i.test(type ?? ''))
+  if (isOfPage(request) && !/^application\/(?:[\w.+-]*\+)?json\s*(?:;|$)/i.test(type ?? ''))
     throw new HttpError(
       415,
       `The body is ${type === null ? 'of no content-type' : JSON.stringify(type.slice(0, 80))}; expected "content-type: application/json".`,
@@ -217,11 +223,18 @@ export function checkKey(request: Request, keys: readonly string[]): void {
     });
 }
 
-/** Headers of cross-origin answers for this request's origin; `allowed` is true for every origin. */
-export function corsHeaders(request: Request, allowed: boolean | readonly string[]): Record<string, string> {
+/** An origin of this machine, at any port. */
+const isLocal = (origin: string): boolean => URL.canParse(origin) && LOOPBACK_HOSTS.includes(new URL(origin).hostname);
+
+/** May pages of this origin read answers? `allowed` is true for every origin; `localhost` among them is every origin of this machine. */
+export const allowsOrigin = (origin: string, allowed: Cors): boolean =>
+  allowed === true || (allowed !== false && (allowed.includes(origin) || (allowed.includes('localhost') && isLocal(origin))));
+
+/** Headers of cross-origin answers for this request's origin. */
+export function corsHeaders(request: Request, allowed: Cors): Record<string, string> {
   const origin = request.headers.get('origin');
   if (allowed === false || origin === null) return {};
-  if (allowed !== true && !allowed.includes(origin)) return { vary: 'origin' };
+  if (!allowsOrigin(origin, allowed)) return { vary: 'origin' };
   return {
     'access-control-allow-origin': allowed === true ? '*' : origin,
     vary: 'origin',
@@ -232,7 +245,7 @@ export function corsHeaders(request: Request, allowed: boolean | readonly string
 /** Characters of the list of headers that a browser asks to send. */
 const MAX_ASKED = 2000;
 
-export function preflight(request: Request, allowed: boolean | readonly string[]): Response {
+export function preflight(request: Request, allowed: Cors): Response {
   // The official clients send a dozen headers of their own; none means anything here, and a page that may ask may name itself.
   const asked = request.headers.get('access-control-request-headers') ?? '';
   return new Response(null, {

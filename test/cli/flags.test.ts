@@ -1171,13 +1171,31 @@ describe('serve', () => {
       expect(await Promise.all(['a', 'b', 'c', 'd', 'e'].map(status))).toEqual([200, 200, 200, 200, 401]);
     }),
   );
-  effect(serve, ['cors'], 'pages of that origin alone', () =>
-    served(['--cors', 'https://a.example'], async (url) => {
-      const allowed = async (origin: string): Promise<string | null> =>
-        (await fetch(`${url}/health`, { headers: { origin } })).headers.get('access-control-allow-origin');
-      expect([await allowed('https://a.example'), await allowed('https://b.example')]).toEqual(['https://a.example', null]);
-    }),
-  );
+  effect(serve, ['cors'], 'pages of those origins alone; by default those of this machine', async () => {
+    const asking = [
+      'http://localhost:5173',
+      'https://127.0.0.1',
+      'http://[::1]:80',
+      'http://localhost.example',
+      'null',
+      'https://a.example',
+      'https://b.example',
+    ];
+    const allowed = (...args: Args): Promise<unknown[]> =>
+      served(args, async (url) => {
+        const answer = async (origin: string): Promise<string | null> =>
+          (await fetch(`${url}/health`, { headers: { origin } })).headers.get('access-control-allow-origin');
+        const answers = await Promise.all(asking.map(answer));
+        return answers.flatMap((answer, i) =>
+          answer === null ? [] : [answer === '*' ? '*' : asking.indexOf(answer) === i ? i : 'another'],
+        );
+      });
+    expect(await allowed()).toEqual([0, 1, 2]);
+    expect(await allowed('--cors', 'https://a.example')).toEqual([5]);
+    expect(await allowed('--cors-origins', 'https://a.example, https://b.example', '--cors', 'localhost')).toEqual([0, 1, 2, 5, 6]);
+    expect(await allowed('--cors', 'none')).toEqual([]);
+    expect(await allowed('--cors', '*')).toEqual(['*', '*', '*', '*', '*', '*', '*']);
+  });
   effect(serve, ['maxBody', 'maxText', 'maxMessages'], 'what is larger gets 413', async () => {
     const status = (args: Args, body: unknown): Promise<number> =>
       served(args, async (url) => (await post(url, '/v1/chat/completions', body)).status);
@@ -1200,8 +1218,34 @@ describe('serve', () => {
       expect(new Set(answers.map((a) => a.status))).toEqual(new Set([200, 429]));
     }),
   );
-  effect(serve, ['bodyTimeout', 'timeout'], 'a request and an answer take so long at most', async () => {
+  effect(serve, ['ssePingInterval'], 'so long is a stream silent', async () => {
+    // 16,000 tokens take longer than a second anywhere.
+    const long = writeTo(folder, 'long.gguf', await patchedLlama({ metadata: { 'llama.context_length': 16384 } }));
+    const begins = (...args: Args): Promise<string> =>
+      served(
+        ['-m', long, '-c', 16384, ...args],
+        async (url) => {
+          const leaving = new AbortController();
+          const { signal } = leaving;
+          const body = JSON.stringify({ prompt: 'the cat '.repeat(4000), n_predict: 1, stream: true });
+          const response = await fetch(`${url}/completion`, {
+            method: 'POST',
+            headers: { 'content-type': 'application/json' },
+            body,
+            signal,
+          });
+          const { value } = await response.body!.getReader().read();
+          leaving.abort();
+          return new TextDecoder().decode(value);
+        },
+        without(BASE.serve, '-m'),
+      );
+    expect(await begins('--sse-ping-interval', 1)).toBe(':\n\n');
+    expect(await begins('--sse-ping-interval', -1)).toMatch(/^data: /);
+  });
+  effect(serve, ['bodyTimeout', 'timeout', 'answerTimeout'], 'a request, a part of it and an answer take so long at most', async () => {
     expect(await served(['--body-timeout', 1], bodyless)).toMatch(/^HTTP\/1.1 408 [^]*did not arrive in 1000 ms/);
+    expect(await served(['-to', 1], bodyless)).toMatch(/^HTTP\/1.1 408 [^]*Nothing of the body arrived for 1000 ms/);
     // Node has a limit of its own, which must not come first.
     let nodesLimit = 0;
     const look = (message: unknown): void => void (nodesLimit = (message as { server: Server }).server.requestTimeout);
@@ -1212,7 +1256,7 @@ describe('serve', () => {
     // 16,000 tokens take longer than a second anywhere.
     const long = writeTo(folder, 'long.gguf', await patchedLlama({ metadata: { 'llama.context_length': 16384 } }));
     const status = await served(
-      ['-m', long, '-c', 16384, '-to', 1],
+      ['-m', long, '-c', 16384, '--answer-timeout', 1],
       async (url) => (await post(url, '/completion', { prompt: 'a', ignore_eos: true })).status,
       without(BASE.serve, '-m'),
     );
@@ -1612,10 +1656,7 @@ describe('values that make no sense', () => {
     hf: [['repo', /repo/]],
     hfFile: [['../x.gguf', /-hf|takes one file/]],
     file: [[missing, /none/]],
-    threads: [
-      ['0', range('threads')],
-      ['-1', range('threads')],
-    ],
+    threads: [['x', /"x"; expected a whole number/]],
     ctx: [['-1', /(contextLength|-c) is -1/]],
     batch: [
       ['0', /(batchSize|-b) is 0/],
@@ -1688,7 +1729,7 @@ describe('values that make no sense', () => {
     dynatempRange: [['-1', range('dynatempRange')]],
     dynatempExp: [['-1', range('dynatempExponent')]],
     seed: [['-2', /seed is -2/]],
-    threadsBatch: [['0', range('threads')]],
+    threadsBatch: [['1.5', /"1.5"; expected a whole number/]],
     samplers: [['top_k;nothing', /--samplers has "nothing"/]],
     samplerSeq: [['kq', /--sampler-seq has "q"/]],
     keep: [['-2', /--keep is -2/]],
@@ -1754,7 +1795,7 @@ describe('values that make no sense', () => {
     draftMax: [['-1', range('nMax')]],
     draftMin: [['-1', range('nMin')]],
     draftPMin: [['2', range('pMin')]],
-    draftThreads: [['0', range('threads')]],
+    draftThreads: [['x', /"x"; expected a whole number/]],
     draftCacheTypeK: [['x', /cacheTypeK is "x"/]],
     draftCacheTypeV: [['x', /cacheTypeV is "x"/]],
     ngramSimpleN: [['0', range('sizeN')]],
@@ -1772,7 +1813,9 @@ describe('values that make no sense', () => {
     parallel: [['0', range('parallel')]],
     apiKey: [['', /apiKey is empty/]],
     apiKeyFile: [[missing, /the keys .*none/]],
-    timeout: [['-1', range('timeoutMs')]],
+    timeout: [['-1', /--timeout is -1/]],
+    answerTimeout: [['-1', range('timeoutMs')]],
+    ssePingInterval: [['-2', /--sse-ping-interval is -2/]],
     maxQueue: [['-1', range('maxQueue')]],
     maxBody: [['-1', range('maxBodyBytes')]],
     maxBuffered: [['-1', range('maxBufferedBytes')]],

@@ -332,7 +332,7 @@ describe("bad input has its status and an error in OpenAI's shape, and the serve
     expect((await fetch(`${server.url}/health`)).status).toBe(200);
   });
 
-  it('plain text and forms, which pages of any origin may post without asking', async () => {
+  it('plain text and forms, which pages of any origin may post without asking; programs may call JSON what they like', async () => {
     for (const type of [
       'text/plain',
       'application/x-www-form-urlencoded',
@@ -340,12 +340,23 @@ describe("bad input has its status and an error in OpenAI's shape, and the serve
       'text/plain; x=application/json',
       '',
     ]) {
-      const response = await post('/v1/completions', Buffer.from(JSON.stringify(greedy)), {
-        body: new Blob([JSON.stringify(greedy)]),
-        headers: { ...auth, ...(type === '' ? {} : { 'content-type': type }) },
-      });
-      expect([response.status, ((await response.json()) as Failure).error.code]).toEqual([415, 'unsupported_media_type']);
+      const status = async (page: Record<string, string>): Promise<unknown[]> => {
+        const response = await post('/v1/completions', '', {
+          body: new Blob([JSON.stringify({ ...greedy, max_tokens: 1 })]),
+          headers: { ...auth, ...page, ...(type === '' ? {} : { 'content-type': type }) },
+        });
+        return [response.status, ((await response.json()) as Partial<Failure>).error?.code];
+      };
+      const pages: readonly Record<string, string>[] = [
+        { origin: 'https://page.example' },
+        { origin: 'null' },
+        { origin: 'http://localhost:1' },
+        { 'sec-fetch-site': 'cross-site' },
+      ];
+      for (const page of pages) expect(await status(page)).toEqual([415, 'unsupported_media_type']);
+      expect(await status({})).toEqual([200, undefined]);
     }
+    expect((await post('/v1/completions', 'prompt=a', { headers: auth })).status).toBe(400);
   });
 
   // These two wait for some seconds, at the same time.
@@ -433,6 +444,46 @@ describe('the process', () => {
     });
     own.kill('SIGTERM');
     expect((await response.text()).endsWith('data: [DONE]\n\n')).toBe(true);
+    expect(await own.exit).toBe(0);
+  });
+
+  /** A stream that goes on until it is ended. */
+  const endless = (url: string): Promise<Response> =>
+    fetch(`${url}/v1/completions`, {
+      method: 'POST',
+      headers: { 'content-type': 'application/json' },
+      body: JSON.stringify({ prompt: 'Once', max_tokens: 1e9, ignore_eos: true, stream: true }),
+    });
+
+  it('Ctrl-C says what it waits for; an answer that does not end is ended in the words of its protocol; exit code 130', async () => {
+    const own = await startServer(['-m', shippedModel, '--no-warmup', '-t', 1, '--context-shift']);
+    const text = (await endless(own.url)).text();
+    own.kill('SIGINT');
+    expect(await until(() => own.stderr().includes('one answer is under way and has 5 s to end; a second Ctrl-C ends at once'))).toBe(true);
+    expect((await text).split('\n\n').at(-2)).toMatch(/^data: \{"error":\{"message":"The server is stopping/);
+    expect(await own.exit).toBe(130);
+  });
+
+  it('a second Ctrl-C ends at once, and without an answer under way nothing is said', async () => {
+    const [own, idle] = await Promise.all([1, 2].map(() => startServer(['-m', shippedModel, '--no-warmup', '-t', 1, '--context-shift'])));
+    void (await endless(own.url)).text().catch(() => undefined);
+    const began = Date.now();
+    own.kill('SIGINT');
+    await until(() => own.stderr().includes('under way'));
+    own.kill('SIGINT');
+    expect(await own.exit).toBe(130);
+    expect(Date.now() - began).toBeLessThan(4000);
+    idle.kill('SIGINT');
+    expect(await idle.exit).toBe(130);
+    expect(idle.stderr()).not.toContain('under way');
+  });
+
+  it('goes on when the reader of its log has gone', async () => {
+    const own = await startServer(['-m', shippedModel, '--no-warmup', '-t', 1, '--access-log']);
+    expect((await fetch(`${own.url}/health`)).status).toBe(200);
+    own.closeStderr();
+    for (let i = 0; i < 20; i++) expect((await fetch(`${own.url}/health`)).status).toBe(200);
+    own.kill('SIGTERM');
     expect(await own.exit).toBe(0);
   });
 

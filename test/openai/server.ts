@@ -6,6 +6,8 @@ export interface Served {
   readonly pid: number;
   stderr(): string;
   kill(signal: NodeJS.Signals): void;
+  /** Nobody reads what it says any more. */
+  closeStderr(): void;
   /** Exit code, or the signal that ended it. */
   readonly exit: Promise<number | NodeJS.Signals | null>;
 }
@@ -23,7 +25,15 @@ export function startServer(args: readonly (string | number)[], env: NodeJS.Proc
     child.stderr.setEncoding('utf8').on('data', (text: string) => {
       stderr += text;
       const url = /serves .* at (http:\S+)/.exec(stderr)?.[1];
-      if (url) resolve({ url, pid: child.pid!, stderr: () => stderr, kill: (signal) => void child.kill(signal), exit });
+      if (url)
+        resolve({
+          url,
+          pid: child.pid!,
+          stderr: () => stderr,
+          kill: (signal) => void child.kill(signal),
+          closeStderr: () => child.stderr.destroy(),
+          exit,
+        });
     });
     void exit.then((code) => reject(new Error(`serve ended with ${code}: ${stderr}`)));
   });
