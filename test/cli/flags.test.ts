@@ -145,7 +145,7 @@ describe('spellings', () => {
   it.each(COMMANDS.map((c) => [c.name, c] as const))('%s: each is read, alone and with =, and given twice', (_, c) => {
     for (const key of c.flags) {
       const flag: Flag = FLAGS[key];
-      const [written, read] = flag.value?.startsWith('[') ? ['off', 'off'] : VALUES[flag.type];
+      const [written, read] = flag.value?.startsWith('[') ? ['off', 'off'] : flag.cores ? ['3', 3] : VALUES[flag.type];
       for (const spelling of spellingsOf(flag)) {
         const values = (...argv: string[]): unknown => parseFlags(argv, c.flags).values;
         if (flag.type === 'boolean') expect(values(spelling), spelling).toEqual({ [key]: !flag.off?.includes(spelling) });
@@ -154,6 +154,8 @@ describe('spellings', () => {
           expect(values(`${spelling}=${written}`), spelling).toEqual({ [key]: read });
         const twice = flag.type === 'strings' || flag.type === 'integers' ? [...(read as unknown[]), ...(read as unknown[])] : read;
         if (flag.type !== 'boolean') expect(values(spelling, written, spelling, written), spelling).toEqual({ [key]: twice });
+        // All cores, as in llama.cpp.
+        if (flag.cores) for (const all of ['-1', '0']) expect(values(spelling, written, spelling, all), spelling).toEqual({});
       }
     }
   });
