@@ -1,9 +1,9 @@
 /** From a generation's options (GBNF, JSON schema) to its grammar; compiled ones are kept. */
 import { QuantletError } from '../errors.ts';
-import { inSlices, type Work } from '../slices.ts';
+import { inSlices } from '../slices.ts';
 import { createGrammarWork, type Grammar, type GrammarVocabulary } from './grammar.ts';
-import { jsonObjectGrammar, jsonSchemaWork, type JsonSchema } from './json-schema.ts';
-import { plainFormat, type ResponseFormat } from './schema-source.ts';
+import type { JsonSchema } from './json-schema.ts';
+import { plainFormat, type PlainFormat, type ResponseFormat } from './schema-source.ts';
 
 export interface ConstraintOptions {
   /** A grammar in llama.cpp's GBNF that the text must follow; not together with a responseFormat. */
@@ -23,7 +23,8 @@ export function createConstraints(
 ): (options: ConstraintOptions, signal?: AbortSignal) => Promise<Grammar> | undefined {
   const kept = new Map<string, Grammar>();
   const make = async (options: ConstraintOptions, signal?: AbortSignal): Promise<Grammar> => {
-    const gbnf = await inSlices(grammarText(options), signal);
+    const asked = askedOf(options);
+    const gbnf = typeof asked === 'string' ? asked : await jsonGrammar(asked, signal);
     const grammar = kept.get(gbnf) ?? (await inSlices(createGrammarWork(gbnf, vocabulary), signal));
     kept.delete(gbnf);
     kept.set(gbnf, grammar);
@@ -37,12 +38,19 @@ export function createConstraints(
       : make(options, signal);
 }
 
-function* grammarText({ grammar, responseFormat }: ConstraintOptions): Work<string> {
+/** A grammar, or the format that one is made of. @throws ERR_INVALID_ARGUMENT */
+function askedOf({ grammar, responseFormat }: ConstraintOptions): string | PlainFormat | undefined {
   const format = responseFormat === undefined ? undefined : plainFormat(responseFormat);
   if (grammar !== undefined && typeof grammar !== 'string')
     throw new QuantletError('ERR_INVALID_ARGUMENT', `grammar is ${typeof grammar}; expected GBNF text`);
   if (grammar !== undefined && (!format || format.type === 'text')) return grammar;
   if (grammar !== undefined)
     throw new QuantletError('ERR_INVALID_ARGUMENT', 'grammar and responseFormat are both given; expected one of them');
-  return format?.type === 'json_schema' ? yield* jsonSchemaWork(format.schema as JsonSchema) : jsonObjectGrammar();
+  return format;
+}
+
+/** Pages that ask for no JSON do without the code for schemas. */
+async function jsonGrammar(format: PlainFormat | undefined, signal: AbortSignal | undefined): Promise<string> {
+  const { jsonObjectGrammar, jsonSchemaWork } = await import('./json-schema.ts');
+  return format?.type === 'json_schema' ? inSlices(jsonSchemaWork(format.schema as JsonSchema), signal) : jsonObjectGrammar();
 }
