@@ -52,7 +52,10 @@ export async function embed(
   return { vectors: normalize ? vectors.map((vector) => normalized(vector, 2)) : vectors, tokens: ids.reduce((n, t) => n + t.length, 0) };
 }
 
-/** What the graph gives for each text, pooled to one row or, with none, a row for each token. */
+/**
+ * What the graph gives for each text, pooled to one row or, with none, a row for each token. Texts take the slots that are free, and wait for one alone:
+ * each that waited would listen to the signal, and others would come after all of them.
+ */
 export async function outputRows(
   model: ModelInternals,
   ids: readonly (readonly number[])[],
@@ -60,10 +63,29 @@ export async function outputRows(
   what: string,
   signal?: AbortSignal,
 ): Promise<Float32Array[][]> {
+  const { slots } = model;
+  const nameOf = (i: number): string => `${what} ${i + 1} of ${ids.length}`;
+  ids.forEach((tokens, i) => checkTokens(model, tokens, nameOf(i)));
+  const rows: Float32Array[][] = [];
+  let next = 0;
+  let running = 0;
   try {
-    return await Promise.all(ids.map((tokens, i) => rowsOf(model, tokens, how, `${what} ${i + 1} of ${ids.length}`, signal)));
+    await new Promise<void>((resolve, reject) => {
+      const one = async (i: number): Promise<void> => {
+        running++;
+        rows[i] = await rowsOf(model, ids[i], how, signal);
+        running--;
+        start();
+      };
+      const start = (): void => {
+        if (next === ids.length && running === 0) resolve();
+        while (next < ids.length && (running === 0 || slots.active < slots.all.length)) one(next++).catch(reject);
+      };
+      start();
+    });
+    return rows;
   } finally {
-    if (model.slots.active === 0) model.engine.executor.rest();
+    if (slots.active === 0) model.engine.executor.rest();
   }
 }
 
@@ -140,16 +162,19 @@ function checkLength({ engine }: ModelInternals, ids: readonly number[], what: s
     );
 }
 
+/** @throws ERR_CONTEXT_FULL, ERR_INVALID_ARGUMENT for none */
+function checkTokens(model: ModelInternals, ids: readonly number[], what: string): void {
+  checkLength(model, ids, what);
+  if (ids.length === 0) throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} has no tokens and the model adds none; give at least one`);
+}
+
 async function rowsOf(
   model: ModelInternals,
   ids: readonly number[],
   how: Exclude<Pooling, 'rank'>,
-  what: string,
   signal: AbortSignal | undefined,
 ): Promise<Float32Array[]> {
   const { scheduler, slots } = model;
-  checkLength(model, ids, what);
-  if (ids.length === 0) throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} has no tokens and the model adds none; give at least one`);
   const slot = await slots.acquire(signal);
   const rows: Float32Array[] = [];
   let sum: Float64Array | undefined;

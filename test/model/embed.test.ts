@@ -1,6 +1,7 @@
 /** model.embed and model.rank: texts that share steps, options, refusals. Native's vectors are test/arch's business. */
 import { loadModel, type Model } from 'quantlet';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
+import { goldenModel } from '../arch/golden-models.ts';
 import { bitDifference, failure, llamaModel } from '../support.ts';
 
 const golden = (name: string): string => llamaModel.replace('llama.gguf', name);
@@ -111,4 +112,23 @@ it('a model that generates gives vectors when it is loaded for them', async () =
     message: expect.stringContaining('embeddings: true'),
   });
   await other.dispose();
+});
+
+it('many texts listen to a signal as little as one', async () => {
+  const warnings: string[] = [];
+  const warned = (warning: Error): void => void warnings.push(warning.name);
+  process.on('warning', warned);
+  const model = await loadModel(goldenModel('bert.gguf'), { threads: 1, warmUp: false, parallel: 16 });
+  try {
+    const texts = Array.from({ length: 300 }, (_, i) => `the cat ${i}`);
+    const { signal } = new AbortController();
+    const [many, again] = await Promise.all([model.embed(texts, { signal }), model.embed(texts, { signal })]);
+    expect(again).toEqual(many);
+    for (const i of [0, 1, 150, 299]) expect(many[i]).toEqual((await model.embed([texts[i]]))[0]);
+    await new Promise((resolve) => setImmediate(resolve));
+    expect(warnings).toEqual([]);
+  } finally {
+    process.off('warning', warned);
+    await model.dispose();
+  }
 });
