@@ -20,6 +20,7 @@ import {
   loraAdapters,
   modelInfo,
   modelList,
+  noProps,
   props,
   setLoraAdapters,
   setProps,
@@ -31,7 +32,7 @@ import { PAGE_FILES } from './page-files.ts';
 import { createQueue, type Queue } from './queue.ts';
 import { checkHost, checkKey, corsHeaders, jsonRequest, preflight, readBody } from './request.ts';
 import { responseInputTokens, responses, RESPONSES_STREAM } from './responses.ts';
-import { listSlots, slotAction } from './slots.ts';
+import { listSlots, noSlots, slotAction } from './slots.ts';
 import { inSlices, type Work } from '../slices.ts';
 import { embeddings, rerank } from './vectors.ts';
 
@@ -55,6 +56,8 @@ interface Endpoint {
   readonly open?: boolean;
   /** It is about all models or none: no model is loaded for it. */
   readonly modelless?: boolean;
+  /** It looks at a model, for which none is loaded or given up; this is what is to be seen where none is loaded. */
+  readonly nothing?: (context: Context) => Response;
   /** Its body is a list, which comes as `items`. */
   readonly list?: boolean;
   /** It reads its body itself, or has none. */
@@ -105,10 +108,10 @@ function endpoints(options: HandlerOptions): ReadonlyMap<string, readonly Endpoi
   add('/tokenize', post(tokenize));
   add('/detokenize', post(detokenize));
   add('/apply-template', post(applyTemplate));
-  add('/props', get(props), post(setProps));
-  add('/slots', get(listSlots));
+  add('/props', get(props, { nothing: noProps }), post(setProps, { modelless: true }));
+  add('/slots', get(listSlots, { nothing: noSlots }));
   add('/slots/*', post(slotAction));
-  add('/lora-adapters', get(loraAdapters), post(setLoraAdapters, { list: true }));
+  add('/lora-adapters', get(loraAdapters, { nothing: () => Response.json([]) }), post(setLoraAdapters, { list: true }));
   add('/models/load', post(loadModel, modelless));
   add('/models/unload', post(unloadModel, modelless));
   add('/v1/files', get(listFiles, modelless), post(uploadFile, { modelless: true, raw: true }));
@@ -290,12 +293,14 @@ export function createHandler(
       if (request.signal.aborted) gone();
       else request.signal.addEventListener('abort', gone, { once: true });
       if (!background) checkHost(request, hosts);
-      response = await respond(request, path, route, endpoint, background || endpoint?.open === true, context, async (name) => {
+      const choose = async (name: string | undefined): Promise<void> => {
         const leased = models.use(name, controller.signal);
         const wanted = models.list().find(({ id }) => id === (name ?? id));
         if (!background && wanted && !wanted.backend) for (const giveWay of giveWays) giveWay();
         lease = await leased;
-      });
+      };
+      const look = (name: string | undefined): boolean => (lease = models.look(name)) !== undefined;
+      response = await respond(request, path, route, endpoint, background || endpoint?.open === true, context, choose, look);
     } catch (error) {
       report(error);
       response = errorResponse(toHttpError(error), context.errorBody);
@@ -339,6 +344,7 @@ export function createHandler(
     open: boolean,
     context: Context,
     choose: (model: string | undefined) => Promise<void>,
+    look: (model: string | undefined) => boolean,
   ): Promise<Response> {
     if (request.method === 'OPTIONS' && cors !== false) return preflight(request, cors);
     if (!route) {
@@ -358,8 +364,10 @@ export function createHandler(
     if (!open) checkKey(request, keys);
     const body = endpoint.raw ? {} : await readBody(request, { ...limits, hold: context.hold }, endpoint.list);
     const run = async (): Promise<Response> => {
-      if (!endpoint.modelless)
-        await choose(endpoint.method === 'GET' ? (context.query.get('model') ?? undefined) : stringField(body, 'model'));
+      const name = endpoint.method === 'GET' ? (context.query.get('model') ?? undefined) : stringField(body, 'model');
+      const seen = endpoint.nothing !== undefined && look(name);
+      if (endpoint.nothing && !seen && name === undefined) return endpoint.nothing(context);
+      if (!endpoint.modelless && !seen) await choose(name);
       return endpoint.run(context, body);
     };
     return endpoint.stream && body.stream === true ? promptly(context, pingMs(context, body), run(), endpoint.stream) : run();

@@ -49,6 +49,12 @@ export interface Models {
    * @throws HttpError 404 where there is none of that name, 429 where too many wait already; what loading throws, or signal.reason
    */
   use(id: string | undefined, signal: AbortSignal): Promise<Lease>;
+  /**
+   * A model to look at: one that is loaded, of its name or, without a name, the one in use or used last. Undefined where none is; use() may load that
+   * of the name then, for there is room.
+   * @throws HttpError 404 where there is none of that name, 503 where another would have to be given up for it
+   */
+  look(id: string | undefined): Lease | undefined;
   /** Gives a model's memory back. @throws HttpError 404, or 409 while requests have it */
   unload(id: string): Promise<void>;
   dispose(): Promise<void>;
@@ -59,12 +65,14 @@ export function oneModel(backend: Backend, strict: boolean): Models {
   const notHere = (id: string): never => {
     throw unknownModel(id, [backend.name]);
   };
+  const look = (id: string | undefined): Lease => {
+    if (strict && id !== undefined && id !== backend.name) notHere(id);
+    return { backend, release: () => undefined };
+  };
   return {
     list: () => [{ id: backend.name, status: 'loaded', backend }],
-    async use(id) {
-      if (strict && id !== undefined && id !== backend.name) notHere(id);
-      return { backend, release: () => undefined };
-    },
+    use: async (id) => look(id),
+    look,
     async unload(id) {
       if (id !== backend.name) notHere(id);
       throw new HttpError(409, 'This is the only model, and it is not unloaded. Stop the server.', { code: 'model_in_use' });
@@ -235,6 +243,18 @@ export function createModels(entries: readonly ModelEntry[], options: ModelsOpti
         waiting--;
         wake();
       }
+    },
+    look(id) {
+      if (id === undefined) {
+        const [place] = loaded().sort((a, b) => Number(b.users > 0) - Number(a.users > 0) || b.used - a.used);
+        return place && leaseOf(place.model!, () => undefined);
+      }
+      const place = find(id);
+      if (place.model) return leaseOf(place.model, () => undefined);
+      if (fits(place) && !needy) return undefined;
+      throw new HttpError(503, `The model ${JSON.stringify(id)} is not loaded. POST /models/load loads it in the place of another.`, {
+        code: 'model_not_loaded',
+      });
     },
     async unload(id) {
       const place = find(id);

@@ -159,6 +159,17 @@ export function props({ backend, options: { defaults = {} } }: Context): Respons
   });
 }
 
+/** The same where no model is loaded, as llama-server's router has it. */
+export const noProps = (): Response =>
+  Response.json({
+    role: 'router',
+    default_generation_settings: { n_ctx: 0, params: {} },
+    total_slots: 0,
+    model_alias: '',
+    modalities: { vision: false, audio: false },
+    build_info: 'quantlet',
+  });
+
 /** POST /props, where it is asked for: llama-server has no property that can be set either. */
 export function setProps({ options }: Context): Response {
   if (options.props) return Response.json({ success: true });

@@ -29,6 +29,12 @@ export function listSlots(context: Context): Response {
   );
 }
 
+/** The same where no model is loaded. */
+export function noSlots({ options }: Context): Response {
+  if (options.slots === false) throw notHere('This server does not show its slots (--no-slots).');
+  return Response.json([]);
+}
+
 /** POST /slots/{id}?action=save|restore|erase. Waits until the slot is free. */
 export async function slotAction(context: Context, body: Body): Promise<Response> {
   const { options, query, rest, signal } = context;

@@ -225,4 +225,27 @@ describe('a handler over several models', () => {
     const props = await (await handler(new Request('http://server/props?model=owner/second'))).json();
     expect(props).toMatchObject({ model_alias: 'owner/second' });
   });
+
+  it('looking uses what is loaded: it gives none up, and loads none but one that it names where there is room', async () => {
+    const { log, models: one } = some(['first', 'second'], { maxLoaded: 1 });
+    const looking = createHandler(one);
+    const look = async (path: string): Promise<[number, unknown]> => {
+      const response = await looking(new Request(`http://server${path}`));
+      return [response.status, await response.json()];
+    };
+    expect(await look('/slots')).toEqual([200, []]);
+    expect(await look('/lora-adapters')).toEqual([200, []]);
+    expect(await look('/props')).toMatchObject([200, { role: 'router', default_generation_settings: { n_ctx: 0 } }]);
+    expect(log).toEqual([]);
+    const lease = await one.use('second', new AbortController().signal);
+    for (const released of [false, true]) {
+      if (released) lease.release();
+      expect(await look('/props')).toMatchObject([200, { model_alias: 'second' }]);
+      expect(await look('/props?model=second')).toMatchObject([200, { model_alias: 'second' }]);
+      expect(await look('/props?model=first')).toMatchObject([503, { error: { code: 'model_not_loaded' } }]);
+      expect((await look('/props?model=third'))[0]).toBe(404);
+      expect((await look('/lora-adapters'))[0]).toBe(200);
+    }
+    expect(log).toEqual(['+second']);
+  });
 });
