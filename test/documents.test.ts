@@ -97,7 +97,7 @@ it('docs/api.md has all options', () => {
   const options = [
     ...members('src/load-options.ts', 'LoadOptions'),
     ...members('src/web/options.ts', 'WebOptions'),
-    ...members('src/generate/generate.ts', 'GenerateOptions'),
+    ...members('src/generate/options.ts', 'GenerateOptions'),
     ...members('src/sample/options.ts', 'SamplerOptions'),
     ...members('src/grammar/constraint.ts', 'ConstraintOptions'),
     ...members('src/chat/options.ts', 'ChatOptions'),

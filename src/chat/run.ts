@@ -6,7 +6,7 @@ import { plainFormat, type PlainFormat } from '../grammar/schema-source.ts';
 import { atOnce, type Work } from '../slices.ts';
 import type { BreaksIn } from '../tokenize/breaks.ts';
 import type { EncodeOptions } from '../tokenize/tokenizer.ts';
-import { jsonCallFormat } from './formats.ts';
+import { jsonCallFormat, type ChatFormat } from './formats.ts';
 import { checkTools, type ChatMessage, type ChatTool } from './messages.ts';
 import { createChatParser, type ChatEvent } from './parser.ts';
 import { namedTool, type ChatBackend, type ChatOptions } from './options.ts';

@@ -54,6 +54,7 @@ export const batch: Command = {
   synopsis: '-i FILE -o FILE [--errors FILE] [--shard I/N] [--resume] [flags]',
   summary: "answer a file of requests, OpenAI's batch lines",
   flags: KEYS,
+  defaults: { ctx: '0, or 4096 where that is more' },
   notes: `Lines are {"custom_id", "method": "POST", "url", "body"} for ${BATCH_ENDPOINTS.join(', ')}. Answers come in the order in which they are done, and depend on their bodies alone where these have temperature 0 or a seed. SIGTERM and Ctrl-C give lines under way ${DRAIN_MS / 1000} s and exit with 143 or 130 where lines are left; --resume goes on, after SIGKILL too.`,
   examples: [
     'quantlet batch -m model.gguf -i in.jsonl -o out.jsonl --errors errors.jsonl --resume',

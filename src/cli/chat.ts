@@ -10,6 +10,7 @@ import {
   MODEL_FLAGS,
   givenText,
   openModel,
+  readStdin,
   shippedModel,
   SPECULATION_FLAGS,
   templateOf,
@@ -35,6 +36,7 @@ const KEYS = [
   'conversation',
   'interactive',
   'singleTurn',
+  'multilineInput',
   'threads',
   'threadsBatch',
   'ctx',
@@ -71,7 +73,8 @@ export const chat: Command = {
   synopsis: '[-m FILE] [-p TEXT] [flags]',
   summary: 'talk with a model',
   flags: KEYS,
-  notes: `With -p the message is answered and the program ends (with -cnv or -i it goes on); without it the program asks for messages. There, commands begin with a slash:\n${CONVERSATION_HELP.trimEnd().replaceAll(/^/gm, '  ')}`,
+  defaults: { ctx: '0' },
+  notes: `With -p the message is answered and the program ends (with -cnv or -i it goes on); without it the program asks for messages, or takes them from a pipe, one a line (all as one message with -mli). There, commands begin with a slash:\n${CONVERSATION_HELP.trimEnd().replaceAll(/^/gm, '  ')}`,
   examples: [
     'quantlet chat -m llama-3.2-1b.Q4_K_M.gguf',
     'quantlet chat -hf ggml-org/Qwen3-0.6B-GGUF -sys "Answer in one sentence."',
@@ -81,7 +84,8 @@ export const chat: Command = {
     const values = parseOnlyFlags(argv, KEYS, 'give the message with -p and the model with -m', 'chat');
     if (values.conversation === false)
       throw new QuantletError('ERR_USAGE', '-no-cnv is not supported here: quantlet run continues a text without a conversation');
-    const once = await saidBy(values, 'message', 'file', 'the message');
+    const said = await saidBy(values, 'message', 'file', 'the message');
+    const once = said ?? (values.multilineInput && !process.stdin.isTTY ? (await readStdin()).replace(/\n$/, '') : undefined);
     if (values.json && once === undefined) throw new QuantletError('ERR_USAGE', '--json is for one answer; give the message with -p or -f');
     const style = styleOf(values);
     const options = { ...(await generateOptions(values)), ...templateOptions(values) };

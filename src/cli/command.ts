@@ -15,6 +15,7 @@ import { flagNames, lastOf, loadValues, METADATA_FLAGS, type FlagKey, type LoadV
 import { resolveModel, type HubFlags } from './hub.ts';
 import { metadataOf } from './metadata.ts';
 import { progressBar } from './progress.ts';
+import { fstatSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { decodeText } from './text-file.ts';
 
@@ -30,6 +31,8 @@ export interface Command {
   readonly examples: readonly string[];
   /** What it takes besides flags, where that is one of a few words and no file. */
   readonly words?: readonly string[];
+  /** What its help says of flags that have another default elsewhere. */
+  readonly defaults?: { readonly [key in FlagKey]?: string };
   /** It makes files or serves, and goes on when nobody reads what it prints. */
   readonly works?: true;
   /** More of the help, between the flags and the examples. */
@@ -232,6 +235,16 @@ export async function readStdin(): Promise<string> {
   const chunks: Uint8Array[] = [];
   for await (const chunk of process.stdin) chunks.push(chunk as Uint8Array);
   return decodeText(Buffer.concat(chunks), 'standard input');
+}
+
+/** A pipe or a file of a shell. Programs that start this one mostly leave a socket there, which may never end. */
+export function isPiped(): boolean {
+  try {
+    const stat = fstatSync(0);
+    return stat.isFIFO() || stat.isFile();
+  } catch {
+    return false; // closed
+  }
 }
 
 /** The chat template that the flags give in place of the model's. */

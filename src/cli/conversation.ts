@@ -106,6 +106,7 @@ export async function converse(options: ConversationOptions, signal: AbortSignal
   async function answer(again = 0): Promise<void> {
     answering = new AbortController();
     const began = messages.length;
+    let ended = false;
     let content = '';
     let left = 0;
     const reading = readingPrompt(model);
@@ -120,6 +121,7 @@ export async function converse(options: ConversationOptions, signal: AbortSignal
           continue;
         }
         const { finishReason, timings, promptIds, ids } = await generation.result();
+        ended = true;
         last = { timings, tokens: promptIds.length + ids.length };
         const full = last.tokens >= model.contextLength;
         process.stdout.write(finishReason === 'length' ? ` [cut: ${full ? 'the context is full' : '-n'}]\n` : '\n');
@@ -135,6 +137,8 @@ export async function converse(options: ConversationOptions, signal: AbortSignal
     }
     if (left > 0)
       process.stderr.write(`quantlet: the context is full; the oldest ${left === 1 ? 'turn was' : `${left} turns were`} left out\n`);
+    // Of one that was stopped there are no figures, and those of an earlier one are not its own.
+    if (!ended) last = undefined;
     if (options.timings && last) process.stderr.write(`${speeds(last.timings)}\n`);
     if (input.terminal) process.stdout.write('\n');
     // An answer that was stopped stays in the conversation as far as it came; a message whose answer failed is taken out.
@@ -185,7 +189,9 @@ export async function converse(options: ConversationOptions, signal: AbortSignal
       say(`Read ${messages.length} messages from ${path || 'chat.json'}.`);
     },
     speed: () =>
-      say(last ? `${speeds(last.timings)}\n${last.tokens} of ${model.contextLength} tokens of context` : 'There is no answer yet.'),
+      say(
+        last ? `${speeds(last.timings)}\n${last.tokens} of ${model.contextLength} tokens of context` : 'There is no answer that has ended.',
+      ),
     exit() {},
   };
 

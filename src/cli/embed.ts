@@ -4,7 +4,19 @@ import { normalized, outputRows, rankPooling, rankPrompt } from '../generate/emb
 import { QuantletError } from '../errors.ts';
 import { getStrings } from '../gguf/metadata.ts';
 import type { Model } from '../model.ts';
-import { COMPUTE_FLAGS, forTerminal, MODEL_FLAGS, givenText, located, openHeader, openModel, unescape, type Command } from './command.ts';
+import {
+  COMPUTE_FLAGS,
+  forTerminal,
+  MODEL_FLAGS,
+  givenText,
+  isPiped,
+  located,
+  openHeader,
+  openModel,
+  readStdin,
+  unescape,
+  type Command,
+} from './command.ts';
 import { checkedNorm, embeddingOutput, FORMATS, rankOutput, type Format } from './embed-output.ts';
 import type { FlagKey, Values } from './flags.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
@@ -43,6 +55,7 @@ export const embed: Command = {
   synopsis: '-m FILE -p TEXT [flags]',
   summary: 'vectors of texts, or the scores of a reranker',
   flags: KEYS,
+  defaults: { ctx: '0, or 4096 where that is more' },
   notes:
     'Every line is a text of its own (see --embd-separator). If the file does not say how to pool, there is a vector for each token. A reranker takes lines of a query, a tab and a document.',
   examples: [
@@ -105,10 +118,11 @@ function checked({ pooling, embdNormalize: normalize = 2, json, embdOutputFormat
 
 async function readTexts(values: Flags): Promise<string[]> {
   const { escape, embdSeparator = '\n' } = values;
-  const all = await givenText(values, 'text', 'file', 'the texts');
-  if (all === undefined) throw new QuantletError('ERR_USAGE', 'the texts come from -p or -f; neither was given');
+  const given = await givenText(values, 'text', 'file', 'the texts');
+  const all = given ?? (isPiped() ? (await readStdin()).replace(/\n$/, '') : undefined);
+  if (all === undefined) throw new QuantletError('ERR_USAGE', 'the texts come from -p, -f or a pipe; none of them was given');
   if (embdSeparator === '') throw new QuantletError('ERR_USAGE', '--embd-separator is empty; expected what stands between texts');
-  return (escape === false ? all : unescape(all)).split(embdSeparator);
+  return (escape === false || given === undefined ? all : unescape(all)).split(embdSeparator);
 }
 
 /** A row of scores for each pair; a line that is no pair goes to the model as it is. */

@@ -19,7 +19,7 @@ export interface Flag {
   readonly choices?: readonly string[];
   /** Spellings that turn a switch off: `--no-escape`. */
   readonly off?: readonly string[];
-  /** A number of threads: below 1 it is left out, which is all cores, as in llama.cpp. */
+  /** A number of threads: below 0 it is left out, which is all cores, as in llama.cpp. */
   readonly cores?: true;
 }
 
@@ -623,6 +623,7 @@ export const FLAGS = {
     'have a conversation, as quantlet chat does; -i, -st, -sys and the flags about chat templates imply it',
   ),
   interactive: flag('interactive', '-i -if --interactive-first', 'boolean', '', 'ask for messages, also after the one of -p'),
+  multilineInput: flag('multiline-input', '-mli', 'boolean', '', 'all that is piped in is one message, not one a line'),
   singleTurn: flag('single-turn', '-st', 'boolean', '', 'end after one answer'),
   keep: flag('keep', '', 'integer', 'N', 'prompt tokens that --context-shift keeps; -1: all (0)'),
   contextShift: toggle('context-shift', '', '--no-context-shift', 'when the context is full, drop the older half and go on (off)'),
@@ -721,13 +722,18 @@ export const lastOf = <K extends FlagKey>(values: Values<K>, ...keys: readonly K
   Object.keys(values).findLast((key): key is K => (keys as readonly string[]).includes(key));
 
 /** The help of a command: its flags with what they take. */
-export function flagHelp(keys: readonly FlagKey[]): string {
+export function flagHelp(keys: readonly FlagKey[], defaults: { readonly [key in FlagKey]?: string } = {}): string {
   const left = keys.map((k) => {
     const f: Flag = FLAGS[k];
     return `  ${[...[...f.aliases, `--${f.name}`].sort((a, b) => a.length - b.length), ...(f.off ?? [])].join(', ')}${f.value ? ` ${f.value}` : ''}`;
   });
   const width = Math.min(36, Math.max(...left.map((s) => s.length)) + 2);
   return keys
-    .map((k, i) => (left[i].length < width ? left[i].padEnd(width) : `${left[i]}\n${' '.repeat(width)}`) + FLAGS[k].help)
+    .map(
+      (k, i) =>
+        (left[i].length < width ? left[i].padEnd(width) : `${left[i]}\n${' '.repeat(width)}`) +
+        FLAGS[k].help +
+        (defaults[k] === undefined ? '' : ` (${defaults[k]})`),
+    )
     .join('\n');
 }

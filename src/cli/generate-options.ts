@@ -14,8 +14,7 @@ type GenerateFlags = Values<(typeof GENERATE_FLAGS)[number]>;
 /** What the flags that run and chat share say of the text. */
 export async function generateOptions(values: GenerateFlags): Promise<GenerateOptions> {
   const { predict = -1, stop, ignoreEos } = values;
-  if (predict < -2)
-    throw new QuantletError('ERR_USAGE', `-n (maxTokens) is ${predict}; expected a whole number from 0 on, or -1 for no limit`);
+  if (predict < -2) throw new QuantletError('ERR_USAGE', `maxTokens is ${predict}; expected a whole number from 0 on, or -1 for no limit`);
   return {
     ...samplerOptions(values),
     ...(await constraintOf(values)),

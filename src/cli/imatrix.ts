@@ -67,6 +67,7 @@ export const imatrix: Command = {
   synopsis: '-m FILE -f TEXT [-o imatrix.gguf]',
   summary: 'measure which weights matter, for quantize --imatrix',
   flags: KEYS,
+  defaults: { ctx: '512' },
   examples: [
     'quantlet imatrix -m model-F16.gguf -f text.txt -o imatrix.gguf --chunks 100',
     'quantlet quantize --imatrix imatrix.gguf model-F16.gguf IQ4_XS',

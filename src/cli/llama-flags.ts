@@ -148,7 +148,7 @@ export const LLAMA_FLAGS: readonly LlamaFlag[] = [
   ...ignored('the page is always served', 'serve: --ui --webui'),
   ...ignored('there is nothing to turn off', '--models-autoload --no-models-autoload'),
   ...ignored('the terminal is read and written as it is', '--simple-io'),
-  ...ignored('several lines that are pasted are one message', '-mli --multiline-input'),
+  ...ignored('a conversation has it; a prompt has as many lines as it has', 'run: -mli --multiline-input'),
   ...ignored('a bar always shows the progress', 'bench: --progress'),
   ...ignored('a few rows are kept in memory at a time', 'quantize: --max-buffer-size MiB'),
   ...ignored('the vocabulary alone is read', 'tokenize: --parse-special'),

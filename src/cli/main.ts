@@ -12,7 +12,7 @@ const overview = (commands: readonly Command[]): string =>
   `quantlet runs GGUF language models on the CPU.\n\nusage: quantlet COMMAND [flags]\n\n${commands.map((c) => `  ${c.name.padEnd(12)}${c.summary}`).join('\n')}\n\nquantlet COMMAND --help shows more; quantlet --version shows the version.\n`;
 
 const help = (c: Command): string =>
-  `quantlet ${c.name}: ${c.summary}\n\nusage: quantlet ${c.name} ${c.synopsis}\n\n${flagHelp(c.flags)}\n\n${c.notes ? `${c.notes}\n\n` : ''}${c.llama ? `The flags of ${c.llama} that have no effect here are accepted: docs/flags.md lists them all.\n\n` : ''}examples:\n${c.examples.map((e) => `  ${e}`).join('\n')}\n`;
+  `quantlet ${c.name}: ${c.summary}\n\nusage: quantlet ${c.name} ${c.synopsis}\n\n${flagHelp(c.flags, c.defaults)}\n\n${c.notes ? `${c.notes}\n\n` : ''}${c.llama ? `The flags of ${c.llama} that have no effect here are accepted: docs/flags.md lists them all.\n\n` : ''}examples:\n${c.examples.map((e) => `  ${e}`).join('\n')}\n`;
 
 /** By its name, or by that of the tool of llama.cpp that it stands for. */
 async function commandOf(name: string): Promise<Command> {
@@ -75,7 +75,8 @@ process.stdout.on('error', (e: NodeJS.ErrnoException) => {
 /** Runs the command of the process's arguments and sets its exit code. */
 export async function start(): Promise<void> {
   try {
-    process.exitCode = await main(process.argv.slice(2));
+    const code = await main(process.argv.slice(2));
+    process.exitCode = code === ENDS.SIGINT ? exitCode : code; // which signal it was, commands do not know
   } catch (error) {
     if (interrupt.signal.aborted) {
       process.stdout.write('\n');

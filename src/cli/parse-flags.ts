@@ -108,7 +108,7 @@ export function parseFlags<K extends FlagKey>(argv: readonly string[], keys: rea
       values[key] = [...((before as number[] | undefined) ?? []), ...text.split(',').flatMap((n) => range(f, n))];
     else {
       const one = convert(f, text);
-      if (!(f.cores && (one as number) < 1)) values[key] = one;
+      if (!(f.cores && (one as number) < 0)) values[key] = one;
     }
   }
   if (values.verbose) for (const note of notes) process.stderr.write(`quantlet: ${note}\n`);

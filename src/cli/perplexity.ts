@@ -50,6 +50,7 @@ export const perplexity: Command = {
   synopsis: '-m FILE -f TEXT [-c 512] [--json]',
   summary: 'measure how well a model predicts a text',
   flags: KEYS,
+  defaults: { ctx: '512' },
   examples: [
     'quantlet perplexity -m model.gguf -f wiki.test.raw -c 512',
     'quantlet perplexity -m f16.gguf -f wiki.test.raw --kl-divergence-base base.kld',

@@ -1,13 +1,13 @@
 /** quantlet run: continue a text, as llama-completion does. */
-import { fstatSync } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { QuantletError } from '../errors.ts';
-import { draftTimings, type GenerateOptions, type GenerationResult } from '../generate/generate.ts';
+import { draftTimings, predictedPerSecond, type GenerateOptions, type GenerationResult } from '../generate/generate.ts';
 import type { Model } from '../model.ts';
 import {
   COMPUTE_FLAGS,
   forTerminal,
   givenText,
+  isPiped,
   MODEL_FLAGS,
   openModel,
   readStdin,
@@ -64,6 +64,7 @@ export const run: Command = {
   synopsis: '[-m FILE] [-p TEXT] [flags]',
   summary: 'continue a text',
   flags: KEYS,
+  defaults: { ctx: '0' },
   examples: [
     'quantlet run -p "Once upon a time" -n 64',
     'quantlet run -m llama-3.2-1b.Q4_K_M.gguf -p "The capital of France is" -n 8 --temp 0',
@@ -168,16 +169,6 @@ async function readPrompt(values: RunFlags): Promise<string> {
   return values.escape === false || lastOf(values, 'prompt', 'file') === 'file' ? prompt : unescape(prompt);
 }
 
-/** A pipe or a file of a shell. Programs that start this one mostly leave a socket there, which may never end. */
-function isPiped(): boolean {
-  try {
-    const stat = fstatSync(0);
-    return stat.isFIFO() || stat.isFile();
-  } catch {
-    return false; // closed
-  }
-}
-
 type PromptCacheFlags = Values<'promptCache' | 'promptCacheAll' | 'promptCacheRo'>;
 
 /** -n 0 computes nothing. */
@@ -233,7 +224,7 @@ function report(model: Model, { promptIds, ids, text, finishReason, timings: t }
       prompt_per_second: perSecond(t.promptTokens, t.promptMs),
       predicted_n: t.predictedTokens,
       predicted_ms: t.predictedMs,
-      predicted_per_second: perSecond(t.predictedTokens, t.predictedMs),
+      predicted_per_second: predictedPerSecond(t),
       ...draftTimings(t),
       ...(t.neuronBytes !== undefined && { neuron_bytes: t.neuronBytes }),
     },

@@ -116,6 +116,7 @@ export const serve: Command = {
   synopsis: '[-m FILE] [--port N] [flags]',
   summary: 'answer over HTTP, as OpenAI and llama-server do',
   flags: KEYS,
+  defaults: { ctx: '0, or 4096 where that is more' },
   notes: `-c is the context of each answer; without it, what the model was trained for, at most ${CONTEXT}. After SIGTERM or Ctrl-C, answers have ${DRAIN_MS / 1000} s to end. Flags for sampling, templates and reasoning are the defaults for requests that do not set them.`,
   examples: [
     'quantlet serve -m llama-3.2-1b.Q4_K_M.gguf --port 8080',

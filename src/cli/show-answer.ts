@@ -92,8 +92,12 @@ export function readingPrompt(model: Model): { end(): void } {
 
 export const perSecond = (n: number, ms: number): number => (ms > 0 ? (n * 1000) / ms : 0);
 
+/** Tokens per second of the generation: of those behind the first, which comes out of the prompt's last step. */
+const generationSpeed = ({ predictedTokens: n, predictedMs }: Timings): string =>
+  n < 2 ? '' : `, ${perSecond(n - 1, predictedMs).toFixed(1)} tokens/s`;
+
 /** Tokens per second of prompt and generation, for people. */
 export const speeds = (t: Timings): string =>
-  `prompt ${t.promptTokens} tokens, ${perSecond(t.promptTokens, t.promptMs).toFixed(1)} tokens/s | generation ${t.predictedTokens} tokens, ${perSecond(t.predictedTokens, t.predictedMs).toFixed(1)} tokens/s` +
+  `prompt ${t.promptTokens} tokens, ${perSecond(t.promptTokens, t.promptMs).toFixed(1)} tokens/s | generation ${t.predictedTokens} ${t.predictedTokens === 1 ? 'token' : 'tokens'}${generationSpeed(t)}` +
   (t.draft ? ` | ${t.draft.accepted} of ${t.draft.tokens} drafted tokens accepted` : '') +
   (t.neuronBytes === undefined ? '' : ` | ${(t.neuronBytes / Math.max(1, t.predictedTokens) / 1e6).toFixed(2)} MB of neurons read a token`);

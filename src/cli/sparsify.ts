@@ -236,6 +236,7 @@ export const sparsify: Command = {
   synopsis: '-m FILE [-f TEXT] -o FILE [--predictor RANK] [--heads]',
   summary: 'make a copy of a ReLU model of which only the neurons that fire are computed, or of any whose heads can be left out',
   flags: KEYS,
+  defaults: { ctx: '512' },
   notes:
     "The file is one of PowerInfer's: ffn_down_t has a row for each neuron, and fc1 and fc2 predict which fire. Without --predictor the gate says so, and the\nmodel gives what it gave. The text tells which neurons fire together, and those lie in groups of 16 then. Quantise the copy, not the model before.\nWith --heads the copy has attn_output transposed as well, for --attn-heads; a text and ReLU are for neurons alone.",
   examples: [

@@ -35,6 +35,10 @@ export interface Timings {
   readonly neuronBytes?: number;
 }
 
+/** As llama-server counts it: all tokens by the time behind the first. One alone took none of that: 0. */
+export const predictedPerSecond = ({ predictedTokens: n, predictedMs }: Timings): number =>
+  n > 1 && predictedMs > 0 ? (1000 * n) / predictedMs : 0;
+
 /** What became of a generation's drafts. */
 export interface DraftCounts {
   /** Tokens that were drafted and computed. */

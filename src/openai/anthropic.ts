@@ -5,7 +5,7 @@ import type { ChatMessage, ChatPart, ChatTool, ChatToolCall } from '../chat/mess
 import type { ChatOptions } from '../chat/options.ts';
 import { generationOf, type ChatOutcome, type ContextFull } from '../chat/run.ts';
 import { createBlocks, type Block, type BlockWriter } from './blocks.ts';
-import { countPrompt, functionTools, prepared, runChoice, conversationOptions, thinkingOf } from './chat.ts';
+import { countPrompt, functionTools, leftOutOf, prepared, runChoice, conversationOptions, thinkingOf } from './chat.ts';
 import { answer, answerId, createUsage, drained, mapped, type Context } from './context.ts';
 import { booleanField, invalid, recordField, stringField, type Body } from './fields.ts';
 import type { HttpError } from './http-error.ts';
@@ -20,7 +20,7 @@ export const MESSAGES_STREAM = { ping: { type: 'ping' } };
 export async function messages(context: Context, body: Body): Promise<Response> {
   const chat = await prepared(context, messagesRequest(context, body));
   const usage = createUsage(context.metrics);
-  const head = { id: answerId('msg_'), type: 'message', role: 'assistant', model: context.backend.name };
+  const head = { id: answerId('msg_'), type: 'message', role: 'assistant', model: context.backend.name, ...leftOutOf(chat) };
   const counts = (): object => {
     const { prompt_tokens, completion_tokens, prompt_tokens_details } = usage.total();
     const cached = prompt_tokens_details.cached_tokens;

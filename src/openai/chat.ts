@@ -84,7 +84,7 @@ export async function chatCompletions(context: Context, body: Body): Promise<Res
         entries = [];
         return content.length > 0 ? { content, refusal: null } : null;
       };
-      yield chunk(index, { role: 'assistant', content: '' });
+      yield { ...chunk(index, { role: 'assistant', content: '' }), ...(index === 0 ? leftOutOf(chat) : {}) };
       await place;
       const outcome = yield* mapped(run(index), ({ events, part }) => {
         if (part?.logprobs) entries.push(chatEntry(backend, part.logprobs));
@@ -109,7 +109,7 @@ export async function chatCompletions(context: Context, body: Body): Promise<Res
       const logprobs = chat.options.logprobs === undefined ? null : { content, refusal: null };
       choices.push({ index, message: messageOf(events), logprobs, finish_reason: outcome.finishReason });
     }
-    return { ...head, object: 'chat.completion', choices, usage: usage.total() };
+    return { ...head, object: 'chat.completion', choices, usage: usage.total(), ...leftOutOf(chat) };
   }
 
   return answer(context, { body, generations: [[chat.promptIds, generationOf(backend, chat).options]], events, whole });
@@ -259,7 +259,11 @@ export function functionTools(tools: unknown, given: unknown, shape: string): Ch
  * What a conversation's template is told, what becomes of its reasoning, and where an answer that fills the context goes on: the server's defaults, in
  * their place what the protocol itself says by the names that templates have for it, in its place llama-server's fields.
  */
-export function conversationOptions(context: Context, body: Body, wish: ReasoningWish): ChatDefaults & Pick<ChatOptions, 'answerShift'> {
+export function conversationOptions(
+  context: Context,
+  body: Body,
+  wish: ReasoningWish,
+): ChatDefaults & Pick<ChatOptions, 'answerShift' | 'onContextFull'> {
   const { chatDefaults } = context.options;
   const answerShift = shiftOf(context, body);
   const wished = reasoningOptions(context.backend.chatTemplate, wish);
@@ -270,6 +274,7 @@ export function conversationOptions(context: Context, body: Body, wish: Reasonin
     numberField(body, 'reasoning_budget_tokens', bounds) ?? numberField(body, 'thinking_budget_tokens', bounds) ?? wished.reasoningBudget;
   const reasoningBudgetMessage = stringField(body, 'reasoning_budget_message');
   const reasoningFormat = stringField(body, 'reasoning_format');
+  const onContextFull = onContextFullOf(body);
   return {
     ...chatDefaults,
     ...(Object.keys(templateVariables).length > 0 ? { templateVariables } : {}),
@@ -277,6 +282,7 @@ export function conversationOptions(context: Context, body: Body, wish: Reasonin
     ...(reasoningBudgetMessage === undefined ? {} : { reasoningBudgetMessage }),
     ...(reasoningFormat === undefined ? {} : { reasoning: reasoningFormat !== 'none' }),
     ...(answerShift ? { answerShift } : {}),
+    ...(onContextFull ? { onContextFull } : {}),
   };
 }
 
@@ -289,6 +295,23 @@ export function thinkingOf(body: Body): ReasoningWish {
     budget: numberField(thinking, 'budget_tokens', { least: 0, most: 2 ** 31 - 1, integer: true }),
   };
 }
+
+const ON_CONTEXT_FULL = ['error', 'shift', 'truncate-middle'] as const;
+
+/** `quantlet.on_context_full`: what becomes of a conversation that does not fit. `shift` leaves out the oldest turns. */
+function onContextFullOf(body: Body): ChatOptions['onContextFull'] {
+  const own = recordField(body, 'quantlet') ?? {};
+  for (const name of Object.keys(own))
+    if (name !== 'on_context_full') throw invalid(`quantlet.${name}`, 'left out: there is on_context_full alone', own[name]);
+  const asked = stringField(own, 'on_context_full');
+  const how = ON_CONTEXT_FULL.find((one) => one === asked);
+  if (asked !== undefined && !how) throw invalid('quantlet.on_context_full', `one of ${ON_CONTEXT_FULL.join(', ')}`, asked);
+  return how;
+}
+
+/** Says in an answer how many messages were left out for want of room. */
+export const leftOutOf = ({ leftOut }: Pick<PreparedChat, 'leftOut'>): { quantlet?: { left_out: number } } =>
+  leftOut > 0 ? { quantlet: { left_out: leftOut } } : {};
 
 function toolChoice(body: Body): NonNullable<ChatOptions['toolChoice']> {
   const choice = body.tool_choice ?? 'auto';

@@ -1,6 +1,6 @@
 /** What the endpoints share: a request on its way, usage, answers whole or as events. */
 import { newId } from '../chat/messages.ts';
-import { draftTimings, type GenerateOptions, type GenerationResult } from '../generate/generate.ts';
+import { draftTimings, predictedPerSecond, type GenerateOptions, type GenerationResult } from '../generate/generate.ts';
 import type { Work } from '../slices.ts';
 import type { Backend } from './backend.ts';
 import { COMMENT, eventStream, pingMs, type StreamProtocol } from './event-stream.ts';
@@ -112,7 +112,7 @@ export function createUsage(metrics: Metrics): UsageCounter {
 }
 
 /** What llama-server calls `timings`. */
-export function timings({ timings: t }: GenerationResult): object {
+export function timings({ timings: t }: Pick<GenerationResult, 'timings'>): object {
   const { promptTokens, promptMs, predictedTokens, predictedMs } = t;
   const per = (ms: number, tokens: number): number => (tokens > 0 ? ms / tokens : 0);
   const rate = (ms: number, tokens: number): number => (ms > 0 ? (1000 * tokens) / ms : 0);
@@ -123,8 +123,8 @@ export function timings({ timings: t }: GenerationResult): object {
     prompt_per_second: rate(promptMs, promptTokens),
     predicted_n: predictedTokens,
     predicted_ms: predictedMs,
-    predicted_per_token_ms: per(predictedMs, predictedTokens),
-    predicted_per_second: rate(predictedMs, predictedTokens),
+    predicted_per_token_ms: predictedTokens > 1 ? predictedMs / predictedTokens : 0,
+    predicted_per_second: predictedPerSecond(t),
     ...draftTimings(t),
   };
 }

@@ -4,7 +4,7 @@ import type { ChatMessage, ChatPart, ChatToolCall } from '../chat/messages.ts';
 import type { ChatOptions } from '../chat/options.ts';
 import { generationOf, type ChatOutcome, type ChatStep } from '../chat/run.ts';
 import { createBlocks, type Block, type Blocks, type BlockWriter } from './blocks.ts';
-import { countPrompt, prepared, conversationOptions, refusalText, runChoice } from './chat.ts';
+import { countPrompt, leftOutOf, prepared, conversationOptions, refusalText, runChoice } from './chat.ts';
 import { answer, answerId, createUsage, drained, mapped, type Context } from './context.ts';
 import { booleanField, invalid, metadataField, numberField, recordField, stringField, type Body } from './fields.ts';
 import { errorBody, type HttpError } from './http-error.ts';
@@ -36,6 +36,7 @@ export async function responses(context: Context, body: Body): Promise<Response>
     tools: [],
     top_p: body.top_p ?? null,
     truncation: 'disabled',
+    ...leftOutOf(chat),
   };
   let reasoningTokens = 0;
   const take = <Sent>(blocks: Blocks<Sent>, { events, part }: ChatStep): Sent[] => {

@@ -191,3 +191,27 @@ it('/undo, /file, /load and /speed', async () => {
   await chat([], `/load ${file}\n/undo\n/save ${file}\n`);
   expect(saved()).toHaveLength(2);
 });
+
+it('with -mli all that is piped in is one message, which is answered', async () => {
+  const args = [
+    'chat',
+    '-m',
+    shippedModel,
+    '--chat-template-file',
+    template,
+    '--no-warmup',
+    '-t',
+    '1',
+    '--temp',
+    '0',
+    '-n',
+    '12',
+    '--json',
+  ];
+  const answer = (...more: string[]) => {
+    const { status, stdout } = spawnSync(process.execPath, [cliPath, ...args, ...more], { input: 'Tell me\na story\n', encoding: 'utf8' });
+    return [status, status === 0 ? (JSON.parse(stdout) as { content: string }).content : ''];
+  };
+  const [status, content] = answer('-mli');
+  expect([status, content]).toEqual(answer('-p', 'Tell me\na story'));
+});

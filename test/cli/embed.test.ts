@@ -1,10 +1,11 @@
 /** quantlet embed and its example, and that the output is llama-embedding's, character for character. */
 import { spawnSync } from 'node:child_process';
+import { openSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
 import { cosine, embeddingOutput, rankOutput } from '../../src/cli/embed-output.ts';
 import { normalized } from '../../src/generate/embed.ts';
-import { failure, llamaModel, root, runCli, temporaryFolder, writeTo } from '../support.ts';
+import { cliPath, failure, llamaModel, root, runCli, temporaryFolder, writeTo } from '../support.ts';
 import { embed as command } from '../../src/cli/embed.ts';
 
 const folder = temporaryFolder();
@@ -32,6 +33,20 @@ describe('embed', () => {
     const want = (await json('-p', String.raw`the cat sat\na hat`)).data;
     expect((await json('-f', writeTo(folder, 'texts.txt', `${texts}\n`))).data).toEqual(want);
     expect((await json('-p', 'the cat sat<#sep#>a hat', '--embd-separator', '<#sep#>')).data).toEqual(want);
+  });
+
+  it('takes the texts from a pipe, as they are', async () => {
+    const want = (await json('-p', texts)).data;
+    const piped = spawnSync(
+      process.execPath,
+      [cliPath, 'embed', '--no-warmup', '-m', golden('bert.gguf'), '--embd-output-format', 'json+'],
+      {
+        stdio: [openSync(writeTo(folder, 'piped.txt', `${texts}\n`), 'r'), 'pipe', 'pipe'],
+        encoding: 'utf8',
+      },
+    );
+    expect([piped.status, piped.stderr]).toEqual([0, '']);
+    expect((JSON.parse(piped.stdout) as { data: unknown }).data).toEqual(want);
   });
 
   it('--pooling none is a row for each token, whose mean is that of --pooling mean', async () => {

@@ -139,7 +139,7 @@ describe('run', () => {
     ['--temp nan', ['--temp', 'nan'], 'ERR_USAGE'],
     ['a value for a switch', ['--json=yes'], 'ERR_USAGE'],
     ['a word too many', ['-p', 'x', 'y'], 'ERR_USAGE'],
-    ['-t -1', ['-t', '-1'], 'ERR_INVALID_ARGUMENT'],
+    ['-t 0', ['-t', '0'], 'ERR_INVALID_ARGUMENT'],
     ['-c -1', ['-c', '-1'], 'ERR_INVALID_ARGUMENT'],
     ['an unknown build', ['--build', 'avx2'], 'ERR_INVALID_ARGUMENT'],
   ])('bad usage: %s', async (_, args, want) => {
@@ -344,4 +344,12 @@ it('help COMMAND is COMMAND --help; every command says its version', async () =>
   expect((await runCli(['help'])).stdout).toBe((await runCli(['--help'])).stdout);
   expect((await runCli(['help', 'rnu'])).code).toBe(2);
   expect((await runCli(['llama-completion', '--version'])).stdout).toBe((await runCli(['--version'])).stdout);
+});
+
+it('-n below -2 is refused before anything is printed; one token has no speed', async () => {
+  const { code, stdout, stderr } = await shell('-p', 'the cat', '-n', -5);
+  expect([code, stdout]).toEqual([2, '']);
+  expect(stderr).toContain('is -5; expected a whole number from 0 on, or -1 for no limit');
+  expect((await shell('-p', 'the cat', '-n', 1)).stderr).toMatch(/generation 1 token \|/);
+  expect(JSON.parse((await shell('-p', 'the cat', '-n', 1, '--json')).stdout)).toMatchObject({ timings: { predicted_per_second: 0 } });
 });

@@ -80,3 +80,40 @@ it('without a limit an answer goes on until its client has gone', async () => {
   await reader.cancel();
   expect((await json(shifting('/completion', { prompt: 'The dog', n_predict: 8 }))).tokens_predicted).toBe(8);
 });
+
+it('a conversation that does not fit: refused, or without its oldest turns, which the answer says', async () => {
+  const messages = [
+    { role: 'system', content: 'Kind.' },
+    ...Array.from({ length: 6 }, (_, i) => [
+      { role: 'user', content: `${story} ${i}.` },
+      { role: 'assistant', content: `Yes ${i}.` },
+    ]).flat(),
+    { role: 'user', content: 'The end?' },
+  ];
+  const quantlet = { on_context_full: 'shift' };
+  const { leftOut } = await model.chat(messages as never, { maxTokens: 4, onContextFull: 'shift' }).result();
+  expect(leftOut).toBeGreaterThan(0);
+  const bodies = [
+    ['/v1/chat/completions', { messages, max_tokens: 4 }],
+    ['/v1/messages', { messages: messages.slice(1), system: 'Kind.', max_tokens: 4 }],
+    ['/v1/responses', { input: messages, max_output_tokens: 4 }],
+  ] as const;
+  for (const [path, body] of bodies) {
+    expect([path, (await ending(path, body)).status]).toEqual([path, 400]);
+    const whole = await json(ending(path, { ...body, quantlet }));
+    expect(whole.quantlet, path).toEqual({ left_out: leftOut });
+    const streamed = await (await ending(path, { ...body, quantlet, stream: true })).text();
+    expect(streamed.split('\n\n')[0], path).toContain(`"quantlet":{"left_out":${leftOut}}`);
+    expect((await json(ending(path, { ...body, quantlet: { on_context_full: 'sometimes' } }))).error.param).toBe(
+      'quantlet.on_context_full',
+    );
+    expect((await json(ending(path, { ...body, quantlet: { on_context_fool: 'shift' } }))).error.param).toBe('quantlet.on_context_fool');
+  }
+  const short = await json(ending('/v1/chat/completions', { messages: messages.slice(-1), max_tokens: 4, quantlet }));
+  expect(short).not.toHaveProperty('quantlet');
+});
+
+it('one token takes no time of its own: no speed is made of it', async () => {
+  const { timings } = await json(ending('/completion', { prompt: story, n_predict: 1 }));
+  expect(timings).toMatchObject({ predicted_n: 1, predicted_per_second: 0, predicted_per_token_ms: 0 });
+});
