@@ -24,7 +24,7 @@ function list<T>(name: string, given: readonly T[]): readonly T[] {
   return given;
 }
 
-/** @throws ERR_INVALID_ARGUMENT, ERR_CONTEXT_FULL naming the text that is too long */
+/** @throws ERR_INVALID_ARGUMENT, ERR_CONTEXT_FULL naming the text that is too long @internal */
 export async function embed(
   model: ModelInternals,
   inputs: readonly (string | readonly number[])[],
@@ -55,6 +55,7 @@ export async function embed(
 /**
  * What the graph gives for each text, pooled to one row or, with none, a row for each token. Texts take the slots that are free, and wait for one alone:
  * each that waited would listen to the signal, and others would come after all of them.
+ * @internal
  */
 export async function outputRows(
   model: ModelInternals,
@@ -92,6 +93,7 @@ export async function outputRows(
 /**
  * A score for each document, higher is better.
  * @throws ERR_INVALID_ARGUMENT where the model is not a reranker, ERR_CONTEXT_FULL
+ * @internal
  */
 export async function rank(
   model: ModelInternals,
@@ -113,10 +115,10 @@ export async function rank(
   return { scores: rows.map(([row]) => row[0]), tokens: ids.reduce((n, t) => n + t.length, 0) };
 }
 
-/** Rerankers that read left to right know the whole pair at its last token, encoders at their first. */
+/** Rerankers that read left to right know the whole pair at its last token, encoders at their first. @internal */
 export const rankPooling = ({ engine }: ModelInternals): 'last' | 'cls' => (engine.hparams.causal ? 'last' : 'cls');
 
-/** The file's template for a pair where it has one (Qwen 3), else bos query eos sep document eos. */
+/** The file's template for a pair where it has one (Qwen 3), else bos query eos sep document eos. @internal */
 export function rankPrompt(model: ModelInternals, metadata: ReadonlyMap<string, GGUFValue>, query: string, document: string): number[] {
   return atOnce(rankPromptWork(model, metadata, query, document));
 }

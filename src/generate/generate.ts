@@ -70,6 +70,7 @@ export interface GenerationResult {
 
 export type Generation = Stream<GenerationPart, GenerationResult>;
 
+/** @internal */
 export function createGeneration(
   model: ModelInternals,
   prompt: string | readonly number[],

@@ -58,7 +58,7 @@ interface Header extends Identity {
   readonly sum: string;
 }
 
-/** @throws ERR_STATE where no sequence was computed (or none begins like the prompt) */
+/** @throws ERR_STATE where no sequence was computed (or none begins like the prompt) @internal */
 export async function saveState(
   model: ModelInternals,
   metadata: ReadonlyMap<string, GGUFValue>,
@@ -115,6 +115,7 @@ export async function saveState(
 /**
  * Puts a saved sequence into the cache and returns its tokens.
  * @throws ERR_STATE where the bytes are no state, damaged, or of another model; ERR_CONTEXT_FULL
+ * @internal
  */
 export async function loadState(
   model: ModelInternals,
@@ -170,6 +171,7 @@ export async function loadState(
 /**
  * Forgets the sequence of a slot, when it is free.
  * @returns how many tokens it had
+ * @internal
  */
 export async function eraseSlot({ slots }: ModelInternals, number: number, signal?: AbortSignal): Promise<number> {
   const slot = await slots.acquire(signal, undefined, slotOf(slots, number));

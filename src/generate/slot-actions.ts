@@ -24,6 +24,7 @@ export interface ModelSlots {
 /** Pages load it when a sequence is first saved or taken back. */
 const sequences = async () => import('./saved-sequence.ts');
 
+/** @internal */
 export function slotActions(model: ModelInternals, metadata: ReadonlyMap<string, GGUFValue>): ModelSlots {
   const { all, isActive } = model.slots;
   return {
