@@ -56,7 +56,7 @@ const LLAMA_REFUSALS: Refusals = {
   lora: refused('Adapters are part of the loaded model: start the server with --lora-scaled.', []),
   n_indent: refused(LEAVE_OUT, 0),
   n_discard: refused('Half of the context is forgotten at a time. Leave it out.', 0),
-  ...all(refused("A time limit is the server's (--timeout). Leave it out.", -1, 0), 't_max_prompt_ms t_max_predict_ms'),
+  ...all(refused("A time limit is the server's (--answer-timeout). Leave it out.", -1, 0), 't_max_prompt_ms t_max_predict_ms'),
   post_sampling_probs: refused('Probabilities are those before sampling. Leave it out.', false),
   ...all(
     refused('This sampler does not exist here. Leave it out.', { name: 'a negative number', test: (value) => Number(value) < 0 }),
@@ -73,13 +73,13 @@ const LLAMA_REFUSALS: Refusals = {
 const LLAMA_FIELDS = (): FieldTable => ({
   ...all(
     read,
-    'temperature dynatemp_range dynatemp_exponent top_k top_p min_p top_n_sigma xtc_probability xtc_threshold typical_p repeat_last_n repeat_penalty presence_penalty frequency_penalty dry_multiplier dry_base dry_allowed_length dry_penalty_last_n dry_sequence_breakers mirostat mirostat_tau mirostat_eta min_keep samplers seed logit_bias ignore_eos grammar n_keep',
+    'temperature dynatemp_range dynatemp_exponent top_k top_p min_p top_n_sigma xtc_probability xtc_threshold typical_p repeat_last_n repeat_penalty presence_penalty frequency_penalty dry_multiplier dry_base dry_allowed_length dry_penalty_last_n dry_sequence_breakers mirostat mirostat_tau mirostat_eta min_keep samplers seed logit_bias ignore_eos grammar n_keep sse_ping_interval',
   ),
   ...all(
     runs,
     'cache_prompt id_slot n_cache_reuse backend_sampling speculative.n_max speculative.n_min speculative.p_min speculative.type speculative.ngram_size_n speculative.ngram_size_m speculative.ngram_min_hits',
   ),
-  ...all(extras, 'timings_per_token return_progress response_fields verbose reasoning_control sse_ping_interval'),
+  ...all(extras, 'timings_per_token return_progress response_fields verbose reasoning_control'),
   ...LLAMA_REFUSALS,
 });
 
@@ -102,7 +102,10 @@ const OTHER_FIELDS = (): FieldTable => ({
 });
 
 const TEMPLATE_FIELDS = (): FieldTable =>
-  all(read, 'chat_template_kwargs reasoning_format reasoning_budget_tokens thinking_budget_tokens reasoning_budget_message');
+  all(
+    read,
+    'quantlet.on_context_full chat_template_kwargs reasoning_format reasoning_budget_tokens thinking_budget_tokens reasoning_budget_message',
+  );
 const CHAT_TEMPLATE: Refusals = {
   chat_template: refused("The template is the server's (--chat-template-file). Leave it out."),
   documents: refused("Put the documents into the 'messages'.", []),
