@@ -148,6 +148,7 @@ export const CHAT_FIELDS = (): FieldTable => ({
 /** POST /v1/completions. */
 export const COMPLETION_REFUSALS: Refusals = {
   suffix: refused('Ask /infill to fill in the middle.', ''),
+  'quantlet.on_context_full': refused('A prompt has no turns to leave out: shorten it.', 'error'),
   n_cmpl: refused("Send 'n'.", 1),
   ...LLAMA_REFUSALS,
   ...OTHER_REFUSALS,
@@ -274,6 +275,7 @@ export const MESSAGE_FIELDS = (): FieldTable => ({
 
 /** POST /completion and /infill, llama-server's own. */
 export const NATIVE_REFUSALS: Refusals = {
+  'quantlet.on_context_full': refused('A prompt has no turns to leave out: shorten it.', 'error'),
   n_cmpl: refused('Ask again for another answer.', 1),
   ...LLAMA_REFUSALS,
   ...OTHER_REFUSALS,

@@ -659,7 +659,7 @@ describe('chat: reasoning, turns and speeds', () => {
   });
   effect(
     chat,
-    ['conversation', 'interactive', 'singleTurn', 'showTimings', 'contextShift'],
+    ['conversation', 'interactive', 'singleTurn', 'multilineInput', 'showTimings', 'contextShift'],
     'how many turns, and what is said of them',
     async () => {
       const args = without(BASE.chat, '--json', 1);
@@ -667,6 +667,7 @@ describe('chat: reasoning, turns and speeds', () => {
       const lines = async (more: Args, input: string): Promise<number> => (await typed(more, input)).stdout.trimEnd().split('\n').length;
       expect(await lines(['-cnv'], 'a\nb\nc\n')).toBe(3);
       expect(await lines(['-st'], 'a\nb\nc\n')).toBe(1);
+      expect(await lines(['-mli'], 'a\nb\nc\n')).toBe(1);
       expect(await lines(['-p', 'x', '-i'], 'a\nb\n')).toBe(3);
       expect((await typed(['--show-timings'], 'a\n')).stderr).toMatch(/^prompt \d+ tokens, .* generation 3 tokens/);
       const long = `${'many words '.repeat(2)}\n`.repeat(5);
