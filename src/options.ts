@@ -78,10 +78,13 @@ const MANY = 12;
 export const isPlain = (value: unknown): value is object =>
   Object.prototype.toString.call(value) === '[object Object]' && !('ne' in (value as object));
 
+/** Shorter texts are near to too many: f16 is not a misspelt f32. */
+const SHORTEST_MISSPELT = 5;
+
 /** @throws ERR_INVALID_ARGUMENT naming the argument, what it was and what it should be */
 export function checkValue(where: string, name: string, value: unknown, kind: Kind): void {
   if (kind.is(value)) return;
-  const hint = typeof value === 'string' && kind.texts ? meant(value, kind.texts) : undefined;
+  const hint = typeof value === 'string' && value.length >= SHORTEST_MISSPELT ? meant(value, kind.texts ?? []) : undefined;
   throw new QuantletError(
     'ERR_INVALID_ARGUMENT',
     `${where}: ${name} is ${tell(value)}; ${hint === undefined ? 'expected' : `did you mean "${hint}"? Expected`} ${kind.expected}`,

@@ -8,7 +8,7 @@ import { project, run } from '../lib/consumer.mjs';
 
 const LINES = 60;
 const prompt = (i) => `Once upon a time there was a ${['dog', 'cat', 'fox'][i % 3]}`;
-const body = (i) => ({ prompt: prompt(i), max_tokens: i === 7 ? -1 : 24, temperature: 0 });
+const body = (i) => ({ prompt: prompt(i), max_tokens: i === 7 ? -5 : 24, temperature: 0 });
 const lines = Array.from({ length: LINES }, (_, i) =>
   JSON.stringify({ custom_id: `line:${i}`, method: 'POST', url: '/v1/completions', body: body(i) }),
 );
