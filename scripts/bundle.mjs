@@ -23,20 +23,16 @@ const RUN = ['cli', 'cli/main', 'cli/run'];
 /** Entries for Node; all others are for any runtime. */
 const FOR_NODE = ['cli', 'entry/node', 'entry/core-node', 'entry/hub-node', 'worker/turbo'];
 
-/** Lines are broken for stack traces: Node prints the one that throws. */
-const SHORT_LINES = { minifyWhitespace: true, lineLimit: 160, legalComments: 'none', charset: 'utf8', target: 'esnext' };
-/** A line break may stand inside of it, which Vite's search for addresses does not expect. */
-const BROKEN_URL = /\bimport\s*\.\s*meta\s*\.\s*url\b/g;
-
 /**
  * What several entries share becomes chunks: some 270 modules took a fifth of a second to import, and the 45 chunks that a run took when each set of entries had its own
  * another 30 ms. So what a run begins with is two: what other runtimes take as well, and what is for Node alone. Docstrings are in the declarations, where
- * editors look for them. Names of functions stay, for stack traces; local names and lines are short,
- * which makes the tarball a tenth smaller. Chunks lie in a folder of dist/ as the modules of src/ do in theirs, so that addresses like
+ * editors look for them. Names of functions stay, for stack traces, and lines, of which Node prints
+ * the one that throws. Local names are short, which makes the tarball a tenth smaller. (esbuild's lineLimit breaks strings, and bundlers then miss the
+ * address of a worker in them.) Chunks lie in a folder of dist/ as the modules of src/ do in theirs, so that addresses like
  * ../../dist/wasm/ hold in both.
  */
-export async function bundleModules({ build, transform }, { rolldown }) {
-  const chunks = await chunksOf(rolldown, transform);
+export async function bundleModules({ build }, { rolldown }) {
+  const chunks = await chunksOf(rolldown);
   // Node's worker threads start sooner from one file each, and of CommonJS: Piscina require()s it, and Node 20 ends the process where a worker is terminated while
   // require() instantiates an ES module ("v8::Module::IsGraphAsync must be used on an instantiated module").
   const { outputFiles } = await build({
@@ -68,7 +64,7 @@ function removeEmptyFolders(folder) {
 }
 
 /** The files of all entries and their chunks. */
-async function chunksOf(rolldown, transform) {
+async function chunksOf(rolldown) {
   const pathOf = (name) => resolve('dist', `${name}.js`);
   const bundle = await rolldown({
     input: Object.fromEntries(entries.map((name) => [name, pathOf(name)])),
@@ -106,6 +102,5 @@ async function chunksOf(rolldown, transform) {
     comments: { legal: false, annotation: true, jsdoc: false },
   });
   await bundle.close();
-  const shortened = async (code) => (await transform(code, SHORT_LINES)).code.replace(BROKEN_URL, 'import.meta.url');
-  return Promise.all(output.map(async ({ fileName, code }) => ({ path: join('dist', fileName), text: await shortened(code) })));
+  return output.map(({ fileName, code }) => ({ path: join('dist', fileName), text: code }));
 }
