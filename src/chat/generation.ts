@@ -25,14 +25,14 @@ const MODEL_CHAT_OPTIONS: Kinds<ModelChatOptions> = { ...CHAT_OPTIONS, maxSteps:
 const MAX_STEPS = 10;
 
 /** Where options.logprobs asks for them: those of the tokens since the event before. */
-interface Probabilities {
+export interface EventLogprobs {
   readonly logprobs?: readonly Logprobs[];
 }
 
 /** What model.chat tells: a part of the answer, or what became of a call. */
 export type ModelChatEvent =
-  | ({ readonly type: 'content' | 'reasoning'; readonly delta: string } & Probabilities)
-  | ({ readonly type: 'toolCall'; readonly index: number; readonly call: ToolCall } & Probabilities)
+  | ({ readonly type: 'content' | 'reasoning'; readonly delta: string } & EventLogprobs)
+  | ({ readonly type: 'toolCall'; readonly index: number; readonly call: ToolCall } & EventLogprobs)
   | ({ readonly type: 'toolResult' } & ToolResult);
 
 /** A whole answer. Where tools were called in between, texts, calls and ids are those of the last one. */

@@ -1,7 +1,8 @@
 /** What every entry exports besides its own loadModel: nothing here knows a platform. */
-export type { Chat, ChatResult, ModelChatEvent as ChatEvent, ModelChatOptions } from '../chat/generation.ts';
+export type { Chat, ChatResult, EventLogprobs, ModelChatEvent as ChatEvent, ModelChatOptions } from '../chat/generation.ts';
 export type { CallRead, CallReader, ParsedCall } from '../chat/calls.ts';
-export type { ChatCapabilities } from '../chat/capabilities.ts';
+export type { BegunPrompt, Continuation } from '../chat/begun.ts';
+export type { ChatCapabilities, PrecedingRole } from '../chat/capabilities.ts';
 export type { RenderedPrompt } from '../chat/contents.ts';
 export type { CallSyntax, ChatFormat } from '../chat/formats.ts';
 export type { ChatMessage, ChatPart, ChatTool, ChatToolCall } from '../chat/messages.ts';
