@@ -201,6 +201,7 @@ export async function useVersions(hands) {
   const file = await page.evaluate(() => globalThis.exported.text());
   await page.reload();
   if (!wide) await press('Conversations');
+  await see('the list', () => document.querySelector('.sidebar input[type=file]') !== null);
   await page.$eval(
     '.sidebar input[type=file]',
     (input, text) => {
