@@ -1,7 +1,7 @@
 // How long things may take, and waiting for them. Limits are generous: a loaded machine with two cores is slow, not wrong.
 import { createServer } from 'node:net';
 
-/** The whole matrix (half of it is for other machines, which are emulated), and any one row of it. */
+/** The whole matrix, and any one row of it. */
 export const WHOLE_MS = 30 * 60_000;
 export const ROW_MS = 5 * 60_000;
 /** One thing that a row waits for: a page to load, a child process to end. */
