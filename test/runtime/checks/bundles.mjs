@@ -105,10 +105,10 @@ const esbuildRow = (splitting) => ({
     const user = userPage(`esbuild-${splitting}`);
     await esbuild.build({ ...options, entryPoints: [join(user, 'main.mjs')], outdir: join(user, 'out') });
     const size = splitting ? firstLoad(join(user, 'out'), 'main.js') : gzipped(join(user, 'out/main.js'));
-    // What a page with threads has loaded once a model runs: kernels and worker come on demand.
+    // What a page with threads has loaded once a model runs: kernels, worker and chats come on demand.
     const later = splitting
       ? readdirSync(join(user, 'out'))
-          .filter((f) => /^(relaxed|worker)-/.test(f))
+          .filter((f) => /^(relaxed|worker|conversations)-/.test(f))
           .reduce((n, f) => n + gzipped(join(user, 'out', f)), size)
       : 0;
     const budget = splitting ? FIRST_LOAD : ONE_FILE;
@@ -116,7 +116,7 @@ const esbuildRow = (splitting) => ({
     return {
       ...result,
       version: esbuild.version,
-      checked: `${result.checked}; gzipped ${kb(size)} ${splitting ? `first, ${kb(later)} with kernels and worker` : 'in all'}`,
+      checked: `${result.checked}; gzipped ${kb(size)} ${splitting ? `first, ${kb(later)} with kernels, worker and chats` : 'in all'}`,
     };
   },
 });
