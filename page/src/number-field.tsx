@@ -1,6 +1,6 @@
 /** A field for a number within bounds. */
 import { useSignal } from '@preact/signals';
-import { useEffect, useId } from 'preact/hooks';
+import { useEffect, useId, useRef } from 'preact/hooks';
 import { outOfBounds, type Bounds } from './settings.ts';
 
 interface BoundedNumberProps {
@@ -17,8 +17,10 @@ interface BoundedNumberProps {
 export function BoundedNumber({ label, hint, bounds, placeholder, value, onChange }: BoundedNumberProps) {
   const typed = useSignal(String(value ?? ''));
   const error = useSignal<string | undefined>(undefined);
-  // It was set from elsewhere.
+  const field = useRef<HTMLInputElement>(null);
+  // It was set from elsewhere. Not while somebody types: effects run late on a busy machine, and would take back what was typed since.
   useEffect(() => {
+    if (document.activeElement === field.current) return;
     if (error.value === undefined && (typed.value === '' ? undefined : Number(typed.value)) !== value) typed.value = String(value ?? '');
   }, [value]);
   const id = useId();
@@ -27,6 +29,7 @@ export function BoundedNumber({ label, hint, bounds, placeholder, value, onChang
     <label class="field">
       <span>{label}</span>
       <input
+        ref={field}
         type="number"
         inputmode="decimal"
         step={bounds.integer ? 1 : 'any'}
