@@ -5,6 +5,7 @@ import { createServer } from 'node:net';
 import { tmpdir } from 'node:os';
 import { join } from 'node:path';
 import { project, run } from '../lib/consumer.mjs';
+import { until } from '../lib/wait.mjs';
 
 const LINES = 60;
 const prompt = (i) => `Once upon a time there was a ${['dog', 'cat', 'fox'][i % 3]}`;
@@ -35,9 +36,11 @@ export const queue = [
       const port = await freePort();
       const started = [];
       const start = (command, args, env = {}) => {
-        const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: 'ignore' });
+        const child = spawn(command, args, { cwd, env: { ...process.env, ...env }, stdio: ['ignore', 'ignore', 'pipe'] });
         started.push(child);
-        return { child, exit: new Promise((resolve) => child.on('exit', (code, signal) => resolve(code ?? signal))) };
+        let said = '';
+        child.stderr.on('data', (chunk) => (said += chunk));
+        return { child, said: () => said, exit: new Promise((resolve) => child.on('exit', (code, signal) => resolve(code ?? signal))) };
       };
       const env = { REDIS_URL: `redis://127.0.0.1:${port}` };
       try {
@@ -57,7 +60,8 @@ export const queue = [
         await run(process.execPath, ['producer.mjs', join(folder, 'in.jsonl')], { cwd, env });
         const workers = [0, 1].map(() => start(process.execPath, ['worker.mjs'], env));
         const watch = start(process.execPath, ['watch.mjs'], env);
-        await new Promise((resolve) => setTimeout(resolve, 3000));
+        await until('a worker with its model', () => workers[0].said().includes('answers'));
+        await new Promise((resolve) => setTimeout(resolve, 1000));
         workers[0].child.kill('SIGTERM');
         const codes = [await workers[0].exit, await watch.exit];
         const out = join(folder, 'out.jsonl');
