@@ -28,3 +28,9 @@ export function meant(name: string, known: readonly string[]): string | undefine
   const [near] = nearest(plain(name), known.map(plain), 2);
   return near === undefined ? undefined : known.find((one) => plain(one) === near);
 }
+
+/** How a message about an unknown name goes on: with the name that may be meant, if one is near, before what was expected. */
+export function hintOf(name: unknown, known: readonly string[]): string {
+  const near = typeof name === 'string' ? meant(name, known) : undefined;
+  return near === undefined ? 'expected' : `did you mean "${near}"? Expected`;
+}

@@ -1,6 +1,6 @@
 /** Options, checked in one way: a table names those that there are and says what each may be. */
 import { QuantletError, tell } from './errors.ts';
-import { meant } from './nearest.ts';
+import { hintOf, meant } from './nearest.ts';
 
 export interface Kind {
   is(value: unknown): boolean;
@@ -84,11 +84,8 @@ const SHORTEST_MISSPELT = 5;
 /** @throws ERR_INVALID_ARGUMENT naming the argument, what it was and what it should be */
 export function checkValue(where: string, name: string, value: unknown, kind: Kind): void {
   if (kind.is(value)) return;
-  const hint = typeof value === 'string' && value.length >= SHORTEST_MISSPELT ? meant(value, kind.texts ?? []) : undefined;
-  throw new QuantletError(
-    'ERR_INVALID_ARGUMENT',
-    `${where}: ${name} is ${tell(value)}; ${hint === undefined ? 'expected' : `did you mean "${hint}"? Expected`} ${kind.expected}`,
-  );
+  const texts = typeof value === 'string' && value.length >= SHORTEST_MISSPELT ? kind.texts : undefined;
+  throw new QuantletError('ERR_INVALID_ARGUMENT', `${where}: ${name} is ${tell(value)}; ${hintOf(value, texts ?? [])} ${kind.expected}`);
 }
 
 /**

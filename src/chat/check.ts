@@ -1,6 +1,6 @@
 /** Checks of a conversation that a program wrote: what nobody would read is refused, with the name that may be meant. */
 import { QuantletError, tell } from '../errors.ts';
-import { meant } from '../nearest.ts';
+import { hintOf } from '../nearest.ts';
 import { isRecord } from './json.ts';
 import { checkMessages, type ChatMessage } from './messages.ts';
 
@@ -21,11 +21,11 @@ export function checkConversation(messages: readonly ChatMessage[], source: stri
     const which = `message ${i + 1} of ${messages.length}`;
     const { role } = message;
     if (!ROLES.includes(role) && !new RegExp(`['"]${escaped(role)}['"]`).test(source))
-      throw bad(`${which} has the role ${tell(role)}; ${hint(role, ROLES)} one of ${ROLES.join(', ')}`);
+      throw bad(`${which} has the role ${tell(role)}; ${hintOf(role, ROLES)} one of ${ROLES.join(', ')}`);
     for (const [field, value] of Object.entries(message)) {
       if (value === undefined || value === null || (Array.isArray(value) && value.length === 0) || FIELDS.includes(field)) continue;
       if (!new RegExp(`(?<!\\w)${escaped(field)}(?!\\w)`).test(source))
-        throw bad(`${which} has the field "${field}", which nothing reads; ${hint(field, FIELDS)} ${FIELDS.join(', ')}`);
+        throw bad(`${which} has the field "${field}", which nothing reads; ${hintOf(field, FIELDS)} ${FIELDS.join(', ')}`);
     }
     checkContent(which, message);
   }
@@ -47,8 +47,4 @@ function checkContent(which: string, { role, content, tool_calls: calls, reasoni
     throw bad(`${which} has tool_calls that are no calls; expected a list of { id, type: 'function', function: { name, arguments } }`);
 }
 
-const hint = (name: string, known: readonly string[]): string => {
-  const near = meant(name, known);
-  return near === undefined ? 'expected' : `did you mean "${near}"? Expected`;
-};
 const escaped = (text: string): string => text.replace(/[.*+?^${}()|[\]\\]/g, '\\$&');

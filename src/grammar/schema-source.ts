@@ -1,6 +1,6 @@
 /** JSON schemas as people hand them over: plain, in OpenAI's wrapping, or as a validator that can say its own. */
 import { QuantletError, tell } from '../errors.ts';
-import { meant } from '../nearest.ts';
+import { hintOf } from '../nearest.ts';
 
 /**
  * What a text must be: any text, any JSON object, or JSON that fits a schema (llama-server's json_object with a schema, too). A schema is a JSON schema, or a validator that gives one
@@ -76,10 +76,7 @@ export function plainFormat(format: ResponseFormat): PlainFormat {
   const expected = `{ type: 'text' }, { type: 'json_object' } or { type: 'json_schema', schema }`;
   if (!isObject(format)) throw bad(`responseFormat is ${tell(format)}; expected ${expected}`);
   const { type } = format;
-  if (!types.includes(type)) {
-    const hint = typeof type === 'string' ? meant(type, types) : undefined;
-    throw bad(`responseFormat.type is ${tell(type)}; ${hint ? `did you mean "${hint}"? Expected` : 'expected'} ${expected}`);
-  }
+  if (!types.includes(type)) throw bad(`responseFormat.type is ${tell(type)}; ${hintOf(type, types)} ${expected}`);
   if (format.type === 'text') return { type: 'text' };
   if ('schema' in format && format.schema !== undefined)
     return { type: 'json_schema', schema: schemaOf('responseFormat.schema', format.schema) };
