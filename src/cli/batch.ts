@@ -50,7 +50,6 @@ const KEYS = [
 
 export const batch: Command = {
   name: 'batch',
-  works: true,
   synopsis: '-i FILE -o FILE [--errors FILE] [--shard I/N] [--resume] [flags]',
   summary: "answer a file of requests, OpenAI's batch lines",
   flags: KEYS,

@@ -23,6 +23,7 @@ import { parseOnlyFlags } from './parse-flags.ts';
 import { GENERATE_FLAGS, generateOptions } from './generate-options.ts';
 import { showAnswer, speeds, styleOf } from './show-answer.ts';
 import { TEMPLATE_FLAGS, templateOptions } from './template-options.ts';
+import { endUnread } from './unread.ts';
 
 const KEYS = [
   ...MODEL_FLAGS,
@@ -82,6 +83,7 @@ export const chat: Command = {
   ],
   async run(argv, signal) {
     const values = parseOnlyFlags(argv, KEYS, 'give the message with -p and the model with -m', 'chat');
+    endUnread();
     if (values.conversation === false)
       throw new QuantletError('ERR_USAGE', '-no-cnv is not supported here: quantlet run continues a text without a conversation');
     const said = await saidBy(values, 'message', 'file', 'the message');

@@ -33,8 +33,6 @@ export interface Command {
   readonly words?: readonly string[];
   /** What its help says of flags that have another default elsewhere. */
   readonly defaults?: { readonly [key in FlagKey]?: string };
-  /** It makes files or serves, and goes on when nobody reads what it prints. */
-  readonly works?: true;
   /** More of the help, between the flags and the examples. */
   readonly notes?: string;
   /** Resolves to the exit code; an abort of the signal is Ctrl-C. */

@@ -7,6 +7,7 @@ import { forTerminal, readText, type Command } from './command.ts';
 import type { FlagKey } from './flags.ts';
 import { parseFlags } from './parse-flags.ts';
 import { progressBar } from './progress.ts';
+import { endUnread } from './unread.ts';
 
 const KEYS = ['sha1', 'sha256', 'uuid', 'hashAll', 'noLayer', 'check', 'help'] as const satisfies readonly FlagKey[];
 
@@ -54,6 +55,7 @@ export const ggufHash: Command = {
     const [file, ...more] = positionals;
     if (file === undefined || more.length > 0) throw new QuantletError('ERR_USAGE', `gguf-hash takes one file, not ${positionals.length}`);
     const manifest = values.check === undefined ? undefined : readManifest(await readText(values.check, 'the manifest'));
+    if (!manifest) endUnread();
     const asked = (['sha1', 'sha256', 'uuid'] as const).filter((kind) =>
       manifest ? [...manifest.keys()].some((key) => key.startsWith(`${kind} `)) : (values[kind] ?? (values.hashAll && kind !== 'uuid')),
     );

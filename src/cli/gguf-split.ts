@@ -95,7 +95,6 @@ async function writeFile(
 
 export const ggufSplit: Command = {
   name: 'gguf-split',
-  works: true,
   llama: 'llama-gguf-split',
   synopsis: '[--split|--merge] [flags] IN.gguf OUT',
   summary: 'split a model into several files, or join its parts',

@@ -62,7 +62,6 @@ const WRITERS: Readonly<Record<string, typeof writeImatrix>> = { gguf: writeImat
 
 export const imatrix: Command = {
   name: 'imatrix',
-  works: true,
   llama: 'llama-imatrix',
   synopsis: '-m FILE -f TEXT [-o imatrix.gguf]',
   summary: 'measure which weights matter, for quantize --imatrix',

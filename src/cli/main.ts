@@ -7,6 +7,7 @@ import { enableRelaxedSimd, takeProcess } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
 import { nearest } from '../nearest.ts';
 import { printableLines } from '../printable.ts';
+import { unread } from './unread.ts';
 
 const overview = (commands: readonly Command[]): string =>
   `quantlet runs GGUF language models on the CPU.\n\nusage: quantlet COMMAND [flags]\n\n${commands.map((c) => `  ${c.name.padEnd(12)}${c.summary}`).join('\n')}\n\nquantlet COMMAND --help shows more; quantlet --version shows the version.\n`;
@@ -41,7 +42,6 @@ async function main(argv: readonly string[]): Promise<number> {
     return 0;
   }
   if (rest.includes('--version')) return main(['--version']);
-  prints = !command.works;
   takeProcess();
   enableRelaxedSimd();
   return command.run(rest, interrupt.signal);
@@ -62,21 +62,22 @@ for (const [name, code] of Object.entries(ENDS))
   });
 // Nobody reads what is said beside the work: no reason to end it.
 process.stderr.on('error', () => {});
-/** What the command prints is all that it makes. */
-let prints = true;
+/** What the command printed could not be written, and somebody waits for it. */
+let lost = false;
 process.stdout.on('error', (e: NodeJS.ErrnoException) => {
-  if (interrupt.signal.aborted && prints) process.exit(exitCode); // a terminal that was closed takes nothing
-  // A reader that went away (quantlet ... | head) is no error of ours, and no reason to leave a file half written.
-  if (GONE.includes(e.code ?? '')) return prints ? process.exit(0) : undefined;
+  if (interrupt.signal.aborted && unread.end) process.exit(exitCode); // a terminal that was closed takes nothing
+  if (GONE.includes(e.code ?? '')) return void unread.end?.();
   process.stderr.write(`quantlet: cannot write the output: ${e.code === 'ENOSPC' ? 'there is no space left' : e.message} (ERR_IO)\n`);
-  process.exit(1);
+  if (unread.end) process.exit(1);
+  lost = true; // the command goes on: its file is finished all the same
+  process.exitCode ||= 1;
 });
 
 /** Runs the command of the process's arguments and sets its exit code. */
 export async function start(): Promise<void> {
   try {
     const code = await main(process.argv.slice(2));
-    process.exitCode = code === ENDS.SIGINT ? exitCode : code; // which signal it was, commands do not know
+    process.exitCode = code === ENDS.SIGINT ? exitCode : code || Number(lost); // which signal it was, commands do not know
   } catch (error) {
     if (interrupt.signal.aborted) {
       process.stdout.write('\n');

@@ -23,6 +23,7 @@ import {
   windowsAtOnce,
   type WindowReader,
 } from './windows.ts';
+import { endUnread } from './unread.ts';
 
 const KEYS = [
   ...MODEL_FLAGS,
@@ -65,6 +66,7 @@ export const perplexity: Command = {
     const text = values.kl ? '' : await textOf(values);
     if (text === undefined) throw new QuantletError('ERR_USAGE', 'give the text to measure with -f FILE');
     if (values.klBase !== undefined && !values.kl) await checkOutput(values.klBase);
+    else endUnread();
     const base = values.kl ? await openKlBase(values.klBase!) : undefined;
     try {
       const nCtx = base?.nCtx ?? values.ctx ?? 512;

@@ -71,7 +71,6 @@ const withTensors = (imatrix: Imatrix, wanted: (name: string) => boolean): Imatr
 
 export const quantize: Command = {
   name: 'quantize',
-  works: true,
   llama: 'llama-quantize',
   synopsis: '[flags] IN.gguf [OUT.gguf] TYPE [nthreads]',
   summary: 'make a smaller copy of a model',

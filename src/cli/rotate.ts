@@ -165,7 +165,6 @@ function vectorOf(model: ModelFiles, info: TensorInfo): Promise<Float32Array> {
 
 export const rotate: Command = {
   name: 'rotate',
-  works: true,
   synopsis: '[flags] IN.gguf OUT.gguf',
   summary: 'make a copy of a model without outliers, that loses less when it is quantised',
   flags: KEYS,

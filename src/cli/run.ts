@@ -24,6 +24,7 @@ import { parseOnlyFlags } from './parse-flags.ts';
 import { checkKeep, GENERATE_FLAGS, generateOptions } from './generate-options.ts';
 import { CONVERSATION_FLAGS } from './template-options.ts';
 import { perSecond, speeds } from './show-answer.ts';
+import { endUnread } from './unread.ts';
 
 const KEYS = [
   ...MODEL_FLAGS,
@@ -76,21 +77,26 @@ export const run: Command = {
       return (await import('./chat.ts')).chat.run(argv, signal);
     const prompt = await readPrompt(values);
     const options = await generateOptions(values);
-    if (values.promptCache !== undefined && writesCache(values))
+    let gone = false;
+    if (values.promptCache !== undefined && writesCache(values)) {
       await checkOutput(values.promptCache).catch(cacheFailed(values.promptCache));
+      endUnread(() => (gone = true)); // the cache is still written
+    } else endUnread();
     // The prompt is computed at once: what it needs is optimised then.
     const model = await openModel(values, signal, { warmUp: values.warmup === false ? false : 'short', firstPrompt: prompt });
     try {
-      const generation = generate(model, prompt, { ...options, ...(values.special ? { special: true } : {}), signal }, values);
+      const promptIds = model.tokenize(prompt, { parseSpecial: true });
+      const generation = generate(model, promptIds, { ...options, ...(values.special ? { special: true } : {}), signal }, values);
       await readPromptCache(model, values, signal);
       if (values.json) {
         const result = await drained(generation);
-        await writePromptCache(model, values, result, signal);
+        await writePromptCache(model, values, promptIds, signal);
         process.stdout.write(`${JSON.stringify(report(model, result))}\n`);
         return 0;
       }
-      const result = await show(values.displayPrompt === false ? '' : prompt, prompt !== '', generation);
-      await writePromptCache(model, values, result, signal);
+      const result = await show(values.displayPrompt === false ? '' : prompt, prompt !== '', generation, () => gone);
+      await writePromptCache(model, values, promptIds, signal);
+      if (!result) return 0;
       process.stdout.write('\n');
       if (!values.quiet && values.perf !== false) process.stderr.write(`\n${summary(model, result, values.contextShift)}\n`);
       return 0;
@@ -107,11 +113,10 @@ type Texts = AsyncGenerator<string, GenerationResult>;
  * --keep tokens the older half of the others is left out, and what is left is read again.
  * @throws ERR_CONTEXT_FULL before anything is generated where the prompt does not fit
  */
-function generate(model: Model, prompt: string, options: GenerateOptions, { contextShift, keep = 0 }: RunFlags): Texts {
+function generate(model: Model, promptIds: readonly number[], options: GenerateOptions, { contextShift, keep = 0 }: RunFlags): Texts {
   if (contextShift && (options.grammar ?? options.responseFormat) !== undefined)
     throw new QuantletError('ERR_USAGE', '--context-shift and a grammar or JSON schema exclude each other; give one');
   checkKeep(keep);
-  const promptIds = model.tokenize(prompt, { parseSpecial: true });
   const { contextLength } = model;
   if (promptIds.length > contextLength)
     throw new QuantletError(
@@ -138,8 +143,8 @@ async function drained(texts: Texts): Promise<GenerationResult> {
   }
 }
 
-/** Writes a generation behind its prompt as it comes; `begun`: there is text before it. */
-async function show(prompt: string, begun: boolean, texts: Texts): Promise<GenerationResult> {
+/** Writes a generation after its prompt as it comes, until it is `gone` who reads it; `begun`: there is text before it. */
+async function show(prompt: string, begun: boolean, texts: Texts, gone: () => boolean): Promise<GenerationResult | undefined> {
   let lastLine = '';
   const write = (text: string): void => {
     lastLine = text.includes('\n') ? text.slice(text.lastIndexOf('\n') + 1) : lastLine + text;
@@ -150,6 +155,7 @@ async function show(prompt: string, begun: boolean, texts: Texts): Promise<Gener
     for (;;) {
       const step = await texts.next();
       if (step.done) return step.value;
+      if (gone()) return undefined;
       // The first piece of a sentence carries the space that SentencePiece puts before words.
       write(begun ? step.value : step.value.replace(/^ /, ''));
       begun ||= step.value !== '';
@@ -193,7 +199,7 @@ async function readPromptCache(model: Model, { promptCache: path }: PromptCacheF
 async function writePromptCache(
   model: Model,
   { promptCache: path, promptCacheAll, promptCacheRo, predict }: PromptCacheFlags & { predict?: number },
-  { promptIds }: GenerationResult,
+  promptIds: readonly number[],
   signal: AbortSignal,
 ): Promise<void> {
   if (path === undefined || !writesCache({ promptCacheRo, predict })) return;

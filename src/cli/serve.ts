@@ -111,7 +111,6 @@ const CONTEXT = 4096;
 
 export const serve: Command = {
   name: 'serve',
-  works: true,
   llama: 'llama-server',
   synopsis: '[-m FILE] [--port N] [flags]',
   summary: 'answer over HTTP, as OpenAI and llama-server do',

@@ -232,7 +232,6 @@ const percent = (share: number): string => `${(100 * share).toFixed(1)} %`;
 
 export const sparsify: Command = {
   name: 'sparsify',
-  works: true,
   synopsis: '-m FILE [-f TEXT] -o FILE [--predictor RANK] [--heads]',
   summary: 'make a copy of a ReLU model of which only the neurons that fire are computed, or of any whose heads can be left out',
   flags: KEYS,
