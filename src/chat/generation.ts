@@ -5,7 +5,7 @@ import { createStream, type Stream } from '../generate/stream.ts';
 import { checkOptions, KIND, whole, type Kinds } from '../options.ts';
 import { inSlices } from '../slices.ts';
 import { checkConversation } from './check.ts';
-import { newCallId, type ChatMessage, type ChatTool } from './messages.ts';
+import { contentText, newCallId, type ChatMessage, type ChatTool } from './messages.ts';
 import { collectEvents } from './parser.ts';
 import { CHAT_OPTIONS, type ChatBackend, type ChatOptions } from './options.ts';
 import { prepareChatWork, runChat } from './run.ts';
@@ -74,19 +74,20 @@ export function createChat(
 ): Chat {
   return createStream('chat', async function* () {
     const options = checkOptions('chat', given, MODEL_CHAT_OPTIONS);
-    const { tools, maxSteps = MAX_STEPS, chatTemplate: _, toolChoice, ...text } = options;
+    const { tools, maxSteps = MAX_STEPS, chatTemplate: _, toolChoice, continueFinalMessage = false, ...text } = options;
     const backend = backendFor(options);
     const offered = offeredTools(tools);
     checkConversation(messages, templateFor(backend.chatTemplate, offered).source);
     const added: ChatMessage[] = [];
     let timings: Timings | undefined;
     for (let steps = 1; ; steps++) {
-      const conversation = added.length === 0 ? messages : [...messages, ...added];
+      const conversation = added.length === 0 ? messages : joined(messages, added, continueFinalMessage !== false);
       const choice = steps === 1 || toolChoice === 'none' ? toolChoice : 'auto';
       const answer = yield* answerOnce(backend, conversation, {
         ...text,
         tools: offered,
         ...(choice === undefined ? {} : { toolChoice: choice }),
+        ...(steps === 1 ? { continueFinalMessage } : {}),
       });
       timings = timings ? together(timings, answer.timings) : answer.timings;
       added.push(messageOf(answer));
@@ -99,6 +100,19 @@ export function createChat(
       }
     }
   });
+}
+
+/** A conversation with what came after it. An answer that had begun is one message with what it went on with. */
+function joined(messages: readonly ChatMessage[], added: readonly ChatMessage[], goesOn: boolean): readonly ChatMessage[] {
+  if (!goesOn) return [...messages, ...added];
+  const [begun, answer] = [messages.at(-1)!, added[0]];
+  const reasoning = (begun.reasoning_content ?? '') + (answer.reasoning_content ?? '');
+  const whole = {
+    ...answer,
+    content: contentText(begun.content) + contentText(answer.content),
+    ...(reasoning === '' ? {} : { reasoning_content: reasoning }),
+  };
+  return [...messages.slice(0, -1), whole, ...added.slice(1)];
 }
 
 /** One answer. */

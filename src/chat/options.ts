@@ -45,7 +45,7 @@ const TOOL_CHOICE: Kind = {
 };
 const isNamed = (value: unknown): boolean => isPlain(value) && 'name' in value && typeof value.name === 'string';
 
-export interface ChatOptions extends Omit<GenerateOptions, 'special' | 'parseSpecial' | 'onContextFull' | 'keep' | 'spanBudget'> {
+export interface ChatOptions extends Omit<GenerateOptions, 'special' | 'parseSpecial' | 'onContextFull' | 'keep' | 'spanBudget' | 'begun'> {
   /**
    * Where a conversation leaves no room for an answer (of maxTokens, a quarter of the context at most). `error` (default): ERR_CONTEXT_FULL where none at all is left.
    * `shift`: the oldest turns behind the system message are left out, as few as will do. `truncate-middle`: those behind the first turn. The last turn stays.
@@ -83,7 +83,7 @@ export interface ChatOptions extends Omit<GenerateOptions, 'special' | 'parseSpe
   addGenerationPrompt?: boolean;
 }
 
-const { special: _, keep: __, spanBudget: ___, ...TEXT_OPTIONS } = GENERATE_OPTIONS;
+const { special: _, keep: __, spanBudget: ___, begun: ____, ...TEXT_OPTIONS } = GENERATE_OPTIONS;
 
 /** Every option of a chat; tools are looked into where they are offered. */
 export const CHAT_OPTIONS = {

@@ -23,6 +23,8 @@ export interface ChatParserOptions {
   readonly prompt?: string;
   /** False leaves reasoning and its markers in the content. */
   readonly reasoning?: boolean;
+  /** The beginning of the answer, where the prompt has it: it is read first, and no event tells it. */
+  readonly begun?: string;
 }
 
 /** One answer's parser; see {@link createChatParser}. */
@@ -50,6 +52,35 @@ const MAX_FAILED = 100;
  * Blanks next to markers belong to no part and are left out.
  */
 export function createChatParser(format: ChatFormat, options: ChatParserOptions = {}): ChatParser {
+  const { begun = '' } = options;
+  if (begun === '') return createParser(format, options);
+  const known = parseAnswer(format, begun, { ...options, begun: '' });
+  // Whole calls are the client's own.
+  return known.toolCalls.length > 0 ? createParser(format, options) : goingOn(createParser(format, options), begun, known);
+}
+
+/** A parser that has read how the answer begins, without the events of that. */
+function goingOn(parser: ChatParser, begun: string, known: ParsedAnswer): ChatParser {
+  /** Characters to come that are known. */
+  const left = { content: known.content.length, reasoning: known.reasoning.length };
+  const isNew = (event: ChatEvent): ChatEvent[] => {
+    if (event.type === 'toolCall') return [event];
+    const delta = event.delta.slice(left[event.type]);
+    left[event.type] = Math.max(0, left[event.type] - event.delta.length);
+    return delta === '' ? [] : [{ ...event, delta }];
+  };
+  parser.push(begun).forEach(isNew);
+  const told = (events: ChatEvent[]): ChatEvent[] =>
+    events.flatMap((event) => {
+      // What was held back of the other kinds has become a marker or a call.
+      if (event.type !== 'content') left.content = 0;
+      if (event.type !== 'reasoning') left.reasoning = 0;
+      return isNew(event);
+    });
+  return { push: (text) => told(parser.push(text)), end: () => told(parser.end()) };
+}
+
+function createParser(format: ChatFormat, options: ChatParserOptions): ChatParser {
   const tools = options.tools ?? [];
   const pairs = options.reasoning === false ? [] : format.reasoning;
   const calls = tools.length > 0 ? format.calls : [];

@@ -8,7 +8,7 @@ import type { BreaksIn } from '../tokenize/breaks.ts';
 import type { EncodeOptions } from '../tokenize/tokenizer.ts';
 import { jsonCallFormat, type ChatFormat } from './formats.ts';
 import { checkTools, type ChatMessage, type ChatTool } from './messages.ts';
-import { createChatParser, type ChatEvent } from './parser.ts';
+import { createChatParser, openReasoning, type ChatEvent } from './parser.ts';
 import { namedTool, type ChatBackend, type ChatOptions } from './options.ts';
 import { reasoningLimit, templateExtra } from './reasoning.ts';
 import { templateFor, type RenderOptions } from './template.ts';
@@ -203,6 +203,9 @@ function startsWithBos(backend: ChatBackend, ids: readonly number[]): boolean {
   return ids[0] === bos;
 }
 
+/** What the prompt has of the answer. */
+const begunText = ({ prompt, opening }: PreparedChat): string => (opening === undefined ? '' : prompt.slice(opening.length));
+
 /** What the model is asked for an answer, and the format in which it writes it. */
 export function generationOf(
   backend: ChatBackend,
@@ -229,6 +232,12 @@ export function generationOf(
   const prompt = chat.opening ?? chat.prompt;
   const { format: written } = templateFor(backend.chatTemplate, tools);
   const free = !json && text.grammar === undefined;
+  const begun = begunText(chat);
+  if (!free && begun !== '' && openReasoning(written.reasoning, prompt))
+    throw new QuantletError(
+      'ERR_INVALID_ARGUMENT',
+      'the last message is the beginning of reasoning, and an answer that a grammar or format holds does not reason; expected one that begins with content (continueFinalMessage: "content" ends the reasoning), or no grammar and no format',
+    );
   return {
     format: json && tools.length > 0 ? jsonCallFormat : written,
     reasoning: reasoning !== false && free,
@@ -237,6 +246,8 @@ export function generationOf(
       special: true,
       ...(answerShift ? { onContextFull: 'shift', ...answerShift } : {}),
       ...(format ? { responseFormat: format } : {}),
+      // Blanks may stand before any JSON.
+      ...(free || begun === '' ? {} : { begun: json ? begun.trimStart() : begun }),
       ...(free ? reasoningLimit(backend, written, prompt, reasoningBudget, reasoningBudgetMessage) : {}),
     },
   };
@@ -246,7 +257,7 @@ export function generationOf(
 export async function* runChat(backend: ChatBackend, chat: PreparedChat): AsyncGenerator<ChatStep, ChatOutcome> {
   const { tools = [], parallelToolCalls } = chat.options;
   const { options, format, reasoning } = generationOf(backend, chat);
-  const parser = createChatParser(format, { tools, prompt: chat.opening ?? chat.prompt, reasoning });
+  const parser = createChatParser(format, { tools, prompt: chat.opening ?? chat.prompt, reasoning, begun: begunText(chat) });
   const generation = backend.generate(chat.promptIds, options);
   let calls = 0;
   for await (const part of generation) {

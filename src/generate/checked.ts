@@ -28,6 +28,7 @@ export const GENERATE_OPTIONS = {
   keep: or(countOr('all'), 0),
   speculation: KIND.any,
   spanBudget: internal(KIND.object),
+  begun: internal(KIND.string),
 } satisfies Kinds<GenerateOptions>;
 
 /** What a prompt and options come to, before a grammar is known. @throws ERR_DISPOSED, signal.reason, ERR_INVALID_ARGUMENT, ERR_CONTEXT_FULL */

@@ -9,6 +9,8 @@ export interface ConstraintOptions {
   /** A grammar in llama.cpp's GBNF that the text must follow; not together with a responseFormat. */
   grammar?: string;
   responseFormat?: ResponseFormat;
+  /** The end of the prompt that the grammar or format reads as the beginning of the text: an answer that has begun. @internal */
+  begun?: string;
 }
 
 /** Grammars kept compiled, with what was found out about them: servers are asked for the same few again and again. */
@@ -29,7 +31,9 @@ export function createConstraints(
     kept.delete(gbnf);
     kept.set(gbnf, grammar);
     if (kept.size > MAX_KEPT) kept.delete(kept.keys().next().value!);
-    return grammar.clone();
+    const reader = grammar.clone();
+    if (options.begun !== undefined) await inSlices(reader.begin(options.begun), signal);
+    return reader;
   };
   // Without one nothing waits, not even a turn: whoever asks next finds the generation begun.
   return (options, signal) =>

@@ -27,6 +27,11 @@ export interface Grammar extends TokenConstraint {
    * @throws QuantletError ERR_GRAMMAR as mask() does
    */
   prepare(): Promise<void>;
+  /**
+   * Reads what the text begins with before its first token, as work that pauses; reset() goes back to there.
+   * @throws QuantletError ERR_INVALID_ARGUMENT where no text of the grammar begins so
+   */
+  begin(text: string): Work<void>;
   /** @throws QuantletError ERR_GRAMMAR for a token that may not come next */
   accept(id: number): void;
   reset(): void;
@@ -50,7 +55,7 @@ export function createGrammar(gbnf: string, vocabulary: GrammarVocabulary, optio
 export function* createGrammarWork(gbnf: string, vocabulary: GrammarVocabulary, options: { readonly root?: string } = {}): Work<Grammar> {
   const rules = yield* parseGbnfWork(gbnf, (text) => vocabulary.tokenId?.(text), vocabulary.nVocab);
   const automaton = createAutomaton(yield* compileGrammarWork(rules, options.root ?? 'root'));
-  return createReader(automaton, vocabulary, createMasks(automaton, vocabulary), automaton.start);
+  return createReader(automaton, vocabulary, createMasks(automaton, vocabulary), { at: automaton.start, first: automaton.start });
 }
 
 /** A mask over 128k tokens has 16 KB: the oldest beyond so many are given back. */
@@ -113,9 +118,36 @@ function describe(automaton: Automaton, state: State): string {
   return `one of ${wanted.slice(0, 24).join(' ')}`;
 }
 
-/** @param at null: an end-of-generation token was accepted */
-function createReader(automaton: Automaton, vocabulary: GrammarVocabulary, maskOf: MaskOf, at: State | null): Grammar {
-  let state = at;
+/** Bytes read between two pauses. */
+const BYTES_A_PAUSE = 256;
+
+/** Walks from the state `first` of an automaton to that after a text. @throws ERR_INVALID_ARGUMENT where there is none */
+function* begunState(automaton: Automaton, first: State, text: string): Work<State> {
+  const bytes = new TextEncoder().encode(text);
+  let state = first;
+  for (const [i, byte] of bytes.entries()) {
+    if (i % BYTES_A_PAUSE === 0) yield;
+    const next = automaton.step(state, byte);
+    if (!next) {
+      const read = new TextDecoder().decode(bytes.subarray(0, i));
+      throw new QuantletError(
+        'ERR_INVALID_ARGUMENT',
+        `the answer has begun with ${JSON.stringify(text.slice(0, read.length + 20))}, which no answer of the grammar or schema begins with: expected ${describe(automaton, state)} after ${JSON.stringify(read.slice(-40))}. Begin it so, or ask without the beginning`,
+      );
+    }
+    state = next;
+  }
+  return state;
+}
+
+/** Where a reader is, null after an end-of-generation token; and where its tokens begin. */
+interface Position {
+  readonly at: State | null;
+  readonly first: State;
+}
+
+function createReader(automaton: Automaton, vocabulary: GrammarVocabulary, maskOf: MaskOf, position: Position): Grammar {
+  let { at: state, first } = position;
   const { nVocab } = vocabulary;
 
   function after(id: number): State | null {
@@ -144,6 +176,9 @@ function createReader(automaton: Automaton, vocabulary: GrammarVocabulary, maskO
     async prepare() {
       if (state) await inSlices(maskOf(state));
     },
+    *begin(text) {
+      state = first = yield* begunState(automaton, first, text);
+    },
     accept(id) {
       if (!allows(id))
         throw new QuantletError(
@@ -153,10 +188,10 @@ function createReader(automaton: Automaton, vocabulary: GrammarVocabulary, maskO
       state = after(id);
     },
     reset() {
-      state = automaton.start;
+      state = first;
     },
     isComplete: () => state === null || state.complete,
     isFinished: () => state === null || (state.complete && state.places.length === 0),
-    clone: () => createReader(automaton, vocabulary, maskOf, state),
+    clone: () => createReader(automaton, vocabulary, maskOf, { at: state, first }),
   };
 }

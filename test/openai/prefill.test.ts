@@ -47,6 +47,22 @@ describe('/v1/chat/completions', () => {
     });
   });
 
+  it.each<[string, string, object]>([
+    [
+      '<tool_call>\n{"name": "get_weather", ',
+      '"arguments": {}}\n</tool_call>',
+      { content: null, tool_calls: [{ function: { arguments: '{}' } }] },
+    ],
+    ['Hm. <tool_', 'call>\n{"name": "get_weather", "arguments": {}}\n</tool_call>', { content: null, tool_calls: [{}] }],
+    ['<tool_call>\n{"x": 1, ', '"y": 2}\n</tool_call>', { content: '"y": 2}\n</tool_call>' }],
+    ['Hm. <tool_', 'box> is red', { content: 'box> is red' }],
+    ['<think>\nHm', ', well.\n</think>\n\nYes', { reasoning_content: ', well.', content: 'Yes' }],
+  ])('takes %j and %j apart as one answer', async (content, says, message) => {
+    const { ask } = serve({}, ownTemplates.hermes, says);
+    const { body } = await ask({ tools: [{ type: 'function', function: weather }] }, [user, { role: 'assistant', content }]);
+    expect(body.choices[0].message).toMatchObject(message);
+  });
+
   it('where the template opens the reasoning of its answers, that is over', async () => {
     const { body, prompt } = await serve({}, ownTemplates.qwen3Coder).ask({});
     expect(prompt).toMatch(/<think>\n\n<\/think>\n\nTo the$/);
@@ -75,7 +91,7 @@ describe('/v1/chat/completions', () => {
     const thought = { role: 'assistant', content: '', reasoning_content: 'Hm' };
     const { ask } = serve({}, ownTemplates.hermes, ' well.\n</think>\n\nYes');
     const { body } = await ask({ continue_final_message: 'reasoning_content' }, [user, thought]);
-    expect(body.choices[0].message).toMatchObject({ reasoning_content: 'well.', content: 'Yes' });
+    expect(body.choices[0].message).toMatchObject({ reasoning_content: ' well.', content: 'Yes' });
     expect((await ask({ continue_final_message: 'content' }, [user, thought])).prompt).toMatch(/<think>\nHm\n<\/think>\n*$/);
   });
 
