@@ -76,16 +76,12 @@ export const batch: Command = {
     const giveUp = new AbortController();
     let code = 0;
     let drain: ReturnType<typeof setTimeout> | undefined;
-    const leave = (exit: number) => (): void => {
-      if (code !== 0) process.exit(exit); // who asks twice does not wait
-      code = exit;
+    const leave = (): void => {
+      code = 130;
       leaving.abort(new DOMException('stopped', 'AbortError'));
       drain = setTimeout(() => giveUp.abort(new DOMException('stopped', 'AbortError')), DRAIN_MS);
     };
-    const terminated = leave(143);
-    const interrupted = leave(130);
-    process.on('SIGTERM', terminated);
-    signal.addEventListener('abort', interrupted, { once: true });
+    signal.addEventListener('abort', leave, { once: true });
     const sinks: Sink[] = [];
     try {
       const done: Done = { answered: new Set(), told: new Set() };
@@ -128,8 +124,7 @@ export const batch: Command = {
       throw error;
     } finally {
       clearTimeout(drain);
-      process.off('SIGTERM', terminated);
-      signal.removeEventListener('abort', interrupted);
+      signal.removeEventListener('abort', leave);
       for (const { close } of sinks) await close();
       if (input === '-') process.stdin.destroy();
     }

@@ -35,7 +35,7 @@ export interface Command {
   readonly defaults?: { readonly [key in FlagKey]?: string };
   /** More of the help, between the flags and the examples. */
   readonly notes?: string;
-  /** Resolves to the exit code; an abort of the signal is Ctrl-C. */
+  /** Resolves to the exit code; the signal aborts on Ctrl-C and SIGTERM. 130: it ended by that. */
   run(argv: readonly string[], signal: AbortSignal): Promise<number>;
 }
 

@@ -1,4 +1,4 @@
-/** The command line. Exit codes: 0; 1 for a file, model or run that failed, with one line that says why; 2 for bad usage; 130 on Ctrl-C, 129 if the terminal is closed. */
+/** The command line. Exit codes: 0; 1 for a file, model or run that failed, with one line that says why; 2 for bad usage; 130 on Ctrl-C, 143 on SIGTERM, 129 if the terminal is closed. */
 import { createRequire } from 'node:module';
 import type { Command } from './command.ts';
 import { allCommands, COMMAND_NAMES, loadCommand } from './commands.ts';
@@ -50,8 +50,8 @@ async function main(argv: readonly string[]): Promise<number> {
 /** Codes of a pipe or terminal that is closed at its other end; EOF is Windows'. */
 const GONE = ['EPIPE', 'EIO', 'EOF', 'ECONNRESET', 'ERR_STREAM_DESTROYED'];
 const interrupt = new AbortController();
-/** Exit codes of signals that ask for an end: Ctrl-C, a terminal that is closed, and Windows' Ctrl-Break. */
-const ENDS = { SIGINT: 130, SIGHUP: 129, SIGBREAK: 149 } as const;
+/** Exit codes of signals that ask for an end: Ctrl-C, a supervisor, a terminal that is closed, and Windows' Ctrl-Break. */
+const ENDS = { SIGINT: 130, SIGTERM: 143, SIGHUP: 129, SIGBREAK: 149 } as const;
 let exitCode: number = ENDS.SIGINT;
 // One listener from beginning to end: in a gap between two, a signal would end the process at once.
 for (const [name, code] of Object.entries(ENDS))

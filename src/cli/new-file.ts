@@ -2,6 +2,7 @@
  * Outputs of all commands. A file is written next to its name and renamed when it is complete: a failure or a stop leaves nothing behind, and the old file as
  * it was. A link is followed. Devices, pipes and sockets are written to as they are (special-file.ts).
  */
+import { rmSync } from 'node:fs';
 import { access, constants, open, readlink, realpath, rm, stat } from 'node:fs/promises';
 import { dirname, isAbsolute, join } from 'node:path';
 import { QuantletError } from '../errors.ts';
@@ -22,6 +23,12 @@ export interface Output {
 
 /** The file that an output is written to until it is complete: in the same folder, so that renaming is one step. */
 export const temporaryName = (output: string): string => `${output}.${process.pid}.part`;
+
+/** Files that are not finished: a process that ends in haste (a second Ctrl-C) leaves none of them. */
+const unfinished = new Set<string>();
+process.on('exit', () => {
+  for (const path of unfinished) rmSync(path, { force: true });
+});
 
 const failed =
   (what: string) =>
@@ -113,7 +120,7 @@ export async function openOutput(output: string, signal?: AbortSignal): Promise<
   const { path, mode } = target;
   const temporary = temporaryName(path);
   const file = await open(temporary, 'w', mode).catch(notOpened(output));
-  let finished = false;
+  unfinished.add(temporary);
   return {
     async write(data, position) {
       for (let done = 0; done < data.length;)
@@ -122,7 +129,7 @@ export async function openOutput(output: string, signal?: AbortSignal): Promise<
     async finish() {
       await file.sync().catch(notWritten(output));
       await file.close();
-      finished = true;
+      unfinished.delete(temporary);
       await replace(temporary, path).catch((error: unknown) => {
         const { message } = error as Error;
         throw new QuantletError('ERR_IO', `${output} cannot be replaced (${message}); the finished file is ${temporary}: rename it`, {
@@ -131,9 +138,10 @@ export async function openOutput(output: string, signal?: AbortSignal): Promise<
       });
     },
     async close() {
-      if (finished) return;
+      if (!unfinished.has(temporary)) return;
       await file.close().catch(() => undefined);
       await rm(temporary, { force: true });
+      unfinished.delete(temporary);
     },
   };
 }

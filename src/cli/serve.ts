@@ -129,7 +129,9 @@ export const serve: Command = {
     const options = { ...(await handlerOptions(values)), signal: cut.signal };
     const stopping = new AbortController();
     const stop = (): void => stopping.abort(new DOMException('stopped', 'AbortError'));
-    process.once('SIGTERM', stop);
+    let interrupted = 130;
+    const terminated = (): void => void (interrupted = 0); // a supervisor takes any other code for a failure
+    process.once('SIGTERM', terminated);
     signal.addEventListener('abort', stop, { once: true });
 
     // The port is open while the model loads: clients get status 503, and a supervisor sees that the process is up.
@@ -178,11 +180,11 @@ export const serve: Command = {
     } catch (error) {
       if (!stopping.signal.aborted) throw error;
     } finally {
-      process.off('SIGTERM', stop);
+      process.off('SIGTERM', terminated);
       server.close();
       server.closeAllConnections();
     }
-    return signal.aborted ? 130 : 0;
+    return signal.aborted ? interrupted : 0;
   },
 };
 

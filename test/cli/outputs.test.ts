@@ -15,6 +15,7 @@ import {
 } from 'node:fs';
 import { createServer } from 'node:net';
 import { join } from 'node:path';
+import { setTimeout as delay } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ggufSplit } from '../../src/cli/gguf-split.ts';
 import { imatrix } from '../../src/cli/imatrix.ts';
@@ -25,7 +26,7 @@ import { rotate } from '../../src/cli/rotate.ts';
 import { run } from '../../src/cli/run.ts';
 import { folderSlots } from '../../src/cli/serve-files.ts';
 import { deviceName, openSpecial } from '../../src/cli/special-file.ts';
-import { failure, llamaModel, temporaryFolder } from '../support.ts';
+import { cliPath, failure, llamaModel, shippedModel, temporaryFolder, type Exit } from '../support.ts';
 import { invoke, never, type Args } from './commands.ts';
 
 const folder = temporaryFolder();
@@ -212,6 +213,34 @@ describe('a file', () => {
     symlinkSync('kept', at('a.slot'));
     await slots.write('a', bytes(1, 2));
     expect([...readFileSync(at('kept'))]).toEqual([1, 2]);
+  });
+});
+
+/** Signals that are sent once the temporary file has bytes. */
+async function endedBy(signals: readonly NodeJS.Signals[], args: Args): Promise<Exit['code']> {
+  const child = spawn(process.execPath, [cliPath, ...args.map(String)], { stdio: 'ignore' });
+  const exit = new Promise<Exit['code']>((resolve) => child.on('close', (code, signal) => resolve(code ?? signal)));
+  const begun = (): boolean => readdirSync(folder).some((name) => name.endsWith('.part') && statSync(at(name)).size > 0);
+  while (child.exitCode === null && !begun()) await delay(2);
+  for (const signal of signals) child.kill(signal);
+  return exit;
+}
+
+posix.each<[string, readonly NodeJS.Signals[], readonly number[]]>([
+  ['SIGTERM', ['SIGTERM'], [143]],
+  ['SIGHUP', ['SIGHUP'], [129]],
+  ['Ctrl-C', ['SIGINT'], [130]],
+  ['a second signal, which does not wait', ['SIGTERM', 'SIGINT'], [143, 130]], // they may arrive in either order
+])('%s leaves no part of a file and keeps the old one', (_, signals, codes) => {
+  const logits = ['--save-all-logits', at('out'), '-c', 32, '-t', 1];
+  it.each<[string, Args]>([
+    ['quantize', ['--allow-requantize', shippedModel, at('out'), 'Q2_K', 1]],
+    ['perplexity', ['-m', shippedModel, '-f', text, ...logits]],
+  ])('%s', async (command, args) => {
+    writeFileSync(text, 'Once upon a time there was a little dog who lived in a big house. '.repeat(2000));
+    writeFileSync(at('out'), 'old');
+    expect(codes).toContain(await endedBy(signals, [command, ...args]));
+    expect([readdirSync(folder).sort(), readFileSync(at('out'), 'utf8')]).toEqual([['out', 'text.txt'], 'old']);
   });
 });
 
