@@ -10,7 +10,7 @@ import { openModelFiles, type ModelFiles } from '../io/model-files.ts';
 import type { Command } from './command.ts';
 import type { FlagKey, Values } from './flags.ts';
 import { parseFlags } from './parse-flags.ts';
-import { checkOutput, type WriteAt } from './new-file.ts';
+import { checkOutput, tell, type WriteAt } from './new-file.ts';
 import { copyTensor, metadataOf, writeNewGGUF } from './new-gguf.ts';
 import { progressBar } from './progress.ts';
 import { bytesText } from '../bytes-text.ts';
@@ -126,7 +126,7 @@ export const ggufSplit: Command = {
           await writeFile(file, model, (n) => bar.set((done += n) / total), signal);
           bar.end();
         }
-        process.stdout.write(`${file.name}: ${file.tensors.length} tensors, ${bytesText(file.layout.byteLength)}\n`);
+        tell(`${file.name}: ${file.tensors.length} tensors, ${bytesText(file.layout.byteLength)}\n`);
       }
       return 0;
     } finally {

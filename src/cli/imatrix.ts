@@ -8,7 +8,7 @@ import { joinImatrices, readImatrixSums, writeImatrix, writeImatrixDat, type Ima
 import { pickBuild } from '../wasm/load.ts';
 import { COMPUTE_FLAGS, forTerminal, located, MODEL_FLAGS, openModel, type Command } from './command.ts';
 import { lastOf, type Values } from './flags.ts';
-import { checkOutput, isReplaceable, writeNewFile } from './new-file.ts';
+import { checkOutput, isReplaceable, tell, writeNewFile } from './new-file.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
 import { progressBar } from './progress.ts';
 import { createScorer } from './score.ts';
@@ -104,10 +104,10 @@ export const imatrix: Command = {
     if (json) {
       const { nll, ppl, tokens, stderr } = estimate ?? {};
       const value = { output, matrices, chunks: all.chunkCount, n_ctx: nCtx, ...(estimate && { ppl, nll, tokens, ppl_stderr: stderr }) };
-      process.stdout.write(`${JSON.stringify(value)}\n`);
+      tell(`${JSON.stringify(value)}\n`);
     } else {
       const wrote = `wrote ${output}: ${matrices} matrices, ${all.chunkCount} windows of ${nCtx} tokens`;
-      process.stdout.write(`${estimate ? `\n${finalLine(estimate)}\n` : ''}${forTerminal(wrote)}\n`);
+      tell(`${estimate ? `\n${finalLine(estimate)}\n` : ''}${forTerminal(wrote)}\n`);
     }
     return 0;
   },

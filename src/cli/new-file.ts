@@ -2,12 +2,12 @@
  * Outputs of all commands. A file is written next to its name and renamed when it is complete: a failure or a stop leaves nothing behind, and the old file as
  * it was. A link is followed. Devices, pipes and sockets are written to as they are (special-file.ts).
  */
-import { rmSync } from 'node:fs';
-import { access, constants, open, readlink, realpath, rm, stat } from 'node:fs/promises';
-import { dirname, isAbsolute, join } from 'node:path';
+import { rmSync, type Stats } from 'node:fs';
+import { access, constants, open, readlink, realpath, rm, stat, type FileHandle } from 'node:fs/promises';
+import { basename, dirname, isAbsolute, join } from 'node:path';
 import { QuantletError } from '../errors.ts';
 import { replace } from '../hub/replace.ts';
-import { deviceName, openSpecial } from './special-file.ts';
+import { descriptorOf, deviceName, openSpecial } from './special-file.ts';
 
 /** Writes bytes from a position on; several may be under way. */
 export type WriteAt = (data: Uint8Array, position: number) => Promise<void>;
@@ -21,8 +21,16 @@ export interface Output {
   close(): Promise<void>;
 }
 
+/** Bytes of a name in most file systems. */
+const MOST_BYTES = 255;
+
 /** The file that an output is written to until it is complete: in the same folder, so that renaming is one step. */
-export const temporaryName = (output: string): string => `${output}.${process.pid}.part`;
+export function temporaryName(output: string): string {
+  const ending = `.${process.pid}.part`;
+  let name = basename(output);
+  while (Buffer.byteLength(name) > MOST_BYTES - ending.length) name = [...name].slice(0, -1).join('');
+  return join(dirname(output), `${name}${ending}`);
+}
 
 /** Files that are not finished: a process that ends in haste (a second Ctrl-C) leaves none of them. */
 const unfinished = new Set<string>();
@@ -40,10 +48,14 @@ const failed =
 const notOpened = (output: string): ((error: unknown) => never) => failed(`cannot write the output: opening ${output} failed`);
 const notWritten = (output: string): ((error: unknown) => never) => failed(`writing ${output} failed`);
 
-/** `path` is a file to be replaced, or made: `mode` is that of one that exists. */
+/** `path` is a file to be replaced, or made: `old` is one that exists. A number is a file that the process has open. */
 type Target =
-  | { readonly special: string; readonly path?: undefined; readonly mode?: undefined }
-  | { readonly special?: undefined; readonly path: string; readonly mode?: number };
+  | { readonly special: string | number; readonly path?: undefined; readonly old?: undefined }
+  | { readonly special?: undefined; readonly path: string; readonly old?: Stats };
+
+let stdoutIsOutput = false;
+/** Says what a command did: on standard output, unless that is where its file goes. */
+export const tell = (text: string): void => void (stdoutIsOutput ? process.stderr : process.stdout).write(text);
 
 /** The end of a chain of links, also where that does not exist yet. */
 async function followed(path: string): Promise<string> {
@@ -63,12 +75,17 @@ async function followed(path: string): Promise<string> {
 async function targetOf(output: string): Promise<Target> {
   const device = deviceName(output);
   if (device !== undefined) return { special: device };
+  const open = await descriptorOf(output);
+  if (open !== undefined) {
+    stdoutIsOutput ||= open === 1;
+    return { special: open };
+  }
   const info = await stat(output).catch((error: NodeJS.ErrnoException) => {
     if (error.code !== 'ENOENT') notOpened(output)(error);
   });
   if (info?.isDirectory()) throw new QuantletError('ERR_IO', `the output ${output} is a folder; expected the name of a file`);
   if (info && !info.isFile()) return { special: output };
-  return { path: await followed(output).catch(notOpened(output)), ...(info ? { mode: info.mode & 0o777 } : {}) };
+  return { path: await followed(output).catch(notOpened(output)), ...(info && { old: info }) };
 }
 
 /** False for a device, a pipe or a socket: what goes there stays there, so that it can be written only once. */
@@ -77,7 +94,7 @@ export const isReplaceable = async (output: string): Promise<boolean> => (await 
 /** @throws ERR_USAGE if the output is one of the files that are read; ERR_IO */
 export async function mustBeNoInput(output: string, inputs: readonly string[]): Promise<void> {
   const target = await targetOf(output);
-  if (target.mode === undefined) return;
+  if (target.old === undefined) return;
   for (const input of inputs) {
     if ((await realpath(input).catch(() => undefined)) === target.path)
       throw new QuantletError('ERR_USAGE', `the output ${output} is the input as well, expected another file`);
@@ -91,9 +108,9 @@ export async function mustBeNoInput(output: string, inputs: readonly string[]): 
  */
 export async function checkOutput(output: string, inputs: readonly string[] = []): Promise<void> {
   await mustBeNoInput(output, inputs);
-  const { path, mode } = await targetOf(output);
+  const { path, old } = await targetOf(output);
   if (path === undefined) return;
-  if (mode !== undefined) await access(path, constants.W_OK).catch(notOpened(output));
+  if (old !== undefined) await access(path, constants.W_OK).catch(notOpened(output));
   // Only making a file tells: folders have access lists, quotas and read-only disks.
   const temporary = temporaryName(path);
   const file = await open(temporary, 'wx').catch((error: NodeJS.ErrnoException) => {
@@ -101,6 +118,13 @@ export async function checkOutput(output: string, inputs: readonly string[] = []
   });
   await file?.close();
   if (file) await rm(temporary, { force: true });
+}
+
+/** Gives a file the owner and the mode of the one that it replaces, as far as this user may. */
+async function takeOver(file: FileHandle, { uid, gid, mode }: Stats): Promise<void> {
+  const own = await file.stat();
+  if (own.uid !== uid || own.gid !== gid) await file.chown(uid, gid).catch(() => undefined);
+  await file.chmod(mode & 0o777).catch(() => undefined);
 }
 
 /** @throws ERR_IO */
@@ -117,10 +141,11 @@ export async function openOutput(output: string, signal?: AbortSignal): Promise<
       close: special.close,
     };
   }
-  const { path, mode } = target;
+  const { path, old } = target;
   const temporary = temporaryName(path);
-  const file = await open(temporary, 'w', mode).catch(notOpened(output));
+  const file = await open(temporary, 'w', old && 0o600).catch(notOpened(output));
   unfinished.add(temporary);
+  if (old) await takeOver(file, old);
   return {
     async write(data, position) {
       for (let done = 0; done < data.length;)

@@ -6,7 +6,7 @@ import { pickBuild } from '../wasm/load.ts';
 import { COMPUTE_FLAGS, MODEL_FLAGS, openModel, type Command } from './command.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
 import { countedOf, createKlBase, openKlBase, type KlBase } from './kl-base.ts';
-import { checkOutput } from './new-file.ts';
+import { checkOutput, tell } from './new-file.ts';
 import { KL_HEAD, klLine, klReport, klResult, klValues } from './kl-stats.ts';
 import { progressBar } from './progress.ts';
 import { createScorer, rowWords, type Scorer } from './score.ts';
@@ -87,7 +87,7 @@ export const perplexity: Command = {
           json,
           signal,
         });
-        process.stdout.write(
+        tell(
           json
             ? `${JSON.stringify(result)}\n`
             : `\n${finalLine({ ...result, stderr: result.ppl_stderr })} over ${result.tokens} tokens\n${result.kl ? `\n${klReport(result.kl)}` : ''}`,
@@ -176,7 +176,7 @@ async function measure(
     if (rows) await file!.write(rows);
     if (!json) {
       bar.end(); // on a terminal the values stand above the bar
-      if (kl) process.stdout.write(`${chunk === 0 ? KL_HEAD : ''}${klLine(chunk + 1, kl)}`);
+      if (kl) tell(`${chunk === 0 ? KL_HEAD : ''}${klLine(chunk + 1, kl)}`);
       else showRunning(chunk, estimate.ppl);
     }
     bar.set((chunk + 1) / nChunk);

@@ -10,6 +10,7 @@ import { createRowsPool } from '../threads/rows-node.ts';
 import type { TypeTraits } from '../type-traits.ts';
 import { pickBuild } from '../wasm/load.ts';
 import { forTerminal, readText, type Command } from './command.ts';
+import { tell } from './new-file.ts';
 import { parseFlags } from './parse-flags.ts';
 import { writtenOverrides } from './metadata.ts';
 import { progressBar } from './progress.ts';
@@ -125,7 +126,7 @@ export const quantize: Command = {
       });
       bar.end();
       const seconds = (performance.now() - start) / 1000;
-      process.stdout.write(
+      tell(
         json
           ? `${JSON.stringify({ input, output, ftype: ftype.name, ...toJson(summary), threads: nthreads, seconds })}\n`
           : forTerminal(report(dryRun ? `${input} would be` : `quantized ${input} to ${output}`, ftype.name, summary, seconds)),

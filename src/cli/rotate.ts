@@ -27,7 +27,7 @@ import { defaultThreads } from '../threads/node.ts';
 import { rowSize, TYPE } from '../type-traits.ts';
 import { forTerminal, type Command } from './command.ts';
 import type { FlagKey } from './flags.ts';
-import { checkOutput, type WriteAt } from './new-file.ts';
+import { checkOutput, tell, type WriteAt } from './new-file.ts';
 import { copyTensor, metadataOf, writeNewGGUF } from './new-gguf.ts';
 import { parseFlags } from './parse-flags.ts';
 import { progressBar } from './progress.ts';
@@ -219,7 +219,7 @@ export const rotate: Command = {
       const bytes = await writeRotated({ model, plan, output, facts, threads, signal, onProgress: (part) => bar.set(part) });
       bar.end();
       const seconds = (performance.now() - start) / 1000;
-      process.stdout.write(
+      tell(
         json
           ? `${JSON.stringify({ input, output, ...facts, loss: learned?.loss, untied_bytes: plan.untiedBytes, bytes, threads, seconds })}\n`
           : forTerminal(

@@ -19,7 +19,7 @@ import { TYPE } from '../type-traits.ts';
 import { forTerminal, openModel, type Command } from './command.ts';
 import type { FlagKey, Values } from './flags.ts';
 import { overridesOf, writtenOverrides } from './metadata.ts';
-import { checkOutput, type WriteAt } from './new-file.ts';
+import { checkOutput, tell, type WriteAt } from './new-file.ts';
 import { copyTensor, metadataOf, writeNewGGUF } from './new-gguf.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
 import { progressBar } from './progress.ts';
@@ -297,7 +297,7 @@ export const sparsify: Command = {
         groups_ordered: groupsOrdered,
         predictor: quality && qualityAt([scores], threshold),
       }));
-      if (json) process.stdout.write(`${JSON.stringify({ output, tokens, threshold, ...quality, layers: report, bytes, seconds })}\n`);
+      if (json) tell(`${JSON.stringify({ output, tokens, threshold, ...quality, layers: report, bytes, seconds })}\n`);
       else {
         const found = ({ recall, precision, skipped }: Quality): string =>
           `recall ${percent(recall)}, precision ${percent(precision)}, ${percent(skipped)} of the neurons skipped`;
@@ -308,7 +308,7 @@ export const sparsify: Command = {
         if (quality)
           lines.push(`all that are not hot, at ${threshold}, for the last ${Math.ceil(tokens / HELD_OUT)} tokens: ${found(quality)}`);
         lines.push(`wrote ${output}: ${tokens} tokens, ${bytesText(bytes)} in ${seconds.toFixed(2)} s`);
-        process.stdout.write(forTerminal(`${lines.join('\n')}\n`));
+        tell(forTerminal(`${lines.join('\n')}\n`));
       }
       return 0;
     } finally {

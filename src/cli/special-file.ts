@@ -1,9 +1,13 @@
-/** Outputs that are no files: devices, pipes and sockets take bytes in order, and keep their place in the file system. */
-import { constants, openSync } from 'node:fs';
-import { open, stat } from 'node:fs/promises';
+/**
+ * Outputs that are no files: devices, pipes, sockets and what the process has open take bytes in order, and keep their place in the file system.
+ */
+import { constants, fstatSync, openSync, write } from 'node:fs';
+import { open, readlink, realpath, stat } from 'node:fs/promises';
 import { connect, Socket } from 'node:net';
-import { basename } from 'node:path';
+import { basename, dirname, join, resolve } from 'node:path';
+import type { Writable } from 'node:stream';
 import { setTimeout as delay } from 'node:timers/promises';
+import { promisify } from 'node:util';
 
 /** Looks for a reader of a pipe this often. An open that waits would hold a thread of Node's until the process is killed. */
 const POLL_MS = 50;
@@ -32,6 +36,47 @@ export function deviceName(path: string, platform: string = process.platform): s
   if (/^[\\/]{2}\.[\\/]/.test(path)) return path;
   const [, name] = /^(nul|con|conin\$|conout\$|prn|aux|(?:com|lpt)[1-9¹²³])[ .]*:?$/i.exec(basename(path.replaceAll('\\', '/'))) ?? [];
   return name === undefined ? undefined : `\\\\.\\${name}`;
+}
+
+/** Most links in a chain, as Linux has it. */
+const LINKS = 40;
+
+/** The number of an open file that a path means: /dev/stdout, /dev/fd/3, a link to one. Opened by its name, a file would be emptied. */
+export async function descriptorOf(path: string): Promise<number | undefined> {
+  if (process.platform === 'win32') return undefined;
+  let at = resolve(path);
+  for (let links = 0; links < LINKS; links++) {
+    const folder = await realpath(dirname(at)).catch(() => undefined);
+    if (folder === undefined) return undefined;
+    at = join(folder, basename(at));
+    const [, number] = /^\/(?:dev|proc\/(?:self|\d+)(?:\/task\/\d+)?)\/fd\/(\d+)$/.exec(at) ?? [];
+    if (number !== undefined && (folder === '/dev/fd' || folder.startsWith(`/proc/${process.pid}/`))) return Number(number);
+    const link = await readlink(at).catch(() => undefined);
+    if (link === undefined) return undefined;
+    at = resolve(folder, link);
+  }
+  return undefined;
+}
+
+const writeTo = promisify(write);
+
+function openDescriptor(fd: number): Stream {
+  const info = fstatSync(fd);
+  const standard: Writable | undefined = fd === 1 ? process.stdout : fd === 2 ? process.stderr : undefined;
+  if (standard && !info.isFile())
+    return {
+      push: (data) => new Promise((done, failed) => void standard.write(data, (error) => (error ? failed(error) : done()))),
+      end: () => Promise.resolve(),
+      close: () => Promise.resolve(),
+    };
+  if (info.isFIFO() || info.isSocket()) return streamOf(new Socket({ fd, readable: false, writable: true }));
+  return {
+    async push(data) {
+      for (let done = 0; done < data.length;) done += (await writeTo(fd, data, done, data.length - done, null)).bytesWritten;
+    },
+    end: () => Promise.resolve(),
+    close: () => Promise.resolve(),
+  };
 }
 
 async function openDevice(path: string): Promise<Stream> {
@@ -85,10 +130,17 @@ async function openSocket(path: string): Promise<Stream> {
   return streamOf(socket);
 }
 
+/** @param name a path, or the number of a file that is open */
+async function openStream(name: string | number, signal: AbortSignal | undefined): Promise<Stream> {
+  if (typeof name === 'number') return openDescriptor(name);
+  const info = process.platform === 'win32' ? undefined : await stat(name);
+  if (info?.isFIFO()) return openPipe(name, signal);
+  return info?.isSocket() ? openSocket(name) : openDevice(name);
+}
+
 /** @throws what Node throws, or signal.reason */
-export async function openSpecial(path: string, signal?: AbortSignal): Promise<SpecialFile> {
-  const info = process.platform === 'win32' ? undefined : await stat(path);
-  const stream = info?.isFIFO() ? await openPipe(path, signal) : info?.isSocket() ? await openSocket(path) : await openDevice(path);
+export async function openSpecial(name: string | number, signal?: AbortSignal): Promise<SpecialFile> {
+  const stream = await openStream(name, signal);
   /** Pieces that came before their turn, by position. */
   const waiting = new Map<number, Uint8Array>();
   let next = 0;

@@ -6,6 +6,7 @@ import type { Model } from '../model.ts';
 import { lastOf, type Values } from './flags.ts';
 import type { Scorer } from './score.ts';
 import { readText, textLines } from './command.ts';
+import { tell } from './new-file.ts';
 
 /** Cells of the cache that windows computed at the same time may take: more would cost memory and gain nothing. */
 const MOST_CELLS = 4096;
@@ -150,7 +151,7 @@ export function createEstimate(): Estimate {
 
 /** Shows the value of a window that is done; on a terminal each has a line, above the bar. */
 export const showRunning = (chunk: number, ppl: number): void =>
-  void process.stdout.write(`[${chunk + 1}]${ppl.toFixed(4)},${process.stdout.isTTY ? '\n' : ''}`);
+  tell(`[${chunk + 1}]${ppl.toFixed(4)},${process.stdout.isTTY ? '\n' : ''}`);
 
 export const finalLine = ({ ppl, stderr }: Pick<Estimate, 'ppl' | 'stderr'>): string =>
   `Final estimate: PPL = ${ppl.toFixed(4)} +/- ${stderr.toFixed(5)}`;

@@ -2,7 +2,9 @@
 import { execFileSync, spawn } from 'node:child_process';
 import {
   chmodSync,
+  chownSync,
   existsSync,
+  linkSync,
   lstatSync,
   mkdirSync,
   readdirSync,
@@ -177,9 +179,33 @@ describe('a file', () => {
 
   it.skipIf(process.platform === 'win32')('keeps the mode of the one that it replaces', async () => {
     writeFileSync(at('out'), 'old');
-    chmodSync(at('out'), 0o600);
+    for (const mode of [0o600, 0o666, 0o640]) {
+      chmodSync(at('out'), mode);
+      await writeNewFile(at('out'), (write) => write(bytes(1), 0));
+      expect(statSync(at('out')).mode & 0o777).toBe(mode);
+    }
+  });
+
+  it.runIf(process.getuid?.() === 0)('keeps the owner of the one that it replaces', async () => {
+    writeFileSync(at('out'), 'old');
+    chownSync(at('out'), 1234, 4321);
     await writeNewFile(at('out'), (write) => write(bytes(1), 0));
-    expect(statSync(at('out')).mode & 0o777).toBe(0o600);
+    const { uid, gid } = statSync(at('out'));
+    expect([uid, gid]).toEqual([1234, 4321]);
+  });
+
+  it('leaves what has another name of the old one as it was', async () => {
+    writeFileSync(at('other'), 'old');
+    linkSync(at('other'), at('out'));
+    await checkOutput(at('out'), [at('other')]); // the input stays too
+    await writeNewFile(at('out'), (write) => write(bytes(1), 0));
+    expect([readFileSync(at('other'), 'utf8'), [...readFileSync(at('out'))]]).toEqual(['old', [1]]);
+  });
+
+  it.each(['x'.repeat(255), 'ü'.repeat(127)])('has a name as long as a name may be: %s', async (name) => {
+    await checkOutput(at(name));
+    await writeNewFile(at(name), (write) => write(bytes(1), 0));
+    expect(readdirSync(folder).sort()).toEqual(['text.txt', name].sort());
   });
 
   it.skipIf(process.platform === 'win32')('is made where a link leads to that is not there yet', async () => {
@@ -213,6 +239,33 @@ describe('a file', () => {
     symlinkSync('kept', at('a.slot'));
     await slots.write('a', bytes(1, 2));
     expect([...readFileSync(at('kept'))]).toEqual([1, 2]);
+  });
+});
+
+posix('what the process has open', () => {
+  const reference = (): Buffer => {
+    execFileSync(process.execPath, [cliPath, 'quantize', '--allow-requantize', llamaModel, at('want'), 'Q8_0', '1']);
+    return readFileSync(at('want'));
+  };
+  const script = (output: string, rest: string): string =>
+    `"$0" "$1" quantize --allow-requantize "$2" ${output} Q8_0 1 ${rest.replaceAll('OUT', `'${at('out')}'`)}`;
+  const shell = (line: string): Buffer => execFileSync('sh', ['-c', line, process.execPath, cliPath, llamaModel], { stdio: 'pipe' });
+
+  it.each([
+    ['standard output, a file', '/dev/stdout', '> OUT'],
+    ['standard output, a pipe', '/dev/stdout', '| cat > OUT'],
+    ['standard error, a file', '/dev/stderr', '2> OUT'],
+    ['a file', '/dev/fd/3', '3> OUT'],
+    ['a pipe', '/proc/self/fd/3', '3>&1 >/dev/null | cat > OUT'],
+  ])('%s', (_, output, rest) => {
+    shell(script(output, rest));
+    expect(readFileSync(at('out')).equals(reference())).toBe(true);
+  });
+
+  it('a file that is written behind what it has, by a link', () => {
+    symlinkSync('/dev/stdout', at('link'));
+    shell(`echo before > '${at('out')}'; ${script(`'${at('link')}'`, '>> OUT')}; echo behind >> '${at('out')}'`);
+    expect(readFileSync(at('out')).equals(Buffer.concat([Buffer.from('before\n'), reference(), Buffer.from('behind\n')]))).toBe(true);
   });
 });
 
