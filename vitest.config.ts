@@ -1,9 +1,11 @@
 import { fileURLToPath } from 'node:url';
 import { defineConfig } from 'vitest/config';
 import { tellingForks } from './test/forks.ts';
+import { notOnWindows } from './test/not-on-windows.ts';
 import { PlainSummary } from './test/plain-summary.ts';
 import { TURBO_FLAGS } from './src/turbo/compile.ts';
 
+const onWindows = process.platform === 'win32';
 const at = (path: string): string => fileURLToPath(new URL(path, import.meta.url));
 
 export default defineConfig({
@@ -16,9 +18,9 @@ export default defineConfig({
   },
   test: {
     include: ['test/**/*.test.ts'],
-    exclude: ['test/runtime/**'],
+    exclude: ['test/runtime/**', ...(onWindows ? notOnWindows.filter(({ tests }) => !tests).map(({ file }) => file) : [])],
     testTimeout: 60_000,
-    setupFiles: ['test/where-it-stood.ts'],
+    setupFiles: ['test/where-it-stood.ts', ...(onWindows ? ['test/windows-setup.ts'] : [])],
     pool: tellingForks,
     maxWorkers: 2,
     reporters: ['default', new PlainSummary()],

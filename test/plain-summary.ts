@@ -15,9 +15,14 @@ export class PlainSummary implements Reporter {
   onTestRunEnd(modules: readonly TestModule[], errors: readonly unknown[]): void {
     let passed = 0;
     let failed = errors.length;
+    const listed: { fails: string[]; passes: string[] } = { fails: [], passes: [] };
     for (const m of modules) {
       const count: Counts = { passed: 0, failed: 0, skipped: 0, pending: 0 };
-      for (const t of m.children.allTests()) count[t.result().state]++;
+      for (const t of m.children.allTests()) {
+        const { notOnWindows } = t.meta();
+        count[notOnWindows === 'fails' ? 'skipped' : t.result().state]++;
+        if (notOnWindows) listed[notOnWindows].push(`${m.relativeModuleId} > ${t.fullName}`);
+      }
       passed += count.passed;
       failed += count.failed + count.pending;
       if (!m.ok() && count.failed === 0) failed++;
@@ -27,6 +32,8 @@ export class PlainSummary implements Reporter {
     for (const what of lacking) console.error(`no test passed: ${what}`);
     if (lacking.length) process.exitCode = 1;
     failed += lacking.length;
+    for (const name of listed.passes) console.error(`passes, though test/not-on-windows.json says that it cannot: ${name}`);
+    if (listed.fails.length) console.log(`${listed.fails.length} tests that cannot pass on Windows failed (test/not-on-windows.json)`);
     const shared = existsSync(new URL('../../shared/golden', import.meta.url));
     console.log(`golden data of ../shared: ${shared ? 'used' : "not there, the project's own only"}`);
     console.log(`${passed} passed, ${failed} failed`);
