@@ -1,13 +1,13 @@
 /** The fields of requests in docs/server.md, from the tables of src/openai/protocol.ts. */
 import {
-  allowedName,
   CHAT_FIELDS,
   COMPLETION_FIELDS,
   EMBEDDING_FIELDS,
   MESSAGE_FIELDS,
+  RERANK_FIELDS,
   RESPONSE_FIELDS,
-  type FieldTable,
 } from '../src/openai/protocol.ts';
+import { allowedName, type FieldTable } from '../src/openai/field-table.ts';
 
 /** What stands between these two lines is generated; the rest of the page is written by hand. */
 const BEGIN = '<!-- Generated from src/openai/protocol.ts by `npm run generate`: edit the tables there and run it again. -->';
@@ -25,9 +25,13 @@ const ENDPOINTS: Readonly<Record<string, FieldTable>> = {
   '/v1/chat/completions': CHAT,
   '/v1/completions': COMPLETION,
   '/v1/embeddings': EMBEDDING,
+  '/v1/rerank': RERANK_FIELDS(),
   '/v1/responses': RESPONSE,
   '/v1/messages': MESSAGE,
 };
+
+/** Tables whose shared rows have a table of their own. */
+const GENERATES = new Set([CHAT, COMPLETION, RESPONSE, MESSAGE]);
 
 const code = (names: readonly string[]): string => names.map((name) => `\`${name}\``).join(', ');
 const cell = (text: string): string => text.replaceAll('|', '\\|');
@@ -42,8 +46,7 @@ function grouped(entries: readonly (readonly [name: string, text: string])[]): (
 
 /** Is a field the same at all endpoints that generate? */
 const isShared = (name: string): boolean =>
-  Object.hasOwn(CHAT, name) &&
-  [CHAT, COMPLETION, RESPONSE, MESSAGE].every((table) => JSON.stringify(table[name]) === JSON.stringify(CHAT[name]));
+  Object.hasOwn(CHAT, name) && [...GENERATES].every((table) => JSON.stringify(table[name]) === JSON.stringify(CHAT[name]));
 
 function section(title: string, table: FieldTable): string {
   const entries = Object.entries(table);
@@ -79,7 +82,10 @@ export function withFieldTables(page: string): string {
   const after = rest?.split(END)[1];
   if (after === undefined) throw new Error(`docs/server.md lacks the lines ${BEGIN} and ${END}`);
   const own = Object.entries(ENDPOINTS).map(([path, table]) =>
-    section(`\`POST ${path}\``, table === EMBEDDING ? table : part(table, (name) => !isShared(name))),
+    section(
+      `\`POST ${path}\``,
+      part(table, (name) => !GENERATES.has(table) || !isShared(name)),
+    ),
   );
   const shared = section('All that generate', part(CHAT, isShared));
   return `${before}${BEGIN}\n\n${[...own, shared].join('\n')}\n${END}${after}`;

@@ -5,12 +5,13 @@ import type { ChatMessage, ChatPart, ChatTool, ChatToolCall } from '../chat/mess
 import type { ChatOptions } from '../chat/options.ts';
 import { generationOf, type ChatOutcome, type ContextFull } from '../chat/run.ts';
 import { createBlocks, type Block, type BlockWriter } from './blocks.ts';
-import { countPrompt, functionTools, leftOutOf, prepared, runChoice, conversationOptions, thinkingOf } from './chat.ts';
+import { countPrompt, functionTools, leftOutOf, prepared, runChoice, conversationOptions } from './chat.ts';
 import { answer, answerId, createUsage, drained, mapped, type Context } from './context.ts';
+import { checkFields } from './field-table.ts';
 import { booleanField, invalid, recordField, stringField, type Body } from './fields.ts';
 import type { HttpError } from './http-error.ts';
 import { withPrefill, type ChatRequest } from './prefill.ts';
-import { checkFields, MESSAGE_REFUSALS } from './protocol.ts';
+import { MESSAGE_REFUSALS } from './protocol.ts';
 import { formatOf, lengthField, setFormat, textOptions } from './sampling.ts';
 
 /** Anthropic's streams have an event of their own for silence. */
@@ -125,10 +126,9 @@ function messagesRequest(context: Context, body: Body): ChatRequest {
   const maxTokens = lengthField(body, 'max_tokens');
   if (maxTokens !== undefined) options.maxTokens = maxTokens;
   if (booleanField(choice, 'disable_parallel_tool_use')) options.parallelToolCalls = false;
-  const output = recordField(body, 'output_config') ?? {};
-  const format = formatOf(recordField(output, 'format'), 'output_config.format');
+  const format = formatOf(recordField(body, 'output_config.format'), 'output_config.format');
   setFormat(options, body, format ?? formatOf(recordField(body, 'output_format'), 'output_format'));
-  Object.assign(options, conversationOptions(context, body, { ...thinkingOf(body), effort: stringField(output, 'effort') }));
+  Object.assign(options, conversationOptions(context, body));
   return withPrefill(context, { messages: oneEnd([...systemOf(body), ...conversation(body)]), options });
 }
 
@@ -154,7 +154,7 @@ function textParts(content: unknown, at: string): ChatPart[] {
 
 function textPart(block: unknown, at: string): ChatPart {
   if (isRecord(block) && block.type === 'text' && typeof block.text === 'string') return { type: 'text', text: block.text };
-  throw invalid(at, '{"type": "text", "text"}: images and documents are not read here', block);
+  throw invalid(at, '{"type": "text", "text"}: images, documents and blocks of server tools are not read here', block);
 }
 
 /** A message's blocks in their order: results of tools are messages of their own, which is how templates want them. */

@@ -5,15 +5,16 @@ import { collectEvents, type ChatEvent } from '../chat/parser.ts';
 import type { ChatOptions } from '../chat/options.ts';
 import { chatPromptWork, generationOf, prepareChatWork, runChat, type ChatOutcome, type ChatStep, type PreparedChat } from '../chat/run.ts';
 import { answer, answerId, createUsage, drained, mapped, timings, type Context, type UsageCounter } from './context.ts';
+import { checkFields } from './field-table.ts';
 import { booleanField, invalid, numberField, recordField, stringField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { JsonList } from './json-pieces.ts';
 import { chatEntry } from './logprobs.ts';
 import type { ChatDefaults } from './options.ts';
 import { continuation, withPrefill, type ChatRequest } from './prefill.ts';
-import { CHAT_REFUSALS, checkFields, isHosted } from './protocol.ts';
-import { reasoningOptions, type ReasoningWish } from './reasoning.ts';
-import { lengthField, responseFormat, setFormat, shiftOf, textOptions } from './sampling.ts';
+import { CHAT_REFUSALS, isHosted } from './protocol.ts';
+import { reasoningOptions, wishOf } from './reasoning.ts';
+import { lengthField, setFormat, shiftOf, textOptions } from './sampling.ts';
 
 /** Answers to one request at most; they are generated one after another. */
 export const maxChoices = 16;
@@ -59,7 +60,7 @@ export async function chatInputTokens(context: Context, body: Body): Promise<Res
 export async function chatCompletions(context: Context, body: Body): Promise<Response> {
   const { backend } = context;
   const n = numberField(body, 'n', { least: 1, most: maxChoices, integer: true }) ?? 1;
-  const includeUsage = booleanField(recordField(body, 'stream_options') ?? {}, 'include_usage') ?? false;
+  const includeUsage = booleanField(body, 'stream_options.include_usage') ?? false;
   const chat = await prepared(context, chatRequest(context, body));
   const head = { id: answerId('chatcmpl-'), created: context.created, model: backend.name };
   const usage = createUsage(context.metrics);
@@ -159,16 +160,16 @@ function messageOf(events: readonly ChatEvent[]): object {
 function chatOptions(context: Context, body: Body): ChatOptions {
   checkFields(CHAT_REFUSALS, body);
   const options: ChatOptions = { ...textOptions(context, body), tools: toolsOf(context, body), toolChoice: toolChoice(body) };
-  const maxTokens = lengthField(body, 'max_completion_tokens', 'max_tokens', 'n_predict');
+  const maxTokens = lengthField(body, 'max_completion_tokens');
   if (maxTokens !== undefined) options.maxTokens = maxTokens;
-  setFormat(options, body, responseFormat(body));
+  setFormat(options, body);
   if (booleanField(body, 'parallel_tool_calls') === false) options.parallelToolCalls = false;
   const top = numberField(body, 'top_logprobs', { least: 0, most: 20, integer: true });
   const wanted = booleanField(body, 'logprobs');
   if (top !== undefined && !wanted)
     throw new HttpError(400, "'top_logprobs' needs 'logprobs': true.", { param: 'top_logprobs', code: 'invalid_value' });
   if (wanted) options.logprobs = top ?? 0;
-  Object.assign(options, conversationOptions(context, body, { ...thinkingOf(body), effort: stringField(body, 'reasoning_effort') }));
+  Object.assign(options, conversationOptions(context, body));
   return options;
 }
 
@@ -196,22 +197,26 @@ export function messagesOf(body: Body): ChatMessage[] {
             isRecord(call) &&
             isRecord(call.function) &&
             typeof call.function.name === 'string' &&
-            ['string', 'object'].includes(typeof call.function.arguments),
+            (typeof call.function.arguments === 'string' || isRecord(call.function.arguments)),
         );
       if (!fits) throw invalid(`${at}.tool_calls`, 'a list of {"id", "type": "function", "function": {"name", "arguments"}}', calls);
     }
     for (const name of ['name', 'tool_call_id', 'reasoning_content']) stringField(message, name);
     const given = Object.fromEntries(Object.entries(message).filter(([, value]) => value !== null));
-    return { content: '', ...given, ...refusalOf(message, at) } as unknown as ChatMessage;
+    return { content: '', ...reasoningOf(message), ...given, ...refusalOf(message, at) } as unknown as ChatMessage;
   });
 }
 
-/** A refusal that an assistant sent in place of content, or as a part of it: text like any other, which the model is to know it said. */
+/** Reasoning by the name that vLLM, OpenRouter and Ollama give it. */
+const reasoningOf = ({ role, reasoning }: Body): { reasoning_content?: string } =>
+  role === 'assistant' && typeof reasoning === 'string' ? { reasoning_content: reasoning } : {};
+
+/** A refusal that an assistant sent in place of content, after it or as a part of it: text like any other, which the model is to know it said. */
 function refusalOf({ content, refusal }: Body, at: string): { content?: string | ChatPart[] } {
-  if (Array.isArray(content) && content.some(isRefusal))
-    return { content: content.map((part: ChatPart, i) => refusalText(part, `${at}.content[${i}]`)) };
-  if (typeof refusal !== 'string' || refusal === '' || (content ?? '') !== '') return {};
-  return { content: refusal };
+  const parts = Array.isArray(content) ? content.map((part: ChatPart, i) => refusalText(part, `${at}.content[${i}]`)) : undefined;
+  if (typeof refusal !== 'string' || refusal === '') return parts ? { content: parts } : {};
+  if (parts === undefined && (content ?? '') === '') return { content: refusal };
+  return { content: [...(parts ?? [{ type: 'text', text: content as string }]), { type: 'text', text: refusal }] };
 }
 
 const isRefusal = (part: unknown): boolean => isRecord(part) && part.type === 'refusal';
@@ -259,14 +264,10 @@ export function functionTools(tools: unknown, given: unknown, shape: string): Ch
  * What a conversation's template is told, what becomes of its reasoning, and where an answer that fills the context goes on: the server's defaults, in
  * their place what the protocol itself says by the names that templates have for it, in its place llama-server's fields.
  */
-export function conversationOptions(
-  context: Context,
-  body: Body,
-  wish: ReasoningWish,
-): ChatDefaults & Pick<ChatOptions, 'answerShift' | 'onContextFull'> {
+export function conversationOptions(context: Context, body: Body): ChatDefaults & Pick<ChatOptions, 'answerShift' | 'onContextFull'> {
   const { chatDefaults } = context.options;
   const answerShift = shiftOf(context, body);
-  const wished = reasoningOptions(context.backend.chatTemplate, wish);
+  const wished = reasoningOptions(context.backend.chatTemplate, wishOf(body));
   const variables = { ...chatDefaults?.templateVariables, ...wished.templateVariables, ...recordField(body, 'chat_template_kwargs') };
   const templateVariables = Object.fromEntries(Object.entries(variables).filter(([, value]) => value !== undefined));
   const bounds = { least: -1, most: 2 ** 31 - 1, integer: true };
@@ -283,16 +284,6 @@ export function conversationOptions(
     ...(reasoningFormat === undefined ? {} : { reasoning: reasoningFormat !== 'none' }),
     ...(answerShift ? { answerShift } : {}),
     ...(onContextFull ? { onContextFull } : {}),
-  };
-}
-
-/** Anthropic's `thinking`, which chat completions of several providers have too. */
-export function thinkingOf(body: Body): ReasoningWish {
-  const thinking = recordField(body, 'thinking') ?? {};
-  const type = stringField(thinking, 'type');
-  return {
-    thinks: type === undefined ? undefined : type !== 'disabled',
-    budget: numberField(thinking, 'budget_tokens', { least: 0, most: 2 ** 31 - 1, integer: true }),
   };
 }
 

@@ -3,11 +3,12 @@ import { encode, roomFor } from '../chat/run.ts';
 import type { GenerateOptions, GenerationPart, GenerationResult } from '../generate/generate.ts';
 import { maxChoices } from './chat.ts';
 import { answer, answerId, createUsage, drained, mapped, timings, type Context, type UsageCounter } from './context.ts';
-import { booleanField, inputsField, numberField, recordField, type Body } from './fields.ts';
+import { checkFields } from './field-table.ts';
+import { booleanField, inputsField, numberField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { completionLogprobs, createLogprobLists } from './logprobs.ts';
-import { checkFields, COMPLETION_REFUSALS } from './protocol.ts';
-import { lengthField, lengthOf, responseFormat, setFormat, textOptions } from './sampling.ts';
+import { COMPLETION_REFUSALS } from './protocol.ts';
+import { lengthField, lengthOf, setFormat, textOptions } from './sampling.ts';
 
 /** Prompts of one request at most; they are completed one after another. */
 const maxPrompts = 64;
@@ -19,7 +20,7 @@ export async function completions(context: Context, body: Body): Promise<Respons
   const n = numberField(body, 'n', { least: 1, most: maxChoices, integer: true }) ?? 1;
   if ((numberField(body, 'best_of', { least: 1, integer: true }) ?? n) !== n)
     throw new HttpError(400, "'best_of' must equal 'n' or be left out.", { param: 'best_of', code: 'unsupported_parameter' });
-  const includeUsage = booleanField(recordField(body, 'stream_options') ?? {}, 'include_usage') ?? false;
+  const includeUsage = booleanField(body, 'stream_options.include_usage') ?? false;
   const echo = booleanField(body, 'echo') ?? false;
   const logprobs = numberField(body, 'logprobs', { least: 0, most: 20, integer: true });
   if (echo && logprobs !== undefined)
@@ -27,11 +28,11 @@ export async function completions(context: Context, body: Body): Promise<Respons
       param: 'logprobs',
       code: 'unsupported_parameter',
     });
-  const maxTokens = lengthField(body, 'max_tokens', 'n_predict');
+  const maxTokens = lengthField(body, 'max_tokens');
   const prompts: Prompt[] = [];
   for (const prompt of inputsField(body, 'prompt', maxPrompts)) prompts.push(await preparedPrompt(context, prompt));
   const shared: GenerateOptions = { ...textOptions(context, body), signal, ...(logprobs === undefined ? {} : { logprobs }) };
-  setFormat(shared, body, responseFormat(body));
+  setFormat(shared, body);
 
   const head = { id: answerId('cmpl-'), object: 'text_completion', created: context.created, model: backend.name };
   const usage = createUsage(context.metrics);

@@ -5,6 +5,19 @@ import { HttpError } from './http-error.ts';
 /** A request's JSON body. A field that is null counts as left out, as with OpenAI. */
 export type Body = Readonly<Record<string, unknown>>;
 
+/** The value at a path: `seed`, `thinking.type`. Null is undefined. @throws HttpError 400 where what is on the way is no object */
+export function fieldAt(body: Body, path: string): unknown {
+  let value: unknown = body;
+  let at = '';
+  for (const name of path.split('.')) {
+    if (value === undefined) return undefined;
+    if (!isRecord(value)) throw invalid(at, 'an object', value);
+    value = value[name] ?? undefined;
+    at = at === '' ? name : `${at}.${name}`;
+  }
+  return value;
+}
+
 /** The value is not what was expected. What it is, is told in a few words: it may be the whole of a large body. */
 export function invalid(param: string, expected: string, found: unknown): HttpError {
   return new HttpError(400, `'${param}' is ${shortJson(found)}; expected ${expected}.`, {
@@ -18,7 +31,7 @@ export function numberField(
   name: string,
   bounds: { least?: number; most?: number; integer?: boolean } = {},
 ): number | undefined {
-  const value = body[name] ?? undefined;
+  const value = fieldAt(body, name);
   if (value === undefined) return undefined;
   const { least = -Infinity, most = Infinity, integer = false } = bounds;
   if (typeof value === 'number' && value >= least && value <= most && (!integer || Number.isInteger(value))) return value;
@@ -27,19 +40,19 @@ export function numberField(
 }
 
 export function booleanField(body: Body, name: string): boolean | undefined {
-  const value = body[name] ?? undefined;
+  const value = fieldAt(body, name);
   if (value === undefined || typeof value === 'boolean') return value;
   throw invalid(name, 'true or false', value);
 }
 
 export function stringField(body: Body, name: string): string | undefined {
-  const value = body[name] ?? undefined;
+  const value = fieldAt(body, name);
   if (value === undefined || typeof value === 'string') return value;
   throw invalid(name, 'a string', value);
 }
 
 export function recordField(body: Body, name: string): Record<string, unknown> | undefined {
-  const value = body[name] ?? undefined;
+  const value = fieldAt(body, name);
   if (value === undefined || isRecord(value)) return value;
   throw invalid(name, 'an object', value);
 }

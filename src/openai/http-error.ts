@@ -38,6 +38,14 @@ const clientErrors: Readonly<Partial<Record<QuantletErrorCode, readonly [status:
   ERR_STATE: [400, 'invalid_state'],
 };
 
+/** An error that begins with the name of an option: the name as that of the field, and the text with it. */
+function ofField({ message }: Error): { param?: string; message: string } {
+  const [option] = /^[a-z][A-Za-z]*(?= (?:is|asks|goes|holds|names) )/.exec(message) ?? [];
+  if (option === undefined) return { message };
+  const param = option.replace(/[A-Z]/g, (letter) => `_${letter.toLowerCase()}`);
+  return { param, message: `'${param}'${message.slice(option.length)}` };
+}
+
 /** Any failure as an HttpError. Unknown ones say nothing of their inside. */
 export function toHttpError(error: unknown): HttpError {
   if (error instanceof HttpError) return error;
@@ -45,7 +53,8 @@ export function toHttpError(error: unknown): HttpError {
   const code = error instanceof Error ? (error as Partial<QuantletError>).code : undefined;
   if (error instanceof Error && typeof code === 'string' && code.startsWith('ERR_')) {
     const [status, name] = clientErrors[code] ?? [500, code.toLowerCase()];
-    return new HttpError(status, error.message, { code: name, cause: error });
+    const { message, ...field } = status === 400 ? ofField(error) : { message: error.message };
+    return new HttpError(status, message, { ...field, code: name, cause: error });
   }
   if (error instanceof DOMException && error.name === 'TimeoutError')
     return new HttpError(504, 'The answer took longer than the server allows.', { code: 'timeout', cause: error });

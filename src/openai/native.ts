@@ -5,12 +5,13 @@ import { chatRequest, checkMessageCount } from './chat.ts';
 import { preparedPrompt, runText, type Prompt } from './completions.ts';
 import { encode, renderOptions } from '../chat/run.ts';
 import { answer, createUsage, drained, jsonAnswer, mapped, timings, type Context } from './context.ts';
+import { checkFields } from './field-table.ts';
 import { booleanField, inputsField, invalid, numberField, stringField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { JsonList, jsonList, jsonPieces } from './json-pieces.ts';
 import { chatEntry } from './logprobs.ts';
 import { unknownModel, type ModelStatus } from './models.ts';
-import { checkFields, NATIVE_REFUSALS } from './protocol.ts';
+import { NATIVE_REFUSALS } from './protocol.ts';
 import { lengthField, lengthOf, setFormat, settingsOf, textOptions } from './sampling.ts';
 import { resolveSamplerOptions } from '../sample/options.ts';
 
@@ -24,11 +25,12 @@ export async function completion(context: Context, body: Body): Promise<Response
 export async function complete(context: Context, body: Body, prompt: Prompt): Promise<Response> {
   const { backend, signal } = context;
   checkFields(NATIVE_REFUSALS, body);
-  const nProbs = numberField(body, 'n_probs', { least: 0, most: 100, integer: true }) ?? 0;
+  const probs = { least: 0, most: 100, integer: true };
+  const nProbs = numberField(body, 'n_probs', probs) ?? numberField(body, 'logprobs', probs) ?? 0;
   const shared = textOptions(context, body);
-  const nPredict = lengthField(body, 'n_predict', 'max_tokens') ?? shared.maxTokens ?? -1;
+  const nPredict = lengthField(body, 'n_predict') ?? shared.maxTokens ?? -1;
   const withTokens = booleanField(body, 'return_tokens') ?? false;
-  setFormat(shared, body, undefined);
+  setFormat(shared, body);
   const options = {
     ...shared,
     signal,

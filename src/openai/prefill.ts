@@ -1,4 +1,5 @@
 /** Conversations that end with the beginning of their answer. */
+import { isRecord } from '../chat/json.ts';
 import type { Continuation } from '../chat/begun.ts';
 import type { ChatMessage } from '../chat/messages.ts';
 import type { ChatOptions } from '../chat/options.ts';
@@ -51,10 +52,17 @@ const refused = (param: string, found: string, expected: string): HttpError =>
 /** llama-server's names for what goes on. */
 const CONTINUATIONS: Readonly<Record<string, Continuation>> = { content: 'content', reasoning_content: 'reasoning' };
 
-/** The field `continue_final_message`. */
+/** DeepSeek and Mistral mark an answer that has begun by `prefix`, Moonshot by `partial`. */
+function isBegun(messages: unknown): boolean {
+  const last: unknown = Array.isArray(messages) ? messages.at(-1) : undefined;
+  return isRecord(last) && last.role === 'assistant' && (last.prefix === true || last.partial === true);
+}
+
+/** The field `continue_final_message`, and marks that say the same. */
 export function continuation(body: Body): Continuation | undefined {
   const value = body.continue_final_message ?? undefined;
-  if (value === undefined || typeof value === 'boolean') return value;
+  if (value === undefined) return isBegun(body.messages) ? true : undefined;
+  if (typeof value === 'boolean') return value;
   if (typeof value === 'string' && Object.hasOwn(CONTINUATIONS, value)) return CONTINUATIONS[value];
   throw invalid('continue_final_message', 'true, false, "content" or "reasoning_content"', value);
 }

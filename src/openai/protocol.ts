@@ -3,32 +3,10 @@
  * (`npm run generate`); test/openai/protocol.test.ts holds them against the types of the official clients. A field that no table has is not of these
  * protocols and means nothing here.
  */
-import { isRecord, shortJson } from '../chat/json.ts';
-import type { Body } from './fields.ts';
-import { HttpError } from './http-error.ts';
+import { isRecord } from '../chat/json.ts';
+import { all, ignored, LEAVE_OUT, read, refused, type Allowed, type Field, type FieldTable, type Refusals } from './field-table.ts';
+import { AT_CHAT, AT_COMPLETION, AT_EMBEDDINGS, AT_MESSAGES, AT_NATIVE, AT_RERANK, AT_RESPONSES, OTHER_REFUSALS } from './other-fields.ts';
 
-export type Field =
-  | { readonly fate: 'read' }
-  /** `why` the answer is the same without it. */
-  | { readonly fate: 'ignored'; readonly why: string }
-  /** `remedy`: what to send in its place. `allowed`: values that ask for nothing. `details`: of the error, for the protocol's client. */
-  | { readonly fate: 'refused'; readonly remedy: string; readonly allowed: readonly Allowed[]; readonly details?: object };
-
-/** A value, or a test of values with a name for them. */
-type Allowed = string | number | boolean | readonly unknown[] | { readonly name: string; readonly test: (value: unknown) => boolean };
-
-/** By path: `thinking.type`, `tools[].type`. */
-export type FieldTable = Readonly<Record<string, Field>>;
-/** Rows that a server decides by; the others are functions, which bundles leave out. */
-type Refusals = Readonly<Record<string, Field & { readonly fate: 'refused' }>>;
-
-const read: Field = { fate: 'read' };
-const ignored = (why: string): Field => ({ fate: 'ignored', why });
-const refused = (remedy: string, ...allowed: Allowed[]) => ({ fate: 'refused', remedy, allowed }) as const;
-const all = <F extends Field>(field: F, names: string): Readonly<Record<string, F>> =>
-  Object.fromEntries(names.split(' ').map((name) => [name, field]));
-
-const LEAVE_OUT = 'Leave it out.';
 const billing: Field = { fate: 'ignored', why: 'accounts and billing' };
 const caching: Field = { fate: 'ignored', why: 'the cache finds shared beginnings by itself' };
 const storing: Field = { fate: 'ignored', why: 'nothing is stored' };
@@ -66,6 +44,10 @@ const LLAMA_REFUSALS: Refusals = {
   grammar_triggers: refused("Offer 'tools' and their grammar begins where a call does.", []),
   preserved_tokens: refused(LEAVE_OUT, []),
   ...all(
+    refused("Answers are read as the model's template writes them. Leave it out."),
+    'chat_format chat_parser generation_prompt message_delimiters',
+  ),
+  ...all(
     refused("The marks of reasoning are those of the model's template. Leave it out.", '', []),
     'reasoning_budget_start_tag reasoning_budget_end_tag reasoning_budget_end_tags',
   ),
@@ -73,38 +55,20 @@ const LLAMA_REFUSALS: Refusals = {
 const LLAMA_FIELDS = (): FieldTable => ({
   ...all(
     read,
-    'temperature dynatemp_range dynatemp_exponent top_k top_p min_p top_n_sigma xtc_probability xtc_threshold typical_p repeat_last_n repeat_penalty presence_penalty frequency_penalty dry_multiplier dry_base dry_allowed_length dry_penalty_last_n dry_sequence_breakers mirostat mirostat_tau mirostat_eta min_keep samplers seed logit_bias ignore_eos grammar n_keep sse_ping_interval',
+    'temperature dynatemp_range dynatemp_exponent top_k top_p min_p top_n_sigma xtc_probability xtc_threshold typical_p repeat_last_n repeat_penalty presence_penalty frequency_penalty dry_multiplier dry_base dry_allowed_length dry_penalty_last_n dry_sequence_breakers mirostat mirostat_tau mirostat_eta min_keep samplers seed logit_bias ignore_eos grammar n_keep stop json_schema response_format max_tokens max_completion_tokens n_predict sse_ping_interval',
   ),
   ...all(
     runs,
     'cache_prompt id_slot n_cache_reuse backend_sampling speculative.n_max speculative.n_min speculative.p_min speculative.type speculative.ngram_size_n speculative.ngram_size_m speculative.ngram_min_hits',
   ),
-  ...all(extras, 'timings_per_token return_progress response_fields verbose reasoning_control'),
+  ...all(extras, 'timings_per_token return_progress response_fields verbose reasoning_control adaptive_decay'),
   ...LLAMA_REFUSALS,
-});
-
-/** Names that vLLM, transformers and others have for what would change the answer. */
-const OTHER_REFUSALS: Refusals = {
-  ...all(
-    refused("Send 'response_format', 'json_schema' or 'grammar'."),
-    'guided_json guided_regex guided_choice guided_grammar structured_outputs',
-  ),
-  repetition_penalty: refused("Send 'repeat_penalty', with 'repeat_last_n'.", 1),
-  min_tokens: refused(LEAVE_OUT, 0),
-  ...all(refused("Send 'stop' with the texts of the tokens, or 'logit_bias'.", []), 'stop_token_ids bad_words'),
-  include_stop_str_in_output: refused('The stop text is not part of the answer. Leave it out.', false),
-  use_beam_search: refused(LEAVE_OUT, false),
-  ...all(refused(LEAVE_OUT), 'prompt_logprobs truncate_prompt_tokens logits_processors'),
-  length_penalty: refused(LEAVE_OUT, 1),
-};
-const OTHER_FIELDS = (): FieldTable => ({
-  ...OTHER_REFUSALS,
 });
 
 const TEMPLATE_FIELDS = (): FieldTable =>
   all(
     read,
-    'quantlet.on_context_full chat_template_kwargs reasoning_format reasoning_budget_tokens thinking_budget_tokens reasoning_budget_message',
+    'quantlet.on_context_full chat_template_kwargs reasoning_effort thinking thinking.type thinking.budget_tokens reasoning reasoning.effort reasoning.enabled reasoning.max_tokens enable_thinking thinking_budget reasoning_format reasoning_budget_tokens thinking_budget_tokens reasoning_budget_message',
   );
 const CHAT_TEMPLATE: Refusals = {
   chat_template: refused("The template is the server's (--chat-template-file). Leave it out."),
@@ -115,24 +79,25 @@ const CHAT_TEMPLATE: Refusals = {
 export const CHAT_REFUSALS: Refusals = {
   audio: refused('Answers are text. Leave it out.'),
   modalities: refused('Answers are text.', ['text']),
-  ...all(refused("Send 'tools' and 'tool_choice'.", 'none', []), 'functions function_call'),
   moderation: refused('Nothing is moderated here. Leave it out.'),
   verbosity: refused('Say in the messages how long the answer should be.', 'medium'),
   web_search_options: refused('There is no web search here. Leave it out.'),
   'tools[].type': refused(ONLY_FUNCTIONS, 'function', ...HOSTED_TOOLS),
   'messages[].function_call': refused("Send 'tool_calls'."),
   'messages[].audio': refused('Send the text of the audio.'),
+  'messages[].images': refused('Images are not read here.', []),
   n_cmpl: refused("Send 'n'.", 1),
   echo: refused('The prompt is not part of the answer. Leave it out.', false),
   parse_tool_calls: refused('Calls are read where tools are offered.', true),
   ...LLAMA_REFUSALS,
   ...CHAT_TEMPLATE,
   ...OTHER_REFUSALS,
+  ...AT_CHAT,
 };
 export const CHAT_FIELDS = (): FieldTable => ({
   ...all(
     read,
-    'messages model frequency_penalty logit_bias logprobs max_completion_tokens max_tokens n parallel_tool_calls presence_penalty reasoning_effort response_format seed stop stream stream_options stream_options.include_usage temperature tool_choice tools top_logprobs top_p json_schema n_predict continue_final_message add_generation_prompt thinking thinking.type thinking.budget_tokens',
+    'messages model frequency_penalty logit_bias logprobs max_completion_tokens max_tokens n parallel_tool_calls presence_penalty response_format seed stop stream stream_options stream_options.include_usage temperature tool_choice tools top_logprobs top_p json_schema n_predict continue_final_message add_generation_prompt',
   ),
   ...all(billing, 'metadata safety_identifier service_tier user'),
   ...all(caching, 'prompt_cache_key prompt_cache_options prompt_cache_retention'),
@@ -141,7 +106,6 @@ export const CHAT_FIELDS = (): FieldTable => ({
   'stream_options.include_obfuscation': extras,
   ...LLAMA_FIELDS(),
   ...TEMPLATE_FIELDS(),
-  ...OTHER_FIELDS(),
   ...CHAT_REFUSALS,
 });
 
@@ -152,6 +116,7 @@ export const COMPLETION_REFUSALS: Refusals = {
   n_cmpl: refused("Send 'n'.", 1),
   ...LLAMA_REFUSALS,
   ...OTHER_REFUSALS,
+  ...AT_COMPLETION,
 };
 export const COMPLETION_FIELDS = (): FieldTable => ({
   ...all(
@@ -161,16 +126,26 @@ export const COMPLETION_FIELDS = (): FieldTable => ({
   user: billing,
   'stream_options.include_obfuscation': extras,
   ...LLAMA_FIELDS(),
-  ...OTHER_FIELDS(),
   ...COMPLETION_REFUSALS,
 });
 
+const TOO_LONG = ignored('a text that is too long is refused');
+
 /** POST /v1/embeddings. */
-export const EMBEDDING_REFUSALS: Refusals = {};
+export const EMBEDDING_REFUSALS: Refusals = AT_EMBEDDINGS;
 export const EMBEDDING_FIELDS = (): FieldTable => ({
   ...all(read, 'input model dimensions encoding_format embd_normalize'),
   user: billing,
+  truncate: TOO_LONG,
   ...EMBEDDING_REFUSALS,
+});
+
+/** POST /v1/rerank. */
+export const RERANK_REFUSALS: Refusals = AT_RERANK;
+export const RERANK_FIELDS = (): FieldTable => ({
+  ...all(read, 'query documents texts model top_n return_documents return_text raw_scores'),
+  ...all(TOO_LONG, 'truncate truncation_direction'),
+  ...RERANK_REFUSALS,
 });
 
 const NOT_STORED = "Responses are not stored here. Send the whole conversation as 'input'.";
@@ -199,11 +174,12 @@ export const RESPONSE_REFUSALS: Refusals = {
   ...LLAMA_REFUSALS,
   ...CHAT_TEMPLATE,
   ...OTHER_REFUSALS,
+  ...AT_RESPONSES,
 };
 export const RESPONSE_FIELDS = (): FieldTable => ({
   ...all(
     read,
-    'input instructions max_output_tokens metadata model parallel_tool_calls reasoning reasoning.effort stream temperature text text.format tool_choice tools top_p',
+    'input instructions max_output_tokens metadata model parallel_tool_calls stream temperature text text.format tool_choice tools top_p',
   ),
   ...all(billing, 'safety_identifier service_tier user'),
   ...all(caching, 'prompt_cache_key prompt_cache_options prompt_cache_retention'),
@@ -211,9 +187,9 @@ export const RESPONSE_FIELDS = (): FieldTable => ({
   ...all(extras, 'stream_options stream_options.include_obfuscation'),
   ...all(ignored('reasoning comes whole, in plain text'), 'reasoning.summary reasoning.generate_summary'),
   client_metadata: billing,
+  max_tool_calls: ignored('a limit for tools that run on the server'),
   ...LLAMA_FIELDS(),
   ...TEMPLATE_FIELDS(),
-  ...OTHER_FIELDS(),
   ...RESPONSE_REFUSALS,
 });
 
@@ -255,11 +231,12 @@ export const MESSAGE_REFUSALS: Refusals = {
   ...LLAMA_REFUSALS,
   ...CHAT_TEMPLATE,
   ...OTHER_REFUSALS,
+  ...AT_MESSAGES,
 };
 export const MESSAGE_FIELDS = (): FieldTable => ({
   ...all(
     read,
-    'messages model max_tokens system stop_sequences stream temperature top_k top_p thinking thinking.type thinking.budget_tokens tool_choice tools output_config output_config.effort output_config.format output_format',
+    'messages model max_tokens system stop_sequences stream temperature top_k top_p tool_choice tools output_config output_config.effort output_config.format output_format',
   ),
   ...all(billing, 'billing_policy fallback_credit_token inference_geo metadata service_tier speed user_profile_id workspace_id'),
   betas: ignored('a beta changes nothing by itself; the fields that it opens are listed here'),
@@ -269,70 +246,24 @@ export const MESSAGE_FIELDS = (): FieldTable => ({
   ...all(ignored('reasoning comes whole, in plain text'), 'thinking.display thinking.block_binding'),
   ...LLAMA_FIELDS(),
   ...TEMPLATE_FIELDS(),
-  ...OTHER_FIELDS(),
   ...MESSAGE_REFUSALS,
 });
 
 /** POST /completion and /infill, llama-server's own. */
 export const NATIVE_REFUSALS: Refusals = {
   'quantlet.on_context_full': refused('A prompt has no turns to leave out: shorten it.', 'error'),
-  n_cmpl: refused('Ask again for another answer.', 1),
   ...LLAMA_REFUSALS,
   ...OTHER_REFUSALS,
+  ...AT_NATIVE,
 };
 export const NATIVE_FIELDS = (): FieldTable => ({
-  ...all(read, 'prompt model n_predict max_tokens n_probs return_tokens stop stream json_schema input_prefix input_suffix input_extra'),
+  ...all(
+    read,
+    'prompt model n_predict max_tokens n_probs logprobs return_tokens stop stream json_schema input_prefix input_suffix input_extra',
+  ),
   ...LLAMA_FIELDS(),
-  ...OTHER_FIELDS(),
   ...NATIVE_REFUSALS,
 });
-
-/** The values at a path, each with its own path. A null counts as left out. */
-function* valuesAt(value: unknown, names: readonly string[], at = ''): Generator<readonly [path: string, value: unknown], void> {
-  const [name, ...rest] = names;
-  if (name === undefined) {
-    yield [at, value];
-    return;
-  }
-  const isList = name.endsWith('[]');
-  const own = isList ? name.slice(0, -2) : name;
-  const next = isRecord(value) && Object.hasOwn(value, own) ? (value[own] ?? undefined) : undefined;
-  if (next === undefined) return;
-  const path = at === '' ? own : `${at}.${own}`;
-  if (!isList) yield* valuesAt(next, rest, path);
-  else if (Array.isArray(next)) for (const [i, item] of next.entries()) yield* valuesAt(item, rest, `${path}[${i}]`);
-}
-
-const isAllowed = (value: unknown, allowed: Allowed): boolean => {
-  if (Array.isArray(allowed)) return Array.isArray(value) && value.length === allowed.length && value.every((one, i) => one === allowed[i]);
-  return typeof allowed === 'object' && 'test' in allowed ? allowed.test(value) : value === allowed;
-};
-
-/** An allowed value in a message or a table. */
-export const allowedName = (allowed: Allowed): string =>
-  typeof allowed === 'object' && 'name' in allowed ? allowed.name : JSON.stringify(allowed);
-
-/** @throws HttpError 400 naming the first field that is refused */
-export function checkFields(refusals: Refusals, body: Body): void {
-  for (const [path, field] of Object.entries(refusals)) {
-    for (const [at, value] of valuesAt(body, path.split('.')))
-      if (!field.allowed.some((allowed) => isAllowed(value, allowed))) throw unsupported(at, value, field);
-  }
-}
-
-/** A field that is not supported. */
-export function unsupported(
-  param: string,
-  value: unknown,
-  { remedy, allowed = [], details }: { readonly remedy: string; readonly allowed?: readonly Allowed[]; readonly details?: object },
-): HttpError {
-  const expected = allowed.length === 0 ? '' : `; expected ${allowed.map(allowedName).join(', ')}`;
-  return new HttpError(400, `'${param}' is ${shortJson(value)}, which is not supported here${expected}. ${remedy}`, {
-    param,
-    code: 'unsupported_parameter',
-    ...(details ? { details } : {}),
-  });
-}
 
 /** Tools of a request that are left out because a server would have to run them. */
 export const isHosted = (tool: unknown): boolean => isRecord(tool) && HOSTED_TOOLS.includes(tool.type as string);

@@ -1,5 +1,6 @@
 /** How much is to be reasoned: what clients say of it in the words of their protocol, as options of a conversation. */
 import type { ChatTemplate } from '../chat/template.ts';
+import { booleanField, invalid, numberField, stringField, type Body } from './fields.ts';
 
 type Variables = Readonly<Record<string, unknown>>;
 
@@ -17,6 +18,26 @@ export interface ReasoningWish {
   readonly effort?: string | undefined;
   readonly thinks?: boolean | undefined;
   readonly budget?: number | undefined;
+}
+
+const THINKS: Readonly<Record<string, boolean>> = { enabled: true, adaptive: true, auto: true, disabled: false };
+const BUDGET = { least: 0, most: 2 ** 31 - 1, integer: true };
+
+/**
+ * A request's wish, in the spellings of all protocols, which clients mix: OpenAI's `reasoning_effort` and `reasoning.effort`, Anthropic's `thinking` and
+ * `output_config.effort`, OpenRouter's `reasoning`, and `enable_thinking` of those who serve Qwen.
+ */
+export function wishOf(body: Body): ReasoningWish {
+  const type = stringField(body, 'thinking.type');
+  if (type !== undefined && !Object.hasOwn(THINKS, type)) throw invalid('thinking.type', `one of ${Object.keys(THINKS).join(', ')}`, type);
+  return {
+    effort: stringField(body, 'reasoning_effort') ?? stringField(body, 'reasoning.effort') ?? stringField(body, 'output_config.effort'),
+    thinks: type === undefined ? (booleanField(body, 'enable_thinking') ?? booleanField(body, 'reasoning.enabled')) : THINKS[type],
+    budget:
+      numberField(body, 'thinking.budget_tokens', BUDGET) ??
+      numberField(body, 'thinking_budget', BUDGET) ??
+      numberField(body, 'reasoning.max_tokens', BUDGET),
+  };
 }
 
 /**

@@ -6,12 +6,13 @@ import { generationOf, type ChatOutcome, type ChatStep } from '../chat/run.ts';
 import { createBlocks, type Block, type Blocks, type BlockWriter } from './blocks.ts';
 import { countPrompt, leftOutOf, prepared, conversationOptions, refusalText, runChoice } from './chat.ts';
 import { answer, answerId, createUsage, drained, mapped, type Context } from './context.ts';
+import { checkFields, unsupported } from './field-table.ts';
 import { booleanField, invalid, metadataField, numberField, recordField, stringField, type Body } from './fields.ts';
 import { errorBody, type HttpError } from './http-error.ts';
 import { withPrefill, type ChatRequest } from './prefill.ts';
-import { checkFields, RESPONSE_REFUSALS, unsupported } from './protocol.ts';
+import { RESPONSE_REFUSALS } from './protocol.ts';
 import { calledName, responseTools, toolChoice, type ResponseTools } from './response-tools.ts';
-import { formatOf, setFormat, textOptions } from './sampling.ts';
+import { formatOf, lengthField, setFormat, textOptions } from './sampling.ts';
 
 /** POST /v1/responses. */
 export async function responses(context: Context, body: Body): Promise<Response> {
@@ -165,12 +166,11 @@ function responseRequest(context: Context, body: Body): ChatRequest & { readonly
   checkFields(RESPONSE_REFUSALS, body);
   const { tools, nameOf } = responseTools(context, body);
   const options: ChatOptions = { ...textOptions(context, body), tools, toolChoice: toolChoice(body) };
-  const maxTokens = numberField(body, 'max_output_tokens', { least: 0, integer: true });
+  const maxTokens = numberField(body, 'max_output_tokens', { least: 0, integer: true }) ?? lengthField(body);
   if (maxTokens !== undefined) options.maxTokens = maxTokens;
-  setFormat(options, body, formatOf(recordField(recordField(body, 'text') ?? {}, 'format'), 'text.format'));
+  setFormat(options, body, formatOf(recordField(body, 'text.format'), 'text.format'));
   if (booleanField(body, 'parallel_tool_calls') === false) options.parallelToolCalls = false;
-  const effort = stringField(recordField(body, 'reasoning') ?? {}, 'effort');
-  Object.assign(options, conversationOptions(context, body, { effort }));
+  Object.assign(options, conversationOptions(context, body));
   const instructions = stringField(body, 'instructions');
   const messages = inputMessages(body);
   const conversation: ChatMessage[] = instructions === undefined ? messages : [{ role: 'system', content: instructions }, ...messages];

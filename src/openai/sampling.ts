@@ -21,8 +21,8 @@ const maxStopLength = 1000;
  * The fields that all generating endpoints share.
  * @param stopField the name that the protocol has for stop strings
  */
-export function textOptions({ options: { defaults } }: Context, body: Body, stopField = 'stop'): GenerateOptions {
-  const options: GenerateOptions & Record<string, unknown> = { ...defaults };
+export function textOptions(context: Context, body: Body, stopField = 'stop'): GenerateOptions {
+  const options: GenerateOptions & Record<string, unknown> = { ...context.options.defaults };
   for (const [field, option] of numbers) {
     const value = numberField(body, field);
     if (value !== undefined) options[option] = value;
@@ -32,7 +32,7 @@ export function textOptions({ options: { defaults } }: Context, body: Body, stop
   const seed = numberField(body, 'seed', { integer: true });
   if (seed === -1) delete options.seed;
   else if (seed !== undefined) options.seed = Number(BigInt.asUintN(32, BigInt(seed)));
-  const stop = stringsField(body, stopField, maxStops);
+  const stop = stringsField(body, stopField, maxStops) ?? stringsField(body, 'stop', maxStops);
   if (stop?.includes('')) throw invalid(stopField, 'strings of at least one character', stop);
   if (stop?.some((one) => one.length > maxStopLength)) throw invalid(stopField, `strings of at most ${maxStopLength} characters`, stop);
   if (stop) options.stop = stop;
@@ -42,7 +42,7 @@ export function textOptions({ options: { defaults } }: Context, body: Body, stop
   if (samplers) options.samplers = samplers;
   const breakers = stringsField(body, 'dry_sequence_breakers', maxStops);
   if (breakers) options.drySequenceBreakers = breakers;
-  const bias = logitBias(body);
+  const bias = logitBias(context, body);
   if (bias) options.logitBias = bias;
   const grammar = stringField(body, 'grammar');
   if (grammar) {
@@ -84,16 +84,26 @@ export function lengthOf(
   return shift ? { maxTokens: asked, onContextFull: 'shift', ...shift } : { maxTokens: Math.min(asked, room) };
 }
 
-/** How many tokens a request wants at most, by the first of these fields that it has; -1 is llama-server's word for no limit. */
-export function lengthField(body: Body, ...names: readonly string[]): number | undefined {
-  const lengths = names.map((name) => numberField(body, name, { least: -1, integer: true }));
+/** Names of an answer's length, which llama-server takes at every endpoint. */
+const LENGTHS = ['max_completion_tokens', 'max_tokens', 'n_predict'];
+
+/**
+ * How many tokens a request wants at most; -1 is llama-server's word for no limit.
+ * @param own the name that the protocol has for it, which goes first
+ */
+export function lengthField(body: Body, ...own: readonly string[]): number | undefined {
+  const lengths = [...own, ...LENGTHS].map((name) => numberField(body, name, { least: -1, integer: true }));
   return lengths.find((length) => length !== undefined);
 }
 
-/** A request's format, or llama-server's `json_schema`, in place of a grammar that it did not ask for itself. */
-export function setFormat(options: GenerateOptions, body: Body, asked: ResponseFormat | undefined): void {
+/**
+ * A request's format, or llama-server's `json_schema`, in place of a grammar that it did not ask for itself.
+ * @param asked the format in the protocol's own field, where that is not OpenAI's `response_format`
+ */
+export function setFormat(options: GenerateOptions, body: Body, asked?: ResponseFormat): void {
+  const own = asked ?? formatOf(recordField(body, 'response_format'), 'response_format');
   const schema = recordField(body, 'json_schema');
-  const format: ResponseFormat | undefined = schema && asked?.type !== 'json_schema' ? { type: 'json_schema', schema } : asked;
+  const format: ResponseFormat | undefined = schema && own?.type !== 'json_schema' ? { type: 'json_schema', schema } : own;
   if (!format) return;
   options.responseFormat = format;
   if (!stringField(body, 'grammar')) delete options.grammar;
@@ -111,31 +121,36 @@ function samplersField(body: Body): readonly SamplerName[] | undefined {
   return names;
 }
 
-/** OpenAI's object of id -> bias, or llama-server's list of [id, bias] with false for a ban. */
-function logitBias(body: Body): Record<number, number> | undefined {
+/** Characters of all texts in a request's biases: they are tokenized in one go. */
+const maxBiasText = 10_000;
+
+/** OpenAI's object of id -> bias, or llama-server's list of [id, bias] with false for a ban. A text stands for each of its tokens. */
+function logitBias({ backend }: Context, body: Body): Record<number, number> | undefined {
   const value = body.logit_bias ?? undefined;
   if (value === undefined) return undefined;
-  const entries: unknown[][] | undefined = Array.isArray(value)
-    ? (value as unknown[][])
-    : isRecord(value)
-      ? Object.entries(value)
-      : undefined;
-  const fits = entries?.every(
-    (entry) =>
-      Array.isArray(entry) &&
-      entry.length === 2 &&
-      (Number.isInteger(entry[0]) || (typeof entry[0] === 'string' && /^\d+$/.test(entry[0]))) &&
-      (typeof entry[1] === 'number' || entry[1] === false),
-  );
-  if (!entries || !fits) throw invalid('logit_bias', 'an object of token id to number, or a list of [id, number]', value);
-  // -100 is OpenAI's way to ban a token.
-  return Object.fromEntries(entries.map(([id, bias]) => [Number(id), bias === false || bias === -100 ? -Infinity : Number(bias)]));
+  const shape = `an object of token id or text to number, or a list of [id or text, number], with at most ${maxBiasText} characters of text`;
+  const entries: unknown[] | undefined = Array.isArray(value) ? value : isRecord(value) ? Object.entries(value).map(withId) : undefined;
+  let characters = 0;
+  const biases = entries?.flatMap((entry): (readonly [id: number, bias: number])[] => {
+    const [of, given] = Array.isArray(entry) && entry.length === 2 ? (entry as unknown[]) : [];
+    if (typeof given !== 'number' && given !== false) throw invalid('logit_bias', shape, value);
+    // -100 is OpenAI's way to ban a token.
+    const bias = given === false || given === -100 ? -Infinity : given;
+    if (typeof of === 'number' && Number.isInteger(of) && of >= 0) return [[of, bias]];
+    if (typeof of !== 'string' || (characters += of.length) > maxBiasText) throw invalid('logit_bias', shape, value);
+    return Array.from(backend.tokenize(of, { addSpecial: false }), (id) => [id, bias] as const);
+  });
+  if (!biases) throw invalid('logit_bias', shape, value);
+  return Object.fromEntries(biases);
 }
 
-/** `response_format` of OpenAI, also with llama-server's `json_object` plus `schema`. */
-export const responseFormat = (body: Body): ResponseFormat | undefined => formatOf(recordField(body, 'response_format'), 'response_format');
+/** A key of an object is an id where it is a number. */
+const withId = ([key, bias]: [string, unknown]): readonly [id: string | number, bias: unknown] => [
+  /^-?\d+$/.test(key) ? Number(key) : key,
+  bias,
+];
 
-/** A format, its schema in `json_schema` or beside the type. `param`: the name of its field. */
+/** A format of OpenAI's: its schema in `json_schema` or, as llama-server has it, next to the type. `param`: the name of its field. */
 export function formatOf(format: Body | undefined, param: string): ResponseFormat | undefined {
   if (!format) return undefined;
   const { type } = format;

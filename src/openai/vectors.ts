@@ -4,10 +4,11 @@ import { normalized } from '../generate/embed.ts';
 import { encode } from '../chat/run.ts';
 import { countTokens } from './backend.ts';
 import { jsonAnswer, type Context } from './context.ts';
+import { checkFields } from './field-table.ts';
 import { booleanField, inputsField, invalid, numberField, stringField, type Body } from './fields.ts';
 import { HttpError } from './http-error.ts';
 import { jsonList, jsonPieces } from './json-pieces.ts';
-import { checkFields, EMBEDDING_REFUSALS } from './protocol.ts';
+import { EMBEDDING_REFUSALS, RERANK_REFUSALS } from './protocol.ts';
 
 /** The architecture whose rerankers end in a softmax; scores of others are logits. */
 const GIVES_PROBABILITIES = 'qwen3';
@@ -70,6 +71,7 @@ function base64(vector: Float32Array): string {
  */
 export async function rerank(context: Context, body: Body): Promise<Response> {
   const { backend, signal } = context;
+  checkFields(RERANK_REFUSALS, body);
   const query = stringField(body, 'query');
   if (!query) throw invalid('query', 'a string of at least one character', body.query);
   const documents = documentsOf(body);
@@ -107,6 +109,8 @@ const isTei = (body: Body): boolean => (body.documents ?? undefined) === undefin
 
 function documentsOf(body: Body): string[] {
   const list = body.documents ?? body.texts;
+  if ((body.documents ?? undefined) !== undefined && (body.texts ?? undefined) !== undefined)
+    throw invalid('texts', "left out where 'documents' are sent", body.texts);
   if (Array.isArray(list) && list.length > 0 && list.length <= maxInputs) {
     const texts = list.map((item: unknown) => (isRecord(item) ? item.text : item));
     if (texts.every((text) => typeof text === 'string')) return texts;

@@ -548,6 +548,7 @@ describe('bad requests', () => {
       { messages, tools, tool_choice: { type: 'function', function: { name: 'other' } } },
       400,
       'invalid_value',
+      'tool_choice',
     ],
     ['a suffix', '/v1/completions', { prompt: 'a', suffix: 'b' }, 400, 'unsupported_parameter', 'suffix'],
     ['an empty stop', '/v1/completions', { prompt: 'a', stop: [''] }, 400, 'invalid_value', 'stop'],

@@ -10,9 +10,10 @@ import {
   EMBEDDING_FIELDS,
   MESSAGE_FIELDS,
   NATIVE_FIELDS,
+  RERANK_FIELDS,
   RESPONSE_FIELDS,
-  type FieldTable,
 } from '../../src/openai/protocol.ts';
+import type { FieldTable } from '../../src/openai/field-table.ts';
 import { root } from '../support.ts';
 import { scriptedBackend } from './backend.ts';
 
@@ -42,6 +43,7 @@ const endpoints: Record<string, readonly [path: string, table: FieldTable, body:
   chat: ['/v1/chat/completions', CHAT_FIELDS(), { messages }, { tools: chatTool, messages: { role: 'assistant', content: 'a' } }],
   completions: ['/v1/completions', COMPLETION_FIELDS(), { prompt: 'hi' }, {}],
   embeddings: ['/v1/embeddings', EMBEDDING_FIELDS(), { input: 'hi' }, {}],
+  rerank: ['/v1/rerank', RERANK_FIELDS(), { query: 'hi', documents: ['a'] }, {}],
   responses: [
     '/v1/responses',
     RESPONSE_FIELDS(),
@@ -130,6 +132,140 @@ describe('the tables', () => {
     expect(fields.length).toBeGreaterThan(1);
     const [, table] = endpoints[endpoint];
     expect(fields.filter((field) => !Object.hasOwn(table, prefix + field))).toEqual([]);
+  });
+});
+
+describe('fields of one protocol at the endpoint of another', () => {
+  const generating = Object.entries(endpoints).filter(([name]) => name !== 'embeddings' && name !== 'rerank');
+  /** Fields that say the same everywhere: what they set, and where. */
+  const shared: readonly (readonly [field: object, option: string, value: unknown])[] = [
+    [{ max_tokens: 2 }, 'maxTokens', 2],
+    [{ max_completion_tokens: 2 }, 'maxTokens', 2],
+    [{ n_predict: 2 }, 'maxTokens', 2],
+    [{ stop: ['x'] }, 'stop', ['x']],
+    [{ response_format: { type: 'json_object' } }, 'responseFormat', { type: 'json_object' }],
+  ];
+  it.each(generating)('%s reads the fields of all that generate', async (_, [path, , body]) => {
+    const { max_tokens: __, ...plain } = body as { max_tokens?: number };
+    for (const [field, option, value] of shared) {
+      expect([field, (await post(path, { ...plain, ...field })).status]).toEqual([field, 200]);
+      expect([field, backend.seen.options.at(-1)![option as 'stop']]).toEqual([field, value]);
+    }
+  });
+
+  it.each(Object.entries(endpoints))('%s knows each field of every other that would change its answer', (_, [, table]) => {
+    if (table === endpoints.embeddings[1] || table === endpoints.rerank[1]) return;
+    // Each has a conversation and a length of its own; calls of tools are for conversations, and so is all that is told to templates.
+    const words = [
+      'n',
+      'stop',
+      'response_format',
+      'logprobs',
+      'functions',
+      'messages',
+      'input',
+      'system',
+      'instructions',
+      'max_tokens',
+      'tools',
+    ];
+    expect(words.filter((field) => !Object.hasOwn(table, field))).toEqual([]);
+  });
+
+  it.each(['/v1/chat/completions', '/v1/responses', '/v1/messages'])('%s: reasoning in the words of any protocol', async (path) => {
+    const template =
+      '{% if enable_thinking is defined and not enable_thinking %}OFF{% endif %}{{ reasoning_effort }}|{{ messages[0].content }}';
+    let prompt = '';
+    const handle = createHandler(scriptedBackend((given) => ((prompt = given), 'ok'), { template }));
+    const ask = async (wish: object): Promise<string> => {
+      const body = { messages, input: 'hi', max_tokens: 9, ...wish } as Record<string, unknown>;
+      delete body[path === '/v1/responses' ? 'messages' : 'input'];
+      const response = await handle(new Request(`http://server${path}`, { method: 'POST', body: JSON.stringify(body) }));
+      return response.status === 200 ? prompt : (await failure(response)).param;
+    };
+    expect(await ask({ reasoning_effort: 'low' })).toContain('low|');
+    expect(await ask({ reasoning: { effort: 'low' } })).toContain('low|');
+    for (const off of [
+      { thinking: { type: 'disabled' } },
+      { enable_thinking: false },
+      { reasoning: { enabled: false } },
+      { reasoning: { effort: 'none' } },
+    ])
+      expect([off, await ask(off)]).toEqual([off, expect.stringContaining('OFF|') as string]);
+    expect(await ask({ thinking: { type: 'adaptive' } })).not.toContain('OFF');
+    expect(await ask({ thinking: { type: 'sometimes' } })).toBe('thinking.type');
+    expect(await ask({ thinking: { type: 'enabled', budget_tokens: 'all' } })).toBe('thinking.budget_tokens');
+    expect(await ask({ reasoning: 'high' })).toBe('reasoning');
+  });
+
+  it('names fields of the request where the library would name its options', async () => {
+    const tools = [chatTool];
+    const choice = { type: 'function', function: { name: 'g' } };
+    for (const wrong of [{ tools, tool_choice: choice }, { tool_choice: 'required' }]) {
+      const { param, message } = await failure(await post('/v1/chat/completions', { messages, ...wrong }));
+      expect([param, message]).toEqual(['tool_choice', expect.stringContaining("'tool_choice' asks for")]);
+    }
+    const begun = await failure(await post('/v1/chat/completions', { messages, continue_final_message: true }));
+    expect(begun.param).toBe('continue_final_message');
+  });
+
+  it('/completion: `logprobs` is another name of `n_probs`', async () => {
+    const response = await post('/completion', { prompt: 'a', logprobs: 2, n_predict: 1 });
+    expect(
+      ((await response.json()) as { completion_probabilities: { top_logprobs: unknown[] }[] }).completion_probabilities[0].top_logprobs,
+    ).toHaveLength(2);
+  });
+
+  it.each<[object, object]>([
+    [[['ab', -1]], { 97: -1, 98: -1 }],
+    [
+      { ab: 2, 5: -100 },
+      { 97: 2, 98: 2, 5: -Infinity },
+    ],
+    [[['7', false]], { 55: -Infinity }],
+    [{ 7: 1 }, { 7: 1 }],
+  ])('logit_bias: %j, a text for each of its tokens as with llama-server', async (logit_bias, expected) => {
+    expect((await post('/v1/completions', { prompt: 'a', logit_bias })).status).toBe(200);
+    expect(backend.seen.options.at(-1)!.logitBias).toEqual(expected);
+  });
+  it.each([[[['x'.repeat(10_001), 1]]], [{ '-1': 1 }], [[['a', true]]], [[['a']]], ['5']])('logit_bias: refuses %j', async (logit_bias) =>
+    expect((await failure(await post('/v1/completions', { prompt: 'a', logit_bias }))).param).toBe('logit_bias'),
+  );
+
+  it("rerank: refuses documents next to TEI's texts", async () =>
+    expect((await failure(await post('/v1/rerank', { query: 'a', documents: ['a'], texts: ['b'] }))).param).toBe('texts'));
+});
+
+describe('messages of a chat completion', () => {
+  const history = (message: object): object => ({ messages: [...messages, message, ...messages] });
+  it.each<[string, object]>([
+    ['reasoning as vLLM, OpenRouter and Ollama name it', { role: 'assistant', content: 'a', reasoning: 'MARK' }],
+    ['a refusal next to a text', { role: 'assistant', content: 'a', refusal: 'MARK' }],
+    ['a refusal next to parts', { role: 'assistant', content: [{ type: 'text', text: 'a' }], refusal: 'MARK' }],
+  ])('has in the prompt %s', async (_, message) => {
+    expect((await post('/v1/chat/completions', history(message))).status).toBe(200);
+    expect(seen).toContain('MARK');
+    expect(seen).toContain('a');
+  });
+  it.each([null, [], 5])('refuses arguments that are %j', async (args) => {
+    const calls = [{ id: 'a', type: 'function', function: { name: 'f', arguments: args } }];
+    const refused = await post('/v1/chat/completions', history({ role: 'assistant', tool_calls: calls }));
+    expect([refused.status, (await failure(refused)).param]).toEqual([400, 'messages[1].tool_calls']);
+  });
+  it.each(['prefix', 'partial'])('goes on with an answer that is marked by `%s`, where the server would not', async (mark) => {
+    let prompt = '';
+    const begins = createHandler(
+      scriptedBackend((given) => ((prompt = given), 'ok')),
+      { prefillAssistant: false },
+    );
+    const ask = (message: object): Promise<Response> =>
+      begins(
+        new Request('http://server/v1/chat/completions', { method: 'POST', body: JSON.stringify({ messages: [...messages, message] }) }),
+      );
+    await ask({ role: 'assistant', content: 'MARK', [mark]: true });
+    expect(prompt).toMatch(/MARK$/);
+    await ask({ role: 'assistant', content: 'MARK', [mark]: false });
+    expect(prompt).not.toMatch(/MARK$/);
   });
 });
 
