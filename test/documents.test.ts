@@ -1,6 +1,6 @@
 /** What the documents point at is there: files, npm scripts, options of the benches' and builds' command lines are easily forgotten when they are renamed. */
 import { execFileSync } from 'node:child_process';
-import { existsSync, readFileSync, readdirSync } from 'node:fs';
+import { existsSync, readFileSync, readdirSync, statSync } from 'node:fs';
 import ts from 'typescript';
 import { describe, expect, it } from 'vitest';
 import { ARCHITECTURES } from '../src/arch/registry.ts';
@@ -9,10 +9,14 @@ import { root } from './support.ts';
 const read = (path: string): string => readFileSync(new URL(path, root), 'utf8');
 const { scripts } = JSON.parse(read('package.json')) as { scripts: Record<string, string> };
 const inGit = existsSync(new URL('.git', root));
+const namesBelow = (folder: string): string[] =>
+  readdirSync(new URL(folder, root), { recursive: true, encoding: 'utf8' }).map((name) => `${folder}/${name.replaceAll('\\', '/')}`);
 /** Files of the checkout; of an unpacked archive those that its folders have. */
 const files = inGit
   ? execFileSync('git', ['ls-files', '--cached', '--others', '--exclude-standard'], { cwd: root, encoding: 'utf8' }).split('\n')
-  : execFileSync('find', ['.', '-type', 'f', '-not', '-path', './node_modules/*'], { cwd: root, encoding: 'utf8' }).split('\n');
+  : readdirSync(root)
+      .filter((name) => name !== 'node_modules')
+      .flatMap((name) => [name, ...(statSync(new URL(name, root)).isDirectory() ? namesBelow(name) : [])]);
 
 /** Made-up names of the recipes. */
 const MADE_UP = /foo|row_range|q6_0|my-?flag|MODEL|FILE|FOLDER|</;

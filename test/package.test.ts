@@ -1,5 +1,5 @@
 /** The package as npm makes it: what the manifest promises is in the tarball, runs from there, and is small. */
-import { execFileSync } from 'node:child_process';
+import { execFileSync, execSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
 import { dirname, join } from 'node:path';
 import { fileURLToPath } from 'node:url';
@@ -53,7 +53,9 @@ const npm = process.env.npm_execpath;
 const pack = ['pack', '--ignore-scripts', '--json', '--silent', '--pack-destination', folder];
 const options = { cwd: at('.'), encoding: 'utf8' as const, stdio: ['ignore' as const, 'pipe' as const, 'ignore' as const] };
 const [{ filename }] = JSON.parse(
-  npm?.endsWith('.js') ? execFileSync(process.execPath, [npm, ...pack], options) : execFileSync('npm', pack, options),
+  npm?.endsWith('.js')
+    ? execFileSync(process.execPath, [npm, ...pack], options)
+    : execSync(['npm', ...pack.map((word) => `"${word}"`)].join(' '), options),
 ) as { filename: string }[];
 const packed = untar(readFileSync(join(folder, filename)));
 const has = (path: string): boolean => packed.has(`package/${path.replace(/^\.\//, '')}`);
@@ -133,9 +135,9 @@ describe('from the tarball, with only its dependencies beside it', () => {
   mkdirSync(join(folder, 'node_modules'));
   for (const name of readdirSync(at('node_modules'))) {
     if (Object.keys(manifest.dependencies).some((d) => d.split('/')[0] === name))
-      symlinkSync(join(at('node_modules'), name), join(folder, 'node_modules', name));
+      symlinkSync(join(at('node_modules'), name), join(folder, 'node_modules', name), 'junction');
   }
-  symlinkSync(join(folder, 'package'), join(folder, 'node_modules', manifest.name));
+  symlinkSync(join(folder, 'package'), join(folder, 'node_modules', manifest.name), 'junction');
   const cli = join(folder, 'package', manifest.bin.quantlet);
 
   it('the command runs and tells a story with the model that ships', async () => {

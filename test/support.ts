@@ -25,6 +25,8 @@ export const shippedModel = at('models/tiny-stories-q4_0.gguf');
 export const llamaModel = at('test/golden/arch/llama.gguf');
 export const entryUrl = new URL('dist/entry/node.js', root).href;
 export const cliPath = at('dist/cli.js');
+/** A device that is a full disk. (Wine has Linux' one, as a file of a drive.) */
+export const hasFullDisk = process.platform !== 'win32' && existsSync('/dev/full');
 
 /**
  * How far logits may be from native llama.cpp's, of the largest |logit|. Native does not agree with itself more closely: a prompt in one batch
@@ -125,7 +127,7 @@ export function projectFolder(...packages: readonly string[]): string {
   for (const [name, to] of [['quantlet', '.'], ...packages.map((name) => [name, `node_modules/${name}`])]) {
     const link = join(folder, 'node_modules', name);
     mkdirSync(dirname(link), { recursive: true });
-    symlinkSync(at(to), link);
+    symlinkSync(at(to), link, 'junction'); // Windows: other links are a right of administrators
   }
   return folder;
 }

@@ -28,7 +28,7 @@ import { rotate } from '../../src/cli/rotate.ts';
 import { run } from '../../src/cli/run.ts';
 import { folderSlots } from '../../src/cli/serve-files.ts';
 import { deviceName, openSpecial } from '../../src/cli/special-file.ts';
-import { cliPath, failure, llamaModel, shippedModel, temporaryFolder, type Exit } from '../support.ts';
+import { cliPath, type Exit, failure, hasFullDisk, llamaModel, shippedModel, temporaryFolder } from '../support.ts';
 import { invoke, never, type Args } from './commands.ts';
 
 const folder = temporaryFolder();
@@ -79,7 +79,7 @@ posix.each(WRITERS)('%s', (name, write) => {
   });
 
   it('says that the disk is full', async () => {
-    if (!existsSync('/dev/full')) return;
+    if (!hasFullDisk) return;
     symlinkSync('/dev/full', at('full'));
     expect(await failure(write(at('full')))).toMatchObject({ code: 'ERR_IO', message: expect.stringMatching(/ENOSPC.*the disk is full/) });
     expect(readlinkSync(at('full'))).toBe('/dev/full');

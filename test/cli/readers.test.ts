@@ -3,7 +3,7 @@ import { spawn } from 'node:child_process';
 import { existsSync, readFileSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { at, cliPath, llamaModel, runCli, runProgram, shippedModel, temporaryFolder, writeTo, type Exit } from '../support.ts';
+import { at, cliPath, type Exit, hasFullDisk, llamaModel, runCli, runProgram, shippedModel, temporaryFolder, writeTo } from '../support.ts';
 
 const folder = temporaryFolder();
 const text = writeTo(folder, 'text.txt', 'Once upon a time there was a little dog who lived in a big house. '.repeat(8));
@@ -151,7 +151,7 @@ describe('a run without an end', () => {
 });
 
 /** Where nothing can be written the exit code says so, and a file is finished all the same. */
-describe.runIf(existsSync('/dev/full'))('a disk that is full', () => {
+describe.runIf(hasFullDisk)('a disk that is full', () => {
   const shell = (redirect: string, ...args: readonly (string | number)[]): Promise<Exit> =>
     runProgram('sh', ['-c', `"$@" ${redirect}`, 'sh', process.execPath, cliPath, ...args.map(String)]);
   const output = join(folder, 'full.gguf');

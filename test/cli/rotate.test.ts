@@ -1,5 +1,5 @@
 /** quantlet rotate: models that compute what they did, for every architecture that it takes, and what it refuses. */
-import { existsSync, readdirSync, readFileSync, symlinkSync } from 'node:fs';
+import { readdirSync, readFileSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { describe, expect, it } from 'vitest';
@@ -10,7 +10,7 @@ import { toBytes } from '../../src/io/source.ts';
 import { TYPE } from '../../src/type-traits.ts';
 import { loadModel, type LoadOptions, type Model } from 'quantlet';
 import { decode } from '../reference/golden-ops.ts';
-import { failure, logitsOf, patchedLlama, root, temporaryFolder, writeTo } from '../support.ts';
+import { failure, hasFullDisk, logitsOf, patchedLlama, root, temporaryFolder, writeTo } from '../support.ts';
 import { invoke } from './commands.ts';
 
 const golden = (name: string): string => fileURLToPath(new URL(`test/golden/arch/${name}.gguf`, root));
@@ -184,7 +184,7 @@ describe('what is refused', () => {
     ]);
   });
 
-  it.runIf(existsSync('/dev/full'))('a full disk; nothing is left behind', async () => {
+  it.runIf(hasFullDisk)('a full disk; nothing is left behind', async () => {
     symlinkSync('/dev/full', temporaryName(out('refused')));
     expect(await refused([golden('llama')])).toEqual(['ERR_IO', expect.stringMatching(/ENOSPC.*the disk is full/)]);
   });

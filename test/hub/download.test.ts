@@ -10,7 +10,7 @@ import { describe, expect, it } from 'vitest';
 import { download, type DownloadProgress, type Remote } from '../../src/hub/download.ts';
 
 import { lock } from '../../src/hub/lock.ts';
-import { cliPath, failure, llamaModel, runCli, temporaryFolder } from '../support.ts';
+import { cliPath, failure, hasFullDisk, llamaModel, runCli, temporaryFolder } from '../support.ts';
 import { randomBytes, serveBytes, type Faults } from '../web/server.ts';
 import { listen, sendBytes } from './server.ts';
 
@@ -258,7 +258,7 @@ describe('disks', () => {
     expect([code, message]).toEqual(['ERR_IO', expect.stringMatching(/needed.*QUANTLET_CACHE/)]);
   });
 
-  it.runIf(existsSync('/dev/full'))('no space halfway', async () => {
+  it.runIf(hasFullDisk)('no space halfway', async () => {
     const { url } = await serveBytes(truth);
     const to = target();
     await bring({ url, to: `${to}.other` });

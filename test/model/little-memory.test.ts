@@ -1,9 +1,9 @@
 /** Little memory or disk: a coded error, and nothing left behind. */
-import { existsSync, readdirSync, symlinkSync } from 'node:fs';
+import { readdirSync, symlinkSync } from 'node:fs';
 import { join } from 'node:path';
 import { describe, expect, it } from 'vitest';
 import { outOfMemory } from '../../src/wasm/memory.ts';
-import { cliPath, llamaModel, runCli, runProgram, temporaryFolder } from '../support.ts';
+import { cliPath, hasFullDisk, llamaModel, runCli, runProgram, temporaryFolder } from '../support.ts';
 
 const folder = temporaryFolder();
 
@@ -54,7 +54,7 @@ describe.runIf(process.platform === 'linux')('Linux', () => {
     if (code !== 0) expect(stderr).toMatch(/^quantlet: .*(ERR_OUT_OF_MEMORY|ERR_NO_SIMD|ERR_BUILD_UNAVAILABLE)\)\n$/);
   });
 
-  it.runIf(existsSync('/dev/full'))('a full disk: the prompt cache is not written, in one line', async () => {
+  it.runIf(hasFullDisk)('a full disk: the prompt cache is not written, in one line', async () => {
     symlinkSync('/dev/full', join(folder, 'cache'));
     const { code, stderr } = await runCli([
       'run',

