@@ -14,7 +14,9 @@ import {
   shippedModel,
   SPECULATION_FLAGS,
   templateOf,
+  textLines,
   unescape,
+  withoutLastBreak,
   type Command,
 } from './command.ts';
 import { CONVERSATION_HELP, converse, greetingOf } from './conversation.ts';
@@ -87,7 +89,7 @@ export const chat: Command = {
     if (values.conversation === false)
       throw new QuantletError('ERR_USAGE', '-no-cnv is not supported here: quantlet run continues a text without a conversation');
     const said = await saidBy(values, 'message', 'file', 'the message');
-    const once = said ?? (values.multilineInput && !process.stdin.isTTY ? (await readStdin()).replace(/\n$/, '') : undefined);
+    const once = said ?? (values.multilineInput && !process.stdin.isTTY ? withoutLastBreak(textLines(await readStdin())) : undefined);
     if (values.json && once === undefined) throw new QuantletError('ERR_USAGE', '--json is for one answer; give the message with -p or -f');
     const style = styleOf(values);
     const options = { ...(await generateOptions(values)), ...templateOptions(values) };

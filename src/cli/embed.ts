@@ -14,7 +14,9 @@ import {
   openHeader,
   openModel,
   readStdin,
+  textLines,
   unescape,
+  withoutLastBreak,
   type Command,
 } from './command.ts';
 import { checkedNorm, embeddingOutput, FORMATS, rankOutput, type Format } from './embed-output.ts';
@@ -117,12 +119,13 @@ function checked({ pooling, embdNormalize: normalize = 2, json, embdOutputFormat
 }
 
 async function readTexts(values: Flags): Promise<string[]> {
-  const { escape, embdSeparator = '\n' } = values;
+  const { escape, embdSeparator } = values;
   const given = await givenText(values, 'text', 'file', 'the texts');
-  const all = given ?? (isPiped() ? (await readStdin()).replace(/\n$/, '') : undefined);
+  const all = given ?? (isPiped() ? withoutLastBreak(textLines(await readStdin())) : undefined);
   if (all === undefined) throw new QuantletError('ERR_USAGE', 'the texts come from -p, -f or a pipe; none of them was given');
   if (embdSeparator === '') throw new QuantletError('ERR_USAGE', '--embd-separator is empty; expected what stands between texts');
-  return (escape === false || given === undefined ? all : unescape(all)).split(embdSeparator);
+  // A file of Windows has \r\n between its texts everywhere: a text that ends with \r has another embedding.
+  return (escape === false || given === undefined ? all : unescape(all)).split(embdSeparator ?? /\r?\n/);
 }
 
 /** A row of scores for each pair; a line that is no pair goes to the model as it is. */

@@ -30,7 +30,7 @@ const line = (kind: string, hash: string, what: string): string => `${kind.padEn
 
 /** What a manifest says, by `KIND NAME`. */
 function readManifest(text: string): ReadonlyMap<string, string> {
-  const rows = text.split('\n').flatMap((row) => {
+  const rows = text.split(/\r?\n/).flatMap((row) => {
     const [, kind, hash, what] = /^(\S+)\s+(\S+)\s+(.+)$/.exec(row) ?? [];
     return kind === undefined ? [] : [[`${kind} ${what}`, hash] as const];
   });

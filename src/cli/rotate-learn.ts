@@ -23,7 +23,7 @@ import { turned } from '../rotate/turn.ts';
 import { createTokenizer } from '../tokenize/tokenizer.ts';
 import { TYPE, type TypeName } from '../type-traits.ts';
 import { MEMORY_LIMIT } from '../wasm/memory.ts';
-import { readText, unreadable } from './command.ts';
+import { readText, textLines, unreadable } from './command.ts';
 import { writeNewFile } from './new-file.ts';
 import { progressBar } from './progress.ts';
 
@@ -61,7 +61,7 @@ export async function learn(
       'ERR_UNSUPPORTED_ARCH',
       `--learn is for llama models of plain matrices, this one has ${stranger}; rotate it without --learn`,
     );
-  const text = await readText(path, 'the text');
+  const text = textLines(await readText(path, 'the text'));
   const tokenizer = createTokenizer(gguf.metadata);
   const ids = tokenizer.encode(text, { addSpecial: false });
   const sources = [...gguf.tensors.values()].filter(({ nDims }) => nDims === 2);

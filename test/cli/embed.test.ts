@@ -32,6 +32,7 @@ describe('embed', () => {
   it('lines of a file, another separator and escapes give the same texts', async () => {
     const want = (await json('-p', String.raw`the cat sat\na hat`)).data;
     expect((await json('-f', writeTo(folder, 'texts.txt', `${texts}\n`))).data).toEqual(want);
+    expect((await json('-f', writeTo(folder, 'windows.txt', `\ufeff${texts}\n`.replaceAll('\n', '\r\n')))).data).toEqual(want);
     expect((await json('-p', 'the cat sat<#sep#>a hat', '--embd-separator', '<#sep#>')).data).toEqual(want);
   });
 

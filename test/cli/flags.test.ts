@@ -1120,6 +1120,8 @@ describe('gguf-split and gguf-hash', () => {
     expect(await said(ggufHash, '--uuid', '--no-layer', llamaModel)).toMatch(/^uuid {6}[0-9a-f]{8}-[0-9a-f]{4}-5[0-9a-f]{3}-[89ab]/);
     const file = writeTo(there, 'manifest', manifest);
     expect((await invoke(ggufHash, ['-c', file, llamaModel])).code).toBe(0);
+    const windows = writeTo(there, 'windows', `\ufeff${manifest.replaceAll('\n', '\r\n')}`);
+    expect((await invoke(ggufHash, ['-c', windows, llamaModel])).code).toBe(0);
     const wrong = writeTo(there, 'wrong', manifest.replace(sha('sha256', data[0]), '0'.repeat(64)));
     expect(await invoke(ggufHash, ['-c', wrong, llamaModel])).toMatchObject({
       code: 1,
