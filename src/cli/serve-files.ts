@@ -7,6 +7,7 @@ import { QuantletError } from '../errors.ts';
 import { HttpError } from '../openai/http-error.ts';
 import type { BatchStore } from '../openai/batch-state.ts';
 import type { SlotStore } from '../openai/options.ts';
+import { whyNoName } from '../hub/names.ts';
 import { writeNewFile } from './new-file.ts';
 import { unreadable } from './command.ts';
 
@@ -43,14 +44,23 @@ const TYPES: Readonly<Record<string, string>> = {
   '.woff2': 'font/woff2',
 };
 
-/** The files of a folder for createHandler's `files`. Nothing outside it is served, whatever a path or a link says, and no name that begins with a dot. */
-export async function folderFiles(folder: string): Promise<(path: string) => Promise<Response | undefined>> {
+/**
+ * The files of a folder for createHandler's `files`. Nothing outside it is served, whatever a path or a link says, and no name that begins with a dot.
+ * @param platform replaced by tests
+ */
+export async function folderFiles(
+  folder: string,
+  platform: string = process.platform,
+): Promise<(path: string) => Promise<Response | undefined>> {
   const root = await realpath(folder).catch(unreadable('the folder of --path', folder));
   return async (path) => {
     const parts = path.split('/').filter((part) => part !== '');
     if (parts.some((part) => part.startsWith('.') || /[\\\0:]/.test(part))) return undefined;
     const file = await realpath(join(root, ...parts)).catch(() => undefined);
     if (file === undefined || (file !== root && !file.startsWith(root + sep))) return undefined;
+    // Windows has other names for a file: devices, dots at the end, and ENV~1 for .env.
+    const names = platform === 'win32' ? [...parts, ...file.slice(root.length).split(sep).slice(1)] : [];
+    if (names.some((name) => name.startsWith('.') || whyNoName(name) !== undefined)) return undefined;
     const info = await stat(file);
     if (info.isDirectory()) return path.endsWith('index.html') ? undefined : fileResponse(join(file, 'index.html'));
     return fileResponse(file);

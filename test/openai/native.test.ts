@@ -304,6 +304,15 @@ describe('folders', () => {
   writeTo(folder, 'outside.txt', 'outside');
   if (process.platform !== 'win32') symlinkSync(join(folder, 'outside.txt'), join(inside, 'link.txt')); // there, a right of administrators
 
+  it.skipIf(process.platform === 'win32')('other names that Windows has for a file are none', async () => {
+    symlinkSync('.secret', join(inside, 'SECRET~1'));
+    for (const name of ['nul.txt', 'a b.js.', 'a b.js ']) writeTo(inside, name, 'x');
+    const [there, here] = [await folderFiles(inside, 'win32'), await folderFiles(inside)];
+    for (const name of ['SECRET~1', 'nul.txt', 'a b.js.', 'a b.js '])
+      expect([await there(name), (await here(name))?.status]).toEqual([undefined, 200]);
+    expect((await there('a b.js'))?.status).toBe(200);
+  });
+
   it('files of one are served, and nothing else', async () => {
     const { ask } = serve({ files: await folderFiles(inside) });
     expect((await ask('/')).body).toBe('<h1>home');
