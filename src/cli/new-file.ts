@@ -4,7 +4,7 @@
  */
 import { rmSync, type Stats } from 'node:fs';
 import { access, constants, open, readlink, realpath, rm, stat, type FileHandle } from 'node:fs/promises';
-import { basename, dirname, isAbsolute, join } from 'node:path';
+import { basename, dirname, isAbsolute, join, posix, win32 } from 'node:path';
 import { QuantletError } from '../errors.ts';
 import { replace } from '../hub/replace.ts';
 import { descriptorOf, deviceName, openSpecial } from './special-file.ts';
@@ -71,10 +71,27 @@ async function followed(path: string): Promise<string> {
   }
 }
 
+/**
+ * Refuses what would fail only when the finished file gets its name.
+ * @param platform replaced by tests
+ * @throws ERR_IO
+ */
+export function mustNameFile(output: string, platform: string = process.platform): void {
+  const name = (platform === 'win32' ? win32 : posix).basename(output);
+  const refuse = (why: string): never => {
+    throw new QuantletError('ERR_IO', `the output ${JSON.stringify(output)} ${why}; expected the name of a file`);
+  };
+  if (output === '') refuse('is empty');
+  if (/[/]$/.test(output) || (platform === 'win32' && output.endsWith('\\'))) refuse('is a folder');
+  const [bad] = (platform === 'win32' && /[<>:"|?*]/.exec(name)) || [];
+  if (bad !== undefined) refuse(`has the character ${bad}, which a name cannot have on Windows`);
+}
+
 /** @throws ERR_IO for a folder, or where a link leads in circles */
 async function targetOf(output: string): Promise<Target> {
   const device = deviceName(output);
   if (device !== undefined) return { special: device };
+  mustNameFile(output);
   const open = await descriptorOf(output);
   if (open !== undefined) {
     stdoutIsOutput ||= open === 1;

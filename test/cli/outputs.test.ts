@@ -21,7 +21,7 @@ import { setTimeout as delay } from 'node:timers/promises';
 import { beforeEach, describe, expect, it } from 'vitest';
 import { ggufSplit } from '../../src/cli/gguf-split.ts';
 import { imatrix } from '../../src/cli/imatrix.ts';
-import { checkOutput, openOutput, temporaryName, writeNewFile, type WriteAt } from '../../src/cli/new-file.ts';
+import { checkOutput, mustNameFile, openOutput, temporaryName, writeNewFile, type WriteAt } from '../../src/cli/new-file.ts';
 import { perplexity } from '../../src/cli/perplexity.ts';
 import { quantize } from '../../src/cli/quantize-command.ts';
 import { rotate } from '../../src/cli/rotate.ts';
@@ -294,6 +294,28 @@ posix.each<[string, readonly NodeJS.Signals[], readonly number[]]>([
     writeFileSync(at('out'), 'old');
     expect(codes).toContain(await endedBy(signals, [command, ...args]));
     expect([readdirSync(folder).sort(), readFileSync(at('out'), 'utf8')]).toEqual([['out', 'text.txt'], 'old']);
+  });
+});
+
+describe('names that no file can have', () => {
+  it.each<[string, NodeJS.Platform, string | undefined]>([
+    ['', 'linux', 'is empty'],
+    ['new/', 'linux', 'is a folder'],
+    ['new\\', 'win32', 'is a folder'],
+    ['new\\', 'linux', undefined],
+    ['model:b', 'win32', 'has the character :'],
+    ['C:\\models\\a?.gguf', 'win32', 'has the character ?'],
+    ['model:b', 'linux', undefined],
+    ['C:\\models\\a b ü.gguf', 'win32', undefined],
+    ['C:a.gguf', 'win32', undefined],
+  ])('%j on %s', async (output, platform, why) => {
+    const { code, message } = await failure(async () => mustNameFile(output, platform));
+    expect([code, message]).toEqual(why === undefined ? ['none', expect.any(String)] : ['ERR_IO', expect.stringContaining(why)]);
+  });
+
+  it('are refused before the work', async () => {
+    for (const output of ['', `${at('new')}/`]) expect((await failure(checkOutput(output))).code).toBe('ERR_IO');
+    expect(readdirSync(folder)).toEqual(['text.txt']);
   });
 });
 
