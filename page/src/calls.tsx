@@ -1,5 +1,6 @@
 /** Calls of functions, and where people give their results. */
 import { useSignal } from '@preact/signals';
+import { indentedJson } from '../../src/chat/exact-json.ts';
 import { giveResults } from './answer.ts';
 import type { Backend, Call } from './backend.ts';
 import { Code } from './code.tsx';
@@ -8,16 +9,8 @@ import { readDraft, writeDraft } from './drafts.ts';
 import { codeHtml } from './markdown.ts';
 import { Icon } from './ui.tsx';
 
-const indented = (json: string): string => {
-  try {
-    return JSON.stringify(JSON.parse(json), null, 2);
-  } catch {
-    return json;
-  }
-};
-
 export function CallView({ call }: { call: Call }) {
-  const text = indented(call.arguments);
+  const text = indentedJson(call.arguments);
   return (
     <div class="call">
       <p>

@@ -118,7 +118,16 @@ export function createNumberMarks(given: () => string): NumberMarks {
 }
 
 /** JSON.stringify() with numbers as they were spelled. */
-export function exactJson(value: unknown): string {
+export function exactJson(value: unknown, indent?: number): string {
   const numbers = createNumberMarks(() => JSON.stringify(value));
-  return numbers.take(JSON.stringify(numbers.mark(value)));
+  return numbers.take(JSON.stringify(numbers.mark(value), null, indent));
+}
+
+/** JSON text with line breaks for readers; other text as it is. */
+export function indentedJson(text: string): string {
+  try {
+    return exactJson(parseExactJson(text), 2);
+  } catch {
+    return text;
+  }
 }

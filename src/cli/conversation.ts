@@ -2,6 +2,7 @@
 import { readFile } from 'node:fs/promises';
 import type { ChatMessage } from '../chat/messages.ts';
 import { checkMessages } from '../chat/messages.ts';
+import { exactJson, parseExactJson } from '../chat/exact-json.ts';
 import { whyNot } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
 import type { Timings } from '../generate/generate.ts';
@@ -172,7 +173,7 @@ export async function converse(options: ConversationOptions, signal: AbortSignal
       say(`${text.length} characters of ${path} will go before the next message.`);
     },
     async save(path) {
-      const bytes = new TextEncoder().encode(`${JSON.stringify(messages, null, 2)}\n`);
+      const bytes = new TextEncoder().encode(`${exactJson(messages, 2)}\n`);
       await writeNewFile(path || 'chat.json', (write) => write(bytes, 0));
       say(`Written to ${path || 'chat.json'}.`);
     },
@@ -180,7 +181,7 @@ export async function converse(options: ConversationOptions, signal: AbortSignal
       const text = decodeText(await readFile(path || 'chat.json'), path || 'chat.json');
       let loaded: unknown;
       try {
-        loaded = JSON.parse(text);
+        loaded = parseExactJson(text);
         checkMessages(loaded as ChatMessage[]);
       } catch (error) {
         return complain(new Error(`${path || 'chat.json'} holds no conversation: ${(error as Error).message}`));

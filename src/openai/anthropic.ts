@@ -1,6 +1,6 @@
 /** POST /v1/messages and /v1/messages/count_tokens: Anthropic's interface. */
 import { exactJson } from '../chat/exact-json.ts';
-import { isRecord, parseJson } from '../chat/json.ts';
+import { isRecord } from '../chat/json.ts';
 import type { ChatMessage, ChatPart, ChatTool, ChatToolCall } from '../chat/messages.ts';
 import type { ChatOptions } from '../chat/options.ts';
 import { generationOf, type ChatOutcome, type ContextFull } from '../chat/run.ts';
@@ -10,6 +10,7 @@ import { answer, answerId, createUsage, drained, mapped, type Context } from './
 import { checkFields } from './field-table.ts';
 import { booleanField, invalid, recordField, stringField, type Body } from './fields.ts';
 import type { HttpError } from './http-error.ts';
+import { JsonText } from './json-pieces.ts';
 import { withPrefill, type ChatRequest } from './prefill.ts';
 import { MESSAGE_REFUSALS } from './protocol.ts';
 import { formatOf, lengthField, setFormat, textOptions } from './sampling.ts';
@@ -71,7 +72,7 @@ function stopOf({ finishReason, result }: ChatOutcome): { stop_reason: string; s
 
 /** A block of an answer. Only Anthropic can sign reasoning; clients send the signature back, empty. */
 function contentBlock({ type, text, call }: Block): object {
-  if (type === 'toolCall') return { type: 'tool_use', id: call!.id, name: call!.name, input: parseJson(text) ?? {} };
+  if (type === 'toolCall') return { type: 'tool_use', id: call!.id, name: call!.name, input: text === '' ? {} : new JsonText(text) };
   // No `citations`: some clients (the AI SDK) take a list alone, and null is what a block without any has.
   return type === 'reasoning' ? { type: 'thinking', thinking: text, signature: '' } : { type: 'text', text };
 }

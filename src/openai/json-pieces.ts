@@ -18,6 +18,15 @@ export class JsonList {
   }
 }
 
+/** A value that is JSON already, and stays as it is: its numbers keep their digits. Nothing but jsonPieces() may write it. */
+export class JsonText {
+  readonly text: string;
+
+  constructor(text: string) {
+    this.text = text;
+  }
+}
+
 /** The value as JSON.stringify writes it, in pieces. */
 export function* jsonPieces(value: unknown): Work<string[]> {
   const pieces: string[] = [];
@@ -25,10 +34,11 @@ export function* jsonPieces(value: unknown): Work<string[]> {
   return pieces;
 }
 
-/** About how many characters a value is written with; stops counting at `most`. */
+/** About how many characters a value is written with; stops counting at `most`. JSON text weighs more than anything: it is written by itself. */
 function weigh(value: unknown, most: number): number {
   if (typeof value === 'string') return value.length + 2;
   if (typeof value !== 'object' || value === null) return 8;
+  if (value instanceof JsonText) return Infinity;
   let sum = 2;
   for (const part of value instanceof JsonList ? value.items : Object.values(value)) {
     if ((sum += weigh(part, most - sum)) > most) break;
@@ -42,7 +52,8 @@ function* write(value: unknown, pieces: string[]): Work<void> {
     // (Not as arguments of push: they may be more than a stack holds.)
     for (const [i, item] of value.items.entries()) pieces.push(i === 0 ? '[' : ',', item);
     pieces.push(value.items.length === 0 ? '[]' : ']');
-  } else if (weigh(value, PIECE) <= PIECE) pieces.push(JSON.stringify(value));
+  } else if (value instanceof JsonText) pieces.push(value.text);
+  else if (weigh(value, PIECE) <= PIECE) pieces.push(JSON.stringify(value));
   else if (typeof value === 'string') {
     pieces.push('"');
     // Half of a surrogate pair is written as an escape, and two such escapes are the character again.

@@ -1,7 +1,9 @@
 /** Numbers in a prompt are those that came, digit by digit. */
 import { describe, expect, it } from 'vitest';
-import { exactJson, parseExactJson } from '../../src/chat/exact-json.ts';
+import { exactJson, indentedJson, parseExactJson } from '../../src/chat/exact-json.ts';
 import type { ChatMessage, ChatTool } from '../../src/chat/messages.ts';
+import { parseAnswer } from '../../src/chat/parser.ts';
+import { answerRecord } from '../../src/openai/batch-line.ts';
 import { createChatTemplate } from '../../src/chat/template.ts';
 import { createHandler } from '../../src/openai/handler.ts';
 import { scriptedBackend } from '../openai/backend.ts';
@@ -69,6 +71,49 @@ describe.each(everyTemplate)('%s', (_, source) => {
     const prompt = template.render({ messages: messages('{}'), tools });
     expect(prompt).not.toContain('1234567890123456800');
     if (prompt.includes('default')) expect(prompt).toContain('1234567890123456789');
+  });
+});
+
+describe('an answer keeps them', () => {
+  const args = '{"n": 1234567890123456789, "x": 1.0, "deep": [{"m": -9223372036854775808}]}';
+  const says = `<tool_call>\n{"name": "f", "arguments": ${args}}\n</tool_call>`;
+  const handler = createHandler(scriptedBackend(() => says, { template: ownTemplates.hermes }));
+  const post = async (path: string, body: object): Promise<string> => {
+    const headers = { 'content-type': 'application/json' };
+    return (await handler(new Request(`http://server${path}`, { method: 'POST', headers, body: JSON.stringify(body) }))).text();
+  };
+  const messages = [{ role: 'user', content: 'Hi' }];
+  const quoted = JSON.stringify(args).slice(1, -1);
+
+  it.each<[string, string, object, string]>([
+    ['chat', '/v1/chat/completions', { messages, tools: [{ type: 'function', function: { name: 'f' } }] }, quoted],
+    ['messages', '/v1/messages', { messages, max_tokens: 999, tools: [{ name: 'f', input_schema: { type: 'object' } }] }, args],
+    ['responses', '/v1/responses', { input: messages, tools: [{ type: 'function', name: 'f' }] }, quoted],
+  ])('%s, whole and streamed', async (name, path, body, whole) => {
+    expect(await post(path, body)).toContain(whole);
+    expect(await post(path, { ...body, stream: true })).toContain(quoted);
+    expect(JSON.parse(await post(path, body))).toMatchObject(name === 'messages' ? { content: [{ type: 'tool_use' }] } : {});
+  });
+
+  it.each(Object.entries(ownTemplates))('in the notation of %s', async (_, source) => {
+    const template = createChatTemplate(source, { bos: '<BOS>', eos: '<EOS>' });
+    const { format } = template;
+    const call = { id: undefined, name: 'f', arguments: args };
+    const written = format.write([call]);
+    const { toolCalls } = parseAnswer(format, written, { tools: [{ type: 'function', function: { name: 'f' } }] });
+    if (toolCalls.length > 0)
+      for (const number of ['1234567890123456789', '1.0', '-9223372036854775808']) expect(toolCalls[0].arguments).toContain(number);
+  });
+
+  it('a line of a batch', async () => {
+    const line = { custom_id: 'a', method: 'POST', url: '/v1/chat/completions', body: { messages } };
+    const { text } = answerRecord({ line: 1, customId: 'a', url: line.url, body: line.body, size: 1 }, 200, `{"n":${args}}`);
+    expect(text).toContain(args);
+  });
+
+  it('the page, where it shows a call', () => {
+    expect(indentedJson('{"n":1234567890123456789,"x":[1.0]}')).toBe('{\n  "n": 1234567890123456789,\n  "x": [\n    1.0\n  ]\n}');
+    expect(indentedJson('{"n":')).toBe('{"n":');
   });
 });
 

@@ -192,6 +192,19 @@ it('/undo, /file, /load and /speed', async () => {
   expect(saved()).toHaveLength(2);
 });
 
+it('/load and /save keep the digits of numbers', async () => {
+  const call = { id: 'a', type: 'function', function: { name: 'f', arguments: { n: 'N' } } };
+  const messages = [
+    { role: 'user', content: 'Hi' },
+    { role: 'assistant', content: '', tool_calls: [call] },
+    { role: 'tool', tool_call_id: 'a', content: 'done' },
+  ];
+  const text = `${JSON.stringify(messages, null, 2).replace('"N"', '1234567890123456789')}\n`;
+  const copy = join(folder, 'copy.json');
+  await chat([], `/load ${writeTo(folder, 'numbers.json', text)}\n/save ${copy}\n`);
+  expect(readFileSync(copy, 'utf8')).toBe(text);
+});
+
 it('with -mli all that is piped in is one message, which is answered', async () => {
   const args = [
     'chat',
