@@ -2,6 +2,7 @@
 import type { LanguageModelV3CallOptions, LanguageModelV3Prompt, LanguageModelV3ToolResultOutput, SharedV3Warning } from '@ai-sdk/provider';
 import type { ChatMessage, ChatTool } from '../chat/messages.ts';
 import type { ChatOptions } from '../chat/options.ts';
+import { failureText } from '../chat/tools.ts';
 import { QuantletError } from '../errors.ts';
 import { SAMPLER_NUMBERS } from '../sample/options.ts';
 
@@ -50,13 +51,15 @@ export function messagesOf(prompt: LanguageModelV3Prompt): ChatMessage[] {
 function resultText(output: LanguageModelV3ToolResultOutput): string {
   switch (output.type) {
     case 'text':
-    case 'error-text':
       return output.value;
+    case 'error-text':
+      return failureText(output.value);
     case 'json':
-    case 'error-json':
       return JSON.stringify(output.value);
+    case 'error-json':
+      return failureText(JSON.stringify(output.value));
     case 'execution-denied':
-      return output.reason ?? 'The call was not allowed.';
+      return output.reason || 'The call was not allowed.';
     case 'content':
       return output.value
         .map((part) => {

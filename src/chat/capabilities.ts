@@ -18,8 +18,12 @@ export interface ChatCapabilities {
   readonly toolCalls: boolean;
   /** Writes several calls of one message. */
   readonly parallelToolCalls: boolean;
-  /** Writes calls also where their message has content. */
+  /** Writes both, the calls and the content of one message, while the calls are being answered. */
   readonly callsBesideContent: boolean;
+  /** Writes both later, too. */
+  readonly callsBesideContentEarlier: boolean;
+  /** Writes calls that nothing but the header of an answer follows. */
+  readonly callsAtEnd: boolean;
   /** Writes messages of role `tool`. */
   readonly toolResults: boolean;
   /** Wants `function.arguments` as an object, not as JSON text. */
@@ -34,6 +38,8 @@ export interface ChatCapabilities {
   readonly alternates: boolean;
   /** Content of an assistant's message that has to stand between a tool's result and a user's message; null where none has to. */
   readonly toolAnswer: string | null;
+  /** Refuses or loses one of two messages of the assistant with a call and its result between them. */
+  readonly oneAnswer: boolean;
   /** Refuses or loses an assistant's message that no user's message precedes. */
   readonly userFirst: boolean;
   /** Refuses or loses what is said where there is no user's message. */
@@ -125,6 +131,13 @@ export function probe(render: RawRender): { capabilities: ChatCapabilities; samp
   // A template that writes results and no calls gets these as text.
   const result = turn('probe_value').at(-1)!;
   const called = !best.results ? undefined : best.calls ? turn('probe_value') : [user, assistant, result];
+  const said = toolTurn(best.objectArguments, 'probe_said', ['probe_value']);
+  /** Is content beside calls written, and each call that something follows? */
+  const besides = (...conversations: readonly (readonly Message[])[]): boolean =>
+    conversations.every((messages) => {
+      const text = attempt(messages, available);
+      return text.includes('probe_said') && (messages.length === 2 || shows(text, 'probe_value'));
+    });
   const systemRole = attempt([system, user, assistant, next]).includes('probe_system');
   return {
     sample: best.calls ? best.text : '',
@@ -138,8 +151,9 @@ export function probe(render: RawRender): { capabilities: ChatCapabilities; samp
       parallelToolCalls:
         best.calls &&
         ['probe_first', 'probe_second'].every((value) => shows(two, value) && (!best.results || two.includes(`result_${value}`))),
-      callsBesideContent:
-        !best.calls || shows(attempt(toolTurn(best.objectArguments, 'probe_said', ['probe_value']), available), 'probe_value'),
+      callsBesideContent: !best.calls || besides(said.slice(0, 2), ...(best.results ? [said] : [])),
+      callsBesideContentEarlier: !best.calls || !best.results || besides([...said, assistant, next]),
+      callsAtEnd: !best.calls || shows(attempt(turn('probe_value').slice(0, 2), available), 'probe_value'),
       toolResults: best.results,
       objectArguments: best.objectArguments,
       nullContent: best.nullContent,
@@ -147,6 +161,7 @@ export function probe(render: RawRender): { capabilities: ChatCapabilities; samp
       textParts: findParts(attempt, called, available),
       alternates: !(writes(say('user', 'probe_before'), user) && writes(user, say('assistant', 'probe_before'), assistant, next)),
       toolAnswer: called && !writes(...called, next) ? findAnswer(writes, called) : null,
+      oneAnswer: called !== undefined && best.calls && !writes(user, say('assistant', 'probe_before'), ...called.slice(1), assistant, next),
       userFirst: !writes(assistant, user),
       needsUser: systemRole && !writes(system),
       noTools,

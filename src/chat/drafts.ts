@@ -27,7 +27,8 @@ export function* draftsOf(messages: readonly ChatMessage[], tools: readonly Chat
     yield;
   }
   if (tools.length > 0 && !can.tools) drafts = withInstructions(drafts, toolInstructions(tools, format));
-  if (!can.callsBesideContent) drafts = drafts.flatMap(contentFirst);
+  if (!can.callsBesideContent) drafts = contentFirst(drafts, can, drafts.length);
+  else if (!can.callsBesideContentEarlier) drafts = contentFirst(drafts, can, answeredFrom(drafts));
   if (!can.parallelToolCalls && can.toolCalls) drafts = splitCalls(drafts);
   if (/\[['"]tool_responses|\.tool_responses/.test(source) && !source.includes('tool_call_id')) drafts = joinResponses(drafts, numbers);
   drafts = orderTurns(drafts, can);
@@ -131,11 +132,17 @@ function callId(id: string, source: string): string {
 const partsOf = (content: string | TextPart[]): TextPart[] =>
   content === '' ? [] : typeof content === 'string' ? asPart(content) : content;
 
-/** Content and calls of a message as two, for templates that would leave out the calls. */
-function contentFirst(draft: Draft): Draft[] {
-  if (!draft.tool_calls || !draft.content) return [draft];
-  const { tool_calls, ...said } = draft;
-  return [said as Draft, { role: draft.role, content: null, tool_calls }];
+/** The first message after the last answer or question: from there on calls are still being answered. */
+const answeredFrom = (drafts: readonly Draft[]): number =>
+  drafts.findLastIndex(({ role, tool_calls }) => role === 'user' || (role === 'assistant' && !tool_calls)) + 1;
+
+/** Content and calls of a message before `to` as two, for templates that would leave out one of them. */
+function contentFirst(drafts: readonly Draft[], { nullContent }: ChatCapabilities, to: number): Draft[] {
+  return drafts.flatMap((draft, i) => {
+    if (i >= to || !draft.tool_calls || !draft.content) return [draft];
+    const { tool_calls, ...said } = draft;
+    return [said as Draft, { role: draft.role, content: nullContent ? null : '', tool_calls }];
+  });
 }
 
 /** One call per assistant message, each followed by its result. */

@@ -69,6 +69,26 @@ export function completeTool(tool: ChatTool): ChatTool {
   };
 }
 
+/** A tool whose schema has, at every level, what templates read without asking. For those that refuse it as it came: others write what they get. */
+export const fullTool = (tool: ChatTool): ChatTool => ({
+  ...tool,
+  function: { ...tool.function, parameters: fullSchema({ properties: {}, ...tool.function.parameters }) },
+});
+
+function fullSchema(given: unknown): Record<string, unknown> {
+  const { type, ...schema } = Object.fromEntries(Object.entries(isRecord(given) ? given : {}).filter(([, value]) => value !== null));
+  const isObject = type === 'object' || isRecord(schema.properties);
+  const properties = isRecord(schema.properties) ? schema.properties : {};
+  return {
+    ...(Array.isArray(type) ? { anyOf: type.map((one: unknown) => ({ type: one })) } : type === undefined ? {} : { type }),
+    description: '',
+    ...(isObject ? { additionalProperties: {} } : {}),
+    ...schema,
+    ...(isObject ? { properties: Object.fromEntries(Object.entries(properties).map(([name, value]) => [name, fullSchema(value)])) } : {}),
+    ...(isRecord(schema.items) ? { items: fullSchema(schema.items) } : {}),
+  };
+}
+
 /**
  * A message's content as one string: text parts joined by a line break.
  * @throws QuantletError ERR_INVALID_ARGUMENT for images, audio and other parts that are not text

@@ -11,7 +11,7 @@ import { detectFormat, type ChatFormat } from './formats.ts';
 import { compileJinja, strftime, TemplateBudget, type CompiledJinja } from './jinja.ts';
 import { NAMED_TEMPLATES } from './named-templates.ts';
 import { nearest } from '../nearest.ts';
-import { checkMessages, checkTools, completeTool, type ChatMessage, type ChatTool } from './messages.ts';
+import { checkMessages, checkTools, completeTool, fullTool, type ChatMessage, type ChatTool } from './messages.ts';
 
 export interface RenderOptions {
   readonly messages: readonly ChatMessage[];
@@ -135,25 +135,36 @@ export function createChatTemplate(
     const marks = breaksIn ? createContentMarks(breaksIn, () => JSON.stringify([messages, offered, extra]) + text) : noMarks;
     const numbers = createNumberMarks(() => JSON.stringify([messages, offered, extra]) + text);
     const tools = yield* marks.markAll(numbers.mark(offered.map(completeTool)));
-    const given = yield* draftsOf(messages, tools, { can: capabilities, format, source: text, marks, numbers, read });
-    const none = capabilities.noTools === 'null' ? null : [];
-    const available = tools.length > 0 && capabilities.tools ? { tools } : capabilities.noTools === 'undefined' ? {} : { tools: none };
-    try {
+    function* prompt(tools: readonly ChatTool[]): Work<RenderedPrompt> {
+      const given = yield* draftsOf(messages, tools, { can: capabilities, format, source: text, marks, numbers, read });
+      const none = capabilities.noTools === 'null' ? null : [];
+      const available = tools.length > 0 && capabilities.tools ? { tools } : capabilities.noTools === 'undefined' ? {} : { tools: none };
       const variables = {
         ...(yield* marks.markAll(numbers.mark(extra))),
         messages: given,
         add_generation_prompt: addGenerationPrompt,
         ...available,
       };
-      const text = yield* raw(variables);
-      const header = addGenerationPrompt && format.turn && text.endsWith(format.turn.end) ? format.turn.start : '';
-      return yield* marks.take(numbers.take(text) + header);
-    } catch (error) {
-      throw new QuantletError(
+      const loses = addGenerationPrompt && !capabilities.callsAtEnd && given.at(-1)?.tool_calls;
+      const written = yield* loses ? withHeader(raw, variables) : raw(variables);
+      const header = addGenerationPrompt && format.turn && written.endsWith(format.turn.end) ? format.turn.start : '';
+      return yield* marks.take(numbers.take(written) + header);
+    }
+    const refused = (error: unknown): QuantletError =>
+      new QuantletError(
         'ERR_CHAT_TEMPLATE',
         `The chat template refuses this conversation: ${messageOf(error)}. Check the roles and their order.`,
         { cause: error },
       );
+    try {
+      return yield* prompt(tools);
+    } catch (error) {
+      if (tools.length === 0 || error instanceof TemplateBudget) throw refused(error);
+      try {
+        return yield* prompt(tools.map(fullTool));
+      } catch {
+        throw refused(error);
+      }
     }
   }
   function* renderWork(options: RenderOptions): Work<BegunPrompt> {
@@ -177,6 +188,20 @@ export function createChatTemplate(
     renderWork,
   };
   return chatTemplate;
+}
+
+/** A conversation that ends with calls, and the header of the next answer, where the template leaves out the calls before a header. */
+function* withHeader(
+  raw: (variables: Readonly<Record<string, unknown>>) => Work<string>,
+  variables: Readonly<Record<string, unknown>> & { readonly messages: readonly object[] },
+): Work<string> {
+  const whole = yield* raw({ ...variables, add_generation_prompt: false });
+  const before = { ...variables, messages: variables.messages.slice(0, -1) };
+  const closed = yield* raw({ ...before, add_generation_prompt: false });
+  const open = yield* raw(before);
+  let same = 0;
+  while (same < closed.length && closed[same] === open[same]) same++;
+  return whole + open.slice(same);
 }
 
 /** A text that is no template would be sent to the model in place of the conversation. */

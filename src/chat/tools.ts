@@ -105,6 +105,12 @@ export async function runTool(
     return { call, text: typeof given === 'string' ? given : (JSON.stringify(given) ?? ''), failed: false };
   } catch (error) {
     signal?.throwIfAborted();
-    return { call, text: `Error: ${error instanceof Error ? error.message : String(error)}`, failed: true };
+    return { call, text: failureText(error instanceof Error ? error.message : String(error)), failed: true };
   }
+}
+
+/** A failed call's text as the model is told of it: it says that it is an error. */
+export function failureText(text: string): string {
+  if (text.trim() === '') return 'Error: the tool failed and gave no message.';
+  return /^\W*(?:[a-z]+[_ ])*error\b/i.test(text) ? text : `Error: ${text}`;
 }

@@ -25,7 +25,8 @@ export function orderTurns(drafts: readonly Draft[], can: ChatCapabilities): Dra
   if (can.needsUser) turns = withUser(turns);
   if (can.alternates) turns = mergeTurns(turns);
   if (can.userFirst) turns = userFirst(turns);
-  return can.toolAnswer === null ? turns : answerTools(turns, can.toolAnswer);
+  if (can.toolAnswer !== null) turns = answerTools(turns, can.toolAnswer);
+  return can.oneAnswer ? oneAnswer(turns) : turns;
 }
 
 /**
@@ -84,8 +85,31 @@ function userFirst(drafts: readonly Draft[]): Draft[] {
   return drafts[first]?.role === 'assistant' ? [...drafts.slice(0, first), SILENT_USER, ...drafts.slice(first)] : [...drafts];
 }
 
-/** An assistant's message between a tool's result and the user's next message. */
+/** All that the assistant says in a turn as one message: its answer, or where there is none yet, what it said first. */
+function oneAnswer(drafts: readonly Draft[]): Draft[] {
+  const out: Draft[] = [];
+  let turn: Draft[] = [];
+  const flush = (): void => {
+    const said = turn.filter(({ role, tool_calls, content }) => role === 'assistant' && !tool_calls && isText(content));
+    const stays = said.at(-1) === turn.at(-1) ? said.at(-1) : said[0];
+    const texts = said.map(({ content }) => textOf(content as string)).filter((text) => text.trim() !== '');
+    for (const draft of turn)
+      if (draft === stays && said.length > 1) out.push({ ...draft, content: texts.join(GAP) });
+      else if (draft === stays || !said.includes(draft)) out.push(draft);
+    turn = [];
+  };
+  for (const draft of drafts) {
+    if (draft.role === 'user') flush();
+    turn.push(draft);
+  }
+  flush();
+  return out;
+}
+
+/** An assistant's message between a tool's result, or a call that has none, and the user's next message. */
 const answerTools = (drafts: readonly Draft[], content: string): Draft[] =>
   drafts.flatMap((draft, i) =>
-    draft.role === 'user' && drafts[i - 1]?.role === 'tool' ? [{ role: 'assistant', content }, draft] : [draft],
+    draft.role === 'user' && (drafts[i - 1]?.role === 'tool' || drafts[i - 1]?.tool_calls)
+      ? [{ role: 'assistant', content }, draft]
+      : [draft],
   );

@@ -3,6 +3,7 @@ import { exactJson } from '../chat/exact-json.ts';
 import { isRecord } from '../chat/json.ts';
 import type { ChatMessage, ChatPart, ChatTool, ChatToolCall } from '../chat/messages.ts';
 import type { ChatOptions } from '../chat/options.ts';
+import { failureText } from '../chat/tools.ts';
 import { generationOf, type ChatOutcome, type ContextFull } from '../chat/run.ts';
 import { createBlocks, type Block, type BlockWriter } from './blocks.ts';
 import { countPrompt, functionTools, leftOutOf, prepared, runChoice, conversationOptions } from './chat.ts';
@@ -219,10 +220,18 @@ function userMessages(role: string, content: readonly unknown[], at: string): Ch
     if (!isRecord(block) || block.type !== 'tool_result') return void parts.push(textPart(block, `${at}[${i}]`));
     if (typeof block.tool_use_id !== 'string') throw invalid(`${at}[${i}].tool_use_id`, 'a string', block.tool_use_id);
     flush();
-    messages.push({ role: 'tool', tool_call_id: block.tool_use_id, content: textParts(block.content ?? '', `${at}[${i}].content`) });
+    messages.push({ role: 'tool', tool_call_id: block.tool_use_id, content: resultParts(block, `${at}[${i}]`) });
   });
   flush();
   return messages;
+}
+
+/** A tool's result. Templates know no failures: the text says so. */
+function resultParts(block: Body, at: string): ChatPart[] {
+  const parts = textParts(block.content ?? '', `${at}.content`);
+  if (!booleanField(block, 'is_error')) return parts;
+  const [first, ...others] = parts.filter(({ text }) => text !== '');
+  return [{ type: 'text', text: failureText(first?.text ?? '') }, ...others];
 }
 
 function toolsOf(body: Body): ChatTool[] {

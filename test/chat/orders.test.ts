@@ -21,6 +21,29 @@ const developer = `{% set developer_token = '<dev>' %}{% for m in messages %}{% 
 const noDeveloper = `{% set developer_token = '<dev>' %}{% for m in messages %}{% if m.role not in ['system', 'user', 'assistant'] %}{{ raise_exception('Invalid message role') }}{% endif %}<{{ m.role }}>{{ m.content }}{% endfor %}`;
 const odd = { strict, last, parts, developer, noDeveloper };
 
+/** What schemas of parameters have and lack. */
+const parameterSchemas: Readonly<Record<string, unknown>> = {
+  'no properties': { type: 'object' },
+  'no type': { properties: { city: { type: 'string' } } },
+  'anyOf at the top': { anyOf: [{ type: 'object', properties: {} }] },
+  'a null for required': { type: 'object', properties: { city: { type: 'string' } }, required: null },
+  ...Object.fromEntries(
+    Object.entries({
+      'no description': { type: 'string' },
+      nothing: {},
+      'a null for a description': { type: 'string', description: null },
+      'several types': { type: ['string', 'null'] },
+      'several types and a description': { type: ['string', 'null'], description: 'Name' },
+      anyOf: { anyOf: [{ type: 'string' }, { type: 'null' }] },
+      'an object': { type: 'object', description: 'Place' },
+      'properties of their own': { type: 'object', properties: { name: {} } },
+      'a list of anything': { type: 'array' },
+      const: { const: 1 },
+      true: true,
+    }).map(([name, city]) => [`a property: ${name}`, { type: 'object', properties: { city }, required: ['city'] }]),
+  ),
+};
+
 describe.each([...Object.entries(odd), ...everyTemplate, ...Object.entries(NAMED_TEMPLATES)])('%s', (_, source) => {
   const template = createChatTemplate(source, tokens);
 
@@ -33,6 +56,19 @@ describe.each([...Object.entries(odd), ...everyTemplate, ...Object.entries(NAMED
       const words = [...wordsOf(messages), ...tools.map((tool) => tool.function.name)];
       expect({ order, missing: words.filter((word) => !prompt.includes(word)), prompt: '' }).toEqual({ order, missing: [], prompt: '' });
     }
+  });
+
+  it('calls that end the conversation are written once, before a header and without one', () => {
+    for (const addGenerationPrompt of [true, false]) {
+      const prompt = template.render({ messages: orders['user, calls'], tools: [weather], addGenerationPrompt });
+      for (const word of ['OSLO-CALL', 'BERN-CALL']) expect(prompt.split(word).length - 1, prompt).toBe(1);
+    }
+  });
+
+  it.each(Object.entries(parameterSchemas))('parameters with %s are written', (_, parameters) => {
+    const tools = [{ type: 'function' as const, function: { ...weather.function, parameters: parameters as object } }];
+    const prompt = template.render({ messages: orders['user, assistant'], tools });
+    for (const word of ['get_weather', 'FIRST-QUESTION', 'FIRST-ANSWER']) expect(prompt).toContain(word);
   });
 
   it('an answer that has begun ends the prompt, with all that was said before it', () => {

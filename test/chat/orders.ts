@@ -23,6 +23,20 @@ const called: readonly ChatMessage[] = [
   { role: 'tool', tool_call_id: 'abcdefgh1', name: 'get_weather', content: 'SNOW-RESULT' },
 ];
 
+/** A message that calls, which may say something, too. */
+const calls = (content: string, ...cities: readonly string[]): ChatMessage => ({
+  role: 'assistant',
+  content,
+  tool_calls: cities.map((city) => ({
+    id: idOf(city),
+    type: 'function',
+    function: { name: 'get_weather', arguments: `{"city": "${city}"}` },
+  })),
+});
+const result = (city: string, content: string): ChatMessage => ({ role: 'tool', tool_call_id: idOf(city), name: 'get_weather', content });
+const idOf = (city: string): string => city.replace(/\W/g, '').toLowerCase().padEnd(9, '0').slice(0, 9);
+const question = user('FIRST-QUESTION');
+
 /** Orders of roles that clients send, by name. Every word in capitals must be in the prompt. */
 export const orders: Readonly<Record<string, readonly ChatMessage[]>> = {
   'system, user': [system('FIRST-SYSTEM'), user('FIRST-QUESTION')],
@@ -61,6 +75,47 @@ export const orders: Readonly<Record<string, readonly ChatMessage[]>> = {
   'user, call, result, system': [...called, system('SECOND-SYSTEM')],
   'system, user, call, result, system, user': [system('FIRST-SYSTEM'), ...called, system('SECOND-SYSTEM'), user('SECOND-QUESTION')],
   'user, call, result, assistant, user': [...called, assistant('FIRST-ANSWER'), user('SECOND-QUESTION')],
+  'user, call': [question, calls('', 'OSLO-CALL')],
+  'user, calls': [question, calls('', 'OSLO-CALL', 'BERN-CALL')],
+  'user, calls, a result': [question, calls('', 'OSLO-CALL', 'BERN-CALL'), result('OSLO-CALL', 'SNOW-RESULT')],
+  'system, user, assistant, user, call': [
+    system('FIRST-SYSTEM'),
+    question,
+    assistant('FIRST-ANSWER'),
+    user('SECOND-QUESTION'),
+    calls('', 'OSLO-CALL'),
+  ],
+  'user, call beside content': [question, calls('FIRST-WORDS', 'OSLO-CALL')],
+  'user, call beside content, result': [question, calls('FIRST-WORDS', 'OSLO-CALL'), result('OSLO-CALL', 'SNOW-RESULT')],
+  'user, calls beside content, results': [
+    question,
+    calls('FIRST-WORDS', 'OSLO-CALL', 'BERN-CALL'),
+    result('OSLO-CALL', 'SNOW-RESULT'),
+    result('BERN-CALL', 'RAIN-RESULT'),
+  ],
+  'user, call beside content, result, call beside content, result': [
+    question,
+    calls('FIRST-WORDS', 'OSLO-CALL'),
+    result('OSLO-CALL', 'SNOW-RESULT'),
+    calls('SECOND-WORDS', 'BERN-CALL'),
+    result('BERN-CALL', 'RAIN-RESULT'),
+  ],
+  'user, call, result, call beside content': [...called, calls('SECOND-WORDS', 'BERN-CALL')],
+  'user, call beside content, result, user': [
+    question,
+    calls('FIRST-WORDS', 'OSLO-CALL'),
+    result('OSLO-CALL', 'SNOW-RESULT'),
+    user('SECOND-QUESTION'),
+  ],
+  'user, call beside content, result, assistant, user': [
+    question,
+    calls('FIRST-WORDS', 'OSLO-CALL'),
+    result('OSLO-CALL', 'SNOW-RESULT'),
+    assistant('FIRST-ANSWER'),
+    user('SECOND-QUESTION'),
+  ],
+  'user, call, user': [question, calls('FIRST-WORDS', 'OSLO-CALL'), user('SECOND-QUESTION')],
+  'user, call, result, assistant': [...called, assistant('FIRST-ANSWER')],
   'user, assistant': [user('FIRST-QUESTION'), assistant('FIRST-ANSWER')],
 };
 
