@@ -159,6 +159,7 @@ export function createChatTemplate(
     try {
       return yield* prompt(tools);
     } catch (error) {
+      if (error instanceof QuantletError) throw error;
       if (tools.length === 0 || error instanceof TemplateBudget) throw refused(error);
       try {
         return yield* prompt(tools.map(fullTool));

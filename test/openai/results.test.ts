@@ -59,7 +59,7 @@ describe("Anthropic's tool_result", () => {
   });
 
   it.each<[object, RegExp]>([
-    [{ content: [{ type: 'image', source: {} }] }, /images and documents are not read here/],
+    [{ content: [{ type: 'image', source: {} }] }, /images, documents and blocks of server tools are not read here/],
     [{ is_error: 'yes' }, /is_error.*expected true or false/],
   ])('%j is refused', async (result, message) => {
     const { status, text } = await serve().anthropic(result);
