@@ -1,5 +1,6 @@
 /** quantlet batch: answers the lines of a file, as OpenAI's Batch API does. */
 import { open, stat, truncate } from 'node:fs/promises';
+import { onAbort } from '../abort.ts';
 import { QuantletError } from '../errors.ts';
 import { printable } from '../printable.ts';
 import {
@@ -81,7 +82,7 @@ export const batch: Command = {
       leaving.abort(new DOMException('stopped', 'AbortError'));
       drain = setTimeout(() => giveUp.abort(new DOMException('stopped', 'AbortError')), DRAIN_MS);
     };
-    signal.addEventListener('abort', leave, { once: true });
+    const unlisten = onAbort(signal, leave);
     const sinks: Sink[] = [];
     try {
       const done: Done = { answered: new Set(), told: new Set() };
@@ -124,7 +125,7 @@ export const batch: Command = {
       throw error;
     } finally {
       clearTimeout(drain);
-      signal.removeEventListener('abort', leave);
+      unlisten();
       for (const { close } of sinks) await close();
       if (input === '-') process.stdin.destroy();
     }

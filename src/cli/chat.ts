@@ -23,7 +23,7 @@ import { CONVERSATION_HELP, converse, greetingOf } from './conversation.ts';
 import { flagNames, lastOf, type FlagKey, type Values } from './flags.ts';
 import { parseOnlyFlags } from './parse-flags.ts';
 import { GENERATE_FLAGS, generateOptions } from './generate-options.ts';
-import { showAnswer, speeds, styleOf } from './show-answer.ts';
+import { CONTEXT_FULL, endAnswer, showAnswer, speeds, styleOf } from './show-answer.ts';
 import { TEMPLATE_FLAGS, templateOptions } from './template-options.ts';
 import { endUnread } from './unread.ts';
 
@@ -77,11 +77,12 @@ export const chat: Command = {
   summary: 'talk with a model',
   flags: KEYS,
   defaults: { ctx: '0' },
-  notes: `With -p the message is answered and the program ends (with -cnv or -i it goes on); without it the program asks for messages, or takes them from a pipe, one a line (all as one message with -mli). There, commands begin with a slash:\n${CONVERSATION_HELP.trimEnd().replaceAll(/^/gm, '  ')}`,
+  notes: `With -p the message is answered and the program ends (with -cnv or -i it goes on); without it the program asks for messages, or takes them from a pipe, one a line (all as one message with -mli); beside -p, a pipe is not read. There, commands begin with a slash:\n${CONVERSATION_HELP.trimEnd().replaceAll(/^/gm, '  ')}`,
   examples: [
     'quantlet chat -m llama-3.2-1b.Q4_K_M.gguf',
     'quantlet chat -hf ggml-org/Qwen3-0.6B-GGUF -sys "Answer in one sentence."',
     'quantlet chat -m model.gguf -p "Why is the sky blue?" --temp 0',
+    '(echo "Sum this up:"; cat notes.txt) | quantlet chat -m model.gguf -mli',
   ],
   async run(argv, signal) {
     const values = parseOnlyFlags(argv, KEYS, 'give the message with -p and the model with -m', 'chat');
@@ -120,7 +121,8 @@ export const chat: Command = {
       if (values.json) process.stdout.write(`${JSON.stringify(await report(answer))}\n`);
       else {
         await showAnswer(answer, style);
-        process.stdout.write('\n');
+        const { finishReason, promptIds, ids } = await answer.result();
+        endAnswer(finishReason === 'length' && promptIds.length + ids.length >= model.contextLength ? CONTEXT_FULL : undefined);
         if (values.showTimings) process.stderr.write(`\n${speeds((await answer.result()).timings)}\n`);
       }
       return 0;

@@ -1,5 +1,6 @@
 /** A conversation in the terminal, or with messages from a pipe, one a line. */
 import { readFile } from 'node:fs/promises';
+import { onAbort } from '../abort.ts';
 import type { ChatMessage } from '../chat/messages.ts';
 import { checkMessages } from '../chat/messages.ts';
 import { exactJson, parseExactJson } from '../chat/exact-json.ts';
@@ -13,7 +14,7 @@ import { flagNames } from './flags.ts';
 import { createMessageInput } from './message-input.ts';
 import { writeNewFile } from './new-file.ts';
 import { decodeText } from './text-file.ts';
-import { readingPrompt, showAnswer, speeds, type AnswerStyle } from './show-answer.ts';
+import { CONTEXT_FULL, endAnswer, readingPrompt, showAnswer, speeds, type AnswerStyle } from './show-answer.ts';
 
 export interface ConversationOptions {
   readonly model: Model;
@@ -93,7 +94,7 @@ export async function converse(options: ConversationOptions, signal: AbortSignal
     answering?.abort(signal.reason);
     input.close();
   };
-  signal.addEventListener('abort', leave, { once: true });
+  const unlisten = onAbort(signal, leave);
 
   /** Leaves out the oldest message and what was answered to it; false where the last one alone is left. */
   function forgetOldest(): boolean {
@@ -125,11 +126,12 @@ export async function converse(options: ConversationOptions, signal: AbortSignal
         ended = true;
         last = { timings, tokens: promptIds.length + ids.length };
         const full = last.tokens >= model.contextLength;
-        process.stdout.write(finishReason === 'length' ? ` [cut: ${full ? 'the context is full' : '-n'}]\n` : '\n');
+        const asked = process.stdout.isTTY ? 'cut: -n' : undefined; // a program that pipes knows what it asked for
+        endAnswer(finishReason === 'length' ? (full ? CONTEXT_FULL : asked) : undefined);
         break;
       }
     } catch (error) {
-      if (answering.signal.aborted) process.stdout.write(' [stopped]\n');
+      if (answering.signal.aborted) endAnswer('stopped');
       else if (error instanceof QuantletError) complain(error);
       else throw error;
     } finally {
@@ -147,12 +149,17 @@ export async function converse(options: ConversationOptions, signal: AbortSignal
     else if (messages.length === began) messages.pop();
   }
 
+  function forget(kept: ChatMessage[]): void {
+    if (messages.some(({ role }) => role !== 'system')) say('The conversation is forgotten.');
+    messages = kept;
+  }
+
   const commands: { readonly [name in CommandName]: (rest: string) => void | Promise<void> } = {
     help: () => void process.stdout.write(CONVERSATION_HELP),
-    clear: () => void (messages = messages.filter(({ role }) => role === 'system')),
+    clear: () => forget(messages.filter(({ role }) => role === 'system')),
     system(text) {
       if (text === '') say((messages.find(({ role }) => role === 'system')?.content as string | undefined) ?? '(none)');
-      else messages = [{ role: 'system', content: text }];
+      else forget([{ role: 'system', content: text }]);
     },
     async regen() {
       if (messages.at(-1)?.role === 'assistant') messages.pop();
@@ -232,7 +239,7 @@ export async function converse(options: ConversationOptions, signal: AbortSignal
     }
   } finally {
     input.close();
-    signal.removeEventListener('abort', leave);
+    unlisten();
   }
   if (input.terminal) process.stdout.write('\n');
   return signal.aborted ? 130 : 0;

@@ -80,7 +80,9 @@ export async function start(): Promise<void> {
     process.exitCode = code === ENDS.SIGINT ? exitCode : code || Number(lost); // which signal it was, commands do not know
   } catch (error) {
     if (interrupt.signal.aborted) {
-      process.stdout.write('\n');
+      // The shell's prompt begins a line of its own behind ^C.
+      if (process.stdout.isTTY) process.stdout.write('\n');
+      else if (process.stderr.isTTY) process.stderr.write('\n');
       process.exitCode = exitCode;
     } else if (error instanceof QuantletError) {
       process.stderr.write(`quantlet: ${flagNames(error.message)} (${error.code})\n`);

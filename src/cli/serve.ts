@@ -3,6 +3,7 @@ import { stat } from 'node:fs/promises';
 import { createServer, type RequestListener, type Server } from 'node:http';
 import { createServer as createSecureServer } from 'node:https';
 import type { AddressInfo, Socket } from 'node:net';
+import { onAbort } from '../abort.ts';
 import { QuantletError } from '../errors.ts';
 import type { Model } from '../model.ts';
 import { openBatches } from '../openai/batch-state.ts';
@@ -132,7 +133,7 @@ export const serve: Command = {
     let interrupted = 130;
     const terminated = (): void => void (interrupted = 0); // a supervisor takes any other code for a failure
     process.once('SIGTERM', terminated);
-    signal.addEventListener('abort', stop, { once: true });
+    onAbort(signal, stop);
 
     // The port is open while the model loads: clients get status 503, and a supervisor sees that the process is up.
     let handler = (_: Request): Promise<Response> =>
@@ -161,9 +162,7 @@ export const serve: Command = {
       try {
         handler = createHandler(models, { ...options, ...(allowedHosts ? { allowedHosts } : {}) });
         process.stderr.write(`quantlet serves ${said(address)}\n`);
-        await new Promise<void>((resolve) =>
-          stopping.signal.aborted ? resolve() : stopping.signal.addEventListener('abort', () => resolve(), { once: true }),
-        );
+        await new Promise<void>((resolve) => void onAbort(stopping.signal, resolve));
         server.close();
         const idle = async (ms: number): Promise<void> => {
           for (const end = Date.now() + ms; active > 0 && Date.now() < end;) await new Promise((resolve) => setTimeout(resolve, 20));

@@ -65,6 +65,15 @@ export async function showAnswer(
   }
 }
 
+/** Ends the line of an answer. Why it ended early stands behind it on a terminal, else on stderr: a pipe or file gets the answer alone. */
+export function endAnswer(why?: string): void {
+  const { stdout, stderr } = process;
+  if (why !== undefined && !stdout.isTTY) stderr.write(`[${why}]\n`);
+  stdout.write(why !== undefined && stdout.isTTY ? ` [${why}]\n` : '\n');
+}
+
+export const CONTEXT_FULL = 'cut: the context is full';
+
 /** How often the terminal is told how much of a prompt is read, and after how long for the first time: short prompts need no word. */
 const EVERY_MS = 250;
 const FIRST_MS = 1000;

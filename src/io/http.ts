@@ -1,5 +1,6 @@
 /** One file over HTTP, read from any byte to the end: with ranges where the server has them, resumed where the connection breaks. */
 import type { OwnBytes } from '../globals.ts';
+import { onAbort } from '../abort.ts';
 import { QuantletError } from '../errors.ts';
 
 export interface HttpOptions {
@@ -140,8 +141,7 @@ const reasonOf = (error: unknown): string =>
 export async function openHttp(url: string, from: number, options: HttpOptions = {}): Promise<HttpFile> {
   const { headers, cache, signal, retryMs = RETRY_MS, stallMs = STALL_MS, advice = pageAdvice, anyVersion = false } = options;
   const closing = new AbortController();
-  const abort = (): void => closing.abort(signal?.reason);
-  signal?.addEventListener('abort', abort, { once: true });
+  const unlisten = signal ? onAbort(signal, () => closing.abort(signal.reason)) : (): void => {};
 
   /** What comes in time; else the connection is ended. */
   const inTime = async <T>(coming: Promise<T>, abort: () => void): Promise<T> => {
@@ -167,10 +167,9 @@ export async function openHttp(url: string, from: number, options: HttpOptions =
       let wait = waitFor(tries, retryMs);
       const connection = new AbortController();
       const abort = (): void => connection.abort(closing.signal.reason);
-      closing.signal.addEventListener('abort', abort, { once: true });
-      if (closing.signal.aborted) abort();
+      const unlistenClosing = onAbort(closing.signal, abort);
       const done = (): void => {
-        closing.signal.removeEventListener('abort', abort);
+        unlistenClosing();
         connection.abort();
       };
       try {
@@ -228,7 +227,7 @@ export async function openHttp(url: string, from: number, options: HttpOptions =
   try {
     ready = await request(from);
   } catch (error) {
-    signal?.removeEventListener('abort', abort);
+    unlisten();
     throw error;
   }
   const { total: byteLength, start, version } = ready;
@@ -291,7 +290,7 @@ export async function openHttp(url: string, from: number, options: HttpOptions =
     start,
     chunks,
     close() {
-      signal?.removeEventListener('abort', abort);
+      unlisten();
       closing.abort();
     },
   };

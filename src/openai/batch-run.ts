@@ -1,4 +1,5 @@
 /** Runs the lines of a batch, many at once, those that begin alike one after the other. */
+import { onAbort } from '../abort.ts';
 import { yieldToEventLoop } from '../threads/executor.ts';
 import { answerRecord, BadLine, badRecord, prefixKey, type BatchLine, type BatchRecord } from './batch-line.ts';
 import { errorBody, HttpError } from './http-error.ts';
@@ -199,12 +200,13 @@ const refused = (line: BatchLine, error: HttpError): BatchRecord => answerRecord
 /** Waits so long, or until the signal aborts. */
 export function pause(ms: number, signal: AbortSignal): Promise<void> {
   return new Promise((resolve) => {
+    let unlisten = (): void => {};
     const end = (): void => {
       clearTimeout(timer);
-      signal.removeEventListener('abort', end);
+      unlisten();
       resolve();
     };
     const timer = setTimeout(end, ms);
-    signal.addEventListener('abort', end, { once: true });
+    unlisten = onAbort(signal, end);
   });
 }

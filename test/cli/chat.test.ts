@@ -29,10 +29,23 @@ it('answers line after line, as a library user would be answered; \\ joins lines
   expect(stdout).toContain('There is no command /nonsense');
 });
 
+it('why an answer ended early is no part of what is piped on', async () => {
+  const short = await chat(['-n', 2], 'Tell me\n');
+  expect([short.code, short.stdout.match(/[[\]]/g), short.stderr]).toEqual([0, null, '']);
+  for (const [args, input] of [
+    [['-p', 'Tell me a story'], ''],
+    [[], 'Tell me a story\n'],
+  ] as const) {
+    const full = await chat(['-n', -1, '-c', 24, '--ignore-eos', ...args], input);
+    expect([full.code, full.stdout.includes('['), full.stderr]).toEqual([0, false, '[cut: the context is full]\n']);
+  }
+});
+
 it('/clear keeps the system message, /system replaces all, /regen answers anew with another seed', async () => {
   const file = join(folder, 'clear.json');
   const input = `One\n/clear\n/save ${file}.1\nTwo\n/regen\n/save ${file}.2\n/system Other\n/save ${file}.3\n`;
-  expect((await chat(['-sys', 'Be kind.', '--temp', 1, '-s', 7], input)).code).toBe(0);
+  const { code, stdout } = await chat(['-sys', 'Be kind.', '--temp', 1, '-s', 7], input);
+  expect([code, stdout.match(/The conversation is forgotten\./g)]).toEqual([0, Array(2).fill('The conversation is forgotten.')]);
   const saved = (n: number): { role: string; content: string }[] =>
     JSON.parse(readFileSync(`${file}.${n}`, 'utf8')) as { role: string; content: string }[];
   expect(saved(1)).toEqual([{ role: 'system', content: 'Be kind.' }]);
