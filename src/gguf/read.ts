@@ -2,6 +2,7 @@
 import { QuantletError } from '../errors.ts';
 import type { Bytes } from '../io/source.ts';
 import { Cursor } from './cursor.ts';
+import { notGGUF } from './not-gguf.ts';
 import { placeTensors, readTensorInfo } from './tensor-info.ts';
 import type { GGUF, GGUFType, GGUFValue, TensorInfo } from './types.ts';
 import { alignUp, DEFAULT_ALIGNMENT, isPowerOfTwo, MAGICS, whole } from './types.ts';
@@ -15,24 +16,12 @@ const LEAST_TENSOR_BYTES = 8 + 1 + 4 + 8 + 4 + 8;
 const MAX_TENSORS = 2 ** 17;
 const MAX_METADATA = 2 ** 16;
 
-/** First bytes that people often have in place of a model, and what they mean. */
-const MISTAKES: readonly (readonly [prefix: string, meaning: string])[] = [
-  ['FUGG', 'a GGUF file with its bytes in the wrong order'],
-  ['lmgg', "an old GGML file, from before GGUF: convert it with llama.cpp's scripts"],
-  ['fmgg', "an old GGML file, from before GGUF: convert it with llama.cpp's scripts"],
-  ['tjgg', "an old GGML file, from before GGUF: convert it with llama.cpp's scripts"],
-  ['version https://git-lfs', 'a Git LFS pointer: run git lfs pull to get the model itself'],
-  ['<', 'a web page or XML, maybe an error answer in place of the download'],
-  ['PK', 'a zip archive, maybe a PyTorch checkpoint: convert it to GGUF first'],
-];
-
 const wrongMagic = (bytes: Uint8Array): QuantletError => {
-  const text = String.fromCharCode(...bytes);
-  const mistake = MISTAKES.find(([prefix]) => text.startsWith(prefix));
+  const mistake = notGGUF(bytes);
   const hex = Array.from(bytes.subarray(0, 4), (b) => b.toString(16).padStart(2, '0')).join(' ');
   return new QuantletError(
     'ERR_GGUF_MAGIC',
-    `not a GGUF file: it begins with the bytes ${hex}${mistake ? ` (${mistake[1]})` : ''}, expected 47 47 55 46 ("GGUF")`,
+    `not a GGUF file: it begins with the bytes ${hex}${mistake ? ` (${mistake})` : ''}, expected 47 47 55 46 ("GGUF")`,
   );
 };
 

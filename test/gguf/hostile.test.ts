@@ -21,6 +21,19 @@ const CASES: readonly (readonly [name: string, file: Uint8Array, code: QuantletE
   ['one wrong byte', bytesOf('x'), 'ERR_GGUF_MAGIC', /bytes 78/, /expected 47 47 55 46/],
   ['a web page', bytesOf('<!DOCTYPE html><html>'), 'ERR_GGUF_MAGIC', /web page/, /expected 47 47 55 46/],
   ['a Git LFS pointer', bytesOf('version https://git-lfs.github.com/spec/v1'), 'ERR_GGUF_MAGIC', /Git LFS pointer/, /expected 47 47 55 46/],
+  ...(
+    [
+      ['a safetensors file', [0x3d, 0x12, 0, 0, 0, 0, 0, 0, ...bytesOf('{"__metadata__":')], /a safetensors file: convert it/],
+      ['a zip archive', [...bytesOf('PK\x03\x04'), 0, 0, 8, 8], /maybe a PyTorch checkpoint: convert it/],
+      ['a pickle', [0x80, 2, 0x8a, 0x0a, 0x6c], /a Python pickle/],
+      ['an ONNX model', [8, 7, 0x12, 7, ...bytesOf('pytorch')], /an ONNX model/],
+      ['a TensorFlow Lite model', [0x1c, 0, 0, 0, ...bytesOf('TFL3')], /TensorFlow Lite/],
+      ['an HDF5 file', [0x89, ...bytesOf('HDF\r\n\x1a\n')], /HDF5/],
+      ['a gzip archive', [0x1f, 0x8b, 8, 0, 0, 0, 0, 0], /a gzip archive: unpack it/],
+      ['JSON', [...bytesOf('{"error":"Repository not found"}')], /\(JSON, maybe/],
+      ['plain text', [...bytesOf('Entry not found')], /\(a text file\)/],
+    ] as const
+  ).map(([name, bytes, found]) => [name, Uint8Array.from(bytes), 'ERR_GGUF_MAGIC', found, /expected 47 47 55 46/] as const),
   ['an old GGML file', bytesOf('tjgg\x03\0\0\0'), 'ERR_GGUF_MAGIC', /old GGML/, /expected 47 47 55 46/],
   ['magic cut', bytesOf('GG'), 'ERR_GGUF_TRUNCATED', /found 2/, /8 bytes are needed/],
   ['version 1', assemble({ version: 1 }), 'ERR_GGUF_VERSION', /version 1 was found/, /expected 2 or 3/],
