@@ -37,6 +37,6 @@ export async function resolveModel(values: HubFlags, signal: AbortSignal, env: E
     env,
   );
   if (hf === undefined) return bring(store, remoteOf(model!, store, '-m'));
-  const { repo, wanted } = parseRepo(hf, '-hf');
+  const { repo, wanted } = parseRepo(hf, '-hf', store.endpoint);
   return bring(store, { repo, wanted: hfFile === undefined ? wanted : { file: checkedPath(hfFile) } });
 }

@@ -64,11 +64,14 @@ export function partsOf(path: string | undefined): readonly string[] {
 const isRepo = (name: string): boolean => /^[\w.-]+\/[\w.-]+$/.test(name) && name.split('/').every((part) => whyNoName(part) === undefined);
 
 /**
- * `OWNER/REPO`, `OWNER/REPO:QUANT` or `OWNER/REPO/FILE.gguf`.
+ * `OWNER/REPO`, `OWNER/REPO:QUANT`, `OWNER/REPO/FILE.gguf`, or the address of its page.
  * @param what how a message calls the text
  * @throws ERR_INVALID_ARGUMENT, or ERR_DOWNLOAD for a file's name that leads out of its repository
  */
-export function parseRepo(text: string, what: string): { readonly repo: Repo; readonly wanted: Wanted } {
+export function parseRepo(text: string, what: string, endpoint = HUB): { readonly repo: Repo; readonly wanted: Wanted } {
+  const address = /^(?:huggingface|hf)\.co\//i.test(text) ? `https://${text}` : text;
+  const page = /^https?:/i.test(address) && URL.canParse(address) ? addressed(new URL(address), endpoint, what) : undefined;
+  if (page) return page;
   const [, name, file, quant] = /^([^/:]+\/[^/:]+)(?:\/(.+\.gguf)|:(.*))?$/is.exec(text) ?? [];
   if (name === undefined || !isRepo(name))
     throw new QuantletError('ERR_INVALID_ARGUMENT', `${what} is "${text}"; expected OWNER/REPO, OWNER/REPO:QUANT or OWNER/REPO/FILE.gguf`);
@@ -119,6 +122,20 @@ function repoOf(url: URL, endpoint: string, what: string): { readonly repo: Repo
   return { repo: { name, revision: checkedRevision(revision, what) }, wanted: { file: checkedPath(file) } };
 }
 
+/** The repository of a page as a browser shows it: `/OWNER/REPO`, a QUANT behind a colon, or its list of files (`/tree/main`). */
+function pageOf(url: URL, endpoint: string, what: string): { readonly repo: Repo; readonly wanted: Wanted } | undefined {
+  const base = new URL(`${endpoint}/`);
+  if (url.origin !== base.origin || !url.pathname.startsWith(base.pathname)) return undefined;
+  const parts = /^([^/]+\/[^/:]+)(?::([^/]+))?(?:\/tree\/([^/]+))?\/?$/.exec(url.pathname.slice(base.pathname.length)) ?? [];
+  const [name, quant, revision = 'main'] = parts.slice(1).map((part) => part && decoded(part));
+  if (name === undefined || !isRepo(name) || /\.gguf$/i.test(name)) return undefined;
+  return { repo: { name, revision: checkedRevision(revision, what) }, wanted: { quant } };
+}
+
+/** The file or repository that an address of the hub means, whichever of its names it has; undefined for other addresses. */
+const addressed = (url: URL, endpoint: string, what: string): ReturnType<typeof pageOf> =>
+  repoOf(url, endpoint, what) ?? [endpoint, HUB, 'https://hf.co'].map((hub) => pageOf(url, hub, what)).find((page) => page !== undefined);
+
 /** The hub as loadModel's options say, where there is neither an environment nor a folder. */
 export const hubFor = (options: {
   readonly hub?: HubOptions;
@@ -149,14 +166,14 @@ export const isRemote = (source: unknown): source is string | URL =>
  */
 export function remoteOf(source: string | URL, { endpoint }: Pick<Hub, 'endpoint'>, what: string): RemoteModel {
   const text = String(source);
-  if (/^hf:/i.test(text)) return parseRepo(text.slice(3), what);
+  if (/^hf:/i.test(text)) return parseRepo(text.slice(3), what, endpoint);
   if (!isRemote(text) || !URL.canParse(text))
     throw new QuantletError(
       'ERR_INVALID_ARGUMENT',
       `${what} is "${text}"; expected an https URL, or hf:OWNER/REPO with :QUANT or /FILE.gguf behind it`,
     );
   const url = new URL(text);
-  return repoOf(url, endpoint, what) ?? { url, ...fileOf(url, what) };
+  return addressed(url, endpoint, what) ?? { url, ...fileOf(url, what) };
 }
 
 /** Where the bytes of a repository's file are. */

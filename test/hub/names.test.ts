@@ -77,6 +77,23 @@ describe('addresses', () => {
   ])('%s', (path, want) => {
     expect(of(`https://hub.test/${path}`)).toBe(want);
   });
+  it.each([
+    ['https://hub.test/org/repo', 'org/repo main '],
+    ['https://hub.test/org/repo/', 'org/repo main '],
+    ['https://hub.test/org/repo/tree/v1.0', 'org/repo v1.0 '],
+    ['https://huggingface.co/org/repo-GGUF?library=llama', 'org/repo-GGUF main '],
+    ['https://hf.co/org/repo', 'org/repo main '],
+    ['hf:hf.co/org/repo', 'org/repo main '],
+    ['hf:https://huggingface.co/org/repo', 'org/repo main '],
+    ['hf:https://hub.test/org/repo/blob/v1.0/m.gguf', 'org/repo v1.0 m.gguf'],
+    ['https://hub.test/org/m.gguf', '/org/ m.gguf'],
+    ['https://other.test/org/repo', '/org/ repo'],
+  ])('%s, as a browser shows it', (source, want) => {
+    expect(of(source)).toBe(want);
+  });
+  it.each(['https://hub.test/org/repo:Q8_0', 'hf:huggingface.co/org/repo:Q8_0'])('%s has a quant', (source) => {
+    expect(remoteOf(source, hub, 'the source')).toEqual({ repo: { name: 'org/repo', revision: 'main' }, wanted: { quant: 'Q8_0' } });
+  });
   it('of other servers keep their path as it is sent', () => {
     expect(of('https://other.test/a%2Fb/c%20d/m%2B.gguf')).toBe('/a%2Fb/c%20d/ m+.gguf');
     expect(of('https://other.test/files/a%2Fm.gguf?x=1')).toBe('/files/a%2F m.gguf');
