@@ -1,11 +1,16 @@
 /** Which of the words that exist somebody may have meant. */
 
-/** Letters to change, add or leave out until one word is the other (Levenshtein's distance). */
+/** Letters to change, add or leave out, and neighbours to swap, until one word is the other (optimal string alignment). */
 function distance(a: string, b: string): number {
+  let before: number[] = [];
   let row = Array.from({ length: b.length + 1 }, (_, i) => i);
   for (let i = 0; i < a.length; i++) {
     const next = [i + 1];
-    for (let j = 0; j < b.length; j++) next.push(Math.min(row[j + 1] + 1, next[j] + 1, row[j] + (a[i] === b[j] ? 0 : 1)));
+    for (let j = 0; j < b.length; j++) {
+      const swapped = i > 0 && j > 0 && a[i] === b[j - 1] && a[i - 1] === b[j];
+      next.push(Math.min(row[j + 1] + 1, next[j] + 1, row[j] + (a[i] === b[j] ? 0 : 1), swapped ? before[j - 1] + 1 : Infinity));
+    }
+    before = row;
     row = next;
   }
   return row[b.length];

@@ -721,8 +721,20 @@ export function flagNames(said: string): string {
 export const lastOf = <K extends FlagKey>(values: Values<K>, ...keys: readonly K[]): K | undefined =>
   Object.keys(values).findLast((key): key is K => (keys as readonly string[]).includes(key));
 
-/** The help of a command: its flags with what they take. */
-export function flagHelp(keys: readonly FlagKey[], defaults: { readonly [key in FlagKey]?: string } = {}): string {
+/** Text in lines of at most `columns`, broken at blanks, all but the first behind `indent` blanks. Lines of fewer than 20 letters would not read better. */
+export function wrapped(text: string, columns: number, indent: number): string {
+  if (columns - indent < 20) return text;
+  const lines = [''];
+  for (const word of text.split(' ')) {
+    const line = lines.at(-1)!;
+    if (line !== '' && line.length + 1 + word.length > columns - indent) lines.push(word);
+    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`;
+  }
+  return lines.join(`\n${' '.repeat(indent)}`);
+}
+
+/** The help of a command: its flags with what they take, in lines of at most `columns`. */
+export function flagHelp(keys: readonly FlagKey[], defaults: { readonly [key in FlagKey]?: string } = {}, columns = Infinity): string {
   const left = keys.map((k) => {
     const f: Flag = FLAGS[k];
     return `  ${[...[...f.aliases, `--${f.name}`].sort((a, b) => a.length - b.length), ...(f.off ?? [])].join(', ')}${f.value ? ` ${f.value}` : ''}`;
@@ -732,8 +744,7 @@ export function flagHelp(keys: readonly FlagKey[], defaults: { readonly [key in 
     .map(
       (k, i) =>
         (left[i].length < width ? left[i].padEnd(width) : `${left[i]}\n${' '.repeat(width)}`) +
-        FLAGS[k].help +
-        (defaults[k] === undefined ? '' : ` (${defaults[k]})`),
+        wrapped(FLAGS[k].help + (defaults[k] === undefined ? '' : ` (${defaults[k]})`), columns, width),
     )
     .join('\n');
 }

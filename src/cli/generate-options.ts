@@ -83,7 +83,8 @@ export function jsonOf(flag: string, text: string): object {
   try {
     value = JSON.parse(text);
   } catch (cause) {
-    throw new QuantletError('ERR_USAGE', `${flag} is not JSON: ${(cause as Error).message}`, { cause });
+    const file = flag === '--json-schema' && /\.json$/i.test(text) ? '; --json-schema-file (-jf) reads it from a file' : '';
+    throw new QuantletError('ERR_USAGE', `${flag} is not JSON: ${(cause as Error).message}${file}`, { cause });
   }
   if (typeof value === 'object' && value !== null) return value;
   throw new QuantletError('ERR_USAGE', `${flag} is the JSON ${JSON.stringify(value)}; expected an object`);

@@ -2,7 +2,7 @@
 import { createRequire } from 'node:module';
 import type { Command } from './command.ts';
 import { allCommands, COMMAND_NAMES, loadCommand } from './commands.ts';
-import { flagHelp, flagNames } from './flags.ts';
+import { flagHelp, flagNames, wrapped } from './flags.ts';
 import { enableRelaxedSimd, takeProcess } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
 import { nearest } from '../nearest.ts';
@@ -12,14 +12,63 @@ import { unread } from './unread.ts';
 const overview = (commands: readonly Command[]): string =>
   `quantlet runs GGUF language models on the CPU.\n\nusage: quantlet COMMAND [flags]\n\n${commands.map((c) => `  ${c.name.padEnd(12)}${c.summary}`).join('\n')}\n\nquantlet COMMAND --help shows more; quantlet --version shows the version.\n`;
 
-const help = (c: Command): string =>
-  `quantlet ${c.name}: ${c.summary}\n\nusage: quantlet ${c.name} ${c.synopsis}\n\n${flagHelp(c.flags, c.defaults)}\n\n${c.notes ? `${c.notes}\n\n` : ''}${c.llama ? `The flags of ${c.llama} that have no effect here are accepted: docs/flags.md lists them all.\n\n` : ''}examples:\n${c.examples.map((e) => `  ${e}`).join('\n')}\n`;
+/** Lines end at words on a terminal; in a pipe each flag is one line, for grep. */
+function help(c: Command): string {
+  const columns = process.stdout.isTTY ? process.stdout.columns : Infinity;
+  const lines = (text: string): string =>
+    text
+      .split('\n')
+      .map((line) => wrapped(line, columns, 0))
+      .join('\n');
+  const notes = c.notes ? `${lines(c.notes)}\n\n` : '';
+  const llama = c.llama
+    ? `${lines(`The flags of ${c.llama} that have no effect here are accepted: docs/flags.md lists them all.`)}\n\n`
+    : '';
+  const examples = c.examples.map((e) => `  ${e}`).join('\n');
+  return `quantlet ${c.name}: ${lines(c.summary)}\n\nusage: quantlet ${c.name} ${c.synopsis}\n\n${flagHelp(c.flags, c.defaults, columns)}\n\n${notes}${llama}examples:\n${examples}\n`;
+}
+
+/** Names that other programs have for what a command does. */
+const MEANT: Readonly<Record<string, string>> = {
+  info: 'inspect',
+  show: 'inspect',
+  dump: 'inspect',
+  server: 'serve',
+  start: 'serve',
+  generate: 'run',
+  complete: 'run',
+  prompt: 'run',
+  talk: 'chat',
+  embedding: 'embed',
+  embeddings: 'embed',
+  rerank: 'embed',
+  benchmark: 'bench',
+  ppl: 'perplexity',
+  tokens: 'tokenize',
+  split: 'gguf-split',
+  merge: 'gguf-split',
+  hash: 'gguf-hash',
+};
 
 /** By its name, or by that of the tool of llama.cpp that it stands for. */
 async function commandOf(name: string): Promise<Command> {
   const command = await loadCommand(name);
   if (command) return command;
-  const [near] = nearest(name, COMMAND_NAMES, 2);
+  if (name.startsWith('-')) {
+    const [flag] = nearest(name, ['--help', '--version'], 2);
+    throw new QuantletError(
+      'ERR_USAGE',
+      flag
+        ? `unknown flag ${name}; did you mean ${flag}?`
+        : `${name} stands where a command does; expected quantlet COMMAND ${name} ..., with one of ${COMMAND_NAMES.join(', ')}`,
+    );
+  }
+  if (/\.gguf$|^hf:|^https?:/i.test(name))
+    throw new QuantletError(
+      'ERR_USAGE',
+      `"${name}" is no command; quantlet chat -m ${name} talks with the model, quantlet run -m ${name} -p TEXT continues a text`,
+    );
+  const near = Object.hasOwn(MEANT, name) ? MEANT[name] : nearest(name, COMMAND_NAMES, 2)[0];
   throw new QuantletError(
     'ERR_USAGE',
     `there is no command "${name}"; ${near ? `did you mean ${near}? There are` : 'expected'} ${COMMAND_NAMES.join(', ')}`,

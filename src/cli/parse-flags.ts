@@ -102,6 +102,8 @@ export function parseFlags<K extends FlagKey>(argv: readonly string[], keys: rea
       continue;
     }
     const given = value(f.value!, f.help) ?? 'on';
+    if (given.trim() === '' && /^(FILE|DIR|USER)/.test(f.value!))
+      throw usage(`${spelling} is empty; expected ${f.value!} (a variable of the shell may not be set)`);
     const text = f.value!.startsWith('[') ? (Object.hasOwn(SWITCH_WORDS, given) ? SWITCH_WORDS[given] : given) : given;
     if (f.type === 'strings') values[key] = [...((before as string[] | undefined) ?? []), text];
     else if (f.type === 'integers')

@@ -259,6 +259,23 @@ describe('help and version', () => {
     const { code, stderr } = await runCli(['dance']);
     expect([code, /dance.*run/.test(stderr)]).toEqual([2, true]);
   });
+
+  it.each([
+    [['sevre'], 'did you mean serve?'],
+    [['info', shippedModel], 'did you mean inspect?'],
+    [['server'], 'did you mean serve?'],
+    [['-m', 'x.gguf', '-p', 'hi'], '-m stands where a command does; expected quantlet COMMAND -m ...'],
+    [['--hlep'], 'did you mean --help?'],
+    [['model.gguf'], 'quantlet chat -m model.gguf talks with the model'],
+    [['serve', '--hots', '0.0.0.0'], 'did you mean --host?'],
+    [['run', '-m', '', '-p', 'x'], '-m is empty; expected FILE|URL'],
+    [['run', '-hf', ' ', '-p', 'x'], '-hf is empty; expected USER/REPO'],
+    [['chat', '-p', 'x', '-j', 'schema.json'], '--json-schema-file (-jf) reads it from a file'],
+  ])('%j is told what was meant', async (args, hint) => {
+    const { code, stdout, stderr } = await runCli(args);
+    expect([code, stdout]).toEqual([2, '']);
+    expect(stderr).toContain(hint);
+  });
 });
 
 describe('inspect', () => {
