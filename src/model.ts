@@ -41,6 +41,9 @@ interface FileFacts {
 }
 
 /** Serves as the backend of quantlet/openai's createHandler and of quantlet/ai-sdk's models. */
+/** Node's console.log asks a method of this name what to print. */
+const INSPECT = Symbol.for('nodejs.util.inspect.custom');
+
 export class Model {
   readonly name: string;
   readonly architecture: string;
@@ -280,6 +283,12 @@ export class Model {
       await this.#closeFiles();
     })();
     return this.#disposed;
+  }
+
+  /** The facts that fit a few lines: metadata has the whole vocabulary. @internal */
+  [INSPECT](): object {
+    const { name, architecture, build, threads, turbo, contextLength, parallel, warnings, stats } = this;
+    return { name, architecture, build, threads, turbo, contextLength, parallel, warnings, stats };
   }
 
   [Symbol.asyncDispose](): Promise<void> {

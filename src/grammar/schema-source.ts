@@ -70,12 +70,23 @@ function noSchema(where: string, vendor: string): QuantletError {
   return noGrammar(`${where} is a validator (${vendor}) that cannot say its JSON schema; give what ${convert} makes of it`);
 }
 
+const SCHEMA_TYPES: readonly unknown[] = ['object', 'array', 'string', 'number', 'integer', 'boolean', 'null'];
+const SCHEMA_KEYWORDS = ['$schema', '$ref', 'properties', 'items', 'enum', 'const', 'anyOf', 'oneOf', 'allOf'];
+
+/** Tells a validator or a JSON schema from a response format that would hold one. */
+const isSchema = (format: object): boolean =>
+  '~standard' in format ||
+  ('safeParse' in format && typeof format.safeParse === 'function') ||
+  ('type' in format && SCHEMA_TYPES.includes(format.type)) ||
+  (!('type' in format) && SCHEMA_KEYWORDS.some((key) => key in format));
+
 /** A response format in one form, its schema a JSON schema. @throws ERR_INVALID_ARGUMENT for what is none, ERR_GRAMMAR for what is no schema */
 export function plainFormat(format: ResponseFormat): PlainFormat {
   const types = ['text', 'json_object', 'json_schema'];
   const expected = `{ type: 'text' }, { type: 'json_object' } or { type: 'json_schema', schema }`;
   if (!isObject(format)) throw bad(`responseFormat is ${tell(format)}; expected ${expected}`);
   const { type } = format;
+  if (isSchema(format)) throw bad(`responseFormat is a schema; expected it inside: { type: 'json_schema', schema }`);
   if (!types.includes(type)) throw bad(`responseFormat.type is ${tell(type)}; ${hintOf(type, types)} ${expected}`);
   if (format.type === 'text') return { type: 'text' };
   if ('schema' in format && format.schema !== undefined)

@@ -93,6 +93,17 @@ describe('schemas in every form', () => {
       'responseFormat has "shema", but no schema; expected { type: \'json_schema\', schema }',
     ],
     [null, 'ERR_INVALID_ARGUMENT', 'responseFormat is null'],
+    ...[
+      { type: 'object', properties: {} },
+      { properties: { a: {} } },
+      { enum: ['a'] },
+      { '~standard': { vendor: 'some' }, type: 'object' },
+      { safeParse: () => true, _def: {} },
+    ].map((given): [unknown, string, string] => [
+      given,
+      'ERR_INVALID_ARGUMENT',
+      "responseFormat is a schema; expected it inside: { type: 'json_schema', schema }",
+    ]),
   ])('refused: %j', async (format, code, told) => {
     const error = await failure(async () => plainFormat(format as ResponseFormat));
     expect([error.code, error.message]).toEqual([code, expect.stringContaining(told)]);

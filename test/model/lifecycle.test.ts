@@ -1,4 +1,5 @@
 /** The life of a model and its generations: processes that end by themselves, leaving early, disposing, aborting, taking turns. */
+import { inspect } from 'node:util';
 import { loadModel, type LoadOptions, type Model } from 'quantlet';
 import { describe, expect, it } from 'vitest';
 import { failure, llamaModel, patchedLlama, randomIds, runScript } from '../support.ts';
@@ -257,3 +258,12 @@ it.each([
     expect(ids).toEqual((await want.generate('the cat', { ...greedy, maxTokens: 5 }).result()).ids),
   );
 });
+
+it('console.log of a model prints what fits a screen', () =>
+  withModel({ build: 'simd' }, async (model) => {
+    const said = inspect(model, { depth: Infinity });
+    expect(said.split('\n').length).toBeLessThan(24);
+    expect(said).toContain("architecture: 'llama'");
+    expect(said).not.toContain('tokens');
+    return Promise.resolve();
+  }));
