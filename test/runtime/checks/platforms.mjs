@@ -130,13 +130,18 @@ const ARM64_TESTS = [
   ],
 ];
 
-/** Files that hold what is other on Windows: outputs, names, signals, standard input and output, downloads. */
+/** Files that hold what is other on Windows: outputs, names, signals, standard input and output, downloads. The others take turns. */
 const WINDOWS_TESTS = [
   'test/hub',
   ...['batch', 'chat', 'completion', 'imatrix', 'llama-flags', 'outputs', 'perplexity', 'quantize', 'rotate', 'run', 'sparsify'].map(
     (name) => `test/cli/${name}.test.ts`,
   ),
 ];
+
+const WINDOWS_TURNS = [
+  ['chat', 'gguf', 'grammar', 'graph', 'page'],
+  ['ai-sdk', 'rotate', 'sample', 'sparsify', 'threads', 'tokenize', 'web'],
+].map((folders) => folders.map((name) => `test/${name}/`));
 
 const vitest = (name, open, files, flags = []) => ({
   name,
@@ -163,5 +168,5 @@ export const platforms = [
   row('Linux arm64 without (QEMU, cortex-a57)', () => arm64('cortex-a57'), all ? withThreads(KINDS) : inTurn(KINDS, 1)),
   // Node cannot start itself there without binfmt_misc.
   vitest('Linux arm64, tests of kernels, operators and quantisers', () => arm64('max'), inTurn(ARM64_TESTS).flat(), ['--pool=threads']),
-  vitest('Windows x64 (Wine), npm test', windowsWithVitest, WINDOWS_TESTS),
+  vitest('Windows x64 (Wine), npm test', windowsWithVitest, [...WINDOWS_TESTS, ...inTurn(WINDOWS_TURNS).flat()]),
 ];
