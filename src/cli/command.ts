@@ -15,7 +15,7 @@ import { flagNames, lastOf, loadValues, METADATA_FLAGS, type FlagKey, type LoadV
 import { resolveModel, type HubFlags } from './hub.ts';
 import { metadataOf } from './metadata.ts';
 import { progressBar } from './progress.ts';
-import { fstatSync } from 'node:fs';
+import { fstatSync, type Stats } from 'node:fs';
 import { readFile } from 'node:fs/promises';
 import { decodeText } from './text-file.ts';
 
@@ -235,11 +235,19 @@ export async function readStdin(): Promise<string> {
   return decodeText(Buffer.concat(chunks), 'standard input');
 }
 
-/** A pipe or a file of a shell. Programs that start this one mostly leave a socket there, which may never end. */
-export function isPiped(): boolean {
+/** Bits of a mode, as libuv gives them on Windows too, where Node's isFIFO() is always false. */
+const S_IFMT = 0o170000;
+const S_IFIFO = 0o010000;
+
+/**
+ * A pipe or a file of a shell. Programs that start this one mostly leave a socket there, which may never end; on Windows a pipe, which cannot be told
+ * from that of a shell.
+ * @param stat replaced by tests
+ */
+export function isPiped(stat: (fd: number) => Stats = fstatSync): boolean {
   try {
-    const stat = fstatSync(0);
-    return stat.isFIFO() || stat.isFile();
+    const input = stat(0);
+    return (input.mode & S_IFMT) === S_IFIFO || input.isFile();
   } catch {
     return false; // closed
   }

@@ -1,10 +1,10 @@
 /** Rules of Windows and of old kernels that the command line follows, told to it where the tests run elsewhere. */
-import { mkdirSync, writeFileSync } from 'node:fs';
+import { mkdirSync, writeFileSync, type Stats } from 'node:fs';
 import * as files from 'node:fs/promises';
 import { join } from 'node:path';
 import { describe, expect, it, vi } from 'vitest';
 import { batch } from '../../src/cli/batch.ts';
-import { textLines, withoutLastBreak } from '../../src/cli/command.ts';
+import { isPiped, textLines, withoutLastBreak } from '../../src/cli/command.ts';
 import { completions } from '../../src/cli/message-input.ts';
 import { writeNewFile } from '../../src/cli/new-file.ts';
 import { freeMemory } from '../../src/entry/free-memory.ts';
@@ -59,6 +59,12 @@ it('an output that a virus scanner holds for a moment gets its name', async () =
 });
 
 describe('texts', () => {
+  it('come from a pipe on Windows too, where isFIFO() is false', () => {
+    const kinds = [0o010000, 0o010600, 0o140777, 0o020600, 0o100644]; // pipes, a socket, a terminal, a file
+    const stat = (mode: number): Stats => ({ mode, isFIFO: () => false, isFile: () => mode >> 12 === 0o10 }) as Stats;
+    expect(kinds.map((mode) => isPiped(() => stat(mode)))).toEqual([true, true, false, false, true]);
+  });
+
   it('\\r\\n is \\n on Windows, as in files that llama.cpp opens as text; a last line break goes everywhere', () => {
     expect(textLines('a\r\nb\rc\n', 'win32')).toBe('a\nb\rc\n');
     expect(textLines('a\r\nb', 'linux')).toBe('a\r\nb');
