@@ -721,16 +721,13 @@ export function flagNames(said: string): string {
 export const lastOf = <K extends FlagKey>(values: Values<K>, ...keys: readonly K[]): K | undefined =>
   Object.keys(values).findLast((key): key is K => (keys as readonly string[]).includes(key));
 
-/** Text in lines of at most `columns`, broken at blanks, all but the first behind `indent` blanks. Lines of fewer than 20 letters would not read better. */
+/** Breaks text at blanks into lines of at most `columns`. All but the first stand behind `indent` blanks and those that the text begins with. */
 export function wrapped(text: string, columns: number, indent: number): string {
-  if (columns - indent < 20) return text;
-  const lines = [''];
-  for (const word of text.split(' ')) {
-    const line = lines.at(-1)!;
-    if (line !== '' && line.length + 1 + word.length > columns - indent) lines.push(word);
-    else lines[lines.length - 1] = line === '' ? word : `${line} ${word}`;
-  }
-  return lines.join(`\n${' '.repeat(indent)}`);
+  const lead = /^ */.exec(text)![0].length;
+  const room = columns - indent - lead;
+  if (text.length <= room + lead || room < 20) return text; // narrower columns would not read better
+  const lines = text.match(new RegExp(`\\S.{0,${room - 1}}(?= |$)|\\S+`, 'g'))!;
+  return ' '.repeat(lead) + lines.join(`\n${' '.repeat(indent + lead)}`);
 }
 
 /** The help of a command: its flags with what they take, in lines of at most `columns`. */

@@ -9,12 +9,14 @@ import { nearest } from '../nearest.ts';
 import { printableLines } from '../printable.ts';
 import { unread } from './unread.ts';
 
-const overview = (commands: readonly Command[]): string =>
-  `quantlet runs GGUF language models on the CPU.\n\nusage: quantlet COMMAND [flags]\n\n${commands.map((c) => `  ${c.name.padEnd(12)}${c.summary}`).join('\n')}\n\nquantlet COMMAND --help shows more; quantlet --version shows the version.\n`;
+/** In a pipe there is no end of a line: each flag is one, for grep. */
+const terminalColumns = (): number => (process.stdout.isTTY ? process.stdout.columns : Infinity);
 
-/** Lines end at words on a terminal; in a pipe each flag is one line, for grep. */
+const overview = (commands: readonly Command[]): string =>
+  `quantlet runs GGUF language models on the CPU.\n\nusage: quantlet COMMAND [flags]\n\n${commands.map((c) => `  ${c.name.padEnd(12)}${wrapped(c.summary, terminalColumns(), 14)}`).join('\n')}\n\nquantlet COMMAND --help shows more; quantlet --version shows the version.\n`;
+
 function help(c: Command): string {
-  const columns = process.stdout.isTTY ? process.stdout.columns : Infinity;
+  const columns = terminalColumns();
   const lines = (text: string): string =>
     text
       .split('\n')

@@ -8,7 +8,7 @@ import type { Batches } from './batch-state.ts';
 
 export interface HandlerOptions {
   /** Keys that clients must send as a bearer token; none: everyone may. */
-  apiKey?: string | readonly string[];
+  apiKey?: string | readonly string[] | undefined;
   /** Origins whose pages may read answers; `localhost` among them: those of this machine, at any port; true: all. Default false. */
   cors?: boolean | readonly string[];
   /** Hosts (names or addresses, without a port) that requests may be for; others get 403. Default: any. For servers that only this machine reaches: LOOPBACK_HOSTS. */

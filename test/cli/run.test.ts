@@ -17,6 +17,7 @@ import {
   type Exit,
 } from '../support.ts';
 import { invoke, never, type Args, type Said } from './commands.ts';
+import { flagHelp, wrapped } from '../../src/cli/flags.ts';
 import { run as runCommand } from '../../src/cli/run.ts';
 
 const folder = temporaryFolder();
@@ -354,6 +355,19 @@ describe('standard input and output', () => {
     expect((await shell('-p', 'x', '-n', -7)).stderr).toMatch(/^quantlet: --predict is -7; /);
     expect((await shell('-p', 'x', '-t', 0)).stderr).toMatch(/^quantlet: --threads is 0; /);
   });
+});
+
+it('help for a terminal ends its lines at words', () => {
+  expect(wrapped('one two three four five six seven', 30, 4)).toBe('one two three four five\n    six seven');
+  expect(wrapped('  /help            this list is a long one, longer than the terminal', 40, 0)).toBe(
+    '  /help            this list is a long\n  one, longer than the terminal',
+  );
+  expect(wrapped(`at ${'x'.repeat(40)} end`, 30, 0)).toBe(`at\n${'x'.repeat(40)}\nend`);
+  expect(wrapped('as it is', Infinity, 4)).toBe('as it is');
+  const flags = flagHelp(['model', 'ctx', 'temp'], {}, 80).split('\n');
+  expect(Math.max(...flags.map((line) => line.length))).toBeLessThanOrEqual(80);
+  const words = (text: string): string[] => text.split(/\s+/);
+  expect(words(flags.join('\n'))).toEqual(words(flagHelp(['model', 'ctx', 'temp'])));
 });
 
 it('help COMMAND is COMMAND --help; every command says its version', async () => {
