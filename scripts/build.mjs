@@ -178,9 +178,10 @@ async function buildTypeScript() {
   setStamp('.stamp-ts', stamp);
 }
 
-/** Declarations are for users: those that no entry refers to are taken away. */
+/** Declarations are for users: those that nothing which the package exports refers to are removed. */
 function pruneDeclarations() {
-  const entries = [...files('dist/entry'), 'dist/worker/web.d.ts'].filter((file) => file.endsWith('.d.ts'));
+  const { exports } = JSON.parse(readFileSync('package.json', 'utf8'));
+  const entries = Object.values(exports).flatMap(({ types }) => types ?? []);
   const reached = new Set(entries.map((file) => join(file))); // with this system's separators
   for (const file of reached) {
     for (const [, path] of readFileSync(file, 'utf8').matchAll(/(?:from|import\() ?['"](\.[^'"]+)\.[jt]s['"]/g))

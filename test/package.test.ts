@@ -1,7 +1,7 @@
 /** The package as npm makes it: what the manifest promises is in the tarball, runs from there, and is small. */
 import { execFileSync, execSync } from 'node:child_process';
 import { existsSync, mkdirSync, readFileSync, readdirSync, symlinkSync, writeFileSync } from 'node:fs';
-import { dirname, join } from 'node:path';
+import { dirname, join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
@@ -102,6 +102,18 @@ describe('the manifest', () => {
   it('nothing is packed that users have no use for', () => {
     const odd = [...packed.keys()].filter((f) => /\.stamp|\.tsbuildinfo|\.map$|^package\/(test|bench|assembly|scripts|src)\//.test(f));
     expect(odd).toEqual([]);
+  });
+
+  it('has the declarations that its exports refer to, and no others', () => {
+    const reached = new Set(
+      Object.values(manifest.exports).flatMap((e) => (typeof e === 'string' || !e.types ? [] : [posix.join('package', e.types)])),
+    );
+    for (const file of reached) {
+      const text = packed.get(file)?.toString() ?? '';
+      for (const [, path] of text.matchAll(/(?:from|import\() ?['"](\.[^'"]+)\.[jt]s['"]/g))
+        reached.add(posix.join(posix.dirname(file), `${path}.d.ts`));
+    }
+    expect([...packed.keys()].filter((name) => name.endsWith('.d.ts')).sort()).toEqual([...reached].sort());
   });
 
   it('is an ES module for the Node it says, and its scripts need no second step', () => {
