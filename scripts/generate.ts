@@ -4,14 +4,17 @@
  * docs/troubleshooting.md from src/errors.ts; and the fields of docs/server.md from src/openai/protocol.ts. They are committed, and
  * test/generate.test.ts holds them to their sources.
  */
+import { execFileSync } from 'node:child_process';
 import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import * as prettier from 'prettier';
 import { withErrorTable } from './error-table.ts';
 import { withFieldTables } from './field-tables.ts';
 import { flagTable } from './flag-table.ts';
+import { sizesOfKernels } from './sizes.ts';
 import { templatePage } from './template-table.ts';
 import { CODE } from '../src/graph/kernels.ts';
+import { KINDS } from '../src/packed-format.ts';
 import { LEVELS, TYPE, typesWith, type TypeTraits } from '../src/type-traits.ts';
 
 const root = new URL('../', import.meta.url);
@@ -174,6 +177,45 @@ const IS_FOR: { readonly [name: string]: (t: TypeTraits) => unknown } = {
   few_columns: (t) => !LEVEL_TYPES.includes(t),
 };
 
+/** Facts that are numbers, as methods of a format's class: their types. The others are fields, which say something by being there (format/format.ts). */
+const NUMBERS: { readonly [fact: string]: string } = {
+  width: 'i32',
+  centre: 'i32',
+  largest: 'i32',
+  subs: 'i32',
+  scaleBits: 'i32',
+  f16Vectors: 'i32',
+  factor: 'f32',
+};
+
+const snake = (name: string): string => name.replaceAll(/[A-Z]/g, (c) => `_${c.toLowerCase()}`);
+
+function factsOf(type: TypeTraits): string {
+  const { facts, kind } = type.kernels!.packed!;
+  const fields = Object.keys(facts).filter((fact) => !(fact in NUMBERS));
+  const numbers = Object.entries(facts).filter(([fact]) => fact in NUMBERS) as [string, number][];
+  const method = (name: string, result: string, value: string): string => `  @inline ${name}(): ${result} {\n    return ${value};\n  }`;
+  return `@unmanaged
+export class ${id(type)}_Facts${kind ? ` extends ${kind}` : ''} {
+${[
+  ...fields.map((fact) => `  ${snake(fact)}: bool;`),
+  method('bytes', 'usize', `16 * ${type.typeSize}`),
+  ...numbers.map(([fact, value]) => method(snake(fact), NUMBERS[fact], String(value))),
+].join('\n')}
+}
+`;
+}
+
+/** What the table says of each packed format, as a class that the format's own extends. */
+function formatFacts(): string {
+  const types = PACKED.filter((t) => t.blckSize > 1);
+  const kinds = [...new Set(types.flatMap((t) => t.kernels!.packed!.kind ?? []))];
+  return `/** Facts of packed formats. bytes: of a packed block, as many as of 16 plain ones, because rows are packed where they are. */
+${kinds.map((kind) => importing([kind], `./${KINDS[kind]}`)).join('\n')}
+
+${types.map(factsOf).join('\n')}`;
+}
+
 /** The functions of per_format.ts, each for a type id; of all packed types, or of some. */
 export function byType(types = PACKED): string {
   const functions = [
@@ -271,6 +313,11 @@ ${kernels.map(({ code, name, args }) => `    case ${code}: ${name}(${args}); bre
 `;
 }
 
+async function formatted(path: string, text: string): Promise<string> {
+  const filepath = fileURLToPath(new URL(path, root));
+  return prettier.format(text, { ...(await prettier.resolveConfig(filepath)), filepath });
+}
+
 /** Path, and what is in the file. */
 export async function generate(): Promise<Map<string, string>> {
   const types = 'src/type-traits.ts';
@@ -278,16 +325,18 @@ export async function generate(): Promise<Map<string, string>> {
     ['assembly/type/ids.ts', types, typeIds()],
     ['assembly/type/blocks.ts', types, blocks()],
     ['assembly/type/traits.ts', types, traits()],
+    ['assembly/matmul/format/facts.ts', types, formatFacts()],
     ['assembly/matmul/by_type.ts', types, byType()],
     ['assembly/matmul/panel_room.ts', types, panelRoom()],
     ['assembly/runtime/dispatch.ts', 'src/graph/kernels.ts', dispatch()],
   ];
   const out = new Map<string, string>();
   for (const [path, table, text] of files) {
-    const filepath = fileURLToPath(new URL(path, root));
     const head = `// Generated from ${table} by \`npm run generate\`: edit that table and run it again.\n`;
-    out.set(path, await prettier.format(head + text, { ...(await prettier.resolveConfig(filepath)), filepath }));
+    out.set(path, await formatted(path, head + text));
   }
+  const sizes = 'src/wasm/sizes.ts';
+  out.set(sizes, await formatted(sizes, sizesOfKernels()));
   out.set('docs/flags.md', flagTable());
   const templates = 'docs/chat-templates.md';
   out.set(templates, templatePage(source(templates)));
@@ -299,5 +348,10 @@ export async function generate(): Promise<Map<string, string>> {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  for (const [path, text] of await generate()) writeFileSync(new URL(path, root), text);
+  const write = async (): Promise<void> => {
+    for (const [path, text] of await generate()) writeFileSync(new URL(path, root), text);
+  };
+  await write();
+  execFileSync(process.execPath, ['scripts/build.mjs', '--wasm'], { cwd: root, stdio: 'inherit' });
+  await write(); // the sizes of the kernels as they are now
 }

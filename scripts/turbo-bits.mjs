@@ -8,7 +8,7 @@ import { selfTest } from '../src/turbo/self-test.ts';
 
 if (process.versions.node.startsWith('20.')) setFlagsFromString('--experimental-wasm-relaxed-simd');
 const root = new URL('../', import.meta.url);
-const sums = (build) => selfTest(new WebAssembly.Module(readFileSync(new URL(`dist/wasm/${build}.wasm`, root))), false);
+const sums = (build) => selfTest(new WebAssembly.Module(readFileSync(new URL(`dist/wasm/${build}.wasm`, root))), build);
 const [simd, relaxed] = ['simd', 'relaxed'].map(sums);
 const same = (name) => simd[name] === relaxed[name];
 const lines = (kind, is, indent) =>

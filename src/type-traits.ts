@@ -3,6 +3,25 @@
  * `npm run generate` writes the kernels' side (assembly/type/ids.ts, traits.ts and blocks.ts, assembly/matmul/by_type.ts and panel_room.ts).
  * Source: ggml.h `enum ggml_type` and ggml.c `type_traits`.
  */
+import {
+  BITS,
+  CODES,
+  CODES_FEW,
+  FLOATS,
+  GRID,
+  HALVES,
+  HALVES_2,
+  HALVES_6,
+  NVFP4,
+  OF_LEVELS,
+  SIGNED,
+  SUPER_FEW,
+  SUPER_SIGNED,
+  TRITS,
+  packedBy,
+  type PackedFormat,
+} from './packed-format.ts';
+
 export interface TypeTraits<N extends string = string> {
   /** The id stored in GGUF, or one that no file can have. */
   readonly id: number;
@@ -29,8 +48,8 @@ export interface Kernels {
   readonly quantizer?: 'row' | 'weighted' | 'search';
   /** quantize.wasm quantises rows of f32 to this type (assembly/quantize/): with importance weights, and `plain` without, too (ggml_quantize_requires_imatrix). */
   readonly gridQuantizer?: 'plain' | 'imatrix';
-  /** Products have packed loops: assembly/matmul/format/<name>.ts has the class <NAME> (of f32, f16 and bf16: float.ts). */
-  readonly packed?: true;
+  /** Products have packed loops: assembly/matmul/format/<name>.ts has the class <NAME> (of f32, f16 and bf16: float.ts), which says where codes lie. */
+  readonly packed?: PackedFormat;
   /** What it can be packed as besides, which takes more memory and is faster in generation (iqWeights of loadModel): the same numbers by the same bits. */
   readonly fast?: TypeTraits;
   /** Byte offsets of a block's f16 scales and minimums, or what else its scale is: f32, E8M0 in the first byte, UE4M3 in the first four, or iq1_m's bits in four places. */
@@ -57,51 +76,172 @@ const OWN_TYPES = 240;
  * No file has these types, and no tensor that is not packed (assembly/matmul/format/levels.ts).
  */
 export const LEVELS = {
-  iq1: row(240, 'iq1_levels', QK_K, 138, { packed: true }),
-  iq2: row(241, 'iq2_levels', QK_K, 138, { packed: true }),
-  iq3_xxs: row(242, 'iq3_xxs_levels', QK_K, 138, { packed: true }),
-  iq3_s: row(243, 'iq3_s_levels', QK_K, 138, { packed: true }),
+  iq1: row(240, 'iq1_levels', QK_K, 138, { packed: packedBy(OF_LEVELS, { factor: 0.125 }) }),
+  iq2: row(241, 'iq2_levels', QK_K, 138, { packed: packedBy(OF_LEVELS, { factor: 0.125 }) }),
+  iq3_xxs: row(242, 'iq3_xxs_levels', QK_K, 138, { packed: packedBy(OF_LEVELS, { factor: 0.5 }) }),
+  iq3_s: row(243, 'iq3_s_levels', QK_K, 138, { packed: packedBy(OF_LEVELS, { factor: 1 }) }),
 } as const satisfies Record<string, TypeTraits>;
 
-const tq2_0 = row(35, 'tq2_0', QK_K, 66, { quantizer: 'row', packed: true, scales: [64], ftype: 37 });
+const tq2_0 = row(35, 'tq2_0', QK_K, 66, {
+  quantizer: 'row',
+  packed: packedBy(BITS, { width: 2, centre: 1, subs: 8, twoBits: true }, 'TwoBits'),
+  scales: [64],
+  ftype: 37,
+});
 
 /** Keyed by ggml's own names, lower case but for the K (`q4_0`, `q4_K`, `iq4_nl`). */
 export const TYPE = {
-  f32: row(0, 'f32', 1, 4, { vecDotType: 'f32', quantizer: 'row', packed: true, ftype: 0 }),
-  f16: row(1, 'f16', 1, 2, { vecDotType: 'f32', quantizer: 'row', packed: true, ftype: 1 }),
-  q4_0: row(2, 'q4_0', 32, 18, { vecDotType: 'q8_0', quantizer: 'weighted', packed: true, scales: [0], ftype: 2 }),
-  q4_1: row(3, 'q4_1', 32, 20, { vecDotType: 'q8_1', quantizer: 'weighted', packed: true, scales: [0, 2], ftype: 3 }),
-  q5_0: row(6, 'q5_0', 32, 22, { vecDotType: 'q8_0', quantizer: 'weighted', packed: true, scales: [0], ftype: 8 }),
-  q5_1: row(7, 'q5_1', 32, 24, { vecDotType: 'q8_1', quantizer: 'weighted', packed: true, scales: [0, 2], ftype: 9 }),
-  q8_0: row(8, 'q8_0', 32, 34, { vecDotType: 'q8_0', quantizer: 'row', packed: true, scales: [0], ftype: 7 }),
+  f32: row(0, 'f32', 1, 4, { vecDotType: 'f32', quantizer: 'row', packed: FLOATS, ftype: 0 }),
+  f16: row(1, 'f16', 1, 2, { vecDotType: 'f32', quantizer: 'row', packed: FLOATS, ftype: 1 }),
+  q4_0: row(2, 'q4_0', 32, 18, {
+    vecDotType: 'q8_0',
+    quantizer: 'weighted',
+    packed: packedBy(CODES_FEW, { width: 4, centre: 8 }),
+    scales: [0],
+    ftype: 2,
+  }),
+  q4_1: row(3, 'q4_1', 32, 20, {
+    vecDotType: 'q8_1',
+    quantizer: 'weighted',
+    packed: packedBy(CODES, { width: 4, hasMin: true }),
+    scales: [0, 2],
+    ftype: 3,
+  }),
+  q5_0: row(6, 'q5_0', 32, 22, {
+    vecDotType: 'q8_0',
+    quantizer: 'weighted',
+    packed: packedBy(CODES, { width: 5, centre: 16 }),
+    scales: [0],
+    ftype: 8,
+  }),
+  q5_1: row(7, 'q5_1', 32, 24, {
+    vecDotType: 'q8_1',
+    quantizer: 'weighted',
+    packed: packedBy(CODES, { width: 5, hasMin: true }),
+    scales: [0, 2],
+    ftype: 9,
+  }),
+  q8_0: row(8, 'q8_0', 32, 34, { vecDotType: 'q8_0', quantizer: 'row', packed: packedBy(SIGNED, { width: 8 }), scales: [0], ftype: 7 }),
   q8_1: row(9, 'q8_1', 32, 36, { quantizer: 'row', scales: [0, 2] }),
-  q2_K: row(10, 'q2_K', QK_K, 84, { vecDotType: 'q8_K', quantizer: 'search', packed: true, scales: [80, 82] }),
-  q3_K: row(11, 'q3_K', QK_K, 110, { vecDotType: 'q8_K', quantizer: 'search', packed: true, scales: [108] }),
-  q4_K: row(12, 'q4_K', QK_K, 144, { vecDotType: 'q8_K', quantizer: 'search', packed: true, scales: [0, 2] }),
-  q5_K: row(13, 'q5_K', QK_K, 176, { vecDotType: 'q8_K', quantizer: 'search', packed: true, scales: [0, 2] }),
-  q6_K: row(14, 'q6_K', QK_K, 210, { vecDotType: 'q8_K', quantizer: 'search', packed: true, scales: [208], ftype: 18 }),
+  q2_K: row(10, 'q2_K', QK_K, 84, {
+    vecDotType: 'q8_K',
+    quantizer: 'search',
+    packed: packedBy(HALVES_2, { width: 2, scaleBits: 4, hasMin: true }),
+    scales: [80, 82],
+  }),
+  q3_K: row(11, 'q3_K', QK_K, 110, {
+    vecDotType: 'q8_K',
+    quantizer: 'search',
+    packed: packedBy(HALVES, { width: 3, centre: 4, scaleBits: 5 }),
+    scales: [108],
+  }),
+  q4_K: row(12, 'q4_K', QK_K, 144, {
+    vecDotType: 'q8_K',
+    quantizer: 'search',
+    packed: packedBy(SUPER_FEW, { width: 4 }, 'KScales'),
+    scales: [0, 2],
+  }),
+  q5_K: row(13, 'q5_K', QK_K, 176, {
+    vecDotType: 'q8_K',
+    quantizer: 'search',
+    packed: packedBy(SUPER_FEW, { width: 5 }, 'KScales'),
+    scales: [0, 2],
+  }),
+  q6_K: row(14, 'q6_K', QK_K, 210, {
+    vecDotType: 'q8_K',
+    quantizer: 'search',
+    packed: packedBy(HALVES_6, { width: 6, centre: 32, scaleBits: 7 }),
+    scales: [208],
+    ftype: 18,
+  }),
   q8_K: row(15, 'q8_K', QK_K, 292, { quantizer: 'row', scales: 'f32' }),
-  iq2_xxs: row(16, 'iq2_xxs', QK_K, 66, { gridQuantizer: 'imatrix', packed: true, fast: LEVELS.iq2, scales: [0] }),
-  iq2_xs: row(17, 'iq2_xs', QK_K, 74, { gridQuantizer: 'imatrix', packed: true, fast: LEVELS.iq2, scales: [0] }),
-  iq3_xxs: row(18, 'iq3_xxs', QK_K, 98, { gridQuantizer: 'plain', packed: true, fast: LEVELS.iq3_xxs, scales: [0] }),
-  iq1_s: row(19, 'iq1_s', QK_K, 50, { gridQuantizer: 'imatrix', packed: true, fast: LEVELS.iq1, scales: [0] }),
-  iq4_nl: row(20, 'iq4_nl', 32, 18, { vecDotType: 'q8_0', quantizer: 'search', packed: true, scales: [0], ftype: 25 }),
-  iq3_s: row(21, 'iq3_s', QK_K, 110, { gridQuantizer: 'plain', packed: true, fast: LEVELS.iq3_s, scales: [0] }),
-  iq2_s: row(22, 'iq2_s', QK_K, 82, { gridQuantizer: 'plain', packed: true, fast: LEVELS.iq2, scales: [0] }),
-  iq4_xs: row(23, 'iq4_xs', QK_K, 136, { vecDotType: 'q8_K', quantizer: 'search', packed: true, scales: [0], ftype: 30 }),
+  iq2_xxs: row(16, 'iq2_xxs', QK_K, 66, {
+    gridQuantizer: 'imatrix',
+    packed: packedBy(GRID, { hasSigns: true, factor: 0.125 }),
+    fast: LEVELS.iq2,
+    scales: [0],
+  }),
+  iq2_xs: row(17, 'iq2_xs', QK_K, 74, {
+    gridQuantizer: 'imatrix',
+    packed: packedBy(GRID, { hasSigns: true, factor: 0.125 }),
+    fast: LEVELS.iq2,
+    scales: [0],
+  }),
+  iq3_xxs: row(18, 'iq3_xxs', QK_K, 98, {
+    gridQuantizer: 'plain',
+    packed: packedBy(GRID, { hasSigns: true, fours: true, even: true, factor: 0.25 }),
+    fast: LEVELS.iq3_xxs,
+    scales: [0],
+  }),
+  iq1_s: row(19, 'iq1_s', QK_K, 50, { gridQuantizer: 'imatrix', packed: packedBy(GRID, { factor: 0.125 }), fast: LEVELS.iq1, scales: [0] }),
+  iq4_nl: row(20, 'iq4_nl', 32, 18, {
+    vecDotType: 'q8_0',
+    quantizer: 'search',
+    packed: packedBy(SIGNED, { width: 8 }, 'Levels'),
+    scales: [0],
+    ftype: 25,
+  }),
+  iq3_s: row(21, 'iq3_s', QK_K, 110, {
+    gridQuantizer: 'plain',
+    packed: packedBy(GRID, { hasSigns: true, fours: true, factor: 1 }),
+    fast: LEVELS.iq3_s,
+    scales: [0],
+  }),
+  iq2_s: row(22, 'iq2_s', QK_K, 82, {
+    gridQuantizer: 'plain',
+    packed: packedBy(GRID, { hasSigns: true, factor: 0.125 }),
+    fast: LEVELS.iq2,
+    scales: [0],
+  }),
+  iq4_xs: row(23, 'iq4_xs', QK_K, 136, {
+    vecDotType: 'q8_K',
+    quantizer: 'search',
+    packed: packedBy(SUPER_SIGNED, { width: 8 }, 'Levels'),
+    scales: [0],
+    ftype: 30,
+  }),
   i8: row(24, 'i8', 1, 1),
   i16: row(25, 'i16', 1, 2),
   i32: row(26, 'i32', 1, 4),
   i64: row(27, 'i64', 1, 8),
   f64: row(28, 'f64', 1, 8),
-  iq1_m: row(29, 'iq1_m', QK_K, 56, { gridQuantizer: 'plain', packed: true, fast: LEVELS.iq1, scales: 'iq1_m' }),
-  bf16: row(30, 'bf16', 1, 2, { vecDotType: 'f32', quantizer: 'row', packed: true, ftype: 32 }),
-  tq1_0: row(34, 'tq1_0', QK_K, 54, { quantizer: 'row', packed: true, fast: tq2_0, scales: [52], ftype: 36 }),
+  iq1_m: row(29, 'iq1_m', QK_K, 56, {
+    gridQuantizer: 'plain',
+    packed: packedBy(GRID, { factor: 0.125 }),
+    fast: LEVELS.iq1,
+    scales: 'iq1_m',
+  }),
+  bf16: row(30, 'bf16', 1, 2, { vecDotType: 'f32', quantizer: 'row', packed: FLOATS, ftype: 32 }),
+  tq1_0: row(34, 'tq1_0', QK_K, 54, {
+    quantizer: 'row',
+    packed: packedBy(TRITS, { width: 2, centre: 1, largest: 2, subs: 8 }),
+    fast: tq2_0,
+    scales: [52],
+    ftype: 36,
+  }),
   tq2_0,
-  mxfp4: row(39, 'mxfp4', 32, 17, { quantizer: 'row', packed: true, scales: 'e8m0' }),
-  nvfp4: row(40, 'nvfp4', 64, 36, { quantizer: 'row', packed: true, scales: 'ue4m3' }),
-  q1_0: row(41, 'q1_0', 128, 18, { quantizer: 'row', packed: true, scales: [0], ftype: 40 }),
-  q2_0: row(42, 'q2_0', 64, 18, { quantizer: 'row', packed: true, scales: [0], ftype: 41 }),
+  mxfp4: row(39, 'mxfp4', 32, 17, {
+    quantizer: 'row',
+    packed: packedBy(CODES, { width: 5, centre: 12, largest: 24, f16Vectors: 0 }),
+    scales: 'e8m0',
+  }),
+  nvfp4: row(40, 'nvfp4', 64, 36, {
+    quantizer: 'row',
+    packed: packedBy(NVFP4, { width: 5, centre: 12, largest: 24, subs: 2, f16Vectors: 0 }),
+    scales: 'ue4m3',
+  }),
+  q1_0: row(41, 'q1_0', 128, 18, {
+    quantizer: 'row',
+    packed: packedBy(BITS, { width: 2, centre: 1, subs: 4, oneBit: true }),
+    scales: [0],
+    ftype: 40,
+  }),
+  q2_0: row(42, 'q2_0', 64, 18, {
+    quantizer: 'row',
+    packed: packedBy(BITS, { width: 2, centre: 1, subs: 2, twoBits: true }, 'TwoBits'),
+    scales: [0],
+    ftype: 41,
+  }),
   mxfp8_e5m2: row(254, 'mxfp8_e5m2', 32, 33, { quantizer: 'row', scales: 'e8m0' }),
   mxfp8_e4m3: row(255, 'mxfp8_e4m3', 32, 33, { quantizer: 'row', scales: 'e8m0' }),
 } as const satisfies Record<string, TypeTraits>;

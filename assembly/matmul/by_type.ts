@@ -122,7 +122,7 @@ export function pack_fast(type: u32, src: usize, stride: usize, w: usize): void 
   }
 }
 
-/** Unpacks n packed blocks at w, or of floats n weights of a row, to the panels of 8 rows each. (One function does for all formats of 2 bits, here and below.) */
+/** Unpacks n packed blocks at w, or of floats n weights of a row, to the panels of 8 rows each. */
 export function unpack(type: u32, w: usize, n: i32, panel: usize): void {
   // prettier-ignore
   switch (type) {

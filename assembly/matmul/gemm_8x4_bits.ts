@@ -11,7 +11,7 @@ import { store_quad } from './dot';
 import { end_column } from './epilogue';
 import * as fmt from './format/format';
 import { G0, G1, G2, G3, load_scales } from './format/group';
-import { TwoBits } from './format/q2_0';
+import { Q2_0 } from './format/q2_0';
 import { PANEL } from './panel_room';
 import { CODES } from './panel_size';
 import { held_ones } from '../simd';
@@ -80,10 +80,10 @@ export function gemm_8x4_bits(w: usize, a: usize, acc: usize, n: i32): void {
     const d0 = v128.load(w);
     const d1 = v128.load(w, 16);
     const da = scales(rest);
-    end_column<TwoBits, G0>(acc, splat<G0>(da), dot.row_sums(s00, ones), d0, dot.row_sums(s10, ones), d1);
-    end_column<TwoBits, G1>(acc, splat<G1>(da), dot.row_sums(s01, ones), d0, dot.row_sums(s11, ones), d1);
-    end_column<TwoBits, G2>(acc, splat<G2>(da), dot.row_sums(s02, ones), d0, dot.row_sums(s12, ones), d1);
-    end_column<TwoBits, G3>(acc, splat<G3>(da), dot.row_sums(s03, ones), d0, dot.row_sums(s13, ones), d1);
+    end_column<Q2_0, G0>(acc, splat<G0>(da), dot.row_sums(s00, ones), d0, dot.row_sums(s10, ones), d1);
+    end_column<Q2_0, G1>(acc, splat<G1>(da), dot.row_sums(s01, ones), d0, dot.row_sums(s11, ones), d1);
+    end_column<Q2_0, G2>(acc, splat<G2>(da), dot.row_sums(s02, ones), d0, dot.row_sums(s12, ones), d1);
+    end_column<Q2_0, G3>(acc, splat<G3>(da), dot.row_sums(s03, ones), d0, dot.row_sums(s13, ones), d1);
     w += 32;
   }
 }

@@ -17,7 +17,7 @@ import { add_block, start as start_of } from './epilogue';
 import { low_nibbles } from './format/constants';
 import { Codes7, Codes8 } from './format/grid';
 import { G0, G1, G2, G3, f16x4_finite, store_sums } from './format/group';
-import { CODES_AT, OfLevels, level_scales } from './format/levels';
+import { CODES_AT, level_scales, levels_bytes } from './format/levels';
 import { HAS_RELAXED_DOT, lookup16 } from '../simd';
 
 /** Bytes of a sub-block of activations, where the first one has the block's scale, and from one quad of a half to the next, and to that of the second half. */
@@ -70,7 +70,7 @@ export function gemv_16x1_levels(w: usize, n: i32, a: usize, y: usize, scratch: 
       const d = f32x4.mul(f16x4_finite(v128.load16x4_s(w + (g >> 1))), f32x4.splat(factor));
       v128.store(y + g, add_block<Codes8>(v128.load(y + g), v128.load(scratch + g), d, da));
     }
-    w += changetype<OfLevels>(0).bytes();
+    w += levels_bytes();
   }
 }
 

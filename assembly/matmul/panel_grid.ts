@@ -9,7 +9,7 @@ import { SIGNED_CODES } from './dot_signed';
 import { GRID_I16, OPENED, OPENED_ENTRIES, OPENED_SCALES, both_rows, codes, next_step, signed, steps } from './format/grid';
 import { low_nibbles } from './format/constants';
 import { G0, G1, G2, G3, load_scales } from './format/group';
-import { CODES_AT, OfLevels, level_scales } from './format/levels';
+import { CODES_AT, level_scales, levels_bytes } from './format/levels';
 import { PANEL } from './panel_room';
 import { CODES, MARKS } from './panel_size';
 import { lookup16 } from '../simd';
@@ -79,7 +79,7 @@ export function unpack_levels(w: usize, n: i32, panel: usize, at: usize, factor:
       q += 256;
     }
     panel = store_factors(panel, w, factor);
-    w += changetype<OfLevels>(0).bytes();
+    w += levels_bytes();
   }
 }
 

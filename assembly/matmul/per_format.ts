@@ -5,7 +5,6 @@
 import { facts_of } from './facts';
 import * as fmt from './format/format';
 import { Codes7, Codes8, GRID_I16 } from './format/grid';
-import { TwoBits } from './format/q2_0';
 import { gemm_16xn } from './gemm_16xn';
 import { gemm_8x4 } from './gemm_8x4';
 import { gemm_8x4_bits, unpack_bits } from './gemm_8x4_bits';
@@ -71,14 +70,13 @@ function pairs<F>(): i32 {
   return fmt.subs<F>() >> 1;
 }
 
-/** Unpacks n packed blocks at w, or of floats n weights of a row, to the panels of 8 rows each. (One function does for all formats of 2 bits, here and below.) */
+/** Unpacks n packed blocks at w, or of floats n weights of a row, to the panels of 8 rows each. */
 // @ts-ignore: decorator
 @inline
 export function unpack_as<F>(w: usize, n: i32, panel: usize): void {
   if (fmt.is_float<F>()) unpack_f32<F>(w, n, panel);
   else if (fmt.grid<F>()) grid_to_panel<F>(w, n, panel);
   else if (fmt.levels<F>()) unpack_levels(w, n, panel, changetype<F>(0).levels(), changetype<F>(0).factor());
-  else if (fmt.two_bits<F>()) unpack_bits<TwoBits>(w, n, pairs<F>(), panel);
   else if (fmt.trits<F>()) unpack_trits(w, n, panel);
   else if (fmt.few_bits<F>()) unpack_bits<F>(w, n, pairs<F>(), panel);
   else unpack<F>(w, n, panel);
@@ -111,7 +109,6 @@ export function column_as<F>(w: usize, n: i32, a: usize, y: usize, scratch: usiz
   else if (fmt.levels<F>()) gemv_16x1_levels(w, n, a, y, scratch, changetype<F>(0).levels(), changetype<F>(0).factor());
   else if (column_loop<F>() == GEMV_16X1_TRITS) gemv_16x1_trits(w, n, a, y);
   else if (column_loop<F>() == GEMV_16X1_NVFP4) gemv_16x1_nvfp4<F>(w, n, a, y);
-  else if (column_loop<F>() == GEMV_16X1_BITS && fmt.two_bits<F>()) gemv_16x1_bits<TwoBits>(w, n, pairs<F>(), a, y);
   else if (column_loop<F>() == GEMV_16X1_BITS) gemv_16x1_bits<F>(w, n, pairs<F>(), a, y);
   else if (column_loop<F>() == GEMV_16X1_Q6_K) gemv_16x1_q6_K<F>(w, n, a, y, scratch);
   else if (column_loop<F>() == GEMV_16X1_Q2_K) gemv_16x1_q2_K<F>(w, n, a, y);

@@ -2,7 +2,7 @@
 import { canRun } from '../engine/can-run.ts';
 import { platform } from '../entry/node-platform.ts';
 import { QuantletError } from '../errors.ts';
-import { isThreaded, kernelFacts, pickBuild } from '../wasm/load.ts';
+import { isaOf, isThreaded, pickBuild } from '../wasm/load.ts';
 import { FILE_FLAGS, located, openHeader, weightsMemoryOf, type Command } from './command.ts';
 import { expertLines, expertUse } from './experts.ts';
 import { parseFlags } from './parse-flags.ts';
@@ -50,16 +50,16 @@ export const inspectCommand: Command = {
     }
     const gguf = await openHeader((await located({ ...values, ...(model === undefined ? {} : { model }) }, signal)).model);
     const build = pickBuild(platform.features(), values.memory ? platform.forcedBuild() : 'simd');
-    const facts = kernelFacts(await platform.module(build), isThreaded(build));
+    const isa = isaOf(build);
     if (values.memory) {
       const threads = isThreaded(build) ? (values.threads ?? platform.defaultThreads()) : 1;
       const parallel = values.parallel === undefined ? {} : { parallel: values.parallel };
       const options = { ...loadValues({ ...values, threads }), ...weightsMemoryOf(values), ...parallel };
-      const verdict = canRun(gguf, { facts, threads, free: Infinity }, options);
+      const verdict = canRun(gguf, { isa, threads, free: Infinity }, options);
       process.stdout.write(`${values.json ? JSON.stringify(verdict) : memoryLines(verdict).join('\n')}\n`);
       return verdict.runs ? 0 : 1;
     }
-    const verdict = canRun(gguf, { facts, threads: 1, free: Infinity });
+    const verdict = canRun(gguf, { isa, threads: 1, free: Infinity });
     const shown = values.json ? JSON.stringify({ ...inspectToJson(gguf), verdict }) : inspect(gguf, verdict).join('\n');
     process.stdout.write(`${shown}\n`);
     return 0;

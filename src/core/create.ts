@@ -19,7 +19,7 @@ import { firstInvalidBlock } from '../quantize/validate.ts';
 import { TYPE, typeNamed, type TypeTraits } from '../type-traits.ts';
 import type { Kernels } from '../wasm/abi.ts';
 import { ALIGN, createAllocator } from '../wasm/allocator.ts';
-import { instantiate } from '../wasm/load.ts';
+import { instantiate, isaOf } from '../wasm/load.ts';
 import { ARENA_BASE, mebibytes } from '../wasm/memory.ts';
 import { arrayOver, bytesFor, floats, gather, isPlainType, type Data, type DataOf, type ReadAs, type TensorData } from './data.ts';
 import type { ComputeOptions, Engine, EngineOptions, Plan, TensorOptions } from './engine.ts';
@@ -71,7 +71,7 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
   });
   const end = ARENA_BASE + SYNC_SIZE + ALIGN + bytes;
   const { build, threads } = backend;
-  const { turbo, module, facts } = await backend.compiled();
+  const { turbo, module } = await backend.compiled();
   const use = { what: `an engine with memoryBytes ${bytes}`, remedy: 'choose fewer memoryBytes' };
   const { memory, executor } = await backend.startHere(end, use).catch(async (error: unknown) => {
     await backend.close();
@@ -198,7 +198,7 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
     const t = leaf(name, traits, dims, undefined, self);
     if (dims[0] % traits.blckSize !== 0) refuse('tensor', `ne0 is no multiple of the block of ${traits.blckSize}`, t);
     // Quantised matrices are mostly packed sooner or later: they get the room for that at once.
-    const n = traits.blckSize > 1 && canPack(t, facts) ? packedBytes(t, facts) : nbytes(t);
+    const n = traits.blckSize > 1 && canPack(t) ? packedBytes(t) : nbytes(t);
     t.data = take(n, `the tensor ${shape(t)}`);
     sizes.set(t, n);
     return t;
@@ -297,18 +297,18 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
     async pack(t) {
       bytesOf('pack', t);
       if (t.op !== 'leaf' || t.values) refuse('pack', 'only whole matrices are packed', t);
-      if (!canPack(t, facts)) return false;
+      if (!canPack(t)) return false;
       idle('pack');
       // The packed kernels take scales apart as finite numbers; the plain ones give what ggml gives.
       if (t.type.blckSize > 1 && firstInvalidBlock(t.type, new Uint8Array(buffer, t.data, nbytes(t))) >= 0) return false;
       const from = t.data;
       const had = sizes.get(t)!;
-      const need = packedBytes(t, facts);
+      const need = packedBytes(t);
       const moves = need > had;
       const to = moves ? take(need, `the packed ${shape(t)}`) : from;
       let parts: ReturnType<typeof encoded>;
       try {
-        parts = encoded([repackRecord({ ...t, data: to }, facts)], []);
+        parts = encoded([repackRecord({ ...t, data: to })], []);
       } catch (error) {
         if (moves) arena.give(to, need);
         throw error;
@@ -342,7 +342,7 @@ export async function createEngineOn(platform: Platform, options?: EngineOptions
           if (s?.layout === 'plain' && isDense(t.op, i)) refuse(t.op, 'dense must be packed; pack() it before the plan is made', s);
         });
       }
-      const parts = encoded(lower(nodes, facts), wanted);
+      const parts = encoded(lower(nodes, { isa: isaOf(build) }), wanted);
       const { graph } = parts;
       const plan: Plan = {
         explain: () => explainPlan(graph, { threads, ints: readableNow }),

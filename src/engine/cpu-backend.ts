@@ -1,12 +1,10 @@
 /** What computes, for models and for the tensors of quantlet/core alike: a build of the kernels, and threads over one memory. */
 import type { WasmMemory, WasmModule } from '../globals.ts';
-import type { PackingFacts } from '../graph/packing.ts';
 import type { Executor } from '../threads/executor.ts';
 import { computeWith } from '../threads/serve.ts';
 import { createShared } from '../threads/shared.ts';
 import { createSingle } from '../threads/single.ts';
-import type { Kernels } from '../wasm/abi.ts';
-import { isThreaded, kernelFacts, pickBuild, type Build } from '../wasm/load.ts';
+import { isThreaded, pickBuild, type Build } from '../wasm/load.ts';
 import { createMemories, createMemory, MEMORY_LIMIT, type MemoryUse } from '../wasm/memory.ts';
 import type { Platform, Turbo } from './platform.ts';
 
@@ -21,15 +19,11 @@ export interface CompiledKernels {
   readonly module: WasmModule;
   /** Whether they have 256-bit code. */
   readonly turbo: boolean;
-  /** The kernels, for asking about sizes: they have no memory to compute in. */
-  readonly facts: Kernels;
 }
 
 export interface CpuBackend {
   readonly build: Build;
   readonly threads: number;
-  /** What is known of the kernels where compiled() has to wait for threads: models are drawn while these start. */
-  readonly packing: PackingFacts | undefined;
   /** Waits for the threads to start where the kernels have to. @throws what compiling throws; nothing is left open then */
   compiled(): Promise<CompiledKernels>;
   /**
@@ -63,14 +57,12 @@ export async function createCpuBackend(
   const compile = async (): Promise<CompiledKernels> => {
     try {
       const module = await platform.module(build, turbo, spawned?.started);
-      return { module, turbo: platform.isTurbo?.(module) ?? false, facts: kernelFacts(module, shared) };
+      return { module, turbo: platform.isTurbo?.(module) ?? false };
     } catch (error) {
       await close();
       throw error;
     }
   };
-  // Asked for first: whoever loads a model after this one finds that V8's flags are changing.
-  const packing = platform.earlyPacking?.(build, turbo);
   const compiling = compile();
   compiling.catch(() => {}); // thrown by whoever awaits it
   const over = async (memories: readonly WasmMemory[], readers = 0): Promise<Executor> => {
@@ -84,7 +76,6 @@ export async function createCpuBackend(
   return {
     build,
     threads,
-    packing,
     compiled: () => compiling,
     start: async (bytes, readers) =>
       !shared && platform.createExecutor

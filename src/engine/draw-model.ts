@@ -10,7 +10,7 @@ import { paddedHeadDim, type CacheRotation, type KvType } from '../graph/attenti
 import { powerOfTwo } from '../graph/fwht-size.ts';
 import { withInputSums, withKeptInputs } from '../graph/input-sums.ts';
 import { KV_SPLIT } from '../graph/layout.ts';
-import { packWeights, type PackingFacts } from '../graph/packing.ts';
+import { packWeights } from '../graph/packing.ts';
 import { expand } from '../graph/plan.ts';
 import { RUN_WORDS } from '../graph/recurrent.ts';
 import { leaf, type BatchCount, type Ne, type Tensor } from '../graph/tensor.ts';
@@ -74,7 +74,6 @@ export function drawModel(
   gguf: GGUF,
   architecture: Architecture,
   hparams: HParams,
-  facts: PackingFacts,
   options: ModelPlanOptions,
   fromFile: ReadonlySet<TensorInfo> = new Set(),
 ) {
@@ -257,7 +256,7 @@ export function drawModel(
     (name) => gguf.tensors.has(name) && (options.inputSums?.(name) ?? false),
   );
   const { nodes, inputs: keptInputs } = withKeptInputs(measured, (name) => gguf.tensors.has(name) && (options.keptInputs?.(name) ?? false));
-  packWeights([...encoder, ...nodes], facts, options.fastWeights);
+  packWeights([...encoder, ...nodes], options.fastWeights);
   // A step of as many tokens as a table has rows would read all of it.
   const readOtherwise = new Set([...encoder, ...nodes].flatMap((t) => (lookUps.has(t) ? [] : t.src)));
   const lookedUp = new Set([...lookUps].map(({ src }) => src[0]).filter((table) => !readOtherwise.has(table)));

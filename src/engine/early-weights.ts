@@ -4,7 +4,6 @@
  */
 import { alignUp, type GGUF } from '../gguf/types.ts';
 import { SYNC_SIZE } from '../graph/layout.ts';
-import type { PackingFacts } from '../graph/packing.ts';
 import { nbytes, type Tensor } from '../graph/tensor.ts';
 import { TYPE } from '../type-traits.ts';
 import { createAllocator } from '../wasm/allocator.ts';
@@ -13,7 +12,6 @@ import type { WasmMemory } from '../globals.ts';
 import type { OpRecord } from '../graph/lower.ts';
 import { yieldToEventLoop, type Executor } from '../threads/executor.ts';
 import { dummyBatch, writeInputs } from './batch-inputs.ts';
-import type { CpuBackend } from './cpu-backend.ts';
 import { drawModel, type DrawnModel } from './draw-model.ts';
 import { placeWeights, type ModelPlan, type PackedByThreads, type Weight } from './model-plan.ts';
 import { hasFast, planOptions, wantedContext, type LayoutOptions, type Machine, type ModelLayout } from './plan-to-fit.ts';
@@ -29,12 +27,12 @@ interface EarlyWeights {
 }
 
 /** Where planModel() places the weights of a model that has one memory, and in it all weights. */
-function placeEarly({ weights, nodes, encoder, caches, states }: DrawnModel, facts: PackingFacts, threads: number): EarlyWeights {
+function placeEarly({ weights, nodes, encoder, caches, states }: DrawnModel, threads: number): EarlyWeights {
   const read = new Set([...encoder, ...nodes]);
   const resident = [...weights].filter(([, t]) => read.has(t));
   const memory = createAllocator(ARENA_BASE);
   memory.take(SYNC_SIZE);
-  const packing = placeWeights(memory, resident, resident, facts, threads);
+  const packing = placeWeights(memory, resident, resident, threads);
   const cacheBytes = [...states.values(), ...caches.flatMap(({ k, v }) => [k, v])].reduce((sum, t) => sum + nbytes(t), 0);
   return { resident, packing, bytes: memory.end, cacheBytes };
 }
@@ -57,27 +55,18 @@ export function drawEarly(
   gguf: GGUF,
   layout: ModelLayout,
   options: LayoutOptions,
-  { facts, threads, free }: Omit<Machine, 'facts'> & { readonly facts: PackingFacts },
+  { threads, free }: Pick<Machine, 'threads' | 'free'>,
 ): Early | undefined {
   const { architecture, hparams } = layout;
   const choices = options.iqWeights === 'auto' && hasFast(gguf);
   if (choices || options.links > 1 || options.weightsMemory !== undefined || options.neuronWindow !== undefined) return undefined;
   const contextLength = wantedContext(hparams, options);
   const chosen = { threads, contextLength, rowsFromFile: false, fastWeights: options.iqWeights === 'fast', links: options.links };
-  const drawn = drawModel(gguf, architecture, hparams, facts, planOptions(layout, options, chosen));
-  const early = placeEarly(drawn, facts, threads);
+  const drawn = drawModel(gguf, architecture, hparams, planOptions(layout, options, chosen));
+  const early = placeEarly(drawn, threads);
   const most = 1.25 * (early.bytes + early.cacheBytes) + COMPUTE_ROOM;
   return most <= Math.min(free, MEMORY_LIMIT) ? { ...early, drawn, at: early.resident.map(([, { data }]) => data) } : undefined;
 }
-
-/** The same while threads start. */
-export const drawFor = async (
-  { packing, threads, compiled }: CpuBackend,
-  gguf: GGUF,
-  layout: ModelLayout,
-  options: LayoutOptions,
-  free: number,
-): Promise<Early | undefined> => drawEarly(gguf, layout, options, { facts: packing ?? (await compiled()).facts, threads, free });
 
 /** Whether a plan has these weights, and all that their threads write to, where they are being read to. */
 export const isOf = ({ resident, at, packing }: Early, { resident: planned, packings }: ModelPlan): boolean =>

@@ -25,7 +25,7 @@ import { tensorFloats } from '../io/model-files.ts';
 import type { Bytes } from '../io/source.ts';
 import type { ResolvedLoadOptions } from '../load-options.ts';
 import { yieldToEventLoop, type Executor } from '../threads/executor.ts';
-import type { Build } from '../wasm/load.ts';
+import { isaOf, type Build } from '../wasm/load.ts';
 import { reach } from '../wasm/memory.ts';
 
 /** Of what loadModel was told, and what the files said. */
@@ -88,14 +88,14 @@ export async function createModelEngine(
   options: ModelEngineOptions,
   starting: Promise<CpuBackend>,
 ): Promise<ModelEngine> {
-  const { layout, model, executor, fingerprint, build, turbo, facts, threads } =
+  const { layout, model, executor, fingerprint, build, turbo, threads } =
     (await load(platform, { gguf, parts }, options, starting, platform.growsMemory)) ??
     (await load(platform, { gguf, parts }, options, createCpuBackend(platform, options)))!;
   const { hparams, wants, parallel, cells } = layout;
   const streamed = new Map<Streams, Streamed>();
   for (const { streams } of [...model.encoder, ...model.passes])
     if (streams && !streamed.has(streams))
-      streamed.set(streams, { window: streams.window, filling: fillingOf(executor, facts, parts, streams.weights, model.packings) });
+      streamed.set(streams, { window: streams.window, filling: fillingOf(executor, parts, streams.weights, model.packings) });
   const stream = createWeightStream([...streamed.values()]);
   const streamOf = ({ streams }: ModelPass): Streamed | undefined => streams && streamed.get(streams);
   const neuronPasses = model.passes.flatMap((pass) => pass.neurons ?? []);
@@ -172,7 +172,7 @@ export async function createModelEngine(
 }
 
 /** A model whose weights are in memory. */
-interface Loaded extends Pick<CpuBackend, 'build' | 'threads'>, Pick<CompiledKernels, 'turbo' | 'facts'> {
+interface Loaded extends Pick<CpuBackend, 'build' | 'threads'>, Pick<CompiledKernels, 'turbo'> {
   readonly layout: ModelLayout;
   readonly model: ModelPlan;
   readonly executor: Executor;
@@ -208,24 +208,24 @@ async function load(
     const layout = layoutOf(gguf, options);
     if (options.neuronWindow !== undefined) mustBeInFiles(parts);
     const places = early ? await import('./early-weights.ts') : undefined; // pages do without
-    const drawn = await places?.drawFor(backend, gguf, layout, options, free);
+    const drawn = places?.drawEarly(gguf, layout, options, { threads, free });
     const growing = drawn && backend.growing(drawn.bytes);
     if (growing && threads < platform.defaultThreads()) claiming = places!.claimPages(growing.memory, drawn.bytes);
-    const { turbo, facts } = await backend.compiled();
+    const { turbo } = await backend.compiled();
     if (growing) {
       executor = await growing.start();
-      reading = readByThreads(executor, facts, parts, drawn.resident, [drawn.packing], options);
+      reading = readByThreads(executor, parts, drawn.resident, [drawn.packing], options);
       read = reading?.done;
       await yieldToEventLoop(); // threads are told before this one plans
     }
-    const model = planToFit(gguf, layout, options, { facts, threads, free }, drawn?.drawn);
+    const model = planToFit(gguf, layout, options, { isa: isaOf(build), threads, free }, drawn?.drawn);
     if (growing && !places!.isOf(drawn, model)) {
       await close();
       return undefined;
     }
     if (growing) reach(growing.memory, model.memories[0]);
     executor ??= await backend.start(model.memories, [...model.encoder, ...model.passes].some(({ streams }) => streams) ? READERS : 0);
-    const fingerprint = readWeights(executor, facts, parts, model, options, reading);
+    const fingerprint = readWeights(executor, parts, model, options, reading);
     fingerprint.catch(() => {}); // awaited below
     read = fingerprint;
     // What this thread has to do takes about as long as the other threads read: they are told to first.
@@ -240,7 +240,7 @@ async function load(
     }
     const firstTokens = options.meanwhile();
     if (growing && turbo && firstTokens) await places!.rehearse(executor, model, firstTokens, fingerprint, claiming, options.signal);
-    return { layout, model, executor, fingerprint: await fingerprint, build, turbo, facts, threads };
+    return { layout, model, executor, fingerprint: await fingerprint, build, turbo, threads };
   } catch (error) {
     await close();
     throw error;

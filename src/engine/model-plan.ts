@@ -7,7 +7,7 @@ import { alignUp, type GGUF, type TensorInfo } from '../gguf/types.ts';
 import type { InputSumTensors } from '../graph/input-sums.ts';
 import { SYNC_SIZE } from '../graph/layout.ts';
 import { lower } from '../graph/lower.ts';
-import { packedBytes, pieceRows, repackRecord, type PackingFacts } from '../graph/packing.ts';
+import { packedBytes, pieceRows, repackRecord } from '../graph/packing.ts';
 import { createGraphPlan, placePlan, workBytes, type PlacedPlan, type GraphPlan } from '../graph/plan.ts';
 import { leaf, nbytes, type Tensor } from '../graph/tensor.ts';
 import { view } from '../graph/views.ts';
@@ -16,7 +16,7 @@ import type { MemoryParts } from './memory-use.ts';
 import { streamedLayers, WINDOWS } from './windows.ts';
 import { neuronsOf, type NeuronRows } from './neurons.ts';
 import { rowSize, TYPE } from '../type-traits.ts';
-import type { Kernels } from '../wasm/abi.ts';
+import type { Isa } from '../packed-format.ts';
 import { ALIGN, createAllocator, type Allocator } from '../wasm/allocator.ts';
 import { ARENA_BASE, MEMORY_SPACE } from '../wasm/memory.ts';
 
@@ -103,21 +103,15 @@ export interface TokenRows {
   readonly tensors: readonly Tensor[];
 }
 
-const bytesOfLeaf = (l: Tensor, facts: PackingFacts): number => (l.layout === 'packed' ? packedBytes(l, facts) : nbytes(l));
+const bytesOf = (l: Tensor): number => (l.layout === 'packed' ? packedBytes(l) : nbytes(l));
 
 /** The first things in a memory: weights in the order of their files, and what `readers` threads need that read and pack them. */
-export function placeWeights(
-  memory: Allocator,
-  resident: readonly Weight[],
-  all: readonly Weight[],
-  facts: PackingFacts,
-  readers: number,
-): PackedByThreads {
-  for (const [, t] of inFileOrder(resident)) t.data = memory.take(bytesOfLeaf(t, facts));
+export function placeWeights(memory: Allocator, resident: readonly Weight[], all: readonly Weight[], readers: number): PackedByThreads {
+  for (const [, t] of inFileOrder(resident)) t.data = memory.take(bytesOf(t));
   const matrices = all.filter(([, t]) => t.layout === 'packed');
   const broken = leaf('broken matrices', TYPE.i32, [matrices.length, 1, 1, 1]);
   broken.data = memory.take(nbytes(broken));
-  const scratchSize = alignUp(Math.max(0, ...matrices.map(([{ type }, m]) => pieceRows(m, facts) * rowSize(type, m.ne[0]))), ALIGN);
+  const scratchSize = alignUp(Math.max(0, ...matrices.map(([{ type }, m]) => pieceRows(m) * rowSize(type, m.ne[0]))), ALIGN);
   return { matrices, broken, scratchSize, scratchAt: memory.take(scratchSize * readers) };
 }
 
@@ -129,16 +123,15 @@ export function planModel(
   gguf: GGUF,
   architecture: Architecture,
   hparams: HParams,
-  facts: Kernels,
+  isa: Isa,
   options: ModelPlanOptions,
   drawn?: DrawnModel,
 ): ModelPlan {
   const { contextLength, threads } = options;
-  const bytesOf = (l: Tensor): number => bytesOfLeaf(l, facts);
-  const whole = drawn ?? drawModel(gguf, architecture, hparams, facts, options);
+  const whole = drawn ?? drawModel(gguf, architecture, hparams, options);
   // Where not all weights may stay, tables are the first to go: a row of them a token is read, not all of it.
   const fewer = options.rowsFromFile || sum([...whole.weights.values()].map(bytesOf)) > options.weightsMemory;
-  const graph = fewer && whole.tablesOfRows.size > 0 ? drawModel(gguf, architecture, hparams, facts, options, whole.tablesOfRows) : whole;
+  const graph = fewer && whole.tablesOfRows.size > 0 ? drawModel(gguf, architecture, hparams, options, whole.tablesOfRows) : whole;
   const { slotCells, batchSize, maxOutputs, inputs, tables, states, caches, encoder, nodes, result, tokenRows } = graph;
   const weights = new Map([...graph.weights].filter(([info]) => !tokenRows.has(info)));
   // What is small, or the same for all layers, may be in several memories. Everything else has one place, caches among it.
@@ -179,7 +172,7 @@ export function planModel(
   const loaded = [...weights].flatMap(([info, l]) => tensorsOf(l).map((tensor) => [info, tensor] as const));
 
   const plans = links.passes.map(({ nodes, crossings }) =>
-    createGraphPlan(lower(nodes, facts, options.actBits), [links.computed(result), ...crossings.map(({ from }) => from)]),
+    createGraphPlan(lower(nodes, { isa, actBits: options.actBits }), [links.computed(result), ...crossings.map(({ from }) => from)]),
   );
   const memories = links.memories.map((leaves, link) => {
     const memory = createAllocator(link * MEMORY_SPACE + ARENA_BASE);
@@ -187,9 +180,9 @@ export function planModel(
     const inLink = plans.filter((_, i) => links.passes[i].link === link);
     const all = loaded.filter(([, t]) => leaves.has(t));
     const resident = all.filter(([, t]) => !streams(t) && !byRows(t));
-    const byThreads = placeWeights(memory, resident, all, facts, Math.max(threads, streamed.size > 0 ? options.readers : 0));
+    const byThreads = placeWeights(memory, resident, all, Math.max(threads, streamed.size > 0 ? options.readers : 0));
     const packing = createGraphPlan(
-      byThreads.matrices.map(([{ type }, m], i) => repackRecord(m, facts, view(byThreads.broken, [1], { offset: 4 * i }), type)),
+      byThreads.matrices.map(([{ type }, m], i) => repackRecord(m, view(byThreads.broken, [1], { offset: 4 * i }), type)),
     );
     const crossed = new Set(links.passes.flatMap(({ crossings }) => crossings.map(({ to }) => to)));
     const own = new Set([...leaves, ...inLink.flatMap(({ constants }) => constants)]);

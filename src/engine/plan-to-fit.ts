@@ -7,7 +7,7 @@ import { getArchitecture } from '../gguf/metadata.ts';
 import type { GGUF } from '../gguf/types.ts';
 import { KV_SPLIT } from '../graph/layout.ts';
 import type { ResolvedLoadOptions } from '../load-options.ts';
-import type { Kernels } from '../wasm/abi.ts';
+import type { Isa } from '../packed-format.ts';
 import { MEMORY_LIMIT } from '../wasm/memory.ts';
 import type { Loras } from './lora.ts';
 import { layerTooLarge, memorySum, notEnough } from './memory-use.ts';
@@ -55,9 +55,9 @@ export interface ModelLayout {
   readonly cells: { readonly working: number; readonly checkpoints: number; readonly step: number };
 }
 
-/** What it is to be planned for: the kernels' sizes, threads that compute, bytes of memory that are free. */
+/** What it is to be planned for: the kernels' instructions, threads that compute, bytes of memory that are free. */
 export interface Machine {
-  readonly facts: Kernels;
+  readonly isa: Isa;
   readonly threads: number;
   readonly free: number;
 }
@@ -130,7 +130,7 @@ export function planToFit(
   gguf: GGUF,
   layout: ModelLayout,
   options: LayoutOptions,
-  { facts, threads, free }: Machine,
+  { isa, threads, free }: Machine,
   drawn?: DrawnModel,
 ): ModelPlan {
   const { architecture, hparams } = layout;
@@ -139,7 +139,7 @@ export function planToFit(
     const graph = first;
     first = undefined;
     const wanted = planOptions(layout, options, { threads, contextLength, rowsFromFile, fastWeights, links });
-    return planModel(gguf, architecture, hparams, facts, wanted, graph);
+    return planModel(gguf, architecture, hparams, isa, wanted, graph);
   };
   const planFor = (contextLength: number, rowsFromFile: boolean, fast = options.iqWeights === 'fast'): ModelPlan =>
     inMemories((links) => planWith(contextLength, rowsFromFile, fast, links), options.links);

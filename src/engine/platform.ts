@@ -1,6 +1,5 @@
 /** The interface between src/ and the runtime it runs in. */
 import type { WasmModule } from '../globals.ts';
-import type { PackingFacts } from '../graph/packing.ts';
 import type { Bytes, SourceLike } from '../io/source.ts';
 import type { Executor } from '../threads/executor.ts';
 import type { Compute } from '../threads/serve.ts';
@@ -41,8 +40,6 @@ export interface Platform {
    * start (55 ms in place of 27): so not before `workers` have started. (Kernels that were compiled before must not run afterwards: Node 24 ended the process.)
    */
   module(build: Build, turbo?: Turbo, workers?: Promise<unknown>): Promise<WasmModule>;
-  /** Where module() has to wait for workers: what is to be known of the kernels until then. */
-  earlyPacking?(build: Build, turbo: Turbo | undefined): PackingFacts | undefined;
   /** Whether a module has turbo. */
   isTurbo?(module: WasmModule): boolean;
   defaultThreads(): number;

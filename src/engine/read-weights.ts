@@ -1,5 +1,6 @@
 /** Weights from a model's files to their places, packed: by the threads themselves where they can open the files, else by the host. */
 import { QuantletError } from '../errors.ts';
+import { ROW_BLOCK } from '../graph/layout.ts';
 import { pieceRows } from '../graph/packing.ts';
 import { nbytes, type Tensor } from '../graph/tensor.ts';
 import type { TensorInfo } from '../gguf/types.ts';
@@ -7,7 +8,6 @@ import type { Bytes } from '../io/source.ts';
 import type { ResolvedLoadOptions } from '../load-options.ts';
 import type { Executor } from '../threads/executor.ts';
 import { HEAD_BYTES, PIECE, PIECE_SIZE } from '../threads/loading.ts';
-import type { Kernels } from '../wasm/abi.ts';
 import { rowSize } from '../type-traits.ts';
 import { createFingerprint, type Fingerprint } from './fingerprint.ts';
 import type { Loras } from './lora.ts';
@@ -36,7 +36,6 @@ export interface Reading {
 /** Has the threads read weights and pack them, where they can open the files. */
 export function readByThreads(
   executor: Executor,
-  facts: Kernels,
   parts: readonly Bytes[],
   resident: readonly Weight[],
   packings: readonly PackedByThreads[],
@@ -47,7 +46,7 @@ export function readByThreads(
   const inOrder = inFileOrder(resident);
   const all = new Uint8Array(new SharedArrayBuffer(HEAD_BYTES * inOrder.length));
   const heads = new Map(inOrder.map(([info], i) => [info, all.subarray(i * HEAD_BYTES).subarray(0, info.byteLength)]));
-  const rows = piecesOf(inOrder, packings, facts, (info) => heads.get(info)!.byteOffset);
+  const rows = piecesOf(inOrder, packings, (info) => heads.get(info)!.byteOffset);
   // Pieces are taken in order, so that the first ones are done.
   let total = 0;
   const ends = rows.map((row) => (total += row[PIECE.bytes]));
@@ -68,7 +67,6 @@ export function readByThreads(
  */
 export async function readWeights(
   executor: Executor,
-  facts: Kernels,
   parts: readonly Bytes[],
   { weights, resident, tables, packings }: ModelPlan,
   options: ReadOptions,
@@ -80,7 +78,7 @@ export async function readWeights(
     [...options.loras.values()].flat().map(({ scale }) => scale),
   ];
   const fingerprint = createFingerprint().add(utf8.encode(JSON.stringify(settings)));
-  const reading = begun ?? readByThreads(executor, facts, parts, resident, packings, options);
+  const reading = begun ?? readByThreads(executor, parts, resident, packings, options);
   if (reading) {
     await reading.done;
     await headsOf(parts, weights, fingerprint, reading.heads);
@@ -89,7 +87,7 @@ export async function readWeights(
     // Where all weights are read the fingerprint is made on the way: over a net each read is a request.
     const all = new Set(resident.map(([info]) => info)).size === weights.length;
     if (!all) await headsOf(parts, weights, fingerprint);
-    await byHost(executor, facts, parts, inOrder, packings, options, all ? fingerprint : undefined);
+    await byHost(executor, parts, inOrder, packings, options, all ? fingerprint : undefined);
   }
   for (const packing of packings) await refuseBroken(executor, packing);
   return fingerprint.hex();
@@ -123,14 +121,13 @@ const packingOf = <P extends PackedByThreads>(packings: readonly P[]): ReadonlyM
 function piecesOf(
   inOrder: readonly Weight[],
   packings: readonly PackedByThreads[],
-  facts: Kernels,
   headOf: (info: TensorInfo) => number = () => -1,
 ): number[][] {
   const packing = packingOf(packings);
   return inOrder.flatMap(([info, tensor]) => {
     const packed = packing.get(tensor);
     const row = rowSize(info.type, tensor.ne[0]);
-    const most = packed ? pieceRows(tensor, facts) * row : PIECE_BYTES;
+    const most = packed ? pieceRows(tensor) * row : PIECE_BYTES;
     return Array.from({ length: Math.ceil(info.byteLength / most) }, (_, i) => {
       const from = i * most;
       const n = Math.min(most, info.byteLength - from);
@@ -158,20 +155,14 @@ export interface Filling {
 }
 
 /** By threads beside those that compute, where there are any, which pack at once; else the host reads and the threads pack between two steps. */
-export function fillingOf(
-  executor: Executor,
-  facts: Kernels,
-  parts: readonly Bytes[],
-  weights: readonly Weight[],
-  packings: readonly Packing[],
-): Filling {
+export function fillingOf(executor: Executor, parts: readonly Bytes[], weights: readonly Weight[], packings: readonly Packing[]): Filling {
   const files = parts.flatMap(({ file }) => file ?? []);
   const own = packings.filter(({ matrices }) => matrices.some(([, matrix]) => weights.some(([, tensor]) => tensor === matrix)));
   const check = async (): Promise<void> => {
     for (const packing of own) await refuseBroken(executor, packing);
   };
   if (executor.loadBeside && files.length === parts.length) {
-    const pieces = sharedPieces(piecesOf(weights, packings, facts));
+    const pieces = sharedPieces(piecesOf(weights, packings));
     return { read: () => executor.loadBeside!({ files, pieces }, () => {}), finish: check };
   }
   const packing = packingOf(packings);
@@ -181,7 +172,7 @@ export function fillingOf(
         const [{ part, offset, byteLength }] = weight;
         for (let at = 0; at < byteLength; at += READ_BYTES) {
           const end = Math.min(byteLength, at + READ_BYTES);
-          await toPlace(executor, facts, weight, at, await parts[part].read(offset + at, offset + end));
+          await toPlace(executor, weight, at, await parts[part].read(offset + at, offset + end));
         }
       }
     },
@@ -198,10 +189,10 @@ export function fillingOf(
 }
 
 /** Writes what a weight's file has from its byte `at` on. Where rows get larger by being packed, those of a row block go to where it begins (repackRecord). */
-async function toPlace(executor: Executor, facts: Kernels, [info, tensor]: Weight, at: number, chunk: Uint8Array): Promise<void> {
+async function toPlace(executor: Executor, [info, tensor]: Weight, at: number, chunk: Uint8Array): Promise<void> {
   if (info.type === tensor.type) return executor.write(tensor.data + at, chunk);
-  const block = facts.packed_rows() * rowSize(info.type, info.ne[0]);
-  const placeOf = (at: number): number => Math.floor(at / block) * facts.packed_rows() * tensor.nb[1] + (at % block);
+  const block = ROW_BLOCK * rowSize(info.type, info.ne[0]);
+  const placeOf = (at: number): number => Math.floor(at / block) * ROW_BLOCK * tensor.nb[1] + (at % block);
   const from = placeOf(at);
   const spread = new Uint8Array(placeOf(at + chunk.length - 1) + 1 - from);
   for (let i = 0; i < chunk.length;) {
@@ -215,7 +206,6 @@ async function toPlace(executor: Executor, facts: Kernels, [info, tensor]: Weigh
 /** A matrix is packed while the next one is read. */
 async function byHost(
   executor: Executor,
-  facts: Kernels,
   parts: readonly Bytes[],
   inOrder: readonly Weight[],
   packings: readonly Packing[],
@@ -237,7 +227,7 @@ async function byHost(
       const target = bytes.readInto && info.type === tensor.type ? executor.view(tensor.data + at, n) : undefined;
       const chunk = target ?? (await bytes.read(from, from + n, signal));
       if (target) await bytes.readInto!(target, from, signal);
-      else await toPlace(executor, facts, [info, tensor], at, chunk);
+      else await toPlace(executor, [info, tensor], at, chunk);
       if (fingerprint && info !== known) addHead(fingerprint, (known = info), chunk);
       loaded += n;
       onProgress?.({ phase: 'load', loaded, total });

@@ -11,10 +11,7 @@ import { refuseUnfit } from './unfit-machine.ts';
 import { changedWhileRead, checkedBytes, cutWhileRead, toBytes } from '../io/source.ts';
 import { defaultThreads, spawnThreads } from '../threads/node.ts';
 import { packageFile } from '../threads/package-files.ts';
-import type { PackingFacts } from '../graph/packing.ts';
-import { TYPE } from '../type-traits.ts';
-import type { Kernels } from '../wasm/abi.ts';
-import { BUILDS, detectFeatures, isRelaxed, isThreaded, kernelFacts, type Build, type Features } from '../wasm/load.ts';
+import { BUILDS, detectFeatures, isRelaxed, isThreaded, type Build, type Features } from '../wasm/load.ts';
 import { compileTurbo, compileTurboLazily, isTurbo } from '../turbo/compile.ts';
 import { turboVerdict, unavailable } from '../turbo/verdict.ts';
 import { outOfMemory } from '../wasm/memory.ts';
@@ -75,11 +72,7 @@ function once(key: string, make: () => Promise<WebAssembly.Module>): Promise<Web
 }
 
 /** A build's file. Read at once: it takes a tenth of a millisecond, and a promise for it comes back when this thread has nothing else to do. */
-function fileOf(build: Build): Uint8Array<ArrayBuffer> {
-  return readFileSync(wasmFile(build));
-}
-
-const bytesOf = (build: Build): Uint8Array<ArrayBuffer> => withSharedMemory(fileOf(build), isThreaded(build));
+const bytesOf = (build: Build): Uint8Array<ArrayBuffer> => withSharedMemory(readFileSync(wasmFile(build)), isThreaded(build));
 
 async function compile(build: Build): Promise<WebAssembly.Module> {
   const bytes = bytesOf(build);
@@ -119,29 +112,7 @@ async function compileWithTurbo(build: Build, workers: Promise<unknown> | undefi
   return platform.module(build);
 }
 
-/** Whether V8's flags are turbo's, or are about to be. */
-let turboBegun = false;
-
-/**
- * One memory's flags differ, so V8 takes it for another module than that which turbo compiles. Only for the first load: V8 keeps the code of a module, and
- * what was compiled before the flags changed must not run afterwards.
- */
-const earlyPacking = (build: Build, turbo: Turbo = false): PackingFacts | undefined =>
-  turbo && ownProcess && !turboBegun && unavailable() === ''
-    ? packingFacts(kernelFacts(new WebAssembly.Module(fileOf(build)), false))
-    : undefined;
-
-/** As kernels say now that may not be asked later. */
-function packingFacts(kernels: Kernels): PackingFacts {
-  const rows = kernels.packed_rows();
-  const ids = Object.values(TYPE).map(({ id }) => id);
-  const packable = new Map(ids.map((id) => [id, kernels.is_packable(id)]));
-  const acts = new Map(ids.map((id) => [id, kernels.packed_act_type(id)]));
-  return { packed_rows: () => rows, is_packable: (id) => packable.get(id)!, packed_act_type: (id) => acts.get(id)! };
-}
-
 async function turboModule(build: Build, wanted: Turbo, workers: Promise<unknown> | undefined): Promise<WebAssembly.Module> {
-  turboBegun = true;
   const module = await once(`${build} with turbo`, () => compileWithTurbo(build, workers));
   // The command line has lines of its own.
   if (wanted === true && !isTurbo(module) && !ownProcess)
@@ -217,7 +188,6 @@ export const platform: Platform = {
   features: featuresOnce,
   forcedBuild: () => process.env.QUANTLET_BUILD,
   module: (build, turbo = false, workers) => (turbo ? turboModule(build, turbo, workers) : once(build, () => compile(build))),
-  earlyPacking,
   isTurbo,
   defaultThreads,
   spawnThreads,

@@ -26,6 +26,10 @@ export const ACT_64_BLOCK = 64;
 export const ACT_4 = 32;
 export const ACT_BLOCK = 32;
 export const ACT_K_BLOCK = 256;
+/** How the columns of a type of activations lie (packed-format.ts ActLayout): what is added to its id. */
+export const ACT_LAYOUTS = { plain: 0, few: 2, signs: 4, pairs: 6, signs_i8: 20 } as const;
+/** Columns that gemm_16xn takes at most (assembly/matmul/act.ts MOST_16XN). */
+export const MOST_FEW = 16;
 /** Columns of activations in a column block, where there are so many (assembly/matmul/act.ts COLS). */
 export const ACT_COLUMNS = 4;
 
@@ -47,28 +51,6 @@ export const PLAIN_ROWS: readonly string[] = ['q4_0', 'q8_0'];
 /** Scratch bytes of MUL_MAT_SPARSE's list of 256 elements and the addresses of their rows, and of AXPY: 16 elements, the addresses of their rows and factors, 512 f32 of four rows, a list of 512. */
 export const SPARSE_LIST_BYTES = 4 * (256 + 4) + 4 * (256 + 8);
 export const AXPY_SCRATCH = 3 * 4 * 16 + 4 * 512 * 4 + 4 * (512 + 4);
-
-/** The loops of packed products (assembly/matmul/loops.ts), as explain() names them. */
-export const LOOPS = [
-  'gemv_16x1',
-  'gemv_16x1_s16',
-  'gemv_16x1_q2_K',
-  'gemv_16x1_q6_K',
-  'gemv_16x1_signs',
-  'gemm_16xn',
-  'gemm_8x4',
-  'gemm_8x4_i16',
-  'gemm_8x4_nibbles',
-  'gemv_f32_16x1',
-  'gemm_f32_8x4',
-  'gemv_16x1_bits',
-  'gemm_8x4_bits',
-  'gemv_16x1_grid',
-  'gemv_16x1_trits',
-  'gemv_16x1_nvfp4',
-  'gemv_16x1_levels',
-  'gemm_8x4_grid',
-] as const;
 
 /** Operations of BINARY (assembly/ops/binary.ts): its p0. */
 export const BINARY = { add: 0, sub: 1, mul: 2, div: 3, repeat: 4 } as const;
@@ -151,3 +133,7 @@ export const ATTENTION_STATE = 4;
 export const KV_STORE_SCRATCH = 192 + 1280;
 /** Tokens that the delta rule prepares at once in a thread's scratch (assembly/ops/recurrent.ts CHUNK). */
 export const RECURRENT_CHUNK = 8;
+/** Rows of attention that share a split of K and V, of a tile of them, and those that are widened at a time (assembly/ops/attention_walk.ts, kv_widen.ts). */
+export const ATTENTION_ROWS = { item: 48, tile: 6, widen: 4 } as const;
+/** Scratch bytes for 32 dimensions of values of a block type: weights and factors of two rows (assembly/ops/attention_blocks.ts BLOCK). */
+export const ATTENTION_BLOCK_VALUES = 2 * 2 * KV_SPLIT + 16;

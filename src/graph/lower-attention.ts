@@ -2,8 +2,19 @@
 import { alignUp } from '../gguf/types.ts';
 import { TYPE, type TypeTraits } from '../type-traits.ts';
 import { FLASH_TYPES, paddedHeadDim, type KvType } from './attention-ops.ts';
-import { ATTENTION_PARAMS, KV_SPLIT, ATTENTION_SPLIT_TOKENS, ATTENTION_STATE, K_CELLS, KV_STORE_SCRATCH } from './layout.ts';
-import { temporary, type KernelFacts, type OpRecord } from './record.ts';
+import {
+  ATTENTION_PARAMS,
+  ATTENTION_ROWS,
+  KV_SPLIT,
+  ATTENTION_SPLIT_TOKENS,
+  ATTENTION_STATE,
+  ATTENTION_BLOCK_VALUES,
+  K_CELLS,
+  KV_STORE_SCRATCH,
+} from './layout.ts';
+import type { Target } from './packed-products.ts';
+import { temporary, type OpRecord } from './record.ts';
+import { SIZES } from '../wasm/sizes.ts';
 import { node, type Ne, type Tensor } from './tensor.ts';
 import { permute, view } from './views.ts';
 
@@ -20,12 +31,29 @@ interface Sources {
   readonly sinks: Tensor | undefined;
 }
 
+/**
+ * Scratch bytes of a thread, for padded head dims of K and V, as assembly/ops/attention_walk.ts lays them out: f32 queries, scores, states of a split and
+ * merged ones, K and V of a split; or what attention_blocks.ts needs for these where the cache has a block type.
+ */
+export function attentionScratch(hdK: number, hdV: number, { isa }: Target): number {
+  const { item, tile, widen } = ATTENTION_ROWS;
+  const f32 = 4;
+  const state = hdV + ATTENTION_STATE;
+  const queries = item * hdK * f32;
+  const scores = item * KV_SPLIT * f32;
+  const states = Math.max(tile * state, widen * Math.max(hdK, hdV)) * f32;
+  const merged = item * state * f32;
+  const k = Math.max(KV_SPLIT * hdK * f32, SIZES[isa].packedScratch);
+  const v = Math.max(KV_SPLIT * hdV * f32, (hdV / 32) * ATTENTION_BLOCK_VALUES + KV_SPLIT * f32 + 16);
+  return queries + scores + states + merged + k + v;
+}
+
 /** q [head_dim, n_head, n_tokens] over K and V in cache order, to dst [hd_out * n_head, n_tokens]. */
 export function attentionRecords(
   { q, k, v, first, visible, bias, slopes, sinks }: Sources,
   p: Readonly<{ [name: string]: number }>,
   dst: Tensor,
-  facts: KernelFacts,
+  target: Target,
 ): OpRecord[] {
   const splits = Math.ceil(k.ne[1] / KV_SPLIT);
   const tokens = Math.min(ATTENTION_SPLIT_TOKENS, q.ne[2]);
@@ -50,7 +78,7 @@ export function attentionRecords(
   };
   const params = ATTENTION_PARAMS.map((name) => values[name]);
   const src = [q, k, v, first, visible, states, bias, slopes, sinks];
-  const scratch = facts.attention_scratch(k.ne[0], v.ne[0]);
+  const scratch = attentionScratch(k.ne[0], v.ne[0], target);
   const kept = (t: Tensor, rotated: unknown): string => `${rotated ? 'rotated ' : ''}${t.type.name}`;
   const how = `${kept(k, p.rot_k)} keys, ${kept(v, p.rot_v)} values, KV splits of ${KV_SPLIT}${p.unified ? `, unified maximum ${p.phi}` : ''}`;
   return [
@@ -66,7 +94,7 @@ const batchOf = (t: Tensor, i: number): Tensor =>
 /** ggml_flash_attn_ext. @param rowsOf the tensor with contiguous rows of a type, converted where it is not so */
 export function flashAttnRecords(
   t: Tensor,
-  facts: KernelFacts,
+  target: Target,
   rowsOf: (x: Tensor, type: TypeTraits) => Tensor,
   push: (record: OpRecord) => void,
 ): void {
@@ -103,6 +131,6 @@ export function flashAttnRecords(
       slopes,
       sinks: sinks && f32(sinks),
     };
-    attentionRecords(sources, t.params, dst, facts).forEach(push);
+    attentionRecords(sources, t.params, dst, target).forEach(push);
   }
 }

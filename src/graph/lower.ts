@@ -5,30 +5,17 @@
 import { QuantletError } from '../errors.ts';
 import { alignUp } from '../gguf/types.ts';
 import { TYPE, rowSize, type TypeTraits } from '../type-traits.ts';
-import {
-  ACT_4,
-  ACT_BLOCK,
-  ACT_COLUMNS,
-  ACT_64,
-  ACT_64_BLOCK,
-  ACT_K,
-  ACT_K_BLOCK,
-  BINARY,
-  COPY,
-  COPY_CHUNK,
-  COPY_SCRATCH,
-  KV_STORE_SCRATCH,
-  LOOPS,
-  TYPE_ACT,
-} from './layout.ts';
+import { SIZES } from '../wasm/sizes.ts';
+import { ACT_COLUMNS, BINARY, COPY, COPY_CHUNK, COPY_SCRATCH, KV_STORE_SCRATCH, TYPE_ACT } from './layout.ts';
 import { mostGroups } from './groups.ts';
 import { KERNELS, type OpCode } from './kernels.ts';
 import { attentionRecords, flashAttnRecords } from './lower-attention.ts';
 import { recurrentRecord } from './lower-recurrent.ts';
 import { pushSparse } from './lower-sparse.ts';
-import { chooseMulMat, type PackedFacts } from './mul-mat-ways.ts';
+import { chooseMulMat } from './mul-mat-ways.ts';
+import { actType, type Target } from './packed-products.ts';
 import { baseOf, fits, mustFit } from './strides.ts';
-import { temporary, type KernelFacts, type OpRecord } from './record.ts';
+import { temporary, type OpRecord } from './record.ts';
 import { hasContiguousRows, isContiguous, nbytes, nelements, node, sameShape, shape, type Ne, type Tensor } from './tensor.ts';
 import { view } from './views.ts';
 
@@ -57,29 +44,10 @@ function bytesOfWeights(nodes: readonly Tensor[]): number {
   return [...weights].reduce((sum, w) => sum + nbytes(w!), 0);
 }
 
-/**
- * @param nodes each after its sources, as expand() orders them
- * @param actBits what packed products of block types round activations to
- */
-export function lower(nodes: readonly Tensor[], facts: KernelFacts, actBits: 4 | 8 = 8): OpRecord[] {
-  const acts = new Map<number, TypeTraits>();
-  const actType = (weights: TypeTraits): TypeTraits => {
-    const ofWeights = facts.packed_act_type(weights.id);
-    if (ofWeights === TYPE.f32.id) return TYPE.f32;
-    const id = actBits === 4 ? ofWeights | ACT_4 : ofWeights;
-    const blckSize = id & ACT_K ? ACT_K_BLOCK : id & ACT_64 ? ACT_64_BLOCK : ACT_BLOCK;
-    const type = acts.get(id) ?? {
-      id,
-      name: `${actBits === 4 ? '4-bit ' : ''}activations${blckSize === ACT_BLOCK ? '' : blckSize === ACT_64_BLOCK ? ' in blocks of 64' : ' in super-blocks'}`,
-      blckSize,
-      typeSize: facts.act_row_size(id, blckSize),
-    };
-    acts.set(id, type);
-    return type;
-  };
-  const packedFacts: PackedFacts = { act: actType, loop: (weights, c, n) => LOOPS[facts.packed_loop(weights.id, c, n)] };
+/** @param nodes each after its sources, as expand() orders them */
+export function lower(nodes: readonly Tensor[], target: Target): OpRecord[] {
+  const { packedScratch, quantizeWork: work } = SIZES[target.isa];
   const records: OpRecord[] = [];
-  const work = facts.quantize_work_size();
   /**
    * What has been made of a tensor so far, each once however many ops read it: conversions to a type, and of `groups`; groups for so many matrices; what
    * else has a name.
@@ -209,7 +177,7 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts, actBits: 4 |
     const p = t.params;
     switch (t.op) {
       case 'get_rows':
-        push({ code: 'GET_ROWS', dst: t, src: [a, b], params: [], scratch: a.layout === 'packed' ? facts.mul_mat_packed_scratch() : 0 });
+        push({ code: 'GET_ROWS', dst: t, src: [a, b], params: [], scratch: a.layout === 'packed' ? packedScratch : 0 });
         break;
       case 'set_rows':
         push({ code: 'SET_ROWS', dst: t, src: [f32(a), b], params: [], scratch: work });
@@ -224,19 +192,19 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts, actBits: 4 |
         break;
       }
       case 'mul_mat': {
-        const way = chooseMulMat(a, b, p.f32 === 1, packedFacts);
+        const way = chooseMulMat(a, b, p.f32 === 1, target);
         push({
           code: way.code,
           dst: t,
           src: [rowsOf(a, way.src0), rowsOf(b, way.src1)],
           params: [0, fetched(a)],
           how: way.how,
-          scratch: way.code === 'MUL_MAT_PACKED' ? facts.mul_mat_packed_scratch() : 0,
+          scratch: way.code === 'MUL_MAT_PACKED' ? packedScratch : 0,
         });
         break;
       }
       case 'mul_mat_id': {
-        const way = chooseMulMat(a, b, false, packedFacts, c);
+        const way = chooseMulMat(a, b, false, target, c);
         const packed = way.code === 'MUL_MAT_PACKED';
         const x = packed ? inGroups(b, way.src1, c, a.ne[2]) : rowsOf(b, way.src1);
         push({
@@ -245,19 +213,19 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts, actBits: 4 |
           src: [rowsOf(a, way.src0), x, groupsOf(c, a.ne[2])],
           params: [b.ne[1], fetched(a)],
           how: way.how,
-          scratch: packed ? facts.mul_mat_packed_scratch() : 0,
+          scratch: packed ? packedScratch : 0,
         });
         break;
       }
       case 'mul_mat_sparse':
       case 'axpy':
-        pushSparse(t, { actType, apart, rowsOf, once, push, fetched, scratch: facts.mul_mat_packed_scratch() });
+        pushSparse(t, { actType: (weights) => actType(weights, target), apart, rowsOf, once, push, fetched, scratch: packedScratch });
         break;
       case 'group_list':
         push({ code: 'GROUP_LIST', dst: t, src: [a], params: [p.kind, p.groups, p.limit, p.unit] });
         break;
       case 'mul_mat_parts': {
-        const way = chooseMulMat(a, b, false, packedFacts);
+        const way = chooseMulMat(a, b, false, target);
         push({ code: 'MUL_MAT_PARTS', dst: t, src: [rowsOf(a, way.src0), rowsOf(b, way.src1), c], params: [], how: way.how });
         break;
       }
@@ -328,11 +296,11 @@ export function lower(nodes: readonly Tensor[], facts: KernelFacts, actBits: 4 |
         break;
       case 'attention': {
         const [q, k, v, first, visible, bias, slopes, sinks] = t.src as readonly Tensor[];
-        attentionRecords({ q: rowsOf(q, TYPE.f32), k, v, first, visible, bias, slopes, sinks }, p, t, facts).forEach(push);
+        attentionRecords({ q: rowsOf(q, TYPE.f32), k, v, first, visible, bias, slopes, sinks }, p, t, target).forEach(push);
         break;
       }
       case 'flash_attn_ext':
-        flashAttnRecords(t, facts, rowsOf, push);
+        flashAttnRecords(t, target, rowsOf, push);
         break;
       default:
         byRow(t);

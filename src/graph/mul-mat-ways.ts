@@ -2,6 +2,7 @@
 import { TYPE, type TypeTraits } from '../type-traits.ts';
 import { describeGroups } from './groups.ts';
 import { GROUP_COLUMNS } from './layout.ts';
+import { actType, loopOf, type Target } from './packed-products.ts';
 import type { Explained } from './record.ts';
 import { hasContiguousRows, isContiguous, nelements, type Tensor } from './tensor.ts';
 import { vecDotType } from './vec-dot-type.ts';
@@ -11,21 +12,15 @@ export interface MulMatWay {
   /** Types the two sides must have, with contiguous rows. */
   readonly src0: TypeTraits;
   readonly src1: TypeTraits;
-  /** For explain(): asks the kernels about every number of columns, which takes longer than planning a model. */
+  /** For explain(): looks at every number of columns, which takes longer than planning a model. */
   readonly how: (of: Explained) => string;
-}
-
-/** What the kernels say about packed products by weights of a type: the type of activations they take, and the loop that computes column c of ncols. */
-export interface PackedFacts {
-  act(weights: TypeTraits): TypeTraits;
-  loop(weights: TypeTraits, c: number, ncols: number): string;
 }
 
 interface Row {
   readonly name: string;
   readonly code: MulMatWay['code'];
   readonly fits: (a: Tensor, b: Tensor, f32: boolean) => boolean;
-  readonly types: (a: Tensor, b: Tensor, facts: PackedFacts) => readonly [TypeTraits, TypeTraits];
+  readonly types: (a: Tensor, b: Tensor, target: Target) => readonly [TypeTraits, TypeTraits];
 }
 
 const quantised = (t: Tensor): boolean => t.type.blckSize > 1;
@@ -33,7 +28,7 @@ const quantised = (t: Tensor): boolean => t.type.blckSize > 1;
 const packed = (t: Tensor): boolean => t.layout === 'packed';
 
 /** Packed floats meet f32 activations, packed blocks 8-bit ones. */
-const packedTypes = (a: Tensor, _b: Tensor, facts: PackedFacts): readonly [TypeTraits, TypeTraits] => [a.type, facts.act(a.type)];
+const packedTypes = (a: Tensor, _b: Tensor, target: Target): readonly [TypeTraits, TypeTraits] => [a.type, actType(a.type, target)];
 
 const WAYS: readonly Row[] = [
   { name: 'packed', code: 'MUL_MAT_PACKED', fits: packed, types: packedTypes },
@@ -54,10 +49,10 @@ const WAYS: readonly Row[] = [
 ];
 
 /** The loops that compute n columns: "gemm_8x4 for 4 columns, gemv_16x1 for 2", or one name alone. */
-function loopsOf(weights: TypeTraits, n: number, facts: PackedFacts): string {
+function loopsOf(weights: TypeTraits, n: number, target: Target): string {
   const runs: { loop: string; columns: number }[] = [];
   for (let c = 0; c < n; c++) {
-    const loop = facts.loop(weights, c, n);
+    const loop = loopOf(weights, target.isa, c, n);
     const last = runs[runs.length - 1];
     if (last?.loop === loop) last.columns++;
     else runs.push({ loop, columns: 1 });
@@ -66,37 +61,37 @@ function loopsOf(weights: TypeTraits, n: number, facts: PackedFacts): string {
 }
 
 /** The loops for 1 to n columns, by the number of columns; those that compute left-over columns follow in brackets. */
-function loopsUpTo(weights: TypeTraits, n: number, facts: PackedFacts): string {
+function loopsUpTo(weights: TypeTraits, n: number, target: Target): string {
   const ranges: { loop: string; to: number }[] = [];
   const rest = new Set<string>();
   for (let m = 1; m <= n; m++) {
-    const loop = facts.loop(weights, 0, m);
+    const loop = loopOf(weights, target.isa, 0, m);
     const last = ranges[ranges.length - 1];
     if (last?.loop === loop) last.to = m;
     else ranges.push({ loop, to: m });
-    if (facts.loop(weights, m - 1, m) !== loop) rest.add(facts.loop(weights, m - 1, m));
+    if (loopOf(weights, target.isa, m - 1, m) !== loop) rest.add(loopOf(weights, target.isa, m - 1, m));
   }
   return `${ranges.map((r) => `${r.loop} up to ${r.to} column${r.to === 1 ? '' : 's'}`).join(', ')}${rest.size > 0 ? ` (left over: ${[...rest].join(', ')})` : ''}`;
 }
 
 /** `f32`: weights are dequantised and activations stay f32. `ids`: those of mul_mat_id, which say what each column multiplies. */
-export function chooseMulMat(a: Tensor, b: Tensor, f32: boolean, facts: PackedFacts, ids?: Tensor): MulMatWay {
+export function chooseMulMat(a: Tensor, b: Tensor, f32: boolean, target: Target, ids?: Tensor): MulMatWay {
   const row = WAYS.find((w) => w.fits(a, b, f32))!;
-  const [src0, src1] = row.types(a, b, facts);
+  const [src0, src1] = row.types(a, b, target);
   return {
     code: row.code,
     src0,
     src1,
-    how: (of) => `${a.type.name} x ${src1.name}: ${row.name}, ${notesOn(a, b, src1, facts, of, ids)}`,
+    how: (of) => `${a.type.name} x ${src1.name}: ${row.name}, ${notesOn(a, b, src1, target, of, ids)}`,
   };
 }
 
-function notesOn(a: Tensor, b: Tensor, src1: TypeTraits, facts: PackedFacts, of: Explained, ids: Tensor | undefined): string {
+function notesOn(a: Tensor, b: Tensor, src1: TypeTraits, target: Target, of: Explained, ids: Tensor | undefined): string {
   const columns = ids ? nelements(ids) : b.ne[1] * b.ne[2] * b.ne[3];
   const loops = b.batch || ids ? loopsUpTo : loopsOf;
   const repeats = !ids && (a.ne[2] !== b.ne[2] || a.ne[3] !== b.ne[3]);
   const notes = [
-    ...(packed(a) ? [loops(a.type, ids ? Math.min(columns, GROUP_COLUMNS) : b.ne[1], facts)] : []),
+    ...(packed(a) ? [loops(a.type, ids ? Math.min(columns, GROUP_COLUMNS) : b.ne[1], target)] : []),
     b.batch ? `up to ${columns} columns` : columns === 1 ? 'one column' : `${columns} columns`,
     ...(ids ? [describeGroups(ids, a.ne[2], a.ne[1], packed(a), of)] : []),
     ...(repeats ? [`src0 repeated ${b.ne[2] / a.ne[2]} x ${b.ne[3] / a.ne[3]}`] : []),

@@ -1,33 +1,28 @@
 /** Which matrices are packed for the packed GEMM and GEMV (assembly/matmul/), who can read them then, and the record that packs one. */
 import { alignUp } from '../gguf/types.ts';
-import { isMx, rowSize, TYPE, type TypeTraits } from '../type-traits.ts';
-import type { Kernels } from '../wasm/abi.ts';
-import { ACT_BLOCK } from './layout.ts';
+import { isMx, rowSize, type TypeTraits } from '../type-traits.ts';
+import { ACT_BLOCK, ROW_BLOCK } from './layout.ts';
 import type { OpRecord } from './record.ts';
 import { contiguousNb, type Tensor } from './tensor.ts';
-
-export type PackingFacts = Pick<Kernels, 'is_packable' | 'packed_act_type' | 'packed_rows'>;
 
 /**
  * Whether there are packed kernels for a tensor's type and shape: rows that are whole blocks of 32, or floats, of one matrix, or of several that are whole
  * groups of rows each. These are packed as one, and mul_mat_id reads them.
  */
-export function canPack({ type, ne }: Tensor, facts: PackingFacts): boolean {
-  if (ne[3] !== 1 || (ne[2] !== 1 && ne[1] % facts.packed_rows() !== 0)) return false;
-  return (facts.is_packable(type.id) !== 0 && ne[0] % ACT_BLOCK === 0) || facts.packed_act_type(type.id) === TYPE.f32.id;
+export function canPack({ type, ne }: Tensor): boolean {
+  if (!type.kernels?.packed || ne[3] !== 1 || (ne[2] !== 1 && ne[1] % ROW_BLOCK !== 0)) return false;
+  return ne[0] % ACT_BLOCK === 0 || !type.kernels.packed.act;
 }
 
 /** What packed matrices take: the last group of rows is filled up with zeros. */
-export const packedBytes = ({ ne, nb }: Tensor, facts: PackingFacts): number => alignUp(ne[1] * ne[2], facts.packed_rows()) * nb[1];
+export const packedBytes = ({ ne, nb }: Tensor): number => alignUp(ne[1] * ne[2], ROW_BLOCK) * nb[1];
 
 /** Bytes that a thread reads of a file at a time: few enough that they are in L2 when it packs them. */
 const PIECE_BYTES = 256 << 10;
 
 /** Rows of a matrix that are read and packed at a time, whole row blocks. */
-export function pieceRows({ ne, nb }: Tensor, facts: PackingFacts): number {
-  const block = facts.packed_rows();
-  return Math.min(alignUp(ne[1] * ne[2], block), block * Math.max(1, Math.floor(PIECE_BYTES / (block * nb[1]))));
-}
+export const pieceRows = ({ ne, nb }: Tensor): number =>
+  Math.min(alignUp(ne[1] * ne[2], ROW_BLOCK), ROW_BLOCK * Math.max(1, Math.floor(PIECE_BYTES / (ROW_BLOCK * nb[1]))));
 
 /** Whether a node can read its source i where that is packed: not where its activations are to keep their f32, or their MX blocks. */
 export const readsPacked = ({ op, src, params }: Tensor, i: number): boolean =>
@@ -46,23 +41,23 @@ export const isDense = (op: Tensor['op'], i: number): boolean => i === 4 && (op 
  * Packs `dst` in place, whose plain rows are of type `from`; where that is another one, those of a row block lie where its place begins. `broken`: i32 [1],
  * becomes 1 where a scale in it is Inf or NaN.
  */
-export const repackRecord = (dst: Tensor, facts: PackingFacts, broken?: Tensor, from: TypeTraits = dst.type): OpRecord => ({
+export const repackRecord = (dst: Tensor, broken?: Tensor, from: TypeTraits = dst.type): OpRecord => ({
   code: 'REPACK',
   dst,
   src: [broken],
   params: [from.id, rowSize(from, dst.ne[0])],
   ...(broken && { writtenSrc: [broken] }),
-  scratch: facts.packed_rows() * rowSize(from, dst.ne[0]),
+  scratch: ROW_BLOCK * rowSize(from, dst.ne[0]),
 });
 
 /**
  * Marks the weights of a graph that only products and look-ups of rows read as packed, and returns them.
  * @param fast whether those of types that can be packed as a faster one (type-traits.ts) become so: they then have that type
  */
-export function packWeights(nodes: readonly Tensor[], facts: PackingFacts, fast = false): Tensor[] {
+export function packWeights(nodes: readonly Tensor[], fast = false): Tensor[] {
   const products = nodes.filter((n) => (n.op === 'mul_mat' || n.op === 'mul_mat_id') && readsPacked(n, 0));
   const dense = nodes.flatMap((n) => n.src.filter((s, i) => s && isDense(n.op, i)));
-  const packed = new Set([...products.map((n) => n.src[0]!), ...(dense as Tensor[])].filter((w) => w.op === 'leaf' && canPack(w, facts)));
+  const packed = new Set([...products.map((n) => n.src[0]!), ...(dense as Tensor[])].filter((w) => w.op === 'leaf' && canPack(w)));
   for (const n of nodes) n.src.forEach((s, i) => s && !readsPacked(n, i) && packed.delete(s));
   for (const w of packed) {
     w.layout = 'packed';

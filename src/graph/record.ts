@@ -1,6 +1,5 @@
 /** A record is one call of a kernel on all threads: what lower.ts makes of nodes, and plan.ts encodes. */
 import { type TypeTraits } from '../type-traits.ts';
-import type { Kernels } from '../wasm/abi.ts';
 import type { OpCode } from './kernels.ts';
 import { contiguousNb, leaf, type Ne, type Tensor } from './tensor.ts';
 
@@ -26,12 +25,6 @@ export interface OpRecord {
   /** What was chosen and why, as explain() prints it. */
   readonly how?: string | ((of: Explained) => string);
 }
-
-/** Sizes that the kernels know. */
-export type KernelFacts = Pick<
-  Kernels,
-  'act_row_size' | 'attention_scratch' | 'mul_mat_packed_scratch' | 'packed_act_type' | 'packed_loop' | 'quantize_work_size'
->;
 
 /** A node that lowering adds: contiguous, by default of the shape of `like`, whose dimension that follows the batch it then has too. */
 export const temporary = (

@@ -91,7 +91,7 @@ export function mul_mat_sparse(w: Tensor, x: Operand, idx: Operand, options?: Mu
   const given = checkOptions(op, options, MUL_MAT_SPARSE_OPTIONS);
   const { dense } = given;
   const of = check(op, w, x, idx, given, w?.ne?.[0]);
-  const packable = (t: Tensor): boolean => t.type.kernels?.packed === true;
+  const packable = (t: Tensor): boolean => t.type.kernels?.packed !== undefined;
   mustBe(op, packable(w), `weights of ${namesOf(typesWith((k) => k.packed)).join(', ')}`, w);
   const n = of.idx.ne[0];
   const { result_ne0 = n } = given;

@@ -48,7 +48,7 @@ import { rope } from '../graph/rope.ts';
 import { constant, leaf, nbytes, type Ne, type Tensor } from '../graph/tensor.ts';
 import { reshape, view } from '../graph/views.ts';
 import { TYPE, rowSize, typesWith, type TypeTraits } from '../type-traits.ts';
-import { instantiate, kernelFacts } from '../wasm/load.ts';
+import { instantiate, isaOf, isThreaded, type Build } from '../wasm/load.ts';
 import { createAllocator } from '../wasm/allocator.ts';
 import { ARENA_BASE, createMemory } from '../wasm/memory.ts';
 
@@ -227,8 +227,9 @@ function checksum(words: Uint32Array, seed: number): number {
 }
 
 /** Runs everything once on the calling thread. @returns a checksum in hexadecimal for each kernel's name */
-export function selfTest(module: WebAssembly.Module, shared: boolean): { [name: string]: string } {
-  const facts = kernelFacts(module, shared);
+export function selfTest(module: WebAssembly.Module, build: Build): { [name: string]: string } {
+  const shared = isThreaded(build);
+  const target = { isa: isaOf(build) };
   const arena = createAllocator(ARENA_BASE);
   const sync = arena.take(SYNC_SIZE);
   const source = floats('source', [NE0, ROWS, 1, 1], 18);
@@ -239,15 +240,15 @@ export function selfTest(module: WebAssembly.Module, shared: boolean): { [name: 
   const fast = slower.map((type): Tensor => leaf(type.name, type.kernels!.fast!, [NE0, ROWS, 1, 1]));
   const matrices = [TYPE.f32, TYPE.q4_0, TYPE.q6_K].map((type) => leaf(`matrices ${type.name}`, type as TypeTraits, [NE0, 16, 3, 1]));
   const all: readonly Tensor[] = [...weights, ...fast, ...matrices];
-  for (const w of all) w.data = arena.take(packedBytes(w, facts));
+  for (const w of all) w.data = arena.take(packedBytes(w));
 
   // Types of grids are quantised by a module of their own: of those there are any blocks.
   const values = [
     ...[...weights, ...fast].map((w) => cpy(weights.includes(w) && w.type.kernels?.quantizer ? source : blocks(w.type, [...w.ne]), w)),
     ...matrices.map((w) => cpy(sources, w)),
   ];
-  const packing = lower(expand(values), facts);
-  packing.push(...all.map((w) => repackRecord({ ...w }, facts, undefined, slower[fast.indexOf(w)])));
+  const packing = lower(expand(values), target);
+  packing.push(...all.map((w) => repackRecord({ ...w }, undefined, slower[fast.indexOf(w)])));
   for (const w of all) w.layout = 'packed';
   const cases = {
     ...productCases(weights, fast),
@@ -256,7 +257,7 @@ export function selfTest(module: WebAssembly.Module, shared: boolean): { [name: 
     ...otherCases(),
   };
   const results = Object.values(cases).flat();
-  const plans = [planned(packing, []), planned(lower(expand(results), facts), results)];
+  const plans = [planned(packing, []), planned(lower(expand(results), target), results)];
 
   const memory = createMemory(arena.end, shared);
   const kernels = instantiate(module, memory);

@@ -2,13 +2,16 @@
 import type { WasmMemory, WasmModule } from '../globals.ts';
 import { instantiateSync } from '@assemblyscript/loader';
 import { QuantletError } from '../errors.ts';
+import { ISAS, type Isa } from '../packed-format.ts';
 import type { Kernels } from './abi.ts';
-import { ARENA_BASE, createMemory, outOfMemory } from './memory.ts';
+import { outOfMemory } from './memory.ts';
 
 export const BUILDS = ['simd', 'relaxed', 'dotadd', 'simd-threads', 'relaxed-threads', 'dotadd-threads'] as const;
 export type Build = (typeof BUILDS)[number];
 
 export const isThreaded = (build: Build): boolean => build.endsWith('-threads');
+/** The instructions of a build's kernels, with threads and without. */
+export const isaOf = (build: Build): Isa => ISAS.find((isa) => build.startsWith(isa))!;
 export const isRelaxed = (build: Build): boolean => !build.startsWith('simd');
 
 /** A module with one function of type () -> v128 and the given body. */
@@ -124,14 +127,4 @@ export function instantiate(module: WasmModule, memory: WasmMemory): Kernels {
   } catch (cause) {
     throw outOfMemory('instantiating the kernels', cause);
   }
-}
-
-/**
- * Kernels over a memory of their own, for asking about sizes before the real memory is made. Nothing may be computed with them. @throws ERR_OUT_OF_MEMORY
- */
-export function kernelFacts(module: WasmModule, shared: boolean): Kernels {
-  return instantiate(
-    module,
-    createMemory(ARENA_BASE, shared, { what: 'asking the kernels for their sizes', remedy: 'end other programs' }),
-  );
 }

@@ -11,7 +11,6 @@ import { withSharedMemory } from '../wasm/shared-memory.ts';
 
 const [path, name, ...flags] = process.argv.slice(2);
 const build = name as Build;
-const threaded = isThreaded(build);
-const got = selfTest(compileTurbo(withSharedMemory(readFileSync(path), threaded), flags), threaded);
+const got = selfTest(compileTurbo(withSharedMemory(readFileSync(path), isThreaded(build)), flags), build);
 const want = EXPECTED[isRelaxed(build) ? 'relaxed' : 'simd'];
 process.stdout.write(JSON.stringify({ differ: Object.keys({ ...want, ...got }).filter((kernel) => got[kernel] !== want[kernel]) }));

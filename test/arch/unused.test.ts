@@ -2,15 +2,13 @@
 import { readFileSync } from 'node:fs';
 import { expect, it } from 'vitest';
 import { canRun } from '../../src/engine/can-run.ts';
-import { platform } from '../../src/entry/node-platform.ts';
 import { readGGUF } from '../../src/gguf/read.ts';
 import { toBytes } from '../../src/io/source.ts';
 import { TYPE } from '../../src/type-traits.ts';
-import { kernelFacts } from '../../src/wasm/load.ts';
 import { llamaModel, patchedLlama, shippedModel } from '../support.ts';
 import { folder, goldenModel } from './golden-models.ts';
 
-const machine = { facts: kernelFacts(await platform.module('simd'), false), threads: 1, free: Infinity };
+const machine = { isa: 'simd' as const, threads: 1, free: Infinity };
 const unused = async (bytes: Uint8Array): Promise<readonly string[] | string | undefined> => {
   const verdict = canRun(await readGGUF(toBytes(bytes)), machine);
   return verdict.runs ? verdict.unused_tensors : verdict.reason;

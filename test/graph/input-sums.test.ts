@@ -4,11 +4,11 @@ import { in_sum2, withInputSums } from '../../src/graph/input-sums.ts';
 import { lower } from '../../src/graph/lower.ts';
 import { mul_mat } from '../../src/graph/ops.ts';
 import { createGraphPlan, encodePlan, expand, place } from '../../src/graph/plan.ts';
-import type { KernelFacts } from '../../src/graph/record.ts';
 import { rms_norm } from '../../src/graph/row-ops.ts';
 import { leaf, type Tensor } from '../../src/graph/tensor.ts';
 import { view } from '../../src/graph/views.ts';
 import { TYPE } from '../../src/type-traits.ts';
+import { isaOf } from '../../src/wasm/load.ts';
 import { BUILDS, gaussian, instantiate, type Build } from '../kernel/harness.ts';
 import { failure } from '../support.ts';
 
@@ -23,7 +23,7 @@ function sumsOf(build: Build, n: number, gap: number, rows: Float32Array, before
   x.data = k.arena.f32(rows);
   sums.data = k.arena.f32(before);
   const node = in_sum2(view(x, [n, x.ne[1]], { nb: [x.nb[1]] }), sums);
-  const plan = createGraphPlan(lower(expand([node]), k.exports as unknown as KernelFacts));
+  const plan = createGraphPlan(lower(expand([node]), { isa: isaOf(build) }));
   expect(plan.records.map(({ code }) => code)).toEqual(['IN_SUM2']);
   place(plan, 0);
   const at = k.arena.alloc(plan.byteLength);
@@ -67,7 +67,7 @@ describe.each(BUILDS)('%s', (build) => {
     new Int32Array(k.memory.buffer).set(which, ids.data / 4);
     sums.data = k.arena.f32(new Float32Array(n * experts));
     counts.data = k.arena.f32(new Float32Array(experts));
-    const plan = createGraphPlan(lower(expand([in_sum2(x, sums, { ids, counts })]), k.exports as unknown as KernelFacts));
+    const plan = createGraphPlan(lower(expand([in_sum2(x, sums, { ids, counts })]), { isa: isaOf(build) }));
     place(plan, 0);
     const at = k.arena.alloc(plan.byteLength);
     new Uint8Array(k.memory.buffer).set(encodePlan(plan, at, 0), at);

@@ -5,6 +5,8 @@ import {
   ATTENTION_PARAMS,
   ACT_4,
   ACT_BLOCK,
+  ACT_LAYOUTS,
+  MOST_FEW,
   ACT_COLUMNS,
   ACT_64,
   ACT_64_BLOCK,
@@ -27,7 +29,6 @@ import {
   KV_STORE_SCRATCH,
   K_CELLS,
   LAYOUT,
-  LOOPS,
   MAX_SRC,
   OP,
   OP_BARRIER,
@@ -51,10 +52,13 @@ import {
   UNARY,
   UNARY_SCRATCH,
 } from '../../src/graph/layout.ts';
+import { attentionScratch } from '../../src/graph/lower-attention.ts';
+import { actType } from '../../src/graph/packed-products.ts';
 import { vecDotType } from '../../src/graph/vec-dot-type.ts';
-import { TYPE, rowSize, typeById } from '../../src/type-traits.ts';
+import { LEVELS, TYPE, rowSize, typeById, type TypeTraits } from '../../src/type-traits.ts';
 import { MAX_THREADS } from '../../src/threads/executor.ts';
 import { ARENA_BASE } from '../../src/wasm/memory.ts';
+import { isaOf } from '../../src/wasm/load.ts';
 import { BUILDS, instantiate } from '../kernel/harness.ts';
 import { root } from '../support.ts';
 
@@ -177,16 +181,13 @@ it('assembly/ops/sparse.ts and axpy.ts: scratch, rows as they lie, and where pac
 });
 
 it('assembly/matmul/act.ts: ids and blocks of activations', () => {
-  const { TYPE_ACT: least, ACT_K: k, ACT_64: few, ACT_4: nibbles, COLS } = constants('matmul/act');
+  const { TYPE_ACT: least, ACT_K: k, ACT_64: few, ACT_4: nibbles, COLS, ...act } = constants('matmul/act');
   expect([least, k, few, nibbles, COLS]).toEqual([TYPE_ACT, ACT_K, ACT_64, ACT_4, ACT_COLUMNS]);
+  const { ACT_16XN, ACT_SIGNS, ACT_PAIR_ORDER, ACT_I8, MOST_16XN } = act;
+  expect(ACT_LAYOUTS).toEqual({ plain: 0, few: ACT_16XN, signs: ACT_SIGNS, pairs: ACT_PAIR_ORDER, signs_i8: ACT_SIGNS + ACT_I8 });
+  expect(MOST_16XN).toBe(MOST_FEW);
   expect(source('matmul/act')).toContain(`return type & ACT_K ? ${ACT_K_BLOCK} : type & ACT_64 ? ${ACT_64_BLOCK} : ${ACT_BLOCK};`);
   expect(typeById(TYPE_ACT), "the id is none of ggml's").toBeUndefined();
-});
-
-it('assembly/matmul/loops.ts: the loops of packed products', () => {
-  const numbers = Object.entries(constants('matmul/loops'));
-  expect(numbers.map(([name]) => name.toLowerCase())).toEqual(LOOPS.map((name) => name.toLowerCase()));
-  expect(numbers.map(([, i]) => i)).toEqual(LOOPS.map((_, i) => i));
 });
 
 it('assembly/ops/kv_cache.ts: the scratch of KV_STORE has room for a block, 32 values and the work of a quantiser', () => {
@@ -215,13 +216,25 @@ describe.each(BUILDS)('%s', (build) => {
     expect(exports.heap_base()).toBeLessThanOrEqual(ARENA_BASE);
   });
 
-  it('activations of weights in super-blocks have one scale for all of a super-block, and of formats of 1 and 2 bits and nvfp4 for 64', () => {
-    const packable = Object.values(TYPE).filter(({ id }) => exports.is_packable(id));
-    expect(packable.length).toBeGreaterThan(10);
-    for (const type of packable)
-      expect(exports.packed_act_type(type.id) & (ACT_K | ACT_64), type.name).toBe(
-        ['q1_0', 'q2_0', 'tq1_0', 'tq2_0', 'nvfp4'].includes(type.name) ? ACT_64 : type.blckSize === ACT_K_BLOCK ? ACT_K : 0,
-      );
+  const target = { isa: isaOf(build) };
+  it('packed weights: types of activations and their bytes, for all rows that have packed products', () => {
+    for (const type of [...Object.values(TYPE), ...Object.values(LEVELS)] as TypeTraits[]) {
+      const isPacked = type.kernels?.packed !== undefined;
+      expect(exports.is_packable(type.id) !== 0, type.name).toBe(isPacked && type.blckSize > 1);
+      if (!isPacked) {
+        expect(exports.packed_act_type(type.id) >>> 0, type.name).toBe(0xffffffff);
+        continue;
+      }
+      const act = actType(type, target);
+      expect(exports.packed_act_type(type.id), type.name).toBe(act.id);
+      if (act !== TYPE.f32) expect(exports.act_row_size(act.id, 2048), type.name).toBe(rowSize(act, 2048));
+    }
+    expect(exports.packed_rows()).toBe(ROW_BLOCK);
+  });
+
+  it('the scratch of attention', () => {
+    for (const hdK of [32, 64, 96, 128, 192, 256, 576])
+      for (const hdV of [32, 64, 128, 192, 256, 512]) expect(attentionScratch(hdK, hdV, target)).toBe(exports.attention_scratch(hdK, hdV));
   });
 
   it("the type of activations is the kernels' for every type", () => {

@@ -4,8 +4,8 @@ import { llama } from '../../src/arch/llama.ts';
 import type { HParams } from '../../src/arch/hparams.ts';
 import type { GGUF } from '../../src/gguf/types.ts';
 import { ROPE_DEFAULTS } from '../../src/arch/rope-table.ts';
-import { OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, TENSOR, TENSOR_SIZE, TYPE_ACT } from '../../src/graph/layout.ts';
-import type { KernelFacts } from '../../src/graph/record.ts';
+import { OP, OP_BARRIER, OP_SIZE, PLAN, PLAN_SIZE, RANGES, TENSOR, TENSOR_SIZE } from '../../src/graph/layout.ts';
+import type { Target } from '../../src/graph/packed-products.ts';
 import { lower, type OpRecord } from '../../src/graph/lower.ts';
 import { attention, kv_store } from '../../src/graph/attention-ops.ts';
 import { add, swiglu } from '../../src/graph/elementwise-ops.ts';
@@ -18,15 +18,7 @@ import { reshape, transpose } from '../../src/graph/views.ts';
 import { TYPE, type TypeTraits } from '../../src/type-traits.ts';
 import { randomIds } from '../support.ts';
 
-/** Sizes that the kernels know; any numbers do here. */
-const FACTS: KernelFacts = {
-  act_row_size: (_type, n) => (n / 32) * 40,
-  attention_scratch: (headDim) => 16 * headDim,
-  mul_mat_packed_scratch: () => 640,
-  packed_act_type: () => TYPE_ACT,
-  packed_loop: () => 0,
-  quantize_work_size: () => 1280,
-};
+const TARGET: Target = { isa: 'relaxed' };
 const COMPUTE_AT = 1 << 20;
 /** llama's graph reads no metadata beyond its hparams. */
 const EMPTY: GGUF = {
@@ -47,7 +39,7 @@ const overlap = (a: Tensor, b: Tensor): boolean => a.data < b.data + nbytes(b) &
 const describeRecord = (r: OpRecord, i: number): string => `${i} ${r.code} ${r.dst.name}`;
 
 function planOf(roots: readonly Tensor[], keep: readonly Tensor[], leaves: readonly Tensor[] = []): GraphPlan {
-  const plan = createGraphPlan(lower(expand(roots), FACTS), keep);
+  const plan = createGraphPlan(lower(expand(roots), TARGET), keep);
   // Leaves lie one after the other below the compute region.
   let at = 4096;
   for (const t of new Set([...leaves, ...plan.tensors.map(base).filter((x) => x.op === 'leaf')])) {

@@ -6,6 +6,7 @@ import { mul_mat } from '../../src/graph/ops.ts';
 import { createGraphPlan, encodePlan, place } from '../../src/graph/plan.ts';
 import { leaf } from '../../src/graph/tensor.ts';
 import { TYPE } from '../../src/type-traits.ts';
+import { isaOf } from '../../src/wasm/load.ts';
 import { BUILDS, instantiate, type Build } from '../kernel/harness.ts';
 
 const K = 32;
@@ -19,15 +20,7 @@ function product(build: Build, rows: number) {
   const x = leaf('x', TYPE.f32, [K, 1, 1, 1]);
   w.layout = 'packed';
   const y = mul_mat(w, x);
-  const facts = {
-    act_row_size: (type: number, n: number) => k.call('act_row_size', type, n),
-    attention_scratch: () => 0,
-    mul_mat_packed_scratch: () => k.call('mul_mat_packed_scratch'),
-    packed_act_type: (type: number) => k.call('packed_act_type', type),
-    packed_loop: (type: number, c: number, n: number) => k.call('packed_loop', type, c, n),
-    quantize_work_size: () => 0,
-  };
-  const plan = createGraphPlan(lower([w, x, y], facts), [y]);
+  const plan = createGraphPlan(lower([w, x, y], { isa: isaOf(build) }), [y]);
   // Packed rows come in whole groups.
   w.data = k.arena.f32(new Float32Array(K * Math.ceil(rows / k.call('packed_rows')) * k.call('packed_rows')).fill(1));
   x.data = k.arena.f32(new Float32Array(K).fill(1));

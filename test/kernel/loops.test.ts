@@ -1,15 +1,15 @@
 /** Which loop computes each column of a packed product, as explain() says it: every format on every build, by 1 to 40 columns. */
 import { describe, expect, it } from 'vitest';
-import { LOOPS } from '../../src/graph/layout.ts';
 import { lower } from '../../src/graph/lower.ts';
 import { mul_mat } from '../../src/graph/ops.ts';
+import { loopOf } from '../../src/graph/packed-products.ts';
 import { packWeights } from '../../src/graph/packing.ts';
 import { leaf } from '../../src/graph/tensor.ts';
 import { TYPE, namesOf, typesWith, type Kernels, type TypeName, type TypeTraits } from '../../src/type-traits.ts';
-import { BUILDS, instantiate, type Build } from './harness.ts';
+import type { Loop } from '../../src/packed-format.ts';
+import { isaOf } from '../../src/wasm/load.ts';
+import { BUILDS, type Build } from './harness.ts';
 import { CASES } from './packed-blocks.ts';
-
-type Loop = (typeof LOOPS)[number];
 
 const FLOATS: readonly TypeName[] = ['f32', 'f16', 'bf16'];
 /** Formats whose codes are signed and have 8 bits. */
@@ -71,29 +71,19 @@ function inWords(loops: readonly Loop[]): string {
 }
 
 describe.each(BUILDS)('%s', (build) => {
-  const k = instantiate(build);
-  const facts = {
-    is_packable: (type: number) => k.call('is_packable', type),
-    packed_rows: () => k.call('packed_rows'),
-    act_row_size: (type: number, n: number) => k.call('act_row_size', type, n),
-    attention_scratch: () => 0,
-    mul_mat_packed_scratch: () => k.call('mul_mat_packed_scratch'),
-    packed_act_type: (type: number) => k.call('packed_act_type', type),
-    packed_loop: (type: number, c: number, n: number) => k.call('packed_loop', type, c, n),
-    quantize_work_size: () => 0,
-  };
+  const isa = isaOf(build);
 
   it.each([...[...FLOATS, ...CASES.map(({ type }) => type)].map((type) => TYPE[type]), ...GRID_OF.keys()])('$name', (type) => {
     for (let n = 1; n <= 40; n++) {
-      const loops = Array.from({ length: n }, (_, c) => LOOPS[k.call('packed_loop', type.id, c, n)]);
+      const loops = Array.from({ length: n }, (_, c) => loopOf(type, isa, c, n));
       expect(loops, `${n} columns`).toEqual(expected(build, type, n));
 
       // (No tensor has a type of levels before it is packed.)
       const w = leaf('w', GRID_OF.get(type) ?? type, [256, 16, 1, 1]);
       const x = leaf('x', TYPE.f32, [256, n, 1, 1]);
       const y = mul_mat(w, x);
-      expect(packWeights([y], facts, type !== w.type)).toEqual([w]);
-      const product = lower([w, x, y], facts).find(({ code }) => code === 'MUL_MAT_PACKED')!;
+      expect(packWeights([y], type !== w.type)).toEqual([w]);
+      const product = lower([w, x, y], { isa }).find(({ code }) => code === 'MUL_MAT_PACKED')!;
       expect((product.how as (of: object) => string)({}), `${n} columns`).toContain(
         `: packed, ${inWords(expected(build, type, n))}, ${n === 1 ? 'one column' : `${n} columns`}`,
       );

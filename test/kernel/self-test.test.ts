@@ -5,7 +5,7 @@ import { describe, expect, it } from 'vitest';
 import { EXPECTED } from '../../src/turbo/bits.ts';
 import { selfTest } from '../../src/turbo/self-test.ts';
 import { runSelfTest, turboVerdict, unavailable } from '../../src/turbo/verdict.ts';
-import { isRelaxed, isThreaded } from '../../src/wasm/load.ts';
+import { isRelaxed } from '../../src/wasm/load.ts';
 import { BUILDS, root, temporaryFolder, writeTo } from '../support.ts';
 
 const hasRevectoriser = process.arch === 'x64' && Number.parseInt(process.versions.node) >= 24;
@@ -15,7 +15,7 @@ const kernelsOf = (build: string): URL => new URL(`dist/wasm/${build}.wasm`, roo
 
 // Where this fails after a change of kernels that is meant: scripts/turbo-bits.mjs.
 it.each(BUILDS)('%s: ordinary code gives the stored checksums', (build) => {
-  expect(selfTest(new WebAssembly.Module(readFileSync(kernelsOf(build))), isThreaded(build))).toEqual(
+  expect(selfTest(new WebAssembly.Module(readFileSync(kernelsOf(build))), build)).toEqual(
     EXPECTED[isRelaxed(build) ? 'relaxed' : 'simd'],
   );
 });

@@ -4,18 +4,16 @@ import { loadModel, type LoadOptions } from 'quantlet';
 import { describe, expect, it } from 'vitest';
 import { canRun, type Verdict } from '../../src/engine/can-run.ts';
 import { memorySum } from '../../src/engine/memory-use.ts';
-import { platform } from '../../src/entry/node-platform.ts';
 import { withMetadata } from '../../src/gguf/metadata.ts';
 import { readGGUF } from '../../src/gguf/read.ts';
 import type { GGUF, TensorInfo } from '../../src/gguf/types.ts';
 import { toBytes } from '../../src/io/source.ts';
-import { kernelFacts } from '../../src/wasm/load.ts';
 import { goldenModel } from '../arch/golden-models.ts';
 import { at, llamaModel } from '../support.ts';
 
 const header = (path: string): Promise<GGUF> => readGGUF(toBytes(readFileSync(path)));
 const golden = (name: string): string => at(`test/golden/arch/${name}.gguf`);
-const machine = { facts: kernelFacts(await platform.module('simd'), false), threads: 1, free: Infinity };
+const machine = { isa: 'simd' as const, threads: 1, free: Infinity };
 const llama = await header(llamaModel);
 const without = (gguf: GGUF, name: string): GGUF => ({ ...gguf, tensors: new Map([...gguf.tensors].filter(([key]) => key !== name)) });
 /** 1024 times as wide: matrices of 4 GiB. */

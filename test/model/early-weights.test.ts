@@ -7,7 +7,6 @@ import { platform } from '../../src/entry/node-platform.ts';
 import { SYNC_SIZE } from '../../src/graph/layout.ts';
 import { openModelFiles, type ModelFiles } from '../../src/io/model-files.ts';
 import { resolveLoadOptions, type LoadOptions } from '../../src/load-options.ts';
-import { kernelFacts } from '../../src/wasm/load.ts';
 import { yieldToEventLoop, type Executor } from '../../src/threads/executor.ts';
 import type { Tensor } from '../../src/graph/tensor.ts';
 import { TYPE } from '../../src/type-traits.ts';
@@ -18,7 +17,7 @@ let files: ModelFiles;
 let machine: Machine;
 beforeAll(async () => {
   files = await openModelFiles(platform, llamaModel);
-  machine = { facts: kernelFacts(await platform.module('simd'), false), threads: 3, free: Infinity };
+  machine = { isa: 'simd', threads: 3, free: Infinity };
 });
 afterAll(() => files.close());
 

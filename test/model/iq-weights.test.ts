@@ -2,12 +2,10 @@
 import { loadModel, type LoadOptions } from 'quantlet';
 import { describe, expect, it } from 'vitest';
 import { canRun, type Verdict } from '../../src/engine/can-run.ts';
-import { platform } from '../../src/entry/node-platform.ts';
 import { readGGUF } from '../../src/gguf/read.ts';
 import { writeGGUF } from '../../src/gguf/write.ts';
 import { toBytes } from '../../src/io/source.ts';
 import { TYPE } from '../../src/type-traits.ts';
-import { kernelFacts } from '../../src/wasm/load.ts';
 import { gaussian } from '../kernel/harness.ts';
 import { bitDifference, BUILDS, failure, logitsOf, patchedLlama, randomIds, temporaryFolder, writeTo } from '../support.ts';
 import { iqModel, iqTensors } from './iq-model.ts';
@@ -72,11 +70,9 @@ it('the same bits with an adapter', async () => {
   expect(bitDifference(fast.rows, without.rows), 'the adapter matters').not.toBe('');
 });
 
-const facts = kernelFacts(await platform.module('simd'), false);
-
 describe('which form is taken', () => {
   const memory = (free: number, options: LoadOptions = {}): number => {
-    const verdict = canRun(gguf, { facts, threads: 1, free }, { contextLength: 256, batchSize: 32, ...options });
+    const verdict = canRun(gguf, { isa: 'simd', threads: 1, free }, { contextLength: 256, batchSize: 32, ...options });
     return (verdict as Verdict & { runs: true }).memory_bytes;
   };
   const [compact, fast] = (['compact', 'fast'] as const).map((iqWeights) => memory(Infinity, { iqWeights }));
@@ -84,7 +80,7 @@ describe('which form is taken', () => {
   it('the larger one where half of the free memory does', () => {
     expect(compact).toBeLessThan(fast);
     expect(memory(2 * fast)).toBe(fast);
-    expect(canRun(gguf, { facts, threads: 1, free: 1e9 })).toMatchObject({ runs: true, iq_weights: 'fast' });
+    expect(canRun(gguf, { isa: 'simd', threads: 1, free: 1e9 })).toMatchObject({ runs: true, iq_weights: 'fast' });
     expect(memory(2 * fast - 1)).toBe(compact);
     expect(memory(2 * fast, { iqWeights: 'compact' })).toBe(compact);
   });
@@ -95,7 +91,9 @@ describe('which form is taken', () => {
   });
 
   it('the larger one is refused where it does not fit and was asked for', () => {
-    expect(canRun(gguf, { facts, threads: 1, free: compact + 1 }, { contextLength: 256, batchSize: 32, iqWeights: 'fast' })).toMatchObject({
+    expect(
+      canRun(gguf, { isa: 'simd', threads: 1, free: compact + 1 }, { contextLength: 256, batchSize: 32, iqWeights: 'fast' }),
+    ).toMatchObject({
       runs: false,
       code: 'ERR_OUT_OF_MEMORY',
       reason: expect.stringContaining('--iq-weights compact') as string,

@@ -47,7 +47,7 @@ describe.each(RUNS)('%s, %i threads', (build, threads) => {
   it.each(TYPES)('%s', async (type) => {
     const k = widthOf(type);
     // 5 rows are no whole row blocks: plain products.
-    const isPacked = TYPE[type].kernels!.packed === true;
+    const isPacked = TYPE[type].kernels!.packed !== undefined;
     for (const rows of !isPacked ? [5] : type === 'q4_0' ? [32, 5] : [32]) {
       const bytes = bytesOf(type, k * rows * MATRICES);
       const as = engine.tensor(type, [k, rows, MATRICES], bytes);

@@ -28,33 +28,6 @@ export const OPENED_SCALES: usize = 128;
 export const OPENED_ENTRIES: usize = 160;
 export const OPENED: usize = OPENED_ENTRIES + 256;
 
-/** Entries of eight values that get signs. (Nothing in these classes may be overridden: AssemblyScript would not inline it.) */
-@unmanaged
-export class SignedEights {
-  grid: bool;
-  has_signs: bool;
-}
-
-/** Entries of four values that get signs. */
-@unmanaged
-export class SignedFours {
-  grid: bool;
-  has_signs: bool;
-  fours: bool;
-}
-
-/** The same of even values, of which the GEMM takes halves. */
-@unmanaged
-export class SignedEvenFours extends SignedFours {
-  even: bool;
-}
-
-/** Entries of eight values 0, 8 and 16, of which 9 or 7 is taken off in each step (a delta): a unit, less or more an eighth. */
-@unmanaged
-export class Eights {
-  grid: bool;
-}
-
 // ---- Opening ----
 
 /** Low and high bytes of lanes 0..7 of two vectors side by side, and of lanes 8..15. */

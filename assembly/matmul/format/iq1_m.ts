@@ -8,7 +8,8 @@
  */
 import { held } from '../../simd';
 import { iq1s_grid } from '../../type/block/iq_grids';
-import { Eights, OPENED, PAIRS, open_eights, pack_grid, store_deltas, store_half_scales } from './grid';
+import { IQ1_M_Facts } from './facts';
+import { OPENED, PAIRS, open_eights, pack_grid, store_deltas, store_half_scales } from './grid';
 import { pack_levels } from './levels';
 
 /** Bytes of a block of one row: 32 indices, 32 nibbles of indices and eighth, four u16 of four scales of 3 bits and of a nibble of d. */
@@ -19,14 +20,7 @@ const PAIR: usize = 2 * (BYTES - 2);
 const TOP = memory.data<u32>([0x01010101, 0x02020202, 0x04040404, 0x08080808], 16);
 
 @unmanaged
-export class IQ1_M extends Eights {
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
-  @inline factor(): f32 {
-    return 0.125;
-  }
-
+export class IQ1_M extends IQ1_M_Facts {
   /** Opens the pairs of the packed block at w to o. */
   open(w: usize, o: usize): void {
     const one = held(1);

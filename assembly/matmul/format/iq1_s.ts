@@ -4,7 +4,8 @@
  *   pair: | indices (64) | three planes: bits 8, 9 and 10 of indices (24) | scales of 3 bits and, as the fourth, plus an eighth, a nibble a row: 8 |
  */
 import { iq1s_grid } from '../../type/block/iq_grids';
-import { Eights, PAIRS, open_eights, open_sub_scales, pack_grid } from './grid';
+import { IQ1_S_Facts } from './facts';
+import { PAIRS, open_eights, open_sub_scales, pack_grid } from './grid';
 import { pack_f16 } from './group';
 import { pack_levels } from './levels';
 
@@ -13,14 +14,7 @@ const BYTES: usize = 50;
 const PAIR: usize = 2 * (BYTES - 2);
 
 @unmanaged
-export class IQ1_S extends Eights {
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
-  @inline factor(): f32 {
-    return 0.125;
-  }
-
+export class IQ1_S extends IQ1_S_Facts {
   /** Opens the pairs of the packed block at w to o. */
   open(w: usize, o: usize): void {
     open_eights(w + PAIRS, o, PAIR, iq1s_grid(), 3, 64);

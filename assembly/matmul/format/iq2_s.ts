@@ -4,7 +4,8 @@
  *   pair: | indices (64) | signs, 8 bytes a row: 4 x 16 | two planes: bits 8 and 9 of indices (16) | scales of halves, a nibble a row: 16 |
  */
 import { iq2s_grid } from '../../type/block/iq_grids';
-import { PAIRS, SignedEights, open_eights, open_half_scales, open_signs, pack_grid } from './grid';
+import { IQ2_S_Facts } from './facts';
+import { PAIRS, open_eights, open_half_scales, open_signs, pack_grid } from './grid';
 import { pack_f16 } from './group';
 import { pack_levels } from './levels';
 
@@ -13,14 +14,7 @@ const BYTES: usize = 82;
 const PAIR: usize = 2 * (BYTES - 2);
 
 @unmanaged
-export class IQ2_S extends SignedEights {
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
-  @inline factor(): f32 {
-    return 0.125;
-  }
-
+export class IQ2_S extends IQ2_S_Facts {
   /** Opens the pairs of the packed block at w to o. */
   open(w: usize, o: usize): void {
     open_eights(w + PAIRS, o, PAIR, iq2s_grid(), 2, 128);

@@ -4,7 +4,8 @@
  *   pair: | indices (64) | signs, 7 bytes a row: 4 x 14 | a plane: their ninth bits (8) | scales of halves, a nibble a row: 16 |
  */
 import { iq2xs_grid } from '../../type/block/iq_grids';
-import { PAIRS, SignedEights, open_eights, open_half_scales, open_seven_signs, pack_grid } from './grid';
+import { IQ2_XS_Facts } from './facts';
+import { PAIRS, open_eights, open_half_scales, open_seven_signs, pack_grid } from './grid';
 import { pack_f16 } from './group';
 import { pack_levels } from './levels';
 
@@ -13,14 +14,7 @@ const BYTES: usize = 74;
 const PAIR: usize = 2 * (BYTES - 2);
 
 @unmanaged
-export class IQ2_XS extends SignedEights {
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
-  @inline factor(): f32 {
-    return 0.125;
-  }
-
+export class IQ2_XS extends IQ2_XS_Facts {
   /** Opens the pairs of the packed block at w to o. */
   open(w: usize, o: usize): void {
     open_eights(w + PAIRS, o, PAIR, iq2xs_grid(), 1, 120);

@@ -4,7 +4,8 @@
  *   pair: | indices (64) | signs, 7 bytes a row: 4 x 14 | scales, a nibble a row: 8 |
  */
 import { iq2xxs_grid } from '../../type/block/iq_grids';
-import { PAIRS, SignedEights, open_eights, open_seven_signs, open_sub_scales, pack_grid } from './grid';
+import { IQ2_XXS_Facts } from './facts';
+import { PAIRS, open_eights, open_seven_signs, open_sub_scales, pack_grid } from './grid';
 import { pack_f16 } from './group';
 import { pack_levels } from './levels';
 
@@ -13,14 +14,7 @@ const BYTES: usize = 66;
 const PAIR: usize = 2 * (BYTES - 2);
 
 @unmanaged
-export class IQ2_XXS extends SignedEights {
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
-  @inline factor(): f32 {
-    return 0.125;
-  }
-
+export class IQ2_XXS extends IQ2_XXS_Facts {
   /** Opens the pairs of the packed block at w to o. */
   open(w: usize, o: usize): void {
     open_eights(w + PAIRS, o, PAIR, iq2xxs_grid(), 0, 0);

@@ -4,7 +4,8 @@
  *   pair: | indices (128) | signs, 8 bytes a row: 4 x 16 | a plane: their ninth bits (16) | scales, a nibble a row: 8 |
  */
 import { iq3s_grid } from '../../type/block/iq_grids';
-import { PAIRS, SignedFours, open_fours, open_signs, open_sub_scales, pack_grid } from './grid';
+import { IQ3_S_Facts } from './facts';
+import { PAIRS, open_fours, open_signs, open_sub_scales, pack_grid } from './grid';
 import { pack_f16 } from './group';
 import { pack_levels } from './levels';
 
@@ -13,14 +14,7 @@ const BYTES: usize = 110;
 const PAIR: usize = 2 * (BYTES - 2);
 
 @unmanaged
-export class IQ3_S extends SignedFours {
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
-  @inline factor(): f32 {
-    return 1;
-  }
-
+export class IQ3_S extends IQ3_S_Facts {
   /** Opens the pairs of the packed block at w to o. */
   open(w: usize, o: usize): void {
     open_fours(w + PAIRS, o, PAIR, iq3s_grid(), 192);

@@ -4,7 +4,8 @@
  *   pair: | indices (128) | signs, 7 bytes a row: 4 x 14 | scales, a nibble a row: 8 |
  */
 import { iq3xxs_grid } from '../../type/block/iq_grids';
-import { PAIRS, SignedEvenFours, open_fours, open_seven_signs, open_sub_scales, pack_grid } from './grid';
+import { IQ3_XXS_Facts } from './facts';
+import { PAIRS, open_fours, open_seven_signs, open_sub_scales, pack_grid } from './grid';
 import { pack_f16 } from './group';
 import { pack_levels } from './levels';
 
@@ -13,14 +14,7 @@ const BYTES: usize = 98;
 const PAIR: usize = 2 * (BYTES - 2);
 
 @unmanaged
-export class IQ3_XXS extends SignedEvenFours {
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
-  @inline factor(): f32 {
-    return 0.25;
-  }
-
+export class IQ3_XXS extends IQ3_XXS_Facts {
   /** Opens the pairs of the packed block at w to o. */
   open(w: usize, o: usize): void {
     open_fours(w + PAIRS, o, PAIR, iq3xxs_grid(), 0);

@@ -3,10 +3,8 @@
  */
 import { lookup16 } from '../../simd';
 import { packed_codes } from '../dot_signed';
+import { IQ4_NL_Facts } from './facts';
 import { pack_f16, pack_nibbles } from './group';
-
-/** Bytes of a block of one row: f16 d, 16 bytes of nibbles. */
-const BYTES: usize = 18;
 
 /** ggml's kvalues_iq4nl. */
 const LEVELS: usize = memory.data<i8>([-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113], 16);
@@ -14,9 +12,6 @@ const LEVELS: usize = memory.data<i8>([-127, -104, -83, -65, -49, -35, -22, -10,
 /** Base class of the formats whose nibbles are indices into the levels. (Nothing here may be overridden: AssemblyScript would not inline it.) */
 @unmanaged
 export class Levels {
-  @inline width(): i32 {
-    return 8;
-  }
   @inline mask2(): v128 {
     return packed_codes(v128.load(LEVELS));
   }
@@ -29,10 +24,7 @@ export class Levels {
 }
 
 @unmanaged
-export class IQ4_NL extends Levels {
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
+export class IQ4_NL extends IQ4_NL_Facts {
   @inline codes_at(w: usize, sub: i32): usize {
     return w + 32;
   }

@@ -3,20 +3,12 @@
  *
  *   | d of rows 0..15, f16 (32) | signed scales: without the offset of 32 of iq4_xs (96, six_bits.ts) | 8 sub-blocks: quads 0..3 (4 x 64) |
  */
+import { IQ4_XS_Facts } from './facts';
 import { pack_f16, pack_nibbles } from './group';
-import { Levels } from './iq4_nl';
 import { put_six, scale_byte, six_bits } from './six_bits';
 
-/** Bytes of a block of one row: f16 d, top bits of scales u16, nibbles of scales 4, nibbles 128. */
-const BYTES: usize = 136;
-
 @unmanaged
-export class IQ4_XS extends Levels {
-  super_block: bool;
-
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
+export class IQ4_XS extends IQ4_XS_Facts {
   @inline codes_at(w: usize, sub: i32): usize {
     return w + 128 + (<usize>sub << 8);
   }

@@ -16,9 +16,6 @@ const MINIMA: usize = SCALES + 96;
 /** Base class of the formats. (Nothing here may be overridden: AssemblyScript would not inline it.) */
 @unmanaged
 export class KScales {
-  super_block: bool;
-  has_min: bool;
-
   @inline sc(w: usize, i: i32): v128 {
     return six_bits(w + SCALES, i, true);
   }

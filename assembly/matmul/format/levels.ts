@@ -12,12 +12,10 @@
 import { held } from '../../simd';
 import { even_signs, grid2, grid4 } from '../../type/block/iq_grids';
 import { spread_bits } from '../../type/block/words';
-
+import { IQ1_LEVELS_Facts, IQ2_LEVELS_Facts, IQ3_S_LEVELS_Facts, IQ3_XXS_LEVELS_Facts } from './facts';
 import { store_quads } from './group';
 import { scale_byte } from './six_bits';
 
-/** Bytes that a row has of a block: f16 d, 16 nibbles of scales, 256 of codes. */
-const BYTES: usize = 138;
 /** Where a packed block has its scales and codes. */
 const SCALES: usize = 32;
 export const CODES_AT: usize = 160;
@@ -31,52 +29,39 @@ const LEVELS = memory.data<i8>(
   16,
 );
 
-/** What the formats share. (Nothing here may be overridden: AssemblyScript would not inline it.) */
 @unmanaged
-export class OfLevels {
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
-}
-
-@unmanaged
-export class IQ1_LEVELS extends OfLevels {
+export class IQ1_LEVELS extends IQ1_LEVELS_Facts {
   @inline levels(): usize {
     return LEVELS;
   }
-  @inline factor(): f32 {
-    return 0.125;
-  }
 }
 
 @unmanaged
-export class IQ2_LEVELS extends OfLevels {
+export class IQ2_LEVELS extends IQ2_LEVELS_Facts {
   @inline levels(): usize {
     return LEVELS + 16;
   }
-  @inline factor(): f32 {
-    return 0.125;
-  }
 }
 
 @unmanaged
-export class IQ3_XXS_LEVELS extends OfLevels {
+export class IQ3_XXS_LEVELS extends IQ3_XXS_LEVELS_Facts {
   @inline levels(): usize {
     return LEVELS + 32;
   }
-  @inline factor(): f32 {
-    return 0.5;
-  }
 }
 
 @unmanaged
-export class IQ3_S_LEVELS extends OfLevels {
+export class IQ3_S_LEVELS extends IQ3_S_LEVELS_Facts {
   @inline levels(): usize {
     return LEVELS + 48;
   }
-  @inline factor(): f32 {
-    return 1;
-  }
+}
+
+/** Bytes of a packed block of any of them. */
+// @ts-ignore: decorator
+@inline
+export function levels_bytes(): usize {
+  return changetype<IQ1_LEVELS>(0).bytes();
 }
 
 /** Scales of a sub-block's half, one unsigned byte a row (six_bits.ts says in which order), doubled and one. */

@@ -6,10 +6,8 @@
  * A nibble is an index into ggml's values, which are doubled: -12..12. Codes are 12 more, so that they are unsigned.
  */
 import { lookup16 } from '../../simd';
+import { MXFP4_Facts } from './facts';
 import { group_u8, pack_bytes, pack_nibbles } from './group';
-
-/** Bytes of a block of one row: e, 16 bytes of nibbles. */
-const BYTES: usize = 17;
 
 /** ggml's kvalues_mxfp4 + 12, then 2^23 and 2^21. */
 const VALUES: usize = memory.data<u32>(
@@ -28,22 +26,7 @@ export function e2m1_codes(): v128 {
 }
 
 @unmanaged
-export class MXFP4 {
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
-  @inline f16_vectors(): i32 {
-    return 0;
-  }
-  @inline width(): i32 {
-    return 5;
-  }
-  @inline largest(): i32 {
-    return 24;
-  }
-  @inline centre(): i32 {
-    return 12;
-  }
+export class MXFP4 extends MXFP4_Facts {
   @inline codes_at(w: usize, sub: i32): usize {
     return w + 16;
   }

@@ -8,36 +8,12 @@
 import { lookup16 } from '../../simd';
 import { weight_order } from '../dot';
 import { low_nibbles } from './constants';
+import { NVFP4_Facts } from './facts';
 import { group_u8, pack_bytes } from './group';
 import { e2m1_codes } from './mxfp4';
 
-/** Bytes of a block of one row: four d, 4 x 8 bytes of nibbles. */
-const BYTES: usize = 36;
-
 @unmanaged
-export class NVFP4 {
-  super_block: bool;
-  s16: bool;
-  f32_scales: bool;
-
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
-  @inline subs(): i32 {
-    return 2;
-  }
-  @inline f16_vectors(): i32 {
-    return 0;
-  }
-  @inline width(): i32 {
-    return 5;
-  }
-  @inline largest(): i32 {
-    return 24;
-  }
-  @inline centre(): i32 {
-    return 12;
-  }
+export class NVFP4 extends NVFP4_Facts {
   @inline codes_at(w: usize, sub: i32): usize {
     return w + 64 + (<usize>sub << 8);
   }

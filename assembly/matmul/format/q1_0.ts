@@ -7,28 +7,12 @@
  */
 import { held } from '../../simd';
 import { spread_bits } from '../../type/block/words';
+import { Q1_0_Facts } from './facts';
 import { codes_of, pack_few_bits, words_of } from './few_bits';
 import { pack_f16 } from './group';
 
-/** Bytes of a block of one row: f16 d, 16 bytes of bits. */
-const BYTES: usize = 18;
-
 @unmanaged
-export class Q1_0 {
-  one_bit: bool;
-
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
-  @inline subs(): i32 {
-    return 4;
-  }
-  @inline width(): i32 {
-    return 2;
-  }
-  @inline centre(): i32 {
-    return 1;
-  }
+export class Q1_0 extends Q1_0_Facts {
   @inline codes_at(w: usize, sub: i32): usize {
     return w + 32 + (<usize>sub << 6);
   }

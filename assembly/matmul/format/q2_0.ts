@@ -5,23 +5,13 @@
  */
 import { codes_q2_0 } from '../../type/block/q2_0';
 import { bytes_0x03, bytes_0x0c } from './constants';
+import { Q2_0_Facts } from './facts';
 import { codes_of, pack_few_bits, words_of } from './few_bits';
 import { pack_f16 } from './group';
-
-/** Bytes of a block of one row: f16 d, 16 bytes of codes. */
-const BYTES: usize = 18;
 
 /** Base class of the formats of 2 bits. (Nothing here may be overridden: AssemblyScript would not inline it.) */
 @unmanaged
 export class TwoBits {
-  two_bits: bool;
-
-  @inline width(): i32 {
-    return 2;
-  }
-  @inline centre(): i32 {
-    return 1;
-  }
   @inline codes_at(w: usize, sub: i32): usize {
     return w + 32 + (<usize>sub << 7);
   }
@@ -52,14 +42,7 @@ export class TwoBits {
 }
 
 @unmanaged
-export class Q2_0 extends TwoBits {
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
-  @inline subs(): i32 {
-    return 2;
-  }
-
+export class Q2_0 extends Q2_0_Facts {
   /** The codes of one row's sub-block, both halves in a byte. */
   @inline row_codes(row: usize, sub: i32): v128 {
     const p = row + 2 + (<usize>sub << 3);

@@ -10,28 +10,13 @@
  * Builds with gemv_16x1_q2_K.ts have scales and codes in pair order (q2_K_pairs.ts): words 2t and 2t + 1 of both halves in place of quad t of either half.
  */
 import { bytes_0x03, bytes_0x0c, low_nibbles, words_0x000f, words_0x00f0, words_0x0f00 } from './constants';
+import { Q2_K_Facts } from './facts';
 import { load_scales, pack_bytes, pack_codes, pack_f16, store_quads_as_nibbles } from './group';
 import { join_halves, order_scales, scales_of_half, take_half } from './q2_K_pairs';
 import { two_bits } from './two_bits';
 
-/** Bytes of a block of one row: scales and minima 16, codes 64, f16 d, f16 dmin. */
-const BYTES: usize = 84;
-
 @unmanaged
-export class Q2_K {
-  super_block: bool;
-  s16: bool;
-  has_min: bool;
-
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
-  @inline width(): i32 {
-    return 2;
-  }
-  @inline scale_bits(): i32 {
-    return 4;
-  }
+export class Q2_K extends Q2_K_Facts {
   @inline codes_at(w: usize, sub: i32): usize {
     return w + 320 + (<usize>sub << 7);
   }

@@ -10,30 +10,13 @@
  */
 import { held } from '../../simd';
 import { bytes_0x07, bytes_0x30, bytes_0x38, bytes_0x3f, low_nibbles } from './constants';
+import { Q3_K_Facts } from './facts';
 import { pack_codes, pack_f16 } from './group';
 import { store_six_bit_quads } from './s16';
 import { two_bits } from './two_bits';
 
-/** Bytes of a block of one row: third bits 32, codes 64, scales 12, f16 d. */
-const BYTES: usize = 110;
-
 @unmanaged
-export class Q3_K {
-  super_block: bool;
-  s16: bool;
-
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
-  @inline width(): i32 {
-    return 3;
-  }
-  @inline centre(): i32 {
-    return 4;
-  }
-  @inline scale_bits(): i32 {
-    return 5;
-  }
+export class Q3_K extends Q3_K_Facts {
   @inline codes_at(w: usize, sub: i32): usize {
     return w + 224 + <usize>sub * 192;
   }

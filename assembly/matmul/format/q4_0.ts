@@ -6,22 +6,11 @@
  * Byte i of a group's quad t is byte 4t + i % 4 of row i / 4 (in some builds in another order: dot.ts): the low nibble is k = 4t + i % 4, the high one
  * k + 16, as in q4_0 itself.
  */
+import { Q4_0_Facts } from './facts';
 import { pack_f16, pack_nibbles } from './group';
 
-/** Bytes of a block of one row: f16 d, 16 bytes of nibbles. */
-const BYTES: usize = 18;
-
 @unmanaged
-export class Q4_0 {
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
-  @inline width(): i32 {
-    return 4;
-  }
-  @inline centre(): i32 {
-    return 8;
-  }
+export class Q4_0 extends Q4_0_Facts {
   @inline codes_at(w: usize, sub: i32): usize {
     return w + 32;
   }

@@ -3,21 +3,11 @@
  *
  *   | d of rows 0..15, f16 (32) | m (32) | quads 0..3 (4 x 64), as in q4_0x16 |
  */
+import { Q4_1_Facts } from './facts';
 import { pack_f16, pack_nibbles } from './group';
 
-/** Bytes of a block of one row: f16 d, f16 m, 16 bytes of nibbles. */
-const BYTES: usize = 20;
-
 @unmanaged
-export class Q4_1 {
-  has_min: bool;
-
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
-  @inline width(): i32 {
-    return 4;
-  }
+export class Q4_1 extends Q4_1_Facts {
   @inline codes_at(w: usize, sub: i32): usize {
     return w + 64;
   }

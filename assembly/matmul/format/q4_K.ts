@@ -3,19 +3,11 @@
  *
  *   | d of rows 0..15, f16 (32) | dmin (32) | scales (96, six_bits.ts) | minima (96) | 8 sub-blocks: quads 0..3 (4 x 64) |
  */
-import { KScales, pack_k_nibbles, pack_k_scales } from './k_scales';
-
-/** Bytes of a block of one row: f16 d, f16 dmin, scales 12, nibbles 128. */
-const BYTES: usize = 144;
+import { Q4_K_Facts } from './facts';
+import { pack_k_nibbles, pack_k_scales } from './k_scales';
 
 @unmanaged
-export class Q4_K extends KScales {
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
-  @inline width(): i32 {
-    return 4;
-  }
+export class Q4_K extends Q4_K_Facts {
   @inline codes_at(w: usize, sub: i32): usize {
     return w + 256 + (<usize>sub << 8);
   }

@@ -3,22 +3,12 @@
  *
  *   | d of rows 0..15, f16 (32) | m (32) | rests of the four groups (64, five_bits.ts) | quads 0..3 (4 x 64) |
  */
+import { Q5_1_Facts } from './facts';
 import { pack_fifth_bits } from './five_bits';
 import { pack_f16, pack_nibbles } from './group';
 
-/** Bytes of a block of one row: f16 d, f16 m, 32 fifth bits, 16 bytes of nibbles. */
-const BYTES: usize = 24;
-
 @unmanaged
-export class Q5_1 {
-  has_min: bool;
-
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
-  @inline width(): i32 {
-    return 5;
-  }
+export class Q5_1 extends Q5_1_Facts {
   @inline codes_at(w: usize, sub: i32): usize {
     return w + 128;
   }

@@ -4,22 +4,15 @@
  *   | d of rows 0..15, f16 (32) | dmin (32) | scales (96, six_bits.ts) | minima (96) | 8 sub-blocks (8 x 320) |
  *   sub-block: | rests of the four groups (64, five_bits.ts) | quads 0..3 (4 x 64) |
  */
+import { Q5_K_Facts } from './facts';
 import { join_codes, store_fifth_bits } from './five_bits';
-import { KScales, pack_k_nibbles, pack_k_scales } from './k_scales';
+import { pack_k_nibbles, pack_k_scales } from './k_scales';
 
-/** Bytes of a block of one row: f16 d, f16 dmin, scales 12, fifth bits 32, nibbles 128. */
-const BYTES: usize = 176;
 /** Bytes of a packed sub-block. */
 const SUB: usize = 320;
 
 @unmanaged
-export class Q5_K extends KScales {
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
-  @inline width(): i32 {
-    return 5;
-  }
+export class Q5_K extends Q5_K_Facts {
   @inline codes_at(w: usize, sub: i32): usize {
     return w + 320 + <usize>sub * SUB;
   }

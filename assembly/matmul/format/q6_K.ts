@@ -5,30 +5,13 @@
  *   half: | quad 0 (64) | quad 1 (64) | quad 2 (64), and in the free bits of all, quad 3 (s16.ts) |
  */
 import { bytes_0x3f } from './constants';
+import { Q6_K_Facts } from './facts';
 import { pack_bytes, pack_f16 } from './group';
 import { store_six_bit_quads } from './s16';
 import { two_bits } from './two_bits';
 
-/** Bytes of a block of one row: ql 128, qh 64, 16 scales i8, f16 d. */
-const BYTES: usize = 210;
-
 @unmanaged
-export class Q6_K {
-  super_block: bool;
-  s16: bool;
-
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
-  @inline width(): i32 {
-    return 6;
-  }
-  @inline centre(): i32 {
-    return 32;
-  }
-  @inline scale_bits(): i32 {
-    return 7;
-  }
+export class Q6_K extends Q6_K_Facts {
   @inline codes_at(w: usize, sub: i32): usize {
     return w + 288 + <usize>sub * 384;
   }

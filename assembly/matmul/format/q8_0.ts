@@ -6,19 +6,11 @@
  * Codes are signed; how they are packed depends on the build (dot_signed.ts).
  */
 import { packed_codes } from '../dot_signed';
+import { Q8_0_Facts } from './facts';
 import { pack_f16, store_quads } from './group';
 
-/** Bytes of a block of one row: f16 d, 32 i8. */
-const BYTES: usize = 34;
-
 @unmanaged
-export class Q8_0 {
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
-  @inline width(): i32 {
-    return 8;
-  }
+export class Q8_0 extends Q8_0_Facts {
   @inline codes_at(w: usize, sub: i32): usize {
     return w + 32;
   }

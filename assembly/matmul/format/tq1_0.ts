@@ -9,10 +9,8 @@
  */
 import { held } from '../../simd';
 import { code_offset } from '../dot';
+import { TQ1_0_Facts } from './facts';
 import { pack_f16 } from './group';
-
-/** Bytes of a block of one row: 48 of five trits, 4 of four trits, f16 d. */
-const BYTES: usize = 54;
 
 /** 3^n. */
 const POWERS = memory.data<u8>([1, 3, 9, 27, 81]);
@@ -21,24 +19,8 @@ const POWERS = memory.data<u8>([1, 3, 9, 27, 81]);
 const TRITS = memory.data<i8>([-43, 42]);
 
 @unmanaged
-export class TQ1_0 {
-  trits: bool;
+export class TQ1_0 extends TQ1_0_Facts {
 
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
-  @inline subs(): i32 {
-    return 8;
-  }
-  @inline width(): i32 {
-    return 2;
-  }
-  @inline centre(): i32 {
-    return 1;
-  }
-  @inline largest(): i32 {
-    return 2;
-  }
 
   pack(src: usize, stride: usize, w: usize): void {
     pack_f16(src + 52, stride, w);

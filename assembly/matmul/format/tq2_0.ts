@@ -3,23 +3,13 @@
  *
  *   | d of rows 0..15, f16 (32) | 8 sub-blocks (8 x 128), as in q2_0x16 |
  */
+import { TQ2_0_Facts } from './facts';
 import { pack_few_bits } from './few_bits';
 import { pack_f16 } from './group';
-import { TwoBits } from './q2_0';
 import { two_bits } from './two_bits';
 
-/** Bytes of a block of one row: 64 of codes, f16 d. */
-const BYTES: usize = 66;
-
 @unmanaged
-export class TQ2_0 extends TwoBits {
-  @inline bytes(): usize {
-    return 16 * BYTES;
-  }
-  @inline subs(): i32 {
-    return 8;
-  }
-
+export class TQ2_0 extends TQ2_0_Facts {
   /** The codes of one row's sub-block, both halves in a byte. */
   @inline row_codes(row: usize, sub: i32): v128 {
     return v128.or(two_bits(row, sub, 0), i16x8.shl(two_bits(row, sub, 1), 2));
