@@ -6,16 +6,7 @@ export { await_step, finish_step, meet } from './runtime/sync';
 export { exp2_row } from './ops/attention_split';
 export { attention_scratch } from './ops/attention_walk';
 export { act_row_size, quantize_act } from './matmul/act';
-export {
-  is_packable,
-  mul_mat_packed,
-  mul_mat_packed_scratch,
-  packed_act_type,
-  packed_loop,
-  packed_row,
-  packed_rows,
-  repack,
-} from './matmul/packed';
+export { is_packable, mul_mat_packed, mul_mat_packed_scratch, packed_act_type, packed_row, packed_rows, repack } from './matmul/packed';
 
 /** First byte the host may use: everything below belongs to this instance's static data and what is expanded from it. */
 export function heap_base(): usize {

@@ -5,75 +5,23 @@
  * test/generate.test.ts holds them to their sources.
  */
 import { execFileSync } from 'node:child_process';
-import { readFileSync, readdirSync, writeFileSync } from 'node:fs';
+import { readdirSync, writeFileSync } from 'node:fs';
 import { fileURLToPath } from 'node:url';
 import * as prettier from 'prettier';
 import { withErrorTable } from './error-table.ts';
 import { withFieldTables } from './field-tables.ts';
 import { flagTable } from './flag-table.ts';
+import { byType, formatFacts, panelRoom } from './format-dispatch.ts';
+import { id, importing, ladder, lookup, names, root, source } from './kernel-source.ts';
 import { sizesOfKernels } from './sizes.ts';
 import { templatePage } from './template-table.ts';
 import { CODE } from '../src/graph/kernels.ts';
-import { KINDS } from '../src/packed-format.ts';
 import { LEVELS, TYPE, typesWith, type TypeTraits } from '../src/type-traits.ts';
-
-const root = new URL('../', import.meta.url);
-const source = (path: string): string => readFileSync(new URL(path, root), 'utf8');
 
 const TYPES: readonly TypeTraits[] = Object.values(TYPE);
 const READABLE = typesWith(() => true);
 /** Types of packed weights that nothing else has. */
 const LEVEL_TYPES: readonly TypeTraits[] = Object.values(LEVELS);
-const PACKED: readonly TypeTraits[] = [...typesWith((k) => k.packed), ...LEVEL_TYPES];
-
-/** A type's id in the kernels, which is the name of its class of packed weights, too. */
-const id = ({ name }: TypeTraits): string => name.toUpperCase();
-
-/** `case` labels of all types for which `of` gives the same, in the table's order, and what it gives. */
-function grouped(types: readonly TypeTraits[], of: (t: TypeTraits) => string | number): string[] {
-  const cases = new Map<string | number, string[]>();
-  for (const t of types) cases.set(of(t), [...(cases.get(of(t)) ?? []), `case ${id(t)}:`]);
-  return [...cases].map(([value, labels]) => `    ${labels.join(' ')} return ${value};`);
-}
-
-const lookup = (
-  doc: string,
-  name: string,
-  types: readonly TypeTraits[],
-  of: (t: TypeTraits) => string | number,
-  otherwise: string,
-): string => `/** ${doc} */
-export function ${name}(type: u32): u32 {
-  // prettier-ignore
-  switch (type) {
-${grouped(types, of).join('\n')}
-    default: return ${otherwise};
-  }
-}
-`;
-
-/** A function that passes its arguments on to the kernel of a type; \`kernel\` is that kernel with what it is called with. */
-function ladder(
-  doc: string,
-  declaration: string,
-  types: readonly TypeTraits[],
-  kernel: (t: TypeTraits) => string,
-  otherwise = 'unreachable();',
-): string {
-  const returns = !declaration.endsWith('void');
-  const call = (text: string): string => (returns ? `return ${text};` : `${text}; return;`);
-  return `${doc}
-export function ${declaration} {
-  // prettier-ignore
-  switch (type) {
-${types.map((t) => `    case ${id(t)}: ${call(kernel(t))}`).join('\n')}
-    default: ${otherwise}
-  }${returns && otherwise === 'unreachable();' ? '\n  return 0;' : ''}
-}
-`;
-}
-
-const importing = (names: readonly string[], from: string): string => `import { ${[...names].sort().join(', ')} } from '${from}';`;
 
 const vecDot = ({ name, kernels }: TypeTraits): string =>
   name === kernels?.vecDotType ? (name === 'f32' ? 'vec_dot_f32' : `vec_dot_${name}_${name}`) : `vec_dot_${name}_${kernels?.vecDotType}`;
@@ -97,8 +45,8 @@ function typeIds(): string {
 ${[...TYPES, ...LEVEL_TYPES].map((t) => `export const ${id(t)}: u32 = ${t.id};`).join('\n')}
 
 ${[
-  lookup('Elements of one block; 0 for a type without kernels.', 'blck_size', READABLE, (t) => t.blckSize, '0'),
-  lookup('Bytes of one block; 0 for a type without kernels.', 'type_size', READABLE, (t) => t.typeSize, '0'),
+  lookup('Elements of one block; 0 for a type without kernels.', 'blck_size', [...READABLE, ...LEVEL_TYPES], (t) => t.blckSize, '0'),
+  lookup('Bytes of one block; 0 for a type without kernels.', 'type_size', [...READABLE, ...LEVEL_TYPES], (t) => t.typeSize, '0'),
   lookup(
     'The type that vec_dot wants its activations in; 0xffffffff where there is no vec_dot.',
     'vec_dot_type',
@@ -159,106 +107,6 @@ ${[
 ].join('\n')}`;
 }
 
-const classes = (types: readonly TypeTraits[]): string => {
-  const floats = types.filter((t) => t.blckSize === 1);
-  const levels = types.filter((t) => LEVEL_TYPES.includes(t));
-  const blocks = types.filter((t) => t.blckSize > 1 && !levels.includes(t));
-  return [
-    ...(floats.length ? [importing(floats.map(id), './format/float')] : []),
-    ...blocks.map((t) => importing([id(t)], `./format/${t.name}`)),
-    ...(levels.length ? [importing(levels.map(id), './format/levels')] : []),
-  ].join('\n');
-};
-
-/** Functions of per_format.ts that are not for all packed types: those that pack plain rows, and the loop for few columns. */
-const IS_FOR: { readonly [name: string]: (t: TypeTraits) => unknown } = {
-  pack_block: (t) => !LEVEL_TYPES.includes(t),
-  pack_fast: ({ kernels }) => kernels?.fast,
-  few_columns: (t) => !LEVEL_TYPES.includes(t),
-};
-
-/** Facts that are numbers, as methods of a format's class: their types. The others are fields, which say something by being there (format/format.ts). */
-const NUMBERS: { readonly [fact: string]: string } = {
-  width: 'i32',
-  centre: 'i32',
-  largest: 'i32',
-  subs: 'i32',
-  scaleBits: 'i32',
-  f16Vectors: 'i32',
-  factor: 'f32',
-};
-
-const snake = (name: string): string => name.replaceAll(/[A-Z]/g, (c) => `_${c.toLowerCase()}`);
-
-function factsOf(type: TypeTraits): string {
-  const { facts, kind } = type.kernels!.packed!;
-  const fields = Object.keys(facts).filter((fact) => !(fact in NUMBERS));
-  const numbers = Object.entries(facts).filter(([fact]) => fact in NUMBERS) as [string, number][];
-  const method = (name: string, result: string, value: string): string => `  @inline ${name}(): ${result} {\n    return ${value};\n  }`;
-  return `@unmanaged
-export class ${id(type)}_Facts${kind ? ` extends ${kind}` : ''} {
-${[
-  ...fields.map((fact) => `  ${snake(fact)}: bool;`),
-  method('bytes', 'usize', `16 * ${type.typeSize}`),
-  ...numbers.map(([fact, value]) => method(snake(fact), NUMBERS[fact], String(value))),
-].join('\n')}
-}
-`;
-}
-
-/** What the table says of each packed format, as a class that the format's own extends. */
-function formatFacts(): string {
-  const types = PACKED.filter((t) => t.blckSize > 1);
-  const kinds = [...new Set(types.flatMap((t) => t.kernels!.packed!.kind ?? []))];
-  return `/** Facts of packed formats. bytes: of a packed block, as many as of 16 plain ones, because rows are packed where they are. */
-${kinds.map((kind) => importing([kind], `./${KINDS[kind]}`)).join('\n')}
-
-${types.map(factsOf).join('\n')}`;
-}
-
-/** The functions of per_format.ts, each for a type id; of all packed types, or of some. */
-export function byType(types = PACKED): string {
-  const functions = [
-    ...source('assembly/matmul/per_format.ts').matchAll(
-      /(\/\*\*(?:(?!\*\/)[^])*\*\/)\n(?:\/\/ @ts-ignore: decorator\n)?(?:@inline\n)?export function (\w+)_as<F>\(([^)]*)\): (\w+) \{/g,
-    ),
-  ];
-  const ladders = functions.map(([, doc, name, params, result]) => {
-    return ladder(
-      doc,
-      `${name}(${['type: u32', ...params.split(', ').filter(Boolean)].join(', ')}): ${result}`,
-      types.filter(IS_FOR[name] ?? (() => true)),
-      (t) => `${name}_as<${id(t)}>(${names(params)})`,
-      { u64: 'return 0;' }[result],
-    ).replaceAll(/case (\w+):/g, 'case id.$1:');
-  });
-  return `/** per_format.ts by type id. */
-${classes(types)}
-${importing(
-  functions.map(([, , name]) => `${name}_as`),
-  './per_format',
-)}
-import * as id from '../type/ids';
-
-${ladders.join('\n')}`;
-}
-
-function panelRoom(): string {
-  const blocks = typesWith((k, t) => k.packed && t.blckSize > 1);
-  const most = (terms: readonly string[]): string =>
-    terms.length === 1 ? terms[0] : `most(${most(terms.slice(0, terms.length >> 1))}, ${most(terms.slice(terms.length >> 1))})`;
-  return `${classes(blocks)}
-import { most, panel_bytes } from './panel_size';
-
-/** Bytes of a panel: the most that any format needs. */
-// @ts-ignore: decorator
-@inline
-export function PANEL(): usize {
-  return ${most(blocks.map((t) => `panel_bytes<${id(t)}>()`))};
-}
-`;
-}
-
 /** The functions of assembly/ops/ that take a record: what each is called with, by the name of its kernel. */
 function opKernels(): Map<string, { readonly name: string; readonly file: string; readonly args: string }> {
   const found = new Map<string, { name: string; file: string; args: string }>();
@@ -269,14 +117,6 @@ function opKernels(): Map<string, { readonly name: string; readonly file: string
   }
   return found;
 }
-
-/** `a: usize, n: i32` as the arguments of a call. */
-const names = (params: string): string =>
-  params
-    .split(',')
-    .map((p) => p.split(':')[0].trim())
-    .filter(Boolean)
-    .join(', ');
 
 function dispatch(): string {
   const all = opKernels();
@@ -318,8 +158,8 @@ async function formatted(path: string, text: string): Promise<string> {
   return prettier.format(text, { ...(await prettier.resolveConfig(filepath)), filepath });
 }
 
-/** Path, and what is in the file. */
-export async function generate(): Promise<Map<string, string>> {
+/** Path, and what is in the file: the sources of the kernels, which what is built has its sizes from. */
+async function kernelSources(): Promise<Map<string, string>> {
   const types = 'src/type-traits.ts';
   const files: readonly (readonly [path: string, table: string, text: string])[] = [
     ['assembly/type/ids.ts', types, typeIds()],
@@ -335,6 +175,12 @@ export async function generate(): Promise<Map<string, string>> {
     const head = `// Generated from ${table} by \`npm run generate\`: edit that table and run it again.\n`;
     out.set(path, await formatted(path, head + text));
   }
+  return out;
+}
+
+/** Path, and what is in the file. */
+export async function generate(): Promise<Map<string, string>> {
+  const out = await kernelSources();
   const sizes = 'src/wasm/sizes.ts';
   out.set(sizes, await formatted(sizes, sizesOfKernels()));
   out.set('docs/flags.md', flagTable());
@@ -348,10 +194,10 @@ export async function generate(): Promise<Map<string, string>> {
 }
 
 if (process.argv[1] === fileURLToPath(import.meta.url)) {
-  const write = async (): Promise<void> => {
-    for (const [path, text] of await generate()) writeFileSync(new URL(path, root), text);
+  const write = (files: ReadonlyMap<string, string>): void => {
+    for (const [path, text] of files) writeFileSync(new URL(path, root), text);
   };
-  await write();
+  write(await kernelSources());
   execFileSync(process.execPath, ['scripts/build.mjs', '--wasm'], { cwd: root, stdio: 'inherit' });
-  await write(); // the sizes of the kernels as they are now
+  write(await generate());
 }

@@ -42,6 +42,8 @@ export interface Loops {
   readonly column: ByIsa<ColumnLoop>;
   /** Four columns over a panel. */
   readonly tile: ByIsa<TileLoop>;
+  /** What makes the panel. unpack_blocks */
+  readonly unpack?: 'unpack_grid' | 'unpack_levels' | 'unpack_bits' | 'unpack_trits' | 'unpack_f32';
   /** Absent: activations stay f32. */
   readonly act?: ByIsa<ActLayout>;
   /** Elements of activations that share a scale. */
@@ -107,7 +109,7 @@ export const packedBy = (loops: LoopsOf, facts: CodeFacts, kind?: Kind): PackedF
 // ---- Loops, and the formats that they are for ----
 
 /** f32, f16 and bf16, whose activations are f32. */
-export const FLOATS: PackedFormat = { column: 'gemv_f32_16x1', tile: 'gemm_f32_8x4', facts: {} };
+export const FLOATS: PackedFormat = { column: 'gemv_f32_16x1', tile: 'gemm_f32_8x4', unpack: 'unpack_f32', facts: {} };
 
 /** Unsigned codes of up to 7 bits. */
 export const CODES: LoopsOf = { column: 'gemv_16x1', tile: 'gemm_8x4', act: 'plain', actBlock: 32 };
@@ -141,13 +143,14 @@ export const SIGNED: LoopsOf = {
 export const SUPER_SIGNED: LoopsOf = { ...SIGNED, actBlock: 256, facts: { superBlock: true } };
 
 /** Codes of 1 and 2 bits, and digits of base 3: one f32 step for 64 weights. */
-export const BITS: LoopsOf = { column: 'gemv_16x1_bits', tile: 'gemm_8x4_bits', act: 'plain', actBlock: 64 };
-export const TRITS: LoopsOf = { ...BITS, column: 'gemv_16x1_trits', facts: { trits: true } };
+export const BITS: LoopsOf = { column: 'gemv_16x1_bits', tile: 'gemm_8x4_bits', unpack: 'unpack_bits', act: 'plain', actBlock: 64 };
+export const TRITS: LoopsOf = { ...BITS, column: 'gemv_16x1_trits', unpack: 'unpack_trits', facts: { trits: true } };
 
 /** Entries of a grid, by their addresses; and the same as 4-bit codes of levels. */
 export const GRID: LoopsOf = {
   column: 'gemv_16x1_grid',
   tile: { simd: 'gemm_8x4_i16', relaxed: 'gemm_8x4_grid', dotadd: 'gemm_8x4' },
+  unpack: 'unpack_grid',
   act: 'plain',
   actBlock: 256,
   facts: { grid: true },
@@ -155,6 +158,7 @@ export const GRID: LoopsOf = {
 export const OF_LEVELS: LoopsOf = {
   ...GRID,
   column: 'gemv_16x1_levels',
+  unpack: 'unpack_levels',
   act: { simd: 'plain', relaxed: 'signs_i8', dotadd: 'plain' },
   facts: {},
 };

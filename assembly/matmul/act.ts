@@ -82,6 +82,13 @@ function is_signed(type: u32): bool {
   return (type & (ACT_LAYOUT | ACT_I8)) == ACT_SIGNS;
 }
 
+/** Whether up to MOST_16XN columns lie one by one. */
+// @ts-ignore: decorator
+@inline
+export function is_few(type: u32): bool {
+  return (type & ACT_LAYOUT) == ACT_16XN;
+}
+
 /** Bytes of a sub-block of a column block. */
 // @ts-ignore: decorator
 @inline
@@ -106,7 +113,7 @@ export function act_row_size(type: u32, ne00: i32): usize {
  */
 export function blocked_columns(type: u32, ncols: i32): i32 {
   const rest = ncols & 3;
-  if ((type & ACT_LAYOUT) == ACT_16XN && ncols <= MOST_16XN) return 0;
+  if (is_few(type) && ncols <= MOST_16XN) return 0;
   return rest < 3 || ncols < 4 ? ncols - rest : ncols;
 }
 

@@ -1,5 +1,5 @@
 // Generated from src/type-traits.ts by `npm run generate`: edit that table and run it again.
-/** per_format.ts by type id. */
+/** Packed weights by type id. */
 import { BF16, F16, F32 } from './format/float';
 import { Q4_0 } from './format/q4_0';
 import { Q4_1 } from './format/q4_1';
@@ -27,45 +27,110 @@ import { NVFP4 } from './format/nvfp4';
 import { Q1_0 } from './format/q1_0';
 import { Q2_0 } from './format/q2_0';
 import { IQ1_LEVELS, IQ2_LEVELS, IQ3_S_LEVELS, IQ3_XXS_LEVELS } from './format/levels';
-import { column_as, facts_as, few_columns_as, pack_block_as, pack_fast_as, tile_as, unpack_as } from './per_format';
+import { Codes7, Codes8 } from './format/grid';
+import { gemm_16xn } from './gemm_16xn';
+import { gemm_8x4 } from './gemm_8x4';
+import { gemm_8x4_bits, unpack_bits } from './gemm_8x4_bits';
+import { gemm_8x4_grid } from './gemm_8x4_grid';
+import { gemm_8x4_i16, gemm_8x4_nibbles } from './gemm_8x4_i16';
+import { gemv_f32_16x1, unpack_f32 } from './gemm_f32';
+import { gemv_16x1 } from './gemv_16x1';
+import { gemv_16x1_bits } from './gemv_16x1_bits';
+import { gemv_16x1_grid } from './gemv_16x1_grid';
+import { gemv_16x1_levels } from './gemv_16x1_levels';
+import { gemv_16x1_nvfp4 } from './gemv_16x1_nvfp4';
+import { gemv_16x1_q2_K } from './gemv_16x1_q2_K';
+import { gemv_16x1_q6_K } from './gemv_16x1_q6_K';
+import { gemv_16x1_s16 } from './gemv_16x1_s16';
+import { gemv_16x1_signs } from './gemv_16x1_signs';
+import { gemv_16x1_trits, unpack_trits } from './gemv_16x1_trits';
+import { unpack_blocks } from './panel';
+import { unpack_grid, unpack_levels } from './panel_grid';
+import { HAS_DOT_ADD, HAS_RELAXED_DOT } from '../simd';
 import * as id from '../type/ids';
 
-/** Facts of the packed weights of a type (facts.ts); 0 for types that have none. */
-export function facts(type: u32): u64 {
+/** The type in which a product takes its activations: F32, or one of act.ts; 0xffffffff for types that cannot be packed. */
+export function act_type(type: u32): u32 {
   // prettier-ignore
   switch (type) {
-    case id.F32: return facts_as<F32>();
-    case id.F16: return facts_as<F16>();
-    case id.Q4_0: return facts_as<Q4_0>();
-    case id.Q4_1: return facts_as<Q4_1>();
-    case id.Q5_0: return facts_as<Q5_0>();
-    case id.Q5_1: return facts_as<Q5_1>();
-    case id.Q8_0: return facts_as<Q8_0>();
-    case id.Q2_K: return facts_as<Q2_K>();
-    case id.Q3_K: return facts_as<Q3_K>();
-    case id.Q4_K: return facts_as<Q4_K>();
-    case id.Q5_K: return facts_as<Q5_K>();
-    case id.Q6_K: return facts_as<Q6_K>();
-    case id.IQ2_XXS: return facts_as<IQ2_XXS>();
-    case id.IQ2_XS: return facts_as<IQ2_XS>();
-    case id.IQ3_XXS: return facts_as<IQ3_XXS>();
-    case id.IQ1_S: return facts_as<IQ1_S>();
-    case id.IQ4_NL: return facts_as<IQ4_NL>();
-    case id.IQ3_S: return facts_as<IQ3_S>();
-    case id.IQ2_S: return facts_as<IQ2_S>();
-    case id.IQ4_XS: return facts_as<IQ4_XS>();
-    case id.IQ1_M: return facts_as<IQ1_M>();
-    case id.BF16: return facts_as<BF16>();
-    case id.TQ1_0: return facts_as<TQ1_0>();
-    case id.TQ2_0: return facts_as<TQ2_0>();
-    case id.MXFP4: return facts_as<MXFP4>();
-    case id.NVFP4: return facts_as<NVFP4>();
-    case id.Q1_0: return facts_as<Q1_0>();
-    case id.Q2_0: return facts_as<Q2_0>();
-    case id.IQ1_LEVELS: return facts_as<IQ1_LEVELS>();
-    case id.IQ2_LEVELS: return facts_as<IQ2_LEVELS>();
-    case id.IQ3_XXS_LEVELS: return facts_as<IQ3_XXS_LEVELS>();
-    case id.IQ3_S_LEVELS: return facts_as<IQ3_S_LEVELS>();
+    case id.F32: case id.F16: case id.BF16: return id.F32;
+    case id.Q4_0: return HAS_RELAXED_DOT ? 258 : 256;
+    case id.Q4_1: case id.Q5_0: case id.Q5_1: case id.MXFP4: return 256;
+    case id.Q8_0: case id.IQ4_NL: return HAS_RELAXED_DOT ? 260 : 256;
+    case id.Q2_K: return HAS_DOT_ADD ? 257 : HAS_RELAXED_DOT ? 263 : 257;
+    case id.Q3_K: case id.Q6_K: case id.IQ2_XXS: case id.IQ2_XS: case id.IQ3_XXS: case id.IQ1_S: case id.IQ3_S: case id.IQ2_S: case id.IQ1_M: return 257;
+    case id.Q4_K: case id.Q5_K: return HAS_RELAXED_DOT ? 259 : 257;
+    case id.IQ4_XS: return HAS_RELAXED_DOT ? 261 : 257;
+    case id.TQ1_0: case id.TQ2_0: case id.NVFP4: case id.Q1_0: case id.Q2_0: return 264;
+    case id.IQ1_LEVELS: case id.IQ2_LEVELS: case id.IQ3_XXS_LEVELS: case id.IQ3_S_LEVELS: return HAS_DOT_ADD ? 257 : HAS_RELAXED_DOT ? 277 : 257;
+    default: return 0xffffffff;
+  }
+}
+
+/** Vectors of f16 at the start of a packed block, all of which must be finite. */
+export function f16_vectors(type: u32): u32 {
+  // prettier-ignore
+  switch (type) {
+    case id.Q4_0: case id.Q5_0: case id.Q8_0: case id.Q3_K: case id.Q6_K: case id.IQ2_XXS: case id.IQ2_XS: case id.IQ3_XXS: case id.IQ1_S: case id.IQ4_NL: case id.IQ3_S: case id.IQ2_S: case id.IQ4_XS: case id.IQ1_M: case id.TQ1_0: case id.TQ2_0: case id.Q1_0: case id.Q2_0: case id.IQ1_LEVELS: case id.IQ2_LEVELS: case id.IQ3_XXS_LEVELS: case id.IQ3_S_LEVELS: return 1;
+    case id.Q4_1: case id.Q5_1: case id.Q2_K: case id.Q4_K: case id.Q5_K: return 2;
+    default: return 0;
+  }
+}
+
+/** Not 0 where codes in a panel are signed and have 8 bits. */
+export function panel_signed(type: u32): u32 {
+  // prettier-ignore
+  switch (type) {
+    case id.Q8_0: case id.IQ4_NL: case id.IQ4_XS: return 1;
+    case id.IQ2_XXS: case id.IQ2_XS: case id.IQ3_XXS: case id.IQ1_S: case id.IQ3_S: case id.IQ2_S: case id.IQ1_M: case id.IQ1_LEVELS: case id.IQ2_LEVELS: case id.IQ3_XXS_LEVELS: case id.IQ3_S_LEVELS: return HAS_RELAXED_DOT ? 0 : 1;
+    default: return 0;
+  }
+}
+
+/** How many integer scales a panel's sub-block has behind its codes (its halves); 3: two that are f32, and no d. */
+export function panel_scales(type: u32): u32 {
+  // prettier-ignore
+  switch (type) {
+    case id.Q2_K: case id.Q3_K: case id.Q6_K: return 2;
+    case id.Q4_K: case id.Q5_K: return 1;
+    case id.IQ2_XXS: case id.IQ2_XS: case id.IQ3_XXS: case id.IQ1_S: case id.IQ3_S: case id.IQ2_S: case id.IQ1_M: case id.IQ1_LEVELS: case id.IQ2_LEVELS: case id.IQ3_XXS_LEVELS: case id.IQ3_S_LEVELS: return HAS_RELAXED_DOT ? 2 : 0;
+    case id.IQ4_XS: return HAS_DOT_ADD ? 1 : HAS_RELAXED_DOT ? 0 : 0;
+    case id.NVFP4: return 3;
+    default: return 0;
+  }
+}
+
+/** A panel's minima: 0 none, 1 an f32, 2 an integer for each sub-block, 3 for each half. */
+export function panel_minima(type: u32): u32 {
+  // prettier-ignore
+  switch (type) {
+    case id.Q4_1: case id.Q5_1: return 1;
+    case id.Q2_K: return 3;
+    case id.Q4_K: case id.Q5_K: return 2;
+    default: return 0;
+  }
+}
+
+/** What is taken off every code of a panel. */
+export function panel_centre(type: u32): u32 {
+  // prettier-ignore
+  switch (type) {
+    case id.Q4_0: return 8;
+    case id.Q5_0: return 16;
+    case id.Q3_K: return 4;
+    case id.Q6_K: return 32;
+    case id.IQ2_XXS: case id.IQ2_XS: case id.IQ3_XXS: case id.IQ1_S: case id.IQ3_S: case id.IQ2_S: case id.IQ1_M: case id.IQ1_LEVELS: case id.IQ2_LEVELS: case id.IQ3_XXS_LEVELS: case id.IQ3_S_LEVELS: return HAS_RELAXED_DOT ? 64 : 0;
+    case id.TQ1_0: case id.TQ2_0: case id.Q1_0: case id.Q2_0: return 1;
+    case id.MXFP4: case id.NVFP4: return 12;
+    default: return 0;
+  }
+}
+
+/** Not 0 where a panel has runs of 64 weights. */
+export function panel_runs(type: u32): u32 {
+  // prettier-ignore
+  switch (type) {
+    case id.TQ1_0: case id.TQ2_0: case id.Q1_0: case id.Q2_0: return 1;
     default: return 0;
   }
 }
@@ -74,34 +139,34 @@ export function facts(type: u32): u64 {
 export function pack_block(type: u32, src: usize, stride: usize, w: usize, n: i32): void {
   // prettier-ignore
   switch (type) {
-    case id.F32: pack_block_as<F32>(src, stride, w, n); return;
-    case id.F16: pack_block_as<F16>(src, stride, w, n); return;
-    case id.Q4_0: pack_block_as<Q4_0>(src, stride, w, n); return;
-    case id.Q4_1: pack_block_as<Q4_1>(src, stride, w, n); return;
-    case id.Q5_0: pack_block_as<Q5_0>(src, stride, w, n); return;
-    case id.Q5_1: pack_block_as<Q5_1>(src, stride, w, n); return;
-    case id.Q8_0: pack_block_as<Q8_0>(src, stride, w, n); return;
-    case id.Q2_K: pack_block_as<Q2_K>(src, stride, w, n); return;
-    case id.Q3_K: pack_block_as<Q3_K>(src, stride, w, n); return;
-    case id.Q4_K: pack_block_as<Q4_K>(src, stride, w, n); return;
-    case id.Q5_K: pack_block_as<Q5_K>(src, stride, w, n); return;
-    case id.Q6_K: pack_block_as<Q6_K>(src, stride, w, n); return;
-    case id.IQ2_XXS: pack_block_as<IQ2_XXS>(src, stride, w, n); return;
-    case id.IQ2_XS: pack_block_as<IQ2_XS>(src, stride, w, n); return;
-    case id.IQ3_XXS: pack_block_as<IQ3_XXS>(src, stride, w, n); return;
-    case id.IQ1_S: pack_block_as<IQ1_S>(src, stride, w, n); return;
-    case id.IQ4_NL: pack_block_as<IQ4_NL>(src, stride, w, n); return;
-    case id.IQ3_S: pack_block_as<IQ3_S>(src, stride, w, n); return;
-    case id.IQ2_S: pack_block_as<IQ2_S>(src, stride, w, n); return;
-    case id.IQ4_XS: pack_block_as<IQ4_XS>(src, stride, w, n); return;
-    case id.IQ1_M: pack_block_as<IQ1_M>(src, stride, w, n); return;
-    case id.BF16: pack_block_as<BF16>(src, stride, w, n); return;
-    case id.TQ1_0: pack_block_as<TQ1_0>(src, stride, w, n); return;
-    case id.TQ2_0: pack_block_as<TQ2_0>(src, stride, w, n); return;
-    case id.MXFP4: pack_block_as<MXFP4>(src, stride, w, n); return;
-    case id.NVFP4: pack_block_as<NVFP4>(src, stride, w, n); return;
-    case id.Q1_0: pack_block_as<Q1_0>(src, stride, w, n); return;
-    case id.Q2_0: pack_block_as<Q2_0>(src, stride, w, n); return;
+    case id.F32: changetype<F32>(0).pack(src, stride, n, w); return;
+    case id.F16: changetype<F16>(0).pack(src, stride, n, w); return;
+    case id.Q4_0: changetype<Q4_0>(0).pack(src, stride, w); return;
+    case id.Q4_1: changetype<Q4_1>(0).pack(src, stride, w); return;
+    case id.Q5_0: changetype<Q5_0>(0).pack(src, stride, w); return;
+    case id.Q5_1: changetype<Q5_1>(0).pack(src, stride, w); return;
+    case id.Q8_0: changetype<Q8_0>(0).pack(src, stride, w); return;
+    case id.Q2_K: changetype<Q2_K>(0).pack(src, stride, w); return;
+    case id.Q3_K: changetype<Q3_K>(0).pack(src, stride, w); return;
+    case id.Q4_K: changetype<Q4_K>(0).pack(src, stride, w); return;
+    case id.Q5_K: changetype<Q5_K>(0).pack(src, stride, w); return;
+    case id.Q6_K: changetype<Q6_K>(0).pack(src, stride, w); return;
+    case id.IQ2_XXS: changetype<IQ2_XXS>(0).pack(src, stride, w); return;
+    case id.IQ2_XS: changetype<IQ2_XS>(0).pack(src, stride, w); return;
+    case id.IQ3_XXS: changetype<IQ3_XXS>(0).pack(src, stride, w); return;
+    case id.IQ1_S: changetype<IQ1_S>(0).pack(src, stride, w); return;
+    case id.IQ4_NL: changetype<IQ4_NL>(0).pack(src, stride, w); return;
+    case id.IQ3_S: changetype<IQ3_S>(0).pack(src, stride, w); return;
+    case id.IQ2_S: changetype<IQ2_S>(0).pack(src, stride, w); return;
+    case id.IQ4_XS: changetype<IQ4_XS>(0).pack(src, stride, w); return;
+    case id.IQ1_M: changetype<IQ1_M>(0).pack(src, stride, w); return;
+    case id.BF16: changetype<BF16>(0).pack(src, stride, n, w); return;
+    case id.TQ1_0: changetype<TQ1_0>(0).pack(src, stride, w); return;
+    case id.TQ2_0: changetype<TQ2_0>(0).pack(src, stride, w); return;
+    case id.MXFP4: changetype<MXFP4>(0).pack(src, stride, w); return;
+    case id.NVFP4: changetype<NVFP4>(0).pack(src, stride, w); return;
+    case id.Q1_0: changetype<Q1_0>(0).pack(src, stride, w); return;
+    case id.Q2_0: changetype<Q2_0>(0).pack(src, stride, w); return;
     default: unreachable();
   }
 }
@@ -110,14 +175,14 @@ export function pack_block(type: u32, src: usize, stride: usize, w: usize, n: i3
 export function pack_fast(type: u32, src: usize, stride: usize, w: usize): void {
   // prettier-ignore
   switch (type) {
-    case id.IQ2_XXS: pack_fast_as<IQ2_XXS>(src, stride, w); return;
-    case id.IQ2_XS: pack_fast_as<IQ2_XS>(src, stride, w); return;
-    case id.IQ3_XXS: pack_fast_as<IQ3_XXS>(src, stride, w); return;
-    case id.IQ1_S: pack_fast_as<IQ1_S>(src, stride, w); return;
-    case id.IQ3_S: pack_fast_as<IQ3_S>(src, stride, w); return;
-    case id.IQ2_S: pack_fast_as<IQ2_S>(src, stride, w); return;
-    case id.IQ1_M: pack_fast_as<IQ1_M>(src, stride, w); return;
-    case id.TQ1_0: pack_fast_as<TQ1_0>(src, stride, w); return;
+    case id.IQ2_XXS: changetype<IQ2_XXS>(0).pack_fast(src, stride, w); return;
+    case id.IQ2_XS: changetype<IQ2_XS>(0).pack_fast(src, stride, w); return;
+    case id.IQ3_XXS: changetype<IQ3_XXS>(0).pack_fast(src, stride, w); return;
+    case id.IQ1_S: changetype<IQ1_S>(0).pack_fast(src, stride, w); return;
+    case id.IQ3_S: changetype<IQ3_S>(0).pack_fast(src, stride, w); return;
+    case id.IQ2_S: changetype<IQ2_S>(0).pack_fast(src, stride, w); return;
+    case id.IQ1_M: changetype<IQ1_M>(0).pack_fast(src, stride, w); return;
+    case id.TQ1_0: changetype<TQ1_0>(0).pack_fast(src, stride, w); return;
     default: unreachable();
   }
 }
@@ -126,154 +191,126 @@ export function pack_fast(type: u32, src: usize, stride: usize, w: usize): void 
 export function unpack(type: u32, w: usize, n: i32, panel: usize): void {
   // prettier-ignore
   switch (type) {
-    case id.F32: unpack_as<F32>(w, n, panel); return;
-    case id.F16: unpack_as<F16>(w, n, panel); return;
-    case id.Q4_0: unpack_as<Q4_0>(w, n, panel); return;
-    case id.Q4_1: unpack_as<Q4_1>(w, n, panel); return;
-    case id.Q5_0: unpack_as<Q5_0>(w, n, panel); return;
-    case id.Q5_1: unpack_as<Q5_1>(w, n, panel); return;
-    case id.Q8_0: unpack_as<Q8_0>(w, n, panel); return;
-    case id.Q2_K: unpack_as<Q2_K>(w, n, panel); return;
-    case id.Q3_K: unpack_as<Q3_K>(w, n, panel); return;
-    case id.Q4_K: unpack_as<Q4_K>(w, n, panel); return;
-    case id.Q5_K: unpack_as<Q5_K>(w, n, panel); return;
-    case id.Q6_K: unpack_as<Q6_K>(w, n, panel); return;
-    case id.IQ2_XXS: unpack_as<IQ2_XXS>(w, n, panel); return;
-    case id.IQ2_XS: unpack_as<IQ2_XS>(w, n, panel); return;
-    case id.IQ3_XXS: unpack_as<IQ3_XXS>(w, n, panel); return;
-    case id.IQ1_S: unpack_as<IQ1_S>(w, n, panel); return;
-    case id.IQ4_NL: unpack_as<IQ4_NL>(w, n, panel); return;
-    case id.IQ3_S: unpack_as<IQ3_S>(w, n, panel); return;
-    case id.IQ2_S: unpack_as<IQ2_S>(w, n, panel); return;
-    case id.IQ4_XS: unpack_as<IQ4_XS>(w, n, panel); return;
-    case id.IQ1_M: unpack_as<IQ1_M>(w, n, panel); return;
-    case id.BF16: unpack_as<BF16>(w, n, panel); return;
-    case id.TQ1_0: unpack_as<TQ1_0>(w, n, panel); return;
-    case id.TQ2_0: unpack_as<TQ2_0>(w, n, panel); return;
-    case id.MXFP4: unpack_as<MXFP4>(w, n, panel); return;
-    case id.NVFP4: unpack_as<NVFP4>(w, n, panel); return;
-    case id.Q1_0: unpack_as<Q1_0>(w, n, panel); return;
-    case id.Q2_0: unpack_as<Q2_0>(w, n, panel); return;
-    case id.IQ1_LEVELS: unpack_as<IQ1_LEVELS>(w, n, panel); return;
-    case id.IQ2_LEVELS: unpack_as<IQ2_LEVELS>(w, n, panel); return;
-    case id.IQ3_XXS_LEVELS: unpack_as<IQ3_XXS_LEVELS>(w, n, panel); return;
-    case id.IQ3_S_LEVELS: unpack_as<IQ3_S_LEVELS>(w, n, panel); return;
+    case id.F32: unpack_f32<F32>(w, n, panel); return;
+    case id.F16: unpack_f32<F16>(w, n, panel); return;
+    case id.Q4_0: unpack_blocks<Q4_0>(w, n, panel); return;
+    case id.Q4_1: unpack_blocks<Q4_1>(w, n, panel); return;
+    case id.Q5_0: unpack_blocks<Q5_0>(w, n, panel); return;
+    case id.Q5_1: unpack_blocks<Q5_1>(w, n, panel); return;
+    case id.Q8_0: unpack_blocks<Q8_0>(w, n, panel); return;
+    case id.Q2_K: unpack_blocks<Q2_K>(w, n, panel); return;
+    case id.Q3_K: unpack_blocks<Q3_K>(w, n, panel); return;
+    case id.Q4_K: unpack_blocks<Q4_K>(w, n, panel); return;
+    case id.Q5_K: unpack_blocks<Q5_K>(w, n, panel); return;
+    case id.Q6_K: unpack_blocks<Q6_K>(w, n, panel); return;
+    case id.IQ2_XXS: unpack_grid<IQ2_XXS>(w, n, panel); return;
+    case id.IQ2_XS: unpack_grid<IQ2_XS>(w, n, panel); return;
+    case id.IQ3_XXS: unpack_grid<IQ3_XXS>(w, n, panel); return;
+    case id.IQ1_S: unpack_grid<IQ1_S>(w, n, panel); return;
+    case id.IQ4_NL: unpack_blocks<IQ4_NL>(w, n, panel); return;
+    case id.IQ3_S: unpack_grid<IQ3_S>(w, n, panel); return;
+    case id.IQ2_S: unpack_grid<IQ2_S>(w, n, panel); return;
+    case id.IQ4_XS: unpack_blocks<IQ4_XS>(w, n, panel); return;
+    case id.IQ1_M: unpack_grid<IQ1_M>(w, n, panel); return;
+    case id.BF16: unpack_f32<BF16>(w, n, panel); return;
+    case id.TQ1_0: unpack_trits(w, n, panel); return;
+    case id.TQ2_0: unpack_bits<TQ2_0>(w, n, 4, panel); return;
+    case id.MXFP4: unpack_blocks<MXFP4>(w, n, panel); return;
+    case id.NVFP4: unpack_blocks<NVFP4>(w, n, panel); return;
+    case id.Q1_0: unpack_bits<Q1_0>(w, n, 2, panel); return;
+    case id.Q2_0: unpack_bits<Q2_0>(w, n, 1, panel); return;
+    case id.IQ1_LEVELS: unpack_levels(w, n, panel, changetype<IQ1_LEVELS>(0).levels(), 0.125); return;
+    case id.IQ2_LEVELS: unpack_levels(w, n, panel, changetype<IQ2_LEVELS>(0).levels(), 0.125); return;
+    case id.IQ3_XXS_LEVELS: unpack_levels(w, n, panel, changetype<IQ3_XXS_LEVELS>(0).levels(), 0.5); return;
+    case id.IQ3_S_LEVELS: unpack_levels(w, n, panel, changetype<IQ3_S_LEVELS>(0).levels(), 1); return;
     default: unreachable();
   }
 }
 
-/** A column block times n blocks of a panel, by the loop of the format. (Those of floats are alike: product_f32.ts.) */
+/** A column block times n blocks of a panel. (Tiles of floats are alike: product_f32.ts.) */
 export function tile(type: u32, w: usize, a: usize, acc: usize, n: i32): void {
   // prettier-ignore
   switch (type) {
-    case id.F32: tile_as<F32>(w, a, acc, n); return;
-    case id.F16: tile_as<F16>(w, a, acc, n); return;
-    case id.Q4_0: tile_as<Q4_0>(w, a, acc, n); return;
-    case id.Q4_1: tile_as<Q4_1>(w, a, acc, n); return;
-    case id.Q5_0: tile_as<Q5_0>(w, a, acc, n); return;
-    case id.Q5_1: tile_as<Q5_1>(w, a, acc, n); return;
-    case id.Q8_0: tile_as<Q8_0>(w, a, acc, n); return;
-    case id.Q2_K: tile_as<Q2_K>(w, a, acc, n); return;
-    case id.Q3_K: tile_as<Q3_K>(w, a, acc, n); return;
-    case id.Q4_K: tile_as<Q4_K>(w, a, acc, n); return;
-    case id.Q5_K: tile_as<Q5_K>(w, a, acc, n); return;
-    case id.Q6_K: tile_as<Q6_K>(w, a, acc, n); return;
-    case id.IQ2_XXS: tile_as<IQ2_XXS>(w, a, acc, n); return;
-    case id.IQ2_XS: tile_as<IQ2_XS>(w, a, acc, n); return;
-    case id.IQ3_XXS: tile_as<IQ3_XXS>(w, a, acc, n); return;
-    case id.IQ1_S: tile_as<IQ1_S>(w, a, acc, n); return;
-    case id.IQ4_NL: tile_as<IQ4_NL>(w, a, acc, n); return;
-    case id.IQ3_S: tile_as<IQ3_S>(w, a, acc, n); return;
-    case id.IQ2_S: tile_as<IQ2_S>(w, a, acc, n); return;
-    case id.IQ4_XS: tile_as<IQ4_XS>(w, a, acc, n); return;
-    case id.IQ1_M: tile_as<IQ1_M>(w, a, acc, n); return;
-    case id.BF16: tile_as<BF16>(w, a, acc, n); return;
-    case id.TQ1_0: tile_as<TQ1_0>(w, a, acc, n); return;
-    case id.TQ2_0: tile_as<TQ2_0>(w, a, acc, n); return;
-    case id.MXFP4: tile_as<MXFP4>(w, a, acc, n); return;
-    case id.NVFP4: tile_as<NVFP4>(w, a, acc, n); return;
-    case id.Q1_0: tile_as<Q1_0>(w, a, acc, n); return;
-    case id.Q2_0: tile_as<Q2_0>(w, a, acc, n); return;
-    case id.IQ1_LEVELS: tile_as<IQ1_LEVELS>(w, a, acc, n); return;
-    case id.IQ2_LEVELS: tile_as<IQ2_LEVELS>(w, a, acc, n); return;
-    case id.IQ3_XXS_LEVELS: tile_as<IQ3_XXS_LEVELS>(w, a, acc, n); return;
-    case id.IQ3_S_LEVELS: tile_as<IQ3_S_LEVELS>(w, a, acc, n); return;
+    case id.Q4_0: gemm_8x4<Q4_0>(w, a, acc, n); return;
+    case id.Q4_1: gemm_8x4<Q4_1>(w, a, acc, n); return;
+    case id.Q5_0: gemm_8x4<Q5_0>(w, a, acc, n); return;
+    case id.Q5_1: gemm_8x4<Q5_1>(w, a, acc, n); return;
+    case id.Q8_0: if (HAS_RELAXED_DOT) { if (HAS_DOT_ADD) gemm_8x4_nibbles<Q8_0>(w, a, acc, n); else gemm_8x4_i16<Q8_0>(w, a, acc, n); } else gemm_8x4_i16<Q8_0>(w, a, acc, n); return;
+    case id.Q2_K: gemm_8x4<Q2_K>(w, a, acc, n); return;
+    case id.Q3_K: gemm_8x4<Q3_K>(w, a, acc, n); return;
+    case id.Q4_K: gemm_8x4<Q4_K>(w, a, acc, n); return;
+    case id.Q5_K: gemm_8x4<Q5_K>(w, a, acc, n); return;
+    case id.Q6_K: gemm_8x4<Q6_K>(w, a, acc, n); return;
+    case id.IQ2_XXS: if (HAS_RELAXED_DOT) { if (HAS_DOT_ADD) gemm_8x4<Codes7>(w, a, acc, n); else gemm_8x4_grid(w, a, acc, n); } else gemm_8x4_i16<Codes8>(w, a, acc, n); return;
+    case id.IQ2_XS: if (HAS_RELAXED_DOT) { if (HAS_DOT_ADD) gemm_8x4<Codes7>(w, a, acc, n); else gemm_8x4_grid(w, a, acc, n); } else gemm_8x4_i16<Codes8>(w, a, acc, n); return;
+    case id.IQ3_XXS: if (HAS_RELAXED_DOT) { if (HAS_DOT_ADD) gemm_8x4<Codes7>(w, a, acc, n); else gemm_8x4_grid(w, a, acc, n); } else gemm_8x4_i16<Codes8>(w, a, acc, n); return;
+    case id.IQ1_S: if (HAS_RELAXED_DOT) { if (HAS_DOT_ADD) gemm_8x4<Codes7>(w, a, acc, n); else gemm_8x4_grid(w, a, acc, n); } else gemm_8x4_i16<Codes8>(w, a, acc, n); return;
+    case id.IQ4_NL: if (HAS_RELAXED_DOT) { if (HAS_DOT_ADD) gemm_8x4_nibbles<IQ4_NL>(w, a, acc, n); else gemm_8x4_i16<IQ4_NL>(w, a, acc, n); } else gemm_8x4_i16<IQ4_NL>(w, a, acc, n); return;
+    case id.IQ3_S: if (HAS_RELAXED_DOT) { if (HAS_DOT_ADD) gemm_8x4<Codes7>(w, a, acc, n); else gemm_8x4_grid(w, a, acc, n); } else gemm_8x4_i16<Codes8>(w, a, acc, n); return;
+    case id.IQ2_S: if (HAS_RELAXED_DOT) { if (HAS_DOT_ADD) gemm_8x4<Codes7>(w, a, acc, n); else gemm_8x4_grid(w, a, acc, n); } else gemm_8x4_i16<Codes8>(w, a, acc, n); return;
+    case id.IQ4_XS: if (HAS_RELAXED_DOT) { if (HAS_DOT_ADD) gemm_8x4_nibbles<IQ4_XS>(w, a, acc, n); else gemm_8x4_i16<IQ4_XS>(w, a, acc, n); } else gemm_8x4_i16<IQ4_XS>(w, a, acc, n); return;
+    case id.IQ1_M: if (HAS_RELAXED_DOT) { if (HAS_DOT_ADD) gemm_8x4<Codes7>(w, a, acc, n); else gemm_8x4_grid(w, a, acc, n); } else gemm_8x4_i16<Codes8>(w, a, acc, n); return;
+    case id.TQ1_0: gemm_8x4_bits(w, a, acc, n * 4); return;
+    case id.TQ2_0: gemm_8x4_bits(w, a, acc, n * 4); return;
+    case id.MXFP4: gemm_8x4<MXFP4>(w, a, acc, n); return;
+    case id.NVFP4: gemm_8x4<NVFP4>(w, a, acc, n); return;
+    case id.Q1_0: gemm_8x4_bits(w, a, acc, n * 2); return;
+    case id.Q2_0: gemm_8x4_bits(w, a, acc, n * 1); return;
+    case id.IQ1_LEVELS: if (HAS_RELAXED_DOT) { if (HAS_DOT_ADD) gemm_8x4<Codes7>(w, a, acc, n); else gemm_8x4_grid(w, a, acc, n); } else gemm_8x4_i16<Codes8>(w, a, acc, n); return;
+    case id.IQ2_LEVELS: if (HAS_RELAXED_DOT) { if (HAS_DOT_ADD) gemm_8x4<Codes7>(w, a, acc, n); else gemm_8x4_grid(w, a, acc, n); } else gemm_8x4_i16<Codes8>(w, a, acc, n); return;
+    case id.IQ3_XXS_LEVELS: if (HAS_RELAXED_DOT) { if (HAS_DOT_ADD) gemm_8x4<Codes7>(w, a, acc, n); else gemm_8x4_grid(w, a, acc, n); } else gemm_8x4_i16<Codes8>(w, a, acc, n); return;
+    case id.IQ3_S_LEVELS: if (HAS_RELAXED_DOT) { if (HAS_DOT_ADD) gemm_8x4<Codes7>(w, a, acc, n); else gemm_8x4_grid(w, a, acc, n); } else gemm_8x4_i16<Codes8>(w, a, acc, n); return;
     default: unreachable();
   }
 }
 
-/** One column times 16 rows of n blocks (of floats n weights), by the loop of the format. */
+/** One column times 16 rows of n blocks (of floats n weights). */
 export function column(type: u32, w: usize, n: i32, a: usize, y: usize, scratch: usize): void {
   // prettier-ignore
   switch (type) {
-    case id.F32: column_as<F32>(w, n, a, y, scratch); return;
-    case id.F16: column_as<F16>(w, n, a, y, scratch); return;
-    case id.Q4_0: column_as<Q4_0>(w, n, a, y, scratch); return;
-    case id.Q4_1: column_as<Q4_1>(w, n, a, y, scratch); return;
-    case id.Q5_0: column_as<Q5_0>(w, n, a, y, scratch); return;
-    case id.Q5_1: column_as<Q5_1>(w, n, a, y, scratch); return;
-    case id.Q8_0: column_as<Q8_0>(w, n, a, y, scratch); return;
-    case id.Q2_K: column_as<Q2_K>(w, n, a, y, scratch); return;
-    case id.Q3_K: column_as<Q3_K>(w, n, a, y, scratch); return;
-    case id.Q4_K: column_as<Q4_K>(w, n, a, y, scratch); return;
-    case id.Q5_K: column_as<Q5_K>(w, n, a, y, scratch); return;
-    case id.Q6_K: column_as<Q6_K>(w, n, a, y, scratch); return;
-    case id.IQ2_XXS: column_as<IQ2_XXS>(w, n, a, y, scratch); return;
-    case id.IQ2_XS: column_as<IQ2_XS>(w, n, a, y, scratch); return;
-    case id.IQ3_XXS: column_as<IQ3_XXS>(w, n, a, y, scratch); return;
-    case id.IQ1_S: column_as<IQ1_S>(w, n, a, y, scratch); return;
-    case id.IQ4_NL: column_as<IQ4_NL>(w, n, a, y, scratch); return;
-    case id.IQ3_S: column_as<IQ3_S>(w, n, a, y, scratch); return;
-    case id.IQ2_S: column_as<IQ2_S>(w, n, a, y, scratch); return;
-    case id.IQ4_XS: column_as<IQ4_XS>(w, n, a, y, scratch); return;
-    case id.IQ1_M: column_as<IQ1_M>(w, n, a, y, scratch); return;
-    case id.BF16: column_as<BF16>(w, n, a, y, scratch); return;
-    case id.TQ1_0: column_as<TQ1_0>(w, n, a, y, scratch); return;
-    case id.TQ2_0: column_as<TQ2_0>(w, n, a, y, scratch); return;
-    case id.MXFP4: column_as<MXFP4>(w, n, a, y, scratch); return;
-    case id.NVFP4: column_as<NVFP4>(w, n, a, y, scratch); return;
-    case id.Q1_0: column_as<Q1_0>(w, n, a, y, scratch); return;
-    case id.Q2_0: column_as<Q2_0>(w, n, a, y, scratch); return;
-    case id.IQ1_LEVELS: column_as<IQ1_LEVELS>(w, n, a, y, scratch); return;
-    case id.IQ2_LEVELS: column_as<IQ2_LEVELS>(w, n, a, y, scratch); return;
-    case id.IQ3_XXS_LEVELS: column_as<IQ3_XXS_LEVELS>(w, n, a, y, scratch); return;
-    case id.IQ3_S_LEVELS: column_as<IQ3_S_LEVELS>(w, n, a, y, scratch); return;
+    case id.F32: gemv_f32_16x1<F32>(w, n, a, y); return;
+    case id.F16: gemv_f32_16x1<F16>(w, n, a, y); return;
+    case id.Q4_0: gemv_16x1<Q4_0>(w, n, a, y); return;
+    case id.Q4_1: gemv_16x1<Q4_1>(w, n, a, y); return;
+    case id.Q5_0: gemv_16x1<Q5_0>(w, n, a, y); return;
+    case id.Q5_1: gemv_16x1<Q5_1>(w, n, a, y); return;
+    case id.Q8_0: if (HAS_RELAXED_DOT) { gemv_16x1_signs<Q8_0>(w, n, a, y); } else gemv_16x1<Q8_0>(w, n, a, y); return;
+    case id.Q2_K: if (HAS_RELAXED_DOT) { if (HAS_DOT_ADD) gemv_16x1_s16<Q2_K>(w, n, a, y); else gemv_16x1_q2_K<Q2_K>(w, n, a, y); } else gemv_16x1_s16<Q2_K>(w, n, a, y); return;
+    case id.Q3_K: gemv_16x1_s16<Q3_K>(w, n, a, y); return;
+    case id.Q4_K: gemv_16x1<Q4_K>(w, n, a, y); return;
+    case id.Q5_K: gemv_16x1<Q5_K>(w, n, a, y); return;
+    case id.Q6_K: gemv_16x1_q6_K<Q6_K>(w, n, a, y, scratch); return;
+    case id.IQ2_XXS: gemv_16x1_grid<IQ2_XXS>(w, n, a, y, scratch); return;
+    case id.IQ2_XS: gemv_16x1_grid<IQ2_XS>(w, n, a, y, scratch); return;
+    case id.IQ3_XXS: gemv_16x1_grid<IQ3_XXS>(w, n, a, y, scratch); return;
+    case id.IQ1_S: gemv_16x1_grid<IQ1_S>(w, n, a, y, scratch); return;
+    case id.IQ4_NL: if (HAS_RELAXED_DOT) { gemv_16x1_signs<IQ4_NL>(w, n, a, y); } else gemv_16x1<IQ4_NL>(w, n, a, y); return;
+    case id.IQ3_S: gemv_16x1_grid<IQ3_S>(w, n, a, y, scratch); return;
+    case id.IQ2_S: gemv_16x1_grid<IQ2_S>(w, n, a, y, scratch); return;
+    case id.IQ4_XS: if (HAS_RELAXED_DOT) { gemv_16x1_signs<IQ4_XS>(w, n, a, y); } else gemv_16x1<IQ4_XS>(w, n, a, y); return;
+    case id.IQ1_M: gemv_16x1_grid<IQ1_M>(w, n, a, y, scratch); return;
+    case id.BF16: gemv_f32_16x1<BF16>(w, n, a, y); return;
+    case id.TQ1_0: gemv_16x1_trits(w, n, a, y); return;
+    case id.TQ2_0: gemv_16x1_bits<TQ2_0>(w, n, 4, a, y); return;
+    case id.MXFP4: gemv_16x1<MXFP4>(w, n, a, y); return;
+    case id.NVFP4: gemv_16x1_nvfp4<NVFP4>(w, n, a, y); return;
+    case id.Q1_0: gemv_16x1_bits<Q1_0>(w, n, 2, a, y); return;
+    case id.Q2_0: gemv_16x1_bits<Q2_0>(w, n, 1, a, y); return;
+    case id.IQ1_LEVELS: gemv_16x1_levels(w, n, a, y, scratch, changetype<IQ1_LEVELS>(0).levels(), 0.125); return;
+    case id.IQ2_LEVELS: gemv_16x1_levels(w, n, a, y, scratch, changetype<IQ2_LEVELS>(0).levels(), 0.125); return;
+    case id.IQ3_XXS_LEVELS: gemv_16x1_levels(w, n, a, y, scratch, changetype<IQ3_XXS_LEVELS>(0).levels(), 0.5); return;
+    case id.IQ3_S_LEVELS: gemv_16x1_levels(w, n, a, y, scratch, changetype<IQ3_S_LEVELS>(0).levels(), 1); return;
     default: unreachable();
   }
 }
 
-/** Two and more columns times 16 rows, for the formats that take it (TAKES_16XN of facts.ts). */
+/** Two and more columns times 16 rows, for types of activations that lie so. */
 export function few_columns(type: u32, w: usize, n: i32, a: usize, stride: usize, ncols: i32, acc: usize, scratch: usize): void {
   // prettier-ignore
   switch (type) {
-    case id.F32: few_columns_as<F32>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.F16: few_columns_as<F16>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.Q4_0: few_columns_as<Q4_0>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.Q4_1: few_columns_as<Q4_1>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.Q5_0: few_columns_as<Q5_0>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.Q5_1: few_columns_as<Q5_1>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.Q8_0: few_columns_as<Q8_0>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.Q2_K: few_columns_as<Q2_K>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.Q3_K: few_columns_as<Q3_K>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.Q4_K: few_columns_as<Q4_K>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.Q5_K: few_columns_as<Q5_K>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.Q6_K: few_columns_as<Q6_K>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.IQ2_XXS: few_columns_as<IQ2_XXS>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.IQ2_XS: few_columns_as<IQ2_XS>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.IQ3_XXS: few_columns_as<IQ3_XXS>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.IQ1_S: few_columns_as<IQ1_S>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.IQ4_NL: few_columns_as<IQ4_NL>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.IQ3_S: few_columns_as<IQ3_S>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.IQ2_S: few_columns_as<IQ2_S>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.IQ4_XS: few_columns_as<IQ4_XS>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.IQ1_M: few_columns_as<IQ1_M>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.BF16: few_columns_as<BF16>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.TQ1_0: few_columns_as<TQ1_0>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.TQ2_0: few_columns_as<TQ2_0>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.MXFP4: few_columns_as<MXFP4>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.NVFP4: few_columns_as<NVFP4>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.Q1_0: few_columns_as<Q1_0>(w, n, a, stride, ncols, acc, scratch); return;
-    case id.Q2_0: few_columns_as<Q2_0>(w, n, a, stride, ncols, acc, scratch); return;
+    case id.Q4_0: if (HAS_RELAXED_DOT) { gemm_16xn<Q4_0>(w, n, a, stride, ncols, acc, scratch); } else unreachable(); return;
+    case id.Q4_K: if (HAS_RELAXED_DOT) { gemm_16xn<Q4_K>(w, n, a, stride, ncols, acc, scratch); } else unreachable(); return;
+    case id.Q5_K: if (HAS_RELAXED_DOT) { gemm_16xn<Q5_K>(w, n, a, stride, ncols, acc, scratch); } else unreachable(); return;
     default: unreachable();
   }
 }

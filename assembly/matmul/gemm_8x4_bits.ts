@@ -43,10 +43,10 @@ export function unpack_bits<F>(w: usize, n: i32, pairs: i32, panel: usize): void
   }
 }
 
-/** As gemm_8x4; n times 64 weights. */
-export function gemm_8x4_bits(w: usize, a: usize, acc: usize, n: i32): void {
+/** As gemm_8x4; runs of 64 weights. */
+export function gemm_8x4_bits(w: usize, a: usize, acc: usize, runs: i32): void {
   const ones = held_ones();
-  for (; n > 0; n--) {
+  for (; runs > 0; runs--) {
     // Behind the quants of either sub-block: scales and lane sums.
     const rest = a + COLS_SUB - COLS_REST;
     const first = dot.start_at(i16x8.add(lane_sums_behind(rest), lane_sums_behind(rest + COLS_SUB)));

@@ -26,9 +26,9 @@ const D: usize = PAIR_SUMS ? SIGNS_D : ACT_D;
 const QUAD: usize = PAIR_SUMS ? 8 : 4 * QUANT_BYTES;
 const SECOND: usize = PAIR_SUMS ? 4 : 16 * QUANT_BYTES;
 
-/** y[0..15] = 16 packed rows at w . the column of activations at a; n super-blocks. at: their levels; scratch: 64 bytes. */
-export function gemv_16x1_levels(w: usize, n: i32, a: usize, y: usize, scratch: usize, at: usize, factor: f32): void {
-  const levels = PAIR_SUMS ? v128.load(at) : i8x16.add(v128.load(at), i8x16.splat(64));
+/** y[0..15] = 16 packed rows at w . the column of activations at a; n super-blocks. scratch: 64 bytes. */
+export function gemv_16x1_levels(w: usize, n: i32, a: usize, y: usize, scratch: usize, levels_at: usize, factor: f32): void {
+  const levels = PAIR_SUMS ? v128.load(levels_at) : i8x16.add(v128.load(levels_at), i8x16.splat(64));
   const m = low_nibbles();
   const zero = i32x4.splat(0);
   store_sums(y, zero, zero, zero, zero);

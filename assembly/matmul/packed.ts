@@ -1,12 +1,9 @@
 /** Packed weights as the engine sees them: packing, reading a row back, and the product. */
-import { MOST_16XN, blocked_columns } from './act';
-import { facts } from './by_type';
-import { IS_FLOAT, TAKES_16XN, act_type_of, column_loop_of, row_bytes, tile_loop_of } from './facts';
+import { act_type } from './by_type';
 import { ROWS } from './format/group';
-import { GEMM_16XN, GEMM_F32_8X4, GEMV_F32_16X1 } from './loops';
 import { most } from './panel_size';
 import { gemm_scratch, mul_mat } from './product';
-import { GEMM_F32_SCRATCH, in_tiles, mul_mat_f32 } from './product_f32';
+import { GEMM_F32_SCRATCH, mul_mat_f32 } from './product_f32';
 import { repack_rows } from './repack';
 import { row_of_blocks, row_of_floats } from './row';
 import { F32 } from '../type/ids';
@@ -21,30 +18,15 @@ export function mul_mat_packed_scratch(): usize {
   return most(gemm_scratch(), GEMM_F32_SCRATCH);
 }
 
-// @ts-ignore: decorator
-@inline
-function is_float(f: u64): bool {
-  return (f & IS_FLOAT) != 0;
-}
-
 /** Whether tensors of this ggml type can be packed as blocks: rows of a multiple of the block, products with activations of quantize_act. */
 export function is_packable(type: u32): bool {
-  const f = facts(type);
-  return f != 0 && !is_float(f);
+  const act = act_type(type);
+  return act != 0xffffffff && act != F32;
 }
 
 /** The type in which a packed product by weights of this type takes its activations: F32, or one of act.ts; 0xffffffff if the type cannot be packed. */
 export function packed_act_type(type: u32): u32 {
-  const f = facts(type);
-  return f == 0 ? 0xffffffff : is_float(f) ? F32 : act_type_of(f);
-}
-
-/** The loop (loops.ts) that computes column c of a product of ncols columns by packed weights of the type. */
-export function packed_loop(type: u32, c: i32, ncols: i32): i32 {
-  const f = facts(type);
-  if (is_float(f)) return c < in_tiles(ncols) ? GEMM_F32_8X4 : GEMV_F32_16X1;
-  if ((f & TAKES_16XN) != 0 && ncols > 1 && ncols <= MOST_16XN) return GEMM_16XN;
-  return c < blocked_columns(act_type_of(f), ncols) ? tile_loop_of(f) : column_loop_of(f);
+  return act_type(type);
 }
 
 /**
@@ -60,9 +42,8 @@ export function repack(type: u32, to: u32, src: usize, w: usize, ne00: i32, nrow
  * scratch: as for mul_mat_packed.
  */
 export function packed_row(type: u32, w: usize, ne00: i32, row: i32, y: usize, scratch: usize): void {
-  const f = facts(type);
-  if (is_float(f)) row_of_floats(type, row_bytes(f), w, ne00, row, y, scratch);
-  else row_of_blocks(type, f, w, ne00, row, y, scratch);
+  if (act_type(type) == F32) row_of_floats(type, w, ne00, row, y, scratch);
+  else row_of_blocks(type, w, ne00, row, y, scratch);
 }
 
 /**
@@ -85,7 +66,6 @@ export function mul_mat_packed(
   scratch: usize,
   places: usize,
 ): void {
-  const f = facts(type);
-  if (is_float(f)) mul_mat_f32(type, row_bytes(f), w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places);
-  else mul_mat(type, f, w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places);
+  if (act_type(type) == F32) mul_mat_f32(type, w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places);
+  else mul_mat(type, w, ne00, row0, row1, act, act_stride, ncols, dst, dst_stride, scratch, places);
 }

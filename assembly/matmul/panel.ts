@@ -20,8 +20,10 @@ import { PANEL } from './panel_room';
 import { CODES, factor_bytes, minima_vectors, panel_bytes, scaled_codes, sub_bytes } from './panel_size';
 
 /** Unpacks n blocks of 16 packed rows at w to the panel of their first 8 rows and, PANEL() bytes behind it, that of the others. */
-export function unpack<F>(w: usize, n: i32, panel: usize): void {
+export function unpack_blocks<F>(w: usize, n: i32, panel: usize): void {
   if (panel_bytes<F>() > PANEL()) ERROR('PANEL must have room for this format, too');
+  if (!fmt.eight_bits<F>() && !fmt.fits_i16<F>())
+    ERROR('i16 has no room for the sums of such codes: give them as signed ones of 8 bits (dot_signed.ts)');
   for (; n > 0; n--) {
     for (let sub = 0; sub < fmt.subs<F>(); sub++) {
       // A loop over the groups where only addresses differ; four copies of the rest (code size).

@@ -6,6 +6,7 @@
  */
 import { PAIR_SUMS, group_scales, weight_order } from './dot';
 import { SIGNED_CODES } from './dot_signed';
+import * as fmt from './format/format';
 import { GRID_I16, OPENED, OPENED_ENTRIES, OPENED_SCALES, both_rows, codes, next_step, signed, steps } from './format/grid';
 import { low_nibbles } from './format/constants';
 import { G0, G1, G2, G3, load_scales } from './format/group';
@@ -17,38 +18,30 @@ import { lookup16 } from '../simd';
 /** What eight codes of a lane may be together: |activations| are 127 at most. No runs are marked of formats whose codes are MOST / 8 at most. */
 const MOST: i16 = 32767 / 127;
 
-/**
- * Unpacks n blocks of `bytes` of 16 packed rows at w to the panels of 8 rows each. opened: scratch of 8 * OPENED bytes; shift: 1 if the panel has halves of
- * codes that are all even.
- */
-export function unpack_grid(
-  w: usize,
-  n: i32,
-  panel: usize,
-  opened: usize,
-  bytes: usize,
-  factor: f32,
-  open_at: u32,
-  fours: bool,
-  has_signs: bool,
-  shift: i32,
-): void {
+/** Unpacks n blocks of 16 packed rows at w to the panels of 8 rows each; behind these is room for 8 * OPENED bytes. */
+export function unpack_grid<F>(w: usize, n: i32, panel: usize): void {
+  const f = changetype<F>(0);
+  const opened = panel + 2 * PANEL();
+  const fours = fmt.fours<F>();
+  const has_signs = fmt.has_signs<F>();
+  // Of codes that are all even the panel has halves.
+  const shift = fmt.even<F>() ? 1 : 0;
   const marks = clear_marks(panel);
-  factor *= <f32>(1 << shift);
+  const factor = f.factor() * <f32>(1 << shift);
   // Of the grids only those of iq2_* have larger codes (a panel has halves of iq3_xxs's).
   const large = PAIR_SUMS && has_signs && !fours;
   for (let bit: u32 = 1; n > 0; n--, bit <<= 16) {
-    call_indirect<void>(open_at, w, opened);
+    f.open(w, opened);
     for (let g: usize = 0; g < 4; g++)
       group(opened + 2 * g * OPENED, group_at(panel, g), fours, has_signs, shift, large, marks_at(marks, g), bit);
     panel = store_factors(panel + 8 * SUB, w, factor);
-    w += bytes;
+    w += f.bytes();
   }
 }
 
-/** Unpacks n blocks of 16 packed rows of levels at w to the panels of 8 rows each. at: their levels. */
-export function unpack_levels(w: usize, n: i32, panel: usize, at: usize, factor: f32): void {
-  const levels = v128.load(at);
+/** Unpacks n blocks of 16 packed rows of levels at w to the panels of 8 rows each. */
+export function unpack_levels(w: usize, n: i32, panel: usize, levels_at: usize, factor: f32): void {
+  const levels = v128.load(levels_at);
   const m = low_nibbles();
   const large = PAIR_SUMS && v128.any_true(i8x16.gt_s(levels, i8x16.splat(<i8>(MOST / 8))));
   const marks = clear_marks(panel);

@@ -1,11 +1,10 @@
 /**
- * A product of packed weights of any format in blocks, around its loops (loops.ts): tiles of columns and rows, whose sums stay in L1 (gemm_8x4.ts has a
+ * A product of packed weights of any format in blocks, around its loops (src/packed-format.ts): tiles of columns and rows, whose sums stay in L1 (gemm_8x4.ts has a
  * picture), or one column after the other. The walk is one function for all formats, because as one for each it was 9 KB of every build; by_type.ts
  * calls a format's loops, once for 16 rows and at least 512 weights (or a whole row) of them.
  */
-import { COLS, MOST_16XN, blocked_columns, cols_sub_of } from './act';
-import { column, few_columns, tile, unpack } from './by_type';
-import { TAKES_16XN, act_type_of, blocks_of, row_bytes, subs } from './facts';
+import { COLS, MOST_16XN, blocked_columns, cols_sub_of, is_few } from './act';
+import { act_type, column, few_columns, tile, unpack } from './by_type';
 import { ACC, CHUNK_ROWS, ROWS } from './format/group';
 import { OPENED } from './format/grid';
 import { SCRATCH_16XN } from './gemm_16xn';
@@ -14,6 +13,7 @@ import { SUMS } from './gemv_16x1_q6_K';
 import { PANEL } from './panel_room';
 import { KC, most } from './panel_size';
 import { column_of, put } from './result';
+import { blck_size, type_size } from '../type/ids';
 
 /**
  * Columns, and rows, whose f32 sums are kept at a time: as many rows as a thread takes. With 128 columns instead of 64 a panel is unpacked half as often:
@@ -47,10 +47,9 @@ export function gemm_scratch(): usize {
   return SPARE() + ACC;
 }
 
-/** Rows [row0, row1) x ncols columns of a format with these facts; contracts in mul_mat_packed (packed.ts). */
+/** Rows [row0, row1) x ncols columns of a type in blocks; contracts in mul_mat_packed (packed.ts). */
 export function mul_mat(
   type: u32,
-  facts: u64,
   w: usize,
   ne00: i32,
   row0: i32,
@@ -63,13 +62,14 @@ export function mul_mat(
   scratch: usize,
   places: usize,
 ): void {
-  const blocks = blocks_of(facts, ne00);
-  const bytes = row_bytes(facts) * ROWS;
-  const block_subs = subs(facts);
-  const columns_type = act_type_of(facts);
+  const block = blck_size(type);
+  const blocks = <i32>(<u32>ne00 / block);
+  const bytes = <usize>type_size(type) * ROWS;
+  const block_subs = <i32>(block >> 5);
+  const columns_type = act_type(type);
   const stride = <usize>blocks * bytes;
   let rows = w + <usize>(row0 / ROWS) * stride;
-  if ((facts & TAKES_16XN) != 0 && ncols > 1 && ncols <= MOST_16XN) {
+  if (is_few(columns_type) && ncols > 1 && ncols <= MOST_16XN) {
     for (let row = row0; row < row1; row += ROWS, rows += stride) {
       memory.fill(scratch, 0, <usize>ncols * ACC);
       few_columns(type, rows, blocks, act, act_stride, ncols, scratch, scratch + <usize>ncols * ACC);

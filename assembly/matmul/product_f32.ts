@@ -3,6 +3,7 @@ import { column, unpack } from './by_type';
 import { ACC, ROWS } from './format/group';
 import { KC_F32, PANEL_F32, gemm_f32_8x4 } from './gemm_f32';
 import { column_of, put } from './result';
+import { type_size } from '../type/ids';
 
 const NC: i32 = 64;
 const COLS: i32 = 4;
@@ -15,10 +16,9 @@ export function in_tiles(ncols: i32): i32 {
   return (ncols & 3) == 1 ? ncols - 1 : ncols;
 }
 
-/** Rows [row0, row1) x ncols columns; contracts in mul_mat_packed. number: bytes of a weight. */
+/** Rows [row0, row1) x ncols columns; contracts in mul_mat_packed. */
 export function mul_mat_f32(
   type: u32,
-  number: usize,
   w: usize,
   ne00: i32,
   row0: i32,
@@ -31,6 +31,7 @@ export function mul_mat_f32(
   scratch: usize,
   places: usize,
 ): void {
+  const number = <usize>type_size(type);
   const block = (<usize>ne00 * number) << 4;
   const tiled = in_tiles(ncols);
   for (let c0 = 0; c0 < tiled; c0 += NC) {

@@ -3,17 +3,18 @@
  * does for them where one for each was 10 KB of every build. All 16 rows of a row block are unpacked for it, a few microseconds a token.
  */
 import { HAS_RELAXED_DOT } from '../simd';
-import { unpack } from './by_type';
+import { panel_centre, panel_minima, panel_runs, panel_scales, panel_signed, unpack } from './by_type';
 import { PAIR_SUMS } from './dot';
 import { EVEN_ODD, I16_CODES, SIGNED_CODES } from './dot_signed';
-import { EIGHT_BITS, FEW_BITS, blocks_of, panel_centre, panel_minima, panel_scales, row_bytes, subs } from './facts';
 import { ROWS } from './format/group';
 import { KC_F32, PANEL_F32 } from './gemm_f32';
 import { PANEL } from './panel_room';
 import { CODES } from './panel_size';
+import { blck_size, type_size } from '../type/ids';
 
-/** Unpacks row `row` of the packed tensor at w, of a format of floats with numbers of so many bytes, to ne00 f32 at y. panel: scratch of two PANEL_F32. */
-export function row_of_floats(type: u32, number: usize, w: usize, ne00: i32, row: i32, y: usize, panel: usize): void {
+/** Unpacks row `row` of the packed tensor at w, of a type of floats, to ne00 f32 at y. panel: scratch of two PANEL_F32. */
+export function row_of_floats(type: u32, w: usize, ne00: i32, row: i32, y: usize, panel: usize): void {
+  const number = <usize>type_size(type);
   w += <usize>(row / ROWS) * ((<usize>ne00 * number) << 4);
   const in_panel = panel + ((row & 8) != 0 ? PANEL_F32 : 0) + <usize>((row & 7) << 2);
   for (let k = 0; k < ne00; k += KC_F32, w += (<usize>KC_F32 * number) << 4) {
@@ -24,25 +25,26 @@ export function row_of_floats(type: u32, number: usize, w: usize, ne00: i32, row
 }
 
 /**
- * Unpacks row `row` of the packed tensor at w, of a format with these facts, to ne00 f32 at y: the bits of dequantize_row. panel: scratch of gemm_scratch()
+ * Unpacks row `row` of the packed tensor at w, of a type in blocks, to ne00 f32 at y: the bits of dequantize_row. panel: scratch of gemm_scratch()
  * bytes.
  */
-export function row_of_blocks(type: u32, facts: u64, w: usize, ne00: i32, row: i32, y: usize, panel: usize): void {
-  const eight_bits = (facts & EIGHT_BITS) != 0;
-  const few_bits = (facts & FEW_BITS) != 0;
-  const block_subs = few_bits ? 2 : subs(facts);
-  const runs = few_bits ? subs(facts) >> 1 : 1;
-  const scales = panel_scales(facts);
-  const minima = panel_minima(facts);
-  const taken_off = f32x4.splat(<f32>panel_centre(facts));
+export function row_of_blocks(type: u32, w: usize, ne00: i32, row: i32, y: usize, panel: usize): void {
+  const block = blck_size(type);
+  const eight_bits = panel_signed(type) != 0;
+  const few_bits = panel_runs(type) != 0;
+  const block_subs = few_bits ? 2 : <i32>(block >> 5);
+  const runs = few_bits ? <i32>(block >> 6) : 1;
+  const scales = panel_scales(type);
+  const minima = panel_minima(type);
+  const taken_off = f32x4.splat(<f32>panel_centre(type));
   const codes: usize = eight_bits ? SIGNED_CODES : CODES;
   const half: usize = codes >> 1;
   const second: usize = scales > 1 ? half + 32 : half;
   const sub_bytes = codes + (scales == 0 ? 0 : scales == 1 ? 32 : 64);
   const minima_bytes: usize = minima < 2 ? 0 : minima == 2 ? 128 : 256;
   const factor_bytes: usize = scales == 3 ? 0 : minima == 0 ? 32 : 64;
-  const bytes = row_bytes(facts) * ROWS;
-  let blocks = blocks_of(facts, ne00);
+  const bytes = <usize>type_size(type) * ROWS;
+  let blocks = <i32>(<u32>ne00 / block);
   // Where the row is in what 8 rows have.
   const in_panel = panel + ((row & 8) != 0 ? PANEL() : 0) + <usize>((row & 7) << 2);
   w += <usize>(row / ROWS) * blocks * bytes;

@@ -48,7 +48,7 @@ export function blck_size(type: u32): u32 {
   switch (type) {
     case F32: case F16: case BF16: return 1;
     case Q4_0: case Q4_1: case Q5_0: case Q5_1: case Q8_0: case Q8_1: case IQ4_NL: case MXFP4: case MXFP8_E5M2: case MXFP8_E4M3: return 32;
-    case Q2_K: case Q3_K: case Q4_K: case Q5_K: case Q6_K: case Q8_K: case IQ2_XXS: case IQ2_XS: case IQ3_XXS: case IQ1_S: case IQ3_S: case IQ2_S: case IQ4_XS: case IQ1_M: case TQ1_0: case TQ2_0: return 256;
+    case Q2_K: case Q3_K: case Q4_K: case Q5_K: case Q6_K: case Q8_K: case IQ2_XXS: case IQ2_XS: case IQ3_XXS: case IQ1_S: case IQ3_S: case IQ2_S: case IQ4_XS: case IQ1_M: case TQ1_0: case TQ2_0: case IQ1_LEVELS: case IQ2_LEVELS: case IQ3_XXS_LEVELS: case IQ3_S_LEVELS: return 256;
     case NVFP4: case Q2_0: return 64;
     case Q1_0: return 128;
     default: return 0;
@@ -83,6 +83,7 @@ export function type_size(type: u32): u32 {
     case TQ1_0: return 54;
     case MXFP4: return 17;
     case MXFP8_E5M2: case MXFP8_E4M3: return 33;
+    case IQ1_LEVELS: case IQ2_LEVELS: case IQ3_XXS_LEVELS: case IQ3_S_LEVELS: return 138;
     default: return 0;
   }
 }

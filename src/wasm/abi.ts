@@ -9,8 +9,6 @@ export interface Kernels {
   is_packable(type: number): number;
   /** The type of activations that packed weights of this type are multiplied by: f32, or one of the kernels' own (TYPE_ACT in src/graph/layout.ts). */
   packed_act_type(type: number): number;
-  /** The loop that computes column c of a product of ncols: an index of LOOPS (src/graph/layout.ts). */
-  packed_loop(type: number, c: number, ncols: number): number;
   /** Rows of a packed group: packed matrices have whole groups of them. */
   packed_rows(): number;
   /**

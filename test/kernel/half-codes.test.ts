@@ -5,7 +5,7 @@
 import { readFileSync } from 'node:fs';
 import asc from 'assemblyscript/asc';
 import { beforeAll, describe, expect, it } from 'vitest';
-import { byType } from '../../scripts/generate.ts';
+import { byType } from '../../scripts/format-dispatch.ts';
 import { TYPE, type TypeName } from '../../src/type-traits.ts';
 import { BUILDS, gaussian, instantiate, over, type Kernels } from './harness.ts';
 import { CASES, weights } from './packed-blocks.ts';

@@ -20,8 +20,6 @@ const TRITS = memory.data<i8>([-43, 42]);
 
 @unmanaged
 export class TQ1_0 extends TQ1_0_Facts {
-
-
   pack(src: usize, stride: usize, w: usize): void {
     pack_f16(src + 52, stride, w);
     memory.fill(w + 32, 0, 64);
