@@ -4,13 +4,11 @@ import { exp_f32x4 } from './math';
 /** Elements whose exponentials are added in four f32 lanes before they join the f64 sum: with 16 a lane, that rounds less than exp does. */
 const PART: i32 = 64;
 
-// @ts-ignore: decorator
 @inline
 function add_lanes(v: v128): f64 {
   return <f64>f32x4.extract_lane(v, 0) + <f64>f32x4.extract_lane(v, 1) + (<f64>f32x4.extract_lane(v, 2) + <f64>f32x4.extract_lane(v, 3));
 }
 
-// @ts-ignore: decorator
 @inline
 function exp(x: f32): f32 {
   return f32x4.extract_lane(exp_f32x4(f32x4.splat(x)), 0);

@@ -18,7 +18,6 @@ const CONSTANTS = memory.data<f32>(
   16,
 );
 
-// @ts-ignore: decorator
 @inline
 function constant(i: usize): v128 {
   return v128.load(CONSTANTS + (i << 4));
@@ -28,7 +27,6 @@ function constant(i: usize): v128 {
  * e^x. Cephes' range reduction: n = round(x / ln 2), r = x - n ln 2 in two parts, degree-6 polynomial, times 2^n.
  * Below -87.33 the result is 0 (subnormals are flushed), above 88.72 it is Inf; NaN stays NaN. Maximum error 1 ulp.
  */
-// @ts-ignore: decorator
 @inline
 export function exp_f32x4(x: v128): v128 {
   const n = f32x4.nearest(f32x4.mul(x, constant(0)));
@@ -54,7 +52,6 @@ export function exp_f32x4(x: v128): v128 {
  * ln x. x = m 2^e with m in [sqrt 1/2, sqrt 2), then Cephes' logf of m - 1, plus e ln 2 in two parts. Subnormals are scaled up first.
  * 0 and -0 give -Inf, numbers below 0 NaN; Inf and NaN stay.
  */
-// @ts-ignore: decorator
 @inline
 export function log_f32x4(x: v128): v128 {
   const subnormal = f32x4.lt(x, i32x4.splat(0x00800000));
@@ -95,7 +92,6 @@ export function log_of(x: v128): v128 {
 }
 
 /** ln(1 + e^x); what 1 + e^x loses of a small e^x is added to the logarithm again. Above 20 it is x, as in ggml. */
-// @ts-ignore: decorator
 @inline
 export function softplus_f32x4(x: v128): v128 {
   const e = exp_of(x);
@@ -106,21 +102,18 @@ export function softplus_f32x4(x: v128): v128 {
 }
 
 /** 1 / (1 + e^-x). */
-// @ts-ignore: decorator
 @inline
 export function sigmoid_f32x4(x: v128): v128 {
   return f32x4.div(f32x4.splat(1), f32x4.add(f32x4.splat(1), exp_f32x4(f32x4.neg(x))));
 }
 
 /** x / (1 + e^-x). */
-// @ts-ignore: decorator
 @inline
 export function silu_f32x4(x: v128): v128 {
   return f32x4.div(x, f32x4.add(f32x4.splat(1), exp_f32x4(f32x4.neg(x))));
 }
 
 /** tanh x: an odd polynomial below 0.625 (Cephes' tanhf), where 1 - 2 / (e^2x + 1) would cancel. */
-// @ts-ignore: decorator
 @inline
 export function tanh_f32x4(x: v128): v128 {
   const one = f32x4.splat(1);
@@ -137,14 +130,12 @@ export function tanh_f32x4(x: v128): v128 {
 }
 
 /** cap * tanh(x / cap), the soft cap of attention scores and logits. */
-// @ts-ignore: decorator
 @inline
 export function soft_cap_f32x4(x: v128, cap: v128): v128 {
   return f32x4.mul(cap, tanh_f32x4(f32x4.div(x, cap)));
 }
 
 /** x / 2 (1 + tanh(sqrt(2 / pi) (x + 0.044715 x^3))), which is x times the sigmoid of twice the argument. */
-// @ts-ignore: decorator
 @inline
 export function gelu_f32x4(x: v128): v128 {
   const u = f32x4.mul(
@@ -155,14 +146,12 @@ export function gelu_f32x4(x: v128): v128 {
 }
 
 /** x / (1 + e^(-1.702 x)). */
-// @ts-ignore: decorator
 @inline
 export function gelu_quick_f32x4(x: v128): v128 {
   return f32x4.div(x, f32x4.add(f32x4.splat(1), exp_f32x4(f32x4.mul(x, f32x4.splat(-1.702)))));
 }
 
 /** x / 2 (1 + erf(x / sqrt 2)). erf is an odd polynomial below 1 (Cephes' erff) and 1 - erfc beyond (Numerical Recipes' erfcc); absolute error of erf 2e-7. */
-// @ts-ignore: decorator
 @inline
 export function gelu_erf_f32x4(x: v128): v128 {
   const one = f32x4.splat(1);

@@ -4,7 +4,6 @@
  */
 
 /** a * b + c; one rounding where the build and the CPU fuse, two elsewhere. Never in quantise or dequantise. */
-// @ts-ignore: decorator
 @inline
 export function madd(a: v128, b: v128, c: v128): v128 {
   if (ASC_FEATURE_RELAXED_SIMD) return f32x4.relaxed_madd(a, b, c);
@@ -12,7 +11,6 @@ export function madd(a: v128, b: v128, c: v128): v128 {
 }
 
 /** a - b, of which minus has four -1. With relaxed SIMD it is a multiply-add, for loops whose sums keep the ports of additions busy; the same bits. */
-// @ts-ignore: decorator
 @inline
 export function less(a: v128, b: v128, minus: v128): v128 {
   if (ASC_FEATURE_RELAXED_SIMD) return f32x4.relaxed_madd(b, minus, a);
@@ -23,7 +21,6 @@ export function less(a: v128, b: v128, minus: v128): v128 {
  * (int) of four f32 with |x| < 2^22; larger ones, Inf and NaN give undefined integers. One instruction with relaxed SIMD (the saturating conversion is
  * eight); elsewhere adding 1.5 * 2^23 puts the integer into the mantissa.
  */
-// @ts-ignore: decorator
 @inline
 export function trunc_fitting(x: v128): v128 {
   if (ASC_FEATURE_RELAXED_SIMD) return i32x4.relaxed_trunc_f32x4_s(x);
@@ -31,7 +28,6 @@ export function trunc_fitting(x: v128): v128 {
 }
 
 /** Eight f32 with |x| < 2^21 as i16, rounded to nearest even (adding 1.5 * 2^23 leaves the integer in the mantissa) and saturated. */
-// @ts-ignore: decorator
 @inline
 export function f32_to_i16x8(a: v128, b: v128): v128 {
   const magic = f32x4.splat(12582912);
@@ -47,7 +43,6 @@ export const HAS_DOT_ADD: bool = isDefined(DOT_ADD);
 export const HAS_PAIR_DOT: bool = HAS_RELAXED_DOT && !HAS_DOT_ADD;
 
 /** Sum of four f32 lanes, always as (0 + 2) + (1 + 3). */
-// @ts-ignore: decorator
 @inline
 export function hsum_f32(a: v128): f32 {
   const b = f32x4.add(a, i8x16.shuffle(a, a, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
@@ -55,7 +50,6 @@ export function hsum_f32(a: v128): f32 {
 }
 
 /** Sum of four i32 lanes. */
-// @ts-ignore: decorator
 @inline
 export function hsum_i32(a: v128): i32 {
   const b = i32x4.add(a, i8x16.shuffle(a, a, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
@@ -63,7 +57,6 @@ export function hsum_i32(a: v128): i32 {
 }
 
 /** The largest of four f32 lanes, none of them NaN. */
-// @ts-ignore: decorator
 @inline
 export function hmax_f32(a: v128): f32 {
   const b = f32x4.pmax(a, i8x16.shuffle(a, a, 8, 9, 10, 11, 12, 13, 14, 15, 0, 1, 2, 3, 4, 5, 6, 7));
@@ -73,7 +66,6 @@ export function hmax_f32(a: v128): f32 {
 }
 
 /** C's roundf: half away from zero. (trunc(x + 0.5) would make 0.49999997 1, and nearest makes 2.5 2.) */
-// @ts-ignore: decorator
 @inline
 export function round_f32x4(x: v128): v128 {
   const t = f32x4.trunc(x);
@@ -83,7 +75,6 @@ export function round_f32x4(x: v128): v128 {
 }
 
 /** f16 bits -> f32, exact for every input, subnormals, infinities and NaN included. Scalar: for scales, not for rows. */
-// @ts-ignore: decorator
 @inline
 export function f16_to_f32(h: u32): f32 {
   // Shift sign, exponent and mantissa into place, then rescale by 2^112: the multiplication normalises subnormals.
@@ -93,7 +84,6 @@ export function f16_to_f32(h: u32): f32 {
 }
 
 /** f32 -> f16 bits, round to nearest even, as ggml's GGML_FP32_TO_FP16 on every platform (NaN becomes a quiet NaN). */
-// @ts-ignore: decorator
 @inline
 export function f32_to_f16(x: f32): u32 {
   const bits = reinterpret<u32>(x);
@@ -114,7 +104,6 @@ export function f32_to_f16(x: f32): u32 {
 const TO_F16 = memory.data<u32>([0x7fffffff, 0x38000000 - 0xfff, 0x38800000, 0x3f000000, 0x47800000, 0x7c00, 0x7f800000, 0x200, 0x8000], 4);
 
 /** f32_to_f16 of four f32, in the low halves of i32 lanes. Inlined into a loop, it loads its constants once. */
-// @ts-ignore: decorator
 @inline
 export function f32x4_to_f16x4(x: v128): v128 {
   const half = v128.load32_splat(TO_F16, 12);
@@ -130,14 +119,12 @@ export function f32x4_to_f16x4(x: v128): v128 {
 }
 
 /** Four f16 at `p` (8 bytes) -> f32x4, exact for finite values; Inf and NaN stay Inf and NaN. */
-// @ts-ignore: decorator
 @inline
 export function load_f16x4(p: usize): v128 {
   return f16x4_to_f32x4(v128.load16x4_s(p));
 }
 
 /** Four sign-extended f16 in i32 lanes -> f32x4. */
-// @ts-ignore: decorator
 @inline
 export function f16x4_to_f32x4(h: v128): v128 {
   const x = v128.and(i32x4.shl(h, 13), i32x4.splat(0x8fffe000));
@@ -159,21 +146,18 @@ const ONES = memory.data<i16>([1]);
  * A number of 0..63 in all sixteen bytes, to be kept in a register over a loop: it comes from memory because V8 builds a v128 constant anew at every use,
  * in three instructions.
  */
-// @ts-ignore: decorator
 @inline
 export function held(byte: usize): v128 {
   return v128.load8_splat(SMALL + byte);
 }
 
 /** Eight i16 ones, to be kept in a register likewise. */
-// @ts-ignore: decorator
 @inline
 export function held_ones(): v128 {
   return v128.load16_splat(ONES);
 }
 
 /** a . b of sixteen i8 each, any values, as four i32 sums. (These functions differ in which elements a lane sums.) */
-// @ts-ignore: decorator
 @inline
 export function dot_i8(a: v128, b: v128): v128 {
   return i32x4.add(
@@ -183,7 +167,6 @@ export function dot_i8(a: v128, b: v128): v128 {
 }
 
 /** u0 . s0 + u1 . s1, u in 0..63, as four i32 sums. Relaxed: both pair sums share one i16, 2 * 2 * 63 * 128 = 32256. */
-// @ts-ignore: decorator
 @inline
 export function dot2_u6(u0: v128, s0: v128, u1: v128, s1: v128): v128 {
   if (ASC_FEATURE_RELAXED_SIMD) {
@@ -196,7 +179,6 @@ export function dot2_u6(u0: v128, s0: v128, u1: v128, s1: v128): v128 {
  * (q0 - offset) . s0 + (q1 - offset) . s1, q and offset in 0..63, as four i32 sums: the unsigned codes go to the relaxed dot
  * as they are, the offset is taken off in i16, where only the result (2 * 2 * 63 * 128) has to fit.
  */
-// @ts-ignore: decorator
 @inline
 export function dot2_u6_offset(q0: v128, s0: v128, q1: v128, s1: v128, offset: v128): v128 {
   if (ASC_FEATURE_RELAXED_SIMD) {
@@ -208,7 +190,6 @@ export function dot2_u6_offset(q0: v128, s0: v128, q1: v128, s1: v128, offset: v
 }
 
 /** table[i] for sixteen indices of 0..15; 0 for 128..255, and undefined for 16..127. */
-// @ts-ignore: decorator
 @inline
 export function lookup16(table: v128, i: v128): v128 {
   if (ASC_FEATURE_RELAXED_SIMD) return i8x16.relaxed_swizzle(table, i);
@@ -221,7 +202,6 @@ export function lookup16(table: v128, i: v128): v128 {
  * scale * (u . s) of sixteen, u in 0..63, s any i8, scale one i16 of -128..127 in all lanes, as four i32 sums.
  * The scale is multiplied by the instruction that adds the pairs.
  */
-// @ts-ignore: decorator
 @inline
 export function dot_u6_scaled(u: v128, s: v128, scale: v128): v128 {
   if (ASC_FEATURE_RELAXED_SIMD) return i32x4.dot_i16x8_s(i16x8.relaxed_dot_i8x16_i7x16_s(s, u), scale);
@@ -232,7 +212,6 @@ export function dot_u6_scaled(u: v128, s: v128, scale: v128): v128 {
 }
 
 /** scale * (u0 . s0 + u1 . s1), as dot_u6_scaled. Relaxed: 2 * 2 * 63 * 128 = 32256 fits the i16 sum of both. */
-// @ts-ignore: decorator
 @inline
 export function dot2_u6_scaled(u0: v128, s0: v128, u1: v128, s1: v128, scale: v128): v128 {
   if (ASC_FEATURE_RELAXED_SIMD) {

@@ -246,7 +246,6 @@ export function panelRoom(): string {
 import { most, panel_bytes } from './panel_size';
 
 /** Bytes of a panel: the most that any format needs. */
-// @ts-ignore: decorator
 @inline
 export function PANEL(): usize {
   return ${most(blocks.map((t) => `panel_bytes<${id(t)}>()`))};

@@ -76,21 +76,18 @@ export const COLS_SUB: usize = COLS * ACT_SUB;
 export const COLS_SUB_SIGNED: usize = EVEN_ODD ? COLS * (ACT_SUB + 32) : COLS_SUB;
 
 /** Whether column blocks are for 8-bit codes. */
-// @ts-ignore: decorator
 @inline
 function is_signed(type: u32): bool {
   return (type & (ACT_LAYOUT | ACT_I8)) == ACT_SIGNS;
 }
 
 /** Whether up to MOST_16XN columns lie one by one. */
-// @ts-ignore: decorator
 @inline
 export function is_few(type: u32): bool {
   return (type & ACT_LAYOUT) == ACT_16XN;
 }
 
 /** Bytes of a sub-block of a column block. */
-// @ts-ignore: decorator
 @inline
 export function cols_sub_of(type: u32): usize {
   return is_signed(type) ? COLS_SUB_SIGNED : COLS_SUB;
@@ -118,14 +115,12 @@ export function blocked_columns(type: u32, ncols: i32): i32 {
 }
 
 /** The bits of f32 without the sign, one further left. */
-// @ts-ignore: decorator
 @inline
 function twice(x: v128): v128 {
   return i32x4.add(x, x);
 }
 
 /** C's roundf of four f32, as i32: what truncation leaves over is exact, and so is its double, which truncates to the +-1 that is missing. */
-// @ts-ignore: decorator
 @inline
 function rounded(x: v128): v128 {
   const t = trunc_fitting(x);
@@ -134,14 +129,12 @@ function rounded(x: v128): v128 {
 }
 
 /** Eight quants as i16: x * id rounded half away from zero. */
-// @ts-ignore: decorator
 @inline
 function quants(x: v128, y: v128, id: v128): v128 {
   return i16x8.narrow_i32x4_s(rounded(f32x4.mul(x, id)), rounded(f32x4.mul(y, id)));
 }
 
 /** Minus the sums of 16 quants with k % 4 < 2 and of those with k % 4 >= 2, as two i16. */
-// @ts-ignore: decorator
 @inline
 function lane_sums(a: v128, b: v128): i32 {
   let s = i32x4.extadd_pairwise_i16x8_s(i16x8.add(a, b));
@@ -150,7 +143,6 @@ function lane_sums(a: v128, b: v128): i32 {
 }
 
 /** The largest |x| of the 32 f32 at x, in every lane that of eight; as bits of `twice`, which sort like the numbers, with NaN above Inf: a NaN cannot hide. */
-// @ts-ignore: decorator
 @inline
 function largest(x: usize): v128 {
   const m0 = i32x4.max_u(
@@ -224,7 +216,6 @@ export function quantize_act(type: u32, x: usize, i: i32, n: i32, act: usize, st
 }
 
 /** Stores the quants of a column's sub-block. */
-// @ts-ignore: decorator
 @inline
 function store_quants(layout: u32, dst: usize, q0: v128, q1: v128, q2: v128, q3: v128): void {
   if (I8_QUANTS) {
@@ -242,7 +233,6 @@ function store_quants(layout: u32, dst: usize, q0: v128, q1: v128, q2: v128, q3:
 }
 
 /** Stores a column's sub-block for ACT_SIGNS; first, second: its halves. */
-// @ts-ignore: decorator
 @inline
 function store_signs(dst: usize, first: v128, second: v128, d: f32): void {
   const zero = i32x4.splat(0);
@@ -265,7 +255,6 @@ function store_signs(dst: usize, first: v128, second: v128, d: f32): void {
  * Stores a sub-block of one column of a column block: dst is where the first word of its quants goes, the others follow in steps of 16 bytes.
  * (Inlined: V8's revectoriser ends the process where vectors that it joined are arguments of a call.)
  */
-// @ts-ignore: decorator
 @inline
 function store_in_block(signed: bool, dst: usize, q0: v128, q1: v128, q2: v128, q3: v128, scale: i32, sums: i32, l0: i32, l1: i32): void {
   if (!I8_QUANTS) {
@@ -282,7 +271,6 @@ function store_in_block(signed: bool, dst: usize, q0: v128, q1: v128, q2: v128, 
 }
 
 /** Stores the four words of v, 16 bytes apart; returns where the next goes. */
-// @ts-ignore: decorator
 @inline
 function store_words(dst: usize, v: v128): usize {
   v128.store32_lane(dst, v, 0);
@@ -293,7 +281,6 @@ function store_words(dst: usize, v: v128): usize {
 }
 
 /** Stores sixteen bytes as words of two i16: k and k + 2, then k + 1 and k + 3 of every four; returns where the next go. */
-// @ts-ignore: decorator
 @inline
 function store_even_odd(dst: usize, v: v128): usize {
   const even = even_bytes(v);
@@ -310,14 +297,12 @@ function store_even_odd(dst: usize, v: v128): usize {
 }
 
 /** Two i16 plus two i16. */
-// @ts-ignore: decorator
 @inline
 function add_pairs(a: i32, b: i32): i32 {
   return ((a & 0xffff0000) + (b & 0xffff0000)) | ((a + b) & 0xffff);
 }
 
 /** The sum of two i16. */
-// @ts-ignore: decorator
 @inline
 function both(pair: i32): i32 {
   return <i32><i16>pair + (pair >> 16);

@@ -10,7 +10,6 @@ import { ACT_D, ACT_LANE_SUMS0, ACT_LANE_SUMS1, ACT_QUANTS, ACT_SUB, ACT_SUM, CO
 import * as fmt from './format/format';
 
 /** Bytes of a sub-block of a column block of the activations that format F takes. */
-// @ts-ignore: decorator
 @inline
 export function cols_sub<F>(): usize {
   return fmt.eight_bits<F>() ? COLS_SUB_SIGNED : COLS_SUB;
@@ -24,14 +23,12 @@ const COLS_LANE_SUMS0: usize = COLS * ACT_LANE_SUMS0;
 const COLS_LANE_SUMS1: usize = COLS * ACT_LANE_SUMS1;
 
 /** The lane of column C (G0..G3) in all lanes. */
-// @ts-ignore: decorator
 @inline
 export function splat<C>(v: v128): v128 {
   return v128.shuffle<i32>(v, v, <u8>(offsetof<C>() / 16), <u8>(offsetof<C>() / 16), <u8>(offsetof<C>() / 16), <u8>(offsetof<C>() / 16));
 }
 
 /** Lane sums of the sub-block at a: of its 32 quants, or with s16 of half 0 or 1; for half 1, a has walked half the quants. 0 if none are asked for. */
-// @ts-ignore: decorator
 @inline
 export function lane_sums_ahead<F>(a: usize, half: i32): v128 {
   if (fmt.taken_off<F>() == 0) return i32x4.splat(0);
@@ -42,28 +39,24 @@ export function lane_sums_ahead<F>(a: usize, half: i32): v128 {
 // ---- a: behind the quants ----
 
 /** Lane sums of all 32 quants. */
-// @ts-ignore: decorator
 @inline
 export function lane_sums_behind(a: usize): v128 {
   return i16x8.add(v128.load(a, COLS_LANE_SUMS0 - COLS_D), v128.load(a, COLS_LANE_SUMS1 - COLS_D));
 }
 
 /** The scales d. */
-// @ts-ignore: decorator
 @inline
 export function scales(a: usize): v128 {
   return v128.load(a);
 }
 
 /** What minima are multiplied by: the sums of the quants, f32. */
-// @ts-ignore: decorator
 @inline
 export function quant_sums<F>(a: usize): v128 {
   return fmt.has_min<F>() ? v128.load(a, COLS_SUM - COLS_D) : i32x4.splat(0);
 }
 
 /** With ACT_K: two i16 sums, of two sub-blocks (a: behind the odd one's quants), or with s16 of both halves of one. */
-// @ts-ignore: decorator
 @inline
 export function sums_pair<F>(a: usize): v128 {
   return v128.load(a, fmt.s16<F>() ? COLS_SUM - COLS_D : 0);

@@ -25,7 +25,6 @@ export const PAIR_SUMS: bool = HAS_PAIR_DOT;
 // ---- Weight vectors ----
 
 /** 4 rows x 4 bytes, row after row, in the order of the build's weight vectors. */
-// @ts-ignore: decorator
 @inline
 export function weight_order(v: v128): v128 {
   if (HAS_RELAXED_DOT) return v;
@@ -41,7 +40,6 @@ export function code_offset(r: i32, k: i32): usize {
  * Stores weight vector w as quad t (0..7) of a sub-block in the GEMM's panel at p, whose steps are 32 bytes: the vectors of two groups side by side.
  * A step is one quad, in the simd build two k.
  */
-// @ts-ignore: decorator
 @inline
 export function store_quad(p: usize, t: usize, w: v128): void {
   if (HAS_RELAXED_DOT) {
@@ -55,7 +53,6 @@ export function store_quad(p: usize, t: usize, w: v128): void {
 // ---- Products ----
 
 /** s plus one step of the panel: w times the activations in x, which are the same in every lane. */
-// @ts-ignore: decorator
 @inline
 export function mac(s: v128, x: v128, w: v128): v128 {
   if (HAS_DOT_ADD) return i32x4.relaxed_dot_i8x16_i7x16_add_s(x, w, s);
@@ -64,21 +61,18 @@ export function mac(s: v128, x: v128, w: v128): v128 {
 }
 
 /** The four activations at p in every lane: all of them, or where they are i16 the first two. */
-// @ts-ignore: decorator
 @inline
 export function first_quants(p: usize): v128 {
   return v128.load32_splat(p);
 }
 
 /** The other two activations at p, where they are i16. */
-// @ts-ignore: decorator
 @inline
 export function last_quants(p: usize, first: v128): v128 {
   return HAS_RELAXED_DOT ? first : v128.load32_splat(p, 4);
 }
 
 /** s plus one quad: weight vector w times activations of first_quants and last_quants. */
-// @ts-ignore: decorator
 @inline
 export function mac_quad(s: v128, first: v128, last: v128, w: v128): v128 {
   if (HAS_RELAXED_DOT) return mac(s, first, w);
@@ -87,7 +81,6 @@ export function mac_quad(s: v128, first: v128, last: v128, w: v128): v128 {
 }
 
 /** The same with the activations at p, whose first_quants are x: builds with i16 have no registers to keep the others in. */
-// @ts-ignore: decorator
 @inline
 export function mac_quad_at(s: v128, x: v128, p: usize, w: v128): v128 {
   if (HAS_RELAXED_DOT) return mac(s, x, w);
@@ -101,21 +94,18 @@ export function mac_quad_at(s: v128, x: v128, p: usize, w: v128): v128 {
  * i16 sums have room for 16 products of 4-bit codes (16 * 15 * 127). They have room for those of 5 bits, and 8 of 6, when the codes' centre is taken
  * off at the start by -centre * lane_sums: i16 wraps, and only the result has to fit.
  */
-// @ts-ignore: decorator
 @inline
 export function start_at(lane_sums: v128): v128 {
   return PAIR_SUMS ? lane_sums : i32x4.extadd_pairwise_i16x8_s(lane_sums);
 }
 
 /** Sums as i32, one of each row. ones: eight i16 in a register, where extadd_pairwise would fetch them from memory each time. */
-// @ts-ignore: decorator
 @inline
 export function row_sums(s: v128, ones: v128): v128 {
   return PAIR_SUMS ? i32x4.dot_i16x8_s(s, ones) : s;
 }
 
 /** Sums as i32, each times its row's integer scale, as the words below make scales. */
-// @ts-ignore: decorator
 @inline
 export function scaled(s: v128, scale: v128): v128 {
   return PAIR_SUMS ? i32x4.dot_i16x8_s(s, scale) : i32x4.mul(s, scale);
@@ -124,7 +114,6 @@ export function scaled(s: v128, scale: v128): v128 {
 // ---- Integer scales of the rows of group G for `scaled`: i32, or i16 twice ----
 
 /** Out of i16 scales of eight rows: 0..7 for groups 0 and 1, 8..15 for groups 2 and 3. */
-// @ts-ignore: decorator
 @inline
 export function scales_i16<G>(v: v128): v128 {
   if (!PAIR_SUMS) return (offsetof<G>() & 16) != 0 ? i32x4.extend_high_i16x8_s(v) : i32x4.extend_low_i16x8_s(v);
@@ -132,7 +121,6 @@ export function scales_i16<G>(v: v128): v128 {
 }
 
 /** Out of signed bytes of sixteen rows in order. */
-// @ts-ignore: decorator
 @inline
 export function scales_i8<G>(v: v128): v128 {
   return scales_i16<G>(offsetof<G>() >= 32 ? i16x8.extend_high_i8x16_s(v) : i16x8.extend_low_i8x16_s(v));
@@ -148,14 +136,12 @@ const HIGH: usize = memory.data<u8>(
 );
 
 /** The same, and 256 times too large where that takes one operation instead of two (d_of_large): for sums that have room for it. */
-// @ts-ignore: decorator
 @inline
 export function scales_i8_large<G>(v: v128): v128 {
   return PAIR_SUMS ? lookup16(v, v128.load(HIGH + offsetof<G>())) : scales_i8<G>(v);
 }
 
 /** What d, four f32, is for integer sums with scales of scales_i8_large. */
-// @ts-ignore: decorator
 @inline
 export function d_of_large(d: v128): v128 {
   return PAIR_SUMS ? f32x4.mul(d, f32x4.splat(1.0 / 256)) : d;
@@ -177,14 +163,12 @@ const INTERLEAVED: usize = memory.data<u8>(
 );
 
 /** Out of unsigned bytes, of row r of group g in byte 4r + g: those of the group whose number is g / 16, as i32 or, except in dotadd builds, as i16 twice. */
-// @ts-ignore: decorator
 @inline
 export function group_scales(v: v128, g: usize): v128 {
   return lookup16(v, v128.load(INTERLEAVED + g));
 }
 
 /** Those of group G for `scaled`, out of numbers whose bits 6 and 7 are 0. */
-// @ts-ignore: decorator
 @inline
 export function scales_u6<G>(v: v128): v128 {
   if (HAS_RELAXED_DOT) return group_scales(v, offsetof<G>());

@@ -22,21 +22,18 @@ const FLIP: u8 = HAS_RELAXED_DOT ? 0 : 128;
 const SIGN: usize = memory.data<u8>([128]);
 
 /** A signed code as it is packed. */
-// @ts-ignore: decorator
 @inline
 export function packed_code(code: u8): u8 {
   return code ^ FLIP;
 }
 
 /** Sixteen signed codes as they are packed, and packed ones as signed ones. */
-// @ts-ignore: decorator
 @inline
 export function packed_codes(v: v128): v128 {
   return FLIP ? v128.xor(v, v128.load8_splat(SIGN)) : v;
 }
 
 /** s plus w . a, signed 8-bit codes times 7-bit activations: i32 sums, since a pair's products fit i16 and two pairs' do not. ones: eight i16. */
-// @ts-ignore: decorator
 @inline
 export function mac_signed(s: v128, a: v128, w: v128, ones: v128): v128 {
   if (HAS_DOT_ADD) return i32x4.relaxed_dot_i8x16_i7x16_add_s(w, a, s);
@@ -44,7 +41,6 @@ export function mac_signed(s: v128, a: v128, w: v128, ones: v128): v128 {
 }
 
 /** The mask that store_signed_quad takes, to be kept in a register. */
-// @ts-ignore: decorator
 @inline
 export function nibble_mask(): v128 {
   return held(15);
@@ -54,7 +50,6 @@ export function nibble_mask(): v128 {
  * Stores the packed codes w (a weight vector of dot.ts) as quad t (0..7) of a sub-block in the panel at p, 64 bytes a quad with those of another group:
  * two steps of two k, the same two as in an activation's word; or low nibbles, then high ones.
  */
-// @ts-ignore: decorator
 @inline
 export function store_signed_quad(p: usize, t: usize, w: v128, mask: v128): void {
   p += t << 6;
@@ -70,14 +65,12 @@ export function store_signed_quad(p: usize, t: usize, w: v128, mask: v128): void
 }
 
 /** Bytes k and k + 2 of every four as i16. */
-// @ts-ignore: decorator
 @inline
 export function even_bytes(v: v128): v128 {
   return i16x8.shr_s(i16x8.shl(v, 8), 8);
 }
 
 /** Bytes k + 1 and k + 3 of every four as i16. */
-// @ts-ignore: decorator
 @inline
 export function odd_bytes(v: v128): v128 {
   return i16x8.shr_s(v, 8);

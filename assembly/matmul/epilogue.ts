@@ -15,7 +15,6 @@ import { held_ones, madd } from '../simd';
 // ---- Integer sums ----
 
 /** Lane sums of the 32 quants of one column's sub-block at a, in every i32 lane; 0 if `start` does not ask for them. */
-// @ts-ignore: decorator
 @inline
 export function lane_sums<F>(a: usize): v128 {
   if (fmt.taken_off<F>() == 0 && !fmt.eight_bits<F>()) return i32x4.splat(0);
@@ -26,7 +25,6 @@ export function lane_sums<F>(a: usize): v128 {
  * What sums start at (dot.ts), out of lane sums. 8-bit codes come + 128 to the loops that say this word (dot_signed.ts), with i32 sums; what is taken off
  * codes of 7 bits is too large for i16, too.
  */
-// @ts-ignore: decorator
 @inline
 export function start<F>(lanes: v128): v128 {
   if (fmt.eight_bits<F>()) return i32x4.shl(dot.start_at(lanes), 7);
@@ -35,7 +33,6 @@ export function start<F>(lanes: v128): v128 {
 }
 
 /** Super-blocks: sums s times their rows' scales onto i, which with f32_scales is f32. first: what they began at, of which formats that are `biased` get back what the centre is not. */
-// @ts-ignore: decorator
 @inline
 export function add_scaled<F>(i: v128, s: v128, first: v128, scale: v128): v128 {
   if (fmt.f32_scales<F>()) return madd(f32x4.convert_i32x4_s(dot.row_sums(s, held_ones())), scale, i);
@@ -44,28 +41,24 @@ export function add_scaled<F>(i: v128, s: v128, first: v128, scale: v128): v128 
 }
 
 /** The same of i32 sums and scales; in blocks of 32 without scales, whose sums are those. */
-// @ts-ignore: decorator
 @inline
 export function add_scaled_i32<F>(i: v128, s: v128, scale: v128): v128 {
   return fmt.super_block<F>() ? i32x4.add(i, i32x4.mul(s, scale)) : s;
 }
 
 /** Blocks of 32: what formats that are `biased` get back, out of lane sums, as i32 for `unbiased`. */
-// @ts-ignore: decorator
 @inline
 export function bias<F>(lanes: v128): v128 {
   return fmt.biased<F>() ? i32x4.shl(i32x4.extadd_pairwise_i16x8_s(lanes), ctz(fmt.taken_off<F>())) : i32x4.splat(0);
 }
 
 /** i without that. */
-// @ts-ignore: decorator
 @inline
 export function unbiased<F>(i: v128, excess: v128): v128 {
   return fmt.biased<F>() ? i32x4.sub(i, excess) : i;
 }
 
 /** Minima as i16 times the sums of two sub-blocks (or two halves) of activations onto n. */
-// @ts-ignore: decorator
 @inline
 export function add_minima(n: v128, minima: v128, sums: v128): v128 {
   return i32x4.add(n, i32x4.dot_i16x8_s(minima, sums));
@@ -74,7 +67,6 @@ export function add_minima(n: v128, minima: v128, sums: v128): v128 {
 // ---- The end of a block ----
 
 /** A block without minima: i * d * da onto y. In blocks of 32 both scales meet while the sums are made, which is 2 to 4 % faster (q4_0 on Node 24). */
-// @ts-ignore: decorator
 @inline
 export function add_block<F>(y: v128, i: v128, d: v128, da: v128): v128 {
   if (fmt.f32_scales<F>()) return madd(i, da, y);
@@ -86,14 +78,12 @@ export function add_block<F>(y: v128, i: v128, d: v128, da: v128): v128 {
  * A block with minima: (i * d + sum * dmin) * da onto y. sum: of the activations, or in super-blocks of minima times activations. Both parts meet before
  * the activations' scale: what that multiplies is far from f32's borders, so nothing leaves f32 that the block's part of the result does not.
  */
-// @ts-ignore: decorator
 @inline
 export function add_block_min(y: v128, i: v128, d: v128, sum: v128, dmin: v128, da: v128): v128 {
   return madd(madd(f32x4.convert_i32x4_s(i), d, f32x4.mul(sum, dmin)), da, y);
 }
 
 /** The block at w ends, for group G. n: with minima, what add_minima made; in blocks of 32 the f32 sum of the activations. */
-// @ts-ignore: decorator
 @inline
 export function end_block<F, G>(y: v128, i: v128, n: v128, w: usize, da: v128): v128 {
   if (!fmt.has_min<F>()) return add_block<F>(y, i, fmt.block_d<F, G>(w), da);
@@ -103,7 +93,6 @@ export function end_block<F, G>(y: v128, i: v128, n: v128, w: usize, da: v128): 
 // ---- The same over a panel, whose d and minima are f32 in memory. Stores of a column stand right behind each other: V8's revectoriser joins them. ----
 
 /** A block without minima ends for column C (G0..G3): 8 rows' sums at acc. */
-// @ts-ignore: decorator
 @inline
 export function end_column<F, C>(acc: usize, da: v128, i0: v128, d0: v128, i1: v128, d1: v128): void {
   const y0 = add_block<F>(v128.load(acc, (ACC / 16) * offsetof<C>()), i0, d0, da);
@@ -113,7 +102,6 @@ export function end_column<F, C>(acc: usize, da: v128, i0: v128, d0: v128, i1: v
 }
 
 /** The same of any block: n0, n1: as for end_block, but f32; m0, m1: dmin. */
-// @ts-ignore: decorator
 @inline
 export function end_column_min<F, C>(
   acc: usize,
@@ -138,7 +126,6 @@ export function end_column_min<F, C>(
  * A super-block ends for four columns: its d (and dmin) lie at w, its minima before them, its activations before a. (Inlined: V8's revectoriser ends the
  * process where vectors that it joined are arguments of a call.)
  */
-// @ts-ignore: decorator
 @inline
 export function end_super_block<F>(
   w: usize,

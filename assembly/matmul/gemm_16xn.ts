@@ -87,7 +87,6 @@ function end_super_block<F>(w: usize, a: usize, stride: usize, y: usize, end: us
 }
 
 /** Integer sums of quads 0 and 1 of both halves for 8 rows, column after column, to part. q, h: codes and rests (format.ts) of the first group. */
-// @ts-ignore: decorator
 @inline
 function first_pass<F>(q: usize, h: usize, a: usize, stride: usize, y: usize, end: usize, part: usize): void {
   const m = fmt.mask<F>();
@@ -122,7 +121,6 @@ function first_pass<F>(q: usize, h: usize, a: usize, stride: usize, y: usize, en
 }
 
 /** Quads 2 and 3 onto them, and the sub-block's f32 step; in super-blocks onto the integer sums, which lie `behind` bytes behind y. */
-// @ts-ignore: decorator
 @inline
 function second_pass<F>(
   q: usize,
@@ -183,21 +181,18 @@ function second_pass<F>(
 }
 
 /** Group G's codes of quad t of the first half, whose vector is in the quad at q. */
-// @ts-ignore: decorator
 @inline
 function first<F, G>(q: usize, t: i32, m: v128, m2: v128): v128 {
   return fmt.first<F>(fmt.load_first<F, G>(q, t), m, m2);
 }
 
 /** Those of the second half; h: fmt.rests_at. */
-// @ts-ignore: decorator
 @inline
 function second<F, G>(q: usize, h: usize, t: i32, m: v128, m2: v128): v128 {
   return fmt.second<F>(fmt.load_second<F, G>(q, t, fmt.load_first<F, G>(q, t)), fmt.rests<F, G>(h, t), m, m2);
 }
 
 /** Stores the factors of group G's rows in a sub-block; sc: its scales. */
-// @ts-ignore: decorator
 @inline
 function store_factors<F, G>(w: usize, sc: v128, p: usize): void {
   v128.store(p, fmt.super_block<F>() ? fmt.scale<F, G>(sc) : fmt.d<F, G>(w));

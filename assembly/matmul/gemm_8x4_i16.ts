@@ -77,7 +77,6 @@ export function gemm_8x4_i16<F>(w: usize, a: usize, acc: usize, n: i32): void {
 }
 
 /** As gemm_8x4: two columns and then the other two, so that the sums stay in registers. */
-// @ts-ignore: decorator
 @inline
 export function gemm_8x4_nibbles<F>(w: usize, a: usize, acc: usize, n: i32): void {
   if (!fmt.eight_bits<F>() || fmt.s16<F>() || fmt.has_min<F>()) ERROR('for 8-bit codes without minima, with a scale for 32 of them');
@@ -143,7 +142,6 @@ function two_columns<F>(w: usize, a: usize, acc: usize, n: i32): void {
 }
 
 /** A sub-block's sums, of both nibbles and without what 128 gave. */
-// @ts-ignore: decorator
 @inline
 function joined(low: v128, high: v128, back: v128): v128 {
   return i32x4.add(i32x4.add(low, i32x4.shl(high, 4)), back);

@@ -115,7 +115,6 @@ export function gemv_16x1<F>(w: usize, n: i32, a: usize, y: usize): void {
 }
 
 /** Group G's sums plus quad t of both halves: x0, x1 the first half's activations (dot.ts), z0, z1 the second's. */
-// @ts-ignore: decorator
 @inline
 function quad<F, G>(s: v128, q: usize, t: i32, b: v128, x0: v128, x1: v128, z0: v128, z1: v128, m: v128, m2: v128): v128 {
   const v = fmt.load_first<F, G>(q, t);

@@ -138,14 +138,12 @@ export function gemv_16x1_bits<F>(w: usize, n: i32, pairs: i32, a: usize, y: usi
 }
 
 /** Lane sums of 64 quants, whose sub-blocks begin at a. */
-// @ts-ignore: decorator
 @inline
 export function lane_sums_of_run(a: usize): v128 {
   return v128.load32_splat(a, ACT_SUB + ACT_D);
 }
 
 /** 64 weights' sums s and u, of which u is four times too large, onto y, those of a group with the scales d. */
-// @ts-ignore: decorator
 @inline
 function end_run<F>(y: v128, s: v128, u: v128, d: v128, da: v128, ones: v128): v128 {
   const i = PAIR_SUMS ? i16x8.add(s, i16x8.shr_s(u, 2)) : i32x4.add(s, i32x4.shr_s(u, 2));

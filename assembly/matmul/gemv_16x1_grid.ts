@@ -56,7 +56,6 @@ export function gemv_16x1_grid<F>(w: usize, n: i32, a: usize, y: usize, scratch:
 }
 
 /** Sums of group G's rows out of those of its pairs. */
-// @ts-ignore: decorator
 @inline
 function group_sums<G>(sums: usize): v128 {
   const v = v128.load(sums, 2 * offsetof<G>());
@@ -65,7 +64,6 @@ function group_sums<G>(sums: usize): v128 {
 }
 
 /** Integer sums of the opened pair at o times a super-block of activations: two lanes for each row. step_sums: store_step_sums, where there are deltas. */
-// @ts-ignore: decorator
 @inline
 function pair(o: usize, a: usize, step_sums: usize, fours: bool, has_signs: bool): v128 {
   const rows = both_rows();
@@ -110,7 +108,6 @@ function pair(o: usize, a: usize, step_sums: usize, fours: bool, has_signs: bool
 }
 
 /** A half's products of the first row (G0) or the second onto i: i16 activations at a, codes of two steps, and the row's scale. */
-// @ts-ignore: decorator
 @inline
 function add_row<G>(i: v128, a: usize, c: v128, e: v128, sc: usize): v128 {
   const d = i16x8.splat(load<u8>(sc));
@@ -121,7 +118,6 @@ function add_row<G>(i: v128, a: usize, c: v128, e: v128, sc: usize): v128 {
 }
 
 /** Stores the sums of each 8 activations of a super-block as i16. */
-// @ts-ignore: decorator
 @inline
 function store_step_sums(a: usize, p: usize): void {
   const ones = held_ones();
@@ -134,7 +130,6 @@ function store_step_sums(a: usize, p: usize): void {
 }
 
 /** A half's sums without what its deltas (in every lane) would have taken off its codes; step_sums: of its two steps, likewise. */
-// @ts-ignore: decorator
 @inline
 function less_deltas(s: v128, step_sums: v128, deltas: v128): v128 {
   const v = lookup16(deltas, v128.load(DELTAS));
@@ -142,7 +137,6 @@ function less_deltas(s: v128, step_sums: v128, deltas: v128): v128 {
 }
 
 /** Eight activations for both rows, with the signs of the codes. */
-// @ts-ignore: decorator
 @inline
 function quants(has_signs: bool, a: usize, s: v128): v128 {
   const x = v128.load64_splat(a);
@@ -150,7 +144,6 @@ function quants(has_signs: bool, a: usize, s: v128): v128 {
 }
 
 /** A half's two steps. */
-// @ts-ignore: decorator
 @inline
 function half(x: v128, u: v128, z: v128, v: v128): v128 {
   if (HAS_DOT_ADD) return i32x4.relaxed_dot_i8x16_i7x16_add_s(z, v, i32x4.relaxed_dot_i8x16_i7x16_add_s(x, u, i32x4.splat(0)));
@@ -158,7 +151,6 @@ function half(x: v128, u: v128, z: v128, v: v128): v128 {
 }
 
 /** A half's sums, times their scales, onto i. */
-// @ts-ignore: decorator
 @inline
 function add_half(i: v128, s: v128, scale: v128): v128 {
   return i32x4.add(i, PAIR_SUMS ? i32x4.dot_i16x8_s(s, scale) : i32x4.mul(s, scale));

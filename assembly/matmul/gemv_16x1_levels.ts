@@ -78,7 +78,6 @@ export function gemv_16x1_levels(w: usize, n: i32, a: usize, y: usize, scratch: 
  * Which bits of a sub-block's codes are to be flipped, four bytes for each quad: low nibbles where the first half's activation is negative, high ones where the
  * second's is.
  */
-// @ts-ignore: decorator
 @inline
 function flipped(a: usize, m: v128): v128 {
   const s = v128.load(a, SIGNS_AT);
@@ -86,34 +85,29 @@ function flipped(a: usize, m: v128): v128 {
   return v128.bitselect(i32x4.shuffle(s, t, 0, 2, 4, 6), i32x4.shuffle(s, t, 1, 3, 5, 7), m);
 }
 
-// @ts-ignore: decorator
 @inline
 function flip(v: v128, flips: v128): v128 {
   return PAIR_SUMS ? v128.xor(v, flips) : v;
 }
 
 /** Levels of the first half's codes, and of the second's. */
-// @ts-ignore: decorator
 @inline
 function low(levels: v128, v: v128, m: v128): v128 {
   return lookup16(levels, v128.and(v, m));
 }
 
-// @ts-ignore: decorator
 @inline
 function high(levels: v128, v: v128, m: v128): v128 {
   return lookup16(levels, v128.and(i16x8.shr_u(v, 4), m));
 }
 
 /** What the i32 sums of a half start at, whose lane sums are at `at` of a sub-block: 64 times less those of its activations. */
-// @ts-ignore: decorator
 @inline
 function start(a: usize, at: usize): v128 {
   return PAIR_SUMS ? i32x4.splat(0) : start_of<Codes7>(v128.load32_splat(a + at));
 }
 
 /** A half's scales of the group whose number is g / 16, as `scaled` takes them. */
-// @ts-ignore: decorator
 @inline
 function scale(scales: v128, g: usize): v128 {
   const v = group_scales(scales, g);
@@ -121,7 +115,6 @@ function scale(scales: v128, g: usize): v128 {
 }
 
 /** Sums of two quads of levels, c times the activations at p and e times the next ones; where they are i32 they go onto s. */
-// @ts-ignore: decorator
 @inline
 function two_quads(s: v128, c: v128, e: v128, p: usize): v128 {
   const x = v128.load32_splat(p);
@@ -131,7 +124,6 @@ function two_quads(s: v128, c: v128, e: v128, p: usize): v128 {
 }
 
 /** Sums of both halves, with their scales, onto i. */
-// @ts-ignore: decorator
 @inline
 function add_halves(i: v128, s: v128, f: v128, u: v128, h: v128): v128 {
   return i32x4.add(i32x4.add(i, scaled(s, f)), scaled(u, h));

@@ -52,7 +52,6 @@ export function gemv_16x1_nvfp4<F>(w: usize, n: i32, a: usize, y: usize): void {
 }
 
 /** A half's 16 products for each row of group G, with their scale, onto its sums. */
-// @ts-ignore: decorator
 @inline
 function group<F, G>(i: v128, q: usize, p: usize, x0: v128, x1: v128, x2: v128, x3: v128, start: v128, sc: v128): v128 {
   let s = mac_quad_at(start, x0, p, fmt.half_codes<F, G>(q, 0, 0));

@@ -110,14 +110,12 @@ export function gemv_16x1_q2_K<F>(w: usize, n: i32, a: usize, y: usize): void {
 }
 
 /** A word of activations in every lane times the codes of v under a mask. */
-// @ts-ignore: decorator
 @inline
 function dot(a: v128, v: v128, m: v128): v128 {
   return i16x8.relaxed_dot_i8x16_i7x16_s(a, v128.and(v, m));
 }
 
 /** A sub-block's sums, of even words s and of odd ones u, which are second_shift bits too large, onto those of group G. */
-// @ts-ignore: decorator
 @inline
 function add_words<F, G>(i: v128, s: v128, u: v128, sc: v128): v128 {
   return i32x4.add(i, i32x4.dot_i16x8_s(i16x8.add(s, i16x8.shr_s(u, fmt.second_shift<F>())), changetype<F>(0).pair_scale<G>(sc)));

@@ -68,7 +68,6 @@ export function gemv_16x1_q6_K<F>(w: usize, n: i32, a: usize, y: usize, sums: us
 }
 
 /** A half's 16 products for each row of group G, with their scale, onto its sums. sc: i16 scales of eight rows. */
-// @ts-ignore: decorator
 @inline
 function group<G>(
   sums: usize,

@@ -133,14 +133,12 @@ export function gemv_16x1_s16<F>(w: usize, n: i32, a: usize, y: usize): void {
 }
 
 /** Bytes of activations that one round of the loop takes. */
-// @ts-ignore: decorator
 @inline
 function STEP<F>(): usize {
   return fmt.width<F>() == 2 ? 2 * QUAD : QUAD;
 }
 
 /** Sums of both halves of a sub-block, with their scales, onto those of group G; the second half's are second_shift bits too large. */
-// @ts-ignore: decorator
 @inline
 function add_halves<F, G>(i: v128, s: v128, u: v128, sc: v128, tc: v128): v128 {
   const second = dot.scaled(u, fmt.scale<F, G>(tc));

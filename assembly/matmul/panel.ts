@@ -57,7 +57,6 @@ export function unpack_blocks<F>(w: usize, n: i32, panel: usize): void {
 }
 
 /** Codes of one group's sub-block to p; group: 16 times its number, which is where it lies in a quad. */
-// @ts-ignore: decorator
 @inline
 function unpack_codes<F>(w: usize, sub: i32, group: usize, p: usize): void {
   const f = changetype<F>(0);
@@ -95,7 +94,6 @@ function unpack_codes<F>(w: usize, sub: i32, group: usize, p: usize): void {
 }
 
 /** Integer scales of group G in a sub-block: sc; with s16 of its first half, and tc of its second. */
-// @ts-ignore: decorator
 @inline
 function unpack_scales<F, G>(sc: v128, tc: v128, panel: usize): void {
   const x = fmt.scale<F, G>(sc);
@@ -111,7 +109,6 @@ function unpack_scales<F, G>(sc: v128, tc: v128, panel: usize): void {
 }
 
 /** d and dmin of group G in a block. */
-// @ts-ignore: decorator
 @inline
 function unpack_factors<F, G>(w: usize, p: usize): void {
   if (fmt.f32_scales<F>()) return;

@@ -85,21 +85,18 @@ function clear_marks(panel: usize): usize {
   return marks;
 }
 
-// @ts-ignore: decorator
 @inline
 function marks_at(marks: usize, g: usize): usize {
   return marks + (g >> 1) * PANEL();
 }
 
 /** s plus |codes| of a quad, as a row's two lanes have their products. */
-// @ts-ignore: decorator
 @inline
 function plus_sizes(s: v128, v: v128): v128 {
   return i16x8.add(s, i16x8.extadd_pairwise_i8x16_u(i8x16.abs(v)));
 }
 
 /** Marks the halves of a sub-block whose lanes have sums of |codes| that are too large; bit: that of the first one. */
-// @ts-ignore: decorator
 @inline
 function mark(marks: usize, bit: u32, first: v128, second: v128): void {
   const most = i16x8.splat(MOST);
@@ -109,7 +106,6 @@ function mark(marks: usize, bit: u32, first: v128, second: v128): void {
 }
 
 /** Where group g (0..3) begins in the panels. */
-// @ts-ignore: decorator
 @inline
 function group_at(panel: usize, g: usize): usize {
   return panel + (g & 1) * 16 + (g >> 1) * PANEL();
@@ -129,7 +125,6 @@ function store_factors(panel: usize, w: usize, factor: f32): usize {
 const SUB: usize = GRID_I16 ? SIGNED_CODES : CODES + 64;
 
 /** A group's super-block, out of the two opened pairs at o. */
-// @ts-ignore: decorator
 @inline
 function group(o: usize, panel: usize, fours: bool, has_signs: bool, shift: i32, large: bool, marks: usize, bit: u32): void {
   const rows = both_rows();
@@ -161,14 +156,12 @@ function group(o: usize, panel: usize, fours: bool, has_signs: bool, shift: i32,
 }
 
 /** Codes, or halves of codes that are all even: no bit of a byte reaches the next one. Only entries of four have such. */
-// @ts-ignore: decorator
 @inline
 function part_of(v: v128, fours: bool, shift: i32): v128 {
   return fours ? i16x8.shr_u(v, shift) : v;
 }
 
 /** A half's scales of the two opened pairs, as i16 twice for each row. */
-// @ts-ignore: decorator
 @inline
 function scales(o: usize): v128 {
   const v = v128.load16_splat(o, OPENED_SCALES);
@@ -177,7 +170,6 @@ function scales(o: usize): v128 {
 }
 
 /** Signed codes of quad t (0..7) of a sub-block: as i16, times their scales, where dot_signed.ts has them; or of 7 bits, beside their scales. */
-// @ts-ignore: decorator
 @inline
 function store_quad(p: usize, t: usize, v: v128, scale: v128): void {
   if (GRID_I16) {

@@ -27,7 +27,6 @@ import { Q2_0 } from './format/q2_0';
 import { most, panel_bytes } from './panel_size';
 
 /** Bytes of a panel: the most that any format needs. */
-// @ts-ignore: decorator
 @inline
 export function PANEL(): usize {
   return most(

@@ -11,14 +11,12 @@ export const KC: i32 = 512;
 export const CODES: usize = 256 * QUANT_BYTES;
 
 /** The larger one, where it must be known at compile time: of max() the compiler does not know it. */
-// @ts-ignore: decorator
 @inline
 export function most(a: usize, b: usize): usize {
   return a > b ? a : b;
 }
 
 /** Bytes that KC weights of 8 rows of format F take. */
-// @ts-ignore: decorator
 @inline
 export function panel_bytes<F>(): usize {
   if (fmt.of_grid<F>()) return GRID_I16 ? panel_bytes<Codes8>() : MARKS() + 16;
@@ -27,35 +25,30 @@ export function panel_bytes<F>(): usize {
 }
 
 /** Where a panel of grids and levels has its marks (panel_grid.ts): behind KC weights. */
-// @ts-ignore: decorator
 @inline
 export function MARKS(): usize {
   return panel_bytes<Codes7>();
 }
 
 /** Whether the integer scales are in the codes. */
-// @ts-ignore: decorator
 @inline
 export function scaled_codes<F>(): bool {
   return I16_CODES && fmt.eight_bits<F>() && fmt.super_block<F>();
 }
 
 /** Vectors of one group's minima in a super-block. */
-// @ts-ignore: decorator
 @inline
 export function minima_vectors<F>(): i32 {
   return fmt.super_block<F>() && fmt.has_min<F>() ? (fmt.s16<F>() ? 8 : 4) : 0;
 }
 
 /** Bytes of both groups' minima. */
-// @ts-ignore: decorator
 @inline
 export function minima_bytes<F>(): usize {
   return <usize>minima_vectors<F>() << 5;
 }
 
 /** Bytes of both groups' d and dmin. */
-// @ts-ignore: decorator
 @inline
 export function factor_bytes<F>(): usize {
   if (fmt.f32_scales<F>()) return 0;
@@ -63,7 +56,6 @@ export function factor_bytes<F>(): usize {
 }
 
 /** Bytes of a sub-block's codes and integer scales in a panel. */
-// @ts-ignore: decorator
 @inline
 export function sub_bytes<F>(): usize {
   return (fmt.eight_bits<F>() ? SIGNED_CODES : CODES) + (!fmt.super_block<F>() || scaled_codes<F>() ? 0 : fmt.s16<F>() ? 64 : 32);

@@ -27,21 +27,18 @@ const MC: i32 = CHUNK_ROWS;
 const TILE_SUMS: usize = <usize>NC * ACC * (MC / ROWS);
 
 /** Where the scratch has opened rows (format/grid.ts) while they are unpacked: behind the panels. */
-// @ts-ignore: decorator
 @inline
 function OPENED_AT(): usize {
   return TILE_SUMS + 2 * PANEL();
 }
 
 /** Where the scratch has ACC bytes for a row block's 16 outputs of which only some exist: behind what the loops want. */
-// @ts-ignore: decorator
 @inline
 function SPARE(): usize {
   return most(OPENED_AT() + 8 * OPENED, most(most(SCRATCH_16XN, SUMS), SCRATCH_GRID));
 }
 
 /** Bytes of scratch. */
-// @ts-ignore: decorator
 @inline
 export function gemm_scratch(): usize {
   return SPARE() + ACC;

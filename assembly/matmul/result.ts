@@ -2,14 +2,12 @@
 import { ROWS } from './format/group';
 
 /** Address of column c of dst. places: which of dst's columns that is, an i32 for each, or 0 where it is c. */
-// @ts-ignore: decorator
 @inline
 export function column_of(dst: usize, dst_stride: usize, places: usize, c: i32): usize {
   return dst + <usize>(places ? load<i32>(places + (<usize>c << 2)) : c) * dst_stride;
 }
 
 /** Copies the sums of rows [row, min(row + 16, row1)) to their place in the column at y. */
-// @ts-ignore: decorator
 @inline
 export function put(y: usize, row: i32, row1: i32, sums: usize): void {
   memory.copy(y + (<usize>row << 2), sums, <usize>min(ROWS, row1 - row) << 2);

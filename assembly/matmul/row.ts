@@ -73,7 +73,6 @@ export function row_of_blocks(type: u32, w: usize, ne00: i32, row: i32, y: usize
 }
 
 /** A row's scale, an integer (dot.ts) or f32. */
-// @ts-ignore: decorator
 @inline
 function scale_at(p: usize, is_f32: bool): f32 {
   if (is_f32) return load<f32>(p);
@@ -81,7 +80,6 @@ function scale_at(p: usize, is_f32: bool): f32 {
 }
 
 /** The four codes of a row's quad t of a half as f32. */
-// @ts-ignore: decorator
 @inline
 function quad(p: usize, t: usize, eight_bits: bool): v128 {
   if (HAS_RELAXED_DOT && !eight_bits)

@@ -25,7 +25,6 @@ export const AT_ONCE: i32 = 8;
 const INFINITE = memory.data<i32>([0x7c00]);
 
 /** Whether rows of the type are multiplied as they are. */
-// @ts-ignore: decorator
 @inline
 export function takes_rows(type: u32): bool {
   return type == id.Q4_0 || type == id.Q8_0;
@@ -48,7 +47,6 @@ export function rows_8x1(type: u32, rows: usize, four: bool, ne00: i32, a: usize
  * threads, Node 24), in whichever order and by however many bytes at a time.
  * Not kept: touching the next chunk while this one is computed (a load that misses holds up all behind it: 10 to 30 % slower).
  */
-// @ts-ignore: decorator
 @inline
 export const FETCHES: bool = HAS_DOT_ADD;
 
@@ -159,7 +157,6 @@ function rows_of<F>(rows: usize, four: bool, n: i32, a: usize, y: usize): void {
 }
 
 /** The f16 at four places, each in the lower half of an i32. */
-// @ts-ignore: decorator
 @inline
 function f16_of(p0: usize, p1: usize, p2: usize, p3: usize): v128 {
   let d = v128.load16_splat(p0);
@@ -169,7 +166,6 @@ function f16_of(p0: usize, p1: usize, p2: usize, p3: usize): v128 {
 }
 
 /** The i32 sums of the codes of the blocks at four places times activations, side by side. */
-// @ts-ignore: decorator
 @inline
 function sums_of<F>(p0: usize, p1: usize, p2: usize, p3: usize, x0: v128, x1: v128, x2: v128, x3: v128, mask: v128, ones: v128): v128 {
   const s0 = block<F>(p0, x0, x1, x2, x3, mask, ones);
@@ -184,20 +180,17 @@ function sums_of<F>(p0: usize, p1: usize, p2: usize, p3: usize, x0: v128, x1: v1
 }
 
 /** Whether words of a block's sums are two i16: of 32 codes of 4 bits they fit to the end. */
-// @ts-ignore: decorator
 @inline
 function in_pairs<F>(): bool {
   return HAS_PAIR_DOT && !fmt.eight_bits<F>();
 }
 
-// @ts-ignore: decorator
 @inline
 function add_words<F>(a: v128, b: v128): v128 {
   return in_pairs<F>() ? i16x8.add(a, b) : i32x4.add(a, b);
 }
 
 /** Sums of the codes of the block at p times activations, i32 or in_pairs: i8 at x0 and x1 (with their signs apart: x2 and x3), or i16 at x0 to x3. */
-// @ts-ignore: decorator
 @inline
 function block<F>(p: usize, x0: v128, x1: v128, x2: v128, x3: v128, mask: v128, ones: v128): v128 {
   const v = v128.load(p, 2);
@@ -213,7 +206,6 @@ function block<F>(p: usize, x0: v128, x1: v128, x2: v128, x3: v128, mask: v128, 
 }
 
 /** w . x of sixteen signed codes and i16. */
-// @ts-ignore: decorator
 @inline
 function dot_i16(w: v128, x0: v128, x1: v128): v128 {
   return i32x4.add(i32x4.dot_i16x8_s(i16x8.extend_low_i8x16_s(w), x0), i32x4.dot_i16x8_s(i16x8.extend_high_i8x16_s(w), x1));

@@ -237,7 +237,6 @@ function sums<B, Rows>(w: usize, n: i32, v: usize, plane: usize, hd: i32, out: u
 }
 
 /** Stores 16 sums as f32 times the factor. */
-// @ts-ignore: decorator
 @inline
 function store_scaled(y: usize, factor: v128, a: v128, b: v128, c: v128, d: v128): void {
   v128.store(y, f32x4.mul(f32x4.convert_i32x4_s(a), factor));

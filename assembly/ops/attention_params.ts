@@ -28,7 +28,6 @@ export class AttentionParams {
   rot_v: i32;
 }
 
-// @ts-ignore: decorator
 @inline
 export function params_of(op: Op): AttentionParams {
   return changetype<AttentionParams>(changetype<usize>(op) + offsetof<Op>('p0'));

@@ -70,7 +70,6 @@ const TABLE: usize = memory.data<f32>(
  * bits go into the exponent as they are; 2^r is a polynomial of degree 6, exact at 0. Maximum error 2 ulp (test/kernel/math.test.ts).
  * c6 .. c0: the coefficients, which a loop loads once and keeps in registers.
  */
-// @ts-ignore: decorator
 @inline
 function exp2_by(x: v128, magic: v128, least: v128, c6: v128, c5: v128, c4: v128, c3: v128, c2: v128, c1: v128, c0: v128): v128 {
   x = f32x4.pmax(x, least); // x < -126 ? -126 : x, so that a NaN stays
@@ -85,7 +84,6 @@ function exp2_by(x: v128, magic: v128, least: v128, c6: v128, c5: v128, c4: v128
   return i32x4.add(p, i32x4.shl(t, 23));
 }
 
-// @ts-ignore: decorator
 @inline
 function exp2_f32x4(x: v128): v128 {
   return exp2_by(
@@ -178,7 +176,6 @@ export function softmax_row(s: usize, width: i32, lo: i32, hi: i32, state: usize
   return !unified || abs<f32>(hmax_f32(top) - phi) <= RANGE;
 }
 
-// @ts-ignore: decorator
 @inline
 function fill_row(s: usize, from: i32, to: i32, v: f32): void {
   for (let i = from; i < to; i++) store<f32>(s + (<usize>i << 2), v);

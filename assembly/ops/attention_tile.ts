@@ -85,7 +85,6 @@ type Two = u16;
  * these two groups to the next two. a: row r of step i at a + i * a_step + r * (4 for Queries, 1024 for Probabilities). out: row r at out + r * out_row,
  * 32 bytes a group. Units are bytes.
  */
-// @ts-ignore: decorator
 @inline
 function tile<B, A>(R: i32, a: usize, a_step: usize, n: i32, b: usize, b_group: usize, groups: i32, out: usize, out_row: usize): void {
   const f = changetype<B>(0);
@@ -166,7 +165,6 @@ function tile<B, A>(R: i32, a: usize, a_step: usize, n: i32, b: usize, b_group: 
  * The same for one or two rows, 16 columns at a time: with 8 there would be only two or four chains of madds, each with a latency of 4 cycles.
  * The number of rows is the size of a type: of an argument, Binaryen makes one loop that asks for it at every step.
  */
-// @ts-ignore: decorator
 @inline
 function pair<B, A, Rows>(a: usize, a_step: usize, n: i32, b: usize, b_group: usize, groups: i32, out: usize, out_row: usize): void {
   const f = changetype<B>(0);
@@ -211,7 +209,6 @@ function pair<B, A, Rows>(a: usize, a_step: usize, n: i32, b: usize, b_group: us
 }
 
 /** How many of the `left` rows the next tile takes: 6 (f32 only), 4, 3, 2 or 1. */
-// @ts-ignore: decorator
 @inline
 export function tile_rows(left: i32, f16: bool): i32 {
   return left >= 6 && !f16 ? 6 : min(left, 4);

@@ -39,34 +39,28 @@ const TILE_ROWS: i32 = 6;
 export function attention_scratch(hd_k: i32, hd_v: i32): i32 {
   return v_at(hd_k, hd_v) + max(KV_SPLIT * hd_v * 4, block_values_scratch(hd_v));
 }
-// @ts-ignore: decorator
 @inline
 function scores_at(hd_k: i32): i32 {
   return ITEM_ROWS * hd_k * 4;
 }
-// @ts-ignore: decorator
 @inline
 function states_at(hd_k: i32): i32 {
   return scores_at(hd_k) + ITEM_ROWS * KV_SPLIT * 4;
 }
-// @ts-ignore: decorator
 @inline
 function merged_at(hd_k: i32, hd_v: i32): i32 {
   return states_at(hd_k) + max(TILE_ROWS * (hd_v + STATE), WIDEN_ROWS * max(hd_k, hd_v)) * 4;
 }
-// @ts-ignore: decorator
 @inline
 function k_at(hd_k: i32, hd_v: i32): i32 {
   return merged_at(hd_k, hd_v) + ITEM_ROWS * (hd_v + STATE) * 4;
 }
-// @ts-ignore: decorator
 @inline
 function v_at(hd_k: i32, hd_v: i32): i32 {
   return k_at(hd_k, hd_v) + max(KV_SPLIT * hd_k * 4, block_scores_scratch());
 }
 
 /** How many cells token t sees, counted from its sequence's first: up to its own, or to the end of a window to both sides. */
-// @ts-ignore: decorator
 @inline
 export function visible(op: Op, t: i32): i32 {
   const n = load<i32>(op.src4.data + (<usize>t << 2));
@@ -74,26 +68,22 @@ export function visible(op: Op, t: i32): i32 {
   return window < 0 ? min(n, position(op, t) - window) : n;
 }
 /** Where token t stands in its sequence, for ALiBi and for windows to both sides. */
-// @ts-ignore: decorator
 @inline
 function position(op: Op, t: i32): i32 {
   return load<i32>(op.src6.data + (<usize>t << 2));
 }
 /** The first cell of token t's sequence. */
-// @ts-ignore: decorator
 @inline
 export function first_cell(op: Op, t: i32): i32 {
   return load<i32>(op.src3.data + (<usize>t << 2));
 }
 /** The first key that token t sees: 0, or where its window begins. */
-// @ts-ignore: decorator
 @inline
 export function window_start(op: Op, t: i32): i32 {
   const window = params_of(op).window;
   return max(0, window < 0 ? position(op, t) + window + 1 : window > 0 ? visible(op, t) - window : 0);
 }
 /** What makes up for f16 values or scales that arrive times 2^-112 (kv_widen.ts). */
-// @ts-ignore: decorator
 @inline
 function factor(f16: bool): f32 {
   return f16 ? reinterpret<f32>(0x77800000) : 1;

@@ -206,7 +206,6 @@ function add_bytes(y: usize, at: usize, rows: usize, last: usize): void {
  * The sixteen sums at y += the lower or upper halves of the bytes `at` bytes from the beginnings of rows, times their factors. Codes are looked up as the
  * upper halves of their f32, side by side: those of even places are moved up, of odd ones the others are masked, so sums are kept in that order meanwhile.
  */
-// @ts-ignore: decorator
 @inline
 function add_halves(y: usize, at: usize, rows: usize, last: usize, upper: bool): void {
   const mask = held(15);

@@ -33,7 +33,6 @@ function block_of(op: Op): i32 {
 }
 
 /** Casts elements [i, i + n) of dst, whole blocks counted through all rows, which have just been written. */
-// @ts-ignore: decorator
 @inline
 export function cast_elements(op: Op, i: i32, n: i32): void {
   for (let t = op.casts; changetype<usize>(t); t = t.next) quantize_dense(op.dst, t, i, n);
@@ -54,7 +53,6 @@ function quantize_dense(dst: Tensor, t: Tensor, i: i32, n: i32): void {
 }
 
 /** Casts rows [from, to) of dst, which have just been written. */
-// @ts-ignore: decorator
 @inline
 export function cast_rows(op: Op, from: i32, to: i32): void {
   if (from < to) cast_elements(op, from * op.dst.ne0, (to - from) * op.dst.ne0);

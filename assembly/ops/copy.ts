@@ -10,7 +10,6 @@ import { dequantize_row, from_float } from '../type/traits';
 /** Elements converted at a time, as f32 in the scratch: whole blocks of every type, 1 KiB (src/graph/layout.ts COPY_SCRATCH). */
 const CHUNK: i32 = 256;
 /** Where the scratch has the quantisers' work area: behind them. */
-// @ts-ignore: decorator
 @inline
 const WORK: usize = 1024;
 
@@ -71,7 +70,6 @@ export function quantize(op: Op, ith: i32, nth: i32, scratch: usize): void {
   }
 }
 
-// @ts-ignore: decorator
 @inline
 function to_type(activations: bool, type: u32, x: usize, y: usize, k: i32, work: usize): void {
   if (activations) quantize_activations(type, x, y, k);

@@ -123,7 +123,6 @@ function short(x: usize, y: usize, end: usize, part: usize, scale: f32): void {
 const SIGNS = memory.data<f32>([1, -1, 1, -1, 1, 1, -1, -1], 16);
 
 /** The first two doublings, which stay within a vector. */
-// @ts-ignore: decorator
 @inline
 function lanes(v: v128): v128 {
   v = madd(v, v128.load(SIGNS), i8x16.shuffle(v, v, 4, 5, 6, 7, 0, 1, 2, 3, 12, 13, 14, 15, 8, 9, 10, 11));
@@ -328,7 +327,6 @@ function pass_of_4(y: usize, end: usize, h: usize): void {
 }
 
 /** Two doublings of each four of two vectors, which turbo joins. */
-// @ts-ignore: decorator
 @inline
 function four(inside: bool, y: usize, h: usize, minus: v128): void {
   const y1 = y + h;
@@ -360,7 +358,6 @@ function four(inside: bool, y: usize, h: usize, minus: v128): void {
   v128.store(y3, less(t1, v1, minus), 16);
 }
 
-// @ts-ignore: decorator
 @inline
 function get(inside: bool, v: v128): v128 {
   return inside ? lanes(v) : v;

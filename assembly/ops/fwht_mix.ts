@@ -46,14 +46,12 @@ function mix_short(y: usize, part: usize, m: i32, scratch: usize): void {
 }
 
 /** all - 2 (those + own). */
-// @ts-ignore: decorator
 @inline
 function put(y: usize, all: v128, those: v128, own: v128, minus_two: v128): void {
   v128.store(y, madd(f32x4.add(those, own), minus_two, all));
 }
 
 /** The vectors at y, y + part ..., and the other half's from `far` on. */
-// @ts-ignore: decorator
 @inline
 function mix_12(y: usize, far: usize, part: usize): void {
   const minus_two = v128.load32_splat(TWOS, 4);
@@ -126,7 +124,6 @@ function mix_12(y: usize, far: usize, part: usize): void {
 }
 
 /** The same; meanwhile the scratch has sums of rows. */
-// @ts-ignore: decorator
 @inline
 function mix_20(y: usize, far: usize, part: usize, scratch: usize): void {
   const two = v128.load32_splat(TWOS);
@@ -272,7 +269,6 @@ function mix_20(y: usize, far: usize, part: usize, scratch: usize): void {
 }
 
 /** - 3 s + d is - 2 (u + 2 v), and - 3 d - s is - 2 (2 u - v). */
-// @ts-ignore: decorator
 @inline
 function put_20(p: usize, q: usize, row_s: v128, row_d: v128, s: v128, d: v128, two: v128, minus_two: v128): void {
   const u = v128.load(p);
@@ -282,7 +278,6 @@ function put_20(p: usize, q: usize, row_s: v128, row_d: v128, s: v128, d: v128, 
 }
 
 /** The same; the scratch keeps u, which the first half's results replace. */
-// @ts-ignore: decorator
 @inline
 function mix_28(y: usize, far: usize, part: usize, scratch: usize): void {
   for (let p = y, q = far, work = scratch; p < far; p += part, q += part, work += 16) {

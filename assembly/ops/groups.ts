@@ -86,7 +86,6 @@ export function group_ids(op: Op, ith: i32, scratch: usize): void {
 }
 
 /** The word that counts the columns of matrix ids[u, t]; the first is for those that are none. */
-// @ts-ignore: decorator
 @inline
 function counter(ids: Tensor, u: i32, t: i32, matrices: i32, counts: usize): usize {
   const id = load<i32>(ids.data + <usize>u * ids.nb0 + <usize>t * ids.nb1);
@@ -158,7 +157,6 @@ export function quantize_groups(op: Op, ith: i32, nth: i32): void {
 }
 
 /** The row at x as column c of the n from column `place` of dst on. */
-// @ts-ignore: decorator
 @inline
 function to_column(op: Op, x: usize, place: i32, c: i32, n: i32): void {
   const dst = op.dst;

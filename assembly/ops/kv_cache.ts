@@ -31,27 +31,23 @@ import { from_float, quantize_row } from '../type/traits';
 import { fwht_row } from './fwht';
 
 /** Bytes of hd (the padded head_dim) elements of one cell. */
-// @ts-ignore: decorator
 @inline
 export function kv_row_bytes(type: u32, hd: i32): usize {
   return <usize>(hd / blck_size(type)) * type_size(type);
 }
 
 /** Whether a cache of this type has blocks in the order of integer products, which attention_blocks.ts reads. */
-// @ts-ignore: decorator
 @inline
 export function has_blocks(type: u32): bool {
   return type == Q8_0 || type == Q4_0;
 }
 
 /** Whether a cache of this type has rows, which attention widens. */
-// @ts-ignore: decorator
 @inline
 export function has_rows(type: u32): bool {
   return type != F16 && type != F32 && !has_blocks(type);
 }
 
-// @ts-ignore: decorator
 @inline
 function block_bytes(type: u32): usize {
   return type == Q4_0 ? 18 : 34;
@@ -77,7 +73,6 @@ export function v_cell(v: usize, type: u32, head: i32, cells: i32, hd: i32, cell
   return v + (<usize>head * cells + (cell - in_split)) * kv_row_bytes(type, hd) + <usize>in_split * v_step(type);
 }
 /** Bytes of 16 dimensions of a cell of V. */
-// @ts-ignore: decorator
 @inline
 export function v_step(type: u32): usize {
   return type == F16 ? 32 : type == F32 ? 64 : type == Q4_0 ? 8 : 16;
@@ -160,7 +155,6 @@ function store_row(type: u32, x: usize, y: usize, n: i32, hd: i32, scratch: usiz
 }
 
 /** `width` values at x, at most 32, of which n are the row's: those, or a copy of them with zeros behind. */
-// @ts-ignore: decorator
 @inline
 function padded(x: usize, n: i32, width: i32, scratch: usize): usize {
   if (n >= width) return x;

@@ -8,31 +8,26 @@ import { K_CELLS, KV_SPLIT, kv_row_bytes } from './kv_cache';
 // In memory, so that they stay in registers: V8 builds a constant anew at every use.
 const WIDEN = memory.data<u32>([0x8fffe000, 0x2000], 4);
 /** Sign, exponent and mantissa of an f16 whose bits were shifted into an f32. */
-// @ts-ignore: decorator
 @inline
 export function f16_mask(): v128 {
   return v128.load32_splat(WIDEN);
 }
 /** (2^13, 0) four times: a dot product with it shifts the even ones of eight i16 to where an f32 has them. */
-// @ts-ignore: decorator
 @inline
 export function f16_even(): v128 {
   return v128.load32_splat(WIDEN, 4);
 }
 
 // Eight f16 as f32 * 2^-112 (their bits moved into place), even and odd ones apart, two operations for four. Attention folds the factor into queries and outputs.
-// @ts-ignore: decorator
 @inline
 export function even_f16(h: v128, even: v128, mask: v128): v128 {
   return v128.and(i32x4.dot_i16x8_s(h, even), mask);
 }
-// @ts-ignore: decorator
 @inline
 export function odd_f16(h: v128, mask: v128): v128 {
   return v128.and(i32x4.shr_s(h, 3), mask);
 }
 /** Stores eight f32 in order, out of the even and the odd ones. */
-// @ts-ignore: decorator
 @inline
 export function store_zipped(y: usize, even: v128, odd: v128): void {
   v128.store(y, i8x16.shuffle(even, odd, 0, 1, 2, 3, 16, 17, 18, 19, 4, 5, 6, 7, 20, 21, 22, 23));

@@ -18,7 +18,6 @@ const FEW_CHUNKS_OF_GROUPS: i32 = 32;
 const FETCHED: usize = 128 << 10;
 
 /** Rows of w that are fetched at a time, `most` at most. */
-// @ts-ignore: decorator
 @inline
 export function fetched_rows(w: Tensor, most: i32): i32 {
   return min(most, packed_rows() * max<i32>(1, <i32>(FETCHED / (<usize>packed_rows() * w.nb1))));
@@ -57,7 +56,6 @@ export function mul_mat_packed_op(op: Op, ith: i32, nth: i32, cursor_bytes: usiz
 }
 
 /** Rows [row0, row1) of one matrix of src1 and dst, number `batch` of those along dimensions 2 and 3. */
-// @ts-ignore: decorator
 @inline
 function rows(op: Op, row0: i32, row1: i32, batch: i32, scratch: usize): void {
   const src0 = op.src0;
@@ -83,7 +81,6 @@ function rows(op: Op, row0: i32, row1: i32, batch: i32, scratch: usize): void {
 }
 
 /** Rows [row0, row1) of the columns of group i. */
-// @ts-ignore: decorator
 @inline
 function group_rows(op: Op, row0: i32, row1: i32, i: i32, scratch: usize): void {
   const src0 = op.src0;

@@ -17,7 +17,6 @@ class Square {
 }
 
 /** Sum of f(x) over n f32, in f64 as in ggml, so that rows of millions of elements (group_norm, sum) lose nothing: four partial sums, then the tail one by one. */
-// @ts-ignore: decorator
 @inline
 function sum<F>(x: usize, n: i32): f64 {
   let low = f64x2.splat(0);

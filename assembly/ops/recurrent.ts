@@ -135,7 +135,6 @@ function hsums(a: v128, b: v128, c: v128, d: v128): v128 {
   );
 }
 
-// @ts-ignore: decorator
 @inline
 function lane(v: v128, i: i32): v128 {
   if (i == 0) return i8x16.shuffle(v, v, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3, 0, 1, 2, 3);
@@ -276,7 +275,6 @@ function scan_1(op: Op, h: i32, row: i32, s: usize, bytes: usize, from: i32, to:
 }
 
 /** Bytes that a token's vectors take for a head: e^g, k, e^g k, e^g q, and beta and k . q. */
-// @ts-ignore: decorator
 @inline
 function token_work(bytes: usize): usize {
   return (bytes << 2) + 16;

@@ -58,7 +58,6 @@ export function top_k(op: Op, ith: i32, nth: i32): void {
 }
 
 /** Whether element a comes after element b in a total order, descending for sign 1 and ascending for -1. */
-// @ts-ignore: decorator
 @inline
 function worse(x: usize, a: i32, b: i32, sign: f32): bool {
   const va = load<f32>(x + (<usize>a << 2)) * sign;

@@ -37,7 +37,6 @@ export function rope(op: Op, ith: i32, nth: i32): void {
 }
 
 /** Rotates the pair of dimensions a and b, where fewer than four lanes are left. sign: what sin is multiplied by, as a sign bit in every lane. */
-// @ts-ignore: decorator
 @inline
 function rotate_pair(x: usize, y: usize, table: usize, a: i32, b: i32, pair: i32, sign: v128): void {
   const c = load<f32>(table + (<usize>pair << 3));

@@ -68,7 +68,6 @@ export function elements_of(op: Op, t: i32, from: i32, to: i32): u64 {
 }
 
 /** Bytes of which all bits are set for those of sixteen elements at p that count. */
-// @ts-ignore: decorator
 @inline
 function which_of_16(p: usize, least: v128, not_0: bool): v128 {
   const a = i16x8.narrow_i32x4_s(which_count(v128.load(p), least, not_0), which_count(v128.load(p, 16), least, not_0));
@@ -84,14 +83,12 @@ export function count_elements(op: Op, t: i32, from: i32, to: i32): i32 {
 }
 
 /** All bits of those of the elements v, f32, that count (list_elements): at least `least` or, with not_0, neither 0 nor below it. */
-// @ts-ignore: decorator
 @inline
 function which_count(v: v128, least: v128, not_0: bool): v128 {
   return not_0 ? v128.andnot(f32x4.ne(v, f32x4.splat(0)), f32x4.lt(v, least)) : f32x4.ge(v, least);
 }
 
 /** The row that element i stands for. */
-// @ts-ignore: decorator
 @inline
 export function row_at(rows: Tensor, i: i32): i32 {
   return changetype<usize>(rows) ? load<i32>(rows.data + (<usize>i << 2)) : i;
@@ -113,7 +110,6 @@ export function inverse_lookup(op: Op, ith: i32): void {
 }
 
 /** Whether there is `dense`, and more than `turn` of 16 rows count. */
-// @ts-ignore: decorator
 @inline
 export function is_dense(dense: Tensor, count: i32, rows: i32, turn: i32): bool {
   return changetype<usize>(dense) != 0 && <i64>count * 16 > <i64>rows * turn;
@@ -154,7 +150,6 @@ function gather(w: Tensor, rows: Tensor, list: usize, n: i32, to: usize): i32 {
 }
 
 /** Address of the plain row of element j of a list. */
-// @ts-ignore: decorator
 @inline
 function plain_row(w: Tensor, rows: Tensor, list: usize, j: i32): usize {
   return w.data + <usize>row_at(rows, load<i32>(list + (<usize>j << 2))) * w.nb1;
@@ -260,7 +255,6 @@ export function dense_rows(w: Tensor, from: i32, to: i32, x: usize, y: usize, fe
 }
 
 /** Stores the product of element j of a list. */
-// @ts-ignore: decorator
 @inline
 function put(y: usize, list: usize, j: i32, v: f32): void {
   store<f32>(y + (<usize>load<i32>(list + (<usize>j << 2)) << 2), v);

@@ -25,7 +25,6 @@ const SUM_Q2 = memory.data(16, 16);
 /** u32[4]: a bit for each group whose digits had an entry. */
 const HITS = memory.data(16, 16);
 
-// @ts-ignore: decorator
 @inline
 function digits4(x: usize, id: v128, most: v128): v128 {
   const q = nearest_i32x4(f32x4.mul(f32x4.splat(0.5), f32x4.sub(f32x4.mul(id, v128.load(x)), f32x4.splat(1))));
@@ -33,7 +32,6 @@ function digits4(x: usize, id: v128, most: v128): v128 {
 }
 
 /** Rounds n elements to digits at `to`. */
-// @ts-ignore: decorator
 @inline
 function round(n: usize, eight: bool, inverse: f32, to: usize): void {
   const id = f32x4.splat(inverse);
@@ -43,7 +41,6 @@ function round(n: usize, eight: bool, inverse: f32, to: usize): void {
 }
 
 /** Replaces the digits of group k by those of the entry nearest to them; whether they were an entry's. */
-// @ts-ignore: decorator
 @inline
 function snap(grid: Grid, eight: bool, scale: f32, to: usize, k: usize): bool {
   if (eight) {
@@ -94,7 +91,6 @@ function sum_candidates(n: usize): void {
   v128.store(SUM_Q2, q2);
 }
 
-// @ts-ignore: decorator
 @inline
 function fit(grid: Grid, eight: bool, n: usize, range: f32, steps: i32, step: f32, first_scale: f32, first_hits: u32, again: u32): f32 {
   const top: f32 = eight ? 5 : 15;

@@ -22,7 +22,6 @@ const PAGE: usize = 65536;
 let end: usize = 0;
 
 /** Eight digits of two bits -> their code. */
-// @ts-ignore: decorator
 @inline
 export function code8(digits: u64): u32 {
   digits = (digits | (digits >> 6)) & 0x000f000f000f000f;
@@ -31,20 +30,17 @@ export function code8(digits: u64): u32 {
 }
 
 /** Four digits of three bits -> their code. */
-// @ts-ignore: decorator
 @inline
 export function code4(digits: u32): u32 {
   digits = (digits | (digits >> 5)) & 0x003f003f;
   return (digits | (digits >> 10)) & 0x0fff;
 }
 
-// @ts-ignore: decorator
 @inline
 function entry_at(p: usize, eight: bool): u64 {
   return eight ? load<u64>(p) : <u64>load<u32>(p);
 }
 
-// @ts-ignore: decorator
 @inline
 function code_of(digits: u64, eight: bool): u32 {
   return eight ? code8(digits) : code4(<u32>digits);

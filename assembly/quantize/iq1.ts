@@ -12,15 +12,12 @@ import { Grid, code8 } from './grid';
 import { L, SCALES, WEIGHT, fail, failed, larger, largest, nearest8, scale_code } from './work';
 
 /** Below this all elements of a sub-block count as zero (GROUP_MAX_EPS_IQ1_S, GROUP_MAX_EPS_IQ1_M). */
-// @ts-ignore: decorator
 @inline
 const EPS_IQ1_S: f32 = 1e-12;
-// @ts-ignore: decorator
 @inline
 const EPS_IQ1_M: f32 = 1e-7;
 
 /** What the digits 0, 1 and 2 stand for: -1, 0 and 1, each with an eighth or less an eighth. */
-// @ts-ignore: decorator
 @inline
 function value_of(digit: u32, minus: bool): f32 {
   return <f32>(<i32>digit - 1) + (minus ? <f32>-0.125 : <f32>0.125);
@@ -31,7 +28,6 @@ const ORDER = memory.data(32, 16);
 /** f32[2][36]: sums over the sorted elements before each place, of weight * x and of the weights; in iq1_m first of the lower half's elements, then the upper's. */
 const SUM_X = memory.data(4 * 2 * 36, 16);
 const SUM_W = memory.data(4 * 2 * 36, 16);
-// @ts-ignore: decorator
 @inline
 const UPPER: usize = 4 * 36;
 /** f32[4] each: the sums of four ways. */
@@ -94,7 +90,6 @@ let part2: usize = 0;
 let shift: u32 = 0;
 
 /** Way `lane` of QX and Q2, if it is better than the best so far. */
-// @ts-ignore: decorator
 @inline
 function consider(lane: usize, i1: usize, i2: usize, which: u32): void {
   const qx = load<f32>(QX + 4 * lane);
@@ -108,7 +103,6 @@ function consider(lane: usize, i1: usize, i2: usize, which: u32): void {
 }
 
 /** Whether any of four ways may be better: the best only gets better, so none of the others has to be looked at. */
-// @ts-ignore: decorator
 @inline
 function promises(qx: v128, q2: v128): bool {
   const better = f32x4.gt(f32x4.mul(qx, qx), f32x4.mul(f32x4.splat(best), q2));
@@ -116,7 +110,6 @@ function promises(qx: v128, q2: v128): bool {
 }
 
 /** weight * x or the weights of the parts, times what they stand for, added up; of `squares` times that once more. */
-// @ts-ignore: decorator
 @inline
 function parted(before: f32, at: v128, all: f32, minus: bool, squares: bool): v128 {
   let a = before * value_of(0, minus);
@@ -222,25 +215,21 @@ export function quantize_iq1_s(grid: Grid, x: usize, y: usize, imatrix: usize): 
 }
 
 /** The sums of the four choices of eighths, [++, +-, -+, --] of the lower and the upper half: one half's part. The largest values are 1.125 and 0.875. */
-// @ts-ignore: decorator
 @inline
 function largest_values(upper: bool): v128 {
   return upper ? f32x4(1.125, 0.875, 1.125, 0.875) : f32x4(1.125, 1.125, 0.875, 0.875);
 }
 
 /** The squares' difference of the first and the second value, and of the second and the third. */
-// @ts-ignore: decorator
 @inline
 function first_steps(upper: bool): v128 {
   return upper ? f32x4(0.75, 1.25, 0.75, 1.25) : f32x4(0.75, 0.75, 1.25, 1.25);
 }
-// @ts-ignore: decorator
 @inline
 function second_steps(upper: bool): v128 {
   return upper ? f32x4(-1.25, -0.75, -1.25, -0.75) : f32x4(-1.25, -1.25, -0.75, -0.75);
 }
 
-// @ts-ignore: decorator
 @inline
 function half_qx(i1: usize, i2: usize, upper: bool): v128 {
   const p = SUM_X + (upper ? UPPER : 0);
@@ -248,7 +237,6 @@ function half_qx(i1: usize, i2: usize, upper: bool): v128 {
   return f32x4.sub(f32x4.mul(v128.load32_splat(p, 64), largest_values(upper)), f32x4.splat(sum));
 }
 
-// @ts-ignore: decorator
 @inline
 function half_q2(i1: usize, i2: usize, upper: bool): v128 {
   const p = SUM_W + (upper ? UPPER : 0);
@@ -287,7 +275,6 @@ function part_iq1_m(x: usize): void {
 }
 
 /** Whether the eighth of half k of a sub-block comes off. */
-// @ts-ignore: decorator
 @inline
 function is_minus(shifts: u32, k: usize): bool {
   return k == 0 ? shifts >= 2 : (shifts & 1) == 1;

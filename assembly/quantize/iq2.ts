@@ -11,12 +11,10 @@ import { Grid, code8 } from './grid';
 import { L, SCALES, WEIGHT, X, even_out, failed, larger, largest, scale_code, take_sub_block } from './work';
 
 /** Below this all elements of a sub-block of iq2_s count as zero (GROUP_MAX_EPS_IQ2_S). */
-// @ts-ignore: decorator
 @inline
 const EPS_IQ2_S: f32 = 1e-8;
 
 /** The entry whose digits L has for group k. */
-// @ts-ignore: decorator
 @inline
 function entry(grid: Grid, k: usize): u32 {
   return load<i32>(grid.map + 4 * <usize>code8(load<u64>(L + 8 * k)));

@@ -10,12 +10,10 @@ import { Grid, code4 } from './grid';
 import { L, SCALES, X, even_out, failed, larger, largest, scale_code, take_sub_block } from './work';
 
 /** Below this all elements of a sub-block of iq3_xxs count as zero (GROUP_MAX_EPS_IQ3_XXS). */
-// @ts-ignore: decorator
 @inline
 const EPS_IQ3_XXS: f32 = 1e-8;
 
 /** The entry whose digits L has for group k. */
-// @ts-ignore: decorator
 @inline
 function entry(grid: Grid, k: usize): u32 {
   return load<i32>(grid.map + 4 * <usize>code4(load<u32>(L + 4 * k)));

@@ -25,7 +25,6 @@ export function fail(): void {
 }
 
 /** C's MAX, which a NaN on the left loses and on the right wins. */
-// @ts-ignore: decorator
 @inline
 export function larger(a: f32, b: f32): f32 {
   return a > b ? a : b;
@@ -95,21 +94,18 @@ export function scale_code(id: f32, scale: f32, most: i32): u32 {
 /** f32[levels][digits]: weight * (scale * level - x)^2 of each element for each of its levels. */
 const ERRORS = memory.data(4 * 32, 16);
 
-// @ts-ignore: decorator
 @inline
 function errors_of(level: f32, scale: f32, x: usize, weight: usize, at: usize): void {
   const away = f32x4.sub(f32x4.splat(scale * level), v128.load(x));
   v128.store(at, f32x4.mul(f32x4.mul(v128.load(weight), away), away));
 }
 
-// @ts-ignore: decorator
 @inline
 function error_at(list: u64, i: u32, digits: u32): f32 {
   return load<f32>(ERRORS + 4 * <usize>((<u32>(list >> (8 * i)) & 255) * digits + i));
 }
 
 /** The nearest of the neighbours; errors are summed in the order of the elements, and the first of equals stays. */
-// @ts-ignore: decorator
 @inline
 function nearest_of(grid: Grid, list: usize, eight: bool): u32 {
   const digits: u32 = eight ? 8 : 4;

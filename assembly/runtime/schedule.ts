@@ -3,7 +3,6 @@ import { take_of } from './sync';
 import { Op, RANGES } from './tensor';
 
 /** The first of the n items that thread ith of nth takes, ceil(n / nth) each, as in ggml. */
-// @ts-ignore: decorator
 @inline
 export function range_start(n: i32, ith: i32, nth: i32): i32 {
   const dr = (n + nth - 1) / nth;
@@ -11,7 +10,6 @@ export function range_start(n: i32, ith: i32, nth: i32): i32 {
 }
 
 /** The end of its items. */
-// @ts-ignore: decorator
 @inline
 export function range_end(n: i32, ith: i32, nth: i32): i32 {
   return range_start(n, ith + 1, nth);

@@ -30,7 +30,6 @@ export const CANCELLED: i32 = 1;
 export const LOST: i32 = -1;
 
 /** The next chunk of an op: each number is given to exactly one thread. */
-// @ts-ignore: decorator
 @inline
 export function take(cursor: usize): i32 {
   return atomic.add<i32>(cursor, 1);
@@ -45,7 +44,6 @@ export const MOST_CHUNKS: i32 = 0x7fff;
  * from the front, the high 16 bits those from the back: whoever adds one to either, and finds that fewer than `count` were taken before, has a chunk
  * that nobody else has.
  */
-// @ts-ignore: decorator
 @inline
 export function take_of(word: usize, count: i32, from_back: bool): i32 {
   const one = from_back ? 0x10000 : 1;
@@ -95,7 +93,6 @@ const NO_STEP: i32 = -1;
 const BEHIND_ALL: i32 = i32.MAX_VALUE - 1;
 
 /** Notes where thread ith is: 2 * i while it waits at the barrier before record i, 2 * i + 1 while it computes that record. Nothing reads it during a step. */
-// @ts-ignore: decorator
 @inline
 export function reached(sync: usize, ith: i32, where: i32): void {
   store<i32>(sync + REACHED + (<usize>ith << 6), where);
@@ -140,7 +137,6 @@ export function finish_step(sync: usize, step: i32): void {
  * times what a wake-up costs (about 60 us). With 6 us two threads slept at every barrier, each waking the other in turn, and a token of a model of
  * 260K parameters took 970 us instead of 130.
  */
-// @ts-ignore: decorator
 @inline
 function spin(sync: usize): i32 {
   return load<i32>(sync + SPIN);

@@ -88,21 +88,18 @@ export class Plan {
 }
 
 /** Address of row (i1, i2, i3). */
-// @ts-ignore: decorator
 @inline
 export function row_of(t: Tensor, i1: i32, i2: i32, i3: i32): usize {
   return t.data + <usize>i1 * t.nb1 + <usize>i2 * t.nb2 + <usize>i3 * t.nb3;
 }
 
 /** Rows of a tensor: ne1 * ne2 * ne3. */
-// @ts-ignore: decorator
 @inline
 export function nrows(t: Tensor): i32 {
   return t.ne1 * t.ne2 * t.ne3;
 }
 
 /** Address of row r, of all rows in order. */
-// @ts-ignore: decorator
 @inline
 export function row_at(t: Tensor, r: i32): usize {
   const per2 = t.ne1;
@@ -124,7 +121,6 @@ export function joins(t: Tensor, dim: i32): bool {
 }
 
 /** Whether all elements, of 4 bytes, lie without gaps. */
-// @ts-ignore: decorator
 @inline
 export function is_dense(t: Tensor): bool {
   return joins(t, 3);

@@ -1,6 +1,5 @@
 /** Vectors that loops keep in registers. They come from memory because V8 builds a v128 constant anew at every use, in three instructions. */
 
-// @ts-ignore: decorator
 @lazy
 const CONSTANTS: usize = memory.data<u32>(
   [
@@ -14,99 +13,83 @@ const CONSTANTS: usize = memory.data<u32>(
   16,
 );
 
-// @ts-ignore: decorator
 @inline
 export function low_nibbles(): v128 {
   return v128.load(CONSTANTS);
 }
 
 /** Sign, exponent and mantissa of an f16 whose bits were shifted into an f32. */
-// @ts-ignore: decorator
 @inline
 export function f16_bits(): v128 {
   return v128.load(CONSTANTS, 16);
 }
 
 /** 2^112 as f32: what an f16 lacks whose bits were shifted into an f32. */
-// @ts-ignore: decorator
 @inline
 export function f16_factor(): v128 {
   return v128.load(CONSTANTS, 32);
 }
 
-// @ts-ignore: decorator
 @inline
 export function bytes_0x30(): v128 {
   return v128.load(CONSTANTS, 48);
 }
 
-// @ts-ignore: decorator
 @inline
 export function bytes_0x1f(): v128 {
   return v128.load(CONSTANTS, 64);
 }
 
-// @ts-ignore: decorator
 @inline
 export function bytes_0x03(): v128 {
   return v128.load(CONSTANTS, 80);
 }
 
-// @ts-ignore: decorator
 @inline
 export function bytes_0x07(): v128 {
   return v128.load(CONSTANTS, 96);
 }
 
-// @ts-ignore: decorator
 @inline
 export function bytes_0x0c(): v128 {
   return v128.load(CONSTANTS, 112);
 }
 
-// @ts-ignore: decorator
 @inline
 export function bytes_0x38(): v128 {
   return v128.load(CONSTANTS, 128);
 }
 
-// @ts-ignore: decorator
 @inline
 export function bytes_0x3f(): v128 {
   return v128.load(CONSTANTS, 144);
 }
 
-// @ts-ignore: decorator
 @inline
 export function bytes_0xc0(): v128 {
   return v128.load(CONSTANTS, 160);
 }
 
-// @ts-ignore: decorator
 @inline
 export function words_0x000f(): v128 {
   return v128.load(CONSTANTS, 176);
 }
 
-// @ts-ignore: decorator
 @inline
 export function words_0x00f0(): v128 {
   return v128.load(CONSTANTS, 192);
 }
 
-// @ts-ignore: decorator
 @inline
 export function words_0x0f00(): v128 {
   return v128.load(CONSTANTS, 208);
 }
 
-// @ts-ignore: decorator
 @inline
 export function words_0x003f(): v128 {
   return v128.load(CONSTANTS, 224);
 }
 
-// @ts-ignore: decorator
 @inline
 export function words_0x3f00(): v128 {
   return v128.load(CONSTANTS, 240);

@@ -11,7 +11,6 @@
 import { weight_order } from '../dot';
 
 /** Codes of quad t of a half out of vector t / 2 of a sub-block; m and m2 are the masks of the first half's codes and the second's. */
-// @ts-ignore: decorator
 @inline
 export function codes_of(v: v128, half: i32, t: i32, m: v128, m2: v128): v128 {
   v = i16x8.shr_u(v, (t & 1) << 2);
@@ -22,7 +21,6 @@ export function codes_of(v: v128, half: i32, t: i32, m: v128, m2: v128): v128 {
  * One row's words of both vectors of a sub-block, in lanes 0 and 2, out of its 32 codes: those of the first half in bits 0 and 1 of 16 bytes, those of the
  * second in bits 2 and 3.
  */
-// @ts-ignore: decorator
 @inline
 export function words_of(codes: v128): v128 {
   return v128.or(codes, i16x8.shl(i32x4.shuffle(codes, codes, 1, 1, 3, 3), 4));

@@ -12,7 +12,6 @@ import { held } from '../../simd';
 import { weight_order } from '../dot';
 
 /** Two vectors of 0 and 1 (k 0..15 and 16..31 of a row) as four bytes, one for each k % 4, in every i32 lane. */
-// @ts-ignore: decorator
 @inline
 function gather(a: v128, b: v128): v128 {
   const x = i32x4.mul(a, i32x4(1, 2, 4, 8));
@@ -23,7 +22,6 @@ function gather(a: v128, b: v128): v128 {
 }
 
 /** Packs bit `bit` of 32 bytes of each of a group's rows, `stride` bytes apart at src: one weight vector at h, see join_codes. */
-// @ts-ignore: decorator
 @inline
 export function store_fifth_bits(h: usize, src: usize, stride: usize, bit: i32): void {
   const one = i8x16.splat(1);
@@ -73,14 +71,12 @@ export function join_codes(h: usize): void {
 }
 
 /** Codes of the first half's quad t, out of low nibbles of v and bits t of b. */
-// @ts-ignore: decorator
 @inline
 function code(v: v128, b: v128, t: i32): v128 {
   return v128.or(v128.and(v, held(15)), v128.and(i16x8.shl(i16x8.shr_u(b, t), 4), held(16)));
 }
 
 /** Those of the second half. */
-// @ts-ignore: decorator
 @inline
 function second_code(v: v128, b: v128, t: i32): v128 {
   return code(i16x8.shr_u(v, 4), i16x8.shr_u(b, 4), t);

@@ -6,20 +6,17 @@ import { f16x4_finite } from './group';
 
 @unmanaged
 export class F32 {
-  // @ts-ignore: decorator
   @inline
   bytes(): usize {
     return 4;
   }
 
   /** Group G's weights of the k at p, as f32. */
-  // @ts-ignore: decorator
   @inline
   load<G>(p: usize): v128 {
     return v128.load(p, offsetof<G>());
   }
 
-  // @ts-ignore: decorator
   @inline
   number(p: usize): f32 {
     return load<f32>(p);
@@ -80,7 +77,6 @@ function pack_u16(src: usize, stride: usize, n: i32, w: usize): void {
 }
 
 /** Stores four k of a group's rows, two in each vector. */
-// @ts-ignore: decorator
 @inline
 function pairs(q: usize, a: v128, b: v128): void {
   v128.store64_lane(q, a, 0);
@@ -94,19 +90,16 @@ export class F16 {
   /** Numbers must be finite. */
   finite: bool;
 
-  // @ts-ignore: decorator
   @inline
   bytes(): usize {
     return 2;
   }
 
-  // @ts-ignore: decorator
   @inline
   load<G>(p: usize): v128 {
     return f16x4_finite(v128.load16x4_s(p, offsetof<G>() >> 1));
   }
 
-  // @ts-ignore: decorator
   @inline
   number(p: usize): f32 {
     return f32x4.extract_lane(f16x4_finite(i32x4.splat(<i32>load<i16>(p))), 0);
@@ -119,19 +112,16 @@ export class F16 {
 
 @unmanaged
 export class BF16 {
-  // @ts-ignore: decorator
   @inline
   bytes(): usize {
     return 2;
   }
 
-  // @ts-ignore: decorator
   @inline
   load<G>(p: usize): v128 {
     return i32x4.shl(v128.load16x4_u(p, offsetof<G>() >> 1), 16);
   }
 
-  // @ts-ignore: decorator
   @inline
   number(p: usize): f32 {
     return reinterpret<f32>(<u32>load<u16>(p) << 16);

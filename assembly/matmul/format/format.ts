@@ -25,84 +25,72 @@ import { scales_s6 } from './six_bits';
 // ---- Facts ----
 
 /** f32, f16 and bf16 (float.ts), about which nothing else that stands here is asked. */
-// @ts-ignore: decorator
 @inline
 export function is_float<F>(): bool {
   return isDefined(changetype<F>(0).number);
 }
 
 /** A block is 8 sub-blocks with integer scales (the K formats and iq4_xs): their integer products are one sum. */
-// @ts-ignore: decorator
 @inline
 export function super_block<F>(): bool {
   return isDefined(changetype<F>(0).super_block) || of_grid<F>();
 }
 
 /** Codes are of 2 bits, without integer scales (few_bits.ts); subs() is stated. */
-// @ts-ignore: decorator
 @inline
 export function two_bits<F>(): bool {
   return isDefined(changetype<F>(0).two_bits);
 }
 
 /** Codes are digits of base 3, five in a byte (tq1_0.ts). */
-// @ts-ignore: decorator
 @inline
 export function trits<F>(): bool {
   return isDefined(changetype<F>(0).trits);
 }
 
 /** Either, or codes of one bit. */
-// @ts-ignore: decorator
 @inline
 export function few_bits<F>(): bool {
   return two_bits<F>() || trits<F>() || isDefined(changetype<F>(0).one_bit);
 }
 
 /** Codes are entries of a grid (grid.ts): super-blocks, about which nothing else that stands here is asked. */
-// @ts-ignore: decorator
 @inline
 export function grid<F>(): bool {
   return isDefined(changetype<F>(0).grid);
 }
 
 /** Codes are indices into levels (levels.ts): super-blocks, about which nothing else is asked, either. */
-// @ts-ignore: decorator
 @inline
 export function levels<F>(): bool {
   return isDefined(changetype<F>(0).levels);
 }
 
 /** Weights are values of a grid, in one of these ways. */
-// @ts-ignore: decorator
 @inline
 export function of_grid<F>(): bool {
   return grid<F>() || levels<F>();
 }
 
 /** Entries of a grid are of four values, not eight. */
-// @ts-ignore: decorator
 @inline
 export function fours<F>(): bool {
   return isDefined(changetype<F>(0).fours);
 }
 
 /** Entries of a grid get signs. */
-// @ts-ignore: decorator
 @inline
 export function has_signs<F>(): bool {
   return isDefined(changetype<F>(0).has_signs);
 }
 
 /** Entries of a grid have even values. */
-// @ts-ignore: decorator
 @inline
 export function even<F>(): bool {
   return isDefined(changetype<F>(0).even);
 }
 
 /** Sub-blocks of a block. */
-// @ts-ignore: decorator
 @inline
 export function subs<F>(): i32 {
   if (isDefined(changetype<F>(0).subs)) return changetype<F>(0).subs();
@@ -110,35 +98,30 @@ export function subs<F>(): i32 {
 }
 
 /** Super-blocks: each half of a sub-block has a scale, and a minimum, of its own. */
-// @ts-ignore: decorator
 @inline
 export function s16<F>(): bool {
   return isDefined(changetype<F>(0).s16);
 }
 
 /** The same, with scales that are f32 (nvfp4): a block's sums are f32, too, and it has no d. */
-// @ts-ignore: decorator
 @inline
 export function f32_scales<F>(): bool {
   return isDefined(changetype<F>(0).f32_scales);
 }
 
 /** Bits of a code. With s16, codes of up to 4 bits share a byte with their counterparts of the other half (s16.ts). */
-// @ts-ignore: decorator
 @inline
 export function width<F>(): i32 {
   return changetype<F>(0).width();
 }
 
 /** Codes are signed and have 8 bits: too wide for the operand of the relaxed dot that other codes are (dot_signed.ts). */
-// @ts-ignore: decorator
 @inline
 export function eight_bits<F>(): bool {
   return width<F>() == 8;
 }
 
 /** The largest code. */
-// @ts-ignore: decorator
 @inline
 export function largest<F>(): i32 {
   if (isDefined(changetype<F>(0).largest)) return changetype<F>(0).largest();
@@ -146,7 +129,6 @@ export function largest<F>(): i32 {
 }
 
 /** What is taken off every code. */
-// @ts-ignore: decorator
 @inline
 export function centre<F>(): i32 {
   if (isDefined(changetype<F>(0).centre)) return changetype<F>(0).centre();
@@ -154,14 +136,12 @@ export function centre<F>(): i32 {
 }
 
 /** Weights have a minimum. */
-// @ts-ignore: decorator
 @inline
 export function has_min<F>(): bool {
   return isDefined(changetype<F>(0).has_min);
 }
 
 /** f32 scales of group G's rows. */
-// @ts-ignore: decorator
 @inline
 export function d<F, G>(w: usize): v128 {
   if (isDefined(changetype<F>(0).d)) return changetype<F>(0).d<G>(w);
@@ -169,7 +149,6 @@ export function d<F, G>(w: usize): v128 {
 }
 
 /** f32 that mn is multiplied by, sign included; without super-blocks, what is added to every weight. */
-// @ts-ignore: decorator
 @inline
 export function dmin<F, G>(w: usize): v128 {
   if (!has_min<F>()) return f32x4.splat(0);
@@ -177,7 +156,6 @@ export function dmin<F, G>(w: usize): v128 {
 }
 
 /** Vectors of 16 f16 (d, dmin) at the start of a packed block, all of which must be finite. */
-// @ts-ignore: decorator
 @inline
 export function f16_vectors<F>(): i32 {
   if (isDefined(changetype<F>(0).f16_vectors)) return changetype<F>(0).f16_vectors();
@@ -190,21 +168,18 @@ export function f16_vectors<F>(): i32 {
  * What is taken off every code while products are summed: the centre, or so that i16 sums have room (dot.ts) half of what the codes reach, where they need it
  * and have no centre.
  */
-// @ts-ignore: decorator
 @inline
 export function taken_off<F>(): i32 {
   return !PAIR_SUMS || centre<F>() != 0 || s16<F>() || eight_bits<F>() || width<F>() <= 4 ? centre<F>() : (1 << width<F>()) >> 1;
 }
 
 /** More than the centre is taken off: what is too much is added to the i32 sums again. */
-// @ts-ignore: decorator
 @inline
 export function biased<F>(): bool {
   return taken_off<F>() != centre<F>();
 }
 
 /** Whether i16, where sums are that, has room for the products of a lane: 16 of a sub-block, or with s16 the 8 of a half. (8-bit codes have i32 sums.) */
-// @ts-ignore: decorator
 @inline
 export function fits_i16<F>(): bool {
   const below = taken_off<F>();
@@ -214,7 +189,6 @@ export function fits_i16<F>(): bool {
 }
 
 /** taken_off times lane_sums, in i16. */
-// @ts-ignore: decorator
 @inline
 export function offset<F>(lane_sums: v128): v128 {
   if (taken_off<F>() == 0) return i32x4.splat(0);
@@ -224,14 +198,12 @@ export function offset<F>(lane_sums: v128): v128 {
 }
 
 /** With s16: codes of the second half, which lie above those of the first, are multiplied where they are: how many bits too far left that is. */
-// @ts-ignore: decorator
 @inline
 export function second_shift<F>(): i32 {
   return width<F>() <= 4 ? width<F>() : 0;
 }
 
 /** With s16: a super-block's integer sum has room for scales of scales_i8_large: 256 weights x code x 127 x scale x 256 < 2^31. */
-// @ts-ignore: decorator
 @inline
 function has_room<F>(): bool {
   const code_bits = centre<F>() != 0 ? width<F>() - 1 : width<F>();
@@ -241,14 +213,12 @@ function has_room<F>(): bool {
 // ---- Codes ----
 
 /** Two vectors that stay in registers, for first and second (with s16: masks of the codes of the first and the second half). */
-// @ts-ignore: decorator
 @inline
 export function mask<F>(): v128 {
   if (isDefined(changetype<F>(0).mask)) return changetype<F>(0).mask();
   return has_rests<F>() ? bytes_0x1f() : low_nibbles();
 }
 
-// @ts-ignore: decorator
 @inline
 export function mask2<F>(): v128 {
   if (isDefined(changetype<F>(0).mask2)) return changetype<F>(0).mask2();
@@ -256,7 +226,6 @@ export function mask2<F>(): v128 {
 }
 
 /** Bytes from one quad of both halves to the next. */
-// @ts-ignore: decorator
 @inline
 export function quad_bytes<F>(): usize {
   if (by_halves<F>()) return 0;
@@ -265,14 +234,12 @@ export function quad_bytes<F>(): usize {
 }
 
 /** What holds group G's codes of the first half in quad t at q, which is codes_at and t times quad_bytes. */
-// @ts-ignore: decorator
 @inline
 export function load_first<F, G>(q: usize, t: i32): v128 {
   return by_halves<F>() ? half_codes<F, G>(q, 0, t) : v128.load(q, offsetof<G>());
 }
 
 /** What holds those of the second half: v, which is load_first, unless they are apart. */
-// @ts-ignore: decorator
 @inline
 export function load_second<F, G>(q: usize, t: i32, v: v128): v128 {
   if (by_halves<F>()) return half_codes<F, G>(q, 1, t);
@@ -281,14 +248,12 @@ export function load_second<F, G>(q: usize, t: i32, v: v128): v128 {
 }
 
 /** Codes of 5 bits, of which a part lies apart (five_bits.ts): rests_at is defined. */
-// @ts-ignore: decorator
 @inline
 function has_rests<F>(): bool {
   return isDefined(changetype<F>(0).rests_at);
 }
 
 /** Address of what a sub-block has apart. */
-// @ts-ignore: decorator
 @inline
 export function rests_at<F>(w: usize, sub: i32): usize {
   if (isDefined(changetype<F>(0).rests_at)) return changetype<F>(0).rests_at(w, sub);
@@ -296,21 +261,18 @@ export function rests_at<F>(w: usize, sub: i32): usize {
 }
 
 /** That of quad t and those behind it, as second takes it; h: rests_at. */
-// @ts-ignore: decorator
 @inline
 export function rests<F, G>(h: usize, t: i32): v128 {
   return has_rests<F>() ? i16x8.shr_u(v128.load(h, offsetof<G>()), t << 1) : i32x4.splat(0);
 }
 
 /** The same from the next quad on. */
-// @ts-ignore: decorator
 @inline
 export function next_rests<F>(b: v128): v128 {
   return has_rests<F>() ? i16x8.shr_u(b, 2) : b;
 }
 
 /** Codes of the first half's quad, out of v (load_first); m, m2: mask and mask2. */
-// @ts-ignore: decorator
 @inline
 export function first<F>(v: v128, m: v128, m2: v128): v128 {
   if (by_halves<F>()) return v;
@@ -319,7 +281,6 @@ export function first<F>(v: v128, m: v128, m2: v128): v128 {
 }
 
 /** Codes of the second half's quad, out of v (load_second) and b (rests). */
-// @ts-ignore: decorator
 @inline
 export function second<F>(v: v128, b: v128, m: v128, m2: v128): v128 {
   if (by_halves<F>()) return v;
@@ -329,14 +290,12 @@ export function second<F>(v: v128, b: v128, m: v128, m2: v128): v128 {
 }
 
 /** The codes lie in a way of the format's own: half_codes is defined. */
-// @ts-ignore: decorator
 @inline
 function by_halves<F>(): bool {
   return isDefined(changetype<F>(0).half_codes);
 }
 
 /** Codes of quad t of a half (0 or 1), stated by the format; with s16 there is a default, too. q: codes_at. */
-// @ts-ignore: decorator
 @inline
 export function half_codes<F, G>(q: usize, half: i32, t: i32): v128 {
   const f = changetype<F>(0);
@@ -350,7 +309,6 @@ export function half_codes<F, G>(q: usize, half: i32, t: i32): v128 {
 // ---- Super-blocks: their integer scales and minima ----
 
 /** Scales of sub-block i as `scale` takes them; with s16 those of half i (0..15), one signed byte a row. */
-// @ts-ignore: decorator
 @inline
 export function sc<F>(w: usize, i: i32): v128 {
   if (isDefined(changetype<F>(0).sc)) return changetype<F>(0).sc(w, i);
@@ -358,7 +316,6 @@ export function sc<F>(w: usize, i: i32): v128 {
 }
 
 /** Those of group G as `scaled` (dot.ts) takes them; of 8-bit codes as i32. */
-// @ts-ignore: decorator
 @inline
 export function scale<F, G>(v: v128): v128 {
   if (f32_scales<F>()) return changetype<F>(0).scale<G>(v);
@@ -367,7 +324,6 @@ export function scale<F, G>(v: v128): v128 {
 }
 
 /** Minima: with s16 of half i, one byte a row; else vector i of k_scales.ts. */
-// @ts-ignore: decorator
 @inline
 export function mn<F>(w: usize, i: i32): v128 {
   if (isDefined(changetype<F>(0).mn)) return changetype<F>(0).mn(w, i);
@@ -375,14 +331,12 @@ export function mn<F>(w: usize, i: i32): v128 {
 }
 
 /** d of group G for integer sums with scales as `scale` makes them. */
-// @ts-ignore: decorator
 @inline
 export function block_d<F, G>(w: usize): v128 {
   return s16<F>() && has_room<F>() ? d_of_large(d<F, G>(w)) : d<F, G>(w);
 }
 
 /** dmin of group G for integer sums of minima as minima_of_group (k_scales.ts) or, with s16, minima_of_halves makes them. */
-// @ts-ignore: decorator
 @inline
 export function block_dmin<F, G>(w: usize): v128 {
   const m = dmin<F, G>(w);

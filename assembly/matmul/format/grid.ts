@@ -32,20 +32,17 @@ export const OPENED: usize = OPENED_ENTRIES + 256;
 // ---- Opening ----
 
 /** Low and high bytes of lanes 0..7 of two vectors side by side, and of lanes 8..15. */
-// @ts-ignore: decorator
 @inline
 function zip_low(a: v128, b: v128): v128 {
   return i8x16.shuffle(a, b, 0, 16, 1, 17, 2, 18, 3, 19, 4, 20, 5, 21, 6, 22, 7, 23);
 }
 
-// @ts-ignore: decorator
 @inline
 function zip_high(a: v128, b: v128): v128 {
   return i8x16.shuffle(a, b, 8, 24, 9, 25, 10, 26, 11, 27, 12, 28, 13, 29, 14, 30, 15, 31);
 }
 
 /** Addresses of entries 16v .. 16v + 15 of a pair: low and high bytes of their indices; size: log2 of an entry's bytes. (Grids end below 64 KiB.) */
-// @ts-ignore: decorator
 @inline
 function store_addresses(o: usize, v: usize, low: v128, high: v128, grid: v128, size: i32): void {
   v128.store(o + (v << 5), i16x8.add(grid, i16x8.shl(zip_low(low, high), size)), OPENED_ENTRIES);
@@ -86,7 +83,6 @@ export function open_fours(p: usize, o: usize, pair: usize, grid: usize, high: u
 }
 
 /** Sign bits of 8 steps, the v-th of four. */
-// @ts-ignore: decorator
 @inline
 function store_signs(o: usize, v: usize, signs: v128): void {
   v128.store(o + (v << 5), signs);
@@ -117,7 +113,6 @@ export function open_seven_signs(p: usize, o: usize, pair: usize): void {
 }
 
 /** Scales of 16 halves of both rows, without doubling and one. */
-// @ts-ignore: decorator
 @inline
 export function store_half_scales(o: usize, a: v128, b: v128): void {
   const one = held(1);
@@ -160,14 +155,12 @@ export function open_sub_scales(p: usize, o: usize, pair: usize, deltas: bool): 
 }
 
 /** Four steps' deltas of both rows, out of bytes of 0 (9) or 1 (7). */
-// @ts-ignore: decorator
 @inline
 export function store_deltas(o: usize, sub: usize, v: v128): void {
   v128.store64_lane(o + (sub << 4), i8x16.sub(i8x16.splat(9), i8x16.add(v, v)), 0);
 }
 
 /** A plane: one bit for each of 64 indices, bit b of byte i that of index 8b + i. As a vector whose bits 2v are of indices 16v ... */
-// @ts-ignore: decorator
 @inline
 function plane(p: usize): v128 {
   const v = v128.load64_splat(p);
@@ -179,28 +172,24 @@ function plane(p: usize): v128 {
 /** For lookup16: byte 0 to the eight of the first row, byte 1 to those of the second. */
 const ROWS = memory.data<u8>([0, 0, 0, 0, 0, 0, 0, 0, 1, 1, 1, 1, 1, 1, 1, 1], 16);
 
-// @ts-ignore: decorator
 @inline
 export function both_rows(): v128 {
   return v128.load(ROWS);
 }
 
 /** Sign bits or deltas of an opened sub-block, the first step's first. */
-// @ts-ignore: decorator
 @inline
 export function steps(has_signs: bool, o: usize): v128 {
   return has_signs ? v128.load(o) : v128.load64_splat(o);
 }
 
 /** Those of the next step first. */
-// @ts-ignore: decorator
 @inline
 export function next_step(has_signs: bool, s: v128): v128 {
   return has_signs ? i8x16.add(s, s) : i64x2.shr_u(s, 16);
 }
 
 /** x with the sign changed where sign bits are set. */
-// @ts-ignore: decorator
 @inline
 export function negated(x: v128, s: v128): v128 {
   const m = i8x16.lt_s(s, i32x4.splat(0));
@@ -208,7 +197,6 @@ export function negated(x: v128, s: v128): v128 {
 }
 
 /** Unsigned codes of step t (0..3) of the sub-block whose addresses are at e: without signs and deltas. */
-// @ts-ignore: decorator
 @inline
 export function codes(fours: bool, e: usize, t: usize): v128 {
   if (fours) {
@@ -221,14 +209,12 @@ export function codes(fours: bool, e: usize, t: usize): v128 {
 }
 
 /** Signed codes. */
-// @ts-ignore: decorator
 @inline
 export function signed_codes(fours: bool, has_signs: bool, e: usize, t: usize, s: v128, rows: v128): v128 {
   return signed(has_signs, codes(fours, e, t), s, rows);
 }
 
 /** Unsigned codes v with their signs or deltas. s: what the step's are in, as next_step has them; rows: both_rows(). */
-// @ts-ignore: decorator
 @inline
 export function signed(has_signs: bool, v: v128, s: v128, rows: v128): v128 {
   return has_signs ? negated(v, s) : i8x16.sub(v, lookup16(s, rows));
@@ -278,7 +264,6 @@ export function pack_grid<F>(
 }
 
 /** Index `at` of a pair; size: log2 of a plane's bytes. */
-// @ts-ignore: decorator
 @inline
 function put_index(w: usize, at: usize, index: u32, high: usize, planes: usize, size: usize): void {
   store<u8>(w + at, index);
@@ -289,7 +274,6 @@ function put_index(w: usize, at: usize, index: u32, high: usize, planes: usize, 
 }
 
 /** Eight steps' sign bits of a row, the first step's in the top byte: byte k gets those of k, the first step's as its top bit. */
-// @ts-ignore: decorator
 @inline
 function put_signs(p: usize, bits: u64, lanes: usize): void {
   const v = i64x2.splat(<i64>bits);

@@ -19,7 +19,6 @@ export const CHUNK_ROWS: i32 = 32;
 export const ACC: usize = 64;
 
 /** Stores four groups' f32 (or i32) sums of one column. */
-// @ts-ignore: decorator
 @inline
 export function store_sums(y: usize, y0: v128, y1: v128, y2: v128, y3: v128): void {
   v128.store(y, y0);
@@ -57,21 +56,18 @@ export class G3 {
 }
 
 /** Four sign-extended f16 as f32x4, in three operations. For finite values: Inf and NaN come out as large numbers (repack.ts counts them). */
-// @ts-ignore: decorator
 @inline
 export function f16x4_finite(h: v128): v128 {
   return f32x4.mul(v128.and(i32x4.shl(h, 13), f16_bits()), f16_factor());
 }
 
 /** The scales of group G's rows as f32, out of sixteen f16 at p. */
-// @ts-ignore: decorator
 @inline
 export function load_scales<G>(p: usize): v128 {
   return f16x4_finite(v128.load16x4_s(p, offsetof<G>() >> 1));
 }
 
 /** Those of group G's rows as i32, out of sixteen unsigned bytes. */
-// @ts-ignore: decorator
 @inline
 export function group_u8<G>(v: v128): v128 {
   const rows = offsetof<G>() >= 32 ? i16x8.extend_high_i8x16_u(v) : i16x8.extend_low_i8x16_u(v);
@@ -81,7 +77,6 @@ export function group_u8<G>(v: v128): v128 {
 // ---- Packing: sixteen plain rows are `stride` bytes apart at `src` ----
 
 /** Stores 16 bytes of each row of a group as four weight vectors: word t of all four rows at q + t * step. */
-// @ts-ignore: decorator
 @inline
 export function store_quads(q: usize, r0: v128, r1: v128, r2: v128, r3: v128, step: usize): void {
   const a = i32x4.shuffle(r0, r1, 0, 4, 1, 5);
@@ -95,7 +90,6 @@ export function store_quads(q: usize, r0: v128, r1: v128, r2: v128, r3: v128, st
 }
 
 /** The same of 16 bytes of four bits each: words 0 and 1 share a weight vector, low and high nibbles, and so do 2 and 3, at q + 64. */
-// @ts-ignore: decorator
 @inline
 export function store_quads_as_nibbles(q: usize, r0: v128, r1: v128, r2: v128, r3: v128): void {
   const a = i32x4.shuffle(r0, r1, 0, 4, 1, 5);

@@ -25,19 +25,16 @@ export class KScales {
 }
 
 /** Minima of group G in such a vector: two i16 in every i32 lane, one for each of two sub-blocks; 256 times too large in groups 1 and 3. */
-// @ts-ignore: decorator
 @inline
 export function minima_of_group<G>(v: v128): v128 {
   return v128.and(v, (offsetof<G>() & 16) != 0 ? words_0x3f00() : words_0x003f());
 }
 
-// @ts-ignore: decorator
 @inline
 function minima_vector(s: usize, row: usize): usize {
   return ((s >> 1) << 1) | (row >> 3);
 }
 
-// @ts-ignore: decorator
 @inline
 function minima_byte(s: usize, row: usize): usize {
   return ((row & 3) << 2) | ((s & 1) << 1) | ((row >> 2) & 1);
@@ -67,7 +64,6 @@ export function pack_k_scales(src: usize, stride: usize, w: usize): void {
  * The 16 bytes of nibbles of one row's sub-block as q4_0 has them, k 0..15 low and k 16..31 high: of the 128 bytes at qs,
  * sub-block `sub` (0..7) has the low (even) or high nibbles (odd) of bytes 32 * (sub / 2) .. + 31.
  */
-// @ts-ignore: decorator
 @inline
 function k_nibbles(qs: usize, sub: i32): v128 {
   const p = qs + (<usize>(sub >> 1) << 5);

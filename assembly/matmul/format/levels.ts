@@ -59,14 +59,12 @@ export class IQ3_S_LEVELS extends IQ3_S_LEVELS_Facts {
 }
 
 /** Bytes of a packed block of any of them. */
-// @ts-ignore: decorator
 @inline
 export function levels_bytes(): usize {
   return changetype<IQ1_LEVELS>(0).bytes();
 }
 
 /** Scales of a sub-block's half, one unsigned byte a row (six_bits.ts says in which order), doubled and one. */
-// @ts-ignore: decorator
 @inline
 export function level_scales(w: usize, sub: usize, half: i32): v128 {
   const v = v128.load(w + (sub << 4), SCALES);

@@ -19,7 +19,6 @@ const VALUES: usize = memory.data<u32>(
 );
 
 /** Codes by nibbles. */
-// @ts-ignore: decorator
 @inline
 export function e2m1_codes(): v128 {
   return v128.load(VALUES);

@@ -7,7 +7,6 @@
 import { PAIR_SUMS } from '../dot';
 
 /** 16 codes of each half of a row's sub-block as bytes of two codes: the second half's two bits above the first's, or in pair order odd words' above even words'. */
-// @ts-ignore: decorator
 @inline
 export function join_halves(first: v128, second: v128): v128 {
   if (!PAIR_SUMS) return v128.or(first, i16x8.shl(second, 2));
@@ -17,7 +16,6 @@ export function join_halves(first: v128, second: v128): v128 {
 }
 
 /** Out of such bytes, their lower and their upper codes apart, the codes of one half. */
-// @ts-ignore: decorator
 @inline
 export function take_half(lower: v128, upper: v128, half: i32): v128 {
   if (!PAIR_SUMS) return half == 0 ? lower : upper;
@@ -39,7 +37,6 @@ export function order_scales(p: usize): void {
 }
 
 /** Out of those at p, scales and minima of half i (0..15), rows in order. */
-// @ts-ignore: decorator
 @inline
 export function scales_of_half(p: usize, i: i32): v128 {
   if (!PAIR_SUMS) return v128.load(p + (<usize>i << 4));
@@ -50,13 +47,11 @@ export function scales_of_half(p: usize, i: i32): v128 {
   return i8x16.shuffle(a, b, 0, 4, 8, 12, 1, 5, 9, 13, 16, 20, 24, 28, 17, 21, 25, 29);
 }
 
-// @ts-ignore: decorator
 @inline
 function low_pairs(v: v128): v128 {
   return v128.and(v, i32x4.splat(0x0000ffff));
 }
 
-// @ts-ignore: decorator
 @inline
 function high_pairs(v: v128): v128 {
   return v128.and(v, i32x4.splat(0xffff0000));

@@ -51,7 +51,6 @@ export class Q3_K extends Q3_K_Facts {
 }
 
 /** Bit `sub` of byte k is the third bit of weight k of the sub-block. */
-// @ts-ignore: decorator
 @inline
 function codes_of_half(row: usize, sub: i32, half: usize): v128 {
   return v128.or(two_bits(row + 32, sub, half), i16x8.shl(v128.and(i16x8.shr_u(v128.load(row + (half << 4)), sub), i8x16.splat(1)), 2));

@@ -50,7 +50,6 @@ export class Q6_K extends Q6_K_Facts {
 }
 
 /** 16 codes of one row: sub-block s of 8 has its nibbles in ql from byte 64 * (s / 4) + 32 * (s % 2) on, the low ones where s % 4 < 2. */
-// @ts-ignore: decorator
 @inline
 function codes(row: usize, sub: i32, half: usize): v128 {
   const p = row + (<usize>(sub >> 2) << 6) + (<usize>(sub & 1) << 5) + (half << 4);

@@ -9,7 +9,6 @@ import { weight_order } from '../dot';
 import { bytes_0xc0 } from './constants';
 
 /** Quad 3 out of bits 6 and 7 of the group's three vectors at q. (So masked, shifts of 16 bits leave nothing in other bytes.) */
-// @ts-ignore: decorator
 @inline
 export function fourth_quad<G>(q: usize): v128 {
   const m = bytes_0xc0();
@@ -20,7 +19,6 @@ export function fourth_quad<G>(q: usize): v128 {
 }
 
 /** One row's 16 six-bit codes with the last four in bits 6 and 7 of the others. */
-// @ts-ignore: decorator
 @inline
 function with_fourth(r: v128): v128 {
   const z = i32x4.shuffle(r, r, 3, 3, 3, 3);
@@ -29,7 +27,6 @@ function with_fourth(r: v128): v128 {
 }
 
 /** Stores 16 six-bit codes of each row of a group as its three weight vectors at q, q + 64 and q + 128. */
-// @ts-ignore: decorator
 @inline
 export function store_six_bit_quads(q: usize, r0: v128, r1: v128, r2: v128, r3: v128): void {
   r0 = with_fourth(r0);
@@ -44,7 +41,6 @@ export function store_six_bit_quads(q: usize, r0: v128, r1: v128, r2: v128, r3: 
 }
 
 /** The minima of both halves (one byte a row) of group G's rows, side by side as i16: for a product with the sums of both halves' activations (act.ts). */
-// @ts-ignore: decorator
 @inline
 export function minima_of_halves<G>(mn0: v128, mn1: v128): v128 {
   const v =

@@ -9,7 +9,6 @@
 import { bytes_0x3f, bytes_0xc0 } from './constants';
 
 /** Vector i (0..7) of the six-bit numbers at p. clean: bits 6 and 7 of its bytes are 0; else they may be anything. */
-// @ts-ignore: decorator
 @inline
 export function six_bits(p: usize, i: i32, clean: bool): v128 {
   if (i < 6) {
@@ -25,14 +24,12 @@ export function six_bits(p: usize, i: i32, clean: bool): v128 {
 }
 
 /** Signed six-bit scales of group G as i32. (Unsigned ones: scales_u6 in dot.ts.) */
-// @ts-ignore: decorator
 @inline
 export function scales_s6<G>(v: v128): v128 {
   return i32x4.shr_s(i32x4.shl(v, 26 - <i32>(offsetof<G>() >> 1)), 26);
 }
 
 /** The byte in which row `row` (0..15) has its scales. */
-// @ts-ignore: decorator
 @inline
 export function scale_byte(row: usize): usize {
   return ((row & 3) << 2) | (row >> 2);

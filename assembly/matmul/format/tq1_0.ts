@@ -71,47 +71,40 @@ function trit(row: usize, j: usize): u32 {
 }
 
 /** Address of the first vector of a packed block's runs, and of its quads 15. */
-// @ts-ignore: decorator
 @inline
 export function runs_at(w: usize): usize {
   return w + 96;
 }
 
-// @ts-ignore: decorator
 @inline
 export function last_quads_at(w: usize): usize {
   return w + 32;
 }
 
 /** Bounds of digits 1 and 2, to be kept in registers. */
-// @ts-ignore: decorator
 @inline
 export function bound1(): v128 {
   return v128.load8_splat(TRITS);
 }
 
-// @ts-ignore: decorator
 @inline
 export function bound2(): v128 {
   return v128.load8_splat(TRITS, 1);
 }
 
 /** Codes of the first digits of v. b1, b2: bounds. */
-// @ts-ignore: decorator
 @inline
 export function first_trits(v: v128, b1: v128, b2: v128): v128 {
   return i8x16.abs(i8x16.add(i8x16.gt_s(v, b1), i8x16.gt_s(v, b2)));
 }
 
 /** v with the next digits first. */
-// @ts-ignore: decorator
 @inline
 export function next_trits(v: v128): v128 {
   return i8x16.add(i8x16.add(v, v), v);
 }
 
 /** Codes of a vector of quads 15 of a run. */
-// @ts-ignore: decorator
 @inline
 export function last_trits(v: v128, run: i32): v128 {
   return v128.and(i16x8.shr_u(v, run << 1), held(3));

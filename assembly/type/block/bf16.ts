@@ -6,13 +6,11 @@
 import { hsum_f32, madd } from '../../simd';
 
 /** Four bf16 at p (8 bytes) -> f32x4. */
-// @ts-ignore: decorator
 @inline
 function load_bf16x4(p: usize): v128 {
   return i32x4.shl(v128.load16x4_u(p), 16);
 }
 
-// @ts-ignore: decorator
 @inline
 function load_bf16(p: usize): f32 {
   return reinterpret<f32>(load<u16>(p) << 16);

@@ -24,7 +24,6 @@ export function quantize_row_f16(x: usize, y: usize, k: i32): void {
 const WIDEN = memory.data<u32>([0x8fffe000, 0x77800000, 0x7c007c00], 4);
 
 /** f16x4_to_f32x4 of finite numbers: shifted into place and times 2^112. */
-// @ts-ignore: decorator
 @inline
 function widen_finite(p: usize, mask: v128, scale: v128): v128 {
   return f32x4.mul(v128.and(i32x4.shl(v128.load16x4_s(p), 13), mask), scale);
@@ -58,7 +57,6 @@ export function vec_dot_f16_f32(n: i32, x: usize, y: usize): f32 {
 }
 
 /** Adds the products of the elements from p to end to s, four at a time and then one by one. */
-// @ts-ignore: decorator
 @inline
 function finish(end: usize, p: usize, q: usize, s: v128): f32 {
   for (; p + 8 <= end; p += 8, q += 16) s = madd(load_f16x4(p), v128.load(q), s);

@@ -8,7 +8,6 @@ import { f16_to_f32 } from '../../simd';
 import { even_signs, grid2, iq2xxs_grid } from './iq_grids';
 import { negate_where, store_i8_scaled } from './words';
 
-// @ts-ignore: decorator
 @inline
 const BYTES: usize = 66;
 

@@ -8,7 +8,6 @@ import { f16_to_f32 } from '../../simd';
 import { grid4, iq3s_grid } from './iq_grids';
 import { negate_where, store_i8_scaled } from './words';
 
-// @ts-ignore: decorator
 @inline
 const BYTES: usize = 110;
 

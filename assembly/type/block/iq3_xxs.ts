@@ -8,7 +8,6 @@ import { f16_to_f32 } from '../../simd';
 import { even_signs, grid4, iq3xxs_grid } from './iq_grids';
 import { negate_where, store_i8_scaled } from './words';
 
-// @ts-ignore: decorator
 @inline
 const BYTES: usize = 98;
 

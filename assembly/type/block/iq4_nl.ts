@@ -9,15 +9,12 @@ import { EPS, clamp, sum_squares, weigh } from './search_qx';
 import { L, LANES, SCALE, WEIGHT } from './work';
 import { low_bytes, nearest_int, store_i8_scaled } from './words';
 
-// @ts-ignore: decorator
 @inline
 const QK: i32 = 32;
-// @ts-ignore: decorator
 @inline
 const BYTES: usize = 18;
 
 /** The sixteen levels, ascending. */
-// @ts-ignore: decorator
 @inline
 export function kvalues_iq4nl(): v128 {
   return i8x16(-127, -104, -83, -65, -49, -35, -22, -10, 1, 13, 25, 38, 53, 69, 89, 113);
@@ -40,14 +37,12 @@ export function dequantize_row_iq4_nl(x: usize, y: usize, k: i32): void {
  * Which of four f32 lie below the middle between level j / 4 and the next: the middle itself belongs to the upper one,
  * and a NaN is below no middle, so it gets the highest level.
  */
-// @ts-ignore: decorator
 @inline
 function below_middle(x2: v128, j: usize): v128 {
   return f32x4.lt(x2, f32x4.add(v128.load32_splat(LEVELS + j), v128.load32_splat(LEVELS + j, 4)));
 }
 
 /** The level nearest to each of four f32, as f32. */
-// @ts-ignore: decorator
 @inline
 function nearest_level(x: v128): v128 {
   const x2 = f32x4.add(x, x);
@@ -137,7 +132,6 @@ function search_scale(x: usize, w: usize, codes: usize, ntry: i32, work: usize):
   return d;
 }
 
-// @ts-ignore: decorator
 @inline
 function pack(y: usize, codes: usize): void {
   v128.store(y, v128.or(v128.load(codes), i8x16.shl(v128.load(codes, 16), 4)));

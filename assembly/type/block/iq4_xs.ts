@@ -10,12 +10,10 @@ import { dot_i8, f16_to_f32, held, hsum_f32, lookup16, madd } from '../../simd';
 import { kvalues_iq4nl, quantize_block_iq4_xs } from './iq4_nl';
 import { store_i8_scaled } from './words';
 
-// @ts-ignore: decorator
 @inline
 const BYTES: usize = 136;
 
 /** Scale j of the block at x, -32..31. */
-// @ts-ignore: decorator
 @inline
 function scale_of(x: usize, j: usize): i32 {
   return <i32>(((load<u32>(x, 4) >> (4 * <u32>j)) & 15) | (((<u32>load<u16>(x, 2) >> (2 * <u32>j)) & 3) << 4)) - 32;

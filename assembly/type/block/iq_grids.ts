@@ -16,70 +16,60 @@ const IQ3XXS: usize = 4 * 256;
 const IQ3S: usize = 4 * 512;
 
 /** Where they begin: an entry of eight bytes lies in one line of the cache. */
-// @ts-ignore: decorator
 @inline
 function grids(): usize {
   return (__heap_base + 7) & -8;
 }
 
 /** 256 entries of eight values among 8, 25 and 43. */
-// @ts-ignore: decorator
 @inline
 export function iq2xxs_grid(): usize {
   return grids();
 }
 
 /** 512 entries of eight, as iq2xxs_grid. */
-// @ts-ignore: decorator
 @inline
 export function iq2xs_grid(): usize {
   return grids() + IQ2XXS;
 }
 
 /** 1024 entries of eight, as iq2xxs_grid. */
-// @ts-ignore: decorator
 @inline
 export function iq2s_grid(): usize {
   return grids() + (IQ2XXS + IQ2XS);
 }
 
 /** 2048 entries of eight values among 0, 8 and 16: eight times -1, 0 and 1, and 8 more. */
-// @ts-ignore: decorator
 @inline
 export function iq1s_grid(): usize {
   return grids() + (IQ2XXS + IQ2XS + IQ2S);
 }
 
 /** 256 entries of four values among 4, 12, 20, 28, 36, 44, 52 and 62. */
-// @ts-ignore: decorator
 @inline
 export function iq3xxs_grid(): usize {
   return grids() + (IQ2XXS + IQ2XS + IQ2S + IQ1S);
 }
 
 /** 512 entries of four odd values from 1 to 15. */
-// @ts-ignore: decorator
 @inline
 export function iq3s_grid(): usize {
   return grids() + (IQ2XXS + IQ2XS + IQ2S + IQ1S + IQ3XXS);
 }
 
 /** Where the heap of a module with grids begins. */
-// @ts-ignore: decorator
 @inline
 export function grids_end(): usize {
   return grids() + (IQ2XXS + IQ2XS + IQ2S + IQ1S + IQ3XXS + IQ3S);
 }
 
 /** Two entries of eight. */
-// @ts-ignore: decorator
 @inline
 export function grid2(table: usize, a: u32, b: u32): v128 {
   return v128.load64_lane(table + 8 * b, v128.load64_zero(table + 8 * a), 1);
 }
 
 /** Four entries of four. */
-// @ts-ignore: decorator
 @inline
 export function grid4(table: usize, a: u32, b: u32, c: u32, d: u32): v128 {
   const ab = v128.load32_lane(table + 4 * b, v128.load32_zero(table + 4 * a), 1);
@@ -87,7 +77,6 @@ export function grid4(table: usize, a: u32, b: u32, c: u32, d: u32): v128 {
 }
 
 /** Seven sign bits -> eight: the last makes the number of minus signs even. */
-// @ts-ignore: decorator
 @inline
 export function even_signs(bits: u32): u32 {
   bits &= 127;

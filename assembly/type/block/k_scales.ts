@@ -14,7 +14,6 @@ import { L, LM, LS, MIN, SCALE, SUM_WEIGHT, WEIGHT } from './work';
 import { low_bytes, nearest_i32x4, nearest_int } from './words';
 
 /** The eight scales of a block at x, one per byte. */
-// @ts-ignore: decorator
 @inline
 export function unpack_scales(x: usize): u64 {
   const high = (load<u32>(x, 12) & 0x0f0f0f0f) | (((load<u32>(x, 4) >> 6) & 0x03030303) << 4);
@@ -22,7 +21,6 @@ export function unpack_scales(x: usize): u64 {
 }
 
 /** The eight minima. */
-// @ts-ignore: decorator
 @inline
 export function unpack_mins(x: usize): u64 {
   const high = ((load<u32>(x, 12) >> 4) & 0x0f0f0f0f) | (((load<u32>(x, 8) >> 6) & 0x03030303) << 4);
@@ -30,7 +28,6 @@ export function unpack_mins(x: usize): u64 {
 }
 
 /** sum over the eight sub-blocks of min * (sum of the activations), as four i32 sums; `y` is a q8_K block. */
-// @ts-ignore: decorator
 @inline
 export function dot_mins(mins: u64, y: usize): v128 {
   const m = i16x8.extend_low_i8x16_u(i64x2.splat(mins));
@@ -73,7 +70,6 @@ function round_scales(values: usize, codes: usize, most: f32): void {
 }
 
 /** min(63, byte) of eight bytes. */
-// @ts-ignore: decorator
 @inline
 function cut63(codes: u64): u64 {
   return i64x2.extract_lane(i8x16.min_u(i64x2.splat(codes), i8x16.splat(63)), 0);

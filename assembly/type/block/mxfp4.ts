@@ -8,11 +8,9 @@
 import { lookup16 } from '../../simd';
 import { low_bytes, store_i8_scaled } from './words';
 
-// @ts-ignore: decorator
 @inline
 const BYTES: usize = 17;
 
-// @ts-ignore: decorator
 @inline
 export function kvalues_mxfp4(): v128 {
   return i8x16(0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12);
@@ -21,7 +19,6 @@ export function kvalues_mxfp4(): v128 {
 const VALUES = memory.data<f32>([0, 1, 2, 3, 4, 6, 8, 12, 0, -1, -2, -3, -4, -6, -8, -12], 16);
 
 /** 2^(e - 128), subnormal for e < 2. */
-// @ts-ignore: decorator
 @inline
 export function e8m0_to_f32_half(e: u32): f32 {
   return reinterpret<f32>(e < 2 ? 0x00200000 << e : (e - 1) << 23);
@@ -68,7 +65,6 @@ function nearest4(x: v128, d: v128): v128 {
   return index;
 }
 
-// @ts-ignore: decorator
 @inline
 export function nearest16(x: usize, d: v128): v128 {
   return low_bytes(nearest4(v128.load(x), d), nearest4(v128.load(x, 16), d), nearest4(v128.load(x, 32), d), nearest4(v128.load(x, 48), d));

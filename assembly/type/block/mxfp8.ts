@@ -26,7 +26,6 @@ function bias(mantissa: i32): i32 {
 }
 
 /** 2^n, n in -126..127. */
-// @ts-ignore: decorator
 @inline
 function power(n: i32): f32 {
   return reinterpret<f32>((n + 127) << 23);

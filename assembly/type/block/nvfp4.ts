@@ -10,7 +10,6 @@ import { held, lookup16 } from '../../simd';
 import { kvalues_mxfp4, nearest16 } from './mxfp4';
 import { store_i8_scaled } from './words';
 
-// @ts-ignore: decorator
 @inline
 const BYTES: usize = 36;
 
@@ -35,7 +34,6 @@ function f32_to_ue4m3(x: f32): u32 {
 }
 
 /** The values of sixteen elements, out of their eight bytes. mask: of low nibbles. */
-// @ts-ignore: decorator
 @inline
 function values(p: usize, table: v128, mask: v128): v128 {
   const v = v128.load64_zero(p);

@@ -7,15 +7,12 @@
 import { f16_to_f32, f32_to_f16, held } from '../../simd';
 import { negate_where, store_i8_scaled } from './words';
 
-// @ts-ignore: decorator
 @inline
 const QK: i32 = 128;
-// @ts-ignore: decorator
 @inline
 const BYTES: usize = 18;
 
 /** Sixteen elements as 1 and -1. one: in every byte. */
-// @ts-ignore: decorator
 @inline
 function signs(p: usize, one: v128): v128 {
   return negate_where(one, ~<u32>load<u16>(p));

@@ -7,12 +7,10 @@
 import { f16_to_f32, f32_to_f16, held, round_f32x4 } from '../../simd';
 import { store_i8_scaled } from './words';
 
-// @ts-ignore: decorator
 @inline
 const BYTES: usize = 18;
 
 /** The codes of sixteen elements in order, out of four bytes. */
-// @ts-ignore: decorator
 @inline
 export function codes_q2_0(p: usize): v128 {
   const v = v128.load32_splat(p);

@@ -12,7 +12,6 @@ import { sum_squares, weigh_sub_block } from './search_qx';
 import { L, LM, LS, MIN, SCALE, SUM_WEIGHT, WEIGHT } from './work';
 import { nearest_int, store_i8_scaled_plus } from './words';
 
-// @ts-ignore: decorator
 @inline
 const BYTES: usize = 84;
 

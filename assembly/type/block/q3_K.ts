@@ -16,12 +16,10 @@ import { clamp, make_q3_quants, make_qx_quants, sum_squares, weigh_sub_block } f
 import { L, LS, SCALE, SUM_WEIGHT, WEIGHT } from './work';
 import { nearest_int, store_i8_scaled } from './words';
 
-// @ts-ignore: decorator
 @inline
 const BYTES: usize = 110;
 
 /** The sixteen scales, -32..31, one per byte. */
-// @ts-ignore: decorator
 @inline
 function unpack_scales(x: usize): v128 {
   const low = v128.load64_zero(x, 96);

@@ -9,10 +9,8 @@ import { make_qx_quants, sum_squares, weigh } from './search_qx';
 import { L, WEIGHT } from './work';
 import { codes16, store_i8_scaled } from './words';
 
-// @ts-ignore: decorator
 @inline
 const QK: i32 = 32;
-// @ts-ignore: decorator
 @inline
 const BYTES: usize = 18;
 

@@ -10,10 +10,8 @@ import { sum_squares, weigh } from './search_qx';
 import { L, SCALAR, WEIGHT } from './work';
 import { codes16, store_i8_scaled_plus } from './words';
 
-// @ts-ignore: decorator
 @inline
 const QK: i32 = 32;
-// @ts-ignore: decorator
 @inline
 const BYTES: usize = 20;
 

@@ -9,7 +9,6 @@ import { dot_mins, quantize_block_k, unpack_mins, unpack_scales } from './k_scal
 import { L } from './work';
 import { store_i8_scaled_plus } from './words';
 
-// @ts-ignore: decorator
 @inline
 const BYTES: usize = 144;
 

@@ -10,10 +10,8 @@ import { make_qx_quants, sum_squares, weigh } from './search_qx';
 import { L, WEIGHT } from './work';
 import { codes16, store_i8_scaled } from './words';
 
-// @ts-ignore: decorator
 @inline
 const QK: i32 = 32;
-// @ts-ignore: decorator
 @inline
 const BYTES: usize = 22;
 
@@ -24,27 +22,23 @@ const QH = memory.data<u8>([
 ], 16);
 
 /** What the two functions below want: from memory once, so that loops keep them in registers. */
-// @ts-ignore: decorator
 @inline
 export function qh_bytes(): v128 {
   return v128.load(QH);
 }
 
-// @ts-ignore: decorator
 @inline
 export function qh_bits(): v128 {
   return v128.load(QH, 16);
 }
 
 /** Codes 0..31 from sixteen nibbles and the fifth bits, picked out of qh (in all i32 lanes) by `bytes` and `bits`; top is 16. */
-// @ts-ignore: decorator
 @inline
 export function codes5(nibbles: v128, qh: v128, bytes: v128, bits: v128, top: v128): v128 {
   return v128.or(nibbles, v128.and(i8x16.eq(v128.and(lookup16(qh, bytes), bits), bits), top));
 }
 
 /** Stores qh and qs at y from sixteen and sixteen codes (bits above the fifth are dropped). */
-// @ts-ignore: decorator
 @inline
 export function store_codes5(y: usize, q0: v128, q1: v128): void {
   const nibble = i8x16.splat(15);

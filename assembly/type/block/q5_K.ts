@@ -12,19 +12,16 @@ import { dot_mins, quantize_block_k, unpack_mins, unpack_scales } from './k_scal
 import { L } from './work';
 import { store_i8_scaled_plus } from './words';
 
-// @ts-ignore: decorator
 @inline
 const BYTES: usize = 176;
 
 /** Codes of sixteen low nibbles with bit 0 of each byte of h above them; the masks are 15 and 16. */
-// @ts-ignore: decorator
 @inline
 function codes_low(q: v128, h: v128, low: v128, top: v128): v128 {
   return v128.or(v128.and(q, low), v128.and(i16x8.shl(h, 4), top));
 }
 
 /** Codes of sixteen high nibbles with bit 1 of each byte of h above them. */
-// @ts-ignore: decorator
 @inline
 function codes_high(q: v128, h: v128, low: v128, top: v128): v128 {
   return v128.or(v128.and(i16x8.shr_u(q, 4), low), v128.and(i16x8.shl(h, 3), top));

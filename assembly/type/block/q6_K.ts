@@ -12,12 +12,10 @@ import { EPS, make_qx_quants } from './search_qx';
 import { L, SCALE } from './work';
 import { nearest_int, store_i8_scaled } from './words';
 
-// @ts-ignore: decorator
 @inline
 const BYTES: usize = 210;
 
 /** Codes 0..63 from sixteen nibbles and from bits 0..1 of h; the masks are 15 and 48. */
-// @ts-ignore: decorator
 @inline
 function codes(nibbles: v128, h: v128, low: v128, high: v128): v128 {
   return v128.or(v128.and(nibbles, low), v128.and(i16x8.shl(h, 4), high));

@@ -9,10 +9,8 @@
 import { dot_i8, f16_to_f32, f32_to_f16, hmax_f32, hsum_f32, madd, round_f32x4 } from '../../simd';
 import { is_nan_f32x4, low_bytes, store_i8_scaled, trunc_i32x4 } from './words';
 
-// @ts-ignore: decorator
 @inline
 const QK: i32 = 32;
-// @ts-ignore: decorator
 @inline
 const BYTES: usize = 34;
 
@@ -47,7 +45,6 @@ export function block32_amax(x: usize): f32 {
 }
 
 /** round(x * id) of four f32 as i32. */
-// @ts-ignore: decorator
 @inline
 function quant4(x: usize, id: v128): v128 {
   return trunc_i32x4(round_f32x4(f32x4.mul(v128.load(x), id)));

@@ -10,7 +10,6 @@ import { f16_to_f32, f32_to_f16 } from '../../simd';
 import { block32_amax, quant16 } from './q8_0';
 import { store_i8_scaled } from './words';
 
-// @ts-ignore: decorator
 @inline
 const BYTES: usize = 36;
 
@@ -23,7 +22,6 @@ export function dequantize_row_q8_1(x: usize, y: usize, k: i32): void {
 }
 
 /** Sum of sixteen i8 as four i32. */
-// @ts-ignore: decorator
 @inline
 export function sum16(q: v128): v128 {
   return i32x4.extadd_pairwise_i16x8_s(i16x8.extadd_pairwise_i8x16_s(q));

@@ -9,7 +9,6 @@
 import { sum16 } from './q8_1';
 import { low_bytes, nearest_i32x4, store_i8_scaled } from './words';
 
-// @ts-ignore: decorator
 @inline
 const BYTES: usize = 292;
 
@@ -34,7 +33,6 @@ function block256_signed_max(x: usize): f32 {
 }
 
 /** min(127, nearest(iscale * x)) of four f32. */
-// @ts-ignore: decorator
 @inline
 function quant4(x: usize, iscale: v128): v128 {
   return i32x4.min_s(i32x4.splat(127), nearest_i32x4(f32x4.mul(v128.load(x), iscale)));

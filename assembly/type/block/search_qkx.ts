@@ -7,7 +7,6 @@ import { LANES } from './work';
 import { nearest_i32x4, nearest_int } from './words';
 
 /** Codes of one v128 of values already scaled. With `guard` what is not above 0 (NaN too) is 0 and large values are cut before rounding. */
-// @ts-ignore: decorator
 @inline
 function codes4(v: v128, nmax: i32, guard: bool): v128 {
   if (guard) {
@@ -18,7 +17,6 @@ function codes4(v: v128, nmax: i32, guard: bool): v128 {
 }
 
 /** |diff| or diff^2. */
-// @ts-ignore: decorator
 @inline
 function penalty(diff: v128, use_mad: bool): v128 {
   return use_mad ? f32x4.abs(diff) : f32x4.mul(diff, diff);

@@ -6,11 +6,9 @@ import { LANES, SUM_WEIGHT, WEIGHT } from './work';
 import { nearest_i32x4, nearest_int } from './words';
 
 /** Below this every element counts as zero (GROUP_MAX_EPS). */
-// @ts-ignore: decorator
 @inline
 export const EPS: f32 = 1e-15;
 
-// @ts-ignore: decorator
 @inline
 export function clamp(x: i32, lo: i32, hi: i32): i32 {
   return max(lo, min(hi, x));

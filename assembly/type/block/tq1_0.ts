@@ -11,26 +11,22 @@ import { f16_to_f32, f32_to_f16, held } from '../../simd';
 import { amax_row, ternary } from './tq2_0';
 import { store_i8_scaled } from './words';
 
-// @ts-ignore: decorator
 @inline
 const BYTES: usize = 54;
 
 /** The top trits of sixteen bytes: averaged with half of itself q - 1 (or 0) is 3q / 4, exact in the two bits kept. one, three: in every byte. */
-// @ts-ignore: decorator
 @inline
 function top_trit(q: v128, one: v128, three: v128): v128 {
   const p = i8x16.sub_sat_u(q, one);
   return v128.and(i16x8.shr_u(i8x16.avgr_u(p, i8x16.avgr_u(p, i8x16.splat(0))), 6), three);
 }
 
-// @ts-ignore: decorator
 @inline
 function times3(q: v128): v128 {
   return i8x16.add(i8x16.add(q, q), q);
 }
 
 /** Elements 240..255: the four bytes of qh times 1, 3, 9 and 27, in that order, so that the top trits are the elements. */
-// @ts-ignore: decorator
 @inline
 function tail(x: usize): v128 {
   const q = v128.load32_splat(x, 48);

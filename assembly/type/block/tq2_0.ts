@@ -8,7 +8,6 @@
 import { f16_to_f32, f32_to_f16 } from '../../simd';
 import { store_i8_scaled } from './words';
 
-// @ts-ignore: decorator
 @inline
 const BYTES: usize = 66;
 

@@ -4,7 +4,6 @@
  * (int) of four f32 the way x86 compiles it: what does not fit (NaN, Inf, >= 2^31) gives 0 here, x86 gives INT_MIN.
  * Both have the low byte 0, and a low byte is what ggml's quantisers keep: C leaves the case undefined, its files do not.
  */
-// @ts-ignore: decorator
 @inline
 export function trunc_i32x4(x: v128): v128 {
   const fits = i32x4.lt_u(v128.and(x, i32x4.splat(0x7fffffff)), i32x4.splat(0x4f000000));
@@ -23,7 +22,6 @@ export function codes16(x: usize, m: v128, id: v128, more: f32): v128 {
 }
 
 /** Low bytes of four i32x4 as one i8x16: wraps, never saturates. */
-// @ts-ignore: decorator
 @inline
 export function low_bytes(a: v128, b: v128, c: v128, d: v128): v128 {
   const ab = i8x16.shuffle(a, b, 0, 4, 8, 12, 16, 20, 24, 28, 0, 0, 0, 0, 0, 0, 0, 0);
@@ -32,14 +30,12 @@ export function low_bytes(a: v128, b: v128, c: v128, d: v128): v128 {
 }
 
 /** Lanes that hold a NaN, told by their bits (float comparisons with oneself may be optimised away). */
-// @ts-ignore: decorator
 @inline
 export function is_nan_f32x4(a: v128): v128 {
   return i32x4.gt_u(v128.and(a, i32x4.splat(0x7fffffff)), i32x4.splat(0x7f800000));
 }
 
 /** Sixteen i8 -> f32, times d, stored at y (64 bytes). */
-// @ts-ignore: decorator
 @inline
 export function store_i8_scaled(y: usize, q: v128, d: v128): void {
   const lo = i16x8.extend_low_i8x16_s(q);
@@ -51,7 +47,6 @@ export function store_i8_scaled(y: usize, q: v128, d: v128): void {
 }
 
 /** Sixteen bytes, 0xff where the bit of `bits` (16 used) is set and 0 elsewhere. */
-// @ts-ignore: decorator
 @inline
 export function spread_bits(bits: u32): v128 {
   const b = i16x8.splat(<i16>bits);
@@ -61,7 +56,6 @@ export function spread_bits(bits: u32): v128 {
 }
 
 /** Sixteen i8 with the sign changed where the bit of `signs` is set. */
-// @ts-ignore: decorator
 @inline
 export function negate_where(q: v128, signs: u32): v128 {
   const m = spread_bits(signs);
@@ -69,7 +63,6 @@ export function negate_where(q: v128, signs: u32): v128 {
 }
 
 /** Sixteen i8 -> f32, q * d + m with two roundings, stored at y (64 bytes). */
-// @ts-ignore: decorator
 @inline
 export function store_i8_scaled_plus(y: usize, q: v128, d: v128, m: v128): void {
   const lo = i16x8.extend_low_i8x16_s(q);
@@ -84,13 +77,11 @@ export function store_i8_scaled_plus(y: usize, q: v128, d: v128, m: v128): void 
  * ggml's nearest_int: adding 1.5 * 2^23 leaves the rounded value in the low bits. Ties to even for |x| <= 2^22;
  * beyond that its result is odd but defined, and the quantisers' output depends on it for subnormal and huge rows.
  */
-// @ts-ignore: decorator
 @inline
 export function nearest_i32x4(x: v128): v128 {
   return i32x4.sub(v128.and(f32x4.add(x, f32x4.splat(12582912)), i32x4.splat(0x007fffff)), i32x4.splat(0x00400000));
 }
 
-// @ts-ignore: decorator
 @inline
 export function nearest_int(x: f32): i32 {
   return (reinterpret<i32>(x + 12582912) & 0x007fffff) - 0x00400000;

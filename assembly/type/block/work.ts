@@ -4,41 +4,31 @@
  */
 
 /** u8[256]: the code of every element of a block. */
-// @ts-ignore: decorator
 @inline
 export const L: usize = 0;
 /** f32[32]: importance of the elements of one sub-block. */
-// @ts-ignore: decorator
 @inline
 export const WEIGHT: usize = 256;
 /** f32[16]: scale of every sub-block. */
-// @ts-ignore: decorator
 @inline
 export const SCALE: usize = 384;
 /** f32[16]: minimum of every sub-block. */
-// @ts-ignore: decorator
 @inline
 export const MIN: usize = 448;
 /** f32[16]: importance of every sub-block. */
-// @ts-ignore: decorator
 @inline
 export const SUM_WEIGHT: usize = 512;
 /** u8[16] and u8[16]: codes of the scales and of the minima. */
-// @ts-ignore: decorator
 @inline
 export const LS: usize = 576;
-// @ts-ignore: decorator
 @inline
 export const LM: usize = 592;
 /** f32: a second result. */
-// @ts-ignore: decorator
 @inline
 export const SCALAR: usize = 608;
 /** v128[32 + 8]: four candidates' codes and sums, inside one search. */
-// @ts-ignore: decorator
 @inline
 export const LANES: usize = 640;
 
-// @ts-ignore: decorator
 @inline
 export const WORK_BYTES: usize = LANES + (32 + 8) * 16;

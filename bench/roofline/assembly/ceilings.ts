@@ -89,7 +89,6 @@ class DotAdd {
   }
 }
 
-// @ts-ignore: decorator
 @inline
 function peak<M>(a: usize, w: usize, out: usize, times: i32): void {
   const m = changetype<M>(0);
@@ -174,7 +173,6 @@ class Less {
 }
 
 /** Twelve sums, which hide an operation's latency and leave registers for what is added. */
-// @ts-ignore: decorator
 @inline
 function in_registers<M>(w: usize, out: usize, times: i32): void {
   const m = changetype<M>(0);
