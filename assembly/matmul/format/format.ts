@@ -1,6 +1,6 @@
 /**
- * The words in which loops ask a packed format F, a class in format/<type>.ts, about its weights. A format states facts of its layout and nothing about
- * loops (loops.ts chooses them), and only those in which it differs from the defaults here. Everything is static and inlined.
+ * The words in which loops ask a packed format F, a class in format/<type>.ts, about its weights. What its codes are comes from the format's row in
+ * src/type-traits.ts, as a base class (facts.ts); where they lie it states itself, as far as it differs from the defaults here. All of it is static and inlined.
  * (There is no base class with the defaults: AssemblyScript does not inline a method that some class overrides.)
  *
  *   weight = d * sc * (code - centre) + dmin * mn        sc and mn are integers, which only super-blocks have
@@ -8,10 +8,8 @@
  * A sub-block is 32 consecutive weights of a row: a block has one, a super-block eight, and with few_bits as many as it states. Its halves are 16 weights
  * each, in four quads of 4: quad t of half h is k = 16h + 4t .. + 3. Codes come as weight vectors (dot.ts): one quad of a group's four rows.
  *
- * What every format states: bytes() of a packed block, as many as of 16 plain ones, because rows are packed where they are; width() of a code in bits (8:
- * signed, less: unsigned); codes_at(w, sub) the address of a sub-block's codes; pack(src, stride, w) how a block of each of 16 plain rows is packed; with s16,
- * scale_bits() of the largest |sc|. What it may state: the facts below that ask isDefined (fields super_block, s16, two_bits, one_bit and has_min: that they
- * are there is all they say). w: address of a packed block, here and below; sub: 0..7.
+ * A format's own: codes_at(w, sub), the address of a sub-block's codes, and pack(src, stride, w), which packs a block of each of 16 plain rows. w: address of a
+ * packed block, here and below; sub: 0..7. Facts that are fields (super_block, s16, has_min ...) say by being there that they hold; isDefined asks.
  *
  * A packed block begins with its f16: d of the 16 rows, and then dmin. How codes lie is stated in one of two ways: as vectors of a quad's codes of both
  * halves, nibbles as in q4_0 unless first and second say otherwise; or, where that is no layout for them, by half_codes alone.
