@@ -5,7 +5,7 @@ export { begin, compute } from './runtime/compute';
 export { await_step, finish_step, meet } from './runtime/sync';
 export { exp2_row } from './ops/attention_split';
 export { attention_scratch } from './ops/attention_walk';
-export { act_row_size, quantize_act } from './matmul/act';
+export { act_row_size, blocked_columns, quantize_act } from './matmul/act';
 export { is_packable, mul_mat_packed, mul_mat_packed_scratch, packed_act_type, packed_row, packed_rows, repack } from './matmul/packed';
 
 /** First byte the host may use: everything below belongs to this instance's static data and what is expanded from it. */

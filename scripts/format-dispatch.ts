@@ -132,6 +132,9 @@ export function byType(types = PACKED): string {
       pairs: String(pairs),
       runs: `n * ${pairs}`,
       factor: String(formatOf(t).facts.factor),
+      fours: String(formatOf(t).facts.fours ?? false),
+      has_signs: String(formatOf(t).facts.hasSigns ?? false),
+      even: String(formatOf(t).facts.even ?? false),
       x: 'a',
       sums: 'scratch',
       levels_at: `changetype<${id(t)}>(0).levels()`,
@@ -225,6 +228,20 @@ ${isaNames.length ? importing(isaNames, '../simd') : ''}
 import * as id from '../type/ids';
 
 ${text}`;
+}
+
+/** Apart from the rest, because the loops of grids call it. */
+export function openGrid(): string {
+  const grids = PACKED.filter((t) => formatOf(t).facts.grid);
+  return `${classes(grids)}
+import * as id from '../type/ids';
+
+${ladder(
+  '/** Opens the packed block of a grid at w to o: its scales and the addresses of its entries (format/grid.ts). */',
+  'open_grid(type: u32, w: usize, o: usize): void',
+  grids,
+  (t) => `changetype<${id(t)}>(0).open(w, o)`,
+).replaceAll(/case (\w+):/g, 'case id.$1:')}`;
 }
 
 const classes = (types: readonly TypeTraits[]): string => {

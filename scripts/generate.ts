@@ -11,7 +11,7 @@ import * as prettier from 'prettier';
 import { withErrorTable } from './error-table.ts';
 import { withFieldTables } from './field-tables.ts';
 import { flagTable } from './flag-table.ts';
-import { byType, formatFacts, panelRoom } from './format-dispatch.ts';
+import { byType, formatFacts, openGrid, panelRoom } from './format-dispatch.ts';
 import { id, importing, ladder, lookup, names, root, source } from './kernel-source.ts';
 import { sizesOfKernels } from './sizes.ts';
 import { templatePage } from './template-table.ts';
@@ -167,6 +167,7 @@ async function kernelSources(): Promise<Map<string, string>> {
     ['assembly/type/traits.ts', types, traits()],
     ['assembly/matmul/format/facts.ts', types, formatFacts()],
     ['assembly/matmul/by_type.ts', types, byType()],
+    ['assembly/matmul/open_grid.ts', types, openGrid()],
     ['assembly/matmul/panel_room.ts', types, panelRoom()],
     ['assembly/runtime/dispatch.ts', 'src/graph/kernels.ts', dispatch()],
   ];

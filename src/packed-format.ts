@@ -92,7 +92,7 @@ export interface PackedFormat extends Loops {
 }
 
 /** Classes that formats' own extend, and the files that have them. */
-export const KINDS = { KScales: 'k_scales', Levels: 'iq4_nl', TwoBits: 'q2_0' } as const;
+export const KINDS = { KScales: 'k_scales', Levels: 'nibble_levels', TwoBits: 'few_bits' } as const;
 export type Kind = keyof typeof KINDS;
 
 interface LoopsOf extends Loops {

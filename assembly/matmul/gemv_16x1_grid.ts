@@ -4,15 +4,16 @@
  * A super-block of all rows is opened first, which makes addresses, signs and scales for 16 weights at a time. Then each vector of eight codes of both rows
  * is two loads (four in iq3_*) from the grid, which lies in L1. Signs go to the activations (x ^ m - m), so codes stay unsigned. i16 has room for the
  * products of 16 weights (4 * 62 * 127), which one product with their scale brings to i32; a pair's sums, two i32 lanes for each row, stay in a register.
- * Deltas of iq1_* are taken off the sums: times those of eight activations.
+ * Deltas of iq1_* are taken off the sums: times those of eight activations. (One function for all: as one for each it was 10 KB more of every build.)
  */
 import { ACT_D, ACT_SUB } from './act';
 import { PAIR_SUMS, QUANT_BYTES } from './dot';
 import { add_block } from './epilogue';
-import * as fmt from './format/format';
 import { Codes8, OPENED, OPENED_ENTRIES, OPENED_SCALES, both_rows, codes, negated, next_step, signed_codes, steps } from './format/grid';
 import { G0, G1, G2, G3, load_scales, store_sums } from './format/group';
+import { open_grid } from './open_grid';
 import { HAS_DOT_ADD, HAS_RELAXED_DOT, held_ones, lookup16 } from '../simd';
+import { type_size } from '../type/ids';
 
 /** Bytes of the sums of 8 activations of a super-block. */
 const STEP_SUMS: usize = 32 * 2;
@@ -29,28 +30,36 @@ const SCALES_I32 = memory.data<u8>([0, 128, 128, 128, 0, 128, 128, 128, 1, 128, 
 /** For lookup16: a half's deltas, step by step of both rows, to two i16 of each row. */
 const DELTAS = memory.data<u8>([0, 128, 2, 128, 128, 128, 128, 128, 1, 128, 3, 128, 128, 128, 128, 128], 16);
 
-/** y[0..15] = 16 packed rows at w . the column of activations at a; n super-blocks. */
-export function gemv_16x1_grid<F>(w: usize, n: i32, a: usize, y: usize, scratch: usize): void {
-  const f = changetype<F>(0);
-  const fours = fmt.fours<F>();
-  const has_signs = fmt.has_signs<F>();
+/** y[0..15] = 16 packed rows of a type at w . the column of activations at a; n super-blocks. */
+export function gemv_16x1_grid(
+  type: u32,
+  w: usize,
+  n: i32,
+  a: usize,
+  y: usize,
+  scratch: usize,
+  factor: f32,
+  fours: bool,
+  has_signs: bool,
+): void {
+  const bytes = <usize>type_size(type) << 4;
   const sums = scratch + 8 * OPENED;
   let y0 = f32x4.splat(0);
   let y1 = y0;
   let y2 = y0;
   let y3 = y0;
   for (; n > 0; n--) {
-    f.open(w, scratch);
+    open_grid(type, w, scratch);
     if (HAS_RELAXED_DOT && !has_signs) store_step_sums(a, sums + 8 * 16);
     for (let o = scratch, p = sums; o != sums; o += OPENED, p += 16) v128.store(p, pair(o, a, sums + 8 * 16, fours, has_signs));
     const da = v128.load32_splat(a, ACT_D);
-    const e = f32x4.splat(f.factor());
+    const e = f32x4.splat(factor);
     y0 = add_block<Codes8>(y0, group_sums<G0>(sums), f32x4.mul(load_scales<G0>(w), e), da);
     y1 = add_block<Codes8>(y1, group_sums<G1>(sums), f32x4.mul(load_scales<G1>(w), e), da);
     y2 = add_block<Codes8>(y2, group_sums<G2>(sums), f32x4.mul(load_scales<G2>(w), e), da);
     y3 = add_block<Codes8>(y3, group_sums<G3>(sums), f32x4.mul(load_scales<G3>(w), e), da);
     a += 8 * ACT_SUB;
-    w += f.bytes();
+    w += bytes;
   }
   store_sums(y, y0, y1, y2, y3);
 }

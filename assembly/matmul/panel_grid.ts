@@ -6,36 +6,34 @@
  */
 import { PAIR_SUMS, group_scales, weight_order } from './dot';
 import { SIGNED_CODES } from './dot_signed';
-import * as fmt from './format/format';
 import { GRID_I16, OPENED, OPENED_ENTRIES, OPENED_SCALES, both_rows, codes, next_step, signed, steps } from './format/grid';
 import { low_nibbles } from './format/constants';
 import { G0, G1, G2, G3, load_scales } from './format/group';
 import { CODES_AT, level_scales, levels_bytes } from './format/levels';
+import { open_grid } from './open_grid';
 import { PANEL } from './panel_room';
 import { CODES, MARKS } from './panel_size';
 import { lookup16 } from '../simd';
+import { type_size } from '../type/ids';
 
 /** What eight codes of a lane may be together: |activations| are 127 at most. No runs are marked of formats whose codes are MOST / 8 at most. */
 const MOST: i16 = 32767 / 127;
 
 /** Unpacks n blocks of 16 packed rows at w to the panels of 8 rows each; behind these is room for 8 * OPENED bytes. */
-export function unpack_grid<F>(w: usize, n: i32, panel: usize): void {
-  const f = changetype<F>(0);
+export function unpack_grid(type: u32, w: usize, n: i32, panel: usize, factor: f32, fours: bool, has_signs: bool, even: bool): void {
+  const bytes = <usize>type_size(type) << 4;
   const opened = panel + 2 * PANEL();
-  const fours = fmt.fours<F>();
-  const has_signs = fmt.has_signs<F>();
-  // Of codes that are all even the panel has halves.
-  const shift = fmt.even<F>() ? 1 : 0;
+  const shift = <i32>even; // of codes that are all even the panel has halves
   const marks = clear_marks(panel);
-  const factor = f.factor() * <f32>(1 << shift);
+  factor *= <f32>(1 << shift);
   // Of the grids only those of iq2_* have larger codes (a panel has halves of iq3_xxs's).
   const large = PAIR_SUMS && has_signs && !fours;
   for (let bit: u32 = 1; n > 0; n--, bit <<= 16) {
-    f.open(w, opened);
+    open_grid(type, w, opened);
     for (let g: usize = 0; g < 4; g++)
       group(opened + 2 * g * OPENED, group_at(panel, g), fours, has_signs, shift, large, marks_at(marks, g), bit);
     panel = store_factors(panel + 8 * SUB, w, factor);
-    w += f.bytes();
+    w += bytes;
   }
 }
 

@@ -1,31 +1,16 @@
 /** Records of the products of which only some rows count (sparse-ops.ts). */
-import { rowSize, TYPE, type TypeTraits } from '../type-traits.ts';
+import { rowSize, TYPE } from '../type-traits.ts';
 import { ACC_BYTES, AXPY_SCRATCH, PLAIN_ROWS, ROW_BLOCK, SPARSE_LIST_BYTES, SPARSE_TURN } from './layout.ts';
-import { temporary, type OpRecord } from './record.ts';
+import type { Lowering } from './lowering.ts';
+import { actType } from './packed-products.ts';
+import { temporary } from './record.ts';
 import type { Tensor } from './tensor.ts';
 
-/** What lowering has for them. */
-interface Lowering {
-  /** The type of activations that packed products by weights of a type take. */
-  actType(weights: TypeTraits): TypeTraits;
-  /** Columns one by one in a type. */
-  apart(x: Tensor, type: TypeTraits): Tensor;
-  /** x with contiguous rows of a type. */
-  rowsOf(x: Tensor, type: TypeTraits): Tensor;
-  /** What is made of a tensor once for all that read it, by its name. */
-  once(x: Tensor, what: string, groups: undefined, make: () => Tensor): Tensor;
-  push(record: OpRecord): void;
-  /** Whether a product fetches its weights first. */
-  fetched(w: Tensor): number;
-  /** Bytes of mul_mat_packed_scratch(). */
-  readonly scratch: number;
-}
-
 /** The kernels' row_lookup: which row stands for each of n elements (assembly/ops/sparse.ts inverse_lookup). */
-function inverseOf(lookup: Tensor, n: number, { once, push }: Lowering): Tensor {
-  return once(lookup, `row of each of ${n} elements`, undefined, () => {
+function inverseOf(lookup: Tensor, n: number, lowering: Lowering): Tensor {
+  return lowering.once(lookup, `row of each of ${n} elements`, undefined, () => {
     const rows = temporary(`inverse of ${lookup.name || lookup.op}`, TYPE.i32, lookup, [n, 1, 1, 1]);
-    push({ code: 'INVERSE_LOOKUP', dst: rows, src: [lookup], params: [] });
+    lowering.push({ code: 'INVERSE_LOOKUP', dst: rows, src: [lookup], params: [] });
     return rows;
   });
 }
@@ -39,33 +24,33 @@ export function pushSparse(t: Tensor, lowering: Lowering): void {
   const [w, x, idx, lookup, given, times] = t.src as readonly [Tensor, Tensor, Tensor, ...(Tensor | undefined)[]];
   // A model's weights may have no packed form.
   const dense = given?.layout === 'packed' ? given : undefined;
-  const { actType, apart, rowsOf, push, fetched, scratch } = lowering;
+  const { target, packedScratch: scratch } = lowering;
   const { nonzero, threshold, per } = t.params;
-  const counting = [rowsOf(idx, TYPE.f32), lookup && inverseOf(lookup, idx.ne[0], lowering)];
+  const counting = [lowering.rowsOf(idx, TYPE.f32), lookup && inverseOf(lookup, idx.ne[0], lowering)];
   const params = [nonzero, { f: threshold }, per];
   const which = `elements ${nonzero ? (threshold === 0 ? 'that pass a ReLU' : 'that are not 0') : `of at least ${threshold}`}`;
   const turns = dense ? `; packed rows where more than ${SPARSE_TURN[t.op as keyof typeof SPARSE_TURN]} of 16 count` : '';
   if (t.op === 'axpy') {
-    const type = dense && actType(dense.type);
-    push({
+    const type = dense && actType(dense.type, target);
+    lowering.push({
       code: 'AXPY',
       dst: t,
-      src: [w, rowsOf(x, TYPE.f32), ...counting, dense],
-      params: [...params, type?.id ?? 0, dense ? fetched(dense) : 0],
+      src: [w, lowering.rowsOf(x, TYPE.f32), ...counting, dense],
+      params: [...params, type?.id ?? 0, dense ? lowering.fetched(dense) : 0],
       // A column as the packed products read it, and what they want.
       scratch: Math.max(AXPY_SCRATCH, type ? rowSize(type, x.ne[0]) + scratch : 0),
       how: `${w.type.name} rows of ${which} in f32${turns}`,
     });
   } else {
-    const type = actType(w.type);
+    const type = actType(w.type, target);
     const packed = w.layout === 'packed';
     const plain = !packed && PLAIN_ROWS.includes(w.type.name);
     const rows = packed ? `row blocks of ${ROW_BLOCK}` : plain ? 'rows_8x1, single rows' : `single rows, packed ${ROW_BLOCK} at a time,`;
-    push({
+    lowering.push({
       code: 'MUL_MAT_SPARSE',
       dst: t,
-      src: [w, apart(x, type), ...counting, dense, times && rowsOf(times, TYPE.f32)],
-      params: [...params, dense ? fetched(dense) : 0, plain ? bundled(w) : 0],
+      src: [w, lowering.apart(x, type), ...counting, dense, times && lowering.rowsOf(times, TYPE.f32)],
+      params: [...params, dense ? lowering.fetched(dense) : 0, plain ? bundled(w) : 0],
       // Behind the sums of a row block and a list: what its product wants, and 16 rows to pack twice.
       scratch: ACC_BYTES + SPARSE_LIST_BYTES + scratch + (packed || plain ? 0 : 2 * ROW_BLOCK * rowSize(w.type, w.ne[0])),
       how: `${w.type.name} x ${type.name}: ${rows} of ${which}${turns}`,

@@ -53,9 +53,9 @@ import {
   UNARY_SCRATCH,
 } from '../../src/graph/layout.ts';
 import { attentionScratch } from '../../src/graph/lower-attention.ts';
-import { actType } from '../../src/graph/packed-products.ts';
+import { actType, loopOf } from '../../src/graph/packed-products.ts';
 import { vecDotType } from '../../src/graph/vec-dot-type.ts';
-import { LEVELS, TYPE, rowSize, typeById, type TypeTraits } from '../../src/type-traits.ts';
+import { LEVELS, TYPE, rowSize, typeById, typesWith, type TypeTraits } from '../../src/type-traits.ts';
 import { MAX_THREADS } from '../../src/threads/executor.ts';
 import { ARENA_BASE } from '../../src/wasm/memory.ts';
 import { isaOf } from '../../src/wasm/load.ts';
@@ -230,6 +230,15 @@ describe.each(BUILDS)('%s', (build) => {
       if (act !== TYPE.f32) expect(exports.act_row_size(act.id, 2048), type.name).toBe(rowSize(act, 2048));
     }
     expect(exports.packed_rows()).toBe(ROW_BLOCK);
+  });
+
+  it('packed weights: how many columns lie in column blocks', () => {
+    for (const type of typesWith((k) => k.packed?.act)) {
+      const act = actType(type, target);
+      const inTiles = (n: number): number =>
+        Array.from({ length: n }, (_, c) => loopOf(type, target.isa, c, n)).filter((loop) => loop.startsWith('gemm_8x4')).length;
+      for (let n = 1; n <= 40; n++) expect(exports.blocked_columns(act.id, n), `${type.name}, ${n} columns`).toBe(inTiles(n));
+    }
   });
 
   it('the scratch of attention', () => {

@@ -1,8 +1,8 @@
 // Generated from src/type-traits.ts by `npm run generate`: edit that table and run it again.
 /** Facts of packed formats. bytes: of a packed block, as many as of 16 plain ones, because rows are packed where they are. */
 import { KScales } from './k_scales';
-import { Levels } from './iq4_nl';
-import { TwoBits } from './q2_0';
+import { Levels } from './nibble_levels';
+import { TwoBits } from './few_bits';
 
 @unmanaged
 export class Q4_0_Facts {

@@ -9,6 +9,7 @@
  * Codes of the second half are multiplied where they are, four times too large.
  */
 import { weight_order } from '../dot';
+import { bytes_0x03, bytes_0x0c } from './constants';
 
 /** Codes of quad t of a half out of vector t / 2 of a sub-block; m and m2 are the masks of the first half's codes and the second's. */
 @inline
@@ -33,5 +34,37 @@ export function pack_few_bits<F>(src: usize, stride: usize, w: usize): void {
     let q = f.codes_at(w, sub);
     for (let r: usize = 0; r < 16; r++) f.store_row(q + (r << 2), f.row_codes(src + r * stride, sub));
     for (const end = f.codes_at(w, sub + 1); q < end; q += 16) v128.store(q, weight_order(v128.load(q)));
+  }
+}
+
+/** Base class of q2_0 and tq2_0. (Nothing here may be overridden: AssemblyScript would not inline it.) */
+@unmanaged
+export class TwoBits {
+  @inline codes_at(w: usize, sub: i32): usize {
+    return w + 32 + (<usize>sub << 7);
+  }
+  @inline mask(): v128 {
+    return bytes_0x03();
+  }
+  @inline mask2(): v128 {
+    return bytes_0x0c();
+  }
+
+  /** Vector i (0 or 1) of group G's sub-block at q. */
+  @inline vector<G>(q: usize, i: i32): v128 {
+    return v128.load(q + (<usize>i << 6), offsetof<G>());
+  }
+  /** What has quads 2i + h of either half in the bits of mask and mask2. */
+  @inline quads<G>(q: usize, i: i32, h: i32): v128 {
+    const v = this.vector<G>(q, i);
+    return h == 0 ? v : i16x8.shr_u(v, 4);
+  }
+  @inline half_codes<G>(q: usize, half: i32, t: i32): v128 {
+    return codes_of(this.vector<G>(q, t >> 1), half, t, this.mask(), this.mask2());
+  }
+  @inline store_row(q: usize, codes: v128): void {
+    const v = words_of(codes);
+    v128.store32_lane(q, v, 0);
+    v128.store32_lane(q, v, 2, 64);
   }
 }

@@ -20,7 +20,6 @@
  * Sign bits of a step are the top bits of 16 bytes, eight k of both rows; those of the next step one bit lower. Deltas are a byte for each row and step.
  */
 import { HAS_RELAXED_DOT, held, lookup16 } from '../../simd';
-import * as fmt from './format';
 
 /** Rows of a block's pairs begin behind its d. */
 export const PAIRS: usize = 32;
@@ -223,30 +222,33 @@ export function signed(has_signs: bool, v: v128, s: v128, rows: v128): v128 {
 // ---- Packing ----
 
 /**
- * Packs 16 rows of blocks. F.entry(row, t) is step t of a plain row: bits 0..11 its index, 12..23 in iq3_* the second one, 24..31 the signs. planes: bits of indices beyond 8, each a plane at `high` in the pair (of 128 indices 16 bytes, bit b of byte i that of index
- * 16b + i). signs: where they are, `lanes` bytes for each row and 8 steps, 0 without. F.scale(row, i): one of `scales` nibbles, which are the pair's
- * last bytes.
+ * Packs 16 rows of blocks. entry_at(row, t): the place in the function table of what gives step t of a plain row: bits 0..11 its index, 12..23 in iq3_* the
+ * second one, 24..31 the signs. planes: bits of indices beyond 8, each a plane at `high` in the pair (of 128 indices 16 bytes, bit b of byte i that of index
+ * 16b + i). signs: where they are, `lanes` bytes for each row and 8 steps, 0 without. scale_at(row, i): one of `scales` nibbles, which are the pair's last
+ * bytes.
  */
-export function pack_grid<F>(
+export function pack_grid(
   src: usize,
   stride: usize,
   w: usize,
   bytes: usize,
+  fours: bool,
   planes: usize,
   high: usize,
   signs: usize,
   lanes: usize,
+  entry_at: u32,
   scales: i32,
+  scale_at: u32,
 ): void {
-  const f = changetype<F>(0);
   for (const end = w + 8 * bytes; w != end; w += bytes, src += 2 * stride) {
     memory.fill(w, 0, bytes);
     for (let r: usize = 0; r < 2; r++) {
       const row = src + r * stride;
       let bits: u64 = 0;
       for (let t: usize = 0; t < 32; t++) {
-        const entry = f.entry(row, <i32>t);
-        if (fmt.fours<F>()) {
+        const entry = call_indirect<u32>(entry_at, row, <i32>t);
+        if (fours) {
           put_index(w, 4 * t + 2 * r, entry & 0xfff, high, planes, 4);
           put_index(w, 4 * t + 2 * r + 1, (entry >> 12) & 0xfff, high, planes, 4);
         } else {
@@ -257,7 +259,7 @@ export function pack_grid<F>(
       }
       for (let i = 0; i < scales; i++) {
         const p = w + bytes - scales + i;
-        store<u8>(p, load<u8>(p) | (f.scale(row, i) << (<u32>r << 2)));
+        store<u8>(p, load<u8>(p) | (call_indirect<u32>(scale_at, row, i) << (<u32>r << 2)));
       }
     }
   }

@@ -44,13 +44,14 @@ export class IQ1_M extends IQ1_M_Facts {
   }
 
   pack(src: usize, stride: usize, w: usize): void {
-    pack_grid<IQ1_M>(src, stride, w + PAIRS, PAIR, 4, 64, 0, 0, 0);
+    // prettier-ignore
+    pack_grid(src, stride, w + PAIRS, PAIR, false, 4, 64, 0, 0, load<u32>(changetype<usize>(entry)), 0, 0);
     pack_d(src, stride, w);
     for (let r: usize = 0; r < 16; r++) {
       const p = w + PAIRS + (r >> 1) * PAIR + 96;
       const row = <u32>(r & 1) << 2;
       for (let half: u32 = 0; half < 16; half++) {
-        const s = this.scale(src + r * stride, half);
+        const s = scale(src + r * stride, half);
         const low = p + (half & 7);
         store<u8>(low, load<u8>(low) | ((s & 3) << (row + ((half >> 3) << 1))));
         const top = p + 8 + (half & 3);
@@ -62,18 +63,19 @@ export class IQ1_M extends IQ1_M_Facts {
   /** The same as levels (levels.ts). */
   pack_fast(src: usize, stride: usize, w: usize): void {
     pack_d(src, stride, w);
-    pack_levels<IQ1_M>(src, stride, w, iq1s_grid(), 3, 0, 16);
+    // prettier-ignore
+    pack_levels(src, stride, w, iq1s_grid(), false, 3, 0, load<u32>(changetype<usize>(entry)), 16, load<u32>(changetype<usize>(scale)));
   }
+}
 
-  /** The top bit of a plain nibble says minus; without it the top byte is 255 (levels.ts), too. */
-  entry(row: usize, t: i32): u32 {
-    const high = (<u32>load<u8>(row + (t >> 1), 32) >> (<u32>(t & 1) << 2)) & 15;
-    return <u32>load<u8>(row + t) | ((high ^ 8) << 8) | (((high >> 3) - 1) << 24);
-  }
+/** The top bit of a plain nibble says minus; without it the top byte is 255 (levels.ts), too. */
+function entry(row: usize, t: i32): u32 {
+  const high = (<u32>load<u8>(row + (t >> 1), 32) >> (<u32>(t & 1) << 2)) & 15;
+  return <u32>load<u8>(row + t) | ((high ^ 8) << 8) | (((high >> 3) - 1) << 24);
+}
 
-  scale(row: usize, half: i32): u32 {
-    return <u32>(load<u64>(row, 48) >> ((half >> 2) * 16 + (half & 3) * 3)) & 7;
-  }
+function scale(row: usize, half: i32): u32 {
+  return <u32>(load<u64>(row, 48) >> ((half >> 2) * 16 + (half & 3) * 3)) & 7;
 }
 
 /** d of 16 rows, which is in the top nibbles of four u16. */

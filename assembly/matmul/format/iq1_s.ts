@@ -23,23 +23,25 @@ export class IQ1_S extends IQ1_S_Facts {
 
   pack(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);
-    pack_grid<IQ1_S>(src + 2, stride, w + PAIRS, PAIR, 3, 64, 0, 0, 8);
+    // prettier-ignore
+    pack_grid(src + 2, stride, w + PAIRS, PAIR, false, 3, 64, 0, 0, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
   }
 
   /** The same as levels (levels.ts). */
   pack_fast(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);
-    pack_levels<IQ1_S>(src + 2, stride, w, iq1s_grid(), 3, 0, 8);
+    // prettier-ignore
+    pack_levels(src + 2, stride, w, iq1s_grid(), false, 3, 0, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
   }
+}
 
-  /** The top byte is 255 where an eighth goes on (levels.ts). */
-  entry(row: usize, t: i32): u32 {
-    const qh = <u32>load<u16>(row + (<usize>(t >> 2) << 1), 32);
-    return <u32>load<u8>(row + t) | (((qh >> (3 * (t & 3))) & 7) << 8) | (((qh >> 15) - 1) << 24);
-  }
+/** The top byte is 255 where an eighth goes on (levels.ts). */
+function entry(row: usize, t: i32): u32 {
+  const qh = <u32>load<u16>(row + (<usize>(t >> 2) << 1), 32);
+  return <u32>load<u8>(row + t) | (((qh >> (3 * (t & 3))) & 7) << 8) | (((qh >> 15) - 1) << 24);
+}
 
-  /** The top bit of a plain scale says minus. */
-  scale(row: usize, sub: i32): u32 {
-    return (<u32>load<u16>(row + (<usize>sub << 1), 32) >> 12) ^ 8;
-  }
+/** The top bit of a plain scale says minus. */
+function scale(row: usize, sub: i32): u32 {
+  return (<u32>load<u16>(row + (<usize>sub << 1), 32) >> 12) ^ 8;
 }

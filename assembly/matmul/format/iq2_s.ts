@@ -24,21 +24,23 @@ export class IQ2_S extends IQ2_S_Facts {
 
   pack(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);
-    pack_grid<IQ2_S>(src + 2, stride, w + PAIRS, PAIR, 2, 128, 64, 8, 16);
+    // prettier-ignore
+    pack_grid(src + 2, stride, w + PAIRS, PAIR, false, 2, 128, 64, 8, load<u32>(changetype<usize>(entry)), 16, load<u32>(changetype<usize>(scale)));
   }
 
   /** The same as levels (levels.ts). */
   pack_fast(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);
-    pack_levels<IQ2_S>(src + 2, stride, w, iq2s_grid(), 4, 8, 16);
+    // prettier-ignore
+    pack_levels(src + 2, stride, w, iq2s_grid(), false, 4, 8, load<u32>(changetype<usize>(entry)), 16, load<u32>(changetype<usize>(scale)));
   }
+}
 
-  entry(row: usize, t: i32): u32 {
-    const high = (<u32>load<u8>(row + (t >> 2), 64) >> (<u32>(t & 3) << 1)) & 3;
-    return <u32>load<u8>(row + t) | (high << 8) | (<u32>load<u8>(row + t, 32) << 24);
-  }
+function entry(row: usize, t: i32): u32 {
+  const high = (<u32>load<u8>(row + (t >> 2), 64) >> (<u32>(t & 3) << 1)) & 3;
+  return <u32>load<u8>(row + t) | (high << 8) | (<u32>load<u8>(row + t, 32) << 24);
+}
 
-  scale(row: usize, half: i32): u32 {
-    return (<u32>load<u8>(row + (half >> 1), 72) >> (<u32>(half & 1) << 2)) & 15;
-  }
+function scale(row: usize, half: i32): u32 {
+  return (<u32>load<u8>(row + (half >> 1), 72) >> (<u32>(half & 1) << 2)) & 15;
 }

@@ -24,21 +24,23 @@ export class IQ2_XS extends IQ2_XS_Facts {
 
   pack(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);
-    pack_grid<IQ2_XS>(src + 2, stride, w + PAIRS, PAIR, 1, 120, 64, 7, 16);
+    // prettier-ignore
+    pack_grid(src + 2, stride, w + PAIRS, PAIR, false, 1, 120, 64, 7, load<u32>(changetype<usize>(entry)), 16, load<u32>(changetype<usize>(scale)));
   }
 
   /** The same as levels (levels.ts). */
   pack_fast(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);
-    pack_levels<IQ2_XS>(src + 2, stride, w, iq2xs_grid(), 4, 7, 16);
+    // prettier-ignore
+    pack_levels(src + 2, stride, w, iq2xs_grid(), false, 4, 7, load<u32>(changetype<usize>(entry)), 16, load<u32>(changetype<usize>(scale)));
   }
+}
 
-  entry(row: usize, t: i32): u32 {
-    const x = <u32>load<u16>(row + (<usize>t << 1));
-    return (x & 511) | ((x >> 9) << 24);
-  }
+function entry(row: usize, t: i32): u32 {
+  const x = <u32>load<u16>(row + (<usize>t << 1));
+  return (x & 511) | ((x >> 9) << 24);
+}
 
-  scale(row: usize, half: i32): u32 {
-    return (<u32>load<u8>(row + (half >> 1), 64) >> (<u32>(half & 1) << 2)) & 15;
-  }
+function scale(row: usize, half: i32): u32 {
+  return (<u32>load<u8>(row + (half >> 1), 64) >> (<u32>(half & 1) << 2)) & 15;
 }

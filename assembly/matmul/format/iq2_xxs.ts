@@ -24,21 +24,23 @@ export class IQ2_XXS extends IQ2_XXS_Facts {
 
   pack(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);
-    pack_grid<IQ2_XXS>(src + 2, stride, w + PAIRS, PAIR, 0, 0, 64, 7, 8);
+    // prettier-ignore
+    pack_grid(src + 2, stride, w + PAIRS, PAIR, false, 0, 0, 64, 7, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
   }
 
   /** The same as levels (levels.ts). */
   pack_fast(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);
-    pack_levels<IQ2_XXS>(src + 2, stride, w, iq2xxs_grid(), 4, 7, 8);
+    // prettier-ignore
+    pack_levels(src + 2, stride, w, iq2xxs_grid(), false, 4, 7, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
   }
+}
 
-  entry(row: usize, t: i32): u32 {
-    const p = row + (<usize>(t >> 2) << 3);
-    return <u32>load<u8>(p + (t & 3)) | ((load<u32>(p, 4) >> (7 * (t & 3))) << 24);
-  }
+function entry(row: usize, t: i32): u32 {
+  const p = row + (<usize>(t >> 2) << 3);
+  return <u32>load<u8>(p + (t & 3)) | ((load<u32>(p, 4) >> (7 * (t & 3))) << 24);
+}
 
-  scale(row: usize, sub: i32): u32 {
-    return load<u32>(row + (<usize>sub << 3), 4) >> 28;
-  }
+function scale(row: usize, sub: i32): u32 {
+  return load<u32>(row + (<usize>sub << 3), 4) >> 28;
 }

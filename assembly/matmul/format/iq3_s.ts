@@ -24,22 +24,24 @@ export class IQ3_S extends IQ3_S_Facts {
 
   pack(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);
-    pack_grid<IQ3_S>(src + 2, stride, w + PAIRS, PAIR, 1, 192, 128, 8, 8);
+    // prettier-ignore
+    pack_grid(src + 2, stride, w + PAIRS, PAIR, true, 1, 192, 128, 8, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
   }
 
   /** The same as levels (levels.ts). */
   pack_fast(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);
-    pack_levels<IQ3_S>(src + 2, stride, w, iq3s_grid(), 1, 8, 8);
+    // prettier-ignore
+    pack_levels(src + 2, stride, w, iq3s_grid(), true, 1, 8, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
   }
+}
 
-  entry(row: usize, t: i32): u32 {
-    const i = <u32>load<u16>(row + (<usize>t << 1));
-    const high = (<u32>load<u8>(row + (t >> 2), 64) >> (<u32>(t & 3) << 1)) & 3;
-    return (i & 255) | ((high & 1) << 8) | ((i >> 8) << 12) | ((high >> 1) << 20) | (<u32>load<u8>(row + t, 72) << 24);
-  }
+function entry(row: usize, t: i32): u32 {
+  const i = <u32>load<u16>(row + (<usize>t << 1));
+  const high = (<u32>load<u8>(row + (t >> 2), 64) >> (<u32>(t & 3) << 1)) & 3;
+  return (i & 255) | ((high & 1) << 8) | ((i >> 8) << 12) | ((high >> 1) << 20) | (<u32>load<u8>(row + t, 72) << 24);
+}
 
-  scale(row: usize, sub: i32): u32 {
-    return (<u32>load<u8>(row + (sub >> 1), 104) >> (<u32>(sub & 1) << 2)) & 15;
-  }
+function scale(row: usize, sub: i32): u32 {
+  return (<u32>load<u8>(row + (sub >> 1), 104) >> (<u32>(sub & 1) << 2)) & 15;
 }

@@ -24,21 +24,23 @@ export class IQ3_XXS extends IQ3_XXS_Facts {
 
   pack(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);
-    pack_grid<IQ3_XXS>(src + 2, stride, w + PAIRS, PAIR, 0, 0, 128, 7, 8);
+    // prettier-ignore
+    pack_grid(src + 2, stride, w + PAIRS, PAIR, true, 0, 0, 128, 7, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
   }
 
   /** The same as levels (levels.ts). */
   pack_fast(src: usize, stride: usize, w: usize): void {
     pack_f16(src, stride, w);
-    pack_levels<IQ3_XXS>(src + 2, stride, w, iq3xxs_grid(), 3, 7, 8);
+    // prettier-ignore
+    pack_levels(src + 2, stride, w, iq3xxs_grid(), true, 3, 7, load<u32>(changetype<usize>(entry)), 8, load<u32>(changetype<usize>(scale)));
   }
+}
 
-  entry(row: usize, t: i32): u32 {
-    const i = <u32>load<u16>(row + (<usize>t << 1));
-    return (i & 255) | ((i >> 8) << 12) | ((load<u32>(row + (<usize>(t >> 2) << 2), 64) >> (7 * (t & 3))) << 24);
-  }
+function entry(row: usize, t: i32): u32 {
+  const i = <u32>load<u16>(row + (<usize>t << 1));
+  return (i & 255) | ((i >> 8) << 12) | ((load<u32>(row + (<usize>(t >> 2) << 2), 64) >> (7 * (t & 3))) << 24);
+}
 
-  scale(row: usize, sub: i32): u32 {
-    return load<u32>(row + (<usize>sub << 2), 64) >> 28;
-  }
+function scale(row: usize, sub: i32): u32 {
+  return load<u32>(row + (<usize>sub << 2), 64) >> 28;
 }

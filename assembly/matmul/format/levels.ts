@@ -13,7 +13,6 @@ import { held } from '../../simd';
 import { even_signs, grid2, grid4 } from '../../type/block/iq_grids';
 import { spread_bits } from '../../type/block/words';
 import { IQ1_LEVELS_Facts, IQ2_LEVELS_Facts, IQ3_S_LEVELS_Facts, IQ3_XXS_LEVELS_Facts } from './facts';
-import * as fmt from './format';
 import { store_quads } from './group';
 import { scale_byte } from './six_bits';
 
@@ -75,39 +74,48 @@ export function level_scales(w: usize, sub: usize, half: i32): v128 {
  * Packs the codes and scales of one block of each of 16 plain rows. entry_at, lanes, scales and scale_at: as for pack_grid (grid.ts); without signs, the
  * top byte of what entry_at gives is 255 where the delta is 7. shift: how many bits further left than its place among the levels a grid's value is.
  */
-export function pack_levels<F>(src: usize, stride: usize, w: usize, grid: usize, shift: i32, lanes: i32, scales: i32): void {
+export function pack_levels(
+  src: usize,
+  stride: usize,
+  w: usize,
+  grid: usize,
+  fours: bool,
+  shift: i32,
+  lanes: i32,
+  entry_at: u32,
+  scales: i32,
+  scale_at: u32,
+): void {
   for (let r: usize = 0; r < 16; r++) {
     for (let half = 0; half < 16; half++) {
       const p = w + SCALES + (<usize>(half >> 1) << 4) + scale_byte(r);
-      const scale = changetype<F>(0).scale(src + r * stride, scales == 16 ? half : half >> 1) & (lanes == 0 ? 7 : 15);
+      const scale = call_indirect<u32>(scale_at, src + r * stride, scales == 16 ? half : half >> 1) & (lanes == 0 ? 7 : 15);
       store<u8>(p, half & 1 ? load<u8>(p) | (scale << 4) : scale);
     }
   }
   for (let sub = 0; sub < 8; sub++) {
     for (let g: usize = 0; g < 4; g++) {
       const p = src + 4 * g * stride;
-      const r0 = row_codes<F>(p, sub, grid, shift, lanes);
-      const r1 = row_codes<F>(p + stride, sub, grid, shift, lanes);
-      const r2 = row_codes<F>(p + stride * 2, sub, grid, shift, lanes);
-      const r3 = row_codes<F>(p + stride * 3, sub, grid, shift, lanes);
+      const r0 = row_codes(p, sub, grid, fours, shift, lanes, entry_at);
+      const r1 = row_codes(p + stride, sub, grid, fours, shift, lanes, entry_at);
+      const r2 = row_codes(p + stride * 2, sub, grid, fours, shift, lanes, entry_at);
+      const r3 = row_codes(p + stride * 3, sub, grid, fours, shift, lanes, entry_at);
       store_quads(w + CODES_AT + (<usize>sub << 8) + (g << 4), r0, r1, r2, r3, 64);
     }
   }
 }
 
 /** The codes of a row's sub-block: those of its first half in the low nibbles, of its second in the high ones. */
-function row_codes<F>(row: usize, sub: i32, grid: usize, shift: i32, lanes: i32): v128 {
-  const first = half_codes<F>(row, 4 * sub, grid, shift, lanes);
-  return v128.or(first, i16x8.shl(half_codes<F>(row, 4 * sub + 2, grid, shift, lanes), 4));
+function row_codes(row: usize, sub: i32, grid: usize, fours: bool, shift: i32, lanes: i32, entry_at: u32): v128 {
+  const first = half_codes(row, 4 * sub, grid, fours, shift, lanes, entry_at);
+  return v128.or(first, i16x8.shl(half_codes(row, 4 * sub + 2, grid, fours, shift, lanes, entry_at), 4));
 }
 
 /** The codes of steps t and t + 1 of a row. */
-function half_codes<F>(row: usize, t: i32, grid: usize, shift: i32, lanes: i32): v128 {
-  const a = changetype<F>(0).entry(row, t);
-  const b = changetype<F>(0).entry(row, t + 1);
-  const values = fmt.fours<F>()
-    ? grid4(grid, a & 0xfff, (a >> 12) & 0xfff, b & 0xfff, (b >> 12) & 0xfff)
-    : grid2(grid, a & 0x7ff, b & 0x7ff);
+function half_codes(row: usize, t: i32, grid: usize, fours: bool, shift: i32, lanes: i32, entry_at: u32): v128 {
+  const a = call_indirect<u32>(entry_at, row, t);
+  const b = call_indirect<u32>(entry_at, row, t + 1);
+  const values = fours ? grid4(grid, a & 0xfff, (a >> 12) & 0xfff, b & 0xfff, (b >> 12) & 0xfff) : grid2(grid, a & 0x7ff, b & 0x7ff);
   const codes = i8x16.shr_u(values, shift);
   const x = a >> 24;
   const z = b >> 24;
