@@ -15,9 +15,7 @@ const kernelsOf = (build: string): URL => new URL(`dist/wasm/${build}.wasm`, roo
 
 // Where this fails after a change of kernels that is meant: scripts/turbo-bits.mjs.
 it.each(BUILDS)('%s: ordinary code gives the stored checksums', (build) => {
-  expect(selfTest(new WebAssembly.Module(readFileSync(kernelsOf(build))), build)).toEqual(
-    EXPECTED[isRelaxed(build) ? 'relaxed' : 'simd'],
-  );
+  expect(selfTest(new WebAssembly.Module(readFileSync(kernelsOf(build))), build)).toEqual(EXPECTED[isRelaxed(build) ? 'relaxed' : 'simd']);
 });
 
 if (hasRevectoriser) {
