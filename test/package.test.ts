@@ -25,8 +25,8 @@ const manifest = JSON.parse(readFileSync(at('package.json'), 'utf8')) as Manifes
 
 /** Bytes of one wasm build: below it, four of them and everything else fit the tarball's budget. */
 const MAX_WASM = 200 * 1024;
-/** The tarball without the model that ships. */
-const MAX_TARBALL = 1_000_000;
+/** The tarball without the model that ships: a step, so that growth is seen; it has to stay below 1.3 MB. (npm's size less the model's bytes is a tenth less.) */
+const MAX_TARBALL = 1_050_000;
 /** A page that loads a model and generates, minified and gzipped: what it loads first where chunks are split, and all of it as one file. */
 const MAX_FIRST_LOAD = 150_000;
 const MAX_ONE_FILE = 400_000;
