@@ -111,9 +111,3 @@ it('docs/api.md has all options', () => {
   expect(options.length).toBeGreaterThan(60);
   expect(options.filter((name) => !new RegExp(`\\b${name}\\b`).test(api))).toEqual([]);
 });
-
-it('ARCHITECTURE.md is two screens: what is longer belongs where it is needed', () => {
-  const lines = read('ARCHITECTURE.md').trimEnd().split('\n');
-  expect(lines.length).toBeLessThanOrEqual(120);
-  expect(lines.filter((line) => line.length > 160)).toEqual([]);
-});
