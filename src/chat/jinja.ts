@@ -2,7 +2,7 @@
 import { parseTemplate } from '../jinja/parser.ts';
 import { render } from '../jinja/render.ts';
 import { Rendering } from '../jinja/runtime.ts';
-import { toValue, type Value } from '../jinja/values.ts';
+import { JinjaError, toValue, type Value } from '../jinja/values.ts';
 import { atOnce, type Work } from '../slices.ts';
 
 export { TemplateRefusal } from '../jinja/globals.ts';
@@ -23,16 +23,34 @@ export interface CompiledJinja {
  * too much, JinjaError for what jinja2 refuses too
  */
 export function compileJinja(source: string, now: () => Date = () => new Date()): CompiledJinja {
-  const template = parseTemplate(source);
+  const template = notTooDeep(() => parseTemplate(source));
   function* work(variables: Readonly<Record<string, unknown>>): Work<string> {
     const values: [string, Value][] = [];
     for (const [name, value] of Object.entries(variables)) {
       values.push([name, toValue(value)]);
       yield;
     }
-    return yield* render(template, new Rendering(now, charactersOf(variables)), values);
+    try {
+      return yield* render(template, new Rendering(now, charactersOf(variables)), values);
+    } catch (error) {
+      throw tooDeep(error);
+    }
   }
   return Object.assign((variables: Readonly<Record<string, unknown>>) => atOnce(work(variables)), { work });
+}
+
+/** Of an error for want of stack, which runtimes name differently, one that says so. */
+const tooDeep = (error: unknown): unknown =>
+  error instanceof RangeError || (error instanceof Error && error.name === 'InternalError')
+    ? new JinjaError('it is nested too deeply', { cause: error })
+    : error;
+
+function notTooDeep<T>(work: () => T): T {
+  try {
+    return work();
+  } catch (error) {
+    throw tooDeep(error);
+  }
 }
 
 /** Characters of all strings, keys included. */

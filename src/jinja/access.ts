@@ -1,7 +1,7 @@
 /** `x.name`, `x[key]` and `x[a:b:c]`, in jinja2's sandbox. */
 import { isRefused, methodOf } from './methods.ts';
 import { indexOf } from './numbers.ts';
-import { characters } from './characters.ts';
+import { characterAt, characters } from './characters.ts';
 import { reprText } from './repr.ts';
 import {
   Dict,
@@ -56,8 +56,7 @@ function itemAt(value: Value, key: Value): Value | undefined {
   if (index === undefined) return undefined;
   if (value instanceof Range) return value.at(index);
   if (isText(value)) {
-    const chars = characters(plain(value));
-    const char = chars.at(index);
+    const char = characterAt(plain(value), index);
     return char === undefined || !(value instanceof Markup) ? char : new Markup(char);
   }
   return itemsOf(value)?.at(index);

@@ -4,7 +4,25 @@ const surrogates = /[\ud800-\udbff][\udc00-\udfff]/;
 /** Whether characters are more than UTF-16's units. */
 export const isWide = (text: string): boolean => surrogates.test(text);
 /** Characters as Python counts them. */
-export const textLength = (text: string): number => (isWide(text) ? Array.from(text).length : text.length);
+export function textLength(text: string): number {
+  let length = text.length;
+  for (let at = text.search(surrogates); at >= 0 && at < text.length; at++)
+    if (isPair(text, at)) {
+      length--;
+      at++;
+    }
+  return length;
+}
+const isPair = (text: string, at: number): boolean => text.codePointAt(at)! > 0xffff;
+/** The character at a place, from the end where that is below 0; undefined where there is none. No list of all characters is made for it. */
+export function characterAt(text: string, index: number): string | undefined {
+  if (!isWide(text)) return text.at(index);
+  const from = index < 0 ? index + textLength(text) : index;
+  if (from < 0) return undefined;
+  let at = 0;
+  for (let n = 0; n < from && at < text.length; n++) at += isPair(text, at) ? 2 : 1;
+  return at < text.length ? String.fromCodePoint(text.codePointAt(at)!) : undefined;
+}
 /** A text by its characters, for what has to find them by their numbers. */
 export const characters = (text: string): string | string[] => (isWide(text) ? Array.from(text) : text);
 export const sliceText = (text: string, from?: number, to?: number): string => {

@@ -22,7 +22,7 @@ export function makeMacro(rendering: Rendering, write: WriteBody, scope: Scope, 
   };
   return new Thing(
     () => `<Macro ${name === undefined ? 'anonymous' : reprText(name)}>`,
-    (_, args) => write(macro.body, bind(rendering, scope, name ?? 'caller', macro, args)),
+    (_, args) => rendering.nested(() => write(macro.body, bind(rendering, scope, name ?? 'caller', macro, args))),
     (attribute) => (Object.hasOwn(attributes, attribute) ? attributes[attribute]() : undefined),
   );
 }

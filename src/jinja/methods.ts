@@ -4,6 +4,9 @@ import { equals } from './operators.ts';
 import { textMethods } from './text-methods.ts';
 import { Dict, DictView, Float, isInt, isText, itemsOf, JinjaError, orElse, Thing, typeName, type Value, type Fn } from './values.ts';
 
+/** Steps of an entry that is put into a dictionary. */
+const ENTRY = 8;
+
 const sequenceMethods: Readonly<Record<string, Fn>> = {
   count: fn('value', (runtime, self: Value, value: Value) => itemsOf(self)!.filter((item) => equals(runtime, item, value)).length),
   index: fn('value start? stop?', (runtime, self: Value, value: Value, start?: Value, stop?: Value) => {
@@ -36,7 +39,7 @@ const dictMethods: Readonly<Record<string, Fn>> = {
   items: fn('', (_, self: Dict) => new DictView(self, 'items')),
   keys: fn('', (_, self: Dict) => new DictView(self, 'keys')),
   values: fn('', (_, self: Dict) => new DictView(self, 'values')),
-  copy: fn('', (runtime, self: Dict) => (runtime.spend(self.size), Dict.of(self.entries()))),
+  copy: fn('', (runtime, self: Dict) => (runtime.spend(ENTRY * self.size), Dict.of(self.entries()))),
 };
 
 const intMethods: Readonly<Record<string, Fn>> = {

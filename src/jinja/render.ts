@@ -162,7 +162,7 @@ class Writer {
     if (items.length === 0) return yield* this.block(loop.otherwise, new Scope(outer), out);
     const recurse = (inner: Value, deeper: number): Value => {
       const part: string[] = [];
-      atOnce(this.#turns(loop, outer, inner, deeper, part));
+      this.#rendering.nested(() => atOnce(this.#turns(loop, outer, inner, deeper, part)));
       return this.#made(part);
     };
     const state: LoopState = { index: 0, items, depth, recurse: loop.recursive ? recurse : undefined, changed: null };

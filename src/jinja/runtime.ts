@@ -21,6 +21,9 @@ const ELEMENTS = 4;
 /** Characters of a text that a template makes out of a number: an indentation, a row of placeholders. */
 const MAX_MADE = 1_000_000;
 
+/** Macros in macros and turns of recursive loops, one inside the other: about as many as fit into Python's stack. */
+const MAX_DEPTH = 200;
+
 export class Rendering implements Runtime {
   readonly now: () => Date;
   readonly filters: Table = filters;
@@ -32,6 +35,7 @@ export class Rendering implements Runtime {
   readonly #characters: number;
   readonly #most: number;
   #left: number;
+  #depth = 0;
   /** @param characters of the conversation */
   constructor(now: () => Date, characters: number) {
     this.now = now;
@@ -48,6 +52,16 @@ export class Rendering implements Runtime {
   }
   walk(elements: number): void {
     this.spend(elements / ELEMENTS);
+  }
+  /** Work one level deeper. @throws JinjaError where that is too deep */
+  nested<T>(work: () => T): T {
+    if (this.#depth === MAX_DEPTH) throw new JinjaError(`macros and recursive loops are more than ${MAX_DEPTH} deep`);
+    this.#depth++;
+    try {
+      return work();
+    } finally {
+      this.#depth--;
+    }
   }
   make(characters: number): void {
     if (!(characters <= MAX_MADE)) throw new JinjaError(`a text of more than ${MAX_MADE} characters made of a number`);

@@ -1,10 +1,9 @@
 /** A request says how much is to be reasoned in the words of its protocol; templates are told in theirs, and a budget of none holds the model to it. */
-import { readFileSync } from 'node:fs';
 import { describe, expect, it } from 'vitest';
 import { createChatTemplate } from '../../src/chat/template.ts';
 import { reasoningOptions } from '../../src/openai/reasoning.ts';
 import { createHandler } from '../../src/openai/handler.ts';
-import { hasShared, shared } from '../support.ts';
+import { everyTemplate } from '../chat/templates.ts';
 import { scriptedBackend } from './backend.ts';
 
 let seen = '';
@@ -71,24 +70,30 @@ describe('an effort that a template does not know', () => {
   ])('%s is %s', (effort, want) => expect(reasoningOptions(some, { effort }).templateVariables).toMatchObject({ reasoning_effort: want }));
 });
 
-describe.skipIf(!hasShared)('templates of real models', () => {
-  const source = (name: string): string => readFileSync(shared(`vocab/templates/${name}.jinja`), 'utf8');
-  const prompt = (name: string, effort: string): string => {
-    const real = createChatTemplate(source(name));
-    const variables = Object.entries(reasoningOptions(real, { effort }).templateVariables).filter(([, value]) => value !== undefined);
-    return real.render({ messages: [{ role: 'user', content: 'hi' }], extra: Object.fromEntries(variables) });
+/** Templates of models, our own among them, and what they write for the effort `none` and for `medium`. */
+const efforts: readonly (readonly [name: string, none: string, medium: string])[] = [
+  ['glm', '<think></think>', ''],
+  ['Qwen-Qwen3-0.6B.jinja', '<think>\n\n</think>', ''],
+  ['deepseek-ai-DeepSeek-V3.1.jinja', '</think>', '<think>'],
+  ['ibm-granite-granite-3.3-2B-Instruct.jinja', '', 'thought process'],
+  ['Kimi-K3.jinja', 'response', 'think'],
+  ['MiniMax-M3.jinja', 'thinking mode: disabled', 'thinking mode: enabled'],
+  ['ByteDance-Seed-OSS.jinja', 'thinking budget is 0', ''],
+  ['tencent-Hy3.jinja', 'reasoning_effort:no_think', 'reasoning_effort:low'],
+];
+
+describe('templates of models', () => {
+  const prompt = (source: string, effort: string): string => {
+    const template = createChatTemplate(source);
+    const variables = Object.entries(reasoningOptions(template, { effort }).templateVariables).filter(([, value]) => value !== undefined);
+    return template.render({ messages: [{ role: 'user', content: 'hi' }], extra: Object.fromEntries(variables) });
   };
-  it.each([
-    ['Qwen-Qwen3-0.6B', '<think>\n\n</think>', ''],
-    ['deepseek-ai-DeepSeek-V3.1', '</think>', '<think>'],
-    ['ibm-granite-granite-3.3-2B-Instruct', '', 'thought process'],
-    ['Kimi-K3', 'response', 'think'],
-    ['MiniMax-M3', 'thinking mode: disabled', 'thinking mode: enabled'],
-    ['ByteDance-Seed-OSS', 'thinking budget is 0', ''],
-    ['tencent-Hy3', 'reasoning_effort:no_think', 'reasoning_effort:low'],
-  ])('%s', (name, none, medium) => {
-    expect(prompt(name, 'none')).toContain(none);
-    expect(prompt(name, 'medium')).toContain(medium);
-    expect(prompt(name, 'none')).not.toBe(prompt(name, 'medium'));
+  const known = everyTemplate.flatMap(([name, source]) =>
+    efforts.filter(([of]) => of === name).map((effort) => [...effort, source] as const),
+  );
+  it.each(known)('%s', (_, none, medium, source) => {
+    expect(prompt(source, 'none')).toContain(none);
+    expect(prompt(source, 'medium')).toContain(medium);
+    expect(prompt(source, 'none')).not.toBe(prompt(source, 'medium'));
   });
 });

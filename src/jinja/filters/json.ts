@@ -58,6 +58,7 @@ function write(runtime: Runtime, value: Value, style: Style, line: string): stri
   const inner = style.indent === undefined ? '' : line + style.indent;
   const all = (open: string, parts: string[], close: string): string => {
     if (parts.length === 0) return open + close;
+    runtime.spend(parts.length);
     runtime.read(parts.length * inner.length);
     return open + inner + parts.join(style.comma + inner) + (style.indent === undefined ? '' : line) + close;
   };

@@ -12,7 +12,8 @@ from datetime import datetime
 from pathlib import Path
 
 # This file's folder comes first otherwise, and in it a jinja2.
-sys.path.pop(0)
+if __name__ == "__main__":
+    sys.path.pop(0)
 
 import jinja2  # noqa: E402
 import jinja2.ext  # noqa: E402
@@ -141,4 +142,5 @@ def main():
     print(sum(map(len, groups.values())), "cases,", sum(out is None for g in groups.values() for _, out in g), "refused")
 
 
-main()
+if __name__ == "__main__":
+    main()
