@@ -126,9 +126,8 @@ export const whyNot = ({ code, message }: NodeJS.ErrnoException): string =>
 
 async function openFile(path: string): Promise<OpenedFile> {
   const problem = (cause: NodeJS.ErrnoException): never => {
-    throw new QuantletError('ERR_SOURCE', `cannot open ${path}: ${whyNot(cause)}${cause.code === 'ENOENT' ? repoHint(path) : ''}`, {
-      cause,
-    });
+    const hint = /^~[\\/]/.test(path) ? '; ~ is the home folder to a shell alone: give the whole path' : repoHint(path);
+    throw new QuantletError('ERR_SOURCE', `cannot open ${path}: ${whyNot(cause)}${cause.code === 'ENOENT' ? hint : ''}`, { cause });
   };
   // A folder can be opened, but not read.
   await stat(path).then((s) => s.isDirectory() && problem(Object.assign(new Error(), { code: 'EISDIR' })), problem);

@@ -31,6 +31,11 @@ it.each(['m.gguf', 'models/m.gguf', './owner/repo', '/owner/repo', 'a/b/c', 'own
   },
 );
 
+it.each(['~/models/m.gguf', '~\\m.gguf'])("%s: says that ~ is a shell's", async (source) => {
+  const { code, message } = await failure(loadModel(source));
+  expect([code, message]).toEqual(['ERR_SOURCE', expect.stringContaining('~ is the home folder to a shell alone')]);
+});
+
 it.each(['file://host/m.gguf', 'file:///a%2Fb.gguf', 'file://[', 'http://['])('%s: a coded error', async (source) => {
   const { code, message } = await failure(loadModel(source));
   expect([code, message]).toEqual(['ERR_INVALID_ARGUMENT', expect.stringMatching(/^the source is ".*expected/)]);
