@@ -40,6 +40,9 @@ function further(can: ChatCapabilities): string {
   else if (!can.callsBesideContentEarlier) notes.push('content and calls of one message become two once they are answered');
   if (!can.callsAtEnd) notes.push('calls that end the conversation are written first, and then the header of the answer');
   if (can.oneAnswer) notes.push('what the assistant says before calls and after them becomes one message');
+  if (!can.lateResults) notes.push('results go next to their calls');
+  if (!can.strayResults) notes.push("results of calls that are not there are a user's messages");
+  if (!can.emptyAnswer) notes.push('empty answers are left out');
   if (can.alternates) notes.push('messages of one role in a row become one');
   if (can.userFirst) notes.push("an empty user's message comes before the assistant's first");
   if (can.toolAnswer !== null) notes.push(`an answer ${JSON.stringify(can.toolAnswer)} comes between a result and the user's next message`);

@@ -51,7 +51,7 @@ export function* writeBegun(
   if (said === '' && reasoning === '' && before.length > 0) return yield* write(before, true);
   const written = yield* cutWritten(messages, last, inReasoning, write);
   if (written && format.reasoning.length === 0) return written;
-  const header = yield* write(before.length > 0 ? before : messages, true);
+  const header = yield* headerAfter(before, write);
   const opened = openReasoning(format.reasoning, header.text);
   const pair = opened ?? format.reasoning[0];
   const missing = (text: string): boolean => {
@@ -63,6 +63,18 @@ export function* writeBegun(
   if (written && !(pair && missing(written.opening))) return written;
   return yield* afterHeader(header, { ...begun, pair, opening: inReasoning ? undefined : written?.opening }, breaksIn);
 }
+
+/** The prompt up to the header of an answer; where nothing was said before, and the template wants something, a user says nothing. */
+function* headerAfter(before: readonly ChatMessage[], write: WriteMessages): Work<RenderedPrompt> {
+  try {
+    return yield* write(before, true);
+  } catch (error) {
+    if (before.length > 0 || !refuses(error)) throw error;
+    return yield* write([{ role: 'user', content: '' }], true);
+  }
+}
+
+const refuses = (error: unknown): boolean => error instanceof QuantletError && error.code === 'ERR_CHAT_TEMPLATE';
 
 /** The prompt up to the end of the last message's text; undefined where the template refuses it, or does not write it as it is. */
 function* cutWritten(
@@ -78,7 +90,7 @@ function* cutWritten(
   try {
     rendered = yield* write([...messages.slice(0, -1), ended], false);
   } catch (error) {
-    if (error instanceof QuantletError && error.code === 'ERR_CHAT_TEMPLATE') return undefined;
+    if (refuses(error)) return undefined;
     throw error;
   }
   const cut = rendered.text.lastIndexOf(end);

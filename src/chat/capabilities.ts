@@ -24,6 +24,12 @@ export interface ChatCapabilities {
   readonly callsBesideContentEarlier: boolean;
   /** Writes calls that nothing but the header of an answer follows. */
   readonly callsAtEnd: boolean;
+  /** Writes a result also where another message stands between it and its call. */
+  readonly lateResults: boolean;
+  /** Writes a result whose call is not in the conversation. */
+  readonly strayResults: boolean;
+  /** Takes an assistant's message that is empty. */
+  readonly emptyAnswer: boolean;
   /** Writes messages of role `tool`. */
   readonly toolResults: boolean;
   /** Wants `function.arguments` as an object, not as JSON text. */
@@ -138,6 +144,7 @@ export function probe(render: RawRender): { capabilities: ChatCapabilities; samp
       const text = attempt(messages, available);
       return text.includes('probe_said') && (messages.length === 2 || shows(text, 'probe_value'));
     });
+  const stray = { ...say('tool', 'result_probe_value'), tool_call_id: 'probe0000' };
   const systemRole = attempt([system, user, assistant, next]).includes('probe_system');
   return {
     sample: best.calls ? best.text : '',
@@ -154,6 +161,15 @@ export function probe(render: RawRender): { capabilities: ChatCapabilities; samp
       callsBesideContent: !best.calls || besides(said.slice(0, 2), ...(best.results ? [said] : [])),
       callsBesideContentEarlier: !best.calls || !best.results || besides([...said, assistant, next]),
       callsAtEnd: !best.calls || shows(attempt(turn('probe_value').slice(0, 2), available), 'probe_value'),
+      lateResults: !called || writes(...called.slice(0, -1), next, result),
+      strayResults:
+        !called ||
+        [
+          [stray, next],
+          [stray, assistant, next],
+          [user, assistant, stray],
+        ].every((messages) => writes(...messages)),
+      emptyAnswer: writes(user, say('assistant', ''), next),
       toolResults: best.results,
       objectArguments: best.objectArguments,
       nullContent: best.nullContent,

@@ -3,8 +3,9 @@ import { asPart, type ChatCapabilities, type PrecedingRole, type TextPart } from
 import type { ParsedCall } from './calls.ts';
 import type { ContentMarks } from './contents.ts';
 import type { ChatFormat } from './formats.ts';
-import { parseExactJson, type NumberMarks } from './exact-json.ts';
+import type { NumberMarks } from './exact-json.ts';
 import { argumentsObject, argumentsText, contentText, type ChatMessage, type ChatPart, type ChatTool } from './messages.ts';
+import { joinResponses, placeResults, resultText, splitCalls } from './results.ts';
 import { orderTurns, textOf, type Draft } from './turns.ts';
 import type { Work } from '../slices.ts';
 
@@ -27,6 +28,8 @@ export function* draftsOf(messages: readonly ChatMessage[], tools: readonly Chat
     yield;
   }
   if (tools.length > 0 && !can.tools) drafts = withInstructions(drafts, toolInstructions(tools, format));
+  drafts = placeResults(drafts, can);
+  if (!can.emptyAnswer) drafts = drafts.filter((draft) => draft.role !== 'assistant' || !saysNothing(draft));
   if (!can.callsBesideContent) drafts = contentFirst(drafts, can, drafts.length);
   else if (!can.callsBesideContentEarlier) drafts = contentFirst(drafts, can, answeredFrom(drafts));
   if (!can.parallelToolCalls && can.toolCalls) drafts = splitCalls(drafts);
@@ -35,6 +38,9 @@ export function* draftsOf(messages: readonly ChatMessage[], tools: readonly Chat
   if (!can.typedContent) return drafts;
   return drafts.map((draft) => (typeof draft.content === 'string' ? { ...draft, content: asPart(draft.content) } : draft));
 }
+
+/** An answer without content, calls and reasoning, as one that was stopped at once leaves it. */
+const saysNothing = ({ content, tool_calls, reasoning_content }: Draft): boolean => !content && !tool_calls && !reasoning_content;
 
 /** The first system message ends with them. */
 function withInstructions(drafts: readonly Draft[], instructions: string): Draft[] {
@@ -69,7 +75,7 @@ function* draftOf(given: ChatMessage, { can, format, source, marks, numbers, rea
     marked.push([key, key === 'role' ? value : typeof value === 'string' ? yield* mark(value, looked) : yield* markAll(value)]);
   const message = { ...Object.fromEntries(marked), role: given.role } as Omit<ChatMessage, 'content' | 'tool_calls'>;
   if (role === 'tool') {
-    if (!can.toolResults) return { role: 'user', content: `<tool_response>\n${textOf(content)}\n</tool_response>` };
+    if (!can.toolResults) return { role: 'user', content: resultText(content) };
     return {
       ...message,
       role,
@@ -143,56 +149,6 @@ function contentFirst(drafts: readonly Draft[], { nullContent }: ChatCapabilitie
     const { tool_calls, ...said } = draft;
     return [said as Draft, { role: draft.role, content: nullContent ? null : '', tool_calls }];
   });
-}
-
-/** One call per assistant message, each followed by its result. */
-function splitCalls(drafts: readonly Draft[]): Draft[] {
-  const out: Draft[] = [];
-  for (let i = 0; i < drafts.length; i++) {
-    const calls = (drafts[i].tool_calls ?? []) as { id: string }[];
-    if (calls.length < 2) {
-      out.push(drafts[i]);
-      continue;
-    }
-    const results: Draft[] = [];
-    while (drafts[i + 1]?.role === 'tool') results.push(drafts[++i]);
-    const message = drafts[i - results.length];
-    calls.forEach((call, n) => {
-      out.push({ ...message, content: n === 0 ? message.content : typeof message.content === 'string' ? '' : null, tool_calls: [call] });
-      out.push(...results.filter((result, r) => (result.tool_call_id === undefined ? r === n : result.tool_call_id === call.id)));
-    });
-  }
-  return out;
-}
-
-/** A result as JSON, where it is JSON. */
-function responseOf(content: unknown, numbers: NumberMarks): unknown {
-  try {
-    return numbers.mark(parseExactJson(textOf(content as string)));
-  } catch {
-    return content;
-  }
-}
-
-/** Results as a field of the message that calls, and the answer that follows in it too: Gemma 4's first templates. */
-function joinResponses(drafts: readonly Draft[], numbers: NumberMarks): Draft[] {
-  const out: Draft[] = [];
-  for (let i = 0; i < drafts.length; i++) {
-    const calls = (drafts[i].tool_calls ?? []) as { id: string; function: { name: string } }[];
-    const message = { ...drafts[i] };
-    out.push(message);
-    const responses: object[] = [];
-    for (; calls.length > 0 && drafts[i + 1]?.role === 'tool'; i++) {
-      const { tool_call_id: id, content } = drafts[i + 1];
-      const { name } = (calls.find((call) => call.id === id) ?? calls[responses.length] ?? calls[0]).function;
-      responses.push({ name, response: responseOf(content, numbers) });
-    }
-    if (responses.length === 0) continue;
-    message.tool_responses = responses;
-    const next = drafts[i + 1];
-    if (!message.content && next?.role === 'assistant' && !next.tool_calls) message.content = drafts[++i].content;
-  }
-  return out;
 }
 
 /** For templates without tools: what the tools are and how to call them, in the notation that the format reads. */

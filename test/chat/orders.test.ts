@@ -82,6 +82,12 @@ describe.each([...Object.entries(odd), ...everyTemplate, ...Object.entries(NAMED
       }
   });
 
+  it('an answer that has begun without a question is in the prompt once', () => {
+    const { text } = atOnce(template.renderWork({ messages: [say('assistant', 'Once upon a')], continueFinal: true }));
+    expect(text.endsWith('Once upon a'), text).toBe(true);
+    expect(text.split('Once upon a')).toHaveLength(2);
+  });
+
   it('reasoning that has begun goes on, or is over', () => {
     const { reasoning } = template.format;
     if (reasoning.length === 0) return;
@@ -121,6 +127,35 @@ describe('a system message where the template does not write it', () => {
   it('is in a prompt that ends with the result of a tool', () => {
     const prompt = createChatTemplate(strict, tokens).render({ messages: orders['system, user, call, result'], tools: [weather] });
     expect(prompt).toContain('[INST]FIRST-SYSTEM\n\nFIRST-QUESTION[/INST]');
+  });
+});
+
+describe('results where the template does not write them as they come', () => {
+  const render = (source: string, name: string): string => createChatTemplate(source, tokens).render({ messages: orders[name] });
+
+  it('without an id, or with one of no call: they have that of the next call', () => {
+    const ids = `{% for m in messages %}{{ m.role }}:{{ m.content or '' }}{{ m.tool_call_id }}{% if m.tool_calls %}{{ m.tool_calls | tojson }}{% endif %} {% endfor %}`;
+    expect(render(ids, 'user, call, result, user, without ids')).toMatch(/"id": "call00000".* tool:SNOW-RESULTcall00000 /);
+    expect(render(ids, 'user, call, result of another id, user')).toMatch(/"id": "oslocall0".* tool:SNOW-RESULToslocall0 /);
+  });
+
+  /** Writes results that follow their call at once, and no empty answer. */
+  const next = `{% for m in messages %}{% if m.role == 'tool' %}{% if loop.first or not (loop.previtem.tool_calls or loop.previtem.role == 'tool') %}{{ raise_exception('no call') }}{% endif %}{% elif m.role == 'assistant' and not (m.content or m.tool_calls) %}{{ raise_exception('empty') }}{% endif %}<{{ m.role }}>{{ m.content or '' }}{% if m.tool_calls %}{{ m.tool_calls | tojson }}{% endif %}{% endfor %}`;
+
+  it('after another message: they go next to their call', () =>
+    expect(render(next, 'user, call, user, result')).toMatch(
+      /^<user>FIRST-QUESTION<assistant>\[.*\]<tool>SNOW-RESULT<user>SECOND-QUESTION$/,
+    ));
+
+  it('without a call: the user says them', () =>
+    expect(render(next, 'result, user')).toBe('<user><tool_response>\nSNOW-RESULT\n</tool_response><user>FIRST-QUESTION'));
+
+  it('and an answer that says nothing is left out', () =>
+    expect(render(next, 'user, empty assistant, user')).toBe('<user>FIRST-QUESTION<user>SECOND-QUESTION'));
+
+  it('stay where they are where the template writes them', () => {
+    expect(render('chatml', 'result, user')).toContain('<|im_start|>tool\nSNOW-RESULT<|im_end|>');
+    expect(render('chatml', 'user, empty assistant, user')).toContain('<|im_start|>assistant\n<|im_end|>');
   });
 });
 

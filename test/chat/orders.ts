@@ -35,6 +35,11 @@ const calls = (content: string, ...cities: readonly string[]): ChatMessage => ({
 });
 const result = (city: string, content: string): ChatMessage => ({ role: 'tool', tool_call_id: idOf(city), name: 'get_weather', content });
 const idOf = (city: string): string => city.replace(/\W/g, '').toLowerCase().padEnd(9, '0').slice(0, 9);
+/** A message without the ids that name calls. */
+const withoutIds = ({ tool_call_id: _, tool_calls, ...message }: ChatMessage): ChatMessage => ({
+  ...message,
+  ...(tool_calls ? { tool_calls: tool_calls.map(({ id: _, ...call }) => call) } : {}),
+});
 const question = user('FIRST-QUESTION');
 
 /** Orders of roles that clients send, by name. Every word in capitals must be in the prompt. */
@@ -115,6 +120,50 @@ export const orders: Readonly<Record<string, readonly ChatMessage[]>> = {
     user('SECOND-QUESTION'),
   ],
   'user, call, user': [question, calls('FIRST-WORDS', 'OSLO-CALL'), user('SECOND-QUESTION')],
+  'user, calls, results in another order': [
+    question,
+    calls('', 'OSLO-CALL', 'BERN-CALL'),
+    result('BERN-CALL', 'RAIN-RESULT'),
+    result('OSLO-CALL', 'SNOW-RESULT'),
+  ],
+  'user, calls, a result, user': [
+    question,
+    calls('', 'OSLO-CALL', 'BERN-CALL'),
+    result('BERN-CALL', 'RAIN-RESULT'),
+    user('SECOND-QUESTION'),
+  ],
+  'user, call, result, user, without ids': [
+    question,
+    ...[calls('', 'OSLO-CALL'), result('OSLO-CALL', 'SNOW-RESULT')].map(withoutIds),
+    user('SECOND-QUESTION'),
+  ],
+  'user, call, result of another id, user': [question, calls('', 'OSLO-CALL'), result('BERN', 'SNOW-RESULT'), user('SECOND-QUESTION')],
+  'user, call, user, result': [question, calls('', 'OSLO-CALL'), user('SECOND-QUESTION'), result('OSLO-CALL', 'SNOW-RESULT')],
+  'user, call, system, result, user': [
+    question,
+    calls('', 'OSLO-CALL'),
+    system('SECOND-SYSTEM'),
+    result('OSLO-CALL', 'SNOW-RESULT'),
+    user('SECOND-QUESTION'),
+  ],
+  'result, user': [result('OSLO-CALL', 'SNOW-RESULT'), question].map(
+    (message) => ({ ...message, name: undefined }) as unknown as ChatMessage,
+  ),
+  'system, result, call, result, user': [
+    system('FIRST-SYSTEM'),
+    result('OSLO', 'SNOW-RESULT'),
+    calls('', 'BERN-CALL'),
+    result('BERN-CALL', 'RAIN-RESULT'),
+    question,
+  ],
+  'user, call, result, result of the same call, user': [
+    question,
+    calls('', 'OSLO-CALL'),
+    result('OSLO-CALL', 'SNOW-RESULT'),
+    result('OSLO-CALL', 'RAIN-RESULT'),
+    user('SECOND-QUESTION'),
+  ],
+  'user, empty assistant, user': [question, assistant(''), user('SECOND-QUESTION')],
   'user, call, result, assistant': [...called, assistant('FIRST-ANSWER')],
   'user, assistant': [user('FIRST-QUESTION'), assistant('FIRST-ANSWER')],
 };
