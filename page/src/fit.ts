@@ -1,13 +1,4 @@
-/** Making a conversation fit the context, as the library's onContextFull "shift" does: as few of the oldest turns as possible are left out. */
-import type { AnswerRequest, WireMessage } from './backend.ts';
-
-type Task = AnswerRequest['task'];
-
-export interface Fitted {
-  readonly task: Task;
-  /** Messages that were left out, of a text without turns its words. */
-  readonly leftOut: number;
-}
+/** Making a text fit the context. Conversations are shortened by the library and by the server, which know the template. */
 
 /** Smallest number of parts to leave out with which something fits, if all of it does not; `most` where nothing does. */
 async function fewest(most: number, fits: (leftOut: number) => Promise<boolean>): Promise<number> {
@@ -21,33 +12,25 @@ async function fewest(most: number, fits: (leftOut: number) => Promise<boolean>)
   return high;
 }
 
-/** The conversation without its oldest turns. A turn begins with a message of the user; what comes before the first, the system message, stays. */
-function withoutTurns(messages: readonly WireMessage[]): { readonly turns: number; without(turns: number): WireMessage[] } {
-  const starts = messages.flatMap(({ role }, i) => (role === 'user' ? [i] : []));
-  const from = starts[0] ?? messages.length;
-  return {
-    turns: Math.max(0, starts.length - 1),
-    without: (turns) => [...messages.slice(0, from), ...messages.slice(starts[turns] ?? from)],
-  };
-}
-
 /**
+ * Leaves out the beginning of a text: as few words as possible.
  * @param room tokens that the prompt may have
- * @param count the number of tokens of a prompt
+ * @param count the number of tokens of a text
  */
-export async function fit(task: Task, room: number, count: (task: Task) => Promise<number>): Promise<Fitted> {
-  const fits = async (some: Task): Promise<boolean> => (await count(some)) <= room;
-  if (await fits(task)) return { task, leftOut: 0 };
-  if ('prompt' in task) {
-    const words = task.prompt.split(/(?<=\s)(?=\S)|(?<=[^\x00-\x7f])/u);
-    const without = (n: number): Task => ({ prompt: words.slice(n).join('') });
-    const leftOut = await fewest(Math.max(0, words.length - 1), (n) => fits(without(n)));
-    return { task: without(leftOut), leftOut };
-  }
-  const { turns, without } = withoutTurns(task.messages);
-  const some = (n: number): Task => ({ ...task, messages: without(n) });
-  const left = await fewest(turns, (n) => fits(some(n)));
-  return { task: some(left), leftOut: task.messages.length - without(left).length };
+export async function fitText(
+  text: string,
+  room: number,
+  count: (text: string) => number | Promise<number>,
+): Promise<{
+  readonly prompt: string;
+  /** Words. */
+  readonly leftOut: number;
+}> {
+  if (room === Infinity || (await count(text)) <= room) return { prompt: text, leftOut: 0 };
+  const words = text.split(/(?<=\s)(?=\S)|(?<=[^\x00-\x7f])/u);
+  const without = (n: number): string => words.slice(n).join('');
+  const leftOut = await fewest(Math.max(0, words.length - 1), async (n) => (await count(without(n))) <= room);
+  return { prompt: without(leftOut), leftOut };
 }
 
 /** Tokens of a prompt that leave room for an answer: for all of it, but at most for a quarter of the context. */

@@ -10,7 +10,7 @@ import {
   type Failure,
   type ModelInfo,
 } from './backend.ts';
-import { fit, roomFor, type Fitted } from './fit.ts';
+import { fitText, roomFor } from './fit.ts';
 import type { GenerationOptions } from './settings.ts';
 
 /** The server's key, kept for as long as the tab is open. */
@@ -69,6 +69,8 @@ interface Chunk {
     };
     readonly finish_reason?: string | null;
   }[];
+  /** In the first chunk: messages that the server left out for want of room. */
+  readonly quantlet?: { readonly left_out?: number };
   /** With the last part of an answer. */
   readonly timings?: { readonly prompt_ms: number; readonly predicted_ms: number };
   readonly usage?: {
@@ -102,42 +104,41 @@ async function* chunks(response: Response): AsyncGenerator<Chunk> {
   }
 }
 
-type Task = AnswerRequest['task'];
+/** Fields of a request for a conversation. The server leaves out its oldest turns if asked to: it alone knows the template. */
+const chatFields = (
+  { messages, continues }: Extract<AnswerRequest['task'], { messages: unknown }>,
+  leaveOut: boolean,
+): Record<string, unknown> => ({
+  messages,
+  ...(continues ? { continue_final_message: true } : {}),
+  ...(leaveOut ? { quantlet: { on_context_full: 'shift' } } : {}),
+});
 
-/** Fields of a request that say what its prompt is. */
-const promptFields = (task: Task): Record<string, unknown> =>
-  'prompt' in task ? task : { messages: task.messages, ...(task.continues ? { continue_final_message: true } : {}) };
-
-async function post<T>(path: string, body: Record<string, unknown>, signal: AbortSignal): Promise<T> {
-  return (await request(path, { method: 'POST', body: JSON.stringify(body), signal })).json() as Promise<T>;
-}
-
-/** Tokens of a prompt. */
-async function count(task: Task, fields: Record<string, unknown>, signal: AbortSignal): Promise<number> {
-  if ('prompt' in task) {
-    const body = { model: fields.model, content: task.prompt, add_special: true };
-    return (await post<{ tokens: readonly unknown[] }>('tokenize', body, signal)).tokens.length;
-  }
-  const body = { ...fields, ...promptFields(task) };
-  return (await post<{ input_tokens: number }>('v1/chat/completions/input_tokens', body, signal)).input_tokens;
-}
-
-/** The task with as much of it as the model's context holds. */
-async function fitted(
-  { task, options, leaveOut, signal }: AnswerRequest,
-  fields: Record<string, unknown>,
-  contextLength: number | undefined,
-): Promise<Fitted> {
-  if (!leaveOut || contextLength === undefined) return { task, leftOut: 0 };
-  return fit(task, roomFor(contextLength, options.maxTokens), (some) => count(some, fields, signal));
+/** Tokens of a text. */
+async function count(content: string, model: string | undefined, signal: AbortSignal): Promise<number> {
+  const body = JSON.stringify({ ...(model ? { model } : {}), content, add_special: true });
+  const response = await request('tokenize', { method: 'POST', body, signal });
+  return ((await response.json()) as { tokens: readonly unknown[] }).tokens.length;
 }
 
 async function* answer(asked: AnswerRequest, contextLength: number | undefined): AsyncGenerator<AnswerPart, AnswerEnd> {
-  const { model, options, signal } = asked;
-  const fields = { ...(model ? { model } : {}), ...fieldsOf(options) };
-  const { task, leftOut } = await fitted(asked, fields, contextLength);
-  if (leftOut > 0) yield { type: 'leftOut', messages: leftOut };
-  const body = { ...fields, ...promptFields(task), stream: true, stream_options: { include_usage: true } };
+  const { model, task, options, leaveOut, signal } = asked;
+  let fields: Record<string, unknown>;
+  if ('messages' in task) fields = chatFields(task, leaveOut);
+  else {
+    // A server refuses to cut a text, which has no turns: the page does it.
+    const room = leaveOut && contextLength !== undefined ? roomFor(contextLength, options.maxTokens) : Infinity;
+    const { prompt, leftOut } = await fitText(task.prompt, room, (text) => count(text, model, signal));
+    if (leftOut > 0) yield { type: 'leftOut', messages: leftOut };
+    fields = { prompt };
+  }
+  const body = {
+    ...(model ? { model } : {}),
+    ...fieldsOf(options),
+    ...fields,
+    stream: true,
+    stream_options: { include_usage: true },
+  };
   const path = 'prompt' in task ? 'v1/completions' : 'v1/chat/completions';
   const response = await request(path, { method: 'POST', body: JSON.stringify(body), signal });
   let finishReason = '';
@@ -146,6 +147,7 @@ async function* answer(asked: AnswerRequest, contextLength: number | undefined):
   for await (const chunk of chunks(response)) {
     usage = chunk.usage ?? usage;
     timings = chunk.timings ?? timings;
+    if (chunk.quantlet?.left_out) yield { type: 'leftOut', messages: chunk.quantlet.left_out };
     for (const { text, delta, finish_reason } of chunk.choices ?? []) {
       finishReason = finish_reason ?? finishReason;
       if (delta?.reasoning_content) yield { type: 'reasoning', delta: delta.reasoning_content };

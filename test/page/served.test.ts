@@ -11,9 +11,14 @@ vi.stubGlobal('sessionStorage', {
   setItem: (key: string, value: string) => void kept.set(key, value),
 });
 const model = await loadModel(shippedModel, { threads: 1 });
-afterAll(() => model.dispose());
-const handler = createHandler(model);
-vi.stubGlobal('fetch', (path: string, init: RequestInit) => handler(new Request(`http://127.0.0.1/${path}`, init)));
+const small = await loadModel(shippedModel, { threads: 1, contextLength: 128 });
+afterAll(() => Promise.all([model.dispose(), small.dispose()]));
+let handler = createHandler(model);
+const asked: string[] = [];
+vi.stubGlobal('fetch', (path: string, init: RequestInit) => {
+  asked.push(path);
+  return handler(new Request(`http://127.0.0.1/${path}`, init));
+});
 const { createServedBackend } = await import('../../page/src/served.ts');
 
 const tasks = {
@@ -43,4 +48,32 @@ it.each([
   expect(text).not.toBe('');
   if ('maxTokens' in options) expect(step.value).toMatchObject({ finishReason: 'length', tokens: 5 });
   else expect(step.value.tokens).toBeGreaterThan(5);
+});
+
+it.each(['text', 'chat'] as const)('%s that is longer than the context loses its beginning where the page asks for it', async (kind) => {
+  handler = createHandler(small);
+  const backend = createServedBackend();
+  await backend.refresh();
+  const long = 'Once upon a time there was a little girl. '.repeat(4);
+  const roles = ['system', 'user', 'assistant', 'user', 'assistant', 'user'] as const;
+  const messages = roles.map((role, i) => ({ role, content: i === 0 ? 'Be kind.' : i === 5 ? 'And then?' : long }));
+  const request = (leaveOut: boolean) =>
+    backend.answer({
+      model: backend.models.value[0].id,
+      task: kind === 'text' ? { prompt: long.repeat(8) } : { messages, continues: false },
+      options: { maxTokens: 4, temperature: 0 },
+      leaveOut,
+      signal: new AbortController().signal,
+    });
+  await expect(request(false).next()).rejects.toMatchObject({ code: 'context_length_exceeded' });
+  asked.length = 0;
+  const answer = request(true);
+  const first = await answer.next();
+  if (kind === 'chat') expect(first.value).toEqual({ type: 'leftOut', messages: 4 });
+  else expect(first.value).toMatchObject({ type: 'leftOut' });
+  let step = first;
+  while (!step.done) step = await answer.next();
+  expect(step.value).toMatchObject({ finishReason: 'length', tokens: 4 });
+  // The server shortens a conversation by itself; the page asks for an answer alone.
+  if (kind === 'chat') expect(asked).toEqual(['v1/chat/completions']);
 });

@@ -1,7 +1,7 @@
 /** Conversations as trees: paths, versions, files of them, and what is written down while a page is hidden. */
 import { describe, expect, it } from 'vitest';
 import { failureOf } from '../../page/src/backend.ts';
-import { fit, roomFor } from '../../page/src/fit.ts';
+import { fitText, roomFor } from '../../page/src/fit.ts';
 import { isComposing, isEnter, isEscape } from '../../page/src/keys.ts';
 import { DEFAULT_SETTINGS, optionsOf, outOfBounds } from '../../page/src/settings.ts';
 import { throttle } from '../../page/src/throttle.ts';
@@ -81,32 +81,13 @@ describe('a file', () => {
 });
 
 describe('a context that is full', () => {
-  const wire = ['system', 'user', 'assistant', 'user', 'tool', 'assistant', 'user'].map((role, i) => ({
-    role: role as 'user',
-    content: String(i),
-  }));
-  const count = (task: Parameters<typeof fit>[0]): Promise<number> =>
-    Promise.resolve('prompt' in task ? task.prompt.length : task.messages.length);
-  const leftAfter = async (room: number) => {
-    const { task, leftOut } = await fit({ messages: wire, continues: false }, room, count);
-    return [leftOut, 'messages' in task ? task.messages.map(({ content }) => content).join('') : ''];
-  };
-
-  it('loses as few of the oldest turns as will do, never the system message or the last turn', async () => {
-    expect(await leftAfter(7)).toEqual([0, '0123456']);
-    expect(await leftAfter(6)).toEqual([2, '03456']);
-    expect(await leftAfter(5)).toEqual([2, '03456']);
-    expect(await leftAfter(4)).toEqual([5, '06']);
-    expect(await leftAfter(1)).toEqual([5, '06']);
-  });
-
   it.each([
     ['one two three', 6, 'three'],
     ['one two three', 9, 'two three'],
     ['日本語日本語', 2, '本語'],
     ['inseparable', 3, 'inseparable'],
   ])('%s: the end of a text', async (prompt, room, left) => {
-    expect((await fit({ prompt }, room, count)).task).toEqual({ prompt: left });
+    expect((await fitText(prompt, room, ({ length }) => length)).prompt).toBe(left);
   });
 
   it('leaves room for an answer', () => {

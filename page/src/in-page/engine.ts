@@ -11,7 +11,7 @@ import {
   type Failure,
   type ModelInfo,
 } from '../backend.ts';
-import { fit, roomFor } from '../fit.ts';
+import { fitText, roomFor } from '../fit.ts';
 import { newId } from '../tree.ts';
 import { say } from '../status.ts';
 
@@ -98,19 +98,13 @@ export async function load(files: ModelFiles, name: string): Promise<void> {
   }
 }
 
-async function fittingText(model: Model, text: string, maxTokens?: number): Promise<{ prompt: string; leftOut: number }> {
-  const { task, leftOut } = await fit({ prompt: text }, roomFor(model.contextLength, maxTokens), (some) =>
-    Promise.resolve('prompt' in some ? model.tokenize(some.prompt, { addSpecial: true }).length : 0),
-  );
-  return { prompt: 'prompt' in task ? task.prompt : text, leftOut };
-}
-
 async function* answer({ task, options, leaveOut, signal }: AnswerRequest): AsyncGenerator<AnswerPart, AnswerEnd> {
   if (!loaded.value) throw new PageError('No model is loaded yet. Choose one above.');
   const { model } = loaded.value;
   if ('prompt' in task) {
     const { tools: _, toolChoice: __, templateVariables: ___, ...sampling } = options;
-    const { prompt, leftOut } = leaveOut ? await fittingText(model, task.prompt, options.maxTokens) : { prompt: task.prompt, leftOut: 0 };
+    const room = leaveOut ? roomFor(model.contextLength, options.maxTokens) : Infinity;
+    const { prompt, leftOut } = await fitText(task.prompt, room, (text) => model.tokenize(text, { addSpecial: true }).length);
     if (leftOut > 0) yield { type: 'leftOut', messages: leftOut };
     const generation = model.generate(prompt, { ...sampling, signal });
     for await (const { text } of generation) if (text !== '') yield { type: 'content', delta: text };
