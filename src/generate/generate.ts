@@ -242,7 +242,7 @@ async function* run(
       );
     whole = true;
     const predictedMs = performance.now() - begin - promptMs;
-    const rest = stopText !== undefined ? '' : stop.push(detokenizer.end()).text + stop.end();
+    const rest = stopText !== undefined ? '' : stop.end();
     text += rest;
     if (rest) yield { id: -1, text: rest };
     const draft: DraftCounts = { tokens: drafted, accepted: acceptedAt.reduce((a, b) => a + b, 0), steps: draftSteps, acceptedAt };

@@ -3,11 +3,13 @@ import type { Logprobs, TokenLogprob } from '../sample/logprobs.ts';
 import type { Backend } from './backend.ts';
 import { JsonList } from './json-pieces.ts';
 
-const decoder = new TextDecoder();
+const decoder = new TextDecoder('utf-8', { ignoreBOM: true });
 
-/** A token's text as well as bytes can say it, for lists of tokens. */
+/** A token's text for lists of tokens, without a character that its bytes only begin, as llama-server writes it. */
 export function tokenText(backend: Backend, id: number): string {
-  return decoder.decode(backend.tokenBytes(id));
+  const text = decoder.decode(backend.tokenBytes(id), { stream: true });
+  decoder.decode(); // drops what was only begun
+  return text;
 }
 
 interface Entry {
