@@ -40,8 +40,6 @@ it('says of every block of code what it is', () => {
 });
 
 it('every program fits the types', () => {
-  // Bundlers give a model that is imported its bytes.
-  writeFileSync(join(folder, 'ambient.d.ts'), `declare module '*.bin' {\n  const bytes: ArrayBuffer;\n  export default bytes;\n}\n`);
   const programs = ofKind('js', 'js run', 'ts').map(({ at, kind, code }, i) => {
     const file = join(folder, `program-${i}.mts`);
     writeFileSync(file, `${code}\nexport {};\n`);
@@ -49,18 +47,21 @@ it('every program fits the types', () => {
   });
   for (const untyped of [true, false]) {
     const files = programs.filter((p) => p.untyped === untyped);
-    const program = ts.createProgram([join(folder, 'ambient.d.ts'), ...files.map(({ file }) => file)], {
-      noEmit: true,
-      strict: true,
-      noImplicitAny: !untyped,
-      skipLibCheck: true,
-      types: ['node'],
-      typeRoots: [join(folder, 'node_modules/@types')],
-      lib: ['lib.es2024.d.ts', 'lib.esnext.disposable.d.ts', 'lib.dom.d.ts', 'lib.dom.iterable.d.ts'],
-      target: ts.ScriptTarget.ES2022,
-      module: ts.ModuleKind.ESNext,
-      moduleResolution: ts.ModuleResolutionKind.Bundler,
-    });
+    const program = ts.createProgram(
+      files.map(({ file }) => file),
+      {
+        noEmit: true,
+        strict: true,
+        noImplicitAny: !untyped,
+        skipLibCheck: true,
+        types: ['node'],
+        typeRoots: [join(folder, 'node_modules/@types')],
+        lib: ['lib.es2024.d.ts', 'lib.esnext.disposable.d.ts', 'lib.dom.d.ts', 'lib.dom.iterable.d.ts'],
+        target: ts.ScriptTarget.ES2022,
+        module: ts.ModuleKind.ESNext,
+        moduleResolution: ts.ModuleResolutionKind.Bundler,
+      },
+    );
     const faults = ts.getPreEmitDiagnostics(program).map(({ file, messageText }) => {
       const at = files.find((f) => f.file === file?.fileName)?.at ?? file?.fileName;
       return `${at}: ${ts.flattenDiagnosticMessageText(messageText, '\n')}`;

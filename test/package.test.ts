@@ -5,6 +5,7 @@ import { dirname, join, posix } from 'node:path';
 import { fileURLToPath } from 'node:url';
 import { gunzipSync, gzipSync } from 'node:zlib';
 import { build } from 'esbuild';
+import ts from 'typescript';
 import { describe, expect, it } from 'vitest';
 import { root, runNode, temporaryFolder } from './support.ts';
 
@@ -118,7 +119,9 @@ describe('the manifest', () => {
 
   it('is an ES module for the Node it says, and its scripts need no second step', () => {
     expect([manifest.type, manifest.engines.node]).toEqual(['module', '>=20.19']);
-    for (const hook of ['prepare', 'prestart', 'pretest']) expect(manifest.scripts[hook]).toBe(manifest.scripts.build);
+    for (const hook of ['postprepare', 'prepack', 'prestart', 'pretest']) expect(manifest.scripts[hook]).toBe(manifest.scripts.build);
+    // npm 11 asks users about a package that has one of these: postprepare runs for us, and for dependencies that are a git repository, as prepare does.
+    for (const hook of ['preinstall', 'install', 'postinstall', 'prepare']) expect(manifest.scripts).not.toHaveProperty(hook);
     expect(Object.keys(manifest.dependencies)).toEqual(expect.arrayContaining(['@assemblyscript/loader', 'piscina']));
   });
 });
@@ -201,6 +204,23 @@ describe('from the tarball, with only its dependencies beside it', () => {
       .reduce((n, { contents }) => n + gzipSync(contents, { level: 9 }).length, 0);
     expect(bytes).toBeGreaterThan(10_000);
     expect(bytes).toBeLessThan(budget);
+  });
+
+  it.each([
+    ['NodeNext', ts.ModuleKind.NodeNext, ts.ModuleResolutionKind.NodeNext],
+    ['Bundler', ts.ModuleKind.ESNext, ts.ModuleResolutionKind.Bundler],
+  ])('a model that a Worker imports has a type, with moduleResolution %s', (name, module, moduleResolution) => {
+    const file = join(folder, `import-${name}.mts`);
+    const use = (type: string): string => {
+      writeFileSync(file, `import bytes from 'quantlet/models/tiny-stories-q4_0.bin';\nexport const given: ${type} = bytes;\n`);
+      const options = { noEmit: true, strict: true, module, moduleResolution, target: ts.ScriptTarget.ES2022, types: [] };
+      return ts
+        .getPreEmitDiagnostics(ts.createProgram([file], options))
+        .map(({ code }) => code)
+        .join();
+    };
+    expect(use('ArrayBuffer')).toBe('');
+    expect(use('string')).toBe('2322');
   });
 
   it('the entry can be imported by name, and no entry has a default export', async () => {
