@@ -108,13 +108,15 @@ export async function converse(options: ConversationOptions, signal: AbortSignal
   async function answer(again = 0): Promise<void> {
     answering = new AbortController();
     const began = messages.length;
-    let ended = false;
+    let soFar: (() => Timings) | undefined;
+    const watch = (timings: () => Timings): void => void (soFar = timings);
+    last = undefined;
     let content = '';
     let left = 0;
     const reading = readingPrompt(model);
     try {
       for (;;) {
-        const generation = model.chat(messages, { ...options.chat, ...seedFor(options.chat.seed, again), signal: answering.signal });
+        const generation = model.chat(messages, { ...options.chat, ...seedFor(options.chat.seed, again), watch, signal: answering.signal });
         try {
           await showAnswer(endReading(generation, reading), style, (text) => (content += text));
         } catch (error) {
@@ -123,7 +125,6 @@ export async function converse(options: ConversationOptions, signal: AbortSignal
           continue;
         }
         const { finishReason, timings, promptIds, ids } = await generation.result();
-        ended = true;
         last = { timings, tokens: promptIds.length + ids.length };
         const full = last.tokens >= model.contextLength;
         const asked = process.stdout.isTTY ? 'cut: -n' : undefined; // a program that pipes knows what it asked for
@@ -140,9 +141,9 @@ export async function converse(options: ConversationOptions, signal: AbortSignal
     }
     if (left > 0)
       process.stderr.write(`quantlet: the context is full; the oldest ${left === 1 ? 'turn was' : `${left} turns were`} left out\n`);
-    // Of one that was stopped there are no figures, and those of an earlier one are not its own.
-    if (!ended) last = undefined;
-    if (options.timings && last) process.stderr.write(`${speeds(last.timings)}\n`);
+    // One that was stopped has figures too, as far as it came.
+    const timings = last?.timings ?? (content === '' ? undefined : soFar?.());
+    if (options.timings && timings) process.stderr.write(`${speeds(timings)}\n`);
     if (input.terminal) process.stdout.write('\n');
     // An answer that was stopped stays in the conversation as far as it came; a message whose answer failed is taken out.
     if (content !== '') messages.push({ role: 'assistant', content: content.trimStart() });

@@ -33,6 +33,7 @@ export const inspectCommand: Command = {
   synopsis: '[FILE|URL] [--json] [--memory -c N] [--experts -f TEXT]',
   summary: 'list the metadata and tensors of a GGUF file, say whether it runs and in how much memory, or how often its experts are used',
   flags: KEYS,
+  defaults: { ctx: '0, or 512 with --experts' },
   examples: [
     'quantlet inspect model.gguf',
     'quantlet inspect model.gguf --json | jq .types',

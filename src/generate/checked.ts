@@ -29,6 +29,7 @@ export const GENERATE_OPTIONS = {
   speculation: KIND.any,
   spanBudget: internal(KIND.object),
   begun: internal(KIND.string),
+  watch: internal(KIND.function),
 } satisfies Kinds<GenerateOptions>;
 
 /** What a prompt and options come to, before a grammar is known. @throws ERR_DISPOSED, signal.reason, ERR_INVALID_ARGUMENT, ERR_CONTEXT_FULL */

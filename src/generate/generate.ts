@@ -176,6 +176,19 @@ async function* run(
     const begin = performance.now();
     let promptMs = 0;
     let neuronBytes = 0;
+    const timings = (): Timings => {
+      const ms = performance.now() - begin;
+      const draft: DraftCounts = { tokens: drafted, accepted: acceptedAt.reduce((a, b) => a + b, 0), steps: draftSteps, acceptedAt };
+      return {
+        promptTokens: toRead.length + nPrompt - reused,
+        promptMs: promptMs || ms,
+        predictedTokens: ids.length,
+        predictedMs: promptMs && ms - promptMs,
+        ...(drafted > 0 ? { draft } : {}),
+        ...(engine.neurons ? { neuronBytes: engine.neurons.bytes - neuronBytes } : {}),
+      };
+    };
+    options.watch?.(timings);
     if (maxTokens > 0) for (const id of beginning) sampler.accept(id, false);
     let sequence = drafting ? beginning.slice() : [];
     if (toRead.length > 0) await scheduler.encode(slot, toRead, signal);
@@ -241,11 +254,10 @@ async function* run(
         `the context of ${contextLength} tokens is full after ${ids.length} of ${maxTokens} new tokens; load the model with a larger contextLength or ask for fewer`,
       );
     whole = true;
-    const predictedMs = performance.now() - begin - promptMs;
+    const took = timings();
     const rest = stopText !== undefined ? '' : stop.end();
     text += rest;
     if (rest) yield { id: -1, text: rest };
-    const draft: DraftCounts = { tokens: drafted, accepted: acceptedAt.reduce((a, b) => a + b, 0), steps: draftSteps, acceptedAt };
     return {
       promptIds,
       ids,
@@ -253,14 +265,7 @@ async function* run(
       finishReason,
       ...(stopText === undefined ? {} : { stopText }),
       ...(nLogprobs >= 0 ? { logprobs: probabilities } : {}),
-      timings: {
-        promptTokens: toRead.length + nPrompt - reused,
-        promptMs,
-        predictedTokens: ids.length,
-        predictedMs,
-        ...(drafted > 0 ? { draft } : {}),
-        ...(engine.neurons ? { neuronBytes: engine.neurons.bytes - neuronBytes } : {}),
-      },
+      timings: took,
     };
   } finally {
     if (slot) {

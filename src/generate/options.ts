@@ -3,6 +3,7 @@ import type { ConstraintOptions } from '../grammar/constraint.ts';
 import type { SamplerOptions } from '../sample/options.ts';
 import type { SpanBudget } from '../sample/span-budget.ts';
 import type { GenerateSpeculation } from './draft/options.ts';
+import type { Timings } from './generate.ts';
 
 export interface GenerateOptions extends SamplerOptions, ConstraintOptions {
   /** New tokens at most; undefined or -1: until the model ends the text or the context is full. */
@@ -31,4 +32,6 @@ export interface GenerateOptions extends SamplerOptions, ConstraintOptions {
   speculation?: GenerateSpeculation | false;
   /** What chat makes of its reasoningBudget; not together with a grammar. @internal */
   spanBudget?: SpanBudget;
+  /** Gets a function that tells at any moment what the text has taken so far: one that is stopped has no result. @internal */
+  watch?: (soFar: () => Timings) => void;
 }

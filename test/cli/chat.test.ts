@@ -139,6 +139,26 @@ describe.runIf(hasTerminal)('in a terminal', () => {
     await end('\x04');
   });
 
+  it('the figures of an answer that Ctrl-C stops are its own', async () => {
+    const { type, end, seen } = inTerminal(chatCommand('-c', 4096, '--show-timings', '--grammar', 'root ::= [a-z]{4000}'));
+    await type('', prompt);
+    const stopAfter = async (message: string, letters: number): Promise<{ read: number; wrote: number; letters: number }> => {
+      const from = seen().length;
+      await type(`${message}\r`, new RegExp(`${message}[^]*[a-z]{${letters}}`));
+      await type('\x03', /\[stopped\][^]*generation \d+ tokens/);
+      await type('', prompt);
+      const shown = seen().slice(from);
+      const [, text, read, wrote] = /([a-z]*) \[stopped\][^]*prompt (\d+) tokens[^]*generation (\d+) tokens/.exec(shown)!;
+      return { read: Number(read), wrote: Number(wrote), letters: text.length };
+    };
+    const first = await stopAfter('One', 10);
+    const second = await stopAfter('Two', 300);
+    for (const { wrote, letters } of [first, second]) expect(wrote).toBeLessThanOrEqual(letters);
+    expect(second.wrote).toBeGreaterThan(first.wrote);
+    expect(second.wrote).toBeGreaterThan(300 / 12);
+    await end('/exit\r');
+  });
+
   it('what is pasted is one message, Alt-Enter begins a line, Tab completes commands and paths, what was typed is kept', async () => {
     const saved = join(folder, 'typed.json');
     const history = join(folder, 'history');

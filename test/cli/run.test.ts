@@ -255,6 +255,20 @@ describe('help and version', () => {
     expect(await runCli(['--version'])).toMatchObject({ code: 0, stdout: `${version}\n`, stderr: '' });
   });
 
+  it.each([
+    ['run', '0'],
+    ['chat', '0'],
+    ['serve', '0, or 4096 where that is more'],
+    ['batch', '0, or 4096 where that is more'],
+    ['embed', '0, or 4096 where that is more'],
+    ['perplexity', '512'],
+    ['imatrix', '512'],
+    ['sparsify', '512'],
+    ['inspect', '0, or 512 with --experts'],
+  ])('--help of %s names the context that it takes without -c', async (command, size) => {
+    expect((await runCli([command, '--help'])).stdout).toContain(`0: what the model was trained for (${size})\n`);
+  });
+
   it('no command and an unknown one are usage errors', async () => {
     expect((await runCli([])).code).toBe(2);
     const { code, stderr } = await runCli(['dance']);
@@ -380,6 +394,12 @@ it('help COMMAND is COMMAND --help; every command says its version', async () =>
   expect((await runCli(['help'])).stdout).toBe((await runCli(['--help'])).stdout);
   expect((await runCli(['help', 'rnu'])).code).toBe(2);
   expect((await runCli(['llama-completion', '--version'])).stdout).toBe((await runCli(['--version'])).stdout);
+});
+
+it.each([['-t'], ['-tb']])('%s -1 is as many threads as without it', async (flag) => {
+  const threads = async (...args: (string | number)[]): Promise<string | undefined> =>
+    /build .*, (\d+) threads?/.exec((await shell('-p', 'the cat', '-n', 1, ...args)).stderr)?.[1];
+  expect(await threads(flag, -1)).toBe(await threads());
 });
 
 it('-n below -2 is refused before anything is printed; one token has no speed', async () => {
