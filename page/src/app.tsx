@@ -1,7 +1,7 @@
 /** The page: the list of conversations, the one that is open, and where to write. */
 import { effect, signal, useComputed, useSignalEffect } from '@preact/signals';
 import { render, type ComponentChildren, type ComponentType } from 'preact';
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import type { Backend } from './backend.ts';
 import { Composer, attach, stop } from './composer.tsx';
 import { current, isListed, openStore, setSettings, type Conversation } from './conversations.ts';
@@ -11,7 +11,7 @@ import { newConversation, startRoute } from './route.ts';
 import { SettingsDialog } from './settings-view.tsx';
 import { Sidebar } from './sidebar.tsx';
 import { status } from './status.ts';
-import { IconButton, Problem, settingsOpen, sidebarOpen } from './ui.tsx';
+import { IconButton, Problem, composerFocus, isFocusLost, settingsOpen, sidebarOpen } from './ui.tsx';
 import './style.css';
 
 /** What the two builds of the page have of their own. */
@@ -51,6 +51,10 @@ function Log({ backend, conversation, children }: { backend: Backend; conversati
   useEffect(() => toEnd(), [messages.length]);
   return (
     <div class="log-frame">
+      {/* Before the messages: who goes past them by Tab comes to the end anyway. */}
+      {!atEnd.value && (
+        <IconButton icon="down" label="To the end" class="to-end" onClick={() => (toEnd('smooth'), composerFocus.value++)} />
+      )}
       <div
         class="log"
         ref={log}
@@ -78,7 +82,6 @@ function Log({ backend, conversation, children }: { backend: Backend; conversati
               ))}
         </div>
       </div>
-      {!atEnd.value && <IconButton icon="down" label="To the end" class="to-end" onClick={() => toEnd('smooth')} />}
     </div>
   );
 }
@@ -106,14 +109,12 @@ function useDrop(takeFiles: Parts['takeFiles']): void {
   }, []);
 }
 
-function App({ backend, ModelChooser, Settings, Welcome, Footer, Dialogs, takeFiles }: Parts) {
-  const conversation = current.value!;
-  const title = useComputed(() => current.value?.info.value.title || 'New chat');
-  useSignalEffect(() => void (document.title = `${title.value} · quantlet`));
-  useDrop(takeFiles);
+/** Keys that do something wherever the focus is, except in a window above the page. */
+function useKeys(): void {
   useEffect(() => {
     addEventListener('keydown', (event) => {
-      if (isEscape(event) && !document.querySelector('dialog[open]')) {
+      if (document.querySelector('dialog[open]')) return;
+      if (isEscape(event)) {
         if (sidebarOpen.value) sidebarOpen.value = false;
         else if (current.value) stop(current.value);
       }
@@ -123,22 +124,53 @@ function App({ backend, ModelChooser, Settings, Welcome, Footer, Dialogs, takeFi
       }
     });
   }, []);
+}
+
+/** Where the list lies over the page, what opens it has the focus again when it closes. */
+function ListButton() {
+  const button = useRef<HTMLButtonElement>(null);
+  const wasOpen = useRef(false);
+  useLayoutEffect(() => {
+    if (wasOpen.current && (isFocusLost() || document.activeElement?.closest('.sidebar'))) button.current?.focus();
+    wasOpen.current = sidebarOpen.value;
+  }, [sidebarOpen.value]);
+  useEffect(() => matchMedia('(max-width: 50rem)').addEventListener('change', () => (sidebarOpen.value = false)), []);
+  return (
+    <IconButton
+      icon="menu"
+      label="Conversations"
+      class="narrow-only"
+      ref={button}
+      aria-expanded={sidebarOpen.value}
+      aria-controls="sidebar"
+      onClick={() => (sidebarOpen.value = true)}
+    />
+  );
+}
+
+/** Past the list of conversations, for those who come by Tab. */
+const SkipButton = () => (
+  <button type="button" class="skip" onClick={() => document.querySelector<HTMLElement>('.composer textarea')?.focus()}>
+    To the message
+  </button>
+);
+
+function App({ backend, ModelChooser, Settings, Welcome, Footer, Dialogs, takeFiles }: Parts) {
+  const conversation = current.value!;
+  const title = useComputed(() => current.value?.info.value.title || 'New chat');
+  useSignalEffect(() => void (document.title = `${title.value} · quantlet`));
+  useDrop(takeFiles);
+  useKeys();
   // What is typed but not sent belongs to its conversation: another one has a composer of its own.
   const { id } = conversation.info.value;
   return (
     <>
+      <SkipButton />
       <Sidebar>{Footer && <Footer />}</Sidebar>
       {sidebarOpen.value && <div class="veil" onClick={() => (sidebarOpen.value = false)} />}
-      <div class="chat">
+      <div class="chat" inert={sidebarOpen.value}>
         <header class="bar">
-          <IconButton
-            icon="menu"
-            label="Conversations"
-            class="narrow-only"
-            aria-expanded={sidebarOpen.value}
-            aria-controls="sidebar"
-            onClick={() => (sidebarOpen.value = true)}
-          />
+          <ListButton />
           <h1>{title}</h1>
           <ModelChooser conversation={conversation} />
           <IconButton icon="settings" label="Settings" onClick={() => (settingsOpen.value = true)} />

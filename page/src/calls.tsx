@@ -7,7 +7,7 @@ import { Code } from './code.tsx';
 import type { Conversation } from './conversations.ts';
 import { readDraft, writeDraft } from './drafts.ts';
 import { codeHtml } from './markdown.ts';
-import { Icon } from './ui.tsx';
+import { Icon, composerFocus } from './ui.tsx';
 
 export function CallView({ call }: { call: Call }) {
   const text = indentedJson(call.arguments);
@@ -51,6 +51,7 @@ export function Results({
           conversation,
           calls.map(({ id }, i) => ({ callId: id, content: results.value[i] })),
         );
+        composerFocus.value++;
       }}
     >
       {calls.map((call, i) => (

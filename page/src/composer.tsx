@@ -8,7 +8,7 @@ import { readDraft, readFiles, writeDraft, writeFiles } from './drafts.ts';
 import { isEnter } from './keys.ts';
 import { tell } from './tabs.ts';
 import type { Attachment } from './tree.ts';
-import { IconButton, Icon, Problem, bytes, composerFocus } from './ui.tsx';
+import { IconButton, Icon, Problem, bytes, composerFocus, onceShown } from './ui.tsx';
 
 /** More than a context of a hundred thousand tokens takes. */
 const MOST_BYTES = 1 << 20;
@@ -109,7 +109,7 @@ export function Composer({ backend, conversation }: { backend: Backend; conversa
   const focus = (): void => {
     if (!matchMedia('(pointer: coarse)').matches) area.current?.focus({ preventScroll: true });
   };
-  useSignalEffect(() => void (composerFocus.value > 0 && focus()));
+  useSignalEffect(() => void (composerFocus.value > 0 && onceShown(focus)));
   useEffect(() => {
     focus();
     const own = draftKey(conversation);

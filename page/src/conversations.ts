@@ -292,12 +292,24 @@ export async function rename(id: string, title: string): Promise<void> {
   if (title === '' && conversation.leaf.value) await change(conversation, titleAlong(conversation, conversation.leaf.value));
 }
 
-export async function remove(id: string): Promise<void> {
-  open.get(id)?.running.value?.abort();
+/** @returns what was removed, for bringBack() */
+export async function remove(id: string): Promise<Conversation | undefined> {
+  const conversation = await load(id);
+  conversation?.running.value?.abort();
   open.delete(id);
   list.value = list.value.filter((info) => info.id !== id);
   await database.removeConversation(id);
   tell({ type: 'removed', conversation: id });
+  return conversation;
+}
+
+/** Keeps a conversation again that was removed. */
+export async function bringBack(conversation: Conversation): Promise<void> {
+  const info = { ...conversation.info.value, leaf: conversation.leaf.value };
+  open.set(info.id, conversation);
+  await keep(conversation, () => database.putConversation(info, values(conversation.tree.value)));
+  inList(info);
+  tell({ type: 'list' });
 }
 
 /** Adds whole conversations to the list. */

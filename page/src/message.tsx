@@ -41,7 +41,9 @@ function Reasoning({ text, thinking }: { text: string; thinking: boolean }) {
   return (
     <details class="reasoning" open={thinking}>
       <summary>{thinking ? 'Thinking …' : 'Thoughts'}</summary>
-      <div class="plain">{text}</div>
+      <div class="plain" tabindex={0} role="group" aria-label="Thoughts">
+        {text}
+      </div>
     </details>
   );
 }
@@ -101,6 +103,12 @@ function Versions({ conversation, message }: Pick<MessageProps, 'conversation' |
   );
 }
 
+/** Has an answer written. The button that asked for it is gone or disabled then, so the focus goes where people write, where Escape stops. */
+function ask(answer: Promise<void>): void {
+  void answer;
+  composerFocus.value++;
+}
+
 /** What was left out, what went wrong, and how the answer can be gone on with. */
 function Ending({ backend, conversation, message, last, full }: MessageProps & { full: boolean }) {
   const { state, failure, leftOut = 0 } = message.value;
@@ -110,12 +118,12 @@ function Ending({ backend, conversation, message, last, full }: MessageProps & {
   const leavesOut = whenFull === 'leaveOut';
   const oldest = mode === 'text' ? 'the beginning of the text' : 'the oldest messages';
   const leaveOut = (label: string) => (
-    <button type="button" disabled={busy} onClick={() => void leaveOutAndRetry(backend, conversation, message)}>
+    <button type="button" disabled={busy} onClick={() => ask(leaveOutAndRetry(backend, conversation, message))}>
       {label}
     </button>
   );
   const continues = (
-    <button type="button" disabled={busy} onClick={() => void goOn(backend, conversation)}>
+    <button type="button" disabled={busy} onClick={() => ask(goOn(backend, conversation))}>
       <Icon name="goOn" /> Continue
     </button>
   );
@@ -131,7 +139,7 @@ function Ending({ backend, conversation, message, last, full }: MessageProps & {
       {state === 'failed' && (
         <Problem failure={failure}>
           {goesOn && continues}
-          <button type="button" disabled={busy} onClick={() => void regenerate(backend, conversation, message)}>
+          <button type="button" disabled={busy} onClick={() => ask(regenerate(backend, conversation, message))}>
             Try again
           </button>
           {failure && isContextFull(failure) && !leavesOut && last && leaveOut(`Leave out ${oldest}`)}
@@ -164,7 +172,7 @@ function Actions({ backend, conversation, message, onEdit }: MessageProps & { on
       {written && <CopyButton text={() => content} label={mine ? 'Copy the message' : 'Copy the answer'} />}
       {written && !calls && <IconButton icon="edit" label="Edit" disabled={busy} onClick={onEdit} />}
       {again && (
-        <IconButton icon="again" label="Answer again" disabled={busy} onClick={() => void regenerate(backend, conversation, message)} />
+        <IconButton icon="again" label="Answer again" disabled={busy} onClick={() => ask(regenerate(backend, conversation, message))} />
       )}
       {whole && end && <Speed end={end} model={backend.models.value.length > 1 ? model : undefined} contextLength={contextLength} />}
     </div>

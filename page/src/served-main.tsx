@@ -1,4 +1,5 @@
 /** The page that a server serves. */
+import { useEffect, useRef } from 'preact/hooks';
 import { ModelSelect, start } from './app.tsx';
 import { nameOnPage } from './backend.ts';
 import { typesetBy } from './math.ts';
@@ -14,6 +15,28 @@ nameOnPage({ contextLength: 'context (-c of quantlet serve)' });
 if (isSecureContext && document.querySelector('link[rel=manifest]'))
   void navigator.serviceWorker?.register('./service-worker.js').catch(() => {});
 
+/** The key is kept while it is typed, and tried once it is complete: also where Escape closes the window. */
+function KeyField() {
+  const tried = useRef(apiKey.value);
+  const attempt = (): void => {
+    if (tried.current === apiKey.value) return;
+    tried.current = apiKey.value;
+    void backend.refresh();
+  };
+  useEffect(() => attempt, []);
+  return (
+    <Field label="API key" hint="If the server needs one. It is kept until this tab is closed.">
+      <input
+        type="password"
+        autocomplete="off"
+        value={apiKey.value}
+        onInput={(event) => (apiKey.value = event.currentTarget.value)}
+        onChange={attempt}
+      />
+    </Field>
+  );
+}
+
 void backend.refresh();
 void start({
   backend,
@@ -21,17 +44,7 @@ void start({
   Settings: () => (
     <fieldset>
       <legend>Server</legend>
-      <Field label="API key" hint="If the server needs one. It is kept until this tab is closed.">
-        <input
-          type="password"
-          autocomplete="off"
-          value={apiKey.value}
-          onChange={(event) => {
-            apiKey.value = event.currentTarget.value;
-            void backend.refresh();
-          }}
-        />
-      </Field>
+      <KeyField />
     </fieldset>
   ),
   Welcome: ({ conversation }) => (

@@ -1,6 +1,7 @@
 /** The settings of a conversation; new conversations begin with those that were last used. */
 import { signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
+import { useEffect } from 'preact/hooks';
 import { setSettings, type Conversation } from './conversations.ts';
 import { DEFAULT_SETTINGS, NUMBER_FIELDS, optionsOf, rowOf, type NumberField, type Settings } from './settings.ts';
 import { failureOf, type Failure } from './backend.ts';
@@ -27,6 +28,30 @@ const NumberInput = ({ conversation, field: { name, label, hint } }: { conversat
 
 /** Counts resets: fields begin anew. */
 const resets = signal(0);
+/** What the last reset took away, until the window is closed. */
+const beforeReset = signal<Settings | undefined>(undefined);
+
+function ResetButton({ conversation }: { conversation: Conversation }) {
+  useEffect(() => () => void (beforeReset.value = undefined), []);
+  const change = (settings: Settings): void => {
+    setSettings(conversation, settings);
+    resets.value++;
+  };
+  return (
+    <button
+      type="button"
+      onClick={() => {
+        const before = beforeReset.value;
+        const { settings } = conversation.info.value;
+        const { mode, model, system } = settings;
+        beforeReset.value = before ? undefined : settings;
+        change(before ?? { ...DEFAULT_SETTINGS, mode, model, system });
+      }}
+    >
+      {beforeReset.value ? 'Undo the reset' : 'Reset all but the system prompt'}
+    </button>
+  );
+}
 
 type TextName = 'system' | 'stop' | 'drySequenceBreakers' | 'logitBias' | 'schema' | 'grammar' | 'tools';
 
@@ -164,16 +189,7 @@ export function SettingsDialog({ conversation, children }: { conversation: Conve
         {text('logitBias', 'Logit bias', 'JSON: token id to what is added to its logit; -100 bans it.', 2, '{"1234": -100}')}
         {text('drySequenceBreakers', 'DRY sequence breakers', 'One per line: each of them ends a repetition.', 4, '\\n\n:\n"\n*')}
       </details>
-      <button
-        type="button"
-        onClick={() => {
-          const { mode, model, system } = settings;
-          setSettings(conversation, { ...DEFAULT_SETTINGS, mode, model, system });
-          resets.value++;
-        }}
-      >
-        Reset all but the system prompt
-      </button>
+      <ResetButton conversation={conversation} />
     </Dialog>
   );
 }

@@ -1,15 +1,15 @@
 /** The list of conversations. */
 import { signal, useSignal } from '@preact/signals';
-import { useEffect, useRef } from 'preact/hooks';
+import { useEffect, useLayoutEffect, useRef } from 'preact/hooks';
 import type { ComponentChildren } from 'preact';
 import { failureOf, type Failure } from './backend.ts';
-import { current, list, notKept, remove, rename } from './conversations.ts';
+import { bringBack, current, list, notKept, remove, rename, type Conversation } from './conversations.ts';
 import type { Info } from './database.ts';
 import { isEscape } from './keys.ts';
 import { newConversation } from './route.ts';
 import { say } from './status.ts';
 import { exportJson, importJson } from './transfer.ts';
-import { Icon, IconButton, Mark, Problem, composerFocus, download, sidebarOpen } from './ui.tsx';
+import { ConfirmDelete, Icon, IconButton, Mark, Problem, composerFocus, download, isFocusLost, onceShown, sidebarOpen } from './ui.tsx';
 
 const failure = signal<Failure | undefined>(undefined);
 const fileName = (title: string): string =>
@@ -37,8 +37,10 @@ async function importFile(file: File): Promise<void> {
 const day = new Intl.DateTimeFormat(undefined, { day: 'numeric', month: 'short' });
 const nameOf = ({ title }: Info): string => title || 'Untitled';
 
+/** A name is kept while it is typed, so that a page that is left loses none of it. Escape puts back the one before. */
 function RenameForm({ info, onDone }: { info: Info; onDone: () => void }) {
   const input = useRef<HTMLInputElement>(null);
+  const before = useRef(info);
   useEffect(() => {
     input.current?.focus();
     input.current?.select();
@@ -48,18 +50,19 @@ function RenameForm({ info, onDone }: { info: Info; onDone: () => void }) {
       onSubmit={(event) => {
         event.preventDefault();
         onDone();
-        void rename(info.id, input.current!.value.trim());
       }}
     >
       <input
         ref={input}
         aria-label="Name of the conversation"
-        defaultValue={info.title}
+        defaultValue={before.current.title}
+        onInput={(event) => void rename(info.id, event.currentTarget.value.trim())}
         onBlur={(event) => event.currentTarget.form?.requestSubmit()}
         onKeyDown={(event) => {
           if (!isEscape(event)) return;
           event.stopPropagation();
-          event.currentTarget.value = info.title;
+          const { title, named } = before.current;
+          if (event.currentTarget.value !== title) void rename(info.id, named ? title : '');
           onDone();
         }}
       />
@@ -67,35 +70,48 @@ function RenameForm({ info, onDone }: { info: Info; onDone: () => void }) {
   );
 }
 
-function DeleteForm({ info, chosen, onKeep }: { info: Info; chosen: boolean; onKeep: () => void }) {
-  const keep = useRef<HTMLButtonElement>(null);
-  useEffect(() => keep.current?.focus(), []);
+/** What was deleted last, until the page is left. */
+const deleted = signal<Conversation | undefined>(undefined);
+
+async function deleteConversation(info: Info, chosen: boolean): Promise<void> {
+  if (chosen) newConversation();
+  else if (!sidebarOpen.value) composerFocus.value++;
+  deleted.value = await remove(info.id);
+  if (sidebarOpen.value) onceShown(() => document.querySelector<HTMLElement>('.undo')?.focus());
+}
+
+function Deleted() {
+  const conversation = deleted.value;
+  if (!conversation) return null;
   return (
-    <>
-      <span role="alert">Delete “{nameOf(info)}”?</span>
+    <p class="row deleted-last" role="status">
+      <span>“{nameOf(conversation.info.value)}” was deleted.</span>
       <button
         type="button"
-        class="danger"
+        class="undo"
         onClick={() => {
-          if (chosen) newConversation();
-          void remove(info.id);
-          composerFocus.value++;
+          deleted.value = undefined;
+          void bringBack(conversation).then(() => (location.hash = conversation.info.value.id));
         }}
       >
-        Delete
+        Undo
       </button>
-      <button type="button" ref={keep} onClick={onKeep}>
-        Keep
-      </button>
-    </>
+    </p>
   );
 }
 
+/** Arrows, Home and End go from one conversation to another. */
+function moveInList(event: KeyboardEvent & { currentTarget: HTMLElement }): void {
+  const links = [...event.currentTarget.querySelectorAll('a')];
+  const at = links.findIndex((link) => link === event.target);
+  const to = { ArrowDown: at + 1, ArrowUp: at - 1, Home: 0, End: links.length - 1 }[event.key];
+  if (at < 0 || to === undefined) return;
+  event.preventDefault();
+  links[to]?.focus();
+}
+
 /** Closes a menu, and puts the focus back on what opens it. */
-function closeMenu(event: KeyboardEvent & { currentTarget: HTMLDetailsElement }): void {
-  const menu = event.currentTarget;
-  if (!isEscape(event) || !menu.open) return;
-  event.stopPropagation();
+function closeMenu(menu: HTMLDetailsElement): void {
   menu.open = false;
   menu.querySelector('summary')?.focus();
 }
@@ -107,7 +123,7 @@ function Item({ info }: { info: Info }) {
   const show = (): void => {
     state.value = 'shown';
     // Unless somebody has gone elsewhere.
-    requestAnimationFrame(() => document.activeElement === document.body && link.current?.focus());
+    onceShown(() => isFocusLost() && link.current?.focus());
   };
   if (state.value === 'renamed')
     return (
@@ -118,7 +134,7 @@ function Item({ info }: { info: Info }) {
   if (state.value === 'deleted')
     return (
       <li class="confirm">
-        <DeleteForm info={info} chosen={chosen} onKeep={show} />
+        <ConfirmDelete what={nameOf(info)} onDelete={() => void deleteConversation(info, chosen)} onKeep={show} />
       </li>
     );
   return (
@@ -130,7 +146,11 @@ function Item({ info }: { info: Info }) {
       <details
         class="menu"
         onFocusOut={({ currentTarget: menu, relatedTarget }) => menu.contains(relatedTarget as Node) || (menu.open = false)}
-        onKeyDown={closeMenu}
+        onKeyDown={(event) => {
+          if (!isEscape(event) || !event.currentTarget.open) return;
+          event.stopPropagation();
+          closeMenu(event.currentTarget);
+        }}
       >
         <summary aria-label={`More for ${nameOf(info)}`}>
           <Icon name="more" />
@@ -139,7 +159,13 @@ function Item({ info }: { info: Info }) {
           <button type="button" onClick={() => (state.value = 'renamed')}>
             Rename
           </button>
-          <button type="button" onClick={() => void exportFile(nameOf(info), info.id)}>
+          <button
+            type="button"
+            onClick={(event) => {
+              closeMenu(event.currentTarget.closest('details')!);
+              void exportFile(nameOf(info), info.id);
+            }}
+          >
             Export
           </button>
           <button type="button" class="danger" onClick={() => (state.value = 'deleted')}>
@@ -152,21 +178,24 @@ function Item({ info }: { info: Info }) {
 }
 
 export function Sidebar({ children }: { children?: ComponentChildren }) {
+  const close = useRef<HTMLButtonElement>(null);
+  useLayoutEffect(() => void (sidebarOpen.value && close.current?.focus()), [sidebarOpen.value]);
   return (
     <nav class={`sidebar ${sidebarOpen.value ? 'open' : ''}`} aria-label="Conversations" id="sidebar">
       <header>
         <Mark />
         <strong>quantlet</strong>
-        <IconButton icon="close" label="Close the list" class="narrow-only" onClick={() => (sidebarOpen.value = false)} />
+        <IconButton ref={close} icon="close" label="Close the list" class="narrow-only" onClick={() => (sidebarOpen.value = false)} />
       </header>
       <button type="button" class="new" aria-keyshortcuts="Control+Shift+O" onClick={newConversation}>
         <Icon name="plus" /> New chat
       </button>
-      <ul class="conversations" tabindex={-1}>
+      <ul class="conversations" tabindex={-1} onKeyDown={moveInList}>
         {list.value.map((info) => (
           <Item key={info.id} info={info} />
         ))}
       </ul>
+      <Deleted />
       {notKept.value && <p class="hint">{notKept.value}</p>}
       <Problem failure={failure.value} />
       <footer>

@@ -1,7 +1,7 @@
 /** Small parts that all of the page uses. */
 import { signal, useSignal, type Signal } from '@preact/signals';
 import type { ButtonHTMLAttributes, ComponentChildren } from 'preact';
-import { useEffect, useId, useRef } from 'preact/hooks';
+import { useEffect, useId, useLayoutEffect, useRef } from 'preact/hooks';
 import type { Failure } from './backend.ts';
 import { say } from './status.ts';
 
@@ -98,7 +98,8 @@ export function Dialog({
 }) {
   const dialog = useRef<HTMLDialogElement>(null);
   const id = useId();
-  useEffect(() => {
+  // Before the page is painted: closing puts the focus back, and whoever wants it elsewhere comes after.
+  useLayoutEffect(() => {
     if (open.value) dialog.current?.showModal();
     else dialog.current?.close();
   }, [open.value]);
@@ -120,6 +121,23 @@ export function Dialog({
         </div>
       )}
     </dialog>
+  );
+}
+
+/** Asks before something is deleted. The focus is on what keeps it; both answers have to put it elsewhere. */
+export function ConfirmDelete({ what, onDelete, onKeep }: { what: string; onDelete: () => void; onKeep: () => void }) {
+  const keep = useRef<HTMLButtonElement>(null);
+  useEffect(() => keep.current?.focus(), []);
+  return (
+    <>
+      <span role="alert">Delete “{what}”?</span>
+      <button type="button" class="danger" onClick={onDelete}>
+        Delete
+      </button>
+      <button type="button" ref={keep} onClick={onKeep}>
+        Keep
+      </button>
+    </>
   );
 }
 
@@ -151,5 +169,9 @@ export const bytes = (value: number): string =>
 /** Whether the list of conversations is open, where it is not always. */
 export const sidebarOpen = signal(false);
 export const settingsOpen = signal(false);
-/** Counts requests to put the focus where people write. */
+/** Counts requests to put the focus where people write: whatever takes away what had the focus makes one. */
 export const composerFocus = signal(0);
+/** Does something once the page shows what has changed. */
+export const onceShown = (then: () => void): void => void requestAnimationFrame(then);
+/** Whether what had the focus is gone. */
+export const isFocusLost = (): boolean => document.activeElement === null || document.activeElement === document.body;

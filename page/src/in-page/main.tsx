@@ -3,7 +3,8 @@ import { start } from '../app.tsx';
 import type { Conversation } from '../conversations.ts';
 import { typesetBy } from '../math.ts';
 import { lastAddress, backend, loaded, loading } from './engine.ts';
-import { LoadingBar, ModelButton, ModelsDialog, SHIPPED, choose, chooseFiles, modelsOpen } from './models-view.tsx';
+import { LoadingBar, SHIPPED, choose, chooseFiles, modelsOpen } from './loading-bar.tsx';
+import { ModelButton, ModelsDialog } from './models-view.tsx';
 import './in-page.css';
 
 function Welcome({ conversation }: { conversation: Conversation }) {

@@ -7,6 +7,7 @@ import { app, here, model, root, run, start, tool } from '../lib/consumer.mjs';
 import { launchFirefox, launchTabs } from '../lib/drivers.mjs';
 import { serve } from '../lib/server.mjs';
 import { shots, visitor } from '../lib/page-visitor.mjs';
+import { useKeys, useModelKeys } from '../lib/page-keys.mjs';
 import { useBounds, useDrafts, useFull, useMigration, useVersions } from '../lib/page-keeps.mjs';
 import { useReturn, useTabs } from '../lib/page-tabs.mjs';
 import { hub, useAway, useFiles, useFormulas, useHub, useLong, useUpdates } from '../lib/page-visits.mjs';
@@ -226,13 +227,13 @@ async function useOffline({ page, fault, see, press, say, last, look }, origin, 
 }
 
 /** @param tour what is done on the page @param more what one visitor alone does afterwards; gives what there is to say of it */
-async function visit(launch, name, origin, tour, more) {
+async function visit(launch, name, origin, tour, more, visitors = name.endsWith('Chromium') ? VISITORS : { light: VISITORS.light }) {
   const faults = [];
   mkdirSync(shots, { recursive: true });
   const browser = await launch();
   let measured;
   try {
-    const kinds = name.endsWith('Chromium') ? Object.entries(VISITORS) : [['light', VISITORS.light]];
+    const kinds = Object.entries(visitors);
     for (const [kind, { viewport, scheme }] of kinds) {
       const page = await browser.fresh();
       await page.setViewport(viewport);
@@ -259,12 +260,15 @@ async function visit(launch, name, origin, tour, more) {
   }
 }
 
+/** A visit with one window alone. */
+const visitOnce = (launch, name, origin, tour) => visit(launch, name, origin, tour, undefined, { light: VISITORS.light });
+
 const BROWSERS = { Chromium: launchTabs, Firefox: launchFirefox };
 
-/** A server with scripted answers, which can go away and come back at its address. */
-async function withServer(use) {
+/** A server with scripted answers, which can go away and come back at its address. `more`: further arguments */
+async function withServer(use, ...more) {
   cpSync(join(here, 'lib/scripted-server.mjs'), join(app, 'scripted-server.mjs'));
-  const serveAt = (port) => start(process.execPath, [join(app, 'scripted-server.mjs'), model, port], /port (\d+)/);
+  const serveAt = (port) => start(process.execPath, [join(app, 'scripted-server.mjs'), model, port, ...more], /port (\d+)/);
   let server = await serveAt('0');
   const port = server.found[1];
   try {
@@ -315,6 +319,11 @@ const keeps = Object.entries(BROWSERS).map(([browser, launch]) => ({
     }),
 }));
 
+const keys = Object.entries(BROWSERS).map(([browser, launch]) => ({
+  name: `the page by keyboard, ${browser}`,
+  run: () => withServer(({ origin }) => visitOnce(launch, `keys ${browser}`, origin, useKeys), 'two'),
+}));
+
 /** Bytes that a first visit loads, gzipped, without the engine and kernels, which come with the first model. */
 const FIRST_LOAD = 200_000;
 
@@ -344,6 +353,9 @@ const inPage = Object.entries(BROWSERS).map(([browser, launch]) => ({
     };
     try {
       const result = await visit(launch, `in-page ${browser}`, server.origin, tour, async (hands) => {
+        const other = await hands.again(WIDE);
+        await other.page.goto(`${server.origin}/`);
+        await useModelKeys(other, server.origin);
         await useUpdates(hands, join(folder, 'index.html'));
         await useOffline(hands, server.origin, server.close);
       });
@@ -358,4 +370,4 @@ const inPage = Object.entries(BROWSERS).map(([browser, launch]) => ({
   },
 }));
 
-export const pages = [...served, ...keeps, ...inPage];
+export const pages = [...served, ...keeps, ...keys, ...inPage];

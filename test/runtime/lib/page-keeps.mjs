@@ -1,120 +1,72 @@
-// What people typed, edited and chose is kept; every action by keyboard; a context that is full; conversations of older pages.
+// What people typed, edited and chose is kept; a context that is full; conversations of older pages.
+import { COMPOSER, keyboardOf } from './page-keyboard.mjs';
 
-const many = ({ see }, n) => see(`${n} messages`, (n) => document.querySelectorAll('.message').length === n, n);
-const lastAnswer = ({ see }, text) =>
-  see(
-    `an answer with "${text}"`,
-    (text) => {
-      const last = [...document.querySelectorAll('.message.assistant')].at(-1);
-      return last?.getAttribute('aria-busy') === 'false' && last.textContent.includes(text);
-    },
-    text,
-  );
-const typed = ({ see }, text) =>
-  see(`"${text}" where people write`, (text) => document.querySelector('.composer textarea')?.value === text, text);
-const focused = ({ see }, what, selector) => see(`the focus on ${what}`, (selector) => document.activeElement?.matches(selector), selector);
-const COMPOSER = '.composer textarea';
-
-/**
- * Goes back with Shift+Tab, from where people write, to what has this name, and uses it. (Beyond its end a page hands the focus to the browser's window, from which
- * Firefox does not give it back without a screen.)
- */
-async function byKeyboard({ page }, name, within = 'body') {
-  for (let i = 0; i < 60; i++) {
-    const [now, isButton] = await page.evaluate((within) => {
-      const { activeElement: at } = document;
-      const text = at?.getAttribute('aria-label') ?? at?.textContent?.trim() ?? '';
-      return [at?.closest(within) ? text : '', at?.tagName === 'BUTTON'];
-    }, within);
-    if (now.startsWith(name)) return page.keyboard.press(isButton ? ' ' : 'Enter');
-    await page.keyboard.down('Shift');
-    await page.keyboard.press('Tab');
-    await page.keyboard.up('Shift');
-  }
-  throw new Error(`no Tab leads to "${name}"`);
-}
-
-const attach = ({ page }, name, text) =>
-  page.$eval(
-    '.composer input[type=file]',
-    (input, name, text) => {
-      const files = new DataTransfer();
-      files.items.add(new File([text], name));
-      input.files = files.files;
-      input.dispatchEvent(new Event('change', { bubbles: true }));
-    },
-    name,
-    text,
-  );
+const attach = ({ give }, name, text) => give('.composer input[type=file]', name, text);
 
 /** Drafts of each conversation, of a new one, of an edit: typed once, there after everything but sending. Nothing but the keyboard is used. */
 export async function useDrafts(hands) {
   const { page, fault, see, look } = hands;
-  const { keyboard } = page;
+  const { use, press, write, focused, atComposer, typed, ...keys } = keyboardOf(hands);
   const newChat = async () => {
-    await keyboard.down('Control');
-    await keyboard.down('Shift');
-    await keyboard.press('O');
-    await keyboard.up('Shift');
-    await keyboard.up('Control');
-    await many(hands, 0);
+    await keys.newChat();
+    await hands.many(0);
   };
-  await focused(hands, 'the message after loading', COMPOSER);
-  await keyboard.type('draft of a new chat');
+  await atComposer('loading');
+  await write('draft of a new chat');
   await page.reload();
-  await typed(hands, 'draft of a new chat');
-  await focused(hands, 'the message after loading again', COMPOSER);
+  await typed('draft of a new chat');
+  await atComposer('loading again');
   await see('the model', () => document.querySelector('.model-name')?.textContent === 'scripted');
-  await keyboard.press('Enter');
-  await lastAnswer(hands, 'You said: draft of a new chat');
-  await typed(hands, '');
-  await keyboard.type('not sent');
+  await press('Enter');
+  await hands.answered('You said: draft of a new chat');
+  await typed('');
+  await write('not sent');
   await attach(hands, 'pic.txt', 'a text');
   await attach(hands, 'pic.png', '\0');
   await see('the name of a file as it is', () =>
     /The file pic\.png is not text/.test(document.querySelector('.composer [role=alert]')?.textContent),
   );
   await newChat();
-  await focused(hands, 'the message of a new chat', COMPOSER);
-  await typed(hands, '');
+  await atComposer('a new chat');
+  await typed('');
   if (await page.$('.chips')) fault('a file of another conversation is attached to a new chat');
-  await keyboard.type('another');
-  await byKeyboard(hands, 'draft of a new chat');
-  await typed(hands, 'not sent');
+  await write('another');
+  await use('draft of a new chat');
+  await typed('not sent');
   await see('the attached file', () => document.querySelector('.chips')?.textContent.includes('pic.txt'));
-  await focused(hands, 'the message of an opened conversation', COMPOSER);
+  await atComposer('an opened conversation');
   await page.reload();
-  await typed(hands, 'not sent');
+  await typed('not sent');
   await see('the attached file', () => document.querySelector('.chips')?.textContent.includes('pic.txt'));
   await newChat();
-  await typed(hands, 'another');
-  await byKeyboard(hands, 'draft of a new chat');
-  await typed(hands, 'not sent');
+  await typed('another');
+  await use('draft of a new chat');
+  await typed('not sent');
 
   // An edit: Escape asks before it discards, a reload keeps it, and Enter sends it.
-  await byKeyboard(hands, 'Edit', '.message.user');
-  await focused(hands, 'the edit', '.editor textarea');
-  await keyboard.type(' and more');
-  await keyboard.press('Escape');
+  await use('Edit', '.message.user');
+  await focused('the edit', '.editor textarea');
+  await write(' and more');
+  await press('Escape');
   await see('a question', () => document.querySelector('.editor [role=alert]')?.textContent.includes('Discard'));
   await look('discard');
-  await keyboard.press('Escape');
-  await focused(hands, 'the edit again', '.editor textarea');
+  await press('Escape');
+  await focused('the edit again', '.editor textarea');
   await page.reload();
   await see('the edit after loading', () => document.querySelector('.editor textarea')?.value === 'draft of a new chat and more');
   await page.focus('.editor textarea');
   await look('editing');
-  await keyboard.press('Escape');
-  await byKeyboard(hands, 'Discard');
+  await press('Escape');
+  await use('Discard');
   await see('no edit', () => !document.querySelector('.editor'));
-  await focused(hands, 'what began the edit', '[aria-label=Edit]');
-  await keyboard.press('Enter');
-  await focused(hands, 'the edit once more', '.editor textarea');
-  await keyboard.type('!');
-  await keyboard.press('Enter');
-  await lastAnswer(hands, 'You said: draft of a new chat!');
+  await focused('what began the edit', '[aria-label=Edit]');
+  await press('Enter');
+  await focused('the edit once more', '.editor textarea');
+  await write('!');
+  await press('Enter');
+  await hands.answered('You said: draft of a new chat!');
   await see('the new title', () => document.title.startsWith('draft of a new chat!'));
-  await typed(hands, 'not sent');
+  await typed('not sent');
   await useComposition(hands);
 }
 
@@ -123,7 +75,7 @@ async function useComposition(hands) {
   const { page, fault } = hands;
   const before = await page.$$eval('.message', (all) => all.length);
   for (const selector of [COMPOSER, '.editor textarea']) {
-    if (selector !== COMPOSER) await byKeyboard(hands, 'Edit', '.message.user');
+    if (selector !== COMPOSER) await keyboardOf(hands).use('Edit', '.message.user');
     await page.$eval(selector, (area) => {
       area.focus();
       for (const how of [{ isComposing: true }, { keyCode: 229 }])
@@ -149,32 +101,32 @@ const texts = ({ page }) => page.$$eval('.message .bubble, .message .markdown', 
 export async function useVersions(hands) {
   const { page, fault, see, press, say, look } = hands;
   const expectTexts = async (what, wanted) => {
-    await many(hands, wanted.length);
+    await hands.many(wanted.length);
     const found = await texts(hands);
     if (JSON.stringify(found) !== JSON.stringify(wanted)) fault(`${what}: ${JSON.stringify(found)}, expected ${JSON.stringify(wanted)}`);
   };
   const wide = await page.evaluate(() => innerWidth >= 800);
   if (!wide) await press('Conversations');
   await press('New chat');
-  await many(hands, 0);
+  await hands.many(0);
   for (const text of ['first', 'second']) {
     await say(text);
-    await lastAnswer(hands, `You said: ${text}`);
+    await hands.answered(`You said: ${text}`);
   }
   await hands.click('.message:last-child [aria-label="Answer again"]');
   await see('a second version', () => document.querySelector('.message:last-child .versions')?.textContent === '2 / 2');
-  await lastAnswer(hands, 'You said: second');
+  await hands.answered('You said: second');
   await hands.click('.message.user [aria-label=Edit]');
   await hands.type('.editor textarea', 'poem');
   await page.keyboard.press('Enter');
-  await lastAnswer(hands, 'Roses');
+  await hands.answered('Roses');
   await see('the title of the version', () => document.title.startsWith('poem'));
   const lines = await page.$$eval('.markdown br', (all) => all.length);
   if (lines !== 2) fault(`a poem has ${lines} line ends within its two paragraphs, expected 2`);
   await look('versions');
   // An answer that is changed keeps what follows.
   await say('after');
-  await lastAnswer(hands, 'You said: after');
+  await hands.answered('You said: after');
   await hands.click('.message.assistant [aria-label=Edit]');
   await hands.type('.editor textarea', 'Violets');
   await page.keyboard.press('Enter');
@@ -182,36 +134,22 @@ export async function useVersions(hands) {
   await page.reload();
   await expectTexts('after loading', ['poem', 'Violets', 'after', 'You said: after']);
   await page.focus(COMPOSER);
-  await byKeyboard(hands, 'Version before', '.message.user');
+  await keyboardOf(hands).use('Version before', '.message.user');
   const first = ['first', 'You said: first', 'second', 'You said: second'];
   await expectTexts('the first version', first);
   await see('its title', () => document.title.startsWith('first'));
   await look('first-version');
 
   // A file has them all.
-  await page.evaluate(() => {
-    const { createObjectURL } = URL;
-    URL.createObjectURL = (blob) => ((globalThis.exported = blob), createObjectURL.call(URL, blob));
-    HTMLAnchorElement.prototype.click = () => {};
-  });
+  await hands.catchExports();
   if (!wide) await press('Conversations');
   await hands.click('.conversations .chosen .menu summary');
   await press('Export');
-  await see('the exported file', () => globalThis.exported !== undefined);
-  const file = await page.evaluate(() => globalThis.exported.text());
+  const file = await hands.exported();
   await page.reload();
   if (!wide) await press('Conversations');
   await see('the list', () => document.querySelector('.sidebar input[type=file]') !== null);
-  await page.$eval(
-    '.sidebar input[type=file]',
-    (input, text) => {
-      const files = new DataTransfer();
-      files.items.add(new File([text.replace('"title": "first"', '"title": "imported"')], 'conversations.json'));
-      input.files = files.files;
-      input.dispatchEvent(new Event('change', { bubbles: true }));
-    },
-    file,
-  );
+  await hands.give('.sidebar input[type=file]', 'conversations.json', file.replace('"title": "first"', '"title": "imported"'));
   await see('the imported conversation', () => document.querySelector('.conversations')?.textContent.includes('imported'));
   await page.evaluate(() => [...document.querySelectorAll('.conversations a')].find((a) => a.textContent.includes('imported')).click());
   await see('it', () => document.title.startsWith('imported'));
@@ -227,14 +165,14 @@ export async function useFull(hands) {
   const wide = await page.evaluate(() => innerWidth >= 800);
   if (!wide) await press('Conversations');
   await press('New chat');
-  await many(hands, 0);
+  await hands.many(0);
   const long = 'word and another '.repeat(4000);
   await attach(hands, 'long.txt', long);
   await see('the file', () => document.querySelector('.chips') !== null);
   await say('oldest');
-  await lastAnswer(hands, 'That was a long text.');
+  await hands.answered('That was a long text.');
   await say('middle');
-  await lastAnswer(hands, 'You said: middle');
+  await hands.answered('You said: middle');
   await attach(hands, 'long.txt', long);
   await see('the file', () => document.querySelector('.chips') !== null);
   await say('newest');
@@ -244,10 +182,10 @@ export async function useFull(hands) {
   );
   await look('full');
   await press('Leave out the oldest messages');
-  await lastAnswer(hands, 'The context is full: the model did not see the oldest 2 messages.');
+  await hands.answered('The context is full: the model did not see the oldest 2 messages.');
   if (!/That was a long text/.test(await hands.last())) fault(`without its oldest turns: ${(await hands.last()).slice(0, 100)}`);
   if (await page.$('.message [role=alert]')) fault('an error is left of what was answered');
-  await many(hands, 6);
+  await hands.many(6);
   await look('left-out');
 }
 
@@ -262,7 +200,7 @@ export async function useBounds(hands) {
   await look('out-of-bounds');
   await page.keyboard.press('Escape');
   await say('hello');
-  await lastAnswer(hands, 'You said: hello');
+  await hands.answered('You said: hello');
   await press('Settings');
   if ((await page.$eval('dialog input[placeholder="no limit"]', ({ value }) => value)) !== '') fault('a setting took -7 tokens');
   for (const value of ['0.25', '-1']) {
@@ -321,7 +259,7 @@ export async function useMigration(hands, address) {
   await see('its name', () => document.title.startsWith('a given name'));
   await see('the list', () => document.querySelectorAll('.conversations li').length === 2);
   await hands.say('and new');
-  await lastAnswer(hands, 'You said: and new');
+  await hands.answered('You said: and new');
   await page.reload();
-  await many(hands, 6);
+  await hands.many(6);
 }

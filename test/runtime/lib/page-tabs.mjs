@@ -1,19 +1,8 @@
 // Tabs that have one conversation, tabs that are hidden or closed, a server that goes and comes: no message is lost.
 
 const messages = ({ page }) => page.$$eval('.message', (all) => all.map(({ textContent }) => textContent));
-const many = ({ see }, n) => see(`${n} messages`, (n) => document.querySelectorAll('.message').length === n, n);
-const answered = ({ see }, text) =>
-  see(
-    `an answer with "${text}"`,
-    (text) => {
-      const last = [...document.querySelectorAll('.message.assistant')].at(-1);
-      return last?.getAttribute('aria-busy') === 'false' && last.textContent.includes(text);
-    },
-    text,
-  );
-
 async function expectMessages(hands, what, texts) {
-  await many(hands, texts.length);
+  await hands.many(texts.length);
   const found = await messages(hands);
   texts.forEach((text, i) => {
     if (!found[i].includes(text)) hands.fault(`${what}: message ${i + 1} is ${JSON.stringify(found[i].slice(0, 80))}, expected "${text}"`);
@@ -35,17 +24,17 @@ async function say(hands, text) {
 /** Both tabs write, one after the other and at once, and name the conversation; both have all of it, also after they were loaded again. */
 export async function useTabs(first) {
   await first.press('New chat');
-  await many(first, 0);
+  await first.many(0);
   await say(first, 'one');
-  await answered(first, 'You said: one');
+  await first.answered('You said: one');
   const second = await first.tab();
-  await many(second, 2);
+  await second.many(2);
   await say(first, 'two');
-  await answered(first, 'You said: two');
+  await first.answered('You said: two');
 
   // The other tab has heard of it, and gives the conversation a name.
   await second.page.bringToFront();
-  await many(second, 4);
+  await second.many(4);
   await second.click('.conversations .menu summary');
   await second.press('Rename');
   await second.type('.conversations input', 'a name of the second tab');
@@ -60,7 +49,7 @@ export async function useTabs(first) {
   // While one tab has something answered, the other says something: it is answered after that.
   await say(first, 'think');
   await say(second, 'three');
-  await answered(second, 'You said: three');
+  await second.answered('You said: three');
   said.push('think', 'I thought about it: yes.', 'three', 'You said: three');
   for (const tab of [first, second]) await expectMessages(tab, 'one tab after the other', said);
 
@@ -69,14 +58,14 @@ export async function useTabs(first) {
   await write(second, 'four of the second');
   await Promise.all([submit(first), submit(second)]);
   for (const tab of [first, second]) {
-    await many(tab, 12);
+    await tab.many(12);
     await tab.see('both answers', () => {
       const all = [...document.querySelectorAll('.message.assistant')].slice(-2).map((answer) => answer.textContent);
       return ['first', 'second'].every((one) => all.some((text) => text.includes(`You said: four of the ${one}`)));
     });
   }
   await first.page.reload();
-  await many(first, 12);
+  await first.many(12);
   const kept = await messages(first);
   for (const one of ['first', 'second'])
     if (!kept.some((text) => text.startsWith(`four of the ${one}`))) first.fault(`what the ${one} tab said at once is lost`);
@@ -88,7 +77,7 @@ export async function useTabs(first) {
 /** A tab that is hidden keeps what it is told, and another shows it; what a closed tab had is there as far as it came. */
 async function useHidden(first, second) {
   const closed = await second.tab();
-  await many(closed, 12);
+  await closed.many(12);
   await say(closed, 'long');
   await second.page.bringToFront();
   await second.see('words of the hidden tab', () => [...document.querySelectorAll('.message')].at(-1).textContent.length > 400);
@@ -109,11 +98,11 @@ async function useHidden(first, second) {
     [...document.querySelectorAll('.message')].at(-1).textContent.includes('Stopped'),
   );
   await second.page.reload();
-  await many(second, 14);
+  await second.many(14);
   const last = (await messages(second)).at(-1);
   if (!/^Sentence 1 of a long answer[^]{300}/.test(last)) second.fault(`of a closed tab ${JSON.stringify(last.slice(0, 60))} is left`);
   await first.page.bringToFront();
-  await many(first, 14);
+  await first.many(14);
 }
 
 /** Without its server the page loses nothing that is edited or asked again, and goes on when the server is back. */
@@ -124,11 +113,11 @@ export async function useReturn(hands, { stopServer, startServer }) {
   await page.reload();
   await see('the page in the cache', async () => (await (await caches.open('quantlet served page')).keys()).length === 1);
   await press('New chat');
-  await many(hands, 0);
+  await hands.many(0);
   await say(hands, 'one');
-  await answered(hands, 'You said: one');
+  await hands.answered('You said: one');
   await say(hands, 'two');
-  await answered(hands, 'You said: two');
+  await hands.answered('You said: two');
   const said = ['one', 'You said: one', 'two', 'You said: two'];
   await say(hands, 'long');
   await see('some words', () => [...document.querySelectorAll('.message')].at(-1).textContent.length > 200);
@@ -158,7 +147,7 @@ export async function useReturn(hands, { stopServer, startServer }) {
   await startServer();
   await see('the server', () => document.querySelector('.model-name')?.textContent === 'scripted');
   await press('Continue');
-  await answered(hands, 'Here it went on.');
+  await hands.answered('Here it went on.');
   if (!/^Sentence 1 of a long[^]*Here it went on\./.test(await last())) fault('the answer did not go on where it broke');
   await page.reload();
   await expectMessages(hands, 'at the end', [...said, 'long', 'Here it went on.']);

@@ -58,6 +58,46 @@ export function visitor(page, name, faults, origin) {
       await other.goto(url);
       return hands;
     },
+    many: (n) => see(`${n} messages`, (n) => document.querySelectorAll('.message').length === n, n),
+    /** The last answer has ended, with these words in it. */
+    answered: (text) =>
+      see(
+        `an answer with "${text}"`,
+        (text) => {
+          const last = [...document.querySelectorAll('.message.assistant')].at(-1);
+          return last?.getAttribute('aria-busy') === 'false' && last.textContent.includes(text);
+        },
+        text,
+      ),
+    /** Gives a file to an input, which a visitor would choose in a window of the system. */
+    give: (selector, name, text) =>
+      page.$eval(
+        selector,
+        (input, name, text) => {
+          const files = new DataTransfer();
+          files.items.add(new File([text], name));
+          input.files = files.files;
+          input.dispatchEvent(new Event('change', { bubbles: true }));
+        },
+        name,
+        text,
+      ),
+    /** From now on files that the page gives out are caught, instead of lying among the downloads. */
+    catchExports: () =>
+      page.evaluate(() => {
+        const { createObjectURL } = URL;
+        URL.createObjectURL = (blob) => ((globalThis.exported = blob), createObjectURL.call(URL, blob));
+        HTMLAnchorElement.prototype.click = () => {};
+      }),
+    /** The text of the file that was caught. */
+    async exported() {
+      await see('an exported file', () => globalThis.exported !== undefined);
+      return page.evaluate(async () => {
+        const text = await globalThis.exported.text();
+        globalThis.exported = undefined;
+        return text;
+      });
+    },
     idle: () => see('no answer under way', () => document.querySelector('[aria-busy=true]') === null),
     busy: () => see('an answer under way', busy),
     async say(text) {

@@ -19,20 +19,6 @@ async function drop({ page }, files, upTo = 'drop') {
   );
 }
 
-/** Gives a file to an input, which a visitor would choose in a window of the system. */
-const give = ({ page }, selector, name, text) =>
-  page.$eval(
-    selector,
-    (input, name, text) => {
-      const files = new DataTransfer();
-      files.items.add(new File([text], name));
-      input.files = files.files;
-      input.dispatchEvent(new Event('change', { bubbles: true }));
-    },
-    name,
-    text,
-  );
-
 const messages = ({ page }) => page.$$eval('.message', (all) => all.length);
 /** On a phone the list of conversations lies over the page, or is away; a conversation that is chosen or deleted closes it. */
 const listState = ({ page }) =>
@@ -103,16 +89,11 @@ export async function useFiles(hands) {
   await look('with-file');
 
   // Out of the page as a file, and back into it.
-  await page.evaluate(() => {
-    const { createObjectURL } = URL;
-    URL.createObjectURL = (blob) => ((globalThis.exported = blob), createObjectURL.call(URL, blob));
-    HTMLAnchorElement.prototype.click = () => {}; // no file of the test's own among the downloads
-  });
+  await hands.catchExports();
   const said = await messages(hands);
   await openList(hands);
   await press('Export all');
-  await see('the exported file', () => globalThis.exported !== undefined);
-  const text = await page.evaluate(() => globalThis.exported.text());
+  const text = await hands.exported();
   if (JSON.parse(text).conversations[0].messages.length !== said) fault('the exported file does not hold the conversation');
   await click('.conversations .menu summary');
   await press('Delete');
@@ -120,14 +101,14 @@ export async function useFiles(hands) {
   await see('no conversation', () => document.querySelectorAll('.conversations li').length === 0);
   await listClosed(hands);
   await openList(hands);
-  await give(hands, '.sidebar input[type=file]', 'notes.json', '{"notes": []}');
+  await hands.give('.sidebar input[type=file]', 'notes.json', '{"notes": []}');
   await see('why it cannot be imported', () => document.querySelector('.sidebar [role=alert]')?.textContent.includes('no conversations'));
   await look('import-error');
-  await give(hands, '.sidebar input[type=file]', 'conversations.json', text);
+  await hands.give('.sidebar input[type=file]', 'conversations.json', text);
   await see('the conversation', () => document.querySelectorAll('.conversations li').length === 1);
   await look('imported');
   await click('.conversations a');
-  await see('its messages', (n) => document.querySelectorAll('.message').length === n, said);
+  await hands.many(said);
   await listClosed(hands);
   if (!/Oslo,700000/.test(await last())) fault('the imported conversation is another one');
   await openList(hands);
@@ -159,7 +140,7 @@ export async function useFormulas(hands) {
   const { page, fault, see, click, look } = hands;
   const file = JSON.stringify({ format: 'quantlet-conversations', version: 1, conversations: [FORMULA] });
   await openList(hands);
-  await give(hands, '.sidebar input[type=file]', 'formulas.json', file);
+  await hands.give('.sidebar input[type=file]', 'formulas.json', file);
   await see('the conversation', () => document.querySelector('.conversations')?.textContent.includes('formulas'));
   await page.evaluate(() => [...document.querySelectorAll('.conversations a')].find((a) => a.textContent.includes('formulas')).click());
   await see('formulas', () => document.querySelectorAll('.markdown math').length === 6);
@@ -205,8 +186,7 @@ export async function useLong(hands) {
         : { role: 'assistant', content: answers[(i >> 1) % 3], state: 'done' },
     ),
   };
-  await give(
-    hands,
+  await hands.give(
     '.sidebar input[type=file]',
     'long.json',
     JSON.stringify({ format: 'quantlet-conversations', version: 1, conversations: [conversation] }),

@@ -1,8 +1,8 @@
 // quantlet serve's handler and page over a model whose answers are written here, so that everything a page must show can be asked for.
-// Arguments: the model whose tokenizer is used. Prints the port.
+// Arguments: the model whose tokenizer is used, a port (0: any), `two` for a second model to choose. Prints the port.
 import { createServer } from 'node:http';
 import { loadModel } from 'quantlet';
-import { chatPage, createHandler, nodeListener } from 'quantlet/openai';
+import { chatPage, createHandler, createModels, nodeListener } from 'quantlet/openai';
 
 const CHAT_TEMPLATE = `{%- if tools %}<|im_start|>system
 <tools>{% for tool in tools %}
@@ -120,21 +120,21 @@ function generate(ids, { signal, maxTokens = Infinity }) {
   return { [Symbol.asyncIterator]: run, result: () => result };
 }
 
-const handler = createHandler(
-  {
-    name: 'scripted',
-    contextLength: 32768,
-    parallel: 4,
-    bos: model.bos,
-    eos: model.eos,
-    chatTemplate: model.chatTemplate,
-    tokenize: (text, options) => model.tokenize(text, options),
-    detokenize: (ids, options) => model.detokenize(ids, options),
-    tokenBytes: (id) => model.tokenBytes(id),
-    generate,
-  },
-  { page: chatPage },
-);
+const backend = {
+  name: 'scripted',
+  contextLength: 32768,
+  parallel: 4,
+  bos: model.bos,
+  eos: model.eos,
+  chatTemplate: model.chatTemplate,
+  tokenize: (text, options) => model.tokenize(text, options),
+  detokenize: (ids, options) => model.detokenize(ids, options),
+  tokenBytes: (id) => model.tokenBytes(id),
+  generate,
+};
+const entry = (id) => ({ id, load: () => Promise.resolve({ ...backend, name: id, dispose: () => Promise.resolve() }) });
+const served = process.argv[4] === 'two' ? createModels([entry('scripted'), entry('second')]) : backend;
+const handler = createHandler(served, { page: chatPage });
 const server = createServer(nodeListener(handler)).listen(Number(process.argv[3] ?? 0), '127.0.0.1', () =>
   console.log(`port ${server.address().port}`),
 );

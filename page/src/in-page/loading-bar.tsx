@@ -1,0 +1,49 @@
+/** Loading a model: where it begins, how far it is, where it can be stopped. */
+import { signal } from '@preact/signals';
+import { useEffect, useRef } from 'preact/hooks';
+import shipped from 'quantlet/models/tiny-stories-q4_0.gguf?url';
+import { Problem, bytes, composerFocus, isFocusLost, onceShown } from '../ui.tsx';
+import { load, loadFailure, loaded, loading, type Loading, type ModelFiles } from './engine.ts';
+
+export const modelsOpen = signal(false);
+
+export const SHIPPED = { url: new URL(shipped, location.href).href, name: 'tiny stories', bytes: 1_576_160 };
+
+/** Loads, and leaves the window when it worked: then people write. */
+export async function choose(files: ModelFiles, name: string): Promise<void> {
+  await load(files, name);
+  if (loaded.value?.name !== name || loading.value || loadFailure.value) return;
+  if (modelsOpen.value || isFocusLost()) composerFocus.value++;
+  modelsOpen.value = false;
+}
+
+export function chooseFiles(files: readonly File[]): void {
+  void choose(files, files[0].name.replace(/\.gguf$/i, '').replace(/-00001-of-\d{5}$/, ''));
+}
+
+/** How far loading is, where it can be stopped, and why it failed. */
+export function LoadingBar() {
+  const { value } = loading;
+  return value ? <Progress loading={value} /> : <Problem failure={loadFailure.value} />;
+}
+
+function Progress({ loading: value }: { loading: Loading }) {
+  const stop = useRef<HTMLButtonElement>(null);
+  // What began to load the model may be gone.
+  useEffect(() => void (isFocusLost() && stop.current?.focus()), []);
+  const end = (): void => {
+    value.stop();
+    onceShown(() => isFocusLost() && document.querySelector<HTMLElement>('dialog[open] [role=tab][tabindex="0"], .model-button')?.focus());
+  };
+  return (
+    <div class="loading">
+      <progress aria-label={`Loading ${value.name}`} {...(value.total > 0 ? { max: value.total, value: value.loaded } : {})} />
+      <span>
+        {value.name}: {value.total > 0 ? `${bytes(value.loaded)} of ${bytes(value.total)}` : 'opening …'}
+      </span>
+      <button type="button" ref={stop} onClick={end}>
+        Stop
+      </button>
+    </div>
+  );
+}
