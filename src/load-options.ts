@@ -156,7 +156,7 @@ const LOAD_OPTIONS = {
   overrideKv: KIND.object,
   name: KIND.string,
   chatTemplate: KIND.string,
-  warmUp: or({ is: (v) => v === 'short' || typeof v === 'boolean', expected: '"short", true or false' }, true),
+  warmUp: or({ is: (v) => v === 'short' || typeof v === 'boolean', expected: '"short", true or false', texts: ['short'] }, true),
   turbo: or(KIND.turbo, false),
   hub: nested(HUB_OPTIONS),
   cache: or({ is: (v) => typeof v === 'boolean' || v === 'reload', expected: 'true, false or "reload"' }, true),

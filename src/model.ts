@@ -28,7 +28,7 @@ import type { SaveStateOptions } from './generate/saved-sequence.ts';
 import { slotActions, type ModelSlots } from './generate/slot-actions.ts';
 import { disposedError } from './threads/executor.ts';
 import { fimTokens, type FimTokens } from './tokenize/special-tokens.ts';
-import type { DecodeOptions, EncodeOptions, Tokenizer } from './tokenize/tokenizer.ts';
+import { DECODE_OPTIONS, ENCODE_OPTIONS, type DecodeOptions, type EncodeOptions, type Tokenizer } from './tokenize/tokenizer.ts';
 import type { Build } from './wasm/load.ts';
 
 export type { ModelChatOptions } from './chat/generation.ts';
@@ -153,7 +153,7 @@ export class Model {
 
   /** Token ids of a text; see EncodeOptions for bos, eos and control tokens. */
   tokenize(text: string, options?: EncodeOptions): number[] {
-    return this.internals.tokenizer.encode(text, options);
+    return this.internals.tokenizer.encode(text, checkOptions('tokenize', options, ENCODE_OPTIONS));
   }
 
   /** tokenize() as work that pauses, for servers: a long text takes a second. */
@@ -173,7 +173,7 @@ export class Model {
 
   /** The text of token ids; bytes that are not UTF-8 become U+FFFD. @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary */
   detokenize(ids: Iterable<number>, options?: DecodeOptions): string {
-    return this.internals.tokenizer.decode(ids, options);
+    return this.internals.tokenizer.decode(ids, checkOptions('detokenize', options, DECODE_OPTIONS));
   }
 
   /** The bytes of one token, maybe part of a character; control tokens by their names. @throws ERR_INVALID_ARGUMENT for an id outside the vocabulary */

@@ -16,21 +16,24 @@ function distance(a: string, b: string): number {
   return row[b.length];
 }
 
-/** Up to `most` of the known words within `within` letters of the spelling, or that it begins; the nearest first. */
+/** Up to `most` of the known words within `within` letters of the spelling, or that it begins; the nearest first, of equals those with the same first letter. */
 export function nearest(spelling: string, known: readonly string[], within: number, most = 1): string[] {
   const far = (word: string): number => (word.startsWith(spelling) ? 0 : distance(spelling, word));
   return known
     .map((word) => [word, far(word)] as const)
     .filter(([, n]) => n <= within)
-    .sort((a, b) => a[1] - b[1])
+    .sort(([a, n], [b, m]) => n - m || Number(b[0] === spelling[0]) - Number(a[0] === spelling[0]))
     .slice(0, most)
     .map(([word]) => word);
 }
 
+/** Two letters of a name shorter than this are too much of it. */
+const SHORT = 5;
+
 /** The known name that a misspelt one stands for, whatever its case and underscores; undefined if none is near. */
 export function meant(name: string, known: readonly string[]): string | undefined {
   const plain = (text: string): string => text.toLowerCase().replaceAll('_', '');
-  const [near] = nearest(plain(name), known.map(plain), 2);
+  const [near] = nearest(plain(name), known.map(plain), name.length < SHORT ? 1 : 2);
   return near === undefined ? undefined : known.find((one) => plain(one) === near);
 }
 

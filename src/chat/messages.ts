@@ -100,7 +100,10 @@ export function contentText(content: ChatMessage['content']): string {
   return (content as readonly ChatPart[])
     .map((part) => {
       if (!isRecord(part)) throw bad(`A message has a content part that is ${kindOf(part)}; expected { type: 'text', text }.`);
-      if (part.type === 'text' && typeof part.text === 'string') return part.text;
+      if (part.type === 'text') {
+        if (typeof part.text === 'string') return part.text;
+        throw bad(`A message has a text part whose text is ${kindOf(part.text)}; expected { type: 'text', text }.`);
+      }
       throw new QuantletError(
         'ERR_INVALID_ARGUMENT',
         `A message has a content part of type "${part.type}"; expected text parts only. Leave out images, audio and files.`,

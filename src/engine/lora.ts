@@ -7,6 +7,7 @@ import { rotatedWeights } from '../arch/rotation.ts';
 import { getNumber, getString } from '../gguf/metadata.ts';
 import type { GGUF, TensorInfo } from '../gguf/types.ts';
 import { openModelFiles, type ModelSource } from '../io/model-files.ts';
+import { KIND, checkOptions, type Kinds } from '../options.ts';
 import type { Platform } from './platform.ts';
 import type { Bytes } from '../io/source.ts';
 
@@ -15,6 +16,9 @@ export interface LoraAdapter {
   /** How much of the adapter is added; 1: as it was trained. Default 1. */
   scale?: number;
 }
+
+/** Looked into where it is opened. */
+const LORA_ADAPTER: Kinds<LoraAdapter> = { source: KIND.any, scale: KIND.any };
 
 /** An adapter that a model was loaded with. */
 export interface AppliedAdapter {
@@ -75,6 +79,7 @@ export async function openLoras(
       throw new QuantletError('ERR_INVALID_ARGUMENT', `lora is ${typeof adapters}; expected a list of { source, scale }`);
     for (const [i, adapter] of (adapters as readonly LoraAdapter[]).entries()) {
       if (!adapter?.source) throw new QuantletError('ERR_INVALID_ARGUMENT', `lora has no source at ${i}; expected { source, scale }`);
+      checkOptions(`lora: adapter ${i + 1}`, adapter, LORA_ADAPTER);
       const { source, scale = 1 } = adapter;
       const what = typeof source === 'string' ? `the adapter ${source}` : `adapter ${i + 1} of ${adapters.length}`;
       if (!Number.isFinite(scale))

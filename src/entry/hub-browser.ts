@@ -1,8 +1,16 @@
 /** quantlet/hub for pages: the models that the browser keeps. */
 import { QuantletError } from '../errors.ts';
-import type { DownloadOptions, KeptModel, RemoveOptions } from '../hub/options.ts';
+import {
+  DOWNLOAD_OPTIONS,
+  LIST_OPTIONS,
+  REMOVE_OPTIONS,
+  type DownloadOptions,
+  type KeptModel,
+  type RemoveOptions,
+} from '../hub/options.ts';
 import { choose, hubFor, locate, partsOf, remoteOf, type RemoteModel } from '../hub/repository.ts';
 import { namesOfUrl } from '../io/open-url.ts';
+import { checkOptions } from '../options.ts';
 import { keptFiles, removeFile, type KeptFile } from '../web/kept.ts';
 import { absolute, openSource } from '../web/source.ts';
 import { startWorker } from '../web/workers.ts';
@@ -26,10 +34,8 @@ function partsOfUrl(url: URL): readonly URL[] {
  * @returns the address of its file, of a split model of the first
  * @throws QuantletError ERR_DOWNLOAD, ERR_IO where the browser keeps nothing, ERR_INVALID_ARGUMENT, or signal.reason
  */
-export async function download(
-  source: string | URL,
-  { reload = false, headers, signal, onProgress, createWorker, ...hub }: DownloadOptions = {},
-): Promise<string> {
+export async function download(source: string | URL, options?: DownloadOptions): Promise<string> {
+  const { reload = false, headers, signal, onProgress, createWorker, ...hub } = checkOptions('download', options, DOWNLOAD_OPTIONS);
   const { url, headers: all } = await locate(hubFor({ hub, ...(headers ? { headers } : {}), signal }), absolute(source));
   const parts = partsOfUrl(url);
   for (const part of parts) {
@@ -82,7 +88,8 @@ async function groups(): Promise<Group[]> {
 }
 
 /** The models that are kept, those included whose download broke off. */
-export async function list({ endpoint }: Pick<DownloadOptions, 'endpoint'> = {}): Promise<KeptModel[]> {
+export async function list(options?: Pick<DownloadOptions, 'endpoint'>): Promise<KeptModel[]> {
+  const { endpoint } = checkOptions('list', options, LIST_OPTIONS);
   const hub = hubFor(endpoint === undefined ? {} : { hub: { endpoint } });
   return (await groups()).map(({ first, files, count }) => {
     const remote = remoteOf(first, hub, 'the source');
@@ -101,7 +108,8 @@ export async function list({ endpoint }: Pick<DownloadOptions, 'endpoint'> = {})
  * @returns bytes that this freed; 0 where it was not there
  * @throws QuantletError ERR_BUSY where it is being loaded, ERR_INVALID_ARGUMENT
  */
-export async function remove(source: string | URL, { endpoint }: RemoveOptions = {}): Promise<number> {
+export async function remove(source: string | URL, options?: RemoveOptions): Promise<number> {
+  const { endpoint } = checkOptions('remove', options, REMOVE_OPTIONS);
   const hub = hubFor(endpoint === undefined ? {} : { hub: { endpoint } });
   const wanted = remoteOf(absolute(source), hub, 'the source');
   const all = (await groups()).map((group) => ({ ...group, remote: remoteOf(group.first, hub, 'the source') }));

@@ -1,7 +1,16 @@
 /** quantlet/hub for Node, Deno and Bun: the models that were downloaded. */
 import { bring, keptModels, removeModel } from '../hub/model-store.ts';
-import type { DownloadOptions, HubOptions, KeptModel, RemoveOptions } from '../hub/options.ts';
+import {
+  DOWNLOAD_OPTIONS,
+  LIST_OPTIONS,
+  REMOVE_OPTIONS,
+  type DownloadOptions,
+  type HubOptions,
+  type KeptModel,
+  type RemoveOptions,
+} from '../hub/options.ts';
 import { remoteOf } from '../hub/repository.ts';
+import { checkOptions } from '../options.ts';
 import { storeFor } from './node-platform.ts';
 
 export type { LoadProgress } from '../engine/platform.ts';
@@ -14,17 +23,15 @@ export type { DownloadOptions, HubOptions, KeptModel, RemoveOptions } from '../h
  * @returns the path of its file, of a split model of the first
  * @throws QuantletError ERR_DOWNLOAD, ERR_IO, ERR_INVALID_ARGUMENT, or signal.reason
  */
-export async function download(
-  source: string | URL,
-  { reload = false, headers, signal, onProgress, createWorker: _, ...hub }: DownloadOptions = {},
-): Promise<string> {
+export async function download(source: string | URL, options?: DownloadOptions): Promise<string> {
+  const { reload = false, headers, signal, onProgress, createWorker: _, ...hub } = checkOptions('download', options, DOWNLOAD_OPTIONS);
   const store = storeFor({ hub, headers, signal, onProgress, ...(reload ? { cache: 'reload' as const } : {}) });
   return bring(store, remoteOf(source, store, 'the source'));
 }
 
 /** The models that are kept, those included whose download broke off. */
-export function list(options: Pick<HubOptions, 'folder'> = {}): Promise<KeptModel[]> {
-  return keptModels(storeFor({ hub: options }));
+export async function list(options?: Pick<HubOptions, 'folder'>): Promise<KeptModel[]> {
+  return keptModels(storeFor({ hub: checkOptions('list', options, LIST_OPTIONS) }));
 }
 
 /**
@@ -33,6 +40,7 @@ export function list(options: Pick<HubOptions, 'folder'> = {}): Promise<KeptMode
  * @returns bytes that this freed; 0 where it was not there
  * @throws QuantletError ERR_IO, ERR_INVALID_ARGUMENT, or signal.reason
  */
-export function remove(source: string | URL, { signal, ...hub }: RemoveOptions = {}): Promise<number> {
+export async function remove(source: string | URL, options?: RemoveOptions): Promise<number> {
+  const { signal, ...hub } = checkOptions('remove', options, REMOVE_OPTIONS);
   return removeModel(storeFor({ hub, signal }), source);
 }

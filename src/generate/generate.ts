@@ -7,9 +7,11 @@ import { logprobs, type Logprobs } from '../sample/logprobs.ts';
 import { checked, samplerOf, withoutMiddle } from './checked.ts';
 import { createStopMatcher } from './stop.ts';
 import { createStream, type Stream } from './stream.ts';
+import type { DraftCounts, Timings } from './timings.ts';
 import { createDetokenizer } from '../tokenize/stream.ts';
 
 export type { GenerateOptions };
+export { draftTimings, predictedPerSecond, type DraftCounts, type Timings } from './timings.ts';
 
 /** Why a text or an answer ended: by itself (its model, its grammar, or a text of `stop`), cut by maxTokens or the context, or in calls of tools. */
 export type FinishReason = 'stop' | 'length' | 'tool_calls';
@@ -22,38 +24,6 @@ export interface GenerationPart {
   /** Where options.logprobs asked for them. */
   readonly logprobs?: Logprobs;
 }
-
-export interface Timings {
-  /** Prompt tokens that were computed; those that the cache still held are not among them. */
-  readonly promptTokens: number;
-  readonly promptMs: number;
-  readonly predictedTokens: number;
-  readonly predictedMs: number;
-  /** Where something was drafted. */
-  readonly draft?: DraftCounts;
-  /** With neuronWindow: bytes of neurons that were read from the file meanwhile, of whatever sequence. */
-  readonly neuronBytes?: number;
-}
-
-/** As llama-server counts it: all tokens by the time behind the first. One alone took none of that: 0. */
-export const predictedPerSecond = ({ predictedTokens: n, predictedMs }: Timings): number =>
-  n > 1 && predictedMs > 0 ? (1000 * n) / predictedMs : 0;
-
-/** What became of a generation's drafts. */
-export interface DraftCounts {
-  /** Tokens that were drafted and computed. */
-  readonly tokens: number;
-  /** Those of them that are part of the text. */
-  readonly accepted: number;
-  /** Steps that verified a draft. */
-  readonly steps: number;
-  /** How many drafts were right up to their first token, their second, and so on. */
-  readonly acceptedAt: readonly number[];
-}
-
-/** The same by llama-server's names, for its `timings`. */
-export const draftTimings = ({ draft }: Timings): { draft_n?: number; draft_n_accepted?: number } =>
-  draft ? { draft_n: draft.tokens, draft_n_accepted: draft.accepted } : {};
 
 export interface GenerationResult {
   readonly promptIds: readonly number[];

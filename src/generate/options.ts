@@ -3,7 +3,7 @@ import type { ConstraintOptions } from '../grammar/constraint.ts';
 import type { SamplerOptions } from '../sample/options.ts';
 import type { SpanBudget } from '../sample/span-budget.ts';
 import type { GenerateSpeculation } from './draft/options.ts';
-import type { Timings } from './generate.ts';
+import type { Timings } from './timings.ts';
 
 export interface GenerateOptions extends SamplerOptions, ConstraintOptions {
   /** New tokens at most; undefined or -1: until the model ends the text or the context is full. */

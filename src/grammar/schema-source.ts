@@ -80,6 +80,15 @@ const isSchema = (format: object): boolean =>
   ('type' in format && SCHEMA_TYPES.includes(format.type)) ||
   (!('type' in format) && SCHEMA_KEYWORDS.some((key) => key in format));
 
+/** Fields of a format, with those of OpenAI's that mean nothing to a grammar. */
+const OPENAI_FIELDS = ['schema', 'name', 'description', 'strict'];
+const FORMAT_FIELDS = ['type', 'json_schema', ...OPENAI_FIELDS];
+
+function checkFields(where: string, given: object, known: readonly string[]): void {
+  const unknown = Object.keys(given).find((name) => !known.includes(name));
+  if (unknown !== undefined) throw bad(`${where} has "${unknown}"; ${hintOf(unknown, known)} ${known.join(', ')}`);
+}
+
 /** A response format in one form, its schema a JSON schema. @throws ERR_INVALID_ARGUMENT for what is none, ERR_GRAMMAR for what is no schema */
 export function plainFormat(format: ResponseFormat): PlainFormat {
   const types = ['text', 'json_object', 'json_schema'];
@@ -88,11 +97,13 @@ export function plainFormat(format: ResponseFormat): PlainFormat {
   const { type } = format;
   if (isSchema(format)) throw bad(`responseFormat is a schema; expected it inside: { type: 'json_schema', schema }`);
   if (!types.includes(type)) throw bad(`responseFormat.type is ${tell(type)}; ${hintOf(type, types)} ${expected}`);
+  if (type !== 'json_schema' || 'schema' in format || 'json_schema' in format) checkFields('responseFormat', format, FORMAT_FIELDS);
   if (format.type === 'text') return { type: 'text' };
   if ('schema' in format && format.schema !== undefined)
     return { type: 'json_schema', schema: schemaOf('responseFormat.schema', format.schema) };
   if (format.type === 'json_object') return { type: 'json_object' };
   const wrapped: unknown = 'json_schema' in format ? format.json_schema : undefined;
+  if (isObject(wrapped)) checkFields('responseFormat.json_schema', wrapped, OPENAI_FIELDS);
   if (isObject(wrapped) && wrapped.schema !== undefined)
     return { type: 'json_schema', schema: schemaOf('responseFormat.json_schema.schema', wrapped.schema) };
   const other = Object.keys(format).find((key) => key !== 'type');

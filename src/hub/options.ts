@@ -27,7 +27,7 @@ export interface DownloadOptions extends HubOptions {
   createWorker?: CreateWorker;
 }
 
-export type RemoveOptions = Pick<HubOptions, 'folder' | 'endpoint'> & { signal?: AbortSignal };
+export type RemoveOptions = ListOptions & { signal?: AbortSignal };
 
 /** A model that is kept, whole or not. */
 export interface KeptModel {
@@ -41,4 +41,16 @@ export interface KeptModel {
   readonly complete: boolean;
 }
 
+export type ListOptions = Pick<HubOptions, 'folder' | 'endpoint'>;
+
 export const HUB_OPTIONS: Kinds<HubOptions> = { token: KIND.string, endpoint: KIND.string, folder: KIND.string, offline: KIND.boolean };
+export const DOWNLOAD_OPTIONS: Kinds<DownloadOptions> = {
+  ...HUB_OPTIONS,
+  reload: KIND.boolean,
+  headers: KIND.strings,
+  signal: KIND.signal,
+  onProgress: KIND.function,
+  createWorker: KIND.function,
+};
+export const LIST_OPTIONS: Kinds<ListOptions> = { folder: KIND.string, endpoint: KIND.string };
+export const REMOVE_OPTIONS: Kinds<RemoveOptions> = { ...LIST_OPTIONS, signal: KIND.signal };

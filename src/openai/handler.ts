@@ -1,5 +1,6 @@
 /** createHandler: requests to their endpoints, with limits, keys, CORS and the access log. */
 import { QuantletError } from '../errors.ts';
+import { checkOptions } from '../options.ts';
 import { countMessageTokens, messages, MESSAGES_STREAM, messagesError } from './anthropic.ts';
 import type { Backend } from './backend.ts';
 import { batch, batchFile, cancelBatch, createBatch, deleteFile, listBatches, listFiles, uploadFile } from './batches.ts';
@@ -27,7 +28,7 @@ import {
   tokenize,
   unloadModel,
 } from './native.ts';
-import { limitsOf, type HandlerOptions } from './options.ts';
+import { HANDLER_OPTIONS, limitsOf, type HandlerOptions } from './options.ts';
 import { PAGE_FILES } from './page-files.ts';
 import { createQueue, type Queue } from './queue.ts';
 import { checkHost, checkKey, corsHeaders, jsonRequest, preflight, readBody } from './request.ts';
@@ -155,10 +156,8 @@ export type Beside = Partial<Lifetime> | object;
  * @param served a model, or several of which requests name one (createModels)
  * @throws QuantletError ERR_INVALID_ARGUMENT for options that make no sense
  */
-export function createHandler(
-  served: Backend | Models,
-  options: HandlerOptions = {},
-): (request: Request, beside?: Beside) => Promise<Response> {
+export function createHandler(served: Backend | Models, given?: HandlerOptions): (request: Request, beside?: Beside) => Promise<Response> {
+  const options = checkOptions('createHandler', given, HANDLER_OPTIONS);
   const keys = options.apiKey === undefined ? [] : typeof options.apiKey === 'string' ? [options.apiKey] : options.apiKey;
   if (keys.includes(''))
     throw new QuantletError(

@@ -1,5 +1,6 @@
 /** Several models behind one handler: loaded when a request names them, given up when others need their room. */
 import { QuantletError } from '../errors.ts';
+import { KIND, checkOptions, required, type Kinds } from '../options.ts';
 import type { Backend } from './backend.ts';
 import { HttpError } from './http-error.ts';
 
@@ -26,6 +27,9 @@ export interface ModelsOptions {
   /** Requests that wait until a model is loaded; more get 429. Default 64. */
   maxWaiting?: number;
 }
+
+const MODEL_ENTRY: Kinds<ModelEntry> = { id: required(KIND.string), bytes: KIND.atLeast0, load: required(KIND.function) };
+const MODELS_OPTIONS: Kinds<ModelsOptions> = { maxLoaded: KIND.any, maxBytes: KIND.any, maxWaiting: KIND.count };
 
 export interface ModelStatus {
   readonly id: string;
@@ -108,10 +112,11 @@ interface Place {
  * stays until they are answered, and requests that come later for any other model wait behind the one that needs its place.
  * @throws QuantletError ERR_INVALID_ARGUMENT for two of the same name, or none
  */
-export function createModels(entries: readonly ModelEntry[], options: ModelsOptions = {}): Models {
-  const { maxLoaded = 4, maxBytes = Infinity, maxWaiting = 64 } = options;
+export function createModels(entries: readonly ModelEntry[], options?: ModelsOptions): Models {
+  const { maxLoaded = 4, maxBytes = Infinity, maxWaiting = 64 } = checkOptions('createModels', options, MODELS_OPTIONS);
   const places = new Map<string, Place>();
   for (const entry of entries) {
+    checkOptions('createModels: a model', entry, MODEL_ENTRY);
     if (places.has(entry.id))
       throw new QuantletError('ERR_INVALID_ARGUMENT', `two models are called ${JSON.stringify(entry.id)}; expected a name for each`);
     places.set(entry.id, {

@@ -1,9 +1,11 @@
 /** Options of createHandler. */
+import { CHAT_OPTIONS, type ChatOptions } from '../chat/options.ts';
 import { QuantletError } from '../errors.ts';
-import type { ChatOptions } from '../chat/options.ts';
+import { GENERATE_OPTIONS } from '../generate/checked.ts';
 import type { EmbedOptions } from '../generate/embed.ts';
 import type { GenerateOptions } from '../generate/generate.ts';
-import type { SamplerOptions } from '../sample/options.ts';
+import { KIND, nested, oneOf, type Kind, type Kinds } from '../options.ts';
+import { SAMPLER_DEFAULTS, type SamplerOptions } from '../sample/options.ts';
 import type { Batches } from './batch-state.ts';
 
 export interface HandlerOptions {
@@ -89,13 +91,6 @@ export type RequestDefaults = SamplerOptions &
   Pick<GenerateOptions, 'maxTokens' | 'stop' | 'ignoreEos' | 'special' | 'grammar' | 'responseFormat'>;
 export type ChatDefaults = Pick<ChatOptions, 'templateVariables' | 'reasoning' | 'reasoningBudget' | 'reasoningBudgetMessage'>;
 
-/** Saved sequences by their names: letters, digits, `.`, `_` and `-`, at most 128 of them, no `.` first. */
-export interface SlotStore {
-  write(name: string, state: Uint8Array): Promise<void>;
-  /** Undefined where there is none of this name. */
-  read(name: string): Promise<Uint8Array | undefined>;
-}
-
 /** The longest time that setTimeout takes: anything above ends at once. */
 const MOST_MS = 2 ** 31 - 1;
 
@@ -111,6 +106,59 @@ const LIMITS = {
 };
 
 export type Limits = Readonly<typeof LIMITS>;
+
+const pick = <T extends object, K extends keyof T>(table: T, ...names: readonly K[]): Pick<T, K> =>
+  Object.fromEntries(names.map((name) => [name, table[name]])) as Pick<T, K>;
+
+const DEFAULTS: Kinds<RequestDefaults> = pick(
+  GENERATE_OPTIONS,
+  ...(Object.keys(SAMPLER_DEFAULTS) as (keyof SamplerOptions)[]),
+  'maxTokens',
+  'stop',
+  'ignoreEos',
+  'special',
+  'grammar',
+  'responseFormat',
+);
+const TEXTS: Kind = {
+  is: (v) => typeof v === 'string' || (Array.isArray(v) && v.every((text) => typeof text === 'string')),
+  expected: 'a string or a list of strings',
+};
+
+/** Every option of createHandler. Its numbers are looked into by limitsOf(). */
+export const HANDLER_OPTIONS: Kinds<HandlerOptions> = {
+  ...(Object.fromEntries<Kind>(Object.keys(LIMITS).map((name) => [name, KIND.any])) as Record<keyof Limits, Kind>),
+  apiKey: TEXTS,
+  cors: { is: (v) => typeof v === 'boolean' || (Array.isArray(v) && TEXTS.is(v)), expected: 'true, false or a list of origins' },
+  allowedHosts: { is: (v) => Array.isArray(v) && TEXTS.is(v), expected: 'a list of hosts' },
+  parseSpecial: KIND.boolean,
+  prefillAssistant: KIND.boolean,
+  checkModel: KIND.boolean,
+  defaults: nested(DEFAULTS),
+  chatDefaults: nested<ChatDefaults>(pick(CHAT_OPTIONS, 'templateVariables', 'reasoning', 'reasoningBudget', 'reasoningBudgetMessage')),
+  contextShift: nested<NonNullable<HandlerOptions['contextShift']>>({ keep: KIND.any }),
+  pooling: oneOf('mean', 'cls', 'last'),
+  embdNormalize: KIND.any,
+  spmInfill: KIND.boolean,
+  slotStore: KIND.any,
+  batches: KIND.any,
+  slots: KIND.boolean,
+  props: KIND.boolean,
+  metrics: KIND.boolean,
+  apiPrefix: KIND.string,
+  page: KIND.string,
+  files: KIND.function,
+  signal: KIND.signal,
+  onAccess: KIND.function,
+  onError: KIND.function,
+};
+
+/** Saved sequences by their names: letters, digits, `.`, `_` and `-`, at most 128 of them, no `.` first. */
+export interface SlotStore {
+  write(name: string, state: Uint8Array): Promise<void>;
+  /** Undefined where there is none of this name. */
+  read(name: string): Promise<Uint8Array | undefined>;
+}
 
 /** The limits that the options set, and the defaults of the others. @throws ERR_INVALID_ARGUMENT where a number makes no sense, of a limit or another option */
 export function limitsOf(options: HandlerOptions): Limits {

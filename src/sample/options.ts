@@ -1,5 +1,6 @@
 /** Options of the sampler: meanings, defaults, bounds. */
 import { QuantletError } from '../errors.ts';
+import { hintOf } from '../nearest.ts';
 
 /** How the next token is chosen. Names and meanings are llama.cpp's; what is left out takes SAMPLER_DEFAULTS. */
 export interface SamplerOptions {
@@ -142,11 +143,13 @@ export function resolveSamplerOptions(options: SamplerOptions, defaults: Sampler
 }
 
 function checkSamplers(samplers: unknown): void {
-  const known = (name: unknown): boolean => (SAMPLER_NAMES as readonly unknown[]).includes(name);
-  if (!Array.isArray(samplers) || !samplers.every(known))
+  if (!Array.isArray(samplers))
+    throw new QuantletError('ERR_INVALID_ARGUMENT', `samplers is ${String(samplers)}: expected a list of ${SAMPLER_NAMES.join(', ')}`);
+  const unknown: unknown = samplers.find((name: unknown) => !(SAMPLER_NAMES as readonly unknown[]).includes(name));
+  if (unknown !== undefined)
     throw new QuantletError(
       'ERR_INVALID_ARGUMENT',
-      `samplers is ${Array.isArray(samplers) ? JSON.stringify(samplers) : String(samplers)}: expected a list of ${SAMPLER_NAMES.join(', ')}`,
+      `samplers is ${JSON.stringify(samplers)}: ${hintOf(unknown, SAMPLER_NAMES)} a list of ${SAMPLER_NAMES.join(', ')}`,
     );
 }
 

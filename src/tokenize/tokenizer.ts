@@ -1,5 +1,6 @@
 /** The tokenizer that a GGUF describes. */
 import { QuantletError, typeName } from '../errors.ts';
+import { KIND, type Kinds } from '../options.ts';
 import { atOnce, type Work } from '../slices.ts';
 import { createBpe } from './bpe.ts';
 import { createBreaksIn, type BreaksIn } from './breaks.ts';
@@ -72,6 +73,9 @@ export interface Tokenizer {
   /** End-of-generation tokens: eos, eot, eom and those that llama.cpp knows by name. */
   isEog(id: number): boolean;
 }
+
+export const ENCODE_OPTIONS: Kinds<EncodeOptions> = { addSpecial: KIND.boolean, parseSpecial: KIND.boolean, breaks: KIND.list };
+export const DECODE_OPTIONS: Kinds<DecodeOptions> = { special: KIND.boolean, cleanSpaces: KIND.boolean };
 
 /** Tokens between two places where decoding may pause. */
 const STRIDE = 1024;

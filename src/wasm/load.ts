@@ -2,6 +2,7 @@
 import type { WasmMemory, WasmModule } from '../globals.ts';
 import { instantiateSync } from '@assemblyscript/loader';
 import { QuantletError } from '../errors.ts';
+import { hintOf } from '../nearest.ts';
 import { ISAS, type Isa } from '../packed-format.ts';
 import type { Kernels } from './abi.ts';
 import { outOfMemory } from './memory.ts';
@@ -95,7 +96,11 @@ export function pickBuild(features: Features, wanted: string | undefined): Build
     );
   if (wanted !== undefined && wanted !== '') {
     const build = BUILDS.find((b) => b === wanted);
-    if (!build) throw new QuantletError('ERR_INVALID_ARGUMENT', `there is no build "${wanted}"; expected one of ${BUILDS.join(', ')}`);
+    if (!build)
+      throw new QuantletError(
+        'ERR_INVALID_ARGUMENT',
+        `there is no build "${wanted}"; ${hintOf(wanted, BUILDS)} one of ${BUILDS.join(', ')}`,
+      );
     const lacks =
       isRelaxed(build) && !features.relaxed
         ? 'relaxed SIMD'

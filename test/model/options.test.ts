@@ -2,6 +2,8 @@
 import { loadModel, type GenerateOptions, type Model } from 'quantlet';
 import { afterAll, beforeAll, describe, expect, it } from 'vitest';
 import { warmUp } from '../../src/engine/warm-up.ts';
+import { download, list, remove } from '../../src/entry/hub-node.ts';
+import { createHandler, createModels } from '../../src/entry/openai.ts';
 import { failure, llamaModel } from '../support.ts';
 
 describe('loadModel', () => {
@@ -21,6 +23,9 @@ describe('loadModel', () => {
     [{ chatTemplate: {} }, /chatTemplate is an object/],
     [{ build: 7 }, /build is 7; expected a string/],
     [{ turbo: 'yes' }, /turbo is "yes"/],
+    [{ lora: [{ source: llamaModel, sclae: 2 }] }, /lora: adapter 1: there is no option "sclae"; did you mean scale\?/],
+    [{ build: 'relaxd' }, /no build "relaxd"; did you mean "relaxed"\? Expected one of simd, /],
+    [{ warmUp: 'shrot' }, /warmUp is "shrot"; did you mean "short"\? Expected "short", true or false/],
     [{ lora: 'style.gguf' }, /lora is "style.gguf"; expected a list/],
     [{ speculation: 'ngram-simple' }, /speculation: the options are "ngram-simple"; expected an object/],
     [{ cache: 'no' }, /cache is "no"; expected true, false or "reload"/],
@@ -66,10 +71,61 @@ describe('the methods of a model', () => {
     [{ maxTokens: null }, /maxTokens is null; expected a whole number from 0, or -1 for no limit/],
     [{ ignoreEos: 1 }, /ignoreEos is 1/],
     [{ onContextFull: 'slide' }, /onContextFull is "slide"; expected "error" or "shift" or "truncate-middle"/],
+    [{ stopp: 'x' }, /did you mean stop\?/],
+    [{ samplers: ['top_k', 'tmep'] }, /samplers is \["top_k","tmep"\]: expected a list of penalties, /],
+    [{ samplers: ['top_kk'] }, /did you mean "top_k"\? Expected a list of penalties, /],
+    [{ responseFormat: { type: 'json_schema', schema: {}, strct: true } }, /responseFormat has "strct"; did you mean "strict"\?/],
+    [
+      { responseFormat: { type: 'json_schema', json_schema: { schema: {}, nme: 'x' } } },
+      /responseFormat.json_schema has "nme"; did you mean "name"\?/,
+    ],
     [{ keep: -2 }, /keep is -2; expected .* -1 for all/],
     [null, /the options are null; expected an object/],
   ])('generate with %j', async (options, says) => {
     const { code, message } = await failure(async () => model.generate('x', options as GenerateOptions).result());
+    expect([code, message]).toEqual(['ERR_INVALID_ARGUMENT', expect.stringMatching(says)]);
+  });
+
+  it.each<[string, () => unknown, RegExp]>([
+    [
+      'tokenize',
+      () => model.tokenize('x', { addSpeciall: false } as never),
+      /tokenize: there is no option "addSpeciall"; did you mean addSpecial\?/,
+    ],
+    ['tokenize', () => model.tokenize('x', { parseSpecial: 'no' } as never), /tokenize: parseSpecial is "no"; expected true or false/],
+    ['detokenize', () => model.detokenize([5], { specail: true } as never), /there is no option "specail"; did you mean special\?/],
+    ['detokenize', () => model.detokenize([5], null as never), /detokenize: the options are null/],
+    [
+      'createHandler',
+      () => createHandler(model, { apikey: 'x' } as never),
+      /createHandler: there is no option "apikey"; did you mean apiKey\?/,
+    ],
+    ['createHandler', () => createHandler(model, { cors: 'x' } as never), /cors is "x"; expected true, false or a list of origins/],
+    [
+      'createHandler',
+      () => createHandler(model, { defaults: { temprature: 1 } } as never),
+      /defaults: there is no option "temprature"; did you mean temperature\?/,
+    ],
+    [
+      'createHandler',
+      () => createHandler(model, { chatDefaults: { resoning: false } } as never),
+      /chatDefaults: .* did you mean reasoning\?/,
+    ],
+    [
+      'createModels',
+      () => createModels([{ id: 'a', load: () => Promise.resolve(model) }], { maxLoad: 1 } as never),
+      /did you mean maxLoaded\?/,
+    ],
+    [
+      'createModels',
+      () => createModels([{ id: 'a', laod: () => Promise.resolve(model) } as never]),
+      /there is no option "laod"; did you mean load\?/,
+    ],
+    ['download', () => download('hf:a/b', { endpiont: 'x' } as never), /download: there is no option "endpiont"; did you mean endpoint\?/],
+    ['list', () => list({ foldr: 'x' } as never), /did you mean folder\?/],
+    ['remove', () => remove('hf:a/b', { endpoints: 'x' } as never), /did you mean endpoint\?/],
+  ])('%s', async (_, call, says) => {
+    const { code, message } = await failure(async () => call());
     expect([code, message]).toEqual(['ERR_INVALID_ARGUMENT', expect.stringMatching(says)]);
   });
 

@@ -16,14 +16,25 @@ export interface ScriptedBackend extends Backend {
 const bos = 256;
 const encoder = new TextEncoder();
 
+export interface ScriptedOptions {
+  contextLength?: number;
+  parallel?: number;
+  template?: string;
+  msPerToken?: number;
+}
+
+/** Options of a scripted model and those of its server, which tests give together. */
+export function apart<T extends ScriptedOptions>(options: T): { scripted: ScriptedOptions; others: Omit<T, keyof ScriptedOptions> } {
+  const { contextLength, parallel, template, msPerToken, ...others } = options;
+  const given = Object.entries({ contextLength, parallel, template, msPerToken }).filter(([, value]) => value !== undefined);
+  return { scripted: Object.fromEntries(given) as ScriptedOptions, others };
+}
+
 /**
  * A model for tests of the protocol alone: one token is one byte, its answer is written in a script. It keeps the
  * contract of generate(): parts, stop strings, limits, abort, log probabilities.
  */
-export function scriptedBackend(
-  script: Script,
-  options: { contextLength?: number; parallel?: number; template?: string; msPerToken?: number } = {},
-): ScriptedBackend {
+export function scriptedBackend(script: Script, options: ScriptedOptions = {}): ScriptedBackend {
   const { contextLength = 4096, parallel = 4, msPerToken = 0 } = options;
   const seen: ScriptedBackend['seen'] = { now: 0, most: 0, aborted: 0, options: [] };
   const text = (ids: Iterable<number>): string => new TextDecoder().decode(Uint8Array.from([...ids].filter((id) => id < bos)));

@@ -11,7 +11,7 @@ import { readForm } from '../../src/openai/multipart.ts';
 import type { HandlerOptions } from '../../src/openai/options.ts';
 import { createQueue } from '../../src/openai/queue.ts';
 import { yieldToEventLoop } from '../../src/threads/executor.ts';
-import { scriptedBackend } from './backend.ts';
+import { apart, scriptedBackend, type ScriptedOptions } from './backend.ts';
 import { memoryStore } from './batch-store.ts';
 import { until } from './server.ts';
 
@@ -395,13 +395,13 @@ describe('forms', () => {
 describe('/v1/files and /v1/batches', () => {
   const answers = (prompt: string): string => prompt.toUpperCase();
   const serving = async (
-    options: HandlerOptions &
-      Parameters<typeof scriptedBackend>[1] & { store?: BatchStore; maxFileBytes?: number; maxStoredBytes?: number } = {},
+    options: HandlerOptions & ScriptedOptions & { store?: BatchStore; maxFileBytes?: number; maxStoredBytes?: number } = {},
   ) => {
     const { store = memoryStore(), maxFileBytes, maxStoredBytes, ...rest } = options;
     const batches = await openBatches(store, { ...(maxFileBytes ? { maxFileBytes } : {}), ...(maxStoredBytes ? { maxStoredBytes } : {}) });
-    const backend = scriptedBackend(answers, rest);
-    const handler = createHandler(backend, { ...rest, batches });
+    const { scripted, others } = apart(rest);
+    const backend = scriptedBackend(answers, scripted);
+    const handler = createHandler(backend, { ...others, batches });
     const clientOf = (apiKey: string) =>
       new OpenAI({ apiKey, baseURL: 'http://server/v1', maxRetries: 0, fetch: (url, init) => handler(new Request(url, init)) });
     return { store, batches, backend, handler, clientOf, client: clientOf('key') };

@@ -9,16 +9,17 @@ import type { HandlerOptions } from '../../src/openai/options.ts';
 import { chatPage } from '../../src/openai/page.ts';
 import { sameSecret } from '../../src/openai/request.ts';
 import { ownTemplates } from '../chat/templates.ts';
-import { scriptedBackend, type Script } from './backend.ts';
+import { apart, scriptedBackend, type Script, type ScriptedOptions } from './backend.ts';
 
 const asJson = { 'content-type': 'application/json' };
 
 /** Whatever JSON.parse gives: the tests look into it freely. */
 type Json = ReturnType<typeof JSON.parse>;
 
-function serve(script: Script, options: HandlerOptions & Parameters<typeof scriptedBackend>[1] = {}) {
-  const backend = scriptedBackend(script, options);
-  const handler = createHandler(backend, options);
+function serve(script: Script, options: HandlerOptions & ScriptedOptions = {}) {
+  const { scripted, others } = apart(options);
+  const backend = scriptedBackend(script, scripted);
+  const handler = createHandler(backend, others);
   const send = (path: string, body?: unknown, init: RequestInit = {}): Promise<Response> =>
     handler(
       new Request(`http://server${path}`, {

@@ -9,20 +9,23 @@ const fresh = (): AbortSignal => new AbortController().signal;
 const soon = (ms = 5): Promise<void> => new Promise((resolve) => setTimeout(resolve, ms));
 
 /** Models whose loads take some milliseconds, and what happened to them. */
-function some(ids: readonly string[], options: ModelsOptions & { bytes?: number; memory?: number; fails?: () => boolean } = {}) {
+function some(
+  ids: readonly string[],
+  { bytes, memory, fails, ...options }: ModelsOptions & { bytes?: number; memory?: number; fails?: () => boolean } = {},
+) {
   const log: string[] = [];
   const entry = (id: string): ModelEntry => ({
     id,
-    ...(options.bytes === undefined ? {} : { bytes: options.bytes }),
+    ...(bytes === undefined ? {} : { bytes }),
     async load(): Promise<LoadedModel> {
       log.push(`+${id}`);
       await soon();
-      if (options.fails?.()) throw new Error(`${id} is broken`);
+      if (fails?.()) throw new Error(`${id} is broken`);
       const backend = scriptedBackend(() => `I am ${id}`, { msPerToken: 1 });
       return {
         ...backend,
         name: id,
-        ...(options.memory === undefined ? {} : { stats: { memoryBytes: options.memory } }),
+        ...(memory === undefined ? {} : { stats: { memoryBytes: memory } }),
         async dispose() {
           log.push(`-${id}`);
           await soon(2);

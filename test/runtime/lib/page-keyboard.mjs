@@ -13,7 +13,8 @@ function findTarget(name, within) {
     (element) =>
       element.closest(within) && !element.disabled && element.tabIndex >= 0 && element.checkVisibility({ visibilityProperty: true }),
   );
-  const matching = candidates.filter((element) => nameOf(element).startsWith(name));
+  const named = candidates.filter((element) => nameOf(element) === name);
+  const matching = named.length > 0 ? named : candidates.filter((element) => nameOf(element).startsWith(name));
   // A last message is what people mean by "Edit": the nearest to where they write.
   const target = matching.find((element) => element === at) ?? matching.at(-1);
   if (!target) return undefined;
