@@ -126,7 +126,7 @@ function useKeys(): void {
   }, []);
 }
 
-/** Where the list lies over the page, what opens it has the focus again when it closes. */
+/** Opens the list of conversations on narrow windows, and gets the focus back when the list closes. */
 function ListButton() {
   const button = useRef<HTMLButtonElement>(null);
   const wasOpen = useRef(false);

@@ -28,7 +28,7 @@ const NumberInput = ({ conversation, field: { name, label, hint } }: { conversat
 
 /** Counts resets: fields begin anew. */
 const resets = signal(0);
-/** What the last reset took away, until the window is closed. */
+/** Settings before the last reset, until the window is closed. */
 const beforeReset = signal<Settings | undefined>(undefined);
 
 function ResetButton({ conversation }: { conversation: Conversation }) {

@@ -70,7 +70,7 @@ function RenameForm({ info, onDone }: { info: Info; onDone: () => void }) {
   );
 }
 
-/** What was deleted last, until the page is left. */
+/** The conversation that was deleted last, until the page is left. */
 const deleted = signal<Conversation | undefined>(undefined);
 
 async function deleteConversation(info: Info, chosen: boolean): Promise<void> {

@@ -173,5 +173,5 @@ export const settingsOpen = signal(false);
 export const composerFocus = signal(0);
 /** Does something once the page shows what has changed. */
 export const onceShown = (then: () => void): void => void requestAnimationFrame(then);
-/** Whether what had the focus is gone. */
+/** True where nothing has the focus, because the element that had it is gone. */
 export const isFocusLost = (): boolean => document.activeElement === null || document.activeElement === document.body;

@@ -1,4 +1,4 @@
-/** What a generation took. */
+/** Tokens and milliseconds of a generation. */
 
 export interface Timings {
   /** Prompt tokens that were computed; those that the cache still held are not among them. */
@@ -6,7 +6,7 @@ export interface Timings {
   readonly promptMs: number;
   readonly predictedTokens: number;
   readonly predictedMs: number;
-  /** Where something was drafted. */
+  /** Present if something was drafted. */
   readonly draft?: DraftCounts;
   /** With neuronWindow: bytes of neurons that were read from the file meanwhile, of whatever sequence. */
   readonly neuronBytes?: number;
@@ -16,7 +16,7 @@ export interface Timings {
 export const predictedPerSecond = ({ predictedTokens: n, predictedMs }: Timings): number =>
   n > 1 && predictedMs > 0 ? (1000 * n) / predictedMs : 0;
 
-/** What became of a generation's drafts. */
+/** Drafts of a generation, and how many were right. */
 export interface DraftCounts {
   /** Tokens that were drafted and computed. */
   readonly tokens: number;
@@ -24,7 +24,7 @@ export interface DraftCounts {
   readonly accepted: number;
   /** Steps that verified a draft. */
   readonly steps: number;
-  /** How many drafts were right up to their first token, their second, and so on. */
+  /** Number of drafts that were right up to their first token, their second, and so on. */
   readonly acceptedAt: readonly number[];
 }
 

@@ -1,4 +1,4 @@
-/** What this device can hold, and what is kept on it. */
+/** The tab about this device: the memory it has, and the models that it keeps. */
 import { useSignal } from '@preact/signals';
 import { useEffect, useRef } from 'preact/hooks';
 import type { KeptFile } from '../../../src/web/kept.ts';
@@ -8,7 +8,7 @@ import { MOST_MEMORY, deviceMemory, lookAtStorage, nameOf, removeKept, storage }
 import { loaded } from './engine.ts';
 import { choose } from './loading-bar.tsx';
 
-/** What is left to focus where a row is gone. */
+/** The tab that is open: it gets the focus where a row is gone. */
 const lastTab = (): HTMLElement | null => document.querySelector('dialog[open] [role=tab][tabindex="0"]');
 
 function Kept({ model }: { model: KeptFile }) {

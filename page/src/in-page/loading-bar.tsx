@@ -21,7 +21,7 @@ export function chooseFiles(files: readonly File[]): void {
   void choose(files, files[0].name.replace(/\.gguf$/i, '').replace(/-00001-of-\d{5}$/, ''));
 }
 
-/** How far loading is, where it can be stopped, and why it failed. */
+/** Progress of a load with a button that stops it, or the reason why it failed. */
 export function LoadingBar() {
   const { value } = loading;
   return value ? <Progress loading={value} /> : <Problem failure={loadFailure.value} />;
@@ -29,7 +29,7 @@ export function LoadingBar() {
 
 function Progress({ loading: value }: { loading: Loading }) {
   const stop = useRef<HTMLButtonElement>(null);
-  // What began to load the model may be gone.
+  // The button that began the load may be gone.
   useEffect(() => void (isFocusLost() && stop.current?.focus()), []);
   const end = (): void => {
     value.stop();

@@ -1,4 +1,4 @@
-/** Where models come from: suggested ones, the hub, files, addresses. */
+/** The tab of models to load: suggested ones, the hub, files, addresses. */
 import { signal, useSignal, type Signal } from '@preact/signals';
 import type { ComponentChildren } from 'preact';
 import { useEffect, useRef } from 'preact/hooks';
@@ -71,7 +71,7 @@ function HubSearch() {
     opened.value = undefined;
     onceShown(() => field.current?.focus());
   };
-  // What was found is below: in sight, without scrolling.
+  // Results lie below the field: brings them into sight.
   useEffect(() => {
     if (found.value ?? opened.value) section.current?.scrollIntoView({ block: 'start' });
   }, [found.value, opened.value]);

@@ -270,7 +270,7 @@ async function list(hands, keys) {
   await many(2);
   if ((await names()).length !== all + 1) fault('a deleted conversation that was brought back is not kept');
 
-  // Where the list lies over the page.
+  // In a narrow window the list lies over the page.
   const viewport = page.viewport();
   await page.setViewport({ ...viewport, width: 600 });
   await use('Conversations', '.bar');
