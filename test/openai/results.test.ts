@@ -67,6 +67,13 @@ describe("Anthropic's tool_result", () => {
   });
 });
 
+it('a text block has no citations: the AI SDK takes a list alone, and null throws there', async () => {
+  const body = { max_tokens: 9, messages: [{ role: 'user', content: 'Hi' }] };
+  const { text } = await serve().post('/v1/messages', body);
+  expect((JSON.parse(text) as { content: object[] }).content).toEqual([{ type: 'text', text: 'ok' }]);
+  expect((await serve().post('/v1/messages', { ...body, stream: true })).text).not.toContain('citations');
+});
+
 describe('a result that is no text is refused by its type', () => {
   const call = { id: 'abcdefgh1', type: 'function', function: { name: 'f', arguments: '{}' } };
   it.each<[string, object]>([
