@@ -60,18 +60,21 @@ const nameOf = (quoted: string): string => (quoted.includes('\\') ? (JSON.parse(
 const valueOf = ({ value, key }: Frame): unknown =>
   value && Object.hasOwn(value, key) ? (value as Record<string, unknown>)[key] : undefined;
 
+/** Is a number spelled as JavaScript and Python both write it? Below 1e-4 Python has an exponent of two digits. */
+const isPlain = (number: string): boolean => String(Number(number)) === number && (number === '0' || Math.abs(Number(number)) >= 1e-4);
+
 /** Remembers the spelling of a frame's current number; of other values that there is none, since a name may come twice. */
 function note({ value, key }: Frame, number?: string): void {
   if (!value) return;
   const known = spellings.get(value);
-  if (number === undefined || String(Number(number)) === number) known?.delete(key);
+  if (number === undefined || isPlain(number)) known?.delete(key);
   else if (known) known.set(key, number);
   else spellings.set(value, new Map([[key, number]]));
 }
 
 /** Stand-ins for numbers of one text. */
 export interface NumberMarks {
-  /** The value with a stand-in for every number that was spelled otherwise than JavaScript writes it. */
+  /** The value with a stand-in for every number that was spelled otherwise than JavaScript and Python write it. */
   mark<T>(value: T): T;
   /** The text with the spellings in place of the stand-ins. */
   take(text: string): string;

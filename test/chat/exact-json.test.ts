@@ -9,7 +9,19 @@ import { createHandler } from '../../src/openai/handler.ts';
 import { scriptedBackend } from '../openai/backend.ts';
 import { everyTemplate, ownTemplates } from './templates.ts';
 
-const written = ['1234567890123456789', '-9007199254740993', '1.0', '-0', '0.10', '1e5', '1E+2', '123456789012345678901234567890.5'];
+const written = [
+  '1234567890123456789',
+  '-9007199254740993',
+  '1.0',
+  '-0',
+  '0.10',
+  '1e5',
+  '1E+2',
+  '1e-7',
+  '0.00001',
+  '-0.000012',
+  '123456789012345678901234567890.5',
+];
 
 describe('parseExactJson', () => {
   it.each([
