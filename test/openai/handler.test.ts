@@ -116,7 +116,7 @@ describe('/v1/chat/completions', () => {
     says = ' or not.</think>Yes.';
     expect(await goOn({ role: 'assistant', content: '', reasoning_content: 'To be' })).toMatchObject({
       content: 'Yes.',
-      reasoning_content: 'or not.',
+      reasoning_content: ' or not.',
     });
     expect(seen).toBe(`${prompt}<think>\nTo be`);
     expect((await goOn({ role: 'user', content: 'And?' })).message).toMatch(/of the role user; expected one of the assistant/);
