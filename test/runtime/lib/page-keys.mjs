@@ -106,7 +106,7 @@ async function attach(hands, { write, use, tabTo, press, atComposer }) {
   await see('no file', () => !document.querySelector('.chips'));
   await atComposer('a file was removed');
   await give('.composer input[type=file]', 'two.txt', 'second');
-  await see('the file', () => document.querySelector('.chips'));
+  await see('the file', () => document.querySelector('.chips') !== null);
   await use('Send', '.composer');
   await answered('second');
   await atComposer('"Send"');
@@ -116,7 +116,7 @@ async function attach(hands, { write, use, tabTo, press, atComposer }) {
   const long = 'word and another '.repeat(4000);
   for (const text of ['older', 'newer']) {
     await give('.composer input[type=file]', 'long.txt', long);
-    await see('the file', () => document.querySelector('.chips'));
+    await see('the file', () => document.querySelector('.chips') !== null);
     await write(text);
     await press('Enter');
     if (text === 'older') await answered('That was a long text.');
@@ -373,10 +373,10 @@ export async function useModelKeys(hands, origin) {
   await tabTo('Bench', '[role=tablist]');
   await press('ArrowLeft');
   await tab('device');
-  await see('what is kept', () => document.querySelector('#panel-device [aria-label^="Delete"]'));
+  await see('what is kept', () => document.querySelector('#panel-device [aria-label^="Delete"]') !== null);
   await use('Delete', '#panel-device');
   await use('Keep', '.confirm');
-  await see('the focus', () => document.activeElement.closest('.choice'));
+  await see('the focus', () => document.activeElement.closest('.choice') !== null);
   await use('Delete', '#panel-device');
   await use('Delete', '.confirm');
   await see('nothing kept', () => !document.querySelector('#panel-device .choice'));
