@@ -6,16 +6,13 @@ import { failureOf, type Failure } from '../backend.ts';
 import { ConfirmDelete, IconButton, Problem, bytes, onceShown } from '../ui.tsx';
 import { MOST_MEMORY, deviceMemory, lookAtStorage, nameOf, removeKept, storage } from './device.ts';
 import { loaded } from './engine.ts';
-import { choose } from './loading-bar.tsx';
-
-/** The tab that is open: it gets the focus where a row is gone. */
-const lastTab = (): HTMLElement | null => document.querySelector('dialog[open] [role=tab][tabindex="0"]');
+import { choose, openTab } from './loading-bar.tsx';
 
 function Kept({ model }: { model: KeptFile }) {
   const failure = useSignal<Failure | undefined>(undefined);
   const asking = useSignal(false);
   const row = useRef<HTMLLIElement>(null);
-  const focusRow = (): void => onceShown(() => (row.current?.querySelector('button') ?? lastTab())?.focus());
+  const focusRow = (): void => onceShown(() => (row.current?.isConnected ? row.current.querySelector('button') : openTab())?.focus());
   if (asking.value)
     return (
       <li class="choice confirm">

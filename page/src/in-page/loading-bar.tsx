@@ -21,6 +21,9 @@ export function chooseFiles(files: readonly File[]): void {
   void choose(files, files[0].name.replace(/\.gguf$/i, '').replace(/-00001-of-\d{5}$/, ''));
 }
 
+/** The tab that is open in the window of models. */
+export const openTab = (): HTMLElement | null => document.querySelector('dialog[open] [role=tab][tabindex="0"]');
+
 /** Progress of a load with a button that stops it, or the reason why it failed. */
 export function LoadingBar() {
   const { value } = loading;
@@ -30,18 +33,18 @@ export function LoadingBar() {
 function Progress({ loading: value }: { loading: Loading }) {
   const stop = useRef<HTMLButtonElement>(null);
   // The button that began the load may be gone.
-  useEffect(() => void (isFocusLost() && stop.current?.focus()), []);
-  const end = (): void => {
-    value.stop();
-    onceShown(() => isFocusLost() && document.querySelector<HTMLElement>('dialog[open] [role=tab][tabindex="0"], .model-button')?.focus());
-  };
+  useEffect(() => {
+    if (isFocusLost()) stop.current?.focus();
+    // At its end the button goes: the focus stays in the window, or on what opens it.
+    return () => onceShown(() => isFocusLost() && (openTab() ?? document.querySelector<HTMLElement>('.model-button'))?.focus());
+  }, []);
   return (
     <div class="loading">
       <progress aria-label={`Loading ${value.name}`} {...(value.total > 0 ? { max: value.total, value: value.loaded } : {})} />
       <span>
         {value.name}: {value.total > 0 ? `${bytes(value.loaded)} of ${bytes(value.total)}` : 'opening …'}
       </span>
-      <button type="button" ref={stop} onClick={end}>
+      <button type="button" ref={stop} onClick={value.stop}>
         Stop
       </button>
     </div>
