@@ -143,8 +143,10 @@ const WINDOWS_TURNS = [
   ['ai-sdk', 'rotate', 'sample', 'sparsify', 'threads', 'tokenize', 'web'],
 ].map((folders) => folders.map((name) => `test/${name}/`));
 
+/** Rows of tests: they run by name alone, as one took over 15 minutes on a busy machine. */
 const vitest = (name, open, files, flags = []) => ({
   name,
+  byName: true,
   ms: all ? 60 * 60_000 : LIMIT_MS,
   async run() {
     const platform = open();
