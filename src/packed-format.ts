@@ -4,8 +4,8 @@
  */
 
 /** Sets of instructions that kernels are built for: each has loops of its own. */
-export const ISAS = ['simd', 'relaxed', 'dotadd'] as const;
-export type Isa = (typeof ISAS)[number];
+export type Isa = 'simd' | 'relaxed' | 'dotadd';
+export const ISAS: readonly Isa[] = ['simd', 'relaxed', 'dotadd'];
 
 /** The same for all instructions, or one for each. */
 export type ByIsa<T> = T | Readonly<Record<Isa, T>>;
@@ -91,9 +91,10 @@ export interface PackedFormat extends Loops {
   readonly kind?: Kind | undefined;
 }
 
-/** Classes that formats' own extend, and the files that have them. */
-export const KINDS = { KScales: 'k_scales', Levels: 'nibble_levels', TwoBits: 'few_bits' } as const;
-export type Kind = keyof typeof KINDS;
+/** Classes that formats' own extend. */
+export type Kind = 'KScales' | 'Levels' | 'TwoBits';
+/** The files that have them. */
+export const KINDS: { readonly [kind in Kind]: string } = { KScales: 'k_scales', Levels: 'nibble_levels', TwoBits: 'few_bits' };
 
 interface LoopsOf extends Loops {
   /** Facts of all formats that these loops are for. */

@@ -16,7 +16,7 @@ import { absolute, openSource } from '../web/source.ts';
 import { startWorker } from '../web/workers.ts';
 
 export type { LoadProgress } from '../engine/platform.ts';
-export type { DownloadOptions, HubOptions, KeptModel, RemoveOptions } from '../hub/options.ts';
+export type { DownloadOptions, HubOptions, KeptModel, ListOptions, RemoveOptions } from '../hub/options.ts';
 
 /** Bytes that are asked for at once. */
 const PIECE = 4 << 20;

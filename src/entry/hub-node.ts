@@ -14,7 +14,7 @@ import { checkOptions } from '../options.ts';
 import { storeFor } from './node-platform.ts';
 
 export type { LoadProgress } from '../engine/platform.ts';
-export type { DownloadOptions, HubOptions, KeptModel, RemoveOptions } from '../hub/options.ts';
+export type { DownloadOptions, HubOptions, KeptModel, ListOptions, RemoveOptions } from '../hub/options.ts';
 
 /**
  * Brings a model, as loadModel does before it reads it, unless it is there already: taken up where an earlier download broke off, checked by its size and SHA-256.

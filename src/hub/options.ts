@@ -27,6 +27,7 @@ export interface DownloadOptions extends HubOptions {
   createWorker?: CreateWorker;
 }
 
+/** The same for remove(). */
 export type RemoveOptions = ListOptions & { signal?: AbortSignal };
 
 /** A model that is kept, whole or not. */
@@ -41,6 +42,7 @@ export interface KeptModel {
   readonly complete: boolean;
 }
 
+/** Options of list(): where models are kept, and of which hub. */
 export type ListOptions = Pick<HubOptions, 'folder' | 'endpoint'>;
 
 export const HUB_OPTIONS: Kinds<HubOptions> = { token: KIND.string, endpoint: KIND.string, folder: KIND.string, offline: KIND.boolean };
