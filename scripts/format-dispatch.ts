@@ -1,11 +1,10 @@
-/** What `npm run generate` writes of packed formats: their facts, and which loop multiplies by a type's weights, as direct calls. */
+/** Sources of packed formats that `npm run generate` writes: their facts, and which loop multiplies by a type's weights, as direct calls. */
 import { readdirSync } from 'node:fs';
 import { actType } from '../src/graph/packed-products.ts';
 import { forIsa, ISAS, KINDS, type CodeFacts, type Isa, type PackedFormat } from '../src/packed-format.ts';
-import { LEVELS, typesWith, type TypeTraits } from '../src/type-traits.ts';
-import { id, importing, ladder, lookup, root, source } from './kernel-source.ts';
+import { typesWith, type TypeTraits } from '../src/type-traits.ts';
+import { LEVEL_TYPES, id, importing, ladder, lookup, root, source, withIds } from './kernel-source.ts';
 
-const LEVEL_TYPES: readonly TypeTraits[] = Object.values(LEVELS);
 const PACKED: readonly TypeTraits[] = [...typesWith((k) => k.packed), ...LEVEL_TYPES];
 
 const formatOf = ({ kernels }: TypeTraits): PackedFormat => kernels!.packed!;
@@ -43,7 +42,7 @@ ${[
 `;
 }
 
-/** What the table says of each packed format, as a class that the format's own extends. */
+/** Facts of each packed format, as a class that the format's own extends. */
 export function formatFacts(): string {
   const types = PACKED.filter((t) => !isFloat(t));
   const kinds = [...new Set(types.flatMap((t) => formatOf(t).kind ?? []))];
@@ -103,7 +102,7 @@ const factsInPanel = (t: TypeTraits, isa: Isa): CodeFacts =>
       ? { width: 8, superBlock: true }
       : { width: 7, centre: 64, superBlock: true, s16: true };
 
-/** How many integer scales a panel's sub-block has behind its codes (its halves); 3: two that are f32, and no d. */
+/** Integer scales of a panel's sub-block behind its codes (its halves); 3: two that are f32, and no d. */
 function panelScales(t: TypeTraits, isa: Isa): number {
   const { width, superBlock, s16, f32Scales } = factsInPanel(t, isa);
   const inCodes = width === 8 && isa !== 'dotadd'; // codes as i16 have their scale in them (dot_signed.ts)
@@ -126,7 +125,7 @@ export function byType(types = PACKED): string {
     const declared = known.get(name);
     if (!declared) throw new Error(`the table has the loop ${name}, and assembly/matmul/ no function of the name`);
     called.add(name);
-    // What a parameter's name means, where it is not an argument of the function by type id.
+    // The meaning of a parameter's name, where it is not an argument of the function by type id.
     const pairs = t.blckSize / 64;
     const meant: { readonly [param: string]: string } = {
       pairs: String(pairs),
@@ -164,12 +163,12 @@ export function byType(types = PACKED): string {
       Number(factsInPanel(t, isa).width === 8),
     ),
     panels(
-      "How many integer scales a panel's sub-block has behind its codes (its halves); 3: two that are f32, and no d.",
+      "Integer scales of a panel's sub-block behind its codes (its halves); 3: two that are f32, and no d.",
       'panel_scales',
       panelScales,
     ),
     panels("A panel's minima: 0 none, 1 an f32, 2 an integer for each sub-block, 3 for each half.", 'panel_minima', panelMinima),
-    panels('What is taken off every code of a panel.', 'panel_centre', (t, isa) => factsInPanel(t, isa).centre ?? 0),
+    panels('The number that is taken off every code of a panel.', 'panel_centre', (t, isa) => factsInPanel(t, isa).centre ?? 0),
     lookup('Not 0 where a panel has runs of 64 weights.', 'panel_runs', blocks, (t) => Number(formatOf(t).tile === 'gemm_8x4_bits'), '0'),
     ladder(
       '/** Packs 16 plain rows, `stride` bytes apart at src, to w: a block of each, or of floats all n numbers. */',
@@ -207,7 +206,7 @@ export function byType(types = PACKED): string {
       blocks.filter((t) => ISAS.some((isa) => forIsa(formatOf(t).act!, isa) === 'few')),
       (t) => byIsa((isa) => (forIsa(formatOf(t).act!, isa) === 'few' ? call('gemm_16xn', t) : undefined)),
     ),
-  ].map((text) => text.replaceAll(/case (\w+):/g, 'case id.$1:').replaceAll(/return F32;/g, 'return id.F32;'));
+  ].map(withIds);
   const imports = new Map<string, string[]>();
   for (const name of called) {
     const { file } = known.get(name)!;
@@ -236,12 +235,14 @@ export function openGrid(): string {
   return `${classes(grids)}
 import * as id from '../type/ids';
 
-${ladder(
-  '/** Opens the packed block of a grid at w to o: its scales and the addresses of its entries (format/grid.ts). */',
-  'open_grid(type: u32, w: usize, o: usize): void',
-  grids,
-  (t) => `changetype<${id(t)}>(0).open(w, o)`,
-).replaceAll(/case (\w+):/g, 'case id.$1:')}`;
+${withIds(
+  ladder(
+    '/** Opens the packed block of a grid at w to o: its scales and the addresses of its entries (format/grid.ts). */',
+    'open_grid(type: u32, w: usize, o: usize): void',
+    grids,
+    (t) => `changetype<${id(t)}>(0).open(w, o)`,
+  ),
+)}`;
 }
 
 const classes = (types: readonly TypeTraits[]): string => {

@@ -12,16 +12,14 @@ import { withErrorTable } from './error-table.ts';
 import { withFieldTables } from './field-tables.ts';
 import { flagTable } from './flag-table.ts';
 import { byType, formatFacts, openGrid, panelRoom } from './format-dispatch.ts';
-import { id, importing, ladder, lookup, names, root, source } from './kernel-source.ts';
+import { LEVEL_TYPES, id, importing, ladder, lookup, names, root, source } from './kernel-source.ts';
 import { sizesOfKernels } from './sizes.ts';
 import { templatePage } from './template-table.ts';
 import { CODE } from '../src/graph/kernels.ts';
-import { LEVELS, TYPE, typesWith, type TypeTraits } from '../src/type-traits.ts';
+import { TYPE, typesWith, type TypeTraits } from '../src/type-traits.ts';
 
 const TYPES: readonly TypeTraits[] = Object.values(TYPE);
 const READABLE = typesWith(() => true);
-/** Types of packed weights that nothing else has. */
-const LEVEL_TYPES: readonly TypeTraits[] = Object.values(LEVELS);
 
 const vecDot = ({ name, kernels }: TypeTraits): string =>
   name === kernels?.vecDotType ? (name === 'f32' ? 'vec_dot_f32' : `vec_dot_${name}_${name}`) : `vec_dot_${name}_${kernels?.vecDotType}`;

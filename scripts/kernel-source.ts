@@ -1,9 +1,12 @@
 /** Pieces of AssemblyScript that `npm run generate` writes. */
 import { readFileSync } from 'node:fs';
-import type { TypeTraits } from '../src/type-traits.ts';
+import { LEVELS, type TypeTraits } from '../src/type-traits.ts';
 
 export const root = new URL('../', import.meta.url);
 export const source = (path: string): string => readFileSync(new URL(path, root), 'utf8');
+
+/** Types of packed weights that nothing else has. */
+export const LEVEL_TYPES: readonly TypeTraits[] = Object.values(LEVELS);
 
 /** A type's id in the kernels, which is the name of its class of packed weights, too. */
 export const id = ({ name }: TypeTraits): string => name.toUpperCase();
@@ -54,6 +57,9 @@ ${types.map((t) => `    case ${id(t)}: ${call(kernel(t))}`).join('\n')}
 }
 `;
 }
+
+/** The same text where ids are imported as `id`: cases of it, and F32 as a value. */
+export const withIds = (text: string): string => text.replaceAll(/case (\w+):/g, 'case id.$1:').replaceAll('return F32;', 'return id.F32;');
 
 export const importing = (names: readonly string[], from: string): string => `import { ${[...names].sort().join(', ')} } from '${from}';`;
 

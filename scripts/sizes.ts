@@ -3,12 +3,12 @@ import { readFileSync } from 'node:fs';
 import { setFlagsFromString } from 'node:v8';
 import { ACT_BLOCK, ACT_LAYOUTS, TYPE_ACT } from '../src/graph/layout.ts';
 import { ISAS, type Isa } from '../src/packed-format.ts';
-import { isaOf, instantiate } from '../src/wasm/load.ts';
+import { instantiate } from '../src/wasm/load.ts';
 
 const MORE_THAN_STATIC_DATA = 2;
 
 function kernels(isa: Isa): ReturnType<typeof instantiate> {
-  if (isa !== isaOf('simd') && process.versions.node.startsWith('20.')) setFlagsFromString('--experimental-wasm-relaxed-simd');
+  if (isa !== 'simd' && process.versions.node.startsWith('20.')) setFlagsFromString('--experimental-wasm-relaxed-simd');
   const module = new WebAssembly.Module(readFileSync(new URL(`../dist/wasm/${isa}.wasm`, import.meta.url)));
   return instantiate(module, new WebAssembly.Memory({ initial: MORE_THAN_STATIC_DATA, maximum: 65536 }));
 }

@@ -81,7 +81,7 @@ function is_signed(type: u32): bool {
   return (type & (ACT_LAYOUT | ACT_I8)) == ACT_SIGNS;
 }
 
-/** Whether up to MOST_16XN columns lie one by one. */
+/** Up to MOST_16XN columns lie one by one. */
 @inline
 export function is_few(type: u32): bool {
   return (type & ACT_LAYOUT) == ACT_16XN;

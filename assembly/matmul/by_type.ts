@@ -87,7 +87,7 @@ export function panel_signed(type: u32): u32 {
   }
 }
 
-/** How many integer scales a panel's sub-block has behind its codes (its halves); 3: two that are f32, and no d. */
+/** Integer scales of a panel's sub-block behind its codes (its halves); 3: two that are f32, and no d. */
 export function panel_scales(type: u32): u32 {
   // prettier-ignore
   switch (type) {
@@ -111,7 +111,7 @@ export function panel_minima(type: u32): u32 {
   }
 }
 
-/** What is taken off every code of a panel. */
+/** The number that is taken off every code of a panel. */
 export function panel_centre(type: u32): u32 {
   // prettier-ignore
   switch (type) {

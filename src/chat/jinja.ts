@@ -39,7 +39,7 @@ export function compileJinja(source: string, now: () => Date = () => new Date())
   return Object.assign((variables: Readonly<Record<string, unknown>>) => atOnce(work(variables)), { work });
 }
 
-/** Of an error for want of stack, which runtimes name differently, one that says so. */
+/** Makes of an error for want of stack, which runtimes name differently, one that says so. */
 const tooDeep = (error: unknown): unknown =>
   error instanceof RangeError || (error instanceof Error && error.name === 'InternalError')
     ? new JinjaError('it is nested too deeply', { cause: error })

@@ -72,7 +72,7 @@ function goingOn(parser: ChatParser, begun: string, known: ParsedAnswer): ChatPa
   parser.push(begun).forEach(isNew);
   const told = (events: ChatEvent[]): ChatEvent[] =>
     events.flatMap((event) => {
-      // What was held back of the other kinds has become a marker or a call.
+      // Text that was held back of the other kinds has become a marker or a call.
       if (event.type !== 'content') left.content = 0;
       if (event.type !== 'reasoning') left.reasoning = 0;
       return isNew(event);

@@ -203,7 +203,7 @@ function startsWithBos(backend: ChatBackend, ids: readonly number[]): boolean {
   return ids[0] === bos;
 }
 
-/** What the prompt has of the answer. */
+/** The part of the answer that the prompt has. */
 const begunText = ({ prompt, opening }: PreparedChat): string => (opening === undefined ? '' : prompt.slice(opening.length));
 
 /** What the model is asked for an answer, and the format in which it writes it. */

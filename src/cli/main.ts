@@ -113,7 +113,7 @@ for (const [name, code] of Object.entries(ENDS))
   });
 // Nobody reads what is said beside the work: no reason to end it.
 process.stderr.on('error', () => {});
-/** What the command printed could not be written, and somebody waits for it. */
+/** Something that the command printed could not be written, and somebody waits for it. */
 let lost = false;
 process.stdout.on('error', (e: NodeJS.ErrnoException) => {
   if (interrupt.signal.aborted && unread.end) process.exit(exitCode); // a terminal that was closed takes nothing

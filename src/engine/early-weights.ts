@@ -106,7 +106,7 @@ export interface Claiming {
   stop(): void;
 }
 
-/** Steps of more tokens have the same kernels, by what their number is beyond a multiple of four (assembly/matmul/loops.ts). */
+/** Steps of more tokens have the same kernels, by what their number is beyond a multiple of four (packed-products.ts). */
 const WIDE_STEP = 16;
 
 /**

@@ -55,7 +55,7 @@ export interface ModelLayout {
   readonly cells: { readonly working: number; readonly checkpoints: number; readonly step: number };
 }
 
-/** What it is to be planned for: the kernels' instructions, threads that compute, bytes of memory that are free. */
+/** Machine to plan for: the kernels' instructions, threads that compute, bytes of memory that are free. */
 export interface Machine {
   readonly isa: Isa;
   readonly threads: number;

@@ -140,7 +140,7 @@ function* begunState(automaton: Automaton, first: State, text: string): Work<Sta
   return state;
 }
 
-/** Where a reader is, null after an end-of-generation token; and where its tokens begin. */
+/** Place of a reader, null after an end-of-generation token; and where its tokens begin. */
 interface Position {
   readonly at: State | null;
   readonly first: State;

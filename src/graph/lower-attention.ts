@@ -1,6 +1,6 @@
 /** The records of attention: the kernel, and the merge of its KV splits. K and V of ordinary tensors are brought into the cache's order first. */
 import { alignUp } from '../gguf/types.ts';
-import { TYPE, type TypeTraits } from '../type-traits.ts';
+import { TYPE } from '../type-traits.ts';
 import { FLASH_TYPES, paddedHeadDim, type KvType } from './attention-ops.ts';
 import {
   ATTENTION_PARAMS,
@@ -12,6 +12,7 @@ import {
   K_CELLS,
   KV_STORE_SCRATCH,
 } from './layout.ts';
+import type { Lowering } from './lowering.ts';
 import type { Target } from './packed-products.ts';
 import { temporary, type OpRecord } from './record.ts';
 import { SIZES } from '../wasm/sizes.ts';
@@ -91,23 +92,18 @@ export function attentionRecords(
 const batchOf = (t: Tensor, i: number): Tensor =>
   t.ne[3] === 1 ? t : view(t, [t.ne[0], t.ne[1], t.ne[2], 1], { nb: t.nb.slice(1), offset: i * t.nb[3] });
 
-/** ggml_flash_attn_ext. @param rowsOf the tensor with contiguous rows of a type, converted where it is not so */
-export function flashAttnRecords(
-  t: Tensor,
-  target: Target,
-  rowsOf: (x: Tensor, type: TypeTraits) => Tensor,
-  push: (record: OpRecord) => void,
-): void {
+/** Lowers ggml_flash_attn_ext. */
+export function pushFlashAttn(t: Tensor, lowering: Lowering): void {
   const [q, k, v, first, visible, given, slopes, sinks] = t.src as readonly Tensor[];
-  const mask = given && rowsOf(given, given.type);
-  const f32 = (x: Tensor): Tensor => rowsOf(x, TYPE.f32);
+  const mask = given && lowering.rowsOf(given, given.type);
+  const f32 = (x: Tensor): Tensor => lowering.rowsOf(x, TYPE.f32);
   const kept = (x: Tensor): KvType => FLASH_TYPES.find((name) => name === x.type.name) ?? (x.type.blckSize > 1 ? 'q8_0' : 'f32');
   const pack = (x: Tensor, order: 'k' | 'v', batch: number): Tensor => {
     const type = kept(x);
     const hd = paddedHeadDim(type, x.ne[0]);
     const cells = alignUp(x.ne[1], x.ne[1] < KV_SPLIT ? K_CELLS : KV_SPLIT);
     const cache = temporary(`${order} in attention's order`, TYPE[type], x, [hd, cells, x.ne[2], 1]);
-    push({
+    lowering.push({
       code: 'KV_STORE',
       dst: cache,
       src: [permute(batchOf(f32(x), batch), 0, 2, 1, 3)],
@@ -131,6 +127,6 @@ export function flashAttnRecords(
       slopes,
       sinks: sinks && f32(sinks),
     };
-    attentionRecords(sources, t.params, dst, target).forEach(push);
+    for (const record of attentionRecords(sources, t.params, dst, lowering.target)) lowering.push(record);
   }
 }

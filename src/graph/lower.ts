@@ -3,7 +3,7 @@
  * converted first and which nodes are fused; plan.ts then decides where memory lies and where barriers are needed.
  */
 import { TYPE } from '../type-traits.ts';
-import { attentionRecords, flashAttnRecords } from './lower-attention.ts';
+import { attentionRecords, pushFlashAttn } from './lower-attention.ts';
 import { recurrentRecord } from './lower-recurrent.ts';
 import { pushSparse } from './lower-sparse.ts';
 import { BINARY, COPY, KV_STORE_SCRATCH } from './layout.ts';
@@ -178,13 +178,7 @@ const OPS: { readonly [op in Tensor['op']]?: Lower } = {
     l.push({ code: 'IN_SUM2', dst: t, src: [l.rowsOf(a, TYPE.f32), b, c], params: [], ...(c && { writtenSrc: [c] }) });
   },
   attention,
-  flash_attn_ext: (l, t) =>
-    flashAttnRecords(
-      t,
-      l.target,
-      (x, type) => l.rowsOf(x, type),
-      (record) => l.push(record),
-    ),
+  flash_attn_ext: (l, t) => pushFlashAttn(t, l),
 };
 
 /** Whether `t` is a sum of equal shapes that the RMS norm after it can compute itself; it cannot where its weight is a view of the sum. */

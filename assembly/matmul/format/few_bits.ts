@@ -54,7 +54,7 @@ export class TwoBits {
   @inline vector<G>(q: usize, i: i32): v128 {
     return v128.load(q + (<usize>i << 6), offsetof<G>());
   }
-  /** What has quads 2i + h of either half in the bits of mask and mask2. */
+  /** Quads 2i + h of either half, in the bits of mask and mask2. */
   @inline quads<G>(q: usize, i: i32, h: i32): v128 {
     const v = this.vector<G>(q, i);
     return h == 0 ? v : i16x8.shr_u(v, 4);

@@ -1,4 +1,4 @@
-/** What iq4_nl and iq4_xs share: nibbles that are indices into sixteen levels, which are the signed 8-bit codes. */
+/** The common part of iq4_nl and iq4_xs: nibbles that are indices into sixteen levels, which are the signed 8-bit codes. */
 import { lookup16 } from '../../simd';
 import { packed_codes } from '../dot_signed';
 
