@@ -7,6 +7,7 @@ import { QuantletError } from '../errors.ts';
 import { HttpError } from '../openai/http-error.ts';
 import type { BatchStore } from '../openai/batch-state.ts';
 import type { SlotStore } from '../openai/options.ts';
+import { sureHelper } from '../hub/helper-files.ts';
 import { whyNoName } from '../hub/names.ts';
 import { writeNewFile } from './new-file.ts';
 import { unreadable } from './command.ts';
@@ -14,10 +15,12 @@ import { unreadable } from './command.ts';
 /** A model's name: its file's, without what says that it is a GGUF file or the first of several. */
 export const modelName = (path: string): string => basename(path).replace(/(?:-00001-of-\d{5})?\.gguf$/i, '');
 
-/** The models of a folder by their names. Of a split one the first file stands for all; projectors of images are no models. */
+/** The models of a folder by their names. Of a split one the first file stands for all; projectors, drafters and importance matrices are no models. */
 export async function modelsIn(folder: string): Promise<string[]> {
   const names = await readdir(folder).catch(unreadable('the folder of --models-dir', folder));
-  const models = names.filter((name) => /\.gguf$/i.test(name) && !/^mmproj/i.test(name) && !/-(?!00001)\d{5}-of-\d{5}\.gguf$/i.test(name));
+  const models = names.filter(
+    (name) => /\.gguf$/i.test(name) && sureHelper(name) === undefined && !/-(?!00001)\d{5}-of-\d{5}\.gguf$/i.test(name),
+  );
   if (models.length === 0) throw new QuantletError('ERR_USAGE', `--models-dir ${folder} has no .gguf file; expected at least one model`);
   return models.sort().map((name) => join(folder, name));
 }

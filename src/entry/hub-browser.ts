@@ -134,5 +134,5 @@ function ofRepo<G extends { readonly remote: RemoteModel }>(
       ? [{ group, path: remote.wanted.file }]
       : [];
   });
-  return choose(same, 'file' in wanted ? { file: partsOf(wanted.file)[0] } : wanted)?.group;
+  return choose(same, repo, 'file' in wanted ? { file: partsOf(wanted.file)[0] } : wanted)?.group;
 }

@@ -149,11 +149,11 @@ async function checkFirstPart(path: string, count: number): Promise<void> {
 }
 
 /** The wanted file of a repository among those that are kept: chosen from the hub's list as it was last seen, so that the same words mean the same file. */
-async function keptOfRepo(folder: string, wanted: Wanted): Promise<Kept | undefined> {
+async function keptOfRepo(folder: string, repo: Repo, wanted: Wanted): Promise<Kept | undefined> {
   const here = await modelsIn(folder);
   const isHere = (parts: readonly string[]): boolean => parts.length > 0 && parts.every((name) => here.has(name));
   const seen = entriesOf(parsed(await readFile(join(folder, 'list.json'), 'utf8').catch(() => '')));
-  const names = [seen, asFiles(here.keys())].map((files) => partsOf(choose(files, wanted)?.path)).find(isHere);
+  const names = [seen, asFiles(here.keys())].map((files) => partsOf(choose(files, repo, wanted)?.path)).find(isHere);
   return names && { folder, names: names.map((name) => here.get(name)!) };
 }
 
@@ -175,7 +175,7 @@ async function repoModel(store: ModelStore, repo: Repo, wanted: Wanted): Promise
   return keptOr(
     store,
     `${'file' in wanted ? '' : 'a '}${wantedText(wanted)} of ${repo.name}`,
-    await keptOfRepo(folder, wanted),
+    await keptOfRepo(folder, repo, wanted),
     async () => {
       const listed = await listRepo(store, repo);
       const files = filesOf(listed, repo, wanted);
@@ -286,10 +286,10 @@ async function namesOf(store: ModelStore, source: string | URL): Promise<Kept | 
     return { folder, names: await placesOf(folder, partsOf(remote.name)) };
   }
   const folder = await repoFolder(store.folder, remote.repo.name, remote.repo.revision);
-  const kept = await keptOfRepo(folder, remote.wanted);
+  const kept = await keptOfRepo(folder, remote.repo, remote.wanted);
   if (kept) return kept;
   const begun = (await namesIn(folder)).map((name) => nameAt(partial(name) ?? name)).filter(isModel);
-  const names = partsOf(choose(asFiles(begun.map((path) => partsOf(path)[0])), remote.wanted)?.path);
+  const names = partsOf(choose(asFiles(begun.map((path) => partsOf(path)[0])), remote.repo, remote.wanted)?.path);
   return names.length > 0 ? { folder, names: await placesOf(folder, names) } : undefined;
 }
 

@@ -6,6 +6,7 @@ import { QuantletError } from '../errors.ts';
 import type { HubOptions } from './options.ts';
 import { splitName, splitNames } from '../gguf/split.ts';
 import { fetchPatiently } from '../io/http.ts';
+import { helperKind } from './helper-files.ts';
 import { checkedPath, whyNoName } from './names.ts';
 
 /** A repository, at a revision. */
@@ -53,6 +54,7 @@ const MOST_LIST_BYTES = 32 << 20;
 
 export const failed = (message: string, cause?: unknown): QuantletError => new QuantletError('ERR_DOWNLOAD', message, { cause });
 const nameOf = (path: string): string => path.slice(path.lastIndexOf('/') + 1);
+const isModel = (path: string): boolean => /\.gguf$/i.test(path);
 
 /** The name of a file and of all it is split in; none of none. */
 export function partsOf(path: string | undefined): readonly string[] {
@@ -180,22 +182,16 @@ export function remoteOf(source: string | URL, { endpoint }: Pick<Hub, 'endpoint
 export const fileUrl = ({ endpoint }: Hub, { name, revision }: Repo, path: string): string =>
   `${endpoint}/${name}/resolve/${encodeURIComponent(revision)}/${path.split('/').map(encodeURIComponent).join('/')}`;
 
-/** Words in names of files that only help a model: projectors and importance matrices in any case, drafters as llama.cpp spells them (a model named MTP is one). */
-const HELPERS = /[mM][mM][pP][rR][oO][jJ]|[iI][mM][aA][tT][rR][iI][xX]|mtp-|eagle3-|dflash-|dspark-/;
-
 /** The models among the files of a repository, a split one by its first part. */
-export const modelsAmong = <F extends { readonly path: string }>(files: readonly F[]): readonly F[] =>
-  files.filter(({ path }) => {
-    const name = nameOf(path);
-    return /\.gguf$/i.test(name) && !HELPERS.test(name) && (splitName(name)?.no ?? 1) === 1;
-  });
+export const modelsAmong = <F extends { readonly path: string }>(files: readonly F[], repo?: string): readonly F[] =>
+  files.filter(({ path }) => isModel(path) && helperKind(path, repo) === undefined && (splitName(nameOf(path))?.no ?? 1) === 1);
 
 /**
  * The file to use where a repository has several: the quant's, the first part where it is split. As llama.cpp chooses: a quant that was
  * asked for must be there; without one Q4_K_M, else Q8_0, else the first model. A quant may also be named by a folder alone.
  */
-export function chooseFile<F extends { readonly path: string }>(files: readonly F[], quant?: string): F | undefined {
-  const models = modelsAmong(files);
+export function chooseFile<F extends { readonly path: string }>(files: readonly F[], quant?: string, repo?: string): F | undefined {
+  const models = modelsAmong(files, repo);
   for (const wanted of quant === undefined ? QUANTS : [quant]) {
     const named = models.find(({ path }) => names(path, wanted, /[-.]/)) ?? models.find(({ path }) => names(path, wanted, /\//));
     if (named) return named;
@@ -211,9 +207,9 @@ function names(path: string, quant: string, end: RegExp): boolean {
   return false;
 }
 
-/** The file that is wanted of those; of a split model the first. */
-export const choose = <F extends { readonly path: string }>(files: readonly F[], wanted: Wanted): F | undefined =>
-  'file' in wanted ? files.find(({ path }) => path === wanted.file) : chooseFile(files, wanted.quant);
+/** The file that is wanted of a repository's; of a split model the first. */
+export const choose = <F extends { readonly path: string }>(files: readonly F[], { name }: Repo, wanted: Wanted): F | undefined =>
+  'file' in wanted ? files.find(({ path }) => path === wanted.file) : chooseFile(files, wanted.quant, name);
 
 /** What is wanted, for messages. */
 export const wantedText = (wanted: Wanted): string =>
@@ -321,14 +317,23 @@ export async function listRepo(hub: Hub, { name, revision }: Repo): Promise<HubF
   return files;
 }
 
+/** The GGUF files of a repository for a message, those that are no models with what they are. */
+function listed(files: readonly HubFile[], repo: string): string {
+  const models = files.map(({ path }) => path).filter(isModel);
+  if (models.length === 0) return 'expected a repository with .gguf files';
+  const shown = models.slice(0, 20).map((path) => {
+    const kind = helperKind(path, repo);
+    return kind === undefined ? path : `${path} (by its name ${kind})`;
+  });
+  const named = modelsAmong(files, repo).length === 0 ? `; to use one of them all the same, name it: hf:${repo}/${models[0]}` : '';
+  return `it has ${shown.join(', ')}${models.length > 20 ? ', ...' : ''}${named}`;
+}
+
 /** The wanted model of a repository with all its parts. @throws ERR_DOWNLOAD where it is not there, or not whole */
-export function filesOf(files: readonly HubFile[], { name }: Repo, wanted: Wanted): readonly HubFile[] {
-  const names = partsOf(choose(files, wanted)?.path);
-  const models = files.map(({ path }) => path).filter((path) => /\.gguf$/i.test(path));
-  if (names.length === 0)
-    throw failed(
-      `${name} has no ${wantedText(wanted)}; ${models.length > 0 ? `it has ${models.slice(0, 20).join(', ')}${models.length > 20 ? ', ...' : ''}` : 'expected a repository with .gguf files'}`,
-    );
+export function filesOf(files: readonly HubFile[], repo: Repo, wanted: Wanted): readonly HubFile[] {
+  const { name } = repo;
+  const names = partsOf(choose(files, repo, wanted)?.path);
+  if (names.length === 0) throw failed(`${name} has no ${wantedText(wanted)}; ${listed(files, name)}`);
   const byPath = new Map(files.map((file) => [file.path, file]));
   const missing = names.find((path) => !byPath.has(path));
   if (missing !== undefined) throw failed(`${name} has no ${missing}, a part of ${names[0]}: the repository is not complete`);

@@ -5,7 +5,7 @@ import { join } from 'node:path';
 import { afterAll, beforeAll, expect, it, vi } from 'vitest';
 import { cacheFolder } from '../../src/hub/cache-folder.ts';
 import { resolveModel, type HubFlags } from '../../src/cli/hub.ts';
-import { chooseFile, hubFor, listRepo } from '../../src/hub/repository.ts';
+import { chooseFile, filesOf, hubFor, listRepo } from '../../src/hub/repository.ts';
 import { writeGGUF, type WriteValue } from '../../src/gguf/write.ts';
 import { failure, llamaModel, runCli, temporaryFolder } from '../support.ts';
 import { listen, startHub } from './server.ts';
@@ -43,6 +43,42 @@ const part = (no: number, count: number, said = count): Uint8Array =>
   );
 
 const names = (...paths: string[]) => paths.map((path) => ({ path }));
+
+/** Files that are no language models of their own, as tools and people name them. */
+const helpers = [
+  'adapter-lora-q8_0.gguf',
+  'm-LoRA-Q4_K_M.gguf',
+  'm-F16-LoRA.gguf',
+  'lora.gguf',
+  'loras/style.gguf',
+  'adapters/m-Q4_K_M.gguf',
+  'm_adapter.f16.gguf',
+  'vae.gguf',
+  'ae-f16.gguf',
+  'vae/m-Q8_0.gguf',
+  'clip_l-Q8_0.gguf',
+  't5xxl_fp16.gguf',
+  't5-xxl-Q8_0.gguf',
+  'text_encoder/model-Q8_0.gguf',
+  'm-text-encoder-Q4_K_M.gguf',
+  'MTP/m-Q4_K_M.gguf',
+  'a/mtp/m.gguf',
+  'MTP-m-Q8_0.gguf',
+  'm-draft-Q4_K_M.gguf',
+  'draft/m.gguf',
+  'm.DRAFT.gguf',
+  'EAGLE3/m-Q8_0.gguf',
+  'm-Eagle3.gguf',
+  'imatrix-m.gguf',
+  'm.imatrix.gguf',
+  'm-mm-projector-f16.gguf',
+  'control-vector-happy.gguf',
+  'control_vectors/happy.gguf',
+  'm-cvector.gguf',
+  'ggml-vocab-llama-bpe.gguf',
+  'WavTokenizer-Large-75-F16.gguf',
+  'vocoder.gguf',
+];
 
 it.each<[string, string[], string | undefined, string | undefined]>([
   ['Q4_K_M by itself', ['README.md', 'm-F16.gguf', 'm-Q4_K_M.gguf'], undefined, 'm-Q4_K_M.gguf'],
@@ -86,8 +122,42 @@ it.each<[string, string[], string | undefined, string | undefined]>([
   ['a name before a folder', ['Q4_0/m-Q8_0.gguf', 'x/m-Q4_0.gguf'], 'Q4_0', 'x/m-Q4_0.gguf'],
   ['a folder whose name only ends so', ['IQ4_0/m.gguf'], 'Q4_0', undefined],
   ['no model', ['README.md', 'mmproj.gguf'], undefined, undefined],
+  ...helpers.flatMap((helper): [string, string[], string | undefined, string | undefined][] => [
+    [`${helper} comes first`, [helper, 'm-F16.gguf'], undefined, 'm-F16.gguf'],
+    [`${helper} alone`, [helper], undefined, undefined],
+  ]),
+  ...[
+    'Draftsman-7B-Q6_K.gguf',
+    'm-qlora-merged.Q6_K.gguf',
+    'Florae-2B.gguf',
+    'Eclipse-7B.gguf',
+    'm-vision-instruct-Q6_K.gguf',
+    'Michaela-7B.gguf',
+    'vocabularist-3b.gguf',
+    'lora-tests/m.gguf',
+    'imatrix/m-IQ2_M.gguf',
+    'm-Control-7B.gguf',
+  ].map((model): [string, string[], undefined, string] => [`${model} is a model`, [model, 'z-F16.gguf'], undefined, model]),
 ])('of several files: %s', (_, paths, quant, want) => {
   expect(chooseFile(names(...paths), quant)?.path).toBe(want);
+});
+
+it('words that a repository has in its own name set none of its files apart', () => {
+  const chosen = (repo: string, ...paths: string[]) => chooseFile(names(...paths), undefined, repo)?.path;
+  expect(chosen('org/R1-DRAFT-0.6B-GGUF', 'R1-DRAFT-0.6B-Q4_0.gguf')).toBe('R1-DRAFT-0.6B-Q4_0.gguf');
+  expect(chosen('org/m-dpo-lora-GGUF', 'm-adapter.gguf', 'm-dpo-lora.Q4_0.gguf')).toBe('m-dpo-lora.Q4_0.gguf');
+  expect(chosen('draft/m-GGUF', 'm-draft.gguf', 'm.gguf')).toBe('m.gguf'); // its owner's name says nothing
+  expect(chosen('org/mmproj-m', 'mmproj-m.gguf')).toBeUndefined();
+});
+
+it('a repository without a model says what it has; a file that is named exactly is taken', () => {
+  const files = [{ path: 'adapter-lora.gguf' }, { path: 'vae.gguf' }, { path: 'README.md' }].map((file) => ({ ...file, size: 1 }));
+  const repo = { name: 'org/m', revision: 'main' };
+  expect(() => filesOf(files, repo, { quant: undefined })).toThrow(
+    'org/m has no GGUF model; it has adapter-lora.gguf (by its name an adapter), vae.gguf (by its name a part of a model of images or sounds); to use one of them all the same, name it: hf:org/m/adapter-lora.gguf',
+  );
+  expect(() => filesOf([...files, { path: 'm-F16.gguf', size: 1 }], repo, { quant: 'Q4_0' })).toThrow(/vae\.gguf \(.*\), m-F16\.gguf$/);
+  expect(filesOf(files, repo, { file: 'vae.gguf' })).toEqual([files[1]]);
 });
 
 it('the cache folder is QUANTLET_CACHE, else where the system keeps such things', () => {

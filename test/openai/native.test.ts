@@ -338,7 +338,16 @@ describe('folders', () => {
   });
 
   it('models of one are found by their names', async () => {
-    for (const name of ['a.gguf', 'B.GGUF', 'c-00001-of-00002.gguf', 'c-00002-of-00002.gguf', 'mmproj-a.gguf', 'notes.txt'])
+    for (const name of [
+      'a.gguf',
+      'B.GGUF',
+      'c-00001-of-00002.gguf',
+      'c-00002-of-00002.gguf',
+      'mmproj-a.gguf',
+      'mtp-a.gguf',
+      'a.imatrix.gguf',
+      'notes.txt',
+    ])
       writeTo(folder, name, '');
     expect((await modelsIn(folder)).map(modelName)).toEqual(['B', 'a', 'c']);
     await expect(modelsIn(inside)).rejects.toMatchObject({ code: 'ERR_USAGE' });

@@ -91,7 +91,7 @@ export interface ModelFile {
 export async function filesOf(repo: string): Promise<readonly ModelFile[]> {
   const files = await listRepo(hub(), repoOf(repo));
   const sizes = new Map(files.map(({ path, size }) => [path, size]));
-  return modelsAmong(files)
+  return modelsAmong(files, repo)
     .map(({ path }) => ({ path, bytes: partsOf(path).reduce((sum, part) => sum + (sizes.get(part) ?? 0), 0) }))
     .sort((a, b) => a.bytes - b.bytes);
 }
