@@ -1,4 +1,7 @@
-/** Apertus: norms of the heads of q and k, and a feed-forward without a gate through xIELU, whose numbers each layer has in the metadata. */
+/**
+ * Apertus: norms of q and k heads, and a feed-forward without a gate. Its activation is xIELU, with
+ * parameters for each layer in the metadata.
+ */
 import { getNumberPerLayer } from '../gguf/metadata.ts';
 import { xielu } from '../graph/elementwise-ops.ts';
 import { linear } from './blocks.ts';

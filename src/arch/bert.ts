@@ -1,4 +1,7 @@
-/** Encoders that make vectors: BERT (also XLM-RoBERTa, whose converter renames it so), nomic-bert, without and with experts, jina-bert-v2 and -v3. Each branch is added first and normed after. */
+/**
+ * Encoders for embeddings: BERT (also XLM-RoBERTa, which is converted to it), nomic-bert (dense and
+ * mixture of experts), jina-bert-v2 and -v3. Norms follow the residual addition.
+ */
 import { getCount } from '../gguf/metadata.ts';
 import { add } from '../graph/elementwise-ops.ts';
 import { get_rows } from '../graph/ops.ts';
@@ -9,7 +12,10 @@ import { embed, gatedFeedForward, norm, plainFeedForward, rankHead, selfAttentio
 import { experts } from './experts.ts';
 import type { HParams } from './hparams.ts';
 
-/** Token embeddings, the first token type's, learnt positions where the file has them. */
+/**
+ * Sum of token embeddings, the embedding of token type 0 and learnt positions (the last two if the
+ * file has them), normed.
+ */
 function embeddings(g: GraphContext, hp: HParams): Tensor {
   let x = embed(g, hp);
   const types = g.shapeOf('token_types.weight');
@@ -19,12 +25,12 @@ function embeddings(g: GraphContext, hp: HParams): Tensor {
 }
 
 interface Variant {
-  /** How tokens know their places beside learnt positions: by rope, or by ALiBi with this max_bias. */
+  /** Position encoding besides learnt positions: rope, or ALiBi with this max_bias. */
   readonly turns?: boolean;
   readonly maxBias?: number;
-  /** A gate in the feed-forward, with this activation. */
+  /** Activation of the feed-forward's gate; undefined: there is no gate. */
   readonly gate?: 'silu' | 'gelu';
-  /** One of so many layers has experts, the second first: `moe_every_n_layers`. */
+  /** Layers 1, 1 + n, 1 + 2n ... have experts, with n from `moe_every_n_layers`. */
   readonly mixture?: boolean;
 }
 

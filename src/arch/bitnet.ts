@@ -1,4 +1,7 @@
-/** BitNet b1.58 (arXiv 2402.17764), as llama.cpp runs it: the Llama layer with a norm before each product that ends a branch. */
+/**
+ * BitNet b1.58 (arXiv 2402.17764), as in llama.cpp: the Llama layer with a norm before the last
+ * product of each branch.
+ */
 import { gatedFeedForward } from './blocks.ts';
 import { angles, decoder } from './llama.ts';
 

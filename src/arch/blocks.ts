@@ -1,4 +1,7 @@
-/** What transformers are put together from. Each block takes its weights by their GGUF names and keeps to what the file has (biases, fused products, norms of heads). */
+/**
+ * Building blocks of transformers. A block takes its weights by their GGUF names and adapts to what
+ * the file has: biases, fused products, norms of heads.
+ */
 import { QuantletError } from '../errors.ts';
 import { attention, kv_store } from '../graph/attention-ops.ts';
 import { add, clamp, geglu, gelu, mul, reglu, relu, scale, sigmoid, sqr, swiglu, tanh } from '../graph/elementwise-ops.ts';
@@ -13,22 +16,27 @@ import type { HParams } from './hparams.ts';
 
 export const TOKENS_OF_HEADS = { dim: 2, by: 'tokens' } as const;
 
-/** rms or layer norm with the weight and, if there is one, the bias of this name. */
+/**
+ * RMS norm or layer norm (`hp.norm`) with the weight of this name, and its bias if there is one.
+ */
 export function norm(g: GraphContext, hp: HParams, x: Tensor, name: string): Tensor {
   const n = x.ne[0];
   if (hp.norm === 'plain') return layer_norm(x, { eps: hp.eps });
-  const weight = g.optional(name, [n]) ?? g.weight(`${name}.weight`, [n]); // files of Falcon H1 name one without its ending
+  const weight = g.optional(name, [n]) ?? g.weight(`${name}.weight`, [n]); // files of Falcon H1 name one weight without ".weight"
   if (hp.norm === 'layer') return layer_norm(x, { weight, bias: g.optional(`${name}.bias`, [n]), eps: hp.eps });
   return rms_norm(x, { weight, eps: hp.eps });
 }
 
-/** weight x, times the weight's scale, plus what adapters add and the bias, where there are any. */
+/**
+ * weight x, times the weight's scale, plus adapters, plus the bias; all but the product only if
+ * present.
+ */
 export const linear = (g: GraphContext, x: Tensor, name: string, nOut: number, product?: Tensor<'f32'>): Tensor =>
   linears(g, x, [[name, nOut, product]])[0];
 
 /**
- * The same for several weights and one input, all of them step by step: threads meet once a step, not once a step and weight. A product that is given takes
- * the place of weight x.
+ * `linear` for several weights and one input, in shared stages: threads meet once a stage, not once
+ * a stage and weight. A given `product` replaces weight x.
  */
 export function linears(
   g: GraphContext,
@@ -42,7 +50,7 @@ export function linears(
   step(...ys, ...down);
   weights.forEach(([name], i) => (ys[i] = timesScale(g, ys[i], name)));
   step(...ys);
-  // What an adapter's first half gives is scaled, where rows are short.
+  // Scale the adapter's first product, because its rows are the short ones.
   const scaled = step(...down.map((d, j) => times(d, pairs[j].scale)));
   const deltas = step(...scaled.map((d, j) => mul_mat(pairs[j].b, d)));
   pairs.forEach(({ i }, j) => (ys[i] = add(ys[i], deltas[j])));
@@ -50,10 +58,13 @@ export function linears(
   return step(...ys.map((y, i) => plusBias(g, y, weights[i][0])));
 }
 
-/** x times a factor that may be 1. */
+/** x * s; no op if s is 1. */
 export const times = (x: Tensor, s: number): Tensor => (s === 1 ? x : scale(x, s));
 
-/** NVFP4 weights (and others) may come with one f32 for the whole matrix, `<name>.scale`, that multiplies the product. */
+/**
+ * Multiplies a product by the weight's scale, one f32 `<name>.scale` for the whole matrix (NVFP4
+ * and others have it).
+ */
 function timesScale(g: GraphContext, y: Tensor<'f32'>, name: string): Tensor<'f32'> {
   const factor = g.optional(`${name}.scale`, [1]);
   return factor ? mul(y, factor) : y;
@@ -65,7 +76,7 @@ export function plusBias(g: GraphContext, y: Tensor, name: string): Tensor {
   return bias ? add(y, bias) : y;
 }
 
-/** The embeddings of the step's tokens, with what adapters add. */
+/** Embeddings of the step's tokens, plus adapters. */
 export function embed(g: GraphContext, { nEmbd, nVocab }: HParams): Tensor {
   const name = 'token_embd.weight';
   const rows = g.tokenRows(g.weight(name, [nEmbd, nVocab]));
@@ -73,40 +84,46 @@ export function embed(g: GraphContext, { nEmbd, nVocab }: HParams): Tensor {
 }
 
 export interface AttentionOptions {
-  /** Angles; none: no rotation. */
+  /** Angles of rope; undefined: no rotation. */
   readonly angles?: Tensor | undefined;
-  /** Angles of queries, where they are not those of keys. */
+  /** Angles of queries, if they differ from those of keys. */
   readonly queryAngles?: Tensor | undefined;
-  /** Norms of q and k come behind the rotation, not before it. Default false. */
+  /** Norms of q and k follow the rotation instead of preceding it. Default false. */
   readonly normAfterRope?: boolean;
-  /** Which pairs turn. Default 'neox'. */
+  /** Pairs of elements that rope rotates. Default 'neox'. */
   readonly mode?: RopeMode;
   readonly scale?: number;
   readonly window?: number;
   /** @see AttentionParams.reach */
   readonly reach?: number | undefined;
   readonly logitSoftcap?: number;
-  /** ALiBi's max_bias (arXiv 2108.12409): positions are told by how far apart tokens are. */
+  /** max_bias of ALiBi (arXiv 2108.12409), which encodes positions as a bias by distance. */
   readonly maxBias?: number;
-  /** What is added to scores by how far a key is from the token. @see AttentionParams.distances */
+  /** Bias added to scores by the distance between key and token. @see AttentionParams.distances */
   readonly distances?: Tensor | undefined;
-  /** f32 [n_head]: a score for each head that takes its part of the softmax and has no value. */
+  /** f32 [n_head]: for each head an extra score in the softmax that has no value. */
   readonly sinks?: Tensor | undefined;
-  /** A norm of its own, `attn_sub_norm`, before the output product. */
+  /** A norm `attn_sub_norm` before the output product. */
   readonly subNorm?: boolean;
-  /** The product of q has a gate behind each head, whose sigmoid multiplies what attention gives. Default false. */
+  /**
+   * The product of q also has a gate after each head. Attention's output is multiplied by its
+   * sigmoid. Default false.
+   */
   readonly outputGate?: boolean;
-  /** Dimensions of a head, where they are not all layers'. */
+  /** Dimensions of a head, if they differ from the model's. */
   readonly headDim?: number;
-  /** The layer whose keys and values these queries meet, where a layer has none of its own. */
+  /** Layer whose keys and values the queries attend to, for layers without their own. */
   readonly keysOf?: number | undefined;
   /** An rms norm without weights over each head of v. Default false. */
   readonly valueNorm?: boolean;
-  /** What is in q, k and v is at most so large, to both sides; 0: no bound. */
+  /** Clamps q, k and v to [-bound, bound]; 0: no bound. */
   readonly bound?: number;
 }
 
-/** q, k, v, rotation, cache, attention and the output product of layer il over the normed states h. */
+/**
+ * Attention of layer il over the normed states h: q, k, v, rotation, cache, attention and the
+ * output product.
+ */
 export function selfAttention(
   g: GraphContext,
   hp: HParams,
@@ -171,13 +188,16 @@ export function selfAttention(
   return headsOutput(g, hp, subNorm ? norm(g, hp, joined, name('attn_sub_norm')) : joined, name('attn_output'));
 }
 
-/** The end of the names of weights that have a row for each row of a head: attn_output, transposed. */
+/** Suffix of transposed attn_output weights, which have a row for each row of a head. */
 export const HEAD_ROWS = '.attn_output_t.weight';
 
 /**
- * The output product of attention over what its heads give, x [nHead * headDim, n_tokens]. With `attnHeads`, and where the file has `attn_output` transposed as
- * well, tokens whose results are wanted (those that are generated) go without the heads that give them least, as in Deja Vu (arXiv 2310.17157): least by
- * the length of what a head gives times the norm of its part of the product. Prompts have all heads. A head whose numbers are none is never left out.
+ * Output product of attention, of x [nHead * headDim, n_tokens], which has the heads' outputs.
+ *
+ * With `attnHeads`, if the file also has `attn_output` transposed, tokens whose results are wanted
+ * (generated ones) use only their most important heads, as in Deja Vu (arXiv 2310.17157).
+ * Importance is the norm of a head's output times the norm of the head's part of the weight. All
+ * other tokens of a prompt use all heads. A head with NaN is never left out.
  */
 function headsOutput(g: GraphContext, hp: HParams, x: Tensor, name: string): Tensor {
   const { nHead, nEmbd } = hp;
@@ -191,7 +211,8 @@ function headsOutput(g: GraphContext, hp: HParams, x: Tensor, name: string): Ten
   const all = byToken(mul(sum_rows(sqr(byHead(x, n / nHead))), squares));
   const sizes = byToken(set_rows(all, scale(get_rows(all, others), 0), others));
   const best = top_k(sizes, Math.max(1, Math.round(g.attnHeads! * nHead)));
-  // 0 for heads that are left out, and for all of a prompt's; what is no number is none times 0.
+  // 0 for heads that are left out, and for all heads of `others`. NaN * 0 stays NaN, so it counts
+  // as selected.
   const idx = byToken(set_rows(byHead(scale(sizes, 0)), get_rows(byHead(sizes), best), best));
   const some = linear(g, x, name, nEmbd, axpy_head(rows, x, idx));
   return reshape(set_rows(some, linear(g, get_rows(x, others), name, nEmbd), others), some.ne, some.batch);
@@ -208,7 +229,10 @@ interface Projections {
   readonly gate?: Tensor | undefined;
 }
 
-/** q, k and v: from three products or from a fused one; or q alone. A gate comes with q. */
+/**
+ * q, k and v from three products or from a fused one; or q alone. A gate, if there is one, comes
+ * with q.
+ */
 function projections(
   g: GraphContext,
   { nHead, nHeadKv, headDim }: HParams,
@@ -220,7 +244,8 @@ function projections(
   const headQ = gated ? 2 * headDim : headDim;
   const nq = nHead * headQ;
   const nk = nHeadKv * headDim;
-  // n heads of a product's rows, from an element on, `step` elements apart.
+  // A view of n heads in the rows of a product, from element `from`, `step` elements from one to
+  // the next.
   const heads = (x: Tensor, n: number, from = 0, step = headDim): Tensor =>
     view(x, [headDim, n, nTokens, 1], { nb: [4 * step, x.nb[1]], offset: 4 * from }, TOKENS_OF_HEADS);
   const queries = (x: Tensor): Projections => ({
@@ -241,7 +266,10 @@ function projections(
   return { ...queries(q), k: heads(k, nHeadKv), v: heads(v, nHeadKv) };
 }
 
-/** Norms of q or k where the file has them: one weight for all heads, a row for each, or one norm over all heads together. */
+/**
+ * Norms of q or k heads, if the file has them: one weight for all heads, a row for each head, or
+ * one norm over all heads together.
+ */
 function headNorm(g: GraphContext, hp: HParams, x: Tensor, name: string): Tensor {
   const shape = g.shapeOf(`${name}.weight`);
   const [headDim, n, nTokens] = x.ne;
@@ -253,7 +281,10 @@ function headNorm(g: GraphContext, hp: HParams, x: Tensor, name: string): Tensor
   return reshape(norm(g, hp, together, name), x.ne, TOKENS_OF_HEADS);
 }
 
-/** Gated units, of a gate and what it opens, or of both as one product's rows. `drelu`: ReLU of both (Bamboo). */
+/**
+ * Gated units: of gate and up, or of one product with both as halves of its rows. `drelu`: ReLU of
+ * both (Bamboo).
+ */
 const GATED = {
   silu: swiglu,
   gelu: geglu,
@@ -262,17 +293,17 @@ const GATED = {
 } as const;
 
 export interface FeedForwardOptions {
-  /** What the gate goes through. Default 'silu'. */
+  /** Activation of the gate. Default 'silu'. */
   readonly act?: keyof typeof GATED;
-  /** A norm of its own, `ffn_sub_norm`, before the last product. */
+  /** A norm `ffn_sub_norm` before the last product. */
   readonly subNorm?: boolean;
-  /** Behind the names of the three weights: `_shexp` for shared experts. */
+  /** Suffix of the three weights' names, such as `_shexp` for shared experts. */
   readonly suffix?: string;
   /** Default: the file's feed_forward_length. */
   readonly nFf?: number;
 }
 
-/** down(act(gate(x)) * up(x)); gate and up may be one product, the gate first. */
+/** down(act(gate(x)) * up(x)). Gate and up may be one fused product, gate first. */
 export function gatedFeedForward(
   g: GraphContext,
   hp: HParams,
@@ -300,11 +331,10 @@ export function gatedFeedForward(
   return linear(g, subNorm ? norm(g, hp, turned, `blk.${il}.ffn_sub_norm`) : turned, name('down'), nEmbd);
 }
 
-/** relu(x)^2. */
 export const relu_sqr = (x: Tensor): Tensor => sqr(relu(x));
 
 export interface PlainFeedForwardOptions extends Pick<FeedForwardOptions, 'suffix' | 'nFf'> {
-  /** What up goes through. Default gelu. */
+  /** Activation after up. Default gelu. */
   readonly act?: (x: Tensor) => Tensor;
 }
 
@@ -320,16 +350,19 @@ export function plainFeedForward(
   return linear(g, act(linear(g, x, name('up'), nFf)), name('down'), hp.nEmbd);
 }
 
-/** The end of a decoder: only the tokens asked for go through the last norm and the largest product. Vectors stop before the product. */
+/**
+ * The end of a decoder. Only the wanted tokens go through the last norm and the largest product.
+ * For embeddings and ranks, there is no output product.
+ */
 export function decoderOutput(g: GraphContext, hp: HParams, x: Tensor, outputNorm = 'output_norm'): Tensor {
   const last = norm(g, hp, get_rows(x, g.inputs.outputs), outputNorm);
   if (g.wants !== 'logits') return rankHead(g, hp, last);
   if (g.has('output.weight')) return linear(g, last, 'output', hp.nVocab);
-  // No output matrix: the embeddings serve as one. Adapters of the embeddings change only what is looked up.
+  // No output matrix: the embeddings serve as one. Adapters of token_embd apply to lookups only.
   return plusBias(g, timesScale(g, mul_mat(g.weight('token_embd.weight', [hp.nEmbd, hp.nVocab]), last), 'output'), 'output');
 }
 
-/** A reranker's classifier, where the file has one and the caller wants ranks; else the vectors as they are. */
+/** Classifier of a reranker, if `wants` is 'ranks' and the file has one; else x. */
 export function rankHead(g: GraphContext, { nEmbd }: HParams, x: Tensor): Tensor {
   if (g.wants !== 'ranks') return x;
   const pooled = g.has('cls.weight') ? tanh(linear(g, x, 'cls', nEmbd)) : x;

@@ -1,4 +1,7 @@
-/** Cohere's Command R and R7B: attention and feed-forward side by side behind one layer norm, logits with a factor. R7B has windows, and rope in their layers alone. */
+/**
+ * Cohere's Command R and R7B: attention and feed-forward in parallel after one layer norm, and
+ * scaled logits. R7B has windows, and rope only in the layers with a window.
+ */
 import { getNumber } from '../gguf/metadata.ts';
 import { times } from './blocks.ts';
 import { angles, decoder } from './llama.ts';

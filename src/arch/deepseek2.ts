@@ -1,10 +1,13 @@
 /**
- * DeepSeek 2 and 3 (arXiv 2405.04434), and what ships under their name (GigaChat 3, GLM 4.7 Flash): latent attention, dense layers first, then experts with
- * some that all tokens share.
+ * DeepSeek 2 and 3 (arXiv 2405.04434), and models of that architecture (GigaChat 3, GLM 4.7 Flash):
+ * latent attention; dense layers first, then experts, some of them shared by all tokens.
  *
- * Keys and values of all heads come out of one short vector a token, the latent one, and a rotated part that all heads share. Old files have the matrix that
- * makes keys and values of it (`attn_kv_b`): heads are then as everywhere. Newer ones have it in two, a matrix for each head: the first takes queries to
- * where the latent vectors are, the second takes to values what attention gives of these. So the cache has one head: the latent vector and the rotated part.
+ * Keys and values of all heads derive from one short latent vector a token, and from a rotated part
+ * that all heads share. Old files have the matrix that expands the latent vector to keys and values
+ * (`attn_kv_b`), so attention has ordinary heads. Newer files split that matrix in two, with a part
+ * for each head. The first (`attn_k_b`) maps queries to the latent space, the second (`attn_v_b`)
+ * maps attention's output to values. The cache then has one head: the latent vector and the rotated
+ * part.
  */
 import { QuantletError } from '../errors.ts';
 import { getBool, getCount, getNumber } from '../gguf/metadata.ts';
@@ -22,17 +25,17 @@ import { experts, gatingOf, sharedExpert } from './experts.ts';
 import type { HParams } from './hparams.ts';
 import { decoder } from './llama.ts';
 
-/** What all layers' attention has. */
+/** Parameters of attention that all layers share. */
 interface Latent {
-  /** Dimensions of a query head, and how many of them, the last ones, turn. */
+  /** Dimensions of a query head. The last `nRope` of them are rotated. */
   readonly headDim: number;
   readonly nRope: number;
   readonly valueDim: number;
-  /** Of the latent vector. */
+  /** Length of the latent vector. */
   readonly rank: number;
   readonly scale: number;
   readonly angles: Tensor;
-  /** Where each head has matrices of its own: i32 [n_head, n_tokens], which of them its columns take. */
+  /** For heads with matrices of their own: i32 [n_head, n_tokens], the matrix of each column. */
   readonly heads: Tensor | undefined;
 }
 
@@ -66,7 +69,8 @@ function readLatent(hp: HParams, g: GraphContext): Latent {
           ? `attention.key_length is ${hp.headDim} and value_length ${hp.valueDim}; expected ${rank + nRope} and ${rank}, by kv_lora_rank and rope.dimension_count`
           : undefined;
   if (wrong !== undefined) throw new QuantletError('ERR_GGUF_INVALID', key(wrong));
-  // YaRN's magnitude, once as it is and once by the multiplier, whose tenth files have; squared, as it is one of queries and one of keys.
+  // YaRN's magnitude as llama.cpp's deepseek2 computes it. The log multiplier in the file includes
+  // the factor 0.1, which is divided out. Squared below: once for queries, once for keys.
   const growth = 0.1 * Math.log(1 / rope.freqScale);
   const logMul = getNumber(g.gguf, key('rope.scaling.yarn_log_multiplier'), 0) / 0.1;
   const magnitude = rope.attnFactor * (1 + growth) * (1 + growth * logMul);
@@ -87,7 +91,10 @@ function readLatent(hp: HParams, g: GraphContext): Latent {
   };
 }
 
-/** Queries, keys, values, cache, attention and the output product of layer il over the normed states h. */
+/**
+ * Queries, keys, values, cache, attention and the output product of layer il over the normed states
+ * h.
+ */
 function latentAttention(g: GraphContext, hp: HParams, il: number, h: Tensor, p: Latent): Tensor {
   const { nHead, nHeadKv } = hp;
   const { headDim, nRope, rank, valueDim, heads } = p;
@@ -95,7 +102,9 @@ function latentAttention(g: GraphContext, hp: HParams, il: number, h: Tensor, p:
   const nTokens = h.ne[1];
   const nPlain = headDim - nRope;
   const name = (part: string): string => `blk.${il}.attn_${part}`;
-  /** Of heads of `width` elements that lie side by side in x, `n` from one on. */
+  /**
+   * Elements from .. from + n of each of the heads, which have `width` elements each, in rows of x.
+   */
   const part = (x: Tensor, width: number, nHeads: number, n: number, from: number): Tensor =>
     view(x, [n, nHeads, nTokens, 1], { nb: [4 * width, x.nb[1]], offset: 4 * from }, TOKENS_OF_HEADS);
   const turned = (x: Tensor): Tensor => rope(x, pos, p.angles, { mode: 'normal' });
@@ -109,7 +118,7 @@ function latentAttention(g: GraphContext, hp: HParams, il: number, h: Tensor, p:
   const kTurned = turned(part(kv, rank + nRope, 1, nRope, rank));
 
   const cache = g.cache(il, hp.headDim, hp.valueDim);
-  /** Attention of all heads, whose outputs lie side by side: [n_head * dimensions of the cache's values, n_tokens]. */
+  /** Attention of all heads, concatenated: [n_head * value dimensions of the cache, n_tokens]. */
   const attend = (q: Tensor, k: Tensor, v: Tensor): Tensor => {
     g.expand(q, k, v);
     g.expand(kv_store(cache.k, k, cells, 'k', cache.rotation.k), kv_store(cache.v, v, cells, 'v', cache.rotation.v));
@@ -142,7 +151,7 @@ export const deepseek2 = decoder('deepseek2', (hp, g) => {
   const latent = readLatent(hp, g);
   const nDense = getCount(g.gguf, key('leading_dense_block_count'), 0);
   const nShared = getCount(g.gguf, key('expert_shared_count'));
-  // GLM 4.7 Flash's files say nothing of it.
+  // GLM 4.7 Flash: its files do not state the gating, so recognise it by layers and vocabulary.
   const gating = gatingOf(g, 'deepseek2', [47, 48].includes(hp.nLayer) && hp.nVocab === 154880 ? 'sigmoid' : 'softmax');
   const normalised = getBool(g.gguf, key('expert_weights_norm'), false);
   const weightsScale = getNumber(g.gguf, key('expert_weights_scale'), 1);
@@ -151,7 +160,7 @@ export const deepseek2 = decoder('deepseek2', (hp, g) => {
     return nShared > 0 ? add(routed, sharedExpert(g, hp, il, h, nShared * hp.nFfExpert)) : routed;
   };
   return {
-    // Layers behind these predict further tokens (MTP).
+    // Layers after these predict further tokens (MTP).
     nLayer: hp.nLayer - getCount(g.gguf, key('nextn_predict_layers'), 0, 0, hp.nLayer - 1),
     layer: (il) => ({
       mixer: (h) => latentAttention(g, hp, il, h, latent),

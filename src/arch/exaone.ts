@@ -1,8 +1,11 @@
-/** LG's EXAONE 4: norms behind the branches and of the heads of q and k. The 32B model has windows, and rope in their layers alone. */
+/**
+ * LG's EXAONE 4: norms after the branches, and norms of q and k heads. The 32B model has windows,
+ * and rope only in the layers with a window.
+ */
 import { angles, decoder } from './llama.ts';
 import { slidingWindows } from './windows.ts';
 
-/** Layers of the one model with windows; no key tells it from the others. */
+/** Number of layers of the 32B model, the one with windows. No metadata key says so. */
 const WINDOWED = 64;
 
 export const exaone4 = decoder('exaone4', (hp, g) => {

@@ -1,4 +1,7 @@
-/** Experts with ReLU of which only the neurons that fire are computed: of each expert that a token goes through (SmallThinker, arXiv 2507.20984). */
+/**
+ * Experts with ReLU that compute only the neurons that fire, in each expert that a token is routed
+ * to (SmallThinker, arXiv 2507.20984).
+ */
 import { QuantletError } from '../errors.ts';
 import { clamp, mul } from '../graph/elementwise-ops.ts';
 import { set_rows } from '../graph/ops.ts';
@@ -10,14 +13,18 @@ import type { HParams } from './hparams.ts';
 
 const downOf = (il: number): string => `blk.${il}.ffn_down_exps_t`;
 
-/** Whether a layer's experts have a row of the last product for each neuron: [n_embd, n_ff, n_expert]. */
+/**
+ * Tells if a layer's experts have a row of the last product for each neuron: [n_embd, n_ff,
+ * n_expert].
+ */
 export const hasExpertNeurons = (g: GraphContext, il: number): boolean => g.has(`${downOf(il)}.weight`);
 
 /**
- * What the experts give x, added up. All their neurons are those of one matrix; those of experts that a token does not go through do not fire.
+ * Weighted sum of the chosen experts' outputs. The neurons of all experts are treated as rows of
+ * one matrix; neurons of experts that a token is not routed to do not fire.
  * @param gates of the chosen experts, f32 [n_ff, n_used, n_tokens]
  * @param ids of the chosen experts, i32 [n_used, n_tokens]
- * @param weights of the chosen experts, f32 [1, n_used, n_tokens], none of them below 0
+ * @param weights of the chosen experts, f32 [1, n_used, n_tokens], each at least 0
  */
 export function expertNeurons(
   g: GraphContext,

@@ -1,4 +1,7 @@
-/** Mixtures of experts: of a layer's feed-forwards a router chooses some for each token, and weighs what they give. Source: llama.cpp's build_moe_ffn. */
+/**
+ * Mixtures of experts: a router chooses some of a layer's feed-forwards for each token and weights
+ * their outputs. Source: llama.cpp's build_moe_ffn.
+ */
 import { getCount } from '../gguf/metadata.ts';
 import { QuantletError } from '../errors.ts';
 import { add, clamp, div, gelu, mul, reglu, scale as scaled, sigmoid, swiglu, swiglu_oai } from '../graph/elementwise-ops.ts';
@@ -12,10 +15,13 @@ import { gatedFeedForward, linear, relu_sqr, times } from './blocks.ts';
 import { expertNeurons, hasExpertNeurons } from './expert-neurons.ts';
 import type { HParams } from './hparams.ts';
 
-/** What makes weights of the router's scores: a softmax over all experts, a sigmoid of each, or a softmax over the chosen ones. */
+/**
+ * Function that turns the router's scores into weights: a softmax over all experts, a sigmoid of
+ * each score, or a softmax over the chosen experts.
+ */
 export type Gating = 'softmax' | 'sigmoid' | 'softmaxOfChosen';
 
-/** Gatings by their numbers in `expert_gating_func`. */
+/** Gatings by their number in `expert_gating_func`. */
 const GATINGS: readonly (Gating | undefined)[] = [undefined, 'softmax', 'sigmoid', 'softmaxOfChosen'];
 
 const UNITS = { silu: swiglu, relu: reglu, swiglu_oai } as const;
@@ -24,23 +30,28 @@ const PLAIN = { gelu, relu_sqr } as const;
 export interface ExpertOptions {
   /** Default 'softmax'. */
   readonly gating?: Gating;
-  /** Weights of the chosen are divided by their sum. Default false. */
+  /** Divides the weights of the chosen experts by their sum. Default false. */
   readonly normalised?: boolean;
-  /** What the weights are multiplied by at last; 0 is 1. Default 1. */
+  /** Factor of the final weights; 0 means 1. Default 1. */
   readonly weightsScale?: number;
-  /** What the gate goes through; 'gelu' and 'relu_sqr' are for experts without one, whose up it is. Default 'silu'. */
+  /**
+   * Activation of the gate. 'gelu' and 'relu_sqr' are for experts without a gate and apply to up.
+   * Default 'silu'.
+   */
   readonly act?: keyof typeof UNITS | keyof typeof PLAIN;
-  /** How wide an expert is. Default: the file's expert_feed_forward_length, or feed_forward_length. */
+  /**
+   * Neurons of an expert. Default: the file's expert_feed_forward_length, or feed_forward_length.
+   */
   readonly nFf?: number;
-  /** The router's scores [n_expert, n_tokens], where it does not look at x. */
+  /** The router's scores [n_expert, n_tokens], if the router does not read x. */
   readonly scores?: Tensor;
 }
 
-/** What a sum of weights is at least: the smallest normal f16. */
+/** Lower bound of a sum of weights: the smallest normal f16. */
 const LEAST_SUM = 2 ** -14;
 const byTokens = (dim: BatchDim['dim']): BatchDim => ({ dim, by: 'tokens' });
 
-/** @throws ERR_GGUF_INVALID for a number that names no gating */
+/** @throws ERR_GGUF_INVALID for an unknown number */
 export function gatingOf({ gguf }: GraphContext, arch: string, fallback: Gating): Gating {
   const key = `${arch}.expert_gating_func`;
   const number = getCount(gguf, key, 0);
@@ -55,7 +66,10 @@ export function gatingOf({ gguf }: GraphContext, arch: string, fallback: Gating)
 export const routerScores = (g: GraphContext, hp: HParams, il: number, x: Tensor): Tensor =>
   linear(g, x, `blk.${il}.ffn_gate_inp`, hp.nExpert);
 
-/** The experts' part of layer il for the normed states x [n_embd, n_tokens], added up from the most probable expert on. */
+/**
+ * Experts of layer il for the normed states x [n_embd, n_tokens], summed from the most probable
+ * expert to the least.
+ */
 export function experts(g: GraphContext, hp: HParams, il: number, x: Tensor, options: ExpertOptions = {}): Tensor {
   const { nEmbd, nExpert } = hp;
   if (nExpert === 0)
@@ -89,7 +103,10 @@ export function experts(g: GraphContext, hp: HParams, il: number, x: Tensor, opt
   return weighted_sum(down, weights);
 }
 
-/** Products of one input with matrices of the chosen experts, step by step as in `linears`: times each expert's scale, plus its bias, where there are any. */
+/**
+ * Products of one input with the chosen experts' matrices, in stages as in `linears`: times each
+ * expert's scale, plus its bias, if present.
+ */
 function productsById(
   g: GraphContext,
   hp: HParams,
@@ -115,7 +132,10 @@ function productsById(
   );
 }
 
-/** Which experts a token goes through, i32 [n_used, n_tokens], the most probable first (of equals the first), and their weights [1, n_used, n_tokens]. */
+/**
+ * Experts of each token, i32 [n_used, n_tokens], most probable first (ties: lower index first), and
+ * their weights [1, n_used, n_tokens].
+ */
 function route(
   g: GraphContext,
   hp: HParams,
@@ -127,7 +147,7 @@ function route(
   const nTokens = scores.ne[1];
   const nUsed = hp.nExpertUsed[il];
   const probs = gating === 'softmax' ? soft_max(scores) : gating === 'sigmoid' ? sigmoid(scores) : scores;
-  // The bias chooses, and never weighs.
+  // The bias affects the choice only, never the weights.
   const bias = g.optional(`blk.${il}.exp_probs_b.bias`, [nExpert]);
   const ids = top_k(inBestGroups(hp, bias ? add(probs, bias) : probs), nUsed);
   const chosen = get_rows(reshape(probs, [1, nExpert, nTokens, 1], byTokens(2)), ids);
@@ -138,7 +158,10 @@ function route(
   return { ids, weights: reshape(weights, [1, nUsed, nTokens, 1], byTokens(2)) };
 }
 
-/** Where experts come in groups, only those of the best groups can be chosen: a group is as good as its two best experts together (arXiv 2412.19437). */
+/**
+ * For experts in groups: keeps the scores of the best groups and sets others to -Infinity. A
+ * group's score is the sum of its two best experts (arXiv 2412.19437).
+ */
 function inBestGroups({ nExpert, nExpertGroups, nExpertGroupsUsed }: HParams, probs: Tensor): Tensor {
   if (nExpertGroups < 2) return probs;
   const nTokens = probs.ne[1];
@@ -151,7 +174,10 @@ function inBestGroups({ nExpert, nExpertGroups, nExpertGroupsUsed }: HParams, pr
   return reshape(set_rows(none, get_rows(groups, best), best), [nExpert, nTokens, 1, 1], byTokens(1));
 }
 
-/** The expert that every token goes through besides those it is sent to; where the file has a gate for it, times that gate's sigmoid. */
+/**
+ * The shared expert, which every token goes through. Multiplied by its gate's sigmoid if the file
+ * has the gate.
+ */
 export function sharedExpert(g: GraphContext, hp: HParams, il: number, x: Tensor, nFf: number): Tensor {
   const y = gatedFeedForward(g, hp, il, x, { suffix: '_shexp', nFf });
   const gate = `blk.${il}.ffn_gate_inp_shexp`;

@@ -1,4 +1,4 @@
-/** Falcon H1: attention and Mamba 2 side by side in every layer. */
+/** Falcon H1: attention and Mamba 2 in parallel in every layer. */
 import { add } from '../graph/elementwise-ops.ts';
 import { selfAttention } from './blocks.ts';
 import { angles, decoder } from './llama.ts';

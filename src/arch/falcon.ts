@@ -1,4 +1,7 @@
-/** Falcon 7B and 40B: layer norms, attention and feed-forward side by side, each with a norm of its own in 40B; PowerInfer's with ReLU in place of GELU. */
+/**
+ * Falcon 7B and 40B: layer norms, attention and feed-forward in parallel (in 40B with a norm each).
+ * PowerInfer's files have ReLU in place of GELU.
+ */
 import { norm, plainFeedForward } from './blocks.ts';
 import { angles, decoder } from './llama.ts';
 import { reluFeedForward, reluUnit } from './sparse.ts';

@@ -1,4 +1,7 @@
-/** Gemma 2, 3 and EmbeddingGemma: scaled embeddings, a norm behind each branch, GELU gates, local layers with a sliding window between global ones. */
+/**
+ * Gemma 2, 3 and EmbeddingGemma: scaled embeddings, norms before and after each branch, GELU gates,
+ * local layers with a sliding window between global ones.
+ */
 import { getNumber } from '../gguf/metadata.ts';
 import { soft_cap } from '../graph/elementwise-ops.ts';
 import type { Tensor } from '../graph/tensor.ts';
@@ -11,13 +14,18 @@ import { slidingWindows, type WindowDefaults } from './windows.ts';
 interface Variant extends WindowDefaults {
   readonly attnCap: number;
   readonly finalCap: number;
-  /** Layers of the one model of the family (27B) that scales scores by n_embd / n_head. */
+  /**
+   * Number of layers of the one model (27B) whose scores are scaled by 1 / sqrt(n_embd / n_head).
+   */
   readonly wideLayers: number;
-  /** Local layers keep the trained frequency base and scaling. */
+  /** Local layers use the same frequency base and scaling as global ones. */
   readonly localKeepsRope: boolean;
 }
 
-/** A product behind the last norm where the file has it (EmbeddingGemma). It may come before pooling, a mean of products being the product of the mean. */
+/**
+ * A product after the last norm, if the file has it (EmbeddingGemma). It may precede pooling,
+ * because a mean of products is the product of the mean.
+ */
 function dense(g: GraphContext, x: Tensor, name: string): Tensor {
   const shape = g.shapeOf(`${name}.weight`);
   return shape ? linear(g, x, name, shape[1]) : x;
@@ -29,7 +37,7 @@ const gemma = (name: string, variant: Variant): Architecture =>
     const window = slidingWindows(g.gguf, name, variant);
     const logitSoftcap = variant.attnCap ? key('attn_logit_softcapping', variant.attnCap) : 0;
     const finalCap = key('final_logit_softcapping', variant.finalCap);
-    // Where a model makes vectors alone, tokens see both ways.
+    // In models for embeddings only, tokens attend in both directions.
     const sees = (n: number): AttentionOptions => (hp.causal ? { window: n } : { reach: n ? n >> 1 : undefined });
     const globalAngles = g.ropeTable(hp.rope);
     const localBase = key('rope.freq_base_swa', variant.localKeepsRope ? hp.rope.freqBase : 10000);

@@ -1,6 +1,8 @@
 /**
- * Gemma 3n (E2B, E4B): Gemma's layers over four states of each token at once ("AltUp", arXiv 2301.13310). A layer predicts all four, computes the first, and
- * corrects the others by what it found. Beside attention every layer has a product of low rank ("Laurel"), and an embedding of each token of its own.
+ * Gemma 3n (E2B, E4B): Gemma's layers over four states of each token at once ("AltUp", arXiv
+ * 2301.13310). A layer predicts all four, computes the first, and corrects the others by the
+ * difference. Each layer also has a low-rank product parallel to attention ("Laurel"), and an
+ * embedding of each token for that layer.
  */
 import { getCount, getNumber } from '../gguf/metadata.ts';
 import { add, div, geglu, gelu, mul, relu, scale, soft_cap, sqr, sqrt, sub, tanh } from '../graph/elementwise-ops.ts';
@@ -17,33 +19,41 @@ import type { HParams } from './hparams.ts';
 import { ROPE_DEFAULTS } from './rope-table.ts';
 import { slidingWindows } from './windows.ts';
 
-/** What no key of a file says: states of a token, Laurel's rank, layers with keys of their own, and those whose gates let only the largest pass. */
+/**
+ * Constants that no metadata key states: states of a token, Laurel's rank, layers with keys of
+ * their own, and layers whose feed-forward lets only the largest gates pass.
+ */
 const STATES = 4;
 const RANK = 64;
 const OWN_KEYS = 20;
 const SPARSE_LAYERS = 10;
-/** How many deviations above the mean a gate must be: one in twenty of a normal distribution is. */
+/** Standard deviations above the mean that a gate must exceed: 5 % of a normal distribution do. */
 const DEVIATIONS = 1.6448533535003662;
 
 const byTokens = (dim: BatchDim['dim']): BatchDim => ({ dim, by: 'tokens' });
 const magnitude = (x: Tensor): Tensor => sqrt(sum_rows(sqr(x)));
-/** x [n, states, n_tokens] with the magnitude of `like` [n, 1, n_tokens]. */
+/** x [n, states, n_tokens], scaled to the magnitude of `like` [n, 1, n_tokens]. */
 const asLarge = (x: Tensor, like: Tensor): Tensor => div(mul(x, magnitude(like)), magnitude(x));
 /** States from .. from + count of x [n, STATES, n_tokens]. */
 const states = (x: Tensor, from: number, count: number): Tensor =>
   view(x, [x.ne[0], count, x.ne[2], 1], { nb: [x.nb[1], x.nb[2]], offset: from * x.nb[1] });
-/** The first state, that a layer computes: [n, n_tokens]. */
+/** The first state, the one that a layer computes: [n, n_tokens]. */
 const active = (x: Tensor): Tensor => view(x, [x.ne[0], x.ne[2], 1, 1], { nb: [x.nb[2]] }, byTokens(1));
 const asState = (x: Tensor): Tensor => reshape(x, [x.ne[0], 1, x.ne[1], 1], byTokens(2));
 
-/** Each of the states but the first, or the first for each of them, times a matrix of its own. */
+/**
+ * Multiplies each state but the first by a matrix of its own. If x has only the first state, that
+ * state is used for each.
+ */
 function eachOther(g: GraphContext, { nEmbd }: HParams, x: Tensor, name: string): Tensor {
   const others = constant('states but the first', TYPE.i32, [STATES - 1, 1, 1, 1], () => new Uint8Array(Int32Array.of(0, 1, 2).buffer));
   const ids = view(others, [STATES - 1, x.ne[2], 1, 1], { nb: [0] }, byTokens(1));
   return mul_mat_id(g.weight(`${name}.weight`, [nEmbd, nEmbd, STATES - 1]), x, ids);
 }
 
-/** Of each token's gates those that are far above the others, by how far they are. */
+/**
+ * Excess of each gate above the token's threshold (mean + DEVIATIONS standard deviations); 0 below.
+ */
 function largest(gate: Tensor): Tensor {
   const centre = mean(gate);
   const variance = times(sum_rows(sqr(sub(gate, centre))), 1 / (gate.ne[0] - 1));
@@ -69,7 +79,7 @@ export const gemma3n: Architecture = {
     const layer = (x: Tensor, il: number): Tensor => {
       const name = (part: string): string => `blk.${il}.${part}`;
       const normed = (t: Tensor, part: string): Tensor => norm(g, hp, t, name(part));
-      /** How much each of the states matters, by one of them. */
+      /** Router weights of the four states, computed from one of them. */
       const modalities = (t: Tensor): Tensor =>
         tanh(linear(g, times(normed(t, 'altup_router_norm'), 1 / nEmbd), name('altup_router'), STATES));
 

@@ -1,6 +1,7 @@
 /**
- * Gemma 4 (E2B, E4B): Gemma's layers, of which local ones have heads of another size, and the last ones read the keys and values of earlier ones. Beside
- * the states every layer has an embedding of each token of its own ("per-layer embeddings").
+ * Gemma 4 (E2B, E4B): Gemma's layers. Local layers have heads of another size, and the last layers
+ * read the keys and values of earlier ones. Each layer also adds an embedding of each token for
+ * that layer ("per-layer embeddings").
  */
 import { QuantletError } from '../errors.ts';
 import { getCount, getNumber, getNumberPerLayer } from '../gguf/metadata.ts';
@@ -16,7 +17,11 @@ import { decoder } from './llama.ts';
 import { ROPE_DEFAULTS } from './rope-table.ts';
 import { slidingWindows } from './windows.ts';
 
-/** The layer whose keys layer il reads, where only the first ones have keys of their own: the last local or the last global one of those. @throws ERR_GGUF_INVALID */
+/**
+ * Models in which only the first `own` layers have keys: maps a later layer to the layer whose keys
+ * it reads, the last local or the last global one of the first.
+ * @throws ERR_GGUF_INVALID
+ */
 export function lentKeys(hp: HParams, window: (il: number) => number, own: number): (il: number) => number | undefined {
   const keysOf = (il: number): number | undefined => (il < own ? undefined : own - (window(il) ? 2 : 1));
   for (let il = own; il < hp.nLayer; il++)
@@ -28,7 +33,10 @@ export function lentKeys(hp: HParams, window: (il: number) => number, own: numbe
   return keysOf;
 }
 
-/** What a token adds to each layer, from its id and from its scaled embedding x: layer il -> f32 [n, n_tokens]. */
+/**
+ * Per-layer embeddings, from a token's id and from its scaled embedding x: layer il -> f32 [n,
+ * n_tokens].
+ */
 export function perLayerEmbeddings(g: GraphContext, { nLayer, nEmbd, nVocab, eps }: HParams, n: number, x: Tensor): (il: number) => Tensor {
   const ofLayers = (t: Tensor): Tensor => reshape(t, [n, nLayer, x.ne[1], 1], { dim: 2, by: 'tokens' });
   const own = times(g.tokenRows(g.weight('per_layer_token_embd.weight', [n * nLayer, nVocab])), Math.sqrt(n));
@@ -66,7 +74,7 @@ export const gemma4 = decoder('gemma4', (hp, g) => {
   const nPerLayer = count('embedding_length_per_layer_input', 0);
   let perLayer: ((il: number) => Tensor) | undefined;
 
-  /** The states plus what the token's embedding of this layer adds, times the layer's factor. */
+  /** The states plus the token's embedding of this layer, times the layer's factor. */
   const result = (il: number, x: Tensor): Tensor => {
     const name = (part: string): string => `blk.${il}.${part}`;
     let y = x;

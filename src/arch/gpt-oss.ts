@@ -1,4 +1,7 @@
-/** OpenAI's gpt-oss: windows in every second layer, heads with sinks, experts with biases, weighed by a softmax over the chosen. */
+/**
+ * OpenAI's gpt-oss: windows in every second layer, attention sinks, and experts with biases,
+ * weighted by a softmax over the chosen ones.
+ */
 import { experts } from './experts.ts';
 import { decoder } from './llama.ts';
 import { localAngles, slidingWindows } from './windows.ts';

@@ -1,6 +1,7 @@
 /**
- * IBM's Granite: the llama layer with factors on embeddings, branches, scores and logits. granitemoe has experts, and may have one that all tokens share;
- * granitehybrid (Granite 4) has Mamba 2 in most layers, with experts or without.
+ * IBM's Granite: the Llama layer with factors on embeddings, branches, scores and logits.
+ * granitemoe has experts, optionally with a shared one. granitehybrid (Granite 4) has Mamba 2 in
+ * most layers, with experts or without.
  */
 import { getBool, getCount, getNumber } from '../gguf/metadata.ts';
 import { add } from '../graph/elementwise-ops.ts';

@@ -1,65 +1,76 @@
-/** The metadata keys that all architectures share, read and checked once. */
+/** Metadata keys that all architectures share, read and checked once. */
 import { QuantletError, tell } from '../errors.ts';
 import { getBool, getCount, getCountPerLayer, getNumber, getString, getStrings, sameCount } from '../gguf/metadata.ts';
 import type { GGUF } from '../gguf/types.ts';
 import { readRotations, type OnlineRotations } from './rotation.ts';
 import { ROPE_DEFAULTS, type RopeParams } from './rope-table.ts';
 
-/** How a text becomes one vector: llama.cpp's pooling types. */
+/** Method that reduces a text's vectors to one: llama.cpp's pooling types. */
 export type Pooling = 'none' | 'mean' | 'cls' | 'last' | 'rank';
-/** Architectures that are encoders whether their files say so or not. */
+/** Architectures that are always encoders, even if their files do not say so. */
 const ENCODERS: ReadonlySet<string> = new Set(['gemma-embedding', 't5encoder']);
-/** Architectures whose encoder comes with a decoder. */
+/** Architectures with encoder and decoder. */
 const ENCODER_DECODERS: ReadonlySet<string> = new Set(['t5']);
-/** Norms of architectures whose epsilon does not tell which they are. */
+/** Norms of architectures that cannot be told by the epsilon's key. */
 const NORMS: ReadonlyMap<string, HParams['norm']> = new Map([
   ['olmo', 'plain'],
   ['nemotron_h', 'rms'],
   ['nemotron_h_moe', 'rms'],
 ]);
-/** Rows of OPT's table of positions before that of the first position, for what padding there was; and the epsilon that its files need not tell. */
+/**
+ * OPT's table of positions starts with this number of rows that are never used (they were for
+ * padding). Its files may lack the epsilon, which is then OPT_EPS.
+ */
 export const OPT_POSITIONS = 2;
 const OPT_EPS = 1e-5;
 const POOLING: readonly Pooling[] = ['none', 'mean', 'cls', 'last', 'rank'];
 
-/** Numbers every transformer has, from the model's metadata. */
+/** Parameters of a model that every architecture has. */
 export interface HParams {
   readonly arch: string;
   readonly nVocab: number;
   readonly nCtxTrain: number;
   readonly nEmbd: number;
-  /** Layers of the model itself: those behind them, which predict further tokens (MTP), are not counted. Of a model with both, the encoder's. */
+  /**
+   * Layers of the model itself, without the MTP layers after them, which predict further tokens.
+   * Models with encoder and decoder: layers of the encoder.
+   */
   readonly nLayer: number;
-  /** Where an encoder reads the prompt and a decoder writes (T5): the decoder's layers, and the token that it begins with (default: bos). */
+  /**
+   * Models with encoder and decoder (T5): the decoder's layers, and its first token (default: bos).
+   */
   readonly decoder: { readonly nLayer: number; readonly start: number | undefined } | undefined;
   readonly nHead: number;
-  /** Of layers with attention. */
+  /** Of layers with attention (recurrent layers have none). */
   readonly nHeadKv: number;
-  /** Whether a layer has no heads of keys and values, by which files tell recurrent layers. */
+  /** A layer without KV heads is recurrent. */
   isRecurrent(il: number): boolean;
   /** Dimensions of a query and key head. */
   readonly headDim: number;
   /** Of a value head. */
   readonly valueDim: number;
-  /** Of the first layer, where they differ. */
+  /** Neurons of a feed-forward; of the first layer if layers differ. */
   readonly nFf: number;
-  /** Experts of a layer; 0: there are none. */
+  /** Experts of a layer; 0: no experts. */
   readonly nExpert: number;
-  /** Through how many of them a token goes, layer by layer. */
+  /** Experts that a token goes through, for each layer. */
   readonly nExpertUsed: readonly number[];
-  /** In how many groups they come, and of how many groups a token's experts are; 0 or 1: no groups. */
+  /** Groups of experts, and groups that a token's experts may come from; 0 or 1: no groups. */
   readonly nExpertGroups: number;
   readonly nExpertGroupsUsed: number;
-  /** How wide an expert is. */
+  /** Neurons of an expert. */
   readonly nFfExpert: number;
-  /** rms_norm or layer norm, as which epsilon the file has tells, or a layer norm without weights. */
+  /**
+   * RMS norm, layer norm, or layer norm without weights. The first two are told by the epsilon key
+   * that the file has.
+   */
   readonly norm: 'rms' | 'layer' | 'plain';
   readonly eps: number;
   readonly rope: RopeParams;
   readonly rotations: OnlineRotations;
-  /** false: every token of a sequence sees all others (encoders). */
+  /** false: every token of a sequence attends to all others (encoders). */
   readonly causal: boolean;
-  /** What the file says of pooling; none where it makes no vectors. */
+  /** Pooling stated by the file; 'none' for models that do not make embeddings. */
   readonly pooling: Pooling;
 }
 
@@ -69,7 +80,8 @@ export function readHParams(gguf: GGUF): HParams {
   const key = (name: string): string => `${arch}.${name}`;
   const count = (name: string, fallback?: number, least = 1, most?: number): number => getCount(gguf, key(name), fallback, least, most);
   const nEmbd = count('embedding_length');
-  // Recurrent layers have no heads of keys and values, and models of such layers alone need not say anything of heads.
+  // Recurrent layers have no KV heads. Models with only recurrent layers may lack all keys of
+  // heads.
   const isRecurrent = ['ssm.conv_kernel', 'shortconv.l_cache'].some((name) => gguf.metadata.has(key(name)));
   const nBlocks = count('block_count', undefined, 1, 4096);
   const nLayer = nBlocks - count('nextn_predict_layers', 0, 0, nBlocks - 1);
@@ -77,7 +89,7 @@ export function readHParams(gguf: GGUF): HParams {
   const heads = perLayer('attention.head_count');
   const nHead = sameCount(gguf, 'number of heads', heads);
   if (nHead === 0 && !isRecurrent) count('attention.head_count', undefined, 1);
-  // PowerInfer's converter counts all rows of OPT's table.
+  // PowerInfer's converter counts the unused rows of OPT's table, too.
   const positions = arch === 'opt' ? gguf.tensors.get('position_embd.weight')?.ne[1] : undefined;
   const nCtxTrain = Math.min(count('context_length'), positions === undefined ? Infinity : Math.max(1, positions - OPT_POSITIONS));
   const headsKv = gguf.metadata.has(key('attention.head_count_kv')) ? perLayer('attention.head_count_kv') : heads;
@@ -107,8 +119,9 @@ export function readHParams(gguf: GGUF): HParams {
   const factor = scaling === 'none' ? 1 : getNumber(gguf, key('rope.scaling.factor'), getNumber(gguf, key('rope.scale_linear'), 1)) || 1;
   const extFactor = getNumber(gguf, key('rope.scaling.yarn_ext_factor'), scaling === 'yarn' ? 1 : 0);
   const magnitude = (logMul: number): number => (factor <= 1 ? 1 : 1 + 0.1 * logMul * Math.log(factor));
-  // Where YaRN mixes, ropeTable() makes the magnitude larger by the factor; llama_context takes that back where the factor makes the context no longer,
-  // or where the file says that scores are larger already. DeepSeek 2 has the two alike, so that nothing is left of the magnitude.
+  // As llama_context does for YaRN. ropeTable() multiplies by 1 + 0.1 ln(factor), and the last
+  // divisor cancels that. The quotient before it is the magnitude over the one that the file's log
+  // multiplier implies; DeepSeek 2 uses the multiplier for both, so the quotient is 1.
   const logMul = getNumber(gguf, key('rope.scaling.yarn_log_multiplier'), 0);
   const size =
     extFactor === 0
@@ -125,7 +138,8 @@ export function readHParams(gguf: GGUF): HParams {
     isRecurrent: (il) => headsKv[il] === 0,
     headDim,
     valueDim,
-    // llama.cpp takes vocab_size only where there is no list of tokens: converters leave old numbers there.
+    // As llama.cpp, vocab_size counts only without a list of tokens: converters leave outdated
+    // numbers in it.
     nVocab: getStrings(gguf, 'tokenizer.ggml.tokens', []).length || count('vocab_size'),
     nFf,
     ...readExperts(gguf, arch, nLayer, nFf),
@@ -154,7 +168,10 @@ export function readHParams(gguf: GGUF): HParams {
 
 const ROPE_SCALINGS: readonly string[] = ['none', 'linear', 'yarn', 'longrope'];
 
-/** How positions beyond those of training are made. @throws ERR_UNSUPPORTED_ARCH for a way that llama.cpp does not know either */
+/**
+ * Method of extending the context past the trained one.
+ * @throws ERR_UNSUPPORTED_ARCH for a method that llama.cpp does not have either
+ */
 function ropeScalingOf(gguf: GGUF, key: string): string {
   const scaling = getString(gguf, key, 'linear');
   if (ROPE_SCALINGS.includes(scaling)) return scaling;
@@ -174,7 +191,7 @@ function readDecoder(gguf: GGUF, arch: string, nLayer: number): HParams['decoder
 
 type ExpertParams = Pick<HParams, 'nExpert' | 'nExpertUsed' | 'nExpertGroups' | 'nExpertGroupsUsed' | 'nFfExpert'>;
 
-/** @throws ERR_GGUF_INVALID where a token would go through none of the experts, or through more than there are */
+/** @throws ERR_GGUF_INVALID if a token would use no experts, or more than there are */
 function readExperts(gguf: GGUF, arch: string, nLayer: number, nFf: number): ExpertParams {
   const key = (name: string): string => `${arch}.${name}`;
   const refuse = (name: string, found: number, expected: string): never => {

@@ -1,4 +1,4 @@
-/** Tencent's dense Hunyuan: the norms of q and k heads come behind the rotation. */
+/** Tencent's dense Hunyuan: the norms of q and k heads follow the rotation. */
 import { angles, decoder } from './llama.ts';
 
 export const hunyuanDense = decoder('hunyuan-dense', (hp, g) => {

@@ -1,4 +1,7 @@
-/** Liquid's LFM2: short convolutions, and attention where a layer has heads of keys and values; lfm2moe has experts behind its first layers. */
+/**
+ * Liquid's LFM2: short convolutions in layers without KV heads, attention in the others. lfm2moe
+ * has experts after its first layers.
+ */
 import { getCount } from '../gguf/metadata.ts';
 import { experts, gatingOf } from './experts.ts';
 import { decoder } from './llama.ts';

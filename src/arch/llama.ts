@@ -1,4 +1,7 @@
-/** Llama 1 to 3, what ships under its name (Mistral, SmolLM, TinyLlama), and the layer that most decoders vary. */
+/**
+ * Llama 1 to 3 and models of that architecture (Mistral, SmolLM, TinyLlama), and the layer that
+ * most other decoders vary.
+ */
 import { QuantletError } from '../errors.ts';
 import { getNumbers } from '../gguf/metadata.ts';
 import { add } from '../graph/elementwise-ops.ts';
@@ -21,22 +24,31 @@ import { sectionFactors } from './rope-table.ts';
 import { reluFeedForward, reluUnit } from './sparse.ts';
 
 export interface LayerOptions extends AttentionOptions {
-  /** Where branches are normed: before their first product (default), behind their last (OLMo 2), or both (Gemma). */
+  /**
+   * Norms of a branch: before its first product (default), after its last one (OLMo 2), or both
+   * (Gemma).
+   */
   readonly norms?: 'before' | 'behind' | 'both';
-  /** The norms before the two branches. Default 'attn_norm' and 'ffn_norm'; null: attention reads the states as they are. */
+  /**
+   * Names of the norms before the two branches. Default 'attn_norm' and 'ffn_norm'; null: attention
+   * reads the states without a norm.
+   */
   readonly attnNorm?: string | null;
   readonly ffnNorm?: string;
-  /** The feed-forward reads the same normed states as attention. Default false. */
+  /** Attention and feed-forward read the same normed states. Default false. */
   readonly parallel?: boolean;
-  /** A factor of both branches. Default 1. */
+  /** Factor of both branches. Default 1. */
   readonly residualScale?: number;
-  /** What the gate goes through. */
+  /** Activation of the gate. */
   readonly act?: FeedForwardOptions['act'];
-  /** Another first branch than attention: a recurrent one, say. */
+  /** Replaces attention, for example by a recurrent mixer. */
   readonly mixer?: (h: Tensor) => Tensor;
-  /** What becomes of the states behind both branches. */
+  /** Maps the states after both branches. */
   readonly result?: (t: Tensor) => Tensor;
-  /** Another feed-forward than the gated one, of the normed states; what the layer was given and the states before the norm are there, too. */
+  /**
+   * Replaces the gated feed-forward. Gets the normed states, the layer's input, and the states
+   * before the norm.
+   */
   readonly feedForward?: (h: Tensor, layerInput: Tensor, states: Tensor) => Tensor;
 }
 
@@ -64,18 +76,20 @@ export function llamaLayer(g: GraphContext, hp: HParams, il: number, x: Tensor, 
 }
 
 export interface DecoderOptions {
-  /** How each layer differs from Llama's. */
+  /** Differences of each layer from Llama's. */
   readonly layer?: (il: number) => LayerOptions;
-  /** What becomes of the embeddings before the first layer. */
+  /** Maps the embeddings before the first layer. */
   readonly embeddings?: (t: Tensor) => Tensor;
-  /** The norm behind the last layer. Default 'output_norm'. */
+  /** Name of the norm after the last layer. Default 'output_norm'. */
   readonly outputNorm?: string;
-  /** What becomes of the last product, and of the hidden states where vectors are wanted. */
+  /**
+   * Map of the logits (`logits`), and of the hidden states if embeddings are wanted (`vectors`).
+   */
   readonly logits?: (t: Tensor) => Tensor;
   readonly vectors?: (t: Tensor) => Tensor;
 }
 
-/** A model of such layers, one after the other: a decoder, or an encoder where hp.causal is false. */
+/** A model of consecutive layers: a decoder, or an encoder if hp.causal is false. */
 export function decoder(name: string, describe: (hp: HParams, g: GraphContext) => DecoderOptions): Architecture {
   return {
     name,
@@ -89,14 +103,21 @@ export function decoder(name: string, describe: (hp: HParams, g: GraphContext) =
   };
 }
 
-/** The angles of a file: with a divisor of each frequency where it has them (Llama 3), or one set up to the original context and another beyond (longrope). */
+/**
+ * Angles of a file. Frequencies have divisors if the file has them (Llama 3), or one of two sets,
+ * for contexts up to the original one and for longer ones (longrope).
+ */
 export function angles(hp: HParams, g: GraphContext): Tensor {
-  // The context that the model is loaded with decides, for all positions: keys turned by one set are of no use beside those of the other.
+  // One set serves all positions, chosen by the loaded context: keys rotated by one set do not
+  // match queries rotated by the other.
   const longrope = g.contextLength > hp.rope.nCtxOrig ? 'rope_factors_long.weight' : 'rope_factors_short.weight';
   return g.ropeTable(hp.rope, g.has('rope_freqs.weight') ? 'rope_freqs.weight' : longrope);
 }
 
-/** M-RoPE's angles where the file has sections of dimensions, as the vision models' do: with text alone they are those of ordinary rope, save for pairs that do not turn. */
+/**
+ * Angles of M-RoPE, if the file has sections of dimensions, as vision models do. For text alone
+ * they equal ordinary rope, except that some pairs are not rotated.
+ */
 export function multimodalAngles(hp: HParams, g: GraphContext, interleaved = false): Tensor | undefined {
   const key = `${hp.arch}.rope.dimension_sections`;
   const sections = Array.from(getNumbers(g.gguf, key, []));
@@ -106,14 +127,17 @@ export function multimodalAngles(hp: HParams, g: GraphContext, interleaved = fal
   return g.ropeTable({ ...hp.rope, factors: sectionFactors(sections, hp.rope.nDims / 2, interleaved) });
 }
 
-/** A decoder whose layers differ from Llama's in nothing but which pairs of a head turn, and in which layers. */
+/**
+ * A decoder that differs from Llama only in the pairs that rope rotates, and in the layers that
+ * have rope.
+ */
 export const llamaLike = (name: string, mode: RopeMode, ropeInLayer: (il: number) => boolean = () => true): Architecture =>
   decoder(name, (hp, g) => {
     const table = angles(hp, g);
     return { layer: (il) => ({ angles: ropeInLayer(il) ? table : undefined, mode }) };
   });
 
-/** With experts, as Mixtral, where a layer has a router, and with ReLU where the file is one of PowerInfer's. */
+/** With experts in layers that have a router (Mixtral), and with ReLU in PowerInfer's files. */
 export const llama = decoder('llama', (hp, g) => {
   const table = angles(hp, g);
   const unit = reluUnit(g.gguf);
@@ -126,7 +150,7 @@ export const llama = decoder('llama', (hp, g) => {
     }),
   };
 });
-/** Bamboo (PowerInfer): Mistral's layers with ReLU of gate and up both. */
+/** Bamboo (PowerInfer): Mistral's layers with ReLU of both gate and up. */
 export const bamboo = decoder('bamboo', (hp, g) => {
   const table = angles(hp, g);
   return {
@@ -136,8 +160,8 @@ export const bamboo = decoder('bamboo', (hp, g) => {
 export const internlm2 = llamaLike('internlm2', 'normal');
 export const ernie4_5 = llamaLike('ernie4_5', 'normal');
 
-/** No key says which layers go without: it is every fourth. */
+/** Every fourth layer has no rope; no metadata key says so. */
 export const smollm3 = llamaLike('smollm3', 'normal', (il) => (il + 1) % 4 !== 0);
 
-/** Phi 3, 3.5 and 4: fused products, and mostly longrope. */
+/** Phi 3, 3.5 and 4: fused products, usually longrope. */
 export const phi3 = llamaLike('phi3', 'neox');

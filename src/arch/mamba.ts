@@ -1,4 +1,4 @@
-/** Mamba 1 (FalconMamba too) and 2: layers of nothing but their mixer. */
+/** Mamba 1 (also FalconMamba) and 2: layers consist of a mixer only. */
 import { add } from '../graph/elementwise-ops.ts';
 import type { Architecture } from './architecture.ts';
 import { decoderOutput, embed, norm } from './blocks.ts';

@@ -1,4 +1,7 @@
-/** Mistral 3 and Ministral: Llama with YaRN, whose queries grow with their position ("temperature"). */
+/**
+ * Mistral 3 and Ministral: Llama with YaRN, and queries scaled up with their position
+ * ("temperature").
+ */
 import { getNumber } from '../gguf/metadata.ts';
 import { angles, decoder } from './llama.ts';
 

@@ -1,4 +1,7 @@
-/** Encoders built like Llama, whose tokens see both ways: ModernBERT (windows between global layers, GEGLU), NeoBERT, and EuroBERT, which is jina-embeddings-v5's nano. */
+/**
+ * Bidirectional encoders built like Llama: ModernBERT (windows between global layers, GEGLU),
+ * NeoBERT, and EuroBERT, which jina-embeddings-v5 nano uses.
+ */
 import { QuantletError } from '../errors.ts';
 import { getNumber, getString } from '../gguf/metadata.ts';
 import { norm } from './blocks.ts';
@@ -6,7 +9,7 @@ import { angles, decoder, llamaLike } from './llama.ts';
 import { ROPE_DEFAULTS } from './rope-table.ts';
 import { slidingWindows } from './windows.ts';
 
-/** Its `hidden_activation`; GELU where it says nothing known, as in llama.cpp. */
+/** Values of `hidden_activation` that mean SiLU. Anything else is GELU, as in llama.cpp. */
 const SILU: ReadonlySet<string> = new Set(['silu', 'swish', 'swiglu']);
 
 export const modernBert = decoder('modern-bert', (hp, g) => {
@@ -25,7 +28,7 @@ export const modernBert = decoder('modern-bert', (hp, g) => {
     layer: (il) => ({
       angles: window(il) ? localAngles : globalAngles,
       reach: window(il) ? window(il) >> 1 : undefined,
-      // The first layer reads what the norm of the embeddings gave.
+      // The first layer has no norm: it reads the normed embeddings.
       attnNorm: il === 0 && !g.has('blk.0.attn_norm.weight') ? null : 'attn_norm',
       act,
     }),

@@ -1,4 +1,7 @@
-/** Nemotron H and Nemotron 3: layers of one branch each, Mamba 2, attention without rope, or a feed-forward with relu^2; nemotron_h_moe has experts in the last. */
+/**
+ * Nemotron H and Nemotron 3. Each layer has one branch: Mamba 2, attention without rope, or a
+ * feed-forward with relu^2, which nemotron_h_moe replaces by experts.
+ */
 import { getBool, getCount, getNumber, getNumberPerLayer } from '../gguf/metadata.ts';
 import { add } from '../graph/elementwise-ops.ts';
 import type { Tensor } from '../graph/tensor.ts';
@@ -8,7 +11,9 @@ import { experts, routerScores } from './experts.ts';
 import type { HParams } from './hparams.ts';
 import { mamba2Mixer } from './recurrent.ts';
 
-/** Routed experts, which may work on fewer dimensions than the model has ("latent"), and one that all tokens share. */
+/**
+ * Routed experts, which may have fewer dimensions than the model ("latent"), plus a shared expert.
+ */
 function mixture(g: GraphContext, hp: HParams, nFf: readonly number[]): (il: number, h: Tensor) => Tensor {
   const key = (k: string): string => `${hp.arch}.${k}`;
   const nLatent = getCount(g.gguf, key('moe_latent_size'), 0) || hp.nEmbd;

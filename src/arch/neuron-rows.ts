@@ -1,10 +1,13 @@
-/** The weights of a feed-forward whose last product is stored with a row for each neuron, as the products of few neurons read them. */
+/**
+ * Weights of feed-forwards whose last product is stored with a row for each neuron, for products
+ * that compute few neurons.
+ */
 import type { Tensor } from '../graph/tensor.ts';
 import { view } from '../graph/views.ts';
 import type { GraphContext } from './architecture.ts';
 import type { HParams } from './hparams.ts';
 
-/** [n_embd, n_ff] each: a neuron's row of `ffn_up` and its row of `ffn_down_t`. */
+/** Each [n_embd, n_ff]: row i of `up` and of `downT` belong to neuron i. */
 export interface NeuronRows {
   readonly up: Tensor;
   readonly downT: Tensor;
@@ -13,21 +16,21 @@ export interface NeuronRows {
 const downOf = (il: number): string => `blk.${il}.ffn_down_t.weight`;
 const bundleOf = (il: number): string => `blk.${il}.ffn_up_down.weight`;
 
-/** Whether a tensor of this name is one of them. */
+/** Tells by its name if a tensor has rows of neurons (`ffn_down_t` or both weights bundled). */
 export const isNeuronRows = (name: string): boolean => /\.ffn_(down_t|up_down)\.weight$/.test(name);
 
-/** Whether a layer has them. */
+/** Tells if a layer has such weights. */
 export const hasNeuronRows = (g: GraphContext, il: number): boolean => g.has(downOf(il)) || g.has(bundleOf(il));
 
-/** A layer's tensors that have a row, or an element, for each neuron. */
+/** Tensors of a layer that have a row, or an element, for each neuron. */
 const ofNeurons = (il: number): readonly string[] =>
   ['ffn_gate', 'ffn_up', 'ffn_down_t', 'ffn_up_down', 'fc2']
     .map((part) => `blk.${il}.${part}.weight`)
     .concat(['ffn_gate', 'ffn_up'].map((part) => `blk.${il}.${part}.bias`));
 
 /**
- * The same file with the neurons of a layer from one on, as if there were no others: so many as its feed-forward is told to have. `ffn_down`, of which they
- * would be columns, it has not.
+ * A view of the weights of layer il that starts at neuron `from`. Its end is the n_ff that the
+ * feed-forward asks for. `ffn_down` is hidden, because there neurons are columns.
  */
 export function neuronsFrom(g: GraphContext, il: number, from: number): GraphContext {
   const names = ofNeurons(il);
@@ -37,8 +40,9 @@ export function neuronsFrom(g: GraphContext, il: number, from: number): GraphCon
 }
 
 /**
- * `ffn_up` and `ffn_down_t`; or, where a file has the two bundled as `ffn_up_down` [2 * n_embd, n_ff], so that what a neuron takes is one piece of the file
- * (arXiv 2312.11514, row-column bundling), views of that.
+ * `ffn_up` and `ffn_down_t`; or views of `ffn_up_down` [2 * n_embd, n_ff], which some files have
+ * instead. There a neuron is one contiguous piece of the file (row-column bundling, arXiv
+ * 2312.11514).
  */
 export function neuronRows(g: GraphContext, { nEmbd, nFf }: HParams, il: number): NeuronRows {
   const bundle = g.optional(bundleOf(il), [2 * nEmbd, nFf]);

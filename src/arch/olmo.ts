@@ -1,4 +1,8 @@
-/** OLMo: norms without weights, q, k and v within bounds. OLMo 2 and 3: norms behind the branches, and over all heads of q and k together. OLMo 3 has windows, whose layers take no rope scaling; OLMoE has experts. */
+/**
+ * OLMo: norms without weights, and q, k and v clamped. OLMo 2 and 3: norms after the branches, and
+ * norms over all heads of q and of k together. OLMo 3 has windows, and no rope scaling in the
+ * layers with a window. OLMoE has experts.
+ */
 import { getNumber } from '../gguf/metadata.ts';
 import { experts } from './experts.ts';
 import { angles, decoder } from './llama.ts';

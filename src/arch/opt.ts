@@ -1,4 +1,7 @@
-/** OPT, as PowerInfer has it: learnt positions, layer norms and biases throughout, ReLU without a gate. (OPT 350M, whose norms come behind, is not among them.) */
+/**
+ * OPT, as in PowerInfer's files: learnt positions, layer norms and biases everywhere, ReLU without
+ * a gate. OPT 350M, whose norms follow the branches, is not supported.
+ */
 import { QuantletError } from '../errors.ts';
 import { add } from '../graph/elementwise-ops.ts';
 import { get_rows } from '../graph/ops.ts';

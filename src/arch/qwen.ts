@@ -1,6 +1,7 @@
 /**
- * Qwen 2 and 2.5 (biases on q, k, v), Qwen 3 (norms of q and k heads: the file's tensors make the difference), both as the language half of vision models,
- * and both with experts, Qwen 2 with one that all tokens share.
+ * Qwen 2 and 2.5 (biases on q, k, v) and Qwen 3 (norms of q and k heads), which differ by the
+ * tensors in the file. Both also as the language part of vision models, and with experts; Qwen 2
+ * has a shared expert.
  */
 import { getCount } from '../gguf/metadata.ts';
 import { add } from '../graph/elementwise-ops.ts';
@@ -13,7 +14,7 @@ import { angles, decoder, llamaLike, multimodalAngles } from './llama.ts';
 
 export const qwen2 = llamaLike('qwen2', 'neox');
 
-/** As a reranker Qwen 3 makes its labels' scores probabilities; the first is that of "yes". */
+/** As a reranker, Qwen 3 gives probabilities of its labels. The first label is "yes". */
 const reranker = ({ name, build }: Architecture): Architecture => ({
   name,
   build: (hp, g) => (g.wants === 'ranks' ? soft_max(build(hp, g)) : build(hp, g)),
@@ -30,11 +31,13 @@ const vision = (name: string, interleaved: boolean): Architecture =>
 export const qwen2vl = vision('qwen2vl', false);
 export const qwen3vl = reranker(vision('qwen3vl', true));
 
-/** The feed-forward of a layer with experts: what is routed, and where the file has it the expert that all tokens share. */
+/**
+ * Feed-forward of a layer with experts: the routed ones, plus the shared expert if the file has it.
+ */
 export function qwenExperts(hp: HParams, g: GraphContext, options: ExpertOptions): (il: number, h: Tensor) => Tensor {
   const key = (k: string): string => `${hp.arch}.${k}`;
   const nFfShared = getCount(g.gguf, key('expert_shared_feed_forward_length'), hp.nFf) || hp.nFf;
-  // Files from before there was a key for it have all experts of a token in feed_forward_length.
+  // Older files lack the key. Their feed_forward_length is the sum over all experts of a token.
   const width = (il: number): number =>
     g.gguf.metadata.has(key('expert_feed_forward_length')) ? hp.nFfExpert : Math.floor(hp.nFf / hp.nExpertUsed[il]);
   return (il, h) => {

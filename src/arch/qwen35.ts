@@ -1,6 +1,6 @@
 /**
- * Qwen 3 Next and 3.5: three layers of gated delta nets, then one of attention whose output has a gate. Qwen 3 Next and 3.5's larger models have experts, one of
- * them shared.
+ * Qwen 3 Next and 3.5: three layers of gated delta nets, then one of attention with a gated output.
+ * Qwen 3 Next and the larger models of 3.5 have experts, one of them shared.
  */
 import { getCount } from '../gguf/metadata.ts';
 import type { Architecture, GraphContext } from './architecture.ts';
@@ -9,7 +9,10 @@ import { angles, decoder, multimodalAngles } from './llama.ts';
 import { qwenExperts } from './qwen.ts';
 import { deltaMixer } from './recurrent.ts';
 
-/** Recurrent where the list says so, or in all but the last of every full_attention_interval layers. */
+/**
+ * Layers that are recurrent: those in the metadata's list, or all but the last of every
+ * full_attention_interval layers.
+ */
 function recurrentLayers({ arch }: HParams, g: GraphContext): (il: number) => boolean {
   const listed = g.gguf.metadata.get(`${arch}.attention.recurrent_layers`);
   if (Array.isArray(listed)) return (il) => Boolean(listed[il]);

@@ -1,4 +1,7 @@
-/** What recurrent layers are put together from: short convolutions, Mamba's two mixers, the gated delta rule. Each takes normed states and gives a branch. */
+/**
+ * Building blocks of recurrent layers: short convolutions, Mamba's two mixers, the gated delta
+ * rule. Each maps normed states to the output of a branch.
+ */
 import { getBool, getCount } from '../gguf/metadata.ts';
 import { add, mul, sigmoid, softplus, swiglu } from '../graph/elementwise-ops.ts';
 import { cont } from '../graph/ops.ts';
@@ -15,11 +18,11 @@ const TOKENS = { dim: 2, by: 'tokens' } as const;
 
 /** Elements from .. from + n of each token's row [.., n_tokens]. */
 const columns = (x: Tensor, from: number, n: number): Tensor => view(x, [n, x.ne[1], 1, 1], { nb: [x.nb[1]], offset: 4 * from });
-/** The same as [dim, heads, n_tokens]. */
+/** The same, as heads: [dim, n, n_tokens]. */
 const heads = (x: Tensor, from: number, dim: number, n: number): Tensor =>
   view(x, [dim, n, x.ne[1], 1], { nb: [4 * dim, x.nb[1]], offset: 4 * from }, TOKENS);
 
-/** LFM2's: a convolution over a few tokens between two gates. */
+/** Short convolution of LFM2: over a few tokens, between two gates. */
 export function shortConv(g: GraphContext, { nEmbd, arch }: HParams, il: number, h: Tensor): Tensor {
   const name = `blk.${il}.shortconv`;
   const taps = getCount(g.gguf, `${arch}.shortconv.l_cache`, undefined, 2, 16);
@@ -29,7 +32,7 @@ export function shortConv(g: GraphContext, { nEmbd, arch }: HParams, il: number,
   return linear(g, mul(c, y), `${name}.out_proj`, nEmbd);
 }
 
-/** Sizes of Mamba's mixers and the delta rule's, by the keys they share. */
+/** Sizes of Mamba's mixers and of the delta rule, which share their keys. */
 function sizes(g: GraphContext, { arch }: HParams): { taps: number; dState: number; dInner: number; rank: number; groups: number } {
   const count = (k: string, fallback?: number, least = 1, most?: number): number =>
     getCount(g.gguf, `${arch}.ssm.${k}`, fallback, least, most);
@@ -54,7 +57,7 @@ function mustDivide(arch: string, part: string, n: number, whole: string, of: nu
     );
 }
 
-/** The convolution before a scan: with bias where the file has one, through silu. */
+/** Convolution before a scan, followed by silu. Has a bias if the file does. */
 function convolved(g: GraphContext, il: number, x: Tensor, taps: number): Tensor {
   const n = x.ne[0];
   const name = `blk.${il}.ssm_conv1d`;
@@ -64,14 +67,17 @@ function convolved(g: GraphContext, il: number, x: Tensor, taps: number): Tensor
   });
 }
 
-/** Mamba 1 (arXiv 2312.00752): a state of its own for each channel, with a decay for each element. */
+/**
+ * Mamba 1 (arXiv 2312.00752): each channel has its own state, and each of its elements its own
+ * decay.
+ */
 export function mambaMixer(g: GraphContext, hp: HParams, il: number, h: Tensor): Tensor {
   const { taps, dState, dInner, rank } = sizes(g, hp);
   const name = (part: string): string => `blk.${il}.ssm_${part}`;
   const xz = linear(g, h, name('in'), 2 * dInner);
   const x = convolved(g, il, columns(xz, 0, dInner), taps);
   const parts = linear(g, x, name('x'), rank + 2 * dState);
-  // FalconMamba norms them, mostly without weights.
+  // FalconMamba norms these, usually without weights.
   const isNormed = getBool(g.gguf, `${hp.arch}.ssm.dt_b_c_rms`, false);
   const normed = (t: Tensor): Tensor => (isNormed ? rms_norm(t, { eps: hp.eps }) : t);
   const dt = softplus(linear(g, normed(columns(parts, 0, rank)), name('dt'), dInner));
@@ -83,7 +89,7 @@ export function mambaMixer(g: GraphContext, hp: HParams, il: number, h: Tensor):
   return linear(g, swiglu(columns(xz, dInner, dInner), sum), name('out'), hp.nEmbd);
 }
 
-/** Mamba 2 (arXiv 2405.21060): heads with one decay each, groups that share B and C. */
+/** Mamba 2 (arXiv 2405.21060): heads with one decay each; groups of heads share B and C. */
 export function mamba2Mixer(g: GraphContext, hp: HParams, il: number, h: Tensor): Tensor {
   const { taps, dState, dInner, rank: nHead, groups } = sizes(g, hp);
   mustDivide(hp.arch, 'time_step_rank', nHead, 'inner_size', dInner);
@@ -103,25 +109,34 @@ export function mamba2Mixer(g: GraphContext, hp: HParams, il: number, h: Tensor)
   return linear(g, groupNorm(g, hp, swiglu(z, sum), name('norm'), groups), name('out'), hp.nEmbd);
 }
 
-/** An rms norm of each group by itself, with a weight for every element; x as it is where the file has none. */
+/**
+ * RMS norm of each group separately, with a weight for every element. Returns x if the file has no
+ * weight.
+ */
 function groupNorm(g: GraphContext, hp: HParams, x: Tensor, name: string, groups: number): Tensor {
   const n = x.ne[0] / groups;
   const weight = g.optional(`${name}.weight`, [n, groups]);
   return weight ? reshape(mul(rms_norm(heads(x, 0, n, groups), { eps: hp.eps }), weight), x.ne, x.batch) : x;
 }
 
-/** Of groups of 2 n numbers in each token's row, one behind the other, the first n or the second n of all: [n * groups, n_tokens]. */
+/**
+ * Each token's row has groups of 2 n numbers. Concatenates the first (half 0) or the second (half
+ * 1) n numbers of all groups: [n * groups, n_tokens].
+ */
 function ofGroups(x: Tensor, half: number, n: number): Tensor {
   const groups = x.ne[0] / (2 * n);
   const part = view(x, [n, groups, x.ne[1], 1], { nb: [8 * n, x.nb[1]], offset: 4 * n * half }, TOKENS);
   return reshape(cont(part), [n * groups, x.ne[1]], { dim: 1, by: 'tokens' });
 }
 
-/** Heads of a token's row, each as often as given: [dim, times, heads, n_tokens]. */
+/** Heads of a token's row, each repeated `times` times: [dim, times, heads, n_tokens]. */
 const repeated = (x: Tensor, from: number, dim: number, n: number, times: number): Tensor =>
   view(x, [dim, times, n, x.ne[1]], { nb: [0, 4 * dim, x.nb[1]], offset: 4 * from }, { dim: 3, by: 'tokens' });
 
-/** Qwen's linear attention: the gated delta rule (arXiv 2412.06464) over q, k and v that went through a convolution, normed and gated. */
+/**
+ * Linear attention of Qwen: the gated delta rule (arXiv 2412.06464) over convolved q, k and v, then
+ * normed and gated.
+ */
 export function deltaMixer(g: GraphContext, hp: HParams, il: number, h: Tensor): Tensor {
   const { taps, dState: n, dInner, rank: nHead, groups: nHeadK } = sizes(g, hp);
   if (dInner !== n * nHead)
@@ -132,7 +147,8 @@ export function deltaMixer(g: GraphContext, hp: HParams, il: number, h: Tensor):
   mustDivide(hp.arch, 'group_count', nHeadK, 'time_step_rank', nHead);
   const name = (part: string): string => `blk.${il}.${part}`;
   const nKeys = n * nHeadK;
-  // Heads that share a key lie side by side, and one product gives each group's betas and then its alphas; else head h has the key h modulo their number.
+  // With `ssm_ba`, heads that share a key are adjacent, and the product gives each group's betas
+  // followed by its alphas. Without it, head h uses key h modulo the number of keys.
   const grouped = g.has(`${name('ssm_ba')}.weight`);
   const [qkv, z, ...rest] = linears(g, h, [
     [name('attn_qkv'), 2 * nKeys + dInner],
@@ -142,7 +158,7 @@ export function deltaMixer(g: GraphContext, hp: HParams, il: number, h: Tensor):
   const [beta, alpha] = grouped ? [0, 1].map((i) => ofGroups(rest[0], i, nHead / nHeadK)) : rest;
   const decay = mul(softplus(add(alpha, g.weight(name('ssm_dt.bias'), [nHead]))), g.weight(name('ssm_a'), [nHead]));
   const all = convolved(g, il, qkv, taps);
-  // Rows of length one: x / sqrt(|x|^2 + eps).
+  // With this weight, rms_norm makes rows of unit length: x / sqrt(|x|^2 + eps).
   const unit = new Float32Array(n).fill(1 / Math.sqrt(n));
   const key = (from: number): Tensor => {
     const k = grouped ? repeated(all, from, n, nHeadK, nHead / nHeadK) : heads(all, from, n, nHeadK);

@@ -1,4 +1,4 @@
-/** The architectures that run. A new one is a file of its own and a name in this list. */
+/** List of the supported architectures. A new one is a file and an entry in this list. */
 import { QuantletError } from '../errors.ts';
 import { nearest } from '../nearest.ts';
 import type { Architecture } from './architecture.ts';
@@ -95,7 +95,10 @@ export const ARCHITECTURES: readonly Architecture[] = [
   t5encoder,
 ];
 
-/** The running architecture of the same family ("qwen" of "qwen3moe", "granite" of "granitehybrid") whose name is nearest. */
+/**
+ * The supported architecture with the nearest name in the same family ("qwen" of "qwen3moe",
+ * "granite" of "granitehybrid").
+ */
 function nearestTo(name: string): string | undefined {
   const family = (of: string): string => /^[a-z]*/.exec(of)![0];
   const mine = family(name);
@@ -105,7 +108,7 @@ function nearestTo(name: string): string | undefined {
   return nearest(name, related, Infinity)[0];
 }
 
-/** @throws ERR_UNSUPPORTED_ARCH naming the nearest that runs, and all others */
+/** @throws ERR_UNSUPPORTED_ARCH naming the nearest supported architecture, and all others */
 export function findArchitecture(name: string): Architecture {
   const found = ARCHITECTURES.find((a) => a.name === name);
   if (!found) {

@@ -1,29 +1,42 @@
-/** Angles of rotary embeddings for every position, computed once in f64: frequency base, scaling, YaRN and factors are settled here. */
+/**
+ * Angles of rotary embeddings for every position, computed once in f64. Frequency base, scaling,
+ * YaRN and factors are all applied here.
+ */
 
 export interface RopeParams {
-  /** Dimensions rotated, even. */
+  /** Rotated dimensions, even. */
   nDims: number;
   freqBase: number;
   /** 1 / factor of linear scaling. */
   freqScale: number;
-  /** YaRN (arXiv 2309.00071): 0 none, 1 full; ggml's ext_factor, attn_factor, beta_fast, beta_slow, n_ctx_orig. */
+  /**
+   * YaRN (arXiv 2309.00071): 0 none, 1 full; ggml's ext_factor, attn_factor, beta_fast, beta_slow,
+   * n_ctx_orig.
+   */
   extFactor: number;
   attnFactor: number;
   betaFast: number;
   betaSlow: number;
   nCtxOrig: number;
-  /** Divisor of each pair's frequency, [nDims / 2] (Llama 3's rope_freqs.weight, Phi 3's long and short factors). */
+  /**
+   * Divisors of each pair's frequency, [nDims / 2] (Llama 3's rope_freqs.weight, Phi 3's long and
+   * short factors).
+   */
   factors?: ArrayLike<number> | undefined;
-  /** For queries (Mistral 3, Llama 4): position p makes them 1 + scale ln(1 + floor(p / length)) times as large. */
+  /**
+   * For queries (Mistral 3, Llama 4): scales those of position p by 1 + scale ln(1 + floor(p /
+   * length)).
+   */
   temperature?: { readonly scale: number; readonly length: number } | undefined;
 }
 
 export const ROPE_DEFAULTS = { freqScale: 1, extFactor: 0, attnFactor: 1, betaFast: 32, betaSlow: 1, nCtxOrig: 0 } as const;
 
 /**
- * M-RoPE (ggml_rope_multi) as text sees it. Each pair belongs to a section of `rope.dimension_sections` (time, height, width, extra), one after the other
- * or by turns (`interleaved`). A token of text has its position for the first three and 0 for the fourth, so the fourth's pairs do not turn: as factors
- * of frequency, Infinity. undefined: all pairs turn.
+ * M-RoPE (ggml_rope_multi) for text. Each pair belongs to a section of `rope.dimension_sections`
+ * (time, height, width, extra). Sections are consecutive, or alternate if `interleaved`. A token of
+ * text has its position in the first three sections and position 0 in the fourth, so pairs of the
+ * fourth are not rotated: their frequency's divisor is Infinity. undefined: all pairs rotate.
  */
 export function sectionFactors(sections: ArrayLike<number>, nPairs: number, interleaved: boolean): number[] | undefined {
   const [time, height, width, extra] = Array.from({ length: 4 }, (_, i) => sections[i] ?? 0);
@@ -35,7 +48,10 @@ export function sectionFactors(sections: ArrayLike<number>, nPairs: number, inte
   return factors.includes(Infinity) ? factors : undefined;
 }
 
-/** cos and sin by turns, f32 [nDims, nPositions] (ne order): pair i of position p is at p * nDims + 2 i. Source: ggml_rope_ext's rope_yarn. */
+/**
+ * Alternating cos and sin, f32 [nDims, nPositions] (ne order): pair i of position p is at p * nDims
+ * + 2 i. Source: ggml_rope_ext's rope_yarn.
+ */
 export function ropeTable(p: RopeParams, nPositions: number): Float32Array {
   const half = p.nDims / 2;
   const table = new Float32Array(nPositions * p.nDims);

@@ -1,4 +1,7 @@
-/** What `quantlet rotate` has done to a model, as its metadata tells (`quantlet.rotation.*`): elements that each rotation transforms together. */
+/**
+ * Rotations that `quantlet rotate` has applied to a model, from its metadata
+ * (`quantlet.rotation.*`): the number of elements that each rotation transforms together.
+ */
 import { QuantletError } from '../errors.ts';
 import { getCount, type HasMetadata } from '../gguf/metadata.ts';
 import { isFwhtSize, powerOfTwo } from '../graph/fwht-size.ts';
@@ -7,15 +10,17 @@ export const ROTATIONS = ['r1', 'r2', 'r3', 'r4'] as const;
 export type RotationName = (typeof ROTATIONS)[number];
 export const rotationKey = (name: string): string => `quantlet.rotation.${name}`;
 
-/** Of the rotations, those that the graph computes; 0: none. */
+/** Rotations that the graph computes; 0: none. */
 export interface OnlineRotations {
-  /** R3: of queries and keys, behind rope. */
+  /** R3: of queries and keys, after rope. */
   readonly queries: number;
-  /** R4: of what ffn_down reads. */
+  /** R4: of the input of ffn_down. */
   readonly feedForward: number;
 }
 
-/** @throws ERR_GGUF_INVALID where there is no such transform of this model's heads and feed-forward */
+/**
+ * @throws ERR_GGUF_INVALID if the transform does not exist for this model's heads or feed-forward
+ */
 export function readRotations(gguf: HasMetadata, headDim: number, nFf: number): OnlineRotations {
   const sizeOf = (name: RotationName, width: number, expected: string, fits: (n: number) => boolean): number => {
     const n = getCount(gguf, rotationKey(name), 0);
@@ -31,6 +36,6 @@ export function readRotations(gguf: HasMetadata, headDim: number, nFf: number): 
   };
 }
 
-/** The rotations that have changed a model's weights. */
+/** Rotations that have changed a model's weights. */
 export const rotatedWeights = (gguf: HasMetadata): RotationName[] =>
   ROTATIONS.filter((name) => name !== 'r3' && getCount(gguf, rotationKey(name), 0) > 0);

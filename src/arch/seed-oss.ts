@@ -1,4 +1,7 @@
-/** ByteDance's Seed OSS: Llama with biases on q, k and v; what stands before the feed-forward is called post_attention_norm. */
+/**
+ * ByteDance's Seed OSS: Llama with biases on q, k and v. The norm before the feed-forward is named
+ * post_attention_norm.
+ */
 import { angles, decoder } from './llama.ts';
 
 export const seedOss = decoder('seed_oss', (hp, g) => {

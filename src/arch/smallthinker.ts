@@ -1,10 +1,13 @@
-/** SmallThinker (arXiv 2507.20984): the router looks at a layer's input, before attention; ReLU experts; global layers have no rope where others have windows. */
+/**
+ * SmallThinker (arXiv 2507.20984): the router reads a layer's input, before attention; ReLU
+ * experts. In models with windows, global layers have no rope.
+ */
 import { getCount } from '../gguf/metadata.ts';
 import { experts, gatingOf, routerScores } from './experts.ts';
 import { decoder } from './llama.ts';
 import { localAngles, slidingWindows } from './windows.ts';
 
-/** What native takes for the window wherever there is one. */
+/** llama.cpp uses this window whenever there is one, whatever the file's value. */
 const WINDOW = 4096;
 
 export const smallthinker = decoder('smallthinker', (hp, g) => {

@@ -1,4 +1,7 @@
-/** Feed-forwards with ReLU, and those of which only the neurons that fire are computed, as PowerInfer's files have them (arXiv 2312.12456). */
+/**
+ * Feed-forwards with ReLU, also those that compute only the neurons that fire, as PowerInfer's
+ * files have them (arXiv 2312.12456).
+ */
 import { QuantletError } from '../errors.ts';
 import { getNumber, getNumberPerLayer, withMetadata } from '../gguf/metadata.ts';
 import type { GGUF } from '../gguf/types.ts';
@@ -11,16 +14,27 @@ import { gatedFeedForward, linear, plainFeedForward, plusBias } from './blocks.t
 import type { HParams } from './hparams.ts';
 import { hasNeuronRows, isNeuronRows, neuronRows, neuronsFrom } from './neuron-rows.ts';
 
-/** The least that a predictor gives a neuron that is computed. A file that has the key, as PowerInfer's do, has ReLU. */
+/**
+ * Metadata key: lowest predictor score for which a neuron is computed. A file with this key
+ * (PowerInfer's) has ReLU.
+ */
 export const SPARSE_THRESHOLD = 'powerinfer.sparse_threshold';
 
-/** How many of a layer's neurons, the first ones, are computed for every token, as those that PowerInfer has on a GPU: a number, or one for each layer. */
+/**
+ * Metadata key: number of a layer's first neurons that are computed for every token (PowerInfer
+ * keeps these on the GPU). One number, or one for each layer.
+ */
 export const HOT_NEURONS = 'quantlet.sparse.hot_neurons';
 
-/** What a neuron is: relu(gate) * up, relu(gate) * relu(up) (Bamboo's dReLU), or without a gate relu(up). */
+/**
+ * Activation of a neuron: relu(gate) * up, relu(gate) * relu(up) (Bamboo's dReLU), or relu(up)
+ * without a gate.
+ */
 export type ReluUnit = 'relu' | 'drelu' | 'plain';
 
-/** Of the architectures that PowerInfer has: its unit, and whether no file of it has another. */
+/**
+ * Architectures that PowerInfer has: the unit, and true if all files of the architecture have it.
+ */
 const UNITS: Readonly<Record<string, readonly [unit: ReluUnit, always: boolean]>> = {
   llama: ['relu', false],
   bamboo: ['drelu', true],
@@ -29,7 +43,10 @@ const UNITS: Readonly<Record<string, readonly [unit: ReluUnit, always: boolean]>
 };
 export const RELU_ARCHITECTURES: readonly string[] = Object.keys(UNITS);
 
-/** The file with another threshold than its own. @throws QuantletError ERR_INVALID_ARGUMENT where it has no predictors, and all neurons count */
+/**
+ * Replaces the threshold of a file.
+ * @throws QuantletError ERR_INVALID_ARGUMENT if the file has no predictors
+ */
 export function withThreshold(gguf: GGUF, threshold: number | undefined): GGUF {
   if (threshold === undefined) return gguf;
   if (!reluUnit(gguf) || !gguf.tensors.has('blk.0.fc1.weight'))
@@ -40,7 +57,7 @@ export function withThreshold(gguf: GGUF, threshold: number | undefined): GGUF {
   return withMetadata(gguf, { [SPARSE_THRESHOLD]: threshold });
 }
 
-/** The unit of a file's feed-forwards; undefined: they have another than ReLU. */
+/** Unit of a file's feed-forwards; undefined: the activation is not ReLU. */
 export function reluUnit({ metadata, tensors }: GGUF): ReluUnit | undefined {
   const arch = metadata.get('general.architecture') as string;
   if (!Object.hasOwn(UNITS, arch)) return undefined;
@@ -48,7 +65,10 @@ export function reluUnit({ metadata, tensors }: GGUF): ReluUnit | undefined {
   return always || metadata.has(SPARSE_THRESHOLD) || [...tensors.keys()].some(isNeuronRows) ? unit : undefined;
 }
 
-/** How many neurons of a layer, its first ones, are computed for every token. @throws ERR_GGUF_INVALID */
+/**
+ * Number of a layer's first neurons that are computed for every token.
+ * @throws ERR_GGUF_INVALID
+ */
 function hotNeurons({ gguf }: GraphContext, { nLayer, nFf }: HParams, il: number): number {
   const n = getNumberPerLayer(gguf, HOT_NEURONS, nLayer, 0)[il];
   if (!(Number.isInteger(n) && n >= 0 && n < nFf))
@@ -57,8 +77,9 @@ function hotNeurons({ gguf }: GraphContext, { nLayer, nFf }: HParams, il: number
 }
 
 /**
- * The feed-forward of layer il over the normed states x. Where the file has a row of the last product for each neuron, only some are computed.
- * @param seen what a predictor reads: PowerInfer's read the states before the norm
+ * Feed-forward of layer il over the normed states x. If the file has a row of the last product for
+ * each neuron, only some neurons are computed.
+ * @param seen input of the predictor: PowerInfer's predictors read the states before the norm
  */
 export function reluFeedForward(g: GraphContext, hp: HParams, il: number, unit: ReluUnit, x: Tensor, seen: Tensor): Tensor {
   if (hasNeuronRows(g, il)) {
@@ -70,7 +91,10 @@ export function reluFeedForward(g: GraphContext, hp: HParams, il: number, unit: 
   return unit === 'plain' ? plainFeedForward(g, hp, il, x, { act: relu }) : gatedFeedForward(g, hp, il, x, { act: unit });
 }
 
-/** down(unit(x)) by rows of neurons that are all computed. Biases of the last product are added to what the others give. */
+/**
+ * down(unit(x)) by rows of neurons, all of which are computed. The last product's bias is left to
+ * sparseFeedForward().
+ */
 function hotFeedForward(g: GraphContext, hp: HParams, il: number, unit: ReluUnit, x: Tensor): Tensor {
   const name = (part: string): string => `blk.${il}.${part}`;
   const { up: w, downT } = neuronRows(g, hp, il);
@@ -82,9 +106,10 @@ function hotFeedForward(g: GraphContext, hp: HParams, il: number, unit: ReluUnit
 }
 
 /**
- * down(unit(x)), where `ffn_down_t` has a row for each neuron. With a predictor, fc2(relu(fc1(seen))), the neurons it gives less than
- * `powerinfer.sparse_threshold` are left out. Without one nothing is: the first product is computed whole, and of the rest the neurons that it leaves open.
- * Where the file has `ffn_down`, too, tokens with many such neurons take it.
+ * down(unit(x)), if `ffn_down_t` has a row for each neuron. With a predictor, fc2(relu(fc1(seen))),
+ * neurons that score below `powerinfer.sparse_threshold` are skipped. Without one, no neuron is
+ * guessed: the first product is computed whole, and the others only for neurons that it leaves
+ * above 0. If the file also has `ffn_down`, tokens with many such neurons use that.
  */
 function sparseFeedForward(g: GraphContext, hp: HParams, il: number, unit: ReluUnit, x: Tensor, seen: Tensor): Tensor {
   const { nEmbd, nFf } = hp;
@@ -92,7 +117,7 @@ function sparseFeedForward(g: GraphContext, hp: HParams, il: number, unit: ReluU
   const first = unit === 'plain' ? 'ffn_up' : 'ffn_gate';
   const { up, downT } = neuronRows(g, hp, il);
   const rank = g.shapeOf(`${name('fc1')}.weight`)?.[1];
-  // Of the first product, which says which neurons fire where nothing predicts it, those above 0 count.
+  // Without a predictor, the first product selects the neurons: those above 0.
   const counts: AxpyHeadOptions = rank === undefined ? { relu: true } : { threshold: getNumber(g.gguf, SPARSE_THRESHOLD, 0) };
   const idx = rank === undefined ? linear(g, x, name(first), nFf) : linear(g, relu(linear(g, seen, name('fc1'), rank)), name('fc2'), nFf);
   const rows = (part: string, w: Tensor): Tensor => plusBias(g, mul_mat_sparse(w, x, idx, counts), name(part));
@@ -106,7 +131,7 @@ function sparseFeedForward(g: GraphContext, hp: HParams, il: number, unit: ReluU
       : reglu(gate(), rows('ffn_up', up));
   };
   const h = activations();
-  // Neurons that were not computed are 0, but where a bias is added to them.
+  // Neurons that were not computed are 0, unless a bias is added to them.
   const dense =
     g.neuronsFromFile || (rank !== undefined && g.has(`${name('ffn_up')}.bias`))
       ? undefined

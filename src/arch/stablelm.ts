@@ -1,4 +1,7 @@
-/** StableLM 2: layer norms, rope on the first dimensions of a head; without ffn_norm both branches read the same norm (12B). */
+/**
+ * StableLM 2: layer norms, rope on the first dimensions of a head. Without ffn_norm (12B), both
+ * branches read the same normed states.
+ */
 import { angles, decoder } from './llama.ts';
 
 export const stablelm = decoder('stablelm', (hp, g) => {

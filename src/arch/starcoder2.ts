@@ -1,4 +1,4 @@
-/** StarCoder 2: layer norms and biases throughout, a feed-forward without a gate. */
+/** StarCoder 2: layer norms and biases everywhere, a feed-forward without a gate. */
 import { plainFeedForward } from './blocks.ts';
 import { angles, decoder } from './llama.ts';
 

@@ -1,6 +1,8 @@
 /**
- * T5 (arXiv 1910.10683): no positions, but numbers of each head that are added to scores by how far apart tokens are. Its encoder alone makes vectors
- * (t5encoder); with its decoder it writes. Whenever the encoder has read a prompt, the keys and values that the decoder's layers make of it are stored.
+ * T5 (arXiv 1910.10683): no position embeddings, but a learnt bias of each head, added to scores by
+ * the distance of tokens. The encoder alone makes embeddings (t5encoder); with the decoder, T5
+ * generates. When the encoder has read a prompt, the keys and values that the decoder's layers
+ * compute from it are stored.
  */
 import { getCount } from '../gguf/metadata.ts';
 import { attention, kv_store } from '../graph/attention-ops.ts';
@@ -23,12 +25,13 @@ import {
 } from './blocks.ts';
 import type { HParams } from './hparams.ts';
 
-/** From here on, tokens are equally far. */
+/** Distances from here on share a bucket. */
 const MOST = 128;
 
 /**
- * Which of n buckets a key falls into that comes d places behind the token (before it: d < 0): one for each of the nearest, wider and wider ones up to MOST.
- * Where tokens see both sides, half of the buckets are for each.
+ * Bucket (of n) of a key at distance d after the token (d < 0: before it). The nearest distances
+ * have a bucket each; farther buckets grow logarithmically up to MOST. For bidirectional attention,
+ * each direction has half of the buckets.
  */
 function bucketOf(d: number, nBuckets: number, bothSides: boolean): number {
   const n = bothSides ? nBuckets >> 1 : nBuckets;
@@ -38,7 +41,10 @@ function bucketOf(d: number, nBuckets: number, bothSides: boolean): number {
   return (bothSides && d > 0 ? n : 0) + (far < exact ? far : Math.min(n - 1, Math.floor(exact + wide)));
 }
 
-/** What distances add to a layer's scores, f32 [n_head, 2 MOST + 1]: layers without a table have the first one's. */
+/**
+ * Bias of a layer's scores by distance, f32 [n_head, 2 MOST + 1]. Layers without a table use the
+ * first layer's.
+ */
 function distances(g: GraphContext, { arch, nHead }: HParams, bothSides: boolean): (il: number) => Tensor {
   const nBuckets = getCount(g.gguf, `${arch}.attention.relative_buckets_count`, undefined, 4, 2 ** 16);
   const ne = [2 * MOST + 1, 1, 1, 1] as const;
@@ -53,7 +59,7 @@ function distances(g: GraphContext, { arch, nHead }: HParams, bothSides: boolean
   return (il) => (il > 0 && g.has(`blk.${il}.attn_rel_b.weight`) ? ofTable(il) : first);
 }
 
-/** The weights of one half by the names that blocks know. */
+/** Weights of the encoder or the decoder under the names that blocks use. */
 function half(g: GraphContext, prefix: 'enc' | 'dec', cache: GraphContext['cache'] = g.cache): GraphContext {
   const own = (name: string): string => (/^(blk|output_norm)\./.test(name) ? `${prefix}.${name.replace('.attn_output', '.attn_o')}` : name);
   return {
@@ -71,7 +77,10 @@ function half(g: GraphContext, prefix: 'enc' | 'dec', cache: GraphContext['cache
 const branch = (g: GraphContext, hp: HParams, x: Tensor, name: string, of: (h: Tensor) => Tensor): Tensor =>
   add(of(norm(g, hp, x, name)), x);
 
-/** The layers of either half: attention among the tokens, what `between` adds, and a feed-forward, which has a gate since T5 1.1. */
+/**
+ * Layers of encoder or decoder: self-attention, then `between` (cross-attention), then a
+ * feed-forward, which has a gate since T5 1.1.
+ */
 function layers(g: GraphContext, hp: HParams, bothSides: boolean, between = (_: number, x: Tensor): Tensor => x): Tensor {
   const distancesOf = distances(g, hp, bothSides);
   let x = embed(g, hp);
@@ -94,10 +103,10 @@ export const t5encoder: Architecture = {
   },
 };
 
-/** Keys and values that a layer of the decoder makes of what the encoder has read. */
+/** Cache of the keys and values that a decoder layer computes from the encoder's output. */
 const promptCache = (g: GraphContext, hp: HParams, il: number): KvCache => g.cache(il, hp.headDim, hp.valueDim, 'prompt');
 
-/** What a layer of the decoder adds by looking back at the prompt. */
+/** Cross-attention: a decoder layer attends to the prompt. */
 function crossAttention(g: GraphContext, hp: HParams, il: number, h: Tensor): Tensor {
   const { nHead, headDim } = hp;
   const { first, encoded } = g.inputs;

@@ -1,4 +1,6 @@
-/** Which layers of a model see a window of the last tokens ("local"), and how large it is. */
+/**
+ * Sliding windows: the layers ("local") whose tokens see only the last keys, and the window's size.
+ */
 import { getCount, getNumber } from '../gguf/metadata.ts';
 import type { GGUF } from '../gguf/types.ts';
 import type { Tensor } from '../graph/tensor.ts';
@@ -6,15 +8,21 @@ import type { GraphContext } from './architecture.ts';
 import type { HParams } from './hparams.ts';
 
 export interface WindowDefaults {
-  /** Keys a token of a local layer sees, itself included, where the file does not say; 0: there are no windows. */
+  /**
+   * Keys that a token of a local layer sees, itself included, if the file does not say; 0: no
+   * windows.
+   */
   readonly window?: number;
-  /** One layer of so many is global. */
+  /** One layer of every `pattern` is global. */
   readonly pattern: number;
   /** The global layer is the first of each `pattern`, not the last. */
   readonly globalFirst?: boolean;
 }
 
-/** The window of each layer, 0 where it sees everything. Keys: `attention.sliding_window` and its `_pattern`, a number or a list with true for local layers. */
+/**
+ * Window of each layer, 0 if the layer is global. Metadata keys: `attention.sliding_window` and its
+ * `_pattern`, a number or a list with true for local layers.
+ */
 export function slidingWindows(
   gguf: GGUF,
   arch: string,
@@ -28,7 +36,7 @@ export function slidingWindows(
   return (il) => (n === 0 || il % n !== (globalFirst ? 0 : n - 1) ? size : 0);
 }
 
-/** The angles of local layers: everybody's, or with a frequency base of their own (`rope.freq_base_swa`). */
+/** Angles of local layers, which may have a frequency base of their own (`rope.freq_base_swa`). */
 export function localAngles(hp: HParams, g: GraphContext): Tensor {
   const freqBase = getNumber(g.gguf, `${hp.arch}.rope.freq_base_swa`, hp.rope.freqBase);
   return g.ropeTable(freqBase === hp.rope.freqBase ? hp.rope : { ...hp.rope, freqBase });
