@@ -1,4 +1,4 @@
-/** `x.name`, `x[key]` and `x[a:b:c]`, in jinja2's sandbox. */
+/** `x.name`, `x[key]` and `x[a:b:c]`, with the restrictions of jinja2's sandbox. */
 import { isRefused, methodOf } from './methods.ts';
 import { indexOf } from './numbers.ts';
 import { characterAt, characters } from './characters.ts';
@@ -21,7 +21,10 @@ import {
   type Runtime,
 } from './values.ts';
 
-/** An attribute of Python's object, a method for instance; undefined where it has none, or none that the sandbox gives. */
+/**
+ * An attribute of the Python object, such as a method; undefined if there is none or the sandbox
+ * refuses it.
+ */
 export function ownAttribute(value: Value, name: string): Value | undefined {
   if (name.startsWith('_')) return undefined;
   if (value instanceof Namespace) return value.attributes.get(name);
@@ -32,7 +35,7 @@ export function ownAttribute(value: Value, name: string): Value | undefined {
 
 const nothing = (value: Value, name: string): Undefined => new Undefined(`'${typeName(value)} object' has no attribute ${reprText(name)}`);
 
-/** `value.name`: an attribute, else an item. */
+/** `value.name`: the attribute, or else the item. */
 export function getAttribute(value: Value, name: string): Value {
   if (value instanceof Undefined) throw new JinjaError(value.message);
   const attribute = ownAttribute(value, name);
@@ -41,7 +44,7 @@ export function getAttribute(value: Value, name: string): Value {
   return orElse(item, () => nothing(value, name));
 }
 
-/** `value[key]`: an item, else an attribute. */
+/** `value[key]`: the item, or else the attribute. */
 export function getItem(value: Value, key: Value): Value {
   if (value instanceof Undefined) throw new JinjaError(value.message);
   const found = itemAt(value, key);
@@ -86,7 +89,7 @@ function made(value: Value, part: string | readonly Value[]): Value {
   return value instanceof Markup ? new Markup(text) : text;
 }
 
-/** The bounds of a slice as Python has them, within the sequence. */
+/** Bounds of a slice, clamped to the sequence as in Python. */
 function sliceBounds(length: number, bounds: readonly Value[]): [number, number, number] {
   const [from, to, by] = bounds.map((bound) => {
     const index = indexOf(bound);

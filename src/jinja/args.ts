@@ -1,4 +1,6 @@
-/** Functions with Python's parameters: positional or by name, with what is left out undefined. */
+/**
+ * Functions with Python's parameters, passed by position or by name. Omitted ones are undefined.
+ */
 import { indexOf, type Num } from './numbers.ts';
 import { truth } from './operators.ts';
 import {
@@ -15,7 +17,10 @@ import {
   type Table,
 } from './values.ts';
 
-/** A function and its parameters, written `old new count?`; `*` for any arguments. Its body gets the values of the parameters in order. */
+/**
+ * Defines a function. Parameters are written `old new count?`, or `*` for any arguments. The body
+ * gets their values in order.
+ */
 export function fn(parameters: string, body: Fn['body']): Fn {
   const words = parameters.split(' ').filter((word) => word !== '' && word !== '*');
   const required = words.filter((word) => !word.endsWith('?')).length;
@@ -23,7 +28,7 @@ export function fn(parameters: string, body: Fn['body']): Fn {
   return { signature: { names, required, any: parameters.endsWith('*') }, body };
 }
 
-/** @param bound values before the arguments: the receiver of a method, the operand of a filter */
+/** @param bound values that precede the arguments: a method's receiver, a filter's operand */
 export function callFn(runtime: Runtime, name: string, { signature, body }: Fn, bound: readonly Value[], args: Args): Value {
   const call = body as (runtime: Runtime, ...values: unknown[]) => Value;
   if (signature.any) return call(runtime, ...bound, args);
@@ -43,7 +48,10 @@ export function callFn(runtime: Runtime, name: string, { signature, body }: Fn, 
   return call(runtime, ...bound, ...values);
 }
 
-/** Calls a filter or a test by its name. @throws JinjaError for a name that is none */
+/**
+ * Calls a filter or a test by its name.
+ * @throws JinjaError for an unknown name
+ */
 export function callByName(runtime: Runtime, kind: 'filter' | 'test', name: string, value: Value, args: Args): Value {
   const table: Table = kind === 'filter' ? runtime.filters : runtime.tests;
   if (!Object.hasOwn(table, name)) throw new JinjaError(`no ${kind} named '${name}'`);
@@ -54,7 +62,7 @@ function wrong(what: string, value: Value): JinjaError {
   return new JinjaError(value instanceof Undefined ? value.message : `${what} is wanted, not '${typeName(value)}'`);
 }
 
-/** An int; `otherwise` where the argument was left out. */
+/** The value as an int; `otherwise` if the argument was omitted. */
 export function int(value: Value | undefined, otherwise: number): number {
   if (value === undefined) return otherwise;
   const index = indexOf(value);
@@ -73,5 +81,5 @@ export function number(value: Value): Num {
 }
 
 export const flag = (value: Value | undefined, otherwise = false): boolean => (value === undefined ? otherwise : truth(value));
-/** What was left out or is None. */
+/** True for an argument that was omitted or is None. */
 export const absent = (value: Value | undefined): value is undefined | null => value === undefined || value === null;

@@ -1,10 +1,13 @@
-/** Attributes by the paths that filters take: `city.name`, `0`, `age,name`. */
+/** Attribute paths in arguments of filters: `city.name`, `0`, `age,name`. */
 import { getItem } from './access.ts';
 import { isText, plain, Undefined, type Value } from './values.ts';
 
 export type Getter = (item: Value) => Value;
 
-/** @param attribute absent: the item itself. @param otherwise in place of what is undefined */
+/**
+ * @param attribute path; if absent, the item itself is meant
+ * @param otherwise replaces undefined values
+ */
 export function getter(attribute: Value | undefined, then: Getter = (value) => value, otherwise?: Value): Getter {
   const parts = partsOf(attribute);
   return (item) => {
@@ -17,7 +20,7 @@ export function getter(attribute: Value | undefined, then: Getter = (value) => v
   };
 }
 
-/** Several attributes with commas between them, as a list of values. */
+/** Several comma-separated attributes, as a list of values. */
 export function getters(attribute: Value | undefined, then: Getter): Getter {
   const all = (isText(attribute) ? plain(attribute).split(',') : [attribute]).map((one) => getter(one, then));
   return (item) => all.map((get) => get(item));
@@ -31,5 +34,8 @@ function partsOf(attribute: Value | undefined): Value[] {
     .map((part) => (/^\d+$/.test(part) ? Number(part) : part));
 }
 
-/** Text in lower case, other values as they are: what sorts and compares without regard to case. */
+/**
+ * Text in lower case, other values unchanged: the key of sorting and comparing without regard to
+ * case.
+ */
 export const ignoringCase: Getter = (value) => (isText(value) ? plain(value).toLowerCase() : value);

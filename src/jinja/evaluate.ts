@@ -1,4 +1,4 @@
-/** Computes expressions. */
+/** Evaluates expressions. */
 import { getSlice } from './access.ts';
 import { callByName } from './args.ts';
 import { signed } from './numbers.ts';
@@ -9,7 +9,7 @@ import type { Scope } from './scope.ts';
 import type { Arguments, Expression, Filtered } from './syntax.ts';
 import { Dict, isText, JinjaError, Markup, orElse, plain, Thing, Tuple, typeName, Undefined, type Args, type Value } from './values.ts';
 
-/** The value of an expression, paid for by its steps and the length of a text. */
+/** Evaluates an expression. Costs one step, plus the length of the result if that is a string. */
 export function evaluate(rendering: Rendering, scope: Scope, node: Expression): Value {
   rendering.spend(1);
   const value = valueOf(rendering, scope, node);
@@ -78,11 +78,14 @@ export function call(rendering: Rendering, value: Value, args: Args): Value {
   return value.call(rendering, args);
 }
 
-/** Applies a filter, and those before it. @param block what the first is applied to in a block of text */
+/**
+ * Applies a filter, after the filters before it.
+ * @param block input of the first filter, if the chain filters a block of text
+ */
 export function filtered(rendering: Rendering, scope: Scope, node: Filtered, block: Value): Value {
   const { of } = node;
   const value = of === undefined ? block : of.type === 'filter' ? filtered(rendering, scope, of, block) : evaluate(rendering, scope, of);
-  // What a filter looks at is paid for here, so that none has to.
+  // Charge for the filter's input here, so that filters need not.
   if (isText(value)) rendering.read(plain(value).length);
   return callByName(rendering, 'filter', node.name, value, argumentsOf(rendering, scope, node.args));
 }

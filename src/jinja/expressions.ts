@@ -1,4 +1,4 @@
-/** Parses expressions, by jinja2's grammar. */
+/** Parser of expressions, by jinja2's grammar. */
 import type { TokenStream } from './stream.ts';
 import type { Arguments, Called, Expression, Filtered, Target } from './syntax.ts';
 
@@ -12,12 +12,12 @@ export class ExpressionParser {
     this.stream = stream;
   }
 
-  /** @param conditional whether `a if b else c` may follow */
+  /** @param conditional allows `a if b else c` */
   expression(conditional = true): Expression {
     return conditional ? this.#conditional() : this.#or();
   }
 
-  /** An expression, or several with commas between them: a tuple. */
+  /** An expression, or a tuple of comma-separated ones. */
   tuple(conditional = true, mayBeEmpty = false): Expression {
     const items: Expression[] = [];
     let comma = false;
@@ -34,7 +34,7 @@ export class ExpressionParser {
     return this.stream.is('close') || this.stream.isOperator(')');
   }
 
-  /** A name, an attribute of a namespace, or a tuple of such. */
+  /** A target of an assignment: a name, an attribute of a namespace, or a tuple of targets. */
   target(withAttributes: boolean): Target {
     const items: Target[] = [];
     let comma = false;
@@ -58,7 +58,7 @@ export class ExpressionParser {
     return { type: 'attribute', of: name, name: this.stream.expect('name').text };
   }
 
-  /** A name that may be assigned to. */
+  /** A name that can be assigned to. */
   name(): string {
     const { text } = this.stream.expect('name');
     if (Object.hasOwn(constants, text)) throw this.stream.fail(`can't assign to '${text}'`);
@@ -150,7 +150,7 @@ export class ExpressionParser {
     throw this.stream.fail(`unexpected '${value === null ? text : String(text)}'`);
   }
 
-  /** A number, or strings beside each other, which are one. */
+  /** A number, or adjacent strings, which are concatenated. */
   #literal(): Expression {
     const { value } = this.stream.take();
     if (typeof value !== 'string') return { type: 'const', value };
@@ -263,7 +263,7 @@ export class ExpressionParser {
     return args;
   }
 
-  /** Filters behind a value, or behind none: those of a block. */
+  /** Filters after a value. `of` is undefined for the filters of a block. */
   filters(of: Expression | undefined): Expression | undefined {
     let node = of;
     while (this.stream.skip('operator', '|')) node = this.filter(node);

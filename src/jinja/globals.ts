@@ -1,4 +1,7 @@
-/** The functions that every template has: jinja2's, and raise_exception and strftime_now of transformers. */
+/**
+ * Functions that every template can call: those of jinja2, and raise_exception and strftime_now of
+ * transformers.
+ */
 import { callFn, fn, int, text } from './args.ts';
 import { iterate } from './operators.ts';
 import { str } from './repr.ts';
@@ -18,10 +21,10 @@ import {
   type Value,
 } from './values.ts';
 
-/** What a template says through `raise_exception`: the words are the template author's. */
+/** Error that a template raises by `raise_exception`. The message is the template author's. */
 export class TemplateRefusal extends Error {}
 
-/** jinja2's sandbox has the same limit (MAX_RANGE). */
+/** Same limit as in jinja2's sandbox (MAX_RANGE). */
 const MAX_RANGE = 100_000;
 
 function range(_: Runtime, first: Value, second?: Value, third?: Value): Range {
@@ -53,7 +56,7 @@ const fromKeys = fn('iterable value?', (runtime, keys: Value, value: Value = nul
   Dict.of(Array.from(iterate(runtime, keys), (key) => [key, value])),
 );
 
-/** @throws JinjaError for a name with an underscore first, as transformers does */
+/** @throws JinjaError for a name that begins with an underscore, as in transformers */
 export function checkAttribute(name: Value): void {
   if (isText(name) && plain(name).startsWith('_'))
     throw new JinjaError(`namespaces have no attributes that begin with an underscore: ${plain(name)}`);

@@ -1,4 +1,7 @@
-/** Tokens of templates, with trim_blocks and lstrip_blocks. Takes a time that grows with the length of the source, whatever is in it. */
+/**
+ * Lexer of templates, with trim_blocks and lstrip_blocks. Takes time linear in the length of the
+ * source, for any source.
+ */
 import { parseString } from './literals.ts';
 import { TemplateSyntaxError } from './syntax.ts';
 import { Float, type Value } from './values.ts';
@@ -6,7 +9,7 @@ import { intOf } from './numbers.ts';
 
 export interface Token {
   readonly type: 'text' | 'open' | 'close' | 'name' | 'literal' | 'operator' | 'end';
-  /** Names and operators; of tags, `{{` or `{%`. */
+  /** Source of the token; for an opened or closed tag, `{{` or `{%`. */
   readonly text: string;
   readonly value: Value;
   readonly line: number;
@@ -60,7 +63,7 @@ class Lexer {
     return new TemplateSyntaxError(`${message} (line ${this.#line})`);
   }
 
-  /** What a pattern matches here; goes on behind it. */
+  /** Consumes the match of a pattern at the current position. */
   #take(pattern: RegExp): string | undefined {
     pattern.lastIndex = this.#at;
     const found = pattern.exec(this.#source)?.[0];
@@ -68,7 +71,7 @@ class Lexer {
     return found;
   }
 
-  /** Text up to the next tag, and that tag. */
+  /** Reads the text up to the next tag, and that tag. */
   #text(): void {
     const source = this.#source;
     const from = this.#at;
@@ -90,7 +93,10 @@ class Lexer {
     this.#tag(kind);
   }
 
-  /** Where text before a tag ends: blanks of its line, or all, may belong to the tag. */
+  /**
+   * End of the text before a tag. The tag may consume the blanks before it on its line
+   * (lstrip_blocks), or all of them ("-").
+   */
   #textEnd(from: number, open: number, kind: string, sign: string): number {
     const source = this.#source;
     if (sign === '+' || (sign === '' && kind === '{{')) return open;
@@ -100,7 +106,8 @@ class Lexer {
       return end;
     }
     while (end > from && source[end - 1] !== '\n' && isBlank.test(source[end - 1])) end--;
-    // Only where nothing else stands on the line: another tag does, unless it took the line end before.
+    // Blanks are consumed only if nothing else precedes the tag on its line. A tag before it counts
+    // as something, unless that one has consumed the line's start.
     return end === from ? (from === 0 || source[from - 1] === '\n' ? end : open) : source[end - 1] === '\n' ? end : open;
   }
 
@@ -128,7 +135,7 @@ class Lexer {
     throw this.#fail('Missing end of raw directive');
   }
 
-  /** What stands between `{{` and `}}` or `{%` and `%}`. */
+  /** Reads the tokens between `{{` and `}}` or `{%` and `%}`. */
   #tag(kind: string): void {
     const open: string[] = [];
     for (;;) {

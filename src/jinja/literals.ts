@@ -1,4 +1,4 @@
-/** Python's escapes in strings. */
+/** Escapes in Python's strings. */
 const simple: Readonly<Record<string, string>> = {
   '\n': '',
   '\\': '\\',
@@ -14,7 +14,10 @@ const simple: Readonly<Record<string, string>> = {
 };
 const escape = /\\(?:([0-7]{1,3})|x([0-9a-fA-F]{2})|u([0-9a-fA-F]{4})|U([0-9a-fA-F]{8})|([xuUN])|(.))/gs;
 
-/** The text between two quotes, or undefined where an escape is none. Names of characters, `\N{...}`, are not known. */
+/**
+ * Value of a string literal without its quotes; undefined if it has an invalid escape. Character
+ * names, `\N{...}`, are not supported.
+ */
 export function parseString(source: string): string | undefined {
   if (!source.includes('\\')) return source;
   let bad = false;

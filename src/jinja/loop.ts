@@ -2,13 +2,13 @@
 import { equals } from './operators.ts';
 import { JinjaError, Thing, Tuple, Undefined, type Runtime, type Value } from './values.ts';
 
-/** Where a loop is. */
+/** State of a running loop. */
 export interface LoopState {
   index: number;
   readonly items: readonly Value[];
-  /** 0 for the outermost of recursive loops. */
+  /** Depth of a recursive loop; 0 for the outermost one. */
   readonly depth: number;
-  /** Renders the loop with other items; undefined where it is not recursive. */
+  /** Renders the loop again with other items; undefined if it is not recursive. */
   readonly recurse: ((items: Value, depth: number) => Value) | undefined;
   changed: Value;
 }

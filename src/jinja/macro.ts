@@ -1,4 +1,4 @@
-/** Macros, and the bodies of call blocks, as functions. */
+/** Macros and bodies of call blocks, as functions. */
 import type { Rendering } from './runtime.ts';
 import { evaluate } from './evaluate.ts';
 import { reprText } from './repr.ts';
@@ -6,7 +6,7 @@ import { Scope } from './scope.ts';
 import type { Block, MacroBody } from './syntax.ts';
 import { Dict, JinjaError, orElse, Thing, Tuple, Undefined, type Args, type Value } from './values.ts';
 
-/** Writes a body with a scope of its own. */
+/** Renders a body in the scope given. */
 export type WriteBody = (body: Block, scope: Scope) => Value;
 
 /** @param name of the macro; undefined for the body of a call block */
@@ -27,14 +27,14 @@ export function makeMacro(rendering: Rendering, write: WriteBody, scope: Scope, 
   );
 }
 
-/** The scope of a call: its parameters, and varargs, kwargs and caller where the body asks for them. */
+/** Scope of a call: its parameters, and varargs, kwargs and caller if the body uses them. */
 function bind(rendering: Rendering, outer: Scope, name: string, { parameters, uses }: MacroBody, { positional, named }: Args): Scope {
   const scope = new Scope(outer);
   const left = new Map(named);
   for (const [i, parameter] of parameters.entries()) {
     const given = i < positional.length ? positional[i] : left.get(parameter.name);
     if (i >= positional.length) left.delete(parameter.name);
-    // A default may name the parameters before it.
+    // Bind in order, because a default may use the parameters before it.
     if (given !== undefined) scope.set(parameter.name, given);
     else if (parameter.otherwise) scope.set(parameter.name, evaluate(rendering, scope, parameter.otherwise));
     else scope.set(parameter.name, new Undefined(`parameter '${parameter.name}' was not provided`));

@@ -1,10 +1,10 @@
-/** The methods that values have: Python's of str, list, tuple, dict, int and float, as far as the sandbox gives them. */
+/** Methods of str, list, tuple, dict, int and float, as far as the sandbox allows them. */
 import { callFn, fn, int } from './args.ts';
 import { equals } from './operators.ts';
 import { textMethods } from './text-methods.ts';
 import { Dict, DictView, Float, isInt, isText, itemsOf, JinjaError, orElse, Thing, typeName, type Value, type Fn } from './values.ts';
 
-/** Steps of an entry that is put into a dictionary. */
+/** Steps charged for each entry that is put into a dictionary. */
 const ENTRY = 8;
 
 const sequenceMethods: Readonly<Record<string, Fn>> = {
@@ -18,7 +18,10 @@ const sequenceMethods: Readonly<Record<string, Fn>> = {
   }),
 };
 
-/** Templates of Kimi's kind keep queues in lists. jinja2's sandbox refuses these two; llama.cpp's engine has them. */
+/**
+ * Includes append and pop, because templates like Kimi's keep queues in lists. jinja2's sandbox
+ * refuses these two; llama.cpp's engine has them.
+ */
 const listMethods: Readonly<Record<string, Fn>> = {
   ...sequenceMethods,
   copy: fn('', (runtime, self: Value[]) => (runtime.walk(self.length), [...self])),
@@ -50,7 +53,10 @@ const floatMethods: Readonly<Record<string, Fn>> = {
   is_integer: fn('', (_, self: Float) => Number.isInteger(self.value)),
 };
 
-/** Methods that would change a list or a dictionary: to templates they are not there, not even where a key has their name. */
+/**
+ * Methods that would change a list or a dictionary. Templates do not see them, nor a dictionary's
+ * key of the same name.
+ */
 const refused: Readonly<Record<string, ReadonlySet<string>>> = {
   list: new Set(['clear', 'reverse', 'insert', 'sort', 'extend', 'remove']),
   dict: new Set(['clear', 'pop', 'popitem', 'setdefault', 'update']),
@@ -66,7 +72,7 @@ function methodsOf(value: Value): Readonly<Record<string, Fn>> | undefined {
   return isInt(value) ? intMethods : undefined;
 }
 
-/** A method bound to its value. */
+/** A method bound to its receiver. */
 export function methodOf(value: Value, name: string): Value | undefined {
   const methods = methodsOf(value);
   if (!methods || !Object.hasOwn(methods, name)) return undefined;

@@ -1,8 +1,8 @@
-/** Numbers as C's printf and Python's format specifications write them. */
+/** Formats of numbers in C's printf and in Python's format specifications. */
 import { fixed, floatText } from './numbers.ts';
 import { JinjaError } from './values.ts';
 
-/** Digits after the point that somebody can have use for; a double has no more. */
+/** Limit of digits after the point. A double has no more that are useful. */
 const MAX_PRECISION = 100;
 
 function placesOf(precision: number): number {
@@ -10,7 +10,10 @@ function placesOf(precision: number): number {
   return precision;
 }
 
-/** The magnitude of a float by a conversion e, f, g (or E, F, G). @param keepPoint `#`: the point and trailing zeros stay */
+/**
+ * Formats the magnitude of a float by a conversion e, f, g (or E, F, G).
+ * @param keepPoint flag `#`: keeps the point and trailing zeros
+ */
 export function floatDigits(value: number, type: string, precision: number, keepPoint = false): string {
   const upper = type === type.toUpperCase();
   const text = lowerDigits(Math.abs(value), type.toLowerCase(), placesOf(precision), keepPoint);
@@ -33,7 +36,7 @@ function withExponent(value: number, places: number, keepPoint: boolean): string
   return `${mantissa}${keepPoint && places === 0 ? '.' : ''}e${exponent[0]}${exponent.slice(1).padStart(2, '0')}`;
 }
 
-/** Without zeros at the end of a fraction. */
+/** Removes zeros from the end of a fraction. */
 function withoutZeros(text: string): string {
   const [mantissa, exponent] = text.split('e');
   if (!mantissa.includes('.')) return text;
@@ -43,7 +46,10 @@ function withoutZeros(text: string): string {
   return mantissa.slice(0, end) + (exponent === undefined ? '' : `e${exponent}`);
 }
 
-/** The magnitude of an int in a base by its letter, with 0x and the like where that is wanted. */
+/**
+ * Formats the magnitude of an int in the base that the letter stands for.
+ * @param prefixed adds 0x, 0o or 0b
+ */
 export function intDigits(value: number | bigint, type: string, prefixed: boolean): string {
   const base = { b: 2, o: 8, x: 16, X: 16 }[type] ?? 10;
   const digits = (value < 0 ? -value : value).toString(base);
@@ -51,7 +57,7 @@ export function intDigits(value: number | bigint, type: string, prefixed: boolea
   return text;
 }
 
-/** Digits with a separator between every three (or four) before the point. */
+/** Inserts a separator after every `size` digits before the point. */
 export function grouped(digits: string, separator: string, size = 3): string {
   const end = /^[0-9a-fA-F]*/.exec(digits)![0].length;
   const parts: string[] = [];

@@ -1,14 +1,17 @@
-/** Python's arithmetic: ints of any size, floats, and how both are written. */
+/** Python's arithmetic: ints of any size, floats, and the text of both. */
 import { Float, isInt, isNumber, JinjaError, typeName, type Value } from './values.ts';
 
 export type Num = number | bigint | boolean | Float;
 type Int = number | bigint;
 
-/** Python's own limit is 4300 digits where an int is written. */
+/** Limit of ints. Python writes and reads at most 4300 digits, which is about as many. */
 const MAX_BITS = 16_384n;
 const MAX_INT = 1n << MAX_BITS;
 
-/** An int in its one form. @throws JinjaError for one that takes long to compute with */
+/**
+ * The int in its canonical form: a number if that is exact, else a bigint.
+ * @throws JinjaError beyond MAX_BITS, as arithmetic would take long
+ */
 export function intOf(value: bigint): Int {
   if (value > MAX_INT || value < -MAX_INT) throw new JinjaError(`an integer of more than ${MAX_BITS} bits`);
   const small = Number(value);
@@ -24,16 +27,16 @@ const divisor = (right: Num): Num => {
   return right;
 };
 
-/** Applies an operation to two numbers: to floats where one is a float, else to ints, small ones where the result is small. */
+/** Applies an operation as floats if one operand is a float, else as ints. */
 function both(left: Num, right: Num, floats: (a: number, b: number) => number, ints: (a: bigint, b: bigint) => bigint): Int | Float {
   if (left instanceof Float || right instanceof Float) return new Float(floats(toFloat(left), toFloat(right)));
   return intOf(ints(BigInt(left), BigInt(right)));
 }
 
-/** Of ints that are exact. */
+/** Floor division of ints that are exact as numbers. */
 const floorDiv = (a: number, b: number): number => (a - floorMod(a, b)) / b;
 
-/** The remainder has the sign of the divisor. */
+/** Modulo with the sign of the divisor. */
 function floorMod(a: number, b: number): number {
   if (!Number.isFinite(b) && Number.isFinite(a)) return a === 0 || a < 0 === b < 0 ? a : b;
   const rest = a % b;
@@ -88,7 +91,7 @@ const operations: Readonly<Record<string, (left: Num, right: Num) => Int | Float
   '**': power,
 };
 
-/** As CPython has it: by the exact remainder, so that 1 // 0.1 is 9. */
+/** As in CPython, computed from the exact remainder, so that 1 // 0.1 is 9. */
 function floatFloorDiv(a: number, b: number): number {
   const quotient = (a - floorMod(a, b)) / b;
   const floor = Math.floor(quotient);
@@ -98,7 +101,8 @@ function floatFloorDiv(a: number, b: number): number {
 function trueDivision(left: Num, right: Num): number {
   if (left instanceof Float || right instanceof Float || (typeof left !== 'bigint' && typeof right !== 'bigint'))
     return toFloat(left) / toFloat(right);
-  // Ints beyond 2^53 are divided exactly and rounded once: 64 bits of the quotient are kept, the last of which says whether there was a rest.
+  // Ints beyond 2^53 are divided exactly and rounded once: keep at least 65 bits of the quotient,
+  // and a last bit that is 1 if there is a remainder.
   const [a, b] = [BigInt(left), BigInt(right)];
   const shift = BigInt(Math.max(0, 66 - (a.toString(2).length - b.toString(2).length)));
   const quotient = (a << shift) / b;
@@ -108,7 +112,7 @@ function trueDivision(left: Num, right: Num): number {
   return result;
 }
 
-/** @returns undefined where the operands are no two numbers */
+/** @returns undefined if the operands are not both numbers */
 export function arithmetic(operator: string, left: Value, right: Value): Value | undefined {
   if (typeof left === 'number' && typeof right === 'number' && right !== 0) {
     const result =
@@ -135,13 +139,13 @@ export function signed(operator: string, value: Value): Value {
   return value instanceof Float ? new Float(-value.value) : intOf(-BigInt(value));
 }
 
-/** Below zero, zero or above it; NaN where they have no order. */
+/** Negative, zero or positive; NaN if the numbers have no order. */
 export function compareNumbers(left: Num, right: Num): number {
   const [a, b] = [left instanceof Float ? left.value : left, right instanceof Float ? right.value : right];
   return a < b ? -1 : a > b ? 1 : a == b ? 0 : NaN;
 }
 
-/** An index or a count, as Python's __index__ has it; beyond 2^53 it is as good as infinite. */
+/** An index or a count, as by Python's __index__. Beyond 2^53 its exact value does not matter. */
 export function indexOf(value: Value): number | undefined {
   return isInt(value) ? Number(value) : undefined;
 }
@@ -163,20 +167,23 @@ export function floatText(value: number): string {
   return `${sign}${whole}.${digits.slice(exponent + 1) || '0'}`;
 }
 
-/** A float as an int, without its fraction. */
+/** Converts a float to an int, dropping its fraction. */
 export function truncated(value: number): Int {
   if (!Number.isFinite(value)) throw new JinjaError('cannot convert a float that is not finite to an integer');
   return intOf(BigInt(Math.trunc(value)));
 }
 
-/** int(text, base). @returns undefined where the text is none */
+/**
+ * int(text, base).
+ * @returns undefined if the text is not an int
+ */
 export function parseInt_(text: string, base: number): Int | undefined {
   const match = /^([-+]?)(?:0([xob])_?)?([0-9a-z]+(?:_[0-9a-z]+)*)$/i.exec(text.trim());
   if (!match || text.length > MAX_DIGITS) return undefined;
   const prefixes: Readonly<Record<string, number>> = { x: 16, o: 8, b: 2 };
   const [, sign, prefix, body] = match;
   const of = prefix ? prefixes[prefix.toLowerCase()] : undefined;
-  // The prefix of another base is digits of this one: '0b1' in base 16.
+  // The prefix of another base can be digits of this one: '0b1' in base 16.
   const digits = (of !== undefined && base !== of && base !== 0 ? prefix + body : body).replaceAll('_', '').toLowerCase();
   const radix = base === 0 ? (of ?? 10) : base;
   let value = 0n;
@@ -189,10 +196,13 @@ export function parseInt_(text: string, base: number): Int | undefined {
   return intOf(sign === '-' ? -value : value);
 }
 
-/** Digits of an int that Python reads and writes. */
+/** Most digits of an int that Python reads or writes. */
 const MAX_DIGITS = 4300;
 
-/** float(text). @returns undefined where the text is none */
+/**
+ * float(text).
+ * @returns undefined if the text is not a float
+ */
 export function parseFloat_(text: string): number | undefined {
   const trimmed = text.trim().replace(/(?<=\d)_(?=\d)/g, '');
   const named = /^([-+]?)(inf|infinity|nan)$/i.exec(trimmed);
@@ -200,7 +210,7 @@ export function parseFloat_(text: string): number | undefined {
   return /^[-+]?(?:\d+(?:\.\d*)?|\.\d+)(?:e[-+]?\d+)?$/i.test(trimmed) ? Number(trimmed) : undefined;
 }
 
-/** round(value, places): to even, by the exact decimal value, as Python has it. */
+/** round(value, places) as in Python: by the exact decimal value, ties to even. */
 export function rounded(value: number, places: number): number {
   if (!Number.isFinite(value) || places > 22 - Math.log10(Math.abs(value) || 1) || places > 100) return value;
   if (places < 0) {
@@ -219,10 +229,13 @@ function halfEven(value: number): number {
   return result === 0 && (value < 0 || Object.is(value, -0)) ? -0 : result;
 }
 
-/** The decimal with so many places that is next to a float, of two as near the even one: what C's %.*f writes. JavaScript's toFixed takes the larger one. */
+/**
+ * The nearest decimal with `places` digits after the point, ties to even, like C's %.*f.
+ * JavaScript's toFixed rounds ties up.
+ */
 export function fixed(value: number, places: number): string {
   const near = Math.abs(value) < 1e21 ? value.toFixed(places) : BigInt(value).toString() + (places > 0 ? `.${'0'.repeat(places)}` : '');
-  // A tie needs an exact representation of half a unit: then all digits after it are zero, and the digit itself is 5.
+  // In a tie, the exact decimal has a 5 after the last digit kept, and zeros after the 5.
   const exact = Math.abs(value) < 1e21 && places < 95 ? Math.abs(value).toFixed(Math.min(100, places + 5)) : '';
   const tie = exact !== '' && /^50*$/.test(exact.slice(exact.length - 5)) && isExact(Math.abs(value), exact);
   if (!tie) return near;
@@ -233,7 +246,10 @@ export function fixed(value: number, places: number): string {
   return value < 0 ? `-${text}` : text;
 }
 
-/** Whether a decimal is exactly this float: decimals that end within 100 places can be held against all its digits. */
+/**
+ * True if a decimal is exactly this float. A decimal that ends within 100 places can be compared
+ * with all digits of the float.
+ */
 function isExact(value: number, text: string): boolean {
   return Number(text) === value && Number(value.toFixed(100).slice(text.length) || '0') === 0;
 }

@@ -1,4 +1,7 @@
-/** What Python's operators and protocols do with values: truth, equality, order, membership, iteration, `+`, `*`, `%`. */
+/**
+ * Python's operators and protocols on values: truth, equality, order, membership, iteration, `+`,
+ * `*`, `%`.
+ */
 import { textLength } from './characters.ts';
 import { printf } from './printf.ts';
 import { arithmetic, compareNumbers, indexOf } from './numbers.ts';
@@ -31,7 +34,7 @@ export function truth(value: Value): boolean {
   return sizeOf(value) !== 0;
 }
 
-/** len(value), or undefined where it has none. */
+/** len(value), or undefined if it has no length. */
 export function sizeOf(value: Value): number | undefined {
   if (isText(value)) return textLength(plain(value));
   const items = itemsOf(value);
@@ -42,13 +45,19 @@ export function sizeOf(value: Value): number | undefined {
   return value instanceof Undefined ? 0 : undefined;
 }
 
-/** @throws JinjaError in the words of an undefined value, or of Python for a value that has no such operation */
+/**
+ * Makes the error for an operation that a value does not support. For an undefined value, the
+ * message is that value's own.
+ */
 export function refuse(what: string, ...values: Value[]): JinjaError {
   const missing = values.find((value) => value instanceof Undefined);
   return new JinjaError(missing ? missing.message : `${what}: '${values.map(typeName).join("' and '")}'`);
 }
 
-/** The items of a value. @throws JinjaError for one that has none */
+/**
+ * Iterates over the items of a value.
+ * @throws JinjaError for a value that is not iterable
+ */
 export function iterate(runtime: Runtime, value: Value): Iterable<Value> {
   const items = itemsOf(value);
   if (items) return (runtime.spend(items.length), items);
@@ -72,7 +81,7 @@ function paid(runtime: Runtime, items: Lazy): Iterable<Value> {
   return { [Symbol.iterator]: () => ({ next }) };
 }
 
-/** What is left of a generator, which stays there. */
+/** Remaining items of a generator, which are not consumed. */
 export function left(runtime: Runtime, value: Lazy): Value[] {
   const items = value.rest();
   runtime.spend(items.length);
@@ -104,10 +113,13 @@ export function equals(runtime: Runtime, left: Value, right: Value): boolean {
   return left === right;
 }
 
-/** Elements are equal where they are the same, as a NaN in a list is. */
+/** Equality of elements: the same value is equal to itself, even a NaN, as in Python's lists. */
 const same = (runtime: Runtime, left: Value, right: Value): boolean => left === right || equals(runtime, left, right);
 
-/** Below zero, zero, above it, or NaN where neither is less. @throws JinjaError for what has no order */
+/**
+ * Negative, zero or positive; NaN if neither value is less.
+ * @throws JinjaError for values without an order
+ */
 export function compare(runtime: Runtime, left: Value, right: Value): number {
   runtime.spend(1);
   if (isNumber(left) && isNumber(right)) return compareNumbers(left, right);
@@ -120,7 +132,7 @@ export function compare(runtime: Runtime, left: Value, right: Value): number {
   throw refuse('no order between instances of', left, right);
 }
 
-/** By characters: UTF-16's units put those beyond U+FFFF before U+E000. */
+/** Order by code points. UTF-16 units would put code points beyond U+FFFF before U+E000. */
 export function compareText(a: string, b: string): number {
   if (a === b) return 0;
   let at = 0;
@@ -128,7 +140,7 @@ export function compareText(a: string, b: string): number {
   return at < a.length && at < b.length ? rank(a.charCodeAt(at)) - rank(b.charCodeAt(at)) : a.length - b.length;
 }
 
-/** The units of UTF-16 in the order of the characters that they begin or end. */
+/** Rank of a UTF-16 unit that orders units like the code points they belong to. */
 const rank = (unit: number): number => (unit >= 0xe000 ? unit - 0x800 : unit >= 0xd800 ? unit + 0x2000 : unit);
 
 /** `left in right`. */
@@ -152,7 +164,7 @@ function rangeHas(range: Range, value: Value): boolean {
   return Number.isInteger(at) && at >= 0 && at < range.length;
 }
 
-/** `left + right` and its like. */
+/** `left + right` and the other binary operators. */
 export function binary(runtime: Runtime, operator: string, left: Value, right: Value): Value {
   const number = arithmetic(operator, left, right);
   if (number !== undefined) return number;
@@ -163,7 +175,8 @@ export function binary(runtime: Runtime, operator: string, left: Value, right: V
 }
 
 function joined(runtime: Runtime, left: Value, right: Value): Value | undefined {
-  // jinja2 escapes the other one where one is Markup. Templates that write `tool | tojson | safe` want neither, and llama.cpp does neither.
+  // jinja2 escapes the other operand if one is Markup. Templates that write `tool | tojson | safe`
+  // do not want that, and llama.cpp does not escape either.
   if (isText(left) && isText(right)) return plain(left) + plain(right);
   if (Array.isArray(left) && Array.isArray(right)) return (runtime.walk(left.length + right.length), [...left, ...right]);
   if (left instanceof Tuple && right instanceof Tuple)
@@ -187,5 +200,5 @@ function repeated(runtime: Runtime, left: Value, right: Value): Value | undefine
 
 const entities: Readonly<Record<string, string>> = { '&': '&amp;', '<': '&lt;', '>': '&gt;', "'": '&#39;', '"': '&#34;' };
 export const escapeText = (text: string): string => text.replace(/[&<>'"]/g, (char) => entities[char]);
-/** A value as text in HTML. */
+/** Text of a value, escaped for HTML unless it is Markup. */
 export const escaped = (runtime: Runtime, value: Value): string => (value instanceof Markup ? value.text : escapeText(str(runtime, value)));

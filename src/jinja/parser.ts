@@ -1,4 +1,7 @@
-/** Parses templates, by jinja2's grammar with its loop controls and transformers' `generation`. */
+/**
+ * Parser of templates, by jinja2's grammar with loop controls, plus the `generation` tag of
+ * transformers.
+ */
 import { ExpressionParser } from './expressions.ts';
 import { tokenize } from './lexer.ts';
 import { TokenStream } from './stream.ts';
@@ -13,9 +16,9 @@ class Parser {
   readonly #stream: TokenStream;
   readonly #expressions: ExpressionParser;
   readonly #blocks = new Map<string, Block>();
-  /** Loops around a statement, within its macro. */
+  /** Number of loops around the current statement, within its macro. */
   #loops = 0;
-  /** Tags that are open: a message names the last. */
+  /** Names of the open tags. Error messages name the last one. */
   readonly #open: string[] = [];
   constructor(stream: TokenStream) {
     this.#stream = stream;
@@ -28,7 +31,7 @@ class Parser {
     return { body, blocks: this.#blocks };
   }
 
-  /** Statements up to a tag of these names, whose name comes next. */
+  /** Parses statements up to a tag with one of these names, and stops before the name. */
   #statements(...ends: readonly string[]): Block {
     const body: Statement[] = [];
     const { current: begin } = this.#stream;
@@ -50,14 +53,14 @@ class Parser {
     return body;
   }
 
-  /** The body of a tag: what stands between the end of the tag and one of these names. */
+  /** Parses the body of a tag: from the tag's end up to one of these names. */
   #body(...ends: readonly string[]): Block {
     this.#stream.skip('operator', ':');
     this.#stream.expect('close');
     return this.#statements(...ends);
   }
 
-  /** A body to its one end, whose name is taken. */
+  /** Parses a body with one possible end, and consumes the end's name. */
   #bodyTo(end: string): Block {
     const body = this.#body(end);
     this.#stream.take();
@@ -164,7 +167,9 @@ class Parser {
     return parameters;
   }
 
-  /** A body that is called: loops around it are none of its own. */
+  /**
+   * Parses a body that is called as a function. `break` in it must not refer to loops around it.
+   */
   #macro(end: string, parameters: readonly Parameter[]): MacroBody {
     const loops = this.#loops;
     this.#loops = 0;
@@ -209,7 +214,9 @@ class Parser {
     return values;
   }
 
-  /** Other templates, which there are none of: an error where it is reached. */
+  /**
+   * Tags that load other templates. There are none to load, so rendering such a tag is an error.
+   */
   #load(tag: string): Statement {
     while (!this.#stream.is('close')) this.#stream.take();
     return { type: 'load', tag };
@@ -220,7 +227,7 @@ function namesOf(target: Target): string[] {
   return target.type === 'tuple' ? target.items.flatMap(namesOf) : target.type === 'name' ? [target.name] : [];
 }
 
-/** All names that are read in a part of a tree. */
+/** All names that a part of the tree reads. */
 function namesIn(part: unknown, found = new Set<string>()): ReadonlySet<string> {
   if (typeof part !== 'object' || part === null) return found;
   if ((part as { type?: string }).type === 'name') found.add((part as { name: string }).name);

@@ -1,4 +1,4 @@
-/** `'%s' % values`: Python's printf. */
+/** `'%s' % values`: Python's printf-style formatting. */
 import { floatDigits, intDigits, isNegative, signOf } from './number-format.ts';
 import { textLength, sliceText } from './characters.ts';
 import { toFloat, truncated } from './numbers.ts';
@@ -31,7 +31,8 @@ export function printf(runtime: Runtime, text: string, values: Value): string {
   };
   const parts: string[] = [];
   let from = 0;
-  // One after the other: replace() would look for all before the first is refused.
+  // matchAll() finds one conversion at a time; replace() would find all before the first is
+  // refused.
   for (const { index, 0: whole, 1: key, 2: flags, 3: width, 4: precision, 5: type } of text.matchAll(conversion)) {
     parts.push(text.slice(from, index));
     from = index + whole.length;
@@ -57,7 +58,10 @@ function named(values: Value, key: string): Value {
   return value;
 }
 
-/** The sign and the rest. */
+/**
+ * Formats one value.
+ * @returns its sign, and the rest
+ */
 function convert(runtime: Runtime, type: string, value: Value, flags: string, places: number | undefined): [string, string] {
   const flag = flags.includes('+') ? '+' : flags.includes(' ') ? ' ' : '';
   switch (type) {

@@ -1,4 +1,4 @@
-/** Renders templates: their statements, with pauses between the turns of loops. */
+/** Renders statements of templates, with a pause before each turn of a loop. */
 import { atOnce, type Work } from '../slices.ts';
 import { argumentsOf, call, evaluate, filtered } from './evaluate.ts';
 import { checkAttribute, globals } from './globals.ts';
@@ -11,7 +11,7 @@ import { Scope } from './scope.ts';
 import type { Block, Expression, Loop, Statement, Target, Template } from './syntax.ts';
 import { isText, JinjaError, Markup, Namespace, plain, Thing, type Value } from './values.ts';
 
-/** How a block ended. */
+/** Statement that left a block early; undefined if the block ran to its end. */
 type End = 'break' | 'continue' | undefined;
 
 /** @throws JinjaError, TemplateRefusal, TemplateBudget */
@@ -37,7 +37,7 @@ class Writer {
     this.#root = root;
   }
 
-  /** The variable `self`: the template's blocks as functions. */
+  /** The variable `self`: the template's blocks, as functions. */
   self(): Thing {
     const get = (name: string): Value | undefined => {
       const body = this.#template.blocks.get(name);
@@ -93,7 +93,7 @@ class Writer {
     }
   }
 
-  /** Statements with a scope of their own. */
+  /** Renders statements that have a scope of their own. */
   *#nested(
     statement: Extract<Statement, { type: 'set block' | 'with' | 'call block' | 'filter block' | 'scope' | 'block' | 'autoescape' }>,
     outer: Scope,
@@ -132,21 +132,24 @@ class Writer {
     return undefined;
   }
 
-  /** What a body writes as a value: macros are called from expressions, which do not pause. */
+  /**
+   * Renders a body to a value, without pauses: macros are called from expressions, which cannot
+   * pause.
+   */
   readonly #write = (body: Block, scope: Scope): Value => {
     const out: string[] = [];
     atOnce(this.block(body, scope, out));
     return this.#made(out);
   };
 
-  /** Text that was written: where it is escaped, it was. */
+  /** Value of rendered text. With autoescape, the text is escaped already, so it is Markup. */
   #made(parts: readonly string[]): Value {
     const text = parts.join('');
     this.#rendering.read(text.length);
     return this.#rendering.autoescape ? new Markup(text) : text;
   }
 
-  /** What `{{ value }}` writes. */
+  /** Text that `{{ value }}` writes. */
   #shown(value: Value): string {
     const text = this.#rendering.autoescape ? escaped(this.#rendering, value) : str(this.#rendering, value);
     this.#rendering.read(text.length);
@@ -178,11 +181,11 @@ class Writer {
       if (end === 'break') break;
       whole ||= end === undefined;
     }
-    // As jinja2 has it: also where every turn was left.
+    // As in jinja2, `else` also runs if every turn was left by `continue` or `break`.
     return whole ? undefined : yield* this.block(loop.otherwise, new Scope(outer), out);
   }
 
-  /** The items that pass the test of a loop. */
+  /** Items that pass the `if` of a loop. */
   #selected({ test, target }: Loop, outer: Scope, items: Value[]): Value[] {
     if (!test) return items;
     return items.filter((item) => {

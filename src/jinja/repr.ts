@@ -18,7 +18,7 @@ import {
   WRITING,
 } from './values.ts';
 
-/** str(value): what `{{ value }}` writes. */
+/** str(value), the text that `{{ value }}` writes. */
 export function str(runtime: Runtime, value: Value): string {
   if (typeof value === 'string') return value;
   if (value instanceof Markup) return value.text;
@@ -31,7 +31,10 @@ export function numberText(value: Num): string {
   return value instanceof Float ? (value.text ?? floatText(value.value)) : String(value);
 }
 
-/** repr(value). What stands in it twice is paid for twice: a list doubled again and again needs no more than a line. */
+/**
+ * repr(value). A part that occurs twice is charged twice, because a list that is doubled again and
+ * again takes only a short template.
+ */
 export function repr(runtime: Runtime, value: Value): string {
   runtime.spend(WRITING);
   if (value === null) return 'None';
@@ -57,7 +60,10 @@ export function repr(runtime: Runtime, value: Value): string {
 }
 
 const escapes: Readonly<Record<string, string>> = { '\\': '\\\\', '\n': '\\n', '\r': '\\r', '\t': '\\t' };
-/** What repr() escapes: controls, what has no glyph, blanks but the one of ASCII, halves of surrogate pairs. */
+/**
+ * Characters that repr() escapes: controls, characters without a glyph, blanks except the ASCII
+ * one, lone surrogates.
+ */
 const unprintable = /[\\'"]|(?! )[\p{C}\p{Z}]/gu;
 
 export function reprText(text: string): string {
@@ -75,6 +81,6 @@ export function asciiEscape(code: number): string {
   return code < 0x100 ? `\\x${hex.padStart(2, '0')}` : code < 0x10000 ? `\\u${hex.padStart(4, '0')}` : `\\U${hex.padStart(8, '0')}`;
 }
 
-/** ascii(value): repr() with escapes for all beyond ASCII. */
+/** ascii(value): repr() with everything beyond ASCII escaped. */
 export const ascii = (runtime: Runtime, value: Value): string =>
   repr(runtime, value).replace(/[^\0-\x7f]/gu, (char) => asciiEscape(char.codePointAt(0)!));

@@ -1,27 +1,31 @@
-/** What a rendering may still do: templates come from files of strangers, and conversations from clients. */
+/** Limits of a rendering. Templates come from strangers' files, and conversations from clients. */
 import { getAttribute, getItem } from './access.ts';
 import { filters } from './filters/index.ts';
 import { tests } from './tests.ts';
 import { JinjaError, type Runtime, type Table } from './values.ts';
 
-/** A template that does more than its conversation can need. */
+/** Error of a template that does more work than its conversation can need. */
 export class TemplateBudget extends Error {}
 
 /**
- * Steps of one rendering, beside those that the length of its conversation allows. Templates in use take 25 to 140 for a message, one that
- * looks through all earlier messages for each takes 550 at 200 messages.
+ * Steps of one rendering, besides those that the length of the conversation adds. Templates in use
+ * take 25 to 140 steps a message. One that searches all earlier messages for each message takes 550
+ * at 200 messages.
  */
 const STEPS = 5_000_000;
-/** Characters that count as one step: what looks at a text once takes at most about so long. */
+/** Characters that one step reads. */
 const CHARACTERS = 32;
-/** Steps allowed for each character of the conversation: every string of it may be looked at 64 times. */
+/**
+ * Steps added for each character of the conversation, enough to read every string 64 times (at 32
+ * characters a step).
+ */
 const STEPS_OF_CHARACTER = 2;
-/** Elements that a step copies. */
+/** Elements that one step copies. */
 const ELEMENTS = 4;
-/** Characters of a text that a template makes out of a number: an indentation, a row of placeholders. */
+/** Longest text that a template can make from a number, such as an indentation. */
 const MAX_MADE = 1_000_000;
 
-/** Macros in macros and turns of recursive loops, one inside the other: about as many as fit into Python's stack. */
+/** Depth of nested macros and recursive loops. About as many fit into Python's stack. */
 const MAX_DEPTH = 200;
 
 export class Rendering implements Runtime {
@@ -30,7 +34,7 @@ export class Rendering implements Runtime {
   readonly tests: Table = tests;
   readonly getAttribute = getAttribute;
   readonly getItem = getItem;
-  /** Whether expressions are escaped as HTML where they are written: `{% autoescape true %}`. */
+  /** Set by `{% autoescape true %}`: expressions are escaped for HTML when they are written. */
   autoescape = false;
   readonly #characters: number;
   readonly #most: number;
@@ -53,7 +57,10 @@ export class Rendering implements Runtime {
   walk(elements: number): void {
     this.spend(elements / ELEMENTS);
   }
-  /** Work one level deeper. @throws JinjaError where that is too deep */
+  /**
+   * Runs `work` one level deeper.
+   * @throws JinjaError beyond MAX_DEPTH
+   */
   nested<T>(work: () => T): T {
     if (this.#depth === MAX_DEPTH) throw new JinjaError(`macros and recursive loops are more than ${MAX_DEPTH} deep`);
     this.#depth++;

@@ -1,4 +1,4 @@
-/** Names and their values, with those of the scopes around. */
+/** Names and their values, including those of the enclosing scopes. */
 import type { Value } from './values.ts';
 
 export class Scope {

@@ -5,14 +5,14 @@ import { sliceText, textLength } from './characters.ts';
 import { ascii, numberText, repr, str } from './repr.ts';
 import { Float, isInt, isNumber, isText, JinjaError, typeName, type Args, type Value, type Runtime } from './values.ts';
 
-/** How far fields stand in the format specifications of fields. */
+/** Depth of replacement fields within format specifications. */
 const DEPTH = 2;
 
 export function strFormat(runtime: Runtime, text: string, args: Args): string {
   return fill(runtime, text, args, { next: 0, numbered: false }, DEPTH);
 }
 
-/** Which fields without a number come next. */
+/** State of automatic field numbering. */
 interface Numbering {
   next: number;
   numbered: boolean;
@@ -68,7 +68,7 @@ function field(runtime: Runtime, source: string, args: Args, numbering: Numberin
   return written;
 }
 
-/** The value of `0.name[key]`. */
+/** Looks up a field such as `0.name[key]`. */
 function lookUp(runtime: Runtime, path: string, args: Args, numbering: Numbering): Value {
   const first = /^[^.[]*/.exec(path)![0];
   let value: Value | undefined;
@@ -149,7 +149,7 @@ function formatFloat(value: number, isFloat: boolean, spec: Spec): [boolean, str
   if (spec.type === '%') return [negative, `${grouping(floatDigits(value * 100, 'f', spec.precision ?? 6), spec)}%`];
   if (spec.type === '' && isFloat) {
     if (spec.precision === undefined) return [negative, grouping(floatText(Math.abs(value)), spec)];
-    // As g, but with a digit after the point, and an exponent one digit earlier.
+    // Like g, but with at least one digit after the point, and with an exponent one digit earlier.
     const shown = floatDigits(value, 'g', spec.precision);
     const early = /^\d+$/.test(shown) && shown.length >= (spec.precision || 1) && Number.isFinite(value);
     const digits = early ? floatDigits(value, 'e', Math.max(0, (spec.precision || 1) - 1)) : /^\d+$/.test(shown) ? `${shown}.0` : shown;

@@ -1,4 +1,4 @@
-/** The tokens of a template, one after the other. */
+/** Cursor over the tokens of a template. */
 import type { Token } from './lexer.ts';
 import { TemplateSyntaxError } from './syntax.ts';
 
@@ -24,7 +24,7 @@ export class TokenStream {
   }
   isName = (...names: readonly string[]): boolean => this.current.type === 'name' && names.includes(this.current.text);
   isOperator = (...texts: readonly string[]): boolean => this.current.type === 'operator' && texts.includes(this.current.text);
-  /** Takes a name or an operator where it comes. */
+  /** Consumes a name or an operator if it is next. */
   skip(type: 'name' | 'operator', text: string): boolean {
     if (!this.is(type, text)) return false;
     this.take();

@@ -1,10 +1,13 @@
-/** C's strftime in the C locale, local time: what Python's datetime.strftime writes with glibc. */
+/**
+ * C's strftime in the C locale and in local time: the output of Python's datetime.strftime with
+ * glibc.
+ */
 
 const months = ['January', 'February', 'March', 'April', 'May', 'June', 'July', 'August', 'September', 'October', 'November', 'December'];
 const days = ['Sunday', 'Monday', 'Tuesday', 'Wednesday', 'Thursday', 'Friday', 'Saturday'];
 const DAY_MS = 86_400_000;
 
-/** A number, with what it is filled up to its width with. */
+/** A number, its width, and the character that pads it. */
 interface Field {
   readonly value: number;
   readonly width: number;
@@ -13,12 +16,12 @@ interface Field {
 
 const field = (value: number, width = 2, fill = '0'): Field => ({ value, width, fill });
 
-/** Days since the first of January. */
+/** Days since 1 January. */
 function dayOfYear(date: Date): number {
   return Math.round((Date.UTC(date.getFullYear(), date.getMonth(), date.getDate()) - Date.UTC(date.getFullYear(), 0, 1)) / DAY_MS);
 }
 
-/** The week of ISO 8601 and the year it belongs to: week 1 has the year's first Thursday. */
+/** ISO 8601 week, and the year that the week belongs to. Week 1 has the year's first Thursday. */
 function isoWeek(date: Date): { week: number; year: number } {
   const thursday = new Date(date.getFullYear(), date.getMonth(), date.getDate() - ((date.getDay() + 6) % 7) + 3);
   return { week: Math.floor(dayOfYear(thursday) / 7) + 1, year: thursday.getFullYear() };
@@ -59,7 +62,7 @@ const texts: Readonly<Record<string, (date: Date) => string>> = {
   p: (date) => (date.getHours() < 12 ? 'AM' : 'PM'),
   P: (date) => (date.getHours() < 12 ? 'am' : 'pm'),
   t: () => '\t',
-  // A time without a zone has none to name.
+  // Empty, as Python writes them for a datetime without a time zone.
   z: () => '',
   Z: () => '',
   '%': () => '%',
@@ -76,7 +79,7 @@ const compounds: Readonly<Record<string, string>> = {
   X: '%H:%M:%S',
 };
 
-/** @param make is told how many characters a width asks for, and may refuse them */
+/** @param make called with the number of characters that a width asks for; may throw to refuse */
 export function strftime(format: string, date: Date, make: (characters: number) => void = () => {}): string {
   return format.replace(/%([-_0^#]*)(\d*)[EO]?([A-Za-z%])/g, (whole, flags: string, width: string, letter: string) => {
     make(Number(width));

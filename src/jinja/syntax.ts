@@ -1,4 +1,4 @@
-/** Templates as trees. */
+/** Syntax tree of templates. */
 import type { Value } from './values.ts';
 
 export type Expression =
@@ -30,7 +30,7 @@ export interface Called {
   readonly args: Arguments;
 }
 
-/** `of` is absent where a block is filtered. */
+/** Application of a filter. `of` is undefined if a block is filtered. */
 export interface Filtered {
   readonly type: 'filter';
   readonly of: Expression | undefined;
@@ -41,12 +41,12 @@ export interface Filtered {
 export interface Arguments {
   readonly positional: readonly Expression[];
   readonly named: readonly (readonly [string, Expression])[];
-  /** `*list` and `**dictionary`. */
+  /** Arguments `*list` (`more`) and `**dictionary` (`moreNamed`). */
   readonly more: Expression | undefined;
   readonly moreNamed: Expression | undefined;
 }
 
-/** What is assigned to. */
+/** Target of an assignment. */
 export type Target =
   | { readonly type: 'name'; readonly name: string }
   | { readonly type: 'attribute'; readonly of: string; readonly name: string }
@@ -62,7 +62,10 @@ export interface Parameter {
 export interface MacroBody {
   readonly parameters: readonly Parameter[];
   readonly body: Block;
-  /** Names that its body uses: a macro takes further arguments, and a caller, where it asks for them. */
+  /**
+   * Names that the body reads. A macro accepts further arguments, and a caller, only if its body
+   * reads the names for them.
+   */
   readonly uses: ReadonlySet<string>;
 }
 
@@ -98,5 +101,5 @@ export interface Template {
   readonly blocks: ReadonlyMap<string, Block>;
 }
 
-/** A template that is none. */
+/** Error of a source that is not a valid template. */
 export class TemplateSyntaxError extends Error {}

@@ -1,4 +1,4 @@
-/** jinja2's tests: `x is odd`. */
+/** jinja2's tests, such as `x is odd`. */
 import { fn } from './args.ts';
 import { binary, compare, contains, equals, sizeOf } from './operators.ts';
 import { str } from './repr.ts';

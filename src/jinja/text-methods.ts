@@ -18,12 +18,12 @@ import {
   type Fn,
 } from './values.ts';
 
-/** What Python takes for a blank. */
+/** Characters that Python counts as white space. */
 const blank = /[\t-\r\x1c-\x20\x85\xa0\u1680\u2000-\u200a\u2028\u2029\u202f\u205f\u3000]/;
 const blanks = new RegExp(`${blank.source}+`);
 export const isBlank = (char: string): boolean => blank.test(char);
 
-/** @param chars characters to take off; blanks where it is absent */
+/** @param chars characters to remove; white space if absent */
 export function strip(value: string, chars: string | undefined, left = true, right = true): string {
   const set = chars === undefined ? undefined : new Set(chars);
   const off = (char: string): boolean => (set ? set.has(char) : isBlank(char));
@@ -38,7 +38,7 @@ export function strip(value: string, chars: string | undefined, left = true, rig
 const stripping = (left: boolean, right: boolean): Fn =>
   fn('chars?', (_, self: Value, chars?: Value) => strip(text(self), absent(chars) ? undefined : text(chars), left, right));
 
-/** Splits at most `most` times (any number below 0). */
+/** Splits at most `most` times; any number of times if `most` is negative. */
 export function split(value: string, separator: string | undefined, most: number): string[] {
   if (separator === '') throw new JinjaError('empty separator');
   if (separator === undefined) {
@@ -83,7 +83,9 @@ export function splitLines(value: string, keepEnds = false): string[] {
   return lines;
 }
 
-/** At most `most` replacements (any number below 0), paid for by what comes out. */
+/**
+ * Replaces at most `most` times; all if `most` is negative. Charged by the length of the result.
+ */
 export function replace(runtime: Runtime, value: string, old: string, by: string, most: number): string {
   runtime.read(value.length);
   const parts = old === '' ? ['', ...Array.from(value), ''] : value.split(old);
@@ -93,20 +95,21 @@ export function replace(runtime: Runtime, value: string, old: string, by: string
   return [...parts.slice(0, times), parts.slice(times).join(old)].join(by);
 }
 
-/** Python's title(): a letter after what is none is upper case. */
+/** Python's title(): a letter is upper case if the character before it is not a letter. */
 function title(value: string): string {
   return value.replace(/\p{L}[\p{L}\p{Mn}]*/gu, capitalize);
 }
 
 export function capitalize(value: string): string {
   const [first = ''] = value;
-  // Letters of two characters in one have a form for titles; the others' upper case is the same.
+  // A digraph that is one character has its own titlecase form. For all other characters, titlecase
+  // equals upper case.
   const upper = /[\u01c4-\u01cc\u01f1-\u01f3]/.test(first) ? titled[first.toUpperCase()] : first === 'ß' ? 'Ss' : first.toUpperCase();
   return upper + value.slice(first.length).toLowerCase();
 }
 const titled: Readonly<Record<string, string>> = { Ǆ: 'ǅ', Ǉ: 'ǈ', Ǌ: 'ǋ', Ǳ: 'ǲ' };
 
-/** A place to find something in: what of a text lies between two bounds, and where it begins. */
+/** Range to search: the part of a text between two bounds, and the part's start. */
 function within(value: string, start: Value | undefined, stop: Value | undefined): { part: string | undefined; from: number } {
   if (absent(start) && absent(stop)) return { part: value, from: 0 };
   const length = textLength(value);
@@ -116,7 +119,7 @@ function within(value: string, start: Value | undefined, stop: Value | undefined
   return { part: from > to || (!absent(start) && int(start, 0) > length) ? undefined : sliceText(value, from, to), from };
 }
 
-/** Where a part is, by characters, or -1. */
+/** Index of a part in code points, or -1. */
 function find(self: Value, part: Value, start: Value | undefined, stop: Value | undefined, last: boolean): number {
   const { part: space, from } = within(text(self), start, stop);
   if (space === undefined) return -1;
@@ -139,7 +142,7 @@ const affix = (has: (value: string, part: string) => boolean): Fn =>
     return space !== undefined && parts.some((one) => has(space, text(one)));
   });
 
-/** Fills up to a width: `share` of what is missing goes to the left. */
+/** Pads a text to a width. `share` gives how much of the padding goes to the left. */
 export function padded(
   runtime: Runtime,
   value: string,
@@ -160,7 +163,7 @@ const padding = (share: (missing: number, width: number) => number): Fn =>
     padded(runtime, text(self), int(width, 0), fill === undefined ? ' ' : text(fill), share),
   );
 
-/** CPython's: of an odd number of blanks, one more is left where the width is odd. */
+/** CPython's rule: if the padding is odd, the extra blank goes to the left if the width is odd. */
 export const centered = (missing: number, width: number): number => Math.floor(missing / 2) + (missing & width & 1);
 
 const parts = (self: Value, separator: Value, last: boolean): Tuple => {
@@ -222,7 +225,7 @@ function joinedBy(runtime: Runtime, self: Value, items: Value): string {
   return all.join(between);
 }
 
-/** Characters by a table of their numbers. */
+/** str.translate(): replaces characters by a table from code points. */
 function translated(self: Value, table: Value): string {
   if (!(table instanceof Dict)) throw new JinjaError('translate() wants a dictionary');
   return Array.from(text(self), (char) => {

@@ -1,5 +1,11 @@
-/** Python's values as templates see them. What JavaScript has under the same rules is itself: null is None, strings, booleans, lists as arrays. */
-/** A number without a fraction is an int: a bigint where a number would lose digits. Floats are {@link Float}. */
+/**
+ * Python's values in templates. null is None; strings, booleans and arrays (lists) are JavaScript's
+ * own.
+ */
+/**
+ * A number is an int and has no fraction. It is a bigint if a number would lose digits. Floats are
+ * {@link Float}.
+ */
 export type Value =
   | null
   | boolean
@@ -18,13 +24,13 @@ export type Value =
   | Namespace
   | Thing;
 
-/** What a template did that Python or jinja2 would refuse. */
+/** Error of an operation that Python or jinja2 would refuse. */
 export class JinjaError extends Error {}
 
 /** Python's float. */
 export class Float {
   readonly value: number;
-  /** How it was spelled where it came from: what is printed, instead of Python's spelling. */
+  /** Original spelling, printed in place of Python's. */
   readonly text: string | undefined;
   constructor(value: number, text?: string) {
     this.value = value;
@@ -32,7 +38,7 @@ export class Float {
   }
 }
 
-/** Text that was escaped, or is not to be: markupsafe's Markup. */
+/** Text that is escaped already or must not be escaped: markupsafe's Markup. */
 export class Markup {
   readonly text: string;
   constructor(text: string) {
@@ -40,7 +46,10 @@ export class Markup {
   }
 }
 
-/** A name or an attribute that is not there. It may be printed, looped over and tested; all else is an error with this message. */
+/**
+ * A name or an attribute that does not exist. It can be printed, looped over and tested; anything
+ * else throws this message.
+ */
 export class Undefined {
   readonly message: string;
   constructor(message: string) {
@@ -58,10 +67,16 @@ export class Tuple {
   }
 }
 
-/** Parts of a tuple that is a key: one doubled again and again needs no more than a line. */
+/**
+ * Parts of a tuple that is a dictionary key. A tuple that is doubled again and again takes only a
+ * short template.
+ */
 const MAX_PARTS = 1000;
 
-/** Equal keys have equal hashes, whatever their types: 1, 1.0 and True are one key in Python. */
+/**
+ * Hash of a key. Equal keys have equal hashes whatever their types, because 1, 1.0 and True are one
+ * key in Python.
+ */
 function hash(key: Value, room = { left: MAX_PARTS }): unknown {
   if (room.left-- <= 0) throw new JinjaError(`a key of more than ${MAX_PARTS} parts`);
   if (typeof key === 'boolean') return Number(key);
@@ -77,7 +92,7 @@ const partOf = (hashed: unknown): string => `${typeof hashed} ${String(hashed)}`
 
 export class Dict {
   readonly #values = new Map<unknown, Value>();
-  /** Keys that are not their own hashes. */
+  /** Original keys whose hash differs from the key. */
   #keys: Map<unknown, Value> | undefined;
   static of(entries: Iterable<readonly [Value, Value]>): Dict {
     const dict = new Dict();
@@ -93,7 +108,7 @@ export class Dict {
   has(key: Value): boolean {
     return this.#values.has(hash(key));
   }
-  /** As in Python, a key that is there stays as it was written first. */
+  /** As in Python, an existing key keeps its first spelling. */
   set(key: Value, value: Value): void {
     const hashed = hash(key);
     if (hashed !== key && !this.#values.has(hashed)) (this.#keys ??= new Map()).set(hashed, key);
@@ -113,7 +128,7 @@ export class Dict {
   }
 }
 
-/** What keys(), values() and items() of a dictionary give. */
+/** Result of keys(), values() and items() of a dictionary. */
 export class DictView {
   readonly dict: Dict;
   readonly of: 'keys' | 'values' | 'items';
@@ -144,17 +159,17 @@ export class Range {
   }
 }
 
-/** A generator: it can be walked once, by whoever comes first. */
+/** A generator. Its items can be consumed once. */
 export class Lazy {
   #from: Iterator<Value>;
   constructor(from: Iterable<Value>) {
     this.#from = from[Symbol.iterator]();
   }
-  /** Without return(): what a loop leaves is there for the next. */
+  /** Has no return(), so items that a loop leaves remain for the next loop. */
   [Symbol.iterator](): Iterator<Value> {
     return { next: () => this.#from.next() };
   }
-  /** All that is left, which stays there. */
+  /** All remaining items, which are not consumed. */
   rest(): Value[] {
     const items = Array.from(this);
     this.#from = items[Symbol.iterator]();
@@ -169,7 +184,6 @@ export class Namespace {
   }
 }
 
-/** The arguments of a call. */
 export interface Args {
   readonly positional: readonly Value[];
   readonly named: ReadonlyMap<string, Value>;
@@ -177,46 +191,51 @@ export interface Args {
 
 export type Call = (runtime: Runtime, args: Args) => Value;
 
-/** Parameters of a function. */
 export interface Signature {
   readonly names: readonly string[];
   readonly required: number;
-  /** Takes any arguments: the body gets {@link Args}. */
+  /** Accepts any arguments; the body gets {@link Args}. */
   readonly any: boolean;
 }
 
-/** A method, filter or test; args.ts makes and calls them. */
+/** A method, filter or test; made and called by args.ts. */
 export interface Fn {
   readonly signature: Signature;
   readonly body: (runtime: Runtime, ...values: never[]) => Value;
 }
 
-/** Filters or tests by their names. */
+/** Filters or tests by name. */
 export type Table = Readonly<Record<string, Fn>>;
 
-/** Steps that an element costs where it is written as text, or looked up by its hash. */
+/** Steps charged for an element that is written as text, or looked up by its hash. */
 export const WRITING = 5;
 
-/** What a rendering gives to all that takes part in it, and what it allows. */
+/** Services and limits of a rendering, passed to everything that takes part in it. */
 export interface Runtime {
   readonly filters: Table;
   readonly tests: Table;
   readonly now: () => Date;
-  /** Pays for work. @throws TemplateBudget */
+  /**
+   * Charges `steps`.
+   * @throws TemplateBudget
+   */
   spend(steps: number): void;
-  /** Pays for a look at so many characters. */
+  /** Charges for reading `characters`. */
   read(characters: number): void;
-  /** Pays for copying or comparing so many elements. */
+  /** Charges for copying or comparing `elements`. */
   walk(elements: number): void;
-  /** Pays for so many characters before they are made. @throws JinjaError where a number in a template asks for too many */
+  /**
+   * Charges for `characters` before they are made.
+   * @throws JinjaError if a number in a template asks for too many
+   */
   make(characters: number): void;
   getAttribute(value: Value, name: string): Value;
   getItem(value: Value, key: Value): Value;
 }
 
-/** Functions, methods and macros, and objects of jinja2's own: `loop`, cycler(), joiner(), `self`. */
+/** Functions, methods and macros, and jinja2's own objects: `loop`, cycler(), joiner(), `self`. */
 export class Thing {
-  /** What repr() writes. */
+  /** Text that repr() writes. */
   readonly shown: () => string;
   readonly call: Call | undefined;
   readonly attribute: ((name: string) => Value | undefined) | undefined;
@@ -228,19 +247,19 @@ export class Thing {
 }
 
 export const isText = (value: Value | undefined): value is string | Markup => typeof value === 'string' || value instanceof Markup;
-/** The text of a str, Markup or not. */
+/** Text of a str, Markup or not. */
 export const plain = (text: string | Markup): string => (typeof text === 'string' ? text : text.text);
 export const isInt = (value: Value | undefined): value is number | bigint | boolean =>
   typeof value === 'number' || typeof value === 'bigint' || typeof value === 'boolean';
 export const isNumber = (value: Value | undefined): value is number | bigint | boolean | Float => isInt(value) || value instanceof Float;
-/** Lists and tuples. */
+/** Items of a list or tuple. */
 export const itemsOf = (value: Value | undefined): readonly Value[] | undefined =>
   Array.isArray(value) ? value : value instanceof Tuple ? value.items : undefined;
 
-/** A value, or another where there is none: None is a value, which `??` would pass over. */
+/** The value, or another if it is undefined. Unlike `??`, keeps null, which is None. */
 export const orElse = (value: Value | undefined, otherwise: () => Value): Value => (value === undefined ? otherwise() : value);
 
-/** Python's name of a value's type. */
+/** Name of the value's type in Python. */
 export function typeName(value: Value): string {
   if (value === null) return 'NoneType';
   if (typeof value === 'boolean') return 'bool';
@@ -260,14 +279,20 @@ export function typeName(value: Value): string {
   return names.find(([type]) => value instanceof type)?.[1] ?? 'object';
 }
 
-/** A number as JSON has it, with all its digits: an int where it has neither point nor exponent, as Python reads it. */
+/**
+ * A number from JSON's text, with all its digits: an int if it has neither point nor exponent, as
+ * in Python.
+ */
 export function numberOf(text: string): number | bigint | Float {
   if (!/^-?\d+$/.test(text)) return new Float(Number(text), text);
   const value = Number(text);
   return Number.isSafeInteger(value) ? value + 0 : BigInt(text);
 }
 
-/** Data of JavaScript as values. Numbers without a fraction become ints; for others, and exact ones, give what {@link numberOf} made. */
+/**
+ * Converts JavaScript data to values. Numbers without a fraction become ints. To keep a float or
+ * all digits, pass the result of {@link numberOf}.
+ */
 export function toValue(data: unknown): Value {
   if (typeof data === 'number') return Number.isSafeInteger(data) && !Object.is(data, -0) ? data : new Float(data);
   if (data === undefined) return new Undefined('a variable is undefined');

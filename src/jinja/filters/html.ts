@@ -1,11 +1,13 @@
-/** Filters of HTML. */
+/** Filters for HTML. */
 import { absent, flag, fn, int } from '../args.ts';
 import { escaped, escapeText, iterate, refuse } from '../operators.ts';
 import { repr, str } from '../repr.ts';
 import { split } from '../text-methods.ts';
 import { Dict, JinjaError, Markup, Undefined, type Value, type Runtime, type Table } from '../values.ts';
 
-/** Takes out what stands between two marks, also what that joins to a further one. */
+/**
+ * Removes text between two marks, and the marks, including marks that a removal brings together.
+ */
 function without(runtime: Runtime, value: string, open: string, close: string): string {
   let text = value;
   for (let from = 0; ;) {
@@ -42,7 +44,7 @@ function xmlAttributes(runtime: Runtime, value: Value, autospace?: Value): strin
 const link =
   /^((https?:\/\/|www\.)(([\p{L}\p{N}_%-]+\.)+)?([a-z]{2,63}|xn--[\p{L}\p{N}_%]{2,59})|([\p{L}\p{N}_%-]{2,63}\.)+(com|net|int|edu|gov|org|info|mil)|(https?:\/\/)((\d{1,3}(\.\d{1,3}){3})|(\[([\da-f]{0,4}:){2}([\da-f]{0,4}:?){1,6}\])))(?::\d{1,5})?(?:[/?#]\S*)?$/iu;
 const email = /^\S+@[\p{L}\p{N}_][\p{L}\p{N}_.-]*\.[\p{L}\p{N}_]+$/u;
-/** Longer words are no links here: patterns take a time quadratic in them. */
+/** Longer words are not made links: the patterns take time quadratic in the length of a word. */
 const MAX_WORD = 2000;
 
 interface Linking {
@@ -71,7 +73,7 @@ const pairs = [
 ] as const;
 const countOf = (text: string, part: string): number => text.split(part).length - 1;
 
-/** A word with its link, without the punctuation around it. */
+/** Turns a word into a link, leaving the punctuation around it outside. */
 function linkedWord(word: string, linking: Linking): string {
   if (word.length > MAX_WORD) return word;
   const head = /^(?:[(<]|&lt;)*/.exec(word)![0];

@@ -1,4 +1,4 @@
-/** jinja2's filters, with transformers' tojson, and from_json. */
+/** jinja2's filters; tojson is that of transformers, and from_json is an addition. */
 import type { Table } from '../values.ts';
 import { htmlFilters } from './html.ts';
 import { jsonFilters } from './json.ts';

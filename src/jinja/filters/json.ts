@@ -1,4 +1,4 @@
-/** tojson as transformers has it: Python's json.dumps. */
+/** tojson as in transformers: Python's json.dumps. */
 import { absent, flag, fn } from '../args.ts';
 import { floatText, indexOf } from '../numbers.ts';
 import { compare, iterate, left, listOf, refuse } from '../operators.ts';
@@ -23,7 +23,7 @@ import {
 
 interface Style {
   readonly ascii: boolean;
-  /** Of one level; undefined where all is on one line. */
+  /** Indentation of one level; undefined: everything is on one line. */
   readonly indent: string | undefined;
   readonly comma: string;
   readonly colon: string;
@@ -47,7 +47,7 @@ function indentOf(runtime: Runtime, indent: Value | undefined): string | undefin
   return ' '.repeat(Math.max(0, width));
 }
 
-/** @param line a line end and the indentation of this value */
+/** @param line line break and indentation of this value */
 function write(runtime: Runtime, value: Value, style: Style, line: string): string {
   runtime.spend(WRITING);
   if (value === null) return 'null';
@@ -77,7 +77,10 @@ function write(runtime: Runtime, value: Value, style: Style, line: string): stri
   return all('{', fields, '}');
 }
 
-/** Lists and tuples, and what llama.cpp's engine has as lists: templates made for it write `tools | map(attribute='function') | tojson`. */
+/**
+ * Items of a list or tuple. Also of values that are lists in llama.cpp's engine, for which
+ * templates write `tools | map(attribute='function') | tojson`.
+ */
 function listed(runtime: Runtime, value: Value): readonly Value[] | undefined {
   if (value instanceof Lazy) return left(runtime, value);
   return value instanceof DictView || value instanceof Range ? listOf(runtime, value) : itemsOf(value);
@@ -106,7 +109,7 @@ function quoted(runtime: Runtime, text: string, ascii: boolean): string {
 
 export const jsonFilters: Table = {
   tojson: fn('ensure_ascii? indent? separators? sort_keys?', dumps),
-  /** Not jinja2's: templates of DeepSeek's kind read arguments so. */
+  /** An addition to jinja2: templates like DeepSeek's use it to read arguments. */
   from_json: fn('', (runtime, value: Value) => {
     if (!isText(value)) throw refuse('from_json wants a text, not', value);
     runtime.read(plain(value).length);

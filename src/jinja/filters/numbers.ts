@@ -1,4 +1,4 @@
-/** Filters of numbers. */
+/** Filters for numbers. */
 import { fn, int, number } from '../args.ts';
 import { fixed, intOf, parseFloat_, parseInt_, rounded, toFloat, truncated } from '../numbers.ts';
 import { equals, refuse } from '../operators.ts';
@@ -35,7 +35,7 @@ function round(runtime: Runtime, value: Value, precision?: Value, method?: Value
   return new Float(Math[how === 'ceil' ? 'ceil' : 'floor'](toFloat(of) * unit) / unit);
 }
 
-/** To tens, hundreds and so on, ties to even. */
+/** Rounds to tens, hundreds and so on; ties to even. */
 function roundedInt(value: bigint, zeros: number): Value {
   if (zeros > 400) return 0;
   const unit = 10n ** BigInt(zeros);

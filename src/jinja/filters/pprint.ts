@@ -1,4 +1,6 @@
-/** Python's pprint: one line where it fits, else an item a line; dictionaries are sorted by their keys. */
+/**
+ * Python's pprint: one line if it fits, else a line for each item. Dictionaries are sorted by key.
+ */
 import { fn } from '../args.ts';
 import { compare } from '../operators.ts';
 import { repr } from '../repr.ts';
@@ -6,7 +8,10 @@ import { Dict, itemsOf, Tuple, type Value, type Runtime, type Table, WRITING } f
 
 const WIDTH = 80;
 
-/** Entries by their keys; keys of different types by the names of these, as pprint has it. */
+/**
+ * Entries sorted by key. Keys of different types are sorted by the names of their types, as in
+ * pprint.
+ */
 function sortedEntries(runtime: Runtime, dict: Dict): [Value, Value][] {
   const order = (a: Value, b: Value): number => {
     try {
@@ -32,7 +37,10 @@ function flat(runtime: Runtime, value: Value): string {
     .join(', ')}}`;
 }
 
-/** @param indent columns to the left of the value. @param after columns that something needs behind it */
+/**
+ * @param indent columns to the left of the value
+ * @param after columns needed after the value
+ */
 function pretty(runtime: Runtime, value: Value, indent: number, after: number): string {
   const line = flat(runtime, value);
   const items = itemsOf(value);

@@ -1,4 +1,4 @@
-/** Filters of sequences. */
+/** Filters for sequences. */
 import { ownAttribute } from '../access.ts';
 import { absent, callByName, flag, fn, int } from '../args.ts';
 import { getter, getters, ignoringCase, type Getter } from '../attributes.ts';
@@ -27,7 +27,7 @@ import {
 
 const caseless = (caseSensitive: Value | undefined): Getter => (flag(caseSensitive) ? (value) => value : ignoringCase);
 
-/** Sorts, stable also in reverse. */
+/** Stable sort, also if reversed. */
 function sorted(runtime: Runtime, items: readonly Value[], key: Getter, reverse = false): Value[] {
   const keyed = items.map((item) => ({ item, key: key(item) }));
   const sign = reverse ? -1 : 1;
@@ -74,7 +74,7 @@ function extreme(sign: number): Fn {
   });
 }
 
-/** Groups of what has equal keys, in the order of the keys. */
+/** Groups of items with equal keys, sorted by key. */
 function groups(runtime: Runtime, value: Value, attribute: Value, otherwise: Value | undefined, caseSensitive: Value | undefined): Value[] {
   const key = getter(attribute, caseless(caseSensitive), otherwise);
   const shown = getter(attribute, undefined, otherwise);
@@ -98,7 +98,7 @@ function* uniques(runtime: Runtime, value: Value, key: Getter): Generator<Value>
   }
 }
 
-/** What map() does with each item. */
+/** The function that map() applies to each item. */
 function mapper(runtime: Runtime, { positional, named }: Args): Getter {
   if (positional.length === 0 && named.has('attribute')) {
     const odd = [...named.keys()].find((name) => name !== 'attribute' && name !== 'default');
@@ -116,7 +116,7 @@ function* mapped(runtime: Runtime, value: Value, args: Args): Generator<Value> {
   for (const item of iterate(runtime, value)) yield change(item);
 }
 
-/** select, reject, selectattr and rejectattr. */
+/** Makes select, reject, selectattr and rejectattr. */
 function selecting(keep: boolean, byAttribute: boolean): Fn {
   function* selected(runtime: Runtime, value: Value, { positional, named }: Args): Generator<Value> {
     if (!truth(value)) return;
@@ -133,7 +133,7 @@ function selecting(keep: boolean, byAttribute: boolean): Fn {
 function reversed(runtime: Runtime, value: Value): Value {
   if (isText(value)) return Array.from(plain(value)).reverse().join('');
   const items = listOf(runtime, value).reverse();
-  // Python's reversed() gives an iterator; what it cannot reverse becomes a list.
+  // Python's reversed() gives an iterator. A generator cannot be reversed, so jinja2 makes a list of it.
   return value instanceof Lazy ? items : new Lazy(items);
 }
 
@@ -175,7 +175,10 @@ function joined(runtime: Runtime, value: Value, separator?: Value, attribute?: V
   return parts.join(between);
 }
 
-/** Generators have no length in Python; in llama.cpp's engine they are lists, and templates made for it count them. */
+/**
+ * Length, also of generators. Python's have no length, but in llama.cpp's engine they are lists,
+ * and templates written for it count them.
+ */
 function lengthOf(runtime: Runtime, value: Value): number {
   const size = value instanceof Lazy ? left(runtime, value).length : sizeOf(value);
   if (size === undefined) throw refuse('object has no len()', value);

@@ -1,4 +1,4 @@
-/** Filters of text. */
+/** Filters for text. */
 import { absent, flag, fn, int, text } from '../args.ts';
 import { sliceText, textLength } from '../characters.ts';
 import { iterate, refuse, sizeOf, truth } from '../operators.ts';
@@ -8,10 +8,10 @@ import { capitalize, centered, padded, replace, splitLines, strip } from '../tex
 import { Dict, isText, JinjaError, Markup, Tuple, Undefined, type Args, type Value, type Runtime, type Table } from '../values.ts';
 import { wrapped } from './wrap.ts';
 
-/** Text is changed as text, and all else as str() writes it. */
+/** A filter of texts. Other values are converted by str() first. */
 const mapped = (change: (value: string) => string) => fn('', (runtime, value: Value) => change(str(runtime, value)));
 
-/** jinja2's title: words begin after blanks, hyphens and opening brackets. */
+/** title() of jinja2: words begin after blanks, hyphens and opening brackets. */
 function title(value: string): string {
   return value
     .split(/([-\s({[<]+)/)
@@ -58,7 +58,7 @@ function wordWrap(runtime: Runtime, value: Value, width?: Value, breakWords?: Va
 
 const alwaysSafe = /[^A-Za-z0-9_.~/-]/gu;
 
-/** @param inQuery "/" is quoted and a blank is "+" */
+/** @param inQuery quotes "/" as well, and writes a blank as "+" */
 function urlQuoted(runtime: Runtime, value: string, inQuery: boolean): string {
   runtime.read(value.length);
   const quote = (char: string): string => {

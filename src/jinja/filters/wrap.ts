@@ -5,7 +5,10 @@ const blank = '[\\t\\n\\v\\f\\r ]';
 const solid = '[^\\t\\n\\v\\f\\r ]';
 const punctuated = '[\\p{L}\\p{N}_!"\'&.,?]';
 const letter = '[\\p{L}_]';
-/** Words, the parts of hyphenated ones, dashes and blanks: the pattern of the reference. */
+/**
+ * Splits into words, parts of hyphenated words, dashes and blanks. The pattern is that of Python's
+ * textwrap.
+ */
 const byHyphens = new RegExp(
   `(${blank}+|(?<=${punctuated})-{2,}(?=[\\p{L}\\p{N}_])|${solid}+?(?:-(?:(?<=${letter}{2}-)|(?<=${letter}-${punctuated}-))(?=${letter}-?${letter})|(?=${blank}|$)|(?<=${punctuated})(?=-{2,}[\\p{L}\\p{N}_])))`,
   'u',
@@ -13,7 +16,7 @@ const byHyphens = new RegExp(
 const byBlanks = new RegExp(`(${blank}+)`);
 const isBlank = (chunk: string): boolean => chunk.trim() === '';
 
-/** The lines of one paragraph. */
+/** Wraps one paragraph into lines. */
 export function wrapped(text: string, width: number, breakWords: boolean, breakHyphens: boolean): string[] {
   const chunks = text
     .split(breakHyphens ? byHyphens : byBlanks)
@@ -35,7 +38,10 @@ export function wrapped(text: string, width: number, breakWords: boolean, breakH
   return lines;
 }
 
-/** A word longer than a line: what has room of it, or all of it on a line of its own. */
+/**
+ * Handles a word longer than a line: adds the part of it that fits, or all of it if words must not
+ * be broken and the line is empty.
+ */
 function takeLong(chunks: string[], line: string[], room: number, breakWords: boolean, breakHyphens: boolean): void {
   if (!breakWords) {
     if (line.length === 0) line.push(chunks.pop()!);
