@@ -1,10 +1,11 @@
-/** The tokens that may still be chosen, as the steps of a sampler cut them down. */
+/** Candidates: the tokens that a sampler can still choose, as its steps reduce them. */
 import { QuantletError } from '../errors.ts';
 import { exp } from './math.ts';
 
 /**
- * The tokens that may still be chosen: one buffer for the life of a sampler, cut down in place by each step.
- * Freshly loaded it holds every token with ids[i] = i; `sorted` says that logits descend (equal ones: lower id first).
+ * Tokens that can still be chosen: one buffer for the life of a sampler, reduced in place by each
+ * step. After loadCandidates() it has every token, with ids[i] = i. `sorted`: logits descend, equal
+ * ones by ascending id.
  */
 export interface Candidates {
   /** token ids, ne [n_vocab], the first `size` valid */
@@ -15,11 +16,11 @@ export interface Candidates {
   readonly p: Float64Array;
   size: number;
   sorted: boolean;
-  /** whether a logit may be -Infinity: dropBanned() has work to do */
+  /** true if a logit may be -Infinity, so that dropBanned() has work to do */
   banned: boolean;
 }
 
-/** One link of the chain: looks at the candidates, cuts or rescales them. */
+/** One step of a sampler: removes candidates or changes their logits. */
 export type SamplerStep = (candidates: Candidates) => void;
 
 interface Workspace {
@@ -45,8 +46,9 @@ export function createCandidates(nVocab: number): Candidates {
 }
 
 /**
- * Fills the buffer with a whole vocabulary. -Infinity is a banned token.
- * @throws QuantletError ERR_LOGITS on NaN or +Infinity; ERR_INVALID_ARGUMENT where the length is not n_vocab
+ * Loads the logits of a whole vocabulary. -Infinity bans a token.
+ * @throws QuantletError ERR_LOGITS for NaN or +Infinity, ERR_INVALID_ARGUMENT if the length is not
+ * n_vocab
  */
 export function loadCandidates(c: Candidates, logits: Float32Array): void {
   const n = c.ids.length;
@@ -58,9 +60,13 @@ export function loadCandidates(c: Candidates, logits: Float32Array): void {
   c.sorted = false;
 }
 
-/** Whether a logit is -Infinity; throws on those that no softmax can use. */
+/**
+ * Tells if a logit is -Infinity.
+ * @throws QuantletError ERR_LOGITS for NaN or +Infinity, which no softmax can use
+ */
 export function hasNonFinite(logits: Float32Array): boolean {
-  // finite * 0 is 0, NaN and Infinity give NaN; four sums, since an addition to one sum has to wait for the one before
+  // A finite number * 0 is 0, while NaN and Infinity give NaN. Four sums, so that an addition need
+  // not wait for the one before it.
   let a = 0;
   let b = 0;
   let c = 0;
@@ -86,7 +92,7 @@ export function hasNonFinite(logits: Float32Array): boolean {
   return true;
 }
 
-/** Index of the largest logit of the first n; the lowest index wins a tie. */
+/** Index of the largest of the first n logits; lowest index if there are several. */
 export function argmax(logits: Float32Array, n: number): number {
   let best = 0;
   let top = logits[0];
@@ -99,7 +105,7 @@ export function argmax(logits: Float32Array, n: number): number {
   return best;
 }
 
-/** Keeps the candidates for which keep(i) holds, in their order. */
+/** Keeps the candidates for which keep(i) is true, in their order. */
 export function keepWhere(c: Candidates, keep: (i: number) => boolean): void {
   let size = 0;
   for (let i = 0; i < c.size; i++) {
@@ -111,7 +117,10 @@ export function keepWhere(c: Candidates, keep: (i: number) => boolean): void {
   c.size = size;
 }
 
-/** A step that indexes logits by token id, for candidates in any order and of any number. */
+/**
+ * Wraps a step that indexes logits by token id, so that it works on candidates in any order and
+ * number.
+ */
 export function indexedById(step: SamplerStep, nVocab: number): SamplerStep {
   const logits = new Float32Array(nVocab);
   return (c) => {
@@ -123,8 +132,8 @@ export function indexedById(step: SamplerStep, nVocab: number): SamplerStep {
 }
 
 /**
- * Removes banned tokens; ids[i] = i holds no longer.
- * @throws QuantletError ERR_LOGITS when none is left
+ * Removes banned tokens. Afterwards ids[i] = i no longer holds.
+ * @throws QuantletError ERR_LOGITS if no token is left
  */
 export function dropBanned(c: Candidates): void {
   if (c.banned) {
@@ -134,7 +143,10 @@ export function dropBanned(c: Candidates): void {
   if (c.size === 0) throw new QuantletError('ERR_LOGITS', 'every token is ruled out (all logits are -Infinity): no token can be chosen');
 }
 
-/** p = softmax(logits) over the candidates, in their order. @returns the sum of exp(logit - largest logit) */
+/**
+ * p = softmax(logits) over the candidates, in their order.
+ * @returns the sum of exp(logit - largest logit)
+ */
 export function softmax(c: Candidates): number {
   const { logits, p, size } = c;
   const max = logits[c.sorted ? 0 : argmax(logits, size)];
@@ -144,7 +156,10 @@ export function softmax(c: Candidates): number {
   return sum;
 }
 
-/** Keeps the k largest logits, sorted. Up to 1024 by a heap in the first k slots: one comparison per token where nothing enters. */
+/**
+ * Keeps the k largest logits, sorted. Up to 1024 by a heap in the first k slots, which costs one
+ * comparison for a token that does not enter it.
+ */
 export function selectTop(c: Candidates, k: number): void {
   if (k > c.size) k = c.size;
   if (!c.sorted) {
@@ -155,12 +170,15 @@ export function selectTop(c: Candidates, k: number): void {
   c.size = k;
 }
 
-/** Sorts by descending logit, equal ones by ascending id. */
+/** Sorts by descending logit, equal logits by ascending id. */
 export function sortCandidates(c: Candidates): void {
   selectTop(c, c.size);
 }
 
-/** The k largest of n to the front, descending. Ids must ascend, so that a newcomer loses every tie. */
+/**
+ * Moves the k largest of n to the front, descending. Ids must ascend: a later token then loses
+ * every tie.
+ */
 export function heapSelect(ids: Int32Array, logits: Float32Array, n: number, k: number): void {
   for (let i = (k >> 1) - 1; i >= 0; i--) siftDown(ids, logits, i, k, ids[i], logits[i]);
   let least = logits[0];
@@ -179,7 +197,10 @@ export function heapSelect(ids: Int32Array, logits: Float32Array, n: number, k: 
   }
 }
 
-/** Puts (id, logit) into the hole at i of a heap whose root is the least: lowest logit, among equals the highest id. */
+/**
+ * Inserts (id, logit) into the free place i of a heap. The root is the least: the lowest logit, of
+ * equal ones the highest id.
+ */
 function siftDown(ids: Int32Array, logits: Float32Array, i: number, size: number, id: number, logit: number): void {
   for (;;) {
     let child = 2 * i + 1;
@@ -196,7 +217,10 @@ function siftDown(ids: Int32Array, logits: Float32Array, i: number, size: number
   logits[i] = logit;
 }
 
-/** Stable radix sort, three digits of 11 bits, of the float bits turned into keys that ascend as the logits descend. */
+/**
+ * Stable radix sort with three digits of 11 bits. Keys are made from the bits of the floats so that
+ * they ascend as logits descend.
+ */
 function radixSort(c: Candidates): void {
   const n = c.size;
   const work = workspaces.get(c)!;
@@ -231,7 +255,7 @@ function radixSort(c: Candidates): void {
     [keys, otherKeys] = [otherKeys, keys];
     [ids, otherIds] = [otherIds, ids];
   }
-  // an odd number of digits: the order stands in the workspace
+  // The number of digits is odd, so the result is in the workspace.
   c.ids.set(n === ids.length ? ids : ids.subarray(0, n));
   for (let i = 0; i < n; i++) {
     const key = keys[i];
@@ -239,7 +263,10 @@ function radixSort(c: Candidates): void {
   }
 }
 
-/** The index whose stretch of the cumulated p holds u (0 <= u < 1); p need not add up to exactly one. */
+/**
+ * Index i for which u (0 <= u < 1) falls into p[i]'s part of the cumulative sum. The sum of p may
+ * differ from 1 by rounding.
+ */
 export function pick(c: Candidates, u: number): number {
   const { p, size } = c;
   let sum = 0;

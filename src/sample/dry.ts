@@ -1,9 +1,9 @@
-/** DRY, a penalty on tokens that lengthen a repetition. */
+/** DRY ("don't repeat yourself"): a penalty for tokens that lengthen a repetition. */
 import type { SamplerStep } from './candidates.ts';
 import { createHistory } from './history.ts';
 import { log, pow } from './math.ts';
 
-/** Don't repeat yourself: a chain step with a memory of its own. */
+/** DRY as a step of the chain, with its own memory of the text. */
 export interface Dry {
   readonly step: SamplerStep;
   accept(id: number): void;
@@ -20,10 +20,11 @@ export interface DryOptions {
 }
 
 /**
- * A token that would lengthen a repetition of n tokens loses multiplier * base^(n - allowedLength) of its logit
- * (DRY, by p-e-w; llama_sampler_init_dry). A repetition is not followed back across a sequence breaker. Breakers are looked
- * for in the bytes of the text, so that one which lies across two tokens is found however it was cut.
- * @param pieceBytes the bytes a token stands for
+ * Subtracts multiplier * base^(n - allowedLength) from the logit of a token that would lengthen a
+ * repetition of n tokens (DRY, by p-e-w; llama_sampler_init_dry). A repetition is not followed back
+ * across a sequence breaker. Breakers are searched in the bytes of the text, so one that is split
+ * between tokens is found, too.
+ * @param pieceBytes bytes of a token
  */
 export function createDry(options: DryOptions, nVocab: number, pieceBytes: (id: number) => Uint8Array): Dry {
   const { multiplier, base, allowedLength } = options;
@@ -35,7 +36,10 @@ export function createDry(options: DryOptions, nVocab: number, pieceBytes: (id: 
   /** the largest power that stays finite in the floats of the logits */
   const maxExponent = base > 1.000001 ? Math.floor(88.7228391 / log(base)) : 0;
   let z = new Int32Array(256);
-  /** the last bytes of the text, fewer than a breaker has; tokens since a breaker ended */
+  /**
+   * the end of the text, one byte shorter than the longest breaker; and the tokens since the last
+   * breaker
+   */
   let tail = '';
   let sinceBreaker = 0;
 
@@ -47,7 +51,8 @@ export function createDry(options: DryOptions, nVocab: number, pieceBytes: (id: 
     zFunction(history.back, n, z);
     for (let k = 1; k < n; k++) {
       const repeated = Math.min(z[k], limit);
-      // the token that followed the earlier occurrence would lengthen the repetition; z = 0 is no repetition, even where allowedLength is 0
+      // The token after the earlier occurrence would lengthen the repetition. z = 0 is not a
+      // repetition, even if allowedLength is 0.
       if (repeated < 1 || repeated < allowedLength) continue;
       const next = history.back(k - 1);
       if (longestFor[next] === 0) touched.push(next);
@@ -84,14 +89,17 @@ export function createDry(options: DryOptions, nVocab: number, pieceBytes: (id: 
   };
 }
 
-/** One character for each byte. */
+/** Bytes as a string with one character for each byte. */
 function binary(bytes: Uint8Array): string {
   let text = '';
   for (const byte of bytes) text += String.fromCharCode(byte);
   return text;
 }
 
-/** z[k] = how many tokens from k on equal those from 0 on (Gusfield's Z algorithm, linear in n); z[0] = n. */
+/**
+ * z[k] = number of tokens from k on that equal those from 0 on (Gusfield's Z algorithm, linear in
+ * n); z[0] = n.
+ */
 function zFunction(at: (i: number) => number, n: number, z: Int32Array): void {
   z[0] = n;
   for (let k = 1, left = 0, right = 0; k < n; k++) {

@@ -1,11 +1,14 @@
-/** Sampler defaults of a model file: `general.sampling.*`, as llama.cpp's common_init_sampler_from_model reads them. */
+/**
+ * Defaults of sampler options in a model file: `general.sampling.*`, as read by llama.cpp's
+ * common_init_sampler_from_model.
+ */
 import { QuantletError } from '../errors.ts';
 import type { HasMetadata } from '../gguf/metadata.ts';
 import type { GGUFValue } from '../gguf/types.ts';
 import { samplerOfWord } from './names.ts';
 import { SAMPLER_NUMBERS, type NumberOption, type SamplerName, type SamplerOptions } from './options.ts';
 
-/** Keys below `general.sampling.` and the options that they are defaults of. */
+/** Keys after `general.sampling.`, and the options whose defaults they set. */
 const KEYS: Readonly<Record<string, NumberOption>> = {
   top_k: 'topK',
   top_p: 'topP',
@@ -20,10 +23,16 @@ const KEYS: Readonly<Record<string, NumberOption>> = {
   mirostat_eta: 'mirostatEta',
 };
 
-/** Options for which a number beyond the bounds has no meaning. The bounds of all others are where a step does nothing, or all it can. */
+/**
+ * Options for which a number outside the bounds has no meaning. For all others, a bound is where
+ * the step does nothing or has its full effect, so numbers are clamped.
+ */
 const STRICT: ReadonlySet<NumberOption> = new Set<NumberOption>(['mirostat', 'repeatPenalty']);
 
-/** llama.cpp's samplers that quantlet does not have. Without a target, which files cannot set, adaptive_p draws as usual. */
+/**
+ * Samplers of llama.cpp that quantlet does not have. adaptive_p draws as usual unless it has a
+ * target, which files cannot set.
+ */
 const WITHOUT_EFFECT: ReadonlySet<string> = new Set(['adaptive_p', 'adaptive-p', 'adaptivep']);
 const NOT_RUN: ReadonlySet<string> = new Set(['infill']);
 
@@ -33,7 +42,9 @@ export interface FileSampling {
 }
 
 /**
- * @throws QuantletError ERR_GGUF_INVALID naming the key, for numbers that mean nothing and for samplers that quantlet does not have
+ * Defaults in a file, and warnings for entries that are ignored.
+ * @throws QuantletError ERR_GGUF_INVALID naming the key, for numbers without meaning and for
+ * samplers that quantlet does not have
  */
 export function fileSampling({ metadata }: HasMetadata): FileSampling {
   const defaults: { -readonly [name in NumberOption]?: number } & { samplers?: readonly SamplerName[] } = {};
@@ -47,7 +58,10 @@ export function fileSampling({ metadata }: HasMetadata): FileSampling {
   return { defaults, warnings };
 }
 
-/** A number, or the number that a text begins with: llama.cpp reads the value's text. Undefined for anything else. */
+/**
+ * A number, or the number at the start of a text, because llama.cpp parses the value's text; else
+ * undefined.
+ */
 function numberOf(value: GGUFValue | undefined): number | undefined {
   if (typeof value === 'number') return value;
   if (typeof value === 'bigint') return Number(value);
@@ -64,12 +78,15 @@ function bounded(key: string, option: NumberOption, given: number): number {
       'ERR_GGUF_INVALID',
       `metadata "${key}" is ${given}; expected ${integer ? 'a whole number' : 'a number'} from ${least} to ${most}: set another with overrideKv`,
     );
-  // llama.cpp has no "-1: all" here: a negative number of tokens turns the penalties off.
+  // llama.cpp has no "-1: all" here: a negative number turns the penalties off.
   if (option === 'repeatLastN' && value < 0) return 0;
   return Math.max(least, Math.min(most, value));
 }
 
-/** `top_k;top_p;temperature`: names that mean no sampler are left out with a warning, as in llama.cpp. */
+/**
+ * Parses a list like `top_k;top_p;temperature`. Unknown names are ignored with a warning, as in
+ * llama.cpp.
+ */
 function sequenceOf(value: GGUFValue | undefined, warnings: string[]): readonly SamplerName[] | undefined {
   if (typeof value !== 'string' || value === '') return undefined;
   const names: SamplerName[] = [];

@@ -1,23 +1,26 @@
-/** The last n tokens, oldest overwritten first, with how often each id is among them. */
+/** The last n tokens, in a ring, and the number of occurrences of each id. */
 export interface History {
-  /** tokens held, at most n */
+  /** tokens in the history, at most n */
   readonly length: number;
   /** the token i places before the newest one (0 is the newest) */
   back(i: number): number;
-  /** times this id is held */
+  /** occurrences of this id in the history */
   count(id: number): number;
-  /** whether the token i places back is the newest of its id: visits each id once */
+  /** true if the token i places back is the newest of its id; used to visit each id once */
   isNewest(i: number): boolean;
   push(id: number): void;
   reset(): void;
 }
 
-/** @param n how many tokens to hold, -1: all; the buffer doubles up to that, since n may come from a client and is seldom reached */
+/**
+ * @param n tokens to keep, -1: all. The buffer starts small and doubles up to n, because n may come
+ * from a client and is rarely reached.
+ */
 export function createHistory(n: number, nVocab: number): History {
   const most = n === -1 ? Infinity : n;
   let ring = new Int32Array(Math.min(most, 256));
   const counts = new Int32Array(nVocab);
-  const newest = new Float64Array(nVocab); // serial number of the newest token of this id
+  const newest = new Float64Array(nVocab); // serial number of each id's newest token
   let pushed = 0;
 
   const length = (): number => Math.min(pushed, ring.length);

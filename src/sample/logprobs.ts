@@ -1,4 +1,4 @@
-/** Log probabilities of a token and of the most probable ones. */
+/** Log probabilities of a token and of the most probable tokens. */
 import { QuantletError } from '../errors.ts';
 import { argmax, hasNonFinite, heapSelect } from './candidates.ts';
 import { exp, log } from './math.ts';
@@ -17,8 +17,9 @@ export interface Logprobs extends TokenLogprob {
  * Natural log probabilities in the model's own distribution, before any step of a sampler.
  * @param logits ne [n_vocab], never written
  * @param id the chosen token
- * @param n how many of the most probable tokens to name
- * @throws QuantletError ERR_LOGITS on NaN or Infinity, ERR_INVALID_ARGUMENT for an id or n out of range
+ * @param n number of most probable tokens to return
+ * @throws QuantletError ERR_LOGITS on NaN or Infinity, ERR_INVALID_ARGUMENT for an id or n out of
+ * range
  */
 export function logprobs(logits: Float32Array, id: number, n: number): Logprobs {
   if (!Number.isInteger(id) || id < 0 || id >= logits.length)
@@ -37,10 +38,11 @@ export function logprobs(logits: Float32Array, id: number, n: number): Logprobs 
   return { id, logprob: logits[id] - logSum, top: Array.from(ids, (topId, i) => ({ id: topId, logprob: values[i] - logSum })) };
 }
 
-/** The ids.length largest logits, descending, without a copy of all. */
+/** Selects the ids.length largest logits, descending, without copying all logits. */
 function selectInto(logits: Float32Array, ids: Int32Array, values: Float32Array): void {
   const k = ids.length;
-  // the best k so far in front, and behind them up to k more that beat the least of those; when it is full, the best k of all are selected again
+  // The buffer has the best k so far, then up to k more that are above the least of them. When it
+  // is full, the best k are selected again.
   const waitingIds = new Int32Array(2 * k);
   const waiting = new Float32Array(2 * k);
   let size = 0;

@@ -1,22 +1,26 @@
 /**
- * exp and log from additions, multiplications and divisions alone. ECMAScript leaves the last bits of Math.exp and
- * Math.log to the engine, so a seed would give one text in V8 and another in JavaScriptCore; IEEE arithmetic leaves no choice.
+ * exp and log from additions, multiplications and divisions only. ECMAScript does not specify the
+ * last bits of Math.exp and Math.log, so a seed could give different texts in V8 and
+ * JavaScriptCore. IEEE 754 specifies every bit of the basic operations.
  */
 
 const LN2 = 0.6931471805599453;
-/** LN2 in two parts; the first has 20 trailing zero bits, so that k * LN2_HIGH is exact for every exponent k. */
+/**
+ * LN2 in two parts; the first has 20 trailing zero bits, so that k * LN2_HIGH is exact for every
+ * exponent k.
+ */
 const LN2_HIGH = Math.floor(LN2 * 2 ** 32) / 2 ** 32;
 /** ln 2 - LN2_HIGH, from the decimal expansion of ln 2 beyond double precision. */
 const LN2_LOW = LN2 - LN2_HIGH + 2.3190468138462996e-17;
 
-/** 2^(k - 1074), k = 0 .. 2097; doubling is exact, subnormals included. */
+/** 2^(k - 1074) for k = 0 .. 2097. Doubling is exact, also of subnormals. */
 const POWERS_OF_TWO = /* @__PURE__ */ (() => {
   const powers = new Float64Array(2098);
   for (let k = 0, v = Number.MIN_VALUE; k < powers.length; k++, v *= 2) powers[k] = v;
   return powers;
 })();
 
-/** e^r for |r| <= ln2/2 by its series to r^13/13!: what is left out is below 5e-18. */
+/** e^r for |r| <= ln2/2 by its series up to r^13/13!. The error is below 5e-18. */
 function expSeries(r: number): number {
   let sum = 1;
   for (let n = 13; n > 0; n--) sum = 1 + (sum * r) / n;
@@ -29,9 +33,9 @@ const ROOTS_OF_TWO = /* @__PURE__ */ Float64Array.from({ length: 32 }, (_, j) =>
 );
 
 /**
- * e^x to within 2 ulp, the same bits on every engine; 0 below -745.2, Infinity above 709.78, NaN for NaN.
- * x = (32 e + j) ln2/32 + r: a power of two, a root of two from a table, and a short series, |r| < 0.011
- * (about as fast as Math.exp in V8; the series alone takes 1.4 times as long).
+ * e^x to within 2 ulp, with the same bits on every engine; 0 below -745.2, Infinity above 709.78,
+ * NaN for NaN. x = (32 e + j) ln2/32 + r gives a power of two, a root of two from a table, and a
+ * short series in r, |r| < 0.011. The table makes it about as fast as Math.exp in V8.
  */
 export function exp(x: number): number {
   if (!(x > -745.2)) return x === x ? 0 : NaN;
@@ -47,7 +51,10 @@ export function exp(x: number): number {
 
 const bits = new DataView(new ArrayBuffer(8));
 
-/** Natural logarithm to within 2 ulp, the same bits on every engine; -Infinity for 0, NaN below it. */
+/**
+ * Natural logarithm to within 2 ulp, with the same bits on every engine; -Infinity for 0, NaN for
+ * negative numbers.
+ */
 export function log(x: number): number {
   if (!(x > 0)) return x === 0 ? -Infinity : NaN;
   if (x === Infinity) return Infinity;
@@ -77,7 +84,7 @@ export function log(x: number): number {
   return k * LN2_HIGH + (2 * s + (2 * s * tail + k * LN2_LOW));
 }
 
-/** base^n for base >= 0, by way of exp and log; 0^0 is 1. */
+/** base^n for base >= 0, computed as exp(n log base); 0^0 is 1. */
 export function pow(base: number, n: number): number {
   if (n === 0 || base === 1) return 1;
   return base === 0 ? 0 : exp(n * log(base));

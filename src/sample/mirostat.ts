@@ -1,10 +1,10 @@
-/** Mirostat 1 and 2. */
+/** Mirostat versions 1 and 2. */
 import { pick, selectTop, softmax, sortCandidates } from './candidates.ts';
 import type { Candidates } from './candidates.ts';
 import { log, pow } from './math.ts';
 import type { Random } from './random.ts';
 
-/** Draws a token itself and steers by its surprise. */
+/** Final step that draws the token, and adapts to the surprise of the drawn tokens. */
 export interface Mirostat {
   /** @returns the index of the chosen candidate */
   draw(candidates: Candidates): number;
@@ -12,12 +12,12 @@ export interface Mirostat {
 }
 
 const LN2 = 0.6931471805599453;
-/** llama.cpp estimates the slope of the distribution from so many tokens. */
+/** Number of tokens from which llama.cpp estimates the slope of the distribution. */
 const M = 100;
 
 /**
- * Mirostat 1 and 2 (Basu et al., 2020): keeps the surprise of the drawn tokens near tau bits by moving mu, the
- * surprise up to which tokens stay, against the error of each draw.
+ * Mirostat 1 and 2 (Basu et al., 2020). Keeps the surprise of the drawn tokens near tau bits. mu is
+ * the largest surprise that a candidate may have; each draw corrects mu by its error.
  */
 export function createMirostat(version: number, tau: number, eta: number, nVocab: number, random: Random): Mirostat {
   let mu = 2 * tau;
@@ -44,7 +44,10 @@ function keepSurpriseBelow(c: Candidates, mu: number): void {
   c.size = keep;
 }
 
-/** k for which a Zipf distribution fitted to the most probable tokens has the expected surprise mu. */
+/**
+ * k for which a Zipf distribution, fitted to the most probable tokens, has the expected surprise
+ * mu.
+ */
 function topKFor({ p, size }: Candidates, mu: number, nVocab: number): number {
   let sumTB = 0;
   let sumTT = 0;
@@ -56,9 +59,10 @@ function topKFor({ p, size }: Candidates, mu: number, nVocab: number): number {
   if (sumTT === 0) return 1;
   const s = sumTB / sumTT;
   const epsilon = s - 1;
-  // equal probabilities: the fitted exponent is 0 and its root has no value; every token has the same surprise
+  // Equal probabilities give the fitted exponent 0, whose root is undefined. All tokens then have
+  // the same surprise.
   if (s < 1e-9) return mu * LN2 >= log(size) ? size : 1;
-  // the limit for epsilon -> 0, where the formula is 0 / 0
+  // Limit for epsilon -> 0, where the formula is 0 / 0.
   const share = Math.abs(epsilon) < 1e-9 ? 1 / log(nVocab) : epsilon / (1 - pow(nVocab, -epsilon));
   const k = pow(share * pow(2, mu), 1 / s);
   return k < size ? Math.max(Math.trunc(k), 1) : size;

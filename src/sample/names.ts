@@ -1,7 +1,10 @@
-/** Samplers by the words and letters that llama.cpp takes for them. */
+/** Names and letters of samplers that llama.cpp accepts. */
 import { SAMPLER_NAMES, type SamplerName } from './options.ts';
 
-/** Other names that llama.cpp takes for samplers, and their letters in --sampler-seq. Case does not matter, as in llama.cpp. */
+/**
+ * Other names that llama.cpp accepts for samplers, and their letters in --sampler-seq. Case does
+ * not matter.
+ */
 const ALIASES: { readonly [name: string]: SamplerName } = {
   'top-k': 'top_k',
   topk: 'top_k',
@@ -32,7 +35,7 @@ const LETTERS: { readonly [letter: string]: SamplerName } = {
   t: 'temperature',
 };
 
-/** @returns undefined for a word that means none */
+/** @returns undefined for an unknown name */
 export function samplerOfWord(word: string): SamplerName | undefined {
   const name = word.toLowerCase();
   return SAMPLER_NAMES.find((known) => known === name) ?? (Object.hasOwn(ALIASES, name) ? ALIASES[name] : undefined);

@@ -1,10 +1,15 @@
-/** Options of the sampler: meanings, defaults, bounds. */
+/** Options of the sampler: meaning, defaults, bounds. */
 import { QuantletError } from '../errors.ts';
 import { hintOf } from '../nearest.ts';
 
-/** How the next token is chosen. Names and meanings are llama.cpp's; what is left out takes SAMPLER_DEFAULTS. */
+/**
+ * Options for the choice of the next token. Names and meanings are llama.cpp's. Omitted ones take
+ * SAMPLER_DEFAULTS.
+ */
 export interface SamplerOptions {
-  /** divides the logits; 0 or less takes the most probable token, the lowest id among equals (greedy) */
+  /**
+   * divides the logits; 0 or less chooses the most probable token, of equals the lowest id (greedy)
+   */
   temperature?: number;
   /** keep the k most probable tokens; 0 or less: all */
   topK?: number;
@@ -12,51 +17,59 @@ export interface SamplerOptions {
   topP?: number;
   /** keep tokens at least minP times as probable as the most probable one; 0: all */
   minP?: number;
-  /** divides positive and multiplies negative logits of tokens among the last repeatLastN; 1: off */
+  /**
+   * divides positive and multiplies negative logits of tokens among the last repeatLastN; 1: off
+   */
   repeatPenalty?: number;
   /** subtracted from a logit once for every time the token is among the last repeatLastN; 0: off */
   frequencyPenalty?: number;
   /** subtracted once from the logit of every token among the last repeatLastN; 0: off */
   presencePenalty?: number;
-  /** how many of the last tokens the three penalties look at; 0: none, -1: all */
+  /** number of last tokens that the three penalties apply to; 0: none, -1: all */
   repeatLastN?: number;
   /** DRY: penalty = dryMultiplier * dryBase^(repeated tokens - dryAllowedLength); 0: off */
   dryMultiplier?: number;
   dryBase?: number;
-  /** DRY: repetitions up to this many tokens cost nothing extra */
+  /** DRY: longest repetition without a penalty, in tokens */
   dryAllowedLength?: number;
-  /** DRY: how many of the last tokens are searched for repetitions; 0: none, -1: all */
+  /** DRY: number of last tokens searched for repetitions; 0: none, -1: all */
   dryPenaltyLastN?: number;
-  /** DRY: strings that a repetition is not followed across */
+  /** DRY: strings that end a repetition; it is not followed back across them */
   drySequenceBreakers?: readonly string[];
   /** keep logits within n standard deviations of the largest; 0 or less: all */
   topNSigma?: number;
-  /** locally typical sampling: tokens whose surprise is nearest to the expected one, until their probabilities pass p; 1: off */
+  /**
+   * locally typical sampling: keep tokens whose surprise is nearest to the expected one, until
+   * their probabilities exceed p; 1: off
+   */
   typicalP?: number;
-  /** XTC: how often the most probable of several likely tokens are left out; 0: off */
+  /** XTC: probability of removing the most probable tokens if several are likely; 0: off */
   xtcProbability?: number;
-  /** XTC: a token is likely from this probability on; above 0.5: off */
+  /** XTC: probability from which a token is likely; above 0.5: off */
   xtcThreshold?: number;
-  /** dynamic temperature: temperature -+ this, by the entropy of the candidates; 0: off */
+  /**
+   * dynamic temperature: temperature varies by this much up and down, with the entropy of the
+   * candidates; 0: off
+   */
   dynatempRange?: number;
   dynatempExponent?: number;
-  /** 1 or 2: Mirostat in place of every other step but logitBias and temperature */
+  /** 1 or 2: version of Mirostat, which replaces all steps except logitBias and temperature */
   mirostat?: number;
   /** Mirostat: target surprise, in bits */
   mirostatTau?: number;
   /** Mirostat: learning rate */
   mirostatEta?: number;
-  /** top_p, min_p, typical and XTC leave at least so many tokens */
+  /** least number of tokens that top_p, min_p, typical and XTC keep */
   minKeep?: number;
-  /** added to the logits of these tokens before all else; -Infinity bans a token */
+  /** added to the logits of these tokens first; -Infinity bans a token */
   logitBias?: Readonly<Record<number, number>> | ReadonlyMap<number, number>;
-  /** which steps there are, in their order, by llama.cpp's names: SAMPLER_NAMES. What is not among them does nothing */
+  /** steps to apply, in this order, by llama.cpp's names (SAMPLER_NAMES). Others have no effect */
   samplers?: readonly SamplerName[];
-  /** integer 0 .. 2^32 - 1; -1 or left out: drawn by chance */
+  /** integer 0 .. 2^32 - 1; -1 or omitted: random */
   seed?: number;
 }
 
-/** The steps of a sampler by llama.cpp's names, in its order. */
+/** Steps of a sampler by llama.cpp's names, in llama.cpp's order. */
 export const SAMPLER_NAMES = ['penalties', 'dry', 'top_n_sigma', 'top_k', 'typ_p', 'top_p', 'min_p', 'xtc', 'temperature'] as const;
 export type SamplerName = (typeof SAMPLER_NAMES)[number];
 
@@ -73,8 +86,9 @@ const number = (standard: number, least: number, most: number): NumberRow => ({ 
 const integer = (standard: number, least: number, most: number): NumberRow => ({ standard, least, most, integer: true });
 
 /**
- * Every option that is a number: llama.cpp's default (common_params_sampling), the least and the most it may be. Fields of requests are
- * these names in snake case (openai/sampling.ts); a flag's row says which of them it sets (cli/flags.ts).
+ * All options that are numbers: llama.cpp's default (common_params_sampling), the least and the
+ * greatest value. Requests have these names in snake case (openai/sampling.ts). The row of a flag
+ * in cli/flags.ts names the option that the flag sets.
  */
 export const SAMPLER_NUMBERS: Readonly<Record<NumberOption, NumberRow>> = {
   temperature: number(0.8, -Infinity, 1e6),
@@ -102,7 +116,7 @@ export const SAMPLER_NUMBERS: Readonly<Record<NumberOption, NumberRow>> = {
   seed: integer(-1, -1, 2 ** 32 - 1),
 };
 
-/** llama.cpp's defaults; -1 as a seed is a random one. */
+/** llama.cpp's defaults. A seed of -1 means a random one. */
 export const SAMPLER_DEFAULTS: Readonly<Required<SamplerOptions>> = /* @__PURE__ */ Object.freeze({
   ...(Object.fromEntries(Object.entries(SAMPLER_NUMBERS).map(([name, { standard }]) => [name, standard])) as Record<NumberOption, number>),
   drySequenceBreakers: Object.freeze(['\n', ':', '"', '*']),
@@ -111,7 +125,7 @@ export const SAMPLER_DEFAULTS: Readonly<Required<SamplerOptions>> = /* @__PURE__
 });
 
 /**
- * Options with every gap filled: by `defaults`, else by llama.cpp's.
+ * Fills omitted options from `defaults`, else from llama.cpp's defaults.
  * @throws QuantletError ERR_INVALID_ARGUMENT naming the option, its value and its range
  */
 export function resolveSamplerOptions(options: SamplerOptions, defaults: SamplerOptions = {}): Required<SamplerOptions> {
@@ -154,7 +168,7 @@ function checkSamplers(samplers: unknown): void {
 }
 
 /**
- * Token ids and what is added to their logits.
+ * Token ids and the numbers added to their logits.
  * @throws QuantletError ERR_INVALID_ARGUMENT for an id outside the vocabulary, NaN or +Infinity
  */
 export function resolveLogitBias(logitBias: Required<SamplerOptions>['logitBias'], nVocab: number): [id: number, bias: number][] {

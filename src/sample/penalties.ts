@@ -2,12 +2,12 @@
 import type { SamplerStep } from './candidates.ts';
 import type { History } from './history.ts';
 
-/** The largest float: a reward must not turn a logit into Infinity. */
+/** Largest float: a negative penalty must not make a logit Infinity. */
 export const LOGIT_MAX = 3.4028234663852886e38;
 
 /**
- * Repeat, frequency and presence penalties over the tokens of `history` (llama_sampler_init_penalties).
- * Runs on the whole vocabulary, where ids[i] = i.
+ * Repeat, frequency and presence penalties for the tokens of `history`
+ * (llama_sampler_init_penalties). Needs the whole vocabulary, where ids[i] = i.
  */
 export function penaltiesStep(history: History, repeat: number, frequency: number, presence: number): SamplerStep {
   return ({ logits }) => {
@@ -15,14 +15,16 @@ export function penaltiesStep(history: History, repeat: number, frequency: numbe
       if (!history.isNewest(i)) continue;
       const id = history.back(i);
       const logit = logits[id];
-      // a division would make a negative logit more probable
+      // Dividing a negative logit would make its token more probable.
       const repeated = logit <= 0 ? logit * repeat : logit / repeat;
       logits[id] = Math.min(repeated - history.count(id) * frequency - presence, LOGIT_MAX);
     }
   };
 }
 
-/** Adds to the logits of some tokens (llama_sampler_init_logit_bias); on the whole vocabulary. */
+/**
+ * Adds to the logits of some tokens (llama_sampler_init_logit_bias). Needs the whole vocabulary.
+ */
 export function logitBiasStep(entries: readonly (readonly [id: number, bias: number])[]): SamplerStep {
   return (c) => {
     for (const [id, bias] of entries) {

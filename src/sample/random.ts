@@ -1,24 +1,24 @@
-/** The random numbers of a sampler: the same for a seed on every platform. */
+/** Random numbers of a sampler. A seed gives the same numbers on every platform. */
 import { QuantletError } from '../errors.ts';
 
 /** Numbers in [0, 1) with 53 random bits. */
 export interface Random {
-  /** The seed in use, also where it was drawn by chance: with it the run can be repeated. */
+  /** Seed in use, also if it was chosen at random. Passing it repeats the run. */
   readonly seed: number;
   next(): number;
-  /** Back to the first number. */
+  /** Restarts from the first number. */
   reset(): void;
 }
 
 /**
- * xoshiro128** (Blackman and Vigna, 2018) with its state filled from the seed by splitmix32: 32-bit integer operations only,
- * so a seed gives the same numbers on every platform (llama.cpp's mt19937 plus std::discrete_distribution does not even
- * agree between C++ libraries), 16 bytes of state, period 2^128 - 1.
- * @param seed integer 0 .. 2^32 - 1; undefined or -1 draws one by chance
+ * xoshiro128** (Blackman and Vigna, 2018), with its state filled from the seed by splitmix32;
+ * period 2^128 - 1. Uses only 32-bit integer operations, so a seed gives the same numbers on every
+ * platform. (llama.cpp's mt19937 with std::discrete_distribution differs between C++ libraries.)
+ * @param seed integer 0 .. 2^32 - 1; undefined or -1: random
  * @throws QuantletError ERR_INVALID_ARGUMENT
  */
 export function createRandom(seed?: number): Random {
-  if (seed === undefined || seed === -1) seed = Math.floor(Math.random() * 2 ** 32); // (Web Crypto takes Node 20 ms to load)
+  if (seed === undefined || seed === -1) seed = Math.floor(Math.random() * 2 ** 32); // (loading Web Crypto would delay the start of Node)
   if (!Number.isInteger(seed) || seed < 0 || seed > 0xffffffff) {
     throw new QuantletError('ERR_INVALID_ARGUMENT', `seed is ${seed}: expected an integer from 0 to 4294967295, or -1 for a random one`);
   }

@@ -1,4 +1,4 @@
-/** A sampler: the chain of steps from logits to a token, in llama.cpp's order. */
+/** A sampler: chain of steps from logits to a token, in llama.cpp's order. */
 import { QuantletError } from '../errors.ts';
 import { createCandidates, dropBanned, indexedById, loadCandidates, pick, softmax } from './candidates.ts';
 import type { SamplerStep } from './candidates.ts';
@@ -16,58 +16,68 @@ import { minPStep, topKStep, topNSigmaStep, topPStep, typicalStep, xtcStep } fro
 export { SAMPLER_DEFAULTS } from './options.ts';
 export type { SamplerOptions } from './options.ts';
 
-/** Chooses tokens for one sequence. Same options, seed, logits and accepted tokens: same choices, on every platform. */
+/**
+ * Chooses the tokens of one sequence. The same options, seed, logits and accepted tokens give the
+ * same choices on every platform.
+ */
 export interface Sampler {
-  /** the seed in use, also where it was drawn by chance */
+  /** seed in use, also if it was chosen at random */
   readonly seed: number;
   /**
    * @param logits ne [n_vocab], never written
    * @returns a token id, not yet accepted
-   * @throws QuantletError ERR_LOGITS where the logits give no distribution (NaN, +Infinity, all -Infinity);
-   *   ERR_GRAMMAR where the grammar allows no token
+   * @throws QuantletError ERR_LOGITS if the logits give no distribution (NaN, +Infinity, all
+   * -Infinity); ERR_GRAMMAR if the grammar allows no token
    */
   sample(logits: Float32Array): number;
   /**
-   * The first half of sample(): the choice made without the grammar, or -1 where the grammar does not allow it. Then sampleMasked()
-   * with the same logits is the second half, which may wait until the grammar is prepared.
+   * First half of sample(): the choice without the grammar, or -1 if the grammar refuses it. In
+   * that case sampleMasked() with the same logits is the second half. It may be called later, when
+   * the grammar is prepared.
    */
   sampleFreely(logits: Float32Array): number;
   sampleMasked(logits: Float32Array): number;
   /**
-   * Takes a token of the sequence into the history that penalties look at.
+   * Appends a token of the sequence to the history that penalties read.
    * @param acceptGrammar false for tokens of the prompt, which the grammar does not describe
    */
   accept(id: number, acceptGrammar?: boolean): void;
-  /** Forgets the sequence and starts the random numbers from the beginning. */
+  /** Forgets the sequence and restarts the random numbers. */
   reset(): void;
 }
 
-/** What rules tokens out, a grammar for one. */
+/** A rule that excludes tokens, such as a grammar. */
 export interface TokenConstraint {
   allows(id: number): boolean;
-  /** Sets the logits of tokens that are not allowed to -Infinity. @throws QuantletError ERR_GRAMMAR where none is */
+  /**
+   * Sets the logits of tokens that are not allowed to -Infinity.
+   * @throws QuantletError ERR_GRAMMAR if no token is allowed
+   */
   mask(logits: Float32Array): void;
   accept(id: number): void;
   reset(): void;
 }
 
 export interface SamplerContext {
-  /** options that the model's file sets, for those that are left out */
+  /** options set by the model's file, used for those that are omitted */
   readonly defaults?: SamplerOptions;
-  /** tokens that are never chosen, whatever logitBias says */
+  /** tokens that are never chosen, even if logitBias raises them */
   readonly suppressed?: readonly number[];
   readonly grammar?: TokenConstraint;
-  /** the bytes a token stands for: DRY looks for its sequence breakers in them */
+  /** bytes of a token, in which DRY searches its sequence breakers */
   readonly pieceBytes?: (id: number) => Uint8Array;
 }
 
-/** What remembers the tokens of the sequence. */
+/** Part of a sampler that remembers the tokens of the sequence. */
 interface Memory {
   accept(id: number): void;
   reset(): void;
 }
 
-/** Steps on the whole vocabulary (ids[i] = i), steps on what is left of it, and how a token is drawn in the end. */
+/**
+ * Steps on the whole vocabulary (ids[i] = i), steps on the remaining candidates, and the final
+ * draw.
+ */
 interface Chain {
   readonly whole: SamplerStep[];
   readonly rest: SamplerStep[];
@@ -98,7 +108,8 @@ export function createSampler(options: SamplerOptions, nVocab: number, context: 
     return candidates.ids[draw(candidates, random)];
   }
 
-  // most tokens fit: asking for one is far cheaper than masking a vocabulary
+  // Try the unrestricted choice first: usually the grammar allows it, and testing one token is far
+  // cheaper than masking the vocabulary.
   const sampleFreely = (logits: Float32Array): number => {
     const id = run(logits, false);
     return !grammar || grammar.allows(id) ? id : -1;
@@ -131,7 +142,7 @@ function drawFrom(candidates: Parameters<SamplerStep>[0], random: Random): numbe
   return pick(candidates, random.next());
 }
 
-/** Logit bias, then Mirostat, or the steps of `samplers`. */
+/** Builds the chain: logit bias, then either Mirostat or the steps of `samplers`. */
 function buildChain(o: Required<SamplerOptions>, nVocab: number, random: Random, context: SamplerContext): Chain {
   const chain: Chain = { whole: [], rest: [], memories: [], draw: drawFrom };
   const { whole, rest, memories } = chain;
@@ -151,10 +162,10 @@ function buildChain(o: Required<SamplerOptions>, nVocab: number, random: Random,
   const typical = has('typ_p') && o.typicalP < 1;
   const xtc = has('xtc') && o.xtcProbability > 0 && o.xtcThreshold <= 0.5;
   const greedy = has('temperature') && o.temperature <= 0 && o.dynatempRange === 0;
-  // Only typical and xtc can remove the most probable token, and a penalty after a cut chooses among what
-  // the cut left: otherwise greedy needs no cuts.
+  // Greedy choice needs no cuts in general. It needs them if a step can remove the most probable
+  // token (typical, xtc), or if a penalty follows a cut and so chooses from what the cut left.
   const cuts = !greedy || typical || xtc || penaltiesAreLate(o.samplers);
-  // Penalties and DRY index logits by id. After another step that takes a copy.
+  // Penalties and DRY index logits by id. After another step, that needs a copy of the logits.
   const addById = (step: SamplerStep): void => void (rest.length === 0 ? whole.push(step) : rest.push(indexedById(step, nVocab)));
   const steps: { readonly [name in SamplerName]: () => void } = {
     penalties: () => {

@@ -1,25 +1,33 @@
-/** A limit of the tokens between two marks of a text: of what a model reasons. Source: common/reasoning-budget.cpp of llama.cpp. */
+/**
+ * Token limit for a span of text between two marks, used for reasoning. Source:
+ * common/reasoning-budget.cpp of llama.cpp.
+ */
 import { tailLength } from '../generate/stop.ts';
 import type { TokenConstraint } from './sampler.ts';
 
 export interface SpanBudget {
-  /** Tokens of a span at most; a character or an end that was begun may come to its end. */
+  /**
+   * Most tokens of a span. The span may exceed it to complete a character or an end mark that has
+   * begun.
+   */
   readonly tokens: number;
-  /** What begins a span, what ends it, and the tokens that are written where it may not go on. */
+  /** Marks that begin and end a span, and the tokens that are forced when its budget is used up. */
   readonly spans: readonly { readonly start: string; readonly end: string; readonly closing: readonly number[] }[];
-  /** The span that the prompt ends in, by its index. */
+  /** Index of the span that is open at the end of the prompt. */
   readonly open?: number;
-  /** A span may begin anywhere; otherwise behind nothing but blanks, once. */
+  /** true: a span may begin anywhere. false: only at the start, after blanks, and once. */
   readonly anywhere: boolean;
 }
 
-/** A text by its bytes, a character each: tokens end within characters. */
+/**
+ * Bytes as a string with one character for each byte, because tokens may end within a character.
+ */
 const byBytes = (bytes: Uint8Array): string => String.fromCharCode(...bytes);
 const utf8 = new TextEncoder();
 
 /**
- * Rules out every token but the one that is due, once a span has had its tokens.
- * @param pieceBytes the bytes of a token, control tokens too
+ * Constraint that allows only the next closing token once a span has used its budget.
+ * @param pieceBytes bytes of a token, also of control tokens
  */
 export function createSpanBudget(budget: SpanBudget, pieceBytes: (id: number) => Uint8Array): TokenConstraint {
   const spans = budget.spans.map(({ start, end, closing }) => ({
@@ -30,13 +38,13 @@ export function createSpanBudget(budget: SpanBudget, pieceBytes: (id: number) =>
   const longest = Math.max(0, ...spans.flatMap(({ start, end }) => [start.length, end.length]));
   let span: (typeof spans)[number] | undefined;
   let left = 0;
-  /** The next of the span's closing tokens; -1: the model chooses. */
+  /** Index of the closing token that comes next; -1: the model chooses. */
   let due = -1;
-  /** No span can begin any more. */
+  /** No further span can begin. */
   let over = false;
-  /** What was written since the last mark, as far as a mark may still begin in it. */
+  /** Text since the last mark, as far back as a mark may begin in it. */
   let tail = '';
-  /** Bytes that a character lacks. */
+  /** Bytes missing from the current character. */
   let lacking = 0;
 
   function open(next: (typeof spans)[number]): void {
@@ -56,7 +64,7 @@ export function createSpanBudget(budget: SpanBudget, pieceBytes: (id: number) =>
     lacking = 0;
     if (budget.open !== undefined) open(spans[budget.open]);
   }
-  /** Takes what stands before a mark, and the mark, out of the tail. */
+  /** Removes a mark, and the text before it, from the tail. */
   function passed(at: number, mark: string): void {
     tail = tail.slice(at + mark.length);
   }
@@ -85,7 +93,7 @@ export function createSpanBudget(budget: SpanBudget, pieceBytes: (id: number) =>
       return close();
     }
     tail = tail.slice(-longest);
-    // Its end, once begun, is waited for: it would stand there twice.
+    // Wait for an end mark that has begun: closing now would write it twice.
     if (--left <= 0 && lacking === 0 && tailLength(tail, [end]) === 0) due = 0;
   }
 

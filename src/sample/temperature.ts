@@ -3,7 +3,10 @@ import { argmax, softmax } from './candidates.ts';
 import type { Candidates, SamplerStep } from './candidates.ts';
 import { log, pow } from './math.ts';
 
-/** Divides the logits by t > 0 (llama_sampler_init_temp); seen from the largest, so that a tiny t cannot make two of them infinite. */
+/**
+ * Divides the logits by t > 0 (llama_sampler_init_temp). The largest logit is subtracted first, so
+ * that a tiny t cannot make several logits infinite.
+ */
 export function temperatureStep(t: number): SamplerStep {
   return (c) => scaleLogits(c, t);
 }
@@ -13,7 +16,7 @@ export function scaleLogits({ logits, size, sorted }: Candidates, t: number): vo
   for (let i = 0; i < size; i++) logits[i] = (logits[i] - max) / t;
 }
 
-/** Temperature 0: the most probable candidate alone, the first of equals. */
+/** Temperature 0: keeps only the most probable candidate, of equals the first. */
 export function greedyStep(): SamplerStep {
   return keepBest;
 }
@@ -26,8 +29,9 @@ function keepBest(c: Candidates): void {
 }
 
 /**
- * Dynamic temperature: from t - range where one token is certain to t + range where all are alike, by the entropy's
- * share of the largest possible one, to the power of exponent (llama_sampler_init_temp_ext).
+ * Dynamic temperature: t - range if one token is certain, up to t + range if all are equally
+ * probable. The position in between is (entropy / greatest possible entropy)^exponent
+ * (llama_sampler_init_temp_ext).
  */
 export function dynamicTemperatureStep(t: number, range: number, exponent: number): SamplerStep {
   const coldest = Math.max(0, t - range);
@@ -39,7 +43,7 @@ export function dynamicTemperatureStep(t: number, range: number, exponent: numbe
     for (let i = 0; i < c.size; i++) {
       if (c.p[i] > 0) entropy -= c.p[i] * log(c.p[i]);
     }
-    // rounding may put the entropy just outside 0 .. log(size)
+    // Rounding may move the entropy slightly outside 0 .. log(size).
     const share = Math.min(Math.max(entropy / log(c.size), 0), 1);
     const dynamic = coldest + (hottest - coldest) * pow(share, exponent);
     if (dynamic > 0) scaleLogits(c, dynamic);

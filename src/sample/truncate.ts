@@ -1,4 +1,7 @@
-/** Steps that leave out improbable tokens: top-k, top-p, min-p, typical, top-n-sigma; and XTC, which leaves out probable ones. */
+/**
+ * Steps that remove improbable tokens: top-k, top-p, min-p, typical, top-n-sigma; and XTC, which
+ * removes probable ones.
+ */
 import { argmax, keepWhere, selectTop, softmax, sortCandidates } from './candidates.ts';
 import type { Candidates, SamplerStep } from './candidates.ts';
 import { exp, log } from './math.ts';
@@ -9,7 +12,10 @@ export function topKStep(k: number): SamplerStep {
   return (c) => selectTop(c, k);
 }
 
-/** Nucleus sampling (Holtzman et al., 2019): the shortest run of most probable tokens that reaches p in sum. */
+/**
+ * Nucleus sampling (Holtzman et al., 2019): keeps the most probable tokens until their
+ * probabilities sum to p.
+ */
 export function topPStep(p: number, minKeep: number): SamplerStep {
   return (c) => {
     if (!c.sorted && c.size > 256 && minKeep <= 1) sortLikely(c, p);
@@ -28,12 +34,13 @@ export function topPStep(p: number, minKeep: number): SamplerStep {
 }
 
 /**
- * Sorts the tokens that may be needed to reach p, and drops the others: those with a probability up to (1 - p) / n
- * hold no more than 1 - p together. Of a whole vocabulary a few thousand are left, and sorting costs nearly nothing.
+ * Sorts the tokens that may be needed to reach p, and drops all others: tokens with a probability
+ * up to (1 - p) / n sum to at most 1 - p. This leaves a few thousand tokens of a vocabulary, so
+ * sorting is cheap.
  */
 function sortLikely(c: Candidates, p: number): void {
   const sum = softmax(c);
-  // a little less, since the sums are rounded
+  // slightly lower, because the sums are rounded
   const least = ((1 - p) / c.size) * (1 - 1e-6);
   keepWhere(c, (i) => c.p[i] > least);
   sortCandidates(c);
@@ -41,7 +48,10 @@ function sortLikely(c: Candidates, p: number): void {
   for (let i = 0; i < size; i++) c.p[i] = exp(logits[i] - logits[0]) / sum;
 }
 
-/** Keeps tokens at least minP times as probable as the most probable one; a logit comparison, so no softmax is needed. */
+/**
+ * Keeps tokens at least minP times as probable as the most probable one. Compares logits, so no
+ * softmax is needed.
+ */
 export function minPStep(minP: number, minKeep: number): SamplerStep {
   const below = log(minP);
   return (c) => {
@@ -59,7 +69,10 @@ export function minPStep(minP: number, minKeep: number): SamplerStep {
   };
 }
 
-/** Keeps logits no more than n standard deviations below the largest (Tang et al., 2024: top-n-sigma). */
+/**
+ * Keeps logits no more than n standard deviations below the largest (Tang et al., 2024:
+ * top-n-sigma).
+ */
 export function topNSigmaStep(n: number): SamplerStep {
   return (c) => {
     const { logits, size } = c;
@@ -74,8 +87,8 @@ export function topNSigmaStep(n: number): SamplerStep {
 }
 
 /**
- * Locally typical sampling (Meister et al., 2022): ascending distance between a token's surprise and the entropy,
- * until the probabilities pass p.
+ * Locally typical sampling (Meister et al., 2022): keeps the tokens whose surprise is nearest to
+ * the entropy, until their probabilities exceed p.
  */
 export function typicalStep(p: number, minKeep: number, nVocab: number): SamplerStep {
   const logitOf = new Float32Array(nVocab);
@@ -90,7 +103,7 @@ export function typicalStep(p: number, minKeep: number, nVocab: number): Sampler
       const id = c.ids[i];
       logitOf[id] = c.logits[i];
       pOf[id] = c.p[i];
-      // negative, since the sort puts the largest first
+      // negated, because the sort is descending
       c.logits[i] = -Math.abs(-log(c.p[i]) - entropy);
     }
     c.sorted = false;
@@ -108,8 +121,8 @@ export function typicalStep(p: number, minKeep: number, nVocab: number): Sampler
 }
 
 /**
- * Exclude top choices: with this probability, of the tokens that reach the threshold only the least probable stays
- * (and all below it).
+ * Exclude top choices: with this probability, removes all tokens at or above the threshold except
+ * the least probable of them.
  */
 export function xtcStep(probability: number, threshold: number, minKeep: number, random: Random): SamplerStep {
   return (c) => {
