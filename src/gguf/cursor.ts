@@ -1,26 +1,38 @@
-/** Reading a GGUF header from front to back, however its bytes are fetched. */
+/** Sequential reader of a GGUF header, for any source of bytes. */
 import { QuantletError } from '../errors.ts';
 import type { Bytes } from '../io/source.ts';
 import { whole } from './types.ts';
 import { decodeUtf8 } from './utf8.ts';
 
-/** A tiny model's header fits the first; the largest keeps a remote source to a few requests and memory small. */
+/**
+ * Sizes of the read window. The first is enough for a tiny model's header. The largest needs few
+ * requests to a remote source and little memory.
+ */
 const FIRST_WINDOW = 64 * 1024;
 const LARGEST_WINDOW = 4 * 1024 * 1024;
 
-/** The largest vocabularies known make headers of some 20 MB. Short strings take up to seven times their bytes while they are read. */
+/**
+ * Limit of a header's size. The largest known vocabularies need 20 MB. While being read, short
+ * strings take up to seven times their bytes.
+ */
 const MAX_HEADER_BYTES = 32 * 1024 * 1024;
-/** Inside other arrays, in the whole header: each takes far more memory than its 12 bytes of file, and llama.cpp writes none. */
+/**
+ * Limit of arrays inside other arrays, in the whole header. Each takes far more memory than its 12
+ * bytes in the file, and llama.cpp writes none.
+ */
 const MAX_INNER_ARRAYS = 65536;
-/** In arrays, in the whole header. Gemma's 262,144 tokens and their merges are 777,000 strings; one of two letters takes 10 bytes of file and 56 of memory. */
+/**
+ * Limit of strings in arrays, in the whole header. Gemma's 262,144 tokens and their merges are
+ * 777,000 strings. A string of two letters takes 10 bytes in the file and 56 in memory.
+ */
 const MAX_STRINGS = 5 * 2 ** 18;
 
 /**
- * Reads a header from front to back through a window that doubles as it goes on. `need(n)` makes n bytes available (or
- * says what is cut off); the getters after it do not check again.
+ * Reads a header front to back through a window that doubles in size. `need(n)` makes n bytes
+ * available, or throws if the file ends before them. The getters do not check again.
  */
 export class Cursor {
-  /** What is being read, for messages. */
+  /** Part of the header being read, for messages. */
   what = 'header';
   private buffer = new Uint8Array(0);
   private view = new DataView(this.buffer.buffer);
@@ -36,7 +48,7 @@ export class Cursor {
     this.signal = signal;
   }
 
-  /** Offset in the file of the next byte. */
+  /** File offset of the next byte. */
   get offset(): number {
     return this.base + this.position;
   }
@@ -46,12 +58,15 @@ export class Cursor {
     return this.bytes.byteLength - this.offset;
   }
 
-  /** Whether n bytes can be taken without waiting. */
+  /** True if n bytes are available without waiting. */
   holds(n: number): boolean {
     return this.buffer.length - this.position >= n;
   }
 
-  /** Rejects before anything is read or allocated where the file, or what a header may take, ends within the next n bytes. */
+  /**
+   * Throws, before anything is read or allocated, if the next n bytes exceed the file or the
+   * largest header.
+   */
   fits(n: number): void {
     if (n > this.left)
       throw new QuantletError(
@@ -65,7 +80,7 @@ export class Cursor {
       );
   }
 
-  /** Counts what takes more memory than its bytes of file, before it is made. */
+  /** Counts items that take more memory than their bytes in the file, before they are made. */
   counted(kind: 'arrays' | 'strings', n: number): void {
     const count = (this.counts[kind] += n);
     const most = kind === 'arrays' ? MAX_INNER_ARRAYS : MAX_STRINGS;
@@ -125,7 +140,7 @@ export class Cursor {
     return this.view.getBigInt64(this.advance(8), true);
   }
 
-  /** A u64 that counts something: rounded beyond 2^53, where every limit has refused it long before. */
+  /** A u64 count. Rounded beyond 2^53, where every limit refuses it anyway. */
   count(): number {
     const at = this.advance(8);
     return this.view.getUint32(at + 4, true) * 2 ** 32 + this.view.getUint32(at, true);

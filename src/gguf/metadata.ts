@@ -1,20 +1,23 @@
-/** Metadata values by key, checked for their type. */
+/** Metadata values by key, with their type checked. */
 import { QuantletError } from '../errors.ts';
 import type { GGUF, GGUFNumbers, GGUFValue } from './types.ts';
 
-/** What the getters look into: a GGUF, or anything that carries its metadata. */
+/** Argument of the getters: a GGUF, or anything else that has its metadata. */
 export type HasMetadata = Pick<GGUF, 'metadata'>;
 
 const isNumbers = (value: GGUFValue): value is GGUFNumbers => ArrayBuffer.isView(value);
 
-/** A value as a message shows it: what kind it is, and itself where it is short. */
+/** A value for messages: its type, and the value itself if it is short. */
 const show = (value: GGUFValue): string => {
   if (typeof value === 'string') return value.length > 40 ? `a string of ${value.length} characters` : JSON.stringify(value);
   if (isNumbers(value) || Array.isArray(value)) return `an array of ${value.length}`;
   return `the ${typeof value} ${String(value)}`;
 };
 
-/** The checked value of a key; where the key is missing, `fallback`, or ERR_MISSING_METADATA without one. */
+/**
+ * Value of a key, checked by `accept`. If the key is missing: `fallback`, or ERR_MISSING_METADATA
+ * if that is undefined.
+ */
 const get = <T>(
   gguf: HasMetadata,
   key: string,
@@ -35,7 +38,7 @@ const get = <T>(
   return accepted;
 };
 
-/** A header with other values in place of its own, or beside them. */
+/** A copy of a header with metadata values replaced or added. */
 export const withMetadata = (gguf: GGUF, values: Readonly<Record<string, GGUFValue>> = {}): GGUF => ({
   ...gguf,
   metadata: new Map([...gguf.metadata, ...Object.entries(values)]),
@@ -47,7 +50,7 @@ export const getString = (gguf: HasMetadata, key: string, fallback?: string): st
 export const getBool = (gguf: HasMetadata, key: string, fallback?: boolean): boolean =>
   get(gguf, key, fallback, 'a bool', (v) => (typeof v === 'boolean' ? v : undefined));
 
-/** Any of GGUF's number types; u64 and i64 only where exact. */
+/** A value of any of GGUF's number types; u64 and i64 only if exact. */
 export const getNumber = (gguf: HasMetadata, key: string, fallback?: number): number =>
   get(gguf, key, fallback, 'a number', (v) => (typeof v === 'number' ? v : undefined));
 
@@ -62,10 +65,13 @@ export const getStrings = (gguf: HasMetadata, key: string, fallback?: readonly s
     Array.isArray(v) && v.every((s) => typeof s === 'string') ? (v as readonly string[]) : undefined,
   );
 
-/** An array of any number type as plain indexable numbers; 64-bit integers are converted, and refused where not exact. */
+/**
+ * An array of any number type, as indexable numbers. 64-bit integers are converted, and refused if
+ * not exact.
+ */
 export const getNumbers = (gguf: HasMetadata, key: string, fallback?: ArrayLike<number>): ArrayLike<number> =>
   get<ArrayLike<number>>(gguf, key, fallback, 'an array of numbers', (v) => {
-    // An empty array of strings or arrays is a plain array: it has the wrong type, too.
+    // An empty array of strings or arrays is a plain array, which is the wrong type as well.
     if (!isNumbers(v)) return undefined;
     if (v instanceof BigUint64Array || v instanceof BigInt64Array) {
       const numbers = Array.from(v as Iterable<bigint>, Number);
@@ -75,8 +81,8 @@ export const getNumbers = (gguf: HasMetadata, key: string, fallback?: ArrayLike<
   });
 
 /**
- * A hyperparameter that is one number for all layers or an array of one for each (`llama.attention.head_count_kv` may be either),
- * as an array of `n`.
+ * A hyperparameter with one number for all layers, or an array with one for each (such as
+ * `llama.attention.head_count_kv`). Returns an array of `n`.
  */
 export const getNumberPerLayer = (gguf: HasMetadata, key: string, n: number, fallback?: number): readonly number[] => {
   const value = gguf.metadata.get(key);
@@ -87,7 +93,7 @@ export const getNumberPerLayer = (gguf: HasMetadata, key: string, n: number, fal
   return Array.from({ length: n }, (_, i) => numbers[i]);
 };
 
-/** The same for whole numbers. */
+/** getNumberPerLayer() for whole numbers. */
 export const getCountPerLayer = (gguf: HasMetadata, key: string, n: number, fallback?: number): readonly number[] => {
   const counts = getNumberPerLayer(gguf, key, n, fallback);
   const wrong = counts.find((count) => !Number.isInteger(count) || count < 0 || count >= 2 ** 31);
@@ -96,8 +102,9 @@ export const getCountPerLayer = (gguf: HasMetadata, key: string, n: number, fall
 };
 
 /**
- * The one count of all layers that have a part: those without it say 0. 0 where none has it.
- * @throws ERR_UNSUPPORTED_ARCH for layers that differ
+ * The count that all layers with the part share; layers without the part have 0. 0 if no layer has
+ * it.
+ * @throws ERR_UNSUPPORTED_ARCH if layers differ
  */
 export const sameCount = (gguf: HasMetadata, what: string, counts: readonly number[]): number => {
   const found = [...new Set(counts.filter((n) => n > 0))];

@@ -1,4 +1,4 @@
-/** Files that people give in place of a GGUF file, told by their first bytes. */
+/** Detection, by first bytes, of files that users pass by mistake for a GGUF file. */
 
 const OLD_GGML = "an old GGML file, from before GGUF: convert it with llama.cpp's scripts";
 const CONVERT = "convert it to GGUF with llama.cpp's convert_hf_to_gguf.py, or get a .gguf file of the model";
@@ -23,7 +23,7 @@ const MISTAKES: readonly (readonly [pattern: string, meaning: string])[] = [
   ['{', 'JSON, maybe a configuration, or an error answer in place of the download'],
 ];
 
-/** The meaning of a file's first bytes (32 are enough); undefined for those of no known kind. */
+/** Meaning of a file's first bytes (32 are enough); undefined if unknown. */
 export function notGGUF(start: Uint8Array): string | undefined {
   const fits = (pattern: string): boolean =>
     pattern.length <= start.length && [...pattern].every((c, i) => c === '?' || start[i] === c.charCodeAt(0));

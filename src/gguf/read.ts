@@ -1,4 +1,4 @@
-/** A GGUF file's header, read and checked. */
+/** Reader of a GGUF file's header. */
 import { QuantletError } from '../errors.ts';
 import type { Bytes } from '../io/source.ts';
 import { Cursor } from './cursor.ts';
@@ -8,11 +8,14 @@ import type { GGUF, GGUFType, GGUFValue, TensorInfo } from './types.ts';
 import { alignUp, DEFAULT_ALIGNMENT, isPowerOfTwo, MAGICS, whole } from './types.ts';
 import { invalid, readName, readValue } from './value.ts';
 
-/** The least bytes an entry can take: a name of one byte, a type, a value of one byte. */
+/** Least bytes of a metadata entry: a name of one byte, a type, a value of one byte. */
 const LEAST_METADATA_BYTES = 8 + 1 + 4 + 1;
-/** A name of one byte, n_dims, one dimension, type and offset. */
+/** Least bytes of a tensor's entry: a name of one byte, n_dims, one dimension, type and offset. */
 const LEAST_TENSOR_BYTES = 8 + 1 + 4 + 8 + 4 + 8;
-/** Far above any model (which have some thousand tensors and a hundred entries): each takes more memory than its bytes of file. */
+/**
+ * Limits far above any model's numbers (some thousand tensors, a hundred entries). An entry takes
+ * more memory than its bytes in the file.
+ */
 const MAX_TENSORS = 2 ** 17;
 const MAX_METADATA = 2 ** 16;
 
@@ -67,13 +70,14 @@ const alignmentOf = (metadata: ReadonlyMap<string, GGUFValue>, types: ReadonlyMa
 };
 
 /**
- * Reads and checks the header of a GGUF file, version 2 or 3, little-endian, through a small window: the weights are not touched.
- * Nothing in the file is trusted: counts, lengths, dimensions, offsets and sizes are compared with what is there before anything
- * is allocated for them.
+ * Reads and checks the header of a GGUF file, version 2 or 3, little-endian, through a small
+ * window, without reading the weights. Nothing in the file is trusted: counts, lengths, dimensions,
+ * offsets and sizes are compared with the file's size before anything is allocated for them.
  *
  * Source: the GGUF specification, docs/gguf.md of ggml.
  *
- * @throws QuantletError ERR_GGUF_MAGIC, ERR_GGUF_VERSION, ERR_GGUF_TRUNCATED, ERR_GGUF_INVALID, ERR_UNSUPPORTED_TYPE, ERR_SOURCE; `signal.reason` where aborted
+ * @throws QuantletError ERR_GGUF_MAGIC, ERR_GGUF_VERSION, ERR_GGUF_TRUNCATED, ERR_GGUF_INVALID,
+ * ERR_UNSUPPORTED_TYPE, ERR_SOURCE; `signal.reason` if aborted
  */
 export const readGGUF = async (bytes: Bytes, options: { readonly signal?: AbortSignal } = {}): Promise<GGUF> => {
   const cursor = new Cursor(bytes, options.signal);

@@ -6,10 +6,10 @@ import { readGGUF } from './read.ts';
 import type { GGUF, TensorInfo } from './types.ts';
 import { invalid } from './value.ts';
 
-/** `NAME-00001-of-00003.gguf`, as llama.cpp's gguf-split names the parts. */
+/** Names of the parts, as given by llama.cpp's gguf-split: `NAME-00001-of-00003.gguf`. */
 const PART_NAME = /^(.*)-(\d{5})-of-(\d{5})\.gguf$/s;
 
-/** What a name of that form says of itself. */
+/** A part's name, parsed. */
 export interface SplitName {
   /** From 1. */
   readonly no: number;
@@ -18,20 +18,26 @@ export interface SplitName {
   part(no: number): string;
 }
 
-/** A part's name taken apart; undefined where it is not of that form. Nothing is made for each part: a name alone may say 99,999. */
+/**
+ * Parses a part's name; undefined if it does not have that form. Makes nothing for each part,
+ * because a name may claim 99,999 parts.
+ */
 export const splitName = (name: string): SplitName | undefined => {
   const match = PART_NAME.exec(name);
   if (!match || Number(match[3]) === 0) return undefined;
   return { no: Number(match[2]), count: Number(match[3]), part: (no) => `${match[1]}-${String(no).padStart(5, '0')}-of-${match[3]}.gguf` };
 };
 
-/** The names of all parts of a split model, told from any one of them; undefined where the name is not of that form. */
+/**
+ * Names of all parts of a split model, from the name of any part; undefined if the name does not
+ * have that form.
+ */
 export const splitNames = (name: string): readonly string[] | undefined => {
   const split = splitName(name);
   return split && Array.from({ length: split.count }, (_, i) => split.part(i + 1));
 };
 
-/** How many files a model says it is in: 1 where it has no `split.count`. */
+/** Number of files that a model claims to consist of: 1 without `split.count`. */
 export const splitCount = (gguf: GGUF): number => getCount(gguf, 'split.count', 1, 1, 65535);
 
 interface ReadOptions {
@@ -56,11 +62,12 @@ const checkPart = (part: GGUF, i: number, first: GGUF, count: number): void => {
 };
 
 /**
- * Several files of one split model as one GGUF: the first file's metadata, all files' tensors, each with its `part`.
- * One file that is not split is simply read.
+ * Reads the files of a split model as one GGUF: the first file's metadata, and all files' tensors,
+ * each with its `part`. One file that is not split is simply read.
  *
  * @param parts every part, in order
- * @throws QuantletError ERR_SOURCE where parts are missing, ERR_GGUF_INVALID where they are swapped, of another model, or do not add up; and as readGGUF
+ * @throws QuantletError ERR_SOURCE if parts are missing; ERR_GGUF_INVALID if they are out of order,
+ * of another model, or inconsistent; and as readGGUF
  */
 export const readSplitGGUF = async (parts: readonly Bytes[], options: ReadOptions = {}): Promise<GGUF> => {
   if (parts.length === 0) throw new QuantletError('ERR_INVALID_ARGUMENT', 'no files were given, expected at least one GGUF file');
@@ -97,19 +104,19 @@ export const readSplitGGUF = async (parts: readonly Bytes[], options: ReadOption
   return { ...first, tensors, byteLength };
 };
 
-/** A model's header and the files that its tensors' `part` counts. */
+/** A model's header, and its files in the order of the tensors' `part`. */
 export interface OpenedGGUF {
   readonly gguf: GGUF;
   readonly parts: readonly Bytes[];
 }
 
 /**
- * Opens a model that may be split, from its first file: the other parts are found by their names.
+ * Opens a model that may be split, from its first file, and finds the other parts by their names.
  *
  * @param first the opened file
  * @param name its name or path
  * @param open opens a name or path of the same form as `name`
- * @throws QuantletError ERR_SOURCE where the parts cannot be found or opened; and as readSplitGGUF
+ * @throws QuantletError ERR_SOURCE if parts cannot be found or opened; and as readSplitGGUF
  */
 export const openSplitGGUF = async (
   first: Bytes,

@@ -1,4 +1,4 @@
-/** The tensor table of a GGUF file: entries, and where their data lies. */
+/** Tensor table of a GGUF file: its entries, and the offsets of their data. */
 import { QuantletError } from '../errors.ts';
 import { rowSize, typeById } from '../type-traits.ts';
 import type { Cursor } from './cursor.ts';
@@ -26,7 +26,7 @@ const readDims = async (cursor: Cursor, name: string): Promise<{ ne: [number, nu
   return { ne, nDims };
 };
 
-/** One entry of the tensor table; `offset` still counts from the start of the data. */
+/** Reads one entry of the tensor table. Its `offset` is relative to the start of the data. */
 export const readTensorInfo = async (cursor: Cursor): Promise<TensorInfo> => {
   const name = await readName(cursor);
   const { ne, nDims } = await readDims(cursor, name);
@@ -47,9 +47,10 @@ export const readTensorInfo = async (cursor: Cursor): Promise<TensorInfo> => {
 };
 
 /**
- * Tensors with their offsets counted from the start of the file, in the file's order.
+ * Makes offsets relative to the start of the file. Keeps the file's order.
  *
- * @throws QuantletError ERR_GGUF_TRUNCATED where one ends beyond the file, ERR_GGUF_INVALID where one is not aligned or two overlap
+ * @throws QuantletError ERR_GGUF_TRUNCATED if a tensor ends beyond the file; ERR_GGUF_INVALID if
+ * one is not aligned or two overlap
  */
 export const placeTensors = (
   infos: readonly TensorInfo[],

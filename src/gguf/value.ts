@@ -1,14 +1,17 @@
-/** GGUF's names and metadata values, read one after the other. */
+/** Reader of GGUF's names and metadata values. */
 import { QuantletError } from '../errors.ts';
 import type { Cursor } from './cursor.ts';
 import type { GGUFNumbers, GGUFScalarType, GGUFType, GGUFValue } from './types.ts';
 import { SCALAR_TYPES, whole } from './types.ts';
 
-/** The spec's limit for keys; tensor names are held to it as well. */
+/** The specification's limit for keys; applied to tensor names as well. */
 const MAX_NAME_BYTES = 65535;
-/** The largest vocabularies known take about 10 MB; one value beyond this is a damaged length. (The cursor bounds all of them together.) */
+/**
+ * Limit of one value. The largest known vocabularies take about 10 MB; more than this is a damaged
+ * length. (The cursor limits all values together.)
+ */
 const MAX_VALUE_BYTES = 64 * 1024 * 1024;
-/** llama.cpp writes no nested arrays at all. */
+/** Limit of nested arrays. llama.cpp writes none at all. */
 const MAX_DEPTH = 4;
 
 export const invalid = (message: string): QuantletError => new QuantletError('ERR_GGUF_INVALID', message);
@@ -58,7 +61,9 @@ const readString = async (cursor: Cursor): Promise<string> => {
   return cursor.utf8(length);
 };
 
-/** Only waits where the window ends: a vocabulary has hundreds of thousands of strings. */
+/**
+ * Awaits only at the end of the window, because a vocabulary has hundreds of thousands of strings.
+ */
 const readStrings = async (cursor: Cursor, n: number): Promise<string[]> => {
   checkLength(cursor, n * 8, MAX_VALUE_BYTES);
   cursor.counted('strings', n);
@@ -80,7 +85,7 @@ const checkBool = (cursor: Cursor, byte: number): number => {
   return byte;
 };
 
-/** As bytes, 0 or 1: a bool of JavaScript takes eight in an array. */
+/** Reads bools as bytes, 0 or 1. A JavaScript boolean takes eight bytes in an array. */
 const readBools = async (cursor: Cursor, n: number): Promise<Uint8Array> => {
   checkLength(cursor, n, MAX_VALUE_BYTES);
   await cursor.need(n);
@@ -129,7 +134,7 @@ const readArray = async (cursor: Cursor, depth: number): Promise<TypedValue> => 
   return { type: `arr[${item}]`, value: numbers.array(cursor.copy(n * numbers.bytes)) };
 };
 
-/** A metadata value, its type id first. */
+/** A metadata value, preceded by its type id. */
 export const readValue = async (cursor: Cursor): Promise<TypedValue> => {
   const type = await readType(cursor);
   if (type === 'arr') return readArray(cursor, 1);

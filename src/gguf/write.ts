@@ -1,21 +1,23 @@
-/** GGUF files written: the header, and the place of every tensor's data. */
+/** Writer of GGUF files: the header, and the offset of every tensor's data. */
 import { QuantletError } from '../errors.ts';
 import type { TypeTraits } from '../type-traits.ts';
 import { rowSize } from '../type-traits.ts';
 import type { GGUFType, GGUFValue } from './types.ts';
 import { alignUp, DEFAULT_ALIGNMENT, GGUF_MAGIC, isPowerOfTwo, SCALAR_TYPES } from './types.ts';
 
-/** A value to be written: typed, or the bytes (type id first) that a reader's `metadataRanges` points at. */
+/**
+ * A value to write: typed, or as bytes (type id first) from a range in a reader's `metadataRanges`.
+ */
 export type WriteValue = { readonly type: GGUFType; readonly value: GGUFValue } | { readonly raw: Uint8Array };
 
-/** A tensor to be written, `ne[0]` fastest; its data follows later. */
+/** A tensor to write, `ne[0]` fastest. Its data is written later. */
 export interface WriteTensor {
   readonly name: string;
   readonly type: TypeTraits;
   readonly ne: readonly number[];
 }
 
-/** Where everything of a new file goes, known before any data is. Gaps between tensors are zeros. */
+/** Layout of a new file, known before any data. Gaps between tensors are zeros. */
 export interface GGUFLayout {
   /** The file's first bytes, padded up to the data. */
   readonly header: Uint8Array;
@@ -23,7 +25,7 @@ export interface GGUFLayout {
   readonly byteLength: number;
 }
 
-/** Bytes that grow by doubling. */
+/** Buffer that grows by doubling. */
 interface Sink {
   bytes: Uint8Array;
   view: DataView;
@@ -128,14 +130,15 @@ const alignmentOf = (metadata: ReadonlyMap<string, WriteValue>): number => {
   return alignment;
 };
 
-/** Bytes of a tensor's data. */
 export const tensorBytes = ({ type, ne }: Pick<WriteTensor, 'type' | 'ne'>): number =>
   rowSize(type, ne[0]) * ne.slice(1).reduce((a, b) => a * b, 1);
 
 /**
- * The header of a GGUF file and the place of every tensor's data, in the order given, aligned to `general.alignment` (32 without one).
+ * Header of a GGUF file and the offset of every tensor's data, in the order given, aligned to
+ * `general.alignment` (default 32).
  *
- * @throws QuantletError ERR_INVALID_ARGUMENT for an unknown value type, a bad alignment or rows that do not fill blocks
+ * @throws QuantletError ERR_INVALID_ARGUMENT for an unknown value type, a bad alignment or rows
+ * that do not fill blocks
  */
 export const layoutGGUF = (metadata: ReadonlyMap<string, WriteValue>, tensors: readonly WriteTensor[], version = 3): GGUFLayout => {
   const alignment = alignmentOf(metadata);
@@ -179,7 +182,10 @@ export const layoutGGUF = (metadata: ReadonlyMap<string, WriteValue>, tensors: r
   };
 };
 
-/** A whole small GGUF file in memory; `data` gives each tensor's bytes. Large files are written piece by piece from `layoutGGUF`. */
+/**
+ * A small GGUF file, whole in memory; `data` has each tensor's bytes. Large files are written piece
+ * by piece by means of `layoutGGUF`.
+ */
 export const writeGGUF = (
   metadata: ReadonlyMap<string, WriteValue>,
   tensors: readonly (WriteTensor & { readonly data: Uint8Array })[],
